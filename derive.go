@@ -1,0 +1,362 @@
+package rt
+
+const mib = 1 << 20
+
+// Derive makes the sample of the interval between two snapshots. With no prev all
+// differences are 0 (T-CPU-06). A counter that went backwards gives an absent
+// value for this interval, never a negative rate. Neither snapshot is changed or kept.
+func Derive(prev, cur *Snapshot, scope Scope) Sample {
+	s := Sample{
+		TimestampSecs: floorDiv(cur.Wall, 1e9),
+		Scalars:       DeriveScalars(prev, cur, scope),
+	}
+	s.CPU = deriveCPU(prev, cur, &s.Scalars)
+	s.Memory = deriveMemory(cur, scope, &s.Scalars)
+	s.Network = deriveNetwork(prev, cur, s.Scalars.Seconds)
+	s.Disk = deriveDisk(prev, cur, s.Scalars.Seconds)
+	s.GPU = deriveGPU(cur)
+	return s
+}
+
+// DeriveScalars is Derive for the columns of section 7.2 alone. It allocates nothing.
+func DeriveScalars(prev, cur *Snapshot, scope Scope) Scalars {
+	if prev == nil {
+		prev = cur
+	}
+	job := scope == ScopeJob && cur.Job.Phase != JobNone
+	s := Scalars{
+		Seconds:        float64(cur.Boot-prev.Boot) / 1e9,
+		Processes:      cur.Node.Processes,
+		DiskReadBytes:  delta(prev.Node.DiskReadBytes, cur.Node.DiskReadBytes),
+		DiskWriteBytes: delta(prev.Node.DiskWriteBytes, cur.Node.DiskWriteBytes),
+		SpaceTotal:     cur.Node.SpaceTotal,
+		SpaceAvailable: cur.Node.SpaceAvailable,
+		NetRecvBytes:   delta(prev.Node.NetRxBytes, cur.Node.NetRxBytes),
+		NetSentBytes:   delta(prev.Node.NetTxBytes, cur.Node.NetTxBytes),
+		GPUUsage:       cur.Node.GPUUsage,
+		GPUVRAMUsed:    cur.Node.GPUVRAMUsed,
+		GPUUtilized:    cur.Node.GPUUtilized,
+	}
+	if job {
+		s.jobScope(&prev.Job, &cur.Job, &cur.Node)
+	} else {
+		s.nodeScope(&prev.Node, &cur.Node)
+	}
+	return s
+}
+
+func (s *Scalars) nodeScope(prev, cur *NodeReading) {
+	s.MemFree = toMiB(cur.MemFree)
+	s.MemUsed = toMiB(cur.MemUsed())
+	s.MemBuffers = toMiB(cur.Buffers)
+	s.MemCached = toMiB(cur.CachedAll())
+	s.MemActive = toMiB(cur.Active)
+	s.MemInactive = toMiB(cur.Inactive)
+
+	p, ok1 := prev.CPU.Get()
+	c, ok2 := cur.CPU.Get()
+	if !ok1 || !ok2 || c.User < p.User || c.Nice < p.Nice || c.System < p.System {
+		return
+	}
+	const millisPerTick = 1000 / TicksPerSecond
+	s.UserMillis.Set((c.User + c.Nice - p.User - p.Nice) * millisPerTick)
+	s.SystemMillis.Set((c.System - p.System) * millisPerTick)
+	share, ok := busyShare(p, c)
+	if n, known := cur.CPUs.Get(); ok && known {
+		s.CPUUsage.Set(share * float64(n))
+	}
+}
+
+// jobScope takes the job's figure wherever it has one. It has no buffers (the
+// kernel counts them in its file pages), and its disk I/O is absent where the
+// io controller is off: the node's I/O is not the job's.
+func (s *Scalars) jobScope(prev, cur *JobReading, node *NodeReading) {
+	s.Processes = cur.Pids
+	s.UserMillis = deltaScaled(prev.counter(prev.CPUUser), cur.counter(cur.CPUUser), 1000)
+	s.SystemMillis = deltaScaled(prev.counter(prev.CPUSystem), cur.counter(cur.CPUSystem), 1000)
+	if d, ok := delta(prev.counter(prev.CPUUsage), cur.counter(cur.CPUUsage)).Get(); ok {
+		if s.Seconds > 0 {
+			s.CPUUsage.Set(float64(d) / 1e6 / s.Seconds)
+		} else {
+			s.CPUUsage.Set(0)
+		}
+	}
+
+	s.MemFree = toMiB(cur.memFree(node))
+	s.MemUsed = toMiB(cur.MemUsed())
+	s.MemCached = toMiB(cur.CachedAll())
+	s.MemActive = toMiB(cur.Active)
+	s.MemInactive = toMiB(cur.Inactive)
+
+	s.DiskReadBytes = delta(prev.counter(prev.IOReadBytes), cur.counter(cur.IOReadBytes))
+	s.DiskWriteBytes = delta(prev.counter(prev.IOWriteBytes), cur.counter(cur.IOWriteBytes))
+	if cur.Phase == JobPending {
+		s.DiskReadBytes.Clear() // not known yet whether the controller will be there
+		s.DiskWriteBytes.Clear()
+	}
+}
+
+// MemUsed is what the job holds apart from page cache and reclaimable slab, in bytes.
+func (j *JobReading) MemUsed() Opt[uint64] {
+	current, ok1 := j.MemCurrent.Get()
+	cached, ok2 := j.CachedAll().Get()
+	if !ok1 || !ok2 {
+		return None[uint64]()
+	}
+	return Some(subFloor(current, cached))
+}
+
+// CachedAll is the job's page cache, with reclaimable slab where the kernel shows it, in bytes.
+func (j *JobReading) CachedAll() Opt[uint64] {
+	file, ok := j.File.Get()
+	if !ok {
+		return None[uint64]()
+	}
+	return Some(file + j.SlabReclaimable.Or(0))
+}
+
+// memFree is what the job may still take: up to its limit, or the node's free memory where it has none.
+func (j *JobReading) memFree(node *NodeReading) Opt[uint64] {
+	limit, ok := j.MemLimit.Get()
+	if !ok || limit == Unlimited {
+		return node.MemFree
+	}
+	current, ok := j.MemCurrent.Get()
+	if !ok {
+		return None[uint64]()
+	}
+	return Some(subFloor(limit, current))
+}
+
+func deriveCPU(prev, cur *Snapshot, s *Scalars) CPUMetrics {
+	m := CPUMetrics{
+		UtilizationPct:    s.CPUUsage,
+		PerCorePct:        make([]Opt[float64], len(cur.CPUs)),
+		UtimeSecs:         seconds(s.UserMillis),
+		StimeSecs:         seconds(s.SystemMillis),
+		ProcessCount:      s.Processes,
+		ProcessChildCount: cur.Tree.Children,
+	}
+	i := 0
+	for k, c := range cur.CPUs {
+		if prev == nil {
+			m.PerCorePct[k].Set(0)
+			continue
+		}
+		for i < len(prev.CPUs) && prev.CPUs[i].CPU < c.CPU {
+			i++
+		}
+		if i == len(prev.CPUs) || prev.CPUs[i].CPU != c.CPU {
+			continue // it came online in between: nothing to compare with
+		}
+		if share, ok := busyShare(prev.CPUs[i].Times, c.Times); ok {
+			m.PerCorePct[k].Set(share * 100)
+		}
+	}
+	if prev == nil {
+		prev = cur
+	}
+	user, ok1 := delta(prev.Tree.CPUUserTicks, cur.Tree.CPUUserTicks).Get()
+	sys, ok2 := delta(prev.Tree.CPUSystemTicks, cur.Tree.CPUSystemTicks).Get()
+	switch {
+	case !ok1 || !ok2:
+	case s.Seconds > 0:
+		m.ProcessCoresUsed.Set(float64(user+sys) / TicksPerSecond / s.Seconds)
+	default:
+		m.ProcessCoresUsed.Set(0)
+	}
+	return m
+}
+
+func deriveMemory(cur *Snapshot, scope Scope, s *Scalars) MemoryMetrics {
+	n := &cur.Node
+	total, swapTotal, available := n.MemTotal, n.SwapTotal, n.MemAvailable
+	var swapUsed Opt[uint64]
+	if free, ok := n.SwapFree.Get(); ok && swapTotal.Valid() {
+		swapUsed.Set(subFloor(swapTotal.Or(0), free))
+	}
+	if scope == ScopeJob && cur.Job.Phase != JobNone {
+		if limit, ok := cur.Job.MemLimit.Get(); ok && limit != Unlimited {
+			total = Some(limit)
+			available.Clear()
+			if current, ok := cur.Job.MemCurrent.Get(); ok {
+				available.Set(subFloor(limit, subFloor(current, cur.Job.CachedAll().Or(0))))
+			}
+		}
+		swapUsed = cur.Job.Swap
+	}
+	m := MemoryMetrics{
+		TotalMiB: toMiB(total), FreeMiB: s.MemFree, AvailableMiB: toMiB(available),
+		UsedMiB: s.MemUsed, BuffersMiB: s.MemBuffers, CachedMiB: s.MemCached,
+		SwapTotalMiB: toMiB(swapTotal), SwapUsedMiB: toMiB(swapUsed),
+		ActiveMiB: s.MemActive, InactiveMiB: s.MemInactive,
+	}
+	m.UsedPct = percent(m.UsedMiB, m.TotalMiB)
+	m.SwapUsedPct = percent(m.SwapUsedMiB, m.SwapTotalMiB)
+	return m
+}
+
+func deriveNetwork(prev, cur *Snapshot, secs float64) []NetMetrics {
+	out := make([]NetMetrics, len(cur.Nets))
+	for i := range cur.Nets {
+		c := &cur.Nets[i]
+		p := c
+		if prev != nil {
+			p = find(prev.Nets, i, func(n *NetReading) bool { return n.Name == c.Name })
+		}
+		out[i] = NetMetrics{
+			Interface: c.Name, MACAddress: text(c.MAC), Driver: text(c.Driver), OperState: text(c.OperState),
+			SpeedMbps: c.SpeedMbps, MTU: c.MTU, RxBytesTotal: c.RxBytes, TxBytesTotal: c.TxBytes,
+		}
+		if p != nil {
+			out[i].RxBytesPerSec = rate(p.RxBytes, c.RxBytes, secs)
+			out[i].TxBytesPerSec = rate(p.TxBytes, c.TxBytes, secs)
+		}
+	}
+	return out
+}
+
+func deriveDisk(prev, cur *Snapshot, secs float64) []DiskMetrics {
+	out := make([]DiskMetrics, len(cur.Disks))
+	for i := range cur.Disks {
+		c := &cur.Disks[i]
+		p := c
+		if prev != nil {
+			p = find(prev.Disks, i, func(d *DiskReading) bool { return d.Name == c.Name })
+		}
+		out[i] = DiskMetrics{
+			Device: c.Name, Model: text(c.Model), Vendor: text(c.Vendor), Serial: text(c.Serial),
+			DeviceType: text(c.Type), CapacityBytes: c.Capacity, Mounts: mountsOf(cur, c.Name),
+			ReadBytesTotal: c.ReadBytes, WriteBytesTotal: c.WriteBytes,
+		}
+		if p != nil {
+			out[i].ReadBytesPerSec = rate(p.ReadBytes, c.ReadBytes, secs)
+			out[i].WriteBytesPerSec = rate(p.WriteBytes, c.WriteBytes, secs)
+		}
+	}
+	return out
+}
+
+func mountsOf(cur *Snapshot, disk string) []MountMetrics {
+	out := []MountMetrics{}
+	for i := range cur.Mounts {
+		m := &cur.Mounts[i]
+		if m.Disk != disk {
+			continue
+		}
+		mm := MountMetrics{
+			MountPoint: m.MountPoint, Filesystem: m.FSType,
+			TotalBytes: m.Total, AvailableBytes: m.Available, UsedBytes: m.Used,
+		}
+		if m.Total > 0 {
+			mm.UsedPct = float64(m.Used) / float64(m.Total) * 100
+		}
+		out = append(out, mm)
+	}
+	return out
+}
+
+func deriveGPU(cur *Snapshot) []GPUMetrics {
+	out := make([]GPUMetrics, len(cur.GPUs))
+	for i := range cur.GPUs {
+		g := &cur.GPUs[i]
+		out[i] = GPUMetrics{
+			UUID: g.UUID, Name: g.Name, DeviceType: g.Type, HostID: g.Host, Detail: g.Detail,
+			UtilizationPct: g.Utilization, VRAMTotalBytes: g.VRAMTotal, VRAMUsedBytes: g.VRAMUsed,
+			VRAMUsedPct: percent(g.VRAMUsed, g.VRAMTotal), Temperature: g.Temperature,
+			PowerWatts: g.Power, FrequencyMHz: g.Frequency, CoreCount: g.Cores,
+		}
+	}
+	return out
+}
+
+// find looks for the same device in the other snapshot, first where it was.
+func find[T any](s []T, hint int, same func(*T) bool) *T {
+	if hint < len(s) && same(&s[hint]) {
+		return &s[hint]
+	}
+	for i := range s {
+		if same(&s[i]) {
+			return &s[i]
+		}
+	}
+	return nil
+}
+
+// busyShare is the share of an interval's ticks that were not idle, 0..1; 0 where
+// no tick has passed, not ok where a counter went backwards.
+func busyShare(prev, cur CPUTimes) (float64, bool) {
+	pb, cb := prev.Busy(), cur.Busy()
+	pt, ct := prev.Total(), cur.Total()
+	if cb < pb || ct < pt || ct-pt < cb-pb {
+		return 0, false
+	}
+	if ct == pt {
+		return 0, true
+	}
+	return float64(cb-pb) / float64(ct-pt), true
+}
+
+func delta(prev, cur Opt[uint64]) Opt[uint64] { return deltaScaled(prev, cur, 1) }
+
+// deltaScaled is the difference of the two values, each divided by unit first, so
+// that the differences of a series add up to the difference of its ends.
+func deltaScaled(prev, cur Opt[uint64], unit uint64) Opt[uint64] {
+	p, ok1 := prev.Get()
+	c, ok2 := cur.Get()
+	if !ok1 || !ok2 || c < p {
+		return None[uint64]()
+	}
+	return Some(c/unit - p/unit)
+}
+
+func rate(prev, cur Opt[uint64], secs float64) Opt[float64] {
+	d, ok := delta(prev, cur).Get()
+	if !ok {
+		return None[float64]()
+	}
+	if secs <= 0 {
+		return Some(0.0)
+	}
+	return Some(float64(d) / secs)
+}
+
+func seconds(millis Opt[uint64]) Opt[float64] {
+	if v, ok := millis.Get(); ok {
+		return Some(float64(v) / 1000)
+	}
+	return None[float64]()
+}
+
+func percent(part, whole Opt[uint64]) Opt[float64] {
+	p, ok1 := part.Get()
+	w, ok2 := whole.Get()
+	if !ok1 || !ok2 {
+		return None[float64]()
+	}
+	if w == 0 {
+		return Some(0.0)
+	}
+	return Some(float64(p) / float64(w) * 100)
+}
+
+func toMiB(v Opt[uint64]) Opt[uint64] {
+	if b, ok := v.Get(); ok {
+		return Some(b / mib)
+	}
+	return None[uint64]()
+}
+
+func text(s string) Opt[string] {
+	if s == "" {
+		return None[string]()
+	}
+	return Some(s)
+}
+
+func floorDiv(a, b int64) int64 {
+	if a < 0 && a%b != 0 {
+		return a/b - 1
+	}
+	return a / b
+}

@@ -1,0 +1,64 @@
+package rt
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// Opt is a value that may not have been read. Its zero value is "not read".
+// It lives inside its struct, so that reading a counter allocates nothing.
+// In JSON an absent value is null.
+type Opt[T any] struct {
+	value T
+	ok    bool
+}
+
+// Some returns a value that was read.
+func Some[T any](v T) Opt[T] { return Opt[T]{value: v, ok: true} }
+
+// None returns a value that was not read.
+func None[T any]() Opt[T] { return Opt[T]{} }
+
+// Get returns the value and whether it was read.
+func (o Opt[T]) Get() (T, bool) { return o.value, o.ok }
+
+// Valid says whether the value was read.
+func (o Opt[T]) Valid() bool { return o.ok }
+
+// Or returns the value, or def where it was not read.
+func (o Opt[T]) Or(def T) T {
+	if o.ok {
+		return o.value
+	}
+	return def
+}
+
+// Set stores a value that was read.
+func (o *Opt[T]) Set(v T) { o.value, o.ok = v, true }
+
+// Clear makes the value absent.
+func (o *Opt[T]) Clear() { var zero T; o.value, o.ok = zero, false }
+
+// IsZero lets `json:",omitzero"` leave an absent value out.
+func (o Opt[T]) IsZero() bool { return !o.ok }
+
+// MarshalJSON writes the value, or null where it was not read.
+func (o Opt[T]) MarshalJSON() ([]byte, error) {
+	if !o.ok {
+		return []byte("null"), nil
+	}
+	return json.Marshal(o.value)
+}
+
+// UnmarshalJSON reads a value; null is an absent one.
+func (o *Opt[T]) UnmarshalJSON(b []byte) error {
+	if bytes.Equal(bytes.TrimSpace(b), []byte("null")) {
+		o.Clear()
+		return nil
+	}
+	if err := json.Unmarshal(b, &o.value); err != nil {
+		return err
+	}
+	o.ok = true
+	return nil
+}

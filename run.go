@@ -1,0 +1,285 @@
+package rt
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// State is where a run stands.
+type State string
+
+// The states of a run.
+const (
+	StateRunning   State = "running"   // its tracker is alive, or was when last seen
+	StateEnded     State = "ended"     // the last snapshot is written, the file is closed
+	StateDelivered State = "delivered" // a receiver confirmed all of it
+)
+
+// Outcome is how a run ended.
+type Outcome string
+
+// The outcomes of a run. Slurm's Epilog shows 0:0 for jobs that finished, were
+// cancelled or ran into their time limit alike, so Unknown stands until
+// something else tells them apart.
+const (
+	OutcomeNone      Outcome = ""          // not ended
+	OutcomeFinished  Outcome = "finished"  // ended with status 0
+	OutcomeFailed    Outcome = "failed"    // ended with another status or by a signal
+	OutcomeCancelled Outcome = "cancelled" // ended from outside
+	OutcomeTimeout   Outcome = "timeout"   // reached its time limit
+	OutcomeOOM       Outcome = "oom"       // killed for its memory
+	OutcomeLost      Outcome = "lost"      // the tracker died before the run ended
+	OutcomeUnknown   Outcome = "unknown"   // ended, but nothing says how
+)
+
+// Run is one attempt of one job (or step, or wrapped command) on one node.
+// Empty strings and absent values are "not known", at first or for ever: the
+// job's name and its array ids arrive late.
+type Run struct {
+	// Identity.
+	Cluster      string      `json:"cluster,omitempty"`
+	JobID        Opt[uint64] `json:"job_id"` // Slurm's raw job id; absent outside a scheduler
+	ArrayJobID   Opt[uint64] `json:"array_job_id"`
+	ArrayTaskID  Opt[uint64] `json:"array_task_id"`
+	HetJobID     Opt[uint64] `json:"het_job_id"`     // the leader's job id
+	HetJobOffset Opt[uint64] `json:"het_job_offset"` // the component's number, from 0
+	Step         string      `json:"step,omitempty"` // "0", "batch", "extern"; empty for a whole job
+	Node         string      `json:"node"`           // the scheduler's name of the node, else the host's name
+	Attempt      uint64      `json:"attempt"`        // SLURM_JOB_RESTART_COUNT at the Prolog; does not alone tell attempts apart
+	SLUID        string      `json:"sluid,omitempty"`
+	BootID       string      `json:"boot_id"` // /proc/sys/kernel/random/boot_id
+	Start        time.Time   `json:"start"`   // when tracking began
+
+	// The scheduler's metadata.
+	Scheduler   string      `json:"scheduler,omitempty"` // "slurm", or empty
+	User        string      `json:"user,omitempty"`
+	UID         Opt[uint64] `json:"uid"`
+	GID         Opt[uint64] `json:"gid"`
+	Group       string      `json:"group,omitempty"`
+	Account     string      `json:"account,omitempty"`
+	Partition   string      `json:"partition,omitempty"`
+	QOS         string      `json:"qos,omitempty"`
+	Reservation string      `json:"reservation,omitempty"`
+	NodeList    string      `json:"node_list,omitempty"` // a host list, n[1-2]
+	NumNodes    Opt[uint64] `json:"num_nodes"`
+	AllocCPUs   Opt[uint64] `json:"alloc_cpus"`     // CPUs of the job on this node
+	AllocMem    Opt[uint64] `json:"alloc_mem"`      // bytes of memory of the job on this node
+	GPUs        string      `json:"gpus,omitempty"` // SLURM_JOB_GPUS: the job's device indices on this node
+	WorkDir     string      `json:"work_dir,omitempty"`
+	Comment     string      `json:"comment,omitempty"`
+	Constraints string      `json:"constraints,omitempty"`
+	Licenses    string      `json:"licenses,omitempty"`
+	StepTasks   Opt[uint64] `json:"step_tasks"`             // tasks of the step on all nodes
+	JobStart    time.Time   `json:"job_start,omitzero"`     // from the scheduler, where its environment says so
+	JobEndLimit time.Time   `json:"job_end_limit,omitzero"` // when the time limit ends the job
+
+	Meta Metadata `json:"meta"`
+
+	// How it was tracked.
+	Command        []string    `json:"command,omitempty"`       // of a wrapped command
+	PID            Opt[uint64] `json:"pid"`                     // root of the tracked process tree
+	Interval       float64     `json:"interval_secs"`           // configured seconds between readings
+	CgroupLayout   string      `json:"cgroup_layout,omitempty"` // which rule found the job's cgroup
+	CgroupPath     string      `json:"cgroup_path,omitempty"`   // the directory that was read
+	TrackerVersion string      `json:"tracker_version,omitempty"`
+
+	// How it ended.
+	State         State      `json:"state"`
+	Outcome       Outcome    `json:"outcome,omitempty"`
+	OutcomeSource string     `json:"outcome_source,omitempty"` // what said so: "epilog", "sacct", "exit", "kernel", "drain"
+	ExitCode      Opt[int64] `json:"exit_code"`                // 0..255
+	ExitSignal    Opt[int64] `json:"exit_signal"`              // the signal that ended it; 0 for none
+	DerivedExit   Opt[int64] `json:"derived_exit"`             // highest exit code of the job's steps
+	End           time.Time  `json:"end,omitzero"`             // of the job on this node
+}
+
+// Metadata is what section 9.3 of the specification lets a user say of a run.
+// The JSON names are those of the Sentinel API.
+type Metadata struct {
+	JobName        string            `json:"job_name,omitempty"`
+	ProjectName    string            `json:"project_name,omitempty"`
+	StageName      string            `json:"stage_name,omitempty"`
+	TaskName       string            `json:"task_name,omitempty"`
+	Team           string            `json:"team,omitempty"`
+	Env            string            `json:"env,omitempty"`
+	Language       string            `json:"language,omitempty"`
+	Orchestrator   string            `json:"orchestrator,omitempty"`
+	Executor       string            `json:"executor,omitempty"`
+	ExternalRunID  string            `json:"external_run_id,omitempty"`
+	ContainerImage string            `json:"container_image,omitempty"`
+	Tags           map[string]string `json:"tags,omitempty"`
+}
+
+// MetadataFields are the names of Metadata in the order of section 9.3, without Tags.
+var MetadataFields = [...]string{
+	"job_name", "project_name", "stage_name", "task_name", "team", "env", "language",
+	"orchestrator", "executor", "external_run_id", "container_image",
+}
+
+// Field returns where the named field of section 9.3 is kept, nil for an unknown name.
+func (m *Metadata) Field(name string) *string {
+	for i, p := range [...]*string{
+		&m.JobName, &m.ProjectName, &m.StageName, &m.TaskName, &m.Team, &m.Env, &m.Language,
+		&m.Orchestrator, &m.Executor, &m.ExternalRunID, &m.ContainerImage,
+	} {
+		if MetadataFields[i] == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// Merge lays over over m: what over says wins, field by field and tag by tag.
+func (m *Metadata) Merge(over Metadata) {
+	for _, name := range MetadataFields {
+		if v := *over.Field(name); v != "" {
+			*m.Field(name) = v
+		}
+	}
+	for k, v := range over.Tags {
+		if m.Tags == nil {
+			m.Tags = make(map[string]string, len(over.Tags))
+		}
+		m.Tags[k] = v
+	}
+}
+
+// Label is the job's id as a person writes it: "12", "12_3" for a task of an
+// array, "12.0" for a step; "-" outside a scheduler.
+func (r *Run) Label() string {
+	id, ok := r.JobID.Get()
+	if !ok {
+		return "-"
+	}
+	s := fmt.Sprint(id)
+	if array, ok := r.ArrayJobID.Get(); ok {
+		if task, ok := r.ArrayTaskID.Get(); ok {
+			s = fmt.Sprintf("%d_%d", array, task)
+		}
+	}
+	if r.Step != "" {
+		s += "." + r.Step
+	}
+	return s
+}
+
+// ExternalRunID is the run's name at a receiver that knows nothing of nodes and
+// attempts: <cluster>:<job>[_<array task>][.<step>]@<node>#<attempt>; empty
+// outside a scheduler.
+func (r *Run) ExternalRunID() string {
+	if !r.JobID.Valid() {
+		return ""
+	}
+	return fmt.Sprintf("%s:%s@%s#%d", r.Cluster, r.Label(), r.Node, r.Attempt)
+}
+
+// FileStem is the name of the run's spool file without its suffix: readable,
+// safe in a path, and different for every attempt, even where the attempt's
+// number repeats, because it ends in the start time in milliseconds.
+func (r *Run) FileStem() string {
+	kind := "run"
+	if id, ok := r.JobID.Get(); ok {
+		kind = fmt.Sprintf("job-%d", id)
+		if r.Step != "" {
+			kind += "." + safe(r.Step)
+		}
+	} else if pid, ok := r.PID.Get(); ok {
+		kind = fmt.Sprintf("run-%d", pid)
+	}
+	return fmt.Sprintf("%s-%s-%d", kind, safe(r.Node), r.Start.UnixMilli())
+}
+
+// safe keeps the bytes of a name that need no care in a path or a shell.
+func safe(s string) string {
+	if len(s) > 64 {
+		s = s[:64]
+	}
+	return strings.Map(func(c rune) rune {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '+':
+			return c
+		}
+		return '_'
+	}, s)
+}
+
+// Exit is how a job or a command ended, as far as it is known.
+type Exit struct {
+	Code    Opt[int64] `json:"exit_code"`    // 0..255
+	Signal  Opt[int64] `json:"exit_signal"`  // 0 for none
+	Derived Opt[int64] `json:"derived_exit"` // highest exit code of the job's steps
+	Outcome Outcome    `json:"outcome,omitempty"`
+	Source  string     `json:"outcome_source,omitempty"`
+	Time    time.Time  `json:"time,omitzero"` // when it was learnt
+}
+
+// Apply writes what is known of the end into the run.
+func (r *Run) Apply(e Exit) {
+	r.ExitCode, r.ExitSignal, r.DerivedExit = e.Code, e.Signal, e.Derived
+	r.Outcome, r.OutcomeSource = e.Outcome, e.Source
+	if r.End.IsZero() {
+		r.End = e.Time
+	}
+}
+
+// Host is what section 8 of the specification collects once of a machine. Empty
+// and absent fields are not known or suppressed. The JSON names are those of the
+// Sentinel API in the dialect of the specification.
+type Host struct {
+	HostID         string       `json:"host_id,omitempty"`
+	HostName       string       `json:"host_name,omitempty"`
+	HostIP         string       `json:"host_ip,omitempty"`
+	HostAllocation string       `json:"host_allocation,omitempty"` // "dedicated" or "shared"
+	VCPUs          Opt[uint64]  `json:"host_vcpus,omitzero"`
+	CPUModel       string       `json:"host_cpu_model,omitempty"`
+	MemoryMiB      Opt[uint64]  `json:"host_memory_mib,omitzero"`
+	GPUModel       string       `json:"host_gpu_model,omitempty"`
+	GPUCount       Opt[uint64]  `json:"host_gpu_count,omitzero"`
+	GPUVRAMMiB     Opt[uint64]  `json:"host_gpu_vram_mib,omitzero"`
+	StorageGB      Opt[float64] `json:"host_storage_gb,omitzero"` // 10^9 bytes
+
+	CloudVendorID     string `json:"cloud_vendor_id,omitempty"`
+	CloudAccountID    string `json:"cloud_account_id,omitempty"`
+	CloudRegionID     string `json:"cloud_region_id,omitempty"`
+	CloudZoneID       string `json:"cloud_zone_id,omitempty"`
+	CloudInstanceType string `json:"cloud_instance_type,omitempty"`
+}
+
+// Event is one line of a run's quality ledger: a decision, a gap, the status of a
+// sensor, a fault of the spool.
+type Event struct {
+	Time   time.Time `json:"time"`
+	Kind   string    `json:"kind"`   // "sensor", "gap", "spool", "tracker", "job", "drain"
+	Name   string    `json:"name"`   // what it is about: a sensor, a file
+	Status string    `json:"status"` // sensors: "ok", "absent", "denied", "failed", "n/a"
+	Detail string    `json:"detail,omitempty"`
+}
+
+// Registration is what is known of a run at a receiver. It holds no secret:
+// credentials are asked for anew by whoever resumes.
+type Registration struct {
+	Endpoint        string    `json:"endpoint"`          // base URL of the API
+	Dialect         string    `json:"dialect,omitempty"` // "spec" or "live": the one that was accepted
+	RemoteID        string    `json:"run_id,omitempty"`  // the receiver's name of the run
+	UploadURIPrefix string    `json:"upload_uri_prefix,omitempty"`
+	IntentAt        time.Time `json:"intent_at"`              // before the first request was sent
+	RegisteredAt    time.Time `json:"registered_at,omitzero"` // when an answer came
+	FinishedAt      time.Time `json:"finished_at,omitzero"`   // when the finish was confirmed
+	// Attempts counts the requests that were sent; more than one without an answer
+	// means that the receiver may hold a run that we do not know of.
+	Attempts int `json:"attempts"`
+}
+
+// Batch is one sealed upload: always the same rows, always the same bytes.
+type Batch struct {
+	Number     int       `json:"number"`    // 1, 2, 3, ... within the run
+	FirstSeq   int64     `json:"first_seq"` // the snapshots whose intervals are in it:
+	LastSeq    int64     `json:"last_seq"`  // each row is derived from snapshot n-1 and n
+	Rows       int       `json:"rows"`
+	Bytes      int64     `json:"bytes"`  // of the body, compressed
+	SHA256     string    `json:"sha256"` // of the body, lower-case hexadecimal
+	Key        string    `json:"key"`    // the full URI of the object
+	SealedAt   time.Time `json:"sealed_at"`
+	UploadedAt time.Time `json:"uploaded_at,omitzero"`
+}
