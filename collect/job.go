@@ -1,0 +1,28 @@
+package collect
+
+import "github.com/resource-tracker/rt"
+
+// JobEvent is something that happened to a watched job on this node.
+type JobEvent uint8
+
+// The events of a job.
+const (
+	// JobAppeared: the job's cgroup was made and can be read.
+	JobAppeared JobEvent = iota + 1
+	// JobStepEnded: a directory of a step or task was removed. Where it was the
+	// job's last one, the job's own counters stay readable only 5-10 ms longer.
+	JobStepEnded
+	// JobEnded: the job's cgroup emptied or was removed. No event follows.
+	JobEnded
+)
+
+// Job is a job whose cgroup is watched.
+type Job interface {
+	// Events delivers what happens to the job. The recorder always receives
+	// without delay; the channel is never closed before JobEnded was sent.
+	Events() <-chan JobEvent
+	// Read fills s.Job, its Phase included, and touches nothing else of s. A
+	// cgroup that is not there (yet, or any more) is a phase and no error. The
+	// recorder never calls it twice at the same time.
+	Read(s *rt.Snapshot) error
+}
