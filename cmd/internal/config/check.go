@@ -1,0 +1,120 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// check returns the first value that is out of its range, nil where there is none.
+func (c *Config) check() *keyError {
+	for _, part := range [...]func() *keyError{c.checkPaths, c.checkDurations, c.checkNumbers, c.checkWords} {
+		if bad := part(); bad != nil {
+			return bad
+		}
+	}
+	return nil
+}
+
+// checkPaths holds that paths are absolute: hooks and cron jobs run in a
+// directory that nobody chose.
+func (c *Config) checkPaths() *keyError {
+	paths := []struct {
+		key, value string
+		optional   bool
+	}{
+		{"spool.dir", c.Spool.Dir, false},
+		{"tracker.path", c.Tracker.Path, true},
+		{"tracker.state_dir", c.Tracker.StateDir, false},
+		{"hooks.disable_file", c.Hooks.DisableFile, true},
+		{"sentinel.token_file", c.Sentinel.TokenFile, true},
+		{"sentinel.ca_file", c.Sentinel.CAFile, true},
+		{"serve.dir", c.Serve.Dir, false},
+		{"serve.token_file", c.Serve.TokenFile, true},
+		{"serve.tls_cert", c.Serve.TLSCert, true},
+		{"serve.tls_key", c.Serve.TLSKey, true},
+	}
+	for _, p := range paths {
+		if (p.value != "" || !p.optional) && !filepath.IsAbs(p.value) {
+			return &keyError{p.key, fmt.Sprintf("%q is not an absolute path", p.value)}
+		}
+	}
+	if c.Log.Target != "syslog" && !filepath.IsAbs(c.Log.Target) {
+		return &keyError{"log.target", fmt.Sprintf("%q is neither \"syslog\" nor an absolute path", c.Log.Target)}
+	}
+	return nil
+}
+
+func (c *Config) checkDurations() *keyError {
+	const day = 24 * time.Hour
+	spans := []struct {
+		key           string
+		value         Duration
+		least, utmost time.Duration
+	}{
+		{"spool.commit_interval", c.Spool.CommitInterval, time.Second, time.Hour},
+		{"spool.retain", c.Spool.Retain, 0, 3660 * day},
+		{"tracker.interval", c.Tracker.Interval, 100 * time.Millisecond, day},
+		{"tracker.first_interval", c.Tracker.FirstInterval, 100 * time.Millisecond, day},
+		{"tracker.first_for", c.Tracker.FirstFor, 0, day},
+		{"tracker.grace", c.Tracker.Grace, time.Second, day},
+		// A Prolog delays its job and an Epilog keeps its node, so both are short.
+		{"hooks.ready_timeout", c.Hooks.ReadyTimeout, time.Millisecond, 30 * time.Second},
+		{"hooks.stop_timeout", c.Hooks.StopTimeout, time.Millisecond, time.Minute},
+		{"hooks.breaker_reset", c.Hooks.BreakerReset, time.Second, 30 * day},
+		{"drain.deadline", c.Drain.Deadline, time.Second, 7 * day},
+		{"drain.jitter", c.Drain.Jitter, 0, day},
+	}
+	for _, s := range spans {
+		if s.value.Duration < s.least || s.value.Duration > s.utmost {
+			return &keyError{s.key, fmt.Sprintf("%s is not between %s and %s", s.value, s.least, s.utmost)}
+		}
+	}
+	return nil
+}
+
+func (c *Config) checkNumbers() *keyError {
+	numbers := []struct {
+		key                  string
+		value, least, utmost int
+	}{
+		{"hooks.breaker_failures", c.Hooks.BreakerFailures, 1, 1_000_000},
+		{"drain.concurrency", c.Drain.Concurrency, 1, 256},
+		{"drain.batch_rows", c.Drain.BatchRows, 1, 1_000_000},
+	}
+	for _, n := range numbers {
+		if n.value < n.least || n.value > n.utmost {
+			return &keyError{n.key, fmt.Sprintf("%d is not between %d and %d", n.value, n.least, n.utmost)}
+		}
+	}
+	return nil
+}
+
+func (c *Config) checkWords() *keyError {
+	switch c.Sentinel.Dialect {
+	case "spec", "live", "auto":
+	default:
+		return &keyError{"sentinel.dialect", fmt.Sprintf("%q is none of \"spec\", \"live\" and \"auto\"", c.Sentinel.Dialect)}
+	}
+	switch c.Drain.Scope {
+	case "job", "node":
+	default:
+		return &keyError{"drain.scope", fmt.Sprintf("%q is neither \"job\" nor \"node\"", c.Drain.Scope)}
+	}
+	for _, url := range [...][2]string{{"sentinel.endpoint", c.Sentinel.Endpoint}, {"sentinel.s3_endpoint", c.Sentinel.S3Endpoint}} {
+		if url[1] != "" && !strings.HasPrefix(url[1], "https://") && !strings.HasPrefix(url[1], "http://") {
+			return &keyError{url[0], fmt.Sprintf("%q does not begin with https:// or http://", url[1])}
+		}
+	}
+	if c.Serve.TLSCert != "" && c.Serve.TLSKey == "" {
+		return &keyError{"serve.tls_cert", "needs serve.tls_key too"}
+	}
+	if c.Serve.TLSKey != "" && c.Serve.TLSCert == "" {
+		return &keyError{"serve.tls_key", "needs serve.tls_cert too"}
+	}
+	if c.Spool.User == "" {
+		return &keyError{"spool.user", "must name a user"}
+	}
+	return nil
+}

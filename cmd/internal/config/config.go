@@ -1,0 +1,150 @@
+// Package config reads rt.toml, the configuration of the suite. It is strict: an
+// unknown key is an error, because a typo must not silently change a site.
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+)
+
+// DefaultPath is the file that Load reads when none is named.
+const DefaultPath = "/etc/rt/rt.toml"
+
+// Config is rt.toml. Every key has a default, see Default.
+type Config struct {
+	Spool    Spool    `toml:"spool"`
+	Tracker  Tracker  `toml:"tracker"`
+	Hooks    Hooks    `toml:"hooks"`
+	Log      Log      `toml:"log"`
+	Sentinel Sentinel `toml:"sentinel"`
+	Drain    Drain    `toml:"drain"`
+	Serve    Serve    `toml:"serve"`
+}
+
+// Spool says where runs are kept until they are delivered.
+type Spool struct {
+	Dir            string   `toml:"dir"`             // one SQLite file per run, on a local disk
+	User           string   `toml:"user"`            // owner of the files; the tracker runs as this user, as root where it does not exist
+	CommitInterval Duration `toml:"commit_interval"` // snapshots are committed together at least this often
+	Retain         Duration `toml:"retain"`          // how long a delivered run stays
+}
+
+// Tracker is the daemon of one job on one node.
+type Tracker struct {
+	Path          string   `toml:"path"`           // the rt-tracker binary; empty: the one beside rt-prolog
+	Interval      Duration `toml:"interval"`       // between two readings
+	FirstInterval Duration `toml:"first_interval"` // between two readings at the start of a job
+	FirstFor      Duration `toml:"first_for"`      // how long the start of a job is
+	Grace         Duration `toml:"grace"`          // how long after the job's end a tracker waits for its Epilog
+	StateDir      string   `toml:"state_dir"`      // where Prolog and Epilog find each other's notes; emptied by a reboot
+}
+
+// Hooks are rt-prolog and rt-epilog.
+type Hooks struct {
+	ReadyTimeout    Duration `toml:"ready_timeout"`    // how long the Prolog waits for the tracker's first reading
+	StopTimeout     Duration `toml:"stop_timeout"`     // how long the Epilog waits for the tracker to end
+	DisableFile     string   `toml:"disable_file"`     // no hook does anything while this file exists
+	BreakerFailures int      `toml:"breaker_failures"` // the Prolog stops trying after so many failures in a row
+	BreakerReset    Duration `toml:"breaker_reset"`    // and tries once more after this time
+}
+
+// Log says where hooks and trackers write.
+type Log struct {
+	Target string `toml:"target"` // "syslog" or the path of a file
+}
+
+// Sentinel is the receiver of runs.
+type Sentinel struct {
+	Endpoint   string `toml:"endpoint"`    // base URL of the API; empty: nothing is sent
+	TokenFile  string `toml:"token_file"`  // file with the API token on its first line
+	Dialect    string `toml:"dialect"`     // "spec", "live" or "auto"
+	S3Endpoint string `toml:"s3_endpoint"` // base URL of an S3-compatible store; empty: Amazon's
+	S3Region   string `toml:"s3_region"`   // empty: asked of the store
+	CAFile     string `toml:"ca_file"`     // PEM certificates trusted beside the system's
+}
+
+// Drain is the delivery of what is spooled.
+type Drain struct {
+	Scope       string   `toml:"scope"`       // whose figures a job's rows show: "job" or "node"
+	Concurrency int      `toml:"concurrency"` // runs that are delivered at the same time
+	Deadline    Duration `toml:"deadline"`    // when a drain stops and leaves the rest to the next
+	Jitter      Duration `toml:"jitter"`      // a drain starts after a random wait of at most this
+	BatchRows   int      `toml:"batch_rows"`  // rows of one uploaded file at most
+}
+
+// Serve is the receiver of rt-spool serve.
+type Serve struct {
+	Listen    string `toml:"listen"`     // host:port
+	Dir       string `toml:"dir"`        // where received runs are kept
+	TokenFile string `toml:"token_file"` // file with the accepted API tokens, one a line
+	TLSCert   string `toml:"tls_cert"`   // PEM file; empty: plain HTTP
+	TLSKey    string `toml:"tls_key"`    // PEM file
+}
+
+// Default returns the configuration of an empty rt.toml.
+func Default() Config {
+	return Config{
+		Spool: Spool{
+			Dir:            "/var/spool/rt",
+			User:           "rt",
+			CommitInterval: Duration{10 * time.Second},
+			Retain:         Duration{7 * 24 * time.Hour},
+		},
+		Tracker: Tracker{
+			Interval:      Duration{10 * time.Second},
+			FirstInterval: Duration{time.Second},
+			FirstFor:      Duration{time.Minute},
+			Grace:         Duration{5 * time.Minute},
+			StateDir:      "/run/rt",
+		},
+		Hooks: Hooks{
+			ReadyTimeout:    Duration{250 * time.Millisecond},
+			StopTimeout:     Duration{2 * time.Second},
+			DisableFile:     "/etc/rt/disabled",
+			BreakerFailures: 5,
+			BreakerReset:    Duration{time.Hour},
+		},
+		Log:      Log{Target: "syslog"},
+		Sentinel: Sentinel{TokenFile: "/etc/rt/sentinel-token", Dialect: "auto"},
+		Drain: Drain{
+			Scope:       "job",
+			Concurrency: 4,
+			Deadline:    Duration{30 * time.Minute},
+			BatchRows:   3600,
+		},
+		Serve: Serve{
+			Listen:    "127.0.0.1:8470",
+			Dir:       "/var/lib/rt/receiver",
+			TokenFile: "/etc/rt/serve-tokens",
+		},
+	}
+}
+
+// Duration is a time span, written as a string such as "250ms", "10s" or "168h".
+type Duration struct{ time.Duration }
+
+// UnmarshalText reads what time.ParseDuration reads.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf(`%q is not a duration such as "250ms", "10s" or "168h"`, text)
+	}
+	d.Duration = v
+	return nil
+}
+
+// MarshalText writes the duration as UnmarshalText reads it.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// Keys returns every key of rt.toml as "section.key", in the order of Config.
+func Keys() []string {
+	var keys []string
+	sections := reflect.TypeFor[Config]()
+	for s := range sections.Fields() {
+		for k := range s.Type.Fields() {
+			keys = append(keys, s.Tag.Get("toml")+"."+k.Tag.Get("toml"))
+		}
+	}
+	return keys
+}
