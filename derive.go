@@ -38,7 +38,7 @@ func DeriveScalars(prev, cur *Snapshot, scope Scope) Scalars {
 		GPUUtilized:    cur.Node.GPUUtilized,
 	}
 	if job {
-		s.jobScope(&prev.Job, &cur.Job, &cur.Node)
+		s.jobScope(&prev.Job, &cur.Job, &cur.Node, float64(cur.Boot-prev.usageBoot())/1e9)
 	} else {
 		s.nodeScope(&prev.Node, &cur.Node)
 	}
@@ -69,14 +69,15 @@ func (s *Scalars) nodeScope(prev, cur *NodeReading) {
 
 // jobScope takes the job's figure wherever it has one. It has no buffers (the
 // kernel counts them in its file pages), and its disk I/O is absent where the
-// io controller is off: the node's I/O is not the job's.
-func (s *Scalars) jobScope(prev, cur *JobReading, node *NodeReading) {
+// io controller is off: the node's I/O is not the job's. secs is the time that
+// the difference of CPUUsage spans.
+func (s *Scalars) jobScope(prev, cur *JobReading, node *NodeReading, secs float64) {
 	s.Processes = cur.Pids
 	s.UserMillis = deltaScaled(prev.counter(prev.CPUUser), cur.counter(cur.CPUUser), 1000)
 	s.SystemMillis = deltaScaled(prev.counter(prev.CPUSystem), cur.counter(cur.CPUSystem), 1000)
 	if d, ok := delta(prev.counter(prev.CPUUsage), cur.counter(cur.CPUUsage)).Get(); ok {
-		if s.Seconds > 0 {
-			s.CPUUsage.Set(float64(d) / 1e6 / s.Seconds)
+		if secs > 0 {
+			s.CPUUsage.Set(float64(d) / 1e6 / secs)
 		} else {
 			s.CPUUsage.Set(0)
 		}
@@ -158,10 +159,11 @@ func deriveCPU(prev, cur *Snapshot, s *Scalars) CPUMetrics {
 	}
 	user, ok1 := delta(prev.Tree.CPUUserTicks, cur.Tree.CPUUserTicks).Get()
 	sys, ok2 := delta(prev.Tree.CPUSystemTicks, cur.Tree.CPUSystemTicks).Get()
+	secs := float64(cur.Boot-prev.ticksBoot()) / 1e9
 	switch {
 	case !ok1 || !ok2:
-	case s.Seconds > 0:
-		m.ProcessCoresUsed.Set(float64(user+sys) / TicksPerSecond / s.Seconds)
+	case secs > 0:
+		m.ProcessCoresUsed.Set(float64(user+sys) / TicksPerSecond / secs)
 	default:
 		m.ProcessCoresUsed.Set(0)
 	}
@@ -331,11 +333,11 @@ func seconds(millis Opt[uint64]) Opt[float64] {
 func percent(part, whole Opt[uint64]) Opt[float64] {
 	p, ok1 := part.Get()
 	w, ok2 := whole.Get()
-	if !ok1 || !ok2 {
+	switch {
+	case ok2 && w == 0:
+		return Some(0.0) // T-MEM-03, T-GPU-04: nothing of nothing, also where the part was not read
+	case !ok1 || !ok2:
 		return None[float64]()
-	}
-	if w == 0 {
-		return Some(0.0)
 	}
 	return Some(float64(p) / float64(w) * 100)
 }

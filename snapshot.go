@@ -166,6 +166,10 @@ type JobReading struct {
 	Pids Opt[uint64]
 	// Bytes of io.stat (v2) or blkio.throttle.io_service_bytes_recursive (v1), where the controller is on.
 	IOReadBytes, IOWriteBytes Opt[uint64]
+
+	// usageBoot is the Boot of the older snapshot that CPUUsage was inherited
+	// from, so that the rate over the gap is right; 0 where it was read here.
+	usageBoot int64
 }
 
 // counter is a cumulative field of j as Derive takes differences of it: as read,
@@ -185,22 +189,47 @@ func (s *Snapshot) InheritCounters(older *Snapshot) {
 	if !s.Node.CPU.Valid() {
 		s.Node.CPU = older.Node.CPU
 	}
-	if s.Job.Phase != JobPending && older.Job.Phase == JobPending && !s.Job.CPUUsage.Valid() {
-		s.Job.Phase = JobPending
+	if !s.Job.CPUUsage.Valid() {
+		s.Job.usageBoot = older.usageBoot()
+	}
+	if !s.Tree.CPUUserTicks.Valid() || !s.Tree.CPUSystemTicks.Valid() {
+		s.Tree.CPUUserTicks, s.Tree.CPUSystemTicks = older.Tree.CPUUserTicks, older.Tree.CPUSystemTicks
+		s.Tree.ticksBoot = older.ticksBoot()
+	}
+	job := older.Job
+	if job.Phase == JobPending {
+		for _, p := range [...]*Opt[uint64]{&job.CPUUsage, &job.CPUUser, &job.CPUSystem, &job.IOReadBytes, &job.IOWriteBytes} {
+			p.Set(0)
+		}
 	}
 	pairs := [...][2]*Opt[uint64]{
 		{&s.Node.NetRxBytes, &older.Node.NetRxBytes}, {&s.Node.NetTxBytes, &older.Node.NetTxBytes},
 		{&s.Node.DiskReadBytes, &older.Node.DiskReadBytes}, {&s.Node.DiskWriteBytes, &older.Node.DiskWriteBytes},
-		{&s.Job.CPUUsage, &older.Job.CPUUsage}, {&s.Job.CPUUser, &older.Job.CPUUser},
-		{&s.Job.CPUSystem, &older.Job.CPUSystem},
-		{&s.Job.IOReadBytes, &older.Job.IOReadBytes}, {&s.Job.IOWriteBytes, &older.Job.IOWriteBytes},
-		{&s.Tree.CPUUserTicks, &older.Tree.CPUUserTicks}, {&s.Tree.CPUSystemTicks, &older.Tree.CPUSystemTicks},
+		{&s.Job.CPUUsage, &job.CPUUsage}, {&s.Job.CPUUser, &job.CPUUser},
+		{&s.Job.CPUSystem, &job.CPUSystem},
+		{&s.Job.IOReadBytes, &job.IOReadBytes}, {&s.Job.IOWriteBytes, &job.IOWriteBytes},
 	}
 	for _, p := range pairs {
 		if !p[0].Valid() {
 			*p[0] = *p[1]
 		}
 	}
+}
+
+// usageBoot is when Job.CPUUsage was read: now, or when it was inherited from.
+func (s *Snapshot) usageBoot() int64 {
+	if s.Job.usageBoot != 0 {
+		return s.Job.usageBoot
+	}
+	return s.Boot
+}
+
+// ticksBoot is the same for the ticks of Tree.
+func (s *Snapshot) ticksBoot() int64 {
+	if s.Tree.ticksBoot != 0 {
+		return s.Tree.ticksBoot
+	}
+	return s.Boot
 }
 
 // Inherit fills what is absent in j with what o had. It joins the parts of a last
@@ -234,6 +263,8 @@ type TreeReading struct {
 	Children Opt[uint64]
 	// RSS is the sum of the resident set sizes in bytes; shared pages count in each.
 	RSS Opt[uint64]
+
+	ticksBoot int64 // as JobReading.usageBoot, for the ticks
 }
 
 // CPUReading holds the counters of one logical CPU.
