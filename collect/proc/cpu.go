@@ -1,0 +1,80 @@
+package proc
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/resource-tracker/rt"
+)
+
+// CPU reads /proc/stat: the tick counters of the node and of each online CPU.
+type CPU struct {
+	file file
+}
+
+// NewCPU returns the source of Node.CPU, Node.CPUs and Snapshot.CPUs.
+func NewCPU(fs FS) *CPU { return &CPU{file: newFile(fs.Proc + "/stat")} }
+
+// Name is what the ledger calls the source.
+func (c *CPU) Name() string { return "cpu" }
+
+// Close gives the descriptor back.
+func (c *CPU) Close() error { return c.file.close() }
+
+// Read fills the CPU part of s.
+func (c *CPU) Read(s *rt.Snapshot) error {
+	b, err := c.file.read()
+	if err != nil {
+		return err
+	}
+	total, cpus, err := parseStat(b, s.CPUs[:0])
+	s.CPUs = cpus
+	if err != nil {
+		s.CPUs = cpus[:0]
+		return fmt.Errorf("parse %s: %w", c.file.path, err)
+	}
+	s.Node.CPU.Set(total)
+	s.Node.CPUs.Set(uint64(len(cpus)))
+	return nil
+}
+
+// parseStat reads the cpu lines at the head of /proc/stat and appends the CPUs,
+// which the kernel lists in ascending order, to cpus.
+func parseStat(b []byte, cpus []rt.CPUReading) (rt.CPUTimes, []rt.CPUReading, error) {
+	var total rt.CPUTimes
+	var seen bool
+	for len(b) > 0 {
+		var l []byte
+		if l, b = line(b); !bytes.HasPrefix(l, []byte("cpu")) {
+			break
+		}
+		name, rest := field(l)
+		times, ok := parseTimes(rest)
+		if !ok {
+			return total, cpus, fmt.Errorf("the line %q has not the eight counters of a CPU", l)
+		}
+		if len(name) == len("cpu") {
+			total, seen = times, true
+			continue
+		}
+		n, ok := number(name[len("cpu"):])
+		if !ok || n > 1<<20 || len(cpus) > 0 && cpus[len(cpus)-1].CPU >= int(n) {
+			return total, cpus, fmt.Errorf("%q is not the next CPU", name)
+		}
+		cpus = append(cpus, rt.CPUReading{CPU: int(n), Times: times})
+	}
+	if !seen || len(cpus) == 0 {
+		return total, cpus, fmt.Errorf("no line of the node's CPUs")
+	}
+	return total, cpus, nil
+}
+
+func parseTimes(b []byte) (rt.CPUTimes, bool) {
+	var v [8]uint64
+	if _, ok := numbers(b, v[:]); !ok {
+		return rt.CPUTimes{}, false
+	}
+	return rt.CPUTimes{
+		User: v[0], Nice: v[1], System: v[2], Idle: v[3], IOWait: v[4], IRQ: v[5], SoftIRQ: v[6], Steal: v[7],
+	}, true
+}

@@ -1,0 +1,148 @@
+package proc
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// file is a file that is held open and read again from its start. It opens
+// itself when it is first read, and again after an error.
+type file struct {
+	path string
+	fd   int // of an open file; meaningless where open is false
+	open bool
+	buf  []byte
+}
+
+func newFile(path string) file { return file{path: path} }
+
+// read returns the whole file. The bytes are good until the next call.
+//
+// The kernel hands some files over a page or a record at a time whatever the size
+// of the buffer, so only a read of nothing is the end.
+func (f *file) read() ([]byte, error) {
+	if !f.open {
+		fd, err := unix.Open(f.path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, &fs.PathError{Op: "open", Path: f.path, Err: err}
+		}
+		f.fd, f.open = fd, true
+	}
+	if f.buf == nil {
+		f.buf = make([]byte, 8192)
+	}
+	for n := 0; ; {
+		if n == len(f.buf) {
+			f.buf = append(f.buf, make([]byte, len(f.buf))...)
+		}
+		k, err := unix.Pread(f.fd, f.buf[n:], int64(n))
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			f.close()
+			return nil, &fs.PathError{Op: "read", Path: f.path, Err: err}
+		case k == 0:
+			return f.buf[:n], nil
+		default:
+			n += k
+		}
+	}
+}
+
+func (f *file) close() error {
+	if !f.open {
+		return nil
+	}
+	f.open = false
+	if err := unix.Close(f.fd); err != nil {
+		return &fs.PathError{Op: "close", Path: f.path, Err: err}
+	}
+	return nil
+}
+
+// peek reads short files that are not held open: attributes of devices, the stat
+// of a process. It keeps its buffers, so that it allocates nothing.
+type peek struct {
+	path, buf []byte
+}
+
+// read returns a file of at most a page, without blanks at its ends. The parts of
+// the path are joined as they are. The bytes are good until the next call.
+func (p *peek) read(parts ...string) ([]byte, error) {
+	fd, err := p.open(unix.O_RDONLY, parts...)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd) // opened for reading: nothing can be lost
+	for {
+		n, err := unix.Read(fd, p.buf)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		return trim(p.buf[:n]), nil
+	}
+}
+
+// link returns the last element of what a symbolic link points to.
+func (p *peek) link(parts ...string) ([]byte, error) {
+	p.join(parts)
+	n, _, errno := unix.Syscall6(unix.SYS_READLINKAT, cwd(), uintptr(unsafe.Pointer(&p.path[0])),
+		uintptr(unsafe.Pointer(&p.buf[0])), uintptr(len(p.buf)), 0, 0)
+	if errno != 0 {
+		return nil, errno
+	}
+	target := p.buf[:n]
+	for i := len(target) - 1; i >= 0; i-- {
+		if target[i] == '/' {
+			return target[i+1:], nil
+		}
+	}
+	return target, nil
+}
+
+func (p *peek) open(flags int, parts ...string) (int, error) {
+	p.join(parts)
+	for {
+		fd, _, errno := unix.Syscall6(unix.SYS_OPENAT, cwd(), uintptr(unsafe.Pointer(&p.path[0])),
+			uintptr(flags|unix.O_CLOEXEC), 0, 0, 0)
+		if errno == 0 {
+			return int(fd), nil
+		}
+		if errno != unix.EINTR {
+			return -1, errno
+		}
+	}
+}
+
+// join builds the path with the NUL at its end that the kernel wants.
+func (p *peek) join(parts []string) {
+	if p.buf == nil {
+		p.buf = make([]byte, 4096)
+	}
+	p.path = p.path[:0]
+	for _, s := range parts {
+		p.path = append(p.path, s...)
+	}
+	p.path = append(p.path, 0)
+}
+
+func cwd() uintptr {
+	fd := unix.AT_FDCWD
+	return uintptr(fd)
+}
+
+// keep returns the bytes as a string: old where it is the same text, so that a
+// refresh that changes nothing allocates nothing.
+func keep(old string, b []byte) string {
+	if old == string(b) {
+		return old
+	}
+	return strings.ToValidUTF8(string(b), "�")
+}
