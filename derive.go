@@ -1,6 +1,9 @@
 package rt
 
-const mib = 1 << 20
+const (
+	mib           = 1 << 20
+	millisPerTick = 1000 / TicksPerSecond
+)
 
 // Derive makes the sample of the interval between two snapshots. With no prev all
 // differences are 0 (T-CPU-06). A counter that went backwards gives an absent
@@ -58,7 +61,6 @@ func (s *Scalars) nodeScope(prev, cur *NodeReading) {
 	if !ok1 || !ok2 || c.User < p.User || c.Nice < p.Nice || c.System < p.System {
 		return
 	}
-	const millisPerTick = 1000 / TicksPerSecond
 	s.UserMillis.Set((c.User + c.Nice - p.User - p.Nice) * millisPerTick)
 	s.SystemMillis.Set((c.System - p.System) * millisPerTick)
 	share, ok := busyShare(p, c)
@@ -157,17 +159,40 @@ func deriveCPU(prev, cur *Snapshot, s *Scalars) CPUMetrics {
 	if prev == nil {
 		prev = cur
 	}
+	m.ProcessCoresUsed = deriveTree(prev, cur).CPUUsage
+	return m
+}
+
+// DeriveProcess is what the job, or else the process tree, used between two
+// snapshots. With no prev all differences are 0.
+func DeriveProcess(prev, cur *Snapshot) ProcessScalars {
+	if prev == nil {
+		prev = cur
+	}
+	if cur.Job.Phase == JobNone {
+		return deriveTree(prev, cur)
+	}
+	s := DeriveScalars(prev, cur, ScopeJob)
+	return ProcessScalars{
+		Children: s.Processes, UserMillis: s.UserMillis, SystemMillis: s.SystemMillis, CPUUsage: s.CPUUsage,
+		Memory: cur.Job.MemUsed(), DiskReadBytes: s.DiskReadBytes, DiskWriteBytes: s.DiskWriteBytes,
+	}
+}
+
+func deriveTree(prev, cur *Snapshot) ProcessScalars {
+	p := ProcessScalars{Children: cur.Tree.Children, Memory: cur.Tree.RSS}
 	user, ok1 := delta(prev.Tree.CPUUserTicks, cur.Tree.CPUUserTicks).Get()
 	sys, ok2 := delta(prev.Tree.CPUSystemTicks, cur.Tree.CPUSystemTicks).Get()
-	secs := float64(cur.Boot-prev.ticksBoot()) / 1e9
-	switch {
-	case !ok1 || !ok2:
-	case secs > 0:
-		m.ProcessCoresUsed.Set(float64(user+sys) / TicksPerSecond / secs)
-	default:
-		m.ProcessCoresUsed.Set(0)
+	if !ok1 || !ok2 {
+		return p
 	}
-	return m
+	p.UserMillis.Set(user * millisPerTick)
+	p.SystemMillis.Set(sys * millisPerTick)
+	p.CPUUsage.Set(0)
+	if secs := float64(cur.Boot-prev.ticksBoot()) / 1e9; secs > 0 {
+		p.CPUUsage.Set(float64(user+sys) / TicksPerSecond / secs)
+	}
+	return p
 }
 
 func deriveMemory(cur *Snapshot, scope Scope, s *Scalars) MemoryMetrics {

@@ -296,3 +296,22 @@ func TestT_GPU_01_04(t *testing.T) {
 	wantF(t, "vram_used_pct", got[1].VRAMUsedPct, 25)
 	wantAbsent(t, "vram_used_pct not read", got[2].VRAMUsedPct)
 }
+
+func TestDeriveProcess(t *testing.T) {
+	prev, cur := everything(1), everything(3)
+	prev.Tree.CPUUserTicks.Set(1<<30 - 300)
+	cur.Job.CPUUsage.Set(9e6)
+	cur.Job.CPUUser.Set(7e6)
+	p := DeriveProcess(prev, cur)
+	wantU(t, "utime of the job, ms", p.UserMillis, 3000)
+	wantF(t, "cpu_usage of the job", p.CPUUsage, 2)
+	wantU(t, "processes of the job", p.Children, 1<<20)
+
+	cur.Job.Phase = JobNone
+	p = DeriveProcess(prev, cur)
+	wantU(t, "utime of the tree, ms", p.UserMillis, 3000)
+	wantF(t, "cpu_usage of the tree", p.CPUUsage, 1.5)
+	wantU(t, "memory of the tree", p.Memory, 1<<30)
+	wantAbsent(t, "disk_read_bytes of the tree", p.DiskReadBytes)
+	wantU(t, "utime of the first interval", DeriveProcess(nil, cur).UserMillis, 0)
+}

@@ -44,6 +44,17 @@ type Scalars struct {
 	GPUUtilized Opt[uint64]  // count
 }
 
+// ProcessScalars is what the job's cgroup used in an interval, or the process tree
+// where the run has no job: the process_* columns of Sentinel's live dialect. It
+// is a value: deriving it allocates nothing.
+type ProcessScalars struct {
+	Children                      Opt[uint64]  // processes of the job, or descendants of the root pid
+	UserMillis, SystemMillis      Opt[uint64]  // as in Scalars
+	CPUUsage                      Opt[float64] // fractional cores
+	Memory                        Opt[uint64]  // bytes: of the job without page cache, or the sum of the resident sets
+	DiskReadBytes, DiskWriteBytes Opt[uint64]  // bytes in the interval
+}
+
 // CPUMetrics is section 6.1.1.
 type CPUMetrics struct {
 	UtilizationPct    Opt[float64]   `json:"utilization_pct"` // fractional cores, 0..N
