@@ -126,10 +126,10 @@ func (d *Disk) identify(r *row[disk]) {
 			return
 		}
 	}
-	if _, err := d.peek.read(d.sys, v.sysName, "/dev"); err != nil {
+	if _, err := d.peek.path(d.sys).str(v.sysName).str("/dev").read(); err != nil {
 		return // a partition has no directory of its own there
 	}
-	if b, err := d.peek.read(d.sys, v.sysName, "/hidden"); err == nil && string(b) == "1" {
+	if b, err := d.peek.path(d.sys).str(v.sysName).str("/hidden").read(); err == nil && string(b) == "1" {
 		return // one path of a drive that is shown under another name
 	}
 	v.whole = true
@@ -148,7 +148,7 @@ func (d *Disk) identify(r *row[disk]) {
 // first is the first of the attributes that says something.
 func (d *Disk) first(name string, files ...string) string {
 	for _, f := range files {
-		if b, err := d.peek.read(d.sys, name, f); err == nil && len(b) > 0 {
+		if b, err := d.peek.path(d.sys).str(name).str(f).read(); err == nil && len(b) > 0 {
 			return keep("", b)
 		}
 	}
@@ -159,7 +159,7 @@ func (d *Disk) kind(name string) string {
 	if len(name) >= 4 && name[:4] == "nvme" {
 		return "nvme"
 	}
-	b, err := d.peek.read(d.sys, name, "/queue/rotational")
+	b, err := d.peek.path(d.sys).str(name).str("/queue/rotational").read()
 	switch {
 	case err != nil:
 		return ""
@@ -174,7 +174,7 @@ func (d *Disk) kind(name string) string {
 func (d *Disk) resize(r *row[disk]) {
 	v := &r.dev.reading
 	v.Capacity.Clear()
-	b, err := d.peek.read(d.sys, r.dev.sysName, "/size")
+	b, err := d.peek.path(d.sys).str(r.dev.sysName).str("/size").read()
 	if err != nil {
 		return
 	}

@@ -1,8 +1,10 @@
 package proc
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
+	"strconv"
 	"strings"
 	"unsafe"
 
@@ -65,52 +67,78 @@ func (f *file) close() error {
 }
 
 // peek reads short files that are not held open: attributes of devices, the stat
-// of a process. It keeps its buffers, so that it allocates nothing.
+// of a process. It keeps its buffers, so that it allocates nothing. A path is
+// built up, then read: p.path(root).num(pid).str("/stat").read().
 type peek struct {
-	path, buf []byte
+	name, buf []byte
 }
 
-// read returns a file of at most a page, without blanks at its ends. The parts of
-// the path are joined as they are. The bytes are good until the next call.
-func (p *peek) read(parts ...string) ([]byte, error) {
-	fd, err := p.open(unix.O_RDONLY, parts...)
+// path begins a path.
+func (p *peek) path(root string) *peek {
+	p.name = append(p.name[:0], root...)
+	return p
+}
+
+// str appends s as it is.
+func (p *peek) str(s string) *peek {
+	p.name = append(p.name, s...)
+	return p
+}
+
+// num appends a slash and n.
+func (p *peek) num(n int) *peek {
+	p.name = strconv.AppendInt(append(p.name, '/'), int64(n), 10)
+	return p
+}
+
+// read returns the file's text without blanks at its ends. The bytes are good
+// until the next call.
+func (p *peek) read() ([]byte, error) {
+	fd, err := p.open(unix.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(fd) // opened for reading: nothing can be lost
-	for {
-		n, err := unix.Read(fd, p.buf)
-		if errors.Is(err, unix.EINTR) {
-			continue
+	if p.buf == nil {
+		p.buf = make([]byte, 4096)
+	}
+	for n := 0; ; {
+		if n == len(p.buf) {
+			p.buf = append(p.buf, make([]byte, len(p.buf))...)
 		}
-		if err != nil {
+		k, err := unix.Read(fd, p.buf[n:])
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
 			return nil, err
+		case k == 0:
+			return trim(p.buf[:n]), nil
+		default:
+			n += k
 		}
-		return trim(p.buf[:n]), nil
 	}
 }
 
-// link returns the last element of what a symbolic link points to.
-func (p *peek) link(parts ...string) ([]byte, error) {
-	p.join(parts)
-	n, _, errno := unix.Syscall6(unix.SYS_READLINKAT, cwd(), uintptr(unsafe.Pointer(&p.path[0])),
+// link returns the last element of what the symbolic link at the path points to.
+func (p *peek) link() ([]byte, error) {
+	if p.buf == nil {
+		p.buf = make([]byte, 4096)
+	}
+	p.name = append(p.name, 0)
+	n, _, errno := unix.Syscall6(unix.SYS_READLINKAT, cwd(), uintptr(unsafe.Pointer(&p.name[0])),
 		uintptr(unsafe.Pointer(&p.buf[0])), uintptr(len(p.buf)), 0, 0)
 	if errno != 0 {
 		return nil, errno
 	}
 	target := p.buf[:n]
-	for i := len(target) - 1; i >= 0; i-- {
-		if target[i] == '/' {
-			return target[i+1:], nil
-		}
-	}
-	return target, nil
+	return target[bytes.LastIndexByte(target, '/')+1:], nil
 }
 
-func (p *peek) open(flags int, parts ...string) (int, error) {
-	p.join(parts)
+// open is open(2) without the copy of the path that unix.Open makes.
+func (p *peek) open(flags int) (int, error) {
+	p.name = append(p.name, 0)
 	for {
-		fd, _, errno := unix.Syscall6(unix.SYS_OPENAT, cwd(), uintptr(unsafe.Pointer(&p.path[0])),
+		fd, _, errno := unix.Syscall6(unix.SYS_OPENAT, cwd(), uintptr(unsafe.Pointer(&p.name[0])),
 			uintptr(flags|unix.O_CLOEXEC), 0, 0, 0)
 		if errno == 0 {
 			return int(fd), nil
@@ -119,18 +147,6 @@ func (p *peek) open(flags int, parts ...string) (int, error) {
 			return -1, errno
 		}
 	}
-}
-
-// join builds the path with the NUL at its end that the kernel wants.
-func (p *peek) join(parts []string) {
-	if p.buf == nil {
-		p.buf = make([]byte, 4096)
-	}
-	p.path = p.path[:0]
-	for _, s := range parts {
-		p.path = append(p.path, s...)
-	}
-	p.path = append(p.path, 0)
 }
 
 func cwd() uintptr {

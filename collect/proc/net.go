@@ -80,19 +80,19 @@ func (n *Net) Read(s *rt.Snapshot) error {
 func (n *Net) identify(r *row[rt.NetReading]) {
 	d := &r.dev
 	d.Name = r.name
-	if b, err := n.peek.link(n.sys, r.name, "/device/driver"); err == nil {
+	if b, err := n.peek.path(n.sys).str(r.name).str("/device/driver").link(); err == nil {
 		d.Driver = keep(d.Driver, b)
 	}
 	d.MAC = n.attribute(d.MAC, r.name, "/address")
 	d.OperState = n.attribute(d.OperState, r.name, "/operstate")
 	d.MTU.Clear()
-	if b, err := n.peek.read(n.sys, r.name, "/mtu"); err == nil {
+	if b, err := n.peek.path(n.sys).str(r.name).str("/mtu").read(); err == nil {
 		if v, ok := number(b); ok {
 			d.MTU.Set(v)
 		}
 	}
 	d.SpeedMbps.Set(-1)
-	if b, err := n.peek.read(n.sys, r.name, "/speed"); err == nil {
+	if b, err := n.peek.path(n.sys).str(r.name).str("/speed").read(); err == nil {
 		if v, ok := number(b); ok && v < 1<<32-1 {
 			d.SpeedMbps.Set(int64(v))
 		}
@@ -100,7 +100,7 @@ func (n *Net) identify(r *row[rt.NetReading]) {
 }
 
 func (n *Net) attribute(old, name, file string) string {
-	b, err := n.peek.read(n.sys, name, file)
+	b, err := n.peek.path(n.sys).str(name).str(file).read()
 	if err != nil {
 		return ""
 	}

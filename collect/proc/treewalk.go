@@ -1,0 +1,103 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+)
+
+var errNoChildrenFiles = errors.New("the kernel has no /proc/<pid>/task/<tid>/children")
+
+// discover finds the processes that have become members: by the children files of
+// the members' threads where the kernel has them (CONFIG_PROC_CHILDREN), else by
+// looking at every process.
+func (t *Tree) discover() error {
+	for i := 0; i < len(t.members) && !t.scan; i++ { // grows as we go: children of children
+		err := t.childrenOf(t.members[i].pid)
+		t.scan = errors.Is(err, errNoChildrenFiles)
+	}
+	if !t.scan {
+		return nil
+	}
+	return t.scanAll()
+}
+
+// childrenOf adopts the children of each thread of pid. A process that has just
+// ended has none. The kernel's list may miss one while a sibling of it ends: the
+// next reading finds it.
+func (t *Tree) childrenOf(pid int) error {
+	task, err := t.peek.path(t.fs.Proc).num(pid).str("/task").open(unix.O_RDONLY | unix.O_DIRECTORY)
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(task) // opened for reading: nothing can be lost
+	if t.list == nil {
+		t.list = make([]byte, 32<<10)
+	}
+	t.tids, t.pids = t.tids[:0], t.pids[:0]
+	if err := eachNumber(task, t.list, func(tid int) { t.tids = append(t.tids, tid) }); err != nil {
+		return nil
+	}
+	for _, tid := range t.tids {
+		b, err := t.peek.path(t.fs.Proc).num(pid).str("/task").num(tid).str("/children").read()
+		if errors.Is(err, fs.ErrNotExist) && tid == pid {
+			if _, err := t.look(pid); err == nil {
+				return errNoChildrenFiles // the process is there and the file is not
+			}
+		}
+		if err == nil {
+			t.pids = parsePIDs(b, t.pids)
+		}
+	}
+	for _, child := range t.pids {
+		if _, ok := t.at[child]; ok {
+			continue
+		}
+		if m, err := t.look(child); err == nil && m.ppid == pid {
+			t.add(m)
+		}
+	}
+	return nil
+}
+
+// parsePIDs appends the numbers of a children file to pids.
+func parsePIDs(b []byte, pids []int) []int {
+	for len(b) > 0 {
+		var word []byte
+		word, b = field(b)
+		if n, ok := number(word); ok && n > 0 && n < 1<<31 {
+			pids = append(pids, int(n))
+		}
+	}
+	return pids
+}
+
+// scanAll looks at every process that is no member and adopts those whose parent is one.
+func (t *Tree) scanAll() error {
+	t.pids = t.pids[:0]
+	if err := t.procs.each(func(pid int) { t.pids = append(t.pids, pid) }); err != nil {
+		return fmt.Errorf("look for the children of process %d: %w", t.root, err)
+	}
+	t.strays = t.strays[:0]
+	for _, pid := range t.pids {
+		if _, ok := t.at[pid]; ok {
+			continue
+		}
+		if m, err := t.look(pid); err == nil {
+			t.strays = append(t.strays, m)
+		}
+	}
+	for more := true; more; { // a child may stand before its parent
+		more = false
+		for i := range t.strays {
+			m := &t.strays[i]
+			if _, ok := t.at[m.ppid]; ok && m.alive {
+				t.add(*m)
+				m.alive, more = false, true
+			}
+		}
+	}
+	return nil
+}
