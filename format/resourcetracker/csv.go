@@ -1,0 +1,159 @@
+package resourcetracker
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/resource-tracker/rt"
+)
+
+// CSVHeader is the header line of section 7.2, with its newline.
+const CSVHeader = "timestamp,processes,utime,stime,cpu_usage,memory_free,memory_used,memory_buffers,memory_cached," +
+	"memory_active,memory_inactive,disk_read_bytes,disk_write_bytes,disk_space_total_gb,disk_space_used_gb," +
+	"disk_space_free_gb,net_recv_bytes,net_sent_bytes,gpu_usage,gpu_vram,gpu_utilized\n"
+
+// LiveCSVHeader is the header line of the live dialect, with its newline: the node
+// in system_* columns, the job or the process tree in process_* columns.
+const LiveCSVHeader = "timestamp,system_processes,system_utime,system_stime,system_cpu_usage,system_memory_free_mib," +
+	"system_memory_used_mib,system_memory_buffers_mib,system_memory_cached_mib,system_memory_active_mib," +
+	"system_memory_inactive_mib,system_disk_read_bytes,system_disk_write_bytes,system_disk_space_total_gb," +
+	"system_disk_space_used_gb,system_disk_space_free_gb,system_net_recv_bytes,system_net_sent_bytes," +
+	"system_gpu_usage,system_gpu_vram_mib,system_gpu_utilized,process_pid,process_children,process_utime," +
+	"process_stime,process_cpu_usage,process_memory_mib,process_disk_read_bytes,process_disk_write_bytes," +
+	"process_gpu_usage,process_gpu_vram_mib,process_gpu_utilized\n"
+
+// AppendCSV appends the row of one interval, with its newline. timestamp is the
+// interval's end in seconds since the epoch. Times have 3 decimals, usages and
+// GPU memory 4, disk space 6 (section 7.2).
+func AppendCSV(dst []byte, timestamp int64, s *rt.Scalars) []byte {
+	return append(appendScalars(dst, timestamp, s), '\n')
+}
+
+// AppendLiveCSV appends a row of the live dialect: system is the interval of the
+// node (rt.ScopeNode), process that of the job or the tree below pid. The
+// GPU columns of the process are empty: no reading holds them.
+func AppendLiveCSV(dst []byte, timestamp int64, system *rt.Scalars, pid rt.Opt[uint64], process *rt.ProcessScalars) []byte {
+	dst = appendScalars(dst, timestamp, system)
+	dst = whole(dst, pid)
+	dst = whole(dst, process.Children)
+	dst = thousandths(dst, process.UserMillis)
+	dst = thousandths(dst, process.SystemMillis)
+	dst = fraction(dst, process.CPUUsage)
+	memory, ok := process.Memory.Get()
+	dst = append(dst, ',')
+	if ok {
+		dst = strconv.AppendUint(dst, memory>>20, 10)
+	}
+	dst = whole(dst, process.DiskReadBytes)
+	dst = whole(dst, process.DiskWriteBytes)
+	return append(dst, ",,,\n"...)
+}
+
+func appendScalars(dst []byte, timestamp int64, s *rt.Scalars) []byte {
+	dst = strconv.AppendInt(dst, timestamp, 10)
+	dst = whole(dst, s.Processes)
+	dst = thousandths(dst, s.UserMillis)
+	dst = thousandths(dst, s.SystemMillis)
+	dst = fraction(dst, s.CPUUsage)
+	dst = whole(dst, s.MemFree)
+	dst = whole(dst, s.MemUsed)
+	dst = whole(dst, s.MemBuffers)
+	dst = whole(dst, s.MemCached)
+	dst = whole(dst, s.MemActive)
+	dst = whole(dst, s.MemInactive)
+	dst = whole(dst, s.DiskReadBytes)
+	dst = whole(dst, s.DiskWriteBytes)
+	dst = space(dst, s.SpaceTotal, s.SpaceAvailable)
+	dst = whole(dst, s.NetRecvBytes)
+	dst = whole(dst, s.NetSentBytes)
+	dst = fraction(dst, s.GPUUsage)
+	dst = mebibytes(dst, s.GPUVRAMUsed)
+	return whole(dst, s.GPUUtilized)
+}
+
+// Each of these appends a comma and a field, which is empty where nothing was read.
+
+func whole(dst []byte, o rt.Opt[uint64]) []byte {
+	dst = append(dst, ',')
+	if v, ok := o.Get(); ok {
+		dst = strconv.AppendUint(dst, v, 10)
+	}
+	return dst
+}
+
+func thousandths(dst []byte, o rt.Opt[uint64]) []byte {
+	dst = append(dst, ',')
+	if v, ok := o.Get(); ok {
+		dst = fixed(dst, v, 1000)
+	}
+	return dst
+}
+
+func fraction(dst []byte, o rt.Opt[float64]) []byte {
+	dst = append(dst, ',')
+	v, ok := o.Get()
+	if !ok || math.IsNaN(v) || math.IsInf(v, 0) {
+		return dst
+	}
+	if math.Abs(v) < 0.00005 {
+		v = 0 // no "-0.0000"
+	}
+	return strconv.AppendFloat(dst, v, 'f', 4, 64)
+}
+
+// space appends total, used and free in GB. All are multiples of 1000 bytes as
+// printed, so that used is exactly total - free (T-CSV-04).
+func space(dst []byte, totalBytes, freeBytes rt.Opt[uint64]) []byte {
+	const unit = 1_000_000
+	total, ok1 := thousands(totalBytes).Get()
+	free, ok2 := thousands(freeBytes).Get()
+	dst = append(dst, ',')
+	if ok1 {
+		dst = fixed(dst, total, unit)
+	}
+	dst = append(dst, ',')
+	switch {
+	case !ok1 || !ok2:
+	case free > total: // a file system that reports nonsense
+		dst = fixed(append(dst, '-'), free-total, unit)
+	default:
+		dst = fixed(dst, total-free, unit)
+	}
+	dst = append(dst, ',')
+	if ok2 {
+		dst = fixed(dst, free, unit)
+	}
+	return dst
+}
+
+func thousands(o rt.Opt[uint64]) rt.Opt[uint64] {
+	v, ok := o.Get()
+	if !ok {
+		return o
+	}
+	if v%1000 >= 500 {
+		return rt.Some(v/1000 + 1)
+	}
+	return rt.Some(v / 1000)
+}
+
+func mebibytes(dst []byte, o rt.Opt[uint64]) []byte {
+	dst = append(dst, ',')
+	v, ok := o.Get()
+	if !ok {
+		return dst
+	}
+	const unit, mask = 10_000, 1<<20 - 1
+	return fixed(dst, v>>20*unit+(v&mask*unit+1<<19)>>20, unit)
+}
+
+// fixed appends v / unit with as many decimals as unit has zeros.
+func fixed(dst []byte, v, unit uint64) []byte {
+	dst = strconv.AppendUint(dst, v/unit, 10)
+	dst = append(dst, '.')
+	for v %= unit; unit > 1; v %= unit {
+		unit /= 10
+		dst = append(dst, '0'+byte(v/unit))
+	}
+	return dst
+}

@@ -1,0 +1,254 @@
+package resourcetracker
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/resource-tracker/rt"
+)
+
+// Dialect says which columns a CSV file has.
+type Dialect uint8
+
+// The dialects, told apart by the header line.
+const (
+	Spec Dialect = iota // the 21 columns of section 7.2
+	Live                // the 32 columns of the running service
+)
+
+// Row is one row of a CSV file. Scalars.Seconds is 0: the length of the interval
+// is not in the file. PID and Process are absent in the dialect Spec.
+type Row struct {
+	Timestamp int64 // seconds since the epoch
+	Scalars   rt.Scalars
+	PID       rt.Opt[uint64]
+	Process   rt.ProcessScalars
+}
+
+// ParseError is a line of a CSV file that is not as section 7.2 wants it.
+type ParseError struct {
+	Line   int    // from 1
+	Column string // its name; empty where the line as a whole is wrong
+	Reason string
+}
+
+func (e *ParseError) Error() string {
+	if e.Column == "" {
+		return fmt.Sprintf("resourcetracker: CSV line %d: %s", e.Line, e.Reason)
+	}
+	return fmt.Sprintf("resourcetracker: CSV line %d, column %s: %s", e.Line, e.Column, e.Reason)
+}
+
+// maxLine is longer than any row with 32 columns of 20 digits, in bytes.
+const maxLine = 4096
+
+// ReadCSV reads the header and returns the dialect and the rows. The rows end
+// with the first error, a *ParseError or the reader's own. It is strict: fields
+// are empty or plain numbers with no more decimals than their column has, used
+// space is total - free, and every line ends in a newline.
+func ReadCSV(r io.Reader) (Dialect, iter.Seq2[Row, error], error) {
+	br := bufio.NewReaderSize(r, maxLine)
+	header, err := readLine(br, 1)
+	if errors.Is(err, io.EOF) {
+		return 0, nil, &ParseError{Line: 1, Reason: "the file is empty, a header was expected"}
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	dialect, columns := Spec, CSVHeader
+	switch string(header) + "\n" {
+	case CSVHeader:
+	case LiveCSVHeader:
+		dialect, columns = Live, LiveCSVHeader
+	default:
+		return 0, nil, &ParseError{Line: 1, Reason: "not the header of a resource-tracker file, which begins with timestamp,processes or timestamp,system_processes"}
+	}
+	names := strings.Split(strings.TrimSuffix(columns, "\n"), ",")
+	rows := func(yield func(Row, error) bool) {
+		for line := 2; ; line++ {
+			b, err := readLine(br, line)
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			var row Row
+			if err == nil {
+				row, err = parseRow(b, line, names)
+			}
+			if !yield(row, err) || err != nil {
+				return
+			}
+		}
+	}
+	return dialect, rows, nil
+}
+
+// readLine returns the next line without its newline, valid until the next call.
+func readLine(br *bufio.Reader, line int) ([]byte, error) {
+	b, err := br.ReadSlice('\n')
+	switch {
+	case err == nil:
+		return b[:len(b)-1], nil
+	case errors.Is(err, bufio.ErrBufferFull):
+		return nil, &ParseError{Line: line, Reason: fmt.Sprintf("longer than %d bytes", maxLine)}
+	case errors.Is(err, io.EOF) && len(b) == 0:
+		return nil, io.EOF
+	case errors.Is(err, io.EOF):
+		return nil, &ParseError{Line: line, Reason: "the file ends within it"}
+	}
+	return nil, fmt.Errorf("resourcetracker: read CSV line %d: %w", line, err)
+}
+
+// fields takes the fields of one line from left to right and remembers the first mistake.
+type fields struct {
+	rest  []byte
+	line  int
+	names []string
+	next  int
+	err   error
+}
+
+func parseRow(b []byte, line int, names []string) (Row, error) {
+	if n := bytes.Count(b, []byte(",")) + 1; n != len(names) {
+		return Row{}, &ParseError{Line: line, Reason: fmt.Sprintf("%d fields, the header has %d", n, len(names))}
+	}
+	f := fields{rest: b, line: line, names: names}
+	row := Row{Timestamp: f.timestamp()}
+	s := &row.Scalars
+	s.Processes = f.whole()
+	s.UserMillis, s.SystemMillis = f.fixed(3), f.fixed(3)
+	s.CPUUsage = f.fraction()
+	s.MemFree, s.MemUsed, s.MemBuffers = f.whole(), f.whole(), f.whole()
+	s.MemCached, s.MemActive, s.MemInactive = f.whole(), f.whole(), f.whole()
+	s.DiskReadBytes, s.DiskWriteBytes = f.whole(), f.whole()
+	s.SpaceTotal, s.SpaceAvailable = f.space()
+	s.NetRecvBytes, s.NetSentBytes = f.whole(), f.whole()
+	s.GPUUsage = f.fraction()
+	s.GPUVRAMUsed = f.mebibytes()
+	s.GPUUtilized = f.whole()
+	if len(names) > strings.Count(CSVHeader, ",")+1 {
+		f.live(&row)
+	}
+	if f.err != nil {
+		return Row{}, f.err
+	}
+	return row, nil
+}
+
+func (f *fields) live(row *Row) {
+	p := &row.Process
+	row.PID, p.Children = f.whole(), f.whole()
+	p.UserMillis, p.SystemMillis = f.fixed(3), f.fixed(3)
+	p.CPUUsage = f.fraction()
+	p.Memory = f.times(f.whole(), 1<<20)
+	p.DiskReadBytes, p.DiskWriteBytes = f.whole(), f.whole()
+	f.fraction() // the GPU's columns: checked, and kept nowhere
+	f.mebibytes()
+	f.whole()
+}
+
+func (f *fields) take() string {
+	field, rest, _ := bytes.Cut(f.rest, []byte(","))
+	f.rest = rest
+	f.next++
+	return string(field)
+}
+
+func (f *fields) fail(format string, args ...any) {
+	if f.err == nil {
+		f.err = &ParseError{Line: f.line, Column: f.names[f.next-1], Reason: fmt.Sprintf(format, args...)}
+	}
+}
+
+func (f *fields) timestamp() int64 {
+	s := f.take()
+	v, err := strconv.ParseUint(s, 10, 63)
+	if err != nil || s[0] == '+' {
+		f.fail("%q is no number of seconds", s)
+	}
+	return int64(v)
+}
+
+func (f *fields) whole() rt.Opt[uint64] { return f.parse(f.take(), 0) }
+
+func (f *fields) fixed(decimals int) rt.Opt[uint64] { return f.parse(f.take(), decimals) }
+
+// parse reads digits with at most so many decimals, as a multiple of the last one.
+func (f *fields) parse(s string, decimals int) rt.Opt[uint64] {
+	if s == "" {
+		return rt.None[uint64]()
+	}
+	digits, frac, dotted := strings.Cut(s, ".")
+	if digits == "" || dotted && frac == "" || len(frac) > decimals || strings.ContainsFunc(digits+frac, notDigit) {
+		f.fail("%q is no number with at most %d decimals", s, decimals)
+		return rt.None[uint64]()
+	}
+	v, err := strconv.ParseUint(digits+frac+"000000"[:decimals-len(frac)], 10, 64)
+	if err != nil {
+		f.fail("%q is too large", s)
+		return rt.None[uint64]()
+	}
+	return rt.Some(v)
+}
+
+func notDigit(r rune) bool { return r < '0' || r > '9' }
+
+func (f *fields) times(o rt.Opt[uint64], unit uint64) rt.Opt[uint64] {
+	v, ok := o.Get()
+	if ok && v > math.MaxUint64/unit {
+		f.fail("%d is too large", v)
+		return rt.None[uint64]()
+	}
+	if ok {
+		return rt.Some(v * unit)
+	}
+	return o
+}
+
+func (f *fields) fraction() rt.Opt[float64] {
+	v, ok := f.parse(f.take(), 4).Get()
+	switch {
+	case !ok:
+		return rt.None[float64]()
+	case v > 1<<53: // beyond what a float64 holds to the last decimal
+		f.fail("%d is too large", v/10000)
+		return rt.None[float64]()
+	}
+	return rt.Some(float64(v) / 10000)
+}
+
+func (f *fields) mebibytes() rt.Opt[uint64] {
+	v, ok := f.parse(f.take(), 4).Get()
+	if !ok {
+		return rt.None[uint64]()
+	}
+	if v > math.MaxUint64/(1<<20) {
+		f.fail("%d MiB is too large", v/10000)
+		return rt.None[uint64]()
+	}
+	return rt.Some((v<<20 + 5000) / 10000)
+}
+
+func (f *fields) space() (total, available rt.Opt[uint64]) {
+	total = f.times(f.fixed(6), 1000)
+	usedText := f.take()
+	negative := strings.HasPrefix(usedText, "-")
+	used := f.times(f.parse(strings.TrimPrefix(usedText, "-"), 6), 1000)
+	available = f.times(f.fixed(6), 1000)
+
+	t, a := total.Or(0), available.Or(0)
+	want := rt.None[uint64]()
+	if total.Valid() && available.Valid() {
+		want = rt.Some(max(t, a) - min(t, a))
+	}
+	if f.err == nil && (used != want || negative != (want.Valid() && a > t)) {
+		f.err = &ParseError{Line: f.line, Column: f.names[f.next-2], Reason: fmt.Sprintf("%q is not total - free", usedText)}
+	}
+	return total, available
+}

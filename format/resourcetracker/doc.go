@@ -1,0 +1,8 @@
+// Package resourcetracker is the output contract of resource-tracker: JSON Lines
+// (section 7.1 of the specification), the CSV of 21 columns (section 7.2), and the
+// CSV of 32 columns that the running Sentinel service takes.
+//
+// A value that was not read is null in JSON and an empty field in CSV. The
+// encoders append to a buffer, allocate nothing for CSV, and give the same bytes
+// for the same input. The decoders are strict.
+package resourcetracker
