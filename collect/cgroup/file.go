@@ -1,0 +1,94 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxFile bounds what is read of one file.
+const maxFile = 4 << 20
+
+// file is one file of a cgroup, held open. The zero value is not open.
+type file struct {
+	fd   int
+	open bool
+	dead bool // its directory was removed: it never comes back
+}
+
+// tryOpen opens the file unless it is open or dead. That it does not exist (yet,
+// or on this kernel) is no error.
+func (f *file) tryOpen(path string) error {
+	if f.open || f.dead {
+		return nil
+	}
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	switch {
+	case err == nil:
+		f.fd, f.open = fd, true
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENODEV):
+	default:
+		return fmt.Errorf("open %s: %w; reading a job's cgroup takes root or CAP_DAC_READ_SEARCH", path, err)
+	}
+	return nil
+}
+
+func (f *file) close() {
+	if f.open {
+		_ = unix.Close(f.fd)
+	}
+	f.open, f.dead = false, true
+}
+
+// pread reads once at off. A file that was removed with its directory (ENODEV) is
+// closed for good.
+func (f *file) pread(b []byte, off int64) (int, bool) {
+	if !f.open {
+		return 0, false
+	}
+	for {
+		n, err := unix.Pread(f.fd, b, off)
+		switch {
+		case err == nil:
+			return n, true
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.ENODEV):
+			f.close()
+			return 0, false
+		default: // EOPNOTSUPP and the like: nothing to be read of it now
+			return 0, false
+		}
+	}
+}
+
+// scratch is the buffer that all files of a job are read into, one after another.
+type scratch []byte
+
+// read returns what f holds now, until the next read; false where it could not be
+// read. The kernel gives a file of counters whole in one read when the buffer is
+// large enough, and it grows until it is.
+func (s *scratch) read(f *file) ([]byte, bool) {
+	if len(*s) == 0 {
+		*s = make([]byte, 8<<10)
+	}
+	for {
+		n, ok := f.pread(*s, 0)
+		if !ok {
+			return nil, false
+		}
+		if n < len(*s) || len(*s) >= maxFile {
+			return (*s)[:n], true
+		}
+		*s = make([]byte, 2*len(*s))
+	}
+}
+
+// number reads a file that holds one number.
+func (s *scratch) number(f *file) (uint64, bool) {
+	b, ok := s.read(f)
+	if !ok {
+		return 0, false
+	}
+	return parseUint(b)
+}

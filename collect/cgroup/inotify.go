@@ -1,0 +1,152 @@
+package cgroup
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	dirMask  = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_ONLYDIR
+	fileMask = unix.IN_MODIFY
+)
+
+// notifier is an inotify instance that knows its watches by path. Only one
+// goroutine uses it at a time; close may be called by any and ends a wait.
+//
+// That a watched cgroup directory itself is removed is not reported by all
+// kernels: it is learned from its parent, and the watch taken away by hand.
+type notifier struct {
+	f      *os.File
+	byWD   map[int32]string
+	byPath map[string]int32
+	buf    []byte
+}
+
+// notice is one event: something happened to the entry name of the directory dir,
+// or to the watched file dir.
+type notice struct {
+	dir, name string
+	mask      uint32
+}
+
+func (n notice) removed() bool {
+	return n.mask&unix.IN_ISDIR != 0 && n.mask&(unix.IN_DELETE|unix.IN_MOVED_FROM) != 0
+}
+
+func (n notice) created() bool {
+	return n.mask&unix.IN_ISDIR != 0 && n.mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0
+}
+
+func (n notice) modified() bool { return n.mask&unix.IN_MODIFY != 0 }
+func (n notice) overflow() bool { return n.mask&unix.IN_Q_OVERFLOW != 0 }
+
+func newNotifier() (*notifier, error) {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("watch for the job's cgroup: inotify_init1: %w; see fs.inotify.max_user_instances", err)
+	}
+	return &notifier{
+		f:    os.NewFile(uintptr(fd), "inotify"),
+		byWD: map[int32]string{}, byPath: map[string]int32{},
+		buf: make([]byte, 16<<10),
+	}, nil
+}
+
+// watch watches a directory or file. It is false where that does not exist.
+func (n *notifier) watch(path string, mask uint32) (bool, error) {
+	if _, ok := n.byPath[path]; ok && mask == fileMask {
+		return true, nil
+	}
+	var wd int
+	err := n.control(func(fd int) (err error) {
+		wd, err = unix.InotifyAddWatch(fd, path, mask)
+		return err
+	})
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ENODEV):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("watch %s: inotify_add_watch: %w; see fs.inotify.max_user_watches", path, err)
+	}
+	if old, ok := n.byPath[path]; ok && old != int32(wd) { // it was removed and made again
+		n.unwatch(path)
+	}
+	n.byWD[int32(wd)], n.byPath[path] = path, int32(wd)
+	return true, nil
+}
+
+// unwatch takes the watch of one path away.
+func (n *notifier) unwatch(path string) {
+	wd, ok := n.byPath[path]
+	if !ok {
+		return
+	}
+	delete(n.byPath, path)
+	delete(n.byWD, wd)
+	_ = n.control(func(fd int) error {
+		_, err := unix.InotifyRmWatch(fd, uint32(wd))
+		return err // EINVAL: it went with its directory
+	})
+}
+
+// control runs do with the descriptor, which is not closed meanwhile.
+func (n *notifier) control(do func(fd int) error) error {
+	c, err := n.f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var done error
+	if err := c.Control(func(fd uintptr) { done = do(int(fd)) }); err != nil {
+		return err
+	}
+	return done
+}
+
+// wait blocks until something happens and returns it. After the deadline it
+// returns os.ErrDeadlineExceeded; the zero time is no deadline.
+func (n *notifier) wait(deadline time.Time) ([]notice, error) {
+	if err := n.f.SetReadDeadline(deadline); err != nil {
+		return nil, err
+	}
+	k, err := n.f.Read(n.buf)
+	if err != nil {
+		return nil, err
+	}
+	return n.parse(n.buf[:k]), nil
+}
+
+// parse decodes inotify(7) events: wd, mask, cookie, len, then a name of len bytes
+// that zeros fill up. Those of watches that were taken away are left out.
+func (n *notifier) parse(b []byte) []notice {
+	var out []notice
+	for len(b) >= unix.SizeofInotifyEvent {
+		wd := int32(binary.NativeEndian.Uint32(b))
+		mask := binary.NativeEndian.Uint32(b[4:])
+		size := uint64(binary.NativeEndian.Uint32(b[12:]))
+		b = b[unix.SizeofInotifyEvent:]
+		if size > uint64(len(b)) {
+			break
+		}
+		name, _, _ := bytes.Cut(b[:size], []byte{0})
+		b = b[size:]
+		dir, known := n.byWD[wd]
+		if mask&unix.IN_IGNORED != 0 && known { // the kernel took the watch away
+			delete(n.byWD, wd)
+			if n.byPath[dir] == wd {
+				delete(n.byPath, dir)
+			}
+		}
+		if known || mask&unix.IN_Q_OVERFLOW != 0 {
+			out = append(out, notice{dir, string(name), mask})
+		}
+	}
+	return out
+}
+
+func (n *notifier) close() error { return n.f.Close() }

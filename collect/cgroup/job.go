@@ -1,0 +1,223 @@
+package cgroup
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// Event is something that happened to the job on this node.
+type Event uint8
+
+// The events of a job. Without an extern step Slurm removes the job's cgroup after
+// each step and makes it anew for the next one: Appeared may follow Ended.
+const (
+	// Appeared: the job's cgroup was made and can be read.
+	Appeared Event = iota + 1
+	// StepEnded: the directory of a step or task was removed, or (v2) the job's
+	// last process ended. A reading was taken then.
+	StepEnded
+	// Ended: the job's directory is gone from every hierarchy that it was seen in.
+	Ended
+)
+
+// String returns the event's name.
+func (e Event) String() string {
+	names := [...]string{"none", "appeared", "step ended", "ended"}
+	if int(e) < len(names) {
+		return names[e]
+	}
+	return "unknown"
+}
+
+// Options are the settings of NewJob. The zero value is ready to use.
+type Options struct {
+	// ProcRoot is where proc is mounted; "" is /proc. Of <ProcRoot>/devices it is
+	// learned which block devices stand on others.
+	ProcRoot string
+	// Settle is how long Appeared waits for the v1 controllers that count CPU time
+	// and memory after the first one appeared; 0 is 50 ms.
+	Settle time.Duration
+}
+
+// Job is one job's cgroup on this node, watched from before it exists until after
+// it is gone. Its methods may be called from any goroutine.
+type Job struct {
+	events chan Event
+	done   chan struct{} // closed by Close
+	ended  chan struct{} // closed when the watcher has returned
+	close  sync.Once
+	settle time.Duration
+	skip   majors
+
+	mu     sync.Mutex
+	notify *notifier
+	search search
+	reader reader
+	trees  []*tree
+	order  []*tree // the trees, best for listing processes first
+	buf    scratch
+	phase  rt.JobPhase
+	last   rt.JobReading // what was read last, with the totals of what vanished since
+	past   rt.JobReading // totals of the job's cgroups that are gone
+	opened int           // readings that still look for missing files
+	err    error         // why something of the cgroup could not be opened or watched
+
+	events2   file // v2: cgroup.events
+	populated bool // what it said last
+	blind     bool // a directory could not be watched: look at it from time to time
+	settleBy  time.Time // when Appeared waits no longer; zero while there is nothing to wait for
+	deadline  time.Time // of the watcher's next wait; zero is none
+	out       []Event
+}
+
+// NewJob begins to watch for the job's cgroup in the candidates, the surest first.
+// It does not wait: none of their directories has to exist. A cgroup that exists
+// is found at once. The error says which candidate is malformed, or that inotify
+// is not to be had.
+func NewJob(candidates []Candidate, opts Options) (*Job, error) {
+	s, err := newSearch(candidates)
+	if err != nil {
+		return nil, err
+	}
+	n, err := newNotifier()
+	if err != nil {
+		return nil, err
+	}
+	j := &Job{
+		events: make(chan Event, 64), done: make(chan struct{}), ended: make(chan struct{}),
+		settle: cmp.Or(opts.Settle, 50*time.Millisecond),
+		skip:   stackedMajors(cmp.Or(opts.ProcRoot, "/proc")),
+		notify: n, search: s, phase: rt.JobPending,
+	}
+	j.mu.Lock()
+	j.look()
+	j.mu.Unlock()
+	go j.watch()
+	return j, nil
+}
+
+// Events delivers what happens to the job. Of StepEnded some may be left out while
+// nobody receives; no reading is lost by it. The channel is never closed.
+func (j *Job) Events() <-chan Event { return j.events }
+
+// Found returns the candidate's layout and the job's directory; for v1 the one of
+// cpuacct, or else of the next controller that is there. It is false before any
+// directory appeared, and keeps its last answer after the end.
+func (j *Job) Found() (layout, path string, ok bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.search.layout, j.search.path, j.search.path != ""
+}
+
+// Read fills s.Job, its phase included, and touches nothing else of s. While the
+// cgroup is not there, or no more, that is a phase and no error. Counters, peak and
+// limit whose files are gone keep the values of the last reading, which the watcher
+// takes by itself when a directory is removed; a job that is gone shows its totals.
+// All else that cannot be read now is absent. An error says that nothing at all
+// could be read of a cgroup that is there.
+func (j *Job) Read(s *rt.Snapshot) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.phase != rt.JobPresent {
+		s.Job = j.past
+		s.Job.Phase = j.phase
+		return nil
+	}
+	j.take()
+	s.Job = j.last
+	addTotals(&s.Job, &j.past)
+	s.Job.Phase = rt.JobPresent
+	if j.err != nil && !s.Job.CPUUsage.Valid() && !s.Job.MemCurrent.Valid() && !s.Job.Pids.Valid() {
+		return j.err
+	}
+	return nil
+}
+
+// Procs appends the pids of the job's processes on this node to dst: not those of
+// Slurm's daemons. They may have ended since.
+func (j *Job) Procs(dst []int) []int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, t := range j.order {
+		n := len(dst)
+		if _, ok := t.readProcs(&j.buf, &dst); ok && len(dst) > n {
+			break
+		}
+	}
+	return dst
+}
+
+// Err returns why a part of the cgroup could not be opened or watched, nil where
+// all could. What was opened is read all the same.
+func (j *Job) Err() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.err
+}
+
+// Close ends the watching and gives all descriptors back. Read may still be called.
+func (j *Job) Close() error {
+	var err error
+	j.close.Do(func() {
+		close(j.done)
+		err = j.notify.close()
+		<-j.ended
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		for _, t := range j.trees {
+			j.drop(t)
+		}
+		j.trees, j.order = nil, nil
+		j.events2.close()
+	})
+	if err != nil {
+		return fmt.Errorf("end the watching of the job's cgroup: %w", err)
+	}
+	return nil
+}
+
+// take reads the job's cgroup into j.last.
+func (j *Job) take() {
+	if j.opened > 0 {
+		j.opened--
+		j.reopen()
+	}
+	var r rt.JobReading
+	j.reader.read(&r, &j.buf)
+	for _, t := range j.trees {
+		if t.has("memory") {
+			t.readEvents(&r, &j.buf)
+		}
+	}
+	for _, t := range j.order {
+		if n, ok := t.readProcs(&j.buf, nil); ok {
+			r.Pids.Set(n)
+			break
+		}
+	}
+	inheritTotals(&r, &j.last)
+	j.last = r
+}
+
+// reopen opens files of the job's directories that were not there before: a
+// controller can be enabled after the directory was made.
+func (j *Job) reopen() {
+	for _, t := range j.trees {
+		for _, c := range t.controllers {
+			j.failed(j.reader.open(c, t.dir))
+		}
+	}
+}
+
+// failed keeps the first error of opening or watching.
+func (j *Job) failed(err error) {
+	if err != nil && j.err == nil && !errors.Is(err, os.ErrClosed) {
+		j.err = err
+	}
+}

@@ -1,0 +1,206 @@
+package cgroup
+
+import (
+	"errors"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/resource-tracker/rt"
+)
+
+// search is where the job's directories may appear.
+type search struct {
+	open   []place // candidates that still may be the job's; one, once it was found
+	layout string  // of the candidate that was found
+	path   string  // the job's directory, the most important of v1
+	best   int     // rank of path's controller
+}
+
+// place is a candidate with its directories taken apart.
+type place struct {
+	layout  string
+	version int
+	all     []target // as asked for, patterns bound once one was found
+	missing []target // those that are not there
+}
+
+var errNoCandidate = errors.New("watch for the job's cgroup: there is no place where it may appear; is any cgroup hierarchy mounted?")
+
+func newSearch(candidates []Candidate) (search, error) {
+	if len(candidates) == 0 {
+		return search{}, errNoCandidate
+	}
+	s := search{best: len(v1Order) + 1}
+	for _, c := range candidates {
+		t, err := c.targets()
+		if err != nil {
+			return search{}, err
+		}
+		s.open = append(s.open, place{c.Layout, c.Version, t, t})
+	}
+	return s, nil
+}
+
+// look looks for all directories that are missing, and watches where they can
+// appear: each is found now, or there will be an event when it or the way to it is
+// made. Watches that serve nothing any more are taken away.
+func (j *Job) look() {
+	wanted := map[string]bool{}
+	for i := range j.search.open {
+		p := &j.search.open[i]
+		for _, t := range p.missing {
+			dir, ok := j.walk("/", p.bound(t.controller), wanted)
+			if !ok {
+				continue
+			}
+			if j.search.layout == "" { // the first one wins
+				j.search.layout = p.layout
+				j.search.open = []place{*p}
+			}
+			j.found(&j.search.open[0], t, dir)
+			j.look() // for the others of this candidate alone
+			return
+		}
+	}
+	for _, t := range j.trees {
+		wanted[filepath.Dir(t.dir)] = true
+	}
+	for watched := range j.notify.byPath {
+		if !wanted[watched] && !j.covers(watched) {
+			j.notify.unwatch(watched)
+		}
+	}
+}
+
+// bound returns the path elements under which a controller is looked for now.
+func (p *place) bound(controller string) []string {
+	i := slices.IndexFunc(p.all, func(t target) bool { return t.controller == controller })
+	return p.all[i].elems
+}
+
+// found takes a directory of the job in.
+func (j *Job) found(p *place, t target, dir string) {
+	p.missing = slices.DeleteFunc(slices.Clone(p.missing), func(m target) bool { return m.controller == t.controller })
+	if found := splitPath(dir); len(found) == len(t.elems) {
+		all := slices.Clone(p.all)
+		bound := bindings(p.bound(t.controller), found)
+		for i := range all {
+			if len(bound) > 0 {
+				all[i].elems = bind(all[i].elems, bound)
+			}
+		}
+		p.all = all
+	}
+	if r := rank(t.controller); r < j.search.best {
+		j.search.best, j.search.path = r, dir
+	}
+	if j.reader == nil {
+		if p.version == 2 {
+			j.reader = &v2Reader{skip: j.skip}
+		} else {
+			j.reader = &v1Reader{skip: j.skip}
+		}
+	}
+	j.addTree(t.controller, dir)
+}
+
+func splitPath(dir string) []string {
+	return strings.Split(strings.TrimPrefix(dir, "/"), "/")
+}
+
+// walk follows elems down from dir and returns the first directory that they lead
+// to. On its way it watches the deepest directories that exist, and their parents,
+// from which their own removal is learned.
+func (j *Job) walk(dir string, elems []string, wanted map[string]bool) (string, bool) {
+	if len(elems) == 0 {
+		return dir, true
+	}
+	if !isPattern(elems[0]) {
+		next, ok := directory(filepath.Join(dir, elems[0]))
+		if !ok || len(elems) == 1 {
+			if !j.guard(dir, wanted) {
+				return "", false
+			}
+			if next, ok = directory(filepath.Join(dir, elems[0])); !ok {
+				return "", false
+			}
+		}
+		return j.walk(next, elems[1:], wanted)
+	}
+	if !j.guard(dir, wanted) {
+		return "", false
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "", false
+	}
+	for _, e := range entries { // sorted by name
+		if match, _ := path.Match(elems[0], e.Name()); !match {
+			continue
+		}
+		if next, ok := directory(filepath.Join(dir, e.Name())); ok {
+			if found, ok := j.walk(next, elems[1:], wanted); ok {
+				return found, true
+			}
+		}
+	}
+	return "", false
+}
+
+// guard watches dir and its parent. It is false where one of them vanished
+// meanwhile; what is left above tells of its return.
+func (j *Job) guard(dir string, wanted map[string]bool) bool {
+	for _, d := range [...]string{filepath.Dir(dir), dir} {
+		wanted[d] = true
+		ok, err := j.notify.watch(d, dirMask)
+		j.unwatched(err)
+		if !ok && err == nil {
+			if d != "/" {
+				j.guard(filepath.Dir(d), wanted)
+			}
+			return false
+		}
+	}
+	return true
+}
+
+// directory returns the path of an existing directory without symbolic links: v1
+// controllers that are mounted together are often links to one place.
+func directory(name string) (string, bool) {
+	info, err := os.Lstat(name)
+	if err != nil {
+		return "", false
+	}
+	if info.Mode()&os.ModeSymlink != 0 {
+		if name, err = filepath.EvalSymlinks(name); err != nil {
+			return "", false
+		}
+		if info, err = os.Lstat(name); err != nil {
+			return "", false
+		}
+	}
+	return name, info.IsDir()
+}
+
+// readable says whether the directories that count CPU time and memory, as far as
+// they are looked for, are there.
+func (s *search) readable() bool {
+	for _, t := range s.open[0].missing {
+		if t.controller == "cpuacct" || t.controller == "memory" {
+			return false
+		}
+	}
+	return true
+}
+
+// again looks for all directories of the chosen candidate anew.
+func (j *Job) again() {
+	p := &j.search.open[0]
+	p.missing = p.all
+	j.search.best = len(v1Order) + 1
+	j.phase = rt.JobGone
+	j.look()
+}

@@ -1,0 +1,147 @@
+package cgroup
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/resource-tracker/rt"
+)
+
+// maxDepth is how far below the job's directory its tree is followed:
+// step_0/user/task_0 in Slurm's v2 layout. A job may make more groups below a task.
+const maxDepth = 4
+
+// node is one directory of the job's tree in one hierarchy: the job's own, a
+// step's, a task's.
+type node struct {
+	path  string
+	procs file // cgroup.procs
+
+	// v1 counts these two for each directory alone, v2 does not need them.
+	failcnt    file           // memory.failcnt
+	oomControl file           // memory.oom_control
+	fail, oom  rt.Opt[uint64] // as last read
+}
+
+// tree is the job's directory in one hierarchy and all known below it, the job's
+// own first.
+type tree struct {
+	dir         string
+	controllers []string // v1: those whose directory this is; v2: Unified
+	nodes       []*node
+
+	fail, oom rt.Opt[uint64] // what the removed directories had counted at their last reading
+}
+
+func (t *tree) has(controller string) bool { return slices.Contains(t.controllers, controller) }
+
+// below says whether path is dir or lies below it.
+func below(path, dir string) bool {
+	return strings.HasPrefix(path, dir) && (len(path) == len(dir) || path[len(dir)] == '/')
+}
+
+// find returns the index of the node of a directory, or -1.
+func (t *tree) find(path string) int {
+	return slices.IndexFunc(t.nodes, func(n *node) bool { return n.path == path })
+}
+
+// depth is how far path lies below the job's directory.
+func (t *tree) depth(path string) int { return strings.Count(path[len(t.dir):], "/") }
+
+// open opens what is not open yet of a node's files.
+func (t *tree) open(n *node) error {
+	err := n.procs.tryOpen(filepath.Join(n.path, "cgroup.procs"))
+	if t.has("memory") {
+		err = errors.Join(err,
+			n.failcnt.tryOpen(filepath.Join(n.path, "memory.failcnt")),
+			n.oomControl.tryOpen(filepath.Join(n.path, "memory.oom_control")))
+	}
+	return err
+}
+
+// remove forgets path and all below it.
+func (t *tree) remove(path string) {
+	t.nodes = slices.DeleteFunc(t.nodes, func(n *node) bool {
+		if !below(n.path, path) {
+			return false
+		}
+		addTo(&t.fail, n.fail)
+		addTo(&t.oom, n.oom)
+		n.procs.close()
+		n.failcnt.close()
+		n.oomControl.close()
+		return true
+	})
+}
+
+// readEvents sums memory.failcnt and the oom_kill of memory.oom_control, which v1
+// counts where the limit was hit or the victim was, and nowhere above. A kill
+// between the last reading of a directory and its removal is not seen.
+func (t *tree) readEvents(r *rt.JobReading, s *scratch) {
+	r.EventsMax, r.EventsOOMKill = t.fail, t.oom
+	for _, n := range t.nodes {
+		if v, ok := s.number(&n.failcnt); ok {
+			n.fail.Set(v)
+		}
+		if b, ok := s.read(&n.oomControl); ok {
+			if v, ok := parseKey(b, "oom_kill"); ok {
+				n.oom.Set(v)
+			}
+		}
+		addTo(&r.EventsMax, n.fail)
+		addTo(&r.EventsOOMKill, n.oom)
+	}
+}
+
+// addTo adds what was read to a sum, which is absent while nothing was.
+func addTo(sum *rt.Opt[uint64], v rt.Opt[uint64]) {
+	if n, ok := v.Get(); ok {
+		sum.Set(sum.Or(0) + n)
+	}
+}
+
+// holdsJob says whether the processes in the i-th directory are the job's. Slurm's
+// own daemon sits in step_X/slurm (v2), and in the job's directory of the freezer
+// (v1); the job's processes are in the steps. A directory with nothing below it
+// holds its processes itself.
+func (t *tree) holdsJob(i int) bool {
+	if i == 0 {
+		return len(t.nodes) == 1
+	}
+	return !isDaemons(t.nodes[i].path)
+}
+
+// isDaemons says whether dir is where slurmstepd sits: job_1/step_0/slurm.
+func isDaemons(dir string) bool {
+	parent, name := filepath.Split(dir)
+	return name == "slurm" && strings.HasPrefix(filepath.Base(parent), "step_")
+}
+
+// readProcs reads every cgroup.procs of the tree from its beginning to its end and
+// returns how many processes there are, and false where none could be read. With
+// dst it appends their pids.
+func (t *tree) readProcs(s *scratch, dst *[]int) (uint64, bool) {
+	if len(*s) == 0 {
+		*s = make([]byte, 8<<10)
+	}
+	var list pidList
+	read := false
+	for i, n := range t.nodes {
+		if !t.holdsJob(i) {
+			continue
+		}
+		for off := int64(0); ; {
+			k, ok := n.procs.pread(*s, off)
+			read = read || ok
+			if k == 0 {
+				break
+			}
+			list.add((*s)[:k], dst)
+			off += int64(k)
+		}
+		list.end(dst)
+	}
+	return uint64(list.count), read
+}

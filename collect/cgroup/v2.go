@@ -1,0 +1,103 @@
+package cgroup
+
+import (
+	"errors"
+	"path/filepath"
+
+	"github.com/resource-tracker/rt"
+)
+
+// reader reads the counters of one job's cgroup.
+type reader interface {
+	// open opens what is not open yet of a controller's files in dir.
+	open(controller, dir string) error
+	// read fills what it can read of r.
+	read(r *rt.JobReading, s *scratch)
+	// drop closes a controller's files, whose directory is gone.
+	drop(controller string)
+}
+
+// v2Reader reads the job's directory of the unified hierarchy. Its counters hold
+// for everything below it, what was removed included.
+//
+// https://docs.kernel.org/admin-guide/cgroup-v2.html
+type v2Reader struct {
+	cpuStat       file // usage_usec, user_usec, system_usec, throttled_usec
+	memoryCurrent file // bytes, page cache included
+	memoryPeak    file // bytes, Linux 5.19
+	memoryMax     file // bytes or "max"; Slurm sets the allocated memory here
+	memorySwap    file // memory.swap.current, bytes
+	memoryStat    file
+	memoryEvents  file
+	ioStat        file
+
+	skip majors
+}
+
+func (v *v2Reader) files() [8]struct {
+	name string
+	f    *file
+} {
+	return [...]struct {
+		name string
+		f    *file
+	}{
+		{"cpu.stat", &v.cpuStat},
+		{"memory.current", &v.memoryCurrent},
+		{"memory.peak", &v.memoryPeak},
+		{"memory.max", &v.memoryMax},
+		{"memory.swap.current", &v.memorySwap},
+		{"memory.stat", &v.memoryStat},
+		{"memory.events", &v.memoryEvents},
+		{"io.stat", &v.ioStat},
+	}
+}
+
+func (v *v2Reader) open(_, dir string) error {
+	var errs []error
+	for _, f := range v.files() {
+		if !f.f.open {
+			errs = append(errs, f.f.tryOpen(filepath.Join(dir, f.name)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (v *v2Reader) drop(string) {
+	skip := v.skip
+	for _, f := range v.files() {
+		f.f.close()
+	}
+	*v = v2Reader{skip: skip}
+}
+
+func (v *v2Reader) read(r *rt.JobReading, s *scratch) {
+	if b, ok := s.read(&v.cpuStat); ok {
+		parseCPUStat(b, r)
+	}
+	if n, ok := s.number(&v.memoryCurrent); ok {
+		r.MemCurrent.Set(n)
+	}
+	if n, ok := s.number(&v.memoryPeak); ok {
+		r.MemPeak.Set(n)
+	}
+	if b, ok := s.read(&v.memoryMax); ok {
+		if n, ok := parseLimit(b); ok {
+			r.MemLimit.Set(n)
+		}
+	}
+	if n, ok := s.number(&v.memorySwap); ok {
+		r.Swap.Set(n)
+	}
+	if b, ok := s.read(&v.memoryStat); ok {
+		parseMemoryStat(b, r)
+	}
+	if b, ok := s.read(&v.memoryEvents); ok {
+		parseMemoryEvents(b, r)
+	}
+	if b, ok := s.read(&v.ioStat); ok {
+		read, write := parseIOStat(b, v.skip)
+		r.IOReadBytes.Set(read)
+		r.IOWriteBytes.Set(write)
+	}
+}

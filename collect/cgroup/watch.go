@@ -1,0 +1,312 @@
+package cgroup
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// poll is how often the directories are looked at that cannot be watched, because
+// the user's inotify watches are used up or they may not be listed.
+const poll = time.Second
+
+// watch is the watcher's goroutine: one wait, one step, until Close.
+func (j *Job) watch() {
+	defer close(j.ended)
+	var notices []notice
+	for {
+		for _, e := range j.step(notices) {
+			if !j.send(e) {
+				return
+			}
+		}
+		var err error
+		notices, err = j.notify.wait(j.deadline)
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return // closed
+		}
+	}
+}
+
+// send delivers e, or is false after Close. Nobody receiving must not keep the
+// watcher from its readings, so that StepEnded is left out before the queue is full.
+func (j *Job) send(e Event) bool {
+	if e == StepEnded && len(j.events) > cap(j.events)/2 {
+		return true
+	}
+	select {
+	case j.events <- e:
+		return true
+	case <-j.done:
+		return false
+	}
+}
+
+// step does what the notices ask for and returns the events to deliver. The
+// reading comes before all else: the counters of a job can be gone 5 ms after the
+// first of its directories.
+func (j *Job) step(notices []notice) []Event {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.out = j.out[:0]
+	if slices.ContainsFunc(notices, func(n notice) bool {
+		return (n.removed() || n.modified()) && j.covers(filepath.Join(n.dir, n.name))
+	}) {
+		j.take()
+	}
+	for _, n := range notices {
+		switch name := filepath.Join(n.dir, n.name); {
+		case n.overflow():
+			j.reconcile()
+		case n.modified():
+			j.checkPopulated()
+		case n.removed():
+			j.removed(name)
+		case n.created():
+			j.created(name)
+		case n.name == "":
+			j.look() // the directory itself went
+		}
+	}
+	if len(notices) == 0 && j.blind {
+		j.reconcile()
+	}
+	j.schedule(time.Now())
+	return j.out
+}
+
+// schedule lets the job appear once its important controllers are there or were
+// waited for long enough, and sets when the watcher looks again by itself.
+func (j *Job) schedule(now time.Time) {
+	if len(j.trees) > 0 && j.phase != rt.JobPresent {
+		if j.settleBy.IsZero() {
+			j.settleBy = now.Add(j.settle)
+		}
+		if !j.search.readable() && now.Before(j.settleBy) {
+			j.deadline = j.settleBy
+			return
+		}
+		j.appear()
+	}
+	j.settleBy, j.deadline = time.Time{}, time.Time{}
+	if j.blind {
+		j.deadline = now.Add(poll)
+	}
+}
+
+func (j *Job) appear() {
+	j.phase = rt.JobPresent
+	j.take()
+	j.emit(Appeared)
+}
+
+// emit queues e; two StepEnded in a row say no more than one.
+func (j *Job) emit(e Event) {
+	if n := len(j.out); e == StepEnded && n > 0 && j.out[n-1] == StepEnded {
+		return
+	}
+	j.out = append(j.out, e)
+}
+
+// covers says whether path lies in the job's directories.
+func (j *Job) covers(path string) bool {
+	return slices.ContainsFunc(j.trees, func(t *tree) bool { return below(path, t.dir) })
+}
+
+// created takes in a directory that was made.
+func (j *Job) created(path string) {
+	for _, t := range j.trees {
+		if path != t.dir && below(path, t.dir) {
+			j.descend(t, path)
+			j.opened = max(j.opened, 1)
+			return
+		}
+	}
+	j.look()
+}
+
+// removed forgets a directory that is gone.
+func (j *Job) removed(path string) {
+	for _, t := range j.trees {
+		switch {
+		case path == t.dir:
+			j.gone(t)
+			return
+		case below(path, t.dir):
+			t.remove(path)
+			j.unwatchBelow(path)
+			name := filepath.Base(path)
+			if t == j.lead() && (strings.HasPrefix(name, "step_") || strings.HasPrefix(name, "task_")) {
+				j.emit(StepEnded)
+			}
+			return
+		}
+	}
+	j.look()
+}
+
+// lead is the hierarchy whose removals are told: all hierarchies of v1 lose the
+// same directories.
+func (j *Job) lead() *tree {
+	return slices.MinFunc(j.trees, func(a, b *tree) int { return rank(a.controllers[0]) - rank(b.controllers[0]) })
+}
+
+// gone takes one hierarchy of the job away, whose directory was removed. With the
+// last one the job has ended here.
+func (j *Job) gone(t *tree) {
+	j.unwatchBelow(t.dir)
+	j.drop(t)
+	j.trees = slices.DeleteFunc(j.trees, func(o *tree) bool { return o == t })
+	j.order = slices.DeleteFunc(j.order, func(o *tree) bool { return o == t })
+	if len(j.trees) > 0 {
+		return
+	}
+	if j.phase != rt.JobPresent { // it came and went while it was waited for
+		j.emit(Appeared)
+	}
+	total := j.last
+	addTotals(&total, &j.past)
+	j.last, j.past = rt.JobReading{}, rt.JobReading{}
+	inheritTotals(&j.past, &total)
+	j.populated = false
+	j.settleBy = time.Time{}
+	j.emit(Ended)
+	j.again()
+}
+
+// drop closes all files of a hierarchy.
+func (j *Job) drop(t *tree) {
+	t.remove(t.dir)
+	for _, c := range t.controllers {
+		j.reader.drop(c)
+		if c == Unified {
+			j.events2.close()
+			j.events2 = file{}
+		}
+	}
+}
+
+func (j *Job) unwatchBelow(dir string) {
+	for watched := range j.notify.byPath {
+		if below(watched, dir) {
+			j.notify.unwatch(watched)
+		}
+	}
+}
+
+// unwatched takes note of a watch that could not be set.
+func (j *Job) unwatched(err error) {
+	if err != nil {
+		j.failed(err)
+		j.blind = true
+	}
+}
+
+// procOrder is where the job's processes are counted in v1, the best first: Slurm
+// keeps every process in the freezer.
+var procOrder = []string{Unified, "freezer", "pids", "cpuacct", "memory"}
+
+func (t *tree) procRank() int {
+	best := len(procOrder)
+	for i, c := range procOrder {
+		if i < best && t.has(c) {
+			best = i
+		}
+	}
+	return best
+}
+
+// addTree takes in the job's directory in the hierarchy of a controller, with all
+// below it.
+func (j *Job) addTree(controller, dir string) {
+	i := slices.IndexFunc(j.trees, func(t *tree) bool { return t.dir == dir })
+	if i < 0 {
+		i = len(j.trees)
+		j.trees = append(j.trees, &tree{dir: dir})
+	}
+	t := j.trees[i]
+	t.controllers = append(t.controllers, controller)
+	slices.SortFunc(t.controllers, func(a, b string) int { return rank(a) - rank(b) })
+	j.opened = 4
+	j.failed(j.reader.open(controller, dir))
+	j.descend(t, dir)
+	for _, n := range t.nodes { // those of a directory that was known before
+		j.failed(t.open(n))
+	}
+	j.order = slices.SortedStableFunc(slices.Values(j.trees), func(a, b *tree) int { return a.procRank() - b.procRank() })
+	if controller == Unified {
+		name := filepath.Join(dir, "cgroup.events")
+		_, err := j.notify.watch(name, fileMask)
+		j.unwatched(err)
+		j.failed(j.events2.tryOpen(name))
+		j.checkPopulated()
+	}
+}
+
+// descend takes in dir and what is below it. The watch comes first: what is made
+// after it gives an event, what was made before it is listed.
+func (j *Job) descend(t *tree, dir string) {
+	ok, err := j.notify.watch(dir, dirMask)
+	j.unwatched(err)
+	if !ok && err == nil {
+		return // it is gone already
+	}
+	if t.find(dir) < 0 {
+		n := &node{path: dir}
+		j.failed(t.open(n))
+		t.nodes = append(t.nodes, n)
+	}
+	if t.depth(dir) >= maxDepth {
+		return
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		j.failed(err)
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			j.descend(t, filepath.Join(dir, e.Name()))
+		}
+	}
+}
+
+// checkPopulated reads the v2 file cgroup.events: when the job's last process ends,
+// "populated 1" becomes "populated 0". A suspended job stays populated.
+func (j *Job) checkPopulated() {
+	b, ok := j.buf.read(&j.events2)
+	if !ok {
+		return
+	}
+	v, ok := parseKey(b, "populated")
+	if !ok {
+		return
+	}
+	if j.populated && v == 0 {
+		j.emit(StepEnded)
+	}
+	j.populated = v != 0
+}
+
+// reconcile compares all that is known with what is there, after events were lost.
+func (j *Job) reconcile() {
+	for _, t := range slices.Clone(j.trees) {
+		if len(t.nodes) > 0 {
+			j.take()
+		}
+		for _, n := range slices.Backward(slices.Clone(t.nodes)) { // children before parents
+			if _, ok := directory(n.path); !ok && t.find(n.path) >= 0 {
+				j.removed(n.path)
+			}
+		}
+		if slices.Contains(j.trees, t) {
+			j.descend(t, t.dir)
+			j.checkPopulated()
+		}
+	}
+	j.look()
+}
