@@ -1,0 +1,196 @@
+package upload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// deliver takes one run through all steps that are still to be done.
+func (r *delivery) deliver(ctx context.Context) error {
+	if err := r.register(ctx); err != nil {
+		return err
+	}
+	if r.reg.FinishedAt.IsZero() {
+		err := r.uploadAndFinish(ctx)
+		var forgotten *forgottenError
+		if errors.As(err, &forgotten) {
+			if err = r.startAnew(ctx, err); err == nil {
+				err = r.uploadAndFinish(ctx)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := r.spool.MarkDelivered(time.Now()); err != nil {
+		return unwritable("mark the run delivered", err)
+	}
+	return nil
+}
+
+func (r *delivery) uploadAndFinish(ctx context.Context) error {
+	enc, err := r.d.format(&r.run, r.reg.Dialect)
+	if err != nil {
+		return err
+	}
+	walk := newRows(r.spool, enc, r.buf)
+	uris, err := r.upload(ctx, walk)
+	if err != nil {
+		return err
+	}
+	f := Finish{
+		Dialect: r.reg.Dialect, RemoteID: r.reg.RemoteID, URIs: uris,
+		Status: Status(&r.run), ExitCode: exitCode(&r.run), FinishedAt: r.run.End,
+	}
+	if len(uris) == 0 {
+		f.CSV = enc.Header()
+	}
+	if f.FinishedAt.IsZero() {
+		f.FinishedAt = r.run.Start
+		if walk.started {
+			f.FinishedAt = time.Unix(0, walk.prev.Wall)
+		}
+	}
+	if err := r.d.api.call(ctx, func(ctx context.Context) error { return r.d.client.Finish(ctx, f) }); err != nil {
+		return err
+	}
+	r.reg.FinishedAt = time.Now()
+	return r.save()
+}
+
+// upload puts all batches that are not there yet and returns the URIs of all, in
+// order; none when the run has no rows.
+func (r *delivery) upload(ctx context.Context, walk *rows) ([]string, error) {
+	ledger, err := r.spool.Batches()
+	if err != nil {
+		return nil, unreadable("read the ledger of batches", err)
+	}
+	last, err := r.spool.LastSeq()
+	if err != nil {
+		return nil, unreadable("read the number of the last snapshot", err)
+	}
+	var uris []string
+	for n := 1; ; n++ {
+		uri := fmt.Sprintf("%s/%s/%06d.csv.gz", r.reg.UploadURIPrefix, r.reg.RemoteID, n)
+		var b rt.Batch
+		if n <= len(ledger) {
+			if ledger[n-1].Number != n {
+				return nil, unreadable("read the ledger of batches", fmt.Errorf("batch %d is missing", n))
+			}
+			b = ledger[n-1]
+		}
+		if !b.UploadedAt.IsZero() && b.Key == uri {
+			err = walk.skip(ctx, b.LastSeq)
+		} else {
+			b, err = r.uploadBatch(ctx, walk, b, last, n, uri)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if b.Rows == 0 {
+			return uris, nil
+		}
+		uris = append(uris, uri)
+	}
+}
+
+// uploadBatch builds, seals and puts batch n; one without rows means that there
+// are none left. Where the batch is sealed already, its rows must be the same again.
+func (r *delivery) uploadBatch(ctx context.Context, walk *rows, sealed rt.Batch, last int64, n int, uri string) (rt.Batch, error) {
+	limit := r.d.opts.BatchRows
+	if sealed.Rows > 0 {
+		last, limit = sealed.LastSeq, 0
+	}
+	b, body, err := walk.build(ctx, last, limit)
+	if err != nil || b.Rows == 0 && sealed.Rows == 0 {
+		return b, err
+	}
+	b.Number, b.Key, b.SealedAt = n, uri, time.Now()
+	if err := r.seal(sealed, b); err != nil {
+		return b, err
+	}
+	if err := r.put(ctx, uri, body); err != nil {
+		return b, err
+	}
+	if err := r.spool.MarkUploaded(n, time.Now()); err != nil {
+		return b, unwritable(fmt.Sprintf("mark batch %d uploaded", n), err)
+	}
+	r.rows += int64(b.Rows)
+	r.bytes += b.Bytes
+	return b, nil
+}
+
+// seal writes a batch into the ledger, unless the very same is there. Other rows
+// than before mean that the file is damaged. The same rows in other bytes (a newer
+// version, another scope) replace the object of the same key: nothing is there twice.
+func (r *delivery) seal(sealed, b rt.Batch) error {
+	if sealed.Rows > 0 {
+		if b.Rows != sealed.Rows || b.FirstSeq != sealed.FirstSeq || b.LastSeq != sealed.LastSeq {
+			return unreadable(fmt.Sprintf("build batch %d again", b.Number), fmt.Errorf(
+				"snapshots %d..%d now give %d rows, not %d", sealed.FirstSeq, sealed.LastSeq, b.Rows, sealed.Rows))
+		}
+		if b.SHA256 == sealed.SHA256 && b.Key == sealed.Key {
+			return nil
+		}
+		if b.SHA256 != sealed.SHA256 {
+			detail := fmt.Sprintf("batch %d has other bytes than when it was sealed: %s, was %s", b.Number, b.SHA256, sealed.SHA256)
+			if err := r.event("batch", "resealed", detail); err != nil {
+				return err
+			}
+		}
+	}
+	if err := r.spool.SealBatch(b); err != nil {
+		return unwritable(fmt.Sprintf("seal batch %d", b.Number), err)
+	}
+	return nil
+}
+
+// put uploads one body. Credentials that the store refuses are replaced once: its
+// clock may differ from ours.
+func (r *delivery) put(ctx context.Context, uri string, body []byte) error {
+	for again := false; ; again = true {
+		if err := r.refresh(ctx); err != nil {
+			return err
+		}
+		err := r.d.store.call(ctx, func(ctx context.Context) error { return r.d.putter.Put(ctx, uri, r.cred, body) })
+		var refused *Error
+		if !errors.As(err, &refused) || refused.Kind != Unauthorised {
+			return err
+		}
+		if again {
+			final := *refused
+			final.Kind = Permanent // of this run; the token is not in question
+			return &final
+		}
+		r.cred = Credentials{}
+	}
+}
+
+// Status is how the run ended in the terms of section 9.2.3: finished for exit
+// code 0 and SIGTERM, and where nothing speaks of a failure.
+func Status(run *rt.Run) string {
+	switch run.Outcome {
+	case rt.OutcomeOOM, rt.OutcomeTimeout, rt.OutcomeLost:
+		return StatusFailed
+	}
+	const sigterm = 15
+	switch signal := run.ExitSignal.Or(0); {
+	case signal == sigterm:
+		return StatusFinished
+	case signal != 0 || run.ExitCode.Or(0) != 0 || run.Outcome == rt.OutcomeFailed:
+		return StatusFailed
+	}
+	return StatusFinished
+}
+
+// exitCode is absent where a signal ended the run.
+func exitCode(run *rt.Run) rt.Opt[int64] {
+	if run.ExitSignal.Or(0) != 0 {
+		return rt.None[int64]()
+	}
+	return run.ExitCode
+}

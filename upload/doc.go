@@ -1,0 +1,11 @@
+// Package upload delivers what is spooled to a Sentinel-compatible receiver:
+// Drain registers each run, seals its rows into batches, puts them into the
+// receiver's object store and closes the run (sections 9 to 11 of the
+// specification).
+//
+// The spool, the API, the object store and the row format are interfaces that
+// stand here, beside their consumer. Drain may be killed at any instant: what it
+// is about to do is in the run's ledger before the network is touched, so that
+// the next drain goes on where this one stopped, with the same rows, the same
+// bytes and the same keys.
+package upload

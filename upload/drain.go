@@ -1,0 +1,209 @@
+package upload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Options of a drain. Zero values mean the defaults.
+type Options struct {
+	Concurrency     int           // runs at a time; 4
+	Deadline        time.Duration // for the whole drain, after the jitter; none
+	Jitter          time.Duration // the start is put off by a random part of it; none
+	BatchRows       int           // rows per object; 10,000
+	Tries           int           // requests per step, at most; 5
+	MaxRetryAfter   time.Duration // a longer Retry-After is left to the next drain; 2 minutes
+	BreakerFailures int           // requests in a row without an answer that mean "down"; 5
+	Progress        Progress      // may be nil
+}
+
+func (o Options) withDefaults() Options {
+	setDefault(&o.Concurrency, 4)
+	setDefault(&o.BatchRows, 10_000)
+	setDefault(&o.Tries, 5)
+	setDefault(&o.MaxRetryAfter, 2*time.Minute)
+	setDefault(&o.BreakerFailures, 5)
+	return o
+}
+
+func setDefault[T int | time.Duration](v *T, def T) {
+	if *v <= 0 {
+		*v = def
+	}
+}
+
+type drainer struct {
+	client Client
+	putter Putter
+	format Format
+	opts   Options
+	dir    Directory
+
+	api, store *endpoint
+	stop       context.CancelCauseFunc
+
+	mu  sync.Mutex
+	sum Summary
+}
+
+// Drain delivers all runs that are ready, the oldest first, and says what became
+// of each. Its error is nil when nothing is left, and otherwise wraps ErrConfig,
+// ErrTemporary or ErrDamaged, or is the Directory's. The summary is valid in
+// every case.
+func Drain(ctx context.Context, dir Directory, client Client, putter Putter, format Format, opts Options) (Summary, error) {
+	d := &drainer{client: client, putter: putter, format: format, dir: dir, opts: opts.withDefaults()}
+	d.sum.Problems = []Problem{}
+	ctx, d.stop = context.WithCancelCause(ctx)
+	defer d.stop(nil)
+	down := func(err error) { d.stop(&stopped{kind: ErrTemporary, err: err}) }
+	d.api = d.endpoint("the endpoint "+client.Endpoint(), down)
+	d.store = d.endpoint("the object store", down)
+
+	if err := sleep(ctx, opts.Jitter); err != nil {
+		return d.sum, fmt.Errorf("%w: %w", ErrTemporary, err)
+	}
+	if opts.Deadline > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, opts.Deadline, &stopped{kind: ErrTemporary, err: errors.New("the deadline is over")})
+		defer cancel()
+	}
+	started := time.Now()
+	d.sum.Started = started.UTC()
+	entries, err := dir.Runs(ctx)
+	if err != nil {
+		return d.sum, fmt.Errorf("list the spool: %w", err)
+	}
+	d.run(ctx, d.ready(entries))
+	d.sum.ElapsedSecs = time.Since(started).Seconds()
+	return d.sum, d.sum.result(ctx)
+}
+
+func (d *drainer) endpoint(name string, down func(error)) *endpoint {
+	return &endpoint{
+		name: name, tries: uint(d.opts.Tries), maxPause: d.opts.MaxRetryAfter,
+		limit: d.opts.BreakerFailures, down: down,
+	}
+}
+
+// sleep waits for a random part of d.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(rand.N(d))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// ready counts what is left alone and returns the rest, oldest first.
+func (d *drainer) ready(entries []Entry) []Entry {
+	var ready []Entry
+	for _, e := range entries {
+		switch {
+		case e.Err != nil:
+			d.sum.Damaged++
+			d.sum.problem(e.Name, e.Err)
+		case e.Live:
+			d.sum.Live++
+		default:
+			ready = append(ready, e)
+		}
+	}
+	slices.SortStableFunc(ready, func(a, b Entry) int { return a.Start.Compare(b.Start) })
+	return ready
+}
+
+func (d *drainer) run(ctx context.Context, ready []Entry) {
+	if p := d.opts.Progress; p != nil {
+		p.Begin(len(ready))
+	}
+	work := make(chan Entry)
+	var workers sync.WaitGroup
+	for range min(d.opts.Concurrency, len(ready)) {
+		workers.Go(func() { d.work(ctx, work) })
+	}
+	for _, e := range ready {
+		work <- e
+	}
+	close(work)
+	workers.Wait()
+	if ctx.Err() != nil && d.sum.Waiting > 0 {
+		d.sum.problem("", context.Cause(ctx))
+	}
+}
+
+func (d *drainer) work(ctx context.Context, work <-chan Entry) {
+	buf, err := newBuffers()
+	for e := range work {
+		switch {
+		case ctx.Err() != nil:
+			d.record(ctx, e.Name, nil, context.Cause(ctx))
+		case err != nil:
+			d.record(ctx, e.Name, nil, err)
+		default:
+			r := &delivery{d: d, name: e.Name, buf: buf}
+			d.record(ctx, e.Name, r, d.one(ctx, e, r))
+		}
+	}
+}
+
+// one opens a run, delivers it and closes it.
+func (d *drainer) one(ctx context.Context, e Entry, r *delivery) (err error) {
+	s, err := d.dir.Open(e.Name)
+	if err != nil {
+		return unreadable("open the run", err)
+	}
+	defer func() {
+		if cerr := s.Close(); cerr != nil && err == nil {
+			err = unwritable("close the run", cerr)
+		}
+	}()
+	r.spool, r.run = s, s.Run()
+	return r.deliver(ctx)
+}
+
+// record counts how a run's delivery went. A refused token ends the drain: every
+// other run would be refused as well.
+func (d *drainer) record(ctx context.Context, name string, r *delivery, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r != nil {
+		d.sum.Rows += r.rows
+		d.sum.Bytes += r.bytes
+	}
+	switch {
+	case err == nil:
+		d.sum.Delivered++
+	case isKind(err, Unauthorised):
+		d.sum.Waiting++
+		d.stop(&stopped{kind: ErrConfig, err: err})
+	case ctx.Err() != nil:
+		d.sum.Waiting++
+	case isDamaged(err):
+		d.sum.Damaged++
+		d.sum.problem(name, err)
+	default:
+		d.sum.Failed++
+		d.sum.problem(name, err)
+	}
+	if p := d.opts.Progress; p != nil {
+		p.Done(name, err)
+	}
+}
+
+func (d *drainer) noteDuplicate(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sum.PossibleDuplicates++
+	d.sum.problem(name, errDuplicate)
+}

@@ -1,0 +1,195 @@
+package upload
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// What Drain's error is, for the exit code of its caller.
+var (
+	// ErrConfig: the receiver refuses the token. Trying again without a change is useless.
+	ErrConfig = errors.New("the configuration is refused")
+	// ErrTemporary: some runs were not delivered. They are kept, and the next drain goes on with them.
+	ErrTemporary = errors.New("not everything was delivered; what is left is kept for the next drain")
+	// ErrDamaged: all was delivered but the runs whose spool files cannot be read.
+	ErrDamaged = errors.New("some spool files cannot be read")
+)
+
+var errDuplicate = errors.New("a registration got no answer and was sent again: " +
+	"the receiver may hold a second run that never ends")
+
+// Kind says what to do about a failed request.
+type Kind uint8
+
+// The kinds of failed requests.
+const (
+	Temporary    Kind = iota // may succeed when it is sent again
+	Permanent                // the same request will be refused again
+	Unauthorised             // the token or the credentials were refused
+)
+
+// Error is a failed request to the receiver or to its object store. Its text
+// never holds a token or credentials.
+type Error struct {
+	Op         string        // what was tried, on what: "POST https://host/runs"
+	Kind       Kind          // what to do about it
+	Status     int           // HTTP status; 0 when no answer came
+	RetryAfter time.Duration // what the answer asked for; 0 for nothing
+	Unsent     bool          // no connection was made: the other side knows nothing of the request
+	Err        error         // what went wrong
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Op + ": " + e.Err.Error() }
+
+// Unwrap returns what went wrong.
+func (e *Error) Unwrap() error { return e.Err }
+
+// refused says whether the other side answered that it did nothing, or never
+// heard of the request. After a lost answer or a gateway's error it may have acted.
+func refused(err error) bool {
+	var e *Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	return e.Unsent || e.Status >= 300 && e.Status < 500 && e.Status != http.StatusRequestTimeout
+}
+
+// NoAnswer makes the Error of a request that got no complete answer.
+func NoAnswer(op string, err error) *Error {
+	e := &Error{Op: op, Kind: Temporary, Err: err}
+	var dial *net.OpError
+	var dns *net.DNSError
+	var cert *tls.CertificateVerificationError
+	if errors.As(err, &dns) || errors.As(err, &cert) {
+		e.Unsent = true
+	} else if errors.As(err, &dial) {
+		e.Unsent = dial.Op == "dial" || dial.Op == "proxyconnect"
+	}
+	return e
+}
+
+// BadStatus makes the Error of an answer with a status that means failure; text
+// is what the answer said, bounded and without secrets (see Excerpt).
+func BadStatus(op string, resp *http.Response, text string) *Error {
+	e := &Error{Op: op, Kind: statusKind(resp.StatusCode), Status: resp.StatusCode}
+	e.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
+	what := strconv.Itoa(resp.StatusCode) + " " + http.StatusText(resp.StatusCode)
+	if loc := resp.Header.Get("Location"); loc != "" && resp.StatusCode/100 == 3 {
+		what += " to " + Excerpt([]byte(loc)) + ": set the endpoint to where the service is"
+	}
+	if text != "" {
+		what += ": " + text
+	}
+	e.Err = errors.New(what)
+	return e
+}
+
+func statusKind(status int) Kind {
+	switch {
+	case status == http.StatusUnauthorized:
+		return Unauthorised
+	case status == http.StatusRequestTimeout, status == http.StatusTooManyRequests, status == http.StatusTooEarly:
+		return Temporary
+	case status >= 500 && status != http.StatusNotImplemented:
+		return Temporary
+	}
+	return Permanent
+}
+
+// retryAfter reads the header of RFC 9110, section 10.2.3: seconds or a date.
+func retryAfter(v string, now time.Time) time.Duration {
+	if v == "" {
+		return 0
+	}
+	if n, err := strconv.ParseUint(v, 10, 31); err == nil {
+		return time.Duration(n) * time.Second
+	}
+	if t, err := http.ParseTime(v); err == nil {
+		return max(0, t.Sub(now))
+	}
+	return 0
+}
+
+// maxExcerpt is how much of an answer an error message quotes, in bytes.
+const maxExcerpt = 512
+
+// Excerpt makes a part of an answer fit for an error message: one line of at most
+// 512 bytes of printable text, in which each secret is blotted out.
+func Excerpt(body []byte, secrets ...string) string {
+	s := strings.ToValidUTF8(string(body), "?")
+	for _, secret := range secrets {
+		if secret != "" {
+			s = strings.ReplaceAll(s, secret, "[redacted]")
+		}
+	}
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, s)
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > maxExcerpt {
+		cut := maxExcerpt
+		for cut > 0 && !utf8.RuneStart(s[cut]) {
+			cut--
+		}
+		s = s[:cut] + "..."
+	}
+	return s
+}
+
+// spoolError is a run that cannot be read or written on this side.
+type spoolError struct {
+	op      string
+	damaged bool // reading failed; trying again will not help
+	err     error
+}
+
+func (e *spoolError) Error() string { return e.op + ": " + e.err.Error() }
+func (e *spoolError) Unwrap() error { return e.err }
+
+func unreadable(op string, err error) error { return &spoolError{op: op, damaged: true, err: err} }
+func unwritable(op string, err error) error { return &spoolError{op: op, err: err} }
+
+func isDamaged(err error) bool {
+	var s *spoolError
+	return errors.As(err, &s) && s.damaged && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+}
+
+func isKind(err error, k Kind) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Kind == k
+}
+
+func hasStatus(err error, statuses ...int) bool {
+	var e *Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	for _, s := range statuses {
+		if e.Status == s {
+			return true
+		}
+	}
+	return false
+}
+
+// stopped is the cause with which a drain ends early.
+type stopped struct {
+	kind error // ErrConfig or ErrTemporary
+	err  error
+}
+
+func (s *stopped) Error() string   { return fmt.Sprintf("%v: %v", s.kind, s.err) }
+func (s *stopped) Unwrap() []error { return []error{s.kind, s.err} }

@@ -1,0 +1,47 @@
+package upload
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+)
+
+// UserAgent is the product name that every request carries, before "/<version>".
+const UserAgent = "resource-tracker"
+
+// NewHTTPClient returns the client for the API and the object store. Servers are
+// verified against the system's authorities and those in caPEM (may be nil).
+// Proxies come from HTTPS_PROXY, HTTP_PROXY and NO_PROXY. Redirects are not
+// followed: the token belongs to one host. A request may take at most two minutes.
+func NewHTTPClient(caPEM []byte) (*http.Client, error) {
+	conf := &tls.Config{MinVersion: tls.VersionTLS12}
+	if caPEM != nil {
+		pool, err := x509.SystemCertPool()
+		if err != nil {
+			pool = x509.NewCertPool()
+		}
+		if !pool.AppendCertsFromPEM(caPEM) {
+			return nil, errors.New("the file of certificate authorities holds no PEM certificate")
+		}
+		conf.RootCAs = pool
+	}
+	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
+	return &http.Client{
+		Timeout: 2 * time.Minute,
+		Transport: &http.Transport{
+			Proxy:                 http.ProxyFromEnvironment,
+			DialContext:           dialer.DialContext,
+			TLSClientConfig:       conf,
+			TLSHandshakeTimeout:   10 * time.Second,
+			ResponseHeaderTimeout: time.Minute,
+			ExpectContinueTimeout: time.Second,
+			IdleConnTimeout:       30 * time.Second,
+			MaxIdleConnsPerHost:   8,
+			ForceAttemptHTTP2:     true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
+}

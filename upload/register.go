@@ -1,0 +1,145 @@
+package upload
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// delivery is one run on its way.
+type delivery struct {
+	d     *drainer
+	name  string // of the spool file
+	spool Spooled
+	buf   *buffers
+	run   rt.Run
+	reg   rt.Registration
+	cred  Credentials
+
+	duplicate bool // a second registration was sent after one without an answer
+	rows      int64
+	bytes     int64
+}
+
+// register makes the run known to the receiver, unless it already is. That a
+// request is about to be sent is written down first: there is no idempotency key,
+// so a lost answer may leave a run behind that nobody will finish. The next
+// attempt then counts as a possible duplicate.
+func (r *delivery) register(ctx context.Context) error {
+	reg, known, err := r.spool.Registration()
+	if err != nil {
+		return unreadable("read the registration", err)
+	}
+	if here := r.d.client.Endpoint(); known && reg.Endpoint != here {
+		if err := r.event("register", "moved", fmt.Sprintf("was registered at %s as %q, starts anew at %s", reg.Endpoint, reg.RemoteID, here)); err != nil {
+			return err
+		}
+		reg = rt.Registration{}
+	}
+	r.reg = reg
+	if reg.RemoteID != "" {
+		return nil
+	}
+	return r.registerAnew(ctx)
+}
+
+func (r *delivery) registerAnew(ctx context.Context) error {
+	unanswered := !r.reg.IntentAt.IsZero()
+	host := r.spool.Host()
+	var answer Registered
+	err := r.d.api.call(ctx, func(ctx context.Context) error {
+		if unanswered {
+			if err := r.noteDuplicate(); err != nil {
+				return err
+			}
+		}
+		if err := r.saveIntent(time.Now(), 1); err != nil {
+			return err
+		}
+		var err error
+		answer, err = r.d.client.Register(ctx, r.run, host)
+		if err == nil {
+			return nil
+		}
+		if unanswered = !refused(err); unanswered {
+			return err
+		}
+		if saveErr := r.saveIntent(time.Time{}, 0); saveErr != nil {
+			return saveErr
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	r.cred = answer.Credentials
+	r.reg.Dialect, r.reg.RemoteID = answer.Dialect, answer.RemoteID
+	r.reg.UploadURIPrefix, r.reg.RegisteredAt = answer.UploadURIPrefix, time.Now()
+	return r.save()
+}
+
+func (r *delivery) saveIntent(at time.Time, requests int) error {
+	r.reg.Endpoint, r.reg.IntentAt = r.d.client.Endpoint(), at
+	r.reg.Attempts += requests
+	return r.save()
+}
+
+func (r *delivery) save() error {
+	if err := r.spool.SaveRegistration(r.reg); err != nil {
+		return unwritable("save the registration", err)
+	}
+	return nil
+}
+
+func (r *delivery) noteDuplicate() error {
+	if r.duplicate {
+		return nil
+	}
+	r.duplicate = true
+	r.d.noteDuplicate(r.name)
+	return r.event("register", "possible duplicate", errDuplicate.Error())
+}
+
+// refresh replaces credentials that are missing or about to end. A receiver that
+// does not know the run any more has nothing of it: the run starts anew, once.
+func (r *delivery) refresh(ctx context.Context) error {
+	if !r.cred.stale(time.Now()) {
+		return nil
+	}
+	err := r.d.api.call(ctx, func(ctx context.Context) error {
+		cred, err := r.d.client.Refresh(ctx, r.reg.RemoteID)
+		if err == nil {
+			r.cred = cred
+		}
+		return err
+	})
+	if !hasStatus(err, http.StatusNotFound, http.StatusGone) {
+		return err
+	}
+	return &forgottenError{err: err}
+}
+
+// forgottenError: the receiver does not know a run that it had registered.
+type forgottenError struct{ err error }
+
+func (e *forgottenError) Error() string { return e.err.Error() }
+func (e *forgottenError) Unwrap() error { return e.err }
+
+func (r *delivery) startAnew(ctx context.Context, cause error) error {
+	if err := r.event("register", "forgotten", cause.Error()); err != nil {
+		return err
+	}
+	r.reg, r.cred = rt.Registration{}, Credentials{}
+	return r.registerAnew(ctx)
+}
+
+func (r *delivery) event(name, status, detail string) error {
+	e := rt.Event{Time: time.Now(), Kind: "drain", Name: name, Status: status, Detail: detail}
+	if err := r.spool.AddEvent(e); err != nil {
+		return unwritable("write an event", err)
+	}
+	return nil
+}

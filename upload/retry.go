@@ -1,0 +1,92 @@
+package upload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+)
+
+// endpoint is one of the two servers that Drain talks to. All retries are made
+// here: requests are sent again after a growing, jittered pause, and after several
+// failures in a row without any answer the endpoint counts as down.
+type endpoint struct {
+	name     string
+	tries    uint            // requests per call, at most
+	maxPause time.Duration   // a longer Retry-After is left to the next drain
+	limit    int             // failures in a row, over all workers, that mean "down"
+	down     func(err error) // called when it is
+
+	mu       sync.Mutex
+	failures int
+}
+
+// call sends a request until it succeeds, is refused for good, or is given up for now.
+func (e *endpoint) call(ctx context.Context, request func(context.Context) error) error {
+	p := newPause(e.maxPause)
+	attempt := func() (struct{}, error) {
+		err := request(ctx)
+		e.observe(ctx, err)
+		var failed *Error
+		if err != nil && (!errors.As(err, &failed) || failed.Kind != Temporary) {
+			return struct{}{}, backoff.Permanent(err)
+		}
+		if failed != nil {
+			p.atLeast = failed.RetryAfter
+		}
+		return struct{}{}, err
+	}
+	_, err := backoff.Retry(ctx, attempt, backoff.WithBackOff(p),
+		backoff.WithMaxTries(e.tries), backoff.WithMaxElapsedTime(0))
+	return err
+}
+
+// observe counts the failures in a row. Any answer, even a refusal, shows that the
+// endpoint is up; a request that this side broke off shows nothing.
+func (e *endpoint) observe(ctx context.Context, err error) {
+	var failed *Error
+	answered := err == nil || errors.As(err, &failed) && failed.Status != 0
+	if !answered && (failed == nil || failed.Kind != Temporary || ctx.Err() != nil) {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if answered {
+		e.failures = 0
+		return
+	}
+	e.failures++
+	if e.failures >= e.limit {
+		e.down(fmt.Errorf("%s is down (%d requests in a row without an answer): %w", e.name, e.failures, err))
+	}
+}
+
+// pause is exponential with jitter, from half a second to half a minute, on top
+// of what the other side asked for: 10,000 nodes that were told "in 60 seconds"
+// must not come back in the same instant.
+type pause struct {
+	exp     *backoff.ExponentialBackOff
+	longest time.Duration
+	atLeast time.Duration
+}
+
+func newPause(longest time.Duration) *pause {
+	exp := backoff.NewExponentialBackOff()
+	exp.MaxInterval = 30 * time.Second
+	exp.Multiplier = 2
+	return &pause{exp: exp, longest: longest}
+}
+
+// NextBackOff implements backoff.BackOff.
+func (p *pause) NextBackOff() time.Duration {
+	if p.atLeast > p.longest {
+		return backoff.Stop
+	}
+	return p.atLeast + p.exp.NextBackOff()
+}
+
+// Reset implements backoff.BackOff.
+func (p *pause) Reset() { p.atLeast = 0; p.exp.Reset() }

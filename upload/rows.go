@@ -1,0 +1,133 @@
+package upload
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/resource-tracker/rt"
+)
+
+// gzipLevel is fixed, because a batch must have the same bytes whenever it is built.
+const gzipLevel = 6
+
+// flushAt is how many bytes of rows are handed to gzip at once.
+const flushAt = 32 << 10
+
+// buffers are what a worker needs to build a body; they are used again for the
+// next one.
+type buffers struct {
+	gz   *gzip.Writer
+	body bytes.Buffer
+	csv  []byte
+}
+
+func newBuffers() (*buffers, error) {
+	gz, err := gzip.NewWriterLevel(nil, gzipLevel)
+	if err != nil {
+		return nil, fmt.Errorf("gzip level %d: %w", gzipLevel, err)
+	}
+	return &buffers{gz: gz, csv: make([]byte, 0, flushAt+4096)}, nil
+}
+
+// rows walks once through the snapshots of a run and turns the intervals between
+// them into the bodies of batches.
+type rows struct {
+	spool Spooled
+	enc   Encoder
+	buf   *buffers
+
+	// prev is the snapshot that the next interval starts from. Counters that were
+	// not read in it are those of an older one, so that the rows of a run add up to
+	// the difference between its last and its first reading.
+	prev, next *rt.Snapshot
+	started    bool
+	seq        int64 // of prev; where the walk stands
+}
+
+func newRows(s Spooled, enc Encoder, buf *buffers) *rows {
+	return &rows{spool: s, enc: enc, buf: buf, prev: new(rt.Snapshot), next: new(rt.Snapshot)}
+}
+
+// walk goes on to snapshot `to` and gives every interval to visit, which says
+// whether to go on.
+func (r *rows) walk(ctx context.Context, to int64, visit func(prev, cur *rt.Snapshot) (bool, error)) error {
+	if r.seq >= to {
+		return nil
+	}
+	for snap, err := range r.spool.Scalars(ctx, r.seq+1, to) {
+		if err != nil {
+			return unreadable(fmt.Sprintf("read the snapshots after number %d", r.seq), err)
+		}
+		if snap.Seq <= r.seq || snap.Seq > to {
+			return unreadable("read the snapshots", fmt.Errorf("number %d follows number %d", snap.Seq, r.seq))
+		}
+		more := true
+		if r.started {
+			if more, err = visit(r.prev, snap); err != nil {
+				return err
+			}
+		}
+		*r.next = *snap
+		if r.started {
+			r.next.InheritCounters(r.prev)
+		}
+		r.prev, r.next = r.next, r.prev
+		r.started, r.seq = true, snap.Seq
+		if !more {
+			return nil
+		}
+	}
+	return ctx.Err()
+}
+
+// skip goes on to snapshot `to`, whose rows have been uploaded.
+func (r *rows) skip(ctx context.Context, to int64) error {
+	err := r.walk(ctx, to, func(_, _ *rt.Snapshot) (bool, error) { return true, nil })
+	if err == nil && r.seq != to {
+		err = unreadable("read the snapshots", fmt.Errorf("number %d, the last of an uploaded batch, is missing", to))
+	}
+	return err
+}
+
+// build makes the body of the next batch: the rows up to snapshot `to`, limit of
+// them at most, 0 for no limit. The body is valid until the next call; it has no
+// rows when there are none left.
+func (r *rows) build(ctx context.Context, to int64, limit int) (rt.Batch, []byte, error) {
+	var b rt.Batch
+	buf := r.buf
+	buf.body.Reset()
+	buf.gz.Reset(&buf.body)
+	buf.csv = append(buf.csv[:0], r.enc.Header()...)
+	err := r.walk(ctx, to, func(prev, cur *rt.Snapshot) (bool, error) {
+		buf.csv = r.enc.Append(buf.csv, prev, cur)
+		if b.Rows == 0 {
+			b.FirstSeq = cur.Seq
+		}
+		b.LastSeq = cur.Seq
+		b.Rows++
+		if len(buf.csv) < flushAt {
+			return b.Rows != limit, nil
+		}
+		_, err := buf.gz.Write(buf.csv)
+		buf.csv = buf.csv[:0]
+		return b.Rows != limit, err
+	})
+	if err != nil {
+		return b, nil, err
+	}
+	if _, err := buf.gz.Write(buf.csv); err != nil {
+		return b, nil, fmt.Errorf("compress a batch: %w", err)
+	}
+	if err := buf.gz.Close(); err != nil {
+		return b, nil, fmt.Errorf("compress a batch: %w", err)
+	}
+	body := buf.body.Bytes()
+	sum := sha256.Sum256(body)
+	b.Bytes, b.SHA256 = int64(len(body)), hex.EncodeToString(sum[:])
+	return b, body, nil
+}

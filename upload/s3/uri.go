@@ -1,0 +1,78 @@
+package s3
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// ParseURI splits s3://bucket/path/to/object into bucket and key. Any other form,
+// an empty bucket and an empty key are errors (section 10.1).
+func ParseURI(uri string) (bucket, key string, err error) {
+	rest, ok := strings.CutPrefix(uri, "s3://")
+	if !ok {
+		return "", "", fmt.Errorf("S3 URI %q: it must begin with s3://", uri)
+	}
+	bucket, key, _ = strings.Cut(rest, "/")
+	switch {
+	case !validBucket(bucket):
+		return "", "", fmt.Errorf("S3 URI %q: no valid bucket name between s3:// and the next slash", uri)
+	case key == "":
+		return "", "", fmt.Errorf("S3 URI %q: no key after the bucket", uri)
+	}
+	return bucket, key, nil
+}
+
+// validBucket guards the host name that a bucket becomes part of: 3 to 63 lower-case
+// letters, digits, dots and hyphens; Ceph and MinIO are as strict. Older buckets
+// with capitals or underscores cannot be reached by host name and are let through.
+func validBucket(b string) bool {
+	if b == "" || len(b) > 255 || b[0] == '.' || b[0] == '-' {
+		return false
+	}
+	for _, c := range []byte(b) {
+		if !unreserved(c) || c == '~' {
+			return false
+		}
+	}
+	return true
+}
+
+func unreserved(c byte) bool {
+	switch {
+	case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
+		return true
+	}
+	return c == '-' || c == '_' || c == '.' || c == '~'
+}
+
+// escapePath percent-encodes every segment of a path once, as the canonical URI of
+// S3 wants it: all bytes but A-Z a-z 0-9 - _ . ~ and the slashes between segments.
+func escapePath(path string) string {
+	const hex = "0123456789ABCDEF"
+	var b strings.Builder
+	for i := range len(path) {
+		c := path[i]
+		if c == '/' || unreserved(c) {
+			b.WriteByte(c)
+			continue
+		}
+		b.WriteByte('%')
+		b.WriteByte(hex[c>>4])
+		b.WriteByte(hex[c&15])
+	}
+	return b.String()
+}
+
+// target is where an object lives.
+type target struct {
+	base   *url.URL // scheme and host
+	path   string   // with a leading slash, as it is signed: not encoded
+	region string
+}
+
+func (t target) url() *url.URL {
+	u := *t.base
+	u.Path, u.RawPath = t.path, escapePath(t.path)
+	return &u
+}

@@ -1,0 +1,130 @@
+package sentinel
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt/upload"
+)
+
+// answerBody is what both answers hold. The public service says expires_at, the
+// specification expiration.
+type answerBody struct {
+	RunID           string `json:"run_id"`
+	UploadURIPrefix string `json:"upload_uri_prefix"`
+	Credentials     *struct {
+		AccessKey    string `json:"access_key"`
+		SecretKey    string `json:"secret_key"`
+		SessionToken string `json:"session_token"`
+		Expiration   string `json:"expiration"`
+		ExpiresAt    string `json:"expires_at"`
+		Region       string `json:"region"`
+	} `json:"upload_credentials"`
+}
+
+// parseRegistered reads and checks the answer to POST /runs. What it names becomes
+// part of URLs, keys and headers, so none of it is taken on trust.
+func parseRegistered(b []byte) (upload.Registered, error) {
+	a, err := parseAnswer(b)
+	if err != nil {
+		return upload.Registered{}, err
+	}
+	if !validID(a.RunID) {
+		return upload.Registered{}, errors.New("run_id is missing, or holds other characters than letters, digits, '-', '_', '.'")
+	}
+	prefix := strings.TrimRight(a.UploadURIPrefix, "/")
+	if rest, ok := strings.CutPrefix(prefix, "s3://"); !ok || rest == "" || rest[0] == '/' || !printable(prefix, 1024) {
+		return upload.Registered{}, errors.New("upload_uri_prefix is missing or not s3://bucket/prefix")
+	}
+	cred, err := a.credentials()
+	return upload.Registered{RemoteID: a.RunID, UploadURIPrefix: prefix, Credentials: cred}, err
+}
+
+// parseRefreshed reads and checks the answer to POST /runs/{id}/refresh-credentials.
+func parseRefreshed(b []byte) (upload.Credentials, error) {
+	a, err := parseAnswer(b)
+	if err != nil {
+		return upload.Credentials{}, err
+	}
+	return a.credentials()
+}
+
+func parseAnswer(b []byte) (answerBody, error) {
+	var a answerBody
+	if err := json.Unmarshal(b, &a); err != nil {
+		// The text of a JSON error may quote the answer, which holds secrets.
+		return a, errors.New("it is not the JSON object that was expected")
+	}
+	return a, nil
+}
+
+func (a *answerBody) credentials() (upload.Credentials, error) {
+	c := a.Credentials
+	if c == nil {
+		return upload.Credentials{}, errors.New("upload_credentials is missing")
+	}
+	for name, v := range map[string]string{"access_key": c.AccessKey, "secret_key": c.SecretKey} {
+		if v == "" || !printable(v, 512) {
+			return upload.Credentials{}, fmt.Errorf("upload_credentials.%s is missing or malformed", name)
+		}
+	}
+	if !printable(c.SessionToken, 16<<10) || !printable(c.Region, 64) {
+		return upload.Credentials{}, errors.New("upload_credentials.session_token or region is malformed")
+	}
+	when := c.Expiration
+	if when == "" {
+		when = c.ExpiresAt
+	}
+	expires, err := parseTime(when)
+	if err != nil {
+		return upload.Credentials{}, err
+	}
+	return upload.Credentials{
+		AccessKey: c.AccessKey, SecretKey: c.SecretKey, SessionToken: c.SessionToken,
+		Expiration: expires, Region: c.Region,
+	}, nil
+}
+
+// parseTime reads ISO 8601 with Z, an offset, or neither, which means UTC. Empty
+// means that no end is known.
+func parseTime(s string) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05Z07:00"} {
+		if t, err := time.Parse(layout, s); err == nil {
+			return t.UTC(), nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("the expiration %q is not a time in ISO 8601", upload.Excerpt([]byte(s)))
+}
+
+func validID(id string) bool {
+	if id == "" || len(id) > 200 || strings.Trim(id, ".") == "" {
+		return false
+	}
+	for _, c := range []byte(id) {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_', c == '.':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// printable: ASCII without blanks and control characters, at most max bytes.
+func printable(s string, max int) bool {
+	if len(s) > max {
+		return false
+	}
+	for _, c := range []byte(s) {
+		if c <= ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,117 @@
+package sentinel
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/upload"
+)
+
+// specRegistration is the body of POST /runs as specified: flat (section 9.2.1).
+type specRegistration struct {
+	rt.Metadata
+	rt.Host
+	PID rt.Opt[uint64] `json:"pid,omitzero"`
+}
+
+// liveRegistration is the same as the public service takes it. It refuses fields
+// that it does not know.
+type liveRegistration struct {
+	rt.Metadata
+	Command string `json:"command,omitempty"` // argv as a JSON array, in a string
+
+	HostID         string          `json:"host_id,omitempty"`
+	HostName       string          `json:"host_hostname,omitempty"`
+	HostIP         string          `json:"host_ip,omitempty"`
+	HostAllocation string          `json:"host_server_allocation,omitempty"`
+	VCPUs          rt.Opt[uint64]  `json:"host_vcpus,omitzero"`
+	CPUModel       string          `json:"host_cpu_model,omitempty"`
+	MemoryMiB      rt.Opt[uint64]  `json:"host_memory_mib,omitzero"`
+	GPUModel       string          `json:"host_gpu_model,omitempty"`
+	GPUCount       rt.Opt[uint64]  `json:"host_gpu_count,omitzero"`
+	GPUVRAMMiB     rt.Opt[uint64]  `json:"host_gpu_memory_mib,omitzero"`
+	StorageGB      rt.Opt[float64] `json:"host_storage_gb,omitzero"`
+
+	CloudVendorID     string `json:"cloud_vendor_id,omitempty"`
+	CloudAccountID    string `json:"cloud_account_id,omitempty"`
+	CloudRegionID     string `json:"cloud_region_id,omitempty"`
+	CloudZoneID       string `json:"cloud_zone_id,omitempty"`
+	CloudInstanceType string `json:"cloud_instance_type,omitempty"`
+}
+
+func registration(dialect string, run rt.Run, h rt.Host) any {
+	meta := run.Meta
+	if meta.ExternalRunID == "" {
+		meta.ExternalRunID = run.ExternalRunID()
+	}
+	if dialect != upload.DialectLive {
+		return specRegistration{Metadata: meta, Host: h, PID: run.PID}
+	}
+	live := liveRegistration{
+		Metadata: meta,
+		HostID:   h.HostID, HostName: h.HostName, HostIP: h.HostIP, HostAllocation: h.HostAllocation,
+		VCPUs: h.VCPUs, CPUModel: h.CPUModel, MemoryMiB: h.MemoryMiB, GPUModel: h.GPUModel,
+		GPUCount: h.GPUCount, GPUVRAMMiB: h.GPUVRAMMiB, StorageGB: h.StorageGB,
+		CloudVendorID: h.CloudVendorID, CloudAccountID: h.CloudAccountID, CloudRegionID: h.CloudRegionID,
+		CloudZoneID: h.CloudZoneID, CloudInstanceType: h.CloudInstanceType,
+	}
+	if len(run.Command) > 0 {
+		argv, err := json.Marshal(run.Command)
+		if err == nil { // a []string always has a JSON form
+			live.Command = string(argv)
+		}
+	}
+	return live
+}
+
+// finishBody is the body of POST /runs/{id}/finish in both dialects: run_id is
+// sent as specified only, finished_at in the other one.
+type finishBody struct {
+	RunID      string        `json:"run_id,omitempty"`
+	ExitCode   rt.Opt[int64] `json:"exit_code"`
+	RunStatus  string        `json:"run_status"`
+	FinishedAt string        `json:"finished_at,omitempty"` // ISO 8601, UTC
+	DataSource string        `json:"data_source"`           // "s3" or "inline"
+	DataURIs   []string      `json:"data_uris,omitempty"`
+	DataCSV    string        `json:"data_csv,omitempty"` // base64(gzip(csv)); plain text in the other dialect
+}
+
+func finish(f upload.Finish) (finishBody, error) {
+	b := finishBody{ExitCode: f.ExitCode, RunStatus: f.Status, DataSource: "s3", DataURIs: f.URIs}
+	live := f.Dialect == upload.DialectLive
+	if live {
+		b.FinishedAt = f.FinishedAt.UTC().Format(time.RFC3339Nano)
+	} else {
+		b.RunID = f.RemoteID
+	}
+	if len(f.URIs) > 0 {
+		return b, nil
+	}
+	b.DataSource = "inline"
+	if live {
+		b.DataCSV = string(f.CSV)
+		return b, nil
+	}
+	packed, err := pack(f.CSV)
+	b.DataCSV = packed
+	return b, err
+}
+
+// pack is base64(gzip(csv)), without a time stamp: the same text gives the same bytes.
+func pack(csv []byte) (string, error) {
+	var buf bytes.Buffer
+	gz := gzip.NewWriter(&buf)
+	if _, err := gz.Write(csv); err != nil {
+		return "", fmt.Errorf("compress the inline data: %w", err)
+	}
+	if err := gz.Close(); err != nil {
+		return "", fmt.Errorf("compress the inline data: %w", err)
+	}
+	return base64.StdEncoding.EncodeToString(buf.Bytes()), nil
+}

@@ -1,0 +1,201 @@
+// Package sentinel is the client of the Sentinel API (section 9 of the
+// specification) in two dialects: as specified, and as the public service runs.
+package sentinel
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/upload"
+)
+
+// DefaultEndpoint is the public service (section 9.2.1).
+const DefaultEndpoint = "https://api.sentinel.sparecores.net"
+
+// DialectAuto registers as specified and, when the fields are refused, once more
+// as the public service wants it.
+const DialectAuto = "auto"
+
+// maxAnswer bounds an answer, in bytes.
+const maxAnswer = 1 << 20
+
+// Config of a Client.
+type Config struct {
+	HTTP     *http.Client // see upload.NewHTTPClient
+	Endpoint string       // base URL; empty for DefaultEndpoint
+	Token    string       // of section 9.1
+	Dialect  string       // DialectAuto (also when empty), upload.DialectSpec or upload.DialectLive
+}
+
+// Client implements upload.Client. It is safe for concurrent use.
+type Client struct {
+	http      *http.Client
+	base      string
+	authorize func(http.Header) // a function, so that no printing of a Client shows the token
+	redact    func([]byte) string
+
+	mu      sync.Mutex
+	dialect string // DialectAuto until the receiver has accepted one
+}
+
+// New checks the configuration and returns a Client.
+func New(c Config) (*Client, error) {
+	if c.Endpoint == "" {
+		c.Endpoint = DefaultEndpoint
+	}
+	base, err := url.Parse(c.Endpoint)
+	if err != nil {
+		return nil, errors.New("the Sentinel endpoint is not a URL")
+	}
+	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.User != nil || base.RawQuery != "" || base.Fragment != "" {
+		return nil, fmt.Errorf("the Sentinel endpoint %q: it must be http(s)://host[:port][/path]", base.Redacted())
+	}
+	token := strings.TrimSpace(c.Token)
+	if token == "" {
+		return nil, errors.New("no Sentinel token was given")
+	}
+	for _, b := range []byte(token) {
+		if b <= ' ' || b > '~' {
+			return nil, errors.New("the Sentinel token holds blanks or other characters that no token has")
+		}
+	}
+	switch c.Dialect {
+	case "":
+		c.Dialect = DialectAuto
+	case DialectAuto, upload.DialectSpec, upload.DialectLive:
+	default:
+		return nil, fmt.Errorf("the Sentinel dialect %q: it must be auto, spec or live", c.Dialect)
+	}
+	return &Client{
+		http: c.HTTP, base: strings.TrimRight(c.Endpoint, "/"), dialect: c.Dialect,
+		authorize: func(h http.Header) { h.Set("Authorization", "Bearer "+token) },
+		redact:    func(b []byte) string { return upload.Excerpt(b, token) },
+	}, nil
+}
+
+// Endpoint implements upload.Client.
+func (c *Client) Endpoint() string { return c.base }
+
+// Register implements upload.Client: POST /runs.
+func (c *Client) Register(ctx context.Context, run rt.Run, host rt.Host) (upload.Registered, error) {
+	c.mu.Lock()
+	dialect := c.dialect
+	c.mu.Unlock()
+	first := dialect
+	if first == DialectAuto {
+		first = upload.DialectSpec
+	}
+	got, err := c.registerAs(ctx, first, run, host)
+	var refused *upload.Error
+	if dialect == DialectAuto && errors.As(err, &refused) && refused.Status == http.StatusUnprocessableEntity {
+		got, err = c.registerAs(ctx, upload.DialectLive, run, host)
+	}
+	if err == nil && dialect == DialectAuto {
+		c.mu.Lock()
+		c.dialect = got.Dialect
+		c.mu.Unlock()
+	}
+	return got, err
+}
+
+func (c *Client) registerAs(ctx context.Context, dialect string, run rt.Run, host rt.Host) (upload.Registered, error) {
+	answer, op, err := c.post(ctx, "/runs", registration(dialect, run, host))
+	if err != nil {
+		return upload.Registered{}, forbidden(err)
+	}
+	got, err := parseRegistered(answer)
+	got.Dialect = dialect
+	return got, c.invalid(op, err)
+}
+
+// Refresh implements upload.Client: POST /runs/{id}/refresh-credentials.
+func (c *Client) Refresh(ctx context.Context, remoteID string) (upload.Credentials, error) {
+	answer, op, err := c.post(ctx, "/runs/"+url.PathEscape(remoteID)+"/refresh-credentials", struct{}{})
+	if err != nil {
+		return upload.Credentials{}, err
+	}
+	cred, err := parseRefreshed(answer)
+	return cred, c.invalid(op, err)
+}
+
+// Finish implements upload.Client: POST /runs/{id}/finish.
+func (c *Client) Finish(ctx context.Context, f upload.Finish) error {
+	body, err := finish(f)
+	if err != nil {
+		return err
+	}
+	_, _, err = c.post(ctx, "/runs/"+url.PathEscape(f.RemoteID)+"/finish", body)
+	return err
+}
+
+// post sends one request and returns the body of a 2xx answer. Retrying is the
+// caller's.
+func (c *Client) post(ctx context.Context, path string, body any) (answer []byte, op string, err error) {
+	op = "POST " + c.base + path
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, op, &upload.Error{Op: op, Kind: upload.Permanent, Err: err}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, bytes.NewReader(text))
+	if err != nil {
+		return nil, op, &upload.Error{Op: op, Kind: upload.Permanent, Err: err}
+	}
+	c.authorize(req.Header)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("User-Agent", upload.UserAgent+"/"+rt.Version)
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, op, upload.NoAnswer(op, err)
+	}
+	defer resp.Body.Close()
+	answer, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	switch {
+	case resp.StatusCode/100 != 2:
+		return nil, op, c.refused(op, resp, answer)
+	case err != nil:
+		return nil, op, upload.NoAnswer(op+": read the answer", err)
+	case len(answer) > maxAnswer:
+		return nil, op, c.invalid(op, fmt.Errorf("it is longer than %d bytes", maxAnswer))
+	}
+	return answer, op, nil
+}
+
+func (c *Client) refused(op string, resp *http.Response, answer []byte) *upload.Error {
+	e := upload.BadStatus(op, resp, c.redact(answer))
+	if e.Kind == upload.Unauthorised {
+		e.Err = fmt.Errorf("the token is refused; check the token file: %w", e.Err)
+	}
+	return e
+}
+
+// forbidden: who may not register a run at all has the wrong token.
+func forbidden(err error) error {
+	var e *upload.Error
+	if errors.As(err, &e) && e.Status == http.StatusForbidden {
+		e.Kind = upload.Unauthorised
+		e.Err = fmt.Errorf("the token may not register runs; check the token file: %w", e.Err)
+	}
+	return err
+}
+
+// invalid makes the error of an answer that does not say what it must. It is
+// permanent: the request was accepted, and sending it again would make another run.
+func (c *Client) invalid(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &upload.Error{
+		Op: op, Kind: upload.Permanent, Status: http.StatusOK,
+		Err: fmt.Errorf("the answer is not that of a Sentinel API: %w", err),
+	}
+}
