@@ -1,0 +1,209 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt"
+)
+
+// ErrCommandEnded is the cause to cancel Run's context with (context.WithCancelCause)
+// when what is tracked is over: the last snapshot then says so.
+var ErrCommandEnded = errors.New("the tracked command ended")
+
+// Options say what a Recorder reads, when, and for whom.
+type Options struct {
+	// FirstInterval is the time between readings for the first FirstFor: of the
+	// run, and again of the job once it has appeared. With FirstFor 0 there is no
+	// such time.
+	FirstInterval, FirstFor time.Duration
+	// Interval is the time between readings from then on.
+	Interval time.Duration
+
+	Sources []Source // read in this order
+	Job     Job      // nil where no job is watched
+	Sinks   []Sink
+	Ledger  Ledger // nil for none
+
+	// Clock returns CLOCK_REALTIME and CLOCK_BOOTTIME in nanoseconds. Nil for the system's.
+	Clock func() (wall, boot int64)
+}
+
+// Recorder takes snapshots on a schedule. It is used by one goroutine.
+type Recorder struct {
+	o       Options
+	snap    rt.Snapshot // reused for every reading
+	seq     int64       // of the newest snapshot
+	written int64       // its Boot time
+	sources []status    // of o.Sources
+	job     status
+	sinks   []status // of o.Sinks
+
+	// The job is read at its events too, while a sink may be slow with a snapshot.
+	mu        sync.Mutex
+	spare     rt.Snapshot // where such a reading goes
+	candidate rt.Snapshot // Job, Wall and Boot of the job's newest reading
+}
+
+// New returns a recorder, or an error that says which option cannot be.
+func New(o Options) (*Recorder, error) {
+	switch {
+	case o.Interval <= 0:
+		return nil, fmt.Errorf("an interval of %s between readings: it must be longer than nothing", o.Interval)
+	case o.FirstFor > 0 && o.FirstInterval <= 0:
+		return nil, fmt.Errorf("a first interval of %s between readings: it must be longer than nothing", o.FirstInterval)
+	}
+	if o.Clock == nil {
+		o.Clock = systemClock
+	}
+	return &Recorder{o: o, sources: make([]status, len(o.Sources)), sinks: make([]status, len(o.Sinks))}, nil
+}
+
+// systemClock reads the two clocks as close together as can be.
+func systemClock() (wall, boot int64) {
+	var w, b unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_REALTIME, &w) // fails for an unknown clock only
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &b)
+	return w.Nano(), b.Nano()
+}
+
+// Run takes the first snapshot at once, then one at every tick, one when the job
+// appears and a last one when it ends or ctx is done, and returns why the last one
+// was taken: ReasonLast when the job ended or the cause of ctx is ErrCommandEnded,
+// else ReasonStop. What fails meanwhile goes to the ledger and never ends the run.
+// The sources stay open: whoever made them closes them.
+func (r *Recorder) Run(ctx context.Context) rt.Reason {
+	defer r.cost()
+	ticks := newSchedule(time.Now(), r.o.FirstInterval, r.o.FirstFor, r.o.Interval)
+	r.take(rt.ReasonFirst)
+	timer := time.NewTimer(time.Until(ticks.next))
+	defer timer.Stop()
+	events, stop := r.watch()
+	defer stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return r.finish(ctx)
+		case e := <-events:
+			if e == JobEnded {
+				r.last()
+				return rt.ReasonLast
+			}
+			ticks = newSchedule(time.Now(), r.o.FirstInterval, r.o.FirstFor, r.o.Interval)
+			r.take(rt.ReasonAppeared)
+		case <-timer.C:
+			due := ticks.next
+			r.take(rt.ReasonTick)
+			now := time.Now()
+			if missed := ticks.advance(now); missed > 0 {
+				r.gap(missed, now.Sub(due))
+			}
+		}
+		timer.Reset(time.Until(ticks.next))
+	}
+}
+
+// watch receives the job's events at once, whatever the recorder is busy with,
+// reads the job when it appears and at the end of each step, and passes the other
+// events on.
+func (r *Recorder) watch() (events <-chan JobEvent, stop func()) {
+	if r.o.Job == nil {
+		return nil, func() {}
+	}
+	out, quit := make(chan JobEvent, 2), make(chan struct{})
+	var done sync.WaitGroup
+	done.Go(func() {
+		for {
+			var e JobEvent
+			var ok bool
+			select {
+			case e, ok = <-r.o.Job.Events():
+			case <-quit:
+			}
+			if !ok {
+				return
+			}
+			if e != JobEnded {
+				r.readCandidate()
+			}
+			if e == JobStepEnded {
+				continue
+			}
+			select {
+			case out <- e:
+			case <-quit:
+				return
+			}
+			if e == JobEnded {
+				return
+			}
+		}
+	})
+	return out, func() { close(quit); done.Wait() }
+}
+
+// take reads everything and hands it to the sinks.
+func (r *Recorder) take(why rt.Reason) {
+	r.read(why)
+	r.put()
+}
+
+func (r *Recorder) read(why rt.Reason) {
+	s := &r.snap
+	r.begin(s, why)
+	if r.o.Job != nil {
+		r.mu.Lock()
+		err := r.readJob(s)
+		r.mu.Unlock()
+		r.report(&r.job, "sensor", "cgroup", err)
+	}
+	for i, src := range r.o.Sources {
+		r.report(&r.sources[i], "sensor", src.Name(), read(src, s))
+	}
+}
+
+// begin empties s and stamps it.
+func (r *Recorder) begin(s *rt.Snapshot, why rt.Reason) {
+	s.Node, s.Job, s.Tree = rt.NodeReading{}, rt.JobReading{}, rt.TreeReading{}
+	s.CPUs, s.Nets, s.Disks = s.CPUs[:0], s.Nets[:0], s.Disks[:0]
+	s.Mounts, s.GPUs = s.Mounts[:0], s.GPUs[:0]
+	s.Reason = why
+	s.Wall, s.Boot = r.o.Clock()
+}
+
+func (r *Recorder) put() {
+	r.seq++
+	r.snap.Seq = r.seq
+	r.written = r.snap.Boot
+	for i, sink := range r.o.Sinks {
+		r.report(&r.sinks[i], "spool", "snapshot", put(sink, &r.snap))
+	}
+}
+
+// finish is what happens when ctx is done: the job may have ended in this moment.
+func (r *Recorder) finish(ctx context.Context) rt.Reason {
+	why := rt.ReasonStop
+	if errors.Is(context.Cause(ctx), ErrCommandEnded) {
+		why = rt.ReasonLast
+	}
+	r.read(why)
+	if r.snap.Job.Phase == rt.JobGone {
+		why = rt.ReasonLast
+		r.snap.Reason = why
+		r.complete()
+	}
+	r.put()
+	return why
+}
+
+// last writes the snapshot of the job's end.
+func (r *Recorder) last() {
+	r.read(rt.ReasonLast)
+	r.complete()
+	r.put()
+}

@@ -1,0 +1,37 @@
+package collect
+
+import "time"
+
+// schedule is when readings are due: on a grid that begins with the first one, so
+// that what a reading takes never adds up.
+type schedule struct {
+	next       time.Time
+	fast, slow time.Duration
+	fastUntil  time.Time
+}
+
+func newSchedule(now time.Time, fast, fastFor, slow time.Duration) schedule {
+	s := schedule{next: now, fast: fast, slow: slow, fastUntil: now.Add(fastFor)}
+	s.advance(now)
+	return s
+}
+
+// advance moves on to the next reading that is still ahead and returns how many
+// were missed before it.
+func (s *schedule) advance(now time.Time) (missed int) {
+	step := s.step()
+	s.next = s.next.Add(step)
+	if late := now.Sub(s.next); late >= 0 {
+		missed = int(late/step) + 1
+		s.next = s.next.Add(time.Duration(missed) * step)
+	}
+	return missed
+}
+
+// step is the time from the reading at s.next to the one after it.
+func (s *schedule) step() time.Duration {
+	if s.next.Before(s.fastUntil) {
+		return s.fast
+	}
+	return s.slow
+}

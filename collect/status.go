@@ -1,0 +1,97 @@
+package collect
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt"
+)
+
+// status is what the ledger last heard of a source or a sink; empty is "ok",
+// which goes without saying.
+type status string
+
+func statusOf(err error) status {
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, fs.ErrNotExist):
+		return "absent"
+	case errors.Is(err, fs.ErrPermission):
+		return "denied"
+	}
+	return "failed"
+}
+
+// report tells the ledger when the status has changed.
+func (r *Recorder) report(known *status, kind, name string, err error) {
+	now := statusOf(err)
+	if now == *known {
+		return
+	}
+	*known = now
+	e := rt.Event{Kind: kind, Name: name, Status: string(now)}
+	if err == nil {
+		e.Status = "ok"
+	} else {
+		e.Detail = err.Error()
+	}
+	r.event(e)
+}
+
+// gap tells the ledger of readings that were not taken in time.
+func (r *Recorder) gap(missed int, late time.Duration) {
+	r.event(rt.Event{
+		Kind: "gap", Name: "schedule", Status: "missed",
+		Detail: fmt.Sprintf("%d readings before snapshot %d were skipped: it was done %.3f s after it was due", missed, r.seq+1, late.Seconds()),
+	})
+}
+
+// cost tells the ledger what the tracker itself has used: the whole process,
+// since its start.
+func (r *Recorder) cost() {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		return
+	}
+	r.event(rt.Event{
+		Kind: "tracker", Name: "cost", Status: "ok",
+		Detail: fmt.Sprintf("snapshots=%d cpu_user_secs=%.3f cpu_system_secs=%.3f max_rss_kib=%d",
+			r.seq, seconds(u.Utime), seconds(u.Stime), u.Maxrss),
+	})
+}
+
+func seconds(t unix.Timeval) float64 { return float64(t.Nano()) / 1e9 }
+
+func (r *Recorder) event(e rt.Event) {
+	if r.o.Ledger == nil {
+		return
+	}
+	wall, _ := r.o.Clock()
+	e.Time = time.Unix(0, wall).UTC()
+	r.o.Ledger.Event(e)
+}
+
+// read reads a source; its panic is its failure.
+func read(src interface{ Read(*rt.Snapshot) error }, s *rt.Snapshot) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the reading panicked: %v", p)
+		}
+	}()
+	return src.Read(s)
+}
+
+// put hands a snapshot to a sink; its panic is its failure.
+func put(sink Sink, s *rt.Snapshot) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("writing the snapshot panicked: %v", p)
+		}
+	}()
+	return sink.Put(s)
+}
