@@ -1,0 +1,202 @@
+package slurm
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"github.com/resource-tracker/rt"
+)
+
+// Linux capabilities that the tracker keeps when it is not root, see
+// capabilities(7): to read /proc/<pid>/environ and io of the job's processes, and
+// cgroup files and directories that are root's.
+const (
+	capDACReadSearch = 2
+	capSysPtrace     = 19
+)
+
+// tracker is a process that was started and has not said anything yet.
+type tracker struct {
+	process *os.Process
+	pid     int
+	start   uint64   // field 22 of /proc/<pid>/stat
+	ready   *os.File // the reading end of its descriptor 3
+	timeout time.Duration
+}
+
+// launch starts the tracker in a session of its own, since slurmd kills the
+// Prolog's process group, with the Run as JSON on its standard input, the writing
+// end of a pipe as descriptor 3, and nothing that keeps slurmd's pipes open.
+func (h *Hook) launch(run *rt.Run, deadline time.Time) (_ *tracker, err error) {
+	text, err := json.Marshal(run)
+	if err != nil {
+		return nil, fmt.Errorf("cannot describe the run to the tracker: %w", err)
+	}
+	var ours, theirs []io.Closer
+	defer func() {
+		closeAll(theirs)
+		if err != nil {
+			closeAll(ours)
+		}
+	}()
+	stdin, feed, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("cannot start the tracker: %w", err)
+	}
+	theirs = append(theirs, stdin)
+	defer feed.Close()
+	ready, tell, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("cannot start the tracker: %w", err)
+	}
+	ours, theirs = append(ours, ready), append(theirs, tell)
+	output, err := h.openOutput()
+	if err != nil {
+		return nil, fmt.Errorf("cannot start the tracker: %w", err)
+	}
+	theirs = append(theirs, output)
+
+	p, err := h.startProcess([]*os.File{stdin, output, output, tell})
+	if err != nil {
+		return nil, fmt.Errorf("cannot start the tracker: %w", err)
+	}
+	t := &tracker{process: p, pid: p.Pid, ready: ready, timeout: h.ReadyTimeout}
+	if stat, err := readStat(h.ProcRoot, p.Pid); err == nil {
+		t.start = stat.start
+	}
+	// A tracker that has ended already gives EPIPE here, and its reason on ready.
+	err = errors.Join(feed.SetWriteDeadline(deadline), writeAll(feed, text))
+	if err != nil && !errors.Is(err, syscall.EPIPE) {
+		return nil, fmt.Errorf("%s (process %d) does not read its run: %w", h.Tracker, p.Pid, err)
+	}
+	return t, nil
+}
+
+// openOutput opens what the tracker prints to, which is only of interest when it crashes.
+func (h *Hook) openOutput() (*os.File, error) {
+	if h.LogFile != "" {
+		if f, err := os.OpenFile(h.LogFile, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644); err == nil {
+			return f, nil
+		}
+	}
+	return os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+}
+
+// startProcess starts the tracker's binary on the given descriptors 0, 1, 2, ...,
+// with an empty signal mask: slurmd blocks SIGPIPE in its children and slurmctld
+// more, and a mask goes through fork and exec. Dispositions need no care: the
+// runtime handles all signals but those ignored at its start, and a child begins
+// with the default of what is handled.
+func (h *Hook) startProcess(files []*os.File) (*os.Process, error) {
+	argv := []string{h.Tracker}
+	if h.ConfigFile != "" {
+		argv = append(argv, "--config", h.ConfigFile)
+	}
+	attr := &os.ProcAttr{
+		Dir:   "/",
+		Env:   []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"},
+		Files: files,
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	}
+	if h.User != nil {
+		attr.Sys.Credential = &syscall.Credential{Uid: h.User.UID, Gid: h.User.GID}
+		attr.Sys.AmbientCaps = []uintptr{capDACReadSearch, capSysPtrace}
+	}
+	// The child inherits the mask of the thread that forks.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	restore, err := clearSignalMask()
+	if err != nil {
+		return nil, err
+	}
+	defer restore()
+	p, err := os.StartProcess(h.Tracker, argv, attr)
+	if errors.Is(err, syscall.EPERM) && attr.Sys.AmbientCaps != nil {
+		// In a container root may lack these; then the tracker does without.
+		attr.Sys.AmbientCaps = nil
+		p, err = os.StartProcess(h.Tracker, argv, attr)
+	}
+	return p, err
+}
+
+// waitReady waits for what the tracker says on its descriptor 3: "ready", or
+// "error: ..." where it cannot track.
+func (t *tracker) waitReady(deadline time.Time) error {
+	defer t.ready.Close()
+	if err := t.ready.SetReadDeadline(deadline); err != nil {
+		return fmt.Errorf("cannot wait for process %d: %w", t.pid, err)
+	}
+	text, err := io.ReadAll(io.LimitReader(t.ready, 4096))
+	said, _, _ := strings.Cut(string(text), "\n")
+	switch {
+	case said == "ready":
+		return t.process.Release()
+	case said != "":
+		return errors.New(strings.TrimPrefix(said, "error: "))
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("process %d was not ready within %s; it is left to itself", t.pid, t.timeout)
+	case err != nil:
+		return fmt.Errorf("cannot hear of process %d: %w", t.pid, err)
+	}
+	return fmt.Errorf("process %d ended without a word%s", t.pid, t.status())
+}
+
+// status says how a tracker ended that has closed its descriptors, where that is
+// known already.
+func (t *tracker) status() string {
+	var ws syscall.WaitStatus
+	for range 10 {
+		if pid, err := syscall.Wait4(t.pid, &ws, syscall.WNOHANG, nil); err != nil || pid == t.pid {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	switch {
+	case ws.Exited() && ws.ExitStatus() != 0:
+		return fmt.Sprintf(", with status %d", ws.ExitStatus())
+	case ws.Signaled():
+		return fmt.Sprintf(", by signal %d", ws.Signal())
+	}
+	return ""
+}
+
+// clearSignalMask empties the mask of the calling thread, which must be locked to
+// its goroutine, and returns how to put it back.
+func clearSignalMask() (restore func(), err error) {
+	const (
+		sigSetmask = 2 // SIG_SETMASK of <signal.h>
+		setSize    = 8 // bytes of the kernel's sigset_t
+	)
+	var empty, old uint64
+	set := func(to, was *uint64) error {
+		_, _, errno := syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, sigSetmask,
+			uintptr(unsafe.Pointer(to)), uintptr(unsafe.Pointer(was)), setSize, 0, 0)
+		if errno != 0 {
+			return os.NewSyscallError("rt_sigprocmask", errno)
+		}
+		return nil
+	}
+	if err := set(&empty, &old); err != nil {
+		return nil, err
+	}
+	return func() { _ = set(&old, nil) }, nil
+}
+
+func writeAll(f *os.File, text []byte) error {
+	_, err := f.Write(text)
+	return err
+}
+
+func closeAll(files []io.Closer) {
+	for _, f := range files {
+		f.Close()
+	}
+}

@@ -1,0 +1,122 @@
+package slurm
+
+import (
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/resource-tracker/rt"
+)
+
+// maxTag bounds a tag's value in bytes; receivers take no book.
+const maxTag = 1024
+
+// Describe writes what the scheduler's fields of the run mean for a receiver into
+// run.Meta: names, tags and the external id. It overwrites what a user gave there;
+// Relearn does not.
+func Describe(run *rt.Run) { run.Meta.Merge(described(run)) }
+
+// Relearn lets learn change the scheduler's fields of the run, and then renews
+// those values of run.Meta that came from them. What a user had given stays.
+func Relearn(run *rt.Run, learn func(*rt.Run)) {
+	before := described(run)
+	learn(run)
+	after := described(run)
+	for _, name := range rt.MetadataFields[1:] { // the job's name has no field of the run behind it
+		if v := run.Meta.Field(name); *v == *before.Field(name) {
+			*v = *after.Field(name)
+		}
+	}
+	if run.Meta.Tags == nil {
+		run.Meta.Tags = make(map[string]string, len(after.Tags))
+	}
+	for k, v := range before.Tags {
+		if run.Meta.Tags[k] == v {
+			delete(run.Meta.Tags, k)
+		}
+	}
+	for k, v := range after.Tags {
+		if _, users := run.Meta.Tags[k]; !users {
+			run.Meta.Tags[k] = v
+		}
+	}
+}
+
+// jobNameTag holds the name that the scheduler has for the job, so that it can
+// be told from one that the user gave in its place.
+const jobNameTag = "slurm_job_name"
+
+// setJobName takes the scheduler's name of the job. One that is not sure (a step
+// may have a name of its own) never replaces another; none replaces a user's.
+func setJobName(run *rt.Run, name string, sure bool) {
+	old := run.Meta.Tags[jobNameTag]
+	if name == "" || old != "" && !sure {
+		return
+	}
+	if run.Meta.JobName == old {
+		run.Meta.JobName = name
+	}
+	if run.Meta.Tags == nil {
+		run.Meta.Tags = make(map[string]string)
+	}
+	run.Meta.Tags[jobNameTag] = name
+}
+
+// described derives metadata from the scheduler's fields of a run.
+func described(run *rt.Run) rt.Metadata {
+	m := rt.Metadata{
+		ProjectName:   run.Account,
+		TaskName:      run.Step,
+		Team:          run.Group,
+		Orchestrator:  run.Scheduler,
+		Executor:      run.Cluster + "/" + run.Partition,
+		ExternalRunID: run.ExternalRunID(),
+		Tags:          make(map[string]string, 16),
+	}
+	if task, ok := run.ArrayTaskID.Get(); ok {
+		m.TaskName = strconv.FormatUint(task, 10)
+	}
+	if m.Team == "" {
+		m.Team = run.Account
+	}
+	tag := func(name, value string) {
+		if value != "" {
+			m.Tags["slurm_"+name] = clip(value, maxTag)
+		}
+	}
+	number := func(name string, value rt.Opt[uint64]) {
+		if n, ok := value.Get(); ok {
+			tag(name, strconv.FormatUint(n, 10))
+		}
+	}
+	number("job_id", run.JobID)
+	tag("user", run.User)
+	number("uid", run.UID)
+	tag("account", run.Account)
+	tag("partition", run.Partition)
+	tag("qos", run.QOS)
+	tag("reservation", run.Reservation)
+	tag("nodelist", run.NodeList)
+	number("num_nodes", run.NumNodes)
+	number("cpus", run.AllocCPUs)
+	if bytes, ok := run.AllocMem.Get(); ok {
+		number("memory_mib", rt.Some(bytes>>20))
+	}
+	tag("gpus", run.GPUs)
+	tag("work_dir", run.WorkDir)
+	tag("comment", run.Comment)
+	tag("constraints", run.Constraints)
+	tag("licenses", run.Licenses)
+	tag("sluid", run.SLUID)
+	return m
+}
+
+// clip cuts s to at most limit bytes without splitting a character.
+func clip(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit]
+}

@@ -1,0 +1,161 @@
+package slurm
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/resource-tracker/rt"
+)
+
+// ErrNoStepd says that no slurmstepd of the job was found on the node.
+var ErrNoStepd = errors.New("no slurmstepd of the job")
+
+// StepdCgroup finds the job's cgroup by the slurmstepd that runs one of its steps
+// or by a process that this one started: the last resort, when no Candidate
+// exists, because it reads all of procRoot. A slurmstepd's command line is
+// "slurmstepd: [12.batch]"; it does not name its node. Where several slurmds share
+// a host, a path with another node's name in it is passed over, and paths without
+// any are taken as they are: such slurmds share their directories too.
+//
+// The directories of the Candidate are literal. It fails with ErrNoStepd where
+// there is none, which is normal before the job's first step.
+func StepdCgroup(procRoot string, run *rt.Run, mounts Mounts) (Candidate, error) {
+	id, ok := run.JobID.Get()
+	if !ok {
+		return Candidate{}, ErrNoStepd
+	}
+	pids, err := numericNames(procRoot)
+	if err != nil {
+		return Candidate{}, fmt.Errorf("cannot look for the job's slurmstepd: %w", err)
+	}
+	stepds := make(map[int]bool)
+	for _, pid := range pids {
+		cmdline, err := os.ReadFile(filepath.Join(procRoot, strconv.Itoa(pid), "cmdline"))
+		if err == nil && isStepdOf(cmdline, id, run.HetJobID) {
+			stepds[pid] = true
+		}
+	}
+	if len(stepds) == 0 {
+		return Candidate{}, ErrNoStepd
+	}
+	for _, pid := range pids {
+		// In v1 the slurmstepd itself is in no cgroup of the job, its children are.
+		stat, err := readStat(procRoot, pid)
+		if err != nil || !stepds[pid] && !stepds[stat.ppid] {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(procRoot, strconv.Itoa(pid), "cgroup"))
+		if err != nil {
+			continue
+		}
+		if c, ok := jobDirs(text, id, run.Node, mounts); ok {
+			return c, nil
+		}
+	}
+	return Candidate{}, ErrNoStepd
+}
+
+// isStepdOf tells whether a command line can be that of a slurmstepd of the job:
+// "slurmstepd: [12.0]", "slurmstepd: [12.batch]". In a heterogeneous job the
+// leader's id may stand there with the component after a plus sign ("12+1.0" or
+// "12.0+1"): the directory has the component's id, and jobDir looks at it.
+func isStepdOf(cmdline []byte, id uint64, leader rt.Opt[uint64]) bool {
+	rest, ok := bytes.CutPrefix(cmdline, []byte("slurmstepd: ["))
+	if !ok {
+		return false
+	}
+	title, _, ok := strings.Cut(string(rest), "]")
+	if !ok {
+		return false
+	}
+	job, _, _ := strings.Cut(title, ".")
+	job, _, _ = strings.Cut(job, "+")
+	if n, known := leader.Get(); known && strings.Contains(title, "+") && job == strconv.FormatUint(n, 10) {
+		return true
+	}
+	return job == strconv.FormatUint(id, 10)
+}
+
+// jobDirs reads the job's directories out of /proc/<pid>/cgroup of one of its
+// processes: the parent of the element step_<x>.
+func jobDirs(text []byte, id uint64, node string, mounts Mounts) (Candidate, bool) {
+	dirs := make(map[string]string)
+	for line := range strings.Lines(string(text)) {
+		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(fields) != 3 {
+			continue
+		}
+		dir, ok := jobDir(fields[2], id, node)
+		if !ok {
+			continue
+		}
+		if fields[0] == "0" && fields[1] == "" && mounts.V2 != "" {
+			return Candidate{Layout: "slurmstepd", Version: 2, Dir: filepath.Join(escape(mounts.V2), escape(dir))}, true
+		}
+		for controller := range strings.SplitSeq(fields[1], ",") {
+			if mount := mounts.V1[controller]; mount != "" {
+				dirs[controller] = filepath.Join(escape(mount), escape(dir))
+			}
+		}
+	}
+	return Candidate{Layout: "slurmstepd", Version: 1, Dirs: dirs}, len(dirs) > 0
+}
+
+// jobDir cuts a cgroup path off before its element step_<x>; it refuses paths
+// that are no job's, another job's, and those of another node's slurmd.
+func jobDir(path string, id uint64, node string) (string, bool) {
+	elements := strings.Split(path, "/")
+	for i, e := range elements {
+		if owner, ok := strings.CutPrefix(e, "slurm_"); ok && owner != node {
+			return "", false
+		}
+		if owner, ok := strings.CutSuffix(e, "_slurmstepd.scope"); ok && owner != node {
+			return "", false
+		}
+		if strings.HasPrefix(e, "step_") && i > 1 {
+			job := elements[i-1] // a SLUID where it is not job_<id>
+			mine := job == "job_"+strconv.FormatUint(id, 10) || sluid(job) != ""
+			return strings.Join(elements[:i], "/"), mine
+		}
+	}
+	return "", false
+}
+
+// InsideJob tells whether /proc/self/cgroup is that of a process in a job's
+// cgroup, and returns the path: with PrologFlags=RunInJob the hooks run inside
+// the extern step.
+func InsideJob(text []byte) (string, bool) {
+	for line := range strings.Lines(string(text)) {
+		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(fields) == 3 && strings.Contains(fields[2]+"/", "/step_extern/") {
+			return fields[2], true
+		}
+	}
+	return "", false
+}
+
+// numericNames returns the numeric entries of a directory, which in /proc are the
+// processes.
+func numericNames(dir string) ([]int, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil && pid > 0 {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}
