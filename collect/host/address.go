@@ -1,0 +1,113 @@
+package host
+
+import (
+	"bytes"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// ip is the node's IPv4 address: the one on the interface of the default route,
+// else the first that is not a loopback's. It is read from the kernel's routing
+// tables in /proc, because the tracker links no network code.
+func (r Roots) ip() string {
+	trie, err := os.ReadFile(filepath.Join(r.Proc, "net/fib_trie"))
+	if err != nil {
+		return ""
+	}
+	addrs := parseLocalAddrs(trie)
+	if table, err := os.ReadFile(filepath.Join(r.Proc, "net/route")); err == nil {
+		for _, subnet := range defaultSubnets(parseRoutes(table)) {
+			for _, a := range addrs {
+				if subnet.Contains(a) {
+					return a.String()
+				}
+			}
+		}
+	}
+	if len(addrs) > 0 {
+		return addrs[0].String()
+	}
+	return ""
+}
+
+// parseLocalAddrs reads /proc/net/fib_trie: the node's own addresses are the leaves
+// (a line "|-- 192.0.2.2") that "/32 host LOCAL" follows. Loopback's are left out.
+func parseLocalAddrs(b []byte) []netip.Addr {
+	var out []netip.Addr
+	var leaf netip.Addr
+	seen := map[netip.Addr]bool{}
+	for l := range bytes.Lines(b) {
+		words := strings.Fields(string(l))
+		switch {
+		case len(words) == 2 && words[0] == "|--":
+			leaf, _ = netip.ParseAddr(words[1]) // what is none is not valid
+		case len(words) == 3 && words[0] == "/32" && words[1] == "host" && words[2] == "LOCAL":
+			if leaf.Is4() && !leaf.IsLoopback() && !seen[leaf] {
+				seen[leaf] = true
+				out = append(out, leaf)
+			}
+		}
+	}
+	return out
+}
+
+// route is a line of /proc/net/route.
+type route struct {
+	iface   string
+	to      netip.Prefix
+	gateway bool
+	metric  uint64
+}
+
+// parseRoutes reads /proc/net/route: Iface, Destination, Gateway, Flags, RefCnt,
+// Use, Metric, Mask, ... with addresses as hexadecimal numbers in the byte order
+// of the host, which is the little one on all that rt is built for.
+func parseRoutes(b []byte) []route {
+	var out []route
+	for l := range bytes.Lines(b) {
+		words := strings.Fields(string(l))
+		if len(words) < 8 {
+			continue
+		}
+		to, err1 := hexAddr(words[1])
+		gateway, err2 := hexAddr(words[2])
+		metric, err3 := strconv.ParseUint(words[6], 10, 64)
+		mask, err4 := hexAddr(words[7])
+		if err1 != nil || err2 != nil || err3 != nil || err4 != nil {
+			continue // the heading
+		}
+		bits := 0
+		for _, c := range mask.As4() {
+			for ; c&0x80 != 0; c <<= 1 {
+				bits++
+			}
+		}
+		out = append(out, route{words[0], netip.PrefixFrom(to, bits), !gateway.IsUnspecified(), metric})
+	}
+	return out
+}
+
+func hexAddr(s string) (netip.Addr, error) {
+	v, err := strconv.ParseUint(s, 16, 32)
+	return netip.AddrFrom4([4]byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)}), err
+}
+
+// defaultSubnets are the subnets on the interface of the best default route.
+func defaultSubnets(routes []route) []netip.Prefix {
+	best := -1
+	for i, r := range routes {
+		if r.to.Bits() == 0 && (best < 0 || r.metric < routes[best].metric) {
+			best = i
+		}
+	}
+	var out []netip.Prefix
+	for _, r := range routes {
+		if best >= 0 && r.iface == routes[best].iface && r.to.Bits() > 0 && !r.gateway {
+			out = append(out, r.to)
+		}
+	}
+	return out
+}
