@@ -1,0 +1,354 @@
+package report
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"iter"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/resource-tracker/rt"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+var start = time.Date(2026, 3, 30, 2, 0, 0, 0, time.UTC)
+
+func u(v uint64) rt.Opt[uint64] { return rt.Some(v) }
+
+// at is a snapshot of a node with 8 CPUs at so many seconds.
+func at(sec float64) rt.Snapshot {
+	s := rt.Snapshot{Wall: start.UnixNano() + int64(sec*1e9), Boot: 1e12 + int64(sec*1e9)}
+	s.Node.CPU.Set(rt.CPUTimes{User: uint64(sec * 500), System: uint64(sec * 100), Idle: uint64(sec * 200)})
+	s.Node.CPUs, s.Node.Processes = u(8), u(200+uint64(sec)%7)
+	s.Node.MemTotal, s.Node.MemFree, s.Node.Buffers = u(64<<30), u(32<<30), u(1<<30)
+	s.Node.Cached, s.Node.SReclaimable, s.Node.Shmem = u(8<<30), u(1<<30), u(2<<30)
+	s.Node.NetRxBytes, s.Node.NetTxBytes = u(1<<40+uint64(sec*1e6)), u(1<<40+uint64(sec*1e3))
+	s.Node.DiskReadBytes, s.Node.DiskWriteBytes = u(uint64(sec*1e5)), u(uint64(sec*2e5))
+	return s
+}
+
+func slurmRun() rt.Run {
+	return rt.Run{
+		Cluster: "lab", JobID: u(1203), ArrayJobID: u(1200), ArrayTaskID: u(3), Node: "n1", Start: start,
+		User: "alice", Account: "physics", Partition: "main", AllocCPUs: u(4), AllocMem: u(8 << 30),
+		Meta: rt.Metadata{JobName: "train-model"}, Interval: 10, Scheduler: "slurm",
+		State: rt.StateEnded, Outcome: rt.OutcomeFinished, OutcomeSource: "epilog",
+		ExitCode: rt.Some[int64](0), ExitSignal: rt.Some[int64](0), DerivedExit: rt.Some[int64](0),
+		End: start.Add(time.Hour),
+	}
+}
+
+// jobSnapshots is an hour of a job that computes in waves and fills its memory:
+// 1 Hz for the first minute, then every 10 s.
+func jobSnapshots() []rt.Snapshot {
+	first := at(0)
+	first.Reason, first.Job.Phase = rt.ReasonFirst, rt.JobPending
+	out := []rt.Snapshot{first}
+	usage := 0.0
+	for sec := 1.0; sec <= 3600; {
+		s := at(sec)
+		j := &s.Job
+		j.Phase = rt.JobPresent
+		usage += (sec - float64(out[len(out)-1].Boot-out[0].Boot)/1e9) * 2 * (1 + math.Sin(sec/300))
+		j.CPUUsage, j.CPUUser, j.CPUSystem = u(uint64(usage*1e6)), u(uint64(usage*0.9e6)), u(uint64(usage*0.1e6))
+		j.Anon, j.Shmem = u(uint64(sec*1e6)), u(256<<20)
+		j.File = u(512<<20 + 256<<20)
+		j.MemCurrent = u(j.Anon.Or(0) + j.File.Or(0))
+		j.MemPeak, j.MemLimit = u(j.MemCurrent.Or(0)+100<<20), u(8<<30)
+		j.EventsOOMKill, j.Pids = u(0), u(5+uint64(sec)%13)
+		out = append(out, s)
+		if sec < 60 {
+			sec++
+		} else {
+			sec += 10
+		}
+	}
+	out[len(out)-1].Reason = rt.ReasonLast
+	return out
+}
+
+func commandRun() rt.Run {
+	return rt.Run{
+		Node: "laptop", Start: start, End: start.Add(5500 * time.Millisecond), User: "bob", PID: u(4242), Command: []string{"python", "train.py", "--epochs", "10"},
+		State: rt.StateEnded, Outcome: rt.OutcomeFailed, OutcomeSource: "exit", ExitCode: rt.Some[int64](3), Interval: 1,
+	}
+}
+
+func commandSnapshots() []rt.Snapshot {
+	var out []rt.Snapshot
+	for i := range 6 {
+		s := at(float64(i))
+		s.Tree = rt.TreeReading{CPUUserTicks: u(uint64(10 + i*150)), CPUSystemTicks: u(uint64(i * 5)), Children: u(uint64(i % 3)), RSS: u(uint64(i+1) << 28)}
+		out = append(out, s)
+	}
+	out[5].Reason = rt.ReasonLast
+	return out
+}
+
+func seq(snapshots []rt.Snapshot) iter.Seq2[*rt.Snapshot, error] {
+	return func(yield func(*rt.Snapshot, error) bool) {
+		var reused rt.Snapshot
+		for i := range snapshots {
+			reused = snapshots[i]
+			reused.Seq = int64(i) + 1
+			if !yield(&reused, nil) {
+				return
+			}
+		}
+	}
+}
+
+type example struct {
+	name      string
+	run       rt.Run
+	events    []rt.Event
+	snapshots []rt.Snapshot
+}
+
+func examples() []example {
+	never := slurmRun()
+	never.Outcome, never.ExitCode, never.Meta.JobName = rt.OutcomeUnknown, rt.None[int64](), "evil\x1b[2J\nname "+strings.Repeat("x", 100)
+	pending := at(0)
+	pending.Job.Phase = rt.JobPending
+
+	oom := slurmRun()
+	oom.Outcome, oom.OutcomeSource, oom.ExitCode, oom.DerivedExit = rt.OutcomeOOM, "kernel", rt.Some[int64](0), rt.Some[int64](137)
+	oom.ExitSignal, oom.End = rt.Some[int64](125), start.Add(9*time.Second)
+	oomed := jobSnapshots()[:10]
+	for i := range oomed {
+		if j := &oomed[i].Job; j.Phase == rt.JobPresent {
+			j.MemPeak, j.MemLimit = u(256<<20), u(256<<20)
+			j.IOReadBytes, j.IOWriteBytes = u(uint64(i)*1000), u(uint64(i)*5e7)
+		}
+	}
+	oomed[9].Job.EventsOOMKill.Set(2)
+	oomed[9].Reason = rt.ReasonLast
+
+	lost := slurmRun()
+	lost.State, lost.Outcome, lost.OutcomeSource, lost.End = rt.StateEnded, rt.OutcomeLost, "drain", time.Time{}
+	lost.ExitCode, lost.ExitSignal, lost.DerivedExit = rt.None[int64](), rt.None[int64](), rt.None[int64]()
+	unlimited := jobSnapshots()[:90]
+	for i := range unlimited {
+		unlimited[i].Job.MemLimit.Set(rt.Unlimited)
+		unlimited[i].Job.MemPeak.Clear() // a kernel before 5.19
+	}
+
+	machine := []rt.Snapshot{}
+	for i := range 30 {
+		machine = append(machine, at(float64(i)*60))
+	}
+	return []example{
+		{"job", slurmRun(), []rt.Event{{Kind: "sensor", Name: "gpu", Status: "absent", Detail: "no driver is loaded"}}, jobSnapshots()},
+		{"never-appeared", never, nil, []rt.Snapshot{pending}},
+		{"oom", oom, nil, oomed},
+		{"lost", lost, []rt.Event{
+			{Kind: "gap"}, {Kind: "gap"}, {Kind: "sensor", Name: "disk", Status: "denied", Detail: "open /proc/diskstats: permission denied"},
+			{Kind: "sensor", Name: "network", Status: "failed"}, {Kind: "sensor", Name: "network", Status: "ok"},
+		}, unlimited},
+		{"command", commandRun(), nil, commandSnapshots()},
+		{"node", rt.Run{Node: "n1", Start: start, State: rt.StateRunning}, nil, machine},
+		{"empty", rt.Run{Node: "n1", JobID: u(7)}, nil, nil},
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("%s differs (run with -update to accept), -want +got:\n%s", path, d)
+	}
+}
+
+func TestScreen(t *testing.T) {
+	for _, e := range examples() {
+		t.Run(e.name, func(t *testing.T) {
+			s, err := Summarize(e.run, e.events, seq(e.snapshots))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var text, plainText strings.Builder
+			if err := errors.Join(WriteText(&text, s, TextOptions{}), WriteText(&plainText, s, TextOptions{ASCII: true})); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, e.name+".txt", text.String())
+			lines := strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
+			if len(lines) > 24 {
+				t.Errorf("%d lines", len(lines))
+			}
+			for _, l := range lines {
+				if n := utf8.RuneCountInString(l); n > 80 {
+					t.Errorf("%d columns: %s", n, l)
+				}
+			}
+			for _, c := range plainText.String() {
+				if c > 126 || c < ' ' && c != '\n' {
+					t.Fatalf("%q in the ASCII screen", c)
+				}
+			}
+			doc, err := json.MarshalIndent(s, "", "  ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, e.name+".json", string(doc)+"\n")
+		})
+	}
+}
+
+// What was not read is null with a reason beside it, in every block.
+func TestAbsentHasAReason(t *testing.T) {
+	for _, e := range examples() {
+		s, err := Summarize(e.run, e.events, seq(e.snapshots))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range []struct {
+			block  string
+			absent bool
+			reason string
+		}{
+			{"cpu", !s.CPU.UsedSecs.Valid(), s.CPU.Reason},
+			{"memory", !s.Memory.PeakBytes.Valid(), s.Memory.Reason},
+			{"memory parts", !s.Memory.AnonymousBytes.Valid(), s.Memory.PartsReason},
+			{"oom kills", !s.Memory.OOMKills.Valid(), s.Memory.OOMReason},
+			{"io", !s.IO.ReadBytes.Valid(), s.IO.Reason},
+			{"network", !s.Network.RecvBytes.Valid(), s.Network.Reason},
+			{"processes", !s.Processes.Max.Valid(), s.Processes.Reason},
+		} {
+			if b.absent != (b.reason != "") {
+				t.Errorf("%s, %s: absent %v, reason %q", e.name, b.block, b.absent, b.reason)
+			}
+		}
+	}
+}
+
+func TestTotals(t *testing.T) {
+	s, err := Summarize(slurmRun(), nil, seq(jobSnapshots()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := jobSnapshots()
+	last := all[len(all)-1].Job
+	if got, want := s.CPU.UsedSecs.Or(0), float64(last.CPUUsage.Or(0))/1e6; math.Abs(got-want) > 1e-6 {
+		t.Errorf("CPU %v s, the job's last reading says %v", got, want)
+	}
+	if s.Memory.PeakBytes != last.MemPeak || s.Memory.LimitOf != "cgroup" || s.Memory.PeakOf != "kernel" {
+		t.Errorf("memory %+v", s.Memory)
+	}
+	if s.Memory.FileBytes != u(512<<20) {
+		t.Errorf("file cache without shared memory = %v", s.Memory.FileBytes)
+	}
+	if s.Memory.OOMKills != u(0) || !s.Record.Complete || s.Record.Readings != len(all) {
+		t.Errorf("oom kills %v, record %+v", s.Memory.OOMKills, s.Record)
+	}
+	// The columns of the series hold the same CPU time.
+	sum := 0.0
+	for _, c := range s.Series.Cores {
+		sum += c.Or(math.NaN()) * s.Series.ColumnSecs
+	}
+	if len(s.Series.Cores) != maxColumns || math.Abs(sum-s.CPU.UsedSecs.Or(0)) > 0.01 {
+		t.Errorf("%d columns hold %v s of %v", len(s.Series.Cores), sum, s.CPU.UsedSecs)
+	}
+}
+
+func TestTotalSkipsGapsAndResets(t *testing.T) {
+	tests := []struct {
+		name   string
+		series []rt.Opt[uint64]
+		zero   bool
+		want   rt.Opt[uint64]
+	}{
+		{"plain", []rt.Opt[uint64]{u(5), u(7), u(11)}, false, u(6)},
+		{"from zero", []rt.Opt[uint64]{u(5), u(7)}, true, u(7)},
+		{"a gap", []rt.Opt[uint64]{u(5), {}, {}, u(11)}, false, u(6)},
+		{"a gap at first", []rt.Opt[uint64]{{}, u(11)}, true, u(11)},
+		{"backwards", []rt.Opt[uint64]{u(5), u(9), u(2), u(3)}, false, u(5)},
+		{"one", []rt.Opt[uint64]{u(5)}, false, rt.None[uint64]()},
+		{"one, from zero", []rt.Opt[uint64]{u(5)}, true, u(5)},
+		{"none", nil, true, rt.None[uint64]()},
+	}
+	for _, tt := range tests {
+		var c total
+		if tt.zero {
+			c.origin.Set(0)
+		}
+		for _, v := range tt.series {
+			c.add(v)
+		}
+		if got := c.value(); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestSummarizePassesOnErrors(t *testing.T) {
+	broken := errors.New("the file is damaged")
+	_, err := Summarize(slurmRun(), nil, func(yield func(*rt.Snapshot, error) bool) { yield(nil, broken) })
+	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "1200_3 on n1") {
+		t.Errorf("%v", err)
+	}
+}
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, errors.New("disk full") }
+
+func TestWriteTextPassesOnErrors(t *testing.T) {
+	s, err := Summarize(slurmRun(), nil, seq(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteText(failing{}, s, TextOptions{}); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestUnits(t *testing.T) {
+	for v, want := range map[uint64]string{
+		0: "0 B", 1023: "1023 B", 1024: "1.00 KiB", 1536: "1.50 KiB", 10 << 20: "10.0 MiB", 999 << 20: "999 MiB",
+		1000 << 20: "0.98 GiB", 5 << 40: "5.00 TiB", math.MaxUint64: "16384 PiB",
+	} {
+		if got := size(u(v)); got != want {
+			t.Errorf("size(%d) = %s, want %s", v, got, want)
+		}
+	}
+	for v, want := range map[float64]string{0: "0.00 s", 0.2: "0.20 s", 59.4: "59.4 s", 61: "1m 01s", 3661: "1h 01m 01s", 90061: "1d 01h 01m"} {
+		if got := span(rt.Some(v)); got != want {
+			t.Errorf("span(%v) = %s, want %s", v, got, want)
+		}
+	}
+	if size(rt.None[uint64]()) != "-" || span(rt.None[float64]()) != "-" {
+		t.Error("an absent value is not a dash")
+	}
+}
+
+func TestSparkline(t *testing.T) {
+	f := rt.Some[float64]
+	series := []rt.Opt[float64]{f(0), f(1), {}, f(4), f(8)}
+	if got := sparkline(series, 8, false); got != "▁▂ ▅█" {
+		t.Errorf("%q", got)
+	}
+	if got := sparkline(series, 8, true); got != "_. =#" {
+		t.Errorf("%q", got)
+	}
+	if got := sparkline(series[:2], 0, true); got != "__" {
+		t.Errorf("with no peak: %q", got)
+	}
+}

@@ -1,0 +1,111 @@
+package report
+
+import (
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// Scope says whose figures a summary shows.
+type Scope string
+
+// The scopes of a summary: the narrowest that was read.
+const (
+	ScopeJob  Scope = "job"  // the job's cgroup on this node
+	ScopeTree Scope = "tree" // a process and its descendants
+	ScopeNode Scope = "node" // the whole node
+)
+
+// Summary is a run on one node in figures.
+type Summary struct {
+	Label       string              `json:"job"` // "12", "12_3", "12.0"; "-" outside a scheduler
+	Run         rt.Run              `json:"run"`
+	Scope       Scope               `json:"scope"`
+	ElapsedSecs rt.Opt[float64]     `json:"elapsed_secs"` // of the run, or of its readings where its end is not known
+	CPU         CPU                 `json:"cpu"`
+	Memory      Memory              `json:"memory"`
+	IO          IO                  `json:"io"`
+	Network     Network             `json:"network"`
+	Processes   Processes           `json:"processes"`
+	Series      Series              `json:"series"`
+	Record      Record              `json:"record"`
+	Sensors     map[string]SensorIs `json:"sensors_not_ok"`
+}
+
+// CPU is the processor time that was used.
+type CPU struct {
+	UsedSecs      rt.Opt[float64] `json:"used_secs"`
+	UserSecs      rt.Opt[float64] `json:"user_secs"`
+	SystemSecs    rt.Opt[float64] `json:"system_secs"`
+	ThrottledSecs rt.Opt[float64] `json:"throttled_secs"`
+	MeanCores     rt.Opt[float64] `json:"mean_cores"`
+	PeakCores     rt.Opt[float64] `json:"peak_cores"` // highest mean of one interval
+	Cores         rt.Opt[uint64]  `json:"cores"`      // what AllocatedSecs counts
+	CoresOf       string          `json:"cores_of"`   // "allocation" or "node"
+	AllocatedSecs rt.Opt[float64] `json:"allocated_secs"`
+	UsedPct       rt.Opt[float64] `json:"used_pct"` // of AllocatedSecs
+	Reason        string          `json:"reason,omitempty"`
+}
+
+// Memory is the memory that was held, in bytes. The parts are the highest
+// readings of each and need not have been at the same instant.
+type Memory struct {
+	PeakBytes      rt.Opt[uint64]  `json:"peak_bytes"`
+	PeakOf         string          `json:"peak_of"` // "kernel": every instant; "readings": the highest reading
+	LimitBytes     rt.Opt[uint64]  `json:"limit_bytes"`
+	LimitOf        string          `json:"limit_of"` // "cgroup": enforced; "allocation"; "node": its memory
+	PeakPct        rt.Opt[float64] `json:"peak_pct"` // of LimitBytes
+	AnonymousBytes rt.Opt[uint64]  `json:"anonymous_bytes"`
+	SharedBytes    rt.Opt[uint64]  `json:"shared_bytes"` // tmpfs, /dev/shm, shared anonymous mappings
+	FileBytes      rt.Opt[uint64]  `json:"file_bytes"`   // page cache without SharedBytes
+	OOMKills       rt.Opt[uint64]  `json:"oom_kills"`
+	Reason         string          `json:"reason,omitempty"`
+	PartsReason    string          `json:"parts_reason,omitempty"`
+	OOMReason      string          `json:"oom_reason,omitempty"`
+}
+
+// IO is what was read from and written to block devices, in bytes.
+type IO struct {
+	ReadBytes  rt.Opt[uint64] `json:"read_bytes"`
+	WriteBytes rt.Opt[uint64] `json:"write_bytes"`
+	Reason     string         `json:"reason,omitempty"`
+}
+
+// Network is what the node received and sent meanwhile, in bytes. A job has no
+// such figure of its own.
+type Network struct {
+	RecvBytes rt.Opt[uint64] `json:"recv_bytes"`
+	SentBytes rt.Opt[uint64] `json:"sent_bytes"`
+	Scope     Scope          `json:"scope"` // always ScopeNode
+	Reason    string         `json:"reason,omitempty"`
+}
+
+// Processes is how many there were at once.
+type Processes struct {
+	Max    rt.Opt[uint64] `json:"max"`
+	Reason string         `json:"reason,omitempty"`
+}
+
+// Series are figures over time, in at most maxColumns columns of equal length. A
+// column of which nothing is known is null.
+type Series struct {
+	ColumnSecs  float64           `json:"column_secs"`
+	Cores       []rt.Opt[float64] `json:"cores"`        // mean of each column
+	MemoryBytes []rt.Opt[float64] `json:"memory_bytes"` // highest reading of each column
+}
+
+// Record says how complete the record is.
+type Record struct {
+	Readings int       `json:"readings"`
+	First    time.Time `json:"first,omitzero"`
+	Last     time.Time `json:"last,omitzero"`
+	Gaps     int       `json:"gaps"`
+	// Complete: from before the job's first process, or the command's start, to the last reading at its end.
+	Complete bool `json:"complete"`
+}
+
+// SensorIs is the last word on a sensor that did not read what it should.
+type SensorIs struct {
+	Status string `json:"status"`
+	Detail string `json:"detail,omitempty"`
+}

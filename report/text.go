@@ -1,0 +1,208 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// TextOptions say how the screen is drawn.
+type TextOptions struct {
+	ASCII bool           // no characters beyond ASCII in sparklines
+	Zone  *time.Location // of the times; nil is UTC
+}
+
+const width = 80 // columns of the screen
+
+// WriteText writes the summary as one screen, at most 24 lines of 80 columns.
+func WriteText(w io.Writer, s *Summary, o TextOptions) error {
+	if o.Zone == nil {
+		o.Zone = time.UTC
+	}
+	p := page{}
+	p.head(s, o)
+	p.cpu(s, o)
+	p.memory(s, o)
+	p.rest(s)
+	if _, err := io.WriteString(w, p.String()); err != nil {
+		return fmt.Errorf("report: write: %w", err)
+	}
+	return nil
+}
+
+type page struct{ strings.Builder }
+
+// line writes a line: a label of 13 columns and what it is about.
+func (p *page) line(label, format string, args ...any) {
+	text := fmt.Sprintf("%-13s", label) + fmt.Sprintf(format, args...)
+	p.WriteString(strings.TrimRight(cut(text, width), " ") + "\n")
+}
+
+// because is what follows a figure that is absent.
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " (" + plain(reason) + ")"
+}
+
+func (p *page) head(s *Summary, o TextOptions) {
+	r := &s.Run
+	what := "Job " + s.Label
+	if s.Label == "-" {
+		what = "Run"
+		if len(r.Command) > 0 {
+			what = "Command " + plain(strings.Join(r.Command, " "))
+		}
+	}
+	if r.Meta.JobName != "" {
+		what += "  " + plain(r.Meta.JobName)
+	}
+	p.WriteString(strings.TrimRight(cut(what, width), " ") + "\n")
+	p.line("Outcome", "%s", outcome(r))
+	var who []string
+	for _, f := range [][2]string{
+		{"cluster", r.Cluster}, {"node", r.Node}, {"user", r.User}, {"account", r.Account}, {"partition", r.Partition},
+	} {
+		if f[1] != "" {
+			who = append(who, f[0]+" "+plain(f[1]))
+		}
+	}
+	p.line("Where", "%s", strings.Join(who, ", "))
+	when := "-"
+	if !r.Start.IsZero() {
+		when = r.Start.In(o.Zone).Format("2006-01-02 15:04:05 MST")
+	}
+	p.line("When", "%s, elapsed %s", when, span(s.ElapsedSecs))
+	p.line("Scope", "%s", map[Scope]string{
+		ScopeJob: "the job's cgroup on this node", ScopeTree: "the process tree of pid " + count(r.PID), ScopeNode: "the whole node",
+	}[s.Scope])
+}
+
+func outcome(r *rt.Run) string {
+	out := string(r.Outcome)
+	switch {
+	case out == "" && r.State == rt.StateRunning:
+		return "running"
+	case out == "":
+		out = "-"
+	}
+	var said []string
+	if code, ok := r.ExitCode.Get(); ok {
+		said = append(said, fmt.Sprintf("exit code %d", code))
+	}
+	if signal, ok := r.ExitSignal.Get(); ok && signal != 0 {
+		said = append(said, fmt.Sprintf("signal %d", signal))
+	}
+	if code, ok := r.DerivedExit.Get(); ok && code != r.ExitCode.Or(0) {
+		said = append(said, fmt.Sprintf("%d in a step", code))
+	}
+	if len(said) > 0 {
+		out += ", " + strings.Join(said, ", ")
+	}
+	if r.OutcomeSource != "" {
+		out += " (said by " + plain(r.OutcomeSource) + ")"
+	}
+	return out
+}
+
+func (p *page) cpu(s *Summary, o TextOptions) {
+	c := &s.CPU
+	if !c.UsedSecs.Valid() {
+		p.line("CPU", "-%s", because(c.Reason))
+		return
+	}
+	of := fmt.Sprintf(" of %s allocated (%s cores)", number(c.AllocatedSecs, "%.1f s"), count(c.Cores))
+	if c.CoresOf == "node" {
+		of = fmt.Sprintf(" of the node's %s (%s cores)", number(c.AllocatedSecs, "%.1f s"), count(c.Cores))
+	}
+	p.line("CPU", "%s%s, %s", number(c.UsedSecs, "%.2f s"), of, number(c.UsedPct, "%.1f %%"))
+	p.line("", "%s cores mean, %s peak; user %s, system %s", number(c.MeanCores, "%.2f"), number(c.PeakCores, "%.2f"),
+		number(c.UserSecs, "%.2f s"), number(c.SystemSecs, "%.2f s"))
+	top := peak(s.Series.Cores)
+	p.spark(s.Series.Cores, top, fmt.Sprintf("0-%s", significant(top)), o.ASCII)
+}
+
+// spark writes a sparkline, where there is something to see.
+func (p *page) spark(series []rt.Opt[float64], top float64, legend string, ascii bool) {
+	if len(series) > 1 {
+		p.WriteString("  " + sparkline(series, top, ascii) + "  " + legend + "\n")
+	}
+}
+
+func (p *page) memory(s *Summary, o TextOptions) {
+	m := &s.Memory
+	if !m.PeakBytes.Valid() {
+		p.line("Memory", "-%s", because(m.Reason))
+		return
+	}
+	of := map[string]string{"cgroup": "limit", "allocation": "allocated", "node": "node memory"}[m.LimitOf]
+	var notes []string
+	if m.LimitOf != "cgroup" {
+		notes = append(notes, "no limit")
+	}
+	if m.PeakOf == "readings" {
+		notes = append(notes, "highest reading")
+	}
+	p.line("Memory", "peak %s of %s %s, %s%s", size(m.PeakBytes), size(m.LimitBytes), of, number(m.PeakPct, "%.1f %%"), because(strings.Join(notes, "; ")))
+	if m.AnonymousBytes.Valid() || m.SharedBytes.Valid() {
+		if m.AnonymousBytes.Valid() {
+			p.line("  anonymous", "%-9s max; can cause an OOM kill", size(m.AnonymousBytes))
+		} else {
+			p.line("  anonymous", "-%s", because(m.PartsReason))
+		}
+		p.line("  shared", "%-9s max; can cause an OOM kill", size(m.SharedBytes))
+		p.line("  file cache", "%-9s max; given back when memory is short", size(m.FileBytes))
+	} else {
+		p.line("  parts", "-%s", because(m.PartsReason))
+	}
+	top := peak(s.Series.MemoryBytes)
+	p.spark(s.Series.MemoryBytes, top, "0-"+size(rt.Some(uint64(top))), o.ASCII)
+	p.line("OOM kills", "%s%s", count(m.OOMKills), because(m.OOMReason))
+}
+
+func (p *page) rest(s *Summary) {
+	if s.IO.Reason != "" {
+		p.line("Disk I/O", "not measured%s", because(s.IO.Reason))
+	} else {
+		p.line("Disk I/O", "read %s, written %s", size(s.IO.ReadBytes), size(s.IO.WriteBytes))
+	}
+	if s.Network.Reason != "" {
+		p.line("Network", "-%s", because(s.Network.Reason))
+	} else {
+		p.line("Network", "received %s, sent %s (whole node)", size(s.Network.RecvBytes), size(s.Network.SentBytes))
+	}
+	if s.Processes.Reason != "" {
+		p.line("Processes", "-%s", because(s.Processes.Reason))
+	} else {
+		p.line("Processes", "%s at most", count(s.Processes.Max))
+	}
+	whole := "not complete"
+	if s.Record.Complete {
+		whole = "complete"
+	}
+	p.line("Readings", "%d, %s, %s", s.Record.Readings, plural(s.Record.Gaps, "gap"), whole)
+	var sensors []string
+	for _, name := range slices.Sorted(maps.Keys(s.Sensors)) {
+		is := s.Sensors[name]
+		sensors = append(sensors, plain(name+" "+is.Status)+because(is.Detail))
+	}
+	if len(sensors) > 0 {
+		p.line("Not ok", "%s", strings.Join(sensors, ", "))
+	}
+}
+
+func plural(n int, what string) string {
+	switch n {
+	case 0:
+		return "no " + what + "s"
+	case 1:
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

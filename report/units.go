@@ -1,0 +1,122 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/resource-tracker/rt"
+)
+
+// size shows bytes with three significant digits in binary units.
+func size(o rt.Opt[uint64]) string {
+	v, ok := o.Get()
+	switch {
+	case !ok:
+		return "-"
+	case v < 1<<10:
+		return fmt.Sprintf("%d B", v)
+	}
+	f := float64(v)
+	for _, unit := range []string{"KiB", "MiB", "GiB", "TiB", "PiB"} {
+		f /= 1024
+		if f < 999.5 || unit == "PiB" {
+			return significant(f) + " " + unit
+		}
+	}
+	return "-"
+}
+
+// significant shows a number of at least three digits, without a needless decimal.
+func significant(f float64) string {
+	switch {
+	case f < 9.995:
+		return fmt.Sprintf("%.2f", f)
+	case f < 99.95:
+		return fmt.Sprintf("%.1f", f)
+	}
+	return fmt.Sprintf("%.0f", f)
+}
+
+func number(o rt.Opt[float64], format string) string {
+	if v, ok := o.Get(); ok {
+		return fmt.Sprintf(format, v)
+	}
+	return "-"
+}
+
+func count(o rt.Opt[uint64]) string {
+	if v, ok := o.Get(); ok {
+		return fmt.Sprint(v)
+	}
+	return "-"
+}
+
+// span shows seconds as a person says them.
+func span(o rt.Opt[float64]) string {
+	secs, ok := o.Get()
+	if !ok {
+		return "-"
+	}
+	if secs < 60 {
+		return significant(secs) + " s"
+	}
+	d := time.Duration(secs * float64(time.Second)).Round(time.Second)
+	h, m, s := int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60
+	switch {
+	case h >= 24:
+		return fmt.Sprintf("%dd %02dh %02dm", h/24, h%24, m)
+	case h > 0:
+		return fmt.Sprintf("%dh %02dm %02ds", h, m, s)
+	}
+	return fmt.Sprintf("%dm %02ds", m, s)
+}
+
+// plain makes foreign text fit for a terminal: a job's name may hold anything.
+func plain(s string) string {
+	return strings.Map(func(c rune) rune {
+		if !unicode.IsPrint(c) {
+			return '?'
+		}
+		return c
+	}, s)
+}
+
+// cut shortens a line to width columns.
+func cut(s string, width int) string {
+	r := []rune(s)
+	if len(r) <= width {
+		return s
+	}
+	return string(r[:width-3]) + "..."
+}
+
+// sparkline draws a series from 0 to top, a space where nothing is known.
+func sparkline(series []rt.Opt[float64], top float64, ascii bool) string {
+	ramp := []rune("▁▂▃▄▅▆▇█")
+	if ascii {
+		ramp = []rune("_.:-=+*#")
+	}
+	out := make([]rune, len(series))
+	for i, o := range series {
+		v, ok := o.Get()
+		switch {
+		case !ok:
+			out[i] = ' '
+		case top <= 0 || v <= 0:
+			out[i] = ramp[0]
+		default:
+			out[i] = ramp[min(int(v/top*float64(len(ramp))), len(ramp)-1)]
+		}
+	}
+	return string(out)
+}
+
+func peak(series []rt.Opt[float64]) float64 {
+	top := 0.0
+	for _, o := range series {
+		top = max(top, o.Or(0))
+	}
+	return top
+}
