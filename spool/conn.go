@@ -1,0 +1,187 @@
+package spool
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"path/filepath"
+	"strconv"
+
+	sqlite3 "github.com/mattn/go-sqlite3"
+)
+
+// conn is one connection to a database. It uses the driver without database/sql:
+// one connection, statements prepared once, and no copy of a row but the driver's.
+// No file of an open database is ever opened beside SQLite: closing it would drop
+// the process's POSIX locks.
+type conn struct {
+	c     *sqlite3.SQLiteConn
+	stmts []*stmt
+}
+
+// background has no Done channel, so that the driver starts no goroutine per statement.
+var background = context.Background()
+
+// openConn opens the existing database at path. params are those of an SQLite URI
+// and of the driver (leading underscore).
+func openConn(path string, params url.Values) (*conn, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	params.Set("_cache_size", "-512") // KiB: the tracker's memory is budgeted
+	uri := url.URL{Scheme: "file", Path: abs, RawQuery: params.Encode()}
+	c, err := (&sqlite3.SQLiteDriver{}).Open(uri.String())
+	if err != nil {
+		return nil, err
+	}
+	return &conn{c: c.(*sqlite3.SQLiteConn)}, nil
+}
+
+// Close ends all statements and the connection.
+func (c *conn) Close() error {
+	var errs []error
+	for _, s := range c.stmts {
+		errs = append(errs, s.s.Close())
+	}
+	c.stmts = nil
+	return errors.Join(append(errs, c.c.Close())...)
+}
+
+// exec runs statements without parameters.
+func (c *conn) exec(sql string) error {
+	_, err := c.c.ExecContext(background, sql, nil)
+	return err
+}
+
+// query returns the first row of a statement, nil where there is none.
+func (c *conn) query(sql string, args ...driver.Value) ([]driver.Value, error) {
+	var first []driver.Value
+	err := c.each(sql, args, func(row []driver.Value) error {
+		first = append([]driver.Value(nil), row...)
+		return io.EOF
+	})
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return first, err
+}
+
+// queryInt returns the one number of a statement; NULL or no row is 0.
+func (c *conn) queryInt(sql string, args ...driver.Value) (int64, error) {
+	row, err := c.query(sql, args...)
+	if err != nil || len(row) == 0 || row[0] == nil {
+		return 0, err
+	}
+	n, ok := row[0].(int64)
+	if !ok {
+		return 0, fmt.Errorf("%T where a number was expected", row[0])
+	}
+	return n, nil
+}
+
+// each calls f with every row of a statement; the row is reused. It stops at f's error.
+func (c *conn) each(sql string, args []driver.Value, f func(row []driver.Value) error) (err error) {
+	rows, err := c.rows(background, sql, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	row := make([]driver.Value, len(rows.Columns()))
+	for {
+		switch err := rows.Next(row); {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := f(row); err != nil {
+			return err
+		}
+	}
+}
+
+// rows starts a statement; it is finalized when the rows are closed.
+func (c *conn) rows(ctx context.Context, sql string, args ...driver.Value) (driver.Rows, error) {
+	return c.c.QueryContext(ctx, sql, named(args))
+}
+
+// change runs one statement with parameters and returns how many rows it changed.
+func (c *conn) change(sql string, args ...driver.Value) (int64, error) {
+	res, err := c.c.ExecContext(background, sql, named(args))
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+// inTx runs f in a transaction that takes the write lock at once.
+func (c *conn) inTx(f func() error) error {
+	if err := c.exec("BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	err := f()
+	if err == nil {
+		err = c.exec("COMMIT")
+	}
+	if err != nil && !c.c.AutoCommit() {
+		err = errors.Join(err, c.exec("ROLLBACK"))
+	}
+	return err
+}
+
+func named(args []driver.Value) []driver.NamedValue {
+	list := make([]driver.NamedValue, len(args))
+	for i, v := range args {
+		list[i] = driver.NamedValue{Ordinal: i + 1, Value: v}
+	}
+	return list
+}
+
+// stmt is a prepared statement with room for its parameters: set args[i].Value, then run.
+type stmt struct {
+	s    *sqlite3.SQLiteStmt
+	args []driver.NamedValue
+}
+
+func (c *conn) prepare(sql string) (*stmt, error) {
+	s, err := c.c.PrepareContext(background, sql)
+	if err != nil {
+		return nil, err
+	}
+	st := &stmt{s: s.(*sqlite3.SQLiteStmt)}
+	st.args = named(make([]driver.Value, st.s.NumInput()))
+	c.stmts = append(c.stmts, st)
+	return st, nil
+}
+
+func (s *stmt) run() error {
+	_, err := s.s.ExecContext(background, s.args)
+	return err
+}
+
+// bindFrom sets the parameters from index i on.
+func (s *stmt) bindFrom(i int, values ...driver.Value) {
+	for n, v := range values {
+		s.args[i+n].Value = v
+	}
+}
+
+// placeholders is "?, ?, ..." for n values.
+func placeholders(n int) string {
+	b := make([]byte, 0, 3*n)
+	for i := range n {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = append(b, '?')
+	}
+	return string(b)
+}
+
+func pragma(name string, value int64) string {
+	return "PRAGMA " + name + " = " + strconv.FormatInt(value, 10)
+}

@@ -1,0 +1,158 @@
+package spool
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/resource-tracker/rt"
+)
+
+// core holds what the spool keeps of a logical CPU: what a share of busy time needs.
+type core struct {
+	cpu         int
+	busy, total uint64 // ticks
+}
+
+// maxCPU bounds the numbers of CPUs in a row, against damaged ones.
+const maxCPU = 1 << 20
+
+var errCores = errors.New("core_ticks does not decode")
+
+// loadCores takes the per-core counters of a snapshot into dst.
+func loadCores(dst []core, cpus []rt.CPUReading) []core {
+	dst = dst[:0]
+	for i := range cpus {
+		t := &cpus[i].Times
+		dst = append(dst, core{cpus[i].CPU, t.Busy(), t.Total()})
+	}
+	return dst
+}
+
+// storeCores gives the counters back: busy ticks as User, the others as Idle.
+func storeCores(dst []rt.CPUReading, cores []core) []rt.CPUReading {
+	dst = dst[:0]
+	for _, c := range cores {
+		dst = append(dst, rt.CPUReading{CPU: c.cpu, Times: rt.CPUTimes{User: c.busy, Idle: c.total - c.busy}})
+	}
+	return dst
+}
+
+// appendCores encodes a row of core_ticks, less than 2 bytes per core as a rule.
+//
+// A full row is the byte 0 and, for each core, the varints of the distance of its
+// number from the one after the core before, its busy and its total ticks. Any
+// other row counts from the row before it: the varint 1+T, T being the ticks that
+// most cores passed, and for each core the varint of its busy ticks times 2, plus 1
+// where it passed T+d ticks and the zigzag varint of d follows.
+func appendCores(dst []byte, prev, cur []core) []byte {
+	if !sameCores(prev, cur) {
+		dst = append(dst, 0)
+		next := 0
+		for _, c := range cur {
+			dst = binary.AppendUvarint(dst, uint64(c.cpu-next))
+			dst = binary.AppendUvarint(dst, c.busy)
+			dst = binary.AppendUvarint(dst, c.total)
+			next = c.cpu + 1
+		}
+		return dst
+	}
+	common := commonPassed(prev, cur)
+	dst = binary.AppendUvarint(dst, common+1)
+	for i, c := range cur {
+		busy, passed := c.busy-prev[i].busy, c.total-prev[i].total
+		if passed == common {
+			dst = binary.AppendUvarint(dst, busy<<1)
+			continue
+		}
+		dst = binary.AppendUvarint(dst, busy<<1|1)
+		dst = binary.AppendVarint(dst, int64(passed-common))
+	}
+	return dst
+}
+
+// sameCores says that cur can count from prev: the same cores, none set back.
+func sameCores(prev, cur []core) bool {
+	if len(prev) != len(cur) {
+		return false
+	}
+	for i, c := range cur {
+		p := prev[i]
+		if c.cpu != p.cpu || c.busy < p.busy || c.busy-p.busy > 1<<62 || c.total < p.total {
+			return false
+		}
+	}
+	return true
+}
+
+// commonPassed is what most cores passed, or, without a majority, one of them.
+func commonPassed(prev, cur []core) uint64 {
+	var common uint64
+	votes := 0
+	for i, c := range cur {
+		switch passed := c.total - prev[i].total; {
+		case votes == 0:
+			common, votes = passed, 1
+		case passed == common:
+			votes++
+		default:
+			votes--
+		}
+	}
+	return min(common, 1<<62)
+}
+
+// decodeCores applies a row of core_ticks to what the row before it gave.
+func decodeCores(cores []core, row []byte) ([]core, error) {
+	r := uvarints{rest: row}
+	first := r.next()
+	if first == 0 {
+		cores = cores[:0]
+		next := uint64(0)
+		for r.more() {
+			cpu := next + r.next()
+			busy, total := r.next(), r.next()
+			if cpu >= maxCPU || cpu < next {
+				return cores, errCores
+			}
+			cores = append(cores, core{int(cpu), busy, total})
+			next = cpu + 1
+		}
+		return cores, r.end()
+	}
+	for i := range cores {
+		busy, passed := r.next(), first-1
+		if busy&1 == 1 {
+			passed += unzigzag(r.next())
+		}
+		cores[i].busy += busy >> 1
+		cores[i].total += passed
+	}
+	return cores, r.end()
+}
+
+func unzigzag(u uint64) uint64 { return u>>1 ^ -(u & 1) }
+
+// uvarints reads varints; after the first fault it gives zeros.
+type uvarints struct {
+	rest  []byte
+	fault bool
+}
+
+func (r *uvarints) more() bool { return len(r.rest) > 0 }
+
+func (r *uvarints) next() uint64 {
+	v, n := binary.Uvarint(r.rest)
+	if n <= 0 {
+		r.rest, r.fault = nil, true
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
+func (r *uvarints) end() error {
+	if r.fault || len(r.rest) > 0 {
+		return errCores
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"golang.org/x/sys/unix"
+)
+
+// Options of a Writer. The zero value is what a tracker wants.
+type Options struct {
+	// A commit comes after so many snapshots (0: 10) or when the oldest that waits
+	// is so old (0: 10 s), whichever is first.
+	CommitRows     int
+	CommitInterval time.Duration
+	// MaxPending bounds the snapshots kept in memory while the disk does not take
+	// them (0: 256); at the bound the older ones are thinned.
+	MaxPending int
+	// WithoutDevices leaves out the rows per interface, disk, mount and GPU, and
+	// WithoutCores the counters per logical CPU. The node's sums are always kept.
+	WithoutDevices, WithoutCores bool
+	// Notify is told when the file stops taking snapshots and when it takes them
+	// again, beside the ledger. It is called from Put, Event, Flush or UpdateRun
+	// and must not call the Writer. May be nil.
+	Notify func(rt.Event)
+}
+
+func (o Options) withDefaults() Options {
+	if o.CommitRows <= 0 {
+		o.CommitRows = 10
+	}
+	if o.CommitInterval <= 0 {
+		o.CommitInterval = 10 * time.Second
+	}
+	if o.MaxPending <= 0 {
+		o.MaxPending = 256
+	}
+	o.MaxPending = max(o.MaxPending, 4)
+	if o.Notify == nil {
+		o.Notify = func(rt.Event) {}
+	}
+	return o
+}
+
+// Create makes the file of a run, <dir>/<run.FileStem()>.db with mode 0600, and
+// takes the lock that says that its tracker lives. The directory must exist, on a
+// file system of this machine (else ErrNetworkFS). A run that has a file or a lock
+// already is refused with ErrExists. Times are kept in microseconds.
+func Create(dir string, run rt.Run, host rt.Host, opts Options) (*Writer, error) {
+	if err := localFS(dir); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, run.FileStem()+dbSuffix)
+	w, err := create(path, run, host, opts.withDefaults())
+	if err != nil {
+		return nil, fmt.Errorf("create the spool file %s: %w", path, err)
+	}
+	return w, nil
+}
+
+func create(path string, run rt.Run, host rt.Host, opts Options) (*Writer, error) {
+	lock, err := lockRun(path)
+	if err != nil {
+		return nil, err
+	}
+	w := &Writer{path: path, lock: lock, opts: opts, run: run}
+	if err := makeFile(path, run, host); err != nil {
+		return nil, errors.Join(err, lock.release(true))
+	}
+	if err := w.open(); err != nil {
+		return nil, errors.Join(err, os.Remove(path), lock.release(true))
+	}
+	return w, nil
+}
+
+// makeFile writes a complete database under another name, syncs it and gives it
+// its name: a file that ends in .db always has a schema and a run.
+func makeFile(path string, run rt.Run, host rt.Host) (err error) {
+	temp := strings.TrimSuffix(path, dbSuffix) + newSuffix
+	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := os.Remove(temp); e != nil {
+			err = errors.Join(err, e)
+		}
+	}()
+	err = fillFile(temp, run, host)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	err = os.Link(temp, path) // unlike a rename it never replaces a file
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w: %w", ErrExists, err)
+	}
+	return err
+}
+
+// fillFile writes schema, run and host. A crash leaves nothing that anybody reads,
+// so it neither journals nor syncs.
+func fillFile(path string, run rt.Run, host rt.Host) error {
+	c, err := openConn(path, url.Values{"mode": {"rw"}, "_journal_mode": {"OFF"}, "_synchronous": {"OFF"}})
+	if err != nil {
+		return err
+	}
+	err = c.exec(pragma("page_size", pageSize) + ";" + pragma("application_id", applicationID))
+	if err == nil {
+		err = migrate(c, 0)
+	}
+	if err == nil {
+		err = c.inTx(func() error {
+			columns := runColumns(&run)
+			_, err := c.change("INSERT INTO run (id, "+names(columns)+") VALUES (1, "+placeholders(len(columns))+")", values(columns)...)
+			if err != nil {
+				return err
+			}
+			columns = hostColumns(&host)
+			_, err = c.change("INSERT INTO host (id, "+names(columns)+") VALUES (1, "+placeholders(len(columns))+")", values(columns)...)
+			return err
+		})
+	}
+	if err == nil {
+		err = c.exec("PRAGMA journal_mode = WAL")
+	}
+	return errors.Join(err, c.Close())
+}
+
+// open opens the new file for writing. NORMAL: a commit is not synced, so it
+// survives the death of the process at once and a power failure from the next
+// checkpoint on.
+func (w *Writer) open() error {
+	c, err := openConn(w.path, url.Values{
+		"mode": {"rw"}, "_journal_mode": {"WAL"}, "_synchronous": {"NORMAL"},
+		"_busy_timeout": {"100"}, // ms: a snapshot can wait for the next commit
+	})
+	if err != nil {
+		return err
+	}
+	w.db = c
+	if err := w.prepare(); err != nil {
+		w.db = nil
+		return errors.Join(err, c.Close())
+	}
+	return nil
+}

@@ -1,0 +1,271 @@
+package spool
+
+import (
+	"database/sql/driver"
+	"encoding/json"
+	"maps"
+
+	"github.com/resource-tracker/rt"
+)
+
+// What a device is. A different identity is a different row of its table, so
+// that a changed link speed or a grown file system is kept with its time.
+type (
+	netID struct {
+		name, mac, driver, operState string
+		speed                        rt.Opt[int64]
+		mtu                          rt.Opt[uint64]
+	}
+	diskID struct {
+		name, model, vendor, serial, kind string
+		leaf                              bool
+		capacity                          rt.Opt[uint64]
+	}
+	mountID struct {
+		disk, mountPoint, fsType string
+		total                    uint64
+	}
+	gpuID struct {
+		uuid, name, kind, host, detail string
+		vram, cores                    rt.Opt[uint64]
+	}
+)
+
+// What is read of a device.
+type (
+	netValue   struct{ rx, tx rt.Opt[uint64] }
+	diskValue  struct{ read, write rt.Opt[uint64] }
+	mountValue struct{ available, used uint64 }
+	gpuValue   struct {
+		utilization, power           rt.Opt[float64]
+		vram, temperature, frequency rt.Opt[uint64]
+	}
+)
+
+// deviceWriter writes the devices of one kind: an identity when it is new, a
+// reading when it differs from the last one, a mark when the device is gone.
+type deviceWriter[I, V comparable] struct {
+	insertID, insertReading *stmt
+	bindID                  func(s *stmt, id I) // from parameter 2 on
+	bindValue               func(s *stmt, v V)  // from parameter 2 on
+	known                   []knownDevice[I, V] // index + 1 is its id
+	at                      int                 // where the next device is expected
+	goneAt                  int                 // the parameter of the mark
+}
+
+type knownDevice[I, V comparable] struct {
+	id            I
+	value         V
+	present, seen bool // in the snapshot before, in this one
+}
+
+// put writes device number slot of snapshot seq.
+func (w *deviceWriter[I, V]) put(seq int64, keyframe bool, slot int, id I, v V) error {
+	n := w.find(id)
+	if n < 0 {
+		n = len(w.known)
+		w.insertID.args[0].Value, w.insertID.args[1].Value = int64(n+1), int64(slot)
+		w.bindID(w.insertID, id)
+		if err := w.insertID.run(); err != nil {
+			return err
+		}
+		w.known = append(w.known, knownDevice[I, V]{id: id})
+	}
+	w.at = n + 1
+	k := &w.known[n]
+	k.seen = true
+	if k.present && k.value == v && !keyframe {
+		return nil
+	}
+	k.value = v
+	w.insertReading.args[0].Value, w.insertReading.args[1].Value = seq, int64(n+1)
+	w.bindValue(w.insertReading, v)
+	w.insertReading.args[w.goneAt].Value = nil
+	return w.insertReading.run()
+}
+
+// find gives the index of a device that this snapshot has not had yet, -1 for a new one.
+func (w *deviceWriter[I, V]) find(id I) int {
+	for i := range w.known {
+		n := (w.at + i) % len(w.known)
+		if k := &w.known[n]; !k.seen && k.id == id {
+			return n
+		}
+	}
+	return -1
+}
+
+// end closes snapshot seq: what was there before and was not put is gone.
+func (w *deviceWriter[I, V]) end(seq int64, keyframe bool) error {
+	w.at = 0
+	for n := range w.known {
+		k := &w.known[n]
+		gone := k.present && !k.seen && !keyframe // a keyframe lists all that are there
+		k.present, k.seen = k.seen, false
+		if !gone {
+			continue
+		}
+		for i := range w.insertReading.args {
+			w.insertReading.args[i].Value = nil
+		}
+		w.insertReading.bindFrom(0, seq, int64(n+1))
+		w.insertReading.args[w.goneAt].Value = int64(1)
+		if err := w.insertReading.run(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rollback forgets the identities beyond the first n, whose rows were not kept.
+func (w *deviceWriter[I, V]) rollback(n int) {
+	w.known, w.at = w.known[:n], 0
+	for i := range w.known {
+		w.known[i].seen = false
+	}
+}
+
+// devices writes the devices of all kinds.
+type devices struct {
+	net   deviceWriter[netID, netValue]
+	disk  deviceWriter[diskID, diskValue]
+	mount deviceWriter[mountID, mountValue]
+	gpu   deviceWriter[gpuID, gpuValue]
+
+	detail []gpuDetail // per GPU, so that its JSON is made once
+}
+
+type gpuDetail struct {
+	from map[string]string
+	json string
+}
+
+func (d *devices) prepare(c *conn) (err error) {
+	table := func(id, reading **stmt, name string, columns, values int) {
+		for _, p := range []struct {
+			to   **stmt
+			into string
+			n    int
+		}{{id, name, columns + 2}, {reading, name + "_reading", values + 3}} {
+			if err == nil {
+				*p.to, err = c.prepare("INSERT INTO " + p.into + " VALUES (" + placeholders(p.n) + ")")
+			}
+		}
+	}
+	table(&d.net.insertID, &d.net.insertReading, "net", 6, 2)
+	table(&d.disk.insertID, &d.disk.insertReading, "disk", 7, 2)
+	table(&d.mount.insertID, &d.mount.insertReading, "mount", 4, 2)
+	table(&d.gpu.insertID, &d.gpu.insertReading, "gpu", 7, 5)
+	d.net.goneAt, d.disk.goneAt, d.mount.goneAt, d.gpu.goneAt = 4, 4, 4, 7
+	d.net.bindID, d.net.bindValue = bindNetID, bindNet
+	d.disk.bindID, d.disk.bindValue = bindDiskID, bindDisk
+	d.mount.bindID, d.mount.bindValue = bindMountID, bindMount
+	d.gpu.bindID, d.gpu.bindValue = bindGPUID, bindGPU
+	return err
+}
+
+// put writes the devices of s under the number seq.
+func (d *devices) put(seq int64, keyframe bool, s *rt.Snapshot) (err error) {
+	for i := range s.Nets {
+		n := &s.Nets[i]
+		id := netID{n.Name, n.MAC, n.Driver, n.OperState, n.SpeedMbps, n.MTU}
+		err = firstError(err, d.net.put(seq, keyframe, i, id, netValue{n.RxBytes, n.TxBytes}))
+	}
+	for i := range s.Disks {
+		n := &s.Disks[i]
+		id := diskID{n.Name, n.Model, n.Vendor, n.Serial, n.Type, n.Leaf, n.Capacity}
+		err = firstError(err, d.disk.put(seq, keyframe, i, id, diskValue{n.ReadBytes, n.WriteBytes}))
+	}
+	for i := range s.Mounts {
+		n := &s.Mounts[i]
+		id := mountID{n.Disk, n.MountPoint, n.FSType, n.Total}
+		err = firstError(err, d.mount.put(seq, keyframe, i, id, mountValue{n.Available, n.Used}))
+	}
+	for i := range s.GPUs {
+		g := &s.GPUs[i]
+		id := gpuID{g.UUID, g.Name, g.Type, g.Host, d.detailOf(i, g.Detail), g.VRAMTotal, g.Cores}
+		v := gpuValue{g.Utilization, g.Power, g.VRAMUsed, g.Temperature, g.Frequency}
+		err = firstError(err, d.gpu.put(seq, keyframe, i, id, v))
+	}
+	return firstError(err, d.net.end(seq, keyframe), d.disk.end(seq, keyframe),
+		d.mount.end(seq, keyframe), d.gpu.end(seq, keyframe))
+}
+
+// detailOf is the JSON of a GPU's details, empty for none.
+func (d *devices) detailOf(gpu int, detail map[string]string) string {
+	if len(detail) == 0 {
+		return ""
+	}
+	for len(d.detail) <= gpu {
+		d.detail = append(d.detail, gpuDetail{})
+	}
+	last := &d.detail[gpu]
+	if !maps.Equal(last.from, detail) {
+		text, _ := json.Marshal(detail) // strings always marshal
+		*last = gpuDetail{maps.Clone(detail), string(text)}
+	}
+	return last.json
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func bindNetID(s *stmt, id netID) {
+	s.bindFrom(2, id.name, textValue(id.mac), textValue(id.driver), textValue(id.operState), optValue(id.speed), optValue(id.mtu))
+}
+
+func bindNet(s *stmt, v netValue) {
+	s.args[2].Value, s.args[3].Value = optValue(v.rx), optValue(v.tx)
+}
+
+func bindDiskID(s *stmt, id diskID) {
+	s.bindFrom(2, id.name, id.leaf, textValue(id.model), textValue(id.vendor), textValue(id.serial), textValue(id.kind), optValue(id.capacity))
+}
+
+func bindDisk(s *stmt, v diskValue) {
+	s.args[2].Value, s.args[3].Value = optValue(v.read), optValue(v.write)
+}
+
+func bindMountID(s *stmt, id mountID) {
+	s.bindFrom(2, textValue(id.disk), id.mountPoint, textValue(id.fsType), int64(id.total))
+}
+
+func bindMount(s *stmt, v mountValue) {
+	s.args[2].Value, s.args[3].Value = int64(v.available), int64(v.used)
+}
+
+func bindGPUID(s *stmt, id gpuID) {
+	s.bindFrom(2, textValue(id.uuid), textValue(id.name), textValue(id.kind), textValue(id.host), optValue(id.vram), optValue(id.cores), textValue(id.detail))
+}
+
+func bindGPU(s *stmt, v gpuValue) {
+	s.bindFrom(2, optValue(v.utilization), optValue(v.vram), optValue(v.temperature), optValue(v.power), optValue(v.frequency))
+}
+
+// textValue is NULL for an empty text: not reported.
+func textValue(s string) driver.Value {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// optValue is NULL for a value that was not read.
+func optValue[T int64 | uint64 | float64](o rt.Opt[T]) driver.Value {
+	v, ok := o.Get()
+	if !ok {
+		return nil
+	}
+	switch v := any(v).(type) {
+	case uint64:
+		return int64(v)
+	default:
+		return v
+	}
+}

@@ -1,0 +1,50 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+
+	sqlite3 "github.com/mattn/go-sqlite3"
+)
+
+// What can be wrong with a spool file or directory. They come wrapped, with the
+// file's name and what to do.
+var (
+	ErrDamaged    = errors.New("damaged spool file")
+	ErrForeign    = errors.New("not a spool file")
+	ErrNewer      = errors.New("spool file of a newer version")
+	ErrExists     = errors.New("the run is already spooled")
+	ErrLocked     = errors.New("locked by another process")
+	ErrLive       = errors.New("the run's tracker is alive")
+	ErrNetworkFS  = errors.New("network file system")
+	ErrReadOnly   = errors.New("spool file opened read-only")
+	ErrNotFound   = errors.New("no such run in the spool")
+	ErrOutOfOrder = errors.New("batch out of order")
+	ErrClosed     = errors.New("spool file is closed")
+)
+
+// busy says that err is another process holding the database for a moment.
+func busy(err error) bool {
+	var e sqlite3.Error
+	return errors.As(err, &e) && (e.Code == sqlite3.ErrBusy || e.Code == sqlite3.ErrLocked)
+}
+
+// describe adds to an error of SQLite what it means for the file at path.
+func describe(path string, err error) error {
+	var e sqlite3.Error
+	if err == nil || !errors.As(err, &e) {
+		return err
+	}
+	switch e.Code {
+	case sqlite3.ErrNotADB:
+		return fmt.Errorf("%s: %w: it does not begin as an SQLite database (%w)", path, ErrForeign, err)
+	case sqlite3.ErrCorrupt, sqlite3.ErrFormat:
+		return damaged(path, err)
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
+
+// damaged says that the content of the file at path contradicts itself.
+func damaged(path string, cause error) error {
+	return fmt.Errorf("%s: %w: %w; move it away, the other runs are not affected", path, ErrDamaged, cause)
+}

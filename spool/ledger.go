@@ -1,0 +1,239 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"golang.org/x/sys/unix"
+)
+
+// What a Reader changes. Every change is one transaction that is on the disk when
+// the method returns.
+
+// change runs f in a transaction.
+func (r *Reader) change(what string, f func() error) error {
+	if r.readOnly {
+		return fmt.Errorf("%s in %s: %w: the file or its directory may not be written", what, r.path, ErrReadOnly)
+	}
+	if err := r.db.inTx(f); err != nil {
+		return fmt.Errorf("%s: %w", what, describe(r.path, err))
+	}
+	return nil
+}
+
+// AddEvent adds a line to the quality ledger.
+func (r *Reader) AddEvent(e rt.Event) error {
+	return r.change("add an event", func() error { return r.addEvent(&e) })
+}
+
+func (r *Reader) addEvent(e *rt.Event) error {
+	columns := eventColumns(e)
+	_, err := r.db.change(insertSQL("event", columns), values(columns)...)
+	return err
+}
+
+// SaveRegistration replaces what is known of the run at the receiver.
+func (r *Reader) SaveRegistration(reg rt.Registration) error {
+	id := 1
+	columns := append(registrationColumns(&reg), column{"id", &id})
+	return r.change("save the registration", func() error {
+		_, err := r.db.change(insertSQL("registration", columns), values(columns)...)
+		return err
+	})
+}
+
+// SealBatch writes a batch into the ledger, before anything of it is sent. It is
+// the next one after the last, and the first begins at snapshot 1 or, as the first
+// interval ends there, 2; or it stands for the one with its number, whose snapshots
+// it must hold. Else the error is ErrOutOfOrder.
+func (r *Reader) SealBatch(b rt.Batch) error {
+	return r.change("seal a batch", func() error {
+		newest, err := r.LastSeq()
+		if err != nil {
+			return err
+		}
+		list, err := r.Batches()
+		if err != nil {
+			return err
+		}
+		if err := fits(b, list, newest); err != nil {
+			return err
+		}
+		columns := batchColumns(&b)
+		_, err = r.db.change(insertSQL("batch", columns), values(columns)...)
+		return err
+	})
+}
+
+// fits says whether b may stand after the batches of the list or in place of one.
+func fits(b rt.Batch, list []rt.Batch, newest int64) error {
+	if n := b.Number; n >= 1 && n <= len(list) {
+		if old := list[n-1]; b.FirstSeq != old.FirstSeq || b.LastSeq != old.LastSeq || b.Rows != old.Rows {
+			return fmt.Errorf("%w: number %d is sealed with %d rows of the snapshots %d to %d, not with %d of %d to %d",
+				ErrOutOfOrder, n, old.Rows, old.FirstSeq, old.LastSeq, b.Rows, b.FirstSeq, b.LastSeq)
+		}
+		return nil
+	}
+	last := int64(0)
+	if len(list) > 0 {
+		last = list[len(list)-1].LastSeq
+	}
+	if b.Number != len(list)+1 || !follows(b, last) || b.LastSeq > newest {
+		return fmt.Errorf("%w: number %d of the snapshots %d to %d, after %d batches that end at %d, with %d snapshots stored",
+			ErrOutOfOrder, b.Number, b.FirstSeq, b.LastSeq, len(list), last, newest)
+	}
+	return nil
+}
+
+// follows says whether b begins right after snapshot last. The first snapshot may
+// be left out: no interval ends there.
+func follows(b rt.Batch, last int64) bool {
+	return b.LastSeq >= b.FirstSeq && (b.FirstSeq == last+1 || last == 0 && b.FirstSeq == 2)
+}
+
+// MarkUploaded writes down that the receiver has confirmed a batch.
+func (r *Reader) MarkUploaded(number int, at time.Time) error {
+	return r.change("mark a batch as uploaded", func() error {
+		n, err := r.db.change("UPDATE batch SET uploaded_us = ? WHERE number = ?", at.UnixMicro(), int64(number))
+		if err == nil && n != 1 {
+			err = fmt.Errorf("%s: no batch has the number %d", r.path, number)
+		}
+		return err
+	})
+}
+
+// MarkDelivered writes down that a receiver has confirmed all of an ended run.
+func (r *Reader) MarkDelivered(at time.Time) error {
+	if err := r.ended("mark as delivered"); err != nil {
+		return err
+	}
+	run := r.run
+	if run.State == rt.StateRunning {
+		return fmt.Errorf("mark %s as delivered: the run has not ended", r.path)
+	}
+	run.State = rt.StateDelivered
+	return r.changeRun("mark the run as delivered", run, func() error {
+		_, err := r.db.change("UPDATE run SET delivered_us = ?", at.UnixMicro())
+		return err
+	})
+}
+
+// UpdateRun replaces what is kept of a run that has no tracker any more: what
+// the scheduler's accounting knows. While its tracker lives the run is the
+// tracker's, and the error is ErrLive.
+func (r *Reader) UpdateRun(run rt.Run) error {
+	if err := r.ended("update the run"); err != nil {
+		return err
+	}
+	return r.changeRun("update the run", run, func() error { return nil })
+}
+
+// CloseLost ends a run whose tracker is gone: it died, or its machine did, which
+// bootID, the present boot of this machine (empty where it is not that machine),
+// tells. exit is what is known of the job's end; without an outcome it is
+// OutcomeLost. The run's end, where nobody knows better, is its last snapshot.
+// A run whose tracker lives is refused with ErrLive, one that has ended is left alone.
+func (r *Reader) CloseLost(exit rt.Exit, bootID string) error {
+	if err := r.ended("close the run as lost"); err != nil {
+		return err
+	}
+	run := r.run
+	if run.State != rt.StateRunning {
+		return nil
+	}
+	if exit.Outcome == rt.OutcomeNone {
+		exit.Outcome, exit.Source = rt.OutcomeLost, "drain"
+	}
+	last, err := r.db.queryInt("SELECT sum(wall_us) FROM snapshot_delta")
+	if err != nil {
+		return describe(r.path, err)
+	}
+	if run.End.IsZero() && last > 0 {
+		run.End = time.UnixMicro(last).UTC()
+	}
+	run.Apply(exit)
+	run.State = rt.StateEnded
+	event := rt.Event{Time: exit.Time, Kind: "drain", Name: "tracker", Status: "failed", Detail: "the tracker was gone before the run ended"}
+	if bootID != "" && bootID != run.BootID {
+		event.Detail = "the machine was started anew before the run ended"
+	}
+	if err := r.changeRun("close the run as lost", run, func() error { return r.addEvent(&event) }); err != nil {
+		return err
+	}
+	if err := r.tidy(); err != nil {
+		return describe(r.path, err)
+	}
+	return removeLock(r.path)
+}
+
+// ended refuses a run whose tracker lives, and reads what a tracker that has ended
+// since the file was opened wrote last.
+func (r *Reader) ended(what string) error {
+	alive, err := r.Live()
+	if err == nil && alive {
+		err = ErrLive
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %s: %w", r.path, what, err)
+	}
+	return r.load()
+}
+
+// changeRun writes the run together with what f does.
+func (r *Reader) changeRun(what string, run rt.Run, f func() error) error {
+	err := r.change(what, func() error {
+		columns := runColumns(&run)
+		if _, err := r.db.change(updateSQL("run", columns), values(columns)...); err != nil {
+			return err
+		}
+		return f()
+	})
+	if err == nil {
+		r.run = run
+	}
+	return err
+}
+
+// Remove closes and deletes the run's file and what stands beside it. A run whose
+// tracker lives is refused with ErrLive.
+func (r *Reader) Remove() error {
+	if err := r.ended("remove"); err != nil {
+		return err
+	}
+	if err := r.Close(); err != nil {
+		return fmt.Errorf("remove %s: %w", r.path, err)
+	}
+	// The database goes first: a log without it is nothing, but not the reverse.
+	for _, path := range []string{r.path, r.path + "-wal", r.path + "-shm", r.path + "-journal"} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove the spool file: %w", err)
+		}
+	}
+	return errors.Join(removeLock(r.path), syncDir(filepath.Dir(r.path)))
+}
+
+// removeLock deletes the lock file that a killed tracker left.
+func removeLock(db string) error {
+	if err := os.Remove(lockPath(db)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the lock of a dead tracker: %w", err)
+	}
+	return nil
+}
+
+// syncDir makes what was made or removed in a directory survive a power failure.
+func syncDir(dir string) error {
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open directory %s: %w", dir, err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Fsync(fd); err != nil {
+		return fmt.Errorf("sync directory %s: %w", dir, err)
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package spool
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// Entry is one file of a spool directory.
+type Entry struct {
+	Path        string
+	Run         rt.Run
+	Live        bool      // its tracker is alive
+	Size        int64     // bytes, with the log beside it
+	Snapshots   int64     // how many are stored
+	DeliveredAt time.Time // zero before
+	// Err says why the file cannot be read; the fields but Path and Size are then
+	// empty. The other entries are not affected.
+	Err error
+}
+
+// List looks at every file of dir whose name ends in .db, oldest run first, and
+// those that cannot be read last. What else lies there is ignored. The error is
+// that of the directory alone.
+func List(dir string) ([]Entry, error) {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("list the spool: %w", err)
+	}
+	var entries []Entry
+	for _, f := range files {
+		if strings.HasSuffix(f.Name(), dbSuffix) {
+			entries = append(entries, inspect(filepath.Join(dir, f.Name())))
+		}
+	}
+	sortEntries(entries)
+	return entries, nil
+}
+
+func sortEntries(entries []Entry) {
+	slices.SortStableFunc(entries, func(a, b Entry) int {
+		return cmp.Or(
+			cmp.Compare(b2i(a.Err != nil), b2i(b.Err != nil)),
+			a.Run.Start.Compare(b.Run.Start),
+			strings.Compare(a.Path, b.Path),
+		)
+	})
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// inspect reads what an Entry shows of one file.
+func inspect(path string) (e Entry) {
+	e.Path = path
+	for _, p := range []string{path, path + "-wal"} {
+		if st, err := os.Lstat(p); err == nil {
+			e.Size += st.Size()
+		}
+	}
+	r, err := openReader(path)
+	if err != nil {
+		e.Err = err
+		return e
+	}
+	var errs [4]error
+	e.Run = r.Run()
+	e.Snapshots, errs[0] = r.LastSeq()
+	e.DeliveredAt, errs[1] = r.DeliveredAt()
+	e.Live, errs[2] = r.Live()
+	errs[3] = r.Close()
+	if err := errors.Join(errs[:]...); err != nil {
+		return Entry{Path: path, Size: e.Size, Err: err}
+	}
+	return e
+}
+
+// FindJob finds the runs that a person means: "12" is a job with all its array
+// tasks and steps, "12_3" a task of an array, "12.0" a step, and what holds a
+// slash or ends in .db is a file. They come oldest first; ErrNotFound where there
+// is none.
+func FindJob(dir, job string) ([]Entry, error) {
+	if strings.HasSuffix(job, dbSuffix) || strings.ContainsRune(job, filepath.Separator) {
+		e := inspect(job)
+		if e.Err != nil {
+			return nil, e.Err
+		}
+		return []Entry{e}, nil
+	}
+	entries, err := List(dir)
+	if err != nil {
+		return nil, err
+	}
+	found := slices.DeleteFunc(entries, func(e Entry) bool { return e.Err != nil || !matches(&e.Run, job) })
+	if len(found) == 0 {
+		return nil, fmt.Errorf("job %q in %s: %w; rt-spool ls shows what there is", job, dir, ErrNotFound)
+	}
+	return found, nil
+}
+
+func matches(run *rt.Run, job string) bool {
+	job, step, withStep := strings.Cut(job, ".")
+	if withStep && step != run.Step {
+		return false
+	}
+	label, _, _ := strings.Cut(run.Label(), ".")
+	if job == label {
+		return true
+	}
+	id, err := strconv.ParseUint(job, 10, 64)
+	if err != nil {
+		return false
+	}
+	return run.JobID == rt.Some(id) || run.ArrayJobID == rt.Some(id)
+}

@@ -1,0 +1,107 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gofrs/flock"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	dbSuffix   = ".db"
+	lockSuffix = ".lock"
+	newSuffix  = ".new" // a database that is being made
+	drainLock  = ".drain.lock"
+)
+
+// lockPath is the file whose flock says that the run's tracker lives. It stands
+// beside the database: to open and close the database itself would drop the
+// locks that SQLite holds on it in the same process.
+func lockPath(db string) string { return strings.TrimSuffix(db, dbSuffix) + lockSuffix }
+
+// liveLock is the tracker's lock on a run.
+type liveLock struct {
+	file *os.File
+	path string
+}
+
+// lockRun makes the lock file of the run that will be kept at db. The file gets
+// its name only once it is locked, so nobody sees it free.
+func lockRun(db string) (*liveLock, error) {
+	path := lockPath(db)
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+newSuffix)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		err = os.Link(f.Name(), path)
+	}
+	err = errors.Join(err, os.Remove(f.Name()))
+	if errors.Is(err, fs.ErrExist) {
+		err = fmt.Errorf("%s: %w: another tracker has the run, or was killed and left this file", path, ErrExists)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &liveLock{f, path}, nil
+}
+
+// release ends the lock and, with remove, its file.
+func (l *liveLock) release(remove bool) error {
+	if l.file == nil {
+		return nil
+	}
+	var err error
+	if remove {
+		err = os.Remove(l.path)
+	}
+	err = errors.Join(err, l.file.Close())
+	l.file = nil
+	return err
+}
+
+// live says whether a tracker holds the run at db.
+func live(db string) (bool, error) {
+	f, err := os.OpenFile(lockPath(db), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("whether the run's tracker lives: %w", err)
+	}
+	defer f.Close()
+	err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("whether the run's tracker lives: flock %s: %w", f.Name(), err)
+	}
+	return false, nil
+}
+
+// LockDir takes the lock that whoever delivers or removes runs of dir must hold.
+// It does not wait: where another process has it, the error is ErrLocked. It ends
+// with unlock or with the process.
+func LockDir(ctx context.Context, dir string) (unlock func() error, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, drainLock)
+	l := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDONLY|unix.O_NOFOLLOW), flock.SetPermissions(0o600))
+	ok, err := l.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("lock the spool %s: %w", dir, err)
+	}
+	if !ok {
+		return nil, fmt.Errorf("the spool %s: %w (%s)", dir, ErrLocked, path)
+	}
+	return l.Unlock, nil
+}

@@ -1,0 +1,88 @@
+package spool
+
+import (
+	"maps"
+
+	"github.com/resource-tracker/rt"
+)
+
+// pending holds copies of the snapshots that are not committed yet, oldest first.
+// Its storage is reused: in steady operation it allocates nothing.
+type pending struct {
+	rows   []*rt.Snapshot
+	spare  []*rt.Snapshot
+	merged int // rows that were thinned away since the last reset
+}
+
+// add copies s.
+func (p *pending) add(s *rt.Snapshot, opts *Options) {
+	var row *rt.Snapshot
+	if n := len(p.spare); n > 0 {
+		row, p.spare = p.spare[n-1], p.spare[:n-1]
+	} else {
+		row = new(rt.Snapshot)
+	}
+	copySnapshot(row, s, opts)
+	p.rows = append(p.rows, row)
+}
+
+// reset forgets the rows, which are stored.
+func (p *pending) reset() {
+	p.spare = append(p.spare, p.rows...)
+	p.rows = p.rows[:0]
+	p.merged = 0
+}
+
+// thin drops every second tick of the older three quarters, or at least one row.
+// Counters are cumulative, so the row that follows a dropped one carries its total;
+// where the follower lacks a counter, it takes over the dropped one's.
+func (p *pending) thin() {
+	kept := p.rows[:0:0]
+	old := len(p.rows) * 3 / 4
+	dropNext := false
+	for i, row := range p.rows {
+		drop := dropNext && i < old && i > 0 && row.Reason == rt.ReasonTick
+		dropNext = !drop
+		if !drop {
+			kept = append(kept, row)
+			continue
+		}
+		p.rows[i+1].InheritCounters(row)
+		p.spare = append(p.spare, row)
+	}
+	if len(kept) == len(p.rows) && len(kept) > 2 {
+		kept[2].InheritCounters(kept[1])
+		p.spare = append(p.spare, kept[1])
+		kept = append(kept[:1], kept[2:]...)
+	}
+	p.merged += len(p.rows) - len(kept)
+	p.rows = kept
+}
+
+// copySnapshot copies s into dst, whose slices it reuses, without what opts leaves out.
+func copySnapshot(dst, s *rt.Snapshot, opts *Options) {
+	old := *dst
+	*dst = *s
+	dst.CPUs, dst.Nets, dst.Disks, dst.Mounts, dst.GPUs = old.CPUs[:0], old.Nets[:0], old.Disks[:0], old.Mounts[:0], old.GPUs[:0]
+	if !opts.WithoutCores {
+		dst.CPUs = append(dst.CPUs, s.CPUs...)
+	}
+	if opts.WithoutDevices {
+		return
+	}
+	dst.Nets = append(dst.Nets, s.Nets...)
+	dst.Disks = append(dst.Disks, s.Disks...)
+	dst.Mounts = append(dst.Mounts, s.Mounts...)
+	for i := range s.GPUs {
+		var detail map[string]string // what this row had in the same place
+		if i < cap(dst.GPUs) {
+			detail = dst.GPUs[:i+1][i].Detail
+		}
+		dst.GPUs = append(dst.GPUs, s.GPUs[i])
+		if len(detail) != 0 && maps.Equal(detail, s.GPUs[i].Detail) {
+			dst.GPUs[i].Detail = detail
+		} else {
+			dst.GPUs[i].Detail = maps.Clone(s.GPUs[i].Detail)
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package spool
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"strings"
+
+	"github.com/resource-tracker/rt"
+)
+
+// Problem is something that should not be in a spool file.
+type Problem struct {
+	What string // one sentence
+}
+
+// maxProblems bounds what Verify reports of one file.
+const maxProblems = 100
+
+// Verify checks the file against SQLite's own rules and the invariants of
+// DESIGN.md. No problem is a sound file.
+func (r *Reader) Verify(ctx context.Context) []Problem {
+	v := &verifier{r: r}
+	v.integrity()
+	if len(v.problems) == 0 { // else what follows would only repeat it
+		v.snapshots(ctx)
+		v.keyframes(ctx)
+		v.batches()
+		v.ending()
+	}
+	return v.problems
+}
+
+type verifier struct {
+	r        *Reader
+	problems []Problem
+	last     int64 // number of the last snapshot
+}
+
+func (v *verifier) add(format string, args ...any) {
+	if len(v.problems) < maxProblems {
+		v.problems = append(v.problems, Problem{fmt.Sprintf(format, args...)})
+	}
+}
+
+func (v *verifier) integrity() {
+	err := v.r.db.each("PRAGMA integrity_check", nil, func(row []driver.Value) error {
+		if row[0] != "ok" {
+			v.add("the database is damaged: %v", row[0])
+		}
+		return nil
+	})
+	if err != nil {
+		v.add("the database cannot be checked: %v", err)
+	}
+}
+
+// snapshots reads every row: numbers without a gap, time that does not go back,
+// CPUs and devices that decode.
+func (v *verifier) snapshots(ctx context.Context) {
+	var boot int64
+	for s, err := range v.r.Snapshots(ctx, 1, 0) {
+		if err != nil {
+			v.add("the snapshots cannot be read after number %d: %v", v.last, err)
+			return
+		}
+		if s.Seq != v.last+1 {
+			v.add("snapshot %d follows %d", s.Seq, v.last)
+		}
+		if s.Boot < boot {
+			v.add("snapshot %d was taken before %d, by the boot clock", s.Seq, v.last)
+		}
+		if s.Reason > rt.ReasonStop || s.Job.Phase > rt.JobGone {
+			v.add("snapshot %d has reason %d and job phase %d, which nobody writes", s.Seq, s.Reason, s.Job.Phase)
+		}
+		v.last, boot = s.Seq, s.Boot
+	}
+}
+
+// keyframes compares each one with the sums of the rows before it.
+func (v *verifier) keyframes(ctx context.Context) {
+	rows, err := v.r.db.rows(background, "SELECT "+scalarColumns+" FROM snapshot_delta ORDER BY seq")
+	if err != nil {
+		v.add("the snapshots cannot be read: %v", err)
+		return
+	}
+	it := &iterator{rows: rows, row: make([]driver.Value, len(rows.Columns()))}
+	defer it.close()
+	columns := "seq, " + strings.Join(deltaColumns[:], ", ")
+	err = v.r.db.each("SELECT "+columns+" FROM keyframe ORDER BY seq", nil, func(row []driver.Value) error {
+		key, ok := row[0].(int64)
+		if !ok || key < 2 || key > v.last {
+			v.add("a keyframe stands at %v, where no snapshot is", row[0])
+			return nil
+		}
+		for int64(it.read) < key-1 {
+			if err := it.next(); err != nil {
+				return err
+			}
+		}
+		var kept sums
+		if err := kept.add(row[1:], new(vector)); err != nil {
+			return err
+		}
+		if kept != it.total {
+			v.add("keyframe %d differs from the sum of the %d snapshots before it", key, key-1)
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		v.add("the keyframes cannot be read: %v", err)
+	}
+}
+
+// batches checks the ledger: from snapshot 1 on, one after the other.
+func (v *verifier) batches() {
+	list, err := v.r.Batches()
+	if err != nil {
+		v.add("the ledger of batches cannot be read: %v", err)
+		return
+	}
+	last := int64(0)
+	for i, b := range list {
+		if b.Number != i+1 {
+			v.add("batch %d stands at place %d", b.Number, i+1)
+		}
+		if !follows(b, last) || b.LastSeq > v.last {
+			v.add("batch %d holds the snapshots %d to %d, after one that ends at %d, with %d stored", b.Number, b.FirstSeq, b.LastSeq, last, v.last)
+		}
+		if len(b.SHA256) != 64 || b.Key == "" {
+			v.add("batch %d has no checksum or no key", b.Number)
+		}
+		last = b.LastSeq
+	}
+	if v.r.run.State == rt.StateDelivered && last > 0 && last != v.last {
+		v.add("the run is marked as delivered, but the batches end at %d of %d snapshots", last, v.last)
+	}
+}
+
+// ending checks the run against its state.
+func (v *verifier) ending() {
+	run := &v.r.run
+	switch run.State {
+	case rt.StateRunning:
+		if run.Outcome != rt.OutcomeNone {
+			v.add("the run is running and has the outcome %q", run.Outcome)
+		}
+	case rt.StateEnded, rt.StateDelivered:
+	default:
+		v.add("the run is in the state %q, which nobody writes", run.State)
+	}
+}

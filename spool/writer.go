@@ -1,0 +1,175 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/resource-tracker/rt"
+)
+
+// maxEvents bounds the events kept in memory while the disk does not take them.
+const maxEvents = 128
+
+// walPages is the size at which the log is copied into the database, in pages.
+const walPages = 256
+
+// Writer appends to the file of one run. Its methods may be called from several
+// goroutines. Nothing it is given is kept by reference.
+type Writer struct {
+	path string
+	opts Options
+
+	mu     sync.Mutex
+	lock   *liveLock
+	db     *conn // nil once closed
+	enc    encoder
+	begin  *stmt
+	commit *stmt
+	undo   *stmt
+	event  *stmt
+
+	run      rt.Run
+	runDirty bool
+	rows     pending
+	fresh    int   // snapshots since the last try to commit
+	freshAt  int64 // Boot of the first of them
+	events   []rt.Event
+	unkept   int // events beyond maxEvents
+	failing  bool
+}
+
+// Path is the run's file.
+func (w *Writer) Path() string { return w.path }
+
+func (w *Writer) prepare() error {
+	if err := w.db.exec(pragma("wal_autocheckpoint", walPages)); err != nil {
+		return err
+	}
+	for _, p := range []struct {
+		to  **stmt
+		sql string
+	}{
+		{&w.begin, "BEGIN IMMEDIATE"}, {&w.commit, "COMMIT"}, {&w.undo, "ROLLBACK"},
+		{&w.event, "INSERT INTO event (time_us, kind, name, status, detail) VALUES (?, ?, ?, ?, ?)"},
+	} {
+		var err error
+		if *p.to, err = w.db.prepare(p.sql); err != nil {
+			return err
+		}
+	}
+	return w.enc.prepare(w.db)
+}
+
+// Put copies a snapshot and commits when it is time to: at once where the
+// snapshot is the first or not an ordinary one. While the disk refuses, snapshots
+// wait in memory and Put returns nil; the ledger and Options.Notify tell of it.
+func (w *Writer) Put(s *rt.Snapshot) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.db == nil {
+		return fmt.Errorf("put into %s: %w", w.path, ErrClosed)
+	}
+	if len(w.rows.rows) >= w.opts.MaxPending {
+		w.rows.thin()
+	}
+	w.rows.add(s, &w.opts)
+	if w.fresh++; w.fresh == 1 {
+		w.freshAt = s.Boot
+	}
+	if s.Reason != rt.ReasonTick || w.fresh >= w.opts.CommitRows || s.Boot-w.freshAt >= int64(w.opts.CommitInterval) ||
+		(w.enc.state.seq == 0 && !w.failing) {
+		w.flush() // a failure is in the ledger; the rows wait
+	}
+	return nil
+}
+
+// Event adds a line to the ledger. One of kind "job" is committed at once, with
+// all that waits; the others go with the next commit.
+func (w *Writer) Event(e rt.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.db == nil {
+		return
+	}
+	w.note(e)
+	if e.Kind == "job" {
+		w.flush()
+	}
+}
+
+// UpdateRun replaces what is kept of the run: metadata that arrived late.
+func (w *Writer) UpdateRun(run rt.Run) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.db == nil {
+		return fmt.Errorf("update the run in %s: %w", w.path, ErrClosed)
+	}
+	w.run, w.runDirty = run, true
+	return w.flush()
+}
+
+// Flush commits all that waits. The error is that of the disk; what could not be
+// written still waits.
+func (w *Writer) Flush() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.db == nil {
+		return fmt.Errorf("flush %s: %w", w.path, ErrClosed)
+	}
+	return w.flush()
+}
+
+// End writes what waits and the run, whose state becomes ended, and makes the
+// file one plain database without a log beside it. The lock ends in any case. An
+// error says that something of this was not done: the snapshots that were
+// committed stay readable, and drain closes the run as one whose tracker was lost.
+func (w *Writer) End(run rt.Run) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.db == nil {
+		return fmt.Errorf("end %s: %w", w.path, ErrClosed)
+	}
+	run.State = rt.StateEnded
+	w.run, w.runDirty = run, true
+	err := w.db.exec(pragma("busy_timeout", 1000)) // ms: there is no next commit to wait for
+	if err == nil {
+		err = w.flush()
+	}
+	if err != nil {
+		err = fmt.Errorf("%d snapshots are lost: %w", len(w.rows.rows), err)
+	} else if err = fold(w.db); busy(err) {
+		err = nil // a reader has it open; whoever opens it next folds it
+	}
+	err = errors.Join(err, w.close(err == nil))
+	if err != nil {
+		return fmt.Errorf("end the spool file %s: %w", w.path, err)
+	}
+	return nil
+}
+
+// Close lets go of the file without ending the run: what waits is written, the
+// state stays. It does nothing after End.
+func (w *Writer) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.db == nil {
+		return nil
+	}
+	return errors.Join(w.flush(), w.close(true))
+}
+
+func (w *Writer) close(removeLock bool) error {
+	err := errors.Join(w.db.Close(), w.lock.release(removeLock))
+	w.db = nil
+	return err
+}
+
+// note keeps an event for the next commit.
+func (w *Writer) note(e rt.Event) {
+	if len(w.events) >= maxEvents {
+		w.unkept++
+		return
+	}
+	w.events = append(w.events, e)
+}
