@@ -1,0 +1,168 @@
+package proc
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/resource-tracker/rt"
+)
+
+func u64(v uint64) rt.Opt[uint64] { return rt.Some(v) }
+
+func TestNet(t *testing.T) {
+	s := once(t, NewNet(fixture(t)))
+	want := []rt.NetReading{
+		{
+			Name: "eth0", RxBytes: u64(243210305), TxBytes: u64(568339), MAC: "00:11:22:33:44:55",
+			Driver: "ice", OperState: "up", SpeedMbps: rt.Some[int64](25000), MTU: u64(9000),
+		},
+		{
+			Name: "ib0", RxBytes: u64(1000), TxBytes: u64(2000), MAC: "80:00:00:48:fe:80",
+			OperState: "down", SpeedMbps: rt.Some[int64](-1), MTU: u64(2044),
+		},
+	}
+	if d := cmp.Diff(want, s.Nets, opts); d != "" {
+		t.Errorf("interfaces (-want +got):\n%s", d)
+	}
+	if rx, tx := s.Node.NetRxBytes.Or(0), s.Node.NetTxBytes.Or(0); rx != 243211305 || tx != 570339 {
+		t.Errorf("sums %d, %d", rx, tx)
+	}
+}
+
+// netDev is a file of interfaces with the same count received and sent.
+func netDev(pairs ...any) string {
+	var b strings.Builder
+	b.WriteString("Inter-|   Receive  |  Transmit\n face |bytes packets|bytes packets\n")
+	for i := 0; i < len(pairs); i += 2 {
+		n := pairs[i+1].(string)
+		b.WriteString("  " + pairs[i].(string) + ": " + n + " 0 0 0 0 0 0 0 " + n + " 0 0 0 0 0 0 0\n")
+	}
+	return b.String()
+}
+
+// Interfaces come, go, swap places and begin anew: the sums grow by what each
+// counted while it was there.
+func TestNetSums(t *testing.T) {
+	root := fixture(t)
+	src := NewNet(root)
+	for _, step := range []struct {
+		file string
+		want uint64
+	}{
+		{netDev("lo", "5", "a", "100", "b", "50"), 150},            // the plain sum
+		{netDev("lo", "9", "a", "110", "b", "50"), 160},            // a +10
+		{netDev("b", "60", "a", "120"), 180},                       // other places, +10 +10
+		{netDev("a", "120", "c", "1000"), 180},                     // b goes, c comes
+		{netDev("a", "130", "c", "1005", "b", "70"), 195},          // b comes anew: only a +10, c +5
+		{netDev("a", "3", "c", "1005", "b", "71"), 196},            // a began anew, b +1
+		{netDev("a", "13", "c", "1005", "b", "71"), 206},           // a +10
+		{netDev("lo", "1000"), 206},                                // all gone
+		{netDev("a", "20", "veth1", "7", "veth2", "7"), 206},       // all new
+		{netDev("veth2", "8", "veth1", "7", "a", "20"), 206 + 1},   // veth2 +1
+		{netDev("veth2", "8", "veth1", "10", "a", "20"), 206 + 4},  // veth1 +3
+		{netDev("veth1", "10", "veth2", "8", "a", "25"), 206 + 9},  // a +5
+		{netDev("veth1", "10", "veth2", "8", "a", "25"), 206 + 9},  // nothing
+		{netDev("veth1", "10", "veth2", "8", "a", "x25"), 206 + 9}, // a cannot be read
+	} {
+		write(t, root.Proc+"/net/dev", step.file)
+		var s rt.Snapshot
+		if err := src.Read(&s); err != nil {
+			t.Fatal(err)
+		}
+		if rx, tx := s.Node.NetRxBytes.Or(0), s.Node.NetTxBytes.Or(0); rx != step.want || tx != step.want {
+			t.Errorf("after\n%s\nthe sums are %d, %d, want %d", step.file, rx, tx, step.want)
+		}
+	}
+	if err := src.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNetOfAnotherShape(t *testing.T) {
+	root := fixture(t)
+	write(t, root.Proc+"/net/dev", "eth0: 1 2 3 4 5 6 7 8 9 10\n")
+	var s rt.Snapshot
+	if err := NewNet(root).Read(&s); err == nil || s.Node.NetRxBytes.Valid() {
+		t.Errorf("a file without its heading: %v, %v", s.Node.NetRxBytes, err)
+	}
+}
+
+// The link state is read again after a minute of readings, and costs nothing then.
+func TestNetIdentityIsReadAgain(t *testing.T) {
+	root := fixture(t)
+	src := NewNet(root)
+	var s rt.Snapshot
+	read := func() {
+		if err := src.Read(&s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read()
+	write(t, root.Sys+"/class/net/eth0/operstate", "down\n")
+	for range identityEvery {
+		if s.Nets[0].OperState != "up" {
+			t.Fatal("the state was read again at once")
+		}
+		read()
+	}
+	if s.Nets[0].OperState != "down" {
+		t.Error("the state was not read again")
+	}
+	if n := testing.AllocsPerRun(2*identityEvery, read); n != 0 {
+		t.Errorf("a reading makes %v allocations", n)
+	}
+	if err := src.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDisk(t *testing.T) {
+	s := once(t, NewDisk(fixture(t)))
+	want := []rt.DiskReading{
+		{
+			Name: "nvme0n1", Leaf: true, ReadBytes: u64(3245610 * 512), WriteBytes: u64(2459512 * 512),
+			Model: "Samsung SSD 990 PRO", Serial: "eui.0025384b21404a1b", Type: "nvme", Capacity: u64(976773168 * 512),
+		},
+		{
+			Name: "sda", Leaf: true, ReadBytes: u64(100 * 512), WriteBytes: u64(200 * 512),
+			Model: "ST4000NM0023", Vendor: "SEAGATE", Type: "hdd", Capacity: u64(2000 * 512),
+		},
+		{Name: "md127", ReadBytes: u64(50 * 512), WriteBytes: u64(60 * 512), Capacity: u64(1000 * 512)},
+		{Name: "dm-0", ReadBytes: u64(70 * 512), WriteBytes: u64(80 * 512), Type: "ssd", Capacity: u64(1000 * 512)},
+		{Name: "cciss/c0d0", Leaf: true, ReadBytes: u64(512), WriteBytes: u64(512), Capacity: u64(8 * 512)},
+	}
+	if d := cmp.Diff(want, s.Disks, opts); d != "" {
+		t.Errorf("disks (-want +got):\n%s", d)
+	}
+	if r, w := s.Node.DiskReadBytes.Or(0), s.Node.DiskWriteBytes.Or(0); r != (3245610+100+1)*512 || w != (2459512+200+1)*512 {
+		t.Errorf("sums %d, %d: they are not those of the leaves", r, w)
+	}
+}
+
+func TestDiskstatsRefused(t *testing.T) {
+	for _, l := range []string{"", "8 0 sda", "8 0 sda 1 2 3 4 5 6", "8 0 sda 1 2 x 4 5 6 7", "8 0 sda 1 2 18446744073709551615 4 5 6 7"} {
+		if _, _, ok := parseDiskstats([]byte(l)); ok {
+			t.Errorf("%q is taken for a disk", l)
+		}
+	}
+}
+
+func TestDiskIdentityIsReadAgain(t *testing.T) {
+	root := fixture(t)
+	src := NewDisk(root)
+	var s rt.Snapshot
+	for range identityEvery + 1 {
+		if err := src.Read(&s); err != nil {
+			t.Fatal(err)
+		}
+		write(t, root.Sys+"/block/sda/size", "4000\n") // somebody grows it
+	}
+	if got := s.Disks[1].Capacity.Or(0); got != 4000*512 {
+		t.Errorf("sda has %d bytes", got)
+	}
+	if err := src.Close(); err != nil {
+		t.Error(err)
+	}
+}
