@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect"
+	"github.com/resource-tracker/rt/collect/cgroup"
+	"github.com/resource-tracker/rt/slurm"
+)
+
+// jobWatch introduces Slurm's knowledge of where a job's cgroup may be to the
+// watcher of cgroups, and the watcher to the recorder.
+type jobWatch struct {
+	mounts slurm.Mounts
+	events chan collect.JobEvent
+	quit   chan struct{}
+	pumps  sync.WaitGroup
+
+	mu  sync.Mutex
+	job *cgroup.Job
+}
+
+// watchJob begins to watch for the job's cgroup in all places that Slurm may use.
+func watchJob(run *rt.Run) (*jobWatch, error) {
+	table, err := cgroup.Mounts(procRoot)
+	if err != nil {
+		return nil, err
+	}
+	w := &jobWatch{
+		mounts: slurm.Mounts{V1: table.V1, V2: table.V2},
+		events: make(chan collect.JobEvent),
+		quit:   make(chan struct{}),
+	}
+	var candidates []cgroup.Candidate
+	for _, c := range slurm.Candidates(run, w.mounts) {
+		candidates = append(candidates, candidate(c))
+	}
+	if err := w.use(candidates); err != nil {
+		return nil, fmt.Errorf("watch for the cgroup of job %s: %w", run.Label(), err)
+	}
+	return w, nil
+}
+
+func candidate(c slurm.Candidate) cgroup.Candidate {
+	dirs := c.Dirs
+	if c.Version == 2 {
+		dirs = map[string]string{cgroup.Unified: c.Dir}
+	}
+	return cgroup.Candidate{Layout: c.Layout, Version: c.Version, Dirs: dirs}
+}
+
+// use watches these candidates from now on.
+func (w *jobWatch) use(candidates []cgroup.Candidate) error {
+	job, err := cgroup.NewJob(candidates, cgroup.Options{ProcRoot: procRoot})
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	old := w.job
+	w.job = job
+	w.mu.Unlock()
+	w.pumps.Go(func() { w.pump(job) })
+	if old != nil {
+		return old.Close()
+	}
+	return nil
+}
+
+// pump passes a job's events on. The reading of a step's end was taken by the
+// watcher itself, so waiting here loses nothing.
+func (w *jobWatch) pump(job *cgroup.Job) {
+	for {
+		select {
+		case <-w.quit:
+			return
+		case e := <-job.Events():
+			select {
+			case w.events <- jobEvent(e):
+			case <-w.quit:
+				return
+			}
+		}
+	}
+}
+
+func jobEvent(e cgroup.Event) collect.JobEvent {
+	switch e {
+	case cgroup.Appeared:
+		return collect.JobAppeared
+	case cgroup.Ended:
+		return collect.JobEnded
+	}
+	return collect.JobStepEnded
+}
+
+// Events implements collect.Job.
+func (w *jobWatch) Events() <-chan collect.JobEvent { return w.events }
+
+// Read implements collect.Job.
+func (w *jobWatch) Read(s *rt.Snapshot) error { return w.current().Read(s) }
+
+// Found is cgroup.Job.Found.
+func (w *jobWatch) Found() (layout, path string, ok bool) { return w.current().Found() }
+
+// Procs is cgroup.Job.Procs.
+func (w *jobWatch) Procs(dst []int) []int { return w.current().Procs(dst) }
+
+func (w *jobWatch) current() *cgroup.Job {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.job
+}
+
+// Close ends the watching.
+func (w *jobWatch) Close() error {
+	close(w.quit)
+	err := w.current().Close()
+	w.pumps.Wait()
+	return err
+}
+
+// seekAfter is when a tracker begins to search all processes for its job's
+// slurmstepd; seekMax is the longest pause between two searches.
+const (
+	seekAfter = 5 * time.Second
+	seekMax   = 5 * time.Minute
+)
+
+// seek looks for the cgroup of the job's own slurmstepd while none of the known
+// places has it: a layout that nobody has told us of.
+func (t *tracker) seek(ctx context.Context) {
+	for pause := seekAfter; ; pause = min(2*pause, seekMax) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		if _, _, found := t.job.Found(); found {
+			return
+		}
+		t.mu.Lock()
+		run := t.tracked
+		t.mu.Unlock()
+		c, err := slurm.StepdCgroup(procRoot, &run, t.job.mounts)
+		switch {
+		case errors.Is(err, slurm.ErrNoStepd):
+			continue
+		case err == nil:
+			err = t.job.use([]cgroup.Candidate{candidate(c)})
+		}
+		if err != nil {
+			t.writer.Event(rt.Event{Time: time.Now(), Kind: "sensor", Name: "cgroup", Status: "failed", Detail: err.Error()})
+		}
+	}
+}

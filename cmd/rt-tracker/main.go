@@ -1,0 +1,96 @@
+// Rt-tracker tracks one job on one node, from before its first step to its end.
+// rt-prolog starts it with the Run on its standard input; rt-epilog stops it.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/logging"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+// run is the whole program but for the process around it. Its status is for
+// people and tests: no one waits for a tracker.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("rt-tracker", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	configFile := flags.String("config", "", "read `FILE` instead of "+config.DefaultPath)
+	version := flags.Bool("version", false, "print the version and exit")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return 0
+		}
+		return 2
+	}
+	if *version {
+		fmt.Fprintln(stdout, "rt-tracker", rt.Version)
+		return 0
+	}
+	prolog := openReady()
+	log := logging.New(logging.Options{Program: "rt-tracker", Target: logging.Syslog, DevLog: logging.DevLog, Fallback: logging.FallbackFile, Last: stderr})
+	err := track(*configFile, stdin, &log, prolog)
+	if err == nil {
+		return 0
+	}
+	if !prolog.say("error: " + err.Error()) {
+		(*log).Error("", err)
+	}
+	return 1
+}
+
+// track reads the configuration and the run, and tracks it to its end.
+func track(configFile string, stdin io.Reader, log **logging.Logger, prolog *ready) error {
+	cfg, err := config.Load(configFile)
+	if err != nil {
+		return err
+	}
+	*log = logging.New(logging.Options{Program: "rt-tracker", Target: cfg.Log.Target, DevLog: logging.DevLog, Fallback: logging.FallbackFile})
+	tracked, err := readRun(stdin)
+	if err != nil {
+		return err
+	}
+	beCheap()
+	t, err := newTracker(cfg, tracked, *log)
+	if err != nil {
+		return err
+	}
+	return t.run(prolog)
+}
+
+// maxRun bounds what is read from standard input, in bytes.
+const maxRun = 1 << 20
+
+func readRun(r io.Reader) (rt.Run, error) {
+	var out rt.Run
+	text, err := io.ReadAll(io.LimitReader(r, maxRun))
+	if err != nil {
+		return out, fmt.Errorf("read the run from standard input: %w", err)
+	}
+	if err := json.Unmarshal(text, &out); err != nil {
+		return out, fmt.Errorf("the run on standard input is not what rt-prolog writes: %w", err)
+	}
+	if !out.JobID.Valid() || out.Node == "" || out.Start.IsZero() {
+		return out, errors.New("the run on standard input lacks its job id, node or start; rt-tracker is started by rt-prolog, not by hand")
+	}
+	return out, nil
+}
+
+// beCheap makes the process as small and as polite as it can be: it shares its
+// node with jobs that paid for it.
+func beCheap() {
+	runtime.GOMAXPROCS(1)
+	debug.SetGCPercent(25)
+	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 19) // a tracker at normal priority is better than none
+	syscall.Umask(0o027)
+}
