@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,8 +26,8 @@ const (
 
 // tracker is a process that was started and has not said anything yet.
 type tracker struct {
+	path    string
 	process *os.Process
-	pid     int
 	start   uint64   // field 22 of /proc/<pid>/stat
 	ready   *os.File // the reading end of its descriptor 3
 	timeout time.Duration
@@ -68,14 +69,14 @@ func (h *Hook) launch(run *rt.Run, deadline time.Time) (_ *tracker, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the tracker: %w", err)
 	}
-	t := &tracker{process: p, pid: p.Pid, ready: ready, timeout: h.ReadyTimeout}
+	t := &tracker{path: h.Tracker, process: p, ready: ready, timeout: h.ReadyTimeout}
 	if stat, err := readStat(h.ProcRoot, p.Pid); err == nil {
 		t.start = stat.start
 	}
 	// A tracker that has ended already gives EPIPE here, and its reason on ready.
 	err = errors.Join(feed.SetWriteDeadline(deadline), writeAll(feed, text))
 	if err != nil && !errors.Is(err, syscall.EPIPE) {
-		return nil, fmt.Errorf("%s (process %d) does not read its run: %w", h.Tracker, p.Pid, err)
+		return nil, errors.Join(fmt.Errorf("%s (process %d) does not read its run: %w", h.Tracker, p.Pid, err), p.Signal(syscall.SIGTERM))
 	}
 	return t, nil
 }
@@ -128,25 +129,25 @@ func (h *Hook) startProcess(files []*os.File) (*os.Process, error) {
 }
 
 // waitReady waits for what the tracker says on its descriptor 3: "ready", or
-// "error: ..." where it cannot track.
-func (t *tracker) waitReady(deadline time.Time) error {
+// "error: ..." where it cannot track; it also tells whether the tracker runs on.
+func (t *tracker) waitReady(deadline time.Time) (running bool, err error) {
 	defer t.ready.Close()
 	if err := t.ready.SetReadDeadline(deadline); err != nil {
-		return fmt.Errorf("cannot wait for process %d: %w", t.pid, err)
+		return true, fmt.Errorf("cannot wait for %s (process %d): %w", t.path, t.process.Pid, err)
 	}
-	text, err := io.ReadAll(io.LimitReader(t.ready, 4096))
-	said, _, _ := strings.Cut(string(text), "\n")
+	said, err := bufio.NewReader(io.LimitReader(t.ready, 4096)).ReadString('\n')
+	said = strings.TrimSuffix(said, "\n")
 	switch {
 	case said == "ready":
-		return t.process.Release()
+		return true, nil
 	case said != "":
-		return errors.New(strings.TrimPrefix(said, "error: "))
+		return false, fmt.Errorf("%s: %s", t.path, strings.TrimPrefix(said, "error: "))
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return fmt.Errorf("process %d was not ready within %s; it is left to itself", t.pid, t.timeout)
-	case err != nil:
-		return fmt.Errorf("cannot hear of process %d: %w", t.pid, err)
+		return true, fmt.Errorf("%s (process %d) was not ready within %s; it is left to itself", t.path, t.process.Pid, t.timeout)
+	case !errors.Is(err, io.EOF):
+		return true, fmt.Errorf("cannot hear of %s (process %d): %w", t.path, t.process.Pid, err)
 	}
-	return fmt.Errorf("process %d ended without a word%s", t.pid, t.status())
+	return false, fmt.Errorf("%s (process %d) ended without a word%s", t.path, t.process.Pid, t.status())
 }
 
 // status says how a tracker ended that has closed its descriptors, where that is
@@ -154,7 +155,7 @@ func (t *tracker) waitReady(deadline time.Time) error {
 func (t *tracker) status() string {
 	var ws syscall.WaitStatus
 	for range 10 {
-		if pid, err := syscall.Wait4(t.pid, &ws, syscall.WNOHANG, nil); err != nil || pid == t.pid {
+		if pid, err := syscall.Wait4(t.process.Pid, &ws, syscall.WNOHANG, nil); err != nil || pid == t.process.Pid {
 			break
 		}
 		time.Sleep(time.Millisecond)

@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"maps"
 	"strconv"
 	"unicode/utf8"
 
@@ -26,7 +27,7 @@ func Relearn(run *rt.Run, learn func(*rt.Run)) {
 			*v = *after.Field(name)
 		}
 	}
-	if run.Meta.Tags == nil {
+	if run.Meta.Tags = maps.Clone(run.Meta.Tags); run.Meta.Tags == nil { // copies of the run share the map
 		run.Meta.Tags = make(map[string]string, len(after.Tags))
 	}
 	for k, v := range before.Tags {
@@ -52,7 +53,7 @@ func setJobName(run *rt.Run, name string, sure bool) {
 	if name == "" || old != "" && !sure {
 		return
 	}
-	if run.Meta.JobName == old {
+	if run.Meta.JobName == "" || run.Meta.JobName == old {
 		run.Meta.JobName = name
 	}
 	if run.Meta.Tags == nil {

@@ -50,8 +50,10 @@ func FromTask(env Env, now time.Time) (rt.Run, error) {
 	}
 	run.Attempt = env.Number("SLURM_RESTART_COUNT").Or(0)
 	run.Step = stepOf(env, run.Node)
-	run.AllocCPUs = env.Number("SLURM_CPUS_ON_NODE")
 	setComponent(&run, env)
+	if run.AllocCPUs = env.Number("SLURM_CPUS_ON_NODE"); !run.AllocCPUs.Valid() {
+		run.AllocCPUs = cpusOn(env.Text("SLURM_JOB_CPUS_PER_NODE"), run.NodeList, run.Node)
+	}
 	setMemory(&run, env)
 	run.StepTasks = env.Number("SLURM_STEP_NUM_TASKS")
 	if run.GPUs == "" {

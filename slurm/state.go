@@ -79,9 +79,9 @@ func (s State) path(job uint64, node, suffix string) string {
 	return filepath.Join(s.Dir, fmt.Sprintf("%d@%s.%s", job, fileName(node), suffix))
 }
 
-// make creates the directory where a reboot has removed it. Only root's hooks
+// create makes the directory where a reboot has removed it. Only root's hooks
 // write into it; the trackers read.
-func (s State) make() error {
+func (s State) create() error {
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		return fmt.Errorf("cannot make tracker.state_dir: %w", err)
 	}

@@ -2,7 +2,6 @@ package slurm
 
 import (
 	"bytes"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -43,7 +42,6 @@ func MergeTaskEnv(run *rt.Run, environ []byte) bool {
 		return false
 	}
 	before := *run
-	before.Meta.Tags = maps.Clone(run.Meta.Tags)
 	inStep := env.Text("SLURM_STEP_ID", "SLURM_STEPID") != ""
 	Relearn(run, func(run *rt.Run) { learnTask(run, env) })
 	setJobName(run, env.Text("SLURM_JOB_NAME"), !inStep)

@@ -1,0 +1,72 @@
+package slurm
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// Epilog hands the tracker of the environment's job the exit information, tells
+// it to stop and waits until it has, at most StopTimeout; now is when the job
+// ended. Where no Prolog ran, and when it is run again, there is nothing to do.
+// The error is for the log, as with Prolog; that the tracker was dead when its
+// Epilog came is one.
+func (h *Hook) Epilog(env Env, now time.Time) (err error) {
+	if h.disabled() {
+		return nil
+	}
+	run, err := h.identify(env, now)
+	if err != nil {
+		return err
+	}
+	job, node := run.JobID.Or(0), run.Node
+	if _, err := h.State.ReadNote(job, node); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	deadline := time.Now().Add(h.StopTimeout)
+	lock, err := h.State.lock(job, node, deadline)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.release()) }()
+
+	note, err := h.State.ReadNote(job, node)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // another Epilog did it meanwhile
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("cannot tell the tracker that the job has ended: %w", err), h.State.removeNote(job, node))
+	}
+	exit, err := ExitFromEpilog(env, now)
+	if err != nil {
+		return err
+	}
+	return h.stop(job, node, note, exit, deadline)
+}
+
+// stop ends the tracker that the note names.
+func (h *Hook) stop(job uint64, node string, note Note, exit rt.Exit, deadline time.Time) error {
+	if err := h.State.writeExit(job, node, exit); err != nil {
+		return err
+	}
+	p, err := findProcess(h.ProcRoot, note.PID, note.PIDStart)
+	if errors.Is(err, os.ErrProcessDone) {
+		gone := fmt.Errorf("the tracker (process %d) was gone before the job's Epilog; what it had committed is in %s, and rt-spool drain closes the run", note.PID, note.Spool)
+		return errors.Join(gone, h.State.removeNote(job, node))
+	}
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	if err := p.terminate(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("cannot stop the tracker: %w", err)
+	}
+	if !p.waitGone(deadline) {
+		return fmt.Errorf("the tracker (process %d) has not ended within %s of its SIGTERM; it is left to end by itself", note.PID, h.StopTimeout)
+	}
+	return errors.Join(h.State.removeNote(job, node), h.State.RemoveExit(job, node))
+}

@@ -1,0 +1,132 @@
+package slurm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// ErrTracked says that the job has a tracker already: a Prolog was repeated.
+var ErrTracked = errors.New("this attempt of the job is tracked already")
+
+// Prolog starts a tracker for the job of the environment and waits until it is
+// ready, at most ReadyTimeout; now is when the run starts. It is safe to run it
+// again: an attempt of a job that has a living tracker gets no second one
+// (ErrTracked). A tracker of an earlier attempt is told to stop, not waited for.
+//
+// The error is for the log and never for an exit status, because Slurm drains the
+// node of a Prolog that fails. After Failures errors in a row nothing is tried for
+// Reset, and no error comes then. With the kill switch on nothing is done at all.
+func (h *Hook) Prolog(env Env, now time.Time) error {
+	if h.disabled() {
+		return nil
+	}
+	run, err := h.identify(env, now)
+	if err != nil {
+		return err
+	}
+	b := h.State.breaker(run.Node, h.Failures, h.Reset)
+	if b.open(now) {
+		return nil
+	}
+	h.complete(&run)
+	if err = h.track(&run); errors.Is(err, ErrTracked) {
+		return err
+	}
+	if err != nil {
+		return b.failed(err, now)
+	}
+	return b.succeeded()
+}
+
+// complete adds to the run what the environment does not say.
+func (h *Hook) complete(run *rt.Run) {
+	if gid, ok := run.GID.Get(); ok && run.Group == "" && h.GroupName != nil {
+		run.Group = h.GroupName(gid)
+	}
+	Describe(run)
+	if id, err := os.ReadFile(filepath.Join(h.ProcRoot, "sys/kernel/random/boot_id")); err == nil {
+		run.BootID = strings.TrimSpace(string(id))
+	}
+	run.Interval = h.Interval.Seconds()
+	run.TrackerVersion = rt.Version
+}
+
+// track starts the run's tracker unless the attempt has one, leaves the note for
+// the Epilog and waits until the tracker is ready, all under the job's lock.
+func (h *Hook) track(run *rt.Run) (err error) {
+	if own, err := os.ReadFile(filepath.Join(h.ProcRoot, "self/cgroup")); err == nil {
+		if path, inside := InsideJob(own); inside {
+			return fmt.Errorf("this hook runs in the job's own cgroup %s, where a tracker would be charged to the job and die with it: take RunInJob out of PrologFlags in slurm.conf", path)
+		}
+	}
+	if err := h.State.create(); err != nil {
+		return err
+	}
+	deadline := time.Now().Add(h.ReadyTimeout)
+	job := run.JobID.Or(0)
+	lock, err := h.State.lock(job, run.Node, deadline)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.release()) }()
+	if err := h.makeWay(run); err != nil {
+		return err
+	}
+	t, err := h.launch(run, deadline)
+	if err != nil {
+		return err
+	}
+	err = h.State.writeNote(job, run.Node, Note{
+		PID: t.process.Pid, PIDStart: t.start, Attempt: run.Attempt,
+		RunID: run.FileStem(), Spool: filepath.Join(h.SpoolDir, run.FileStem()+".db"), Started: run.Start,
+	})
+	if err != nil {
+		// The Epilog could not find it, and a second Prolog would start another.
+		return errors.Join(err, t.process.Signal(syscall.SIGTERM))
+	}
+	running, err := t.waitReady(deadline)
+	if !running {
+		err = errors.Join(err, h.State.removeNote(job, run.Node))
+	}
+	return err
+}
+
+// makeWay makes way for the run's tracker. It fails with ErrTracked where the same
+// attempt has one; that of an earlier attempt, whose Epilog never came, is told to
+// end its own run in its own time.
+func (h *Hook) makeWay(run *rt.Run) error {
+	job := run.JobID.Or(0)
+	old, err := h.State.ReadNote(job, run.Node)
+	if err == nil && alive(h.ProcRoot, old.PID, old.PIDStart) {
+		if old.Attempt == run.Attempt {
+			return fmt.Errorf("%w, by process %d", ErrTracked, old.PID)
+		}
+		if err := h.dismiss(old); err != nil {
+			return fmt.Errorf("cannot stop the tracker of the job's attempt %d: %w", old.Attempt, err)
+		}
+	}
+	// An exit that is still there is that of an earlier attempt.
+	if err := h.State.RemoveExit(job, run.Node); err != nil {
+		return fmt.Errorf("cannot clear the job's exit: %w", err)
+	}
+	return nil
+}
+
+// dismiss tells a tracker to stop; one that is gone is fine.
+func (h *Hook) dismiss(note Note) error {
+	p, err := findProcess(h.ProcRoot, note.PID, note.PIDStart)
+	if err == nil {
+		err = errors.Join(p.terminate(), p.close())
+	}
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	return err
+}
