@@ -142,14 +142,11 @@ func (p *page) memory(s *Summary, o TextOptions) {
 		return
 	}
 	of := map[string]string{"cgroup": "limit", "allocation": "allocated", "node": "node memory"}[m.LimitOf]
-	var notes []string
-	if m.LimitOf != "cgroup" {
-		notes = append(notes, "no limit")
-	}
+	peakOf := ""
 	if m.PeakOf == "readings" {
-		notes = append(notes, "highest reading")
+		peakOf = "highest reading"
 	}
-	p.line("Memory", "peak %s of %s %s, %s%s", size(m.PeakBytes), size(m.LimitBytes), of, number(m.PeakPct, "%.1f %%"), because(strings.Join(notes, "; ")))
+	p.line("Memory", "peak %s of %s %s, %s%s", size(m.PeakBytes), size(m.LimitBytes), of, number(m.PeakPct, "%.1f %%"), because(peakOf))
 	if m.AnonymousBytes.Valid() || m.SharedBytes.Valid() {
 		if m.AnonymousBytes.Valid() {
 			p.line("  anonymous", "%-9s max; can cause an OOM kill", size(m.AnonymousBytes))
