@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 
@@ -102,6 +103,7 @@ func (r *rows) build(ctx context.Context, to int64, limit int) (rt.Batch, []byte
 	buf := r.buf
 	buf.body.Reset()
 	buf.gz.Reset(&buf.body)
+	buf.gz.ModTime = time.Unix(0, 0) // "no time" in gzip; the zero Time would be written as a date
 	buf.csv = append(buf.csv[:0], r.enc.Header()...)
 	err := r.walk(ctx, to, func(prev, cur *rt.Snapshot) (bool, error) {
 		buf.csv = r.enc.Append(buf.csv, prev, cur)

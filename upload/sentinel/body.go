@@ -107,6 +107,7 @@ func finish(f upload.Finish) (finishBody, error) {
 func pack(csv []byte) (string, error) {
 	var buf bytes.Buffer
 	gz := gzip.NewWriter(&buf)
+	gz.ModTime = time.Unix(0, 0) // "no time" in gzip; the zero Time would be written as a date
 	if _, err := gz.Write(csv); err != nil {
 		return "", fmt.Errorf("compress the inline data: %w", err)
 	}

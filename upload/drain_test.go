@@ -1,0 +1,379 @@
+package upload_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/upload"
+)
+
+func fault(kind upload.Kind, status int, after time.Duration) error {
+	return &upload.Error{Op: "POST x", Kind: kind, Status: status, RetryAfter: after, Err: errors.New("fault")}
+}
+
+func lost() error { return upload.NoAnswer("POST x", errors.New("connection reset")) }
+
+func dirOf(runs ...*fakeRun) *fakeDir {
+	d := &fakeDir{runs: map[string]*fakeRun{}}
+	for _, r := range runs {
+		d.runs[r.run.FileStem()] = r
+	}
+	return d
+}
+
+func drain(t *testing.T, d *fakeDir, c *fakeClient, o upload.Options) (upload.Summary, error) {
+	t.Helper()
+	return upload.Drain(t.Context(), d, c, c, format, o)
+}
+
+func TestDrainDeliversTheOldestFirstAndLeavesTheRestAlone(t *testing.T) {
+	d := dirOf(newRun(3, 5), newRun(1, 5), newRun(2, 1), newRun(4, 0))
+	d.extra = []upload.Entry{{Name: "live", Live: true}, {Name: "broken", Err: errors.New("not a database")}}
+	c := &fakeClient{}
+	sum, err := drain(t, d, c, upload.Options{Concurrency: 1, BatchRows: 2})
+	if !errors.Is(err, upload.ErrDamaged) || errors.Is(err, upload.ErrTemporary) {
+		t.Errorf("error %v", err)
+	}
+	if sum.Delivered != 4 || sum.Live != 1 || sum.Damaged != 1 || sum.Rows != 8 || sum.PossibleDuplicates != 0 {
+		t.Errorf("%+v", sum)
+	}
+	if len(sum.Problems) != 1 || sum.Problems[0].Run != "broken" {
+		t.Errorf("problems %+v", sum.Problems)
+	}
+	if !slices.IsSortedFunc(d.order, func(a, b string) int { return strings.Compare(a, b) }) {
+		t.Errorf("order %v", d.order)
+	}
+	for _, r := range d.runs {
+		if r.opened != r.closed {
+			t.Errorf("opened %d times, closed %d times", r.opened, r.closed)
+		}
+	}
+	f := c.finished["r2"]
+	if len(f.URIs) != 0 || string(f.CSV) != countersHeader {
+		t.Errorf("a run without rows was finished with %+v", f)
+	}
+	want := []string{"s3://b/p/r1/000001.csv.gz", "s3://b/p/r1/000002.csv.gz"}
+	if got := c.finished["r1"].URIs; !slices.Equal(got, want) {
+		t.Errorf("URIs %v", got)
+	}
+	sum, err = drain(t, dirOf(), c, upload.Options{})
+	js, jerr := json.Marshal(sum)
+	if err != nil || jerr != nil || !strings.Contains(string(js), `"problems":[]`) {
+		t.Errorf("an empty spool: %v, %s", err, js)
+	}
+	before := fmt.Sprint(c.calls)
+	d.extra = nil
+	if sum, err = drain(t, d, c, upload.Options{}); err != nil || sum.Delivered != 0 || fmt.Sprint(c.calls) != before {
+		t.Errorf("a second drain sent something: %+v, %v, %v, was %v", sum, err, c.calls, before)
+	}
+}
+
+// T-STR-04: credentials within five minutes of their end are replaced before an upload.
+func TestT_STR_04_CredentialsAreRefreshedInTime(t *testing.T) {
+	for _, tc := range []struct {
+		life      time.Duration
+		refreshes int
+	}{{0, 0}, {6 * time.Minute, 1}, {5 * time.Minute, 3}, {time.Hour, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &fakeClient{life: tc.life, slow: 30 * time.Second}
+			sum, err := drain(t, dirOf(newRun(1, 7)), c, upload.Options{BatchRows: 2})
+			if err != nil || sum.Delivered != 1 {
+				t.Fatalf("%+v, %v", sum, err)
+			}
+			if c.calls["refresh"] != tc.refreshes {
+				t.Errorf("life %v: %d refreshes, want %d", tc.life, c.calls["refresh"], tc.refreshes)
+			}
+		})
+	}
+}
+
+func TestRefusedCredentialsAreReplacedOnce(t *testing.T) {
+	for _, always := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &fakeClient{fault: func(what string, n int) error {
+				if what == "put" && (always || n == 1) {
+					return fault(upload.Unauthorised, 403, 0)
+				}
+				return nil
+			}}
+			sum, err := drain(t, dirOf(newRun(1, 3)), c, upload.Options{})
+			if c.calls["refresh"] != 1 {
+				t.Errorf("%d refreshes", c.calls["refresh"])
+			}
+			if always && (!errors.Is(err, upload.ErrTemporary) || errors.Is(err, upload.ErrConfig) || sum.Failed != 1 || c.calls["put"] != 2) {
+				t.Errorf("always refused: %+v, %v, %v", sum, err, c.calls)
+			}
+			if !always && (err != nil || sum.Delivered != 1) {
+				t.Errorf("refused once: %+v, %v", sum, err)
+			}
+		})
+	}
+}
+
+func TestRetries(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		fault    func(what string, n int) error
+		calls    map[string]int
+		min, max time.Duration
+		failed   int
+	}{
+		{
+			name:  "Retry-After is honoured, in one place",
+			fault: func(what string, n int) error { return pick(n <= 2, fault(upload.Temporary, 429, 20*time.Second)) },
+			calls: map[string]int{"register": 3, "put": 3, "finish": 3}, min: 120 * time.Second, max: 132 * time.Second,
+		},
+		{
+			name:  "server errors, with growing pauses",
+			fault: func(what string, n int) error { return pick(what == "put" && n <= 4, fault(upload.Temporary, 500, 0)) },
+			calls: map[string]int{"register": 1, "put": 5, "finish": 1}, min: 3 * time.Second, max: 12 * time.Second,
+		},
+		{
+			name:  "given up for now",
+			fault: func(what string, n int) error { return pick(what == "put", fault(upload.Temporary, 503, 0)) },
+			calls: map[string]int{"register": 1, "put": 5}, min: 3 * time.Second, max: 12 * time.Second, failed: 1,
+		},
+		{
+			name:  "a Retry-After that is too long is left to the next drain",
+			fault: func(what string, n int) error { return pick(what == "finish", fault(upload.Temporary, 503, time.Hour)) },
+			calls: map[string]int{"register": 1, "put": 1, "finish": 1}, max: time.Second, failed: 1,
+		},
+		{
+			name:  "refused for good",
+			fault: func(what string, n int) error { return pick(what == "register", fault(upload.Permanent, 422, 0)) },
+			calls: map[string]int{"register": 1}, max: time.Second, failed: 1,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := &fakeClient{fault: tc.fault}
+				before := time.Now()
+				sum, err := drain(t, dirOf(newRun(1, 3)), c, upload.Options{})
+				if took := time.Since(before); took < tc.min || took > tc.max {
+					t.Errorf("took %v, want %v..%v", took, tc.min, tc.max)
+				}
+				if sum.Failed != tc.failed || sum.PossibleDuplicates != 0 || errors.Is(err, upload.ErrTemporary) != (tc.failed > 0) {
+					t.Errorf("%+v, %v", sum, err)
+				}
+				if fmt.Sprint(c.calls) != fmt.Sprint(tc.calls) {
+					t.Errorf("calls %v, want %v", c.calls, tc.calls)
+				}
+			})
+		})
+	}
+}
+
+func pick(when bool, err error) error {
+	if when {
+		return err
+	}
+	return nil
+}
+
+func TestARefusedTokenEndsTheDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &fakeClient{fault: func(string, int) error { return fault(upload.Unauthorised, 401, 0) }}
+		var runs []*fakeRun
+		for i := range 50 {
+			runs = append(runs, newRun(uint64(i), 2))
+		}
+		sum, err := drain(t, dirOf(runs...), c, upload.Options{Concurrency: 2})
+		if !errors.Is(err, upload.ErrConfig) || errors.Is(err, upload.ErrTemporary) {
+			t.Errorf("error %v", err)
+		}
+		if sum.Waiting != 50 || c.calls["register"] > 2 || len(sum.Problems) != 1 {
+			t.Errorf("%+v after %v", sum, c.calls)
+		}
+	})
+}
+
+func TestAnEndpointThatIsDownEndsTheDrain(t *testing.T) {
+	for _, what := range []string{"register", "put"} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &fakeClient{fault: func(w string, n int) error { return pick(w == what, lost()) }}
+			var runs []*fakeRun
+			for i := range 100 {
+				runs = append(runs, newRun(uint64(i), 2))
+			}
+			d := dirOf(runs...)
+			sum, err := drain(t, d, c, upload.Options{Concurrency: 3, BreakerFailures: 4})
+			if !errors.Is(err, upload.ErrTemporary) || !strings.Contains(err.Error(), "is down") {
+				t.Errorf("error %v", err)
+			}
+			if sum.Waiting != 100 || c.calls[what] > 4+3 || len(sum.Problems) > 4 {
+				t.Errorf("%+v after %v", sum, c.calls)
+			}
+			c.fault = nil
+			if sum, err = drain(t, d, c, upload.Options{}); err != nil || sum.Delivered != 100 {
+				t.Errorf("the next drain: %+v, %v", sum, err)
+			}
+		})
+	}
+}
+
+func TestALostRegistrationIsReportedAsPossibleDuplicate(t *testing.T) {
+	for _, tc := range []struct {
+		name       string
+		err        error
+		tries      int
+		duplicates int
+	}{
+		{"lost answer", lost(), 1, 1},
+		{"a gateway's error", fault(upload.Temporary, 502, 0), 1, 1},
+		{"an answer that makes no sense", fault(upload.Permanent, 200, 0), 1, 1},
+		{"refused", fault(upload.Permanent, 422, 0), 1, 0},
+		{"too many requests", fault(upload.Temporary, 429, 0), 1, 0},
+		{"never sent", &upload.Error{Op: "x", Unsent: true, Err: errors.New("refused")}, 1, 0},
+		{"lost twice within one drain", lost(), 3, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRun(1, 3)
+				d := dirOf(r)
+				c := &fakeClient{fault: func(what string, n int) error {
+					return pick(what == "register" && n <= 2 && (n == 1 || tc.tries > 1), tc.err)
+				}}
+				first, err := drain(t, d, c, upload.Options{Tries: tc.tries})
+				second := upload.Summary{}
+				if tc.tries == 1 {
+					if !errors.Is(err, upload.ErrTemporary) || first.Failed != 1 || first.PossibleDuplicates != 0 {
+						t.Errorf("first: %+v, %v", first, err)
+					}
+					second, err = drain(t, d, c, upload.Options{})
+				}
+				if err != nil || first.PossibleDuplicates+second.PossibleDuplicates != tc.duplicates {
+					t.Errorf("%+v, %+v, %v", first, second, err)
+				}
+				if r.reg.Attempts != c.calls["register"] {
+					t.Errorf("%d requests were noted, %d sent", r.reg.Attempts, c.calls["register"])
+				}
+				noted := slices.ContainsFunc(r.events, func(e rt.Event) bool { return e.Status == "possible duplicate" })
+				if noted != (tc.duplicates > 0) {
+					t.Errorf("events %+v", r.events)
+				}
+			})
+		})
+	}
+}
+
+func TestDeadlineAndCancellationKeepWhatIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &fakeClient{slow: 10 * time.Second}
+		d := dirOf(newRun(1, 3), newRun(2, 3), newRun(3, 3))
+		before := time.Now()
+		sum, err := drain(t, d, c, upload.Options{Concurrency: 1, Deadline: 45 * time.Second})
+		if !errors.Is(err, upload.ErrTemporary) || sum.Delivered != 1 || sum.Waiting != 2 {
+			t.Errorf("%+v, %v", sum, err)
+		}
+		if took := time.Since(before); took > time.Minute {
+			t.Errorf("took %v", took)
+		}
+		if sum, err = drain(t, d, c, upload.Options{Concurrency: 1}); err != nil || sum.Delivered != 2 || c.registered != 3 {
+			t.Errorf("%+v, %v, %d registered", sum, err, c.registered)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := upload.Drain(ctx, dirOf(newRun(9, 3)), c, c, format, upload.Options{}); !errors.Is(err, upload.ErrTemporary) || !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled: %v", err)
+		}
+	})
+}
+
+func TestJitterAndConcurrency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &fakeClient{slow: time.Second}
+		var runs []*fakeRun
+		for i := range 30 {
+			runs = append(runs, newRun(uint64(i), 2))
+		}
+		p := &progress{}
+		before := time.Now()
+		sum, err := drain(t, dirOf(runs...), c, upload.Options{Concurrency: 3, Jitter: time.Hour, Progress: p})
+		if err != nil || sum.Delivered != 30 || c.peak != 3 {
+			t.Errorf("%+v, %v, peak %d", sum, err, c.peak)
+		}
+		if sum.ElapsedSecs != 30 || time.Since(before) > time.Hour+30*time.Second {
+			t.Errorf("%v s of work, %v with the jitter", sum.ElapsedSecs, time.Since(before))
+		}
+		if p.runs != 30 || p.done != 30 {
+			t.Errorf("progress %+v", p)
+		}
+	})
+}
+
+type progress struct {
+	mu         sync.Mutex
+	runs, done int
+}
+
+func (p *progress) Begin(n int)        { p.runs = n }
+func (p *progress) Done(string, error) { p.mu.Lock(); p.done++; p.mu.Unlock() }
+
+func TestDamagedRunsDoNotStopTheOthers(t *testing.T) {
+	bad, changed := newRun(1, 9), newRun(2, 9)
+	bad.readErr = errors.New("database disk image is malformed")
+	changed.reg, changed.known = rt.Registration{Endpoint: "http://fake", RemoteID: "rx", UploadURIPrefix: "s3://b/p"}, true
+	changed.batches = []rt.Batch{{Number: 1, FirstSeq: 2, LastSeq: 9, Rows: 9, SHA256: "x", Key: "s3://b/p/rx/000001.csv.gz"}}
+	c := &fakeClient{}
+	sum, err := drain(t, dirOf(bad, changed, newRun(3, 9)), c, upload.Options{})
+	if !errors.Is(err, upload.ErrDamaged) || sum.Damaged != 2 || sum.Delivered != 1 || len(c.finished) != 1 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+}
+
+func TestOtherBytesOfTheSameRowsAreSealedAnew(t *testing.T) {
+	r := newRun(1, 9)
+	r.reg, r.known = rt.Registration{Endpoint: "http://fake", RemoteID: "rx", UploadURIPrefix: "s3://b/p"}, true
+	r.batches = []rt.Batch{{Number: 1, FirstSeq: 2, LastSeq: 9, Rows: 8, SHA256: "x", Key: "s3://b/p/rx/000001.csv.gz"}}
+	sum, err := drain(t, dirOf(r), &fakeClient{}, upload.Options{})
+	if err != nil || sum.Delivered != 1 || r.batches[0].SHA256 == "x" || len(r.events) != 1 || r.events[0].Status != "resealed" {
+		t.Errorf("%+v, %v, %+v, %+v", sum, err, r.batches, r.events)
+	}
+}
+
+func TestARunThatTheReceiverForgotOrThatMovedStartsAnew(t *testing.T) {
+	for _, endpoint := range []string{"http://fake", "http://elsewhere"} {
+		r := newRun(1, 9)
+		c := &fakeClient{fault: func(what string, n int) error {
+			return pick(what == "refresh" && n == 1 && endpoint == "http://fake", fault(upload.Permanent, http.StatusNotFound, 0))
+		}}
+		r.reg, r.known = rt.Registration{Endpoint: endpoint, RemoteID: "old", UploadURIPrefix: "s3://b/p"}, true
+		r.batches = []rt.Batch{{Number: 1, FirstSeq: 2, LastSeq: 4, Rows: 3, SHA256: "x", Key: "s3://b/p/old/000001.csv.gz", UploadedAt: start}}
+		sum, err := drain(t, dirOf(r), c, upload.Options{})
+		if err != nil || sum.Delivered != 1 || sum.Rows != 8 || !slices.Equal(c.finished["r1"].URIs, []string{"s3://b/p/r1/000001.csv.gz", "s3://b/p/r1/000002.csv.gz"}) {
+			t.Errorf("%s: %+v, %v, %+v", endpoint, sum, err, c.finished)
+		}
+	}
+}
+
+func TestStatus(t *testing.T) {
+	for _, tc := range []struct {
+		code, signal rt.Opt[int64]
+		outcome      rt.Outcome
+		want         string
+	}{
+		{rt.Some[int64](0), rt.Some[int64](0), rt.OutcomeUnknown, "finished"},
+		{rt.Some[int64](7), rt.Some[int64](0), rt.OutcomeFailed, "failed"},
+		{rt.Some[int64](0), rt.Some[int64](15), rt.OutcomeCancelled, "finished"},
+		{rt.None[int64](), rt.Some[int64](9), rt.OutcomeFailed, "failed"},
+		{rt.None[int64](), rt.Some[int64](15), rt.OutcomeTimeout, "failed"},
+		{rt.None[int64](), rt.None[int64](), rt.OutcomeLost, "failed"},
+		{rt.Some[int64](0), rt.Some[int64](0), rt.OutcomeOOM, "failed"},
+		{rt.None[int64](), rt.None[int64](), rt.OutcomeNone, "finished"},
+	} {
+		run := rt.Run{ExitCode: tc.code, ExitSignal: tc.signal, Outcome: tc.outcome}
+		if got := upload.Status(&run); got != tc.want {
+			t.Errorf("%+v: %s", tc, got)
+		}
+	}
+}

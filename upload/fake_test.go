@@ -1,0 +1,320 @@
+package upload_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/upload"
+)
+
+// killer breaks off a drain at its n-th call of anything outside: from then on
+// every call fails, as for a process that is no more.
+type killer struct {
+	mu    sync.Mutex
+	calls int
+	at    int  // 0: never
+	late  bool // the call takes effect, and nobody learns of it
+	dead  bool
+	kill  context.CancelFunc
+}
+
+var errKilled = errors.New("killed")
+
+// step runs one call under the killer; k may be nil.
+func (k *killer) step(effect func() error) error {
+	if k == nil {
+		return effect()
+	}
+	k.mu.Lock()
+	k.calls++
+	dies := k.at > 0 && k.calls == k.at
+	was := k.dead
+	k.dead = k.dead || dies
+	if dies {
+		k.kill()
+	}
+	k.mu.Unlock()
+	if was || dies && !k.late {
+		return errKilled
+	}
+	if err := effect(); err != nil {
+		return err
+	}
+	if dies {
+		return errKilled
+	}
+	return nil
+}
+
+// fakeRun is a spooled run in memory.
+type fakeRun struct {
+	killer *killer
+
+	run       rt.Run
+	snaps     []rt.Snapshot
+	reg       rt.Registration
+	known     bool
+	batches   []rt.Batch
+	events    []rt.Event
+	delivered bool
+	opened    int
+	closed    int
+	readErr   error
+}
+
+func (f *fakeRun) Run() rt.Run   { return f.run }
+func (f *fakeRun) Host() rt.Host { return rt.Host{HostName: "n1", VCPUs: rt.Some[uint64](2)} }
+
+func (f *fakeRun) Registration() (rt.Registration, bool, error) { return f.reg, f.known, nil }
+func (f *fakeRun) SaveRegistration(r rt.Registration) error {
+	return f.killer.step(func() error { f.reg, f.known = r, true; return nil })
+}
+func (f *fakeRun) Batches() ([]rt.Batch, error) { return slices.Clone(f.batches), nil }
+func (f *fakeRun) SealBatch(b rt.Batch) error {
+	return f.killer.step(func() error {
+		if b.Number <= len(f.batches) {
+			f.batches[b.Number-1] = b
+			return nil
+		}
+		if b.Number != len(f.batches)+1 {
+			return fmt.Errorf("batch %d after %d", b.Number, len(f.batches))
+		}
+		f.batches = append(f.batches, b)
+		return nil
+	})
+}
+func (f *fakeRun) MarkUploaded(n int, at time.Time) error {
+	return f.killer.step(func() error { f.batches[n-1].UploadedAt = at; return nil })
+}
+func (f *fakeRun) LastSeq() (int64, error) {
+	if len(f.snaps) == 0 {
+		return 0, nil
+	}
+	return f.snaps[len(f.snaps)-1].Seq, nil
+}
+
+// Scalars hands out one snapshot again and again, as a real reader may.
+func (f *fakeRun) Scalars(ctx context.Context, from, to int64) iter.Seq2[*rt.Snapshot, error] {
+	return func(yield func(*rt.Snapshot, error) bool) {
+		var shared rt.Snapshot
+		i, _ := slices.BinarySearchFunc(f.snaps, from, func(s rt.Snapshot, seq int64) int { return int(s.Seq - seq) })
+		for ; i < len(f.snaps) && f.snaps[i].Seq <= to; i++ {
+			if f.readErr != nil {
+				yield(nil, f.readErr)
+				return
+			}
+			shared = f.snaps[i]
+			if !yield(&shared, nil) {
+				return
+			}
+		}
+	}
+}
+func (f *fakeRun) MarkDelivered(time.Time) error {
+	return f.killer.step(func() error { f.delivered = true; return nil })
+}
+func (f *fakeRun) AddEvent(e rt.Event) error {
+	return f.killer.step(func() error { f.events = append(f.events, e); return nil })
+}
+func (f *fakeRun) Close() error { f.closed++; return nil }
+
+// fakeDir is a spool in memory.
+type fakeDir struct {
+	mu    sync.Mutex
+	runs  map[string]*fakeRun
+	extra []upload.Entry
+	order []string // in which runs were opened
+}
+
+func (d *fakeDir) Runs(context.Context) ([]upload.Entry, error) {
+	list := slices.Clone(d.extra)
+	for name, r := range d.runs {
+		if !r.delivered {
+			list = append(list, upload.Entry{Name: name, Start: r.run.Start})
+		}
+	}
+	return list, nil
+}
+
+func (d *fakeDir) Open(name string) (upload.Spooled, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.order = append(d.order, name)
+	d.runs[name].opened++
+	return d.runs[name], nil
+}
+
+var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// newRun makes a run of n snapshots. Some lack counters, as when a source failed,
+// and from the 20th on some are thinned out.
+func newRun(job uint64, n int) *fakeRun {
+	r := &fakeRun{run: rt.Run{
+		Cluster: "c", JobID: rt.Some(job), Node: "n1", Start: start.Add(time.Duration(job) * time.Second),
+		End: start.Add(time.Hour), State: rt.StateEnded, ExitCode: rt.Some[int64](0), Scheduler: "slurm",
+		Meta: rt.Metadata{JobName: "job " + strconv.FormatUint(job, 10), Tags: map[string]string{"slurm_user": "anna"}},
+	}}
+	for i := range n {
+		seq := int64(i + 1)
+		if i >= 20 && i%5 == 2 && i != n-1 {
+			continue
+		}
+		s := snapshot(seq)
+		if i > 0 && i != n-1 && i%7 == 3 {
+			s.Job.CPUUsage.Clear()
+			s.Job.CPUUser.Clear()
+			s.Node.NetRxBytes.Clear()
+		}
+		r.snaps = append(r.snaps, s)
+	}
+	return r
+}
+
+func snapshot(seq int64) rt.Snapshot {
+	v := uint64(seq)
+	s := rt.Snapshot{Seq: seq, Wall: start.UnixNano() + seq*1e9, Boot: seq * 1e9}
+	s.Node.NetRxBytes.Set(1000 + v*v*37)
+	s.Node.NetTxBytes.Set(v * 1500)
+	s.Node.MemFree.Set(8 << 30)
+	s.Node.SpaceTotal.Set(100e9)
+	s.Node.SpaceAvailable.Set(40e9 - v*4096)
+	j := &s.Job
+	j.Phase = rt.JobPresent
+	j.CPUUsage.Set(5000 + v*999_371)
+	j.CPUUser.Set(4000 + v*900_137)
+	j.CPUSystem.Set(1000 + v*99_234)
+	j.MemCurrent.Set(1<<30 + v*4096)
+	j.File.Set(1 << 28)
+	j.Pids.Set(3)
+	j.IOReadBytes.Set(v * 8192)
+	j.IOWriteBytes.Set(v * v * 4096)
+	return s
+}
+
+// counters is an Encoder with all counter columns; every column of a missing value is empty.
+type counters struct{}
+
+const countersHeader = "timestamp,utime,stime,cpu_usage,disk_read,disk_write,net_recv,net_sent,memory_used,space_free\n"
+
+func (counters) Header() []byte { return []byte(countersHeader) }
+
+func (counters) Append(dst []byte, prev, cur *rt.Snapshot) []byte {
+	s := rt.DeriveScalars(prev, cur, rt.ScopeJob)
+	dst = strconv.AppendInt(dst, cur.Wall/1e9, 10)
+	dst = appendOpt(append(dst, ','), s.UserMillis)
+	dst = appendOpt(append(dst, ','), s.SystemMillis)
+	dst = append(dst, ',')
+	if v, ok := s.CPUUsage.Get(); ok {
+		dst = strconv.AppendFloat(dst, v, 'f', 4, 64)
+	}
+	for _, v := range [...]rt.Opt[uint64]{s.DiskReadBytes, s.DiskWriteBytes, s.NetRecvBytes, s.NetSentBytes, s.MemUsed, s.SpaceAvailable} {
+		dst = appendOpt(append(dst, ','), v)
+	}
+	return append(dst, '\n')
+}
+
+func appendOpt(dst []byte, v rt.Opt[uint64]) []byte {
+	if n, ok := v.Get(); ok {
+		return strconv.AppendUint(dst, n, 10)
+	}
+	return dst
+}
+
+func format(*rt.Run, string) (upload.Encoder, error) { return counters{}, nil }
+
+// fakeClient is a receiver's API in memory, and its object store.
+type fakeClient struct {
+	mu         sync.Mutex
+	life       time.Duration // of credentials; 0: no end is known
+	fault      func(what string, n int) error
+	calls      map[string]int
+	registered int
+	finished   map[string]upload.Finish
+	objects    map[string][]byte
+	creds      []upload.Credentials // with which objects were put
+	busy, peak int
+	slow       time.Duration
+}
+
+func (c *fakeClient) enter(ctx context.Context, what string) error {
+	c.mu.Lock()
+	if c.calls == nil {
+		c.calls, c.finished, c.objects = map[string]int{}, map[string]upload.Finish{}, map[string][]byte{}
+	}
+	c.calls[what]++
+	n := c.calls[what]
+	c.busy++
+	c.peak = max(c.peak, c.busy)
+	c.mu.Unlock()
+	select {
+	case <-time.After(c.slow):
+	case <-ctx.Done():
+		return upload.NoAnswer(what, ctx.Err())
+	}
+	c.mu.Lock()
+	c.busy--
+	c.mu.Unlock()
+	if c.fault != nil {
+		return c.fault(what, n)
+	}
+	return nil
+}
+
+func (c *fakeClient) cred() upload.Credentials {
+	cred := upload.Credentials{AccessKey: fmt.Sprint("key", c.calls["refresh"]), SecretKey: "s"}
+	if c.life > 0 {
+		cred.Expiration = time.Now().Add(c.life)
+	}
+	return cred
+}
+
+func (c *fakeClient) Endpoint() string { return "http://fake" }
+
+func (c *fakeClient) Register(ctx context.Context, _ rt.Run, _ rt.Host) (upload.Registered, error) {
+	if err := c.enter(ctx, "register"); err != nil {
+		return upload.Registered{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.registered++
+	return upload.Registered{
+		Dialect: upload.DialectSpec, RemoteID: fmt.Sprint("r", c.registered), UploadURIPrefix: "s3://b/p", Credentials: c.cred(),
+	}, nil
+}
+
+func (c *fakeClient) Refresh(ctx context.Context, _ string) (upload.Credentials, error) {
+	if err := c.enter(ctx, "refresh"); err != nil {
+		return upload.Credentials{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cred(), nil
+}
+
+func (c *fakeClient) Finish(ctx context.Context, f upload.Finish) error {
+	if err := c.enter(ctx, "finish"); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.finished[f.RemoteID] = f
+	return nil
+}
+
+func (c *fakeClient) Put(ctx context.Context, uri string, cred upload.Credentials, body []byte) error {
+	if err := c.enter(ctx, "put"); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.objects[uri] = slices.Clone(body)
+	c.creds = append(c.creds, cred)
+	return nil
+}

@@ -1,0 +1,236 @@
+package receiver
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// serveObject answers a path-style S3 request. Only PUT is there.
+func (rc *Receiver) serveObject(w http.ResponseWriter, r *http.Request) {
+	err := rc.put(w, r)
+	if err == nil {
+		w.WriteHeader(http.StatusOK)
+		return
+	}
+	var e *s3Error
+	var p *problem
+	var tooLong *http.MaxBytesError
+	switch {
+	case errors.As(err, &e):
+	case errors.As(err, &p):
+		e = &s3Error{p.status, "OperationAborted", p.detail}
+	case errors.As(err, &tooLong):
+		e = &s3Error{400, "EntityTooLarge", fmt.Sprintf("an object may have %d bytes", rc.conf.MaxObject)}
+	default:
+		e = &s3Error{500, "InternalError", storeFault(err)}
+	}
+	w.Header().Set("Content-Type", "application/xml")
+	w.WriteHeader(e.status)
+	type answer struct {
+		XMLName xml.Name `xml:"Error"`
+		Code    string
+		Message string
+	}
+	_ = xml.NewEncoder(w).Encode(answer{Code: e.code, Message: e.message}) // nobody to tell
+}
+
+func (rc *Receiver) put(w http.ResponseWriter, r *http.Request) error {
+	if r.Method != http.MethodPut {
+		return &s3Error{405, "MethodNotAllowed", "objects can be put here, nothing else"}
+	}
+	cred, payload, err := rc.verify(r, time.Now())
+	if err != nil {
+		return err
+	}
+	name, ok := rc.objectName(cred.runID, strings.TrimPrefix(r.URL.Path, "/"+rc.conf.Bucket+"/"))
+	switch {
+	case !ok:
+		return &s3Error{403, "AccessDenied", "the credentials are for keys below " + rc.conf.Prefix + "/" + cred.runID + "/"}
+	case r.URL.RawQuery != "":
+		return &s3Error{501, "NotImplemented", "there are no sub-resources"}
+	case r.ContentLength < 0:
+		return &s3Error{411, "MissingContentLength", "Content-Length is missing"}
+	case r.ContentLength > rc.conf.MaxObject:
+		return &http.MaxBytesError{Limit: rc.conf.MaxObject}
+	case !rc.store.exists(cred.runID):
+		return &s3Error{404, "NoSuchKey", "there is no such run"}
+	}
+	t, err := rc.store.temp()
+	if err != nil {
+		return err
+	}
+	defer t.discard()
+	sum := sha256.New()
+	if _, err := io.Copy(io.MultiWriter(t, sum), http.MaxBytesReader(w, r.Body, rc.conf.MaxObject)); err != nil {
+		return bodyError(err)
+	}
+	if hex.EncodeToString(sum.Sum(nil)) != payload {
+		return &s3Error{400, "XAmzContentSHA256Mismatch", "the body is not the one that was signed"}
+	}
+	return rc.keep(t, cred.runID, name)
+}
+
+// bodyError tells a body that broke off from a disk that cannot be written.
+func bodyError(err error) error {
+	var onDisk *fs.PathError
+	var tooLong *http.MaxBytesError
+	if errors.As(err, &onDisk) || errors.As(err, &tooLong) {
+		return err
+	}
+	return &s3Error{400, "IncompleteBody", "the body broke off"}
+}
+
+// keep checks what was uploaded and gives it its name. What a finished run
+// consists of does not change any more.
+func (rc *Receiver) keep(t temp, runID, name string) error {
+	if _, err := t.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	o, err := inspect(t)
+	if err != nil {
+		return &s3Error{400, "InvalidRequest", err.Error()}
+	}
+	defer rc.store.lock(runID)()
+	r, err := rc.store.load(runID)
+	if err != nil {
+		return err
+	}
+	path := rc.objectPath(runID, name)
+	if r.Finish != nil {
+		if old, err := rc.store.object(path); err == nil && old.SHA256 == o.SHA256 {
+			return nil
+		}
+		return refuse(http.StatusConflict, "the run is finished")
+	}
+	if err := t.commit(path); err != nil {
+		return err
+	}
+	o.Key = rc.key(runID, name)
+	rc.store.remember(path, o)
+	return nil
+}
+
+// objectName is the file name of a key below the run's prefix.
+func (rc *Receiver) objectName(runID, key string) (string, bool) {
+	rest, ok := strings.CutPrefix(key, rc.conf.Prefix+"/"+runID+"/")
+	name := url.PathEscape(rest)
+	if !ok || rest == "" || len(name) > 250 || strings.Trim(rest, ".") == "" {
+		return "", false
+	}
+	return name, true
+}
+
+func (rc *Receiver) key(runID, name string) string {
+	rest, err := url.PathUnescape(name)
+	if err != nil {
+		rest = name
+	}
+	return rc.conf.Prefix + "/" + runID + "/" + rest
+}
+
+func (rc *Receiver) objectPath(runID, name string) string {
+	return filepath.Join(rc.store.runDir(runID), "objects", name)
+}
+
+// objects lists a run's uploads by key.
+func (rc *Receiver) objects(runID string) ([]object, error) {
+	entries, err := os.ReadDir(filepath.Join(rc.store.runDir(runID), "objects"))
+	if err != nil {
+		return nil, err
+	}
+	list := make([]object, 0, len(entries))
+	for _, e := range entries {
+		o, err := rc.store.object(rc.objectPath(runID, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		o.Key = rc.key(runID, e.Name())
+		list = append(list, o)
+	}
+	slices.SortFunc(list, func(a, b object) int { return strings.Compare(a.Key, b.Key) })
+	return list, nil
+}
+
+func (s *store) remember(path string, o object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sizes[path] = o
+}
+
+// object inspects an upload, once in the life of this process.
+func (s *store) object(path string) (object, error) {
+	s.mu.Lock()
+	o, ok := s.sizes[path]
+	s.mu.Unlock()
+	if ok {
+		return o, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return o, err
+	}
+	defer f.Close()
+	if o, err = inspect(f); err != nil {
+		return o, fmt.Errorf("%s: %w", filepath.Base(path), err)
+	}
+	s.remember(path, o)
+	return o, nil
+}
+
+// inspect reads a gzip-compressed CSV to its end.
+func inspect(f io.Reader) (object, error) {
+	sum, raw := sha256.New(), &counter{}
+	packed := bufio.NewReader(io.TeeReader(f, io.MultiWriter(sum, raw)))
+	gz, err := gzip.NewReader(packed)
+	if err != nil {
+		return object{}, errors.New("the object is not compressed with gzip")
+	}
+	defer gz.Close()
+	lines, text, header, last := int64(0), int64(0), int64(0), byte(0)
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := gz.Read(buf)
+		if lines == 0 {
+			if i := bytes.IndexByte(buf[:n], '\n'); i >= 0 {
+				header = text + int64(i) + 1
+			}
+		}
+		lines += int64(bytes.Count(buf[:n], []byte("\n")))
+		if text += int64(n); n > 0 {
+			last = buf[n-1]
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil || text > maxInflated {
+			return object{}, errors.New("the object is not complete gzip of a sensible size")
+		}
+	}
+	if last != '\n' {
+		return object{}, errors.New("the object is not CSV with a header and an end to every line")
+	}
+	return object{
+		Bytes: raw.n, SHA256: hex.EncodeToString(sum.Sum(nil)), Rows: lines - 1,
+		text: text, header: header,
+	}, nil
+}
+
+type counter struct{ n int64 }
+
+func (c *counter) Write(b []byte) (int, error) { c.n += int64(len(b)); return len(b), nil }

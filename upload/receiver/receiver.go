@@ -1,0 +1,178 @@
+// Package receiver is a self-hosted receiver for sites that may not send data
+// out: the Sentinel API and an S3-compatible PUT on one listener, with verified
+// signatures and credentials that end and are good for one run alone. Its state
+// is files on the local disk, each written durably before the answer to its
+// request, so that it may be killed at any instant.
+package receiver
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt/upload"
+)
+
+// Config of a Receiver.
+type Config struct {
+	Dir    string      // where everything is kept; made when it does not exist
+	Tokens []TokenHash // who holds one of these tokens may register, finish and read runs
+
+	Bucket string // name of the bucket; "rt" when empty
+	Prefix string // of all keys in it, without slashes at its ends; "runs" when empty
+	Region string // "eu-central-1" when empty
+
+	// Dialect is upload.DialectSpec, or upload.DialectLive: then fields that the public
+	// service does not know are answered with 422. Empty takes both.
+	Dialect string
+	// CredentialLife is how long upload credentials last; an hour when 0.
+	CredentialLife time.Duration
+	MaxObject      int64 // bytes of one object, compressed; 64 MiB when 0
+}
+
+const (
+	maxJSON     = 32 << 20         // bytes of a request to the API; inline data is in it
+	maxMetadata = 256 << 10        // bytes of a registration
+	maxInflated = 1 << 30          // bytes of an object, decompressed
+	maxSkew     = 15 * time.Minute // between a signature's time and ours
+)
+
+// Receiver answers the requests. It is safe for concurrent use.
+type Receiver struct {
+	conf  Config
+	store *store
+	keys  keyring
+}
+
+var nameOfBucket = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+
+// New opens the store and returns a Receiver. Temporary files that a crash left
+// behind are removed.
+func New(c Config) (*Receiver, error) {
+	if c.Bucket == "" {
+		c.Bucket = "rt"
+	}
+	if c.Prefix == "" {
+		c.Prefix = "runs"
+	}
+	if c.Region == "" {
+		c.Region = "eu-central-1"
+	}
+	if c.CredentialLife <= 0 {
+		c.CredentialLife = time.Hour
+	}
+	if c.MaxObject <= 0 {
+		c.MaxObject = 64 << 20
+	}
+	switch {
+	case len(c.Tokens) == 0:
+		return nil, errors.New("the receiver needs at least one token; nobody could register a run")
+	case !nameOfBucket.MatchString(c.Bucket) || c.Bucket == "runs":
+		return nil, fmt.Errorf("the receiver's bucket %q: lower-case letters, digits and hyphens, and not \"runs\"", c.Bucket)
+	case strings.Trim(c.Prefix, "/") != c.Prefix || strings.Contains(c.Prefix, ".."):
+		return nil, fmt.Errorf("the receiver's prefix %q: no slashes at its ends and no dots in a row", c.Prefix)
+	case c.Dialect != "" && c.Dialect != upload.DialectSpec && c.Dialect != upload.DialectLive:
+		return nil, fmt.Errorf("the receiver's dialect %q: it must be spec, live or empty", c.Dialect)
+	}
+	s, err := openStore(c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	master, err := s.masterKey()
+	if err != nil {
+		return nil, err
+	}
+	return &Receiver{conf: c, store: s, keys: keyring{master: master}}, nil
+}
+
+// ServeHTTP implements http.Handler.
+func (rc *Receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+	// Not a ServeMux: it would redirect keys that are not clean paths.
+	if strings.HasPrefix(r.URL.Path, "/"+rc.conf.Bucket+"/") {
+		rc.serveObject(w, r)
+		return
+	}
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	if parts[0] != "runs" || len(parts) > 3 {
+		fail(w, http.StatusNotFound, "there is nothing at this path")
+		return
+	}
+	if !authorised(r, rc.conf.Tokens) {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		fail(w, http.StatusUnauthorized, "the token is missing or not known here")
+		return
+	}
+	rc.serveAPI(w, r, parts[1:])
+}
+
+func (rc *Receiver) serveAPI(w http.ResponseWriter, r *http.Request, path []string) {
+	route := r.Method
+	if len(path) > 0 {
+		route += " {id}"
+	}
+	if len(path) > 1 {
+		route += " " + path[1]
+	}
+	if len(path) > 0 && !rc.store.exists(path[0]) {
+		fail(w, http.StatusNotFound, "there is no such run")
+		return
+	}
+	switch route {
+	case "POST":
+		rc.register(w, r)
+	case "GET":
+		rc.list(w)
+	case "GET {id}":
+		rc.show(w, path[0])
+	case "GET {id} data":
+		rc.data(w, path[0])
+	case "POST {id} refresh-credentials":
+		rc.refresh(w, path[0])
+	case "POST {id} finish":
+		rc.finish(w, r, path[0])
+	default:
+		fail(w, http.StatusNotFound, "there is nothing at this path for "+r.Method)
+	}
+}
+
+// reply writes a JSON answer.
+func reply(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v) // the other side has gone; there is nobody to tell
+}
+
+// fail writes an error as JSON: {"detail": "..."}.
+func fail(w http.ResponseWriter, status int, detail string) {
+	reply(w, status, map[string]string{"detail": detail})
+}
+
+// problem is an error with the status that it is answered with.
+type problem struct {
+	status int
+	detail string
+}
+
+func (p *problem) Error() string { return p.detail }
+
+func refuse(status int, format string, args ...any) error {
+	return &problem{status: status, detail: fmt.Sprintf(format, args...)}
+}
+
+// failWith answers with what the error says, or with 500 where it is the store's.
+func failWith(w http.ResponseWriter, err error) {
+	var p *problem
+	if errors.As(err, &p) {
+		fail(w, p.status, p.detail)
+		return
+	}
+	fail(w, http.StatusInternalServerError, "the receiver cannot write or read its store: "+storeFault(err))
+}

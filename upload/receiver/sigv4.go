@@ -1,0 +1,172 @@
+package receiver
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// s3Error is an error as S3 answers it.
+type s3Error struct {
+	status        int
+	code, message string
+}
+
+func (e *s3Error) Error() string { return e.code + ": " + e.message }
+
+// signature is a parsed Authorization header of Signature Version 4.
+type signature struct {
+	accessKey, date, region string
+	signedHeaders           []string
+	mac                     []byte
+}
+
+// verify checks a request's signature but for the hash of its body, which it
+// returns: the body has yet to be read.
+func (rc *Receiver) verify(r *http.Request, now time.Time) (credentials, string, error) {
+	sig, err := parseAuthorization(r.Header.Get("Authorization"))
+	if err != nil {
+		return credentials{}, "", err
+	}
+	cred, ok := rc.keys.recognise(r.Header.Get("X-Amz-Security-Token"))
+	if !ok {
+		return cred, "", &s3Error{403, "InvalidToken", "the session token was not issued here"}
+	}
+	if sig.accessKey != cred.accessKey {
+		return cred, "", &s3Error{403, "InvalidAccessKeyId", "the access key does not belong to the session token"}
+	}
+	if !now.Before(cred.expires) {
+		return cred, "", &s3Error{400, "ExpiredToken", "the credentials have ended"}
+	}
+	stamp := r.Header.Get("X-Amz-Date")
+	at, err := time.Parse("20060102T150405Z", stamp)
+	if err != nil || stamp[:8] != sig.date {
+		return cred, "", &s3Error{403, "AccessDenied", "x-amz-date is missing, malformed or of another day than the scope"}
+	}
+	if skew := now.Sub(at); skew > maxSkew || skew < -maxSkew {
+		return cred, "", &s3Error{403, "RequestTimeTooSkewed", "the clocks differ by more than 15 minutes"}
+	}
+	if sig.region != rc.conf.Region {
+		return cred, "", &s3Error{400, "AuthorizationHeaderMalformed", "the region is " + rc.conf.Region}
+	}
+	payload := r.Header.Get("X-Amz-Content-Sha256")
+	if b, err := hex.DecodeString(payload); err != nil || len(b) != sha256.Size {
+		return cred, "", &s3Error{400, "InvalidRequest", "x-amz-content-sha256 must be the SHA-256 of the body"}
+	}
+	if err := checkSigned(sig.signedHeaders); err != nil {
+		return cred, "", err
+	}
+	if !hmac.Equal(sig.mac, expectedMAC(r, sig, cred.secretKey, stamp, payload)) {
+		return cred, "", &s3Error{403, "SignatureDoesNotMatch", "the signature is not that of this request"}
+	}
+	return cred, strings.ToLower(payload), nil
+}
+
+func parseAuthorization(header string) (signature, error) {
+	malformed := &s3Error{403, "AccessDenied", "the Authorization header is missing or not AWS4-HMAC-SHA256"}
+	rest, ok := strings.CutPrefix(header, "AWS4-HMAC-SHA256 ")
+	if !ok {
+		return signature{}, malformed
+	}
+	var s signature
+	for part := range strings.SplitSeq(rest, ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		switch name {
+		case "Credential":
+			scope := strings.Split(value, "/")
+			if len(scope) != 5 || scope[3] != "s3" || scope[4] != "aws4_request" {
+				return signature{}, malformed
+			}
+			s.accessKey, s.date, s.region = scope[0], scope[1], scope[2]
+		case "SignedHeaders":
+			s.signedHeaders = strings.Split(value, ";")
+		case "Signature":
+			mac, err := hex.DecodeString(value)
+			if err != nil {
+				return signature{}, malformed
+			}
+			s.mac = mac
+		default:
+			return signature{}, malformed
+		}
+	}
+	if s.accessKey == "" || len(s.signedHeaders) == 0 || len(s.mac) != sha256.Size {
+		return signature{}, malformed
+	}
+	return s, nil
+}
+
+// checkSigned: the headers that matter must be covered, in the order of the alphabet.
+func checkSigned(names []string) error {
+	if !slices.IsSorted(names) {
+		return &s3Error{403, "AccessDenied", "SignedHeaders are not in order"}
+	}
+	for _, must := range []string{"host", "x-amz-content-sha256", "x-amz-date", "x-amz-security-token"} {
+		if !slices.Contains(names, must) {
+			return &s3Error{403, "AccessDenied", "the header " + must + " is not signed"}
+		}
+	}
+	return nil
+}
+
+// expectedMAC signs the request anew, as section 10.4 lays it out.
+func expectedMAC(r *http.Request, s signature, secret, stamp, payload string) []byte {
+	var c strings.Builder
+	c.WriteString(r.Method + "\n" + canonicalPath(r.URL.Path) + "\n" + canonicalQuery(r.URL.Query()) + "\n")
+	for _, name := range s.signedHeaders {
+		values := r.Header.Values(name)
+		if name == "host" {
+			values = []string{r.Host}
+		}
+		trimmed := make([]string, len(values))
+		for i, v := range values {
+			trimmed[i] = strings.Join(strings.Fields(v), " ")
+		}
+		c.WriteString(name + ":" + strings.Join(trimmed, ",") + "\n")
+	}
+	c.WriteString("\n" + strings.Join(s.signedHeaders, ";") + "\n" + payload)
+
+	digest := sha256.Sum256([]byte(c.String()))
+	scope := s.date + "/" + s.region + "/s3/aws4_request"
+	key := []byte("AWS4" + secret)
+	for _, part := range []string{
+		s.date, s.region, "s3", "aws4_request",
+		"AWS4-HMAC-SHA256\n" + stamp + "\n" + scope + "\n" + hex.EncodeToString(digest[:]),
+	} {
+		h := hmac.New(sha256.New, key)
+		h.Write([]byte(part))
+		key = h.Sum(nil)
+	}
+	return key
+}
+
+// canonicalPath encodes the decoded path anew, once: however the client wrote it,
+// what it signed is this.
+func canonicalPath(path string) string {
+	segments := strings.Split(path, "/")
+	for i, s := range segments {
+		segments[i] = awsEscape(s)
+	}
+	return strings.Join(segments, "/")
+}
+
+func canonicalQuery(q url.Values) string {
+	var pairs []string
+	for name, values := range q {
+		for _, v := range values {
+			pairs = append(pairs, awsEscape(name)+"="+awsEscape(v))
+		}
+	}
+	slices.Sort(pairs)
+	return strings.Join(pairs, "&")
+}
+
+// awsEscape is url.QueryEscape with a blank as %20, as AWS wants it.
+func awsEscape(s string) string {
+	return strings.ReplaceAll(url.QueryEscape(s), "+", "%20")
+}

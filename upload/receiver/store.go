@@ -1,0 +1,217 @@
+package receiver
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// store keeps everything as files:
+//
+//	master.key              from which credentials follow
+//	runs/<id>/run.json      what was registered, and the finish
+//	runs/<id>/inline.csv    the rows, where the finish brought them
+//	runs/<id>/objects/<key> the uploads, named by their key below the run's prefix
+//	tmp/                    what is being written
+type store struct {
+	dir   string
+	seed  maphash.Seed
+	locks [64]sync.Mutex // of a run's files, by the hash of its id
+
+	mu    sync.Mutex
+	sizes map[string]object // what is known of an object, by path
+}
+
+// run is what run.json holds.
+type run struct {
+	ID       string          `json:"id"`
+	Created  time.Time       `json:"created"`
+	Metadata json.RawMessage `json:"metadata"` // the registration as it was sent
+	Finish   *finish         `json:"finish,omitempty"`
+	Finished time.Time       `json:"finished,omitzero"`
+}
+
+// object is one upload.
+type object struct {
+	Key    string `json:"key"`
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
+	Rows   int64  `json:"rows"` // without the header
+
+	text, header int64 // bytes of the CSV, and of its first line
+}
+
+func openStore(dir string) (*store, error) {
+	s := &store{dir: dir, seed: maphash.MakeSeed(), sizes: map[string]object{}}
+	for _, d := range []string{dir, filepath.Join(dir, "runs"), filepath.Join(dir, "tmp")} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return nil, fmt.Errorf("make the receiver's directory: %w", err)
+		}
+	}
+	left, err := os.ReadDir(filepath.Join(dir, "tmp"))
+	if err != nil {
+		return nil, fmt.Errorf("read the receiver's directory: %w", err)
+	}
+	for _, e := range left {
+		if err := os.Remove(filepath.Join(dir, "tmp", e.Name())); err != nil {
+			return nil, fmt.Errorf("remove what a crash left behind: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// masterKey reads the key, or makes it the first time.
+func (s *store) masterKey() ([]byte, error) {
+	path := filepath.Join(s.dir, "master.key")
+	key, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		key = make([]byte, 32)
+		rand.Read(key)
+		err = s.write(path, key)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the receiver's master key: %w", err)
+	}
+	if len(key) != 32 {
+		return nil, fmt.Errorf("the receiver's master key %s has %d bytes, not 32; remove it to have a new one made", path, len(key))
+	}
+	return key, nil
+}
+
+var nameOfRun = regexp.MustCompile(`^[0-9]{8}t[0-9]{6}-[a-z0-9]{26}$`)
+
+func (s *store) runDir(id string) string { return filepath.Join(s.dir, "runs", id) }
+
+func (s *store) exists(id string) bool {
+	if !nameOfRun.MatchString(id) {
+		return false
+	}
+	_, err := os.Stat(filepath.Join(s.runDir(id), "run.json"))
+	return err == nil
+}
+
+// lock guards a run's files; call what it returns to unlock.
+func (s *store) lock(id string) func() {
+	m := &s.locks[maphash.String(s.seed, id)%uint64(len(s.locks))]
+	m.Lock()
+	return m.Unlock
+}
+
+// create makes a run. Ids sort by time.
+func (s *store) create(metadata json.RawMessage, now time.Time) (run, error) {
+	r := run{ID: now.UTC().Format("20060102t150405-") + strings.ToLower(rand.Text()), Created: now.UTC(), Metadata: metadata}
+	dir := s.runDir(r.ID)
+	if err := os.MkdirAll(filepath.Join(dir, "objects"), 0o700); err != nil {
+		return r, err
+	}
+	if err := s.save(r); err != nil {
+		return r, err
+	}
+	return r, syncDir(filepath.Dir(dir))
+}
+
+func (s *store) save(r run) error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return s.write(filepath.Join(s.runDir(r.ID), "run.json"), b)
+}
+
+func (s *store) load(id string) (run, error) {
+	var r run
+	b, err := os.ReadFile(filepath.Join(s.runDir(id), "run.json"))
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(b, &r); err != nil {
+		return r, fmt.Errorf("%s: run.json is damaged: %w", id, err)
+	}
+	return r, nil
+}
+
+// ids lists the runs, the oldest first. A directory without run.json is a
+// registration that a crash cut short; nobody got an answer for it.
+func (s *store) ids() ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(s.dir, "runs"))
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, e := range entries {
+		if s.exists(e.Name()) {
+			ids = append(ids, e.Name())
+		}
+	}
+	slices.Sort(ids)
+	return ids, nil
+}
+
+// write replaces a file durably: temporary file, fsync, rename, fsync of the directory.
+func (s *store) write(path string, b []byte) error {
+	t, err := s.temp()
+	if err != nil {
+		return err
+	}
+	defer t.discard()
+	if _, err := t.Write(b); err != nil {
+		return err
+	}
+	return t.commit(path)
+}
+
+// temp is a file that becomes visible under its name at commit, or never.
+type temp struct{ *os.File }
+
+func (s *store) temp() (temp, error) {
+	f, err := os.CreateTemp(filepath.Join(s.dir, "tmp"), "new-")
+	return temp{f}, err
+}
+
+func (t temp) commit(path string) error {
+	if err := errors.Join(t.Sync(), t.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(t.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// discard removes what was not committed.
+func (t temp) discard() {
+	_ = t.Close()
+	_ = os.Remove(t.Name())
+}
+
+func syncDir(dir string) (err error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	return d.Sync()
+}
+
+// storeFault is the part of a store's error that a client may see: no path.
+func storeFault(err error) string {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err.Error()
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return "a file is cut short"
+	}
+	return "see the receiver's directory"
+}

@@ -1,0 +1,156 @@
+package receiver
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// view is a run as GET shows it.
+type view struct {
+	ID         string          `json:"id"`
+	Status     string          `json:"status"` // "running", "finished" or "failed"
+	Created    time.Time       `json:"created"`
+	Finished   time.Time       `json:"finished,omitzero"`
+	ExitCode   *int64          `json:"exit_code"`
+	DataSource string          `json:"data_source,omitempty"`
+	Metadata   json.RawMessage `json:"metadata"`
+	Objects    []object        `json:"objects"`
+	Rows       int64           `json:"rows"`
+}
+
+func (rc *Receiver) view(id string) (view, error) {
+	r, err := rc.store.load(id)
+	if err != nil {
+		return view{}, err
+	}
+	v := view{ID: id, Status: "running", Created: r.Created, Finished: r.Finished, Metadata: r.Metadata}
+	if r.Finish != nil {
+		v.Status, v.ExitCode, v.DataSource = r.Finish.RunStatus, r.Finish.ExitCode, r.Finish.DataSource
+	}
+	if v.Objects, err = rc.objects(id); err != nil {
+		return view{}, err
+	}
+	for _, o := range v.Objects {
+		v.Rows += o.Rows
+	}
+	inline, err := os.ReadFile(rc.inlinePath(id))
+	if err == nil {
+		v.Rows += max(0, int64(bytes.Count(inline, []byte("\n")))-1)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return view{}, err
+	}
+	return v, nil
+}
+
+func (rc *Receiver) inlinePath(id string) string {
+	return filepath.Join(rc.store.runDir(id), "inline.csv")
+}
+
+// list answers GET /runs with an array, the oldest run first. It is written run by
+// run: a receiver may hold very many. A damaged run is shown with its error.
+func (rc *Receiver) list(w http.ResponseWriter) {
+	ids, err := rc.store.ids()
+	if err != nil {
+		failWith(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	out := bufio.NewWriter(w)
+	defer out.Flush()
+	fmt.Fprint(out, "[")
+	for i, id := range ids {
+		var item any
+		if v, err := rc.view(id); err == nil {
+			item = v
+		} else {
+			item = map[string]string{"id": id, "error": storeFault(err)}
+		}
+		b, err := json.Marshal(item)
+		if err != nil {
+			b, _ = json.Marshal(map[string]string{"id": id, "error": "its metadata is damaged"})
+		}
+		if i > 0 {
+			fmt.Fprint(out, ",")
+		}
+		fmt.Fprintf(out, "\n%s", b)
+	}
+	fmt.Fprint(out, "]\n")
+}
+
+// show answers GET /runs/{id}.
+func (rc *Receiver) show(w http.ResponseWriter, id string) {
+	v, err := rc.view(id)
+	if err != nil {
+		failWith(w, err)
+		return
+	}
+	reply(w, http.StatusOK, v)
+}
+
+// data answers GET /runs/{id}/data: the CSV of all objects, with one header. The
+// length is announced, so that an answer that breaks off is noticed.
+func (rc *Receiver) data(w http.ResponseWriter, id string) {
+	list, err := rc.objects(id)
+	if err != nil {
+		failWith(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/csv")
+	if len(list) == 0 {
+		inline, err := os.ReadFile(rc.inlinePath(id))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			failWith(w, err)
+			return
+		}
+		w.Header().Set("Content-Length", strconv.Itoa(len(inline)))
+		_, _ = w.Write(inline) // the other side has gone; there is nobody to tell
+		return
+	}
+	length := list[0].header
+	for _, o := range list {
+		length += o.text - o.header
+	}
+	w.Header().Set("Content-Length", strconv.FormatInt(length, 10))
+	for i, o := range list {
+		name, ok := rc.objectName(id, o.Key)
+		if !ok || copyCSV(w, rc.objectPath(id, name), i == 0) != nil {
+			return
+		}
+	}
+}
+
+// copyCSV writes an object's lines, its first one on demand.
+func copyCSV(w io.Writer, path string, header bool) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	gz, err := gzip.NewReader(bufio.NewReader(f))
+	if err != nil {
+		return err
+	}
+	defer gz.Close()
+	text := bufio.NewReader(gz)
+	for first := true; first && !header; {
+		if _, err := text.ReadSlice('\n'); err == nil {
+			first = false
+		} else if !errors.Is(err, bufio.ErrBufferFull) {
+			return err
+		}
+	}
+	_, err = text.WriteTo(w)
+	return err
+}

@@ -1,0 +1,363 @@
+package upload_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/upload"
+	"github.com/resource-tracker/rt/upload/receiver"
+	"github.com/resource-tracker/rt/upload/s3"
+	"github.com/resource-tracker/rt/upload/sentinel"
+)
+
+const token = "tok-0123456789abcdef"
+
+// site is a receiver behind a real listener, with the clients that talk to it.
+type site struct {
+	url    string
+	client *sentinel.Client
+	store  *s3.Uploader
+
+	mu      sync.Mutex
+	meddle  func(w http.ResponseWriter, r *http.Request, next http.Handler) // may be nil
+	noToken atomic.Int64                                                    // API requests without the token
+}
+
+func newSite(t *testing.T, dialect string) *site {
+	t.Helper()
+	h, err := receiver.New(receiver.Config{Dir: t.TempDir(), Tokens: []receiver.TokenHash{receiver.HashToken(token)}, Dialect: dialect})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/runs") && r.Header.Get("Authorization") != "Bearer "+token {
+			s.noToken.Add(1)
+		}
+		s.mu.Lock()
+		meddle := s.meddle
+		s.mu.Unlock()
+		if meddle == nil {
+			h.ServeHTTP(w, r)
+			return
+		}
+		meddle(w, r, h)
+	}))
+	t.Cleanup(srv.Close)
+	httpClient, err := upload.NewHTTPClient(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(httpClient.CloseIdleConnections)
+	s.url = srv.URL
+	if s.client, err = sentinel.New(sentinel.Config{HTTP: httpClient, Endpoint: srv.URL, Token: token}); err != nil {
+		t.Fatal(err)
+	}
+	if s.store, err = s3.New(s3.Config{HTTP: httpClient, Endpoint: srv.URL}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+type remoteRun struct {
+	ID, Status string
+	Metadata   map[string]any
+	Objects    []struct{ Key, SHA256 string }
+	Rows       int
+	ExitCode   *int `json:"exit_code"`
+}
+
+func (s *site) get(t *testing.T, path string) []byte {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("GET %s: %s, %v: %s", path, resp.Status, err, b)
+	}
+	return b
+}
+
+func (s *site) list(t *testing.T) []remoteRun {
+	t.Helper()
+	var list []remoteRun
+	if err := json.Unmarshal(s.get(t, "/runs"), &list); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// checkRows: the receiver's rows are the run's intervals, each once and in order,
+// and every counter's column adds up to last minus first reading.
+func checkRows(t *testing.T, csv string, r *fakeRun) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSuffix(csv, "\n"), "\n")
+	if lines[0]+"\n" != countersHeader || strings.Count(csv, "timestamp") != 1 {
+		t.Fatalf("header %q", lines[0])
+	}
+	lines = lines[1:]
+	if len(lines) != max(0, len(r.snaps)-1) {
+		t.Fatalf("%d rows of %d snapshots", len(lines), len(r.snaps))
+	}
+	sums := map[int]uint64{}
+	for i, line := range lines {
+		cells := strings.Split(line, ",")
+		if want := strconv.FormatInt(r.snaps[i+1].Wall/1e9, 10); cells[0] != want {
+			t.Fatalf("row %d is of %s, not %s", i, cells[0], want)
+		}
+		for _, column := range []int{1, 2, 4, 5, 6, 7} {
+			if cells[column] == "" {
+				continue
+			}
+			v, err := strconv.ParseUint(cells[column], 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sums[column] += v
+		}
+	}
+	if len(r.snaps) < 2 {
+		return
+	}
+	a, z := &r.snaps[0], &r.snaps[len(r.snaps)-1]
+	for column, d := range map[int][2]uint64{
+		1: {a.Job.CPUUser.Or(0) / 1000, z.Job.CPUUser.Or(0) / 1000},
+		2: {a.Job.CPUSystem.Or(0) / 1000, z.Job.CPUSystem.Or(0) / 1000},
+		4: {a.Job.IOReadBytes.Or(0), z.Job.IOReadBytes.Or(0)},
+		5: {a.Job.IOWriteBytes.Or(0), z.Job.IOWriteBytes.Or(0)},
+		6: {a.Node.NetRxBytes.Or(0), z.Node.NetRxBytes.Or(0)},
+		7: {a.Node.NetTxBytes.Or(0), z.Node.NetTxBytes.Or(0)},
+	} {
+		if sums[column] != d[1]-d[0] {
+			t.Errorf("column %d adds up to %d, last minus first is %d", column, sums[column], d[1]-d[0])
+		}
+	}
+}
+
+func TestDrainToTheReceiver(t *testing.T) {
+	for _, dialect := range []string{upload.DialectSpec, upload.DialectLive, ""} {
+		s := newSite(t, dialect)
+		d := dirOf(newRun(1, 100), newRun(2, 2), newRun(3, 1), newRun(4, 47))
+		failed := d.runs[newRun(4, 0).run.FileStem()]
+		failed.run.ExitCode, failed.run.Outcome = rt.Some[int64](7), rt.OutcomeFailed
+		sum, err := upload.Drain(t.Context(), d, s.client, s.store, format, upload.Options{BatchRows: 10})
+		if err != nil || sum.Delivered != 4 || sum.Failed+sum.Waiting+sum.Damaged != 0 {
+			t.Fatalf("%s: %+v, %v", dialect, sum, err)
+		}
+		list := s.list(t)
+		if len(list) != 4 {
+			t.Fatalf("%d runs", len(list))
+		}
+		for _, r := range d.runs {
+			i := slices.IndexFunc(list, func(x remoteRun) bool { return x.ID == r.reg.RemoteID })
+			x := list[i]
+			if x.Rows != max(0, len(r.snaps)-1) || x.Metadata["external_run_id"] != r.run.ExternalRunID() || x.Metadata["job_name"] != r.run.Meta.JobName {
+				t.Errorf("%+v", x)
+			}
+			if want := upload.Status(&r.run); x.Status != want || x.ExitCode == nil || int64(*x.ExitCode) != r.run.ExitCode.Or(-1) {
+				t.Errorf("status %s, exit code %v", x.Status, x.ExitCode)
+			}
+			if len(x.Objects) != len(r.batches) {
+				t.Errorf("%d objects of %d batches", len(x.Objects), len(r.batches))
+			}
+			for i, o := range x.Objects {
+				if o.SHA256 != r.batches[i].SHA256 || r.batches[i].Key != "s3://rt/"+o.Key || r.batches[i].UploadedAt.IsZero() {
+					t.Errorf("object %+v of batch %+v", o, r.batches[i])
+				}
+			}
+			checkRows(t, string(s.get(t, "/runs/"+x.ID+"/data")), r)
+			if want := map[string]string{"": "spec", "spec": "spec", "live": "live"}[dialect]; r.reg.Dialect != want {
+				t.Errorf("the run was registered as %s, want %s", r.reg.Dialect, want)
+			}
+		}
+		if sum, err = upload.Drain(t.Context(), d, s.client, s.store, format, upload.Options{}); err != nil || sum.Rows != 0 {
+			t.Errorf("again: %+v, %v", sum, err)
+		}
+		if s.noToken.Load() != 0 {
+			t.Errorf("%d requests were without the token", s.noToken.Load())
+		}
+	}
+}
+
+// killed puts the killer between drain and the receiver.
+type killed struct {
+	*killer
+	*sentinel.Client
+	store *s3.Uploader
+}
+
+func (k killed) Register(ctx context.Context, run rt.Run, h rt.Host) (got upload.Registered, err error) {
+	err = k.step(func() error { got, err = k.Client.Register(context.WithoutCancel(ctx), run, h); return err })
+	return got, err
+}
+func (k killed) Refresh(ctx context.Context, id string) (got upload.Credentials, err error) {
+	err = k.step(func() error { got, err = k.Client.Refresh(context.WithoutCancel(ctx), id); return err })
+	return got, err
+}
+func (k killed) Finish(ctx context.Context, f upload.Finish) error {
+	return k.step(func() error { return k.Client.Finish(context.WithoutCancel(ctx), f) })
+}
+func (k killed) Put(ctx context.Context, uri string, c upload.Credentials, body []byte) error {
+	return k.step(func() error { return k.store.Put(context.WithoutCancel(ctx), uri, c, body) })
+}
+
+// A drain that is killed at any of its calls, before or after the call took effect,
+// is made up for by the next one: each run finished once, every row there once.
+func TestKilledAtEveryStep(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		for at, alive := 1, false; !alive; at++ {
+			s := newSite(t, "")
+			ctx, cancel := context.WithCancel(t.Context())
+			k := &killer{at: at, late: late, kill: cancel}
+			r := newRun(1, 24)
+			r.killer = k
+			through := killed{killer: k, Client: s.client, store: s.store}
+			o := upload.Options{BatchRows: 10}
+			first, err := upload.Drain(ctx, dirOf(r), through, through, format, o)
+			cancel()
+			if alive = !k.dead; alive != (err == nil) {
+				t.Fatalf("killed at call %d, late %v: %+v, %v", at, late, first, err)
+			}
+			r.killer = nil
+			second, err := upload.Drain(t.Context(), dirOf(r), s.client, s.store, format, o)
+			if err != nil || !r.delivered {
+				t.Fatalf("after a kill at call %d, late %v: %+v, %v", at, late, second, err)
+			}
+			list := s.list(t)
+			finished := slices.DeleteFunc(slices.Clone(list), func(x remoteRun) bool { return x.Status == "running" })
+			if len(finished) != 1 || finished[0].ID != r.reg.RemoteID || len(finished[0].Objects) != 3 {
+				t.Fatalf("killed at call %d, late %v: %+v", at, late, list)
+			}
+			checkRows(t, string(s.get(t, "/runs/"+r.reg.RemoteID+"/data")), r)
+			if unknown := len(list) - 1; second.PossibleDuplicates < unknown {
+				t.Errorf("killed at call %d, late %v: %d runs too many, %d reported", at, late, unknown, second.PossibleDuplicates)
+			}
+			if alive && (at < 15 || first.PossibleDuplicates != 0) {
+				t.Errorf("only %d calls were tried; %+v", at, first)
+			}
+		}
+	}
+}
+
+// Faults on the wire: every one is got over within a drain or by the next one.
+func TestFaultsOnTheWire(t *testing.T) {
+	for name, meddle := range map[string]func(w http.ResponseWriter, r *http.Request, next http.Handler, n int64){
+		"every third request gets 500": func(w http.ResponseWriter, r *http.Request, next http.Handler, n int64) {
+			if n%3 == 0 {
+				http.Error(w, "out of order", http.StatusInternalServerError)
+				return
+			}
+			next.ServeHTTP(w, r)
+		},
+		"every third connection is reset": func(w http.ResponseWriter, r *http.Request, next http.Handler, n int64) {
+			if n%3 == 0 {
+				panic(http.ErrAbortHandler)
+			}
+			next.ServeHTTP(w, r)
+		},
+		"every third answer is lost": func(w http.ResponseWriter, r *http.Request, next http.Handler, n int64) {
+			if n%3 == 0 {
+				next.ServeHTTP(httptest.NewRecorder(), r)
+				panic(http.ErrAbortHandler)
+			}
+			next.ServeHTTP(w, r)
+		},
+		"the credentials always have ended": func(w http.ResponseWriter, r *http.Request, next http.Handler, n int64) {
+			if r.Method == http.MethodPut && n%3 == 0 {
+				w.WriteHeader(http.StatusBadRequest)
+				fmt.Fprint(w, "<Error><Code>ExpiredToken</Code><Message>ended</Message></Error>")
+				return
+			}
+			next.ServeHTTP(w, r)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, "")
+			var n atomic.Int64
+			s.meddle = func(w http.ResponseWriter, r *http.Request, next http.Handler) { meddle(w, r, next, n.Add(1)) }
+			r := newRun(1, 24)
+			sum, err := upload.Drain(t.Context(), dirOf(r), s.client, s.store, format, upload.Options{BatchRows: 10})
+			if err != nil || sum.Delivered != 1 {
+				t.Fatalf("%+v, %v", sum, err)
+			}
+			s.mu.Lock()
+			s.meddle = nil
+			s.mu.Unlock()
+			checkRows(t, string(s.get(t, "/runs/"+r.reg.RemoteID+"/data")), r)
+			if extra := len(s.list(t)) - 1; extra > 0 && sum.PossibleDuplicates == 0 {
+				t.Errorf("%d runs too many, none reported", extra)
+			}
+		})
+	}
+}
+
+func TestAnswersThatMakeNoSense(t *testing.T) {
+	for name, answer := range map[string]string{
+		"not JSON":     "<html>" + token,
+		"an array":     `[]`,
+		"no run":       `{"upload_uri_prefix":"s3://b/p","upload_credentials":{"access_key":"a","secret_key":"s","session_token":"t"}}`,
+		"a path":       `{"run_id":"../x","upload_uri_prefix":"s3://b/p","upload_credentials":{"access_key":"a","secret_key":"s","session_token":"t"}}`,
+		"no bucket":    `{"run_id":"x","upload_uri_prefix":"https://b/p","upload_credentials":{"access_key":"a","secret_key":"s","session_token":"t"}}`,
+		"no secrets":   `{"run_id":"x","upload_uri_prefix":"s3://b/p"}`,
+		"a header":     `{"run_id":"x","upload_uri_prefix":"s3://b/p","upload_credentials":{"access_key":"a","secret_key":"s","session_token":"t\r\nX: y"}}`,
+		"no time":      `{"run_id":"x","upload_uri_prefix":"s3://b/p","upload_credentials":{"access_key":"a","secret_key":"s","session_token":"t","expiration":"soon"}}`,
+		"far too long": `{"run_id":"` + strings.Repeat("x", 2<<20) + `"}`,
+	} {
+		s := newSite(t, "")
+		s.meddle = func(w http.ResponseWriter, _ *http.Request, _ http.Handler) { _, _ = io.WriteString(w, answer) }
+		r := newRun(1, 3)
+		sum, err := upload.Drain(t.Context(), dirOf(r), s.client, s.store, format, upload.Options{})
+		if !errors.Is(err, upload.ErrTemporary) || sum.Failed != 1 || len(sum.Problems) != 1 {
+			t.Errorf("%s: %+v, %v", name, sum, err)
+			continue
+		}
+		if text := sum.Problems[0].Error; strings.Contains(text, token) || len(text) > 800 || !strings.Contains(text, s.url) {
+			t.Errorf("%s: %s", name, text)
+		}
+		if r.reg.Attempts != 1 {
+			t.Errorf("%s: registered %d times", name, r.reg.Attempts)
+		}
+	}
+}
+
+func TestBatchesAreGzipWithoutATime(t *testing.T) {
+	r := newRun(1, 5)
+	c := &fakeClient{}
+	if _, err := drain(t, dirOf(r), c, upload.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	body := c.objects["s3://b/p/r1/000001.csv.gz"]
+	gz, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	csv, err := io.ReadAll(gz)
+	if err != nil || !bytes.Equal(body[:8], []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0}) {
+		t.Errorf("%v, header % x", err, body[:10])
+	}
+	checkRows(t, string(csv), r)
+}
