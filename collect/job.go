@@ -12,14 +12,15 @@ const (
 	// JobStepEnded: a directory of a step or task was removed. Where it was the
 	// job's last one, the job's own counters stay readable only 5-10 ms longer.
 	JobStepEnded
-	// JobEnded: the job's cgroup emptied or was removed. No event follows.
+	// JobEnded: the job's cgroup emptied or was removed. JobAppeared may follow where
+	// a scheduler makes it anew for the job's next step.
 	JobEnded
 )
 
 // Job is a job whose cgroup is watched.
 type Job interface {
-	// Events delivers what happens to the job. The recorder always receives
-	// without delay; the channel is never closed before JobEnded was sent.
+	// Events delivers what happens to the job. While it runs, the recorder receives
+	// without delay. A closed channel has no more news.
 	Events() <-chan JobEvent
 	// Read fills s.Job, its Phase included, and touches nothing else of s. A
 	// cgroup that is not there (yet, or any more) is a phase and no error. The

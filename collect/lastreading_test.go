@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -192,6 +193,45 @@ func TestWatcherThatGivesUp(t *testing.T) {
 		record(t, jobOptions(k, j), nil, func() { time.Sleep(2500 * ms) })
 		if len(k.rows) != 4 {
 			t.Errorf("%d rows, want 4", len(k.rows))
+		}
+	})
+}
+
+// Without an extern step a job's cgroup goes with each of its steps.
+func TestJobThatComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, j := &keeper{}, newJob()
+		o := jobOptions(k, j)
+		o.Clock = fakeClock
+		r, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		step := func(v uint64) {
+			j.set(rt.JobPresent, usage(v), usage(v))
+			j.events <- JobAppeared
+			time.Sleep(100 * ms)
+			j.set(rt.JobGone, usage(v), none)
+			j.events <- JobEnded
+		}
+		for v := range uint64(2) {
+			go func() { time.Sleep(50 * ms); step(v + 1) }()
+			if why := r.Run(t.Context()); why != rt.ReasonLast {
+				t.Errorf("Run returned %v", why)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if why := r.Run(ctx); why != rt.ReasonLast {
+			t.Errorf("Run without the job returned %v", why)
+		}
+		if d := cmp.Diff([]string{"first", "appeared", "last", "appeared", "last"}, k.reasons()); d != "" {
+			t.Errorf("reasons (-want +got):\n%s", d)
+		}
+		for i, row := range k.rows {
+			if row.Seq != int64(i)+1 {
+				t.Errorf("row %d has the number %d", i, row.Seq)
+			}
 		}
 	})
 }

@@ -76,15 +76,26 @@ func systemClock() (wall, boot int64) {
 // appears and a last one when it ends or ctx is done, and returns why the last one
 // was taken: ReasonLast when the job ended or the cause of ctx is ErrCommandEnded,
 // else ReasonStop. What fails meanwhile goes to the ledger and never ends the run.
-// The sources stay open: whoever made them closes them.
+//
+// After the job's end Run can be called again, for a job that comes back with its
+// next step: it then takes no snapshot before the job appears, and returns
+// ReasonLast when ctx is done without that. The sources stay open: whoever made
+// them closes them.
 func (r *Recorder) Run(ctx context.Context) rt.Reason {
 	defer r.cost()
-	ticks := newSchedule(time.Now(), r.o.FirstInterval, r.o.FirstFor, r.o.Interval)
-	r.take(rt.ReasonFirst)
-	timer := time.NewTimer(time.Until(ticks.next))
-	defer timer.Stop()
 	events, stop := r.watch()
 	defer stop()
+	why := rt.ReasonFirst
+	if r.seq > 0 {
+		if !appears(ctx, events) {
+			return rt.ReasonLast
+		}
+		why = rt.ReasonAppeared
+	}
+	ticks := r.schedule()
+	r.take(why)
+	timer := time.NewTimer(time.Until(ticks.next))
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -94,7 +105,7 @@ func (r *Recorder) Run(ctx context.Context) rt.Reason {
 				r.last()
 				return rt.ReasonLast
 			}
-			ticks = newSchedule(time.Now(), r.o.FirstInterval, r.o.FirstFor, r.o.Interval)
+			ticks = r.schedule()
 			r.take(rt.ReasonAppeared)
 		case <-timer.C:
 			due := ticks.next
@@ -105,6 +116,20 @@ func (r *Recorder) Run(ctx context.Context) rt.Reason {
 			}
 		}
 		timer.Reset(time.Until(ticks.next))
+	}
+}
+
+func (r *Recorder) schedule() schedule {
+	return newSchedule(time.Now(), r.o.FirstInterval, r.o.FirstFor, r.o.Interval)
+}
+
+// appears waits for the job; it is false when ctx is done before.
+func appears(ctx context.Context, events <-chan JobEvent) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case e := <-events:
+		return e == JobAppeared
 	}
 }
 
