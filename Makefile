@@ -1,0 +1,105 @@
+# make            builds the five programs into build/bin
+# make demo       shows the data's whole way on this machine
+# make test       everything that is tested, on a real Slurm too (as root: it installs what it needs)
+# make help       the other targets
+
+SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -c
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+MODULE  := github.com/resource-tracker/rt
+GO      ?= go
+TAGS    := urfave_cli_no_docs,sqlite_omit_load_extension
+VERSION := $(shell git describe --tags --match 'v*' --dirty 2>/dev/null | sed 's/^v//')
+LDFLAGS := -s -w $(if $(VERSION),-X $(MODULE).Version=$(VERSION))
+
+BIN  ?= build/bin
+HOOKS := rt-prolog rt-epilog
+CGO   := rt-tracker rt-spool resource-tracker
+
+PREFIX     ?= /usr/local
+DESTDIR    ?=
+BINDIR     ?= $(PREFIX)/bin
+LIBEXECDIR ?= $(PREFIX)/libexec/rt
+MANDIR     ?= $(PREFIX)/share/man
+DOCDIR     ?= $(PREFIX)/share/doc/rt
+COMPDIR    ?= $(PREFIX)/share/bash-completion/completions
+
+.PHONY: all build test lint bench demo install cross clean help lab-down
+
+all: build
+
+help:
+	@echo 'build    the five programs, stripped, in $(BIN)'
+	@echo 'test     lint, unit tests with -race, and all jobs on a real Slurm with cgroup v1 and v2'
+	@echo 'lint     gofmt, go vet, staticcheck, and depguard for the table of floors'
+	@echo 'bench    what a reading, a spooled snapshot and the hooks cost, beside their budgets'
+	@echo 'demo     a workload under resource-tracker, delivered to a receiver on loopback'
+	@echo 'install  into PREFIX=$(PREFIX), below DESTDIR'
+	@echo 'cross    linux/arm64, with the cross compiler of Debian'
+	@echo 'clean    removes build/'
+
+# The hooks run in every job's way: no cgo, so that they start without a loader.
+build:
+	@mkdir -p $(BIN)
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ $(HOOKS:%=./cmd/%)
+	CGO_ENABLED=1 $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN)/ $(CGO:%=./cmd/%)
+
+# -------------------------------------------------------------------- tests
+
+TOOLS := build/tools
+PACKAGES := $(MODULE)/...
+
+.PHONY: tools
+tools:
+	@mkdir -p $(TOOLS)
+	@$(GO) build -C tools -o ../$(TOOLS)/ ./testsum \
+		github.com/OpenPeeDeeP/depguard/v2/cmd/depguard honnef.co/go/tools/cmd/staticcheck
+
+# depguard compares absolute paths: its globs are bound to this checkout first.
+lint: tools
+	@echo '== lint'
+	@unformatted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); \
+		[ -z "$$unformatted" ] || { echo "not formatted with gofmt:"; echo "$$unformatted"; exit 1; }
+	@$(GO) vet -tags $(TAGS),e2e ./...
+	@mkdir -p build/lint && sed 's,"\(!\{0,1\}\)\*\*/,"\1$(CURDIR)/,g' .depguard.yml >build/lint/.depguard.yml
+	@cd build/lint && GOFLAGS='$(GOFLAGS) -tags=$(TAGS),e2e' ../tools/depguard $(PACKAGES)
+	@$(TOOLS)/staticcheck -tags $(TAGS),e2e ./...
+
+test: lint build
+	@echo '== tests'
+	@contrib/lab/need sqlite3=sqlite3 linux.uml=user-mode-linux mmdebstrap=mmdebstrap mke2fs=e2fsprogs
+	@{ $(GO) test -race -tags $(TAGS) -json ./...; echo "exit $$?"; \
+	   RT_BIN='$(abspath $(BIN))' $(GO) test -tags $(TAGS),e2e -count=1 -timeout 20m -json ./e2e/...; echo "exit $$?"; \
+	 } 2>&1 | $(TOOLS)/testsum -allow e2e/skip-allow.txt
+
+bench: build
+	@RT_BIN='$(abspath $(BIN))' $(GO) run -tags $(TAGS) ./e2e/bench
+
+demo: build
+	@contrib/demo/demo.sh '$(BIN)'
+
+# ------------------------------------------------------------------ install
+
+install: build
+	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(MANDIR)/man{1,5,8} \
+		$(DESTDIR)$(DOCDIR)/{slurm,cron,systemd,sysusers.d,tmpfiles.d} $(DESTDIR)$(COMPDIR)
+	install -m 755 $(BIN)/resource-tracker $(BIN)/rt-spool $(DESTDIR)$(BINDIR)/
+	install -m 755 $(BIN)/rt-prolog $(BIN)/rt-epilog $(BIN)/rt-tracker $(DESTDIR)$(LIBEXECDIR)/
+	for s in 1 5 8; do install -m 644 man/*.$$s $(DESTDIR)$(MANDIR)/man$$s/; done
+	install -m 644 contrib/completions/* $(DESTDIR)$(COMPDIR)/
+	install -m 644 contrib/rt.toml README.md CHANGELOG.md LICENSE $(DESTDIR)$(DOCDIR)/
+	for d in slurm cron systemd sysusers.d tmpfiles.d; do install -m 644 contrib/$$d/* $(DESTDIR)$(DOCDIR)/$$d/; done
+
+# -------------------------------------------------------------------- cross
+
+cross:
+	@contrib/lab/need aarch64-linux-gnu-gcc=gcc-aarch64-linux-gnu
+	@[ -e /usr/aarch64-linux-gnu/include/stdlib.h ] || contrib/lab/need libc6-dev-arm64-cross=libc6-dev-arm64-cross
+	@mkdir -p build/arm64
+	CGO_ENABLED=0 GOARCH=arm64 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o build/arm64/ $(HOOKS:%=./cmd/%)
+	CGO_ENABLED=1 GOARCH=arm64 CC=aarch64-linux-gnu-gcc $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o build/arm64/ $(CGO:%=./cmd/%)
+
+clean:
+	rm -rf build

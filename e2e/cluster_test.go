@@ -1,0 +1,150 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// cluster is a running Slurm.
+type cluster struct {
+	name, partition, user string
+	nodes                 []string // two
+	asUser, asRoot        []string // put in front of a command
+}
+
+// lab starts a Slurm of two nodes on this host, with cgroup v1.
+func lab(t *testing.T, s *site) *cluster {
+	t.Helper()
+	t.Setenv("SLURM_LAB_DIR", s.path("lab"))
+	t.Setenv("SLURM_LAB_PORT", "17800")
+	const slurmLab = "../contrib/lab/slurm-lab"
+	t.Cleanup(func() {
+		if t.Failed() {
+			out, _ := exec.Command(slurmLab, "logs").CombinedOutput() // only a help for the reader
+			t.Logf("%s", out)
+		}
+		if out, err := exec.Command(slurmLab, "down", "--reap").CombinedOutput(); err != nil {
+			t.Errorf("slurm-lab down: %v\n%s", err, out)
+		}
+	})
+	out, err := exec.Command(slurmLab, "up", "--fresh", "--nodes", "2", "--no-dbd",
+		"--prolog", s.path("prolog"), "--epilog", s.path("epilog"),
+		"--conf", "KillWait=2").CombinedOutput()
+	if err != nil {
+		t.Fatalf("slurm-lab up: %v\n%s", err, out)
+	}
+	return &cluster{
+		name: "lab", partition: "lab", user: "labuser", nodes: []string{"n1", "n2"},
+		asUser: []string{slurmLab, "run"}, asRoot: []string{slurmLab, "root"},
+	}
+}
+
+// submit gives a script to sbatch and returns the job's id.
+func (c *cluster) submit(t *testing.T, s *site, script string, args ...string) int64 {
+	t.Helper()
+	argv := append(append([]string{}, c.asUser...), "sbatch", "--parsable", "--output="+s.path("out", "%j"), "--open-mode=append")
+	cmd := exec.Command(argv[0], append(argv[1:], args...)...)
+	cmd.Stdin = strings.NewReader("#!/bin/bash\n" + script + "\n")
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("sbatch %v: %v\n%s", args, err, errs.String())
+	}
+	id, _, _ := strings.Cut(strings.TrimSpace(string(out)), ";")
+	n, err := strconv.ParseInt(id, 10, 64)
+	if err != nil {
+		t.Fatalf("sbatch printed %q", out)
+	}
+	return n
+}
+
+// root runs a Slurm command as root.
+func (c *cluster) root(t *testing.T, args ...string) string {
+	t.Helper()
+	argv := append(append([]string{}, c.asRoot...), args...)
+	return command(t, argv[0], argv[1:]...)
+}
+
+// job is what slurmctld says of a job.
+type job map[string]string
+
+var field = regexp.MustCompile(`(\S+?)=(\S*)`)
+
+// jobs returns a job, the tasks of an array or the components of a het job, by
+// their own ids. `scontrol show job` of a finished array task needs the raw id.
+func (c *cluster) jobs(t *testing.T, id int64) map[int64]job {
+	t.Helper()
+	all := map[int64]job{}
+	for _, line := range lines(c.root(t, "scontrol", "show", "job", "-o", strconv.FormatInt(id, 10))) {
+		j := job{}
+		for _, m := range field.FindAllStringSubmatch(line, -1) {
+			if _, seen := j[m[1]]; !seen {
+				j[m[1]] = m[2]
+			}
+		}
+		all[j.number(t, "JobId")] = j
+	}
+	return all
+}
+
+func (j job) number(t *testing.T, key string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(j[key], 10, 64)
+	if err != nil {
+		t.Fatalf("%s=%q of %v", key, j[key], j)
+	}
+	return n
+}
+
+var ended = map[string]bool{
+	"COMPLETED": true, "FAILED": true, "CANCELLED": true, "OUT_OF_MEMORY": true, "TIMEOUT": true, "NODE_FAIL": true, "BOOT_FAIL": true,
+}
+
+// wait waits until a job and its Epilogs are over.
+func (c *cluster) wait(t *testing.T, id int64, limit time.Duration) map[int64]job {
+	t.Helper()
+	var all map[int64]job
+	until(t, limit, "the end of job "+strconv.FormatInt(id, 10), func() bool {
+		all = c.jobs(t, id)
+		for _, j := range all {
+			if !ended[j["JobState"]] {
+				return false
+			}
+		}
+		return len(all) > 0
+	})
+	return all
+}
+
+// healthy fails the test where a node has been drained or is down.
+func (c *cluster) healthy(t *testing.T) {
+	t.Helper()
+	states := lines(c.root(t, "sinfo", "-h", "-N", "-o", "%N %T %E"))
+	if len(states) != len(c.nodes) {
+		t.Errorf("sinfo shows %d nodes instead of %d: %q", len(states), len(c.nodes), states)
+	}
+	for _, s := range states {
+		if strings.Contains(s, "drain") || strings.Contains(s, "down") || strings.Contains(s, "fail") {
+			t.Errorf("node: %s", s)
+		}
+	}
+}
+
+// output returns what a job printed.
+func (s *site) output(t *testing.T, id int64) string {
+	t.Helper()
+	text, err := os.ReadFile(s.path("out", strconv.FormatInt(id, 10)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,249 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"database/sql"
+	"fmt"
+	"os/user"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// jobCase is a job of the matrix. In its script W is the workload, and T W one
+// that reports on its own.
+type jobCase struct {
+	name   string
+	args   []string
+	script string
+	cancel bool
+	runs   int // expected: one for each job (array task, het component) and node
+	exit   int64
+	signal int64
+	// The outcomes that are right: Slurm's Epilog shows 0:0 for several, and only
+	// some kernels let the batch script's own status be read after its end.
+	outcomes []string
+}
+
+var (
+	finished  = []string{"finished", "unknown"}
+	cancelled = []string{"cancelled", "unknown"}
+)
+
+// matrix lists the jobs; nodes are the names of two.
+func matrix(nodes []string) []jobCase {
+	account := "--account=chem"
+	return []jobCase{
+		{name: "two-steps", args: []string{"-n1", "--mem=150", account}, runs: 1, outcomes: finished,
+			script: `exec T W -- bash -c 'srun -n1 T W --cpu 1.2 --touch 40 && srun -n1 T W --cpu 0.8 --touch 60'`},
+		{name: "array", args: []string{"-n1", "--mem=60", "--array=1-3", account}, runs: 3, outcomes: finished,
+			script: `exec T W --cpu 1 --touch 12`},
+		{name: "two-nodes", args: []string{"-N2", "--ntasks-per-node=1", "--mem=100", account}, runs: 2, outcomes: finished,
+			script: `exec T W -- srun T W --cpu 1.5 --touch 32`},
+		{name: "het", args: []string{"-n1", "--mem=100", "-w", nodes[0], account, "--job-name=het", ":", "-n1", "--mem=80", "-w", nodes[1], account, "--job-name=het"},
+			runs: 2, outcomes: finished, script: `exec T W -- srun --het-group=0,1 T W --cpu 1 --touch 16`},
+		{name: "exit-7", args: []string{"-n1", "--mem=60"}, runs: 1, exit: 7, outcomes: []string{"failed"},
+			script: `exec T W --cpu 0.5 --exit 7`},
+		{name: "scancel", args: []string{"-n1", "--mem=60"}, runs: 1, cancel: true, outcomes: cancelled,
+			script: `exec T W --cpu 0.4 --touch 8 --hold 120`},
+		{name: "short", args: []string{"-n1", "--mem=60"}, runs: 1, outcomes: finished,
+			script: `exec T W --cpu 0.1 --hold 0.1`},
+		{name: "oom", args: []string{"-n1", "--mem=60"}, runs: 1, signal: 125, outcomes: []string{"oom"},
+			script: `exec T W --touch 300`},
+	}
+}
+
+// runMatrix submits all jobs, waits for them and holds the spool against what
+// Slurm and the jobs' own processes say.
+func runMatrix(t *testing.T, c *cluster, s *site) {
+	cases := matrix(c.nodes)
+	ids := make([]int64, len(cases))
+	report := "env RT_TRUTH=" + s.path("truth")
+	for i, k := range cases {
+		script := strings.NewReplacer("T W", report+" "+s.workload(), "W", s.workload()).Replace(k.script)
+		args := k.args
+		if !strings.Contains(strings.Join(args, " "), "--job-name") {
+			args = append([]string{"--job-name=" + k.name}, args...)
+		}
+		ids[i] = c.submit(t, s, script, args...)
+		if k.cancel {
+			id := strconv.FormatInt(ids[i], 10)
+			until(t, 2*time.Minute, "job "+id+" to run", func() bool { return c.jobs(t, ids[i])[ids[i]]["JobState"] == "RUNNING" })
+			until(t, time.Minute, "job "+id+" to have used its CPU time", func() bool { return s.hasUsed(c, t, ids[i], 300*time.Millisecond) })
+			c.root(t, "scancel", id)
+		}
+	}
+	ends := make([]map[int64]job, len(cases))
+	for i := range cases {
+		ends[i] = c.wait(t, ids[i], 3*time.Minute)
+	}
+	settle(t, s.path("spool"))
+	all := runs(t, s.path("spool"))
+	for i, k := range cases {
+		t.Run(k.name, func(t *testing.T) { checkCase(t, c, s, k, ends[i], all) })
+	}
+	t.Run("nothing-else", func(t *testing.T) {
+		want := 0
+		for _, k := range cases {
+			want += k.runs
+		}
+		if len(all) != want {
+			t.Errorf("%d runs in the spool instead of %d: %s", len(all), want, describe(all))
+		}
+		c.healthy(t)
+		for _, line := range s.logLines(t) {
+			t.Errorf("logged though nothing went wrong: %s", line)
+		}
+	})
+}
+
+// hasUsed tells whether the job's tasks have used so much CPU time, from the
+// accounting that any of its processes can be asked for.
+func (s *site) hasUsed(c *cluster, t *testing.T, id int64, atLeast time.Duration) bool {
+	t.Helper()
+	for _, pid := range pidsOf(t, s.workload(), id) {
+		if cpuOf(pid) >= atLeast {
+			return true
+		}
+	}
+	return false
+}
+
+// expected is one run that must be in the spool.
+type expected struct {
+	jobID int64
+	node  string
+	job   job
+	truth int64 // the id that the job's processes see
+}
+
+func expectedRuns(t *testing.T, c *cluster, jobs map[int64]job) []expected {
+	var list []expected
+	for id, j := range jobs {
+		for _, node := range c.nodes {
+			if !strings.Contains(","+expandHosts(j["NodeList"])+",", ","+node+",") {
+				continue
+			}
+			e := expected{jobID: id, node: node, job: j, truth: id}
+			if j["HetJobId"] != "" {
+				e.truth = j.number(t, "HetJobId")
+			}
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// expandHosts writes the lists that two nodes can give, n1 and n[1-2], with commas.
+func expandHosts(list string) string {
+	prefix, rest, ok := strings.Cut(list, "[")
+	if !ok {
+		return list
+	}
+	var names []string
+	for _, part := range strings.FieldsFunc(strings.TrimSuffix(rest, "]"), func(c rune) bool { return c == ',' || c == '-' }) {
+		names = append(names, prefix+part)
+	}
+	return strings.Join(names, ",")
+}
+
+func checkCase(t *testing.T, c *cluster, s *site, k jobCase, jobs map[int64]job, all []spooled) {
+	want := expectedRuns(t, c, jobs)
+	if len(want) != k.runs {
+		t.Fatalf("Slurm ran it as %d jobs and nodes instead of %d: %v", len(want), k.runs, jobs)
+	}
+	for _, e := range want {
+		var found []spooled
+		for _, r := range all {
+			if r.JobID == e.jobID && r.Node == e.node {
+				found = append(found, r)
+			}
+		}
+		if len(found) != 1 {
+			t.Errorf("job %d on %s has %d runs instead of one; the spool holds %s", e.jobID, e.node, len(found), describe(all))
+			continue
+		}
+		checkMetadata(t, c, k, e, found[0])
+		checkEnd(t, k, found[0])
+		checkFigures(t, s, e, found[0])
+	}
+}
+
+func checkMetadata(t *testing.T, c *cluster, k jobCase, e expected, r spooled) {
+	t.Helper()
+	u, err := user.Lookup(c.user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	account := e.job["Account"]
+	if account == "(null)" {
+		account = ""
+	}
+	for _, v := range []struct{ what, got, want string }{
+		{"cluster", r.Cluster, c.name}, {"job_name", r.JobName, k.name}, {"user", r.User, c.user},
+		{"uid", fmt.Sprint(r.UID), u.Uid}, {"account", r.Account, account}, {"partition", r.Partition, c.partition},
+		{"node_list", r.NodeList, e.job["NodeList"]}, {"num_nodes", fmt.Sprint(r.NumNodes), e.job["NumNodes"]},
+		{"array_job_id", null(r.ArrayJob), e.job["ArrayJobId"]}, {"array_task_id", null(r.ArrayTask), e.job["ArrayTaskId"]},
+		{"het_job_id", null(r.HetJob), e.job["HetJobId"]}, {"het_job_offset", null(r.HetOffset), e.job["HetJobOffset"]},
+	} {
+		if v.got != v.want {
+			t.Errorf("job %d on %s: %s is %q instead of %q", e.jobID, e.node, v.what, v.got, v.want)
+		}
+	}
+	if !strings.HasPrefix(r.ExternalID, c.name+":") || !strings.Contains(r.ExternalID, "@"+e.node+"#") {
+		t.Errorf("job %d on %s: external_run_id is %q", e.jobID, e.node, r.ExternalID)
+	}
+}
+
+func null(n sql.NullInt64) string {
+	if !n.Valid {
+		return ""
+	}
+	return strconv.FormatInt(n.Int64, 10)
+}
+
+func checkEnd(t *testing.T, k jobCase, r spooled) {
+	t.Helper()
+	if r.State != "ended" {
+		t.Errorf("%s: state is %q instead of ended", r.path, r.State)
+	}
+	right := false
+	for _, o := range k.outcomes {
+		right = right || r.Outcome == o
+	}
+	if !right {
+		t.Errorf("%s: outcome is %q (says %q), right were %q", r.path, r.Outcome, r.Source, k.outcomes)
+	}
+	if null(r.ExitCode) != fmt.Sprint(k.exit) || null(r.ExitSignal) != fmt.Sprint(k.signal) {
+		t.Errorf("%s: exit is %s:%s instead of %d:%d", r.path, null(r.ExitCode), null(r.ExitSignal), k.exit, k.signal)
+	}
+}
+
+// checkFigures holds CPU seconds within 2 % or 50 ms of getrusage, the peak of
+// memory at no less than what was touched, and the readings' order.
+func checkFigures(t *testing.T, s *site, e expected, r spooled) {
+	t.Helper()
+	is := s.truthOf(t, e.truth, e.node)
+	if is.reports == 0 {
+		t.Errorf("job %d on %s: its processes have reported nothing", e.jobID, e.node)
+		return
+	}
+	if !r.cpu.Valid || !r.peakKiB.Valid {
+		t.Errorf("%s: the job's cgroup was never read (%d snapshots)", r.path, r.snapshots)
+		return
+	}
+	got := time.Duration(r.cpu.Int64) * time.Microsecond
+	off := (got - is.cpu).Abs()
+	if off > max(is.cpu*2/100, 50*time.Millisecond) {
+		t.Errorf("%s: CPU time %v, the processes say %v", r.path, got, is.cpu)
+	}
+	if peak := r.peakKiB.Int64 * 1024; peak < is.touched {
+		t.Errorf("%s: memory peak %d, the processes touched %d", r.path, peak, is.touched)
+	}
+	if r.firstReason != 1 || r.ending != 1 {
+		t.Errorf("%s: the first reading's reason is %d, and %d readings are the last", r.path, r.firstReason, r.ending)
+	}
+	t.Logf("job %d on %s: %d snapshots, CPU %v of %v, peak %d of %d KiB", e.jobID, e.node, r.snapshots, got, is.cpu, r.peakKiB.Int64, is.touched/1024)
+}

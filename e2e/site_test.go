@@ -1,0 +1,225 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// programs are what a site installs.
+var programs = []string{"rt-prolog", "rt-epilog", "rt-tracker", "rt-spool", "resource-tracker"}
+
+// site is an installation of the suite: programs, configuration, spool and log
+// below one directory that every user can reach.
+type site struct {
+	t   *testing.T
+	dir string
+}
+
+// newSite copies the programs and compiles the workload. RT_BIN names the
+// directory of the programs; without it they are built.
+func newSite(t *testing.T, dir string) *site {
+	t.Helper()
+	s := &site{t: t, dir: dir}
+	for _, d := range []string{"bin", "spool", "state", "truth", "out"} {
+		if err := os.MkdirAll(s.path(d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, d := range []string{"truth", "out"} { // jobs write here
+		if err := os.Chmod(s.path(d), 0o1777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	from := os.Getenv("RT_BIN")
+	if from == "" {
+		from = s.path("bin")
+		command(t, "make", "-C", "..", "build", "BIN="+from)
+	} else {
+		for _, p := range programs {
+			copyFile(t, filepath.Join(from, p), s.path("bin", p))
+		}
+	}
+	if built := filepath.Join(from, "workload"); exists(built) {
+		copyFile(t, built, s.path("bin", "workload"))
+	} else {
+		command(t, "gcc", "-O2", "-static", "-o", s.path("bin", "workload"), "workload/workload.c")
+	}
+	s.script("prolog", "rt-prolog")
+	s.script("epilog", "rt-epilog")
+	if _, err := user.Lookup("rt"); err != nil {
+		command(t, "useradd", "--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin", "rt")
+	}
+	s.own("spool", "state")
+	if err := os.WriteFile(s.log(), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(s.log(), 0o666); err != nil { // the tracker writes as the user rt
+		t.Fatal(err)
+	}
+	s.configure(nil)
+	return s
+}
+
+func (s *site) path(elem ...string) string { return filepath.Join(append([]string{s.dir}, elem...)...) }
+func (s *site) workload() string           { return s.path("bin", "workload") }
+func (s *site) log() string                { return s.path("rt.log") }
+func (s *site) config() string             { return s.path("rt.toml") }
+
+// script writes what slurm.conf names as Prolog or Epilog.
+func (s *site) script(name, program string) {
+	text := fmt.Sprintf("#!/bin/sh\nexec %s --config %s\n", s.path("bin", program), s.config())
+	if err := os.WriteFile(s.path(name), []byte(text), 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// own gives directories to the user rt, who keeps the spool.
+func (s *site) own(dirs ...string) {
+	for _, d := range dirs {
+		command(s.t, "chown", "rt:rt", s.path(d))
+	}
+}
+
+// configure writes rt.toml: short intervals, everything below the site, and
+// over them the given "section.key" = TOML value.
+func (s *site) configure(over map[string]string) {
+	quoted := func(p ...string) string { return fmt.Sprintf("%q", s.path(p...)) }
+	keys := map[string]string{
+		"spool.dir": quoted("spool"), "spool.commit_interval": `"1s"`,
+		"tracker.path": quoted("bin", "rt-tracker"), "tracker.state_dir": quoted("state"),
+		"tracker.interval": `"1s"`, "tracker.first_interval": `"500ms"`,
+		"hooks.disable_file": quoted("disabled"), "hooks.ready_timeout": `"5s"`,
+		"log.target": quoted("rt.log"),
+	}
+	for k, v := range over {
+		keys[k] = v
+	}
+	var b bytes.Buffer
+	for _, section := range []string{"spool", "tracker", "hooks", "log", "sentinel", "drain", "serve"} {
+		fmt.Fprintf(&b, "[%s]\n", section)
+		for k, v := range keys {
+			if key, ok := strings.CutPrefix(k, section+"."); ok {
+				fmt.Fprintf(&b, "%s = %s\n", key, v)
+			}
+		}
+	}
+	s.writeConfig(b.String())
+}
+
+// writeConfig replaces rt.toml at once: a hook never reads half of it.
+func (s *site) writeConfig(text string) {
+	temp := s.config() + ".new"
+	if err := os.WriteFile(temp, []byte(text), 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.Rename(temp, s.config()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// rtSpool runs rt-spool and returns its standard output and its status.
+func (s *site) rtSpool(t *testing.T, args ...string) (string, int) {
+	t.Helper()
+	cmd := exec.Command(s.path("bin", "rt-spool"), append([]string{"--config", s.config()}, args...)...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if cmd.ProcessState == nil {
+		t.Fatalf("rt-spool: %v", err)
+	}
+	if errs.Len() > 0 {
+		t.Logf("rt-spool %s: %s", strings.Join(args, " "), errs.String())
+	}
+	return out.String(), cmd.ProcessState.ExitCode()
+}
+
+// logLines returns what hooks and trackers have logged.
+func (s *site) logLines(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile(s.log())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lines(string(text))
+}
+
+func lines(text string) []string {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}
+
+// command runs a program that must succeed and returns what it printed.
+func command(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s%s", name, strings.Join(args, " "), err, out, errs.String())
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// until waits for a condition; it fails the test where that does not come in time.
+func until(t *testing.T, limit time.Duration, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); ; time.Sleep(50 * time.Millisecond) {
+		if done() {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v still waiting for %s", limit, what)
+		}
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	data, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// workDir makes a directory that every user can enter, and removes it at the end.
+func workDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "rt-e2e-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() && os.Getenv("RT_E2E_KEEP") != "" {
+			t.Logf("kept %s", dir)
+			return
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}

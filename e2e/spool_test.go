@@ -1,0 +1,87 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"database/sql"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	_ "github.com/mattn/go-sqlite3"
+)
+
+// spooled is a run as anyone can read it from its file.
+type spooled struct {
+	path string
+
+	Cluster, Node, User, Account, Partition, NodeList, JobName string
+	State, Outcome, Source, ExternalID                         string
+	JobID, UID, NumNodes                                       int64
+	ArrayJob, ArrayTask, HetJob, HetOffset                     sql.NullInt64
+	ExitCode, ExitSignal, AllocCPUs                            sql.NullInt64
+
+	snapshots           int64
+	firstReason, ending int64 // ending: how many readings have the reason "last"
+	cpu                 sql.NullInt64
+	peakKiB             sql.NullInt64
+}
+
+// readRun reads a spool file with SQL alone.
+func readRun(t *testing.T, path string) spooled {
+	t.Helper()
+	db, err := sql.Open("sqlite3", "file:"+path+"?mode=ro")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	r := spooled{path: path}
+	err = db.QueryRow(`SELECT cluster, node, ifnull(user, ''), ifnull(account, ''), ifnull(partition, ''), ifnull(node_list, ''),
+		ifnull(job_name, ''), state, ifnull(outcome, ''), ifnull(outcome_source, ''), ifnull(external_run_id, ''),
+		job_id, uid, num_nodes, array_job_id, array_task_id, het_job_id, het_job_offset, exit_code, exit_signal, alloc_cpus
+		FROM run`).Scan(&r.Cluster, &r.Node, &r.User, &r.Account, &r.Partition, &r.NodeList,
+		&r.JobName, &r.State, &r.Outcome, &r.Source, &r.ExternalID,
+		&r.JobID, &r.UID, &r.NumNodes, &r.ArrayJob, &r.ArrayTask, &r.HetJob, &r.HetOffset, &r.ExitCode, &r.ExitSignal, &r.AllocCPUs)
+	if err != nil {
+		t.Fatalf("%s: table run: %v", path, err)
+	}
+	err = db.QueryRow(`SELECT count(*), ifnull(min(iif(seq = 1, reason, NULL)), -1), sum(reason = 3),
+		max(job_cpu_usage_us), max(job_mem_peak_kib) FROM snapshot`).
+		Scan(&r.snapshots, &r.firstReason, &r.ending, &r.cpu, &r.peakKiB)
+	if err != nil {
+		t.Fatalf("%s: view snapshot: %v", path, err)
+	}
+	return r
+}
+
+// runs reads every spool file below a directory; all must be closed.
+func runs(t *testing.T, spool string) []spooled {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(spool, "*.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []spooled
+	for _, f := range files {
+		all = append(all, readRun(t, f))
+	}
+	return all
+}
+
+// settle waits until no tracker writes to the spool any more.
+func settle(t *testing.T, spool string) {
+	t.Helper()
+	until(t, 20*time.Second, "trackers to close their spool files", func() bool {
+		open, err := filepath.Glob(filepath.Join(spool, "*.db-wal"))
+		return err == nil && len(open) == 0
+	})
+}
+
+func describe(all []spooled) string {
+	var b strings.Builder
+	for _, r := range all {
+		b.WriteString(filepath.Base(r.path) + " (" + r.State + ", " + r.Outcome + ") ")
+	}
+	return b.String()
+}

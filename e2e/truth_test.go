@@ -1,0 +1,51 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// truth is what a job's own processes on one node say of themselves, getrusage(2).
+type truth struct {
+	cpu     time.Duration
+	touched int64 // bytes; the most of one process tree
+	reports int
+}
+
+// truthOf adds up what the workloads of a job on a node have written. job is the
+// id that the processes see: in a het job the leader's.
+func (s *site) truthOf(t *testing.T, job int64, node string) truth {
+	t.Helper()
+	files, err := filepath.Glob(s.path("truth", "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum truth
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r struct {
+			JobID   int64  `json:"job_id,string"`
+			Node    string `json:"node"`
+			User    int64  `json:"user_us"`
+			System  int64  `json:"system_us"`
+			Touched int64  `json:"touched_bytes"`
+		}
+		if err := json.Unmarshal(data, &r); err != nil {
+			t.Fatalf("%s: %v\n%s", f, err, data)
+		}
+		if r.JobID == job && r.Node == node {
+			sum.cpu += time.Duration(r.User+r.System) * time.Microsecond
+			sum.touched = max(sum.touched, r.Touched)
+			sum.reports++
+		}
+	}
+	return sum
+}

@@ -1,0 +1,176 @@
+// Testsum reads what `go test -json` prints from standard input, shows failures and
+// one line a package, and ends with one list of everything that was skipped.
+//
+//	{ go test -json ./...; echo "exit $?"; } | testsum -allow FILE
+//
+// A line "exit N" reports the status of a command. FILE holds the tests that may be
+// skipped, one "package test" a line, # begins a comment. With CI=true in the
+// environment any other skip is a failure. The exit status is 0 when all passed.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"sort"
+	"strings"
+)
+
+const module = "github.com/resource-tracker/rt"
+
+// event is one line of test2json.
+type event struct {
+	Action, Package, Test, Output, ImportPath string
+	Elapsed                                   float64
+}
+
+type summary struct {
+	out                     io.Writer
+	output                  map[string][]string // test -> what it printed
+	passed, failed, skipped int
+	packages                int
+	skips                   []string
+	failures                []string
+}
+
+func main() {
+	allowFile := flag.String("allow", "", "tests that may be skipped: `FILE`")
+	flag.Parse()
+	allowed, err := readAllowed(*allowFile)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "testsum:", err)
+		os.Exit(2)
+	}
+	s := &summary{out: os.Stdout, output: map[string][]string{}}
+	if err := s.read(os.Stdin); err != nil {
+		s.fail("reading the tests' output: " + err.Error())
+	}
+	if !s.finish(allowed, os.Getenv("CI") == "true") {
+		os.Exit(1)
+	}
+}
+
+func readAllowed(file string) (map[string]bool, error) {
+	allowed := map[string]bool{}
+	if file == "" {
+		return allowed, nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("the list of allowed skips: %w", err)
+	}
+	for line := range strings.Lines(string(data)) {
+		line, _, _ = strings.Cut(line, "#")
+		if f := strings.Fields(line); len(f) == 2 {
+			allowed[f[0]+" "+f[1]] = true
+		} else if len(f) != 0 {
+			return nil, fmt.Errorf("%s: %q is not a package and a test", file, strings.TrimSpace(line))
+		}
+	}
+	return allowed, nil
+}
+
+func (s *summary) read(r io.Reader) error {
+	sc := bufio.NewScanner(r)
+	sc.Buffer(nil, 16<<20)
+	for sc.Scan() {
+		line := sc.Text()
+		if status, ok := strings.CutPrefix(line, "exit "); ok {
+			if status != "0" {
+				s.fail("a test command ended with status " + status)
+			}
+			continue
+		}
+		var e event
+		if !strings.HasPrefix(line, "{") || json.Unmarshal([]byte(line), &e) != nil {
+			fmt.Fprintln(s.out, line)
+			continue
+		}
+		s.event(e)
+	}
+	return sc.Err()
+}
+
+func (s *summary) event(e event) {
+	pkg := strings.TrimPrefix(strings.TrimPrefix(e.Package, module), "/")
+	if pkg == "" {
+		pkg = "rt"
+	}
+	id := pkg + " " + e.Test
+	switch e.Action {
+	case "build-output":
+		fmt.Fprint(s.out, e.Output)
+	case "build-fail":
+		s.fail("does not build: " + e.ImportPath)
+	case "output":
+		s.output[id] = append(s.output[id], e.Output)
+	case "pass", "fail", "skip":
+		s.result(e, pkg, id)
+		delete(s.output, id)
+	}
+}
+
+func (s *summary) result(e event, pkg, id string) {
+	text := strings.Join(s.output[id], "")
+	if e.Test == "" {
+		if e.Action == "skip" { // no test files
+			return
+		}
+		s.packages++
+		fmt.Fprintf(s.out, "%-5s %s (%.1f s)\n", map[string]string{"pass": "ok", "fail": "FAIL"}[e.Action], pkg, e.Elapsed)
+		if e.Action == "fail" {
+			fmt.Fprint(s.out, text)
+			s.fail(pkg)
+		}
+		return
+	}
+	switch e.Action {
+	case "pass":
+		s.passed++
+	case "fail":
+		s.failed++
+		s.failures = append(s.failures, id)
+		fmt.Fprint(s.out, text)
+	case "skip":
+		s.skipped++
+		s.skips = append(s.skips, id+"\n"+text)
+	}
+}
+
+func (s *summary) fail(what string) { s.failures = append(s.failures, what) }
+
+// finish prints the list of skips and the closing line, and says whether all is well.
+func (s *summary) finish(allowed map[string]bool, strict bool) bool {
+	sort.Strings(s.skips)
+	fmt.Fprintf(s.out, "\nSkipped: %d\n", len(s.skips))
+	for _, skip := range s.skips {
+		id, text, _ := strings.Cut(skip, "\n")
+		note := ""
+		if !allowed[id] {
+			note = "  (not on the list of allowed skips)"
+			if strict {
+				s.fail("skipped without leave: " + id)
+			}
+		}
+		fmt.Fprintf(s.out, "- %s%s\n", id, note)
+		for line := range strings.Lines(text) {
+			if !strings.HasPrefix(strings.TrimSpace(line), "---") && !strings.HasPrefix(line, "===") {
+				fmt.Fprint(s.out, "    ", strings.TrimSpace(line), "\n")
+			}
+		}
+	}
+	if s.packages == 0 || s.passed == 0 {
+		s.fail("no test ran")
+	}
+	if len(s.failures) > 0 {
+		fmt.Fprintf(s.out, "\nFailed:\n")
+		for _, f := range s.failures {
+			fmt.Fprintln(s.out, "-", f)
+		}
+	}
+	fmt.Fprintf(s.out, "\n%d passed, %d failed, %d skipped\n", s.passed, s.failed, s.skipped)
+	return len(s.failures) == 0
+}
