@@ -1,0 +1,77 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/config"
+)
+
+func newApp(stdout, stderr io.Writer) *cli.App {
+	return &cli.App{
+		Name:            "rt-spool",
+		Usage:           "show, export, check and deliver the runs that trackers have spooled",
+		UsageText:       "rt-spool [--config FILE] [--spool DIR] VERB [flags] [JOB...]",
+		Version:         rt.Version,
+		HideHelpCommand: true,
+		Writer:          stdout,
+		ErrWriter:       stderr,
+		ExitErrHandler:  func(*cli.Context, error) {}, // run has the one table of statuses
+		OnUsageError:    onUsageError,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "config", Usage: "read `FILE` instead of " + config.DefaultPath},
+			&cli.StringFlag{Name: "spool", Usage: "the spool is `DIR`, whatever the configuration says"},
+		},
+		Description: "JOB is a job id (12), a task of an array (12_3), a step (12.0) or the path of a spool file.",
+		Commands: []*cli.Command{
+			lsCommand(), reportCommand(), exportCommand(), drainCommand(), serveCommand(), verifyCommand(),
+		},
+		Action: func(c *cli.Context) error {
+			if verb := c.Args().First(); verb != "" {
+				return usage("%q is not a verb; see rt-spool --help", verb)
+			}
+			return cli.ShowAppHelp(c)
+		},
+		CustomAppHelpTemplate: cli.AppHelpTemplate + "\n" + exitHelp,
+	}
+}
+
+// load reads the configuration and lays the flags over it.
+func load(c *cli.Context) (config.Config, error) {
+	cfg, err := config.Load(c.String("config"))
+	if err != nil {
+		return cfg, misconfigured(err)
+	}
+	if c.IsSet("spool") {
+		cfg.Spool.Dir = c.String("spool")
+	}
+	return cfg, nil
+}
+
+var jsonFlag = &cli.BoolFlag{Name: "json", Usage: "print one JSON document"}
+
+// printJSON writes one document, indented for people.
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	return nil
+}
+
+// isTerminal says whether a person looks at w.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	st, err := f.Stat()
+	return err == nil && st.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/collect/host"
+	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/spool"
+	"github.com/resource-tracker/rt/upload"
+)
+
+// directory shows a spool directory to a drain.
+type directory struct {
+	cfg  config.Config
+	lost int // runs that were closed because their trackers had died
+}
+
+// Runs implements upload.Directory. Runs whose trackers have died are closed on the way.
+func (d *directory) Runs(context.Context) ([]upload.Entry, error) {
+	entries, err := spool.List(d.cfg.Spool.Dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []upload.Entry
+	for _, e := range entries {
+		u := upload.Entry{Name: filepath.Base(e.Path), Start: e.Run.Start, Live: e.Live, Err: e.Err}
+		if e.Err == nil && e.Run.State == rt.StateDelivered {
+			continue
+		}
+		if e.Err == nil && !e.Live && e.Run.State == rt.StateRunning {
+			u.Err = d.reap(e.Path)
+			u.Live = errors.Is(u.Err, spool.ErrLive)
+			switch {
+			case u.Live:
+				u.Err = nil
+			case u.Err == nil:
+				d.lost++
+			}
+		}
+		out = append(out, u)
+	}
+	return out, nil
+}
+
+// reap closes a run whose tracker has died. What the Epilog left for the tracker
+// is taken over, but the run stays lost: nobody saw its end.
+func (d *directory) reap(path string) error {
+	r, err := spool.Open(path)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	run := r.Run()
+	var exit rt.Exit
+	state := slurm.State{Dir: d.cfg.Tracker.StateDir}
+	job, isJob := run.JobID.Get()
+	boot, err := host.BootID("/proc")
+	if err != nil {
+		return err
+	}
+	if isJob && run.BootID == boot {
+		exit, err = state.ReadExit(job, run.Node)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		exit.Outcome, exit.Source = rt.OutcomeNone, ""
+	}
+	if err := r.CloseLost(exit, boot); err != nil {
+		return fmt.Errorf("close a run whose tracker has died: %w", err)
+	}
+	if isJob && run.BootID == boot {
+		return state.RemoveExit(job, run.Node)
+	}
+	return nil
+}
+
+// Open implements upload.Directory.
+func (d *directory) Open(name string) (upload.Spooled, error) {
+	return spool.Open(filepath.Join(d.cfg.Spool.Dir, name))
+}
+
+// removeOld removes what was delivered longer ago than spool.retain.
+func (d *directory) removeOld(ctx context.Context, now time.Time) (removed int, err error) {
+	entries, err := spool.List(d.cfg.Spool.Dir)
+	if err != nil {
+		return 0, err
+	}
+	var failed []error
+	for _, e := range entries {
+		if ctx.Err() != nil {
+			break
+		}
+		if e.Err != nil || e.DeliveredAt.IsZero() || now.Sub(e.DeliveredAt) < d.cfg.Spool.Retain.Duration {
+			continue
+		}
+		r, err := spool.Open(e.Path)
+		if err == nil {
+			err = r.Remove()
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("remove a delivered run: %w", err))
+			continue
+		}
+		removed++
+	}
+	return removed, errors.Join(failed...)
+}

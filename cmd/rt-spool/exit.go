@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/resource-tracker/rt/upload"
+)
+
+// The exit statuses, from sysexits.h where it has one.
+const (
+	exitOK        = 0
+	exitError     = 1  // something went wrong; the message says what
+	exitUsage     = 2  // the command line is wrong
+	exitDamaged   = 65 // EX_DATAERR: all was done but for damaged files
+	exitTemporary = 75 // EX_TEMPFAIL: try again later, nothing is lost
+	exitConfig    = 78 // EX_CONFIG: a person must change something first
+)
+
+const exitHelp = `EXIT STATUS:
+   0   done (drain: all that was ready is delivered, or another drain is at work)
+   1   something went wrong, see the message
+   2   wrong command line
+   65  some files are damaged; everything else was done
+   75  not everything could be delivered now; it is kept, try again
+   78  the configuration must be changed first
+`
+
+var (
+	errUsage   = errors.New("wrong command line")
+	errConfig  = errors.New("configuration")
+	errDamaged = errors.New("damaged")
+)
+
+// usage makes an error of the command line.
+func usage(format string, args ...any) error {
+	return &kindError{kind: errUsage, err: fmt.Errorf(format, args...)}
+}
+
+// misconfigured makes an error that a person must mend in a file.
+func misconfigured(err error) error { return &kindError{kind: errConfig, err: err} }
+
+// kindError has the text of err and is kind as well.
+type kindError struct{ kind, err error }
+
+func (e *kindError) Error() string   { return e.err.Error() }
+func (e *kindError) Unwrap() []error { return []error{e.kind, e.err} }
+
+// exitStatus is the one place where errors become exit statuses.
+func exitStatus(err error) int {
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errUsage):
+		return exitUsage
+	case errors.Is(err, errConfig), errors.Is(err, upload.ErrConfig):
+		return exitConfig
+	case errors.Is(err, upload.ErrTemporary), errors.Is(err, context.Canceled):
+		return exitTemporary
+	case errors.Is(err, errDamaged), errors.Is(err, upload.ErrDamaged):
+		return exitDamaged
+	}
+	return exitError
+}
+
+// run is the whole program but for the process around it.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	err := newApp(stdout, stderr).RunContext(ctx, args)
+	if err != nil {
+		fmt.Fprintf(stderr, "rt-spool: %v\n", err)
+	}
+	return exitStatus(err)
+}
+
+// onUsageError keeps the library from printing a page of help over its message.
+func onUsageError(_ *cli.Context, err error, _ bool) error {
+	return usage("%w; see rt-spool --help", err)
+}

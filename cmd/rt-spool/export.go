@@ -1,0 +1,206 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/format/resourcetracker"
+	"github.com/resource-tracker/rt/spool"
+)
+
+func exportCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "export",
+		Usage:     "write the samples of one run in another format",
+		ArgsUsage: "JOB",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "csv", Usage: "csv or jsonl"},
+			&cli.StringFlag{Name: "scope", Usage: "whose figures: job or node (default: the configuration's drain.scope)"},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE`, not to standard output"},
+			nodeFlag,
+		},
+		OnUsageError: onUsageError,
+		Action:       runExport,
+	}
+}
+
+func runExport(c *cli.Context) error {
+	format := c.String("format")
+	if format != "csv" && format != "jsonl" {
+		return usage("--format %q: it is csv or jsonl", format)
+	}
+	scope, err := scopeOf(c)
+	if err != nil {
+		return err
+	}
+	entries, err := runsOf(c)
+	if err != nil {
+		return err
+	}
+	if len(entries) > 1 {
+		return usage("job %s has %d runs; take one of them by --node or by its file:\n  %s",
+			c.Args().First(), len(entries), strings.Join(paths(entries), "\n  "))
+	}
+	r, err := spool.Open(entries[0].Path)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	write := func(w io.Writer) error {
+		if format == "csv" {
+			return exportCSV(c.Context, w, r, scope)
+		}
+		return exportJSON(c.Context, w, r, scope)
+	}
+	if name := c.String("output"); name != "" {
+		return writeFile(name, write)
+	}
+	return buffered(c.App.Writer, write)
+}
+
+func scopeOf(c *cli.Context) (rt.Scope, error) {
+	name := c.String("scope")
+	if name == "" {
+		cfg, err := load(c)
+		if err != nil {
+			return "", err
+		}
+		name = cfg.Drain.Scope
+	}
+	switch scope := rt.Scope(name); scope {
+	case rt.ScopeJob, rt.ScopeNode:
+		return scope, nil
+	}
+	return "", usage("--scope %q: it is job or node", name)
+}
+
+func paths(entries []spool.Entry) []string {
+	var out []string
+	for _, e := range entries {
+		out = append(out, e.Path)
+	}
+	return out
+}
+
+// exportCSV writes the columns of section 7.2, a row for each interval.
+func exportCSV(ctx context.Context, w io.Writer, r *spool.Reader, scope rt.Scope) error {
+	if _, err := io.WriteString(w, resourcetracker.CSVHeader); err != nil {
+		return err
+	}
+	var line []byte
+	return intervals(ctx, r, false, func(prev, cur *rt.Snapshot) error {
+		line = specRows{scope}.Append(line[:0], prev, cur)
+		_, err := w.Write(line)
+		return err
+	})
+}
+
+// exportJSON writes the lines of section 7.1.
+func exportJSON(ctx context.Context, w io.Writer, r *spool.Reader, scope rt.Scope) error {
+	run := r.Run()
+	var line []byte
+	return intervals(ctx, r, true, func(prev, cur *rt.Snapshot) error {
+		s := rt.Derive(prev, cur, scope)
+		if run.Meta.JobName != "" {
+			s.JobName.Set(run.Meta.JobName)
+		}
+		line = resourcetracker.AppendJSON(line[:0], &s, rt.Version)
+		_, err := w.Write(line)
+		return err
+	})
+}
+
+// intervals visits each interval of a run. A counter that was not read at the
+// start of one is that of an older snapshot, so that no total is lost in a gap.
+func intervals(ctx context.Context, r *spool.Reader, devices bool, visit func(prev, cur *rt.Snapshot) error) error {
+	last, err := r.LastSeq()
+	if err != nil {
+		return err
+	}
+	snapshots := r.Scalars(ctx, 1, last)
+	if devices {
+		snapshots = r.Snapshots(ctx, 1, last)
+	}
+	var prev rt.Snapshot
+	for cur, err := range snapshots {
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.Path(), err)
+		}
+		next := keep(cur)
+		if prev.Seq != 0 {
+			if err := visit(&prev, cur); err != nil {
+				return err
+			}
+			next.InheritCounters(&prev)
+		}
+		prev = next
+	}
+	return nil
+}
+
+// keep copies a snapshot that its iterator will reuse.
+func keep(s *rt.Snapshot) rt.Snapshot {
+	out := *s
+	out.CPUs = append([]rt.CPUReading(nil), s.CPUs...)
+	out.Nets = append([]rt.NetReading(nil), s.Nets...)
+	out.Disks = append([]rt.DiskReading(nil), s.Disks...)
+	out.Mounts, out.GPUs = nil, nil // nothing is derived from the older ones
+	return out
+}
+
+// specRows encodes the 21 columns of section 7.2.
+type specRows struct{ scope rt.Scope }
+
+// Header implements upload.Encoder.
+func (specRows) Header() []byte { return []byte(resourcetracker.CSVHeader) }
+
+// Append implements upload.Encoder.
+func (e specRows) Append(dst []byte, prev, cur *rt.Snapshot) []byte {
+	s := rt.DeriveScalars(prev, cur, e.scope)
+	return resourcetracker.AppendCSV(dst, timestamp(cur), &s)
+}
+
+// liveRows encodes the 32 columns of the running Sentinel service.
+type liveRows struct{ pid rt.Opt[uint64] }
+
+// Header implements upload.Encoder.
+func (liveRows) Header() []byte { return []byte(resourcetracker.LiveCSVHeader) }
+
+// Append implements upload.Encoder.
+func (e liveRows) Append(dst []byte, prev, cur *rt.Snapshot) []byte {
+	system := rt.DeriveScalars(prev, cur, rt.ScopeNode)
+	process := rt.DeriveProcess(prev, cur)
+	return resourcetracker.AppendLiveCSV(dst, timestamp(cur), &system, e.pid, &process)
+}
+
+func timestamp(s *rt.Snapshot) int64 { return s.Wall / 1e9 }
+
+func buffered(w io.Writer, write func(io.Writer) error) error {
+	bw := bufio.NewWriterSize(w, 64<<10)
+	return errors.Join(write(bw), bw.Flush())
+}
+
+// writeFile makes the file whole or not at all.
+func writeFile(name string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(name), ".rt-spool-*")
+	if err != nil {
+		return fmt.Errorf("export to %s: %w", name, err)
+	}
+	err = errors.Join(buffered(f, write), f.Chmod(0o644), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		return fmt.Errorf("export to %s: %w", name, errors.Join(err, os.Remove(f.Name())))
+	}
+	return nil
+}

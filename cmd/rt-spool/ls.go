@@ -1,0 +1,151 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/spool"
+)
+
+func lsCommand() *cli.Command {
+	return &cli.Command{
+		Name:         "ls",
+		Usage:        "list the runs of the spool, or those of JOB",
+		ArgsUsage:    "[JOB...]",
+		Flags:        []cli.Flag{jsonFlag},
+		OnUsageError: onUsageError,
+		Action:       runLs,
+	}
+}
+
+// listed is one run of ls --json: the run's own fields, and what the file says.
+type listed struct {
+	*rt.Run     `json:",omitempty"`
+	Path        string     `json:"path"`
+	Live        bool       `json:"live"`
+	SizeBytes   int64      `json:"size_bytes"`
+	Snapshots   int64      `json:"snapshots"`
+	Delivered   bool       `json:"delivered"`
+	DeliveredAt *time.Time `json:"delivered_at"`
+	Error       string     `json:"error,omitempty"`
+}
+
+func runLs(c *cli.Context) error {
+	entries, err := entriesOf(c, c.Args().Slice())
+	if err != nil {
+		return err
+	}
+	out := make([]listed, 0, len(entries))
+	damaged := 0
+	for i := range entries {
+		e := &entries[i]
+		l := listed{Path: e.Path, Live: e.Live, SizeBytes: e.Size, Snapshots: e.Snapshots}
+		if e.Err != nil {
+			damaged++
+			l.Error = e.Err.Error()
+		} else {
+			l.Run = &e.Run
+			if l.Delivered = !e.DeliveredAt.IsZero(); l.Delivered {
+				l.DeliveredAt = &e.DeliveredAt
+			}
+		}
+		out = append(out, l)
+	}
+	if c.Bool("json") {
+		err = printJSON(c.App.Writer, out)
+	} else {
+		err = printRuns(c.App.Writer, out)
+	}
+	if err == nil && damaged > 0 {
+		err = fmt.Errorf("%w: %d of %d files cannot be read", errDamaged, damaged, len(entries))
+	}
+	return err
+}
+
+// entriesOf returns the runs of the jobs, or all of the spool where none is named.
+func entriesOf(c *cli.Context, jobs []string) ([]spool.Entry, error) {
+	cfg, err := load(c)
+	if err != nil {
+		return nil, err
+	}
+	if len(jobs) == 0 {
+		return spool.List(cfg.Spool.Dir)
+	}
+	var out []spool.Entry
+	for _, job := range jobs {
+		found, err := spool.FindJob(cfg.Spool.Dir, job)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+	}
+	return out, nil
+}
+
+func printRuns(w io.Writer, runs []listed) error {
+	if len(runs) == 0 {
+		_, err := fmt.Fprintln(w, "no runs")
+		return err
+	}
+	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(tw, "JOB\tNODE\tUSER\tNAME\tSTATE\tOUTCOME\tEXIT\tSTARTED\tELAPSED\tREADINGS\tKIB")
+	for _, l := range runs {
+		if l.Run == nil {
+			fmt.Fprintf(tw, "-\t-\t-\t%s\tunreadable\t-\t-\t-\t-\t-\t%d\n", filepath.Base(l.Path), (l.SizeBytes+1023)/1024)
+			continue
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\n",
+			l.Label(), dash(l.Node), dash(l.User), dash(l.Meta.JobName), stateOf(&l), dash(string(l.Outcome)), exitOf(l.Run),
+			l.Start.Local().Format("01-02 15:04:05"), elapsedOf(&l), l.Snapshots, (l.SizeBytes+1023)/1024)
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	for _, l := range runs {
+		if l.Error != "" {
+			if _, err := fmt.Fprintln(w, "unreadable:", l.Error); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// stateOf is the run's state; a run whose tracker has died is neither running nor ended.
+func stateOf(l *listed) string {
+	if l.State == rt.StateRunning && !l.Live {
+		return "abandoned"
+	}
+	return string(l.State)
+}
+
+func exitOf(r *rt.Run) string {
+	code, ok := r.ExitCode.Get()
+	if !ok {
+		return "-"
+	}
+	return fmt.Sprintf("%d:%d", code, r.ExitSignal.Or(0))
+}
+
+func elapsedOf(l *listed) string {
+	switch {
+	case !l.End.IsZero():
+		return l.End.Sub(l.Start).Round(time.Second / 10).String()
+	case l.Live:
+		return time.Since(l.Start).Round(time.Second).String()
+	}
+	return "-"
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

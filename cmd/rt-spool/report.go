@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/resource-tracker/rt/report"
+	"github.com/resource-tracker/rt/spool"
+)
+
+func reportCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "report",
+		Usage:     "show what a job used of what it had, a screen for each of its nodes and attempts",
+		ArgsUsage: "JOB",
+		Flags: []cli.Flag{
+			jsonFlag, nodeFlag,
+			&cli.BoolFlag{Name: "ascii", Usage: "draw with ASCII characters alone; also without a UTF-8 locale"},
+		},
+		OnUsageError: onUsageError,
+		Action:       runReport,
+	}
+}
+
+var nodeFlag = &cli.StringFlag{Name: "node", Usage: "only the run on this node"}
+
+func runReport(c *cli.Context) error {
+	entries, err := runsOf(c)
+	if err != nil {
+		return err
+	}
+	summaries := make([]*report.Summary, 0, len(entries))
+	for _, e := range entries {
+		s, err := summarize(c, e.Path)
+		if err != nil {
+			return err
+		}
+		summaries = append(summaries, s)
+	}
+	if c.Bool("json") {
+		return printJSON(c.App.Writer, summaries)
+	}
+	o := report.TextOptions{ASCII: c.Bool("ascii") || !utf8Locale(), Zone: time.Local}
+	for i, s := range summaries {
+		if i > 0 {
+			fmt.Fprintln(c.App.Writer)
+		}
+		if err := report.WriteText(c.App.Writer, s, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func summarize(c *cli.Context, path string) (*report.Summary, error) {
+	r, err := spool.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	last, err := r.LastSeq()
+	if err != nil {
+		return nil, err
+	}
+	events, err := r.Events()
+	if err != nil {
+		return nil, err
+	}
+	return report.Summarize(r.Run(), events, r.Scalars(c.Context, 1, last))
+}
+
+// runsOf returns the runs of the one JOB of the command line, on the node of --node.
+func runsOf(c *cli.Context) ([]spool.Entry, error) {
+	if c.NArg() != 1 {
+		return nil, usage("%s takes one JOB; rt-spool ls shows what there is", c.Command.Name)
+	}
+	entries, err := entriesOf(c, c.Args().Slice())
+	if err != nil {
+		return nil, err
+	}
+	node := c.String("node")
+	if node == "" {
+		return entries, nil
+	}
+	var out []spool.Entry
+	for _, e := range entries {
+		if e.Run.Node == node {
+			out = append(out, e)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("job %s on node %s: %w", c.Args().First(), node, spool.ErrNotFound)
+	}
+	return out, nil
+}
+
+// utf8Locale says whether the environment promises a terminal with block characters.
+func utf8Locale() bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if v := os.Getenv(name); v != "" {
+			v = strings.ToLower(v)
+			return strings.Contains(v, "utf-8") || strings.Contains(v, "utf8")
+		}
+	}
+	return false
+}
