@@ -84,8 +84,8 @@ func BadStatus(op string, resp *http.Response, text string) *Error {
 	e := &Error{Op: op, Kind: statusKind(resp.StatusCode), Status: resp.StatusCode}
 	e.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
 	what := strconv.Itoa(resp.StatusCode) + " " + http.StatusText(resp.StatusCode)
-	if loc := resp.Header.Get("Location"); loc != "" && resp.StatusCode/100 == 3 {
-		what += " to " + Excerpt([]byte(loc)) + ": set the endpoint to where the service is"
+	if at, err := resp.Location(); err == nil && resp.StatusCode/100 == 3 {
+		what += " to " + Excerpt([]byte(at.Scheme+"://"+at.Host)) + ": redirects are not followed; set the endpoint to where the service is"
 	}
 	if text != "" {
 		what += ": " + text

@@ -14,8 +14,8 @@ const UserAgent = "resource-tracker"
 
 // NewHTTPClient returns the client for the API and the object store. Servers are
 // verified against the system's authorities and those in caPEM (may be nil).
-// Proxies come from HTTPS_PROXY, HTTP_PROXY and NO_PROXY. Redirects are not
-// followed: the token belongs to one host. A request may take at most two minutes.
+// Proxies come from HTTPS_PROXY, HTTP_PROXY and NO_PROXY. A request may take at
+// most two minutes.
 func NewHTTPClient(caPEM []byte) (*http.Client, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12}
 	if caPEM != nil {
@@ -42,6 +42,16 @@ func NewHTTPClient(caPEM []byte) (*http.Client, error) {
 			MaxIdleConnsPerHost:   8,
 			ForceAttemptHTTP2:     true,
 		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
+}
+
+// WithoutRedirects returns a copy of the client (http.DefaultClient for nil) that
+// follows no redirect: the token belongs to one host, a signature to one address.
+func WithoutRedirects(c *http.Client) *http.Client {
+	if c == nil {
+		c = http.DefaultClient
+	}
+	alike := *c
+	alike.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &alike
 }

@@ -41,7 +41,7 @@ type Uploader struct {
 // New checks the configuration and returns an Uploader.
 func New(c Config) (*Uploader, error) {
 	u := &Uploader{
-		http: c.HTTP, region: c.Region,
+		http: upload.WithoutRedirects(c.HTTP), region: c.Region,
 		regions: regions{known: map[string]string{}, busy: map[string]chan struct{}{}},
 	}
 	if c.Region != "" && !validRegion(c.Region) {

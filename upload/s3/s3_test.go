@@ -242,13 +242,13 @@ func TestErrorsAreClassifiedAndHoldNoSecret(t *testing.T) {
 		{"expired", 400, fmt.Sprintf(leaky, "ExpiredToken"), upload.Unauthorised, "ExpiredToken"},
 		{"bad request", 400, "secret is " + cred.SecretKey, upload.Permanent, "secret is [redacted]"},
 		{"other success", 204, "", upload.Permanent, "204"},
-		{"redirect", 301, "", upload.Permanent, "301"},
+		{"redirect", 301, "", upload.Permanent, "301 Moved Permanently to https://elsewhere: redirects are not followed"},
 		{"slow down", 503, "<Error><Code>SlowDown</Code><Message>later</Message></Error>", upload.Temporary, "SlowDown: later"},
 		{"slow upload", 400, "<Error><Code>RequestTimeout</Code></Error>", upload.Temporary, "RequestTimeout"},
 		{"long", 500, strings.Repeat("ä\x00\n", 1<<16), upload.Temporary, "..."},
 	} {
 		u := newUploader(t, Config{Region: "us-east-1", HTTP: &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
-			return answer(tc.status, tc.body, "Retry-After", "7"), nil
+			return answer(tc.status, tc.body, "Retry-After", "7", "Location", "https://elsewhere/"+cred.SecretKey), nil
 		})}})
 		err := u.Put(t.Context(), "s3://metrics/k", cred, []byte("x"))
 		var e *upload.Error

@@ -76,7 +76,7 @@ func New(c Config) (*Client, error) {
 		return nil, fmt.Errorf("the Sentinel dialect %q: it must be auto, spec or live", c.Dialect)
 	}
 	return &Client{
-		http: c.HTTP, base: strings.TrimRight(c.Endpoint, "/"), dialect: c.Dialect,
+		http: upload.WithoutRedirects(c.HTTP), base: strings.TrimRight(c.Endpoint, "/"), dialect: c.Dialect,
 		authorize: func(h http.Header) { h.Set("Authorization", "Bearer "+token) },
 		redact:    func(b []byte) string { return upload.Excerpt(b, token) },
 	}, nil
