@@ -1,0 +1,149 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// child is the command that we run. It leads a process group of its own, so that
+// a signal that is meant for it reaches all of it, once: the terminal's Ctrl-C
+// comes to the group in the foreground, ours, and we pass it on; once the command
+// has been given the terminal, it comes to the command's group and not to us.
+type child struct {
+	pid      int
+	terminal *terminal // nil where we have none
+	signals  chan os.Signal
+
+	mu     sync.Mutex
+	reaped bool // pid may be somebody else's
+	status unix.WaitStatus
+	told   syscall.Signal // the last signal that was passed on
+}
+
+// passedOn are the signals that go to the command, where they were not ignored
+// when we were started (nohup).
+var passedOn = [...]syscall.Signal{
+	syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
+	syscall.SIGTSTP, syscall.SIGWINCH,
+}
+
+// start runs the command with our own standard descriptors and environment. The
+// error is errNotFound or errNotExecutable.
+func start(argv []string) (*child, error) {
+	path, err := look(argv[0])
+	if err != nil {
+		return nil, err
+	}
+	c := &child{signals: make(chan os.Signal, 16)}
+	for _, s := range passedOn {
+		if !signal.Ignored(s) {
+			signal.Notify(c.signals, s)
+		}
+	}
+	attr := &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true}}
+	c.pid, _, err = syscall.StartProcess(path, argv, attr)
+	if errors.Is(err, syscall.ENOEXEC) { // a script without "#!": as execvp(3) does
+		c.pid, _, err = syscall.StartProcess("/bin/sh", append([]string{"sh", path}, argv[1:]...), attr)
+	}
+	if err != nil {
+		return nil, &kindError{kind: errNotExecutable, err: fmt.Errorf("%s: cannot be executed: %w", argv[0], err)}
+	}
+	c.terminal = openTerminal()
+	go c.passOn()
+	return c, nil
+}
+
+// look finds the command as a shell does.
+func look(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	switch {
+	case err == nil, errors.Is(err, exec.ErrDot):
+		return path, nil
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return "", &kindError{kind: errNotFound, err: fmt.Errorf("%s: command not found", name)}
+	}
+	var cause *exec.Error
+	if errors.As(err, &cause) {
+		err = cause.Err
+	}
+	return "", &kindError{kind: errNotExecutable, err: fmt.Errorf("%s: cannot be executed: %w", name, err)}
+}
+
+func (c *child) passOn() {
+	for s := range c.signals {
+		if n, ok := s.(syscall.Signal); ok {
+			c.mu.Lock()
+			c.told = n
+			c.mu.Unlock()
+			c.signal(n)
+		}
+	}
+}
+
+// signal sends a signal to the command's process group.
+func (c *child) signal(s syscall.Signal) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.reaped {
+		_ = unix.Kill(-c.pid, s) // it fails when all of it has ended
+	}
+}
+
+// wait returns when the command has ended. Its counters can be read until reap.
+func (c *child) wait() {
+	const stopped = 5 // CLD_STOPPED, asm-generic/siginfo.h
+	for {
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_PID, c.pid, &info, unix.WEXITED|unix.WSTOPPED|unix.WNOWAIT, nil)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || info.Code != stopped {
+			break
+		}
+		if s, ok := c.stopSignal(); ok && c.terminal != nil {
+			c.terminal.stopped(c, s)
+		}
+	}
+	if c.terminal != nil {
+		c.terminal.takeBack(c.pid)
+	}
+}
+
+// stopSignal takes the news that the command has stopped. By now it may have ended.
+func (c *child) stopSignal() (syscall.Signal, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var status unix.WaitStatus
+	pid, err := unix.Wait4(c.pid, &status, unix.WUNTRACED|unix.WNOHANG, nil)
+	switch {
+	case err != nil || pid != c.pid:
+		return 0, false
+	case !status.Stopped():
+		c.reaped, c.status = true, status
+		return 0, false
+	}
+	return status.StopSignal(), true
+}
+
+// reap ends the command's entry in the process table and returns how it ended and
+// the last signal that was passed on to it, 0 for none.
+func (c *child) reap() (status unix.WaitStatus, told syscall.Signal) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for !c.reaped {
+		if _, err := unix.Wait4(c.pid, &c.status, 0, nil); !errors.Is(err, unix.EINTR) {
+			c.reaped = true
+		}
+	}
+	signal.Stop(c.signals)
+	return c.status, c.told
+}

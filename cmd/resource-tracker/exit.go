@@ -1,0 +1,79 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+)
+
+// The exit statuses. Around a command they are the command's own, as a shell
+// would give them.
+const (
+	exitOK            = 0
+	exitError         = 1   // something went wrong; the message says what
+	exitUsage         = 2   // the command line or a variable is wrong
+	exitNotExecutable = 126 // the command is there and cannot be run
+	exitNotFound      = 127 // there is no such command
+	exitSignal        = 128 // plus the signal that ended the command
+)
+
+const exitHelp = `EXIT STATUS:
+   0       done, or told to stop
+   1       something went wrong, see the message
+   2       wrong command line or environment
+   Around a command it is the command's own, or
+   126     the command cannot be executed
+   127     the command was not found
+   128+n   the command was ended by signal n
+`
+
+var (
+	errUsage         = errors.New("wrong command line")
+	errNotExecutable = errors.New("cannot be executed")
+	errNotFound      = errors.New("command not found")
+)
+
+// usage makes an error of the command line.
+func usage(format string, args ...any) error {
+	return &kindError{kind: errUsage, err: fmt.Errorf(format, args...)}
+}
+
+// kindError has the text of err and is kind as well.
+type kindError struct{ kind, err error }
+
+func (e *kindError) Error() string   { return e.err.Error() }
+func (e *kindError) Unwrap() []error { return []error{e.kind, e.err} }
+
+// commandStatus is the status of a command that ended otherwise than with 0. It
+// is no error of ours and prints nothing.
+type commandStatus int
+
+func (s commandStatus) Error() string { return fmt.Sprintf("the command's status is %d", int(s)) }
+
+// exitStatus is the one place where errors become exit statuses.
+func exitStatus(err error) int {
+	var command commandStatus
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &command):
+		return int(command)
+	case errors.Is(err, errUsage):
+		return exitUsage
+	case errors.Is(err, errNotFound):
+		return exitNotFound
+	case errors.Is(err, errNotExecutable):
+		return exitNotExecutable
+	}
+	return exitError
+}
+
+// run is the whole program but for the process around it.
+func run(args []string, stdout, stderr io.Writer) int {
+	err := newApp(stdout, stderr).Run(args)
+	var command commandStatus
+	if err != nil && !errors.As(err, &command) {
+		fmt.Fprintf(stderr, "resource-tracker: %v\n", err)
+	}
+	return exitStatus(err)
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/user"
+	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect/host"
+	"github.com/resource-tracker/rt/slurm"
+)
+
+// newRun says who we track, for the spool and for the samples. pid is 0 where no
+// process tree is tracked.
+func newRun(s settings, pid int, started time.Time) rt.Run {
+	run := rt.Run{Start: started, State: rt.StateRunning}
+	if insideSlurm() {
+		if task, err := slurm.FromTask(slurm.NewEnv(os.Environ()), started); err == nil {
+			run = task
+		}
+	}
+	if run.Node == "" {
+		run.Node, _ = os.Hostname() // a name that is not known is empty
+	}
+	if run.User == "" {
+		if u, err := user.Current(); err == nil {
+			run.User = u.Username
+		}
+	}
+	run.UID, run.GID = rt.Some(uint64(os.Getuid())), rt.Some(uint64(os.Getgid()))
+	run.BootID, _ = host.BootID(s.procfs)
+	run.Meta.Merge(s.meta)
+	run.Command = s.command
+	run.Interval = s.interval.Seconds()
+	run.TrackerVersion = rt.Version
+	if pid != 0 {
+		run.PID.Set(uint64(pid))
+	}
+	return run
+}
+
+// readHost collects the facts of the host but for those that the user suppresses:
+// TRACKER_HOST_IP=0, or empty, keeps host_ip to ourselves.
+func readHost(s settings) rt.Host {
+	return suppress(host.Read(host.NewRoots(s.procfs, s.sysfs)), os.LookupEnv)
+}
+
+func suppress(h rt.Host, lookup func(string) (string, bool)) rt.Host {
+	var fields map[string]json.RawMessage
+	b, err := json.Marshal(h)
+	if err != nil || json.Unmarshal(b, &fields) != nil {
+		return rt.Host{}
+	}
+	for name := range fields {
+		if v, set := lookup("TRACKER_" + strings.ToUpper(name)); set && (v == "" || v == "0") {
+			delete(fields, name)
+		}
+	}
+	var out rt.Host
+	if b, err = json.Marshal(fields); err != nil || json.Unmarshal(b, &out) != nil {
+		return rt.Host{}
+	}
+	return out
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/resource-tracker/rt"
+)
+
+// maxInterval is a year: more is a mistake, and far more does not fit a clock.
+const maxInterval = 365 * 24 * 60 * 60 // seconds
+
+// settings are what flags, environment and configuration come to.
+type settings struct {
+	interval time.Duration
+	csv      bool
+	pid      int // 0: none
+	scope    rt.Scope
+	meta     rt.Metadata
+	command  []string
+
+	output   string // a file; empty for none
+	toStdout bool
+	spoolDir string // empty for no spool
+
+	gpu                     bool
+	procfs, sysfs, cgroupfs string // cgroupfs: empty where the kernel says it
+}
+
+func newSettings(c *cli.Context) (s settings, err error) {
+	file := readConfig(c.String("config"))
+	s = settings{
+		command: c.Args().Slice(),
+		output:  c.String("output"), spoolDir: c.String("spool"),
+		procfs: c.String("path.procfs"), sysfs: c.String("path.sysfs"), cgroupfs: c.String("path.cgroupfs"),
+	}
+	seconds := file.interval
+	if text := c.String("interval"); c.IsSet("interval") {
+		if seconds, err = parseInterval(text); err != nil {
+			return s, err
+		}
+	}
+	s.interval = time.Duration(seconds) * time.Second
+	if s.pid, err = choosePID(c, file.pid); err != nil {
+		return s, err
+	}
+	if s.csv, err = choose(c, "format", "json", "csv"); err != nil {
+		return s, err
+	}
+	if s.gpu, err = choose(c, "gpu", "off", "auto"); err != nil {
+		return s, err
+	}
+	job, err := choose(c, "scope", string(rt.ScopeNode), string(rt.ScopeJob))
+	if err != nil {
+		return s, err
+	}
+	s.scope = rt.ScopeNode
+	if job {
+		if !insideSlurm() {
+			return s, usage("--scope job: this is no Slurm job, SLURM_JOB_ID is not set; leave it out for the node's figures")
+		}
+		s.scope = rt.ScopeJob
+	}
+	if s.meta, err = metadata(c, file.jobName); err != nil {
+		return s, err
+	}
+	s.chooseOutput(c)
+	return s, nil
+}
+
+// chooseOutput decides where samples go when nothing says so: around a command
+// in a Slurm job its standard output is the job's, and stays clean.
+func (s *settings) chooseOutput(c *cli.Context) {
+	said := s.output != "" || s.spoolDir != "" || c.Bool("quiet")
+	if !said && len(s.command) > 0 && insideSlurm() {
+		s.spoolDir = stateDir()
+		return
+	}
+	s.toStdout = !said
+}
+
+func insideSlurm() bool { return os.Getenv("SLURM_JOB_ID") != "" }
+
+// stateDir is the user's own spool: $XDG_STATE_HOME/rt, by default ~/.local/state/rt.
+func stateDir() string {
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "rt")
+	}
+	return filepath.Join(os.Getenv("HOME"), ".local/state/rt")
+}
+
+// parseInterval takes a whole number of seconds.
+func parseInterval(text string) (uint64, error) {
+	seconds, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || seconds < 1 || seconds > maxInterval {
+		return 0, usage("--interval %q: give a whole number of seconds from 1 to %d (RESOURCE_TRACKER_INTERVAL sets it too)", text, maxInterval)
+	}
+	return seconds, nil
+}
+
+// choosePID takes the flag, then the file; a command's own pid wins over the file.
+func choosePID(c *cli.Context, fromFile int) (int, error) {
+	if !c.IsSet("pid") {
+		if c.Args().Present() {
+			return 0, nil
+		}
+		return fromFile, nil
+	}
+	if c.Args().Present() {
+		return 0, usage("--pid and a command: the command's own process is tracked, give only one of them")
+	}
+	pid, err := strconv.ParseInt(c.String("pid"), 10, 32)
+	if err != nil || pid < 1 {
+		return 0, usage("--pid %q: give the number of a process, at least 1", c.String("pid"))
+	}
+	return int(pid), nil
+}
+
+// choose tells whether a flag has the second of its two values.
+func choose(c *cli.Context, name, first, second string) (bool, error) {
+	switch v := c.String(name); v {
+	case first:
+		return false, nil
+	case second:
+		return true, nil
+	default:
+		return false, usage("--%s %q: it is either %s or %s", name, v, first, second)
+	}
+}
+
+func metadata(c *cli.Context, jobName string) (rt.Metadata, error) {
+	m := rt.Metadata{}
+	for _, field := range rt.MetadataFields {
+		*m.Field(field) = c.String(flagName(field))
+	}
+	if m.JobName == "" {
+		m.JobName = jobName
+	}
+	for _, tag := range c.StringSlice("tag") {
+		key, value, ok := strings.Cut(tag, "=")
+		if !ok || key == "" {
+			return m, usage("--tag %q: give KEY=VALUE", tag)
+		}
+		if m.Tags == nil {
+			m.Tags = map[string]string{}
+		}
+		m.Tags[key] = value
+	}
+	return m, nil
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect"
+	"github.com/resource-tracker/rt/collect/gpu"
+	"github.com/resource-tracker/rt/collect/proc"
+	"github.com/resource-tracker/rt/spool"
+)
+
+// tracking is one run that is being tracked: its sources and where they go.
+type tracking struct {
+	run     rt.Run
+	sources []collect.Source
+	sinks   []collect.Sink
+	writer  *spool.Writer // nil without a spool
+	closers []io.Closer
+	rec     *collect.Recorder
+}
+
+// track opens all that tracking needs. failed is told when a sample cannot be
+// written; warn is told what else is wrong and hurts nothing.
+func track(s settings, run rt.Run, failed, warn func(error)) (_ *tracking, err error) {
+	t := &tracking{run: run}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, t.close())
+		}
+	}()
+	if err := t.openSources(s); err != nil {
+		return nil, err
+	}
+	if err := t.openOutputs(s, failed, warn); err != nil {
+		return nil, err
+	}
+	options := collect.Options{Interval: s.interval, Sources: t.sources, Sinks: t.sinks}
+	if t.writer != nil {
+		options.Ledger = t.writer
+	}
+	t.rec, err = collect.New(options)
+	return t, err
+}
+
+func (t *tracking) openSources(s settings) error {
+	fs := proc.NewFS(s.procfs, s.sysfs)
+	t.sources = []collect.Source{proc.NewCPU(fs), proc.NewProcesses(fs)}
+	if pid, ok := t.run.PID.Get(); ok {
+		t.sources = append(t.sources, proc.NewTree(fs, int(pid)))
+	}
+	t.sources = append(t.sources, proc.NewMemory(fs), proc.NewNet(fs), proc.NewDisk(fs), proc.NewSpace(fs))
+	if s.gpu {
+		t.sources = append(t.sources, gpu.New("/dev", s.sysfs))
+	}
+	if s.scope == rt.ScopeJob {
+		job, err := newJobSource(s, &t.run)
+		if err != nil {
+			return err
+		}
+		t.run.CgroupLayout, t.run.CgroupPath, _ = job.Found()
+		t.sources = append(t.sources, job)
+	}
+	return nil
+}
+
+func (t *tracking) openOutputs(s settings, failed, warn func(error)) error {
+	e := &emitter{csv: s.csv, scope: s.scope, failed: failed}
+	if t.run.Meta.JobName != "" {
+		e.jobName.Set(t.run.Meta.JobName)
+	}
+	switch {
+	case s.output != "":
+		f, err := os.OpenFile(s.output, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+		if err != nil {
+			return fmt.Errorf("open the file for samples: %w", err)
+		}
+		t.closers = append(t.closers, f)
+		e.out, e.name = f, s.output
+	case s.toStdout:
+		e.out, e.name = os.Stdout, "standard output"
+	}
+	if e.out != nil {
+		t.sinks = append(t.sinks, e)
+	}
+	if s.spoolDir == "" {
+		return nil
+	}
+	if err := os.MkdirAll(s.spoolDir, 0o700); err != nil {
+		return fmt.Errorf("make the spool directory (--spool names another one): %w", err)
+	}
+	w, err := spool.Create(s.spoolDir, t.run, readHost(s), spool.Options{
+		Notify: func(e rt.Event) {
+			if e.Status != "ok" {
+				warn(fmt.Errorf("%s %s: %s", e.Name, e.Status, e.Detail))
+			}
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("%w (--spool names another directory)", err)
+	}
+	t.writer = w
+	t.sinks = append(t.sinks, w)
+	return nil
+}
+
+// record takes readings until ctx is done, and a last one then.
+func (t *tracking) record(ctx context.Context) { t.rec.Run(ctx) }
+
+// end says how it ended and closes everything.
+func (t *tracking) end(exit rt.Exit) error {
+	t.run.Apply(exit)
+	t.run.State = rt.StateEnded
+	var err error
+	if t.writer != nil {
+		err = t.writer.End(t.run)
+	}
+	return errors.Join(err, t.close())
+}
+
+func (t *tracking) close() error {
+	var err error
+	if t.writer != nil {
+		err = t.writer.Close()
+	}
+	for _, s := range t.sources {
+		err = errors.Join(err, s.Close())
+	}
+	for _, c := range t.closers {
+		err = errors.Join(err, c.Close())
+	}
+	return err
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect"
+)
+
+// patience is how long a command that has ended waits for its record: for the last
+// reading, and once more for the spool's end. A disk that hangs costs no more.
+const patience = 5 * time.Second
+
+// wrap runs the command, tracks it, and ends as it ends. Tracking never keeps the
+// command from running: what is wrong with it is a warning.
+func wrap(s settings) error {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a write says EPIPE; the command outlives our reader
+	started := time.Now()
+	child, err := start(s.command)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	recorded := make(chan *tracking, 1)
+	go func() { recorded <- follow(ctx, s, newRunOf(s, child.pid, started)) }()
+
+	child.wait()
+	cancel(collect.ErrCommandEnded)
+	var t *tracking
+	select {
+	case t = <-recorded: // the last reading saw what the command had used
+	case <-time.After(patience):
+		warn(fmt.Errorf("the last reading took longer than %s: the record is not complete", patience))
+	}
+	status, told := child.reap()
+	if t != nil {
+		finish(t, exitOf(status, told, time.Now()))
+	}
+	if code := shellStatus(status); code != 0 {
+		return commandStatus(code)
+	}
+	return nil
+}
+
+// newRunOf delays what newRun asks of the system until the command runs.
+func newRunOf(s settings, pid int, started time.Time) func() rt.Run {
+	return func() rt.Run { return newRun(s, pid, started) }
+}
+
+// follow tracks until ctx is done. It returns nil where nothing could be tracked.
+func follow(ctx context.Context, s settings, run func() rt.Run) (t *tracking) {
+	defer func() {
+		if p := recover(); p != nil {
+			warn(fmt.Errorf("the command is no longer tracked: %v", p))
+			t = nil
+		}
+	}()
+	t, err := track(s, run(), warn, warn)
+	if err != nil {
+		warn(fmt.Errorf("the command runs untracked: %w", err))
+		return nil
+	}
+	t.record(ctx)
+	return t
+}
+
+// finish closes the record, within bounds.
+func finish(t *tracking, exit rt.Exit) {
+	done := make(chan error, 1)
+	go func() { done <- t.end(exit) }()
+	select {
+	case err := <-done:
+		if err != nil {
+			warn(err)
+		}
+	case <-time.After(patience):
+		warn(fmt.Errorf("closing the record took longer than %s: it is left as it is", patience))
+	}
+}
+
+// exitOf says how the command ended. told is the last signal that we passed on.
+func exitOf(status unix.WaitStatus, told syscall.Signal, now time.Time) rt.Exit {
+	e := rt.Exit{Source: "exit", Time: now, Outcome: rt.OutcomeFailed}
+	switch {
+	case status.Signaled():
+		e.Code, e.Signal = rt.Some[int64](0), rt.Some(int64(status.Signal()))
+		if status.Signal() == told {
+			e.Outcome = rt.OutcomeCancelled
+		}
+	default:
+		e.Code, e.Signal = rt.Some(int64(status.ExitStatus())), rt.Some[int64](0)
+		if status.ExitStatus() == 0 {
+			e.Outcome = rt.OutcomeFinished
+		}
+	}
+	return e
+}
+
+// shellStatus is the exit status that a shell gives for a command.
+func shellStatus(status unix.WaitStatus) int {
+	if status.Signaled() {
+		return exitSignal + int(status.Signal())
+	}
+	return status.ExitStatus()
+}
