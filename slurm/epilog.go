@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -24,7 +25,7 @@ func (h *Hook) Epilog(env Env, now time.Time) (err error) {
 		return err
 	}
 	job, node := run.JobID.Or(0), run.Node
-	if _, err := h.State.ReadNote(job, node); errors.Is(err, fs.ErrNotExist) {
+	if _, err := h.State.ReadNote(job, node); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil
 	}
 	deadline := time.Now().Add(h.StopTimeout)

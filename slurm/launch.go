@@ -111,6 +111,7 @@ func (h *Hook) startProcess(files []*os.File) (*os.Process, error) {
 		attr.Sys.Credential = &syscall.Credential{Uid: h.User.UID, Gid: h.User.GID}
 		attr.Sys.AmbientCaps = []uintptr{capDACReadSearch, capSysPtrace}
 	}
+	inheritNothing()
 	// The child inherits the mask of the thread that forks.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -167,6 +168,17 @@ func (t *tracker) status() string {
 		return fmt.Sprintf(", by signal %d", ws.Signal())
 	}
 	return ""
+}
+
+// inheritNothing marks every descriptor above 2 to be closed by exec. The runtime
+// does so for its own; these are what this process was started with. Kernels
+// before 5.11 refuse, and slurmd passes none on.
+func inheritNothing() {
+	const (
+		sysCloseRange = 436 // the same on all of rt's platforms
+		cloexec       = 4   // CLOSE_RANGE_CLOEXEC of <linux/close_range.h>
+	)
+	_, _, _ = syscall.RawSyscall(sysCloseRange, 3, 1<<31-1, cloexec)
 }
 
 // clearSignalMask empties the mask of the calling thread, which must be locked to
