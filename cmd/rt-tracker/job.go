@@ -110,6 +110,12 @@ func (w *jobWatch) Found() (layout, path string, ok bool) { return w.current().F
 // Procs is cgroup.Job.Procs.
 func (w *jobWatch) Procs(dst []int) []int { return w.current().Procs(dst) }
 
+// present says whether the job's cgroup is there now.
+func (w *jobWatch) present() bool {
+	var s rt.Snapshot
+	return w.Read(&s) == nil && s.Job.Phase == rt.JobPresent
+}
+
 func (w *jobWatch) current() *cgroup.Job {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -102,54 +103,67 @@ func (t *tracker) run(prolog *ready) error {
 		return errors.Join(err, t.writer.Close())
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	var side sync.WaitGroup
 	side.Go(func() { t.learn(ctx) })
 	side.Go(func() { t.seek(ctx) })
 
-	ended := make(chan rt.Reason, 1)
-	go func() { ended <- recorder.Run(ctx) }()
-
-	stopped := t.wait(told, ended, cancel)
+	ended := make(chan rt.Reason)
+	side.Go(func() {
+		defer close(ended)
+		for ctx.Err() == nil { // a job without an extern step comes back with its next step
+			ended <- recorder.Run(ctx)
+		}
+	})
+	stopped := t.wait(told, ended)
+	cancel()
+	for why := range ended {
+		if why == rt.ReasonLast {
+			t.jobIsOver()
+		}
+	}
 	side.Wait()
 	return t.end(stopped)
 }
 
-// wait returns when the recorder has ended and nothing more is to come; it says
-// whether somebody told the tracker to stop.
-func (t *tracker) wait(told <-chan os.Signal, ended <-chan rt.Reason, cancel context.CancelFunc) bool {
-	var why rt.Reason
-	stopped := false
-	select {
-	case why = <-ended:
-	case <-told:
-		stopped = true
+// wait returns when somebody tells the tracker to stop, or when its job has been
+// over for the grace time; it says which.
+func (t *tracker) wait(told <-chan os.Signal, ended <-chan rt.Reason) (stopped bool) {
+	var grace, settled <-chan time.Time
+	for {
 		select {
-		case why = <-ended:
-		case <-time.After(settle):
-			cancel()
-			why = <-ended
+		case <-ended:
+			t.jobIsOver()
+			grace = time.After(t.cfg.Tracker.Grace.Duration)
+			if stopped {
+				return true
+			}
+		case <-told:
+			stopped = true
+			if !t.job.present() {
+				return true
+			}
+			settled = time.After(settle)
+		case <-settled:
+			return true
+		case <-grace:
+			if t.job.present() {
+				grace = nil // it came back
+				continue
+			}
+			t.writer.Event(rt.Event{Time: time.Now(), Kind: "tracker", Name: "epilog", Status: "absent",
+				Detail: "no Epilog came within " + t.cfg.Tracker.Grace.String() + " of the job's end"})
+			return false
 		}
 	}
-	cancel()
-	if why == rt.ReasonLast {
-		t.mu.Lock()
-		t.jobEnded = time.Unix(0, t.last.wall).UTC()
-		t.mu.Unlock()
-	}
-	if stopped {
-		return true
-	}
+}
+
+// jobIsOver remembers when that was, and makes its last snapshot durable.
+func (t *tracker) jobIsOver() {
+	t.mu.Lock()
+	t.jobEnded = time.Unix(0, t.last.wall.Load()).UTC()
+	t.mu.Unlock()
 	if err := t.writer.Flush(); err != nil {
 		t.log.Warning(t.subject, err.Error())
-	}
-	select {
-	case <-told:
-		return true
-	case <-time.After(t.cfg.Tracker.Grace.Duration):
-		t.writer.Event(rt.Event{Time: time.Now(), Kind: "tracker", Name: "epilog", Status: "absent",
-			Detail: "no Epilog came within " + t.cfg.Tracker.Grace.String() + " of the job's end"})
-		return false
 	}
 }
 
@@ -194,7 +208,7 @@ func (t *tracker) decide(stopped bool) rt.Exit {
 		}
 		exit = rt.Exit{Time: time.Now().UTC()}
 	}
-	seen := slurm.Evidence{OOMKills: t.last.oomKills, End: t.jobEnded, Limit: t.tracked.JobEndLimit}
+	seen := slurm.Evidence{OOMKills: t.last.oomKills.Load(), End: t.jobEnded, Limit: t.tracked.JobEndLimit}
 	if t.batch != nil {
 		seen.Batch = t.batch.Status()
 	}
@@ -203,14 +217,16 @@ func (t *tracker) decide(stopped bool) rt.Exit {
 
 // lastReading remembers what the end of a run needs of its last snapshot.
 type lastReading struct {
-	wall     int64
-	oomKills uint64
+	wall     atomic.Int64  // nanoseconds since the epoch
+	oomKills atomic.Uint64 // of the job
 }
 
 // Put implements collect.Sink.
 func (l *lastReading) Put(s *rt.Snapshot) error {
-	l.wall = s.Wall
-	l.oomKills = s.Job.EventsOOMKill.Or(l.oomKills)
+	l.wall.Store(s.Wall)
+	if n, ok := s.Job.EventsOOMKill.Get(); ok {
+		l.oomKills.Store(n)
+	}
 	return nil
 }
 
