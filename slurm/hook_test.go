@@ -33,7 +33,7 @@ while :; do sleep 0.02; done`
 echo "$@" >%[1]s/args
 env >%[1]s/env
 pwd >%[1]s/cwd
-cat /proc/$$/status >%[1]s/status
+cat /proc/self/status >%[1]s/status
 cat /proc/$$/stat >%[1]s/stat
 echo "ready" >&3
 while :; do sleep 0.02; done`
