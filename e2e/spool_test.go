@@ -85,3 +85,16 @@ func describe(all []spooled) string {
 	}
 	return b.String()
 }
+
+// count returns how many snapshots are committed, 0 while that cannot be told.
+func count(path string) (n int64) {
+	db, err := sql.Open("sqlite3", "file:"+path+"?mode=ro")
+	if err != nil {
+		return 0
+	}
+	defer db.Close()
+	if db.QueryRow("SELECT count(*) FROM snapshot_delta").Scan(&n) != nil {
+		return 0
+	}
+	return n
+}

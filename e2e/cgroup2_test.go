@@ -1,0 +1,92 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+// guestVar marks the copy of this test that runs inside the machine.
+const guestVar = "RT_E2E_GUEST"
+
+// TestCgroupV2 runs the same jobs on a Slurm of two nodes in a machine that has
+// nothing but cgroup v2. It runs there in a copy of itself, brings the spool back,
+// and drains it here, as a site does whose nodes reach no network.
+func TestCgroupV2(t *testing.T) {
+	if os.Getenv(guestVar) != "" {
+		inGuest(t)
+		return
+	}
+	s := newSite(t, workDir(t))
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	share := s.path("share")
+	for _, d := range []string{"bin", "spool"} {
+		if err := os.MkdirAll(filepath.Join(share, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copyFile(t, self, filepath.Join(share, "e2e.test"))
+	for _, p := range append([]string{"workload"}, programs...) {
+		copyFile(t, s.path("bin", p), filepath.Join(share, "bin", p))
+	}
+	for _, hook := range []string{"prolog", "epilog"} {
+		text := "#!/bin/sh\nexec /opt/rt/" + hook + "\n"
+		if err := os.WriteFile(filepath.Join(share, hook), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("../contrib/lab/cg2-vm", "slurm-run", "--share", share, "--env", guestVar+"=1", "--env", "RT_BIN=/mnt/share/bin",
+		"--", "./e2e.test", "-test.run", "^TestCgroupV2$", "-test.v", "-test.timeout", "5m")
+	cmd.Env = append(cmd.Environ(), "CG2_NODES=2", "CG2_TIMEOUT=360")
+	if os.Getenv("CG2_CACHE") == "" {
+		cmd.Env = append(cmd.Env, "CG2_CACHE=/var/cache/cg2-vm")
+	}
+	out, err := cmd.CombinedOutput()
+	replay(t, out)
+	if err != nil {
+		t.Fatalf("cg2-vm: %v\n%s", err, out)
+	}
+	t.Run("drain", func(t *testing.T) { runDrain(t, s, filepath.Join(share, "spool")) })
+}
+
+var result = regexp.MustCompile(`(?m)^ *--- (PASS|FAIL|SKIP): TestCgroupV2/matrix/(\S+)`)
+
+// replay shows the results of the tests inside as tests of this run.
+func replay(t *testing.T, output []byte) {
+	results := result.FindAllSubmatch(output, -1)
+	if len(results) == 0 {
+		t.Errorf("no test ran inside the machine")
+	}
+	for _, m := range results {
+		t.Run("matrix/"+string(m[2]), func(t *testing.T) {
+			if !bytes.Equal(m[1], []byte("PASS")) {
+				t.Errorf("%s inside the machine, see there", m[1])
+			}
+		})
+	}
+}
+
+// inGuest is the test as it runs inside: Slurm is up, its hooks look for /opt/rt.
+func inGuest(t *testing.T) {
+	s := newSite(t, "/opt/rt")
+	c := &cluster{
+		name: "cg2", partition: "main", user: "tester", nodes: []string{"n1", "n2"},
+		asUser: []string{"setpriv", "--reuid=tester", "--regid=tester", "--init-groups", "--"},
+	}
+	t.Run("matrix", func(t *testing.T) { runMatrix(t, c, s) })
+	files, err := filepath.Glob(s.path("spool", "*.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		copyFile(t, f, filepath.Join("/mnt/share/spool", filepath.Base(f)))
+	}
+}

@@ -1,0 +1,129 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// receiver is a running `rt-spool serve`.
+type receiver struct {
+	url, token string
+}
+
+// received is a run as the receiver shows it.
+type received struct {
+	ID       string `json:"id"`
+	Status   string `json:"status"`
+	Rows     int64  `json:"rows"`
+	ExitCode *int64 `json:"exit_code"`
+	Metadata struct {
+		ExternalRunID string `json:"external_run_id"`
+	} `json:"metadata"`
+	Objects []struct {
+		Key    string `json:"key"`
+		SHA256 string `json:"sha256"`
+	} `json:"objects"`
+}
+
+// serve starts a receiver on loopback and points rt.toml at it and at the spool.
+func serve(t *testing.T, s *site, spool string) *receiver {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	r := &receiver{url: "http://" + address, token: fmt.Sprintf("token-%d", time.Now().UnixNano())}
+	token := s.path("token")
+	if err := os.WriteFile(token, []byte(r.token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	quote := func(v string) string { return fmt.Sprintf("%q", v) }
+	s.configure(map[string]string{
+		"spool.dir":         quote(spool),
+		"sentinel.endpoint": quote(r.url), "sentinel.s3_endpoint": quote(r.url), "sentinel.token_file": quote(token),
+		"drain.jitter": `"0s"`,
+		"serve.listen": quote(address), "serve.dir": quote(filepath.Join(s.dir, "receiver")), "serve.token_file": quote(token),
+	})
+	cmd := exec.Command(s.path("bin", "rt-spool"), "--config", s.config(), "serve")
+	errs, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := make(chan string, 100)
+	go func() {
+		for sc := bufio.NewScanner(errs); sc.Scan(); {
+			select {
+			case said <- sc.Text():
+			default: // enough to explain a failure
+			}
+		}
+		close(said)
+	}()
+	t.Cleanup(func() {
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Errorf("rt-spool serve had ended: %v", err)
+		}
+		for line := range said {
+			if t.Failed() {
+				t.Logf("serve: %s", line)
+			}
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("rt-spool serve: %v", err)
+		}
+	})
+	until(t, 10*time.Second, "the receiver", func() bool {
+		resp, err := http.Get(r.url + "/runs")
+		if err != nil {
+			return false
+		}
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusUnauthorized
+	})
+	return r
+}
+
+// get asks the receiver's API.
+func (r *receiver) get(t *testing.T, path string) []byte {
+	t.Helper()
+	req, err := http.NewRequest(http.MethodGet, r.url+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+r.token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("GET %s: %s %v\n%s", path, resp.Status, err, body)
+	}
+	return body
+}
+
+func (r *receiver) runs(t *testing.T) []received {
+	t.Helper()
+	var list []received
+	if err := json.Unmarshal(r.get(t, "/runs"), &list); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
