@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -66,6 +67,10 @@ func refused(err error) bool {
 
 // NoAnswer makes the Error of a request that got no complete answer.
 func NoAnswer(op string, err error) *Error {
+	var named *url.Error
+	if errors.As(err, &named) {
+		err = named.Err // op says method and URL already
+	}
 	e := &Error{Op: op, Kind: Temporary, Err: err}
 	var dial *net.OpError
 	var dns *net.DNSError

@@ -83,8 +83,12 @@ func (f *fakeRun) SealBatch(b rt.Batch) error {
 			f.batches[b.Number-1] = b
 			return nil
 		}
-		if b.Number != len(f.batches)+1 {
-			return fmt.Errorf("batch %d after %d", b.Number, len(f.batches))
+		last := int64(1)
+		if n := len(f.batches); n > 0 {
+			last = f.batches[n-1].LastSeq
+		}
+		if b.Number != len(f.batches)+1 || b.FirstSeq != last+1 || b.LastSeq < b.FirstSeq {
+			return fmt.Errorf("batch %+v after %d that end at %d", b, len(f.batches), last)
 		}
 		f.batches = append(f.batches, b)
 		return nil

@@ -108,7 +108,7 @@ func (r *rows) build(ctx context.Context, to int64, limit int) (rt.Batch, []byte
 	err := r.walk(ctx, to, func(prev, cur *rt.Snapshot) (bool, error) {
 		buf.csv = r.enc.Append(buf.csv, prev, cur)
 		if b.Rows == 0 {
-			b.FirstSeq = cur.Seq
+			b.FirstSeq = prev.Seq + 1 // so batches touch each other even where snapshots were thinned
 		}
 		b.LastSeq = cur.Seq
 		b.Rows++

@@ -12,67 +12,19 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/upload"
-	"github.com/resource-tracker/rt/upload/receiver"
 	"github.com/resource-tracker/rt/upload/s3"
 	"github.com/resource-tracker/rt/upload/sentinel"
 )
 
 const token = "tok-0123456789abcdef"
-
-// site is a receiver behind a real listener, with the clients that talk to it.
-type site struct {
-	url    string
-	client *sentinel.Client
-	store  *s3.Uploader
-
-	mu      sync.Mutex
-	meddle  func(w http.ResponseWriter, r *http.Request, next http.Handler) // may be nil
-	noToken atomic.Int64                                                    // API requests without the token
-}
-
-func newSite(t *testing.T, dialect string) *site {
-	t.Helper()
-	h, err := receiver.New(receiver.Config{Dir: t.TempDir(), Tokens: []receiver.TokenHash{receiver.HashToken(token)}, Dialect: dialect})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &site{}
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/runs") && r.Header.Get("Authorization") != "Bearer "+token {
-			s.noToken.Add(1)
-		}
-		s.mu.Lock()
-		meddle := s.meddle
-		s.mu.Unlock()
-		if meddle == nil {
-			h.ServeHTTP(w, r)
-			return
-		}
-		meddle(w, r, h)
-	}))
-	t.Cleanup(srv.Close)
-	httpClient, err := upload.NewHTTPClient(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(httpClient.CloseIdleConnections)
-	s.url = srv.URL
-	if s.client, err = sentinel.New(sentinel.Config{HTTP: httpClient, Endpoint: srv.URL, Token: token}); err != nil {
-		t.Fatal(err)
-	}
-	if s.store, err = s3.New(s3.Config{HTTP: httpClient, Endpoint: srv.URL}); err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
 
 type remoteRun struct {
 	ID, Status string
@@ -89,7 +41,7 @@ func (s *site) get(t *testing.T, path string) []byte {
 		t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := s.http.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,22 +247,23 @@ func TestFaultsOnTheWire(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newSite(t, "")
-			var n atomic.Int64
-			s.meddle = func(w http.ResponseWriter, r *http.Request, next http.Handler) { meddle(w, r, next, n.Add(1)) }
-			r := newRun(1, 24)
-			sum, err := upload.Drain(t.Context(), dirOf(r), s.client, s.store, format, upload.Options{BatchRows: 10})
-			if err != nil || sum.Delivered != 1 {
-				t.Fatalf("%+v, %v", sum, err)
-			}
-			s.mu.Lock()
-			s.meddle = nil
-			s.mu.Unlock()
-			checkRows(t, string(s.get(t, "/runs/"+r.reg.RemoteID+"/data")), r)
-			if extra := len(s.list(t)) - 1; extra > 0 && sum.PossibleDuplicates == 0 {
-				t.Errorf("%d runs too many, none reported", extra)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				s := newBubbleSite(t)
+				var n atomic.Int64
+				s.meddle = func(w http.ResponseWriter, r *http.Request, next http.Handler) { meddle(w, r, next, n.Add(1)) }
+				r := newRun(1, 24)
+				sum, err := upload.Drain(t.Context(), dirOf(r), s.client, s.store, format, upload.Options{BatchRows: 10})
+				if err != nil || sum.Delivered != 1 {
+					t.Fatalf("%+v, %v", sum, err)
+				}
+				s.mu.Lock()
+				s.meddle = nil
+				s.mu.Unlock()
+				checkRows(t, string(s.get(t, "/runs/"+r.reg.RemoteID+"/data")), r)
+				if extra := len(s.list(t)) - 1; extra > 0 && sum.PossibleDuplicates == 0 {
+					t.Errorf("%d runs too many, none reported", extra)
+				}
+			})
 		})
 	}
 }
