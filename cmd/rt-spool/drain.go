@@ -197,10 +197,8 @@ func (d *drained) print(c *cli.Context) {
 			d.Delivered, d.Rows, d.Bytes, d.Failed, d.Waiting, d.Live, d.Damaged)
 	}
 	for _, p := range d.Problems {
-		if p.Run != "" {
+		if p.Run != "" { // the drain's own is its error
 			fmt.Fprintf(c.App.ErrWriter, "rt-spool: %s: %s\n", p.Run, p.Error)
-		} else {
-			fmt.Fprintf(c.App.ErrWriter, "rt-spool: %s\n", p.Error)
 		}
 	}
 	if d.ProblemsOmitted > 0 {
