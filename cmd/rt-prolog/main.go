@@ -1,17 +1,7 @@
-// Command rt-prolog starts the tracker of a job. slurmd runs it before the job
-// (Prolog= in slurm.conf). It always exits 0.
+// Command rt-prolog starts the tracker of a job. slurmd runs it before the job (Prolog=
+// in slurm.conf). It always exits 0.
 package main
 
-import (
-	"time"
+import "github.com/resource-tracker/rt/cmd/internal/hook"
 
-	"github.com/resource-tracker/rt/cmd/internal/config"
-	"github.com/resource-tracker/rt/cmd/internal/hook"
-	"github.com/resource-tracker/rt/slurm"
-)
-
-func main() { run(hook.System("rt-prolog")) }
-
-func run(opts hook.Options) {
-	hook.Run(opts, (*slurm.Hook).Prolog, func(c config.Hooks) time.Duration { return c.ReadyTimeout.Duration })
-}
+func main() { hook.Prolog(hook.System("rt-prolog")) }

@@ -28,11 +28,8 @@ type Options struct {
 	Fallback string    // the log file where there is no syslog
 }
 
-// Work is Prolog or Epilog of a slurm.Hook.
-type Work func(h *slurm.Hook, env slurm.Env, now time.Time) error
-
-// Timing says which of the configured times a hook may take.
-type Timing func(config.Hooks) time.Duration
+// work is Prolog or Epilog of a slurm.Hook.
+type work func(h *slurm.Hook, env slurm.Env, now time.Time) error
 
 // readTime is how long the configuration may take to read; slack is what a hook
 // may take beside its configured time. Then it ends by itself, whatever it waits for.
@@ -49,9 +46,19 @@ func System(program string) Options {
 	}
 }
 
-// Run does the hook's work. It never fails and never panics: what went wrong is
-// in the log. It may end the process, with status 0.
-func Run(opts Options, work Work, timing Timing) {
+// Prolog is rt-prolog.
+func Prolog(opts Options) {
+	run(opts, (*slurm.Hook).Prolog, func(c config.Hooks) time.Duration { return c.ReadyTimeout.Duration })
+}
+
+// Epilog is rt-epilog.
+func Epilog(opts Options) {
+	run(opts, (*slurm.Hook).Epilog, func(c config.Hooks) time.Duration { return c.StopTimeout.Duration })
+}
+
+// run does the hook's work, which may take a configured time. It never fails and
+// never panics: what went wrong is in the log. It may end the process, with status 0.
+func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 	env := slurm.NewEnv(opts.Environ)
 	log := opts.logger(logging.Syslog)
 	subject := jobOf(env)
@@ -87,7 +94,7 @@ func Run(opts Options, work Work, timing Timing) {
 		os.Exit(0)
 	})
 	h := build(cfg, path)
-	err = work(h, env, time.Now())
+	err = do(h, env, time.Now())
 	// From here the watchdog has nothing to say: one fault is one line.
 	if !watchdog.Stop() {
 		select {} // it is about to end the process
