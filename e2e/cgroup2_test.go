@@ -77,6 +77,7 @@ func replay(t *testing.T, output []byte) {
 // inGuest is the test as it runs inside: Slurm is up, its hooks look for /opt/rt.
 func inGuest(t *testing.T) {
 	s := newSite(t, "/opt/rt")
+	s.stepd = watchStepd(t)
 	c := &cluster{
 		name: "cg2", partition: "main", user: "tester", nodes: []string{"n1", "n2"},
 		asUser: []string{"setpriv", "--reuid=tester", "--regid=tester", "--init-groups", "--"},

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 )
@@ -55,7 +54,7 @@ func serve(t *testing.T, s *site, spool string) *receiver {
 		"spool.dir":         quote(spool),
 		"sentinel.endpoint": quote(r.url), "sentinel.s3_endpoint": quote(r.url), "sentinel.token_file": quote(token),
 		"drain.jitter": `"0s"`,
-		"serve.listen": quote(address), "serve.dir": quote(filepath.Join(s.dir, "receiver")), "serve.token_file": quote(token),
+		"serve.listen": quote(address), "serve.dir": quote(spool + "-received"), "serve.token_file": quote(token),
 	})
 	cmd := exec.Command(s.path("bin", "rt-spool"), "--config", s.config(), "serve")
 	errs, err := cmd.StderrPipe()
