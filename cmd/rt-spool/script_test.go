@@ -1,0 +1,206 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/spool"
+	"github.com/resource-tracker/rt/upload/receiver"
+)
+
+// The test binary is also the program that the scripts run.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"rt-spool": main})
+}
+
+const testToken = "token-that-no-output-may-hold"
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			for _, name := range []string{"SENTINEL_API_TOKEN", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "HTTP_PROXY", "http_proxy"} {
+				e.Setenv(name, "")
+			}
+			e.Setenv("LANG", "C.UTF-8")
+			e.Setenv("TZ", "UTC")
+			if err := os.WriteFile(filepath.Join(e.WorkDir, "token"), []byte(testToken+"\n"), 0o600); err != nil {
+				return err
+			}
+			if err := os.Mkdir(filepath.Join(e.WorkDir, "spool"), 0o755); err != nil {
+				return err
+			}
+			return writeConfig(e.WorkDir, "http://127.0.0.1:1") // nothing listens on port 1
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"run": cmdRun, "receiver": cmdReceiver, "damage": cmdDamage, "lock": cmdLock,
+		},
+	})
+}
+
+func writeConfig(dir, endpoint string) error {
+	text := fmt.Sprintf("[spool]\ndir = %q\n[tracker]\nstate_dir = %q\n[sentinel]\nendpoint = %q\ns3_endpoint = %q\ntoken_file = %q\n",
+		filepath.Join(dir, "spool"), filepath.Join(dir, "state"), endpoint, endpoint, filepath.Join(dir, "token"))
+	return os.WriteFile(filepath.Join(dir, "rt.toml"), []byte(text), 0o644)
+}
+
+// cmdRun puts a run into the spool: run JOB NODE [ended|running] makes one of four
+// snapshots, in which the job uses 1.5 s of CPU time in 3 s and peaks at 64 MiB.
+func cmdRun(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: run JOB NODE [running]")
+	}
+	var job uint64
+	if _, err := fmt.Sscan(args[0], &job); err != nil {
+		ts.Fatalf("job %q: %v", args[0], err)
+	}
+	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(job) * time.Minute)
+	run := rt.Run{
+		Cluster: "c", JobID: rt.Some(job), Node: args[1], Scheduler: "slurm", User: "anna", Account: "chem",
+		AllocCPUs: rt.Some[uint64](2), BootID: "another-boot", Start: start, State: rt.StateRunning,
+		Meta: rt.Metadata{JobName: "md"},
+	}
+	w, err := spool.Create(ts.MkAbs("spool"), run, rt.Host{HostName: args[1]}, spool.Options{})
+	ts.Check(err)
+	for i := range int64(4) {
+		s := snapshot(i, start)
+		ts.Check(w.Put(&s))
+	}
+	if len(args) > 2 && args[2] == "running" {
+		ts.Check(w.Close())
+		return
+	}
+	run.Apply(rt.Exit{Code: rt.Some[int64](7), Signal: rt.Some[int64](0), Outcome: rt.OutcomeFailed, Source: "epilog", Time: start.Add(3 * time.Second)})
+	ts.Check(w.End(run))
+}
+
+func snapshot(i int64, start time.Time) rt.Snapshot {
+	s := rt.Snapshot{
+		Seq: i + 1, Wall: start.UnixNano() + i*1e9, Boot: 500e9 + i*1e9,
+		Node: rt.NodeReading{
+			CPU:  rt.Some(rt.CPUTimes{User: uint64(1000 + 50*i), Idle: uint64(9000 + 150*i)}),
+			CPUs: rt.Some[uint64](2), Processes: rt.Some[uint64](90),
+			NetRxBytes: rt.Some(uint64(1000 * i)), NetTxBytes: rt.Some(uint64(2000 * i)),
+		},
+	}
+	switch {
+	case i == 0:
+		s.Reason, s.Job.Phase = rt.ReasonFirst, rt.JobPending
+		return s
+	case i == 3:
+		s.Reason = rt.ReasonLast
+	}
+	s.Job = rt.JobReading{
+		Phase: rt.JobPresent, CPUUsage: rt.Some(uint64(500_000 * i)), CPUUser: rt.Some(uint64(400_000 * i)),
+		CPUSystem: rt.Some(uint64(100_000 * i)), MemCurrent: rt.Some[uint64](32 << 20), MemPeak: rt.Some[uint64](64 << 20),
+		MemLimit: rt.Some[uint64](128 << 20), Pids: rt.Some[uint64](3),
+	}
+	return s
+}
+
+// cmdReceiver starts a receiver and writes its address into rt.toml.
+func cmdReceiver(ts *testscript.TestScript, _ bool, _ []string) {
+	h, err := receiver.New(receiver.Config{Dir: ts.MkAbs("received"), Tokens: []receiver.TokenHash{receiver.HashToken(testToken)}})
+	ts.Check(err)
+	server := httptest.NewServer(h)
+	ts.Defer(server.Close)
+	ts.Check(writeConfig(ts.MkAbs("."), server.URL))
+}
+
+// cmdDamage zeroes the middle of a file.
+func cmdDamage(ts *testscript.TestScript, _ bool, args []string) {
+	matches, err := filepath.Glob(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if len(matches) != 1 {
+		ts.Fatalf("%s: %d files", args[0], len(matches))
+	}
+	f, err := os.OpenFile(matches[0], os.O_RDWR, 0)
+	ts.Check(err)
+	st, err := f.Stat()
+	ts.Check(err)
+	_, err = f.WriteAt(make([]byte, st.Size()-100), 100)
+	ts.Check(err)
+	ts.Check(f.Close())
+}
+
+// cmdLock holds the spool as another drain would, to the end of the script.
+func cmdLock(ts *testscript.TestScript, _ bool, _ []string) {
+	unlock, err := spool.LockDir(context.Background(), ts.MkAbs("spool"))
+	ts.Check(err)
+	ts.Defer(func() { ts.Check(unlock()) })
+}
+
+func TestServe(t *testing.T) {
+	dir := t.TempDir()
+	token := filepath.Join(dir, "tokens")
+	if err := os.WriteFile(token, []byte(testToken), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], "--config", "/dev/null", "serve", "--listen", "127.0.0.1:0", "--dir", filepath.Join(dir, "data"), "--token-file", token)
+	cmd.Args[0] = "rt-spool"
+	cmd.Path = program(t)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("serve said nothing: %v; %s", err, stderr.String())
+	}
+	url := strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
+	for given, want := range map[string]int{testToken: http.StatusOK, "wrong": http.StatusUnauthorized} {
+		req, err := http.NewRequest("GET", url+"/runs", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+given)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("GET /runs with token %q: %s, want %d", given, resp.Status, want)
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("serve, told to stop: %v; %s", err, stderr.String())
+	}
+	if strings.Contains(stderr.String(), testToken) {
+		t.Error("the token is in the log")
+	}
+}
+
+// program is the test binary under the program's name, as testscript puts it.
+func program(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "rt-spool")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(self, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

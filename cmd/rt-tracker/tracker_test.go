@@ -1,0 +1,242 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/spool"
+)
+
+// The test binary is also rt-tracker.
+func TestMain(m *testing.M) {
+	if os.Getenv("RT_TRACKER_MAIN") != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// site is what a tracker is started with.
+type site struct {
+	dir    string
+	config string
+	log    string
+	run    rt.Run
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{dir: t.TempDir()}
+	s.log = filepath.Join(s.dir, "rt.log")
+	for _, d := range []string{"spool", "state"} {
+		if err := os.Mkdir(filepath.Join(s.dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.write(t, "")
+	s.run = rt.Run{
+		Cluster: "c", JobID: rt.Some[uint64](4_000_000_001), Node: "node-of-no-cluster", UID: rt.Some[uint64](54321),
+		Scheduler: "slurm", Start: time.Now().UTC().Truncate(time.Millisecond),
+	}
+	return s
+}
+
+func (s *site) write(t *testing.T, more string) {
+	t.Helper()
+	s.config = filepath.Join(s.dir, "rt.toml")
+	text := fmt.Sprintf("[spool]\ndir = %q\n[tracker]\nstate_dir = %q\n%s\n[log]\ntarget = %q\n",
+		filepath.Join(s.dir, "spool"), filepath.Join(s.dir, "state"), more, s.log)
+	if err := os.WriteFile(s.config, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// start starts a tracker as rt-prolog does and returns what it said on descriptor 3.
+func (s *site) start(t *testing.T, stdin string) (*exec.Cmd, string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready, tell, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ready.Close()
+	cmd := exec.Command(self, "--config", s.config)
+	cmd.Env = []string{"RT_TRACKER_MAIN=1", "PATH=/usr/bin:/bin"}
+	cmd.Stdin = strings.NewReader(stdin)
+	cmd.ExtraFiles = []*os.File{tell}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	tell.Close()
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended, if all went well
+	said, err := bufio.NewReader(ready).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	return cmd, strings.TrimSuffix(said, "\n")
+}
+
+func (s *site) stdin(t *testing.T) string {
+	t.Helper()
+	text, err := json.Marshal(&s.run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func (s *site) spooled(t *testing.T) (rt.Run, []rt.Reason, []rt.Event) {
+	t.Helper()
+	r, err := spool.Open(filepath.Join(s.dir, "spool", s.run.FileStem()+".db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if problems := r.Verify(t.Context()); len(problems) > 0 {
+		t.Errorf("verify: %v", problems)
+	}
+	last, err := r.LastSeq()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reasons []rt.Reason
+	for snap, err := range r.Snapshots(t.Context(), 1, last) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		reasons = append(reasons, snap.Reason)
+		if snap.Job.Phase != rt.JobPending || snap.Job.CPUUsage.Valid() {
+			t.Errorf("snapshot %d: phase %v, usage %v of a job without a cgroup", snap.Seq, snap.Job.Phase, snap.Job.CPUUsage)
+		}
+	}
+	events, err := r.Events()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Run(), reasons, events
+}
+
+// A job that never gets a cgroup is recorded from the start to the Epilog, which
+// says how it ended.
+func TestStopWithExit(t *testing.T) {
+	s := newSite(t)
+	cmd, said := s.start(t, s.stdin(t))
+	if said != "ready" {
+		t.Fatalf("the tracker said %q", said)
+	}
+	exit := `{"exit_code":7,"exit_signal":0,"derived_exit":null,"outcome":"failed","outcome_source":"epilog","time":"2026-03-01T12:00:00Z"}`
+	name := fmt.Sprintf("%d@%s.exit", s.run.JobID.Or(0), s.run.Node)
+	if err := os.WriteFile(filepath.Join(s.dir, "state", name), []byte(exit), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("the tracker ended with %v", err)
+	}
+	run, reasons, _ := s.spooled(t)
+	if run.State != rt.StateEnded || run.Outcome != rt.OutcomeFailed || run.ExitCode != rt.Some[int64](7) {
+		t.Errorf("state %s, outcome %s, exit %v", run.State, run.Outcome, run.ExitCode)
+	}
+	if run.BootID == "" || run.TrackerVersion != rt.Version || run.Interval != 10 {
+		t.Errorf("boot %q, version %q, interval %v", run.BootID, run.TrackerVersion, run.Interval)
+	}
+	if len(reasons) < 2 || reasons[0] != rt.ReasonFirst || reasons[len(reasons)-1] != rt.ReasonStop {
+		t.Errorf("snapshots: %v", reasons)
+	}
+	if log, err := os.ReadFile(s.log); err == nil {
+		t.Errorf("logged though nothing went wrong: %s", log)
+	}
+}
+
+// Nobody says how the job ended: the outcome is unknown and the ledger says why.
+func TestStopWithoutExit(t *testing.T) {
+	s := newSite(t)
+	cmd, said := s.start(t, s.stdin(t))
+	if said != "ready" {
+		t.Fatalf("the tracker said %q", said)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	run, _, events := s.spooled(t)
+	if run.State != rt.StateEnded || run.Outcome != rt.OutcomeUnknown || run.ExitCode.Valid() {
+		t.Errorf("state %s, outcome %s, exit %v", run.State, run.Outcome, run.ExitCode)
+	}
+	found := false
+	for _, e := range events {
+		found = found || e.Kind == "tracker" && e.Name == "stop" && e.Status == "absent"
+	}
+	if !found {
+		t.Errorf("no event says that no Epilog came: %v", events)
+	}
+}
+
+// What keeps a tracker from tracking is one sentence for the Prolog, and no file.
+func TestCannotTrack(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(t *testing.T, s *site)
+		stdin  string
+		want   string
+	}{
+		"spool missing": {change: func(t *testing.T, s *site) {
+			if err := os.Remove(filepath.Join(s.dir, "spool")); err != nil {
+				t.Fatal(err)
+			}
+		}, want: "spool"},
+		"unknown key": {change: func(t *testing.T, s *site) { s.write(t, "intervall = \"1s\"") }, want: "rt.toml:5: unknown key tracker.intervall"},
+		"no run":      {stdin: "hello", want: "not what rt-prolog writes"},
+		"incomplete":  {stdin: `{"node":"n1"}`, want: "lacks its job id"},
+		"already open": {change: func(t *testing.T, s *site) {
+			w, err := spool.Create(filepath.Join(s.dir, "spool"), s.run, rt.Host{}, spool.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := w.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}, want: "already"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			if tc.change != nil {
+				tc.change(t, s)
+			}
+			stdin := tc.stdin
+			if stdin == "" {
+				stdin = s.stdin(t)
+			}
+			cmd, said := s.start(t, stdin)
+			err := cmd.Wait()
+			if text, ok := strings.CutPrefix(said, "error: "); !ok || !strings.Contains(text, tc.want) {
+				t.Errorf("the tracker said %q, want an error with %q", said, tc.want)
+			}
+			var failed *exec.ExitError
+			if !errors.As(err, &failed) || failed.ExitCode() != 1 {
+				t.Errorf("the tracker ended with %v, want status 1", err)
+			}
+			if log, err := os.ReadFile(s.log); err == nil {
+				t.Errorf("logged what the Prolog was told: %s", log)
+			}
+		})
+	}
+}
