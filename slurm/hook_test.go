@@ -7,14 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/resource-tracker/rt"
 )
@@ -187,182 +184,6 @@ func TestEpilogWithoutProlog(t *testing.T) {
 	}
 }
 
-// A tracker is in a session of its own, holds none of slurmd's descriptors, has
-// no signal blocked or ignored, and knows no secret of its starter.
-func TestTrackerSurroundings(t *testing.T) {
-	h, dir := newHook(t, fakeCurious)
-	h.ConfigFile = "/etc/rt/site.toml"
-	h.LogFile = filepath.Join(dir, "log")
-	// A descriptor that this process was started with and knows nothing of.
-	var leaked [2]int
-	if err := syscall.Pipe(leaked[:]); err != nil {
-		t.Fatal(err)
-	}
-	defer syscall.Close(leaked[0])
-	defer syscall.Close(leaked[1])
-	// As slurmd's children are: SIGPIPE, and here SIGUSR1 too, blocked.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	blocked := uint64(1<<(syscall.SIGPIPE-1) | 1<<(syscall.SIGUSR1-1))
-	var before uint64
-	if _, _, errno := syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, 0, uintptr(unsafe.Pointer(&blocked)), uintptr(unsafe.Pointer(&before)), 8, 0, 0); errno != 0 {
-		t.Fatal(errno)
-	}
-	err := h.Prolog(prolog12, began)
-	var after uint64
-	if _, _, errno := syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, 2, uintptr(unsafe.Pointer(&before)), uintptr(unsafe.Pointer(&after)), 8, 0, 0); errno != 0 {
-		t.Fatal(errno)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if after&blocked != blocked {
-		t.Errorf("the caller's mask became %x", after)
-	}
-	if got := read(t, dir, "args"); got != "--config /etc/rt/site.toml\n" {
-		t.Errorf("arguments %q", got)
-	}
-	if got := read(t, dir, "cwd"); got != "/\n" {
-		t.Errorf("directory %q", got)
-	}
-	for line := range strings.Lines(read(t, dir, "env")) {
-		name, _, _ := strings.Cut(line, "=")
-		if !slices.Contains([]string{"PATH", "LANG", "PWD", "OLDPWD", "SHLVL", "_"}, name) { // the last four are the shell's
-			t.Errorf("the tracker's environment has %q", line)
-		}
-	}
-	for line := range strings.Lines(read(t, dir, "status")) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":\t")
-		if name == "SigBlk" && value != "0000000000000000" {
-			t.Errorf("blocked signals %s", value)
-		}
-		var mask uint64
-		if name == "SigIgn" {
-			if _, err := fmt.Sscanf(value, "%x", &mask); err != nil || mask&(1<<(syscall.SIGPIPE-1)) != 0 {
-				t.Errorf("ignored signals %s, %v", value, err)
-			}
-		}
-	}
-	fields := strings.Fields(read(t, dir, "stat"))
-	if pid, session := fields[0], fields[5]; pid != session {
-		t.Errorf("process %s is in session %s", pid, session)
-	}
-	note, err := h.State.ReadNote(12, "n1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The shell moves descriptors about while it says "ready".
-	strange := strangeDescriptors(t, h, note.PID)
-	for end := time.Now().Add(20 * time.Second); len(strange) > 0 && time.Now().Before(end); runtime.Gosched() {
-		strange = strangeDescriptors(t, h, note.PID)
-	}
-	for _, s := range strange {
-		t.Error(s)
-	}
-}
-
-// strangeDescriptors returns what a tracker holds that it was not meant to get.
-func strangeDescriptors(t *testing.T, h *Hook, pid int) []string {
-	t.Helper()
-	held := fmt.Sprintf("/proc/%d/fd", pid)
-	entries, err := os.ReadDir(held)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var strange []string
-	for _, e := range entries {
-		fd := e.Name()
-		target, err := os.Readlink(filepath.Join(held, fd))
-		if err != nil {
-			continue
-		}
-		ok := (fd == "0" || fd == "3") && strings.HasPrefix(target, "pipe:") ||
-			(fd == "1" || fd == "2") && target == h.LogFile || fd == "10" && target == h.Tracker // the shell reads its script
-		if !ok {
-			strange = append(strange, "descriptor "+fd+" is "+target)
-		}
-	}
-	return strange
-}
-
-// As root the tracker runs as its user, with two capabilities and no others.
-func TestTrackerUser(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can start a process as another user")
-	}
-	h, dir := newHook(t, `cat /proc/$$/status >&3`)
-	h.User = &User{UID: 65534, GID: 65534}
-	for d := dir; d != "/"; d = filepath.Dir(d) {
-		if info, err := os.Stat(d); err == nil && info.Mode().Perm()&0o001 == 0 {
-			if err := os.Chmod(d, info.Mode().Perm()|0o011); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	setTracker(t, h, `got=$(grep -E '^(Uid|Gid|Groups|CapEff):' /proc/$$/status | tr -s '\t ' ' ' | tr '\n' ';')
-echo "error: $got" >&3`)
-	err := h.Prolog(prolog12, began)
-	if err == nil {
-		t.Fatal("the fake tracker's error did not arrive")
-	}
-	got := strings.ReplaceAll(err.Error(), " ;", ";")
-	if want := "Uid: 65534 65534 65534 65534;Gid: 65534 65534 65534 65534;Groups:;"; !strings.Contains(got, want) {
-		t.Errorf("the tracker is %q, want %q", got, want)
-	}
-	if !strings.Contains(got, "CapEff: 0000000000080004;") && !strings.Contains(got, "CapEff: 0000000000000000;") {
-		t.Errorf("the tracker is %q: other capabilities than CAP_DAC_READ_SEARCH and CAP_SYS_PTRACE", got)
-	}
-}
-
-func TestPrologFaults(t *testing.T) {
-	tests := []struct {
-		name    string
-		prepare func(t *testing.T, h *Hook)
-		want    []string // all in the error
-		noted   bool     // the tracker may still run, so the Epilog must find it
-	}{
-		{"missing", func(t *testing.T, h *Hook) { h.Tracker += "-missing" }, []string{"rt-tracker-missing", "no such file"}, false},
-		{"not executable", func(t *testing.T, h *Hook) {
-			if err := os.Chmod(h.Tracker, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}, []string{"rt-tracker", "permission denied"}, false},
-		{"says error", func(t *testing.T, h *Hook) { setTracker(t, h, fakeError) }, []string{"rt-tracker: cannot open the spool", "no such directory; make it"}, false},
-		{"dies", func(t *testing.T, h *Hook) { setTracker(t, h, fakeDies) }, []string{"rt-tracker", "ended without a word, with status 9"}, false},
-		{"hangs", func(t *testing.T, h *Hook) {
-			setTracker(t, h, fakeHangs)
-			h.ReadyTimeout = 30 * time.Millisecond
-		}, []string{"rt-tracker (process ", "was not ready within 30ms"}, true},
-		{"state directory cannot be made", func(t *testing.T, h *Hook) {
-			h.State.Dir = filepath.Join(h.Tracker, "state")
-		}, []string{"tracker.state_dir", "not a directory"}, false},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			h, _ := newHook(t, fakeGood)
-			tt.prepare(t, h)
-			err := h.Prolog(prolog12, began)
-			if err == nil {
-				t.Fatal("no error")
-			}
-			for _, want := range tt.want {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("error %q lacks %q", err, want)
-				}
-			}
-			_, err = h.State.ReadNote(12, "n1")
-			if noted := err == nil; noted != tt.noted {
-				t.Errorf("a note is left: %v, want %v", noted, tt.noted)
-			}
-			if !tt.noted {
-				if err := h.Epilog(epilog12, began); err != nil {
-					t.Errorf("the Epilog repeats the fault: %v", err)
-				}
-			}
-		})
-	}
-}
-
 func TestHookContexts(t *testing.T) {
 	h, _ := newHook(t, fakeGood)
 	for _, context := range []string{"prolog_slurmctld", "prolog_task"} {
@@ -410,45 +231,6 @@ func TestKillSwitch(t *testing.T) {
 	}
 }
 
-func TestBreaker(t *testing.T) {
-	h, dir := newHook(t, fakeError)
-	starts := func() int { return strings.Count(read(t, dir, "started"), "\n") }
-	for i := range 3 {
-		err := h.Prolog(jobEnv("prolog_slurmd", fmt.Sprint(20+i), 0), began)
-		if err == nil {
-			t.Fatal("no error")
-		}
-		if opened := strings.Contains(err.Error(), "failure 3 in a row"); opened != (i == 2) {
-			t.Errorf("failure %d: %v", i+1, err)
-		}
-	}
-	// Open: nothing is tried and nothing said.
-	if err := h.Prolog(jobEnv("prolog_slurmd", "30", 0), began.Add(59*time.Minute)); err != nil || starts() != 3 {
-		t.Errorf("an open breaker: %v, %d starts", err, starts())
-	}
-	// After the time one may try; its failure opens it again.
-	if err := h.Prolog(jobEnv("prolog_slurmd", "31", 0), began.Add(time.Hour)); err == nil || starts() != 4 {
-		t.Errorf("after the time: %v, %d starts", err, starts())
-	}
-	if err := h.Prolog(jobEnv("prolog_slurmd", "32", 0), began.Add(61*time.Minute)); err != nil || starts() != 4 {
-		t.Errorf("open again: %v, %d starts", err, starts())
-	}
-	// A success closes it: the next failure is the first.
-	setTracker(t, h, fakeGood)
-	if err := h.Prolog(jobEnv("prolog_slurmd", "33", 0), began.Add(3*time.Hour)); err != nil {
-		t.Error(err)
-	}
-	setTracker(t, h, fakeError)
-	if err := h.Prolog(jobEnv("prolog_slurmd", "34", 0), began.Add(3*time.Hour)); err == nil || strings.Contains(err.Error(), "in a row") {
-		t.Errorf("the first failure after a success: %v", err)
-	}
-	// A clock that was set back does not hold it open.
-	b := h.State.breaker("n1", 1, time.Hour)
-	if err := b.failed(errors.New("x"), began); err == nil || b.open(began.Add(-time.Minute)) {
-		t.Errorf("open before it was opened: %v", err)
-	}
-}
-
 // A tracker of an earlier attempt, whose Epilog never came, is told to stop, and
 // the new attempt gets a tracker of its own.
 func TestNextAttempt(t *testing.T) {
@@ -477,76 +259,6 @@ func TestNextAttempt(t *testing.T) {
 	if err := h.Epilog(jobEnv("epilog_slurmd", "12", 2), began); err != nil {
 		t.Error(err)
 	}
-}
-
-func TestEpilogFaults(t *testing.T) {
-	t.Run("tracker killed", func(t *testing.T) {
-		h, _ := newHook(t, fakeGood)
-		if err := h.Prolog(prolog12, began); err != nil {
-			t.Fatal(err)
-		}
-		note, err := h.State.ReadNote(12, "n1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := syscall.Kill(-note.PID, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-		if p, err := findProcess("/proc", note.PID, note.PIDStart); err == nil && !p.waitGone(time.Now().Add(20*time.Second)) {
-			t.Fatal("SIGKILL did not end it")
-		}
-		err = h.Epilog(epilog12, began)
-		if err == nil || !strings.Contains(err.Error(), "was gone before the job's Epilog") || !strings.Contains(err.Error(), note.Spool) {
-			t.Errorf("Epilog of a dead tracker: %v", err)
-		}
-		if exit, err := h.State.ReadExit(12, "n1"); err != nil || exit.Code != rt.Some[int64](7) {
-			t.Errorf("exit for whoever closes the run: %+v, %v", exit, err)
-		}
-		if err := h.Epilog(epilog12, began); err != nil {
-			t.Errorf("second Epilog: %v", err)
-		}
-	})
-	t.Run("tracker does not stop", func(t *testing.T) {
-		h, _ := newHook(t, fakeStubborn)
-		h.StopTimeout = 30 * time.Millisecond
-		if err := h.Prolog(prolog12, began); err != nil {
-			t.Fatal(err)
-		}
-		for range 2 {
-			if err := h.Epilog(epilog12, began); err == nil || !strings.Contains(err.Error(), "has not ended within 30ms") {
-				t.Errorf("Epilog: %v", err)
-			}
-		}
-	})
-	t.Run("number of another process", func(t *testing.T) {
-		h, _ := newHook(t, fakeGood)
-		if err := h.State.create(); err != nil {
-			t.Fatal(err)
-		}
-		// This test's own process, but started at another time.
-		if err := h.State.writeNote(12, "n1", Note{PID: os.Getpid(), PIDStart: 1}); err != nil {
-			t.Fatal(err)
-		}
-		if err := h.Epilog(epilog12, began); err == nil || !strings.Contains(err.Error(), "was gone") {
-			t.Errorf("Epilog: %v", err)
-		}
-	})
-	t.Run("damaged note", func(t *testing.T) {
-		h, _ := newHook(t, fakeGood)
-		if err := h.State.create(); err != nil {
-			t.Fatal(err)
-		}
-		path := h.State.path(12, "n1", "json")
-		if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := h.Epilog(epilog12, began); err == nil || !strings.Contains(err.Error(), path+" is damaged") {
-			t.Errorf("Epilog: %v", err)
-		}
-		if err := h.Epilog(epilog12, began); err != nil {
-			t.Errorf("second Epilog: %v", err)
-		}
-	})
 }
 
 // Prologs of one job at the same time start one tracker.

@@ -1,0 +1,172 @@
+package slurm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+func TestPrologFaults(t *testing.T) {
+	tests := []struct {
+		name    string
+		prepare func(t *testing.T, h *Hook)
+		want    []string // all in the error
+		noted   bool     // the tracker may still run, so the Epilog must find it
+	}{
+		{"missing", func(t *testing.T, h *Hook) { h.Tracker += "-missing" }, []string{"rt-tracker-missing", "no such file"}, false},
+		{"not executable", func(t *testing.T, h *Hook) {
+			if err := os.Chmod(h.Tracker, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"rt-tracker", "permission denied"}, false},
+		{"says error", func(t *testing.T, h *Hook) { setTracker(t, h, fakeError) }, []string{"rt-tracker: cannot open the spool", "no such directory; make it"}, false},
+		{"dies", func(t *testing.T, h *Hook) { setTracker(t, h, fakeDies) }, []string{"rt-tracker", "ended without a word, with status 9"}, false},
+		{"hangs", func(t *testing.T, h *Hook) {
+			setTracker(t, h, fakeHangs)
+			h.ReadyTimeout = 30 * time.Millisecond
+		}, []string{"rt-tracker (process ", "was not ready within 30ms"}, true},
+		{"state directory cannot be made", func(t *testing.T, h *Hook) {
+			h.State.Dir = filepath.Join(h.Tracker, "state")
+		}, []string{"tracker.state_dir", "not a directory"}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h, _ := newHook(t, fakeGood)
+			tt.prepare(t, h)
+			err := h.Prolog(prolog12, began)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error %q lacks %q", err, want)
+				}
+			}
+			_, err = h.State.ReadNote(12, "n1")
+			if noted := err == nil; noted != tt.noted {
+				t.Errorf("a note is left: %v, want %v", noted, tt.noted)
+			}
+			if !tt.noted {
+				if err := h.Epilog(epilog12, began); err != nil {
+					t.Errorf("the Epilog repeats the fault: %v", err)
+				}
+			}
+		})
+	}
+}
+
+func TestBreaker(t *testing.T) {
+	h, dir := newHook(t, fakeError)
+	starts := func() int { return strings.Count(read(t, dir, "started"), "\n") }
+	for i := range 3 {
+		err := h.Prolog(jobEnv("prolog_slurmd", fmt.Sprint(20+i), 0), began)
+		if err == nil {
+			t.Fatal("no error")
+		}
+		if opened := strings.Contains(err.Error(), "failure 3 in a row"); opened != (i == 2) {
+			t.Errorf("failure %d: %v", i+1, err)
+		}
+	}
+	// Open: nothing is tried and nothing said.
+	if err := h.Prolog(jobEnv("prolog_slurmd", "30", 0), began.Add(59*time.Minute)); err != nil || starts() != 3 {
+		t.Errorf("an open breaker: %v, %d starts", err, starts())
+	}
+	// After the time one may try; its failure opens it again.
+	if err := h.Prolog(jobEnv("prolog_slurmd", "31", 0), began.Add(time.Hour)); err == nil || starts() != 4 {
+		t.Errorf("after the time: %v, %d starts", err, starts())
+	}
+	if err := h.Prolog(jobEnv("prolog_slurmd", "32", 0), began.Add(61*time.Minute)); err != nil || starts() != 4 {
+		t.Errorf("open again: %v, %d starts", err, starts())
+	}
+	// A success closes it: the next failure is the first.
+	setTracker(t, h, fakeGood)
+	if err := h.Prolog(jobEnv("prolog_slurmd", "33", 0), began.Add(3*time.Hour)); err != nil {
+		t.Error(err)
+	}
+	setTracker(t, h, fakeError)
+	if err := h.Prolog(jobEnv("prolog_slurmd", "34", 0), began.Add(3*time.Hour)); err == nil || strings.Contains(err.Error(), "in a row") {
+		t.Errorf("the first failure after a success: %v", err)
+	}
+	// A clock that was set back does not hold it open.
+	b := h.State.breaker("n1", 1, time.Hour)
+	if err := b.failed(errors.New("x"), began); err == nil || b.open(began.Add(-time.Minute)) {
+		t.Errorf("open before it was opened: %v", err)
+	}
+}
+
+func TestEpilogFaults(t *testing.T) {
+	t.Run("tracker killed", func(t *testing.T) {
+		h, _ := newHook(t, fakeGood)
+		if err := h.Prolog(prolog12, began); err != nil {
+			t.Fatal(err)
+		}
+		note, err := h.State.ReadNote(12, "n1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(-note.PID, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		if p, err := findProcess("/proc", note.PID, note.PIDStart); err == nil && !p.waitGone(time.Now().Add(20*time.Second)) {
+			t.Fatal("SIGKILL did not end it")
+		}
+		err = h.Epilog(epilog12, began)
+		if err == nil || !strings.Contains(err.Error(), "was gone before the job's Epilog") || !strings.Contains(err.Error(), note.Spool) {
+			t.Errorf("Epilog of a dead tracker: %v", err)
+		}
+		if exit, err := h.State.ReadExit(12, "n1"); err != nil || exit.Code != rt.Some[int64](7) {
+			t.Errorf("exit for whoever closes the run: %+v, %v", exit, err)
+		}
+		if err := h.Epilog(epilog12, began); err != nil {
+			t.Errorf("second Epilog: %v", err)
+		}
+	})
+	t.Run("tracker does not stop", func(t *testing.T) {
+		h, _ := newHook(t, fakeStubborn)
+		h.StopTimeout = 30 * time.Millisecond
+		if err := h.Prolog(prolog12, began); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := h.Epilog(epilog12, began); err == nil || !strings.Contains(err.Error(), "has not ended within 30ms") {
+				t.Errorf("Epilog: %v", err)
+			}
+		}
+	})
+	t.Run("number of another process", func(t *testing.T) {
+		h, _ := newHook(t, fakeGood)
+		if err := h.State.create(); err != nil {
+			t.Fatal(err)
+		}
+		// This test's own process, but started at another time.
+		if err := h.State.writeNote(12, "n1", Note{PID: os.Getpid(), PIDStart: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Epilog(epilog12, began); err == nil || !strings.Contains(err.Error(), "was gone") {
+			t.Errorf("Epilog: %v", err)
+		}
+	})
+	t.Run("damaged note", func(t *testing.T) {
+		h, _ := newHook(t, fakeGood)
+		if err := h.State.create(); err != nil {
+			t.Fatal(err)
+		}
+		path := h.State.path(12, "n1", "json")
+		if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Epilog(epilog12, began); err == nil || !strings.Contains(err.Error(), path+" is damaged") {
+			t.Errorf("Epilog: %v", err)
+		}
+		if err := h.Epilog(epilog12, began); err != nil {
+			t.Errorf("second Epilog: %v", err)
+		}
+	})
+}
