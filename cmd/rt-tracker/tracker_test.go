@@ -205,6 +205,7 @@ func TestCannotTrack(t *testing.T) {
 		"no run":      {stdin: "hello", want: "not what rt-prolog writes"},
 		"incomplete":  {stdin: `{"node":"n1"}`, want: "lacks its job id"},
 		"already open": {change: func(t *testing.T, s *site) {
+			s.run.State = rt.StateRunning
 			w, err := spool.Create(filepath.Join(s.dir, "spool"), s.run, rt.Host{}, spool.Options{})
 			if err != nil {
 				t.Fatal(err)
