@@ -39,7 +39,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	prolog := openReady()
 	log := logging.New(logging.Options{Program: "rt-tracker", Target: logging.Syslog, DevLog: logging.DevLog, Fallback: logging.FallbackFile, Last: stderr})
-	err := track(*configFile, stdin, &log, prolog)
+	err := track(*configFile, stdin, stderr, &log, prolog)
 	if err == nil {
 		return 0
 	}
@@ -49,13 +49,14 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return 1
 }
 
-// track reads the configuration and the run, and tracks it to its end.
-func track(configFile string, stdin io.Reader, log **logging.Logger, prolog *ready) error {
+// track reads the configuration and the run, and tracks it to its end. last takes
+// what cannot be logged: the Prolog opened the log file for it while it was root.
+func track(configFile string, stdin io.Reader, last io.Writer, log **logging.Logger, prolog *ready) error {
 	cfg, err := config.Load(configFile)
 	if err != nil {
 		return err
 	}
-	*log = logging.New(logging.Options{Program: "rt-tracker", Target: cfg.Log.Target, DevLog: logging.DevLog, Fallback: logging.FallbackFile})
+	*log = logging.New(logging.Options{Program: "rt-tracker", Target: cfg.Log.Target, DevLog: logging.DevLog, Fallback: logging.FallbackFile, Last: last})
 	tracked, err := readRun(stdin)
 	if err != nil {
 		return err
