@@ -10,19 +10,20 @@ import (
 const kib = 1024
 
 // Columns of snapshot_delta that are differences, in the order of the schema:
-// first the two clocks, then the ticks of the node, then the fields of optionals.
+// first the boot clock and how far the
+// other is from it, then the ticks of the node, then the fields of optionals.
 const (
-	colBoot, colWall = 0, 1
-	colTicks         = 2
-	numTicks         = 8
-	colOpt           = colTicks + numTicks
-	numOpt           = 49
-	numCols          = colOpt + numOpt
+	colBoot, colClock = 0, 1
+	colTicks          = 2
+	numTicks          = 8
+	colOpt            = colTicks + numTicks
+	numOpt            = 49
+	numCols           = colOpt + numOpt
 )
 
 // deltaColumns names them. A name says the unit.
 var deltaColumns = [numCols]string{
-	"boot_us", "wall_us",
+	"boot_us", "clock_us",
 	"node_cpu_user_ticks", "node_cpu_nice_ticks", "node_cpu_system_ticks", "node_cpu_idle_ticks",
 	"node_cpu_iowait_ticks", "node_cpu_irq_ticks", "node_cpu_softirq_ticks", "node_cpu_steal_ticks",
 	"node_cpus", "node_processes", "node_mem_total_kib", "node_mem_free_kib", "node_mem_available_kib",

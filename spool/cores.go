@@ -42,8 +42,9 @@ func storeCores(dst []rt.CPUReading, cores []core) []rt.CPUReading {
 // A full row is the byte 0 and, for each core, the varints of the distance of its
 // number from the one after the core before, its busy and its total ticks. Any
 // other row counts from the row before it: the varint 1+T, T being the ticks that
-// most cores passed, and for each core the varint of its busy ticks times 2, plus 1
-// where it passed T+d ticks and the zigzag varint of d follows.
+// most cores passed, and for each core the varint of its busy ticks times 4 plus
+// 0, 1 or 2 where it passed T, T+1 or T-1 ticks, and plus 3 where it passed T+d and
+// the zigzag varint of d follows.
 func appendCores(dst []byte, prev, cur []core) []byte {
 	if !sameCores(prev, cur) {
 		dst = append(dst, 0)
@@ -59,13 +60,16 @@ func appendCores(dst []byte, prev, cur []core) []byte {
 	common := commonPassed(prev, cur)
 	dst = binary.AppendUvarint(dst, common+1)
 	for i, c := range cur {
-		busy, passed := c.busy-prev[i].busy, c.total-prev[i].total
-		if passed == common {
-			dst = binary.AppendUvarint(dst, busy<<1)
-			continue
+		busy, more := c.busy-prev[i].busy, int64(c.total-prev[i].total-common)
+		switch more {
+		case 0, 1:
+			dst = binary.AppendUvarint(dst, busy<<2|uint64(more))
+		case -1:
+			dst = binary.AppendUvarint(dst, busy<<2|2)
+		default:
+			dst = binary.AppendUvarint(dst, busy<<2|3)
+			dst = binary.AppendVarint(dst, more)
 		}
-		dst = binary.AppendUvarint(dst, busy<<1|1)
-		dst = binary.AppendVarint(dst, int64(passed-common))
 	}
 	return dst
 }
@@ -77,7 +81,7 @@ func sameCores(prev, cur []core) bool {
 	}
 	for i, c := range cur {
 		p := prev[i]
-		if c.cpu != p.cpu || c.busy < p.busy || c.busy-p.busy > 1<<62 || c.total < p.total {
+		if c.cpu != p.cpu || c.busy < p.busy || c.busy-p.busy >= 1<<62 || c.total < p.total {
 			return false
 		}
 	}
@@ -121,10 +125,15 @@ func decodeCores(cores []core, row []byte) ([]core, error) {
 	}
 	for i := range cores {
 		busy, passed := r.next(), first-1
-		if busy&1 == 1 {
+		switch busy & 3 {
+		case 1:
+			passed++
+		case 2:
+			passed--
+		case 3:
 			passed += unzigzag(r.next())
 		}
-		cores[i].busy += busy >> 1
+		cores[i].busy += busy >> 2
 		cores[i].total += passed
 	}
 	return cores, r.end()

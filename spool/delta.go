@@ -22,7 +22,7 @@ type vector struct {
 // load takes the scalar values of s. Nanoseconds are cut to microseconds.
 func (v *vector) load(s *rt.Snapshot) {
 	v.value[colBoot], v.ok[colBoot] = s.Boot/1000, true
-	v.value[colWall], v.ok[colWall] = s.Wall/1000, true
+	v.value[colClock], v.ok[colClock] = s.Wall/1000-s.Boot/1000, true
 	times, ok := s.Node.CPU.Get()
 	for i, p := range tickFields(&times) {
 		v.value[colTicks+i], v.ok[colTicks+i] = int64(*p), ok
@@ -40,7 +40,7 @@ func (v *vector) load(s *rt.Snapshot) {
 
 // store sets the scalar values of s that are differences.
 func (v *vector) store(s *rt.Snapshot) {
-	s.Boot, s.Wall = v.value[colBoot]*1000, v.value[colWall]*1000
+	s.Boot, s.Wall = v.value[colBoot]*1000, (v.value[colBoot]+v.value[colClock])*1000
 	s.Node.CPU.Clear()
 	if v.ok[colTicks] {
 		var times rt.CPUTimes
@@ -115,7 +115,7 @@ func (t *sums) add(row []driver.Value, v *vector) error {
 		}
 		v.ok[i], v.value[i] = true, t[i]
 	}
-	if !v.ok[colBoot] || !v.ok[colWall] {
+	if !v.ok[colBoot] || !v.ok[colClock] {
 		return fmt.Errorf("a snapshot has no time")
 	}
 	return nil

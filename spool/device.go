@@ -48,28 +48,33 @@ type deviceWriter[I, V comparable] struct {
 	insertID, insertReading *stmt
 	bindID                  func(s *stmt, id I) // from parameter 2 on
 	bindValue               func(s *stmt, v V)  // from parameter 2 on
-	known                   []knownDevice[I, V] // index + 1 is its id
-	at                      int                 // where the next device is expected
-	goneAt                  int                 // the parameter of the mark
+	count                   *deviceCount
+	known                   []knownDevice[I, V]
+	at                      int // where the next device is expected
 }
 
+// deviceCount holds the last id and the last rowid of a table of readings.
+type deviceCount struct{ id, row int64 }
+
 type knownDevice[I, V comparable] struct {
-	id            I
+	id            int64
+	identity      I
 	value         V
 	present, seen bool // in the snapshot before, in this one
 }
 
 // put writes device number slot of snapshot seq.
-func (w *deviceWriter[I, V]) put(seq int64, keyframe bool, slot int, id I, v V) error {
-	n := w.find(id)
+func (w *deviceWriter[I, V]) put(seq int64, keyframe bool, slot int, identity I, v V) error {
+	n := w.find(identity)
 	if n < 0 {
 		n = len(w.known)
-		w.insertID.args[0].Value, w.insertID.args[1].Value = int64(n+1), int64(slot)
-		w.bindID(w.insertID, id)
+		w.count.id++
+		w.insertID.bindFrom(0, w.count.id, int64(slot))
+		w.bindID(w.insertID, identity)
 		if err := w.insertID.run(); err != nil {
 			return err
 		}
-		w.known = append(w.known, knownDevice[I, V]{id: id})
+		w.known = append(w.known, knownDevice[I, V]{id: w.count.id, identity: identity})
 	}
 	w.at = n + 1
 	k := &w.known[n]
@@ -78,21 +83,27 @@ func (w *deviceWriter[I, V]) put(seq int64, keyframe bool, slot int, id I, v V) 
 		return nil
 	}
 	k.value = v
-	w.insertReading.args[0].Value, w.insertReading.args[1].Value = seq, int64(n+1)
 	w.bindValue(w.insertReading, v)
-	w.insertReading.args[w.goneAt].Value = nil
-	return w.insertReading.run()
+	return w.reading(seq, k.id, nil)
 }
 
 // find gives the index of a device that this snapshot has not had yet, -1 for a new one.
-func (w *deviceWriter[I, V]) find(id I) int {
+func (w *deviceWriter[I, V]) find(identity I) int {
 	for i := range w.known {
 		n := (w.at + i) % len(w.known)
-		if k := &w.known[n]; !k.seen && k.id == id {
+		if k := &w.known[n]; !k.seen && k.identity == identity {
 			return n
 		}
 	}
 	return -1
+}
+
+// reading inserts the reading whose values are bound.
+func (w *deviceWriter[I, V]) reading(seq, id int64, gone driver.Value) error {
+	w.insertReading.bindFrom(0, seq, id)
+	w.insertReading.args[len(w.insertReading.args)-1].Value = gone
+	w.count.row++
+	return w.insertReading.run()
 }
 
 // end closes snapshot seq: what was there before and was not put is gone.
@@ -108,9 +119,7 @@ func (w *deviceWriter[I, V]) end(seq int64, keyframe bool) error {
 		for i := range w.insertReading.args {
 			w.insertReading.args[i].Value = nil
 		}
-		w.insertReading.bindFrom(0, seq, int64(n+1))
-		w.insertReading.args[w.goneAt].Value = int64(1)
-		if err := w.insertReading.run(); err != nil {
+		if err := w.reading(seq, k.id, int64(1)); err != nil {
 			return err
 		}
 	}
@@ -132,7 +141,8 @@ type devices struct {
 	mount deviceWriter[mountID, mountValue]
 	gpu   deviceWriter[gpuID, gpuValue]
 
-	detail []gpuDetail // per GPU, so that its JSON is made once
+	counts [2]deviceCount // of device_reading and of gpu_reading
+	detail []gpuDetail    // per GPU, so that its JSON is made once
 }
 
 type gpuDetail struct {
@@ -141,27 +151,44 @@ type gpuDetail struct {
 }
 
 func (d *devices) prepare(c *conn) (err error) {
-	table := func(id, reading **stmt, name string, columns, values int) {
-		for _, p := range []struct {
-			to   **stmt
-			into string
-			n    int
-		}{{id, name, columns + 2}, {reading, name + "_reading", values + 3}} {
-			if err == nil {
-				*p.to, err = c.prepare("INSERT INTO " + p.into + " VALUES (" + placeholders(p.n) + ")")
-			}
+	insert := func(to **stmt, table string, parameters int) {
+		if err == nil {
+			*to, err = c.prepare("INSERT INTO " + table + " VALUES (" + placeholders(parameters) + ")")
 		}
 	}
-	table(&d.net.insertID, &d.net.insertReading, "net", 6, 2)
-	table(&d.disk.insertID, &d.disk.insertReading, "disk", 7, 2)
-	table(&d.mount.insertID, &d.mount.insertReading, "mount", 4, 2)
-	table(&d.gpu.insertID, &d.gpu.insertReading, "gpu", 7, 5)
-	d.net.goneAt, d.disk.goneAt, d.mount.goneAt, d.gpu.goneAt = 4, 4, 4, 7
+	insert(&d.net.insertID, "net", 8)
+	insert(&d.disk.insertID, "disk", 9)
+	insert(&d.mount.insertID, "mount", 6)
+	insert(&d.gpu.insertID, "gpu", 9)
+	insert(&d.net.insertReading, "device_reading", 5)
+	insert(&d.gpu.insertReading, "gpu_reading", 8)
+	d.disk.insertReading, d.mount.insertReading = d.net.insertReading, d.net.insertReading
+	d.net.count, d.disk.count, d.mount.count, d.gpu.count = &d.counts[0], &d.counts[0], &d.counts[0], &d.counts[1]
 	d.net.bindID, d.net.bindValue = bindNetID, bindNet
 	d.disk.bindID, d.disk.bindValue = bindDiskID, bindDisk
 	d.mount.bindID, d.mount.bindValue = bindMountID, bindMount
 	d.gpu.bindID, d.gpu.bindValue = bindGPUID, bindGPU
 	return err
+}
+
+// mark is how far the devices have been written.
+type mark struct {
+	counts                    [2]deviceCount
+	nets, disks, mounts, gpus int
+}
+
+func (d *devices) mark() mark {
+	return mark{d.counts, len(d.net.known), len(d.disk.known), len(d.mount.known), len(d.gpu.known)}
+}
+
+// rollback goes back to a mark. What the devices showed last is not known any
+// more: the next snapshot must be a keyframe.
+func (d *devices) rollback(m mark) {
+	d.counts = m.counts
+	d.net.rollback(m.nets)
+	d.disk.rollback(m.disks)
+	d.mount.rollback(m.mounts)
+	d.gpu.rollback(m.gpus)
 }
 
 // put writes the devices of s under the number seq.

@@ -36,25 +36,24 @@ type deviceReader[T any] struct {
 	scan    func(values []driver.Value, d *T) error
 }
 
-func openDevices(c *conn, from, to int64) (*deviceReaders, error) {
+func openDevices(c *conn, from keyframe, to int64) (*deviceReaders, error) {
 	d := &deviceReaders{key: make([]driver.Value, 1)}
 	var err error
-	d.keyframes, err = c.rows(background, "SELECT seq FROM keyframe WHERE seq BETWEEN ? AND ? ORDER BY seq", from, to)
+	d.keyframes, err = c.rows(background, "SELECT seq FROM keyframe WHERE seq BETWEEN ? AND ? ORDER BY seq", from.seq, to)
 	if err == nil {
 		err = d.advanceKey()
 	}
 	if err == nil {
-		err = d.net.open(c, "net", "rx_bytes, tx_bytes", from, to, netIDColumns, scanNet)
+		err = d.net.open(c, "net", pair, from.deviceRow, netIDColumns, scanNet)
 	}
 	if err == nil {
-		err = d.disk.open(c, "disk", "read_bytes, write_bytes", from, to, diskIDColumns, scanDisk)
+		err = d.disk.open(c, "disk", pair, from.deviceRow, diskIDColumns, scanDisk)
 	}
 	if err == nil {
-		err = d.mount.open(c, "mount", "available_bytes, used_bytes", from, to, mountIDColumns, scanMount)
+		err = d.mount.open(c, "mount", pair, from.deviceRow, mountIDColumns, scanMount)
 	}
 	if err == nil {
-		err = d.gpu.open(c, "gpu", "utilization_pct, vram_used_bytes, temperature_celsius, power_watts, frequency_mhz",
-			from, to, gpuIDColumns, scanGPU)
+		err = d.gpu.open(c, "gpu", ofGPU, from.gpuRow, gpuIDColumns, scanGPU)
 	}
 	if err != nil {
 		d.close()
@@ -62,6 +61,14 @@ func openDevices(c *conn, from, to int64) (*deviceReaders, error) {
 	}
 	return d, nil
 }
+
+// readingTable is a table of readings, the column that names the device, and the values.
+type readingTable struct{ name, device, values string }
+
+var (
+	pair  = readingTable{"device_reading", "device", "value1, value2"}
+	ofGPU = readingTable{"gpu_reading", "gpu", "utilization_pct, vram_used_bytes, temperature_celsius, power_watts, frequency_mhz"}
+)
 
 func (d *deviceReaders) close() {
 	for _, rows := range []driver.Rows{d.keyframes, d.net.rows, d.disk.rows, d.mount.rows, d.gpu.rows} {
@@ -104,7 +111,8 @@ func (d *deviceReaders) read(s *rt.Snapshot) (err error) {
 	return err
 }
 
-func (d *deviceReader[T]) open(c *conn, table, values string, from, to int64, identity func(*T) []column,
+// open reads the identities and starts to read the readings after a row.
+func (d *deviceReader[T]) open(c *conn, table string, readings readingTable, after int64, identity func(*T) []column,
 	scanValues func([]driver.Value, *T) error) error {
 	d.known, d.slot, d.scan = map[int64]*T{}, map[int64]int64{}, scanValues
 	var zero T
@@ -121,8 +129,8 @@ func (d *deviceReader[T]) open(c *conn, table, values string, from, to int64, id
 	if err != nil {
 		return err
 	}
-	d.rows, err = c.rows(background, "SELECT seq, "+table+", gone, "+values+" FROM "+table+
-		"_reading WHERE seq BETWEEN ? AND ? ORDER BY seq", from, to)
+	d.rows, err = c.rows(background, "SELECT seq, r."+readings.device+", gone, "+readings.values+" FROM "+readings.name+
+		" AS r CROSS JOIN "+table+" AS d ON d.id = r."+readings.device+" WHERE r.rowid > ? ORDER BY r.rowid", after)
 	if err == nil {
 		d.row = make([]driver.Value, len(d.rows.Columns()))
 	}

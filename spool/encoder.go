@@ -26,10 +26,10 @@ type encoder struct {
 }
 
 type encoderState struct {
-	seq                    int64 // of the last row
-	sinceKey               int   // rows since the last keyframe
-	total                  sums
-	nets, disks, mts, gpus int // identities written
+	seq      int64 // of the last row
+	sinceKey int   // rows since the last keyframe
+	total    sums
+	devices  mark
 }
 
 func (e *encoder) prepare(c *conn) (err error) {
@@ -39,7 +39,7 @@ func (e *encoder) prepare(c *conn) (err error) {
 	if err != nil {
 		return err
 	}
-	e.insertKey, err = c.prepare("INSERT INTO keyframe (seq, " + columns + ") VALUES (" + placeholders(1+numCols) + ")")
+	e.insertKey, err = c.prepare("INSERT INTO keyframe (seq, device_row, gpu_row, " + columns + ") VALUES (" + placeholders(3+numCols) + ")")
 	if err != nil {
 		return err
 	}
@@ -47,20 +47,15 @@ func (e *encoder) prepare(c *conn) (err error) {
 }
 
 func (e *encoder) begin() {
-	d := &e.dev
-	e.state.nets, e.state.disks, e.state.mts, e.state.gpus = len(d.net.known), len(d.disk.known), len(d.mount.known), len(d.gpu.known)
+	e.state.devices = e.dev.mark()
 	e.saved = e.state
 }
 
-// rollback goes back to begin. The next row starts with a keyframe, because the
-// devices' last readings are not known any more.
+// rollback goes back to begin. The next row is a keyframe.
 func (e *encoder) rollback() {
 	e.state = e.saved
 	e.state.sinceKey = keyframeEvery
-	e.dev.net.rollback(e.state.nets)
-	e.dev.disk.rollback(e.state.disks)
-	e.dev.mount.rollback(e.state.mts)
-	e.dev.gpu.rollback(e.state.gpus)
+	e.dev.rollback(e.state.devices)
 }
 
 // put writes one snapshot as the next row. The rows are numbered here: where some
@@ -98,9 +93,9 @@ func (e *encoder) put(s *rt.Snapshot) error {
 
 func (e *encoder) putKeyframe() error {
 	args := e.insertKey.args
-	args[0].Value = e.state.seq
+	e.insertKey.bindFrom(0, e.state.seq, e.dev.counts[0].row, e.dev.counts[1].row)
 	for i, n := range e.state.total {
-		args[1+i].Value = toUnit(n, deltaUnit[i])
+		args[3+i].Value = toUnit(n, deltaUnit[i])
 	}
 	return e.insertKey.run()
 }

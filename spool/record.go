@@ -149,7 +149,7 @@ func jsonValue(n int, v any) driver.Value {
 	return string(text)
 }
 
-// scan decodes a row into the fields.
+// scan decodes the first columns of a row into the fields.
 func scan(row []driver.Value, columns []column) error {
 	for i, c := range columns {
 		if !decode(row[i], c.field) {

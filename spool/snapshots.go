@@ -3,7 +3,6 @@ package spool
 import (
 	"context"
 	"database/sql/driver"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -95,7 +94,7 @@ func (r *Reader) start(from, to int64, full bool) (*iterator, error) {
 	if full {
 		columns += ", core_ticks"
 	}
-	it.rows, err = r.db.rows(background, "SELECT "+columns+" FROM snapshot_delta WHERE seq BETWEEN ? AND ? ORDER BY seq", key, to)
+	it.rows, err = r.db.rows(background, "SELECT "+columns+" FROM snapshot_delta WHERE seq BETWEEN ? AND ? ORDER BY seq", key.seq, to)
 	if err != nil {
 		return nil, describe(r.path, err)
 	}
@@ -109,23 +108,38 @@ func (r *Reader) start(from, to int64, full bool) (*iterator, error) {
 	return it, nil
 }
 
+// keyframe is where reading may start.
+type keyframe struct {
+	seq, deviceRow, gpuRow int64
+}
+
 // seek finds the last keyframe at or before from, and sets the sums it holds.
-func (r *Reader) seek(it *iterator, from int64) (int64, error) {
-	row, err := r.db.query("SELECT seq, "+strings.Join(deltaColumns[:], ", ")+" FROM keyframe WHERE seq <= ? ORDER BY seq DESC LIMIT 1", from)
+func (r *Reader) seek(it *iterator, from int64) (keyframe, error) {
+	row, err := r.db.query("SELECT "+keyframeColumns+" FROM keyframe WHERE seq <= ? ORDER BY seq DESC LIMIT 1", from)
 	if err != nil {
-		return 0, describe(r.path, err)
+		return keyframe{}, describe(r.path, err)
 	}
 	if row == nil {
-		return 1, nil
+		return keyframe{seq: 1}, nil
 	}
-	key, ok := row[0].(int64)
-	if !ok {
-		return 0, damaged(r.path, errors.New("a keyframe has no number"))
+	var k keyframe
+	if err := k.scan(row, &it.total); err != nil {
+		return k, damaged(r.path, err)
 	}
-	if err := it.total.add(row[1:], &it.vector); err != nil {
-		return 0, damaged(r.path, fmt.Errorf("keyframe %d: %w", key, err))
+	return k, nil
+}
+
+var keyframeColumns = "seq, device_row, gpu_row, " + strings.Join(deltaColumns[:], ", ")
+
+// scan takes a row of keyframeColumns.
+func (k *keyframe) scan(row []driver.Value, total *sums) error {
+	if err := scan(row, []column{{"seq", &k.seq}, {"device_row", &k.deviceRow}, {"gpu_row", &k.gpuRow}}); err != nil {
+		return err
 	}
-	return key, nil
+	if err := total.add(row[3:], new(vector)); err != nil {
+		return fmt.Errorf("keyframe %d: %w", k.seq, err)
+	}
+	return nil
 }
 
 func (it *iterator) close() {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
-	"strings"
 
 	"github.com/resource-tracker/rt"
 )
@@ -86,24 +85,23 @@ func (v *verifier) keyframes(ctx context.Context) {
 	}
 	it := &iterator{rows: rows, row: make([]driver.Value, len(rows.Columns()))}
 	defer it.close()
-	columns := "seq, " + strings.Join(deltaColumns[:], ", ")
-	err = v.r.db.each("SELECT "+columns+" FROM keyframe ORDER BY seq", nil, func(row []driver.Value) error {
-		key, ok := row[0].(int64)
-		if !ok || key < 2 || key > v.last {
-			v.add("a keyframe stands at %v, where no snapshot is", row[0])
+	err = v.r.db.each("SELECT "+keyframeColumns+" FROM keyframe ORDER BY seq", nil, func(row []driver.Value) error {
+		var key keyframe
+		var kept sums
+		if err := key.scan(row, &kept); err != nil {
+			return err
+		}
+		if key.seq < 2 || key.seq > v.last {
+			v.add("a keyframe stands at %d, where no snapshot is", key.seq)
 			return nil
 		}
-		for int64(it.read) < key-1 {
+		for int64(it.read) < key.seq-1 {
 			if err := it.next(); err != nil {
 				return err
 			}
 		}
-		var kept sums
-		if err := kept.add(row[1:], new(vector)); err != nil {
-			return err
-		}
 		if kept != it.total {
-			v.add("keyframe %d differs from the sum of the %d snapshots before it", key, key-1)
+			v.add("keyframe %d differs from the sum of the snapshots before it", key.seq)
 		}
 		return ctx.Err()
 	})

@@ -5,7 +5,7 @@
 CREATE TABLE snapshot_delta (
   seq INTEGER PRIMARY KEY, -- 1, 2, 3, ... without a gap
   boot_us, -- CLOCK_BOOTTIME
-  wall_us, -- CLOCK_REALTIME
+  clock_us, -- CLOCK_REALTIME - CLOCK_BOOTTIME
   reason,  -- not a difference: 0 tick, 1 first, 2 appeared, 3 last, 4 stop
   job_phase, -- not a difference: 0 none, 1 pending, 2 present, 3 gone
   node_cpu_user_ticks, node_cpu_nice_ticks, node_cpu_system_ticks, node_cpu_idle_ticks, node_cpu_iowait_ticks, node_cpu_irq_ticks, node_cpu_softirq_ticks, node_cpu_steal_ticks,
@@ -20,14 +20,15 @@ CREATE TABLE snapshot_delta (
   job_events_high, job_events_max, job_events_oom, job_events_oom_kill,
   job_pids, job_io_read_bytes, job_io_write_bytes,
   tree_cpu_user_ticks, tree_cpu_system_ticks, tree_children, tree_rss_kib,
-  node_gpu_usage, -- not a difference: fractional GPUs in use
+  node_gpu_usage REAL, -- not a difference: fractional GPUs in use
   core_ticks BLOB -- per-core counters, see DESIGN.md
 );
 
--- Where reading may start: the sums over all rows before seq. The devices and cores of this seq are complete.
+-- Where reading may start: the sums over all rows before seq, and the last rowids of the
+-- device readings before it. The devices and CPUs of this seq are complete.
 CREATE TABLE keyframe (
   seq INTEGER PRIMARY KEY,
-  boot_us, wall_us,
+  boot_us, clock_us,
   node_cpu_user_ticks, node_cpu_nice_ticks, node_cpu_system_ticks, node_cpu_idle_ticks, node_cpu_iowait_ticks, node_cpu_irq_ticks, node_cpu_softirq_ticks, node_cpu_steal_ticks,
   node_cpus, node_processes,
   node_mem_total_kib, node_mem_free_kib, node_mem_available_kib, node_buffers_kib, node_cached_kib, node_sreclaimable_kib, node_shmem_kib, node_active_kib, node_inactive_kib, node_swap_total_kib, node_swap_free_kib,
@@ -39,13 +40,14 @@ CREATE TABLE keyframe (
   job_page_faults, job_major_faults,
   job_events_high, job_events_max, job_events_oom, job_events_oom_kill,
   job_pids, job_io_read_bytes, job_io_write_bytes,
-  tree_cpu_user_ticks, tree_cpu_system_ticks, tree_children, tree_rss_kib
+  tree_cpu_user_ticks, tree_cpu_system_ticks, tree_children, tree_rss_kib,
+  device_row, gpu_row
 );
 
 -- The counters and gauges as they were read.
 CREATE VIEW snapshot AS
 SELECT seq,
-  sum(boot_us) OVER w AS boot_us, sum(wall_us) OVER w AS wall_us,
+  sum(boot_us) OVER w AS boot_us, sum(boot_us + clock_us) OVER w AS wall_us,
   reason, job_phase,
   iif(node_cpu_user_ticks IS NULL, NULL, sum(node_cpu_user_ticks) OVER w) AS node_cpu_user_ticks,
   iif(node_cpu_nice_ticks IS NULL, NULL, sum(node_cpu_nice_ticks) OVER w) AS node_cpu_nice_ticks,
@@ -108,44 +110,42 @@ SELECT seq,
 FROM snapshot_delta
 WINDOW w AS (ORDER BY seq ROWS UNBOUNDED PRECEDING);
 
--- Devices: one row for each identity that was seen (a new link speed is a new identity), and a
--- row of figures where they differ from those of the snapshot before. gone = 1: no longer there.
+-- Devices: one row for each identity that was seen; a new link speed is a new identity. The ids
+-- of interfaces, disks and mounts differ from one another.
 CREATE TABLE net (
   id INTEGER PRIMARY KEY, slot INTEGER NOT NULL,
   name TEXT NOT NULL, mac TEXT, driver TEXT, operstate TEXT, speed_mbps INTEGER, mtu_bytes INTEGER
 );
-CREATE TABLE net_reading (
-  seq INTEGER, net INTEGER, rx_bytes INTEGER, tx_bytes INTEGER, gone INTEGER,
-  PRIMARY KEY (seq, net)
-) WITHOUT ROWID;
-
 CREATE TABLE disk (
   id INTEGER PRIMARY KEY, slot INTEGER NOT NULL,
   name TEXT NOT NULL, leaf INTEGER, model TEXT, vendor TEXT, serial TEXT, type TEXT, capacity_bytes INTEGER
 );
-CREATE TABLE disk_reading (
-  seq INTEGER, disk INTEGER, read_bytes INTEGER, write_bytes INTEGER, gone INTEGER,
-  PRIMARY KEY (seq, disk)
-) WITHOUT ROWID;
-
 CREATE TABLE mount (
   id INTEGER PRIMARY KEY, slot INTEGER NOT NULL,
   disk TEXT, mount_point TEXT NOT NULL, fs_type TEXT, total_bytes INTEGER
 );
-CREATE TABLE mount_reading (
-  seq INTEGER, mount INTEGER, available_bytes INTEGER, used_bytes INTEGER, gone INTEGER,
-  PRIMARY KEY (seq, mount)
-) WITHOUT ROWID;
-
 CREATE TABLE gpu (
   id INTEGER PRIMARY KEY, slot INTEGER NOT NULL,
   uuid TEXT, name TEXT, type TEXT, host_identifier TEXT, vram_total_bytes INTEGER, cores INTEGER, detail TEXT
 );
+
+-- What they showed, in the order of seq, where it differs from the snapshot before. gone = 1: no
+-- longer there. One table, because each table that grows costs a page per commit; the views
+-- below give the figures their names.
+CREATE TABLE device_reading (seq INTEGER, device INTEGER, value1 INTEGER, value2 INTEGER, gone INTEGER);
 CREATE TABLE gpu_reading (
   seq INTEGER, gpu INTEGER, utilization_pct REAL, vram_used_bytes INTEGER,
-  temperature_celsius INTEGER, power_watts REAL, frequency_mhz INTEGER, gone INTEGER,
-  PRIMARY KEY (seq, gpu)
-) WITHOUT ROWID;
+  temperature_celsius INTEGER, power_watts REAL, frequency_mhz INTEGER, gone INTEGER
+);
+CREATE VIEW net_reading AS
+  SELECT seq, net.id AS net, name, value1 AS rx_bytes, value2 AS tx_bytes, gone
+  FROM device_reading CROSS JOIN net ON net.id = device;
+CREATE VIEW disk_reading AS
+  SELECT seq, disk.id AS disk, name, value1 AS read_bytes, value2 AS write_bytes, gone
+  FROM device_reading CROSS JOIN disk ON disk.id = device;
+CREATE VIEW mount_reading AS
+  SELECT seq, mount.id AS mount, mount_point, value1 AS available_bytes, value2 AS used_bytes, gone
+  FROM device_reading CROSS JOIN mount ON mount.id = device;
 
 -- One row: what was tracked, and how it ended. Times are microseconds since the epoch.
 CREATE TABLE run (

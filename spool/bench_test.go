@@ -1,0 +1,159 @@
+package spool
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/resource-tracker/rt"
+)
+
+// writtenBytes is what this process has caused to be written to disks, as the
+// kernel counts it when a page becomes dirty (/proc/self/io, wchar: what it gave
+// to write(2), which is what a commit costs).
+func writtenBytes(b *testing.B) int64 {
+	b.Helper()
+	data, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for line := range bytes.Lines(data) {
+		if v, ok := bytes.CutPrefix(line, []byte("wchar: ")); ok {
+			n, err := strconv.ParseInt(string(bytes.TrimSpace(v)), 10, 64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			return n
+		}
+	}
+	b.Fatal("/proc/self/io has no wchar")
+	return 0
+}
+
+// BenchmarkPut prints, beside the time, what a snapshot adds to the file and what
+// it makes SQLite write: log and checkpoints together.
+func BenchmarkPut(b *testing.B) {
+	for _, kind := range []struct {
+		name        string
+		cores, gpus int
+		opts        Options
+	}{
+		{"scalars", 64, 0, Options{WithoutCores: true, WithoutDevices: true}},
+		{"cores64", 64, 0, Options{WithoutDevices: true}},
+		{"cores2", 2, 0, Options{WithoutDevices: true}},
+		{"devices", 64, 0, Options{WithoutCores: true}},
+		{"gpus8", 64, 8, Options{WithoutCores: true}},
+		{"all", 64, 8, Options{}},
+	} {
+		b.Run(kind.name, func(b *testing.B) {
+			w := mustCreate(b, kind.opts)
+			m := newMachine(kind.cores, kind.gpus)
+			if err := w.Put(m.next()); err != nil {
+				b.Fatal(err)
+			}
+			empty := keptBytes(b, w.Path())
+			written := writtenBytes(b)
+			b.ReportAllocs()
+			n := 0
+			for b.Loop() {
+				if err := w.Put(m.next()); err != nil {
+					b.Fatal(err)
+				}
+				n++
+			}
+			if err := w.Flush(); err != nil {
+				b.Fatal(err)
+			}
+			written = writtenBytes(b) - written
+			if err := w.End(testRun()); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(written)/float64(n), "written-B/op")
+			b.ReportMetric(float64(keptBytes(b, w.Path())-empty)/float64(n), "kept-B/op")
+		})
+	}
+}
+
+// keptBytes is the size of the database in pages that hold something.
+func keptBytes(b *testing.B, path string) int64 {
+	b.Helper()
+	c, err := openConn(path, map[string][]string{"mode": {"rw"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	pages, err := c.queryInt("PRAGMA page_count")
+	if err != nil {
+		b.Fatal(err)
+	}
+	size, err := c.queryInt("PRAGMA page_size")
+	if err != nil {
+		b.Fatal(err)
+	}
+	return pages * size
+}
+
+func BenchmarkRead(b *testing.B) {
+	const rows = 20_000
+	w := mustCreate(b, Options{})
+	m := newMachine(16, 2)
+	for range rows {
+		if err := w.Put(m.next()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := w.End(testRun()); err != nil {
+		b.Fatal(err)
+	}
+	r := mustOpen(b, w.Path())
+	for name, read := range map[string]func(context.Context, int64, int64) func(func(*rt.Snapshot, error) bool){
+		"scalars": func(ctx context.Context, f, t int64) func(func(*rt.Snapshot, error) bool) {
+			return r.Scalars(ctx, f, t)
+		},
+		"snapshots": func(ctx context.Context, f, t int64) func(func(*rt.Snapshot, error) bool) {
+			return r.Snapshots(ctx, f, t)
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				n := 0
+				for _, err := range read(b.Context(), 1, 0) {
+					if err != nil {
+						b.Fatal(err)
+					}
+					n++
+				}
+				if n != rows {
+					b.Fatal(fmt.Sprint(n, " rows"))
+				}
+			}
+			b.ReportMetric(float64(b.N)*rows/b.Elapsed().Seconds(), "rows/s")
+		})
+	}
+}
+
+// BenchmarkLife is what a tracker's spool costs beside its snapshots: a file made,
+// one snapshot, the file ended.
+func BenchmarkLife(b *testing.B) {
+	dir := b.TempDir()
+	m := newMachine(16, 0)
+	s := m.next()
+	run := testRun()
+	for b.Loop() {
+		run.Start = run.Start.Add(1e6)
+		w, err := Create(dir, run, rt.Host{}, Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := w.Put(s); err != nil {
+			b.Fatal(err)
+		}
+		if err := w.End(run); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,174 @@
+package spool
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// start is when the runs of these tests began.
+var start = time.Date(2026, 3, 1, 8, 0, 0, 123456000, time.UTC)
+
+func testRun() rt.Run {
+	return rt.Run{
+		Cluster: "c", JobID: rt.Some[uint64](12), Node: "n1", BootID: "boot-1", Start: start,
+		State: rt.StateRunning, User: "ada", Interval: 1,
+	}
+}
+
+// machine plays a node with a job: what it reads changes the way a busy node's
+// figures do. Half of its cores are busy with the job.
+type machine struct {
+	rng  *rand.Rand
+	snap rt.Snapshot
+}
+
+func newMachine(cores, gpus int) *machine {
+	m := &machine{rng: rand.New(rand.NewPCG(1, 2))}
+	s := &m.snap
+	s.Wall, s.Boot = start.UnixNano(), 864_000_000_000_000
+	s.Node.CPU.Set(rt.CPUTimes{User: 812_345_678, Nice: 1234, System: 23_456_789, Idle: 3_912_345_678, IOWait: 345_678, SoftIRQ: 234_567})
+	s.Node.CPUs.Set(uint64(cores))
+	s.Node.Processes.Set(812)
+	set := func(v uint64, fields ...*rt.Opt[uint64]) {
+		for _, f := range fields {
+			f.Set(v)
+		}
+	}
+	n, j := &s.Node, &s.Job
+	set(256<<30, &n.MemTotal)
+	set(90<<30, &n.MemFree, &n.MemAvailable, &n.Active, &n.Inactive, &n.Cached)
+	set(1<<30, &n.Buffers, &n.SReclaimable, &n.Shmem)
+	set(0, &n.SwapTotal, &n.SwapFree, &n.GPUVRAMUsed, &n.GPUUtilized)
+	n.GPUUsage.Set(0)
+	set(123_456_789_012, &n.NetRxBytes, &n.NetTxBytes, &n.DiskReadBytes, &n.DiskWriteBytes)
+	set(900<<30, &n.SpaceTotal, &n.SpaceAvailable)
+	j.Phase = rt.JobPresent
+	set(0, &j.CPUUsage, &j.CPUUser, &j.CPUSystem, &j.CPUThrottled, &j.Swap, &j.PageFaults, &j.MajorFaults,
+		&j.EventsHigh, &j.EventsMax, &j.EventsOOM, &j.EventsOOMKill, &j.IOReadBytes, &j.IOWriteBytes)
+	set(20<<30, &j.MemCurrent, &j.MemPeak, &j.Anon, &j.Active)
+	set(64<<30, &j.MemLimit)
+	set(1<<30, &j.File, &j.Shmem, &j.Kernel, &j.SlabReclaimable, &j.Inactive)
+	set(33, &j.Pids)
+	for i := range cores {
+		s.CPUs = append(s.CPUs, rt.CPUReading{CPU: i, Times: rt.CPUTimes{User: 12_345_678, System: 345_678, Idle: 23_456_789}})
+	}
+	for _, name := range []string{"eth0", "ib0"} {
+		s.Nets = append(s.Nets, rt.NetReading{Name: name, MAC: "02:00:00:00:00:01", Driver: "virtio_net", OperState: "up",
+			SpeedMbps: rt.Some[int64](10000), MTU: rt.Some[uint64](1500), RxBytes: rt.Some[uint64](1e11), TxBytes: rt.Some[uint64](2e11)})
+	}
+	for _, name := range []string{"nvme0n1", "sda"} {
+		s.Disks = append(s.Disks, rt.DiskReading{Name: name, Leaf: true, Model: "M", Type: "nvme", Capacity: rt.Some[uint64](1e12),
+			ReadBytes: rt.Some[uint64](5e11), WriteBytes: rt.Some[uint64](6e11)})
+	}
+	for _, point := range []string{"/", "/scratch", "/boot"} {
+		s.Mounts = append(s.Mounts, rt.MountReading{Disk: "nvme0n1", MountPoint: point, FSType: "xfs", Total: 1e12, Available: 6e11, Used: 4e11})
+	}
+	for i := range gpus {
+		s.GPUs = append(s.GPUs, rt.GPUReading{UUID: "GPU-" + string(rune('a'+i)), Name: "A100", Type: "GPU", Host: "0",
+			VRAMTotal: rt.Some[uint64](80 << 30), Detail: map[string]string{"driver": "550"}})
+	}
+	return m
+}
+
+// about is a figure around n.
+func (m *machine) about(n uint64) uint64 { return n/2 + m.rng.Uint64N(n+1) }
+
+func (m *machine) grow(by uint64, fields ...*rt.Opt[uint64]) {
+	for _, f := range fields {
+		f.Set(f.Or(0) + m.about(by))
+	}
+}
+
+// wobble moves gauges up and down by pages of 4 KiB.
+func (m *machine) wobble(pages uint64, fields ...*rt.Opt[uint64]) {
+	for _, f := range fields {
+		f.Set(f.Or(0) + (m.rng.Uint64N(2*pages)-pages)*4096)
+	}
+}
+
+// next lets a second pass and returns the reading, which is reused.
+func (m *machine) next() *rt.Snapshot {
+	s := &m.snap
+	n, j := &s.Node, &s.Job
+	s.Seq++
+	s.Reason = rt.ReasonTick
+	if s.Seq == 1 {
+		s.Reason = rt.ReasonFirst
+	}
+	step := int64(time.Second) + m.rng.Int64N(200_000)
+	s.Wall, s.Boot = s.Wall+step, s.Boot+step
+	busy := uint64(len(s.CPUs)) / 2
+	t := n.CPU.Or(rt.CPUTimes{})
+	t.User += busy * 98
+	t.System += m.about(20)
+	t.Idle += busy * 99
+	t.IOWait += m.rng.Uint64N(4)
+	t.SoftIRQ += m.rng.Uint64N(5)
+	n.CPU.Set(t)
+	n.Processes.Set(810 + m.rng.Uint64N(4))
+	m.wobble(2000, &n.MemFree, &n.MemAvailable, &n.Cached, &n.Active, &n.Inactive)
+	m.wobble(20, &n.Buffers, &n.SReclaimable, &n.Shmem, &n.SpaceAvailable)
+	m.grow(200_000, &n.NetRxBytes, &n.NetTxBytes)
+	n.DiskReadBytes.Set(n.DiskReadBytes.Or(0) + m.about(50)*512)
+	n.DiskWriteBytes.Set(n.DiskWriteBytes.Or(0) + m.about(2000)*512)
+	m.grow(busy*990_000, &j.CPUUsage)
+	m.grow(busy*980_000, &j.CPUUser)
+	m.grow(busy*10_000, &j.CPUSystem)
+	m.wobble(1000, &j.MemCurrent, &j.Anon, &j.Active)
+	m.wobble(100, &j.File, &j.Inactive)
+	m.wobble(2, &j.Kernel)
+	j.SlabReclaimable.Set(j.SlabReclaimable.Or(0) + m.rng.Uint64N(900))
+	m.grow(2000, &j.PageFaults)
+	m.grow(100_000, &j.IOReadBytes, &j.IOWriteBytes)
+	for i := range s.CPUs {
+		t := &s.CPUs[i].Times
+		if i < int(busy) {
+			t.User += 98
+			t.System += 1 + m.rng.Uint64N(2)
+		} else {
+			t.Idle += 99
+			t.System += m.rng.Uint64N(2)
+		}
+		if m.rng.IntN(8) == 0 {
+			t.Idle++
+		}
+	}
+	m.grow(200_000, &s.Nets[0].RxBytes, &s.Nets[0].TxBytes)
+	m.grow(1_000_000, &s.Disks[0].ReadBytes, &s.Disks[0].WriteBytes)
+	if m.rng.IntN(3) == 0 {
+		s.Mounts[1].Available -= 4096
+		s.Mounts[1].Used += 4096
+	}
+	for i := range s.GPUs {
+		g := &s.GPUs[i]
+		g.Utilization.Set(float64(80 + m.rng.IntN(20)))
+		g.VRAMUsed.Set(40<<30 + m.rng.Uint64N(1<<20))
+		g.Power.Set(250 + m.rng.Float64())
+		g.Temperature.Set(60 + m.rng.Uint64N(3))
+		g.Frequency.Set(1410)
+	}
+	return s
+}
+
+func mustCreate(t testing.TB, opts Options) *Writer {
+	t.Helper()
+	w, err := Create(t.TempDir(), testRun(), rt.Host{HostName: "n1"}, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	return w
+}
+
+func mustOpen(t testing.TB, path string) *Reader {
+	t.Helper()
+	r, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
