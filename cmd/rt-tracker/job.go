@@ -21,6 +21,9 @@ type jobWatch struct {
 	quit   chan struct{}
 	pumps  sync.WaitGroup
 
+	found     chan struct{} // closed when the job's cgroup appeared for the first time
+	findsOnce sync.Once
+
 	mu  sync.Mutex
 	job *cgroup.Job
 }
@@ -35,6 +38,7 @@ func watchJob(run *rt.Run) (*jobWatch, error) {
 		mounts: slurm.Mounts{V1: table.V1, V2: table.V2},
 		events: make(chan collect.JobEvent),
 		quit:   make(chan struct{}),
+		found:  make(chan struct{}),
 	}
 	var candidates []cgroup.Candidate
 	for _, c := range slurm.Candidates(run, w.mounts) {
@@ -79,6 +83,9 @@ func (w *jobWatch) pump(job *cgroup.Job) {
 		case <-w.quit:
 			return
 		case e := <-job.Events():
+			if e == cgroup.Appeared {
+				w.findsOnce.Do(func() { close(w.found) })
+			}
 			select {
 			case w.events <- jobEvent(e):
 			case <-w.quit:
@@ -144,10 +151,9 @@ func (t *tracker) seek(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(pause):
-		}
-		if _, _, found := t.job.Found(); found {
+		case <-t.job.found:
 			return
+		case <-time.After(pause):
 		}
 		t.mu.Lock()
 		run := t.tracked

@@ -27,28 +27,27 @@ const maxEnviron = 256 << 10
 // environment of the job's own processes, and finds its batch script.
 func (t *tracker) learn(ctx context.Context) {
 	l := learner{tracker: t, seen: map[int]bool{}, environ: make([]byte, 0, 8<<10)}
-	var since time.Time
+	select {
+	case <-ctx.Done():
+		return
+	case <-t.job.found:
+	}
+	since := time.Now()
 	for pause := learnFirst; ; {
+		l.look()
+		age := time.Since(since)
+		if t.known(age) {
+			return
+		}
+		longest := learnSoon
+		if age > learnFor {
+			longest = learnMax
+		}
+		pause = min(2*pause, longest)
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(pause):
-		}
-		if _, _, found := t.job.Found(); !found {
-			pause = learnSoon
-			continue
-		}
-		if since.IsZero() {
-			since, pause = time.Now(), learnFirst
-		}
-		l.look()
-		if t.known(time.Since(since)) {
-			return
-		}
-		if time.Since(since) < learnFor {
-			pause = min(2*pause, learnSoon)
-		} else {
-			pause = min(2*pause, learnMax)
 		}
 	}
 }
