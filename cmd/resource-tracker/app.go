@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -51,21 +52,21 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 func flags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "pid", Aliases: []string{"p"}, Usage: "the root `PID` of the process tree to track"},
-		&cli.StringFlag{Name: "interval", Aliases: []string{"i"}, EnvVars: []string{"RESOURCE_TRACKER_INTERVAL"},
+		&cli.StringFlag{Name: "interval", Aliases: []string{"i"}, EnvVars: variable("RESOURCE_TRACKER_INTERVAL"),
 			Usage: "whole `SECONDS` between samples, at least 1 (default: 1)"},
-		&cli.StringFlag{Name: "config", Aliases: []string{"c"}, EnvVars: []string{"RESOURCE_TRACKER_CONFIG"}, Value: "resource-tracker.toml",
+		&cli.StringFlag{Name: "config", Aliases: []string{"c"}, EnvVars: variable("RESOURCE_TRACKER_CONFIG"), Value: "resource-tracker.toml",
 			Usage: "TOML `FILE` with defaults; passed over where it is missing or broken"},
-		&cli.StringFlag{Name: "format", Aliases: []string{"f"}, EnvVars: []string{"RESOURCE_TRACKER_FORMAT"}, Value: "json",
+		&cli.StringFlag{Name: "format", Aliases: []string{"f"}, EnvVars: variable("RESOURCE_TRACKER_FORMAT"), Value: "json",
 			Usage: "`FORMAT` of the samples: json or csv"},
-		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, EnvVars: []string{"RESOURCE_TRACKER_OUTPUT"},
+		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, EnvVars: variable("RESOURCE_TRACKER_OUTPUT"),
 			Usage: "write the samples to `FILE`, not to standard output"},
-		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, EnvVars: []string{"RESOURCE_TRACKER_QUIET"},
+		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, EnvVars: variable("RESOURCE_TRACKER_QUIET"),
 			Usage: "write no samples to standard output"},
-		&cli.StringFlag{Name: "spool", EnvVars: []string{"RESOURCE_TRACKER_SPOOL"},
+		&cli.StringFlag{Name: "spool", EnvVars: variable("RESOURCE_TRACKER_SPOOL"),
 			Usage: "keep the readings in a database in `DIR`, for rt-spool, not on standard output"},
-		&cli.StringFlag{Name: "scope", EnvVars: []string{"RESOURCE_TRACKER_SCOPE"}, Value: string(rt.ScopeNode),
+		&cli.StringFlag{Name: "scope", EnvVars: variable("RESOURCE_TRACKER_SCOPE"), Value: string(rt.ScopeNode),
 			Usage: "show the figures of the Slurm job around us, or of the node: `job|node`"},
-		&cli.StringFlag{Name: "gpu", EnvVars: []string{"RESOURCE_TRACKER_GPU"}, Value: "auto",
+		&cli.StringFlag{Name: "gpu", EnvVars: variable("RESOURCE_TRACKER_GPU"), Value: "auto",
 			Usage: "look for GPUs: `auto|off`"},
 		&cli.StringFlag{Name: "path.procfs", Value: "/proc", Usage: "`DIR` where procfs is mounted"},
 		&cli.StringFlag{Name: "path.sysfs", Value: "/sys", Usage: "`DIR` where sysfs is mounted"},
@@ -79,7 +80,7 @@ func metadataFlags() []cli.Flag {
 	var out []cli.Flag
 	for _, field := range rt.MetadataFields {
 		f := &cli.StringFlag{
-			Name: flagName(field), EnvVars: []string{"TRACKER_" + strings.ToUpper(field)},
+			Name: flagName(field), EnvVars: variable("TRACKER_" + strings.ToUpper(field)),
 			Usage: "label the run: `" + strings.ToUpper(field) + "`",
 		}
 		if field == "job_name" {
@@ -88,6 +89,14 @@ func metadataFlags() []cli.Flag {
 		out = append(out, f)
 	}
 	return append(out, &cli.StringSliceFlag{Name: "tag", Usage: "label the run: `KEY=VALUE`, as often as you like"})
+}
+
+// variable is the environment variable of a flag. An empty one counts as not set.
+func variable(name string) []string {
+	if v, set := os.LookupEnv(name); set && v == "" {
+		return nil
+	}
+	return []string{name}
 }
 
 func flagName(field string) string { return strings.ReplaceAll(field, "_", "-") }

@@ -67,16 +67,20 @@ func cgroupMounts(s settings) (slurm.Mounts, error) {
 		table, err := cgroup.Mounts(s.procfs)
 		return slurm.Mounts{V1: table.V1, V2: table.V2}, err
 	}
-	if _, err := os.Stat(filepath.Join(s.cgroupfs, "cgroup.controllers")); err == nil {
-		return slurm.Mounts{V2: s.cgroupfs}, nil
+	root, err := filepath.Abs(s.cgroupfs)
+	if err != nil {
+		return slurm.Mounts{}, fmt.Errorf("--path.cgroupfs %s: %w", s.cgroupfs, err)
 	}
-	entries, err := os.ReadDir(s.cgroupfs)
+	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err == nil {
+		return slurm.Mounts{V2: root}, nil
+	}
+	entries, err := os.ReadDir(root)
 	if err != nil {
 		return slurm.Mounts{}, fmt.Errorf("--path.cgroupfs: %w", err)
 	}
 	v1 := map[string]string{}
 	for _, e := range entries {
-		v1[e.Name()] = filepath.Join(s.cgroupfs, e.Name())
+		v1[e.Name()] = filepath.Join(root, e.Name())
 	}
 	return slurm.Mounts{V1: v1}, nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -59,10 +60,19 @@ func (t *terminal) stopped(c *child, s syscall.Signal) {
 	if !wants || t.foreground() != t.own {
 		wants = wants || t.foreground() == c.pid
 		t.takeBack(c.pid)
-		_ = unix.Kill(unix.Getpid(), syscall.SIGSTOP) // returns when we are continued
+		stopSelf()
 	}
 	if wants && t.foreground() == t.own {
 		t.give(c.pid)
 	}
 	c.signal(syscall.SIGCONT)
+}
+
+// stopSelf stops this process and returns when it is continued. The signal goes to
+// this very thread: one to the process may take effect on another thread, and
+// later than the next statement here.
+func stopSelf() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	_ = unix.Tgkill(unix.Getpid(), unix.Gettid(), syscall.SIGSTOP) // SIGSTOP to oneself cannot fail
 }

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/format/resourcetracker"
+)
+
+// writes keeps each write on its own.
+type writes struct {
+	list []string
+	fail error
+}
+
+func (w *writes) Write(b []byte) (int, error) {
+	if w.fail != nil {
+		return 0, w.fail
+	}
+	w.list = append(w.list, string(b))
+	return len(b), nil
+}
+
+func snapshotAt(sec int64) *rt.Snapshot {
+	s := &rt.Snapshot{Wall: sec * 1e9, Boot: sec * 1e9}
+	s.Node.CPU.Set(rt.CPUTimes{User: uint64(sec) * 100, Idle: uint64(sec) * 100})
+	s.Node.CPUs.Set(2)
+	s.Node.Processes.Set(5)
+	s.Nets = []rt.NetReading{{Name: "eth0", RxBytes: rt.Some(uint64(sec) * 10), TxBytes: rt.Some[uint64](0)}}
+	return s
+}
+
+// Section 4: the first reading primes and is not shown. Section 12: a line is a write.
+func TestEmitterWritesLines(t *testing.T) {
+	out := &writes{}
+	e := &emitter{out: out, csv: true, scope: rt.ScopeNode, failed: func(err error) { t.Error(err) }}
+	reused := &rt.Snapshot{}
+	for sec := int64(100); sec < 103; sec++ {
+		*reused = *snapshotAt(sec)
+		if err := e.Put(reused); err != nil {
+			t.Fatal(err)
+		}
+		reused.Nets[0].Name = "overwritten by the next reading"
+	}
+	if len(out.list) != 3 || out.list[0] != resourcetracker.CSVHeader {
+		t.Fatalf("%q", out.list)
+	}
+	for i, want := range []string{"101,5,1.000,0.000,1.0000,", "102,5,1.000,0.000,1.0000,"} {
+		if !strings.HasPrefix(out.list[i+1], want) {
+			t.Errorf("row %d: %s", i, out.list[i+1])
+		}
+	}
+}
+
+func TestEmitterJSON(t *testing.T) {
+	out := &writes{}
+	e := &emitter{out: out, jobName: rt.Some("j"), failed: func(err error) { t.Error(err) }}
+	for _, sec := range []int64{100, 101, 99} { // T-OUT-04: the clock was set back
+		if err := e.Put(snapshotAt(sec)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(out.list) != 2 {
+		t.Fatalf("%q", out.list)
+	}
+	for _, line := range out.list {
+		s, _, err := resourcetracker.DecodeJSON([]byte(line))
+		if err != nil || s.TimestampSecs != 101 || s.JobName != rt.Some("j") {
+			t.Errorf("%v in %s", err, line)
+		}
+	}
+	first, _, err := resourcetracker.DecodeJSON([]byte(out.list[0]))
+	if err != nil || first.Network[0].RxBytesPerSec != rt.Some(10.0) {
+		t.Errorf("rate %v, %v", first.Network[0].RxBytesPerSec, err)
+	}
+}
+
+func TestEmitterFailsOnce(t *testing.T) {
+	broken := errors.New("the disk is full")
+	out := &writes{fail: broken}
+	var told []error
+	e := &emitter{out: out, name: "x.csv", failed: func(err error) { told = append(told, err) }}
+	for sec := int64(100); sec < 105; sec++ {
+		if err := e.Put(snapshotAt(sec)); err != nil {
+			t.Fatal(err)
+		}
+		out.fail = broken
+	}
+	if len(told) != 1 || !errors.Is(told[0], broken) || !strings.Contains(told[0].Error(), "x.csv") {
+		t.Errorf("%v", told)
+	}
+}

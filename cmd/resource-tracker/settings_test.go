@@ -1,0 +1,198 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/urfave/cli/v2"
+
+	"github.com/resource-tracker/rt"
+)
+
+// parse makes the settings of a command line without doing what they say.
+func parse(t *testing.T, args ...string) (settings, error) {
+	t.Helper()
+	var s settings
+	app := newApp(io.Discard, io.Discard)
+	app.Action = func(c *cli.Context) (err error) {
+		s, err = newSettings(c)
+		return err
+	}
+	err := app.Run(append([]string{"resource-tracker"}, args...))
+	return s, err
+}
+
+// bare takes away what the machine that tests has set.
+func bare(t *testing.T) {
+	t.Helper()
+	for _, v := range os.Environ() {
+		name, _, _ := strings.Cut(v, "=")
+		if strings.HasPrefix(name, "RESOURCE_TRACKER_") || strings.HasPrefix(name, "TRACKER_") || strings.HasPrefix(name, "SLURM_") {
+			t.Setenv(name, "")
+		}
+	}
+	t.Chdir(t.TempDir())
+}
+
+func writeConfig(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "c.toml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// T-CFG-04, T-CFG-05: flags win over the environment, it over the file, and the
+// file over the default.
+func TestT_CFG_04_05_Interval(t *testing.T) {
+	five := writeConfig(t, "[tracker]\ninterval_secs = 5\n")
+	tests := []struct {
+		name, env string
+		args      []string
+		want      time.Duration
+	}{
+		{"default", "", nil, time.Second},
+		{"file", "", []string{"-c", five}, 5 * time.Second},
+		{"environment", "3", []string{"-c", five}, 3 * time.Second},
+		{"flag", "3", []string{"-c", five, "--interval", "2"}, 2 * time.Second},
+		{"short flag", "3", []string{"-i", "4"}, 4 * time.Second},
+		{"a year", "", []string{"-i", "31536000"}, 365 * 24 * time.Hour},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			bare(t)
+			t.Setenv("RESOURCE_TRACKER_INTERVAL", tt.env)
+			s, err := parse(t, tt.args...)
+			if err != nil || s.interval != tt.want {
+				t.Errorf("%s, %v; want %s", s.interval, err, tt.want)
+			}
+		})
+	}
+}
+
+// T-CFG-03
+func TestT_CFG_03_IntervalsThatCannotBe(t *testing.T) {
+	bare(t)
+	for _, v := range []string{"0", "-1", "", "x", "1s", "0x10", "1e3", "31536001", "18446744073709551616"} {
+		if _, err := parse(t, "--interval="+v); exitStatus(err) != exitUsage {
+			t.Errorf("--interval=%s: %v", v, err)
+		}
+	}
+}
+
+// Every field of section 9.3 is a flag and a variable.
+func TestMetadataFlagsAndVariables(t *testing.T) {
+	bare(t)
+	var want rt.Metadata
+	var args []string
+	for i, field := range rt.MetadataFields {
+		*want.Field(field) = "v-" + field
+		if i%2 == 0 {
+			args = append(args, "--"+strings.ReplaceAll(field, "_", "-"), "v-"+field)
+		}
+		t.Setenv("TRACKER_"+strings.ToUpper(field), "v-"+field)
+	}
+	want.Tags = map[string]string{"a": "1", "b": "x=y,z", "c": ""}
+	args = append(args, "--tag", "a=0", "--tag", "b=x=y,z", "--tag", "c=", "--tag", "a=1")
+	s, err := parse(t, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, s.meta); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+}
+
+func TestWhereSamplesGo(t *testing.T) {
+	tests := []struct {
+		name, args, job string
+		stdout          bool
+		spool, output   string
+	}{
+		{"alone", "", "", true, "", ""},
+		{"around a command", "true", "", true, "", ""},
+		{"alone in a job", "", "7", true, "", ""},
+		{"around a command in a job", "true", "7", false, "/state/rt", ""},
+		{"a file", "-o f true", "", false, "", "f"},
+		{"a file in a job", "-o f true", "7", false, "", "f"},
+		{"quiet", "-q true", "7", false, "", ""},
+		{"spool", "--spool d true", "7", false, "d", ""},
+		{"spool and file", "--spool d -o f", "", false, "d", "f"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			bare(t)
+			t.Setenv("SLURM_JOB_ID", tt.job)
+			t.Setenv("XDG_STATE_HOME", "/state")
+			s, err := parse(t, strings.Fields(tt.args)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.toStdout != tt.stdout || s.spoolDir != tt.spool || s.output != tt.output {
+				t.Errorf("stdout %v, spool %q, file %q", s.toStdout, s.spoolDir, s.output)
+			}
+		})
+	}
+}
+
+func TestStateDir(t *testing.T) {
+	t.Setenv("HOME", "/home/a")
+	for in, want := range map[string]string{"": "/home/a/.local/state/rt", "/x": "/x/rt", "relative": "/home/a/.local/state/rt"} {
+		t.Setenv("XDG_STATE_HOME", in)
+		if got := stateDir(); got != want {
+			t.Errorf("%q: %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestPID(t *testing.T) {
+	bare(t)
+	file := writeConfig(t, "[job]\npid = 12\n")
+	for args, want := range map[string]int{"": 0, "-c " + file: 12, "-p 7 -c " + file: 7, "-c " + file + " true": 0} {
+		if s, err := parse(t, strings.Fields(args)...); err != nil || s.pid != want {
+			t.Errorf("%q: pid %d, %v; want %d", args, s.pid, err, want)
+		}
+	}
+	for _, args := range []string{"-p x", "-p 0", "-p -3", "-p 2147483648", "-p 3 true"} {
+		if _, err := parse(t, strings.Fields(args)...); exitStatus(err) != exitUsage {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+}
+
+func FuzzConfig(f *testing.F) {
+	for _, seed := range []string{"", "[job]\nname = \"a\"\npid = 3\n[tracker]\ninterval_secs = 4\n", "job = 3", "[tracker]\ninterval_secs = -1\n", "[job", "[[job]]\nname = 1"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		c := config{interval: 1}
+		c.parse([]byte(text))
+		if c.interval < 1 || c.interval > maxInterval || c.pid < 0 {
+			t.Errorf("%+v", c)
+		}
+	})
+}
+
+func TestConfigIsPassedOverWhereItIsNoFile(t *testing.T) {
+	for _, path := range []string{"", "/", "/dev/zero", filepath.Join(t.TempDir(), "missing")} {
+		if got := readConfig(path); got != (config{interval: 1}) {
+			t.Errorf("%s: %+v", path, got)
+		}
+	}
+}
+
+func TestSuppress(t *testing.T) {
+	h := rt.Host{HostName: "n1", HostIP: "10.0.0.1", VCPUs: rt.Some[uint64](8), CPUModel: "c", CloudRegionID: "r"}
+	env := map[string]string{"TRACKER_HOST_IP": "0", "TRACKER_HOST_VCPUS": "", "TRACKER_HOST_NAME": "1", "TRACKER_CLOUD_REGION_ID": "0"}
+	got := suppress(h, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
+	want := rt.Host{HostName: "n1", CPUModel: "c"}
+	if got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
