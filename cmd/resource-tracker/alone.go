@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 
 // alone samples until it is told to stop, which is how it ends well (T-EOR-01).
 func alone(s settings) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(context.Background(), heard(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)...)
 	defer stop()
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a write says EPIPE instead of ending us before the spool is closed
 	ctx, give := context.WithCancelCause(ctx)
@@ -30,6 +31,14 @@ func alone(s settings) error {
 		err = nil // we were told to stop, or whoever reads has seen enough
 	}
 	return errors.Join(err, t.end(rt.Exit{Outcome: rt.OutcomeFinished, Source: "exit", Time: time.Now()}))
+}
+
+// heard leaves out the signals that were ignored when we were started (nohup);
+// SIGTERM is always heard.
+func heard(signals ...os.Signal) []os.Signal {
+	return slices.DeleteFunc(slices.Clone(signals), func(s os.Signal) bool {
+		return s != syscall.SIGTERM && signal.Ignored(s)
+	})
 }
 
 // warn tells of what does not keep us from going on.

@@ -30,7 +30,7 @@ type child struct {
 
 // passedOn are the signals that go to the command, where they were not ignored
 // when we were started (nohup).
-var passedOn = [...]syscall.Signal{
+var passedOn = []os.Signal{
 	syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
 	syscall.SIGTSTP, syscall.SIGWINCH,
 }
@@ -43,11 +43,7 @@ func start(argv []string) (*child, error) {
 		return nil, err
 	}
 	c := &child{signals: make(chan os.Signal, 16)}
-	for _, s := range passedOn {
-		if !signal.Ignored(s) {
-			signal.Notify(c.signals, s)
-		}
-	}
+	signal.Notify(c.signals, heard(passedOn...)...)
 	attr := &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true}}
 	c.pid, _, err = syscall.StartProcess(path, argv, attr)
 	if errors.Is(err, syscall.ENOEXEC) { // a script without "#!": as execvp(3) does
