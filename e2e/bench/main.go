@@ -1,0 +1,82 @@
+// Bench prints what the suite costs on this machine, each figure beside its budget
+// and, where there is one, the floor: the same done by a C program or by a shell,
+// measured in the same run. RT_BIN names the directory of the programs.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+)
+
+// row is one figure. budget and floor are 0 where there is none.
+type row struct {
+	what           string
+	figure, budget float64
+	unit           string
+	floor          float64
+	more           bool // more is better
+}
+
+// within says whether a figure keeps its budget.
+func (r row) within() string {
+	switch {
+	case r.budget == 0:
+		return ""
+	case r.more && r.figure >= r.budget, !r.more && r.figure <= r.budget:
+		return "ok"
+	}
+	return "OVER"
+}
+
+func main() {
+	bin := os.Getenv("RT_BIN")
+	if bin == "" {
+		bin = "build/bin"
+	}
+	if err := run(bin); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(bin string) error {
+	bin, err := filepath.Abs(bin)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "rt-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	var rows []row
+	for _, part := range []func(bin, dir string) ([]row, error){readings, spooling, hooks, atOneHertz, delivery, sizes} {
+		more, err := part(bin, dir)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, more...)
+	}
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "figure\t\tbudget\t\tx floor\t  what")
+	for _, r := range rows {
+		budget, ratio := "-", "-"
+		if r.budget != 0 {
+			budget = number(r.budget)
+		}
+		if r.floor != 0 {
+			ratio = fmt.Sprintf("%.2f", r.figure/r.floor)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t  %s\n", number(r.figure), r.unit, budget, r.within(), ratio, r.what)
+	}
+	return w.Flush()
+}
+
+func number(v float64) string {
+	if v >= 100 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.2f", v)
+}
