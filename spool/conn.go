@@ -33,6 +33,7 @@ func openConn(path string, params url.Values) (*conn, error) {
 		return nil, err
 	}
 	params.Set("_cache_size", "-512") // KiB: the tracker's memory is budgeted
+	params.Set("_mutex", "no")        // one goroutine at a time; it would be taken for every column of a row
 	uri := url.URL{Scheme: "file", Path: abs, RawQuery: params.Encode()}
 	c, err := (&sqlite3.SQLiteDriver{}).Open(uri.String())
 	if err != nil {

@@ -149,7 +149,7 @@ func (r *Reader) CloseLost(exit rt.Exit, bootID string) error {
 	if exit.Outcome == rt.OutcomeNone {
 		exit.Outcome, exit.Source = rt.OutcomeLost, "drain"
 	}
-	last, err := r.db.queryInt("SELECT sum(wall_us) FROM snapshot_delta")
+	last, err := r.db.queryInt("SELECT sum(boot_us + clock_us) FROM snapshot_delta")
 	if err != nil {
 		return describe(r.path, err)
 	}

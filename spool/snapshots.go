@@ -162,7 +162,8 @@ func (it *iterator) next() error {
 	if !ok || !ok1 || !ok2 {
 		return fmt.Errorf("snapshot %v: number, reason or phase is missing", it.row[rowSeq])
 	}
-	s.Seq, s.Reason, s.Job.Phase = seq, rt.Reason(reason), rt.JobPhase(phase)
+	s.Seq, s.Reason = seq, rt.Reason(reason)
+	s.Job, s.Tree = rt.JobReading{Phase: rt.JobPhase(phase)}, rt.TreeReading{}
 	s.Node.GPUUsage.Clear()
 	if !decode(it.row[rowGPUUsage], &s.Node.GPUUsage) {
 		return fmt.Errorf("snapshot %d: node_gpu_usage holds a %T", seq, it.row[rowGPUUsage])

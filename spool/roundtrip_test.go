@@ -1,0 +1,322 @@
+package spool
+
+import (
+	"context"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/resource-tracker/rt"
+)
+
+// optCmp compares optionals by what they say.
+var optCmp = cmp.Options{
+	cmp.Comparer(func(a, b rt.Opt[uint64]) bool { return a == b }),
+	cmp.Comparer(func(a, b rt.Opt[int64]) bool { return a == b }),
+	cmp.Comparer(func(a, b rt.Opt[float64]) bool { return a == b }),
+	cmp.Comparer(func(a, b rt.Opt[rt.CPUTimes]) bool { return a == b }),
+	cmpopts.EquateEmpty(),
+	cmpopts.IgnoreUnexported(rt.JobReading{}, rt.TreeReading{}), // what Derive remembers
+}
+
+// same asserts that a snapshot came back as it was. Where an identity of a device
+// comes later than its neighbours, their order is that of the first times.
+func same(t *testing.T, want, got *rt.Snapshot) {
+	t.Helper()
+	want, got = inOrder(want), inOrder(got)
+	if reflect.DeepEqual(want, got) {
+		return // cmp takes a hundred times longer
+	}
+	if diff := cmp.Diff(want, got, optCmp); diff != "" {
+		t.Fatalf("snapshot %d differs from what was written:\n%s", want.Seq, diff)
+	}
+}
+
+// inOrder is a copy with the devices sorted.
+func inOrder(s *rt.Snapshot) *rt.Snapshot {
+	c := new(rt.Snapshot)
+	copySnapshot(c, s, &Options{})
+	slices.SortFunc(c.Nets, func(a, b rt.NetReading) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(c.Disks, func(a, b rt.DiskReading) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(c.Mounts, func(a, b rt.MountReading) int { return strings.Compare(a.MountPoint, b.MountPoint) })
+	slices.SortFunc(c.GPUs, func(a, b rt.GPUReading) int { return strings.Compare(a.UUID, b.UUID) })
+	return c
+}
+
+// clone is a deep copy with what the spool keeps of CPUs and times.
+func clone(s *rt.Snapshot) *rt.Snapshot {
+	c := new(rt.Snapshot)
+	copySnapshot(c, s, &Options{})
+	c.Wall, c.Boot = floor(c.Wall, 1000), floor(c.Boot, 1000)
+	for i := range c.CPUs {
+		t := c.CPUs[i].Times
+		c.CPUs[i].Times = rt.CPUTimes{User: t.Busy(), Idle: t.Idle + t.IOWait}
+	}
+	return c
+}
+
+func floor(n, unit int64) int64 { return n / unit * unit }
+
+// stored writes the snapshots and reads them back.
+func stored(t *testing.T, opts Options, list []*rt.Snapshot) *Reader {
+	t.Helper()
+	w := mustCreate(t, opts)
+	for _, s := range list {
+		if err := w.Put(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.End(testRun()); err != nil {
+		t.Fatal(err)
+	}
+	r := mustOpen(t, w.Path())
+	for _, p := range r.Verify(t.Context()) {
+		t.Errorf("verify: %s", p.What)
+	}
+	return r
+}
+
+func collect(t *testing.T, r *Reader, from, to int64) []*rt.Snapshot {
+	t.Helper()
+	var list []*rt.Snapshot
+	for s, err := range r.Snapshots(t.Context(), from, to) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := new(rt.Snapshot)
+		copySnapshot(c, s, &Options{})
+		list = append(list, c)
+	}
+	return list
+}
+
+func TestRoundTripOfRandomSnapshots(t *testing.T) {
+	for seed := range uint64(6) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		var list []*rt.Snapshot
+		for i := range 300 {
+			list = append(list, clone(randomSnapshot(rng, int64(i+1))))
+		}
+		r := stored(t, Options{CommitRows: 1 + int(seed)*5}, list)
+		for _, from := range []int64{1, 2, 127, 128, 129, 130, 256, 299, 300} {
+			to := min(from+3, 300)
+			if from == 1 {
+				to = 300
+			}
+			got := collect(t, r, from, to)
+			if int64(len(got)) != to-from+1 {
+				t.Fatalf("seed %d: %d snapshots from %d to %d", seed, len(got), from, to)
+			}
+			for i, s := range got {
+				same(t, list[int(from)-1+i], s)
+			}
+		}
+		n := 0
+		for s, err := range r.Scalars(t.Context(), 1, 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := *list[n]
+			want.CPUs, want.Nets, want.Disks, want.Mounts, want.GPUs = nil, nil, nil, nil, nil
+			same(t, &want, s)
+			n++
+		}
+		if n != 300 {
+			t.Errorf("Scalars gave %d snapshots, not 300", n)
+		}
+	}
+}
+
+// randomSnapshot leaves out any field or device now and then, and lets counters
+// jump in both directions.
+func randomSnapshot(rng *rand.Rand, seq int64) *rt.Snapshot {
+	s := &rt.Snapshot{Seq: seq, Reason: rt.Reason(rng.IntN(5)), Boot: seq*1e9 + rng.Int64N(1000), Wall: 1.7e18 + rng.Int64N(1e15)}
+	s.Job.Phase = rt.JobPhase(rng.IntN(4))
+	for i, p := range optFields(s) {
+		if rng.IntN(4) == 0 {
+			continue
+		}
+		v := rng.Uint64N(1 << (1 + rng.IntN(50)))
+		if deltaUnit[colOpt+i] == kib && rng.IntN(3) > 0 {
+			v = v / kib * kib
+		}
+		p.Set(v)
+		if rng.IntN(20) == 0 {
+			p.Set(rt.Unlimited)
+		}
+	}
+	if rng.IntN(3) > 0 {
+		s.Node.GPUUsage.Set(rng.Float64() * 8)
+	}
+	if rng.IntN(4) > 0 {
+		var times rt.CPUTimes
+		for _, p := range tickFields(&times) {
+			*p = rng.Uint64N(1 << 40)
+		}
+		s.Node.CPU.Set(times)
+	}
+	randomDevices(rng, s)
+	return s
+}
+
+func randomDevices(rng *rand.Rand, s *rt.Snapshot) {
+	opt := func(n uint64) (o rt.Opt[uint64]) {
+		if rng.IntN(5) > 0 {
+			o.Set(rng.Uint64N(n))
+		}
+		return o
+	}
+	for cpu := range 6 {
+		if rng.IntN(8) > 0 {
+			ticks := uint64(s.Seq)*100 + rng.Uint64N(3)
+			s.CPUs = append(s.CPUs, rt.CPUReading{CPU: cpu * 3, Times: rt.CPUTimes{User: ticks, SoftIRQ: rng.Uint64N(2), Idle: 5 * ticks, IOWait: rng.Uint64N(9)}})
+		}
+	}
+	for slot, name := range []string{"a", "b", "c"} {
+		if rng.IntN(6) == 0 {
+			continue
+		}
+		speed := rt.Some[int64](-1 + rng.Int64N(2))
+		s.Nets = append(s.Nets, rt.NetReading{Name: name, MTU: rt.Some[uint64](1500), SpeedMbps: speed, RxBytes: opt(3), TxBytes: opt(1 << 60)})
+		s.Disks = append(s.Disks, rt.DiskReading{Name: name, Leaf: slot > 0, Type: "ssd", Capacity: opt(2), ReadBytes: opt(2), WriteBytes: opt(1 << 50)})
+		s.Mounts = append(s.Mounts, rt.MountReading{Disk: name, MountPoint: "/" + name, FSType: "xfs", Total: 1 << 40, Available: rng.Uint64N(2), Used: 7})
+		g := rt.GPUReading{UUID: name, Name: "A100", Type: "GPU", VRAMTotal: opt(2), VRAMUsed: opt(1 << 40), Temperature: opt(90)}
+		if rng.IntN(2) == 0 {
+			g.Utilization.Set(rng.Float64() * 100)
+			g.Power.Set(250)
+			g.Detail = map[string]string{"driver": "550", "state": string(rune('0' + rng.IntN(2)))}
+		}
+		s.GPUs = append(s.GPUs, g)
+	}
+}
+
+func TestOptionsLeaveOutDevicesAndCores(t *testing.T) {
+	m := newMachine(4, 1)
+	var list []*rt.Snapshot
+	for range 3 {
+		list = append(list, clone(m.next()))
+	}
+	for _, s := range collect(t, stored(t, Options{WithoutDevices: true}, list), 1, 0) {
+		if len(s.Nets)+len(s.Disks)+len(s.Mounts)+len(s.GPUs) != 0 || len(s.CPUs) != 4 {
+			t.Errorf("without devices: %+v", s)
+		}
+	}
+	for _, s := range collect(t, stored(t, Options{WithoutCores: true}, list), 1, 0) {
+		if len(s.CPUs) != 0 || len(s.Nets) != 2 {
+			t.Errorf("without cores: %+v", s)
+		}
+	}
+}
+
+func TestReadingStopsWithItsContext(t *testing.T) {
+	m := newMachine(1, 0)
+	r := stored(t, Options{}, []*rt.Snapshot{clone(m.next()), clone(m.next())})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for s, err := range r.Scalars(ctx, 1, 0) {
+		if err == nil {
+			t.Errorf("snapshot %d after the context was cancelled", s.Seq)
+		}
+	}
+}
+
+// fill sets every field of a struct to something that is not zero.
+func fill(v reflect.Value, n *int64) {
+	*n++
+	switch p := v.Addr().Interface().(type) {
+	case *time.Time:
+		*p = start.Add(time.Duration(*n) * time.Second)
+		return
+	case *rt.Opt[uint64]:
+		p.Set(uint64(*n))
+		return
+	case *rt.Opt[int64]:
+		p.Set(*n)
+		return
+	case *rt.Opt[float64]:
+		p.Set(float64(*n) + 0.5)
+		return
+	case *map[string]string:
+		*p = map[string]string{"slurm_user": "ada", "ü": strings.Repeat("x", 3000)}
+		return
+	case *[]string:
+		*p = []string{"sh", "-c", "echo 'a b'"}
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i), n)
+		}
+	case reflect.String:
+		v.SetString("text " + string(rune('a'+*n%26)))
+	case reflect.Uint64:
+		v.SetUint(uint64(*n))
+	case reflect.Int, reflect.Int64:
+		v.SetInt(*n)
+	case reflect.Float64:
+		v.SetFloat(float64(*n) + 0.25)
+	}
+}
+
+// Every field of the run, the host, the events, the registration and the batches
+// has a column: a new field that is forgotten here fails.
+func TestRoundTripOfRecords(t *testing.T) {
+	var n int64
+	var run rt.Run
+	var host rt.Host
+	fill(reflect.ValueOf(&run).Elem(), &n)
+	fill(reflect.ValueOf(&host).Elem(), &n)
+	run.Step, run.Node = "0", "n1"
+	w, err := Create(t.TempDir(), run, host, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var event rt.Event
+	fill(reflect.ValueOf(&event).Elem(), &n)
+	w.Event(event)
+	m := newMachine(1, 0)
+	if err := w.Put(m.next()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.End(run); err != nil {
+		t.Fatal(err)
+	}
+	run.State = rt.StateEnded
+	r := mustOpen(t, w.Path())
+	if diff := cmp.Diff(run, r.Run(), optCmp); diff != "" {
+		t.Errorf("run:\n%s", diff)
+	}
+	if diff := cmp.Diff(host, r.Host(), optCmp); diff != "" {
+		t.Errorf("host:\n%s", diff)
+	}
+	events, err := r.Events()
+	if diff := cmp.Diff([]rt.Event{event}, events); err != nil || diff != "" {
+		t.Errorf("events: %v\n%s", err, diff)
+	}
+	var reg rt.Registration
+	fill(reflect.ValueOf(&reg).Elem(), &n)
+	if err := r.SaveRegistration(reg); err != nil {
+		t.Fatal(err)
+	}
+	var batch rt.Batch
+	fill(reflect.ValueOf(&batch).Elem(), &n)
+	batch.Number, batch.FirstSeq, batch.LastSeq = 1, 1, 1
+	if err := r.SealBatch(batch); err != nil {
+		t.Fatal(err)
+	}
+	gotReg, ok, err := r.Registration()
+	if diff := cmp.Diff(reg, gotReg); err != nil || !ok || diff != "" {
+		t.Errorf("registration: %v %v\n%s", ok, err, diff)
+	}
+	batches, err := r.Batches()
+	if diff := cmp.Diff([]rt.Batch{batch}, batches); err != nil || diff != "" {
+		t.Errorf("batches: %v\n%s", err, diff)
+	}
+}
