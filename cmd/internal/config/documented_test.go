@@ -14,34 +14,47 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// TestExampleFile holds contrib/rt.toml: every key is there, with its default.
+// TestExampleFile holds contrib/rt.toml: it is read as it is, and every key is
+// there, those with a # before them with their defaults.
 func TestExampleFile(t *testing.T) {
 	const file = "../../../contrib/rt.toml"
-	cfg, err := Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(Default(), cfg); diff != "" {
-		t.Errorf("%s is not the default (-default +file):\n%s", file, diff)
-	}
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var sections map[string]map[string]any
-	if err := toml.Unmarshal(data, &sections); err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for s, keys := range sections {
-		for k := range keys {
-			got = append(got, s+"."+k)
+	uncommented := regexp.MustCompile(`(?m)^#([a-z0-9_]+ = )`).ReplaceAll(data, []byte("$1"))
+	for name, text := range map[string][]byte{file: data, file + " without #": uncommented} {
+		cfg, err := parse(name, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(Default(), cfg); diff != "" {
+			t.Errorf("%s is not the default (-default +file):\n%s", name, diff)
 		}
 	}
-	slices.Sort(got)
-	if diff := cmp.Diff(slices.Sorted(slices.Values(Keys())), got); diff != "" {
+	if diff := cmp.Diff([]string{"spool.dir"}, keysOf(t, data)); diff != "" {
+		t.Errorf("keys that %s sets (-smallest +file):\n%s", file, diff)
+	}
+	if diff := cmp.Diff(slices.Sorted(slices.Values(Keys())), keysOf(t, uncommented)); diff != "" {
 		t.Errorf("keys of %s (-known +file):\n%s", file, diff)
 	}
+}
+
+// keysOf returns the keys of a TOML text as section.key, sorted.
+func keysOf(t *testing.T, text []byte) []string {
+	t.Helper()
+	var sections map[string]map[string]any
+	if err := toml.Unmarshal(text, &sections); err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for s, values := range sections {
+		for k := range values {
+			keys = append(keys, s+"."+k)
+		}
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 // TestManualPage holds rt.toml(5): every key is there, in order, with its default.
