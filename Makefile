@@ -63,7 +63,7 @@ lint: tools
 	@unformatted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); \
 		[ -z "$$unformatted" ] || { echo "not formatted with gofmt:"; echo "$$unformatted"; exit 1; }
 	@$(GO) vet -tags $(TAGS),e2e ./...
-	@mkdir -p build/lint && sed 's,"\(!\{0,1\}\)\*\*/,"\1$(CURDIR)/,g' .depguard.yml >build/lint/.depguard.yml
+	@mkdir -p build/lint && sed 's|"\(!*\)\*\*/|"\1$(CURDIR)/|g' .depguard.yml >build/lint/.depguard.yml
 	@cd build/lint && GOFLAGS='$(GOFLAGS) -tags=$(TAGS),e2e' ../tools/depguard $(PACKAGES)
 	@$(TOOLS)/staticcheck -tags $(TAGS),e2e ./...
 

@@ -122,7 +122,7 @@ func runKilled(t *testing.T, c *cluster, s *site) {
 			t.Fatal(err)
 		}
 	}
-	s.own("spool-killed", "state-killed")
+	s.own("spool-killed")
 	s.configure(map[string]string{"spool.dir": fmt.Sprintf("%q", spool), "tracker.state_dir": fmt.Sprintf("%q", state)})
 	log := watchLog(t, s)
 	release := s.path("out", "release")

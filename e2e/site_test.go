@@ -59,7 +59,7 @@ func newSite(t *testing.T, dir string) *site {
 	if _, err := user.Lookup("rt"); err != nil {
 		command(t, "useradd", "--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin", "rt")
 	}
-	s.own("spool", "state")
+	s.own("spool")
 	if err := os.WriteFile(s.log(), nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
