@@ -1,0 +1,51 @@
+package cloud
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Suspects returns the vendors that are worth asking: the one that the firmware
+// names in <sysRoot>/class/dmi/id, else all. That saves the networks of all others
+// from requests that nobody answers.
+func Suspects(sysRoot string) []Vendor {
+	dmi := func(name string) string { return firmware(filepath.Join(sysRoot, "class/dmi/id", name)) }
+	maker, product := dmi("sys_vendor"), dmi("product_name")
+	switch {
+	case maker == "Amazon EC2", strings.Contains(strings.ToLower(dmi("bios_version")), "amazon"): // the latter with Xen
+		return []Vendor{AWS}
+	case maker == "Google" && product == "Google Compute Engine":
+		return []Vendor{GCP}
+	case dmi("chassis_asset_tag") == azureTag:
+		return []Vendor{Azure}
+	case maker == "Hetzner":
+		return []Vendor{Hetzner}
+	case maker == "UpCloud":
+		return []Vendor{UpCloud}
+	case strings.HasPrefix(maker, "Alibaba Cloud"):
+		return []Vendor{Alibaba}
+	case strings.HasPrefix(product, "OpenStack"):
+		return []Vendor{OVH}
+	}
+	return All()
+}
+
+// azureTag is the asset tag of every chassis in Azure. Its maker, Microsoft
+// Corporation, would fit a Hyper-V guest anywhere.
+const azureTag = "7783-7084-3265-9085-8269-3286-77"
+
+// firmware is one attribute, empty where it cannot be read.
+func firmware(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close() // opened for reading: nothing can be lost
+	b, err := io.ReadAll(io.LimitReader(f, 4096))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}

@@ -1,0 +1,132 @@
+package cloud
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"time"
+)
+
+const (
+	maxAnswer = 256 << 10 // bytes of an answer's body: Azure's may hold 64 KiB of user data in base64
+	maxHeader = 16 << 10  // bytes of an answer's header
+	maxToken  = 1024      // bytes of a session token
+)
+
+// transport never uses a proxy: a machine's metadata is for the machine alone.
+func (p *Prober) transport() *http.Transport {
+	dial := p.Dial
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: vendorTimeout, Resolver: &net.Resolver{PreferGo: true}}).DialContext
+	}
+	return &http.Transport{
+		Proxy:                  nil,
+		DialContext:            dial,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: maxHeader,
+		IdleConnTimeout:        time.Second,
+	}
+}
+
+// service is one vendor's metadata service.
+type service struct {
+	client *http.Client
+	base   string
+	send   http.Header // with every request
+	expect http.Header // in every answer
+}
+
+func newService(base string, transport http.RoundTripper) *service {
+	return &service{
+		base: base,
+		send: http.Header{"User-Agent": {"resource-tracker"}},
+		client: &http.Client{
+			Transport:     transport,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+}
+
+// do sends a request and returns status and body of the answer.
+func (s *service) do(ctx context.Context, method, path string, extra http.Header) (int, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, s.base+path, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, header := range [...]http.Header{s.send, extra} {
+		for name, values := range header {
+			req.Header[name] = values
+		}
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close() // read only: nothing can be lost
+	for name := range s.expect {
+		if resp.Header.Get(name) != s.expect.Get(name) {
+			return 0, nil, fmt.Errorf("%s %s: the answer lacks %s: %s", method, path, name, s.expect.Get(name))
+		}
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err == nil && len(body) > maxAnswer {
+		err = fmt.Errorf("%s %s: the answer is longer than %d bytes", method, path, maxAnswer)
+	}
+	return resp.StatusCode, body, err
+}
+
+// value is an answer that is one name; empty where there is none.
+func (s *service) value(ctx context.Context, path string) string {
+	status, body, err := s.do(ctx, http.MethodGet, path, nil)
+	if err != nil || status != http.StatusOK {
+		return ""
+	}
+	return clean(string(bytes.TrimSpace(body)))
+}
+
+// document decodes an answer that is JSON.
+func (s *service) document(ctx context.Context, path string, into any) bool {
+	status, body, err := s.do(ctx, http.MethodGet, path, nil)
+	return err == nil && status == http.StatusOK && json.Unmarshal(body, into) == nil
+}
+
+// authenticate opens a session and sends its token with all later requests. It
+// says whether requests can be made: also where the service plainly refuses
+// sessions, because there the older version without tokens is still open. Silence
+// is no refusal.
+func (s *service) authenticate(ctx context.Context, path, ttlHeader, tokenHeader string) bool {
+	extra := http.Header{}
+	extra.Set(ttlHeader, "60") // seconds
+	status, body, err := s.do(ctx, http.MethodPut, path, extra)
+	if err != nil {
+		return false
+	}
+	switch status {
+	case http.StatusOK:
+		token := bytes.TrimSpace(body)
+		if len(token) == 0 || len(token) > maxToken {
+			return false
+		}
+		s.send.Set(tokenHeader, string(token))
+		return true
+	case http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed:
+		return true
+	}
+	return false
+}
+
+var identifier = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/+-]{0,255}$`)
+
+// clean lets names of regions, zones, accounts and instance types through, of 256
+// bytes at most. Anything else, such as a page of some captive portal, is empty.
+func clean(s string) string {
+	if !identifier.MatchString(s) {
+		return ""
+	}
+	return s
+}
