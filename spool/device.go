@@ -191,31 +191,44 @@ func (d *devices) rollback(m mark) {
 	d.gpu.rollback(m.gpus)
 }
 
-// put writes the devices of s under the number seq.
-func (d *devices) put(seq int64, keyframe bool, s *rt.Snapshot) (err error) {
+// put writes the devices of s under the number seq. It stops at the first error:
+// SQLite may have rolled the transaction back, and what followed would stay.
+func (d *devices) put(seq int64, keyframe bool, s *rt.Snapshot) error {
 	for i := range s.Nets {
 		n := &s.Nets[i]
 		id := netID{n.Name, n.MAC, n.Driver, n.OperState, n.SpeedMbps, n.MTU}
-		err = firstError(err, d.net.put(seq, keyframe, i, id, netValue{n.RxBytes, n.TxBytes}))
+		if err := d.net.put(seq, keyframe, i, id, netValue{n.RxBytes, n.TxBytes}); err != nil {
+			return err
+		}
 	}
 	for i := range s.Disks {
 		n := &s.Disks[i]
 		id := diskID{n.Name, n.Model, n.Vendor, n.Serial, n.Type, n.Leaf, n.Capacity}
-		err = firstError(err, d.disk.put(seq, keyframe, i, id, diskValue{n.ReadBytes, n.WriteBytes}))
+		if err := d.disk.put(seq, keyframe, i, id, diskValue{n.ReadBytes, n.WriteBytes}); err != nil {
+			return err
+		}
 	}
 	for i := range s.Mounts {
 		n := &s.Mounts[i]
 		id := mountID{n.Disk, n.MountPoint, n.FSType, n.Total}
-		err = firstError(err, d.mount.put(seq, keyframe, i, id, mountValue{n.Available, n.Used}))
+		if err := d.mount.put(seq, keyframe, i, id, mountValue{n.Available, n.Used}); err != nil {
+			return err
+		}
 	}
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
 		id := gpuID{g.UUID, g.Name, g.Type, g.Host, d.detailOf(i, g.Detail), g.VRAMTotal, g.Cores}
 		v := gpuValue{g.Utilization, g.Power, g.VRAMUsed, g.Temperature, g.Frequency}
-		err = firstError(err, d.gpu.put(seq, keyframe, i, id, v))
+		if err := d.gpu.put(seq, keyframe, i, id, v); err != nil {
+			return err
+		}
 	}
-	return firstError(err, d.net.end(seq, keyframe), d.disk.end(seq, keyframe),
-		d.mount.end(seq, keyframe), d.gpu.end(seq, keyframe))
+	for _, end := range [...]func(int64, bool) error{d.net.end, d.disk.end, d.mount.end, d.gpu.end} {
+		if err := end(seq, keyframe); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // detailOf is the JSON of a GPU's details, empty for none.
@@ -232,15 +245,6 @@ func (d *devices) detailOf(gpu int, detail map[string]string) string {
 		*last = gpuDetail{maps.Clone(detail), string(text)}
 	}
 	return last.json
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func bindNetID(s *stmt, id netID) {

@@ -38,7 +38,7 @@ func describe(path string, err error) error {
 	switch e.Code {
 	case sqlite3.ErrNotADB:
 		return fmt.Errorf("%s: %w: it does not begin as an SQLite database (%w)", path, ErrForeign, err)
-	case sqlite3.ErrCorrupt, sqlite3.ErrFormat:
+	case sqlite3.ErrCorrupt, sqlite3.ErrFormat, sqlite3.ErrError: // the last: a table or column is missing
 		return damaged(path, err)
 	}
 	return fmt.Errorf("%s: %w", path, err)

@@ -22,6 +22,7 @@ func (r *Reader) Verify(ctx context.Context) []Problem {
 	v := &verifier{r: r}
 	v.integrity()
 	if len(v.problems) == 0 { // else what follows would only repeat it
+		v.devices()
 		v.snapshots(ctx)
 		v.keyframes(ctx)
 		v.batches()
@@ -51,6 +52,26 @@ func (v *verifier) integrity() {
 	})
 	if err != nil {
 		v.add("the database cannot be checked: %v", err)
+	}
+	for _, view := range []string{"snapshot", "sample"} {
+		if _, err := v.r.db.query("SELECT * FROM " + view + " LIMIT 1"); err != nil {
+			v.add("the view %s cannot be read: %v", view, err)
+		}
+	}
+}
+
+// devices looks for readings of devices that nothing tells of.
+func (v *verifier) devices() {
+	err := v.r.db.each(`
+		SELECT 'device', device FROM device_reading WHERE device NOT IN
+			(SELECT id FROM net UNION ALL SELECT id FROM disk UNION ALL SELECT id FROM mount)
+		UNION SELECT 'gpu', gpu FROM gpu_reading WHERE gpu NOT IN (SELECT id FROM gpu)`, nil,
+		func(row []driver.Value) error {
+			v.add("there are readings of %v %v, which is in no table", row[0], row[1])
+			return nil
+		})
+	if err != nil {
+		v.add("the devices cannot be read: %v", err)
 	}
 }
 
