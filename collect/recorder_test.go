@@ -182,8 +182,7 @@ func TestSourcesFailAlone(t *testing.T) {
 			case 2, 3:
 				return fmt.Errorf("read it: %w", fs.ErrPermission)
 			case 4:
-				var m map[string]int
-				m["boom"] = 1
+				panic(fs.ErrInvalid) // a defect of a source must not end the tracker
 			}
 			s.Node.MemTotal.Set(1)
 			return nil
