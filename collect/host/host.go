@@ -41,8 +41,7 @@ func BootID(procRoot string) (string, error) {
 }
 
 // Read collects the facts. What cannot be found out is left empty or absent, as
-// section 8.1 asks. The GPU's are left to the driver's source, and whether the
-// machine is shared to who knows the allocation.
+// section 8.1 asks. The GPU's are left to the driver's source.
 func Read(r Roots) rt.Host {
 	h := rt.Host{
 		HostID:    r.id(),
@@ -52,6 +51,7 @@ func Read(r Roots) rt.Host {
 	}
 	if b, err := os.ReadFile(filepath.Join(r.Proc, "cpuinfo")); err == nil {
 		h.VCPUs, h.CPUModel = parseCPUInfo(b)
+		h.HostAllocation = r.allocation(b)
 	}
 	if b, err := os.ReadFile(filepath.Join(r.Proc, "meminfo")); err == nil {
 		h.MemoryMiB = parseMemTotal(b)

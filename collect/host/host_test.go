@@ -34,7 +34,7 @@ func TestRead(t *testing.T) {
 		want    rt.Host
 	}{
 		{"testdata/x86-aws.txtar", rt.Host{
-			HostID: "i-0123456789abcdef0", HostName: "ip-10-0-3-7", HostIP: "10.0.3.7",
+			HostID: "i-0123456789abcdef0", HostName: "ip-10-0-3-7", HostIP: "10.0.3.7", HostAllocation: "shared",
 			VCPUs: rt.Some[uint64](2), CPUModel: "Intel(R) Xeon(R) Platinum 8488C",
 			MemoryMiB: rt.Some[uint64](24105), StorageGB: rt.Some(501.131862016),
 		}},
@@ -113,6 +113,10 @@ func FuzzParsers(f *testing.F) {
 		if n, ok := vcpus.Get(); ok && n == 0 {
 			t.Error("no processor is not a number of processors")
 		}
+		if hypervisor, known := parseHypervisor(b); hypervisor && !known {
+			t.Error("a flag was found where there are none")
+		}
+		stolen(b)
 		parseMemTotal(b)
 		for _, a := range parseLocalAddrs(b) {
 			if !a.Is4() || a.IsLoopback() {
