@@ -1,65 +1,188 @@
-// Package gpu knows whether the node has a GPU.
+// Package gpu reads the GPUs of the node: NVIDIA's through NVML, a library of the
+// driver that is loaded while the program runs, and AMD's from what the module
+// amdgpu shows below /sys. A node that has neither is a node without GPUs: no
+// device, sums of zero, no error and no library loaded.
+//
+// What a device cannot say is absent. With MIG on, an NVIDIA GPU stands in the list
+// with what it alone knows, its temperature, power and clock, and each of its MIG
+// instances follows as a device of its own with its memory. The GPU's own memory is
+// absent then, so that no sum over the list counts a byte twice, and so is
+// utilization, which NVML reports for neither.
+//
+// While a program has NVML open it is a client of the driver: the GPU keeps its
+// state between jobs' processes, and nvidia-smi cannot reset it or change its MIG
+// mode until Close.
 package gpu
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
-	"strings"
+	"time"
 
 	"github.com/resource-tracker/rt"
 )
 
-// Presence is the source of the GPU sums of a node that has no GPU: there they are
-// zero, and the specification wants no GPU and no error (T-GPU-01). Where there is
-// a GPU it fills nothing in, because only a driver can say what the GPU does.
-//
-// NVIDIA's driver has made /dev/nvidiactl; AMD's module has cards bound below
-// /sys/bus/pci/drivers/amdgpu. Both are looked for once.
-type Presence struct {
-	dev, sys     string
-	looked, have bool
+const (
+	// patience is how long a reading waits for the drivers, all together.
+	patience = 100 * time.Millisecond
+	// lookAgain is how often is looked for what may have come or gone: a driver, a
+	// GPU, a MIG instance.
+	lookAgain = time.Minute
+)
+
+// Source reads the GPUs of the node and what is summed over them. It is used by one
+// goroutine at a time, as a collect.Source.
+type Source struct {
+	dev, sys    string
+	processes   bool
+	nvidia, amd bool // whether drivers has them
+	drivers     []*worker
+	look        time.Time // when to look for drivers again
+	wait        waiting
+	now         reading // of the newest Read; its devices are the snapshot's
 }
 
+// Option changes what a Source reads.
+type Option func(*Source)
+
+// WithProcesses has each reading ask for the processes on the GPUs too.
+func WithProcesses() Option { return func(s *Source) { s.processes = true } }
+
 // New returns the source for the devices below devRoot (/dev) and sysRoot (/sys).
-func New(devRoot, sysRoot string) *Presence { return &Presence{dev: devRoot, sys: sysRoot} }
+// Nothing is looked for or loaded before the first reading.
+func New(devRoot, sysRoot string, options ...Option) *Source {
+	s := &Source{dev: devRoot, sys: sysRoot}
+	for _, o := range options {
+		o(s)
+	}
+	return s
+}
 
 // Name is what the ledger calls the source.
-func (p *Presence) Name() string { return "gpu" }
+func (s *Source) Name() string { return "gpu" }
 
-// Close has nothing to give back.
-func (p *Presence) Close() error { return nil }
-
-// Read fills the GPU sums of s.Node where the node has no GPU.
-func (p *Presence) Read(s *rt.Snapshot) error {
-	if !p.looked {
-		p.looked, p.have = true, p.nvidia() || p.amd()
+// Close gives the drivers back. One that hangs is left behind.
+func (s *Source) Close() error {
+	for _, w := range s.drivers {
+		w.stop()
 	}
-	if !p.have {
-		s.Node.GPUUsage.Set(0)
-		s.Node.GPUVRAMUsed.Set(0)
-		s.Node.GPUUtilized.Set(0)
+	s.wait.start(patience)
+	for _, w := range s.drivers {
+		s.wait.on(w.gone)
 	}
+	s.drivers, s.nvidia, s.amd, s.look = nil, false, false, time.Time{}
 	return nil
 }
 
-func (p *Presence) nvidia() bool {
-	_, err := os.Stat(filepath.Join(p.dev, "nvidiactl"))
+// Read fills the devices and their sums in, section 6.1.5. It waits 100 ms at most:
+// a driver that has not answered then costs its devices their values, and so does a
+// device that fails. The error says which and why; the rest of the reading is good.
+func (s *Source) Read(snap *rt.Snapshot) error {
+	if now := time.Now(); !now.Before(s.look) {
+		s.find()
+		s.look = now.Add(lookAgain)
+	}
+	for _, w := range s.drivers {
+		w.begin()
+	}
+	s.wait.start(patience)
+	s.now.reset()
+	s.now.devices = snap.GPUs[:0]
+	for _, w := range s.drivers {
+		w.finish(&s.wait, &s.now)
+	}
+	snap.GPUs = s.now.devices
+	s.now.sum(&snap.Node)
+	return s.now.err
+}
+
+// Processes appends the processes that the newest Read found on the GPUs. There are
+// none without WithProcesses, and of AMD's GPUs.
+func (s *Source) Processes(dst []ProcessUse) []ProcessUse {
+	return append(dst, s.now.processes...)
+}
+
+// find begins to use the drivers that the node has by now: NVIDIA's has made
+// /dev/nvidiactl, AMD's is the module amdgpu. NVML is not loaded to find out,
+// because it would load the kernel's module where that is only installed.
+func (s *Source) find() {
+	if !s.nvidia && exists(filepath.Join(s.dev, "nvidiactl")) {
+		s.nvidia = true
+		s.drivers = append(s.drivers, newWorker(newNVIDIA(s.processes)))
+	}
+	if !s.amd && exists(filepath.Join(s.sys, "module/amdgpu")) {
+		s.amd = true
+		s.drivers = append(s.drivers, newWorker(newAMD(s.sys)))
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
 	return err == nil
 }
 
-// amd looks for a PCI address (0000:c1:00.0) among the driver's entries.
-func (p *Presence) amd() bool {
-	if _, err := os.Stat(filepath.Join(p.sys, "module/amdgpu")); err != nil {
-		return false
-	}
-	entries, err := os.ReadDir(filepath.Join(p.sys, "bus/pci/drivers/amdgpu"))
+// ProcessUse is what one process uses of one GPU.
+type ProcessUse struct {
+	PID    int    // as the driver sees it: in the node's PID namespace
+	Device string // rt.GPUReading.UUID of the GPU or MIG instance
+
+	Memory rt.Opt[uint64]  // bytes of the device's memory
+	SM     rt.Opt[float64] // percent of time that its kernels ran, 0..100; absent for MIG instances
+}
+
+// reading is what the devices of one driver, or of all, have said.
+type reading struct {
+	devices   []rt.GPUReading
+	processes []ProcessUse
+	// A device that reports its utilization or its memory failed to do so now:
+	// a sum without it would be too low.
+	usageShort, vramShort bool
+	err                   error // what went wrong, of one device or all
+}
+
+func (r *reading) reset() {
+	*r = reading{devices: r.devices[:0], processes: r.processes[:0]}
+}
+
+// fail says that something went wrong, beside what else did.
+func (r *reading) fail(err error) {
 	if err != nil {
-		return false
+		r.err = errors.Join(r.err, err)
 	}
-	for _, e := range entries {
-		if strings.Count(e.Name(), ":") == 2 {
-			return true
+}
+
+// sum fills the GPU sums of n. A value that a device does not report, or no longer
+// because it fell off the bus, is left out of its sum; one that could not be read
+// this time makes the sum absent, as does a node where no device reports it.
+func (r *reading) sum(n *rt.NodeReading) {
+	if len(r.devices) == 0 && r.err == nil {
+		n.GPUUsage.Set(0)
+		n.GPUVRAMUsed.Set(0)
+		n.GPUUtilized.Set(0)
+		return
+	}
+	var percent float64
+	var utilized, vram uint64
+	var usageRead, vramRead bool
+	for i := range r.devices {
+		if v, ok := r.devices[i].Utilization.Get(); ok {
+			usageRead = true
+			percent += v
+			if v > 0 {
+				utilized++
+			}
+		}
+		if v, ok := r.devices[i].VRAMUsed.Get(); ok {
+			vramRead = true
+			vram += v
 		}
 	}
-	return false
+	if usageRead && !r.usageShort {
+		n.GPUUsage.Set(percent / 100)
+		n.GPUUtilized.Set(utilized)
+	}
+	if vramRead && !r.vramShort {
+		n.GPUVRAMUsed.Set(vram)
+	}
 }

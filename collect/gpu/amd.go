@@ -1,0 +1,210 @@
+package gpu
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt"
+)
+
+// amd reads what the module amdgpu shows of its cards, below
+// /sys/bus/pci/drivers/amdgpu/<PCI address>/.
+type amd struct {
+	sys   string
+	again time.Time // when to list the cards again
+	cards []amdCard
+	none  error // why they could not be listed
+	buf   []byte
+}
+
+// amdCard is one card, its attributes held open.
+type amdCard struct {
+	id rt.GPUReading // what does not change
+
+	busy        attribute // gpu_busy_percent
+	vram        attribute // mem_info_vram_used, bytes
+	temperature attribute // hwmon temp1_input, thousandths of a degree Celsius; temp2 where there is no edge sensor
+	power       attribute // hwmon power1_average or power1_input, microwatts
+	clock       attribute // pp_dpm_sclk, the states of the graphics clock
+}
+
+func newAMD(sysRoot string) *amd { return &amd{sys: sysRoot, buf: make([]byte, 4096)} }
+
+func (a *amd) vendor() string { return "AMD" }
+
+func (a *amd) close() {
+	for i := range a.cards {
+		for _, f := range a.cards[i].attributes() {
+			f.close()
+		}
+	}
+	a.cards = nil
+}
+
+func (a *amd) read(r *reading) {
+	if now := time.Now(); !now.Before(a.again) {
+		a.again = now.Add(lookAgain)
+		a.close()
+		a.none = a.list()
+	}
+	r.fail(a.none)
+	for i := range a.cards {
+		a.readCard(&a.cards[i], r)
+	}
+}
+
+// list finds the cards. The driver's other entries (bind, module, new_id) are no
+// PCI addresses.
+func (a *amd) list() error {
+	driver := filepath.Join(a.sys, "bus/pci/drivers/amdgpu")
+	entries, err := os.ReadDir(driver)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // the module is there, its driver not yet or no more
+	}
+	if err != nil {
+		return fmt.Errorf("list AMD's GPUs: %w", err)
+	}
+	for _, e := range entries {
+		if strings.Count(e.Name(), ":") == 2 {
+			a.cards = append(a.cards, a.open(driver, e.Name()))
+		}
+	}
+	return nil
+}
+
+func (a *amd) open(driver, address string) amdCard {
+	dir := filepath.Join(driver, address)
+	device := text(dir, "device")
+	c := amdCard{id: rt.GPUReading{
+		UUID: address, Name: text(dir, "product_name"), Type: "GPU", Host: address,
+		Detail: map[string]string{"pci_bus_id": address},
+	}}
+	if c.id.Name == "" {
+		c.id.Name = strings.TrimSpace("AMD GPU " + device)
+	}
+	if nodes, _ := filepath.Glob(filepath.Join(dir, "drm/card*")); len(nodes) > 0 { // the pattern is good
+		c.id.Host = filepath.Base(nodes[0])
+	}
+	for key, value := range map[string]string{
+		"device_id":      device,
+		"driver_version": text(a.sys, "module/amdgpu/version"),
+		"unique_id":      text(dir, "unique_id"),
+		"vbios_version":  text(dir, "vbios_version"),
+	} {
+		if value != "" {
+			c.id.Detail[key] = value
+		}
+	}
+	if total, ok := number([]byte(text(dir, "mem_info_vram_total"))); ok {
+		c.id.VRAMTotal.Set(total)
+	}
+	c.busy = openAttribute(dir, "gpu_busy_percent")
+	c.vram = openAttribute(dir, "mem_info_vram_used")
+	c.temperature = openAttribute(dir, "hwmon/hwmon*/temp1_input", "hwmon/hwmon*/temp2_input")
+	c.power = openAttribute(dir, "hwmon/hwmon*/power1_average", "hwmon/hwmon*/power1_input")
+	c.clock = openAttribute(dir, "pp_dpm_sclk")
+	return c
+}
+
+func (c *amdCard) attributes() [5]*attribute {
+	return [...]*attribute{&c.busy, &c.vram, &c.temperature, &c.power, &c.clock}
+}
+
+// readCard adds one card to r.
+func (a *amd) readCard(c *amdCard, r *reading) {
+	now := c.id
+	percent, ok := a.number(c, &c.busy, r)
+	if ok && percent <= 100 {
+		now.Utilization.Set(float64(percent))
+	}
+	r.usageShort = r.usageShort || c.busy.failed
+	used, ok := a.number(c, &c.vram, r)
+	if ok && used <= c.id.VRAMTotal.Or(0) {
+		now.VRAMUsed.Set(used)
+	}
+	r.vramShort = r.vramShort || c.vram.failed
+	if milli, ok := a.number(c, &c.temperature, r); ok {
+		now.Temperature.Set(milli / 1000)
+	}
+	if micro, ok := a.number(c, &c.power, r); ok {
+		now.Power.Set(float64(micro) / 1e6)
+	}
+	if mhz, ok := parseClock(a.bytes(c, &c.clock, r)); ok {
+		now.Frequency.Set(mhz)
+	}
+	r.devices = append(r.devices, now)
+}
+
+// number reads an attribute that holds one number.
+func (a *amd) number(c *amdCard, f *attribute, r *reading) (uint64, bool) {
+	return number(a.bytes(c, f, r))
+}
+
+// bytes reads an attribute; nothing where the card does not have it or it cannot be
+// read now. The bytes are good until the next call.
+func (a *amd) bytes(c *amdCard, f *attribute, r *reading) []byte {
+	f.failed = false
+	if !f.open {
+		return nil
+	}
+	for {
+		n, err := unix.Pread(f.fd, a.buf, 0)
+		switch {
+		case err == nil:
+			return a.buf[:n]
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENODATA), errors.Is(err, unix.EINVAL):
+			return nil // this card cannot say
+		case errors.Is(err, unix.ENODEV):
+			r.fail(fmt.Errorf("AMD GPU %s is gone: read %s: %w", c.id.UUID, f.name, err))
+		default:
+			f.failed = true
+			r.fail(fmt.Errorf("AMD GPU %s: read %s: %w", c.id.UUID, f.name, err))
+		}
+		return nil
+	}
+}
+
+// attribute is one file of a card that is held open, where the card has it.
+type attribute struct {
+	name   string
+	fd     int
+	open   bool
+	failed bool // in the newest reading
+}
+
+// openAttribute opens the first of the patterns' files that is there.
+func openAttribute(dir string, patterns ...string) attribute {
+	for _, p := range patterns {
+		paths, _ := filepath.Glob(filepath.Join(dir, p)) // the patterns are good
+		for _, path := range paths {
+			if fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
+				return attribute{name: filepath.Base(path), fd: fd, open: true}
+			}
+		}
+	}
+	return attribute{}
+}
+
+func (f *attribute) close() {
+	if f.open {
+		unix.Close(f.fd) // opened for reading: nothing can be lost
+		f.open = false
+	}
+}
+
+// text is a file's content without blanks at its ends, empty where it is not there.
+func text(dir, name string) string {
+	b, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}

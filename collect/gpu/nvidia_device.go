@@ -1,0 +1,257 @@
+//go:build cgo
+
+package gpu
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/resource-tracker/rt"
+)
+
+// nvidiaGPU is one device of the list: a GPU or a MIG instance.
+type nvidiaGPU struct {
+	dev     nvml.Device
+	index   int           // NVML's, of the GPU, as nvidia-smi counts
+	id      rt.GPUReading // what does not change
+	kind    kind
+	memory2 bool // ask for memory without what the driver keeps for itself
+
+	away    error  // it is lost, and not asked again before the next list
+	trouble error  // of the newest reading
+	stale   bool   // the instance is no more
+	seen    uint64 // microseconds: the newest sample of its processes
+}
+
+// kind is what a device of the list is.
+type kind uint8
+
+const (
+	whole       kind = iota
+	migParent        // a GPU with MIG on
+	migInstance      // one of its instances
+)
+
+// value is one thing that a device is asked for.
+type value struct {
+	what        string
+	usage, vram bool // it is part of that sum
+	read        func(g *nvidiaGPU, to *rt.GPUReading) nvml.Return
+}
+
+var (
+	utilization = value{what: "utilization", usage: true, read: (*nvidiaGPU).utilization}
+	memory      = value{what: "memory", vram: true, read: (*nvidiaGPU).memory}
+	temperature = value{what: "temperature", read: (*nvidiaGPU).temperature}
+	power       = value{what: "power", read: (*nvidiaGPU).power}
+	clock       = value{what: "graphics clock", read: (*nvidiaGPU).clock}
+
+	// values are what a device of each kind can say.
+	values = [...][]value{
+		whole:       {utilization, memory, temperature, power, clock},
+		migParent:   {temperature, power, clock},
+		migInstance: {memory},
+	}
+)
+
+// add puts GPU i into the list, and its MIG instances after it.
+func (n *nvidia) add(dev nvml.Device, i int) nvml.Return {
+	g := nvidiaGPU{dev: dev, index: i, kind: whole, memory2: n.can.memory2}
+	g.id = rt.GPUReading{Type: "GPU", Host: strconv.Itoa(i), Detail: map[string]string{}}
+	var ret nvml.Return
+	if g.id.UUID, ret = dev.GetUUID(); ret != nvml.SUCCESS {
+		return ret
+	}
+	if g.id.Name, ret = dev.GetName(); answerOf(ret) == lost {
+		return ret
+	}
+	if n.can.cores {
+		if cores, ret := dev.GetNumGpuCores(); ret == nvml.SUCCESS && cores > 0 {
+			g.id.Cores.Set(uint64(cores))
+		}
+	}
+	if pci, ret := dev.GetPciInfo(); ret == nvml.SUCCESS {
+		bus, _, _ := bytes.Cut(pci.BusId[:], []byte{0})
+		g.detail("pci_bus_id", string(bus))
+	}
+	if minor, ret := dev.GetMinorNumber(); ret == nvml.SUCCESS {
+		g.detail("minor_number", strconv.Itoa(minor))
+	}
+	g.detail("driver_version", n.driverVersion)
+	g.detail("nvml_version", n.nvmlVersion)
+	g.detail("cuda_version", n.cudaVersion)
+	mode := nvml.DEVICE_MIG_DISABLE
+	if n.can.mig {
+		if current, _, ret := dev.GetMigMode(); ret == nvml.SUCCESS {
+			mode = current
+		}
+	}
+	if mode != nvml.DEVICE_MIG_ENABLE {
+		n.gpus = append(n.gpus, g)
+		return nvml.SUCCESS
+	}
+	g.kind = migParent
+	g.detail("mig_mode", "enabled")
+	n.gpus = append(n.gpus, g)
+	n.addInstances(&g)
+	return nvml.SUCCESS
+}
+
+// addInstances puts the MIG instances of a GPU into the list. Their numbers have
+// gaps.
+func (n *nvidia) addInstances(parent *nvidiaGPU) {
+	count, ret := parent.dev.GetMaxMigDeviceCount()
+	if ret != nvml.SUCCESS {
+		n.missing = errors.Join(n.missing, fmt.Errorf("count the MIG instances of NVIDIA GPU %d: %w", parent.index, nvmlError(ret)))
+		return
+	}
+	for i := range count {
+		dev, ret := parent.dev.GetMigDeviceHandleByIndex(i)
+		if ret == nvml.ERROR_NOT_FOUND {
+			continue
+		}
+		if ret == nvml.SUCCESS {
+			ret = n.addInstance(parent, dev, i)
+		}
+		if ret != nvml.SUCCESS {
+			n.missing = errors.Join(n.missing, fmt.Errorf("find MIG instance %d of NVIDIA GPU %d: %w", i, parent.index, nvmlError(ret)))
+		}
+	}
+}
+
+func (n *nvidia) addInstance(parent *nvidiaGPU, dev nvml.Device, i int) nvml.Return {
+	g := nvidiaGPU{dev: dev, index: parent.index, kind: migInstance, memory2: n.can.memory2}
+	g.id = rt.GPUReading{Type: "GPU", Host: parent.id.Host + ":" + strconv.Itoa(i), Detail: map[string]string{}}
+	var ret nvml.Return
+	if g.id.UUID, ret = dev.GetUUID(); ret != nvml.SUCCESS {
+		return ret
+	}
+	if g.id.Name, ret = dev.GetName(); ret != nvml.SUCCESS {
+		g.id.Name = parent.id.Name + " MIG"
+	}
+	if id, ret := dev.GetGpuInstanceId(); ret == nvml.SUCCESS {
+		g.detail("gpu_instance_id", strconv.Itoa(id))
+	}
+	if id, ret := dev.GetComputeInstanceId(); ret == nvml.SUCCESS {
+		g.detail("compute_instance_id", strconv.Itoa(id))
+	}
+	g.detail("parent_uuid", parent.id.UUID)
+	for _, key := range [...]string{"pci_bus_id", "driver_version", "nvml_version", "cuda_version"} {
+		g.detail(key, parent.id.Detail[key])
+	}
+	n.gpus = append(n.gpus, g)
+	return nvml.SUCCESS
+}
+
+func (g *nvidiaGPU) detail(key, value string) {
+	if value != "" {
+		g.id.Detail[key] = value
+	}
+}
+
+// read asks the device for all its values, and adds it to r.
+func (g *nvidiaGPU) read(r *reading) {
+	g.trouble = g.away
+	now := g.id
+	for i := range values[g.kind] {
+		if g.away != nil {
+			break
+		}
+		v := &values[g.kind][i]
+		ret := v.read(g, &now)
+		switch answerOf(ret) {
+		case lost:
+			g.lose(ret)
+			now = g.id
+		case failed:
+			r.usageShort = r.usageShort || v.usage
+			r.vramShort = r.vramShort || v.vram
+			g.fail(v.what, ret)
+		}
+	}
+	if total := now.VRAMTotal; total.Valid() {
+		g.id.VRAMTotal = total
+	}
+	r.devices = append(r.devices, now)
+}
+
+// lose says that the device is there no more.
+func (g *nvidiaGPU) lose(ret nvml.Return) {
+	g.away = fmt.Errorf("NVIDIA GPU %s (%s, PCI %s) is lost: %w: its values are absent; the kernel's log has an Xid message, and the GPU needs a reset or the node a reboot",
+		g.id.Host, g.id.UUID, g.id.Detail["pci_bus_id"], nvmlError(ret))
+	g.trouble = g.away
+}
+
+// fail says that a value could not be read. An instance whose handle is no longer
+// good was destroyed.
+func (g *nvidiaGPU) fail(what string, ret nvml.Return) {
+	g.stale = g.stale || g.kind == migInstance && (ret == nvml.ERROR_INVALID_ARGUMENT || ret == nvml.ERROR_NOT_FOUND)
+	if g.trouble == nil {
+		g.trouble = fmt.Errorf("NVIDIA GPU %s (%s): read its %s: %w", g.id.Host, g.id.UUID, what, nvmlError(ret))
+	}
+}
+
+func (g *nvidiaGPU) utilization(to *rt.GPUReading) nvml.Return {
+	u, ret := g.dev.GetUtilizationRates()
+	if ret == nvml.SUCCESS && u.Gpu > 100 {
+		return nvml.ERROR_UNKNOWN
+	}
+	if ret == nvml.SUCCESS {
+		to.Utilization.Set(float64(u.Gpu))
+	}
+	return ret
+}
+
+// memory reads what nvidia-smi shows: memory in use, without what the driver
+// reserves for itself. A driver before 510 cannot tell the two apart.
+func (g *nvidiaGPU) memory(to *rt.GPUReading) nvml.Return {
+	var total, used uint64
+	ret := nvml.ERROR_NOT_SUPPORTED
+	if g.memory2 {
+		var m nvml.Memory_v2
+		m, ret = g.dev.GetMemoryInfo_v2()
+		total, used = m.Total, m.Used
+		g.memory2 = answerOf(ret) != impossible && ret != nvml.ERROR_ARGUMENT_VERSION_MISMATCH
+	}
+	if !g.memory2 {
+		var m nvml.Memory
+		m, ret = g.dev.GetMemoryInfo()
+		total, used = m.Total, m.Used
+	}
+	if ret == nvml.SUCCESS && used > total {
+		return nvml.ERROR_UNKNOWN
+	}
+	if ret == nvml.SUCCESS {
+		to.VRAMTotal.Set(total)
+		to.VRAMUsed.Set(used)
+	}
+	return ret
+}
+
+func (g *nvidiaGPU) temperature(to *rt.GPUReading) nvml.Return {
+	degrees, ret := g.dev.GetTemperature(nvml.TEMPERATURE_GPU)
+	if ret == nvml.SUCCESS {
+		to.Temperature.Set(uint64(degrees))
+	}
+	return ret
+}
+
+func (g *nvidiaGPU) power(to *rt.GPUReading) nvml.Return {
+	milliwatts, ret := g.dev.GetPowerUsage()
+	if ret == nvml.SUCCESS {
+		to.Power.Set(float64(milliwatts) / 1000)
+	}
+	return ret
+}
+
+func (g *nvidiaGPU) clock(to *rt.GPUReading) nvml.Return {
+	mhz, ret := g.dev.GetClockInfo(nvml.CLOCK_GRAPHICS)
+	if ret == nvml.SUCCESS {
+		to.Frequency.Set(uint64(mhz))
+	}
+	return ret
+}

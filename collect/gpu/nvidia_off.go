@@ -1,0 +1,22 @@
+//go:build !cgo
+
+package gpu
+
+import (
+	"errors"
+	"fmt"
+)
+
+// nvidia stands in for NVML, which can be loaded with cgo alone.
+type nvidia struct{}
+
+func newNVIDIA(bool) driver { return nvidia{} }
+
+func (nvidia) vendor() string { return "NVIDIA" }
+
+func (nvidia) close() {}
+
+func (nvidia) read(r *reading) {
+	r.usageShort, r.vramShort = true, true
+	r.fail(fmt.Errorf("the node has NVIDIA's driver, and this program was built without cgo, which NVML needs: %w", errors.ErrUnsupported))
+}

@@ -1,0 +1,86 @@
+//go:build cgo
+
+package gpu
+
+import (
+	"math"
+	"testing"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+	"github.com/NVIDIA/go-nvml/pkg/nvml/mock"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/resource-tracker/rt"
+)
+
+func running(d *mock.Device, infos ...nvml.ProcessInfo) {
+	d.GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) { return infos, nvml.SUCCESS }
+}
+
+func TestProcesses(t *testing.T) {
+	srv := newServer(3, a100)
+	running(srv.devices[0], nvml.ProcessInfo{Pid: 10, UsedGpuMemory: 5 << 20}, nvml.ProcessInfo{Pid: 11, UsedGpuMemory: math.MaxUint64})
+	var since []uint64
+	srv.devices[0].GetProcessUtilizationFunc = func(last uint64) ([]nvml.ProcessUtilizationSample, nvml.Return) {
+		since = append(since, last)
+		if last > 0 {
+			return nil, nvml.ERROR_NOT_FOUND
+		}
+		return []nvml.ProcessUtilizationSample{
+			{Pid: 10, TimeStamp: 2000, SmUtil: 75}, {Pid: 10, TimeStamp: 1000, SmUtil: 5}, {Pid: 12, TimeStamp: 3000, SmUtil: 9},
+		}, nvml.SUCCESS
+	}
+	running(srv.devices[1])
+	partition(srv.devices[2], "x", 1)
+	instance, _ := srv.devices[2].GetMigDeviceHandleByIndex(1)
+	running(instance.(*mock.Device), nvml.ProcessInfo{Pid: 13, UsedGpuMemory: 7})
+	src := srv.source(t, WithProcesses())
+
+	read(t, src)
+	memory := rt.Some[uint64](5 << 20)
+	want := []ProcessUse{
+		{PID: 10, Device: "GPU-0000", Memory: memory, SM: rt.Some(75.0)},
+		{PID: 11, Device: "GPU-0000", SM: rt.Some(0.0)},
+		{PID: 13, Device: "MIG-x-1", Memory: rt.Some[uint64](7)},
+	}
+	if diff := cmp.Diff(want, src.Processes(nil), insides); diff != "" {
+		t.Error(diff)
+	}
+	read(t, src) // no sample since the newest one: idle
+	want[0].SM = rt.Some(0.0)
+	if diff := cmp.Diff(want, src.Processes(nil), insides); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]uint64{0, 3000}, since); diff != "" {
+		t.Errorf("samples were asked for since (-want +got):\n%s", diff)
+	}
+}
+
+// Processes that cannot be listed cost nothing else.
+func TestProcessesFail(t *testing.T) {
+	srv := newServer(1, a100)
+	d := srv.devices[0]
+	d.GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) { return nil, nvml.ERROR_UNKNOWN }
+	src := srv.source(t, WithProcesses())
+	var s rt.Snapshot
+	if err := src.Read(&s); err == nil || len(src.Processes(nil)) != 0 {
+		t.Errorf("%v, %v", err, src.Processes(nil))
+	}
+	wantSums(t, &s.Node, rt.Some(0.5), rt.Some[uint64](gib), rt.Some[uint64](1))
+
+	running(d, nvml.ProcessInfo{Pid: 1, UsedGpuMemory: 1})
+	d.GetProcessUtilizationFunc = func(uint64) ([]nvml.ProcessUtilizationSample, nvml.Return) { return nil, nvml.ERROR_NOT_SUPPORTED }
+	read(t, src)
+	if p := src.Processes(nil); len(p) != 1 || p[0].SM.Valid() || p[0].Memory.Or(0) != 1 {
+		t.Errorf("%+v", p)
+	}
+}
+
+// Nobody who did not ask for processes pays for them.
+func TestProcessesAreOptional(t *testing.T) {
+	src := newServer(1, a100).source(t) // a call would panic
+	read(t, src)
+	if p := src.Processes(nil); len(p) != 0 {
+		t.Errorf("%+v", p)
+	}
+}
