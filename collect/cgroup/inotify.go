@@ -25,12 +25,14 @@ type notifier struct {
 	f      *os.File
 	byWD   map[int32]string
 	byPath map[string]int32
+	moved  bool // a path was made anew or vanished between two looks: look again
 	buf    []byte
 }
 
 // notice is one event: something happened to the entry name of the directory dir,
 // or to the watched file dir.
 type notice struct {
+	wd        int32
 	dir, name string
 	mask      uint32
 }
@@ -44,7 +46,19 @@ func (n notice) created() bool {
 }
 
 func (n notice) modified() bool { return n.mask&unix.IN_MODIFY != 0 }
+func (n notice) ignored() bool  { return n.mask&unix.IN_IGNORED != 0 }
 func (n notice) overflow() bool { return n.mask&unix.IN_Q_OVERFLOW != 0 }
+
+// stale says whether the watch that told of x was taken away since: the path may
+// be another directory's by now.
+func (n *notifier) stale(x notice) bool {
+	_, known := n.byWD[x.wd]
+	return !known && !x.overflow()
+}
+
+// forget takes note that the kernel took a watch away with its directory. Its path
+// stays known, so that another directory of that path is told from it.
+func (n *notifier) forget(x notice) { delete(n.byWD, x.wd) }
 
 func newNotifier() (*notifier, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
@@ -76,9 +90,22 @@ func (n *notifier) watch(path string, mask uint32) (bool, error) {
 	}
 	if old, ok := n.byPath[path]; ok && old != int32(wd) { // it was removed and made again
 		n.unwatch(path)
+		n.moved = true
 	}
 	n.byWD[int32(wd)], n.byPath[path] = path, int32(wd)
 	return true, nil
+}
+
+// still says whether the watched directory is there and the one that it was: the
+// kernel knows a watch by the directory, whatever has its path.
+func (n *notifier) still(path string) bool {
+	old, ok := n.byPath[path]
+	if !ok {
+		_, ok = directory(path)
+		return ok
+	}
+	ok, err := n.watch(path, dirMask)
+	return ok && err == nil && n.byPath[path] == old
 }
 
 // unwatch takes the watch of one path away.
@@ -136,14 +163,8 @@ func (n *notifier) parse(b []byte) []notice {
 		name, _, _ := bytes.Cut(b[:size], []byte{0})
 		b = b[size:]
 		dir, known := n.byWD[wd]
-		if mask&unix.IN_IGNORED != 0 && known { // the kernel took the watch away
-			delete(n.byWD, wd)
-			if n.byPath[dir] == wd {
-				delete(n.byPath, dir)
-			}
-		}
 		if known || mask&unix.IN_Q_OVERFLOW != 0 {
-			out = append(out, notice{dir, string(name), mask})
+			out = append(out, notice{wd, dir, string(name), mask})
 		}
 	}
 	return out

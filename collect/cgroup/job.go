@@ -63,14 +63,15 @@ type Job struct {
 	order  []*tree // the trees, best for listing processes first
 	buf    scratch
 	phase  rt.JobPhase
+	fresh  rt.JobReading // what is being read; here, so that no reading allocates it
 	last   rt.JobReading // what was read last, with the totals of what vanished since
 	past   rt.JobReading // totals of the job's cgroups that are gone
 	opened int           // readings that still look for missing files
 	err    error         // why something of the cgroup could not be opened or watched
 
-	events2   file // v2: cgroup.events
-	populated bool // what it said last
-	blind     bool // a directory could not be watched: look at it from time to time
+	events2   file      // v2: cgroup.events
+	populated bool      // what it said last
+	blind     bool      // a directory could not be watched: look at it from time to time
 	settleBy  time.Time // when Appeared waits no longer; zero while there is nothing to wait for
 	deadline  time.Time // of the watcher's next wait; zero is none
 	out       []Event
@@ -81,6 +82,16 @@ type Job struct {
 // is found at once. The error says which candidate is malformed, or that inotify
 // is not to be had.
 func NewJob(candidates []Candidate, opts Options) (*Job, error) {
+	j, err := newJob(candidates, opts)
+	if err != nil {
+		return nil, err
+	}
+	go j.watch()
+	return j, nil
+}
+
+// newJob is NewJob without the watcher's goroutine.
+func newJob(candidates []Candidate, opts Options) (*Job, error) {
 	s, err := newSearch(candidates)
 	if err != nil {
 		return nil, err
@@ -95,10 +106,7 @@ func NewJob(candidates []Candidate, opts Options) (*Job, error) {
 		skip:   stackedMajors(cmp.Or(opts.ProcRoot, "/proc")),
 		notify: n, search: s, phase: rt.JobPending,
 	}
-	j.mu.Lock()
 	j.look()
-	j.mu.Unlock()
-	go j.watch()
 	return j, nil
 }
 
@@ -188,11 +196,12 @@ func (j *Job) take() {
 		j.opened--
 		j.reopen()
 	}
-	var r rt.JobReading
-	j.reader.read(&r, &j.buf)
+	r := &j.fresh
+	*r = rt.JobReading{}
+	j.reader.read(r, &j.buf)
 	for _, t := range j.trees {
 		if t.has("memory") {
-			t.readEvents(&r, &j.buf)
+			t.readEvents(r, &j.buf)
 		}
 	}
 	for _, t := range j.order {
@@ -201,8 +210,8 @@ func (j *Job) take() {
 			break
 		}
 	}
-	inheritTotals(&r, &j.last)
-	j.last = r
+	inheritTotals(r, &j.last)
+	j.last = *r
 }
 
 // reopen opens files of the job's directories that were not there before: a

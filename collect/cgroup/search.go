@@ -83,6 +83,16 @@ func (p *place) bound(controller string) []string {
 
 // found takes a directory of the job in.
 func (j *Job) found(p *place, t target, dir string) {
+	if j.reader == nil {
+		if p.version == 2 {
+			j.reader = &v2Reader{skip: j.skip}
+		} else {
+			j.reader = &v1Reader{skip: j.skip}
+		}
+	}
+	if !j.addTree(t.controller, dir) {
+		return
+	}
 	p.missing = slices.DeleteFunc(slices.Clone(p.missing), func(m target) bool { return m.controller == t.controller })
 	if found := splitPath(dir); len(found) == len(t.elems) {
 		all := slices.Clone(p.all)
@@ -97,14 +107,6 @@ func (j *Job) found(p *place, t target, dir string) {
 	if r := rank(t.controller); r < j.search.best {
 		j.search.best, j.search.path = r, dir
 	}
-	if j.reader == nil {
-		if p.version == 2 {
-			j.reader = &v2Reader{skip: j.skip}
-		} else {
-			j.reader = &v1Reader{skip: j.skip}
-		}
-	}
-	j.addTree(t.controller, dir)
 }
 
 func splitPath(dir string) []string {
@@ -150,19 +152,27 @@ func (j *Job) walk(dir string, elems []string, wanted map[string]bool) (string, 
 	return "", false
 }
 
-// guard watches dir and its parent. It is false where one of them vanished
-// meanwhile; what is left above tells of its return.
+// guard watches dir and its parent, in this order from above: whatever vanishes
+// then is told of. It is false where one of them vanished before; all is looked at
+// again then.
 func (j *Job) guard(dir string, wanted map[string]bool) bool {
-	for _, d := range [...]string{filepath.Dir(dir), dir} {
+	parent := filepath.Dir(dir)
+	for _, d := range [...]string{parent, dir, parent} { // is it still the parent?
 		wanted[d] = true
-		ok, err := j.notify.watch(d, dirMask)
-		j.unwatched(err)
-		if !ok && err == nil {
-			if d != "/" {
-				j.guard(filepath.Dir(d), wanted)
-			}
+		if !j.follow(d) {
 			return false
 		}
+	}
+	return true
+}
+
+// follow watches a directory. It is false where it vanished.
+func (j *Job) follow(dir string) bool {
+	ok, err := j.notify.watch(dir, dirMask)
+	j.unwatched(err)
+	if !ok && err == nil {
+		j.notify.moved = true
+		return false
 	}
 	return true
 }

@@ -61,19 +61,27 @@ func (j *Job) step(notices []notice) []Event {
 	}
 	for _, n := range notices {
 		switch name := filepath.Join(n.dir, n.name); {
+		case j.notify.stale(n):
 		case n.overflow():
 			j.reconcile()
 		case n.modified():
 			j.checkPopulated()
 		case n.removed():
-			j.removed(name)
+			if !j.covers(name) || !j.notify.still(name) {
+				j.removed(name)
+			}
 		case n.created():
 			j.created(name)
-		case n.name == "":
-			j.look() // the directory itself went
+		case n.ignored():
+			j.notify.forget(n)
+			j.look()
 		}
 	}
 	if len(notices) == 0 && j.blind {
+		j.reconcile()
+	}
+	for j.notify.moved { // something was replaced under our hands
+		j.notify.moved = false
 		j.reconcile()
 	}
 	j.schedule(time.Now())
@@ -113,6 +121,14 @@ func (j *Job) emit(e Event) {
 	j.out = append(j.out, e)
 }
 
+// stepEnded tells that a step ended, which no longer lets Appeared wait.
+func (j *Job) stepEnded() {
+	if j.phase != rt.JobPresent {
+		j.appear()
+	}
+	j.emit(StepEnded)
+}
+
 // covers says whether path lies in the job's directories.
 func (j *Job) covers(path string) bool {
 	return slices.ContainsFunc(j.trees, func(t *tree) bool { return below(path, t.dir) })
@@ -142,7 +158,7 @@ func (j *Job) removed(path string) {
 			j.unwatchBelow(path)
 			name := filepath.Base(path)
 			if t == j.lead() && (strings.HasPrefix(name, "step_") || strings.HasPrefix(name, "task_")) {
-				j.emit(StepEnded)
+				j.stepEnded()
 			}
 			return
 		}
@@ -222,20 +238,25 @@ func (t *tree) procRank() int {
 }
 
 // addTree takes in the job's directory in the hierarchy of a controller, with all
-// below it.
-func (j *Job) addTree(controller, dir string) {
+// below it. It is false where the directory vanished meanwhile.
+func (j *Job) addTree(controller, dir string) bool {
 	i := slices.IndexFunc(j.trees, func(t *tree) bool { return t.dir == dir })
 	if i < 0 {
 		i = len(j.trees)
 		j.trees = append(j.trees, &tree{dir: dir})
 	}
 	t := j.trees[i]
+	j.descend(t, dir)
+	j.follow(filepath.Dir(dir)) // is what was just read still in the directory that is watched?
+	if len(t.nodes) == 0 {
+		j.trees = slices.Delete(j.trees, i, i+1)
+		return false
+	}
 	t.controllers = append(t.controllers, controller)
 	slices.SortFunc(t.controllers, func(a, b string) int { return rank(a) - rank(b) })
 	j.opened = 4
 	j.failed(j.reader.open(controller, dir))
-	j.descend(t, dir)
-	for _, n := range t.nodes { // those of a directory that was known before
+	for _, n := range t.nodes { // some of their files are this controller's
 		j.failed(t.open(n))
 	}
 	j.order = slices.SortedStableFunc(slices.Values(j.trees), func(a, b *tree) int { return a.procRank() - b.procRank() })
@@ -246,15 +267,14 @@ func (j *Job) addTree(controller, dir string) {
 		j.failed(j.events2.tryOpen(name))
 		j.checkPopulated()
 	}
+	return true
 }
 
 // descend takes in dir and what is below it. The watch comes first: what is made
 // after it gives an event, what was made before it is listed.
 func (j *Job) descend(t *tree, dir string) {
-	ok, err := j.notify.watch(dir, dirMask)
-	j.unwatched(err)
-	if !ok && err == nil {
-		return // it is gone already
+	if !j.follow(dir) {
+		return
 	}
 	if t.find(dir) < 0 {
 		n := &node{path: dir}
@@ -287,7 +307,7 @@ func (j *Job) checkPopulated() {
 		return
 	}
 	if j.populated && v == 0 {
-		j.emit(StepEnded)
+		j.stepEnded()
 	}
 	j.populated = v != 0
 }
@@ -299,7 +319,7 @@ func (j *Job) reconcile() {
 			j.take()
 		}
 		for _, n := range slices.Backward(slices.Clone(t.nodes)) { // children before parents
-			if _, ok := directory(n.path); !ok && t.find(n.path) >= 0 {
+			if t.find(n.path) >= 0 && !j.notify.still(n.path) {
 				j.removed(n.path)
 			}
 		}

@@ -1,0 +1,276 @@
+package cgroup
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/resource-tracker/rt"
+)
+
+func TestParseUint(t *testing.T) {
+	tests := []struct {
+		in   string
+		want uint64
+		ok   bool
+	}{
+		{"0\n", 0, true},
+		{"1949696\n", 1949696, true},
+		{"18446744073709551615", math.MaxUint64, true},
+		{"18446744073709551616", 0, false},
+		{"99999999999999999999", 0, false},
+		{"", 0, false},
+		{"\n", 0, false},
+		{"-1\n", 0, false},
+		{"1.5", 0, false},
+		{"max\n", 0, false},
+		{"12 34\n", 0, false},
+		{"1\n2\n", 0, false},
+	}
+	for _, tt := range tests {
+		got, ok := parseUint([]byte(tt.in))
+		if got != tt.want && tt.ok || ok != tt.ok {
+			t.Errorf("parseUint(%q) = %d, %t; want %d, %t", tt.in, got, ok, tt.want, tt.ok)
+		}
+	}
+}
+
+func TestParseLimit(t *testing.T) {
+	for in, want := range map[string]uint64{"max\n": rt.Unlimited, "209715200\n": 209715200, "0\n": 0} {
+		if got, ok := parseLimit([]byte(in)); !ok || got != want {
+			t.Errorf("parseLimit(%q) = %d, %t; want %d", in, got, ok, want)
+		}
+	}
+	if v, ok := parseLimit([]byte("maximum\n")); ok {
+		t.Errorf("parseLimit accepts maximum as %d", v)
+	}
+}
+
+func some(v uint64) rt.Opt[uint64] { return rt.Some(v) }
+
+// same fails when two readings differ, and says where.
+func same(t *testing.T, got, want rt.JobReading) {
+	t.Helper()
+	if d := cmp.Diff(want, got, cmp.Comparer(func(a, b rt.Opt[uint64]) bool { return a == b }), cmpopts.IgnoreUnexported(rt.JobReading{})); d != "" {
+		t.Errorf("reading differs (-want +got):\n%s", d)
+	}
+}
+
+func TestParseFiles(t *testing.T) {
+	tests := []struct {
+		name  string
+		parse func([]byte, *rt.JobReading)
+		in    string
+		want  rt.JobReading
+	}{
+		{"cpu.stat without the controller", parseCPUStat, "usage_usec 30\nuser_usec 20\nsystem_usec 10\n",
+			rt.JobReading{CPUUsage: some(30), CPUUser: some(20), CPUSystem: some(10)}},
+		{"cpu.stat with a value that is no number", parseCPUStat, "usage_usec x\nuser_usec 20\n\nsystem_usec\nthrottled_usec 7",
+			rt.JobReading{CPUUser: some(20), CPUThrottled: some(7)}},
+		{"cpu.stat v1", parseCPUStatV1, "nr_periods 42\nnr_throttled 41\nthrottled_time 1119649948\n",
+			rt.JobReading{CPUThrottled: some(1119649)}},
+		{"cpuacct.stat", parseCPUAcctStat, "user 326\nsystem 8\n",
+			rt.JobReading{CPUUser: some(3260000), CPUSystem: some(80000)}},
+		{"memory.stat with half of active", parseMemoryStat, "anon 5\nactive_anon 1\ninactive_anon 2\ninactive_file 3\n",
+			rt.JobReading{Anon: some(5), Inactive: some(5)}},
+		{"memory.stat v1 takes the totals alone", parseMemoryStatV1, "rss 1\ncache 2\npgfault 3\ntotal_rss 4\ntotal_cache 5\ntotal_pgfault 6\n",
+			rt.JobReading{Anon: some(4), File: some(5), PageFaults: some(6)}},
+		{"memory.stat v1 without a limit", parseMemoryStatV1, "hierarchical_memory_limit 9223372036854771712\n",
+			rt.JobReading{MemLimit: some(rt.Unlimited)}},
+		{"memory.events", parseMemoryEvents, "low 1\nhigh 2\nmax 3\noom 4\noom_kill 5\noom_group_kill 6\n",
+			rt.JobReading{EventsHigh: some(2), EventsMax: some(3), EventsOOM: some(4), EventsOOMKill: some(5)}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var got rt.JobReading
+			tt.parse([]byte(tt.in), &got)
+			same(t, got, tt.want)
+		})
+	}
+}
+
+func TestParseKey(t *testing.T) {
+	if v, ok := parseKey([]byte("populated 0\nfrozen 1\n"), "populated"); !ok || v != 0 {
+		t.Errorf("populated = %d, %t", v, ok)
+	}
+	if _, ok := parseKey([]byte("oom_kill_disable 0\nunder_oom 0\n"), "oom_kill"); ok {
+		t.Error("oom_kill found in the memory.oom_control of an old kernel")
+	}
+}
+
+const devices = `Character devices:
+  1 mem
+  9 st
+Block devices:
+  7 loop
+  8 sd
+  9 md
+252 virtblk
+253 device-mapper
+259 blkext
+`
+
+func TestParseIO(t *testing.T) {
+	skip := parseStackedMajors([]byte(devices))
+	if !slices.Equal(skip, majors{7, 9, 253}) {
+		t.Fatalf("stacked majors = %v", skip)
+	}
+	tests := []struct {
+		name        string
+		parse       func([]byte, majors) (uint64, uint64)
+		in          string
+		read, write uint64
+	}{
+		{"io.stat", parseIOStat, "8:16 rbytes=1459200 wbytes=314773504 rios=192 wios=353 dbytes=0 dios=0\n" +
+			"253:0 rbytes=1459200 wbytes=314773504 rios=192 wios=353 dbytes=0 dios=0\n" +
+			"259:0 rbytes=90430464 wbytes=299008000 rios=8950 wios=1252 dbytes=50331648 dios=3021\n", 91889664, 613781504},
+		{"io.stat without I/O", parseIOStat, "", 0, 0},
+		{"io.stat with a device that has no figures", parseIOStat, "8:0 \n8:16 rbytes=5\n", 5, 0},
+		{"io.stat with an unnamed device", parseIOStat, "(unknown) rbytes=5 wbytes=6\n", 0, 0},
+		{"blkio", parseBlkio, "8:0 Read 62914560\n8:0 Write 4096\n8:0 Sync 1\n8:0 Async 2\n8:0 Discard 0\n8:0 Total 62918656\n" +
+			"253:0 Read 62914560\n253:0 Write 4096\nTotal 125837312\n", 62914560, 4096},
+		{"blkio without I/O", parseBlkio, "Total 0\n", 0, 0},
+	}
+	for _, tt := range tests {
+		if r, w := tt.parse([]byte(tt.in), skip); r != tt.read || w != tt.write {
+			t.Errorf("%s: read %d, write %d; want %d, %d", tt.name, r, w, tt.read, tt.write)
+		}
+	}
+}
+
+func TestPidListInPieces(t *testing.T) {
+	text := []byte("329\n435\n0\n1048576\n7")
+	for size := 1; size <= len(text); size++ {
+		var l pidList
+		var pids []int
+		for piece := range slices.Chunk(text, size) {
+			l.add(piece, &pids)
+		}
+		l.end(&pids)
+		if !slices.Equal(pids, []int{329, 435, 1048576, 7}) || l.count != 5 {
+			t.Errorf("in pieces of %d: %v, %d processes", size, pids, l.count)
+		}
+	}
+}
+
+// seeds adds every file of the fixtures whose name ends in suffix.
+func seeds(f *testing.F, suffix string) {
+	f.Helper()
+	n := 0
+	for _, name := range []string{"testdata/v1-job.txtar", "testdata/v2-job.txtar"} {
+		a, err := txtar.ParseFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, file := range a.Files {
+			if bytes.HasSuffix([]byte(file.Name), []byte(suffix)) {
+				f.Add(file.Data)
+				n++
+			}
+		}
+	}
+	if n == 0 {
+		f.Fatalf("no seed ends in %s", suffix)
+	}
+}
+
+func FuzzParseUint(f *testing.F) {
+	seeds(f, "memory.peak")
+	f.Add([]byte("18446744073709551616"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		v, ok := parseUint(b)
+		want, err := strconv.ParseUint(string(bytes.TrimRight(b, " \n")), 10, 64)
+		if ok != (err == nil) || ok && v != want {
+			t.Errorf("parseUint(%q) = %d, %t; strconv says %d, %v", b, v, ok, want, err)
+		}
+	})
+}
+
+// FuzzReadings: what one file says of a reading never depends on a line that is
+// no pair, and parsing twice gives the same.
+func FuzzReadings(f *testing.F) {
+	seeds(f, ".stat")
+	seeds(f, "memory.events")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for i, parse := range []func([]byte, *rt.JobReading){
+			parseCPUStat, parseCPUStatV1, parseCPUAcctStat, parseMemoryStat, parseMemoryStatV1, parseMemoryEvents,
+		} {
+			var once, framed rt.JobReading
+			parse(b, &once)
+			parse(slices.Concat([]byte("x\n\nx y\n"), b, []byte("\nx")), &framed)
+			if once != framed {
+				t.Errorf("parser %d: %q reads otherwise between lines that mean nothing", i, b)
+			}
+		}
+	})
+}
+
+func FuzzParseKey(f *testing.F) {
+	seeds(f, "memory.oom_control")
+	seeds(f, "cgroup.events")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if v, ok := parseKey(b, "oom_kill"); ok && !bytes.Contains(b, []byte("oom_kill")) {
+			t.Errorf("%q has an oom_kill of %d", b, v)
+		}
+	})
+}
+
+func FuzzParseIO(f *testing.F) {
+	seeds(f, "io_service_bytes_recursive")
+	f.Add([]byte("8:16 rbytes=1459200 wbytes=314773504 rios=192 wios=353 dbytes=0 dios=0\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		all := majors{}
+		for n := range uint64(1 << 10) {
+			all = append(all, n)
+		}
+		for _, parse := range []func([]byte, majors) (uint64, uint64){parseIOStat, parseBlkio} {
+			r1, w1 := parse(b, nil)
+			r2, w2 := parse(append(slices.Clone(b), "\n8:0 \nTotal 5\n"...), nil)
+			if r1 != r2 || w1 != w2 {
+				t.Errorf("%q: %d, %d; with lines that mean nothing %d, %d", b, r1, w1, r2, w2)
+			}
+			parse(b, all)
+		}
+	})
+}
+
+func FuzzPidList(f *testing.F) {
+	seeds(f, "cgroup.procs")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var whole, pieces pidList
+		var a, p []int
+		whole.add(b, &a)
+		whole.end(&a)
+		for i := range b {
+			pieces.add(b[i:i+1], &p)
+		}
+		pieces.end(&p)
+		if whole.count != pieces.count || !slices.Equal(a, p) || whole.count < len(a) {
+			t.Errorf("%q: %v (%d) at once, %v (%d) in pieces", b, a, whole.count, p, pieces.count)
+		}
+	})
+}
+
+func FuzzMountInfo(f *testing.F) {
+	b, err := os.ReadFile("testdata/mountinfo-hybrid")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add([]byte(`30 1 0:2 / /a\040b rw - cgroup2 cgroup2 rw`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for c, at := range parseMountInfo(b).V1 {
+			if c == "" || at == "" || !isController(c) {
+				t.Errorf("%q: controller %q at %q", b, c, at)
+			}
+		}
+		parseStackedMajors(b)
+	})
+}

@@ -1,0 +1,440 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt"
+)
+
+// start is a watched job with its goroutine.
+func start(tb testing.TB, opts Options, c ...Candidate) *Job {
+	tb.Helper()
+	j, err := NewJob(c, opts)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := j.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return j
+}
+
+// expect receives one event; the bound only keeps a broken watcher from hanging the test.
+func expect(tb testing.TB, j *Job, want Event) {
+	tb.Helper()
+	select {
+	case got := <-j.Events():
+		if got != want {
+			tb.Fatalf("event %q, want %q", got, want)
+		}
+	case <-time.After(20 * time.Second):
+		tb.Fatalf("no event, want %q; watched: %v", want, j.Err())
+	}
+}
+
+// through receives events until want, and returns those before it.
+func through(tb testing.TB, j *Job, want Event) []Event {
+	tb.Helper()
+	var before []Event
+	for {
+		select {
+		case e := <-j.Events():
+			if e == want {
+				return before
+			}
+			before = append(before, e)
+		case <-time.After(20 * time.Second):
+			tb.Fatalf("no %q after %v; watched: %v", want, before, j.Err())
+		}
+	}
+}
+
+func mkdir(tb testing.TB, name string) {
+	tb.Helper()
+	if err := os.MkdirAll(name, 0o755); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func remove(tb testing.TB, name string) {
+	tb.Helper()
+	if err := os.RemoveAll(name); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// put replaces a file in one step, so that no reading sees half of it, in the same
+// inode, as the kernel's files are.
+func put(tb testing.TB, name, text string) {
+	tb.Helper()
+	fd, err := unix.Open(name, unix.O_WRONLY, 0)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if _, err := unix.Pwrite(fd, []byte(text), 0); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func TestNewJobRefuses(t *testing.T) {
+	tests := []struct {
+		name string
+		c    []Candidate
+		want string
+	}{
+		{"none", nil, "no place where it may appear"},
+		{"version", []Candidate{{Layout: "x", Version: 3, Dirs: map[string]string{Unified: "/a"}}}, "must be 1 or 2"},
+		{"v1 without a controller", []Candidate{{Layout: "x", Version: 1, Dirs: map[string]string{Unified: "/a"}}}, "one for each controller"},
+		{"v2 with controllers", []Candidate{{Layout: "x", Version: 2, Dirs: map[string]string{"memory": "/a"}}}, "exactly one directory"},
+		{"relative", []Candidate{{Layout: "x", Version: 2, Dirs: map[string]string{Unified: "a/job_1"}}}, "absolute path"},
+		{"root", []Candidate{{Layout: "x", Version: 2, Dirs: map[string]string{Unified: "/"}}}, "absolute path"},
+		{"pattern", []Candidate{{Layout: "x", Version: 2, Dirs: map[string]string{Unified: "/a[/b"}}}, "syntax error"},
+	}
+	for _, tt := range tests {
+		j, err := NewJob(tt.c, Options{})
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: error %v, want %q", tt.name, err, tt.want)
+		}
+		if j != nil {
+			_ = j.Close()
+		}
+	}
+}
+
+// The life of a v1 job: the way to it is made piece by piece, the controllers come
+// one after another, steps come and go, the hierarchies vanish in turn.
+func TestLifeV1(t *testing.T) {
+	root := t.TempDir()
+	for _, c := range []string{"freezer", "cpuacct", "memory"} {
+		mkdir(t, filepath.Join(root, c))
+	}
+	j := start(t, Options{Settle: time.Hour}, v1Candidate(root, "freezer", "cpuacct", "memory", "pids"))
+	if got := read(t, j); got != (rt.JobReading{Phase: rt.JobPending}) {
+		t.Fatalf("before: %+v", got)
+	}
+	if _, _, ok := j.Found(); ok {
+		t.Fatal("found before it was made")
+	}
+	job := func(c string) string { return filepath.Join(root, c, "slurm/uid_1000/job_12") }
+	mkdir(t, job("freezer")+"/step_extern/task_0")
+	mkdir(t, job("memory"))
+	write(t, job("memory")+"/memory.max_usage_in_bytes", "4096\n")
+	mkdir(t, job("cpuacct"))
+	write(t, job("cpuacct")+"/cpuacct.usage", "1000000\n")
+	expect(t, j, Appeared) // with cpuacct and memory, though pids never comes
+	mkdir(t, job("cpuacct")+"/step_0/task_0")
+	if got := read(t, j); got.Phase != rt.JobPresent || got.CPUUsage != some(1000) || got.MemPeak != some(4096) {
+		t.Errorf("present: %+v", got)
+	}
+
+	put(t, job("cpuacct")+"/cpuacct.usage", "2000000\n")
+	remove(t, job("cpuacct")+"/step_0")
+	expect(t, j, StepEnded)
+	for _, c := range []string{"freezer", "cpuacct", "memory"} {
+		remove(t, job(c))
+	}
+	through(t, j, Ended)
+	want := rt.JobReading{Phase: rt.JobGone, CPUUsage: some(2000), MemPeak: some(4096)}
+	same(t, read(t, j), want)
+	if layout, path, ok := j.Found(); layout != "slurm-v1" || path != job("cpuacct") || !ok {
+		t.Errorf("Found = %s, %s, %t", layout, path, ok)
+	}
+}
+
+// A controller that never appears does not keep the job from appearing.
+func TestSettle(t *testing.T) {
+	root := t.TempDir()
+	j := start(t, Options{Settle: time.Millisecond}, v1Candidate(root, "freezer", "memory"))
+	mkdir(t, filepath.Join(root, "freezer/slurm/uid_1000/job_12"))
+	expect(t, j, Appeared)
+}
+
+// A job that came and went within the settling has its three events all the same.
+func TestGoneWhileSettling(t *testing.T) {
+	root := t.TempDir()
+	j := start(t, Options{Settle: time.Hour}, v1Candidate(root, "cpuacct", "memory"))
+	dir := filepath.Join(root, "cpuacct/slurm/uid_1000/job_12")
+	mkdir(t, dir)
+	for _, _, ok := j.Found(); !ok; _, _, ok = j.Found() {
+		time.Sleep(time.Millisecond) // until the watcher has seen it
+	}
+	remove(t, dir)
+	if before := through(t, j, Ended); !slices.Equal(before, []Event{Appeared}) {
+		t.Errorf("before the end: %v", before)
+	}
+}
+
+// The v2 job: populated 0 announces the end before any directory is removed.
+func TestLifeV2(t *testing.T) {
+	root := t.TempDir()
+	j := start(t, Options{}, v2Candidate(root))
+	other := filepath.Join(root, "system.slice/n1_slurmstepd.scope")
+	mkdir(t, filepath.Join(other, "job_1"))
+	staging := filepath.Join(root, "staging")
+	unpack(t, "v2-job.txtar", staging)
+	dir := filepath.Join(other, "job_2")
+	if err := os.Rename(staging, dir); err != nil { // with all its files, as cgroupfs makes it
+		t.Fatal(err)
+	}
+	expect(t, j, Appeared)
+	if got := read(t, j); got.Pids != some(3) || got.CPUUsage != some(6659800) {
+		t.Errorf("processes %v, CPU %v", got.Pids, got.CPUUsage)
+	}
+	put(t, dir+"/cpu.stat", "usage_usec 7777777\n")
+	remove(t, dir+"/step_batch/user/task_0")
+	expect(t, j, StepEnded)
+	put(t, dir+"/cpu.stat", "usage_usec 8888888\n")
+	put(t, dir+"/cgroup.events", "populated 0\n")
+	expect(t, j, StepEnded)
+	remove(t, dir)
+	through(t, j, Ended)
+	if got := read(t, j); got.Phase != rt.JobGone || got.CPUUsage != some(8888888) || got.MemCurrent.Valid() || got.Pids.Valid() {
+		t.Errorf("gone: %+v", got)
+	}
+}
+
+// Without an extern step the job's directory is removed after each step and made
+// anew: its counters go on where they were.
+func TestReappears(t *testing.T) {
+	root := t.TempDir()
+	j := start(t, Options{}, v2Candidate(root))
+	scope := filepath.Join(root, "system.slice/slurmstepd.scope")
+	mkdir(t, scope)
+	for round := uint64(1); round <= 3; round++ {
+		staging := filepath.Join(root, "staging")
+		write(t, staging+"/cpu.stat", "usage_usec 100\n")
+		write(t, staging+"/memory.peak", fmt.Sprintf("%d\n", 5000-round))
+		mkdir(t, staging+"/step_0/user/task_0")
+		if err := os.Rename(staging, scope+"/job_2"); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, j, Appeared)
+		if got := read(t, j); got.Phase != rt.JobPresent || got.CPUUsage != some(100*round) || got.MemPeak != some(4999) {
+			t.Errorf("round %d: %+v", round, got)
+		}
+		remove(t, scope+"/job_2")
+		through(t, j, Ended)
+		if got := read(t, j); got.Phase != rt.JobGone || got.CPUUsage != some(100*round) {
+			t.Errorf("after round %d: %+v", round, got)
+		}
+	}
+}
+
+// A tracker that starts late finds the job at once, and the surest candidate wins
+// over another layout's directory of the same job id.
+func TestLateStart(t *testing.T) {
+	root := t.TempDir()
+	unpack(t, "v1-job.txtar", root)
+	v2 := filepath.Join(root, "system.slice/n1_slurmstepd.scope/job_2")
+	unpack(t, "v2-job.txtar", v2)
+	j := start(t, Options{}, v2Candidate(root), v1Candidate(root, v1Order...))
+	expect(t, j, Appeared)
+	if layout, path, _ := j.Found(); layout != "slurm-v2" || path != v2 {
+		t.Errorf("found %s at %s", layout, path)
+	}
+	remove(t, filepath.Join(root, "cpuacct"))
+	remove(t, v2)
+	through(t, j, Ended)
+	if layout, _, _ := j.Found(); layout != "slurm-v2" {
+		t.Errorf("the end made it %s", layout)
+	}
+}
+
+// What a pattern stands for is the same in every hierarchy.
+func TestPatternIsBound(t *testing.T) {
+	root := t.TempDir()
+	c := Candidate{Layout: "any node", Version: 1, Dirs: map[string]string{
+		"cpuacct": filepath.Join(root, "cpuacct/slurm*/uid_*/job_12"),
+		"memory":  filepath.Join(root, "memory/slurm*/uid_*/job_12"),
+	}}
+	write(t, filepath.Join(root, "cpuacct/slurm_b/uid_7/job_12/cpuacct.usage"), "1000\n")
+	write(t, filepath.Join(root, "memory/slurm_a/uid_7/job_12/memory.max_usage_in_bytes"), "1\n")
+	write(t, filepath.Join(root, "memory/slurm_b/uid_7/job_12/memory.max_usage_in_bytes"), "2\n")
+	j := start(t, Options{}, c)
+	expect(t, j, Appeared)
+	if got := read(t, j); got.MemPeak != some(2) {
+		t.Errorf("peak %v is another node's", got.MemPeak)
+	}
+}
+
+// Controllers that are mounted together, one name a link to the other.
+func TestMountedTogether(t *testing.T) {
+	root := t.TempDir()
+	mkdir(t, filepath.Join(root, "cpu,cpuacct"))
+	for _, c := range []string{"cpu", "cpuacct"} {
+		if err := os.Symlink("cpu,cpuacct", filepath.Join(root, c)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j := manual(t, v1Candidate(root, "cpu", "cpuacct"))
+	dir := filepath.Join(root, "cpu,cpuacct/slurm/uid_1000/job_12")
+	write(t, dir+"/cpuacct.usage", "9000\n")
+	write(t, dir+"/cpu.stat", "throttled_time 8000\n")
+	j.step([]notice{{mask: unix.IN_Q_OVERFLOW}})
+	if got := read(t, j); got.CPUUsage != some(9) || got.CPUThrottled != some(8) || len(j.trees) != 1 {
+		t.Errorf("%d hierarchies, reading %+v", len(j.trees), got)
+	}
+}
+
+// Events that the kernel dropped are made up for by looking.
+func TestOverflow(t *testing.T) {
+	root := t.TempDir()
+	j := manual(t, v1Candidate(root, "cpuacct", "memory"))
+	lost := []notice{{mask: unix.IN_Q_OVERFLOW}}
+	unpack(t, "v1-job.txtar", root)
+	if got := j.step(lost); !slices.Equal(got, []Event{Appeared}) {
+		t.Fatalf("events %v", got)
+	}
+	job := filepath.Join(root, "cpuacct/slurm/uid_1000/job_12")
+	mkdir(t, job+"/step_1/task_0")
+	if got := j.step(lost); len(got) != 0 {
+		t.Fatalf("events %v", got)
+	}
+	if i := j.trees[0].find(job + "/step_1/task_0"); i < 0 {
+		t.Error("the new step's task is not known")
+	}
+	remove(t, job+"/step_1")
+	if got := j.step(lost); !slices.Equal(got, []Event{StepEnded}) {
+		t.Fatalf("events %v", got)
+	}
+	remove(t, filepath.Join(root, "cpuacct/slurm"))
+	remove(t, filepath.Join(root, "memory"))
+	if got := j.step(lost); !slices.Contains(got, Ended) {
+		t.Fatalf("events %v", got)
+	}
+	if got := read(t, j); got.Phase != rt.JobGone || got.CPUUsage != some(3348302) || got.EventsOOMKill != some(1) {
+		t.Errorf("gone: %+v", got)
+	}
+}
+
+// v1 forgets what a removed directory had counted of memory events: we do not.
+func TestEventsOfEndedSteps(t *testing.T) {
+	root := t.TempDir()
+	unpack(t, "v1-job.txtar", root)
+	j := start(t, Options{}, v1Candidate(root, "cpuacct", "memory"))
+	expect(t, j, Appeared)
+	remove(t, filepath.Join(root, "memory/slurm/uid_1000/job_12/step_0"))
+	remove(t, filepath.Join(root, "cpuacct/slurm/uid_1000/job_12/step_0"))
+	expect(t, j, StepEnded)
+	if got := read(t, j); got.EventsMax != some(1261) || got.EventsOOMKill != some(1) {
+		t.Errorf("limit hit %v times, %v killed", got.EventsMax, got.EventsOOMKill)
+	}
+}
+
+// Whatever is made or removed while the watcher looks: what it tells is in order,
+// and in the end it sees what is there.
+func TestRaces(t *testing.T) {
+	root := t.TempDir()
+	j := start(t, Options{Settle: time.Microsecond}, v1Candidate(root, "cpuacct"), v2Candidate(root))
+	staging := filepath.Join(root, "staging")
+	for round := range 100 {
+		uid := filepath.Join(root, "cpuacct/slurm/uid_1000")
+		for range 3 { // may be seen or not
+			mkdir(t, filepath.Join(uid, "job_12/step_0/task_0"))
+			remove(t, filepath.Join(root, []string{"cpuacct", "cpuacct/slurm", "cpuacct/slurm/uid_1000/job_12"}[round%3]))
+		}
+		mkdir(t, uid)
+		write(t, staging+"/cgroup.procs", strings.Repeat("7\n", round+1))
+		if err := os.Rename(staging, uid+"/job_12"); err != nil {
+			t.Fatal(err)
+		}
+		var events []Event
+		next := func() {
+			select {
+			case e := <-j.Events():
+				events = append(events, e)
+			case <-time.After(5 * time.Second):
+				j.mu.Lock()
+				defer j.mu.Unlock()
+				t.Fatalf("round %d: nothing after %v; phase %v, watched %v", round, events, j.phase, j.notify.byPath)
+			}
+		}
+		for read(t, j).Pids != some(uint64(round+1)) {
+			next()
+		}
+		remove(t, filepath.Join(root, "cpuacct"))
+		for len(events) == 0 || events[len(events)-1] != Ended || read(t, j).Phase != rt.JobGone || len(j.Events()) > 0 {
+			next()
+		}
+		checkOrder(t, events)
+	}
+	if err := j.Err(); err != nil {
+		t.Error(err)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.notify.byPath) > 8 {
+		t.Errorf("%d watches are left over: %v", len(j.notify.byPath), j.notify.byPath)
+	}
+}
+
+// checkOrder fails unless what appears also ends, and nothing else does.
+func checkOrder(t *testing.T, events []Event) {
+	t.Helper()
+	there := false
+	for _, e := range events {
+		if there == (e == Appeared) {
+			t.Fatalf("out of order: %v", events)
+		}
+		there = e != Ended
+	}
+}
+
+// Nobody receives: Close still ends the watcher, and nothing is held open.
+func TestClose(t *testing.T) {
+	root := t.TempDir()
+	unpack(t, "v1-job.txtar", root)
+	before := descriptors(t)
+	j, err := NewJob([]Candidate{v1Candidate(root, v1Order...)}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if after := descriptors(t); after > before {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+	var s rt.Snapshot
+	if err := j.Read(&s); err != nil {
+		t.Errorf("read after Close: %v", err)
+	}
+}
+
+func descriptors(tb testing.TB) int {
+	tb.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return len(entries)
+}
+
+// A watch that cannot be set is reported, and the job is looked at from time to time.
+func TestWithoutWatches(t *testing.T) {
+	root := t.TempDir()
+	j := manual(t, v1Candidate(root, "cpuacct"))
+	j.unwatched(errors.New("inotify_add_watch: no space left on device"))
+	write(t, filepath.Join(root, "cpuacct/slurm/uid_1000/job_12/cpuacct.usage"), "1000\n")
+	if got := j.step(nil); !slices.Equal(got, []Event{Appeared}) || j.deadline.IsZero() || j.Err() == nil {
+		t.Errorf("events %v, deadline %v, error %v", got, j.deadline, j.Err())
+	}
+	remove(t, filepath.Join(root, "cpuacct/slurm/uid_1000/job_12"))
+	if got := j.step(nil); !slices.Equal(got, []Event{Ended}) {
+		t.Errorf("events %v", got)
+	}
+}
