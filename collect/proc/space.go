@@ -109,6 +109,9 @@ func (p *Space) fill(s *rt.Snapshot) {
 		return // no answers yet
 	}
 	s.Mounts = append(s.Mounts[:0], p.mounts...)
+	if len(s.Mounts) == 0 {
+		return // below a chroot no mount is seen: that is not a machine without space
+	}
 	var total, available uint64
 	for i := range s.Mounts {
 		total += s.Mounts[i].Total
