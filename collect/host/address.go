@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// ip is the node's IPv4 address: the one on the interface of the default route,
+// IP is host_ip, the node's IPv4 address: the one on the interface of the default route,
 // else the first that is not a loopback's. It is read from the kernel's routing
 // tables in /proc, because the tracker links no network code.
-func (r Roots) ip() string {
+func (r Roots) IP() string {
 	trie, err := os.ReadFile(filepath.Join(r.Proc, "net/fib_trie"))
 	if err != nil {
 		return ""

@@ -44,9 +44,9 @@ func BootID(procRoot string) (string, error) {
 // section 8.1 asks. The GPU's are left to the driver's source.
 func Read(r Roots) rt.Host {
 	h := rt.Host{
-		HostID:    r.id(),
-		HostName:  firstLine(filepath.Join(r.Proc, "sys/kernel/hostname")),
-		HostIP:    r.ip(),
+		HostID:    r.ID(),
+		HostName:  r.Name(),
+		HostIP:    r.IP(),
 		StorageGB: r.storage(),
 	}
 	if b, err := os.ReadFile(filepath.Join(r.Proc, "cpuinfo")); err == nil {
@@ -59,11 +59,15 @@ func Read(r Roots) rt.Host {
 	return h
 }
 
+// Name is host_name, as gethostname(3) gives it: <Proc>/sys/kernel/hostname.
+func (r Roots) Name() string { return firstLine(filepath.Join(r.Proc, "sys/kernel/hostname")) }
+
 var awsInstance = regexp.MustCompile(`^i-[0-9a-f]{8,17}$`)
 
-// id is the instance's name in the cloud that puts it there (AWS), else the
-// machine's own.
-func (r Roots) id() string {
+// ID is host_id: the instance's name where the cloud puts it into the firmware
+// (AWS: <Sys>/class/dmi/id/board_asset_tag), else the machine's own from
+// <Etc>/machine-id; empty where neither is there.
+func (r Roots) ID() string {
 	if tag := firstLine(filepath.Join(r.Sys, "class/dmi/id/board_asset_tag")); awsInstance.MatchString(tag) {
 		return tag
 	}

@@ -1,0 +1,153 @@
+package hostfacts
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect/host"
+)
+
+// Cache is the file that `rt-spool host` writes, so that no tracker has to ask.
+type Cache struct {
+	BootID      string    `json:"boot_id"`      // of the boot in which it was written
+	CollectedAt time.Time `json:"collected_at"` // when the facts were read
+	Suppressed  []string  `json:"suppressed"`   // fields that its writer was told to keep out
+	Host        rt.Host   `json:"host"`
+}
+
+const (
+	maxAge   = 30 * 24 * time.Hour // of a cache from another boot
+	maxCache = 64 << 10            // bytes of the file
+	maxText  = 256                 // bytes of a field
+)
+
+// Save replaces the cache durably: who reads it meanwhile, and whoever comes after
+// a power failure, finds the old one or the new one. All may read it.
+func Save(path string, c Cache) error {
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o755)
+	}
+	if err == nil {
+		err = replace(path, append(text, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("write the host's facts for the trackers (tracker.host_cache names the file): %w", err)
+	}
+	return nil
+}
+
+func replace(path string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// Load reads the cache. A missing file is fs.ErrNotExist.
+func Load(path string) (Cache, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Cache{}, fmt.Errorf("read the host's facts: %w", err)
+	}
+	defer f.Close() // opened for reading: nothing can be lost
+	text, err := io.ReadAll(io.LimitReader(f, maxCache+1))
+	if err != nil {
+		return Cache{}, fmt.Errorf("read the host's facts: %w", err)
+	}
+	c, err := parse(text)
+	if err != nil {
+		return Cache{}, fmt.Errorf("%s is not what `rt-spool host` writes: %w; run it again", path, err)
+	}
+	return c, nil
+}
+
+func parse(text []byte) (Cache, error) {
+	if len(text) > maxCache {
+		return Cache{}, fmt.Errorf("it is longer than %d bytes", maxCache)
+	}
+	var c Cache
+	if err := json.Unmarshal(text, &c); err != nil {
+		return Cache{}, err
+	}
+	if c.CollectedAt.IsZero() {
+		return Cache{}, errors.New("collected_at is missing")
+	}
+	for _, f := range fields(&c.Host) {
+		if s, ok := f.value.Interface().(string); ok && !printable(s) {
+			return Cache{}, fmt.Errorf("%s is no text of at most %d bytes", f.name, maxText)
+		}
+	}
+	return c, nil
+}
+
+func printable(s string) bool {
+	return len(s) <= maxText && utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
+}
+
+// errStale says why a cache must not be used: it is another machine's, or too old.
+var errStale = errors.New("the host's facts are out of date; run `rt-spool host` at boot")
+
+// check says whether the cache is this machine's and young enough. One from this
+// boot always is. One from another boot may have come with a disk image, so it must
+// name this machine by host_id.
+func (c *Cache) check(bootID, hostID string, now time.Time) error {
+	if c.BootID != "" && c.BootID == bootID {
+		return nil
+	}
+	if c.Host.HostID == "" || c.Host.HostID != hostID {
+		return fmt.Errorf("%w: they are of another machine", errStale)
+	}
+	if age := now.Sub(c.CollectedAt); age > maxAge || age < -time.Hour {
+		return fmt.Errorf("%w: they are of %s", errStale, c.CollectedAt.Format(time.RFC3339))
+	}
+	return nil
+}
+
+// Known returns the host's facts without asking anybody: those of the cache, with
+// name and address as they are now, or where there is no good cache, those that the
+// machine's files tell, and why. An empty path is no cache, and no error.
+func Known(path string, roots host.Roots, env Lookup, now time.Time) (rt.Host, error) {
+	if path == "" {
+		return Local(roots, env), nil
+	}
+	c, err := Load(path)
+	if err == nil {
+		bootID, _ := host.BootID(roots.Proc) // unknown matches no cache
+		err = c.check(bootID, roots.ID(), now)
+	}
+	if err != nil {
+		return Local(roots, env), err
+	}
+	h := c.Host
+	h.HostName, h.HostIP = roots.Name(), roots.IP()
+	return Drop(Drop(h, c.Suppressed), Suppressed(env)), nil
+}
