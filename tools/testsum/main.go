@@ -170,6 +170,7 @@ func (s *summary) finish(allowed map[string]bool, strict bool) bool {
 		for _, f := range s.failures {
 			fmt.Fprintln(s.out, "-", f)
 		}
+		s.failed = max(s.failed, 1) // what does not build counts as well
 	}
 	fmt.Fprintf(s.out, "\n%d passed, %d failed, %d skipped\n", s.passed, s.failed, s.skipped)
 	return len(s.failures) == 0
