@@ -7,6 +7,7 @@ package hostfacts
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/host"
@@ -55,25 +56,37 @@ func Join(local, cloud rt.Host) rt.Host {
 	return h
 }
 
-// AddGPUs fills in the host_gpu_* fields from a reading of all GPUs. The sum of
-// memory is absent where one GPU's is. Without GPUs nothing is filled in: a node
-// whose driver did not answer must not be said to have none.
+// AddGPUs fills in the host_gpu_* fields from a reading of all GPUs. MIG instances
+// are parts of a GPU: they are not counted, but it is they that have its memory. The
+// sum of memory is absent where a GPU's is. Without GPUs nothing is filled in: a
+// node whose driver did not answer must not be said to have none.
 func AddGPUs(h *rt.Host, gpus []rt.GPUReading) {
-	if len(gpus) == 0 {
-		return
-	}
-	h.GPUModel = gpus[0].Name
-	h.GPUCount.Set(uint64(len(gpus)))
-	var sum uint64
+	var count, sum uint64
+	known := true // all memory so far
 	for i := range gpus {
 		bytes, ok := gpus[i].VRAMTotal.Get()
-		if !ok {
-			return
-		}
 		sum += bytes
+		if instance(&gpus[i]) {
+			known = known && ok
+			continue
+		}
+		if count++; count == 1 {
+			h.GPUModel = gpus[i].Name
+		}
+		divided := i+1 < len(gpus) && instance(&gpus[i+1])
+		known = known && (ok || divided)
 	}
-	h.GPUVRAMMiB.Set(sum >> 20)
+	if count == 0 {
+		return
+	}
+	h.GPUCount.Set(count)
+	if known {
+		h.GPUVRAMMiB.Set(sum >> 20)
+	}
 }
+
+// instance says whether g is a MIG instance: NVIDIA's UUIDs begin with MIG- or GPU-.
+func instance(g *rt.GPUReading) bool { return strings.HasPrefix(g.UUID, "MIG-") }
 
 // Fact is one field by its name in the specification.
 type Fact struct{ Name, Value string }

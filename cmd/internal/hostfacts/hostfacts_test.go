@@ -105,8 +105,11 @@ func TestAddGPUs(t *testing.T) {
 		gpus []rt.GPUReading
 		want rt.Host
 	}{
-		"none":         {nil, rt.Host{}},
-		"two":          {[]rt.GPUReading{gpu("H100", 81559), gpu("A2", 15356)}, rt.Host{GPUModel: "H100", GPUCount: rt.Some[uint64](2), GPUVRAMMiB: rt.Some[uint64](96915)}},
+		"none": {nil, rt.Host{}},
+		"two":  {[]rt.GPUReading{gpu("H100", 81559), gpu("A2", 15356)}, rt.Host{GPUModel: "H100", GPUCount: rt.Some[uint64](2), GPUVRAMMiB: rt.Some[uint64](96915)}},
+		"one is divided": {[]rt.GPUReading{{UUID: "GPU-1", Name: "A100"}, {UUID: "MIG-1", Name: "A100 MIG 3g.20gb", VRAMTotal: rt.Some[uint64](20096 << 20)},
+			{UUID: "MIG-2", Name: "A100 MIG 3g.20gb", VRAMTotal: rt.Some[uint64](20096 << 20)}, gpu("A2", 15356)},
+			rt.Host{GPUModel: "A100", GPUCount: rt.Some[uint64](2), GPUVRAMMiB: rt.Some[uint64](2*20096 + 15356)}},
 		"one is quiet": {[]rt.GPUReading{gpu("H100", 81559), {Name: "A2"}}, rt.Host{GPUModel: "H100", GPUCount: rt.Some[uint64](2)}},
 	} {
 		var got rt.Host
