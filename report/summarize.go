@@ -147,6 +147,19 @@ func (r *reading) elapsed() rt.Opt[float64] {
 	return rt.None[float64]()
 }
 
+// split makes user and system time add up to what was used: cgroup v1 samples
+// them by the tick, which counts too much or too little, but it counts the whole
+// exactly. The kernel itself does the same for v2.
+func (c *CPU) split() {
+	used, ok1 := c.UsedSecs.Get()
+	user, ok2 := c.UserSecs.Get()
+	system, ok3 := c.SystemSecs.Get()
+	if sum := user + system; ok1 && ok2 && ok3 && sum > 0 {
+		c.UserSecs.Set(used * user / sum)
+		c.SystemSecs.Set(used * system / sum)
+	}
+}
+
 func (r *reading) cpu(s *Summary, used *usage, points []point) CPU {
 	unit := 1e-6 // microseconds
 	if s.Scope != ScopeJob {
@@ -156,6 +169,7 @@ func (r *reading) cpu(s *Summary, used *usage, points []point) CPU {
 		UsedSecs: used.cpu.scaled(unit), UserSecs: used.user.scaled(unit), SystemSecs: used.system.scaled(unit),
 		ThrottledSecs: used.throttled.scaled(unit), Cores: r.run.AllocCPUs, CoresOf: "allocation",
 	}
+	c.split()
 	if !c.Cores.Valid() || s.Scope == ScopeNode {
 		c.Cores, c.CoresOf = r.onlineCPUs, "node"
 	}

@@ -8,9 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/gofrs/flock"
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -39,7 +39,7 @@ func lockRun(db string) (*liveLock, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if err == nil {
 		err = os.Link(f.Name(), path)
 	}
@@ -69,7 +69,7 @@ func (l *liveLock) release(remove bool) error {
 
 // live says whether a tracker holds the run at db.
 func live(db string) (bool, error) {
-	f, err := os.OpenFile(lockPath(db), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, err := os.OpenFile(lockPath(db), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -77,8 +77,8 @@ func live(db string) (bool, error) {
 		return false, fmt.Errorf("whether the run's tracker lives: %w", err)
 	}
 	defer f.Close()
-	err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return true, nil
 	}
 	if err != nil {
@@ -95,7 +95,7 @@ func LockDir(ctx context.Context, dir string) (unlock func() error, err error) {
 		return nil, err
 	}
 	path := filepath.Join(dir, drainLock)
-	l := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDONLY|unix.O_NOFOLLOW), flock.SetPermissions(0o600))
+	l := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDONLY|syscall.O_NOFOLLOW), flock.SetPermissions(0o600))
 	ok, err := l.TryLock()
 	if err != nil {
 		return nil, fmt.Errorf("lock the spool %s: %w", dir, err)
@@ -103,5 +103,21 @@ func LockDir(ctx context.Context, dir string) (unlock func() error, err error) {
 	if !ok {
 		return nil, fmt.Errorf("the spool %s: %w (%s)", dir, ErrLocked, path)
 	}
+	if err := giveToOwner(path, dir); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock the spool %s: %w", dir, err), l.Unlock())
+	}
 	return l.Unlock, nil
+}
+
+// giveToOwner makes what root has made in a directory its owner's, so that the
+// owner's own drain can take the lock as well.
+func giveToOwner(path, dir string) error {
+	var st syscall.Stat_t
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	if err := syscall.Stat(dir, &st); err != nil {
+		return err
+	}
+	return os.Lchown(path, int(st.Uid), int(st.Gid))
 }

@@ -25,9 +25,9 @@ func drainCommand() *cli.Command {
 		Usage: "deliver all ended runs to Sentinel; made for cron",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Usage: "print what was done as one JSON document"},
-			&cli.DurationFlag{Name: "jitter", Usage: "wait for a random time of at most `T` first"},
-			&cli.DurationFlag{Name: "deadline", Usage: "stop after `T` and leave the rest to the next drain"},
-			&cli.IntFlag{Name: "concurrency", Usage: "deliver `N` runs at the same time"},
+			&cli.DurationFlag{Name: "jitter", DefaultText: "drain.jitter", Usage: "wait for a random time of at most `T` first"},
+			&cli.DurationFlag{Name: "deadline", DefaultText: "drain.deadline", Usage: "stop after `T` and leave the rest to the next drain"},
+			&cli.IntFlag{Name: "concurrency", DefaultText: "drain.concurrency", Usage: "deliver `N` runs at the same time"},
 		},
 		OnUsageError: onUsageError,
 		Action:       runDrain,
