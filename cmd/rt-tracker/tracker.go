@@ -13,6 +13,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/hostfacts"
 	"github.com/resource-tracker/rt/cmd/internal/logging"
 	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/collect/gpu"
@@ -69,12 +70,16 @@ func newTracker(cfg config.Config, tracked rt.Run, log *logging.Logger) (_ *trac
 		proc.NewCPU(fs), proc.NewProcesses(fs), proc.NewMemory(fs), proc.NewNet(fs),
 		proc.NewDisk(fs), proc.NewSpace(fs), gpu.New(devRoot, sysRoot),
 	}
-	t.writer, err = spool.Create(cfg.Spool.Dir, tracked, host.Read(host.NewRoots(procRoot, sysRoot)), spool.Options{
+	facts, stale := hostfacts.Known(cfg.Tracker.HostCache, host.NewRoots(procRoot, sysRoot), os.LookupEnv, time.Now())
+	t.writer, err = spool.Create(cfg.Spool.Dir, tracked, facts, spool.Options{
 		CommitInterval: cfg.Spool.CommitInterval.Duration,
 		Notify:         t.spoolFault,
 	})
 	if err != nil {
 		return nil, errors.Join(err, t.job.Close())
+	}
+	if stale != nil && !errors.Is(stale, os.ErrNotExist) {
+		t.writer.Event(rt.Event{Time: time.Now(), Kind: "sensor", Name: "host cache", Status: "failed", Detail: stale.Error()})
 	}
 	return t, nil
 }

@@ -27,6 +27,7 @@ func (c *Config) checkPaths() *keyError {
 		{"spool.dir", c.Spool.Dir, false},
 		{"tracker.path", c.Tracker.Path, true},
 		{"tracker.state_dir", c.Tracker.StateDir, false},
+		{"tracker.host_cache", c.Tracker.HostCache, true},
 		{"hooks.disable_file", c.Hooks.DisableFile, true},
 		{"sentinel.token_file", c.Sentinel.TokenFile, true},
 		{"sentinel.ca_file", c.Sentinel.CAFile, true},

@@ -38,6 +38,7 @@ type Tracker struct {
 	FirstFor      Duration `toml:"first_for"`      // how long the start of a job is
 	Grace         Duration `toml:"grace"`          // how long after the job's end a tracker waits for its Epilog
 	StateDir      string   `toml:"state_dir"`      // where Prolog and Epilog find each other's notes; emptied by a reboot
+	HostCache     string   `toml:"host_cache"`     // the host's and cloud's facts as rt-spool host wrote them; empty: none
 }
 
 // Hooks are rt-prolog and rt-epilog.
@@ -97,6 +98,7 @@ func Default() Config {
 			FirstFor:      Duration{time.Minute},
 			Grace:         Duration{5 * time.Minute},
 			StateDir:      "/run/rt",
+			HostCache:     "/var/lib/rt/host.json",
 		},
 		Hooks: Hooks{
 			ReadyTimeout:    Duration{250 * time.Millisecond},

@@ -62,6 +62,7 @@ func TestParseErrors(t *testing.T) {
 		{"scope", "[drain]\nscope = \"rack\"\n", []string{"rt.toml:2:", "drain.scope"}},
 		{"endpoint", "[sentinel]\nendpoint = \"sentinel.example\"\n", []string{"rt.toml:2:", "sentinel.endpoint", "https://"}},
 		{"log target", "[log]\ntarget = \"stderr\"\n", []string{"rt.toml:2:", "log.target", "syslog"}},
+		{"host cache", "[tracker]\nhost_cache = \"host.json\"\n", []string{"rt.toml:2:", "tracker.host_cache", "absolute"}},
 		{"half of TLS", "[serve]\ntls_cert = \"/c\"\n", []string{"rt.toml:2:", "serve.tls_key"}},
 		{"no user", "[spool]\nuser = \"\"\n", []string{"rt.toml:", "spool.user"}},
 	}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/hostfacts"
+	"github.com/resource-tracker/rt/collect/cloud"
+	"github.com/resource-tracker/rt/collect/gpu"
+	"github.com/resource-tracker/rt/collect/host"
+)
+
+func hostCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "host",
+		Usage: "find out what this host and its cloud are, and write it down for the trackers",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "json", Usage: "print one JSON object"},
+			&cli.BoolFlag{Name: "no-cloud", Usage: "ask no cloud's metadata service"},
+		},
+		OnUsageError: onUsageError,
+		Action:       runHost,
+	}
+}
+
+func runHost(c *cli.Context) error {
+	if c.NArg() > 0 {
+		return usage("host takes no arguments")
+	}
+	cfg, err := load(c)
+	if err != nil {
+		return err
+	}
+	m := machine{
+		roots: host.NewRoots("/proc", "/sys"),
+		env:   os.LookupEnv,
+		gpus:  func(ctx context.Context) []rt.GPUReading { return readGPUs(ctx, gpu.New("/dev", "/sys")) },
+		cloud: func(context.Context) rt.Host { return rt.Host{} },
+	}
+	if !c.Bool("no-cloud") {
+		prober := cloud.Prober{Endpoints: cloud.DefaultEndpoints()}
+		m.cloud = func(ctx context.Context) rt.Host { return prober.Probe(ctx, cloud.Suspects("/sys")) }
+	}
+	facts, err := m.facts(c.Context, time.Now().UTC())
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		err = printJSON(c.App.Writer, facts.Host)
+	} else {
+		w := tabwriter.NewWriter(c.App.Writer, 0, 8, 2, ' ', 0)
+		for _, f := range hostfacts.Facts(facts.Host) {
+			fmt.Fprintf(w, "%s\t%s\n", f.Name, f.Value)
+		}
+		err = w.Flush()
+	}
+	if cfg.Tracker.HostCache != "" {
+		err = errors.Join(err, hostfacts.Save(cfg.Tracker.HostCache, facts))
+	}
+	return err
+}
+
+// machine is what the facts of a host are collected from.
+type machine struct {
+	roots host.Roots
+	env   hostfacts.Lookup
+	gpus  func(context.Context) []rt.GPUReading
+	cloud func(context.Context) rt.Host
+}
+
+// facts asks all of them. What cannot be found out is left empty, but facts that
+// were cut short are an error: they must not replace better ones.
+func (m *machine) facts(ctx context.Context, now time.Time) (hostfacts.Cache, error) {
+	boot, err := host.BootID(m.roots.Proc)
+	if err != nil {
+		return hostfacts.Cache{}, err
+	}
+	known := hostfacts.Start(ctx, host.Read(m.roots), m.env, m.cloud)
+	gpus := m.gpus(ctx) // while the cloud is asked
+	h := <-known
+	if ctx.Err() != nil {
+		return hostfacts.Cache{}, fmt.Errorf("find out what this host is: %w", ctx.Err())
+	}
+	hostfacts.AddGPUs(&h, gpus)
+	drop := hostfacts.Suppressed(m.env)
+	return hostfacts.Cache{BootID: boot, CollectedAt: now, Suppressed: drop, Host: hostfacts.Drop(h, drop)}, nil
+}
+
+const (
+	gpuPatience = 10 * time.Second // NVIDIA's driver takes seconds to begin where nothing keeps it loaded
+	gpuPause    = 250 * time.Millisecond
+)
+
+// gpuSource is the part of gpu.Source that is used here.
+type gpuSource interface {
+	Read(*rt.Snapshot) error
+	Close() error
+}
+
+// readGPUs reads the GPUs once their drivers answer; those that never do are left out.
+func readGPUs(ctx context.Context, source gpuSource) []rt.GPUReading {
+	defer source.Close() // nothing was written
+	ctx, cancel := context.WithTimeout(ctx, gpuPatience)
+	defer cancel()
+	for {
+		var s rt.Snapshot
+		if err := source.Read(&s); !errors.Is(err, os.ErrDeadlineExceeded) {
+			return s.GPUs
+		}
+		select {
+		case <-ctx.Done():
+			return s.GPUs
+		case <-time.After(gpuPause):
+		}
+	}
+}

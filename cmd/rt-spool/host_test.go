@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/hostfacts"
+	"github.com/resource-tracker/rt/collect/host"
+)
+
+// fakeMachine is a host with one GPU in a cloud.
+func fakeMachine(t *testing.T, vars map[string]string) *machine {
+	t.Helper()
+	dir := t.TempDir()
+	for file, text := range map[string]string{
+		"proc/sys/kernel/hostname": "n1", "proc/sys/kernel/random/boot_id": "boot-1", "etc/machine-id": "m-1",
+	} {
+		path := filepath.Join(dir, file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &machine{
+		roots: host.Roots{Proc: dir + "/proc", Sys: dir + "/sys", Etc: dir + "/etc"},
+		env: func(name string) (string, bool) {
+			v, ok := vars[name]
+			return v, ok
+		},
+		gpus: func(context.Context) []rt.GPUReading {
+			return []rt.GPUReading{{Name: "H100", VRAMTotal: rt.Some[uint64](80 << 30)}}
+		},
+		cloud: func(context.Context) rt.Host {
+			return rt.Host{CloudVendorID: "ovh", CloudRegionID: "GRA11", CloudAccountID: "p"}
+		},
+	}
+}
+
+func TestFactsOfHost(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	m := fakeMachine(t, map[string]string{"TRACKER_HOST_GPU_MODEL": "0", "TRACKER_CLOUD_ACCOUNT_ID": "", "TRACKER_HOST_ID": "1"})
+	got, err := m.facts(t.Context(), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := hostfacts.Cache{
+		BootID: "boot-1", CollectedAt: now, Suppressed: []string{"host_gpu_model", "cloud_account_id"},
+		Host: rt.Host{HostID: "m-1", HostName: "n1", GPUCount: rt.Some[uint64](1), GPUVRAMMiB: rt.Some[uint64](80 << 10),
+			CloudVendorID: "ovh", CloudRegionID: "GRA11"},
+	}
+	if d := cmp.Diff(want, got, cmp.AllowUnexported(rt.Opt[uint64]{}, rt.Opt[float64]{})); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// Facts that were cut short do not replace those that are written down.
+func TestFactsCutShort(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	m := fakeMachine(t, nil)
+	m.cloud = func(context.Context) rt.Host {
+		cancel()
+		return rt.Host{}
+	}
+	if _, err := m.facts(ctx, time.Now()); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	m.roots.Proc = t.TempDir()
+	if _, err := m.facts(t.Context(), time.Now()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without the id of this boot: %v", err)
+	}
+}
+
+// slowGPU answers at the nth reading.
+type slowGPU struct {
+	answer, reads int
+	fault         error
+	closed        bool
+}
+
+func (g *slowGPU) Close() error {
+	g.closed = true
+	return nil
+}
+
+func (g *slowGPU) Read(s *rt.Snapshot) error {
+	if g.reads++; g.reads < g.answer {
+		return errors.Join(os.ErrDeadlineExceeded)
+	}
+	s.GPUs = []rt.GPUReading{{Name: "A2"}}
+	return g.fault
+}
+
+func TestReadGPUs(t *testing.T) {
+	for name, tc := range map[string]struct {
+		source *slowGPU
+		want   int // GPUs
+		after  time.Duration
+	}{
+		"at once":         {&slowGPU{answer: 1}, 1, 0},
+		"with a fault":    {&slowGPU{answer: 1, fault: errors.New("one fell off the bus")}, 1, 0},
+		"once it is up":   {&slowGPU{answer: 5}, 1, time.Second},
+		"when it is hung": {&slowGPU{answer: 1000}, 0, gpuPatience},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				got := readGPUs(t.Context(), tc.source)
+				if took := time.Since(start); len(got) != tc.want || took != tc.after || !tc.source.closed {
+					t.Errorf("%d GPUs after %v (closed: %t), want %d after %v", len(got), took, tc.source.closed, tc.want, tc.after)
+				}
+			})
+		})
+	}
+}
