@@ -9,22 +9,16 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// deliver takes one run through all steps that are still to be done.
+// deliver takes one run that has ended through all steps that are still to be done.
 func (r *delivery) deliver(ctx context.Context) error {
-	if err := r.register(ctx); err != nil {
+	err := r.registered(ctx, func(ctx context.Context) error {
+		if !r.reg.FinishedAt.IsZero() {
+			return nil
+		}
+		return r.uploadAndFinish(ctx)
+	})
+	if err != nil {
 		return err
-	}
-	if r.reg.FinishedAt.IsZero() {
-		err := r.uploadAndFinish(ctx)
-		var forgotten *forgottenError
-		if errors.As(err, &forgotten) {
-			if err = r.startAnew(ctx, err); err == nil {
-				err = r.uploadAndFinish(ctx)
-			}
-		}
-		if err != nil {
-			return err
-		}
 	}
 	if err := r.spool.MarkDelivered(time.Now()); err != nil {
 		return unwritable("mark the run delivered", err)
@@ -32,27 +26,41 @@ func (r *delivery) deliver(ctx context.Context) error {
 	return nil
 }
 
-func (r *delivery) uploadAndFinish(ctx context.Context) error {
-	enc, err := r.d.format(&r.run, r.reg.Dialect)
-	if err != nil {
+// registered does what the receiver must know the run for. Where it has forgotten
+// the run, it is told of it anew, once.
+func (r *delivery) registered(ctx context.Context, do func(context.Context) error) error {
+	if err := r.register(ctx); err != nil {
 		return err
 	}
-	walk := newRows(r.spool, enc, r.buf)
-	uris, err := r.upload(ctx, walk)
-	if err != nil {
+	err := do(ctx)
+	var forgotten *forgottenError
+	if !errors.As(err, &forgotten) {
+		return err
+	}
+	if err := r.startAnew(ctx, err); err != nil {
+		return err
+	}
+	return do(ctx)
+}
+
+func (r *delivery) uploadAndFinish(ctx context.Context) error {
+	if err := r.chooseInline(); err != nil {
+		return err
+	}
+	if err := r.upload(ctx); err != nil {
 		return err
 	}
 	f := Finish{
-		Dialect: r.reg.Dialect, RemoteID: r.reg.RemoteID, URIs: uris,
+		Dialect: r.reg.Dialect, RemoteID: r.reg.RemoteID, URIs: r.uris, CSV: r.csv,
 		Status: Status(&r.run), ExitCode: exitCode(&r.run), FinishedAt: r.run.End,
 	}
-	if len(uris) == 0 {
-		f.CSV = enc.Header()
+	if len(f.URIs)+len(f.CSV) == 0 {
+		f.CSV = r.walk.enc.Header()
 	}
 	if f.FinishedAt.IsZero() {
 		f.FinishedAt = r.run.Start
-		if walk.started {
-			f.FinishedAt = time.Unix(0, walk.prev.Wall)
+		if r.walk.started {
+			f.FinishedAt = time.Unix(0, r.walk.prev.Wall)
 		}
 	}
 	if err := r.d.api.call(ctx, func(ctx context.Context) error { return r.d.client.Finish(ctx, f) }); err != nil {
@@ -62,50 +70,83 @@ func (r *delivery) uploadAndFinish(ctx context.Context) error {
 	return r.save()
 }
 
-// upload puts all batches that are not there yet and returns the URIs of all, in
-// order; none when the run has no rows.
-func (r *delivery) upload(ctx context.Context, walk *rows) ([]string, error) {
+// upload puts all batches that are not there yet, and goes on where it stood: the
+// URIs of all are then in uris, in order; none when the run has no rows.
+func (r *delivery) upload(ctx context.Context) error {
+	if err := r.resume(); err != nil {
+		return err
+	}
 	ledger, err := r.spool.Batches()
 	if err != nil {
-		return nil, unreadable("read the ledger of batches", err)
+		return unreadable("read the ledger of batches", err)
 	}
 	last, err := r.spool.LastSeq()
 	if err != nil {
-		return nil, unreadable("read the number of the last snapshot", err)
+		return unreadable("read the number of the last snapshot", err)
 	}
-	var uris []string
-	for n := 1; ; n++ {
-		uri := fmt.Sprintf("%s/%s/%06d.csv.gz", r.reg.UploadURIPrefix, r.reg.RemoteID, n)
+	for {
+		n := r.batches + 1
+		uri := r.uri(n)
 		var b rt.Batch
 		if n <= len(ledger) {
 			if ledger[n-1].Number != n {
-				return nil, unreadable("read the ledger of batches", fmt.Errorf("batch %d is missing", n))
+				return unreadable("read the ledger of batches", fmt.Errorf("batch %d is missing", n))
 			}
 			b = ledger[n-1]
 		}
 		if !b.UploadedAt.IsZero() && b.Key == uri {
-			err = walk.skip(ctx, b.LastSeq)
+			err = r.walk.skip(ctx, b.LastSeq)
 		} else {
-			b, err = r.uploadBatch(ctx, walk, b, last, n, uri)
+			b, err = r.uploadBatch(ctx, b, last, n, uri)
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if b.Rows == 0 {
-			return uris, nil
+			return nil
 		}
-		uris = append(uris, uri)
+		r.batches, r.stand = n, r.walk.stand()
+		if uri != inlineKey {
+			r.uris = append(r.uris, uri)
+		}
 	}
+}
+
+// resume sets the walk to the end of the batches that are done, at first to the
+// beginning.
+func (r *delivery) resume() error {
+	if r.walk == nil {
+		enc, err := r.d.format(&r.run, r.reg.Dialect)
+		if err != nil {
+			return err
+		}
+		r.walk = newRows(enc, r.buf)
+	}
+	r.walk.spool = r.spool
+	r.walk.goTo(r.stand)
+	return nil
+}
+
+// rewind makes the next upload begin with batch 1.
+func (r *delivery) rewind() {
+	r.walk, r.stand, r.batches, r.uris, r.csv = nil, stand{}, 0, nil, nil
+}
+
+func (r *delivery) uri(n int) string {
+	if r.inline {
+		return inlineKey
+	}
+	return fmt.Sprintf("%s/%s/%06d.csv.gz", r.reg.UploadURIPrefix, r.reg.RemoteID, n)
 }
 
 // uploadBatch builds, seals and puts batch n; one without rows means that there
 // are none left. Where the batch is sealed already, its rows must be the same again.
-func (r *delivery) uploadBatch(ctx context.Context, walk *rows, sealed rt.Batch, last int64, n int, uri string) (rt.Batch, error) {
+func (r *delivery) uploadBatch(ctx context.Context, sealed rt.Batch, last int64, n int, uri string) (rt.Batch, error) {
 	limit := r.d.opts.BatchRows
 	if sealed.Rows > 0 {
 		last, limit = sealed.LastSeq, 0
 	}
-	b, body, err := walk.build(ctx, last, limit)
+	b, body, err := r.walk.build(ctx, last, limit)
 	if err != nil || b.Rows == 0 && sealed.Rows == 0 {
 		return b, err
 	}
@@ -113,15 +154,27 @@ func (r *delivery) uploadBatch(ctx context.Context, walk *rows, sealed rt.Batch,
 	if err := r.seal(sealed, b); err != nil {
 		return b, err
 	}
-	if err := r.put(ctx, uri, body); err != nil {
-		return b, err
+	if r.inline {
+		r.csv, err = appendInline(r.csv, body)
+	} else {
+		err = r.put(ctx, uri, body)
+		if err == nil {
+			err = r.uploaded(n)
+		}
 	}
-	if err := r.spool.MarkUploaded(n, time.Now()); err != nil {
-		return b, unwritable(fmt.Sprintf("mark batch %d uploaded", n), err)
+	if err != nil {
+		return b, err
 	}
 	r.rows += int64(b.Rows)
 	r.bytes += b.Bytes
 	return b, nil
+}
+
+func (r *delivery) uploaded(n int) error {
+	if err := r.spool.MarkUploaded(n, time.Now()); err != nil {
+		return unwritable(fmt.Sprintf("mark batch %d uploaded", n), err)
+	}
+	return nil
 }
 
 // seal writes a batch into the ledger, unless the very same is there. Other rows

@@ -78,8 +78,8 @@ func TestDrainDeliversTheOldestFirstAndLeavesTheRestAlone(t *testing.T) {
 	}
 }
 
-// T-STR-04: credentials within five minutes of their end are replaced before an upload.
-func TestT_STR_04_CredentialsAreRefreshedInTime(t *testing.T) {
+// Credentials within five minutes of their end are replaced before an upload.
+func TestCredentialsAreRefreshedInTime(t *testing.T) {
 	for _, tc := range []struct {
 		life      time.Duration
 		refreshes int

@@ -31,7 +31,7 @@ type Entry struct {
 	Err   error     // it cannot be read: reported, and the others go on
 }
 
-// Spooled is a run that has ended. All that is written through it is durable when
+// Spooled is a run that has ended, or for a Stream one that is still tracked. All that is written through it is durable when
 // the method returns.
 type Spooled interface {
 	Run() rt.Run

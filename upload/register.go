@@ -19,6 +19,16 @@ type delivery struct {
 	reg   rt.Registration
 	cred  Credentials
 
+	// How far the upload is.
+	walk    *rows    // nil before the first batch
+	stand   stand    // of the walk, after the last batch that is done
+	batches int      // that are done
+	uris    []string // theirs
+	inline  bool     // the rows go into the finish, not into the object store
+	csv     []byte   // these rows
+	// mayInline: a short run without uploads may be delivered inline.
+	mayInline bool
+
 	duplicate bool // a second registration was sent after one without an answer
 	rows      int64
 	bytes     int64
@@ -59,8 +69,10 @@ func (r *delivery) registerAnew(ctx context.Context) error {
 		if err := r.saveIntent(time.Now(), 1); err != nil {
 			return err
 		}
+		late, cancel := unhurried(ctx)
+		defer cancel()
 		var err error
-		answer, err = r.d.client.Register(ctx, r.run, host)
+		answer, err = r.d.client.Register(late, r.run, host)
 		if err == nil {
 			return nil
 		}
@@ -79,6 +91,25 @@ func (r *delivery) registerAnew(ctx context.Context) error {
 	r.reg.Dialect, r.reg.RemoteID = answer.Dialect, answer.RemoteID
 	r.reg.UploadURIPrefix, r.reg.RegisteredAt = answer.UploadURIPrefix, time.Now()
 	return r.save()
+}
+
+// answerGrace is how long an answer to a registration is awaited when all else is
+// broken off: without it the receiver may hold a run that nobody knows of.
+const answerGrace = 3 * time.Second
+
+// unhurried returns a context that ends answerGrace after ctx.
+func unhurried(ctx context.Context) (context.Context, context.CancelFunc) {
+	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		t := time.NewTimer(answerGrace)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			cancel()
+		case <-late.Done():
+		}
+	})
+	return late, func() { stop(); cancel() }
 }
 
 func (r *delivery) saveIntent(at time.Time, requests int) error {
@@ -133,6 +164,7 @@ func (r *delivery) startAnew(ctx context.Context, cause error) error {
 		return err
 	}
 	r.reg, r.cred = rt.Registration{}, Credentials{}
+	r.rewind()
 	return r.registerAnew(ctx)
 }
 

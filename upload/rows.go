@@ -50,9 +50,20 @@ type rows struct {
 	seq        int64 // of prev; where the walk stands
 }
 
-func newRows(s Spooled, enc Encoder, buf *buffers) *rows {
-	return &rows{spool: s, enc: enc, buf: buf, prev: new(rt.Snapshot), next: new(rt.Snapshot)}
+func newRows(enc Encoder, buf *buffers) *rows {
+	return &rows{enc: enc, buf: buf, prev: new(rt.Snapshot), next: new(rt.Snapshot)}
 }
+
+// stand is a place that a walk can go back to. The zero value is the beginning.
+type stand struct {
+	prev    rt.Snapshot
+	started bool
+	seq     int64
+}
+
+func (r *rows) stand() stand { return stand{*r.prev, r.started, r.seq} }
+
+func (r *rows) goTo(s stand) { *r.prev, r.started, r.seq = s.prev, s.started, s.seq }
 
 // walk goes on to snapshot `to` and gives every interval to visit, which says
 // whether to go on.

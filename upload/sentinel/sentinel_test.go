@@ -174,7 +174,7 @@ func TestFinishOfBothDialects(t *testing.T) {
 	}
 }
 
-func TestT_EOR_03_InlineIsBase64OfGzip(t *testing.T) {
+func TestInlineDataIsBase64OfGzip(t *testing.T) {
 	c, s := newClient(t, "", always(200, "{}"))
 	for range 2 {
 		if err := c.Finish(t.Context(), upload.Finish{Dialect: "spec", RemoteID: "r1", Status: "finished", CSV: []byte("a,b\n1,2\n")}); err != nil {
