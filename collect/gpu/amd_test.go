@@ -29,18 +29,6 @@ func amdNode(t testing.TB) string {
 	return dir
 }
 
-// open returns the source of a node, to be closed with the test.
-func open(t testing.TB, dev, sys string, options ...Option) *Source {
-	t.Helper()
-	s := New(dev, sys, options...)
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
-}
-
 func TestAMD(t *testing.T) {
 	src := open(t, t.TempDir(), amdNode(t))
 	var s rt.Snapshot

@@ -35,6 +35,7 @@ const (
 // goroutine at a time, as a collect.Source.
 type Source struct {
 	dev, sys    string
+	patience    time.Duration
 	processes   bool
 	nvidia, amd bool // whether drivers has them
 	drivers     []*worker
@@ -52,7 +53,7 @@ func WithProcesses() Option { return func(s *Source) { s.processes = true } }
 // New returns the source for the devices below devRoot (/dev) and sysRoot (/sys).
 // Nothing is looked for or loaded before the first reading.
 func New(devRoot, sysRoot string, options ...Option) *Source {
-	s := &Source{dev: devRoot, sys: sysRoot}
+	s := &Source{dev: devRoot, sys: sysRoot, patience: patience}
 	for _, o := range options {
 		o(s)
 	}
@@ -67,7 +68,7 @@ func (s *Source) Close() error {
 	for _, w := range s.drivers {
 		w.stop()
 	}
-	s.wait.start(patience)
+	s.wait.start(s.patience)
 	for _, w := range s.drivers {
 		s.wait.on(w.gone)
 	}
@@ -78,6 +79,8 @@ func (s *Source) Close() error {
 // Read fills the devices and their sums in, section 6.1.5. It waits 100 ms at most:
 // a driver that has not answered then costs its devices their values, and so does a
 // device that fails. The error says which and why; the rest of the reading is good.
+// In its first 10 s a driver may be silent without an error, because it then wakes
+// up GPUs that nobody used.
 func (s *Source) Read(snap *rt.Snapshot) error {
 	if now := time.Now(); !now.Before(s.look) {
 		s.find()
@@ -86,7 +89,7 @@ func (s *Source) Read(snap *rt.Snapshot) error {
 	for _, w := range s.drivers {
 		w.begin()
 	}
-	s.wait.start(patience)
+	s.wait.start(s.patience)
 	s.now.reset()
 	s.now.devices = snap.GPUs[:0]
 	for _, w := range s.drivers {
@@ -156,7 +159,7 @@ func (r *reading) fail(err error) {
 // because it fell off the bus, is left out of its sum; one that could not be read
 // this time makes the sum absent, as does a node where no device reports it.
 func (r *reading) sum(n *rt.NodeReading) {
-	if len(r.devices) == 0 && r.err == nil {
+	if len(r.devices) == 0 && r.err == nil && !r.usageShort {
 		n.GPUUsage.Set(0)
 		n.GPUVRAMUsed.Set(0)
 		n.GPUUtilized.Set(0)

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -13,6 +14,22 @@ import (
 
 // insides lets cmp look into rt.Opt.
 var insides = cmp.Exporter(func(reflect.Type) bool { return true })
+
+// ample is a patience that no test outlasts, however busy its machine.
+const ample = 5 * time.Minute
+
+// open returns the source of a node, to be closed with the test.
+func open(t testing.TB, dev, sys string, options ...Option) *Source {
+	t.Helper()
+	s := New(dev, sys, options...)
+	s.patience = ample
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
 
 // wantSums checks the node's GPU sums.
 func wantSums(t testing.TB, n *rt.NodeReading, usage rt.Opt[float64], vram, utilized rt.Opt[uint64]) {

@@ -126,6 +126,7 @@ func partition(d *mock.Device, uuid string, instances ...int) {
 // source is the source of a server's node.
 func (s *server) source(t testing.TB, options ...Option) *Source {
 	src := with(&nvidia{lib: s})
+	src.patience = ample
 	for _, o := range options {
 		o(src)
 		src.drivers[0].drv.(*nvidia).processes = src.processes
@@ -444,6 +445,7 @@ func TestNVMLHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(2, a100)
 		src := srv.source(t)
+		src.patience = patience
 		read(t, src)
 		release := make(chan struct{})
 		works := srv.devices[1].GetPowerUsageFunc
@@ -476,6 +478,7 @@ func TestNoLibrary(t *testing.T) {
 	const name = "RT_TEST_NO_LIBRARY"
 	if os.Getenv(name) != "" {
 		src := with(&nvidia{lib: nvml.New(nvml.WithLibraryPath("libnvidia-ml-of-no-machine.so.1"))})
+		src.patience = ample
 		defer src.Close()
 		var s rt.Snapshot
 		if err := src.Read(&s); !errors.Is(err, fs.ErrNotExist) || len(s.GPUs) != 0 {
@@ -495,12 +498,17 @@ func TestNoLibrary(t *testing.T) {
 	}
 }
 
-// A node that has NVIDIA's device file and no library has a sensor that is absent.
-func TestDeviceFileWithoutLibrary(t *testing.T) {
-	dir := touch(t, "nvidiactl")
-	src := open(t, dir, dir)
-	src.find()
-	if len(src.drivers) != 1 || src.drivers[0].drv.vendor() != "NVIDIA" {
-		t.Fatalf("drivers: %v", src.drivers)
+// NVIDIA's device file is what has NVML loaded.
+func TestDeviceFile(t *testing.T) {
+	for _, have := range []bool{false, true} {
+		dir := t.TempDir()
+		if have {
+			dir = touch(t, "nvidiactl")
+		}
+		src := open(t, dir, dir)
+		src.find()
+		if have != (len(src.drivers) == 1 && src.drivers[0].drv.vendor() == "NVIDIA") {
+			t.Errorf("with it %v: %v", have, src.drivers)
+		}
 	}
 }

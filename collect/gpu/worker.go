@@ -9,8 +9,13 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// tooOld is how long a reading may have taken and still be handed out late.
-const tooOld = 5 * time.Second
+const (
+	// tooOld is how long a reading may have taken and still be handed out late.
+	tooOld = 5 * time.Second
+	// starting is how long a driver may need for its first answer before that is
+	// called a failure: it wakes up GPUs that nobody uses.
+	starting = 10 * time.Second
+)
 
 // driver asks one vendor's driver. Its methods may take for ever.
 type driver interface {
@@ -29,8 +34,10 @@ type worker struct {
 	done chan struct{} // a reading is complete; one at most is
 	gone chan struct{} // closed when the driver has been closed
 
-	asked bool  // and the answer was not yet taken notice of
-	hung  error // what is said while it does not answer
+	asked    bool  // and the answer was not yet taken notice of
+	hung     error // what is said while it does not answer
+	begun    time.Time
+	answered bool
 
 	mu    sync.Mutex
 	last  reading // the newest complete one
@@ -40,8 +47,8 @@ type worker struct {
 
 func newWorker(drv driver) *worker {
 	w := &worker{drv: drv, ask: make(chan struct{}, 1), done: make(chan struct{}, 1), gone: make(chan struct{})}
-	w.hung = fmt.Errorf("the %s driver has not answered within %s (%w): its GPUs are recorded without values until it does; the kernel's log may say why",
-		drv.vendor(), patience, os.ErrDeadlineExceeded)
+	w.hung = fmt.Errorf("the %s driver does not answer (%w): its GPUs are recorded without values until it does; the kernel's log may say why",
+		drv.vendor(), os.ErrDeadlineExceeded)
 	go w.run()
 	return w
 }
@@ -82,6 +89,9 @@ func (w *worker) begin() {
 			return
 		}
 	}
+	if w.begun.IsZero() {
+		w.begun = time.Now()
+	}
 	w.asked = true
 	w.ask <- struct{}{}
 }
@@ -99,7 +109,7 @@ func (w *worker) finish(p *waiting, r *reading) {
 	from := len(r.devices)
 	r.devices = append(r.devices, w.last.devices...)
 	if w.fresh && w.took <= tooOld {
-		w.fresh = false
+		w.fresh, w.answered = false, true
 		r.processes = append(r.processes, w.last.processes...)
 		r.usageShort = r.usageShort || w.last.usageShort
 		r.vramShort = r.vramShort || w.last.vramShort
@@ -110,7 +120,9 @@ func (w *worker) finish(p *waiting, r *reading) {
 		r.devices[i] = identity(&r.devices[i])
 	}
 	r.usageShort, r.vramShort = true, true
-	r.fail(w.hung)
+	if w.answered || time.Since(w.begun) > starting {
+		r.fail(w.hung)
+	}
 }
 
 // stop has the goroutine end once the driver lets it.
