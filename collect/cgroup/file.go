@@ -3,6 +3,7 @@ package cgroup
 import (
 	"errors"
 	"fmt"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,6 +33,25 @@ func (f *file) tryOpen(path string) error {
 		return fmt.Errorf("open %s: %w; reading a job's cgroup takes root or CAP_DAC_READ_SEARCH", path, err)
 	}
 	return nil
+}
+
+// reopen opens the file anew by its path, which ends in a zero byte, and allocates
+// nothing. It is dead where the path is gone.
+func (f *file) reopen(path []byte) {
+	dead := f.dead
+	f.close()
+	f.dead = dead
+	if dead {
+		return
+	}
+	at := unix.AT_FDCWD
+	fd, _, e := unix.Syscall6(unix.SYS_OPENAT, uintptr(at), uintptr(unsafe.Pointer(&path[0])), unix.O_RDONLY|unix.O_CLOEXEC, 0, 0, 0)
+	switch e {
+	case 0:
+		f.fd, f.open = int(fd), true
+	case unix.ENOENT, unix.ENODEV:
+		f.dead = true
+	}
 }
 
 func (f *file) close() {

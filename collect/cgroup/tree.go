@@ -17,7 +17,8 @@ const maxDepth = 4
 // step's, a task's.
 type node struct {
 	path  string
-	procs file // cgroup.procs
+	procs file   // cgroup.procs
+	again []byte // its path, a zero byte behind it
 
 	// v1 counts these two for each directory alone, v2 does not need them.
 	failcnt    file           // memory.failcnt
@@ -52,7 +53,9 @@ func (t *tree) depth(path string) int { return strings.Count(path[len(t.dir):], 
 
 // open opens what is not open yet of a node's files.
 func (t *tree) open(n *node) error {
-	err := n.procs.tryOpen(filepath.Join(n.path, "cgroup.procs"))
+	name := filepath.Join(n.path, "cgroup.procs")
+	n.again = append([]byte(name), 0)
+	err := n.procs.tryOpen(name)
 	if t.has("memory") {
 		err = errors.Join(err,
 			n.failcnt.tryOpen(filepath.Join(n.path, "memory.failcnt")),
@@ -122,6 +125,9 @@ func isDaemons(dir string) bool {
 // readProcs reads every cgroup.procs of the tree from its beginning to its end and
 // returns how many processes there are, and false where none could be read. With
 // dst it appends their pids.
+//
+// In v1 a descriptor that is read again within a second shows the list of the last
+// time, and each reading makes that second start again: the file is opened anew.
 func (t *tree) readProcs(s *scratch, dst *[]int) (uint64, bool) {
 	if len(*s) == 0 {
 		*s = make([]byte, 8<<10)
@@ -131,6 +137,9 @@ func (t *tree) readProcs(s *scratch, dst *[]int) (uint64, bool) {
 	for i, n := range t.nodes {
 		if !t.holdsJob(i) {
 			continue
+		}
+		if !t.has(Unified) {
+			n.procs.reopen(n.again)
 		}
 		for off := int64(0); ; {
 			k, ok := n.procs.pread(*s, off)

@@ -1,0 +1,152 @@
+package cgroup
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt"
+)
+
+// Events that the kernel dropped are made up for by looking.
+func TestOverflow(t *testing.T) {
+	root := t.TempDir()
+	j := manual(t, v1Candidate(root, "cpuacct", "memory"))
+	lost := []notice{{mask: unix.IN_Q_OVERFLOW}}
+	unpack(t, "v1-job.txtar", root)
+	if got := j.step(lost); !slices.Equal(got, []Event{Appeared}) {
+		t.Fatalf("events %v", got)
+	}
+	job := filepath.Join(root, "cpuacct/slurm/uid_1000/job_12")
+	mkdir(t, job+"/step_1/task_0")
+	if got := j.step(lost); len(got) != 0 {
+		t.Fatalf("events %v", got)
+	}
+	if i := j.trees[0].find(job + "/step_1/task_0"); i < 0 {
+		t.Error("the new step's task is not known")
+	}
+	remove(t, job+"/step_1")
+	if got := j.step(lost); !slices.Equal(got, []Event{StepEnded}) {
+		t.Fatalf("events %v", got)
+	}
+	remove(t, filepath.Join(root, "cpuacct/slurm"))
+	remove(t, filepath.Join(root, "memory"))
+	if got := j.step(lost); !slices.Contains(got, Ended) {
+		t.Fatalf("events %v", got)
+	}
+	if got := read(t, j); got.Phase != rt.JobGone || got.CPUUsage != some(3348302) || got.EventsOOMKill != some(1) {
+		t.Errorf("gone: %+v", got)
+	}
+}
+
+// Whatever is made or removed while the watcher looks: what it tells is in order,
+// and in the end it sees what is there.
+func TestRaces(t *testing.T) {
+	root := t.TempDir()
+	j := start(t, Options{Settle: time.Microsecond}, v1Candidate(root, "cpuacct"), v2Candidate(root))
+	staging := filepath.Join(root, "staging")
+	for round := range 100 {
+		uid := filepath.Join(root, "cpuacct/slurm/uid_1000")
+		for range 3 { // may be seen or not
+			mkdir(t, filepath.Join(uid, "job_12/step_0/task_0"))
+			remove(t, filepath.Join(root, []string{"cpuacct", "cpuacct/slurm", "cpuacct/slurm/uid_1000/job_12"}[round%3]))
+		}
+		mkdir(t, uid)
+		write(t, staging+"/cgroup.procs", strings.Repeat("7\n", round+1))
+		if err := os.Rename(staging, uid+"/job_12"); err != nil {
+			t.Fatal(err)
+		}
+		var events []Event
+		next := func() {
+			select {
+			case e := <-j.Events():
+				events = append(events, e)
+			case <-time.After(5 * time.Second):
+				j.mu.Lock()
+				defer j.mu.Unlock()
+				t.Fatalf("round %d: nothing after %v; phase %v, watched %v", round, events, j.phase, j.notify.byPath)
+			}
+		}
+		for read(t, j).Pids != some(uint64(round+1)) {
+			next()
+		}
+		remove(t, filepath.Join(root, "cpuacct"))
+		for len(events) == 0 || events[len(events)-1] != Ended || read(t, j).Phase != rt.JobGone || len(j.Events()) > 0 {
+			next()
+		}
+		checkOrder(t, events)
+	}
+	if err := j.Err(); err != nil {
+		t.Error(err)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.notify.byPath) > 8 {
+		t.Errorf("%d watches are left over: %v", len(j.notify.byPath), j.notify.byPath)
+	}
+}
+
+// checkOrder fails unless what appears also ends, and nothing else does.
+func checkOrder(t *testing.T, events []Event) {
+	t.Helper()
+	there := false
+	for _, e := range events {
+		if there == (e == Appeared) {
+			t.Fatalf("out of order: %v", events)
+		}
+		there = e != Ended
+	}
+}
+
+// Nobody receives: Close still ends the watcher, and nothing is held open.
+func TestClose(t *testing.T) {
+	root := t.TempDir()
+	unpack(t, "v1-job.txtar", root)
+	before := descriptors(t)
+	j, err := NewJob([]Candidate{v1Candidate(root, v1Order...)}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if after := descriptors(t); after > before {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+	var s rt.Snapshot
+	if err := j.Read(&s); err != nil {
+		t.Errorf("read after Close: %v", err)
+	}
+}
+
+func descriptors(tb testing.TB) int {
+	tb.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return len(entries)
+}
+
+// A watch that cannot be set is reported, and the job is looked at from time to time.
+func TestWithoutWatches(t *testing.T) {
+	root := t.TempDir()
+	j := manual(t, v1Candidate(root, "cpuacct"))
+	j.unwatched(errors.New("inotify_add_watch: no space left on device"))
+	write(t, filepath.Join(root, "cpuacct/slurm/uid_1000/job_12/cpuacct.usage"), "1000\n")
+	if got := j.step(nil); !slices.Equal(got, []Event{Appeared}) || j.deadline.IsZero() || j.Err() == nil {
+		t.Errorf("events %v, deadline %v, error %v", got, j.deadline, j.Err())
+	}
+	remove(t, filepath.Join(root, "cpuacct/slurm/uid_1000/job_12"))
+	if got := j.step(nil); !slices.Equal(got, []Event{Ended}) {
+		t.Errorf("events %v", got)
+	}
+}
