@@ -162,7 +162,8 @@ type JobReading struct {
 	// Counts of memory.events. v1: absent, memory.failcnt, absent, oom_kill of memory.oom_control.
 	EventsHigh, EventsMax, EventsOOM, EventsOOMKill Opt[uint64]
 
-	// Processes of the job: pids.current, or the entries of every cgroup.procs below it.
+	// Processes of the job: the entries of every cgroup.procs below it, without the
+	// resource manager's own (pids.current would count threads).
 	Pids Opt[uint64]
 	// Bytes of io.stat (v2) or blkio.throttle.io_service_bytes_recursive (v1), where the controller is on.
 	IOReadBytes, IOWriteBytes Opt[uint64]
