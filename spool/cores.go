@@ -3,6 +3,7 @@ package spool
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 
 	"github.com/resource-tracker/rt"
 )
@@ -88,21 +89,34 @@ func sameCores(prev, cur []core) bool {
 	return true
 }
 
-// commonPassed is what most cores passed, or, without a majority, one of them.
+// commonPassed is the number of ticks that is within 1 of what most cores passed:
+// the mean of those near the majority's.
 func commonPassed(prev, cur []core) uint64 {
-	var common uint64
+	var vote uint64
 	votes := 0
 	for i, c := range cur {
 		switch passed := c.total - prev[i].total; {
 		case votes == 0:
-			common, votes = passed, 1
-		case passed == common:
+			vote, votes = passed, 1
+		case passed == vote:
 			votes++
 		default:
 			votes--
 		}
 	}
-	return min(common, 1<<62)
+	const near = 2
+	sum, n := 0, 0
+	for i, c := range cur {
+		if d := int64(c.total - prev[i].total - vote); d >= -near && d <= near {
+			sum += int(d)
+			n++
+		}
+	}
+	if n == 0 {
+		return min(vote, 1<<62)
+	}
+	mean := int64(math.Round(float64(sum) / float64(n)))
+	return min(vote+uint64(mean), 1<<62)
 }
 
 // decodeCores applies a row of core_ticks to what the row before it gave.

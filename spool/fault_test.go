@@ -5,11 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
-	"golang.org/x/sys/unix"
-
 	"github.com/resource-tracker/rt"
 )
 
@@ -78,11 +77,11 @@ func full(err error) bool {
 // The same on a real file system of 1 MiB, which something else fills and frees.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
 		t.Skipf("only root can mount a tmpfs of 1 MiB (%v); TestFullDatabaseKeepsTotals covers the rest", err)
 	}
 	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
+		if err := syscall.Unmount(dir, 0); err != nil {
 			t.Errorf("unmount: %v", err)
 		}
 	})

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"golang.org/x/sys/unix"
 )
 
 // What a Reader changes. Every change is one transaction that is on the disk when
@@ -227,13 +226,12 @@ func removeLock(db string) error {
 
 // syncDir makes what was made or removed in a directory survive a power failure.
 func syncDir(dir string) error {
-	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	f, err := os.Open(dir)
 	if err != nil {
-		return fmt.Errorf("open directory %s: %w", dir, err)
+		return fmt.Errorf("sync the spool directory: %w", err)
 	}
-	defer unix.Close(fd)
-	if err := unix.Fsync(fd); err != nil {
-		return fmt.Errorf("sync directory %s: %w", dir, err)
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("sync the spool directory: %w", err)
 	}
 	return nil
 }

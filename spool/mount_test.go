@@ -2,9 +2,8 @@ package spool
 
 import (
 	"os"
+	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
 // readOnlyMount makes a directory read-only: for root by a mount, since modes do
@@ -18,15 +17,15 @@ func readOnlyMount(t *testing.T, dir string) {
 		t.Cleanup(func() { os.Chmod(dir, 0o700) })
 		return
 	}
-	if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
+	if err := syscall.Mount(dir, dir, "", syscall.MS_BIND, ""); err != nil {
 		t.Skipf("root without the right to mount: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
 			t.Errorf("unmount: %v", err)
 		}
 	})
-	if err := unix.Mount("", dir, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+	if err := syscall.Mount("", dir, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -2,8 +2,7 @@ package spool
 
 import (
 	"fmt"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // networkFS names the file systems, by statfs(2) f_type, on which SQLite's WAL and
@@ -27,8 +26,8 @@ var networkFS = map[uint32]string{
 
 // localFS refuses directories on network file systems.
 func localFS(dir string) error {
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
 		return fmt.Errorf("spool directory %s: statfs: %w", dir, err)
 	}
 	return refuseNetworkFS(dir, uint32(st.Type))

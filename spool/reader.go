@@ -8,10 +8,10 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"golang.org/x/sys/unix"
 )
 
 // Reader reads the file of one run and keeps its ledger of deliveries. It may be
@@ -75,7 +75,7 @@ func howToOpen(path string) (readOnly bool, params url.Values, err error) {
 		return false, nil, fmt.Errorf("%s: %w: it is a %s", path, ErrForeign, kindOf(st.Mode()))
 	}
 	params = url.Values{"mode": {"rw"}, "_synchronous": {"FULL"}, "_busy_timeout": {"5000"}}
-	if unix.Access(path, unix.W_OK) == nil && unix.Access(filepath.Dir(path), unix.W_OK) == nil {
+	if syscall.Access(path, writable) == nil && syscall.Access(filepath.Dir(path), writable) == nil {
 		return false, params, nil
 	}
 	params.Set("mode", "ro")
@@ -85,6 +85,9 @@ func howToOpen(path string) (readOnly bool, params url.Values, err error) {
 	}
 	return true, params, nil
 }
+
+// writable is W_OK of access(2).
+const writable = 2
 
 func kindOf(m fs.FileMode) string {
 	switch {
