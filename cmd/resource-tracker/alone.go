@@ -30,7 +30,11 @@ func alone(s settings) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, syscall.EPIPE) {
 		err = nil // we were told to stop, or whoever reads has seen enough
 	}
-	return errors.Join(err, t.end(rt.Exit{Outcome: rt.OutcomeFinished, Source: "exit", Time: time.Now()}))
+	leaving, left := takeLeave()
+	defer left()
+	err = errors.Join(err, t.end(rt.Exit{Outcome: rt.OutcomeFinished, Source: "exit", Time: time.Now()}))
+	t.deliver(leaving)
+	return err
 }
 
 // heard leaves out the signals that were ignored when we were started (nohup);

@@ -1,13 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"os/user"
-	"strings"
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/hostfacts"
 	"github.com/resource-tracker/rt/collect/host"
 	"github.com/resource-tracker/rt/slurm"
 )
@@ -44,23 +43,5 @@ func newRun(s settings, pid int, started time.Time) rt.Run {
 // readHost collects the facts of the host but for those that the user suppresses:
 // TRACKER_HOST_IP=0, or empty, keeps host_ip to ourselves.
 func readHost(s settings) rt.Host {
-	return suppress(host.Read(host.NewRoots(s.procfs, s.sysfs)), os.LookupEnv)
-}
-
-func suppress(h rt.Host, lookup func(string) (string, bool)) rt.Host {
-	var fields map[string]json.RawMessage
-	b, err := json.Marshal(h)
-	if err != nil || json.Unmarshal(b, &fields) != nil {
-		return rt.Host{}
-	}
-	for name := range fields {
-		if v, set := lookup("TRACKER_" + strings.ToUpper(name)); set && (v == "" || v == "0") {
-			delete(fields, name)
-		}
-	}
-	var out rt.Host
-	if b, err = json.Marshal(fields); err != nil || json.Unmarshal(b, &out) != nil {
-		return rt.Host{}
-	}
-	return out
+	return hostfacts.Local(host.NewRoots(s.procfs, s.sysfs), os.LookupEnv)
 }

@@ -28,6 +28,8 @@ type settings struct {
 	toStdout bool
 	spoolDir string // empty for no spool
 
+	streaming *streaming // nil: nothing is sent
+
 	gpu                     bool
 	procfs, sysfs, cgroupfs string // cgroupfs: empty where the kernel says it
 }
@@ -67,6 +69,9 @@ func newSettings(c *cli.Context) (s settings, err error) {
 		s.scope = rt.ScopeJob
 	}
 	if s.meta, err = metadata(c, file.jobName); err != nil {
+		return s, err
+	}
+	if s.streaming, err = newStreaming(os.Getenv); err != nil {
 		return s, err
 	}
 	s.chooseOutput(c)

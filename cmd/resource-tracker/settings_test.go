@@ -48,9 +48,9 @@ func writeConfig(t *testing.T, text string) string {
 	return path
 }
 
-// T-CFG-04, T-CFG-05: flags win over the environment, it over the file, and the
+// Section 3.1: flags win over the environment, it over the file, and the
 // file over the default.
-func TestT_CFG_04_05_Interval(t *testing.T) {
+func TestIntervalPrecedence(t *testing.T) {
 	five := writeConfig(t, "[tracker]\ninterval_secs = 5\n")
 	tests := []struct {
 		name, env string
@@ -76,8 +76,7 @@ func TestT_CFG_04_05_Interval(t *testing.T) {
 	}
 }
 
-// T-CFG-03
-func TestT_CFG_03_IntervalsThatCannotBe(t *testing.T) {
+func TestIntervalsThatCannotBe(t *testing.T) {
 	bare(t)
 	for _, v := range []string{"0", "-1", "", "x", "1s", "0x10", "1e3", "31536001", "18446744073709551616"} {
 		if _, err := parse(t, "--interval="+v); exitStatus(err) != exitUsage {
@@ -184,15 +183,5 @@ func TestConfigIsPassedOverWhereItIsNoFile(t *testing.T) {
 		if got := readConfig(path); got != (config{interval: 1}) {
 			t.Errorf("%s: %+v", path, got)
 		}
-	}
-}
-
-func TestSuppress(t *testing.T) {
-	h := rt.Host{HostName: "n1", HostIP: "10.0.0.1", VCPUs: rt.Some[uint64](8), CPUModel: "c", CloudRegionID: "r"}
-	env := map[string]string{"TRACKER_HOST_IP": "0", "TRACKER_HOST_VCPUS": "", "TRACKER_HOST_NAME": "1", "TRACKER_CLOUD_REGION_ID": "0"}
-	got := suppress(h, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
-	want := rt.Host{HostName: "n1", CPUModel: "c"}
-	if got != want {
-		t.Errorf("%+v, want %+v", got, want)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
@@ -20,6 +21,7 @@ type tracking struct {
 	sources []collect.Source
 	sinks   []collect.Sink
 	writer  *spool.Writer // nil without a spool
+	stream  *streamer     // nil where nothing is sent
 	closers []io.Closer
 	rec     *collect.Recorder
 }
@@ -38,6 +40,11 @@ func track(s settings, run rt.Run, failed, warn func(error)) (_ *tracking, err e
 	}
 	if err := t.openOutputs(s, failed, warn); err != nil {
 		return nil, err
+	}
+	if s.streaming != nil {
+		if err := t.openStream(s, warn); err != nil {
+			warn(fmt.Errorf("nothing is sent: %w", err))
+		}
 	}
 	options := collect.Options{Interval: s.interval, Sources: t.sources, Sinks: t.sinks}
 	if t.writer != nil {
@@ -87,21 +94,31 @@ func (t *tracking) openOutputs(s settings, failed, warn func(error)) error {
 	if e.out != nil {
 		t.sinks = append(t.sinks, e)
 	}
-	if s.spoolDir == "" {
-		return nil
+	if s.spoolDir != "" {
+		if err := os.MkdirAll(s.spoolDir, 0o700); err != nil {
+			return fmt.Errorf("make the spool directory (--spool names another one): %w", err)
+		}
+		if err := t.openSpool(s, s.spoolDir, readHost(s), warn); err != nil {
+			return fmt.Errorf("%w (--spool names another directory)", err)
+		}
 	}
-	if err := os.MkdirAll(s.spoolDir, 0o700); err != nil {
-		return fmt.Errorf("make the spool directory (--spool names another one): %w", err)
-	}
-	w, err := spool.Create(s.spoolDir, t.run, readHost(s), spool.Options{
+	return nil
+}
+
+func (t *tracking) openSpool(s settings, dir string, facts rt.Host, warn func(error)) error {
+	options := spool.Options{
 		Notify: func(e rt.Event) {
 			if e.Status != "ok" {
 				warn(fmt.Errorf("%s %s: %s", e.Name, e.Status, e.Detail))
 			}
 		},
-	})
+	}
+	if s.streaming != nil {
+		options.CommitInterval = min(s.streaming.every, 10*time.Second) // what is not committed is not sent
+	}
+	w, err := spool.Create(dir, t.run, facts, options)
 	if err != nil {
-		return fmt.Errorf("%w (--spool names another directory)", err)
+		return err
 	}
 	t.writer = w
 	t.sinks = append(t.sinks, w)
@@ -111,8 +128,11 @@ func (t *tracking) openOutputs(s settings, failed, warn func(error)) error {
 // record takes readings until ctx is done, and a last one then.
 func (t *tracking) record(ctx context.Context) { t.rec.Run(ctx) }
 
-// end says how it ended and closes everything.
+// end says how it ended and closes everything. It sends nothing.
 func (t *tracking) end(exit rt.Exit) error {
+	if t.stream != nil {
+		t.stream.leave()
+	}
 	t.run.Apply(exit)
 	t.run.State = rt.StateEnded
 	var err error
@@ -122,8 +142,18 @@ func (t *tracking) end(exit rt.Exit) error {
 	return errors.Join(err, t.close())
 }
 
+// deliver sends what is left once the run has ended, until ctx is done.
+func (t *tracking) deliver(ctx context.Context) {
+	if t.stream != nil {
+		t.stream.finish(ctx)
+	}
+}
+
 func (t *tracking) close() error {
 	var err error
+	if t.stream != nil {
+		t.stream.cancel()
+	}
 	if t.writer != nil {
 		err = t.writer.Close()
 	}

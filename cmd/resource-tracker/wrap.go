@@ -39,9 +39,12 @@ func wrap(s settings) error {
 	case <-time.After(patience):
 		warn(fmt.Errorf("the last reading took longer than %s: the record is not complete", patience))
 	}
+	leaving, left := takeLeave() // before signals are no longer the command's
+	defer left()
 	status, told := child.reap()
 	if t != nil {
 		finish(t, exitOf(status, told, time.Now()))
+		t.deliver(leaving)
 	}
 	if code := shellStatus(status); code != 0 {
 		return commandStatus(code)

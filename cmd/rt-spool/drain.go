@@ -13,10 +13,9 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/delivery"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/upload"
-	"github.com/resource-tracker/rt/upload/s3"
-	"github.com/resource-tracker/rt/upload/sentinel"
 )
 
 func drainCommand() *cli.Command {
@@ -51,9 +50,13 @@ func runDrain(c *cli.Context) error {
 	if err := overrideDrain(c, &cfg.Drain); err != nil {
 		return err
 	}
-	client, putter, err := clients(cfg.Sentinel)
+	to, err := destination(cfg.Sentinel)
 	if err != nil {
 		return err
+	}
+	client, putter, err := to.Connect()
+	if err != nil {
+		return misconfigured(err)
 	}
 	var out drained
 	err = out.drain(c, cfg, client, putter)
@@ -84,52 +87,39 @@ func overrideDrain(c *cli.Context, d *config.Drain) error {
 	return nil
 }
 
-// clients makes the two that talk to the network, or says what is not configured.
-func clients(cfg config.Sentinel) (*sentinel.Client, *s3.Uploader, error) {
+// destination says where to send, or what is not configured. A receiver that the
+// environment names stands for the configured one as a whole: the configured token
+// is not for it.
+func destination(cfg config.Sentinel) (delivery.Receiver, error) {
+	if url := os.Getenv(delivery.EnvEndpoint); url != "" {
+		token := os.Getenv(delivery.EnvToken)
+		if token == "" {
+			return delivery.Receiver{}, misconfigured(fmt.Errorf("nothing is sent because %s is set without a token: set %s too", delivery.EnvEndpoint, delivery.EnvToken))
+		}
+		return delivery.Receiver{Endpoint: url, Token: token, S3Endpoint: delivery.S3Endpoint()}, nil
+	}
 	if cfg.Endpoint == "" {
-		return nil, nil, misconfigured(errors.New("nothing is sent because no receiver is configured: set endpoint in [sentinel] of rt.toml"))
+		return delivery.Receiver{}, misconfigured(fmt.Errorf("nothing is sent because no receiver is configured: set endpoint in [sentinel] of rt.toml, or %s", delivery.EnvEndpoint))
 	}
 	token, err := readToken(cfg.TokenFile)
 	if err != nil {
-		return nil, nil, misconfigured(err)
+		return delivery.Receiver{}, misconfigured(err)
 	}
-	var ca []byte
-	if cfg.CAFile != "" {
-		if ca, err = os.ReadFile(cfg.CAFile); err != nil {
-			return nil, nil, misconfigured(fmt.Errorf("sentinel.ca_file: %w", err))
-		}
+	store := cfg.S3Endpoint
+	if store == "" {
+		store = delivery.S3Endpoint()
 	}
-	httpClient, err := upload.NewHTTPClient(ca)
-	if err != nil {
-		return nil, nil, misconfigured(fmt.Errorf("sentinel.ca_file %s: %w", cfg.CAFile, err))
-	}
-	client, err := sentinel.New(sentinel.Config{HTTP: httpClient, Endpoint: cfg.Endpoint, Token: token, Dialect: cfg.Dialect})
-	if err != nil {
-		return nil, nil, misconfigured(err)
-	}
-	store, err := s3.New(s3.Config{HTTP: httpClient, Endpoint: s3Endpoint(cfg), Region: cfg.S3Region})
-	if err != nil {
-		return nil, nil, misconfigured(err)
-	}
-	return client, store, nil
-}
-
-// s3Endpoint is the configured one, or else the one that S3's own tools take from
-// the environment.
-func s3Endpoint(cfg config.Sentinel) string {
-	for _, v := range []string{cfg.S3Endpoint, os.Getenv("AWS_ENDPOINT_URL_S3"), os.Getenv("AWS_ENDPOINT_URL")} {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
+	return delivery.Receiver{
+		Endpoint: cfg.Endpoint, Token: token, Dialect: cfg.Dialect,
+		S3Endpoint: store, S3Region: cfg.S3Region, CAFile: cfg.CAFile,
+	}, nil
 }
 
 // readToken returns the first line of the file, or else SENTINEL_API_TOKEN.
 func readToken(file string) (string, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		if token := strings.TrimSpace(os.Getenv("SENTINEL_API_TOKEN")); token != "" {
+		if token := strings.TrimSpace(os.Getenv(delivery.EnvToken)); token != "" {
 			return token, nil
 		}
 		return "", fmt.Errorf("nothing is sent because there is no token: put it into %s (sentinel.token_file of rt.toml), or set SENTINEL_API_TOKEN", file)
@@ -164,25 +154,12 @@ func (d *drained) drain(c *cli.Context, cfg config.Config, client upload.Client,
 		bar = newBar(c.App.ErrWriter)
 		o.Progress = bar
 	}
-	d.Summary, err = upload.Drain(c.Context, dir, client, putter, formatOf(rt.Scope(cfg.Drain.Scope)), o)
+	d.Summary, err = upload.Drain(c.Context, dir, client, putter, delivery.Format(rt.Scope(cfg.Drain.Scope)), o)
 	bar.finish()
 	d.Lost = dir.lost
 	removed, rerr := dir.removeOld(context.WithoutCancel(c.Context), time.Now())
 	d.Removed = removed
 	return errors.Join(err, rerr, unlock())
-}
-
-// formatOf gives each dialect its columns.
-func formatOf(scope rt.Scope) upload.Format {
-	return func(run *rt.Run, dialect string) (upload.Encoder, error) {
-		switch dialect {
-		case upload.DialectSpec:
-			return specRows{scope}, nil
-		case upload.DialectLive:
-			return liveRows{run.PID}, nil
-		}
-		return nil, fmt.Errorf("no columns are known for dialect %q", dialect)
-	}
 }
 
 // print says what a person or a log wants to know: nothing where all went well

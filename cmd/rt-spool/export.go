@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/delivery"
 	"github.com/resource-tracker/rt/format/resourcetracker"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -98,7 +99,7 @@ func exportCSV(ctx context.Context, w io.Writer, r *spool.Reader, scope rt.Scope
 	}
 	var line []byte
 	return intervals(ctx, r, false, func(prev, cur *rt.Snapshot) error {
-		line = specRows{scope}.Append(line[:0], prev, cur)
+		line = delivery.SpecRows{Scope: scope}.Append(line[:0], prev, cur)
 		_, err := w.Write(line)
 		return err
 	})
@@ -156,33 +157,6 @@ func keep(s *rt.Snapshot) rt.Snapshot {
 	out.Mounts, out.GPUs = nil, nil // nothing is derived from the older ones
 	return out
 }
-
-// specRows encodes the 21 columns of section 7.2.
-type specRows struct{ scope rt.Scope }
-
-// Header implements upload.Encoder.
-func (specRows) Header() []byte { return []byte(resourcetracker.CSVHeader) }
-
-// Append implements upload.Encoder.
-func (e specRows) Append(dst []byte, prev, cur *rt.Snapshot) []byte {
-	s := rt.DeriveScalars(prev, cur, e.scope)
-	return resourcetracker.AppendCSV(dst, timestamp(cur), &s)
-}
-
-// liveRows encodes the 32 columns of the running Sentinel service.
-type liveRows struct{ pid rt.Opt[uint64] }
-
-// Header implements upload.Encoder.
-func (liveRows) Header() []byte { return []byte(resourcetracker.LiveCSVHeader) }
-
-// Append implements upload.Encoder.
-func (e liveRows) Append(dst []byte, prev, cur *rt.Snapshot) []byte {
-	system := rt.DeriveScalars(prev, cur, rt.ScopeNode)
-	process := rt.DeriveProcess(prev, cur)
-	return resourcetracker.AppendLiveCSV(dst, timestamp(cur), &system, e.pid, &process)
-}
-
-func timestamp(s *rt.Snapshot) int64 { return s.Wall / 1e9 }
 
 func buffered(w io.Writer, write func(io.Writer) error) error {
 	bw := bufio.NewWriterSize(w, 64<<10)
