@@ -16,7 +16,7 @@ func memNode(total, free, buffers, cached, slab uint64) *Snapshot {
 	return s
 }
 
-func TestT_MEM_01_02_NodeMemory(t *testing.T) {
+func TestNodeMemory(t *testing.T) {
 	s := memNode(1000, 100, 50, 200, 30)
 	s.Node.SwapTotal.Set(400 << 20)
 	s.Node.SwapFree.Set(300 << 20)
@@ -39,7 +39,7 @@ func TestMemUsedIsNeverBelowZero(t *testing.T) {
 	wantAbsent(t, "used without SReclaimable", s.Node.MemUsed())
 }
 
-func TestT_MEM_03_NoSwap(t *testing.T) {
+func TestNoSwap(t *testing.T) {
 	s := memNode(1000, 900, 0, 0, 0)
 	s.Node.SwapTotal.Set(0)
 	s.Node.SwapFree.Set(0)
@@ -50,7 +50,7 @@ func TestT_MEM_03_NoSwap(t *testing.T) {
 	wantAbsent(t, "swap_used_mib of a job", m.SwapUsedMiB)
 }
 
-func TestT_MEM_JobScope(t *testing.T) {
+func TestJobMemory(t *testing.T) {
 	tests := []struct {
 		name                     string
 		limit                    Opt[uint64]

@@ -48,7 +48,7 @@ func wantAbsent[T any](t *testing.T, what string, got Opt[T]) {
 	}
 }
 
-func TestT_CPU_01_UtilizationIsFractionalCores(t *testing.T) {
+func TestUtilizationIsFractionalCores(t *testing.T) {
 	// 300 of 400 ticks were busy: 3 of 4 cores. iowait counts as idle.
 	prev, cur := node(1, 100, 50, 1000), node(2, 300, 150, 1050)
 	c := cur.Node.CPU.Or(CPUTimes{})
@@ -70,7 +70,7 @@ func TestUtimeCountsNice(t *testing.T) {
 	wantU(t, "utime, ms", DeriveScalars(prev, cur, ScopeNode).UserMillis, 400)
 }
 
-func TestT_CPU_02_PerCore(t *testing.T) {
+func TestPerCoreByItsNumber(t *testing.T) {
 	prev, cur := node(1, 0, 0, 0), node(2, 0, 0, 0)
 	prev.CPUs = []CPUReading{{0, CPUTimes{User: 10, Idle: 90}}, {3, CPUTimes{}}}
 	cur.CPUs = []CPUReading{
@@ -87,13 +87,13 @@ func TestT_CPU_02_PerCore(t *testing.T) {
 	wantF(t, "cpu3", got[2], 100)
 }
 
-func TestT_CPU_03_NoTreeNoProcessFields(t *testing.T) {
+func TestNoTreeNoProcessFields(t *testing.T) {
 	s := Derive(node(1, 0, 0, 0), node(2, 0, 0, 0), ScopeNode)
 	wantAbsent(t, "process_cores_used", s.CPU.ProcessCoresUsed)
 	wantAbsent(t, "process_child_count", s.CPU.ProcessChildCount)
 }
 
-func TestT_CPU_04_ProcessTree(t *testing.T) {
+func TestProcessTree(t *testing.T) {
 	prev, cur := node(1, 0, 0, 0), node(3, 0, 0, 0)
 	prev.Tree = TreeReading{CPUUserTicks: Some[uint64](100), CPUSystemTicks: Some[uint64](10), Children: Some[uint64](1)}
 	cur.Tree = TreeReading{CPUUserTicks: Some[uint64](380), CPUSystemTicks: Some[uint64](30), Children: Some[uint64](2)}
@@ -126,7 +126,9 @@ func everything(sec int64) *Snapshot {
 	return s
 }
 
-func TestT_CPU_06_FirstDifferencesAreZero(t *testing.T) {
+// T-CPU-06: with nothing before it, a reading has differences of 0. The program never
+// shows that sample, which is why this is not asked of it.
+func TestT_CPU_06(t *testing.T) {
 	for _, scope := range []Scope{ScopeNode, ScopeJob} {
 		s := Derive(nil, everything(100), scope)
 		for what, v := range map[string]Opt[uint64]{
@@ -285,7 +287,7 @@ func TestDiskMounts(t *testing.T) {
 	}
 }
 
-func TestT_GPU_01_04(t *testing.T) {
+func TestGPUsOfASample(t *testing.T) {
 	cur := node(1, 0, 0, 0)
 	if got := Derive(nil, cur, ScopeNode).GPU; got == nil || len(got) != 0 {
 		t.Errorf("gpu on a host without one: %#v, want an empty list", got)

@@ -26,7 +26,7 @@ func fullScalars() rt.Scalars {
 const fullRow = "1743300000,321,12.345,0.007,1.2346,1000,2000,30,400,50,60,4096,0,1000.204886,600.204886,400.000000,17,18,0.5000,1024.5000,1\n"
 
 // The names and their order are section 7.2, character for character.
-func TestT_CSV_01_Header(t *testing.T) {
+func TestHeaders(t *testing.T) {
 	want := "timestamp,processes,utime,stime,cpu_usage,memory_free,memory_used,memory_buffers,memory_cached,memory_active,memory_inactive,disk_read_bytes,disk_write_bytes,disk_space_total_gb,disk_space_used_gb,disk_space_free_gb,net_recv_bytes,net_sent_bytes,gpu_usage,gpu_vram,gpu_utilized\n"
 	if CSVHeader != want {
 		t.Errorf("header %q", CSVHeader)
@@ -37,7 +37,7 @@ func TestT_CSV_01_Header(t *testing.T) {
 	}
 }
 
-func TestT_CSV_02_06_Columns(t *testing.T) {
+func TestColumns(t *testing.T) {
 	full, empty := fullScalars(), rt.Scalars{}
 	tests := []struct{ name, got, want string }{
 		{"full", string(AppendCSV(nil, 1743300000, &full)), fullRow},
@@ -60,7 +60,7 @@ func TestT_CSV_02_06_Columns(t *testing.T) {
 	}
 }
 
-func TestT_CSV_03_CPUUsageIsUtilization(t *testing.T) {
+func TestCPUUsageHasFourDecimals(t *testing.T) {
 	for _, tt := range []struct {
 		v    float64
 		want string
@@ -77,7 +77,7 @@ func TestT_CSV_03_CPUUsageIsUtilization(t *testing.T) {
 }
 
 // Used is total - free on the digits as printed, and the printed digits are right.
-func TestT_CSV_04_UsedSpace(t *testing.T) {
+func TestUsedSpaceIsExact(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 2000 {
 		total := rng.Uint64N(1 << (10 + rng.IntN(44)))
@@ -147,7 +147,7 @@ func TestGPUMemoryIsRounded(t *testing.T) {
 	}
 }
 
-func TestT_CSV_05_SameBytesNoAllocation(t *testing.T) {
+func TestSameBytesNoAllocation(t *testing.T) {
 	s := fullScalars()
 	p := rt.ProcessScalars{Children: u(1), CPUUsage: f(1)}
 	buf := make([]byte, 0, 1024)

@@ -39,7 +39,7 @@ func fullSample() rt.Sample {
 	}
 }
 
-func TestT_OUT_01_02_03(t *testing.T) {
+func TestJSONIsOneLine(t *testing.T) {
 	for name, s := range map[string]rt.Sample{"full": fullSample(), "nothing read": {TimestampSecs: 1}} {
 		line := AppendJSON(nil, &s, "0.1.0")
 		if bytes.Count(line, []byte("\n")) != 1 || line[len(line)-1] != '\n' {
