@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -62,13 +61,18 @@ func Read(r Roots) rt.Host {
 // Name is host_name, as gethostname(3) gives it: <Proc>/sys/kernel/hostname.
 func (r Roots) Name() string { return firstLine(filepath.Join(r.Proc, "sys/kernel/hostname")) }
 
-var awsInstance = regexp.MustCompile(`^i-[0-9a-f]{8,17}$`)
+// awsInstance recognises i- and 8 to 17 lower-case hexadecimal digits. A tracker
+// compiles no regular expression: its start is in a job's way.
+func awsInstance(tag string) bool {
+	id, ok := strings.CutPrefix(tag, "i-")
+	return ok && len(id) >= 8 && len(id) <= 17 && strings.Trim(id, "0123456789abcdef") == ""
+}
 
 // ID is host_id: the instance's name where the cloud puts it into the firmware
 // (AWS: <Sys>/class/dmi/id/board_asset_tag), else the machine's own from
 // <Etc>/machine-id; empty where neither is there.
 func (r Roots) ID() string {
-	if tag := firstLine(filepath.Join(r.Sys, "class/dmi/id/board_asset_tag")); awsInstance.MatchString(tag) {
+	if tag := firstLine(filepath.Join(r.Sys, "class/dmi/id/board_asset_tag")); awsInstance(tag) {
 		return tag
 	}
 	return firstLine(filepath.Join(r.Etc, "machine-id"))
@@ -99,7 +103,7 @@ func (r Roots) storage() rt.Opt[float64] {
 	}
 	var sectors uint64
 	for _, e := range entries {
-		if noDrive.MatchString(e.Name()) || firstLine(filepath.Join(dir, e.Name(), "hidden")) == "1" {
+		if noDrive(e.Name()) || firstLine(filepath.Join(dir, e.Name(), "hidden")) == "1" {
 			continue
 		}
 		if n, err := strconv.ParseUint(firstLine(filepath.Join(dir, e.Name(), "size")), 10, 54); err == nil {
@@ -109,8 +113,16 @@ func (r Roots) storage() rt.Opt[float64] {
 	return rt.Some(float64(sectors*512) / 1e9)
 }
 
-// noDrive names what is no drive of its own.
-var noDrive = regexp.MustCompile(`^(loop|ram|zram|zd|bcache|drbd|md|sr|fd)[0-9_]|^dm-`)
+// noDrive recognises what is no drive of its own.
+func noDrive(name string) bool {
+	for _, kind := range [...]string{"loop", "ram", "zram", "zd", "bcache", "drbd", "md", "sr", "fd"} {
+		rest, ok := strings.CutPrefix(name, kind)
+		if ok && rest != "" && (rest[0] == '_' || rest[0] >= '0' && rest[0] <= '9') {
+			return true
+		}
+	}
+	return strings.HasPrefix(name, "dm-")
+}
 
 // firstLine is the first line of a file without blanks at its ends; empty where
 // the file cannot be read.
