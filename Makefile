@@ -14,6 +14,10 @@ TAGS    := urfave_cli_no_docs,sqlite_omit_load_extension
 VERSION := $(shell git describe --tags --match 'v*' --dirty 2>/dev/null | sed 's/^v//')
 LDFLAGS := -s -w $(if $(VERSION),-X $(MODULE).Version=$(VERSION))
 
+# NVML is looked up when it is first called, not when the program is loaded: most
+# nodes have none, and a hardened tool chain would bind everything at the start.
+LDFLAGS_CGO := $(LDFLAGS) -extldflags=-Wl,-z,lazy
+
 BIN  ?= build/bin
 HOOKS := rt-prolog rt-epilog
 CGO   := rt-tracker rt-spool resource-tracker
@@ -44,7 +48,7 @@ help:
 build:
 	@mkdir -p $(BIN)
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ $(HOOKS:%=./cmd/%)
-	CGO_ENABLED=1 $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN)/ $(CGO:%=./cmd/%)
+	CGO_ENABLED=1 $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS_CGO)' -o $(BIN)/ $(CGO:%=./cmd/%)
 
 # -------------------------------------------------------------------- tests
 
@@ -99,7 +103,7 @@ cross:
 	@[ -e /usr/aarch64-linux-gnu/include/stdlib.h ] || contrib/lab/need libc6-dev-arm64-cross=libc6-dev-arm64-cross
 	@mkdir -p build/arm64
 	CGO_ENABLED=0 GOARCH=arm64 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o build/arm64/ $(HOOKS:%=./cmd/%)
-	CGO_ENABLED=1 GOARCH=arm64 CC=aarch64-linux-gnu-gcc $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o build/arm64/ $(CGO:%=./cmd/%)
+	CGO_ENABLED=1 GOARCH=arm64 CC=aarch64-linux-gnu-gcc $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS_CGO)' -o build/arm64/ $(CGO:%=./cmd/%)
 
 clean:
 	rm -rf build
