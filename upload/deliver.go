@@ -44,10 +44,7 @@ func (r *delivery) registered(ctx context.Context, do func(context.Context) erro
 }
 
 func (r *delivery) uploadAndFinish(ctx context.Context) error {
-	if err := r.chooseInline(); err != nil {
-		return err
-	}
-	if err := r.upload(ctx); err != nil {
+	if err := r.collect(ctx); err != nil {
 		return err
 	}
 	f := Finish{
@@ -129,7 +126,8 @@ func (r *delivery) resume() error {
 
 // rewind makes the next upload begin with batch 1.
 func (r *delivery) rewind() {
-	r.walk, r.stand, r.batches, r.uris, r.csv = nil, stand{}, 0, nil, nil
+	r.walk, r.stand, r.batches, r.uris = nil, stand{}, 0, nil
+	r.inline, r.csv = false, nil
 }
 
 func (r *delivery) uri(n int) string {

@@ -2,13 +2,12 @@ package upload
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/klauspost/compress/gzip"
-
-	"github.com/resource-tracker/rt"
 )
 
 // inlineKey is the key of a batch whose rows go into the finish. It is in the
@@ -19,9 +18,11 @@ const inlineKey = "inline"
 // hour's at one a second.
 const inlineRows = 3600
 
-// chooseInline decides how the rows go: inline where nothing was uploaded and the
-// run is short (section 9.2.3), or where an earlier finish may have said so.
-func (r *delivery) chooseInline() error {
+// collect gets the rows to where the finish can refer to them: into the object
+// store, or into the finish itself where nothing was uploaded and the run is short
+// (section 9.2.3). Batches that were sealed for the store may be there though no
+// answer said so: they go there again, and inline only where that fails.
+func (r *delivery) collect(ctx context.Context) error {
 	ledger, err := r.spool.Batches()
 	if err != nil {
 		return unreadable("read the ledger of batches", err)
@@ -30,14 +31,22 @@ func (r *delivery) chooseInline() error {
 	if err != nil {
 		return unreadable("read the number of the last snapshot", err)
 	}
-	begun := len(ledger) > 0 && ledger[len(ledger)-1].Key == inlineKey
-	uploaded := slices.ContainsFunc(ledger, func(b rt.Batch) bool { return !b.UploadedAt.IsZero() })
-	inline := begun || r.mayInline && !uploaded && last <= inlineRows
-	if inline || inline != r.inline {
-		r.rewind() // csv begins with the first batch
+	short := r.mayInline && last <= inlineRows
+	if len(ledger) == 0 && short || len(ledger) > 0 && ledger[len(ledger)-1].Key == inlineKey {
+		return r.collectInline(ctx) // an earlier finish may have said so
 	}
-	r.inline = inline
-	return nil
+	err = r.upload(ctx)
+	var failed *Error
+	if err == nil || !short || len(r.uris) > 0 || ctx.Err() != nil || !errors.As(err, &failed) || errors.As(err, new(*forgottenError)) {
+		return err
+	}
+	return r.collectInline(ctx)
+}
+
+func (r *delivery) collectInline(ctx context.Context) error {
+	r.rewind() // csv begins with the first batch
+	r.inline = true
+	return r.upload(ctx)
 }
 
 // appendInline appends the lines of a batch's body, those after the first batch's

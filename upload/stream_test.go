@@ -163,7 +163,7 @@ func TestAStoreThatIsDownAllTheTime(t *testing.T) {
 			t.Errorf("batches %+v after %d requests", r.batches, c.calls["put"])
 		}
 		upTo(100)
-		if err := s.Finish(t.Context(), r); err != nil || c.calls["put"] != 6 {
+		if err := s.Finish(t.Context(), r); err != nil || c.calls["put"] != 8 {
 			t.Fatalf("%v after %d uploads", err, c.calls["put"])
 		}
 		checkRows(t, string(c.finished[r.reg.RemoteID].CSV), r)

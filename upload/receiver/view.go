@@ -42,14 +42,13 @@ func (rc *Receiver) view(id string) (view, error) {
 	if v.Objects, err = rc.objects(id); err != nil {
 		return view{}, err
 	}
+	if v.DataSource == "inline" {
+		inline, err := os.ReadFile(rc.inlinePath(id))
+		v.Rows = max(0, int64(bytes.Count(inline, []byte("\n")))-1)
+		return v, err
+	}
 	for _, o := range v.Objects {
 		v.Rows += o.Rows
-	}
-	inline, err := os.ReadFile(rc.inlinePath(id))
-	if err == nil {
-		v.Rows += max(0, int64(bytes.Count(inline, []byte("\n")))-1)
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return view{}, err
 	}
 	return v, nil
 }
@@ -99,16 +98,19 @@ func (rc *Receiver) show(w http.ResponseWriter, id string) {
 	reply(w, http.StatusOK, v)
 }
 
-// data answers GET /runs/{id}/data: the CSV of all objects, with one header. The
-// length is announced, so that an answer that breaks off is noticed.
+// data answers GET /runs/{id}/data: the CSV of all objects, with one header, or
+// what the finish brought inline: objects are then uploads of the same rows that
+// their sender gave up. The length is announced, so that an answer that breaks off
+// is noticed.
 func (rc *Receiver) data(w http.ResponseWriter, id string) {
-	list, err := rc.objects(id)
+	v, err := rc.view(id)
 	if err != nil {
 		failWith(w, err)
 		return
 	}
+	list := v.Objects
 	w.Header().Set("Content-Type", "text/csv")
-	if len(list) == 0 {
+	if len(list) == 0 || v.DataSource == "inline" {
 		inline, err := os.ReadFile(rc.inlinePath(id))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			failWith(w, err)
