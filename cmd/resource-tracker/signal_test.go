@@ -311,8 +311,8 @@ func TestIgnoredSignalsStayIgnored(t *testing.T) {
 	}
 }
 
-// T-EOR-01: alone, SIGTERM ends it with 0 after the last sample.
-func TestT_EOR_01_TermAloneIsASuccess(t *testing.T) {
+// Alone, SIGTERM ends it with 0 after the last sample.
+func TestTermAloneIsASuccess(t *testing.T) {
 	cmd := command(t, "-i", "3600", "-f", "csv", "-o", "out.csv", "--spool", "runs")
 	s := &session{t: t, cmd: cmd}
 	if err := cmd.Start(); err != nil {

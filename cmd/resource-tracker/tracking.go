@@ -63,6 +63,8 @@ func (t *tracking) openSources(s settings) error {
 	t.sources = append(t.sources, proc.NewMemory(fs), proc.NewNet(fs), proc.NewDisk(fs), proc.NewSpace(fs))
 	if s.gpu {
 		t.sources = append(t.sources, gpu.New("/dev", s.sysfs))
+	} else {
+		t.sources = append(t.sources, noGPUs{})
 	}
 	if s.scope == rt.ScopeJob {
 		job, err := newJobSource(s, &t.run)
