@@ -51,7 +51,8 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 // take text, so that a mistake is told in our words, with what would be right.
 func flags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "pid", Aliases: []string{"p"}, Usage: "the root `PID` of the process tree to track"},
+		&cli.StringFlag{Name: "pid", Aliases: []string{"p"}, EnvVars: variable(pidVariable),
+			Usage: "the root `PID` of the process tree to track"},
 		&cli.StringFlag{Name: "interval", Aliases: []string{"i"}, EnvVars: variable("RESOURCE_TRACKER_INTERVAL"),
 			Usage: "whole `SECONDS` between samples, at least 1 (default: 1)"},
 		&cli.StringFlag{Name: "config", Aliases: []string{"c"}, EnvVars: variable("RESOURCE_TRACKER_CONFIG"), Value: "resource-tracker.toml",

@@ -15,6 +15,9 @@ import (
 // maxInterval is a year: more is a mistake, and far more does not fit a clock.
 const maxInterval = 365 * 24 * 60 * 60 // seconds
 
+// pidVariable names the root of the tree to track, as --pid does.
+const pidVariable = "RESOURCE_TRACKER_PID"
+
 // settings are what flags, environment and configuration come to.
 type settings struct {
 	interval time.Duration
@@ -108,20 +111,22 @@ func parseInterval(text string) (uint64, error) {
 	return seconds, nil
 }
 
-// choosePID takes the flag, then the file; a command's own pid wins over the file.
+// choosePID takes the flag, then the variable, then the file; a command's own pid
+// wins over the latter two.
 func choosePID(c *cli.Context, fromFile int) (int, error) {
-	if !c.IsSet("pid") {
-		if c.Args().Present() {
-			return 0, nil
-		}
-		return fromFile, nil
-	}
-	if c.Args().Present() {
+	wraps := c.Args().Present()
+	fromVariable := c.IsSet("pid") && c.String("pid") == os.Getenv(pidVariable)
+	switch {
+	case wraps && (fromVariable || !c.IsSet("pid")):
+		return 0, nil
+	case wraps:
 		return 0, usage("--pid and a command: the command's own process is tracked, give only one of them")
+	case !c.IsSet("pid"):
+		return fromFile, nil
 	}
 	pid, err := strconv.ParseInt(c.String("pid"), 10, 32)
 	if err != nil || pid < 1 {
-		return 0, usage("--pid %q: give the number of a process, at least 1", c.String("pid"))
+		return 0, usage("--pid %q: give the number of a process, at least 1 (%s sets it too)", c.String("pid"), pidVariable)
 	}
 	return int(pid), nil
 }

@@ -153,14 +153,91 @@ func TestStateDir(t *testing.T) {
 func TestPID(t *testing.T) {
 	bare(t)
 	file := writeConfig(t, "[job]\npid = 12\n")
-	for args, want := range map[string]int{"": 0, "-c " + file: 12, "-p 7 -c " + file: 7, "-c " + file + " true": 0} {
-		if s, err := parse(t, strings.Fields(args)...); err != nil || s.pid != want {
-			t.Errorf("%q: pid %d, %v; want %d", args, s.pid, err, want)
+	for _, tt := range []struct {
+		variable, args string
+		want           int
+	}{
+		{"", "", 0},
+		{"", "-c " + file, 12},
+		{"9", "-c " + file, 9},
+		{"9", "-p 7 -c " + file, 7},
+		{"9", "-c " + file + " true", 0},
+	} {
+		t.Setenv("RESOURCE_TRACKER_PID", tt.variable)
+		if s, err := parse(t, strings.Fields(tt.args)...); err != nil || s.pid != tt.want {
+			t.Errorf("%q and %q: pid %d, %v; want %d", tt.variable, tt.args, s.pid, err, tt.want)
 		}
 	}
+	t.Setenv("RESOURCE_TRACKER_PID", "")
 	for _, args := range []string{"-p x", "-p 0", "-p -3", "-p 2147483648", "-p 3 true"} {
 		if _, err := parse(t, strings.Fields(args)...); exitStatus(err) != exitUsage {
 			t.Errorf("%q: %v", args, err)
+		}
+	}
+}
+
+// Each flag of ours has its variable, which the flag wins over; the value of an
+// empty one is the default's.
+func TestVariables(t *testing.T) {
+	type check func(s *settings) any
+	for _, tt := range []struct {
+		variable, value, flag string
+		what                  check
+		want, wantOfFlag, def any
+	}{
+		{"INTERVAL", "7", "--interval=9", func(s *settings) any { return s.interval }, 7 * time.Second, 9 * time.Second, time.Second},
+		{"FORMAT", "csv", "--format=json", func(s *settings) any { return s.csv }, true, false, false},
+		{"PID", "7", "--pid=9", func(s *settings) any { return s.pid }, 7, 9, 0},
+		{"OUTPUT", "a", "--output=b", func(s *settings) any { return s.output }, "a", "b", ""},
+		{"QUIET", "true", "--quiet=false", func(s *settings) any { return s.toStdout }, false, true, true},
+		{"SPOOL", "a", "--spool=b", func(s *settings) any { return s.spoolDir }, "a", "b", ""},
+		{"SCOPE", "job", "--scope=node", func(s *settings) any { return s.scope }, rt.ScopeJob, rt.ScopeNode, rt.ScopeNode},
+		{"GPU", "off", "--gpu=auto", func(s *settings) any { return s.gpu }, false, true, true},
+	} {
+		t.Run(tt.variable, func(t *testing.T) {
+			bare(t)
+			t.Setenv("SLURM_JOB_ID", "1")
+			for _, step := range []struct {
+				value string
+				args  []string
+				want  any
+			}{{tt.value, nil, tt.want}, {tt.value, []string{tt.flag}, tt.wantOfFlag}, {"", nil, tt.def}} {
+				t.Setenv("RESOURCE_TRACKER_"+tt.variable, step.value)
+				s, err := parse(t, step.args...)
+				if err != nil || tt.what(&s) != step.want {
+					t.Errorf("%q and %q: %v, %v; want %v", step.value, step.args, tt.what(&s), err, step.want)
+				}
+			}
+		})
+	}
+	for _, wrong := range []string{"INTERVAL=0", "INTERVAL=-1", "INTERVAL=soon", "INTERVAL=1e9", "FORMAT=xml", "PID=none", "QUIET=perhaps", "SCOPE=all", "GPU=on"} {
+		t.Run(wrong, func(t *testing.T) {
+			bare(t)
+			name, value, _ := strings.Cut(wrong, "=")
+			t.Setenv("RESOURCE_TRACKER_"+name, value)
+			if _, err := parse(t); exitStatus(err) != exitUsage || !strings.Contains(err.Error(), value) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// A value of the file that cannot be is passed over, the others hold.
+func TestConfigValues(t *testing.T) {
+	for text, want := range map[string]config{
+		"[job]\nname = \"a\"\npid = 3\n[tracker]\ninterval_secs = 4\n": {jobName: "a", pid: 3, interval: 4},
+		"[tracker]\ninterval_secs = 0\n[job]\npid = 3\n":               {pid: 3, interval: 1},
+		"[tracker]\ninterval_secs = -5\n":                              {interval: 1},
+		"[tracker]\ninterval_secs = \"5\"\n":                           {interval: 1},
+		"[tracker]\ninterval_secs = 5.0\n":                             {interval: 1},
+		"[tracker]\ninterval_secs = 1000000000\n":                      {interval: 1},
+		"[job]\npid = 0\nname = 5\n[else]\nx = 1\n":                    {interval: 1},
+		"[job]\npid = 4294967296\n":                                    {interval: 1},
+		"job = 5\n[tracker]\ninterval_secs = 2\n":                      {interval: 2},
+		"[job\nname = \"a\"\n":                                         {interval: 1},
+	} {
+		if got := readConfig(writeConfig(t, text)); got != want {
+			t.Errorf("%q: %+v, want %+v", text, got, want)
 		}
 	}
 }
