@@ -37,6 +37,9 @@ all: build
 help:
 	@echo 'build    the five programs, stripped, in $(BIN)'
 	@echo 'test     lint, unit tests with -race, and all jobs on a real Slurm with cgroup v1 and v2'
+	@echo 'test-s3  uploads to a real MinIO on loopback, which it builds first'
+	@echo 'test-arm64 unit tests and real samples of linux/arm64 under qemu-user'
+	@echo 'compat   one minute beside the Python resource-tracker, column by column'
 	@echo 'lint     gofmt, go vet, staticcheck, and depguard for the table of floors'
 	@echo 'bench    what a reading, a spooled snapshot and the hooks cost, beside their budgets'
 	@echo 'demo     a workload under resource-tracker, delivered to a receiver on loopback'
@@ -66,10 +69,10 @@ lint: tools
 	@echo '== lint'
 	@unformatted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); \
 		[ -z "$$unformatted" ] || { echo "not formatted with gofmt:"; echo "$$unformatted"; exit 1; }
-	@$(GO) vet -tags $(TAGS),e2e ./...
+	@$(GO) vet -tags $(TAGS),e2e,s3,qemu ./...
 	@mkdir -p build/lint && sed 's|"\(!*\)\*\*/|"\1$(CURDIR)/|g' .depguard.yml >build/lint/.depguard.yml
-	@cd build/lint && GOFLAGS='$(GOFLAGS) -tags=$(TAGS),e2e' ../tools/depguard $(PACKAGES)
-	@$(TOOLS)/staticcheck -tags $(TAGS),e2e ./...
+	@cd build/lint && GOFLAGS='$(GOFLAGS) -tags=$(TAGS),e2e,s3,qemu' ../tools/depguard $(PACKAGES)
+	@$(TOOLS)/staticcheck -tags $(TAGS),e2e,s3,qemu ./...
 
 test: lint build
 	@echo '== tests'
@@ -77,6 +80,26 @@ test: lint build
 	@{ $(GO) test -race -tags $(TAGS) -json ./...; echo "exit $$?"; \
 	   RT_BIN='$(abspath $(BIN))' $(GO) test -tags $(TAGS),e2e -count=1 -timeout 20m -json ./e2e/...; echo "exit $$?"; \
 	 } 2>&1 | $(TOOLS)/testsum -allow e2e/skip-allow.txt
+
+# A real object store, from its Go module: built once, in minutes, and then kept.
+$(TOOLS)/minio: tools/minio/go.mod tools/minio/go.sum
+	@mkdir -p $(TOOLS)
+	$(GO) build -C tools/minio -trimpath -ldflags '-s -w' -o ../../$@ github.com/minio/minio
+
+.PHONY: test-s3 test-arm64 compat
+test-s3: $(TOOLS)/minio
+	@RT_MINIO='$(abspath $(TOOLS)/minio)' $(GO) test -tags $(TAGS),s3 -count=1 ./e2e/s3
+
+QEMU := qemu-aarch64 -L /usr/aarch64-linux-gnu
+test-arm64: export RT_QEMU = $(QEMU)
+test-arm64: build cross
+	@contrib/lab/need qemu-aarch64=qemu-user
+	@GO='$(GO)' e2e/arm64/unit.sh $(TAGS)
+	@RT_BIN='$(abspath $(BIN))' RT_ARM64_BIN='$(abspath build/arm64)' $(GO) test -tags $(TAGS),qemu -count=1 ./e2e/arm64
+
+# PYTHON_TRACKER='resource-tracker==VERSION' and COMPAT='-seconds 60 -interval 5' choose otherwise.
+compat: build
+	@RT_BIN='$(abspath $(BIN))' $(GO) run -tags $(TAGS) ./e2e/compat $(COMPAT)
 
 bench: build
 	@RT_BIN='$(abspath $(BIN))' $(GO) run -tags $(TAGS) ./e2e/bench

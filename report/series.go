@@ -32,7 +32,9 @@ func resample(points []point) Series {
 	for _, p := range points {
 		first := min(int((p.from-begin)/s.ColumnSecs), n-1)
 		for c := first; c < n; c++ {
-			left := begin + float64(c)*s.ColumnSecs
+			// The conversions keep a product from being fused with the sum, which some
+			// architectures do and others cannot: the digits must be the same on all.
+			left := begin + float64(float64(c)*s.ColumnSecs)
 			overlap := min(p.to, left+s.ColumnSecs) - max(p.from, left)
 			if overlap <= 1e-9*s.ColumnSecs {
 				if left >= p.to {
@@ -41,7 +43,7 @@ func resample(points []point) Series {
 				continue
 			}
 			if v, ok := p.cores.Get(); ok {
-				s.Cores[c].Set(s.Cores[c].Or(0) + v*overlap)
+				s.Cores[c].Set(s.Cores[c].Or(0) + float64(v*overlap))
 				weight[c] += overlap
 			}
 			if v, ok := p.memory.Get(); ok {
