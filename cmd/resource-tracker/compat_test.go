@@ -6,16 +6,15 @@ import (
 	"testing"
 )
 
-// T-COMPAT-01: beside the Python resource-tracker, for 60 s. `make compat` installs
-// that and sets RT_COMPAT to the program that runs both, prints the table and ends
-// with 0 where each column agrees.
+// T-COMPAT-01: beside the Python resource-tracker, for 60 s. RT_COMPAT is the path
+// of e2e/compat as built, which `make compat` runs: it installs that tracker, runs
+// both, prints the table and ends with 0 where each column agrees.
 func TestT_COMPAT_01(t *testing.T) {
 	program := os.Getenv("RT_COMPAT")
 	if program == "" {
-		t.Skip("the Python resource-tracker is not here: make compat installs it and runs this test")
+		t.Skip("it needs the Python resource-tracker from a package index, and a minute: make compat does it, or RT_COMPAT=PATH of e2e/compat as built")
 	}
-	cmd := exec.CommandContext(t.Context(), program)
-	out, err := cmd.CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), program).CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil {
 		t.Errorf("the two trackers do not agree: %v", err)
