@@ -25,7 +25,7 @@ import (
 
 // The test binary is also the programs that the tests run.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
+	testscript.Main(cleaning{m}, map[string]func(){
 		"resource-tracker": main,
 		"status":           statusMain,
 		"count-signals":    countSignalsMain,

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"bytes"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/resource-tracker/rt/upload"
+	"github.com/resource-tracker/rt/upload/receiver"
+)
+
+type meddler func(w http.ResponseWriter, r *http.Request, next http.Handler, n int64)
+
+// reset breaks the connection off without an answer.
+func reset() { panic(http.ErrAbortHandler) }
+
+// cut sends half of the answer.
+func cut(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	whole := httptest.NewRecorder()
+	next.ServeHTTP(whole, r)
+	body := whole.Body.Bytes()
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)+1))
+	w.WriteHeader(whole.Code)
+	_, _ = w.Write(body[:len(body)/2])
+	reset()
+}
+
+func isPut(r *http.Request) bool { return r.Method == http.MethodPut }
+
+func isFinish(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/finish") }
+
+func refuse(w http.ResponseWriter, status int, text string) { http.Error(w, text, status) }
+
+// Whatever receiver and store do, the command's status and output are its own, and
+// what it was measured to do arrives once, at once or by the command that the
+// message names, when the fault is over.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		config   receiver.Config
+		meddle   meddler
+		kept     bool // nothing is delivered before the fault is over
+		maySpare bool // the receiver may hold further runs, of which no answer came
+	}{
+		"no fault": {},
+		"every third request gets 500": {meddle: func(w http.ResponseWriter, r *http.Request, next http.Handler, n int64) {
+			every3(n, func() { refuse(w, 500, "no") }, w, r, next)
+		}},
+		"every third gets 429": {meddle: func(w http.ResponseWriter, r *http.Request, next http.Handler, n int64) {
+			every3(n, func() { w.Header().Set("Retry-After", "1"); refuse(w, 429, "later") }, w, r, next)
+		}},
+		"every third is reset": {maySpare: true, meddle: func(w http.ResponseWriter, r *http.Request, next http.Handler, n int64) { every3(n, reset, w, r, next) }},
+		"every third answer is cut": {maySpare: true, meddle: func(w http.ResponseWriter, r *http.Request, next http.Handler, n int64) {
+			every3(n, func() { cut(w, r, next) }, w, r, next)
+		}},
+		"answers come slowly":  {meddle: func(w http.ResponseWriter, r *http.Request, next http.Handler, _ int64) { slowly(w, r, next) }},
+		"all requests get 500": {kept: true, meddle: func(w http.ResponseWriter, _ *http.Request, _ http.Handler, _ int64) { refuse(w, 500, "no") }},
+		"all get 429, for an hour": {kept: true, meddle: func(w http.ResponseWriter, _ *http.Request, _ http.Handler, _ int64) {
+			w.Header().Set("Retry-After", "3600")
+			refuse(w, 429, "no")
+		}},
+		"the token is refused": {kept: true, meddle: func(w http.ResponseWriter, r *http.Request, _ http.Handler, _ int64) {
+			refuse(w, 401, "not "+r.Header.Get("Authorization"))
+		}},
+		"the answer is no JSON": {kept: true, meddle: func(w http.ResponseWriter, _ *http.Request, _ http.Handler, _ int64) { refuse(w, 200, "<html>welcome") }},
+		"the answer lacks what it must": {kept: true, meddle: func(w http.ResponseWriter, _ *http.Request, _ http.Handler, _ int64) {
+			refuse(w, 200, `{"run_id":"x"}`)
+		}},
+		"the finish gets 500": {kept: true, meddle: func(w http.ResponseWriter, r *http.Request, next http.Handler, _ int64) {
+			unless(isFinish(r), 500, w, r, next)
+		}},
+		"the answer to the finish lost": {kept: true, meddle: func(w http.ResponseWriter, r *http.Request, next http.Handler, _ int64) {
+			next.ServeHTTP(w, r)
+			if isFinish(r) {
+				reset()
+			}
+		}},
+		"the store gets 500": {meddle: func(w http.ResponseWriter, r *http.Request, next http.Handler, _ int64) {
+			unless(isPut(r), 500, w, r, next)
+		}},
+		"the store's answers are lost": {meddle: func(w http.ResponseWriter, r *http.Request, next http.Handler, _ int64) {
+			if isPut(r) {
+				next.ServeHTTP(httptest.NewRecorder(), r)
+				reset()
+			}
+			next.ServeHTTP(w, r)
+		}},
+		"credentials are expired, once": {meddle: expiredOnce()},
+		"credentials expire at once":    {config: receiver.Config{CredentialLife: 4 * time.Minute}},
+		"the public service's dialect":  {config: receiver.Config{Dialect: upload.DialectLive}},
+	}
+	running := map[string]func(t *testing.T){} // all at the same time
+	for name, tc := range cases {
+		s := newStation(t, tc.config)
+		if tc.meddle != nil {
+			var n atomic.Int64
+			s.disturb(func(w http.ResponseWriter, r *http.Request, next http.Handler) { tc.meddle(w, r, next, n.Add(1)) })
+		}
+		cmd := s.streaming("-o", "samples", "sh", "-c", "sleep 2.6; echo mine; exit 7")
+		out := s.start(cmd)
+		running[name] = func(t *testing.T) {
+			s.report(t)
+			o := s.end(cmd, out)
+			if o.status != 7 || o.stdout != "mine\n" {
+				t.Errorf("the command's status and output: %+v", o)
+			}
+			if kept := len(o.kept) > 0; kept != tc.kept || kept != strings.Contains(o.stderr, "this sends it later") {
+				t.Errorf("kept: %q, said: %s", o.kept, o.stderr)
+			}
+			s.disturb(nil)
+			if tc.kept {
+				if later := s.later(cmd, o.stderr); later.status != 0 {
+					t.Errorf("later: %+v", later)
+				}
+			}
+			samples, err := os.ReadFile(filepath.Join(cmd.Dir, "samples"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.checkOne(bytes.Count(samples, []byte("\n")), tc.maySpare)
+		}
+	}
+	for name, check := range running {
+		t.Run(name, check)
+	}
+}
+
+// checkOne: the receiver holds one ended run with so many rows, in their order.
+func (s *station) checkOne(samples int, maySpare bool) {
+	s.t.Helper()
+	ended, all := s.ended()
+	if len(ended) != 1 || all > 1 && !maySpare {
+		s.t.Fatalf("%d runs, of which ended %+v", all, ended)
+	}
+	r := ended[0]
+	if r.Status != "failed" || r.ExitCode == nil || *r.ExitCode != 7 || r.Rows != samples {
+		s.t.Errorf("%d samples, received %+v", samples, r)
+	}
+	lines := strings.Split(strings.TrimSpace(string(s.get("/runs/"+r.ID+"/data"))), "\n")
+	for i, line := range lines[1:] {
+		if i > 0 && (line[:10] < lines[i][:10] || line == lines[i]) { // by their seconds
+			s.t.Errorf("rows out of order:\n%s", strings.Join(lines, "\n"))
+		}
+	}
+	if len(lines)-1 != samples {
+		s.t.Errorf("%d samples, data of %d", samples, len(lines)-1)
+	}
+}
+
+func every3(n int64, fault func(), w http.ResponseWriter, r *http.Request, next http.Handler) {
+	if n%3 == 0 {
+		fault()
+		return
+	}
+	next.ServeHTTP(w, r)
+}
+
+func unless(bad bool, status int, w http.ResponseWriter, r *http.Request, next http.Handler) {
+	if bad {
+		refuse(w, status, "no")
+		return
+	}
+	next.ServeHTTP(w, r)
+}
+
+// slowly sends the answer byte by byte.
+func slowly(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	whole := httptest.NewRecorder()
+	next.ServeHTTP(whole, r)
+	w.WriteHeader(whole.Code)
+	for _, c := range whole.Body.Bytes() {
+		_, _ = w.Write([]byte{c})
+		_ = http.NewResponseController(w).Flush()
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// expiredOnce refuses the first upload as S3 does with old credentials.
+func expiredOnce() meddler {
+	var puts atomic.Int64
+	return func(w http.ResponseWriter, r *http.Request, next http.Handler, _ int64) {
+		if isPut(r) && puts.Add(1) == 1 {
+			refuse(w, 400, "<Error><Code>ExpiredToken</Code><Message>too old</Message></Error>")
+			return
+		}
+		next.ServeHTTP(w, r)
+	}
+}
+
+// A network that swallows everything delays the end by a bounded time, and one that
+// is not there by next to nothing.
+func TestADeadNetwork(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes connections, nobody answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { silent.Close() })
+	running := map[string]func(t *testing.T){}
+	for name, tc := range map[string]struct {
+		url  string
+		most time.Duration
+	}{"silent": {"http://" + silent.Addr().String(), farewell + 6*time.Second}, "nothing listens": {"http://127.0.0.1:1", farewell}} {
+		s := newStation(t, receiver.Config{})
+		cmd := s.streaming("-o", "samples", "sh", "-c", "sleep 1.1; exit 7")
+		cmd.Env = append(cmd.Env, "SENTINEL_API_URL="+tc.url)
+		began := time.Now()
+		out := s.start(cmd)
+		running[name] = func(t *testing.T) {
+			s.report(t)
+			o := s.end(cmd, out)
+			if took := time.Since(began); o.status != 7 || took > tc.most {
+				t.Errorf("after %s: %+v", took, o)
+			}
+			if len(o.kept) != 1 || !strings.Contains(o.stderr, "it is kept, and this sends it later: SENTINEL_API_URL="+tc.url+" rt-spool --spool "+o.kept[0]+" drain\n") {
+				t.Fatalf("%+v", o)
+			}
+			// Later the receiver is at another address.
+			later := s.later(cmd, strings.Replace(o.stderr, "SENTINEL_API_URL="+tc.url, "SENTINEL_API_URL="+s.url, 1))
+			samples, err := os.ReadFile(filepath.Join(cmd.Dir, "samples"))
+			if err != nil || later.status != 0 {
+				t.Fatalf("%v, %+v", err, later)
+			}
+			s.checkOne(bytes.Count(samples, []byte("\n")), false)
+		}
+	}
+	for _, name := range []string{"nothing listens", "silent"} {
+		t.Run(name, running[name])
+	}
+}
