@@ -94,7 +94,7 @@ func (t *tracking) openStream(s settings, warn func(error)) (err error) {
 	local := readHost(s)
 	private := t.writer == nil
 	if private {
-		dir, err := os.MkdirTemp("", "resource-tracker-")
+		dir, err := os.MkdirTemp("", privatePrefix)
 		if err != nil {
 			return fmt.Errorf("make a directory for what waits to be sent (TMPDIR names another place): %w", err)
 		}
@@ -129,6 +129,7 @@ func (s *streamer) run(ctx context.Context) {
 		return
 	}
 	defer r.Close() // what was written through it is durable
+	s.tellOfOthers()
 	var facts rt.Host
 	select {
 	case facts = <-s.facts:
@@ -202,7 +203,7 @@ func (s *streamer) finish(ctx context.Context) {
 	}
 	switch {
 	case err != nil:
-		s.warn(fmt.Errorf("the run is not delivered: %w; it is kept, and this sends it later: %s", err, s.command()))
+		s.warn(fmt.Errorf("the run is not delivered: %w; it is kept, and this sends it later: %s", err, s.command(filepath.Dir(s.path))))
 	case s.private:
 		if err := os.RemoveAll(filepath.Dir(s.path)); err != nil {
 			s.warn(fmt.Errorf("the run is delivered, its spool stays: %w", err))
@@ -250,10 +251,9 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// command is what a person types to send the run later, with the token in the
+// command is what a person types to send what is in dir, with the token in the
 // environment as it was for us.
-func (s *streamer) command() string {
-	dir := filepath.Dir(s.path)
+func (s *streamer) command(dir string) string {
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs
 	}

@@ -252,7 +252,7 @@ func TestKilledWhileStreaming(t *testing.T) {
 		s := newStation(t, receiver.Config{})
 		cmd := s.streaming("-q")
 		out := s.start(cmd)
-		after := 200*time.Millisecond + rand.N(time.Second)*time.Duration(i+1)/2
+		after := 200*time.Millisecond + rand.N(time.Second)*time.Duration(6-i)/2
 		killed := make(chan error, 1)
 		time.AfterFunc(after, func() { killed <- cmd.Process.Kill() })
 		running[strconv.Itoa(i)] = func(t *testing.T) {
@@ -261,12 +261,22 @@ func TestKilledWhileStreaming(t *testing.T) {
 				t.Fatal(err)
 			}
 			o := s.end(cmd, out)
+			if asked := len(s.requests("POST", "")); len(o.kept) == 0 && asked == 0 {
+				return // it had not begun
+			}
 			if len(o.kept) != 1 {
 				t.Fatalf("after %s: %+v", after, o)
 			}
 			entries, err := spool.List(o.kept[0])
 			if err != nil || len(entries) != 1 || entries[0].Err != nil || entries[0].Snapshots < 1 {
 				t.Fatalf("after %s: %+v, %v", after, entries, err)
+			}
+			if i == 0 {
+				next := command(t, "-q", "sleep", "0.3")
+				next.Env = append(slices.Clone(cmd.Env), "SENTINEL_API_URL=http://127.0.0.1:1", "TRACKER_UPLOAD_INTERVAL=60")
+				if n := s.run(next); !strings.Contains(n.stderr, "an earlier run was not delivered; this sends it: SENTINEL_API_URL=http://127.0.0.1:1 rt-spool --spool "+o.kept[0]+" drain\n") {
+					t.Errorf("the next one says %q", n.stderr)
+				}
 			}
 			drain := exec.Command(rtSpool(t), "--spool", o.kept[0], "drain")
 			drain.Env, drain.Dir = cmd.Env, cmd.Dir
