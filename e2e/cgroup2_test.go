@@ -44,8 +44,8 @@ func TestCgroupV2(t *testing.T) {
 		}
 	}
 	cmd := exec.Command("../contrib/lab/cg2-vm", "slurm-run", "--share", share, "--env", guestVar+"=1", "--env", "RT_BIN=/mnt/share/bin",
-		"--", "./e2e.test", "-test.run", "^TestCgroupV2$", "-test.v", "-test.timeout", "5m")
-	cmd.Env = append(cmd.Environ(), "CG2_NODES=2", "CG2_TIMEOUT=360")
+		"--", "./e2e.test", "-test.run", "^TestCgroupV2$", "-test.v", "-test.timeout", "8m")
+	cmd.Env = append(cmd.Environ(), "CG2_NODES=2", "CG2_TIMEOUT=540")
 	if os.Getenv("CG2_CACHE") == "" {
 		cmd.Env = append(cmd.Env, "CG2_CACHE=/var/cache/cg2-vm")
 	}

@@ -98,7 +98,7 @@ func (s *site) configure(over map[string]string) {
 		"spool.dir": quoted("spool"), "spool.commit_interval": `"1s"`,
 		"tracker.path": quoted("bin", "rt-tracker"), "tracker.state_dir": quoted("state"),
 		"tracker.interval": `"1s"`, "tracker.first_interval": `"500ms"`,
-		"hooks.disable_file": quoted("disabled"), "hooks.ready_timeout": `"5s"`,
+		"hooks.disable_file": quoted("disabled"), "hooks.ready_timeout": `"20s"`,
 		"log.target": quoted("rt.log"),
 	}
 	for k, v := range over {

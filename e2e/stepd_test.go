@@ -17,22 +17,29 @@ import (
 // tasks in step_X/user), so the kernel's figures of a job hold theirs too. That is
 // little on a real machine; in User Mode Linux, where a system call costs
 // ten times as much, it is not.
+//
+// What they used is known within bounds: no less than what the cgroup's own file
+// said when it was last read, and no more than that and the time until the cgroup
+// was found gone, because the machine has one CPU.
 type stepdWatch struct {
-	mu   sync.Mutex
-	used map[string]time.Duration // by .../<node>_slurmstepd.scope/job_N/step_X/slurm/cpu.stat
+	mu    sync.Mutex
+	steps map[string]*stepd // by .../<node>_slurmstepd.scope/job_N/step_X/slurm
 }
 
-const stepdPeriod = 20 * time.Millisecond
+type stepd struct {
+	used       time.Duration
+	seen, gone time.Time // gone is zero while it is there
+}
 
-const stepdFiles = "/sys/fs/cgroup/system.slice/*_slurmstepd.scope/job_*/step_*/slurm/cpu.stat"
+const stepdDirs = "/sys/fs/cgroup/system.slice/*_slurmstepd.scope/job_*/step_*/slurm"
 
 // watchStepd reads until the test ends.
 func watchStepd(t *testing.T) *stepdWatch {
-	w := &stepdWatch{used: map[string]time.Duration{}}
+	w := &stepdWatch{steps: map[string]*stepd{}}
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		for tick := time.NewTicker(stepdPeriod); ; {
+		for tick := time.NewTicker(20 * time.Millisecond); ; {
 			select {
 			case <-stop:
 				tick.Stop()
@@ -47,41 +54,57 @@ func watchStepd(t *testing.T) *stepdWatch {
 }
 
 func (w *stepdWatch) read() {
-	files, err := filepath.Glob(stepdFiles)
+	dirs, err := filepath.Glob(stepdDirs)
 	if err != nil {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, f := range files {
-		text, err := os.ReadFile(f)
+	there := map[string]bool{}
+	for _, d := range dirs {
+		now := time.Now()
+		text, err := os.ReadFile(d + "/cpu.stat")
 		if err != nil {
 			continue // the step has ended
 		}
+		there[d] = true
 		for line := range strings.Lines(string(text)) {
-			if v, ok := strings.CutPrefix(strings.TrimSpace(line), "usage_usec "); ok {
-				if n, err := strconv.ParseInt(v, 10, 64); err == nil {
-					w.used[f] = max(w.used[f], time.Duration(n)*time.Microsecond)
-				}
+			v, ok := strings.CutPrefix(strings.TrimSpace(line), "usage_usec ")
+			if n, err := strconv.ParseInt(v, 10, 64); ok && err == nil {
+				w.steps[d] = &stepd{used: time.Duration(n) * time.Microsecond, seen: now}
 			}
+		}
+	}
+	for d, s := range w.steps {
+		if !there[d] && s.gone.IsZero() {
+			s.gone = time.Now()
 		}
 	}
 }
 
-// of returns what the slurmstepds of a job on a node had used when last seen, and
-// how much more it may have been: each can end between two readings. Both are 0
-// with cgroup v1, where they are not in the job's cgroup.
-func (w *stepdWatch) of(jobID int64, node string) (sum, unseen time.Duration) {
+// of returns the least and the most that the slurmstepds of a job on a node have
+// used in its cgroup; both are 0 with cgroup v1, where they are not in it.
+func (w *stepdWatch) of(t *testing.T, jobID int64, node string) (least, most time.Duration) {
+	t.Helper()
 	if w == nil {
 		return 0, 0
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for f, used := range w.used {
-		if strings.Contains(f, "/"+node+"_slurmstepd.scope/job_"+strconv.FormatInt(jobID, 10)+"/") {
-			sum += used
-			unseen += stepdPeriod
+	job := "/" + node + "_slurmstepd.scope/job_" + strconv.FormatInt(jobID, 10) + "/"
+	until(t, 30*time.Second, "slurmstepds to end", func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		least, most = 0, 0
+		for dir, s := range w.steps {
+			if !strings.Contains(dir, job) {
+				continue
+			}
+			if s.gone.IsZero() {
+				return false
+			}
+			least += s.used
+			most += s.used + s.gone.Sub(s.seen)
 		}
-	}
-	return sum, unseen
+		return true
+	})
+	return least, most
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"syscall"
 
 	"github.com/resource-tracker/rt"
@@ -87,11 +88,26 @@ func readRun(r io.Reader) (rt.Run, error) {
 	return out, nil
 }
 
-// beCheap makes the process as small and as polite as it can be: it shares its
-// node with jobs that paid for it.
+// beCheap makes the process as small as it can be: it shares its node with jobs
+// that paid for it.
 func beCheap() {
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(25)
-	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 19) // a tracker at normal priority is better than none
 	syscall.Umask(0o027)
+}
+
+// bePolite gives the processors to whoever wants them. The priority is a thread's
+// own, and new threads inherit it, see setpriority(2). It comes after "ready": on
+// a node whose every core is busy the Prolog would wait for a polite tracker in vain.
+func bePolite() {
+	const lowest = 19
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return // a tracker at normal priority is better than none
+	}
+	for _, t := range threads {
+		if tid, err := strconv.Atoi(t.Name()); err == nil {
+			_ = syscall.Setpriority(syscall.PRIO_PROCESS, tid, lowest) // a thread that has ended needs none
+		}
+	}
 }

@@ -236,6 +236,7 @@ func (l *lastReading) Put(s *rt.Snapshot) error {
 }
 
 // announcement lets the Prolog go as soon as the first snapshot is in the spool.
+// Until then the job waits for us, and from then on we for everybody else.
 type announcement struct{ prolog *ready }
 
 // Put implements collect.Sink.
@@ -243,6 +244,7 @@ func (a *announcement) Put(*rt.Snapshot) error {
 	if a.prolog != nil {
 		a.prolog.say("ready")
 		a.prolog = nil
+		bePolite()
 	}
 	return nil
 }
