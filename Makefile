@@ -97,8 +97,9 @@ test-arm64: build cross
 	@GO='$(GO)' e2e/arm64/unit.sh $(TAGS)
 	@RT_BIN='$(abspath $(BIN))' RT_ARM64_BIN='$(abspath build/arm64)' $(GO) test -tags $(TAGS),qemu -count=1 ./e2e/arm64
 
-# PYTHON_TRACKER='resource-tracker==VERSION' and COMPAT='-seconds 60 -interval 5' choose otherwise.
+# COMPAT='-seconds 60 -interval 5 -package resource-tracker==0.5.0' are its flags and their defaults.
 compat: build
+	@python3 -c 'import ensurepip' 2>/dev/null || contrib/lab/need no-ensurepip=python3-venv || true
 	@RT_BIN='$(abspath $(BIN))' $(GO) run -tags $(TAGS) ./e2e/compat $(COMPAT)
 
 bench: build

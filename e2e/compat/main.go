@@ -26,8 +26,8 @@ type options struct {
 	bin, venv, pkg    string
 }
 
-// errNoIndex says that the Python package cannot be had here.
-var errNoIndex = errors.New("the Python resource-tracker cannot be installed")
+// errNoPackage says that the Python package cannot be had here.
+var errNoPackage = errors.New("the Python resource-tracker cannot be installed")
 
 func main() {
 	o := options{bin: os.Getenv("RT_BIN")}
@@ -42,7 +42,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	switch out, err := run(ctx, o); {
-	case errors.Is(err, errNoIndex):
+	case errors.Is(err, errNoPackage):
 		fmt.Println("compat: skipped:", err)
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "compat:", err)

@@ -41,11 +41,11 @@ func virtualEnvironment(ctx context.Context, dir, pkg string) (string, error) {
 		return python, nil
 	}
 	if out, err := exec.CommandContext(ctx, "python3", "-m", "venv", dir).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("make a virtual environment in %s: %w: %s", dir, err, lastLine(out))
+		return "", fmt.Errorf("%w: no virtual environment in %s: %s", errNoPackage, dir, lastLine(out))
 	}
 	pip := exec.CommandContext(ctx, python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", pkg)
 	if out, err := pip.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: pip install %s: %s", errNoIndex, pkg, lastLine(out))
+		return "", fmt.Errorf("%w: pip install %s: %s", errNoPackage, pkg, lastLine(out))
 	}
 	return python, nil
 }
