@@ -5,7 +5,6 @@ package e2e
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"testing"
@@ -43,12 +42,7 @@ func TestCgroupV2(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command("../contrib/lab/cg2-vm", "slurm-run", "--share", share, "--env", guestVar+"=1", "--env", "RT_BIN=/mnt/share/bin",
-		"--", "./e2e.test", "-test.run", "^TestCgroupV2$", "-test.v", "-test.timeout", "8m")
-	cmd.Env = append(cmd.Environ(), "CG2_NODES=2", "CG2_TIMEOUT=540")
-	if os.Getenv("CG2_CACHE") == "" {
-		cmd.Env = append(cmd.Env, "CG2_CACHE=/var/cache/cg2-vm")
-	}
+	cmd := inMachine("slurm-run", share, "./e2e.test", "-test.run", "^TestCgroupV2$", "-test.v", "-test.timeout", "8m")
 	out, err := cmd.CombinedOutput()
 	replay(t, out)
 	if err != nil {

@@ -36,6 +36,8 @@ func TestEveryIntervalIsJudged(t *testing.T) {
 		{"a level that did not", level, time.Second, []float64{100, 100}, []float64{150, 100}, 1, 50},
 		{"what was counted within the skew", counter, 200 * time.Millisecond, []float64{100, 100}, []float64{116, 84}, 0, 16},
 		{"more than that", counter, 200 * time.Millisecond, []float64{100, 100}, []float64{117, 83}, 2, 17},
+		{"a burst between the two readings", counter, time.Millisecond, []float64{100, 900}, []float64{190, 810}, 0, 90},
+		{"a burst that only one has seen", counter, time.Millisecond, []float64{100, 900}, []float64{190, 900}, 1, 90},
 	} {
 		r := tt.c.compare(intervals(tt.skew, tt.theirs, tt.ours))
 		if r.out != tt.out || r.intervals != len(tt.theirs) || r.worst != tt.worst {
