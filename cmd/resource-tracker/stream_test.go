@@ -261,15 +261,18 @@ func TestKilledWhileStreaming(t *testing.T) {
 				t.Fatal(err)
 			}
 			o := s.end(cmd, out)
-			if asked := len(s.requests("POST", "")); len(o.kept) == 0 && asked == 0 {
+			var entries []spool.Entry
+			if len(o.kept) == 1 {
+				var err error
+				if entries, err = spool.List(o.kept[0]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if asked := len(s.requests("POST", "")); len(entries) == 0 && asked == 0 {
 				return // it had not begun
 			}
-			if len(o.kept) != 1 {
-				t.Fatalf("after %s: %+v", after, o)
-			}
-			entries, err := spool.List(o.kept[0])
-			if err != nil || len(entries) != 1 || entries[0].Err != nil || entries[0].Snapshots < 1 {
-				t.Fatalf("after %s: %+v, %v", after, entries, err)
+			if len(entries) != 1 || entries[0].Err != nil {
+				t.Fatalf("after %s: %+v, %+v", after, entries, o)
 			}
 			if i == 0 {
 				next := command(t, "-q", "sleep", "0.3")
@@ -284,12 +287,22 @@ func TestKilledWhileStreaming(t *testing.T) {
 				t.Fatalf("after %s: %+v", after, d)
 			}
 			ended, all := s.ended()
-			if len(ended) != 1 || ended[0].Rows != int(entries[0].Snapshots-1) || all > 2 {
+			if len(ended) != 1 || ended[0].Rows != max(0, int(entries[0].Snapshots-1)) || all > 2 {
 				t.Errorf("after %s: %d snapshots, received %+v of %d", after, entries[0].Snapshots, ended, all)
 			}
 		}
 	}
 	for name, check := range running {
 		t.Run(name, check)
+	}
+}
+
+func TestQuote(t *testing.T) {
+	for word, want := range map[string]string{
+		"/tmp/a-b_c.d:1": "/tmp/a-b_c.d:1", "": "''", "/tmp/a b": "'/tmp/a b'", "it's": `'it'\''s'`, "$(x)": "'$(x)'", "ü": "'ü'",
+	} {
+		if got := quote(word); got != want {
+			t.Errorf("quote(%q) = %s, want %s", word, got, want)
+		}
 	}
 }
