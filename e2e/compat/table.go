@@ -79,6 +79,7 @@ func (c *comparison) explained(pairs []pair, i int) float64 {
 	return part * most
 }
 
+// cancels says whether the differences of interval i and a neighbour make up for each other.
 func (c *comparison) cancels(pairs []pair, i int, allowed float64) bool {
 	if !c.counter || pairs[i].skew == 0 {
 		return false

@@ -35,7 +35,7 @@ func TestEveryIntervalIsJudged(t *testing.T) {
 		{"a level that moved within the skew", level, time.Second, []float64{100, 200}, []float64{150, 200}, 0, 50},
 		{"a level that did not", level, time.Second, []float64{100, 100}, []float64{150, 100}, 1, 50},
 		{"what was counted within the skew", counter, 200 * time.Millisecond, []float64{100, 100}, []float64{116, 84}, 0, 16},
-		{"more than that", counter, 200 * time.Millisecond, []float64{100, 100}, []float64{117, 83}, 2, 17},
+		{"more than that", counter, 200 * time.Millisecond, []float64{100, 100}, []float64{117, 117}, 2, 17},
 		{"a burst between the two readings", counter, time.Millisecond, []float64{100, 900}, []float64{190, 810}, 0, 90},
 		{"a burst that only one has seen", counter, time.Millisecond, []float64{100, 900}, []float64{190, 900}, 1, 90},
 	} {
