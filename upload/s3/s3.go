@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
@@ -146,17 +145,13 @@ func newRequest(ctx context.Context, t target, cred upload.Credentials, body []b
 // refusal makes the error of a refused upload. Of S3's XML it quotes code and
 // message alone: other elements repeat what was signed, the session token with it.
 func refusal(op string, resp *http.Response, body []byte, cred upload.Credentials) error {
-	var said struct {
-		XMLName xml.Name `xml:"Error"`
-		Code    string   `xml:"Code"`
-		Message string   `xml:"Message"`
-	}
 	text := string(body)
-	if xml.Unmarshal(body, &said) == nil && said.Code != "" {
-		text = said.Code + ": " + said.Message
+	code := element(text, "Code")
+	if code != "" {
+		text = code + ": " + element(text, "Message")
 	}
 	e := upload.BadStatus(op, resp, upload.Excerpt([]byte(text), cred.AccessKey, cred.SecretKey, cred.SessionToken))
-	switch said.Code {
+	switch code {
 	case "ExpiredToken", "InvalidToken", "InvalidAccessKeyId", "TokenRefreshRequired", "RequestTimeTooSkewed":
 		e.Kind = upload.Unauthorised
 	case "RequestTimeout":
@@ -168,3 +163,19 @@ func refusal(op string, resp *http.Response, body []byte, cred upload.Credential
 	}
 	return e
 }
+
+// element is the text of the first XML element of that name. An error message
+// needs no more, and a parser of XML would be 0.1 MiB in every resource-tracker.
+func element(body, name string) string {
+	_, rest, ok := strings.Cut(body, "<"+name+">")
+	if !ok {
+		return ""
+	}
+	text, _, ok := strings.Cut(rest, "</"+name+">")
+	if !ok {
+		return ""
+	}
+	return entities.Replace(text)
+}
+
+var entities = strings.NewReplacer("&lt;", "<", "&gt;", ">", "&quot;", `"`, "&apos;", "'", "&#34;", `"`, "&#39;", "'", "&amp;", "&")
