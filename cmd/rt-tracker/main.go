@@ -91,7 +91,7 @@ func readRun(r io.Reader) (rt.Run, error) {
 // beCheap makes the process as small as it can be: it shares its node with jobs
 // that paid for it.
 func beCheap() {
-	runtime.GOMAXPROCS(1)
+	runtime.GOMAXPROCS(2) // one for the thread that must be on time, see bePolite
 	debug.SetGCPercent(25)
 	syscall.Umask(0o027)
 }
@@ -99,14 +99,17 @@ func beCheap() {
 // bePolite gives the processors to whoever wants them. The priority is a thread's
 // own, and new threads inherit it, see setpriority(2). It comes after "ready": on
 // a node whose every core is busy the Prolog would wait for a polite tracker in vain.
-func bePolite() {
+// The thread that takes a job's last readings is left alone: the counters are gone
+// 5 to 10 ms after the job's last process, and on a busy core a polite thread
+// would come too late. It sleeps until then.
+func bePolite(except int) {
 	const lowest = 19
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
 		return // a tracker at normal priority is better than none
 	}
 	for _, t := range threads {
-		if tid, err := strconv.Atoi(t.Name()); err == nil {
+		if tid, err := strconv.Atoi(t.Name()); err == nil && tid != except {
 			_ = syscall.Setpriority(syscall.PRIO_PROCESS, tid, lowest) // a thread that has ended needs none
 		}
 	}

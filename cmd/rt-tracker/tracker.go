@@ -101,7 +101,7 @@ func (t *tracker) run(prolog *ready) error {
 		Interval:      t.cfg.Tracker.Interval.Duration,
 		Sources:       t.sources,
 		Job:           t.job,
-		Sinks:         []collect.Sink{t.writer, &t.last, &announcement{prolog: prolog}},
+		Sinks:         []collect.Sink{t.writer, &t.last, &announcement{prolog: prolog, job: t.job}},
 		Ledger:        t.writer,
 	})
 	if err != nil {
@@ -237,14 +237,17 @@ func (l *lastReading) Put(s *rt.Snapshot) error {
 
 // announcement lets the Prolog go as soon as the first snapshot is in the spool.
 // Until then the job waits for us, and from then on we for everybody else.
-type announcement struct{ prolog *ready }
+type announcement struct {
+	prolog *ready
+	job    *jobWatch
+}
 
 // Put implements collect.Sink.
 func (a *announcement) Put(*rt.Snapshot) error {
 	if a.prolog != nil {
 		a.prolog.say("ready")
 		a.prolog = nil
-		bePolite()
+		bePolite(a.job.current().Thread())
 	}
 	return nil
 }

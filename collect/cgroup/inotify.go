@@ -17,12 +17,15 @@ const (
 )
 
 // notifier is an inotify instance that knows its watches by path. Only one
-// goroutine uses it at a time; close may be called by any and ends a wait.
+// goroutine uses it at a time; wake may be called by any and ends a wait. It waits
+// in poll(2) itself, on the thread of its goroutine: that one has to be on time,
+// whatever priority the program's other threads have.
 //
 // That a watched cgroup directory itself is removed is not reported by all
 // kernels: it is learned from its parent, and the watch taken away by hand.
 type notifier struct {
-	f      *os.File
+	fd     int // inotify
+	woken  int // eventfd: somebody wants the wait to end
 	byWD   map[int32]string
 	byPath map[string]int32
 	moved  bool // a path was made anew or vanished between two looks: look again
@@ -65,8 +68,12 @@ func newNotifier() (*notifier, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch for the job's cgroup: inotify_init1: %w; see fs.inotify.max_user_instances", err)
 	}
+	woken, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("watch for the job's cgroup: eventfd: %w", err), unix.Close(fd))
+	}
 	return &notifier{
-		f:    os.NewFile(uintptr(fd), "inotify"),
+		fd: fd, woken: woken,
 		byWD: map[int32]string{}, byPath: map[string]int32{},
 		buf: make([]byte, 16<<10),
 	}, nil
@@ -77,11 +84,7 @@ func (n *notifier) watch(path string, mask uint32) (bool, error) {
 	if _, ok := n.byPath[path]; ok && mask == fileMask {
 		return true, nil
 	}
-	var wd int
-	err := n.control(func(fd int) (err error) {
-		wd, err = unix.InotifyAddWatch(fd, path, mask)
-		return err
-	})
+	wd, err := unix.InotifyAddWatch(n.fd, path, mask)
 	switch {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ENODEV):
 		return false, nil
@@ -116,36 +119,51 @@ func (n *notifier) unwatch(path string) {
 	}
 	delete(n.byPath, path)
 	delete(n.byWD, wd)
-	_ = n.control(func(fd int) error {
-		_, err := unix.InotifyRmWatch(fd, uint32(wd))
-		return err // EINVAL: it went with its directory
-	})
+	_, _ = unix.InotifyRmWatch(n.fd, uint32(wd)) // EINVAL: it went with its directory
 }
 
-// control runs do with the descriptor, which is not closed meanwhile.
-func (n *notifier) control(do func(fd int) error) error {
-	c, err := n.f.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var done error
-	if err := c.Control(func(fd uintptr) { done = do(int(fd)) }); err != nil {
-		return err
-	}
-	return done
-}
+// errWoken is what wait returns after wake.
+var errWoken = errors.New("woken")
 
 // wait blocks until something happens and returns it. After the deadline it
 // returns os.ErrDeadlineExceeded; the zero time is no deadline.
 func (n *notifier) wait(deadline time.Time) ([]notice, error) {
-	if err := n.f.SetReadDeadline(deadline); err != nil {
-		return nil, err
+	fds := []unix.PollFd{{Fd: int32(n.fd), Events: unix.POLLIN}, {Fd: int32(n.woken), Events: unix.POLLIN}}
+	for {
+		k, err := unix.Poll(fds, milliseconds(deadline))
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("wait for news of the job's cgroup: poll: %w", err)
+		case k == 0:
+			return nil, os.ErrDeadlineExceeded
+		case fds[1].Revents != 0:
+			return nil, errWoken
+		}
+		size, err := unix.Read(n.fd, n.buf)
+		if errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("wait for news of the job's cgroup: read: %w", err)
+		}
+		return n.parse(n.buf[:size]), nil
 	}
-	k, err := n.f.Read(n.buf)
-	if err != nil {
-		return nil, err
+}
+
+// milliseconds is the time to the deadline for poll(2), rounded up; -1 for none.
+func milliseconds(deadline time.Time) int {
+	if deadline.IsZero() {
+		return -1
 	}
-	return n.parse(n.buf[:k]), nil
+	return int(max(0, (time.Until(deadline)+time.Millisecond-1)/time.Millisecond))
+}
+
+// wake ends a wait that is under way, or the next one.
+func (n *notifier) wake() error {
+	_, err := unix.Write(n.woken, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	return err
 }
 
 // parse decodes inotify(7) events: wd, mask, cookie, len, then a name of len bytes
@@ -170,4 +188,5 @@ func (n *notifier) parse(b []byte) []notice {
 	return out
 }
 
-func (n *notifier) close() error { return n.f.Close() }
+// close gives the descriptors back. Nobody may be waiting.
+func (n *notifier) close() error { return errors.Join(unix.Close(n.fd), unix.Close(n.woken)) }

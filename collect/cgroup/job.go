@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -54,6 +55,7 @@ type Job struct {
 	close  sync.Once
 	settle time.Duration
 	skip   majors
+	thread atomic.Int64 // of the watcher; 0 before it runs
 
 	mu     sync.Mutex
 	notify *notifier
@@ -161,6 +163,11 @@ func (j *Job) Procs(dst []int) []int {
 	return dst
 }
 
+// Thread is the id of the thread that watches and takes the last readings, 0 before
+// it runs. It is the watcher's own: where the program makes its threads yield to
+// others (setpriority(2)), this one needs its turn within 5 ms.
+func (j *Job) Thread() int { return int(j.thread.Load()) }
+
 // Err returns why a part of the cgroup could not be opened or watched, nil where
 // all could. What was opened is read all the same.
 func (j *Job) Err() error {
@@ -174,10 +181,11 @@ func (j *Job) Close() error {
 	var err error
 	j.close.Do(func() {
 		close(j.done)
-		err = j.notify.close()
+		err = j.notify.wake()
 		<-j.ended
 		j.mu.Lock()
 		defer j.mu.Unlock()
+		err = errors.Join(err, j.notify.close())
 		for _, t := range j.trees {
 			j.drop(t)
 		}

@@ -4,9 +4,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
 )
@@ -17,6 +20,8 @@ const poll = time.Second
 
 // watch is the watcher's goroutine: one wait, one step, until Close.
 func (j *Job) watch() {
+	runtime.LockOSThread() // for good: the thread ends with the goroutine
+	j.thread.Store(int64(unix.Gettid()))
 	defer close(j.ended)
 	var notices []notice
 	for {
@@ -28,7 +33,12 @@ func (j *Job) watch() {
 		var err error
 		notices, err = j.notify.wait(j.deadline)
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-			return // closed
+			if !errors.Is(err, errWoken) {
+				j.mu.Lock()
+				j.failed(err)
+				j.mu.Unlock()
+			}
+			return
 		}
 	}
 }
