@@ -60,7 +60,8 @@ func (r *delivery) uploadAndFinish(ctx context.Context) error {
 			f.FinishedAt = time.Unix(0, r.walk.prev.Wall)
 		}
 	}
-	if err := r.d.api.call(ctx, func(ctx context.Context) error { return r.d.client.Finish(ctx, f) }); err != nil {
+	err := r.d.api.call(ctx, func(ctx context.Context) error { return r.d.client.Finish(ctx, f) })
+	if err := orForgotten(err); err != nil {
 		return err
 	}
 	r.reg.FinishedAt = time.Now()

@@ -356,6 +356,23 @@ func TestARunThatTheReceiverForgotOrThatMovedStartsAnew(t *testing.T) {
 	}
 }
 
+// A receiver that lost its store between the last upload and the finish.
+func TestARunThatTheReceiverForgotAtItsFinishStartsAnew(t *testing.T) {
+	r := newRun(1, 9)
+	c := &fakeClient{fault: func(what string, n int) error {
+		return pick(what == "finish" && n == 1, fault(upload.Permanent, http.StatusNotFound, 0))
+	}}
+	sum, err := drain(t, dirOf(r), c, upload.Options{})
+	if err != nil || sum.Delivered != 1 || len(c.finished) != 1 {
+		t.Fatalf("%+v, %v, %+v", sum, err, c.finished)
+	}
+	for id, f := range c.finished {
+		if id == "r1" || len(f.URIs) != 1 {
+			t.Errorf("finished %s with %v, want another run with all rows", id, f.URIs)
+		}
+	}
+}
+
 func TestStatus(t *testing.T) {
 	for _, tc := range []struct {
 		code, signal rt.Opt[int64]

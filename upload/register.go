@@ -147,6 +147,11 @@ func (r *delivery) refresh(ctx context.Context) error {
 		}
 		return err
 	})
+	return orForgotten(err)
+}
+
+// orForgotten makes a forgottenError of the answer that there is no such run.
+func orForgotten(err error) error {
 	if !hasStatus(err, http.StatusNotFound, http.StatusGone) {
 		return err
 	}
