@@ -74,7 +74,7 @@ func inGuest(t *testing.T) {
 	s.stepd = watchStepd(t)
 	c := &cluster{
 		name: "cg2", partition: "main", user: "tester", nodes: []string{"n1", "n2"},
-		asUser: []string{"setpriv", "--reuid=tester", "--regid=tester", "--init-groups", "--"},
+		asUser: []string{"setpriv", "--reuid=tester", "--regid=tester", "--init-groups", "--"}, oneByOne: true,
 	}
 	t.Run("matrix", func(t *testing.T) { runMatrix(t, c, s) })
 	files, err := filepath.Glob(s.path("spool", "*.db"))

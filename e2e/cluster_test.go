@@ -18,6 +18,7 @@ type cluster struct {
 	name, partition, user string
 	nodes                 []string // two
 	asUser, asRoot        []string // put in front of a command
+	oneByOne              bool     // its machine has one slow CPU, too few for several jobs
 }
 
 // lab starts a Slurm of two nodes on this host, with cgroup v1.

@@ -11,12 +11,15 @@ import (
 )
 
 // The pauses between two looks at the job's processes: short at first, because a
-// job may be over in a fraction of a second.
+// job may be over in a fraction of a second. A node without the batch script has
+// no task before its first step, which may be short as well.
 const (
-	learnFirst = 2 * time.Millisecond
-	learnSoon  = 25 * time.Millisecond // the longest pause in the job's first learnFor
-	learnFor   = 2 * time.Second
-	learnMax   = 10 * time.Second
+	learnFirst  = 2 * time.Millisecond
+	learnSoon   = 25 * time.Millisecond // the longest pause in the job's first two seconds,
+	learnYoung  = 2 * time.Second
+	learnLater  = 100 * time.Millisecond // in its first minute,
+	learnGrown  = time.Minute
+	learnSeldom = 10 * time.Second // and then
 	batchFor   = time.Minute // a job that has no batch script by then has none
 )
 
@@ -39,17 +42,23 @@ func (t *tracker) learn(ctx context.Context) {
 		if t.known(age) {
 			return
 		}
-		longest := learnSoon
-		if age > learnFor {
-			longest = learnMax
-		}
-		pause = min(2*pause, longest)
+		pause = min(2*pause, longestPause(age))
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(pause):
 		}
 	}
+}
+
+func longestPause(age time.Duration) time.Duration {
+	switch {
+	case age <= learnYoung:
+		return learnSoon
+	case age <= learnGrown:
+		return learnLater
+	}
+	return learnSeldom
 }
 
 // learner remembers which processes it has asked.
