@@ -20,7 +20,7 @@ const (
 	learnLater  = 100 * time.Millisecond // in its first minute,
 	learnGrown  = time.Minute
 	learnSeldom = 10 * time.Second // and then
-	batchFor   = time.Minute // a job that has no batch script by then has none
+	batchFor    = time.Minute      // a job that has no batch script by then has none
 )
 
 // maxEnviron bounds what is read of one process's environment, in bytes.
