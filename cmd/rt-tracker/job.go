@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/jobcgroup"
 	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/collect/cgroup"
 	"github.com/resource-tracker/rt/slurm"
 )
 
-// jobWatch introduces Slurm's knowledge of where a job's cgroup may be to the
-// watcher of cgroups, and the watcher to the recorder.
+// jobWatch introduces the watcher of the job's cgroup to the recorder.
 type jobWatch struct {
 	mounts slurm.Mounts
 	events chan collect.JobEvent
@@ -40,22 +40,10 @@ func watchJob(run *rt.Run) (*jobWatch, error) {
 		quit:   make(chan struct{}),
 		found:  make(chan struct{}),
 	}
-	var candidates []cgroup.Candidate
-	for _, c := range slurm.Candidates(run, w.mounts) {
-		candidates = append(candidates, candidate(c))
-	}
-	if err := w.use(candidates); err != nil {
+	if err := w.use(jobcgroup.Candidates(run, w.mounts)); err != nil {
 		return nil, fmt.Errorf("watch for the cgroup of job %s: %w", run.Label(), err)
 	}
 	return w, nil
-}
-
-func candidate(c slurm.Candidate) cgroup.Candidate {
-	dirs := c.Dirs
-	if c.Version == 2 {
-		dirs = map[string]string{cgroup.Unified: c.Dir}
-	}
-	return cgroup.Candidate{Layout: c.Layout, Version: c.Version, Dirs: dirs}
 }
 
 // use watches these candidates from now on.
@@ -163,7 +151,7 @@ func (t *tracker) seek(ctx context.Context) {
 		case errors.Is(err, slurm.ErrNoStepd):
 			continue
 		case err == nil:
-			err = t.job.use([]cgroup.Candidate{candidate(c)})
+			err = t.job.use([]cgroup.Candidate{jobcgroup.Candidate(c)})
 		}
 		if err != nil {
 			t.writer.Event(rt.Event{Time: time.Now(), Kind: "sensor", Name: "cgroup", Status: "failed", Detail: err.Error()})
