@@ -60,7 +60,7 @@ func TestViewSample(t *testing.T) {
 	r := stored(t, Options{}, list)
 	got := view(t, r, `SELECT seq, time, elapsed_s, seconds, reason, job_phase, job_cores, job_mem_mib, job_mem_limit_mib,
 		job_pids, job_read_bytes_per_s, node_cores, node_mem_used_mib, net_rx_bytes_per_s FROM sample`)
-	want := `1 2026-03-01T08:00:00.123Z 0 0 first pending 0 - - - 0 0 5119 0
+	want := `1 2026-03-01T08:00:00.123Z 0 - first pending - - - - - - 5119 -
 2 2026-03-01T08:00:02.123Z 2 2 appeared present 1.5 1.5 none 7 2048 1 5119 0
 3 2026-03-01T08:00:04.123Z 4 2 tick present 2 - 1024 - - 1 5119 1000
 4 2026-03-01T08:00:06.123Z 6 2 tick present - - - - - 1 5119 -

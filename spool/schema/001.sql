@@ -197,8 +197,8 @@ CREATE TABLE batch (
   sealed_us INTEGER NOT NULL, uploaded_us INTEGER
 );
 
--- What a person wants to see: rates over the interval before each snapshot. The first has no
--- interval: its rates are 0. NULL: not read, or a counter that went backwards.
+-- What a person wants to see: rates over the interval before each snapshot. NULL: not read, or a
+-- counter that went backwards, or no interval before the first.
 CREATE VIEW sample AS
 WITH
 reading AS (
@@ -214,8 +214,8 @@ reading AS (
   FROM snapshot
 ),
 pair AS (
-  SELECT *, lag(seq) OVER w IS NULL AS is_first,
-    (boot_us - coalesce(lag(boot_us) OVER w, boot_us)) / 1e6 AS secs,
+  SELECT *,
+    (boot_us - lag(boot_us) OVER w) / 1e6 AS secs,
     boot_us - first_value(boot_us) OVER w AS elapsed_us,
     busy - lag(busy) OVER w AS busy_d, idle - lag(idle) OVER w AS idle_d,
     cpu - lag(cpu) OVER w AS cpu_d, tree - lag(tree) OVER w AS tree_d,
@@ -239,7 +239,7 @@ SELECT seq,
     WHEN 4 THEN 'stop' ELSE reason END AS reason,
   CASE job_phase WHEN 0 THEN 'none' WHEN 1 THEN 'pending' WHEN 2 THEN 'present' WHEN 3 THEN 'gone'
     ELSE job_phase END AS job_phase,
-  round(CASE WHEN is_first THEN iif(cpu IS NULL, NULL, 0) WHEN cpu_d >= 0 THEN cpu_d / 1e6 / s END, 2) AS job_cores,
+  round(CASE WHEN cpu_d >= 0 THEN cpu_d / 1e6 / s END, 2) AS job_cores,
   round(job_mem_current_kib / 1024.0, 1) AS job_mem_mib,
   round(job_mem_peak_kib / 1024.0, 1) AS job_mem_peak_mib,
   iif(job_mem_limit_kib = -1, 'none', round(job_mem_limit_kib / 1024.0, 1)) AS job_mem_limit_mib,
@@ -249,22 +249,22 @@ SELECT seq,
   round(job_swap_kib / 1024.0, 1) AS job_swap_mib,
   job_pids,
   job_events_oom_kill AS job_oom_kills,
-  round(CASE WHEN is_first THEN iif(io_read IS NULL, NULL, 0) WHEN io_read_d >= 0 THEN io_read_d / s END) AS job_read_bytes_per_s,
-  round(CASE WHEN is_first THEN iif(io_write IS NULL, NULL, 0) WHEN io_write_d >= 0 THEN io_write_d / s END) AS job_write_bytes_per_s,
-  round(CASE WHEN is_first THEN iif(tree IS NULL, NULL, 0) WHEN tree_d >= 0 THEN tree_d / 100.0 / s END, 2) AS tree_cores,
+  round(CASE WHEN io_read_d >= 0 THEN io_read_d / s END) AS job_read_bytes_per_s,
+  round(CASE WHEN io_write_d >= 0 THEN io_write_d / s END) AS job_write_bytes_per_s,
+  round(CASE WHEN tree_d >= 0 THEN tree_d / 100.0 / s END, 2) AS tree_cores,
   round(tree_rss_kib / 1024.0, 1) AS tree_rss_mib,
   tree_children,
-  round(CASE WHEN is_first THEN iif(busy IS NULL, NULL, 0) WHEN busy_d + idle_d = 0 THEN 0
+  round(CASE WHEN busy_d + idle_d = 0 THEN 0
     WHEN busy_d >= 0 AND idle_d >= 0 THEN 1.0 * busy_d / (busy_d + idle_d) * node_cpus END, 2) AS node_cores,
   node_cpus,
   round(max(0, node_mem_total_kib - node_mem_free_kib - node_buffers_kib - node_cached_kib
     - node_sreclaimable_kib) / 1024.0, 1) AS node_mem_used_mib,
   round(node_mem_available_kib / 1024.0, 1) AS node_mem_available_mib,
   node_processes,
-  round(CASE WHEN is_first THEN iif(node_net_rx_bytes IS NULL, NULL, 0) WHEN rx_d >= 0 THEN rx_d / s END) AS net_rx_bytes_per_s,
-  round(CASE WHEN is_first THEN iif(node_net_tx_bytes IS NULL, NULL, 0) WHEN tx_d >= 0 THEN tx_d / s END) AS net_tx_bytes_per_s,
-  round(CASE WHEN is_first THEN iif(node_disk_read_bytes IS NULL, NULL, 0) WHEN read_d >= 0 THEN read_d / s END) AS disk_read_bytes_per_s,
-  round(CASE WHEN is_first THEN iif(node_disk_write_bytes IS NULL, NULL, 0) WHEN write_d >= 0 THEN write_d / s END) AS disk_write_bytes_per_s,
+  round(CASE WHEN rx_d >= 0 THEN rx_d / s END) AS net_rx_bytes_per_s,
+  round(CASE WHEN tx_d >= 0 THEN tx_d / s END) AS net_tx_bytes_per_s,
+  round(CASE WHEN read_d >= 0 THEN read_d / s END) AS disk_read_bytes_per_s,
+  round(CASE WHEN write_d >= 0 THEN write_d / s END) AS disk_write_bytes_per_s,
   round(node_space_available_kib / 1048576.0, 2) AS space_available_gib,
   round(node_gpu_usage, 2) AS gpus_used,
   round(node_gpu_vram_used_kib / 1024.0, 1) AS gpu_vram_used_mib
