@@ -22,7 +22,8 @@ type emitter struct {
 	primed  bool
 	started bool // the header is out
 	broken  bool
-	prev    rt.Snapshot
+	prev    rt.Snapshot // with the counters of older ones where it has none
+	next    rt.Snapshot // the memory of the one before
 	last    int64 // time stamp of the line before
 	buf     []byte
 }
@@ -35,8 +36,12 @@ func (e *emitter) Put(s *rt.Snapshot) error {
 			e.failed(fmt.Errorf("write a sample to %s: %w", e.name, err))
 		}
 	}
+	keep(&e.next, s)
+	if e.primed {
+		e.next.InheritCounters(&e.prev) // so that rows add up over a gap
+	}
 	e.primed = true
-	keep(&e.prev, s)
+	e.prev, e.next = e.next, e.prev
 	return nil
 }
 

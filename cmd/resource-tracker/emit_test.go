@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,6 +52,33 @@ func TestEmitterWritesLines(t *testing.T) {
 		if !strings.HasPrefix(out.list[i+1], want) {
 			t.Errorf("row %d: %s", i, out.list[i+1])
 		}
+	}
+}
+
+// What came and went while a counter could not be read is in the row after.
+func TestEmitterSpansGaps(t *testing.T) {
+	out := &writes{}
+	e := &emitter{out: out, csv: true, scope: rt.ScopeNode, failed: func(err error) { t.Error(err) }}
+	for i, rx := range []rt.Opt[uint64]{rt.Some[uint64](100), rt.Some[uint64](200), {}, rt.Some[uint64](900)} {
+		s := snapshotAt(100 + int64(i))
+		s.Node.NetRxBytes = rx
+		if err := e.Put(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, rows, err := resourcetracker.ReadCSV(strings.NewReader(strings.Join(out.list, "")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []rt.Opt[uint64]
+	for row, err := range rows {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, row.Scalars.NetRecvBytes)
+	}
+	if want := []rt.Opt[uint64]{rt.Some[uint64](100), {}, rt.Some[uint64](700)}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

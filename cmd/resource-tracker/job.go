@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/jobcgroup"
 	"github.com/resource-tracker/rt/collect/cgroup"
 	"github.com/resource-tracker/rt/slurm"
 )
@@ -23,15 +24,7 @@ func newJobSource(s settings, run *rt.Run) (jobSource, error) {
 	if err != nil {
 		return jobSource{}, err
 	}
-	var candidates []cgroup.Candidate
-	for _, c := range slurm.Candidates(run, mounts) {
-		dirs := c.Dirs
-		if c.Version == 2 {
-			dirs = map[string]string{cgroup.Unified: c.Dir}
-		}
-		candidates = append(candidates, cgroup.Candidate{Layout: c.Layout, Version: c.Version, Dirs: dirs})
-	}
-	job, err := cgroup.NewJob(candidates, cgroup.Options{ProcRoot: s.procfs})
+	job, err := cgroup.NewJob(jobcgroup.Candidates(run, mounts), cgroup.Options{ProcRoot: s.procfs})
 	if err != nil {
 		return jobSource{}, fmt.Errorf("watch the cgroup of job %s: %w", run.Label(), err)
 	}
