@@ -18,18 +18,21 @@ const (
 
 // Summary is a run on one node in figures.
 type Summary struct {
-	Label       string              `json:"job"` // "12", "12_3", "12.0"; "-" outside a scheduler
-	Run         rt.Run              `json:"run"`
-	Scope       Scope               `json:"scope"`
-	ElapsedSecs rt.Opt[float64]     `json:"elapsed_secs"` // of the run, or of its readings where its end is not known
-	CPU         CPU                 `json:"cpu"`
-	Memory      Memory              `json:"memory"`
-	IO          IO                  `json:"io"`
-	Network     Network             `json:"network"`
-	Processes   Processes           `json:"processes"`
-	Series      Series              `json:"series"`
-	Record      Record              `json:"record"`
-	Sensors     map[string]SensorIs `json:"sensors_not_ok"`
+	Label       string          `json:"job"` // "12", "12_3", "12.0"; "-" outside a scheduler
+	Run         rt.Run          `json:"run"`
+	Scope       Scope           `json:"scope"`
+	ElapsedSecs rt.Opt[float64] `json:"elapsed_secs"` // of the run, or of its readings where its end is not known
+	CPU         CPU             `json:"cpu"`
+	Memory      Memory          `json:"memory"`
+	IO          IO              `json:"io"`
+	Network     Network         `json:"network"`
+	Processes   Processes       `json:"processes"`
+	Series      Series          `json:"series"`
+	// Abandoned: the tracker has died, and no drain has closed the run yet. Whoever
+	// knows the spool sets it.
+	Abandoned bool                `json:"abandoned"`
+	Record    Record              `json:"record"`
+	Sensors   map[string]SensorIs `json:"sensors_not_ok"`
 }
 
 // CPU is the processor time that was used.

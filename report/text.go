@@ -64,7 +64,7 @@ func (p *page) head(s *Summary, o TextOptions) {
 		what += "  " + plain(r.Meta.JobName)
 	}
 	p.WriteString(strings.TrimRight(cut(what, width), " ") + "\n")
-	p.line("Outcome", "%s", outcome(r))
+	p.line("Outcome", "%s", outcome(s))
 	var who []string
 	for _, f := range [][2]string{
 		{"cluster", r.Cluster}, {"node", r.Node}, {"user", r.User}, {"account", r.Account}, {"partition", r.Partition},
@@ -84,9 +84,12 @@ func (p *page) head(s *Summary, o TextOptions) {
 	}[s.Scope])
 }
 
-func outcome(r *rt.Run) string {
+func outcome(s *Summary) string {
+	r := &s.Run
 	out := string(r.Outcome)
 	switch {
+	case s.Abandoned:
+		return "abandoned: its tracker has died; the next drain closes it"
 	case out == "" && r.State == rt.StateRunning:
 		return "running"
 	case out == "":

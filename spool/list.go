@@ -88,8 +88,9 @@ func inspect(path string) (e Entry) {
 }
 
 // FindJob finds the runs that a person means: "12" is a job with all its array
-// tasks and steps, "12_3" a task of an array, "12.0" a step, and what holds a
-// slash or ends in .db is a file. They come oldest first; ErrNotFound where there
+// tasks and steps, "12_3" a task of an array, "12.0" a step, the name of a run
+// (rt.Run.FileStem) that one, and what holds a slash or ends in .db is a file.
+// They come oldest first; ErrNotFound where there
 // is none.
 func FindJob(dir, job string) ([]Entry, error) {
 	if strings.HasSuffix(job, dbSuffix) || strings.ContainsRune(job, filepath.Separator) {
@@ -111,6 +112,9 @@ func FindJob(dir, job string) ([]Entry, error) {
 }
 
 func matches(run *rt.Run, job string) bool {
+	if job == run.FileStem() {
+		return true
+	}
 	job, step, withStep := strings.Cut(job, ".")
 	if withStep && step != run.Step {
 		return false

@@ -27,7 +27,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 			&cli.StringFlag{Name: "config", Usage: "read `FILE` instead of " + config.DefaultPath},
 			&cli.StringFlag{Name: "spool", Usage: "the spool is `DIR`, whatever the configuration says"},
 		},
-		Description: "JOB is a job id (12), a task of an array (12_3), a step (12.0) or the path of a spool file.",
+		Description: "JOB is a job id (12), a task of an array (12_3), a step (12.0), the name of a run as ls shows it, or the path of a spool file.",
 		Commands: []*cli.Command{
 			lsCommand(), reportCommand(), exportCommand(), drainCommand(), serveCommand(), verifyCommand(), hostCommand(),
 		},

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -42,12 +45,12 @@ func runLs(c *cli.Context) error {
 		return err
 	}
 	out := make([]listed, 0, len(entries))
-	damaged := 0
+	var bad []error
 	for i := range entries {
 		e := &entries[i]
 		l := listed{Path: e.Path, Live: e.Live, SizeBytes: e.Size, Snapshots: e.Snapshots}
 		if e.Err != nil {
-			damaged++
+			bad = append(bad, e.Err)
 			l.Error = e.Err.Error()
 		} else {
 			l.Run = &e.Run
@@ -62,10 +65,27 @@ func runLs(c *cli.Context) error {
 	} else {
 		err = printRuns(c.App.Writer, out)
 	}
-	if err == nil && damaged > 0 {
-		err = fmt.Errorf("%w: %d of %d files cannot be read", errDamaged, damaged, len(entries))
+	if err != nil {
+		return err
 	}
-	return err
+	return unreadable(bad, len(entries))
+}
+
+// unreadable says that some files cannot be read: damaged, or not for us.
+func unreadable(bad []error, of int) error {
+	denied := 0
+	for _, err := range bad {
+		if errors.Is(err, fs.ErrPermission) {
+			denied++
+		}
+	}
+	switch {
+	case len(bad) == 0:
+		return nil
+	case denied == len(bad):
+		return fmt.Errorf("%d of %d files may not be read by this user: run rt-spool as root or as the spool's owner", denied, of)
+	}
+	return fmt.Errorf("%w: %d of %d files cannot be read", errDamaged, len(bad), of)
 }
 
 // entriesOf returns the runs of the jobs, or all of the spool where none is named.
@@ -101,7 +121,7 @@ func printRuns(w io.Writer, runs []listed) error {
 			continue
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\n",
-			l.Label(), dash(l.Node), dash(l.User), dash(l.Meta.JobName), stateOf(&l), dash(string(l.Outcome)), exitOf(l.Run),
+			handle(&l), dash(l.Node), dash(l.User), dash(l.Meta.JobName), stateOf(&l), dash(string(l.Outcome)), exitOf(l.Run),
 			l.Start.Local().Format("01-02 15:04:05"), elapsedOf(&l), l.Snapshots, (l.SizeBytes+1023)/1024)
 	}
 	if err := tw.Flush(); err != nil {
@@ -115,6 +135,14 @@ func printRuns(w io.Writer, runs []listed) error {
 		}
 	}
 	return nil
+}
+
+// handle is what a person calls the run by: its job, or else its file's name.
+func handle(l *listed) string {
+	if l.JobID.Valid() {
+		return l.Label()
+	}
+	return strings.TrimSuffix(filepath.Base(l.Path), ".db")
 }
 
 // stateOf is the run's state; a run whose tracker has died is neither running nor ended.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -70,7 +71,18 @@ func summarize(c *cli.Context, path string) (*report.Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	return report.Summarize(r.Run(), events, r.Scalars(c.Context, 1, last))
+	s, err := report.Summarize(r.Run(), events, r.Scalars(c.Context, 1, last))
+	if err != nil {
+		return nil, err
+	}
+	if s.Run.State == rt.StateRunning {
+		live, err := r.Live()
+		if err != nil {
+			return nil, err
+		}
+		s.Abandoned = !live
+	}
+	return s, nil
 }
 
 // runsOf returns the runs of the one JOB of the command line, on the node of --node.
