@@ -73,7 +73,7 @@ func (w *Writer) flush() error {
 		w.failing = true
 		e := w.fault("failed", "snapshots wait in memory: "+err.Error())
 		w.note(e)
-		w.opts.Notify(e)
+		w.tell(e)
 	}
 	return fmt.Errorf("write %s: %w", w.path, err)
 }
@@ -88,11 +88,12 @@ func (w *Writer) recover() error {
 	w.events = append(w.events, e)
 	if err := w.transaction(); err != nil {
 		w.events = w.events[:waiting]
+		w.tell(w.fault("failed", "snapshots still wait in memory: "+err.Error()))
 		return fmt.Errorf("write %s: %w", w.path, err)
 	}
 	w.failing = false
 	w.written()
-	w.opts.Notify(e)
+	w.tell(e)
 	return nil
 }
 

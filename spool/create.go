@@ -27,8 +27,9 @@ type Options struct {
 	// WithoutCores the counters per logical CPU. The node's sums are always kept.
 	WithoutDevices, WithoutCores bool
 	// Notify is told when the file stops taking snapshots and when it takes them
-	// again, beside the ledger. It is called from Put, Event, Flush or UpdateRun
-	// and must not call the Writer. May be nil.
+	// again, beside the ledger, but of one such pair a minute at most: on a disk
+	// that is nearly full they alternate quickly. It is called from Put, Event,
+	// Flush, UpdateRun, End or Close and must not call the Writer. May be nil.
 	Notify func(rt.Event)
 }
 

@@ -2,11 +2,14 @@ package spool
 
 import (
 	"errors"
+	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
 	"github.com/resource-tracker/rt"
@@ -155,26 +158,95 @@ func fillDisk(t *testing.T, path string) {
 	}
 }
 
-func TestEndOnAFullDiskSaysWhatIsLost(t *testing.T) {
-	w := mustCreate(t, Options{})
+// fullWriter has 100 snapshots committed and waiting ones that the database refuses.
+func fullWriter(t *testing.T) (w *Writer, waiting int) {
+	t.Helper()
+	w = mustCreate(t, Options{})
 	m := newMachine(4, 0)
-	for range 100 {
+	for i := range 155 {
+		if i == 100 {
+			limit(t, w, 1)
+		}
 		if err := w.Put(m.next()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	limit(t, w, 1)
-	for range 55 {
-		if err := w.Put(m.next()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	waiting := len(w.rows.rows)
-	if waiting == 0 {
+	if waiting = len(w.rows.rows); waiting == 0 {
 		t.Fatal("nothing waits: the limit did not work")
 	}
-	if err := w.End(testRun()); !full(err) || !strings.Contains(err.Error(), "snapshots are lost") {
+	return w, waiting
+}
+
+// An End that the disk refuses loses nothing: the next one writes it all.
+func TestEndOnAFullDiskKeepsWhatWaits(t *testing.T) {
+	w, _ := fullWriter(t)
+	run := testRun()
+	for range 3 {
+		if err := w.End(run); !full(err) || errors.Is(err, ErrClosed) || !strings.Contains(err.Error(), "snapshots wait") {
+			t.Errorf("End: %v", err)
+		}
+	}
+	if alive, err := live(w.Path()); !alive || err != nil {
+		t.Errorf("the lock has ended: %v", err)
+	}
+	limit(t, w, 1<<30)
+	run.ExitCode = rt.Some[int64](7)
+	if err := w.End(run); err != nil {
+		t.Fatal(err)
+	}
+	onlyFile(t, w.Path())
+	r := mustOpen(t, w.Path())
+	for _, p := range r.Verify(t.Context()) {
+		t.Errorf("verify: %s", p.What)
+	}
+	if n, err := r.Count(); err != nil || n != 155 || r.Run().State != rt.StateEnded || r.Run().ExitCode != run.ExitCode {
+		t.Errorf("%d snapshots are there, state %q, exit %v, %v", n, r.Run().State, r.Run().ExitCode, err)
+	}
+}
+
+// Another process that writes at that moment costs nothing either.
+func TestEndOfALockedFileKeepsWhatWaits(t *testing.T) {
+	w := mustCreate(t, Options{})
+	m := newMachine(2, 0)
+	for range 15 {
+		if err := w.Put(m.next()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other, err := openConn(w.Path(), url.Values{"mode": {"rw"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.exec("BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.End(testRun()); !busy(err) {
 		t.Errorf("End: %v", err)
+	}
+	if err := errors.Join(other.exec("ROLLBACK"), other.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.End(testRun()); err != nil {
+		t.Fatal(err)
+	}
+	if n := seen(t, w.Path()); n != 15 {
+		t.Errorf("%d snapshots are there, want 15", n)
+	}
+	onlyFile(t, w.Path())
+}
+
+// Who gives up says what is lost, and leaves the lock's file as a sign.
+func TestCloseOnAFullDiskSaysWhatIsLost(t *testing.T) {
+	w, waiting := fullWriter(t)
+	if err := w.End(testRun()); err == nil {
+		t.Error("End on a full disk: no error")
+	}
+	want := fmt.Sprintf("%d snapshots are lost", waiting)
+	if err := w.Close(); !full(err) || !strings.Contains(err.Error(), want) {
+		t.Errorf("Close: %v, want %q", err, want)
+	}
+	if _, err := os.Stat(lockPath(w.Path())); err != nil {
+		t.Errorf("the lock's file: %v", err)
 	}
 	r := mustOpen(t, w.Path())
 	n, err := r.Count()
@@ -183,6 +255,61 @@ func TestEndOnAFullDiskSaysWhatIsLost(t *testing.T) {
 	}
 	if alive, err := r.Live(); alive || err != nil {
 		t.Errorf("the lock did not end: %v", err)
+	}
+	if err := r.CloseLost(rt.Exit{Code: rt.Some[int64](7)}, ""); err != nil {
+		t.Fatal(err)
+	}
+	if run := r.Run(); run.State != rt.StateEnded || run.Outcome != rt.OutcomeLost || run.ExitCode != rt.Some[int64](7) {
+		t.Errorf("closed as %q, %q, exit %v", run.State, run.Outcome, run.ExitCode)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	onlyFile(t, w.Path())
+}
+
+// On a disk where room comes and goes Notify is told once a minute, and of a
+// failure that lasts in any case; the ledger has them all.
+func TestNotifyIsBounded(t *testing.T) {
+	var told []string
+	w := mustCreate(t, Options{CommitRows: 1, Notify: func(e rt.Event) { told = append(told, e.Status) }})
+	var s rt.Snapshot
+	put := func(pages int64) {
+		t.Helper()
+		limit(t, w, pages)
+		for range 40 { // until a page is full
+			s.Boot += int64(50 * time.Millisecond)
+			s.CPUs = make([]rt.CPUReading, 64)
+			for i := range s.CPUs {
+				s.CPUs[i].Times.User = uint64(s.Boot) * uint64(i+1)
+			}
+			if err := w.Put(&s); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range 5 { // 4 s each
+		put(1)
+		put(1 << 30)
+	}
+	if got := strings.Join(told, " "); got != "failed ok" {
+		t.Errorf("20 s: Notify was told %q", got)
+	}
+	for range 31 { // beyond the minute
+		put(1)
+	}
+	if got := strings.Join(told, " "); got != "failed ok failed" {
+		t.Errorf("a failure that lasts: Notify was told %q", got)
+	}
+	put(1 << 30)
+	if got := strings.Join(told, " "); got != "failed ok failed ok" {
+		t.Errorf("after it: Notify was told %q", got)
+	}
+	if err := w.End(testRun()); err != nil {
+		t.Fatal(err)
+	}
+	if events, err := mustOpen(t, w.Path()).Events(); err != nil || len(events) != 12 {
+		t.Errorf("%d events are in the ledger, want 6 pairs, %v", len(events), err)
 	}
 }
 

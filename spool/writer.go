@@ -37,6 +37,7 @@ type Writer struct {
 	events   []rt.Event
 	unkept   int // events beyond maxEvents
 	failing  bool
+	told     toldOf
 }
 
 // Path is the run's file.
@@ -74,6 +75,7 @@ func (w *Writer) Put(s *rt.Snapshot) error {
 		w.rows.thin()
 	}
 	w.rows.add(s, &w.opts)
+	w.told.now = s.Boot
 	if w.fresh++; w.fresh == 1 {
 		w.freshAt = s.Boot
 	}
@@ -121,9 +123,9 @@ func (w *Writer) Flush() error {
 }
 
 // End writes what waits and the run, whose state becomes ended, and makes the
-// file one plain database without a log beside it. The lock ends in any case. An
-// error says that something of this was not done: the snapshots that were
-// committed stay readable, and drain closes the run as one whose tracker was lost.
+// file one plain database without a log beside it; then the lock ends. After an
+// error, unless it is ErrClosed, the file is open and locked still and all that
+// waits is kept: End can be called again, and Close gives up.
 func (w *Writer) End(run rt.Run) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,26 +139,33 @@ func (w *Writer) End(run rt.Run) error {
 		err = w.flush()
 	}
 	if err != nil {
-		err = fmt.Errorf("%d snapshots are lost: %w", len(w.rows.rows), err)
-	} else if err = fold(w.db); busy(err) {
-		err = nil // a reader has it open; whoever opens it next folds it
+		return fmt.Errorf("end the spool file %s: %d snapshots wait: %w", w.path, len(w.rows.rows), err)
 	}
-	err = errors.Join(err, w.close(err == nil))
-	if err != nil {
+	if err := fold(w.db); err != nil && !busy(err) { // busy: a reader has it open; whoever opens it next folds it
 		return fmt.Errorf("end the spool file %s: %w", w.path, err)
+	}
+	if err := w.close(true); err != nil {
+		return fmt.Errorf("end the spool file %s: all is written, but %w: %w", w.path, ErrClosed, err)
 	}
 	return nil
 }
 
-// Close lets go of the file without ending the run: what waits is written, the
-// state stays. It does nothing after End.
+// Close lets go of the file: what waits is written, and the run is ended only
+// where End was called. What cannot be written now is lost; then the lock's file
+// stays, which nobody holds, and says that this run was not closed properly. It
+// does nothing after an End that succeeded.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.db == nil {
 		return nil
 	}
-	return errors.Join(w.flush(), w.close(true))
+	err := w.flush()
+	lost := err != nil
+	if lost {
+		err = fmt.Errorf("%d snapshots are lost: %w", len(w.rows.rows), err)
+	}
+	return errors.Join(err, w.close(!lost))
 }
 
 func (w *Writer) close(removeLock bool) error {
