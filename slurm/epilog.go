@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -15,7 +16,9 @@ import (
 // it to stop and waits until it has, at most StopTimeout; now is when the job
 // ended. Where no Prolog ran, and when it is run again, there is nothing to do.
 // The error is for the log, as with Prolog; that the tracker was dead when its
-// Epilog came is one.
+// Epilog came is one. While the tracker lives on, or has died without closing its
+// run, the note and the exit stay: for the tracker, for whoever closes the run in
+// its place, and at the latest until the job's next Prolog or a reboot.
 func (h *Hook) Epilog(env Env, now time.Time) (err error) {
 	if h.disabled() {
 		return nil
@@ -49,6 +52,10 @@ func (h *Hook) Epilog(env Env, now time.Time) (err error) {
 	return h.stop(job, node, note, exit, deadline)
 }
 
+// lock is the file beside the spool file that a tracker removes when it has closed
+// its run: what was not removed belongs to one that was killed or gave up.
+func (n Note) lock() string { return filepath.Join(filepath.Dir(n.Spool), n.RunID+".lock") }
+
 // stop ends the tracker that the note names.
 func (h *Hook) stop(job uint64, node string, note Note, exit rt.Exit, deadline time.Time) error {
 	if err := h.State.writeExit(job, node, exit); err != nil {
@@ -67,7 +74,10 @@ func (h *Hook) stop(job uint64, node string, note Note, exit rt.Exit, deadline t
 		return fmt.Errorf("cannot stop the tracker: %w", err)
 	}
 	if !p.waitGone(deadline) {
-		return fmt.Errorf("the tracker (process %d) has not ended within %s of its SIGTERM; it is left to end by itself", note.PID, h.StopTimeout)
+		return fmt.Errorf("the tracker (process %d) has not ended within %s of its SIGTERM; it is left to end by itself, as when it waits for a full disk", note.PID, h.StopTimeout)
+	}
+	if _, err := os.Lstat(note.lock()); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the tracker (process %d) has not closed its run: %s is left; how the job ended is kept for rt-spool drain, which closes the run", note.PID, note.lock())
 	}
 	return errors.Join(h.State.removeNote(job, node), h.State.RemoveExit(job, node))
 }

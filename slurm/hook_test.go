@@ -82,10 +82,17 @@ func killTrackers(t *testing.T, h *Hook) {
 	}
 	for _, path := range notes {
 		var n Note
-		if readJSON(path, &n) == nil && n.PID > 1 && alive("/proc", n.PID, n.PIDStart) {
-			if err := syscall.Kill(-n.PID, syscall.SIGKILL); err != nil {
-				t.Error(err)
-			}
+		if readJSON(path, &n) == nil {
+			killNote(t, n)
+		}
+	}
+}
+
+// killNote ends the session of a note's tracker.
+func killNote(t *testing.T, n Note) {
+	if n.PID > 1 && alive("/proc", n.PID, n.PIDStart) {
+		if err := syscall.Kill(-n.PID, syscall.SIGKILL); err != nil {
+			t.Error(err)
 		}
 	}
 }
