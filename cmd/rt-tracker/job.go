@@ -105,6 +105,16 @@ func (w *jobWatch) Found() (layout, path string, ok bool) { return w.current().F
 // Procs is cgroup.Job.Procs.
 func (w *jobWatch) Procs(dst []int) []int { return w.current().Procs(dst) }
 
+// appeared says whether the job's cgroup has been there.
+func (w *jobWatch) appeared() bool {
+	select {
+	case <-w.found:
+		return true
+	default:
+		return false
+	}
+}
+
 // present says whether the job's cgroup is there now.
 func (w *jobWatch) present() bool {
 	var s rt.Snapshot

@@ -107,6 +107,7 @@ func (t *tracker) run(prolog *ready) error {
 	if err != nil {
 		return errors.Join(err, t.writer.Close())
 	}
+	alone := aloneFor(time.Now(), t.tracked.JobEndLimit, t.cfg.Tracker.Grace.Duration)
 	ctx, cancel := context.WithCancel(context.Background())
 	var side sync.WaitGroup
 	side.Go(func() { t.learn(ctx) })
@@ -119,7 +120,7 @@ func (t *tracker) run(prolog *ready) error {
 			ended <- recorder.Run(ctx)
 		}
 	})
-	stopped := t.wait(told, ended)
+	stopped := t.wait(told, ended, alone)
 	cancel()
 	for why := range ended {
 		if why == rt.ReasonLast {
@@ -130,10 +131,25 @@ func (t *tracker) run(prolog *ready) error {
 	return t.end(stopped)
 }
 
-// wait returns when somebody tells the tracker to stop, or when its job has been
-// over for the grace time; it says which.
-func (t *tracker) wait(told <-chan os.Signal, ended <-chan rt.Reason) (stopped bool) {
+// aloneMax is how long a tracker stays whose job never appears and has no known
+// time limit.
+const aloneMax = 24 * time.Hour
+
+// aloneFor is how long a tracker waits for word of a job that never appears, which
+// is also that of a node where Slurm uses no cgroups: until the job must be over.
+func aloneFor(now, limit time.Time, grace time.Duration) time.Duration {
+	if limit.IsZero() {
+		return aloneMax
+	}
+	return max(limit.Sub(now), 0) + grace
+}
+
+// wait returns when somebody tells the tracker to stop, when its job has been over
+// for the grace time, or when the job has not appeared within alone; it says
+// whether it was told.
+func (t *tracker) wait(told <-chan os.Signal, ended <-chan rt.Reason, alone time.Duration) (stopped bool) {
 	var grace, settled <-chan time.Time
+	abandoned := time.After(alone)
 	for {
 		select {
 		case <-ended:
@@ -155,11 +171,20 @@ func (t *tracker) wait(told <-chan os.Signal, ended <-chan rt.Reason) (stopped b
 				grace = nil // it came back
 				continue
 			}
-			t.writer.Event(rt.Event{Time: time.Now(), Kind: "tracker", Name: "epilog", Status: "absent",
-				Detail: "no Epilog came within " + t.cfg.Tracker.Grace.String() + " of the job's end"})
+			t.noEpilog("no Epilog came within " + t.cfg.Tracker.Grace.String() + " of the job's end")
+			return false
+		case <-abandoned:
+			if t.job.appeared() {
+				continue
+			}
+			t.noEpilog("no cgroup of the job and no Epilog came within " + alone.Round(time.Second).String())
 			return false
 		}
 	}
+}
+
+func (t *tracker) noEpilog(detail string) {
+	t.writer.Event(rt.Event{Time: time.Now(), Kind: "tracker", Name: "epilog", Status: "absent", Detail: detail})
 }
 
 // jobIsOver remembers when that was, and makes its last snapshot durable.
@@ -170,54 +195,6 @@ func (t *tracker) jobIsOver() {
 	if err := t.writer.Flush(); err != nil {
 		t.log.Warning(t.subject, err.Error())
 	}
-}
-
-// end writes how the job ended and closes the file.
-func (t *tracker) end(stopped bool) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	run := t.tracked
-	if layout, path, ok := t.job.Found(); ok {
-		run.CgroupLayout, run.CgroupPath = layout, path
-	}
-	run.Apply(t.decide(stopped))
-	run.State = rt.StateEnded
-	if !t.jobEnded.IsZero() {
-		run.End = t.jobEnded
-	}
-	if run.End.IsZero() {
-		run.End = time.Now().UTC()
-	}
-	err := t.writer.End(run)
-	for _, s := range t.sources {
-		err = errors.Join(err, s.Close())
-	}
-	if t.batch != nil {
-		err = errors.Join(err, t.batch.Close())
-	}
-	if err = errors.Join(err, t.job.Close()); err != nil {
-		t.log.Error(t.subject, err)
-	}
-	return nil // it is logged, and the Prolog has gone long ago
-}
-
-// decide joins what the Epilog said with what the node saw.
-func (t *tracker) decide(stopped bool) rt.Exit {
-	exit, err := t.state.ReadExit(t.tracked.JobID.Or(0), t.tracked.Node)
-	if err != nil {
-		if !errors.Is(err, os.ErrNotExist) {
-			t.log.Error(t.subject, err)
-		} else if stopped {
-			t.writer.Event(rt.Event{Time: time.Now(), Kind: "tracker", Name: "stop", Status: "absent",
-				Detail: "told to stop without any word from an Epilog"})
-		}
-		exit = rt.Exit{Time: time.Now().UTC()}
-	}
-	seen := slurm.Evidence{OOMKills: t.last.oomKills.Load(), End: t.jobEnded, Limit: t.tracked.JobEndLimit}
-	if t.batch != nil {
-		seen.Batch = t.batch.Status()
-	}
-	return slurm.Decide(exit, seen)
 }
 
 // lastReading remembers what the end of a run needs of its last snapshot.

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	_ "github.com/mattn/go-sqlite3"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/logging"
+	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/spool"
+)
+
+// ending is a tracker whose run is over, with snapshots that wait in memory.
+type ending struct {
+	*tracker
+	site *site
+}
+
+const exitSeven = `{"exit_code":7,"exit_signal":0,"derived_exit":null,"outcome":"failed","outcome_source":"epilog","time":"2026-03-01T12:00:00Z"}`
+
+// endSeries are the pauses of a run's end in these tests.
+var endSeries = pauses{first: time.Second, longest: 30 * time.Second, total: 5 * time.Minute}
+
+func newEnding(t *testing.T) *ending {
+	t.Helper()
+	s := newSite(t)
+	s.run.State = rt.StateRunning
+	e := &ending{site: s, tracker: &tracker{
+		log:   logging.New(logging.Options{Program: "rt-tracker", Target: s.log}),
+		state: slurm.State{Dir: filepath.Join(s.dir, "state")}, tracked: s.run, subject: "job 1@n1",
+	}}
+	return e
+}
+
+// begin makes the run's file and commits its first snapshot.
+func (e *ending) begin(t *testing.T) {
+	t.Helper()
+	var err error
+	if e.writer, err = spool.Create(filepath.Join(e.site.dir, "spool"), e.tracked, rt.Host{}, spool.Options{Notify: e.spoolFault}); err != nil {
+		t.Fatal(err)
+	}
+	e.put(t, 0, 1)
+}
+
+// put takes snapshots from..to-1, large enough to need room.
+func (e *ending) put(t *testing.T, from, to int) {
+	t.Helper()
+	s := rt.Snapshot{CPUs: make([]rt.CPUReading, 64)}
+	s.Job.Phase = rt.JobPending
+	for i := from; i < to; i++ {
+		s.Reason = rt.ReasonTick
+		if i == 0 {
+			s.Reason = rt.ReasonFirst
+		}
+		s.Boot, s.Wall = int64(i+1)*1e9, int64(i+1)*1e9
+		for c := range s.CPUs {
+			s.CPUs[c].CPU = c
+			s.CPUs[c].Times.User = uint64(i*c) * 1_000_003
+		}
+		if err := e.writer.Put(&s); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (e *ending) exit(t *testing.T) {
+	t.Helper()
+	name := fmt.Sprintf("%d@%s.exit", e.tracked.JobID.Or(0), e.tracked.Node)
+	if err := os.WriteFile(filepath.Join(e.site.dir, "state", name), []byte(exitSeven), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// forget removes the exit, as the job's next Prolog does.
+func (e *ending) forget(t *testing.T) {
+	t.Helper()
+	if err := e.state.RemoveExit(e.tracked.JobID.Or(0), e.tracked.Node); err != nil {
+		t.Error(err)
+	}
+}
+
+func (e *ending) complete(t *testing.T, snapshots int) {
+	t.Helper()
+	run, reasons, _ := e.site.spooled(t)
+	if len(reasons) != snapshots || run.State != rt.StateEnded || run.Outcome != rt.OutcomeFailed || run.ExitCode != rt.Some[int64](7) {
+		t.Errorf("%d snapshots, want %d; state %q, outcome %q, exit %v", len(reasons), snapshots, run.State, run.Outcome, run.ExitCode)
+	}
+	log, err := os.ReadFile(e.site.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"waits for the disk", "the end of the run is written"} {
+		if n := strings.Count(string(log), want); n != 1 {
+			t.Errorf("the log says %d times %q, want once:\n%s", n, want, log)
+		}
+	}
+}
+
+// A disk that is full when the job ends and has room again a minute later: all is
+// there, though the Epilog's word has gone meanwhile.
+func TestEndWaitsForAFullDisk(t *testing.T) {
+	e := newEnding(t)
+	dir := filepath.Join(e.site.dir, "spool")
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skipf("only root can mount a tmpfs of 1 MiB (%v); the tests of package spool cover the rest", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Errorf("unmount: %v", err)
+		}
+	})
+	ballast := filepath.Join(dir, "ballast")
+	synctest.Test(t, func(t *testing.T) {
+		e.begin(t)
+		fill(t, ballast)
+		e.put(t, 1, 200)
+		e.exit(t)
+		go func() {
+			time.Sleep(time.Minute)
+			e.forget(t)
+			if err := os.Remove(ballast); err != nil {
+				t.Error(err)
+			}
+		}()
+		if err := e.finish(true, slurm.Evidence{}, endSeries); err != nil {
+			t.Error(err)
+		}
+	})
+	e.complete(t, 200)
+}
+
+func fill(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size := 64 << 10; size > 0; {
+		if _, err := f.Write(make([]byte, size)); err != nil {
+			size /= 2
+		}
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hold takes the write lock of the run's file, as another process would.
+func (e *ending) hold(t *testing.T) (release func()) {
+	t.Helper()
+	db, err := sql.Open("sqlite3", "file:"+e.writer.Path()+"?_txlock=immediate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := tx.Rollback(); err != nil {
+			t.Error(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Another process writes to the file when the job ends; the Epilog comes meanwhile.
+func TestEndWaitsForALockedFile(t *testing.T) {
+	e := newEnding(t)
+	synctest.Test(t, func(t *testing.T) {
+		e.begin(t)
+		e.put(t, 1, 5)
+		release := e.hold(t)
+		go func() {
+			time.Sleep(time.Second / 2)
+			e.exit(t)
+			release()
+		}()
+		if err := e.finish(false, slurm.Evidence{}, endSeries); err != nil {
+			t.Error(err)
+		}
+	})
+	e.complete(t, 5)
+}
+
+// When the time is over the run is left for rt-spool drain, and the log says so.
+func TestEndGivesUp(t *testing.T) {
+	e := newEnding(t)
+	synctest.Test(t, func(t *testing.T) {
+		e.begin(t)
+		e.put(t, 1, 5)
+		release := e.hold(t)
+		p := pauses{first: time.Second, longest: time.Second, total: time.Second}
+		err := e.finish(true, slurm.Evidence{}, p)
+		if err == nil || !strings.Contains(err.Error(), "gave up after 1s") || !strings.Contains(err.Error(), "4 snapshots are lost") {
+			t.Errorf("finish: %v", err)
+		}
+		release()
+	})
+	entries, err := spool.List(filepath.Join(e.site.dir, "spool"))
+	if err != nil || len(entries) != 1 || entries[0].Live || entries[0].Run.State != rt.StateRunning || entries[0].Snapshots != 1 {
+		t.Errorf("left is %+v, %v", entries, err)
+	}
+	if _, err := os.Stat(strings.TrimSuffix(e.writer.Path(), ".db") + ".lock"); err != nil {
+		t.Errorf("the sign that the run was not closed: %v", err)
+	}
+}
+
+func TestAloneFor(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for name, tt := range map[string]struct {
+		limit time.Time
+		want  time.Duration
+	}{
+		"unknown":  {time.Time{}, 24 * time.Hour},
+		"known":    {now.Add(time.Hour), time.Hour + time.Minute},
+		"has been": {now.Add(-time.Hour), time.Minute},
+	} {
+		if got := aloneFor(now, tt.limit, time.Minute); got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+	}
+}
+
+// A job that never gets a cgroup and has no Epilog does not keep its tracker.
+func TestWaitEndsWithoutAJob(t *testing.T) {
+	s := newSite(t)
+	cfg, err := config.Load(s.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, err := newTracker(cfg, s.run, logging.New(logging.Options{Program: "rt-tracker", Target: s.log}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stopped := tr.wait(nil, nil, time.Millisecond); stopped {
+		t.Error("it was told to stop by nobody")
+	}
+	if err := tr.end(false); err != nil {
+		t.Error(err)
+	}
+	run, _, events := s.spooled(t)
+	if run.State != rt.StateEnded || run.Outcome != rt.OutcomeUnknown {
+		t.Errorf("state %q, outcome %q", run.State, run.Outcome)
+	}
+	if len(events) != 1 || events[0].Name != "epilog" || events[0].Status != "absent" || !strings.Contains(events[0].Detail, "no cgroup") {
+		t.Errorf("the ledger: %+v", events)
+	}
+}
