@@ -18,22 +18,29 @@ func alone(s settings) error {
 	ctx, stop := signal.NotifyContext(context.Background(), heard(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)...)
 	defer stop()
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a write says EPIPE instead of ending us before the spool is closed
-	ctx, give := context.WithCancelCause(ctx)
-	defer give(nil)
+	ctx, give := context.WithCancel(ctx)
+	defer give()
+	broken := make(chan error, 1)
 
-	t, err := track(s, newRun(s, s.pid, time.Now()), give, warn)
+	t, err := track(s, newRun(s, s.pid, time.Now()), func(err error) { broken <- err; give() }, warn)
 	if err != nil {
 		return err
 	}
 	t.record(ctx)
-	err = context.Cause(ctx)
-	if errors.Is(err, context.Canceled) || errors.Is(err, syscall.EPIPE) {
-		err = nil // we were told to stop, or whoever reads has seen enough
-	}
 	leaving, left := takeLeave()
 	defer left()
-	err = errors.Join(err, t.end(rt.Exit{Outcome: rt.OutcomeFinished, Source: "exit", Time: time.Now()}))
+	soon, cancel := context.WithTimeout(leaving, patience)
+	defer cancel()
+	err = t.end(rt.Exit{Outcome: rt.OutcomeFinished, Source: "exit", Time: time.Now()})
 	t.deliver(leaving)
+	t.print(soon)
+	select {
+	case e := <-broken:
+		if !errors.Is(e, syscall.EPIPE) { // whoever reads has seen enough
+			err = errors.Join(err, e)
+		}
+	default:
+	}
 	return err
 }
 
@@ -45,5 +52,16 @@ func heard(signals ...os.Signal) []os.Signal {
 	})
 }
 
-// warn tells of what does not keep us from going on.
-func warn(err error) { fmt.Fprintf(os.Stderr, "resource-tracker: warning: %v\n", err) }
+// warn tells of what does not keep us from going on. Nor does a full pipe that
+// nobody reads, which standard error may be.
+func warn(err error) {
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		fmt.Fprintf(os.Stderr, "resource-tracker: warning: %v\n", err)
+	}()
+	select {
+	case <-told:
+	case <-time.After(time.Second):
+	}
+}

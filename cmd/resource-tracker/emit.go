@@ -1,43 +1,41 @@
 package main
 
 import (
-	"fmt"
-	"io"
-
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/format/resourcetracker"
 )
 
-// emitter is the sink that writes samples. It derives each from two snapshots; the
-// first one primes it and is not shown (section 4). Each line is one write(2), so
-// that nobody reads half of it (section 12).
+// lineTaker is where the lines of samples go: an outlet.
+type lineTaker interface {
+	room() bool      // for a sample
+	add(line []byte) // copies it
+}
+
+// emitter is the sink that prints samples. It derives each from two snapshots; the
+// first one primes it and is not shown (section 4).
 type emitter struct {
-	out     io.Writer
-	name    string // of out, for messages
+	out     lineTaker
 	csv     bool
 	scope   rt.Scope
 	jobName rt.Opt[string]
-	failed  func(error) // told once, when a line could not be written; nothing is written after that
 
 	primed  bool
-	started bool // the header is out
-	broken  bool
+	started bool        // the header is out
 	prev    rt.Snapshot // with the counters of older ones where it has none
 	next    rt.Snapshot // the memory of the one before
-	last    int64 // time stamp of the line before
+	last    int64       // time stamp of the line before
 	buf     []byte
 }
 
-// Put implements collect.Sink. What the output does not take is told to failed.
+// Put implements collect.Sink. Where there is no room for a sample, the next one
+// covers its time.
 func (e *emitter) Put(s *rt.Snapshot) error {
-	if e.primed && !e.broken {
-		if err := e.emit(s); err != nil {
-			e.broken = true
-			e.failed(fmt.Errorf("write a sample to %s: %w", e.name, err))
-		}
+	if e.primed && !e.out.room() {
+		return nil
 	}
 	keep(&e.next, s)
 	if e.primed {
+		e.emit(s)
 		e.next.InheritCounters(&e.prev) // so that rows add up over a gap
 	}
 	e.primed = true
@@ -45,28 +43,22 @@ func (e *emitter) Put(s *rt.Snapshot) error {
 	return nil
 }
 
-func (e *emitter) emit(s *rt.Snapshot) error {
+func (e *emitter) emit(s *rt.Snapshot) {
 	sample := rt.Derive(&e.prev, s, e.scope)
 	sample.JobName = e.jobName
 	sample.TimestampSecs = max(sample.TimestampSecs, e.last) // T-OUT-04, when the clock was set back
 	e.last = sample.TimestampSecs
 	if !e.csv {
 		e.buf = resourcetracker.AppendJSON(e.buf[:0], &sample, rt.Version)
-		return e.write(e.buf)
+		e.out.add(e.buf)
+		return
 	}
 	if !e.started {
-		if err := e.write([]byte(resourcetracker.CSVHeader)); err != nil {
-			return err
-		}
+		e.out.add([]byte(resourcetracker.CSVHeader))
 		e.started = true
 	}
 	e.buf = resourcetracker.AppendCSV(e.buf[:0], sample.TimestampSecs, &sample.Scalars)
-	return e.write(e.buf)
-}
-
-func (e *emitter) write(line []byte) error {
-	_, err := e.out.Write(line)
-	return err
+	e.out.add(e.buf)
 }
 
 // keep copies a snapshot that its owner will use again.

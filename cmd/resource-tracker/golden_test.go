@@ -159,16 +159,15 @@ func (m *machine) sample(t *testing.T) (json, csv string) {
 	trk.sources = slices.DeleteFunc(trk.sources, func(s collect.Source) bool { return s.Name() == "space" })
 	trk.sources = append(trk.sources, m.given)
 
-	jsonOut, csvOut := &writes{}, &writes{}
-	failed := func(err error) { t.Error(err) }
+	jsonOut, csvOut := &printed{}, &printed{}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	now := time.Duration(0)
 	rec, err := collect.New(collect.Options{
 		Interval: time.Hour, Sources: trk.sources,
 		Sinks: []collect.Sink{
-			&emitter{out: jsonOut, scope: rt.ScopeNode, jobName: rt.Some("golden"), failed: failed},
-			&emitter{out: csvOut, csv: true, scope: rt.ScopeNode, failed: failed},
+			&emitter{out: jsonOut, scope: rt.ScopeNode, jobName: rt.Some("golden")},
+			&emitter{out: csvOut, csv: true, scope: rt.ScopeNode},
 			sinkFunc(func(*rt.Snapshot) { // after the first reading: time passes, then the last one
 				if now == 0 {
 					m.write(t, dir, m.before, m.after)

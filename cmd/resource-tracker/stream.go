@@ -203,13 +203,21 @@ func (s *streamer) finish(ctx context.Context) {
 	}
 	switch {
 	case err != nil:
-		s.warn(fmt.Errorf("the run is not delivered: %w; it is kept, and this sends it later: %s", err, s.command(filepath.Dir(s.path))))
+		s.isKept(err)
 	case s.private:
 		if err := os.RemoveAll(filepath.Dir(s.path)); err != nil {
 			s.warn(fmt.Errorf("the run is delivered, its spool stays: %w", err))
 		}
 	}
 }
+
+// isKept says why the run is not delivered, and how it can be.
+func (s *streamer) isKept(why error) {
+	s.warn(fmt.Errorf("the run is not delivered: %w; it is kept, and this sends it later: %s", why, s.command(filepath.Dir(s.path))))
+}
+
+// errOpenRecord: the end of the run is not in its spool.
+var errOpenRecord = errors.New("its record is not closed")
 
 func (s *streamer) deliver(ctx context.Context) error {
 	select {
@@ -233,7 +241,7 @@ func (s *streamer) deliver(ctx context.Context) error {
 	switch r.Run().State {
 	case rt.StateDelivered: // by a drain that was faster
 	case rt.StateRunning:
-		err = errors.New("its record is not closed")
+		err = errOpenRecord
 	default:
 		err = s.stream.Finish(ctx, r)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -22,12 +21,12 @@ type tracking struct {
 	sinks   []collect.Sink
 	writer  *spool.Writer // nil without a spool
 	stream  *streamer     // nil where nothing is sent
-	closers []io.Closer
+	out     *outlet       // nil where no samples are printed
 	rec     *collect.Recorder
 }
 
-// track opens all that tracking needs. failed is told when a sample cannot be
-// written; warn is told what else is wrong and hurts nothing.
+// track opens all that tracking needs. failed is told, on another goroutine, when a
+// sample cannot be written; warn is told what else is wrong and hurts nothing.
 func track(s settings, run rt.Run, failed, warn func(error)) (_ *tracking, err error) {
 	t := &tracking{run: run}
 	defer func() {
@@ -38,13 +37,16 @@ func track(s settings, run rt.Run, failed, warn func(error)) (_ *tracking, err e
 	if err := t.openSources(s); err != nil {
 		return nil, err
 	}
-	if err := t.openOutputs(s, failed, warn); err != nil {
+	if err := t.openOutputs(s, warn); err != nil {
 		return nil, err
 	}
 	if s.streaming != nil {
 		if err := t.openStream(s, warn); err != nil {
 			warn(fmt.Errorf("nothing is sent: %w", err))
 		}
+	}
+	if err := t.openPrinter(s, failed); err != nil { // the last of the sinks: what is kept comes first
+		return nil, err
 	}
 	options := collect.Options{Interval: s.interval, Sources: t.sources, Sinks: t.sinks}
 	if t.writer != nil {
@@ -77,25 +79,28 @@ func (t *tracking) openSources(s settings) error {
 	return nil
 }
 
-func (t *tracking) openOutputs(s settings, failed, warn func(error)) error {
-	e := &emitter{csv: s.csv, scope: s.scope, failed: failed}
-	if t.run.Meta.JobName != "" {
-		e.jobName.Set(t.run.Meta.JobName)
-	}
+func (t *tracking) openPrinter(s settings, failed func(error)) error {
 	switch {
 	case s.output != "":
 		f, err := os.OpenFile(s.output, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 		if err != nil {
 			return fmt.Errorf("open the file for samples: %w", err)
 		}
-		t.closers = append(t.closers, f)
-		e.out, e.name = f, s.output
+		t.out = newOutlet(f, s.output, failed)
 	case s.toStdout:
-		e.out, e.name = os.Stdout, "standard output"
+		t.out = newOutlet(unclosed{os.Stdout}, "standard output", failed)
+	default:
+		return nil
 	}
-	if e.out != nil {
-		t.sinks = append(t.sinks, e)
+	e := &emitter{out: t.out, csv: s.csv, scope: s.scope}
+	if t.run.Meta.JobName != "" {
+		e.jobName.Set(t.run.Meta.JobName)
 	}
+	t.sinks = append(t.sinks, e)
+	return nil
+}
+
+func (t *tracking) openOutputs(s settings, warn func(error)) error {
 	if s.spoolDir != "" {
 		if err := os.MkdirAll(s.spoolDir, 0o700); err != nil {
 			return fmt.Errorf("make the spool directory (--spool names another one): %w", err)
@@ -151,6 +156,25 @@ func (t *tracking) deliver(ctx context.Context) {
 	}
 }
 
+// abandon is for a run that cannot be ended. A source or a disk hangs: nothing is
+// asked of them again.
+func (t *tracking) abandon() {
+	if t.stream != nil {
+		t.stream.cancel()
+		t.stream.isKept(errOpenRecord)
+	}
+}
+
+// print waits until the samples are printed or ctx is done.
+func (t *tracking) print(ctx context.Context) {
+	if t.out == nil {
+		return
+	}
+	if err := t.out.wait(ctx); err != nil {
+		warn(err)
+	}
+}
+
 func (t *tracking) close() error {
 	var err error
 	if t.stream != nil {
@@ -162,8 +186,8 @@ func (t *tracking) close() error {
 	for _, s := range t.sources {
 		err = errors.Join(err, s.Close())
 	}
-	for _, c := range t.closers {
-		err = errors.Join(err, c.Close())
+	if t.out != nil {
+		t.out.stop()
 	}
 	return err
 }

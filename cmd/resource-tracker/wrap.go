@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -28,8 +29,9 @@ func wrap(s settings) error {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
+	var begun atomic.Pointer[tracking]
 	recorded := make(chan *tracking, 1)
-	go func() { recorded <- follow(ctx, s, newRunOf(s, child.pid, started)) }()
+	go func() { recorded <- follow(ctx, s, newRunOf(s, child.pid, started), &begun) }()
 
 	child.wait()
 	cancel(collect.ErrCommandEnded)
@@ -42,9 +44,16 @@ func wrap(s settings) error {
 	leaving, left := takeLeave() // before signals are no longer the command's
 	defer left()
 	status, told := child.reap()
+	soon, cancelSoon := context.WithTimeout(leaving, patience)
+	defer cancelSoon()
 	if t != nil {
 		finish(t, exitOf(status, told, time.Now()))
 		t.deliver(leaving)
+	} else if t = begun.Load(); t != nil {
+		t.abandon()
+	}
+	if t != nil {
+		t.print(soon)
 	}
 	if code := shellStatus(status); code != 0 {
 		return commandStatus(code)
@@ -57,8 +66,9 @@ func newRunOf(s settings, pid int, started time.Time) func() rt.Run {
 	return func() rt.Run { return newRun(s, pid, started) }
 }
 
-// follow tracks until ctx is done. It returns nil where nothing could be tracked.
-func follow(ctx context.Context, s settings, run func() rt.Run) (t *tracking) {
+// follow tracks until ctx is done. It returns nil where nothing could be tracked,
+// or not to the end; begun is set in the latter case too.
+func follow(ctx context.Context, s settings, run func() rt.Run, begun *atomic.Pointer[tracking]) (t *tracking) {
 	defer func() {
 		if p := recover(); p != nil {
 			warn(fmt.Errorf("the command is no longer tracked: %v", p))
@@ -70,6 +80,7 @@ func follow(ctx context.Context, s settings, run func() rt.Run) (t *tracking) {
 		warn(fmt.Errorf("the command runs untracked: %w", err))
 		return nil
 	}
+	begun.Store(t)
 	t.record(ctx)
 	return t
 }

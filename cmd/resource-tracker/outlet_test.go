@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/format/resourcetracker"
+)
+
+// writes keeps each write on its own.
+type writes struct {
+	list   []string
+	fail   error
+	closed bool
+}
+
+func (w *writes) Write(b []byte) (int, error) {
+	if w.fail != nil {
+		return 0, w.fail
+	}
+	w.list = append(w.list, string(b))
+	return len(b), nil
+}
+
+func (w *writes) Close() error { w.closed = true; return nil }
+
+// Section 12: a line is a write. All of them come, in their order.
+func TestOutletWritesLines(t *testing.T) {
+	out := &writes{}
+	o := newOutlet(out, "x", func(err error) { t.Error(err) })
+	var want []string
+	reused := make([]byte, 0, 20)
+	for i := range maxWaiting {
+		reused = fmt.Appendf(reused[:0], "line %d\n", i)
+		want = append(want, string(reused))
+		o.add(reused)
+	}
+	if err := o.wait(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Join(out.list, "|") != strings.Join(want, "|") || !out.closed {
+		t.Errorf("%d lines, closed %v: %q", len(out.list), out.closed, out.list)
+	}
+}
+
+// A line takes no memory of its own once lines have been written.
+func TestOutletAllocatesNothing(t *testing.T) {
+	o := &outlet{}
+	o.changed.L = &o.mu
+	line := []byte("a line\n")
+	if n := testing.AllocsPerRun(100, func() {
+		o.add(line)
+		first, _ := o.first()
+		o.written(first)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestOutletFailsOnce(t *testing.T) {
+	broken := errors.New("the disk is full")
+	var told []error
+	o := newOutlet(&writes{fail: broken}, "x.csv", func(err error) { told = append(told, err) })
+	for range 3 {
+		o.add([]byte("line\n"))
+	}
+	if err := o.wait(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if len(told) != 1 || !errors.Is(told[0], broken) || !strings.Contains(told[0].Error(), "x.csv") {
+		t.Errorf("%v", told)
+	}
+}
+
+// A reader that stands still keeps nobody waiting. What it missed is told, and is
+// in the rates of the sample after.
+func TestOutletWithAReaderThatStandsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		o := newOutlet(w, "the pipe", func(err error) { t.Error(err) })
+		e := &emitter{out: o, csv: true, scope: rt.ScopeNode}
+		put := func(sec int64) {
+			s := snapshotAt(sec)
+			s.Node.NetRxBytes.Set(uint64(sec) * 10)
+			if err := e.Put(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		const late = 5
+		for sec := range int64(maxWaiting + late) {
+			put(100 + sec)
+		}
+		given, end := context.WithCancel(t.Context())
+		end()
+		synctest.Wait()
+
+		var text strings.Builder
+		header := make([]byte, 1000)
+		n, err := r.Read(header) // there is room for one sample again
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.Write(header[:n])
+		if n, err = r.Read(header); err != nil {
+			t.Fatal(err)
+		}
+		text.Write(header[:n])
+		synctest.Wait()
+		put(1000)
+		// 600 lines are the header and 599 samples; of the 604 that were due, 5 are missing.
+		if err := o.wait(given); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%d lines were not written to the pipe", 5+maxWaiting-1)) {
+			t.Errorf("%v", err)
+		}
+		rest, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.Write(rest)
+		if err := o.wait(t.Context()); err == nil || !strings.Contains(err.Error(), "5 lines") {
+			t.Errorf("%v", err)
+		}
+		_, rows, err := resourcetracker.ReadCSV(strings.NewReader(text.String()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sum uint64
+		for row, err := range rows {
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += row.Scalars.NetRecvBytes.Or(0)
+		}
+		if sum != 900*10 {
+			t.Errorf("%d bytes in all rows, 9000 were received", sum)
+		}
+	})
+}
