@@ -62,7 +62,10 @@ func (t *tracker) finish(stopped bool, seen slurm.Evidence, p pauses) error {
 		case err == nil || errors.Is(err, spool.ErrClosed):
 			return err
 		case waited >= p.total:
-			return fmt.Errorf("gave up after %s; rt-spool drain closes the run: %w", p.total, errors.Join(err, t.writer.Close()))
+			if lost := t.writer.Close(); lost != nil {
+				err = lost
+			}
+			return fmt.Errorf("the end of the run is given up after %s, rt-spool drain closes it: %w", p.total, err)
 		case !warned:
 			warned = true
 			t.log.Warning(t.subject, fmt.Sprintf("the end of the run waits for the disk, %s at most: %v", p.total, err))

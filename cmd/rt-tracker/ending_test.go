@@ -204,7 +204,7 @@ func TestEndGivesUp(t *testing.T) {
 		release := e.hold(t)
 		p := pauses{first: time.Second, longest: time.Second, total: time.Second}
 		err := e.finish(true, slurm.Evidence{}, p)
-		if err == nil || !strings.Contains(err.Error(), "gave up after 1s") || !strings.Contains(err.Error(), "4 snapshots are lost") {
+		if err == nil || !strings.Contains(err.Error(), "given up after 1s") || !strings.Contains(err.Error(), "4 snapshots are lost") {
 			t.Errorf("finish: %v", err)
 		}
 		release()
