@@ -24,6 +24,9 @@ var networkFS = map[uint32]string{
 	0x013111a8: "IBRIX",
 }
 
+// CheckDir says whether runs can be kept in dir: ErrNetworkFS where not.
+func CheckDir(dir string) error { return localFS(dir) }
+
 // localFS refuses directories on network file systems.
 func localFS(dir string) error {
 	var st syscall.Statfs_t

@@ -52,13 +52,16 @@ func heard(signals ...os.Signal) []os.Signal {
 	})
 }
 
-// warn tells of what does not keep us from going on. Nor does a full pipe that
-// nobody reads, which standard error may be.
-func warn(err error) {
+// warn tells of what does not keep us from going on.
+func warn(err error) { tell(fmt.Sprintf("resource-tracker: warning: %v\n", err)) }
+
+// tell writes a message to standard error, which may be a full pipe that nobody
+// reads: that does not keep us from going on either.
+func tell(message string) {
 	told := make(chan struct{})
 	go func() {
 		defer close(told)
-		fmt.Fprintf(os.Stderr, "resource-tracker: warning: %v\n", err)
+		_, _ = os.Stderr.WriteString(message) // there is nobody else to tell
 	}()
 	select {
 	case <-told:

@@ -29,7 +29,7 @@ func (s *streamer) tellOfOthers() {
 // ours: a directory that nobody else may have written into.
 func ours(dir string) bool {
 	info, err := os.Lstat(dir)
-	if err != nil || info.Mode() != os.ModeDir|0o700 {
+	if err != nil || info.Mode()&^os.ModeSetgid != os.ModeDir|0o700 { // a directory may get its parent's group
 		return false
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)

@@ -30,6 +30,7 @@ type settings struct {
 	output   string // a file; empty for none
 	toStdout bool
 	spoolDir string // empty for no spool
+	anySpool bool   // nobody named spoolDir: where it cannot be, even empty, another one will do
 
 	streaming *streaming // nil: nothing is sent
 
@@ -86,7 +87,7 @@ func newSettings(c *cli.Context) (s settings, err error) {
 func (s *settings) chooseOutput(c *cli.Context) {
 	said := s.output != "" || s.spoolDir != "" || c.Bool("quiet")
 	if !said && len(s.command) > 0 && insideSlurm() {
-		s.spoolDir = stateDir()
+		s.spoolDir, s.anySpool = stateDir(), true
 		return
 	}
 	s.toStdout = !said
@@ -94,12 +95,16 @@ func (s *settings) chooseOutput(c *cli.Context) {
 
 func insideSlurm() bool { return os.Getenv("SLURM_JOB_ID") != "" }
 
-// stateDir is the user's own spool: $XDG_STATE_HOME/rt, by default ~/.local/state/rt.
+// stateDir is the user's own spool: $XDG_STATE_HOME/rt, by default
+// ~/.local/state/rt; empty without a home.
 func stateDir() string {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "rt")
 	}
-	return filepath.Join(os.Getenv("HOME"), ".local/state/rt")
+	if home := os.Getenv("HOME"); filepath.IsAbs(home) {
+		return filepath.Join(home, ".local/state/rt")
+	}
+	return ""
 }
 
 // parseInterval takes a whole number of seconds.

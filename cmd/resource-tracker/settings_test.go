@@ -141,11 +141,18 @@ func TestWhereSamplesGo(t *testing.T) {
 }
 
 func TestStateDir(t *testing.T) {
-	t.Setenv("HOME", "/home/a")
-	for in, want := range map[string]string{"": "/home/a/.local/state/rt", "/x": "/x/rt", "relative": "/home/a/.local/state/rt"} {
-		t.Setenv("XDG_STATE_HOME", in)
-		if got := stateDir(); got != want {
-			t.Errorf("%q: %s, want %s", in, got, want)
+	for _, tt := range []struct{ state, home, want string }{
+		{"", "/home/a", "/home/a/.local/state/rt"},
+		{"/x", "/home/a", "/x/rt"},
+		{"/x", "", "/x/rt"},
+		{"relative", "/home/a", "/home/a/.local/state/rt"},
+		{"", "", ""},
+		{"relative", "home", ""},
+	} {
+		t.Setenv("XDG_STATE_HOME", tt.state)
+		t.Setenv("HOME", tt.home)
+		if got := stateDir(); got != tt.want {
+			t.Errorf("%q, %q: %s, want %s", tt.state, tt.home, got, tt.want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -37,7 +38,7 @@ func track(s settings, run rt.Run, failed, warn func(error)) (_ *tracking, err e
 	if err := t.openSources(s); err != nil {
 		return nil, err
 	}
-	if err := t.openOutputs(s, warn); err != nil {
+	if err := t.openNamedSpool(s, warn); err != nil {
 		return nil, err
 	}
 	if s.streaming != nil {
@@ -100,14 +101,22 @@ func (t *tracking) openPrinter(s settings, failed func(error)) error {
 	return nil
 }
 
-func (t *tracking) openOutputs(s settings, warn func(error)) error {
-	if s.spoolDir != "" {
-		if err := os.MkdirAll(s.spoolDir, 0o700); err != nil {
-			return fmt.Errorf("make the spool directory (--spool names another one): %w", err)
-		}
-		if err := t.openSpool(s, s.spoolDir, readHost(s), warn); err != nil {
-			return fmt.Errorf("%w (--spool names another directory)", err)
-		}
+// openNamedSpool opens the spool that was asked for. Where it lies elsewhere than
+// people look, they are told.
+func (t *tracking) openNamedSpool(s settings, warn func(error)) error {
+	if s.spoolDir == "" && !s.anySpool {
+		return nil
+	}
+	dir, err := s.findSpool(spool.CheckDir)
+	if err != nil {
+		return err
+	}
+	if err := t.openSpool(s, dir, readHost(s), warn); err != nil {
+		return fmt.Errorf("%w (--spool names another directory)", err)
+	}
+	if dir != s.spoolDir {
+		job, _, _ := strings.Cut(t.run.Label(), ".")
+		tell(fmt.Sprintf("resource-tracker: the readings are in %s; rt-spool --spool %s report %s\n", dir, quote(dir), job))
 	}
 	return nil
 }
