@@ -1,6 +1,7 @@
 // Package logging writes the messages of hooks, trackers and cron jobs to syslog
-// or to a file, one line each. It never blocks and never fails: what cannot be
-// logged at one place goes to the next.
+// or to a file, one line each. It never fails: what cannot be logged at one place
+// goes to the next. It writes to nothing that makes a writer wait by design, such
+// as a FIFO; who cannot wait for a dead file system either takes Options.Async.
 package logging
 
 import (
@@ -27,17 +28,31 @@ type Options struct {
 	DevLog   string    // the socket of syslog
 	Fallback string    // a file that is used where the target cannot be
 	Last     io.Writer // used where the fallback cannot be either; nil: such messages are lost
+	Async    bool      // no call waits for its message to be written; end with Close
 }
 
 // Logger writes messages. Its methods may be called by several goroutines.
 type Logger struct {
-	opts Options
-	pid  int
+	opts  Options
+	pid   int
+	queue *queue // nil: messages are written at once
 }
 
 // New returns a logger. It opens nothing: each message opens what it needs, so
 // that log rotation and a restart of syslog need no care.
-func New(opts Options) *Logger { return &Logger{opts, os.Getpid()} }
+func New(opts Options) *Logger {
+	l := &Logger{opts: opts, pid: os.Getpid()}
+	if opts.Async {
+		l.queue = newQueue(l.write)
+	}
+	return l
+}
+
+// Close waits until the messages of an asynchronous logger are written, but at
+// most for the given time; it tells whether they are. No message may follow.
+func (l *Logger) Close(wait time.Duration) bool {
+	return l.queue == nil || l.queue.close(wait)
+}
 
 // severity is that of syslog(3); its number goes into the priority.
 type severity int
@@ -61,28 +76,46 @@ func (s severity) String() string {
 // Error logs something that went wrong; subject is whose, such as "job 12@n1",
 // empty for nobody's.
 func (l *Logger) Error(subject string, err error) {
-	l.write(time.Now(), severityError, subject, err.Error())
+	l.log(message{time.Now(), severityError, subject, err.Error()})
 }
 
 // Warning logs something that a person should look at some day.
-func (l *Logger) Warning(subject, message string) {
-	l.write(time.Now(), severityWarning, subject, message)
+func (l *Logger) Warning(subject, text string) {
+	l.log(message{time.Now(), severityWarning, subject, text})
 }
 
 // Info logs something that is as it should be.
-func (l *Logger) Info(subject, message string) { l.write(time.Now(), severityInfo, subject, message) }
+func (l *Logger) Info(subject, text string) {
+	l.log(message{time.Now(), severityInfo, subject, text})
+}
+
+// message is what one line says.
+type message struct {
+	at       time.Time
+	severity severity
+	subject  string
+	text     string
+}
+
+func (l *Logger) log(m message) {
+	if l.queue != nil {
+		l.queue.put(m)
+		return
+	}
+	l.write(m)
+}
 
 // write puts one line into the first place that takes it.
-func (l *Logger) write(now time.Time, s severity, subject, message string) {
-	text := s.String() + ": "
-	if subject != "" {
-		text += subject + ": "
+func (l *Logger) write(m message) {
+	text := m.severity.String() + ": "
+	if m.subject != "" {
+		text += m.subject + ": "
 	}
-	text += message
+	text += m.text
 	text = oneLine(text)
-	line := fmt.Sprintf("%s %s[%d]: %s\n", now.Format("2006-01-02T15:04:05.000Z07:00"), l.opts.Program, l.pid, text)
+	line := fmt.Sprintf("%s %s[%d]: %s\n", m.at.Format("2006-01-02T15:04:05.000Z07:00"), l.opts.Program, l.pid, text)
 	if l.opts.Target == Syslog {
-		if l.toSyslog(now, s, text) == nil {
+		if l.toSyslog(m.at, m.severity, text) == nil {
 			return
 		}
 	} else if appendLine(l.opts.Target, line) == nil {
@@ -113,23 +146,6 @@ func oneLine(text string) string {
 		text = strings.ToValidUTF8(text[:maxLine], "") + "..."
 	}
 	return text
-}
-
-// appendLine adds a line in one write, so that lines of several programs do not mix.
-func appendLine(path, line string) error {
-	if path == "" {
-		return os.ErrNotExist
-	}
-	// A FIFO without a reader must not hold a job up.
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(line)
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	return err
 }
 
 // toSyslog sends one datagram in the form that syslog(3) of the C library sends.

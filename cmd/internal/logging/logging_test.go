@@ -60,7 +60,7 @@ func TestSyslog(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := New(Options{Program: "rt-epilog", Target: Syslog, DevLog: path})
-	l.write(time.Date(2026, 11, 2, 3, 4, 5, 0, time.UTC), severityError, "job 7@n2", "broken")
+	l.write(message{time.Date(2026, 11, 2, 3, 4, 5, 0, time.UTC), severityError, "job 7@n2", "broken"})
 	buf := make([]byte, 4096)
 	n, _, err := syscall.Recvfrom(fd, buf, 0)
 	if err != nil {

@@ -1,0 +1,62 @@
+package logging
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A log that does not answer makes nobody wait; afterwards it has the newest
+// messages and the number of those it missed.
+func TestQueueDropsTheOldest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got []string
+		answer := make(chan struct{})
+		q := newQueue(func(m message) {
+			<-answer
+			got = append(got, m.text)
+		})
+		q.put(message{text: "stuck"})
+		synctest.Wait() // the writer has it
+		for i := range maxQueued + 3 {
+			q.put(message{text: fmt.Sprint(i)})
+		}
+		if q.close(time.Second) {
+			t.Error("closed in time, of a log that does not answer")
+		}
+		close(answer)
+		if !q.close(time.Second) {
+			t.Error("not closed, of a log that answers")
+		}
+		if len(got) != maxQueued+2 || got[0] != "stuck" || !strings.Contains(got[1], "3 messages were dropped") || got[2] != "3" || got[len(got)-1] != fmt.Sprint(maxQueued+2) {
+			t.Errorf("%d messages: %q", len(got), got)
+		}
+	})
+}
+
+func TestAsync(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rt.log")
+	l := New(Options{Program: "p", Target: path, Async: true})
+	for i := range maxQueued {
+		l.Info("", fmt.Sprint("message ", i))
+	}
+	if !l.Close(time.Minute) {
+		t.Fatal("not closed")
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range maxQueued {
+		if !strings.Contains(string(text), fmt.Sprintf("info: message %d\n", i)) {
+			t.Errorf("message %d is missing", i)
+		}
+	}
+	if !New(Options{}).Close(0) {
+		t.Error("a logger that writes at once has something to wait for")
+	}
+}
