@@ -3,58 +3,159 @@ package slurm
 import (
 	"errors"
 	"fmt"
-	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 	"time"
 )
 
 // breaker stops the Prolog from trying what failed time and again: a node where
 // no tracker starts must not pay for it at each job.
+//
+// A Prolog signs in before it tries and out when it knows how that went. One that
+// hangs, and is killed or ends itself, never signs out: the next one counts it as
+// a failure. Those that are at work at the same time are no failures.
 type breaker struct {
 	path     string
+	procRoot string
 	failures int           // so many in a row open it
 	reset    time.Duration // after this it lets one Prolog try
 }
 
 // breakerState is the breaker's file.
 type breakerState struct {
-	Failures int       `json:"failures"`  // in a row
-	OpenedAt time.Time `json:"opened_at"` // zero while it is closed
+	Failures int       `json:"failures"`         // in a row
+	OpenedAt time.Time `json:"opened_at"`        // zero while it is closed
+	Trying   []trial   `json:"trying,omitempty"` // Prologs that have not signed out
 }
 
-func (s State) breaker(node string, failures int, reset time.Duration) breaker {
-	return breaker{filepath.Join(s.Dir, "breaker@"+fileName(node)+".json"), failures, reset}
+// trial is a Prolog at work, or one that ended in the midst of it.
+type trial struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"pid_start_time"` // field 22 of its /proc/<pid>/stat
+	Job   uint64 `json:"job_id"`
 }
 
-// open tells whether the Prolog must not try now. What cannot be read is closed.
-func (b breaker) open(now time.Time) bool {
-	var st breakerState
-	if err := readJSON(b.path, &st); err != nil {
-		return false
+// attempt is one Prolog's trial until it is settled, once and for all.
+type attempt struct {
+	breaker breaker
+	trial   trial
+	now     time.Time
+	once    sync.Once
+}
+
+// breakerLockTime bounds the wait for a hook that reads or writes the breaker's
+// file, which takes it well below a millisecond.
+const breakerLockTime = 100 * time.Millisecond
+
+func (h *Hook) breaker(node string) breaker {
+	return breaker{filepath.Join(h.State.Dir, "breaker@"+fileName(node)+".json"), h.ProcRoot, h.Failures, h.Reset}
+}
+
+// begin signs the Prolog of a job in. The attempt is nil where it must not try now;
+// the error says why then, if none has said so before. Beside an attempt the error
+// is that it is not on record.
+func (b breaker) begin(job uint64, now time.Time) (*attempt, error) {
+	if st := b.read(); b.open(st, now) {
+		return nil, nil
 	}
+	a := &attempt{breaker: b, trial: trial{PID: os.Getpid(), Job: job}, now: now}
+	stat, err := readStat(b.procRoot, a.trial.PID)
+	if err != nil {
+		return a, nil // without a name that others can check it is not on record
+	}
+	a.trial.Start = stat.start
+	var opened error
+	err = b.update(func(st *breakerState) {
+		before := len(st.Trying)
+		st.Trying = slices.DeleteFunc(st.Trying, func(t trial) bool { return !alive(b.procRoot, t.PID, t.Start) })
+		if died := before - len(st.Trying); died > 0 {
+			opened = b.count(st, died, errors.New("the Prolog was killed while it started a tracker"), now)
+		}
+		if opened == nil {
+			st.Trying = append(st.Trying, a.trial)
+		}
+	})
+	if opened != nil {
+		return nil, errors.Join(opened, err)
+	}
+	return a, err
+}
+
+// open tells whether the Prolog must not try now.
+func (b breaker) open(st breakerState, now time.Time) bool {
 	return st.Failures >= b.failures && now.Before(st.OpenedAt.Add(b.reset)) && !now.Before(st.OpenedAt)
 }
 
-// failed counts a failure and returns it, with a word where it opens the breaker.
-func (b breaker) failed(cause error, now time.Time) error {
-	var st breakerState
-	if err := readJSON(b.path, &st); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		st = breakerState{}
+// count adds failures; where they open the breaker it returns their cause with a
+// word about that, else nil.
+func (b breaker) count(st *breakerState, failures int, cause error, now time.Time) error {
+	st.Failures += failures
+	if st.Failures < b.failures {
+		return nil
 	}
-	st.Failures++
-	opens := st.Failures >= b.failures
-	if opens {
-		st.OpenedAt = now
-	}
-	if err := writeJSON(b.path, st, 0o600); err != nil {
+	st.OpenedAt = now
+	return fmt.Errorf("%w; that was failure %d in a row: jobs on this node run untracked until %s, remove %s to try sooner",
+		cause, st.Failures, now.Add(b.reset).Format(time.RFC3339), b.path)
+}
+
+// failed counts the attempt as a failure and returns its cause, with a word where
+// it opens the breaker.
+func (a *attempt) failed(cause error) error {
+	err := a.settle(func(st *breakerState) {
+		if opened := a.breaker.count(st, 1, cause, a.now); opened != nil {
+			cause = opened
+		}
+	})
+	if err != nil {
 		return errors.Join(cause, err)
-	}
-	if opens {
-		return fmt.Errorf("%w; that was failure %d in a row: jobs on this node run untracked until %s, remove %s to try sooner",
-			cause, st.Failures, now.Add(b.reset).Format(time.RFC3339), b.path)
 	}
 	return cause
 }
 
 // succeeded closes the breaker.
-func (b breaker) succeeded() error { return removeIfThere(b.path) }
+func (a *attempt) succeeded() error {
+	return a.settle(func(st *breakerState) { st.Failures, st.OpenedAt = 0, time.Time{} })
+}
+
+// needless takes the attempt back: nothing was tried.
+func (a *attempt) needless() error { return a.settle(func(*breakerState) {}) }
+
+// settle signs out with the attempt's result; what comes after the first result
+// counts no more.
+func (a *attempt) settle(result func(*breakerState)) (err error) {
+	a.once.Do(func() {
+		err = a.breaker.update(func(st *breakerState) {
+			if i := slices.Index(st.Trying, a.trial); i >= 0 {
+				st.Trying = slices.Delete(st.Trying, i, i+1)
+			}
+			result(st)
+		})
+	})
+	return err
+}
+
+// update changes the breaker's file, alone.
+func (b breaker) update(change func(*breakerState)) (err error) {
+	lock, err := lockPath(b.path+".lock", time.Now().Add(breakerLockTime))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.release()) }()
+	st := b.read()
+	change(&st)
+	if st.Failures == 0 && len(st.Trying) == 0 {
+		return removeIfThere(b.path)
+	}
+	return writeJSON(b.path, st, 0o600)
+}
+
+// read returns what is on record; what cannot be read is a closed breaker's.
+func (b breaker) read() breakerState {
+	var st breakerState
+	if err := readJSON(b.path, &st); err != nil {
+		return breakerState{}
+	}
+	return st
+}

@@ -95,9 +95,92 @@ func TestBreaker(t *testing.T) {
 		t.Errorf("the first failure after a success: %v", err)
 	}
 	// A clock that was set back does not hold it open.
-	b := h.State.breaker("n1", 1, time.Hour)
-	if err := b.failed(errors.New("x"), began); err == nil || b.open(began.Add(-time.Minute)) {
-		t.Errorf("open before it was opened: %v", err)
+	h.Failures = 2
+	if err := h.Prolog(jobEnv("prolog_slurmd", "35", 0), began.Add(3*time.Hour)); err == nil || !strings.Contains(err.Error(), "failure 2 in a row") {
+		t.Errorf("failure 2: %v", err)
+	}
+	if err := h.Prolog(jobEnv("prolog_slurmd", "36", 0), began); err == nil {
+		t.Error("open before it was opened")
+	}
+}
+
+// A Prolog that hangs counts as a failure when its caller gives it up, and what it
+// does afterwards changes nothing.
+func TestBreakerCountsHangs(t *testing.T) {
+	first, _ := newHook(t, fakeGood)
+	release := make(chan struct{})
+	results := make(chan error, first.Failures)
+	hang := func(job int) *Hook {
+		h := &Hook{Tracker: first.Tracker, State: first.State, ReadyTimeout: 20 * time.Second, Failures: 3, Reset: time.Hour, ProcRoot: "/proc"}
+		entered := make(chan struct{})
+		h.OpenLog = func() (*os.File, error) { // in the midst of a launch
+			close(entered)
+			<-release
+			return nil, os.ErrNotExist
+		}
+		go func() { results <- h.Prolog(jobEnv("prolog_slurmd", fmt.Sprint(job), 0), began) }()
+		<-entered
+		return h
+	}
+	// All are at work at once, which is no failure yet.
+	hooks := []*Hook{hang(20), hang(21), hang(22)}
+	if st := first.breaker("n1").read(); st.Failures != 0 || len(st.Trying) != 3 {
+		t.Errorf("on record while three hang: %+v", st)
+	}
+	for i, h := range hooks {
+		err := h.GaveUp(errors.New("gave up"))
+		if opened := strings.Contains(err.Error(), "failure 3 in a row"); opened != (i == 2) || !strings.HasPrefix(err.Error(), "gave up") {
+			t.Errorf("failure %d: %v", i+1, err)
+		}
+	}
+	if err := first.Prolog(jobEnv("prolog_slurmd", "23", 0), began); err != nil {
+		t.Errorf("an open breaker: %v", err)
+	}
+	close(release)
+	for range hooks {
+		if err := <-results; err != nil {
+			t.Errorf("a Prolog that came to itself: %v", err)
+		}
+	}
+	if st := first.breaker("n1").read(); st.Failures != 3 || len(st.Trying) != 0 {
+		t.Errorf("on record: %+v", st)
+	}
+	if err := new(Hook).GaveUp(os.ErrClosed); err != os.ErrClosed {
+		t.Errorf("without an attempt: %v", err)
+	}
+}
+
+// A Prolog that was killed at work counts as a failure when the next one comes.
+func TestBreakerCountsTheKilled(t *testing.T) {
+	h, dir := newHook(t, fakeGood)
+	if err := h.State.create(); err != nil {
+		t.Fatal(err)
+	}
+	// This test's own process, but started at another time.
+	gone := trial{PID: os.Getpid(), Start: 1, Job: 20}
+	b := h.breaker("n1")
+	if err := writeJSON(b.path, breakerState{Trying: []trial{gone, gone}}, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a, err := b.begin(21, began)
+	if st := b.read(); a == nil || err != nil || st.Failures != 2 || len(st.Trying) != 1 {
+		t.Fatalf("two were killed: %+v, %v", st, err)
+	}
+	if err := a.needless(); err != nil || b.read().Failures != 2 {
+		t.Errorf("one that tried nothing: %+v, %v", b.read(), err)
+	}
+	if err := writeJSON(b.path, breakerState{Failures: 2, Trying: []trial{gone}}, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err = h.Prolog(jobEnv("prolog_slurmd", "22", 0), began)
+	if err == nil || !strings.Contains(err.Error(), "was killed") || !strings.Contains(err.Error(), "failure 3 in a row") {
+		t.Errorf("the one that finds the third: %v", err)
+	}
+	if err := h.Prolog(jobEnv("prolog_slurmd", "23", 0), began); err != nil {
+		t.Errorf("an open breaker: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "started")); err == nil {
+		t.Error("a tracker was started")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -15,7 +16,6 @@ type Hook struct {
 	Tracker      string        // the rt-tracker binary
 	ConfigFile   string        // given to the tracker as --config; empty: it reads the default file
 	SpoolDir     string        // where the run's file will be, for the note
-	LogFile      string        // gets what a crashing tracker prints; empty: nobody does
 	State        State         // where Prolog and Epilog meet
 	User         *User         // whom the tracker runs as; nil: as this process
 	Interval     time.Duration // between readings, noted in the run
@@ -27,7 +27,21 @@ type Hook struct {
 	ProcRoot     string        // "/proc"
 	Hostname     string        // the node's name where Slurm does not say it
 
-	GroupName func(gid uint64) string // name of a user's group, empty where unknown
+	GroupName func(gid uint64) string  // name of a user's group, empty where unknown
+	OpenLog   func() (*os.File, error) // opens what gets the words of a crashing tracker; nil, or an error: nobody does
+
+	attempt atomic.Pointer[attempt] // the Prolog's, while it tries
+}
+
+// GaveUp counts the Prolog that its caller waits for no longer as a failure and
+// returns the cause, with a word where no more will be tried for a while. It may be
+// called while Prolog is at work, whose own result counts no more then; for an
+// Epilog it returns the cause alone.
+func (h *Hook) GaveUp(cause error) error {
+	if a := h.attempt.Load(); a != nil {
+		return a.failed(cause)
+	}
+	return cause
 }
 
 // User is whom a tracker runs as.

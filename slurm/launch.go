@@ -83,8 +83,8 @@ func (h *Hook) launch(run *rt.Run, deadline time.Time) (_ *tracker, err error) {
 
 // openOutput opens what the tracker prints to, which is only of interest when it crashes.
 func (h *Hook) openOutput() (*os.File, error) {
-	if h.LogFile != "" {
-		if f, err := os.OpenFile(h.LogFile, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644); err == nil {
+	if h.OpenLog != nil {
+		if f, err := h.OpenLog(); err == nil {
 			return f, nil
 		}
 	}

@@ -18,7 +18,8 @@ import (
 func TestTrackerSurroundings(t *testing.T) {
 	h, dir := newHook(t, fakeCurious)
 	h.ConfigFile = "/etc/rt/site.toml"
-	h.LogFile = filepath.Join(dir, "log")
+	log := filepath.Join(dir, "log")
+	h.OpenLog = func() (*os.File, error) { return os.Create(log) }
 	// A descriptor that this process was started with and knows nothing of.
 	var leaked [2]int
 	if err := syscall.Pipe(leaked[:]); err != nil {
@@ -78,9 +79,9 @@ func TestTrackerSurroundings(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The shell moves descriptors about while it says "ready".
-	strange := strangeDescriptors(t, h, note.PID)
+	strange := strangeDescriptors(t, h, note.PID, log)
 	for end := time.Now().Add(20 * time.Second); len(strange) > 0 && time.Now().Before(end); runtime.Gosched() {
-		strange = strangeDescriptors(t, h, note.PID)
+		strange = strangeDescriptors(t, h, note.PID, log)
 	}
 	for _, s := range strange {
 		t.Error(s)
@@ -88,7 +89,7 @@ func TestTrackerSurroundings(t *testing.T) {
 }
 
 // strangeDescriptors returns what a tracker holds that it was not meant to get.
-func strangeDescriptors(t *testing.T, h *Hook, pid int) []string {
+func strangeDescriptors(t *testing.T, h *Hook, pid int, log string) []string {
 	t.Helper()
 	held := fmt.Sprintf("/proc/%d/fd", pid)
 	entries, err := os.ReadDir(held)
@@ -103,7 +104,7 @@ func strangeDescriptors(t *testing.T, h *Hook, pid int) []string {
 			continue
 		}
 		ok := (fd == "0" || fd == "3") && strings.HasPrefix(target, "pipe:") ||
-			(fd == "1" || fd == "2") && target == h.LogFile || fd == "10" && target == h.Tracker // the shell reads its script
+			(fd == "1" || fd == "2") && target == log || fd == "10" && target == h.Tracker // the shell reads its script
 		if !ok {
 			strange = append(strange, "descriptor "+fd+" is "+target)
 		}

@@ -8,12 +8,16 @@ import (
 	"time"
 )
 
-// jobLock keeps two hooks of the same job on the same node apart.
-type jobLock struct{ file *os.File }
+// hookLock keeps two hooks apart: those of the same job on the same node, or any
+// two that write the breaker's file.
+type hookLock struct{ file *os.File }
 
 // lock takes the job's lock, at the latest at the deadline.
-func (s State) lock(job uint64, node string, deadline time.Time) (*jobLock, error) {
-	path := s.path(job, node, "lock")
+func (s State) lock(job uint64, node string, deadline time.Time) (*hookLock, error) {
+	return lockPath(s.path(job, node, "lock"), deadline)
+}
+
+func lockPath(path string, deadline time.Time) (*hookLock, error) {
 	for {
 		l, err := tryLock(path)
 		if l != nil {
@@ -23,7 +27,7 @@ func (s State) lock(job uint64, node string, deadline time.Time) (*jobLock, erro
 			return nil, fmt.Errorf("cannot lock %s: %w", path, err)
 		}
 		if !time.Now().Before(deadline) {
-			return nil, fmt.Errorf("cannot lock %s: another hook of this job holds it", path)
+			return nil, fmt.Errorf("cannot lock %s: another hook holds it", path)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
@@ -32,7 +36,7 @@ func (s State) lock(job uint64, node string, deadline time.Time) (*jobLock, erro
 // tryLock returns nil and no error when the lock is held by another. A lock's
 // file is removed while it is held, so one that was taken counts only while the
 // path still leads to it.
-func tryLock(path string) (*jobLock, error) {
+func tryLock(path string) (*hookLock, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
@@ -42,7 +46,7 @@ func tryLock(path string) (*jobLock, error) {
 		held, err1 := f.Stat()
 		named, err2 := os.Stat(path)
 		if err1 == nil && err2 == nil && os.SameFile(held, named) {
-			return &jobLock{f}, nil
+			return &hookLock{f}, nil
 		}
 	}
 	if closed := f.Close(); closed != nil {
@@ -55,6 +59,6 @@ func tryLock(path string) (*jobLock, error) {
 }
 
 // release lets go of the lock and removes its file.
-func (l *jobLock) release() error {
+func (l *hookLock) release() error {
 	return errors.Join(removeIfThere(l.file.Name()), l.file.Close())
 }

@@ -22,7 +22,8 @@ var ErrTracked = errors.New("this attempt of the job is tracked already")
 //
 // The error is for the log and never for an exit status, because Slurm drains the
 // node of a Prolog that fails. After Failures errors in a row nothing is tried for
-// Reset, and no error comes then. With the kill switch on nothing is done at all.
+// Reset, and no error comes then; a Prolog that was killed at work counts as one
+// when the next comes, and GaveUp counts one that hangs. With the kill switch on nothing is done at all.
 func (h *Hook) Prolog(env Env, now time.Time) error {
 	if h.disabled() {
 		return nil
@@ -31,18 +32,22 @@ func (h *Hook) Prolog(env Env, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	b := h.State.breaker(run.Node, h.Failures, h.Reset)
-	if b.open(now) {
-		return nil
-	}
-	h.complete(&run)
-	if err = h.track(&run); errors.Is(err, ErrTracked) {
+	if err := h.State.create(); err != nil {
 		return err
 	}
-	if err != nil {
-		return b.failed(err, now)
+	a, uncounted := h.breaker(run.Node).begin(run.JobID.Or(0), now)
+	if a == nil {
+		return uncounted
 	}
-	return b.succeeded()
+	h.attempt.Store(a)
+	h.complete(&run)
+	switch err = h.track(&run); {
+	case errors.Is(err, ErrTracked):
+		return errors.Join(err, uncounted, a.needless())
+	case err != nil:
+		return errors.Join(a.failed(err), uncounted)
+	}
+	return errors.Join(uncounted, a.succeeded())
 }
 
 // complete adds to the run what the environment does not say.
@@ -65,9 +70,6 @@ func (h *Hook) track(run *rt.Run) (err error) {
 		if path, inside := InsideJob(own); inside {
 			return fmt.Errorf("this hook runs in the job's own cgroup %s, where a tracker would be charged to the job and die with it: take RunInJob out of PrologFlags in slurm.conf", path)
 		}
-	}
-	if err := h.State.create(); err != nil {
-		return err
 	}
 	deadline := time.Now().Add(h.ReadyTimeout)
 	job := run.JobID.Or(0)

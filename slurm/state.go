@@ -20,7 +20,7 @@ import (
 //	<jobid>@<node>.json  Note: the job's tracker; written by the Prolog, for root
 //	<jobid>@<node>.exit  rt.Exit: how the job ended; written by the Epilog, for the tracker
 //	<jobid>@<node>.lock  held by flock(2) while a hook works on the job
-//	breaker@<node>.json  failures of the Prolog in a row
+//	breaker@<node>.json  failures of the Prolog in a row, and Prologs at work
 //
 // The Epilog removes the job's files, but leaves the exit where the tracker had
 // died, for whoever closes the run. A job has at most one run on a node at a time,

@@ -26,16 +26,21 @@ type Options struct {
 	Stdout   io.Writer // for --version and --help alone
 	DevLog   string    // the socket of syslog
 	Fallback string    // the log file where there is no syslog
+
+	LogTime time.Duration // how long a message may take to be written; then it is lost
+	Exit    func(status int)
 }
 
 // work is Prolog or Epilog of a slurm.Hook.
 type work func(h *slurm.Hook, env slurm.Env, now time.Time) error
 
 // readTime is how long the configuration may take to read; slack is what a hook
-// may take beside its configured time. Then it ends by itself, whatever it waits for.
+// may take beside its configured time; logTime is for each message, and for the
+// word to the breaker. Then the hook ends, whatever it waits for.
 const (
 	readTime = 3 * time.Second
 	slack    = time.Second
+	logTime  = 100 * time.Millisecond
 )
 
 // System returns the options of a hook that Slurm started.
@@ -43,6 +48,7 @@ func System(program string) Options {
 	return Options{
 		Program: program, Args: os.Args[1:], Environ: os.Environ(), Stdout: os.Stdout,
 		DevLog: logging.DevLog, Fallback: logging.FallbackFile,
+		LogTime: logTime, Exit: os.Exit,
 	}
 }
 
@@ -57,54 +63,75 @@ func Epilog(opts Options) {
 }
 
 // run does the hook's work, which may take a configured time. It never fails and
-// never panics: what went wrong is in the log. It may end the process, with status 0.
+// never panics: what went wrong is in the log. It ends the process, with status 0,
+// where it does not return in time.
+//
+// Whatever may wait for a file system runs within a bound of its own, messages
+// too. The timer is for what nobody thought of: it is set first, never stopped,
+// and does nothing that could wait.
 func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
+	end := time.AfterFunc(readTime+2*opts.LogTime, func() { opts.Exit(0) })
 	env := slurm.NewEnv(opts.Environ)
-	log := opts.logger(logging.Syslog)
-	subject := jobOf(env)
-	defer func() {
-		if p := recover(); p != nil {
-			log.Error(subject, fmt.Errorf("this is a defect of %s, please report it: %v", opts.Program, p))
-		}
-	}()
-	watchdog := time.AfterFunc(readTime, func() {
-		log.Error(subject, fmt.Errorf("reading the configuration took more than %s: nothing was done", readTime))
-		os.Exit(0)
-	})
-	defer watchdog.Stop()
+	log, subject := opts.logger(logging.Syslog), jobOf(env)
 
-	path, done, err := opts.parse()
-	if done {
+	s, err := within(readTime, opts.settings)
+	if errors.Is(err, errLate) {
+		err = fmt.Errorf("reading the configuration took more than %s: nothing was done", readTime)
+	}
+	if err != nil || s.done {
+		opts.report(log, subject, err)
 		return
 	}
-	if err != nil {
-		log.Error(subject, err)
-		return
-	}
-	cfg, err := config.Load(path)
-	if err != nil {
-		log.Error(subject, err)
-		return
-	}
-	watchdog.Stop()
-	log = opts.logger(cfg.Log.Target)
-	limit := timing(cfg.Hooks) + slack
-	watchdog = time.AfterFunc(limit, func() {
-		log.Error(subject, fmt.Errorf("gave up after %s", limit))
-		os.Exit(0)
+	log = opts.logger(s.cfg.Log.Target)
+	limit := timing(s.cfg.Hooks) + slack
+	end.Reset(limit + 3*opts.LogTime)
+	h := new(slurm.Hook)
+	_, err = within(limit, func() (struct{}, error) {
+		build(h, s.cfg, s.path)
+		return struct{}{}, do(h, env, time.Now())
 	})
-	h := build(cfg, path)
-	err = do(h, env, time.Now())
-	// From here the watchdog has nothing to say: one fault is one line.
-	if !watchdog.Stop() {
-		select {} // it is about to end the process
+	if errors.Is(err, errLate) {
+		late := fmt.Errorf("gave up after %s", limit)
+		_, err = within(opts.LogTime, func() (struct{}, error) { return struct{}{}, h.GaveUp(late) })
+		if errors.Is(err, errLate) {
+			err = late
+		}
 	}
-	switch {
-	case errors.Is(err, slurm.ErrTracked):
-		log.Warning(subject, err.Error())
-	case err != nil:
-		log.Error(subject, err)
+	opts.report(log, subject, err)
+}
+
+// report logs how the hook's work went, if that is worth a line.
+func (o Options) report(log *logging.Logger, subject string, err error) {
+	if err == nil {
+		return
 	}
+	if p, ok := errors.AsType[defect](err); ok {
+		err = fmt.Errorf("this is a defect of %s, please report it: %v", o.Program, p.value)
+	}
+	// A message that cannot be written in time is lost: the job goes first.
+	_, _ = within(o.LogTime, func() (struct{}, error) {
+		if errors.Is(err, slurm.ErrTracked) {
+			log.Warning(subject, err.Error())
+		} else {
+			log.Error(subject, err)
+		}
+		return struct{}{}, nil
+	})
+}
+
+// settings are what a hook was told.
+type settings struct {
+	path string // of the configuration
+	done bool   // the flags asked for nothing but a text
+	cfg  config.Config
+}
+
+func (o Options) settings() (s settings, err error) {
+	s.path, s.done, err = o.parse()
+	if err == nil && !s.done {
+		s.cfg, err = config.Load(s.path)
+	}
+	return s, err
 }
 
 // parse reads the flags; done says that they asked for nothing but a text.
@@ -148,25 +175,23 @@ func jobOf(env slurm.Env) string {
 	return fmt.Sprintf("job %d@%s", id, node)
 }
 
-// build makes the hook of the configuration.
-func build(cfg config.Config, path string) *slurm.Hook {
-	h := &slurm.Hook{
-		Tracker:      cfg.Tracker.Path,
-		ConfigFile:   path,
-		SpoolDir:     cfg.Spool.Dir,
-		State:        slurm.State{Dir: cfg.Tracker.StateDir},
-		Interval:     cfg.Tracker.Interval.Duration,
-		ReadyTimeout: cfg.Hooks.ReadyTimeout.Duration,
-		StopTimeout:  cfg.Hooks.StopTimeout.Duration,
-		DisableFile:  cfg.Hooks.DisableFile,
-		Failures:     cfg.Hooks.BreakerFailures,
-		Reset:        cfg.Hooks.BreakerReset.Duration,
-		ProcRoot:     "/proc",
-		Hostname:     hostname(),
-		GroupName:    func(gid uint64) string { return groupName("/etc/group", gid) },
-	}
+// build fills the hook in from the configuration.
+func build(h *slurm.Hook, cfg config.Config, path string) {
+	h.Tracker = cfg.Tracker.Path
+	h.ConfigFile = path
+	h.SpoolDir = cfg.Spool.Dir
+	h.State = slurm.State{Dir: cfg.Tracker.StateDir}
+	h.Interval = cfg.Tracker.Interval.Duration
+	h.ReadyTimeout = cfg.Hooks.ReadyTimeout.Duration
+	h.StopTimeout = cfg.Hooks.StopTimeout.Duration
+	h.DisableFile = cfg.Hooks.DisableFile
+	h.Failures = cfg.Hooks.BreakerFailures
+	h.Reset = cfg.Hooks.BreakerReset.Duration
+	h.ProcRoot = "/proc"
+	h.Hostname = hostname()
+	h.GroupName = func(gid uint64) string { return groupName("/etc/group", gid) }
 	if cfg.Log.Target != logging.Syslog {
-		h.LogFile = cfg.Log.Target
+		h.OpenLog = func() (*os.File, error) { return logging.OpenFile(cfg.Log.Target) }
 	}
 	if path != "" {
 		if abs, err := filepath.Abs(path); err == nil {
@@ -181,7 +206,6 @@ func build(cfg config.Config, path string) *slurm.Hook {
 	if os.Geteuid() == 0 {
 		h.User = trackerUser("/etc/passwd", cfg.Spool.User)
 	}
-	return h
 }
 
 // hostname is the node's name where Slurm does not give one: up to the first dot.

@@ -1,0 +1,46 @@
+package hook
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// errLate says that within did not wait any longer.
+var errLate = errors.New("took too long")
+
+// defect is a panic.
+type defect struct{ value any }
+
+func (d defect) Error() string { return fmt.Sprint("panic: ", d.value) }
+
+// within returns what f does, or errLate where that takes longer than the limit: f
+// is left behind then, since nothing interrupts a call that waits for a dead file
+// system. A panic of f is a defect, for slurmd would drain the node of a hook that
+// dies of one.
+func within[T any](limit time.Duration, f func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	results := make(chan result, 1)
+	go func() {
+		var r result
+		defer func() {
+			if p := recover(); p != nil {
+				r.err = defect{p}
+			}
+			results <- r
+		}()
+		r.value, r.err = f()
+	}()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case r := <-results:
+		return r.value, r.err
+	case <-timer.C:
+		var none T
+		return none, errLate
+	}
+}
