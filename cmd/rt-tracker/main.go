@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/cmd/internal/config"
@@ -40,6 +41,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	prolog := openReady()
 	log := logging.New(logging.Options{Program: "rt-tracker", Target: logging.Syslog, DevLog: logging.DevLog, Fallback: logging.FallbackFile, Last: stderr})
+	defer func() { log.Close(time.Second) }()
 	err := track(*configFile, stdin, stderr, &log, prolog)
 	if err == nil {
 		return 0
@@ -57,7 +59,7 @@ func track(configFile string, stdin io.Reader, last io.Writer, log **logging.Log
 	if err != nil {
 		return err
 	}
-	*log = logging.New(logging.Options{Program: "rt-tracker", Target: cfg.Log.Target, DevLog: logging.DevLog, Fallback: logging.FallbackFile, Last: last})
+	*log = logging.New(logging.Options{Program: "rt-tracker", Target: cfg.Log.Target, DevLog: logging.DevLog, Fallback: logging.FallbackFile, Last: last, Async: true})
 	tracked, err := readRun(stdin)
 	if err != nil {
 		return err
