@@ -23,6 +23,7 @@ type tracking struct {
 	writer  *spool.Writer // nil without a spool
 	stream  *streamer     // nil where nothing is sent
 	out     *outlet       // nil where no samples are printed
+	turn    turn
 	rec     *collect.Recorder
 }
 
@@ -133,6 +134,10 @@ func (t *tracking) openSpool(s settings, dir string, facts rt.Host, warn func(er
 		options.CommitInterval = min(s.streaming.every, 10*time.Second) // what is not committed is not sent
 	}
 	w, err := spool.Create(dir, t.run, facts, options)
+	for tries := 0; errors.Is(err, spool.ErrExists) && tries < 10; tries++ { // two commands of a batch script, in the same millisecond
+		t.run.Start = t.run.Start.Add(time.Millisecond)
+		w, err = spool.Create(dir, t.run, facts, options)
+	}
 	if err != nil {
 		return err
 	}
@@ -198,5 +203,5 @@ func (t *tracking) close() error {
 	if t.out != nil {
 		t.out.stop()
 	}
-	return err
+	return errors.Join(err, t.turn.Close())
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -22,6 +23,16 @@ const patience = 5 * time.Second
 // wrap runs the command, tracks it, and ends as it ends. Tracking never keeps the
 // command from running: what is wrong with it is a warning.
 func wrap(s settings) error {
+	turns := make(chan turn, 1)
+	go func() { turns <- takeTurn(s) }()
+	select {
+	case mine := <-turns:
+		if mine.lost && s.output == "" {
+			return become(s.command) // nothing has been set up: the command is as if we were not there
+		}
+		turns <- mine
+	case <-time.After(hesitation): // a disk that hangs keeps no command from running
+	}
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a write says EPIPE; the command outlives our reader
 	started := time.Now()
 	child, err := start(s.command)
@@ -31,7 +42,7 @@ func wrap(s settings) error {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	var begun atomic.Pointer[tracking]
 	recorded := make(chan *tracking, 1)
-	go func() { recorded <- follow(ctx, s, newRunOf(s, child.pid, started), &begun) }()
+	go func() { recorded <- follow(ctx, s, turns, newRunOf(s, child.pid, started), &begun) }()
 
 	child.wait()
 	cancel(collect.ErrCommandEnded)
@@ -66,20 +77,28 @@ func newRunOf(s settings, pid int, started time.Time) func() rt.Run {
 	return func() rt.Run { return newRun(s, pid, started) }
 }
 
-// follow tracks until ctx is done. It returns nil where nothing could be tracked,
+// follow tracks until ctx is done, if it is its turn. It returns nil where nothing could be tracked,
 // or not to the end; begun is set in the latter case too.
-func follow(ctx context.Context, s settings, run func() rt.Run, begun *atomic.Pointer[tracking]) (t *tracking) {
+func follow(ctx context.Context, s settings, turns <-chan turn, run func() rt.Run, begun *atomic.Pointer[tracking]) (t *tracking) {
 	defer func() {
 		if p := recover(); p != nil {
 			warn(fmt.Errorf("the command is no longer tracked: %v", p))
 			t = nil
 		}
 	}()
+	mine := <-turns
+	if mine.lost {
+		s.spoolDir, s.anySpool = "", false
+		if s.output == "" {
+			return nil
+		}
+	}
 	t, err := track(s, run(), warn, warn)
 	if err != nil {
-		warn(fmt.Errorf("the command runs untracked: %w", err))
+		warn(fmt.Errorf("the command runs untracked: %w", errors.Join(err, mine.Close())))
 		return nil
 	}
+	t.turn = mine
 	begun.Store(t)
 	t.record(ctx)
 	return t
