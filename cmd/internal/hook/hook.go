@@ -29,6 +29,10 @@ type Options struct {
 
 	LogTime time.Duration // how long a message may take to be written; then it is lost
 	Exit    func(status int)
+
+	// toldBefore: of a broken configuration the job's Prolog has told, and one line
+	// a job is enough. One that broke meanwhile is told by the next job's.
+	toldBefore bool
 }
 
 // work is Prolog or Epilog of a slurm.Hook.
@@ -59,6 +63,7 @@ func Prolog(opts Options) {
 
 // Epilog is rt-epilog.
 func Epilog(opts Options) {
+	opts.toldBefore = true
 	run(opts, (*slurm.Hook).Epilog, func(c config.Hooks) time.Duration { return c.StopTimeout.Duration })
 }
 
@@ -77,6 +82,9 @@ func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 	s, err := within(readTime, opts.settings)
 	if errors.Is(err, errLate) {
 		err = fmt.Errorf("reading the configuration took more than %s: nothing was done", readTime)
+	}
+	if s.broken && opts.toldBefore {
+		return
 	}
 	if err != nil || s.done {
 		opts.report(log, subject, err)
@@ -124,12 +132,15 @@ type settings struct {
 	path string // of the configuration
 	done bool   // the flags asked for nothing but a text
 	cfg  config.Config
+
+	broken bool // the file cannot be used
 }
 
 func (o Options) settings() (s settings, err error) {
 	s.path, s.done, err = o.parse()
 	if err == nil && !s.done {
 		s.cfg, err = config.Load(s.path)
+		s.broken = err != nil
 	}
 	return s, err
 }
