@@ -30,6 +30,11 @@ LIBEXECDIR ?= $(PREFIX)/libexec/rt
 MANDIR     ?= $(PREFIX)/share/man
 DOCDIR     ?= $(PREFIX)/share/doc/rt
 COMPDIR    ?= $(PREFIX)/share/bash-completion/completions
+# What is installed names the paths of this installation; here it names the defaults.
+# In two steps, so that a path below /usr/local is not replaced again.
+PATHS      := -e 's|/usr/local/libexec/rt|@LIBEXECDIR@|g' -e 's|/usr/local/bin|@BINDIR@|g' \
+	-e 's|/usr/local/share/doc/rt|@DOCDIR@|g' -e 's|/usr/local|@PREFIX@|g' \
+	-e 's|@LIBEXECDIR@|$(LIBEXECDIR)|g' -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@DOCDIR@|$(DOCDIR)|g' -e 's|@PREFIX@|$(PREFIX)|g'
 
 .PHONY: all build test lint bench demo install cross clean help lab-down
 
@@ -116,10 +121,11 @@ install: build
 		$(DESTDIR)$(DOCDIR)/{slurm,cron,systemd,sysusers.d,tmpfiles.d} $(DESTDIR)$(COMPDIR)
 	install -m 755 $(BIN)/resource-tracker $(BIN)/rt-spool $(DESTDIR)$(BINDIR)/
 	install -m 755 $(BIN)/rt-prolog $(BIN)/rt-epilog $(BIN)/rt-tracker $(DESTDIR)$(LIBEXECDIR)/
-	for s in 1 5 8; do install -m 644 man/*.$$s $(DESTDIR)$(MANDIR)/man$$s/; done
 	install -m 644 contrib/completions/* $(DESTDIR)$(COMPDIR)/
-	install -m 644 contrib/rt.toml README.md CHANGELOG.md LICENSE $(DESTDIR)$(DOCDIR)/
-	for d in slurm cron systemd sysusers.d tmpfiles.d; do install -m 644 contrib/$$d/* $(DESTDIR)$(DOCDIR)/$$d/; done
+	@set -e; put() { to=$$1; shift; for f; do sed $(PATHS) "$$f" | install -m 644 /dev/stdin "$(DESTDIR)$$to/$${f##*/}"; done; }; \
+	for s in 1 5 8; do put $(MANDIR)/man$$s man/*.$$s; done; \
+	put $(DOCDIR) contrib/rt.toml README.md CHANGELOG.md LICENSE spool/DESIGN.md; \
+	for d in slurm cron systemd sysusers.d tmpfiles.d; do put $(DOCDIR)/$$d contrib/$$d/*; done
 
 # -------------------------------------------------------------------- cross
 
