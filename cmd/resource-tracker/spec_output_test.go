@@ -251,6 +251,9 @@ func TestT_CSV_04(t *testing.T) {
 	}
 	for _, row := range rowsOf(t) {
 		at := column("disk_space_total_gb")
+		if row[at] == "" && row[at+1] == "" && row[at+2] == "" {
+			continue // below a chroot no file system is in sight, and none is invented
+		}
 		if millionths(row[at+1]) != millionths(row[at])-millionths(row[at+2]) {
 			t.Errorf("%s is not %s - %s", row[at+1], row[at], row[at+2])
 		}
