@@ -65,6 +65,9 @@ type Snapshot struct {
 
 	Node NodeReading // scope node
 	Job  JobReading  // scope job: the job's cgroup on this node
+	// GPU is what the job's GPUs did, or, where the run has no job, what the tree's
+	// processes did on GPUs.
+	GPU  GPUUse
 	Tree TreeReading // scope job: a process tree, where a root pid was given
 
 	CPUs   []CPUReading   // per logical CPU, online ones only, ascending
@@ -72,6 +75,15 @@ type Snapshot struct {
 	Disks  []DiskReading  // per block device, without partitions
 	Mounts []MountReading // per mounted file system, each device once
 	GPUs   []GPUReading   // per GPU or MIG instance
+
+	Fabrics  []FabricReading   // per port of InfiniBand or Omni-Path
+	RemoteFS []RemoteFSReading // per Lustre or NFS mount
+
+	Steps        []StepReading       // per step and task of the job that has a cgroup
+	Procs        []ProcessReading    // the job's processes that used most
+	GPUProcesses []GPUProcessReading // per process on a GPU: of the job or the tree
+	Energy       []EnergyReading     // per domain that measures energy or power
+	Perf         []PerfReading       // per hardware or software counter of the job
 }
 
 // CPUTimes are the tick counters of one cpu line of /proc/stat, in USER_HZ.
@@ -86,6 +98,13 @@ func (t CPUTimes) Total() uint64 { return t.Busy() + t.Idle + t.IOWait }
 // Busy is the sum of all counters but Idle and IOWait, in ticks.
 func (t CPUTimes) Busy() uint64 {
 	return t.User + t.Nice + t.System + t.IRQ + t.SoftIRQ + t.Steal
+}
+
+// GPUUse is what was used of some GPUs together.
+type GPUUse struct {
+	Usage    Opt[float64] // fractional GPUs in use
+	VRAMUsed Opt[uint64]  // bytes
+	Utilized Opt[uint64]  // how many were not idle
 }
 
 // NodeReading holds what was read of the node as a whole.
@@ -115,6 +134,15 @@ type NodeReading struct {
 	GPUUsage    Opt[float64]
 	GPUVRAMUsed Opt[uint64]
 	GPUUtilized Opt[uint64]
+
+	// Load1 is the load of the last minute in hundredths, as /proc/loadavg prints it.
+	Load1 Opt[uint64]
+	// CPUFreq is the mean of the online CPUs' scaling_cur_freq in kHz.
+	CPUFreq Opt[uint64]
+	// ReadBoot is the Boot at which another tracker of this node read the node's
+	// values, and the tables Nets, Disks, Mounts, Fabrics and RemoteFS; 0 where this
+	// tracker read them itself. Rates of the node are over the difference of it.
+	ReadBoot int64
 }
 
 // MemUsed is MemTotal - MemFree - Buffers - (Cached + SReclaimable), never below
@@ -138,121 +166,6 @@ func (n *NodeReading) CachedAll() Opt[uint64] {
 		return None[uint64]()
 	}
 	return Some(cached + slab)
-}
-
-// JobReading holds what was read of the job's cgroup on this node.
-type JobReading struct {
-	Phase JobPhase
-
-	// Microseconds of CPU time. v2: cpu.stat usage_usec, user_usec, system_usec,
-	// throttled_usec. v1: cpuacct.usage, cpuacct.usage_user, cpuacct.usage_sys
-	// (nanoseconds there; user and system are sampled by tick), cpu.stat throttled_time.
-	CPUUsage, CPUUser, CPUSystem, CPUThrottled Opt[uint64]
-
-	// Bytes. v2: memory.current, memory.peak, memory.max, memory.swap.current.
-	// v1: memory.usage_in_bytes, memory.max_usage_in_bytes, the hierarchical limit.
-	// A limit of "max" is Unlimited.
-	MemCurrent, MemPeak, MemLimit, Swap Opt[uint64]
-	// Bytes of memory.stat. v2: anon, file, shmem, kernel, slab_reclaimable,
-	// active_anon + active_file, inactive_anon + inactive_file. v1: total_rss,
-	// total_cache, total_shmem, absent, absent, total_active_*, total_inactive_*.
-	Anon, File, Shmem, Kernel, SlabReclaimable, Active, Inactive Opt[uint64]
-	// Counts of memory.stat: pgfault (minor and major), pgmajfault.
-	PageFaults, MajorFaults Opt[uint64]
-	// Counts of memory.events. v1: absent, memory.failcnt, absent, oom_kill of memory.oom_control.
-	EventsHigh, EventsMax, EventsOOM, EventsOOMKill Opt[uint64]
-
-	// Processes of the job: the entries of every cgroup.procs below it, without the
-	// resource manager's own (pids.current would count threads).
-	Pids Opt[uint64]
-	// Bytes of io.stat (v2) or blkio.throttle.io_service_bytes_recursive (v1), where the controller is on.
-	IOReadBytes, IOWriteBytes Opt[uint64]
-
-	// usageBoot is the Boot of the older snapshot that CPUUsage was inherited
-	// from, so that the rate over the gap is right; 0 where it was read here.
-	usageBoot int64
-}
-
-// counter is a cumulative field of j as Derive takes differences of it: as read,
-// or zero while the job is pending, because the counters of a cgroup that is yet
-// to be made start there.
-func (j *JobReading) counter(v Opt[uint64]) Opt[uint64] {
-	if j.Phase == JobPending {
-		return Some[uint64](0)
-	}
-	return v
-}
-
-// InheritCounters fills the cumulative fields that are absent in s with what an
-// older snapshot had, so that the next difference spans the gap and no total is
-// lost. Gauges stay absent.
-func (s *Snapshot) InheritCounters(older *Snapshot) {
-	if !s.Node.CPU.Valid() {
-		s.Node.CPU = older.Node.CPU
-	}
-	if !s.Job.CPUUsage.Valid() {
-		s.Job.usageBoot = older.usageBoot()
-	}
-	if !s.Tree.CPUUserTicks.Valid() || !s.Tree.CPUSystemTicks.Valid() {
-		s.Tree.CPUUserTicks, s.Tree.CPUSystemTicks = older.Tree.CPUUserTicks, older.Tree.CPUSystemTicks
-		s.Tree.ticksBoot = older.ticksBoot()
-	}
-	job := older.Job
-	if job.Phase == JobPending {
-		for _, p := range [...]*Opt[uint64]{&job.CPUUsage, &job.CPUUser, &job.CPUSystem, &job.IOReadBytes, &job.IOWriteBytes} {
-			p.Set(0)
-		}
-	}
-	pairs := [...][2]*Opt[uint64]{
-		{&s.Node.NetRxBytes, &older.Node.NetRxBytes}, {&s.Node.NetTxBytes, &older.Node.NetTxBytes},
-		{&s.Node.DiskReadBytes, &older.Node.DiskReadBytes}, {&s.Node.DiskWriteBytes, &older.Node.DiskWriteBytes},
-		{&s.Job.CPUUsage, &job.CPUUsage}, {&s.Job.CPUUser, &job.CPUUser},
-		{&s.Job.CPUSystem, &job.CPUSystem},
-		{&s.Job.IOReadBytes, &job.IOReadBytes}, {&s.Job.IOWriteBytes, &job.IOWriteBytes},
-	}
-	for _, p := range pairs {
-		if !p[0].Valid() {
-			*p[0] = *p[1]
-		}
-	}
-}
-
-// usageBoot is when Job.CPUUsage was read: now, or when it was inherited from.
-func (s *Snapshot) usageBoot() int64 {
-	if s.Job.usageBoot != 0 {
-		return s.Job.usageBoot
-	}
-	return s.Boot
-}
-
-// ticksBoot is the same for the ticks of Tree.
-func (s *Snapshot) ticksBoot() int64 {
-	if s.Tree.ticksBoot != 0 {
-		return s.Tree.ticksBoot
-	}
-	return s.Boot
-}
-
-// Inherit fills what is absent in j with what o had. It joins the parts of a last
-// reading whose controllers vanished one after another.
-func (j *JobReading) Inherit(o *JobReading) {
-	mine, theirs := j.fields(), o.fields()
-	for i := range mine {
-		if !mine[i].Valid() {
-			*mine[i] = *theirs[i]
-		}
-	}
-}
-
-func (j *JobReading) fields() [24]*Opt[uint64] {
-	return [...]*Opt[uint64]{
-		&j.CPUUsage, &j.CPUUser, &j.CPUSystem, &j.CPUThrottled,
-		&j.MemCurrent, &j.MemPeak, &j.MemLimit, &j.Swap,
-		&j.Anon, &j.File, &j.Shmem, &j.Kernel, &j.SlabReclaimable, &j.Active, &j.Inactive,
-		&j.PageFaults, &j.MajorFaults,
-		&j.EventsHigh, &j.EventsMax, &j.EventsOOM, &j.EventsOOMKill,
-		&j.Pids, &j.IOReadBytes, &j.IOWriteBytes,
-	}
 }
 
 // TreeReading holds what was read of a process tree: a root pid and its
@@ -321,6 +234,7 @@ type GPUReading struct {
 	Power               Opt[float64] // watts
 	Frequency           Opt[uint64]  // MHz
 	Cores               Opt[uint64]
+	InJob               Opt[bool]         // allocated to the job; absent where that is not known
 	Detail              map[string]string // vendor extras: driver version, PCI bus id
 }
 

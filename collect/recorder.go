@@ -194,9 +194,12 @@ func (r *Recorder) read(why rt.Reason) {
 
 // begin empties s and stamps it.
 func (r *Recorder) begin(s *rt.Snapshot, why rt.Reason) {
-	s.Node, s.Job, s.Tree = rt.NodeReading{}, rt.JobReading{}, rt.TreeReading{}
+	s.Node, s.Job, s.Tree, s.GPU = rt.NodeReading{}, rt.JobReading{}, rt.TreeReading{}, rt.GPUUse{}
 	s.CPUs, s.Nets, s.Disks = s.CPUs[:0], s.Nets[:0], s.Disks[:0]
 	s.Mounts, s.GPUs = s.Mounts[:0], s.GPUs[:0]
+	s.Fabrics, s.RemoteFS = s.Fabrics[:0], s.RemoteFS[:0]
+	s.Steps, s.Procs, s.GPUProcesses = s.Steps[:0], s.Procs[:0], s.GPUProcesses[:0]
+	s.Energy, s.Perf = s.Energy[:0], s.Perf[:0]
 	s.Reason = why
 	s.Wall, s.Boot = r.o.Clock()
 }

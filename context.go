@@ -1,0 +1,25 @@
+package rt
+
+// FabricReading holds the counters of one port of a high-speed network: of the
+// node, not of the job.
+type FabricReading struct {
+	Device string // kernel name, "mlx5_0"
+	Port   uint64
+	Link   string // link_layer: "InfiniBand", "Ethernet"; "Omni-Path" for hfi1
+	State  string // "ACTIVE", "DOWN", ...; empty when not reported
+
+	RateMbps             Opt[uint64] // signalling rate in Mbit/s
+	RxBytes, TxBytes     Opt[uint64] // port_rcv_data, port_xmit_data times 4
+	RxPackets, TxPackets Opt[uint64] // port_rcv_packets, port_xmit_packets
+}
+
+// RemoteFSReading holds the client's counters of one mounted network file system:
+// of the node, not of the job.
+type RemoteFSReading struct {
+	Kind       string // "lustre", "nfs"
+	Source     string // the Lustre file system's name; server:/export
+	MountPoint string // empty where it is not known
+
+	ReadBytes, WriteBytes Opt[uint64] // Lustre: llite stats; NFS: server bytes of mountstats
+	Ops                   Opt[uint64] // Lustre: open, close, getattr, ...; NFS: requests of all kinds
+}

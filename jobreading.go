@@ -1,0 +1,159 @@
+package rt
+
+// JobReading holds what was read of the job's cgroup on this node.
+type JobReading struct {
+	Phase JobPhase
+
+	// Microseconds of CPU time of the job's own processes. v2: cpu.stat usage_usec, user_usec, system_usec,
+	// throttled_usec. v1: cpuacct.usage, cpuacct.usage_user, cpuacct.usage_sys
+	// (nanoseconds there; user and system are sampled by tick), cpu.stat throttled_time.
+	// In v2 the directory holds slurmstepd too: what it used is left out here.
+	CPUUsage, CPUUser, CPUSystem, CPUThrottled Opt[uint64]
+	// StepdCPUUsage is the CPU time of slurmstepd in the job's cgroup (v2:
+	// step_<x>/slurm), in microseconds; absent where Slurm keeps it elsewhere.
+	StepdCPUUsage Opt[uint64]
+
+	// Bytes. v2: memory.current, memory.peak, memory.max, memory.swap.current.
+	// v1: memory.usage_in_bytes, memory.max_usage_in_bytes, the hierarchical limit.
+	// A limit of "max" is Unlimited.
+	MemCurrent, MemPeak, MemLimit, Swap Opt[uint64]
+	// MemIntervalPeak is the highest MemCurrent since the snapshot before, in bytes:
+	// memory.peak on a descriptor that is reset by each reading (Linux 6.12).
+	MemIntervalPeak Opt[uint64]
+	// Bytes of memory.stat. v2: anon, file, shmem, kernel, slab_reclaimable,
+	// active_anon + active_file, inactive_anon + inactive_file. v1: total_rss,
+	// total_cache, total_shmem, absent, absent, total_active_*, total_inactive_*.
+	Anon, File, Shmem, Kernel, SlabReclaimable, Active, Inactive Opt[uint64]
+	// Counts of memory.stat: pgfault (minor and major), pgmajfault.
+	PageFaults, MajorFaults Opt[uint64]
+	// Counts of memory.events. v1: absent, memory.failcnt, absent, oom_kill of memory.oom_control.
+	EventsHigh, EventsMax, EventsOOM, EventsOOMKill Opt[uint64]
+
+	// Processes of the job: the entries of every cgroup.procs below it, without the
+	// resource manager's own (pids.current would count threads).
+	Pids Opt[uint64]
+	// Bytes of io.stat (v2) or blkio.throttle.io_service_bytes_recursive (v1), where the controller is on.
+	IOReadBytes, IOWriteBytes Opt[uint64]
+
+	// Threads: pids.current.
+	Threads Opt[uint64]
+	// Microseconds in which some, or all, of the job's tasks waited for a CPU, for
+	// memory, for I/O: total= of cpu.pressure, memory.pressure, io.pressure (v2).
+	CPUStallSome, CPUStallFull, MemStallSome, MemStallFull, IOStallSome, IOStallFull Opt[uint64]
+	// HugeTLB is the sum of hugetlb.<size>.current (v1 .usage_in_bytes), in bytes.
+	HugeTLB Opt[uint64]
+	// Counts of rdma.current, over all devices.
+	RDMAHandles, RDMAObjects Opt[uint64]
+
+	// Sums over the job's processes, with what those that ended had when last seen:
+	// read_bytes and write_bytes of /proc/<pid>/io, and the two kinds of context
+	// switches of /proc/<pid>/status, of each process's first thread.
+	ProcReadBytes, ProcWriteBytes          Opt[uint64]
+	VoluntarySwitches, InvoluntarySwitches Opt[uint64]
+
+	// usageBoot is the Boot of the older snapshot that CPUUsage was inherited
+	// from, so that the rate over the gap is right; 0 where it was read here.
+	usageBoot int64
+}
+
+// counter is a cumulative field of j as Derive takes differences of it: as read,
+// or zero while the job is pending, because the counters of a cgroup that is yet
+// to be made start there.
+func (j *JobReading) counter(v Opt[uint64]) Opt[uint64] {
+	if j.Phase == JobPending {
+		return Some[uint64](0)
+	}
+	return v
+}
+
+// InheritCounters fills the cumulative fields that are absent in s with what an
+// older snapshot had, so that the next difference spans the gap and no total is
+// lost. Gauges stay absent.
+func (s *Snapshot) InheritCounters(older *Snapshot) {
+	if !s.Node.CPU.Valid() {
+		s.Node.CPU = older.Node.CPU
+	}
+	if !s.Job.CPUUsage.Valid() {
+		s.Job.usageBoot = older.usageBoot()
+	}
+	if !s.Tree.CPUUserTicks.Valid() || !s.Tree.CPUSystemTicks.Valid() {
+		s.Tree.CPUUserTicks, s.Tree.CPUSystemTicks = older.Tree.CPUUserTicks, older.Tree.CPUSystemTicks
+		s.Tree.ticksBoot = older.ticksBoot()
+	}
+	job := older.Job
+	if job.Phase == JobPending {
+		for _, p := range [...]*Opt[uint64]{&job.CPUUsage, &job.CPUUser, &job.CPUSystem, &job.IOReadBytes, &job.IOWriteBytes} {
+			p.Set(0)
+		}
+	}
+	pairs := [...][2]*Opt[uint64]{
+		{&s.Node.NetRxBytes, &older.Node.NetRxBytes}, {&s.Node.NetTxBytes, &older.Node.NetTxBytes},
+		{&s.Node.DiskReadBytes, &older.Node.DiskReadBytes}, {&s.Node.DiskWriteBytes, &older.Node.DiskWriteBytes},
+		{&s.Job.CPUUsage, &job.CPUUsage}, {&s.Job.CPUUser, &job.CPUUser},
+		{&s.Job.CPUSystem, &job.CPUSystem},
+		{&s.Job.IOReadBytes, &job.IOReadBytes}, {&s.Job.IOWriteBytes, &job.IOWriteBytes},
+	}
+	for _, p := range pairs {
+		if !p[0].Valid() {
+			*p[0] = *p[1]
+		}
+	}
+}
+
+// usageBoot is when Job.CPUUsage was read: now, or when it was inherited from.
+func (s *Snapshot) usageBoot() int64 {
+	if s.Job.usageBoot != 0 {
+		return s.Job.usageBoot
+	}
+	return s.Boot
+}
+
+// ticksBoot is the same for the ticks of Tree.
+func (s *Snapshot) ticksBoot() int64 {
+	if s.Tree.ticksBoot != 0 {
+		return s.Tree.ticksBoot
+	}
+	return s.Boot
+}
+
+// Inherit fills what is absent in j with what o had. It joins the parts of a last
+// reading whose controllers vanished one after another.
+func (j *JobReading) Inherit(o *JobReading) {
+	mine, theirs := j.fields(), o.fields()
+	for i := range mine {
+		if !mine[i].Valid() {
+			*mine[i] = *theirs[i]
+		}
+	}
+}
+
+func (j *JobReading) fields() [40]*Opt[uint64] {
+	return [...]*Opt[uint64]{
+		&j.CPUUsage, &j.CPUUser, &j.CPUSystem, &j.CPUThrottled,
+		&j.MemCurrent, &j.MemPeak, &j.MemLimit, &j.Swap,
+		&j.Anon, &j.File, &j.Shmem, &j.Kernel, &j.SlabReclaimable, &j.Active, &j.Inactive,
+		&j.PageFaults, &j.MajorFaults,
+		&j.EventsHigh, &j.EventsMax, &j.EventsOOM, &j.EventsOOMKill,
+		&j.Pids, &j.IOReadBytes, &j.IOWriteBytes,
+		&j.StepdCPUUsage, &j.MemIntervalPeak, &j.Threads,
+		&j.CPUStallSome, &j.CPUStallFull, &j.MemStallSome, &j.MemStallFull, &j.IOStallSome, &j.IOStallFull,
+		&j.HugeTLB, &j.RDMAHandles, &j.RDMAObjects,
+		&j.ProcReadBytes, &j.ProcWriteBytes, &j.VoluntarySwitches, &j.InvoluntarySwitches,
+	}
+}
+
+// StepReading holds what was read of the cgroup of one step, or of one task of it,
+// on this node. One that has ended is in the first snapshot after its end, with
+// its last figures, and in none after that.
+type StepReading struct {
+	Step  string      // "0", "batch", "extern", "interactive"
+	Task  Opt[uint64] // the task's number on this node; absent for the step as a whole
+	Ended bool        // its cgroup is gone: these are its last figures
+
+	// As in JobReading: without slurmstepd.
+	CPUUsage, CPUUser, CPUSystem           Opt[uint64] // microseconds
+	MemCurrent, MemPeak, Anon, File, Shmem Opt[uint64] // bytes
+	PageFaults, MajorFaults, EventsOOMKill Opt[uint64] // counts
+	Pids                                   Opt[uint64] // processes
+	IOReadBytes, IOWriteBytes              Opt[uint64] // bytes, where the controller is on
+}
