@@ -37,7 +37,7 @@ func burn(dirs []string) error {
 			return err
 		}
 	}
-	before, err := cpuTime()
+	before, err := usedCPU()
 	if err != nil {
 		return err
 	}
@@ -47,14 +47,14 @@ func burn(dirs []string) error {
 		for i := 0; i < len(memory); i += 4096 {
 			memory[i]++
 		}
-		if used, err = cpuTime(); err != nil {
+		if used, err = usedCPU(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func cpuTime() (time.Duration, error) {
+func usedCPU() (time.Duration, error) {
 	var u syscall.Rusage
 	err := syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err
@@ -66,21 +66,23 @@ type kernelJob struct {
 	above     []string // what was made for it besides its own directories, the deepest first
 	dirs      []string // the job's directory in each hierarchy
 	task      string   // of the process, below each of dirs
+	daemon    string   // v2: of slurmstepd
 }
 
 func (k *kernelJob) make(tb testing.TB) {
 	tb.Helper()
 	for _, d := range k.dirs {
 		mkdir(tb, filepath.Join(d, k.task))
+		mkdir(tb, filepath.Join(d, k.daemon))
 	}
 }
 
-// run executes the burner in the job and returns the CPU time that it used there.
-func (k *kernelJob) run(tb testing.TB) time.Duration {
+// run executes the burner in a directory of the job and returns the CPU time that it used there.
+func (k *kernelJob) run(tb testing.TB, in string) time.Duration {
 	tb.Helper()
 	var dirs []string
 	for _, d := range k.dirs {
-		dirs = append(dirs, filepath.Join(d, k.task))
+		dirs = append(dirs, filepath.Join(d, in))
 	}
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), burnEnv+"="+strings.Join(dirs, string(filepath.ListSeparator)))
@@ -102,6 +104,9 @@ func (k *kernelJob) end(tb testing.TB, j *Job) {
 	tb.Helper()
 	for _, d := range k.dirs {
 		rmdir(tb, filepath.Join(d, k.task))
+		if k.daemon != "" {
+			rmdir(tb, filepath.Join(d, k.daemon))
+		}
 	}
 	if j != nil {
 		expect(tb, j, StepEnded)
@@ -117,6 +122,7 @@ func (k *kernelJob) end(tb testing.TB, j *Job) {
 // clean removes all that is left, in a test that failed too.
 func (k *kernelJob) clean() {
 	for _, d := range k.dirs {
+		_ = os.Remove(filepath.Join(d, k.daemon))
 		for p := k.task; p != "."; p = filepath.Dir(p) {
 			_ = os.Remove(filepath.Join(d, p))
 		}
@@ -185,7 +191,7 @@ func kernelV2(tb testing.TB) *kernelJob {
 	}
 	scope := filepath.Join(m.V2, fmt.Sprintf("rt-test-%d.scope", os.Getpid()))
 	k := &kernelJob{
-		task: "step_0/user/task_0", above: []string{scope},
+		task: "step_0/user/task_0", daemon: "step_0/slurm", above: []string{scope},
 		candidate: Candidate{Layout: "slurm-v2", Version: 2, Dirs: map[string]string{Unified: filepath.Join(m.V2, "rt-*.scope/job_12")}},
 		dirs:      []string{filepath.Join(scope, "job_12")},
 	}
@@ -213,21 +219,30 @@ func testKernel(t *testing.T, k *kernelJob) {
 	if got := read(t, j); got.Phase != rt.JobPending {
 		t.Fatalf("before: %v", got.Phase)
 	}
-	var used time.Duration
+	var used, daemons time.Duration
 	for round := range 2 {
 		k.make(t)
 		expect(t, j, Appeared)
 		if round == 0 {
 			checkAllocs(t, j)
 		}
-		used += k.run(t)
+		if k.daemon != "" {
+			daemons += k.run(t, k.daemon)
+		}
+		used += k.run(t, k.task)
 		k.end(t, j)
 		through(t, j, Ended)
 		got := read(t, j)
 		if got.Phase != rt.JobGone {
 			t.Errorf("after the end: %v", got.Phase)
 		}
-		checkUsage(t, got, used)
+		checkUsage(t, "the job", got.CPUUsage, used)
+		if k.daemon != "" {
+			checkUsage(t, "slurmstepd", got.StepdCPUUsage, daemons)
+		}
+		if peak, ok := got.MemPeak.Get(); ok && peak < 32<<20 {
+			t.Errorf("peak of %d bytes is less than the process touched", peak)
+		}
 	}
 	if err := j.Err(); err != nil {
 		t.Error(err)
@@ -243,21 +258,18 @@ func testKernel(t *testing.T, k *kernelJob) {
 
 // checkUsage compares the last reading with getrusage: within 1 %, or two ticks of
 // a kernel that counts CPU time by the tick.
-func checkUsage(t *testing.T, got rt.JobReading, used time.Duration) {
+func checkUsage(t *testing.T, who string, got rt.Opt[uint64], used time.Duration) {
 	t.Helper()
-	usage, ok := got.CPUUsage.Get()
+	usage, ok := got.Get()
 	diff := time.Duration(usage)*time.Microsecond - used
-	t.Logf("cgroup %d us, getrusage %v, difference %v", usage, used, diff)
+	t.Logf("%s: cgroup %d us, getrusage %v, difference %v", who, usage, used, diff)
 	if !ok || diff.Abs() > max(used/100, 20*time.Millisecond) {
-		t.Errorf("CPU time %d us (%t), the process itself says %v", usage, ok, used)
-	}
-	if peak, ok := got.MemPeak.Get(); ok && peak < 32<<20 {
-		t.Errorf("peak of %d bytes is less than the process touched", peak)
+		t.Errorf("CPU time of %s: %d us (%t), the process itself says %v", who, usage, ok, used)
 	}
 }
 
 func TestKernelProcsV1(t *testing.T) { k := kernelV1(t); testKernelProcs(t, k, ".") }
-func TestKernelProcsV2(t *testing.T) { k := kernelV2(t); testKernelProcs(t, k, "step_0/slurm") }
+func TestKernelProcsV2(t *testing.T) { k := kernelV2(t); testKernelProcs(t, k, k.daemon) }
 
 // testKernelProcs lists the processes of a job without its daemon, which sits in a
 // directory of its own, and more of them than one page of cgroup.procs holds. They

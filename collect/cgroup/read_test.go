@@ -93,8 +93,9 @@ func TestReadV2(t *testing.T) {
 	j := fixtureJob(t, 2)
 	same(t, read(t, j), rt.JobReading{
 		Phase:    rt.JobPresent,
-		CPUUsage: some(6659800), CPUUser: some(3331959), CPUSystem: some(3327840), CPUThrottled: some(0),
-		MemCurrent: some(1949696), MemPeak: some(62935040), MemLimit: some(209715200), Swap: some(0),
+		CPUUsage: some(6399000), CPUUser: some(3262000), CPUSystem: some(3137000), CPUThrottled: some(0),
+		StepdCPUUsage: some(260800),
+		MemCurrent:    some(1949696), MemPeak: some(62935040), MemLimit: some(209715200), Swap: some(0),
 		Anon: some(806912), File: some(520192), Shmem: some(0), Kernel: some(491520), SlabReclaimable: some(64144),
 		Active: some(12288 + 229376), Inactive: some(778240 + 290816),
 		PageFaults: some(19473), MajorFaults: some(6),

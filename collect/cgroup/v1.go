@@ -64,6 +64,10 @@ func (v *v1Reader) drop(controller string) {
 	}
 }
 
+func (v *v1Reader) enter(_, _ string, _ *scratch) (watch string, err error) { return "", nil }
+func (v *v1Reader) leave(string)                                            {}
+func (v *v1Reader) miss()                                                   {}
+
 func (v *v1Reader) read(r *rt.JobReading, s *scratch) {
 	v.readCPU(r, s)
 	if n, ok := s.number(&v.memoryUsage); ok {

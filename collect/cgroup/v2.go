@@ -11,6 +11,13 @@ import (
 type reader interface {
 	// open opens what is not open yet of a controller's files in dir.
 	open(controller, dir string) error
+	// enter takes in a directory of the job's, the job's own first, and then leave
+	// tells that it is gone. Where a file tells of processes that come and go in it,
+	// enter returns its path.
+	enter(job, path string, s *scratch) (watch string, err error)
+	leave(path string)
+	// miss tells that a step may have come and gone unseen.
+	miss()
 	// read fills what it can read of r.
 	read(r *rt.JobReading, s *scratch)
 	// drop closes a controller's files, whose directory is gone.
@@ -31,7 +38,8 @@ type v2Reader struct {
 	memoryEvents  file
 	ioStat        file
 
-	skip majors
+	shares shares
+	skip   majors
 }
 
 func (v *v2Reader) files() [8]struct {
@@ -68,12 +76,26 @@ func (v *v2Reader) drop(string) {
 	for _, f := range v.files() {
 		f.f.close()
 	}
+	v.shares.close()
 	*v = v2Reader{skip: skip}
 }
+
+func (v *v2Reader) enter(job, path string, s *scratch) (watch string, err error) {
+	if path != job {
+		return v.shares.enter(job, path)
+	}
+	err = v.cpuStat.tryOpen(filepath.Join(job, "cpu.stat"))
+	v.shares.before, _ = s.cpuTime(&v.cpuStat)
+	return "", err
+}
+
+func (v *v2Reader) leave(path string) { v.shares.leave(path) }
+func (v *v2Reader) miss()             { v.shares.missed = true }
 
 func (v *v2Reader) read(r *rt.JobReading, s *scratch) {
 	if b, ok := s.read(&v.cpuStat); ok {
 		parseCPUStat(b, r)
+		v.shares.read(r, &v.cpuStat, s)
 	}
 	if n, ok := s.number(&v.memoryCurrent); ok {
 		r.MemCurrent.Set(n)

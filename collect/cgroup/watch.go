@@ -73,6 +73,7 @@ func (j *Job) step(notices []notice) []Event {
 		switch name := filepath.Join(n.dir, n.name); {
 		case j.notify.stale(n):
 		case n.overflow():
+			j.missed()
 			j.reconcile()
 		case n.modified():
 			j.checkPopulated()
@@ -150,10 +151,20 @@ func (j *Job) created(path string) {
 		if path != t.dir && below(path, t.dir) {
 			j.descend(t, path)
 			j.opened = max(j.opened, 1)
+			if strings.HasPrefix(filepath.Base(path), "step_") && t.find(path) < 0 {
+				j.missed()
+			}
 			return
 		}
 	}
 	j.look()
+}
+
+// missed takes note that a step may have come and gone unseen.
+func (j *Job) missed() {
+	if j.reader != nil {
+		j.reader.miss()
+	}
 }
 
 // removed forgets a directory that is gone.
@@ -165,6 +176,7 @@ func (j *Job) removed(path string) {
 			return
 		case below(path, t.dir):
 			t.remove(path)
+			j.reader.leave(path)
 			j.unwatchBelow(path)
 			name := filepath.Base(path)
 			if t == j.lead() && (strings.HasPrefix(name, "step_") || strings.HasPrefix(name, "task_")) {
@@ -260,6 +272,7 @@ func (j *Job) addTree(controller, dir string) bool {
 	j.follow(filepath.Dir(dir)) // is what was just read still in the directory that is watched?
 	if len(t.nodes) == 0 {
 		j.trees = slices.Delete(j.trees, i, i+1)
+		j.reader.drop(controller)
 		return false
 	}
 	t.controllers = append(t.controllers, controller)
@@ -290,6 +303,12 @@ func (j *Job) descend(t *tree, dir string) {
 		n := &node{path: dir}
 		j.failed(t.open(n))
 		t.nodes = append(t.nodes, n)
+		watch, err := j.reader.enter(t.dir, dir, &j.buf)
+		j.failed(err)
+		if watch != "" {
+			_, err := j.notify.watch(watch, fileMask)
+			j.unwatched(err)
+		}
 	}
 	if t.depth(dir) >= maxDepth {
 		return

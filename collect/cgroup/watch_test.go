@@ -189,10 +189,11 @@ func TestLifeV2(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, j, Appeared)
-	if got := read(t, j); got.Pids != some(3) || got.CPUUsage != some(6659800) {
+	if got := read(t, j); got.Pids != some(3) || got.CPUUsage != some(6399000) {
 		t.Errorf("processes %v, CPU %v", got.Pids, got.CPUUsage)
 	}
 	put(t, dir+"/cpu.stat", "usage_usec 7777777\n")
+	put(t, dir+"/step_batch/user/cpu.stat", "usage_usec 7500000\n")
 	remove(t, dir+"/step_batch/user/task_0")
 	expect(t, j, StepEnded)
 	put(t, dir+"/cpu.stat", "usage_usec 8888888\n")
@@ -200,7 +201,7 @@ func TestLifeV2(t *testing.T) {
 	expect(t, j, StepEnded)
 	remove(t, dir)
 	through(t, j, Ended)
-	if got := read(t, j); got.Phase != rt.JobGone || got.CPUUsage != some(8888888) || got.MemCurrent.Valid() || got.Pids.Valid() {
+	if got := read(t, j); got.Phase != rt.JobGone || got.CPUUsage != some(7509000) || got.StepdCPUUsage != some(8888888-7509000) || got.MemCurrent.Valid() || got.Pids.Valid() {
 		t.Errorf("gone: %+v", got)
 	}
 }

@@ -1,0 +1,163 @@
+package cgroup
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// shareJob is a v2 job whose files the test writes.
+type shareJob struct {
+	t   *testing.T
+	dir string
+	j   *Job
+}
+
+func newShareJob(t *testing.T) *shareJob {
+	root := t.TempDir()
+	s := &shareJob{t: t, dir: filepath.Join(root, "system.slice/slurmstepd.scope/job_2")}
+	s.total(0)
+	s.j = manual(t, v2Candidate(root))
+	return s
+}
+
+// cpu writes a cpu.stat below the job's directory.
+func (s *shareJob) cpu(dir string, usage uint64) {
+	write(s.t, filepath.Join(s.dir, dir, "cpu.stat"), fmt.Sprintf("usage_usec %d\nuser_usec %d\nsystem_usec %d\n", usage, usage-usage/4, usage/4))
+}
+
+func (s *shareJob) total(usage uint64) { s.cpu("", usage) }
+
+// step writes what a step's two parts have used.
+func (s *shareJob) step(name string, populated bool, user, stepd uint64) {
+	events := "populated 0\n"
+	if populated {
+		events = "populated 1\n"
+	}
+	write(s.t, filepath.Join(s.dir, name, "user/cgroup.events"), events)
+	s.cpu(name+"/user", user)
+	s.cpu(name+"/slurm", stepd)
+}
+
+// end removes a directory, and the watcher is told.
+func (s *shareJob) end(name string) {
+	remove(s.t, filepath.Join(s.dir, name))
+	s.j.removed(filepath.Join(s.dir, name))
+}
+
+// look lets the watcher see what was made.
+func (s *shareJob) look() { s.j.descend(s.j.trees[0], s.dir) }
+
+func (s *shareJob) want(what string, own, stepd uint64) {
+	s.t.Helper()
+	got := read(s.t, s.j)
+	if got.CPUUsage != some(own) || got.StepdCPUUsage != some(stepd) {
+		s.t.Errorf("%s: the job's %v and slurmstepd's %v, want %d and %d", what, got.CPUUsage, got.StepdCPUUsage, own, stepd)
+	}
+	if user, system := got.CPUUser.Or(0), got.CPUSystem.Or(0); user+system > own {
+		s.t.Errorf("%s: user %d and system %d of %d", what, user, system, own)
+	}
+}
+
+// The life of two steps whose ends are seen: what slurmstepd uses after the end
+// of a step's processes is its own.
+func TestShares(t *testing.T) {
+	s := newShareJob(t)
+	if got := read(t, s.j); got.CPUUsage != some(0) || got.StepdCPUUsage.Valid() {
+		t.Errorf("before any step: %+v", got)
+	}
+	s.step("step_extern", true, 0, 10)
+	s.step("step_0", true, 100, 20)
+	s.total(130)
+	s.look()
+	s.want("two steps", 100, 30)
+	s.step("step_0", false, 1000, 50)
+	s.total(1060)
+	s.want("step 0 emptied", 1000, 60)
+	s.total(1090) // it goes on cleaning up
+	s.end("step_0")
+	s.want("step 0 gone", 1000, 90)
+	s.step("step_extern", false, 5, 80)
+	s.total(1190)
+	s.want("the extern step emptied", 1005, 185)
+	remove(s.t, s.dir)
+	s.j.removed(s.dir)
+	s.want("gone", 1005, 185)
+}
+
+// A step's last time was not read: all that the total grew by since is the job's,
+// and is counted once.
+func TestSharesOfAMissedEnd(t *testing.T) {
+	s := newShareJob(t)
+	s.step("step_extern", true, 1, 9)
+	s.step("step_0", true, 100, 20)
+	s.total(135) // 5 more of slurmstepd's
+	s.look()
+	s.want("two steps", 101, 34)
+	s.total(1135)
+	s.end("step_0")
+	s.want("step 0 gone", 1101, 34)
+	s.total(1145)
+	s.want("later", 1101, 44)
+	s.step("step_1", true, 50, 30)
+	s.total(1225)
+	s.look()
+	s.want("the next step", 1151, 74)
+}
+
+// A step that came and went unseen is the job's.
+func TestSharesOfAnUnseenStep(t *testing.T) {
+	s := newShareJob(t)
+	s.step("step_extern", true, 1, 9)
+	s.total(10)
+	s.look()
+	s.want("extern", 1, 9)
+	s.total(510)
+	s.j.step([]notice{{mask: unix.IN_Q_OVERFLOW}})
+	s.want("after an overflow", 501, 9)
+}
+
+// A tracker that starts late: what its job used in steps that are gone is the job's.
+func TestSharesOfALateStart(t *testing.T) {
+	root := t.TempDir()
+	s := &shareJob{t: t, dir: filepath.Join(root, "system.slice/slurmstepd.scope/job_2")}
+	s.step("step_1", true, 100, 10)
+	s.total(5110)
+	s.j = manual(t, v2Candidate(root))
+	s.want("late", 5100, 10)
+}
+
+// What was taken for the unseen step's was another's: it is not counted twice.
+func TestSharesAreNeverMoreThanTheTotal(t *testing.T) {
+	s := newShareJob(t)
+	s.step("step_0", true, 100, 10)
+	s.total(110)
+	s.look()
+	s.want("one step", 100, 10)
+	s.total(400)
+	s.j.reader.miss()
+	s.want("missed", 390, 10)
+	s.step("step_0", true, 380, 20)
+	s.want("it was step 0", 390, 20)
+	s.step("step_0", true, 480, 20)
+	s.total(500)
+	s.want("later", 480, 20)
+}
+
+// Without a directory "user" in any step, all is the job's but what slurmstepd is
+// known to have used.
+func TestSharesOfAnotherLayout(t *testing.T) {
+	s := newShareJob(t)
+	s.cpu("step_0/other", 70)
+	s.total(70)
+	s.look()
+	if got := read(t, s.j); got.CPUUsage != some(70) || got.StepdCPUUsage.Valid() {
+		t.Errorf("%+v", got)
+	}
+	s.cpu("step_0/slurm", 20)
+	s.total(100)
+	s.look()
+	s.want("slurm alone", 80, 20)
+}
