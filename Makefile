@@ -84,7 +84,7 @@ test: lint build
 	@echo '== tests'
 	@contrib/lab/need sqlite3=sqlite3 linux.uml=user-mode-linux mmdebstrap=mmdebstrap mke2fs=e2fsprogs
 	@{ $(GO) test -race -tags $(TAGS) -json ./...; echo "exit $$?"; \
-	   RT_BIN='$(abspath $(BIN))' $(GO) test -tags $(TAGS),e2e -count=1 -timeout 20m -json ./e2e; echo "exit $$?"; \
+	   RT_BIN='$(abspath $(BIN))' $(GO) test -tags $(TAGS),e2e -count=1 -timeout 20m -json ./e2e ./e2e/delivery; echo "exit $$?"; \
 	 } 2>&1 | $(TOOLS)/testsum -allow e2e/skip-allow.txt
 
 # A real object store, from its Go module: built once, in minutes, and then kept.

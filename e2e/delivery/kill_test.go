@@ -1,0 +1,193 @@
+//go:build e2e
+
+package delivery
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// newRandom returns a generator whose seed RT_SEED may set, and prints it.
+func newRandom(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("RT_SEED"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("RT_SEED: %v", err)
+		}
+		seed = n
+	}
+	t.Logf("RT_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 1))
+}
+
+// bench is a spool, a receiver and the proxy between them.
+type bench struct {
+	*site
+	receiver *receiver
+	proxy    *proxy
+}
+
+func newBench(t *testing.T, random *rand.Rand, keys ...string) *bench {
+	t.Helper()
+	b := &bench{site: newSite(t)}
+	b.receiver = serve(t, b.site)
+	b.proxy = newProxy(t, b.receiver, random)
+	b.configure(t, b.proxy.URL, keys...)
+	return b
+}
+
+// drain runs one drain. It dies at its n-th change of a file (0: never) or at the
+// given exchange; the result says whether it did, and how many changes it made.
+func (b *bench) drain(t *testing.T, change, exchange int, late bool) (killed bool, changes int) {
+	t.Helper()
+	counter := b.path("changes")
+	if err := os.WriteFile(counter, make([]byte, 8), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := b.rtSpool("drain")
+	cmd.Env = append(cmd.Env, "LD_PRELOAD="+b.preload, "KILL_FILE="+counter, fmt.Sprintf("KILL_AT=%d", change))
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := b.proxy.aim(cmd, exchange, late); err != nil {
+		t.Fatal(err)
+	}
+	killed = ended(t, cmd, &said)
+	n, err := os.ReadFile(counter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return killed, int(binary.NativeEndian.Uint64(n))
+}
+
+// ended waits for a drain. Beside SIGKILL it may end with 0, or with 75 where the
+// receiver failed it.
+func ended(t *testing.T, cmd *exec.Cmd, said *bytes.Buffer) (killed bool) {
+	t.Helper()
+	err := cmd.Wait()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		if ws := exit.Sys().(syscall.WaitStatus); ws.Signaled() && ws.Signal() == syscall.SIGKILL {
+			return true
+		}
+		if exit.ExitCode() == 75 {
+			return false
+		}
+	}
+	if err != nil {
+		t.Fatalf("drain: %v\n%s", err, said)
+	}
+	return false
+}
+
+// whole delivers what is left and holds that it is done.
+func (b *bench) whole(t *testing.T) {
+	t.Helper()
+	b.proxy.faults = 0
+	out, err := b.rtSpool("drain").CombinedOutput()
+	if err != nil || len(out) > 0 {
+		t.Errorf("the drain that nothing disturbs: %v\n%s", err, out)
+	}
+	if len(b.proxy.changed) > 0 {
+		t.Errorf("sent again with other bytes: %q", b.proxy.changed)
+	}
+}
+
+// TestDrainKilledAtEveryStep kills a drain at each change that it makes of a file,
+// one after the other, and at each exchange with the receiver, before and after
+// the receiver has heard of it.
+func TestDrainKilledAtEveryStep(t *testing.T) {
+	random := newRandom(t)
+	b := newBench(t, random, "batch_rows = 4")
+	var sent []spooled
+	add := func() {
+		job := uint64(len(sent) + 1)
+		sent = append(sent, put(t, b.path("spool"), job, 10, random))
+	}
+	add()
+	add()
+	killed, steps := b.drain(t, 0, 0, false)
+	exchanges := 2 * (1 + 3 + 1) // of two runs: register, three batches, finish
+	if killed || steps < 50 {
+		t.Fatalf("a drain of two runs made %d changes, killed: %v", steps, killed)
+	}
+	deaths := 0
+	die := func(change, exchange int, late bool) {
+		add()
+		killed, _ := b.drain(t, change, exchange, late)
+		if killed {
+			deaths++
+		}
+	}
+	for n := 1; n <= steps; n++ {
+		die(n, 0, false)
+	}
+	byChange := deaths
+	for n := 1; n <= exchanges; n++ {
+		die(0, n, false)
+		die(0, n, true)
+	}
+	t.Logf("%d changes and %d exchanges of two runs: killed at %d changes and %d exchanges", steps, exchanges, byChange, deaths-byChange)
+	if byChange < steps/2 || deaths-byChange < exchanges/2 {
+		t.Error("too few drains were killed")
+	}
+	b.whole(t)
+	t.Logf("%d runs arrived, %d registrations beside", len(sent), arrived(t, b.receiver, sent))
+}
+
+// TestDrainKilledAtRandom kills drains and the receiver at random while the
+// network between them fails at random too.
+func TestDrainKilledAtRandom(t *testing.T) {
+	const runs, kills = 32, 300
+	random := newRandom(t)
+	b := newBench(t, random, "batch_rows = 8", "concurrency = 8")
+	var sent []spooled
+	for job := range uint64(runs) {
+		n := random.IntN(60)
+		if job < 3 {
+			n = int(job) // no snapshot, one, and one interval
+		}
+		sent = append(sent, put(t, b.path("spool"), job+1, n, random))
+	}
+	b.proxy.faults = 0.1
+	deaths, drains := 0, 0
+	for ; deaths < kills; drains++ {
+		if drains == 3*kills {
+			break // all is delivered
+		}
+		change, exchange := 0, 0
+		if random.IntN(3) == 0 {
+			exchange = 1 + random.IntN(12)
+		} else {
+			change = 1 + random.IntN(200)
+		}
+		if random.IntN(10) == 0 {
+			b.receiver.stop(t, syscall.SIGKILL)
+			b.receiver.start(t)
+		}
+		killed, _ := b.drain(t, change, exchange, random.IntN(2) == 0)
+		if killed {
+			deaths++
+			continue
+		}
+		for range 4 { // what was delivered makes room for more
+			sent = append(sent, put(t, b.path("spool"), uint64(len(sent)+1), random.IntN(60), random))
+		}
+	}
+	t.Logf("%d of %d drains were killed, over %d runs", deaths, drains, len(sent))
+	if deaths < kills {
+		t.Errorf("only %d drains were killed", deaths)
+	}
+	b.whole(t)
+	t.Logf("%d runs arrived, %d registrations beside", len(sent), arrived(t, b.receiver, sent))
+}

@@ -1,0 +1,164 @@
+//go:build e2e
+
+package delivery
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const token = "the-token-of-these-tests"
+
+// site is one directory with rt-spool, its configuration, a spool and a receiver's data.
+type site struct {
+	dir, program string
+	preload      string // the library of testdata/kill.c
+}
+
+// newSite finds rt-spool below RT_BIN, or builds it, and compiles kill.c.
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{dir: t.TempDir()}
+	bin := os.Getenv("RT_BIN")
+	if bin == "" {
+		bin = filepath.Join(s.dir, "bin")
+		command(t, "make", "-C", "../..", "build", "BIN="+bin)
+	}
+	s.program = filepath.Join(bin, "rt-spool")
+	s.preload = s.path("kill.so")
+	command(t, "gcc", "-O1", "-shared", "-fPIC", "-o", s.preload, "testdata/kill.c")
+	for _, d := range []string{"spool", "state"} {
+		if err := os.Mkdir(s.path(d), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(s.path("token"), []byte(token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.configure(t, "")
+	return s
+}
+
+func (s *site) path(name string) string { return filepath.Join(s.dir, name) }
+
+// configure writes rt.toml; keys are lines of the section drain.
+func (s *site) configure(t *testing.T, endpoint string, keys ...string) {
+	t.Helper()
+	text := fmt.Sprintf("[spool]\ndir = %q\n[tracker]\nstate_dir = %q\n[sentinel]\nendpoint = %q\ns3_endpoint = %q\ntoken_file = %q\n[drain]\n%s\n",
+		s.path("spool"), s.path("state"), endpoint, endpoint, s.path("token"), strings.Join(keys, "\n"))
+	if err := os.WriteFile(s.path("rt.toml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rtSpool makes the command of a verb.
+func (s *site) rtSpool(args ...string) *exec.Cmd {
+	cmd := exec.Command(s.program, append([]string{"--config", s.path("rt.toml")}, args...)...)
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "TZ=UTC", "HOME=" + s.dir}
+	return cmd
+}
+
+func command(t *testing.T, name string, args ...string) {
+	t.Helper()
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+}
+
+// receiver is `rt-spool serve`, which can be killed and started again.
+type receiver struct {
+	site *site
+	addr string
+	cmd  *exec.Cmd
+}
+
+// serve starts a receiver on a free port, whose data stay in the site's directory.
+func serve(t *testing.T, s *site) *receiver {
+	t.Helper()
+	r := &receiver{site: s, addr: "127.0.0.1:0"}
+	r.start(t)
+	t.Cleanup(func() { r.stop(t, syscall.SIGTERM) })
+	return r
+}
+
+func (r *receiver) start(t *testing.T) {
+	t.Helper()
+	r.cmd = r.site.rtSpool("serve", "--listen", r.addr, "--dir", r.site.path("received"), "--token-file", r.site.path("token"))
+	r.cmd.Stderr = os.Stderr
+	out, err := r.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("serve: %v", err)
+	}
+	r.addr = strings.TrimSpace(strings.TrimPrefix(line, "listening on http://"))
+}
+
+func (r *receiver) stop(t *testing.T, how syscall.Signal) {
+	t.Helper()
+	if err := r.cmd.Process.Signal(how); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.cmd.Wait(); err != nil && how != syscall.SIGKILL {
+		t.Errorf("serve: %v", err)
+	}
+}
+
+func (r *receiver) get(t *testing.T, path string) []byte {
+	t.Helper()
+	req, err := http.NewRequest(http.MethodGet, "http://"+r.addr+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("GET %s: %s %v\n%s", path, resp.Status, err, body)
+	}
+	return body
+}
+
+// received is a run as the receiver shows it.
+type received struct {
+	ID       string    `json:"id"`
+	Status   string    `json:"status"`
+	Finished time.Time `json:"finished"`
+	Rows     int64     `json:"rows"`
+	Metadata struct {
+		ExternalRunID string `json:"external_run_id"`
+	} `json:"metadata"`
+}
+
+// runs lists what the receiver holds by the external id.
+func (r *receiver) runs(t *testing.T) map[string][]received {
+	t.Helper()
+	var list []received
+	if err := json.Unmarshal(r.get(t, "/runs"), &list); err != nil {
+		t.Fatal(err)
+	}
+	byID := map[string][]received{}
+	for _, run := range list {
+		byID[run.Metadata.ExternalRunID] = append(byID[run.Metadata.ExternalRunID], run)
+	}
+	return byID
+}

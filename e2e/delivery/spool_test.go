@@ -1,0 +1,166 @@
+//go:build e2e
+
+package delivery
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/format/resourcetracker"
+	"github.com/resource-tracker/rt/spool"
+)
+
+var began = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// spooled is a run that was put into a spool, and what must arrive of it.
+type spooled struct {
+	path, externalID string
+	csv              string
+	rows             int64
+}
+
+// put makes a run of n snapshots, every third without its end: its tracker died.
+func put(t *testing.T, dir string, job uint64, n int, random *rand.Rand) spooled {
+	t.Helper()
+	run := rt.Run{
+		Cluster: "c", JobID: rt.Some(job), Node: "n1", Scheduler: "slurm", User: "anna", BootID: "another-boot",
+		Start: began.Add(time.Duration(job) * time.Minute), State: rt.StateRunning, Meta: rt.Metadata{JobName: "md"},
+	}
+	run.Meta.ExternalRunID = run.ExternalRunID()
+	w, err := spool.Create(dir, run, rt.Host{HostName: "n1"}, spool.Options{CommitRows: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := spooled{path: filepath.Join(dir, run.FileStem()+".db"), externalID: run.Meta.ExternalRunID}
+	csv := []byte(resourcetracker.CSVHeader)
+	var prev rt.Snapshot
+	for i := range n {
+		s := next(prev, run.Start, int64(i), random)
+		if err := w.Put(&s); err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 {
+			row := rt.DeriveScalars(&prev, &s, rt.ScopeJob)
+			csv = resourcetracker.AppendCSV(csv, s.Wall/1e9, &row)
+			out.rows++
+		}
+		prev = s
+	}
+	out.csv = string(csv)
+	if job%3 == 0 {
+		err = w.Close()
+	} else {
+		run.Apply(rt.Exit{Code: rt.Some[int64](0), Signal: rt.Some[int64](0), Outcome: rt.OutcomeFinished, Source: "epilog", Time: run.Start.Add(time.Hour)})
+		err = w.End(run)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// next is the i-th snapshot of a run: all that the rows show is read, and grows.
+func next(prev rt.Snapshot, start time.Time, i int64, random *rand.Rand) rt.Snapshot {
+	s := rt.Snapshot{Seq: i + 1, Wall: start.UnixNano() + i*1e9, Boot: 500e9 + i*1e9, Reason: rt.ReasonTick}
+	if i == 0 {
+		s.Reason = rt.ReasonFirst
+	}
+	grow := func(v rt.Opt[uint64], by uint64) rt.Opt[uint64] { return rt.Some(v.Or(0) + random.Uint64N(by)) }
+	cpu := rt.CPUTimes{User: uint64(1000 + 50*i), Idle: uint64(9000 + 150*i)}
+	s.Node = rt.NodeReading{
+		CPU: rt.Some(cpu), CPUs: rt.Some[uint64](2), Processes: rt.Some[uint64](90 + random.Uint64N(9)),
+		NetRxBytes: grow(prev.Node.NetRxBytes, 1e6), NetTxBytes: grow(prev.Node.NetTxBytes, 1e6),
+	}
+	s.Job = rt.JobReading{
+		Phase: rt.JobPresent, CPUUser: grow(prev.Job.CPUUser, 9e5), CPUSystem: grow(prev.Job.CPUSystem, 1e5),
+		MemCurrent: rt.Some((32 + random.Uint64N(32)) << 20), MemPeak: rt.Some[uint64](64 << 20), Pids: rt.Some[uint64](3),
+		IOReadBytes: grow(prev.Job.IOReadBytes, 1e7), IOWriteBytes: grow(prev.Job.IOWriteBytes, 1e7),
+	}
+	s.Job.CPUUsage = rt.Some(s.Job.CPUUser.Or(0) + s.Job.CPUSystem.Or(0))
+	return s
+}
+
+// ledger is what a run's file says of its delivery.
+type ledger struct {
+	state    rt.State
+	reg      rt.Registration
+	warnings int // events of a possible duplicate
+}
+
+func readLedger(t *testing.T, path string) ledger {
+	t.Helper()
+	r, err := spool.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	reg, _, err := r.Registration()
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := r.Events()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := ledger{state: r.Run().State, reg: reg}
+	for _, e := range events {
+		if e.Kind == "drain" && e.Status == "possible duplicate" {
+			l.warnings++
+		}
+	}
+	return l
+}
+
+// arrived holds that every run was finished once with the very rows that it was
+// spooled with, and that its ledger explains each registration. It returns how
+// many registrations the receiver holds beside.
+func arrived(t *testing.T, r *receiver, sent []spooled) (beside int) {
+	t.Helper()
+	byID := r.runs(t)
+	for _, s := range sent {
+		l := readLedger(t, s.path)
+		if l.state != rt.StateDelivered || l.reg.FinishedAt.IsZero() {
+			t.Errorf("%s is %s, its finish was confirmed at %s", s.externalID, l.state, l.reg.FinishedAt)
+		}
+		there := byID[s.externalID]
+		delete(byID, s.externalID)
+		if len(there) > l.reg.Attempts || len(there) > 1 && l.warnings == 0 {
+			t.Errorf("%s: %d runs are registered; the ledger knows of %d requests and warns %d times", s.externalID, len(there), l.reg.Attempts, l.warnings)
+		}
+		finished := 0
+		for _, run := range there {
+			if run.Status == "running" {
+				if beside++; run.Rows != 0 {
+					t.Errorf("%s: a registration that nobody goes on with holds %d rows", s.externalID, run.Rows)
+				}
+				continue
+			}
+			finished++
+			if run.ID != l.reg.RemoteID {
+				t.Errorf("%s: %s is finished, the ledger says %s", s.externalID, run.ID, l.reg.RemoteID)
+			}
+			if got := string(r.get(t, "/runs/"+run.ID+"/data")); got != s.csv || run.Rows != s.rows {
+				t.Errorf("%s: %d rows in %d bytes arrived, %d in %d were spooled: %s", s.externalID, run.Rows, len(got), s.rows, len(s.csv), firstDifference(got, s.csv))
+			}
+		}
+		if finished != 1 {
+			t.Errorf("%s is finished %d times", s.externalID, finished)
+		}
+	}
+	for id := range byID {
+		t.Errorf("the receiver holds %q, which nobody spooled", id)
+	}
+	return beside
+}
+
+func firstDifference(a, b string) string {
+	i := 0
+	for i < min(len(a), len(b)) && a[i] == b[i] {
+		i++
+	}
+	return fmt.Sprintf("they differ at byte %d: %.60q, %.60q", i, a[i:], b[i:])
+}
