@@ -70,7 +70,7 @@ func exitStatus(err error) int {
 
 // run is the whole program but for the process around it.
 func run(args []string, stdout, stderr io.Writer) int {
-	err := newApp(stdout, stderr).Run(args)
+	err := app(args, stdout)
 	var command commandStatus
 	if err != nil && !errors.As(err, &command) {
 		fmt.Fprintf(stderr, "resource-tracker: %v\n", err)

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/resource-tracker/rt"
 )
 
@@ -38,15 +36,15 @@ type settings struct {
 	procfs, sysfs, cgroupfs string // cgroupfs: empty where the kernel says it
 }
 
-func newSettings(c *cli.Context) (s settings, err error) {
-	file := readConfig(c.String("config"))
+func newSettings(c *commandLine) (s settings, err error) {
+	file := readConfig(c.text("config"))
 	s = settings{
-		command: c.Args().Slice(),
-		output:  c.String("output"), spoolDir: c.String("spool"),
-		procfs: c.String("path.procfs"), sysfs: c.String("path.sysfs"), cgroupfs: c.String("path.cgroupfs"),
+		command: c.command,
+		output:  c.text("output"), spoolDir: c.text("spool"),
+		procfs: c.text("path.procfs"), sysfs: c.text("path.sysfs"), cgroupfs: c.text("path.cgroupfs"),
 	}
 	seconds := file.interval
-	if text := c.String("interval"); c.IsSet("interval") {
+	if text := c.text("interval"); c.values["interval"] != nil {
 		if seconds, err = parseInterval(text); err != nil {
 			return s, err
 		}
@@ -84,8 +82,8 @@ func newSettings(c *cli.Context) (s settings, err error) {
 
 // chooseOutput decides where samples go when nothing says so: around a command
 // in a Slurm job its standard output is the job's, and stays clean.
-func (s *settings) chooseOutput(c *cli.Context) {
-	said := s.output != "" || s.spoolDir != "" || c.Bool("quiet")
+func (s *settings) chooseOutput(c *commandLine) {
+	said := s.output != "" || s.spoolDir != "" || c.on("quiet")
 	if !said && len(s.command) > 0 && insideSlurm() {
 		s.spoolDir, s.anySpool = stateDir(), true
 		return
@@ -118,27 +116,26 @@ func parseInterval(text string) (uint64, error) {
 
 // choosePID takes the flag, then the variable, then the file; a command's own pid
 // wins over the latter two.
-func choosePID(c *cli.Context, fromFile int) (int, error) {
-	wraps := c.Args().Present()
-	fromVariable := c.IsSet("pid") && c.String("pid") == os.Getenv(pidVariable)
+func choosePID(c *commandLine, fromFile int) (int, error) {
+	text := c.text("pid")
 	switch {
-	case wraps && (fromVariable || !c.IsSet("pid")):
+	case len(c.command) > 0 && !c.flagged["pid"]:
 		return 0, nil
-	case wraps:
+	case len(c.command) > 0:
 		return 0, usage("--pid and a command: the command's own process is tracked, give only one of them")
-	case !c.IsSet("pid"):
+	case c.values["pid"] == nil:
 		return fromFile, nil
 	}
-	pid, err := strconv.ParseInt(c.String("pid"), 10, 32)
+	pid, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || pid < 1 {
-		return 0, usage("--pid %q: give the number of a process, at least 1 (%s sets it too)", c.String("pid"), pidVariable)
+		return 0, usage("--pid %q: give the number of a process, at least 1 (%s sets it too)", text, pidVariable)
 	}
 	return int(pid), nil
 }
 
 // choose tells whether a flag has the second of its two values.
-func choose(c *cli.Context, name, first, second string) (bool, error) {
-	switch v := c.String(name); v {
+func choose(c *commandLine, name, first, second string) (bool, error) {
+	switch v := c.text(name); v {
 	case first:
 		return false, nil
 	case second:
@@ -148,15 +145,15 @@ func choose(c *cli.Context, name, first, second string) (bool, error) {
 	}
 }
 
-func metadata(c *cli.Context, jobName string) (rt.Metadata, error) {
+func metadata(c *commandLine, jobName string) (rt.Metadata, error) {
 	m := rt.Metadata{}
 	for _, field := range rt.MetadataFields {
-		*m.Field(field) = c.String(flagName(field))
+		*m.Field(field) = c.text(flagName(field))
 	}
 	if m.JobName == "" {
 		m.JobName = jobName
 	}
-	for _, tag := range c.StringSlice("tag") {
+	for _, tag := range c.values["tag"] {
 		key, value, ok := strings.Cut(tag, "=")
 		if !ok || key == "" {
 			return m, usage("--tag %q: give KEY=VALUE", tag)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt"
 )
@@ -17,14 +15,11 @@ import (
 // parse makes the settings of a command line without doing what they say.
 func parse(t *testing.T, args ...string) (settings, error) {
 	t.Helper()
-	var s settings
-	app := newApp(io.Discard, io.Discard)
-	app.Action = func(c *cli.Context) (err error) {
-		s, err = newSettings(c)
-		return err
+	line, err := parseCommandLine(args, options(), os.LookupEnv)
+	if err != nil {
+		return settings{}, err
 	}
-	err := app.Run(append([]string{"resource-tracker"}, args...))
-	return s, err
+	return newSettings(line)
 }
 
 // bare takes away what the machine that tests has set.
@@ -266,6 +261,22 @@ func TestConfigIsPassedOverWhereItIsNoFile(t *testing.T) {
 	for _, path := range []string{"", "/", "/dev/zero", filepath.Join(t.TempDir(), "missing")} {
 		if got := readConfig(path); got != (config{interval: 1}) {
 			t.Errorf("%s: %+v", path, got)
+		}
+	}
+}
+
+// The last word "--" wants a command, unless it is a flag's value.
+func TestDashesWithoutCommand(t *testing.T) {
+	bare(t)
+	for _, args := range []string{"--", "-q --", "-i 3 --", "--job-name=-- --"} {
+		if _, err := parse(t, strings.Fields(args)...); exitStatus(err) != exitUsage {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+	for args, command := range map[string]string{"-n --": "", "-- --": "--", "-- a --": "a --", "a --": "a --"} {
+		s, err := parse(t, strings.Fields(args)...)
+		if err != nil || strings.Join(s.command, " ") != command {
+			t.Errorf("%q: the command is %q, %v", args, s.command, err)
 		}
 	}
 }
