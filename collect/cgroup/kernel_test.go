@@ -228,6 +228,7 @@ func testKernel(t *testing.T, k *kernelJob) {
 		}
 		if k.daemon != "" {
 			daemons += k.run(t, k.daemon)
+			expect(t, j, StepEnded) // no process is in the job now
 		}
 		used += k.run(t, k.task)
 		k.end(t, j)
