@@ -7,7 +7,7 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"regexp"
+	"strings"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -128,12 +128,16 @@ func (p *Prober) ask(ctx context.Context, v Vendor, transport http.RoundTripper)
 		return rt.Host{}
 	}
 	h.CloudVendorID = string(v)
-	if bareMetal.MatchString(h.CloudInstanceType) {
+	if bareMetal(h.CloudInstanceType) {
 		h.HostAllocation = "dedicated"
 	}
 	return h
 }
 
-// bareMetal matches the instance types without a hypervisor: AWS (m7i.metal-24xl),
+// bareMetal says whether it is one of the instance types without a hypervisor: AWS (m7i.metal-24xl),
 // Google (c3-standard-192-metal), Alibaba (ecs.ebmg7.32xlarge, ecs.sccg7.32xlarge).
-var bareMetal = regexp.MustCompile(`\.metal(-|$)|-metal$|^ecs\.(ebm|scc)`)
+func bareMetal(instanceType string) bool {
+	return strings.HasSuffix(instanceType, ".metal") || strings.Contains(instanceType, ".metal-") ||
+		strings.HasSuffix(instanceType, "-metal") ||
+		strings.HasPrefix(instanceType, "ecs.ebm") || strings.HasPrefix(instanceType, "ecs.scc")
+}

@@ -2,7 +2,6 @@ package cloud
 
 import (
 	"context"
-	"regexp"
 
 	"github.com/resource-tracker/rt"
 )
@@ -36,12 +35,18 @@ func askOVH(ctx context.Context, s *service, h *rt.Host) bool {
 		h.CloudAccountID = clean(meta.Project)
 		if zone := clean(meta.Zone); zone != "nova" {
 			h.CloudZoneID = zone
-			h.CloudRegionID = zoneLetter.ReplaceAllString(zone, "")
+			h.CloudRegionID = regionOf(zone)
 		}
 	}
 	h.CloudInstanceType = s.value(ctx, "/latest/meta-data/instance-type")
 	return true
 }
 
-// zoneLetter is what a zone's name has beyond its region's: eu-west-par-a.
-var zoneLetter = regexp.MustCompile(`-[a-z]$`)
+// regionOf drops what a zone's name has beyond its region's: eu-west-par-a.
+func regionOf(zone string) string {
+	n := len(zone)
+	if n > 2 && zone[n-2] == '-' && zone[n-1] >= 'a' && zone[n-1] <= 'z' {
+		return zone[:n-2]
+	}
+	return zone
+}

@@ -8,7 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"regexp"
+	"strings"
 	"time"
 )
 
@@ -120,13 +120,18 @@ func (s *service) authenticate(ctx context.Context, path, ttlHeader, tokenHeader
 	return false
 }
 
-var identifier = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/+-]{0,255}$`)
-
 // clean lets names of regions, zones, accounts and instance types through, of 256
 // bytes at most. Anything else, such as a page of some captive portal, is empty.
 func clean(s string) string {
-	if !identifier.MatchString(s) {
+	if len(s) > 256 {
 		return ""
+	}
+	for i := range len(s) {
+		c := s[i]
+		inner := i > 0 && strings.IndexByte("._:/+-", c) >= 0
+		if !inner && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
+			return ""
+		}
 	}
 	return s
 }
