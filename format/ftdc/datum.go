@@ -1,0 +1,87 @@
+package ftdc
+
+import (
+	"io"
+	"log/slog"
+	"math"
+	"time"
+)
+
+// FlatDatum is what was read at one time, with the names of nested figures joined by
+// dots as the file has them: {"webrtc": {"connections": 5}} is "webrtc.connections".
+type FlatDatum struct {
+	Time     int64 // nanoseconds since the epoch
+	Readings []Reading
+}
+
+// Reading is one value and the name of its metric.
+type Reading struct {
+	MetricName string // with a dot
+	Value      float32
+}
+
+// ConvertedTime is Time in UTC.
+func (d *FlatDatum) ConvertedTime() time.Time { return time.Unix(0, d.Time).UTC() }
+
+// Parse reads a whole file. Where it is cut or damaged, the datums before that place
+// come with the error, a *SyntaxError that names it. The readings of a datum in which
+// nothing changed are those of the datum before: do not write to them. A reading
+// takes 24 bytes and stands for at least one bit of the file; a Decoder reads a file
+// of any length in little memory.
+func Parse(r io.Reader) ([]FlatDatum, error) {
+	return ParseWithLogger(r, slog.New(slog.DiscardHandler))
+}
+
+// ParseWithLogger is Parse that tells at level debug of each schema and at the end of
+// what was read, and warns of damage.
+func ParseWithLogger(r io.Reader, logger *slog.Logger) ([]FlatDatum, error) {
+	dec := NewDecoder(r)
+	var all []FlatDatum
+	var before []float32
+	schemas := 0
+	for {
+		at := dec.Offset()
+		t, err := dec.Next()
+		if err == io.EOF {
+			logger.Debug("ftdc: the file is read", "datums", len(all), "schemas", schemas, "bytes", dec.Offset())
+			return all, nil
+		}
+		if err != nil {
+			logger.Warn("ftdc: the file cannot be read to its end", "datums", len(all), "err", err)
+			return all, err
+		}
+		changed := dec.Schemas() != schemas
+		if changed {
+			schemas = dec.Schemas()
+			before = make([]float32, len(dec.Values()))
+			logger.Debug("ftdc: a schema", "at", at, "metrics", len(dec.Names()))
+		}
+		changed = changed || !sameBits(before, dec.Values())
+		d := FlatDatum{Time: t}
+		if changed {
+			copy(before, dec.Values())
+			d.Readings = readings(dec.Names(), dec.Values())
+		} else {
+			d.Readings = all[len(all)-1].Readings
+		}
+		all = append(all, d)
+	}
+}
+
+func readings(names []string, values []float32) []Reading {
+	out := make([]Reading, len(values))
+	for i := range out {
+		out[i] = Reading{names[i], values[i]}
+	}
+	return out
+}
+
+// sameBits compares NaNs and signed zeros as what they are.
+func sameBits(a, b []float32) bool {
+	for i := range a {
+		if math.Float32bits(a[i]) != math.Float32bits(b[i]) {
+			return false
+		}
+	}
+	return true
+}

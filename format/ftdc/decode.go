@@ -1,0 +1,212 @@
+package ftdc
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/bits"
+	"strings"
+	"unicode/utf8"
+)
+
+const readSize = 64 << 10
+
+// Decoder reads the datums of one file in order. It reuses its memory, which is that
+// of the schema and a buffer of 64 KiB.
+type Decoder struct {
+	// AnyTime reads on where a datum is older than the one before or more than a day
+	// newer, as after a step of the clock; else that is an error, because damage looks
+	// the same.
+	AnyTime bool
+
+	r        io.Reader
+	buf      []byte // read and not yet used: buf[at:]
+	at       int
+	offset   int64 // of buf[0] in the file
+	document int64 // where the document begins that is being read
+	eof      error // what the reader said last
+	bits     []byte
+
+	names   []string
+	values  []float32
+	schemas int
+	last    int64
+	err     error
+}
+
+// NewDecoder returns a Decoder that reads r from a file's first byte on.
+func NewDecoder(r io.Reader) *Decoder { return &Decoder{r: r} }
+
+// Names are the metrics of the newest datum, in order. They change where Schemas
+// does.
+func (d *Decoder) Names() []string { return d.names }
+
+// Values are those of the newest datum, one for each name. They hold until Next.
+func (d *Decoder) Values() []float32 { return d.values }
+
+// Schemas is how many schemas were read.
+func (d *Decoder) Schemas() int { return d.schemas }
+
+// Offset is where the next document begins, in bytes.
+func (d *Decoder) Offset() int64 { return d.offset + int64(d.at) }
+
+// Next reads the next datum and returns its time in nanoseconds since the epoch. At
+// the end of a whole file the error is io.EOF; where the file is cut or damaged it is
+// a *SyntaxError, and there is no next datum. Any other error is the reader's.
+func (d *Decoder) Next() (time int64, err error) {
+	if d.err != nil {
+		return 0, d.err
+	}
+	time, err = d.next()
+	if err != nil {
+		d.err = err
+	}
+	return time, err
+}
+
+func (d *Decoder) next() (int64, error) {
+	for {
+		d.document = d.Offset()
+		if !d.have(1) {
+			if d.eof == io.EOF {
+				return 0, io.EOF
+			}
+			return 0, d.cut()
+		}
+		first := d.buf[d.at]
+		switch {
+		case first == schemaByte:
+			d.at++
+			if err := d.readSchema(); err != nil {
+				return 0, err
+			}
+		case d.schemas == 0:
+			return 0, d.syntax(ErrNoSchema)
+		case first&1 != 0:
+			return 0, d.syntax(fmt.Errorf("the first byte is 0x%02x: a schema begins with 0x01, metrics with an even byte", first))
+		default:
+			return d.readMetrics()
+		}
+	}
+}
+
+// have makes n bytes available at d.at, and says whether there are as many. n is at
+// most readSize.
+func (d *Decoder) have(n int) bool {
+	return len(d.buf)-d.at >= n || d.fill(n)
+}
+
+func (d *Decoder) fill(n int) bool {
+	if d.buf == nil {
+		d.buf = make([]byte, 0, readSize)
+	}
+	rest := copy(d.buf[:cap(d.buf)], d.buf[d.at:])
+	d.offset += int64(d.at)
+	d.buf, d.at = d.buf[:rest], 0
+	for idle := 0; len(d.buf) < n && d.eof == nil; {
+		var got int
+		got, d.eof = d.r.Read(d.buf[len(d.buf):cap(d.buf)])
+		d.buf = d.buf[:len(d.buf)+got]
+		if idle++; got > 0 {
+			idle = 0
+		}
+		if idle > 100 {
+			d.eof = io.ErrNoProgress
+		}
+	}
+	return len(d.buf) >= n
+}
+
+// cut is the error where a document needs more bytes than there are.
+func (d *Decoder) cut() error {
+	if d.eof != io.EOF {
+		return fmt.Errorf("ftdc: read the document at byte %d: %w", d.document, d.eof)
+	}
+	return d.syntax(fmt.Errorf("it is cut off at byte %d: %w", d.offset+int64(len(d.buf)), io.ErrUnexpectedEOF))
+}
+
+func (d *Decoder) syntax(err error) error { return &SyntaxError{Offset: d.document, Err: err} }
+
+func (d *Decoder) readSchema() error {
+	var line []byte
+	for {
+		if !d.have(1) {
+			return d.cut()
+		}
+		rest := d.buf[d.at:]
+		end := bytes.IndexByte(rest, '\n')
+		if end >= 0 {
+			line = append(line, rest[:end]...)
+			d.at += end + 1
+			break
+		}
+		line = append(line, rest...)
+		d.at += len(rest)
+	}
+	names, err := parseSchema(line)
+	if err != nil {
+		return d.syntax(err)
+	}
+	d.names, d.values = names, make([]float32, len(names))
+	d.bits = make([]byte, bitBytes(len(names)))
+	d.schemas++
+	return nil
+}
+
+// parseSchema takes the line of a schema without its newline.
+func parseSchema(line []byte) ([]string, error) {
+	if bytes.HasSuffix(line, []byte("\r")) {
+		return nil, errors.New("its schema ends in CR LF: the newline is a bare LF; something has translated the file's line ends")
+	}
+	if !utf8.Valid(line) {
+		return nil, errors.New("its schema is not UTF-8")
+	}
+	var names []string
+	if err := json.Unmarshal(line, &names); err != nil {
+		return nil, fmt.Errorf("its schema is not a JSON array of strings: %w", err)
+	}
+	for _, n := range names {
+		if !strings.Contains(n, ".") {
+			return nil, fmt.Errorf("metric %.64q of its schema: %w", n, ErrName)
+		}
+	}
+	return names, nil
+}
+
+// readMetrics reads the diff bits, the time and the values that differ.
+func (d *Decoder) readMetrics() (int64, error) {
+	for done := 0; done < len(d.bits); {
+		if !d.have(1) {
+			return 0, d.cut()
+		}
+		n := copy(d.bits[done:], d.buf[d.at:])
+		done, d.at = done+n, d.at+n
+	}
+	if used := len(d.values) + 1; d.bits[len(d.bits)-1]>>(used-8*(len(d.bits)-1)) != 0 {
+		return 0, d.syntax(fmt.Errorf("it has a bit for a metric after the last of %d", len(d.values)))
+	}
+	if !d.have(timeBytes) {
+		return 0, d.cut()
+	}
+	time := int64(binary.BigEndian.Uint64(d.buf[d.at:]))
+	d.at += timeBytes
+	if outOfOrder(d.last, time) && !d.AnyTime {
+		return 0, d.syntax(fmt.Errorf("%d ns after %d ns: %w", time, d.last, ErrTime))
+	}
+	for i, b := range d.bits {
+		for ; b != 0; b &= b - 1 {
+			if len(d.buf)-d.at < valueBytes && !d.fill(valueBytes) {
+				return 0, d.cut()
+			}
+			metric := i<<3 + bits.TrailingZeros8(b) - 1
+			d.values[metric] = math.Float32frombits(binary.BigEndian.Uint32(d.buf[d.at:]))
+			d.at += valueBytes
+		}
+	}
+	d.last = time
+	return time, nil
+}

@@ -1,0 +1,141 @@
+package ftdc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+)
+
+// interval is how often an FTDC asks its Statsers.
+const interval = time.Second
+
+// Statser says how a part of a program does.
+type Statser interface {
+	// Stats returns a struct whose exported fields are numbers, bools, or structs of
+	// such. It should have the same fields each time: every change costs a schema in
+	// the file. A field that is a nil pointer is left out, and so is a NaN: what was
+	// not read is not recorded.
+	Stats() any
+}
+
+// FTDC records what Statsers say, for debugging in production. The order is that of
+// Add, and every name begins with that of the Statser.
+type FTDC struct {
+	logger *slog.Logger
+	write  func(*FlatDatum) error
+	finish func() error
+
+	mu       sync.Mutex
+	statsers []namedStatser
+
+	cancel  context.CancelFunc
+	done    chan struct{}
+	datum   FlatDatum // reused
+	failing bool
+}
+
+type namedStatser struct {
+	name    string
+	statser Statser
+}
+
+// New returns an FTDC that writes files of at most about 1 MiB into ftdcDirectory and
+// keeps the newest 10 there.
+func New(ftdcDirectory string, logger *slog.Logger) *FTDC {
+	l := NewLog(ftdcDirectory, "rt", LogOptions{})
+	return &FTDC{logger: logger, write: l.Write, finish: l.Close}
+}
+
+// NewWithWriter returns an FTDC that writes one file to w. It does not close w. Where
+// the clock is set meanwhile, a Decoder reads past that place with AnyTime alone.
+func NewWithWriter(w io.Writer, logger *slog.Logger) *FTDC {
+	enc := NewEncoder(w)
+	write := func(d *FlatDatum) error {
+		err := enc.EncodeDatum(d)
+		if errors.Is(err, ErrTime) {
+			enc = NewEncoder(w)
+			err = enc.EncodeDatum(d)
+		}
+		return err
+	}
+	return &FTDC{logger: logger, write: write, finish: func() error { return nil }}
+}
+
+// Add records what s says from the next second on. A name that is taken is refused
+// with a warning: the first keeps it.
+func (f *FTDC) Add(name string, s Statser) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if slices.ContainsFunc(f.statsers, func(n namedStatser) bool { return n.name == name }) {
+		f.logger.Warn("ftdc: a statser of that name is there already; this one is not recorded", "name", name)
+		return
+	}
+	f.statsers = append(f.statsers, namedStatser{name, s})
+}
+
+// Remove stops recording what the Statser of that name says.
+func (f *FTDC) Remove(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.statsers = slices.DeleteFunc(f.statsers, func(n namedStatser) bool { return n.name == name })
+}
+
+// Start begins to record, once a second, in the background.
+func (f *FTDC) Start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	f.cancel, f.done = cancel, make(chan struct{})
+	go f.loop(ctx)
+}
+
+// StopAndJoin stops what Start began, and returns when the last datum is written or
+// when ctx ends.
+func (f *FTDC) StopAndJoin(ctx context.Context) {
+	f.cancel()
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+		f.logger.Warn("ftdc: recording has not stopped in time", "err", ctx.Err())
+	}
+}
+
+func (f *FTDC) loop(ctx context.Context) {
+	defer close(f.done)
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			if err := f.finish(); err != nil {
+				f.logger.Warn("ftdc: the record is not closed", "err", err)
+			}
+			return
+		case now := <-tick.C:
+			f.record(now)
+		}
+	}
+}
+
+// record asks every Statser and writes what they said. A disk that does not take it
+// is told of once, and tried again with the next datum.
+func (f *FTDC) record(now time.Time) {
+	f.datum.Time, f.datum.Readings = now.UnixNano(), f.datum.Readings[:0]
+	f.mu.Lock()
+	statsers := slices.Clone(f.statsers)
+	f.mu.Unlock()
+	for _, s := range statsers {
+		f.datum.Readings = flatten(f.datum.Readings, s.name, reflect.ValueOf(s.statser.Stats()))
+	}
+	if len(f.datum.Readings) == 0 {
+		return
+	}
+	err := f.write(&f.datum)
+	if err != nil && !f.failing {
+		f.logger.Warn("ftdc: not recorded", "err", err)
+	}
+	f.failing = err != nil
+}

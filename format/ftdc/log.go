@@ -1,0 +1,162 @@
+package ftdc
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// fileSuffix is that of every file of the format.
+const fileSuffix = ".ftdc"
+
+// DefaultDirectory is where the program below home writes its files. Each part that
+// runs on a machine has a directory of its own.
+func DefaultDirectory(home, part string) string {
+	return filepath.Join(home, "diagnostics.ftdc", filepath.Base(part))
+}
+
+// LogOptions bound what a Log keeps. The zero value is 1 MiB in each of 10 files.
+type LogOptions struct {
+	FileBytes int64 // a file that is as long gets no further datum
+	Files     int   // the oldest go where the directory has more, whoever wrote them
+}
+
+func (o LogOptions) withDefaults() LogOptions {
+	if o.FileBytes <= 0 {
+		o.FileBytes = 1 << 20
+	}
+	if o.Files <= 0 {
+		o.Files = 10
+	}
+	return o
+}
+
+// Log writes datums into files of a directory, <name>-<UTC time>.ftdc with mode 0640.
+// A new one is begun where the newest is long enough, where the clock was set (a file
+// is not read past such a place) and after a write that failed. Every datum is one
+// write, so that a program that dies leaves files that can be read to their end.
+type Log struct {
+	dir, name string
+	o         LogOptions
+	f         *os.File // nil where a new file is due
+	size      int64
+	datums    int // in f
+	enc       *Encoder
+}
+
+// NewLog returns a Log that makes dir and its first file with the first datum.
+func NewLog(dir, name string, o LogOptions) *Log {
+	return &Log{dir: dir, name: name, o: o.withDefaults()}
+}
+
+// Write appends a datum.
+func (l *Log) Write(d *FlatDatum) error {
+	if l.f == nil || l.size >= l.o.FileBytes {
+		if err := l.rotate(d.ConvertedTime()); err != nil {
+			return err
+		}
+	}
+	err := l.enc.EncodeDatum(d)
+	if errors.Is(err, ErrTime) {
+		if err := l.rotate(d.ConvertedTime()); err != nil {
+			return err
+		}
+		err = l.enc.EncodeDatum(d)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("record into %s: %w", l.f.Name(), err), l.giveUp())
+	}
+	if l.datums++; l.datums == 1 {
+		return l.prune(l.f.Name())
+	}
+	return nil
+}
+
+// giveUp ends a file that does not take a datum. One without any is removed: on a
+// full disk they would take the place of those that have some.
+func (l *Log) giveUp() error {
+	path, empty := l.f.Name(), l.datums == 0
+	err := l.Close()
+	if empty {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return err
+}
+
+// Close ends the newest file.
+func (l *Log) Close() error {
+	if l.f == nil {
+		return nil
+	}
+	f := l.f
+	l.f = nil
+	return f.Close()
+}
+
+// rotate begins a file.
+func (l *Log) rotate(now time.Time) error {
+	closed := l.Close()
+	if err := os.MkdirAll(l.dir, 0o750); err != nil {
+		return errors.Join(closed, fmt.Errorf("make a directory to record in: %w", err))
+	}
+	stem := filepath.Join(l.dir, l.name+"-"+now.Format("20060102T150405.000Z"))
+	for n := 1; ; n++ {
+		path := stem + fileSuffix
+		if n > 1 {
+			path = fmt.Sprintf("%s-%d%s", stem, n, fileSuffix)
+		}
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o640)
+		if errors.Is(err, fs.ErrExist) && n < 1000 {
+			continue
+		}
+		if err != nil {
+			return errors.Join(closed, fmt.Errorf("begin a file to record in: %w", err))
+		}
+		l.f, l.size, l.datums = f, 0, 0
+		l.enc = NewEncoder(counting{l})
+		return closed
+	}
+}
+
+// counting counts what the newest file takes.
+type counting struct{ l *Log }
+
+func (c counting) Write(p []byte) (int, error) {
+	n, err := c.l.f.Write(p)
+	c.l.size += int64(n)
+	return n, err
+}
+
+// prune removes the oldest files but the one at path, until there are o.Files.
+func (l *Log) prune(path string) error {
+	type old struct {
+		path string
+		at   time.Time
+	}
+	entries, err := os.ReadDir(l.dir)
+	if err != nil {
+		return fmt.Errorf("look for old records: %w", err)
+	}
+	var files []old
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || !info.Mode().IsRegular() || !strings.HasSuffix(e.Name(), fileSuffix) {
+			continue // gone meanwhile, or none of ours
+		}
+		if p := filepath.Join(l.dir, e.Name()); p != path {
+			files = append(files, old{p, info.ModTime()})
+		}
+	}
+	slices.SortFunc(files, func(a, b old) int { return a.at.Compare(b.at) })
+	for i := 0; i < len(files)+1-l.o.Files; i++ {
+		if err := os.Remove(files[i].path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove an old record: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package sys
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// ticksPerSecond is USER_HZ, which the kernel fixes at 100 in its interface.
+const ticksPerSecond = 100
+
+// FS is a mounted procfs.
+type FS struct{ root string }
+
+// NewFS returns the procfs that is mounted at root, /proc as a rule.
+func NewFS(root string) FS { return FS{root} }
+
+// read returns a file, nil where it cannot be read: then there is nothing to record.
+func (fs FS) read(name ...string) []byte {
+	text, err := os.ReadFile(filepath.Join(append([]string{fs.root}, name...)...))
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+// number is the n-th of the words in units of 1/per, nil where there is none.
+func number(words [][]byte, n int, per float64) *float64 {
+	if n < 0 || n >= len(words) {
+		return nil
+	}
+	v, err := strconv.ParseFloat(string(words[n]), 64)
+	if err != nil {
+		return nil
+	}
+	v /= per
+	return &v
+}
+
+// table is the numbers of lines "<key>: <n> ..." by key.
+func table(text []byte) map[string][][]byte {
+	out := map[string][][]byte{}
+	for line := range bytes.Lines(text) {
+		if key, rest, ok := bytes.Cut(line, []byte(":")); ok {
+			out[string(bytes.TrimSpace(key))] = bytes.Fields(rest)
+		}
+	}
+	return out
+}
+
+// sum adds what was read; nil where nothing was.
+func sum(parts ...*float64) *float64 {
+	var total *float64
+	for _, p := range parts {
+		if p == nil {
+			continue
+		}
+		if total == nil {
+			total = new(float64)
+		}
+		*total += *p
+	}
+	return total
+}

@@ -1,0 +1,65 @@
+package sys
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// Process is a Statser of one process.
+type Process struct {
+	fs  FS
+	pid string
+}
+
+// NewProcess returns a Statser of the process.
+func NewProcess(fs FS, pid int) *Process { return &Process{fs, strconv.Itoa(pid)} }
+
+// ProcessStats are the figures of a process, proc(5). Absent ones could not be read.
+type ProcessStats struct {
+	UserCPUSecs    *float64 // /proc/<pid>/stat utime
+	SystemCPUSecs  *float64 // stime
+	ElapsedSecs    *float64 // since it began: /proc/uptime - starttime
+	Threads        *float64 // num_threads
+	MajorFaults    *float64 // majflt
+	VirtualMB      *float64 // vsize, 10^6 bytes
+	ResidentMB     *float64 // rss, 10^6 bytes
+	OpenFiles      *float64 // entries of /proc/<pid>/fd
+	ReadMB         *float64 // read_bytes of /proc/<pid>/io, 10^6 bytes
+	WrittenMB      *float64 // write_bytes
+	VoluntarySw    *float64 // voluntary_ctxt_switches of /proc/<pid>/status
+	NonvoluntarySw *float64 // nonvoluntary_ctxt_switches
+}
+
+// Stats returns ProcessStats.
+func (p *Process) Stats() any {
+	var s ProcessStats
+	stat := p.fs.read(p.pid, "stat")
+	// The name in parentheses may hold anything; field 3 follows the last of them.
+	if i := bytes.LastIndexByte(stat, ')'); i >= 0 {
+		f := bytes.Fields(stat[i+1:])
+		const first = 3
+		s.MajorFaults = number(f, 12-first, 1)
+		s.UserCPUSecs = number(f, 14-first, ticksPerSecond)
+		s.SystemCPUSecs = number(f, 15-first, ticksPerSecond)
+		s.Threads = number(f, 20-first, 1)
+		s.VirtualMB = number(f, 23-first, 1e6)
+		s.ResidentMB = number(f, 24-first, 1e6/float64(os.Getpagesize()))
+		began := number(f, 22-first, ticksPerSecond)
+		if up := number(bytes.Fields(p.fs.read("uptime")), 0, 1); up != nil && began != nil {
+			*up -= *began
+			s.ElapsedSecs = up
+		}
+	}
+	io := table(p.fs.read(p.pid, "io"))
+	s.ReadMB, s.WrittenMB = number(io["read_bytes"], 0, 1e6), number(io["write_bytes"], 0, 1e6)
+	status := table(p.fs.read(p.pid, "status"))
+	s.VoluntarySw = number(status["voluntary_ctxt_switches"], 0, 1)
+	s.NonvoluntarySw = number(status["nonvoluntary_ctxt_switches"], 0, 1)
+	if fds, err := os.ReadDir(filepath.Join(p.fs.root, p.pid, "fd")); err == nil {
+		n := float64(len(fds))
+		s.OpenFiles = &n
+	}
+	return s
+}
