@@ -18,7 +18,7 @@ import (
 // The error is for the log, as with Prolog; that the tracker was dead when its
 // Epilog came is one. While the tracker lives on, or has died without closing its
 // run, the note and the exit stay: for the tracker, for whoever closes the run in
-// its place, and at the latest until the job's next Prolog or a reboot.
+// its place, and then until a later Epilog of the node, the job's next Prolog or a reboot.
 func (h *Hook) Epilog(env Env, now time.Time) (err error) {
 	if h.disabled() {
 		return nil
@@ -28,6 +28,7 @@ func (h *Hook) Epilog(env Env, now time.Time) (err error) {
 		return err
 	}
 	job, node := run.JobID.Or(0), run.Node
+	defer func() { err = errors.Join(err, h.sweep(job, node)) }()
 	if _, err := h.State.ReadNote(job, node); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil
 	}
@@ -58,7 +59,7 @@ func (n Note) lock() string { return filepath.Join(filepath.Dir(n.Spool), n.RunI
 
 // stop ends the tracker that the note names.
 func (h *Hook) stop(job uint64, node string, note Note, exit rt.Exit, deadline time.Time) error {
-	if err := h.State.writeExit(job, node, exit); err != nil {
+	if err := h.State.writeExit(job, node, note.RunID, exit); err != nil {
 		return err
 	}
 	p, err := findProcess(h.ProcRoot, note.PID, note.PIDStart)

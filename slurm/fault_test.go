@@ -204,7 +204,7 @@ func TestEpilogFaults(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "was gone before the job's Epilog") || !strings.Contains(err.Error(), note.Spool) {
 			t.Errorf("Epilog of a dead tracker: %v", err)
 		}
-		if exit, err := h.State.ReadExit(12, "n1"); err != nil || exit.Code != rt.Some[int64](7) {
+		if exit, err := h.State.ReadExit(12, "n1", run12); err != nil || exit.Code != rt.Some[int64](7) {
 			t.Errorf("exit for whoever closes the run: %+v, %v", exit, err)
 		}
 		if err := h.Epilog(epilog12, began); err != nil {

@@ -107,6 +107,9 @@ func jobEnv(context, job string, attempt int) Env {
 
 var prolog12, epilog12 = jobEnv("prolog_slurmd", "12", 0), jobEnv("epilog_slurmd", "12", 1) // Slurm counts up before the Epilog
 
+// run12 is the run that prolog12 starts at the time began.
+var run12 = fmt.Sprintf("job-12-n1-%d", began.UnixMilli())
+
 func read(t *testing.T, elements ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(elements...))

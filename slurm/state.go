@@ -23,7 +23,8 @@ import (
 //	breaker@<node>.json  failures of the Prolog in a row, and Prologs at work
 //
 // The Epilog removes the job's files, but leaves the exit where the tracker had
-// died, for whoever closes the run. A job has at most one run on a node at a time,
+// died, for whoever closes the run, and both where the tracker lives on; what nobody
+// needs any more goes with a later Epilog of the node. A job has at most one run on a node at a time,
 // which is why the pair of job and node names it, and not the attempt: Slurm
 // counts that up before the Epilog of the attempt that ends.
 type State struct {
@@ -52,12 +53,26 @@ func (s State) writeNote(job uint64, node string, n Note) error {
 	return writeJSON(s.path(job, node, "json"), n, 0o600)
 }
 
-// ReadExit returns how the job ended on the node, as its Epilog said. Where no
-// Epilog has come yet the error is fs.ErrNotExist.
-func (s State) ReadExit(job uint64, node string) (rt.Exit, error) {
-	var e rt.Exit
-	err := readJSON(s.path(job, node, "exit"), &e)
-	return e, err
+// leftExit is the file of an exit. RunID is Note.RunID: of an attempt that was
+// requeued nobody must take the exit of the next for its own.
+type leftExit struct {
+	rt.Exit
+	RunID string `json:"run_id,omitempty"`
+}
+
+// ReadExit returns how a run ended, as its job's Epilog on the node said; runID is
+// its rt.Run.FileStem. Where that Epilog has not come, or another run's has since,
+// the error is fs.ErrNotExist.
+func (s State) ReadExit(job uint64, node, runID string) (rt.Exit, error) {
+	var e leftExit
+	path := s.path(job, node, "exit")
+	if err := readJSON(path, &e); err != nil {
+		return rt.Exit{}, err
+	}
+	if e.RunID != "" && e.RunID != runID {
+		return rt.Exit{}, fmt.Errorf("%s is that of %s, not of %s: %w", path, e.RunID, runID, fs.ErrNotExist)
+	}
+	return e.Exit, nil
 }
 
 // RemoveExit removes what ReadExit reads; nothing to remove is no error.
@@ -66,8 +81,8 @@ func (s State) RemoveExit(job uint64, node string) error {
 }
 
 // writeExit leaves the exit for the tracker, which is not root and may read it.
-func (s State) writeExit(job uint64, node string, e rt.Exit) error {
-	return writeJSON(s.path(job, node, "exit"), e, 0o644)
+func (s State) writeExit(job uint64, node, runID string, e rt.Exit) error {
+	return writeJSON(s.path(job, node, "exit"), leftExit{e, runID}, 0o644)
 }
 
 func (s State) removeNote(job uint64, node string) error {

@@ -65,9 +65,10 @@ func (d *directory) reap(path string) error {
 	if err != nil {
 		return err
 	}
+	told := false // by the job's Epilog, of this very run
 	if isJob && run.BootID == boot {
-		exit, err = state.ReadExit(job, run.Node)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		exit, err = state.ReadExit(job, run.Node, run.FileStem())
+		if told = err == nil; err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		exit.Outcome, exit.Source = rt.OutcomeNone, ""
@@ -75,8 +76,8 @@ func (d *directory) reap(path string) error {
 	if err := r.CloseLost(exit, boot); err != nil {
 		return fmt.Errorf("close a run whose tracker has died: %w", err)
 	}
-	if isJob && run.BootID == boot {
-		// It is root's; where we are not, it stays until a reboot and does no harm.
+	if told {
+		// It is root's; where we are not, a later Epilog of the node removes it.
 		if err := state.RemoveExit(job, run.Node); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return err
 		}

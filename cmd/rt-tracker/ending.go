@@ -79,7 +79,7 @@ func (t *tracker) finish(stopped bool, seen slurm.Evidence, p pauses) error {
 
 // heard is what the job's Epilog has said, or nothing but the time and false.
 func (t *tracker) heard(stopped bool) (rt.Exit, bool) {
-	exit, err := t.state.ReadExit(t.tracked.JobID.Or(0), t.tracked.Node)
+	exit, err := t.state.ReadExit(t.tracked.JobID.Or(0), t.tracked.Node, t.tracked.FileStem())
 	switch {
 	case err == nil:
 		return exit, true
