@@ -39,18 +39,23 @@ func BenchmarkPut(b *testing.B) {
 	for _, kind := range []struct {
 		name        string
 		cores, gpus int
+		tasks       int
 		opts        Options
 	}{
-		{"scalars", 64, 0, Options{WithoutCores: true, WithoutDevices: true}},
-		{"cores64", 64, 0, Options{WithoutDevices: true}},
-		{"cores2", 2, 0, Options{WithoutDevices: true}},
-		{"devices", 64, 0, Options{WithoutCores: true}},
-		{"gpus8", 64, 8, Options{WithoutCores: true}},
-		{"all", 64, 8, Options{}},
+		{"scalars", 64, 0, 0, Options{WithoutCores: true, WithoutDevices: true}},
+		{"cores64", 64, 0, 0, Options{WithoutDevices: true}},
+		{"cores2", 2, 0, 0, Options{WithoutDevices: true}},
+		{"devices", 64, 0, 0, Options{WithoutCores: true}},
+		{"gpus8", 64, 8, 0, Options{WithoutCores: true}},
+		{"tasks8", 64, 0, 8, Options{WithoutCores: true, WithoutDevices: true}},
+		{"all", 64, 8, 8, Options{}},
 	} {
 		b.Run(kind.name, func(b *testing.B) {
 			w := mustCreate(b, kind.opts)
 			m := newMachine(kind.cores, kind.gpus)
+			if kind.tasks > 0 {
+				m.withJob(kind.tasks)
+			}
 			if err := w.Put(m.next()); err != nil {
 				b.Fatal(err)
 			}

@@ -39,6 +39,9 @@ func (w *Writer) writePending() error {
 			return err
 		}
 	}
+	if err := w.writeRecords(); err != nil {
+		return err
+	}
 	if !w.runDirty {
 		return nil
 	}
@@ -58,7 +61,7 @@ func (w *Writer) writeEvent(e *rt.Event) error {
 // the first success after one.
 func (w *Writer) flush() error {
 	w.fresh = 0
-	if len(w.rows.rows) == 0 && len(w.events) == 0 && !w.runDirty {
+	if len(w.rows.rows) == 0 && len(w.events) == 0 && len(w.records.list) == 0 && !w.runDirty {
 		return nil
 	}
 	if w.failing {
@@ -101,6 +104,7 @@ func (w *Writer) recover() error {
 func (w *Writer) written() {
 	w.rows.reset()
 	w.events, w.unkept = w.events[:0], 0
+	w.records.reset()
 	w.runDirty = false
 }
 

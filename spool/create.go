@@ -23,8 +23,9 @@ type Options struct {
 	// MaxPending bounds the snapshots kept in memory while the disk does not take
 	// them (0: 256); at the bound the older ones are thinned.
 	MaxPending int
-	// WithoutDevices leaves out the rows per interface, disk, mount and GPU, and
-	// WithoutCores the counters per logical CPU. The node's sums are always kept.
+	// WithoutDevices leaves out the rows per interface, disk, mount, network and GPU,
+	// and WithoutCores the counters per logical CPU. The node's sums are always kept,
+	// and so is what belongs to the job: steps, processes, energy, counters.
 	WithoutDevices, WithoutCores bool
 	// Notify is told when the file stops taking snapshots and when it takes them
 	// again, beside the ledger, but of one such pair a minute at most: on a disk

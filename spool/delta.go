@@ -10,7 +10,8 @@ import (
 
 // sums are the running totals of the columns that are stored as differences, in
 // microseconds, ticks, bytes or counts. The last value that was read of a column
-// is its sum. Differences wrap, so that every uint64 comes back as it was.
+// is its sum. Differences wrap, so that every uint64 comes back as it was. Of the
+// columns that are no differences it is the bits of the last value.
 type sums [numCols]int64
 
 // vector holds the values of one snapshot and which of them were read.
@@ -36,6 +37,16 @@ func (v *vector) load(s *rt.Snapshot) {
 		}
 		v.ok[colOpt+i] = ok
 	}
+	v.value[colReadBoot], v.ok[colReadBoot] = s.Node.ReadBoot/1000, s.Node.ReadBoot != 0
+	for i, p := range realFields(s) {
+		x, ok := p.Get()
+		v.value[colNodeGPU+i], v.ok[colNodeGPU+i] = int64(math.Float64bits(x)), ok
+	}
+}
+
+// realFields lists the fields of the columns that are no differences.
+func realFields(s *rt.Snapshot) [numCols - numSums]*rt.Opt[float64] {
+	return [...]*rt.Opt[float64]{&s.Node.GPUUsage, &s.GPU.Usage}
 }
 
 // store sets the scalar values of s that are differences.
@@ -59,6 +70,16 @@ func (v *vector) store(s *rt.Snapshot) {
 			p.Set(uint64(n))
 		}
 	}
+	s.Node.ReadBoot = 0
+	if v.ok[colReadBoot] {
+		s.Node.ReadBoot = v.value[colReadBoot] * 1000
+	}
+	for i, p := range realFields(s) {
+		p.Clear()
+		if v.ok[colNodeGPU+i] {
+			p.Set(math.Float64frombits(uint64(v.value[colNodeGPU+i])))
+		}
+	}
 }
 
 // toUnit gives n as the column stores it. A figure that is no multiple of 1 KiB is
@@ -73,50 +94,63 @@ func toUnit(n, unit int64) driver.Value {
 	return float64(n) / float64(unit)
 }
 
-// fromUnit is the reverse of toUnit.
-func fromUnit(v driver.Value, unit int64) (int64, error) {
-	switch n := v.(type) {
-	case int64:
-		return n * unit, nil
-	case float64:
-		return int64(math.Round(n * float64(unit))), nil
-	}
-	return 0, fmt.Errorf("%T where a number was expected", v)
-}
-
-// next advances the sums to v and puts the differences into the parameters.
-func (t *sums) next(v *vector, args []driver.NamedValue) {
-	for i := range t {
+// next advances the sums of some columns to v and puts the differences into the
+// parameters. It says whether they hold anything new; was is what was read before.
+func (t *sums) next(columns []int, v *vector, was *[numCols]bool, args []driver.NamedValue) (changed bool) {
+	for n, i := range columns {
+		changed = changed || v.ok[i] != was[i] || v.ok[i] && v.value[i] != t[i]
+		was[i] = v.ok[i]
 		if !v.ok[i] {
-			args[i].Value = nil
+			args[n].Value = nil
 			continue
 		}
 		d := v.value[i] - t[i]
 		t[i] = v.value[i]
-		args[i].Value = toUnit(d, deltaUnit[i])
+		if i >= numSums {
+			args[n].Value = math.Float64frombits(uint64(t[i]))
+		} else {
+			args[n].Value = toUnit(d, deltaUnit[i])
+		}
 	}
+	return changed
 }
 
-// add advances the sums by a row of differences and leaves the values in v.
-func (t *sums) add(row []driver.Value, v *vector) error {
+// add advances the sums by a row of differences and leaves the values in v. What
+// is in a table that has no row here stays as it was.
+func (t *sums) add(row []driver.Value, has *[numTables]bool, v *vector) error {
 	for i := range t {
-		switch d := row[i].(type) {
-		case nil:
-			v.ok[i] = false
+		if !has[deltaColumns[i].table] {
 			continue
-		case int64:
-			t[i] += d * deltaUnit[i]
-		default:
-			n, err := fromUnit(d, deltaUnit[i])
-			if err != nil {
-				return fmt.Errorf("column %s: %w", deltaColumns[i], err)
-			}
-			t[i] += n
 		}
-		v.ok[i], v.value[i] = true, t[i]
+		if err := t.addColumn(i, row[i]); err != nil {
+			return err
+		}
+		v.ok[i], v.value[i] = row[i] != nil, t[i]
 	}
 	if !v.ok[colBoot] || !v.ok[colClock] {
 		return fmt.Errorf("a snapshot has no time")
+	}
+	return nil
+}
+
+func (t *sums) addColumn(i int, value driver.Value) error {
+	switch d := value.(type) {
+	case nil:
+		return nil
+	case int64:
+		if i < numSums {
+			t[i] += d * deltaUnit[i]
+			return nil
+		}
+		t[i] = int64(math.Float64bits(float64(d)))
+	case float64:
+		if i >= numSums {
+			t[i] = int64(math.Float64bits(d))
+			return nil
+		}
+		t[i] += int64(math.Round(d * float64(deltaUnit[i])))
+	default:
+		return fmt.Errorf("column %s: %T where a number was expected", deltaColumns[i].name, value)
 	}
 	return nil
 }

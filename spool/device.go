@@ -4,6 +4,7 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 	"maps"
+	"slices"
 
 	"github.com/resource-tracker/rt"
 )
@@ -28,6 +29,7 @@ type (
 	gpuID struct {
 		uuid, name, kind, host, detail string
 		vram, cores                    rt.Opt[uint64]
+		inJob                          rt.Opt[bool]
 	}
 )
 
@@ -126,6 +128,19 @@ func (w *deviceWriter[I, V]) end(seq int64, keyframe bool) error {
 	return nil
 }
 
+// maxKnown is how many identities are remembered where most are gone: processes
+// come and go without end. One that comes back later is written as a new one.
+const maxKnown = 512
+
+// forget drops the identities that are gone where there are many.
+func (w *deviceWriter[I, V]) forget() {
+	if len(w.known) > maxKnown {
+		w.known = slices.DeleteFunc(w.known, func(k knownDevice[I, V]) bool { return !k.present })
+	}
+}
+
+func (w *deviceWriter[I, V]) size() int { return len(w.known) }
+
 // rollback forgets the identities beyond the first n, whose rows were not kept.
 func (w *deviceWriter[I, V]) rollback(n int) {
 	w.known, w.at = w.known[:n], 0
@@ -140,9 +155,21 @@ type devices struct {
 	disk  deviceWriter[diskID, diskValue]
 	mount deviceWriter[mountID, mountValue]
 	gpu   deviceWriter[gpuID, gpuValue]
+	kindWriters
 
-	counts [2]deviceCount // of device_reading and of gpu_reading
-	detail []gpuDetail    // per GPU, so that its JSON is made once
+	all    [numKinds]anyDeviceWriter
+	counts [numReadings]deviceCount
+	detail []gpuDetail // per GPU, so that its JSON is made once
+}
+
+// numKinds is how many kinds of devices there are.
+const numKinds = 11
+
+type anyDeviceWriter interface {
+	size() int
+	forget()
+	rollback(n int)
+	end(seq int64, keyframe bool) error
 }
 
 type gpuDetail struct {
@@ -159,36 +186,44 @@ func (d *devices) prepare(c *conn) (err error) {
 	insert(&d.net.insertID, "net", 8)
 	insert(&d.disk.insertID, "disk", 9)
 	insert(&d.mount.insertID, "mount", 6)
-	insert(&d.gpu.insertID, "gpu", 9)
+	insert(&d.gpu.insertID, "gpu", 10)
 	insert(&d.net.insertReading, "device_reading", 5)
 	insert(&d.gpu.insertReading, "gpu_reading", 8)
 	d.disk.insertReading, d.mount.insertReading = d.net.insertReading, d.net.insertReading
-	d.net.count, d.disk.count, d.mount.count, d.gpu.count = &d.counts[0], &d.counts[0], &d.counts[0], &d.counts[1]
+	count := &d.counts[readingsOfDevices]
+	d.net.count, d.disk.count, d.mount.count, d.gpu.count = count, count, count, &d.counts[readingsOfGPUs]
 	d.net.bindID, d.net.bindValue = bindNetID, bindNet
 	d.disk.bindID, d.disk.bindValue = bindDiskID, bindDisk
 	d.mount.bindID, d.mount.bindValue = bindMountID, bindMount
 	d.gpu.bindID, d.gpu.bindValue = bindGPUID, bindGPU
+	d.open(c, &d.counts)
+	d.all = [...]anyDeviceWriter{&d.net, &d.disk, &d.mount, &d.gpu,
+		&d.step, &d.process, &d.gpuProcess, &d.fabric, &d.remoteFS, &d.energy, &d.perf}
 	return err
 }
 
 // mark is how far the devices have been written.
 type mark struct {
-	counts                    [2]deviceCount
-	nets, disks, mounts, gpus int
+	counts [numReadings]deviceCount
+	known  [numKinds]int
 }
 
 func (d *devices) mark() mark {
-	return mark{d.counts, len(d.net.known), len(d.disk.known), len(d.mount.known), len(d.gpu.known)}
+	m := mark{counts: d.counts}
+	for i, w := range d.all {
+		w.forget()
+		m.known[i] = w.size()
+	}
+	return m
 }
 
 // rollback goes back to a mark. What the devices showed last is not known any
 // more: the next snapshot must be a keyframe.
 func (d *devices) rollback(m mark) {
 	d.counts = m.counts
-	d.net.rollback(m.nets)
-	d.disk.rollback(m.disks)
-	d.mount.rollback(m.mounts)
-	d.gpu.rollback(m.gpus)
+	for i, w := range d.all {
+		w.rollback(m.known[i])
+	}
 }
 
 // put writes the devices of s under the number seq. It stops at the first error:
@@ -217,14 +252,17 @@ func (d *devices) put(seq int64, keyframe bool, s *rt.Snapshot) error {
 	}
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
-		id := gpuID{g.UUID, g.Name, g.Type, g.Host, d.detailOf(i, g.Detail), g.VRAMTotal, g.Cores}
+		id := gpuID{g.UUID, g.Name, g.Type, g.Host, d.detailOf(i, g.Detail), g.VRAMTotal, g.Cores, g.InJob}
 		v := gpuValue{g.Utilization, g.Power, g.VRAMUsed, g.Temperature, g.Frequency}
 		if err := d.gpu.put(seq, keyframe, i, id, v); err != nil {
 			return err
 		}
 	}
-	for _, end := range [...]func(int64, bool) error{d.net.end, d.disk.end, d.mount.end, d.gpu.end} {
-		if err := end(seq, keyframe); err != nil {
+	if err := d.putKinds(seq, keyframe, s); err != nil {
+		return err
+	}
+	for _, w := range d.all {
+		if err := w.end(seq, keyframe); err != nil {
 			return err
 		}
 	}
@@ -272,7 +310,7 @@ func bindMount(s *stmt, v mountValue) {
 }
 
 func bindGPUID(s *stmt, id gpuID) {
-	s.bindFrom(2, textValue(id.uuid), textValue(id.name), textValue(id.kind), textValue(id.host), optValue(id.vram), optValue(id.cores), textValue(id.detail))
+	s.bindFrom(2, textValue(id.uuid), textValue(id.name), textValue(id.kind), textValue(id.host), optValue(id.vram), optValue(id.cores), textValue(id.detail), optValue(id.inJob))
 }
 
 func bindGPU(s *stmt, v gpuValue) {
@@ -288,7 +326,7 @@ func textValue(s string) driver.Value {
 }
 
 // optValue is NULL for a value that was not read.
-func optValue[T int64 | uint64 | float64](o rt.Opt[T]) driver.Value {
+func optValue[T int64 | uint64 | float64 | bool](o rt.Opt[T]) driver.Value {
 	v, ok := o.Get()
 	if !ok {
 		return nil

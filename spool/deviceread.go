@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/resource-tracker/rt"
 )
@@ -21,6 +22,7 @@ type deviceReaders struct {
 	disk  deviceReader[rt.DiskReading]
 	mount deviceReader[rt.MountReading]
 	gpu   deviceReader[rt.GPUReading]
+	kindReaders
 }
 
 // deviceReader carries the last reading of each device of one kind forward to the
@@ -36,7 +38,7 @@ type deviceReader[T any] struct {
 	scan    func(values []driver.Value, d *T) error
 }
 
-func openDevices(c *conn, from keyframe, to int64) (*deviceReaders, error) {
+func openDevices(c *conn, version int, from keyframe, to int64) (*deviceReaders, error) {
 	d := &deviceReaders{key: make([]driver.Value, 1)}
 	var err error
 	d.keyframes, err = c.rows(background, "SELECT seq FROM keyframe WHERE seq BETWEEN ? AND ? ORDER BY seq", from.seq, to)
@@ -44,16 +46,23 @@ func openDevices(c *conn, from keyframe, to int64) (*deviceReaders, error) {
 		err = d.advanceKey()
 	}
 	if err == nil {
-		err = d.net.open(c, "net", pair, from.deviceRow, netIDColumns, scanNet)
+		err = d.net.open(c, "net", pair, &from, netIDColumns, scanNet)
 	}
 	if err == nil {
-		err = d.disk.open(c, "disk", pair, from.deviceRow, diskIDColumns, scanDisk)
+		err = d.disk.open(c, "disk", pair, &from, diskIDColumns, scanDisk)
 	}
 	if err == nil {
-		err = d.mount.open(c, "mount", pair, from.deviceRow, mountIDColumns, scanMount)
+		err = d.mount.open(c, "mount", pair, &from, mountIDColumns, scanMount)
 	}
 	if err == nil {
-		err = d.gpu.open(c, "gpu", ofGPU, from.gpuRow, gpuIDColumns, scanGPU)
+		columns := gpuIDColumns
+		if version < 2 {
+			columns = gpuIDColumns1
+		}
+		err = d.gpu.open(c, "gpu", ofGPU, &from, columns, scanGPU)
+	}
+	if err == nil {
+		err = d.openKinds(c, version, &from)
 	}
 	if err != nil {
 		d.close()
@@ -62,16 +71,37 @@ func openDevices(c *conn, from keyframe, to int64) (*deviceReaders, error) {
 	return d, nil
 }
 
-// readingTable is a table of readings, the column that names the device, and the values.
-type readingTable struct{ name, device, values string }
+// Tables of readings.
+const (
+	readingsOfDevices = iota
+	readingsOfGPUs
+	readingsOfCounters
+	readingsOfSteps
+	readingsOfProcesses
+	numReadings
+
+	readingsVersion2 = readingsOfCounters // the first one that is new in version 2
+)
+
+// readingTables names them and the column of keyframe that tells their last row.
+var readingTables = [numReadings]struct{ name, keyframe string }{
+	{"device_reading", "device_row"}, {"gpu_reading", "gpu_row"}, {"counter_value", "counter_row"},
+	{"step_value", "step_row"}, {"process_value", "process_row"},
+}
+
+// readings is a table of readings, the column that names the device, and the values.
+type readings struct {
+	table          int
+	device, values string
+}
 
 var (
-	pair  = readingTable{"device_reading", "device", "value1, value2"}
-	ofGPU = readingTable{"gpu_reading", "gpu", "utilization_pct, vram_used_bytes, temperature_celsius, power_watts, frequency_mhz"}
+	pair  = readings{readingsOfDevices, "device", "value1, value2"}
+	ofGPU = readings{readingsOfGPUs, "gpu", "utilization_pct, vram_used_bytes, temperature_celsius, power_watts, frequency_mhz"}
 )
 
 func (d *deviceReaders) close() {
-	for _, rows := range []driver.Rows{d.keyframes, d.net.rows, d.disk.rows, d.mount.rows, d.gpu.rows} {
+	for _, rows := range append(d.kindRows(), d.keyframes, d.net.rows, d.disk.rows, d.mount.rows, d.gpu.rows) {
 		if rows != nil {
 			rows.Close() // of a SELECT: nothing can be lost
 		}
@@ -107,12 +137,14 @@ func (d *deviceReaders) read(s *rt.Snapshot) (err error) {
 	if s.Mounts, err = d.mount.read(s.Seq, keyframe, s.Mounts); err != nil {
 		return err
 	}
-	s.GPUs, err = d.gpu.read(s.Seq, keyframe, s.GPUs)
-	return err
+	if s.GPUs, err = d.gpu.read(s.Seq, keyframe, s.GPUs); err != nil {
+		return err
+	}
+	return d.readKinds(s, keyframe)
 }
 
 // open reads the identities and starts to read the readings after a row.
-func (d *deviceReader[T]) open(c *conn, table string, readings readingTable, after int64, identity func(*T) []column,
+func (d *deviceReader[T]) open(c *conn, table string, from readings, after *keyframe, identity func(*T) []column,
 	scanValues func([]driver.Value, *T) error) error {
 	d.known, d.slot, d.scan = map[int64]*T{}, map[int64]int64{}, scanValues
 	var zero T
@@ -129,8 +161,13 @@ func (d *deviceReader[T]) open(c *conn, table string, readings readingTable, aft
 	if err != nil {
 		return err
 	}
-	d.rows, err = c.rows(background, "SELECT seq, r."+readings.device+", gone, "+readings.values+" FROM "+readings.name+
-		" AS r CROSS JOIN "+table+" AS d ON d.id = r."+readings.device+" WHERE r.rowid > ? ORDER BY r.rowid", after)
+	if len(d.known) == 0 {
+		d.done = true
+		return nil
+	}
+	values := "r." + strings.ReplaceAll(from.values, ", ", ", r.")
+	d.rows, err = c.rows(background, "SELECT seq, r."+from.device+", gone, "+values+" FROM "+readingTables[from.table].name+
+		" AS r CROSS JOIN "+table+" AS d ON d.id = r."+from.device+" WHERE r.rowid > ? ORDER BY r.rowid", after.rows[from.table])
 	if err == nil {
 		d.row = make([]driver.Value, len(d.rows.Columns()))
 	}
@@ -220,6 +257,11 @@ func scanMount(row []driver.Value, m *rt.MountReading) error {
 }
 
 func gpuIDColumns(g *rt.GPUReading) []column {
+	return append(gpuIDColumns1(g), column{"in_job", &g.InJob})
+}
+
+// gpuIDColumns1 are those of version 1.
+func gpuIDColumns1(g *rt.GPUReading) []column {
 	return []column{{"uuid", &g.UUID}, {"name", &g.Name}, {"type", &g.Type}, {"host_identifier", &g.Host},
 		{"vram_total_bytes", &g.VRAMTotal}, {"cores", &g.Cores}, {"detail", &g.Detail}}
 }

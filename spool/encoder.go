@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"database/sql/driver"
 	"strings"
 
 	"github.com/resource-tracker/rt"
@@ -14,8 +15,9 @@ const keyframeEvery = 128
 // encoder turns snapshots into rows. What it remembers of the row before belongs
 // to the transaction: begin keeps it, rollback gives it back.
 type encoder struct {
-	insert, insertKey *stmt
-	dev               devices
+	insert    [numTables]*stmt
+	insertKey *stmt
+	dev       devices
 
 	state  encoderState
 	saved  encoderState
@@ -29,17 +31,28 @@ type encoderState struct {
 	seq      int64 // of the last row
 	sinceKey int   // rows since the last keyframe
 	total    sums
+	read     [numCols]bool // in the last row
 	devices  mark
 }
 
+// movingHead are the columns of snapshot_delta before those of deltaColumns.
+const movingHead = "seq, reason, job_phase, core_ticks, "
+
 func (e *encoder) prepare(c *conn) (err error) {
-	columns := strings.Join(deltaColumns[:], ", ")
-	e.insert, err = c.prepare("INSERT INTO snapshot_delta (seq, reason, job_phase, node_gpu_usage, core_ticks, " +
-		columns + ") VALUES (" + placeholders(5+numCols) + ")")
-	if err != nil {
-		return err
+	for i, table := range deltaTables {
+		head := "seq, "
+		if i == inMoving {
+			head = movingHead
+		}
+		columns := columnNames(tableColumns[i])
+		parameters := len(columns) + strings.Count(head, ",")
+		e.insert[i], err = c.prepare("INSERT INTO " + table + " (" + head + strings.Join(columns, ", ") +
+			") VALUES (" + placeholders(parameters) + ")")
+		if err != nil {
+			return err
+		}
 	}
-	e.insertKey, err = c.prepare("INSERT INTO keyframe (seq, device_row, gpu_row, " + columns + ") VALUES (" + placeholders(3+numCols) + ")")
+	e.insertKey, err = c.prepare("INSERT INTO keyframe (" + keyframeColumns(version) + ") VALUES (" + placeholders(keyframeHead+numSums) + ")")
 	if err != nil {
 		return err
 	}
@@ -74,28 +87,53 @@ func (e *encoder) put(s *rt.Snapshot) error {
 			return err
 		}
 	}
-	args := e.insert.args
-	args[0].Value, args[1].Value, args[2].Value = st.seq, int64(s.Reason), int64(s.Job.Phase)
-	args[3].Value, args[4].Value = optValue(s.Node.GPUUsage), nil
-	e.next = loadCores(e.next, s.CPUs)
-	if len(e.next) > 0 {
-		e.row = appendCores(e.row[:0], e.cores, e.next)
-		args[4].Value = e.row
-	}
-	e.cores, e.next = e.next, e.cores
-	e.vector.load(s)
-	st.total.next(&e.vector, args[5:])
-	if err := e.insert.run(); err != nil {
+	if err := e.putScalars(s, keyframe); err != nil {
 		return err
 	}
 	return e.dev.put(st.seq, keyframe, s)
 }
 
+// putScalars writes the row of each table that has something new to say.
+func (e *encoder) putScalars(s *rt.Snapshot, keyframe bool) error {
+	st := &e.state
+	e.vector.load(s)
+	for i, insert := range e.insert {
+		head := 1
+		insert.args[0].Value = st.seq
+		if i == inMoving {
+			head = 4
+			insert.bindFrom(1, int64(s.Reason), int64(s.Job.Phase), e.coreTicks(s))
+		}
+		changed := st.total.next(tableColumns[i], &e.vector, &st.read, insert.args[head:])
+		if !changed && !keyframe && i != inMoving {
+			continue
+		}
+		if err := insert.run(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// coreTicks encodes the CPUs, NULL for none.
+func (e *encoder) coreTicks(s *rt.Snapshot) driver.Value {
+	e.next = loadCores(e.next, s.CPUs)
+	defer func() { e.cores, e.next = e.next, e.cores }()
+	if len(e.next) == 0 {
+		return nil
+	}
+	e.row = appendCores(e.row[:0], e.cores, e.next)
+	return e.row
+}
+
 func (e *encoder) putKeyframe() error {
 	args := e.insertKey.args
-	e.insertKey.bindFrom(0, e.state.seq, e.dev.counts[0].row, e.dev.counts[1].row)
-	for i, n := range e.state.total {
-		args[3+i].Value = toUnit(n, deltaUnit[i])
+	args[0].Value = e.state.seq
+	for i, count := range e.dev.counts {
+		args[1+i].Value = count.row
+	}
+	for i, n := range e.state.total[:numSums] {
+		args[keyframeHead+i].Value = toUnit(n, deltaUnit[i])
 	}
 	return e.insertKey.run()
 }

@@ -64,6 +64,12 @@ func copySnapshot(dst, s *rt.Snapshot, opts *Options) {
 	old := *dst
 	*dst = *s
 	dst.CPUs, dst.Nets, dst.Disks, dst.Mounts, dst.GPUs = old.CPUs[:0], old.Nets[:0], old.Disks[:0], old.Mounts[:0], old.GPUs[:0]
+	dst.Fabrics, dst.RemoteFS = old.Fabrics[:0], old.RemoteFS[:0]
+	dst.Steps = append(old.Steps[:0], s.Steps...)
+	dst.Procs = append(old.Procs[:0], s.Procs...)
+	dst.GPUProcesses = append(old.GPUProcesses[:0], s.GPUProcesses...)
+	dst.Energy = append(old.Energy[:0], s.Energy...)
+	dst.Perf = append(old.Perf[:0], s.Perf...)
 	if !opts.WithoutCores {
 		dst.CPUs = append(dst.CPUs, s.CPUs...)
 	}
@@ -73,6 +79,12 @@ func copySnapshot(dst, s *rt.Snapshot, opts *Options) {
 	dst.Nets = append(dst.Nets, s.Nets...)
 	dst.Disks = append(dst.Disks, s.Disks...)
 	dst.Mounts = append(dst.Mounts, s.Mounts...)
+	dst.Fabrics = append(dst.Fabrics, s.Fabrics...)
+	dst.RemoteFS = append(dst.RemoteFS, s.RemoteFS...)
+	copyGPUs(dst, s)
+}
+
+func copyGPUs(dst, s *rt.Snapshot) {
 	for i := range s.GPUs {
 		var detail map[string]string // what this row had in the same place
 		if i < cap(dst.GPUs) {

@@ -20,6 +20,7 @@ type Reader struct {
 	path     string
 	db       *conn
 	readOnly bool
+	version  int // of the schema
 	run      rt.Run
 	host     rt.Host
 }
@@ -51,9 +52,9 @@ func openReader(path string) (*Reader, error) {
 		return nil, describe(path, err)
 	}
 	r := &Reader{path: path, db: c, readOnly: readOnly}
-	from, err := check(c, path)
-	if err == nil && from < int64(version) && !readOnly {
-		err = describe(path, migrate(c, from))
+	r.version, err = check(c, path)
+	if err == nil {
+		err = r.upgrade()
 	}
 	if err == nil {
 		err = r.load()
@@ -62,6 +63,25 @@ func openReader(path string) (*Reader, error) {
 		return nil, errors.Join(err, c.Close())
 	}
 	return r, nil
+}
+
+// upgrade brings an older file to this version, but not below a tracker of the
+// older version that still writes it. Where that cannot be done now, for want of
+// room say, the file is read as it is.
+func (r *Reader) upgrade() error {
+	if r.version >= version || r.readOnly {
+		return nil
+	}
+	if live, err := live(r.path); err != nil || live {
+		return err
+	}
+	if err := r.db.exec(pragma("busy_timeout", 100)); err != nil { // ms
+		return err
+	}
+	if migrate(r.db, r.version) == nil {
+		r.version = version
+	}
+	return r.db.exec(pragma("busy_timeout", 5000))
 }
 
 // howToOpen looks at the file from outside. The ledger of batches must survive a

@@ -4,6 +4,7 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -16,6 +17,9 @@ type column struct {
 	name  string
 	field any // a pointer
 }
+
+// inKiB is a figure in bytes whose column is in KiB.
+type inKiB struct{ *rt.Opt[uint64] }
 
 func runColumns(r *rt.Run) []column {
 	columns := []column{
@@ -120,6 +124,19 @@ func encode(field any) driver.Value {
 		return optValue(*p)
 	case *rt.Opt[float64]:
 		return optValue(*p)
+	case *rt.Opt[bool]:
+		return optValue(*p)
+	case inKiB:
+		n, ok := p.Get()
+		if !ok {
+			return nil
+		}
+		return toUnit(int64(n), kib)
+	case *bool:
+		if !*p {
+			return nil
+		}
+		return int64(1)
 	case *uint64:
 		return int64(*p)
 	case *int64:
@@ -159,7 +176,7 @@ func scan(row []driver.Value, columns []column) error {
 	return nil
 }
 
-// decode is the reverse of encode. NULL leaves the field as it is: zero.
+// decode is the reverse of encode. NULL leaves the field as it is.
 func decode(v driver.Value, field any) bool {
 	switch v := v.(type) {
 	case nil:
@@ -173,6 +190,9 @@ func decode(v driver.Value, field any) bool {
 			return true
 		case *float64:
 			*p = v
+			return true
+		case inKiB:
+			p.Set(uint64(int64(math.Round(v * kib))))
 			return true
 		}
 	case string:
@@ -195,6 +215,10 @@ func decodeInt(v int64, field any) bool {
 		p.Set(v)
 	case *rt.Opt[float64]:
 		p.Set(float64(v))
+	case *rt.Opt[bool]:
+		p.Set(v != 0)
+	case inKiB:
+		p.Set(uint64(v * kib))
 	case *uint64:
 		*p = uint64(v)
 	case *int64:

@@ -21,6 +21,7 @@ var optCmp = cmp.Options{
 	cmp.Comparer(func(a, b rt.Opt[int64]) bool { return a == b }),
 	cmp.Comparer(func(a, b rt.Opt[float64]) bool { return a == b }),
 	cmp.Comparer(func(a, b rt.Opt[rt.CPUTimes]) bool { return a == b }),
+	cmp.Comparer(func(a, b rt.Opt[bool]) bool { return a == b }),
 	cmpopts.EquateEmpty(),
 	cmpopts.IgnoreUnexported(rt.JobReading{}, rt.TreeReading{}), // what Derive remembers
 }
@@ -46,6 +47,13 @@ func inOrder(s *rt.Snapshot) *rt.Snapshot {
 	slices.SortFunc(c.Disks, func(a, b rt.DiskReading) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(c.Mounts, func(a, b rt.MountReading) int { return strings.Compare(a.MountPoint, b.MountPoint) })
 	slices.SortFunc(c.GPUs, func(a, b rt.GPUReading) int { return strings.Compare(a.UUID, b.UUID) })
+	slices.SortFunc(c.Fabrics, func(a, b rt.FabricReading) int { return strings.Compare(a.Device, b.Device) })
+	slices.SortFunc(c.RemoteFS, func(a, b rt.RemoteFSReading) int { return strings.Compare(a.Source, b.Source) })
+	slices.SortFunc(c.Steps, func(a, b rt.StepReading) int { return strings.Compare(a.Step, b.Step) })
+	slices.SortFunc(c.Procs, func(a, b rt.ProcessReading) int { return strings.Compare(a.Comm, b.Comm) })
+	slices.SortFunc(c.GPUProcesses, func(a, b rt.GPUProcessReading) int { return strings.Compare(a.UUID, b.UUID) })
+	slices.SortFunc(c.Energy, func(a, b rt.EnergyReading) int { return strings.Compare(a.Domain, b.Domain) })
+	slices.SortFunc(c.Perf, func(a, b rt.PerfReading) int { return strings.Compare(a.Event, b.Event) })
 	return c
 }
 
@@ -54,6 +62,7 @@ func clone(s *rt.Snapshot) *rt.Snapshot {
 	c := new(rt.Snapshot)
 	copySnapshot(c, s, &Options{})
 	c.Wall, c.Boot = floor(c.Wall, 1000), floor(c.Boot, 1000)
+	c.Node.ReadBoot = floor(c.Node.ReadBoot, 1000)
 	for i := range c.CPUs {
 		t := c.CPUs[i].Times
 		c.CPUs[i].Times = rt.CPUTimes{User: t.Busy(), Idle: t.Idle + t.IOWait}
@@ -124,6 +133,8 @@ func TestRoundTripOfRandomSnapshots(t *testing.T) {
 			}
 			want := *list[n]
 			want.CPUs, want.Nets, want.Disks, want.Mounts, want.GPUs = nil, nil, nil, nil, nil
+			want.Fabrics, want.RemoteFS, want.Steps, want.Procs = nil, nil, nil, nil
+			want.GPUProcesses, want.Energy, want.Perf = nil, nil, nil
 			same(t, &want, s)
 			n++
 		}
@@ -154,6 +165,10 @@ func randomSnapshot(rng *rand.Rand, seq int64) *rt.Snapshot {
 	if rng.IntN(3) > 0 {
 		s.Node.GPUUsage.Set(rng.Float64() * 8)
 	}
+	if rng.IntN(3) > 0 {
+		s.GPU.Usage.Set(float64(rng.IntN(3)))
+		s.Node.ReadBoot = floor(s.Boot-rng.Int64N(1e9), 1000)
+	}
 	if rng.IntN(4) > 0 {
 		var times rt.CPUTimes
 		for _, p := range tickFields(&times) {
@@ -162,7 +177,45 @@ func randomSnapshot(rng *rand.Rand, seq int64) *rt.Snapshot {
 		s.Node.CPU.Set(times)
 	}
 	randomDevices(rng, s)
+	for range 7 {
+		randomKinds(rng, s)
+	}
 	return s
+}
+
+// randomKinds adds one thing of each kind, unless it is there already. Every field
+// that is read is set or left out at random.
+func randomKinds(rng *rand.Rand, s *rt.Snapshot) {
+	name := string(rune('a' + rng.IntN(5)))
+	if slices.ContainsFunc(s.Steps, func(r rt.StepReading) bool { return r.Step == name }) {
+		return
+	}
+	s.Steps = append(s.Steps, rt.StepReading{Step: name, Task: rt.Some(rng.Uint64N(2)), Ended: rng.IntN(4) == 0})
+	s.Procs = append(s.Procs, rt.ProcessReading{PID: 7, Start: 9, Comm: name})
+	s.GPUProcesses = append(s.GPUProcesses, rt.GPUProcessReading{UUID: name, PID: 1})
+	s.Fabrics = append(s.Fabrics, rt.FabricReading{Device: name, Port: 1, State: "ACTIVE"})
+	s.RemoteFS = append(s.RemoteFS, rt.RemoteFSReading{Kind: "nfs", Source: name})
+	s.Energy = append(s.Energy, rt.EnergyReading{Source: "powercap", Domain: name, Kind: rt.EnergyPackage, Socket: rt.Some[uint64](0)})
+	s.Perf = append(s.Perf, rt.PerfReading{Group: "core", CPU: rng.Uint64N(2), Event: name})
+	n := len(s.Steps) - 1
+	for _, values := range [][]column{
+		stepKind.values(&s.Steps[n]), processKind.values(&s.Procs[n]), gpuProcessKind.values(&s.GPUProcesses[n]),
+		fabricKind.values(&s.Fabrics[n]), remoteFSKind.values(&s.RemoteFS[n]), energyKind.values(&s.Energy[n]), perfKind.values(&s.Perf[n]),
+	} {
+		for _, c := range values {
+			if rng.IntN(4) == 0 {
+				continue
+			}
+			switch p := c.field.(type) {
+			case *rt.Opt[uint64]:
+				p.Set(rng.Uint64N(1 << (1 + rng.IntN(50))))
+			case inKiB:
+				p.Set(rng.Uint64N(1 << (1 + rng.IntN(40))))
+			case *rt.Opt[float64]:
+				p.Set(float64(rng.IntN(400)) / 4)
+			}
+		}
+	}
 }
 
 func randomDevices(rng *rand.Rand, s *rt.Snapshot) {
@@ -186,7 +239,11 @@ func randomDevices(rng *rand.Rand, s *rt.Snapshot) {
 		s.Nets = append(s.Nets, rt.NetReading{Name: name, MTU: rt.Some[uint64](1500), SpeedMbps: speed, RxBytes: opt(3), TxBytes: opt(1 << 60)})
 		s.Disks = append(s.Disks, rt.DiskReading{Name: name, Leaf: slot > 0, Type: "ssd", Capacity: opt(2), ReadBytes: opt(2), WriteBytes: opt(1 << 50)})
 		s.Mounts = append(s.Mounts, rt.MountReading{Disk: name, MountPoint: "/" + name, FSType: "xfs", Total: 1 << 40, Available: rng.Uint64N(2), Used: 7})
-		g := rt.GPUReading{UUID: name, Name: "A100", Type: "GPU", VRAMTotal: opt(2), VRAMUsed: opt(1 << 40), Temperature: opt(90)}
+		inJob := rt.Some(slot == 0)
+		if slot == 2 {
+			inJob.Clear()
+		}
+		g := rt.GPUReading{InJob: inJob, UUID: name, Name: "A100", Type: "GPU", VRAMTotal: opt(2), VRAMUsed: opt(1 << 40), Temperature: opt(90)}
 		if rng.IntN(2) == 0 {
 			g.Utilization.Set(rng.Float64() * 100)
 			g.Power.Set(250)

@@ -9,10 +9,14 @@ import (
 const applicationID = 0x72747370
 
 // migrations[n] takes a database from user_version n to n+1. Append only.
-var migrations = [...]string{schema001}
+var migrations = [...]string{schema001, schema002}
 
-//go:embed schema/001.sql
-var schema001 string
+var (
+	//go:embed schema/001.sql
+	schema001 string
+	//go:embed schema/002.sql
+	schema002 string
+)
 
 // version is the user_version that this package writes.
 const version = len(migrations)
@@ -22,9 +26,13 @@ const version = len(migrations)
 const pageSize = 1024
 
 // migrate brings a database from the version it has to the newest one.
-func migrate(c *conn, from int64) error {
+func migrate(c *conn, from int) error {
 	return c.inTx(func() error {
-		for n := from; n < int64(version); n++ {
+		now, err := c.queryInt("PRAGMA user_version")
+		if err != nil || int(now) > from {
+			return err // another process was faster
+		}
+		for n := from; n < version; n++ {
 			if err := c.exec(migrations[n]); err != nil {
 				return fmt.Errorf("migration %d: %w", n+1, err)
 			}
@@ -35,7 +43,7 @@ func migrate(c *conn, from int64) error {
 
 // check tells whether the database is a spool file that this package can read
 // and returns its version.
-func check(c *conn, path string) (int64, error) {
+func check(c *conn, path string) (int, error) {
 	id, err := c.queryInt("PRAGMA application_id")
 	if err != nil {
 		return 0, describe(path, err)
@@ -52,5 +60,5 @@ func check(c *conn, path string) (int64, error) {
 		return 0, fmt.Errorf("%s: %w: it has version %d and this program knows up to %d; use the newer rt-spool that is installed where it was written",
 			path, ErrNewer, v, version)
 	}
-	return v, nil
+	return int(v), nil
 }

@@ -52,6 +52,12 @@ func newMachine(cores, gpus int) *machine {
 	set(64<<30, &j.MemLimit)
 	set(1<<30, &j.File, &j.Shmem, &j.Kernel, &j.SlabReclaimable, &j.Inactive)
 	set(33, &j.Pids)
+	set(0, &j.StepdCPUUsage, &j.CPUStallSome, &j.CPUStallFull, &j.MemStallSome, &j.MemStallFull, &j.IOStallSome, &j.IOStallFull,
+		&j.HugeTLB, &j.RDMAHandles, &j.RDMAObjects, &j.VoluntarySwitches, &j.InvoluntarySwitches)
+	set(20<<30, &j.MemIntervalPeak)
+	set(70, &j.Threads)
+	set(3200, &n.Load1)
+	set(2_450_000, &n.CPUFreq)
 	for i := range cores {
 		s.CPUs = append(s.CPUs, rt.CPUReading{CPU: i, Times: rt.CPUTimes{User: 12_345_678, System: 345_678, Idle: 23_456_789}})
 	}
@@ -122,6 +128,12 @@ func (m *machine) next() *rt.Snapshot {
 	m.wobble(2, &j.Kernel)
 	j.SlabReclaimable.Set(j.SlabReclaimable.Or(0) + m.rng.Uint64N(900))
 	m.grow(2000, &j.PageFaults)
+	m.grow(300, &j.StepdCPUUsage, &j.IOStallSome, &j.IOStallFull)
+	m.grow(5000, &j.CPUStallSome, &j.VoluntarySwitches)
+	m.grow(100, &j.InvoluntarySwitches)
+	j.MemIntervalPeak.Set(j.MemCurrent.Or(0) + m.rng.Uint64N(4000)*4096)
+	n.Load1.Set(3190 + m.rng.Uint64N(20))
+	n.CPUFreq.Set(2_400_000 + m.rng.Uint64N(100_000))
 	m.grow(100_000, &j.IOReadBytes, &j.IOWriteBytes)
 	for i := range s.CPUs {
 		t := &s.CPUs[i].Times
@@ -142,6 +154,7 @@ func (m *machine) next() *rt.Snapshot {
 		s.Mounts[1].Available -= 4096
 		s.Mounts[1].Used += 4096
 	}
+	m.nextOfJob()
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
 		g.Utilization.Set(float64(80 + m.rng.IntN(20)))
@@ -151,6 +164,59 @@ func (m *machine) next() *rt.Snapshot {
 		g.Frequency.Set(1410)
 	}
 	return s
+}
+
+// withJob adds what a job of so many tasks shows beyond its totals: steps, tasks,
+// processes, energy, a network.
+func (m *machine) withJob(tasks int) {
+	s := &m.snap
+	some := rt.Some[uint64]
+	s.Steps = append(s.Steps, rt.StepReading{Step: "extern"}, rt.StepReading{Step: "0"})
+	for i := range tasks {
+		s.Steps = append(s.Steps, rt.StepReading{Step: "0", Task: some(uint64(i))})
+		s.Procs = append(s.Procs, rt.ProcessReading{PID: 4000 + uint64(i), Start: 86_400_000, Comm: "solver", Step: "0", Task: some(uint64(i))})
+	}
+	for i := range s.Steps {
+		t := &s.Steps[i]
+		for _, p := range []*rt.Opt[uint64]{&t.MemCurrent, &t.MemPeak, &t.Anon, &t.File, &t.Shmem} {
+			p.Set(1 << 30)
+		}
+		for _, p := range []*rt.Opt[uint64]{&t.CPUUsage, &t.CPUUser, &t.CPUSystem, &t.PageFaults, &t.MajorFaults, &t.EventsOOMKill} {
+			p.Set(0)
+		}
+		t.Pids = some(1)
+	}
+	for _, domain := range []string{"package-0", "package-1"} {
+		s.Energy = append(s.Energy, rt.EnergyReading{Source: "powercap", Domain: domain, Kind: rt.EnergyPackage, Energy: some(0)})
+	}
+	s.Fabrics = append(s.Fabrics, rt.FabricReading{Device: "mlx5_0", Port: 1, RxBytes: some(1e12), TxBytes: some(1e12), RxPackets: some(1e9), TxPackets: some(1e9)})
+}
+
+// nextOfJob moves what withJob added.
+func (m *machine) nextOfJob() {
+	s := &m.snap
+	for i := range s.Steps {
+		if t := &s.Steps[i]; t.Step != "extern" {
+			m.grow(990_000, &t.CPUUsage, &t.CPUUser)
+			m.grow(9_000, &t.CPUSystem)
+			m.grow(100, &t.PageFaults)
+			m.wobble(100, &t.MemCurrent, &t.Anon)
+		}
+	}
+	for i := range s.Procs {
+		p := &s.Procs[i]
+		m.grow(98, &p.UserTicks)
+		p.RSS.Set(1<<30 + m.rng.Uint64N(1000)*4096)
+		p.Threads.Set(2)
+	}
+	for i := range s.Energy {
+		m.grow(90_000_000, &s.Energy[i].Energy)
+	}
+	for i := range s.Fabrics {
+		f := &s.Fabrics[i]
+		m.grow(1_000_000, &f.RxBytes, &f.TxBytes)
+		m.grow(1000, &f.RxPackets, &f.TxPackets)
+	}
 }
 
 func mustCreate(t testing.TB, opts Options) *Writer {

@@ -11,15 +11,42 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Columns before those of deltaColumns in the rows that a Reader goes through.
+// Columns before those of deltaColumns in the rows that a Reader goes through:
+// after the phase, for each table whether it has a row.
 const (
-	rowSeq, rowReason, rowPhase, rowGPUUsage = 0, 1, 2, 3
-	rowDeltas                                = 4
-	rowCores                                 = rowDeltas + numCols
+	rowSeq, rowReason, rowPhase, rowTables = 0, 1, 2, 3
+
+	rowDeltas = rowTables + numTables
+	rowCores  = rowDeltas + numCols
 )
 
-// scalarColumns are the columns of snapshot_delta but the CPUs, in that order.
-var scalarColumns = "seq, reason, job_phase, node_gpu_usage, " + strings.Join(deltaColumns[:], ", ")
+// scalarSQL selects those columns, and core_ticks with them, of the snapshots
+// between two numbers. In version 1 all tables are one.
+func scalarSQL(version int, cores bool) string {
+	columns := []string{"d0.seq", "reason", "job_phase"}
+	from := " FROM " + deltaTables[inMoving] + " AS d0"
+	for i, table := range deltaTables {
+		if version < 2 {
+			columns = append(columns, "1")
+			continue
+		}
+		columns = append(columns, fmt.Sprintf("d%d.seq", i))
+		if i != inMoving {
+			from += fmt.Sprintf(" LEFT JOIN %s AS d%d ON d%d.seq = d0.seq", table, i, i)
+		}
+	}
+	for i, c := range deltaColumns {
+		if version < 2 && newIn2(i) {
+			columns = append(columns, "NULL")
+		} else {
+			columns = append(columns, c.name)
+		}
+	}
+	if cores {
+		columns = append(columns, "core_ticks")
+	}
+	return "SELECT " + strings.Join(columns, ", ") + from + " WHERE d0.seq BETWEEN ? AND ? ORDER BY d0.seq"
+}
 
 // Scalars goes through the snapshots from number from to number to (to <= 0: to
 // the newest there is now), without CPUs and devices. The snapshot is reused: it
@@ -90,17 +117,13 @@ func (r *Reader) start(from, to int64, full bool) (*iterator, error) {
 	if err != nil {
 		return nil, err
 	}
-	columns := scalarColumns
-	if full {
-		columns += ", core_ticks"
-	}
-	it.rows, err = r.db.rows(background, "SELECT "+columns+" FROM snapshot_delta WHERE seq BETWEEN ? AND ? ORDER BY seq", key.seq, to)
+	it.rows, err = r.db.rows(background, scalarSQL(r.version, full), key.seq, to)
 	if err != nil {
 		return nil, describe(r.path, err)
 	}
 	it.row = make([]driver.Value, len(it.rows.Columns()))
 	if full {
-		if it.devices, err = openDevices(r.db, key, to); err != nil {
+		if it.devices, err = openDevices(r.db, r.version, key, to); err != nil {
 			it.close()
 			return nil, describe(r.path, err)
 		}
@@ -110,12 +133,13 @@ func (r *Reader) start(from, to int64, full bool) (*iterator, error) {
 
 // keyframe is where reading may start.
 type keyframe struct {
-	seq, deviceRow, gpuRow int64
+	seq  int64
+	rows [numReadings]int64 // of the tables of readings, before seq
 }
 
 // seek finds the last keyframe at or before from, and sets the sums it holds.
 func (r *Reader) seek(it *iterator, from int64) (keyframe, error) {
-	row, err := r.db.query("SELECT "+keyframeColumns+" FROM keyframe WHERE seq <= ? ORDER BY seq DESC LIMIT 1", from)
+	row, err := r.db.query("SELECT "+keyframeColumns(r.version)+" FROM keyframe WHERE seq <= ? ORDER BY seq DESC LIMIT 1", from)
 	if err != nil {
 		return keyframe{}, describe(r.path, err)
 	}
@@ -129,15 +153,41 @@ func (r *Reader) seek(it *iterator, from int64) (keyframe, error) {
 	return k, nil
 }
 
-var keyframeColumns = "seq, device_row, gpu_row, " + strings.Join(deltaColumns[:], ", ")
+// keyframeHead is how many columns of a keyframe come before the sums.
+const keyframeHead = 1 + numReadings
+
+// keyframeColumns lists its columns; those that a version has not are NULL.
+func keyframeColumns(version int) string {
+	columns := []string{"seq"}
+	for i, t := range readingTables {
+		columns = append(columns, t.keyframe)
+		if version < 2 && i >= readingsVersion2 {
+			columns[1+i] = "NULL"
+		}
+	}
+	for i, c := range deltaColumns[:numSums] {
+		if version < 2 && newIn2(i) {
+			columns = append(columns, "NULL")
+		} else {
+			columns = append(columns, c.name)
+		}
+	}
+	return strings.Join(columns, ", ")
+}
 
 // scan takes a row of keyframeColumns.
 func (k *keyframe) scan(row []driver.Value, total *sums) error {
-	if err := scan(row, []column{{"seq", &k.seq}, {"device_row", &k.deviceRow}, {"gpu_row", &k.gpuRow}}); err != nil {
+	columns := []column{{"seq", &k.seq}}
+	for i, t := range readingTables {
+		columns = append(columns, column{t.keyframe, &k.rows[i]})
+	}
+	if err := scan(row[:keyframeHead], columns); err != nil {
 		return err
 	}
-	if err := total.add(row[3:], new(vector)); err != nil {
-		return fmt.Errorf("keyframe %d: %w", k.seq, err)
+	for i := range numSums {
+		if err := total.addColumn(i, row[keyframeHead+i]); err != nil {
+			return fmt.Errorf("keyframe %d: %w", k.seq, err)
+		}
 	}
 	return nil
 }
@@ -164,11 +214,11 @@ func (it *iterator) next() error {
 	}
 	s.Seq, s.Reason = seq, rt.Reason(reason)
 	s.Job, s.Tree = rt.JobReading{Phase: rt.JobPhase(phase)}, rt.TreeReading{}
-	s.Node.GPUUsage.Clear()
-	if !decode(it.row[rowGPUUsage], &s.Node.GPUUsage) {
-		return fmt.Errorf("snapshot %d: node_gpu_usage holds a %T", seq, it.row[rowGPUUsage])
+	var has [numTables]bool
+	for i := range has {
+		has[i] = it.row[rowTables+i] != nil
 	}
-	if err := it.total.add(it.row[rowDeltas:], &it.vector); err != nil {
+	if err := it.total.add(it.row[rowDeltas:], &has, &it.vector); err != nil {
 		return fmt.Errorf("snapshot %d: %w", seq, err)
 	}
 	it.vector.store(s)

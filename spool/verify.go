@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
+	"slices"
 
 	"github.com/resource-tracker/rt"
 )
@@ -53,7 +54,11 @@ func (v *verifier) integrity() {
 	if err != nil {
 		v.add("the database cannot be checked: %v", err)
 	}
-	for _, view := range []string{"snapshot", "sample"} {
+	views := []string{"snapshot", "sample"}
+	if v.r.version >= 2 {
+		views = append(views, "step_total", "process_total", "energy_total", "gpu_process_reading", "fabric_reading", "remote_fs_reading", "perf_reading")
+	}
+	for _, view := range views {
 		if _, err := v.r.db.query("SELECT * FROM " + view + " LIMIT 1"); err != nil {
 			v.add("the view %s cannot be read: %v", view, err)
 		}
@@ -62,10 +67,21 @@ func (v *verifier) integrity() {
 
 // devices looks for readings of devices that nothing tells of.
 func (v *verifier) devices() {
-	err := v.r.db.each(`
+	sql := `
 		SELECT 'device', device FROM device_reading WHERE device NOT IN
 			(SELECT id FROM net UNION ALL SELECT id FROM disk UNION ALL SELECT id FROM mount)
-		UNION SELECT 'gpu', gpu FROM gpu_reading WHERE gpu NOT IN (SELECT id FROM gpu)`, nil,
+		UNION SELECT 'gpu', gpu FROM gpu_reading WHERE gpu NOT IN (SELECT id FROM gpu)`
+	if v.r.version >= 2 {
+		sql += `
+		UNION SELECT 'step', step FROM step_value WHERE step NOT IN (SELECT id FROM step)
+		UNION SELECT 'process', process FROM process_value WHERE process NOT IN (SELECT id FROM process)
+		UNION SELECT 'counter', device FROM counter_value WHERE device NOT IN (SELECT id FROM gpu_process
+			UNION ALL SELECT id FROM fabric UNION ALL SELECT id FROM remote_fs UNION ALL SELECT id FROM energy
+			UNION ALL SELECT id FROM perf)
+		UNION SELECT 'snapshot', seq FROM (SELECT seq FROM steady_delta UNION SELECT seq FROM tree_delta
+			UNION SELECT seq FROM gpu_delta) WHERE seq NOT IN (SELECT seq FROM snapshot_delta)`
+	}
+	err := v.r.db.each(sql, nil,
 		func(row []driver.Value) error {
 			v.add("there are readings of %v %v, which is in no table", row[0], row[1])
 			return nil
@@ -99,14 +115,14 @@ func (v *verifier) snapshots(ctx context.Context) {
 
 // keyframes compares each one with the sums of the rows before it.
 func (v *verifier) keyframes(ctx context.Context) {
-	rows, err := v.r.db.rows(background, "SELECT "+scalarColumns+" FROM snapshot_delta ORDER BY seq")
+	rows, err := v.r.db.rows(background, scalarSQL(v.r.version, false), int64(1), v.last)
 	if err != nil {
 		v.add("the snapshots cannot be read: %v", err)
 		return
 	}
 	it := &iterator{rows: rows, row: make([]driver.Value, len(rows.Columns()))}
 	defer it.close()
-	err = v.r.db.each("SELECT "+keyframeColumns+" FROM keyframe ORDER BY seq", nil, func(row []driver.Value) error {
+	err = v.r.db.each("SELECT "+keyframeColumns(v.r.version)+" FROM keyframe ORDER BY seq", nil, func(row []driver.Value) error {
 		var key keyframe
 		var kept sums
 		if err := key.scan(row, &kept); err != nil {
@@ -121,7 +137,7 @@ func (v *verifier) keyframes(ctx context.Context) {
 				return err
 			}
 		}
-		if kept != it.total {
+		if !slices.Equal(kept[:numSums], it.total[:numSums]) {
 			v.add("keyframe %d differs from the sum of the snapshots before it", key.seq)
 		}
 		return ctx.Err()

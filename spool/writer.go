@@ -28,6 +28,7 @@ type Writer struct {
 	commit *stmt
 	undo   *stmt
 	event  *stmt
+	record *stmt
 
 	run      rt.Run
 	runDirty bool
@@ -36,6 +37,7 @@ type Writer struct {
 	freshAt  int64 // Boot of the first of them
 	events   []rt.Event
 	unkept   int // events beyond maxEvents
+	records  records
 	failing  bool
 	told     toldOf
 }
@@ -53,6 +55,7 @@ func (w *Writer) prepare() error {
 	}{
 		{&w.begin, "BEGIN IMMEDIATE"}, {&w.commit, "COMMIT"}, {&w.undo, "ROLLBACK"},
 		{&w.event, "INSERT INTO event (time_us, kind, name, status, detail) VALUES (?, ?, ?, ?, ?)"},
+		{&w.record, "INSERT INTO record (time_us, source, body) VALUES (?, ?, ?)"},
 	} {
 		var err error
 		if *p.to, err = w.db.prepare(p.sql); err != nil {

@@ -1,0 +1,104 @@
+package spool
+
+import (
+	"bytes"
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// Bounds of records, in bytes of their bodies: of one, of those that make a commit
+// come at once, and of those that wait while the disk does not take them.
+const (
+	maxRecord     = 1 << 20
+	commitRecords = 64 << 10
+	maxRecords    = 2 << 20
+)
+
+// records are those that are not committed yet.
+type records struct {
+	list    []rt.Record
+	bytes   int
+	dropped int // beyond maxRecords
+}
+
+func (r *records) reset() { *r = records{list: r.list[:0]} }
+
+// Record keeps a report of another program with the run; it goes with the next
+// commit. One above 1 MiB is refused. While the disk does not take them, 2 MiB are
+// kept, and the ledger tells how many more there were.
+func (w *Writer) Record(r rt.Record) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.db == nil {
+		return fmt.Errorf("record into %s: %w", w.path, ErrClosed)
+	}
+	if len(r.Body) > maxRecord {
+		return fmt.Errorf("record into %s: a report of %s has %d bytes and the bound is %d: have it send less at once", w.path, r.Source, len(r.Body), maxRecord)
+	}
+	if w.records.bytes+len(r.Body) > maxRecords {
+		w.records.dropped++
+		return nil
+	}
+	r.Body = bytes.Clone(r.Body)
+	w.records.list = append(w.records.list, r)
+	w.records.bytes += len(r.Body)
+	if w.records.bytes >= commitRecords {
+		w.flush() // a failure is in the ledger; the records wait
+	}
+	return nil
+}
+
+func (w *Writer) writeRecords() error {
+	for i := range w.records.list {
+		r := &w.records.list[i]
+		w.record.bindFrom(0, r.Time/1000, textValue(r.Source), string(r.Body))
+		if err := w.record.run(); err != nil {
+			return err
+		}
+	}
+	if w.records.dropped == 0 {
+		return nil
+	}
+	return w.writeEvent(&rt.Event{
+		Time: time.Unix(0, w.records.list[len(w.records.list)-1].Time).UTC(), Kind: "spool", Name: "record", Status: "failed",
+		Detail: fmt.Sprintf("%d reports of other programs were dropped: the disk did not take them in time", w.records.dropped),
+	})
+}
+
+// Records goes through the reports of a source, or of all where it is empty, in
+// the order they were kept; times are in whole microseconds. A body belongs to the
+// caller. After an error there is no further record.
+func (r *Reader) Records(ctx context.Context, source string) iter.Seq2[rt.Record, error] {
+	return func(yield func(rt.Record, error) bool) {
+		if r.version < 2 {
+			return
+		}
+		err := r.db.each("SELECT time_us, source, body FROM record WHERE ?1 = '' OR source = ?1 ORDER BY id", []driver.Value{source},
+			func(row []driver.Value) error {
+				var us int64
+				var rec rt.Record
+				var body string
+				if err := scan(row, []column{{"time_us", &us}, {"source", &rec.Source}, {"body", &body}}); err != nil {
+					return err
+				}
+				rec.Time, rec.Body = us*1000, []byte(body)
+				if err := ctx.Err(); err != nil {
+					return fmt.Errorf("read %s: %w", r.path, err)
+				}
+				if !yield(rec, nil) {
+					return io.EOF
+				}
+				return nil
+			})
+		if err != nil && !errors.Is(err, io.EOF) {
+			yield(rt.Record{}, r.broken(err))
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package spool
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/resource-tracker/rt"
+)
+
+func records1(t *testing.T, r *Reader, source string) (list []rt.Record) {
+	t.Helper()
+	for rec, err := range r.Records(t.Context(), source) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, rec)
+	}
+	return list
+}
+
+func TestRecordsComeBackAsTheyCame(t *testing.T) {
+	w := mustCreate(t, Options{})
+	want := []rt.Record{
+		{Time: 1_700_000_000_000_001_000, Source: "powerapi", Body: []byte(`{"power": 12.5, "target": "ü"}`)},
+		{Time: 1_700_000_000_000_002_000, Source: "gempba", Body: []byte(`[]`)},
+		{Time: 1_700_000_000_000_003_000, Source: "powerapi", Body: []byte(`"` + strings.Repeat("x", commitRecords) + `"`)},
+	}
+	body := []byte(`{"power": 12.5, "target": "ü"}`)
+	for i, rec := range want {
+		if i == 0 {
+			rec.Body = body
+		}
+		if err := w.Record(rec); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			clear(body) // it is the caller's
+		}
+	}
+	live := mustOpen(t, w.Path())
+	if diff := cmp.Diff(want, records1(t, live, "")); diff != "" {
+		t.Errorf("after %d bytes nothing was committed by itself:\n%s", commitRecords, diff)
+	}
+	if err := w.Record(rt.Record{Source: "gempba", Body: make([]byte, maxRecord+1)}); err == nil || !strings.Contains(err.Error(), "gempba") {
+		t.Errorf("a record that is too large: %v", err)
+	}
+	if err := w.End(testRun()); err != nil {
+		t.Fatal(err)
+	}
+	r := mustOpen(t, w.Path())
+	if diff := cmp.Diff(want[1:2], records1(t, r, "gempba")); diff != "" {
+		t.Error(diff)
+	}
+	for range r.Records(t.Context(), "") {
+		break
+	}
+	if err := w.Record(want[0]); err == nil {
+		t.Error("a record was taken after the end")
+	}
+}
+
+// Records wait in memory, in bounds, while the disk refuses, and the ledger says
+// how many there was no room for.
+func TestRecordsWaitForTheDisk(t *testing.T) {
+	w := mustCreate(t, Options{})
+	if err := w.Put(newMachine(1, 0).next()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.db.exec("PRAGMA query_only = 1"); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if err := w.Record(rt.Record{Time: 1000, Source: "gempba", Body: make([]byte, maxRecord/2)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.db.exec("PRAGMA query_only = 0"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.End(testRun()); err != nil {
+		t.Fatal(err)
+	}
+	r := mustOpen(t, w.Path())
+	if n := len(records1(t, r, "")); n != 4 {
+		t.Errorf("%d records, want the 4 that fit into %d bytes", n, maxRecords)
+	}
+	events, err := r.Events()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, e := range events {
+		found = found || strings.HasPrefix(e.Detail, "1 reports of other programs were dropped")
+	}
+	if !found {
+		t.Errorf("the ledger does not tell of the dropped record: %v", events)
+	}
+}
