@@ -44,6 +44,10 @@ type Options struct {
 	// Settle is how long Appeared waits for the v1 controllers that count CPU time
 	// and memory after the first one appeared; 0 is 50 ms.
 	Settle time.Duration
+	// StepEnds is called by the watcher when a directory of the job is removed, right
+	// after its own reading: what else must be read then has some milliseconds. It must
+	// be quick and call no method of the Job. Nil for none.
+	StepEnds func()
 }
 
 // Job is one job's cgroup on this node, watched from before it exists until after
@@ -54,6 +58,7 @@ type Job struct {
 	ended  chan struct{} // closed when the watcher has returned
 	close  sync.Once
 	settle time.Duration
+	hook   func() // Options.StepEnds
 	skip   majors
 	thread atomic.Int64 // of the watcher; 0 before it runs
 
@@ -104,7 +109,7 @@ func newJob(candidates []Candidate, opts Options) (*Job, error) {
 	}
 	j := &Job{
 		events: make(chan Event, 64), done: make(chan struct{}), ended: make(chan struct{}),
-		settle: cmp.Or(opts.Settle, 50*time.Millisecond),
+		settle: cmp.Or(opts.Settle, 50*time.Millisecond), hook: opts.StepEnds,
 		skip:   stackedMajors(cmp.Or(opts.ProcRoot, "/proc")),
 		notify: n, search: s, phase: rt.JobPending,
 	}

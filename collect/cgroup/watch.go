@@ -68,6 +68,9 @@ func (j *Job) step(notices []notice) []Event {
 		return (n.removed() || n.modified()) && j.covers(filepath.Join(n.dir, n.name))
 	}) {
 		j.take()
+		if j.hook != nil {
+			j.hook()
+		}
 	}
 	for _, n := range notices {
 		switch name := filepath.Join(n.dir, n.name); {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -149,6 +150,26 @@ func TestLifeV1(t *testing.T) {
 	same(t, read(t, j), want)
 	if layout, path, ok := j.Found(); layout != "slurm-v1" || path != job("cpuacct") || !ok {
 		t.Errorf("Found = %s, %s, %t", layout, path, ok)
+	}
+}
+
+// Whoever else must read at the end of a step hears of it from the watcher, before
+// the event is told.
+func TestStepEndsIsCalled(t *testing.T) {
+	root := t.TempDir()
+	mkdir(t, filepath.Join(root, "cpuacct"))
+	var called atomic.Int64
+	j := start(t, Options{StepEnds: func() { called.Add(1) }}, v1Candidate(root, "cpuacct"))
+	job := filepath.Join(root, "cpuacct/slurm/uid_1000/job_12")
+	mkdir(t, job+"/step_0/task_0")
+	through(t, j, Appeared)
+	if n := called.Load(); n != 0 {
+		t.Errorf("called %d times before a step ended", n)
+	}
+	remove(t, job+"/step_0/task_0")
+	through(t, j, StepEnded)
+	if called.Load() == 0 {
+		t.Error("not called")
 	}
 }
 
