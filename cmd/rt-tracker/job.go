@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/cmd/internal/jobcgroup"
 	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/collect/cgroup"
+	"github.com/resource-tracker/rt/collect/proc"
 	"github.com/resource-tracker/rt/slurm"
 )
 
@@ -23,6 +25,8 @@ type jobWatch struct {
 
 	found     chan struct{} // closed when the job's cgroup appeared for the first time
 	findsOnce sync.Once
+
+	procs atomic.Pointer[proc.JobProcs] // told of the end of a step
 
 	mu  sync.Mutex
 	job *cgroup.Job
@@ -48,7 +52,7 @@ func watchJob(run *rt.Run) (*jobWatch, error) {
 
 // use watches these candidates from now on.
 func (w *jobWatch) use(candidates []cgroup.Candidate) error {
-	job, err := cgroup.NewJob(candidates, cgroup.Options{ProcRoot: procRoot})
+	job, err := cgroup.NewJob(candidates, cgroup.Options{ProcRoot: procRoot, StepEnds: w.stepEnds})
 	if err != nil {
 		return err
 	}
@@ -61,6 +65,14 @@ func (w *jobWatch) use(candidates []cgroup.Candidate) error {
 		return old.Close()
 	}
 	return nil
+}
+
+// stepEnds is called by the watcher's own thread, in the few milliseconds in which
+// the step's slurmstepd can still say what the step's processes read and wrote.
+func (w *jobWatch) stepEnds() {
+	if p := w.procs.Load(); p != nil {
+		p.StepEnds()
+	}
 }
 
 // pump passes a job's events on. The reading of a step's end was taken by the

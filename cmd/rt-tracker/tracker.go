@@ -70,6 +70,11 @@ func newTracker(cfg config.Config, tracked rt.Run, log *logging.Logger) (_ *trac
 		proc.NewCPU(fs), proc.NewProcesses(fs), proc.NewMemory(fs), proc.NewNet(fs),
 		proc.NewDisk(fs), proc.NewSpace(fs), gpu.New(devRoot, sysRoot),
 	}
+	if top := cfg.Tracker.TopProcesses; top > 0 {
+		procs := proc.NewJobProcs(fs, t.job, top)
+		t.job.procs.Store(procs)
+		t.sources = append(t.sources, procs)
+	}
 	facts, stale := hostfacts.Known(cfg.Tracker.HostCache, host.NewRoots(procRoot, sysRoot), os.LookupEnv, time.Now())
 	t.writer, err = spool.Create(cfg.Spool.Dir, tracked, facts, spool.Options{
 		CommitInterval: cfg.Spool.CommitInterval.Duration,

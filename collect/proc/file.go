@@ -119,6 +119,26 @@ func (p *peek) read() ([]byte, error) {
 	}
 }
 
+// again reads a file of a process that is held open, which the kernel gives whole
+// in one read where the buffer is large enough.
+func (p *peek) again(fd int) ([]byte, error) {
+	if p.buf == nil {
+		p.buf = make([]byte, 4096)
+	}
+	for {
+		n, err := unix.Pread(fd, p.buf, 0)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return nil, err
+		case n < len(p.buf):
+			return p.buf[:n], nil
+		default:
+			p.buf = append(p.buf, make([]byte, len(p.buf))...)
+		}
+	}
+}
+
 // link returns the last element of what the symbolic link at the path points to.
 func (p *peek) link() ([]byte, error) {
 	if p.buf == nil {

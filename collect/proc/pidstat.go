@@ -57,3 +57,13 @@ func parsePidStat(b []byte) (p pidStat, err error) {
 	}
 	return p, nil
 }
+
+// command returns the name between the outer parentheses of a stat line: at most
+// 15 bytes of what /proc/<pid>/comm shows.
+func command(b []byte) []byte {
+	from, to := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+	if from < 0 || to <= from {
+		return nil
+	}
+	return b[from+1 : to]
+}

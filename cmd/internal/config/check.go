@@ -80,6 +80,7 @@ func (c *Config) checkNumbers() *keyError {
 		key                  string
 		value, least, utmost int
 	}{
+		{"tracker.top_processes", c.Tracker.TopProcesses, 0, 1000},
 		{"hooks.breaker_failures", c.Hooks.BreakerFailures, 1, 1_000_000},
 		{"drain.concurrency", c.Drain.Concurrency, 1, 256},
 		{"drain.batch_rows", c.Drain.BatchRows, 1, 1_000_000},
@@ -88,6 +89,9 @@ func (c *Config) checkNumbers() *keyError {
 		if n.value < n.least || n.value > n.utmost {
 			return &keyError{n.key, fmt.Sprintf("%d is not between %d and %d", n.value, n.least, n.utmost)}
 		}
+	}
+	if b := c.Tracker.BudgetCPU; !(b >= 0 && b <= 100) {
+		return &keyError{"tracker.budget_cpu", fmt.Sprintf("%v is not between 0 and 100", b)}
 	}
 	return nil
 }

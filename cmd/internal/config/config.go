@@ -39,6 +39,8 @@ type Tracker struct {
 	Grace         Duration `toml:"grace"`          // how long after the job's end a tracker waits for its Epilog
 	StateDir      string   `toml:"state_dir"`      // where Prolog and Epilog find each other's notes; emptied by a reboot
 	HostCache     string   `toml:"host_cache"`     // the host's and cloud's facts as rt-spool host wrote them; empty: none
+	TopProcesses  int      `toml:"top_processes"`  // so many of the job's processes are shown for CPU time, and for memory; 0: none are read
+	BudgetCPU     float64  `toml:"budget_cpu"`     // the part of a core that a tracker may use, in percent; 0: no bound
 }
 
 // Hooks are rt-prolog and rt-epilog.
@@ -99,6 +101,8 @@ func Default() Config {
 			Grace:         Duration{5 * time.Minute},
 			StateDir:      "/run/rt",
 			HostCache:     "/var/lib/rt/host.json",
+			TopProcesses:  10,
+			BudgetCPU:     0.5,
 		},
 		Hooks: Hooks{
 			ReadyTimeout:    Duration{250 * time.Millisecond},

@@ -1,0 +1,434 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/resource-tracker/rt"
+)
+
+// crowd is a fixture of a job's processes. Bytes written are always twice those read.
+type crowd struct {
+	t    *testing.T
+	root FS
+	pids []int
+}
+
+func newCrowd(t *testing.T) *crowd {
+	dir := t.TempDir()
+	return &crowd{t: t, root: NewFS(filepath.Join(dir, "proc"), dir)}
+}
+
+func (c *crowd) Procs(dst []int) []int { return append(dst, c.pids...) }
+
+// one is a process of the crowd.
+type one struct {
+	pid, parent, ticks, pages, read, switches int
+	comm, cgroup, environ                     string
+}
+
+// put makes or changes a process.
+func (c *crowd) put(p one) {
+	dir := fmt.Sprintf("%s/%d", c.root.Proc, p.pid)
+	if p.comm == "" {
+		p.comm = "a) b"
+	}
+	if p.comm != stepd && !slices.Contains(c.pids, p.pid) {
+		c.pids = append([]int{p.pid}, c.pids...) // the youngest first: the list has no order
+	}
+	write(c.t, dir+"/stat", fmt.Sprintf("%d (%s) S %d 1 1 0 -1 4194304 98 0 0 0 %d 1 0 0 20 0 3 0 %d 3133440 %d 18446744073709551615 1 1\n",
+		p.pid, p.comm, p.parent, p.ticks, 1000+p.pid, p.pages))
+	write(c.t, dir+"/io", fmt.Sprintf("rchar: 9\nwchar: 9\nsyscr: 9\nsyscw: 9\nread_bytes: %d\nwrite_bytes: %d\ncancelled_write_bytes: 0\n", p.read, 2*p.read))
+	write(c.t, dir+"/status", fmt.Sprintf("Name:\tx\nvoluntary_ctxt_switches:\t%d\nnonvoluntary_ctxt_switches:\t%d\n", p.switches, 3*p.switches))
+	write(c.t, dir+"/cgroup", p.cgroup)
+	write(c.t, dir+"/environ", p.environ)
+	write(c.t, dir+"/smaps_rollup", "5600-7ff ---p 00000000 00:00 0 [rollup]\nRss: 100 kB\nPss:                 40 kB\nPss_Dirty: 3 kB\n")
+}
+
+// end lets a process end. A held descriptor of a fixture reads on, so it is emptied.
+func (c *crowd) end(pid int) {
+	c.pids = slices.DeleteFunc(c.pids, func(p int) bool { return p == pid })
+	dir := fmt.Sprintf("%s/%d", c.root.Proc, pid)
+	write(c.t, dir+"/stat", "")
+	write(c.t, dir+"/io", "")
+}
+
+// ioSteps are what happens to a job, each with what it has read by then. The
+// daemon 50 has read 1000 before.
+var ioSteps = []struct {
+	name string
+	do   func(c *crowd)
+	want uint64
+}{
+	{"a task", func(c *crowd) {
+		c.put(one{pid: 50, parent: 1, read: 1000, comm: stepd})
+		c.put(one{pid: 100, parent: 50, read: 10})
+	}, 10},
+	{"a child and its child", func(c *crowd) {
+		c.put(one{pid: 101, parent: 100, read: 5})
+		c.put(one{pid: 102, parent: 101, read: 7})
+	}, 22},
+	{"they work", func(c *crowd) {
+		c.put(one{pid: 101, parent: 100, read: 6})
+		c.put(one{pid: 102, parent: 101, read: 9})
+	}, 25},
+	{"the grandchild works on, ends and is collected", func(c *crowd) {
+		c.end(102)
+		c.put(one{pid: 101, parent: 100, read: 6 + 14})
+	}, 30},
+	{"a child that was never seen is collected", func(c *crowd) { c.put(one{pid: 100, parent: 50, read: 110}) }, 130},
+	{"the child ends and shows late in its parent", func(c *crowd) { c.end(101) }, 130},
+	{"now it does", func(c *crowd) { c.put(one{pid: 100, parent: 50, read: 131}) }, 131},
+	{"a child that nobody collects", func(c *crowd) { c.put(one{pid: 103, parent: 100, read: 50}) }, 181},
+	{"ends", func(c *crowd) { c.end(103) }, 181},
+	{"and is counted for ever", func(c *crowd) {}, 181},
+	{"what its parent reads later counts in full", func(c *crowd) { c.put(one{pid: 100, parent: 50, read: 141}) }, 191},
+	{"a second task, whose parent is a stranger", func(c *crowd) { c.put(one{pid: 200, parent: 1, read: 20}) }, 211},
+	{"ends", func(c *crowd) { c.end(200) }, 211},
+	{"the first ends, collected by the daemon with more", func(c *crowd) {
+		c.end(100)
+		c.put(one{pid: 50, parent: 1, read: 1000 + 150, comm: stepd})
+	}, 220},
+	{"a short task that was never seen", func(c *crowd) { c.put(one{pid: 50, parent: 1, read: 1000 + 170, comm: stepd}) }, 240},
+	{"the daemon ends", func(c *crowd) { c.end(50) }, 240},
+	{"nothing is left", func(c *crowd) {}, 240},
+}
+
+func TestJobProcsBytes(t *testing.T) {
+	c := newCrowd(t)
+	src := NewJobProcs(c.root, c, 10)
+	for _, step := range ioSteps {
+		step.do(c)
+		s := rt.Snapshot{Reason: rt.ReasonLast, Job: rt.JobReading{Phase: rt.JobPresent}}
+		if err := src.Read(&s); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		if r, w := s.Job.ProcReadBytes.Or(0), s.Job.ProcWriteBytes.Or(0); r != step.want || w != 2*step.want {
+			t.Errorf("%s: %d bytes read and %d written, want %d and %d", step.name, r, w, step.want, 2*step.want)
+		}
+	}
+	if err := src.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The daemon collects the last task and is gone before the next reading: what it
+// had then was noted at the step's end.
+func TestJobProcsStepEnds(t *testing.T) {
+	c := newCrowd(t)
+	c.put(one{pid: 50, parent: 1, read: 1000, comm: stepd})
+	c.put(one{pid: 100, parent: 50, read: 10, switches: 4})
+	src := NewJobProcs(c.root, c, 10)
+	s := rt.Snapshot{Job: rt.JobReading{Phase: rt.JobPresent}}
+	read := func(want uint64) {
+		t.Helper()
+		s.Job = rt.JobReading{Phase: rt.JobGone}
+		s.Reason = rt.ReasonLast
+		if err := src.Read(&s); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Job.ProcReadBytes.Or(0); got != want {
+			t.Errorf("%d bytes, want %d", got, want)
+		}
+	}
+	read(10)
+	c.end(100)
+	c.put(one{pid: 50, parent: 1, read: 1500, comm: stepd})
+	src.StepEnds()
+	c.end(50)
+	src.StepEnds()
+	read(500)
+	read(500)
+	if v, i := s.Job.VoluntarySwitches.Or(0), s.Job.InvoluntarySwitches.Or(0); v != 4 || i != 12 {
+		t.Errorf("%d and %d switches, want 4 and 12", v, i)
+	}
+	if err := src.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestJobProcsShown(t *testing.T) {
+	c := newCrowd(t)
+	c.put(one{pid: 50, parent: 1, comm: stepd})
+	for i := range 30 {
+		p := one{pid: 100 + i, parent: 50, ticks: 0, pages: 1000 - i, read: i, cgroup: fmt.Sprintf("0::/system.slice/n1_slurmstepd.scope/job_1/step_0/user/task_%d\n", i)}
+		if i == 29 {
+			p.cgroup = "0::/\n"
+		}
+		c.put(p)
+	}
+	src := NewJobProcs(c.root, c, 2)
+	src.slow.patience = time.Hour
+	src.time = func() time.Duration { return 0 }
+	s := rt.Snapshot{Boot: 1, Job: rt.JobReading{Phase: rt.JobPresent}}
+	read := func() {
+		t.Helper()
+		s.Job = rt.JobReading{Phase: rt.JobPresent}
+		if err := src.Read(&s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read()
+	c.put(one{pid: 129, parent: 50, ticks: 900, pages: 3, comm: "busy", environ: "A=1\x00SLURM_STEPID=4294967291\x00SLURM_LOCALID=3\x00"})
+	c.put(one{pid: 110, parent: 50, ticks: 1000, pages: 990, comm: "busiest\xff", switches: 1})
+	read()
+	if len(s.Procs) != 0 || !s.Job.ProcReadBytes.Valid() {
+		t.Errorf("a walk before its time: %d processes, %+v", len(s.Procs), s.Job)
+	}
+	s.Boot += int64(time.Minute)
+	read()
+	page := uint64(os.Getpagesize())
+	want := []rt.ProcessReading{
+		{PID: 110, Start: 1110, Comm: "busiest�", Step: "0", Task: u64(10), UserTicks: u64(1000), RSS: u64(990 * page)},
+		{PID: 129, Start: 1129, Comm: "busy", Step: "batch", Task: u64(3), UserTicks: u64(900), RSS: u64(3 * page)},
+		{PID: 100, Start: 1100, Comm: "a) b", Step: "0", Task: u64(0), UserTicks: u64(0), RSS: u64(1000 * page)},
+		{PID: 101, Start: 1101, Comm: "a) b", Step: "0", Task: u64(1), UserTicks: u64(0), RSS: u64(999 * page)},
+	}
+	for i := range want {
+		w := &want[i]
+		w.SystemTicks, w.Threads, w.ReadBytes, w.WriteBytes = u64(1), u64(3), u64(0), u64(0)
+	}
+	want[3].ReadBytes, want[3].WriteBytes = u64(1), u64(2)
+	if d := cmp.Diff(want, s.Procs, opts); d != "" {
+		t.Errorf("processes (-want +got):\n%s", d)
+	}
+	s.Boot += int64(time.Hour)
+	read()
+	if len(s.Procs) != 2 || s.Procs[0].PSS != u64(40<<10) {
+		t.Errorf("PSS is not there: %+v", s.Procs)
+	}
+	if err := src.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A walk that costs 20 ms of CPU is followed by 8 s without one.
+func TestJobProcsPace(t *testing.T) {
+	c := newCrowd(t)
+	c.put(one{pid: 100, parent: 1})
+	src := NewJobProcs(c.root, c, 1)
+	var used time.Duration
+	src.time = func() time.Duration { used += 20 * time.Millisecond; return used }
+	var walked []int
+	for sec := range 20 {
+		s := rt.Snapshot{Boot: int64(sec) * 1e9, Job: rt.JobReading{Phase: rt.JobPresent}}
+		if err := src.Read(&s); err != nil {
+			t.Fatal(err)
+		}
+		if len(s.Procs) > 0 {
+			walked = append(walked, sec)
+		}
+	}
+	if d := cmp.Diff([]int{0, 8, 16}, walked); d != "" {
+		t.Errorf("seconds of the walks (-want +got):\n%s", d)
+	}
+	if err := src.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A process that hangs keeps its PSS, not the reading.
+func TestJobProcsHang(t *testing.T) {
+	w := slowReads{root: "/proc", patience: 1, ask: make(chan struct{}), done: make(chan struct{}, 1)}
+	w.wait = time.NewTimer(slowWait)
+	release := make(chan struct{})
+	go func() { <-w.ask; <-release; w.done <- struct{}{} }()
+	if !w.free() || w.run() {
+		t.Error("what hangs is done")
+	}
+	if w.free() {
+		t.Error("a list is free that somebody still reads")
+	}
+	close(release)
+	for !w.free() {
+	}
+	w.close()
+}
+
+func TestJobProcsDenied(t *testing.T) {
+	c := newCrowd(t)
+	c.put(one{pid: 100, parent: 1})
+	src := NewJobProcs(c.root, c, 1)
+	src.denied = fmt.Errorf("x: %w", fs.ErrPermission)
+	s := rt.Snapshot{Boot: 1, Job: rt.JobReading{Phase: rt.JobPresent}}
+	src.next = 10
+	if err := src.Read(&s); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("between two walks: %v", err)
+	}
+	s.Job.Phase, s.Boot = rt.JobPending, 20
+	if err := src.Read(&s); err != nil || s.Job.VoluntarySwitches.Valid() {
+		t.Errorf("of a job that is not there yet: %v %+v", err, s.Job)
+	}
+}
+
+// Real children write known bytes and end.
+func TestJobProcsOfThisProcess(t *testing.T) {
+	dir, err := os.MkdirTemp(".", "tmp-io-") // on a disk, which a tmpfs is not
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	const mib = 8
+	cmd := exec.Command("sh", "-c", fmt.Sprintf(
+		"dd if=/dev/zero of=%[1]s/a bs=1M count=%[2]d conv=fsync 2>/dev/null; echo ready; read x; dd if=/dev/zero of=%[1]s/b bs=1M count=%[2]d conv=fsync 2>/dev/null; echo done; read x", dir, mib))
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	list := lister{cmd.Process.Pid}
+	src := NewJobProcs(NewFS("/proc", "/sys"), &list, 5)
+	var s rt.Snapshot
+	read := func() uint64 {
+		t.Helper()
+		s.Job, s.Reason = rt.JobReading{Phase: rt.JobPresent}, rt.ReasonLast
+		if err := src.Read(&s); err != nil {
+			t.Fatal(err)
+		}
+		return s.Job.ProcWriteBytes.Or(0) >> 20
+	}
+	for i, word := range []string{"ready\n", "done\n"} {
+		if _, err := io.ReadFull(out, make([]byte, len(word))); err != nil {
+			t.Fatal(err)
+		}
+		if got := read(); got != uint64(mib*(i+1)) {
+			t.Errorf("%d MiB written, want %d", got, mib*(i+1))
+		}
+		if len(s.Procs) != 1 || s.Procs[0].Comm != "sh" {
+			t.Errorf("processes: %+v", s.Procs)
+		}
+		if n := testing.AllocsPerRun(20, func() { read() }); n != 0 {
+			t.Errorf("a walk makes %v allocations", n)
+		}
+		if _, err := io.WriteString(in, "\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	list = nil
+	if got := read(); got != 2*mib || len(s.Procs) != 0 {
+		t.Errorf("at the end %d MiB written, %d processes", got, len(s.Procs))
+	}
+	if err := src.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+type lister []int
+
+func (l *lister) Procs(dst []int) []int { return append(dst, *l...) }
+
+// BenchmarkJobProcs walks real processes.
+func BenchmarkJobProcs(b *testing.B) {
+	for _, n := range []int{5, 100, 1000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			var list lister
+			for range n {
+				cmd := exec.Command("sleep", "1000")
+				if err := cmd.Start(); err != nil {
+					b.Fatal(err)
+				}
+				defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+				list = append(list, cmd.Process.Pid)
+			}
+			src := NewJobProcs(NewFS("/proc", "/sys"), &list, 10)
+			s := rt.Snapshot{Reason: rt.ReasonLast}
+			s.Job.Phase = rt.JobPresent
+			b.ReportAllocs()
+			for b.Loop() {
+				s.Boot++
+				if err := src.Read(&s); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if err := src.Close(); err != nil {
+				b.Error(err)
+			}
+		})
+	}
+}
+
+func TestParseStep(t *testing.T) {
+	for text, want := range map[string]string{
+		"0::/system.slice/n1_slurmstepd.scope/job_1/step_batch/user/task_0\n":                            "batch 0",
+		"0::/system.slice/slurmstepd.scope/s0123456789ABC/step_12/user/task_special\n":                   "12 -",
+		"11:freezer:/slurm_n1/uid_0/job_7/step_3\n4:memory:/slurm_n1/uid_0/job_7/step_3/task_2\n0::/x\n": "3 2",
+		"4:memory:/slurm/uid_0/job_7/step_extern/task_0\n11:freezer:/slurm/uid_0/job_7/step_extern\n":    "extern 0",
+		"0::/user.slice/user-0.slice\n": " -",
+		"0::/task_1/step_\n":            " -",
+		"":                              " -",
+	} {
+		step, task := parseStep([]byte(text))
+		got := string(step) + " -"
+		if n, ok := task.Get(); ok {
+			got = fmt.Sprintf("%s %d", step, n)
+		}
+		if got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestRank(t *testing.T) {
+	var r rank
+	for i, v := range []uint64{3, 9, 1, 9, 7, 0, 8} {
+		r.offer(i, v, 3)
+	}
+	if d := cmp.Diff([]int{1, 3, 6}, r.at); d != "" {
+		t.Errorf("the largest (-want +got):\n%s", d)
+	}
+	r.reset()
+	r.offer(0, 5, 0)
+	if len(r.at) != 0 {
+		t.Error("none was asked for")
+	}
+}
+
+func FuzzPidText(f *testing.F) {
+	for _, name := range []string{"io", "status", "cgroup", "environ", "smaps_rollup"} {
+		b, err := os.ReadFile("/proc/self/" + name)
+		if err != nil || len(b) == 0 {
+			f.Fatalf("no seed: %v", err)
+		}
+		f.Add(b)
+	}
+	f.Add([]byte("0::/a/job_1/step_batch/user/task_0\n"))
+	f.Add([]byte("SLURM_STEPID=0\x00SLURM_LOCALID=1\x00"))
+	f.Add([]byte("x: 1\nread_bytes: 1\nwrite_bytes: 2\n\nvoluntary_ctxt_switches:\t1\nnonvoluntary_ctxt_switches:\t2\nPss: 1 kB\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if _, ok := parsePidIO(b); ok && !strings.Contains(string(b), "read_bytes") {
+			t.Errorf("%q has bytes", b)
+		}
+		if _, ok := parseSwitches(b); ok && !strings.Contains(string(b), "nonvoluntary_ctxt_switches:") {
+			t.Errorf("%q has switches", b)
+		}
+		if v, ok := parsePSS(b); ok && v%1024 != 0 {
+			t.Errorf("%q has a PSS of %d", b, v)
+		}
+		if step, task := parseStep(b); step == nil && task.Valid() {
+			t.Errorf("%q is of task %v of no step", b, task)
+		}
+		if step, task := parseStepEnv(b); step == nil && task.Valid() {
+			t.Errorf("%q is of task %v of no step", b, task)
+		}
+	})
+}
