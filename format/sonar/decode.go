@@ -1,0 +1,176 @@
+package sonar
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+)
+
+// Record is what Decode finds: a *Sample, *Sysinfo, *Job or *Failure.
+type Record interface{ record() }
+
+func (*Sample) record()  {}
+func (*Sysinfo) record() {}
+func (*Job) record()     {}
+func (*Failure) record() {}
+
+// Error says where in the input something is malformed.
+type Error struct {
+	Line   int   // 1, 2, ... of CSV; 0 in JSON
+	Offset int64 // bytes before the line, or before what is wrong in JSON
+	Err    error
+}
+
+func (e *Error) Error() string {
+	if e.Line > 0 {
+		return fmt.Sprintf("line %d (from byte %d): %v", e.Line, e.Offset, e.Err)
+	}
+	return fmt.Sprintf("byte %d: %v", e.Offset, e.Err)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Decode reads a file of sonar ps, sysinfo or slurm, in CSV of any version or in
+// JSON, which it tells apart. What is malformed is yielded as an *Error with a nil
+// Record: a bad line of CSV costs that line alone, and bad JSON ends the reading
+// after the records before it. An error of r ends it too.
+func Decode(r io.Reader) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		br := bufio.NewReaderSize(r, 64<<10)
+		head, _ := br.Peek(256) // an error comes again with the first read
+		if bytes.HasPrefix(bytes.TrimLeft(head, " \t\r\n"), []byte("{")) {
+			decodeJSON(br, yield)
+			return
+		}
+		decodeCSV(br, yield)
+	}
+}
+
+// decodeCSV reads lines.
+func decodeCSV(br *bufio.Reader, yield func(Record, error) bool) {
+	var line []byte
+	var offset int64
+	for number := 1; ; number++ {
+		var err error
+		start := offset
+		line, err = readLine(br, line[:0])
+		offset += int64(len(line))
+		if len(line) == 0 && errors.Is(err, io.EOF) {
+			return
+		}
+		rec, bad := Record(nil), err
+		switch {
+		case err == nil:
+			rec, bad = parseLine(line[:len(line)-1])
+		case errors.Is(err, io.EOF):
+			bad = errors.New("the file ends inside this line, whose last field may be cut short: a record ends with a newline")
+		}
+		if bad != nil {
+			rec, bad = nil, &Error{Line: number, Offset: start, Err: bad}
+		}
+		if (rec != nil || bad != nil) && !yield(rec, bad) || err != nil {
+			return
+		}
+	}
+}
+
+// readLine appends a line with its newline to dst. An error comes with what there was before it.
+func readLine(br *bufio.Reader, dst []byte) ([]byte, error) {
+	for {
+		part, err := br.ReadSlice('\n')
+		dst = append(dst, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return dst, err
+		}
+	}
+}
+
+// parseLine reads one record; an empty line is none.
+func parseLine(line []byte) (Record, error) {
+	line = bytes.TrimSuffix(line, []byte("\r"))
+	if len(bytes.TrimSpace(line)) == 0 {
+		return nil, nil
+	}
+	if err := readable(line); err != nil {
+		return nil, err
+	}
+	texts, err := split(string(line))
+	if err != nil {
+		return nil, err
+	}
+	if !strings.Contains(texts[0], "=") {
+		return parseUnnamed(texts)
+	}
+	fields := named(texts)
+	rec := recordOf(fields)
+	for _, f := range fields {
+		if err := rec.set(f.Name, f.Text); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+	}
+	if err := rec.check(); err != nil {
+		return nil, err
+	}
+	return rec, nil
+}
+
+// flat is a record whose fields are set by name.
+type flat interface {
+	Record
+	set(name, text string) error
+	check() error
+}
+
+// recordOf tells by the names of the fields what record they are of.
+func recordOf(fields []Field) flat {
+	for _, f := range fields {
+		switch f.Name {
+		case "cmd", "user":
+			return &Sample{}
+		case "JobID", "JobIDRaw":
+			return &Job{}
+		case "error":
+			return &Failure{}
+		case "hostname", "description", "cpu_cores", "gpu_info":
+			return &Sysinfo{}
+		}
+	}
+	return &Sample{} // whose check says what is missing
+}
+
+// unnamed are the columns of 0.6; those from gpus on may be absent.
+var unnamed = [...]string{
+	"time", "host", "cores", "user", "job", "cmd", "cpu%", "cpukib", "gpus", "gpu%", "gpumem%", "gpukib",
+}
+
+const unnamedRequired = 8
+
+// VersionUnnamed is the Version of a Sample that was read from unnamed columns,
+// which say none.
+const VersionUnnamed = "0.6.0"
+
+func parseUnnamed(texts []string) (Record, error) {
+	if len(texts) < unnamedRequired || len(texts) > len(unnamed) {
+		return nil, fmt.Errorf("%d columns without names: version 0.6 has %d to %d", len(texts), unnamedRequired, len(unnamed))
+	}
+	s := &Sample{Version: VersionUnnamed}
+	for i, text := range texts {
+		var err error
+		if unnamed[i] == "gpus" {
+			s.GPUs, err = parseBits(text)
+		} else {
+			err = s.set(unnamed[i], text)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("column %d (%s): %w", i+1, unnamed[i], err)
+		}
+	}
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}

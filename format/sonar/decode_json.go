@@ -1,0 +1,257 @@
+package sonar
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// decodeJSON reads objects, one after the other.
+func decodeJSON(r io.Reader, yield func(Record, error) bool) {
+	d := json.NewDecoder(r)
+	d.UseNumber()
+	for {
+		o := object{dec: d}
+		err := o.read()
+		if errors.Is(err, io.EOF) && !o.begun {
+			return
+		}
+		records, bad := o.records(err != nil)
+		for _, rec := range records {
+			if !yield(rec, nil) {
+				return
+			}
+		}
+		if err == nil {
+			err = bad
+		}
+		if err == nil {
+			continue
+		}
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		if !yield(nil, &Error{Offset: d.InputOffset(), Err: err}) || !errors.Is(err, bad) {
+			return
+		}
+	}
+}
+
+// object is one top-level object: an envelope of sonar ps or slurm, or a record.
+type object struct {
+	dec     *json.Decoder
+	begun   bool
+	scalars []Field
+	load    []uint64
+	gpus    []GPU
+	cards   []Card
+	samples []Sample
+	jobs    []Job
+	kind    string // "samples" or "jobs" where it is an envelope
+}
+
+// read reads the object as far as it is good.
+func (o *object) read() error {
+	t, err := o.dec.Token()
+	if err != nil {
+		return err
+	}
+	if o.begun = true; t != json.Delim('{') {
+		return errors.New("not a JSON object")
+	}
+	for o.dec.More() {
+		t, err := o.dec.Token()
+		if err != nil {
+			return err
+		}
+		name, _ := t.(string) // an object has no other keys
+		if err := o.member(name); err != nil {
+			return fmt.Errorf("%.40s: %w", quote(name), err)
+		}
+	}
+	_, err = o.dec.Token()
+	return err
+}
+
+func (o *object) member(name string) error {
+	switch name {
+	case "samples":
+		o.kind = name
+		return each(o.dec, &o.samples, maxRecords, func(s *Sample, raw json.RawMessage) error {
+			if err := setAll(raw, s.set); err != nil {
+				return err
+			}
+			if s.User == "" || s.Cmd == "" {
+				return errors.New("no user or no cmd")
+			}
+			return nil
+		})
+	case "jobs":
+		o.kind = name
+		return each(o.dec, &o.jobs, maxRecords, func(j *Job, raw json.RawMessage) error {
+			if err := setAll(raw, j.set); err != nil {
+				return err
+			}
+			if zero(j.JobID) && zero(j.JobIDRaw) {
+				return errors.New("no JobID")
+			}
+			return nil
+		})
+	case "gpuinfo":
+		return each(o.dec, &o.gpus, maxGPUs, func(g *GPU, raw json.RawMessage) error { return setAll(raw, g.set) })
+	case "gpu_info":
+		return each(o.dec, &o.cards, maxGPUs, func(c *Card, raw json.RawMessage) error { return setAll(raw, c.set) })
+	}
+	var raw json.RawMessage
+	if err := o.dec.Decode(&raw); err != nil {
+		return err
+	}
+	if name == "load" {
+		return json.Unmarshal(raw, &o.load)
+	}
+	if text, ok := scalar(raw); ok && len(o.scalars) < maxFields {
+		o.scalars = append(o.scalars, Field{Name: name, Text: text})
+	}
+	return nil
+}
+
+const maxRecords = 1 << 30 // of an envelope: bounded by what is read
+
+// each reads an array of objects, as far as they are good.
+func each[T any](d *json.Decoder, to *[]T, limit int, one func(*T, json.RawMessage) error) error {
+	t, err := d.Token()
+	if err != nil || t == nil { // null
+		return err
+	}
+	if t != json.Delim('[') {
+		return errors.New("not a JSON array")
+	}
+	for d.More() {
+		if len(*to) >= limit {
+			return fmt.Errorf("more than %d of them", limit)
+		}
+		var raw json.RawMessage
+		var item T
+		err := d.Decode(&raw)
+		if err == nil {
+			err = one(&item, raw)
+		}
+		if err != nil {
+			return fmt.Errorf("number %d: %w", len(*to)+1, err)
+		}
+		*to = append(*to, item)
+	}
+	_, err = d.Token()
+	return err
+}
+
+// setAll sets all texts and numbers of an object.
+func setAll(raw json.RawMessage, set func(name, text string) error) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return errors.New("not a JSON object")
+	}
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return err
+		}
+		name, _ := t.(string)
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return err
+		}
+		if text, ok := scalar(value); ok {
+			if err := set(name, text); err != nil {
+				return fmt.Errorf("%.40s: %w", quote(name), err)
+			}
+		}
+	}
+	return nil
+}
+
+// scalar is the text of a string or a number; nothing else of a record is one.
+func scalar(raw json.RawMessage) (string, bool) {
+	switch {
+	case len(raw) == 0:
+		return "", false
+	case raw[0] == '"':
+		var s string
+		err := json.Unmarshal(raw, &s)
+		return clean(s), err == nil
+	case raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9':
+		return string(raw), true
+	}
+	return "", false
+}
+
+func quote(name string) string { return strings.TrimSpace(clean(name)) }
+
+// records are what the object holds. One that was cut short gives the records of
+// its array alone, where the envelope's own fields came before.
+func (o *object) records(cut bool) ([]Record, error) {
+	switch o.kind {
+	case "samples":
+		return o.sampleRecords()
+	case "jobs":
+		return o.jobRecords()
+	}
+	if cut || !o.begun {
+		return nil, nil
+	}
+	rec := recordOf(o.scalars)
+	if sysinfo, ok := rec.(*Sysinfo); ok {
+		sysinfo.GPUInfo = o.cards
+	}
+	for _, f := range o.scalars {
+		if err := rec.set(f.Name, f.Text); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+	}
+	if err := rec.check(); err != nil {
+		return nil, err
+	}
+	return []Record{rec}, nil
+}
+
+func (o *object) sampleRecords() ([]Record, error) {
+	var head Sample
+	for _, f := range o.scalars {
+		if err := head.set(f.Name, f.Text); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+	}
+	envelope := head
+	envelope.User, envelope.Cmd = NoInfo, NoInfo // which an envelope has not
+	if err := envelope.check(); err != nil {
+		return nil, err
+	}
+	var records []Record
+	for i := range o.samples {
+		s := &o.samples[i]
+		s.Version, s.Time, s.Host = head.Version, head.Time, head.Host
+		if i == 0 {
+			s.Load, s.GPUInfo = o.load, o.gpus
+		}
+		records = append(records, s)
+	}
+	return records, nil
+}
+
+func (o *object) jobRecords() ([]Record, error) {
+	i := slices.IndexFunc(o.scalars, func(f Field) bool { return (f.Name == "v" || f.Name == "version") && f.Text != "" })
+	if i < 0 {
+		return nil, errors.New("no version (v)")
+	}
+	var records []Record
+	for k := range o.jobs {
+		o.jobs[k].Version = o.scalars[i].Text
+		records = append(records, &o.jobs[k])
+	}
+	return records, nil
+}

@@ -1,0 +1,185 @@
+package sonar
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Field is one name=value of free CSV. Where Sub is not nil the value is nested:
+// free CSV itself, which Text is ignored for.
+type Field struct {
+	Name string
+	Text string
+	Sub  []Field
+}
+
+// Quoting says what is put into quotes where a value holds a comma or a quote.
+type Quoting uint8
+
+// The kinds of quoting. Readers that are built on an ordinary CSV parser take
+// QuoteField alone; QuoteValue is how the format's page shows nested data.
+const (
+	QuoteField Quoting = iota // "name=a,b"
+	QuoteValue                // name="a,b"
+)
+
+// maxFields bounds the fields of one line: no record has a tenth of it.
+const maxFields = 4096
+
+// AppendFree appends the fields as one line of free CSV without its newline.
+func AppendFree(dst []byte, fields []Field, q Quoting) []byte {
+	for i, f := range fields {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		text := f.Text
+		if f.Sub != nil {
+			text = string(AppendFree(nil, f.Sub, q))
+		}
+		dst = appendPair(dst, f.Name, text, q)
+	}
+	return dst
+}
+
+func appendPair(dst []byte, name, value string, q Quoting) []byte {
+	if !strings.ContainsAny(value, `",`) {
+		return append(append(append(dst, name...), '='), value...)
+	}
+	if q == QuoteValue {
+		return appendQuoted(append(append(dst, name...), '='), value)
+	}
+	return appendQuoted(dst, name+"="+value)
+}
+
+// appendElement appends a field without a name.
+func appendElement(dst []byte, text string) []byte {
+	if !strings.ContainsAny(text, `",`) {
+		return append(dst, text...)
+	}
+	return appendQuoted(dst, text)
+}
+
+func appendQuoted(dst []byte, text string) []byte {
+	dst = append(dst, '"')
+	for i := range len(text) {
+		if text[i] == '"' {
+			dst = append(dst, '"')
+		}
+		dst = append(dst, text[i])
+	}
+	return append(dst, '"')
+}
+
+// SplitFree reads one line of free CSV, quoted in either way. A field without a
+// name has an empty Name. Nested values stay as Text, for another SplitFree.
+func SplitFree(line string) ([]Field, error) {
+	texts, err := split(line)
+	if err != nil {
+		return nil, err
+	}
+	return named(texts), nil
+}
+
+func named(texts []string) []Field {
+	fields := make([]Field, len(texts))
+	for i, text := range texts {
+		if name, value, ok := strings.Cut(text, "="); ok {
+			fields[i] = Field{Name: name, Text: value}
+		} else {
+			fields[i].Text = text
+		}
+	}
+	return fields
+}
+
+// split reads the fields of one line of CSV without their quotes.
+func split(line string) ([]string, error) {
+	var texts []string
+	for rest := line; ; {
+		text, tail, more, err := cutField(rest)
+		if err != nil {
+			return nil, fmt.Errorf("in column %d: %w", len(line)-len(rest)+1, err)
+		}
+		if texts = append(texts, text); len(texts) > maxFields {
+			return nil, fmt.Errorf("more than %d fields", maxFields)
+		}
+		if !more {
+			return texts, nil
+		}
+		rest = tail
+	}
+}
+
+var (
+	errBareQuote = errors.New("a quote inside a field that is not quoted")
+	errOpenQuote = errors.New("a quoted field that does not end")
+)
+
+// cutField takes the first field off a line, without its quotes.
+func cutField(s string) (text, rest string, more bool, err error) {
+	at := strings.IndexAny(s, `",`)
+	switch {
+	case at < 0:
+		return s, "", false, nil
+	case s[at] == ',':
+		return s[:at], s[at+1:], true, nil
+	case at > 0 && (s[at-1] != '=' || strings.IndexByte(s, '=') != at-1):
+		return "", "", false, errBareQuote
+	}
+	var b strings.Builder
+	b.WriteString(s[:at])
+	for s = s[at+1:]; ; {
+		end := strings.IndexByte(s, '"')
+		if end < 0 {
+			return "", "", false, errOpenQuote
+		}
+		b.WriteString(s[:end])
+		s = s[end+1:]
+		switch {
+		case s == "":
+			return b.String(), "", false, nil
+		case s[0] == ',':
+			return b.String(), s[1:], true, nil
+		case s[0] != '"':
+			return "", "", false, errors.New("text behind the end of a quoted field")
+		}
+		b.WriteByte('"')
+		s = s[1:]
+	}
+}
+
+// clean makes a text what the formats allow: valid UTF-8 without control
+// characters. The name of a process can be anything.
+func clean(s string) string {
+	if plain(s) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if control(r) {
+			r = utf8.RuneError
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+func plain(s string) bool {
+	return utf8.ValidString(s) && strings.IndexFunc(s, control) < 0
+}
+
+func control(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }
+
+// readable refuses what the formats do not allow in a line.
+func readable(line []byte) error {
+	if i := bytes.IndexFunc(line, control); i >= 0 {
+		return fmt.Errorf("in column %d: a control character", i+1)
+	}
+	if !utf8.Valid(line) {
+		return errors.New("not UTF-8")
+	}
+	return nil
+}

@@ -1,0 +1,294 @@
+package sonar
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Version is the version of the formats that rt writes.
+const Version = "0.13.0"
+
+// maxInteger bounds all integers of the formats but those of the load: they fit in 52 bits.
+const maxInteger = 1<<52 - 1
+
+// Sample is one record of sonar ps: a process, or those of a job that have the
+// same command, rolled up.
+type Sample struct {
+	Version string    // of the program that wrote it, "0.13.0"; "0.6.0" for unnamed columns
+	Time    time.Time // the same in all records of one invocation
+	Host    string    // fully qualified
+	// User is a name, or NoInfo, NoInfoUID(uid), or _zombie_<pid>.
+	User string
+	// Cmd is the name of the executable, or Unknown of a zombie, or NoInfo.
+	Cmd  string
+	Job  uint64 // 0: a job of its own whose id is not known, never to be merged with others
+	PID  uint64 // 0 in a rolled-up record
+	PPID uint64 // from 0.11
+
+	Cores       uint64 // on the host; up to 0.9
+	MemTotalKiB uint64 // of the host; 0.8 and 0.9
+
+	CPUPct     float64 // mean over the process's life; 100 is one core
+	CPUKiB     uint64  // virtual memory: data and stack
+	RSSAnonKiB uint64  // resident private memory; from 0.8
+	CPUTimeSec uint64  // over its life, with that of its ended children
+	RolledUp   uint64  // how many more processes are in the record
+
+	GPUs      GPUSet  // that it uses
+	GPUPct    float64 // sum over the GPUs; 100 is one GPU
+	GPUMemPct float64 // the same of their memory
+	GPUKiB    uint64  // sum over the GPUs
+
+	// Of the host; in one record of an invocation. Load is the busy time of each CPU
+	// since boot in seconds (from 0.12), GPUInfo is by index (from 0.13).
+	Load    []uint64
+	GPUInfo []GPU
+}
+
+// What User and Cmd say where there is no name.
+const (
+	NoInfo  = "_noinfo_"
+	Unknown = "_unknown_"
+)
+
+// NoInfoUID is the User of a user without a name (from 0.9).
+func NoInfoUID(uid uint64) string { return NoInfo + strconv.FormatUint(uid, 10) }
+
+// UID is the user id in a User that NoInfoUID made.
+func UID(user string) (uint64, bool) {
+	text, ok := strings.CutPrefix(user, NoInfo)
+	uid, err := strconv.ParseUint(text, 10, 32)
+	return uid, ok && err == nil
+}
+
+// GPUSet is which GPUs a process uses. The zero value is none.
+type GPUSet struct {
+	Unknown bool     // it uses some, but it is not known which
+	Indices []uint32 // device numbers, below 2^31
+}
+
+// String is the set as the field gpus has it: "none", "unknown" or "0,1".
+func (g GPUSet) String() string {
+	switch {
+	case g.Unknown:
+		return "unknown"
+	case len(g.Indices) == 0:
+		return "none"
+	}
+	var b []byte
+	for i, n := range g.Indices {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendUint(b, uint64(n), 10)
+	}
+	return string(b)
+}
+
+func parseGPUSet(text string) (GPUSet, error) {
+	switch text {
+	case "", "none":
+		return GPUSet{}, nil
+	case "unknown":
+		return GPUSet{Unknown: true}, nil
+	}
+	var g GPUSet
+	for word := range strings.SplitSeq(text, ",") {
+		n, err := strconv.ParseUint(word, 10, 31)
+		if err != nil {
+			return GPUSet{}, fmt.Errorf("%.40q is no list of GPUs", text)
+		}
+		g.Indices = append(g.Indices, uint32(n))
+	}
+	return g, nil
+}
+
+// bitVectorUnknown is the value of 0.6 for "unknown".
+var bitVectorUnknown = strings.Repeat("1", 32)
+
+// bits is the set as 0.6 writes it: a binary number whose bit n is GPU n.
+func (g GPUSet) bits() (string, error) {
+	if g.Unknown {
+		return bitVectorUnknown, nil
+	}
+	var v uint64
+	for _, n := range g.Indices {
+		if n >= 64 {
+			return "", fmt.Errorf("GPU %d is beyond what version 0.6 can say", n)
+		}
+		v |= 1 << n
+	}
+	if v == math.MaxUint32 {
+		return "", errors.New("32 GPUs in use cannot be told from unknown ones in version 0.6")
+	}
+	return strconv.FormatUint(v, 2), nil
+}
+
+func parseBits(text string) (GPUSet, error) {
+	if text == bitVectorUnknown {
+		return GPUSet{Unknown: true}, nil
+	}
+	v, err := strconv.ParseUint(text, 2, 64)
+	if err != nil {
+		return GPUSet{}, fmt.Errorf("%.80q is no bit vector of GPUs", text)
+	}
+	var g GPUSet
+	for n := uint32(0); v > 0; n, v = n+1, v>>1 {
+		if v&1 == 1 {
+			g.Indices = append(g.Indices, n)
+		}
+	}
+	return g, nil
+}
+
+// integers are the fields of a Sample that are unsigned integers, in no order.
+func (s *Sample) integer(name string) *uint64 {
+	switch name {
+	case "job":
+		return &s.Job
+	case "pid":
+		return &s.PID
+	case "ppid":
+		return &s.PPID
+	case "cores":
+		return &s.Cores
+	case "memtotalkib":
+		return &s.MemTotalKiB
+	case "cpukib":
+		return &s.CPUKiB
+	case "rssanonkib":
+		return &s.RSSAnonKiB
+	case "cputime_sec":
+		return &s.CPUTimeSec
+	case "rolledup":
+		return &s.RolledUp
+	case "gpukib":
+		return &s.GPUKiB
+	}
+	return nil
+}
+
+func (s *Sample) float(name string) *float64 {
+	switch name {
+	case "cpu%":
+		return &s.CPUPct
+	case "gpu%":
+		return &s.GPUPct
+	case "gpumem%":
+		return &s.GPUMemPct
+	}
+	return nil
+}
+
+// set reads one field. A name that is not known is passed over.
+func (s *Sample) set(name, text string) (err error) {
+	if p := s.integer(name); p != nil {
+		*p, err = parseInteger(text)
+		return err
+	}
+	if p := s.float(name); p != nil {
+		*p, err = parseFloat(text)
+		return err
+	}
+	switch name {
+	case "v":
+		s.Version = text
+	case "time":
+		s.Time, err = parseTime(text)
+	case "host":
+		s.Host = text
+	case "user":
+		s.User = text
+	case "cmd":
+		s.Cmd = text
+	case "gpus":
+		s.GPUs, err = parseGPUSet(text)
+	case "load":
+		s.Load, err = decodeLoad(text)
+	case "gpuinfo":
+		s.GPUInfo, err = parseGPUInfo(text)
+	}
+	return err
+}
+
+// check says what a record cannot be without.
+func (s *Sample) check() error {
+	switch {
+	case s.Version == "":
+		return errors.New("no version (v)")
+	case s.Time.IsZero():
+		return errors.New("no time")
+	case s.Host == "":
+		return errors.New("no host")
+	case s.User == "":
+		return errors.New("no user")
+	case s.Cmd == "":
+		return errors.New("no cmd")
+	}
+	_, err := parseVersion(s.Version)
+	return err
+}
+
+func parseInteger(text string) (uint64, error) {
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%.40q is no unsigned integer", text)
+	}
+	if n > maxInteger {
+		return 0, fmt.Errorf("%d has more than 52 bits", n)
+	}
+	return n, nil
+}
+
+func parseFloat(text string) (float64, error) {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 || strings.ContainsAny(text, "xXpP_") {
+		return 0, fmt.Errorf("%.40q is no number of 0 or more", text)
+	}
+	return v, nil
+}
+
+// minTime and maxTime bound what is taken for a time: what counts nanoseconds in 64 bits.
+var minTime, maxTime = time.Unix(0, 0), time.Unix(0, math.MaxInt64)
+
+func parseTime(text string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil || t.Before(minTime) || t.After(maxTime) {
+		return time.Time{}, fmt.Errorf("%.60q is no ISO 8601 time with an offset between 1970 and 2262", text)
+	}
+	// A zone of its own, never that of this machine: the same text, the same value.
+	_, offset := t.Zone()
+	return t.In(zone(offset)), nil
+}
+
+func zone(offset int) *time.Location {
+	if offset == 0 {
+		return time.UTC
+	}
+	return time.FixedZone("", offset)
+}
+
+const isoTime = "2006-01-02T15:04:05-07:00"
+
+// version is major and minor of a semantic version.
+type version [2]uint64
+
+func (v version) before(o version) bool { return slices.Compare(v[:], o[:]) < 0 }
+
+func parseVersion(text string) (v version, err error) {
+	words := strings.SplitN(text, ".", 3)
+	for i := range v {
+		if i < len(words) {
+			v[i], err = strconv.ParseUint(words[i], 10, 32)
+		}
+		if i >= len(words) || err != nil {
+			return v, fmt.Errorf("%.40q is no version as 0.13.0 is", text)
+		}
+	}
+	return v, nil
+}

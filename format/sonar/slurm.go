@@ -1,0 +1,213 @@
+package sonar
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Job is one line of sacct, a job or a step of one, as sonar slurm writes it: all
+// fields are texts as sacct has them, but zero values are empty and times have an
+// offset.
+type Job struct {
+	Version string // of the program that wrote it
+
+	JobID, JobIDRaw, User, Account, State, Start, End                string
+	AveCPU, AveDiskRead, AveDiskWrite, AveRSS, AveVMSize             string
+	ElapsedRaw, ExitCode, Layout, MaxRSS, MaxVMSize, MinCPU          string
+	ReqCPUS, ReqMem, ReqNodes, Reservation, Submit, Suspended        string
+	SystemCPU, TimelimitRaw, UserCPU, NodeList, Partition, AllocTRES string
+	Priority, JobName                                                string
+}
+
+// JobFields are the names of a Job's fields, sacct's own, in the format's order.
+// JobName is the last, because it alone may hold the separator of sacct -P.
+var JobFields = [...]string{
+	"JobID", "JobIDRaw", "User", "Account", "State", "Start", "End", "AveCPU", "AveDiskRead", "AveDiskWrite",
+	"AveRSS", "AveVMSize", "ElapsedRaw", "ExitCode", "Layout", "MaxRSS", "MaxVMSize", "MinCPU", "ReqCPUS", "ReqMem",
+	"ReqNodes", "Reservation", "Submit", "Suspended", "SystemCPU", "TimelimitRaw", "UserCPU", "NodeList", "Partition",
+	"AllocTRES", "Priority", "JobName",
+}
+
+func (j *Job) fields() [len(JobFields)]*string {
+	return [...]*string{
+		&j.JobID, &j.JobIDRaw, &j.User, &j.Account, &j.State, &j.Start, &j.End, &j.AveCPU, &j.AveDiskRead, &j.AveDiskWrite,
+		&j.AveRSS, &j.AveVMSize, &j.ElapsedRaw, &j.ExitCode, &j.Layout, &j.MaxRSS, &j.MaxVMSize, &j.MinCPU, &j.ReqCPUS, &j.ReqMem,
+		&j.ReqNodes, &j.Reservation, &j.Submit, &j.Suspended, &j.SystemCPU, &j.TimelimitRaw, &j.UserCPU, &j.NodeList, &j.Partition,
+		&j.AllocTRES, &j.Priority, &j.JobName,
+	}
+}
+
+// kept are the fields that are written where they are empty too.
+func kept(name string) bool { return name == "JobName" || name == "Account" || name == "User" }
+
+// zero are the values of sacct that are left out.
+func zero(value string) bool {
+	switch value {
+	case "", "Unknown", "0", "00:00:00", "0:0", "0.00M":
+		return true
+	}
+	return false
+}
+
+// Failure is what sonar slurm writes when it could not ask sacct.
+type Failure struct {
+	Version   string
+	Message   string
+	Timestamp time.Time
+}
+
+// SacctJobs reads the output of sacct -P with the fields JobFields in their order
+// and with its header. Times are seconds since the epoch (SLURM_TIME_FORMAT=%s) or
+// without a zone, then of loc; they come out with the offset of loc. A line that
+// cannot be read is an error, but the others count: both are returned.
+func SacctJobs(output string, loc *time.Location) ([]Job, error) {
+	header := strings.Join(JobFields[:], "|")
+	first, rest, _ := strings.Cut(output, "\n")
+	if strings.TrimSuffix(first, "\r") != header {
+		return nil, fmt.Errorf("sonar: the output of sacct begins with %.100q and not with the header that was asked for", first)
+	}
+	var jobs []Job
+	var bad []error
+	number := 1
+	for line := range strings.Lines(rest) {
+		number++
+		values := strings.SplitN(strings.TrimRight(line, "\r\n"), "|", len(JobFields))
+		if len(values) != len(JobFields) || values[0] == "" || !strings.HasSuffix(line, "\n") {
+			bad = append(bad, fmt.Errorf("sonar: line %d of the output of sacct is malformed: %.100q", number, line))
+			continue
+		}
+		j := Job{Version: Version}
+		for i, p := range j.fields() {
+			*p = sacctValue(JobFields[i], values[i], loc)
+		}
+		jobs = append(jobs, j)
+	}
+	return jobs, errors.Join(bad...)
+}
+
+// sacctValue is a value as the format wants it.
+func sacctValue(name, value string, loc *time.Location) string {
+	if zero(value) && !kept(name) {
+		return ""
+	}
+	if name != "Start" && name != "End" && name != "Submit" {
+		return clean(value)
+	}
+	if n, err := strconv.ParseInt(value, 10, 64); err == nil && n > 0 && n < 1<<40 {
+		return formatTime(time.Unix(n, 0).In(loc))
+	}
+	if t, err := time.ParseInLocation("2006-01-02T15:04:05", value, loc); err == nil {
+		return formatTime(t)
+	}
+	return clean(value) // "None": it never began
+}
+
+func (j *Job) set(name, text string) error {
+	if name == "v" || name == "version" {
+		j.Version = text
+		return nil
+	}
+	if i := slices.Index(JobFields[:], name); i >= 0 {
+		*j.fields()[i] = text
+	}
+	return nil
+}
+
+func (j *Job) check() error {
+	if zero(j.JobID) && zero(j.JobIDRaw) {
+		return errors.New("no JobID")
+	}
+	if j.Version == "" {
+		return errors.New("no version (v)")
+	}
+	return nil
+}
+
+func (j *Job) append(e *encoder) {
+	for i, p := range j.fields() {
+		if text := clean(*p); !zero(text) || kept(JobFields[i]) {
+			e.text(JobFields[i], text)
+		}
+	}
+}
+
+// AppendCSV appends the record as one line of free CSV with its newline.
+func (j *Job) AppendCSV(dst []byte) ([]byte, error) {
+	if err := j.check(); err != nil {
+		return dst, fmt.Errorf("sonar: write job %.40q: %w", j.JobID, err)
+	}
+	e := encoder{dst: dst, start: len(dst)}
+	e.text("v", clean(j.Version))
+	j.append(&e)
+	return append(e.dst, '\n'), nil
+}
+
+// AppendJobsJSON appends the jobs as one JSON object and a newline. The page calls
+// the version "v" and the program that reads it wants "version": both are there.
+func AppendJobsJSON(dst []byte, jobs []Job) ([]byte, error) {
+	version := Version
+	if len(jobs) > 0 {
+		version = jobs[0].Version
+	}
+	out := appendString(append(dst, `{"v":`...), clean(version))
+	out = appendString(append(out, `,"version":`...), clean(version))
+	out = append(out, `,"jobs":[`...)
+	for i := range jobs {
+		if err := jobs[i].check(); err != nil {
+			return dst, fmt.Errorf("sonar: write job %.40q: %w", jobs[i].JobID, err)
+		}
+		if i > 0 {
+			out = append(out, ',')
+		}
+		e := encoder{dst: append(out, '{'), start: len(out) + 1, json: true}
+		jobs[i].append(&e)
+		out = append(e.dst, '}')
+	}
+	return append(out, "]}\n"...), nil
+}
+
+func (f *Failure) set(name, text string) (err error) {
+	switch name {
+	case "v", "version":
+		f.Version = text
+	case "error":
+		f.Message = text
+	case "timestamp":
+		f.Timestamp, err = parseTime(text)
+	}
+	return err
+}
+
+func (f *Failure) check() error {
+	if f.Message == "" {
+		return errors.New("no text of the error")
+	}
+	if f.Timestamp.IsZero() {
+		return errors.New("no timestamp")
+	}
+	return nil
+}
+
+// AppendCSV appends the record as one line of free CSV with its newline.
+func (f *Failure) AppendCSV(dst []byte) []byte {
+	e := encoder{dst: dst, start: len(dst)}
+	f.append(&e)
+	return append(e.dst, '\n')
+}
+
+// AppendJSON appends the record as one JSON object and a newline.
+func (f *Failure) AppendJSON(dst []byte) []byte {
+	e := encoder{dst: append(dst, '{'), start: len(dst) + 1, json: true}
+	f.append(&e)
+	return append(e.dst, '}', '\n')
+}
+
+func (f *Failure) append(e *encoder) {
+	e.text("v", clean(f.Version))
+	e.text("error", clean(f.Message))
+	e.text("timestamp", formatTime(f.Timestamp))
+}
