@@ -67,10 +67,7 @@ func (j *Job) step(notices []notice) []Event {
 	if slices.ContainsFunc(notices, func(n notice) bool {
 		return (n.removed() || n.modified()) && j.covers(filepath.Join(n.dir, n.name))
 	}) {
-		j.take()
-		if j.hook != nil {
-			j.hook()
-		}
+		j.takeLast()
 	}
 	for _, n := range notices {
 		switch name := filepath.Join(n.dir, n.name); {
@@ -118,6 +115,14 @@ func (j *Job) schedule(now time.Time) {
 	j.settleBy, j.deadline = time.Time{}, time.Time{}
 	if j.blind {
 		j.deadline = now.Add(poll)
+	}
+}
+
+// takeLast takes the reading of something's end, and lets others take theirs.
+func (j *Job) takeLast() {
+	j.take()
+	if j.hook != nil {
+		j.hook()
 	}
 }
 
@@ -348,7 +353,7 @@ func (j *Job) checkPopulated() {
 func (j *Job) reconcile() {
 	for _, t := range slices.Clone(j.trees) {
 		if len(t.nodes) > 0 {
-			j.take()
+			j.takeLast()
 		}
 		for _, n := range slices.Backward(slices.Clone(t.nodes)) { // children before parents
 			if t.find(n.path) >= 0 && !j.notify.still(n.path) {
