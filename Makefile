@@ -36,7 +36,7 @@ PATHS      := -e 's|/usr/local/libexec/rt|@LIBEXECDIR@|g' -e 's|/usr/local/bin|@
 	-e 's|/usr/local/share/doc/rt|@DOCDIR@|g' -e 's|/usr/local|@PREFIX@|g' \
 	-e 's|@LIBEXECDIR@|$(LIBEXECDIR)|g' -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@DOCDIR@|$(DOCDIR)|g' -e 's|@PREFIX@|$(PREFIX)|g'
 
-.PHONY: all build test lint bench demo install cross clean help lab-down
+.PHONY: all build test lint bench soak demo install cross clean help lab-down
 
 all: build
 
@@ -48,6 +48,7 @@ help:
 	@echo 'compat   one minute beside the Python resource-tracker, column by column'
 	@echo 'lint     gofmt, go vet, staticcheck, and depguard for the table of floors'
 	@echo 'bench    what a reading, a spooled snapshot and the hooks cost, beside their budgets'
+	@echo 'soak     what resource-tracker holds and uses in ten minutes of an idle machine'
 	@echo 'demo     a workload under resource-tracker, delivered to a receiver on loopback'
 	@echo 'install  into PREFIX=$(PREFIX), below DESTDIR'
 	@echo 'cross    linux/arm64, with the cross compiler of Debian'
@@ -110,6 +111,11 @@ compat: build
 
 bench: build
 	@RT_BIN='$(abspath $(BIN))' $(GO) run -tags $(TAGS) ./e2e/bench
+
+# SOAK=1m for a shorter look.
+SOAK ?= 10m
+soak: build
+	@RT_BIN='$(abspath $(BIN))' $(GO) run -tags $(TAGS) ./e2e/bench -soak $(SOAK)
 
 demo: build
 	@contrib/demo/demo.sh '$(BIN)'

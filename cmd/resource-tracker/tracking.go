@@ -30,6 +30,7 @@ type tracking struct {
 // track opens all that tracking needs. failed is told, on another goroutine, when a
 // sample cannot be written; warn is told what else is wrong and hurts nothing.
 func track(s settings, run rt.Run, failed, warn func(error)) (_ *tracking, err error) {
+	beLean()
 	t := &tracking{run: run}
 	defer func() {
 		if err != nil {

@@ -180,7 +180,7 @@ func atOneHertz(bin, dir string) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	rss, err := residentMiB(note.PID)
+	rss, err := statusMiB(note.PID, "VmRSS:")
 	if err != nil {
 		return nil, err
 	}
@@ -213,17 +213,17 @@ func cpuTime(pid int) (sum int64, err error) {
 	return sum, nil
 }
 
-// residentMiB reads VmRSS of /proc/<pid>/status.
-func residentMiB(pid int) (float64, error) {
+// statusMiB reads a size of /proc/<pid>/status.
+func statusMiB(pid int, name string) (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(text)) {
-		if v, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+		if v, ok := strings.CutPrefix(line, name); ok {
 			kib, err := strconv.ParseFloat(strings.Fields(v)[0], 64)
 			return kib / 1024, err
 		}
 	}
-	return 0, fmt.Errorf("no VmRSS of process %d", pid)
+	return 0, fmt.Errorf("no %s of process %d", name, pid)
 }

@@ -1,13 +1,16 @@
 // Bench prints what the suite costs on this machine, each figure beside its budget
 // and, where there is one, the floor: the same done by a C program or by a shell,
-// measured in the same run. RT_BIN names the directory of the programs.
+// measured in the same run. RT_BIN names the directory of the programs. With -soak
+// it shows instead what resource-tracker holds and uses in that time.
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"text/tabwriter"
+	"time"
 )
 
 // row is one figure. budget and floor are 0 where there is none.
@@ -31,20 +34,29 @@ func (r row) within() string {
 }
 
 func main() {
+	span := flag.Duration("soak", 0, "run resource-tracker alone for this long, at least a minute")
+	flag.Parse()
 	bin := os.Getenv("RT_BIN")
 	if bin == "" {
 		bin = "build/bin"
 	}
-	if err := run(bin); err != nil {
+	if err := run(bin, *span); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(bin string) error {
+func run(bin string, span time.Duration) error {
 	bin, err := filepath.Abs(bin)
 	if err != nil {
 		return err
+	}
+	if span > 0 {
+		rows, err := soak(bin, max(span, time.Minute))
+		if err != nil {
+			return err
+		}
+		return show(rows)
 	}
 	dir, err := os.MkdirTemp("", "rt-bench-")
 	if err != nil {
@@ -59,6 +71,10 @@ func run(bin string) error {
 		}
 		rows = append(rows, more...)
 	}
+	return show(rows)
+}
+
+func show(rows []row) error {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "figure\t\tbudget\t\tx floor\t  what")
 	for _, r := range rows {

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// soak lets resource-tracker sample once a second for a while, as on an idle
+// machine, and shows what it holds after a tenth of the time and at its end. What
+// else the machine did is shown beside it: the figures are of that machine.
+func soak(bin string, span time.Duration) ([]row, error) {
+	cmd := exec.Command(filepath.Join(bin, "resource-tracker"), "--interval", "1")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("%w; run make build first", err)
+	}
+	defer cmd.Process.Kill() // it has ended but for an error
+	var samples atomic.Int64
+	go countLines(out, &samples)
+
+	const warm = 5 * time.Second
+	time.Sleep(warm)
+	first, err := lookAt(cmd.Process.Pid)
+	if err != nil {
+		return nil, err
+	}
+	seen := samples.Load()
+	time.Sleep(span/10 - warm)
+	early, err := lookAt(cmd.Process.Pid)
+	if err != nil {
+		return nil, err
+	}
+	time.Sleep(span - span/10)
+	last, err := lookAt(cmd.Process.Pid)
+	if err != nil {
+		return nil, err
+	}
+	n := float64(samples.Load() - seen)
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return nil, err
+	}
+	if err := cmd.Wait(); err != nil {
+		return nil, err
+	}
+	used, passed := float64(last.cpu-first.cpu), float64(last.at.Sub(first.at))
+	return []row{
+		{what: fmt.Sprintf("resource-tracker --interval 1, samples in %s", span), figure: float64(samples.Load()), unit: ""},
+		{what: fmt.Sprintf("  resident after %s", span/10), figure: early.rss, unit: "MiB", budget: 14},
+		{what: fmt.Sprintf("  resident after %s", span), figure: last.rss, unit: "MiB", budget: 14},
+		{what: fmt.Sprintf("  of it anonymous after %s", span/10), figure: early.anon, unit: "MiB"},
+		{what: fmt.Sprintf("  of it anonymous after %s", span), figure: last.anon, unit: "MiB"},
+		{what: "  of one core", figure: 100 * used / passed, unit: "%", budget: 0.1},
+		{what: "  per sample", figure: used / 1000 / n, unit: "us"},
+		{what: "  context switches per sample", figure: float64(last.switches-first.switches) / n, unit: ""},
+		{what: "  what the machine was busy with meanwhile, it included", figure: 100 * float64(last.busy-first.busy) / 100 / (passed / 1e9), unit: "% of a core"},
+	}, nil
+}
+
+func countLines(from io.Reader, n *atomic.Int64) {
+	for lines := bufio.NewScanner(from); lines.Scan(); {
+		n.Add(1)
+	}
+}
+
+// look is what the kernel says of a process at one instant.
+type look struct {
+	at        time.Time
+	cpu       int64 // ns
+	rss, anon float64
+	switches  int64
+	busy      int64 // of the whole machine, USER_HZ
+}
+
+func lookAt(pid int) (l look, err error) {
+	l.at = time.Now()
+	if l.cpu, err = cpuTime(pid); err != nil {
+		return l, err
+	}
+	if l.rss, err = statusMiB(pid, "VmRSS:"); err != nil {
+		return l, err
+	}
+	if l.anon, err = statusMiB(pid, "RssAnon:"); err != nil {
+		return l, err
+	}
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	if err != nil {
+		return l, err
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			return l, err
+		}
+		for line := range strings.Lines(string(text)) {
+			var v int64
+			if _, value, ok := strings.Cut(line, "ctxt_switches:"); ok {
+				_, _ = fmt.Sscan(value, &v) // the kernel's own number
+				l.switches += v
+			}
+		}
+	}
+	stat, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return l, err
+	}
+	var user, nice, system int64
+	_, err = fmt.Sscanf(string(stat), "cpu %d %d %d", &user, &nice, &system)
+	l.busy = user + nice + system
+	return l, err
+}
