@@ -165,7 +165,9 @@ func TestAllocation(t *testing.T) {
 	const size = 1 << 20
 	line := "v=0.13.0,time=2024-01-01T00:00:00+00:00,host=h,user=u,cmd=c,"
 	envelope := `{"v":"0.13.0","time":"2024-01-01T00:00:00+00:00","host":"h",`
-	fill := func(head, unit, tail string) []byte { return []byte(head + strings.Repeat(unit, size/len(unit)) + tail) }
+	fill := func(head, unit, tail string) []byte {
+		return []byte(head + strings.Repeat(unit, size/len(unit)) + tail)
+	}
 	for name, data := range map[string][]byte{
 		"commas":          fill(line, ",", "\n"),
 		"quotes":          fill(line+`"`, `"`, "\n"),

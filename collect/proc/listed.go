@@ -1,0 +1,117 @@
+package proc
+
+import (
+	"bytes"
+	"math"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt"
+)
+
+// Listed is what one look at a process shows.
+type Listed struct {
+	PID, PPID int
+	Comm      string         // /proc/<pid>/comm: at most 15 bytes, valid UTF-8
+	State     byte           // /proc/<pid>/stat: 'R', 'S', 'Z', ...
+	UID       rt.Opt[uint64] // real, /proc/<pid>/status
+	Start     uint64         // ticks after boot, CLOCK_BOOTTIME
+
+	// USER_HZ: its own, all threads, and of the children that it has waited for, and theirs.
+	OwnTicks, ChildTicks uint64
+
+	RSS       uint64         // bytes, /proc/<pid>/stat
+	DataStack rt.Opt[uint64] // bytes of virtual memory, VmData + VmStk of status; a kernel thread has none
+	RSSAnon   rt.Opt[uint64] // bytes, RssAnon of status
+
+	Cgroup string // /proc/<pid>/cgroup as it is; empty where it cannot be read
+}
+
+// List looks once at every process. One that ends meanwhile is left out. It is for
+// who asks once: it opens files and allocates for each process.
+func List(fs FS, visit func(*Listed)) error {
+	l := listing{fs: fs, pageSize: uint64(unix.Getpagesize())}
+	var pids []int
+	dir := pidDir{path: fs.Proc}
+	if err := dir.each(func(pid int) { pids = append(pids, pid) }); err != nil {
+		return err
+	}
+	for _, pid := range pids {
+		if p, ok := l.look(pid); ok {
+			visit(&p)
+		}
+	}
+	return dir.close()
+}
+
+type listing struct {
+	fs       FS
+	pageSize uint64
+	peek     peek
+}
+
+func (l *listing) look(pid int) (Listed, bool) {
+	b, err := l.peek.path(l.fs.Proc).num(pid).str("/stat").read()
+	if err != nil {
+		return Listed{}, false
+	}
+	stat, err := parsePidStat(b)
+	if err != nil {
+		return Listed{}, false
+	}
+	p := Listed{
+		PID: pid, PPID: stat.ppid, State: stat.state, Start: stat.start, RSS: stat.rss * l.pageSize, Comm: comm(b),
+		OwnTicks: stat.own[0] + stat.own[1], ChildTicks: stat.waited[0] + stat.waited[1],
+	}
+	if b, err = l.peek.path(l.fs.Proc).num(pid).str("/status").read(); err != nil {
+		return Listed{}, false
+	}
+	parseStatus(b, &p)
+	if b, err = l.peek.path(l.fs.Proc).num(pid).str("/cgroup").read(); err == nil {
+		p.Cgroup = string(b)
+	}
+	return p, true
+}
+
+// comm is the name between the parentheses of a stat, which may hold some itself.
+func comm(stat []byte) string {
+	name := stat[bytes.IndexByte(stat, '(')+1 : bytes.LastIndexByte(stat, ')')]
+	return strings.ToValidUTF8(string(name), "\uFFFD")
+}
+
+// parseStatus reads what List needs of /proc/<pid>/status (proc_pid_status(5)).
+// Lines that are not there leave their fields absent.
+func parseStatus(b []byte, p *Listed) {
+	var data, stack rt.Opt[uint64]
+	for len(b) > 0 {
+		var l []byte
+		l, b = line(b)
+		key, rest, _ := bytes.Cut(l, []byte(":"))
+		word, _ := field(rest)
+		n, ok := number(word)
+		if !ok {
+			continue
+		}
+		switch string(key) {
+		case "Uid":
+			p.UID.Set(n)
+		case "VmData":
+			data = kibibytes(n)
+		case "VmStk":
+			stack = kibibytes(n)
+		case "RssAnon":
+			p.RSSAnon = kibibytes(n)
+		}
+	}
+	if data.Valid() && stack.Valid() {
+		p.DataStack.Set(data.Or(0) + stack.Or(0))
+	}
+}
+
+func kibibytes(n uint64) rt.Opt[uint64] {
+	if n > math.MaxUint64/4096 {
+		return rt.None[uint64]()
+	}
+	return rt.Some(n * 1024)
+}
