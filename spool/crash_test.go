@@ -17,6 +17,13 @@ import (
 const victimDir = "RT_SPOOL_TEST_VICTIM_DIR"
 
 func TestMain(m *testing.M) {
+	if os.Getenv(actAs) != "" {
+		if err := act(os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if dir := os.Getenv(victimDir); dir != "" {
 		if err := victim(dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)

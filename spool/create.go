@@ -27,6 +27,13 @@ type Options struct {
 	// and WithoutCores the counters per logical CPU. The node's sums are always kept,
 	// and so is what belongs to the job: steps, processes, energy, counters.
 	WithoutDevices, WithoutCores bool
+	// QuotaRun bounds the file and QuotaNode all files of the directory, in bytes (0:
+	// no bound). Near a bound old snapshots are thinned, which the ledger tells; totals
+	// stay, and so does what is sealed in a batch. Where QuotaNode is set the files
+	// take three quarters of their file system at most.
+	QuotaRun, QuotaNode int64
+	// Access is who else may read the file once the run has ended.
+	Access Access
 	// Notify is told when the file stops taking snapshots and when it takes them
 	// again, beside the ledger, but of one such pair a minute at most: on a disk
 	// that is nearly full they alternate quickly. It is called from Put, Event,

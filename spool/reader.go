@@ -43,13 +43,16 @@ func Open(path string) (*Reader, error) {
 }
 
 func openReader(path string) (*Reader, error) {
-	readOnly, params, err := howToOpen(path)
+	st, readOnly, params, err := howToOpen(path)
 	if err != nil {
 		return nil, err
 	}
 	c, err := openConn(path, params)
 	if err != nil {
 		return nil, describe(path, err)
+	}
+	if err := unchanged(path, st); err != nil {
+		return nil, errors.Join(err, c.Close())
 	}
 	r := &Reader{path: path, db: c, readOnly: readOnly}
 	r.version, err = check(c, path)
@@ -86,24 +89,27 @@ func (r *Reader) upgrade() error {
 
 // howToOpen looks at the file from outside. The ledger of batches must survive a
 // power failure: a Reader's commits are synced (FULL).
-func howToOpen(path string) (readOnly bool, params url.Values, err error) {
-	st, err := os.Lstat(path)
+func howToOpen(path string) (st fs.FileInfo, readOnly bool, params url.Values, err error) {
+	st, err = os.Lstat(path)
 	if err != nil {
-		return false, nil, fmt.Errorf("open the spool file: %w", err)
+		return nil, false, nil, fmt.Errorf("open the spool file: %w", err)
 	}
 	if !st.Mode().IsRegular() {
-		return false, nil, fmt.Errorf("%s: %w: it is a %s", path, ErrForeign, kindOf(st.Mode()))
+		return nil, false, nil, fmt.Errorf("%s: %w: it is a %s", path, ErrForeign, kindOf(st.Mode()))
+	}
+	if err := trusted(path, st); err != nil {
+		return nil, false, nil, err
 	}
 	params = url.Values{"mode": {"rw"}, "_synchronous": {"FULL"}, "_busy_timeout": {"5000"}}
 	if syscall.Access(path, writable) == nil && syscall.Access(filepath.Dir(path), writable) == nil {
-		return false, params, nil
+		return st, false, params, nil
 	}
 	params.Set("mode", "ro")
 	_, err = os.Lstat(path + "-wal")
 	if errors.Is(err, fs.ErrNotExist) {
 		params.Set("immutable", "1") // without a log SQLite would still want to make one
 	}
-	return true, params, nil
+	return st, true, params, nil
 }
 
 // writable is W_OK of access(2).
@@ -114,7 +120,7 @@ func kindOf(m fs.FileMode) string {
 	case m.IsDir():
 		return "directory"
 	case m&fs.ModeSymlink != 0:
-		return "symbolic link"
+		return "symbolic link, which is not followed"
 	}
 	return "special file"
 }

@@ -40,6 +40,7 @@ type Writer struct {
 	records  records
 	failing  bool
 	told     toldOf
+	granted  bool // Options.Access
 }
 
 // Path is the run's file.
@@ -137,6 +138,7 @@ func (w *Writer) End(run rt.Run) error {
 	}
 	run.State = rt.StateEnded
 	w.run, w.runDirty = run, true
+	w.grant()
 	err := w.db.exec(pragma("busy_timeout", 1000)) // ms: there is no next commit to wait for
 	if err == nil {
 		err = w.flush()
@@ -151,6 +153,21 @@ func (w *Writer) End(run rt.Run) error {
 		return fmt.Errorf("end the spool file %s: all is written, but %w: %w", w.path, ErrClosed, err)
 	}
 	return nil
+}
+
+// grant lets those read the file who may once the run has ended. Where that
+// fails the run is complete all the same, and the ledger says why they cannot.
+func (w *Writer) grant() {
+	if w.granted {
+		return
+	}
+	w.granted = true
+	if err := w.opts.Access.grant(w.path, &w.run); err != nil {
+		e := w.fault("failed", err.Error())
+		e.Name = "access"
+		w.note(e)
+		w.opts.Notify(e)
+	}
 }
 
 // Close lets go of the file: what waits is written, and the run is ended only

@@ -76,6 +76,9 @@ func (d *directory) reap(path string) error {
 	if err := r.CloseLost(exit, boot); err != nil {
 		return fmt.Errorf("close a run whose tracker has died: %w", err)
 	}
+	if err := d.grant(r); err != nil {
+		return err
+	}
 	if told {
 		// It is root's; where we are not, a later Epilog of the node removes it.
 		if err := state.RemoveExit(job, run.Node); err != nil && !errors.Is(err, fs.ErrPermission) {
@@ -83,6 +86,19 @@ func (d *directory) reap(path string) error {
 		}
 	}
 	return nil
+}
+
+// grant lets those read a run who may once it has ended, as its tracker would have.
+func (d *directory) grant(r *spool.Reader) error {
+	to, gid, err := d.cfg.Spool.Readers("/etc/group")
+	access := spool.Access{Owner: to.Owner}
+	if err == nil && to.Group != "" {
+		access.Group = rt.Some(gid)
+	}
+	if err = errors.Join(err, r.Grant(access)); err == nil {
+		return nil
+	}
+	return r.AddEvent(rt.Event{Time: time.Now(), Kind: "spool", Name: "access", Status: "failed", Detail: err.Error()})
 }
 
 // Open implements upload.Directory.

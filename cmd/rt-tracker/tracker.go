@@ -76,11 +76,7 @@ func newTracker(cfg config.Config, tracked rt.Run, log *logging.Logger) (_ *trac
 		t.sources = append(t.sources, procs)
 	}
 	facts, stale := hostfacts.Known(cfg.Tracker.HostCache, host.NewRoots(procRoot, sysRoot), os.LookupEnv, time.Now())
-	t.writer, err = spool.Create(cfg.Spool.Dir, tracked, facts, spool.Options{
-		CommitInterval: cfg.Spool.CommitInterval.Duration,
-		Notify:         t.spoolFault,
-	})
-	if err != nil {
+	if err = t.openSpool(facts); err != nil {
 		return nil, errors.Join(err, t.job.Close())
 	}
 	if stale != nil && !errors.Is(stale, os.ErrNotExist) {

@@ -9,7 +9,7 @@ import (
 
 // check returns the first value that is out of its range, nil where there is none.
 func (c *Config) check() *keyError {
-	for _, part := range [...]func() *keyError{c.checkPaths, c.checkDurations, c.checkNumbers, c.checkWords} {
+	for _, part := range [...]func() *keyError{c.checkPaths, c.checkDurations, c.checkNumbers, c.checkSizes, c.checkWords} {
 		if bad := part(); bad != nil {
 			return bad
 		}
@@ -96,7 +96,25 @@ func (c *Config) checkNumbers() *keyError {
 	return nil
 }
 
+// checkSizes holds that a quota leaves room for what cannot be thinned: the newest
+// snapshots, and the log beside the file.
+func (c *Config) checkSizes() *keyError {
+	const least = 1 << 20
+	for _, s := range [...]struct {
+		key   string
+		value Size
+	}{{"spool.quota_run", c.Spool.QuotaRun}, {"spool.quota_node", c.Spool.QuotaNode}} {
+		if s.value.Bytes != 0 && s.value.Bytes < least {
+			return &keyError{s.key, fmt.Sprintf("%s is less than %s; \"0\" is no bound", s.value, Size{least})}
+		}
+	}
+	return nil
+}
+
 func (c *Config) checkWords() *keyError {
+	if _, err := parseAccess(c.Spool.Access); err != nil {
+		return &keyError{"spool.access", err.Error()}
+	}
 	switch c.Sentinel.Dialect {
 	case "spec", "live", "auto":
 	default:

@@ -4,7 +4,10 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"reflect"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -28,6 +31,9 @@ type Spool struct {
 	User           string   `toml:"user"`            // owner of the files; the tracker runs as this user, as root where it does not exist
 	CommitInterval Duration `toml:"commit_interval"` // snapshots are committed together at least this often
 	Retain         Duration `toml:"retain"`          // how long a delivered run stays
+	QuotaRun       Size     `toml:"quota_run"`       // bytes of one run's file, 0: no bound
+	QuotaNode      Size     `toml:"quota_node"`      // bytes of all runs together, 0: no bound
+	Access         string   `toml:"access"`          // who may read a run that has ended: "owner", "group:NAME" or "root"
 }
 
 // Tracker is the daemon of one job on one node.
@@ -93,6 +99,9 @@ func Default() Config {
 			User:           "rt",
 			CommitInterval: Duration{10 * time.Second},
 			Retain:         Duration{7 * 24 * time.Hour},
+			QuotaRun:       Size{64 << 20},
+			QuotaNode:      Size{1 << 30},
+			Access:         "owner",
 		},
 		Tracker: Tracker{
 			Interval:      Duration{10 * time.Second},
@@ -142,6 +151,45 @@ func (d *Duration) UnmarshalText(text []byte) error {
 
 // MarshalText writes the duration as UnmarshalText reads it.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// Size is a number of bytes, written as a string such as "64MiB", "1GiB" or "0".
+type Size struct{ Bytes int64 }
+
+// units are the suffixes of a Size, the largest first.
+var units = []struct {
+	suffix string
+	bytes  int64
+}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}, {"", 1}}
+
+// UnmarshalText reads a whole number and a unit; without one it is bytes.
+func (s *Size) UnmarshalText(text []byte) error {
+	for _, u := range units {
+		number, ok := strings.CutSuffix(string(text), u.suffix)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
+		if err != nil || n < 0 || n > math.MaxInt64/u.bytes {
+			break
+		}
+		s.Bytes = n * u.bytes
+		return nil
+	}
+	return fmt.Errorf(`%q is not a size such as "64MiB", "1GiB" or "0"`, text)
+}
+
+// String writes the size in the largest unit that it is a multiple of.
+func (s Size) String() string {
+	for _, u := range units {
+		if s.Bytes != 0 && s.Bytes%u.bytes == 0 {
+			return strconv.FormatInt(s.Bytes/u.bytes, 10) + u.suffix
+		}
+	}
+	return "0"
+}
+
+// MarshalText writes the size as UnmarshalText reads it.
+func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // Keys returns every key of rt.toml as "section.key", in the order of Config.
 func Keys() []string {

@@ -73,6 +73,8 @@ func TestManualPage(t *testing.T) {
 			switch v := value.(type) {
 			case string:
 				text = fmt.Sprintf(`\(dq%s\(dq`, v)
+			case Size:
+				text = fmt.Sprintf(`\(dq%s\(dq`, v)
 			case Duration:
 				text = fmt.Sprintf(`\(dq%s\(dq`, brief(v.Duration))
 			}

@@ -65,7 +65,7 @@ func explain(name string, data []byte, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// plainNumber returns the first key that has a bare value where a duration
+// plainNumber returns the first key that has a bare value where a duration or a size
 // belongs: the decoder does not say which it was.
 func plainNumber(data []byte) string {
 	var raw map[string]map[string]any
@@ -76,7 +76,7 @@ func plainNumber(data []byte) string {
 		for field := range section.Type.Fields() {
 			s, k := section.Tag.Get("toml"), field.Tag.Get("toml")
 			v, found := raw[s][k]
-			if _, isString := v.(string); found && !isString && field.Type == reflect.TypeFor[Duration]() {
+			if _, isString := v.(string); found && !isString && (field.Type == reflect.TypeFor[Duration]() || field.Type == reflect.TypeFor[Size]()) {
 				return s + "." + k
 			}
 		}

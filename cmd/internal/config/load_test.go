@@ -64,6 +64,10 @@ func TestParseErrors(t *testing.T) {
 		{"log target", "[log]\ntarget = \"stderr\"\n", []string{"rt.toml:2:", "log.target", "syslog"}},
 		{"host cache", "[tracker]\nhost_cache = \"host.json\"\n", []string{"rt.toml:2:", "tracker.host_cache", "absolute"}},
 		{"half of TLS", "[serve]\ntls_cert = \"/c\"\n", []string{"rt.toml:2:", "serve.tls_key"}},
+		{"number for a size", "[spool]\nquota_run = 64\n", []string{"rt.toml:2:", "spool.quota_run"}},
+		{"not a size", "[spool]\nquota_run = \"64MB\"\n", []string{"rt.toml:2:", "spool.quota_run", "64MiB"}},
+		{"quota that is too small", "[spool]\nquota_node = \"4KiB\"\n", []string{"rt.toml:2:", "spool.quota_node", "1MiB"}},
+		{"access", "[spool]\naccess = \"all\"\n", []string{"rt.toml:2:", "spool.access", "group:NAME"}},
 		{"no user", "[spool]\nuser = \"\"\n", []string{"rt.toml:", "spool.user"}},
 	}
 	for _, tt := range tests {

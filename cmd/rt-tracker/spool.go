@@ -1,0 +1,40 @@
+package main
+
+import (
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/spool"
+)
+
+// openSpool makes the run's file.
+func (t *tracker) openSpool(facts rt.Host) (err error) {
+	readers, denied := access(t.cfg.Spool)
+	t.writer, err = spool.Create(t.cfg.Spool.Dir, t.tracked, facts, spool.Options{
+		CommitInterval: t.cfg.Spool.CommitInterval.Duration,
+		QuotaRun:       t.cfg.Spool.QuotaRun.Bytes,
+		QuotaNode:      t.cfg.Spool.QuotaNode.Bytes,
+		Access:         readers,
+		Notify:         t.spoolFault,
+	})
+	if err != nil {
+		return err
+	}
+	if denied != nil {
+		t.log.Warning(t.subject, denied.Error())
+		t.writer.Event(rt.Event{Time: time.Now(), Kind: "spool", Name: "access", Status: "failed", Detail: denied.Error()})
+	}
+	return nil
+}
+
+// access is who may read the run in the end. Where the configured group is not
+// known, that is its owner.
+func access(cfg config.Spool) (spool.Access, error) {
+	to, gid, err := cfg.Readers("/etc/group")
+	readers := spool.Access{Owner: to.Owner}
+	if err == nil && to.Group != "" {
+		readers.Group = rt.Some(gid)
+	}
+	return readers, err
+}
