@@ -1,0 +1,157 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/resource-tracker/rt/format/sonar"
+)
+
+func sonarSlurmCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "slurm",
+		Usage: "print the jobs that ended lately, as sacct knows them",
+		Flags: append(sonarForms(),
+			&cli.IntFlag{Name: "window", Value: 90, Usage: "jobs of the last `MINUTES`"},
+			&cli.StringFlag{Name: "span", Usage: "jobs of these days: `FROM,TO`, each yyyy-mm-dd"},
+			&cli.BoolFlag{Name: "deluge", Usage: "jobs that wait or run, too"},
+			&cli.DurationFlag{Name: "deadline", Value: 3 * time.Minute, Usage: "how long sacct may take"},
+		),
+		OnUsageError: onUsageError,
+		Action:       runSonarSlurm,
+	}
+}
+
+// sacctStates are those of jobs that have ended.
+const sacctStates = "BOOT_FAIL,CANCELLED,COMPLETED,DEADLINE,FAILED,NODE_FAIL,OUT_OF_MEMORY,PREEMPTED,TIMEOUT"
+
+func runSonarSlurm(c *cli.Context) error {
+	asJSON, err := sonarJSON(c, false)
+	if err != nil {
+		return err
+	}
+	args, err := sacctArgs(c, time.Now())
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.Context, c.Duration("deadline"))
+	defer cancel()
+	output, err := callSacct(ctx, args)
+	var jobs []sonar.Job
+	if err == nil {
+		jobs, err = sonar.SacctJobs(output, time.Local)
+	}
+	if len(jobs) == 0 && err != nil {
+		return printFailure(c.App.Writer, err, asJSON)
+	}
+	return errors.Join(err, buffered(c.App.Writer, func(w io.Writer) error { return printJobs(w, jobs, asJSON) }))
+}
+
+// sacctArgs is the one call of sacct.
+func sacctArgs(c *cli.Context, now time.Time) ([]string, error) {
+	const layout = "2006-01-02T15:04:05"
+	from, to := now.Add(-time.Duration(c.Int("window"))*time.Minute), now
+	switch {
+	case c.IsSet("span") && c.IsSet("window"):
+		return nil, usage("--span and --window: one of them")
+	case c.Int("window") <= 0:
+		return nil, usage("--window %d: minutes, 1 or more", c.Int("window"))
+	case c.Duration("deadline") <= 0:
+		return nil, usage("--deadline %s: it must be more than nothing", c.Duration("deadline"))
+	case c.IsSet("span"):
+		first, last, _ := strings.Cut(c.String("span"), ",")
+		var err1, err2 error
+		from, err1 = time.ParseInLocation(time.DateOnly, first, time.Local)
+		to, err2 = time.ParseInLocation(time.DateOnly, last, time.Local)
+		if err1 != nil || err2 != nil || to.Before(from) {
+			return nil, usage("--span %q: two days as 2026-03-01,2026-03-02, the earlier first", c.String("span"))
+		}
+		to = to.AddDate(0, 0, 1).Add(-time.Second) // all of the last day
+	}
+	args := []string{
+		"--allusers", "--parsable2", "--format=" + strings.Join(sonar.JobFields[:], ","),
+		"--starttime=" + from.Format(layout), "--endtime=" + to.Format(layout),
+	}
+	if !c.Bool("deluge") {
+		args = append(args, "--state="+sacctStates)
+	}
+	return args, nil
+}
+
+// maxSacct bounds how much of sacct's output is taken, in bytes.
+const maxSacct = 1 << 30
+
+// callSacct runs sacct until ctx ends.
+func callSacct(ctx context.Context, args []string) (string, error) {
+	cmd := exec.CommandContext(ctx, "sacct", args...)
+	cmd.Env = append(os.Environ(), "SLURM_TIME_FORMAT=%s")
+	cmd.WaitDelay = 2 * time.Second // a child of it may hold the pipe
+	var out, said bounded
+	out.limit, said.limit = maxSacct, 4<<10
+	cmd.Stdout, cmd.Stderr = &out, &said
+	err := cmd.Run()
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return "", errors.New("sacct did not answer before the deadline; slurmdbd may be down or busy: ask for less time (--window) or wait longer (--deadline)")
+	case err != nil:
+		if text := strings.Join(strings.Fields(said.String()), " "); text != "" {
+			return "", fmt.Errorf("sacct: %w: %s", err, text)
+		}
+		return "", fmt.Errorf("run sacct: %w", err)
+	case out.over:
+		return "", fmt.Errorf("sacct wrote more than %d bytes: ask for less time (--window, --span)", maxSacct)
+	}
+	return out.String(), nil
+}
+
+// bounded keeps the beginning of what is written to it.
+type bounded struct {
+	bytes.Buffer
+	limit int
+	over  bool
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	room := b.limit - b.Len()
+	if len(p) > room {
+		b.over = true
+	}
+	b.Buffer.Write(p[:min(len(p), room)]) // never fails
+	return len(p), nil
+}
+
+// printFailure prints the record of a failure, which is what a consumer waits
+// for; the exit status says it too.
+func printFailure(w io.Writer, failed error, asJSON bool) error {
+	f := sonar.Failure{Version: sonar.Version, Message: strings.Join(strings.Fields(failed.Error()), " "), Timestamp: time.Now()}
+	out := f.AppendCSV(nil)
+	if asJSON {
+		out = f.AppendJSON(nil)
+	}
+	_, err := w.Write(out)
+	return errors.Join(failed, err)
+}
+
+func printJobs(w io.Writer, jobs []sonar.Job, asJSON bool) error {
+	var out []byte
+	var err error
+	if asJSON {
+		out, err = sonar.AppendJobsJSON(nil, jobs)
+	}
+	for i := 0; i < len(jobs) && err == nil && !asJSON; i++ {
+		out, err = jobs[i].AppendCSV(out)
+	}
+	if err == nil {
+		_, err = w.Write(out)
+	}
+	return err
+}
