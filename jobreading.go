@@ -68,7 +68,7 @@ func (j *JobReading) counter(v Opt[uint64]) Opt[uint64] {
 
 // InheritCounters fills the cumulative fields that are absent in s with what an
 // older snapshot had, so that the next difference spans the gap and no total is
-// lost. Gauges stay absent.
+// lost. Gauges stay absent. The lists are left alone: see Absorb.
 func (s *Snapshot) InheritCounters(older *Snapshot) {
 	if !s.Node.CPU.Valid() {
 		s.Node.CPU = older.Node.CPU
@@ -89,13 +89,67 @@ func (s *Snapshot) InheritCounters(older *Snapshot) {
 	pairs := [...][2]*Opt[uint64]{
 		{&s.Node.NetRxBytes, &older.Node.NetRxBytes}, {&s.Node.NetTxBytes, &older.Node.NetTxBytes},
 		{&s.Node.DiskReadBytes, &older.Node.DiskReadBytes}, {&s.Node.DiskWriteBytes, &older.Node.DiskWriteBytes},
-		{&s.Job.CPUUsage, &job.CPUUsage}, {&s.Job.CPUUser, &job.CPUUser},
-		{&s.Job.CPUSystem, &job.CPUSystem},
-		{&s.Job.IOReadBytes, &job.IOReadBytes}, {&s.Job.IOWriteBytes, &job.IOWriteBytes},
 	}
 	for _, p := range pairs {
-		if !p[0].Valid() {
-			*p[0] = *p[1]
+		inherit(p[0], p[1])
+	}
+	mine, theirs := s.Job.counters(), job.counters()
+	for i := range mine {
+		inherit(mine[i], theirs[i])
+	}
+}
+
+// Absorb makes s stand for an older snapshot as well, which is dropped: s inherits
+// its counters, the peak of its interval, and what no other snapshot has of steps
+// and of what is counted in lists. The lists of s must be its own.
+func (s *Snapshot) Absorb(older *Snapshot) {
+	s.InheritCounters(older)
+	if peak, ok := s.Job.MemIntervalPeak.Get(); ok {
+		s.Job.MemIntervalPeak.Set(max(peak, older.Job.MemIntervalPeak.Or(0)))
+	}
+	s.absorbSteps(older)
+	s.absorbEnergy(older)
+	s.absorbPerf(older)
+}
+
+func inherit(mine, older *Opt[uint64]) {
+	if !mine.Valid() {
+		*mine = *older
+	}
+}
+
+// absorbSteps keeps the last figures of steps that have ended.
+func (s *Snapshot) absorbSteps(older *Snapshot) {
+	for i := range older.Steps {
+		o := &older.Steps[i]
+		same := func(t *StepReading) bool { return t.Step == o.Step && t.Task == o.Task }
+		if o.Ended && find(s.Steps, i, same) == nil {
+			s.Steps = append(s.Steps, *o)
+		}
+	}
+}
+
+func (s *Snapshot) absorbEnergy(older *Snapshot) {
+	for i := range older.Energy {
+		o := &older.Energy[i]
+		same := func(e *EnergyReading) bool { return e.Source == o.Source && e.Domain == o.Domain && e.Kind == o.Kind }
+		if e := find(s.Energy, i, same); e != nil {
+			inherit(&e.Energy, &o.Energy)
+		} else if o.Energy.Valid() {
+			s.Energy = append(s.Energy, *o)
+			s.Energy[len(s.Energy)-1].Power.Clear()
+		}
+	}
+}
+
+func (s *Snapshot) absorbPerf(older *Snapshot) {
+	for i := range older.Perf {
+		o := &older.Perf[i]
+		same := func(p *PerfReading) bool { return p.Group == o.Group && p.CPU == o.CPU && p.Event == o.Event }
+		if p := find(s.Perf, i, same); p == nil {
+			s.Perf = append(s.Perf, *o)
+		} else if !p.Value.Valid() {
+			*p = *o
 		}
 	}
 }
@@ -114,6 +168,16 @@ func (s *Snapshot) ticksBoot() int64 {
 		return s.Tree.ticksBoot
 	}
 	return s.Boot
+}
+
+// counters are the cumulative fields.
+func (j *JobReading) counters() [23]*Opt[uint64] {
+	return [...]*Opt[uint64]{
+		&j.CPUUsage, &j.CPUUser, &j.CPUSystem, &j.CPUThrottled, &j.StepdCPUUsage,
+		&j.PageFaults, &j.MajorFaults, &j.EventsHigh, &j.EventsMax, &j.EventsOOM, &j.EventsOOMKill,
+		&j.IOReadBytes, &j.IOWriteBytes, &j.ProcReadBytes, &j.ProcWriteBytes, &j.VoluntarySwitches, &j.InvoluntarySwitches,
+		&j.CPUStallSome, &j.CPUStallFull, &j.MemStallSome, &j.MemStallFull, &j.IOStallSome, &j.IOStallFull,
+	}
 }
 
 // Inherit fills what is absent in j with what o had. It joins the parts of a last

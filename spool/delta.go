@@ -115,20 +115,14 @@ func (t *sums) next(columns []int, v *vector, was *[numCols]bool, args []driver.
 	return changed
 }
 
-// add advances the sums by a row of differences and leaves the values in v. What
-// is in a table that has no row here stays as it was.
-func (t *sums) add(row []driver.Value, has *[numTables]bool, v *vector) error {
-	for i := range t {
-		if !has[deltaColumns[i].table] {
-			continue
-		}
-		if err := t.addColumn(i, row[i]); err != nil {
+// add advances the sums of some columns by a row of differences and leaves the
+// values in v.
+func (t *sums) add(columns []int, row []driver.Value, v *vector) error {
+	for n, i := range columns {
+		if err := t.addColumn(i, row[n]); err != nil {
 			return err
 		}
-		v.ok[i], v.value[i] = row[i] != nil, t[i]
-	}
-	if !v.ok[colBoot] || !v.ok[colClock] {
-		return fmt.Errorf("a snapshot has no time")
+		v.ok[i], v.value[i] = row[n] != nil, t[i]
 	}
 	return nil
 }

@@ -47,11 +47,11 @@ func (p *pending) thin() {
 			kept = append(kept, row)
 			continue
 		}
-		p.rows[i+1].InheritCounters(row)
+		p.rows[i+1].Absorb(row)
 		p.spare = append(p.spare, row)
 	}
 	if len(kept) == len(p.rows) && len(kept) > 2 {
-		kept[2].InheritCounters(kept[1])
+		kept[2].Absorb(kept[1])
 		p.spare = append(p.spare, kept[1])
 		kept = append(kept[:1], kept[2:]...)
 	}

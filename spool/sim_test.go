@@ -128,7 +128,12 @@ func (m *machine) next() *rt.Snapshot {
 	m.wobble(2, &j.Kernel)
 	j.SlabReclaimable.Set(j.SlabReclaimable.Or(0) + m.rng.Uint64N(900))
 	m.grow(2000, &j.PageFaults)
-	m.grow(300, &j.StepdCPUUsage, &j.IOStallSome, &j.IOStallFull)
+	if s.Seq%30 == 0 {
+		m.grow(3000, &j.StepdCPUUsage) // it polls twice a minute
+	}
+	if m.rng.IntN(4) == 0 {
+		m.grow(300, &j.IOStallSome, &j.IOStallFull)
+	}
 	m.grow(5000, &j.CPUStallSome, &j.VoluntarySwitches)
 	m.grow(100, &j.InvoluntarySwitches)
 	j.MemIntervalPeak.Set(j.MemCurrent.Or(0) + m.rng.Uint64N(4000)*4096)

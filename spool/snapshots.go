@@ -11,41 +11,35 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Columns before those of deltaColumns in the rows that a Reader goes through:
-// after the phase, for each table whether it has a row.
+// Columns before those of deltaColumns in the rows of the first table, and in those
+// of the others, that a Reader goes through.
 const (
-	rowSeq, rowReason, rowPhase, rowTables = 0, 1, 2, 3
+	rowSeq, rowReason, rowPhase, rowCores = 0, 1, 2, 3
 
-	rowDeltas = rowTables + numTables
-	rowCores  = rowDeltas + numCols
+	movingColumns, otherColumns = 4, 1
 )
 
-// scalarSQL selects those columns, and core_ticks with them, of the snapshots
-// between two numbers. In version 1 all tables are one.
-func scalarSQL(version int, cores bool) string {
-	columns := []string{"d0.seq", "reason", "job_phase"}
-	from := " FROM " + deltaTables[inMoving] + " AS d0"
-	for i, table := range deltaTables {
-		if version < 2 {
-			columns = append(columns, "1")
-			continue
-		}
-		columns = append(columns, fmt.Sprintf("d%d.seq", i))
-		if i != inMoving {
-			from += fmt.Sprintf(" LEFT JOIN %s AS d%d ON d%d.seq = d0.seq", table, i, i)
+// scalarSQL selects those columns of a table, of the snapshots between two numbers.
+// In version 1 all tables are one.
+func scalarSQL(version, table int, cores bool) string {
+	columns, from := []string{"seq"}, deltaTables[table]
+	if table == inMoving {
+		columns = append(columns, "reason", "job_phase", "NULL")
+		if cores {
+			columns[rowCores] = "core_ticks"
 		}
 	}
-	for i, c := range deltaColumns {
+	if version < 2 {
+		from = deltaTables[inMoving]
+	}
+	for _, i := range tableColumns[table] {
 		if version < 2 && newIn2(i) {
 			columns = append(columns, "NULL")
 		} else {
-			columns = append(columns, c.name)
+			columns = append(columns, deltaColumns[i].name)
 		}
 	}
-	if cores {
-		columns = append(columns, "core_ticks")
-	}
-	return "SELECT " + strings.Join(columns, ", ") + from + " WHERE d0.seq BETWEEN ? AND ? ORDER BY d0.seq"
+	return "SELECT " + strings.Join(columns, ", ") + " FROM " + from + " WHERE seq BETWEEN ? AND ? ORDER BY seq"
 }
 
 // Scalars goes through the snapshots from number from to number to (to <= 0: to
@@ -94,14 +88,38 @@ func (r *Reader) iterate(ctx context.Context, from, to int64, full bool) iter.Se
 // iterator goes through rows from a keyframe on. Rows are never changed, and all
 // of its statements stop at the same number, so it needs no transaction.
 type iterator struct {
-	rows     driver.Rows
-	row      []driver.Value
+	tables   [numTables]tableRows
 	read     int
 	total    sums
 	vector   vector
 	cores    []core
 	devices  *deviceReaders // nil for scalars alone
 	snapshot rt.Snapshot
+}
+
+// tableRows goes through the rows of one table. A cgo call per column is what
+// reading costs, so a table that seldom has a row is not joined to the others.
+type tableRows struct {
+	rows driver.Rows
+	row  []driver.Value
+	seq  int64 // of the row, which is not used yet; 0 at the end
+}
+
+func (t *tableRows) next() error {
+	t.seq = 0
+	err := t.rows.Next(t.row)
+	if err == io.EOF {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	seq, ok := t.row[rowSeq].(int64)
+	if !ok || seq < 1 {
+		return fmt.Errorf("a snapshot has the number %v", t.row[rowSeq])
+	}
+	t.seq = seq
+	return nil
 }
 
 func (r *Reader) start(from, to int64, full bool) (*iterator, error) {
@@ -117,18 +135,30 @@ func (r *Reader) start(from, to int64, full bool) (*iterator, error) {
 	if err != nil {
 		return nil, err
 	}
-	it.rows, err = r.db.rows(background, scalarSQL(r.version, full), key.seq, to)
+	err = it.open(r.db, r.version, key.seq, to, full)
+	if err == nil && full {
+		it.devices, err = openDevices(r.db, r.version, key, to)
+	}
 	if err != nil {
+		it.close()
 		return nil, describe(r.path, err)
 	}
-	it.row = make([]driver.Value, len(it.rows.Columns()))
-	if full {
-		if it.devices, err = openDevices(r.db, r.version, key, to); err != nil {
-			it.close()
-			return nil, describe(r.path, err)
+	return it, nil
+}
+
+func (it *iterator) open(c *conn, version int, from, to int64, cores bool) (err error) {
+	for i := range it.tables {
+		t := &it.tables[i]
+		t.rows, err = c.rows(background, scalarSQL(version, i, cores), from, to)
+		if err != nil {
+			return err
+		}
+		t.row = make([]driver.Value, len(t.rows.Columns()))
+		if err = t.next(); err != nil {
+			return err
 		}
 	}
-	return it, nil
+	return nil
 }
 
 // keyframe is where reading may start.
@@ -193,46 +223,76 @@ func (k *keyframe) scan(row []driver.Value, total *sums) error {
 }
 
 func (it *iterator) close() {
-	it.rows.Close() // of a SELECT: nothing can be lost
+	for i := range it.tables {
+		if rows := it.tables[i].rows; rows != nil {
+			rows.Close() // of a SELECT: nothing can be lost
+		}
+	}
 	if it.devices != nil {
 		it.devices.close()
 	}
 }
 
-// next reads one row into the snapshot.
+// next reads the rows of one snapshot into it.
 func (it *iterator) next() error {
-	if err := it.rows.Next(it.row); err != nil {
-		return err
+	row := it.tables[inMoving].row
+	s := &it.snapshot
+	if s.Seq = it.tables[inMoving].seq; s.Seq == 0 {
+		return io.EOF
 	}
 	it.read++
-	s := &it.snapshot
-	seq, ok := it.row[rowSeq].(int64)
-	reason, ok1 := it.row[rowReason].(int64)
-	phase, ok2 := it.row[rowPhase].(int64)
-	if !ok || !ok1 || !ok2 {
-		return fmt.Errorf("snapshot %v: number, reason or phase is missing", it.row[rowSeq])
+	reason, ok1 := row[rowReason].(int64)
+	phase, ok2 := row[rowPhase].(int64)
+	if !ok1 || !ok2 {
+		return fmt.Errorf("snapshot %d: its reason or phase is missing", s.Seq)
 	}
-	s.Seq, s.Reason = seq, rt.Reason(reason)
+	s.Reason = rt.Reason(reason)
 	s.Job, s.Tree = rt.JobReading{Phase: rt.JobPhase(phase)}, rt.TreeReading{}
-	var has [numTables]bool
-	for i := range has {
-		has[i] = it.row[rowTables+i] != nil
+	if it.devices != nil {
+		if err := it.readCores(row[rowCores]); err != nil {
+			return fmt.Errorf("snapshot %d: %w", s.Seq, err)
+		}
 	}
-	if err := it.total.add(it.row[rowDeltas:], &has, &it.vector); err != nil {
-		return fmt.Errorf("snapshot %d: %w", seq, err)
+	if err := it.readTables(s.Seq); err != nil {
+		return fmt.Errorf("snapshot %d: %w", s.Seq, err)
 	}
 	it.vector.store(s)
 	if it.devices == nil {
 		return nil
 	}
-	if err := it.readCores(); err != nil {
-		return fmt.Errorf("snapshot %d: %w", seq, err)
-	}
 	return it.devices.read(s)
 }
 
-func (it *iterator) readCores() (err error) {
-	switch row := it.row[rowCores].(type) {
+// readTables adds the rows of snapshot seq. A table without one says that nothing
+// changed in it.
+func (it *iterator) readTables(seq int64) error {
+	for i := range it.tables {
+		t := &it.tables[i]
+		if t.seq == 0 || t.seq > seq {
+			continue
+		}
+		if t.seq < seq {
+			return fmt.Errorf("table %s has a row %d without a snapshot", deltaTables[i], t.seq)
+		}
+		head := otherColumns
+		if i == inMoving {
+			head = movingColumns
+		}
+		if err := it.total.add(tableColumns[i], t.row[head:], &it.vector); err != nil {
+			return err
+		}
+		if err := t.next(); err != nil {
+			return err
+		}
+	}
+	if !it.vector.ok[colBoot] || !it.vector.ok[colClock] {
+		return fmt.Errorf("it has no time")
+	}
+	return nil
+}
+
+func (it *iterator) readCores(blob driver.Value) (err error) {
+	switch row := blob.(type) {
 	case nil:
 		it.cores = it.cores[:0]
 	case []byte:

@@ -115,14 +115,13 @@ func (v *verifier) snapshots(ctx context.Context) {
 
 // keyframes compares each one with the sums of the rows before it.
 func (v *verifier) keyframes(ctx context.Context) {
-	rows, err := v.r.db.rows(background, scalarSQL(v.r.version, false), int64(1), v.last)
-	if err != nil {
+	it := &iterator{}
+	defer it.close()
+	if err := it.open(v.r.db, v.r.version, 1, v.last, false); err != nil {
 		v.add("the snapshots cannot be read: %v", err)
 		return
 	}
-	it := &iterator{rows: rows, row: make([]driver.Value, len(rows.Columns()))}
-	defer it.close()
-	err = v.r.db.each("SELECT "+keyframeColumns(v.r.version)+" FROM keyframe ORDER BY seq", nil, func(row []driver.Value) error {
+	err := v.r.db.each("SELECT "+keyframeColumns(v.r.version)+" FROM keyframe ORDER BY seq", nil, func(row []driver.Value) error {
 		var key keyframe
 		var kept sums
 		if err := key.scan(row, &kept); err != nil {
