@@ -14,6 +14,7 @@ import (
 // Account is what Slurm's accounting says of one attempt of a job: one line of
 // sacct. Times are zero where there is none yet.
 type Account struct {
+	Cluster      string
 	JobID        uint64 // JobIDRaw
 	ArrayJobID   rt.Opt[uint64]
 	ArrayTaskID  rt.Opt[uint64]
@@ -35,17 +36,18 @@ type Account struct {
 
 // sacctFields are asked for in this order. JobName is the last, because it alone
 // may hold the separator.
-const sacctFields = "JobIDRaw,JobID,State,ExitCode,DerivedExitCode,Start,End,QOS,Reservation,User,Account,Partition,NodeList,JobName"
+const sacctFields = "Cluster,JobIDRaw,JobID,State,ExitCode,DerivedExitCode,Start,End,QOS,Reservation,User,Account,Partition,NodeList,JobName"
 
 // SacctCommand returns the arguments and the variables to add to the environment
-// of the one call of sacct that asks for all the jobs, every attempt of each.
-// Records can lag by some seconds behind the jobs. Its output is for ParseSacct.
+// of the one call of sacct that asks for all the jobs, whosever they are, every
+// attempt of each. Records can lag by some seconds behind the jobs. Its output is
+// for ParseSacct.
 func SacctCommand(jobs []uint64) (args, environ []string) {
 	ids := make([]string, len(jobs))
 	for i, id := range jobs {
 		ids[i] = strconv.FormatUint(id, 10)
 	}
-	args = []string{"--parsable2", "--allocations", "--duplicates", "--format=" + sacctFields, "--jobs=" + strings.Join(ids, ",")}
+	args = []string{"--parsable2", "--allocations", "--allusers", "--duplicates", "--format=" + sacctFields, "--jobs=" + strings.Join(ids, ",")}
 	return args, []string{"SLURM_TIME_FORMAT=%s"}
 }
 
@@ -130,6 +132,8 @@ func parseAccount(header []string, line string, loc *time.Location) (a Account, 
 // text returns where the named text field is kept, nil for an unknown one.
 func (a *Account) text(name string) *string {
 	switch name {
+	case "Cluster":
+		return &a.Cluster
 	case "QOS":
 		return &a.QOS
 	case "Reservation":

@@ -127,6 +127,13 @@ func TestAccountDescribes(t *testing.T) {
 	if other := (rt.Run{JobID: rt.Some[uint64](13), Start: began}); a.Describes(&other) {
 		t.Error("describes another job")
 	}
+	elsewhere := rt.Run{Cluster: "b", JobID: rt.Some[uint64](12), Start: began}
+	if a.Cluster = "a"; a.Describes(&elsewhere) {
+		t.Error("describes a job of another cluster")
+	}
+	if elsewhere.Cluster = "A"; !a.Describes(&elsewhere) {
+		t.Error("does not describe a job of its cluster")
+	}
 	a.End = time.Time{}
 	if late := (rt.Run{JobID: rt.Some[uint64](12), Start: began.Add(time.Hour)}); !a.Describes(&late) {
 		t.Error("an attempt that goes on does not describe its run")
@@ -151,8 +158,8 @@ func TestAccountMerge(t *testing.T) {
 		t.Error("the same account changed the run twice")
 	}
 	lost := prologRun(t, nil)
-	lost.Outcome = rt.OutcomeLost
-	if a.Merge(&lost); lost.Outcome != rt.OutcomeLost || lost.Meta.JobName != "train" {
+	lost.Outcome, lost.OutcomeSource = rt.OutcomeLost, "drain"
+	if a.Merge(&lost); lost.Outcome != rt.OutcomeTimeout || lost.OutcomeSource != "sacct" || lost.Meta.JobName != "train" {
 		t.Errorf("a lost run became %+v", lost)
 	}
 }

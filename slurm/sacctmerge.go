@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -11,11 +12,14 @@ import (
 // second that sacct cuts off.
 const attemptSlack = 30 * time.Second
 
-// Describes tells whether the account is that of the run: the same job, and an
-// attempt during which the run began. A job that was requeued has an account for
-// each attempt.
+// Describes tells whether the account is that of the run: the same job of the same
+// cluster, and an attempt during which the run began. A job that was requeued has
+// an account for each attempt, and ids come again.
 func (a *Account) Describes(run *rt.Run) bool {
 	id, ok := run.JobID.Get()
+	if a.Cluster != "" && run.Cluster != "" && !strings.EqualFold(a.Cluster, run.Cluster) {
+		return false // a spool from elsewhere
+	}
 	if !ok || a.JobID != id || a.Start.IsZero() || run.Start.Before(a.Start.Add(-attemptSlack)) {
 		return false
 	}
@@ -24,8 +28,8 @@ func (a *Account) Describes(run *rt.Run) bool {
 
 // Merge completes a run by what accounting says of it (see Describes) and tells
 // whether that changed the run. Names and ids that the run has stay; the outcome
-// is accounting's, which alone tells cancelled, time limit and a lost node apart.
-// A run that was lost keeps that outcome: it says what became of the readings.
+// is accounting's, which alone tells cancelled, time limit and a lost node apart,
+// and knows the end of a job whose tracker died.
 func (a *Account) Merge(run *rt.Run) bool {
 	before := *run
 	Relearn(run, func(run *rt.Run) {
@@ -48,7 +52,7 @@ func (a *Account) Merge(run *rt.Run) bool {
 		}
 	})
 	setJobName(run, a.JobName, false)
-	if a.Outcome != rt.OutcomeNone && run.Outcome != rt.OutcomeLost && run.Step == "" {
+	if a.Outcome != rt.OutcomeNone && run.Step == "" {
 		run.Outcome, run.OutcomeSource = a.Outcome, "sacct"
 		run.ExitCode, run.ExitSignal = a.Code, a.Signal
 		if a.Derived.Valid() {

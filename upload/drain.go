@@ -19,6 +19,7 @@ type Options struct {
 	Tries           int           // requests per step, at most; 5
 	MaxRetryAfter   time.Duration // a longer Retry-After is left to the next drain; 2 minutes
 	BreakerFailures int           // requests in a row without an answer that mean "down"; 5
+	Live            bool          // runs that are still tracked are uploaded as far as they are, and not closed
 	Progress        Progress      // may be nil
 }
 
@@ -52,7 +53,7 @@ type drainer struct {
 }
 
 // Drain delivers all runs that are ready, the oldest first, and says what became
-// of each. Its error is nil when nothing is left, and otherwise wraps ErrConfig,
+// of each. A run that its tracker ends meanwhile is left to the next drain. Its error is nil when nothing is left, and otherwise wraps ErrConfig,
 // ErrTemporary or ErrDamaged, or is the Directory's. The summary is valid in
 // every case.
 func Drain(ctx context.Context, dir Directory, client Client, putter Putter, format Format, opts Options) (Summary, error) {
@@ -113,7 +114,7 @@ func (d *drainer) ready(entries []Entry) []Entry {
 		case e.Err != nil:
 			d.sum.Damaged++
 			d.sum.problem(e.Name, e.Err)
-		case e.Live:
+		case e.Live && !d.opts.Live:
 			d.sum.Live++
 		default:
 			ready = append(ready, e)
@@ -151,13 +152,14 @@ func (d *drainer) work(ctx context.Context, work <-chan Entry) {
 		case err != nil:
 			d.record(ctx, e.Name, nil, err)
 		default:
-			r := &delivery{d: d, name: e.Name, buf: buf}
+			r := &delivery{d: d, name: e.Name, live: e.Live, buf: buf}
 			d.record(ctx, e.Name, r, d.one(ctx, e, r))
 		}
 	}
 }
 
-// one opens a run, delivers it and closes it.
+// one opens a run, delivers it and closes it; of one that is still tracked, what
+// its tracker has committed.
 func (d *drainer) one(ctx context.Context, e Entry, r *delivery) (err error) {
 	s, err := d.dir.Open(e.Name)
 	if err != nil {
@@ -169,6 +171,9 @@ func (d *drainer) one(ctx context.Context, e Entry, r *delivery) (err error) {
 		}
 	}()
 	r.spool, r.run = s, s.Run()
+	if r.live {
+		return r.registered(ctx, r.upload)
+	}
 	return r.deliver(ctx)
 }
 
@@ -182,6 +187,9 @@ func (d *drainer) record(ctx context.Context, name string, r *delivery, err erro
 		d.sum.Bytes += r.bytes
 	}
 	switch {
+	case err == nil && r.live:
+		d.sum.Live++
+		d.sum.LiveSent++
 	case err == nil:
 		d.sum.Delivered++
 	case isKind(err, Unauthorised):

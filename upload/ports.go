@@ -27,12 +27,12 @@ type Directory interface {
 type Entry struct {
 	Name  string    // of the spool file
 	Start time.Time // the oldest runs are delivered first
-	Live  bool      // its tracker still writes it: left alone
+	Live  bool      // its tracker still writes it
 	Err   error     // it cannot be read: reported, and the others go on
 }
 
-// Spooled is a run that has ended, or for a Stream one that is still tracked. All that is written through it is durable when
-// the method returns.
+// Spooled is a run that has ended, or for a Stream and with Options.Live one that
+// is still tracked. All that is written through it is durable when the method returns.
 type Spooled interface {
 	Run() rt.Run
 	Host() rt.Host

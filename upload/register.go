@@ -13,6 +13,7 @@ import (
 type delivery struct {
 	d     *drainer
 	name  string // of the spool file
+	live  bool   // its tracker still writes it
 	spool Spooled
 	buf   *buffers
 	run   rt.Run

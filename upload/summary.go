@@ -16,10 +16,11 @@ type Summary struct {
 	ElapsedSecs float64   `json:"elapsed_secs"`
 
 	Delivered int `json:"runs_delivered"`
-	Failed    int `json:"runs_failed"`  // tried in vain; kept for the next drain
-	Waiting   int `json:"runs_waiting"` // not tried to the end, because the drain ended early
-	Live      int `json:"runs_live"`    // still tracked
-	Damaged   int `json:"runs_damaged"` // their files cannot be read
+	Failed    int `json:"runs_failed"`    // tried in vain; kept for the next drain
+	Waiting   int `json:"runs_waiting"`   // not tried to the end, because the drain ended early
+	Live      int `json:"runs_live"`      // still tracked
+	LiveSent  int `json:"runs_live_sent"` // of these, those whose rows so far are at the receiver
+	Damaged   int `json:"runs_damaged"`   // their files cannot be read
 
 	Rows  int64 `json:"rows"`  // uploaded by this drain
 	Bytes int64 `json:"bytes"` // uploaded by this drain, compressed

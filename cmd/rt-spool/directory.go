@@ -16,76 +16,98 @@ import (
 	"github.com/resource-tracker/rt/upload"
 )
 
-// directory shows a spool directory to a drain.
+// directory shows a spool directory to a drain, which holds its lock from the
+// moment that it lists the runs: not while it waits for its turn.
 type directory struct {
-	cfg  config.Config
-	lost int // runs that were closed because their trackers had died
+	cfg    config.Config
+	sacct  accounting
+	unlock func() error // nil before
+	lost   int          // runs that were closed because their trackers had died
 }
 
-// Runs implements upload.Directory. Runs whose trackers have died are closed on the way.
-func (d *directory) Runs(context.Context) ([]upload.Entry, error) {
+// Runs implements upload.Directory. Runs whose trackers have died are closed on
+// the way, and accounting completes those that have ended.
+func (d *directory) Runs(ctx context.Context) ([]upload.Entry, error) {
+	var err error
+	if d.unlock, err = spool.LockDir(ctx, d.cfg.Spool.Dir); err != nil {
+		return nil, err
+	}
 	entries, err := spool.List(d.cfg.Spool.Dir)
 	if err != nil {
 		return nil, err
 	}
-	var out []upload.Entry
-	for _, e := range entries {
-		u := upload.Entry{Name: filepath.Base(e.Path), Start: e.Run.Start, Live: e.Live, Err: e.Err}
-		if e.Err == nil && e.Run.State == rt.StateDelivered {
-			continue
-		}
+	var known []ended
+	for i := range entries {
+		e := &entries[i]
 		if e.Err == nil && !e.Live && e.Run.State == rt.StateRunning {
-			u.Err = d.reap(e.Path)
-			u.Live = errors.Is(u.Err, spool.ErrLive)
-			switch {
-			case u.Live:
-				u.Err = nil
-			case u.Err == nil:
-				d.lost++
+			e.Run, e.Err = d.reap(e.Path)
+			if e.Live = errors.Is(e.Err, spool.ErrLive); e.Live {
+				e.Err = nil
 			}
 		}
-		out = append(out, u)
+		if e.Err == nil && !e.Live && d.sacct.wants(&e.Run) {
+			known = append(known, ended{e.Path, &e.Run})
+		}
+	}
+	waiting := d.sacct.complete(ctx, known, time.Now())
+	var out []upload.Entry
+	for i := range entries {
+		e := &entries[i]
+		if e.Err == nil && (e.Run.State == rt.StateDelivered || waiting[e.Path]) {
+			continue
+		}
+		out = append(out, upload.Entry{Name: filepath.Base(e.Path), Start: e.Run.Start, Live: e.Live, Err: e.Err})
 	}
 	return out, nil
 }
 
+// close ends the lock.
+func (d *directory) close() error {
+	if d.unlock == nil {
+		return nil
+	}
+	return d.unlock()
+}
+
 // reap closes a run whose tracker has died. What the Epilog left for the tracker
-// is taken over, but the run stays lost: nobody saw its end.
-func (d *directory) reap(path string) error {
+// is taken over, but the run is lost, unless accounting knows better: nobody saw
+// its end.
+func (d *directory) reap(path string) (run rt.Run, err error) {
 	r, err := spool.Open(path)
 	if err != nil {
-		return err
+		return run, err
 	}
-	defer r.Close()
-	run := r.Run()
+	defer func() { err = errors.Join(err, r.Close()) }()
+	run = r.Run()
 	var exit rt.Exit
 	state := slurm.State{Dir: d.cfg.Tracker.StateDir}
 	job, isJob := run.JobID.Get()
 	boot, err := host.BootID("/proc")
 	if err != nil {
-		return err
+		return run, err
 	}
 	told := false // by the job's Epilog, of this very run
 	if isJob && run.BootID == boot {
 		exit, err = state.ReadExit(job, run.Node, run.FileStem())
 		if told = err == nil; err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+			return run, err
 		}
 		exit.Outcome, exit.Source = rt.OutcomeNone, ""
 	}
 	if err := r.CloseLost(exit, boot); err != nil {
-		return fmt.Errorf("close a run whose tracker has died: %w", err)
+		return run, fmt.Errorf("close a run whose tracker has died: %w", err)
 	}
+	d.lost++
 	if err := d.grant(r); err != nil {
-		return err
+		return run, err
 	}
 	if told {
 		// It is root's; where we are not, a later Epilog of the node removes it.
 		if err := state.RemoveExit(job, run.Node); err != nil && !errors.Is(err, fs.ErrPermission) {
-			return err
+			return run, err
 		}
 	}
-	return nil
+	return r.Run(), nil
 }
 
 // grant lets those read a run who may once it has ended, as its tracker would have.

@@ -47,7 +47,7 @@ func TestReapTakesTheExitOfItsOwnRun(t *testing.T) {
 	}
 	d := directory{cfg: config.Config{Spool: config.Spool{Dir: dir}, Tracker: config.Tracker{StateDir: dir}}}
 	for attempt, want := range []rt.Opt[int64]{rt.None[int64](), rt.Some[int64](7)} {
-		if err := d.reap(paths[attempt]); err != nil {
+		if _, err := d.reap(paths[attempt]); err != nil {
 			t.Fatal(err)
 		}
 		r, err := spool.Open(paths[attempt])

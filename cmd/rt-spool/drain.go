@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
+	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +30,8 @@ func drainCommand() *cli.Command {
 			&cli.DurationFlag{Name: "jitter", DefaultText: "drain.jitter", Usage: "wait for a random time of at most `T` first"},
 			&cli.DurationFlag{Name: "deadline", DefaultText: "drain.deadline", Usage: "stop after `T` and leave the rest to the next drain"},
 			&cli.IntFlag{Name: "concurrency", DefaultText: "drain.concurrency", Usage: "deliver `N` runs at the same time"},
+			&cli.BoolFlag{Name: "live", Usage: "upload what there is of runs that are still tracked, too"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "say what would be done, and do nothing"},
 		},
 		OnUsageError: onUsageError,
 		Action:       runDrain,
@@ -38,6 +43,8 @@ type drained struct {
 	upload.Summary
 	Lost    int `json:"runs_closed_as_lost"` // their trackers had died
 	Removed int `json:"runs_removed"`        // delivered longer ago than spool.retain
+	accounting
+	Warnings []string `json:"warnings,omitempty"`
 	// AnotherRuns says that nothing was done because another drain is at work.
 	AnotherRuns bool `json:"another_drain_runs"`
 }
@@ -58,7 +65,13 @@ func runDrain(c *cli.Context) error {
 	if err != nil {
 		return misconfigured(err)
 	}
+	if c.Bool("dry-run") {
+		return dryRun(c, cfg)
+	}
 	var out drained
+	if !cfg.Sentinel.AllowHTTP {
+		out.Warnings = clearText(to)
+	}
 	err = out.drain(c, cfg, client, putter)
 	if c.Bool("json") {
 		err = errors.Join(err, printJSON(c.App.Writer, &out))
@@ -87,16 +100,31 @@ func overrideDrain(c *cli.Context, d *config.Drain) error {
 	return nil
 }
 
+// clearText warns of tokens and data that cross a network unprotected.
+func clearText(to delivery.Receiver) (warnings []string) {
+	for what, text := range map[string]string{"the API's token crosses": to.Endpoint, "uploads cross": to.S3Endpoint} {
+		u, err := url.Parse(text)
+		if err != nil || u.Scheme != "http" || u.Hostname() == "localhost" {
+			continue
+		}
+		if ip := net.ParseIP(u.Hostname()); ip == nil || !ip.IsLoopback() {
+			warnings = append(warnings, fmt.Sprintf("%s the network to %s in clear text: use https, or set sentinel.allow_http where the network is safe", what, u.Host))
+		}
+	}
+	slices.Sort(warnings)
+	return warnings
+}
+
 // destination says where to send, or what is not configured. A receiver that the
 // environment names stands for the configured one as a whole: the configured token
 // is not for it.
 func destination(cfg config.Sentinel) (delivery.Receiver, error) {
-	if url := os.Getenv(delivery.EnvEndpoint); url != "" {
+	if endpoint := os.Getenv(delivery.EnvEndpoint); endpoint != "" {
 		token := os.Getenv(delivery.EnvToken)
 		if token == "" {
 			return delivery.Receiver{}, misconfigured(fmt.Errorf("nothing is sent because %s is set without a token: set %s too", delivery.EnvEndpoint, delivery.EnvToken))
 		}
-		return delivery.Receiver{Endpoint: url, Token: token, S3Endpoint: delivery.S3Endpoint()}, nil
+		return delivery.Receiver{Endpoint: endpoint, Token: token, S3Endpoint: delivery.S3Endpoint()}, nil
 	}
 	if cfg.Endpoint == "" {
 		return delivery.Receiver{}, misconfigured(fmt.Errorf("nothing is sent because no receiver is configured: set endpoint in [sentinel] of rt.toml, or %s", delivery.EnvEndpoint))
@@ -136,30 +164,29 @@ func readToken(file string) (string, error) {
 
 // drain does all of it under the directory's lock.
 func (d *drained) drain(c *cli.Context, cfg config.Config, client upload.Client, putter upload.Putter) error {
-	unlock, err := spool.LockDir(c.Context, cfg.Spool.Dir)
-	if errors.Is(err, spool.ErrLocked) {
-		d.AnotherRuns = true
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	dir := &directory{cfg: cfg}
+	dir := &directory{cfg: cfg, sacct: newAccounting(cfg.Drain)}
 	var bar *bar
 	o := upload.Options{
 		Concurrency: cfg.Drain.Concurrency, Deadline: cfg.Drain.Deadline.Duration,
-		Jitter: cfg.Drain.Jitter.Duration, BatchRows: cfg.Drain.BatchRows,
+		Jitter: cfg.Drain.Jitter.Duration, BatchRows: cfg.Drain.BatchRows, Live: c.Bool("live"),
 	}
 	if isTerminal(c.App.ErrWriter) && !c.Bool("json") {
 		bar = newBar(c.App.ErrWriter)
 		o.Progress = bar
 	}
+	var err error
 	d.Summary, err = upload.Drain(c.Context, dir, client, putter, delivery.Format(rt.Scope(cfg.Drain.Scope)), o)
 	bar.finish()
-	d.Lost = dir.lost
-	removed, rerr := dir.removeOld(context.WithoutCancel(c.Context), time.Now())
-	d.Removed = removed
-	return errors.Join(err, rerr, unlock())
+	d.Lost, d.accounting = dir.lost, dir.sacct
+	if errors.Is(err, spool.ErrLocked) {
+		d.AnotherRuns = true
+		return nil
+	}
+	var rerr error
+	if dir.unlock != nil {
+		d.Removed, rerr = dir.removeOld(context.WithoutCancel(c.Context), time.Now())
+	}
+	return errors.Join(err, rerr, dir.close())
 }
 
 // print says what a person or a log wants to know: nothing where all went well
@@ -171,10 +198,20 @@ func (d *drained) print(c *cli.Context) {
 		return
 	case isTerminal(c.App.Writer):
 		fmt.Fprintf(c.App.Writer, "%d runs delivered (%d rows, %d bytes), %d failed, %d waiting, %d still tracked, %d damaged\n",
-			d.Delivered, d.Rows, d.Bytes, d.Failed, d.Waiting, d.Live, d.Damaged)
+			d.Delivered, d.Rows, d.Bytes, d.Failed, d.Waiting+d.AwaitSacct, d.Live, d.Damaged)
+	}
+	for _, w := range d.Warnings {
+		fmt.Fprintln(c.App.ErrWriter, "rt-spool: warning:", w)
+	}
+	if d.SacctError != "" && (d.named || isTerminal(c.App.ErrWriter)) {
+		fmt.Fprintln(c.App.ErrWriter, "rt-spool:", d.SacctError)
 	}
 	for _, p := range d.Problems {
-		if p.Run != "" { // the drain's own is its error
+		switch {
+		case p.Run == "": // the drain's own is its error
+		case strings.Contains(p.Error, p.Run):
+			fmt.Fprintf(c.App.ErrWriter, "rt-spool: %s\n", p.Error)
+		default:
 			fmt.Fprintf(c.App.ErrWriter, "rt-spool: %s: %s\n", p.Run, p.Error)
 		}
 	}

@@ -52,20 +52,25 @@ func TestScripts(t *testing.T) {
 }
 
 func writeConfig(dir, endpoint string) error {
-	text := fmt.Sprintf("[spool]\ndir = %q\n[tracker]\nstate_dir = %q\n[sentinel]\nendpoint = %q\ns3_endpoint = %q\ntoken_file = %q\n",
+	text := fmt.Sprintf("[spool]\ndir = %q\n[tracker]\nstate_dir = %q\n[sentinel]\nendpoint = %q\ns3_endpoint = %q\ntoken_file = %q\n[drain]\nsacct = \"off\"\n",
 		filepath.Join(dir, "spool"), filepath.Join(dir, "state"), endpoint, endpoint, filepath.Join(dir, "token"))
 	return os.WriteFile(filepath.Join(dir, "rt.toml"), []byte(text), 0o644)
 }
 
-// cmdRun puts a run into the spool: run JOB NODE [ended|running] makes one of four
-// snapshots, in which the job uses 1.5 s of CPU time in 3 s and peaks at 64 MiB.
+// cmdRun puts a run into the spool: run JOB NODE [running|live] makes one of four
+// snapshots, in which the job uses 1.5 s of CPU time in 3 s and peaks at 64 MiB. It
+// has ended, lost its tracker, or is tracked until run JOB NODE end takes two more.
 func cmdRun(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
-		ts.Fatalf("usage: run JOB NODE [running]")
+		ts.Fatalf("usage: run JOB NODE [running|live]")
 	}
 	var job uint64
 	if _, err := fmt.Sscan(args[0], &job); err != nil {
 		ts.Fatalf("job %q: %v", args[0], err)
+	}
+	if len(args) > 2 && args[2] == "end" {
+		live[args[0]]()
+		return
 	}
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(job) * time.Minute)
 	run := rt.Run{
@@ -79,6 +84,17 @@ func cmdRun(ts *testscript.TestScript, neg bool, args []string) {
 		s := snapshot(i, start)
 		ts.Check(w.Put(&s))
 	}
+	if len(args) > 2 && args[2] == "live" {
+		ts.Check(w.Flush())
+		live[args[0]] = func() {
+			for i := int64(4); i < 6; i++ {
+				s := snapshot(i, start)
+				ts.Check(w.Put(&s))
+			}
+			ts.Check(w.End(run))
+		}
+		return
+	}
 	if len(args) > 2 && args[2] == "running" {
 		ts.Check(w.Close())
 		return
@@ -86,6 +102,9 @@ func cmdRun(ts *testscript.TestScript, neg bool, args []string) {
 	run.Apply(rt.Exit{Code: rt.Some[int64](7), Signal: rt.Some[int64](0), Outcome: rt.OutcomeFailed, Source: "epilog", Time: start.Add(3 * time.Second)})
 	ts.Check(w.End(run))
 }
+
+// live are the trackers that "run JOB NODE live" has started, by job.
+var live = map[string]func(){}
 
 func snapshot(i int64, start time.Time) rt.Snapshot {
 	s := rt.Snapshot{

@@ -66,6 +66,8 @@ func (c *Config) checkDurations() *keyError {
 		{"hooks.breaker_reset", c.Hooks.BreakerReset, time.Second, 30 * day},
 		{"drain.deadline", c.Drain.Deadline, time.Second, 7 * day},
 		{"drain.jitter", c.Drain.Jitter, 0, day},
+		{"drain.sacct_deadline", c.Drain.SacctDeadline, time.Second, 10 * time.Minute},
+		{"drain.sacct_wait", c.Drain.SacctWait, 0, day},
 	}
 	for _, s := range spans {
 		if s.value.Duration < s.least || s.value.Duration > s.utmost {
@@ -124,6 +126,9 @@ func (c *Config) checkWords() *keyError {
 	case "job", "node":
 	default:
 		return &keyError{"drain.scope", fmt.Sprintf("%q is neither \"job\" nor \"node\"", c.Drain.Scope)}
+	}
+	if w := c.Drain.Sacct; w != "auto" && w != "off" && !filepath.IsAbs(w) {
+		return &keyError{"drain.sacct", fmt.Sprintf("%q is neither \"auto\" nor \"off\" nor an absolute path", w)}
 	}
 	for _, url := range [...][2]string{{"sentinel.endpoint", c.Sentinel.Endpoint}, {"sentinel.s3_endpoint", c.Sentinel.S3Endpoint}} {
 		if url[1] != "" && !strings.HasPrefix(url[1], "https://") && !strings.HasPrefix(url[1], "http://") {

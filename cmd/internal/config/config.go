@@ -71,6 +71,7 @@ type Sentinel struct {
 	S3Endpoint string `toml:"s3_endpoint"` // base URL of an S3-compatible store; empty: Amazon's
 	S3Region   string `toml:"s3_region"`   // empty: asked of the store
 	CAFile     string `toml:"ca_file"`     // PEM certificates trusted beside the system's
+	AllowHTTP  bool   `toml:"allow_http"`  // no warning where the token crosses a network in clear text
 }
 
 // Drain is the delivery of what is spooled.
@@ -80,6 +81,10 @@ type Drain struct {
 	Deadline    Duration `toml:"deadline"`    // when a drain stops and leaves the rest to the next
 	Jitter      Duration `toml:"jitter"`      // a drain starts after a random wait of at most this
 	BatchRows   int      `toml:"batch_rows"`  // rows of one uploaded file at most
+
+	Sacct         string   `toml:"sacct"`          // "auto", "off" or the path of sacct
+	SacctDeadline Duration `toml:"sacct_deadline"` // how long its answer may take
+	SacctWait     Duration `toml:"sacct_wait"`     // how long a run that has ended waits for its record
 }
 
 // Serve is the receiver of rt-spool serve.
@@ -127,6 +132,10 @@ func Default() Config {
 			Concurrency: 4,
 			Deadline:    Duration{30 * time.Minute},
 			BatchRows:   3600,
+
+			Sacct:         "auto",
+			SacctDeadline: Duration{10 * time.Second},
+			SacctWait:     Duration{30 * time.Second},
 		},
 		Serve: Serve{
 			Listen:    "127.0.0.1:8470",

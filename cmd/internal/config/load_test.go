@@ -59,6 +59,7 @@ func TestParseErrors(t *testing.T) {
 		{"too long for a Prolog", "[hooks]\nready_timeout = \"10m\"\n", []string{"rt.toml:2:", "hooks.ready_timeout", "between"}},
 		{"concurrency of zero", "[drain]\nconcurrency = 0\n", []string{"rt.toml:2:", "drain.concurrency", "between 1 and"}},
 		{"dialect", "[sentinel]\ndialect = \"new\"\n", []string{"rt.toml:2:", "sentinel.dialect"}},
+		{"sacct", "[drain]\nsacct = \"sacct\"\n", []string{"rt.toml:2:", "drain.sacct", "absolute"}},
 		{"scope", "[drain]\nscope = \"rack\"\n", []string{"rt.toml:2:", "drain.scope"}},
 		{"endpoint", "[sentinel]\nendpoint = \"sentinel.example\"\n", []string{"rt.toml:2:", "sentinel.endpoint", "https://"}},
 		{"log target", "[log]\ntarget = \"stderr\"\n", []string{"rt.toml:2:", "log.target", "syslog"}},

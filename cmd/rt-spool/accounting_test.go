@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/spool"
+)
+
+const labJobs = "../../slurm/testdata/sacct-P-all-lab-jobs.txt"
+
+// accounted makes a directory whose sacct is a shell script.
+func accounted(t *testing.T, script string) *directory {
+	t.Helper()
+	dir := t.TempDir()
+	sacct := filepath.Join(dir, "sacct")
+	if err := os.WriteFile(sacct, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cfg := config.Default()
+	cfg.Spool.Dir, cfg.Tracker.StateDir, cfg.Drain.Sacct = filepath.Join(dir, "spool"), filepath.Join(dir, "state"), sacct
+	if err := os.Mkdir(cfg.Spool.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d := &directory{cfg: cfg, sacct: newAccounting(cfg.Drain)}
+	t.Cleanup(func() {
+		if err := d.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// spoolJob makes a run of a job; without an end its tracker has died.
+func (d *directory) spoolJob(t *testing.T, job uint64, start, end time.Time) (path string) {
+	t.Helper()
+	run := rt.Run{Cluster: "lab", JobID: rt.Some(job), Node: "n1", Scheduler: "slurm", BootID: "another", Start: start, State: rt.StateRunning}
+	w, err := spool.Create(d.cfg.Spool.Dir, run, rt.Host{}, spool.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if end.IsZero() {
+		err = w.Close()
+	} else {
+		run.Apply(rt.Exit{Code: rt.Some[int64](0), Signal: rt.Some[int64](0), Outcome: rt.OutcomeUnknown, Source: "epilog", Time: end})
+		err = w.End(run)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.Path()
+}
+
+func runAt(t *testing.T, path string) rt.Run {
+	t.Helper()
+	r, err := spool.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	return r.Run()
+}
+
+// TestAccountingCompletesRuns: what the Epilog cannot tell comes from sacct, in one
+// call for all jobs, those whose trackers died among them.
+func TestAccountingCompletesRuns(t *testing.T) {
+	fixture, err := filepath.Abs(labJobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(fixture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	accounts, err := slurm.ParseSacct(string(text), time.UTC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := accounted(t, `echo "$@" >>"$0.calls"; cat `+fixture)
+	local := time.Local
+	time.Local = time.UTC // where the fixture was captured
+	t.Cleanup(func() { time.Local = local })
+	paths, seen := map[string]slurm.Account{}, map[rt.Outcome]int{}
+	for i, a := range accounts {
+		if a.Start.IsZero() || a.Outcome == rt.OutcomeNone {
+			continue
+		}
+		end := a.End
+		if i%3 == 0 {
+			end = time.Time{}
+		}
+		paths[d.spoolJob(t, a.JobID, a.Start, end)] = a
+	}
+	entries, err := d.Runs(context.Background())
+	if err != nil || len(entries) != len(paths) || d.sacct.SacctError != "" {
+		t.Fatalf("%d entries of %d, %v, %s", len(entries), len(paths), err, d.sacct.SacctError)
+	}
+	for path, a := range paths {
+		run := runAt(t, path)
+		seen[run.Outcome]++
+		if run.Outcome != a.Outcome || run.OutcomeSource != "sacct" || run.Meta.JobName != a.JobName || run.ArrayTaskID != a.ArrayTaskID || run.User != a.User {
+			t.Errorf("%s is %q by %q, named %q, task %v, of %q; sacct: %+v", path, run.Outcome, run.OutcomeSource, run.Meta.JobName, run.ArrayTaskID, run.User, a)
+		}
+	}
+	if d.sacct.Accounted != len(paths) || d.lost == 0 || seen[rt.OutcomeCancelled] == 0 || seen[rt.OutcomeFailed] == 0 {
+		t.Errorf("%d of %d completed, %d lost, outcomes %v", d.sacct.Accounted, len(paths), d.lost, seen)
+	}
+	calls, err := os.ReadFile(d.cfg.Drain.Sacct + ".calls")
+	if err != nil || strings.Count(string(calls), "\n") != 1 {
+		t.Errorf("not one call: %q, %v", calls, err)
+	}
+}
+
+// TestAccountingIsNotNeeded: whatever sacct does, each run is there to be
+// delivered, but one that ended just now and whose record may still come.
+func TestAccountingIsNotNeeded(t *testing.T) {
+	now := time.Now()
+	record := func(state string) string {
+		return fmt.Sprintf("printf 'Cluster|JobIDRaw|State|ExitCode|Start|End|JobName\nlab|7|%s|0:0|%d|Unknown|md\n'", state, now.Add(-time.Hour).Unix())
+	}
+	empty := "echo 'JobIDRaw|State'"
+	tests := []struct {
+		name, script string
+		ended        time.Time
+		waits        bool
+		outcome      rt.Outcome
+		says         string
+	}{
+		{"no record yet", empty, now, true, rt.OutcomeUnknown, ""},
+		{"no record", empty, now.Add(-time.Minute), false, rt.OutcomeUnknown, ""},
+		{"a clock that is ahead", empty, now.Add(time.Hour), false, rt.OutcomeUnknown, ""},
+		{"still running", record("RUNNING"), now, true, rt.OutcomeUnknown, ""},
+		{"completing for long", record("COMPLETING"), now.Add(-time.Minute), false, rt.OutcomeUnknown, ""},
+		{"ended", record("NODE_FAIL"), now, false, rt.OutcomeFailed, ""},
+		{"timeout", record("TIMEOUT"), now, false, rt.OutcomeTimeout, ""},
+		{"of another cluster", strings.Replace(record("TIMEOUT"), "lab|", "b|", 1), now.Add(-time.Minute), false, rt.OutcomeUnknown, ""},
+		{"it fails", "echo 'sacct: error: slurmdbd: Connection refused' >&2; exit 1", now, false, rt.OutcomeUnknown, "Connection refused"},
+		{"it hangs", "exec sleep 100", now, false, rt.OutcomeUnknown, "did not answer within"},
+		{"it leaves a child", "sleep 3 & exit 1", now, false, rt.OutcomeUnknown, "did not answer within"},
+		{"it is no sacct", "echo hello", now, false, rt.OutcomeUnknown, "no header"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d := accounted(t, tt.script)
+			d.sacct.deadline = 500 * time.Millisecond
+			path := d.spoolJob(t, 7, now.Add(-time.Hour), tt.ended)
+			entries, err := d.Runs(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if waits := len(entries) == 0; waits != tt.waits || (d.sacct.AwaitSacct == 1) != tt.waits {
+				t.Errorf("waits: %v, want %v; %+v", waits, tt.waits, d.sacct)
+			}
+			if run := runAt(t, path); run.Outcome != tt.outcome {
+				t.Errorf("outcome %q, want %q", run.Outcome, tt.outcome)
+			}
+			if said := d.sacct.SacctError; (tt.says == "") != (said == "") || !strings.Contains(said, tt.says) {
+				t.Errorf("it says %q, not %q", said, tt.says)
+			}
+		})
+	}
+}
+
+func TestAccountingMissing(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	cfg := config.Default().Drain
+	if a := newAccounting(cfg); a.program != "" && !filepath.IsAbs(a.program) {
+		t.Errorf("found %q", a.program)
+	}
+	cfg.Sacct = "off"
+	if a := newAccounting(cfg); a.program != "" {
+		t.Errorf("asks %q though it is off", a.program)
+	}
+}
