@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -18,13 +19,34 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
+// exporter writes a run in one format.
+type exporter struct {
+	format string
+	write  func(ctx context.Context, w io.Writer, r *spool.Reader, scope rt.Scope) error
+}
+
+// exporters are the formats that a run can be written in.
+var exporters = []exporter{
+	{"csv", exportCSV},
+	{"jsonl", exportJSON},
+	{"ftdc", exportFTDC},
+}
+
+func exportFormats() string {
+	var names []string
+	for _, e := range exporters {
+		names = append(names, e.format)
+	}
+	return strings.Join(names, ", ")
+}
+
 func exportCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "export",
 		Usage:     "write the samples of one run in another format",
 		ArgsUsage: "JOB",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "csv", Usage: "csv or jsonl"},
+			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "csv", Usage: "the `FORMAT`: " + exportFormats()},
 			&cli.StringFlag{Name: "scope", Usage: "whose figures: job or node (default: the configuration's drain.scope)"},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE`, not to standard output"},
 			nodeFlag,
@@ -35,9 +57,9 @@ func exportCommand() *cli.Command {
 }
 
 func runExport(c *cli.Context) error {
-	format := c.String("format")
-	if format != "csv" && format != "jsonl" {
-		return usage("--format %q: it is csv or jsonl", format)
+	at := slices.IndexFunc(exporters, func(e exporter) bool { return e.format == c.String("format") })
+	if at < 0 {
+		return usage("--format %q: it is one of %s", c.String("format"), exportFormats())
 	}
 	scope, err := scopeOf(c)
 	if err != nil {
@@ -56,12 +78,7 @@ func runExport(c *cli.Context) error {
 		return err
 	}
 	defer r.Close()
-	write := func(w io.Writer) error {
-		if format == "csv" {
-			return exportCSV(c.Context, w, r, scope)
-		}
-		return exportJSON(c.Context, w, r, scope)
-	}
+	write := func(w io.Writer) error { return exporters[at].write(c.Context, w, r, scope) }
 	if name := c.String("output"); name != "" {
 		return writeFile(name, write)
 	}

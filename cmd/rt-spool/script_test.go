@@ -46,7 +46,7 @@ func TestScripts(t *testing.T) {
 			return writeConfig(e.WorkDir, "http://127.0.0.1:1") // nothing listens on port 1
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"run": cmdRun, "receiver": cmdReceiver, "damage": cmdDamage, "lock": cmdLock,
+			"run": cmdRun, "receiver": cmdReceiver, "damage": cmdDamage, "lock": cmdLock, "cut": cmdCut,
 		},
 	})
 }
@@ -153,6 +153,15 @@ func cmdDamage(ts *testscript.TestScript, _ bool, args []string) {
 	_, err = f.WriteAt(make([]byte, st.Size()-100), 100)
 	ts.Check(err)
 	ts.Check(f.Close())
+}
+
+// cmdCut removes the last bytes of a file: cut FILE N.
+func cmdCut(ts *testscript.TestScript, _ bool, args []string) {
+	var n int
+	_, err := fmt.Sscan(args[1], &n)
+	ts.Check(err)
+	text := ts.ReadFile(args[0])
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text[:len(text)-n]), 0o644))
 }
 
 // cmdLock holds the spool as another drain would, to the end of the script.

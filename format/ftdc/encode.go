@@ -34,6 +34,10 @@ func outOfOrder(last, t int64) bool {
 
 // Encoder writes the documents of one file, each with one Write.
 type Encoder struct {
+	// AnyTime writes what would be refused with ErrTime: readers that do not expect it
+	// stop there.
+	AnyTime bool
+
 	w     io.Writer
 	names []string
 	prev  []float32 // what the metrics had in the datum before
@@ -83,7 +87,7 @@ func (e *Encoder) Encode(time int64, values []float32) error {
 		return fmt.Errorf("ftdc: encode a datum: %w", ErrNoSchema)
 	case len(values) != len(e.prev):
 		return fmt.Errorf("ftdc: encode a datum: %d values for the %d metrics of the schema", len(values), len(e.prev))
-	case outOfOrder(e.last, time):
+	case outOfOrder(e.last, time) && !e.AnyTime:
 		return fmt.Errorf("ftdc: encode the datum of %d ns after that of %d ns: %w", time, e.last, ErrTime)
 	}
 	bits := bitBytes(len(values))
@@ -131,7 +135,7 @@ func (e *Encoder) EncodeDatum(d *FlatDatum) error {
 	if same && len(e.flat) == len(e.names) {
 		return e.Encode(d.Time, e.flat)
 	}
-	if outOfOrder(e.last, d.Time) { // before a schema that no datum would follow
+	if outOfOrder(e.last, d.Time) && !e.AnyTime { // before a schema that no datum would follow
 		return fmt.Errorf("ftdc: encode the datum of %d ns after that of %d ns: %w", d.Time, e.last, ErrTime)
 	}
 	names := make([]string, 0, len(e.flat))
