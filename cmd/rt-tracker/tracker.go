@@ -68,7 +68,9 @@ func newTracker(cfg config.Config, tracked rt.Run, log *logging.Logger) (_ *trac
 	fs := proc.NewFS(procRoot, sysRoot)
 	t.sources = []collect.Source{
 		proc.NewCPU(fs), proc.NewProcesses(fs), proc.NewMemory(fs), proc.NewNet(fs),
-		proc.NewDisk(fs), proc.NewSpace(fs), gpu.New(devRoot, sysRoot),
+		proc.NewDisk(fs), proc.NewSpace(fs),
+		proc.NewLoad(fs), proc.NewCPUFreq(fs), proc.NewFabric(fs), proc.NewLustre(fs), proc.NewNFS(fs),
+		gpu.New(devRoot, sysRoot),
 	}
 	if top := cfg.Tracker.TopProcesses; top > 0 {
 		procs := proc.NewJobProcs(fs, t.job, top)

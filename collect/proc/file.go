@@ -91,6 +91,12 @@ func (p *peek) num(n int) *peek {
 	return p
 }
 
+// digits appends n.
+func (p *peek) digits(n int) *peek {
+	p.name = strconv.AppendInt(p.name, int64(n), 10)
+	return p
+}
+
 // read returns the file's text without blanks at its ends. The bytes are good
 // until the next call.
 func (p *peek) read() ([]byte, error) {

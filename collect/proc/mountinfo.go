@@ -53,8 +53,12 @@ func unescape(b []byte) string {
 	if bytes.IndexByte(b, '\\') < 0 {
 		return string(b)
 	}
+	return string(unescapeTo(make([]byte, 0, len(b)), b))
+}
+
+// unescapeTo appends the plain text to out.
+func unescapeTo(out, b []byte) []byte {
 	octal := func(c byte) bool { return c >= '0' && c <= '7' }
-	out := make([]byte, 0, len(b))
 	for i := 0; i < len(b); i++ {
 		if b[i] == '\\' && i+3 < len(b) && b[i+1] <= '3' && octal(b[i+1]) && octal(b[i+2]) && octal(b[i+3]) {
 			out = append(out, (b[i+1]-'0')<<6|(b[i+2]-'0')<<3|(b[i+3]-'0'))
@@ -63,7 +67,7 @@ func unescape(b []byte) string {
 		}
 		out = append(out, b[i])
 	}
-	return string(out)
+	return out
 }
 
 // localMounts picks the file systems on this node's own block devices, each once

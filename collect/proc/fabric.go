@@ -1,0 +1,172 @@
+package proc
+
+import (
+	"bytes"
+	"io/fs"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt"
+)
+
+// Fabric reads the ports of InfiniBand, RoCE and Omni-Path adapters:
+// /sys/class/infiniband/<device>/ports/<port>/
+// (Documentation/ABI/stable/sysfs-class-infiniband).
+type Fabric struct {
+	dir   string
+	ports []port
+	peek  peek
+	until int // readings until the ports are listed again
+	absence
+}
+
+// port is one port. The kernel's names of its counters are those of the
+// InfiniBand specification; data is counted in units of four octets.
+type port struct {
+	path string
+	fds  [4]int // of counters, -1 where there is none
+	now  rt.FabricReading
+}
+
+var portCounters = [...]string{"port_rcv_data", "port_xmit_data", "port_rcv_packets", "port_xmit_packets"}
+
+const octets = 4
+
+// NewFabric returns the source of Snapshot.Fabrics.
+func NewFabric(fs FS) *Fabric { return &Fabric{dir: fs.Sys + "/class/infiniband"} }
+
+// Name is what the ledger calls the source.
+func (f *Fabric) Name() string { return "fabric" }
+
+// Close gives the descriptors back.
+func (f *Fabric) Close() error {
+	for i := range f.ports {
+		f.ports[i].close()
+	}
+	f.ports = nil
+	return nil
+}
+
+func (p *port) close() {
+	for _, fd := range p.fds {
+		if fd >= 0 {
+			_ = unix.Close(fd) // opened for reading: nothing can be lost
+		}
+	}
+}
+
+// Read fills s.Fabrics. A counter that cannot be read is absent.
+func (f *Fabric) Read(s *rt.Snapshot) error {
+	s.Fabrics = s.Fabrics[:0]
+	if err := f.known(); err != nil {
+		return err
+	}
+	if f.until == 0 {
+		f.until = identityEvery
+		if err := f.note(f.discover()); err != nil {
+			f.until = 0
+			return err
+		}
+	}
+	f.until--
+	for i := range f.ports {
+		p := &f.ports[i]
+		for k, dst := range [...]*rt.Opt[uint64]{&p.now.RxBytes, &p.now.TxBytes, &p.now.RxPackets, &p.now.TxPackets} {
+			dst.Clear()
+			if p.fds[k] < 0 {
+				continue
+			}
+			b, err := f.peek.again(p.fds[k])
+			if err != nil {
+				continue
+			}
+			v, ok := number(trim(b))
+			switch {
+			case !ok:
+			case k >= 2:
+				dst.Set(v)
+			case v <= math.MaxUint64/octets:
+				dst.Set(v * octets)
+			}
+		}
+		s.Fabrics = append(s.Fabrics, p.now)
+	}
+	return nil
+}
+
+// discover lists the ports and reads what seldom changes of them.
+func (f *Fabric) discover() error {
+	devices, err := os.ReadDir(f.dir)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	for _, d := range devices {
+		ports, err := os.ReadDir(f.dir + "/" + d.Name() + "/ports")
+		if err != nil {
+			continue // it has just gone
+		}
+		for _, e := range ports {
+			if n, err := strconv.ParseUint(e.Name(), 10, 16); err == nil {
+				f.add(d.Name(), n)
+			}
+		}
+	}
+	if len(f.ports) == 0 {
+		return &fs.PathError{Op: "list", Path: f.dir, Err: fs.ErrNotExist}
+	}
+	return nil
+}
+
+func (f *Fabric) add(device string, n uint64) {
+	p := port{path: f.dir + "/" + device + "/ports/" + strconv.FormatUint(n, 10)}
+	p.now = rt.FabricReading{Device: device, Port: n, Link: f.attribute(p.path + "/link_layer")}
+	if strings.HasPrefix(device, "hfi1") {
+		p.now.Link = "Omni-Path"
+	}
+	_, p.now.State, _ = strings.Cut(f.attribute(p.path+"/state"), ": ")
+	if b, err := f.peek.path(p.path).str("/rate").read(); err == nil {
+		p.now.RateMbps = parseRate(b)
+	}
+	for k, name := range portCounters {
+		fd, err := f.peek.path(p.path).str("/counters/").str(name).open(unix.O_RDONLY)
+		if err != nil {
+			fd = -1
+		}
+		p.fds[k] = fd
+	}
+	f.ports = append(f.ports, p)
+}
+
+func (f *Fabric) attribute(path string) string {
+	b, err := f.peek.path(path).read()
+	if err != nil {
+		return ""
+	}
+	return keep("", b)
+}
+
+// parseRate reads "2.5 Gb/sec (1X SDR)" in Mbit/s.
+func parseRate(b []byte) rt.Opt[uint64] {
+	word, rest := field(b)
+	unit, _ := field(rest)
+	whole, part, _ := bytes.Cut(word, dot)
+	v, ok := number(whole)
+	if !ok || string(unit) != "Gb/sec" || v > 1<<30 || len(part) > 3 {
+		return rt.None[uint64]()
+	}
+	v *= 1000
+	for i, scale := 0, uint64(100); i < len(part); i, scale = i+1, scale/10 {
+		if part[i] < '0' || part[i] > '9' {
+			return rt.None[uint64]()
+		}
+		v += uint64(part[i]-'0') * scale
+	}
+	return rt.Some(v)
+}

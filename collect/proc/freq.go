@@ -1,0 +1,74 @@
+package proc
+
+import (
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+const (
+	// freqPause is the time between two readings of the frequencies: a file for each
+	// CPU, several microseconds each.
+	freqPause = 10 * time.Second
+	// freqTime is how long one reading may take. Linux 4.x on x86 measures, and sleeps
+	// 10 ms, for every CPU: there nobody asks again for freqAgain.
+	freqTime  = 50 * time.Millisecond
+	freqAgain = time.Hour
+)
+
+// CPUFreq reads the frequencies at which the CPUs run:
+// /sys/devices/system/cpu/cpu<N>/cpufreq/scaling_cur_freq
+// (Documentation/admin-guide/pm/cpufreq.rst). Virtual machines have none.
+type CPUFreq struct {
+	dir  string
+	peek peek
+	next int64 // Boot of the next reading
+	now  func() time.Time
+	slow error
+	absence
+}
+
+// NewCPUFreq returns the source of Node.CPUFreq. It comes after CPU, of which it
+// learns which CPUs are online.
+func NewCPUFreq(fs FS) *CPUFreq {
+	return &CPUFreq{dir: fs.Sys + "/devices/system/cpu/cpu", now: time.Now}
+}
+
+// Name is what the ledger calls the source.
+func (c *CPUFreq) Name() string { return "cpu frequency" }
+
+// Close has nothing to give back.
+func (c *CPUFreq) Close() error { return nil }
+
+// Read fills s.Node.CPUFreq, every freqPause.
+func (c *CPUFreq) Read(s *rt.Snapshot) error {
+	if err := c.known(); err != nil {
+		return err
+	}
+	if s.Boot < c.next || len(s.CPUs) == 0 {
+		return c.slow
+	}
+	c.next, c.slow = s.Boot+int64(freqPause), nil
+	began := c.now()
+	var sum, n uint64
+	for i := range s.CPUs {
+		cpu := s.CPUs[i].CPU
+		b, err := c.peek.path(c.dir).digits(cpu).str("/cpufreq/scaling_cur_freq").read()
+		if v, ok := number(b); err == nil && ok && v < 1<<32 {
+			sum += v
+			n++
+		}
+		if c.now().Sub(began) > freqTime {
+			c.next = s.Boot + int64(freqAgain)
+			c.slow = fmt.Errorf("the frequencies of %d CPUs took more than %s; the next try is in %s", i+1, freqTime, freqAgain)
+			return c.slow
+		}
+	}
+	if n == 0 {
+		return c.note(&fs.PathError{Op: "read", Path: c.dir + "*/cpufreq/scaling_cur_freq", Err: fs.ErrNotExist})
+	}
+	s.Node.CPUFreq.Set((sum + n/2) / n)
+	return nil
+}

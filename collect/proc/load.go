@@ -1,0 +1,50 @@
+package proc
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/resource-tracker/rt"
+)
+
+// Load reads /proc/loadavg (proc_loadavg(5)).
+type Load struct {
+	file file
+}
+
+// NewLoad returns the source of Node.Load1.
+func NewLoad(fs FS) *Load { return &Load{file: newFile(fs.Proc + "/loadavg")} }
+
+// Name is what the ledger calls the source.
+func (l *Load) Name() string { return "load" }
+
+// Close gives the descriptor back.
+func (l *Load) Close() error { return l.file.close() }
+
+// Read fills s.Node.Load1.
+func (l *Load) Read(s *rt.Snapshot) error {
+	b, err := l.file.read()
+	if err != nil {
+		return err
+	}
+	v, ok := parseLoad(b)
+	if !ok {
+		return fmt.Errorf("parse %s: %q does not begin with a load", l.file.path, b)
+	}
+	s.Node.Load1.Set(v)
+	return nil
+}
+
+// parseLoad reads the first number, which has two decimals, in hundredths.
+func parseLoad(b []byte) (uint64, bool) {
+	word, _ := field(b)
+	whole, part, _ := bytes.Cut(word, dot)
+	w, ok0 := number(whole)
+	p, ok1 := number(part)
+	if !ok0 || !ok1 || len(part) != 2 || w > 1<<40 {
+		return 0, false
+	}
+	return w*100 + p, true
+}
+
+var dot = []byte{'.'}

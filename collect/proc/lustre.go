@@ -1,0 +1,171 @@
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/resource-tracker/rt"
+)
+
+// Lustre reads the client's counters of each mounted Lustre file system:
+// llite/<name>-<instance>/stats, below debugfs since Lustre 2.12 and below
+// /proc/fs/lustre before (Lustre Operations Manual, "Monitoring Client Activity").
+type Lustre struct {
+	fs     FS
+	mounts []lustreMount
+	until  int // readings until the mounts are listed again
+	absence
+}
+
+type lustreMount struct {
+	dir  string
+	file file
+	now  rt.RemoteFSReading
+}
+
+// NewLustre returns the source of the rows "lustre" of Snapshot.RemoteFS, which it
+// appends.
+func NewLustre(fs FS) *Lustre { return &Lustre{fs: fs} }
+
+// Name is what the ledger calls the source.
+func (l *Lustre) Name() string { return "lustre" }
+
+// Close gives the descriptors back.
+func (l *Lustre) Close() error {
+	var err error
+	for i := range l.mounts {
+		err = errors.Join(err, l.mounts[i].file.close())
+	}
+	l.mounts = nil
+	return err
+}
+
+// Read appends to s.RemoteFS. A file system that was unmounted is left out.
+func (l *Lustre) Read(s *rt.Snapshot) error {
+	if err := l.known(); err != nil {
+		return err
+	}
+	if l.until == 0 {
+		if err := l.note(l.discover()); err != nil {
+			return err
+		}
+		l.until = identityEvery
+	}
+	l.until--
+	var failed error
+	for i := range l.mounts {
+		m := &l.mounts[i]
+		b, err := m.file.read()
+		if err != nil {
+			l.until = 0
+			failed = err
+			continue
+		}
+		parseLlite(b, &m.now)
+		s.RemoteFS = append(s.RemoteFS, m.now)
+	}
+	return failed
+}
+
+func (l *Lustre) discover() error {
+	var dirs []string
+	var first error
+	for _, top := range [...]string{l.fs.Sys + "/kernel/debug/lustre/llite", l.fs.Proc + "/fs/lustre/llite"} {
+		entries, err := os.ReadDir(top)
+		if err != nil && (first == nil || errors.Is(first, fs.ErrNotExist)) {
+			first = err
+		}
+		for _, e := range entries {
+			if e.IsDir() {
+				dirs = append(dirs, top+"/"+e.Name())
+			}
+		}
+	}
+	if len(dirs) == 0 {
+		if first == nil {
+			first = &fs.PathError{Op: "list", Path: l.fs.Proc + "/fs/lustre/llite", Err: fs.ErrNotExist}
+		}
+		return errors.Join(first, l.Close())
+	}
+	if slices.EqualFunc(dirs, l.mounts, func(dir string, m lustreMount) bool { return m.dir == dir }) {
+		return nil
+	}
+	err := l.Close()
+	table, _ := os.ReadFile(l.fs.Proc + "/self/mounts") // without it the mount points are not known
+	for _, dir := range dirs {
+		name := dir[strings.LastIndexByte(dir, '/')+1:]
+		if i := strings.LastIndexByte(name, '-'); i > 0 {
+			name = name[:i]
+		}
+		l.mounts = append(l.mounts, lustreMount{dir: dir, file: newFile(dir + "/stats"),
+			now: rt.RemoteFSReading{Kind: "lustre", Source: keep("", []byte(name)), MountPoint: lustreMountPoint(table, name)}})
+	}
+	return err
+}
+
+// lustreMountPoint finds where the file system is mounted in /proc/self/mounts: a
+// source is "10.0.0.1@o2ib:10.0.0.2@o2ib:/name". Empty where it is mounted twice,
+// for nothing tells which instance is where.
+func lustreMountPoint(table []byte, name string) string {
+	found := ""
+	for l := range bytes.Lines(table) {
+		words := bytes.Fields(l)
+		if len(words) < 3 || string(words[2]) != "lustre" {
+			continue
+		}
+		_, source, _ := bytes.Cut(words[0], []byte(":/"))
+		source, _, _ = bytes.Cut(source, []byte("/")) // a directory of it
+		if string(source) != name {
+			continue
+		}
+		if found != "" {
+			return ""
+		}
+		found = unescape(words[1])
+	}
+	return found
+}
+
+// parseLlite reads lines such as
+//
+//	read_bytes  34 samples [bytes] 4096 1048576 17825792
+//	open        12 samples [usec] 30 200 1100 90000
+//
+// name, number of calls, unit, least, most, sum. A kind of call that never came has
+// no line, so that what is not there is zero.
+func parseLlite(b []byte, r *rt.RemoteFSReading) {
+	var read, written, ops uint64
+	for len(b) > 0 {
+		var l []byte
+		l, b = line(b)
+		name, rest := field(l)
+		word, rest := field(rest)
+		calls, ok := number(word)
+		samples, rest := field(rest)
+		if !ok || string(samples) != "samples" {
+			continue // snapshot_time, start_time, elapsed_time
+		}
+		unit, rest := field(rest)
+		if string(unit) != "[bytes]" {
+			ops += calls
+			continue
+		}
+		var v [3]uint64
+		if _, ok := numbers(rest, v[:]); !ok {
+			continue
+		}
+		switch string(name) {
+		case "read_bytes":
+			read = v[2]
+		case "write_bytes":
+			written = v[2]
+		}
+	}
+	r.ReadBytes.Set(read)
+	r.WriteBytes.Set(written)
+	r.Ops.Set(ops)
+}

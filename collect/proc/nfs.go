@@ -1,0 +1,164 @@
+package proc
+
+import (
+	"bytes"
+	"io/fs"
+
+	"github.com/resource-tracker/rt"
+)
+
+// NFS reads the client's counters of each NFS mount of the tracker's mount
+// namespace: /proc/self/mountstats (the kernel's fs/nfs/super.c and
+// net/sunrpc/stats.c; nfsiostat(8) reads the same).
+type NFS struct {
+	file  file
+	parse mountstats
+	absence
+}
+
+// NewNFS returns the source of the rows "nfs" of Snapshot.RemoteFS, which it appends.
+func NewNFS(fs FS) *NFS { return &NFS{file: newFile(fs.Proc + "/self/mountstats")} }
+
+// Name is what the ledger calls the source.
+func (n *NFS) Name() string { return "nfs" }
+
+// Close gives the descriptor back.
+func (n *NFS) Close() error { return n.file.close() }
+
+// Read appends to s.RemoteFS.
+func (n *NFS) Read(s *rt.Snapshot) error {
+	if err := n.known(); err != nil {
+		return err
+	}
+	b, err := n.file.read()
+	if err != nil {
+		return n.note(err)
+	}
+	before := len(s.RemoteFS)
+	s.RemoteFS = n.parse.all(b, s.RemoteFS)
+	if len(s.RemoteFS) == before {
+		return n.note(&fs.PathError{Op: "find a mount of NFS in", Path: n.file.path, Err: fs.ErrNotExist})
+	}
+	return nil
+}
+
+// mountstats parses the mounts of type nfs and nfs4:
+//
+//	device server:/export mounted on /mnt with fstype nfs4 statvers=1.1
+//		age:	1234
+//		bytes:	normal read, normal write, direct read, direct write, server read, server write, ...
+//		per-op statistics
+//		    READ: operations, transmissions, timeouts, ...
+//
+// The rows of one text lend their names to the next, so that nothing is allocated.
+type mountstats struct {
+	rows []rt.RemoteFSReading // in the order of the text
+	same []nfsMount           // of the rows that this text had so far
+
+	at  *rt.RemoteFSReading // the mount that the lines belong to; nil for another kind
+	now nfsMount
+	ops rt.Opt[uint64]
+
+	plain []byte // scratch
+}
+
+// nfsMount tells mounts apart that show the counters of one superblock, such as a
+// bind mount: the lines in which they are the same.
+type nfsMount struct {
+	age, bytes []byte
+	known      bool // another one before it shows the same
+}
+
+// all appends the mounts of the text to dst, each superblock once.
+func (m *mountstats) all(b []byte, dst []rt.RemoteFSReading) []rt.RemoteFSReading {
+	m.at, m.same = nil, m.same[:0]
+	for len(b) > 0 {
+		var l []byte
+		l, b = line(b)
+		m.line(l)
+	}
+	m.end()
+	for i := range m.same {
+		if !m.same[i].known {
+			dst = append(dst, m.rows[i])
+		}
+	}
+	clear(m.same) // it points into the text
+	return dst
+}
+
+func (m *mountstats) line(l []byte) {
+	key, rest := field(l)
+	if string(key) == "device" {
+		m.end()
+		m.begin(rest)
+		return
+	}
+	if m.at == nil {
+		return
+	}
+	switch string(key) {
+	case "age:":
+		m.now.age = rest
+	case "bytes:":
+		m.now.bytes = rest
+		var v [6]uint64
+		if _, ok := numbers(rest, v[:]); ok {
+			m.at.ReadBytes.Set(v[4])
+			m.at.WriteBytes.Set(v[5])
+		}
+	case "per-op":
+		m.ops.Set(0)
+	default:
+		if sum, ok := m.ops.Get(); ok && len(key) > 1 && key[len(key)-1] == ':' {
+			word, _ := field(rest)
+			v, _ := number(word)
+			m.ops.Set(sum + v)
+		}
+	}
+}
+
+func (m *mountstats) begin(l []byte) {
+	source, point, ok := parseMountOf(l)
+	if !ok {
+		return
+	}
+	n := len(m.same)
+	if n == len(m.rows) {
+		m.rows = append(m.rows, rt.RemoteFSReading{})
+	}
+	m.at = &m.rows[n]
+	*m.at = rt.RemoteFSReading{Kind: "nfs", Source: m.keep(m.at.Source, source), MountPoint: m.keep(m.at.MountPoint, point)}
+	m.now = nfsMount{}
+	m.ops.Clear()
+}
+
+// end takes the mount in, unless another shows the same superblock.
+func (m *mountstats) end() {
+	if m.at == nil {
+		return
+	}
+	at := m.at
+	m.at, at.Ops = nil, m.ops
+	for i := range m.same {
+		if m.rows[i].Source == at.Source && bytes.Equal(m.same[i].age, m.now.age) && bytes.Equal(m.same[i].bytes, m.now.bytes) {
+			m.now.known = true
+		}
+	}
+	m.same = append(m.same, m.now)
+}
+
+// parseMountOf reads "server:/export mounted on /mnt with fstype nfs4 statvers=1.1".
+func parseMountOf(b []byte) (source, point []byte, ok bool) {
+	source, b = field(b)
+	on, b := field(skip(b, 1))
+	point, b = field(b)
+	kind, _ := field(skip(b, 2))
+	return source, point, string(on) == "on" && (string(kind) == "nfs" || string(kind) == "nfs4")
+}
+
+// keep is keep for a text in which the kernel writes blanks as \040.
+func (m *mountstats) keep(old string, b []byte) string {
+	m.plain = unescapeTo(m.plain[:0], b)
+	return keep(old, m.plain)
+}
