@@ -39,7 +39,8 @@ func (e Event) String() string {
 // Options are the settings of NewJob. The zero value is ready to use.
 type Options struct {
 	// ProcRoot is where proc is mounted; "" is /proc. Of <ProcRoot>/devices it is
-	// learned which block devices stand on others.
+	// learned which block devices stand on others, of <ProcRoot>/<pid>/stat what
+	// Slurm's own process in the extern step has used.
 	ProcRoot string
 	// Settle is how long Appeared waits for the v1 controllers that count CPU time
 	// and memory after the first one appeared; 0 is 50 ms.
@@ -53,14 +54,15 @@ type Options struct {
 // Job is one job's cgroup on this node, watched from before it exists until after
 // it is gone. Its methods may be called from any goroutine.
 type Job struct {
-	events chan Event
-	done   chan struct{} // closed by Close
-	ended  chan struct{} // closed when the watcher has returned
-	close  sync.Once
-	settle time.Duration
-	hook   func() // Options.StepEnds
-	skip   majors
-	thread atomic.Int64 // of the watcher; 0 before it runs
+	events   chan Event
+	done     chan struct{} // closed by Close
+	ended    chan struct{} // closed when the watcher has returned
+	close    sync.Once
+	settle   time.Duration
+	hook     func() // Options.StepEnds
+	skip     majors
+	procRoot string       // where proc is mounted
+	thread   atomic.Int64 // of the watcher; 0 before it runs
 
 	mu     sync.Mutex
 	notify *notifier
@@ -107,10 +109,11 @@ func newJob(candidates []Candidate, opts Options) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
+	procRoot := cmp.Or(opts.ProcRoot, "/proc")
 	j := &Job{
 		events: make(chan Event, 64), done: make(chan struct{}), ended: make(chan struct{}),
 		settle: cmp.Or(opts.Settle, 50*time.Millisecond), hook: opts.StepEnds,
-		skip:   stackedMajors(cmp.Or(opts.ProcRoot, "/proc")),
+		skip: stackedMajors(procRoot), procRoot: procRoot,
 		notify: n, search: s, phase: rt.JobPending,
 	}
 	j.look()

@@ -66,7 +66,7 @@ func fixtureJob(tb testing.TB, version int) *Job {
 // manual is a watched job whose steps the test takes itself.
 func manual(tb testing.TB, c ...Candidate) *Job {
 	tb.Helper()
-	j, err := newJob(c, Options{})
+	j, err := newJob(c, Options{ProcRoot: tb.TempDir()})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -57,13 +57,17 @@ func (s *scratch) cpuTime(f *file) (t cpuTime, ok bool) {
 
 // shares tells the CPU time of a job's own processes from slurmstepd's, which v2
 // counts in the same job: each step_<x> has slurmstepd in slurm, and all else in
-// user. A step's time is read there to its end; what the job's own file has beyond
+// user. So is a process in step_extern/user that only waits for the job's end.
+// A step's time is read there to its end; what the job's own file has beyond
 // that is slurmstepd's, which goes on cleaning up.
 //
 // Where nobody read what a step had at its end, the job's own file still has it,
 // together with what slurmstepd used meanwhile: all of that is counted as the job's.
 // So is all that is not in a step_<x>/slurm where no step has a user.
 type shares struct {
+	procRoot string
+	keeper   placeholder // of the extern step
+
 	steps []*stepShare
 	seen  bool // whether a step's user ever was there
 
@@ -141,6 +145,7 @@ func (h *shares) leave(path string) {
 
 // close closes all files.
 func (h *shares) close() {
+	h.keeper.stat.close()
 	for _, s := range h.steps {
 		s.user.close()
 		s.events.close()
@@ -192,7 +197,12 @@ func (h *shares) read(r *rt.JobReading, cpuStat *file, b *scratch) {
 		}
 		own = own.plus(s.own)
 		daemon = daemon.plus(s.daemon)
+		if s.user.open && filepath.Base(s.dir) == "step_extern" {
+			h.keeper.read(h.procRoot, s.dir, s.own, b)
+		}
 	}
+	own = own.minus(h.keeper.used).within()
+	daemon = daemon.plus(h.keeper.used)
 	h.account(total, own, daemon, cpuStat, b)
 	h.own = h.own.most(own.plus(h.unread))
 	r.CPUUsage.Set(uint64(h.own.usage))

@@ -10,9 +10,9 @@ import (
 
 // shareJob is a v2 job whose files the test writes.
 type shareJob struct {
-	t   *testing.T
-	dir string
-	j   *Job
+	t         *testing.T
+	dir, proc string
+	j         *Job
 }
 
 func newShareJob(t *testing.T) *shareJob {
@@ -20,6 +20,7 @@ func newShareJob(t *testing.T) *shareJob {
 	s := &shareJob{t: t, dir: filepath.Join(root, "system.slice/slurmstepd.scope/job_2")}
 	s.total(0)
 	s.j = manual(t, v2Candidate(root))
+	s.proc = s.j.procRoot
 	return s
 }
 
@@ -160,4 +161,39 @@ func TestSharesOfAnotherLayout(t *testing.T) {
 	s.total(100)
 	s.look()
 	s.want("slurm alone", 80, 20)
+}
+
+// The process that Slurm keeps in the extern step is not the job's. A session that
+// pam_slurm_adopt puts beside it is.
+func TestSharesOfTheExternStep(t *testing.T) {
+	s := newShareJob(t)
+	stat := func(pid, user, system, start int) {
+		text := fmt.Sprintf("%d (a) b) S 1 1 1 0 -1 4194560 1 0 0 0 %d %d 0 0 20 0 1 0 %d 1 1\n", pid, user, system, start)
+		write(t, filepath.Join(s.proc, fmt.Sprint(pid), "stat"), text)
+	}
+	s.step("step_extern", true, 30_000, 5000)
+	write(t, filepath.Join(s.dir, "step_extern/user/task_special/cgroup.procs"), "70\n")
+	write(t, filepath.Join(s.dir, "step_extern/user/task_0/cgroup.procs"), "71\n")
+	stat(70, 50, 0, 900)
+	stat(71, 1, 2, 899)
+	s.total(35_000)
+	s.look()
+	s.want("the placeholder", 0, 35_000)
+	s.step("step_extern", true, 530_000, 6000)
+	s.total(536_000)
+	s.want("a session", 500_000, 36_000)
+	s.end("step_extern")
+	s.want("the end", 500_000, 36_000)
+}
+
+func TestParseProcStat(t *testing.T) {
+	used, start, ok := parseProcStat([]byte("42 (a) b (c)) Z 7 1 1 0 -1 4194560 1 0 0 0 3 4 90 90 20 0 1 0 998877 1 1\n"))
+	if want := (cpuTime{70_000, 30_000, 40_000}); used != want || start != 998877 || !ok {
+		t.Errorf("%+v, %d, %t", used, start, ok)
+	}
+	for _, bad := range []string{"", "42 (x", "42 (x) S 1", "1 (x) S 1 1 1 0 -1 4194560 1 0 0 0 -1 0 0 0 20 0 1 0 1 1 1"} {
+		if _, _, ok := parseProcStat([]byte(bad)); ok {
+			t.Errorf("%q was read", bad)
+		}
+	}
 }

@@ -72,12 +72,12 @@ func (v *v2Reader) open(_, dir string) error {
 }
 
 func (v *v2Reader) drop(string) {
-	skip := v.skip
+	skip, procRoot := v.skip, v.shares.procRoot
 	for _, f := range v.files() {
 		f.f.close()
 	}
 	v.shares.close()
-	*v = v2Reader{skip: skip}
+	*v = v2Reader{skip: skip, shares: shares{procRoot: procRoot}}
 }
 
 func (v *v2Reader) enter(job, path string, s *scratch) (watch string, err error) {

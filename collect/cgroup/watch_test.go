@@ -200,7 +200,7 @@ func TestGoneWhileSettling(t *testing.T) {
 // The v2 job: populated 0 announces the end before any directory is removed.
 func TestLifeV2(t *testing.T) {
 	root := t.TempDir()
-	j := start(t, Options{}, v2Candidate(root))
+	j := start(t, Options{ProcRoot: root}, v2Candidate(root))
 	other := filepath.Join(root, "system.slice/n1_slurmstepd.scope")
 	mkdir(t, filepath.Join(other, "job_1"))
 	staging := filepath.Join(root, "staging")
@@ -261,7 +261,7 @@ func TestLateStart(t *testing.T) {
 	unpack(t, "v1-job.txtar", root)
 	v2 := filepath.Join(root, "system.slice/n1_slurmstepd.scope/job_2")
 	unpack(t, "v2-job.txtar", v2)
-	j := start(t, Options{}, v2Candidate(root), v1Candidate(root, v1Order...))
+	j := start(t, Options{ProcRoot: root}, v2Candidate(root), v1Candidate(root, v1Order...))
 	expect(t, j, Appeared)
 	if layout, path, _ := j.Found(); layout != "slurm-v2" || path != v2 {
 		t.Errorf("found %s at %s", layout, path)
