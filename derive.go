@@ -42,6 +42,9 @@ func DeriveScalars(prev, cur *Snapshot, scope Scope) Scalars {
 	}
 	if job {
 		s.jobScope(&prev.Job, &cur.Job, &cur.Node, float64(cur.Boot-prev.usageBoot())/1e9)
+		if cur.GPU.Valid() {
+			s.GPUUsage, s.GPUVRAMUsed, s.GPUUtilized = cur.GPU.Usage, cur.GPU.VRAMUsed, cur.GPU.Utilized
+		}
 	} else {
 		s.nodeScope(&prev.Node, &cur.Node)
 	}
@@ -70,9 +73,9 @@ func (s *Scalars) nodeScope(prev, cur *NodeReading) {
 }
 
 // jobScope takes the job's figure wherever it has one. It has no buffers (the
-// kernel counts them in its file pages), and its disk I/O is absent where the
-// io controller is off: the node's I/O is not the job's. secs is the time that
-// the difference of CPUUsage spans.
+// kernel counts them in its file pages). Its disk I/O is that of the io controller,
+// or where that is off what its processes counted; the node's I/O is not the
+// job's. secs is the time that the difference of CPUUsage spans.
 func (s *Scalars) jobScope(prev, cur *JobReading, node *NodeReading, secs float64) {
 	s.Processes = cur.Pids
 	s.UserMillis = deltaScaled(prev.counter(prev.CPUUser), cur.counter(cur.CPUUser), 1000)
@@ -91,12 +94,23 @@ func (s *Scalars) jobScope(prev, cur *JobReading, node *NodeReading, secs float6
 	s.MemActive = toMiB(cur.Active)
 	s.MemInactive = toMiB(cur.Inactive)
 
-	s.DiskReadBytes = delta(prev.counter(prev.IOReadBytes), cur.counter(cur.IOReadBytes))
-	s.DiskWriteBytes = delta(prev.counter(prev.IOWriteBytes), cur.counter(cur.IOWriteBytes))
+	s.DiskReadBytes = jobIO(prev, cur, [2]Opt[uint64]{prev.IOReadBytes, cur.IOReadBytes}, [2]Opt[uint64]{prev.ProcReadBytes, cur.ProcReadBytes})
+	s.DiskWriteBytes = jobIO(prev, cur, [2]Opt[uint64]{prev.IOWriteBytes, cur.IOWriteBytes}, [2]Opt[uint64]{prev.ProcWriteBytes, cur.ProcWriteBytes})
 	if cur.Phase == JobPending {
 		s.DiskReadBytes.Clear() // not known yet whether the controller will be there
 		s.DiskWriteBytes.Clear()
 	}
+}
+
+// jobIO is the difference of the controller's counter, or where that has not been
+// read at the start of the interval, of the processes'. It never changes from one
+// to the other while the first one's difference still has to span a gap.
+func jobIO(prev, cur *JobReading, controller, processes [2]Opt[uint64]) Opt[uint64] {
+	d := delta(prev.counter(controller[0]), cur.counter(controller[1]))
+	if d.Valid() || prev.Phase != JobPending && controller[0].Valid() {
+		return d
+	}
+	return delta(prev.counter(processes[0]), cur.counter(processes[1]))
 }
 
 // MemUsed is what the job holds apart from page cache and reclaimable slab, in bytes.
@@ -175,12 +189,12 @@ func DeriveProcess(prev, cur *Snapshot) ProcessScalars {
 	s := DeriveScalars(prev, cur, ScopeJob)
 	return ProcessScalars{
 		Children: s.Processes, UserMillis: s.UserMillis, SystemMillis: s.SystemMillis, CPUUsage: s.CPUUsage,
-		Memory: cur.Job.MemUsed(), DiskReadBytes: s.DiskReadBytes, DiskWriteBytes: s.DiskWriteBytes,
+		Memory: cur.Job.MemUsed(), DiskReadBytes: s.DiskReadBytes, DiskWriteBytes: s.DiskWriteBytes, GPU: cur.GPU,
 	}
 }
 
 func deriveTree(prev, cur *Snapshot) ProcessScalars {
-	p := ProcessScalars{Children: cur.Tree.Children, Memory: cur.Tree.RSS}
+	p := ProcessScalars{Children: cur.Tree.Children, Memory: cur.Tree.RSS, GPU: cur.GPU}
 	user, ok1 := delta(prev.Tree.CPUUserTicks, cur.Tree.CPUUserTicks).Get()
 	sys, ok2 := delta(prev.Tree.CPUSystemTicks, cur.Tree.CPUSystemTicks).Get()
 	if !ok1 || !ok2 {

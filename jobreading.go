@@ -82,8 +82,12 @@ func (s *Snapshot) InheritCounters(older *Snapshot) {
 	}
 	job := older.Job
 	if job.Phase == JobPending {
-		for _, p := range [...]*Opt[uint64]{&job.CPUUsage, &job.CPUUser, &job.CPUSystem, &job.IOReadBytes, &job.IOWriteBytes} {
+		for _, p := range [...]*Opt[uint64]{&job.CPUUsage, &job.CPUUser, &job.CPUSystem} {
 			p.Set(0)
+		}
+		if !s.Job.ProcReadBytes.Valid() { // else the interval takes these, and the controller's begin later
+			job.IOReadBytes.Set(0)
+			job.IOWriteBytes.Set(0)
 		}
 	}
 	pairs := [...][2]*Opt[uint64]{

@@ -53,6 +53,7 @@ type ProcessScalars struct {
 	CPUUsage                      Opt[float64] // fractional cores
 	Memory                        Opt[uint64]  // bytes: of the job without page cache, or the sum of the resident sets
 	DiskReadBytes, DiskWriteBytes Opt[uint64]  // bytes in the interval
+	GPU                           GPUUse       // of the job's GPUs, or of the tree's processes
 }
 
 // CPUMetrics is section 6.1.1.

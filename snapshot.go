@@ -107,6 +107,9 @@ type GPUUse struct {
 	Utilized Opt[uint64]  // how many were not idle
 }
 
+// Valid says whether anything of it was read.
+func (u *GPUUse) Valid() bool { return u.Usage.Valid() || u.VRAMUsed.Valid() || u.Utilized.Valid() }
+
 // NodeReading holds what was read of the node as a whole.
 type NodeReading struct {
 	CPU       Opt[CPUTimes] // /proc/stat, line "cpu"

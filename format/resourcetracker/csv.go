@@ -30,8 +30,7 @@ func AppendCSV(dst []byte, timestamp int64, s *rt.Scalars) []byte {
 }
 
 // AppendLiveCSV appends a row of the live dialect: system is the interval of the
-// node (rt.ScopeNode), process that of the job or the tree below pid. The
-// GPU columns of the process are empty: no reading holds them.
+// node (rt.ScopeNode), process that of the job or the tree below pid.
 func AppendLiveCSV(dst []byte, timestamp int64, system *rt.Scalars, pid rt.Opt[uint64], process *rt.ProcessScalars) []byte {
 	dst = appendScalars(dst, timestamp, system)
 	dst = whole(dst, pid)
@@ -46,7 +45,10 @@ func AppendLiveCSV(dst []byte, timestamp int64, system *rt.Scalars, pid rt.Opt[u
 	}
 	dst = whole(dst, process.DiskReadBytes)
 	dst = whole(dst, process.DiskWriteBytes)
-	return append(dst, ",,,\n"...)
+	dst = fraction(dst, process.GPU.Usage)
+	dst = mebibytes(dst, process.GPU.VRAMUsed)
+	dst = whole(dst, process.GPU.Utilized)
+	return append(dst, '\n')
 }
 
 func appendScalars(dst []byte, timestamp int64, s *rt.Scalars) []byte {

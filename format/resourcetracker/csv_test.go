@@ -44,7 +44,8 @@ func TestColumns(t *testing.T) {
 		{"nothing read", string(AppendCSV(nil, 1, &empty)), "1" + strings.Repeat(",", 20) + "\n"},
 		{"live", string(AppendLiveCSV(nil, 1743300000, &full, u(42), &rt.ProcessScalars{
 			Children: u(3), UserMillis: u(1500), SystemMillis: u(20), CPUUsage: f(0.152), Memory: u(5<<20 + 9), DiskReadBytes: u(8),
-		})), strings.TrimSuffix(fullRow, "\n") + ",42,3,1.500,0.020,0.1520,5,8,,,,\n"},
+			GPU: rt.GPUUse{Usage: f(0.25), VRAMUsed: u(3 << 19), Utilized: u(1)},
+		})), strings.TrimSuffix(fullRow, "\n") + ",42,3,1.500,0.020,0.1520,5,8,,0.2500,1.5000,1\n"},
 		{"live, nothing read", string(AppendLiveCSV(nil, 1, &empty, rt.None[uint64](), &rt.ProcessScalars{})), "1" + strings.Repeat(",", 31) + "\n"},
 	}
 	for _, tt := range tests {

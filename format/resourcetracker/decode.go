@@ -148,9 +148,7 @@ func (f *fields) live(row *Row) {
 	p.CPUUsage = f.fraction()
 	p.Memory = f.times(f.whole(), 1<<20)
 	p.DiskReadBytes, p.DiskWriteBytes = f.whole(), f.whole()
-	f.fraction() // the GPU's columns: checked, and kept nowhere
-	f.mebibytes()
-	f.whole()
+	p.GPU = rt.GPUUse{Usage: f.fraction(), VRAMUsed: f.mebibytes(), Utilized: f.whole()}
 }
 
 func (f *fields) take() string {

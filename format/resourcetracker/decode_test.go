@@ -44,7 +44,8 @@ func TestReadCSV(t *testing.T) {
 
 func TestReadLiveCSV(t *testing.T) {
 	s := fullScalars()
-	p := rt.ProcessScalars{Children: u(3), UserMillis: u(1500), SystemMillis: u(20), CPUUsage: f(0.152), Memory: u(5 << 20), DiskReadBytes: u(8)}
+	p := rt.ProcessScalars{Children: u(3), UserMillis: u(1500), SystemMillis: u(20), CPUUsage: f(0.152), Memory: u(5 << 20), DiskReadBytes: u(8),
+		GPU: rt.GPUUse{Usage: f(1.5), VRAMUsed: u(7 << 20), Utilized: u(2)}}
 	dialect, rows, err := readAll(t, LiveCSVHeader+string(AppendLiveCSV(nil, 9, &s, u(42), &p)))
 	if err != nil || dialect != Live || len(rows) != 1 {
 		t.Fatalf("dialect %d, %d rows, %v", dialect, len(rows), err)
