@@ -211,6 +211,7 @@ func (m *machine) nextOfJob() {
 	for i := range s.Procs {
 		p := &s.Procs[i]
 		m.grow(98, &p.UserTicks)
+		m.grow(1, &p.SystemTicks)
 		p.RSS.Set(1<<30 + m.rng.Uint64N(1000)*4096)
 		p.Threads.Set(2)
 	}

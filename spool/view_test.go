@@ -98,6 +98,73 @@ func TestViewsOfDevices(t *testing.T) {
 	}
 }
 
+// The figures of tables that seldom have a row are those of the last one, also
+// after they were not read for a while.
+func TestViewCarriesWhatStoodStill(t *testing.T) {
+	some := rt.Some[uint64]
+	var list []*rt.Snapshot
+	for i := range int64(6) {
+		s := &rt.Snapshot{Wall: start.UnixNano() + i*1e9, Boot: 1e12 + i*1e9}
+		s.Job.Phase = rt.JobPresent
+		s.Job.MemLimit, s.Job.Pids = some(rt.Unlimited), some(3)
+		s.Job.CPUStallSome, s.Job.ProcReadBytes = some(uint64(i)*250_000), some(uint64(i)*1000)
+		s.GPU.Usage = rt.Some(0.25)
+		list = append(list, s)
+	}
+	list[2].Job.Pids.Clear()
+	list[3].Job.Pids, list[3].GPU.Usage = some(5), rt.None[float64]()
+	list[4].Job.Pids, list[4].GPU.Usage = some(5), rt.None[float64]()
+	list[5].Node.ReadBoot, list[5].Job.Pids = 1e12, some(5)
+	r := stored(t, Options{}, list)
+	got := view(t, r, "SELECT seq, job_mem_limit_kib, job_pids, job_gpu_usage, node_read_boot_us, node_cpus FROM snapshot")
+	want := `1 -1 3 0.25 - -
+2 -1 3 0.25 - -
+3 -1 - 0.25 - -
+4 -1 5 - - -
+5 -1 5 - - -
+6 -1 5 0.25 1000000000 -
+`
+	if got != want {
+		t.Errorf("the view snapshot shows\n%s, want\n%s", got, want)
+	}
+	if got, want := view(t, r, "SELECT job_cpu_stall_pct, job_read_bytes_per_s, job_gpus_used FROM sample LIMIT 2"), "- - 0.25\n25 1000 0.25\n"; got != want {
+		t.Errorf("the view sample shows %q, want %q", got, want)
+	}
+	rows, err := r.db.queryInt("SELECT count(*) FROM steady_delta")
+	if err != nil || rows != 3 {
+		t.Errorf("%d rows of figures that changed twice after the first, %v", rows, err)
+	}
+}
+
+func TestViewsOfWhatTheJobIs(t *testing.T) {
+	m := newMachine(1, 0)
+	m.withJob(2)
+	m.snap.GPUProcesses = []rt.GPUProcessReading{{UUID: "GPU-a", PID: 7, Utilization: rt.Some(12.5)}}
+	m.snap.RemoteFS = []rt.RemoteFSReading{{Kind: "nfs", Source: "srv:/home", Ops: rt.Some[uint64](3)}}
+	m.snap.Perf = []rt.PerfReading{{Group: "core", Event: "cycles", Value: rt.Some[uint64](9)}}
+	first := clone(m.next())
+	second := clone(m.next())
+	second.Steps = second.Steps[:3]
+	second.Steps[2].Ended = true
+	r := stored(t, Options{}, []*rt.Snapshot{first, second, {Boot: second.Boot + 1e9, Wall: second.Wall}})
+	for query, want := range map[string]string{
+		"SELECT seq, step, task, ended, mem_peak_kib, gone FROM step_reading WHERE task > 0": "1 0 1 - 1048576 -\n2 0 1 - - 1\n",
+		"SELECT seq, ended, gone FROM step_reading WHERE task = 0":                           "1 - -\n2 1 -\n3 - 1\n",
+		"SELECT step, task, mem_peak_mib, pids_max, cpu_s > 0 FROM step_total":               "extern - 1024 1 0\n0 - 1024 1 1\n0 0 1024 1 1\n0 1 1024 1 1\n",
+		"SELECT comm, step, task, cpu_s > 0, threads_max FROM process_total":                 "solver 0 0 1 2\nsolver 0 1 1 2\n",
+		"SELECT source, domain, kind, energy_j > 0 FROM energy_total":                        "powercap package-0 package 1\npowercap package-1 package 1\n",
+		"SELECT gpu_uuid, pid, vram_used_bytes, utilization_pct, gone FROM gpu_process_reading": "GPU-a 7 - 12.5 -\n" +
+			"GPU-a 7 - - 1\n",
+		"SELECT device, rx_packets > 0, gone FROM fabric_reading WHERE seq <> 2": "mlx5_0 1 -\nmlx5_0 - 1\n",
+		"SELECT kind, source, ops, gone FROM remote_fs_reading":                  "nfs srv:/home 3 -\nnfs srv:/home - 1\n",
+		"SELECT event, cpu, value, gone FROM perf_reading":                       "cycles 0 9 -\ncycles 0 - 1\n",
+	} {
+		if got := view(t, r, query); got != want {
+			t.Errorf("%s gives\n%s, want\n%s", query, got, want)
+		}
+	}
+}
+
 // The columns of the schema are those that the code writes, in its order.
 func TestSchemaHasTheColumnsOfTheCode(t *testing.T) {
 	r := stored(t, Options{}, []*rt.Snapshot{{}})
