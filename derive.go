@@ -15,10 +15,28 @@ func Derive(prev, cur *Snapshot, scope Scope) Sample {
 	}
 	s.CPU = deriveCPU(prev, cur, &s.Scalars)
 	s.Memory = deriveMemory(cur, scope, &s.Scalars)
-	s.Network = deriveNetwork(prev, cur, s.Scalars.Seconds)
-	s.Disk = deriveDisk(prev, cur, s.Scalars.Seconds)
+	secs := nodeSeconds(prev, cur)
+	s.Network = deriveNetwork(prev, cur, secs)
+	s.Disk = deriveDisk(prev, cur, secs)
 	s.GPU = deriveGPU(cur)
 	return s
+}
+
+// nodeSeconds is the time between two readings of the node, which another tracker
+// may have taken some time before the snapshot; 0 with no prev.
+func nodeSeconds(prev, cur *Snapshot) float64 {
+	if prev == nil {
+		return 0
+	}
+	return float64(cur.nodeBoot()-prev.nodeBoot()) / 1e9
+}
+
+// nodeBoot is when the node's values were read.
+func (s *Snapshot) nodeBoot() int64 {
+	if s.Node.ReadBoot != 0 {
+		return s.Node.ReadBoot
+	}
+	return s.Boot
 }
 
 // DeriveScalars is Derive for the columns of section 7.2 alone. It allocates nothing.

@@ -317,3 +317,34 @@ func TestDeriveProcess(t *testing.T) {
 	wantAbsent(t, "disk_read_bytes of the tree", p.DiskReadBytes)
 	wantU(t, "utime of the first interval", DeriveProcess(nil, cur).UserMillis, 0)
 }
+
+// The node's values were read by another tracker: rates are over the time between
+// those readings, whoever took them.
+func TestDeriveNodeReadByAnother(t *testing.T) {
+	at := func(boot, read int64, rx uint64) *Snapshot {
+		s := &Snapshot{
+			Boot: boot * 1e9,
+			Nets: []NetReading{{Name: "eth0", RxBytes: Some(rx), TxBytes: Some(2 * rx)}},
+		}
+		s.Disks = []DiskReading{{Name: "sda", ReadBytes: Some(3 * rx), WriteBytes: Some(4 * rx)}}
+		s.Node.ReadBoot = read * 1e9
+		return s
+	}
+	for name, tt := range map[string]struct{ prev, cur *Snapshot }{
+		"the later one":     {at(10, 0, 1000), at(20, 18, 1800)},
+		"the earlier one":   {at(12, 10, 1000), at(20, 0, 2000)},
+		"both":              {at(12, 10, 1000), at(20, 16, 1600)},
+		"of the same time":  {at(12, 10, 1000), at(20, 10, 1000)},
+		"the first reading": {nil, at(20, 10, 1000)},
+	} {
+		want := 100.0
+		if tt.prev == nil || tt.prev.Node.ReadBoot == tt.cur.Node.ReadBoot {
+			want = 0
+		}
+		s := Derive(tt.prev, tt.cur, ScopeNode)
+		n, d := s.Network[0], s.Disk[0]
+		if n.RxBytesPerSec != Some(want) || n.TxBytesPerSec != Some(2*want) || d.ReadBytesPerSec != Some(3*want) || d.WriteBytesPerSec != Some(4*want) {
+			t.Errorf("%s: %v %v %v %v bytes a second", name, n.RxBytesPerSec, n.TxBytesPerSec, d.ReadBytesPerSec, d.WriteBytesPerSec)
+		}
+	}
+}

@@ -143,7 +143,7 @@ type NodeReading struct {
 	// CPUFreq is the mean of the online CPUs' scaling_cur_freq in kHz.
 	CPUFreq Opt[uint64]
 	// ReadBoot is the Boot at which another tracker of this node read the node's
-	// values, and the tables Nets, Disks, Mounts, Fabrics and RemoteFS; 0 where this
+	// values, and the tables CPUs, Nets, Disks, Mounts, Fabrics and RemoteFS; 0 where this
 	// tracker read them itself. Rates of the node are over the difference of it.
 	ReadBoot int64
 }

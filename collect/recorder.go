@@ -25,6 +25,8 @@ type Options struct {
 	// Interval is the time between readings from then on.
 	Interval time.Duration
 
+	Node    []Source // of the node's values, read first and in this order
+	Lease   *Lease   // shares the values of Node with other trackers; nil for none
 	Sources []Source // read in this order
 	Job     Job      // nil where no job is watched
 	Sinks   []Sink
@@ -40,6 +42,9 @@ type Recorder struct {
 	snap    rt.Snapshot // reused for every reading
 	seq     int64       // of the newest snapshot
 	written int64       // its Boot time
+	node    []status    // of o.Node
+	leased  status      // of o.Lease
+	sums    nodeSums    // where there is a lease
 	sources []status    // of o.Sources
 	job     status
 	sinks   []status // of o.Sinks
@@ -61,7 +66,9 @@ func New(o Options) (*Recorder, error) {
 	if o.Clock == nil {
 		o.Clock = systemClock
 	}
-	return &Recorder{o: o, sources: make([]status, len(o.Sources)), sinks: make([]status, len(o.Sinks))}, nil
+	return &Recorder{
+		o: o, node: make([]status, len(o.Node)), sources: make([]status, len(o.Sources)), sinks: make([]status, len(o.Sinks)),
+	}, nil
 }
 
 // systemClock reads the two clocks as close together as can be.
@@ -187,6 +194,7 @@ func (r *Recorder) read(why rt.Reason) {
 		r.mu.Unlock()
 		r.report(&r.job, "sensor", "cgroup", err)
 	}
+	r.readNode(s)
 	for i, src := range r.o.Sources {
 		r.report(&r.sources[i], "sensor", src.Name(), read(src, s))
 	}

@@ -56,6 +56,7 @@ func (a *amd) read(r *reading) {
 	r.fail(a.none)
 	for i := range a.cards {
 		a.readCard(&a.cards[i], r)
+		r.processesShort = true // amdgpu shows them below each process: nobody asks there
 	}
 }
 

@@ -36,8 +36,9 @@ const (
 type Source struct {
 	dev, sys    string
 	patience    time.Duration
-	processes   bool
-	nvidia, amd bool // whether drivers has them
+	processes   bool     // whether drivers list them
+	tracked     *tracker // whose processes are told apart; nil for nobody's
+	nvidia, amd bool     // whether drivers has them
 	drivers     []*worker
 	look        time.Time // when to look for drivers again
 	wait        waiting
@@ -47,7 +48,7 @@ type Source struct {
 // Option changes what a Source reads.
 type Option func(*Source)
 
-// WithProcesses has each reading ask for the processes on the GPUs too.
+// WithProcesses has each reading ask for all processes on the GPUs, see Processes.
 func WithProcesses() Option { return func(s *Source) { s.processes = true } }
 
 // New returns the source for the devices below devRoot (/dev) and sysRoot (/sys).
@@ -96,13 +97,17 @@ func (s *Source) Read(snap *rt.Snapshot) error {
 		w.finish(&s.wait, &s.now)
 	}
 	snap.GPUs = s.now.devices
-	s.now.sum(&snap.Node)
+	all := s.now.sumDevices(func(*rt.GPUReading) bool { return true })
+	snap.Node.GPUUsage, snap.Node.GPUVRAMUsed, snap.Node.GPUUtilized = all.Usage, all.VRAMUsed, all.Utilized
+	if s.tracked != nil {
+		s.tracked.attribute(&s.now, snap)
+	}
 	return s.now.err
 }
 
-// Processes appends the processes that the newest Read found on the GPUs. There are
-// none without WithProcesses, and of AMD's GPUs.
-func (s *Source) Processes(dst []ProcessUse) []ProcessUse {
+// Processes appends the processes that the newest Read found on the GPUs, whoever
+// they are. There are none without WithProcesses or WithTracked, and of AMD's GPUs.
+func (s *Source) Processes(dst []rt.GPUProcessReading) []rt.GPUProcessReading {
 	return append(dst, s.now.processes...)
 }
 
@@ -125,22 +130,15 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// ProcessUse is what one process uses of one GPU.
-type ProcessUse struct {
-	PID    int    // as the driver sees it: in the node's PID namespace
-	Device string // rt.GPUReading.UUID of the GPU or MIG instance
-
-	Memory rt.Opt[uint64]  // bytes of the device's memory
-	SM     rt.Opt[float64] // percent of time that its kernels ran, 0..100; absent for MIG instances
-}
-
 // reading is what the devices of one driver, or of all, have said.
 type reading struct {
 	devices   []rt.GPUReading
-	processes []ProcessUse
+	processes []rt.GPUProcessReading // on NVIDIA's GPUs, by the pids of the node's namespace
 	// A device that reports its utilization or its memory failed to do so now:
 	// a sum without it would be too low.
 	usageShort, vramShort bool
+	processesShort        bool  // a device has not listed its processes
+	late                  bool  // a driver has not answered in time
 	err                   error // what went wrong, of one device or all
 }
 
@@ -155,37 +153,39 @@ func (r *reading) fail(err error) {
 	}
 }
 
-// sum fills the GPU sums of n. A value that a device does not report, or no longer
-// because it fell off the bus, is left out of its sum; one that could not be read
-// this time makes the sum absent, as does a node where no device reports it.
-func (r *reading) sum(n *rt.NodeReading) {
-	if len(r.devices) == 0 && r.err == nil && !r.usageShort {
-		n.GPUUsage.Set(0)
-		n.GPUVRAMUsed.Set(0)
-		n.GPUUtilized.Set(0)
-		return
-	}
+// sumDevices adds up what the chosen devices said. A value that a device does not
+// report, or no longer because it fell off the bus, is left out of its sum; one
+// that could not be read this time makes the sum absent, as does a choice of which
+// no device reports it. Over no device at all the sums are 0.
+func (r *reading) sumDevices(chosen func(g *rt.GPUReading) bool) (sum rt.GPUUse) {
 	var percent float64
-	var utilized, vram uint64
+	var n, utilized, vram uint64
 	var usageRead, vramRead bool
 	for i := range r.devices {
-		if v, ok := r.devices[i].Utilization.Get(); ok {
+		g := &r.devices[i]
+		if !chosen(g) {
+			continue
+		}
+		n++
+		if v, ok := g.Utilization.Get(); ok {
 			usageRead = true
 			percent += v
 			if v > 0 {
 				utilized++
 			}
 		}
-		if v, ok := r.devices[i].VRAMUsed.Get(); ok {
+		if v, ok := g.VRAMUsed.Get(); ok {
 			vramRead = true
 			vram += v
 		}
 	}
-	if usageRead && !r.usageShort {
-		n.GPUUsage.Set(percent / 100)
-		n.GPUUtilized.Set(utilized)
+	none := n == 0 && (len(r.devices) > 0 || r.err == nil)
+	if (usageRead || none) && !r.usageShort {
+		sum.Usage.Set(percent / 100)
+		sum.Utilized.Set(utilized)
 	}
-	if vramRead && !r.vramShort {
-		n.GPUVRAMUsed.Set(vram)
+	if (vramRead || none) && !r.vramShort {
+		sum.VRAMUsed.Set(vram)
 	}
+	return sum
 }

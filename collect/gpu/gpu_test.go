@@ -66,8 +66,8 @@ func wantNoGPU(t *testing.T, src *Source) {
 	if len(s.GPUs) != 0 {
 		t.Errorf("devices: %v", s.GPUs)
 	}
-	if p := src.Processes(nil); len(p) != 0 {
-		t.Errorf("processes: %v", p)
+	if len(s.GPUProcesses) != 0 {
+		t.Errorf("processes: %v", s.GPUProcesses)
 	}
 	wantSums(t, &s.Node, rt.Some(0.0), rt.Some[uint64](0), rt.Some[uint64](0))
 	if got := rt.Derive(nil, &s, rt.ScopeNode).GPU; got == nil || len(got) != 0 {
@@ -92,7 +92,7 @@ func TestT_GPU_01(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		src := open(t, "/dev", "/sys", WithProcesses())
+		src := open(t, "/dev", "/sys", WithTracked(Tracked{PIDs: func(dst []int) []int { return append(dst, os.Getpid()) }}))
 		if !exists("/dev/nvidiactl") && len(cards) == 0 {
 			wantNoGPU(t, src)
 			return
@@ -193,9 +193,11 @@ func TestSums(t *testing.T) {
 		{"one failed to report", reading{devices: []rt.GPUReading{busy, instance}, usageShort: true}, rt.None[float64](), rt.Some[uint64](12), rt.None[uint64]()},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			var n rt.NodeReading
-			tc.r.sum(&n)
-			wantSums(t, &n, tc.usage, tc.vram, tc.utilized)
+			want := rt.GPUUse{Usage: tc.usage, VRAMUsed: tc.vram, Utilized: tc.utilized}
+			got := tc.r.sumDevices(func(*rt.GPUReading) bool { return true })
+			if diff := cmp.Diff(want, got, insides); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
 		})
 	}
 }

@@ -58,7 +58,7 @@ func (n *nvidia) read(r *reading) {
 		}
 	}
 	if n.failed != nil {
-		r.usageShort, r.vramShort = true, true
+		r.usageShort, r.vramShort, r.processesShort = true, true, true
 		r.fail(n.failed)
 		return
 	}

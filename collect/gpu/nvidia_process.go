@@ -19,13 +19,14 @@ func (g *nvidiaGPU) readProcesses(r *reading, canUse bool) {
 	}
 	infos, ret := g.dev.GetComputeRunningProcesses()
 	if !g.listed("processes", ret) {
+		r.processesShort = r.processesShort || g.away == nil
 		return
 	}
 	from := len(r.processes)
 	for i := range infos {
-		p := ProcessUse{PID: int(infos[i].Pid), Device: g.id.UUID}
+		p := rt.GPUProcessReading{PID: uint64(infos[i].Pid), UUID: g.id.UUID}
 		if m := infos[i].UsedGpuMemory; m != math.MaxUint64 { // NVML_VALUE_NOT_AVAILABLE
-			p.Memory.Set(m)
+			p.VRAMUsed.Set(m)
 		}
 		r.processes = append(r.processes, p)
 	}
@@ -38,7 +39,7 @@ func (g *nvidiaGPU) readProcesses(r *reading, canUse bool) {
 	}
 	added := r.processes[from:]
 	for i := range added {
-		added[i].SM = rt.Some(newestUse(samples, uint32(added[i].PID)))
+		added[i].Utilization = rt.Some(newestUse(samples, uint32(added[i].PID)))
 	}
 	for i := range samples {
 		g.seen = max(g.seen, samples[i].TimeStamp)

@@ -17,6 +17,11 @@ func running(d *mock.Device, infos ...nvml.ProcessInfo) {
 	d.GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) { return infos, nvml.SUCCESS }
 }
 
+// pids is the list of a job's processes.
+func pids(list ...int) func([]int) []int {
+	return func(dst []int) []int { return append(dst, list...) }
+}
+
 func TestProcesses(t *testing.T) {
 	srv := newServer(3, a100)
 	running(srv.devices[0], nvml.ProcessInfo{Pid: 10, UsedGpuMemory: 5 << 20}, nvml.ProcessInfo{Pid: 11, UsedGpuMemory: math.MaxUint64})
@@ -34,21 +39,21 @@ func TestProcesses(t *testing.T) {
 	partition(srv.devices[2], "x", 1)
 	instance, _ := srv.devices[2].GetMigDeviceHandleByIndex(1)
 	running(instance.(*mock.Device), nvml.ProcessInfo{Pid: 13, UsedGpuMemory: 7})
-	src := srv.source(t, WithProcesses())
+	src := srv.source(t, WithTracked(Tracked{PIDs: pids(13, 11, 10, 9)}))
 
-	read(t, src)
+	s := read(t, src)
 	memory := rt.Some[uint64](5 << 20)
-	want := []ProcessUse{
-		{PID: 10, Device: "GPU-0000", Memory: memory, SM: rt.Some(75.0)},
-		{PID: 11, Device: "GPU-0000", SM: rt.Some(0.0)},
-		{PID: 13, Device: "MIG-x-1", Memory: rt.Some[uint64](7)},
+	want := []rt.GPUProcessReading{
+		{PID: 10, UUID: "GPU-0000", VRAMUsed: memory, Utilization: rt.Some(75.0)},
+		{PID: 11, UUID: "GPU-0000", Utilization: rt.Some(0.0)},
+		{PID: 13, UUID: "MIG-x-1", VRAMUsed: rt.Some[uint64](7)},
 	}
-	if diff := cmp.Diff(want, src.Processes(nil), insides); diff != "" {
+	if diff := cmp.Diff(want, s.GPUProcesses, insides); diff != "" {
 		t.Error(diff)
 	}
-	read(t, src) // no sample since the newest one: idle
-	want[0].SM = rt.Some(0.0)
-	if diff := cmp.Diff(want, src.Processes(nil), insides); diff != "" {
+	s = read(t, src) // no sample since the newest one: idle
+	want[0].Utilization = rt.Some(0.0)
+	if diff := cmp.Diff(want, s.GPUProcesses, insides); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]uint64{0, 3000}, since); diff != "" {
@@ -61,17 +66,16 @@ func TestProcessesFail(t *testing.T) {
 	srv := newServer(1, a100)
 	d := srv.devices[0]
 	d.GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) { return nil, nvml.ERROR_UNKNOWN }
-	src := srv.source(t, WithProcesses())
+	src := srv.source(t, WithTracked(Tracked{PIDs: pids(1)}))
 	var s rt.Snapshot
-	if err := src.Read(&s); err == nil || len(src.Processes(nil)) != 0 {
-		t.Errorf("%v, %v", err, src.Processes(nil))
+	if err := src.Read(&s); err == nil || len(s.GPUProcesses) != 0 || s.GPU.Usage.Valid() || s.GPU.VRAMUsed.Valid() {
+		t.Errorf("%v, %v, %v", err, s.GPUProcesses, s.GPU)
 	}
 	wantSums(t, &s.Node, rt.Some(0.5), rt.Some[uint64](gib), rt.Some[uint64](1))
 
 	running(d, nvml.ProcessInfo{Pid: 1, UsedGpuMemory: 1})
 	d.GetProcessUtilizationFunc = func(uint64) ([]nvml.ProcessUtilizationSample, nvml.Return) { return nil, nvml.ERROR_NOT_SUPPORTED }
-	read(t, src)
-	if p := src.Processes(nil); len(p) != 1 || p[0].SM.Valid() || p[0].Memory.Or(0) != 1 {
+	if p := read(t, src).GPUProcesses; len(p) != 1 || p[0].Utilization.Valid() || p[0].VRAMUsed.Or(0) != 1 {
 		t.Errorf("%+v", p)
 	}
 }
@@ -79,8 +83,23 @@ func TestProcessesFail(t *testing.T) {
 // Nobody who did not ask for processes pays for them.
 func TestProcessesAreOptional(t *testing.T) {
 	src := newServer(1, a100).source(t) // a call would panic
-	read(t, src)
-	if p := src.Processes(nil); len(p) != 0 {
-		t.Errorf("%+v", p)
+	if s := read(t, src); len(s.GPUProcesses) != 0 || s.GPU != (rt.GPUUse{}) {
+		t.Errorf("%+v, %+v", s.GPUProcesses, s.GPU)
+	}
+}
+
+// Without a job all processes are there, and nobody's use is told.
+func TestAllProcesses(t *testing.T) {
+	srv := newServer(1, a100)
+	running(srv.devices[0], nvml.ProcessInfo{Pid: 10, UsedGpuMemory: 5})
+	srv.devices[0].GetProcessUtilizationFunc = func(uint64) ([]nvml.ProcessUtilizationSample, nvml.Return) { return nil, nvml.ERROR_NOT_FOUND }
+	src := srv.source(t, WithProcesses())
+	s := read(t, src)
+	want := []rt.GPUProcessReading{{PID: 10, UUID: "GPU-0000", VRAMUsed: rt.Some[uint64](5), Utilization: rt.Some(0.0)}}
+	if diff := cmp.Diff(want, src.Processes(nil), insides); diff != "" {
+		t.Error(diff)
+	}
+	if len(s.GPUProcesses) != 0 || s.GPU != (rt.GPUUse{}) {
+		t.Errorf("%+v, %+v", s.GPUProcesses, s.GPU)
 	}
 }

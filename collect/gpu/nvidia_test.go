@@ -15,6 +15,7 @@ import (
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock"
+	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/dgxa100"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/resource-tracker/rt"
@@ -22,9 +23,10 @@ import (
 
 const gib = 1 << 30
 
-// server is NVML as a node shows it.
+// server is NVML as a node shows it: go-nvml's DGX, with what it leaves out. For an
+// H100 it is given the names and sizes of one: this version has no other server.
 type server struct {
-	*mock.Interface
+	*dgxa100.Server
 	devices []*mock.Device
 	lacks   map[string]bool // functions of newer libraries
 	inits   int
@@ -45,11 +47,15 @@ var (
 	h100 = model{"NVIDIA H100 80GB HBM3", 80 * gib, 16896, 100, 66, 698, 1980}
 )
 
-// newServer is a node with count GPUs of a model, each using index+1 GiB.
+// newServer is a node with count GPUs of a model, 8 at most, each using index+1 GiB.
 func newServer(count int, m model) *server {
-	s := &server{Interface: &mock.Interface{}, lacks: map[string]bool{}}
+	s := &server{Server: dgxa100.New(), lacks: map[string]bool{}}
+	s.DriverVersion, s.NvmlVersion, s.CudaDriverVersion = "570.86.15", "12.570.86.15", 12080
 	for i := range count {
-		s.devices = append(s.devices, newDevice(i, m))
+		d := s.Devices[i].(*dgxa100.Device)
+		d.UUID, d.Name, d.MemoryInfo = fmt.Sprintf("GPU-%04d", i), m.name, nvml.Memory{Total: m.memory, Used: uint64(i+1)*gib + gib/2}
+		measure(&d.Device, i, m)
+		s.devices = append(s.devices, &d.Device)
 	}
 	s.InitFunc = func() nvml.Return { s.inits++; return nvml.SUCCESS }
 	s.ShutdownFunc = func() nvml.Return { s.closes++; return nvml.SUCCESS }
@@ -61,31 +67,20 @@ func newServer(count int, m model) *server {
 			return nil
 		}}
 	}
-	s.SystemGetDriverVersionFunc = func() (string, nvml.Return) { return "570.86.15", nvml.SUCCESS }
-	s.SystemGetNVMLVersionFunc = func() (string, nvml.Return) { return "12.570.86.15", nvml.SUCCESS }
-	s.SystemGetCudaDriverVersionFunc = func() (int, nvml.Return) { return 12080, nvml.SUCCESS }
 	s.DeviceGetCountFunc = func() (int, nvml.Return) { return len(s.devices), nvml.SUCCESS }
-	s.DeviceGetHandleByIndexFunc = func(i int) (nvml.Device, nvml.Return) { return s.devices[i], nvml.SUCCESS }
 	return s
 }
 
-func newDevice(i int, m model) *mock.Device {
-	d := &mock.Device{}
-	d.GetUUIDFunc = func() (string, nvml.Return) { return fmt.Sprintf("GPU-%04d", i), nvml.SUCCESS }
-	d.GetNameFunc = func() (string, nvml.Return) { return m.name, nvml.SUCCESS }
+// measure adds what go-nvml's device does not say.
+func measure(d *mock.Device, i int, m model) {
 	d.GetNumGpuCoresFunc = func() (int, nvml.Return) { return m.cores, nvml.SUCCESS }
-	d.GetMinorNumberFunc = func() (int, nvml.Return) { return i, nvml.SUCCESS }
 	d.GetPciInfoFunc = func() (p nvml.PciInfo, _ nvml.Return) {
 		copy(p.BusId[:], fmt.Sprintf("00000000:%02X:00.0", i+1))
 		return p, nvml.SUCCESS
 	}
-	d.GetMigModeFunc = func() (int, int, nvml.Return) { return nvml.DEVICE_MIG_DISABLE, nvml.DEVICE_MIG_DISABLE, nvml.SUCCESS }
 	d.GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) { return nvml.Utilization{Gpu: m.busy}, nvml.SUCCESS }
 	d.GetMemoryInfo_v2Func = func() (nvml.Memory_v2, nvml.Return) {
 		return nvml.Memory_v2{Total: m.memory, Used: uint64(i+1) * gib, Reserved: gib / 2}, nvml.SUCCESS
-	}
-	d.GetMemoryInfoFunc = func() (nvml.Memory, nvml.Return) {
-		return nvml.Memory{Total: m.memory, Used: uint64(i+1)*gib + gib/2}, nvml.SUCCESS
 	}
 	d.GetTemperatureFunc = func(nvml.TemperatureSensors) (uint32, nvml.Return) { return m.temp, nvml.SUCCESS }
 	d.GetPowerUsageFunc = func() (uint32, nvml.Return) { return m.watt*1000 + 500, nvml.SUCCESS }
@@ -95,12 +90,11 @@ func newDevice(i int, m model) *mock.Device {
 		}
 		return m.mhz, nvml.SUCCESS
 	}
-	return d
 }
 
 // partition turns MIG on, with instances of 5 GiB that use 1 MiB each, under these numbers.
 func partition(d *mock.Device, uuid string, instances ...int) {
-	d.GetMigModeFunc = func() (int, int, nvml.Return) { return nvml.DEVICE_MIG_ENABLE, nvml.DEVICE_MIG_ENABLE, nvml.SUCCESS }
+	d.SetMigMode(nvml.DEVICE_MIG_ENABLE)
 	d.GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) { return nvml.Utilization{}, nvml.ERROR_NOT_SUPPORTED }
 	d.GetMaxMigDeviceCountFunc = func() (int, nvml.Return) { return 7, nvml.SUCCESS }
 	there := map[int]*mock.Device{}
@@ -286,13 +280,12 @@ func TestOldLibrary(t *testing.T) {
 		"nvmlDeviceGetMemoryInfo_v2": true, "nvmlDeviceGetProcessUtilization": true}
 	srv.SystemGetCudaDriverVersionFunc, d.GetNumGpuCoresFunc, d.GetMigModeFunc, d.GetMemoryInfo_v2Func = nil, nil, nil, nil // a call panics
 	d.GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) { return []nvml.ProcessInfo{{Pid: 7}}, nvml.SUCCESS }
-	src := srv.source(t, WithProcesses())
-	s := read(t, src)
+	s := read(t, srv.source(t, WithTracked(Tracked{PIDs: pids(7)})))
 	if g := s.GPUs[0]; g.VRAMUsed.Or(0) != gib+gib/2 || g.Cores.Valid() || g.Detail["cuda_version"] != "" {
 		t.Errorf("%+v", g)
 	}
-	if p := src.Processes(nil); len(p) != 1 || p[0].SM.Valid() {
-		t.Errorf("%+v", p)
+	if p := s.GPUProcesses; len(p) != 1 || p[0].Utilization.Valid() || s.GPU.Usage.Valid() {
+		t.Errorf("%+v, %+v", p, s.GPU)
 	}
 }
 

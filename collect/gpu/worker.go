@@ -73,7 +73,7 @@ func (w *worker) run() {
 func (w *worker) read(r *reading) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.usageShort, r.vramShort = true, true
+			r.usageShort, r.vramShort, r.processesShort = true, true, true
 			r.fail(fmt.Errorf("reading the %s GPUs panicked: %v", w.drv.vendor(), p))
 		}
 	}()
@@ -113,13 +113,14 @@ func (w *worker) finish(p *waiting, r *reading) {
 		r.processes = append(r.processes, w.last.processes...)
 		r.usageShort = r.usageShort || w.last.usageShort
 		r.vramShort = r.vramShort || w.last.vramShort
+		r.processesShort = r.processesShort || w.last.processesShort
 		r.fail(w.last.err)
 		return
 	}
 	for i := from; i < len(r.devices); i++ {
 		r.devices[i] = identity(&r.devices[i])
 	}
-	r.usageShort, r.vramShort = true, true
+	r.usageShort, r.vramShort, r.processesShort, r.late = true, true, true, true
 	if w.answered || time.Since(w.begun) > starting {
 		r.fail(w.hung)
 	}

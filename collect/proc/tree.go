@@ -102,6 +102,14 @@ func (t *Tree) Read(s *rt.Snapshot) error {
 	return nil
 }
 
+// PIDs appends the pids of the processes that the newest Read found to dst.
+func (t *Tree) PIDs(dst []int) []int {
+	for i := range t.members {
+		dst = append(dst, t.members[i].pid)
+	}
+	return dst
+}
+
 // look reads one process. One that is not there is fs.ErrNotExist.
 func (t *Tree) look(pid int) (member, error) {
 	b, err := t.peek.path(t.fs.Proc).num(pid).str("/stat").read()

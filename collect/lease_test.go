@@ -1,0 +1,399 @@
+package collect
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/resource-tracker/rt"
+)
+
+var leaseOpts = cmp.Options{
+	cmp.AllowUnexported(rt.Opt[uint64]{}, rt.Opt[int64]{}, rt.Opt[float64]{}, rt.Opt[rt.CPUTimes]{}),
+	cmp.FilterPath(func(p cmp.Path) bool { return p.Last().Type() == reflect.TypeFor[rt.JobReading]() }, cmp.Ignore()),
+	cmp.FilterPath(func(p cmp.Path) bool { return p.Last().Type() == reflect.TypeFor[rt.TreeReading]() }, cmp.Ignore()),
+}
+
+// fill gives every field of v another value, absent ones and zeros among them.
+func fill(v reflect.Value, n *uint64) {
+	*n += 7919
+	switch {
+	case v.Kind() == reflect.Struct && strings.HasPrefix(v.Type().Name(), "Opt["):
+		if *n%5 == 0 {
+			return
+		}
+		set := v.Addr().MethodByName("Set")
+		arg := reflect.New(set.Type().In(0)).Elem()
+		fill(arg, n)
+		set.Call([]reflect.Value{arg})
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			if v.Field(i).CanSet() {
+				fill(v.Field(i), n)
+			}
+		}
+	case v.Kind() == reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 3, 3))
+		for i := range v.Len() {
+			fill(v.Index(i), n)
+		}
+	case v.Kind() == reflect.String:
+		v.SetString("text " + strconv.FormatUint(*n, 36))
+	case v.Kind() == reflect.Bool:
+		v.SetBool(*n%2 == 0)
+	case v.CanUint():
+		v.SetUint(*n << (*n % 40))
+	case v.CanInt():
+		v.SetInt(int64(*n))
+	case v.CanFloat():
+		v.SetFloat(float64(*n))
+	}
+}
+
+// nodeValues is a snapshot whose node's part is full.
+func nodeValues(seed uint64) rt.Snapshot {
+	var s rt.Snapshot
+	fill(reflect.ValueOf(&s.Node).Elem(), &seed)
+	for _, table := range []any{&s.CPUs, &s.Nets, &s.Disks, &s.Mounts, &s.Fabrics, &s.RemoteFS} {
+		fill(reflect.ValueOf(table).Elem(), &seed)
+	}
+	s.Nets[1].SpeedMbps.Set(-1)
+	s.Node.GPUUsage, s.Node.GPUVRAMUsed, s.Node.GPUUtilized = rt.None[float64](), rt.None[uint64](), rt.None[uint64]()
+	s.Node.ReadBoot, s.Boot = 0, 1000
+	return s
+}
+
+func openLease(t testing.TB, dir string) *Lease {
+	t.Helper()
+	l, err := OpenLease(dir, "boot 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// Every field of the node's part arrives, and texts that stay the same allocate nothing.
+func TestLeaseCarriesEveryField(t *testing.T) {
+	dir := t.TempDir()
+	writer, reader := openLease(t, dir), openLease(t, dir)
+	got := rt.Snapshot{Boot: 2000}
+	if reader.take(&got, 0) {
+		t.Fatal("values before any were written")
+	}
+	for seed := range uint64(50) {
+		want := nodeValues(seed)
+		if !writer.elect() {
+			t.Fatal("nobody else is there and it is not elected")
+		}
+		if err := writer.give(&want); err != nil {
+			t.Fatal(err)
+		}
+		if !reader.take(&got, 1000) {
+			t.Fatal("nothing to take")
+		}
+		want.Node.ReadBoot, want.Boot = 1000, 2000
+		if d := cmp.Diff(want, got, leaseOpts); d != "" {
+			t.Fatalf("seed %d (-want +got):\n%s", seed, d)
+		}
+	}
+	give := nodeValues(1)
+	if n := testing.AllocsPerRun(20, func() {
+		if err := writer.give(&give); err != nil || !reader.take(&got, 0) {
+			t.Error(err)
+		}
+	}); n != 0 {
+		t.Errorf("giving and taking makes %v allocations", n)
+	}
+}
+
+func TestLeaseOfOldAndForeignValues(t *testing.T) {
+	dir := t.TempDir()
+	l := openLease(t, dir)
+	s := nodeValues(3)
+	if err := l.give(&s); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		boot, notBefore int64
+		want            bool
+	}{
+		"fresh": {2000, 1000, true}, "stale": {2000, 1001, false}, "of the future, from before a reboot": {999, 0, false},
+	} {
+		got := rt.Snapshot{Boot: tt.boot}
+		if ok := l.take(&got, tt.notBefore); ok != tt.want {
+			t.Errorf("%s: taken %v", name, ok)
+		} else if !ok && (len(got.CPUs) > 0 || got.Node != rt.NodeReading{}) {
+			t.Errorf("%s: something is there: %+v", name, got)
+		}
+	}
+	other, err := OpenLease(dir, "boot 2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if got := (rt.Snapshot{Boot: 2000}); other.take(&got, 0) {
+		t.Error("values of another boot are taken")
+	}
+}
+
+// Each byte of the file that changes makes it worthless.
+func TestLeaseOfDamagedValues(t *testing.T) {
+	dir := t.TempDir()
+	l := openLease(t, dir)
+	s := nodeValues(4)
+	if err := l.give(&s); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "values")
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range len(good) + 1 {
+		bad := slices.Clone(good)
+		if i < len(good) {
+			bad[i] ^= 0x41
+		} else {
+			bad = bad[:len(bad)/2]
+			if err := os.Truncate(path, int64(len(bad))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := (rt.Snapshot{Boot: 2000}); l.take(&got, 0) {
+			t.Errorf("taken though byte %d is another", i)
+		}
+	}
+}
+
+func TestLeaseTrustsOnlyItsUser(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "values")
+	for name, make := range map[string]func() error{
+		"writable by others": func() error {
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				return err
+			}
+			return os.Chmod(path, 0o666)
+		},
+		"a link":      func() error { return os.Symlink("/dev/null", path) },
+		"a directory": func() error { return os.Mkdir(path, 0o700) },
+	} {
+		if err := make(); err != nil {
+			t.Fatal(err)
+		}
+		if l, err := OpenLease(dir, ""); err == nil {
+			t.Errorf("%s: opened", name)
+			_ = l.Close()
+		}
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := OpenLease(filepath.Join(dir, "none"), ""); err == nil {
+		t.Error("without a directory it is opened")
+	}
+}
+
+// nodeSource counts how often the node is read; a network device counts microseconds.
+func nodeSource(reads *int) Source {
+	return source{"net", func(s *rt.Snapshot) error {
+		*reads++
+		v := rt.Some(uint64(s.Boot) / 1000)
+		s.Nets = append(s.Nets, rt.NetReading{Name: "eth0", RxBytes: v, TxBytes: v})
+		s.Node.NetRxBytes, s.Node.NetTxBytes = v, v
+		return nil
+	}}
+}
+
+// 64 trackers that began at other times read the node twice an interval at most, all
+// together, and each of their rates is exact.
+func TestLeaseOf64Trackers(t *testing.T) {
+	const trackers, interval, rounds = 64, 10_000, 20
+	dir := t.TempDir()
+	var reads int
+	var now int64 // milliseconds
+	recorders := make([]*Recorder, trackers)
+	last := make([]rt.Snapshot, trackers)
+	for i := range recorders {
+		r, err := New(Options{
+			Interval: time.Second, Node: []Source{nodeSource(&reads)}, Lease: openLease(t, dir),
+			Clock: func() (int64, int64) { return now * 1e6, now * 1e6 },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		recorders[i] = r
+	}
+	shared := 0
+	for now = 1; now < rounds*interval; now++ {
+		for i, r := range recorders {
+			if (now+int64(i*i*37))%interval != 0 {
+				continue
+			}
+			r.take(rt.ReasonTick)
+			cur := r.snap
+			cur.Nets = slices.Clone(cur.Nets)
+			if cur.Node.ReadBoot != 0 {
+				shared++
+			}
+			if last[i].Seq > 0 {
+				rate := rt.Derive(&last[i], &cur, rt.ScopeNode).Network[0].RxBytesPerSec
+				if v, ok := rate.Get(); !ok || v < 1e6-1 || v > 1e6+1 {
+					t.Fatalf("tracker %d, snapshot %d: a rate of %v, want 1e6", i, cur.Seq, rate)
+				}
+			}
+			last[i] = cur
+		}
+	}
+	if most := trackers + 2*rounds; reads > most || reads+shared < trackers*(rounds-1) {
+		t.Errorf("the node was read %d times (at most %d are right), and shared %d times", reads, most, shared)
+	}
+	t.Logf("%d readings of %d snapshots", reads, reads+shared)
+}
+
+// A tracker that holds the lock and hangs keeps nobody waiting.
+func TestLeaseOfOneThatHangs(t *testing.T) {
+	dir := t.TempDir()
+	hung := openLease(t, dir)
+	if !hung.elect() {
+		t.Fatal("not elected")
+	}
+	var reads int
+	var now int64
+	r, err := New(Options{
+		Interval: time.Second, Node: []Source{nodeSource(&reads)}, Lease: openLease(t, dir),
+		Clock: func() (int64, int64) { now += 1e9; return now, now },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		r.take(rt.ReasonTick)
+	}
+	if reads != 3 || r.snap.Node.ReadBoot != 0 || len(r.snap.Nets) != 1 {
+		t.Errorf("%d readings, %+v", reads, r.snap.Nets)
+	}
+}
+
+// leaseHelper is one of many processes that read a node.
+func leaseHelper() {
+	l, err := OpenLease(os.Getenv("RT_LEASE_DIR"), "boot 1")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	var reads int
+	r, err := New(Options{Interval: time.Second, Node: []Source{nodeSource(&reads)}, Lease: l})
+	if err != nil {
+		os.Exit(1)
+	}
+	var out struct{ Reads, Shared, Bad int }
+	for range 400 {
+		r.take(rt.ReasonTick)
+		time.Sleep(time.Millisecond)
+		rx, at := r.snap.Nets[0].RxBytes.Or(0), uint64(r.snap.Boot)/1000
+		if boot := r.snap.Node.ReadBoot; boot != 0 {
+			out.Shared++
+			at = uint64(boot) / 1000
+		}
+		if rx != at || len(r.snap.Nets) != 1 {
+			out.Bad++
+		}
+	}
+	out.Reads = reads
+	_ = json.NewEncoder(os.Stdout).Encode(out)
+}
+
+func TestMain(m *testing.M) {
+	if os.Getenv("RT_LEASE_DIR") != "" {
+		leaseHelper()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// Processes that read and write at the same time never take half of anything.
+func TestLeaseOfProcesses(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	var outs []*bufio.Reader
+	var cmds []*exec.Cmd
+	for range 8 {
+		cmd := exec.Command(self)
+		cmd.Env = []string{"RT_LEASE_DIR=" + dir}
+		cmd.Stderr = os.Stderr
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		outs, cmds = append(outs, bufio.NewReader(out)), append(cmds, cmd)
+	}
+	var reads, shared int
+	for i, cmd := range cmds {
+		var got struct{ Reads, Shared, Bad int }
+		if err := json.NewDecoder(outs[i]).Decode(&got); err != nil {
+			t.Error(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+		if got.Bad > 0 || got.Reads+got.Shared != 400 {
+			t.Errorf("process %d: %+v", i, got)
+		}
+		reads, shared = reads+got.Reads, shared+got.Shared
+	}
+	if shared == 0 {
+		t.Errorf("%d readings, none shared", reads)
+	}
+	t.Logf("%d readings, %d shared", reads, shared)
+}
+
+func FuzzLease(f *testing.F) {
+	s := nodeValues(1)
+	c := coder{write: true}
+	c.node(&s)
+	f.Add(c.b)
+	if len(c.b) < 500 {
+		f.Fatalf("a seed of %d bytes", len(c.b))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var got rt.Snapshot
+		c := coder{b: slices.Clone(b)}
+		c.node(&got)
+		if c.bad || len(c.b) > 0 {
+			return
+		}
+		again, back := coder{write: true}, rt.Snapshot{}
+		again.node(&got)
+		c = coder{b: again.b}
+		c.node(&back)
+		if d := cmp.Diff(got, back, leaseOpts); d != "" || c.bad {
+			t.Errorf("-first +again:\n%s", d)
+		}
+	})
+}

@@ -1,0 +1,78 @@
+package collect
+
+import "github.com/resource-tracker/rt"
+
+// deviceSums adds up what devices counted while they were there, as the sources of
+// the node do it: values that another tracker read hold that one's sums, which
+// began at another time.
+type deviceSums struct {
+	rows    []deviceRow
+	total   [2]uint64
+	started bool
+}
+
+type deviceRow struct {
+	name string
+	last [2]uint64
+	seen bool
+}
+
+// count takes a reading of the i-th device.
+func (d *deviceSums) count(i int, name string, now [2]uint64) {
+	i = min(i, len(d.rows))
+	for k := range d.rows {
+		if at := (i + k) % len(d.rows); d.rows[at].name == name {
+			r := &d.rows[at]
+			for k := range now {
+				d.total[k] += now[k] - min(now[k], r.last[k])
+			}
+			r.last, r.seen = now, true
+			return
+		}
+	}
+	if !d.started {
+		d.total[0] += now[0]
+		d.total[1] += now[1]
+	}
+	d.rows = append(d.rows, deviceRow{name: name, last: now, seen: true})
+}
+
+// end forgets the devices that were not in this reading, and shows the sums.
+func (d *deviceSums) end(first, second *rt.Opt[uint64]) {
+	d.started = true
+	living := d.rows[:0]
+	for _, r := range d.rows {
+		if r.seen {
+			r.seen = false
+			living = append(living, r)
+		}
+	}
+	clear(d.rows[len(living):])
+	d.rows = living
+	first.Set(d.total[0])
+	second.Set(d.total[1])
+}
+
+// nodeSums makes the sums of the node's tables.
+type nodeSums struct {
+	nets, disks deviceSums
+}
+
+// fill replaces the sums that are there.
+func (n *nodeSums) fill(s *rt.Snapshot) {
+	if s.Node.NetRxBytes.Valid() {
+		for i := range s.Nets {
+			r := &s.Nets[i]
+			n.nets.count(i, r.Name, [2]uint64{r.RxBytes.Or(0), r.TxBytes.Or(0)})
+		}
+		n.nets.end(&s.Node.NetRxBytes, &s.Node.NetTxBytes)
+	}
+	if s.Node.DiskReadBytes.Valid() {
+		for i := range s.Disks {
+			if r := &s.Disks[i]; r.Leaf {
+				n.disks.count(i, r.Name, [2]uint64{r.ReadBytes.Or(0), r.WriteBytes.Or(0)})
+			}
+		}
+		n.disks.end(&s.Node.DiskReadBytes, &s.Node.DiskWriteBytes)
+	}
+}
