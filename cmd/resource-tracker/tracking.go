@@ -62,15 +62,13 @@ func track(s settings, run rt.Run, failed, warn func(error)) (_ *tracking, err e
 func (t *tracking) openSources(s settings) error {
 	fs := proc.NewFS(s.procfs, s.sysfs)
 	t.sources = []collect.Source{proc.NewCPU(fs), proc.NewProcesses(fs)}
+	var tracked []gpu.Option // whose processes on GPUs are told apart
 	if pid, ok := t.run.PID.Get(); ok {
-		t.sources = append(t.sources, proc.NewTree(fs, int(pid)))
+		tree := proc.NewTree(fs, int(pid))
+		t.sources = append(t.sources, tree)
+		tracked = t.tracked(gpu.Tracked{PIDs: tree.PIDs})
 	}
 	t.sources = append(t.sources, proc.NewMemory(fs), proc.NewNet(fs), proc.NewDisk(fs), proc.NewSpace(fs))
-	if s.gpu {
-		t.sources = append(t.sources, gpu.New("/dev", s.sysfs))
-	} else {
-		t.sources = append(t.sources, noGPUs{})
-	}
 	if s.scope == rt.ScopeJob {
 		job, err := newJobSource(s, &t.run)
 		if err != nil {
@@ -78,8 +76,25 @@ func (t *tracking) openSources(s settings) error {
 		}
 		t.run.CgroupLayout, t.run.CgroupPath, _ = job.Found()
 		t.sources = append(t.sources, job)
+		tracked = t.tracked(gpu.Tracked{PIDs: job.Procs, ByDevice: true})
+	}
+	if s.gpu {
+		t.sources = append(t.sources, gpu.New("/dev", s.sysfs, tracked...))
+	} else {
+		t.sources = append(t.sources, noGPUs{})
 	}
 	return nil
+}
+
+// tracked completes what a reading of the GPUs tells of the run.
+func (t *tracking) tracked(whose gpu.Tracked) []gpu.Option {
+	whose.Devices = t.run.GPUs
+	whose.Event = func(e rt.Event) {
+		if t.writer != nil {
+			t.writer.Event(e)
+		}
+	}
+	return []gpu.Option{gpu.WithTracked(whose)}
 }
 
 func (t *tracking) openPrinter(s settings, failed func(error)) error {

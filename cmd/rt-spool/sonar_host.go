@@ -80,18 +80,18 @@ func (at *sonarTaken) gpuUse() map[int]sonarProcess {
 	}
 	use := map[int]sonarProcess{}
 	for _, p := range at.gpus {
-		g, ok := byUUID[p.Device]
+		g, ok := byUUID[p.UUID]
 		if !ok {
 			continue
 		}
-		u := use[p.PID]
+		u := use[int(p.PID)]
 		u.gpus = union(u.gpus, []uint32{gpuIndex(at.host.GPUs, g)})
-		u.gpuUse += p.SM.Or(0)
-		u.gpuBytes += p.Memory.Or(0)
+		u.gpuUse += p.Utilization.Or(0)
+		u.gpuBytes += p.VRAMUsed.Or(0)
 		if total := g.VRAMTotal.Or(0); total > 0 {
-			u.gpuMem += float64(p.Memory.Or(0)) / float64(total) * 100
+			u.gpuMem += float64(p.VRAMUsed.Or(0)) / float64(total) * 100
 		}
-		use[p.PID] = u
+		use[int(p.PID)] = u
 	}
 	return use
 }

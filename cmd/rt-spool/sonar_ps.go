@@ -92,7 +92,7 @@ func printSonar(w io.Writer, head *sonar.Sample, samples []sonar.Sample, asJSON 
 type sonarTaken struct {
 	host rt.Snapshot // Wall, Boot, CPUs, memory, GPUs
 	all  []proc.Listed
-	gpus []gpu.ProcessUse
+	gpus []rt.GPUProcessReading
 	name func(uid uint64) string
 	job  func(p *proc.Listed) uint64
 }
@@ -100,7 +100,7 @@ type sonarTaken struct {
 // processGPUs is the part of gpu.Source that is used here.
 type processGPUs interface {
 	gpuSource
-	Processes([]gpu.ProcessUse) []gpu.ProcessUse
+	Processes([]rt.GPUProcessReading) []rt.GPUProcessReading
 }
 
 // takeSonar reads the GPUs first, because their drivers may take seconds to wake up.
@@ -128,7 +128,7 @@ func takeSonar(ctx context.Context, fs proc.FS, gpus processGPUs) (*sonarTaken, 
 // sameGPUs keeps the processes of the reading that readGPUs takes, before it closes the source.
 type sameGPUs struct {
 	processGPUs
-	to *[]gpu.ProcessUse
+	to *[]rt.GPUProcessReading
 }
 
 func (s sameGPUs) Read(snap *rt.Snapshot) error {

@@ -70,7 +70,10 @@ func newTracker(cfg config.Config, tracked rt.Run, log *logging.Logger) (_ *trac
 		proc.NewCPU(fs), proc.NewProcesses(fs), proc.NewMemory(fs), proc.NewNet(fs),
 		proc.NewDisk(fs), proc.NewSpace(fs),
 		proc.NewLoad(fs), proc.NewCPUFreq(fs), proc.NewFabric(fs), proc.NewLustre(fs), proc.NewNFS(fs),
-		gpu.New(devRoot, sysRoot),
+		gpu.New(devRoot, sysRoot, gpu.WithTracked(gpu.Tracked{
+			PIDs: t.job.Procs, Devices: tracked.GPUs, ByDevice: true,
+			Event: func(e rt.Event) { t.writer.Event(e) },
+		})),
 	}
 	if top := cfg.Tracker.TopProcesses; top > 0 {
 		procs := proc.NewJobProcs(fs, t.job, top)
