@@ -19,11 +19,10 @@ type emitter struct {
 	scope   rt.Scope
 	jobName rt.Opt[string]
 
+	walk    rt.Walk
 	primed  bool
-	started bool        // the header is out
-	prev    rt.Snapshot // with the counters of older ones where it has none
-	next    rt.Snapshot // the memory of the one before
-	last    int64       // time stamp of the line before
+	started bool  // the header is out
+	last    int64 // time stamp of the line before
 	buf     []byte
 }
 
@@ -33,18 +32,15 @@ func (e *emitter) Put(s *rt.Snapshot) error {
 	if e.primed && !e.out.room() {
 		return nil
 	}
-	keep(&e.next, s)
-	if e.primed {
-		e.emit(s)
-		e.next.InheritCounters(&e.prev) // so that rows add up over a gap
-	}
 	e.primed = true
-	e.prev, e.next = e.next, e.prev
+	if prev := e.walk.Step(s); prev != nil {
+		e.emit(prev, s)
+	}
 	return nil
 }
 
-func (e *emitter) emit(s *rt.Snapshot) {
-	sample := rt.Derive(&e.prev, s, e.scope)
+func (e *emitter) emit(prev, cur *rt.Snapshot) {
+	sample := rt.Derive(prev, cur, e.scope)
 	sample.JobName = e.jobName
 	sample.TimestampSecs = max(sample.TimestampSecs, e.last) // T-OUT-04, when the clock was set back
 	e.last = sample.TimestampSecs
@@ -59,15 +55,4 @@ func (e *emitter) emit(s *rt.Snapshot) {
 	}
 	e.buf = resourcetracker.AppendCSV(e.buf[:0], sample.TimestampSecs, &sample.Scalars)
 	e.out.add(e.buf)
-}
-
-// keep copies a snapshot that its owner will use again.
-func keep(dst, src *rt.Snapshot) {
-	cpus, nets, disks, mounts, gpus := dst.CPUs[:0], dst.Nets[:0], dst.Disks[:0], dst.Mounts[:0], dst.GPUs[:0]
-	*dst = *src
-	dst.CPUs = append(cpus, src.CPUs...)
-	dst.Nets = append(nets, src.Nets...)
-	dst.Disks = append(disks, src.Disks...)
-	dst.Mounts = append(mounts, src.Mounts...)
-	dst.GPUs = append(gpus, src.GPUs...)
 }

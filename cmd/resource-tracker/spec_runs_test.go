@@ -197,7 +197,7 @@ func snapshotsOf(dir string) (run rt.Run, out []rt.Snapshot, err error) {
 			return run, nil, err
 		}
 		var kept rt.Snapshot
-		keep(&kept, s)
+		kept.CopyFrom(s)
 		out = append(out, kept)
 	}
 	return r.Run(), out, nil
