@@ -45,10 +45,11 @@ func AppendFree(dst []byte, fields []Field, q Quoting) []byte {
 }
 
 func appendPair(dst []byte, name, value string, q Quoting) []byte {
-	if !strings.ContainsAny(value, `",`) {
+	odd := strings.ContainsAny(name, `",`)
+	if !odd && !strings.ContainsAny(value, `",`) {
 		return append(append(append(dst, name...), '='), value...)
 	}
-	if q == QuoteValue {
+	if q == QuoteValue && !odd {
 		return appendQuoted(append(append(dst, name...), '='), value)
 	}
 	return appendQuoted(dst, name+"="+value)
