@@ -22,7 +22,10 @@ type cluster struct {
 }
 
 // lab starts a Slurm of two nodes on this host, with cgroup v1.
-func lab(t *testing.T, s *site) *cluster {
+func lab(t *testing.T, s *site) *cluster { return labWith(t, s, "--no-dbd") }
+
+// labWith starts it with further options.
+func labWith(t *testing.T, s *site, options ...string) *cluster {
 	t.Helper()
 	t.Setenv("SLURM_LAB_DIR", s.path("lab"))
 	t.Setenv("SLURM_LAB_PORT", "17800")
@@ -36,9 +39,9 @@ func lab(t *testing.T, s *site) *cluster {
 			t.Errorf("slurm-lab down: %v\n%s", err, out)
 		}
 	})
-	out, err := exec.Command(slurmLab, "up", "--fresh", "--nodes", "2", "--no-dbd",
-		"--prolog", s.path("prolog"), "--epilog", s.path("epilog"),
-		"--conf", "KillWait=2").CombinedOutput()
+	args := append([]string{"up", "--fresh", "--nodes", "2",
+		"--prolog", s.path("prolog"), "--epilog", s.path("epilog"), "--conf", "KillWait=2"}, options...)
+	out, err := exec.Command(slurmLab, args...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("slurm-lab up: %v\n%s", err, out)
 	}

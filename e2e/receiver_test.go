@@ -35,8 +35,9 @@ type received struct {
 	} `json:"objects"`
 }
 
-// serve starts a receiver on loopback and points rt.toml at it and at the spool.
-func serve(t *testing.T, s *site, spool string) *receiver {
+// serve starts a receiver on loopback and points rt.toml at it and at the spool;
+// more are further keys, each followed by its TOML value.
+func serve(t *testing.T, s *site, spool string, more ...string) *receiver {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -50,12 +51,16 @@ func serve(t *testing.T, s *site, spool string) *receiver {
 		t.Fatal(err)
 	}
 	quote := func(v string) string { return fmt.Sprintf("%q", v) }
-	s.configure(map[string]string{
+	keys := map[string]string{
 		"spool.dir":         quote(spool),
 		"sentinel.endpoint": quote(r.url), "sentinel.s3_endpoint": quote(r.url), "sentinel.token_file": quote(token),
 		"drain.jitter": `"0s"`,
 		"serve.listen": quote(address), "serve.dir": quote(spool + "-received"), "serve.token_file": quote(token),
-	})
+	}
+	for i := 0; i+1 < len(more); i += 2 {
+		keys[more[i]] = more[i+1]
+	}
+	s.configure(keys)
 	cmd := exec.Command(s.path("bin", "rt-spool"), "--config", s.config(), "serve")
 	errs, err := cmd.StderrPipe()
 	if err != nil {

@@ -31,7 +31,7 @@ type Account struct {
 	Account      string
 	Partition    string
 	NodeList     string
-	JobName      string
+	JobName      string // empty while slurmdbd has not heard of it
 }
 
 // sacctFields are asked for in this order. JobName is the last, because it alone
@@ -84,6 +84,10 @@ func ParseSacct(output string, loc *time.Location) ([]Account, error) {
 	return accounts, errors.Join(bad...)
 }
 
+// noName is what slurmdbd calls a job as long as it has heard only of its end:
+// seen of jobs that ended at once.
+const noName = "allocation"
+
 // parseAccount reads one line; a step's gives an Account without a job id.
 func parseAccount(header []string, line string, loc *time.Location) (a Account, ok bool) {
 	values := strings.SplitN(line, "|", len(header))
@@ -121,7 +125,7 @@ func parseAccount(header []string, line string, loc *time.Location) (a Account, 
 		case "End":
 			a.End = sacctTime(v, loc)
 		default:
-			if field := a.text(name); field != nil && printable(v, maxValue) {
+			if field := a.text(name); field != nil && printable(v, maxValue) && !(name == "JobName" && v == noName) {
 				*field = v
 			}
 		}

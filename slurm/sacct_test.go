@@ -78,6 +78,8 @@ func TestParseSacctLines(t *testing.T) {
 			Code: rt.Some[int64](0), Signal: rt.Some[int64](0), Derived: rt.Some[int64](139), Start: start, End: end, JobName: "x"}}, 0},
 		{"separator in the name", header + "12|CANCELLED by 1001|0:15|0:0|1795168800|Unknown|a|b|c\n", []Account{{JobID: 12, State: "CANCELLED by 1001",
 			Outcome: rt.OutcomeCancelled, Code: rt.Some[int64](0), Signal: rt.Some[int64](15), Derived: rt.Some[int64](0), Start: start, JobName: "a|b|c"}}, 0},
+		{"no name yet", header + "12|FAILED|3:0|0:0|1795168800|1795168860|allocation\n", []Account{{JobID: 12, State: "FAILED", Outcome: rt.OutcomeFailed,
+			Code: rt.Some[int64](3), Signal: rt.Some[int64](0), Derived: rt.Some[int64](0), Start: start, End: end}}, 0},
 		{"running", header + "12|RUNNING|0:0|0:0|1795168800|Unknown|x\n", []Account{{JobID: 12, State: "RUNNING",
 			Code: rt.Some[int64](0), Signal: rt.Some[int64](0), Derived: rt.Some[int64](0), Start: start, JobName: "x"}}, 0},
 		{"steps are passed over", header + "12.batch|COMPLETED|0:0||Unknown|Unknown|batch\n12.0|COMPLETED|0:0||Unknown|Unknown|y\n", nil, 0},

@@ -79,7 +79,7 @@ func (a *accounting) complete(ctx context.Context, runs []ended, now time.Time) 
 		r := &runs[i]
 		account := find(accounts, r.run)
 		age := now.Sub(r.run.End)
-		switch unknown := account == nil || account.Outcome == rt.OutcomeNone; {
+		switch unknown := account == nil || account.Outcome == rt.OutcomeNone || account.JobName == ""; {
 		case unknown && err == nil && age >= 0 && age < a.wait:
 			waiting[r.path] = true
 		case account != nil:

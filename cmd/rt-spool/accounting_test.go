@@ -138,6 +138,8 @@ func TestAccountingIsNotNeeded(t *testing.T) {
 		{"no record", empty, now.Add(-time.Minute), false, rt.OutcomeUnknown, ""},
 		{"a clock that is ahead", empty, now.Add(time.Hour), false, rt.OutcomeUnknown, ""},
 		{"still running", record("RUNNING"), now, true, rt.OutcomeUnknown, ""},
+		{"no name yet", strings.Replace(record("FAILED"), "|md", "|allocation", 1), now, true, rt.OutcomeUnknown, ""},
+		{"no name for long", strings.Replace(record("FAILED"), "|md", "|allocation", 1), now.Add(-time.Minute), false, rt.OutcomeFailed, ""},
 		{"completing for long", record("COMPLETING"), now.Add(-time.Minute), false, rt.OutcomeUnknown, ""},
 		{"ended", record("NODE_FAIL"), now, false, rt.OutcomeFailed, ""},
 		{"timeout", record("TIMEOUT"), now, false, rt.OutcomeTimeout, ""},

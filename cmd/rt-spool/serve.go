@@ -1,17 +1,17 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"log"
 	"net"
-	"os"
+	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/upload/receiver"
 )
 
@@ -43,19 +43,21 @@ func runServe(c *cli.Context) error {
 			*value = c.String(flag)
 		}
 	}
-	text, err := os.ReadFile(s.TokenFile)
-	if err != nil {
-		return misconfigured(fmt.Errorf("serve.token_file: %w; put the API tokens there, one a line", err))
+	if (s.TLSCert == "") != (s.TLSKey == "") {
+		return misconfigured(errors.New("serve.tls_cert and serve.tls_key belong together: set both or neither"))
 	}
-	tokens, err := receiver.ParseTokens(text)
-	if err != nil {
-		return misconfigured(fmt.Errorf("%s: %w", s.TokenFile, err))
+	files := &secrets{conf: s}
+	if err := files.read(); err != nil {
+		return misconfigured(err)
 	}
-	handler, err := receiver.New(receiver.Config{Dir: s.Dir, Tokens: tokens})
+	files.rc, err = receiver.New(receiver.Config{
+		Dir: s.Dir, Tokens: files.tokens, MaxObject: int64(s.MaxObject) << 20, MaxRequests: s.MaxRequests,
+		ClientRate: float64(s.ClientRate), CredentialLife: s.CredentialLife.Duration,
+	})
 	if err != nil {
 		return err
 	}
-	ln, scheme, err := listen(s)
+	ln, scheme, err := files.listen()
 	if err != nil {
 		return err
 	}
@@ -63,26 +65,33 @@ func runServe(c *cli.Context) error {
 	if !loopback(ln.Addr()) && scheme == "http" {
 		fmt.Fprintln(c.App.ErrWriter, "rt-spool: warning: tokens and data cross the network in clear text; set serve.tls_cert and serve.tls_key")
 	}
-	return receiver.Serve(c.Context, ln, handler, shutdown, log.New(c.App.ErrWriter, "rt-spool: ", log.LstdFlags))
+	return files.serve(c.Context, ln, log.New(c.App.ErrWriter, "rt-spool: ", log.LstdFlags))
 }
 
-func listen(s config.Serve) (net.Listener, string, error) {
-	if (s.TLSCert == "") != (s.TLSKey == "") {
-		return nil, "", misconfigured(errors.New("serve.tls_cert and serve.tls_key belong together: set both or neither"))
+// serve receives until the context ends, and looks after files and old runs.
+func (s *secrets) serve(ctx context.Context, ln net.Listener, say *log.Logger) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	beside.Go(func() { s.watch(ctx, say) })
+	if retain := s.conf.Retain.Duration; retain > 0 {
+		beside.Go(func() { s.rc.Retain(ctx, retain, func(err error) { say.Print(err) }) })
 	}
-	ln, err := net.Listen("tcp", s.Listen)
+	err := receiver.Serve(ctx, ln, s.rc, shutdown, say)
+	cancel()
+	beside.Wait()
+	return err
+}
+
+func (s *secrets) listen() (net.Listener, string, error) {
+	ln, err := net.Listen("tcp", s.conf.Listen)
 	if err != nil {
-		return nil, "", fmt.Errorf("listen on %s (serve.listen): %w", s.Listen, err)
+		return nil, "", fmt.Errorf("listen on %s (serve.listen): %w", s.conf.Listen, err)
 	}
-	if s.TLSCert == "" {
+	if s.conf.TLSCert == "" {
 		return ln, "http", nil
 	}
-	cert, err := tls.LoadX509KeyPair(s.TLSCert, s.TLSKey)
-	if err != nil {
-		return nil, "", misconfigured(errors.Join(fmt.Errorf("serve.tls_cert: %w", err), ln.Close()))
-	}
 	return tls.NewListener(ln, &tls.Config{
-		Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
+		GetCertificate: s.certificate, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
 	}), "https", nil
 }
 

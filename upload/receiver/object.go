@@ -167,13 +167,19 @@ func (rc *Receiver) objects(runID string) ([]object, error) {
 	return list, nil
 }
 
+// maxKnown bounds what is remembered of objects; some 20 MiB.
+const maxKnown = 1 << 16
+
 func (s *store) remember(path string, o object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.sizes) >= maxKnown {
+		clear(s.sizes) // they are only a help for those who look at a run now
+	}
 	s.sizes[path] = o
 }
 
-// object inspects an upload, once in the life of this process.
+// object inspects an upload, unless it is remembered.
 func (s *store) object(path string) (object, error) {
 	s.mu.Lock()
 	o, ok := s.sizes[path]

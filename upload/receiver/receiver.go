@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/resource-tracker/rt/upload"
@@ -32,6 +33,10 @@ type Config struct {
 	// CredentialLife is how long upload credentials last; an hour when 0.
 	CredentialLife time.Duration
 	MaxObject      int64 // bytes of one object, compressed; 64 MiB when 0
+	// MaxRequests are at work at the same time, others wait; 256 when 0.
+	MaxRequests int
+	// ClientRate is how many requests a second one address may send; 0: any number.
+	ClientRate float64
 }
 
 const (
@@ -43,9 +48,11 @@ const (
 
 // Receiver answers the requests. It is safe for concurrent use.
 type Receiver struct {
-	conf  Config
-	store *store
-	keys  keyring
+	conf   Config
+	store  *store
+	keys   keyring
+	tokens atomic.Pointer[[]TokenHash]
+	limits *limits
 }
 
 var nameOfBucket = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
@@ -68,6 +75,9 @@ func New(c Config) (*Receiver, error) {
 	if c.MaxObject <= 0 {
 		c.MaxObject = 64 << 20
 	}
+	if c.MaxRequests <= 0 {
+		c.MaxRequests = 256
+	}
 	switch {
 	case len(c.Tokens) == 0:
 		return nil, errors.New("the receiver needs at least one token; nobody could register a run")
@@ -86,11 +96,22 @@ func New(c Config) (*Receiver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Receiver{conf: c, store: s, keys: keyring{master: master}}, nil
+	rc := &Receiver{conf: c, store: s, keys: keyring{master: master}, limits: newLimits(c.MaxRequests, c.ClientRate)}
+	rc.SetTokens(c.Tokens)
+	return rc, nil
 }
+
+// SetTokens replaces the tokens that are accepted, from the next request on.
+// Credentials for uploads that were issued to the holder of an old one last to
+// their end.
+func (rc *Receiver) SetTokens(tokens []TokenHash) { rc.tokens.Store(&tokens) }
 
 // ServeHTTP implements http.Handler.
 func (rc *Receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	rc.limits.limited(w, r, rc.serve)
+}
+
+func (rc *Receiver) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
 	// Not a ServeMux: it would redirect keys that are not clean paths.
@@ -103,7 +124,7 @@ func (rc *Receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, "there is nothing at this path")
 		return
 	}
-	if !authorised(r, rc.conf.Tokens) {
+	if !authorised(r, *rc.tokens.Load()) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		fail(w, http.StatusUnauthorized, "the token is missing or not known here")
 		return
@@ -127,7 +148,7 @@ func (rc *Receiver) serveAPI(w http.ResponseWriter, r *http.Request, path []stri
 	case "POST":
 		rc.register(w, r)
 	case "GET":
-		rc.list(w)
+		rc.list(w, r)
 	case "GET {id}":
 		rc.show(w, path[0])
 	case "GET {id} data":

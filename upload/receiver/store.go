@@ -1,6 +1,7 @@
 package receiver
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -64,7 +65,7 @@ func openStore(dir string) (*store, error) {
 		return nil, fmt.Errorf("read the receiver's directory: %w", err)
 	}
 	for _, e := range left {
-		if err := os.Remove(filepath.Join(dir, "tmp", e.Name())); err != nil {
+		if err := os.RemoveAll(filepath.Join(dir, "tmp", e.Name())); err != nil {
 			return nil, fmt.Errorf("remove what a crash left behind: %w", err)
 		}
 	}
@@ -141,21 +142,27 @@ func (s *store) load(id string) (run, error) {
 	return r, nil
 }
 
-// ids lists the runs, the oldest first. A directory without run.json is a
-// registration that a crash cut short; nobody got an answer for it.
-func (s *store) ids() ([]string, error) {
-	entries, err := os.ReadDir(filepath.Join(s.dir, "runs"))
+// ids lists at most limit runs after the given one, the oldest first, and says
+// whether there are more. A directory without run.json is a registration that a
+// crash cut short; nobody got an answer for it.
+func (s *store) ids(after string, limit int) (ids []string, more bool, err error) {
+	entries, err := os.ReadDir(filepath.Join(s.dir, "runs")) // sorted
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	var ids []string
-	for _, e := range entries {
-		if s.exists(e.Name()) {
+	first, _ := slices.BinarySearchFunc(entries, after, func(e fs.DirEntry, after string) int {
+		return cmp.Or(strings.Compare(e.Name(), after), -1) // after it, not at it
+	})
+	for _, e := range entries[first:] {
+		switch {
+		case !s.exists(e.Name()):
+		case len(ids) == limit:
+			return ids, true, nil
+		default:
 			ids = append(ids, e.Name())
 		}
 	}
-	slices.Sort(ids)
-	return ids, nil
+	return ids, false, nil
 }
 
 // write replaces a file durably: temporary file, fsync, rename, fsync of the directory.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -57,35 +58,59 @@ func (rc *Receiver) inlinePath(id string) string {
 	return filepath.Join(rc.store.runDir(id), "inline.csv")
 }
 
-// list answers GET /runs with an array, the oldest run first. It is written run by
-// run: a receiver may hold very many. A damaged run is shown with its error.
-func (rc *Receiver) list(w http.ResponseWriter) {
-	ids, err := rc.store.ids()
+// The runs of one answer to GET /runs, where the request does not say, and at most.
+const (
+	pageRuns    = 1000
+	maxPageRuns = 10_000
+)
+
+// list answers GET /runs with an array, the oldest run first: those after the id
+// ?after=, ?limit= of them. Where there are more, the header Link says where. It
+// is written run by run. A damaged run is shown with its error.
+func (rc *Receiver) list(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	limit := pageRuns
+	if text := q.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > maxPageRuns {
+			fail(w, http.StatusBadRequest, fmt.Sprintf("limit must be a number from 1 to %d", maxPageRuns))
+			return
+		}
+		limit = n
+	}
+	ids, more, err := rc.store.ids(q.Get("after"), limit)
 	if err != nil {
 		failWith(w, err)
 		return
+	}
+	if more {
+		next := url.Values{"after": {ids[len(ids)-1]}, "limit": {strconv.Itoa(limit)}}
+		w.Header().Set("Link", "</runs?"+next.Encode()+`>; rel="next"`)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	out := bufio.NewWriter(w)
 	defer out.Flush()
 	fmt.Fprint(out, "[")
 	for i, id := range ids {
-		var item any
-		if v, err := rc.view(id); err == nil {
-			item = v
-		} else {
-			item = map[string]string{"id": id, "error": storeFault(err)}
-		}
-		b, err := json.Marshal(item)
-		if err != nil {
-			b, _ = json.Marshal(map[string]string{"id": id, "error": "its metadata is damaged"})
-		}
 		if i > 0 {
 			fmt.Fprint(out, ",")
 		}
-		fmt.Fprintf(out, "\n%s", b)
+		fmt.Fprintf(out, "\n%s", rc.item(id))
 	}
 	fmt.Fprint(out, "]\n")
+}
+
+// item is a run in the list.
+func (rc *Receiver) item(id string) []byte {
+	v, err := rc.view(id)
+	if err == nil {
+		if b, err := json.Marshal(v); err == nil {
+			return b
+		}
+		err = errors.New("its metadata is damaged")
+	}
+	b, _ := json.Marshal(map[string]string{"id": id, "error": storeFault(err)}) // strings can be marshalled
+	return b
 }
 
 // show answers GET /runs/{id}.

@@ -68,6 +68,8 @@ func (c *Config) checkDurations() *keyError {
 		{"drain.jitter", c.Drain.Jitter, 0, day},
 		{"drain.sacct_deadline", c.Drain.SacctDeadline, time.Second, 10 * time.Minute},
 		{"drain.sacct_wait", c.Drain.SacctWait, 0, day},
+		{"serve.credential_life", c.Serve.CredentialLife, time.Minute, 30 * day},
+		{"serve.retain", c.Serve.Retain, 0, 36600 * day},
 	}
 	for _, s := range spans {
 		if s.value.Duration < s.least || s.value.Duration > s.utmost {
@@ -86,6 +88,9 @@ func (c *Config) checkNumbers() *keyError {
 		{"hooks.breaker_failures", c.Hooks.BreakerFailures, 1, 1_000_000},
 		{"drain.concurrency", c.Drain.Concurrency, 1, 256},
 		{"drain.batch_rows", c.Drain.BatchRows, 1, 1_000_000},
+		{"serve.max_object_mib", c.Serve.MaxObject, 1, 4096},
+		{"serve.max_requests", c.Serve.MaxRequests, 1, 100_000},
+		{"serve.client_rate", c.Serve.ClientRate, 0, 1_000_000},
 	}
 	for _, n := range numbers {
 		if n.value < n.least || n.value > n.utmost {

@@ -94,6 +94,12 @@ type Serve struct {
 	TokenFile string `toml:"token_file"` // file with the accepted API tokens, one a line
 	TLSCert   string `toml:"tls_cert"`   // PEM file; empty: plain HTTP
 	TLSKey    string `toml:"tls_key"`    // PEM file
+
+	MaxObject      int      `toml:"max_object_mib"`  // MiB of one uploaded file, compressed
+	MaxRequests    int      `toml:"max_requests"`    // at work at the same time; others wait
+	ClientRate     int      `toml:"client_rate"`     // requests a second from one address; 0: any number
+	CredentialLife Duration `toml:"credential_life"` // how long a run's upload credentials last
+	Retain         Duration `toml:"retain"`          // how long a finished run stays; 0: for ever
 }
 
 // Default returns the configuration of an empty rt.toml.
@@ -141,6 +147,10 @@ func Default() Config {
 			Listen:    "127.0.0.1:8470",
 			Dir:       "/var/lib/rt/receiver",
 			TokenFile: "/etc/rt/serve-tokens",
+
+			MaxObject:      64,
+			MaxRequests:    256,
+			CredentialLife: Duration{time.Hour},
 		},
 	}
 }

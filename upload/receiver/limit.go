@@ -1,0 +1,101 @@
+package receiver
+
+import (
+	"context"
+	"math"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Requests that come while all places are taken wait for one at most so long.
+const patience = 10 * time.Second
+
+// burst is how many requests a client may send at once before its rate counts.
+const burst = 50
+
+// limits bounds how much is asked of the receiver: how many requests are at work
+// at the same time, and how many a second one client's address may send.
+type limits struct {
+	places chan struct{}
+	every  time.Duration // between two requests of a client, on average; 0: no limit
+
+	mu  sync.Mutex
+	due map[string]time.Time // when a client's next request would be due
+}
+
+func newLimits(places int, rate float64) *limits {
+	l := &limits{places: make(chan struct{}, places), due: map[string]time.Time{}}
+	if rate > 0 {
+		l.every = time.Duration(float64(time.Second) / rate)
+	}
+	return l
+}
+
+// early says how much too early a client's request comes; 0 for one in time.
+func (l *limits) early(client string, now time.Time) time.Duration {
+	if l.every == 0 {
+		return 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	due := l.due[client]
+	if due.Before(now) {
+		due = now
+	}
+	if ahead := due.Sub(now) - burst*l.every; ahead > 0 {
+		return ahead
+	}
+	if len(l.due) > 1<<16 { // those that are in time need no entry
+		for c, t := range l.due {
+			if t.Before(now) {
+				delete(l.due, c)
+			}
+		}
+	}
+	l.due[client] = due.Add(l.every)
+	return 0
+}
+
+// enter takes a place; false where none came free in time.
+func (l *limits) enter(ctx context.Context) bool {
+	select {
+	case l.places <- struct{}{}:
+		return true
+	default:
+	}
+	t := time.NewTimer(patience)
+	defer t.Stop()
+	select {
+	case l.places <- struct{}{}:
+		return true
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+func (l *limits) leave() { <-l.places }
+
+// limited puts the limits before a handler: 429 for a client that asks too much,
+// 503 where there is no place, both with Retry-After.
+func (l *limits) limited(w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request)) {
+	client, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		client = r.RemoteAddr
+	}
+	if wait := l.early(client, time.Now()); wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
+		fail(w, http.StatusTooManyRequests, "this client sends too many requests")
+		return
+	}
+	if !l.enter(r.Context()) {
+		w.Header().Set("Retry-After", strconv.Itoa(int(patience.Seconds())))
+		fail(w, http.StatusServiceUnavailable, "the receiver has too much to do")
+		return
+	}
+	defer l.leave()
+	next(w, r)
+}
