@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -176,8 +177,11 @@ func TestPrologEpilog(t *testing.T) {
 	if exit.Code != rt.Some[int64](7) || exit.Outcome != rt.OutcomeFailed || exit.Source != "epilog" {
 		t.Errorf("the tracker saw the exit %+v", exit)
 	}
-	if left := stateFiles(t, h); len(left) != 0 {
-		t.Errorf("left in the state directory: %q", left)
+	if left := stateFiles(t, h); !slices.Equal(left, []string{"node"}) {
+		t.Errorf("left in the state directory: %q, want the trackers' directory alone", left)
+	}
+	if info, err := os.Stat(filepath.Join(h.State.Dir, "node")); err != nil || info.Mode() != fs.ModeDir|0o700 {
+		t.Errorf("the trackers' directory: %v, %v", info, err)
 	}
 	if err := h.Epilog(epilog12, began); err != nil {
 		t.Errorf("second Epilog: %v", err)

@@ -35,6 +35,7 @@ func (h *Hook) Prolog(env Env, now time.Time) error {
 	if err := h.State.create(); err != nil {
 		return err
 	}
+	h.State.createShared(h.User)
 	a, uncounted := h.breaker(run.Node).begin(run.JobID.Or(0), now)
 	if a == nil {
 		return uncounted

@@ -21,6 +21,7 @@ import (
 //	<jobid>@<node>.exit  rt.Exit: how the job ended; written by the Epilog, for the tracker
 //	<jobid>@<node>.lock  held by flock(2) while a hook works on the job
 //	breaker@<node>.json  failures of the Prolog in a row, and Prologs at work
+//	node/values          what one tracker read of the node, for the others; the trackers'
 //
 // The Epilog removes the job's files, but leaves the exit where the tracker had
 // died, for whoever closes the run, and both where the tracker lives on; what nobody
@@ -101,6 +102,16 @@ func (s State) create() error {
 		return fmt.Errorf("cannot make tracker.state_dir: %w", err)
 	}
 	return nil
+}
+
+// createShared makes the directory in which trackers share what they read of the
+// node. It is theirs; where it cannot be made, each reads the node by itself and
+// its ledger says so.
+func (s State) createShared(user *User) {
+	dir := filepath.Join(s.Dir, "node")
+	if err := os.Mkdir(dir, 0o700); err == nil && user != nil {
+		_ = os.Lchown(dir, int(user.UID), int(user.GID))
+	}
 }
 
 // fileName makes a node's name safe in a path.

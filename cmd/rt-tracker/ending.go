@@ -35,8 +35,11 @@ func (t *tracker) end(stopped bool) error {
 		seen.Batch = t.batch.Status()
 		err = t.batch.Close()
 	}
-	for _, s := range t.sources {
+	for _, s := range append(t.node, t.sources...) {
 		err = errors.Join(err, s.Close())
+	}
+	if t.lease != nil {
+		err = errors.Join(err, t.lease.Close())
 	}
 	err = errors.Join(err, t.job.Close(), t.finish(stopped, seen, t.endPauses()))
 	if err != nil {

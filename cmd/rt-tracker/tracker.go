@@ -16,7 +16,6 @@ import (
 	"github.com/resource-tracker/rt/cmd/internal/hostfacts"
 	"github.com/resource-tracker/rt/cmd/internal/logging"
 	"github.com/resource-tracker/rt/collect"
-	"github.com/resource-tracker/rt/collect/gpu"
 	"github.com/resource-tracker/rt/collect/host"
 	"github.com/resource-tracker/rt/collect/proc"
 	"github.com/resource-tracker/rt/slurm"
@@ -41,6 +40,8 @@ type tracker struct {
 	state   slurm.State
 	job     *jobWatch
 	writer  *spool.Writer
+	node    []collect.Source // of the node's values
+	lease   *collect.Lease   // shares those; nil where that cannot be
 	sources []collect.Source
 	last    lastReading
 
@@ -65,25 +66,12 @@ func newTracker(cfg config.Config, tracked rt.Run, log *logging.Logger) (_ *trac
 	if t.job, err = watchJob(&tracked); err != nil {
 		return nil, err
 	}
-	fs := proc.NewFS(procRoot, sysRoot)
-	t.sources = []collect.Source{
-		proc.NewCPU(fs), proc.NewProcesses(fs), proc.NewMemory(fs), proc.NewNet(fs),
-		proc.NewDisk(fs), proc.NewSpace(fs),
-		proc.NewLoad(fs), proc.NewCPUFreq(fs), proc.NewFabric(fs), proc.NewLustre(fs), proc.NewNFS(fs),
-		gpu.New(devRoot, sysRoot, gpu.WithTracked(gpu.Tracked{
-			PIDs: t.job.Procs, Devices: tracked.GPUs, ByDevice: true,
-			Event: func(e rt.Event) { t.writer.Event(e) },
-		})),
-	}
-	if top := cfg.Tracker.TopProcesses; top > 0 {
-		procs := proc.NewJobProcs(fs, t.job, top)
-		t.job.procs.Store(procs)
-		t.sources = append(t.sources, procs)
-	}
+	t.openSources()
 	facts, stale := hostfacts.Known(cfg.Tracker.HostCache, host.NewRoots(procRoot, sysRoot), os.LookupEnv, time.Now())
 	if err = t.openSpool(facts); err != nil {
 		return nil, errors.Join(err, t.job.Close())
 	}
+	t.openLease()
 	if stale != nil && !errors.Is(stale, os.ErrNotExist) {
 		t.writer.Event(rt.Event{Time: time.Now(), Kind: "sensor", Name: "host cache", Status: "failed", Detail: stale.Error()})
 	}
@@ -105,6 +93,8 @@ func (t *tracker) run(prolog *ready) error {
 		FirstInterval: t.cfg.Tracker.FirstInterval.Duration,
 		FirstFor:      t.cfg.Tracker.FirstFor.Duration,
 		Interval:      t.cfg.Tracker.Interval.Duration,
+		Node:          t.node,
+		Lease:         t.lease,
 		Sources:       t.sources,
 		Job:           t.job,
 		Sinks:         []collect.Sink{t.writer, &t.last, &announcement{prolog: prolog, job: t.job}},
