@@ -142,6 +142,9 @@ func (p *page) memory(s *Summary, o TextOptions) {
 	m := &s.Memory
 	if !m.PeakBytes.Valid() {
 		p.line("Memory", "-%s", because(m.Reason))
+		if m.AnonymousBytes.Valid() { // of a run that another program has recorded
+			p.line("  anonymous", "%-9s max; can cause an OOM kill", size(m.AnonymousBytes))
+		}
 		return
 	}
 	of := map[string]string{"cgroup": "limit", "allocation": "allocated", "node": "node memory"}[m.LimitOf]
