@@ -70,6 +70,7 @@ func (w *Writer) flush() error {
 	err := w.transaction()
 	if err == nil {
 		w.written()
+		w.quota.err = w.enforce()
 		return nil
 	}
 	if !busy(err) {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
@@ -110,6 +111,24 @@ func (c *conn) rows(ctx context.Context, sql string, args ...driver.Value) (driv
 	return c.c.QueryContext(ctx, sql, named(args))
 }
 
+// hold makes all statements of the connection see the database as it is now, until
+// the rows are closed.
+func (c *conn) hold() (driver.Rows, error) {
+	rows, err := c.rows(background, "SELECT id FROM run UNION ALL SELECT 2")
+	if err != nil {
+		return nil, err
+	}
+	if err := rows.Next(make([]driver.Value, 1)); err != nil {
+		return nil, errors.Join(err, rows.Close())
+	}
+	return rows, nil
+}
+
+// all runs a statement that does its work in many steps.
+func (c *conn) all(sql string) error {
+	return c.each(sql, nil, func([]driver.Value) error { return nil })
+}
+
 // change runs one statement with parameters and returns how many rows it changed.
 func (c *conn) change(sql string, args ...driver.Value) (int64, error) {
 	res, err := c.c.ExecContext(background, sql, named(args))
@@ -157,6 +176,12 @@ func (c *conn) prepare(sql string) (*stmt, error) {
 	st.args = named(make([]driver.Value, st.s.NumInput()))
 	c.stmts = append(c.stmts, st)
 	return st, nil
+}
+
+// finalize ends a statement before its connection.
+func (c *conn) finalize(s *stmt) {
+	c.stmts = slices.DeleteFunc(c.stmts, func(other *stmt) bool { return other == s })
+	s.s.Close() // that it failed was said when it ran
 }
 
 func (s *stmt) run() error {

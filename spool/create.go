@@ -126,7 +126,7 @@ func fillFile(path string, run rt.Run, host rt.Host) error {
 	if err != nil {
 		return err
 	}
-	err = c.exec(pragma("page_size", pageSize) + ";" + pragma("application_id", applicationID))
+	err = c.exec(pragma("page_size", pageSize) + "; PRAGMA auto_vacuum = INCREMENTAL; " + pragma("application_id", applicationID))
 	if err == nil {
 		err = migrate(c, 0)
 	}

@@ -63,10 +63,27 @@ func (r *Reader) SealBatch(b rt.Batch) error {
 		if err := fits(b, list, newest); err != nil {
 			return err
 		}
+		if err := r.stillThere(b); err != nil {
+			return err
+		}
 		columns := batchColumns(&b)
 		_, err = r.db.change(insertSQL("batch", columns), values(columns)...)
 		return err
 	})
+}
+
+// stillThere refuses a batch some of whose snapshots the tracker has thinned since
+// they were read for it.
+func (r *Reader) stillThere(b rt.Batch) error {
+	if gone, err := thinned(r.db); err != nil || gone == 0 {
+		return err
+	}
+	n, err := r.db.queryInt("SELECT count(*) FROM snapshot_delta WHERE seq BETWEEN ? AND ?", b.FirstSeq, b.LastSeq)
+	if err == nil && n < int64(b.Rows) {
+		err = fmt.Errorf("%w: number %d has %d rows of the snapshots %d to %d, of which %d are left since some were thinned; it must be made again",
+			ErrOutOfOrder, b.Number, b.Rows, b.FirstSeq, b.LastSeq, n)
+	}
+	return err
 }
 
 // fits says whether b may stand after the batches of the list or in place of one.

@@ -85,9 +85,10 @@ func (r *Reader) iterate(ctx context.Context, from, to int64, full bool) iter.Se
 	}
 }
 
-// iterator goes through rows from a keyframe on. Rows are never changed, and all
-// of its statements stop at the same number, so it needs no transaction.
+// iterator goes through rows from a keyframe on. It sees them as they are when it
+// begins: a tracker may thin them meanwhile.
 type iterator struct {
+	held     driver.Rows
 	tables   [numTables]tableRows
 	read     int
 	total    sums
@@ -122,7 +123,16 @@ func (t *tableRows) next() error {
 	return nil
 }
 
-func (r *Reader) start(from, to int64, full bool) (*iterator, error) {
+func (r *Reader) start(from, to int64, full bool) (_ *iterator, err error) {
+	it := &iterator{}
+	defer func() {
+		if err != nil {
+			it.close()
+		}
+	}()
+	if it.held, err = r.db.hold(); err != nil {
+		return nil, describe(r.path, err)
+	}
 	newest, err := r.LastSeq()
 	if err != nil {
 		return nil, err
@@ -130,7 +140,6 @@ func (r *Reader) start(from, to int64, full bool) (*iterator, error) {
 	if to <= 0 || to > newest {
 		to = newest
 	}
-	it := &iterator{}
 	key, err := r.seek(it, from)
 	if err != nil {
 		return nil, err
@@ -140,7 +149,6 @@ func (r *Reader) start(from, to int64, full bool) (*iterator, error) {
 		it.devices, err = openDevices(r.db, r.version, key, to)
 	}
 	if err != nil {
-		it.close()
 		return nil, describe(r.path, err)
 	}
 	return it, nil
@@ -223,6 +231,9 @@ func (k *keyframe) scan(row []driver.Value, total *sums) error {
 }
 
 func (it *iterator) close() {
+	if it.held != nil {
+		it.held.Close()
+	}
 	for i := range it.tables {
 		if rows := it.tables[i].rows; rows != nil {
 			rows.Close() // of a SELECT: nothing can be lost

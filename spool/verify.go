@@ -21,6 +21,12 @@ const maxProblems = 100
 // DESIGN.md. No problem is a sound file.
 func (r *Reader) Verify(ctx context.Context) []Problem {
 	v := &verifier{r: r}
+	held, err := r.db.hold() // a tracker may be at work
+	if err != nil {
+		v.add("the database cannot be read: %v", err)
+		return v.problems
+	}
+	defer held.Close()
 	v.integrity()
 	if len(v.problems) == 0 { // else what follows would only repeat it
 		v.devices()
@@ -91,18 +97,16 @@ func (v *verifier) devices() {
 	}
 }
 
-// snapshots reads every row: numbers without a gap, time that does not go back,
-// CPUs and devices that decode.
+// snapshots reads every row: ascending numbers without a gap but where some were
+// thinned, time that does not go back, CPUs and devices that decode.
 func (v *verifier) snapshots(ctx context.Context) {
-	var boot int64
+	var boot, missing int64
 	for s, err := range v.r.Snapshots(ctx, 1, 0) {
 		if err != nil {
 			v.add("the snapshots cannot be read after number %d: %v", v.last, err)
 			return
 		}
-		if s.Seq != v.last+1 {
-			v.add("snapshot %d follows %d", s.Seq, v.last)
-		}
+		missing += s.Seq - v.last - 1
 		if s.Boot < boot {
 			v.add("snapshot %d was taken before %d, by the boot clock", s.Seq, v.last)
 		}
@@ -110,6 +114,12 @@ func (v *verifier) snapshots(ctx context.Context) {
 			v.add("snapshot %d has reason %d and job phase %d, which nobody writes", s.Seq, s.Reason, s.Job.Phase)
 		}
 		v.last, boot = s.Seq, s.Boot
+	}
+	switch gone, err := thinned(v.r.db); {
+	case err != nil:
+		v.add("the ledger cannot be read: %v", err)
+	case gone != missing:
+		v.add("%d numbers are without a snapshot, and the ledger says that %d were thinned", missing, gone)
 	}
 }
 
@@ -127,14 +137,15 @@ func (v *verifier) keyframes(ctx context.Context) {
 		if err := key.scan(row, &kept); err != nil {
 			return err
 		}
-		if key.seq < 2 || key.seq > v.last {
-			v.add("a keyframe stands at %d, where no snapshot is", key.seq)
-			return nil
-		}
-		for int64(it.read) < key.seq-1 {
+		next := &it.tables[inMoving].seq
+		for *next != 0 && *next < key.seq {
 			if err := it.next(); err != nil {
 				return err
 			}
+		}
+		if key.seq < 2 || key.seq != *next {
+			v.add("a keyframe stands at %d, where no snapshot is", key.seq)
+			return nil
 		}
 		if !slices.Equal(kept[:numSums], it.total[:numSums]) {
 			v.add("keyframe %d differs from the sum of the snapshots before it", key.seq)

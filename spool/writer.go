@@ -41,6 +41,7 @@ type Writer struct {
 	failing  bool
 	told     toldOf
 	granted  bool // Options.Access
+	quota    quota
 }
 
 // Path is the run's file.

@@ -1,0 +1,315 @@
+package spool
+
+import (
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/bits"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+const (
+	quotaFloor = 256 << 10   // bytes: below it no file is thinned for the node's sake
+	nodeEvery  = time.Minute // between two looks at the whole directory
+	thinAtOnce = 4           // stretches that one commit thins at most
+	recent     = 2           // whole stretches before the newest snapshots that are left in full
+	besides    = 480 << 10   // bytes: the log, when a stretch was thinned just before it is emptied, and its index
+	vacuumStep = 256         // pages that one commit gives back to the file system at most
+)
+
+// quota is how large a writer lets its file grow.
+type quota struct {
+	limit  int64 // bytes, 0: none
+	forced bool  // the limit is that of the node
+	looked bool
+	at     int64 // Boot of the last look at the directory
+	thin   *thinner
+	plan   []stretch
+	stuck  map[stretch]bool // nothing of them can go
+	err    error            // of the last try: the next commit tries again
+}
+
+// enforce thins old snapshots where the file is larger than it may be. What goes
+// wrong costs nothing but room: the next commit tries again.
+func (w *Writer) enforce() error {
+	q := &w.quota
+	if w.opts.QuotaRun == 0 && w.opts.QuotaNode == 0 {
+		return nil
+	}
+	if err := w.lookAround(); err != nil || q.limit == 0 {
+		return err
+	}
+	for range thinAtOnce {
+		used, _, err := usage(w.db)
+		if err != nil || used <= contentBound(q.limit) {
+			return err
+		}
+		more, err := w.thinOne()
+		if err != nil || !more {
+			return err
+		}
+	}
+	if q.forced {
+		return w.db.all(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", vacuumStep))
+	}
+	return nil
+}
+
+// contentBound leaves room for the log and its index beside the database.
+func contentBound(limit int64) int64 { return max(limit/2, limit-besides) }
+
+// thinOne thins the next stretch of the plan; false where nothing is left to thin.
+func (w *Writer) thinOne() (bool, error) {
+	q := &w.quota
+	if q.thin == nil {
+		var err error
+		if q.thin, err = newThinner(w.db, w.path); err != nil {
+			return false, err
+		}
+		q.stuck = map[stretch]bool{}
+	}
+	if len(q.plan) == 0 {
+		var err error
+		if q.plan, err = plan(w.db, q.stuck); err != nil || len(q.plan) == 0 {
+			return false, err
+		}
+	}
+	next := q.plan[0]
+	q.plan = q.plan[1:]
+	n, err := q.thin.thinStretch(next, w.why())
+	if err == nil && n == 0 {
+		q.stuck[next] = true
+	}
+	return true, err
+}
+
+// why names the bound that is kept.
+func (w *Writer) why() string {
+	if w.quota.forced {
+		return "spool.quota_node"
+	}
+	return "spool.quota_run"
+}
+
+// lookAround sets the limit, once a minute: that of the run, or a quarter less than
+// there is while the node's runs together take more than theirs.
+func (w *Writer) lookAround() error {
+	q := &w.quota
+	if q.looked && w.told.now-q.at < int64(nodeEvery) {
+		return nil
+	}
+	q.looked, q.at = true, w.told.now
+	if q.limit == 0 {
+		q.limit = w.opts.QuotaRun
+	}
+	if w.opts.QuotaNode == 0 {
+		return nil
+	}
+	dir := filepath.Dir(w.path)
+	total, err := dirUsage(dir)
+	if err != nil {
+		return err
+	}
+	bound, err := nodeBound(dir, w.opts.QuotaNode)
+	if err != nil {
+		return err
+	}
+	switch {
+	case total > bound:
+		used, _, err := usage(w.db)
+		if err != nil {
+			return err
+		}
+		q.limit, q.forced = max(quotaFloor, used*3/4+besides), true
+	case q.forced && total < bound*3/4:
+		q.limit += q.limit / 4
+		if run := w.opts.QuotaRun; run > 0 && q.limit >= run {
+			q.limit, q.forced = run, false
+		}
+	}
+	return nil
+}
+
+// nodeBound is the node's quota, three quarters of a small file system at most.
+func nodeBound(dir string, configured int64) (int64, error) {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		return 0, fmt.Errorf("statfs %s: %w", dir, err)
+	}
+	return min(configured, int64(st.Blocks)*st.Bsize/4*3), nil
+}
+
+// dirUsage is what the files of a directory take on the disk, in bytes.
+func dirUsage(dir string) (int64, error) {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, err
+	}
+	var total int64
+	for _, f := range files {
+		n, err := diskUsage(filepath.Join(dir, f.Name()))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return 0, err
+		}
+		total += n
+	}
+	return total, nil
+}
+
+// diskUsage is what one file takes on the disk, in bytes.
+func diskUsage(path string) (int64, error) {
+	st, err := os.Lstat(path)
+	if err != nil {
+		return 0, err
+	}
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
+		return sys.Blocks * 512, nil
+	}
+	return st.Size(), nil
+}
+
+// usage is what a database's content takes, in bytes, and its file with free pages.
+func usage(c *conn) (used, size int64, err error) {
+	pages, err := c.queryInt("PRAGMA page_count")
+	if err != nil {
+		return 0, 0, err
+	}
+	free, err := c.queryInt("PRAGMA freelist_count")
+	return (pages - free) * pageSize, pages * pageSize, err
+}
+
+// plan lists pairs of neighbouring stretches to be thinned into one each, of the
+// finest detail there is, the oldest first.
+func plan(c *conn, stuck map[stretch]bool) ([]stretch, error) {
+	sealed, err := lastSealed(c)
+	if err != nil {
+		return nil, err
+	}
+	starts := []int64{1}
+	err = c.each("SELECT seq FROM keyframe ORDER BY seq", nil, func(row []driver.Value) error {
+		if seq, ok := row[0].(int64); ok && seq > 1 {
+			starts = append(starts, seq)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	whole := max(len(starts)-1-recent, 0) // the last one is still being written
+	starts = starts[:min(whole+1, len(starts))]
+	for len(starts) > 1 && starts[1]-1 <= sealed {
+		starts = starts[1:]
+	}
+	for level := 0; level < 64; level++ {
+		var pairs []stretch
+		for i := 0; i+2 < len(starts); i++ {
+			pair := stretch{starts[i], starts[i+2]}
+			if detail(starts[i], starts[i+1]) <= level && detail(starts[i+1], starts[i+2]) <= level && !stuck[pair] {
+				pairs = append(pairs, pair)
+				i++
+			}
+		}
+		if len(pairs) > 0 {
+			return pairs, nil
+		}
+	}
+	return nil, nil
+}
+
+// detail is how often a stretch was halved: it has numbers for that many snapshots.
+func detail(first, end int64) int { return bits.Len64(uint64(end-first-1) / keyframeEvery) }
+
+func lastSealed(c *conn) (int64, error) { return c.queryInt("SELECT max(last_seq) FROM batch") }
+
+// thinnedStatus marks the one event that counts the snapshots that were thinned.
+const thinnedStatus = "thinned"
+
+// noteThinned adds to that event.
+func noteThinned(c *conn, dropped int64, why string) error {
+	before, err := thinned(c)
+	if err != nil {
+		return err
+	}
+	wall, err := c.queryInt("SELECT sum(boot_us + clock_us) FROM snapshot_delta")
+	if err != nil {
+		return err
+	}
+	e := rt.Event{
+		Time: time.UnixMicro(wall).UTC(), Kind: "spool", Name: why, Status: thinnedStatus,
+		Detail: fmt.Sprintf("%d snapshots were thinned to save room: those that follow them carry their totals", before+dropped),
+	}
+	columns := eventColumns(&e)
+	if before > 0 {
+		args := append(values(columns), thinnedStatus)
+		_, err = c.change("UPDATE event SET ("+names(columns)+") = ("+placeholders(len(columns))+") WHERE kind = 'spool' AND status = ?", args...)
+		return err
+	}
+	_, err = c.change(insertSQL("event", columns), values(columns)...)
+	return err
+}
+
+// thinned is how many snapshots the ledger says were thinned after they were stored.
+func thinned(c *conn) (n int64, err error) {
+	err = c.each("SELECT detail FROM event WHERE kind = 'spool' AND status = ?", []driver.Value{thinnedStatus}, func(row []driver.Value) error {
+		text, _ := row[0].(string)
+		var some int64
+		if _, err := fmt.Sscanf(text, "%d snapshots", &some); err != nil {
+			return fmt.Errorf("the ledger's line %q does not say how many snapshots were thinned", text)
+		}
+		n += some
+		return nil
+	})
+	return n, err
+}
+
+// Thin brings the file of a run that has ended to at most limit bytes, as far as
+// that can be done without losing a total, and returns how many snapshots it
+// dropped. Sealed batches keep theirs. The error is ErrLive while the tracker lives.
+func (r *Reader) Thin(limit int64) (dropped int64, err error) {
+	if err := r.ended("thin"); err != nil {
+		return 0, err
+	}
+	if r.readOnly || r.version != version {
+		return 0, fmt.Errorf("thin %s: %w", r.path, ErrReadOnly)
+	}
+	dropped, err = r.thin(limit)
+	if err == nil && dropped > 0 {
+		err = r.db.all("PRAGMA incremental_vacuum")
+	}
+	if err != nil {
+		return dropped, fmt.Errorf("thin: %w", describe(r.path, err))
+	}
+	return dropped, nil
+}
+
+func (r *Reader) thin(limit int64) (dropped int64, err error) {
+	t, err := newThinner(r.db, r.path)
+	if err != nil {
+		return 0, err
+	}
+	stuck := map[stretch]bool{}
+	for {
+		pairs, err := plan(r.db, stuck)
+		if err != nil || len(pairs) == 0 {
+			return dropped, err
+		}
+		for _, s := range pairs {
+			used, _, err := usage(r.db)
+			if err != nil || used <= limit {
+				return dropped, err
+			}
+			n, err := t.thinStretch(s, "spool.quota_node")
+			if err != nil {
+				return dropped, err
+			}
+			stuck[s] = n == 0
+			dropped += n
+		}
+	}
+}

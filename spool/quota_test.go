@@ -1,0 +1,344 @@
+package spool
+
+import (
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/resource-tracker/rt"
+)
+
+// scalarsOf is a copy without devices.
+func scalarsOf(s *rt.Snapshot) *rt.Snapshot {
+	return &rt.Snapshot{Seq: s.Seq, Wall: s.Wall, Boot: s.Boot, Reason: s.Reason, Node: s.Node, Job: s.Job, GPU: s.GPU, Tree: s.Tree,
+		CPUs: append([]rt.CPUReading(nil), s.CPUs...)}
+}
+
+// columnSums adds up each column that is stored as differences.
+func columnSums(t *testing.T, path string) map[string]driver.Value {
+	t.Helper()
+	r := mustOpen(t, path)
+	defer r.Close()
+	out := map[string]driver.Value{}
+	for i, c := range deltaColumns[:numSums] {
+		row, err := r.db.query("SELECT total(" + c.name + ") FROM " + deltaTables[deltaColumns[i].table])
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[c.name] = row[0]
+	}
+	return out
+}
+
+// writeBoth writes the same snapshots with a quota and without, and ends both runs.
+func writeBoth(t *testing.T, quota int64, list []*rt.Snapshot) (small, large *Reader) {
+	t.Helper()
+	paths := [2]string{}
+	for i, opts := range []Options{{QuotaRun: quota}, {}} {
+		w := mustCreate(t, opts)
+		for _, s := range list {
+			if err := w.Put(s); err != nil {
+				t.Fatal(err)
+			}
+			if w.quota.err != nil {
+				t.Fatal(w.quota.err)
+			}
+		}
+		if err := w.End(testRun()); err != nil {
+			t.Fatal(err)
+		}
+		paths[i] = w.Path()
+	}
+	a, b := columnSums(t, paths[0]), columnSums(t, paths[1])
+	for name := range a {
+		if a[name] != b[name] {
+			t.Errorf("the sum of %s is %v, and %v where nothing was thinned", name, a[name], b[name])
+		}
+	}
+	small, large = mustOpen(t, paths[0]), mustOpen(t, paths[1])
+	for _, p := range small.Verify(t.Context()) {
+		t.Errorf("verify: %s", p.What)
+	}
+	return small, large
+}
+
+// forget leaves out any field or device now and then.
+func forget(rng *rand.Rand, s *rt.Snapshot) {
+	for _, p := range optFields(s) {
+		if rng.IntN(4) == 0 {
+			p.Clear()
+		}
+	}
+	if rng.IntN(20) == 0 {
+		s.Node.CPU.Clear()
+		s.CPUs = nil
+		s.Nets = s.Nets[1:]
+	}
+	if rng.IntN(30) == 0 {
+		s.Reason = rt.Reason(rng.IntN(5))
+	}
+	if rng.IntN(40) == 0 {
+		s.GPUs, s.Mounts = s.GPUs[:1], s.Mounts[1:]
+	}
+	if len(s.Procs) > 0 && rng.IntN(3) == 0 {
+		s.Procs = s.Procs[1:]
+	}
+}
+
+// Whatever was read and not read, and whatever devices came and went: what is kept
+// is as it was, every column has the same sum, and the file is as large as it may be.
+func TestQuotaKeepsTotals(t *testing.T) {
+	const quota = 700 << 10
+	for seed := range uint64(3) {
+		rng := rand.New(rand.NewPCG(seed, 11))
+		m := newMachine(8, 2)
+		var list []*rt.Snapshot
+		for i := range 3000 {
+			list = append(list, clone(m.next()))
+			forget(rng, list[i])
+		}
+		small, large := writeBoth(t, quota, list)
+		count, err := small.Count()
+		gone, err2 := thinned(small.db)
+		if err != nil || err2 != nil || count+gone != 3000 || gone == 0 {
+			t.Errorf("%d snapshots are there and %d were thinned, of 3000, %v, %v", count, gone, err, err2)
+		}
+		for s, err := range small.Snapshots(t.Context(), 1, 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, scalarsOf(list[s.Seq-1]), scalarsOf(s))
+		}
+		a, _, err := usage(small.db)
+		b, _, err2 := usage(large.db)
+		if err != nil || err2 != nil || a >= b {
+			t.Errorf("thinned to %d bytes, of %d, %v, %v", a, b, err, err2)
+		}
+	}
+}
+
+// A run that would fill the quota many times over stays within it, with the same
+// detail at its beginning as near its end.
+func TestQuotaBoundsTheFile(t *testing.T) {
+	const quota, n = 1 << 20, 15_000
+	m := newMachine(8, 1)
+	w := mustCreate(t, Options{QuotaRun: quota})
+	var largest int64
+	for i := range n {
+		if err := w.Put(m.next()); err != nil {
+			t.Fatal(err)
+		}
+		if i%100 == 0 {
+			size, err := dirUsage(strings.TrimSuffix(w.Path(), "/"+baseOf(w.Path())))
+			if err != nil {
+				t.Fatal(err)
+			}
+			largest = max(largest, size)
+		}
+	}
+	want := clone(&m.snap)
+	if err := w.End(testRun()); err != nil {
+		t.Fatal(err)
+	}
+	if largest > quota {
+		t.Errorf("the files took up to %d bytes, of %d", largest, quota)
+	}
+	r := mustOpen(t, w.Path())
+	for _, p := range r.Verify(t.Context()) {
+		t.Errorf("verify: %s", p.What)
+	}
+	var seqs []int64
+	for s, err := range r.Snapshots(t.Context(), 1, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Seq == n {
+			same(t, want, s)
+		}
+		seqs = append(seqs, s.Seq)
+	}
+	widest := int64(0)
+	for i, seq := range seqs[1:] {
+		widest = max(widest, seq-seqs[i])
+	}
+	if mean := int64(n / len(seqs)); widest > 8*mean {
+		t.Errorf("%d of %d snapshots are left, %d apart in the mean and %d at most", len(seqs), n, mean, widest)
+	}
+	events, err := r.Events()
+	if err != nil || len(events) != 1 || events[0].Status != "thinned" || events[0].Name != "spool.quota_run" ||
+		!strings.HasPrefix(events[0].Detail, fmt.Sprint(n-len(seqs), " snapshots were thinned")) {
+		t.Errorf("the ledger: %+v, %v", events, err)
+	}
+	t.Logf("largest %d bytes, %d snapshots left, widest gap %d", largest, len(seqs), widest)
+}
+
+func baseOf(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+
+// A counter that is set back: both sides of that stay, so that the rows of a
+// delivery add up to the same.
+func TestThinningKeepsResets(t *testing.T) {
+	var list []*rt.Snapshot
+	for i := range 2000 {
+		s := &rt.Snapshot{Seq: int64(i + 1), Boot: int64(i+1) * 1e9, Wall: int64(i+1) * 1e9}
+		s.Job.Phase = rt.JobPresent
+		s.Job.CPUUsage.Set(uint64(i%17) * 1000) // set back every 17 s
+		s.CPUs = make([]rt.CPUReading, 32)
+		for c := range s.CPUs {
+			s.CPUs[c] = rt.CPUReading{CPU: c, Times: rt.CPUTimes{User: uint64(i*i*c) * 977}}
+		}
+		list = append(list, s)
+	}
+	small, large := writeBoth(t, 200<<10, list)
+	total := func(r *Reader) (sum uint64) {
+		var prev uint64
+		for s, err := range r.Scalars(t.Context(), 1, 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if now := s.Job.CPUUsage.Or(0); now > prev {
+				sum += now - prev
+				prev = now
+			} else {
+				prev = now
+			}
+		}
+		return sum
+	}
+	n, err := small.Count()
+	if a, b := total(small), total(large); a != b || n > 1500 || err != nil {
+		t.Errorf("%d snapshots have a total of %d, want %d, %v", n, a, b, err)
+	}
+}
+
+// Batches that are sealed keep their snapshots, and one that was read before they
+// were thinned is not sealed.
+func TestThinningLeavesSealedBatchesAlone(t *testing.T) {
+	w := mustCreate(t, Options{QuotaRun: 1 << 20})
+	m := newMachine(4, 0)
+	put := func(n int) {
+		t.Helper()
+		for range n {
+			if err := w.Put(m.next()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(550)
+	if n, err := thinned(w.db); n > 0 || err != nil {
+		t.Fatalf("%d snapshots were thinned already, %v", n, err)
+	}
+	r := mustOpen(t, w.Path())
+	before := collect(t, r, 1, 500)
+	sum := strings.Repeat("0", 64)
+	if err := r.SealBatch(rt.Batch{Number: 1, FirstSeq: 2, LastSeq: 500, Rows: 499, SHA256: sum, Key: "a", SealedAt: start}); err != nil {
+		t.Fatal(err)
+	}
+	put(4000)
+	after := collect(t, r, 1, 500)
+	for i, s := range after {
+		same(t, before[i], s)
+	}
+	next := rt.Batch{Number: 2, FirstSeq: 501, LastSeq: 3000, Rows: 2500, SHA256: sum, Key: "b", SealedAt: start}
+	n, err := r.db.queryInt("SELECT count(*) FROM snapshot_delta WHERE seq BETWEEN 501 AND 3000")
+	if err != nil || n == 2500 {
+		t.Fatalf("%d snapshots were not thinned, %v", n, err)
+	}
+	if err := r.SealBatch(next); !errors.Is(err, ErrOutOfOrder) || !strings.Contains(err.Error(), "thinned") {
+		t.Errorf("a batch of snapshots that were thinned meanwhile: %v", err)
+	}
+	if err := w.End(testRun()); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range r.Verify(t.Context()) {
+		t.Errorf("verify: %s", p.What)
+	}
+}
+
+// Who reads while the tracker thins sees what was there when it began.
+func TestReadingWhileSnapshotsAreThinned(t *testing.T) {
+	w := mustCreate(t, Options{QuotaRun: 300 << 10})
+	m := newMachine(16, 2)
+	var list []*rt.Snapshot
+	for range 1000 {
+		if err := w.Put(m.next()); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, clone(&m.snap))
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	r := mustOpen(t, w.Path())
+	first, err := r.Count()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := int64(0)
+	for s, err := range r.Snapshots(t.Context(), 1, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, list[s.Seq-1], s)
+		n++
+		for range 4 {
+			if err := w.Put(m.next()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if second, err := r.Count(); n != first || second >= first+3000 || err != nil {
+		t.Errorf("read %d of %d snapshots; now there are %d, %v", n, first, second, err)
+	}
+}
+
+// The file of a run that has ended is thinned by whoever keeps the node's quota.
+func TestThinAnEndedRun(t *testing.T) {
+	w := mustCreate(t, Options{})
+	m := newMachine(16, 1)
+	for range 8000 {
+		if err := w.Put(m.next()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.End(testRun()); err != nil {
+		t.Fatal(err)
+	}
+	before := columnSums(t, w.Path())
+	large, err := diskUsage(w.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := mustOpen(t, w.Path())
+	dropped, err := r.Thin(large / 8)
+	if err != nil || dropped == 0 {
+		t.Fatalf("%d dropped, %v", dropped, err)
+	}
+	for _, p := range r.Verify(t.Context()) {
+		t.Errorf("verify: %s", p.What)
+	}
+	small, err := diskUsage(w.Path())
+	if err != nil || small > large/8 {
+		t.Errorf("%d bytes, then %d, %v", large, small, err)
+	}
+	got := collect(t, r, 8000, 8000)[0]
+	same(t, clone(&m.snap), got)
+	for name, v := range columnSums(t, w.Path()) {
+		if before[name] != v {
+			t.Errorf("the sum of %s is %v, was %v", name, v, before[name])
+		}
+	}
+	if dropped, err := r.Thin(0); err != nil || dropped == 0 {
+		t.Errorf("as far as it goes: %d, %v", dropped, err)
+	}
+	least, err := diskUsage(w.Path())
+	if err != nil || least > quotaFloor {
+		t.Errorf("thinned as far as it goes: %d bytes, %v", least, err)
+	}
+	onlyFile(t, w.Path())
+}

@@ -1,0 +1,231 @@
+package spool
+
+import (
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/resource-tracker/rt"
+)
+
+// stretch is the snapshots from number first, which is 1 or stands at a keyframe,
+// up to the keyframe at number end, which is not part of it.
+type stretch struct{ first, end int64 }
+
+// thinner thins stretches of one database. All that is kept adds up to what it added
+// up to before: at every row that stays, and so at every keyframe that stays.
+type thinner struct {
+	r       *Reader
+	enc     encoder
+	counter [numCols]bool // columns whose fall means a reset
+}
+
+// newThinner thins a database of the newest version.
+func newThinner(c *conn, path string) (*thinner, error) {
+	t := &thinner{r: &Reader{path: path, db: c, version: version}, counter: counterColumns()}
+	return t, t.enc.prepare(c)
+}
+
+// counterColumns are those of which a later reading stands for an older one.
+func counterColumns() [numCols]bool {
+	var all, heir rt.Snapshot
+	for _, p := range optFields(&all) {
+		p.Set(1)
+	}
+	all.Node.CPU.Set(rt.CPUTimes{})
+	heir.InheritCounters(&all)
+	var v vector
+	v.load(&heir)
+	v.ok[colBoot], v.ok[colClock] = false, false
+	return v.ok
+}
+
+// thinRow is one snapshot of a stretch.
+type thinRow struct {
+	snapshot rt.Snapshot // with CPUs, without devices
+	vector   vector
+	keep     bool
+}
+
+// thin drops ordinary snapshots of a stretch beyond number sealed, as far as their
+// followers carry all totals, and makes the stretch a single one, without keyframes
+// inside: of two stretches of the same detail it leaves every second snapshot. It runs in the caller's transaction and returns how many went.
+func (t *thinner) thin(s stretch, sealed int64) (dropped int64, err error) {
+	from, err := t.keyframe(s.first)
+	if err != nil {
+		return 0, err
+	}
+	to, err := t.keyframe(s.end)
+	if err != nil {
+		return 0, err
+	}
+	list, err := t.read(s)
+	if err != nil || len(list) == 0 {
+		return 0, err
+	}
+	t.choose(s, list, sealed)
+	kept := make(map[int64]bool, len(list))
+	for i := range list {
+		kept[list[i].snapshot.Seq] = list[i].keep
+		if !list[i].keep {
+			dropped++
+		}
+	}
+	if dropped == 0 {
+		return 0, nil
+	}
+	inner, err := t.innerKeyframes(s)
+	if err != nil {
+		return 0, err
+	}
+	if err := t.write(s, list, from.total); err != nil {
+		return 0, err
+	}
+	for i, table := range readingTables {
+		log := logThinner{table: table.name, kept: kept, keyframes: inner}
+		if err := log.thin(t.r.db, from.rows[i]+1, to.rows[i]+1); err != nil {
+			return 0, fmt.Errorf("thin %s: %w", table.name, err)
+		}
+	}
+	_, err = t.r.db.change("DELETE FROM keyframe WHERE seq > ? AND seq < ?", s.first, s.end)
+	return dropped, err
+}
+
+// startAt is where a stretch begins.
+type startAt struct {
+	keyframe
+	total sums
+}
+
+// keyframe reads the one at a number; nothing comes before the first snapshot.
+func (t *thinner) keyframe(seq int64) (startAt, error) {
+	if seq == 1 {
+		return startAt{}, nil
+	}
+	it := iterator{}
+	k, err := t.r.seek(&it, seq)
+	if err == nil && k.seq != seq {
+		err = fmt.Errorf("no keyframe stands at %d", seq)
+	}
+	return startAt{k, it.total}, err
+}
+
+func (t *thinner) innerKeyframes(s stretch) (map[int64]bool, error) {
+	inner := map[int64]bool{}
+	err := t.r.db.each("SELECT seq FROM keyframe WHERE seq > ? AND seq < ?", []driver.Value{s.first, s.end}, func(row []driver.Value) error {
+		seq, _ := row[0].(int64)
+		inner[seq] = true
+		return nil
+	})
+	return inner, err
+}
+
+// read takes a stretch's snapshots.
+func (t *thinner) read(s stretch) ([]thinRow, error) {
+	var list []thinRow
+	for snap, err := range t.r.iterate(background, s.first, s.end-1, true) {
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, thinRow{})
+		r := &list[len(list)-1]
+		r.vector.load(snap)
+		cpus := slices.Clone(snap.CPUs)
+		r.snapshot = rt.Snapshot{Seq: snap.Seq, Wall: snap.Wall, Boot: snap.Boot, Reason: snap.Reason,
+			Node: snap.Node, Job: snap.Job, GPU: snap.GPU, Tree: snap.Tree, CPUs: cpus}
+	}
+	return list, nil
+}
+
+// choose marks what stays: the ends, what is sealed, what is not ordinary, the last
+// reading of each column, both sides of a counter's reset and of a change of the
+// job's phase, and of the rest what is far enough from its neighbours.
+func (t *thinner) choose(s stretch, list []thinRow, sealed int64) {
+	last := len(list) - 1
+	for i := range list {
+		r := &list[i]
+		snap := &r.snapshot
+		r.keep = r.keep || i == 0 || i == last || snap.Reason != rt.ReasonTick || snap.Seq <= sealed
+		if i > 0 && snap.Job.Phase != list[i-1].snapshot.Job.Phase {
+			r.keep, list[i-1].keep = true, true
+		}
+	}
+	for col := range numCols {
+		t.chooseColumn(list, col)
+	}
+	apart, at := s.apart(), int64(0)
+	for i := range list {
+		seq := list[i].snapshot.Seq
+		if list[i].keep = list[i].keep || seq-at >= apart; list[i].keep {
+			at = seq
+		}
+	}
+}
+
+// apart is how far the numbers of a stretch's snapshots will be from each other: as
+// many are to stay as lie between two keyframes.
+func (s stretch) apart() int64 {
+	n := int64(1)
+	for 2*n*keyframeEvery <= s.end-s.first {
+		n *= 2
+	}
+	return n
+}
+
+func (t *thinner) chooseColumn(list []thinRow, col int) {
+	prev := -1
+	for i := range list {
+		v := &list[i].vector
+		if !v.ok[col] {
+			continue
+		}
+		if prev >= 0 && t.counter[col] && v.value[col] < list[prev].vector.value[col] {
+			list[i].keep, list[prev].keep = true, true
+		}
+		prev = i
+	}
+	if prev >= 0 {
+		list[prev].keep = true
+	}
+}
+
+// write puts the rows that stay in place of all; total are the sums before them.
+func (t *thinner) write(s stretch, list []thinRow, total sums) error {
+	for _, table := range deltaTables {
+		if _, err := t.r.db.change("DELETE FROM "+table+" WHERE seq >= ? AND seq < ?", s.first, s.end); err != nil {
+			return err
+		}
+	}
+	t.enc.state = encoderState{total: total}
+	t.enc.cores = t.enc.cores[:0]
+	for i := range list {
+		if !list[i].keep {
+			continue
+		}
+		t.enc.state.seq = list[i].snapshot.Seq
+		if err := t.enc.putScalars(&list[i].snapshot, i == 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// thinStretch thins one stretch and says so in the ledger, in one transaction.
+func (t *thinner) thinStretch(s stretch, why string) (dropped int64, err error) {
+	c := t.r.db
+	err = c.inTx(func() error {
+		sealed, err := lastSealed(c) // others may have sealed a batch since
+		if err != nil {
+			return err
+		}
+		if dropped, err = t.thin(s, sealed); err != nil || dropped == 0 {
+			return err
+		}
+		return noteThinned(c, dropped, why)
+	})
+	if errors.Is(err, errNoRoom) {
+		return 0, nil
+	}
+	return dropped, err
+}
