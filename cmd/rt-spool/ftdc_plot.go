@@ -1,0 +1,123 @@
+package main
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/guptarohit/asciigraph"
+)
+
+// axisWidth is what asciigraph takes of a line beside the curve: a label of up to 9
+// characters and the axis.
+const axisWidth = 13
+
+// ftdcSeries are the means of some metrics in columns of equal time.
+type ftdcSeries struct {
+	names  []string
+	values [][]float64 // NaN where nothing was read
+}
+
+// series makes the columns of a view whose times are those of sum.
+func (v *ftdcView) series(sum *ftdcSummary, columns int) (*ftdcSeries, error) {
+	columns = max(columns, 2)
+	out := &ftdcSeries{}
+	var counts [][]int
+	span := max(sum.last-sum.first, 1)
+	err := v.scan(func(r *ftdcRow) error {
+		out.names = r.names
+		for len(out.values) < len(r.names) {
+			out.values = append(out.values, slices.Repeat([]float64{math.NaN()}, columns))
+			counts = append(counts, make([]int, columns))
+		}
+		c := int(float64(r.at-sum.first) / float64(span) * float64(columns-1))
+		c = min(max(c, 0), columns-1)
+		for i, x := range r.values {
+			if x != x || math.IsInf(x, 0) {
+				continue
+			}
+			if n := counts[i][c]; n == 0 {
+				out.values[i][c] = x
+			} else {
+				out.values[i][c] += (x - out.values[i][c]) / float64(n+1)
+			}
+			counts[i][c]++
+		}
+		return nil
+	})
+	out.names = slices.Clone(out.names)
+	for i := range out.values {
+		bridge(out.values[i], sum.data)
+	}
+	return out, err
+}
+
+// bridge carries values over columns that no datum falls in, where there are fewer
+// data than columns. Longer gaps stay: nothing was read there.
+func bridge(values []float64, data int) {
+	if data < 1 {
+		return
+	}
+	reach := 2 * (len(values)/data + 1)
+	last := -1
+	for i, v := range values {
+		if v != v {
+			continue
+		}
+		if last >= 0 && i-last <= reach {
+			for k := last + 1; k < i; k++ {
+				values[k] = values[last]
+			}
+		}
+		last = i
+	}
+}
+
+// plot draws one series of a width and height in characters, its caption included.
+func plot(name string, values []float64, sum *ftdcSummary, width, height int) string {
+	title := printable(name)
+	if !slices.ContainsFunc(values, func(v float64) bool { return v == v }) {
+		return title + "\n  nothing to draw\n"
+	}
+	text := asciigraph.Plot(values,
+		asciigraph.Height(max(height-3, 1)), asciigraph.Width(max(width-axisWidth, 2)),
+		asciigraph.YAxisValueFormatter(func(v float64) string { return padded(short(v)) }))
+	first, last := clock(sum.first, sum), clock(sum.last, sum)
+	pad := strings.Repeat(" ", max(width-axisWidth-len(first)-len(last), 1))
+	return title + "\n" + text + "\n" + strings.Repeat(" ", axisWidth-1) + first + pad + last + "\n"
+}
+
+func padded(s string) string { return strings.Repeat(" ", max(9-len(s), 0)) + s }
+
+// clock is a time as short as the span of the view allows.
+func clock(ns int64, sum *ftdcSummary) string {
+	layout := time.TimeOnly
+	if sum.last-sum.first > int64(20*time.Hour) {
+		layout = "01-02 15:04"
+	} else if sum.last-sum.first < int64(10*time.Second) {
+		layout = "15:04:05.000"
+	}
+	return time.Unix(0, ns).Format(layout)
+}
+
+// short is a number in at most 9 characters, with the suffixes of thousands.
+func short(v float64) string {
+	if v != v {
+		return "-"
+	}
+	for _, unit := range []struct {
+		name string
+		is   float64
+	}{{"P", 1e15}, {"T", 1e12}, {"G", 1e9}, {"M", 1e6}, {"k", 1e4}} {
+		if a := math.Abs(v); a >= unit.is && a < 1e18 {
+			divisor := unit.is
+			if unit.name == "k" {
+				divisor = 1e3
+			}
+			return strconv.FormatFloat(v/divisor, 'f', 2, 64) + unit.name
+		}
+	}
+	return strconv.FormatFloat(v, 'g', 5, 64)
+}

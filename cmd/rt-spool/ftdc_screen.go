@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+)
+
+const ftdcKeys = "arrows move  space mark  / filter  r rate  + - zoom  left right pan  0 all  esc clear  q quit"
+
+// listHeight is how many lines the list has: half of what the titles leave.
+func (m *ftdcModel) listHeight() int { return max((m.height-4)/2, 1) }
+
+// View implements tea.Model.
+func (m *ftdcModel) View() tea.View {
+	v := tea.NewView(m.screen())
+	v.AltScreen = true
+	return v
+}
+
+// screen is all that is shown: a title, the list, the plots and the keys.
+func (m *ftdcModel) screen() string {
+	if m.sum == nil || m.width == 0 {
+		return "reading ...\n"
+	}
+	lines := []string{m.title(), fmt.Sprintf("   %10s %10s %10s %10s  %s", "MIN", "MEAN", "MAX", "LAST", "METRIC")}
+	lines = append(lines, m.list()...)
+	lines = append(lines, m.plots(m.height-len(lines)-1)...)
+	for len(lines) < m.height-1 {
+		lines = append(lines, "")
+	}
+	last := ftdcKeys
+	switch {
+	case m.filtering:
+		last = "filter (enter: keep, esc: drop): " + m.filter + "_"
+	case m.damage != nil:
+		last = "damaged: " + m.damage.Error()
+	}
+	lines = append(lines[:max(m.height-1, 0)], printable(last))
+	for i, l := range lines {
+		lines[i] = clip(l, m.width)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (m *ftdcModel) title() string {
+	what := "values"
+	if m.view.rate {
+		what = "growth per second"
+	}
+	t := fmt.Sprintf("%s: %d readings, %s to %s, %s; %d of %d metrics", m.view.files[0].name, m.sum.data,
+		clock(m.sum.first, m.sum), clock(m.sum.last, m.sum), what, len(m.shown), len(m.sum.metrics))
+	if m.filter != "" {
+		t += " match " + m.filter
+	}
+	return printable(t)
+}
+
+// list is the part of the list that the cursor is in.
+func (m *ftdcModel) list() (lines []string) {
+	height := m.listHeight()
+	m.top = min(max(m.top, m.cursor-height+1), m.cursor)
+	for i := m.top; i < len(m.shown) && i < m.top+height; i++ {
+		x := &m.sum.metrics[m.shown[i]]
+		mark := ' '
+		if m.marked[x.name] {
+			mark = '*'
+		}
+		at := ' '
+		if i == m.cursor {
+			at = '>'
+		}
+		text := fmt.Sprintf("%c%c %10s %10s %10s %10s  %s", at, mark, "-", "-", "-", short(x.last), printable(x.name))
+		if x.n > 0 {
+			text = fmt.Sprintf("%c%c %10s %10s %10s %10s  %s", at, mark, short(x.min), short(x.mean()), short(x.max), short(x.last), printable(x.name))
+		}
+		lines = append(lines, text)
+	}
+	return lines
+}
+
+// plots fills a height with as many plots as can be read there.
+func (m *ftdcModel) plots(height int) (lines []string) {
+	const least = 7
+	if m.drawn == nil || height < least {
+		return nil
+	}
+	n := min(len(m.drawn.names), height/least)
+	for i := range n {
+		text := plot(m.drawn.names[i], m.drawn.values[i], m.sum, m.width, height/n-1)
+		lines = append(lines, strings.Split(strings.TrimRight(text, "\n"), "\n")...)
+	}
+	if more := len(m.drawn.names) - n; more > 0 && len(lines) < height {
+		lines = append(lines, fmt.Sprintf("and %d more that are marked", more))
+	}
+	return lines[:min(len(lines), height)]
+}
+
+// clip cuts a line at the edge of the screen.
+func clip(line string, width int) string {
+	if r := []rune(line); len(r) > width {
+		return string(r[:width])
+	}
+	return line
+}
