@@ -30,6 +30,8 @@ var exporters = []exporter{
 	{"csv", exportCSV},
 	{"jsonl", exportJSON},
 	{"ftdc", exportFTDC},
+	{"sonar-csv", exportSonarCSV},
+	{"sonar-json", exportSonarJSON},
 }
 
 func exportFormats() string {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -11,16 +12,20 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// importer makes runs in the spool at dir of the text of one file, which is called
-// name, and returns the paths of what it has made, also beside an error.
+// importer makes runs in the spool at dir and returns the paths of what it has made,
+// also beside an error: with read of the text of one file, which is called name, or
+// with all of what several files say together.
 type importer struct {
 	format string
 	read   func(dir, name string, r io.Reader) ([]string, error)
+	all    func(dir string, files iter.Seq2[string, io.Reader], warn io.Writer) ([]string, error)
 }
 
 // importers are the formats that can be imported.
 var importers = []importer{
-	{"ftdc", importFTDC},
+	{format: "ftdc", read: importFTDC},
+	{format: "sonar-csv", all: importSonar},
+	{format: "sonar-json", all: importSonar},
 }
 
 func importFormats() string {
@@ -56,6 +61,9 @@ func runImport(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if importers[at].all != nil {
+		return importAll(c, importers[at], cfg.Spool.Dir)
+	}
 	for _, name := range c.Args().Slice() {
 		made, err := importFile(importers[at], cfg.Spool.Dir, name)
 		for _, path := range made {
@@ -80,4 +88,42 @@ func importFile(im importer, dir, name string) ([]string, error) {
 	}
 	made, err := im.read(dir, name, f)
 	return made, errors.Join(err, f.Close())
+}
+
+// importAll opens the files one after the other. One that cannot be opened keeps
+// none of the others from being imported.
+func importAll(c *cli.Context, im importer, dir string) error {
+	var failed []error
+	files := func(yield func(string, io.Reader) bool) {
+		for _, name := range c.Args().Slice() {
+			if name == "-" {
+				if !yield("standard input", os.Stdin) {
+					return
+				}
+				continue
+			}
+			f, err := os.Open(name)
+			if err != nil {
+				failed = append(failed, fmt.Errorf("import: %w", err))
+				continue
+			}
+			more := yield(name, f)
+			if err := f.Close(); err != nil {
+				failed = append(failed, fmt.Errorf("import %s: %w", name, err))
+			}
+			if !more {
+				return
+			}
+		}
+	}
+	made, err := im.all(dir, files, c.App.ErrWriter)
+	for _, path := range made {
+		if _, err := fmt.Fprintln(c.App.Writer, path); err != nil {
+			return err
+		}
+	}
+	if err != nil {
+		failed = append(failed, fmt.Errorf("import: %w", err))
+	}
+	return errors.Join(failed...)
 }

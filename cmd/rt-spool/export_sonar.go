@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/format/sonar"
+	"github.com/resource-tracker/rt/spool"
+)
+
+// exportSonarCSV and exportSonarJSON write what sonar ps --rollup --load would have
+// printed of the job alone at each reading: one record for all its processes,
+// whatever the scope.
+func exportSonarCSV(ctx context.Context, w io.Writer, r *spool.Reader, _ rt.Scope) error {
+	return exportSonar(ctx, w, r, false)
+}
+
+func exportSonarJSON(ctx context.Context, w io.Writer, r *spool.Reader, _ rt.Scope) error {
+	return exportSonar(ctx, w, r, true)
+}
+
+// exportSonar writes one record for each second in which there was a reading: all
+// records of one second are one invocation to whoever reads them, so only the last
+// can be written. Counters lose nothing by that.
+func exportSonar(ctx context.Context, w io.Writer, r *spool.Reader, asJSON bool) error {
+	run := r.Run()
+	e := sonarExport{run: &run, zone: time.Local}
+	last, err := r.LastSeq()
+	if err != nil {
+		return err
+	}
+	var waiting *sonar.Sample
+	write := func() error {
+		if waiting == nil {
+			return nil
+		}
+		return printSonar(w, waiting, []sonar.Sample{*waiting}, asJSON)
+	}
+	for s, err := range r.Snapshots(ctx, 1, last) {
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.Path(), err)
+		}
+		next, err := e.sample(s)
+		if err != nil {
+			return err
+		}
+		if waiting != nil && next.Time.After(waiting.Time) {
+			if err := write(); err != nil {
+				return err
+			}
+		}
+		waiting = &next
+	}
+	return write()
+}
+
+type sonarExport struct {
+	run   *rt.Run
+	zone  *time.Location
+	first int64 // Boot of the first snapshot
+	prev  rt.Snapshot
+}
+
+var errNoProcesses = errors.New("the run is of a whole node: Sonar has records of processes alone; export it as csv, jsonl or ftdc")
+
+// sample is the record of one snapshot. A counter that was not read there is that
+// of an older one: the format cannot say that it is not known.
+func (e *sonarExport) sample(s *rt.Snapshot) (sonar.Sample, error) {
+	if e.prev.Seq == 0 {
+		e.first = s.Boot
+	} else {
+		s.InheritCounters(&e.prev)
+	}
+	e.prev = keep(s)
+	out := sonar.Sample{
+		Version: sonar.Version, Time: time.Unix(0, s.Wall).In(e.zone).Truncate(time.Second), Host: e.run.Node,
+		User: e.user(), Cmd: e.command(), Job: e.run.JobID.Or(0), Load: sonarLoad(s), GPUInfo: sonarGPUs(s.GPUs),
+	}
+	if out.Host == "" {
+		out.Host = "localhost"
+	}
+	var micros, processes uint64
+	switch t := &s.Tree; {
+	case s.Job.Phase != rt.JobNone:
+		micros, processes = s.Job.CPUUsage.Or(0), s.Job.Pids.Or(0)
+		out.RSSAnonKiB = s.Job.Anon.Or(0) >> 10
+	case t.CPUUserTicks.Valid() || t.Children.Valid() || e.run.PID.Valid():
+		micros = (t.CPUUserTicks.Or(0) + t.CPUSystemTicks.Or(0)) * (1e6 / rt.TicksPerSecond)
+		if children, ok := t.Children.Get(); ok {
+			processes = children + 1
+		}
+	default:
+		return out, errNoProcesses
+	}
+	out.CPUTimeSec = micros / 1e6
+	if life := float64(s.Boot-e.first) / 1e3; life > 0 {
+		out.CPUPct = thousandth(float64(micros) / life * 100)
+	}
+	if processes > 0 {
+		out.RolledUp = processes - 1
+	}
+	e.gpus(s, &out)
+	return out, nil
+}
+
+// gpus fills in what the job used of the node's GPUs.
+func (e *sonarExport) gpus(s *rt.Snapshot, out *sonar.Sample) {
+	for i := range s.GPUs {
+		g := &s.GPUs[i]
+		if !g.InJob.Or(false) {
+			continue
+		}
+		out.GPUs.Indices = union(out.GPUs.Indices, []uint32{gpuIndex(s.GPUs, g)})
+		if total := g.VRAMTotal.Or(0); total > 0 {
+			out.GPUMemPct += float64(g.VRAMUsed.Or(0)) / float64(total) * 100
+		}
+	}
+	if out.GPUs.Indices == nil && s.Job.Phase == rt.JobPresent {
+		for _, word := range words(e.run.GPUs) {
+			if n, err := strconv.ParseUint(word, 10, 31); err == nil {
+				out.GPUs.Indices = union(out.GPUs.Indices, []uint32{uint32(n)})
+			}
+		}
+	}
+	out.GPUMemPct = thousandth(out.GPUMemPct)
+	out.GPUPct = thousandth(max(0, s.GPU.Usage.Or(0)) * 100)
+	out.GPUKiB = s.GPU.VRAMUsed.Or(0) >> 10
+}
+
+func (e *sonarExport) user() string {
+	if e.run.User != "" {
+		return e.run.User
+	}
+	if uid, ok := e.run.UID.Get(); ok {
+		return sonar.NoInfoUID(uid)
+	}
+	return sonar.NoInfo
+}
+
+// command is what all the job's processes are called together.
+func (e *sonarExport) command() string {
+	switch {
+	case len(e.run.Command) > 0:
+		return filepath.Base(e.run.Command[0])
+	case e.run.Meta.JobName != "":
+		return e.run.Meta.JobName
+	}
+	return sonar.NoInfo
+}
