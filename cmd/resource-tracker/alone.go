@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -22,6 +24,11 @@ func alone(s settings) error {
 	defer give()
 	broken := make(chan error, 1)
 
+	if s.pid != 0 {
+		if _, err := os.Stat(filepath.Join(s.procfs, strconv.Itoa(s.pid))); err != nil {
+			warn(fmt.Errorf("there is no process %d to track: what it and its children use is null (%w)", s.pid, err))
+		}
+	}
 	t, err := track(s, newRun(s, s.pid, time.Now()), func(err error) { broken <- err; give() }, warn)
 	if err != nil {
 		return err

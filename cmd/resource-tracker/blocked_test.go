@@ -78,7 +78,7 @@ func TestTermEndsItWithAReaderThatStandsStill(t *testing.T) {
 // nobody reads the samples.
 func TestReadingsAreKeptWithAReaderThatStandsStill(t *testing.T) {
 	t.Parallel()
-	cmd := command(t, "-o", "/dev/stdout", "--spool", "runs", "sh", "-c", "sleep 2.5; exit 7")
+	cmd := command(t, "-o", "/dev/stdout", "--spool", "runs", "sh", "-c", "sleep 4.5; exit 7") // ample: the machine may be busy
 	var stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = fullPipe(t), &stderr
 	_ = cmd.Run() // with status 7

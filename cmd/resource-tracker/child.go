@@ -25,6 +25,7 @@ type child struct {
 	mu     sync.Mutex
 	reaped bool // pid may be somebody else's
 	status unix.WaitStatus
+	used   unix.Rusage    // by the command and the descendants that were waited for
 	told   syscall.Signal // the last signal that was passed on
 }
 
@@ -119,7 +120,7 @@ func (c *child) stopSignal() (syscall.Signal, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var status unix.WaitStatus
-	pid, err := unix.Wait4(c.pid, &status, unix.WUNTRACED|unix.WNOHANG, nil)
+	pid, err := unix.Wait4(c.pid, &status, unix.WUNTRACED|unix.WNOHANG, &c.used)
 	switch {
 	case err != nil || pid != c.pid:
 		return 0, false
@@ -130,16 +131,16 @@ func (c *child) stopSignal() (syscall.Signal, bool) {
 	return status.StopSignal(), true
 }
 
-// reap ends the command's entry in the process table and returns how it ended and
-// the last signal that was passed on to it, 0 for none.
-func (c *child) reap() (status unix.WaitStatus, told syscall.Signal) {
+// reap ends the command's entry in the process table and returns how it ended, what
+// the kernel says it used, and the last signal that was passed on to it, 0 for none.
+func (c *child) reap() (status unix.WaitStatus, used unix.Rusage, told syscall.Signal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for !c.reaped {
-		if _, err := unix.Wait4(c.pid, &c.status, 0, nil); !errors.Is(err, unix.EINTR) {
+		if _, err := unix.Wait4(c.pid, &c.status, 0, &c.used); !errors.Is(err, unix.EINTR) {
 			c.reaped = true
 		}
 	}
 	signal.Stop(c.signals)
-	return c.status, c.told
+	return c.status, c.used, c.told
 }

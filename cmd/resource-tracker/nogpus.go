@@ -3,7 +3,8 @@ package main
 import "github.com/resource-tracker/rt"
 
 // noGPUs stands where --gpu off looks for none: over the empty list that samples
-// then show, the sums of section 7.2 are 0.
+// then show, the sums of section 7.2 are 0, and no row ends in a comma (T-CSV-06).
+// The ledger says that nothing was looked for.
 type noGPUs struct{}
 
 // Name is what the ledger calls the source.

@@ -157,6 +157,11 @@ func cmdRun(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "%s\n%s\nreadings %d, first tree ticks %v, last %s\n", run, host, n, ticks, last)
+	events, err := r.Events()
+	ts.Check(err)
+	for _, e := range events {
+		fmt.Fprintln(&out, e.Kind, e.Name, e.Status, e.Detail)
+	}
 	_, err = ts.Stdout().Write(out.Bytes())
 	ts.Check(err)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -200,7 +201,7 @@ func TestT_EOR_03(t *testing.T) {
 func TestT_EOR_04(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, receiver.Config{})
-	s.run(s.streaming("-q", "sleep", "3.5"))
+	s.run(s.streaming("-q", "sleep", "6"))
 	f := s.finishOf()
 	var uris []string
 	for _, put := range s.requests("PUT", "") {
@@ -303,6 +304,60 @@ func TestQuote(t *testing.T) {
 	} {
 		if got := quote(word); got != want {
 			t.Errorf("quote(%q) = %s, want %s", word, got, want)
+		}
+	}
+}
+
+// T-CLD-01: where no metadata service is, the program starts as ever and registers
+// without a cloud_* field. The firmware names a vendor whose network this machine is not in.
+func TestT_CLD_01(t *testing.T) {
+	t.Parallel()
+	s := newStation(t, receiver.Config{})
+	sys := t.TempDir()
+	dmi := filepath.Join(sys, "class/dmi/id")
+	if err := os.MkdirAll(dmi, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dmi, "sys_vendor"), []byte("Alibaba Cloud\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := s.streaming("--path.sysfs", sys, "-o", "samples")
+	for i, v := range cmd.Env {
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "TRACKER_CLOUD_") {
+			cmd.Env[i] = name + "=1" // not suppressed
+		}
+	}
+	began := time.Now()
+	out := s.start(cmd)
+	samples := filepath.Join(cmd.Dir, "samples")
+	for {
+		if b, err := os.ReadFile(samples); err == nil && bytes.Contains(b, []byte("\n")) {
+			break
+		}
+		if time.Since(began) > 5*time.Second {
+			t.Error("no sample after 5 s")
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	s.awaitUpload()
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if o := s.end(cmd, out); o.status != 0 || o.stderr != "" {
+		t.Errorf("%+v", o)
+	}
+	registrations := s.requests("POST", "/runs")
+	if len(registrations) != 1 {
+		t.Fatalf("%d registrations", len(registrations))
+	}
+	var body map[string]any
+	if err := json.Unmarshal(registrations[0].body, &body); err != nil || body["host_vcpus"] == nil {
+		t.Fatalf("%v: %s", err, registrations[0].body)
+	}
+	for name := range body {
+		if strings.HasPrefix(name, "cloud_") {
+			t.Errorf("%s is %v", name, body[name])
 		}
 	}
 }

@@ -51,6 +51,9 @@ func track(s settings, run rt.Run, failed, warn func(error)) (_ *tracking, err e
 	if err := t.openPrinter(s, failed); err != nil { // the last of the sinks: what is kept comes first
 		return nil, err
 	}
+	if !s.gpu {
+		t.note(rt.Event{Time: time.Now(), Kind: "sensor", Name: "gpu", Status: "n/a", Detail: "--gpu off: not looked for, its sums are those of no GPU"})
+	}
 	options := collect.Options{Interval: s.interval, Sources: t.sources, Sinks: t.sinks}
 	if t.writer != nil {
 		options.Ledger = t.writer
@@ -89,12 +92,15 @@ func (t *tracking) openSources(s settings) error {
 // tracked completes what a reading of the GPUs tells of the run.
 func (t *tracking) tracked(whose gpu.Tracked) []gpu.Option {
 	whose.Devices = t.run.GPUs
-	whose.Event = func(e rt.Event) {
-		if t.writer != nil {
-			t.writer.Event(e)
-		}
-	}
+	whose.Event = t.note
 	return []gpu.Option{gpu.WithTracked(whose)}
+}
+
+// note puts an event into the run's ledger, where it has a spool.
+func (t *tracking) note(e rt.Event) {
+	if t.writer != nil {
+		t.writer.Event(e)
+	}
 }
 
 func (t *tracking) openPrinter(s settings, failed func(error)) error {

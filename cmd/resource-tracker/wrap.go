@@ -54,10 +54,11 @@ func wrap(s settings) error {
 	}
 	leaving, left := takeLeave() // before signals are no longer the command's
 	defer left()
-	status, told := child.reap()
+	status, used, told := child.reap()
 	soon, cancelSoon := context.WithTimeout(leaving, patience)
 	defer cancelSoon()
 	if t != nil {
+		t.note(rusageEvent(&used, time.Now()))
 		finish(t, exitOf(status, told, time.Now()))
 		t.deliver(leaving)
 	} else if t = begun.Load(); t != nil {
@@ -134,6 +135,17 @@ func exitOf(status unix.WaitStatus, told syscall.Signal, now time.Time) rt.Exit 
 		}
 	}
 	return e
+}
+
+// rusageEvent is what the kernel counted of the command, wait4(2): all of it, where
+// readings that are an interval apart see little of a short one. Its memory is the
+// most that one of its processes had resident, not the most of all together.
+func rusageEvent(used *unix.Rusage, now time.Time) rt.Event {
+	return rt.Event{
+		Time: now, Kind: "job", Name: "rusage", Status: "ok",
+		Detail: fmt.Sprintf("cpu_user_secs=%.3f cpu_system_secs=%.3f max_process_rss_kib=%d major_faults=%d",
+			float64(used.Utime.Nano())/1e9, float64(used.Stime.Nano())/1e9, used.Maxrss, used.Majflt),
+	}
 }
 
 // shellStatus is the exit status that a shell gives for a command.

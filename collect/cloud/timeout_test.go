@@ -55,9 +55,9 @@ func dripping(c net.Conn) {
 // stands still once its test has returned.
 func settle() { time.Sleep(5 * time.Second) }
 
-// TestT_CLD_01: where no metadata service is, all cloud_* fields are absent, and
+// TestNoService: where no metadata service is, all cloud_* fields are absent, and
 // finding that out takes less than 5 s, however the network behaves.
-func TestT_CLD_01(t *testing.T) {
+func TestNoService(t *testing.T) {
 	dial := func(err error) func(context.Context, string, string) (net.Conn, error) {
 		return func(context.Context, string, string) (net.Conn, error) { return nil, err }
 	}
