@@ -27,3 +27,12 @@ type Job interface {
 	// recorder never calls it twice at the same time.
 	Read(s *rt.Snapshot) error
 }
+
+// StepsName is what Options.Drop calls the readings of a job's steps and tasks.
+const StepsName = "steps"
+
+// Shedder is a Job that can leave its steps and tasks out when it is asked to cost less.
+type Shedder interface {
+	// Shed leaves them out from the next reading on, or takes them up again.
+	Shed(on bool)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,10 +28,20 @@ type Options struct {
 
 	Node    []Source // of the node's values, read first and in this order
 	Lease   *Lease   // shares the values of Node with other trackers; nil for none
-	Sources []Source // read in this order
+	Sources []Source // read in this order, after Job and Node
 	Job     Job      // nil where no job is watched
 	Sinks   []Sink
 	Ledger  Ledger // nil for none
+
+	// Budget is the part of a core that the tracker may use, all of the process
+	// together; 0 for no bound. Where it needs more, it first leaves the sources out
+	// that Drop names, in this order (StepsName: of a Job that is a Shedder), except in
+	// the first and the last snapshot of a run or a job, and then it doubles the time
+	// between readings, three times at most.
+	Budget float64
+	Drop   []string
+	// Used returns the CPU time that the tracker has used. Nil for the process's.
+	Used func() time.Duration
 
 	// Clock returns CLOCK_REALTIME and CLOCK_BOOTTIME in nanoseconds. Nil for the system's.
 	Clock func() (wall, boot int64)
@@ -45,7 +56,11 @@ type Recorder struct {
 	node    []status    // of o.Node
 	leased  status      // of o.Lease
 	sums    nodeSums    // where there is a lease
-	sources []status    // of o.Sources
+	budget  budget
+	clocks  clocks
+	missed  int      // readings that came too late
+	thinned int      // readings that the budget left out
+	sources []status // of o.Sources
 	job     status
 	sinks   []status // of o.Sinks
 
@@ -66,8 +81,15 @@ func New(o Options) (*Recorder, error) {
 	if o.Clock == nil {
 		o.Clock = systemClock
 	}
+	if o.Used == nil {
+		o.Used = processTime
+	}
+	if _, ok := o.Job.(Shedder); !ok {
+		o.Drop = slices.DeleteFunc(slices.Clone(o.Drop), func(name string) bool { return name == StepsName })
+	}
 	return &Recorder{
-		o: o, node: make([]status, len(o.Node)), sources: make([]status, len(o.Sources)), sinks: make([]status, len(o.Sinks)),
+		o: o, budget: budget{share: o.Budget, drop: o.Drop, used: o.Used},
+		node: make([]status, len(o.Node)), sources: make([]status, len(o.Sources)), sinks: make([]status, len(o.Sinks)),
 	}, nil
 }
 
@@ -118,6 +140,8 @@ func (r *Recorder) Run(ctx context.Context) rt.Reason {
 			due := ticks.next
 			r.take(rt.ReasonTick)
 			now := time.Now()
+			ticks.factor = r.budget.factor()
+			r.thinned += ticks.factor - 1
 			if missed := ticks.advance(now); missed > 0 {
 				r.gap(missed, now.Sub(due))
 			}
@@ -127,7 +151,7 @@ func (r *Recorder) Run(ctx context.Context) rt.Reason {
 }
 
 func (r *Recorder) schedule() schedule {
-	return newSchedule(time.Now(), r.o.FirstInterval, r.o.FirstFor, r.o.Interval)
+	return newSchedule(time.Now(), r.o.FirstInterval, r.o.FirstFor, r.o.Interval, r.budget.factor())
 }
 
 // appears waits for the job; it is false when ctx is done before.
@@ -183,11 +207,13 @@ func (r *Recorder) watch() (events <-chan JobEvent, stop func()) {
 func (r *Recorder) take(why rt.Reason) {
 	r.read(why)
 	r.put()
+	r.keepBudget()
 }
 
 func (r *Recorder) read(why rt.Reason) {
 	s := &r.snap
 	r.begin(s, why)
+	r.compareClocks(s)
 	if r.o.Job != nil {
 		r.mu.Lock()
 		err := r.readJob(s)
@@ -196,6 +222,9 @@ func (r *Recorder) read(why rt.Reason) {
 	}
 	r.readNode(s)
 	for i, src := range r.o.Sources {
+		if why == rt.ReasonTick && r.budget.without(src.Name()) {
+			continue
+		}
 		r.report(&r.sources[i], "sensor", src.Name(), read(src, s))
 	}
 }

@@ -8,10 +8,11 @@ type schedule struct {
 	next       time.Time
 	fast, slow time.Duration
 	fastUntil  time.Time
+	factor     int // how many times longer the steps are than they were to be
 }
 
-func newSchedule(now time.Time, fast, fastFor, slow time.Duration) schedule {
-	s := schedule{next: now, fast: fast, slow: slow, fastUntil: now.Add(fastFor)}
+func newSchedule(now time.Time, fast, fastFor, slow time.Duration, factor int) schedule {
+	s := schedule{next: now, fast: fast, slow: slow, fastUntil: now.Add(fastFor), factor: factor}
 	s.advance(now)
 	return s
 }
@@ -31,7 +32,7 @@ func (s *schedule) advance(now time.Time) (missed int) {
 // step is the time from the reading at s.next to the one after it.
 func (s *schedule) step() time.Duration {
 	if s.next.Before(s.fastUntil) {
-		return s.fast
+		return s.fast * time.Duration(s.factor)
 	}
-	return s.slow
+	return s.slow * time.Duration(s.factor)
 }

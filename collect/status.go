@@ -1,9 +1,11 @@
 package collect
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -45,24 +47,50 @@ func (r *Recorder) report(known *status, kind, name string, err error) {
 
 // gap tells the ledger of readings that were not taken in time.
 func (r *Recorder) gap(missed int, late time.Duration) {
+	r.missed += missed
 	r.event(rt.Event{
 		Kind: "gap", Name: "schedule", Status: "missed",
 		Detail: fmt.Sprintf("%d readings before snapshot %d were skipped: it was done %.3f s after it was due", missed, r.seq+1, late.Seconds()),
 	})
 }
 
-// cost tells the ledger what the tracker itself has used: the whole process,
-// since its start.
+// cost tells the ledger what the tracker itself has used (the whole process, since
+// its start), how many readings there should be and are, and how its sensors are.
 func (r *Recorder) cost() {
+	r.sensors()
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
 		return
 	}
 	r.event(rt.Event{
 		Kind: "tracker", Name: "cost", Status: "ok",
-		Detail: fmt.Sprintf("snapshots=%d cpu_user_secs=%.3f cpu_system_secs=%.3f max_rss_kib=%d",
-			r.seq, seconds(u.Utime), seconds(u.Stime), u.Maxrss),
+		Detail: fmt.Sprintf("snapshots=%d expected=%d missed=%d left_out=%d cpu_user_secs=%.3f cpu_system_secs=%.3f max_rss_kib=%d",
+			r.seq, int(r.seq)+r.missed+r.thinned, r.missed, r.thinned, seconds(u.Utime), seconds(u.Stime), u.Maxrss),
 	})
+}
+
+// sensors tells how each sensor is at the end: one that was well all the time is in
+// no other event.
+func (r *Recorder) sensors() {
+	var all []string
+	add := func(name string, is status) {
+		all = append(all, name+" "+cmp.Or(string(is), "ok"))
+	}
+	if r.o.Job != nil {
+		add("cgroup", r.job)
+	}
+	for i, src := range r.o.Node {
+		add(src.Name(), r.node[i])
+	}
+	if r.o.Lease != nil {
+		add("node lease", r.leased)
+	}
+	for i, src := range r.o.Sources {
+		add(src.Name(), r.sources[i])
+	}
+	if len(all) > 0 {
+		r.event(rt.Event{Kind: "tracker", Name: "sensors", Status: "ok", Detail: strings.Join(all, ", ")})
+	}
 }
 
 func seconds(t unix.Timeval) float64 { return float64(t.Nano()) / 1e9 }

@@ -44,6 +44,7 @@ type tracker struct {
 	lease   *collect.Lease   // shares those; nil where that cannot be
 	sources []collect.Source
 	last    lastReading
+	flight  *flight // nil for none
 
 	mu       sync.Mutex
 	tracked  rt.Run
@@ -71,6 +72,7 @@ func newTracker(cfg config.Config, tracked rt.Run, log *logging.Logger) (_ *trac
 	if err = t.openSpool(facts); err != nil {
 		return nil, errors.Join(err, t.job.Close())
 	}
+	t.flight = newFlight(cfg.Spool.Dir, &tracked, cfg.Tracker.FlightRecorder.Bytes, t.writer, func(text string) { t.log.Warning(t.subject, text) })
 	t.openLease()
 	if stale != nil && !errors.Is(stale, os.ErrNotExist) {
 		t.writer.Event(rt.Event{Time: time.Now(), Kind: "sensor", Name: "host cache", Status: "failed", Detail: stale.Error()})
@@ -80,6 +82,9 @@ func newTracker(cfg config.Config, tracked rt.Run, log *logging.Logger) (_ *trac
 
 // spoolFault logs what the disk does to us, once when it begins and once when it is over.
 func (t *tracker) spoolFault(e rt.Event) {
+	if t.flight != nil {
+		t.flight.count(e)
+	}
 	t.log.Warning(t.subject, fmt.Sprintf("%s %s: %s", e.Name, e.Status, e.Detail))
 }
 
@@ -89,6 +94,11 @@ func (t *tracker) run(prolog *ready) error {
 	signal.Notify(told, syscall.SIGTERM, syscall.SIGINT)
 	signal.Ignore(syscall.SIGHUP)
 
+	sinks, ledger := []collect.Sink{t.writer, &t.last, &announcement{prolog: prolog, job: t.job}}, collect.Ledger(t.writer)
+	if t.flight != nil {
+		sinks, ledger = append(sinks, t.flight), t.flight
+		defer t.flight.Close()
+	}
 	recorder, err := collect.New(collect.Options{
 		FirstInterval: t.cfg.Tracker.FirstInterval.Duration,
 		FirstFor:      t.cfg.Tracker.FirstFor.Duration,
@@ -96,9 +106,11 @@ func (t *tracker) run(prolog *ready) error {
 		Node:          t.node,
 		Lease:         t.lease,
 		Sources:       t.sources,
+		Budget:        t.cfg.Tracker.BudgetCPU / 100,
+		Drop:          []string{(*proc.JobProcs)(nil).Name(), collect.StepsName},
 		Job:           t.job,
-		Sinks:         []collect.Sink{t.writer, &t.last, &announcement{prolog: prolog, job: t.job}},
-		Ledger:        t.writer,
+		Sinks:         sinks,
+		Ledger:        ledger,
 	})
 	if err != nil {
 		return errors.Join(err, t.writer.Close())
