@@ -110,9 +110,9 @@ func (c *Config) checkSizes() *keyError {
 	for _, s := range [...]struct {
 		key   string
 		value Size
-	}{{"spool.quota_run", c.Spool.QuotaRun}, {"spool.quota_node", c.Spool.QuotaNode}} {
+	}{{"spool.quota_run", c.Spool.QuotaRun}, {"spool.quota_node", c.Spool.QuotaNode}, {"tracker.flight_recorder", c.Tracker.FlightRecorder}} {
 		if s.value.Bytes != 0 && s.value.Bytes < least {
-			return &keyError{s.key, fmt.Sprintf("%s is less than %s; \"0\" is no bound", s.value, Size{least})}
+			return &keyError{s.key, fmt.Sprintf("%s is less than %s and not \"0\"", s.value, Size{least})}
 		}
 	}
 	return nil

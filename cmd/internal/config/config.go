@@ -47,6 +47,8 @@ type Tracker struct {
 	HostCache     string   `toml:"host_cache"`     // the host's and cloud's facts as rt-spool host wrote them; empty: none
 	TopProcesses  int      `toml:"top_processes"`  // so many of the job's processes are shown for CPU time, and for memory; 0: none are read
 	BudgetCPU     float64  `toml:"budget_cpu"`     // the part of a core that a tracker may use, in percent; 0: no bound
+
+	FlightRecorder Size `toml:"flight_recorder"` // bytes of the trackers' own records, of a node together; 0: none are made
 }
 
 // Hooks are rt-prolog and rt-epilog.
@@ -123,6 +125,8 @@ func Default() Config {
 			HostCache:     "/var/lib/rt/host.json",
 			TopProcesses:  10,
 			BudgetCPU:     0.5,
+
+			FlightRecorder: Size{4 << 20},
 		},
 		Hooks: Hooks{
 			ReadyTimeout:    Duration{250 * time.Millisecond},

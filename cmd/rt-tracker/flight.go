@@ -1,0 +1,142 @@
+package main
+
+import (
+	"path/filepath"
+	"runtime/metrics"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect"
+	"github.com/resource-tracker/rt/format/ftdc"
+)
+
+const (
+	// flightDir is where the flight records of a node lie, below the spool.
+	flightDir = "flight"
+	// flightFiles is how many there are at most: each tracker of a node has one that
+	// it writes, and those of trackers that have ended go first.
+	flightFiles = 64
+)
+
+// flight is the tracker's flight recorder: what it costs and what goes wrong, at
+// each reading, for whoever has to find out later why a tracker did as it did. It
+// is the last sink, so that it sees what a reading and its spooling took.
+type flight struct {
+	log     *ftdc.Log
+	warn    func(string)
+	ledger  collect.Ledger
+	events  [len(flightEvents)]atomic.Int64
+	datum   ftdc.FlatDatum // reused, as is what follows
+	runtime []metrics.Sample
+	before  int64 // Boot of the reading before, 0 at first
+	failing bool
+}
+
+// flightEvents are the events that are counted, by their kind and, where it is not
+// empty, their status; the last are all others.
+var flightEvents = [...]struct{ kind, status, metric string }{
+	{"gap", "", "ledger.gaps"}, {"sensor", "failed", "ledger.sensors_failed"}, {"sensor", "denied", "ledger.sensors_denied"},
+	{"spool", "", "ledger.spool"}, {"tracker", "", "ledger.tracker"}, {"", "", "ledger.others"},
+}
+
+// newFlight returns the recorder of a run whose events go to ledger, nil where its
+// files may not take any bytes.
+func newFlight(spoolDir string, run *rt.Run, bytes int64, ledger collect.Ledger, warn func(string)) *flight {
+	if bytes <= 0 {
+		return nil
+	}
+	return &flight{
+		log: ftdc.NewLog(filepath.Join(spoolDir, flightDir), run.FileStem(), ftdc.LogOptions{
+			FileBytes: bytes / flightFiles, Files: flightFiles,
+		}),
+		warn: warn, ledger: ledger,
+		runtime: []metrics.Sample{
+			{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/cycles/total:gc-cycles"}, {Name: "/sched/goroutines:goroutines"},
+		},
+	}
+}
+
+// Event implements collect.Ledger: it counts and passes on.
+func (f *flight) Event(e rt.Event) {
+	f.count(e)
+	f.ledger.Event(e)
+}
+
+func (f *flight) count(e rt.Event) {
+	for i, c := range flightEvents {
+		if (c.kind == "" || c.kind == e.Kind) && (c.status == "" || c.status == e.Status) {
+			f.events[i].Add(1)
+			return
+		}
+	}
+}
+
+// Put implements collect.Sink. That it cannot write is no fault of the run: it is
+// logged once, and tried again with the next reading.
+func (f *flight) Put(s *rt.Snapshot) error {
+	f.datum.Time, f.datum.Readings = s.Wall, f.datum.Readings[:0]
+	f.reading(s)
+	f.cost()
+	for i := range f.events {
+		f.add(flightEvents[i].metric, float64(f.events[i].Load()))
+	}
+	err := f.log.Write(&f.datum)
+	if err != nil && !f.failing {
+		f.warn("flight recorder: " + err.Error())
+	}
+	f.failing = err != nil
+	return nil
+}
+
+// reading is what is to be said of the newest reading.
+func (f *flight) reading(s *rt.Snapshot) {
+	f.add("reading.seq", float64(s.Seq))
+	f.add("reading.reason", float64(s.Reason))
+	interval := 0.0
+	if f.before != 0 {
+		interval = float64(s.Boot-f.before) / 1e9
+	}
+	f.before = s.Boot
+	f.add("reading.interval_secs", interval)
+	var now unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) == nil {
+		f.add("reading.took_ms", float64(now.Nano()-s.Boot)/1e6)
+	}
+	f.add("job.phase", float64(s.Job.Phase))
+	if n, ok := s.Job.Pids.Get(); ok {
+		f.add("job.processes", float64(n))
+	}
+	f.add("job.steps", float64(len(s.Steps)))
+}
+
+// cost is what the tracker itself has used, getrusage(2) and Go's own figures.
+func (f *flight) cost() {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &u) == nil {
+		f.add("tracker.user_ms", float64(u.Utime.Nano())/1e6)
+		f.add("tracker.system_ms", float64(u.Stime.Nano())/1e6)
+		f.add("tracker.max_rss_kib", float64(u.Maxrss))
+		f.add("tracker.major_faults", float64(u.Majflt))
+		f.add("tracker.voluntary_switches", float64(u.Nvcsw))
+		f.add("tracker.involuntary_switches", float64(u.Nivcsw))
+	}
+	metrics.Read(f.runtime)
+	for i, name := range [...]string{"go.heap_bytes", "go.gc_cycles", "go.goroutines"} {
+		if v := f.runtime[i].Value; v.Kind() == metrics.KindUint64 {
+			f.add(name, float64(v.Uint64()))
+		}
+	}
+}
+
+func (f *flight) add(name string, v float64) {
+	f.datum.Readings = append(f.datum.Readings, ftdc.Reading{MetricName: name, Value: float32(v)})
+}
+
+// Close ends the record.
+func (f *flight) Close() {
+	if err := f.log.Close(); err != nil {
+		f.warn("flight recorder: " + err.Error())
+	}
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/format/ftdc"
+)
+
+// events takes them and forgets them.
+type events struct{ n int }
+
+func (e *events) Event(rt.Event) { e.n++ }
+
+func TestFlight(t *testing.T) {
+	dir := t.TempDir()
+	run := rt.Run{JobID: rt.Some[uint64](12), Node: "n1", Start: time.Unix(1772367180, 0)}
+	var ledger events
+	var warned []string
+	f := newFlight(dir, &run, 4<<20, &ledger, func(text string) { warned = append(warned, text) })
+	snapshot := rt.Snapshot{Seq: 1, Wall: time.Now().UnixNano(), Reason: rt.ReasonFirst}
+	take := func() {
+		if err := f.Put(&snapshot); err != nil {
+			t.Fatal(err)
+		}
+		snapshot.Seq++
+		snapshot.Wall += 2e9
+		snapshot.Boot += 2e9
+		snapshot.Job = rt.JobReading{Phase: rt.JobPresent, Pids: rt.Some[uint64](3)}
+	}
+	snapshot.Boot = 100e9
+	take()
+	f.Event(rt.Event{Kind: "gap"})
+	f.Event(rt.Event{Kind: "sensor", Status: "failed"})
+	f.Event(rt.Event{Kind: "sensor", Status: "ok"})
+	take()
+	f.Close()
+	files, err := filepath.Glob(filepath.Join(dir, "flight", "job-12-n1-1772367180000-*.ftdc"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("files %v, %v", files, err)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := ftdc.Parse(bytes.NewReader(text))
+	if err != nil || len(data) != 2 {
+		t.Fatalf("%d data, %v", len(data), err)
+	}
+	got := map[string]float32{}
+	for _, r := range data[1].Readings {
+		got[r.MetricName] = r.Value
+	}
+	for name, want := range map[string]float32{
+		"reading.seq": 2, "reading.interval_secs": 2, "job.phase": 2, "job.processes": 3,
+		"ledger.gaps": 1, "ledger.sensors_failed": 1, "ledger.others": 1, "ledger.spool": 0,
+	} {
+		if v, ok := got[name]; !ok || v != want {
+			t.Errorf("%s is %v (recorded: %t), want %v", name, v, ok, want)
+		}
+	}
+	if got["tracker.max_rss_kib"] < 1000 || got["go.goroutines"] < 1 || got["tracker.user_ms"]+got["tracker.system_ms"] <= 0 {
+		t.Errorf("cost: %v", got)
+	}
+	if ledger.n != 3 || len(warned) != 0 {
+		t.Errorf("%d events were passed on; warnings: %v", ledger.n, warned)
+	}
+	if newFlight(dir, &run, 0, &ledger, nil) != nil {
+		t.Error("there is a recorder without room")
+	}
+}
+
+// What it writes on every reading costs no memory, and where it cannot write it
+// says so once.
+func TestFlightCosts(t *testing.T) {
+	dir := t.TempDir()
+	run := rt.Run{Node: "n1"}
+	f := newFlight(dir, &run, 1<<30, &events{}, func(text string) { t.Error(text) })
+	snapshot := rt.Snapshot{Wall: time.Now().UnixNano()}
+	put := func() {
+		snapshot.Seq++
+		snapshot.Wall += 1e9
+		if err := f.Put(&snapshot); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put()
+	if n := testing.AllocsPerRun(100, put); n != 0 {
+		t.Errorf("%v allocations for a reading", n)
+	}
+	f.Close()
+
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var warned []string
+	f = newFlight(filepath.Join(dir, "file"), &run, 1<<30, &events{}, func(text string) { warned = append(warned, text) })
+	put()
+	put()
+	if len(warned) != 1 || !strings.Contains(warned[0], "flight recorder: make a directory to record in") {
+		t.Errorf("warnings: %q", warned)
+	}
+}
+
+func BenchmarkFlight(b *testing.B) {
+	f := newFlight(b.TempDir(), &rt.Run{Node: "n1"}, 4<<20, &events{}, func(text string) { b.Error(text) })
+	defer f.Close()
+	snapshot := rt.Snapshot{Wall: time.Now().UnixNano()}
+	b.ReportAllocs()
+	for b.Loop() {
+		snapshot.Seq++
+		snapshot.Wall += 1e9
+		if err := f.Put(&snapshot); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
