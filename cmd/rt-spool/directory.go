@@ -128,29 +128,20 @@ func (d *directory) Open(name string) (upload.Spooled, error) {
 	return spool.Open(filepath.Join(d.cfg.Spool.Dir, name))
 }
 
-// removeOld removes what was delivered longer ago than spool.retain.
+// removeOld removes what was delivered longer ago than spool.retain, and brings the
+// spool within spool.quota_node.
 func (d *directory) removeOld(ctx context.Context, now time.Time) (removed int, err error) {
-	entries, err := spool.List(d.cfg.Spool.Dir)
-	if err != nil {
-		return 0, err
+	done, _, err := spool.Collect(ctx, d.cfg.Spool.Dir, spool.GC{
+		Retain: d.cfg.Spool.Retain.Duration, Bytes: d.cfg.Spool.QuotaNode.Bytes, Now: now,
+	})
+	errs := []error{err}
+	for _, c := range done {
+		switch {
+		case c.Err != nil:
+			errs = append(errs, fmt.Errorf("make room in the spool: %s is not %s: %w", filepath.Base(c.Path), c.Action, c.Err))
+		case c.Action == spool.Removed && c.Delivered:
+			removed++
+		}
 	}
-	var failed []error
-	for _, e := range entries {
-		if ctx.Err() != nil {
-			break
-		}
-		if e.Err != nil || e.DeliveredAt.IsZero() || now.Sub(e.DeliveredAt) < d.cfg.Spool.Retain.Duration {
-			continue
-		}
-		r, err := spool.Open(e.Path)
-		if err == nil {
-			err = r.Remove()
-		}
-		if err != nil {
-			failed = append(failed, fmt.Errorf("remove a delivered run: %w", err))
-			continue
-		}
-		removed++
-	}
-	return removed, errors.Join(failed...)
+	return removed, errors.Join(errs...)
 }

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/spool"
+)
+
+func gcCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "gc",
+		Usage: "remove what was delivered long ago, and keep the spool within its size",
+		Flags: []cli.Flag{
+			jsonFlag,
+			&cli.DurationFlag{Name: "retain", DefaultText: "spool.retain", Usage: "remove runs that were delivered `T` ago"},
+			&cli.StringFlag{Name: "max-size", DefaultText: "spool.quota_node", Usage: "bring the spool to `SIZE`, such as 512MiB; 0 for no bound"},
+			&cli.BoolFlag{Name: "undelivered", Usage: "treat runs that have ended as if they were delivered: what they hold is lost"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "change nothing, and say what would be done"},
+		},
+		OnUsageError: onUsageError,
+		Action:       runGC,
+	}
+}
+
+// gcDone is the JSON document of gc.
+type gcDone struct {
+	DryRun     bool     `json:"dry_run"`
+	SpoolBytes int64    `json:"spool_bytes"` // what all files of the directory take now
+	FreedBytes int64    `json:"freed_bytes"`
+	Files      []gcFile `json:"files"`
+	// AnotherRuns says that nothing was done because a drain or another gc is at work.
+	AnotherRuns bool `json:"another_drain_runs"`
+}
+
+// gcFile is one file that was removed or thinned.
+type gcFile struct {
+	Path      string `json:"path"`
+	Job       string `json:"job,omitempty"`
+	Node      string `json:"node,omitempty"`
+	Delivered bool   `json:"delivered"`
+	Action    string `json:"action"` // "removed" or "thinned"
+	Reason    string `json:"reason"`
+	SizeBytes int64  `json:"size_bytes"` // before
+	Freed     int64  `json:"freed_bytes"`
+	Dropped   int64  `json:"snapshots_dropped"`
+	Error     string `json:"error,omitempty"`
+}
+
+func runGC(c *cli.Context) error {
+	cfg, err := load(c)
+	if err != nil {
+		return err
+	}
+	o, err := gcOptions(c, cfg.Spool)
+	if err != nil {
+		return err
+	}
+	out := gcDone{DryRun: o.DryRun, Files: []gcFile{}}
+	err = out.collect(c.Context, cfg.Spool.Dir, o)
+	if c.Bool("json") {
+		return errors.Join(err, printJSON(c.App.Writer, &out))
+	}
+	return errors.Join(err, out.print(c.App.Writer))
+}
+
+func gcOptions(c *cli.Context, cfg config.Spool) (spool.GC, error) {
+	o := spool.GC{
+		Retain: cfg.Retain.Duration, Bytes: cfg.QuotaNode.Bytes, Now: time.Now(),
+		Undelivered: c.Bool("undelivered"), DryRun: c.Bool("dry-run"),
+	}
+	if c.NArg() > 0 {
+		return o, usage("gc takes no arguments; it looks at all runs of the spool")
+	}
+	if c.IsSet("retain") {
+		o.Retain = c.Duration("retain")
+	}
+	if o.Retain < 0 {
+		return o, usage("--retain cannot be negative")
+	}
+	if c.IsSet("max-size") {
+		var size config.Size
+		if err := size.UnmarshalText([]byte(c.String("max-size"))); err != nil {
+			return o, usage("--max-size: %w", err)
+		}
+		o.Bytes = size.Bytes
+	}
+	return o, nil
+}
+
+// collect does it under the directory's lock.
+func (g *gcDone) collect(ctx context.Context, dir string, o spool.GC) error {
+	unlock, err := spool.LockDir(ctx, dir)
+	if errors.Is(err, spool.ErrLocked) {
+		g.AnotherRuns = true
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	done, total, err := spool.Collect(ctx, dir, o)
+	g.SpoolBytes = total
+	failed := 0
+	for _, d := range done {
+		f := gcFile{Path: d.Path, Node: d.Run.Node, Delivered: d.Delivered, Action: d.Action, Reason: d.Reason,
+			SizeBytes: d.Size, Freed: d.Freed, Dropped: d.Dropped}
+		if d.Run.JobID.Valid() {
+			f.Job = d.Run.Label()
+		}
+		if d.Err != nil {
+			f.Error = d.Err.Error()
+			failed++
+		}
+		g.FreedBytes += d.Freed
+		g.Files = append(g.Files, f)
+	}
+	if failed > 0 {
+		err = errors.Join(err, fmt.Errorf("%d of %d files could not be removed or thinned", failed, len(done)))
+	}
+	return errors.Join(err, unlock())
+}
+
+func (g *gcDone) print(w io.Writer) error {
+	if g.AnotherRuns {
+		_, err := fmt.Fprintln(w, "a drain or another gc is at work on this spool; nothing was done")
+		return err
+	}
+	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	for _, f := range g.Files {
+		action := f.Action
+		if g.DryRun {
+			action = map[string]string{spool.Removed: "would remove", spool.Thinned: "would thin"}[f.Action]
+		}
+		if f.Error != "" {
+			action = "not " + f.Action
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", action, filepath.Base(f.Path), config.Size{Bytes: f.Freed}, reasonOf(&f))
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	verb := "freed"
+	if g.DryRun {
+		verb = "would free"
+	}
+	_, err := fmt.Fprintf(w, "%s %d KiB; the spool takes %d KiB\n", verb, g.FreedBytes>>10, g.SpoolBytes>>10)
+	return err
+}
+
+func reasonOf(f *gcFile) string {
+	if f.Error != "" {
+		return f.Error
+	}
+	return f.Reason
+}

@@ -1,0 +1,247 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// GC says what may go from a spool directory.
+type GC struct {
+	// Retain is how long a run stays after its delivery.
+	Retain time.Duration
+	// Bytes bounds what the directory takes on the disk, 0: no bound; three quarters of
+	// its file system at most. Beyond it delivered runs go before their time, the oldest
+	// first, and the others are thinned, which keeps their totals.
+	Bytes int64
+	// Undelivered lets runs go that have ended and are not delivered: after Retain, from
+	// their end, and beyond Bytes when nothing else helps. What they hold is lost.
+	Undelivered bool
+	// DryRun changes nothing.
+	DryRun bool
+	Now    time.Time
+}
+
+// What was done to a file.
+const (
+	Removed = "removed"
+	Thinned = "thinned"
+)
+
+// Collected is one file that was removed or thinned, or would be.
+type Collected struct {
+	Path      string
+	Run       rt.Run // zero for what is no run
+	Delivered bool
+	Action    string // Removed or Thinned
+	Reason    string
+	Size      int64 // bytes on the disk before
+	Freed     int64 // bytes; of a file that would be thinned a guess
+	Dropped   int64 // snapshots that were thinned
+	Err       error // why it was not done
+}
+
+// leftAfter is how old a file must be that a crash has left in the making.
+const leftAfter = time.Hour
+
+// Collect removes and thins what o lets go of a directory, whose lock (LockDir) the
+// caller holds, and returns that with the bytes that all its files then take. Runs
+// whose trackers live, and files that cannot be read, are left alone. Its error is
+// that of the directory; what went wrong with a file is in its line.
+func Collect(ctx context.Context, dir string, o GC) ([]Collected, int64, error) {
+	entries, err := List(dir)
+	if err != nil {
+		return nil, 0, err
+	}
+	c := &collector{ctx: ctx, o: o}
+	if c.total, err = dirUsage(dir); err != nil {
+		return nil, 0, err
+	}
+	c.leftovers(dir)
+	for i := range entries {
+		if e := &entries[i]; e.Err == nil && !e.Live {
+			c.entries = append(c.entries, e)
+		}
+	}
+	c.byAge()
+	if o.Bytes > 0 {
+		bound, err := nodeBound(dir, o.Bytes)
+		if err != nil {
+			return c.done, c.total, err
+		}
+		c.bySize(bound)
+	}
+	return c.done, c.total, ctx.Err()
+}
+
+type collector struct {
+	ctx     context.Context
+	o       GC
+	entries []*Entry // those that are left, with a run that has ended or lost its tracker
+	total   int64    // bytes of the directory
+	done    []Collected
+}
+
+func delivered(e *Entry) bool { return !e.DeliveredAt.IsZero() }
+
+// since is when a run was done with.
+func since(e *Entry) time.Time {
+	switch {
+	case delivered(e):
+		return e.DeliveredAt
+	case !e.Run.End.IsZero():
+		return e.Run.End
+	}
+	return e.Run.Start
+}
+
+func (c *collector) byAge() {
+	c.entries = slices.DeleteFunc(c.entries, func(e *Entry) bool {
+		if !delivered(e) && !c.o.Undelivered || c.o.Now.Sub(since(e)) < c.o.Retain {
+			return false
+		}
+		what := "delivered"
+		if !delivered(e) {
+			what = "ended, not delivered,"
+		}
+		return c.remove(e, fmt.Sprintf("%s %s ago", what, c.o.Now.Sub(since(e)).Round(time.Second)))
+	})
+}
+
+func (c *collector) bySize(bound int64) {
+	slices.SortStableFunc(c.entries, func(a, b *Entry) int { return since(a).Compare(since(b)) })
+	reason := fmt.Sprintf("the spool takes %d bytes, of %d", c.total, bound)
+	c.entries = slices.DeleteFunc(c.entries, func(e *Entry) bool {
+		return c.total > bound && delivered(e) && c.remove(e, reason+"; delivered")
+	})
+	c.thin(bound, reason)
+	if !c.o.Undelivered {
+		return
+	}
+	c.entries = slices.DeleteFunc(c.entries, func(e *Entry) bool {
+		return c.total > bound && c.remove(e, reason+"; not delivered")
+	})
+}
+
+// thin brings the runs that have ended down by the same share each.
+func (c *collector) thin(bound int64, reason string) {
+	var sizes int64
+	for _, e := range c.entries {
+		if n, err := diskUsage(e.Path); err == nil && e.Run.State == rt.StateEnded {
+			sizes += n
+		}
+	}
+	excess := c.total - bound
+	if excess <= 0 || sizes == 0 {
+		return
+	}
+	share := max(0, float64(sizes-excess)/float64(sizes))
+	for _, e := range c.entries {
+		if c.ctx.Err() != nil || e.Run.State != rt.StateEnded {
+			continue
+		}
+		size, err := diskUsage(e.Path)
+		if err != nil || size <= quotaFloor {
+			continue
+		}
+		c.thinOne(e, size, max(quotaFloor, int64(float64(size)*share)), reason)
+	}
+}
+
+func (c *collector) thinOne(e *Entry, size, to int64, reason string) {
+	done := Collected{Path: e.Path, Run: e.Run, Action: Thinned, Reason: reason, Size: size, Freed: size - to}
+	if !c.o.DryRun {
+		r, err := Open(e.Path)
+		if err == nil {
+			done.Dropped, err = r.Thin(to)
+			err = errors.Join(err, r.Close())
+		}
+		now, err2 := diskUsage(e.Path)
+		if done.Err = errors.Join(err, err2); err2 == nil {
+			done.Freed = size - now
+		}
+		if done.Err == nil && done.Dropped == 0 && done.Freed <= 0 {
+			return // it holds nothing that can go
+		}
+	}
+	c.total -= done.Freed
+	c.done = append(c.done, done)
+}
+
+// remove removes a run; false where it is still there.
+func (c *collector) remove(e *Entry, reason string) bool {
+	if c.ctx.Err() != nil {
+		return false
+	}
+	done := Collected{Path: e.Path, Run: e.Run, Delivered: delivered(e), Action: Removed, Reason: reason}
+	for _, p := range []string{e.Path, e.Path + "-wal", e.Path + "-shm"} {
+		n, _ := diskUsage(p) // what is not there takes nothing
+		done.Size += n
+	}
+	if !c.o.DryRun {
+		r, err := Open(e.Path)
+		if err == nil {
+			err = r.Remove()
+		}
+		done.Err = err
+	}
+	if done.Err == nil {
+		done.Freed = done.Size
+		c.total -= done.Freed
+	}
+	c.done = append(c.done, done)
+	return done.Err == nil
+}
+
+// leftovers removes what a crash has left in the making, and locks and logs whose
+// databases have gone: nobody reads them.
+func (c *collector) leftovers(dir string) {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return // List has just read it
+	}
+	for _, f := range files {
+		path := filepath.Join(dir, f.Name())
+		st, err := os.Lstat(path)
+		if err != nil || !st.Mode().IsRegular() || c.o.Now.Sub(st.ModTime()) < leftAfter || !leftover(path) {
+			continue
+		}
+		size, _ := diskUsage(path)
+		done := Collected{Path: path, Action: Removed, Reason: "left by a crash", Size: size, Freed: size}
+		if !c.o.DryRun {
+			if done.Err = os.Remove(path); done.Err != nil {
+				done.Freed = 0
+			}
+		}
+		c.total -= done.Freed
+		c.done = append(c.done, done)
+	}
+}
+
+// leftover says whether a file belongs to a run that is not there.
+func leftover(path string) bool {
+	name := filepath.Base(path)
+	if strings.HasSuffix(name, newSuffix) || strings.Contains(name, lockSuffix+newSuffix) {
+		return true
+	}
+	for _, suffix := range []string{dbSuffix + "-wal", dbSuffix + "-shm", dbSuffix + "-journal", lockSuffix} {
+		stem, ok := strings.CutSuffix(path, suffix)
+		if !ok || filepath.Base(stem) == "" || name == drainLock {
+			continue
+		}
+		if _, err := os.Lstat(stem + dbSuffix); !errors.Is(err, fs.ErrNotExist) {
+			return false
+		}
+		alive, err := live(stem + dbSuffix)
+		return err == nil && !alive
+	}
+	return false
+}

@@ -1,0 +1,155 @@
+package spool
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// gcRun puts a run into dir that ended hours before the test's present, and was
+// delivered that many after its end, -1: was not.
+func gcRun(t *testing.T, dir string, job uint64, snapshots, ended, delivered int) string {
+	t.Helper()
+	run := testRun()
+	run.JobID = rt.Some(job)
+	run.Start = gcNow.Add(-time.Duration(ended) * time.Hour)
+	run.End = run.Start
+	w, err := Create(dir, run, rt.Host{}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newMachine(16, 0)
+	for range snapshots {
+		if err := w.Put(m.next()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.End(run); err != nil {
+		t.Fatal(err)
+	}
+	if delivered >= 0 {
+		r := mustOpen(t, w.Path())
+		if err := r.MarkDelivered(run.End.Add(time.Duration(delivered) * time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w.Path()
+}
+
+var gcNow = start.Add(1000 * time.Hour)
+
+// What goes by age and by size, and what never does.
+func TestCollect(t *testing.T) {
+	const small, large = 5, 1500
+	for _, c := range []struct {
+		what string
+		o    GC
+		want string // of each job what was done: - nothing, r removed, t thinned
+	}{
+		{"by age", GC{Retain: 168 * time.Hour}, "r---"},
+		{"nothing is old enough", GC{Retain: 500 * time.Hour}, "----"},
+		{"by age, undelivered too", GC{Retain: 168 * time.Hour, Undelivered: true}, "rr--"},
+		{"by size: delivered before their time, the others thinned", GC{Retain: 500 * time.Hour, Bytes: 400 << 10}, "r-rt"},
+		{"by size, undelivered too", GC{Retain: 500 * time.Hour, Bytes: 1, Undelivered: true}, "rrrT"},
+		{"a bound that holds", GC{Retain: 500 * time.Hour, Bytes: 1 << 30}, "----"},
+	} {
+		for _, dry := range []bool{true, false} {
+			dir := t.TempDir()
+			paths := []string{gcRun(t, dir, 1, small, 300, 1), gcRun(t, dir, 2, small, 200, -1), gcRun(t, dir, 3, small, 10, 1), gcRun(t, dir, 4, large, 5, -1)}
+			live, err := Create(dir, testRun(), rt.Host{}, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.o.DryRun, c.o.Now = dry, gcNow
+			done, total, err := Collect(t.Context(), dir, c.o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := []byte("----")
+			for _, d := range done {
+				if d.Err != nil || d.Reason == "" || d.Size == 0 {
+					t.Errorf("%s: %+v", c.what, d)
+				}
+				n := int(d.Run.JobID.Or(0)) - 1
+				switch {
+				case d.Action == Removed && got[n] == 't':
+					got[n] = 'T'
+				case d.Action == Removed:
+					got[n] = 'r'
+				case d.Action == Thinned:
+					got[n] = 't'
+				}
+			}
+			if string(got) != c.want {
+				t.Errorf("%s, dry run %v: %s, want %s", c.what, dry, got, c.want)
+			}
+			for i, path := range paths {
+				_, err := os.Stat(path)
+				if gone := strings.ContainsRune("rT", rune(c.want[i])) && !dry; os.IsNotExist(err) != gone {
+					t.Errorf("%s, dry run %v: job %d: %v", c.what, dry, i+1, err)
+				}
+			}
+			if left, err := dirUsage(dir); err != nil || !dry && left != total {
+				t.Errorf("%s: %d bytes are left, and it says %d, %v", c.what, left, total, err)
+			}
+			if err := live.Close(); err != nil {
+				t.Errorf("%s: the run that is tracked: %v", c.what, err)
+			}
+		}
+	}
+}
+
+// What a crash has left goes after an hour; stray files and locks that are held stay.
+func TestCollectLeftovers(t *testing.T) {
+	dir := t.TempDir()
+	gcRun(t, dir, 1, 1, 1, -1)
+	w, err := Create(dir, testRun(), rt.Host{}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if err := os.Rename(w.Path(), w.Path()+".away"); err != nil { // its lock is held
+		t.Fatal(err)
+	}
+	gone := []string{"a.new", "b.lock.new123", "c.lock", "d.db-shm", "d.db-wal"}
+	stay := []string{"notes.txt", ".drain.lock", "young.new", "x.newer"}
+	for _, name := range append(gone, stay...) {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		age := 2 * time.Hour
+		if name == "young.new" {
+			age = time.Minute
+		}
+		if err := os.Chtimes(path, gcNow.Add(-age), gcNow.Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chtimes(lockPath(w.Path()), start, start); err != nil {
+		t.Fatal(err)
+	}
+	done, _, err := Collect(t.Context(), dir, GC{Retain: 1000 * time.Hour, Now: gcNow})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, d := range done {
+		names = append(names, filepath.Base(d.Path))
+	}
+	if strings.Join(names, " ") != strings.Join(gone, " ") {
+		t.Errorf("removed %v, want %v", names, gone)
+	}
+	for _, name := range append(stay, filepath.Base(lockPath(w.Path()))) {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
