@@ -61,6 +61,7 @@ func (o *outlet) add(line []byte) {
 
 func (o *outlet) run() {
 	defer close(o.done)
+	defer survive(o.failed)
 	var err error
 	for {
 		line, ok := o.first()

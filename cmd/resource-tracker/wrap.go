@@ -24,7 +24,10 @@ const patience = 5 * time.Second
 // command from running: what is wrong with it is a warning.
 func wrap(s settings) error {
 	turns := make(chan turn, 1)
-	go func() { turns <- takeTurn(s) }()
+	go func() {
+		defer survive(func(err error) { warn(err); turns <- turn{} })
+		turns <- takeTurn(s)
+	}()
 	select {
 	case mine := <-turns:
 		if mine.lost && s.output == "" {
@@ -81,12 +84,10 @@ func newRunOf(s settings, pid int, started time.Time) func() rt.Run {
 // follow tracks until ctx is done, if it is its turn. It returns nil where nothing could be tracked,
 // or not to the end; begun is set in the latter case too.
 func follow(ctx context.Context, s settings, turns <-chan turn, run func() rt.Run, begun *atomic.Pointer[tracking]) (t *tracking) {
-	defer func() {
-		if p := recover(); p != nil {
-			warn(fmt.Errorf("the command is no longer tracked: %v", p))
-			t = nil
-		}
-	}()
+	defer survive(func(err error) {
+		warn(fmt.Errorf("the command is no longer tracked: %w", err))
+		t = nil
+	})
 	mine := <-turns
 	if mine.lost {
 		s.spoolDir, s.anySpool = "", false
@@ -108,7 +109,10 @@ func follow(ctx context.Context, s settings, turns <-chan turn, run func() rt.Ru
 // finish closes the record, within bounds.
 func finish(t *tracking, exit rt.Exit) {
 	done := make(chan error, 1)
-	go func() { done <- t.end(exit) }()
+	go func() {
+		defer survive(func(err error) { done <- err })
+		done <- t.end(exit)
+	}()
 	select {
 	case err := <-done:
 		if err != nil {
