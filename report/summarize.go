@@ -9,9 +9,12 @@ import (
 )
 
 // Summarize reads all snapshots of a run, in order, and sums them up. It reads
-// them once and keeps none. An error of the snapshots ends it.
+// them once and keeps none. Where they come without their lists (rt.StepReading,
+// ...), what is told of these is missing. An error of the snapshots ends it.
 func Summarize(run rt.Run, events []rt.Event, snapshots iter.Seq2[*rt.Snapshot, error]) (*Summary, error) {
-	r := reading{run: run}
+	r := reading{
+		run: run, steps: stepTallies{}, processes: processTallies{}, gpus: gpuTallies{}, energy: energyTallies{}, context: newNodeTally(),
+	}
 	if len(run.Command) > 0 {
 		r.tree.startAtZero() // the tree began with us
 	}
@@ -32,26 +35,34 @@ type reading struct {
 	readings        int
 	first           instant
 	last            instant
-	prev            rt.Snapshot // scalars of the snapshot before, with inherited counters
+	walk            rt.Walk
 	seen            struct{ pending, present, tree bool }
 	lastReason      rt.Reason
 	onlineCPUs      rt.Opt[uint64]
 	memTotal        rt.Opt[uint64]
 	jobs, trees     []point
 	nodes           []point
+	steps           stepTallies
+	processes       processTallies
+	gpus            gpuTallies
+	energy          energyTallies
+	context         nodeTally
+	oom             oomTally
 }
 
 type instant struct{ wall, boot int64 }
 
 func (r *reading) add(s *rt.Snapshot) {
-	now := instant{s.Wall, s.Boot}
-	if r.readings == 0 {
-		r.first = now
+	prev := r.walk.Step(s)
+	secs := 0.0 // of the interval
+	if prev == nil {
+		r.first = instant{s.Wall, s.Boot}
 	} else {
-		r.addPoint(s)
+		secs = float64(s.Boot-prev.Boot) / 1e9
+		r.addPoint(prev, s)
 	}
 	r.readings++
-	r.last, r.lastReason = now, s.Reason
+	r.last, r.lastReason = instant{s.Wall, s.Boot}, s.Reason
 	switch s.Job.Phase {
 	case rt.JobPending:
 		r.seen.pending = true
@@ -61,6 +72,7 @@ func (r *reading) add(s *rt.Snapshot) {
 	r.seen.tree = r.seen.tree || s.Tree.CPUUserTicks.Valid() || s.Tree.RSS.Valid()
 	if s.Job.Phase != rt.JobNone {
 		r.job.addJob(&s.Job)
+		r.oom.add(prev, s)
 	}
 	r.tree.addTree(&s.Tree)
 	r.node.addNode(&s.Node)
@@ -72,24 +84,22 @@ func (r *reading) add(s *rt.Snapshot) {
 	if s.Node.MemTotal.Valid() {
 		r.memTotal = s.Node.MemTotal
 	}
-
-	older := r.prev
-	r.prev = *s
-	r.prev.CPUs, r.prev.Nets, r.prev.Disks, r.prev.Mounts, r.prev.GPUs = nil, nil, nil, nil, nil
-	if r.readings > 1 {
-		r.prev.InheritCounters(&older)
-	}
+	r.steps.add(s)
+	r.processes.add(s)
+	r.gpus.add(s, secs)
+	r.energy.add(s, secs)
+	r.context.add(s, secs)
 }
 
-func (r *reading) addPoint(s *rt.Snapshot) {
-	p := point{from: float64(r.prev.Boot-r.first.boot) / 1e9, to: float64(s.Boot-r.first.boot) / 1e9}
+func (r *reading) addPoint(prev, s *rt.Snapshot) {
+	p := point{from: float64(prev.Boot-r.first.boot) / 1e9, to: float64(s.Boot-r.first.boot) / 1e9}
 	if p.to <= p.from {
 		return
 	}
-	node := rt.DeriveScalars(&r.prev, s, rt.ScopeNode)
+	node := rt.DeriveScalars(prev, s, rt.ScopeNode)
 	p.cores, p.memory = node.CPUUsage, s.Node.MemUsed()
 	r.nodes = append(r.nodes, p)
-	used := rt.DeriveProcess(&r.prev, s)
+	used := rt.DeriveProcess(prev, s)
 	if s.Job.Phase != rt.JobNone {
 		p.cores, p.memory = used.CPUUsage, s.Job.MemCurrent
 		r.jobs = append(r.jobs, p)
@@ -122,9 +132,12 @@ func (r *reading) summary(events []rt.Event) *Summary {
 	s.Series = resample(points)
 	s.CPU = r.cpu(s, used, points)
 	s.Memory = r.memory(s, used)
-	s.IO = IO{ReadBytes: used.read.value(), WriteBytes: used.write.value()}
+	s.IO = used.io()
 	s.Network = Network{RecvBytes: r.recv.value(), SentBytes: r.sent.value(), Scope: ScopeNode}
-	s.Processes = Processes{Max: used.processes.Opt}
+	s.Processes = Processes{Max: used.processes.Opt, MaxThreads: used.threads.Opt, Top: r.processes.top()}
+	s.Pressure, s.Faults = r.pressure(used), Faults{used.faults.value(), used.major.value()}
+	s.Steps, s.OOM, s.GPUs = r.steps.list(), r.oom.kills, r.gpus.list(s.Scope)
+	s.Node, s.Energy = r.nodeContext(), r.energy.list(float64(r.last.boot-r.first.boot)/1e9)
 	s.Record = Record{Readings: r.readings}
 	if r.readings > 0 {
 		s.Record.First, s.Record.Last = time.Unix(0, r.first.wall).UTC(), time.Unix(0, r.last.wall).UTC()
@@ -133,7 +146,17 @@ func (r *reading) summary(events []rt.Event) *Summary {
 	}
 	s.ledger(events)
 	r.reasons(s)
+	s.advise()
 	return s
+}
+
+// io is what the io controller counted, or where that is off the processes.
+func (u *usage) io() IO {
+	io := IO{ReadBytes: u.read.value(), WriteBytes: u.write.value()}
+	if !io.ReadBytes.Valid() && !io.WriteBytes.Valid() && u.procRead.spans {
+		io = IO{ReadBytes: u.procRead.value(), WriteBytes: u.procWrite.value(), Of: "processes"}
+	}
+	return io
 }
 
 // elapsed is the time of the run; of its readings where its end is not known.
@@ -167,7 +190,7 @@ func (r *reading) cpu(s *Summary, used *usage, points []point) CPU {
 	}
 	c := CPU{
 		UsedSecs: used.cpu.scaled(unit), UserSecs: used.user.scaled(unit), SystemSecs: used.system.scaled(unit),
-		ThrottledSecs: used.throttled.scaled(unit), Cores: r.run.AllocCPUs, CoresOf: "allocation",
+		ThrottledSecs: used.throttled.scaled(unit), StepdSecs: used.stepd.scaled(unit), Cores: r.run.AllocCPUs, CoresOf: "allocation",
 	}
 	c.split()
 	if !c.Cores.Valid() || s.Scope == ScopeNode {
@@ -197,6 +220,9 @@ func (r *reading) memory(s *Summary, used *usage) Memory {
 		AnonymousBytes: used.anon.Opt, SharedBytes: used.shared.Opt, FileBytes: used.file.Opt, OOMKills: used.oomKills.value(),
 	}
 	if !m.PeakBytes.Valid() {
+		m.PeakBytes = used.intervalPeak.Opt
+	}
+	if !m.PeakBytes.Valid() {
 		m.PeakBytes, m.PeakOf = used.memory.Opt, "readings"
 	}
 	limit, ok := used.limit.Get()
@@ -212,17 +238,4 @@ func (r *reading) memory(s *Summary, used *usage) Memory {
 		m.PeakPct.Set(float64(peak) / float64(m.LimitBytes.Or(0)) * 100)
 	}
 	return m
-}
-
-func (s *Summary) ledger(events []rt.Event) {
-	for _, e := range events {
-		switch {
-		case e.Kind == "gap":
-			s.Record.Gaps++
-		case e.Kind == "sensor" && e.Status == "ok":
-			delete(s.Sensors, e.Name)
-		case e.Kind == "sensor":
-			s.Sensors[e.Name] = SensorIs{Status: e.Status, Detail: e.Detail}
-		}
-	}
 }

@@ -26,8 +26,21 @@ type Summary struct {
 	Memory      Memory          `json:"memory"`
 	IO          IO              `json:"io"`
 	Network     Network         `json:"network"`
+	Pressure    Pressure        `json:"pressure"`
+	Faults      Faults          `json:"page_faults"`
 	Processes   Processes       `json:"processes"`
+	Steps       []Step          `json:"steps,omitempty"`
+	OOM         []OOMKill       `json:"oom,omitempty"`
+	GPUs        []GPU           `json:"gpus,omitempty"`
+	Node        Node            `json:"node"`
+	Energy      []Energy        `json:"energy,omitempty"`
 	Series      Series          `json:"series"`
+	// Advice says what could be asked for instead; AdviceReason why there is none
+	// where the record does not allow any.
+	Advice       []string `json:"advice,omitempty"`
+	AdviceReason string   `json:"advice_reason,omitempty"`
+	// Nodes is what all runs of the job together used, where there are several.
+	Nodes *Nodes `json:"nodes,omitempty"`
 	// Abandoned: the tracker has died, and no drain has closed the run yet. Whoever
 	// knows the spool sets it.
 	Abandoned bool                `json:"abandoned"`
@@ -41,6 +54,7 @@ type CPU struct {
 	UserSecs      rt.Opt[float64] `json:"user_secs"`
 	SystemSecs    rt.Opt[float64] `json:"system_secs"`
 	ThrottledSecs rt.Opt[float64] `json:"throttled_secs"`
+	StepdSecs     rt.Opt[float64] `json:"slurmstepd_secs"` // in the job's cgroup, but not in UsedSecs
 	MeanCores     rt.Opt[float64] `json:"mean_cores"`
 	PeakCores     rt.Opt[float64] `json:"peak_cores"` // highest mean of one interval
 	Cores         rt.Opt[uint64]  `json:"cores"`      // what AllocatedSecs counts
@@ -71,6 +85,7 @@ type Memory struct {
 type IO struct {
 	ReadBytes  rt.Opt[uint64] `json:"read_bytes"`
 	WriteBytes rt.Opt[uint64] `json:"write_bytes"`
+	Of         string         `json:"of,omitempty"` // "processes": as they counted, because the io controller is off
 	Reason     string         `json:"reason,omitempty"`
 }
 
@@ -85,8 +100,10 @@ type Network struct {
 
 // Processes is how many there were at once.
 type Processes struct {
-	Max    rt.Opt[uint64] `json:"max"`
-	Reason string         `json:"reason,omitempty"`
+	Max        rt.Opt[uint64] `json:"max"`
+	MaxThreads rt.Opt[uint64] `json:"max_threads"`
+	Top        []Process      `json:"top,omitempty"` // by CPU time, then those largest in memory
+	Reason     string         `json:"reason,omitempty"`
 }
 
 // Series are figures over time, in at most maxColumns columns of equal length. A
@@ -99,10 +116,14 @@ type Series struct {
 
 // Record says how complete the record is.
 type Record struct {
-	Readings int       `json:"readings"`
+	Readings int       `json:"readings"` // taken
+	Expected int       `json:"expected"` // with those that gaps tell of
+	Missed   int       `json:"missed"`
 	First    time.Time `json:"first,omitzero"`
 	Last     time.Time `json:"last,omitzero"`
 	Gaps     int       `json:"gaps"`
+	Tracker  Cost      `json:"tracker"`
+	Budget   []string  `json:"budget,omitempty"` // what the tracker left out to stay within it
 	// Complete: from before the job's first process, or the command's start, to the last reading at its end.
 	Complete bool `json:"complete"`
 }

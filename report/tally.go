@@ -64,14 +64,30 @@ func minus(a, b rt.Opt[uint64]) rt.Opt[uint64] {
 type usage struct {
 	cpu, user, system, throttled total
 	read, write, oomKills        total
-	peak, memory                 highest // by the kernel, by the readings; bytes
+	procRead, procWrite          total // as the processes counted
+	stepd                        total // slurmstepd's CPU time
+	faults, major                total
+	stalls                       [6]total // some and full of CPU, memory, I/O
+	peak, memory                 highest  // by the kernel, by the readings; bytes
+	intervalPeak                 highest  // by the kernel, for each interval; bytes
+	threads                      highest
 	anon, shared, file           highest // bytes
 	processes                    highest
 	limit                        rt.Opt[uint64] // bytes, the last one that was read
 }
 
+// totals are those that a job's cgroup counts from its making.
+func (u *usage) totals() []*total {
+	list := []*total{&u.cpu, &u.user, &u.system, &u.throttled, &u.read, &u.write, &u.oomKills,
+		&u.procRead, &u.procWrite, &u.stepd, &u.faults, &u.major}
+	for i := range u.stalls {
+		list = append(list, &u.stalls[i])
+	}
+	return list
+}
+
 func (u *usage) startAtZero() {
-	for _, t := range []*total{&u.cpu, &u.user, &u.system, &u.throttled, &u.read, &u.write, &u.oomKills} {
+	for _, t := range u.totals() {
 		if !t.last.Valid() {
 			t.origin.Set(0)
 		}
@@ -90,6 +106,16 @@ func (u *usage) addJob(j *rt.JobReading) {
 	u.read.add(j.IOReadBytes)
 	u.write.add(j.IOWriteBytes)
 	u.oomKills.add(j.EventsOOMKill)
+	u.procRead.add(j.ProcReadBytes)
+	u.procWrite.add(j.ProcWriteBytes)
+	u.stepd.add(j.StepdCPUUsage)
+	u.faults.add(j.PageFaults)
+	u.major.add(j.MajorFaults)
+	for i, v := range [...]rt.Opt[uint64]{j.CPUStallSome, j.CPUStallFull, j.MemStallSome, j.MemStallFull, j.IOStallSome, j.IOStallFull} {
+		u.stalls[i].add(v)
+	}
+	u.intervalPeak.add(j.MemIntervalPeak)
+	u.threads.add(j.Threads)
 	u.peak.add(j.MemPeak)
 	u.memory.add(j.MemCurrent)
 	u.anon.add(j.Anon)

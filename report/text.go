@@ -17,9 +17,14 @@ type TextOptions struct {
 	Zone  *time.Location // of the times; nil is UTC
 }
 
-const width = 80 // columns of the screen
+// Columns of the screen, and of the labels on its left.
+const (
+	width      = 80
+	labelWidth = 13
+)
 
-// WriteText writes the summary as one screen, at most 24 lines of 80 columns.
+// WriteText writes the summary as one screen of 80 columns: 24 lines for a small
+// job, and more where there are more steps, GPUs or networks to tell of.
 func WriteText(w io.Writer, s *Summary, o TextOptions) error {
 	if o.Zone == nil {
 		o.Zone = time.UTC
@@ -28,18 +33,21 @@ func WriteText(w io.Writer, s *Summary, o TextOptions) error {
 	p.head(s, o)
 	p.cpu(s, o)
 	p.memory(s, o)
+	p.oom(s, o)
 	p.rest(s)
-	if _, err := io.WriteString(w, p.String()); err != nil {
-		return fmt.Errorf("report: write: %w", err)
-	}
-	return nil
+	p.steps(s)
+	p.gpus(s)
+	p.node(s)
+	p.energy(s)
+	p.quality(s)
+	return p.write(w)
 }
 
 type page struct{ strings.Builder }
 
 // line writes a line: a label of 13 columns and what it is about.
 func (p *page) line(label, format string, args ...any) {
-	text := fmt.Sprintf("%-13s", label) + fmt.Sprintf(format, args...)
+	text := fmt.Sprintf("%-*s", labelWidth, label) + fmt.Sprintf(format, args...)
 	p.WriteString(strings.TrimRight(cut(text, width), " ") + "\n")
 }
 
@@ -79,9 +87,12 @@ func (p *page) head(s *Summary, o TextOptions) {
 		when = r.Start.In(o.Zone).Format("2006-01-02 15:04:05 MST")
 	}
 	p.line("When", "%s, elapsed %s", when, span(s.ElapsedSecs))
-	p.line("Scope", "%s", map[Scope]string{
-		ScopeJob: "the job's cgroup on this node", ScopeTree: "the process tree of pid " + count(r.PID), ScopeNode: "the whole node",
-	}[s.Scope])
+	switch s.Scope { // nothing is said of the ordinary: the job's cgroup on this node
+	case ScopeTree:
+		p.line("Scope", "the process tree of pid %s", count(r.PID))
+	case ScopeNode:
+		p.line("Scope", "the whole node")
+	}
 }
 
 func outcome(s *Summary) string {
@@ -129,6 +140,17 @@ func (p *page) cpu(s *Summary, o TextOptions) {
 		number(c.UserSecs, "%.2f s"), number(c.SystemSecs, "%.2f s"))
 	top := peak(s.Series.Cores)
 	p.spark(s.Series.Cores, top, fmt.Sprintf("0-%s", significant(top)), o.ASCII)
+	var more []string
+	if w := &s.Pressure; w.CPUPct.Valid() || w.MemoryPct.Valid() || w.IOPct.Valid() {
+		more = append(more, fmt.Sprintf("waited: CPU %s, memory %s, I/O %s",
+			number(w.CPUPct, "%.1f %%"), number(w.MemoryPct, "%.1f %%"), number(w.IOPct, "%.1f %%")))
+	}
+	if c.StepdSecs.Valid() {
+		more = append(more, "+ slurmstepd "+number(c.StepdSecs, "%.2f s"))
+	}
+	if len(more) > 0 {
+		p.list("", []string{strings.Join(more, "; ")})
+	}
 }
 
 // spark writes a sparkline, where there is something to see.
@@ -148,11 +170,14 @@ func (p *page) memory(s *Summary, o TextOptions) {
 		return
 	}
 	of := map[string]string{"cgroup": "limit", "allocation": "allocated", "node": "node memory"}[m.LimitOf]
-	peakOf := ""
+	peakOf, charged := "", " charged"
 	if m.PeakOf == "readings" {
 		peakOf = "highest reading"
 	}
-	p.line("Memory", "peak %s of %s %s, %s%s", size(m.PeakBytes), size(m.LimitBytes), of, number(m.PeakPct, "%.1f %%"), because(peakOf))
+	if s.Scope != ScopeJob {
+		charged = ""
+	}
+	p.line("Memory", "peak %s%s of %s %s, %s%s", size(m.PeakBytes), charged, size(m.LimitBytes), of, number(m.PeakPct, "%.1f %%"), because(peakOf))
 	if m.AnonymousBytes.Valid() || m.SharedBytes.Valid() {
 		if m.AnonymousBytes.Valid() {
 			p.line("  anonymous", "%-9s max; can cause an OOM kill", size(m.AnonymousBytes))
@@ -166,30 +191,53 @@ func (p *page) memory(s *Summary, o TextOptions) {
 	}
 	top := peak(s.Series.MemoryBytes)
 	p.spark(s.Series.MemoryBytes, top, "0-"+size(rt.Some(uint64(top))), o.ASCII)
-	p.line("OOM kills", "%s%s", count(m.OOMKills), because(m.OOMReason))
+	faults := ""
+	if s.Faults.All.Valid() {
+		faults = fmt.Sprintf("; page faults %s, %s from disk", count(s.Faults.All), count(s.Faults.Major))
+	}
+	p.line("OOM kills", "%s%s%s", count(m.OOMKills), because(m.OOMReason), faults)
 }
 
 func (p *page) rest(s *Summary) {
+	of := ""
+	if s.IO.Of == "processes" {
+		of = " (as its processes counted)"
+	}
 	if s.IO.Reason != "" {
 		p.line("Disk I/O", "not measured%s", because(s.IO.Reason))
 	} else {
-		p.line("Disk I/O", "read %s, written %s", size(s.IO.ReadBytes), size(s.IO.WriteBytes))
-	}
-	if s.Network.Reason != "" {
-		p.line("Network", "-%s", because(s.Network.Reason))
-	} else {
-		p.line("Network", "received %s, sent %s (whole node)", size(s.Network.RecvBytes), size(s.Network.SentBytes))
+		p.line("Disk I/O", "read %s, written %s%s", size(s.IO.ReadBytes), size(s.IO.WriteBytes), of)
 	}
 	if s.Processes.Reason != "" {
 		p.line("Processes", "-%s", because(s.Processes.Reason))
-	} else {
-		p.line("Processes", "%s at most", count(s.Processes.Max))
+		return
 	}
+	threads := ""
+	if s.Processes.MaxThreads.Valid() {
+		threads = fmt.Sprintf(", %s threads", count(s.Processes.MaxThreads))
+	}
+	p.line("Processes", "%s%s at most", count(s.Processes.Max), threads)
+	p.topProcesses(s.Processes.Top)
+}
+
+// quality says how far the figures can be trusted, and what follows from them.
+func (p *page) quality(s *Summary) {
 	whole := "not complete"
 	if s.Record.Complete {
 		whole = "complete"
 	}
-	p.line("Readings", "%d, %s, %s", s.Record.Readings, plural(s.Record.Gaps, "gap"), whole)
+	taken := fmt.Sprint(s.Record.Readings)
+	if s.Record.Missed > 0 {
+		taken = fmt.Sprintf("%d of %d", s.Record.Readings, s.Record.Expected)
+	}
+	cost := ""
+	if t := &s.Record.Tracker; t.CPUSecs.Valid() {
+		cost = fmt.Sprintf("; the tracker used %s, %s", number(t.CPUSecs, "%.2f s"), size(t.MaxRSSBytes))
+	}
+	p.line("Readings", "%s, %s, %s%s", taken, plural(s.Record.Gaps, "gap"), whole, cost)
+	for _, b := range s.Record.Budget {
+		p.line("  budget", "%s", plain(b))
+	}
 	var sensors []string
 	for _, name := range slices.Sorted(maps.Keys(s.Sensors)) {
 		is := s.Sensors[name]
@@ -198,14 +246,35 @@ func (p *page) rest(s *Summary) {
 	if len(sensors) > 0 {
 		p.line("Not ok", "%s", strings.Join(sensors, ", "))
 	}
+	p.list("Advice", s.Advice)
+}
+
+// list writes each item in lines of its own, at words.
+func (p *page) list(label string, items []string) {
+	for _, item := range items {
+		line := ""
+		for _, word := range strings.Fields(item) {
+			if line != "" && len([]rune(line))+1+len([]rune(word)) > width-labelWidth {
+				p.line(label, "%s", line)
+				label, line = "", ""
+			}
+			line = strings.TrimPrefix(line+" "+word, " ")
+		}
+		p.line(label, "%s", line)
+		label = ""
+	}
 }
 
 func plural(n int, what string) string {
+	many := what + "s"
+	if strings.HasSuffix(what, "ss") {
+		many = what + "es"
+	}
 	switch n {
 	case 0:
-		return "no " + what + "s"
+		return "no " + many
 	case 1:
 		return "1 " + what
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%d %s", n, many)
 }

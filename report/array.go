@@ -1,0 +1,215 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/resource-tracker/rt"
+)
+
+// Array is what the tasks of a job array used, the last attempt of each. Tasks
+// whose record is not complete count in Outcomes alone.
+type Array struct {
+	Job      string         `json:"array_job"`
+	Tasks    []ArrayTask    `json:"tasks"`
+	Outcomes map[string]int `json:"outcomes"`
+	Complete int            `json:"complete"` // tasks that the distributions are of
+	Earlier  int            `json:"earlier_attempts"`
+	Elapsed  Distribution   `json:"elapsed_secs"`
+	Used     Distribution   `json:"cpu_used_secs"`
+	UsedPct  Distribution   `json:"cpu_used_pct"`
+	Peak     Distribution   `json:"memory_peak_bytes"` // of the worst node of each
+	PeakPct  Distribution   `json:"memory_peak_pct"`   // of its limit
+	Outliers []Outlier      `json:"outliers"`
+	OOMKills rt.Opt[uint64] `json:"oom_kills"`
+}
+
+// ArrayTask is one task of an array, all of its nodes together.
+type ArrayTask struct {
+	Job         string          `json:"job"` // "1200_3"
+	Nodes       []string        `json:"nodes"`
+	Outcome     rt.Outcome      `json:"outcome"`
+	ElapsedSecs rt.Opt[float64] `json:"elapsed_secs"`
+	UsedSecs    rt.Opt[float64] `json:"used_secs"`
+	UsedPct     rt.Opt[float64] `json:"used_pct"`
+	PeakBytes   rt.Opt[uint64]  `json:"peak_bytes"`
+	PeakPct     rt.Opt[float64] `json:"peak_pct"`
+	OOMKills    rt.Opt[uint64]  `json:"oom_kills"`
+	Complete    bool            `json:"complete"`
+}
+
+// Distribution says how a figure is spread over tasks; all null where no task has it.
+type Distribution struct {
+	N    int             `json:"n"`
+	Min  rt.Opt[float64] `json:"min"`
+	P10  rt.Opt[float64] `json:"p10"`
+	P50  rt.Opt[float64] `json:"p50"`
+	P90  rt.Opt[float64] `json:"p90"`
+	Max  rt.Opt[float64] `json:"max"`
+	Mean rt.Opt[float64] `json:"mean"`
+}
+
+// Outlier is a task with a figure far from that of the others.
+type Outlier struct {
+	Job    string  `json:"job"`
+	Node   string  `json:"node"`
+	What   string  `json:"what"` // the JSON name of the distribution
+	Value  float64 `json:"value"`
+	Median float64 `json:"median"`
+}
+
+// RollUp makes one document of the runs of an array's tasks, oldest first.
+func RollUp(job string, list []*Summary) *Array {
+	a := &Array{Job: job, Tasks: []ArrayTask{}, Outcomes: map[string]int{}, Outliers: []Outlier{}}
+	keys, of := attempts(list)
+	last := map[string]attempt{}
+	var order []string
+	for _, key := range keys {
+		label := of[key][0].Label
+		if _, known := last[label]; !known {
+			order = append(order, label)
+		} else {
+			a.Earlier++
+		}
+		last[label] = key
+	}
+	for _, label := range order {
+		a.Tasks = append(a.Tasks, arrayTask(of[last[label]]))
+	}
+	slices.SortStableFunc(a.Tasks, func(x, y ArrayTask) int {
+		return cmp.Or(cmp.Compare(len(x.Job), len(y.Job)), cmp.Compare(x.Job, y.Job))
+	})
+	a.spread()
+	return a
+}
+
+func arrayTask(list []*Summary) ArrayTask {
+	s := list[0]
+	t := ArrayTask{
+		Job: s.Label, Nodes: []string{s.Run.Node}, Outcome: s.Run.Outcome, ElapsedSecs: s.ElapsedSecs, UsedSecs: s.CPU.UsedSecs,
+		UsedPct: s.CPU.UsedPct, PeakBytes: s.Memory.PeakBytes, PeakPct: s.Memory.PeakPct, OOMKills: s.Memory.OOMKills, Complete: s.Record.Complete,
+	}
+	if len(list) == 1 {
+		return t
+	}
+	n := together(list)
+	t.Nodes = nil
+	for _, share := range n.Nodes { // the worst first
+		t.Nodes = append(t.Nodes, share.Node)
+	}
+	t.UsedSecs, t.UsedPct, t.OOMKills, t.Complete = n.UsedSecs, n.UsedPct, n.OOMKills, n.Complete
+	t.PeakBytes, t.PeakPct = n.Nodes[0].PeakBytes, n.Nodes[0].PeakPct
+	for _, s := range list {
+		if v, ok := s.ElapsedSecs.Get(); ok {
+			t.ElapsedSecs.Set(max(v, t.ElapsedSecs.Or(0)))
+		}
+		if t.Outcome == rt.OutcomeFinished || t.Outcome == rt.OutcomeNone {
+			t.Outcome = s.Run.Outcome
+		}
+	}
+	return t
+}
+
+func (a *Array) spread() {
+	var kills sumOf
+	for i := range a.Tasks {
+		t := &a.Tasks[i]
+		a.Outcomes[cmp.Or(string(t.Outcome), "running")]++
+		kills.add(scaled(t.OOMKills, 1))
+		if t.Complete {
+			a.Complete++
+		}
+	}
+	if v, ok := kills.whole(); ok {
+		a.OOMKills.Set(uint64(v))
+	}
+	for _, f := range []struct {
+		to   *Distribution
+		what string
+		of   func(*ArrayTask) rt.Opt[float64]
+	}{
+		{&a.Elapsed, "elapsed_secs", func(t *ArrayTask) rt.Opt[float64] { return t.ElapsedSecs }},
+		{&a.Used, "cpu_used_secs", func(t *ArrayTask) rt.Opt[float64] { return t.UsedSecs }},
+		{&a.UsedPct, "cpu_used_pct", func(t *ArrayTask) rt.Opt[float64] { return t.UsedPct }},
+		{&a.Peak, "memory_peak_bytes", func(t *ArrayTask) rt.Opt[float64] { return scaled(t.PeakBytes, 1) }},
+		{&a.PeakPct, "memory_peak_pct", func(t *ArrayTask) rt.Opt[float64] { return t.PeakPct }},
+	} {
+		var values []float64
+		var tasks []*ArrayTask
+		for i := range a.Tasks {
+			if v, ok := f.of(&a.Tasks[i]).Get(); ok && a.Tasks[i].Complete {
+				values, tasks = append(values, v), append(tasks, &a.Tasks[i])
+			}
+		}
+		*f.to = distribution(values)
+		if f.what != "cpu_used_pct" && f.what != "memory_peak_pct" { // these follow from the others
+			a.outliers(f.what, values, tasks)
+		}
+	}
+}
+
+func distribution(values []float64) Distribution {
+	d := Distribution{N: len(values)}
+	if d.N == 0 {
+		return d
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	sum := 0.0
+	for _, v := range sorted {
+		sum += v
+	}
+	d.Min, d.Max, d.Mean = rt.Some(sorted[0]), rt.Some(sorted[d.N-1]), rt.Some(sum/float64(d.N))
+	d.P10, d.P50, d.P90 = rt.Some(quantile(sorted, 0.1)), rt.Some(quantile(sorted, 0.5)), rt.Some(quantile(sorted, 0.9))
+	return d
+}
+
+// quantile of sorted values, between two of them in proportion.
+func quantile(sorted []float64, q float64) float64 {
+	at := q * float64(len(sorted)-1)
+	low := int(at)
+	if low+1 >= len(sorted) {
+		return sorted[low]
+	}
+	part := at - float64(low)
+	return sorted[low] + float64(part*(sorted[low+1]-sorted[low]))
+}
+
+// What an outlier is: among so many tasks or more, further from the median than so
+// many deviations (the median of the distances, scaled to a normal
+// distribution's), and by a fifth of the median.
+const (
+	outlierTasks      = 8
+	outlierDeviations = 3.5
+	outlierPart       = 0.2
+)
+
+func (a *Array) outliers(what string, values []float64, tasks []*ArrayTask) {
+	if len(values) < outlierTasks {
+		return
+	}
+	median := quantile(slices.Sorted(slices.Values(values)), 0.5)
+	distances := make([]float64, len(values))
+	for i, v := range values {
+		distances[i] = math.Abs(v - median)
+	}
+	deviation := 1.4826 * quantile(slices.Sorted(slices.Values(distances)), 0.5)
+	for i, v := range values {
+		if distances[i] > outlierDeviations*deviation && distances[i] > outlierPart*median {
+			a.Outliers = append(a.Outliers, Outlier{Job: tasks[i].Job, Node: tasks[i].Nodes[0], What: what, Value: v, Median: median})
+		}
+	}
+}
+
+// shown is the figure of an outlier as a person reads it.
+func (o *Outlier) shown() string {
+	name, value, median := "elapsed", span(rt.Some(o.Value)), span(rt.Some(o.Median))
+	switch o.What {
+	case "cpu_used_secs":
+		name, value, median = "CPU", fmt.Sprintf("%.2f s", o.Value), fmt.Sprintf("%.2f s", o.Median)
+	case "memory_peak_bytes":
+		name, value, median = "memory", size(rt.Some(uint64(o.Value))), size(rt.Some(uint64(o.Median)))
+	}
+	return fmt.Sprintf("%s %s, median %s", name, value, median)
+}

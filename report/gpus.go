@@ -1,0 +1,99 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/resource-tracker/rt"
+)
+
+// GPU is one GPU of the job, used or not; of a node or a process tree, each that
+// was there.
+type GPU struct {
+	UUID  string       `json:"uuid"`
+	Name  string       `json:"name"`
+	Host  string       `json:"host_id,omitempty"`
+	InJob rt.Opt[bool] `json:"in_job"` // allocated to the job
+	// BusyPct is the share of time in which it ran something: busy is not efficient.
+	BusyPct        rt.Opt[float64] `json:"busy_pct"`
+	MaxBusyPct     rt.Opt[float64] `json:"max_busy_pct"`
+	VRAMPeakBytes  rt.Opt[uint64]  `json:"vram_peak_bytes"` // highest reading
+	VRAMTotalBytes rt.Opt[uint64]  `json:"vram_total_bytes"`
+	MeanWatts      rt.Opt[float64] `json:"mean_watts"`
+	Processes      int             `json:"processes"` // that the driver showed on it
+}
+
+// mean is a mean over time: each reading counts for the interval before it.
+type mean struct{ sum, secs float64 }
+
+func (m *mean) add(v rt.Opt[float64], secs float64) {
+	if x, ok := v.Get(); ok && secs > 0 {
+		m.sum += float64(x * secs)
+		m.secs += secs
+	}
+}
+
+func (m *mean) value() rt.Opt[float64] {
+	if m.secs == 0 {
+		return rt.None[float64]()
+	}
+	return rt.Some(m.sum / m.secs)
+}
+
+type gpuTally struct {
+	GPU
+	order       int
+	busy, watts mean
+	pids        map[uint64]bool
+}
+
+type gpuTallies map[string]*gpuTally
+
+// add takes a reading; secs is the interval before it.
+func (t gpuTallies) add(s *rt.Snapshot, secs float64) {
+	for i := range s.GPUs {
+		g := &s.GPUs[i]
+		of := t[g.UUID]
+		if of == nil {
+			of = &gpuTally{order: len(t), pids: map[uint64]bool{}}
+			t[g.UUID] = of
+		}
+		of.UUID, of.Name, of.Host = g.UUID, g.Name, g.Host
+		if g.InJob.Valid() {
+			of.InJob = g.InJob
+		}
+		if g.VRAMTotal.Valid() {
+			of.VRAMTotalBytes = g.VRAMTotal
+		}
+		if v, ok := g.VRAMUsed.Get(); ok {
+			of.VRAMPeakBytes.Set(max(v, of.VRAMPeakBytes.Or(0)))
+		}
+		if v, ok := g.Utilization.Get(); ok {
+			of.MaxBusyPct.Set(max(v, of.MaxBusyPct.Or(0)))
+		}
+		of.busy.add(g.Utilization, secs)
+		of.watts.add(g.Power, secs)
+	}
+	for i := range s.GPUProcesses {
+		if of := t[s.GPUProcesses[i].UUID]; of != nil {
+			of.pids[s.GPUProcesses[i].PID] = true
+		}
+	}
+}
+
+// list gives the job's GPUs where the run is a job's, else all of them.
+func (t gpuTallies) list(scope Scope) []GPU {
+	var tallies []*gpuTally
+	for _, of := range t {
+		if scope != ScopeJob || of.InJob.Or(false) {
+			tallies = append(tallies, of)
+		}
+	}
+	slices.SortFunc(tallies, func(a, b *gpuTally) int { return cmp.Compare(a.order, b.order) })
+	out := make([]GPU, len(tallies))
+	for i, of := range tallies {
+		of.BusyPct, of.MeanWatts, of.Processes = of.busy.value(), of.watts.value(), len(of.pids)
+		out[i] = of.GPU
+	}
+	return out
+}

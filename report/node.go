@@ -1,0 +1,130 @@
+package report
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/resource-tracker/rt"
+)
+
+// Node is what the whole node did meanwhile: other jobs are in it.
+type Node struct {
+	CPUs           rt.Opt[uint64]  `json:"cpus"`
+	MeanCores      rt.Opt[float64] `json:"mean_cores"` // busy
+	MeanLoad       rt.Opt[float64] `json:"mean_load"`  // of the last minute
+	MaxLoad        rt.Opt[float64] `json:"max_load"`
+	MeanMHz        rt.Opt[float64] `json:"mean_mhz"`
+	MaxMemoryBytes rt.Opt[uint64]  `json:"max_memory_bytes"`
+	MemoryBytes    rt.Opt[uint64]  `json:"memory_bytes"` // of the node
+	ReadBytes      rt.Opt[uint64]  `json:"disk_read_bytes"`
+	WriteBytes     rt.Opt[uint64]  `json:"disk_write_bytes"`
+	Fabrics        []Fabric        `json:"fabrics,omitempty"`
+	RemoteFS       []RemoteFS      `json:"remote_fs,omitempty"`
+}
+
+// Fabric is what went through one port of a high-speed network, in bytes.
+type Fabric struct {
+	Device    string         `json:"device"`
+	Port      uint64         `json:"port"`
+	Link      string         `json:"link,omitempty"`
+	RecvBytes rt.Opt[uint64] `json:"recv_bytes"`
+	SentBytes rt.Opt[uint64] `json:"sent_bytes"`
+}
+
+// RemoteFS is what the node read from and wrote to a network file system, in bytes.
+type RemoteFS struct {
+	Kind       string         `json:"kind"`
+	Source     string         `json:"source"`
+	MountPoint string         `json:"mount_point,omitempty"`
+	ReadBytes  rt.Opt[uint64] `json:"read_bytes"`
+	WriteBytes rt.Opt[uint64] `json:"write_bytes"`
+	Ops        rt.Opt[uint64] `json:"ops"`
+}
+
+type nodeTally struct {
+	load, mhz mean
+	maxLoad   highest
+	fabrics   map[fabricKey]*fabricTally
+	remote    map[remoteKey]*remoteTally
+}
+
+type fabricKey struct {
+	device string
+	port   uint64
+}
+
+type fabricTally struct {
+	link   string
+	rx, tx total
+}
+
+type remoteKey struct{ kind, source, mountPoint string }
+
+type remoteTally struct{ read, write, ops total }
+
+func newNodeTally() nodeTally {
+	return nodeTally{fabrics: map[fabricKey]*fabricTally{}, remote: map[remoteKey]*remoteTally{}}
+}
+
+func scaled(v rt.Opt[uint64], unit float64) rt.Opt[float64] {
+	if n, ok := v.Get(); ok {
+		return rt.Some(float64(n) * unit)
+	}
+	return rt.None[float64]()
+}
+
+func (t *nodeTally) add(s *rt.Snapshot, secs float64) {
+	t.load.add(scaled(s.Node.Load1, 0.01), secs)
+	t.maxLoad.add(s.Node.Load1)
+	t.mhz.add(scaled(s.Node.CPUFreq, 0.001), secs)
+	for i := range s.Fabrics {
+		f := &s.Fabrics[i]
+		key := fabricKey{f.Device, f.Port}
+		of := t.fabrics[key]
+		if of == nil {
+			of = &fabricTally{}
+			t.fabrics[key] = of
+		}
+		of.link = f.Link
+		of.rx.add(f.RxBytes)
+		of.tx.add(f.TxBytes)
+	}
+	for i := range s.RemoteFS {
+		f := &s.RemoteFS[i]
+		key := remoteKey{f.Kind, f.Source, f.MountPoint}
+		of := t.remote[key]
+		if of == nil {
+			of = &remoteTally{}
+			t.remote[key] = of
+		}
+		of.read.add(f.ReadBytes)
+		of.write.add(f.WriteBytes)
+		of.ops.add(f.Ops)
+	}
+}
+
+func (r *reading) nodeContext() Node {
+	t := &r.context
+	n := Node{
+		CPUs: r.onlineCPUs, MeanLoad: t.load.value(), MaxLoad: scaled(t.maxLoad.Opt, 0.01), MeanMHz: t.mhz.value(),
+		MaxMemoryBytes: r.node.memory.Opt, MemoryBytes: r.memTotal,
+		ReadBytes: r.node.read.value(), WriteBytes: r.node.write.value(),
+	}
+	if used, ok := r.node.cpu.scaled(1.0 / rt.TicksPerSecond).Get(); ok && r.last.boot > r.first.boot {
+		n.MeanCores.Set(used / (float64(r.last.boot-r.first.boot) / 1e9))
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(t.fabrics), func(a, b fabricKey) int {
+		return cmp.Or(cmp.Compare(a.device, b.device), cmp.Compare(a.port, b.port))
+	}) {
+		of := t.fabrics[key]
+		n.Fabrics = append(n.Fabrics, Fabric{key.device, key.port, of.link, of.rx.value(), of.tx.value()})
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(t.remote), func(a, b remoteKey) int {
+		return cmp.Or(cmp.Compare(a.source, b.source), cmp.Compare(a.mountPoint, b.mountPoint), cmp.Compare(a.kind, b.kind))
+	}) {
+		of := t.remote[key]
+		n.RemoteFS = append(n.RemoteFS, RemoteFS{key.kind, key.source, key.mountPoint, of.read.value(), of.write.value(), of.ops.value()})
+	}
+	return n
+}

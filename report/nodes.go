@@ -1,0 +1,155 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/resource-tracker/rt"
+)
+
+// Nodes is what the runs of one attempt of a job used on their nodes. Memory is
+// compared node by node: a peak of one node says nothing of the limit of another.
+type Nodes struct {
+	CPU
+	Nodes []NodeShare `json:"nodes"` // the fullest memory first
+	// WorstPct and MeanPct are of the nodes' peaks, each of its own limit.
+	WorstPct     rt.Opt[float64] `json:"worst_memory_pct"`
+	MeanPct      rt.Opt[float64] `json:"mean_memory_pct"`
+	CPUImbalance rt.Opt[float64] `json:"cpu_imbalance"` // busiest node over the mean
+	OOMKills     rt.Opt[uint64]  `json:"oom_kills"`
+	// Expected is how many nodes the job has; fewer are here where some of its runs
+	// lie in the spool of another node.
+	Expected rt.Opt[uint64] `json:"expected_nodes"`
+	Complete bool           `json:"complete"` // all of them, each complete
+}
+
+// NodeShare is one node's part.
+type NodeShare struct {
+	Node       string          `json:"node"`
+	UsedSecs   rt.Opt[float64] `json:"used_secs"`
+	UsedPct    rt.Opt[float64] `json:"used_pct"`
+	PeakBytes  rt.Opt[uint64]  `json:"peak_bytes"`
+	LimitBytes rt.Opt[uint64]  `json:"limit_bytes"`
+	PeakPct    rt.Opt[float64] `json:"peak_pct"`
+	OOMKills   rt.Opt[uint64]  `json:"oom_kills"`
+	Complete   bool            `json:"complete"`
+}
+
+// attempt names what belongs together: one attempt of a job, or of a step of it.
+// A restart count that repeats does not mix two attempts: a node is in one once.
+type attempt struct {
+	cluster, step string
+	job, number   uint64
+	turn          int
+}
+
+// attempts sorts summaries of jobs by attempt, in their order; others are left out.
+func attempts(list []*Summary) (keys []attempt, of map[attempt][]*Summary) {
+	of = map[attempt][]*Summary{}
+	for _, s := range list {
+		id, ok := s.Run.JobID.Get()
+		if !ok {
+			continue
+		}
+		key := attempt{cluster: s.Run.Cluster, step: s.Run.Step, job: id, number: s.Run.Attempt}
+		for slices.ContainsFunc(of[key], func(o *Summary) bool { return o.Run.Node == s.Run.Node }) {
+			key.turn++
+		}
+		if of[key] == nil {
+			keys = append(keys, key)
+		}
+		of[key] = append(of[key], s)
+	}
+	return keys, of
+}
+
+// Together fills Nodes of the summaries whose job has several runs among them.
+func Together(list []*Summary) {
+	keys, of := attempts(list)
+	for _, key := range keys {
+		if len(of[key]) < 2 {
+			continue
+		}
+		n := together(of[key])
+		for _, s := range of[key] {
+			s.Nodes = n
+		}
+	}
+}
+
+func together(list []*Summary) *Nodes {
+	n := &Nodes{Expected: list[0].Run.NumNodes, Complete: true}
+	n.CoresOf = list[0].CPU.CoresOf
+	var kills, shares sumOf
+	var busiest float64
+	for _, s := range list {
+		share := NodeShare{
+			Node: s.Run.Node, UsedSecs: s.CPU.UsedSecs, UsedPct: s.CPU.UsedPct,
+			PeakBytes: s.Memory.PeakBytes, LimitBytes: s.Memory.LimitBytes, PeakPct: s.Memory.PeakPct,
+			OOMKills: s.Memory.OOMKills, Complete: s.Record.Complete,
+		}
+		n.Nodes = append(n.Nodes, share)
+		n.Complete = n.Complete && share.Complete
+		kills.add(scaled(share.OOMKills, 1))
+		shares.add(share.PeakPct)
+		if v, ok := share.PeakPct.Get(); ok {
+			n.WorstPct.Set(max(v, n.WorstPct.Or(0)))
+		}
+		busiest = max(busiest, share.UsedSecs.Or(0))
+	}
+	n.sumCPU(list)
+	if v, ok := kills.whole(); ok {
+		n.OOMKills.Set(uint64(v))
+	}
+	if v, ok := shares.whole(); ok {
+		n.MeanPct.Set(v / float64(len(list)))
+	}
+	if used, ok := n.UsedSecs.Get(); ok && used > 0 {
+		n.CPUImbalance.Set(busiest / (used / float64(len(list))))
+	}
+	n.Complete = n.Complete && n.Expected.Or(uint64(len(list))) == uint64(len(list))
+	slices.SortStableFunc(n.Nodes, func(a, b NodeShare) int {
+		return cmp.Or(-cmp.Compare(a.PeakPct.Or(-1), b.PeakPct.Or(-1)), cmp.Compare(a.Node, b.Node))
+	})
+	return n
+}
+
+// sumCPU adds up the CPU time; what is not known of one node is not known of all.
+func (n *Nodes) sumCPU(list []*Summary) {
+	var used, user, system, allocated, cores sumOf
+	for _, s := range list {
+		used.add(s.CPU.UsedSecs)
+		user.add(s.CPU.UserSecs)
+		system.add(s.CPU.SystemSecs)
+		allocated.add(s.CPU.AllocatedSecs)
+		cores.add(scaled(s.CPU.Cores, 1))
+	}
+	n.UsedSecs, n.UserSecs, n.SystemSecs, n.AllocatedSecs = used.opt(), user.opt(), system.opt(), allocated.opt()
+	if v, ok := cores.whole(); ok {
+		n.Cores.Set(uint64(v))
+	}
+	if all := n.AllocatedSecs.Or(0); all > 0 && n.UsedSecs.Valid() {
+		n.UsedPct.Set(n.UsedSecs.Or(0) / all * 100)
+	}
+}
+
+// sumOf is a sum that is absent as soon as one of its parts is.
+type sumOf struct {
+	sum    float64
+	absent bool
+	n      int
+}
+
+func (s *sumOf) add(v rt.Opt[float64]) {
+	x, ok := v.Get()
+	s.sum, s.absent, s.n = s.sum+x, s.absent || !ok, s.n+1
+}
+
+func (s *sumOf) whole() (float64, bool) { return s.sum, s.n > 0 && !s.absent }
+
+func (s *sumOf) opt() (o rt.Opt[float64]) {
+	if v, ok := s.whole(); ok {
+		o.Set(v)
+	}
+	return o
+}

@@ -1,0 +1,109 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/resource-tracker/rt"
+)
+
+// Process is one of the processes that used most, as far as it was seen.
+type Process struct {
+	PID        uint64          `json:"pid"`
+	Comm       string          `json:"comm"`
+	Step       string          `json:"step,omitempty"`
+	Task       rt.Opt[uint64]  `json:"task"`
+	UsedSecs   rt.Opt[float64] `json:"used_secs"`
+	RSSBytes   rt.Opt[uint64]  `json:"rss_bytes"` // highest reading; shared pages count in each process
+	PSSBytes   rt.Opt[uint64]  `json:"pss_bytes"` // highest reading; shared pages are divided
+	Threads    rt.Opt[uint64]  `json:"threads"`
+	ReadBytes  rt.Opt[uint64]  `json:"read_bytes"`
+	WriteBytes rt.Opt[uint64]  `json:"write_bytes"`
+}
+
+// topProcesses is how many are shown by CPU time, and how many by memory.
+const topProcesses = 5
+
+// maxProcesses bounds those that are remembered; a job may have any number of them.
+const maxProcesses = 4096
+
+type processKey struct{ pid, start uint64 }
+
+type processTallies map[processKey]*Process
+
+func (t processTallies) add(s *rt.Snapshot) {
+	for i := range s.Procs {
+		r := &s.Procs[i]
+		p := t[processKey{r.PID, r.Start}]
+		if p == nil {
+			p = &Process{PID: r.PID}
+			t[processKey{r.PID, r.Start}] = p
+		}
+		p.add(r)
+	}
+	if len(t) > maxProcesses {
+		t.prune()
+	}
+}
+
+func (p *Process) add(r *rt.ProcessReading) {
+	p.Comm, p.Step, p.Task = r.Comm, r.Step, r.Task
+	user, ok1 := r.UserTicks.Get()
+	system, ok2 := r.SystemTicks.Get()
+	if ok1 && ok2 {
+		p.UsedSecs.Set(float64(user+system) / rt.TicksPerSecond)
+	}
+	for _, f := range [...][2]*rt.Opt[uint64]{
+		{&p.RSSBytes, &r.RSS}, {&p.PSSBytes, &r.PSS}, {&p.Threads, &r.Threads},
+		{&p.ReadBytes, &r.ReadBytes}, {&p.WriteBytes, &r.WriteBytes},
+	} {
+		if v, ok := f[1].Get(); ok {
+			f[0].Set(max(v, f[0].Or(0)))
+		}
+	}
+}
+
+// prune keeps those that may still be among the first.
+func (t processTallies) prune() {
+	keep := map[*Process]bool{}
+	for _, by := range []func(a, b *Process) int{byCPU, byMemory} {
+		for _, p := range t.sorted(by)[:maxProcesses/4] {
+			keep[p] = true
+		}
+	}
+	for key, p := range t {
+		if !keep[p] {
+			delete(t, key)
+		}
+	}
+}
+
+func (t processTallies) sorted(by func(a, b *Process) int) []*Process {
+	list := make([]*Process, 0, len(t))
+	for _, p := range t {
+		list = append(list, p)
+	}
+	slices.SortFunc(list, func(a, b *Process) int { return cmp.Or(by(a, b), cmp.Compare(a.PID, b.PID)) })
+	return list
+}
+
+func byCPU(a, b *Process) int { return -cmp.Compare(a.UsedSecs.Or(0), b.UsedSecs.Or(0)) }
+
+func byMemory(a, b *Process) int { return -cmp.Compare(a.RSSBytes.Or(0), b.RSSBytes.Or(0)) }
+
+// top gives those that used most CPU time, then those of the largest memory that
+// are not among them.
+func (t processTallies) top() []Process {
+	var out []Process
+	shown := map[*Process]bool{}
+	for _, by := range []func(a, b *Process) int{byCPU, byMemory} {
+		list := t.sorted(by)
+		for _, p := range list[:min(topProcesses, len(list))] {
+			if !shown[p] {
+				out = append(out, *p)
+			}
+			shown[p] = true
+		}
+	}
+	return out
+}

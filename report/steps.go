@@ -1,0 +1,207 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"github.com/resource-tracker/rt"
+)
+
+// Step is what one step of the job used on this node.
+type Step struct {
+	Step        string          `json:"step"`
+	Ended       bool            `json:"ended"`        // its cgroup was seen to go
+	ElapsedSecs rt.Opt[float64] `json:"elapsed_secs"` // between its first and its last reading
+	Figures
+	Tasks []Task `json:"tasks,omitempty"`
+	// How unequal the tasks are: the largest over the mean; absent below two tasks.
+	CPUImbalance    rt.Opt[float64] `json:"cpu_imbalance"`
+	MemoryImbalance rt.Opt[float64] `json:"memory_imbalance"`
+}
+
+// Task is one task of a step.
+type Task struct {
+	Task  uint64 `json:"task"` // its number on this node
+	Ended bool   `json:"ended"`
+	Figures
+}
+
+// Figures are what a step or a task used.
+type Figures struct {
+	UsedSecs     rt.Opt[float64] `json:"used_secs"`
+	UserSecs     rt.Opt[float64] `json:"user_secs"`
+	SystemSecs   rt.Opt[float64] `json:"system_secs"`
+	PeakBytes    rt.Opt[uint64]  `json:"peak_bytes"` // by the kernel, else the highest reading
+	AnonBytes    rt.Opt[uint64]  `json:"anonymous_bytes"`
+	PageFaults   rt.Opt[uint64]  `json:"page_faults"`
+	MajorFaults  rt.Opt[uint64]  `json:"major_faults"`
+	OOMKills     rt.Opt[uint64]  `json:"oom_kills"`
+	MaxProcesses rt.Opt[uint64]  `json:"max_processes"`
+	ReadBytes    rt.Opt[uint64]  `json:"read_bytes"`
+	WriteBytes   rt.Opt[uint64]  `json:"write_bytes"`
+}
+
+// stepKey names a step, or a task of it.
+type stepKey struct {
+	step string
+	task rt.Opt[uint64]
+}
+
+// stepTally gathers what the readings of one step or task say. Its cgroup is made
+// with it, so its counters are its totals.
+type stepTally struct {
+	first, last         int64 // Boot
+	ended               bool
+	cpu, user, system   rt.Opt[uint64]
+	peak, memory, anon  highest
+	faults, major, oom  rt.Opt[uint64]
+	processes           highest
+	readBytes, wroteAll rt.Opt[uint64]
+}
+
+type stepTallies map[stepKey]*stepTally
+
+func (t stepTallies) add(s *rt.Snapshot) {
+	for i := range s.Steps {
+		r := &s.Steps[i]
+		key := stepKey{r.Step, r.Task}
+		of := t[key]
+		if of == nil {
+			of = &stepTally{first: s.Boot}
+			t[key] = of
+		}
+		of.add(r, s.Boot)
+	}
+}
+
+func (t *stepTally) add(r *rt.StepReading, boot int64) {
+	t.last, t.ended = boot, r.Ended
+	for _, p := range [...][2]*rt.Opt[uint64]{
+		{&t.cpu, &r.CPUUsage}, {&t.user, &r.CPUUser}, {&t.system, &r.CPUSystem}, {&t.faults, &r.PageFaults},
+		{&t.major, &r.MajorFaults}, {&t.oom, &r.EventsOOMKill}, {&t.readBytes, &r.IOReadBytes}, {&t.wroteAll, &r.IOWriteBytes},
+	} {
+		if v, ok := p[1].Get(); ok && v >= p[0].Or(0) {
+			p[0].Set(v)
+		}
+	}
+	t.peak.add(r.MemPeak)
+	t.memory.add(r.MemCurrent)
+	t.anon.add(r.Anon)
+	t.processes.add(r.Pids)
+}
+
+func (t *stepTally) figures() Figures {
+	f := Figures{
+		UsedSecs: micros(t.cpu), UserSecs: micros(t.user), SystemSecs: micros(t.system),
+		PeakBytes: t.peak.Opt, AnonBytes: t.anon.Opt, PageFaults: t.faults, MajorFaults: t.major,
+		OOMKills: t.oom, MaxProcesses: t.processes.Opt, ReadBytes: t.readBytes, WriteBytes: t.wroteAll,
+	}
+	if !f.PeakBytes.Valid() {
+		f.PeakBytes = t.memory.Opt
+	}
+	return f
+}
+
+func micros(v rt.Opt[uint64]) rt.Opt[float64] {
+	if us, ok := v.Get(); ok {
+		return rt.Some(float64(us) / 1e6)
+	}
+	return rt.None[float64]()
+}
+
+// list gives the steps in the order they began, numbered ones by their number.
+func (t stepTallies) list() []Step {
+	byName := map[string]*Step{}
+	var out []*Step
+	for _, key := range t.keys() {
+		of := t[key]
+		s := byName[key.step]
+		if s == nil {
+			s = &Step{Step: key.step}
+			byName[key.step] = s
+			out = append(out, s)
+		}
+		task, isTask := key.task.Get()
+		if isTask {
+			s.Tasks = append(s.Tasks, Task{Task: task, Ended: of.ended, Figures: of.figures()})
+			continue
+		}
+		s.Ended, s.Figures = of.ended, of.figures()
+		if of.last > of.first {
+			s.ElapsedSecs.Set(float64(of.last-of.first) / 1e9)
+		}
+	}
+	steps := make([]Step, len(out))
+	for i, s := range out {
+		s.CPUImbalance = imbalance(s.Tasks, func(f *Figures) rt.Opt[float64] { return f.UsedSecs })
+		s.MemoryImbalance = imbalance(s.Tasks, func(f *Figures) rt.Opt[float64] {
+			if v, ok := f.PeakBytes.Get(); ok {
+				return rt.Some(float64(v))
+			}
+			return rt.None[float64]()
+		})
+		steps[i] = *s
+	}
+	return steps
+}
+
+// keys come in the order of the steps, each before its tasks.
+func (t stepTallies) keys() []stepKey {
+	keys := make([]stepKey, 0, len(t))
+	for k := range t {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b stepKey) int {
+		return cmp.Or(compareSteps(a.step, b.step), cmp.Compare(taskOrder(a), taskOrder(b)))
+	})
+	return keys
+}
+
+func taskOrder(k stepKey) float64 {
+	if task, ok := k.task.Get(); ok {
+		return float64(task)
+	}
+	return -1
+}
+
+// compareSteps puts extern, batch and interactive before 0, 1, 2, ...
+func compareSteps(a, b string) int {
+	number := func(s string) float64 {
+		if n, err := strconv.ParseUint(s, 10, 64); err == nil {
+			return float64(n)
+		}
+		return -1
+	}
+	return cmp.Or(cmp.Compare(number(a), number(b)), -cmp.Compare(a, b))
+}
+
+// imbalance is the largest over the mean of two tasks or more, 1 where all are equal.
+func imbalance(tasks []Task, of func(*Figures) rt.Opt[float64]) rt.Opt[float64] {
+	var sum, top float64
+	for i := range tasks {
+		v, ok := of(&tasks[i].Figures).Get()
+		if !ok {
+			return rt.None[float64]()
+		}
+		sum, top = sum+v, max(top, v)
+	}
+	if len(tasks) < 2 || sum == 0 {
+		return rt.None[float64]()
+	}
+	return rt.Some(top / (sum / float64(len(tasks))))
+}
+
+// most is the task with the largest value.
+func most(tasks []Task, of func(*Figures) float64) *Task {
+	if len(tasks) == 0 {
+		return nil
+	}
+	top := &tasks[0]
+	for i := range tasks {
+		if of(&tasks[i].Figures) > of(&top.Figures) {
+			top = &tasks[i]
+		}
+	}
+	return top
+}

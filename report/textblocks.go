@@ -1,0 +1,195 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/resource-tracker/rt"
+)
+
+// oom tells of the first kills, each with what was largest just before.
+func (p *page) oom(s *Summary, o TextOptions) {
+	const shown = 2
+	for i := range s.OOM[:min(shown, len(s.OOM))] {
+		k := &s.OOM[i]
+		where := ""
+		if k.Step != "" {
+			where = " in step " + plain(k.Step) + ofTask(k.Task)
+		}
+		p.line("  killed", "%s at %s%s, limit %s", plural(int(k.Kills), "process"), k.Time.In(o.Zone).Format("15:04:05"), where, size(k.LimitBytes))
+		growth := ""
+		if g, ok := k.GrowthBytesPerSec.Get(); ok && g > 0 {
+			growth = fmt.Sprintf(", growing by %s a second", size(rt.Some(uint64(g))))
+		}
+		if k.BeforeBytes.Valid() {
+			p.line("  before it", "%s%s", size(k.BeforeBytes), growth)
+		}
+		if len(k.Biggest) > 0 {
+			p.line("  largest", "%s", joined(k.Biggest, func(b *Process) string { return size(b.RSSBytes) }))
+		}
+	}
+	if more := len(s.OOM) - shown; more > 0 {
+		p.line("", "and %d more times", more)
+	}
+}
+
+func ofTask(task rt.Opt[uint64]) string {
+	if n, ok := task.Get(); ok {
+		return fmt.Sprintf(", task %d", n)
+	}
+	return ""
+}
+
+// joined names processes with a figure each.
+func joined(list []Process, figure func(*Process) string) string {
+	var out []string
+	for i := range list {
+		q := &list[i]
+		name := fmt.Sprintf("%s[%d]", plain(q.Comm), q.PID)
+		if q.Task.Valid() {
+			name += " task " + count(q.Task)
+		}
+		out = append(out, name+" "+figure(q))
+	}
+	return strings.Join(out, ", ")
+}
+
+// topProcesses names those that used most, as far as a line goes.
+func (p *page) topProcesses(top []Process) {
+	if len(top) == 0 {
+		return
+	}
+	both := func(q *Process) string { return number(q.UsedSecs, "%.2f s") + " " + size(q.RSSBytes) }
+	n := min(len(top), 3)
+	for n > 1 && len([]rune(joined(top[:n], both))) > width-labelWidth {
+		n--
+	}
+	p.line("  most CPU", "%s", joined(top[:n], both))
+	largest := slices.MinFunc(top, func(a, b Process) int { return byMemory(&a, &b) })
+	if !slices.Contains(top[:n], largest) {
+		p.line("  largest", "%s", joined([]Process{largest}, both))
+	}
+}
+
+// steps has a line for each step that did something, and what its tasks did.
+func (p *page) steps(s *Summary) {
+	const shown = 6
+	label := "Steps"
+	var list []*Step
+	for i := range s.Steps {
+		if st := &s.Steps[i]; st.UsedSecs.Or(1) >= 0.005 || st.Step != "extern" {
+			list = append(list, st)
+		}
+	}
+	if more := len(list) - shown; more > 0 { // the busiest, in their order
+		busiest := slices.Clone(list)
+		slices.SortStableFunc(busiest, func(a, b *Step) int { return -cmp.Compare(a.UsedSecs.Or(0), b.UsedSecs.Or(0)) })
+		list = slices.DeleteFunc(list, func(st *Step) bool { return !slices.Contains(busiest[:shown], st) })
+		defer func() { p.line("", "and %s that used less", plural(more, "step")) }()
+	}
+	for _, st := range list {
+		tasks := ""
+		if n := len(st.Tasks); n > 0 {
+			tasks = "; " + plural(n, "task")
+		}
+		p.line(label, "%-11s %s CPU, peak %s%s", plain(st.Step), number(st.UsedSecs, "%.2f s"), size(st.PeakBytes), tasks)
+		label = ""
+		p.tasks(st)
+	}
+}
+
+// tasks shows a few tasks one by one, and of more of them how unequal they are.
+func (p *page) tasks(st *Step) {
+	const few = 8
+	if len(st.Tasks) < 2 {
+		return
+	}
+	busiest := most(st.Tasks, func(f *Figures) float64 { return f.UsedSecs.Or(0) })
+	fullest := most(st.Tasks, func(f *Figures) float64 { return float64(f.PeakBytes.Or(0)) })
+	if !busiest.UsedSecs.Valid() && !fullest.PeakBytes.Valid() {
+		return
+	}
+	of := func(t *Task) string {
+		return fmt.Sprintf("task %-3d %10s %8s  ", t.Task, number(t.UsedSecs, "%.2f s"), size(t.PeakBytes))
+	}
+	for i := 0; i < len(st.Tasks) && len(st.Tasks) <= few; i += 2 {
+		line := of(&st.Tasks[i])
+		if i+1 < len(st.Tasks) {
+			line += of(&st.Tasks[i+1])
+		}
+		p.line("", "  %s", line)
+	}
+	if len(st.Tasks) > few {
+		p.line("", "  busiest %s", of(busiest))
+		p.line("", "  largest %s", of(fullest))
+	}
+	p.line("", "  max/mean: CPU %s (task %d), memory %s (task %d)", number(st.CPUImbalance, "%.2f"), busiest.Task,
+		number(st.MemoryImbalance, "%.2f"), fullest.Task)
+}
+
+// gpus has a line for each GPU of the job, also where nobody used it.
+func (p *page) gpus(s *Summary) {
+	label := "GPUs"
+	for i := range s.GPUs {
+		g := &s.GPUs[i]
+		watts := ""
+		if g.MeanWatts.Valid() {
+			watts = ", " + number(g.MeanWatts, "%.0f W")
+		}
+		p.line(label, "%s %s: busy %s (max %s), memory %s of %s%s", plain(gpuName(g)), plain(g.Name), number(g.BusyPct, "%.0f %%"),
+			number(g.MaxBusyPct, "%.0f %%"), size(g.VRAMPeakBytes), size(g.VRAMTotalBytes), watts)
+		label = ""
+	}
+	if len(s.GPUs) == 0 && s.Scope == ScopeJob && s.Run.GPUs != "" {
+		p.line(label, "%s allocated; nothing was read of them", plain(s.Run.GPUs))
+	}
+}
+
+// node is the block of what other jobs are in as well.
+func (p *page) node(s *Summary) {
+	n := &s.Node
+	if s.Scope != ScopeNode {
+		parts := []string{fmt.Sprintf("%s of %s cores busy", number(n.MeanCores, "%.2f"), count(n.CPUs))}
+		if n.MeanLoad.Valid() {
+			parts = append(parts, fmt.Sprintf("load %s (max %s)", number(n.MeanLoad, "%.2f"), number(n.MaxLoad, "%.2f")))
+		}
+		if n.MaxMemoryBytes.Valid() {
+			parts = append(parts, "memory "+size(n.MaxMemoryBytes))
+		}
+		if n.MeanCores.Valid() || len(parts) > 1 {
+			p.line("Whole node", "%s", strings.Join(parts, ", "))
+		}
+	}
+	if s.Network.Reason != "" {
+		p.line("  network", "-%s", because(s.Network.Reason))
+	} else {
+		p.line("  network", "received %s, sent %s (whole node)", size(s.Network.RecvBytes), size(s.Network.SentBytes))
+	}
+	for _, f := range n.Fabrics {
+		p.line("  fabric", "%s port %d: received %s, sent %s (whole node)", plain(f.Device), f.Port, size(f.RecvBytes), size(f.SentBytes))
+	}
+	for _, f := range n.RemoteFS {
+		p.line("  "+plain(f.Kind), "%s: read %s, written %s, %s calls (whole node)", plain(cmp.Or(f.MountPoint, f.Source)), size(f.ReadBytes), size(f.WriteBytes), count(f.Ops))
+	}
+}
+
+// energy lists the domains; "n/a" is one that measured nothing.
+func (p *page) energy(s *Summary) {
+	var parts []string
+	for i := range s.Energy {
+		e := &s.Energy[i]
+		figure := "n/a"
+		switch {
+		case e.Joules.Valid():
+			figure = fmt.Sprintf("%s (%s)", number(e.Joules, "%.1f J"), number(e.Watts, "%.1f W"))
+		case e.Watts.Valid():
+			figure = number(e.Watts, "%.1f W")
+		}
+		parts = append(parts, plain(e.Domain)+" "+figure)
+	}
+	if len(parts) > 0 {
+		p.list("Energy", []string{strings.Join(parts, ", ") + "; of all that ran"})
+	}
+}
