@@ -46,6 +46,9 @@ func exportSonar(ctx context.Context, w io.Writer, r *spool.Reader, asJSON bool)
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.Path(), err)
 		}
+		if !e.timed(s) && s.Seq != last {
+			continue
+		}
 		next, err := e.sample(s)
 		if err != nil {
 			return err
@@ -69,8 +72,19 @@ type sonarExport struct {
 
 var errNoProcesses = errors.New("the run is of a whole node: Sonar has records of processes alone; export it as csv, jsonl or ftdc")
 
-// sample is the record of one snapshot. A counter that was not read there is that
-// of an older one: the format cannot say that it is not known.
+// timed says whether the snapshot has the CPU time of the job or the tree.
+func (e *sonarExport) timed(s *rt.Snapshot) bool {
+	switch s.Job.Phase {
+	case rt.JobPending:
+		return true
+	case rt.JobNone:
+		return s.Tree.CPUUserTicks.Valid() && s.Tree.CPUSystemTicks.Valid()
+	}
+	return s.Job.CPUUsage.Valid()
+}
+
+// sample is the record of one snapshot. The CPU time of the last one, where it was
+// not read, is that of an older one.
 func (e *sonarExport) sample(s *rt.Snapshot) (sonar.Sample, error) {
 	if e.prev.Seq == 0 {
 		e.first = s.Boot
@@ -90,7 +104,7 @@ func (e *sonarExport) sample(s *rt.Snapshot) (sonar.Sample, error) {
 	case s.Job.Phase != rt.JobNone:
 		micros, processes = s.Job.CPUUsage.Or(0), s.Job.Pids.Or(0)
 		out.RSSAnonKiB = s.Job.Anon.Or(0) >> 10
-	case t.CPUUserTicks.Valid() || t.Children.Valid() || e.run.PID.Valid():
+	case t.CPUUserTicks.Valid() || e.run.PID.Valid():
 		micros = (t.CPUUserTicks.Or(0) + t.CPUSystemTicks.Or(0)) * (1e6 / rt.TicksPerSecond)
 		if children, ok := t.Children.Get(); ok {
 			processes = children + 1

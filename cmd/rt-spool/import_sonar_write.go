@@ -153,7 +153,7 @@ func slurmSize(text string) rt.Opt[uint64] {
 	}
 	shift := map[byte]int{'K': 10, 'M': 20, 'G': 30, 'T': 40, 'P': 50}[text[len(text)-1]]
 	v, err := strconv.ParseFloat(strings.TrimRight(text, "KMGTP"), 64)
-	if err != nil || shift == 0 || v < 0 || v*float64(uint64(1)<<shift) >= 1<<62 {
+	if err != nil || shift == 0 || !(v >= 0) || v*float64(uint64(1)<<shift) >= 1<<62 {
 		return rt.None[uint64]()
 	}
 	return rt.Some(uint64(v * float64(uint64(1)<<shift)))

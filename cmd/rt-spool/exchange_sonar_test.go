@@ -1,0 +1,260 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/format/sonar"
+	"github.com/resource-tracker/rt/report"
+	"github.com/resource-tracker/rt/spool"
+)
+
+// spooled makes a run of the snapshots and opens it.
+func spooled(t *testing.T, run rt.Run, snapshots []rt.Snapshot) *spool.Reader {
+	t.Helper()
+	w, err := spool.Create(t.TempDir(), run, rt.Host{}, spool.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range snapshots {
+		if err := w.Put(&snapshots[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run.End = time.Unix(0, snapshots[len(snapshots)-1].Wall)
+	if err := w.End(run); err != nil {
+		t.Fatal(err)
+	}
+	return opened(t, w.Path())
+}
+
+func opened(t *testing.T, path string) *spool.Reader {
+	t.Helper()
+	r, err := spool.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+func summaryOf(t *testing.T, r *spool.Reader) *report.Summary {
+	t.Helper()
+	last, err := r.LastSeq()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := report.Summarize(r.Run(), nil, r.Scalars(context.Background(), 1, last))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// longRun is a job of 20 minutes on two of four CPUs and one of two GPUs, read every 10 s.
+func longRun() (rt.Run, []rt.Snapshot) {
+	start := time.Date(2026, 3, 1, 12, 0, 0, 250e6, time.UTC)
+	run := rt.Run{
+		Cluster: "c", JobID: rt.Some[uint64](99), Node: "n7", User: "anna", Start: start, State: rt.StateRunning,
+		AllocCPUs: rt.Some[uint64](2), Meta: rt.Metadata{JobName: "md"},
+	}
+	var list []rt.Snapshot
+	for i := range int64(121) {
+		s := rt.Snapshot{
+			Seq: i + 1, Wall: start.UnixNano() + i*10e9 + i%7*30e6, Boot: 7e12 + i*10e9 + i%7*30e6,
+			Node: rt.NodeReading{CPUs: rt.Some[uint64](4)},
+			CPUs: []rt.CPUReading{{CPU: 0, Times: rt.CPUTimes{User: uint64(i * 900)}}, {CPU: 1}, {CPU: 2}, {CPU: 3, Times: rt.CPUTimes{System: uint64(90000 + i)}}},
+			Job:  rt.JobReading{Phase: rt.JobPending},
+		}
+		if i == 0 {
+			s.Reason = rt.ReasonFirst
+			list = append(list, s)
+			continue
+		}
+		s.Job = rt.JobReading{
+			Phase: rt.JobPresent, CPUUsage: rt.Some(uint64(i) * 15_123_456), Anon: rt.Some(uint64(1+i%50) << 20),
+			MemCurrent: rt.Some[uint64](64 << 20), Pids: rt.Some(uint64(1 + i%9)),
+		}
+		if i%10 == 5 { // it could not be read
+			s.Job = rt.JobReading{Phase: rt.JobPresent}
+		}
+		s.GPUs = []rt.GPUReading{
+			{UUID: "GPU-a", Host: "0", Type: "GPU", VRAMTotal: rt.Some[uint64](80 << 30), VRAMUsed: rt.Some[uint64](0), InJob: rt.Some(false)},
+			{UUID: "GPU-b", Host: "1", Type: "GPU", VRAMTotal: rt.Some[uint64](80 << 30), VRAMUsed: rt.Some[uint64](20 << 30), Utilization: rt.Some(75.0), InJob: rt.Some(true)},
+		}
+		s.GPU = rt.GPUUse{Usage: rt.Some(0.75), VRAMUsed: rt.Some[uint64](20 << 30)}
+		list = append(list, s)
+	}
+	list[120].Reason = rt.ReasonLast
+	return run, list
+}
+
+func oneFile(name string, text []byte) iter.Seq2[string, io.Reader] {
+	return func(yield func(string, io.Reader) bool) { yield(name, bytes.NewReader(text)) }
+}
+
+// TestSonarExchange holds the report of a run that went out and came back against
+// the run's own: the same within what the format can say.
+func TestSonarExchange(t *testing.T) {
+	run, snapshots := longRun()
+	r := spooled(t, run, snapshots)
+	want := summaryOf(t, r)
+	for name, export := range map[string]func(context.Context, io.Writer, *spool.Reader, rt.Scope) error{
+		"csv": exportSonarCSV, "json": exportSonarJSON,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, warn bytes.Buffer
+			if err := export(context.Background(), &out, r, rt.ScopeNode); err != nil {
+				t.Fatal(err)
+			}
+			made, err := importSonar(t.TempDir(), oneFile(name, out.Bytes()), &warn)
+			if err != nil || len(made) != 1 || warn.Len() > 0 {
+				t.Fatalf("%v, %v, %s", made, err, &warn)
+			}
+			back := opened(t, made[0])
+			got := summaryOf(t, back)
+			near := func(what string, got, want rt.Opt[float64], within float64) {
+				t.Helper()
+				if !got.Valid() || math.Abs(got.Or(0)-want.Or(0)) > within {
+					t.Errorf("%s is %v, not %v", what, got, want)
+				}
+			}
+			near("CPU time", got.CPU.UsedSecs, want.CPU.UsedSecs, 1)
+			near("elapsed", got.ElapsedSecs, want.ElapsedSecs, 1)
+			near("mean cores", got.CPU.MeanCores, want.CPU.MeanCores, 0.01*want.CPU.MeanCores.Or(0))
+			near("peak cores", got.CPU.PeakCores, want.CPU.PeakCores, 0.2)                                                                                            // a second of ten, twice
+			if got.Memory.AnonymousBytes != want.Memory.AnonymousBytes || got.Processes.Max != want.Processes.Max || got.Record.Readings != want.Record.Readings-12 { // those that failed
+				t.Errorf("%+v, %+v, %+v\nnot\n%+v, %+v, %+v", got.Memory, got.Processes.Max, got.Record, want.Memory, want.Processes.Max, want.Record)
+			}
+			if got.Run.User != "anna" || got.Label != "99" || got.Run.Node != "n7" || got.CPU.Cores != rt.Some[uint64](4) {
+				t.Errorf("%+v of %v cores", got.Run, got.CPU.Cores)
+			}
+			holdGPUs(t, back)
+			if problems := back.Verify(context.Background()); len(problems) > 0 {
+				t.Errorf("%v", problems)
+			}
+		})
+	}
+}
+
+func holdGPUs(t *testing.T, r *spool.Reader) {
+	t.Helper()
+	n := 0
+	for s, err := range r.Snapshots(context.Background(), 1, 200) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n++; n == 1 {
+			continue
+		}
+		if s.GPU.Usage != rt.Some(0.75) || s.GPU.VRAMUsed != rt.Some[uint64](20<<30) {
+			t.Fatalf("snapshot %d: %+v", s.Seq, s.GPU)
+		}
+		if len(s.GPUs) != 2 || s.GPUs[1].Utilization != rt.Some(75.0) || s.GPUs[1].VRAMUsed != rt.Some[uint64](20<<30) || s.GPUs[0].Utilization.Valid() {
+			t.Fatalf("snapshot %d: %+v", s.Seq, s.GPUs)
+		}
+	}
+}
+
+// TestSonarExportRecords: what a reading is as a record.
+func TestSonarExportRecords(t *testing.T) {
+	run, snapshots := longRun()
+	var out bytes.Buffer
+	if err := exportSonarCSV(context.Background(), &out, spooled(t, run, snapshots), rt.ScopeJob); err != nil {
+		t.Fatal(err)
+	}
+	var list []*sonar.Sample
+	for rec, err := range sonar.Decode(&out) {
+		s, ok := rec.(*sonar.Sample)
+		if err != nil || !ok {
+			t.Fatalf("%v: %T", err, rec)
+		}
+		list = append(list, s)
+	}
+	if len(list) != 121-12 || list[0].CPUTimeSec != 0 || list[0].RolledUp != 0 {
+		t.Fatalf("%d records, the first is %+v", len(list), list[0])
+	}
+	s := list[4]
+	if s.CPUTimeSec != 60 || s.RSSAnonKiB != 5<<10 || s.RolledUp != 4 || s.GPUs.String() != "1" || s.GPUPct != 75 || s.GPUMemPct != 25 || s.GPUKiB != 20<<20 ||
+		fmt.Sprint(s.Load) != "[36 0 0 900]" || len(s.GPUInfo) != 2 || s.Cmd != "md" || s.PID != 0 || math.Abs(s.CPUPct-150) > 2 {
+		t.Errorf("%+v", s)
+	}
+	if s := list[5]; s.CPUTimeSec != 90 { // the reading between them failed
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestSonarExportTree(t *testing.T) {
+	start := time.Unix(1_772_367_000, 0)
+	run := rt.Run{Node: "n1", PID: rt.Some[uint64](77), UID: rt.Some[uint64](1001), Command: []string{"/opt/bin/solver", "-x"}, Start: start, State: rt.StateRunning}
+	var list []rt.Snapshot
+	for i := range int64(4) { // twice a second: one record a second
+		list = append(list, rt.Snapshot{
+			Seq: i + 1, Wall: start.UnixNano() + i*5e8, Boot: 1e9 + i*5e8,
+			Tree: rt.TreeReading{CPUUserTicks: rt.Some(uint64(i * 100)), CPUSystemTicks: rt.Some(uint64(i * 10)), Children: rt.Some[uint64](1)},
+		})
+	}
+	var out bytes.Buffer
+	if err := exportSonarCSV(context.Background(), &out, spooled(t, run, list), rt.ScopeJob); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(out.String(), "\n"); n != 2 || !strings.Contains(out.String(), "user=_noinfo_1001,cmd=solver,cpu%=220,cputime_sec=1,rolledup=1\n") ||
+		!strings.Contains(out.String(), "cputime_sec=3,") {
+		t.Errorf("%d records:\n%s", n, &out)
+	}
+	// A record without a job makes no run.
+	var warn bytes.Buffer
+	if made, err := importSonar(t.TempDir(), oneFile("x", out.Bytes()), &warn); len(made) != 0 || err != nil || !strings.Contains(warn.String(), "2 records") {
+		t.Errorf("%v, %v, %s", made, err, &warn)
+	}
+
+	run.PID, run.Command = rt.None[uint64](), nil
+	for i := range list {
+		list[i].Tree = rt.TreeReading{}
+	}
+	if err := exportSonarCSV(context.Background(), &out, spooled(t, run, list), rt.ScopeJob); !errors.Is(err, errNoProcesses) {
+		t.Errorf("of a whole node: %v", err)
+	}
+}
+
+// TestSonarImportSizes: sums that no counter can hold are not known.
+func TestSonarImportSizes(t *testing.T) {
+	const line = "v=0.13.0,time=2026-03-01T12:00:0%d+00:00,host=h,user=u,cmd=c,job=1,pid=%d,cputime_sec=4503599627370495,rssanonkib=4503599627370495\n"
+	var text []byte
+	for i := range 3 {
+		text = fmt.Appendf(text, line, 1+i/2, 1+i)
+	}
+	made, err := importSonar(t.TempDir(), oneFile("x", text), io.Discard)
+	if err != nil || len(made) != 1 {
+		t.Fatalf("%v, %v", made, err)
+	}
+	for s, err := range opened(t, made[0]).Snapshots(context.Background(), 2, 3) {
+		if err != nil || s.Job.CPUUsage.Valid() || s.Seq == 3 && s.Job.Anon != rt.Some[uint64](4503599627370495<<10) {
+			t.Errorf("%v: %+v", err, s.Job)
+		}
+	}
+}
+
+func TestSlurmSize(t *testing.T) {
+	for text, want := range map[string]rt.Opt[uint64]{
+		"800M": rt.Some[uint64](800 << 20), "1.50G": rt.Some[uint64](3 << 29), "4K": rt.Some[uint64](4096),
+		"": {}, "8": {}, "M": {}, "-1G": {}, "NaNG": {}, "9e99P": {},
+	} {
+		if got := slurmSize(text); got != want {
+			t.Errorf("%q is %v, want %v", text, got, want)
+		}
+	}
+}
