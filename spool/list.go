@@ -31,18 +31,28 @@ type Entry struct {
 // those that cannot be read last. What else lies there is ignored. The error is
 // that of the directory alone.
 func List(dir string) ([]Entry, error) {
-	files, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("list the spool: %w", err)
-	}
 	var entries []Entry
-	for _, f := range files {
-		if strings.HasSuffix(f.Name(), dbSuffix) {
-			entries = append(entries, inspect(filepath.Join(dir, f.Name())))
-		}
+	if err := Walk(dir, func(e *Entry) { entries = append(entries, *e) }); err != nil {
+		return nil, err
 	}
 	sortEntries(entries)
 	return entries, nil
+}
+
+// Walk shows visit what List returns, one file after the other by their names: for
+// directories of very many runs. The entry is visit's to keep.
+func Walk(dir string, visit func(*Entry)) error {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("list the spool: %w", err)
+	}
+	for _, f := range files {
+		if strings.HasSuffix(f.Name(), dbSuffix) {
+			e := inspect(filepath.Join(dir, f.Name()))
+			visit(&e)
+		}
+	}
+	return nil
 }
 
 func sortEntries(entries []Entry) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -52,10 +53,17 @@ func newAccounting(cfg config.Drain) accounting {
 	return a
 }
 
-// ended is a job's run that accounting may complete.
+// ended is a job's run that accounting may complete: as little of it as it takes,
+// for there may be very many.
 type ended struct {
-	path string
-	run  *rt.Run
+	name       string // of the spool file
+	job        uint64
+	cluster    string
+	start, end time.Time
+}
+
+func endedRun(name string, run *rt.Run) ended {
+	return ended{name, run.JobID.Or(0), run.Cluster, run.Start, run.End}
 }
 
 // wants says whether accounting can know more of the run than its file. A step's
@@ -65,8 +73,8 @@ func (a *accounting) wants(run *rt.Run) bool {
 }
 
 // complete asks for all the runs and writes what is known into their files. It
-// returns the paths of those whose record is not there yet: they wait.
-func (a *accounting) complete(ctx context.Context, runs []ended, now time.Time) map[string]bool {
+// returns the names of those whose record is not there yet: they wait.
+func (a *accounting) complete(ctx context.Context, dir string, runs []ended, now time.Time) map[string]bool {
 	if len(runs) == 0 {
 		return nil
 	}
@@ -77,13 +85,13 @@ func (a *accounting) complete(ctx context.Context, runs []ended, now time.Time) 
 	waiting := map[string]bool{}
 	for i := range runs {
 		r := &runs[i]
-		account := find(accounts, r.run)
-		age := now.Sub(r.run.End)
+		account := r.account(accounts)
+		age := now.Sub(r.end)
 		switch unknown := account == nil || account.Outcome == rt.OutcomeNone || account.JobName == ""; {
 		case unknown && err == nil && age >= 0 && age < a.wait:
-			waiting[r.path] = true
+			waiting[r.name] = true
 		case account != nil:
-			a.write(r.path, account)
+			a.write(filepath.Join(dir, r.name), account)
 		}
 	}
 	a.AwaitSacct = len(waiting)
@@ -99,7 +107,7 @@ func (a *accounting) ask(ctx context.Context, runs []ended) (map[uint64][]slurm.
 	defer cancel()
 	var ids []uint64
 	for i := range runs {
-		ids = append(ids, runs[i].run.JobID.Or(0))
+		ids = append(ids, runs[i].job)
 	}
 	slices.Sort(ids)
 	accounts := map[uint64][]slurm.Account{}
@@ -139,11 +147,12 @@ func (a *accounting) call(ctx context.Context, jobs []uint64) ([]slurm.Account, 
 	return list, err
 }
 
-// find returns the account of a run, nil where there is none.
-func find(accounts map[uint64][]slurm.Account, run *rt.Run) *slurm.Account {
-	list := accounts[run.JobID.Or(0)]
+// account returns that of the run, nil where there is none.
+func (e *ended) account(accounts map[uint64][]slurm.Account) *slurm.Account {
+	list := accounts[e.job]
+	run := rt.Run{Cluster: e.cluster, JobID: rt.Some(e.job), Start: e.start}
 	for i := range list {
-		if list[i].Describes(run) {
+		if list[i].Describes(&run) {
 			return &list[i]
 		}
 	}

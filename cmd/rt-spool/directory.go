@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -32,33 +33,29 @@ func (d *directory) Runs(ctx context.Context) ([]upload.Entry, error) {
 	if d.unlock, err = spool.LockDir(ctx, d.cfg.Spool.Dir); err != nil {
 		return nil, err
 	}
-	entries, err := spool.List(d.cfg.Spool.Dir)
-	if err != nil {
-		return nil, err
-	}
+	var out []upload.Entry
 	var known []ended
-	for i := range entries {
-		e := &entries[i]
+	err = spool.Walk(d.cfg.Spool.Dir, func(e *spool.Entry) {
 		if e.Err == nil && !e.Live && e.Run.State == rt.StateRunning {
 			e.Run, e.Err = d.reap(e.Path)
 			if e.Live = errors.Is(e.Err, spool.ErrLive); e.Live {
 				e.Err = nil
 			}
 		}
+		if e.Err == nil && e.Run.State == rt.StateDelivered {
+			return
+		}
+		name := filepath.Base(e.Path)
 		if e.Err == nil && !e.Live && d.sacct.wants(&e.Run) {
-			known = append(known, ended{e.Path, &e.Run})
+			known = append(known, endedRun(name, &e.Run))
 		}
+		out = append(out, upload.Entry{Name: name, Start: e.Run.Start, Live: e.Live, Err: e.Err})
+	})
+	if err != nil {
+		return nil, err
 	}
-	waiting := d.sacct.complete(ctx, known, time.Now())
-	var out []upload.Entry
-	for i := range entries {
-		e := &entries[i]
-		if e.Err == nil && (e.Run.State == rt.StateDelivered || waiting[e.Path]) {
-			continue
-		}
-		out = append(out, upload.Entry{Name: filepath.Base(e.Path), Start: e.Run.Start, Live: e.Live, Err: e.Err})
-	}
-	return out, nil
+	waiting := d.sacct.complete(ctx, d.cfg.Spool.Dir, known, time.Now())
+	return slices.DeleteFunc(out, func(e upload.Entry) bool { return waiting[e.Name] }), nil
 }
 
 // close ends the lock.

@@ -1,0 +1,79 @@
+//go:build e2e
+
+package delivery
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// TestDrainMemory drains 10,000 runs, with the receiver in another process: what a
+// drain holds does not grow with their number.
+func TestDrainMemory(t *testing.T) {
+	const runs, limit = 10_000, 64 << 20
+	s := newSite(t)
+	inMemory(t, s)
+	random := newRandom(t)
+	template := put(t, s.path("spool"), 1, 40, random)
+	text, err := os.ReadFile(template.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; n < runs; n++ {
+		if err := os.WriteFile(filepath.Join(s.path("spool"), fmt.Sprintf("job-%d-n1-%d.db", n+1, began.UnixMilli())), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := serve(t, s)
+	s.configure(t, "http://"+r.addr, `sacct = "off"`)
+	cmd := s.rtSpool("drain", "--json")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum struct {
+		Delivered int     `json:"runs_delivered"`
+		Secs      float64 `json:"elapsed_secs"`
+	}
+	if err := json.Unmarshal(out, &sum); err != nil || sum.Delivered != runs {
+		t.Fatalf("%d runs delivered, %v", sum.Delivered, err)
+	}
+	use := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	t.Logf("%d runs in %.0f s, %.1f ms of CPU time each, at most %d MiB resident", runs, sum.Secs, cpu.Seconds()*1e3/runs, use.Maxrss>>10)
+	if use.Maxrss<<10 > limit {
+		t.Errorf("drain took %d MiB, the limit is %d", use.Maxrss>>10, limit>>20)
+	}
+}
+
+// inMemory puts spool and receiver into memory, where there is such a file system:
+// it is not the disk that is tested.
+func inMemory(t *testing.T, s *site) {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "rt-")
+	if err != nil {
+		t.Logf("on the disk: %v", err)
+		return
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, name := range []string{"spool", "received"} {
+		if err := os.RemoveAll(s.path(name)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(filepath.Join(dir, name), s.path(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
