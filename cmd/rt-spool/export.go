@@ -139,8 +139,7 @@ func exportJSON(ctx context.Context, w io.Writer, r *spool.Reader, scope rt.Scop
 	})
 }
 
-// intervals visits each interval of a run. A counter that was not read at the
-// start of one is that of an older snapshot, so that no total is lost in a gap.
+// intervals visits each interval of a run.
 func intervals(ctx context.Context, r *spool.Reader, devices bool, visit func(prev, cur *rt.Snapshot) error) error {
 	last, err := r.LastSeq()
 	if err != nil {
@@ -150,30 +149,21 @@ func intervals(ctx context.Context, r *spool.Reader, devices bool, visit func(pr
 	if devices {
 		snapshots = r.Snapshots(ctx, 1, last)
 	}
-	var prev rt.Snapshot
-	for cur, err := range snapshots {
+	for i, err := range rt.Intervals(snapshots) {
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.Path(), err)
 		}
-		next := keep(cur)
-		if prev.Seq != 0 {
-			if err := visit(&prev, cur); err != nil {
-				return err
-			}
-			next.InheritCounters(&prev)
+		if err := visit(i.Prev, i.Cur); err != nil {
+			return err
 		}
-		prev = next
 	}
 	return nil
 }
 
 // keep copies a snapshot that its iterator will reuse.
 func keep(s *rt.Snapshot) rt.Snapshot {
-	out := *s
-	out.CPUs = append([]rt.CPUReading(nil), s.CPUs...)
-	out.Nets = append([]rt.NetReading(nil), s.Nets...)
-	out.Disks = append([]rt.DiskReading(nil), s.Disks...)
-	out.Mounts, out.GPUs = nil, nil // nothing is derived from the older ones
+	var out rt.Snapshot
+	out.CopyFrom(s)
 	return out
 }
 

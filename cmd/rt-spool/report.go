@@ -20,6 +20,7 @@ func reportCommand() *cli.Command {
 		ArgsUsage: "JOB",
 		Flags: []cli.Flag{
 			jsonFlag, nodeFlag,
+			&cli.BoolFlag{Name: "array", Usage: "one screen for all tasks of the array JOB: percentiles and outliers"},
 			&cli.BoolFlag{Name: "ascii", Usage: "draw with ASCII characters alone; also without a UTF-8 locale"},
 		},
 		OnUsageError: onUsageError,
@@ -42,13 +43,50 @@ func runReport(c *cli.Context) error {
 		}
 		summaries = append(summaries, s)
 	}
+	if c.Bool("array") {
+		return reportArray(c, summaries)
+	}
+	report.Together(summaries)
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, summaries)
 	}
+	return writeScreens(c, summaries)
+}
+
+func reportArray(c *cli.Context, summaries []*report.Summary) error {
+	a := report.RollUp(c.Args().First(), summaries)
+	if c.Bool("json") {
+		return printJSON(c.App.Writer, a)
+	}
+	return report.WriteArray(c.App.Writer, a)
+}
+
+// manyNodes is from how many on a job's nodes are not shown one by one.
+const manyNodes = 5
+
+// writeScreens writes a screen for each run; what the nodes of a job used together
+// comes before the first of them, and of many nodes it is all.
+func writeScreens(c *cli.Context, summaries []*report.Summary) error {
 	o := report.TextOptions{ASCII: c.Bool("ascii") || !utf8Locale(), Zone: time.Local}
+	told := map[*report.Nodes]bool{}
 	for i, s := range summaries {
-		if i > 0 {
+		n := s.Nodes
+		if i > 0 && (n == nil || !told[n] || len(n.Nodes) < manyNodes) {
 			fmt.Fprintln(c.App.Writer)
+		}
+		if n != nil && !told[n] {
+			told[n] = true
+			if err := report.WriteNodes(c.App.Writer, s); err != nil {
+				return err
+			}
+			if len(n.Nodes) >= manyNodes {
+				fmt.Fprintln(c.App.Writer, "  --node NODE shows one of them")
+			} else {
+				fmt.Fprintln(c.App.Writer)
+			}
+		}
+		if n != nil && len(n.Nodes) >= manyNodes {
+			continue
 		}
 		if err := report.WriteText(c.App.Writer, s, o); err != nil {
 			return err
@@ -71,7 +109,7 @@ func summarize(c *cli.Context, path string) (*report.Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := report.Summarize(r.Run(), events, r.Scalars(c.Context, 1, last))
+	s, err := report.Summarize(r.Run(), events, r.Snapshots(c.Context, 1, last))
 	if err != nil {
 		return nil, err
 	}
