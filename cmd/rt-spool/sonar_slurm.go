@@ -43,9 +43,17 @@ func runSonarSlurm(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	cfg, err := load(c)
+	if err != nil {
+		return err
+	}
+	program := newAccounting(cfg.Drain).program
+	if program == "" {
+		program = "sacct" // which then says that it is not there
+	}
 	ctx, cancel := context.WithTimeout(c.Context, c.Duration("deadline"))
 	defer cancel()
-	output, err := callSacct(ctx, args)
+	output, err := callSacct(ctx, program, args)
 	var jobs []sonar.Job
 	if err == nil {
 		jobs, err = sonar.SacctJobs(output, time.Local)
@@ -91,8 +99,8 @@ func sacctArgs(c *cli.Context, now time.Time) ([]string, error) {
 const maxSacct = 1 << 30
 
 // callSacct runs sacct until ctx ends.
-func callSacct(ctx context.Context, args []string) (string, error) {
-	cmd := exec.CommandContext(ctx, "sacct", args...)
+func callSacct(ctx context.Context, program string, args []string) (string, error) {
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), "SLURM_TIME_FORMAT=%s")
 	cmd.WaitDelay = 2 * time.Second // a child of it may hold the pipe
 	var out, said bounded
@@ -106,7 +114,7 @@ func callSacct(ctx context.Context, args []string) (string, error) {
 		if text := strings.Join(strings.Fields(said.String()), " "); text != "" {
 			return "", fmt.Errorf("sacct: %w: %s", err, text)
 		}
-		return "", fmt.Errorf("run sacct: %w", err)
+		return "", fmt.Errorf("run %s: %w", program, err)
 	case out.over:
 		return "", fmt.Errorf("sacct wrote more than %d bytes: ask for less time (--window, --span)", maxSacct)
 	}
