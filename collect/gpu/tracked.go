@@ -46,7 +46,16 @@ type tracker struct {
 	pids    []int // sorted
 	foreign []use // of the newest reading: processes of others on the job's GPUs
 	before  []use // of the reading before
-	told    []string
+	told    []finding
+
+	listed []string // UUIDs of the devices that the allocation was last held against
+	misfit error    // what that showed
+}
+
+// finding is what is told once.
+type finding struct {
+	uuid    string
+	foreign bool // somebody else's process on a GPU of the job; or the other way round
 }
 
 // use is a process on a device.
@@ -87,13 +96,10 @@ func (t *tracker) mark(r *reading) bool {
 	if t.Devices == "" {
 		return false
 	}
-	err := t.unread
-	if err == nil {
-		err = t.allocated.fits(r.devices)
+	if r.late && len(r.devices) == 0 {
+		return false // the driver has yet to say what there is
 	}
-	if err != nil && !r.late {
-		t.tell("absent", fmt.Sprintf("which of the GPUs are the job's is not known: %v; what its processes use is recorded", err))
-	}
+	err := t.fit(r.devices)
 	for i := range r.devices {
 		g := &r.devices[i]
 		g.InJob.Clear()
@@ -102,6 +108,30 @@ func (t *tracker) mark(r *reading) bool {
 		}
 	}
 	return err == nil
+}
+
+// fit says why the list cannot be of these devices, and tells it when they have
+// changed.
+func (t *tracker) fit(devices []rt.GPUReading) error {
+	same := t.listed != nil && len(t.listed) == len(devices)
+	for i := 0; same && i < len(devices); i++ {
+		same = t.listed[i] == devices[i].UUID
+	}
+	if same {
+		return t.misfit
+	}
+	t.listed = make([]string, len(devices))
+	for i := range devices {
+		t.listed[i] = devices[i].UUID
+	}
+	t.misfit = t.unread
+	if t.misfit == nil {
+		t.misfit = t.allocated.fits(devices)
+	}
+	if t.misfit != nil {
+		t.tell("absent", fmt.Sprintf("which of the GPUs are the job's is not known: %v; what its processes use is recorded", t.misfit))
+	}
+	return t.misfit
 }
 
 // check compares the allocation with the processes that the drivers see. That a
@@ -119,14 +149,12 @@ func (t *tracker) check(r *reading) {
 		switch {
 		case !ok || inJob == mine:
 		case mine:
-			t.tell("mismatch", fmt.Sprintf("a process of the job uses %s (PCI %s), which is not among its GPUs (%s)",
-				p.UUID, g.Detail["pci_bus_id"], t.Devices))
+			t.find(finding{uuid: p.UUID}, g)
 		default:
 			u := use{p.PID, p.UUID}
 			t.foreign = append(t.foreign, u)
 			if slices.Contains(t.before, u) {
-				t.tell("mismatch", fmt.Sprintf("a process that is not of the job uses its GPU %s (PCI %s): the job's GPUs are %s",
-					p.UUID, g.Detail["pci_bus_id"], t.Devices))
+				t.find(finding{p.UUID, true}, g)
 			}
 		}
 	}
@@ -142,12 +170,23 @@ func (r *reading) device(uuid string) *rt.GPUReading {
 	return nil
 }
 
-// tell tells each thing once.
-func (t *tracker) tell(status, detail string) {
-	if t.Event == nil || slices.Contains(t.told, detail) {
+// find tells what does not fit together, once.
+func (t *tracker) find(f finding, g *rt.GPUReading) {
+	if slices.Contains(t.told, f) {
 		return
 	}
-	t.told = append(t.told, detail)
+	t.told = append(t.told, f)
+	text := "a process of the job uses %s (PCI %s), which is not among the job's GPUs (%s)"
+	if f.foreign {
+		text = "a process that is not of the job uses %s (PCI %s), which is among the job's GPUs (%s)"
+	}
+	t.tell("mismatch", fmt.Sprintf(text, f.uuid, g.Detail["pci_bus_id"], t.Devices))
+}
+
+func (t *tracker) tell(status, detail string) {
+	if t.Event == nil {
+		return
+	}
 	t.Event(rt.Event{Time: time.Now().UTC(), Kind: "job", Name: "gpu", Status: status, Detail: detail})
 }
 

@@ -190,11 +190,11 @@ func TestMismatch(t *testing.T) {
 	read(t, src) // pid 6 was on its way into the job
 	told.want(t)
 	read(t, src)
-	told.want(t, "mismatch: a process that is not of the job uses its GPU GPU-0000 (PCI 00000000:01:00.0)")
+	told.want(t, "mismatch: a process that is not of the job uses GPU-0000 (PCI 00000000:01:00.0), which is among the job's GPUs (0)")
 	running(srv.devices[1], nvml.ProcessInfo{Pid: 5})
 	read(t, src)
 	read(t, src)
-	told.want(t, "mismatch: a process that is not of the job", "mismatch: a process of the job uses GPU-0001 (PCI 00000000:02:00.0), which is not among its GPUs (0)")
+	told.want(t, "mismatch: a process that is not of the job", "mismatch: a process of the job uses GPU-0001 (PCI 00000000:02:00.0), which is not among the job's GPUs (0)")
 }
 
 // A driver that is late says nothing about the job's GPUs, and nothing is said of it.
@@ -209,6 +209,40 @@ func TestLateDriver(t *testing.T) {
 	}
 	wantUse(t, s.GPU, rt.None[float64](), rt.None[uint64](), rt.None[uint64]())
 	told.want(t)
+}
+
+// Of AMD's GPUs the processes are not known: what they used is not, either, and no
+// device file's number tells a job's from another's.
+func TestTrackedOnAMD(t *testing.T) {
+	for _, list := range []string{"", "0"} {
+		var told ledger
+		src := open(t, t.TempDir(), amdNode(t), WithTracked(Tracked{PIDs: pids(1), Devices: list, ByDevice: true, Event: told.take}))
+		s := read(t, src)
+		wantUse(t, s.GPU, rt.None[float64](), rt.None[uint64](), rt.None[uint64]())
+		if len(s.GPUs) == 0 || strings.Trim(inJob(s.GPUs), "?") != "" {
+			t.Errorf("the devices: %q", inJob(s.GPUs))
+		}
+		if list != "" {
+			told.want(t, "has no device file with a number")
+		}
+	}
+}
+
+// A list that fits is held against the devices once, as is one that does not.
+func TestTrackedAllocatesNothing(t *testing.T) {
+	for _, list := range []string{"", "0"} {
+		src := open(t, t.TempDir(), t.TempDir(), WithTracked(Tracked{PIDs: pids(1), Devices: list, ByDevice: true}))
+		var s rt.Snapshot
+		read := func() {
+			if err := src.Read(&s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		read()
+		if n := testing.AllocsPerRun(10, read); n != 0 {
+			t.Errorf("%q: a reading makes %v allocations", list, n)
+		}
+	}
 }
 
 func FuzzAllocation(f *testing.F) {

@@ -139,6 +139,15 @@ func TestTree(t *testing.T) {
 				if ok != (step.children >= 0) || ok && n != uint64(step.children) {
 					t.Errorf("%s: children %v, want %d", step.name, s.Tree.Children, step.children)
 				}
+				pids := tree.PIDs(nil)
+				if ok && (len(pids) != step.children+1 || pids[0] != 100) {
+					t.Errorf("%s: the processes are %v", step.name, pids)
+				}
+				for _, pid := range pids {
+					if w.procs[pid] == nil {
+						t.Errorf("%s: process %d is there no more", step.name, pid)
+					}
+				}
 			}
 			if tree.scan == children {
 				t.Errorf("looked at every process: %v", tree.scan)
