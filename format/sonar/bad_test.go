@@ -23,55 +23,62 @@ func read(data []byte) (records []Record, bad []error) {
 	return records, bad
 }
 
+// A good line without its newline, and the beginning of a good envelope.
+const (
+	goodLine     = "v=0.8.0,time=2024-01-01T00:00:00+00:00,host=h,user=u,cmd=c"
+	goodEnvelope = `{"v":"0.13.0","time":"2024-01-01T00:00:00+00:00","host":"h",`
+)
+
+// malformed are inputs, how many records are good in each, and what is said of the first that is not.
+var malformed = map[string]struct {
+	text    string
+	records int
+	says    string
+}{
+	"a line of two":          {goodLine + ",job=x\n" + goodLine + "\n", 1, `line 1 (from byte 0): job: "x" is no unsigned integer`},
+	"a fraction":             {goodLine + ",cputime_sec=5.0\n", 0, "cputime_sec"},
+	"below zero":             {goodLine + ",pid=-1\n", 0, "pid"},
+	"53 bits":                {goodLine + ",cpukib=4503599627370496\n", 0, "52 bits"},
+	"not a number":           {goodLine + ",cpu%=NaN\n", 0, "cpu%"},
+	"infinite":               {goodLine + ",gpu%=inf\n", 0, "gpu%"},
+	"negative":               {goodLine + ",gpumem%=-1\n", 0, "gpumem%"},
+	"bare quote":             {goodLine + ",x=a\"b\"\n", 0, "column 60: a quote"},
+	"open quote":             {goodLine + ",\"x=a\n" + goodLine + "\n", 1, "does not end"},
+	"behind a quote":         {goodLine + ",\"x\"y\n", 0, "behind the end"},
+	"control":                {goodLine + "\x01\n", 0, "control character"},
+	"no utf-8":               {goodLine + "\xff\n", 0, "UTF-8"},
+	"no newline":             {goodLine + "\n" + goodLine, 1, "line 2 (from byte 59): the file ends"},
+	"no cmd":                 {"v=0.8.0,time=2024-01-01T00:00:00+00:00,host=h,user=u\n", 0, "no cmd"},
+	"no version":             {"time=2024-01-01T00:00:00+00:00,host=h,user=u,cmd=c\n", 0, "no version"},
+	"version":                {"v=x,time=2024-01-01T00:00:00+00:00,host=h,user=u,cmd=c\n", 0, "no version as"},
+	"time without an offset": {"v=0.8.0,time=2024-01-01T00:00:00,host=h,user=u,cmd=c\n", 0, "ISO 8601"},
+	"before 1970":            {"v=0.8.0,time=1903-01-01T00:00:00Z,host=h,user=u,cmd=c\n", 0, "1970"},
+	"gpus":                   {goodLine + ",\"gpus=0,x\"\n", 0, "list of GPUs"},
+	"gpu lists":              {goodLine + ",\"gpuinfo=fan%=1|2,cez=1\"\n", 0, "1 values, the attribute before it 2"},
+	"load":                   {goodLine + ",load=0\n", 0, "begins no base-45"},
+	"6 columns":              {"2024-01-01T00:00:00.5+00:00,h,1,u,2,c\n", 0, "6 columns"},
+	"bit vector":             {"2024-01-01T00:00:00.5+00:00,h,1,u,2,c,1,2,21\n", 0, "column 9 (gpus)"},
+	"unknown fields":         {goodLine + ",gpufail=1,epoch=7,\"new=a,b\"\n", 1, ""},
+	"blank lines":            {"\n" + goodLine + "\r\n\n", 1, ""},
+	"text":                   {"hello\n", 0, "1 columns without names"},
+	"json cut in a sample":   {goodEnvelope + `"samples":[{"user":"u","cmd":"c"},{"user":"u"`, 1, "samples: number 2: unexpected EOF"},
+	"json with a bad sample": {goodEnvelope + `"samples":[{"user":"u","cmd":"c"},{"user":"u","cmd":"c","job":-1}]}`, 1, "number 2: job"},
+	"json number":            {goodEnvelope + `"samples":[{"user":"u","cmd":"c","pid":1e3}]}`, 0, "unsigned integer"},
+	"json without time":      {`{"v":"0.13.0","host":"h","samples":[{"user":"u","cmd":"c"}]}` + "\n" + goodEnvelope + `"samples":[{"user":"u","cmd":"c"}]}`, 1, "no time"},
+	"json samples first":     {`{"samples":[{"user":"u","cmd":"c"}],` + goodEnvelope[1:len(goodEnvelope)-1] + "}", 1, ""},
+	"json of no records":     {goodEnvelope + `"samples":[]}`, 0, ""},
+	"json array":             {`{"v":"1.0.0"}[1]`, 0, "no time"},
+	"json garbage":           {goodEnvelope + "x", 0, "invalid character"},
+	"json nulls":             {goodEnvelope + `"load":null,"gpuinfo":null,"samples":[{"user":"u","cmd":"c","job":null}]}`, 1, ""},
+	"json load":              {goodEnvelope + `"load":[1,-1],"samples":[]}`, 0, "load"},
+	"json nested":            {goodEnvelope + `"x":{"y":[1,{}]},"samples":[{"user":"u","cmd":"c","z":{"job":1}}]}`, 1, ""},
+	"json job without id":    {`{"v":"0.13.0","jobs":[{"JobID":"1"},{"User":"u"}]}`, 1, "number 2: no JobID"},
+	"json deep":              {goodEnvelope + `"x":` + strings.Repeat("[", 20000), 0, "depth"},
+	"nothing":                {"", 0, ""},
+}
+
 func TestMalformed(t *testing.T) {
-	const good = "v=0.8.0,time=2024-01-01T00:00:00+00:00,host=h,user=u,cmd=c"
-	const envelope = `{"v":"0.13.0","time":"2024-01-01T00:00:00+00:00","host":"h",`
-	for name, tc := range map[string]struct {
-		text    string
-		records int
-		says    string
-	}{
-		"a line of two":          {good + ",job=x\n" + good + "\n", 1, `line 1 (from byte 0): job: "x" is no unsigned integer`},
-		"a fraction":             {good + ",cputime_sec=5.0\n", 0, "cputime_sec"},
-		"below zero":             {good + ",pid=-1\n", 0, "pid"},
-		"53 bits":                {good + ",cpukib=4503599627370496\n", 0, "52 bits"},
-		"not a number":           {good + ",cpu%=NaN\n", 0, "cpu%"},
-		"infinite":               {good + ",gpu%=inf\n", 0, "gpu%"},
-		"negative":               {good + ",gpumem%=-1\n", 0, "gpumem%"},
-		"bare quote":             {good + ",x=a\"b\"\n", 0, "column 60: a quote"},
-		"open quote":             {good + ",\"x=a\n" + good + "\n", 1, "does not end"},
-		"behind a quote":         {good + ",\"x\"y\n", 0, "behind the end"},
-		"control":                {good + "\x01\n", 0, "control character"},
-		"no utf-8":               {good + "\xff\n", 0, "UTF-8"},
-		"no newline":             {good + "\n" + good, 1, "line 2 (from byte 59): the file ends"},
-		"no cmd":                 {"v=0.8.0,time=2024-01-01T00:00:00+00:00,host=h,user=u\n", 0, "no cmd"},
-		"no version":             {"time=2024-01-01T00:00:00+00:00,host=h,user=u,cmd=c\n", 0, "no version"},
-		"version":                {"v=x,time=2024-01-01T00:00:00+00:00,host=h,user=u,cmd=c\n", 0, "no version as"},
-		"time without an offset": {"v=0.8.0,time=2024-01-01T00:00:00,host=h,user=u,cmd=c\n", 0, "ISO 8601"},
-		"before 1970":            {"v=0.8.0,time=1903-01-01T00:00:00Z,host=h,user=u,cmd=c\n", 0, "1970"},
-		"gpus":                   {good + ",\"gpus=0,x\"\n", 0, "list of GPUs"},
-		"gpu lists":              {good + ",\"gpuinfo=fan%=1|2,cez=1\"\n", 0, "1 values, the attribute before it 2"},
-		"load":                   {good + ",load=0\n", 0, "begins no base-45"},
-		"6 columns":              {"2024-01-01T00:00:00.5+00:00,h,1,u,2,c\n", 0, "6 columns"},
-		"bit vector":             {"2024-01-01T00:00:00.5+00:00,h,1,u,2,c,1,2,21\n", 0, "column 9 (gpus)"},
-		"unknown fields":         {good + ",gpufail=1,epoch=7,\"new=a,b\"\n", 1, ""},
-		"blank lines":            {"\n" + good + "\r\n\n", 1, ""},
-		"text":                   {"hello\n", 0, "1 columns without names"},
-		"json cut in a sample":   {envelope + `"samples":[{"user":"u","cmd":"c"},{"user":"u"`, 1, "samples: number 2: unexpected EOF"},
-		"json with a bad sample": {envelope + `"samples":[{"user":"u","cmd":"c"},{"user":"u","cmd":"c","job":-1}]}`, 1, "number 2: job"},
-		"json number":            {envelope + `"samples":[{"user":"u","cmd":"c","pid":1e3}]}`, 0, "unsigned integer"},
-		"json without time":      {`{"v":"0.13.0","host":"h","samples":[{"user":"u","cmd":"c"}]}` + "\n" + envelope + `"samples":[{"user":"u","cmd":"c"}]}`, 1, "no time"},
-		"json samples first":     {`{"samples":[{"user":"u","cmd":"c"}],` + envelope[1:len(envelope)-1] + "}", 1, ""},
-		"json of no records":     {envelope + `"samples":[]}`, 0, ""},
-		"json array":             {`{"v":"1.0.0"}[1]`, 0, "no time"},
-		"json garbage":           {envelope + "x", 0, "invalid character"},
-		"json nulls":             {envelope + `"load":null,"gpuinfo":null,"samples":[{"user":"u","cmd":"c","job":null}]}`, 1, ""},
-		"json load":              {envelope + `"load":[1,-1],"samples":[]}`, 0, "load"},
-		"json nested":            {envelope + `"x":{"y":[1,{}]},"samples":[{"user":"u","cmd":"c","z":{"job":1}}]}`, 1, ""},
-		"json job without id":    {`{"v":"0.13.0","jobs":[{"JobID":"1"},{"User":"u"}]}`, 1, "number 2: no JobID"},
-		"json deep":              {envelope + `"x":` + strings.Repeat("[", 20000), 0, "depth"},
-		"nothing":                {"", 0, ""},
-	} {
+	for name, tc := range malformed {
 		t.Run(name, func(t *testing.T) {
 			records, bad := read([]byte(tc.text))
 			if len(records) != tc.records {
