@@ -20,7 +20,7 @@ func (s *Summary) advise() {
 		s.AdviceReason = "the job is not over"
 	case !s.Record.Complete:
 		s.AdviceReason = "the record is not complete"
-	case s.Record.Missed > 0:
+	case s.Record.Missed > 0 || s.Record.Gaps > 0:
 		s.AdviceReason = "readings are missing"
 	case elapsed < enough:
 		s.AdviceReason = "the job was too short to tell"

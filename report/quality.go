@@ -15,30 +15,54 @@ type Cost struct {
 
 // ledger takes what the quality ledger says.
 func (s *Summary) ledger(events []rt.Event) {
-	for _, e := range events {
+	r := &s.Record
+	for i := range events {
+		e := &events[i]
 		switch {
 		case e.Kind == "gap":
-			s.Record.Gaps++
-			s.Record.Missed += missed(e.Detail)
+			r.Gaps++
+			r.Missed += missed(e.Detail)
 		case e.Kind == "tracker" && e.Name == "cost":
-			s.Record.Tracker = costOf(e.Detail)
+			r.Tracker = costOf(e.Detail)
+			r.LeftOut = numberIn(e.Detail, "left_out=%d")
+		case e.Kind == "tracker" && e.Name == "sensors":
+			r.Sensors = sensorsOf(e.Detail)
 		case e.Kind == "tracker" && e.Name == "budget":
-			s.Record.Budget = append(s.Record.Budget, e.Detail)
+			r.Budget = append(r.Budget, e.Detail)
+		case e.Kind == "tracker" && e.Name == "clock", e.Kind == "job" && e.Status != "ok" && e.Detail != "":
+			r.Remarks = append(r.Remarks, e.Detail)
 		case e.Kind == "sensor" && e.Status == "ok":
 			delete(s.Sensors, e.Name)
 		case e.Kind == "sensor":
 			s.Sensors[e.Name] = SensorIs{Status: e.Status, Detail: e.Detail}
 		}
 	}
-	s.Record.Expected = s.Record.Readings + s.Record.Missed
+	r.Expected = r.Readings + r.Missed + r.LeftOut
+}
+
+// sensorsOf reads "cgroup ok, disk denied": each sensor and how it was at the end.
+func sensorsOf(detail string) map[string]string {
+	all := map[string]string{}
+	for one := range strings.SplitSeq(detail, ", ") {
+		if at := strings.LastIndexByte(one, ' '); at > 0 {
+			all[one[:at]] = one[at+1:]
+		}
+	}
+	return all
 }
 
 // missed is how many readings a gap tells of, "5 readings before ...".
-func missed(detail string) (n int) {
-	if _, err := fmt.Sscanf(detail, "%d readings", &n); err != nil {
-		return 0
+func missed(detail string) int { return numberIn(detail, "%d readings") }
+
+// numberIn is the number at the place of %d, 0 where the text is another.
+func numberIn(detail, format string) (n int) {
+	before, _, _ := strings.Cut(format, "%d")
+	if _, after, found := strings.Cut(detail, before); found {
+		if _, err := fmt.Sscanf(before+after, format, &n); err != nil {
+			return 0
+		}
 	}
-	return n
+	return max(n, 0)
 }
 
 // costOf reads the pairs of the recorder's event.

@@ -124,13 +124,20 @@ func richExamples() []example {
 	killed.Outcome, killed.OutcomeSource, killed.GPUs, killed.End = rt.OutcomeOOM, "kernel", "", start.Add(12*time.Second)
 	small := mpiRun()
 	small.GPUs, small.End = "", start.Add(90*time.Second)
-	cost := rt.Event{Kind: "tracker", Name: "cost", Status: "ok", Detail: "snapshots=61 cpu_user_secs=0.120 cpu_system_secs=0.250 max_rss_kib=18432"}
-	gapped := []rt.Event{cost, {Kind: "gap", Detail: "3 readings before snapshot 9 were skipped: it was done 3.100 s after it was due"}}
+	cost := rt.Event{Kind: "tracker", Name: "cost", Status: "ok", Detail: "snapshots=61 expected=66 missed=3 left_out=2 cpu_user_secs=0.120 cpu_system_secs=0.250 max_rss_kib=18432"}
+	cost0 := cost
+	cost0.Detail = "snapshots=61 expected=61 missed=0 left_out=0 cpu_user_secs=0.120 cpu_system_secs=0.250 max_rss_kib=18432"
+	gapped := []rt.Event{
+		{Kind: "tracker", Name: "budget", Status: "over", Detail: "0.81 % of a core in 60 s, more than 0.50 %: from snapshot 12 on without processes"},
+		{Kind: "tracker", Name: "sensors", Status: "ok", Detail: "cgroup ok, node lease ok, energy denied"},
+		{Kind: "job", Name: "gpu", Status: "mismatch", Detail: "a process of the job uses GPU-b (PCI 0000:41:00.0), which is not among the job's GPUs (0,2)"},
+		{Kind: "sensor", Name: "energy", Status: "denied", Detail: "open energy_uj: permission denied"},
+		cost, {Kind: "gap", Detail: "3 readings before snapshot 9 were skipped: it was done 3.100 s after it was due"}}
 	return []example{
-		{"small", small, []rt.Event{cost}, smallJob()},
-		{"mpi", mpiRun(), []rt.Event{cost}, mpiSnapshots()},
+		{"small", small, []rt.Event{cost0}, smallJob()},
+		{"mpi", mpiRun(), []rt.Event{cost0}, mpiSnapshots()},
 		{"gap", mpiRun(), gapped, mpiSnapshots()},
-		{"killed", killed, []rt.Event{cost}, killedSnapshots()},
+		{"killed", killed, []rt.Event{cost0}, killedSnapshots()},
 	}
 }
 
@@ -249,11 +256,17 @@ func TestCompletenessGatesAdvice(t *testing.T) {
 func TestLedger(t *testing.T) {
 	s := summarized(t, richExamples()[2])
 	r := s.Record
-	if r.Readings != 61 || r.Expected != 64 || r.Missed != 3 || r.Gaps != 1 {
+	if r.Readings != 61 || r.Expected != 66 || r.Missed != 3 || r.LeftOut != 2 || r.Gaps != 1 {
 		t.Errorf("%+v", r)
 	}
 	if r.Tracker.CPUSecs != rt.Some(0.37) || r.Tracker.MaxRSSBytes != u(18<<20) {
 		t.Errorf("cost %+v", r.Tracker)
+	}
+	if len(r.Sensors) != 3 || r.Sensors["node lease"] != "ok" || r.Sensors["energy"] != "denied" || len(r.Budget) != 1 || len(r.Remarks) != 1 {
+		t.Errorf("sensors %v, budget %q, remarks %q", r.Sensors, r.Budget, r.Remarks)
+	}
+	if missed("the node slept for 3 s") != 0 || missed("-3 readings") != 0 {
+		t.Error("a text without a number of readings told one")
 	}
 }
 

@@ -117,13 +117,18 @@ type Series struct {
 // Record says how complete the record is.
 type Record struct {
 	Readings int       `json:"readings"` // taken
-	Expected int       `json:"expected"` // with those that gaps tell of
-	Missed   int       `json:"missed"`
+	Expected int       `json:"expected"` // with those that were missed or left out
+	Missed   int       `json:"missed"`   // not taken in time
+	LeftOut  int       `json:"left_out"` // by intention, to stay within the budget
 	First    time.Time `json:"first,omitzero"`
 	Last     time.Time `json:"last,omitzero"`
 	Gaps     int       `json:"gaps"`
 	Tracker  Cost      `json:"tracker"`
-	Budget   []string  `json:"budget,omitempty"` // what the tracker left out to stay within it
+	Budget   []string  `json:"budget,omitempty"` // what the tracker left out to stay within it, and when
+	// Sensors is how each sensor was at the end, where the tracker came to say it.
+	Sensors map[string]string `json:"sensors,omitempty"`
+	// Remarks are clocks that were set and what did not fit together.
+	Remarks []string `json:"remarks,omitempty"`
 	// Complete: from before the job's first process, or the command's start, to the last reading at its end.
 	Complete bool `json:"complete"`
 }

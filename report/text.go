@@ -227,7 +227,7 @@ func (p *page) quality(s *Summary) {
 		whole = "complete"
 	}
 	taken := fmt.Sprint(s.Record.Readings)
-	if s.Record.Missed > 0 {
+	if s.Record.Expected > s.Record.Readings {
 		taken = fmt.Sprintf("%d of %d", s.Record.Readings, s.Record.Expected)
 	}
 	cost := ""
@@ -235,8 +235,8 @@ func (p *page) quality(s *Summary) {
 		cost = fmt.Sprintf("; the tracker used %s, %s", number(t.CPUSecs, "%.2f s"), size(t.MaxRSSBytes))
 	}
 	p.line("Readings", "%s, %s, %s%s", taken, plural(s.Record.Gaps, "gap"), whole, cost)
-	for _, b := range s.Record.Budget {
-		p.line("  budget", "%s", plain(b))
+	if n := len(s.Record.Budget); n > 0 {
+		p.list("  budget", []string{plain(s.Record.Budget[n-1])})
 	}
 	var sensors []string
 	for _, name := range slices.Sorted(maps.Keys(s.Sensors)) {
@@ -245,6 +245,9 @@ func (p *page) quality(s *Summary) {
 	}
 	if len(sensors) > 0 {
 		p.line("Not ok", "%s", strings.Join(sensors, ", "))
+	}
+	for _, remark := range s.Record.Remarks[:min(2, len(s.Record.Remarks))] {
+		p.list("Note", []string{plain(remark)})
 	}
 	p.list("Advice", s.Advice)
 }
