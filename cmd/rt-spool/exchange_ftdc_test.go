@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"io"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"reflect"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -108,7 +112,7 @@ func seen(s rt.Snapshot) rt.Snapshot {
 func exported(t testing.TB, run rt.Run, snapshots []rt.Snapshot) []byte {
 	t.Helper()
 	var file bytes.Buffer
-	e := ftdcExport{enc: ftdc.NewEncoder(&file), names: map[string][]string{}}
+	e := newFTDCExport(&file)
 	for i := range snapshots {
 		if err := e.write(&run, &snapshots[i]); err != nil {
 			t.Fatal(err)
@@ -145,6 +149,54 @@ func TestSnapshotsGoThroughFTDC(t *testing.T) {
 		if !reflect.DeepEqual(im.run, run) {
 			t.Fatalf("the run (-want +got):\n%s", cmp.Diff(run, im.run, cmp.Exporter(func(reflect.Type) bool { return true })))
 		}
+	}
+}
+
+// A clock that is set and a machine that slept for days: the intervals are those of
+// the boot clock, and the times those of the other.
+func TestFTDCKeepsBothClocks(t *testing.T) {
+	const day = 86_400e9
+	var snapshots []rt.Snapshot
+	for i, at := range [][2]int64{{0, 0}, {1e9, 1e9}, {2e9, -3600e9}, {3e9, -3599e9}, {3 * day, 3*day - 3602e9}, {3*day + 1e9, 9 * day}} {
+		snapshots = append(snapshots, rt.Snapshot{Seq: int64(i + 1), Boot: 7e15 + at[0], Wall: 1772367180e9 + at[1]})
+	}
+	im := ftdcImport{dec: ftdc.NewDecoder(bytes.NewReader(exported(t, rt.Run{Node: "n1"}, snapshots)))}
+	im.dec.AnyTime = true
+	for i := range snapshots {
+		if err := im.next(); err != nil {
+			t.Fatal(err)
+		}
+		if im.s.Boot != snapshots[i].Boot || im.s.Wall != snapshots[i].Wall {
+			t.Errorf("snapshot %d: boot %d, wall %d; want %d, %d", i, im.s.Boot, im.s.Wall, snapshots[i].Boot, snapshots[i].Wall)
+		}
+	}
+}
+
+// What root imports belongs to the owner of the spool, who delivers it.
+func TestImportedRunsBelongToTheSpool(t *testing.T) {
+	dir := t.TempDir()
+	uid := os.Getuid()
+	if uid == 0 {
+		uid = 12345
+		if err := os.Chown(dir, uid, uid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "a.ftdc")
+	text := exported(t, rt.Run{Node: "n1"}, []rt.Snapshot{{Seq: 1, Boot: 1e12, Wall: 1772367180e9}})
+	if err := os.WriteFile(file, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	if status := run(t.Context(), []string{"rt-spool", "--config", "/dev/null", "--spool", dir, "import", "-f", "ftdc", file}, &stdout, &stderr); status != 0 {
+		t.Fatal(status, stderr.String())
+	}
+	st, err := os.Stat(strings.TrimSpace(stdout.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if owner := int(st.Sys().(*syscall.Stat_t).Uid); owner != uid {
+		t.Errorf("it belongs to %d, not to %d", owner, uid)
 	}
 }
 

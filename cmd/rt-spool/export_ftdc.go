@@ -22,8 +22,7 @@ import (
 // so that a step of the clock changes no interval; snapshot.clock_secs is the step.
 func exportFTDC(ctx context.Context, w io.Writer, r *spool.Reader, _ rt.Scope) error {
 	run := r.Run()
-	e := ftdcExport{enc: ftdc.NewEncoder(w), names: map[string][]string{}}
-	e.enc.AnyTime = true // a machine that slept for days
+	e := newFTDCExport(w)
 	last, err := r.LastSeq()
 	if err != nil {
 		return err
@@ -44,6 +43,12 @@ type ftdcExport struct {
 	names      map[string][]string // of the figures of a struct, with their rests, by its prefix
 	datum      ftdc.FlatDatum
 	wall, boot int64 // of the first snapshot
+}
+
+func newFTDCExport(w io.Writer) *ftdcExport {
+	enc := ftdc.NewEncoder(w)
+	enc.AnyTime = true // a machine that slept for days
+	return &ftdcExport{enc: enc, names: map[string][]string{}}
 }
 
 func (e *ftdcExport) write(run *rt.Run, s *rt.Snapshot) error {

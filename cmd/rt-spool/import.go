@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/urfave/cli/v2"
 )
@@ -66,16 +67,27 @@ func runImport(c *cli.Context) error {
 	}
 	for _, name := range c.Args().Slice() {
 		made, err := importFile(importers[at], cfg.Spool.Dir, name)
-		for _, path := range made {
-			if _, err := fmt.Fprintln(c.App.Writer, path); err != nil {
-				return err
-			}
-		}
-		if err != nil {
+		if err = errors.Join(err, handOver(c.App.Writer, cfg.Spool.Dir, made)); err != nil {
 			return fmt.Errorf("import %s: %w", name, err)
 		}
 	}
 	return nil
+}
+
+// handOver prints the paths of new files. What root makes belongs to the spool's
+// owner, who delivers it.
+func handOver(w io.Writer, dir string, made []string) error {
+	var failed []error
+	for _, path := range made {
+		st, err := os.Stat(dir)
+		if err == nil && os.Geteuid() == 0 {
+			owner := st.Sys().(*syscall.Stat_t)
+			err = os.Lchown(path, int(owner.Uid), int(owner.Gid))
+		}
+		_, printed := fmt.Fprintln(w, path)
+		failed = append(failed, err, printed)
+	}
+	return errors.Join(failed...)
 }
 
 func importFile(im importer, dir, name string) ([]string, error) {
@@ -117,12 +129,7 @@ func importAll(c *cli.Context, im importer, dir string) error {
 		}
 	}
 	made, err := im.all(dir, files, c.App.ErrWriter)
-	for _, path := range made {
-		if _, err := fmt.Fprintln(c.App.Writer, path); err != nil {
-			return err
-		}
-	}
-	if err != nil {
+	if err = errors.Join(err, handOver(c.App.Writer, dir, made)); err != nil {
 		failed = append(failed, fmt.Errorf("import: %w", err))
 	}
 	return errors.Join(failed...)
