@@ -36,3 +36,45 @@ type Shedder interface {
 	// Shed leaves them out from the next reading on, or takes them up again.
 	Shed(on bool)
 }
+
+// Keeper is a Job or a Source that tells of what ended in every reading until it
+// hears that one of them was written.
+type Keeper interface {
+	Written(s *rt.Snapshot)
+}
+
+// Noter is a Job or a Source that has news for the ledger beside its readings.
+type Noter interface {
+	// Notes returns the news since it was asked last, each with its time.
+	Notes() []rt.Event
+}
+
+// notes hands the news of the job and the sources to the ledger.
+func (r *Recorder) notes() {
+	r.notesOf(r.o.Job)
+	for _, src := range r.o.Sources {
+		r.notesOf(src)
+	}
+}
+
+func (r *Recorder) notesOf(from any) {
+	n, ok := from.(Noter)
+	if !ok || r.o.Ledger == nil {
+		return
+	}
+	for _, e := range n.Notes() {
+		r.o.Ledger.Event(e)
+	}
+}
+
+// keep tells the job and the sources that the snapshot is written.
+func (r *Recorder) keep() {
+	if k, ok := r.o.Job.(Keeper); ok {
+		k.Written(&r.snap)
+	}
+	for _, src := range r.o.Sources {
+		if k, ok := src.(Keeper); ok {
+			k.Written(&r.snap)
+		}
+	}
+}

@@ -248,6 +248,8 @@ func (r *Recorder) put() {
 	for i, sink := range r.o.Sinks {
 		r.report(&r.sinks[i], "spool", "snapshot", put(sink, &r.snap))
 	}
+	r.keep()
+	r.notes()
 }
 
 // finish is what happens when ctx is done: the job may have ended in this moment.

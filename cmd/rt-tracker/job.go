@@ -111,6 +111,15 @@ func (w *jobWatch) Events() <-chan collect.JobEvent { return w.events }
 // Read implements collect.Job.
 func (w *jobWatch) Read(s *rt.Snapshot) error { return w.current().Read(s) }
 
+// Written implements collect.Keeper.
+func (w *jobWatch) Written(s *rt.Snapshot) { w.current().Written(s) }
+
+// Notes implements collect.Noter.
+func (w *jobWatch) Notes() []rt.Event { return w.current().Notes() }
+
+// Shed implements collect.Shedder.
+func (w *jobWatch) Shed(on bool) { w.current().Shed(on) }
+
 // Found is cgroup.Job.Found.
 func (w *jobWatch) Found() (layout, path string, ok bool) { return w.current().Found() }
 
@@ -128,10 +137,7 @@ func (w *jobWatch) appeared() bool {
 }
 
 // present says whether the job's cgroup is there now.
-func (w *jobWatch) present() bool {
-	var s rt.Snapshot
-	return w.Read(&s) == nil && s.Job.Phase == rt.JobPresent
-}
+func (w *jobWatch) present() bool { return w.current().Phase() == rt.JobPresent }
 
 func (w *jobWatch) current() *cgroup.Job {
 	w.mu.Lock()

@@ -76,7 +76,15 @@ type Job struct {
 	last   rt.JobReading // what was read last, with the totals of what vanished since
 	past   rt.JobReading // totals of the job's cgroups that are gone
 	opened int           // readings that still look for missing files
+	part   rt.JobReading // what is being read of a step or task
 	err    error         // why something of the cgroup could not be opened or watched
+
+	groups     []*group // the steps and tasks that are there
+	listed     []*group // those that readSteps goes through
+	endedSteps []rt.StepReading
+	shed       bool // leave them out
+	crowded    bool // there were too many
+	notes      []rt.Event
 
 	events2   file      // v2: cgroup.events
 	populated bool      // what it said last
@@ -133,13 +141,28 @@ func (j *Job) Found() (layout, path string, ok bool) {
 	return j.search.layout, j.search.path, j.search.path != ""
 }
 
-// Read fills s.Job, its phase included, and touches nothing else of s. While the
+// Phase says whether the job's cgroup is there.
+func (j *Job) Phase() rt.JobPhase {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.phase
+}
+
+// Read fills s.Job, its phase included, appends the steps and tasks to s.Steps, and
+// touches nothing else of s; one goroutine does so at a time. A step or task that
+// ended is there until Written is told of a snapshot that has it. While the
 // cgroup is not there, or no more, that is a phase and no error. Counters, peak and
 // limit whose files are gone keep the values of the last reading, which the watcher
 // takes by itself when a directory is removed; a job that is gone shows its totals.
 // All else that cannot be read now is absent. An error says that nothing at all
 // could be read of a cgroup that is there.
 func (j *Job) Read(s *rt.Snapshot) error {
+	err := j.readTotals(s)
+	j.readSteps(s)
+	return err
+}
+
+func (j *Job) readTotals(s *rt.Snapshot) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.phase != rt.JobPresent {
@@ -197,6 +220,7 @@ func (j *Job) Close() error {
 		for _, t := range j.trees {
 			j.drop(t)
 		}
+		j.endGroups()
 		j.trees, j.order = nil, nil
 		j.events2.close()
 	})

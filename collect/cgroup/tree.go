@@ -24,7 +24,13 @@ type node struct {
 	failcnt    file           // memory.failcnt
 	oomControl file           // memory.oom_control
 	fail, oom  rt.Opt[uint64] // as last read
+
+	own        *group // whose cgroup it is, nil for most
+	step, task *group // that its processes belong to, where there are any
 }
+
+// groups are the step and the task of a node.
+func (n *node) groups() [2]*group { return [...]*group{n.step, n.task} }
 
 // tree is the job's directory in one hierarchy and all known below it, the job's
 // own first.
@@ -72,6 +78,14 @@ func (t *tree) remove(path string) {
 		}
 		addTo(&t.fail, n.fail)
 		addTo(&t.oom, n.oom)
+		for _, g := range n.groups() {
+			if g != nil {
+				addTo(&g.ended, n.oom)
+			}
+		}
+		if n.own != nil {
+			n.own.dirs--
+		}
 		n.procs.close()
 		n.failcnt.close()
 		n.oomControl.close()
@@ -85,6 +99,11 @@ func (t *tree) remove(path string) {
 func (t *tree) readEvents(r *rt.JobReading, s *scratch) {
 	r.EventsMax, r.EventsOOMKill = t.fail, t.oom
 	for _, n := range t.nodes {
+		if n.own != nil {
+			n.own.oom = n.own.ended
+		}
+	}
+	for _, n := range t.nodes {
 		if v, ok := s.number(&n.failcnt); ok {
 			n.fail.Set(v)
 		}
@@ -95,6 +114,11 @@ func (t *tree) readEvents(r *rt.JobReading, s *scratch) {
 		}
 		addTo(&r.EventsMax, n.fail)
 		addTo(&r.EventsOOMKill, n.oom)
+		for _, g := range n.groups() {
+			if g != nil {
+				addTo(&g.oom, n.oom)
+			}
+		}
 	}
 }
 
@@ -134,6 +158,11 @@ func (t *tree) readProcs(s *scratch, dst *[]int) (uint64, bool) {
 	}
 	var list pidList
 	read := false
+	for _, n := range t.nodes {
+		if n.own != nil && dst == nil {
+			n.own.pids.Set(0)
+		}
+	}
 	for i, n := range t.nodes {
 		if !t.holdsJob(i) {
 			continue
@@ -141,6 +170,7 @@ func (t *tree) readProcs(s *scratch, dst *[]int) (uint64, bool) {
 		if !t.has(Unified) {
 			n.procs.reopen(n.again)
 		}
+		before := list.count
 		for off := int64(0); ; {
 			k, ok := n.procs.pread(*s, off)
 			read = read || ok
@@ -151,6 +181,11 @@ func (t *tree) readProcs(s *scratch, dst *[]int) (uint64, bool) {
 			off += int64(k)
 		}
 		list.end(dst)
+		for _, g := range n.groups() {
+			if g != nil && dst == nil {
+				addTo(&g.pids, rt.Some(uint64(list.count-before)))
+			}
+		}
 	}
 	return uint64(list.count), read
 }

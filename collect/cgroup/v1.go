@@ -64,6 +64,12 @@ func (v *v1Reader) drop(controller string) {
 	}
 }
 
+func (v *v1Reader) close() {
+	for _, f := range v.files() {
+		f.f.close()
+	}
+}
+
 func (v *v1Reader) enter(_, _ string, _ *scratch) (watch string, err error) { return "", nil }
 func (v *v1Reader) leave(string)                                            {}
 func (v *v1Reader) miss()                                                   {}

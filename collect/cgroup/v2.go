@@ -73,11 +73,15 @@ func (v *v2Reader) open(_, dir string) error {
 
 func (v *v2Reader) drop(string) {
 	skip, procRoot := v.skip, v.shares.procRoot
+	v.close()
+	*v = v2Reader{skip: skip, shares: shares{procRoot: procRoot}}
+}
+
+func (v *v2Reader) close() {
 	for _, f := range v.files() {
 		f.f.close()
 	}
 	v.shares.close()
-	*v = v2Reader{skip: skip, shares: shares{procRoot: procRoot}}
 }
 
 func (v *v2Reader) enter(job, path string, s *scratch) (watch string, err error) {

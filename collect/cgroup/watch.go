@@ -68,6 +68,7 @@ func (j *Job) step(notices []notice) []Event {
 		return (n.removed() || n.modified()) && j.covers(filepath.Join(n.dir, n.name))
 	}) {
 		j.takeLast()
+		j.readEnding(notices)
 	}
 	for _, n := range notices {
 		switch name := filepath.Join(n.dir, n.name); {
@@ -184,6 +185,7 @@ func (j *Job) removed(path string) {
 			return
 		case below(path, t.dir):
 			t.remove(path)
+			j.endGroups()
 			j.reader.leave(path)
 			j.unwatchBelow(path)
 			name := filepath.Base(path)
@@ -207,6 +209,7 @@ func (j *Job) lead() *tree {
 func (j *Job) gone(t *tree) {
 	j.unwatchBelow(t.dir)
 	j.drop(t)
+	j.endGroups()
 	j.trees = slices.DeleteFunc(j.trees, func(o *tree) bool { return o == t })
 	j.order = slices.DeleteFunc(j.order, func(o *tree) bool { return o == t })
 	if len(j.trees) > 0 {
@@ -289,6 +292,9 @@ func (j *Job) addTree(controller, dir string) bool {
 	j.failed(j.reader.open(controller, dir))
 	for _, n := range t.nodes { // some of their files are this controller's
 		j.failed(t.open(n))
+		if n.own != nil {
+			j.failed(n.own.files.open(controller, n.path))
+		}
 	}
 	j.order = slices.SortedStableFunc(slices.Values(j.trees), func(a, b *tree) int { return a.procRank() - b.procRank() })
 	if controller == Unified {
@@ -311,6 +317,7 @@ func (j *Job) descend(t *tree, dir string) {
 		n := &node{path: dir}
 		j.failed(t.open(n))
 		t.nodes = append(t.nodes, n)
+		j.join(t, n)
 		watch, err := j.reader.enter(t.dir, dir, &j.buf)
 		j.failed(err)
 		if watch != "" {

@@ -1,0 +1,197 @@
+package cgroup
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/resource-tracker/rt"
+)
+
+func TestGroupOf(t *testing.T) {
+	for _, tt := range []struct {
+		version int
+		rel     string
+		want    string
+	}{
+		{1, "step_0", "0"}, {1, "step_batch/task_0", "batch task 0"}, {1, "step_3/task_12", "3 task 12"},
+		{1, "step_0/task_special", ""}, {1, "step_0/task_4294967293", ""}, {1, "step_", ""}, {1, "other", ""},
+		{1, "step_0/task_0/mine", ""},
+		{2, "step_0", ""}, {2, "step_0/slurm", ""}, {2, "step_0/user", "0"}, {2, "step_extern/user/task_0", "extern task 0"},
+		{2, "step_0/user/task_special", ""}, {2, "step_0/user/task_1/task_2", ""}, {2, "step_0/task_0", ""},
+	} {
+		got := ""
+		if step, task, ok := groupOf(tt.version, tt.rel); ok {
+			got = step
+			if n, ok := task.Get(); ok {
+				got += fmt.Sprint(" task ", n)
+			}
+		}
+		if got != tt.want {
+			t.Errorf("v%d %s is of %q, want %q", tt.version, tt.rel, got, tt.want)
+		}
+	}
+}
+
+// steps reads the job and returns its steps and tasks, and the snapshot.
+func steps(tb testing.TB, j *Job) ([]rt.StepReading, *rt.Snapshot) {
+	tb.Helper()
+	var s rt.Snapshot
+	if err := j.Read(&s); err != nil {
+		tb.Fatal(err)
+	}
+	return s.Steps, &s
+}
+
+func sameSteps(tb testing.TB, what string, got []rt.StepReading, want ...rt.StepReading) {
+	tb.Helper()
+	if d := cmp.Diff(want, got, cmp.Comparer(func(a, b rt.Opt[uint64]) bool { return a == b })); d != "" {
+		tb.Errorf("%s (-want +got):\n%s", what, d)
+	}
+}
+
+// group writes the files of one cgroup of v2.
+func (s *shareJob) group(dir string, usage, memory uint64, pids string) {
+	s.cpu(dir, usage)
+	at := func(name string) string { return filepath.Join(s.dir, dir, name) }
+	write(s.t, at("memory.current"), fmt.Sprintln(memory))
+	write(s.t, at("memory.peak"), fmt.Sprintln(2*memory))
+	write(s.t, at("memory.stat"), fmt.Sprintf("anon %d\nfile 2\nshmem 1\npgfault 30\npgmajfault 3\n", memory-2))
+	write(s.t, at("memory.events"), "low 0\nhigh 0\nmax 5\noom 1\noom_kill 1\n")
+	write(s.t, at("cgroup.procs"), pids)
+}
+
+func readingOf(step string, task rt.Opt[uint64], usage, memory, pids uint64) rt.StepReading {
+	return rt.StepReading{
+		Step: step, Task: task,
+		CPUUsage: some(usage), CPUUser: some(usage - usage/4), CPUSystem: some(usage / 4),
+		MemCurrent: some(memory), MemPeak: some(2 * memory), Anon: some(memory - 2), File: some(2), Shmem: some(1),
+		PageFaults: some(30), MajorFaults: some(3), EventsOOMKill: some(1), Pids: some(pids),
+	}
+}
+
+// A step of two unequal tasks: each has its own figures, and those of its end are
+// told until somebody has written them down.
+func TestSteps(t *testing.T) {
+	s := newShareJob(t)
+	none := rt.None[uint64]()
+	write(t, filepath.Join(s.dir, "step_0/user/cgroup.events"), "populated 1\n")
+	s.group("step_0/user", 1000, 900, "")
+	s.group("step_0/user/task_0", 900, 600, "11\n12\n")
+	s.group("step_0/user/task_1", 100, 300, "13\n")
+	write(t, filepath.Join(s.dir, "step_0/slurm/cgroup.procs"), "10\n")
+	s.total(1010)
+	s.look()
+	whole, first, second := readingOf("0", none, 1000, 900, 3), readingOf("0", some(0), 900, 600, 2), readingOf("0", some(1), 100, 300, 1)
+	got, _ := steps(t, s.j)
+	sameSteps(t, "while it runs", got, whole, first, second)
+
+	s.end("step_0/user/task_1")
+	second.Ended = true
+	for range 2 { // a reading at an event is not written
+		got, _ = steps(t, s.j)
+		sameSteps(t, "a task ended", got, readingOf("0", none, 1000, 900, 2), first, second)
+	}
+	_, snap := steps(t, s.j)
+	s.j.Written(snap)
+	got, _ = steps(t, s.j)
+	sameSteps(t, "it was written", got, readingOf("0", none, 1000, 900, 2), first)
+
+	remove(t, s.dir)
+	s.j.removed(s.dir)
+	whole.Pids, whole.Ended, first.Ended = some(2), true, true
+	got, snap = steps(t, s.j)
+	sameSteps(t, "the job is gone", got, whole, first)
+	s.j.Written(snap)
+	if got, _ := steps(t, s.j); len(got) != 0 {
+		t.Errorf("written twice: %v", got)
+	}
+}
+
+// The steps of v1 have a directory in each hierarchy, and end with the last of them.
+func TestStepsV1(t *testing.T) {
+	root := t.TempDir()
+	j := manual(t, v1Candidate(root, "cpuacct", "memory", "freezer"))
+	in := func(controller, name string) string {
+		return filepath.Join(root, controller, "slurm/uid_1000/job_12/step_0", name)
+	}
+	for _, task := range []string{"", "task_3"} {
+		write(t, in("cpuacct", task+"/cpuacct.usage"), "7000000\n")
+		write(t, in("cpuacct", task+"/cpuacct.usage_user"), "6000000\n")
+		write(t, in("cpuacct", task+"/cpuacct.usage_sys"), "1000000\n")
+		write(t, in("memory", task+"/memory.max_usage_in_bytes"), "8192\n")
+		write(t, in("memory", task+"/memory.usage_in_bytes"), "4096\n")
+	}
+	write(t, in("memory", "memory.oom_control"), "oom_kill 1\n")
+	write(t, in("memory", "task_3/memory.oom_control"), "oom_kill 2\n")
+	write(t, in("freezer", "task_3/cgroup.procs"), "5\n6\n")
+	write(t, in("freezer", "cgroup.procs"), "4\n")
+	j.step(nil)
+	j.look()
+	j.schedule(j.deadline)
+	want := func(task rt.Opt[uint64], kills, pids uint64) rt.StepReading {
+		return rt.StepReading{Step: "0", Task: task, CPUUsage: some(7000), CPUUser: some(6000), CPUSystem: some(1000),
+			MemCurrent: some(4096), MemPeak: some(8192), EventsOOMKill: some(kills), Pids: some(pids)}
+	}
+	whole, task := want(rt.None[uint64](), 3, 3), want(some(3), 2, 2)
+	got, _ := steps(t, j)
+	sameSteps(t, "while it runs", got, whole, task)
+	remove(t, in("cpuacct", ""))
+	j.removed(in("cpuacct", ""))
+	if got, _ := steps(t, j); len(got) != 2 || got[0].Ended || got[0].CPUUsage != some(7000) {
+		t.Errorf("one hierarchy is left: %+v", got)
+	}
+	for _, c := range []string{"memory", "freezer"} {
+		remove(t, in(c, ""))
+		j.removed(in(c, ""))
+	}
+	got, _ = steps(t, j)
+	if len(got) != 2 || !got[0].Ended || !got[1].Ended || got[0].EventsOOMKill != some(3) || got[1].CPUUsage != some(7000) {
+		t.Errorf("all are gone: %+v", got)
+	}
+}
+
+// With more steps and tasks than can be held open, some are left out, and the
+// ledger hears of it once.
+func TestTooManySteps(t *testing.T) {
+	s := newShareJob(t)
+	for i := range maxGroups + 10 {
+		mkdir(t, filepath.Join(s.dir, fmt.Sprintf("step_%d/user", i)))
+	}
+	s.look()
+	got, _ := steps(t, s.j)
+	if len(got) != maxGroups {
+		t.Errorf("%d steps are read", len(got))
+	}
+	notes := s.j.Notes()
+	if len(notes) != 1 || notes[0].Name != "steps" || !strings.Contains(notes[0].Detail, "256") || notes[0].Time.IsZero() {
+		t.Errorf("notes %+v", notes)
+	}
+	if again := s.j.Notes(); again != nil {
+		t.Errorf("told twice: %v", again)
+	}
+}
+
+// Without its steps a job costs less; those that end are told all the same.
+func TestShed(t *testing.T) {
+	s := newShareJob(t)
+	s.group("step_0/user", 1000, 900, "1\n")
+	s.look()
+	s.j.Shed(true)
+	if got, _ := steps(t, s.j); len(got) != 0 {
+		t.Errorf("steps %+v", got)
+	}
+	s.end("step_0")
+	if got, _ := steps(t, s.j); len(got) != 1 || !got[0].Ended {
+		t.Errorf("at its end %+v", got)
+	}
+	s.j.Shed(false)
+	s.group("step_1/user", 1000, 900, "1\n")
+	s.look()
+	if got, _ := steps(t, s.j); len(got) != 2 {
+		t.Errorf("taken up again %+v", got)
+	}
+}
