@@ -71,10 +71,10 @@ func replay(t *testing.T, output []byte) {
 // inGuest is the test as it runs inside: Slurm is up, its hooks look for /opt/rt.
 func inGuest(t *testing.T) {
 	s := newSite(t, "/opt/rt")
-	s.stepd = watchStepd(t)
+	s.configure(map[string]string{"hooks.stop_timeout": `"20s"`})
 	c := &cluster{
 		name: "cg2", partition: "main", user: "tester", nodes: []string{"n1", "n2"},
-		asUser: []string{"setpriv", "--reuid=tester", "--regid=tester", "--init-groups", "--"}, oneByOne: true,
+		asUser: []string{"setpriv", "--reuid=tester", "--regid=tester", "--init-groups", "--"}, oneByOne: true, tries: 4,
 	}
 	t.Run("matrix", func(t *testing.T) { runMatrix(t, c, s) })
 	files, err := filepath.Glob(s.path("spool", "*.db"))

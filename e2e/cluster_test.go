@@ -19,6 +19,11 @@ type cluster struct {
 	nodes                 []string // two
 	asUser, asRoot        []string // put in front of a command
 	oneByOne              bool     // its machine has one slow CPU, too few for several jobs
+	// tries is how often a job is run until its CPU time is what its processes say.
+	// A machine that cannot tell when its host's CPU was somebody else's charges that
+	// to whoever runs: to a process that ends after it reported, or that has yet to
+	// join its step. What is wrong with a reading is so every time.
+	tries int
 }
 
 // lab starts a Slurm of two nodes on this host, with cgroup v1.

@@ -60,20 +60,8 @@ func matrix(nodes []string) []jobCase {
 func runMatrix(t *testing.T, c *cluster, s *site) {
 	cases := matrix(c.nodes)
 	ids := make([]int64, len(cases))
-	report := "env RT_TRUTH=" + s.path("truth")
 	for i, k := range cases {
-		script := strings.NewReplacer("T W", report+" "+s.workload(), "W", s.workload()).Replace(k.script)
-		args := k.args
-		if !strings.Contains(strings.Join(args, " "), "--job-name") {
-			args = append([]string{"--job-name=" + k.name}, args...)
-		}
-		ids[i] = c.submit(t, s, script, args...)
-		if k.cancel {
-			id := strconv.FormatInt(ids[i], 10)
-			until(t, 2*time.Minute, "job "+id+" to run", func() bool { return c.jobs(t, ids[i])[ids[i]]["JobState"] == "RUNNING" })
-			until(t, time.Minute, "job "+id+" to have used its CPU time", func() bool { return s.hasUsed(c, t, ids[i], 300*time.Millisecond) })
-			c.root(t, "scancel", id)
-		}
+		ids[i] = c.start(t, s, k)
 		if c.oneByOne {
 			c.wait(t, ids[i], 3*time.Minute)
 		}
@@ -83,16 +71,25 @@ func runMatrix(t *testing.T, c *cluster, s *site) {
 		ends[i] = c.wait(t, ids[i], 3*time.Minute)
 	}
 	settle(t, s.path("spool"))
-	all := runs(t, s.path("spool"))
+	want := 0
 	for i, k := range cases {
-		t.Run(k.name, func(t *testing.T) { checkCase(t, c, s, k, ends[i], all) })
+		t.Run(k.name, func(t *testing.T) {
+			want += k.runs
+			apart := checkCase(t, c, s, k, ends[i], runs(t, s.path("spool")))
+			for try := 1; apart != "" && try < c.tries; try++ {
+				t.Logf("%s; once more", apart)
+				want += k.runs
+				end := c.wait(t, c.start(t, s, k), 3*time.Minute)
+				settle(t, s.path("spool"))
+				apart = checkCase(t, c, s, k, end, runs(t, s.path("spool")))
+			}
+			if apart != "" {
+				t.Error(apart)
+			}
+		})
 	}
 	t.Run("nothing-else", func(t *testing.T) {
-		want := 0
-		for _, k := range cases {
-			want += k.runs
-		}
-		if len(all) != want {
+		if all := runs(t, s.path("spool")); len(all) != want {
 			t.Errorf("%d runs in the spool instead of %d: %s", len(all), want, describe(all))
 		}
 		c.healthy(t)
@@ -100,6 +97,25 @@ func runMatrix(t *testing.T, c *cluster, s *site) {
 			t.Errorf("logged though nothing went wrong: %s", line)
 		}
 	})
+}
+
+// start submits a job of the matrix, and cancels it where it has to be.
+func (c *cluster) start(t *testing.T, s *site, k jobCase) int64 {
+	t.Helper()
+	report := "env RT_TRUTH=" + s.path("truth")
+	script := strings.NewReplacer("T W", report+" "+s.workload(), "W", s.workload()).Replace(k.script)
+	args := k.args
+	if !strings.Contains(strings.Join(args, " "), "--job-name") {
+		args = append([]string{"--job-name=" + k.name}, args...)
+	}
+	n := c.submit(t, s, script, args...)
+	if k.cancel {
+		id := strconv.FormatInt(n, 10)
+		until(t, 2*time.Minute, "job "+id+" to run", func() bool { return c.jobs(t, n)[n]["JobState"] == "RUNNING" })
+		until(t, time.Minute, "job "+id+" to have used its CPU time", func() bool { return s.hasUsed(c, t, n, 300*time.Millisecond) })
+		c.root(t, "scancel", id)
+	}
+	return n
 }
 
 // hasUsed tells whether the job's tasks have used so much CPU time, from the
@@ -152,7 +168,9 @@ func expandHosts(list string) string {
 	return strings.Join(names, ",")
 }
 
-func checkCase(t *testing.T, c *cluster, s *site, k jobCase, jobs map[int64]job, all []spooled) {
+// checkCase returns where the CPU time of a run and of its job's processes are too
+// far apart.
+func checkCase(t *testing.T, c *cluster, s *site, k jobCase, jobs map[int64]job, all []spooled) (apart string) {
 	want := expectedRuns(t, c, jobs)
 	if len(want) != k.runs {
 		t.Fatalf("Slurm ran it as %d jobs and nodes instead of %d: %v", len(want), k.runs, jobs)
@@ -170,8 +188,9 @@ func checkCase(t *testing.T, c *cluster, s *site, k jobCase, jobs map[int64]job,
 		}
 		checkMetadata(t, c, k, e, found[0])
 		checkEnd(t, k, found[0])
-		checkFigures(t, s, e, found[0])
+		apart += checkFigures(t, s, e, found[0])
 	}
+	return apart
 }
 
 func checkMetadata(t *testing.T, c *cluster, k jobCase, e expected, r spooled) {
@@ -224,26 +243,24 @@ func checkEnd(t *testing.T, k jobCase, r spooled) {
 	}
 }
 
-// checkFigures holds CPU seconds within 2 % or 50 ms of getrusage, the peak of
-// memory at no less than what was touched, and the readings' order.
-func checkFigures(t *testing.T, s *site, e expected, r spooled) {
+// checkFigures holds the peak of memory at no less than what was touched, and the
+// readings' order. It returns how far CPU seconds are apart from getrusage, where
+// that is more than 2 % or 50 ms.
+func checkFigures(t *testing.T, s *site, e expected, r spooled) (apart string) {
 	t.Helper()
 	is := s.truthOf(t, e.truth, e.node)
 	if is.reports == 0 {
 		t.Errorf("job %d on %s: its processes have reported nothing", e.jobID, e.node)
-		return
+		return ""
 	}
 	if !r.cpu.Valid || !r.peakKiB.Valid {
 		t.Errorf("%s: the job's cgroup was never read (%d snapshots)", r.path, r.snapshots)
-		return
+		return ""
 	}
 	got := time.Duration(r.cpu.Int64) * time.Microsecond
-	least, most := s.stepd.of(t, e.jobID, e.node)
-	slack := max(is.cpu*2/100, 50*time.Millisecond)
-	// A slurmstepd goes on cleaning up after the job's last reading, so none of its
-	// time need be in it; the tasks' must be.
-	if got < is.cpu-slack || got > is.cpu+most+slack {
-		t.Errorf("%s: CPU time %v, the processes say %v and slurmstepd used %v to %v", r.path, got, is.cpu, least, most.Round(time.Millisecond))
+	// A task begins as a fork of slurmstepd, in slurmstepd's part of the cgroup.
+	if slack := max(is.cpu*2/100, 50*time.Millisecond); got > is.cpu+slack || got < is.cpu-is.began-slack {
+		apart = fmt.Sprintf("%s: CPU time %v, the processes say %v, %v of it before they began: more than %v apart\n", r.path, got, is.cpu, is.began, slack)
 	}
 	if peak := r.peakKiB.Int64 * 1024; peak < is.touched {
 		t.Errorf("%s: memory peak %d, the processes touched %d", r.path, peak, is.touched)
@@ -251,5 +268,6 @@ func checkFigures(t *testing.T, s *site, e expected, r spooled) {
 	if r.firstReason != 1 || r.ending != 1 {
 		t.Errorf("%s: the first reading's reason is %d, and %d readings are the last", r.path, r.firstReason, r.ending)
 	}
-	t.Logf("job %d on %s: %d snapshots, CPU %v of %v (+ %v to %v), peak %d of %d KiB", e.jobID, e.node, r.snapshots, got, is.cpu, least, most.Round(time.Millisecond), r.peakKiB.Int64, is.touched/1024)
+	t.Logf("job %d on %s: %d snapshots, CPU %v of %v (%v before they began), peak %d of %d KiB", e.jobID, e.node, r.snapshots, got, is.cpu, is.began, r.peakKiB.Int64, is.touched/1024)
+	return apart
 }

@@ -20,9 +20,8 @@ var programs = []string{"rt-prolog", "rt-epilog", "rt-tracker", "rt-spool", "res
 // site is an installation of the suite: programs, configuration, spool and log
 // below one directory that every user can reach.
 type site struct {
-	t     *testing.T
-	dir   string
-	stepd *stepdWatch // nil with cgroup v1
+	t   *testing.T
+	dir string
 }
 
 // newSite copies the programs and compiles the workload. RT_BIN names the

@@ -13,6 +13,7 @@ import (
 // truth is what a job's own processes on one node say of themselves, getrusage(2).
 type truth struct {
 	cpu     time.Duration
+	began   time.Duration // of cpu: what processes had used as slurmstepd's, before their program began
 	touched int64 // bytes; the most of one process tree
 	reports int
 }
@@ -36,6 +37,7 @@ func (s *site) truthOf(t *testing.T, job int64, node string) truth {
 			Node    string `json:"node"`
 			User    int64  `json:"user_us"`
 			System  int64  `json:"system_us"`
+			Began   int64  `json:"began_us"`
 			Touched int64  `json:"touched_bytes"`
 		}
 		if err := json.Unmarshal(data, &r); err != nil {
@@ -43,6 +45,7 @@ func (s *site) truthOf(t *testing.T, job int64, node string) truth {
 		}
 		if r.JobID == job && r.Node == node {
 			sum.cpu += time.Duration(r.User+r.System) * time.Microsecond
+			sum.began += time.Duration(r.Began) * time.Microsecond
 			sum.touched = max(sum.touched, r.Touched)
 			sum.reports++
 		}

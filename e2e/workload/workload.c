@@ -28,6 +28,7 @@ static int exit_status;
 static char **command;
 static volatile long *touched_bytes; /* shared with the child */
 static volatile pid_t child;
+static struct rusage began; /* what this process had used before it was this program: slurmstepd's time, in part */
 
 static void fail(const char *what) {
     fprintf(stderr, "workload: %s: %s\n", what, strerror(errno));
@@ -89,10 +90,11 @@ static void report(const char *dir) {
     getrusage(RUSAGE_CHILDREN, &children);
     fprintf(f,
             "{\"job_id\":\"%s\",\"array_job_id\":\"%s\",\"array_task_id\":\"%s\",\"step\":\"%s\",\"node\":\"%s\","
-            "\"user_us\":%ld,\"system_us\":%ld,\"touched_bytes\":%ld}\n",
+            "\"user_us\":%ld,\"system_us\":%ld,\"began_us\":%ld,\"touched_bytes\":%ld}\n",
             env("SLURM_JOB_ID"), env("SLURM_ARRAY_JOB_ID"), env("SLURM_ARRAY_TASK_ID"), env("SLURM_STEP_ID"),
             env("SLURMD_NODENAME"), micros(self.ru_utime) + micros(children.ru_utime),
-            micros(self.ru_stime) + micros(children.ru_stime), *touched_bytes);
+            micros(self.ru_stime) + micros(children.ru_stime), micros(began.ru_utime) + micros(began.ru_stime),
+            *touched_bytes);
     if (fclose(f) != 0 || rename(temp, name) != 0) fail(name);
 }
 
@@ -128,6 +130,7 @@ int main(int argc, char **argv) {
     struct sigaction act = {.sa_handler = forward};
     int status;
 
+    getrusage(RUSAGE_SELF, &began);
     options(argc, argv);
     snprintf(dir, sizeof dir, "%s", env("RT_TRUTH"));
     unsetenv("RT_TRUTH"); /* a workload below this one is counted by this one */
