@@ -240,3 +240,41 @@ func TestFindJob(t *testing.T) {
 		t.Error("a file that is not there was found")
 	}
 }
+
+// What a listing shows as unsent is what follows the last confirmed batch.
+func TestListTellsWhatIsUnsent(t *testing.T) {
+	w := mustCreate(t, Options{})
+	m := newMachine(1, 0)
+	for range 6 {
+		if err := w.Put(m.next()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.End(testRun()); err != nil {
+		t.Fatal(err)
+	}
+	unsent := func() int64 {
+		entries, err := List(filepath.Dir(w.Path()))
+		if err != nil || len(entries) != 1 || entries[0].Err != nil {
+			t.Fatalf("%+v, %v", entries, err)
+		}
+		return entries[0].Unsent
+	}
+	if n := unsent(); n != 6 {
+		t.Errorf("%d before the first batch", n)
+	}
+	r := mustOpen(t, w.Path())
+	for i, b := range []rt.Batch{batch(1, 2, 4), batch(2, 5, 6)} {
+		if err := r.SealBatch(b); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			if err := r.MarkUploaded(1, start); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := unsent(); n != 2 {
+		t.Errorf("%d after one of two batches was confirmed", n)
+	}
+}

@@ -21,6 +21,7 @@ type Entry struct {
 	Live        bool      // its tracker is alive
 	Size        int64     // bytes, with the log beside it
 	Snapshots   int64     // how many are stored
+	Unsent      int64     // of these, how many no receiver has confirmed
 	DeliveredAt time.Time // zero before
 	// Err says why the file cannot be read; the fields but Path and Size are then
 	// empty. The other entries are not affected.
@@ -85,16 +86,26 @@ func inspect(path string) (e Entry) {
 		e.Err = err
 		return e
 	}
-	var errs [4]error
+	var errs [5]error
 	e.Run = r.Run()
 	e.Snapshots, errs[0] = r.LastSeq()
 	e.DeliveredAt, errs[1] = r.DeliveredAt()
 	e.Live, errs[2] = r.Live()
-	errs[3] = r.Close()
+	e.Unsent, errs[3] = r.unsent(e.Snapshots, e.DeliveredAt)
+	errs[4] = r.Close()
 	if err := errors.Join(errs[:]...); err != nil {
 		return Entry{Path: path, Size: e.Size, Err: err}
 	}
 	return e
+}
+
+// unsent is how many of the snapshots are after the last batch that was confirmed.
+func (r *Reader) unsent(snapshots int64, delivered time.Time) (int64, error) {
+	if !delivered.IsZero() {
+		return 0, nil
+	}
+	sent, err := r.db.queryInt("SELECT max(last_seq) FROM batch WHERE uploaded_us IS NOT NULL")
+	return max(snapshots-sent, 0), describe(r.path, err)
 }
 
 // FindJob finds the runs that a person means: "12" is a job with all its array

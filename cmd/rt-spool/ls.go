@@ -34,6 +34,8 @@ type listed struct {
 	Live        bool       `json:"live"`
 	SizeBytes   int64      `json:"size_bytes"`
 	Snapshots   int64      `json:"snapshots"`
+	Unsent      int64      `json:"unsent"`   // snapshots that no receiver has confirmed
+	AgeSecs     *float64   `json:"age_secs"` // since its start
 	Delivered   bool       `json:"delivered"`
 	DeliveredAt *time.Time `json:"delivered_at"`
 	Error       string     `json:"error,omitempty"`
@@ -53,7 +55,9 @@ func runLs(c *cli.Context) error {
 			bad = append(bad, e.Err)
 			l.Error = e.Err.Error()
 		} else {
-			l.Run = &e.Run
+			l.Run, l.Unsent = &e.Run, e.Unsent
+			age := time.Since(e.Run.Start).Round(time.Second).Seconds()
+			l.AgeSecs = &age
 			if l.Delivered = !e.DeliveredAt.IsZero(); l.Delivered {
 				l.DeliveredAt = &e.DeliveredAt
 			}
@@ -114,15 +118,15 @@ func printRuns(w io.Writer, runs []listed) error {
 		return err
 	}
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(tw, "JOB\tNODE\tUSER\tNAME\tSTATE\tOUTCOME\tEXIT\tSTARTED\tELAPSED\tREADINGS\tKIB")
+	fmt.Fprintln(tw, "JOB\tNODE\tUSER\tNAME\tSTATE\tOUTCOME\tEXIT\tSTARTED\tELAPSED\tREADINGS\tUNSENT\tKIB")
 	for _, l := range runs {
 		if l.Run == nil {
-			fmt.Fprintf(tw, "-\t-\t-\t%s\tunreadable\t-\t-\t-\t-\t-\t%d\n", filepath.Base(l.Path), (l.SizeBytes+1023)/1024)
+			fmt.Fprintf(tw, "-\t-\t-\t%s\tunreadable\t-\t-\t-\t-\t-\t-\t%d\n", filepath.Base(l.Path), (l.SizeBytes+1023)/1024)
 			continue
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\n",
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\n",
 			handle(&l), dash(l.Node), dash(l.User), dash(l.Meta.JobName), stateOf(&l), dash(string(l.Outcome)), exitOf(l.Run),
-			l.Start.Local().Format("01-02 15:04:05"), elapsedOf(&l), l.Snapshots, (l.SizeBytes+1023)/1024)
+			l.Start.Local().Format("01-02 15:04:05"), elapsedOf(&l), l.Snapshots, l.Unsent, (l.SizeBytes+1023)/1024)
 	}
 	if err := tw.Flush(); err != nil {
 		return err
