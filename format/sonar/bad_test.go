@@ -169,7 +169,7 @@ func (f *failing) Read(b []byte) (int, error) {
 
 // TestAllocation: what is made for inputs that promise much is bounded by their size.
 func TestAllocation(t *testing.T) {
-	const size = 1 << 20
+	const size = 1 << 17
 	line := "v=0.13.0,time=2024-01-01T00:00:00+00:00,host=h,user=u,cmd=c,"
 	envelope := `{"v":"0.13.0","time":"2024-01-01T00:00:00+00:00","host":"h",`
 	fill := func(head, unit, tail string) []byte {

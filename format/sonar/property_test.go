@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-const rounds = 400
+const rounds = 150
 
 // random makes values that a version can hold.
 type random struct{ *rand.Rand }
