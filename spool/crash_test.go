@@ -2,13 +2,18 @@ package spool
 
 import (
 	"bufio"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/resource-tracker/rt"
 )
@@ -34,15 +39,36 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// victim writes a machine's snapshots and prints the number of each that is committed.
+// victimRows is how many snapshots a victim commits together.
+const victimRows = 3
+
+// victim writes a machine's snapshots, counts each before it is put in a file that
+// outlives it, and prints the number of each that is committed. With a quota it
+// thins as well.
 func victim(dir string) error {
-	w, err := Create(dir, testRun(), rt.Host{}, Options{CommitRows: 3})
+	counter, err := os.OpenFile(filepath.Join(dir, "..", filepath.Base(dir)+".put"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := counter.Truncate(8); err != nil {
+		return err
+	}
+	put, err := syscall.Mmap(int(counter.Fd()), 0, 8, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	if err != nil {
+		return err
+	}
+	opts := Options{CommitRows: victimRows}
+	if strings.HasSuffix(dir, "quota") {
+		opts.QuotaRun = 200 << 10
+	}
+	w, err := Create(dir, testRun(), rt.Host{}, opts)
 	if err != nil {
 		return err
 	}
 	m := newMachine(4, 1)
 	for {
 		s := m.next()
+		binary.NativeEndian.PutUint64(put, uint64(s.Seq))
 		if err := w.Put(s); err != nil {
 			return err
 		}
@@ -53,25 +79,63 @@ func victim(dir string) error {
 	}
 }
 
+// A tracker that is killed at any moment, while it thins too, leaves a file that is
+// whole, and costs no more than what it had not committed yet.
 func TestKilledWriterLosesNothingThatWasCommitted(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 4))
-	for range 20 {
-		dir := t.TempDir()
-		committed := killAfter(t, dir, 1+rng.IntN(60))
-		entries, err := List(dir)
-		if err != nil || len(entries) != 1 {
-			t.Fatalf("after the kill: %+v, %v", entries, err)
+	const kills, atOnce = 200, 4
+	base := t.TempDir()
+	var thinnings atomic.Int64
+	t.Run("kills", func(t *testing.T) {
+		for worker := range atOnce {
+			t.Run(strconv.Itoa(worker), func(t *testing.T) {
+				t.Parallel()
+				rng := rand.New(rand.NewPCG(3, uint64(worker)))
+				for i := range kills / atOnce {
+					dir := filepath.Join(base, fmt.Sprintf("%d-%d", worker, i))
+					if i%4 == 3 {
+						dir += "-quota"
+					}
+					if err := os.Mkdir(dir, 0o700); err != nil {
+						t.Fatal(err)
+					}
+					lines := 1 + rng.IntN(20)
+					if i%4 == 3 {
+						lines += 80 // until there is something to thin
+					}
+					thinnings.Add(killOnce(t, dir, lines, time.Duration(rng.IntN(2000))*time.Microsecond))
+				}
+			})
 		}
-		if e := entries[0]; e.Err != nil || e.Live || e.Run.State != rt.StateRunning || e.Snapshots < committed {
-			t.Fatalf("after %d were committed: %+v", committed, e)
-		}
-		examine(t, entries[0].Path, committed)
+	})
+	if thinnings.Load() < kills/20 {
+		t.Errorf("only %d of %d victims had thinned", thinnings.Load(), kills)
 	}
 }
 
-// killAfter starts a victim, waits for some lines of it, kills it wherever it is by
-// then, and returns the last number that it said is committed.
-func killAfter(t *testing.T, dir string, lines int) int64 {
+// killOnce kills one victim and examines what it left. It returns 1 where that had
+// been thinned.
+func killOnce(t *testing.T, dir string, lines int, after time.Duration) int64 {
+	t.Helper()
+	committed := killAfter(t, dir, lines, after)
+	text, err := os.ReadFile(filepath.Join(dir, "..", filepath.Base(dir)+".put"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := int64(binary.NativeEndian.Uint64(text))
+	entries, err := List(dir)
+	if err != nil || len(entries) != 1 {
+		t.Fatalf("after the kill: %+v, %v", entries, err)
+	}
+	e := entries[0]
+	if e.Err != nil || e.Live || e.Run.State != rt.StateRunning {
+		t.Fatalf("after the kill: %+v", e)
+	}
+	return examine(t, e.Path, committed, put)
+}
+
+// killAfter starts a victim, waits for some lines of it and a little more, kills it
+// wherever it is by then, and returns the last number that it said is committed.
+func killAfter(t *testing.T, dir string, lines int, after time.Duration) int64 {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -94,6 +158,7 @@ func killAfter(t *testing.T, dir string, lines int) int64 {
 			t.Fatalf("the victim ended by itself: %v", cmd.Wait())
 		}
 	}
+	time.Sleep(after) // any moment will do
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -107,22 +172,27 @@ func killAfter(t *testing.T, dir string, lines int) int64 {
 }
 
 // examine opens what a victim left, compares it with what the machine showed, and
-// closes it as lost.
-func examine(t *testing.T, path string, committed int64) {
+// closes it as lost. It returns 1 where snapshots were thinned.
+func examine(t *testing.T, path string, committed, put int64) int64 {
 	t.Helper()
 	r := mustOpen(t, path)
 	for _, p := range r.Verify(t.Context()) {
 		t.Errorf("verify: %s", p.What)
 	}
 	m := newMachine(4, 1)
+	n := int64(0)
 	for s, err := range r.Snapshots(t.Context(), 1, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		same(t, clone(m.next()), s)
+		for m.snap.Seq < s.Seq {
+			m.next()
+		}
+		same(t, clone(&m.snap), s)
+		n++
 	}
-	if m.snap.Seq < committed {
-		t.Errorf("%d of %d snapshots are there", m.snap.Seq, committed)
+	if m.snap.Seq < committed || put-m.snap.Seq > victimRows {
+		t.Errorf("the last snapshot is number %d, of %d that were committed and %d that were put", m.snap.Seq, committed, put)
 	}
 	events, err := r.Events()
 	if err != nil || int64(len(events)) < committed/7 {
@@ -140,6 +210,10 @@ func examine(t *testing.T, path string, committed int64) {
 		t.Fatal(err)
 	}
 	onlyFile(t, path)
+	if n < m.snap.Seq {
+		return 1
+	}
+	return 0
 }
 
 // onlyFile asserts that the database stands alone in its directory.
