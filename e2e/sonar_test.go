@@ -1,0 +1,136 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/resource-tracker/rt/format/sonar"
+)
+
+// TestSonarSlurm has jobs end in every way on a Slurm with slurmdbd and holds what
+// rt-spool sonar slurm prints against sacct, field by field. While one of them
+// runs, rt-spool sonar ps must show its processes as the job's.
+func TestSonarSlurm(t *testing.T) {
+	s := newSite(t, workDir(t))
+	c := labWith(t, s)
+	t.Setenv("SLURM_CONF", s.path("lab", "etc", "slurm.conf"))
+	w := s.workload()
+	one := func(script string, args ...string) int64 { return c.submit(t, s, script, append([]string{"-n1"}, args...)...) }
+	jobs := map[string]int64{
+		"TIMEOUT":       one("exec sleep 300", "--mem=20", "--time=1", "-J", "slow,\"quoted\""),
+		"COMPLETED":     one("srun "+w+" --cpu 0.5 --touch 8", "--mem=60"),
+		"FAILED":        one("exit 5", "--mem=20"),
+		"OUT_OF_MEMORY": one("exec "+w+" --touch 300", "--mem=60"),
+		"array":         one("exit $SLURM_ARRAY_TASK_ID", "--mem=20", "--array=0-1"),
+		"het":           one("srun --het-group=0,1 true", "--mem=20", "-w", c.nodes[0], ":", "-n1", "--mem=20", "-w", c.nodes[1]),
+		"CANCELLED":     one("exec "+w+" --cpu 2.5 --touch 20 --hold 300", "--mem=60"),
+	}
+	sonarPsOf(t, s, jobs["CANCELLED"])
+	c.root(t, "scancel", fmt.Sprint(jobs["CANCELLED"]))
+	for _, id := range jobs {
+		c.wait(t, id, 3*time.Minute)
+	}
+	var said string
+	until(t, time.Minute, "sacct to know the end of all jobs", func() bool {
+		said = c.root(t, "sacct", "--allusers", "--parsable2", "--format="+strings.Join(sonar.JobFields[:], ","), "--starttime=now-2hours")
+		return !strings.Contains(said, "|RUNNING|") && !strings.Contains(said, "|PENDING|") && strings.Contains(said, "|TIMEOUT|")
+	})
+	for _, form := range []string{"--csv", "--json"} {
+		out, status := s.rtSpool(t, "sonar", "slurm", form)
+		if status != 0 {
+			t.Fatalf("rt-spool sonar slurm %s ended with %d: %s", form, status, out)
+		}
+		states := holdAgainstSacct(t, lines(said)[1:], out)
+		for _, state := range []string{"TIMEOUT", "COMPLETED", "FAILED", "OUT_OF_MEMORY", "CANCELLED"} {
+			if id := fmt.Sprint(jobs[state]); !strings.HasPrefix(states[id], state) {
+				t.Errorf("job %s is %q, not %s", id, states[id], state)
+			}
+		}
+		for _, id := range []string{fmt.Sprint(jobs["array"], "_0"), fmt.Sprint(jobs["array"], "_1"), fmt.Sprint(jobs["het"], "+0"), fmt.Sprint(jobs["het"], "+1")} {
+			if states[id] == "" {
+				t.Errorf("nothing of job %s", id)
+			}
+		}
+	}
+}
+
+// holdAgainstSacct compares what sacct said, without its header, with what was
+// printed, and returns the state of each job by its JobID.
+func holdAgainstSacct(t *testing.T, said []string, printed string) map[string]string {
+	t.Helper()
+	zero := map[string]bool{"": true, "Unknown": true, "0": true, "00:00:00": true, "0:0": true, "0.00M": true}
+	got := map[string]map[string]string{}
+	states := map[string]string{}
+	for rec, err := range sonar.Decode(strings.NewReader(printed)) {
+		j, ok := rec.(*sonar.Job)
+		if err != nil || !ok {
+			t.Fatalf("%v: %T", err, rec)
+		}
+		line, err := j.AppendCSV(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fields, err := sonar.SplitFree(strings.TrimSpace(string(line)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		values := map[string]string{}
+		for _, f := range fields {
+			values[f.Name] = f.Text
+		}
+		got[j.JobIDRaw], states[j.JobID] = values, j.State
+	}
+	if len(got) != len(said) {
+		t.Errorf("%d records of %d lines of sacct", len(got), len(said))
+	}
+	for _, line := range said {
+		want := strings.SplitN(line, "|", len(sonar.JobFields))
+		values := got[want[1]]
+		for i, name := range sonar.JobFields {
+			value, present := values[name]
+			switch {
+			case name == "JobName" || name == "Account" || name == "User":
+				if !present || value != want[i] {
+					t.Errorf("job %s: %s is %q, sacct says %q", want[1], name, value, want[i])
+				}
+			case zero[want[i]]:
+				if present {
+					t.Errorf("job %s: %s is %q, sacct says %q", want[1], name, value, want[i])
+				}
+			case (name == "Start" || name == "End" || name == "Submit") && want[i] != "None":
+				at, err := time.Parse(time.RFC3339, value)
+				if err != nil || at.Local().Format("2006-01-02T15:04:05") != want[i] {
+					t.Errorf("job %s: %s is %q (%v), sacct says %q", want[1], name, value, err, want[i])
+				}
+			case value != want[i]:
+				t.Errorf("job %s: %s is %q, sacct says %q", want[1], name, value, want[i])
+			}
+		}
+	}
+	return states
+}
+
+// sonarPsOf waits until rt-spool sonar ps shows that the job's workload holds its memory.
+func sonarPsOf(t *testing.T, s *site, job int64) {
+	t.Helper()
+	until(t, time.Minute, fmt.Sprintf("sonar ps to show the workload of job %d", job), func() bool {
+		out, status := s.rtSpool(t, "sonar", "ps", "--json", "--rollup", "--exclude-system-jobs")
+		if status != 0 {
+			t.Fatalf("rt-spool sonar ps ended with %d: %s", status, out)
+		}
+		for rec, err := range sonar.Decode(strings.NewReader(out)) {
+			p, ok := rec.(*sonar.Sample)
+			if err != nil || !ok {
+				t.Fatalf("%v: %T", err, rec)
+			}
+			if p.Job == uint64(job) && p.Cmd == "workload" && p.User == "labuser" && p.RSSAnonKiB >= 20<<10 && p.CPUTimeSec >= 2 {
+				return true
+			}
+		}
+		return false
+	})
+}
