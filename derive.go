@@ -9,17 +9,31 @@ const (
 // differences are 0 (T-CPU-06). A counter that went backwards gives an absent
 // value for this interval, never a negative rate. Neither snapshot is changed or kept.
 func Derive(prev, cur *Snapshot, scope Scope) Sample {
-	s := Sample{
-		TimestampSecs: floorDiv(cur.Wall, 1e9),
-		Scalars:       DeriveScalars(prev, cur, scope),
-	}
-	s.CPU = deriveCPU(prev, cur, &s.Scalars)
+	var s Sample
+	s.Derive(prev, cur, scope)
+	return s
+}
+
+// Derive makes s what the function Derive returns, in the memory of s's lists: a
+// series of samples allocates nothing. What was copied out of s before goes bad.
+func (s *Sample) Derive(prev, cur *Snapshot, scope Scope) {
+	s.TimestampSecs, s.JobName = floorDiv(cur.Wall, 1e9), None[string]()
+	s.Scalars = DeriveScalars(prev, cur, scope)
+	s.CPU = deriveCPU(prev, cur, &s.Scalars, s.CPU.PerCorePct)
 	s.Memory = deriveMemory(cur, scope, &s.Scalars)
 	secs := nodeSeconds(prev, cur)
-	s.Network = deriveNetwork(prev, cur, secs)
-	s.Disk = deriveDisk(prev, cur, secs)
-	s.GPU = deriveGPU(cur)
-	return s
+	s.Network = deriveNetwork(prev, cur, secs, s.Network)
+	s.Disk = deriveDisk(prev, cur, secs, s.Disk)
+	s.GPU = deriveGPU(cur, s.GPU)
+}
+
+// reuse is a list of n elements, never nil, in the memory of old where that is
+// enough. Its elements are what they were.
+func reuse[T any](old []T, n int) []T {
+	if old == nil || cap(old) < n {
+		return make([]T, n)
+	}
+	return old[:n]
 }
 
 // nodeSeconds is the time between two readings of the node, which another tracker
@@ -163,10 +177,10 @@ func (j *JobReading) memFree(node *NodeReading) Opt[uint64] {
 	return Some(subFloor(limit, current))
 }
 
-func deriveCPU(prev, cur *Snapshot, s *Scalars) CPUMetrics {
+func deriveCPU(prev, cur *Snapshot, s *Scalars, perCore []Opt[float64]) CPUMetrics {
 	m := CPUMetrics{
 		UtilizationPct:    s.CPUUsage,
-		PerCorePct:        make([]Opt[float64], len(cur.CPUs)),
+		PerCorePct:        reuse(perCore, len(cur.CPUs)),
 		UtimeSecs:         seconds(s.UserMillis),
 		StimeSecs:         seconds(s.SystemMillis),
 		ProcessCount:      s.Processes,
@@ -174,6 +188,7 @@ func deriveCPU(prev, cur *Snapshot, s *Scalars) CPUMetrics {
 	}
 	i := 0
 	for k, c := range cur.CPUs {
+		m.PerCorePct[k].Clear()
 		if prev == nil {
 			m.PerCorePct[k].Set(0)
 			continue
@@ -255,8 +270,8 @@ func deriveMemory(cur *Snapshot, scope Scope, s *Scalars) MemoryMetrics {
 	return m
 }
 
-func deriveNetwork(prev, cur *Snapshot, secs float64) []NetMetrics {
-	out := make([]NetMetrics, len(cur.Nets))
+func deriveNetwork(prev, cur *Snapshot, secs float64, out []NetMetrics) []NetMetrics {
+	out = reuse(out, len(cur.Nets))
 	for i := range cur.Nets {
 		c := &cur.Nets[i]
 		p := c
@@ -275,8 +290,8 @@ func deriveNetwork(prev, cur *Snapshot, secs float64) []NetMetrics {
 	return out
 }
 
-func deriveDisk(prev, cur *Snapshot, secs float64) []DiskMetrics {
-	out := make([]DiskMetrics, len(cur.Disks))
+func deriveDisk(prev, cur *Snapshot, secs float64, out []DiskMetrics) []DiskMetrics {
+	out = reuse(out, len(cur.Disks))
 	for i := range cur.Disks {
 		c := &cur.Disks[i]
 		p := c
@@ -285,7 +300,7 @@ func deriveDisk(prev, cur *Snapshot, secs float64) []DiskMetrics {
 		}
 		out[i] = DiskMetrics{
 			Device: c.Name, Model: text(c.Model), Vendor: text(c.Vendor), Serial: text(c.Serial),
-			DeviceType: text(c.Type), CapacityBytes: c.Capacity, Mounts: mountsOf(cur, c.Name),
+			DeviceType: text(c.Type), CapacityBytes: c.Capacity, Mounts: mountsOf(cur, c.Name, out[i].Mounts),
 			ReadBytesTotal: c.ReadBytes, WriteBytesTotal: c.WriteBytes,
 		}
 		if p != nil {
@@ -296,8 +311,8 @@ func deriveDisk(prev, cur *Snapshot, secs float64) []DiskMetrics {
 	return out
 }
 
-func mountsOf(cur *Snapshot, disk string) []MountMetrics {
-	out := []MountMetrics{}
+func mountsOf(cur *Snapshot, disk string, out []MountMetrics) []MountMetrics {
+	out = reuse(out, 0)
 	for i := range cur.Mounts {
 		m := &cur.Mounts[i]
 		if m.Disk != disk {
@@ -315,8 +330,8 @@ func mountsOf(cur *Snapshot, disk string) []MountMetrics {
 	return out
 }
 
-func deriveGPU(cur *Snapshot) []GPUMetrics {
-	out := make([]GPUMetrics, len(cur.GPUs))
+func deriveGPU(cur *Snapshot, out []GPUMetrics) []GPUMetrics {
+	out = reuse(out, len(cur.GPUs))
 	for i := range cur.GPUs {
 		g := &cur.GPUs[i]
 		out[i] = GPUMetrics{

@@ -21,8 +21,9 @@ type emitter struct {
 
 	walk    rt.Walk
 	primed  bool
-	started bool  // the header is out
-	last    int64 // time stamp of the line before
+	started bool      // the header is out
+	last    int64     // time stamp of the line before
+	sample  rt.Sample // the newest; its memory is used again
 	buf     []byte
 }
 
@@ -40,12 +41,13 @@ func (e *emitter) Put(s *rt.Snapshot) error {
 }
 
 func (e *emitter) emit(prev, cur *rt.Snapshot) {
-	sample := rt.Derive(prev, cur, e.scope)
+	sample := &e.sample
+	sample.Derive(prev, cur, e.scope)
 	sample.JobName = e.jobName
 	sample.TimestampSecs = max(sample.TimestampSecs, e.last) // T-OUT-04, when the clock was set back
 	e.last = sample.TimestampSecs
 	if !e.csv {
-		e.buf = resourcetracker.AppendJSON(e.buf[:0], &sample, rt.Version)
+		e.buf = resourcetracker.AppendJSON(e.buf[:0], sample, rt.Version)
 		e.out.add(e.buf)
 		return
 	}
