@@ -49,6 +49,7 @@ help:
 	@echo 'lint     gofmt, go vet, staticcheck, and depguard for the table of floors'
 	@echo 'bench    what a reading, a spooled snapshot and the hooks cost, beside their budgets'
 	@echo 'soak     what resource-tracker holds and uses in ten minutes of an idle machine'
+	@echo 'scale    2,000 simulated nodes that drain to one receiver, with and without jitter'
 	@echo 'demo     a workload under resource-tracker, delivered to a receiver on loopback'
 	@echo 'install  into PREFIX=$(PREFIX), below DESTDIR'
 	@echo 'cross    linux/arm64, with the cross compiler of Debian'
@@ -116,6 +117,11 @@ bench: build
 SOAK ?= 10m
 soak: build
 	@RT_BIN='$(abspath $(BIN))' $(GO) run -tags $(TAGS) ./e2e/bench -soak $(SOAK)
+
+# SCALE='-nodes 2000 -jitter 1m -rows 60 -dir /tmp' are its flags and their defaults.
+.PHONY: scale
+scale: build
+	@RT_BIN='$(abspath $(BIN))' $(GO) run -tags $(TAGS) ./e2e/scale $(SCALE)
 
 demo: build
 	@contrib/demo/demo.sh '$(BIN)'

@@ -57,20 +57,22 @@ const leftAfter = time.Hour
 // whose trackers live, and files that cannot be read, are left alone. Its error is
 // that of the directory; what went wrong with a file is in its line.
 func Collect(ctx context.Context, dir string, o GC) ([]Collected, int64, error) {
-	entries, err := List(dir)
+	c := &collector{ctx: ctx, o: o}
+	err := Walk(dir, func(e *Entry) {
+		if e.Err == nil && !e.Live {
+			// There may be very many: what is long and not asked for here is not kept.
+			e.Run.Meta, e.Run.Command, e.Run.NodeList = rt.Metadata{}, nil, ""
+			c.entries = append(c.entries, e)
+		}
+	})
 	if err != nil {
 		return nil, 0, err
 	}
-	c := &collector{ctx: ctx, o: o}
+	slices.SortStableFunc(c.entries, func(a, b *Entry) int { return a.Run.Start.Compare(b.Run.Start) })
 	if c.total, err = dirUsage(dir); err != nil {
 		return nil, 0, err
 	}
 	c.leftovers(dir)
-	for i := range entries {
-		if e := &entries[i]; e.Err == nil && !e.Live {
-			c.entries = append(c.entries, e)
-		}
-	}
 	c.byAge()
 	if o.Bytes > 0 {
 		bound, err := nodeBound(dir, o.Bytes)

@@ -64,7 +64,7 @@ func run(bin string, span time.Duration) error {
 	}
 	defer os.RemoveAll(dir)
 	var rows []row
-	for _, part := range []func(bin, dir string) ([]row, error){readings, spooling, hooks, atOneHertz, delivery, exchange, sizes} {
+	for _, part := range []func(bin, dir string) ([]row, error){readings, spooling, hooks, atOneHertz, delivery, drained, exchange, sizes} {
 		more, err := part(bin, dir)
 		if err != nil {
 			return err

@@ -1,0 +1,86 @@
+// Scale drains the spools of many simulated nodes against one real receiver on this
+// machine, all at the same instant as cron starts them, and then with a start that is
+// put off at random; and it measures how many runs a second the receiver takes. What it
+// prints are the constants of the model in upload/DESIGN.md. Each node is upload.Drain
+// with its own connections and a spool in memory. RT_BIN names the directory of the
+// programs.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+type options struct {
+	nodes, rows int
+	jitter      time.Duration
+	program     string
+	dir         string
+	capacity    bool
+}
+
+func main() {
+	var o options
+	flag.IntVar(&o.nodes, "nodes", 2000, "simulated nodes, with one run each")
+	flag.IntVar(&o.rows, "rows", 60, "rows of a run")
+	flag.DurationVar(&o.jitter, "jitter", time.Minute, "random part of it that a node waits in the second round")
+	flag.StringVar(&o.dir, "dir", os.TempDir(), "file system that the receiver keeps its data on")
+	flag.BoolVar(&o.capacity, "capacity", false, "measure only how many runs a second the receiver takes")
+	flag.Parse()
+	bin := os.Getenv("RT_BIN")
+	if bin == "" {
+		bin = "build/bin"
+	}
+	o.program = filepath.Join(bin, "rt-spool")
+	if err := run(context.Background(), o); err != nil {
+		fmt.Fprintln(os.Stderr, "scale:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) error {
+	if !o.capacity {
+		if err := storms(ctx, o); err != nil {
+			return err
+		}
+	}
+	return with(o, func(r *receiver) error { return capacity(ctx, o, r) })
+}
+
+// storms drains all nodes at the same instant, and then with a jitter.
+func storms(ctx context.Context, o options) error {
+	for _, round := range []struct {
+		name   string
+		jitter time.Duration
+	}{{"all at once", 0}, {"jitter " + o.jitter.String(), o.jitter}} {
+		if err := with(o, func(r *receiver) error {
+			fmt.Printf("%d nodes, %s\n", o.nodes, round.name)
+			return storm(ctx, o, r, round.jitter)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// with starts a receiver for one round.
+func with(o options, do func(*receiver) error) (err error) {
+	dir, err := os.MkdirTemp(o.dir, "rt-scale-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	r, err := startReceiver(o.program, dir)
+	if err != nil {
+		return err
+	}
+	if err := do(r); err != nil {
+		r.kill()
+		return err
+	}
+	return r.stop()
+}

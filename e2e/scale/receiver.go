@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const token = "the-token-of-this-measurement"
+
+// receiver is `rt-spool serve` with its defaults.
+type receiver struct {
+	url string
+	cmd *exec.Cmd
+}
+
+func startReceiver(program, dir string) (*receiver, error) {
+	tokens, conf := filepath.Join(dir, "tokens"), filepath.Join(dir, "rt.toml")
+	if err := errors.Join(os.WriteFile(tokens, []byte(token+"\n"), 0o600), os.WriteFile(conf, nil, 0o600)); err != nil {
+		return nil, err
+	}
+	r := &receiver{cmd: exec.Command(program, "--config", conf, "serve", "--listen", "127.0.0.1:0", "--dir", filepath.Join(dir, "data"), "--token-file", tokens)}
+	r.cmd.Stderr = os.Stderr
+	out, err := r.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := r.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("%w; run make build first", err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		return nil, fmt.Errorf("the receiver said nothing: %w", err)
+	}
+	r.url = strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
+	return r, nil
+}
+
+func (r *receiver) stop() error {
+	return errors.Join(r.cmd.Process.Signal(syscall.SIGTERM), r.cmd.Wait())
+}
+
+func (r *receiver) kill() { _, _ = r.cmd.Process.Kill(), r.cmd.Wait() } // an error is on its way already
+
+// cpu is the CPU time that the receiver has used.
+func (r *receiver) cpu() (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	var ticks time.Duration
+	for _, field := range f[11:13] { // utime and stime of proc(5)
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		ticks += time.Duration(n)
+	}
+	return ticks * 10 * time.Millisecond, nil
+}
+
+// resident is what the receiver had resident at most, in MiB.
+func (r *receiver) resident() string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.cmd.Process.Pid))
+	if err != nil {
+		return "?"
+	}
+	_, rest, _ := strings.Cut(string(text), "VmHWM:")
+	kib, err := strconv.Atoi(strings.Fields(rest)[0])
+	if err != nil {
+		return "?"
+	}
+	return strconv.Itoa(kib / 1024)
+}
