@@ -26,7 +26,8 @@ type jobWatch struct {
 	found     chan struct{} // closed when the job's cgroup appeared for the first time
 	findsOnce sync.Once
 
-	procs atomic.Pointer[proc.JobProcs] // told of the end of a step
+	procs  atomic.Pointer[proc.JobProcs] // told of the beginning and the end of a step
+	begins chan struct{}                 // a step may begin
 
 	mu  sync.Mutex
 	job *cgroup.Job
@@ -43,16 +44,18 @@ func watchJob(run *rt.Run) (*jobWatch, error) {
 		events: make(chan collect.JobEvent),
 		quit:   make(chan struct{}),
 		found:  make(chan struct{}),
+		begins: make(chan struct{}, 1),
 	}
 	if err := w.use(jobcgroup.Candidates(run, w.mounts)); err != nil {
 		return nil, fmt.Errorf("watch for the cgroup of job %s: %w", run.Label(), err)
 	}
+	w.pumps.Go(w.meet)
 	return w, nil
 }
 
 // use watches these candidates from now on.
 func (w *jobWatch) use(candidates []cgroup.Candidate) error {
-	job, err := cgroup.NewJob(candidates, cgroup.Options{ProcRoot: procRoot, StepEnds: w.stepEnds})
+	job, err := cgroup.NewJob(candidates, cgroup.Options{ProcRoot: procRoot, StepBegins: w.stepBegins, StepEnds: w.stepEnds})
 	if err != nil {
 		return err
 	}
@@ -72,6 +75,42 @@ func (w *jobWatch) use(candidates []cgroup.Candidate) error {
 func (w *jobWatch) stepEnds() {
 	if p := w.procs.Load(); p != nil {
 		p.StepEnds()
+	}
+}
+
+// stepBegins is called by the watcher.
+func (w *jobWatch) stepBegins() {
+	select {
+	case w.begins <- struct{}{}:
+	default:
+	}
+}
+
+// meetAfter are the pauses between looks for the slurmstepd of a step whose directory
+// was made: it goes into its own some milliseconds later, and some more pass until
+// it starts the step's tasks.
+var meetAfter = [...]time.Duration{0, 2 * time.Millisecond, 4 * time.Millisecond, 10 * time.Millisecond, 30 * time.Millisecond}
+
+// meet introduces the slurmstepds of new steps to the source of the job's processes.
+func (w *jobWatch) meet() {
+	var pids []int
+	for {
+		select {
+		case <-w.quit:
+			return
+		case <-w.begins:
+		}
+		for _, pause := range meetAfter {
+			select {
+			case <-w.quit:
+				return
+			case <-time.After(pause):
+			}
+			if p := w.procs.Load(); p != nil {
+				pids = w.current().Daemons(pids[:0])
+				p.StepBegins(pids)
+			}
+		}
 	}
 }
 

@@ -49,6 +49,9 @@ type Options struct {
 	// after its own reading: what else must be read then has some milliseconds. It must
 	// be quick and call no method of the Job. Nil for none.
 	StepEnds func()
+	// StepBegins is called by the watcher when a directory of the job was made: soon,
+	// Slurm's daemon of a new step is one of Daemons. As StepEnds otherwise.
+	StepBegins func()
 }
 
 // Job is one job's cgroup on this node, watched from before it exists until after
@@ -59,7 +62,8 @@ type Job struct {
 	ended    chan struct{} // closed when the watcher has returned
 	close    sync.Once
 	settle   time.Duration
-	hook     func() // Options.StepEnds
+	ends     func() // Options.StepEnds
+	begins   func() // Options.StepBegins
 	skip     majors
 	procRoot string       // where proc is mounted
 	thread   atomic.Int64 // of the watcher; 0 before it runs
@@ -120,7 +124,7 @@ func newJob(candidates []Candidate, opts Options) (*Job, error) {
 	procRoot := cmp.Or(opts.ProcRoot, "/proc")
 	j := &Job{
 		events: make(chan Event, 64), done: make(chan struct{}), ended: make(chan struct{}),
-		settle: cmp.Or(opts.Settle, 50*time.Millisecond), hook: opts.StepEnds,
+		settle: cmp.Or(opts.Settle, 50*time.Millisecond), ends: opts.StepEnds, begins: opts.StepBegins,
 		skip: stackedMajors(procRoot), procRoot: procRoot,
 		notify: n, search: s, phase: rt.JobPending,
 	}
@@ -200,6 +204,20 @@ func (j *Job) Procs(dst []int) []int {
 func (j *Job) Thread() int { return int(j.thread.Load()) }
 
 // Err returns why a part of the cgroup could not be opened or watched, nil where
+// Daemons appends the pids of the processes in the job's cgroup that are not the
+// job's own, which are those of Slurm's daemons of its steps, to dst.
+func (j *Job) Daemons(dst []int) []int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, t := range j.order {
+		n := len(dst)
+		if t.readDaemons(&j.buf, &dst); len(dst) > n {
+			break
+		}
+	}
+	return dst
+}
+
 // all could. What was opened is read all the same.
 func (j *Job) Err() error {
 	j.mu.Lock()

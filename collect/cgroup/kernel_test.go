@@ -314,6 +314,10 @@ func testKernelProcs(t *testing.T, k *kernelJob, daemon string) {
 			t.Errorf("pid %d is not the job's", p)
 		}
 	}
+	daemons := j.Daemons(nil)
+	if isJobs, known := want[append(daemons, 0)[0]]; len(daemons) != 1 || isJobs || !known {
+		t.Errorf("daemons %v", daemons)
+	}
 	if got := read(t, j); got.Pids != some(n) {
 		t.Errorf("processes %v", got.Pids)
 	}

@@ -146,12 +146,43 @@ func isDaemons(dir string) bool {
 	return name == "slurm" && strings.HasPrefix(filepath.Base(parent), "step_")
 }
 
-// readProcs reads every cgroup.procs of the tree from its beginning to its end and
-// returns how many processes there are, and false where none could be read. With
-// dst it appends their pids.
+// list reads the processes of one directory, from the list's beginning to its end,
+// and is false where none could be read.
 //
 // In v1 a descriptor that is read again within a second shows the list of the last
 // time, and each reading makes that second start again: the file is opened anew.
+func (t *tree) list(n *node, s *scratch, list *pidList, dst *[]int) (read bool) {
+	if !t.has(Unified) {
+		n.procs.reopen(n.again)
+	}
+	for off := int64(0); ; {
+		k, ok := n.procs.pread(*s, off)
+		read = read || ok
+		if k == 0 {
+			break
+		}
+		list.add((*s)[:k], dst)
+		off += int64(k)
+	}
+	list.end(dst)
+	return read
+}
+
+// readDaemons appends the processes that are not the job's: its slurmstepds.
+func (t *tree) readDaemons(s *scratch, dst *[]int) {
+	if len(*s) == 0 {
+		*s = make([]byte, 8<<10)
+	}
+	var list pidList
+	for i, n := range t.nodes {
+		if !t.holdsJob(i) {
+			t.list(n, s, &list, dst)
+		}
+	}
+}
+
+// readProcs reads every cgroup.procs of the tree and returns how many processes
+// there are, and false where none could be read. With dst it appends their pids.
 func (t *tree) readProcs(s *scratch, dst *[]int) (uint64, bool) {
 	if len(*s) == 0 {
 		*s = make([]byte, 8<<10)
@@ -167,20 +198,8 @@ func (t *tree) readProcs(s *scratch, dst *[]int) (uint64, bool) {
 		if !t.holdsJob(i) {
 			continue
 		}
-		if !t.has(Unified) {
-			n.procs.reopen(n.again)
-		}
 		before := list.count
-		for off := int64(0); ; {
-			k, ok := n.procs.pread(*s, off)
-			read = read || ok
-			if k == 0 {
-				break
-			}
-			list.add((*s)[:k], dst)
-			off += int64(k)
-		}
-		list.end(dst)
+		read = t.list(n, s, &list, dst) || read
 		for _, g := range n.groups() {
 			if g != nil && dst == nil {
 				addTo(&g.pids, rt.Some(uint64(list.count-before)))

@@ -65,7 +65,7 @@ func (j *Job) step(notices []notice) []Event {
 	defer j.mu.Unlock()
 	j.out = j.out[:0]
 	if slices.ContainsFunc(notices, func(n notice) bool {
-		return (n.removed() || n.modified()) && j.covers(filepath.Join(n.dir, n.name))
+		return (n.removed() || n.modified() && !isMemoryEvents(n)) && j.covers(filepath.Join(n.dir, n.name))
 	}) {
 		j.takeLast()
 		j.readEnding(notices)
@@ -76,6 +76,8 @@ func (j *Job) step(notices []notice) []Event {
 		case n.overflow():
 			j.missed()
 			j.reconcile()
+		case isMemoryEvents(n):
+			j.memoryHappened(n.dir)
 		case n.modified():
 			j.checkPopulated()
 		case n.removed():
@@ -122,12 +124,20 @@ func (j *Job) schedule(now time.Time) {
 // takeLast takes the reading of something's end, and lets others take theirs.
 func (j *Job) takeLast() {
 	j.take()
-	if j.hook != nil {
-		j.hook()
+	if j.ends != nil {
+		j.ends()
+	}
+}
+
+// begin tells others that a step may begin.
+func (j *Job) begin() {
+	if j.begins != nil {
+		j.begins()
 	}
 }
 
 func (j *Job) appear() {
+	j.begin()
 	j.phase = rt.JobPresent
 	j.take()
 	j.emit(Appeared)
@@ -159,6 +169,7 @@ func (j *Job) created(path string) {
 	for _, t := range j.trees {
 		if path != t.dir && below(path, t.dir) {
 			j.descend(t, path)
+			j.begin()
 			j.opened = max(j.opened, 1)
 			if strings.HasPrefix(filepath.Base(path), "step_") && t.find(path) < 0 {
 				j.missed()
@@ -303,6 +314,8 @@ func (j *Job) addTree(controller, dir string) bool {
 		j.unwatched(err)
 		j.failed(j.events2.tryOpen(name))
 		j.checkPopulated()
+		_, err = j.notify.watch(memoryEvents(dir), fileMask)
+		j.unwatched(err)
 	}
 	return true
 }

@@ -158,8 +158,8 @@ func TestLifeV1(t *testing.T) {
 func TestStepEndsIsCalled(t *testing.T) {
 	root := t.TempDir()
 	mkdir(t, filepath.Join(root, "cpuacct"))
-	var called atomic.Int64
-	j := start(t, Options{StepEnds: func() { called.Add(1) }}, v1Candidate(root, "cpuacct"))
+	var called, begun atomic.Int64
+	j := start(t, Options{StepEnds: func() { called.Add(1) }, StepBegins: func() { begun.Add(1) }}, v1Candidate(root, "cpuacct"))
 	job := filepath.Join(root, "cpuacct/slurm/uid_1000/job_12")
 	mkdir(t, job+"/step_0/task_0")
 	through(t, j, Appeared)
@@ -168,8 +168,8 @@ func TestStepEndsIsCalled(t *testing.T) {
 	}
 	remove(t, job+"/step_0/task_0")
 	through(t, j, StepEnded)
-	if called.Load() == 0 {
-		t.Error("not called")
+	if called.Load() == 0 || begun.Load() == 0 {
+		t.Errorf("called %d times at an end, %d at a beginning", called.Load(), begun.Load())
 	}
 }
 

@@ -40,8 +40,8 @@ type Lister interface {
 // Bytes are exact as long as each process that ends is collected by another one of
 // the job or by its slurmstepd (see account); short processes that no walk ever
 // saw are in there too. They are a lower bound where nobody collects, where the
-// parent ignores SIGCHLD, and for what a step's slurmstepd had collected before its
-// first walk.
+// parent ignores SIGCHLD, and for what a step's slurmstepd had collected before it
+// was first seen.
 type JobProcs struct {
 	fs       FS
 	list     Lister
@@ -101,6 +101,11 @@ func (j *JobProcs) Read(s *rt.Snapshot) error {
 	j.publish(&s.Job)
 	return j.denied
 }
+
+// StepBegins takes in slurmstepds of new steps, so that what their tasks do is theirs
+// from the first byte. The others of pids are left out. It may be called while Read
+// is at work.
+func (j *JobProcs) StepBegins(pids []int) { j.reapers.meet(pids, j.fs.Proc) }
 
 // StepEnds notes what the job's slurmstepds have collected: when a step ends, they
 // end some milliseconds later. It may be called while Read is at work.
@@ -243,7 +248,8 @@ func (j *JobProcs) bury() {
 			j.lost.add(p.io.total())
 		}
 	}
-	past, present := j.reapers.settle()
+	past, present, any := j.reapers.settle()
+	j.ioSeen = j.ioSeen || any
 	j.lost.add(past)
 	j.io, j.switches = present, j.ended
 	n := len(j.procs)
@@ -294,11 +300,10 @@ func (j *JobProcs) release(p *jobProcess) {
 
 // publish fills the sums.
 func (j *JobProcs) publish(r *rt.JobReading) {
-	if !j.seen {
-		return
+	if j.seen {
+		r.VoluntarySwitches.Set(j.switches[0])
+		r.InvoluntarySwitches.Set(j.switches[1])
 	}
-	r.VoluntarySwitches.Set(j.switches[0])
-	r.InvoluntarySwitches.Set(j.switches[1])
 	if j.ioSeen {
 		r.ProcReadBytes.Set(j.io[0])
 		r.ProcWriteBytes.Set(j.io[1])

@@ -123,6 +123,35 @@ func TestJobProcsBytes(t *testing.T) {
 	}
 }
 
+// A step that begins and ends between two walks: its daemon was met at its beginning.
+func TestJobProcsStepBegins(t *testing.T) {
+	c := newCrowd(t)
+	c.put(one{pid: 50, parent: 1, read: 1000, comm: stepd})
+	c.put(one{pid: 51, parent: 1, read: 77, comm: "sshd"})
+	c.pids = nil
+	src := NewJobProcs(c.root, c, 10)
+	src.StepBegins([]int{50, 51, 52})
+	src.StepBegins([]int{50})
+	c.put(one{pid: 50, parent: 1, read: 1640, comm: stepd})
+	src.StepEnds()
+	c.end(50)
+	for range 2 {
+		s := rt.Snapshot{Reason: rt.ReasonLast, Job: rt.JobReading{Phase: rt.JobGone}}
+		if err := src.Read(&s); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Job.ProcReadBytes; got != u64(640) {
+			t.Errorf("%v bytes, want 640", got)
+		}
+		if s.Job.VoluntarySwitches.Valid() {
+			t.Errorf("switches of nobody: %v", s.Job.VoluntarySwitches)
+		}
+	}
+	if err := src.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // The daemon collects the last task and is gone before the next reading: what it
 // had then was noted at the step's end.
 func TestJobProcsStepEnds(t *testing.T) {

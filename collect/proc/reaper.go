@@ -57,6 +57,13 @@ func (r *reapers) adopt(pid int, root string) bool {
 	return true
 }
 
+// meet takes in those of the processes that are slurmstepds.
+func (r *reapers) meet(pids []int, root string) {
+	for _, pid := range pids {
+		r.adopt(pid, root)
+	}
+}
+
 func (r *reapers) look(fd int) (counters, bool) {
 	b, err := r.peek.again(fd)
 	if err != nil {
@@ -111,10 +118,11 @@ func (r *reapers) of(pid int) *account {
 }
 
 // settle ends a walk. It returns what nobody has collected and what the reapers
-// that are gone had, and what those that live have.
-func (r *reapers) settle() (past, present counters) {
+// that are gone had, what those that live have, and whether there was any.
+func (r *reapers) settle() (past, present counters, any bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	any = len(r.list) > 0
 	living := r.list[:0]
 	for _, p := range r.list {
 		past.add(p.io.settle())
@@ -131,7 +139,7 @@ func (r *reapers) settle() (past, present counters) {
 		_ = unix.Close(p.fd)
 	}
 	r.list = living
-	return past, present
+	return past, present, any
 }
 
 func (r *reapers) close() {

@@ -1,0 +1,87 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// bytesCase is a job that writes a known number of MiB.
+type bytesCase struct {
+	name   string
+	mib    int64
+	args   []string
+	script string // F is the beginning of a file's name, D a command that writes a MiB count
+}
+
+// TestBytes holds what a job's processes wrote against what they were told to write:
+// the io controller is off in Slurm's cgroups, so it is /proc/<pid>/io of processes
+// of which most have ended long before anybody could read it again.
+func TestBytes(t *testing.T) {
+	s := newSite(t, workDir(t))
+	c := lab(t, s)
+	// A MiB count and the name of a file: written, and brought to the disk.
+	dd := `d() { dd if=/dev/zero of="$2" bs=1M count="$1" conv=fsync 2>/dev/null; }; `
+	out := s.path("out", "data-$SLURM_JOB_ID")
+	cases := []bytesCase{
+		{name: "one-process", mib: 96, args: []string{"-n1"}, script: `exec dd if=/dev/zero of=F bs=1M count=96 conv=fsync`},
+		{name: "200-short-processes", mib: 200, args: []string{"-n1"}, script: dd + `for i in $(seq 200); do d 1 F-$((i % 7)); done`},
+		{name: "steps", mib: 3 * 16, args: []string{"-n1"}, script: `for i in 1 2 3; do srun dd if=/dev/zero of=F-$i bs=1M count=16 conv=fsync; done`},
+		{name: "8-unequal-tasks", mib: 4 * (1 + 2 + 3 + 4 + 5 + 6 + 7 + 8), args: []string{"-n8", "--overcommit", "-N1"},
+			script: `srun --overcommit -n8 bash -c 'dd if=/dev/zero of=F-$SLURM_PROCID bs=1M count=$((4 * SLURM_PROCID + 4)) conv=fsync'`},
+	}
+	ids := make([]int64, len(cases))
+	for i, k := range cases {
+		ids[i] = c.submit(t, s, strings.ReplaceAll(k.script, "F", out), append(k.args, "--mem=200", "--job-name="+k.name)...)
+		c.wait(t, ids[i], 3*time.Minute)
+	}
+	settle(t, s.path("spool"))
+	for i, k := range cases {
+		t.Run(k.name, func(t *testing.T) { checkBytes(t, s, k, ids[i]) })
+	}
+	c.healthy(t)
+	for _, line := range s.logLines(t) {
+		t.Errorf("logged though nothing went wrong: %s", line)
+	}
+}
+
+func checkBytes(t *testing.T, s *site, k bytesCase, id int64) {
+	var run *spooled
+	for _, r := range runs(t, s.path("spool")) {
+		if r.JobID == id {
+			run = &r
+		}
+	}
+	if run == nil {
+		t.Fatalf("no run of job %d", id)
+	}
+	db, err := sql.Open("sqlite3", "file:"+run.path+"?mode=ro")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var written, switches, seen sql.NullInt64
+	var comms sql.NullString
+	err = db.QueryRow(`SELECT max(job_proc_write_bytes), max(job_voluntary_switches) FROM snapshot`).Scan(&written, &switches)
+	if err == nil {
+		err = db.QueryRow(`SELECT count(*), group_concat(DISTINCT step || '.' || ifnull(task, '-') || ' ' || comm) FROM process`).Scan(&seen, &comms)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := k.mib << 20
+	if off := float64(written.Int64-want) / float64(want); off < -0.01 || off > 0.01 {
+		t.Errorf("%d bytes written, the job wrote %d: off by %+.2f %%", written.Int64, want, 100*off)
+	}
+	t.Logf("%d bytes of %d, %d snapshots, %d switches, processes: %s", written.Int64, want, run.snapshots, switches.Int64, comms.String)
+	if seen.Int64 == 0 || switches.Int64 == 0 {
+		t.Errorf("%d processes were shown, %d voluntary switches", seen.Int64, switches.Int64)
+	}
+	if out := s.output(t, id); strings.Contains(out, "rror") {
+		t.Errorf("the job said %s", fmt.Sprintf("%.300s", out))
+	}
+}
