@@ -120,7 +120,7 @@ func TestSonarExchange(t *testing.T) {
 			if err := export(context.Background(), &out, r, rt.ScopeNode); err != nil {
 				t.Fatal(err)
 			}
-			made, err := importSonar(t.TempDir(), oneFile(name, out.Bytes()), &warn)
+			made, err := importSonar(importTarget{t.TempDir(), "c", &warn}, oneFile(name, out.Bytes()))
 			if err != nil || len(made) != 1 || warn.Len() > 0 {
 				t.Fatalf("%v, %v, %s", made, err, &warn)
 			}
@@ -141,6 +141,9 @@ func TestSonarExchange(t *testing.T) {
 			}
 			if got.Run.User != "anna" || got.Label != "99" || got.Run.Node != "n7" || got.CPU.Cores != rt.Some[uint64](4) {
 				t.Errorf("%+v of %v cores", got.Run, got.CPU.Cores)
+			}
+			if id := got.Run.Meta.ExternalRunID; id != "c:99@n7#0" {
+				t.Errorf("external_run_id is %q", id)
 			}
 			holdGPUs(t, back)
 			if problems := back.Verify(context.Background()); len(problems) > 0 {
@@ -217,7 +220,7 @@ func TestSonarExportTree(t *testing.T) {
 	}
 	// A record without a job makes no run.
 	var warn bytes.Buffer
-	if made, err := importSonar(t.TempDir(), oneFile("x", out.Bytes()), &warn); len(made) != 0 || err != nil || !strings.Contains(warn.String(), "2 records") {
+	if made, err := importSonar(importTarget{dir: t.TempDir(), warn: &warn}, oneFile("x", out.Bytes())); len(made) != 0 || err != nil || !strings.Contains(warn.String(), "2 records") {
 		t.Errorf("%v, %v, %s", made, err, &warn)
 	}
 
@@ -237,7 +240,7 @@ func TestSonarImportSizes(t *testing.T) {
 	for i := range 3 {
 		text = fmt.Appendf(text, line, 1+i/2, 1+i)
 	}
-	made, err := importSonar(t.TempDir(), oneFile("x", text), io.Discard)
+	made, err := importSonar(importTarget{dir: t.TempDir(), warn: io.Discard}, oneFile("x", text))
 	if err != nil || len(made) != 1 {
 		t.Fatalf("%v, %v", made, err)
 	}

@@ -19,7 +19,14 @@ import (
 type importer struct {
 	format string
 	read   func(dir, name string, r io.Reader) ([]string, error)
-	all    func(dir string, files iter.Seq2[string, io.Reader], warn io.Writer) ([]string, error)
+	all    func(to importTarget, files iter.Seq2[string, io.Reader]) ([]string, error)
+}
+
+// importTarget is where runs go that are made of several files.
+type importTarget struct {
+	dir     string
+	cluster string // whose jobs they are; empty where that is not known
+	warn    io.Writer
 }
 
 // importers are the formats that can be imported.
@@ -44,6 +51,7 @@ func importCommand() *cli.Command {
 		ArgsUsage: "FILE...",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Usage: "the files' `FORMAT`: " + importFormats()},
+			&cli.StringFlag{Name: "cluster", Usage: "the jobs of Sonar's files are those of the cluster `NAME`"},
 		},
 		OnUsageError: onUsageError,
 		Action:       runImport,
@@ -55,6 +63,8 @@ func runImport(c *cli.Context) error {
 	switch {
 	case at < 0:
 		return usage("--format %q: it is one of %s", c.String("format"), importFormats())
+	case c.IsSet("cluster") && importers[at].all == nil:
+		return usage("--cluster: files of %s say themselves whose jobs they hold", c.String("format"))
 	case c.NArg() == 0:
 		return usage("import takes the FILEs to import, or - for standard input")
 	}
@@ -128,7 +138,7 @@ func importAll(c *cli.Context, im importer, dir string) error {
 			}
 		}
 	}
-	made, err := im.all(dir, files, c.App.ErrWriter)
+	made, err := im.all(importTarget{dir, c.String("cluster"), c.App.ErrWriter}, files)
 	if err = errors.Join(err, handOver(c.App.Writer, dir, made)); err != nil {
 		failed = append(failed, fmt.Errorf("import: %w", err))
 	}

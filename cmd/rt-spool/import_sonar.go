@@ -19,20 +19,20 @@ import (
 // records of. What sonar sysinfo says of the host and sonar slurm of the job
 // goes into it, from whichever of the files. Each file is read to its end, whatever
 // is malformed in it.
-func importSonar(dir string, files iter.Seq2[string, io.Reader], warn io.Writer) ([]string, error) {
-	im := sonarImport{jobs: map[sonarKey]*sonarJob{}, hosts: map[string]*sonarHost{}}
+func importSonar(to importTarget, files iter.Seq2[string, io.Reader]) ([]string, error) {
+	im := sonarImport{cluster: to.cluster, jobs: map[sonarKey]*sonarJob{}, hosts: map[string]*sonarHost{}}
 	var bad []error
 	for name, r := range files {
 		if err := im.read(name, r); err != nil {
 			bad = append(bad, err)
 		}
 	}
-	made, err := im.write(dir, warn)
+	made, err := im.write(to.dir, to.warn)
 	if im.jobless > 0 {
-		fmt.Fprintf(warn, "rt-spool: %d records are of processes without a job: no run is made of them\n", im.jobless)
+		fmt.Fprintf(to.warn, "rt-spool: %d records are of processes without a job: no run is made of them\n", im.jobless)
 	}
 	if im.repeated > 0 {
-		fmt.Fprintf(warn, "rt-spool: %d records are there twice: each is counted once\n", im.repeated)
+		fmt.Fprintf(to.warn, "rt-spool: %d records are there twice: each is counted once\n", im.repeated)
 	}
 	return made, errors.Join(append(bad, err)...)
 }
@@ -45,6 +45,7 @@ type sonarKey struct {
 
 // sonarImport gathers what the files say.
 type sonarImport struct {
+	cluster  string
 	jobs     map[sonarKey]*sonarJob
 	hosts    map[string]*sonarHost
 	accounts []*sonar.Job
@@ -269,7 +270,7 @@ func (im *sonarImport) run(key sonarKey) rt.Run {
 	ats := slices.Sorted(maps.Keys(j.points))
 	first, last := time.Unix(ats[0], 0).UTC(), time.Unix(ats[len(ats)-1], 0).UTC()
 	run := rt.Run{
-		JobID: rt.Some(key.job), Node: key.host, Start: first, User: j.user, State: rt.StateRunning,
+		Cluster: im.cluster, JobID: rt.Some(key.job), Node: key.host, Start: first, User: j.user, State: rt.StateRunning,
 		TrackerVersion: "sonar " + j.version,
 	}
 	if uid, ok := sonar.UID(j.user); ok {

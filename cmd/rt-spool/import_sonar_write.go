@@ -88,29 +88,43 @@ func sonarHostFacts(name string, s *sonar.Sysinfo) rt.Host {
 	return h
 }
 
-// account lays what sonar slurm says of the job over the run.
+// account lays what sonar slurm says of the job over the run, and what that means
+// for a receiver. A job of which neither that nor its cluster is known may be of
+// any scheduler, or of none.
 func (im *sonarImport) account(run *rt.Run) {
+	var of []slurm.Account
 	id := strconv.FormatUint(run.JobID.Or(0), 10)
 	for _, j := range im.accounts {
 		if j.JobIDRaw != id {
 			continue
 		}
-		a, ok := sonarAccount(j)
-		if !ok || !a.Describes(run) {
-			continue
-		}
-		run.Scheduler = "slurm"
-		a.Merge(run)
-		if tres := parseTRES(j.AllocTRES); tres["node"] == "1" {
-			if n, err := strconv.ParseUint(tres["cpu"], 10, 32); err == nil {
-				run.AllocCPUs.Set(n)
-			}
-			run.AllocMem = slurmSize(tres["mem"])
-		}
-		if n, err := strconv.ParseUint(parseTRES(j.AllocTRES)["node"], 10, 32); err == nil {
-			run.NumNodes.Set(n)
+		if a, ok := sonarAccount(j); ok && a.Describes(run) {
+			of = append(of, a)
+			allocation(run, parseTRES(j.AllocTRES))
 		}
 	}
+	if of == nil && run.Cluster == "" {
+		return
+	}
+	run.Scheduler = "slurm"
+	slurm.Describe(run)
+	for i := range of {
+		of[i].Merge(run)
+	}
+}
+
+// allocation takes the job's, which is that of the node where it is the only one.
+func allocation(run *rt.Run, tres map[string]string) {
+	if n, err := strconv.ParseUint(tres["node"], 10, 32); err == nil {
+		run.NumNodes.Set(n)
+	}
+	if tres["node"] != "1" {
+		return
+	}
+	if n, err := strconv.ParseUint(tres["cpu"], 10, 32); err == nil {
+		run.AllocCPUs.Set(n)
+	}
+	run.AllocMem = slurmSize(tres["mem"])
 }
 
 // sonarAccount reads the record as the line of sacct that it was.
