@@ -200,6 +200,19 @@ func TestImportedRunsBelongToTheSpool(t *testing.T) {
 	}
 }
 
+// The names of metrics are those of the fields; whoever reads a file counts on them.
+func TestFTDCNames(t *testing.T) {
+	for field, want := range map[string]string{
+		"MemTotal": "mem_total", "CPUUsage": "cpu_usage", "CPUs": "cpus", "GPUVRAMUsed": "gpu_vram_used", "SReclaimable": "sreclaimable",
+		"IOReadBytes": "io_read_bytes", "EventsOOMKill": "events_oom_kill", "SoftIRQ": "soft_irq", "IOWait": "io_wait", "RSS": "rss",
+		"RDMAHandles": "rdma_handles", "Load1": "load1", "VRAMUsed": "vram_used", "IRQ": "irq",
+	} {
+		if got := snake(field); got != want {
+			t.Errorf("%s is %s, want %s", field, got, want)
+		}
+	}
+}
+
 // Every new noun must find its way: a kind of device that is in neither list would
 // be dropped without a word.
 func TestEveryPartOfASnapshotIsKnown(t *testing.T) {

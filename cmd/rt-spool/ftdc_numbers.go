@@ -47,7 +47,7 @@ func numbersOf(t reflect.Type) []number {
 
 // snake is a field's name in lower case, with _ between its words.
 func snake(name string) string {
-	name = strings.NewReplacer("CPUs", "Cpus", "GPUs", "Gpus", "SReclaimable", "Sreclaimable").Replace(name)
+	name = strings.NewReplacer("GPUVRAM", "GpuVRAM", "CPUs", "Cpus", "GPUs", "Gpus", "SReclaimable", "Sreclaimable").Replace(name)
 	var out []rune
 	runes := []rune(name)
 	for i, c := range runes {
