@@ -99,8 +99,8 @@ func (at *sonarTaken) gpuUse() map[int]sonarProcess {
 // gpuIndex is the number of a GPU, which a MIG instance shares with the GPU that
 // it is part of, or its place among the GPUs where the driver counts none.
 func gpuIndex(all []rt.GPUReading, g *rt.GPUReading) uint32 {
-	host, _, _ := strings.Cut(g.Host, ":")
-	if n, err := strconv.ParseUint(host, 10, 31); err == nil && !strings.Contains(g.Host, ".") {
+	number, _, _ := strings.Cut(g.Host, ":") // NVIDIA: 1, and 1:0 for an instance; AMD: a PCI address, 0000:03:00.0
+	if n, err := strconv.ParseUint(number, 10, 31); err == nil && !strings.Contains(g.Host, ".") {
 		return uint32(n)
 	}
 	for i, o := range wholeGPUs(all) {
