@@ -5,5 +5,6 @@
 // reading of its own the instant a step or task directory is removed, because the
 // job's counters can be gone 5 ms later.
 //
-// It only reads: it joins no group and writes to no file of one.
+// It only reads: it joins no group, and writes to no file of one but memory.peak,
+// where that begins a new peak for its own descriptor and nobody else's.
 package cgroup

@@ -222,6 +222,9 @@ func (j *Job) readSteps(s *rt.Snapshot) {
 func (j *Job) Written(s *rt.Snapshot) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if v, ok := j.reader.(*v2Reader); ok {
+		v.extra.written = v.extra.read
+	}
 	for _, r := range s.Steps {
 		if r.Ended {
 			i := slices.IndexFunc(j.endedSteps, func(e rt.StepReading) bool { return e == r })

@@ -90,6 +90,9 @@ type Job struct {
 	crowded    bool // there were too many
 	notes      []rt.Event
 
+	oomKills      uint64 // that the ledger was told of
+	memoryNotices int    // of memory.events
+
 	events2   file      // v2: cgroup.events
 	populated bool      // what it said last
 	blind     bool      // a directory could not be watched: look at it from time to time
@@ -176,6 +179,9 @@ func (j *Job) readTotals(s *rt.Snapshot) error {
 	}
 	j.take()
 	s.Job = j.last
+	if v, ok := j.reader.(*v2Reader); ok {
+		v.extra.read = 0
+	}
 	addTotals(&s.Job, &j.past)
 	s.Job.Phase = rt.JobPresent
 	if j.err != nil && !s.Job.CPUUsage.Valid() && !s.Job.MemCurrent.Valid() && !s.Job.Pids.Valid() {
@@ -198,12 +204,6 @@ func (j *Job) Procs(dst []int) []int {
 	return dst
 }
 
-// Thread is the id of the thread that watches and takes the last readings, 0 before
-// it runs. It is the watcher's own: where the program makes its threads yield to
-// others (setpriority(2)), this one needs its turn within 5 ms.
-func (j *Job) Thread() int { return int(j.thread.Load()) }
-
-// Err returns why a part of the cgroup could not be opened or watched, nil where
 // Daemons appends the pids of the processes in the job's cgroup that are not the
 // job's own, which are those of Slurm's daemons of its steps, to dst.
 func (j *Job) Daemons(dst []int) []int {
@@ -218,6 +218,12 @@ func (j *Job) Daemons(dst []int) []int {
 	return dst
 }
 
+// Thread is the id of the thread that watches and takes the last readings, 0 before
+// it runs. It is the watcher's own: where the program makes its threads yield to
+// others (setpriority(2)), this one needs its turn within 5 ms.
+func (j *Job) Thread() int { return int(j.thread.Load()) }
+
+// Err returns why a part of the cgroup could not be opened or watched, nil where
 // all could. What was opened is read all the same.
 func (j *Job) Err() error {
 	j.mu.Lock()
@@ -270,6 +276,7 @@ func (j *Job) take() {
 	}
 	inheritTotals(r, &j.last)
 	j.last = *r
+	j.tellKills(r)
 }
 
 // reopen opens files of the job's directories that were not there before: a

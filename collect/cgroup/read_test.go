@@ -124,7 +124,7 @@ func TestReadV1(t *testing.T) {
 		Active: some(20480 + 49152), Inactive: some(28323840 + 21274624),
 		PageFaults: some(20231), MajorFaults: some(8),
 		EventsMax: some(1261), EventsOOMKill: some(1), // of step_0 and its task: the job's own say 0
-		Pids: some(5), IOReadBytes: some(0), IOWriteBytes: some(0),
+		Pids: some(5), Threads: some(5), IOReadBytes: some(0), IOWriteBytes: some(0),
 	})
 	if got := j.Procs([]int{1}); !slices.Equal(got, []int{1, 313, 316, 319, 312, 311}) {
 		t.Errorf("Procs = %v", got)

@@ -85,7 +85,7 @@ func (p *place) bound(controller string) []string {
 func (j *Job) found(p *place, t target, dir string) {
 	if j.reader == nil {
 		if p.version == 2 {
-			j.reader = &v2Reader{skip: j.skip, shares: shares{procRoot: j.procRoot}}
+			j.reader = newV2Reader(j.skip, j.procRoot)
 		} else {
 			j.reader = &v1Reader{skip: j.skip}
 		}

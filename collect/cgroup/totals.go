@@ -3,12 +3,13 @@ package cgroup
 import "github.com/resource-tracker/rt"
 
 // counters are the fields of a reading that only grow while the cgroup lives.
-func counters(j *rt.JobReading) [13]*rt.Opt[uint64] {
+func counters(j *rt.JobReading) [19]*rt.Opt[uint64] {
 	return [...]*rt.Opt[uint64]{
 		&j.CPUUsage, &j.CPUUser, &j.CPUSystem, &j.CPUThrottled, &j.StepdCPUUsage,
 		&j.PageFaults, &j.MajorFaults,
 		&j.EventsHigh, &j.EventsMax, &j.EventsOOM, &j.EventsOOMKill,
 		&j.IOReadBytes, &j.IOWriteBytes,
+		&j.CPUStallSome, &j.CPUStallFull, &j.MemStallSome, &j.MemStallFull, &j.IOStallSome, &j.IOStallFull,
 	}
 }
 

@@ -21,6 +21,7 @@ type v1Reader struct {
 	memoryUsage file // memory.usage_in_bytes, page cache included
 	memoryPeak  file // memory.max_usage_in_bytes
 	memoryStat  file
+	pids        file // pids.current
 	blkio       file // blkio.throttle.io_service_bytes_recursive
 
 	skip majors
@@ -31,7 +32,7 @@ type v1File struct {
 	f                *file
 }
 
-func (v *v1Reader) files() [9]v1File {
+func (v *v1Reader) files() [10]v1File {
 	return [...]v1File{
 		{"cpuacct", "cpuacct.usage", &v.usage},
 		{"cpuacct", "cpuacct.usage_user", &v.usageUser},
@@ -41,6 +42,7 @@ func (v *v1Reader) files() [9]v1File {
 		{"memory", "memory.usage_in_bytes", &v.memoryUsage},
 		{"memory", "memory.max_usage_in_bytes", &v.memoryPeak},
 		{"memory", "memory.stat", &v.memoryStat},
+		{"pids", "pids.current", &v.pids},
 		{"blkio", "blkio.throttle.io_service_bytes_recursive", &v.blkio},
 	}
 }
@@ -84,6 +86,9 @@ func (v *v1Reader) read(r *rt.JobReading, s *scratch) {
 	}
 	if b, ok := s.read(&v.memoryStat); ok {
 		parseMemoryStatV1(b, r)
+	}
+	if n, ok := s.number(&v.pids); ok {
+		r.Threads.Set(n)
 	}
 	if b, ok := s.read(&v.blkio); ok {
 		read, write := parseBlkio(b, v.skip)

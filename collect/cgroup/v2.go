@@ -39,7 +39,13 @@ type v2Reader struct {
 	ioStat        file
 
 	shares shares
+	extra  *v2Extra // nil for a step or task
 	skip   majors
+}
+
+// newV2Reader returns the reader of a job.
+func newV2Reader(skip majors, procRoot string) *v2Reader {
+	return &v2Reader{skip: skip, shares: shares{procRoot: procRoot}, extra: &v2Extra{}}
 }
 
 func (v *v2Reader) files() [8]struct {
@@ -68,13 +74,16 @@ func (v *v2Reader) open(_, dir string) error {
 			errs = append(errs, f.f.tryOpen(filepath.Join(dir, f.name)))
 		}
 	}
+	if v.extra != nil {
+		errs = append(errs, v.extra.open(dir))
+	}
 	return errors.Join(errs...)
 }
 
 func (v *v2Reader) drop(string) {
 	skip, procRoot := v.skip, v.shares.procRoot
 	v.close()
-	*v = v2Reader{skip: skip, shares: shares{procRoot: procRoot}}
+	*v = *newV2Reader(skip, procRoot)
 }
 
 func (v *v2Reader) close() {
@@ -82,6 +91,9 @@ func (v *v2Reader) close() {
 		f.f.close()
 	}
 	v.shares.close()
+	if v.extra != nil {
+		v.extra.close()
+	}
 }
 
 func (v *v2Reader) enter(job, path string, s *scratch) (watch string, err error) {
@@ -125,5 +137,8 @@ func (v *v2Reader) read(r *rt.JobReading, s *scratch) {
 		read, write := parseIOStat(b, v.skip)
 		r.IOReadBytes.Set(read)
 		r.IOWriteBytes.Set(write)
+	}
+	if v.extra != nil {
+		v.extra.readInto(r, s)
 	}
 }

@@ -232,6 +232,7 @@ func (j *Job) gone(t *tree) {
 	total := j.last
 	addTotals(&total, &j.past)
 	j.last, j.past = rt.JobReading{}, rt.JobReading{}
+	j.oomKills, j.memoryNotices = 0, 0
 	inheritTotals(&j.past, &total)
 	j.populated = false
 	j.settleBy = time.Time{}
@@ -313,9 +314,9 @@ func (j *Job) addTree(controller, dir string) bool {
 		_, err := j.notify.watch(name, fileMask)
 		j.unwatched(err)
 		j.failed(j.events2.tryOpen(name))
-		j.checkPopulated()
 		_, err = j.notify.watch(memoryEvents(dir), fileMask)
 		j.unwatched(err)
+		j.checkPopulated()
 	}
 	return true
 }

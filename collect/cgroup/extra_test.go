@@ -1,0 +1,135 @@
+package cgroup
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt"
+)
+
+// What only some kernels and sites have: PSI, and the controllers pids, hugetlb, rdma.
+func TestReadV2Controllers(t *testing.T) {
+	root := t.TempDir()
+	dir := filepath.Join(root, "system.slice/slurmstepd.scope/job_2")
+	for name, text := range map[string]string{
+		"cpu.pressure":              "some avg10=3.54 avg60=0.88 avg300=0.19 total=630180\nfull avg10=0.47 avg60=0.12 avg300=0.02 total=138490\n",
+		"memory.pressure":           "some avg10=0.00 avg60=0.00 avg300=0.00 total=7\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=6\n",
+		"io.pressure":               "some avg10=0.19 avg60=0.05 avg300=0.01 total=53154\n",
+		"pids.current":              "12\n",
+		"hugetlb.2MB.current":       "4194304\n",
+		"hugetlb.1GB.current":       "1073741824\n",
+		"hugetlb.1GB.rsvd.current":  "9\n",
+		"hugetlb.2MB.events":        "max 0\n",
+		"rdma.current":              "mlx5_0 hca_handle=2 hca_object=2000\nmlx5_1 hca_handle=1 hca_object=5\n",
+		"memory.peak":               "5000\n",
+		"step_0/user/cpu.stat":      "usage_usec 1\n",
+		"step_0/user/cpu.pressure":  "some avg10=0.00 avg60=0.00 avg300=0.00 total=1\n",
+		"step_0/user/pids.current":  "3\n",
+		"step_0/user/memory.events": "oom_kill 0\n",
+	} {
+		write(t, filepath.Join(dir, name), text)
+	}
+	j := manual(t, v2Candidate(root))
+	same(t, read(t, j), rt.JobReading{
+		Phase: rt.JobPresent, MemPeak: some(5000), Threads: some(12),
+		CPUStallSome: some(630180), CPUStallFull: some(138490), MemStallSome: some(7), MemStallFull: some(6),
+		IOStallSome: some(53154), HugeTLB: some(4194304 + 1073741824), RDMAHandles: some(3), RDMAObjects: some(2005),
+	})
+	if got := read(t, j); got.MemIntervalPeak.Valid() || got.MemPeak != some(5000) {
+		t.Errorf("a file that is not the kernel's was written to: %+v", got)
+	}
+}
+
+// The peak of an interval: readings at events begin the kernel's anew, a snapshot's
+// is the highest since the one before.
+func TestIntervalPeak(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "memory.peak")
+	write(t, name, "0\n")
+	fd, err := unix.Open(name, unix.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := &Job{phase: rt.JobPresent}
+	v := newV2Reader(nil, "")
+	v.extra.peak = file{fd: fd, open: true}
+	defer v.close()
+	j.reader = v
+	peak := func(n string) rt.Opt[uint64] {
+		t.Helper()
+		put(t, name, n+"\n")
+		var s rt.Snapshot
+		if err := j.Read(&s); err != nil {
+			t.Fatal(err)
+		}
+		return s.Job.MemIntervalPeak
+	}
+	var written rt.Snapshot
+	steps := []struct {
+		now  string
+		want uint64
+		keep bool
+	}{{"7000", 7000, true}, {"3000", 3000, false}, {"2000", 3000, true}, {"1500", 1500, true}}
+	for _, st := range steps {
+		if got := peak(st.now); got != some(st.want) {
+			t.Errorf("at %s: %v, want %d", st.now, got, st.want)
+		}
+		if st.keep {
+			j.Written(&written)
+		}
+	}
+}
+
+// A process that is killed for its memory is told of once, with its step and limit.
+func TestOOMKillIsTold(t *testing.T) {
+	s := newShareJob(t)
+	s.group("step_0/user", 10, 900, "")
+	s.group("step_0/user/task_1", 10, 900, "1\n")
+	kills := func(n string) {
+		for _, dir := range []string{"", "step_0/user", "step_0/user/task_1"} {
+			write(t, filepath.Join(s.dir, dir, "memory.events"), "low 0\nhigh 0\nmax 5\noom 1\noom_kill "+n+"\n")
+		}
+	}
+	kills("0")
+	write(t, filepath.Join(s.dir, "memory.max"), "4096\n")
+	s.j.reopen()
+	s.look()
+	read(t, s.j)
+	if n := s.j.Notes(); n != nil {
+		t.Errorf("told of nothing: %v", n)
+	}
+	kills("2")
+	s.j.memoryHappened(filepath.Join(s.dir, "memory.events"))
+	read(t, s.j)
+	notes := s.j.Notes()
+	if len(notes) != 1 {
+		t.Fatalf("notes %v", notes)
+	}
+	got := notes[0]
+	const want = "killed=2 total=2 (2 in step 0, 2 in step 0 task 1) memory_limit_bytes=4096"
+	if got.Kind != "job" || got.Name != "oom_kill" || !strings.HasPrefix(got.Detail, want) || got.Time.IsZero() {
+		t.Errorf("note %+v, want %s", got, want)
+	}
+	kills("3")
+	if read(t, s.j); len(s.j.Notes()) != 1 {
+		t.Error("the next one is not told")
+	}
+}
+
+// A job that lives at its limit is not looked at for each of its events.
+func TestMemoryEventsAreBounded(t *testing.T) {
+	s := newShareJob(t)
+	name := filepath.Join(s.dir, "memory.events")
+	write(t, name, "oom_kill 0\n")
+	if _, err := s.j.notify.watch(name, fileMask); err != nil {
+		t.Fatal(err)
+	}
+	for range maxMemoryNotices + 1 {
+		s.j.step([]notice{{wd: s.j.notify.byPath[name], dir: name, mask: unix.IN_MODIFY}})
+	}
+	if _, watched := s.j.notify.byPath[name]; watched {
+		t.Error("it is still watched")
+	}
+}
