@@ -46,7 +46,7 @@ var deltaColumns = [numCols]struct {
 	name  string
 	table int
 }{
-	{"boot_us", inMoving}, {"clock_us", inMoving}, {"node_cpu_user_ticks", inMoving}, {"node_cpu_nice_ticks", inSteady},
+	{"boot_us", inMoving}, {"clock_us", inMoving}, {"node_cpu_user_ticks", inMoving}, {"node_cpu_nice_ticks", inMoving},
 	{"node_cpu_system_ticks", inMoving}, {"node_cpu_idle_ticks", inMoving}, {"node_cpu_iowait_ticks", inMoving},
 	{"node_cpu_irq_ticks", inMoving}, {"node_cpu_softirq_ticks", inMoving}, {"node_cpu_steal_ticks", inMoving}, {"node_cpus", inSteady},
 	{"node_processes", inMoving}, {"node_mem_total_kib", inSteady}, {"node_mem_free_kib", inMoving}, {"node_mem_available_kib", inMoving},

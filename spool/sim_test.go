@@ -109,6 +109,7 @@ func (m *machine) next() *rt.Snapshot {
 	busy := uint64(len(s.CPUs)) / 2
 	t := n.CPU.Or(rt.CPUTimes{})
 	t.User += busy * 98
+	t.Nice += m.rng.Uint64N(3) // the tracker itself
 	t.System += m.about(20)
 	t.Idle += busy * 99
 	t.IOWait += m.rng.Uint64N(4)

@@ -11,14 +11,14 @@ CREATE TABLE moving_delta (
   clock_us, -- CLOCK_REALTIME - CLOCK_BOOTTIME
   reason, -- not a difference: 0 tick, 1 first, 2 appeared, 3 last, 4 stop
   job_phase, -- not a difference: 0 none, 1 pending, 2 present, 3 gone
-  node_cpu_user_ticks, node_cpu_system_ticks, node_cpu_idle_ticks, node_cpu_iowait_ticks, node_cpu_irq_ticks, node_cpu_softirq_ticks,
-  node_cpu_steal_ticks, node_processes, node_mem_free_kib, node_mem_available_kib, node_buffers_kib, node_cached_kib, node_sreclaimable_kib,
-  node_shmem_kib, node_active_kib, node_inactive_kib, node_net_rx_bytes, node_net_tx_bytes, node_disk_read_bytes, node_disk_write_bytes,
-  node_space_available_kib, job_cpu_usage_us, job_cpu_user_us, job_cpu_system_us, job_mem_current_kib, job_anon_kib, job_file_kib, job_shmem_kib,
-  job_kernel_bytes, job_slab_reclaimable_bytes, job_active_kib, job_inactive_kib, job_page_faults, job_io_read_bytes, job_io_write_bytes,
-  node_load1_hundredths, node_cpu_freq_khz, job_stepd_cpu_usage_us, job_mem_interval_peak_kib, job_threads, job_cpu_stall_some_us,
-  job_cpu_stall_full_us, job_mem_stall_some_us, job_mem_stall_full_us, job_io_stall_some_us, job_io_stall_full_us, job_proc_read_bytes,
-  job_proc_write_bytes, job_voluntary_switches, job_involuntary_switches, node_read_boot_us,
+  node_cpu_user_ticks, node_cpu_nice_ticks, node_cpu_system_ticks, node_cpu_idle_ticks, node_cpu_iowait_ticks, node_cpu_irq_ticks,
+  node_cpu_softirq_ticks, node_cpu_steal_ticks, node_processes, node_mem_free_kib, node_mem_available_kib, node_buffers_kib, node_cached_kib,
+  node_sreclaimable_kib, node_shmem_kib, node_active_kib, node_inactive_kib, node_net_rx_bytes, node_net_tx_bytes, node_disk_read_bytes,
+  node_disk_write_bytes, node_space_available_kib, job_cpu_usage_us, job_cpu_user_us, job_cpu_system_us, job_mem_current_kib, job_anon_kib,
+  job_file_kib, job_shmem_kib, job_kernel_bytes, job_slab_reclaimable_bytes, job_active_kib, job_inactive_kib, job_page_faults, job_io_read_bytes,
+  job_io_write_bytes, node_load1_hundredths, node_cpu_freq_khz, job_stepd_cpu_usage_us, job_mem_interval_peak_kib, job_threads,
+  job_cpu_stall_some_us, job_cpu_stall_full_us, job_mem_stall_some_us, job_mem_stall_full_us, job_io_stall_some_us, job_io_stall_full_us,
+  job_proc_read_bytes, job_proc_write_bytes, job_voluntary_switches, job_involuntary_switches, node_read_boot_us,
   core_ticks BLOB -- per-core counters, see DESIGN.md
 );
 
@@ -26,9 +26,9 @@ CREATE TABLE moving_delta (
 -- read when it was not before, or the other way round; and at every keyframe.
 CREATE TABLE steady_delta (
   seq INTEGER PRIMARY KEY,
-  node_cpu_nice_ticks, node_cpus, node_mem_total_kib, node_swap_total_kib, node_swap_free_kib, node_space_total_kib, job_cpu_throttled_us,
-  job_mem_peak_kib, job_mem_limit_kib, job_swap_kib, job_major_faults, job_events_high, job_events_max, job_events_oom, job_events_oom_kill,
-  job_pids, job_hugetlb_kib, job_rdma_handles, job_rdma_objects
+  node_cpus, node_mem_total_kib, node_swap_total_kib, node_swap_free_kib, node_space_total_kib, job_cpu_throttled_us, job_mem_peak_kib,
+  job_mem_limit_kib, job_swap_kib, job_major_faults, job_events_high, job_events_max, job_events_oom, job_events_oom_kill, job_pids, job_hugetlb_kib,
+  job_rdma_handles, job_rdma_objects
 );
 
 -- The same, of a process tree that is tracked without a job.
@@ -44,24 +44,26 @@ CREATE TABLE gpu_delta (
 );
 
 INSERT INTO moving_delta (seq, boot_us, clock_us, reason, job_phase,
-  node_cpu_user_ticks, node_cpu_system_ticks, node_cpu_idle_ticks, node_cpu_iowait_ticks, node_cpu_irq_ticks, node_cpu_softirq_ticks,
-  node_cpu_steal_ticks, node_processes, node_mem_free_kib, node_mem_available_kib, node_buffers_kib, node_cached_kib, node_sreclaimable_kib,
-  node_shmem_kib, node_active_kib, node_inactive_kib, node_net_rx_bytes, node_net_tx_bytes, node_disk_read_bytes, node_disk_write_bytes,
-  node_space_available_kib, job_cpu_usage_us, job_cpu_user_us, job_cpu_system_us, job_mem_current_kib, job_anon_kib, job_file_kib, job_shmem_kib,
-  job_kernel_bytes, job_slab_reclaimable_bytes, job_active_kib, job_inactive_kib, job_page_faults, job_io_read_bytes, job_io_write_bytes, core_ticks)
+  node_cpu_user_ticks, node_cpu_nice_ticks, node_cpu_system_ticks, node_cpu_idle_ticks, node_cpu_iowait_ticks, node_cpu_irq_ticks,
+  node_cpu_softirq_ticks, node_cpu_steal_ticks, node_processes, node_mem_free_kib, node_mem_available_kib, node_buffers_kib, node_cached_kib,
+  node_sreclaimable_kib, node_shmem_kib, node_active_kib, node_inactive_kib, node_net_rx_bytes, node_net_tx_bytes, node_disk_read_bytes,
+  node_disk_write_bytes, node_space_available_kib, job_cpu_usage_us, job_cpu_user_us, job_cpu_system_us, job_mem_current_kib, job_anon_kib,
+  job_file_kib, job_shmem_kib, job_kernel_bytes, job_slab_reclaimable_bytes, job_active_kib, job_inactive_kib, job_page_faults, job_io_read_bytes,
+  job_io_write_bytes, core_ticks)
   SELECT seq, boot_us, clock_us, reason, job_phase,
-  node_cpu_user_ticks, node_cpu_system_ticks, node_cpu_idle_ticks, node_cpu_iowait_ticks, node_cpu_irq_ticks, node_cpu_softirq_ticks,
-  node_cpu_steal_ticks, node_processes, node_mem_free_kib, node_mem_available_kib, node_buffers_kib, node_cached_kib, node_sreclaimable_kib,
-  node_shmem_kib, node_active_kib, node_inactive_kib, node_net_rx_bytes, node_net_tx_bytes, node_disk_read_bytes, node_disk_write_bytes,
-  node_space_available_kib, job_cpu_usage_us, job_cpu_user_us, job_cpu_system_us, job_mem_current_kib, job_anon_kib, job_file_kib, job_shmem_kib,
-  job_kernel_bytes, job_slab_reclaimable_bytes, job_active_kib, job_inactive_kib, job_page_faults, job_io_read_bytes, job_io_write_bytes, core_ticks FROM snapshot_delta;
+  node_cpu_user_ticks, node_cpu_nice_ticks, node_cpu_system_ticks, node_cpu_idle_ticks, node_cpu_iowait_ticks, node_cpu_irq_ticks,
+  node_cpu_softirq_ticks, node_cpu_steal_ticks, node_processes, node_mem_free_kib, node_mem_available_kib, node_buffers_kib, node_cached_kib,
+  node_sreclaimable_kib, node_shmem_kib, node_active_kib, node_inactive_kib, node_net_rx_bytes, node_net_tx_bytes, node_disk_read_bytes,
+  node_disk_write_bytes, node_space_available_kib, job_cpu_usage_us, job_cpu_user_us, job_cpu_system_us, job_mem_current_kib, job_anon_kib,
+  job_file_kib, job_shmem_kib, job_kernel_bytes, job_slab_reclaimable_bytes, job_active_kib, job_inactive_kib, job_page_faults, job_io_read_bytes,
+  job_io_write_bytes, core_ticks FROM snapshot_delta;
 
 INSERT INTO steady_delta (seq,
-  node_cpu_nice_ticks, node_cpus, node_mem_total_kib, node_swap_total_kib, node_swap_free_kib, node_space_total_kib, job_cpu_throttled_us,
-  job_mem_peak_kib, job_mem_limit_kib, job_swap_kib, job_major_faults, job_events_high, job_events_max, job_events_oom, job_events_oom_kill, job_pids)
+  node_cpus, node_mem_total_kib, node_swap_total_kib, node_swap_free_kib, node_space_total_kib, job_cpu_throttled_us, job_mem_peak_kib,
+  job_mem_limit_kib, job_swap_kib, job_major_faults, job_events_high, job_events_max, job_events_oom, job_events_oom_kill, job_pids)
   SELECT seq,
-  node_cpu_nice_ticks, node_cpus, node_mem_total_kib, node_swap_total_kib, node_swap_free_kib, node_space_total_kib, job_cpu_throttled_us,
-  job_mem_peak_kib, job_mem_limit_kib, job_swap_kib, job_major_faults, job_events_high, job_events_max, job_events_oom, job_events_oom_kill, job_pids
+  node_cpus, node_mem_total_kib, node_swap_total_kib, node_swap_free_kib, node_space_total_kib, job_cpu_throttled_us, job_mem_peak_kib,
+  job_mem_limit_kib, job_swap_kib, job_major_faults, job_events_high, job_events_max, job_events_oom, job_events_oom_kill, job_pids
   FROM snapshot_delta;
 INSERT INTO tree_delta (seq,
   tree_cpu_user_ticks, tree_cpu_system_ticks, tree_children, tree_rss_kib)
@@ -106,9 +108,9 @@ ALTER TABLE gpu ADD COLUMN in_job INTEGER; -- 1: allocated to the job; NULL: not
 CREATE VIEW snapshot AS
 WITH joined AS (
   SELECT d.*,
-    s.node_cpu_nice_ticks, s.node_cpus, s.node_mem_total_kib, s.node_swap_total_kib, s.node_swap_free_kib, s.node_space_total_kib,
-    s.job_cpu_throttled_us, s.job_mem_peak_kib, s.job_mem_limit_kib, s.job_swap_kib, s.job_major_faults, s.job_events_high, s.job_events_max,
-    s.job_events_oom, s.job_events_oom_kill, s.job_pids, s.job_hugetlb_kib, s.job_rdma_handles, s.job_rdma_objects,
+    s.node_cpus, s.node_mem_total_kib, s.node_swap_total_kib, s.node_swap_free_kib, s.node_space_total_kib, s.job_cpu_throttled_us,
+    s.job_mem_peak_kib, s.job_mem_limit_kib, s.job_swap_kib, s.job_major_faults, s.job_events_high, s.job_events_max, s.job_events_oom,
+    s.job_events_oom_kill, s.job_pids, s.job_hugetlb_kib, s.job_rdma_handles, s.job_rdma_objects,
     t.tree_cpu_user_ticks, t.tree_cpu_system_ticks, t.tree_children, t.tree_rss_kib,
     g.node_gpu_usage, g.job_gpu_usage, g.node_gpu_vram_used_kib, g.node_gpus_utilized, g.job_gpu_vram_used_kib, g.job_gpus_utilized,
     count(s.seq) OVER w AS steady_row, count(t.seq) OVER w AS tree_row, count(g.seq) OVER w AS gpu_row
@@ -122,7 +124,7 @@ SELECT seq,
   sum(boot_us) OVER w AS boot_us, sum(boot_us + clock_us) OVER w AS wall_us,
   reason, job_phase,
   iif(node_cpu_user_ticks IS NULL, NULL, sum(node_cpu_user_ticks) OVER w) AS node_cpu_user_ticks,
-  iif(first_value(node_cpu_nice_ticks) OVER sw IS NULL, NULL, sum(node_cpu_nice_ticks) OVER w) AS node_cpu_nice_ticks,
+  iif(node_cpu_nice_ticks IS NULL, NULL, sum(node_cpu_nice_ticks) OVER w) AS node_cpu_nice_ticks,
   iif(node_cpu_system_ticks IS NULL, NULL, sum(node_cpu_system_ticks) OVER w) AS node_cpu_system_ticks,
   iif(node_cpu_idle_ticks IS NULL, NULL, sum(node_cpu_idle_ticks) OVER w) AS node_cpu_idle_ticks,
   iif(node_cpu_iowait_ticks IS NULL, NULL, sum(node_cpu_iowait_ticks) OVER w) AS node_cpu_iowait_ticks,
