@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
@@ -131,5 +132,35 @@ func TestMemoryEventsAreBounded(t *testing.T) {
 	}
 	if _, watched := s.j.notify.byPath[name]; watched {
 		t.Error("it is still watched")
+	}
+}
+
+// The CPUs of the job are told when they are set, and when they are set later.
+func TestCPUSetIsTold(t *testing.T) {
+	root := t.TempDir()
+	v1 := filepath.Join(root, "cpuset/slurm/uid_1000/job_12")
+	write(t, filepath.Join(v1, "cpuset.cpus"), "\n")
+	j1 := manual(t, v1Candidate(root, "cpuset"))
+	v2 := filepath.Join(root, "system.slice/slurmstepd.scope/job_2")
+	write(t, filepath.Join(v2, "cpuset.cpus.effective"), "0-63\n")
+	write(t, filepath.Join(v2, "cpuset.mems.effective"), "0-1\n")
+	j2 := manual(t, v2Candidate(root))
+	var got []string
+	look := func(j *Job) {
+		read(t, j)
+		for _, n := range j.Notes() {
+			got = append(got, n.Name+" "+n.Detail)
+		}
+	}
+	look(j1)
+	write(t, filepath.Join(v1, "cpuset.cpus"), "0-3,8\n")
+	write(t, filepath.Join(v1, "cpuset.mems"), "0\n")
+	look(j1)
+	look(j1)
+	look(j2)
+	write(t, filepath.Join(v2, "cpuset.cpus.effective"), "4-7\n")
+	look(j2)
+	if d := cmp.Diff([]string{"cpuset cpus=0-3,8 mems=0", "cpuset cpus=0-63 mems=0-1", "cpuset cpus=4-7 mems=0-1"}, got); d != "" {
+		t.Errorf("notes (-want +got):\n%s", d)
 	}
 }

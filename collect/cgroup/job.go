@@ -92,6 +92,8 @@ type Job struct {
 
 	oomKills      uint64 // that the ledger was told of
 	memoryNotices int    // of memory.events
+	cpusetLooks   int    // at how many readings its CPUs are still looked at
+	allowed       string // CPUs and NUMA nodes that the ledger was told of
 
 	events2   file      // v2: cgroup.events
 	populated bool      // what it said last
@@ -178,6 +180,7 @@ func (j *Job) readTotals(s *rt.Snapshot) error {
 		return nil
 	}
 	j.take()
+	j.tellCPUSet()
 	s.Job = j.last
 	if v, ok := j.reader.(*v2Reader); ok {
 		v.extra.read = 0

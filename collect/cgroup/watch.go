@@ -139,6 +139,7 @@ func (j *Job) begin() {
 func (j *Job) appear() {
 	j.begin()
 	j.phase = rt.JobPresent
+	j.cpusetLooks = cpusetLooks
 	j.take()
 	j.emit(Appeared)
 }
