@@ -270,6 +270,39 @@ func TestLedger(t *testing.T) {
 	}
 }
 
+// What a peak is measured by, however the memory was asked for: the limit that is
+// enforced on this node, else what was allocated here, else the node's memory.
+func TestLimitOfThisNode(t *testing.T) {
+	const gib = 1 << 30
+	for _, tt := range []struct {
+		name         string
+		limit, alloc rt.Opt[uint64]
+		want         uint64
+		of           string
+		pct          float64
+	}{
+		{"--mem=8G", u(8 * gib), u(8 * gib), 8 * gib, "cgroup", 25},
+		{"--mem-per-cpu=1G, 4 CPUs here", u(4 * gib), u(4 * gib), 4 * gib, "cgroup", 50},
+		{"--mem-per-gpu=16G, one GPU here", u(16 * gib), rt.None[uint64](), 16 * gib, "cgroup", 12.5},
+		{"--mem=8G, not enforced", u(rt.Unlimited), u(8 * gib), 8 * gib, "allocation", 25},
+		{"--mem=0", u(rt.Unlimited), u(0), 64 * gib, "node", 3.125},
+		{"nothing is known", rt.None[uint64](), rt.None[uint64](), 64 * gib, "node", 3.125},
+	} {
+		run := mpiRun()
+		run.AllocMem = tt.alloc
+		list := jobSnapshots()
+		for i := range list {
+			if j := &list[i].Job; j.Phase == rt.JobPresent {
+				j.MemPeak, j.MemLimit = u(2*gib), tt.limit
+			}
+		}
+		m := summarized(t, example{run: run, snapshots: list}).Memory
+		if m.LimitBytes != u(tt.want) || m.LimitOf != tt.of || m.PeakPct != rt.Some(tt.pct) {
+			t.Errorf("%s: %v of %s %v, %v %%", tt.name, m.PeakBytes, m.LimitOf, m.LimitBytes, m.PeakPct)
+		}
+	}
+}
+
 // A job with more processes than are remembered still shows those that used most.
 func TestTopProcessesOfMany(t *testing.T) {
 	tally := processTallies{}

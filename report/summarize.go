@@ -229,7 +229,7 @@ func (r *reading) memory(s *Summary, used *usage) Memory {
 	switch {
 	case ok && limit != rt.Unlimited:
 		m.LimitBytes, m.LimitOf = used.limit, "cgroup"
-	case s.Scope != ScopeNode && r.run.AllocMem.Valid():
+	case s.Scope != ScopeNode && r.run.AllocMem.Or(0) > 0: // 0 is --mem=0: all of the node
 		m.LimitBytes, m.LimitOf = r.run.AllocMem, "allocation"
 	default:
 		m.LimitBytes, m.LimitOf = r.memTotal, "node"
