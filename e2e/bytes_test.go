@@ -78,8 +78,9 @@ func checkBytes(t *testing.T, s *site, k bytesCase, id int64) {
 		t.Errorf("%d bytes written, the job wrote %d: off by %+.2f %%", written.Int64, want, 100*off)
 	}
 	t.Logf("%d bytes of %d, %d snapshots, %d switches, processes: %s", written.Int64, want, run.snapshots, switches.Int64, comms.String)
-	if seen.Int64 == 0 || switches.Int64 == 0 {
-		t.Errorf("%d processes were shown, %d voluntary switches", seen.Int64, switches.Int64)
+	// The other jobs may be over before a second look.
+	if k.name == "200-short-processes" && (seen.Int64 == 0 || switches.Int64 == 0 || !strings.Contains(comms.String, "batch.0 slurm_script")) {
+		t.Errorf("%d processes were shown (%s), %d voluntary switches", seen.Int64, comms.String, switches.Int64)
 	}
 	if out := s.output(t, id); strings.Contains(out, "rror") {
 		t.Errorf("the job said %s", fmt.Sprintf("%.300s", out))
