@@ -188,6 +188,11 @@ func checkCase(t *testing.T, c *cluster, s *site, k jobCase, jobs map[int64]job,
 		}
 		checkMetadata(t, c, k, e, found[0])
 		checkEnd(t, k, found[0])
+		if k.name == "oom" {
+			if told := query(t, found[0].path, "SELECT count(*) FROM event WHERE name = 'oom_kill' AND detail LIKE '%in step batch%limit_bytes=%'"); told != "1" {
+				t.Errorf("%s: the ledger tells %s times of a process that was killed for its memory", found[0].path, told)
+			}
+		}
 		apart += checkFigures(t, s, e, found[0])
 	}
 	return apart
@@ -214,9 +219,27 @@ func checkMetadata(t *testing.T, c *cluster, k jobCase, e expected, r spooled) {
 			t.Errorf("job %d on %s: %s is %q instead of %q", e.jobID, e.node, v.what, v.got, v.want)
 		}
 	}
+	if path := query(t, r.path, "SELECT cgroup_path FROM run"); !strings.HasSuffix(path, "/job_"+fmt.Sprint(e.jobID)) {
+		t.Errorf("job %d on %s: cgroup_path is %q", e.jobID, e.node, path)
+	}
 	if !strings.HasPrefix(r.ExternalID, c.name+":") || !strings.Contains(r.ExternalID, "@"+e.node+"#") {
 		t.Errorf("job %d on %s: external_run_id is %q", e.jobID, e.node, r.ExternalID)
 	}
+}
+
+// query returns the one value that a query of a spool file gives.
+func query(t *testing.T, path, text string) string {
+	t.Helper()
+	db, err := sql.Open("sqlite3", "file:"+path+"?mode=ro")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var v sql.NullString
+	if err := db.QueryRow(text).Scan(&v); err != nil {
+		t.Fatalf("%s: %s: %v", path, text, err)
+	}
+	return v.String
 }
 
 func null(n sql.NullInt64) string {
