@@ -23,8 +23,18 @@ type spooled struct {
 	rows             int64
 }
 
-// put makes a run of n snapshots, every third without its end: its tracker died.
-func put(t *testing.T, dir string, job uint64, n int, random *rand.Rand) spooled {
+// tracked is a run that is being written, as by its tracker.
+type tracked struct {
+	spooled
+	run  rt.Run
+	w    *spool.Writer
+	csvs []byte
+	prev rt.Snapshot
+	n    int64
+}
+
+// track begins a run.
+func track(t *testing.T, dir string, job uint64) *tracked {
 	t.Helper()
 	run := rt.Run{
 		Cluster: "c", JobID: rt.Some(job), Node: "n1", Scheduler: "slurm", User: "anna", BootID: "another-boot",
@@ -35,32 +45,55 @@ func put(t *testing.T, dir string, job uint64, n int, random *rand.Rand) spooled
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := spooled{path: filepath.Join(dir, run.FileStem()+".db"), externalID: run.Meta.ExternalRunID}
-	csv := []byte(resourcetracker.CSVHeader)
-	var prev rt.Snapshot
-	for i := range n {
-		s := next(prev, run.Start, int64(i), random)
-		if err := w.Put(&s); err != nil {
+	return &tracked{
+		spooled: spooled{path: filepath.Join(dir, run.FileStem()+".db"), externalID: run.Meta.ExternalRunID},
+		run:     run, w: w, csvs: []byte(resourcetracker.CSVHeader),
+	}
+}
+
+// read takes n snapshots and commits them.
+func (r *tracked) read(t *testing.T, n int, random *rand.Rand) {
+	t.Helper()
+	for range n {
+		s := next(r.prev, r.run.Start, r.n, random)
+		if err := r.w.Put(&s); err != nil {
 			t.Fatal(err)
 		}
-		if i > 0 {
-			row := rt.DeriveScalars(&prev, &s, rt.ScopeJob)
-			csv = resourcetracker.AppendCSV(csv, s.Wall/1e9, &row)
-			out.rows++
+		if r.n++; r.n > 1 {
+			row := rt.DeriveScalars(&r.prev, &s, rt.ScopeJob)
+			r.csvs = resourcetracker.AppendCSV(r.csvs, s.Wall/1e9, &row)
+			r.rows++
 		}
-		prev = s
+		r.prev = s
 	}
-	out.csv = string(csv)
-	if job%3 == 0 {
-		err = w.Close()
+	if err := r.w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// end ends a run, or loses its tracker.
+func (r *tracked) end(t *testing.T, lost bool) spooled {
+	t.Helper()
+	var err error
+	if lost {
+		err = r.w.Close()
 	} else {
-		run.Apply(rt.Exit{Code: rt.Some[int64](0), Signal: rt.Some[int64](0), Outcome: rt.OutcomeFinished, Source: "epilog", Time: run.Start.Add(time.Hour)})
-		err = w.End(run)
+		r.run.Apply(rt.Exit{Code: rt.Some[int64](0), Signal: rt.Some[int64](0), Outcome: rt.OutcomeFinished, Source: "epilog", Time: r.run.Start.Add(time.Hour)})
+		err = r.w.End(r.run)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return out
+	r.csv = string(r.csvs)
+	return r.spooled
+}
+
+// put makes a run of n snapshots, every third without its end: its tracker died.
+func put(t *testing.T, dir string, job uint64, n int, random *rand.Rand) spooled {
+	t.Helper()
+	r := track(t, dir, job)
+	r.read(t, n, random)
+	return r.end(t, job%3 == 0)
 }
 
 // next is the i-th snapshot of a run: all that the rows show is read, and grows.
