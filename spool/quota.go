@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	quotaFloor = 256 << 10   // bytes: below it no file is thinned for the node's sake
+	quotaFloor = 256 << 10   // bytes: smaller files are not thinned for the node's sake, but half of it while tracked
 	nodeEvery  = time.Minute // between two looks at the whole directory
 	thinAtOnce = 4           // stretches that one commit thins at most
 	recent     = 2           // whole stretches before the newest snapshots that are left in full
@@ -25,7 +25,7 @@ const (
 
 // quota is how large a writer lets its file grow.
 type quota struct {
-	limit  int64 // bytes, 0: none
+	limit  int64 // bytes of content, 0: none
 	forced bool  // the limit is that of the node
 	looked bool
 	at     int64 // Boot of the last look at the directory
@@ -47,18 +47,46 @@ func (w *Writer) enforce() error {
 	}
 	for range thinAtOnce {
 		used, _, err := usage(w.db)
-		if err != nil || used <= contentBound(q.limit) {
+		if err != nil {
 			return err
 		}
-		more, err := w.thinOne()
-		if err != nil || !more {
+		if used <= q.limit {
+			break
+		}
+		if more, err := w.thinOne(); err != nil || !more {
 			return err
 		}
 	}
-	if q.forced {
-		return w.db.all(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", vacuumStep))
+	if !q.forced {
+		return nil
 	}
-	return nil
+	return w.giveBack()
+}
+
+// giveBack returns free pages to the file system, and the log with them.
+func (w *Writer) giveBack() error {
+	used, size, err := usage(w.db)
+	if err != nil || size-used < vacuumStep/4*pageSize {
+		return err
+	}
+	if err := w.db.all(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", vacuumStep)); err != nil {
+		return err
+	}
+	return w.db.exec("PRAGMA wal_checkpoint(TRUNCATE)")
+}
+
+// makeRoom thins a stretch when a full disk refuses what waits, unless the file has
+// free pages that new snapshots can use. It may fail for the same reason.
+func (w *Writer) makeRoom() error {
+	if w.opts.QuotaRun == 0 && w.opts.QuotaNode == 0 {
+		return nil
+	}
+	used, size, err := usage(w.db)
+	if err != nil || size-used > vacuumStep/4*pageSize {
+		return err
+	}
+	_, err = w.thinOne()
+	return err
 }
 
 // contentBound leaves room for the log and its index beside the database.
@@ -105,8 +133,8 @@ func (w *Writer) lookAround() error {
 		return nil
 	}
 	q.looked, q.at = true, w.told.now
-	if q.limit == 0 {
-		q.limit = w.opts.QuotaRun
+	if q.limit == 0 && w.opts.QuotaRun > 0 {
+		q.limit = contentBound(w.opts.QuotaRun)
 	}
 	if w.opts.QuotaNode == 0 {
 		return nil
@@ -126,10 +154,10 @@ func (w *Writer) lookAround() error {
 		if err != nil {
 			return err
 		}
-		q.limit, q.forced = max(quotaFloor, used*3/4+besides), true
+		q.limit, q.forced = max(quotaFloor/2, used*3/4), true
 	case q.forced && total < bound*3/4:
 		q.limit += q.limit / 4
-		if run := w.opts.QuotaRun; run > 0 && q.limit >= run {
+		if run := contentBound(w.opts.QuotaRun); w.opts.QuotaRun > 0 && q.limit >= run {
 			q.limit, q.forced = run, false
 		}
 	}
@@ -143,6 +171,19 @@ func nodeBound(dir string, configured int64) (int64, error) {
 		return 0, fmt.Errorf("statfs %s: %w", dir, err)
 	}
 	return min(configured, int64(st.Blocks)*st.Bsize/4*3), nil
+}
+
+// logPages is how long the log may become before it is copied into the database:
+// less where the disk is small.
+func logPages(dir string, quotaNode int64) int64 {
+	if quotaNode == 0 {
+		return walPages
+	}
+	bound, err := nodeBound(dir, quotaNode)
+	if err != nil {
+		return walPages
+	}
+	return min(walPages, max(walPages/16, bound>>16))
 }
 
 // dirUsage is what the files of a directory take on the disk, in bytes.

@@ -3,6 +3,7 @@ package spool
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 
 	"github.com/resource-tracker/rt"
@@ -11,7 +12,8 @@ import (
 // maxEvents bounds the events kept in memory while the disk does not take them.
 const maxEvents = 128
 
-// walPages is the size at which the log is copied into the database, in pages.
+// walPages is the size at which the log is copied into the database, in pages, where
+// the disk is not small.
 const walPages = 256
 
 // Writer appends to the file of one run. Its methods may be called from several
@@ -48,7 +50,7 @@ type Writer struct {
 func (w *Writer) Path() string { return w.path }
 
 func (w *Writer) prepare() error {
-	if err := w.db.exec(pragma("wal_autocheckpoint", walPages)); err != nil {
+	if err := w.db.exec(pragma("wal_autocheckpoint", logPages(filepath.Dir(w.path), w.opts.QuotaNode))); err != nil {
 		return err
 	}
 	for _, p := range []struct {
