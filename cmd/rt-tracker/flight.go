@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"runtime/metrics"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -25,7 +26,6 @@ const (
 // is the last sink, so that it sees what a reading and its spooling took.
 type flight struct {
 	log     *ftdc.Log
-	warn    func(string)
 	ledger  collect.Ledger
 	events  [len(flightEvents)]atomic.Int64
 	datum   ftdc.FlatDatum // reused, as is what follows
@@ -43,7 +43,7 @@ var flightEvents = [...]struct{ kind, status, metric string }{
 
 // newFlight returns the recorder of a run whose events go to ledger, nil where its
 // files may not take any bytes.
-func newFlight(spoolDir string, run *rt.Run, bytes int64, ledger collect.Ledger, warn func(string)) *flight {
+func newFlight(spoolDir string, run *rt.Run, bytes int64, ledger collect.Ledger) *flight {
 	if bytes <= 0 {
 		return nil
 	}
@@ -51,7 +51,7 @@ func newFlight(spoolDir string, run *rt.Run, bytes int64, ledger collect.Ledger,
 		log: ftdc.NewLog(filepath.Join(spoolDir, flightDir), run.FileStem(), ftdc.LogOptions{
 			FileBytes: bytes / flightFiles, Files: flightFiles,
 		}),
-		warn: warn, ledger: ledger,
+		ledger: ledger,
 		runtime: []metrics.Sample{
 			{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/cycles/total:gc-cycles"}, {Name: "/sched/goroutines:goroutines"},
 		},
@@ -73,8 +73,8 @@ func (f *flight) count(e rt.Event) {
 	}
 }
 
-// Put implements collect.Sink. That it cannot write is no fault of the run: it is
-// logged once, and tried again with the next reading.
+// Put implements collect.Sink. That it cannot write harms no run: the ledger says so
+// once, and it is tried again with the next reading.
 func (f *flight) Put(s *rt.Snapshot) error {
 	f.datum.Time, f.datum.Readings = s.Wall, f.datum.Readings[:0]
 	f.reading(s)
@@ -84,7 +84,7 @@ func (f *flight) Put(s *rt.Snapshot) error {
 	}
 	err := f.log.Write(&f.datum)
 	if err != nil && !f.failing {
-		f.warn("flight recorder: " + err.Error())
+		f.failed(err)
 	}
 	f.failing = err != nil
 	return nil
@@ -137,6 +137,10 @@ func (f *flight) add(name string, v float64) {
 // Close ends the record.
 func (f *flight) Close() {
 	if err := f.log.Close(); err != nil {
-		f.warn("flight recorder: " + err.Error())
+		f.failed(err)
 	}
+}
+
+func (f *flight) failed(err error) {
+	f.ledger.Event(rt.Event{Time: time.Now(), Kind: "tracker", Name: "flight recorder", Status: "failed", Detail: err.Error()})
 }

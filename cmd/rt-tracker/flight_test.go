@@ -12,17 +12,16 @@ import (
 	"github.com/resource-tracker/rt/format/ftdc"
 )
 
-// events takes them and forgets them.
-type events struct{ n int }
+// events is a ledger.
+type events []rt.Event
 
-func (e *events) Event(rt.Event) { e.n++ }
+func (e *events) Event(x rt.Event) { *e = append(*e, x) }
 
 func TestFlight(t *testing.T) {
 	dir := t.TempDir()
 	run := rt.Run{JobID: rt.Some[uint64](12), Node: "n1", Start: time.Unix(1772367180, 0)}
 	var ledger events
-	var warned []string
-	f := newFlight(dir, &run, 4<<20, &ledger, func(text string) { warned = append(warned, text) })
+	f := newFlight(dir, &run, 4<<20, &ledger)
 	snapshot := rt.Snapshot{Seq: 1, Wall: time.Now().UnixNano(), Reason: rt.ReasonFirst}
 	take := func() {
 		if err := f.Put(&snapshot); err != nil {
@@ -67,10 +66,10 @@ func TestFlight(t *testing.T) {
 	if got["tracker.max_rss_kib"] < 1000 || got["go.goroutines"] < 1 || got["tracker.user_ms"]+got["tracker.system_ms"] <= 0 {
 		t.Errorf("cost: %v", got)
 	}
-	if ledger.n != 3 || len(warned) != 0 {
-		t.Errorf("%d events were passed on; warnings: %v", ledger.n, warned)
+	if len(ledger) != 3 {
+		t.Errorf("passed on: %v", ledger)
 	}
-	if newFlight(dir, &run, 0, &ledger, nil) != nil {
+	if newFlight(dir, &run, 0, &ledger) != nil {
 		t.Error("there is a recorder without room")
 	}
 }
@@ -80,7 +79,8 @@ func TestFlight(t *testing.T) {
 func TestFlightCosts(t *testing.T) {
 	dir := t.TempDir()
 	run := rt.Run{Node: "n1"}
-	f := newFlight(dir, &run, 1<<30, &events{}, func(text string) { t.Error(text) })
+	var ledger events
+	f := newFlight(dir, &run, 1<<30, &ledger)
 	snapshot := rt.Snapshot{Wall: time.Now().UnixNano()}
 	put := func() {
 		snapshot.Seq++
@@ -94,21 +94,23 @@ func TestFlightCosts(t *testing.T) {
 		t.Errorf("%v allocations for a reading", n)
 	}
 	f.Close()
+	if len(ledger) != 0 {
+		t.Errorf("events: %v", ledger)
+	}
 
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var warned []string
-	f = newFlight(filepath.Join(dir, "file"), &run, 1<<30, &events{}, func(text string) { warned = append(warned, text) })
+	f = newFlight(filepath.Join(dir, "file"), &run, 1<<30, &ledger)
 	put()
 	put()
-	if len(warned) != 1 || !strings.Contains(warned[0], "flight recorder: make a directory to record in") {
-		t.Errorf("warnings: %q", warned)
+	if len(ledger) != 1 || ledger[0].Name != "flight recorder" || !strings.Contains(ledger[0].Detail, "make a directory to record in") {
+		t.Errorf("events: %v", ledger)
 	}
 }
 
 func BenchmarkFlight(b *testing.B) {
-	f := newFlight(b.TempDir(), &rt.Run{Node: "n1"}, 4<<20, &events{}, func(text string) { b.Error(text) })
+	f := newFlight(b.TempDir(), &rt.Run{Node: "n1"}, 4<<20, new(events))
 	defer f.Close()
 	snapshot := rt.Snapshot{Wall: time.Now().UnixNano()}
 	b.ReportAllocs()

@@ -72,7 +72,7 @@ func newTracker(cfg config.Config, tracked rt.Run, log *logging.Logger) (_ *trac
 	if err = t.openSpool(facts); err != nil {
 		return nil, errors.Join(err, t.job.Close())
 	}
-	t.flight = newFlight(cfg.Spool.Dir, &tracked, cfg.Tracker.FlightRecorder.Bytes, t.writer, func(text string) { t.log.Warning(t.subject, text) })
+	t.flight = newFlight(cfg.Spool.Dir, &tracked, cfg.Tracker.FlightRecorder.Bytes, t.writer)
 	t.openLease()
 	if stale != nil && !errors.Is(stale, os.ErrNotExist) {
 		t.writer.Event(rt.Event{Time: time.Now(), Kind: "sensor", Name: "host cache", Status: "failed", Detail: stale.Error()})
