@@ -207,15 +207,15 @@ func TestSonarExportTree(t *testing.T) {
 	for i := range int64(4) { // twice a second: one record a second
 		list = append(list, rt.Snapshot{
 			Seq: i + 1, Wall: start.UnixNano() + i*5e8, Boot: 1e9 + i*5e8,
-			Tree: rt.TreeReading{CPUUserTicks: rt.Some(uint64(i * 100)), CPUSystemTicks: rt.Some(uint64(i * 10)), Children: rt.Some[uint64](1)},
+			Tree: rt.TreeReading{CPUUserTicks: rt.Some(uint64(i * 100)), CPUSystemTicks: rt.Some(uint64(i * 10)), Children: rt.Some(uint64(7 - i))},
 		})
 	}
 	var out bytes.Buffer
 	if err := exportSonarCSV(context.Background(), &out, spooled(t, run, list), rt.ScopeJob); err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(out.String(), "\n"); n != 2 || !strings.Contains(out.String(), "user=_noinfo_1001,cmd=solver,cpu%=220,cputime_sec=1,rolledup=1\n") ||
-		!strings.Contains(out.String(), "cputime_sec=3,") {
+	if n := strings.Count(out.String(), "\n"); n != 2 || !strings.Contains(out.String(), "user=_noinfo_1001,cmd=solver,cpu%=220,cputime_sec=1,rolledup=7\n") ||
+		!strings.Contains(out.String(), "cputime_sec=3,rolledup=5\n") {
 		t.Errorf("%d records:\n%s", n, &out)
 	}
 	// A record without a job makes no run.

@@ -26,8 +26,10 @@ func exportSonarJSON(ctx context.Context, w io.Writer, r *spool.Reader, _ rt.Sco
 }
 
 // exportSonar writes one record for each second in which there was a reading: all
-// records of one second are one invocation to whoever reads them, so only the last
-// can be written. Counters lose nothing by that.
+// records of one second are one invocation to whoever reads them. It has the
+// counters of the last reading and the highest of what was held. A reading that has
+// not the CPU time is left out: the format cannot say so, and what the next one
+// counts would seem to be of its interval alone.
 func exportSonar(ctx context.Context, w io.Writer, r *spool.Reader, asJSON bool) error {
 	run := r.Run()
 	e := sonarExport{run: &run, zone: time.Local}
@@ -53,10 +55,15 @@ func exportSonar(ctx context.Context, w io.Writer, r *spool.Reader, asJSON bool)
 		if err != nil {
 			return err
 		}
-		if waiting != nil && next.Time.After(waiting.Time) {
+		switch {
+		case waiting == nil:
+		case next.Time.After(waiting.Time):
 			if err := write(); err != nil {
 				return err
 			}
+		default:
+			next.RSSAnonKiB, next.RolledUp = max(next.RSSAnonKiB, waiting.RSSAnonKiB), max(next.RolledUp, waiting.RolledUp)
+			next.GPUKiB = max(next.GPUKiB, waiting.GPUKiB)
 		}
 		waiting = &next
 	}
