@@ -3,7 +3,10 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
+	"math"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +22,9 @@ func TestSonarSlurm(t *testing.T) {
 	c := labWith(t, s)
 	t.Setenv("SLURM_CONF", s.path("lab", "etc", "slurm.conf"))
 	w := s.workload()
-	one := func(script string, args ...string) int64 { return c.submit(t, s, script, append([]string{"-n1"}, args...)...) }
+	one := func(script string, args ...string) int64 {
+		return c.submit(t, s, script, append([]string{"-n1"}, args...)...)
+	}
 	jobs := map[string]int64{
 		"TIMEOUT":       one("exec sleep 300", "--mem=20", "--time=1", "-J", "slow,\"quoted\""),
 		"COMPLETED":     one("srun "+w+" --cpu 0.5 --touch 8", "--mem=60"),
@@ -34,6 +39,7 @@ func TestSonarSlurm(t *testing.T) {
 	for _, id := range jobs {
 		c.wait(t, id, 3*time.Minute)
 	}
+	sonarExchange(t, s, jobs["CANCELLED"])
 	var said string
 	until(t, time.Minute, "sacct to know the end of all jobs", func() bool {
 		said = c.root(t, "sacct", "--allusers", "--parsable2", "--format="+strings.Join(sonar.JobFields[:], ","), "--starttime=now-2hours")
@@ -133,4 +139,55 @@ func sonarPsOf(t *testing.T, s *site, job int64) {
 		}
 		return false
 	})
+}
+
+// sonarExchange sends the job's run out in both forms and takes it in again: the
+// same figures within what the formats can say.
+func sonarExchange(t *testing.T, s *site, job int64) {
+	t.Helper()
+	id := fmt.Sprint(job)
+	type figures struct {
+		ElapsedSecs float64 `json:"elapsed_secs"`
+		CPU         struct {
+			UsedSecs float64 `json:"used_secs"`
+		} `json:"cpu"`
+		Memory struct {
+			AnonymousBytes uint64 `json:"anonymous_bytes"`
+		} `json:"memory"`
+		Processes struct {
+			Max uint64 `json:"max"`
+		} `json:"processes"`
+	}
+	spooled := func(args ...string) string {
+		t.Helper()
+		out, status := s.rtSpool(t, args...)
+		if status != 0 {
+			t.Fatalf("rt-spool %v ended with %d: %s", args, status, out)
+		}
+		return out
+	}
+	report := func(args ...string) (f figures) {
+		t.Helper()
+		var all []figures
+		text := spooled(append(args, "report", "--json", id)...)
+		if err := json.Unmarshal([]byte(text), &all); err != nil || len(all) != 1 {
+			t.Fatalf("%v: %d reports in %s", err, len(all), text)
+		}
+		return all[0]
+	}
+	want := report()
+	for _, format := range []string{"sonar-csv", "sonar-json"} {
+		file, dir := s.path(format), s.path("spool-"+format)
+		spooled("export", "--format", format, "--output", file, id)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		spooled("--spool", dir, "import", "--format", format, "--cluster", "lab", file)
+		got := report("--spool", dir)
+		t.Logf("%s: %+v of %+v", format, got, want)
+		if math.Abs(got.CPU.UsedSecs-want.CPU.UsedSecs) > 1 || math.Abs(got.ElapsedSecs-want.ElapsedSecs) > 2 ||
+			got.Memory != want.Memory || got.Processes != want.Processes || want.CPU.UsedSecs < 2 || want.Memory.AnonymousBytes < 20<<20 {
+			t.Errorf("%s came back as %+v, not %+v", format, got, want)
+		}
+	}
 }
