@@ -44,6 +44,8 @@ func matrix(nodes []string) []jobCase {
 			script: `exec T W -- srun T W --cpu 1.5 --touch 32`},
 		{name: "het", args: []string{"-n1", "--mem=100", "-w", nodes[0], account, "--job-name=het", ":", "-n1", "--mem=80", "-w", nodes[1], account, "--job-name=het"},
 			runs: 2, outcomes: finished, script: `exec T W -- srun --het-group=0,1 T W --cpu 1 --touch 16`},
+		{name: "unequal", args: []string{"-n1", "--mem=150", account}, runs: 1, outcomes: finished,
+			script: `srun -O -n4 bash -c 'exec T W --cpu 0.$((SLURM_PROCID * 2 + 2)) --touch $((SLURM_PROCID * 4 + 4))'`},
 		{name: "exit-7", args: []string{"-n1", "--mem=60"}, runs: 1, exit: 7, outcomes: []string{"failed"},
 			script: `exec T W --cpu 0.5 --exit 7`},
 		{name: "scancel", args: []string{"-n1", "--mem=60"}, runs: 1, cancel: true, outcomes: cancelled,
@@ -188,6 +190,9 @@ func checkCase(t *testing.T, c *cluster, s *site, k jobCase, jobs map[int64]job,
 		}
 		checkMetadata(t, c, k, e, found[0])
 		checkEnd(t, k, found[0])
+		if k.name == "unequal" {
+			apart += checkTasks(t, s.truthOf(t, e.truth, e.node), found[0])
+		}
 		if k.name == "oom" {
 			if told := query(t, found[0].path, "SELECT count(*) FROM event WHERE name = 'oom_kill' AND detail LIKE '%in step batch%limit_bytes=%'"); told != "1" {
 				t.Errorf("%s: the ledger tells %s times of a process that was killed for its memory", found[0].path, told)
@@ -264,6 +269,31 @@ func checkEnd(t *testing.T, k jobCase, r spooled) {
 	if null(r.ExitCode) != fmt.Sprint(k.exit) || null(r.ExitSignal) != fmt.Sprint(k.signal) {
 		t.Errorf("%s: exit is %s:%s instead of %d:%d", r.path, null(r.ExitCode), null(r.ExitSignal), k.exit, k.signal)
 	}
+}
+
+// checkTasks holds every task of step 0 against what it says itself: it is there,
+// its end is in one snapshot, and its CPU time is returned where it is too far off.
+func checkTasks(t *testing.T, is truth, r spooled) (apart string) {
+	t.Helper()
+	if len(is.tasks) != 4 {
+		t.Errorf("%d tasks have reported", len(is.tasks))
+	}
+	for task, cpu := range is.tasks {
+		of := " FROM step_reading WHERE step = '0' AND task = " + task
+		if ends := query(t, r.path, "SELECT count(*)"+of+" AND ended = 1"); ends != "1" {
+			t.Errorf("%s: task %s has ended in %s snapshots", r.path, task, ends)
+		}
+		us, err := strconv.ParseInt(query(t, r.path, "SELECT ifnull(max(cpu_usage_us), -1)"+of), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := time.Duration(us) * time.Microsecond
+		t.Logf("task %s: CPU %v of %v", task, got, cpu)
+		if (got - cpu).Abs() > max(cpu*2/100, 50*time.Millisecond) {
+			apart += fmt.Sprintf("%s: CPU time of task %s: %v, it says %v\n", r.path, task, got, cpu)
+		}
+	}
+	return apart
 }
 
 // checkFigures holds the peak of memory at no less than what was touched, and the

@@ -13,8 +13,9 @@ import (
 // truth is what a job's own processes on one node say of themselves, getrusage(2).
 type truth struct {
 	cpu     time.Duration
-	began   time.Duration // of cpu: what processes had used as slurmstepd's, before their program began
-	touched int64 // bytes; the most of one process tree
+	began   time.Duration            // of cpu: what processes had used as slurmstepd's, before their program began
+	touched int64                    // bytes; the most of one process tree
+	tasks   map[string]time.Duration // cpu less began of each task of step 0, by its number on the node
 	reports int
 }
 
@@ -26,7 +27,7 @@ func (s *site) truthOf(t *testing.T, job int64, node string) truth {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var sum truth
+	sum := truth{tasks: map[string]time.Duration{}}
 	for _, f := range files {
 		data, err := os.ReadFile(f)
 		if err != nil {
@@ -35,6 +36,8 @@ func (s *site) truthOf(t *testing.T, job int64, node string) truth {
 		var r struct {
 			JobID   int64  `json:"job_id,string"`
 			Node    string `json:"node"`
+			Step    string `json:"step"`
+			Task    string `json:"task"`
 			User    int64  `json:"user_us"`
 			System  int64  `json:"system_us"`
 			Began   int64  `json:"began_us"`
@@ -48,6 +51,9 @@ func (s *site) truthOf(t *testing.T, job int64, node string) truth {
 			sum.began += time.Duration(r.Began) * time.Microsecond
 			sum.touched = max(sum.touched, r.Touched)
 			sum.reports++
+			if r.Step == "0" {
+				sum.tasks[r.Task] += time.Duration(r.User+r.System-r.Began) * time.Microsecond
+			}
 		}
 	}
 	return sum
