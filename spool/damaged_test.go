@@ -149,6 +149,35 @@ func TestNoDamagedPageGoesUnnoticed(t *testing.T) {
 	}
 }
 
+// Of a file with a damaged page what comes before it can still be had.
+func TestReadableOfADamagedFile(t *testing.T) {
+	good := endedFile(t, 300)
+	path := filepath.Join(t.TempDir(), "x.db")
+	some := 0
+	for page := range len(good) / pageSize {
+		if err := os.WriteFile(path, zeroed(good, page), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Open(path)
+		if err != nil {
+			continue
+		}
+		n, last := r.Readable(t.Context())
+		if n != last || n > 300 {
+			t.Errorf("page %d: %d snapshots up to number %d", page, n, last)
+		}
+		if n > 0 && n < 300 {
+			some++
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if some == 0 {
+		t.Error("no damaged page leaves a part that can be read")
+	}
+}
+
 func TestVerifyFindsWhatBreaksAnInvariant(t *testing.T) {
 	good := endedFile(t, 300)
 	for sql, word := range map[string]string{

@@ -88,7 +88,7 @@ func inspect(path string) (e Entry) {
 	}
 	var errs [5]error
 	e.Run = r.Run()
-	e.Snapshots, errs[0] = r.LastSeq()
+	e.Snapshots, errs[0] = r.stored()
 	e.DeliveredAt, errs[1] = r.DeliveredAt()
 	e.Live, errs[2] = r.Live()
 	e.Unsent, errs[3] = r.unsent(e.Snapshots, e.DeliveredAt)
@@ -99,13 +99,28 @@ func inspect(path string) (e Entry) {
 	return e
 }
 
+// stored is how many snapshots there are: by their numbers, which is quick, without
+// those that were thinned.
+func (r *Reader) stored() (int64, error) {
+	last, err := r.LastSeq()
+	if err != nil {
+		return 0, err
+	}
+	gone, err := thinned(r.db)
+	return last - gone, describe(r.path, err)
+}
+
 // unsent is how many of the snapshots are after the last batch that was confirmed.
 func (r *Reader) unsent(snapshots int64, delivered time.Time) (int64, error) {
 	if !delivered.IsZero() {
 		return 0, nil
 	}
 	sent, err := r.db.queryInt("SELECT max(last_seq) FROM batch WHERE uploaded_us IS NOT NULL")
-	return max(snapshots-sent, 0), describe(r.path, err)
+	if err != nil || sent == 0 {
+		return snapshots, describe(r.path, err)
+	}
+	n, err := r.db.queryInt("SELECT count(*) FROM snapshot_delta WHERE seq > ?", sent)
+	return n, describe(r.path, err)
 }
 
 // FindJob finds the runs that a person means: "12" is a job with all its array

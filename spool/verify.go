@@ -38,6 +38,18 @@ func (r *Reader) Verify(ctx context.Context) []Problem {
 	return v.problems
 }
 
+// Readable goes through the snapshots and returns how many can be read before the
+// first that cannot, and the number of the last of them.
+func (r *Reader) Readable(ctx context.Context) (n, last int64) {
+	for s, err := range r.Scalars(ctx, 1, 0) {
+		if err != nil {
+			break
+		}
+		n, last = n+1, s.Seq
+	}
+	return n, last
+}
+
 type verifier struct {
 	r        *Reader
 	problems []Problem

@@ -118,15 +118,15 @@ func printRuns(w io.Writer, runs []listed) error {
 		return err
 	}
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(tw, "JOB\tNODE\tUSER\tNAME\tSTATE\tOUTCOME\tEXIT\tSTARTED\tELAPSED\tREADINGS\tUNSENT\tKIB")
+	fmt.Fprintln(tw, "JOB\tNODE\tUSER\tNAME\tSTATE\tOUTCOME\tEXIT\tSTARTED\tELAPSED\tREADINGS\tUNSENT\tKIB\tAGE")
 	for _, l := range runs {
 		if l.Run == nil {
-			fmt.Fprintf(tw, "-\t-\t-\t%s\tunreadable\t-\t-\t-\t-\t-\t-\t%d\n", filepath.Base(l.Path), (l.SizeBytes+1023)/1024)
+			fmt.Fprintf(tw, "-\t-\t-\t%s\tunreadable\t-\t-\t-\t-\t-\t-\t%d\t-\n", filepath.Base(l.Path), (l.SizeBytes+1023)/1024)
 			continue
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\n",
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\n",
 			handle(&l), dash(l.Node), dash(l.User), dash(l.Meta.JobName), stateOf(&l), dash(string(l.Outcome)), exitOf(l.Run),
-			l.Start.Local().Format("01-02 15:04:05"), elapsedOf(&l), l.Snapshots, l.Unsent, (l.SizeBytes+1023)/1024)
+			l.Start.Local().Format("01-02 15:04:05"), elapsedOf(&l), l.Snapshots, l.Unsent, (l.SizeBytes+1023)/1024, ageOf(&l))
 	}
 	if err := tw.Flush(); err != nil {
 		return err
@@ -173,6 +173,22 @@ func elapsedOf(l *listed) string {
 		return time.Since(l.Start).Round(time.Second).String()
 	}
 	return "-"
+}
+
+// ageOf is how long ago the run ended, or began where it has not.
+func ageOf(l *listed) string {
+	since := l.End
+	if since.IsZero() {
+		since = l.Start
+	}
+	switch age := time.Since(since); {
+	case age >= 48*time.Hour:
+		return fmt.Sprintf("%dd", age/(24*time.Hour))
+	case age >= time.Hour:
+		return fmt.Sprintf("%dh", age/time.Hour)
+	default:
+		return fmt.Sprintf("%dm", age/time.Minute)
+	}
 }
 
 func dash(s string) string {

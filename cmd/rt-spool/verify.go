@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -25,6 +26,8 @@ type verified struct {
 	Job      string   `json:"job"`
 	OK       bool     `json:"ok"`
 	Problems []string `json:"problems"`
+	// Readable is how many snapshots can be read, from the first one on.
+	Readable int64 `json:"readable_snapshots"`
 }
 
 func runVerify(c *cli.Context) error {
@@ -53,6 +56,9 @@ func runVerify(c *cli.Context) error {
 			for _, p := range v.Problems {
 				fmt.Fprintf(c.App.Writer, "BAD  %s: %s\n", v.Path, p)
 			}
+			if !v.OK {
+				fmt.Fprintf(c.App.Writer, "     %s: %s\n", v.Path, v.salvage())
+			}
 		}
 	}
 	if bad > 0 {
@@ -61,22 +67,38 @@ func runVerify(c *cli.Context) error {
 	return nil
 }
 
+// salvage says what can still be had of a damaged file.
+func (v *verified) salvage() string {
+	switch {
+	case v.Readable > 0:
+		return fmt.Sprintf("%d snapshots can be read: rt-spool export and report show them", v.Readable)
+	case v.Job != "":
+		return "no snapshot can be read; what was tracked is in the table run"
+	}
+	return "nothing of it can be read"
+}
+
 func verify(c *cli.Context, e *spool.Entry) verified {
 	v := verified{Path: e.Path, Problems: []string{}}
+	// The messages begin with the path, and so do our lines.
+	problem := func(text string) { v.Problems = append(v.Problems, strings.ReplaceAll(text, e.Path+": ", "")) }
 	if e.Err != nil {
-		v.Problems = append(v.Problems, e.Err.Error())
+		problem(e.Err.Error())
 		return v
 	}
 	v.Job = e.Run.Label()
 	r, err := spool.Open(e.Path)
 	if err != nil {
-		v.Problems = append(v.Problems, err.Error())
+		problem(err.Error())
 		return v
 	}
 	defer r.Close()
 	for _, p := range r.Verify(c.Context) {
-		v.Problems = append(v.Problems, p.What)
+		problem(p.What)
 	}
 	v.OK = len(v.Problems) == 0
+	if v.Readable = e.Snapshots; !v.OK {
+		v.Readable, _ = r.Readable(c.Context)
+	}
 	return v
 }
