@@ -280,6 +280,12 @@ func (j *Job) take() {
 	inheritTotals(r, &j.last)
 	j.last = *r
 	j.tellKills(r)
+	if v, ok := j.reader.(*v2Reader); ok {
+		if n := v.shares.guess(); n > 0 {
+			j.note(rt.Event{Kind: "job", Name: "cpu", Status: "estimated",
+				Detail: fmt.Sprintf("cpu_usec=%d of a step whose end was not read: what slurmstepd used of it is counted as the job's", n)})
+		}
+	}
 }
 
 // reopen opens files of the job's directories that were not there before: a

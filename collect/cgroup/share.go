@@ -75,6 +75,7 @@ type shares struct {
 	endedStepd cpuTime
 	unread     cpuTime // of the job, though no step is known to have had it
 	missed     bool    // a step is gone with time that was not read
+	guessed    int64   // what was taken for the job's for that, since guess was asked
 	before     cpuTime // the job's total just before its steps were listed
 	begun      bool    // a reading was taken
 	rest       cpuTime // of the total, what belonged to nobody known at the last reading
@@ -230,7 +231,9 @@ func (h *shares) account(total, own, daemon cpuTime, cpuStat *file, b *scratch) 
 		}
 		beyond := later.minus(known).minus(h.unread) // of nobody known
 		if h.missed {
-			h.unread = h.unread.plus(beyond.minus(h.rest).within())
+			more := beyond.minus(h.rest).within()
+			h.unread = h.unread.plus(more)
+			h.guessed += more.usage
 		} else if beyond.usage < 0 { // we had given it to the wrong one
 			h.unread = h.unread.plus(cpuTime{usage: beyond.usage}).within()
 		}
@@ -238,4 +241,12 @@ func (h *shares) account(total, own, daemon cpuTime, cpuStat *file, b *scratch) 
 	h.missed = false
 	h.begun = true
 	h.rest = total.minus(known).minus(h.unread)
+}
+
+// guess returns how much time was counted as the job's since it was asked last
+// though slurmstepd may have used some of it.
+func (h *shares) guess() int64 {
+	n := h.guessed
+	h.guessed = 0
+	return n
 }

@@ -3,6 +3,7 @@ package cgroup
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -100,6 +101,9 @@ func TestSharesOfAMissedEnd(t *testing.T) {
 	s.total(1135)
 	s.end("step_0")
 	s.want("step 0 gone", 1101, 34)
+	if n := s.j.Notes(); len(n) != 1 || !strings.Contains(n[0].Detail, "cpu_usec=1000 ") {
+		t.Errorf("the ledger is told %v", n)
+	}
 	s.total(1145)
 	s.want("later", 1101, 44)
 	s.step("step_1", true, 50, 30)
