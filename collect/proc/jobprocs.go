@@ -179,6 +179,7 @@ func (j *JobProcs) discover() {
 	slices.SortFunc(j.fresh, older)
 	for i := range j.fresh {
 		p := &j.fresh[i]
+		j.reapers.drop(p.pid)
 		if j.held < heldMost {
 			p.hold(&j.names, j.fs.Proc)
 			j.held++

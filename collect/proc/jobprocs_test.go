@@ -152,6 +152,38 @@ func TestJobProcsStepBegins(t *testing.T) {
 	}
 }
 
+// A task that has not begun its program yet looks like the daemon whose child it is.
+func TestJobProcsTaskBegins(t *testing.T) {
+	c := newCrowd(t)
+	c.put(one{pid: 50, parent: 1, read: 1000, comm: stepd})
+	c.put(one{pid: 100, parent: 50, comm: stepd})
+	c.put(one{pid: 101, parent: 2, comm: stepd}) // its parent cannot be seen
+	src := NewJobProcs(c.root, c, 10)
+	src.StepBegins([]int{50, 100, 101})
+	if n := len(src.reapers.list); n != 2 {
+		t.Errorf("%d daemons, want 2", n)
+	}
+	c.put(one{pid: 100, parent: 50, read: 10})
+	c.put(one{pid: 101, parent: 2, read: 20})
+	read := func(want uint64) {
+		t.Helper()
+		s := rt.Snapshot{Reason: rt.ReasonLast, Job: rt.JobReading{Phase: rt.JobPresent}}
+		if err := src.Read(&s); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Job.ProcReadBytes; got != u64(want) {
+			t.Errorf("%v bytes, want %d", got, want)
+		}
+	}
+	read(30)
+	c.end(100)
+	c.put(one{pid: 50, parent: 1, read: 1015, comm: stepd})
+	read(35)
+	if err := src.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // The daemon collects the last task and is gone before the next reading: what it
 // had then was noted at the step's end.
 func TestJobProcsStepEnds(t *testing.T) {

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -40,8 +41,7 @@ func (r *reapers) adopt(pid int, root string) bool {
 			return true
 		}
 	}
-	b, err := r.peek.path(root).num(pid).str("/stat").read()
-	if err != nil || string(command(b)) != stepd {
+	if !r.isDaemon(pid, root) {
 		return false
 	}
 	fd, err := r.peek.path(root).num(pid).str("/io").open(unix.O_RDONLY)
@@ -55,6 +55,34 @@ func (r *reapers) adopt(pid int, root string) bool {
 	}
 	r.list = append(r.list, reaper{pid: pid, fd: fd, alive: true, base: now, io: account{now: now}, late: now})
 	return true
+}
+
+// isDaemon tells a slurmstepd from its child that has not begun the task's program
+// yet: that one has its name still, and will be a process of the job.
+func (r *reapers) isDaemon(pid int, root string) bool {
+	b, err := r.peek.path(root).num(pid).str("/stat").read()
+	if err != nil || string(command(b)) != stepd {
+		return false
+	}
+	stat, err := parsePidStat(b)
+	if err != nil {
+		return false
+	}
+	b, err = r.peek.path(root).num(stat.ppid).str("/stat").read()
+	return err != nil || string(command(b)) != stepd
+}
+
+// drop forgets the process pid, which is one of the job.
+func (r *reapers) drop(pid int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = slices.DeleteFunc(r.list, func(p reaper) bool {
+		if p.pid != pid || !p.alive {
+			return false
+		}
+		_ = unix.Close(p.fd)
+		return true
+	})
 }
 
 // meet takes in those of the processes that are slurmstepds.
