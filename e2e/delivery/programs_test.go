@@ -37,7 +37,7 @@ func newSite(t *testing.T) *site {
 	s.program = filepath.Join(bin, "rt-spool")
 	s.preload = s.path("kill.so")
 	command(t, "gcc", "-O1", "-shared", "-fPIC", "-o", s.preload, "testdata/kill.c")
-	for _, d := range []string{"spool", "state"} {
+	for _, d := range []string{"spool", "state", "delivered"} {
 		if err := os.Mkdir(s.path(d), 0o700); err != nil {
 			t.Fatal(err)
 		}
