@@ -40,8 +40,6 @@ func newAccounting(cfg config.Drain) accounting {
 	switch cfg.Sacct {
 	case "off":
 		a.program = ""
-	default:
-		a.named = true
 	case "auto":
 		a.program, _ = exec.LookPath("sacct")
 		for _, path := range sacctPlaces {
@@ -49,6 +47,8 @@ func newAccounting(cfg config.Drain) accounting {
 				a.program, _ = exec.LookPath(path)
 			}
 		}
+	default:
+		a.named = true
 	}
 	return a
 }
