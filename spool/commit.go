@@ -108,6 +108,7 @@ func (w *Writer) written() {
 	w.events, w.unkept = w.events[:0], 0
 	w.records.reset()
 	w.runDirty = false
+	w.sync.begin(w.path, w.told.now)
 }
 
 // fault is an event of the spool, at the time of the newest thing that waits.

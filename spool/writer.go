@@ -44,6 +44,7 @@ type Writer struct {
 	told     toldOf
 	granted  bool // Options.Access
 	quota    quota
+	sync     logSync
 }
 
 // Path is the run's file.
