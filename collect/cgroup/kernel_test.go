@@ -335,6 +335,7 @@ func benchmarkKernel(b *testing.B, k *kernelJob) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
+		s.Steps = s.Steps[:0]
 		if err := j.Read(&s); err != nil {
 			b.Fatal(err)
 		}

@@ -214,6 +214,7 @@ func benchmarkRead(b *testing.B, version int) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
+		s.Steps = s.Steps[:0]
 		if err := j.Read(&s); err != nil {
 			b.Fatal(err)
 		}
