@@ -29,7 +29,7 @@ func TestBytes(t *testing.T) {
 	out := s.path("out", "data-$SLURM_JOB_ID")
 	cases := []bytesCase{
 		{name: "one-process", mib: 96, args: []string{"-n1"}, script: `exec dd if=/dev/zero of=F bs=1M count=96 conv=fsync`},
-		{name: "200-short-processes", mib: 200, args: []string{"-n1"}, script: dd + `for i in $(seq 200); do d 1 F-$((i % 7)); done`},
+		{name: "200-short-processes", mib: 200, args: []string{"-n1"}, script: dd + `for i in $(seq 200); do d 1 F-$((i % 7)); done; sleep 4`},
 		{name: "steps", mib: 3 * 16, args: []string{"-n1"}, script: `for i in 1 2 3; do srun dd if=/dev/zero of=F-$i bs=1M count=16 conv=fsync; done`},
 		{name: "8-unequal-tasks", mib: 4 * (1 + 2 + 3 + 4 + 5 + 6 + 7 + 8), args: []string{"-n8", "--overcommit", "-N1"},
 			script: `srun --overcommit -n8 bash -c 'dd if=/dev/zero of=F-$SLURM_PROCID bs=1M count=$((4 * SLURM_PROCID + 4)) conv=fsync'`},
