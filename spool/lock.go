@@ -67,6 +67,10 @@ func (l *liveLock) release(remove bool) error {
 	return err
 }
 
+// Live says whether the tracker of the run at path is alive, without opening the
+// database.
+func Live(path string) (bool, error) { return live(path) }
+
 // live says whether a tracker holds the run at db.
 func live(db string) (bool, error) {
 	f, err := os.OpenFile(lockPath(db), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
