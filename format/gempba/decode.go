@@ -1,0 +1,275 @@
+package gempba
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+)
+
+// Decoder reads the lines of a broadcast.
+type Decoder struct {
+	r    *bufio.Reader
+	buf  []byte
+	line int
+	err  error
+}
+
+// NewDecoder returns a decoder that reads from r as far ahead as it likes.
+func NewDecoder(r io.Reader) *Decoder { return &Decoder{r: bufio.NewReaderSize(r, 64<<10)} }
+
+// Next reads the next line. At the end it returns io.EOF; where the stream ends within
+// a line, ErrCut. After an error that wraps ErrFormat, ErrVersion or ErrLimit it goes
+// on with the line after it, but for a line longer than MaxLine: then, and after an
+// error of the stream, every further call fails alike.
+func (d *Decoder) Next() (*Envelope, error) {
+	for {
+		line, err := d.readLine()
+		if err != nil {
+			return nil, err
+		}
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
+		}
+		e, err := Parse(line)
+		if err != nil {
+			return nil, fmt.Errorf("line %d of the telemetry: %w", d.line, err)
+		}
+		return e, nil
+	}
+}
+
+// All goes through the lines until the end. Where an error can be passed over, going
+// on does so.
+func (d *Decoder) All() iter.Seq2[*Envelope, error] {
+	return func(yield func(*Envelope, error) bool) {
+		for {
+			e, err := d.Next()
+			if errors.Is(err, io.EOF) || !yield(e, err) || d.err != nil {
+				return
+			}
+		}
+	}
+}
+
+// readLine reads a line of at most MaxLine bytes.
+func (d *Decoder) readLine() ([]byte, error) {
+	if d.err != nil {
+		return nil, d.err
+	}
+	d.line++
+	d.buf = d.buf[:0]
+	for {
+		part, err := d.r.ReadSlice('\n')
+		if len(d.buf)+len(part) > MaxLine {
+			d.err = fmt.Errorf("line %d of the telemetry has more than %d bytes: %w", d.line, MaxLine, ErrLimit)
+			return nil, d.err
+		}
+		switch {
+		case err == nil && len(d.buf) == 0:
+			return part, nil
+		case err == nil:
+			d.buf = append(d.buf, part...)
+			return d.buf, nil
+		case errors.Is(err, bufio.ErrBufferFull):
+			d.buf = append(d.buf, part...)
+		case errors.Is(err, io.EOF) && len(d.buf)+len(part) == 0:
+			d.err = io.EOF
+			return nil, d.err
+		case errors.Is(err, io.EOF):
+			d.err = fmt.Errorf("line %d of the telemetry: %w", d.line, ErrCut)
+			return nil, d.err
+		default:
+			d.err = fmt.Errorf("read line %d of the telemetry: %w", d.line, err)
+			return nil, d.err
+		}
+	}
+}
+
+// Parse reads one line, with or without its end.
+func Parse(line []byte) (*Envelope, error) {
+	var in struct {
+		Version        uint32          `json:"version"`
+		TS             *int64          `json:"ts"`
+		ElapsedSeconds uint64          `json:"elapsed_seconds"`
+		Topology       json.RawMessage `json:"topology"`
+		Workers        json.RawMessage `json:"workers"`
+		Nodes          json.RawMessage `json:"nodes"`
+	}
+	if err := unmarshal(finiteJSON(line), &in); err != nil {
+		return nil, err
+	}
+	if in.Version > SchemaVersion {
+		return nil, fmt.Errorf("version %d: %w, which knows %d", in.Version, ErrVersion, SchemaVersion)
+	}
+	if in.TS == nil {
+		return nil, fmt.Errorf("%w: it has no ts", ErrFormat)
+	}
+	e := &Envelope{Version: in.Version, TS: *in.TS, ElapsedSeconds: in.ElapsedSeconds}
+	var err error
+	if e.Topology, err = topology(in.Topology); err != nil {
+		return nil, err
+	}
+	if e.Workers, err = workers(in.Workers); err != nil {
+		return nil, err
+	}
+	if e.Nodes, err = nodeFrames(in.Nodes); err != nil {
+		return nil, err
+	}
+	return e, e.check()
+}
+
+func workers(raw json.RawMessage) ([]WorkerFrame, error) {
+	list, err := listOf[workerJSON](raw, MaxWorkers, "workers")
+	if err != nil {
+		return nil, err
+	}
+	out := make([]WorkerFrame, len(list))
+	for i := range list {
+		in := &list[i]
+		if in.WorkerID == nil {
+			return nil, fmt.Errorf("workers: number %d has no worker_id: %w", i+1, ErrFormat)
+		}
+		edges, err := listOf[Edge](in.EdgesOut, MaxWorkers, "edges_out")
+		if err != nil {
+			return nil, fmt.Errorf("worker %d: %w", *in.WorkerID, err)
+		}
+		out[i] = WorkerFrame{
+			WorkerID: *in.WorkerID, SeqNo: in.SeqNo, WorkerLocalMS: in.WorkerLocalMS,
+			TasksLocalTotal: in.TasksLocalTotal, TasksSentTotal: in.TasksSentTotal, TasksRecvTotal: in.TasksRecvTotal,
+			TasksRunning: in.TasksRunning, PendingCount: in.PendingCount, IdleMicros: in.IdleMicros,
+			ProcessCPUPct: in.ProcessCPUPct, ProcessRSSBytes: in.ProcessRSSBytes, ProcessThreads: in.ProcessThreads,
+			EdgesOut: edges,
+		}
+	}
+	return out, nil
+}
+
+func nodeFrames(raw json.RawMessage) ([]NodeFrame, error) {
+	list, err := listOf[nodeFrameJSON](raw, MaxWorkers, "nodes")
+	if err != nil {
+		return nil, err
+	}
+	out := make([]NodeFrame, len(list))
+	for i := range list {
+		in := &list[i]
+		if in.SentinelWorkerID == nil {
+			return nil, fmt.Errorf("nodes: number %d has no sentinel_worker_id: %w", i+1, ErrFormat)
+		}
+		sockets, err := listOf[socketFrameJSON](in.Sockets, MaxSockets, "sockets")
+		if err != nil {
+			return nil, fmt.Errorf("node %.64q: %w", in.Hostname, err)
+		}
+		out[i] = NodeFrame{
+			SentinelWorkerID: *in.SentinelWorkerID, Hostname: in.Hostname, SentinelLocalMS: in.SentinelLocalMS,
+			SocketCount: in.SocketCount, LogicalCores: in.LogicalCores, Sockets: make([]SocketFrame, len(sockets)),
+			MemTotalBytes: in.MemTotalBytes, MemAvailBytes: in.MemAvailBytes,
+			CgroupMemUsedBytes: in.CgroupMemUsedBytes, CgroupMemLimitBytes: in.CgroupMemLimitBytes,
+			Net: in.Net, Disk: in.Disk,
+		}
+		for k, s := range sockets {
+			out[i].Sockets[k] = SocketFrame(s)
+		}
+	}
+	return out, nil
+}
+
+func topology(raw json.RawMessage) (*Topology, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, nil
+	}
+	var in struct {
+		Nodes      json.RawMessage `json:"nodes"`
+		Identities json.RawMessage `json:"identities"`
+	}
+	if err := unmarshal(raw, &in); err != nil {
+		return nil, err
+	}
+	t := &Topology{}
+	var err error
+	if t.Identities, err = identities(in.Identities); err != nil {
+		return nil, err
+	}
+	nodes, err := listOf[json.RawMessage](in.Nodes, MaxWorkers, "topology")
+	if err != nil {
+		return nil, err
+	}
+	t.Nodes = make([]TopologyNode, len(nodes))
+	for i := range nodes {
+		if err := t.Nodes[i].read(nodes[i]); err != nil {
+			return nil, fmt.Errorf("topology of node %d: %w", i+1, err)
+		}
+	}
+	return t, nil
+}
+
+func (n *TopologyNode) read(raw json.RawMessage) error {
+	type plain TopologyNode
+	in := struct {
+		*plain
+		WorkerIDs json.RawMessage `json:"worker_ids"`
+		Sockets   json.RawMessage `json:"sockets"`
+	}{plain: (*plain)(n)}
+	if err := unmarshal(raw, &in); err != nil {
+		return err
+	}
+	var err error
+	if n.WorkerIDs, err = listOf[uint32](in.WorkerIDs, MaxWorkers, "worker_ids"); err != nil {
+		return err
+	}
+	sockets, err := listOf[json.RawMessage](in.Sockets, MaxSockets, "sockets")
+	if err != nil {
+		return err
+	}
+	n.Sockets = make([]Socket, len(sockets))
+	for i := range sockets {
+		type plain Socket
+		in := struct {
+			*plain
+			CPUIDs json.RawMessage `json:"cpu_ids"`
+		}{plain: (*plain)(&n.Sockets[i])}
+		if err := unmarshal(sockets[i], &in); err != nil {
+			return err
+		}
+		if n.Sockets[i].CPUIDs, err = cpuIDs(in.CPUIDs, "cpu_ids"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listOf reads a list of at most limit elements; null and nothing are empty ones.
+func listOf[T any](raw json.RawMessage, limit int, name string) ([]T, error) {
+	out := []T{}
+	if len(raw) == 0 || string(raw) == "null" {
+		return out, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := d.Token(); err != nil || t != json.Delim('[') {
+		return nil, fmt.Errorf("%s is not a list: %w", name, ErrFormat)
+	}
+	for d.More() {
+		if len(out) == limit {
+			return nil, fmt.Errorf("%s: more than %d of them: %w", name, limit, ErrLimit)
+		}
+		var one T
+		if err := d.Decode(&one); err != nil {
+			return nil, fmt.Errorf("%s: number %d: %w: %w", name, len(out)+1, ErrFormat, err)
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+func unmarshal(b []byte, to any) error {
+	if b = bytes.TrimSpace(b); len(b) == 0 || b[0] != '{' {
+		return fmt.Errorf("%w: not a JSON object", ErrFormat)
+	}
+	if err := json.Unmarshal(b, to); err != nil {
+		return fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package gempba
+
+import "bytes"
+
+// finiteJSON is the line with null for each bare nan and inf, however a C library
+// prints them: with a sign, in capitals, "infinity", with something in parentheses.
+func finiteJSON(line []byte) []byte {
+	var out []byte // nil until something is replaced
+	done := 0
+	for i := 0; i < len(line); {
+		switch c := line[i]; {
+		case c == '"':
+			i = stringEnd(line, i)
+		case isLetter(c) || (c == '-' || c == '+') && i+1 < len(line) && isLetter(line[i+1]):
+			end, ok := notFinite(line, i)
+			if ok {
+				out = append(append(out, line[done:i]...), "null"...)
+				done = end
+			}
+			i = end
+		case c >= '0' && c <= '9': // the e of an exponent is no word
+			for i < len(line) && (isLetter(line[i]) || line[i] >= '0' && line[i] <= '9' || line[i] == '.' || line[i] == '+' || line[i] == '-') {
+				i++
+			}
+		default:
+			i++
+		}
+	}
+	if out == nil {
+		return line
+	}
+	return append(out, line[done:]...)
+}
+
+// notFinite says where the word at i ends and whether it is one of those.
+func notFinite(line []byte, i int) (end int, ok bool) {
+	word := i
+	if line[word] == '-' || line[word] == '+' {
+		word++
+	}
+	end = word
+	for end < len(line) && isLetter(line[end]) {
+		end++
+	}
+	name := bytes.ToLower(line[word:end])
+	switch string(name) {
+	case "inf", "infinity":
+		return end, true
+	case "nan":
+		if end < len(line) && line[end] == '(' {
+			if n := bytes.IndexByte(line[end:min(len(line), end+32)], ')'); n >= 0 {
+				end += n + 1
+			}
+		}
+		return end, true
+	}
+	return end, false
+}
+
+// stringEnd is where the string that begins at i ends.
+func stringEnd(line []byte, i int) int {
+	for i++; i < len(line); i++ {
+		switch line[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(line)
+}
+
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }

@@ -1,0 +1,104 @@
+package gempba
+
+import (
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// SchemaVersion is TELEMETRY_SCHEMA_VERSION: what is written, and the newest that is read.
+const SchemaVersion = 1
+
+// The format's limits, and our own.
+const (
+	MaxWorkers = 1024    // of a job, and so the destinations of a worker's edges; ids are below it
+	MaxSockets = 8       // of a host
+	MaxCPUs    = 8192    // of a host: ids are below it
+	MaxLine    = 8 << 20 // bytes of one line, its end included
+)
+
+// The cadences of frames that nobody has changed. A line goes out on that of workers.
+const (
+	WorkerInterval = 500 * time.Millisecond
+	NodeInterval   = 1000 * time.Millisecond
+)
+
+// Envelope is one line of the broadcast.
+type Envelope struct {
+	Version        uint32 // SchemaVersion; 0 where the line has none
+	TS             int64  // milliseconds since the epoch, when it was sent
+	ElapsedSeconds uint64 // since the telemetry came up
+	Topology       *Topology
+	Workers        []WorkerFrame // the newest of each
+	Nodes          []NodeFrame   // the newest of each host
+}
+
+// WorkerFrame is one sample of a worker. Counters are since it began.
+type WorkerFrame struct {
+	WorkerID      uint32 // below MaxWorkers
+	SeqNo         rt.Opt[uint64]
+	WorkerLocalMS rt.Opt[int64] // milliseconds of the worker's own clock, when it was sampled
+
+	TasksLocalTotal rt.Opt[uint64] // given to the worker's own threads
+	TasksSentTotal  rt.Opt[uint64] // given to other workers; none is in both
+	TasksRecvTotal  rt.Opt[uint64] // taken from other workers
+	TasksRunning    rt.Opt[uint64] // now
+	PendingCount    rt.Opt[uint64] // scheduler_pending_count: requests in the scheduler's queue, now
+	IdleMicros      rt.Opt[uint64] // idle_microseconds_per_worker: idle time of the pool by its size, microseconds
+
+	ProcessCPUPct   rt.Opt[float64] // percent of one core: 100 is one core in full
+	ProcessRSSBytes rt.Opt[uint64]
+	ProcessThreads  rt.Opt[uint64]
+
+	EdgesOut []Edge // those whose count is not 0
+}
+
+// Edge is what a worker has sent to another one since it began.
+type Edge struct {
+	To    uint32 `json:"to"` // worker_id
+	Bytes uint64 `json:"bytes"`
+	Count uint64 `json:"count"` // tasks or messages
+}
+
+// NodeFrame is one sample of a host, which its sentinel takes.
+type NodeFrame struct {
+	SentinelWorkerID uint32
+	Hostname         string
+	SentinelLocalMS  rt.Opt[int64] // milliseconds of the sentinel's own clock, when it was sampled
+
+	SocketCount  rt.Opt[uint64]
+	LogicalCores rt.Opt[uint64]
+	Sockets      []SocketFrame // at most MaxSockets
+
+	MemTotalBytes rt.Opt[uint64]
+	MemAvailBytes rt.Opt[uint64]
+
+	// Of the sentinel's cgroup, bytes. Left out where not known; a cgroup that has no limit has none here.
+	CgroupMemUsedBytes  rt.Opt[uint64]
+	CgroupMemLimitBytes rt.Opt[uint64]
+
+	Net  NetAggregate
+	Disk DiskAggregate
+}
+
+// SocketFrame is one sample of a CPU package.
+type SocketFrame struct {
+	SocketID      uint32
+	CPUPct        rt.Opt[float64] // 0..100: percent of all its logical cores
+	MemTotalBytes rt.Opt[uint64]  // of the memory that is attached to it
+	MemUsedBytes  rt.Opt[uint64]
+}
+
+// NetAggregate counts what the host's interfaces carried since it booted.
+type NetAggregate struct {
+	BytesIn    rt.Opt[uint64] `json:"bytes_in"`
+	BytesOut   rt.Opt[uint64] `json:"bytes_out"`
+	PacketsIn  rt.Opt[uint64] `json:"packets_in"`
+	PacketsOut rt.Opt[uint64] `json:"packets_out"`
+}
+
+// DiskAggregate counts what the host's drives carried since it booted, in bytes.
+type DiskAggregate struct {
+	ReadBytes  rt.Opt[uint64] `json:"read_bytes"`
+	WriteBytes rt.Opt[uint64] `json:"write_bytes"`
+}
