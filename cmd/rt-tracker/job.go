@@ -89,7 +89,9 @@ func (w *jobWatch) stepBegins() {
 // meetAfter are the pauses between looks for the slurmstepd of a step whose directory
 // was made: it goes into its own some milliseconds later, and some more pass until
 // it starts the step's tasks.
-var meetAfter = [...]time.Duration{0, 2 * time.Millisecond, 4 * time.Millisecond, 10 * time.Millisecond, 30 * time.Millisecond}
+var meetAfter = [...]time.Duration{
+	0, 2 * time.Millisecond, 4 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 40 * time.Millisecond, 80 * time.Millisecond,
+}
 
 // meet introduces the slurmstepds of new steps to the source of the job's processes.
 func (w *jobWatch) meet() {
