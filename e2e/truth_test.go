@@ -13,9 +13,9 @@ import (
 // truth is what a job's own processes on one node say of themselves, getrusage(2).
 type truth struct {
 	cpu     time.Duration
-	began   time.Duration            // of cpu: what processes had used as slurmstepd's, before their program began
-	touched int64                    // bytes; the most of one process tree
-	tasks   map[string]time.Duration // cpu less began of each task of step 0, by its number on the node
+	began   time.Duration    // of cpu: what processes had used as slurmstepd's, before their program began
+	touched int64            // bytes; the most of one process tree
+	tasks   map[string]truth // of step 0, by their numbers on the node
 	reports int
 }
 
@@ -27,7 +27,7 @@ func (s *site) truthOf(t *testing.T, job int64, node string) truth {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum := truth{tasks: map[string]time.Duration{}}
+	sum := truth{tasks: map[string]truth{}}
 	for _, f := range files {
 		data, err := os.ReadFile(f)
 		if err != nil {
@@ -52,9 +52,16 @@ func (s *site) truthOf(t *testing.T, job int64, node string) truth {
 			sum.touched = max(sum.touched, r.Touched)
 			sum.reports++
 			if r.Step == "0" {
-				sum.tasks[r.Task] += time.Duration(r.User+r.System-r.Began) * time.Microsecond
+				sum.tasks[r.Task] = truth{cpu: time.Duration(r.User+r.System) * time.Microsecond, began: time.Duration(r.Began) * time.Microsecond}
 			}
 		}
 	}
 	return sum
+}
+
+// disagrees says whether a reading of CPU time is more than 2 % or 50 ms off. A
+// task begins as a fork of slurmstepd, in slurmstepd's part of the cgroup.
+func (t truth) disagrees(got time.Duration) bool {
+	slack := max(t.cpu*2/100, 50*time.Millisecond)
+	return got > t.cpu+slack || got < t.cpu-t.began-slack
 }
