@@ -1,0 +1,293 @@
+package powerapi
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// CSVWriter writes reports of one kind as PowerAPI's CSV input reads them: a header,
+// and times in milliseconds that never decrease. Of an HWPCReport it writes one
+// group, because the input takes a group's name from its file's.
+//
+//	rapl, core, msr  timestamp,sensor,target,socket,cpu and the events; a row for each CPU
+//	power            timestamp,sensor,target,power
+//	procfs           timestamp,sensor,target,usage,global_cpu_usage; a row for each target
+type CSVWriter struct {
+	// Events are the columns of a group; times that are not among them are left out.
+	Events []string
+	// Group is what is written of an HWPCReport.
+	Group string
+
+	csv    *csv.Writer
+	header bool
+	last   int64 // milliseconds
+}
+
+// NewCSVWriter returns a writer of reports that are no HWPCReports.
+func NewCSVWriter(w io.Writer) *CSVWriter { return &CSVWriter{csv: csv.NewWriter(w)} }
+
+// NewGroupWriter returns a writer of one group. Each CPU of it must have all events.
+func NewGroupWriter(w io.Writer, group string, events []string) *CSVWriter {
+	return &CSVWriter{csv: csv.NewWriter(w), Group: group, Events: slices.Clone(events)}
+}
+
+// common are the columns that all have.
+var common = [...]string{"timestamp", "sensor", "target"}
+
+// columns are those after the common ones.
+func (w *CSVWriter) columns(r Report) []string {
+	switch r.(type) {
+	case *HWPCReport:
+		return append([]string{"socket", "cpu"}, w.Events...)
+	case *PowerReport:
+		return []string{"power"}
+	}
+	return []string{"usage", "global_cpu_usage"}
+}
+
+// Write writes one report. One that is older than the one before gets its time.
+func (w *CSVWriter) Write(r Report) error {
+	if !w.header {
+		w.header = true
+		w.last = r.Head().Time.UnixMilli()
+		if err := w.csv.Write(append(slices.Clone(common[:]), w.columns(r)...)); err != nil {
+			return err
+		}
+	}
+	w.last = max(w.last, r.Head().Time.UnixMilli())
+	switch r := r.(type) {
+	case *HWPCReport:
+		return w.group(r)
+	case *PowerReport:
+		if err := finite("power", r.Power); err != nil {
+			return err
+		}
+		return w.row(r.Sensor, r.Target, number(r.Power))
+	case *ProcfsReport:
+		if err := r.finite(); err != nil {
+			return err
+		}
+		for _, target := range r.Targets {
+			if v, ok := r.Usage[target]; ok {
+				if err := w.row(r.Sensor, target, number(v), number(r.GlobalCPUUsage)); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (w *CSVWriter) row(sensor, target string, rest ...string) error {
+	return w.csv.Write(append([]string{strconv.FormatInt(w.last, 10), sensor, target}, rest...))
+}
+
+func (w *CSVWriter) group(r *HWPCReport) error {
+	sockets := r.Groups[w.Group]
+	for _, socket := range sorted(sockets) {
+		for _, cpu := range sorted(sockets[socket]) {
+			row := []string{strconv.FormatUint(socket, 10), strconv.FormatUint(cpu, 10)}
+			for _, event := range w.Events {
+				n, ok := sockets[socket][cpu][event]
+				if !ok {
+					return fmt.Errorf("CPU %d of socket %d has not counted %s: their input reads no empty field", cpu, socket, event)
+				}
+				row = append(row, strconv.FormatUint(n, 10))
+			}
+			if err := w.row(r.Sensor, r.Target, row...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Flush writes what is buffered.
+func (w *CSVWriter) Flush() error {
+	w.csv.Flush()
+	return w.csv.Error()
+}
+
+func sorted[V any](m map[uint64]V) []uint64 {
+	var keys []uint64
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+// DecodeCSV goes through the reports of a CSV file: the header tells their kind, and
+// group is the name of a group, which such a file does not say. Rows that belong to
+// the same time, sensor and target (of ProcfsReports: time and sensor) follow each
+// other and are one report. After an error nothing follows.
+func DecodeCSV(r io.Reader, group string) iter.Seq2[Report, error] {
+	return func(yield func(Report, error) bool) {
+		c := csv.NewReader(r)
+		header, err := c.Read()
+		if err == io.EOF {
+			return
+		}
+		t := csvTable{group: group}
+		if err == nil {
+			err = t.begin(header)
+		}
+		if err != nil {
+			yield(nil, fmt.Errorf("read the header of a CSV file of reports: %w", err))
+			return
+		}
+		for {
+			row, err := c.Read()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				yield(nil, err) // it names the line
+				return
+			}
+			done, err := t.row(row)
+			if err != nil {
+				line, _ := c.FieldPos(0)
+				yield(nil, fmt.Errorf("line %d: %w", line, err))
+				return
+			}
+			if done != nil && !yield(done, nil) {
+				return
+			}
+		}
+		if t.report != nil {
+			yield(t.report, nil)
+		}
+	}
+}
+
+// csvTable makes reports of rows.
+type csvTable struct {
+	group  string
+	at     map[string]int // column by name
+	kind   string         // a column that only this kind has
+	others []string       // events, or metadata of a power
+	report Report         // that is not complete
+	key    [3]string
+}
+
+var errColumns = errors.New("the columns are those of no report: timestamp, sensor, target, and socket and cpu, or power, or usage and global_cpu_usage")
+
+func (t *csvTable) begin(header []string) error {
+	t.at = map[string]int{}
+	valid(header)
+	for i, name := range header {
+		if _, twice := t.at[name]; twice {
+			return fmt.Errorf("the column %q is there twice", shorten(name))
+		}
+		t.at[name] = i
+	}
+	for _, kind := range [...][]string{{"cpu", "socket"}, {"power"}, {"usage", "global_cpu_usage"}} {
+		if t.has(common[:]...) && t.has(kind...) {
+			t.kind = kind[0]
+			known := append(slices.Clone(common[:]), kind...)
+			for _, name := range header {
+				if !slices.Contains(known, name) {
+					t.others = append(t.others, name)
+				}
+			}
+			return nil
+		}
+	}
+	return errColumns
+}
+
+// valid makes texts that JSON can hold.
+func valid(fields []string) {
+	for i := range fields {
+		fields[i] = strings.ToValidUTF8(fields[i], "\ufffd")
+	}
+}
+
+func (t *csvTable) has(names ...string) bool {
+	for _, name := range names {
+		if _, ok := t.at[name]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// row takes a row and returns the report that is complete because of it, or nil.
+func (t *csvTable) row(row []string) (done Report, err error) {
+	valid(row)
+	get := func(name string) string { return row[t.at[name]] }
+	key := [3]string{get("timestamp"), get("sensor"), get("target")}
+	if t.kind == "usage" {
+		key[2] = ""
+	}
+	if t.report == nil || key != t.key || t.kind == "power" {
+		done, t.key = t.report, key
+		at, err := parseStamp(key[0])
+		if err != nil {
+			return nil, err
+		}
+		t.report = t.start(Header{Time: at, Sensor: key[1], Metadata: Metadata{}}, get("target"))
+	}
+	switch r := t.report.(type) {
+	case *HWPCReport:
+		err = t.counters(r, row)
+	case *PowerReport:
+		r.Power, err = parseNumber(get("power"))
+		for _, name := range t.others {
+			r.Metadata[name] = get(name)
+		}
+	case *ProcfsReport:
+		target := get("target")
+		if _, twice := r.Usage[target]; twice {
+			return nil, fmt.Errorf("the target %q is there twice at one time", shorten(target))
+		}
+		r.Targets = append(r.Targets, target)
+		if r.Usage[target], err = parseNumber(get("usage")); err == nil {
+			r.GlobalCPUUsage, err = parseNumber(get("global_cpu_usage"))
+		}
+	}
+	return done, err
+}
+
+func (t *csvTable) start(h Header, target string) Report {
+	switch t.kind {
+	case "cpu":
+		return &HWPCReport{Header: h, Target: target}
+	case "power":
+		return &PowerReport{Header: h, Target: target}
+	}
+	return &ProcfsReport{Header: h, Usage: map[string]float64{}}
+}
+
+func (t *csvTable) counters(r *HWPCReport, row []string) error {
+	socket, err1 := strconv.ParseUint(row[t.at["socket"]], 10, 64)
+	cpu, err2 := strconv.ParseUint(row[t.at["cpu"]], 10, 64)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	for _, event := range t.others {
+		n, err := strconv.ParseUint(row[t.at[event]], 10, 64)
+		if err != nil {
+			return fmt.Errorf("%s: %w", shorten(event), err)
+		}
+		r.Set(t.group, socket, cpu, event, n)
+	}
+	return nil
+}
+
+func parseNumber(text string) (float64, error) {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0, err
+	}
+	return v, finite("a field", v)
+}

@@ -1,0 +1,185 @@
+package powerapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+)
+
+// MaxDocument bounds one report in bytes.
+const MaxDocument = 1 << 20
+
+// Decoder reads reports.
+type Decoder struct {
+	// CPUOutside says that the groups nest CPUs around sockets, as the page's text
+	// has it; sensors nest them the other way round. Nothing in a document tells.
+	CPUOutside bool
+}
+
+// Decode goes through the reports of a stream of JSON documents, on a line each or
+// over several. A document that is JSON and no report is an error and the next one
+// follows; after one that is not even JSON, or too large, nothing does.
+func (d Decoder) Decode(r io.Reader) iter.Seq2[Report, error] {
+	return func(yield func(Report, error) bool) {
+		limited := &limit{r: r, left: 2 * MaxDocument}
+		dec := json.NewDecoder(limited)
+		for n := 1; ; n++ {
+			var raw json.RawMessage
+			err := dec.Decode(&raw)
+			if err == io.EOF {
+				return
+			}
+			if err != nil {
+				yield(nil, fmt.Errorf("report %d is not JSON: %w", n, err))
+				return
+			}
+			limited.left = 2 * MaxDocument // what the decoder holds of the next one counts for that
+			rep, err := d.Parse(raw)
+			if err != nil {
+				err = fmt.Errorf("report %d: %w", n, err)
+			}
+			if !yield(rep, err) {
+				return
+			}
+		}
+	}
+}
+
+// limit reads so many bytes and then fails.
+type limit struct {
+	r    io.Reader
+	left int
+}
+
+var errTooLarge = fmt.Errorf("it is longer than %d bytes", MaxDocument)
+
+func (l *limit) Read(p []byte) (int, error) {
+	if l.left <= 0 {
+		return 0, errTooLarge
+	}
+	n, err := l.r.Read(p[:min(len(p), l.left)])
+	l.left -= n
+	return n, err
+}
+
+// document is a report of any kind.
+type document struct {
+	Timestamp json.RawMessage    `json:"timestamp"`
+	Sensor    *string            `json:"sensor"`
+	Target    json.RawMessage    `json:"target"`
+	Metadata  Metadata           `json:"metadata"`
+	Groups    map[string]Sockets `json:"groups"`
+	Power     *json.Number       `json:"power"`
+	Usage     map[string]float64 `json:"usage"`
+	Global    *float64           `json:"global_cpu_usage"`
+}
+
+var errKind = errors.New("it has none of groups, power and usage, by which reports are told apart, or more than one")
+
+// Parse reads one document. What it does not know is passed over.
+func (d Decoder) Parse(data []byte) (Report, error) {
+	if len(data) > MaxDocument {
+		return nil, errTooLarge
+	}
+	var doc document
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	if err := dec.Decode(&doc); err != nil {
+		return nil, err
+	}
+	head, err := doc.head()
+	if err != nil {
+		return nil, err
+	}
+	kinds := 0
+	for _, is := range [...]bool{doc.Groups != nil, doc.Power != nil, doc.Usage != nil} {
+		if is {
+			kinds++
+		}
+	}
+	switch {
+	case kinds != 1:
+		return nil, errKind
+	case doc.Groups != nil:
+		return d.hwpc(&doc, head)
+	case doc.Power != nil:
+		return doc.power(head)
+	}
+	return doc.procfs(head)
+}
+
+func (doc *document) head() (Header, error) {
+	h := Header{Metadata: doc.Metadata.clone()}
+	switch {
+	case doc.Timestamp == nil:
+		return h, errors.New("it has no timestamp")
+	case doc.Sensor == nil:
+		return h, errors.New("it has no sensor")
+	case doc.Target == nil:
+		return h, errors.New("it has no target")
+	}
+	h.Sensor = *doc.Sensor
+	var err error
+	h.Time, err = parseStampJSON(doc.Timestamp)
+	return h, err
+}
+
+func (doc *document) target() (string, error) {
+	var target *string
+	if err := json.Unmarshal(doc.Target, &target); err != nil || target == nil {
+		return "", fmt.Errorf("the target %s is not a text", shorten(string(doc.Target)))
+	}
+	return *target, nil
+}
+
+func (d Decoder) hwpc(doc *document, head Header) (Report, error) {
+	target, err := doc.target()
+	if err != nil {
+		return nil, err
+	}
+	r := &HWPCReport{Header: head, Target: target, Groups: doc.Groups}
+	if d.CPUOutside {
+		r.Groups = nil
+		for group, outer := range doc.Groups {
+			for cpu, inner := range outer {
+				for socket, counters := range inner {
+					for event, n := range counters {
+						r.Set(group, socket, cpu, event, n)
+					}
+				}
+			}
+		}
+	}
+	return r, nil
+}
+
+func (doc *document) power(head Header) (Report, error) {
+	target, err := doc.target()
+	if err != nil {
+		return nil, err
+	}
+	watts, err := doc.Power.Float64()
+	if err != nil {
+		return nil, fmt.Errorf("the power %s is not a number", shorten(doc.Power.String()))
+	}
+	return &PowerReport{Header: head, Target: target, Power: watts}, nil
+}
+
+func (doc *document) procfs(head Header) (Report, error) {
+	r := &ProcfsReport{Header: head, Usage: doc.Usage}
+	if json.Unmarshal(doc.Target, &r.Targets) != nil || r.Targets == nil {
+		target, err := doc.target()
+		if err != nil {
+			return nil, fmt.Errorf("the target %s is neither a list of texts nor a text", shorten(string(doc.Target)))
+		}
+		r.Targets = []string{target}
+	}
+	if doc.Global == nil {
+		return nil, errors.New("it has no global_cpu_usage")
+	}
+	r.GlobalCPUUsage = *doc.Global
+	return r, nil
+}
