@@ -1,0 +1,208 @@
+package energy
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt"
+)
+
+// discover opens the domains that are not open yet.
+func (s *Source) discover() {
+	s.none = nil
+	var denied error
+	for _, found := range [...][]domain{s.powercap(), s.hwmon(), s.cray()} {
+		for _, d := range found {
+			denied = errors.Join(denied, s.add(d))
+		}
+	}
+	switch {
+	case denied != nil:
+		s.none = denied
+	case len(s.domains) == 0:
+		s.none = &fs.PathError{Op: "find energy counters", Path: s.sys, Err: fs.ErrNotExist}
+	}
+}
+
+// add opens a domain, unless it is open.
+func (s *Source) add(d domain) error {
+	i := slices.IndexFunc(s.domains, func(known domain) bool {
+		a, b := &known.reading, &d.reading
+		return a.Source == b.Source && a.Domain == b.Domain && a.Kind == b.Kind
+	})
+	if i >= 0 && s.domains[i].fd >= 0 {
+		return nil
+	}
+	fd, err := unix.Open(d.path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	switch {
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		return &fs.PathError{Op: "open", Path: d.path, Err: err}
+	case err != nil:
+		return nil // it has just gone
+	case i >= 0:
+		known := &s.domains[i]
+		known.path, known.wraps, known.fd = d.path, d.wraps, fd
+		return nil
+	}
+	d.fd = fd
+	s.domains = append(s.domains, d)
+	return nil
+}
+
+// powercap lists RAPL's domains, /sys/class/powercap/intel-rapl:<n>[:<m>]. Those that
+// are also reached by memory (intel-rapl-mmio) are the same ones again.
+func (s *Source) powercap() []domain {
+	dir := filepath.Join(s.sys, "class/powercap")
+	var out []domain
+	for _, control := range [...]string{"intel-rapl:", "intel-rapl-mmio:"} {
+		for _, name := range list(dir, control) {
+			d, ok := s.rapl(dir, control, name)
+			if ok && !slices.ContainsFunc(out, func(o domain) bool { return o.reading.Domain == d.reading.Domain }) {
+				out = append(out, d)
+			}
+		}
+	}
+	return out
+}
+
+func (s *Source) rapl(dir, control, name string) (domain, bool) {
+	zone := filepath.Join(dir, name)
+	label := text(zone, "name")
+	parent, _, sub := strings.Cut(strings.TrimPrefix(name, control), ":")
+	of := label
+	if sub {
+		of = text(filepath.Join(dir, control+parent), "name")
+		label = of + "/" + label
+	}
+	d := domain{path: filepath.Join(zone, "energy_uj"), fd: -1}
+	d.reading = rt.EnergyReading{Source: "powercap", Domain: label, Kind: kindOf(label), Socket: socketOf(of)}
+	d.wraps, _ = strconv.ParseUint(text(zone, "max_energy_range_uj"), 10, 64) // 0 where it is not there
+	return d, of != "" && d.reading.Kind != ""
+}
+
+// kindOf tells a zone's kind by its name: "package-0", "package-1-die-0", "psys", and
+// "package-0/core", "package-0/uncore", "package-0/dram".
+func kindOf(label string) rt.EnergyKind {
+	_, part, sub := strings.Cut(label, "/")
+	switch {
+	case !sub && strings.HasPrefix(label, "package-"):
+		return rt.EnergyPackage
+	case label == "psys":
+		return rt.EnergyPlatform
+	case part == "core":
+		return rt.EnergyCore
+	case part == "uncore":
+		return rt.EnergyUncore
+	case part == "dram":
+		return rt.EnergyDRAM
+	}
+	return ""
+}
+
+// socketOf reads the number in "package-1" and "package-1-die-0".
+func socketOf(label string) rt.Opt[uint64] {
+	number, ok := strings.CutPrefix(label, "package-")
+	number, _, _ = strings.Cut(number, "-")
+	if n, err := strconv.ParseUint(number, 10, 32); ok && err == nil {
+		return rt.Some(n)
+	}
+	return rt.None[uint64]()
+}
+
+// hwmon lists the power meters of the node, and what amd_energy counts of sockets:
+// Documentation/hwmon/acpi_power_meter.rst, and amd_energy.rst of Linux 5.8 to 5.12.
+func (s *Source) hwmon() []domain {
+	dir := filepath.Join(s.sys, "class/hwmon")
+	var out []domain
+	for _, name := range list(dir, "hwmon") {
+		chip := filepath.Join(dir, name)
+		switch text(chip, "name") {
+		case "power_meter":
+			label := strings.TrimSpace("power_meter " + text(chip, "power1_oem_info"))
+			if len(out) > 0 {
+				label = name + " " + label
+			}
+			out = append(out, domain{path: filepath.Join(chip, "power1_average"), fd: -1, unit: microwatts,
+				reading: rt.EnergyReading{Source: "hwmon", Domain: label, Kind: rt.EnergyNode}})
+		case "amd_energy":
+			out = append(out, amdSockets(chip)...)
+		}
+	}
+	return out
+}
+
+func amdSockets(chip string) []domain {
+	var out []domain
+	for _, label := range list(chip, "energy") {
+		number, ok := strings.CutSuffix(label, "_label")
+		socket, isSocket := strings.CutPrefix(text(chip, label), "Esocket")
+		n, err := strconv.ParseUint(socket, 10, 32)
+		if !ok || !isSocket || err != nil {
+			continue
+		}
+		out = append(out, domain{path: filepath.Join(chip, number+"_input"), fd: -1,
+			reading: rt.EnergyReading{Source: "hwmon", Domain: "package-" + socket, Kind: rt.EnergyPackage, Socket: rt.Some(n)}})
+	}
+	return out
+}
+
+// cray lists /sys/cray/pm_counters: the node, and parts of it.
+func (s *Source) cray() []domain {
+	dir := filepath.Join(s.sys, "cray/pm_counters")
+	var out []domain
+	for _, name := range list(dir, "") {
+		part, ok := strings.CutSuffix(name, "energy")
+		part = strings.TrimSuffix(part, "_")
+		var kind rt.EnergyKind
+		switch {
+		case !ok:
+			continue
+		case part == "":
+			part, kind = "node", rt.EnergyNode
+		case strings.HasPrefix(part, "cpu"):
+			kind = rt.EnergyPackage
+		case part == "memory":
+			kind = rt.EnergyDRAM
+		case strings.HasPrefix(part, "accel"):
+			kind = rt.EnergyGPU
+		default:
+			continue
+		}
+		out = append(out, domain{path: filepath.Join(dir, name), fd: -1, unit: joules,
+			reading: rt.EnergyReading{Source: "pm_counters", Domain: part, Kind: kind}})
+	}
+	return out
+}
+
+// list returns the entries of a directory that begin with prefix, in the order of
+// their names and the numbers in them; none where it is not there.
+func list(dir, prefix string) []string {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), prefix) {
+			out = append(out, e.Name())
+		}
+	}
+	slices.SortStableFunc(out, func(a, b string) int { return len(a) - len(b) })
+	return out
+}
+
+// text is a file's content without blanks at its ends, empty where it is not there.
+func text(dir, name string) string {
+	b, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		return ""
+	}
+	return strings.ToValidUTF8(strings.TrimSpace(string(b)), "")
+}
