@@ -1,0 +1,274 @@
+package top
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/resource-tracker/rt"
+)
+
+// coresPage is the logical CPUs of the node.
+func coresPage(d *Detail, b brush) page {
+	p := page{
+		name: "cpus", empty: "no CPUs were read",
+		columns: []column{{"CPU", "cpu", 5, 0, false}, {"BUSY%", "busy_pct", 6, 0, false}, {"", "", 0, 0, true}},
+	}
+	if d.Cur == nil {
+		return p
+	}
+	p.head = []string{"Every online CPU of the node, whoever uses it"}
+	s := rt.Derive(d.Prev, d.Cur, rt.ScopeNode)
+	for i, c := range d.Cur.CPUs {
+		busy := s.CPU.PerCorePct[i]
+		if d.Prev == nil {
+			busy.Clear()
+		}
+		p.rows = append(p.rows, row{id: fmt.Sprint(c.CPU), cells: []cell{
+			name(rt.Some(uint64(c.CPU))), number(busy, percent), {draw: func(n int) string { return b.bar(busy, n) }},
+		}})
+	}
+	return p
+}
+
+// memoryPage is the kinds of memory against the limit.
+func memoryPage(d *Detail, b brush) page {
+	p := page{
+		name: "memory", empty: "no memory was read",
+		columns: []column{{"MEMORY", "kind", 26, 0, true}, {"SIZE", "bytes", 6, 0, false}, {"OF LIMIT%", "limit_pct", 9, 0, false}, {"", "", 0, 0, true}},
+	}
+	if d.Cur == nil {
+		return p
+	}
+	limit := toFloat(d.Job.Limit)
+	add := func(kind string, v rt.Opt[uint64]) {
+		pct := share(toFloat(v), limit)
+		if strings.HasPrefix(kind, "node:") && d.Cur.Job.Phase != rt.JobNone { // the limit is not its
+			pct.Clear()
+		}
+		p.rows = append(p.rows, row{id: kind, alarm: kind == "charged" && pct.Or(0) >= nearLimit, cells: []cell{
+			word(kind), bytesOf(v), number(pct, percent), {draw: func(n int) string { return b.bar(pct, n) }},
+		}})
+	}
+	if m, n := &d.Cur.Job, &d.Cur.Node; m.Phase != rt.JobNone {
+		text := shownSize(d.Job.Limit)
+		if d.Job.Unlimited {
+			text = "none"
+		}
+		p.head = []string{fmt.Sprintf("Limit %s, reached %s times, high %s; OOM %s, killed %s; major faults %s", text,
+			count(m.EventsMax).text, count(m.EventsHigh).text, count(m.EventsOOM).text, count(m.EventsOOMKill).text, count(m.MajorFaults).text)}
+		add("charged", m.MemCurrent)
+		add("highest so far", m.MemPeak)
+		add("highest in the interval", m.MemIntervalPeak)
+		add("  anonymous", m.Anon)
+		add("  file cache", m.File)
+		add("  shared (in file cache)", m.Shmem)
+		add("  kernel", m.Kernel)
+		add("  reclaimable slab", m.SlabReclaimable)
+		add("swap", m.Swap)
+		add("huge pages", m.HugeTLB)
+		add("node: available", n.MemAvailable)
+	} else {
+		p.head = []string{"Of the node " + shownSize(n.MemTotal)}
+		add("process tree", d.Cur.Tree.RSS)
+		add("node: used", n.MemUsed())
+		add("node: caches", n.CachedAll())
+		add("node: available", n.MemAvailable)
+	}
+	return p
+}
+
+// gpusPage is the GPUs of the node, each with the job's processes on it.
+func gpusPage(d *Detail, b brush) page {
+	p := page{
+		name: "gpus", empty: "no GPUs were read",
+		columns: []column{
+			{"GPU", "uuid", 8, 0, true}, {"NAME", "name", 10, 3, true}, {"JOB'S", "in_job", 5, 2, true}, {"UTIL%", "utilization_pct", 6, 0, false},
+			{"MEM", "vram_used_bytes", 5, 0, false}, {"OF", "vram_total_bytes", 5, 0, false}, {"TEMP", "temperature_celsius", 4, 1, false},
+			{"WATTS", "power_watts", 6, 1, false}, {"MHZ", "frequency_mhz", 5, 4, false}, {"PROCESSES", "processes", 12, 2, true}, {"", "", 0, 5, true},
+		},
+	}
+	if d.Cur == nil {
+		return p
+	}
+	for i := range d.Cur.GPUs {
+		g := &d.Cur.GPUs[i]
+		mine := cell{text: notRead}
+		if v, ok := g.InJob.Get(); ok {
+			mine = cell{text: map[bool]string{true: "yes", false: "no"}[v], value: v}
+		}
+		p.rows = append(p.rows, row{id: g.UUID, cells: []cell{
+			word(g.UUID), word(g.Name), mine, number(g.Utilization, percent), bytesOf(g.VRAMUsed), bytesOf(g.VRAMTotal), count(g.Temperature),
+			number(g.Power, decimal), count(g.Frequency), word(processesOn(d.Cur, g.UUID)), {draw: func(n int) string { return b.bar(g.Utilization, n) }},
+		}})
+	}
+	return p
+}
+
+func processesOn(s *rt.Snapshot, uuid string) string {
+	var list []string
+	for i := range s.GPUProcesses {
+		if q := &s.GPUProcesses[i]; q.UUID == uuid {
+			list = append(list, fmt.Sprintf("%d:%s", q.PID, shownSize(q.VRAMUsed)))
+		}
+	}
+	return strings.Join(list, " ")
+}
+
+// ioPage is what was read and written: of the job, and of the node's devices.
+func ioPage(d *Detail, _ brush) page {
+	p := page{
+		name: "io", empty: "no I/O was read",
+		columns: []column{
+			{"OF", "of", 7, 0, true}, {"WHAT", "name", 14, 0, true}, {"READ/s", "read_bytes_per_sec", 6, 0, false}, {"WRIT/s", "write_bytes_per_sec", 6, 0, false},
+			{"READ", "read_bytes", 6, 0, false}, {"WRITTEN", "write_bytes", 7, 0, false}, {"ABOUT", "about", 10, 1, true},
+		},
+	}
+	if d.Cur == nil {
+		return p
+	}
+	p.head = []string{"Networks: received is READ, sent is WRITTEN"}
+	prev := d.Prev
+	if prev == nil {
+		prev = &rt.Snapshot{}
+	}
+	add := func(of, what, about string, r, w [2]rt.Opt[uint64]) {
+		secs := d.nodeSecs()
+		if of == "job" {
+			secs = d.secs()
+		}
+		p.rows = append(p.rows, row{id: of + what, cells: []cell{word(of), word(what), number(perSecond(r[0], r[1], secs), size),
+			number(perSecond(w[0], w[1], secs), size), bytesOf(r[1]), bytesOf(w[1]), word(about)}})
+	}
+	type pair = [2]rt.Opt[uint64]
+	if c, q := &d.Cur.Job, &prev.Job; c.Phase != rt.JobNone {
+		add("job", "block devices", "io controller", pair{q.IOReadBytes, c.IOReadBytes}, pair{q.IOWriteBytes, c.IOWriteBytes})
+		add("job", "processes", "as they counted", pair{q.ProcReadBytes, c.ProcReadBytes}, pair{q.ProcWriteBytes, c.ProcWriteBytes})
+	}
+	for i := range d.Cur.Disks {
+		c := &d.Cur.Disks[i]
+		q := find(prev.Disks, func(o *rt.DiskReading) bool { return o.Name == c.Name })
+		add("disk", c.Name, strings.TrimSpace(c.Type+" "+c.Model), pair{q.ReadBytes, c.ReadBytes}, pair{q.WriteBytes, c.WriteBytes})
+	}
+	for i := range d.Cur.Nets {
+		c := &d.Cur.Nets[i]
+		q := find(prev.Nets, func(o *rt.NetReading) bool { return o.Name == c.Name })
+		add("network", c.Name, c.OperState, pair{q.RxBytes, c.RxBytes}, pair{q.TxBytes, c.TxBytes})
+	}
+	for i := range d.Cur.Fabrics {
+		c := &d.Cur.Fabrics[i]
+		q := find(prev.Fabrics, func(o *rt.FabricReading) bool { return o.Device == c.Device && o.Port == c.Port })
+		add("fabric", fmt.Sprintf("%s/%d", c.Device, c.Port), c.Link+" "+c.State, pair{q.RxBytes, c.RxBytes}, pair{q.TxBytes, c.TxBytes})
+	}
+	for i := range d.Cur.RemoteFS {
+		c := &d.Cur.RemoteFS[i]
+		q := find(prev.RemoteFS, func(o *rt.RemoteFSReading) bool { return o.Source == c.Source && o.MountPoint == c.MountPoint })
+		add(c.Kind, c.Source, c.MountPoint, pair{q.ReadBytes, c.ReadBytes}, pair{q.WriteBytes, c.WriteBytes})
+	}
+	return p
+}
+
+// find is the element that is the same; a zero one where there is none.
+func find[T any](list []T, same func(*T) bool) *T {
+	for i := range list {
+		if same(&list[i]) {
+			return &list[i]
+		}
+	}
+	return new(T)
+}
+
+// stall is how long tasks of the job waited for something.
+type stall struct {
+	of               string
+	some, full       rt.Opt[float64] // percent of the interval
+	someSec, fullSec rt.Opt[float64] // so far
+}
+
+func pressures(d *Detail) [3]stall {
+	c, q := &d.Cur.Job, &rt.JobReading{}
+	if d.Prev != nil {
+		q = &d.Prev.Job
+	}
+	secs := d.secs()
+	make := func(of string, qs, qf, cs, cf rt.Opt[uint64]) stall {
+		return stall{of, scaled(perSecond(qs, cs, secs), 1e-4), scaled(perSecond(qf, cf, secs), 1e-4), scaled(toFloat(cs), 1e-6), scaled(toFloat(cf), 1e-6)}
+	}
+	return [3]stall{
+		make("CPU", q.CPUStallSome, q.CPUStallFull, c.CPUStallSome, c.CPUStallFull),
+		make("memory", q.MemStallSome, q.MemStallFull, c.MemStallSome, c.MemStallFull),
+		make("I/O", q.IOStallSome, q.IOStallFull, c.IOStallSome, c.IOStallFull),
+	}
+}
+
+// pressurePage is PSI: for how long tasks of the job waited.
+func pressurePage(d *Detail, b brush) page {
+	p := page{
+		name: "pressure", empty: "no pressure was read",
+		columns: []column{
+			{"WAITED FOR", "for", 10, 0, true}, {"SOME%", "some_pct", 6, 0, false}, {"ALL%", "full_pct", 6, 0, false},
+			{"SOME", "some_secs", 9, 0, false}, {"ALL", "full_secs", 9, 0, false}, {"", "", 0, 0, true},
+		},
+	}
+	if d.Cur == nil {
+		return p
+	}
+	p.head = []string{"% of the interval, and time so far, in which some or all tasks of the job waited"}
+	for _, s := range pressures(d) {
+		p.rows = append(p.rows, row{id: s.of, cells: []cell{word(s.of), number(s.some, percent), number(s.full, percent),
+			number(s.someSec, cpuTime), number(s.fullSec, cpuTime), {draw: func(n int) string { return b.bar(s.some, n) }}}})
+	}
+	return p
+}
+
+// power is what a domain of energy used.
+type power struct {
+	source, domain string
+	kind           rt.EnergyKind
+	socket         rt.Opt[uint64]
+	watts, joules  rt.Opt[float64]
+}
+
+// energies are the domains, the widest first.
+func energies(d *Detail) []power {
+	kinds := []rt.EnergyKind{rt.EnergyNode, rt.EnergyPlatform, rt.EnergyPackage, rt.EnergyCore, rt.EnergyUncore, rt.EnergyDRAM, rt.EnergyGPU}
+	prev := d.Prev
+	if prev == nil {
+		prev = &rt.Snapshot{}
+	}
+	var out []power
+	for i := range d.Cur.Energy {
+		c := &d.Cur.Energy[i]
+		q := find(prev.Energy, func(o *rt.EnergyReading) bool {
+			return o.Source == c.Source && o.Domain == c.Domain && o.Kind == c.Kind
+		})
+		e := power{c.Source, c.Domain, c.Kind, c.Socket, scaled(perSecond(q.Energy, c.Energy, d.secs()), 1e-6), scaled(toFloat(c.Energy), 1e-6)}
+		if !e.watts.Valid() {
+			e.watts = c.Power
+		}
+		out = append(out, e)
+	}
+	slices.SortStableFunc(out, func(a, b power) int { return cmp.Compare(slices.Index(kinds, a.kind), slices.Index(kinds, b.kind)) })
+	return out
+}
+
+// energyPage is what measures energy or power.
+func energyPage(d *Detail, _ brush) page {
+	p := page{
+		name: "energy", empty: "nothing on this node measures energy, or nothing of it was read",
+		columns: []column{
+			{"KIND", "kind", 8, 0, true}, {"DOMAIN", "domain", 14, 0, true}, {"SOURCE", "source", 10, 1, true}, {"SOCKET", "socket", 6, 2, false},
+			{"WATTS", "watts", 8, 0, false}, {"JOULES", "joules", 9, 0, false},
+		},
+	}
+	if d.Cur == nil {
+		return p
+	}
+	p.head = []string{"Of the node and its devices, not of the job alone; a package holds its cores"}
+	for _, e := range energies(d) {
+		p.rows = append(p.rows, row{id: e.source + e.domain + string(e.kind), cells: []cell{word(string(e.kind)), word(e.domain), word(e.source), name(e.socket),
+			number(e.watts, decimal), number(e.joules, bigNumber)}})
+	}
+	return p
+}

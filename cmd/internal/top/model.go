@@ -1,0 +1,236 @@
+package top
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+)
+
+// pace is how the moment that is shown moves.
+type pace int
+
+const (
+	following pace = iota // it is the newest
+	still                 // it stays
+	playing               // a second each second, through what has been
+)
+
+// prompt is what the keys are typed into.
+type prompt int
+
+const (
+	noPrompt prompt = iota
+	filterPrompt
+	timePrompt
+)
+
+// model is the state of the screen.
+type model struct {
+	ctx           context.Context
+	src           Source
+	o             Options
+	brush         brush
+	width, height int
+
+	frame   *Frame
+	list    *Frame // the newest one of the list
+	failed  error  // what ends the program
+	trouble error  // of the last look
+	busy    bool   // a look is under way
+	again   bool   // and what it asked for is stale
+
+	open   string        // the run in detail; empty is the list
+	single bool          // there is no list to go back to
+	page   int           // of pages, where a run is open
+	at     time.Duration // the moment, where the pace is not following
+	pace   pace
+	all    bool
+	help   bool
+
+	cursor map[int]place // by view
+	orders map[int]order
+	filter string
+	prompt prompt
+	typed  string
+	said   string // what was wrong with what was typed
+}
+
+// place is where the cursor stands: at a row, and with the first row on the screen.
+type place struct {
+	id       string
+	row, top int
+}
+
+// listView is the view that is none of pages.
+const listView = -1
+
+func newModel(ctx context.Context, src Source, o Options) *model {
+	m := &model{
+		ctx: ctx, src: src, o: o, brush: brush{ascii: o.ASCII}, all: o.All,
+		open: o.Open, single: o.Open != "", cursor: map[int]place{}, orders: map[int]order{},
+	}
+	if m.open != "" && o.At >= 0 {
+		m.pace, m.at = still, o.At
+	}
+	return m
+}
+
+// looked is the answer of the source.
+type looked struct {
+	ask   Ask
+	frame *Frame
+	err   error
+}
+
+// tick comes every Options.Every.
+type tick struct{}
+
+// Init implements tea.Model.
+func (m *model) Init() tea.Cmd { return tea.Batch(m.look(), m.wait()) }
+
+func (m *model) wait() tea.Cmd {
+	return tea.Tick(m.o.Every, func(time.Time) tea.Msg { return tick{} })
+}
+
+// look asks the source, aside of the screen, for what is to be shown now.
+func (m *model) look() tea.Cmd {
+	if m.busy {
+		m.again = true
+		return nil
+	}
+	m.busy, m.again = true, false
+	ask := Ask{Open: m.open, At: -1, All: m.all}
+	if m.pace != following && m.open != "" {
+		ask.At = m.at
+	}
+	return func() tea.Msg {
+		f, err := m.src.Look(m.ctx, ask)
+		return looked{ask, f, err}
+	}
+}
+
+// view is what is shown: listView, or a page of the run.
+func (m *model) view() int {
+	if m.open == "" {
+		return listView
+	}
+	return m.page
+}
+
+// Update implements tea.Model.
+func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height, m.brush.width = msg.Width, msg.Height, msg.Width
+	case looked:
+		return m, m.took(msg)
+	case tick:
+		return m, tea.Batch(m.wait(), m.ticked())
+	case tea.KeyPressMsg:
+		if m.prompt != noPrompt {
+			return m, m.type_(msg)
+		}
+		return m, m.pressed(msg.String())
+	}
+	return m, nil
+}
+
+func (m *model) took(l looked) tea.Cmd {
+	m.busy = false
+	switch {
+	case l.err != nil && errors.Is(l.err, context.Canceled):
+		return tea.Quit
+	case l.err != nil && m.frame == nil:
+		m.failed = l.err
+		return tea.Quit
+	case l.err != nil:
+		m.trouble = l.err
+	case l.ask.Open != m.open: // another view has been chosen since
+	default:
+		m.frame, m.trouble = l.frame, nil
+		if m.open == "" {
+			m.list = l.frame
+		}
+		m.keepCursor()
+	}
+	if m.again {
+		return m.look()
+	}
+	return nil
+}
+
+// ticked does what a second brings.
+func (m *model) ticked() tea.Cmd {
+	switch m.pace {
+	case following:
+	case playing:
+		d := m.detail()
+		if d == nil {
+			return nil
+		}
+		if m.at += m.o.Every; m.at >= d.Last {
+			m.at, m.pace = d.Last, still
+		}
+	case still:
+		return nil
+	}
+	if m.busy { // a slow source is not asked twice
+		return nil
+	}
+	return m.look()
+}
+
+// detail is the open run, nil where it is not there yet.
+func (m *model) detail() *Detail {
+	if m.frame == nil || m.open == "" {
+		return nil
+	}
+	return m.frame.Open
+}
+
+// current is the page that is shown.
+func (m *model) current() page {
+	if d := m.detail(); d != nil {
+		return pages[m.page].make(d, m.brush)
+	}
+	if m.open != "" {
+		return page{}
+	}
+	return jobsPage(m.frame, m.brush)
+}
+
+// rows are those of the page that the filter lets through.
+func (m *model) rows(p *page) []row { return p.sorted(m.filter, m.order()) }
+
+func (m *model) order() order {
+	if o, ok := m.orders[m.view()]; ok {
+		return o
+	}
+	return order{column: -1}
+}
+
+// keepCursor finds the row again that the cursor was at.
+func (m *model) keepCursor() {
+	p := m.current()
+	rows := m.rows(&p)
+	c := m.cursor[m.view()]
+	for i := range rows {
+		if rows[i].id == c.id && c.id != "" {
+			c.row = i
+			break
+		}
+	}
+	m.cursor[m.view()] = c.within(rows)
+}
+
+// within bounds the cursor, and notes what it is at.
+func (c place) within(rows []row) place {
+	c.row = max(min(c.row, len(rows)-1), 0)
+	c.id = ""
+	if c.row < len(rows) {
+		c.id = rows[c.row].id
+	}
+	return c
+}

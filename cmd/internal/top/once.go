@@ -1,0 +1,151 @@
+package top
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// Once writes what Run would show, as text of a width that scripts can read: the
+// list, or all pages of the run that is open.
+func Once(ctx context.Context, src Source, o Options, w io.Writer, columns int) (*Frame, error) {
+	o = o.withDefaults()
+	f, err := src.Look(ctx, o.ask())
+	if err != nil {
+		return nil, err
+	}
+	var out strings.Builder
+	b := brush{o.ASCII, columns}
+	if f.Open != nil {
+		fmt.Fprintf(&out, "%s\n", headline(f.Open))
+		d := f.Open
+		if d.Cur != nil {
+			fmt.Fprintf(&out, "%s of %s  %s  reading %d of %d\n", span(d.At.Seconds()), span(d.Last.Seconds()),
+				d.First.Add(d.At).In(o.Zone).Format(time.DateTime), d.Index, d.Count)
+		}
+		for i := range pages {
+			p := pages[i].make(d, b)
+			if i > 0 && d.Cur != nil {
+				fmt.Fprintf(&out, "\n%s\n", strings.ToUpper(pages[i].title))
+			}
+			if i == 0 || d.Cur != nil {
+				p.write(&out, columns)
+			}
+		}
+	} else {
+		p := jobsPage(f, b)
+		p.write(&out, columns)
+	}
+	if _, err := io.WriteString(w, out.String()); err != nil {
+		return nil, fmt.Errorf("print: %w", err)
+	}
+	return f, nil
+}
+
+func (o *Options) ask() Ask { return Ask{Open: o.Open, At: o.At, All: o.All} }
+
+// write writes a page as it is, with all of its rows.
+func (p *page) write(out *strings.Builder, columns int) {
+	for _, h := range p.head {
+		out.WriteString(strings.TrimRight(clip(plain(h), columns), " ") + "\n")
+	}
+	if len(p.columns) == 0 {
+		return
+	}
+	if len(p.rows) == 0 {
+		out.WriteString(p.empty + "\n")
+		return
+	}
+	widths := p.layout(p.rows, columns)
+	out.WriteString(clip(p.titles(widths, order{column: -1}), columns) + "\n")
+	for i := range p.rows {
+		out.WriteString(clip(p.line(&p.rows[i], widths), columns) + "\n")
+	}
+}
+
+// OnceJSON writes the same as one JSON document: an array of the runs, each with its
+// pages where it is open.
+func OnceJSON(ctx context.Context, src Source, o Options, w io.Writer) (*Frame, error) {
+	o = o.withDefaults()
+	f, err := src.Look(ctx, o.ask())
+	if err != nil {
+		return nil, err
+	}
+	jobs := []any{}
+	for i := range f.Jobs {
+		jobs = append(jobs, &f.Jobs[i])
+	}
+	if d := f.Open; d != nil {
+		jobs = append(jobs, d.document())
+	}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(jobs); err != nil {
+		return nil, fmt.Errorf("print: %w", err)
+	}
+	return f, nil
+}
+
+// document is a run in JSON: what the list has, and a list for each page.
+type document struct {
+	Job
+	AtSecs   float64                     `json:"at_secs"`         // the moment, after the first reading
+	LastSecs float64                     `json:"last_secs"`       // of the newest reading
+	Reading  int                         `json:"reading"`         // which one is shown, from 1
+	Readings int                         `json:"readings"`        // how many there are
+	Interval float64                     `json:"rates_over_secs"` // that rates are over; 0 of the first
+	Pages    map[string][]map[string]any `json:"pages"`           // by the names of the pages
+}
+
+func (d *Detail) document() document {
+	doc := document{
+		Job: d.Job, AtSecs: d.At.Seconds(), LastSecs: d.Last.Seconds(), Reading: d.Index, Readings: d.Count,
+		Interval: d.secs(), Pages: map[string][]map[string]any{},
+	}
+	for i := range pages {
+		if p := pages[i].make(d, brush{}); len(p.columns) > 0 {
+			doc.Pages[p.name] = p.records()
+		}
+	}
+	return doc
+}
+
+// records are the rows of a page by the keys of its columns.
+func (p *page) records() []map[string]any {
+	out := []map[string]any{}
+	for _, r := range p.rows {
+		rec := map[string]any{}
+		for i, c := range p.columns {
+			if c.key != "" {
+				rec[c.key] = r.cells[i].value
+			}
+		}
+		out = append(out, rec)
+	}
+	return out
+}
+
+// ErrMoment says that a text means no moment of the run.
+var ErrMoment = errors.New("not a moment of the run")
+
+// Moment reads how long after the first reading of the open run a text means.
+func Moment(ctx context.Context, src Source, o Options, text string) (time.Duration, error) {
+	o = o.withDefaults()
+	f, err := src.Look(ctx, Ask{Open: o.Open, At: -1})
+	if err != nil {
+		return 0, err
+	}
+	at, err := parseMoment(text, f.Open.First.In(o.Zone))
+	if err == nil && (at < 0 || at > f.Open.Last) {
+		err = fmt.Errorf("%q is not within the run: its readings are of %s", text, span(f.Open.Last.Seconds()))
+	}
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrMoment, err)
+	}
+	return at, err
+}

@@ -1,0 +1,196 @@
+package top
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// pages are the views of a run, in the order of their numbers.
+var pages = []struct {
+	title string
+	make  func(d *Detail, b brush) page
+}{
+	{"job", overview},
+	{"steps", stepsPage},
+	{"processes", processesPage},
+	{"cores", coresPage},
+	{"memory", memoryPage},
+	{"GPUs", gpusPage},
+	{"I/O", ioPage},
+	{"pressure", pressurePage},
+	{"energy", energyPage},
+}
+
+// The pages that keys lead to.
+const (
+	pageJob = iota
+	pageSteps
+	pageProcesses
+)
+
+// jobsPage is the list of runs.
+func jobsPage(f *Frame, b brush) page {
+	p := page{
+		name: "jobs", empty: "no runs",
+		columns: []column{
+			{"JOB", "job", 7, 0, true}, {"USER", "user", 6, 4, true}, {"NAME", "name", 8, 8, true}, {"NODE", "node", 4, 7, true},
+			{"STATE", "state", 7, 0, true}, {"ELAPSED", "elapsed_secs", 8, 3, false}, {"CORES", "cores", 5, 0, false},
+			{"OF", "alloc_cpus", 2, 0, false}, {"MEAN%", "cpu_mean_pct", 5, 5, false}, {"MEM", "memory_bytes", 5, 0, false},
+			{"LIMIT", "memory_limit_bytes", 5, 0, false}, {"MEM%", "memory_pct", 5, 5, false}, {"READ/s", "read_bytes_per_sec", 6, 1, false},
+			{"WRIT/s", "write_bytes_per_sec", 6, 1, false}, {"PROCS", "processes", 5, 9, false}, {"CPU", "", 0, 2, true},
+		},
+	}
+	if f.Older > 0 {
+		p.empty = fmt.Sprintf("no runs of the last day; a shows the %d that are older", f.Older)
+	}
+	for i, err := range f.Problems {
+		if i == 2 && len(f.Problems) > 3 {
+			p.head = append(p.head, fmt.Sprintf("and %d more files that cannot be read: rt-spool verify tells of them", len(f.Problems)-i))
+			break
+		}
+		p.head = append(p.head, "cannot be read: "+err.Error())
+	}
+	for i := range f.Jobs {
+		p.rows = append(p.rows, jobRow(&f.Jobs[i], f.Time, b))
+	}
+	return p
+}
+
+func jobRow(j *Job, now time.Time, b brush) row {
+	alloc := toFloat(j.AllocCPUs)
+	used := share(toFloat(j.Memory), toFloat(j.Limit))
+	c, r, w := j.Cores, j.ReadRate, j.WriteRate
+	if j.State != rt.StateRunning { // it uses nothing any more
+		c, r, w = rt.None[float64](), rt.None[float64](), rt.None[float64]()
+	}
+	cells := []cell{
+		{text: dash(j.label()), value: j.label()}, word(j.User), word(j.Meta.JobName), word(j.Node), {text: j.state(), value: j.state()},
+		number(rt.Some(j.elapsed(now).Seconds()), span), number(c, cores), name(j.AllocCPUs), number(share(j.MeanCores, alloc), percent),
+		bytesOf(j.Memory), limitCell(&j.Figures), number(used, percent), number(r, size), number(w, size), count(j.Processes),
+		{draw: func(n int) string { return b.spark(j.cores, alloc.Or(0), n) }},
+	}
+	for _, i := range []int{6, 12, 13} {
+		if j.State != rt.StateRunning {
+			cells[i].text = "-"
+		}
+	}
+	return row{id: j.Path, cells: cells, alarm: used.Or(0) >= nearLimit}
+}
+
+// nearLimit is from what percentage of its limit on a job's memory stands out.
+const nearLimit = 90
+
+func limitCell(f *Figures) cell {
+	if f.Unlimited {
+		return cell{text: "none"}
+	}
+	return bytesOf(f.Limit)
+}
+
+// stepsPage is the steps and tasks, those that have ended too.
+func stepsPage(d *Detail, _ brush) page {
+	p := page{
+		name: "steps", empty: "no steps were read",
+		columns: []column{
+			{"STEP", "step", 8, 0, true}, {"TASK", "task", 4, 0, false}, {"STATE", "state", 7, 0, true}, {"CORES", "cores", 6, 0, false},
+			{"CPU TIME", "cpu_secs", 8, 0, false}, {"MEM", "memory_bytes", 5, 0, false}, {"PEAK", "memory_peak_bytes", 5, 0, false},
+			{"ANON", "anon_bytes", 5, 2, false}, {"PROCS", "processes", 5, 3, false}, {"READ/s", "read_bytes_per_sec", 6, 1, false},
+			{"WRIT/s", "write_bytes_per_sec", 6, 1, false}, {"KILLS", "oom_kills", 5, 4, false},
+		},
+	}
+	for i := range d.Steps {
+		s := &d.Steps[i]
+		before := s.before
+		if before == nil {
+			before = &rt.StepReading{}
+		}
+		state, task := "running", word("-")
+		if s.Ended {
+			state = "ended"
+		}
+		if s.Task.Valid() {
+			task = name(s.Task)
+		}
+		secs := d.secs()
+		p.rows = append(p.rows, row{id: s.Step + "/" + task.text, cells: []cell{
+			word(s.Step), task, word(state), number(scaled(perSecond(before.CPUUsage, s.CPUUsage, secs), 1e-6), cores),
+			number(scaled(toFloat(s.CPUUsage), 1e-6), cpuTime), bytesOf(s.MemCurrent), bytesOf(s.MemPeak), bytesOf(s.Anon), count(s.Pids),
+			number(perSecond(before.IOReadBytes, s.IOReadBytes, secs), size), number(perSecond(before.IOWriteBytes, s.IOWriteBytes, secs), size),
+			count(s.EventsOOMKill),
+		}})
+	}
+	return p
+}
+
+// processesPage is the processes that used most.
+func processesPage(d *Detail, _ brush) page {
+	p := page{
+		name: "processes_most", empty: "no processes were read: the first minute may be over before they are",
+		columns: []column{
+			{"PID", "pid", 7, 0, false}, {"COMMAND", "comm", 15, 0, true}, {"STEP", "step", 5, 2, true}, {"TASK", "task", 4, 2, false},
+			{"CPU%", "cpu_pct", 6, 0, false}, {"CPU TIME", "cpu_secs", 8, 0, false}, {"RSS", "rss_bytes", 5, 0, false},
+			{"PSS", "pss_bytes", 5, 3, false}, {"THR", "threads", 4, 3, false}, {"READ/s", "read_bytes_per_sec", 6, 1, false},
+			{"WRIT/s", "write_bytes_per_sec", 6, 1, false},
+		},
+	}
+	if d.Cur == nil {
+		return p
+	}
+	for i := range d.Cur.Procs {
+		q := &d.Cur.Procs[i]
+		before := processBefore(d, q)
+		secs := d.secs()
+		ticks := ticksOf(q)
+		p.rows = append(p.rows, row{id: fmt.Sprint(q.PID, "/", q.Start), cells: []cell{
+			name(rt.Some(q.PID)), word(q.Comm), word(q.Step), name(q.Task),
+			number(scaled(perSecond(ticksOf(before), ticks, secs), 100/float64(rt.TicksPerSecond)), percent),
+			number(scaled(toFloat(ticks), 1/float64(rt.TicksPerSecond)), cpuTime), bytesOf(q.RSS), bytesOf(q.PSS), count(q.Threads),
+			number(perSecond(before.ReadBytes, q.ReadBytes, secs), size), number(perSecond(before.WriteBytes, q.WriteBytes, secs), size),
+		}})
+	}
+	return p
+}
+
+// processBefore is the process in the reading before; one without figures where it
+// was not there.
+func processBefore(d *Detail, q *rt.ProcessReading) *rt.ProcessReading {
+	if d.Prev != nil {
+		for i := range d.Prev.Procs {
+			if b := &d.Prev.Procs[i]; b.PID == q.PID && b.Start == q.Start {
+				return b
+			}
+		}
+	}
+	return &rt.ProcessReading{}
+}
+
+func ticksOf(q *rt.ProcessReading) rt.Opt[uint64] {
+	user, ok1 := q.UserTicks.Get()
+	sys, ok2 := q.SystemTicks.Get()
+	if !ok1 || !ok2 {
+		return rt.None[uint64]()
+	}
+	return rt.Some(user + sys)
+}
+
+// headline names the run above each of its pages.
+func headline(d *Detail) string {
+	j := &d.Job
+	words := []string{"Job " + j.label()}
+	if !j.JobID.Valid() {
+		words[0] = "Run " + j.label()
+	}
+	for _, w := range []string{j.Meta.JobName, j.User, j.Node} {
+		if w != "" {
+			words = append(words, w)
+		}
+	}
+	state := j.state()
+	if code, ok := j.ExitCode.Get(); ok && j.State != rt.StateRunning {
+		state += fmt.Sprintf(" (%d:%d)", code, j.ExitSignal.Or(0))
+	}
+	return plain(strings.Join(append(words, state, span(j.ElapsedSec)), "  "))
+}

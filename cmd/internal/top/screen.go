@@ -1,0 +1,247 @@
+package top
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+)
+
+// kind says what a line of the screen is, for those terminals that can show it.
+type kind int
+
+const (
+	ordinary kind = iota
+	titleLine
+	headLine
+	cursorLine
+	alarmLine
+)
+
+// line of the screen.
+type line struct {
+	kind kind
+	text string
+}
+
+// View implements tea.Model. Nothing is told by colour alone.
+func (m *model) View() tea.View {
+	var b strings.Builder
+	for i, l := range m.screen() {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		switch l.kind {
+		case titleLine, cursorLine:
+			b.WriteString("\x1b[7m" + pad(l.text, m.width, false) + "\x1b[m")
+		case headLine:
+			b.WriteString("\x1b[1m" + l.text + "\x1b[m")
+		case alarmLine:
+			b.WriteString("\x1b[31m" + l.text + "\x1b[m")
+		default:
+			b.WriteString(l.text)
+		}
+	}
+	v := tea.NewView(b.String())
+	v.AltScreen = true
+	return v
+}
+
+// screen is all that is shown, a line for each of the terminal's.
+func (m *model) screen() []line {
+	var lines []line
+	switch {
+	case m.width == 0 || m.height == 0:
+		return nil
+	case m.help:
+		lines = helpLines()
+	case m.frame == nil, m.open != "" && m.detail() == nil:
+		lines = []line{{titleLine, "rt-spool top"}, {ordinary, "reading ..."}}
+	default:
+		lines = m.shown()
+	}
+	for len(lines) < m.height {
+		lines = append(lines, line{})
+	}
+	lines = lines[:m.height]
+	lines[m.height-1] = line{ordinary, m.lastLine()}
+	for i := range lines {
+		lines[i].text = clip(lines[i].text, m.width)
+	}
+	return lines
+}
+
+// shown is the title, the page and, of a run, the line of time.
+func (m *model) shown() []line {
+	lines := []line{{titleLine, m.title()}}
+	below := 1 // the last line
+	if d := m.detail(); d != nil {
+		lines = append(lines, line{ordinary, m.tabs()})
+		below++
+	}
+	p := m.current()
+	for _, h := range p.head {
+		lines = append(lines, line{ordinary, plain(h)})
+	}
+	lines = append(lines, m.table(&p, m.height-len(lines)-below)...)
+	if d := m.detail(); d != nil {
+		for len(lines) < m.height-below {
+			lines = append(lines, line{})
+		}
+		lines = append(lines[:max(m.height-below, 0)], line{ordinary, m.timeLine(d)})
+	}
+	return lines
+}
+
+// title says what is looked at, and when.
+func (m *model) title() string {
+	clock := m.frame.Time.In(m.o.Zone).Format(time.TimeOnly)
+	if d := m.detail(); d != nil {
+		return headline(d)
+	}
+	running := 0
+	for i := range m.frame.Jobs {
+		if m.frame.Jobs[i].Live {
+			running++
+		}
+	}
+	t := fmt.Sprintf("rt-spool top  %s  %s  %d runs, %d running", m.frame.Where, clock, len(m.frame.Jobs), running)
+	if m.frame.Older > 0 {
+		t += fmt.Sprintf(", %d older", m.frame.Older)
+	}
+	if n := len(m.frame.Problems); n > 0 {
+		t += fmt.Sprintf(", %d unreadable", n)
+	}
+	if m.pace != following {
+		t += "  PAUSED"
+	}
+	return plain(t)
+}
+
+func (m *model) tabs() string {
+	var out []string
+	for i, p := range pages {
+		text := fmt.Sprintf("%d %s", i+1, p.title)
+		if i == m.page {
+			text = "[" + text + "]"
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, " ")
+}
+
+// table is the part of the page's table that the cursor is in.
+func (m *model) table(p *page, height int) []line {
+	if len(p.columns) == 0 || height < 1 {
+		return nil
+	}
+	rows := m.rows(p)
+	if len(rows) == 0 {
+		text := p.empty
+		if len(p.rows) > 0 {
+			text = fmt.Sprintf("none of %d has %q", len(p.rows), m.filter)
+		}
+		return []line{{ordinary, plain(text)}}
+	}
+	widths := p.layout(rows, m.width-2)
+	lines := []line{{headLine, "  " + p.titles(widths, m.order())}}
+	height--
+	c := m.cursor[m.view()].within(rows)
+	c.top = max(min(c.top, c.row), c.row-height+1, 0)
+	c.top = max(min(c.top, len(rows)-height), 0)
+	m.cursor[m.view()] = c
+	for i := c.top; i < len(rows) && i < c.top+height; i++ {
+		l := line{ordinary, "  " + p.line(&rows[i], widths)}
+		if rows[i].alarm {
+			l = line{alarmLine, "! " + l.text[2:]}
+		}
+		if i == c.row {
+			l = line{cursorLine, ">" + l.text[1:]}
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// timeLine is where in the run the moment stands.
+func (m *model) timeLine(d *Detail) string {
+	if d.Cur == nil {
+		return "no readings"
+	}
+	how := map[pace]string{following: "newest", still: "PAUSED", playing: "playing"}[m.pace]
+	if m.pace == following && !d.Job.Live {
+		how = "end"
+	}
+	text := fmt.Sprintf(" %s of %s  %s  reading %d of %d  %s", span(d.At.Seconds()), span(d.Last.Seconds()),
+		d.First.Add(d.At).In(m.o.Zone).Format(time.TimeOnly), d.Index, d.Count, how)
+	if old := d.At - d.Taken; old >= time.Second {
+		text += fmt.Sprintf(" (%s old)", old.Truncate(time.Second))
+	}
+	n := max(m.width-width(text)-2, 0)
+	at := 0
+	if d.Last > 0 && n > 1 {
+		at = int(float64(d.At) / float64(d.Last) * float64(n-1))
+	}
+	if n < 8 {
+		return strings.TrimSpace(text)
+	}
+	return "[" + strings.Repeat("=", at) + "|" + strings.Repeat("-", n-1-at) + "]" + text
+}
+
+// lastLine is the prompt, or what is wrong, or the keys.
+func (m *model) lastLine() string {
+	switch {
+	case m.prompt == filterPrompt:
+		return "filter (enter: keep, esc: drop): " + plain(m.typed) + "_"
+	case m.prompt == timePrompt:
+		return "go to (90, 1m30s or 12:30:05; esc: stay): " + plain(m.typed) + "_"
+	case m.help:
+		return "any key: back"
+	case m.said != "":
+		return plain(m.said)
+	case m.trouble != nil:
+		return plain("cannot read: " + m.trouble.Error())
+	case m.frame != nil && m.frame.Note != "":
+		return plain(m.frame.Note)
+	}
+	keys := "enter open  / filter  s sort  space pause  a all  ? help  q quit"
+	if m.open != "" {
+		keys = "tab page  left right second  home end  t time  / filter  s sort  ? help  q quit"
+		if !m.single {
+			keys = "esc back  " + keys
+		}
+	}
+	if m.filter != "" {
+		keys = fmt.Sprintf("filter %q (esc drops it)  ", plain(m.filter)) + keys
+	}
+	return keys
+}
+
+// helpLines fit on 80 columns and 23 lines.
+func helpLines() []line {
+	lines := []line{{titleLine, "rt-spool top: keys"}}
+	for _, text := range strings.Split(strings.TrimSpace(helpText), "\n") {
+		lines = append(lines, line{ordinary, text})
+	}
+	return lines
+}
+
+const helpText = `
+up down k j     move; pgup pgdown by a screen; g G to the first and last row
+enter           open a run; of a step: its processes
+esc backspace   drop the filter; else back to the first page; else to the list
+tab shift+tab   next and previous page of a run; 1 to 9 choose one
+/               show only rows with a text: enter keeps it, esc drops it
+s S r           sort by the next, the previous column; turn the order around
+space           pause and go on; a run that is over is played from there
+a               in the list: also runs that ended more than a day ago, or not
+left right      one second back, on; < > or with shift: one minute
+home end        the run's first and newest reading; in the list: the first and last row
+t               go to a moment: 90 (seconds), 1m30s, 12:30:05
+ctrl+l          draw the screen anew
+? h f1          this help
+q ctrl+c        quit
+
+CORES are in use now, OF are allocated, MEAN% is their mean use so far.
+n/a was not read; - is not there; ! is above 90 % of its memory limit.`

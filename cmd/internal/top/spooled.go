@@ -1,0 +1,160 @@
+package top
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// recent is how long ago a run may have ended to be in the list.
+const recent = 24 * time.Hour
+
+// Spooled is the Source of the runs of a spool directory, or of some of its files.
+// A run that has ended is read once; a directory that has not changed is not listed.
+type Spooled struct {
+	Dir  string                   // of all that are there; with Find it is what to watch
+	Find func() ([]string, error) // the files to show; nil is all of Dir
+	Now  func() time.Time         // nil is time.Now
+
+	changed time.Time // of Dir when it was listed
+	all     bool
+	paths   []string
+	older   int
+	tapes   map[string]*tape
+	open    *tape
+}
+
+// File is a Source of one run, wherever its file lies.
+func File(path string) *Spooled {
+	return &Spooled{Dir: path, Find: func() ([]string, error) { return []string{path}, nil }}
+}
+
+// Look implements Source.
+func (s *Spooled) Look(ctx context.Context, ask Ask) (*Frame, error) {
+	now := time.Now()
+	if s.Now != nil {
+		now = s.Now()
+	}
+	if err := s.list(ask.All, now); err != nil {
+		return nil, err
+	}
+	f := &Frame{Time: now, Where: s.Dir, Older: s.older}
+	if ask.Open != "" {
+		d, err := s.detail(ctx, ask, now)
+		if err != nil {
+			return nil, err
+		}
+		f.Open = d
+		return f, nil
+	}
+	s.open = nil
+	for _, path := range s.paths {
+		t := s.tapes[path]
+		err := t.err
+		if !t.settled() || !t.looked {
+			err = t.grow(ctx)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case errors.Is(err, fs.ErrNotExist): // drain has removed it
+		case err != nil:
+			f.Problems = append(f.Problems, err)
+		default:
+			f.Jobs = append(f.Jobs, t.job(now))
+		}
+	}
+	sortJobs(f.Jobs)
+	return f, nil
+}
+
+// list finds the files, where something has come or gone.
+func (s *Spooled) list(all bool, now time.Time) error {
+	st, err := os.Stat(s.Dir)
+	if err != nil {
+		return fmt.Errorf("look for runs: %w", err)
+	}
+	if s.tapes != nil && st.ModTime().Equal(s.changed) && all == s.all {
+		return nil
+	}
+	var paths []string
+	if s.Find != nil {
+		paths, err = s.Find()
+	} else {
+		paths, s.older, err = listDir(s.Dir, all, now)
+	}
+	if err != nil {
+		return err
+	}
+	old := s.tapes
+	s.paths, s.changed, s.all = paths, st.ModTime(), all
+	s.tapes = make(map[string]*tape, len(paths))
+	for _, p := range paths {
+		if s.tapes[p] = old[p]; s.tapes[p] == nil {
+			s.tapes[p] = &tape{path: p}
+		}
+		s.tapes[p].looked = false // it may have been delivered since
+	}
+	return nil
+}
+
+// listDir returns the files of runs that are tracked or were changed lately.
+func listDir(dir string, all bool, now time.Time) (paths []string, older int, err error) {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, 0, fmt.Errorf("list the spool: %w", err)
+	}
+	for _, f := range files {
+		if !strings.HasSuffix(f.Name(), ".db") {
+			continue
+		}
+		path := filepath.Join(dir, f.Name())
+		if st, err := f.Info(); !all && err == nil && now.Sub(st.ModTime()) > recent {
+			if _, err := os.Lstat(strings.TrimSuffix(path, ".db") + ".lock"); err != nil {
+				older++
+				continue
+			}
+		}
+		paths = append(paths, path)
+	}
+	return paths, older, nil
+}
+
+// detail shows one run, which is read as a whole.
+func (s *Spooled) detail(ctx context.Context, ask Ask, now time.Time) (*Detail, error) {
+	if s.open == nil || s.open.path != ask.Open {
+		s.open = &tape{path: ask.Open, whole: true}
+	}
+	err := s.open.grow(ctx)
+	if err != nil && !(errors.Is(err, fs.ErrNotExist) && len(s.open.points) > 0) {
+		return nil, err
+	}
+	return s.open.detail(ctx, ask.At, now)
+}
+
+// sortJobs puts those that run first, each kind by its start.
+func sortJobs(jobs []Job) {
+	over := func(j *Job) int {
+		if j.State == rt.StateRunning {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(jobs, func(a, b Job) int {
+		if d := over(&a) - over(&b); d != 0 {
+			return d
+		}
+		if d := a.Start.Compare(b.Start); d != 0 {
+			return d
+		}
+		return strings.Compare(a.Path, b.Path)
+	})
+}

@@ -1,0 +1,207 @@
+package top
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/resource-tracker/rt"
+)
+
+// page is what one view shows: some lines, and a table below them.
+type page struct {
+	name    string // in --json
+	head    []string
+	columns []column
+	rows    []row
+	empty   string // what is said where the table has no rows
+}
+
+// column of a table. Where not all fit, those with the lowest rank go first; the
+// one without a width takes what is left.
+type column struct {
+	title string
+	key   string // in --json
+	width int    // at least; 0: what is left
+	rank  int    // 0 stays always
+	text  bool   // aligned to the left, and sorted upwards first
+}
+
+// row of a table.
+type row struct {
+	id    string // what the row is of, so that the cursor stays with it
+	cells []cell
+	alarm bool // close to a limit
+}
+
+// cell is what is shown and what it is sorted by and printed as in JSON: a float64,
+// a string, a bool, or nil where nothing was read.
+type cell struct {
+	text  string
+	value any
+	draw  func(width int) string // in place of text, for what is as wide as there is room
+}
+
+func word(s string) cell { return cell{text: dash(s), value: s} }
+
+func number(v rt.Opt[float64], format func(float64) string) cell {
+	if x, ok := v.Get(); ok && x == x {
+		return cell{text: format(x), value: x}
+	}
+	return cell{text: notRead}
+}
+
+func count(v rt.Opt[uint64]) cell { return number(toFloat(v), bigNumber) }
+
+func bytesOf(v rt.Opt[uint64]) cell { return number(toFloat(v), size) }
+
+// name is a number that names something: it is shown whole.
+func name(v rt.Opt[uint64]) cell {
+	c := number(toFloat(v), func(x float64) string { return decimal(x) })
+	if !v.Valid() {
+		c.text = "-"
+	}
+	return c
+}
+
+// order is how a table is sorted; column -1 is as it comes.
+type order struct {
+	column  int
+	reverse bool
+}
+
+// sorted returns the rows that hold the filter's text, in order.
+func (p *page) sorted(filter string, o order) []row {
+	filter = strings.ToLower(filter)
+	rows := slices.DeleteFunc(slices.Clone(p.rows), func(r row) bool { return filter != "" && !r.holds(filter) })
+	if o.column < 0 || o.column >= len(p.columns) {
+		if o.reverse {
+			slices.Reverse(rows)
+		}
+		return rows
+	}
+	down := !p.columns[o.column].text != o.reverse
+	slices.SortStableFunc(rows, func(a, b row) int {
+		x, y := a.cells[o.column].value, b.cells[o.column].value
+		if x == nil || y == nil { // what was not read stands last, either way
+			return cmp.Compare(b2i(x == nil), b2i(y == nil))
+		}
+		d := compare(x, y)
+		if down {
+			return -d
+		}
+		return d
+	})
+	return rows
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func compare(x, y any) int {
+	switch x := x.(type) {
+	case float64:
+		if y, ok := y.(float64); ok {
+			return cmp.Compare(x, y)
+		}
+	case string:
+		if y, ok := y.(string); ok {
+			return cmp.Compare(strings.ToLower(x), strings.ToLower(y))
+		}
+	}
+	return 0
+}
+
+func (r *row) holds(lower string) bool {
+	for i := range r.cells {
+		if strings.Contains(strings.ToLower(r.cells[i].text), lower) {
+			return true
+		}
+	}
+	return false
+}
+
+// layout is where the columns stand; 0 is one that does not fit.
+func (p *page) layout(rows []row, total int) []int {
+	widths := make([]int, len(p.columns))
+	for i, c := range p.columns {
+		widths[i] = max(c.width, width(c.title))
+		if c.width == 0 {
+			widths[i] = leastSpark
+			continue
+		}
+		for _, r := range rows {
+			widths[i] = max(widths[i], width(r.cells[i].text))
+		}
+		if c.text {
+			widths[i] = min(widths[i], 2*c.width+4) // names may be of any length
+		}
+	}
+	used := func() (n int) {
+		for _, w := range widths {
+			if w > 0 {
+				n += w + 1
+			}
+		}
+		return n - 1
+	}
+	for used() > total {
+		worst := -1
+		for i, c := range p.columns {
+			if widths[i] > 0 && c.rank > 0 && (worst < 0 || c.rank >= p.columns[worst].rank) {
+				worst = i
+			}
+		}
+		if worst < 0 {
+			break
+		}
+		widths[worst] = 0
+	}
+	for i, c := range p.columns {
+		if c.width == 0 && widths[i] > 0 {
+			widths[i] += max(total-used(), 0)
+		}
+	}
+	return widths
+}
+
+// leastSpark is the least width of the column that takes what is left.
+const leastSpark = 8
+
+// titles is the line above the rows; the column it is sorted by is marked.
+func (p *page) titles(widths []int, o order) string {
+	var out []string
+	for i, c := range p.columns {
+		if widths[i] == 0 {
+			continue
+		}
+		title := c.title
+		if i == o.column {
+			title = "*" + title
+			if width(title) > widths[i] {
+				title = clip(title, widths[i])
+			}
+		}
+		out = append(out, pad(title, widths[i], !c.text))
+	}
+	return strings.TrimRight(strings.Join(out, " "), " ")
+}
+
+func (p *page) line(r *row, widths []int) string {
+	var out []string
+	for i, c := range p.columns {
+		if widths[i] == 0 {
+			continue
+		}
+		text := r.cells[i].text
+		if draw := r.cells[i].draw; draw != nil {
+			text = draw(widths[i])
+		}
+		out = append(out, pad(text, widths[i], !c.text))
+	}
+	return strings.TrimRight(strings.Join(out, " "), " ")
+}

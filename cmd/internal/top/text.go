@@ -1,0 +1,192 @@
+package top
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/resource-tracker/rt"
+)
+
+// notRead stands where nothing was read: it is not 0.
+const notRead = "n/a"
+
+// width is how many columns of a terminal a text takes.
+func width(s string) int { return ansi.StringWidth(s) }
+
+// clip cuts a text at a width.
+func clip(s string, n int) string { return ansi.Truncate(s, max(n, 0), "") }
+
+// pad fills a text up to a width, and cuts it there.
+func pad(s string, n int, right bool) string {
+	s = clip(s, n)
+	blank := strings.Repeat(" ", max(n-width(s), 0))
+	if right {
+		return blank + s
+	}
+	return s + blank
+}
+
+// plain makes foreign text fit for a terminal: a job's name may hold anything.
+func plain(s string) string {
+	return strings.Map(func(c rune) rune {
+		if !unicode.IsPrint(c) {
+			return '?'
+		}
+		return c
+	}, s)
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return plain(s)
+}
+
+// size shows bytes in at most 5 characters, in units of 1024.
+func size(v float64) string {
+	if v < 1000 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	for _, unit := range []string{"K", "M", "G", "T", "P", "E"} {
+		v /= 1024
+		switch {
+		case v < 99.95:
+			return fmt.Sprintf("%.1f%s", v, unit)
+		case v < 999.5 || unit == "E":
+			return fmt.Sprintf("%.0f%s", v, unit)
+		}
+	}
+	return notRead
+}
+
+// bigNumber shows a count in at most 5 characters.
+func bigNumber(v float64) string {
+	if v < 1e4 {
+		return decimal(v)
+	}
+	for _, unit := range []string{"k", "M", "G", "T", "P", "E"} {
+		if v /= 1000; v < 99.95 {
+			return fmt.Sprintf("%.1f%s", v, unit)
+		} else if v < 999.5 || unit == "E" {
+			return fmt.Sprintf("%.0f%s", v, unit)
+		}
+	}
+	return notRead
+}
+
+// decimal shows a number with three digits, at least the whole ones.
+func decimal(v float64) string {
+	switch {
+	case v == math.Trunc(v):
+		return fmt.Sprintf("%.0f", v)
+	case v < 9.995:
+		return fmt.Sprintf("%.2f", v)
+	case v < 99.95:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.0f", v)
+}
+
+func cores(v float64) string {
+	if v < 99.95 {
+		return fmt.Sprintf("%.2f", v)
+	}
+	return fmt.Sprintf("%.0f", v)
+}
+
+func percent(v float64) string { return fmt.Sprintf("%.1f", v) }
+
+func fraction(v float64) string { return fmt.Sprintf("%.2f", v) }
+
+// shown is v in a format, and notRead where there is none.
+func shown(v rt.Opt[float64], format func(float64) string) string {
+	if x, ok := v.Get(); ok && x == x {
+		return format(x)
+	}
+	return notRead
+}
+
+func shownSize(v rt.Opt[uint64]) string { return shown(toFloat(v), size) }
+
+// rate is bytes per second.
+func rate(v rt.Opt[float64]) string {
+	if !v.Valid() {
+		return notRead
+	}
+	return shown(v, size) + "/s"
+}
+
+// span shows a time as h:mm:ss, and d-hh:mm from a day on.
+func span(secs float64) string {
+	if secs < 0 {
+		return "0:00:00"
+	}
+	d := time.Duration(secs * float64(time.Second)).Truncate(time.Second)
+	h, m, s := int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60
+	if h >= 24 {
+		return fmt.Sprintf("%d-%02d:%02d", h/24, h%24, m)
+	}
+	return fmt.Sprintf("%d:%02d:%02d", h, m, s)
+}
+
+// cpuTime shows seconds of CPU time: with hundredths while they tell something.
+func cpuTime(secs float64) string {
+	if secs < 60 {
+		return fmt.Sprintf("%.2f s", secs)
+	}
+	return span(secs)
+}
+
+// brush draws with the characters that the terminal has.
+type brush struct {
+	ascii bool
+	width int // of the screen
+}
+
+// spark draws the newest values that fit into n columns, from 0 to top, blank where nothing
+// was read. With no top it is the highest value.
+func (b brush) spark(values []rt.Opt[float64], top float64, n int) string {
+	ramp := []rune("▁▂▃▄▅▆▇█")
+	if b.ascii {
+		ramp = []rune("_.:-=+*#")
+	}
+	values = values[max(0, len(values)-max(n, 0)):]
+	if top <= 0 {
+		for _, v := range values {
+			top = max(top, v.Or(0))
+		}
+	}
+	out := []rune(strings.Repeat(" ", max(n-len(values), 0)))
+	for _, o := range values {
+		v, ok := o.Get()
+		switch {
+		case !ok:
+			out = append(out, ' ')
+		case top <= 0 || v <= 0:
+			out = append(out, ramp[0])
+		default:
+			out = append(out, ramp[min(int(v/top*float64(len(ramp))), len(ramp)-1)])
+		}
+	}
+	return string(out)
+}
+
+// bar draws a share in n columns.
+func (b brush) bar(pct rt.Opt[float64], n int) string {
+	full, empty := "█", "·"
+	if b.ascii {
+		full, empty = "#", "."
+	}
+	v, ok := pct.Get()
+	if !ok || n < 1 {
+		return strings.Repeat(" ", max(n, 0))
+	}
+	k := min(max(int(math.Round(v/100*float64(n))), 0), n)
+	return strings.Repeat(full, k) + strings.Repeat(empty, n-k)
+}

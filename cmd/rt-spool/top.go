@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+
+	"github.com/resource-tracker/rt/cmd/internal/top"
+	"github.com/resource-tracker/rt/spool"
+)
+
+func topCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "top",
+		Usage:     "watch the jobs of this node, one job, or a run that is over, on a full screen",
+		ArgsUsage: "[JOB]",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "replay", Usage: "go through the run of the spool file `FILE` second by second"},
+			&cli.StringFlag{Name: "at", Usage: "begin at `TIME` of the run: seconds after its first reading, such as 90 or 1m30s, or 12:30:05"},
+			&cli.BoolFlag{Name: "all", Usage: "also runs that ended more than a day ago"},
+			&cli.BoolFlag{Name: "once", Usage: "print one screen as text and exit"},
+			&cli.BoolFlag{Name: "json", Usage: "print one JSON document, with --once"},
+			&cli.BoolFlag{Name: "ascii", Usage: "draw with ASCII characters alone; also without a UTF-8 locale"},
+		},
+		OnUsageError: onUsageError,
+		Action:       runTop,
+	}
+}
+
+func runTop(c *cli.Context) error {
+	once := c.Bool("once")
+	switch {
+	case c.NArg() > 1, c.NArg() == 1 && c.IsSet("replay"):
+		return usage("top takes one JOB or --replay FILE; rt-spool ls shows what there is")
+	case c.Bool("json") && !once:
+		return usage("--json prints what --once does: give both")
+	case !once && os.Getenv("TERM") == "dumb":
+		return usage("top cannot draw on this terminal (TERM=dumb): --once prints one screen as text")
+	case !once && !onTerminal(c):
+		return usage("top needs a terminal: --once prints one screen as text, with --json for scripts")
+	}
+	o := top.Options{ASCII: c.Bool("ascii") || !utf8Locale(), Zone: time.Local, All: c.Bool("all"), At: -1}
+	src, err := topSource(c, &o)
+	if err == nil {
+		err = setAt(c, src, &o)
+	}
+	if err != nil {
+		return damagedFile(err)
+	}
+	if !once {
+		return damagedFile(top.Run(c.Context, src, o, os.Stdin, os.Stdout))
+	}
+	var f *top.Frame
+	if c.Bool("json") {
+		f, err = top.OnceJSON(c.Context, src, o, c.App.Writer)
+	} else {
+		columns, _ := terminalSize(c.App.Writer)
+		f, err = top.Once(c.Context, src, o, c.App.Writer, columns)
+	}
+	if err != nil {
+		return damagedFile(err)
+	}
+	return unreadable(f.Problems, len(f.Jobs)+len(f.Problems))
+}
+
+func onTerminal(c *cli.Context) bool {
+	f, ok := c.App.Writer.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) && term.IsTerminal(int(os.Stdin.Fd()))
+}
+
+// topSource is what the command line asks to look at.
+func topSource(c *cli.Context, o *top.Options) (top.Source, error) {
+	if file := c.String("replay"); file != "" {
+		o.Open = file
+		return top.File(file), nil
+	}
+	cfg, err := load(c)
+	if err != nil {
+		return nil, err
+	}
+	dir, job := cfg.Spool.Dir, c.Args().First()
+	if job == "" {
+		return &top.Spooled{Dir: dir}, nil
+	}
+	find := func() ([]string, error) {
+		entries, err := spool.FindJob(dir, job)
+		return paths(entries), err
+	}
+	found, err := find()
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 1 {
+		o.Open = found[0]
+		return top.File(found[0]), nil
+	}
+	return &top.Spooled{Dir: dir, Find: find}, nil
+}
+
+// setAt finds the moment of --at, for which the run's beginning must be known.
+func setAt(c *cli.Context, src top.Source, o *top.Options) error {
+	at := c.String("at")
+	if at == "" {
+		return nil
+	}
+	if o.Open == "" {
+		return usage("--at is a moment of one run: give its JOB, or --replay FILE")
+	}
+	var err error
+	if o.At, err = top.Moment(c.Context, src, *o, at); errors.Is(err, top.ErrMoment) {
+		return usage("--at: %w", err)
+	}
+	return err
+}
+
+// damagedFile makes errors of the file's content those of the table of statuses.
+func damagedFile(err error) error {
+	if errors.Is(err, spool.ErrDamaged) || errors.Is(err, spool.ErrForeign) {
+		return &kindError{kind: errDamaged, err: err}
+	}
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("top: %w", err)
+	}
+	return nil
+}
