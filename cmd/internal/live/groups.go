@@ -1,0 +1,158 @@
+package live
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect/cgroup"
+	"github.com/resource-tracker/rt/collect/proc"
+)
+
+// Tree finds the processes of a tree: each is a worker, the root the first.
+type Tree struct {
+	tree *proc.Tree
+	snap rt.Snapshot
+	pids []int
+}
+
+// NewTree returns the workers of the tree below the process pid.
+func NewTree(procfs, sysfs string, pid int) *Tree {
+	return &Tree{tree: proc.NewTree(proc.NewFS(procfs, sysfs), pid)}
+}
+
+// Groups implements Groups. A tree that is over has none.
+func (t *Tree) Groups() ([]Group, error) {
+	if err := t.tree.Read(&t.snap); err != nil {
+		return nil, err
+	}
+	t.pids = t.tree.PIDs(t.pids[:0])
+	out := make([]Group, len(t.pids))
+	for i, pid := range t.pids {
+		out[i] = Group{Key: strconv.Itoa(pid), PIDs: []int{pid}}
+	}
+	return out, nil
+}
+
+// Close gives the descriptor back.
+func (t *Tree) Close() error { return t.tree.Close() }
+
+// Tasks finds the tasks of a job on this node: each is a worker, and so are the
+// processes of a step that are in no task.
+type Tasks struct {
+	job    *cgroup.Job
+	procfs string
+	snap   rt.Snapshot
+	pids   []int
+	task   map[int]taskKey // of the pids of the look before: nobody moves to another task
+}
+
+type taskKey struct {
+	step string
+	task int64 // -1: none
+}
+
+// NewTasks returns the workers of a job, which the caller closes.
+func NewTasks(procfs string, job *cgroup.Job) *Tasks {
+	return &Tasks{job: job, procfs: procfs}
+}
+
+// Groups implements Groups.
+func (t *Tasks) Groups() ([]Group, error) {
+	t.snap = rt.Snapshot{Steps: t.snap.Steps[:0]}
+	err := t.job.Read(&t.snap)
+	t.job.Written(&t.snap)
+	t.pids = t.job.Procs(t.pids[:0])
+	slices.Sort(t.pids)
+	known := make(map[int]taskKey, len(t.pids))
+	byKey := map[taskKey][]int{}
+	for _, pid := range t.pids {
+		key, ok := t.task[pid]
+		if !ok {
+			if key, ok = t.taskOf(pid); !ok {
+				continue // it has just ended
+			}
+		}
+		known[pid] = key
+		byKey[key] = append(byKey[key], pid)
+	}
+	t.task = known
+	out := make([]Group, 0, len(byKey))
+	for _, key := range slices.SortedFunc(maps.Keys(byKey), compareTasks) {
+		out = append(out, Group{Key: fmt.Sprintf("%s/%d", key.step, key.task), PIDs: byKey[key], CPU: t.cpu(key)})
+	}
+	return out, err
+}
+
+// Memory is what the job's cgroup held at the newest look, and its limit, in bytes.
+func (t *Tasks) Memory() (used, limit rt.Opt[uint64]) {
+	return t.snap.Job.MemCurrent, t.snap.Job.MemLimit
+}
+
+// cpu is what the task's cgroup counts, in microseconds.
+func (t *Tasks) cpu(key taskKey) rt.Opt[uint64] {
+	if key.task < 0 {
+		return rt.None[uint64]() // a step as a whole counts its tasks, too
+	}
+	for i := range t.snap.Steps {
+		s := &t.snap.Steps[i]
+		if n, ok := s.Task.Get(); ok && !s.Ended && s.Step == key.step && int64(n) == key.task {
+			return s.CPUUsage
+		}
+	}
+	return rt.None[uint64]()
+}
+
+func (t *Tasks) taskOf(pid int) (taskKey, bool) {
+	text, err := os.ReadFile(filepath.Join(t.procfs, strconv.Itoa(pid), "cgroup"))
+	if err != nil {
+		return taskKey{}, false
+	}
+	return parseTask(string(text)), true
+}
+
+// parseTask reads of /proc/<pid>/cgroup which step and task of a job a process belongs
+// to: the elements step_<name> and task_<number> of the longest path that has them.
+func parseTask(text string) taskKey {
+	key := taskKey{task: -1}
+	for line := range strings.Lines(text) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) < 3 {
+			continue
+		}
+		found := taskKey{task: -1}
+		for part := range strings.SplitSeq(parts[2], "/") {
+			if step, ok := strings.CutPrefix(part, "step_"); ok && found.step == "" {
+				found.step = step
+			}
+			if number, ok := strings.CutPrefix(part, "task_"); ok && found.step != "" && found.task < 0 {
+				if n, err := strconv.ParseUint(number, 10, 31); err == nil {
+					found.task = int64(n)
+				}
+			}
+		}
+		if key.step == "" || found.step == key.step && key.task < 0 {
+			key = found
+		}
+	}
+	return key
+}
+
+// compareTasks puts numbered steps first, by their numbers, and then the named ones.
+func compareTasks(a, b taskKey) int {
+	na, errA := strconv.ParseUint(a.step, 10, 63)
+	nb, errB := strconv.ParseUint(b.step, 10, 63)
+	switch {
+	case errA == nil && errB != nil:
+		return -1
+	case errA != nil && errB == nil:
+		return 1
+	}
+	return cmp.Or(cmp.Compare(na, nb), cmp.Compare(a.step, b.step), cmp.Compare(a.task, b.task))
+}
