@@ -1,0 +1,331 @@
+package perf
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt"
+)
+
+// The groups.
+const (
+	GroupCore = "core"
+	GroupRAPL = "rapl"
+	GroupMSR  = "msr"
+)
+
+const (
+	// standDown is how long the counters are left to others who use them, and
+	// openAgain when is tried again what could not be opened.
+	standDown = 5 * time.Minute
+	openAgain = 10 * time.Minute
+	// ours is the part of the time that our events are to be on the counters; less,
+	// and somebody else counts.
+	ours = 0.95
+)
+
+// Options say what is counted.
+type Options struct {
+	Sys string // /sys
+
+	// Core, RAPL and MSR are lists of events, see Parse; empty for none. "energy-pkg"
+	// and "tsc" alone are power/energy-pkg/ and msr/tsc/ in their groups.
+	Core, RAPL, MSR string
+
+	// Cgroup returns the directory of the job's cgroup in the hierarchy that counters
+	// know: of version 2, or of version 1's perf_event. False while there is none.
+	Cgroup func() (dir string, ok bool)
+}
+
+// Source counts events. It is used by one goroutine, as a collect.Source.
+type Source struct {
+	o      Options
+	node   []group // of RAPL and MSR
+	job    []group
+	opened bool  // node was tried
+	jobErr error // why job could not be opened
+	err    error // the same of node
+	again  int64 // Boot when to try the job's once more
+	quiet  int64 // Boot when to enable the job's again; 0 where they count
+	gone   bool  // the cgroup that they belong to is
+	notes  []rt.Event
+}
+
+// New returns the source. Nothing is opened before the first reading.
+func New(o Options) *Source { return &Source{o: o} }
+
+// Name is what the ledger calls the source.
+func (s *Source) Name() string { return "perf" }
+
+// Close gives the counters back.
+func (s *Source) Close() error {
+	for i := range s.node {
+		s.node[i].close()
+	}
+	s.closeJob()
+	s.node, s.opened = nil, false
+	return nil
+}
+
+func (s *Source) closeJob() {
+	for i := range s.job {
+		s.job[i].close()
+	}
+	s.job = nil
+}
+
+// Notes implements collect.Noter.
+func (s *Source) Notes() []rt.Event {
+	notes := s.notes
+	s.notes = nil
+	return notes
+}
+
+func (s *Source) note(wall int64, status, detail string) {
+	s.notes = append(s.notes, rt.Event{Time: time.Unix(0, wall).UTC(), Kind: "sensor", Name: "perf", Status: status, Detail: detail})
+}
+
+// Read fills snap.Perf. The error, a *StatusError, says what is not counted and why.
+func (s *Source) Read(snap *rt.Snapshot) error {
+	snap.Perf = snap.Perf[:0]
+	s.open(snap)
+	err := s.err
+	for i := range s.node {
+		if _, _, failed := s.node[i].read(); failed != nil && err == nil {
+			err = &StatusError{Failed, fmt.Errorf("read the counters of the node: %w", failed)}
+		}
+		snap.Perf = append(snap.Perf, s.node[i].readings...)
+	}
+	if failed := s.readJob(snap); failed != nil && err == nil {
+		err = failed
+	}
+	return err
+}
+
+func (s *Source) readJob(snap *rt.Snapshot) error {
+	if len(s.job) == 0 {
+		return s.jobErr
+	}
+	if s.quiet != 0 {
+		return s.wait(snap)
+	}
+	var enabled, running uint64
+	var err error
+	for i := range s.job {
+		e, r, failed := s.job[i].read()
+		if failed != nil && err == nil {
+			err = &StatusError{Failed, fmt.Errorf("read the counters of the job: %w", failed)}
+		}
+		if s.job[i].hardware {
+			// Several groups of one CPU take turns: together they are to run all the time.
+			first := i == 0 || s.job[i-1].readings[0].CPU != s.job[i].readings[0].CPU || !s.job[i-1].hardware
+			if first {
+				enabled += e
+			}
+			running += r
+		}
+		snap.Perf = append(snap.Perf, s.job[i].readings...)
+	}
+	if err == nil && float64(running) < ours*float64(enabled) {
+		return s.standDown(snap, enabled, running)
+	}
+	return err
+}
+
+// standDown leaves the counters to whoever else uses them. What they counted so far
+// stays in the readings, with the times that tell how much of it is an estimate.
+func (s *Source) standDown(snap *rt.Snapshot, enabled, running uint64) error {
+	s.quiet = snap.Boot + int64(standDown)
+	for i := range s.job {
+		if s.job[i].hardware {
+			if err := s.job[i].enable(false); err != nil {
+				return &StatusError{Failed, fmt.Errorf("stop counting: %w", err)}
+			}
+		}
+	}
+	return &StatusError{Busy, fmt.Errorf("another program counts too: ours were on the counters for %.0f %% of the interval; they are left to it for %s",
+		100*float64(running)/float64(enabled), standDown)}
+}
+
+// wait leaves the counters alone, and takes them up again when it is time to.
+// Software events go on meanwhile.
+func (s *Source) wait(snap *rt.Snapshot) error {
+	over := snap.Boot >= s.quiet
+	for i := range s.job {
+		g := &s.job[i]
+		if !g.hardware {
+			_, _, _ = g.read() // its readings are absent then
+		} else if g.clear(); over {
+			_, _, _ = g.read() // the times from now on
+			g.clear()
+			if err := g.enable(true); err != nil {
+				return &StatusError{Failed, fmt.Errorf("count again: %w", err)}
+			}
+		}
+		snap.Perf = append(snap.Perf, g.readings...)
+	}
+	if over {
+		s.quiet = 0
+	}
+	return &StatusError{Busy, errors.New("the counters are left to another program")}
+}
+
+// open opens what can be opened by now and is not.
+func (s *Source) open(snap *rt.Snapshot) {
+	if !s.opened {
+		s.opened = true
+		s.err = s.openNode()
+	}
+	switch snap.Job.Phase {
+	case rt.JobGone:
+		s.gone = true
+	case rt.JobPresent:
+		if s.gone { // it was made anew for the job's next step
+			s.gone, s.again, s.quiet = false, 0, 0
+			s.closeJob()
+		}
+	}
+	if len(s.job) > 0 || s.o.Core == "" || snap.Boot < s.again || s.o.Cgroup == nil {
+		return
+	}
+	dir, ok := s.o.Cgroup()
+	if !ok {
+		return
+	}
+	s.again = snap.Boot + int64(openAgain)
+	s.jobErr = s.openJob(snap.Wall, dir)
+}
+
+func (s *Source) openNode() error {
+	var failed error
+	for _, g := range [...]struct{ name, pmu, list string }{{GroupRAPL, "power", s.o.RAPL}, {GroupMSR, "msr", s.o.MSR}} {
+		if g.list == "" {
+			continue
+		}
+		events, err := Parse(s.o.Sys, ofPMU(g.pmu, g.list))
+		var on []cpu
+		if err == nil {
+			on, err = cpus(s.o.Sys, "bus/event_source/devices/"+g.pmu+"/cpumask")
+		}
+		for i := 0; err == nil && i < len(on); i++ {
+			var opened []group
+			opened, err = openGroups(g.name, events, -1, on[i])
+			s.node = append(s.node, opened...)
+		}
+		if failed == nil {
+			failed = err
+		}
+	}
+	return failed
+}
+
+// ofPMU completes events that are written without their PMU.
+func ofPMU(pmu, list string) string {
+	words := split(list)
+	for i, w := range words {
+		name, spec := nameOf(w)
+		if !strings.Contains(spec, "/") {
+			words[i] = name + "=" + pmu + "/" + spec + "/"
+		}
+	}
+	return strings.Join(words, ",")
+}
+
+// openJob opens the job's events on all CPUs, or where this machine has none of
+// them, the software events instead.
+func (s *Source) openJob(wall int64, dir string) error {
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return unsupported("open the job's cgroup %s to count its events: %w", dir, err)
+	}
+	defer unix.Close(fd) // the events hold the cgroup
+	on, err := cpus(s.o.Sys, "")
+	if err != nil {
+		return err
+	}
+	events, err := Parse(s.o.Sys, s.o.Core)
+	if err == nil {
+		err = s.openOn(events, fd, on)
+	}
+	var status *StatusError
+	if errors.As(err, &status) && status.Word == NotSupported {
+		instead, _ := Parse(s.o.Sys, strings.Join(substitutes, ",")) // they are good
+		if s.openOn(instead, fd, on) == nil {
+			s.note(wall, NotSupported, fmt.Sprintf("%v; %s are counted instead", err, strings.Join(substitutes, ", ")))
+			return nil
+		}
+	}
+	return err
+}
+
+func (s *Source) openOn(events []Event, cgroup int, on []cpu) error {
+	for _, c := range on {
+		opened, err := openGroups(GroupCore, events, cgroup, c)
+		if err != nil {
+			s.closeJob()
+			return err
+		}
+		s.job = append(s.job, opened...)
+	}
+	return nil
+}
+
+// cpus lists the CPUs of a mask, or all that are online.
+func cpus(sys, mask string) ([]cpu, error) {
+	path := filepath.Join(sys, "devices/system/cpu/online")
+	if mask != "" {
+		if m := filepath.Join(sys, mask); exists(m) {
+			path = m
+		}
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, &StatusError{Failed, fmt.Errorf("list the CPUs: %w", err)}
+	}
+	numbers, err := parseList(strings.TrimSpace(string(text)))
+	if err != nil {
+		return nil, &StatusError{Failed, fmt.Errorf("%s: %w", path, err)}
+	}
+	var out []cpu
+	for _, n := range numbers {
+		c := cpu{number: n}
+		text, err := os.ReadFile(filepath.Join(sys, fmt.Sprintf("devices/system/cpu/cpu%d/topology/physical_package_id", n)))
+		if socket, bad := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && bad == nil && socket >= 0 {
+			c.socket = socket // else it is a machine without sockets: 0
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// parseList reads "0-3,8".
+func parseList(text string) ([]int, error) {
+	var out []int
+	for part := range strings.SplitSeq(text, ",") {
+		low, high, found := strings.Cut(part, "-")
+		if !found {
+			high = low
+		}
+		from, err1 := strconv.ParseUint(low, 10, 16)
+		last, err2 := strconv.ParseUint(high, 10, 16)
+		if err1 != nil || err2 != nil || from > last || len(out) > 0 && int(from) <= out[len(out)-1] {
+			return nil, fmt.Errorf("%q is not a list of CPUs", text)
+		}
+		for n := from; n <= last; n++ {
+			out = append(out, int(n))
+		}
+	}
+	return out, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

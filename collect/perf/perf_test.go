@@ -1,0 +1,233 @@
+package perf
+
+import (
+	"errors"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt"
+)
+
+// loadVariable makes the test binary a job: it computes, touches pages and sleeps.
+const loadVariable = "RT_PERF_LOAD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(loadVariable) != "" {
+		load()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func load() {
+	const pages = 20_000
+	memory, err := unix.Mmap(-1, 0, pages*4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		panic(err)
+	}
+	_ = unix.Madvise(memory, unix.MADV_NOHUGEPAGE) // a kernel without huge pages has a fault for each page anyway
+	for i := 0; i < len(memory); i += 4096 {
+		memory[i] = 1
+	}
+	for range 300 {
+		time.Sleep(50 * time.Microsecond)
+	}
+	x := 1.0
+	for began := time.Now(); time.Since(began) < 700*time.Millisecond; {
+		for range 1000 {
+			x = math.Sqrt(x + 1)
+		}
+	}
+	runtime.KeepAlive(x)
+}
+
+// newCgroup makes one that counters know.
+func newCgroup(t *testing.T) string {
+	t.Helper()
+	for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+		dir := filepath.Join(mount, "rt-perf-"+strconv.Itoa(os.Getpid()))
+		if _, err := os.Stat(filepath.Join(mount, "cgroup.controllers")); err != nil || os.Mkdir(dir, 0o755) != nil {
+			continue
+		}
+		t.Cleanup(func() {
+			if err := os.Remove(dir); err != nil {
+				t.Error(err)
+			}
+		})
+		return dir
+	}
+	t.Skip("only root can make a cgroup and count its events")
+	return ""
+}
+
+func (s *Source) readAt(t *testing.T, boot time.Duration, phase rt.JobPhase) (rt.Snapshot, error) {
+	t.Helper()
+	snap := rt.Snapshot{Boot: int64(boot), Wall: 1}
+	snap.Job.Phase = phase
+	err := s.Read(&snap)
+	return snap, err
+}
+
+func sum(snap *rt.Snapshot, event string) (total, n uint64) {
+	for i := range snap.Perf {
+		if p := &snap.Perf[i]; p.Event == event && p.Value.Valid() {
+			total += p.Value.Or(0)
+			n++
+		}
+	}
+	return total, n
+}
+
+func within(t *testing.T, what string, got, want, part float64) {
+	t.Helper()
+	if math.Abs(got-want) > part*want {
+		t.Errorf("%s: counted %.0f, the kernel's account says %.0f", what, got, want)
+	}
+}
+
+// What a known load used, as wait4(2) accounts it, is what was counted of its cgroup.
+func TestSoftwareEventsAreTheTruth(t *testing.T) {
+	dir := newCgroup(t)
+	s := New(Options{Sys: "/sys", Core: "task-clock,page-faults,context-switches", Cgroup: func() (string, bool) { return dir, true }})
+	defer s.Close()
+	if _, err := s.readAt(t, time.Hour, rt.JobPresent); err != nil {
+		t.Fatal(err)
+	}
+	into, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer into.Close()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), loadVariable+"=1", "GOMAXPROCS=2")
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(into.Fd())}
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	snap, err := s.readAt(t, time.Hour+time.Second, rt.JobPresent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	clock, n := sum(&snap, "task-clock")
+	faults, _ := sum(&snap, "page-faults")
+	switches, _ := sum(&snap, "context-switches")
+	if want := uint64(runtime.NumCPU()); n != want {
+		t.Errorf("%d CPUs have a value, of %d", n, want)
+	}
+	within(t, "task-clock in ns", float64(clock), float64(used.Utime.Nano()+used.Stime.Nano()), 0.01)
+	within(t, "page-faults", float64(faults), float64(used.Minflt+used.Majflt), 0.01)
+	within(t, "context-switches", float64(switches), float64(used.Nvcsw+used.Nivcsw), 0.01)
+	for i := range snap.Perf {
+		if p := &snap.Perf[i]; p.Group != GroupCore || p.TimeRunning != p.TimeEnabled || !p.TimeEnabled.Valid() {
+			t.Errorf("%+v", p)
+		}
+	}
+}
+
+// Where a machine has no such hardware counter software events are counted, and the
+// ledger says which could not be.
+func TestNoHardware(t *testing.T) {
+	dir := newCgroup(t)
+	const none = "nothing=r0,task-clock" // and where there is one the PMU that does not exist
+	s := New(Options{Sys: "/sys", Core: none + ",uncore_rt/nothing/", Cgroup: func() (string, bool) { return dir, true }})
+	defer s.Close()
+	snap, err := s.readAt(t, time.Hour, rt.JobPresent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := len(substitutes) * runtime.NumCPU(); len(snap.Perf) != want {
+		t.Errorf("%d readings, want %d", len(snap.Perf), want)
+	}
+	notes := s.Notes()
+	if len(notes) != 1 || notes[0].Status != NotSupported || len(s.Notes()) != 0 {
+		t.Errorf("%+v", notes)
+	}
+}
+
+func TestStatuses(t *testing.T) {
+	var status *StatusError
+	s := New(Options{Sys: tree(t), RAPL: "energy-pkg", MSR: "tsc,nonsense"})
+	if _, err := s.readAt(t, time.Hour, rt.JobNone); !errors.As(err, &status) {
+		t.Errorf("PMUs that this machine cannot have: %v", err)
+	}
+	s = New(Options{Sys: "/sys", Core: "task-clock", Cgroup: func() (string, bool) { return t.TempDir(), true }})
+	if _, err := s.readAt(t, time.Hour, rt.JobPresent); !errors.As(err, &status) {
+		t.Errorf("a directory that is no cgroup: %v", err)
+	}
+	asked := 0
+	s = New(Options{Sys: "/sys", Core: "task-clock", Cgroup: func() (string, bool) { asked++; return "", false }})
+	if snap, err := s.readAt(t, time.Hour, rt.JobPending); err != nil || len(snap.Perf) != 0 || asked != 1 {
+		t.Errorf("a job that is not there yet: %v, %d", err, asked)
+	}
+}
+
+// Ours were on the counters for half the time: they are left to whoever has them,
+// and taken up again later.
+func TestStandsDown(t *testing.T) {
+	dir := newCgroup(t)
+	s := New(Options{Sys: "/sys", Core: "task-clock", Cgroup: func() (string, bool) { return dir, true }})
+	defer s.Close()
+	if _, err := s.readAt(t, time.Hour, rt.JobPresent); err != nil {
+		t.Fatal(err)
+	}
+	for i := range s.job {
+		s.job[i].hardware = true // as if
+	}
+	snap := rt.Snapshot{Boot: int64(time.Hour)}
+	var status *StatusError
+	if err := s.standDown(&snap, 100, 50); !errors.As(err, &status) || status.Word != Busy {
+		t.Fatalf("%v", err)
+	}
+	for _, after := range []time.Duration{time.Second, standDown - 1, standDown} {
+		snap, err := s.readAt(t, time.Hour+after, rt.JobPresent)
+		if !errors.As(err, &status) || status.Word != Busy || len(snap.Perf) != runtime.NumCPU() || snap.Perf[0].Value.Valid() {
+			t.Errorf("%s later: %v, %+v", after, err, snap.Perf)
+		}
+	}
+	if snap, err := s.readAt(t, time.Hour+standDown+time.Second, rt.JobPresent); err != nil || !snap.Perf[0].Value.Valid() {
+		t.Errorf("afterwards: %v, %+v", err, snap.Perf)
+	}
+}
+
+// A job that comes back has a cgroup of its own.
+func TestComesBack(t *testing.T) {
+	dir := newCgroup(t)
+	opened := 0
+	s := New(Options{Sys: "/sys", Core: "task-clock", Cgroup: func() (string, bool) { opened++; return dir, true }})
+	defer s.Close()
+	for i, phase := range []rt.JobPhase{rt.JobPending, rt.JobPresent, rt.JobGone, rt.JobGone, rt.JobPresent, rt.JobPresent} {
+		if _, err := s.readAt(t, time.Hour+time.Duration(i)*time.Second, phase); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if opened != 2 {
+		t.Errorf("opened %d times", opened)
+	}
+}
+
+func TestReadAllocatesNothing(t *testing.T) {
+	dir := newCgroup(t)
+	s := New(Options{Sys: "/sys", Core: "task-clock,page-faults", Cgroup: func() (string, bool) { return dir, true }})
+	defer s.Close()
+	snap := rt.Snapshot{Boot: int64(time.Hour)}
+	if err := s.Read(&snap); err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		if err := s.Read(&snap); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%g allocations for each reading", n)
+	}
+}
