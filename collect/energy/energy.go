@@ -132,8 +132,12 @@ func (s *Source) measure(d *domain, boot int64) error {
 	return err
 }
 
-// meter reads a power meter, if it is time to.
+// meter reads a power meter, if it is time to. Not in the first reading: a job waits
+// for that.
 func (s *Source) meter(d *domain, boot int64) error {
+	if d.next == 0 {
+		d.next = boot + 1
+	}
 	if boot < d.next {
 		return nil
 	}

@@ -163,12 +163,14 @@ func TestAMDEnergy(t *testing.T) {
 	}
 }
 
-// A power meter is read every 10 s, and one that is slow every 10 minutes.
+// A power meter is read every 10 s, and one that is slow every 10 minutes; never
+// while the job waits for the first reading.
 func TestPowerMeter(t *testing.T) {
 	n := newNode(t, "meter")
 	meter := rt.EnergyReading{Source: "hwmon", Domain: "power_meter", Kind: rt.EnergyNode}
 	at := func(watts float64) rt.EnergyReading { m := meter; m.Power.Set(watts); return m }
-	n.want(t, 0, at(412.5))
+	n.want(t, 0, meter)
+	n.want(t, time.Second, at(412.5))
 	n.want(t, 9*time.Second, meter)
 	n.set(t, "class/hwmon/hwmon1/power1_average", "98000000")
 	n.want(t, time.Second, at(98))
