@@ -10,15 +10,16 @@ import (
 	"time"
 )
 
-// bytesCase is a job that writes a known number of MiB.
+// bytesCase is a job that writes and reads a known number of MiB.
 type bytesCase struct {
 	name   string
-	mib    int64
+	mib    int64 // written
+	read   int64
 	args   []string
 	script string // F is the beginning of a file's name, D a command that writes a MiB count
 }
 
-// TestBytes holds what a job's processes wrote against what they were told to write:
+// TestBytes holds what a job's processes wrote and read against what they were told to write:
 // the io controller is off in Slurm's cgroups, so it is /proc/<pid>/io of processes
 // of which most have ended long before anybody could read it again.
 func TestBytes(t *testing.T) {
@@ -33,6 +34,8 @@ func TestBytes(t *testing.T) {
 		{name: "steps", mib: 3 * 16, args: []string{"-n1"}, script: `for i in 1 2 3; do srun dd if=/dev/zero of=F-$i bs=1M count=16 conv=fsync; done`},
 		{name: "8-unequal-tasks", mib: 4 * (1 + 2 + 3 + 4 + 5 + 6 + 7 + 8), args: []string{"-n8", "--overcommit", "-N1"},
 			script: `srun --overcommit -n8 bash -c 'dd if=/dev/zero of=F-$SLURM_PROCID bs=1M count=$((4 * SLURM_PROCID + 4)) conv=fsync'`},
+		{name: "reading-steps", mib: 48, read: 2 * 3 * 48, args: []string{"-n2", "--overcommit", "-N1"},
+			script: dd + `d 48 F; for i in 1 2 3; do srun --overcommit -n2 dd if=F of=/dev/null bs=1M iflag=direct; done`},
 	}
 	ids := make([]int64, len(cases))
 	for i, k := range cases {
@@ -64,20 +67,35 @@ func checkBytes(t *testing.T, s *site, k bytesCase, id int64) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	var written, switches, seen sql.NullInt64
+	var written, read, switches, seen, guessed sql.NullInt64
 	var comms sql.NullString
-	err = db.QueryRow(`SELECT max(job_proc_write_bytes), max(job_voluntary_switches) FROM snapshot`).Scan(&written, &switches)
+	err = db.QueryRow(`SELECT max(job_proc_write_bytes), max(job_proc_read_bytes), max(job_voluntary_switches) FROM snapshot`).Scan(&written, &read, &switches)
+	if err == nil {
+		err = db.QueryRow(`SELECT count(*) FROM event WHERE kind = 'job' AND name = 'bytes'`).Scan(&guessed)
+	}
 	if err == nil {
 		err = db.QueryRow(`SELECT count(*), group_concat(DISTINCT step || '.' || ifnull(task, '-') || ' ' || comm) FROM process`).Scan(&seen, &comms)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := k.mib << 20
-	if off := float64(written.Int64-want) / float64(want); off < -0.01 || off > 0.01 {
-		t.Errorf("%d bytes written, the job wrote %d: off by %+.2f %%", written.Int64, want, 100*off)
+	for _, x := range []struct {
+		verb      string
+		got, want int64
+	}{{"written", written.Int64, k.mib << 20}, {"read", read.Int64, k.read << 20}} {
+		slack := x.want / 100
+		if x.verb == "read" && k.read == 0 {
+			continue
+		}
+		if off := x.got - x.want; off < -slack || off > slack {
+			t.Errorf("%d bytes %s instead of %d: off by %+.2f %%", x.got, x.verb, x.want, 100*float64(off)/float64(x.want))
+		}
 	}
-	t.Logf("%d bytes of %d, %d snapshots, %d switches, processes: %s", written.Int64, want, run.snapshots, switches.Int64, comms.String)
+	if guessed.Int64 != 0 {
+		t.Errorf("the bytes of %d steps are said to be a lower bound", guessed.Int64)
+	}
+	t.Logf("%d bytes written of %d MiB, %d read of %d MiB, %d snapshots, %d switches, processes: %s",
+		written.Int64, k.mib, read.Int64, k.read, run.snapshots, switches.Int64, comms.String)
 	// The other jobs may be over before a second look.
 	if k.name == "200-short-processes" && (seen.Int64 == 0 || switches.Int64 == 0 || !strings.Contains(comms.String, "batch.0 slurm_script")) {
 		t.Errorf("%d processes were shown (%s), %d voluntary switches", seen.Int64, comms.String, switches.Int64)

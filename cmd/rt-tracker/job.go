@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,8 +29,7 @@ type jobWatch struct {
 	found     chan struct{} // closed when the job's cgroup appeared for the first time
 	findsOnce sync.Once
 
-	procs  atomic.Pointer[proc.JobProcs] // told of the beginning and the end of a step
-	begins chan struct{}                 // a step may begin
+	procs atomic.Pointer[proc.JobProcs] // told of the beginning and the end of a step
 
 	mu  sync.Mutex
 	job *cgroup.Job
@@ -44,12 +46,10 @@ func watchJob(run *rt.Run) (*jobWatch, error) {
 		events: make(chan collect.JobEvent),
 		quit:   make(chan struct{}),
 		found:  make(chan struct{}),
-		begins: make(chan struct{}, 1),
 	}
 	if err := w.use(jobcgroup.Candidates(run, w.mounts)); err != nil {
 		return nil, fmt.Errorf("watch for the cgroup of job %s: %w", run.Label(), err)
 	}
-	w.pumps.Go(w.meet)
 	return w, nil
 }
 
@@ -72,47 +72,17 @@ func (w *jobWatch) use(candidates []cgroup.Candidate) error {
 
 // stepEnds is called by the watcher's own thread, in the few milliseconds in which
 // the step's slurmstepd can still say what the step's processes read and wrote.
-func (w *jobWatch) stepEnds() {
+func (w *jobWatch) stepEnds(step string, stepds []int) {
 	if p := w.procs.Load(); p != nil {
-		p.StepEnds()
+		p.StepEnds(step, stepds)
 	}
 }
 
-// stepBegins is called by the watcher.
-func (w *jobWatch) stepBegins() {
-	select {
-	case w.begins <- struct{}{}:
-	default:
-	}
-}
-
-// meetAfter are the pauses between looks for the slurmstepd of a step whose directory
-// was made: it goes into its own some milliseconds later, and some more pass until
-// it starts the step's tasks.
-var meetAfter = [...]time.Duration{
-	0, 2 * time.Millisecond, 4 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 40 * time.Millisecond, 80 * time.Millisecond,
-}
-
-// meet introduces the slurmstepds of new steps to the source of the job's processes.
-func (w *jobWatch) meet() {
-	var pids []int
-	for {
-		select {
-		case <-w.quit:
-			return
-		case <-w.begins:
-		}
-		for _, pause := range meetAfter {
-			select {
-			case <-w.quit:
-				return
-			case <-time.After(pause):
-			}
-			if p := w.procs.Load(); p != nil {
-				pids = w.current().Daemons(pids[:0])
-				p.StepBegins(pids)
-			}
-		}
+// stepBegins is called by the watcher's own thread too: a polite one would come to
+// the slurmstepd of a short step when that is gone.
+func (w *jobWatch) stepBegins(stepds []int) {
+	if p := w.procs.Load(); p != nil {
+		p.StepBegins(stepds)
 	}
 }
 
@@ -163,6 +133,21 @@ func (w *jobWatch) Shed(on bool) { w.current().Shed(on) }
 
 // Found is cgroup.Job.Found.
 func (w *jobWatch) Found() (layout, path string, ok bool) { return w.current().Found() }
+
+// counted is the job's cgroup as perf_event_open(2) knows it: of version 2, or the
+// same path in version 1's hierarchy perf_event.
+func (w *jobWatch) counted() (dir string, ok bool) {
+	_, path, ok := w.Found()
+	if !ok || !w.present() {
+		return "", false
+	}
+	for _, mount := range w.mounts.V1 {
+		if below, in := strings.CutPrefix(path, mount+"/"); in && mount != "" {
+			return filepath.Join(cmp.Or(w.mounts.V1["perf_event"], w.mounts.V2), below), true
+		}
+	}
+	return path, true
+}
 
 // Procs is cgroup.Job.Procs.
 func (w *jobWatch) Procs(dst []int) []int { return w.current().Procs(dst) }

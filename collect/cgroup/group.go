@@ -155,15 +155,14 @@ func (j *Job) readEnding(notices []notice) {
 			continue
 		}
 		for _, t := range j.trees {
-			if path == t.dir || !below(path, t.dir) {
+			step := t.step(path)
+			if step == "" {
 				continue
 			}
-			name, _, _ := strings.Cut(path[len(t.dir)+1:], "/")
-			step, ok := strings.CutPrefix(name, "step_")
 			i := t.find(path)
 			for _, g := range j.groups {
 				switch own := i >= 0 && t.nodes[i].own == g; {
-				case !ok || g.r.Step != step || n.modified() && !own || g.last:
+				case g.r.Step != step || n.modified() && !own || g.last:
 				default:
 					g.last = n.removed() && g.r.Task.Valid()
 					g.read(&j.part, &j.buf)

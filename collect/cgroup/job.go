@@ -46,12 +46,16 @@ type Options struct {
 	// and memory after the first one appeared; 0 is 50 ms.
 	Settle time.Duration
 	// StepEnds is called by the watcher when a directory of the job is removed, right
-	// after its own reading: what else must be read then has some milliseconds. It must
-	// be quick and call no method of the Job. Nil for none.
-	StepEnds func()
-	// StepBegins is called by the watcher when a directory of the job was made: soon,
-	// Slurm's daemon of a new step is one of Daemons. As StepEnds otherwise.
-	StepBegins func()
+	// after its own reading: what else must be read then has some milliseconds. step is
+	// the one whose tasks have been collected, by whichever of the processes stepds is
+	// its daemon; empty where none has. It must be quick and call no method of the Job.
+	// Nil for none.
+	StepEnds func(step string, stepds []int)
+	// StepBegins is called by the watcher when a directory of the job was made. stepds
+	// are the processes in the job's cgroup that are not the job's own: at the latest
+	// when a task's directory is made, Slurm's daemon of its step is among them, and
+	// the task has yet to begin. As StepEnds otherwise.
+	StepBegins func(stepds []int)
 }
 
 // Job is one job's cgroup on this node, watched from before it exists until after
@@ -62,8 +66,8 @@ type Job struct {
 	ended    chan struct{} // closed when the watcher has returned
 	close    sync.Once
 	settle   time.Duration
-	ends     func() // Options.StepEnds
-	begins   func() // Options.StepBegins
+	ends     func(step string, stepds []int) // Options.StepEnds
+	begins   func(stepds []int)              // Options.StepBegins
 	skip     majors
 	procRoot string       // where proc is mounted
 	thread   atomic.Int64 // of the watcher; 0 before it runs
@@ -101,6 +105,8 @@ type Job struct {
 	settleBy  time.Time // when Appeared waits no longer; zero while there is nothing to wait for
 	deadline  time.Time // of the watcher's next wait; zero is none
 	out       []Event
+	began     bool  // a directory was made since others were told so
+	stepds    []int // scratch
 }
 
 // NewJob begins to watch for the job's cgroup in the candidates, the surest first.
@@ -207,18 +213,17 @@ func (j *Job) Procs(dst []int) []int {
 	return dst
 }
 
-// Daemons appends the pids of the processes in the job's cgroup that are not the
-// job's own, which are those of Slurm's daemons of its steps, to dst.
-func (j *Job) Daemons(dst []int) []int {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+// daemons are the processes in the job's cgroup that are not the job's own, which
+// are Slurm's daemons of its steps. A child of theirs is among them until it has
+// gone to its task's directory.
+func (j *Job) daemons() []int {
+	j.stepds = j.stepds[:0]
 	for _, t := range j.order {
-		n := len(dst)
-		if t.readDaemons(&j.buf, &dst); len(dst) > n {
+		if t.readDaemons(&j.buf, &j.stepds); len(j.stepds) > 0 {
 			break
 		}
 	}
-	return dst
+	return j.stepds
 }
 
 // Thread is the id of the thread that watches and takes the last readings, 0 before

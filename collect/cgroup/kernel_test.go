@@ -314,7 +314,7 @@ func testKernelProcs(t *testing.T, k *kernelJob, daemon string) {
 			t.Errorf("pid %d is not the job's", p)
 		}
 	}
-	daemons := j.Daemons(nil)
+	daemons := j.daemons()
 	if isJobs, known := want[append(daemons, 0)[0]]; len(daemons) != 1 || isJobs || !known {
 		t.Errorf("daemons %v", daemons)
 	}

@@ -54,6 +54,19 @@ func (t *tree) find(path string) int {
 	return slices.IndexFunc(t.nodes, func(n *node) bool { return n.path == path })
 }
 
+// step is the name of the step that path below the job's directory belongs to, or "".
+func (t *tree) step(path string) string {
+	if path == t.dir || !below(path, t.dir) {
+		return ""
+	}
+	first, _, _ := strings.Cut(path[len(t.dir)+1:], "/")
+	name, _ := strings.CutPrefix(first, "step_")
+	if name == first {
+		return ""
+	}
+	return name
+}
+
 // depth is how far path lies below the job's directory.
 func (t *tree) depth(path string) int { return strings.Count(path[len(t.dir):], "/") }
 

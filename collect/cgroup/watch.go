@@ -67,7 +67,8 @@ func (j *Job) step(notices []notice) []Event {
 	if slices.ContainsFunc(notices, func(n notice) bool {
 		return (n.removed() || n.modified() && !isMemoryEvents(n)) && j.covers(filepath.Join(n.dir, n.name))
 	}) {
-		j.takeLast()
+		j.take()
+		j.endOthers(notices)
 		j.readEnding(notices)
 	}
 	for _, n := range notices {
@@ -98,6 +99,7 @@ func (j *Job) step(notices []notice) []Event {
 		j.notify.moved = false
 		j.reconcile()
 	}
+	j.beginOthers()
 	j.schedule(time.Now())
 	return j.out
 }
@@ -121,23 +123,39 @@ func (j *Job) schedule(now time.Time) {
 	}
 }
 
-// takeLast takes the reading of something's end, and lets others take theirs.
-func (j *Job) takeLast() {
-	j.take()
-	if j.ends != nil {
-		j.ends()
+// endOthers lets others take their readings of what ends.
+func (j *Job) endOthers(notices []notice) {
+	if j.ends == nil {
+		return
+	}
+	stepds := j.daemons()
+	told, before := false, ""
+	for _, n := range notices {
+		if !n.removed() {
+			continue
+		}
+		path := filepath.Join(n.dir, n.name)
+		for _, t := range j.trees {
+			if step := t.step(path); step != "" && step != before {
+				told, before = true, step
+				j.ends(step, stepds)
+			}
+		}
+	}
+	if !told {
+		j.ends("", stepds)
 	}
 }
 
-// begin tells others that a step may begin.
-func (j *Job) begin() {
-	if j.begins != nil {
-		j.begins()
+// beginOthers tells others that a step may begin.
+func (j *Job) beginOthers() {
+	if j.began && j.begins != nil {
+		j.begins(j.daemons())
 	}
+	j.began = false
 }
 
 func (j *Job) appear() {
-	j.begin()
 	j.phase = rt.JobPresent
 	j.cpusetLooks = cpusetLooks
 	j.take()
@@ -170,7 +188,6 @@ func (j *Job) created(path string) {
 	for _, t := range j.trees {
 		if path != t.dir && below(path, t.dir) {
 			j.descend(t, path)
-			j.begin()
 			j.opened = max(j.opened, 1)
 			if strings.HasPrefix(filepath.Base(path), "step_") && t.find(path) < 0 {
 				j.missed()
@@ -332,6 +349,7 @@ func (j *Job) descend(t *tree, dir string) {
 		n := &node{path: dir}
 		j.failed(t.open(n))
 		t.nodes = append(t.nodes, n)
+		j.began = true
 		j.join(t, n)
 		watch, err := j.reader.enter(t.dir, dir, &j.buf)
 		j.failed(err)
@@ -375,7 +393,8 @@ func (j *Job) checkPopulated() {
 func (j *Job) reconcile() {
 	for _, t := range slices.Clone(j.trees) {
 		if len(t.nodes) > 0 {
-			j.takeLast()
+			j.take()
+			j.endOthers(nil)
 		}
 		for _, n := range slices.Backward(slices.Clone(t.nodes)) { // children before parents
 			if t.find(n.path) >= 0 && !j.notify.still(n.path) {

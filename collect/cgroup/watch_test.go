@@ -159,8 +159,21 @@ func TestStepEndsIsCalled(t *testing.T) {
 	root := t.TempDir()
 	mkdir(t, filepath.Join(root, "cpuacct"))
 	var called, begun atomic.Int64
-	j := start(t, Options{StepEnds: func() { called.Add(1) }, StepBegins: func() { begun.Add(1) }}, v1Candidate(root, "cpuacct"))
+	j := start(t, Options{
+		StepEnds: func(step string, stepds []int) {
+			if step == "0" && slices.Equal(stepds, []int{50, 51}) {
+				called.Add(1)
+			}
+		},
+		StepBegins: func(stepds []int) {
+			if slices.Equal(stepds, []int{50, 51}) {
+				begun.Add(1)
+			}
+		},
+	}, v1Candidate(root, "cpuacct"))
 	job := filepath.Join(root, "cpuacct/slurm/uid_1000/job_12")
+	mkdir(t, job)
+	write(t, job+"/cgroup.procs", "50\n51\n")
 	mkdir(t, job+"/step_0/task_0")
 	through(t, j, Appeared)
 	if n := called.Load(); n != 0 {

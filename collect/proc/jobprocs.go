@@ -40,8 +40,8 @@ type Lister interface {
 // Bytes are exact as long as each process that ends is collected by another one of
 // the job or by its slurmstepd (see account); short processes that no walk ever
 // saw are in there too. They are a lower bound where nobody collects, where the
-// parent ignores SIGCHLD, and for what a step's slurmstepd had collected before it
-// was first seen.
+// parent ignores SIGCHLD, and for a step whose slurmstepd was gone before it was
+// read a last time: Notes tells so.
 type JobProcs struct {
 	fs       FS
 	list     Lister
@@ -102,14 +102,21 @@ func (j *JobProcs) Read(s *rt.Snapshot) error {
 	return j.denied
 }
 
-// StepBegins takes in slurmstepds of new steps, so that what their tasks do is theirs
-// from the first byte. The others of pids are left out. It may be called while Read
-// is at work.
+// StepBegins takes in the slurmstepds of new steps; the others of pids are left out.
+// It may be called while Read is at work.
 func (j *JobProcs) StepBegins(pids []int) { j.reapers.meet(pids, j.fs.Proc) }
 
-// StepEnds notes what the job's slurmstepds have collected: when a step ends, they
-// end some milliseconds later. It may be called while Read is at work.
-func (j *JobProcs) StepEnds() { j.reapers.read() }
+// StepEnds takes in the slurmstepds among pids and notes what the one of the step has
+// collected, all of whose tasks have ended: it ends some milliseconds later itself.
+// Without the step's name all of them are read. It may be called while Read is at work.
+func (j *JobProcs) StepEnds(step string, pids []int) {
+	j.reapers.meet(pids, j.fs.Proc)
+	j.reapers.read(step)
+}
+
+// Notes tells of the steps whose bytes are a lower bound. It may be called while
+// Read is at work.
+func (j *JobProcs) Notes() []rt.Event { return j.reapers.take() }
 
 // Close gives the descriptors back.
 func (j *JobProcs) Close() error {

@@ -36,6 +36,13 @@ func (c *crowd) Procs(dst []int) []int { return append(dst, c.pids...) }
 type one struct {
 	pid, parent, ticks, pages, read, switches int
 	comm, cgroup, environ                     string
+
+	own  int    // read by its main thread; of a slurmstepd
+	step string // of a slurmstepd
+}
+
+func pidIO(read int) string {
+	return fmt.Sprintf("rchar: 9\nwchar: 9\nsyscr: 9\nsyscw: 9\nread_bytes: %d\nwrite_bytes: %d\ncancelled_write_bytes: 0\n", read, 2*read)
 }
 
 // put makes or changes a process.
@@ -49,7 +56,11 @@ func (c *crowd) put(p one) {
 	}
 	write(c.t, dir+"/stat", fmt.Sprintf("%d (%s) S %d 1 1 0 -1 4194304 98 0 0 0 %d 1 0 0 20 0 3 0 %d 3133440 %d 18446744073709551615 1 1\n",
 		p.pid, p.comm, p.parent, p.ticks, 1000+p.pid, p.pages))
-	write(c.t, dir+"/io", fmt.Sprintf("rchar: 9\nwchar: 9\nsyscr: 9\nsyscw: 9\nread_bytes: %d\nwrite_bytes: %d\ncancelled_write_bytes: 0\n", p.read, 2*p.read))
+	write(c.t, dir+"/io", pidIO(p.read))
+	if p.comm == stepd {
+		write(c.t, fmt.Sprintf("%s/task/%d/io", dir, p.pid), pidIO(p.own))
+		write(c.t, dir+"/cmdline", fmt.Sprintf("slurmstepd: [7.%s]\x00\x00", p.step))
+	}
 	write(c.t, dir+"/status", fmt.Sprintf("Name:\tx\nvoluntary_ctxt_switches:\t%d\nnonvoluntary_ctxt_switches:\t%d\n", p.switches, 3*p.switches))
 	write(c.t, dir+"/cgroup", p.cgroup)
 	write(c.t, dir+"/environ", p.environ)
@@ -62,17 +73,18 @@ func (c *crowd) end(pid int) {
 	dir := fmt.Sprintf("%s/%d", c.root.Proc, pid)
 	write(c.t, dir+"/stat", "")
 	write(c.t, dir+"/io", "")
+	write(c.t, fmt.Sprintf("%s/task/%d/io", dir, pid), "")
 }
 
 // ioSteps are what happens to a job, each with what it has read by then. The
-// daemon 50 has read 1000 before.
+// daemon 50 has read 1000 itself.
 var ioSteps = []struct {
 	name string
 	do   func(c *crowd)
 	want uint64
 }{
 	{"a task", func(c *crowd) {
-		c.put(one{pid: 50, parent: 1, read: 1000, comm: stepd})
+		c.put(one{pid: 50, parent: 1, read: 1000, own: 1000, comm: stepd})
 		c.put(one{pid: 100, parent: 50, read: 10})
 	}, 10},
 	{"a child and its child", func(c *crowd) {
@@ -98,9 +110,9 @@ var ioSteps = []struct {
 	{"ends", func(c *crowd) { c.end(200) }, 211},
 	{"the first ends, collected by the daemon with more", func(c *crowd) {
 		c.end(100)
-		c.put(one{pid: 50, parent: 1, read: 1000 + 150, comm: stepd})
+		c.put(one{pid: 50, parent: 1, read: 1000 + 150, own: 1000, comm: stepd})
 	}, 220},
-	{"a short task that was never seen", func(c *crowd) { c.put(one{pid: 50, parent: 1, read: 1000 + 170, comm: stepd}) }, 240},
+	{"a short task that was never seen", func(c *crowd) { c.put(one{pid: 50, parent: 1, read: 1000 + 170, own: 1000, comm: stepd}) }, 240},
 	{"the daemon ends", func(c *crowd) { c.end(50) }, 240},
 	{"nothing is left", func(c *crowd) {}, 240},
 }
@@ -123,28 +135,80 @@ func TestJobProcsBytes(t *testing.T) {
 	}
 }
 
-// A step that begins and ends between two walks: its daemon was met at its beginning.
-func TestJobProcsStepBegins(t *testing.T) {
+// A step that begins and ends between two walks: whenever its daemon is met, all that
+// its tasks have read is there as long as it is read once after their end.
+func TestJobProcsShortStep(t *testing.T) {
+	for name, tt := range map[string]struct {
+		begins, ends []int // the pids that the watcher sees
+		late         bool  // the daemon is gone when the step's end is told
+		want         rt.Opt[uint64]
+		notes        int
+	}{
+		"met at its beginning":            {begins: []int{50, 51, 52}, want: u64(640)},
+		"met twice":                       {begins: []int{50, 50}, ends: []int{50}, want: u64(640)},
+		"met at its end":                  {ends: []int{50}, want: u64(640)},
+		"met, and gone before its end":    {begins: []int{50}, late: true, want: u64(0), notes: 1},
+		"never met":                       {ends: []int{51}, notes: 1},
+		"gone before anything was looked": {late: true, ends: []int{50}, notes: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCrowd(t)
+			c.put(one{pid: 50, parent: 1, read: 1000, own: 1000, comm: stepd, step: "3"})
+			c.put(one{pid: 51, parent: 1, read: 77, comm: "sshd"})
+			c.pids = nil
+			src := NewJobProcs(c.root, c, 10)
+			src.StepBegins(tt.begins)
+			c.put(one{pid: 50, parent: 1, read: 1650, own: 1010, comm: stepd, step: "3"})
+			if tt.late {
+				c.end(50)
+			}
+			src.StepEnds("3", tt.ends)
+			c.end(50)
+			src.StepEnds("3", nil) // its other directories
+			for range 2 {
+				s := rt.Snapshot{Reason: rt.ReasonLast, Job: rt.JobReading{Phase: rt.JobGone}}
+				if err := src.Read(&s); err != nil {
+					t.Fatal(err)
+				}
+				if got := s.Job.ProcReadBytes; got != tt.want {
+					t.Errorf("%v bytes, want %v", got, tt.want)
+				}
+				if s.Job.VoluntarySwitches.Valid() {
+					t.Errorf("switches of nobody: %v", s.Job.VoluntarySwitches)
+				}
+			}
+			notes := src.Notes()
+			if len(notes) != tt.notes || tt.notes > 0 && !strings.Contains(notes[0].Detail, "step 3:") {
+				t.Errorf("the ledger is told %v", notes)
+			}
+			if again := src.Notes(); len(again) > 0 {
+				t.Errorf("and again %v", again)
+			}
+			if err := src.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// What a daemon had collected when it was met counts once: as its own from then on,
+// not also as that of the task that was seen before.
+func TestJobProcsMetLate(t *testing.T) {
 	c := newCrowd(t)
-	c.put(one{pid: 50, parent: 1, read: 1000, comm: stepd})
-	c.put(one{pid: 51, parent: 1, read: 77, comm: "sshd"})
-	c.pids = nil
+	c.put(one{pid: 60, parent: 1, read: 3000, own: 1000, comm: stepd})
+	c.put(one{pid: 100, parent: 60, read: 10})
 	src := NewJobProcs(c.root, c, 10)
-	src.StepBegins([]int{50, 51, 52})
-	src.StepBegins([]int{50})
-	c.put(one{pid: 50, parent: 1, read: 1640, comm: stepd})
-	src.StepEnds()
-	c.end(50)
-	for range 2 {
-		s := rt.Snapshot{Reason: rt.ReasonLast, Job: rt.JobReading{Phase: rt.JobGone}}
+	for i, want := range []uint64{10, 2010, 2040, 2040} {
+		if i == 2 {
+			c.end(100)
+			c.put(one{pid: 60, parent: 1, read: 3045, own: 1005, comm: stepd})
+		}
+		s := rt.Snapshot{Reason: rt.ReasonLast, Job: rt.JobReading{Phase: rt.JobPresent}}
 		if err := src.Read(&s); err != nil {
 			t.Fatal(err)
 		}
-		if got := s.Job.ProcReadBytes; got != u64(640) {
-			t.Errorf("%v bytes, want 640", got)
-		}
-		if s.Job.VoluntarySwitches.Valid() {
-			t.Errorf("switches of nobody: %v", s.Job.VoluntarySwitches)
+		if got := s.Job.ProcReadBytes; got != u64(want) {
+			t.Errorf("reading %d: %v bytes, want %d", i, got, want)
 		}
 	}
 	if err := src.Close(); err != nil {
@@ -152,10 +216,21 @@ func TestJobProcsStepBegins(t *testing.T) {
 	}
 }
 
+func TestTitleStep(t *testing.T) {
+	for title, want := range map[string]string{
+		"slurmstepd: [12.batch]\x00\x00": "batch", "slurmstepd: [12.0]": "0", "slurmstepd: [12.0+1]": "0+1",
+		"/usr/sbin/slurmstepd\x00": "", "slurmstepd: [12]": "", "slurmstepd: [12.0": "", "": "",
+	} {
+		if got := string(titleStep([]byte(title))); got != want {
+			t.Errorf("%q is of step %q, want %q", title, got, want)
+		}
+	}
+}
+
 // A task that has not begun its program yet looks like the daemon whose child it is.
 func TestJobProcsTaskBegins(t *testing.T) {
 	c := newCrowd(t)
-	c.put(one{pid: 50, parent: 1, read: 1000, comm: stepd})
+	c.put(one{pid: 50, parent: 1, read: 1000, own: 1000, comm: stepd})
 	c.put(one{pid: 100, parent: 50, comm: stepd})
 	c.put(one{pid: 101, parent: 2, comm: stepd}) // its parent cannot be seen
 	src := NewJobProcs(c.root, c, 10)
@@ -177,7 +252,7 @@ func TestJobProcsTaskBegins(t *testing.T) {
 	}
 	read(30)
 	c.end(100)
-	c.put(one{pid: 50, parent: 1, read: 1015, comm: stepd})
+	c.put(one{pid: 50, parent: 1, read: 1015, own: 1000, comm: stepd})
 	read(35)
 	if err := src.Close(); err != nil {
 		t.Error(err)
@@ -188,7 +263,7 @@ func TestJobProcsTaskBegins(t *testing.T) {
 // had then was noted at the step's end.
 func TestJobProcsStepEnds(t *testing.T) {
 	c := newCrowd(t)
-	c.put(one{pid: 50, parent: 1, read: 1000, comm: stepd})
+	c.put(one{pid: 50, parent: 1, read: 1000, own: 1000, comm: stepd})
 	c.put(one{pid: 100, parent: 50, read: 10, switches: 4})
 	src := NewJobProcs(c.root, c, 10)
 	s := rt.Snapshot{Job: rt.JobReading{Phase: rt.JobPresent}}
@@ -205,10 +280,10 @@ func TestJobProcsStepEnds(t *testing.T) {
 	}
 	read(10)
 	c.end(100)
-	c.put(one{pid: 50, parent: 1, read: 1500, comm: stepd})
-	src.StepEnds()
+	c.put(one{pid: 50, parent: 1, read: 1500, own: 1000, comm: stepd})
+	src.StepEnds("0", nil)
 	c.end(50)
-	src.StepEnds()
+	src.StepEnds("0", nil)
 	read(500)
 	read(500)
 	if v, i := s.Job.VoluntarySwitches.Or(0), s.Job.InvoluntarySwitches.Or(0); v != 4 || i != 12 {

@@ -1,10 +1,16 @@
 package proc
 
 import (
+	"bytes"
+	"cmp"
+	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt"
 )
 
 // stepd is what Slurm's daemon of a step is called (/proc/<pid>/comm). It is no
@@ -13,48 +19,59 @@ import (
 const stepd = "slurmstepd"
 
 // reaper is a slurmstepd whose children are processes of the job.
+//
+// What it has collected is what its process has counted without its own main
+// thread, which does its reading and writing. So it does not matter when it is first
+// seen, as long as it is read once between the end of its last task and its own.
 type reaper struct {
 	pid   int
-	fd    int
+	step  string // "" where its title does not tell
+	all   int    // descriptor of /proc/<pid>/io
+	own   int    // descriptor of /proc/<pid>/task/<pid>/io
 	alive bool
+	final bool     // read after the last of its tasks was collected
 	gone  bool     // it was no more when the walk began
-	base  counters // when it was first seen: its own, and what ended before
 	io    account  // of the walks
-	late  counters // read since, at the end of a step
+	late  counters // what it had collected when it was last read
 }
 
 // reapers are read at other times than the job's processes: at the end of a step
 // there are a few milliseconds before the daemon ends.
 type reapers struct {
-	mu   sync.Mutex
-	list []reaper
-	peek peek
+	mu    sync.Mutex
+	list  []reaper
+	peek  peek
+	told  [64]string // the steps that ended last, read or not
+	ended int
+	notes []rt.Event
 }
 
-// adopt takes in the process pid if it is a slurmstepd, and says whether it is
-// known as one.
-func (r *reapers) adopt(pid int, root string) bool {
+// adopt takes in the process pid if it is a slurmstepd that is not known yet.
+func (r *reapers) adopt(pid int, root string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.list {
-		if r.list[i].pid == pid && r.list[i].alive {
-			return true
+		if p := &r.list[i]; p.pid == pid && r.look(p) {
+			return
 		}
 	}
 	if !r.isDaemon(pid, root) {
-		return false
+		return
 	}
-	fd, err := r.peek.path(root).num(pid).str("/io").open(unix.O_RDONLY)
-	if err != nil {
-		return false
+	p := reaper{pid: pid, step: r.title(pid, root), alive: true}
+	var err error
+	if p.all, err = r.peek.path(root).num(pid).str("/io").open(unix.O_RDONLY); err != nil {
+		return
 	}
-	now, ok := r.look(fd)
-	if !ok {
-		_ = unix.Close(fd) // opened for reading: nothing can be lost
-		return false
+	if p.own, err = r.peek.path(root).num(pid).str("/task").num(pid).str("/io").open(unix.O_RDONLY); err != nil {
+		_ = unix.Close(p.all) // opened for reading: nothing can be lost
+		return
 	}
-	r.list = append(r.list, reaper{pid: pid, fd: fd, alive: true, base: now, io: account{now: now}, late: now})
-	return true
+	if !r.look(&p) {
+		p.close()
+		return
+	}
+	r.list = append(r.list, p)
 }
 
 // isDaemon tells a slurmstepd from its child that has not begun the task's program
@@ -72,6 +89,26 @@ func (r *reapers) isDaemon(pid int, root string) bool {
 	return err != nil || string(command(b)) != stepd
 }
 
+// title is the step of a slurmstepd, which shows it as its arguments.
+func (r *reapers) title(pid int, root string) string {
+	b, err := r.peek.path(root).num(pid).str("/cmdline").read()
+	if err != nil {
+		return ""
+	}
+	return string(titleStep(b))
+}
+
+// titleStep reads the step from "slurmstepd: [12.batch]".
+func titleStep(title []byte) []byte {
+	_, id, ok := bytes.Cut(title, []byte(": ["))
+	id, _, closed := bytes.Cut(id, []byte("]"))
+	dot := bytes.LastIndexByte(id, '.')
+	if !ok || !closed || dot < 0 {
+		return nil
+	}
+	return id[dot+1:]
+}
+
 // drop forgets the process pid, which is one of the job.
 func (r *reapers) drop(pid int) {
 	r.mu.Lock()
@@ -80,7 +117,7 @@ func (r *reapers) drop(pid int) {
 		if p.pid != pid || !p.alive {
 			return false
 		}
-		_ = unix.Close(p.fd)
+		p.close()
 		return true
 	})
 }
@@ -92,7 +129,24 @@ func (r *reapers) meet(pids []int, root string) {
 	}
 }
 
-func (r *reapers) look(fd int) (counters, bool) {
+// look reads what p has collected, and is false when p is gone. The whole comes
+// first: what p itself writes in between must not look like its tasks'.
+func (r *reapers) look(p *reaper) bool {
+	if !p.alive {
+		return false
+	}
+	all, ok := r.counters(p.all)
+	own, ok2 := r.counters(p.own)
+	p.alive = ok && ok2
+	if p.alive {
+		for k := range all {
+			p.late[k] = max(p.late[k], all[k]-min(own[k], all[k]))
+		}
+	}
+	return p.alive
+}
+
+func (r *reapers) counters(fd int) (counters, bool) {
 	b, err := r.peek.again(fd)
 	if err != nil {
 		return counters{}, false
@@ -100,23 +154,51 @@ func (r *reapers) look(fd int) (counters, bool) {
 	return parsePidIO(b)
 }
 
-// read notes what the reapers have collected by now. It is quick.
-func (r *reapers) read() {
+// read notes what the reapers have collected by now: the one of the step, whose
+// tasks have ended, or all.
+func (r *reapers) read(step string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.readAll()
+	known := false
+	for i := range r.list {
+		p := &r.list[i]
+		if step != "" && p.step != "" && p.step != step {
+			continue
+		}
+		if ok := r.look(p); ok && step != "" {
+			p.final = true
+		}
+		known = true
+	}
+	if step != "" && !r.remember(step) && !known {
+		r.bound(step)
+	}
 }
 
-func (r *reapers) readAll() {
-	for i := range r.list {
-		if p := &r.list[i]; p.alive {
-			if now, ok := r.look(p.fd); ok {
-				p.late = now
-			} else {
-				p.alive = false
-			}
-		}
+// remember says whether the step's end was told before.
+func (r *reapers) remember(step string) bool {
+	if slices.Contains(r.told[:], step) {
+		return true
 	}
+	r.told[r.ended%len(r.told)] = step
+	r.ended++
+	return false
+}
+
+// bound notes that not all of a step's bytes are known.
+func (r *reapers) bound(step string) {
+	r.notes = append(r.notes, rt.Event{
+		Time: time.Now(), Kind: "job", Name: "bytes", Status: "estimated",
+		Detail: fmt.Sprintf("step %s: its slurmstepd was gone before it was read a last time; the bytes read and written are a lower bound", cmp.Or(step, "unknown")),
+	})
+}
+
+func (r *reapers) take() []rt.Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	notes := r.notes
+	r.notes = nil
+	return notes
 }
 
 // begin starts a walk: what the reapers have collected by now counts in it, and
@@ -124,11 +206,10 @@ func (r *reapers) readAll() {
 func (r *reapers) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.readAll()
 	for i := range r.list {
 		p := &r.list[i]
+		p.gone = !r.look(p)
 		p.io.see(p.late)
-		p.gone = !p.alive
 	}
 }
 
@@ -154,17 +235,16 @@ func (r *reapers) settle() (past, present counters, any bool) {
 	living := r.list[:0]
 	for _, p := range r.list {
 		past.add(p.io.settle())
-		sum := p.io.total()
-		for k := range sum {
-			sum[k] -= p.base[k]
-		}
 		if !p.gone {
-			present.add(sum)
+			present.add(p.io.total())
 			living = append(living, p)
 			continue
 		}
-		past.add(sum)
-		_ = unix.Close(p.fd)
+		past.add(p.io.total())
+		if !p.final {
+			r.bound(p.step)
+		}
+		p.close()
 	}
 	r.list = living
 	return past, present, any
@@ -173,8 +253,14 @@ func (r *reapers) settle() (past, present counters, any bool) {
 func (r *reapers) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, p := range r.list {
-		_ = unix.Close(p.fd)
+	for i := range r.list {
+		r.list[i].close()
 	}
 	r.list = nil
+}
+
+func (p *reaper) close() {
+	for _, fd := range [...]int{p.all, p.own} {
+		_ = unix.Close(fd) // opened for reading: nothing can be lost
+	}
 }
