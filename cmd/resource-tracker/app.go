@@ -68,6 +68,8 @@ func options() []option {
 			usage: "keep the readings in a database in DIR, for rt-spool, not on standard output"},
 		{name: "scope", variable: "RESOURCE_TRACKER_SCOPE", takes: "job|node", fallback: string(rt.ScopeNode),
 			usage: "show the figures of the Slurm job around us, or of the node"},
+		{name: "listen", takes: "ADDRESS",
+			usage: "broadcast what is seen at HOST:PORT or unix:PATH, as GemPBA's telemetry"},
 		{name: "gpu", variable: "RESOURCE_TRACKER_GPU", takes: "auto|off", fallback: "auto",
 			usage: "look for GPUs"},
 		{name: "path.procfs", takes: "DIR", fallback: "/proc", usage: "DIR where procfs is mounted"},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/live"
 )
 
 // maxInterval is a year: more is a mistake, and far more does not fit a clock.
@@ -30,7 +31,9 @@ type settings struct {
 	spoolDir string // empty for no spool
 	anySpool bool   // nobody named spoolDir: where it cannot be, even empty, another one will do
 
-	streaming *streaming // nil: nothing is sent
+	streaming *streaming    // nil: nothing is sent
+	listen    *live.Address // nil: nobody can watch
+	connect   *live.Address // of a GemPBA program; nil for none
 
 	gpu                     bool
 	procfs, sysfs, cgroupfs string // cgroupfs: empty where the kernel says it
@@ -76,6 +79,10 @@ func newSettings(c *commandLine) (s settings, err error) {
 	if s.streaming, err = newStreaming(os.Getenv); err != nil {
 		return s, err
 	}
+	if s.listen, err = address("--listen", c.text("listen")); err != nil {
+		return s, err
+	}
+	s.connect = file.connect
 	s.chooseOutput(c)
 	return s, nil
 }
@@ -89,6 +96,18 @@ func (s *settings) chooseOutput(c *commandLine) {
 		return
 	}
 	s.toStdout = !said
+}
+
+// address reads where to listen; nil where nobody said so.
+func address(flag, text string) (*live.Address, error) {
+	if text == "" {
+		return nil, nil
+	}
+	a, err := live.ParseAddress(text)
+	if err != nil {
+		return nil, usage("%s %w", flag, err)
+	}
+	return &a, nil
 }
 
 func insideSlurm() bool { return os.Getenv("SLURM_JOB_ID") != "" }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
+	"github.com/resource-tracker/rt/collect/energy"
 	"github.com/resource-tracker/rt/collect/gpu"
 	"github.com/resource-tracker/rt/collect/proc"
 	"github.com/resource-tracker/rt/spool"
@@ -22,6 +23,8 @@ type tracking struct {
 	sinks   []collect.Sink
 	writer  *spool.Writer // nil without a spool
 	stream  *streamer     // nil where nothing is sent
+	live    *broadcast    // nil where nobody can listen
+	frames  *frames       // nil where no GemPBA program is asked
 	out     *outlet       // nil where no samples are printed
 	turn    turn
 	rec     *collect.Recorder
@@ -46,6 +49,14 @@ func track(s settings, run rt.Run, failed, warn func(error)) (_ *tracking, err e
 	if s.streaming != nil {
 		if err := t.openStream(s, warn); err != nil {
 			warn(fmt.Errorf("nothing is sent: %w", err))
+		}
+	}
+	if s.connect != nil {
+		t.openFrames(s, warn)
+	}
+	if s.listen != nil {
+		if err := t.openLive(s, warn); err != nil {
+			warn(fmt.Errorf("nobody can watch: %w", err))
 		}
 	}
 	if err := t.openPrinter(s, failed); err != nil { // the last of the sinks: what is kept comes first
@@ -86,6 +97,7 @@ func (t *tracking) openSources(s settings) error {
 	} else {
 		t.sources = append(t.sources, noGPUs{})
 	}
+	t.sources = append(t.sources, energy.New(s.sysfs))
 	return nil
 }
 
@@ -176,6 +188,9 @@ func (t *tracking) end(exit rt.Exit) error {
 	if t.stream != nil {
 		t.stream.leave()
 	}
+	if t.frames != nil {
+		t.frames.stop()
+	}
 	t.run.Apply(exit)
 	t.run.State = rt.StateEnded
 	var err error
@@ -216,8 +231,14 @@ func (t *tracking) close() error {
 	if t.stream != nil {
 		t.stream.cancel()
 	}
+	if t.frames != nil {
+		t.frames.stop()
+	}
+	if t.live != nil {
+		err = t.live.close()
+	}
 	if t.writer != nil {
-		err = t.writer.Close()
+		err = errors.Join(err, t.writer.Close())
 	}
 	for _, s := range t.sources {
 		err = errors.Join(err, s.Close())

@@ -91,6 +91,7 @@ func follow(ctx context.Context, s settings, turns <-chan turn, run func() rt.Ru
 	mine := <-turns
 	if mine.lost {
 		s.spoolDir, s.anySpool = "", false
+		s.listen, s.connect = nil, nil // the winner of this node does that
 		if s.output == "" {
 			return nil
 		}

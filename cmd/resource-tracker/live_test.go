@@ -1,0 +1,218 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/resource-tracker/rt/format/gempba"
+	"github.com/resource-tracker/rt/spool"
+)
+
+// waiting is a tracked command that waits for the end of its input.
+type waiting struct {
+	*exec.Cmd
+	in     io.Closer
+	stderr bytes.Buffer
+}
+
+func startWaiting(t *testing.T, args ...string) *waiting {
+	t.Helper()
+	w := &waiting{Cmd: exec.Command("resource-tracker", append(args, "--", "cat")...)}
+	w.Env = append(os.Environ(), "SLURM_JOB_ID=", "GORACE="+noRaceWait)
+	w.Stderr = &w.stderr
+	in, err := w.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.in = in
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.in.Close(); _ = w.Process.Kill() })
+	return w
+}
+
+// end lets the command end, and returns what was said.
+func (w *waiting) end(t *testing.T) string {
+	t.Helper()
+	_ = w.in.Close()
+	if err := w.Wait(); err != nil {
+		t.Errorf("the command's status: %v\n%s", err, &w.stderr)
+	}
+	return w.stderr.String()
+}
+
+// dial connects as soon as somebody listens.
+func dial(t *testing.T, path string) net.Conn {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if conn, err := net.Dial("unix", path); err == nil {
+			t.Cleanup(func() { _ = conn.Close() })
+			return conn
+		}
+	}
+	t.Fatalf("nobody listens at %s", path)
+	return nil
+}
+
+func TestListen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	w := startWaiting(t, "-q", "--listen", "unix:"+path)
+	conn := dial(t, path)
+	lines := gempba.NewDecoder(conn)
+	var e *gempba.Envelope
+	for range 3 {
+		var err error
+		if e, err = lines.Next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	host, _ := os.Hostname()
+	if len(e.Workers) != 1 || e.Topology.Identities[0].Hostname != host || len(e.Nodes) != 1 || e.Nodes[0].MemTotalBytes.Or(0) == 0 {
+		t.Errorf("seen: %+v", e)
+	}
+	pid := e.Topology.Identities[0].PID.Or(0)
+	if name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); string(name) != "cat\n" {
+		t.Errorf("worker 0 is process %d, %q", pid, name)
+	}
+	bad := dial(t, path)
+	if _, err := bad.Write([]byte("GET / HTTP/1.1\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, bad) // until it is dropped
+	if _, err := lines.Next(); err != nil {
+		t.Errorf("another client is disturbed: %v", err)
+	}
+	said := w.end(t)
+	if strings.Count(said, "\n") != 1 || !strings.Contains(said, "is dropped: a control line") {
+		t.Errorf("said:\n%s", said)
+	}
+	if _, err := os.Lstat(path); err == nil {
+		t.Error("the socket is still there")
+	}
+}
+
+// Nobody can connect to a tracker that was not told to listen.
+func TestNothingListens(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "samples")
+	w := startWaiting(t, "-o", out)
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if b, _ := os.ReadFile(out); len(b) > 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("there is no sample")
+		}
+	}
+	descriptors, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", w.Process.Pid))
+	if err != nil || len(descriptors) < 4 {
+		t.Fatalf("descriptors %v, %v", descriptors, err)
+	}
+	for _, d := range descriptors {
+		if to, _ := os.Readlink(d); strings.HasPrefix(to, "socket:") {
+			t.Errorf("%s is a socket", d)
+		}
+	}
+	w.end(t)
+}
+
+// Whatever is wrong with the address, the command runs.
+func TestListenWarns(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for address, want := range map[string]string{
+		":0": "whoever reaches this machine can watch", taken.Addr().String(): "nobody can watch: listen", "unix:/proc/nowhere": "nobody can watch: listen",
+	} {
+		if said := startWaiting(t, "-q", "--listen", address).end(t); !strings.Contains(said, "warning: "+want) {
+			t.Errorf("--listen %s: said %q", address, said)
+		}
+	}
+}
+
+// gempbaProgram sends each of the texts to one who connects, one after the other.
+func gempbaProgram(t *testing.T, texts ...string) (config string, sent chan struct{}) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	sent = make(chan struct{})
+	go func() {
+		defer close(sent)
+		for _, text := range texts {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(conn, text)
+			_ = conn.(*net.TCPConn).CloseWrite()
+			_, _ = io.Copy(io.Discard, conn) // until we were read
+			_ = conn.Close()
+		}
+	}()
+	config = filepath.Join(t.TempDir(), "c.toml")
+	if err := os.WriteFile(config, fmt.Appendf(nil, "[gempba]\nconnect = %q\n", l.Addr()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return config, sent
+}
+
+func gempbaLine(ts int, topology string, tasks int) string {
+	return fmt.Sprintf(`{"version":1,"ts":%d,"elapsed_seconds":1,"topology":%s,"workers":[{"worker_id":0,"tasks_local_total":%d,"process_cpu_pct":nan,"edges_out":[]}],"nodes":[]}`+"\n", ts, topology, tasks)
+}
+
+func TestFramesOfGemPBA(t *testing.T) {
+	const topology = `{"nodes":[],"identities":[{"worker_id":0,"hostname":"n1","pid":1,"primary_socket":0,"allowed_cpu_ids":[0]}]}`
+	config, sent := gempbaProgram(t,
+		gempbaLine(1, topology, 10)+gempbaLine(2, topology, 20)+gempbaLine(3, topology, 30),
+		gempbaLine(4, topology, 5)+"garbage\n", "garbage again\n", `{"ts":1,"half`)
+	dir := t.TempDir()
+	w := startWaiting(t, "-c", config, "--spool", dir, "-i", "3600")
+	<-sent
+	if said := w.end(t); strings.Count(said, "\n") != 1 || !strings.Contains(said, "is not listened to: line 2 of the telemetry") {
+		t.Errorf("said:\n%s", said)
+	}
+	entries, err := spool.List(dir)
+	if err != nil || len(entries) != 1 {
+		t.Fatal(entries, err)
+	}
+	r, err := spool.Open(entries[0].Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var got []string
+	for rec, err := range r.Records(t.Context(), "gempba") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := gempba.Parse(rec.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprint(e.TS, e.Topology != nil, e.Workers[0].TasksLocalTotal.Or(0)))
+	}
+	// the first of the interval, and the last of each of the two that came
+	if want := "1 true 10, 3 false 30, 4 false 5"; strings.Join(got, ", ") != want {
+		t.Errorf("kept %q, want %s", got, want)
+	}
+}
+
+func TestFramesNeedASpool(t *testing.T) {
+	config, _ := gempbaProgram(t)
+	if said := startWaiting(t, "-q", "-c", config).end(t); !strings.Contains(said, "are kept in a spool, and there is none") {
+		t.Errorf("said %q", said)
+	}
+}
