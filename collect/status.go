@@ -17,10 +17,20 @@ import (
 // which goes without saying.
 type status string
 
+// teller is an error of a source that has a word of its own for what is wrong:
+// "not supported", "busy".
+type teller interface {
+	error
+	Status() string
+}
+
 func statusOf(err error) status {
+	told, tells := errors.AsType[teller](err)
 	switch {
 	case err == nil:
 		return ""
+	case tells:
+		return status(told.Status())
 	case errors.Is(err, fs.ErrNotExist):
 		return "absent"
 	case errors.Is(err, fs.ErrPermission):

@@ -18,6 +18,7 @@ type Hook struct {
 	SpoolDir     string        // where the run's file will be, for the note
 	State        State         // where Prolog and Epilog meet
 	User         *User         // whom the tracker runs as; nil: as this process
+	Counters     bool          // it counts hardware events, which takes a capability more
 	Interval     time.Duration // between readings, noted in the run
 	ReadyTimeout time.Duration // how long a Prolog waits for the tracker
 	StopTimeout  time.Duration // how long an Epilog waits for it

@@ -18,10 +18,12 @@ import (
 
 // Linux capabilities that the tracker keeps when it is not root, see
 // capabilities(7): to read /proc/<pid>/environ and io of the job's processes, and
-// cgroup files and directories that are root's.
+// cgroup files, directories and energy counters that are root's. The third is for
+// perf_event_open(2), where the site wants counters; kernels before 5.8 have it not.
 const (
 	capDACReadSearch = 2
 	capSysPtrace     = 19
+	capPerfmon       = 38
 )
 
 // tracker is a process that was started and has not said anything yet.
@@ -120,6 +122,14 @@ func (h *Hook) startProcess(files []*os.File) (*os.Process, error) {
 		return nil, err
 	}
 	defer restore()
+	if h.User != nil && h.Counters {
+		with := *attr.Sys
+		with.AmbientCaps = append([]uintptr{capPerfmon}, attr.Sys.AmbientCaps...)
+		p, err := os.StartProcess(h.Tracker, argv, &os.ProcAttr{Dir: attr.Dir, Env: attr.Env, Files: attr.Files, Sys: &with})
+		if !errors.Is(err, syscall.EPERM) && !errors.Is(err, syscall.EINVAL) {
+			return p, err
+		}
+	}
 	p, err := os.StartProcess(h.Tracker, argv, attr)
 	if errors.Is(err, syscall.EPERM) && attr.Sys.AmbientCaps != nil {
 		// In a container root may lack these; then the tracker does without.

@@ -9,8 +9,11 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/collect"
+	"github.com/resource-tracker/rt/collect/energy"
 	"github.com/resource-tracker/rt/collect/gpu"
+	"github.com/resource-tracker/rt/collect/perf"
 	"github.com/resource-tracker/rt/collect/proc"
 )
 
@@ -27,6 +30,12 @@ func (t *tracker) openSources() {
 			PIDs: t.job.Procs, Devices: t.tracked.GPUs, ByDevice: true,
 			Event: func(e rt.Event) { t.writer.Event(e) },
 		})),
+	}
+	if t.cfg.Energy.Source != "off" {
+		t.sources = append(t.sources, energy.New(sysRoot))
+	}
+	if p := t.cfg.Perf; p != (config.Perf{}) {
+		t.sources = append(t.sources, perf.New(perf.Options{Sys: sysRoot, Core: p.Core, RAPL: p.RAPL, MSR: p.MSR, Cgroup: t.job.counted}))
 	}
 	if top := t.cfg.Tracker.TopProcesses; top > 0 {
 		procs := proc.NewJobProcs(fs, t.job, top)

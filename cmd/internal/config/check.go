@@ -9,7 +9,7 @@ import (
 
 // check returns the first value that is out of its range, nil where there is none.
 func (c *Config) check() *keyError {
-	for _, part := range [...]func() *keyError{c.checkPaths, c.checkDurations, c.checkNumbers, c.checkSizes, c.checkWords} {
+	for _, part := range [...]func() *keyError{c.checkPaths, c.checkDurations, c.checkNumbers, c.checkSizes, c.checkWords, c.checkEnergy} {
 		if bad := part(); bad != nil {
 			return bad
 		}
@@ -91,6 +91,7 @@ func (c *Config) checkNumbers() *keyError {
 		{"serve.max_object_mib", c.Serve.MaxObject, 1, 4096},
 		{"serve.max_requests", c.Serve.MaxRequests, 1, 100_000},
 		{"serve.client_rate", c.Serve.ClientRate, 0, 1_000_000},
+		{"powerapi.queue", c.PowerAPI.Queue, 1, 10_000_000},
 	}
 	for _, n := range numbers {
 		if n.value < n.least || n.value > n.utmost {
@@ -148,6 +149,32 @@ func (c *Config) checkWords() *keyError {
 	}
 	if c.Spool.User == "" {
 		return &keyError{"spool.user", "must name a user"}
+	}
+	return nil
+}
+
+func (c *Config) checkEnergy() *keyError {
+	if w := c.Energy.Source; w != "auto" && w != "off" {
+		return &keyError{"energy.source", fmt.Sprintf("%q is neither \"auto\" nor \"off\"", w)}
+	}
+	if w := c.Energy.IdleWatts; !(w >= 0 && w <= 1e6) {
+		return &keyError{"energy.idle_watts", fmt.Sprintf("%v is not between 0 and 1000000", w)}
+	}
+	if g := c.Energy.CO2e; !(g >= 0 && g <= 1e5) {
+		return &keyError{"energy.co2e_grams_per_kwh", fmt.Sprintf("%v is not between 0 and 100000", g)}
+	}
+	if s := c.PowerAPI.Socket; s != "" {
+		// Package net is for those who call; hooks and trackers read this file too.
+		if colon := strings.LastIndexByte(s, ':'); colon < 1 || colon == len(s)-1 {
+			return &keyError{"powerapi.socket", fmt.Sprintf("%q is not host:port", s)}
+		}
+	}
+	for kind := range strings.SplitSeq(c.PowerAPI.Reports, ",") {
+		switch strings.TrimSpace(kind) {
+		case "hwpc", "power", "procfs":
+		default:
+			return &keyError{"powerapi.reports", fmt.Sprintf("%q is none of \"hwpc\", \"power\" and \"procfs\"", kind)}
+		}
 	}
 	return nil
 }

@@ -23,6 +23,9 @@ type Config struct {
 	Sentinel Sentinel `toml:"sentinel"`
 	Drain    Drain    `toml:"drain"`
 	Serve    Serve    `toml:"serve"`
+	Energy   Energy   `toml:"energy"`
+	Perf     Perf     `toml:"perf"`
+	PowerAPI PowerAPI `toml:"powerapi"`
 }
 
 // Spool says where runs are kept until they are delivered.
@@ -104,6 +107,27 @@ type Serve struct {
 	Retain         Duration `toml:"retain"`          // how long a finished run stays; 0: for ever
 }
 
+// Energy is what the node measures of its energy, and what is made of it.
+type Energy struct {
+	Source    string  `toml:"source"`             // "auto" or "off": whether trackers read it
+	IdleWatts float64 `toml:"idle_watts"`         // what the node draws without a job; 0: the least that was seen
+	CO2e      float64 `toml:"co2e_grams_per_kwh"` // of the site's electricity; 0: not told
+}
+
+// Perf are the hardware and software counters of a job.
+type Perf struct {
+	Core string `toml:"core"` // events of the job's cgroup, with commas; empty: none
+	RAPL string `toml:"rapl"` // events of the node's power PMU
+	MSR  string `toml:"msr"`  // events of the node's msr PMU
+}
+
+// PowerAPI is the stream of reports to a formula.
+type PowerAPI struct {
+	Socket  string `toml:"socket"`  // host:port of the formula; empty: none
+	Reports string `toml:"reports"` // kinds of reports, with commas: "hwpc", "power", "procfs"
+	Queue   int    `toml:"queue"`   // reports that wait for a formula that is away, at most
+}
+
 // Default returns the configuration of an empty rt.toml.
 func Default() Config {
 	return Config{
@@ -156,6 +180,8 @@ func Default() Config {
 			MaxRequests:    256,
 			CredentialLife: Duration{time.Hour},
 		},
+		Energy:   Energy{Source: "auto"},
+		PowerAPI: PowerAPI{Reports: "hwpc", Queue: 10000},
 	}
 }
 

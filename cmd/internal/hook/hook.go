@@ -192,6 +192,7 @@ func build(h *slurm.Hook, cfg config.Config, path string) {
 	h.ConfigFile = path
 	h.SpoolDir = cfg.Spool.Dir
 	h.State = slurm.State{Dir: cfg.Tracker.StateDir}
+	h.Counters = cfg.Perf != config.Perf{}
 	h.Interval = cfg.Tracker.Interval.Duration
 	h.ReadyTimeout = cfg.Hooks.ReadyTimeout.Duration
 	h.StopTimeout = cfg.Hooks.StopTimeout.Duration
