@@ -137,7 +137,8 @@ install: build
 	@set -e; put() { to=$$1; shift; for f; do sed $(PATHS) "$$f" | install -m 644 /dev/stdin "$(DESTDIR)$$to/$${f##*/}"; done; }; \
 	for s in 1 5 8; do put $(MANDIR)/man$$s man/*.$$s; done; \
 	put $(DOCDIR) contrib/rt.toml README.md CHANGELOG.md LICENSE spool/DESIGN.md; \
-	for d in slurm cron systemd sysusers.d tmpfiles.d; do put $(DOCDIR)/$$d contrib/$$d/*; done
+	for d in slurm cron systemd sysusers.d tmpfiles.d; do put $(DOCDIR)/$$d $$(find contrib/$$d -maxdepth 1 -type f); done; \
+	put $(LIBEXECDIR) contrib/slurm/hooks/*; chmod 755 $(DESTDIR)$(LIBEXECDIR)/{prolog,epilog}
 
 # -------------------------------------------------------------------- cross
 

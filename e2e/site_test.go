@@ -76,8 +76,12 @@ func (s *site) config() string             { return s.path("rt.toml") }
 
 // script writes what slurm.conf names as Prolog or Epilog.
 func (s *site) script(name, program string) {
-	text := fmt.Sprintf("#!/bin/sh\nexec %s --config %s\n", s.path("bin", program), s.config())
-	if err := os.WriteFile(s.path(name), []byte(text), 0o755); err != nil {
+	text, err := os.ReadFile(filepath.Join("../contrib/slurm/hooks", name))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	text = bytes.ReplaceAll(text, []byte("/usr/local/libexec/rt/"+program), []byte(s.path("bin", program)+" --config "+s.config()))
+	if err := os.WriteFile(s.path(name), text, 0o755); err != nil {
 		s.t.Fatal(err)
 	}
 }

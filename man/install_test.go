@@ -19,16 +19,17 @@ func TestInstall(t *testing.T) {
 		want map[string]string // a text, and the file that has it
 	}{
 		{"usr", []string{"PREFIX=/usr"}, map[string]string{
-			"Prolog=/usr/libexec/rt/rt-prolog\n":   "/usr/share/doc/rt/slurm/slurm.conf.snippet",
-			"ExecStart=/usr/bin/rt-spool drain\n":  "/usr/share/doc/rt/systemd/rt-spool-drain.service",
-			" /usr/bin/rt-spool drain ":            "/usr/share/doc/rt/cron/rt-spool",
-			".I /usr/share/doc/rt/rt.toml\n":       "/usr/share/man/man5/rt.toml.5",
-			"    make install PREFIX=/usr\n":       "/usr/share/doc/rt/slurm/INSTALL.md",
-			"Epilog=/usr/libexec/rt/rt\\-epilog\n": "/usr/share/man/man8/rt-epilog.8",
-			"complete -o filenames -F _rt_spool":   "/usr/share/bash-completion/completions/rt-spool",
+			"Prolog=/usr/libexec/rt/prolog\n":     "/usr/share/doc/rt/slurm/slurm.conf.snippet",
+			"ExecStart=/usr/bin/rt-spool drain\n": "/usr/share/doc/rt/systemd/rt-spool-drain.service",
+			" /usr/bin/rt-spool drain ":           "/usr/share/doc/rt/cron/rt-spool",
+			".I /usr/share/doc/rt/rt.toml\n":      "/usr/share/man/man5/rt.toml.5",
+			"    make install PREFIX=/usr\n":      "/usr/share/doc/rt/slurm/INSTALL.md",
+			"Epilog=/usr/libexec/rt/epilog\n":     "/usr/share/man/man8/rt-epilog.8",
+			"complete -o filenames -F _rt_spool":  "/usr/share/bash-completion/completions/rt-spool",
 		}},
 		{"below the default", []string{"PREFIX=/usr/local/rt", "LIBEXECDIR=/opt/rt/lib"}, map[string]string{
-			"Prolog=/opt/rt/lib/rt-prolog\n":               "/usr/local/rt/share/doc/rt/slurm/slurm.conf.snippet",
+			"\n/opt/rt/lib/rt-prolog \"$@\"\n":             "/opt/rt/lib/prolog",
+			"Prolog=/opt/rt/lib/prolog\n":                  "/usr/local/rt/share/doc/rt/slurm/slurm.conf.snippet",
 			"ExecStart=/usr/local/rt/bin/rt-spool serve\n": "/usr/local/rt/share/doc/rt/systemd/rt-spool-serve.service",
 		}},
 	}
@@ -51,7 +52,7 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-var installedPath = regexp.MustCompile(`/(?:usr|opt)/[a-z/]*(?:bin|libexec/rt|lib|doc/rt)/(?:rt|DESIGN)[a-zA-Z.-]*[a-zA-Z]`)
+var installedPath = regexp.MustCompile(`/(?:usr|opt)/[a-z/]*(?:bin|libexec/rt|lib|doc/rt)/(?:rt|prolog|epilog|DESIGN)[a-zA-Z.-]*[a-zA-Z]`)
 
 // checkPaths: each path of ours that a text of an installation names is there, and
 // none below /usr/local where nothing was put.
