@@ -31,7 +31,7 @@ func overview(d *Detail, b brush) page {
 	alloc := toFloat(allocated(j.Run, cur))
 	used := share(j.Cores, alloc)
 	line("CPU", "%s%s", pad(shown(j.Cores, cores)+" of "+shown(alloc, decimal)+" cores", labelWidth, false), d.gauge(b, used, j.cores, alloc.Or(0)))
-	line("", "total %s, mean %s cores  %s", shown(j.CPUSecs, cpuTime), shown(j.MeanCores, cores), d.split())
+	line("", "total %s  mean %s  %s", shown(j.CPUSecs, cpuTime), shown(j.MeanCores, cores), d.split())
 	limit := shownSize(j.Limit)
 	if j.Unlimited {
 		limit = "none"
@@ -90,11 +90,7 @@ func (d *Detail) lists(line func(label, format string, args ...any)) {
 		}
 	}
 	line("Processes", "%s  threads %s  steps %d running, %d ended", count(d.Job.Processes).text, count(cur.Job.Threads).text, running, ended)
-	use, whose := cur.GPU, ""
-	if !use.Valid() {
-		use, whose = rt.GPUUse{Usage: cur.Node.GPUUsage, VRAMUsed: cur.Node.GPUVRAMUsed}, "  (by anybody)"
-	}
-	line("GPUs", "%s in use of %d on the node  memory %s%s", shown(use.Usage, fraction), len(cur.GPUs), shownSize(use.VRAMUsed), whose)
+	line("GPUs", "%s", d.gpus())
 	rx, tx := rt.None[float64](), rt.None[float64]()
 	if d.Prev != nil {
 		rx, tx = perSecond(d.Prev.Node.NetRxBytes, cur.Node.NetRxBytes, d.nodeSecs()), perSecond(d.Prev.Node.NetTxBytes, cur.Node.NetTxBytes, d.nodeSecs())
@@ -109,4 +105,16 @@ func (d *Detail) lists(line func(label, format string, args ...any)) {
 		}
 	}
 	line("Energy", "%s", energy)
+}
+
+// gpus is what was used of the GPUs: by the job where that is known, else by anybody.
+func (d *Detail) gpus() string {
+	use, whose := d.Cur.GPU, ""
+	if n := &d.Cur.Node; !use.Valid() {
+		use, whose = rt.GPUUse{Usage: n.GPUUsage, VRAMUsed: n.GPUVRAMUsed}, "  (by anybody)"
+	}
+	if !use.Valid() {
+		return notRead
+	}
+	return fmt.Sprintf("%s in use of %d on the node  memory %s%s", shown(use.Usage, fraction), len(d.Cur.GPUs), shownSize(use.VRAMUsed), whose)
 }

@@ -131,3 +131,5 @@ func endRun(t *testing.T, w *spool.Writer, run rt.Run, n int) {
 		t.Fatal(err)
 	}
 }
+
+func rt64(v uint64) rt.Opt[uint64] { return rt.Some(v) }
