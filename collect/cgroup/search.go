@@ -17,6 +17,8 @@ type search struct {
 	layout string  // of the candidate that was found
 	path   string  // the job's directory, the most important of v1
 	best   int     // rank of path's controller
+
+	awaited map[string][]string // names, some with wildcards, that are missing or could be more, by their directory
 }
 
 // place is a candidate with its directories taken apart.
@@ -49,6 +51,7 @@ func newSearch(candidates []Candidate) (search, error) {
 // made. Watches that serve nothing any more are taken away.
 func (j *Job) look() {
 	wanted := map[string]bool{}
+	j.search.awaited = map[string][]string{}
 	for i := range j.search.open {
 		p := &j.search.open[i]
 		for _, t := range p.missing {
@@ -72,6 +75,28 @@ func (j *Job) look() {
 		if !wanted[watched] && !j.covers(watched) {
 			j.notify.unwatch(watched)
 		}
+	}
+}
+
+// lookFor looks again where what was made or removed at path can be on the way to a
+// missing directory. All jobs of a node come and go in the same directories.
+func (j *Job) lookFor(path string) {
+	if _, watched := j.notify.byPath[path]; watched || j.search.awaits(path) {
+		j.look()
+	}
+}
+
+func (s *search) awaits(name string) bool {
+	return slices.ContainsFunc(s.awaited[filepath.Dir(name)], func(pattern string) bool {
+		match, _ := path.Match(pattern, filepath.Base(name))
+		return match
+	})
+}
+
+// await takes note of what a walk has stopped at.
+func (s *search) await(dir, name string) {
+	if !slices.Contains(s.awaited[dir], name) {
+		s.awaited[dir] = append(s.awaited[dir], name)
 	}
 }
 
@@ -123,6 +148,7 @@ func (j *Job) walk(dir string, elems []string, wanted map[string]bool) (string, 
 	if !isPattern(elems[0]) {
 		next, ok := directory(filepath.Join(dir, elems[0]))
 		if !ok || len(elems) == 1 {
+			j.search.await(dir, elems[0])
 			if !j.guard(dir, wanted) {
 				return "", false
 			}
@@ -132,6 +158,7 @@ func (j *Job) walk(dir string, elems []string, wanted map[string]bool) (string, 
 		}
 		return j.walk(next, elems[1:], wanted)
 	}
+	j.search.await(dir, elems[0])
 	if !j.guard(dir, wanted) {
 		return "", false
 	}

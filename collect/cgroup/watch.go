@@ -195,7 +195,7 @@ func (j *Job) created(path string) {
 			return
 		}
 	}
-	j.look()
+	j.lookFor(path)
 }
 
 // missed takes note that a step may have come and gone unseen.
@@ -224,7 +224,7 @@ func (j *Job) removed(path string) {
 			return
 		}
 	}
-	j.look()
+	j.lookFor(path)
 }
 
 // lead is the hierarchy whose removals are told: all hierarchies of v1 lose the

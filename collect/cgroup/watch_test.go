@@ -304,6 +304,30 @@ func TestPatternIsBound(t *testing.T) {
 	}
 }
 
+// What other jobs make in the same directories is no reason to look for this one's.
+func TestOthersAreNotLookedAt(t *testing.T) {
+	root := t.TempDir()
+	mkdir(t, filepath.Join(root, "slurm_n1"))
+	mkdir(t, filepath.Join(root, "scopes"))
+	j := manual(t,
+		Candidate{Layout: "v1", Version: 1, Dirs: map[string]string{"memory": filepath.Join(root, "slurm_n1/uid_*/job_12")}},
+		Candidate{Layout: "v2", Version: 2, Dirs: map[string]string{Unified: filepath.Join(root, "scopes/*.scope/job_12")}})
+	for name, want := range map[string]bool{
+		"slurm_n1/uid_7": true, "slurm_n1/task_0": false, "scopes/n1.scope": true, "scopes/n1.slice": false, "slurm": false,
+	} {
+		if got := j.search.awaits(filepath.Join(root, name)); got != want {
+			t.Errorf("%s is awaited: %t, want %t", name, got, want)
+		}
+	}
+	mkdir(t, filepath.Join(root, "slurm_n1/uid_7"))
+	j.step([]notice{{mask: unix.IN_CREATE | unix.IN_ISDIR, wd: j.notify.byPath[filepath.Join(root, "slurm_n1")], dir: filepath.Join(root, "slurm_n1"), name: "uid_7"}})
+	for name, want := range map[string]bool{"slurm_n1/uid_7/job_12": true, "slurm_n1/uid_7/job_13": false, "slurm_n1/uid_8": true} {
+		if got := j.search.awaits(filepath.Join(root, name)); got != want {
+			t.Errorf("once there is a user, %s is awaited: %t, want %t", name, got, want)
+		}
+	}
+}
+
 // Controllers that are mounted together, one name a link to the other.
 func TestMountedTogether(t *testing.T) {
 	root := t.TempDir()
