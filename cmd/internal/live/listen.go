@@ -53,27 +53,32 @@ type Listener struct {
 	owner int // of a unix socket: who may connect, beside root
 }
 
-// Listen begins to listen. A unix socket is for owner and root alone; one that
-// nobody listens at any more is replaced.
+// Listen begins to listen. Who connects to a unix socket must be owner or root; one
+// that nobody listens at any more is replaced.
 func Listen(ctx context.Context, a Address, owner int) (*Listener, error) {
 	var c net.ListenConfig
 	if a.network == "unix" {
 		if err := removeStale(ctx, a); err != nil {
 			return nil, err
 		}
+		mode := uint32(0o600)
+		if owner != os.Geteuid() { // who may not connect is told apart by meet
+			mode = 0o666
+			defer unix.Umask(unix.Umask(0))
+		}
+		// The mode is that of the socket before it has a name: nothing that somebody
+		// puts in its place is ever changed.
+		c.Control = func(_, _ string, conn syscall.RawConn) error {
+			var err error
+			if failed := conn.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), mode) }); failed != nil {
+				return failed
+			}
+			return err
+		}
 	}
 	l, err := c.Listen(ctx, a.network, a.text)
 	if err != nil {
 		return nil, fmt.Errorf("listen for clients of the telemetry: %w", err)
-	}
-	if a.network == "unix" {
-		err := os.Chmod(a.text, 0o600)
-		if err == nil && owner != os.Geteuid() {
-			err = os.Lchown(a.text, owner, -1)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("make the socket its owner's alone: %w", errors.Join(err, l.Close()))
-		}
 	}
 	return &Listener{l, owner}, nil
 }

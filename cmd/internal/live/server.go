@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"time"
@@ -67,8 +68,7 @@ func NewServer(source Source, log func(error)) *Server {
 // Run broadcasts until ctx is done, and returns when all clients are gone.
 func (s *Server) Run(ctx context.Context) {
 	defer s.close()
-	b := broadcast{server: s, workerEvery: gempba.WorkerInterval, nodeEvery: gempba.NodeInterval}
-	b.last = time.Now()
+	b := newBroadcast(s.source, s.started)
 	timer := time.NewTimer(b.workerEvery)
 	defer timer.Stop()
 	for {
@@ -76,22 +76,45 @@ func (s *Server) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-s.arrived:
-			b.tick(time.Now()) // the first line comes at once
+			s.tick(&b, time.Now()) // the first line comes at once
 		case c := <-s.controls:
 			b.obey(c)
 		case <-timer.C:
-			b.tick(time.Now())
+			s.tick(&b, time.Now())
 		}
 		timer.Reset(time.Until(b.last.Add(b.workerEvery)))
 	}
 }
 
+// Print writes the lines that a client would get, until ctx is done or one cannot be
+// written. It waits for w.
+func Print(ctx context.Context, source Source, w io.Writer) error {
+	b := newBroadcast(source, time.Now())
+	for {
+		line, err := b.look(time.Now())
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(line); err != nil {
+			return fmt.Errorf("print the telemetry: %w", err)
+		}
+		if !pause(ctx, time.Until(b.last.Add(b.workerEvery))) {
+			return nil
+		}
+	}
+}
+
 // broadcast is the state of Run.
 type broadcast struct {
-	server                 *Server
+	source                 Source
+	started                time.Time
 	workerEvery, nodeEvery time.Duration
 	last, lastNodes        time.Time // of the newest looks, by their schedule
 	nodes                  []gempba.NodeFrame
+}
+
+func newBroadcast(source Source, started time.Time) broadcast {
+	return broadcast{source: source, started: started, last: time.Now(), workerEvery: gempba.WorkerInterval, nodeEvery: gempba.NodeInterval}
 }
 
 func (b *broadcast) obey(c Control) {
@@ -102,35 +125,44 @@ func (b *broadcast) obey(c Control) {
 		b.nodeEvery = c.Interval()
 	case gempba.BeNodeSentinel:
 		if worker, ok := c.WorkerID.Get(); ok && c.Trusted {
-			b.server.source.Promote(worker)
+			b.source.Promote(worker)
 			b.lastNodes = time.Time{}
 		}
 	}
 }
 
-// tick sends one line. Ticks stay on a grid: a late one makes none of the later ones late.
-func (b *broadcast) tick(now time.Time) {
-	behind := now.Sub(b.last) % b.workerEvery
-	b.last = now.Add(-behind)
-	s := b.server
+// tick sends one line, where there is a client.
+func (s *Server) tick(b *broadcast, now time.Time) {
 	if s.empty() {
+		b.advance(now)
 		return
 	}
-	e := gempba.Envelope{
-		Version: gempba.SchemaVersion, TS: now.UnixMilli(), ElapsedSeconds: uint64(now.Sub(s.started) / time.Second),
-		Workers: s.source.Workers(now),
-	}
-	// Node frames go out with a line: half a tick early is nearer than a whole one late.
-	if b.lastNodes.IsZero() || now.Sub(b.lastNodes) >= b.nodeEvery-b.workerEvery/2 {
-		b.nodes, b.lastNodes = s.source.Nodes(now), now
-	}
-	e.Nodes, e.Topology = b.nodes, s.source.Topology()
-	line, err := gempba.AppendLine(nil, &e)
+	line, err := b.look(now)
 	if err != nil {
 		s.log(err)
 		return
 	}
 	s.send(line)
+}
+
+// advance keeps ticks on a grid: a late one makes none of the later ones late.
+func (b *broadcast) advance(now time.Time) {
+	b.last = now.Add(-(now.Sub(b.last) % b.workerEvery))
+}
+
+// look makes one line.
+func (b *broadcast) look(now time.Time) ([]byte, error) {
+	b.advance(now)
+	e := gempba.Envelope{
+		Version: gempba.SchemaVersion, TS: now.UnixMilli(), ElapsedSeconds: uint64(now.Sub(b.started) / time.Second),
+		Workers: b.source.Workers(now),
+	}
+	// Node frames go out with a line: half a tick early is nearer than a whole one late.
+	if b.lastNodes.IsZero() || now.Sub(b.lastNodes) >= b.nodeEvery-b.workerEvery/2 {
+		b.nodes, b.lastNodes = b.source.Nodes(now), now
+	}
+	e.Nodes, e.Topology = b.nodes, b.source.Topology()
+	return gempba.AppendLine(nil, &e)
 }
 
 func (s *Server) empty() bool {

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/jobcgroup"
+	telemetry "github.com/resource-tracker/rt/cmd/internal/live"
+	"github.com/resource-tracker/rt/collect/cgroup"
+	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/spool"
+)
+
+func liveCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "live",
+		Usage:     "broadcast what a job's tasks on this node do, as GemPBA's telemetry",
+		ArgsUsage: "JOB",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "listen", Usage: "serve clients at `ADDRESS`: HOST:PORT or unix:PATH (default: print the lines)"},
+			&cli.StringFlag{Name: "node", Usage: "this node's `NAME` in Slurm, where the host has several"},
+		},
+		OnUsageError: onUsageError,
+		Action:       runLive,
+	}
+}
+
+func runLive(c *cli.Context) error {
+	if c.NArg() != 1 {
+		return usage("live takes one JOB that runs on this node; rt-spool ls shows what there is")
+	}
+	var address *telemetry.Address
+	if text := c.String("listen"); text != "" {
+		a, err := telemetry.ParseAddress(text)
+		if err != nil {
+			return usage("--listen %w", err)
+		}
+		address = &a
+	}
+	run, err := liveRun(c)
+	if err != nil {
+		return err
+	}
+	job, err := findJob(run)
+	if err != nil {
+		return err
+	}
+	defer job.Close()
+	owner, err := ownerOf(run, job)
+	if err != nil {
+		return fmt.Errorf("job %s: %w", run.Label(), err)
+	}
+	if uid := os.Geteuid(); uid != 0 && uid != owner {
+		return fmt.Errorf("job %s is of user %d: only the job's owner and root may watch it", run.Label(), owner)
+	}
+	tasks := telemetry.NewTasks("/proc", job)
+	warn := func(err error) { fmt.Fprintf(c.App.ErrWriter, "rt-spool: warning: %v\n", err) }
+	node := telemetry.NewNode(telemetry.NodeOptions{
+		Hostname: run.Node, Procfs: "/proc", Sysfs: "/sys", Groups: tasks.Groups, Memory: tasks.Memory, Warn: warn,
+	})
+	defer node.Close()
+	ctx, cancel := untilEnded(c.Context, job)
+	defer cancel()
+	if address == nil {
+		return telemetry.Print(ctx, node, c.App.Writer)
+	}
+	return serveLive(ctx, c, node, *address, owner, warn)
+}
+
+// serveLive broadcasts until ctx is done.
+func serveLive(ctx context.Context, c *cli.Context, node *telemetry.Node, a telemetry.Address, owner int, warn func(error)) error {
+	listener, err := telemetry.Listen(ctx, a, owner)
+	if err != nil {
+		return err
+	}
+	if listener.Public() {
+		warn(fmt.Errorf("whoever reaches this machine can watch the job at %s; --listen 127.0.0.1:PORT is for this machine alone", listener.Addr()))
+	}
+	if _, err := fmt.Fprintf(c.App.Writer, "listening on %s\n", listener.Addr()); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	server := telemetry.NewServer(node, warn)
+	accepting := make(chan struct{})
+	go func() { defer close(accepting); server.Accept(ctx, listener) }()
+	server.Run(ctx)
+	<-accepting
+	return nil
+}
+
+// liveRun is what is known of the job. Its spool file, which root may read while it is
+// written, knows most; else a job's number must do.
+func liveRun(c *cli.Context) (*rt.Run, error) {
+	name := c.Args().First()
+	run := rt.Run{}
+	entries, err := entriesOf(c, []string{name})
+	at := slices.IndexFunc(entries, func(e spool.Entry) bool { return e.Err == nil && e.Live })
+	number, notNumber := strconv.ParseUint(name, 10, 63)
+	switch {
+	case at >= 0:
+		run = entries[at].Run
+	case notNumber == nil:
+		run.JobID.Set(number)
+	case len(entries) > 0 && entries[0].Err == nil:
+		return nil, fmt.Errorf("job %s is not tracked any more: rt-spool export --format gempba replays what was kept of it", name)
+	case err != nil:
+		return nil, fmt.Errorf("%w; a job that runs is also found by its job id, the number", err)
+	default:
+		return nil, fmt.Errorf("job %s: its spool file says nothing of it now; a job that runs is also found by its job id, the number", name)
+	}
+	if node := c.String("node"); node != "" {
+		run.Node = node
+	}
+	if run.Node == "" {
+		run.Node, err = os.Hostname()
+	} else {
+		err = nil
+	}
+	return &run, err
+}
+
+// findJob finds the job's cgroup on this node.
+func findJob(run *rt.Run) (*cgroup.Job, error) {
+	table, err := cgroup.Mounts("/proc")
+	if err != nil {
+		return nil, err
+	}
+	job, err := cgroup.NewJob(jobcgroup.Candidates(run, slurm.Mounts{V1: table.V1, V2: table.V2}), cgroup.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("look for the cgroup of job %s: %w", run.Label(), err)
+	}
+	if job.Phase() != rt.JobPresent {
+		return nil, errors.Join(fmt.Errorf("job %s has no cgroup on this node: it does not run here", run.Label()), job.Close())
+	}
+	return job, nil
+}
+
+// ownerOf is the user whose job it is: as its tracker knows, or else by its processes.
+func ownerOf(run *rt.Run, job *cgroup.Job) (int, error) {
+	if uid, ok := run.UID.Get(); ok {
+		return int(uid), nil
+	}
+	pids := job.Procs(nil)
+	slices.Sort(pids)
+	root := false
+	for _, pid := range pids {
+		st, err := os.Stat(filepath.Join("/proc", strconv.Itoa(pid)))
+		if err != nil {
+			continue // it has just ended
+		}
+		uid := int(st.Sys().(*syscall.Stat_t).Uid)
+		if uid != 0 {
+			return uid, nil
+		}
+		root = true // setuid programs of any user's job are root's, too
+	}
+	if root {
+		return 0, nil
+	}
+	return 0, errors.New("it has no process on this node now: try again once it has")
+}
+
+// untilEnded is done when the job's cgroup is gone.
+func untilEnded(ctx context.Context, job *cgroup.Job) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case e := <-job.Events():
+				if e == cgroup.Ended {
+					cancel()
+					return
+				}
+			}
+		}
+	}()
+	return ctx, cancel
+}
