@@ -64,6 +64,9 @@ func (h *Hook) stop(job uint64, node string, note Note, exit rt.Exit, deadline t
 	}
 	p, err := findProcess(h.ProcRoot, note.PID, note.PIDStart)
 	if errors.Is(err, os.ErrProcessDone) {
+		if !exists(note.lock()) { // it has closed its run: this Epilog came after the tracker's grace time
+			return errors.Join(h.State.removeNote(job, node), h.State.RemoveExit(job, node))
+		}
 		gone := fmt.Errorf("the tracker (process %d) was gone before the job's Epilog; what it had committed is in %s, and rt-spool drain closes the run", note.PID, note.Spool)
 		return errors.Join(gone, h.State.removeNote(job, node))
 	}

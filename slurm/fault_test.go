@@ -187,11 +187,15 @@ func TestBreakerCountsTheKilled(t *testing.T) {
 func TestEpilogFaults(t *testing.T) {
 	t.Run("tracker killed", func(t *testing.T) {
 		h, _ := newHook(t, fakeGood)
+		h.SpoolDir = t.TempDir()
 		if err := h.Prolog(prolog12, began); err != nil {
 			t.Fatal(err)
 		}
 		note, err := h.State.ReadNote(12, "n1")
 		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(note.lock(), nil, 0o600); err != nil { // its run is not closed
 			t.Fatal(err)
 		}
 		if err := syscall.Kill(-note.PID, syscall.SIGKILL); err != nil {
@@ -223,13 +227,35 @@ func TestEpilogFaults(t *testing.T) {
 			}
 		}
 	})
+	t.Run("tracker ended by itself", func(t *testing.T) {
+		h, _ := newHook(t, fakeGood)
+		if err := h.State.create(); err != nil {
+			t.Fatal(err)
+		}
+		// No lock is left beside the spool file: the run is closed.
+		if err := h.State.writeNote(12, "n1", Note{PID: os.Getpid(), PIDStart: 1, RunID: run12, Spool: filepath.Join(t.TempDir(), run12+".db")}); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Epilog(epilog12, began); err != nil {
+			t.Errorf("Epilog after the tracker's grace time: %v", err)
+		}
+		for _, suffix := range []string{"json", "exit"} {
+			if path := h.State.path(12, "n1", suffix); exists(path) {
+				t.Errorf("%s is left", path)
+			}
+		}
+	})
 	t.Run("number of another process", func(t *testing.T) {
 		h, _ := newHook(t, fakeGood)
 		if err := h.State.create(); err != nil {
 			t.Fatal(err)
 		}
 		// This test's own process, but started at another time.
-		if err := h.State.writeNote(12, "n1", Note{PID: os.Getpid(), PIDStart: 1}); err != nil {
+		note := Note{PID: os.Getpid(), PIDStart: 1, RunID: run12, Spool: filepath.Join(t.TempDir(), run12+".db")}
+		if err := os.WriteFile(note.lock(), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.State.writeNote(12, "n1", note); err != nil {
 			t.Fatal(err)
 		}
 		if err := h.Epilog(epilog12, began); err == nil || !strings.Contains(err.Error(), "was gone") {
