@@ -33,7 +33,11 @@ func lab(t *testing.T, s *site) *cluster { return labWith(t, s, "--no-dbd") }
 func labWith(t *testing.T, s *site, options ...string) *cluster {
 	t.Helper()
 	t.Setenv("SLURM_LAB_DIR", s.path("lab"))
-	t.Setenv("SLURM_LAB_PORT", "17800")
+	prefix := os.Getenv("SLURM_LAB_PREFIX") // with SLURM_LAB_PORT: a lab beside another one
+	if prefix == "" {
+		prefix = "n"
+		t.Setenv("SLURM_LAB_PORT", "17800")
+	}
 	const slurmLab = "../contrib/lab/slurm-lab"
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -51,7 +55,7 @@ func labWith(t *testing.T, s *site, options ...string) *cluster {
 		t.Fatalf("slurm-lab up: %v\n%s", err, out)
 	}
 	return &cluster{
-		name: "lab", partition: "lab", user: "labuser", nodes: []string{"n1", "n2"},
+		name: "lab", partition: "lab", user: "labuser", nodes: []string{prefix + "1", prefix + "2"},
 		asUser: []string{slurmLab, "run"}, asRoot: []string{slurmLab, "root"},
 	}
 }
