@@ -18,6 +18,7 @@ type jobProcess struct {
 	step      string
 	task      rt.Opt[uint64]
 	placed    bool // step and task are known, or known not to be
+	looks     int  // at its cgroup
 
 	own      cpuTicks
 	used     uint64 // ticks since the reading before

@@ -152,6 +152,9 @@ func (j *JobProcs) walk() {
 		if p.ppid != ppid {
 			j.meetParent(p)
 		}
+		if p.alive && p.looks < looksMost && p.step != "" && !p.task.Valid() {
+			j.place(p)
+		}
 	}
 	j.discover()
 	j.bury()
@@ -218,9 +221,14 @@ func (j *JobProcs) meetParent(p *jobProcess) {
 	}
 }
 
+// looksMost is how often a process that is in a step is looked for its task: it comes
+// to the step's directory first, and to the task's in a hierarchy of its own.
+const looksMost = 4
+
 // place finds out to which step and task p belongs. Where no cgroup says it, its
 // environment is asked, at leisure.
 func (j *JobProcs) place(p *jobProcess) {
+	p.looks++
 	b, err := j.names.path(j.fs.Proc).num(p.pid).str("/cgroup").read()
 	if err != nil {
 		return

@@ -349,6 +349,37 @@ func TestJobProcsShown(t *testing.T) {
 	}
 }
 
+// A process that was seen on its way to its task's cgroup is found there later.
+func TestJobProcsOnItsWay(t *testing.T) {
+	c := newCrowd(t)
+	const step = "11:freezer:/slurm/uid_0/job_7/step_3\n"
+	c.put(one{pid: 100, parent: 1, pages: 1, cgroup: step})
+	c.put(one{pid: 101, parent: 1, pages: 1, cgroup: step}) // a session of ssh: it is in no task
+	src := NewJobProcs(c.root, c, 5)
+	for i := range looksMost + 2 {
+		s := rt.Snapshot{Reason: rt.ReasonLast, Job: rt.JobReading{Phase: rt.JobPresent}}
+		if err := src.Read(&s); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range s.Procs {
+			want := rt.None[uint64]()
+			if p.PID == 100 && i > 0 {
+				want = u64(2)
+			}
+			if p.Step != "3" || p.Task != want {
+				t.Errorf("reading %d: process %d is of step %s, task %v; want %v", i, p.PID, p.Step, p.Task, want)
+			}
+		}
+		c.put(one{pid: 100, parent: 1, pages: 1, cgroup: step + "4:memory:/slurm/uid_0/job_7/step_3/task_2\n"})
+		if i >= looksMost { // nobody looks any more
+			c.put(one{pid: 101, parent: 1, pages: 1, cgroup: step + "4:memory:/slurm/uid_0/job_7/step_3/task_9\n"})
+		}
+	}
+	if err := src.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A walk that costs 20 ms of CPU is followed by 8 s without one.
 func TestJobProcsPace(t *testing.T) {
 	c := newCrowd(t)
