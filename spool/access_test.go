@@ -66,6 +66,19 @@ func act(args []string) error {
 		return r.Close()
 	case "attack":
 		return attack(args[1])
+	case "lock": // what a query does that is left open
+		f, err := os.Open(args[1])
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		l := syscall.Flock_t{Type: syscall.F_RDLCK}
+		if err := syscall.FcntlFlock(f.Fd(), syscall.F_SETLK, &l); err != nil {
+			return err
+		}
+		fmt.Println("locked")
+		_, err = io.Copy(io.Discard, os.Stdin)
+		return err
 	}
 	return fmt.Errorf("no such act: %q", args)
 }
@@ -103,6 +116,12 @@ func closeAny(f *os.File) {
 // as runs act as a user and returns what it printed.
 func as(t *testing.T, dir string, uid, group uint32, args ...string) (string, error) {
 	t.Helper()
+	out, err := command(t, dir, uid, group, args...).CombinedOutput()
+	return string(out), err
+}
+
+func command(t *testing.T, dir string, uid, group uint32, args ...string) *exec.Cmd {
+	t.Helper()
 	program := filepath.Join(dir, "program") // go test's own directory is not open to others
 	if _, err := os.Stat(program); err != nil {
 		copyProgram(t, program)
@@ -111,8 +130,7 @@ func as(t *testing.T, dir string, uid, group uint32, args ...string) (string, er
 	cmd.Env = append(os.Environ(), actAs+"=1")
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid, Groups: []uint32{group}}}
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	return cmd
 }
 
 func copyProgram(t *testing.T, to string) {
@@ -223,6 +241,61 @@ func TestWhoMayReadALostRun(t *testing.T) {
 	}
 	if out, err := as(t, base, ownerUID, ownerUID, "read", path); err != nil || out != "snapshots: 1\n" { // the others were not committed
 		t.Errorf("the job's user: %v: %s", err, out)
+	}
+}
+
+// The owner of an ended job can keep his file from being changed, with sqlite3 and a
+// query that he leaves open. Whoever delivers it is told so at once and can read on;
+// when he is done all is as before.
+func TestOwnerLocksHisRun(t *testing.T) {
+	base, dir := sharedSpool(t)
+	if out, err := as(t, base, trackerUID, trackerUID, "track", dir, "owner"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	entries, err := List(dir)
+	if err != nil || len(entries) != 1 {
+		t.Fatalf("%+v, %v", entries, err)
+	}
+	cmd := command(t, base, ownerUID, ownerUID, "lock", entries[0].Path)
+	hold, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := make([]byte, 7)
+	if _, err := io.ReadFull(out, said); err != nil || string(said) != "locked\n" {
+		t.Fatalf("%q, %v", said, err)
+	}
+	r := mustOpen(t, entries[0].Path)
+	waits := int64(0)
+	err = r.patient(func() (err error) {
+		waits, err = r.db.queryInt("PRAGMA busy_timeout")
+		return err
+	})
+	if err != nil || waits != patienceEnded {
+		t.Errorf("a change of an ended run waits for %d ms, %v", waits, err)
+	}
+	var b interface{ Busy() bool }
+	if err := r.MarkDelivered(start); !errors.Is(err, ErrBusy) || !errors.As(err, &b) || !b.Busy() {
+		t.Errorf("a change of a locked file: %v", err)
+	}
+	if _, err := r.Thin(1); err != nil && !errors.Is(err, ErrBusy) {
+		t.Errorf("thinning a locked file: %v", err)
+	}
+	if n, err := r.Count(); n != 5 || err != nil {
+		t.Errorf("reading a locked file: %d, %v", n, err)
+	}
+	if err := errors.Join(hold.Close(), cmd.Wait()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.MarkDelivered(start); err != nil {
+		t.Errorf("afterwards: %v", err)
 	}
 }
 

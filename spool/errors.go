@@ -15,6 +15,7 @@ var (
 	ErrNewer      = errors.New("spool file of a newer version")
 	ErrExists     = errors.New("the run is already spooled")
 	ErrLocked     = errors.New("locked by another process")
+	ErrBusy       = errors.New("another process has the file open and keeps it from being changed")
 	ErrLive       = errors.New("the run's tracker is alive")
 	ErrNetworkFS  = errors.New("network file system")
 	ErrReadOnly   = errors.New("spool file opened read-only")
@@ -41,8 +42,26 @@ func describe(path string, err error) error {
 	case sqlite3.ErrCorrupt, sqlite3.ErrFormat, sqlite3.ErrError: // the last: a table or column is missing
 		return damaged(path, err)
 	}
+	if busy(err) {
+		return &busyError{path, err}
+	}
 	return fmt.Errorf("%s: %w", path, err)
 }
+
+// busyError is a file that another process has open, an sqlite3 with a query on its
+// screen for instance: what was tried may be tried again later.
+type busyError struct {
+	path string
+	err  error
+}
+
+func (e *busyError) Error() string {
+	return fmt.Sprintf("%s: %v (%v); try again when it is closed, fuser %s names it", e.path, ErrBusy, e.err, e.path)
+}
+func (e *busyError) Unwrap() []error { return []error{ErrBusy, e.err} }
+
+// Busy says that the file was only locked, to who does not know this package.
+func (e *busyError) Busy() bool { return true }
 
 // damaged says that the content of the file at path contradicts itself.
 func damaged(path string, cause error) error {

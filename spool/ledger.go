@@ -19,7 +19,7 @@ func (r *Reader) change(what string, f func() error) error {
 	if r.readOnly {
 		return fmt.Errorf("%s in %s: %w: the file or its directory may not be written", what, r.path, ErrReadOnly)
 	}
-	if err := r.db.inTx(f); err != nil {
+	if err := r.patient(func() error { return r.db.inTx(f) }); err != nil {
 		return fmt.Errorf("%s: %w", what, describe(r.path, err))
 	}
 	return nil

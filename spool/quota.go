@@ -319,10 +319,12 @@ func (r *Reader) Thin(limit int64) (dropped int64, err error) {
 	if r.readOnly || r.version != version {
 		return 0, fmt.Errorf("thin %s: %w", r.path, ErrReadOnly)
 	}
-	dropped, err = r.thin(limit)
-	if err == nil && dropped > 0 {
-		err = r.db.all("PRAGMA incremental_vacuum")
-	}
+	err = r.patient(func() error {
+		if dropped, err = r.thin(limit); err != nil || dropped == 0 {
+			return err
+		}
+		return r.db.all("PRAGMA incremental_vacuum")
+	})
 	if err != nil {
 		return dropped, fmt.Errorf("thin: %w", describe(r.path, err))
 	}

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -78,13 +79,32 @@ func (r *Reader) upgrade() error {
 	if live, err := live(r.path); err != nil || live {
 		return err
 	}
-	if err := r.db.exec(pragma("busy_timeout", 100)); err != nil { // ms
+	if err := r.db.exec(pragma("busy_timeout", patienceEnded)); err != nil {
 		return err
 	}
 	if migrate(r.db, r.version) == nil {
 		r.version = version
 	}
-	return r.db.exec(pragma("busy_timeout", 5000))
+	return r.db.exec(pragma("busy_timeout", patience))
+}
+
+// How long another process is waited for, in milliseconds. A tracker writes, and is
+// done at once. Who may read an ended file can keep it locked as long as he likes.
+const (
+	patience      = 5000
+	patienceEnded = 100
+)
+
+// patient runs what changes the file, and waits for others no longer than it should.
+func (r *Reader) patient(f func() error) error {
+	alive, err := r.Live()
+	if err != nil || alive {
+		return errors.Join(err, f())
+	}
+	if err := r.db.exec(pragma("busy_timeout", patienceEnded)); err != nil {
+		return err
+	}
+	return errors.Join(f(), r.db.exec(pragma("busy_timeout", patience)))
 }
 
 // howToOpen looks at the file from outside. The ledger of batches must survive a
@@ -100,7 +120,7 @@ func howToOpen(path string) (st fs.FileInfo, readOnly bool, params url.Values, e
 	if err := trusted(path, st); err != nil {
 		return nil, false, nil, err
 	}
-	params = url.Values{"mode": {"rw"}, "_synchronous": {"FULL"}, "_busy_timeout": {"5000"}}
+	params = url.Values{"mode": {"rw"}, "_synchronous": {"FULL"}, "_busy_timeout": {strconv.Itoa(patience)}}
 	if syscall.Access(path, writable) == nil && syscall.Access(filepath.Dir(path), writable) == nil {
 		return st, false, params, nil
 	}
@@ -168,7 +188,7 @@ func (r *Reader) tidy() error {
 	if err := fold(r.db); err != nil && !busy(err) {
 		return err
 	}
-	return r.db.exec(pragma("busy_timeout", 5000))
+	return r.db.exec(pragma("busy_timeout", patience))
 }
 
 // Close lets go of the file.

@@ -48,8 +48,10 @@ type drainer struct {
 	api, store *endpoint
 	stop       context.CancelCauseFunc
 
-	mu  sync.Mutex
-	sum Summary
+	mu     sync.Mutex
+	sum    Summary
+	locked []Entry // to be tried again, after all others
+	last   bool    // this is that time
 }
 
 // Drain delivers all runs that are ready, the oldest first, and says what became
@@ -111,6 +113,9 @@ func (d *drainer) ready(entries []Entry) []Entry {
 	var ready []Entry
 	for _, e := range entries {
 		switch {
+		case isBusy(e.Err):
+			d.sum.Failed++
+			d.sum.problem(e.Name, e.Err)
 		case e.Err != nil:
 			d.sum.Damaged++
 			d.sum.problem(e.Name, e.Err)
@@ -128,6 +133,18 @@ func (d *drainer) run(ctx context.Context, ready []Entry) {
 	if p := d.opts.Progress; p != nil {
 		p.Begin(len(ready))
 	}
+	d.pass(ctx, ready)
+	// Who has a file open, its job's owner perhaps, keeps it from being changed. That
+	// costs the other runs nothing, and he may be done by now.
+	d.last = true
+	d.pass(ctx, d.locked)
+	if ctx.Err() != nil && d.sum.Waiting > 0 {
+		d.sum.problem("", context.Cause(ctx))
+	}
+}
+
+// pass tries some runs, each once.
+func (d *drainer) pass(ctx context.Context, ready []Entry) {
 	work := make(chan Entry)
 	var workers sync.WaitGroup
 	for range min(d.opts.Concurrency, len(ready)) {
@@ -138,9 +155,6 @@ func (d *drainer) run(ctx context.Context, ready []Entry) {
 	}
 	close(work)
 	workers.Wait()
-	if ctx.Err() != nil && d.sum.Waiting > 0 {
-		d.sum.problem("", context.Cause(ctx))
-	}
 }
 
 func (d *drainer) work(ctx context.Context, work <-chan Entry) {
@@ -148,12 +162,12 @@ func (d *drainer) work(ctx context.Context, work <-chan Entry) {
 	for e := range work {
 		switch {
 		case ctx.Err() != nil:
-			d.record(ctx, e.Name, nil, context.Cause(ctx))
+			d.record(ctx, e, nil, context.Cause(ctx))
 		case err != nil:
-			d.record(ctx, e.Name, nil, err)
+			d.record(ctx, e, nil, err)
 		default:
 			r := &delivery{d: d, name: e.Name, live: e.Live, buf: buf}
-			d.record(ctx, e.Name, r, d.one(ctx, e, r))
+			d.record(ctx, e, r, d.one(ctx, e, r))
 		}
 	}
 }
@@ -178,8 +192,8 @@ func (d *drainer) one(ctx context.Context, e Entry, r *delivery) (err error) {
 }
 
 // record counts how a run's delivery went. A refused token ends the drain: every
-// other run would be refused as well.
-func (d *drainer) record(ctx context.Context, name string, r *delivery, err error) {
+// other run would be refused as well. A file that somebody has locked is tried once more.
+func (d *drainer) record(ctx context.Context, e Entry, r *delivery, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if r != nil {
@@ -197,15 +211,18 @@ func (d *drainer) record(ctx context.Context, name string, r *delivery, err erro
 		d.stop(&stopped{kind: ErrConfig, err: err})
 	case ctx.Err() != nil:
 		d.sum.Waiting++
+	case isBusy(err) && !d.last:
+		d.locked = append(d.locked, e)
+		return
 	case isDamaged(err):
 		d.sum.Damaged++
-		d.sum.problem(name, err)
+		d.sum.problem(e.Name, err)
 	default:
 		d.sum.Failed++
-		d.sum.problem(name, err)
+		d.sum.problem(e.Name, err)
 	}
 	if p := d.opts.Progress; p != nil {
-		p.Done(name, err)
+		p.Done(e.Name, err)
 	}
 }
 

@@ -78,6 +78,31 @@ func TestDrainDeliversTheOldestFirstAndLeavesTheRestAlone(t *testing.T) {
 	}
 }
 
+// A run whose file its owner keeps locked is tried again after all others; it costs
+// them nothing, and the receiver is told nothing of it.
+func TestLockedRunsAreTriedLast(t *testing.T) {
+	for locks, wantErr := range map[int]error{1: nil, 2: upload.ErrTemporary} {
+		d := dirOf(newRun(1, 5), newRun(2, 5), newRun(3, 5))
+		oldest := d.runs[newRun(1, 0).run.FileStem()]
+		oldest.locked = locks
+		c := &fakeClient{}
+		sum, err := drain(t, d, c, upload.Options{Concurrency: 1})
+		if !errors.Is(err, wantErr) || sum.Damaged != 0 || sum.PossibleDuplicates != 0 || sum.Delivered+sum.Failed != 3 || sum.Failed != locks-1 {
+			t.Errorf("locked %d times: %+v, %v", locks, sum, err)
+		}
+		if n := len(d.order); n != 4 || d.order[0] != oldest.run.FileStem() || d.order[3] != d.order[0] {
+			t.Errorf("locked %d times: order %v", locks, d.order)
+		}
+		if c.calls["register"] != sum.Delivered {
+			t.Errorf("locked %d times: %v", locks, c.calls)
+		}
+		sum, err = drain(t, d, c, upload.Options{})
+		if err != nil || sum.Delivered != locks-1 {
+			t.Errorf("the next drain: %+v, %v", sum, err)
+		}
+	}
+}
+
 // Credentials within five minutes of their end are replaced before an upload.
 func TestCredentialsAreRefreshedInTime(t *testing.T) {
 	for _, tc := range []struct {

@@ -169,7 +169,13 @@ func unwritable(op string, err error) error { return &spoolError{op: op, err: er
 
 func isDamaged(err error) bool {
 	var s *spoolError
-	return errors.As(err, &s) && s.damaged && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+	return errors.As(err, &s) && s.damaged && !isBusy(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+}
+
+// isBusy says that another process kept a run's file from being read or changed.
+func isBusy(err error) bool {
+	var b interface{ Busy() bool }
+	return errors.As(err, &b) && b.Busy()
 }
 
 func isKind(err error, k Kind) bool {

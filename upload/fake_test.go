@@ -67,14 +67,28 @@ type fakeRun struct {
 	opened    int
 	closed    int
 	readErr   error
+	locked    int // how often the file is locked when it is to be changed
 }
+
+// lockedError is what the spool says of a file that somebody else has open.
+type lockedError struct{}
+
+func (lockedError) Error() string { return "database is locked" }
+func (lockedError) Busy() bool    { return true }
 
 func (f *fakeRun) Run() rt.Run   { return f.run }
 func (f *fakeRun) Host() rt.Host { return rt.Host{HostName: "n1", VCPUs: rt.Some[uint64](2)} }
 
 func (f *fakeRun) Registration() (rt.Registration, bool, error) { return f.reg, f.known, nil }
 func (f *fakeRun) SaveRegistration(r rt.Registration) error {
-	return f.killer.step(func() error { f.reg, f.known = r, true; return nil })
+	return f.killer.step(func() error {
+		if f.locked > 0 {
+			f.locked--
+			return fmt.Errorf("save the registration: %w", lockedError{})
+		}
+		f.reg, f.known = r, true
+		return nil
+	})
 }
 func (f *fakeRun) Batches() ([]rt.Batch, error) { return slices.Clone(f.batches), nil }
 func (f *fakeRun) SealBatch(b rt.Batch) error {

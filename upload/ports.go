@@ -33,6 +33,8 @@ type Entry struct {
 
 // Spooled is a run that has ended, or for a Stream and with Options.Live one that
 // is still tracked. All that is written through it is durable when the method returns.
+// An error with a method Busy() bool that is true says that another process has the
+// file locked for now.
 type Spooled interface {
 	Run() rt.Run
 	Host() rt.Host
