@@ -46,6 +46,7 @@ type reading struct {
 	processes       processTallies
 	gpus            gpuTallies
 	energy          energyTallies
+	shared          energyRecord
 	context         nodeTally
 	oom             oomTally
 }
@@ -88,6 +89,7 @@ func (r *reading) add(s *rt.Snapshot) {
 	r.processes.add(s)
 	r.gpus.add(s, secs)
 	r.energy.add(s, secs)
+	r.shared.add(prev, s)
 	r.context.add(s, secs)
 }
 
@@ -138,6 +140,7 @@ func (r *reading) summary(events []rt.Event) *Summary {
 	s.Pressure, s.Faults = r.pressure(used), Faults{used.faults.value(), used.major.value()}
 	s.Steps, s.OOM, s.GPUs = r.steps.list(), r.oom.kills, r.gpus.list(s.Scope)
 	s.Node, s.Energy = r.nodeContext(), r.energy.list(float64(r.last.boot-r.first.boot)/1e9)
+	r.jobEnergy(s)
 	s.Record = Record{Readings: r.readings}
 	if r.readings > 0 {
 		s.Record.First, s.Record.Last = time.Unix(0, r.first.wall).UTC(), time.Unix(0, r.last.wall).UTC()

@@ -34,6 +34,7 @@ type Summary struct {
 	GPUs        []GPU           `json:"gpus,omitempty"`
 	Node        Node            `json:"node"`
 	Energy      []Energy        `json:"energy,omitempty"`
+	JobEnergy   *JobEnergy      `json:"job_energy,omitempty"`
 	Series      Series          `json:"series"`
 	// Advice says what could be asked for instead; AdviceReason why there is none
 	// where the record does not allow any.
@@ -46,6 +47,8 @@ type Summary struct {
 	Abandoned bool                `json:"abandoned"`
 	Record    Record              `json:"record"`
 	Sensors   map[string]SensorIs `json:"sensors_not_ok"`
+
+	energy energyRecord // of JobEnergy, for ShareEnergy
 }
 
 // CPU is the processor time that was used.

@@ -39,6 +39,7 @@ func WriteText(w io.Writer, s *Summary, o TextOptions) error {
 	p.gpus(s)
 	p.node(s)
 	p.energy(s)
+	p.jobEnergy(s)
 	p.quality(s)
 	return p.write(w)
 }

@@ -113,6 +113,11 @@ func summarize(c *cli.Context, path string) (*report.Summary, error) {
 	if err != nil {
 		return nil, err
 	}
+	cfg, err := load(c)
+	if err != nil {
+		return nil, err
+	}
+	s.ShareEnergy(cfg.Energy.IdleWatts, cfg.Energy.CO2e)
 	if s.Run.State == rt.StateRunning {
 		live, err := r.Live()
 		if err != nil {

@@ -1,0 +1,119 @@
+package report
+
+import (
+	"math"
+	"testing"
+
+	"github.com/resource-tracker/rt"
+)
+
+// powered is a node of 100 W that draws 300 W while it works: two packages, all of
+// whose CPU time beyond what others use is the job's.
+func powered(share float64, seconds int) []rt.Snapshot {
+	var out []rt.Snapshot
+	var uj, busy, job uint64
+	for i := range seconds {
+		s := at(float64(i))
+		s.Job.Phase = rt.JobPresent
+		if i > 0 {
+			watts, cores := uint64(300), 2.0
+			if i%10 == 0 {
+				watts, cores = 100, 0
+			}
+			uj += watts * 1e6
+			busy += uint64(cores * 100)
+			job += uint64(cores * share * 1e6)
+		}
+		s.Node.CPU.Set(rt.CPUTimes{User: busy})
+		s.Job.CPUUsage = u(job)
+		s.Energy = []rt.EnergyReading{
+			{Source: "powercap", Domain: "package-0", Kind: rt.EnergyPackage, Energy: u(uj / 2)},
+			{Source: "powercap", Domain: "package-1", Kind: rt.EnergyPackage, Energy: u(uj - uj/2)},
+		}
+		s.GPUs = []rt.GPUReading{
+			{UUID: "a", InJob: rt.Some(true), Power: rt.Some(250.0)}, {UUID: "b", InJob: rt.Some(false), Power: rt.Some(70.0)}, {UUID: "mig", InJob: rt.Some(true)},
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func near(t *testing.T, what string, got rt.Opt[float64], want float64) {
+	t.Helper()
+	if v, ok := got.Get(); !ok || math.Abs(v-want) > 1e-6*math.Max(1, want) {
+		t.Errorf("%s is %v, want %g", what, got, want)
+	}
+}
+
+func TestJobEnergy(t *testing.T) {
+	const seconds = 100
+	shares := map[float64]float64{}
+	for _, share := range []float64{0.75, 0.25} {
+		s, err := Summarize(slurmRun(), nil, seq(powered(share, seconds+1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.ShareEnergy(0, 400)
+		e := s.JobEnergy
+		node := 300.0*90 + 100*10
+		active := 200.0 * 90
+		near(t, "node", e.NodeJoules, node)
+		near(t, "idle", e.IdleJoules, 100*seconds)
+		near(t, "active", e.ActiveJoules, share*active)
+		near(t, "others", e.OtherJoules, (1-share)*active)
+		near(t, "with all idle", e.HighJoules, share*active+100*seconds)
+		near(t, "GPU", e.GPUJoules, 250*seconds)
+		near(t, "kWh", e.KWh, (share*active+250*seconds)/3.6e6)
+		near(t, "CO2e", e.CO2eGrams, (share*active+250*seconds)/3.6e6*400)
+		if e.Of != "package" || e.IdleOf != "least" || e.CoveredSecs != seconds {
+			t.Errorf("%+v", e)
+		}
+		shares[share] = e.ActiveJoules.Or(0)
+		s.ShareEnergy(50, 0)
+		if near(t, "idle as configured", s.JobEnergy.IdleJoules, 50*seconds); s.JobEnergy.CO2eGrams.Valid() || s.JobEnergy.IdleOf != "configuration" {
+			t.Errorf("%+v", s.JobEnergy)
+		}
+	}
+	if ratio := shares[0.75] / shares[0.25]; math.Abs(ratio-3) > 0.03 {
+		t.Errorf("two jobs of three and one part have %g to 1", ratio)
+	}
+}
+
+// Where nothing measures there is no figure, and the reason where there could be one.
+func TestJobEnergyIsAbsent(t *testing.T) {
+	snapshots := powered(0.5, 20)
+	for i := range snapshots {
+		snapshots[i].Energy[1].Energy.Clear() // of two packages one cannot be read
+	}
+	s, err := Summarize(slurmRun(), nil, seq(snapshots))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := s.JobEnergy; e.ActiveJoules.Valid() || e.NodeJoules.Valid() || e.Reason == "" || !e.GPUJoules.Valid() {
+		t.Errorf("%+v", e)
+	}
+	for i := range snapshots {
+		snapshots[i].Energy, snapshots[i].GPUs = nil, nil
+	}
+	if s, err = Summarize(slurmRun(), nil, seq(snapshots)); err != nil || s.JobEnergy != nil {
+		t.Errorf("%v, %+v", err, s.JobEnergy)
+	}
+}
+
+// A power meter stands for the node between its readings, without the GPUs' part.
+func TestJobEnergyOfAMeter(t *testing.T) {
+	snapshots := powered(0.5, 31)
+	for i := range snapshots {
+		snapshots[i].Energy = []rt.EnergyReading{{Source: "hwmon", Domain: "power_meter", Kind: rt.EnergyNode}}
+		if i%10 == 0 {
+			snapshots[i].Energy[0].Power.Set(820)
+		}
+	}
+	s, err := Summarize(slurmRun(), nil, seq(snapshots))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if near(t, "node", s.JobEnergy.NodeJoules, (820-250-70)*30); s.JobEnergy.Of != "meter" {
+		t.Errorf("%+v", s.JobEnergy)
+	}
+}
