@@ -39,6 +39,9 @@ func (w *Writer) writePending() error {
 			return err
 		}
 	}
+	if err := w.writeLoss(); err != nil {
+		return err
+	}
 	if err := w.writeRecords(); err != nil {
 		return err
 	}
@@ -48,6 +51,20 @@ func (w *Writer) writePending() error {
 	columns := runColumns(&w.run)
 	_, err := w.db.change(updateSQL("run", columns), values(columns)...)
 	return err
+}
+
+// mergedStatus marks events that count what memory had no room for: such snapshots
+// never had a number, so these are none of the thinned ones.
+const mergedStatus = "merged"
+
+// writeLoss says what went while another process had the database for long; after a
+// failure of the disk recover says it.
+func (w *Writer) writeLoss() error {
+	if w.failing || w.rows.merged == 0 && w.unkept == 0 {
+		return nil
+	}
+	e := w.fault(mergedStatus, fmt.Sprintf("another process kept the file locked: %d snapshots were thinned in memory, those that follow them carry their totals; %d events dropped", w.rows.merged, w.unkept))
+	return w.writeEvent(&e)
 }
 
 func (w *Writer) writeEvent(e *rt.Event) error {

@@ -23,6 +23,58 @@ func limit(t *testing.T, w *Writer, pages int64) {
 	}
 }
 
+// A process that has the database for long, a backup say, costs snapshots as a full
+// disk does, and the ledger says how many.
+func TestLockedDatabaseCostsNothingUnsaid(t *testing.T) {
+	const puts = 140
+	w := mustCreate(t, Options{MaxPending: 16})
+	other, err := openConn(w.Path(), url.Values{"mode": {"rw"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if err := errors.Join(w.db.exec(pragma("busy_timeout", 0)), other.exec("BEGIN IMMEDIATE")); err != nil {
+		t.Fatal(err)
+	}
+	m := newMachine(2, 0)
+	for range puts {
+		if err := w.Put(m.next()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range maxEvents + 3 {
+		w.Event(rt.Event{Kind: "sensor"})
+	}
+	if err := errors.Join(other.exec("ROLLBACK"), w.End(testRun())); err != nil {
+		t.Fatal(err)
+	}
+	r := mustOpen(t, w.Path())
+	stored, err := r.Count()
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := r.Events()
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, dropped, lines := int64(0), 0, 0
+	for _, e := range events {
+		if e.Status == mergedStatus {
+			lines++
+			_, text, _ := strings.Cut(e.Detail, ": ")
+			if _, err := fmt.Sscanf(strings.NewReplacer(",", " ", ";", " ").Replace(text), "%d snapshots were thinned in memory those that follow them carry their totals %d", &said, &dropped); err != nil {
+				t.Errorf("%q: %v", e.Detail, err)
+			}
+		}
+	}
+	if lines != 1 || stored == puts || stored+said != puts || dropped != 3 {
+		t.Errorf("%d snapshots are stored and %d said to be thinned, of %d; %d events; %d lines", stored, said, puts, dropped, lines)
+	}
+	for _, p := range r.Verify(t.Context()) {
+		t.Errorf("verify: %s", p.What)
+	}
+}
+
 // A disk that is full for a while costs no total: what was thinned is in its
 // successor, the numbers have no gap, the ledger tells of it, and once only.
 func TestFullDatabaseKeepsTotals(t *testing.T) {
