@@ -174,6 +174,7 @@ func (r *Recorder) watch() (events <-chan JobEvent, stop func()) {
 	out, quit := make(chan JobEvent, 2), make(chan struct{})
 	var done sync.WaitGroup
 	done.Go(func() {
+		defer r.survive()
 		for {
 			var e JobEvent
 			var ok bool

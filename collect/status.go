@@ -124,6 +124,14 @@ func read(src interface{ Read(*rt.Snapshot) error }, s *rt.Snapshot) (err error)
 	return src.Read(s)
 }
 
+// survive is deferred by the goroutine that receives the job's events: without it
+// the job is read at each tick all the same, and ends when the tracker is told to.
+func (r *Recorder) survive() {
+	if p := recover(); p != nil {
+		r.event(rt.Event{Kind: "sensor", Name: "cgroup", Status: "failed", Detail: fmt.Sprintf("receiving the job's events panicked: %v", p)})
+	}
+}
+
 // put hands a snapshot to a sink; its panic is its failure.
 func put(sink Sink, s *rt.Snapshot) (err error) {
 	defer func() {

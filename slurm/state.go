@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -109,9 +110,12 @@ func (s State) create() error {
 // its ledger says so.
 func (s State) createShared(user *User) {
 	dir := filepath.Join(s.Dir, "node")
-	if err := os.Mkdir(dir, 0o700); err == nil && user != nil {
-		_ = os.Lchown(dir, int(user.UID), int(user.GID))
+	_ = os.Mkdir(dir, 0o700)
+	var now syscall.Stat_t
+	if user == nil || syscall.Lstat(dir, &now) != nil || now.Mode&syscall.S_IFMT != syscall.S_IFDIR || now.Uid == user.UID {
+		return
 	}
+	_ = os.Lchown(dir, int(user.UID), int(user.GID)) // also where a hook was killed before it could, or spool.user is another one
 }
 
 // fileName makes a node's name safe in a path.

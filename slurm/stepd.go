@@ -36,7 +36,7 @@ func StepdCgroup(procRoot string, run *rt.Run, mounts Mounts) (Candidate, error)
 	stepds := make(map[int]bool)
 	for _, pid := range pids {
 		cmdline, err := os.ReadFile(filepath.Join(procRoot, strconv.Itoa(pid), "cmdline"))
-		if err == nil && isStepdOf(cmdline, id, run.HetJobID) {
+		if err == nil && isStepdOf(cmdline, id, run.HetJobID) && isRoots(procRoot, pid) {
 			stepds[pid] = true
 		}
 	}
@@ -58,6 +58,16 @@ func StepdCgroup(procRoot string, run *rt.Run, mounts Mounts) (Candidate, error)
 		}
 	}
 	return Candidate{}, ErrNoStepd
+}
+
+// isRoots tells whether root started the process: anybody can call himself slurmstepd.
+func isRoots(procRoot string, pid int) bool {
+	status, err := os.ReadFile(filepath.Join(procRoot, strconv.Itoa(pid), "status"))
+	if err != nil {
+		return false
+	}
+	_, ids, ok := bytes.Cut(status, []byte("\nUid:\t"))
+	return ok && bytes.HasPrefix(ids, []byte("0\t"))
 }
 
 // isStepdOf tells whether a command line can be that of a slurmstepd of the job:

@@ -42,7 +42,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	prolog := openReady()
 	log := logging.New(logging.Options{Program: "rt-tracker", Target: logging.Syslog, DevLog: logging.DevLog, Fallback: logging.FallbackFile, Last: stderr})
 	defer func() { log.Close(time.Second) }()
-	err := track(*configFile, stdin, stderr, &log, prolog)
+	err := surviving(func() error { return track(*configFile, stdin, stderr, &log, prolog) })
 	if err == nil {
 		return 0
 	}
@@ -50,6 +50,17 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		(*log).Error("", err)
 	}
 	return 1
+}
+
+// surviving makes a fault of ours an error. Drain closes the run as lost, with all
+// that was committed.
+func surviving(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("a fault of rt-tracker, please report it: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return f()
 }
 
 // track reads the configuration and the run, and tracks it to its end. last takes

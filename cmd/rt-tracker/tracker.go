@@ -118,16 +118,17 @@ func (t *tracker) run(prolog *ready) error {
 	alone := aloneFor(time.Now(), t.tracked.JobEndLimit, t.cfg.Tracker.Grace.Duration)
 	ctx, cancel := context.WithCancel(context.Background())
 	var side sync.WaitGroup
-	side.Go(func() { t.learn(ctx) })
-	side.Go(func() { t.seek(ctx) })
+	t.aside(&side, "learning of the job's processes", func() { t.learn(ctx) })
+	t.aside(&side, "seeking the job's cgroup", func() { t.seek(ctx) })
 
 	ended := make(chan rt.Reason)
-	side.Go(func() {
+	go func() {
 		defer close(ended)
+		defer t.survive("recording")
 		for ctx.Err() == nil { // a job without an extern step comes back with its next step
 			ended <- recorder.Run(ctx)
 		}
-	})
+	}()
 	stopped := t.wait(told, ended, alone)
 	cancel()
 	for why := range ended {
@@ -135,7 +136,8 @@ func (t *tracker) run(prolog *ready) error {
 			t.jobIsOver()
 		}
 	}
-	side.Wait()
+	// A process that has hung in the kernel can keep its reader for ever.
+	awaited(&side, settle)
 	return t.end(stopped)
 }
 
@@ -160,7 +162,11 @@ func (t *tracker) wait(told <-chan os.Signal, ended <-chan rt.Reason, alone time
 	abandoned := time.After(alone)
 	for {
 		select {
-		case <-ended:
+		case _, records := <-ended:
+			if !records {
+				ended = nil // a fault ended it; the Epilog or the grace time ends the rest
+				continue
+			}
 			t.jobIsOver()
 			grace = time.After(t.cfg.Tracker.Grace.Duration)
 			if stopped {

@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -23,6 +24,7 @@ func (j *Job) watch() {
 	runtime.LockOSThread() // for good: the thread ends with the goroutine
 	j.thread.Store(int64(unix.Gettid()))
 	defer close(j.ended)
+	defer j.survive()
 	var notices []notice
 	for {
 		for _, e := range j.step(notices) {
@@ -40,6 +42,18 @@ func (j *Job) watch() {
 			}
 			return
 		}
+	}
+}
+
+// survive turns a fault of the watcher into an error of the job's, which is read
+// from then on at the recorder's ticks alone.
+func (j *Job) survive() {
+	if p := recover(); p != nil {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		err := fmt.Errorf("the watching of the job's cgroup panicked: %v", p)
+		j.failed(err)
+		j.note(rt.Event{Kind: "sensor", Name: "cgroup", Status: "failed", Detail: err.Error()})
 	}
 }
 

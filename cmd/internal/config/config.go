@@ -31,7 +31,7 @@ type Config struct {
 // Spool says where runs are kept until they are delivered.
 type Spool struct {
 	Dir            string   `toml:"dir"`             // one SQLite file per run, on a local disk
-	User           string   `toml:"user"`            // owner of the files; the tracker runs as this user, as root where it does not exist
+	User           string   `toml:"user"`            // owner of the files; trackers run as this user
 	CommitInterval Duration `toml:"commit_interval"` // snapshots are committed together at least this often
 	Retain         Duration `toml:"retain"`          // how long a delivered run stays
 	QuotaRun       Size     `toml:"quota_run"`       // bytes of one run's file, 0: no bound

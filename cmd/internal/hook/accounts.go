@@ -9,7 +9,7 @@ import (
 )
 
 // trackerUser returns whom a tracker runs as, from the file passwd(5), nil where
-// the user does not exist: then it stays root.
+// the user does not exist.
 //
 // It and groupName read local files only. Package os/user may load the C
 // library's name services, and a question to a directory service can take longer

@@ -95,7 +95,9 @@ func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 	end.Reset(limit + 3*opts.LogTime)
 	h := new(slurm.Hook)
 	_, err = within(limit, func() (struct{}, error) {
-		build(h, s.cfg, s.path)
+		if err := build(h, s.cfg, s.path); err != nil && !opts.toldBefore {
+			return struct{}{}, err
+		}
 		return struct{}{}, do(h, env, time.Now())
 	})
 	if errors.Is(err, errLate) {
@@ -186,8 +188,9 @@ func jobOf(env slurm.Env) string {
 	return fmt.Sprintf("job %d@%s", id, node)
 }
 
-// build fills the hook in from the configuration.
-func build(h *slurm.Hook, cfg config.Config, path string) {
+// build fills the hook in from the configuration. It fails where the trackers'
+// user does not exist: one that is meant to have no rights must not get all.
+func build(h *slurm.Hook, cfg config.Config, path string) error {
 	h.Tracker = cfg.Tracker.Path
 	h.ConfigFile = path
 	h.SpoolDir = cfg.Spool.Dir
@@ -215,9 +218,13 @@ func build(h *slurm.Hook, cfg config.Config, path string) {
 			h.Tracker = filepath.Join(filepath.Dir(exe), "rt-tracker")
 		}
 	}
-	if os.Geteuid() == 0 {
-		h.User = trackerUser("/etc/passwd", cfg.Spool.User)
+	if os.Geteuid() != 0 || cfg.Spool.User == "root" {
+		return nil
 	}
+	if h.User = trackerUser("/etc/passwd", cfg.Spool.User); h.User == nil {
+		return fmt.Errorf("spool.user %q is not in /etc/passwd: no tracker is started; make that user (INSTALL.md, step 1) or name another one", cfg.Spool.User)
+	}
+	return nil
 }
 
 // hostname is the node's name where Slurm does not give one: up to the first dot.
