@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -127,6 +128,9 @@ func liveRun(c *cli.Context) (*rt.Run, error) {
 	return &run, err
 }
 
+// settle is how long a job's cgroup that exists may take to be found whole.
+const settle = time.Second
+
 // findJob finds the job's cgroup on this node.
 func findJob(run *rt.Run) (*cgroup.Job, error) {
 	table, err := cgroup.Mounts("/proc")
@@ -136,6 +140,12 @@ func findJob(run *rt.Run) (*cgroup.Job, error) {
 	job, err := cgroup.NewJob(jobcgroup.Candidates(run, slurm.Mounts{V1: table.V1, V2: table.V2}), cgroup.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("look for the cgroup of job %s: %w", run.Label(), err)
+	}
+	if job.Phase() != rt.JobPresent {
+		select {
+		case <-job.Events(): // controllers of version 1 appear one after the other
+		case <-time.After(settle):
+		}
 	}
 	if job.Phase() != rt.JobPresent {
 		return nil, errors.Join(fmt.Errorf("job %s has no cgroup on this node: it does not run here", run.Label()), job.Close())
