@@ -35,7 +35,7 @@ func newNode(bin, dir, name, tracker, interval string) (node, error) {
 	if tracker == "" {
 		tracker = filepath.Join(bin, "rt-tracker")
 	}
-	text := fmt.Sprintf("[spool]\ndir = %q\nuser = \"no-such-user\"\n[tracker]\npath = %q\ninterval = %q\nfirst_interval = %q\nstate_dir = %q\n"+
+	text := fmt.Sprintf("[spool]\ndir = %q\nuser = \"root\"\n[tracker]\npath = %q\ninterval = %q\nfirst_interval = %q\nstate_dir = %q\n"+
 		"[hooks]\nready_timeout = \"10s\"\nstop_timeout = \"10s\"\n[log]\ntarget = %q\n",
 		filepath.Join(n.dir, "spool"), tracker, interval, interval, filepath.Join(n.dir, "state"), n.log())
 	return n, os.WriteFile(n.config, []byte(text), 0o644)
