@@ -51,7 +51,7 @@ func TestCgroupV2(t *testing.T) {
 	t.Run("drain", func(t *testing.T) { runDrain(t, s, filepath.Join(share, "spool")) })
 }
 
-var result = regexp.MustCompile(`(?m)^ *--- (PASS|FAIL|SKIP): TestCgroupV2/matrix/(\S+)`)
+var result = regexp.MustCompile(`(?m)^ *--- (PASS|FAIL|SKIP): TestCgroupV2/(\S+/\S+)`)
 
 // replay shows the results of the tests inside as tests of this run.
 func replay(t *testing.T, output []byte) {
@@ -60,7 +60,7 @@ func replay(t *testing.T, output []byte) {
 		t.Errorf("no test ran inside the machine")
 	}
 	for _, m := range results {
-		t.Run("matrix/"+string(m[2]), func(t *testing.T) {
+		t.Run(string(m[2]), func(t *testing.T) {
 			if !bytes.Equal(m[1], []byte("PASS")) {
 				t.Errorf("%s inside the machine, see there", m[1])
 			}
@@ -84,4 +84,5 @@ func inGuest(t *testing.T) {
 	for _, f := range files {
 		copyFile(t, f, filepath.Join("/mnt/share/spool", filepath.Base(f)))
 	}
+	t.Run("bytes", func(t *testing.T) { runBytes(t, c, s) })
 }
