@@ -27,7 +27,7 @@ func TestCgroupV2(t *testing.T) {
 		t.Fatal(err)
 	}
 	share := s.path("share")
-	for _, d := range []string{"bin", "spool"} {
+	for _, d := range []string{"bin", "spool", "hooks"} {
 		if err := os.MkdirAll(filepath.Join(share, d), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -37,6 +37,7 @@ func TestCgroupV2(t *testing.T) {
 		copyFile(t, s.path("bin", p), filepath.Join(share, "bin", p))
 	}
 	for _, hook := range []string{"prolog", "epilog"} {
+		copyFile(t, filepath.Join("../contrib/slurm/hooks", hook), filepath.Join(share, "hooks", hook))
 		text := "#!/bin/sh\nexec /opt/rt/" + hook + "\n"
 		if err := os.WriteFile(filepath.Join(share, hook), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
