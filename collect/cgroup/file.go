@@ -85,13 +85,19 @@ func (f *file) pread(b []byte, off int64) (int, bool) {
 // scratch is the buffer that all files of a job are read into, one after another.
 type scratch []byte
 
+// ready makes the buffer, once.
+func (s *scratch) ready() *scratch {
+	if len(*s) == 0 {
+		*s = make([]byte, 8<<10)
+	}
+	return s
+}
+
 // read returns what f holds now, until the next read; false where it could not be
 // read. The kernel gives a file of counters whole in one read when the buffer is
 // large enough, and it grows until it is.
 func (s *scratch) read(f *file) ([]byte, bool) {
-	if len(*s) == 0 {
-		*s = make([]byte, 8<<10)
-	}
+	s.ready()
 	for {
 		n, ok := f.pread(*s, 0)
 		if !ok {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/resource-tracker/rt"
 )
 
@@ -25,6 +27,27 @@ type group struct {
 	pids       rt.Opt[uint64] // processes in it and below, as last counted
 	oom, ended rt.Opt[uint64] // v1: processes killed in it and below; what directories that are gone had
 	last       bool           // a task that was read at its step's end
+
+	step  *group  // of a task: its step, where that has a group
+	in    *tree   // where its processes are listed, nil until it was looked for
+	exit  int     // of a task: the pidfd of a process of it, -1 is none
+	looks int     // how often it is looked at for processes that end before the next reading
+	met   bool    // a process was in it
+	gone  bool    // a task: it lost a directory, so that no process is left
+	mixed bool    // a step: its tasks are not all that was in it
+	tasks int     // a step: how many tasks of it are gone and told of
+	used  cpuTime // a step: by those
+	// final says that it was read after its last process, or all tasks of a step, had
+	// ended: it is never told more.
+	final bool
+}
+
+// unwatch no longer waits for the end of a process.
+func (g *group) unwatch() {
+	if g.exit >= 0 {
+		_ = unix.Close(g.exit)
+	}
+	g.exit = -1
 }
 
 // groupFiles are the counters of one directory in each hierarchy.
@@ -70,27 +93,38 @@ func (j *Job) join(t *tree, n *node) {
 		return
 	}
 	step, task, ok := groupOf(j.search.open[0].version, n.path[len(t.dir)+1:])
-	if !ok {
-		return
+	var g *group
+	if ok {
+		g = j.group(step, task)
 	}
-	g := j.group(step, task)
 	if g == nil {
+		if n.step != nil && n.task == nil {
+			n.step.mixed = true
+		}
 		return
 	}
 	g.dirs++
 	n.own = g
 	if task.Valid() {
-		n.task = g
+		g.step, n.task = n.step, g
+		if n.step != nil {
+			n.step.final = false
+		}
 	} else {
 		n.step = g
 	}
 	for _, c := range t.controllers {
 		j.failed(g.files.open(c, n.path))
 	}
-	if t.has(Unified) && task.Valid() {
-		_, err := j.notify.watch(filepath.Join(n.path, "cgroup.events"), fileMask)
-		j.unwatched(err)
+	if !task.Valid() {
+		return
 	}
+	comes := "cgroup.procs" // v1: slurmstepd writes to it, the kernel itself tells nothing
+	if j.search.open[0].version == 2 {
+		comes = "cgroup.events"
+	}
+	_, err := j.notify.watch(filepath.Join(n.path, comes), fileMask)
+	j.unwatched(err)
 }
 
 // group returns the step's or task's, which it makes where there is none; nil
@@ -109,7 +143,7 @@ func (j *Job) group(step string, task rt.Opt[uint64]) *group {
 		}
 		return nil
 	}
-	g := &group{r: rt.StepReading{Step: step, Task: task}}
+	g := &group{r: rt.StepReading{Step: step, Task: task}, exit: -1, looks: maxLooks}
 	if j.search.open[0].version == 2 {
 		g.files = &v2Reader{skip: j.skip}
 	} else {
@@ -120,8 +154,9 @@ func (j *Job) group(step string, task rt.Opt[uint64]) *group {
 }
 
 // read takes the figures of g. Of what it tells no more the counters and peaks
-// stay; where it tells nothing, everything.
-func (g *group) read(tmp *rt.JobReading, s *scratch) {
+// stay; where it tells nothing, everything. It is false where it does not tell the
+// CPU time.
+func (g *group) read(tmp *rt.JobReading, s *scratch) bool {
 	*tmp = rt.JobReading{}
 	g.files.read(tmp, s)
 	r := &g.r
@@ -141,43 +176,73 @@ func (g *group) read(tmp *rt.JobReading, s *scratch) {
 			*p[0] = *p[1]
 		}
 	}
+	return tmp.CPUUsage.Valid()
 }
 
 // readEnding reads the steps and tasks that the notices are about: soon they will
-// tell nothing. A task is read once at its step's end, for there can be many.
+// tell nothing. A task is read once at its step's end, for there can be many, and
+// before its step, which tells of it a little longer.
 func (j *Job) readEnding(notices []notice) {
 	for _, n := range notices {
 		path := filepath.Join(n.dir, n.name)
 		switch {
+		case isProcs(n):
+			continue
 		case n.modified():
 			path = filepath.Dir(path)
 		case !n.removed():
 			continue
 		}
 		for _, t := range j.trees {
-			step := t.step(path)
-			if step == "" {
-				continue
-			}
-			i := t.find(path)
-			for _, g := range j.groups {
-				switch own := i >= 0 && t.nodes[i].own == g; {
-				case g.r.Step != step || n.modified() && !own || g.last:
-				default:
-					g.last = n.removed() && g.r.Task.Valid()
-					g.read(&j.part, &j.buf)
-				}
+			if step := t.step(path); step != "" {
+				j.readEnds(step, t.own(path), n.removed())
 			}
 		}
 	}
 }
 
-// endGroups lists the steps and tasks that have no directory any more as ended.
+// readEnds reads the tasks of a step and the step itself, whose group own, if it
+// has one, ends.
+func (j *Job) readEnds(step string, own *group, removed bool) {
+	if own != nil {
+		own.gone = own.gone || removed
+	}
+	for _, g := range j.groups {
+		if g.r.Step != step || !g.r.Task.Valid() || removed && (g.last || g.final) || !removed && g != own {
+			continue
+		}
+		g.last = removed
+		g.unwatch() // whoever it was may have gone elsewhere
+		g.looks = max(g.looks, 1)
+		if j.meet(g); !removed || !g.final {
+			g.read(&j.part, &j.buf)
+		}
+	}
+	for _, g := range j.groups {
+		if g.r.Step == step && !g.r.Task.Valid() && (removed || g == own) {
+			j.finishStep(g)
+			g.read(&j.part, &j.buf)
+		}
+	}
+}
+
+// endGroups lists the steps and tasks that have no directory any more as ended. A
+// task whose last reading was missed waits for its step's end.
 func (j *Job) endGroups() {
+	for _, g := range j.groups {
+		if g.dirs == 0 && !g.r.Task.Valid() {
+			j.share(g)
+		}
+	}
 	j.groups = slices.DeleteFunc(j.groups, func(g *group) bool {
-		if g.dirs > 0 {
+		if g.dirs > 0 || !g.final && g.step != nil && g.step.dirs > 0 {
 			return false
 		}
+		if g.step != nil {
+			g.step.tasks++
+			g.step.used = g.step.used.plus(cpuOf(&g.r))
+		}
+		g.unwatch()
 		g.files.close()
 		g.r.Ended = true
 		j.endedSteps = append(j.endedSteps, g.r)
@@ -196,6 +261,9 @@ func (j *Job) readSteps(s *rt.Snapshot) {
 	for _, g := range j.listed {
 		j.mu.Lock()
 		if !g.r.Ended && !j.shed {
+			if g.looks = maxLooks; !j.exits.off {
+				j.meet(g)
+			}
 			g.read(&j.part, &j.buf)
 			s.Steps = append(s.Steps, g.r)
 		}

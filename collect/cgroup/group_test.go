@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
 )
@@ -89,8 +90,11 @@ func TestSteps(t *testing.T) {
 	got, _ := steps(t, s.j)
 	sameSteps(t, "while it runs", got, whole, first, second)
 
+	last := filepath.Join(s.dir, "step_0/user/task_1")
+	write(t, last+"/cgroup.procs", "")
+	s.j.step([]notice{{dir: last + "/cgroup.events", mask: unix.IN_MODIFY}})
 	s.end("step_0/user/task_1")
-	second.Ended = true
+	second.Pids, second.Ended = some(0), true
 	for range 2 { // a reading at an event is not written
 		got, _ = steps(t, s.j)
 		sameSteps(t, "a task ended", got, readingOf("0", none, 1000, 900, 2), first, second)

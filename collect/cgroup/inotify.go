@@ -125,10 +125,11 @@ func (n *notifier) unwatch(path string) {
 // errWoken is what wait returns after wake.
 var errWoken = errors.New("woken")
 
-// wait blocks until something happens and returns it. After the deadline it
-// returns os.ErrDeadlineExceeded; the zero time is no deadline.
-func (n *notifier) wait(deadline time.Time) ([]notice, error) {
-	fds := []unix.PollFd{{Fd: int32(n.fd), Events: unix.POLLIN}, {Fd: int32(n.woken), Events: unix.POLLIN}}
+// wait blocks until something happens and returns it, which is nothing where the
+// other descriptor is ready; -1 is none. After the deadline it returns
+// os.ErrDeadlineExceeded; the zero time is no deadline.
+func (n *notifier) wait(deadline time.Time, other int) ([]notice, error) {
+	fds := []unix.PollFd{{Fd: int32(n.fd), Events: unix.POLLIN}, {Fd: int32(n.woken), Events: unix.POLLIN}, {Fd: int32(other), Events: unix.POLLIN}}
 	for {
 		k, err := unix.Poll(fds, milliseconds(deadline))
 		switch {
@@ -140,6 +141,8 @@ func (n *notifier) wait(deadline time.Time) ([]notice, error) {
 			return nil, os.ErrDeadlineExceeded
 		case fds[1].Revents != 0:
 			return nil, errWoken
+		case fds[0].Revents == 0:
+			return nil, nil
 		}
 		size, err := unix.Read(n.fd, n.buf)
 		if errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN) {

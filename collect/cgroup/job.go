@@ -87,6 +87,7 @@ type Job struct {
 	part   rt.JobReading // what is being read of a step or task
 	err    error         // why something of the cgroup could not be opened or watched
 
+	exits      exits    // of the tasks' processes
 	groups     []*group // the steps and tasks that are there
 	listed     []*group // those that readSteps goes through
 	endedSteps []rt.StepReading
@@ -137,7 +138,7 @@ func newJob(candidates []Candidate, opts Options) (*Job, error) {
 		events: make(chan Event, 64), done: make(chan struct{}), ended: make(chan struct{}),
 		settle: cmp.Or(opts.Settle, 50*time.Millisecond), ends: opts.StepEnds, begins: opts.StepBegins,
 		skip: stackedMajors(procRoot), procRoot: procRoot,
-		notify: n, search: s, phase: rt.JobPending,
+		notify: n, exits: newExits(), search: s, phase: rt.JobPending,
 	}
 	j.look()
 	return j, nil
@@ -252,7 +253,11 @@ func (j *Job) Close() error {
 		for _, t := range j.trees {
 			j.drop(t)
 		}
+		for _, g := range j.groups {
+			g.final = true // or not: nobody is told any more
+		}
 		j.endGroups()
+		j.exits.close()
 		j.trees, j.order = nil, nil
 		j.events2.close()
 	})

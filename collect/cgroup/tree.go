@@ -67,6 +67,14 @@ func (t *tree) step(path string) string {
 	return name
 }
 
+// own is the step or task whose directory path is, nil for most.
+func (t *tree) own(path string) *group {
+	if i := t.find(path); i >= 0 {
+		return t.nodes[i].own
+	}
+	return nil
+}
+
 // depth is how far path lies below the job's directory.
 func (t *tree) depth(path string) int { return strings.Count(path[len(t.dir):], "/") }
 
@@ -183,9 +191,7 @@ func (t *tree) list(n *node, s *scratch, list *pidList, dst *[]int) (read bool) 
 
 // readDaemons appends the processes that are not the job's: its slurmstepds.
 func (t *tree) readDaemons(s *scratch, dst *[]int) {
-	if len(*s) == 0 {
-		*s = make([]byte, 8<<10)
-	}
+	s.ready()
 	var list pidList
 	for i, n := range t.nodes {
 		if !t.holdsJob(i) {
@@ -197,9 +203,7 @@ func (t *tree) readDaemons(s *scratch, dst *[]int) {
 // readProcs reads every cgroup.procs of the tree and returns how many processes
 // there are, and false where none could be read. With dst it appends their pids.
 func (t *tree) readProcs(s *scratch, dst *[]int) (uint64, bool) {
-	if len(*s) == 0 {
-		*s = make([]byte, 8<<10)
-	}
+	s.ready()
 	var list pidList
 	read := false
 	for _, n := range t.nodes {

@@ -33,7 +33,7 @@ func (j *Job) watch() {
 			}
 		}
 		var err error
-		notices, err = j.notify.wait(j.deadline)
+		notices, err = j.notify.wait(j.deadline, j.exits.fd)
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			if !errors.Is(err, errWoken) {
 				j.mu.Lock()
@@ -78,12 +78,13 @@ func (j *Job) step(notices []notice) []Event {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.out = j.out[:0]
+	j.exited()
 	if slices.ContainsFunc(notices, func(n notice) bool {
-		return (n.removed() || n.modified() && !isMemoryEvents(n)) && j.covers(filepath.Join(n.dir, n.name))
+		return (n.removed() || n.modified() && !isMemoryEvents(n) && !isProcs(n)) && j.covers(filepath.Join(n.dir, n.name))
 	}) {
 		j.take()
-		j.endOthers(notices)
 		j.readEnding(notices)
+		j.endOthers(notices)
 	}
 	for _, n := range notices {
 		switch name := filepath.Join(n.dir, n.name); {
@@ -93,6 +94,8 @@ func (j *Job) step(notices []notice) []Event {
 			j.reconcile()
 		case isMemoryEvents(n):
 			j.memoryHappened(n.dir)
+		case isProcs(n):
+			j.came(filepath.Dir(n.dir))
 		case n.modified():
 			j.checkPopulated()
 		case n.removed():

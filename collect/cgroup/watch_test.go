@@ -172,9 +172,13 @@ func TestStepEndsIsCalled(t *testing.T) {
 		},
 	}, v1Candidate(root, "cpuacct"))
 	job := filepath.Join(root, "cpuacct/slurm/uid_1000/job_12")
-	mkdir(t, job)
-	write(t, job+"/cgroup.procs", "50\n51\n")
-	mkdir(t, job+"/step_0/task_0")
+	staging := filepath.Join(root, "staging")
+	write(t, staging+"/cgroup.procs", "50\n51\n")
+	mkdir(t, staging+"/step_0/task_0")
+	mkdir(t, filepath.Dir(job))
+	if err := os.Rename(staging, job); err != nil { // with its files, as cgroupfs makes it
+		t.Fatal(err)
+	}
 	through(t, j, Appeared)
 	if n := called.Load(); n != 0 {
 		t.Errorf("called %d times before a step ended", n)

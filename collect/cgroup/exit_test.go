@@ -1,0 +1,239 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// taskJob is a v1 job with a step of several tasks, whose files the test writes.
+type taskJob struct {
+	t    *testing.T
+	step string // the directory
+	j    *Job
+}
+
+func newTaskJob(t *testing.T, tasks int) *taskJob {
+	root := t.TempDir()
+	s := &taskJob{t: t, step: filepath.Join(root, "cpuacct/slurm/uid_1000/job_12/step_0")}
+	s.used("", 0)
+	for i := range tasks {
+		s.used(fmt.Sprintf("task_%d", i), 0)
+		s.procs(fmt.Sprintf("task_%d", i))
+	}
+	s.procs("")
+	s.j = manual(t, v1Candidate(root, "cpuacct"))
+	s.j.step(nil)
+	return s
+}
+
+// used writes what a task, or "" for the step, has used, in microseconds.
+func (s *taskJob) used(task string, usage uint64) {
+	write(s.t, filepath.Join(s.step, task, "cpuacct.usage"), fmt.Sprintln(usage*1000))
+	write(s.t, filepath.Join(s.step, task, "cpuacct.usage_user"), fmt.Sprintln(usage*750))
+	write(s.t, filepath.Join(s.step, task, "cpuacct.usage_sys"), fmt.Sprintln(usage*250))
+}
+
+// procs writes a task's list of processes.
+func (s *taskJob) procs(task string, pids ...int) {
+	write(s.t, filepath.Join(s.step, task, "cgroup.procs"), strings.Trim(strings.ReplaceAll(fmt.Sprint(pids), " ", "\n"), "[]"))
+}
+
+// next lets the watcher do what is next; the bound only keeps a broken one from
+// hanging the test.
+func (s *taskJob) next() {
+	s.t.Helper()
+	notices, err := s.j.notify.wait(time.Now().Add(20*time.Second), s.j.exits.fd)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.j.step(notices)
+}
+
+// drain does all that is to be done.
+func (s *taskJob) drain() {
+	for {
+		notices, err := s.j.notify.wait(time.Now(), s.j.exits.fd)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return
+		}
+		s.j.step(notices)
+	}
+}
+
+// gone removes the step, and has the watcher told of it too late to read its tasks.
+func (s *taskJob) gone() map[string]rt.StepReading {
+	s.t.Helper()
+	lost, err := filepath.Glob(filepath.Join(s.step, "task_*/cpuacct.*"))
+	if err != nil || len(lost) == 0 {
+		s.t.Fatal(lost, err)
+	}
+	for _, name := range lost {
+		if err := os.Truncate(name, 0); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	remove(s.t, s.step)
+	s.drain()
+	var snap rt.Snapshot
+	if err := s.j.Read(&snap); err != nil {
+		s.t.Fatal(err)
+	}
+	all := map[string]rt.StepReading{}
+	for _, r := range snap.Steps {
+		name := "step"
+		if n, ok := r.Task.Get(); ok {
+			name = fmt.Sprint(n)
+		}
+		if _, twice := all[name]; twice || !r.Ended {
+			s.t.Errorf("%s: told twice, or as going on: %+v", name, r)
+		}
+		all[name] = r
+	}
+	return all
+}
+
+// process starts one that lasts until end.
+func process(t *testing.T) (pid int, end func()) {
+	t.Helper()
+	c := exec.Command("/bin/sleep", "1000")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	end = func() {
+		_ = c.Process.Kill()
+		_ = c.Wait()
+	}
+	t.Cleanup(end)
+	return c.Process.Pid, end
+}
+
+// What a task has used is read when its last process ends, with no reading since
+// and none at the removal.
+func TestTaskIsReadAtItsEnd(t *testing.T) {
+	s := newTaskJob(t, 2)
+	steps(t, s.j)
+	pid, end := process(t)
+	other, endOther := process(t)
+	s.procs("task_0", pid)
+	s.procs("task_1", other)
+	s.drain()
+	steps(t, s.j)
+
+	s.procs("task_0", other) // it has a child, which outlives it
+	s.used("task_0", 400)
+	end()
+	s.next()
+	s.used("task_0", 500)
+	s.used("task_1", 90)
+	s.used("", 590)
+	for i := range 2 {
+		if err := os.Truncate(filepath.Join(s.step, fmt.Sprintf("task_%d/cgroup.procs", i)), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	endOther()
+	s.next()
+	s.drain()
+	all := s.gone()
+	for name, want := range map[string]uint64{"0": 500, "1": 90, "step": 590} {
+		if all[name].CPUUsage != some(want) || all[name].CPUUser != some(want*3/4) {
+			t.Errorf("%s: %+v, want %d", name, all[name], want)
+		}
+	}
+	if n := s.j.Notes(); len(n) != 0 {
+		t.Errorf("the ledger is told %v", n)
+	}
+}
+
+// Tasks whose end nobody read: what the step has beyond the others is the one's, and
+// of several the ledger tells.
+func TestTasksWhoseEndWasMissed(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		missed   int
+		mixed    bool
+		want     [3]uint64
+		told     string
+		unlikely string
+	}{
+		{"none", 0, false, [3]uint64{100, 200, 300}, "", "task"},
+		{"one", 1, false, [3]uint64{90, 200, 300}, "task 0 of step 0 was not read; cpu_usec=90 that", "none's"},
+		{"two", 2, false, [3]uint64{0, 0, 300}, "task 0,1 of step 0 was not read; cpu_usec=290 of the step are theirs", "own"},
+		{"one, and others in its step", 1, true, [3]uint64{0, 200, 300}, "task 0 of step 0 was not read; its figures", "cpu_usec"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newTaskJob(t, 3)
+			for i := range 3 {
+				s.procs(fmt.Sprintf("task_%d", i), os.Getpid())
+			}
+			if tt.mixed {
+				mkdir(t, filepath.Join(s.step, "task_special"))
+			}
+			s.drain()
+			steps(t, s.j)
+			used := uint64(0)
+			for i := range uint64(3) {
+				name := fmt.Sprintf("task_%d", i)
+				n := 100 * (i + 1)
+				if tt.missed == 1 && i == 0 {
+					n = 90
+				}
+				used += n
+				s.used(name, n)
+			}
+			if tt.missed == 2 {
+				used -= 10
+			}
+			s.used("", used)
+			for _, g := range s.j.groups {
+				if n, ok := g.r.Task.Get(); ok && n >= uint64(tt.missed) { // it ends
+					g.unwatch()
+					s.procs(fmt.Sprintf("task_%d", n))
+				}
+			}
+			s.drain()
+			all := s.gone()
+			for i, want := range tt.want {
+				if got := all[fmt.Sprint(i)].CPUUsage; got != some(want) {
+					t.Errorf("task %d: %v, want %d", i, got, want)
+				}
+			}
+			if all["step"].CPUUsage != some(used) {
+				t.Errorf("the step: %v, want %d", all["step"].CPUUsage, used)
+			}
+			notes := fmt.Sprint(s.j.Notes())
+			if !strings.Contains(notes, tt.told) || strings.Contains(notes, tt.unlikely) {
+				t.Errorf("the ledger is told %s, want %q", notes, tt.told)
+			}
+		})
+	}
+}
+
+// A task whose processes come and go is looked at so often between two readings,
+// and no more; there is never more than one descriptor for it.
+func TestTaskOfManyProcesses(t *testing.T) {
+	s := newTaskJob(t, 1)
+	s.procs("task_0", os.Getpid())
+	s.drain()
+	task := s.j.groups[1]
+	task.unwatch()
+	task.looks = maxLooks
+	for range maxLooks + 5 {
+		pid, end := process(t)
+		write(t, filepath.Join(s.step, "task_0/cgroup.procs"), fmt.Sprintln(pid))
+		s.j.meet(task)
+		end()
+		s.j.exited() // the list still has the one that ended
+	}
+	if task.looks != 0 || task.exit >= 0 || task.final {
+		t.Errorf("looks %d, descriptor %d, final %t", task.looks, task.exit, task.final)
+	}
+}
