@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	telemetry "github.com/resource-tracker/rt/cmd/internal/live"
 	"github.com/resource-tracker/rt/cmd/internal/top"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -17,9 +18,10 @@ import (
 func topCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "top",
-		Usage:     "watch the jobs of this node, one job, or a run that is over, on a full screen",
+		Usage:     "watch the jobs of this node, one job, a run that is over or a GemPBA program on a full screen",
 		ArgsUsage: "[JOB]",
 		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "connect", Usage: "show the workers of the GemPBA program whose telemetry is at `ADDR`: HOST:PORT or unix:PATH"},
 			&cli.StringFlag{Name: "replay", Usage: "go through the run of the spool file `FILE` second by second"},
 			&cli.StringFlag{Name: "at", Usage: "begin at `TIME` of the run: seconds after its first reading, such as 90 or 1m30s, or 12:30:05"},
 			&cli.BoolFlag{Name: "all", Usage: "also runs that ended more than a day ago"},
@@ -35,8 +37,8 @@ func topCommand() *cli.Command {
 func runTop(c *cli.Context) error {
 	once := c.Bool("once")
 	switch {
-	case c.NArg() > 1, c.NArg() == 1 && c.IsSet("replay"):
-		return usage("top takes one JOB or --replay FILE; rt-spool ls shows what there is")
+	case given(c) > 1:
+		return usage("top takes one JOB, or --replay FILE, or --connect ADDR; rt-spool ls shows what there is")
 	case c.Bool("json") && !once:
 		return usage("--json prints what --once does: give both")
 	case !once && os.Getenv("TERM") == "dumb":
@@ -68,6 +70,17 @@ func runTop(c *cli.Context) error {
 	return unreadable(f.Problems, len(f.Jobs)+len(f.Problems))
 }
 
+// given is how many things the command line names to look at.
+func given(c *cli.Context) int {
+	n := c.NArg()
+	for _, flag := range []string{"connect", "replay"} {
+		if c.IsSet(flag) {
+			n++
+		}
+	}
+	return n
+}
+
 func onTerminal(c *cli.Context) bool {
 	f, ok := c.App.Writer.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd())) && term.IsTerminal(int(os.Stdin.Fd()))
@@ -75,6 +88,13 @@ func onTerminal(c *cli.Context) bool {
 
 // topSource is what the command line asks to look at.
 func topSource(c *cli.Context, o *top.Options) (top.Source, error) {
+	if c.IsSet("connect") {
+		addr, err := telemetry.ParseAddress(c.String("connect"))
+		if err != nil {
+			return nil, usage("--connect %w", err)
+		}
+		return &top.Telemetry{Name: addr.String(), Dial: addr.Dial}, nil
+	}
 	if file := c.String("replay"); file != "" {
 		o.Open = file
 		return top.File(file), nil

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -262,4 +265,44 @@ func TestTopDumb(t *testing.T) {
 			t.Error(fmt.Sprint(c.env, ": ", err))
 		}
 	}
+}
+
+// The workers of a program that broadcasts its frames, until it ends.
+func TestTopConnect(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	s := topOn(t, nil, "top", "--connect", l.Addr().String())
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	send := func(i int) {
+		line := fmt.Sprintf(`{"version":1,"ts":%d,"elapsed_seconds":%d,"topology":null,"workers":[`+
+			`{"worker_id":0,"seq_no":%[2]d,"tasks_local_total":%d,"process_cpu_pct":nan,"edges_out":[{"to":1,"bytes":%d,"count":%[2]d}]},`+
+			`{"worker_id":1,"seq_no":%[2]d,"tasks_local_total":0,"process_cpu_pct":50.5}],"nodes":[{"sentinel_worker_id":0,"hostname":"n1"}]}`+"\n",
+			int64(1e12)+int64(1000*i), i, 100*i, i<<20)
+		if _, err := io.WriteString(conn, line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(1)
+	send(2)
+	s.until(`^rt-spool top  127.0.0.1:\d+  2 workers on 1 nodes  0:00:02  without topology`, `^> +0 - +n/a +n/a +n/a +n/a +100 +n/a`, `^ +1 - +50.5`)
+	s.press("\t", `\[2 nodes\]`, `^> n1`)
+	s.press("4", `\[4 traffic\]`, `^> +0 +1 +2.0M +2 +1.0M +1`)
+	s.press("5", `\[5 matrix\]`, `^> +0 +2.0M +· +2.0M`)
+	s.press("\x1b[C", `^> +0 +2.0M +2.0M *$`)
+	send(3)
+	s.until(`0:00:03`, `^> +0 +3.0M +3.0M *$`)
+	s.press(" ", `PAUSED`)
+	s.press(" ", `no PAUSED`)
+	if err := errors.Join(conn.Close(), l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s.until(`trying again`, `^> +0 +3.0M`)
+	s.quit("q")
 }

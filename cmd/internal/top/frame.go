@@ -16,6 +16,7 @@ type Frame struct {
 	Older    int       // runs that are not in Jobs because they are of other days
 	Problems []error   // of files that cannot be read
 	Open     *Detail   // of the run that was asked for; nil where there is none
+	Program  *Program  // of a program that broadcasts its own frames; nil where it is none
 	Note     string    // what has happened to the source, for the last line
 }
 

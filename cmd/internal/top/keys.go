@@ -44,27 +44,43 @@ func (m *model) pressed(key string) tea.Cmd {
 		return m.back()
 	case "up", "k", "down", "j", "pgup", "pgdown", "g", "G":
 		m.move(key)
-	default:
-		if m.open == "" {
-			if key == "home" || key == "end" {
-				m.move(key)
-			}
-			return nil
+	case "home", "end":
+		if m.open != "" {
+			return m.inTime(key)
 		}
-		return m.inRun(key)
-	}
-	return nil
-}
-
-// inRun is the keys that mean something where a run is open.
-func (m *model) inRun(key string) tea.Cmd {
-	switch key {
+		m.move(key)
 	case "tab":
 		m.turn(m.page + 1)
 	case "shift+tab":
 		m.turn(m.page - 1)
 	case "1", "2", "3", "4", "5", "6", "7", "8", "9":
-		m.turn(int(key[0] - '1'))
+		if to := int(key[0] - '1'); to < len(m.titles()) {
+			m.turn(to)
+		}
+	default:
+		if m.open != "" {
+			return m.inTime(key)
+		}
+		m.shift(key)
+	}
+	return nil
+}
+
+// shift moves the columns of the matrix.
+func (m *model) shift(key string) {
+	p := m.program()
+	switch {
+	case p == nil || m.page != pageMatrix:
+	case key == "left":
+		m.first = max(m.first-1, 0)
+	case key == "right":
+		m.first = min(m.first+1, max(len(p.workers)-1, 0))
+	}
+}
+
+// inTime is the keys that go through the time of a run.
+func (m *model) inTime(key string) tea.Cmd {
+	switch key {
 	case "t":
 		m.prompt, m.typed = timePrompt, ""
 	case "left":
@@ -84,9 +100,13 @@ func (m *model) inRun(key string) tea.Cmd {
 	return nil
 }
 
-// turn goes to a page.
+// turn goes to a page; beyond the last comes the first.
 func (m *model) turn(to int) {
-	m.page = (to + len(pages)) % len(pages)
+	n := len(m.titles())
+	if n == 0 {
+		return
+	}
+	m.page = (to + n) % n
 	m.filter = ""
 	m.keepCursor()
 }
@@ -95,7 +115,7 @@ func (m *model) turn(to int) {
 func (m *model) enter() tea.Cmd {
 	id := m.cursor[m.view()].id
 	switch {
-	case id == "":
+	case id == "" || m.program() != nil:
 		return nil
 	case m.open == "":
 		m.open, m.page, m.filter, m.pace, m.at = id, pageJob, "", following, 0

@@ -43,7 +43,8 @@ type model struct {
 
 	open   string        // the run in detail; empty is the list
 	single bool          // there is no list to go back to
-	page   int           // of pages, where a run is open
+	page   int           // of pages, where a run is open, or of programPages
+	first  int           // the column that the matrix begins with
 	at     time.Duration // the moment, where the pace is not following
 	pace   pace
 	all    bool
@@ -113,7 +114,7 @@ func (m *model) look() tea.Cmd {
 
 // view is what is shown: listView, or a page of the run.
 func (m *model) view() int {
-	if m.open == "" {
+	if m.open == "" && m.program() == nil {
 		return listView
 	}
 	return m.page
@@ -190,8 +191,34 @@ func (m *model) detail() *Detail {
 	return m.frame.Open
 }
 
+// program is what broadcasts its frames, nil where the source is the spool.
+func (m *model) program() *Program {
+	if m.frame == nil {
+		return nil
+	}
+	return m.frame.Program
+}
+
+// titles are those of the pages that there are beside the shown one.
+func (m *model) titles() (out []string) {
+	switch {
+	case m.program() != nil:
+		for _, p := range programPages {
+			out = append(out, p.title)
+		}
+	case m.open != "":
+		for _, p := range pages {
+			out = append(out, p.title)
+		}
+	}
+	return out
+}
+
 // current is the page that is shown.
 func (m *model) current() page {
+	if p := m.program(); p != nil {
+		return programPages[m.page].make(p, m.first, m.brush)
+	}
 	if d := m.detail(); d != nil {
 		return pages[m.page].make(d, m.brush)
 	}

@@ -20,7 +20,15 @@ func Once(ctx context.Context, src Source, o Options, w io.Writer, columns int) 
 	}
 	var out strings.Builder
 	b := brush{o.ASCII, columns}
-	if f.Open != nil {
+	switch {
+	case f.Program != nil:
+		fmt.Fprintf(&out, "%s\n", plain(f.Program.headline(f.Where)))
+		for i := range programPages {
+			p := programPages[i].make(f.Program, 0, b)
+			fmt.Fprintf(&out, "\n%s\n", strings.ToUpper(programPages[i].title))
+			p.write(&out, columns)
+		}
+	case f.Open != nil:
 		fmt.Fprintf(&out, "%s\n", headline(f.Open))
 		d := f.Open
 		if d.Cur != nil {
@@ -36,7 +44,7 @@ func Once(ctx context.Context, src Source, o Options, w io.Writer, columns int) 
 				p.write(&out, columns)
 			}
 		}
-	} else {
+	default:
 		p := jobsPage(f, b)
 		p.write(&out, columns)
 	}
@@ -68,12 +76,15 @@ func (p *page) write(out *strings.Builder, columns int) {
 }
 
 // OnceJSON writes the same as one JSON document: an array of the runs, each with its
-// pages where it is open.
+// pages where it is open; of a program one object.
 func OnceJSON(ctx context.Context, src Source, o Options, w io.Writer) (*Frame, error) {
 	o = o.withDefaults()
 	f, err := src.Look(ctx, o.ask())
 	if err != nil {
 		return nil, err
+	}
+	if f.Program != nil {
+		return f, writeJSON(w, f.Program.document(f.Where))
 	}
 	jobs := []any{}
 	for i := range f.Jobs {
@@ -82,13 +93,17 @@ func OnceJSON(ctx context.Context, src Source, o Options, w io.Writer) (*Frame, 
 	if d := f.Open; d != nil {
 		jobs = append(jobs, d.document())
 	}
+	return f, writeJSON(w, jobs)
+}
+
+func writeJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(jobs); err != nil {
-		return nil, fmt.Errorf("print: %w", err)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("print: %w", err)
 	}
-	return f, nil
+	return nil
 }
 
 // document is a run in JSON: what the list has, and a list for each page.
@@ -110,6 +125,20 @@ func (d *Detail) document() document {
 	for i := range pages {
 		if p := pages[i].make(d, brush{}); len(p.columns) > 0 {
 			doc.Pages[p.name] = p.records()
+		}
+	}
+	return doc
+}
+
+// document is a program in JSON: its newest line, and a list for each page.
+func (p *Program) document(where string) map[string]any {
+	doc := map[string]any{
+		"address": where, "time": time.UnixMilli(p.newest.TS).UTC(), "elapsed_secs": p.newest.ElapsedSeconds, "topology": p.newest.Topology != nil,
+	}
+	for i := range programPages {
+		if i != pageMatrix { // it is the traffic once more
+			t := programPages[i].make(p, 0, brush{})
+			doc[t.name] = t.records()
 		}
 	}
 	return doc

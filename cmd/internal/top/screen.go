@@ -76,8 +76,10 @@ func (m *model) screen() []line {
 func (m *model) shown() []line {
 	lines := []line{{titleLine, m.title()}}
 	below := 1 // the last line
-	if d := m.detail(); d != nil {
+	if len(m.titles()) > 0 {
 		lines = append(lines, line{ordinary, m.tabs()})
+	}
+	if m.detail() != nil {
 		below++
 	}
 	p := m.current()
@@ -100,29 +102,33 @@ func (m *model) title() string {
 	if d := m.detail(); d != nil {
 		return headline(d)
 	}
+	t := "rt-spool top"
+	if m.pace != following {
+		t = "PAUSED"
+	}
+	if p := m.program(); p != nil {
+		return plain(t + "  " + p.headline(m.frame.Where) + "  " + clock)
+	}
 	running := 0
 	for i := range m.frame.Jobs {
 		if m.frame.Jobs[i].Live {
 			running++
 		}
 	}
-	t := fmt.Sprintf("rt-spool top  %s  %s  %d runs, %d running", m.frame.Where, clock, len(m.frame.Jobs), running)
+	t += fmt.Sprintf("  %s  %s  %d runs, %d running", m.frame.Where, clock, len(m.frame.Jobs), running)
 	if m.frame.Older > 0 {
 		t += fmt.Sprintf(", %d older", m.frame.Older)
 	}
 	if n := len(m.frame.Problems); n > 0 {
 		t += fmt.Sprintf(", %d unreadable", n)
 	}
-	if m.pace != following {
-		t += "  PAUSED"
-	}
 	return plain(t)
 }
 
 func (m *model) tabs() string {
 	var out []string
-	for i, p := range pages {
-		text := fmt.Sprintf("%d %s", i+1, p.title)
+	for i, title := range m.titles() {
+		text := fmt.Sprintf("%d %s", i+1, title)
 		if i == m.page {
 			text = "[" + text + "]"
 		}
@@ -206,6 +212,9 @@ func (m *model) lastLine() string {
 		return plain(m.frame.Note)
 	}
 	keys := "enter open  / filter  s sort  space pause  a all  ? help  q quit"
+	if m.program() != nil {
+		keys = "tab page  / filter  s sort  space pause  ? help  q quit"
+	}
 	if m.open != "" {
 		keys = "tab page  left right second  home end  t time  / filter  s sort  ? help  q quit"
 		if !m.single {
@@ -236,7 +245,8 @@ tab shift+tab   next and previous page of a run; 1 to 9 choose one
 s S r           sort by the next, the previous column; turn the order around
 space           pause and go on; a run that is over is played from there
 a               in the list: also runs that ended more than a day ago, or not
-left right      one second back, on; < > or with shift: one minute
+left right      one second back, on; < > or with shift: one minute; of the matrix:
+                the columns
 home end        the run's first and newest reading; in the list: the first and last row
 t               go to a moment: 90 (seconds), 1m30s, 12:30:05
 ctrl+l          draw the screen anew
