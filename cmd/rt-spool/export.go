@@ -32,6 +32,7 @@ var exporters = []exporter{
 	{"ftdc", exportFTDC},
 	{"sonar-csv", exportSonarCSV},
 	{"sonar-json", exportSonarJSON},
+	{"gempba", exportGemPBA},
 }
 
 func exportFormats() string {
@@ -51,6 +52,7 @@ func exportCommand() *cli.Command {
 			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "csv", Usage: "the `FORMAT`: " + exportFormats()},
 			&cli.StringFlag{Name: "scope", Usage: "whose figures: job or node (default: the configuration's drain.scope)"},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE`, not to standard output"},
+			&cli.Float64Flag{Name: "speed", Usage: "of gempba: write the lines `FACTOR` times as fast as they came (default: as fast as possible)"},
 			nodeFlag,
 		},
 		OnUsageError: onUsageError,
@@ -67,6 +69,10 @@ func runExport(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	speed, err := speedOf(c)
+	if err != nil {
+		return err
+	}
 	entries, err := runsOf(c)
 	if err != nil {
 		return err
@@ -80,6 +86,9 @@ func runExport(c *cli.Context) error {
 		return err
 	}
 	defer r.Close()
+	if speed > 0 {
+		return replayGemPBA(c.Context, c.App.Writer, r, speed)
+	}
 	write := func(w io.Writer) error { return exporters[at].write(c.Context, w, r, scope) }
 	if name := c.String("output"); name != "" {
 		return writeFile(name, write)
