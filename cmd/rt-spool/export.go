@@ -15,6 +15,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/cmd/internal/delivery"
+	"github.com/resource-tracker/rt/format/powerapi"
 	"github.com/resource-tracker/rt/format/resourcetracker"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -33,6 +34,14 @@ var exporters = []exporter{
 	{"sonar-csv", exportSonarCSV},
 	{"sonar-json", exportSonarJSON},
 	{"gempba", exportGemPBA},
+	{"powerapi-hwpc", powerapiExport("hwpc")},
+	{"powerapi-power", powerapiExport("power")},
+	{"powerapi-procfs", powerapiExport("procfs")},
+	{"powerapi-core-csv", powerapiGroupCSV(powerapi.GroupCore)},
+	{"powerapi-rapl-csv", powerapiGroupCSV(powerapi.GroupRAPL)},
+	{"powerapi-msr-csv", powerapiGroupCSV(powerapi.GroupMSR)},
+	{"powerapi-power-csv", powerapiCSV("power")},
+	{"powerapi-procfs-csv", powerapiCSV("procfs")},
 }
 
 func exportFormats() string {

@@ -34,6 +34,7 @@ var importers = []importer{
 	{format: "ftdc", read: importFTDC},
 	{format: "sonar-csv", all: importSonar},
 	{format: "sonar-json", all: importSonar},
+	{format: "powerapi", read: importPowerAPI},
 }
 
 func importFormats() string {

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/format/powerapi"
+	"github.com/resource-tracker/rt/spool"
+)
+
+// poweredSnapshots are a job's on a node of two packages that draw 100 W each while
+// it works on half of the node's CPUs, beside as much of others.
+func poweredSnapshots() []rt.Snapshot {
+	var out []rt.Snapshot
+	for i := range uint64(5) {
+		s := rt.Snapshot{Seq: int64(i) + 1, Wall: 1_700_000_000_000_000_000 + int64(i)*1e9, Boot: 5e9 + int64(i)*1e9, Reason: rt.ReasonTick}
+		s.Job.Phase = rt.JobPresent
+		s.Job.CPUUsage.Set(i * 1_000_000)
+		s.Node.CPU.Set(rt.CPUTimes{User: i * 200, Idle: i * 200})
+		for socket := range uint64(2) {
+			s.Energy = append(s.Energy, rt.EnergyReading{Source: "powercap", Domain: "package-" + string(rune('0'+socket)), Kind: rt.EnergyPackage,
+				Socket: rt.Some(socket), Energy: rt.Some(i * 100_000_000)})
+		}
+		for cpu := range uint64(2) {
+			for _, event := range []string{"task-clock", "page-faults"} {
+				s.Perf = append(s.Perf, rt.PerfReading{Group: "core", Socket: cpu, CPU: cpu, Event: event,
+					Value: rt.Some(i * (1000 + cpu)), TimeEnabled: rt.Some(i * 1e9), TimeRunning: rt.Some(i * 1e9)})
+			}
+		}
+		out = append(out, s)
+	}
+	out[0].Reason, out[4].Reason = rt.ReasonFirst, rt.ReasonLast
+	return out
+}
+
+func poweredRun() rt.Run {
+	r := rt.Run{Cluster: "lab", Node: "n1", State: rt.StateRunning}
+	r.JobID.Set(12)
+	return r
+}
+
+func exportedAs(t *testing.T, r *spool.Reader, format string) string {
+	t.Helper()
+	for _, e := range exporters {
+		if e.format != format {
+			continue
+		}
+		var out bytes.Buffer
+		if err := e.write(t.Context(), &out, r, rt.ScopeJob); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	t.Fatalf("no format %s", format)
+	return ""
+}
+
+func TestExportPowerAPI(t *testing.T) {
+	r := spooled(t, poweredRun(), poweredSnapshots())
+	first := func(format string) string {
+		lines := strings.SplitAfterN(exportedAs(t, r, format), "\n", 3)
+		return lines[0] + lines[1]
+	}
+	const count = 100 * 4294967296
+	for format, want := range map[string]string{
+		"powerapi-hwpc": `{"timestamp":"2023-11-14T22:13:21.000","sensor":"n1","target":"all","groups":{"rapl":{"0":{"0":{"RAPL_ENERGY_PKG":429496729600,"time_enabled":1000000000,"time_running":1000000000}},"1":{"0":{"RAPL_ENERGY_PKG":429496729600,"time_enabled":1000000000,"time_running":1000000000}}}},"metadata":{}}
+{"timestamp":"2023-11-14T22:13:21.000","sensor":"n1","target":"lab:12","groups":{"core":{"0":{"0":{"page-faults":1000,"task-clock":1000,"time_enabled":1000000000,"time_running":1000000000}},"1":{"1":{"page-faults":1001,"task-clock":1001,"time_enabled":1000000000,"time_running":1000000000}}}},"metadata":{}}
+`,
+		"powerapi-power": `{"timestamp":"2023-11-14T22:13:21.000","sensor":"n1","target":"all","power":200,"metadata":{"of":"package"}}
+{"timestamp":"2023-11-14T22:13:21.000","sensor":"n1","target":"lab:12","power":0,"metadata":{"idle_watts":200,"method":"cpu time","of":"package"}}
+`,
+		"powerapi-core-csv":   "timestamp,sensor,target,socket,cpu,page-faults,task-clock,time_enabled,time_running\n1700000001000,n1,lab:12,0,0,1000,1000,1000000000,1000000000\n",
+		"powerapi-rapl-csv":   "timestamp,sensor,target,socket,cpu,RAPL_ENERGY_PKG,time_enabled,time_running\n1700000001000,n1,all,0,0,429496729600,1000000000,1000000000\n",
+		"powerapi-power-csv":  "timestamp,sensor,target,power\n1700000001000,n1,all,200\n",
+		"powerapi-procfs-csv": "timestamp,sensor,target,usage,global_cpu_usage\n1700000001000,n1,lab:12,25,50\n",
+		"powerapi-procfs": `{"timestamp":"2023-11-14T22:13:21.000","sensor":"n1","target":["lab:12"],"usage":{"lab:12":25},"global_cpu_usage":50,"metadata":{}}
+{"timestamp":"2023-11-14T22:13:22.000","sensor":"n1","target":["lab:12"],"usage":{"lab:12":25},"global_cpu_usage":50,"metadata":{}}
+`,
+	} {
+		if d := cmp.Diff(want, first(format)); d != "" {
+			t.Errorf("%s (-want +got):\n%s", format, d)
+		}
+	}
+	if count != 429496729600 {
+		t.Error("100 J have another count")
+	}
+}
+
+// Half of what the node draws beyond its idle power is the half's that had half of
+// the CPU time.
+func TestPowerIsShared(t *testing.T) {
+	s := poweredSnapshots()
+	m := newPowerapiMaker(new(poweredRun()), 120)
+	job, node := m.power(&s[0], &s[1])
+	if p := job.(*powerapi.PowerReport).Power; math.Abs(p-40) > 1e-6 {
+		t.Errorf("the job has %g W", p)
+	}
+	if p := node.(*powerapi.PowerReport).Power; p != 200 {
+		t.Errorf("the node has %g W", p)
+	}
+}
+
+// Reports that were exported make the same counters and energy when they are
+// imported, and are kept as they were.
+func TestImportPowerAPI(t *testing.T) {
+	text := exportedAs(t, spooled(t, poweredRun(), poweredSnapshots()), "powerapi-hwpc")
+	made, err := importPowerAPI(t.TempDir(), "reports.json", strings.NewReader(text+`{"timestamp":1,"sensor":"n1"}`))
+	if err == nil || !strings.Contains(err.Error(), "no target") || len(made) != 1 {
+		t.Fatalf("%v, %v", made, err)
+	}
+	r := opened(t, made[0])
+	if run := r.Run(); run.Cluster != "lab" || run.JobID != rt.Some[uint64](12) || run.Node != "n1" || run.State != rt.StateEnded {
+		t.Errorf("%+v", run)
+	}
+	if d := cmp.Diff(text, exportedAs(t, r, "powerapi-hwpc")); d != "" {
+		t.Errorf("exported again (-want +got):\n%s", d)
+	}
+	var kept strings.Builder
+	for rec, err := range r.Records(t.Context(), "powerapi") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept.Write(append(rec.Body, '\n'))
+	}
+	if d := cmp.Diff(text, kept.String()); d != "" {
+		t.Errorf("records (-want +got):\n%s", d)
+	}
+	if problems := r.Verify(t.Context()); len(problems) > 0 {
+		t.Errorf("%v", problems)
+	}
+}
+
+// The page's own examples, which are of no job, and CSV.
+func TestImportPowerAPIPage(t *testing.T) {
+	a, err := txtar.ParseFile("../../format/powerapi/testdata/page.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range a.Files {
+		made, err := importPowerAPI(t.TempDir(), f.Name, bytes.NewReader(f.Data))
+		if err != nil || len(made) == 0 {
+			t.Errorf("%s: %v, %v", f.Name, made, err)
+			continue
+		}
+		n := 0
+		for _, path := range made {
+			for rec, err := range opened(t, path).Records(t.Context(), "") {
+				if err != nil || !json.Valid(rec.Body) {
+					t.Errorf("%s: %v, %s", f.Name, err, rec.Body)
+				}
+				n++
+			}
+		}
+		if n == 0 {
+			t.Errorf("%s: nothing is kept", f.Name)
+		}
+	}
+}
+
+func TestImportPowerAPIOfNothing(t *testing.T) {
+	dir := t.TempDir()
+	for _, text := range []string{"", "  \n", "{}", "a,b\n1,2\n", "[1,2]", "\x00"} {
+		made, err := importPowerAPI(dir, "x", strings.NewReader(text))
+		left, _ := filepath.Glob(filepath.Join(dir, "*"))
+		if err == nil || len(made) != 0 || len(left) != 0 {
+			t.Errorf("%q made %v, %v: %v", text, made, left, err)
+		}
+	}
+	_ = os.Remove(dir) // it is empty
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/format/powerapi"
+)
+
+// powerapiMaker makes reports of a run's intervals. The sensor is the node, the
+// target <cluster>:<job>, and powerapi.All the node.
+type powerapiMaker struct {
+	sensor, target string
+	idleWatts      float64         // that the site has configured, 0 for none
+	least          rt.Opt[float64] // the least power so far, in watts
+	watts          rt.Opt[float64] // of a power meter when it was last read
+}
+
+func newPowerapiMaker(run *rt.Run, idleWatts float64) *powerapiMaker {
+	m := &powerapiMaker{sensor: run.Node, target: run.Cluster + ":" + run.Label(), idleWatts: idleWatts}
+	if !run.JobID.Valid() {
+		m.target = run.FileStem()
+	}
+	return m
+}
+
+// powerapiKinds are the reports by the names that a site gives them.
+var powerapiKinds = map[string]func(m *powerapiMaker, prev, cur *rt.Snapshot) (job, node powerapi.Report){
+	"hwpc": (*powerapiMaker).hwpc, "power": (*powerapiMaker).power, "procfs": (*powerapiMaker).procfs,
+}
+
+func (m *powerapiMaker) head(s *rt.Snapshot) powerapi.Header {
+	return powerapi.Header{Time: time.Unix(0, s.Wall).UTC().Truncate(time.Microsecond), Sensor: m.sensor}
+}
+
+// hwpc is what was counted of the job, and of the node. Each is nil where nothing was.
+func (m *powerapiMaker) hwpc(prev, cur *rt.Snapshot) (job, node powerapi.Report) {
+	j := &powerapi.HWPCReport{Header: m.head(cur), Target: m.target}
+	n := &powerapi.HWPCReport{Header: m.head(cur), Target: powerapi.All}
+	before := map[string]*rt.PerfReading{}
+	for i := range prev.Perf {
+		before[perfKey(&prev.Perf[i])] = &prev.Perf[i]
+	}
+	for i := range cur.Perf {
+		p := &cur.Perf[i]
+		to := n
+		if p.Group == powerapi.GroupCore {
+			to = j
+		}
+		if o := before[perfKey(p)]; o != nil {
+			count(to, o, p)
+		}
+	}
+	if n.Groups[powerapi.GroupRAPL] == nil {
+		m.rapl(n, prev, cur)
+	}
+	if len(j.Groups) > 0 {
+		job = j
+	}
+	if len(n.Groups) > 0 {
+		node = n
+	}
+	return job, node
+}
+
+func perfKey(p *rt.PerfReading) string { return fmt.Sprint(p.Group, " ", p.CPU, " ", p.Event) }
+
+// count puts the differences of a counter and its times into a report, if all are there.
+func count(to *powerapi.HWPCReport, before, now *rt.PerfReading) {
+	var diffs [3]uint64
+	for i, v := range [...][2]rt.Opt[uint64]{{before.Value, now.Value}, {before.TimeEnabled, now.TimeEnabled}, {before.TimeRunning, now.TimeRunning}} {
+		a, ok1 := v[0].Get()
+		b, ok2 := v[1].Get()
+		if !ok1 || !ok2 || b < a {
+			return
+		}
+		diffs[i] = b - a
+	}
+	to.Set(now.Group, now.Socket, now.CPU, now.Event, diffs[0])
+	to.Set(now.Group, now.Socket, now.CPU, powerapi.TimeEnabled, diffs[1])
+	to.Set(now.Group, now.Socket, now.CPU, powerapi.TimeRunning, diffs[2])
+}
+
+// raplEvents are what the counters of powercap are called there.
+var raplEvents = map[rt.EnergyKind]string{
+	rt.EnergyPackage: powerapi.EventPackage, rt.EnergyDRAM: powerapi.EventDRAM, rt.EnergyCore: powerapi.EventCores,
+	rt.EnergyUncore: powerapi.EventUncore, rt.EnergyPlatform: powerapi.EventPlatform,
+}
+
+// rapl puts what was counted of energy into the node's report. The sensor has it of
+// one CPU of each socket: here that is CPU 0. Dies of one socket add up.
+func (m *powerapiMaker) rapl(to *powerapi.HWPCReport, prev, cur *rt.Snapshot) {
+	sums := map[[2]uint64]map[string]uint64{}
+	for i := range cur.Energy {
+		e := &cur.Energy[i]
+		event, known := raplEvents[e.Kind]
+		used, ok := energyGrown(prev, e).Get()
+		if !known || !ok {
+			continue
+		}
+		at := [2]uint64{e.Socket.Or(0), 0}
+		if sums[at] == nil {
+			sums[at] = map[string]uint64{}
+		}
+		sums[at][event] += used
+	}
+	interval := uint64(max(cur.Boot-prev.Boot, 0))
+	for at, events := range sums {
+		for event, microjoules := range events {
+			if n, err := powerapi.RAPLCount(microjoules); err == nil {
+				to.Set(powerapi.GroupRAPL, at[0], at[1], event, n)
+			}
+		}
+		to.Set(powerapi.GroupRAPL, at[0], at[1], powerapi.TimeEnabled, interval)
+		to.Set(powerapi.GroupRAPL, at[0], at[1], powerapi.TimeRunning, interval)
+	}
+}
+
+func energyGrown(prev *rt.Snapshot, e *rt.EnergyReading) rt.Opt[uint64] {
+	for i := range prev.Energy {
+		o := &prev.Energy[i]
+		a, ok1 := o.Energy.Get()
+		b, ok2 := e.Energy.Get()
+		if o.Source == e.Source && o.Domain == e.Domain && o.Kind == e.Kind && ok1 && ok2 && b >= a {
+			return rt.Some(b - a)
+		}
+	}
+	return rt.None[uint64]()
+}
+
+// power is the node's power, and the job's part of what is beyond its idle power by
+// CPU time.
+func (m *powerapiMaker) power(prev, cur *rt.Snapshot) (job, node powerapi.Report) {
+	secs := float64(cur.Boot-prev.Boot) / 1e9
+	if secs <= 0 {
+		return nil, nil
+	}
+	use := rt.EnergyBetween(prev, cur)
+	of := string(use.Of)
+	for i := range cur.Energy {
+		if e := &cur.Energy[i]; e.Kind == rt.EnergyNode && e.Power.Valid() {
+			m.watts = e.Power
+		}
+	}
+	if watts, ok := m.watts.Get(); ok && !use.Node.Valid() {
+		use.Node.Set(uint64(watts * secs * 1e6))
+		of = "meter"
+	}
+	total, ok := use.Node.Get()
+	if !ok {
+		return nil, nil
+	}
+	watts := float64(total) / 1e6 / secs
+	meta := powerapi.Metadata{"of": of}
+	node = &powerapi.PowerReport{Header: m.head(cur), Target: powerapi.All, Power: watts}
+	node.Head().Metadata = meta
+	busy, ok1 := use.Busy.Get()
+	used, ok2 := use.Job.Get()
+	if !ok1 || !ok2 {
+		return nil, node
+	}
+	shares := rt.ShareEnergy(total, uint64(m.idle(watts)*secs*1e6), busy, []uint64{used})
+	p := &powerapi.PowerReport{Header: m.head(cur), Target: m.target, Power: float64(shares.Jobs[0]) / 1e6 / secs}
+	p.Metadata = powerapi.Metadata{"of": of, "method": "cpu time", "idle_watts": m.idle(watts)}
+	return p, node
+}
+
+// idle is the power that nobody's work draws: as configured, or the least so far.
+func (m *powerapiMaker) idle(watts float64) float64 {
+	if m.idleWatts > 0 {
+		return m.idleWatts
+	}
+	if watts <= m.least.Or(watts) {
+		m.least.Set(watts)
+	}
+	return m.least.Or(0)
+}
+
+// procfs is the use of the CPU, in percent of all CPUs of the node.
+func (m *powerapiMaker) procfs(prev, cur *rt.Snapshot) (job, node powerapi.Report) {
+	before, ok1 := prev.Node.CPU.Get()
+	after, ok2 := cur.Node.CPU.Get()
+	used, ok3 := rt.EnergyBetween(prev, cur).Job.Get()
+	if !ok1 || !ok2 || !ok3 || after.Total() <= before.Total() || after.Busy() < before.Busy() {
+		return nil, nil
+	}
+	ticks := float64(after.Total() - before.Total())
+	r := &powerapi.ProcfsReport{
+		Header: m.head(cur), Targets: []string{m.target}, GlobalCPUUsage: 100 * float64(after.Busy()-before.Busy()) / ticks,
+	}
+	r.Usage = map[string]float64{m.target: 100 * float64(used) / 1e6 * rt.TicksPerSecond / ticks}
+	return r, nil
+}
