@@ -239,6 +239,7 @@ func (a *announcement) Put(*rt.Snapshot) error {
 		a.prolog.say("ready")
 		a.prolog = nil
 		bePolite(a.job.current().Thread())
+		shed()
 	}
 	return nil
 }

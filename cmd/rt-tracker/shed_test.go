@@ -1,0 +1,46 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"testing"
+)
+
+func TestCleanMappings(t *testing.T) {
+	const smaps = `00400000-00800000 r-xp 00000000 08:01 42 /usr/libexec/rt/rt-tracker
+Size:               4096 kB
+Anonymous:             0 kB
+VmFlags: rd ex mr mw me
+00800000-00900000 r--p 00400000 08:01 42 /usr/libexec/rt/rt tracker (deleted)
+Anonymous:             0 kB
+00900000-00901000 r--p 00500000 08:01 42 /usr/libexec/rt/rt-tracker
+Anonymous:             4 kB
+00901000-00a00000 rw-p 00501000 08:01 42 /usr/libexec/rt/rt-tracker
+Anonymous:             0 kB
+00a00000-00b00000 r--s 00000000 08:01 43 /var/spool/rt/1.db-shm
+Anonymous:             0 kB
+7f0000000000-7f0000001000 r--p 00000000 00:00 0
+Anonymous:             0 kB
+7fff00000000-7fff00001000 r-xp 00000000 00:00 0 [vdso]
+Anonymous:             0 kB
+`
+	want := []mapping{{0x400000, 0x800000}, {0x800000, 0x900000}}
+	if got := cleanMappings([]byte(smaps)); !slices.Equal(got, want) {
+		t.Errorf("%x, want %x", got, want)
+	}
+}
+
+// The program's code and constants are what they were.
+func TestShed(t *testing.T) {
+	text, err := os.ReadFile("/proc/self/smaps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(cleanMappings(text)) == 0 {
+		t.Fatal("this program has no mapping to give back")
+	}
+	shed()
+	if got := longestPause(learnGrown); got != learnLater {
+		t.Errorf("the longest pause became %s", got)
+	}
+}
