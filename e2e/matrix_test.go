@@ -45,7 +45,7 @@ func matrix(nodes []string) []jobCase {
 		{name: "het", args: []string{"-n1", "--mem=100", "-w", nodes[0], account, "--job-name=het", ":", "-n1", "--mem=80", "-w", nodes[1], account, "--job-name=het"},
 			runs: 2, outcomes: finished, script: `exec T W -- srun --het-group=0,1 T W --cpu 1 --touch 16`},
 		{name: "unequal", args: []string{"-n1", "--mem=150", account}, runs: 1, outcomes: finished,
-			script: `exec T W -- srun -O -n4 bash -c 'exec T W --cpu 0.$((SLURM_PROCID * 2 + 2)) --touch $((SLURM_PROCID * 4 + 4))'`},
+			script: `exec T W -- srun -O -n8 bash -c 'exec T W --cpu 0.$((SLURM_PROCID + 1)) --touch $((SLURM_PROCID * 2 + 2))'`},
 		{name: "exit-7", args: []string{"-n1", "--mem=60"}, runs: 1, exit: 7, outcomes: []string{"failed"},
 			script: `exec T W --cpu 0.5 --exit 7`},
 		{name: "scancel", args: []string{"-n1", "--mem=60"}, runs: 1, cancel: true, outcomes: cancelled,
@@ -272,16 +272,20 @@ func checkEnd(t *testing.T, k jobCase, r spooled) {
 }
 
 // checkTasks holds every task of step 0 against what it says itself: it is there,
-// its end is in one snapshot, and its CPU time is returned where it is too far off.
+// its end is in one snapshot, the peak of its memory no less than what it touched,
+// and its CPU time is returned where it is too far off.
 func checkTasks(t *testing.T, is truth, r spooled) (apart string) {
 	t.Helper()
-	if len(is.tasks) != 4 {
+	if len(is.tasks) != 8 {
 		t.Errorf("%d tasks have reported", len(is.tasks))
 	}
 	for task, is := range is.tasks {
 		of := " FROM step_reading WHERE step = '0' AND task = " + task
 		if ends := query(t, r.path, "SELECT count(*)"+of+" AND ended = 1"); ends != "1" {
 			t.Errorf("%s: task %s has ended in %s snapshots", r.path, task, ends)
+		}
+		if peak := query(t, r.path, "SELECT max(mem_peak_kib) * 1024 >= "+fmt.Sprint(is.touched)+of); peak != "1" {
+			t.Errorf("%s: task %s touched %d bytes, is the peak of its memory no less? %q", r.path, task, is.touched, peak)
 		}
 		us, err := strconv.ParseInt(query(t, r.path, "SELECT ifnull(max(cpu_usage_us), -1)"+of), 10, 64)
 		if err != nil {

@@ -52,7 +52,9 @@ func (s *site) truthOf(t *testing.T, job int64, node string) truth {
 			sum.touched = max(sum.touched, r.Touched)
 			sum.reports++
 			if r.Step == "0" {
-				sum.tasks[r.Task] = truth{cpu: time.Duration(r.User+r.System) * time.Microsecond, began: time.Duration(r.Began) * time.Microsecond}
+				sum.tasks[r.Task] = truth{
+					cpu: time.Duration(r.User+r.System) * time.Microsecond, began: time.Duration(r.Began) * time.Microsecond, touched: r.Touched,
+				}
 			}
 		}
 	}
