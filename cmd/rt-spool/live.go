@@ -28,6 +28,9 @@ func liveCommand() *cli.Command {
 		ArgsUsage: "JOB",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "listen", Usage: "serve clients at `ADDRESS`: HOST:PORT or unix:PATH (default: print the lines)"},
+			&cli.BoolFlag{Name: "job", Usage: "all nodes of the job: the others are asked by srun or ssh"},
+			&cli.StringFlag{Name: "nodes", Usage: "the job's nodes are `LIST`, as squeue shows it (default: as its tracker knows, or SLURM_JOB_NODELIST)"},
+			&cli.StringFlag{Name: "via", Value: "srun", Usage: "ask the other nodes by `PROGRAM`: srun (a step that overlaps), or ssh"},
 			&cli.StringFlag{Name: "node", Usage: "this node's `NAME` in Slurm, where the host has several"},
 		},
 		OnUsageError: onUsageError,
@@ -39,13 +42,12 @@ func runLive(c *cli.Context) error {
 	if c.NArg() != 1 {
 		return usage("live takes one JOB that runs on this node; rt-spool ls shows what there is")
 	}
-	var address *telemetry.Address
+	var address telemetry.Address
 	if text := c.String("listen"); text != "" {
-		a, err := telemetry.ParseAddress(text)
-		if err != nil {
+		var err error
+		if address, err = telemetry.ParseAddress(text); err != nil {
 			return usage("--listen %w", err)
 		}
-		address = &a
 	}
 	run, err := liveRun(c)
 	if err != nil {
@@ -63,22 +65,42 @@ func runLive(c *cli.Context) error {
 	if uid := os.Geteuid(); uid != 0 && uid != owner {
 		return fmt.Errorf("job %s is of user %d: only the job's owner and root may watch it", run.Label(), owner)
 	}
-	tasks := telemetry.NewTasks("/proc", job)
+	ctx, cancel := untilEnded(c.Context, job)
+	defer cancel()
+	show := func(source telemetry.Source, warn func(error)) error {
+		if !c.IsSet("listen") {
+			return telemetry.Print(ctx, source, c.App.Writer)
+		}
+		return serveLive(ctx, c, source, address, owner, warn)
+	}
+	return watchJob(ctx, c, run, job, show)
+}
+
+// watchJob shows the job on this node, or on all of its nodes.
+func watchJob(ctx context.Context, c *cli.Context, run *rt.Run, job *cgroup.Job, show func(telemetry.Source, func(error)) error) error {
 	warn := func(err error) { fmt.Fprintf(c.App.ErrWriter, "rt-spool: warning: %v\n", err) }
+	tasks := telemetry.NewTasks("/proc", job)
 	node := telemetry.NewNode(telemetry.NodeOptions{
 		Hostname: run.Node, Procfs: "/proc", Sysfs: "/sys", Groups: tasks.Groups, Memory: tasks.Memory, Warn: warn,
 	})
 	defer node.Close()
-	ctx, cancel := untilEnded(c.Context, job)
-	defer cancel()
-	if address == nil {
-		return telemetry.Print(ctx, node, c.App.Writer)
+	if !c.Bool("job") {
+		return show(node, warn)
 	}
-	return serveLive(ctx, c, node, *address, owner, warn)
+	others, err := newGathering(c, run, warn)
+	if err != nil {
+		return err
+	}
+	joint := telemetry.NewJoint(node, warn)
+	ctx, cancel := context.WithCancel(ctx)
+	gathered := make(chan struct{})
+	go func() { defer close(gathered); others.run(ctx, joint) }()
+	defer func() { cancel(); <-gathered }()
+	return show(joint, warn)
 }
 
 // serveLive broadcasts until ctx is done.
-func serveLive(ctx context.Context, c *cli.Context, node *telemetry.Node, a telemetry.Address, owner int, warn func(error)) error {
+func serveLive(ctx context.Context, c *cli.Context, source telemetry.Source, a telemetry.Address, owner int, warn func(error)) error {
 	listener, err := telemetry.Listen(ctx, a, owner)
 	if err != nil {
 		return err
@@ -89,7 +111,7 @@ func serveLive(ctx context.Context, c *cli.Context, node *telemetry.Node, a tele
 	if _, err := fmt.Fprintf(c.App.Writer, "listening on %s\n", listener.Addr()); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	server := telemetry.NewServer(node, warn)
+	server := telemetry.NewServer(source, warn)
 	accepting := make(chan struct{})
 	go func() { defer close(accepting); server.Accept(ctx, listener) }()
 	server.Run(ctx)

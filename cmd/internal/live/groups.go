@@ -85,6 +85,9 @@ func (t *Tasks) Groups() ([]Group, error) {
 	t.task = known
 	out := make([]Group, 0, len(byKey))
 	for _, key := range slices.SortedFunc(maps.Keys(byKey), compareTasks) {
+		if slices.Equal(byKey[key], []int{os.Getpid()}) {
+			continue // a step of the job that is nothing but us
+		}
 		out = append(out, Group{Key: fmt.Sprintf("%s/%d", key.step, key.task), PIDs: byKey[key], CPU: t.cpu(key)})
 	}
 	return out, err

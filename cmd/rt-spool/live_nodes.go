@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/resource-tracker/rt"
+	telemetry "github.com/resource-tracker/rt/cmd/internal/live"
+	"github.com/resource-tracker/rt/slurm"
+)
+
+// gathering reads from rt-spool live on the other nodes of a job, each of which a
+// program that proves who we are has started there: srun or ssh.
+type gathering struct {
+	commands map[string][]string // by node
+	warn     func(error)
+}
+
+// newGathering says how to reach the job's other nodes.
+func newGathering(c *cli.Context, run *rt.Run, warn func(error)) (*gathering, error) {
+	nodes, err := otherNodes(c, run)
+	if err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find rt-spool on the other nodes: %w", err)
+	}
+	id, _ := run.JobID.Get()
+	job := strconv.FormatUint(id, 10)
+	g := &gathering{commands: map[string][]string{}, warn: warn}
+	for _, node := range nodes {
+		there := []string{self, "live", "--node", node, job}
+		switch c.String("via") {
+		case "srun":
+			g.commands[node] = append([]string{"srun", "--jobid=" + job, "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=" + node, "--quiet"}, there...)
+		case "ssh":
+			g.commands[node] = append([]string{"ssh", "-o", "BatchMode=yes", "--", node}, there...)
+		default:
+			return nil, usage("--via %q: it is srun or ssh", c.String("via"))
+		}
+	}
+	return g, nil
+}
+
+// otherNodes are the job's nodes without this one.
+func otherNodes(c *cli.Context, run *rt.Run) ([]string, error) {
+	list := run.NodeList
+	if text := c.String("nodes"); text != "" {
+		list = text
+	}
+	if list == "" && os.Getenv("SLURM_JOB_ID") == run.Label() {
+		list = os.Getenv("SLURM_JOB_NODELIST")
+	}
+	if list == "" {
+		return nil, usage("--job: nothing here says which nodes job %s has; say --nodes LIST, as squeue shows it", run.Label())
+	}
+	nodes, err := slurm.ExpandHosts(list)
+	if err != nil {
+		return nil, fmt.Errorf("the nodes of job %s: %w", run.Label(), err)
+	}
+	if !slices.Contains(nodes, run.Node) {
+		return nil, usage("--job: this node is %q, which is none of the job's (%s); say --node NAME", run.Node, list)
+	}
+	for _, node := range nodes {
+		if node == "" || node[0] == '-' {
+			return nil, usage("--nodes: %q is no node", node)
+		}
+	}
+	return slices.DeleteFunc(nodes, func(node string) bool { return node == run.Node }), nil
+}
+
+// run feeds a job's source until ctx is done. Where a node's stream ends it is asked
+// again, with pauses that grow.
+func (g *gathering) run(ctx context.Context, j *telemetry.Joint) {
+	var all sync.WaitGroup
+	for node, command := range g.commands {
+		all.Go(func() {
+			told := false
+			for wait := time.Second; ; wait = min(2*wait, time.Minute) {
+				err := listen(ctx, j, node, command)
+				if ctx.Err() != nil {
+					return
+				}
+				if err != nil && !told {
+					told = true
+					g.warn(fmt.Errorf("node %s cannot be watched now: %w", node, err))
+				}
+				select {
+				case <-ctx.Done():
+					return
+				case <-time.After(wait):
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// listen reads what one node's rt-spool live prints, until it ends.
+func listen(ctx context.Context, j *telemetry.Joint, node string, command []string) error {
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Stderr = os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 5 * time.Second
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	err = j.Read(ctx, node, out)
+	if err != nil {
+		_ = cmd.Cancel() // what it says is of no use
+	}
+	return errors.Join(err, cmd.Wait())
+}
