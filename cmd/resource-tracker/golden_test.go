@@ -151,7 +151,7 @@ func (m *machine) sample(t *testing.T) (json, csv string) {
 	if m.pid != 0 {
 		trk.run.PID.Set(uint64(m.pid))
 	}
-	err := trk.openSources(settings{procfs: dir + "/proc", sysfs: dir + "/sys", scope: rt.ScopeNode, interval: time.Hour})
+	err := trk.openSources(settings{procfs: dir + "/proc", sysfs: dir + "/sys", scope: rt.ScopeNode, interval: time.Hour}, func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -112,6 +112,13 @@ func address(flag, text string) (*live.Address, error) {
 
 func insideSlurm() bool { return os.Getenv("SLURM_JOB_ID") != "" }
 
+// keepsJob says whether the spool gets the figures of the Slurm job around the
+// command, with those of its steps and tasks: other tasks of the step have no
+// tracker of their own. What is printed is as --scope says all the same.
+func (s *settings) keepsJob() bool {
+	return insideSlurm() && len(s.command) > 0 && (s.spoolDir != "" || s.anySpool)
+}
+
 // stateDir is the user's own spool: $XDG_STATE_HOME/rt, by default
 // ~/.local/state/rt; empty without a home.
 func stateDir() string {

@@ -13,6 +13,7 @@ import (
 	"github.com/resource-tracker/rt/collect/energy"
 	"github.com/resource-tracker/rt/collect/gpu"
 	"github.com/resource-tracker/rt/collect/proc"
+	"github.com/resource-tracker/rt/slurm"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -27,6 +28,7 @@ type tracking struct {
 	frames  *frames       // nil where no GemPBA program is asked
 	out     *outlet       // nil where no samples are printed
 	turn    turn
+	kills   kills
 	rec     *collect.Recorder
 }
 
@@ -40,7 +42,7 @@ func track(s settings, run rt.Run, failed, warn func(error)) (_ *tracking, err e
 			err = errors.Join(err, t.close())
 		}
 	}()
-	if err := t.openSources(s); err != nil {
+	if err := t.openSources(s, warn); err != nil {
 		return nil, err
 	}
 	if err := t.openNamedSpool(s, warn); err != nil {
@@ -65,6 +67,7 @@ func track(s settings, run rt.Run, failed, warn func(error)) (_ *tracking, err e
 	if !s.gpu {
 		t.note(rt.Event{Time: time.Now(), Kind: "sensor", Name: "gpu", Status: "n/a", Detail: "--gpu off: not looked for, its sums are those of no GPU"})
 	}
+	t.sinks = append(t.sinks, &t.kills)
 	options := collect.Options{Interval: s.interval, Sources: t.sources, Sinks: t.sinks}
 	if t.writer != nil {
 		options.Ledger = t.writer
@@ -73,7 +76,7 @@ func track(s settings, run rt.Run, failed, warn func(error)) (_ *tracking, err e
 	return t, err
 }
 
-func (t *tracking) openSources(s settings) error {
+func (t *tracking) openSources(s settings, warn func(error)) error {
 	fs := proc.NewFS(s.procfs, s.sysfs)
 	t.sources = []collect.Source{proc.NewCPU(fs), proc.NewProcesses(fs)}
 	var tracked []gpu.Option // whose processes on GPUs are told apart
@@ -83,14 +86,17 @@ func (t *tracking) openSources(s settings) error {
 		tracked = t.tracked(gpu.Tracked{PIDs: tree.PIDs})
 	}
 	t.sources = append(t.sources, proc.NewMemory(fs), proc.NewNet(fs), proc.NewDisk(fs), proc.NewSpace(fs))
-	if s.scope == rt.ScopeJob {
-		job, err := newJobSource(s, &t.run)
+	switch {
+	case s.scope == rt.ScopeJob:
+		job, err := t.openJob(s)
 		if err != nil {
 			return err
 		}
-		t.run.CgroupLayout, t.run.CgroupPath, _ = job.Found()
-		t.sources = append(t.sources, job)
 		tracked = t.tracked(gpu.Tracked{PIDs: job.Procs, ByDevice: true})
+	case s.keepsJob():
+		if _, err := t.openJob(s); err != nil {
+			warn(err)
+		}
 	}
 	if s.gpu {
 		t.sources = append(t.sources, gpu.New("/dev", s.sysfs, tracked...))
@@ -99,6 +105,17 @@ func (t *tracking) openSources(s settings) error {
 	}
 	t.sources = append(t.sources, energy.New(s.sysfs))
 	return nil
+}
+
+// openJob adds the cgroup of the Slurm job around us, with its steps and tasks.
+func (t *tracking) openJob(s settings) (jobSource, error) {
+	job, err := newJobSource(s, &t.run)
+	if err != nil {
+		return job, err
+	}
+	t.run.CgroupLayout, t.run.CgroupPath, _ = job.Found()
+	t.sources = append(t.sources, job)
+	return job, nil
 }
 
 // tracked completes what a reading of the GPUs tells of the run.
@@ -191,7 +208,7 @@ func (t *tracking) end(exit rt.Exit) error {
 	if t.frames != nil {
 		t.frames.stop()
 	}
-	t.run.Apply(exit)
+	t.run.Apply(slurm.Decide(exit, slurm.Evidence{OOMKills: t.kills.count()}))
 	t.run.State = rt.StateEnded
 	var err error
 	if t.writer != nil {

@@ -1,0 +1,167 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestSrun tracks steps without root: srun starts resource-tracker as each task, and
+// one of them on each node tracks the step while the others become their commands.
+func TestSrun(t *testing.T) {
+	s := newSite(t, workDir(t))
+	s.configure(nil)
+	if err := os.WriteFile(s.path("disabled"), nil, 0o644); err != nil { // no tracker of the node's
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(s.path("home"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(s.path("home"), 0o1777); err != nil {
+		t.Fatal(err)
+	}
+	c := lab(t, s)
+	t.Run("sixteen", func(t *testing.T) { runSixteen(t, c, s) })
+	t.Run("bad-exit", func(t *testing.T) { runBadExit(t, c, s) })
+	t.Run("as-if-not-there", func(t *testing.T) { runTransparent(t, c, s) })
+	t.Run("oom", func(t *testing.T) { runStepOOM(t, c, s) })
+	c.healthy(t)
+}
+
+// step submits a script whose steps put their runs into a directory of the user's
+// own, and returns the job's id and that directory. RT is resource-tracker there, W
+// the workload.
+func (c *cluster) step(t *testing.T, s *site, script string, args ...string) (id int64, spool string) {
+	t.Helper()
+	home := s.path("home", t.Name()[strings.LastIndexByte(t.Name(), '/')+1:])
+	text := strings.NewReplacer("RT ", s.path("bin", "resource-tracker")+" -i 1 -- ", "W ", "env RT_TRUTH="+s.path("truth")+" "+s.workload()+" ").Replace(script)
+	id = c.submit(t, s, "mkdir -p "+home+"; export HOME="+home+"; unset XDG_STATE_HOME\n"+text, append(args, "-J", "by-srun")...)
+	return id, filepath.Join(home, ".local", "state", "rt")
+}
+
+// stepRuns are the runs of a step, by their nodes.
+func stepRuns(t *testing.T, spool string, id int64, step string) map[string]spooled {
+	t.Helper()
+	mine := map[string]spooled{}
+	for _, r := range runs(t, spool) {
+		if r.JobID != id || query(t, r.path, "SELECT step FROM run") != step {
+			continue
+		}
+		if _, twice := mine[r.Node]; twice {
+			t.Errorf("two trackers of step %d.%s on %s", id, step, r.Node)
+		}
+		mine[r.Node] = r
+	}
+	return mine
+}
+
+// runSixteen runs 16 tasks on two nodes: two runs, and in them what the tasks used.
+func runSixteen(t *testing.T, c *cluster, s *site) {
+	id, spool := c.step(t, s, "srun -O -n16 --ntasks-per-node=8 RT W --cpu 0.5 --touch 6", "-N2", "--ntasks-per-node=1", "--mem=300")
+	if j := c.wait(t, id, time.Minute)[id]; j["JobState"] != "COMPLETED" || s.output(t, id) != "" {
+		t.Errorf("the job ended %s and printed %q", j["JobState"], s.output(t, id))
+	}
+	mine := stepRuns(t, spool, id, "0")
+	if len(mine) != 2 {
+		t.Fatalf("%d runs instead of two", len(mine))
+	}
+	for _, node := range c.nodes {
+		r, is := mine[node], s.truthOf(t, id, node)
+		if is.reports != 8 || len(is.tasks) != 8 {
+			t.Errorf("%d commands ran on %s as %d tasks", is.reports, node, len(is.tasks))
+		}
+		if r.State != "ended" || r.Outcome != "finished" || r.JobName != "by-srun" || r.User != c.user || r.Partition != c.partition || r.Cluster != c.name {
+			t.Errorf("%s is %s, %s, of job %q of %q in %q of %q", r.path, r.State, r.Outcome, r.JobName, r.User, r.Partition, r.Cluster)
+		}
+		checkStep(t, r, is)
+	}
+}
+
+// checkStep holds the CPU time of step 0 and of each of its tasks against what its
+// processes say of themselves, and what the tracker says that it has used.
+func checkStep(t *testing.T, r spooled, is truth) {
+	t.Helper()
+	of := func(where string) time.Duration {
+		us, err := strconv.ParseInt(query(t, r.path, "SELECT ifnull(max(cpu_usage_us), -1) FROM step_reading WHERE step = '0' AND task "+where), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(us) * time.Microsecond
+	}
+	// One task is the tracker's, and each began as resource-tracker.
+	got, slack := of("IS NULL"), max(is.cpu*2/100, 50*time.Millisecond)+100*time.Millisecond
+	if got > is.cpu+slack || got < is.cpu-is.began-slack {
+		t.Errorf("%s: step 0 used %v, its processes say %v", r.path, got, is.cpu)
+	}
+	// Slurm numbers the directories of tasks through all nodes of the step.
+	first := "(SELECT min(task) FROM step_reading WHERE step = '0' AND cpu_usage_us IS NOT NULL)"
+	for task, said := range is.tasks {
+		if got := of("= " + task + " + " + first); (got - said.cpu).Abs() > 100*time.Millisecond {
+			t.Errorf("%s: task %s used %v, its process says %v", r.path, task, got, said.cpu)
+		}
+	}
+	t.Logf("%s: step %v, its processes %v (%v before they began), %d tasks", r.Node, got, is.cpu, is.began, len(is.tasks))
+}
+
+// runBadExit lets one of 16 tasks fail, for which srun ends the others: what srun
+// says and when is as without us, and both runs end.
+func runBadExit(t *testing.T, c *cluster, s *site) {
+	id, spool := c.step(t, s, `srun -O -n16 --ntasks-per-node=8 --kill-on-bad-exit=1 RT bash -c 'if [ $SLURM_PROCID = 3 ]; then exec W --cpu 0.2 --exit 9; else exec W --cpu 0.2 --hold 60; fi'
+echo srun said $?`, "-N2", "--ntasks-per-node=1", "--mem=300")
+	if j := c.wait(t, id, time.Minute)[id]; j["JobState"] != "COMPLETED" {
+		t.Errorf("the job ended %s", j["JobState"])
+	}
+	out := s.output(t, id)
+	if !strings.Contains(out, "task 3: Exited with exit code 9") || !strings.Contains(out, "srun said 143") {
+		t.Errorf("the job printed %q", out)
+	}
+	mine := stepRuns(t, spool, id, "0")
+	if len(mine) != 2 {
+		t.Errorf("%d runs instead of two", len(mine))
+	}
+	for node, r := range mine {
+		if r.State != "ended" || r.Outcome == "finished" || r.Outcome == "" {
+			t.Errorf("%s is %s, %q", r.path, r.State, r.Outcome)
+		}
+		checkStep(t, r, s.truthOf(t, id, node))
+	}
+}
+
+// runTransparent holds exit statuses and signals with us against those without.
+func runTransparent(t *testing.T, c *cluster, s *site) {
+	id, _ := c.step(t, s, `for how in "exit 0" "exit 7" "kill -TERM \$\$" "kill -SEGV \$\$" "kill -KILL \$\$"; do
+  srun -n1 bash -c "$how" 2>/dev/null; alone=$?
+  srun -n1 RT bash -c "$how" 2>/dev/null; echo "$how: $alone $?"; done`, "-n1", "--mem=100")
+	c.wait(t, id, time.Minute)
+	said := lines(s.output(t, id))
+	if len(said) != 5 {
+		t.Errorf("the job printed %q", said)
+	}
+	for _, line := range said {
+		how, statuses, _ := strings.Cut(line, ": ")
+		if alone, with, ok := strings.Cut(statuses, " "); !ok || alone != with {
+			t.Errorf("%s: srun says %s without and %s with resource-tracker", how, alone, with)
+		}
+	}
+}
+
+// runStepOOM kills a step for its memory: its run says so, and which step at which limit.
+func runStepOOM(t *testing.T, c *cluster, s *site) {
+	id, spool := c.step(t, s, `srun -n1 RT W --touch 300; echo srun said $?`, "-n1", "--mem=60")
+	c.wait(t, id, time.Minute)
+	r, ok := stepRuns(t, spool, id, "0")[c.nodes[0]]
+	if !ok {
+		t.Fatalf("no run in %s; the job printed %q", spool, s.output(t, id))
+	}
+	if r.State != "ended" || r.Outcome != "oom" || r.Source != "kernel" {
+		t.Errorf("%s is %s, %q by %q", r.path, r.State, r.Outcome, r.Source)
+	}
+	if told := query(t, r.path, "SELECT count(*) FROM event WHERE name = 'oom_kill' AND detail LIKE '%in step 0%memory_limit_bytes=62914560%'"); told != "1" {
+		t.Errorf("%s tells %s times of the kill", r.path, told)
+	}
+}
