@@ -3,6 +3,7 @@ package spool
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
 )
@@ -41,6 +42,9 @@ func describe(path string, err error) error {
 		return fmt.Errorf("%s: %w: it does not begin as an SQLite database (%w)", path, ErrForeign, err)
 	case sqlite3.ErrCorrupt, sqlite3.ErrFormat, sqlite3.ErrError: // the last: a table or column is missing
 		return damaged(path, err)
+	}
+	if e.Code == sqlite3.ErrCantOpen && errors.Is(e.SystemErrno, fs.ErrPermission) {
+		return fmt.Errorf("open the spool file %s: %w", path, e.SystemErrno)
 	}
 	if busy(err) {
 		return &busyError{path, err}
