@@ -75,7 +75,7 @@ func inGuest(t *testing.T) {
 	s.configure(map[string]string{"hooks.stop_timeout": `"20s"`})
 	c := &cluster{
 		name: "cg2", partition: "main", user: "tester", nodes: []string{"n1", "n2"},
-		asUser: []string{"setpriv", "--reuid=tester", "--regid=tester", "--init-groups", "--"}, oneByOne: true, tries: 4,
+		asUser: []string{"setpriv", "--reuid=tester", "--regid=tester", "--init-groups", "--"}, oneByOne: true, tries: 2,
 	}
 	t.Run("matrix", func(t *testing.T) { runMatrix(t, c, s) })
 	files, err := filepath.Glob(s.path("spool", "*.db"))

@@ -19,10 +19,10 @@ type cluster struct {
 	nodes                 []string // two
 	asUser, asRoot        []string // put in front of a command
 	oneByOne              bool     // its machine has one slow CPU, too few for several jobs
-	// tries is how often a job is run until its CPU time is what its processes say.
-	// A machine that cannot tell when its host's CPU was somebody else's charges that
-	// to whoever runs: to a process that ends after it reported, or that has yet to
-	// join its step. What is wrong with a reading is so every time.
+	// tries is how often a job is run until it has no more CPU time than its processes
+	// say. A machine that cannot tell when its host's CPU was somebody else's charges
+	// that to whoever runs: to a process that ends after it reported, for one. What we
+	// count twice is there every time, and what we lose is never run again.
 	tries int
 }
 

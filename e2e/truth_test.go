@@ -61,9 +61,10 @@ func (s *site) truthOf(t *testing.T, job int64, node string) truth {
 	return sum
 }
 
-// disagrees says whether a reading of CPU time is more than 2 % or 50 ms off. A
-// task begins as a fork of slurmstepd, in slurmstepd's part of the cgroup.
-func (t truth) disagrees(got time.Duration) bool {
+// disagrees says whether a reading of CPU time is more than 2 % or 50 ms too high
+// or too low. A task begins as a fork of slurmstepd, in slurmstepd's part of the
+// cgroup.
+func (t truth) disagrees(got time.Duration) (high, low bool) {
 	slack := max(t.cpu*2/100, 50*time.Millisecond)
-	return got > t.cpu+slack || got < t.cpu-t.began-slack
+	return got > t.cpu+slack, got < t.cpu-t.began-slack
 }
