@@ -339,6 +339,59 @@ func TestForeignFilesAreRefused(t *testing.T) {
 	}
 }
 
+// Nobody makes a drain give a file away: the directory's owner puts another name of
+// it, or a link to it, in the place of the lock.
+func TestLockGivesNothingAway(t *testing.T) {
+	base, dir := sharedSpool(t)
+	lock := filepath.Join(dir, drainLock)
+	unlock, err := LockDir(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if uid := ownerOf(t, lock); uid != trackerUID {
+		t.Errorf("the lock belongs to uid %d, not to the directory's owner", uid)
+	}
+	if err := errors.Join(unlock(), os.Remove(lock)); err != nil {
+		t.Fatal(err)
+	}
+	full, empty := filepath.Join(base, "full"), filepath.Join(base, "empty")
+	if err := errors.Join(os.WriteFile(full, []byte("x"), 0o600), os.WriteFile(empty, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for what, put := range map[string]func() error{
+		"hard link":          func() error { return os.Link(full, lock) },
+		"hard link to empty": func() error { return os.Link(empty, lock) },
+		"symbolic link":      func() error { return os.Symlink(full, lock) },
+		"content":            func() error { return os.WriteFile(lock, []byte("x"), 0o600) },
+		"fifo":               func() error { return syscall.Mkfifo(lock, 0o600) },
+		"directory":          func() error { return os.Mkdir(lock, 0o700) },
+	} {
+		if err := put(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := LockDir(t.Context(), dir); err == nil || errors.Is(err, ErrLocked) {
+			t.Errorf("%s: %v", what, err)
+		}
+		for _, path := range []string{full, empty, lock} {
+			if uid := ownerOf(t, path); uid != 0 {
+				t.Errorf("%s: %s now belongs to uid %d", what, path, uid)
+			}
+		}
+		if err := os.Remove(lock); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func ownerOf(t *testing.T, path string) uint32 {
+	t.Helper()
+	var st syscall.Stat_t
+	if err := syscall.Lstat(path, &st); err != nil {
+		t.Fatal(err)
+	}
+	return st.Uid
+}
+
 // A file system without access control lists: the run is complete, and the ledger
 // and Notify say who cannot read it.
 func TestNoAccessControlLists(t *testing.T) {

@@ -99,7 +99,7 @@ func LockDir(ctx context.Context, dir string) (unlock func() error, err error) {
 		return nil, err
 	}
 	path := filepath.Join(dir, drainLock)
-	l := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDONLY|syscall.O_NOFOLLOW), flock.SetPermissions(0o600))
+	l := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK), flock.SetPermissions(0o600))
 	ok, err := l.TryLock()
 	if err != nil {
 		return nil, fmt.Errorf("lock the spool %s: %w", dir, err)
@@ -113,15 +113,30 @@ func LockDir(ctx context.Context, dir string) (unlock func() error, err error) {
 	return l.Unlock, nil
 }
 
-// giveToOwner makes what root has made in a directory its owner's, so that the
-// owner's own drain can take the lock as well.
+// giveToOwner makes the lock file that root has made in a directory its owner's, so
+// that the owner's own drain can take the lock as well. What else may stand under
+// that name, another name of some file of root's say, is refused.
 func giveToOwner(path, dir string) error {
-	var st syscall.Stat_t
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var file, owner syscall.Stat_t
+	if err := syscall.Fstat(int(f.Fd()), &file); err != nil {
+		return os.NewSyscallError("fstat "+path, err)
+	}
+	if file.Mode&syscall.S_IFMT != syscall.S_IFREG || file.Nlink != 1 || file.Size != 0 {
+		return fmt.Errorf("%s: %w: a lock is an empty file with one name; remove it", path, ErrForeign)
+	}
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	if err := syscall.Stat(dir, &st); err != nil {
+	if err := syscall.Stat(dir, &owner); err != nil {
 		return err
 	}
-	return os.Lchown(path, int(st.Uid), int(st.Gid))
+	if file.Uid == owner.Uid && file.Gid == owner.Gid {
+		return nil
+	}
+	return f.Chown(int(owner.Uid), int(owner.Gid))
 }
