@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
@@ -138,16 +139,17 @@ func setAt(c *cli.Context, src top.Source, o *top.Options) error {
 	return err
 }
 
-// damagedFile makes errors of the file's content those of the table of statuses.
+// damagedFile makes errors of the file's content those of the table of statuses, and
+// says what to do about rights.
 func damagedFile(err error) error {
 	if errors.Is(err, spool.ErrDamaged) || errors.Is(err, spool.ErrForeign) {
 		return &kindError{kind: errDamaged, err: err}
 	}
-	if errors.Is(err, context.Canceled) {
+	switch {
+	case err == nil, errors.Is(err, context.Canceled):
 		return nil
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("top: %w: run rt-spool as root or as the spool's owner", err)
 	}
-	if err != nil {
-		return fmt.Errorf("top: %w", err)
-	}
-	return nil
+	return fmt.Errorf("top: %w", err)
 }

@@ -192,13 +192,13 @@ func pressures(d *Detail) [3]stall {
 		q = &d.Prev.Job
 	}
 	secs := d.secs()
-	make := func(of string, qs, qf, cs, cf rt.Opt[uint64]) stall {
+	kind := func(of string, qs, qf, cs, cf rt.Opt[uint64]) stall {
 		return stall{of, scaled(perSecond(qs, cs, secs), 1e-4), scaled(perSecond(qf, cf, secs), 1e-4), scaled(toFloat(cs), 1e-6), scaled(toFloat(cf), 1e-6)}
 	}
 	return [3]stall{
-		make("CPU", q.CPUStallSome, q.CPUStallFull, c.CPUStallSome, c.CPUStallFull),
-		make("memory", q.MemStallSome, q.MemStallFull, c.MemStallSome, c.MemStallFull),
-		make("I/O", q.IOStallSome, q.IOStallFull, c.IOStallSome, c.IOStallFull),
+		kind("CPU", q.CPUStallSome, q.CPUStallFull, c.CPUStallSome, c.CPUStallFull),
+		kind("memory", q.MemStallSome, q.MemStallFull, c.MemStallSome, c.MemStallFull),
+		kind("I/O", q.IOStallSome, q.IOStallFull, c.IOStallSome, c.IOStallFull),
 	}
 }
 

@@ -14,6 +14,7 @@ type Frame struct {
 	Where    string    // what is looked at: a directory, a file, an address
 	Jobs     []Job     // those that are running first, oldest first
 	Older    int       // runs that are not in Jobs because they are of other days
+	Pending  int       // runs that are still to be read: look again
 	Problems []error   // of files that cannot be read
 	Open     *Detail   // of the run that was asked for; nil where there is none
 	Program  *Program  // of a program that broadcasts its own frames; nil where it is none

@@ -249,8 +249,8 @@ func (m *model) goTo(at time.Duration) tea.Cmd {
 	return m.look()
 }
 
-// type_ takes a key of a prompt.
-func (m *model) type_(k tea.KeyPressMsg) tea.Cmd {
+// write takes a key of a prompt.
+func (m *model) write(k tea.KeyPressMsg) tea.Cmd {
 	switch k.String() {
 	case "ctrl+c":
 		return tea.Quit

@@ -297,3 +297,27 @@ func TestKeysWhileReading(t *testing.T) {
 	answer(t, m, cmd)
 	expect(t, m, `0:01:56 of`)
 }
+
+// A directory of very many runs is shown while it is read, the tracked ones first.
+func TestPending(t *testing.T) {
+	dir := t.TempDir()
+	sampleFile(t, dir, 1, 2, true)
+	sampleFile(t, dir, 2, 2, false)
+	src := &Spooled{Dir: dir}
+	m := newModel(t.Context(), src, Options{At: -1}.withDefaults())
+	m.width, m.height = 80, 24
+	f, err := src.Look(t.Context(), Ask{Wait: true})
+	if err != nil || f.Pending != 0 || len(f.Jobs) != 2 || !f.Jobs[0].Live {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	if src.paths[0] != f.Jobs[0].Path {
+		t.Error("the run that is tracked is not read first")
+	}
+	if cmd := m.took(looked{frame: &Frame{Pending: 1, Note: "reading: 1 more runs"}}); cmd == nil {
+		t.Fatal("what is still to be read is not asked for")
+	} else {
+		expect(t, m, `^reading: 1 more runs`)
+		answer(t, m, cmd)
+	}
+	expect(t, m, `2 runs, 1 running`)
+}

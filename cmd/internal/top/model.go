@@ -131,7 +131,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, tea.Batch(m.wait(), m.ticked())
 	case tea.KeyPressMsg:
 		if m.prompt != noPrompt {
-			return m, m.type_(msg)
+			return m, m.write(msg)
 		}
 		return m, m.pressed(msg.String())
 	}
@@ -156,7 +156,7 @@ func (m *model) took(l looked) tea.Cmd {
 		}
 		m.keepCursor()
 	}
-	if m.again {
+	if m.again || m.frame != nil && m.frame.Pending > 0 && m.trouble == nil {
 		return m.look()
 	}
 	return nil

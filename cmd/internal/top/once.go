@@ -54,7 +54,7 @@ func Once(ctx context.Context, src Source, o Options, w io.Writer, columns int) 
 	return f, nil
 }
 
-func (o *Options) ask() Ask { return Ask{Open: o.Open, At: o.At, All: o.All} }
+func (o *Options) ask() Ask { return Ask{Open: o.Open, At: o.At, All: o.All, Wait: true} }
 
 // write writes a page as it is, with all of its rows.
 func (p *page) write(out *strings.Builder, columns int) {

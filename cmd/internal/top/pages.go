@@ -46,12 +46,15 @@ func jobsPage(f *Frame, b brush) page {
 	if f.Older > 0 {
 		p.empty = fmt.Sprintf("no runs of the last day; a shows the %d that are older", f.Older)
 	}
+	if len(f.Problems) > 0 {
+		p.empty = "no runs that can be read"
+	}
 	for i, err := range f.Problems {
 		if i == 2 && len(f.Problems) > 3 {
 			p.head = append(p.head, fmt.Sprintf("and %d more files that cannot be read: rt-spool verify tells of them", len(f.Problems)-i))
 			break
 		}
-		p.head = append(p.head, "cannot be read: "+err.Error())
+		p.head = append(p.head, "cannot be read: "+strings.ReplaceAll(err.Error(), f.Where+"/", ""))
 	}
 	for i := range f.Jobs {
 		p.rows = append(p.rows, jobRow(&f.Jobs[i], f.Time, b))
@@ -128,7 +131,7 @@ func stepsPage(d *Detail, _ brush) page {
 // processesPage is the processes that used most.
 func processesPage(d *Detail, _ brush) page {
 	p := page{
-		name: "processes_most", empty: "no processes were read: the first minute may be over before they are",
+		name: "processes_most", empty: "no processes were read",
 		columns: []column{
 			{"PID", "pid", 7, 0, false}, {"COMMAND", "comm", 15, 0, true}, {"STEP", "step", 5, 2, true}, {"TASK", "task", 4, 2, false},
 			{"CPU%", "cpu_pct", 6, 0, false}, {"CPU TIME", "cpu_secs", 8, 0, false}, {"RSS", "rss_bytes", 5, 0, false},

@@ -1,6 +1,7 @@
 package top
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,9 @@ import (
 
 // recent is how long ago a run may have ended to be in the list.
 const recent = 24 * time.Hour
+
+// patience is how long a look reads files that it has not seen before.
+const patience = 300 * time.Millisecond
 
 // Spooled is the Source of the runs of a spool directory, or of some of its files.
 // A run that has ended is read once; a directory that has not changed is not listed.
@@ -56,8 +60,13 @@ func (s *Spooled) Look(ctx context.Context, ask Ask) (*Frame, error) {
 		return f, nil
 	}
 	s.open = nil
+	late := time.Now().Add(patience)
 	for _, path := range s.paths {
 		t := s.tapes[path]
+		if t.seen == (fingerprint{}) && !ask.Wait && time.Now().After(late) {
+			f.Pending++
+			continue
+		}
 		err := t.err
 		if !t.settled() || !t.looked {
 			err = t.grow(ctx)
@@ -73,6 +82,9 @@ func (s *Spooled) Look(ctx context.Context, ask Ask) (*Frame, error) {
 		}
 	}
 	sortJobs(f.Jobs)
+	if f.Pending > 0 {
+		f.Note = fmt.Sprintf("reading: %d more runs", f.Pending)
+	}
 	return f, nil
 }
 
@@ -106,24 +118,39 @@ func (s *Spooled) list(all bool, now time.Time) error {
 	return nil
 }
 
-// listDir returns the files of runs that are tracked or were changed lately.
+// listDir returns the files of runs that are tracked, and then of those that were
+// changed lately, the newest first.
 func listDir(dir string, all bool, now time.Time) (paths []string, older int, err error) {
 	files, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, 0, fmt.Errorf("list the spool: %w", err)
 	}
+	type file struct {
+		path    string
+		tracked bool
+		changed time.Time
+	}
+	var found []file
 	for _, f := range files {
 		if !strings.HasSuffix(f.Name(), ".db") {
 			continue
 		}
-		path := filepath.Join(dir, f.Name())
-		if st, err := f.Info(); !all && err == nil && now.Sub(st.ModTime()) > recent {
-			if _, err := os.Lstat(strings.TrimSuffix(path, ".db") + ".lock"); err != nil {
-				older++
-				continue
-			}
+		e := file{path: filepath.Join(dir, f.Name())}
+		if st, err := f.Info(); err == nil {
+			e.changed = st.ModTime()
 		}
-		paths = append(paths, path)
+		_, err := os.Lstat(strings.TrimSuffix(e.path, ".db") + ".lock")
+		if e.tracked = err == nil; !e.tracked && !all && now.Sub(e.changed) > recent {
+			older++
+			continue
+		}
+		found = append(found, e)
+	}
+	slices.SortStableFunc(found, func(a, b file) int {
+		return cmp.Or(cmp.Compare(b2i(b.tracked), b2i(a.tracked)), b.changed.Compare(a.changed))
+	})
+	for _, e := range found {
+		paths = append(paths, e.path)
 	}
 	return paths, older, nil
 }
@@ -142,19 +169,7 @@ func (s *Spooled) detail(ctx context.Context, ask Ask, now time.Time) (*Detail, 
 
 // sortJobs puts those that run first, each kind by its start.
 func sortJobs(jobs []Job) {
-	over := func(j *Job) int {
-		if j.State == rt.StateRunning {
-			return 0
-		}
-		return 1
-	}
 	slices.SortStableFunc(jobs, func(a, b Job) int {
-		if d := over(&a) - over(&b); d != 0 {
-			return d
-		}
-		if d := a.Start.Compare(b.Start); d != 0 {
-			return d
-		}
-		return strings.Compare(a.Path, b.Path)
+		return cmp.Or(cmp.Compare(b2i(a.State != rt.StateRunning), b2i(b.State != rt.StateRunning)), a.Start.Compare(b.Start), strings.Compare(a.Path, b.Path))
 	})
 }

@@ -14,9 +14,12 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// window is how many of the newest readings are kept of a run in the list: enough
-// for the widest sparkline.
-const window = 120
+// How many readings a sparkline shows at most, and how many of the newest are kept of
+// a run in the list.
+const (
+	window     = 240
+	listWindow = 60
+)
 
 // tape is what was read of a run's file so far. The file is opened only when
 // something about it has changed, and closed again at once, as drain does.
@@ -112,7 +115,7 @@ func (t *tape) read(ctx context.Context, r *spool.Reader) error {
 		if err != nil {
 			return err
 		}
-		from = max(1, newest-window)
+		from = max(1, newest-listWindow)
 		if err := t.readFirst(ctx, r); err != nil {
 			return err
 		}
@@ -127,7 +130,7 @@ func (t *tape) read(ctx context.Context, r *spool.Reader) error {
 		}
 		t.add(cur)
 	}
-	if n := len(t.points) - window; n > 0 && !t.whole {
+	if n := len(t.points) - listWindow; n > 0 && !t.whole {
 		t.points = slices.Delete(t.points, 0, n)
 	}
 	return nil

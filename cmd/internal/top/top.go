@@ -42,6 +42,7 @@ type Ask struct {
 	Open string        // the file of the run to show in detail; empty is the list alone
 	At   time.Duration // after its first reading; negative is the newest
 	All  bool          // as in Options
+	Wait bool          // until all is read; else a Frame may have Pending
 }
 
 // Source looks at what is to be shown. It is called from one goroutine at a time,
