@@ -44,6 +44,7 @@ type Node struct {
 	before  []rt.CPUReading
 	busy    []rt.Opt[float64] // percent, of each socket
 	lastCPU time.Time
+	packets packets
 }
 
 // NewNode returns a source that has looked at nothing but the machine.
@@ -51,6 +52,7 @@ func NewNode(o NodeOptions) *Node {
 	fs := proc.NewFS(o.Procfs, o.Sysfs)
 	n := &Node{
 		hostname: o.Hostname, procfs: o.Procfs, sysfs: o.Sysfs, groups: o.Groups, memory: o.Memory, tell: o.Warn, told: map[string]bool{},
+		packets: newPackets(o.Procfs),
 		sources: []collect.Source{proc.NewCPU(fs), proc.NewMemory(fs), proc.NewNet(fs), proc.NewDisk(fs)},
 	}
 	var err error
@@ -89,6 +91,9 @@ func (n *Node) Nodes(now time.Time) []gempba.NodeFrame {
 		Net:     gempba.NetAggregate{BytesIn: r.NetRxBytes, BytesOut: r.NetTxBytes},
 		Disk:    gempba.DiskAggregate{ReadBytes: r.DiskReadBytes, WriteBytes: r.DiskWriteBytes},
 		Sockets: []gempba.SocketFrame{},
+	}
+	if err := n.packets.read(&f.Net); err != nil {
+		n.warn("packets", err)
 	}
 	if n.memory != nil {
 		f.CgroupMemUsedBytes, f.CgroupMemLimitBytes = n.memory()

@@ -67,7 +67,7 @@ func TestMachineThatShowsNothing(t *testing.T) {
 		t.Errorf("what was not read is there: %+v", f)
 	}
 	n.Nodes(time.Now())
-	if len(warned) != 5 {
+	if len(warned) != 6 {
 		t.Errorf("warned %v", warned)
 	}
 }
