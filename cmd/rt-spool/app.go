@@ -29,7 +29,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		},
 		Description: "JOB is a job id (12), a task of an array (12_3), a step (12.0), the name of a run as ls shows it, or the path of a spool file.",
 		Commands: []*cli.Command{
-			lsCommand(), reportCommand(), exportCommand(), importCommand(), topCommand(), liveCommand(), ftdcCommand(), drainCommand(), serveCommand(), verifyCommand(), gcCommand(), hostCommand(), sonarCommand(),
+			lsCommand(), reportCommand(), exportCommand(), importCommand(), topCommand(), liveCommand(), ftdcCommand(), drainCommand(), serveCommand(), verifyCommand(), gcCommand(), hostCommand(), sonarCommand(), powerapiCommand(),
 		},
 		Action: func(c *cli.Context) error {
 			if verb := c.Args().First(); verb != "" {

@@ -58,7 +58,7 @@ func decodePowerAPI(name string, r io.Reader) iter.Seq2[powerapi.Report, error] 
 	for {
 		b, err := text.Peek(1)
 		if err != nil || !strings.ContainsRune(" \t\r\n", rune(b[0])) {
-			if err == nil && b[0] != '{' && b[0] != '[' {
+			if err == nil && b[0] != '{' {
 				group := filepath.Base(name)
 				return powerapi.DecodeCSV(text, strings.TrimSuffix(group, filepath.Ext(group)))
 			}

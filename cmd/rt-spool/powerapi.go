@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/format/powerapi"
+)
+
+func powerapiCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "powerapi",
+		Usage: "send the reports of running jobs to a PowerAPI formula, until it is told to stop",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "socket", Usage: "the formula listens on `HOST:PORT` (default: the configuration's powerapi.socket)"},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "append the reports to `FILE` instead"},
+			&cli.DurationFlag{Name: "interval", Usage: "look for new readings every `TIME` (default: the configuration's spool.commit_interval)"},
+		},
+		OnUsageError: onUsageError,
+		Action:       runPowerAPI,
+	}
+}
+
+func runPowerAPI(c *cli.Context) error {
+	cfg, err := load(c)
+	if err != nil {
+		return err
+	}
+	if c.NArg() > 0 {
+		return usage("powerapi takes no arguments")
+	}
+	if c.IsSet("socket") {
+		cfg.PowerAPI.Socket = c.String("socket")
+	}
+	every := cfg.Spool.CommitInterval.Duration
+	if c.IsSet("interval") {
+		if every = c.Duration("interval"); every < 100*time.Millisecond {
+			return usage("--interval %s: at least 100ms", every)
+		}
+	}
+	f := &reportFollower{dir: cfg.Spool.Dir, idleWatts: cfg.Energy.IdleWatts}
+	for kind := range strings.SplitSeq(cfg.PowerAPI.Reports, ",") {
+		f.kinds = append(f.kinds, strings.TrimSpace(kind))
+	}
+	say := log.New(c.App.ErrWriter, "rt-spool: ", log.LstdFlags)
+	switch {
+	case c.String("output") != "":
+		return followToFile(c.Context, f, c.String("output"), every, say)
+	case cfg.PowerAPI.Socket == "":
+		return misconfigured(errors.New("nobody is to get the reports: set powerapi.socket, or give --socket or --output"))
+	}
+	return followToSocket(c.Context, f, cfg.PowerAPI, every, say)
+}
+
+// followToFile appends reports as PowerAPI's file input reads them.
+func followToFile(ctx context.Context, f *reportFollower, name string, every time.Duration, say *log.Logger) error {
+	out, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+	if err != nil {
+		return fmt.Errorf("write reports: %w", err)
+	}
+	f.put = func(r powerapi.Report) error {
+		line, err := r.AppendJSON(nil, powerapi.ISO)
+		if err == nil {
+			_, err = out.Write(line)
+		}
+		return err
+	}
+	follow(ctx, f, every, say)
+	return errors.Join(out.Sync(), out.Close())
+}
+
+// followToSocket sends reports as PowerAPI's socket input reads them.
+func followToSocket(ctx context.Context, f *reportFollower, cfg config.PowerAPI, every time.Duration, say *log.Logger) error {
+	s := &reportSender{queue: newReportQueue(cfg.Queue), address: cfg.Socket, log: say, dial: (&net.Dialer{Timeout: 10 * time.Second}).DialContext}
+	f.put = func(r powerapi.Report) error {
+		line, err := r.AppendJSON(nil, powerapi.Millis)
+		if err == nil {
+			s.queue.put(line)
+		}
+		return err
+	}
+	var beside sync.WaitGroup
+	beside.Go(func() { s.run(ctx) })
+	follow(ctx, f, every, say)
+	beside.Wait()
+	waiting, dropped := s.queue.counts()
+	say.Printf("%d reports were sent, %d were dropped, %d waited at the end", s.sent, dropped, waiting)
+	return nil
+}
+
+// follow polls until ctx is done. What cannot be read is told once.
+func follow(ctx context.Context, f *reportFollower, every time.Duration, say *log.Logger) {
+	told := ""
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		err := f.poll(ctx)
+		if err != nil && ctx.Err() == nil && err.Error() != told {
+			told = err.Error()
+			say.Print(err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}

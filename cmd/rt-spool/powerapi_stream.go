@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// reportQueue holds the reports that wait for a formula. Whoever puts never waits:
+// beyond the bound the oldest are dropped and counted.
+type reportQueue struct {
+	mu      sync.Mutex
+	lines   [][]byte
+	most    int
+	dropped int64
+	more    chan struct{} // has room for one word that there are lines
+}
+
+func newReportQueue(most int) *reportQueue {
+	return &reportQueue{most: most, more: make(chan struct{}, 1)}
+}
+
+func (q *reportQueue) put(line []byte) {
+	q.mu.Lock()
+	q.lines = append(q.lines, line)
+	q.bound()
+	q.mu.Unlock()
+	q.wake()
+}
+
+func (q *reportQueue) wake() {
+	select {
+	case q.more <- struct{}{}:
+	default:
+	}
+}
+
+func (q *reportQueue) bound() {
+	if over := len(q.lines) - q.most; over > 0 {
+		q.dropped += int64(over)
+		q.lines = append(q.lines[:0:0], q.lines[over:]...)
+	}
+}
+
+// back puts lines back that were taken and did not arrive: they are the oldest.
+func (q *reportQueue) back(lines [][]byte) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.lines = append(lines[:len(lines):len(lines)], q.lines...)
+	q.bound()
+	if len(q.lines) > 0 {
+		q.wake()
+	}
+}
+
+// take returns the oldest line, nil where there is none now.
+func (q *reportQueue) take() []byte {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.lines) == 0 {
+		return nil
+	}
+	line := q.lines[0]
+	q.lines = q.lines[1:]
+	return line
+}
+
+func (q *reportQueue) counts() (waiting int, dropped int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.lines), q.dropped
+}
+
+// Pauses between two tries to reach a formula: each is twice the one before, and a
+// random part of it longer, so that the nodes of a cluster do not come together.
+const (
+	firstPause   = 500 * time.Millisecond
+	longestPause = 30 * time.Second
+)
+
+// reportSender sends what is queued to a formula, in order, as long as it listens.
+type reportSender struct {
+	queue   *reportQueue
+	address string
+	log     *log.Logger
+	dial    func(ctx context.Context, network, address string) (net.Conn, error)
+	sent    int64 // lines that the formula's host has acknowledged; read it after run
+}
+
+// run returns when ctx is done.
+func (s *reportSender) run(ctx context.Context) {
+	pause, told := firstPause, false
+	for ctx.Err() == nil {
+		conn, err := s.dial(ctx, "tcp", s.address)
+		if err != nil {
+			if !told && ctx.Err() == nil {
+				told = true
+				s.log.Printf("the formula at %s cannot be reached, its reports wait: %v", s.address, err)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause + rand.N(pause)):
+			}
+			pause = min(2*pause, longestPause)
+			continue
+		}
+		pause, told = firstPause, false
+		s.log.Printf("connected to the formula at %s", s.address)
+		err = s.serve(ctx, conn)
+		if ctx.Err() == nil {
+			waiting, dropped := s.queue.counts()
+			s.log.Printf("the formula at %s is gone, %d reports wait, %d were dropped so far: %v", s.address, waiting, dropped, err)
+			select { // one that takes connections and closes them is not to be called all the time
+			case <-ctx.Done():
+			case <-time.After(pause):
+			}
+		}
+	}
+}
+
+// serve sends over one connection until it breaks. A formula that does not read is
+// waited for: the queue's bound holds meanwhile.
+func (s *reportSender) serve(ctx context.Context, conn net.Conn) error {
+	closed := make(chan error, 1)
+	wake := func() { _ = conn.SetWriteDeadline(time.Unix(1, 0)) } // it fails for a broken connection, which waits for nothing
+	defer context.AfterFunc(ctx, wake)()
+	go func() {
+		_, err := conn.Read(make([]byte, 1)) // a formula says nothing: this is its end
+		closed <- fmt.Errorf("it closed the connection: %v", err)
+		wake()
+	}()
+	f := flying{conn: conn}
+	defer func() {
+		_ = conn.Close()
+		s.sent += f.arrived
+	}()
+	for {
+		line := s.queue.take()
+		if line == nil {
+			select {
+			case <-s.queue.more:
+				continue
+			case err := <-closed:
+				s.queue.back(f.land())
+				return err
+			case <-ctx.Done():
+				s.queue.back(f.land())
+				return ctx.Err()
+			}
+		}
+		f.send(line)
+		if n, err := conn.Write(line); err != nil {
+			f.unwritten = int64(len(line) - n)
+			s.queue.back(f.land())
+			return err
+		}
+	}
+}
+
+// flying are the lines that were written to a connection and may not have arrived.
+type flying struct {
+	conn    net.Conn
+	lines   [][]byte
+	begin   int64 // of the first of lines in what was written, in bytes
+	end     int64 // of the last
+	arrived int64 // lines
+
+	unwritten int64 // bytes of the last line that the kernel did not take
+}
+
+// send remembers a line that is about to be written.
+func (f *flying) send(line []byte) {
+	f.trim(f.acknowledged())
+	f.lines = append(f.lines, line)
+	f.end += int64(len(line))
+}
+
+// acknowledged is how many bytes the other host has confirmed. Where nobody knows,
+// all but the newest line.
+func (f *flying) acknowledged() int64 {
+	tcp, ok := f.conn.(*net.TCPConn)
+	if !ok {
+		return f.end - f.unwritten
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return f.begin
+	}
+	left := -1
+	if raw.Control(func(fd uintptr) { left, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) }) != nil || err != nil || left < 0 {
+		return f.begin
+	}
+	return f.end - f.unwritten - int64(left)
+}
+
+// trim forgets the lines that arrived.
+func (f *flying) trim(confirmed int64) {
+	for len(f.lines) > 0 && f.begin+int64(len(f.lines[0])) <= confirmed {
+		f.begin += int64(len(f.lines[0]))
+		f.lines = f.lines[1:]
+		f.arrived++
+	}
+}
+
+// land returns what did not arrive when the connection is over: the lines that the
+// other host has not confirmed. What it had confirmed and its formula had not read is
+// lost with the formula.
+func (f *flying) land() [][]byte {
+	f.trim(f.acknowledged())
+	return f.lines
+}

@@ -1,0 +1,314 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/format/powerapi"
+	"github.com/resource-tracker/rt/spool"
+)
+
+// formula is a listener that can stall, close and come back.
+type formula struct {
+	t       *testing.T
+	address string
+	ln      net.Listener
+	conn    net.Conn
+	in      *bufio.Reader
+}
+
+func newFormula(t *testing.T) *formula {
+	t.Helper()
+	f := &formula{t: t, address: "127.0.0.1:0"}
+	f.listen()
+	return f
+}
+
+func (f *formula) listen() {
+	f.t.Helper()
+	ln, err := net.Listen("tcp", f.address)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.ln, f.address = ln, ln.Addr().String()
+	f.t.Cleanup(func() { _ = ln.Close() }) // some are closed by then
+}
+
+func (f *formula) accept() {
+	f.t.Helper()
+	conn, err := f.ln.Accept()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.conn, f.in = conn, bufio.NewReader(conn)
+	f.t.Cleanup(func() { _ = conn.Close() })
+}
+
+// next reads one number; what is cut by a close is none.
+func (f *formula) next() (int, bool) {
+	line, err := f.in.ReadBytes('\n')
+	if err != nil {
+		return 0, false
+	}
+	var doc struct{ N int }
+	if err := json.Unmarshal(line, &doc); err != nil {
+		f.t.Fatalf("%v in %s", err, line)
+	}
+	return doc.N, true
+}
+
+func (f *formula) want(from, to int) {
+	f.t.Helper()
+	for n := from; n <= to; n++ {
+		if got, ok := f.next(); !ok || got != n {
+			f.t.Fatalf("report %d arrived, %v; want %d", got, ok, n)
+		}
+	}
+}
+
+func numbered(n, bytes int) []byte {
+	return fmt.Appendf(nil, `{"n":%d,"pad":"%0*d"}`+"\n", n, bytes, 0)
+}
+
+func startSender(t *testing.T, address string, most int) (*reportSender, func()) {
+	t.Helper()
+	s := &reportSender{queue: newReportQueue(most), address: address, log: log.New(io.Discard, "", 0), dial: (&net.Dialer{}).DialContext}
+	ctx, cancel := context.WithCancel(t.Context())
+	var done sync.WaitGroup
+	done.Go(func() { s.run(ctx) })
+	stop := sync.OnceFunc(func() { cancel(); done.Wait() })
+	t.Cleanup(stop)
+	return s, stop
+}
+
+// A formula that is not there, comes, goes, and comes back gets all reports in order.
+func TestStreamComesBack(t *testing.T) {
+	f := newFormula(t)
+	if err := f.ln.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, stop := startSender(t, f.address, 1000)
+	for n := 1; n <= 10; n++ {
+		s.queue.put(numbered(n, 10))
+	}
+	f.listen()
+	f.accept()
+	f.want(1, 10)
+	for _, c := range []io.Closer{f.conn, f.ln} {
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := 11; n <= 500; n++ {
+		s.queue.put(numbered(n, 10))
+	}
+	f.listen()
+	f.accept()
+	f.want(11, 500)
+	stop()
+	if waiting, dropped := s.queue.counts(); waiting != 0 || dropped != 0 || s.sent != 500 {
+		t.Errorf("%d wait, %d dropped, %d sent", waiting, dropped, s.sent)
+	}
+}
+
+// A formula that stalls: nobody who puts waits, the queue keeps its bound, and what
+// arrives then is in order, with what was dropped missing and counted.
+func TestStreamStalls(t *testing.T) {
+	const most, all, size = 50, 3000, 16 << 10
+	f := newFormula(t)
+	s, stop := startSender(t, f.address, most)
+	f.accept()
+	for n := 1; n <= all; n++ { // 48 MiB: more than the sockets hold
+		s.queue.put(numbered(n, size))
+		if waiting, _ := s.queue.counts(); waiting > most {
+			t.Fatalf("%d wait", waiting)
+		}
+	}
+	arrived, last := 0, 0
+	for last < all {
+		n, ok := f.next()
+		if !ok || n <= last {
+			t.Fatalf("report %d after %d, %v", n, last, ok)
+		}
+		arrived, last = arrived+1, n
+	}
+	stop()
+	waiting, dropped := s.queue.counts()
+	if dropped == 0 || waiting != 0 || arrived+int(dropped) != all {
+		t.Errorf("%d arrived, %d were dropped, %d wait, of %d", arrived, dropped, waiting, all)
+	}
+}
+
+// A formula that stalls and then goes: what it had in its own buffer is lost with
+// it; what its host had not confirmed is sent to the next one, in order and once.
+func TestStreamClosesWhileStalled(t *testing.T) {
+	const most, all, size = 100, 2000, 16 << 10
+	f := newFormula(t)
+	s, stop := startSender(t, f.address, most)
+	f.accept()
+	for n := 1; n <= all; n++ {
+		s.queue.put(numbered(n, size))
+	}
+	f.want(1, 1)
+	if err := f.conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f.accept()
+	s.queue.put(numbered(all+1, size))
+	last, arrived := 1, 0
+	for last < all+1 {
+		n, ok := f.next()
+		if !ok || n <= last {
+			t.Fatalf("report %d after %d, %v", n, last, ok)
+		}
+		arrived, last = arrived+1, n
+	}
+	stop()
+	waiting, dropped := s.queue.counts()
+	if waiting != 0 || s.sent+dropped != all+1 || arrived > int(s.sent) || dropped == 0 {
+		t.Errorf("%d sent, %d dropped, %d wait, of %d", s.sent, dropped, waiting, all+1)
+	}
+}
+
+func TestQueueBack(t *testing.T) {
+	q := newReportQueue(3)
+	for _, n := range []string{"c", "d"} {
+		q.put([]byte(n))
+	}
+	q.back([][]byte{[]byte("a"), []byte("b")})
+	var got []string
+	for line := q.take(); line != nil; line = q.take() {
+		got = append(got, string(line))
+	}
+	if _, dropped := q.counts(); dropped != 1 || !slices.Equal(got, []string{"b", "c", "d"}) {
+		t.Errorf("%v, %d dropped", got, dropped)
+	}
+}
+
+// The follower tells what trackers add, of each job, and of the node once.
+func TestFollow(t *testing.T) {
+	dir := t.TempDir()
+	begin := func(job uint64) *spool.Writer {
+		run := poweredRun()
+		run.JobID.Set(job)
+		w, err := spool.Create(dir, run, rt.Host{}, spool.Options{CommitRows: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	var got []string
+	f := &reportFollower{dir: dir, kinds: []string{"power"}, idleWatts: 100, put: func(r powerapi.Report) error {
+		p := r.(*powerapi.PowerReport)
+		got = append(got, fmt.Sprintf("%s %d %g", p.Target, p.Time.Unix()-1_700_000_000, p.Power))
+		return nil
+	}}
+	expect := func(want ...string) {
+		t.Helper()
+		if err := f.poll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("told %q, want %q", got, want)
+		}
+		got = nil
+	}
+	s := poweredSnapshots()
+	put := func(w *spool.Writer, from, to int) {
+		t.Helper()
+		for i := from; i <= to; i++ {
+			if err := w.Put(&s[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	one := begin(1)
+	put(one, 0, 2)
+	expect() // it was there before
+	put(one, 3, 3)
+	two := begin(2)
+	put(two, 0, 1)
+	expect("all 3 200", "lab:1 3 50", "lab:2 1 50")
+	expect()
+	put(one, 4, 4)
+	if err := one.End(poweredRun()); err != nil {
+		t.Fatal(err)
+	}
+	expect("all 4 200", "lab:1 4 50")
+	put(two, 2, 2)
+	expect("all 2 200", "lab:2 2 50")
+	if err := two.End(poweredRun()); err != nil {
+		t.Fatal(err)
+	}
+	expect()
+	if len(f.runs) != 0 || f.node != "" {
+		t.Errorf("%d runs are followed still", len(f.runs))
+	}
+}
+
+func TestFollowToFile(t *testing.T) {
+	dir := t.TempDir()
+	w, err := spool.Create(dir, poweredRun(), rt.Host{}, spool.Options{CommitRows: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	s := poweredSnapshots()
+	if err := w.Put(&s[0]); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	f := &reportFollower{dir: dir, kinds: []string{"hwpc", "procfs"}}
+	name := filepath.Join(t.TempDir(), "reports.json")
+	polls := 0
+	tell := writerFunc(func(b []byte) (int, error) { t.Errorf("%s", b); return len(b), nil })
+	f.put = nil
+	var done sync.WaitGroup
+	done.Go(func() {
+		if err := followToFile(ctx, f, name, 100*time.Millisecond, log.New(tell, "", 0)); err != nil {
+			t.Error(err)
+		}
+	})
+	next := 1
+	for { // until a reading that came after the first poll is in the file
+		text, err := os.ReadFile(name)
+		if bytes.Count(text, []byte("\n")) >= 3 {
+			for r, err := range (powerapi.Decoder{}).Decode(bytes.NewReader(text)) {
+				if err != nil || r.Head().Sensor != "n1" {
+					t.Errorf("%v, %+v", err, r)
+				}
+			}
+			break
+		}
+		if err != nil && !os.IsNotExist(err) || polls > 600 {
+			t.Fatalf("%v after %d looks, %s", err, polls, text)
+		}
+		polls++
+		if next < len(s) && polls%5 == 0 {
+			if err := w.Put(&s[next]); err != nil {
+				t.Fatal(err)
+			}
+			next++
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	cancel()
+	done.Wait()
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
