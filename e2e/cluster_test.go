@@ -18,6 +18,7 @@ type cluster struct {
 	name, partition, user string
 	nodes                 []string // two
 	asUser, asRoot        []string // put in front of a command
+	partitions            int      // that each node is in; 0 for one
 	oneByOne              bool     // its machine has one slow CPU, too few for several jobs
 	// tries is how often a job is run until it has no more CPU time than its processes
 	// say. A machine that cannot tell when its host's CPU was somebody else's charges
@@ -142,8 +143,8 @@ func (c *cluster) wait(t *testing.T, id int64, limit time.Duration) map[int64]jo
 func (c *cluster) healthy(t *testing.T) {
 	t.Helper()
 	states := lines(c.root(t, "sinfo", "-h", "-N", "-o", "%N %T %E"))
-	if len(states) != len(c.nodes) {
-		t.Errorf("sinfo shows %d nodes instead of %d: %q", len(states), len(c.nodes), states)
+	if want := len(c.nodes) * max(c.partitions, 1); len(states) != want {
+		t.Errorf("sinfo shows %d nodes instead of %d: %q", len(states), want, states)
 	}
 	for _, s := range states {
 		if strings.Contains(s, "drain") || strings.Contains(s, "down") || strings.Contains(s, "fail") {

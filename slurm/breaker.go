@@ -47,7 +47,7 @@ type attempt struct {
 
 // breakerLockTime bounds the wait for a hook that reads or writes the breaker's
 // file, which takes it well below a millisecond.
-const breakerLockTime = 100 * time.Millisecond
+const breakerLockTime = 500 * time.Millisecond
 
 func (h *Hook) breaker(node string) breaker {
 	return breaker{filepath.Join(h.State.Dir, "breaker@"+fileName(node)+".json"), h.ProcRoot, h.Failures, h.Reset}
