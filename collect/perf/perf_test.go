@@ -51,7 +51,7 @@ func load() {
 }
 
 // newCgroup makes one that counters know.
-func newCgroup(t *testing.T) string {
+func newCgroup(t testing.TB) string {
 	t.Helper()
 	for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
 		dir := filepath.Join(mount, "rt-perf-"+strconv.Itoa(os.Getpid()))
@@ -229,5 +229,19 @@ func TestReadAllocatesNothing(t *testing.T) {
 		}
 	}); n != 0 {
 		t.Errorf("%g allocations for each reading", n)
+	}
+}
+
+// BenchmarkRead reads three software events of a cgroup on each CPU.
+func BenchmarkRead(b *testing.B) {
+	dir := newCgroup(b)
+	s := New(Options{Sys: "/sys", Core: "task-clock,page-faults,context-switches", Cgroup: func() (string, bool) { return dir, true }})
+	defer s.Close()
+	snap := rt.Snapshot{Boot: int64(time.Hour)}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := s.Read(&snap); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
