@@ -35,6 +35,7 @@ var importers = []importer{
 	{format: "sonar-csv", all: importSonar},
 	{format: "sonar-json", all: importSonar},
 	{format: "powerapi", read: importPowerAPI},
+	{format: "gempba", read: importGemPBA},
 }
 
 func importFormats() string {
