@@ -24,6 +24,7 @@ func powerapiCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "socket", Usage: "the formula listens on `HOST:PORT` (default: the configuration's powerapi.socket)"},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "append the reports to `FILE` instead"},
+			&cli.StringFlag{Name: "listen", Usage: "keep what other sensors send to `HOST:PORT` in the file of --output, for import"},
 			&cli.DurationFlag{Name: "interval", Usage: "look for new readings every `TIME` (default: the configuration's spool.commit_interval)"},
 		},
 		OnUsageError: onUsageError,
@@ -54,12 +55,36 @@ func runPowerAPI(c *cli.Context) error {
 	}
 	say := log.New(c.App.ErrWriter, "rt-spool: ", log.LstdFlags)
 	switch {
+	case c.IsSet("listen") && (c.String("output") == "" || c.IsSet("socket") || c.IsSet("interval")):
+		return usage("--listen goes with --output alone")
+	case c.IsSet("listen"):
+		return receiveToFile(c, c.String("listen"), c.String("output"), say)
 	case c.String("output") != "":
 		return followToFile(c.Context, f, c.String("output"), every, say)
 	case cfg.PowerAPI.Socket == "":
 		return misconfigured(errors.New("nobody is to get the reports: set powerapi.socket, or give --socket or --output"))
 	}
 	return followToSocket(c.Context, f, cfg.PowerAPI, every, say)
+}
+
+// receiveToFile keeps the reports of other sensors.
+func receiveToFile(c *cli.Context, address, name string, say *log.Logger) error {
+	out, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+	if err != nil {
+		return fmt.Errorf("keep reports: %w", err)
+	}
+	ln, err := net.Listen("tcp", address)
+	if err != nil {
+		return errors.Join(fmt.Errorf("listen on %s: %w", address, err), out.Close())
+	}
+	fmt.Fprintf(c.App.Writer, "listening on %s\n", ln.Addr())
+	if !loopback(ln.Addr()) {
+		fmt.Fprintln(c.App.ErrWriter, "rt-spool: warning: whoever can connect can add reports")
+	}
+	r := newReportReceiver(out, say)
+	err = r.serve(c.Context, ln)
+	say.Printf("%d reports were kept", r.kept)
+	return errors.Join(err, out.Sync(), out.Close())
 }
 
 // followToFile appends reports as PowerAPI's file input reads them.

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/resource-tracker/rt/format/powerapi"
+)
+
+// maxSensors is how many sensors may send at the same time; more are refused.
+const maxSensors = 64
+
+// reportReceiver takes the reports of other sensors and writes each that is good to
+// out, as import reads them.
+type reportReceiver struct {
+	log   *log.Logger
+	slots chan struct{}
+
+	mu     sync.Mutex
+	out    io.Writer
+	kept   int64
+	failed error // of out
+}
+
+func newReportReceiver(out io.Writer, say *log.Logger) *reportReceiver {
+	return &reportReceiver{out: out, log: say, slots: make(chan struct{}, maxSensors)}
+}
+
+// serve receives until ctx is done or out fails.
+func (r *reportReceiver) serve(ctx context.Context, ln net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var sensors sync.WaitGroup
+	defer sensors.Wait()
+	defer context.AfterFunc(ctx, func() { _ = ln.Close() })() // nobody is left who could do anything about it
+	for {
+		conn, err := ln.Accept()
+		switch {
+		case ctx.Err() != nil:
+			return r.broken()
+		case err != nil:
+			r.log.Printf("accept a sensor: %v", err)
+			time.Sleep(100 * time.Millisecond) // descriptors may be short
+			continue
+		}
+		select {
+		case r.slots <- struct{}{}:
+		default:
+			r.log.Printf("%s: there are %d sensors already", conn.RemoteAddr(), maxSensors)
+			_ = conn.Close()
+			continue
+		}
+		sensors.Go(func() {
+			defer func() { <-r.slots }()
+			defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+			if !r.receive(conn) {
+				cancel()
+			}
+			_ = conn.Close() // all that is wanted of it was read
+		})
+	}
+}
+
+func (r *reportReceiver) broken() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failed
+}
+
+// receive keeps what one sensor sends, and says whether more can be kept.
+func (r *reportReceiver) receive(conn net.Conn) bool {
+	for report, err := range (powerapi.Decoder{}).Decode(conn) {
+		if err == nil {
+			var line []byte
+			if line, err = report.AppendJSON(nil, powerapi.ISO); err == nil && !r.keep(line) {
+				return false
+			}
+		}
+		if err != nil && !errors.Is(err, net.ErrClosed) {
+			r.log.Printf("%s: %v", conn.RemoteAddr(), err)
+		}
+	}
+	return true
+}
+
+func (r *reportReceiver) keep(line []byte) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failed == nil {
+		if _, err := r.out.Write(line); err != nil {
+			r.failed = fmt.Errorf("keep reports: %w", err)
+		} else {
+			r.kept++
+		}
+	}
+	return r.failed == nil
+}
