@@ -210,7 +210,7 @@ func TestTopReplay(t *testing.T) {
 	s.press("r", `(?s)gmx.*python3`)
 	s.press("ss", `\*STEP`)
 	s.press("S", `\*COMMAND`)
-	s.press("4", `\[4 cores\]`, `^> +0 +50.0`, `^ +1 +0.0`)
+	s.press("4", `\[4 cores\]`, `^> +0 n/a +50.0`, `^ +1 n/a +0.0`)
 	s.press("\x1b[Z", `\[3 processes\]`) // shift+tab
 	s.press("?", `^rt-spool top: keys`, `ctrl\+l`)
 	s.press("x", `\[3 processes\]`)

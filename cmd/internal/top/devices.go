@@ -13,12 +13,12 @@ import (
 func coresPage(d *Detail, b brush) page {
 	p := page{
 		name: "cpus", empty: "no CPUs were read",
-		columns: []column{{"CPU", "cpu", 5, 0, false}, {"BUSY%", "busy_pct", 6, 0, false}, {"", "", 0, 0, true}},
+		columns: []column{{"CPU", "cpu", 5, 0, false}, {"JOB'S", "in_job", 5, 0, true}, {"BUSY%", "busy_pct", 6, 0, false}, {"", "", 0, 0, true}},
 	}
 	if d.Cur == nil {
 		return p
 	}
-	p.head = []string{"Every online CPU of the node, whoever uses it"}
+	p.head = []string{"Every online CPU of the node, whoever uses it; JOB'S are those it may use"}
 	s := rt.Derive(d.Prev, d.Cur, rt.ScopeNode)
 	for i, c := range d.Cur.CPUs {
 		busy := s.CPU.PerCorePct[i]
@@ -26,10 +26,22 @@ func coresPage(d *Detail, b brush) page {
 			busy.Clear()
 		}
 		p.rows = append(p.rows, row{id: fmt.Sprint(c.CPU), cells: []cell{
-			name(rt.Some(uint64(c.CPU))), number(busy, percent), {draw: func(n int) string { return b.bar(busy, n) }},
+			name(rt.Some(uint64(c.CPU))), yesNo(d.mine.has(c.CPU)), number(busy, percent), {draw: func(n int) string { return b.bar(busy, n) }},
 		}})
 	}
 	return p
+}
+
+// yesNo shows whether something is the job's.
+func yesNo(v rt.Opt[bool]) cell {
+	mine, ok := v.Get()
+	switch {
+	case !ok:
+		return cell{text: notRead}
+	case mine:
+		return cell{text: "yes", value: "yes"}
+	}
+	return cell{text: "no", value: "no"}
 }
 
 // memoryPage is the kinds of memory against the limit.
@@ -94,12 +106,8 @@ func gpusPage(d *Detail, b brush) page {
 	}
 	for i := range d.Cur.GPUs {
 		g := &d.Cur.GPUs[i]
-		mine := cell{text: notRead}
-		if v, ok := g.InJob.Get(); ok {
-			mine = cell{text: map[bool]string{true: "yes", false: "no"}[v], value: v}
-		}
 		p.rows = append(p.rows, row{id: g.UUID, cells: []cell{
-			word(g.UUID), word(g.Name), mine, number(g.Utilization, percent), bytesOf(g.VRAMUsed), bytesOf(g.VRAMTotal), count(g.Temperature),
+			word(g.UUID), word(g.Name), yesNo(g.InJob), number(g.Utilization, percent), bytesOf(g.VRAMUsed), bytesOf(g.VRAMTotal), count(g.Temperature),
 			number(g.Power, decimal), count(g.Frequency), word(processesOn(d.Cur, g.UUID)), {draw: func(n int) string { return b.bar(g.Utilization, n) }},
 		}})
 	}

@@ -99,6 +99,7 @@ type Detail struct {
 	Prev  *rt.Snapshot  // nil where Cur is the first
 	Cur   *rt.Snapshot  // nil where nothing was read
 
+	mine        cpuSet            // the CPUs that the job may use
 	read, write []rt.Opt[float64] // as cores and memory of Job, bytes/s
 }
 

@@ -68,6 +68,13 @@ func sampleSnapshot(n int) rt.Snapshot {
 	if n == 100 { // one that could not be read
 		s.Job.IOReadBytes.Clear()
 	}
+	addProcesses(&s, n)
+	return s
+}
+
+// addProcesses adds the steps and processes of reading n, and what they use of GPUs.
+func addProcesses(s *rt.Snapshot, n int) {
+	i := uint64(n)
 	s.GPU = rt.GPUUse{Usage: rt.Some(1.0), VRAMUsed: rt.Some[uint64](40 << 30), Utilized: rt.Some[uint64](1)}
 	step := func(name string, task rt.Opt[uint64], ended bool, cpu uint64) {
 		s.Steps = append(s.Steps, rt.StepReading{
@@ -89,7 +96,6 @@ func sampleSnapshot(n int) rt.Snapshot {
 			UserTicks: some(uint64(150-100*k), i), SystemTicks: some(10, i), RSS: rt.Some(uint64(k+1) << 30), Threads: rt.Some[uint64](8), ReadBytes: some(1<<10, i), WriteBytes: some(1<<20, i),
 		})
 	}
-	return s
 }
 
 // sampleFile spools readings 0 to n-1 of a job into dir; with end it is over, else
@@ -101,6 +107,7 @@ func sampleFile(t *testing.T, dir string, job uint64, n int, end bool) (path str
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.Event(rt.Event{Time: sampleStart, Kind: "job", Name: "cpuset", Status: "ok", Detail: "cpus=0-1,3 mems=0"})
 	put(t, w, 0, n)
 	path = fmt.Sprintf("%s/%s.db", dir, run.FileStem())
 	if end {

@@ -35,7 +35,7 @@ type row struct {
 }
 
 // cell is what is shown and what it is sorted by and printed as in JSON: a float64,
-// a string, a bool, or nil where nothing was read.
+// a string, or nil where nothing was read.
 type cell struct {
 	text  string
 	value any

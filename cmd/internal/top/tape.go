@@ -38,6 +38,7 @@ type tape struct {
 	first  int64   // boot time of the first reading
 	points []point // ascending
 	ended  []endedStep
+	mine   cpuSet       // the CPUs that the job may use, where the ledger tells
 	prev   *rt.Snapshot // the interval that was shown last
 	cur    *rt.Snapshot
 }
@@ -102,6 +103,13 @@ func (t *tape) readFile(ctx context.Context, live bool) (err error) {
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	t.run, t.live = r.Run(), live
+	if t.whole {
+		events, err := r.Events()
+		if err != nil {
+			return err
+		}
+		t.mine = cpusOfJob(events)
+	}
 	return t.read(ctx, r)
 }
 
@@ -208,7 +216,7 @@ func (t *tape) job(now time.Time) Job {
 
 // detail is the run at a moment after its first reading; a negative one is the newest.
 func (t *tape) detail(ctx context.Context, at time.Duration, now time.Time) (*Detail, error) {
-	d := &Detail{Job: t.job(now), Count: len(t.points)}
+	d := &Detail{Job: t.job(now), Count: len(t.points), mine: t.mine}
 	n := len(t.points)
 	if n == 0 {
 		return d, nil
