@@ -118,6 +118,9 @@ func BenchmarkRead(b *testing.B) {
 		"scalars": func(ctx context.Context, f, t int64) func(func(*rt.Snapshot, error) bool) {
 			return r.Scalars(ctx, f, t)
 		},
+		"rates": func(ctx context.Context, f, t int64) func(func(*rt.Snapshot, error) bool) {
+			return r.Rates(ctx, f, t)
+		},
 		"snapshots": func(ctx context.Context, f, t int64) func(func(*rt.Snapshot, error) bool) {
 			return r.Snapshots(ctx, f, t)
 		},

@@ -79,6 +79,31 @@ var tableColumns = func() (of [numTables][]int) {
 	return of
 }()
 
+// rateColumns lists of each table those columns that rt.DeriveScalars and
+// rt.DeriveProcess look at, which is three fifths of them.
+var rateColumns = func() (of [numTables][]int) {
+	for table, columns := range tableColumns {
+		for _, i := range columns {
+			if !notDerived[deltaColumns[i].name] {
+				of[table] = append(of[table], i)
+			}
+		}
+	}
+	return of
+}()
+
+// notDerived are the columns of which no rate and no row of CSV is made.
+var notDerived = map[string]bool{
+	"node_mem_available_kib": true, "node_shmem_kib": true, "node_swap_total_kib": true, "node_swap_free_kib": true,
+	"job_cpu_throttled_us": true, "job_mem_peak_kib": true, "job_swap_kib": true, "job_anon_kib": true, "job_shmem_kib": true,
+	"job_kernel_bytes": true, "job_page_faults": true, "job_major_faults": true, "job_events_high": true, "job_events_max": true,
+	"job_events_oom": true, "job_events_oom_kill": true, "node_load1_hundredths": true, "node_cpu_freq_khz": true,
+	"job_stepd_cpu_usage_us": true, "job_mem_interval_peak_kib": true, "job_threads": true, "job_cpu_stall_some_us": true,
+	"job_cpu_stall_full_us": true, "job_mem_stall_some_us": true, "job_mem_stall_full_us": true, "job_io_stall_some_us": true,
+	"job_io_stall_full_us": true, "job_hugetlb_kib": true, "job_rdma_handles": true, "job_rdma_objects": true,
+	"job_voluntary_switches": true, "job_involuntary_switches": true,
+}
+
 // columnNames lists the names of some columns.
 func columnNames(columns []int) []string {
 	list := make([]string, len(columns))

@@ -103,7 +103,7 @@ func (t *thinner) keyframe(seq int64) (startAt, error) {
 	if seq == 1 {
 		return startAt{}, nil
 	}
-	it := iterator{}
+	it := iterator{columns: &tableColumns}
 	k, err := t.r.seek(&it, seq)
 	if err == nil && k.seq != seq {
 		err = fmt.Errorf("no keyframe stands at %d", seq)
@@ -124,7 +124,7 @@ func (t *thinner) innerKeyframes(s stretch) (map[int64]bool, error) {
 // read takes a stretch's snapshots.
 func (t *thinner) read(s stretch) ([]thinRow, error) {
 	var list []thinRow
-	for snap, err := range t.r.iterate(background, s.first, s.end-1, true) {
+	for snap, err := range t.r.iterate(background, s.first, s.end-1, &tableColumns, true) {
 		if err != nil {
 			return nil, err
 		}

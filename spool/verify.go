@@ -137,7 +137,7 @@ func (v *verifier) snapshots(ctx context.Context) {
 
 // keyframes compares each one with the sums of the rows before it.
 func (v *verifier) keyframes(ctx context.Context) {
-	it := &iterator{}
+	it := &iterator{columns: &tableColumns}
 	defer it.close()
 	if err := it.open(v.r.db, v.r.version, 1, v.last, false); err != nil {
 		v.add("the snapshots cannot be read: %v", err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"path/filepath"
 	"slices"
 	"time"
@@ -122,7 +123,19 @@ func (d *directory) grant(r *spool.Reader) error {
 
 // Open implements upload.Directory.
 func (d *directory) Open(name string) (upload.Spooled, error) {
-	return spool.Open(filepath.Join(d.cfg.Spool.Dir, name))
+	r, err := spool.Open(filepath.Join(d.cfg.Spool.Dir, name))
+	if err != nil {
+		return nil, err
+	}
+	return forRows{r}, nil
+}
+
+// forRows reads of the snapshots what rows are derived from.
+type forRows struct{ *spool.Reader }
+
+// Scalars implements upload.Spooled.
+func (r forRows) Scalars(ctx context.Context, from, to int64) iter.Seq2[*rt.Snapshot, error] {
+	return r.Rates(ctx, from, to)
 }
 
 // removeOld removes what was delivered longer ago than spool.retain, and brings the

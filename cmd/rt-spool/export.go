@@ -163,7 +163,7 @@ func intervals(ctx context.Context, r *spool.Reader, devices bool, visit func(pr
 	if err != nil {
 		return err
 	}
-	snapshots := r.Scalars(ctx, 1, last)
+	snapshots := r.Rates(ctx, 1, last)
 	if devices {
 		snapshots = r.Snapshots(ctx, 1, last)
 	}

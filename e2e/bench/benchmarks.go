@@ -104,7 +104,7 @@ func delivery(_, _ string) ([]row, error) {
 	}
 	derive := drain["Drain"]["snapshots/s"]
 	rows := []row{{what: "drain from memory: derive, CSV, gzip, hash, ledger", figure: derive, unit: "/s", more: true}}
-	if s, ok := read["Read/scalars"]; ok && s["rows/s"] > 0 {
+	if s, ok := read["Read/rates"]; ok && s["rows/s"] > 0 {
 		rows = append(rows,
 			row{what: "snapshots read from SQLite", figure: s["rows/s"], unit: "/s", more: true},
 			row{what: "drain, snapshots per second and core, both together", figure: 1 / (1/derive + 1/s["rows/s"]), unit: "/s", budget: 100_000, more: true})
