@@ -263,3 +263,23 @@ func TestReadingAllocatesNothing(t *testing.T) {
 type nothing struct{}
 
 func (nothing) Put(*rt.Snapshot) error { return nil }
+
+// busy is an error of a source that says in a word what is wrong.
+type busy struct{ error }
+
+func (busy) Status() string { return "busy" }
+
+// A source's own word for what is wrong is the sensor's status in the ledger.
+func TestStatusOfASourcesOwn(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want status
+	}{
+		{nil, ""}, {errors.New("x"), "failed"}, {fmt.Errorf("open: %w", fs.ErrPermission), "denied"}, {fs.ErrNotExist, "absent"},
+		{fmt.Errorf("count: %w", busy{fs.ErrPermission}), "busy"},
+	} {
+		if got := statusOf(tt.err); got != tt.want {
+			t.Errorf("%v is %q, want %q", tt.err, got, tt.want)
+		}
+	}
+}
