@@ -254,16 +254,14 @@ func TestTopLive(t *testing.T) {
 
 // What cannot be drawn on says so, and what to do instead.
 func TestTopDumb(t *testing.T) {
-	for _, c := range []struct{ env, want string }{{"TERM=dumb", "TERM=dumb): --once prints"}} {
-		s := topOn(t, []string{c.env}, "--config", "/dev/null", "--spool", t.TempDir(), "top")
-		for range s.more {
-		}
-		if got := strings.Join(strings.Fields(s.text()), " "); !strings.Contains(got, c.want) {
-			t.Errorf("%s: %s", c.env, got)
-		}
-		if err := s.cmd.Wait(); err == nil || s.cmd.ProcessState.ExitCode() != exitUsage {
-			t.Error(fmt.Sprint(c.env, ": ", err))
-		}
+	s := topOn(t, []string{"TERM=dumb"}, "--config", "/dev/null", "--spool", t.TempDir(), "top")
+	for range s.more { // to its end
+	}
+	if got := strings.Join(strings.Fields(s.text()), " "); !strings.Contains(got, "(TERM=dumb): --once prints one screen as text") {
+		t.Error(got)
+	}
+	if err := s.cmd.Wait(); s.cmd.ProcessState.ExitCode() != exitUsage {
+		t.Error(err)
 	}
 }
 
@@ -305,4 +303,29 @@ func TestTopConnect(t *testing.T) {
 	}
 	s.until(`trying again`, `^> +0 +3.0M`)
 	s.quit("q")
+}
+
+// Close to its limit a job is red and has a mark; with NO_COLOR, the mark alone.
+func TestTopColour(t *testing.T) {
+	dir := t.TempDir()
+	for job, memory := range map[uint64]uint64{1: 10 << 20, 2: 125 << 20} {
+		w, run := tracked(t, dir, job, 2)
+		s := snapshot(2, topStart)
+		s.Job.MemCurrent = rt.Some(memory)
+		if err := errors.Join(w.Put(&s), w.End(failed(run, 3))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for env, want := range map[string]bool{"NO_COLOR=1": false, "NO_COLOR=": true} {
+		s := topOn(t, []string{env, "CLICOLOR_FORCE="}, "--config", "/dev/null", "--spool", dir, "top")
+		s.until(`^> 1 `, `^! 2 .* 125M +128M`)
+		red := false
+		for x := range 80 {
+			red = red || s.vt.Cell(x, 3).FG == vt10x.Red
+		}
+		if red != want {
+			t.Errorf("%s: red: %v", env, red)
+		}
+		s.quit("q")
+	}
 }
