@@ -102,6 +102,9 @@ func TestOOMKillIsTold(t *testing.T) {
 		t.Errorf("told of nothing: %v", n)
 	}
 	kills("2")
+	for _, g := range s.j.groups { // as when the process's end is told first
+		g.read(&s.j.part, &s.j.buf)
+	}
 	s.j.memoryHappened(filepath.Join(s.dir, "memory.events"))
 	read(t, s.j)
 	notes := s.j.Notes()

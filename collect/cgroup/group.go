@@ -27,6 +27,7 @@ type group struct {
 	pids       rt.Opt[uint64] // processes in it and below, as last counted
 	oom, ended rt.Opt[uint64] // v1: processes killed in it and below; what directories that are gone had
 	last       bool           // a task that was read at its step's end
+	kills      uint64         // of processes for their memory, that the ledger was told of
 
 	step  *group  // of a task: its step, where that has a group
 	in    *tree   // where its processes are listed, nil until it was looked for

@@ -50,9 +50,9 @@ func (j *Job) tellKills(r *rt.JobReading) {
 	j.oomKills = n
 	var where []string
 	for _, g := range j.groups {
-		before := g.r.EventsOOMKill.Or(0)
 		g.read(&j.part, &j.buf)
-		if now := g.r.EventsOOMKill.Or(0); now > before {
+		if now, before := g.r.EventsOOMKill.Or(0), g.kills; now > before {
+			g.kills = now
 			name := "step " + g.r.Step
 			if task, ok := g.r.Task.Get(); ok {
 				name = fmt.Sprintf("%s task %d", name, task)
