@@ -82,3 +82,26 @@ func TestHostFromDamagedCache(t *testing.T) {
 	}
 	t.Errorf("the ledger does not name %s: %v", cache, events)
 }
+
+// Energy is always looked for, and counters where the site wants them: the ledger
+// tells how each sensor is. "off" leaves energy out.
+func TestEnergyAndCountersInLedger(t *testing.T) {
+	sensors := func(more string) string {
+		s := newSite(t)
+		s.write(t, "host_cache = \"\"\n"+more)
+		_, events := s.tracked(t)
+		for _, e := range events {
+			if e.Kind == "tracker" && e.Name == "sensors" {
+				return e.Detail
+			}
+		}
+		t.Fatalf("no word of the sensors: %v", events)
+		return ""
+	}
+	if got := sensors(""); !strings.Contains(got, "energy ") || strings.Contains(got, "perf ") {
+		t.Errorf("by default: %s", got)
+	}
+	if got := sensors("[energy]\nsource = \"off\"\n[perf]\ncore = \"task-clock\"\nmsr = \"nothing_of_the_kind\"\n"); strings.Contains(got, "energy ") || !strings.Contains(got, "perf not supported") {
+		t.Errorf("as configured: %s", got)
+	}
+}
