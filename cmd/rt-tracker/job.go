@@ -21,6 +21,8 @@ import (
 
 // jobWatch introduces the watcher of the job's cgroup to the recorder.
 type jobWatch struct {
+	trees *jobTrees // of a job without a cgroup; set before anything is read
+
 	mounts slurm.Mounts
 	events chan collect.JobEvent
 	quit   chan struct{}
@@ -149,8 +151,13 @@ func (w *jobWatch) counted() (dir string, ok bool) {
 	return path, true
 }
 
-// Procs is cgroup.Job.Procs.
-func (w *jobWatch) Procs(dst []int) []int { return w.current().Procs(dst) }
+// Procs is cgroup.Job.Procs, or lists the processes of a job without a cgroup.
+func (w *jobWatch) Procs(dst []int) []int {
+	if w.trees != nil && !w.appeared() {
+		return w.trees.PIDs(dst)
+	}
+	return w.current().Procs(dst)
+}
 
 // appeared says whether the job's cgroup has been there.
 func (w *jobWatch) appeared() bool {

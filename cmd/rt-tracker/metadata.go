@@ -34,6 +34,7 @@ func (t *tracker) learn(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	case <-t.job.found:
+	case <-t.job.trees.met:
 	}
 	since := time.Now()
 	for pause := learnFirst; ; {

@@ -15,6 +15,7 @@ import (
 	"github.com/resource-tracker/rt/collect/gpu"
 	"github.com/resource-tracker/rt/collect/perf"
 	"github.com/resource-tracker/rt/collect/proc"
+	"github.com/resource-tracker/rt/slurm"
 )
 
 // openSources makes the sources of the node and those of the job.
@@ -25,7 +26,10 @@ func (t *tracker) openSources() {
 		proc.NewDisk(fs), proc.NewSpace(fs),
 		proc.NewLoad(fs), proc.NewCPUFreq(fs), proc.NewFabric(fs), proc.NewLustre(fs), proc.NewNFS(fs),
 	}
+	identity := t.tracked // that of the job, which does not change
+	t.job.trees = newJobTrees(fs, func() ([]int, error) { return slurm.Stepds(procRoot, &identity) }, func(e rt.Event) { t.writer.Event(e) })
 	t.sources = []collect.Source{
+		t.job.trees,
 		gpu.New(devRoot, sysRoot, gpu.WithTracked(gpu.Tracked{
 			PIDs: t.job.Procs, Devices: t.tracked.GPUs, ByDevice: true,
 			Event: func(e rt.Event) { t.writer.Event(e) },

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect/proc"
+)
+
+// jobTrees stands in for the cgroup of a job that has none (proctrack/linuxproc): it
+// reads the processes below each slurmstepd of the job. The CPU time of slurmstepd
+// is in there, what a step used between the last reading and its end is not, and
+// neither is a process that has left its parents.
+type jobTrees struct {
+	fs    proc.FS
+	find  func() ([]int, error) // the job's slurmstepds
+	note  func(rt.Event)
+	met   chan struct{} // closed when there was one
+	since bool
+
+	mu    sync.Mutex
+	trees []stepTree
+	ended [2]uint64 // user and system ticks of steps that are over
+	part  rt.Snapshot
+}
+
+type stepTree struct {
+	pid  int
+	tree *proc.Tree
+	last [2]uint64
+}
+
+func newJobTrees(fs proc.FS, find func() ([]int, error), note func(rt.Event)) *jobTrees {
+	return &jobTrees{fs: fs, find: find, note: note, met: make(chan struct{})}
+}
+
+// Name is what the ledger calls the source.
+func (j *jobTrees) Name() string { return "job trees" }
+
+// Read fills s.Tree while the job has no cgroup but slurmstepds. The Prolog's first
+// reading looks for none: it comes before them, and the job waits for it.
+func (j *jobTrees) Read(s *rt.Snapshot) error {
+	if s.Reason == rt.ReasonFirst || s.Job.Phase != rt.JobPending {
+		return nil
+	}
+	pids, err := j.find()
+	if err != nil {
+		return err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, pid := range pids {
+		if !slices.ContainsFunc(j.trees, func(t stepTree) bool { return t.pid == pid }) {
+			j.trees = append(j.trees, stepTree{pid: pid, tree: proc.NewTree(j.fs, pid)})
+		}
+	}
+	j.sum(&s.Tree)
+	return nil
+}
+
+// sum adds the trees up and forgets those whose slurmstepd is gone.
+func (j *jobTrees) sum(r *rt.TreeReading) {
+	var rss, processes uint64
+	living := j.trees[:0]
+	for _, t := range j.trees {
+		j.part.Tree = rt.TreeReading{}
+		err := t.tree.Read(&j.part)
+		now := &j.part.Tree
+		t.last[0], t.last[1] = now.CPUUserTicks.Or(t.last[0]), now.CPUSystemTicks.Or(t.last[1])
+		children, alive := now.Children.Get()
+		if err != nil || !alive {
+			j.ended[0] += t.last[0]
+			j.ended[1] += t.last[1]
+			_ = t.tree.Close() // it was only read
+			continue
+		}
+		rss, processes = rss+now.RSS.Or(0), processes+children
+		living = append(living, t)
+	}
+	j.trees = living
+	if len(living) > 0 && !j.since {
+		j.since = true
+		close(j.met)
+		j.note(rt.Event{Time: time.Now(), Kind: "sensor", Name: "cgroup", Status: "absent",
+			Detail: "the job has slurmstepds and no cgroup (proctrack/linuxproc): its figures are those of the processes below them, theirs included; what a step used between a reading and its end is not in there"})
+	}
+	if !j.since {
+		return
+	}
+	user, system := j.ended[0], j.ended[1]
+	for _, t := range living {
+		user, system = user+t.last[0], system+t.last[1]
+	}
+	r.CPUUserTicks.Set(user)
+	r.CPUSystemTicks.Set(system)
+	r.RSS.Set(rss)
+	r.Children.Set(processes)
+}
+
+// PIDs appends the processes that the newest reading found to dst.
+func (j *jobTrees) PIDs(dst []int) []int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, t := range j.trees {
+		dst = t.tree.PIDs(dst)
+	}
+	return dst
+}
+
+// Close gives the descriptors back.
+func (j *jobTrees) Close() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, t := range j.trees {
+		_ = t.tree.Close() // it was only read
+	}
+	j.trees = nil
+	return nil
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"testing"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect/proc"
+)
+
+// The trees of a job without a cgroup: what steps that ended have used stays, the
+// ledger tells of it once, and a job with a cgroup has none.
+func TestJobTrees(t *testing.T) {
+	// Each is a slurmstepd to us: it works for a moment, says so and waits.
+	start := func() (pid int, end func()) {
+		cmd := exec.Command("sh", "-c", "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; echo; read x")
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := out.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		return cmd.Process.Pid, func() { in.Close(); _ = cmd.Wait() } // its status says that the pipe was closed
+	}
+	var stepds []int
+	var told []rt.Event
+	j := newJobTrees(proc.NewFS("/proc", "/sys"), func() ([]int, error) { return stepds, nil }, func(e rt.Event) { told = append(told, e) })
+	defer j.Close()
+	read := func(why rt.Reason, phase rt.JobPhase) rt.TreeReading {
+		s := rt.Snapshot{Reason: why, Job: rt.JobReading{Phase: phase}}
+		if err := j.Read(&s); err != nil {
+			t.Fatal(err)
+		}
+		return s.Tree
+	}
+	if r := read(rt.ReasonTick, rt.JobPending); r.CPUUserTicks.Valid() || len(told) != 0 {
+		t.Errorf("of no step: %+v, %v", r, told)
+	}
+	pid, end := start()
+	stepds = []int{pid}
+	for _, r := range []rt.TreeReading{read(rt.ReasonFirst, rt.JobPending), read(rt.ReasonTick, rt.JobPresent)} {
+		if r.CPUUserTicks.Valid() {
+			t.Errorf("read at the Prolog, or of a job with a cgroup: %+v", r)
+		}
+	}
+	first := read(rt.ReasonTick, rt.JobPending)
+	if n, ok := first.CPUUserTicks.Get(); !ok || n == 0 || first.RSS.Or(0) == 0 || len(told) != 1 {
+		t.Errorf("one step: %+v, %v", first, told)
+	}
+	if pids := j.PIDs([]int{os.Getpid()}); !slices.Equal(pids, []int{os.Getpid(), pid}) {
+		t.Errorf("processes %v, want %d after our own", pids, pid)
+	}
+	end()
+	stepds = nil
+	if r := read(rt.ReasonTick, rt.JobPending); r.CPUUserTicks != first.CPUUserTicks || r.RSS != rt.Some[uint64](0) {
+		t.Errorf("after its end: %+v, it had used %+v", r, first)
+	}
+	pid, end = start()
+	defer end()
+	stepds = []int{pid}
+	if r := read(rt.ReasonTick, rt.JobPending); r.CPUUserTicks.Or(0) <= first.CPUUserTicks.Or(0) || len(told) != 1 {
+		t.Errorf("with a second step: %+v, %v", r, told)
+	}
+	select {
+	case <-j.met:
+	default:
+		t.Error("nobody was told that the job is there")
+	}
+}

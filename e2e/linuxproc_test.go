@@ -1,0 +1,47 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"strconv"
+	"testing"
+	"time"
+)
+
+// TestLinuxProc runs a job where Slurm uses no cgroups: its figures are those of the
+// processes below its slurmstepds, and its ledger says so.
+func TestLinuxProc(t *testing.T) {
+	s := newSite(t, workDir(t))
+	c := labWith(t, s, "--no-dbd", "--cgroup", "none")
+	s.configure(map[string]string{"tracker.first_interval": `"250ms"`})
+	w := "env RT_TRUTH=" + s.path("truth") + " " + s.workload()
+	id := c.submit(t, s, w+" --cpu 1 --touch 24 --hold 1; srun -n2 -O "+w+" --cpu 1 --touch 16 --hold 1; exit 7", "-n1", "-w", c.nodes[0], "-J", "without")
+	if j := c.wait(t, id, time.Minute)[id]; j["ExitCode"] != "7:0" {
+		t.Errorf("the job ended with %s and printed %s", j["ExitCode"], s.output(t, id))
+	}
+	settle(t, s.path("spool"))
+	r := onlyRun(t, s, id, c.nodes[0])
+	if r.State != "ended" || r.Outcome != "failed" || null(r.ExitCode) != "7" || r.JobName != "without" {
+		t.Errorf("%s is %s, %q with %s, of job %q", r.path, r.State, r.Outcome, null(r.ExitCode), r.JobName)
+	}
+	ticks, err := strconv.ParseInt(query(t, r.path, "SELECT ifnull(max(tree_cpu_user_ticks + tree_cpu_system_ticks), -1) FROM snapshot"), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is, got := s.truthOf(t, id, c.nodes[0]), time.Duration(ticks)*10*time.Millisecond
+	if slack := 250 * time.Millisecond; got < is.cpu-slack || got > is.cpu+slack {
+		t.Errorf("%s: CPU time %v, the processes say %v", r.path, got, is.cpu)
+	}
+	t.Logf("%d snapshots, CPU %v of %v", r.snapshots, got, is.cpu)
+	if told := query(t, r.path, "SELECT count(*) FROM event WHERE name = 'cgroup' AND status = 'absent' AND detail LIKE '%linuxproc%'"); told != "1" {
+		t.Errorf("%s tells %s times that there is no cgroup", r.path, told)
+	}
+	if fell := query(t, r.path, `SELECT count(*) FROM (SELECT tree_cpu_user_ticks - lag(tree_cpu_user_ticks) OVER (ORDER BY seq) AS d
+		FROM snapshot WHERE tree_cpu_user_ticks IS NOT NULL) WHERE d < 0`); fell != "0" {
+		t.Errorf("%s: the CPU time falls %s times", r.path, fell)
+	}
+	c.healthy(t)
+	for _, line := range s.logLines(t) {
+		t.Errorf("logged though nothing went wrong: %s", line)
+	}
+}
