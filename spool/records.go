@@ -102,3 +102,25 @@ func (r *Reader) Records(ctx context.Context, source string) iter.Seq2[rt.Record
 		}
 	}
 }
+
+// RecordsBefore returns the newest n reports of a source that came at or before a
+// time (nanoseconds since the epoch), the newest first.
+func (r *Reader) RecordsBefore(source string, at int64, n int) (list []rt.Record, err error) {
+	if r.version < 2 {
+		return nil, nil
+	}
+	err = r.db.each("SELECT time_us, body FROM record WHERE source = ? AND time_us <= ? ORDER BY id DESC LIMIT ?",
+		[]driver.Value{source, at / 1000, int64(n)}, func(row []driver.Value) error {
+			var us int64
+			var body string
+			if err := scan(row, []column{{"time_us", &us}, {"body", &body}}); err != nil {
+				return err
+			}
+			list = append(list, rt.Record{Time: us * 1000, Source: source, Body: []byte(body)})
+			return nil
+		})
+	if err != nil {
+		return nil, r.broken(err)
+	}
+	return list, nil
+}

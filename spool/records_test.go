@@ -56,6 +56,15 @@ func TestRecordsComeBackAsTheyCame(t *testing.T) {
 	for range r.Records(t.Context(), "") {
 		break
 	}
+	for at, n := range map[int64]int{want[0].Time - 1000: 0, want[0].Time: 1, want[2].Time - 1: 1, want[2].Time: 2} {
+		list, err := r.RecordsBefore("powerapi", at, 5)
+		if err != nil || len(list) != n || n > 0 && cmp.Diff(want[2*(n-1)], list[0]) != "" {
+			t.Errorf("before %d: %d records, %v", at, len(list), err)
+		}
+	}
+	if list, err := r.RecordsBefore("powerapi", want[2].Time, 1); err != nil || len(list) != 1 || list[0].Time != want[2].Time {
+		t.Errorf("the newest: %v, %v", list, err)
+	}
 	if err := w.Record(want[0]); err == nil {
 		t.Error("a record was taken after the end")
 	}
