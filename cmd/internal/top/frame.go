@@ -99,6 +99,8 @@ type Detail struct {
 	Prev  *rt.Snapshot  // nil where Cur is the first
 	Cur   *rt.Snapshot  // nil where nothing was read
 
+	Program *Program // what the job's program has broadcast of itself; nil where nothing was kept
+
 	mine        cpuSet            // the CPUs that the job may use
 	read, write []rt.Opt[float64] // as cores and memory of Job, bytes/s
 }

@@ -199,15 +199,17 @@ func (m *model) program() *Program {
 	return m.frame.Program
 }
 
-// titles are those of the pages that there are beside the shown one.
+// titles are those of the pages that there are beside the shown one: of a run also
+// its program's, where it has broadcast frames.
 func (m *model) titles() (out []string) {
-	switch {
-	case m.program() != nil:
-		for _, p := range programPages {
+	d := m.detail()
+	if m.open != "" {
+		for _, p := range pages {
 			out = append(out, p.title)
 		}
-	case m.open != "":
-		for _, p := range pages {
+	}
+	if m.program() != nil || d != nil && d.Program != nil {
+		for _, p := range programPages {
 			out = append(out, p.title)
 		}
 	}
@@ -219,13 +221,18 @@ func (m *model) current() page {
 	if p := m.program(); p != nil {
 		return programPages[m.page].make(p, m.first, m.brush)
 	}
-	if d := m.detail(); d != nil {
-		return pages[m.page].make(d, m.brush)
-	}
-	if m.open != "" {
+	d := m.detail()
+	switch {
+	case m.open == "":
+		return jobsPage(m.frame, m.brush)
+	case d == nil:
 		return page{}
+	case m.page < len(pages):
+		return pages[m.page].make(d, m.brush)
+	case d.Program == nil:
+		return page{head: []string{"its program had broadcast nothing yet"}}
 	}
-	return jobsPage(m.frame, m.brush)
+	return programPages[m.page-len(pages)].make(d.Program, 0, m.brush)
 }
 
 // rows are those of the page that the filter lets through.

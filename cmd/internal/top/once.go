@@ -23,11 +23,7 @@ func Once(ctx context.Context, src Source, o Options, w io.Writer, columns int) 
 	switch {
 	case f.Program != nil:
 		fmt.Fprintf(&out, "%s\n", plain(f.Program.headline(f.Where)))
-		for i := range programPages {
-			p := programPages[i].make(f.Program, 0, b)
-			fmt.Fprintf(&out, "\n%s\n", strings.ToUpper(programPages[i].title))
-			p.write(&out, columns)
-		}
+		f.Program.write(&out, b)
 	case f.Open != nil:
 		fmt.Fprintf(&out, "%s\n", headline(f.Open))
 		d := f.Open
@@ -44,6 +40,9 @@ func Once(ctx context.Context, src Source, o Options, w io.Writer, columns int) 
 				p.write(&out, columns)
 			}
 		}
+		if d.Program != nil {
+			d.Program.write(&out, b)
+		}
 	default:
 		p := jobsPage(f, b)
 		p.write(&out, columns)
@@ -52,6 +51,15 @@ func Once(ctx context.Context, src Source, o Options, w io.Writer, columns int) 
 		return nil, fmt.Errorf("print: %w", err)
 	}
 	return f, nil
+}
+
+// write writes the pages of a program.
+func (p *Program) write(out *strings.Builder, b brush) {
+	for i := range programPages {
+		t := programPages[i].make(p, 0, b)
+		fmt.Fprintf(out, "\n%s\n", strings.ToUpper(programPages[i].title))
+		t.write(out, b.width)
+	}
 }
 
 func (o *Options) ask() Ask { return Ask{Open: o.Open, At: o.At, All: o.All, Wait: true} }
@@ -127,6 +135,11 @@ func (d *Detail) document() document {
 			doc.Pages[p.name] = p.records()
 		}
 	}
+	if d.Program != nil {
+		for name, records := range d.Program.records() {
+			doc.Pages[name] = records
+		}
+	}
 	return doc
 }
 
@@ -135,13 +148,22 @@ func (p *Program) document(where string) map[string]any {
 	doc := map[string]any{
 		"address": where, "time": time.UnixMilli(p.newest.TS).UTC(), "elapsed_secs": p.newest.ElapsedSeconds, "topology": p.newest.Topology != nil,
 	}
+	for name, records := range p.records() {
+		doc[name] = records
+	}
+	return doc
+}
+
+// records are the rows of its pages, by their names.
+func (p *Program) records() map[string][]map[string]any {
+	out := map[string][]map[string]any{}
 	for i := range programPages {
 		if i != pageMatrix { // it is the traffic once more
 			t := programPages[i].make(p, 0, brush{})
-			doc[t.name] = t.records()
+			out[t.name] = t.records()
 		}
 	}
-	return doc
+	return out
 }
 
 // records are the rows of a page by the keys of its columns.

@@ -125,6 +125,7 @@ func (m *model) title() string {
 	return plain(t)
 }
 
+// tabs are the pages; where they are wider than the screen, those around the shown one.
 func (m *model) tabs() string {
 	var out []string
 	for i, title := range m.titles() {
@@ -133,6 +134,9 @@ func (m *model) tabs() string {
 			text = "[" + text + "]"
 		}
 		out = append(out, text)
+	}
+	for at := m.page; at > 0 && width(strings.Join(out, " ")) > m.width; at-- {
+		out = out[1:]
 	}
 	return strings.Join(out, " ")
 }

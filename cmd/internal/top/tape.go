@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/format/gempba"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -30,17 +31,18 @@ type tape struct {
 	err    error // of what was seen
 	looked bool  // since the directory has changed
 
-	run    rt.Run
-	live   bool
-	before rt.Snapshot // the newest reading, without lists
-	last   Figures     // of the newest reading
-	cpus   rt.Opt[uint64]
-	first  int64   // boot time of the first reading
-	points []point // ascending
-	ended  []endedStep
-	mine   cpuSet       // the CPUs that the job may use, where the ledger tells
-	prev   *rt.Snapshot // the interval that was shown last
-	cur    *rt.Snapshot
+	run     rt.Run
+	live    bool
+	before  rt.Snapshot // the newest reading, without lists
+	last    Figures     // of the newest reading
+	cpus    rt.Opt[uint64]
+	first   int64   // boot time of the first reading
+	points  []point // ascending
+	ended   []endedStep
+	mine    cpuSet       // the CPUs that the job may use, where the ledger tells
+	program *Program     // of its own frames, at the reading that was shown last
+	prev    *rt.Snapshot // the interval that was shown last
+	cur     *rt.Snapshot
 }
 
 // point is one reading as sparklines and the line of time need it. NaN is not read.
@@ -232,7 +234,7 @@ func (t *tape) detail(ctx context.Context, at time.Duration, now time.Time) (*De
 	if err := t.load(ctx, i); err != nil {
 		return nil, err
 	}
-	d.Prev, d.Cur = t.prev, t.cur
+	d.Prev, d.Cur, d.Program = t.prev, t.cur, t.program
 	shown := t.points[:i+1]
 	elapsed := d.Job.ElapsedSec
 	d.Job.Figures = figures(d.Prev, d.Cur)
@@ -257,6 +259,7 @@ func (t *tape) load(ctx context.Context, i int) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
+	t.program = frames(r, t.points[i].wall)
 	t.prev, t.cur = nil, nil
 	for cur, err := range r.Snapshots(ctx, t.points[max(i-1, 0)].seq, seq) {
 		if err != nil {
@@ -270,6 +273,31 @@ func (t *tape) load(ctx context.Context, i int) (err error) {
 		return fmt.Errorf("%s: reading %d has been thinned since it was listed: look again", t.path, seq)
 	}
 	return nil
+}
+
+// kept is how many frames of the program before a moment are read: enough for the
+// rates of workers that send one with every second line.
+const kept = 4
+
+// frames is what the job's program has broadcast at a time, nil where nothing of it
+// was kept or can be read: the readings are shown without.
+func frames(r *spool.Reader, wall int64) *Program {
+	list, err := r.RecordsBefore("gempba", wall, kept)
+	if err != nil {
+		return nil
+	}
+	var p *Program
+	for _, rec := range slices.Backward(list) {
+		e, err := gempba.Parse(rec.Body)
+		if err != nil {
+			continue
+		}
+		if p == nil {
+			p = newProgram()
+		}
+		p.take(e)
+	}
+	return p
 }
 
 // steps are those of the reading that is shown and those that had ended before.

@@ -159,7 +159,7 @@ func (t *Telemetry) skip(err error) {
 func (t *Telemetry) take(e *gempba.Envelope) {
 	t.mu.Lock()
 	if t.program == nil {
-		t.program = &Program{workers: map[uint32]*worker{}, hosts: map[string]*hostFrames{}}
+		t.program = newProgram()
 	}
 	t.program.take(e)
 	t.err = nil
@@ -173,6 +173,10 @@ type Program struct {
 	newest  *gempba.Envelope
 	workers map[uint32]*worker
 	hosts   map[string]*hostFrames
+}
+
+func newProgram() *Program {
+	return &Program{workers: map[uint32]*worker{}, hosts: map[string]*hostFrames{}}
 }
 
 // worker is the newest frame of a worker and the one before.

@@ -203,3 +203,35 @@ func TestOnceOfTelemetry(t *testing.T) {
 		}
 	})
 }
+
+// A run that has kept the frames of its program shows them, as they were at the
+// moment.
+func TestFramesOfARun(t *testing.T) {
+	dir := t.TempDir()
+	path, w := sampleFile(t, dir, 12, 1, false)
+	for i := range uint64(40) {
+		at := sampleStart.Add(10*time.Second + time.Duration(i)*500*time.Millisecond)
+		if err := w.Record(rt.Record{Time: at.UnixNano(), Source: "gempba", Body: bytes.TrimSpace(sampleLine(t, i+20))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, w, 1, 31)
+	m := start(t, File(path), Options{Open: path, At: -1}, 80, 24)
+	press(t, m, "shift+tab")
+	expect(t, m, `\[14 matrix\]$`, `^>    0 +354M +·`)
+	press(t, m, "shift+tab")
+	expect(t, m, `\[13 traffic\] 14 matrix`, `0 +3 +177M +885 +6.0M +30`)
+	press(t, m, "left")
+	expect(t, m, `0:00:29 of`, `0 +3 +17[0-9]M`)
+	press(t, m, "home")
+	expect(t, m, `^its program had broadcast nothing yet`)
+	press(t, m, "end", "9", "tab")
+	expect(t, m, `\[10 workers\]`, `^>    0 n1 +100.0`)
+	var doc bytes.Buffer
+	if _, err := OnceJSON(t.Context(), File(path), Options{Open: path, At: 20 * time.Second}, &doc); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(doc.String(), `"tasks_local_per_sec": 1000,`) {
+		t.Error(doc.String())
+	}
+}
