@@ -75,6 +75,7 @@ func (j *Job) send(e Event) bool {
 // reading comes before all else: the counters of a job can be gone 5 ms after the
 // first of its directories.
 func (j *Job) step(notices []notice) []Event {
+	j.tell(notices)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.out = j.out[:0]
@@ -84,7 +85,6 @@ func (j *Job) step(notices []notice) []Event {
 	}) {
 		j.take()
 		j.readEnding(notices)
-		j.endOthers(notices)
 	}
 	for _, n := range notices {
 		switch name := filepath.Join(n.dir, n.name); {
@@ -140,31 +140,8 @@ func (j *Job) schedule(now time.Time) {
 	}
 }
 
-// endOthers lets others take their readings of what ends.
-func (j *Job) endOthers(notices []notice) {
-	if j.ends == nil {
-		return
-	}
-	stepds := j.daemons()
-	told, before := false, ""
-	for _, n := range notices {
-		if !n.removed() {
-			continue
-		}
-		path := filepath.Join(n.dir, n.name)
-		for _, t := range j.trees {
-			if step := t.step(path); step != "" && step != before {
-				told, before = true, step
-				j.ends(step, stepds)
-			}
-		}
-	}
-	if !told {
-		j.ends("", stepds)
-	}
-}
-
-// beginOthers tells others that a step may begin.
+// beginOthers tells others that a step may begin whose directories were not all
+// noticed one by one.
 func (j *Job) beginOthers() {
 	if j.began && j.begins != nil {
 		j.begins(j.daemons())
@@ -411,7 +388,9 @@ func (j *Job) reconcile() {
 	for _, t := range slices.Clone(j.trees) {
 		if len(t.nodes) > 0 {
 			j.take()
-			j.endOthers(nil)
+			if j.ends != nil {
+				j.ends("", j.daemons())
+			}
 		}
 		for _, n := range slices.Backward(slices.Clone(t.nodes)) { // children before parents
 			if t.find(n.path) >= 0 && !j.notify.still(n.path) {
