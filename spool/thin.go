@@ -161,6 +161,7 @@ func (t *thinner) choose(s stretch, list []thinRow, sealed int64) {
 			at = seq
 		}
 	}
+	carryPeaks(list)
 }
 
 // apart is how far the numbers of a stretch's snapshots will be from each other: as
