@@ -43,8 +43,8 @@ func (t *Tree) Groups() ([]Group, error) {
 // Close gives the descriptor back.
 func (t *Tree) Close() error { return t.tree.Close() }
 
-// Tasks finds the tasks of a job on this node: each is a worker, and so are the
-// processes of a step that are in no task.
+// Tasks finds the tasks of a job on this node: each is a worker. Where none has a
+// rank, the batch script is one, and the processes of a step that are in no task.
 type Tasks struct {
 	job    *cgroup.Job
 	procfs string
@@ -84,13 +84,27 @@ func (t *Tasks) Groups() ([]Group, error) {
 	}
 	t.task = known
 	out := make([]Group, 0, len(byKey))
-	for _, key := range slices.SortedFunc(maps.Keys(byKey), compareTasks) {
-		if slices.Equal(byKey[key], []int{os.Getpid()}) {
-			continue // a step of the job that is nothing but us
-		}
+	for _, key := range workersOf(byKey, os.Getpid()) {
 		out = append(out, Group{Key: fmt.Sprintf("%s/%d", key.step, key.task), PIDs: byKey[key], CPU: t.cpu(key)})
 	}
 	return out, err
+}
+
+// workersOf are the tasks that are workers, in their order: not a step that is nothing
+// but us, and the batch script and what else only starts others not where there are
+// others: tasks of steps with a number.
+func workersOf(byKey map[taskKey][]int, self int) []taskKey {
+	keys := slices.SortedFunc(maps.Keys(byKey), compareTasks)
+	keys = slices.DeleteFunc(keys, func(k taskKey) bool { return slices.Equal(byKey[k], []int{self}) })
+	if slices.ContainsFunc(keys, numbered) {
+		keys = slices.DeleteFunc(keys, func(k taskKey) bool { return !numbered(k) })
+	}
+	return keys
+}
+
+func numbered(k taskKey) bool {
+	_, err := strconv.ParseUint(k.step, 10, 63)
+	return err == nil && k.task >= 0
 }
 
 // Memory is what the job's cgroup held at the newest look, and its limit, in bytes.

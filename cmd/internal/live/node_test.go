@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -175,6 +176,16 @@ func TestTaskOf(t *testing.T) {
 	}
 	if compareTasks(taskKey{"9", 1}, taskKey{"10", 0}) >= 0 || compareTasks(taskKey{"batch", 0}, taskKey{"0", 5}) <= 0 || compareTasks(taskKey{"0", 2}, taskKey{"0", 10}) >= 0 {
 		t.Error("tasks are not in their order")
+	}
+}
+
+func TestWorkersOf(t *testing.T) {
+	ranks := map[taskKey][]int{{"batch", 0}: {1}, {"0", 1}: {2, 3}, {"0", 0}: {4}, {"extern", -1}: {5}, {"0", -1}: {8}, {"1", 0}: {6}}
+	if got := workersOf(ranks, 6); !slices.Equal(got, []taskKey{{"0", 0}, {"0", 1}}) {
+		t.Errorf("of ranks, a batch script and ourselves: %v", got)
+	}
+	if got := workersOf(map[taskKey][]int{{"batch", 0}: {1}, {"", -1}: {7}}, 6); len(got) != 2 {
+		t.Errorf("of a batch script alone: %v", got)
 	}
 }
 
