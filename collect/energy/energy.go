@@ -91,7 +91,7 @@ func (d *domain) close() error {
 	return nil
 }
 
-// Read fills snap.Energy. A domain that cannot be read is there without a value, and
+// Read adds to snap.Energy, where GPUs may be already. A domain that cannot be read is there without a value, and
 // the error says why; one of fs.ErrNotExist says that nothing measures on this node.
 func (s *Source) Read(snap *rt.Snapshot) error {
 	if snap.Boot >= s.look {
@@ -101,7 +101,6 @@ func (s *Source) Read(snap *rt.Snapshot) error {
 			s.look = snap.Boot + int64(lookSeldom)
 		}
 	}
-	snap.Energy = snap.Energy[:0]
 	err := s.none
 	for i := range s.domains {
 		d := &s.domains[i]

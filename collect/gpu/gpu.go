@@ -97,6 +97,7 @@ func (s *Source) Read(snap *rt.Snapshot) error {
 		w.finish(&s.wait, &s.now)
 	}
 	snap.GPUs = s.now.devices
+	snap.Energy = append(snap.Energy, s.now.energy...)
 	all := s.now.sumDevices(func(*rt.GPUReading) bool { return true })
 	snap.Node.GPUUsage, snap.Node.GPUVRAMUsed, snap.Node.GPUUtilized = all.Usage, all.VRAMUsed, all.Utilized
 	if s.tracked != nil {
@@ -133,6 +134,7 @@ func exists(path string) bool {
 // reading is what the devices of one driver, or of all, have said.
 type reading struct {
 	devices   []rt.GPUReading
+	energy    []rt.EnergyReading
 	processes []rt.GPUProcessReading // on NVIDIA's GPUs, by the pids of the node's namespace
 	// A device that reports its utilization or its memory failed to do so now:
 	// a sum without it would be too low.
@@ -143,7 +145,7 @@ type reading struct {
 }
 
 func (r *reading) reset() {
-	*r = reading{devices: r.devices[:0], processes: r.processes[:0]}
+	*r = reading{devices: r.devices[:0], energy: r.energy[:0], processes: r.processes[:0]}
 }
 
 // fail says that something went wrong, beside what else did.

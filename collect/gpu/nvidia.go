@@ -31,7 +31,7 @@ type nvidia struct {
 // abilities are functions that not every NVML has. One that is called and not there
 // ends the process, so the library is asked for them first.
 type abilities struct {
-	cuda, cores, mig, memory2, processUse bool
+	cuda, cores, mig, memory2, processUse, energy bool
 }
 
 func newNVIDIA(processes bool) driver {
@@ -96,6 +96,7 @@ func (n *nvidia) open() error {
 		mig:        has("nvmlDeviceGetMigMode") && has("nvmlDeviceGetMaxMigDeviceCount") && has("nvmlDeviceGetMigDeviceHandleByIndex"),
 		memory2:    has("nvmlDeviceGetMemoryInfo_v2"),
 		processUse: has("nvmlDeviceGetProcessUtilization"),
+		energy:     has("nvmlDeviceGetTotalEnergyConsumption"),
 	}
 	n.driverVersion, n.nvmlVersion, n.cudaVersion = "", "", ""
 	if v, ret := n.lib.SystemGetDriverVersion(); ret == nvml.SUCCESS {
@@ -135,7 +136,7 @@ func (n *nvidia) list() {
 		g := &n.gpus[i]
 		for k := range before {
 			if before[k].id.UUID == g.id.UUID {
-				g.seen = before[k].seen
+				g.seen, g.counter = before[k].seen, before[k].counter
 			}
 		}
 	}

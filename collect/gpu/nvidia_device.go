@@ -21,6 +21,8 @@ type nvidiaGPU struct {
 	kind    kind
 	memory2 bool // ask for memory without what the driver keeps for itself
 
+	counter energyCounter
+
 	away    error  // it is lost, and not asked again before the next list
 	trouble error  // of the newest reading
 	stale   bool   // the instance is no more
@@ -49,18 +51,19 @@ var (
 	temperature = value{what: "temperature", read: (*nvidiaGPU).temperature}
 	power       = value{what: "power", read: (*nvidiaGPU).power}
 	clock       = value{what: "graphics clock", read: (*nvidiaGPU).clock}
+	energy      = value{what: "total energy", read: (*nvidiaGPU).energy}
 
 	// values are what a device of each kind can say.
 	values = [...][]value{
-		whole:       {utilization, memory, temperature, power, clock},
-		migParent:   {temperature, power, clock},
+		whole:       {utilization, memory, temperature, power, clock, energy},
+		migParent:   {temperature, power, clock, energy},
 		migInstance: {memory},
 	}
 )
 
 // add puts GPU i into the list, and its MIG instances after it.
 func (n *nvidia) add(dev nvml.Device, i int) nvml.Return {
-	g := nvidiaGPU{dev: dev, index: i, kind: whole, memory2: n.can.memory2}
+	g := nvidiaGPU{dev: dev, index: i, kind: whole, memory2: n.can.memory2, counter: energyCounter{can: n.can.energy}}
 	g.id = rt.GPUReading{Type: "GPU", Host: strconv.Itoa(i), Detail: map[string]string{}}
 	var ret nvml.Return
 	if g.id.UUID, ret = dev.GetUUID(); ret != nvml.SUCCESS {
@@ -156,6 +159,7 @@ func (g *nvidiaGPU) detail(key, value string) {
 // read asks the device for all its values, and adds it to r.
 func (g *nvidiaGPU) read(r *reading) {
 	g.trouble = g.away
+	g.counter.now.Clear()
 	now := g.id
 	for i := range values[g.kind] {
 		if g.away != nil {
@@ -177,6 +181,9 @@ func (g *nvidiaGPU) read(r *reading) {
 		g.id.VRAMTotal = total
 	}
 	r.devices = append(r.devices, now)
+	if g.counter.now.Valid() {
+		r.energy = append(r.energy, rt.EnergyReading{Source: "gpu", Domain: g.id.UUID, Kind: rt.EnergyGPU, Energy: g.counter.now})
+	}
 }
 
 // lose says that the device is there no more.
@@ -253,5 +260,32 @@ func (g *nvidiaGPU) clock(to *rt.GPUReading) nvml.Return {
 	if ret == nvml.SUCCESS {
 		to.Frequency.Set(uint64(mhz))
 	}
+	return ret
+}
+
+// energyCounter is what a GPU has used since its first reading. The driver counts in
+// millijoules, from when it was loaded.
+type energyCounter struct {
+	can   bool // the driver counts
+	known bool // last is good
+	last  uint64
+	total uint64
+	now   rt.Opt[uint64] // microjoules; absent where it was not read this time
+}
+
+func (g *nvidiaGPU) energy(*rt.GPUReading) nvml.Return {
+	c := &g.counter
+	if !c.can {
+		return nvml.ERROR_NOT_SUPPORTED
+	}
+	millijoules, ret := g.dev.GetTotalEnergyConsumption()
+	if ret != nvml.SUCCESS {
+		return ret
+	}
+	if c.known && millijoules >= c.last {
+		c.total += millijoules - c.last
+	}
+	c.last, c.known = millijoules, true
+	c.now.Set(1000 * c.total)
 	return ret
 }

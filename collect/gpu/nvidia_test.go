@@ -84,6 +84,8 @@ func measure(d *mock.Device, i int, m model) {
 	}
 	d.GetTemperatureFunc = func(nvml.TemperatureSensors) (uint32, nvml.Return) { return m.temp, nvml.SUCCESS }
 	d.GetPowerUsageFunc = func() (uint32, nvml.Return) { return m.watt*1000 + 500, nvml.SUCCESS }
+	used := uint64(i+1) * 1_000_000
+	d.GetTotalEnergyConsumptionFunc = func() (uint64, nvml.Return) { used += uint64(i+1) * 500; return used, nvml.SUCCESS }
 	d.GetClockInfoFunc = func(c nvml.ClockType) (uint32, nvml.Return) {
 		if c != nvml.CLOCK_GRAPHICS {
 			return 0, nvml.ERROR_INVALID_ARGUMENT

@@ -110,6 +110,7 @@ func (w *worker) finish(p *waiting, r *reading) {
 	r.devices = append(r.devices, w.last.devices...)
 	if w.fresh && w.took <= tooOld {
 		w.fresh, w.answered = false, true
+		r.energy = append(r.energy, w.last.energy...)
 		r.processes = append(r.processes, w.last.processes...)
 		r.usageShort = r.usageShort || w.last.usageShort
 		r.vramShort = r.vramShort || w.last.vramShort
