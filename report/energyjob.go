@@ -24,7 +24,7 @@ type JobEnergy struct {
 	Method      string          `json:"method,omitempty"`  // "cpu time"
 	CoveredSecs float64         `json:"covered_secs"`      // of the run were measured
 
-	GPUJoules rt.Opt[float64] `json:"gpu_joules"` // mean power of the job's GPUs over the run
+	GPUJoules rt.Opt[float64] `json:"gpu_joules"` // of the job's GPUs, counted or by their mean power
 	KWh       rt.Opt[float64] `json:"kwh"`        // ActiveJoules and GPUJoules
 	CO2eGrams rt.Opt[float64] `json:"co2e_grams"` // with the site's factor
 	Reason    string          `json:"reason,omitempty"`
@@ -176,7 +176,7 @@ func (r *reading) jobEnergy(s *Summary) {
 	if s.Scope == ScopeNode {
 		return
 	}
-	e := &JobEnergy{GPUJoules: r.gpus.joules(s.Scope)}
+	e := &JobEnergy{GPUJoules: r.gpuJoules()}
 	switch {
 	case len(r.shared.by) > 0:
 	case r.shared.unshared:
@@ -192,12 +192,17 @@ func (r *reading) jobEnergy(s *Summary) {
 	s.ShareEnergy(0, 0)
 }
 
-// joules is the energy of the job's GPUs that showed a power: of a MIG instance
-// nobody knows it.
-func (t gpuTallies) joules(scope Scope) rt.Opt[float64] {
+// gpuJoules is the energy of the job's GPUs: as their driver counted, or else their
+// mean power. Of a MIG instance nobody knows either.
+func (r *reading) gpuJoules() rt.Opt[float64] {
 	var sum rt.Opt[float64]
-	for _, of := range t {
-		if watts, ok := of.watts.value().Get(); ok && (scope == ScopeNode || of.InJob.Or(false)) {
+	for uuid, of := range r.gpus {
+		if !of.InJob.Or(false) {
+			continue
+		}
+		if e := r.energy[energyKey{"gpu", uuid, rt.EnergyGPU}]; e != nil && e.used.spans {
+			sum.Set(sum.Or(0) + float64(e.used.sum)*1e-6)
+		} else if watts, ok := of.watts.value().Get(); ok {
 			sum.Set(sum.Or(0) + watts*of.watts.secs)
 		}
 	}

@@ -117,3 +117,18 @@ func TestJobEnergyOfAMeter(t *testing.T) {
 		t.Errorf("%+v", s.JobEnergy)
 	}
 }
+
+// What a GPU's driver counted comes before its mean power.
+func TestJobEnergyOfCountedGPUs(t *testing.T) {
+	snapshots := powered(0.5, 21)
+	for i := range snapshots {
+		for _, uuid := range []string{"a", "b"} {
+			snapshots[i].Energy = append(snapshots[i].Energy, rt.EnergyReading{Source: "gpu", Domain: uuid, Kind: rt.EnergyGPU, Energy: u(uint64(i) * 240e6)})
+		}
+	}
+	s, err := Summarize(slurmRun(), nil, seq(snapshots))
+	if err != nil {
+		t.Fatal(err)
+	}
+	near(t, "GPU", s.JobEnergy.GPUJoules, 240*20)
+}
