@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -296,6 +297,52 @@ func TestOwnerLocksHisRun(t *testing.T) {
 	}
 	if err := r.MarkDelivered(start); err != nil {
 		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// A change that was broken off: who may only read is not shown half of it, and reads
+// on when somebody who may write has completed it.
+func TestOwnerReadsNoHalfOfAChange(t *testing.T) {
+	base, dir := sharedSpool(t)
+	if out, err := as(t, base, trackerUID, trackerUID, "track", dir, "owner"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	entries, err := List(dir)
+	if err != nil || len(entries) != 1 {
+		t.Fatalf("%+v, %v", entries, err)
+	}
+	path := entries[0].Path
+	c, err := openConn(path, url.Values{"mode": {"rw"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// So many pages that SQLite must write some of them before the end.
+	err = c.exec(`PRAGMA cache_size = 2; BEGIN IMMEDIATE; UPDATE run SET user = 'nobody';
+		INSERT INTO event (detail) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300) SELECT hex(zeroblob(900)) FROM n`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	journal, err2 := os.ReadFile(path + "-journal")
+	if err := errors.Join(err, err2, c.exec("ROLLBACK"), c.Close()); err != nil || len(journal) == 0 || journal[0] == 0 {
+		t.Fatalf("no hot journal: %v", err)
+	}
+	if err := errors.Join(os.WriteFile(path, data, 0o600), os.WriteFile(path+"-journal", journal, 0o600),
+		os.Chown(path+"-journal", trackerUID, trackerUID)); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := as(t, base, ownerUID, ownerUID, "read", path); err == nil || !strings.Contains(out, "it is being written") {
+		t.Errorf("the job's user reads half a change: %v: %s", err, out)
+	}
+	r := mustOpen(t, path)
+	if r.Run().User == "nobody" {
+		t.Error("the change was not undone")
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := as(t, base, ownerUID, ownerUID, "read", path); err != nil || out != "snapshots: 5\n" {
+		t.Errorf("afterwards: %v: %s", err, out)
 	}
 }
 

@@ -46,6 +46,9 @@ func describe(path string, err error) error {
 	if e.Code == sqlite3.ErrCantOpen && errors.Is(e.SystemErrno, fs.ErrPermission) {
 		return fmt.Errorf("open the spool file %s: %w", path, e.SystemErrno)
 	}
+	if e.ExtendedCode == sqlite3.ErrReadonlyRollback {
+		return fmt.Errorf("%s: %w: it is being written, or its writer died in the middle of a change (%w); the next drain, or rt-spool verify as the spool's owner, completes it", path, ErrBusy, err)
+	}
 	if busy(err) {
 		return &busyError{path, err}
 	}

@@ -125,11 +125,16 @@ func howToOpen(path string) (st fs.FileInfo, readOnly bool, params url.Values, e
 		return st, false, params, nil
 	}
 	params.Set("mode", "ro")
-	_, err = os.Lstat(path + "-wal")
-	if errors.Is(err, fs.ErrNotExist) {
+	if !exists(path+"-wal") && !exists(path+"-journal") {
 		params.Set("immutable", "1") // without a log SQLite would still want to make one
 	}
 	return st, true, params, nil
+}
+
+// exists says whether anything has that name, or may have.
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // writable is W_OK of access(2).
