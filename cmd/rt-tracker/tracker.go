@@ -229,9 +229,14 @@ func (l *lastReading) Put(s *rt.Snapshot) error {
 // announcement lets the Prolog go as soon as the first snapshot is in the spool.
 // Until then the job waits for us, and from then on we for everybody else.
 type announcement struct {
-	prolog *ready
-	job    *jobWatch
+	prolog   *ready
+	job      *jobWatch
+	readings int
 }
+
+// shedAt is the reading after which a tracker sheds: one of a short job ends with
+// what it has, so that no Epilog waits for that.
+const shedAt = 10
 
 // Put implements collect.Sink.
 func (a *announcement) Put(*rt.Snapshot) error {
@@ -239,6 +244,8 @@ func (a *announcement) Put(*rt.Snapshot) error {
 		a.prolog.say("ready")
 		a.prolog = nil
 		bePolite(a.job.current().Thread())
+	}
+	if a.readings++; a.readings == shedAt {
 		shed()
 	}
 	return nil
