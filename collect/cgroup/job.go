@@ -52,9 +52,9 @@ type Options struct {
 	// Nil for none.
 	StepEnds func(step string, stepds []int)
 	// StepBegins is called by the watcher when a directory of the job was made. stepds
-	// are the processes in the job's cgroup that are not the job's own: at the latest
-	// when a task's directory is made, Slurm's daemon of its step is among them, and
-	// the task has yet to begin. As StepEnds otherwise.
+	// are processes of the job's cgroup: at the latest when a task's directory is made,
+	// Slurm's daemon of its step is among them, and the task has yet to begin. As
+	// StepEnds otherwise.
 	StepBegins func(stepds []int)
 }
 

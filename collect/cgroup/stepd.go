@@ -59,11 +59,12 @@ func tasksBeside(path string) bool {
 	})
 }
 
-// stepdsOf lists the processes where Slurm keeps the daemon of a step, see holdsJob:
-// those of the job's directory, of all its steps (v1), and of the step's slurm (v2).
+// stepdsOf lists the processes where Slurm keeps the daemon of a step: the job's
+// directory in v1's freezer, the step's in v1's other hierarchies, the step's slurm
+// in v2. The job's own processes are among them.
 func stepdsOf(step string) (pids []int) {
 	var list pidList
-	for _, dir := range [...]string{filepath.Dir(step), filepath.Join(step, "slurm")} {
+	for _, dir := range [...]string{filepath.Dir(step), step, filepath.Join(step, "slurm")} {
 		text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 		if err != nil {
 			continue // it is gone, or of the other version
