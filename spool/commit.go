@@ -87,7 +87,7 @@ func (w *Writer) flush() error {
 	err := w.transaction()
 	if err == nil {
 		w.written()
-		w.quota.err = w.enforce()
+		w.quotaState(w.enforce())
 		return nil
 	}
 	if !busy(err) {
@@ -104,7 +104,7 @@ func (w *Writer) recover() error {
 	// A full disk may still let the log be emptied into the database. Where it
 	// does not, the transaction below says why.
 	_ = w.db.exec("PRAGMA wal_checkpoint(TRUNCATE)")
-	w.quota.err = w.makeRoom()
+	w.quotaState(w.makeRoom())
 	e := w.fault("ok", fmt.Sprintf("snapshots are written again; %d were thinned, %d events dropped", w.rows.merged, w.unkept))
 	waiting := len(w.events)
 	w.events = append(w.events, e)

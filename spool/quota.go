@@ -33,6 +33,9 @@ type quota struct {
 	plan   []stretch
 	stuck  map[stretch]bool // nothing of them can go
 	err    error            // of the last try: the next commit tries again
+	said   bool             // the ledger has it
+	saidAt int64            // Boot when it was last noted
+	wall   int64            // of the newest snapshot
 }
 
 // enforce thins old snapshots where the file is larger than it may be. What goes
@@ -61,6 +64,26 @@ func (w *Writer) enforce() error {
 		return nil
 	}
 	return w.giveBack()
+}
+
+// quotaState notes in the ledger, with the next commit, that the bound cannot be kept,
+// and when it can again; one such pair a minute at most. Who has the database for a
+// moment is no fault.
+func (w *Writer) quotaState(err error) {
+	q := &w.quota
+	q.err = err
+	switch {
+	case busy(err), (err != nil) == q.said:
+		return
+	case err != nil && q.saidAt != 0 && w.told.now-q.saidAt < int64(tellEvery):
+		return
+	}
+	e := rt.Event{Time: time.Unix(0, q.wall).UTC(), Kind: "spool", Name: "quota", Status: "ok", Detail: "old snapshots are thinned again"}
+	if q.said = err != nil; q.said {
+		q.saidAt = w.told.now
+		e.Status, e.Detail = "failed", "old snapshots could not be thinned, the file grows beyond its quota: "+err.Error()
+	}
+	w.note(e)
 }
 
 // giveBack returns free pages to the file system, and the log with them.

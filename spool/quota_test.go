@@ -273,6 +273,52 @@ func TestThinningLeavesSealedBatchesAlone(t *testing.T) {
 	}
 }
 
+// A bound that cannot be kept is in the ledger, once, and so is that it is kept again.
+func TestQuotaThatFailsIsSaid(t *testing.T) {
+	w := mustCreate(t, Options{QuotaRun: 256 << 10})
+	m := newMachine(8, 1)
+	put := func(n int) {
+		t.Helper()
+		for range n {
+			if err := w.Put(m.next()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	put(300)
+	// Thinning deletes keyframes, and this does not let it.
+	if err := w.db.exec("CREATE TEMP TRIGGER no BEFORE DELETE ON main.keyframe BEGIN SELECT raise(ABORT, 'not now'); END"); err != nil {
+		t.Fatal(err)
+	}
+	put(1500)
+	if w.quota.err == nil {
+		t.Fatal("thinning did not fail")
+	}
+	if err := w.db.exec("DROP TRIGGER no"); err != nil {
+		t.Fatal(err)
+	}
+	put(1500)
+	if err := w.End(testRun()); err != nil {
+		t.Fatal(err)
+	}
+	events, err := mustOpen(t, w.Path()).Events()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	for _, e := range events {
+		if e.Name == "quota" {
+			said = append(said, e.Status)
+			if e.Time.Before(start) || e.Status == "failed" && !strings.Contains(e.Detail, "not now") {
+				t.Errorf("%+v", e)
+			}
+		}
+	}
+	if strings.Join(said, " ") != "failed ok" {
+		t.Errorf("the ledger says of the quota: %q; %+v", said, events)
+	}
+}
+
 // Who reads while the tracker thins sees what was there when it began.
 func TestReadingWhileSnapshotsAreThinned(t *testing.T) {
 	w := mustCreate(t, Options{QuotaRun: 300 << 10})

@@ -83,7 +83,7 @@ func (w *Writer) Put(s *rt.Snapshot) error {
 		w.rows.thin()
 	}
 	w.rows.add(s, &w.opts)
-	w.told.now = s.Boot
+	w.told.now, w.quota.wall = s.Boot, s.Wall
 	if w.fresh++; w.fresh == 1 {
 		w.freshAt = s.Boot
 	}
