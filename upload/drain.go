@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
+	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -184,11 +187,28 @@ func (d *drainer) one(ctx context.Context, e Entry, r *delivery) (err error) {
 			err = unwritable("close the run", cerr)
 		}
 	}()
+	// One file that brings this program down must not keep all others from delivery.
+	defer func() {
+		if p := recover(); p != nil {
+			err = unreadable("deliver the run", fmt.Errorf("a fault of this program: %v; please report it with the file (%s)", p, place(debug.Stack())))
+		}
+	}()
 	r.spool, r.run = s, s.Run()
 	if r.live {
 		return r.registered(ctx, r.upload)
 	}
 	return r.deliver(ctx)
+}
+
+// place is where a panic began, of the stack that it left.
+func place(stack []byte) string {
+	_, after, _ := strings.Cut(string(stack), "panic(")
+	lines := strings.Split(after, "\n") // its arguments, its file, then function and file of who did it
+	if len(lines) < 4 {
+		return "at an unknown place"
+	}
+	where, _, _ := strings.Cut(strings.TrimSpace(lines[3]), " ")
+	return filepath.Base(where)
 }
 
 // record counts how a run's delivery went. A refused token ends the drain: every

@@ -103,6 +103,21 @@ func TestLockedRunsAreTriedLast(t *testing.T) {
 	}
 }
 
+// A file that makes this program panic is one damaged file; the others are delivered.
+func TestOneFileBringsNoDrainDown(t *testing.T) {
+	poisoned := newRun(1, 5)
+	poisoned.poison = true
+	d := dirOf(poisoned, newRun(2, 5))
+	c := &fakeClient{}
+	sum, err := drain(t, d, c, upload.Options{Concurrency: 1})
+	if !errors.Is(err, upload.ErrDamaged) || sum.Delivered != 1 || sum.Damaged != 1 || poisoned.opened != poisoned.closed {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	if len(sum.Problems) != 1 || !strings.Contains(sum.Problems[0].Error, "index out of range") || !strings.Contains(sum.Problems[0].Error, "fake_test.go:") {
+		t.Errorf("problems: %+v", sum.Problems)
+	}
+}
+
 // Credentials within five minutes of their end are replaced before an upload.
 func TestCredentialsAreRefreshedInTime(t *testing.T) {
 	for _, tc := range []struct {

@@ -67,7 +67,8 @@ type fakeRun struct {
 	opened    int
 	closed    int
 	readErr   error
-	locked    int // how often the file is locked when it is to be changed
+	poison    bool // reading it brings the program down
+	locked    int  // how often the file is locked when it is to be changed
 }
 
 // lockedError is what the spool says of a file that somebody else has open.
@@ -124,6 +125,10 @@ func (f *fakeRun) Scalars(ctx context.Context, from, to int64) iter.Seq2[*rt.Sna
 		var shared rt.Snapshot
 		i, _ := slices.BinarySearchFunc(f.snaps, from, func(s rt.Snapshot, seq int64) int { return int(s.Seq - seq) })
 		for ; i < len(f.snaps) && f.snaps[i].Seq <= to; i++ {
+			if f.poison {
+				var none []int
+				_ = none[i]
+			}
 			if f.readErr != nil {
 				yield(nil, f.readErr)
 				return
