@@ -23,7 +23,8 @@ mkdir "$dir/spool" "$dir/truth"
 export PATH=$bin:$PATH
 cd "$dir"
 RT_TRUTH=$dir/truth run resource-tracker --spool spool --job-name demo -- ./workload --cpu "$cpu" --touch "$memory" --hold 2
-read -r user system touched < <(sed 's/.*"user_us":\([0-9]*\),"system_us":\([0-9]*\),"touched_bytes":\([0-9]*\).*/\1 \2 \3/' truth/*.json)
+figure() { sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p" truth/*.json; }
+user=$(figure user_us) system=$(figure system_us) touched=$(figure touched_bytes)
 printf 'The workload says of itself: CPU %d.%03d s, touched %d MiB.\n' \
     $(((user + system) / 1000000)) $(((user + system) / 1000 % 1000)) $((touched >> 20))
 
