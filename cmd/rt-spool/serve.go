@@ -57,6 +57,7 @@ func runServe(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	defer files.rc.Close() // all is written; what ends is the lock
 	ln, scheme, err := files.listen()
 	if err != nil {
 		return err

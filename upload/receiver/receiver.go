@@ -57,7 +57,11 @@ type Receiver struct {
 
 var nameOfBucket = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
 
-// New opens the store and returns a Receiver. Temporary files that a crash left
+// Close lets another Receiver have the directory, when no request is under way.
+func (rc *Receiver) Close() error { return rc.store.close() }
+
+// New opens the store, whose directory no other Receiver may have, and returns a
+// Receiver. Temporary files that a crash left
 // behind are removed.
 func New(c Config) (*Receiver, error) {
 	if c.Bucket == "" {
@@ -94,7 +98,7 @@ func New(c Config) (*Receiver, error) {
 	}
 	master, err := s.masterKey()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, s.close())
 	}
 	rc := &Receiver{conf: c, store: s, keys: keyring{master: master}, limits: newLimits(c.MaxRequests, c.ClientRate)}
 	rc.SetTokens(c.Tokens)

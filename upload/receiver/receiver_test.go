@@ -206,6 +206,15 @@ func TestStateSurvivesAKill(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "runs", "20260101t000000-aaaaaaaaaaaaaaaaaaaaaaaaaa"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	if second, err := New(Config{Dir: dir, Tokens: []TokenHash{HashToken(token)}}); err == nil || !strings.Contains(err.Error(), "another receiver keeps its data in "+dir) {
+		t.Errorf("two receivers share a directory: %v, %v", second, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "tmp", "new-1")); err != nil {
+		t.Errorf("the second one removed what the first one was writing: %v", err)
+	}
+	if err := rc.Close(); err != nil {
+		t.Fatal(err)
+	}
 	again := newReceiver(t, Config{Dir: dir})
 	if _, err := os.Stat(filepath.Join(dir, "tmp", "new-1")); !os.IsNotExist(err) {
 		t.Errorf("the half-written file is there: %v", err)

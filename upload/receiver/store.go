@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -27,6 +28,7 @@ import (
 //	tmp/                    what is being written
 type store struct {
 	dir   string
+	held  *os.File // the directory, locked
 	seed  maphash.Seed
 	locks [64]sync.Mutex // of a run's files, by the hash of its id
 
@@ -60,6 +62,9 @@ func openStore(dir string) (*store, error) {
 			return nil, fmt.Errorf("make the receiver's directory: %w", err)
 		}
 	}
+	if err := s.own(); err != nil {
+		return nil, err
+	}
 	left, err := os.ReadDir(filepath.Join(dir, "tmp"))
 	if err != nil {
 		return nil, fmt.Errorf("read the receiver's directory: %w", err)
@@ -71,6 +76,29 @@ func openStore(dir string) (*store, error) {
 	}
 	return s, nil
 }
+
+// own takes the lock that a directory's one receiver holds; it ends with close or with
+// the process.
+func (s *store) own() error {
+	d, err := os.Open(s.dir)
+	if err != nil {
+		return fmt.Errorf("lock the receiver's directory: %w", err)
+	}
+	err = syscall.Flock(int(d.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = fmt.Errorf("another receiver keeps its data in %s: stop it, or give this one a directory of its own (serve.dir)", s.dir)
+	} else if err != nil {
+		err = fmt.Errorf("lock the receiver's directory %s: %w", s.dir, err)
+	}
+	if err != nil {
+		return errors.Join(err, d.Close())
+	}
+	s.held = d
+	return nil
+}
+
+// close lets another receiver have the directory.
+func (s *store) close() error { return s.held.Close() }
 
 // masterKey reads the key, or makes it the first time.
 func (s *store) masterKey() ([]byte, error) {
