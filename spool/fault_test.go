@@ -75,6 +75,36 @@ func TestLockedDatabaseCostsNothingUnsaid(t *testing.T) {
 	}
 }
 
+// What waits in memory is thinned around a counter that is set back: the rows add up
+// to the same.
+func TestMemoryKeepsResets(t *testing.T) {
+	for at := range 6 {
+		var p pending
+		for i := range 16 {
+			s := rt.Snapshot{Boot: int64(i+1) * 1e9}
+			s.Job.Phase = rt.JobPresent
+			s.Job.CPUUsage.Set(uint64(100 * (i + 1)))
+			if i >= at {
+				s.Job.CPUUsage.Set(uint64(5 * (i - at + 1)))
+			}
+			p.add(&s, &Options{})
+		}
+		total := func() (sum uint64) {
+			for i, row := range p.rows[1:] {
+				if a, b := p.rows[i].Job.CPUUsage.Or(0), row.Job.CPUUsage.Or(0); b >= a {
+					sum += b - a
+				}
+			}
+			return sum
+		}
+		want := total()
+		p.thin()
+		if got := total(); got != want || p.merged == 0 {
+			t.Errorf("set back at %d: the rows add up to %d, and to %d before %d of them went", at, got, want, p.merged)
+		}
+	}
+}
+
 // A disk that is full for a while costs no total: what was thinned is in its
 // successor, the numbers have no gap, the ledger tells of it, and once only.
 func TestFullDatabaseKeepsTotals(t *testing.T) {

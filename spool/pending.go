@@ -35,13 +35,15 @@ func (p *pending) reset() {
 
 // thin drops every second tick of the older three quarters, or at least one row.
 // Counters are cumulative, so the row that follows a dropped one carries its total;
-// where the follower lacks a counter, it takes over the dropped one's.
+// where the follower lacks a counter, it takes over the dropped one's. Both sides of a
+// counter's reset stay, unless nothing else is left to go.
 func (p *pending) thin() {
+	stays := resets(p.rows)
 	kept := p.rows[:0:0]
 	old := len(p.rows) * 3 / 4
 	dropNext := false
 	for i, row := range p.rows {
-		drop := dropNext && i < old && i > 0 && row.Reason == rt.ReasonTick
+		drop := dropNext && i < old && i > 0 && row.Reason == rt.ReasonTick && !stays[i]
 		dropNext = !drop
 		if !drop {
 			kept = append(kept, row)
@@ -57,6 +59,27 @@ func (p *pending) thin() {
 	}
 	p.merged += len(p.rows) - len(kept)
 	p.rows = kept
+}
+
+// resets marks the rows before and after each fall of a counter.
+func resets(rows []*rt.Snapshot) []bool {
+	stays := make([]bool, len(rows))
+	counter := counterColumns()
+	var v, last vector
+	var at [numCols]int
+	for i, row := range rows {
+		v.load(row)
+		for col := range numCols {
+			if !counter[col] || !v.ok[col] {
+				continue
+			}
+			if last.ok[col] && v.value[col] < last.value[col] {
+				stays[i], stays[at[col]] = true, true
+			}
+			last.ok[col], last.value[col], at[col] = true, v.value[col], i
+		}
+	}
+	return stays
 }
 
 // copySnapshot copies s into dst, whose slices it reuses, without what opts leaves out.
