@@ -58,7 +58,7 @@ func (p JobPhase) String() string {
 // Snapshot is what was read at one instant. Counters are cumulative, as the
 // kernel gives them. A collector reuses one Snapshot for all its readings.
 type Snapshot struct {
-	Seq    int64  // 1, 2, 3, ... without a gap within a run
+	Seq    int64  // ascending from 1 within a run; numbers are missing where snapshots were thinned
 	Wall   int64  // nanoseconds since the epoch, CLOCK_REALTIME
 	Boot   int64  // nanoseconds since boot, CLOCK_BOOTTIME; intervals are measured with it
 	Reason Reason // why it was taken

@@ -6,7 +6,7 @@ DROP VIEW snapshot;
 -- What each snapshot adds to the one before: the first row holds the values themselves.
 -- NULL: not read. The view snapshot adds the rows up again. A limit of -1 is "no limit".
 CREATE TABLE moving_delta (
-  seq INTEGER PRIMARY KEY, -- 1, 2, 3, ... without a gap
+  seq INTEGER PRIMARY KEY, -- ascending from 1; numbers are missing where snapshots were thinned
   boot_us, -- CLOCK_BOOTTIME
   clock_us, -- CLOCK_REALTIME - CLOCK_BOOTTIME
   reason, -- not a difference: 0 tick, 1 first, 2 appeared, 3 last, 4 stop
