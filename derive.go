@@ -126,8 +126,8 @@ func (s *Scalars) jobScope(prev, cur *JobReading, node *NodeReading, secs float6
 	s.MemActive = toMiB(cur.Active)
 	s.MemInactive = toMiB(cur.Inactive)
 
-	s.DiskReadBytes = jobIO(prev, cur, [2]Opt[uint64]{prev.IOReadBytes, cur.IOReadBytes}, [2]Opt[uint64]{prev.ProcReadBytes, cur.ProcReadBytes})
-	s.DiskWriteBytes = jobIO(prev, cur, [2]Opt[uint64]{prev.IOWriteBytes, cur.IOWriteBytes}, [2]Opt[uint64]{prev.ProcWriteBytes, cur.ProcWriteBytes})
+	s.DiskReadBytes = jobIO(prev, [2]Opt[uint64]{prev.IOReadBytes, cur.IOReadBytes}, [2]Opt[uint64]{prev.ProcReadBytes, cur.ProcReadBytes})
+	s.DiskWriteBytes = jobIO(prev, [2]Opt[uint64]{prev.IOWriteBytes, cur.IOWriteBytes}, [2]Opt[uint64]{prev.ProcWriteBytes, cur.ProcWriteBytes})
 	if cur.Phase == JobPending {
 		s.DiskReadBytes.Clear() // not known yet whether the controller will be there
 		s.DiskWriteBytes.Clear()
@@ -136,13 +136,20 @@ func (s *Scalars) jobScope(prev, cur *JobReading, node *NodeReading, secs float6
 
 // jobIO is the difference of the controller's counter, or where that has not been
 // read at the start of the interval, of the processes'. It never changes from one
-// to the other while the first one's difference still has to span a gap.
-func jobIO(prev, cur *JobReading, controller, processes [2]Opt[uint64]) Opt[uint64] {
-	d := delta(prev.counter(controller[0]), cur.counter(controller[1]))
-	if d.Valid() || prev.Phase != JobPending && controller[0].Valid() {
-		return d
+// to the other while the first one's difference still has to span a gap, and what
+// the processes have told is not told again by a controller that comes late.
+func jobIO(prev *JobReading, controller, processes [2]Opt[uint64]) Opt[uint64] {
+	begin := func(v Opt[uint64]) Opt[uint64] {
+		if !v.Valid() && (prev.Phase == JobPending || prev.ioFromZero) {
+			return Some[uint64](0)
+		}
+		return v
 	}
-	return delta(prev.counter(processes[0]), cur.counter(processes[1]))
+	c := delta(begin(controller[0]), controller[1])
+	if controller[0].Valid() || c.Valid() && !processes[0].Valid() {
+		return c
+	}
+	return delta(begin(processes[0]), processes[1])
 }
 
 // MemUsed is what the job holds apart from page cache and reclaimable slab, in bytes.

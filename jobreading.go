@@ -54,6 +54,9 @@ type JobReading struct {
 	// usageBoot is the Boot of the older snapshot that CPUUsage was inherited
 	// from, so that the rate over the gap is right; 0 where it was read here.
 	usageBoot int64
+	// ioFromZero: the job was pending before, so that I/O which is absent has been
+	// counted from zero. It is no zero by itself: the controller may never be there.
+	ioFromZero bool
 }
 
 // counter is a cumulative field of j as Derive takes differences of it: as read,
@@ -85,11 +88,8 @@ func (s *Snapshot) InheritCounters(older *Snapshot) {
 		for _, p := range [...]*Opt[uint64]{&job.CPUUsage, &job.CPUUser, &job.CPUSystem} {
 			p.Set(0)
 		}
-		if !s.Job.ProcReadBytes.Valid() { // else the interval takes these, and the controller's begin later
-			job.IOReadBytes.Set(0)
-			job.IOWriteBytes.Set(0)
-		}
 	}
+	s.Job.ioFromZero = s.Job.ioFromZero || job.ioFromZero || job.Phase == JobPending
 	pairs := [...][2]*Opt[uint64]{
 		{&s.Node.NetRxBytes, &older.Node.NetRxBytes}, {&s.Node.NetTxBytes, &older.Node.NetTxBytes},
 		{&s.Node.DiskReadBytes, &older.Node.DiskReadBytes}, {&s.Node.DiskWriteBytes, &older.Node.DiskWriteBytes},
