@@ -24,6 +24,9 @@ const (
 // That a watched cgroup directory itself is removed is not reported by all
 // kernels: it is learned from its parent, and the watch taken away by hand.
 type notifier struct {
+	fds   [3]unix.PollFd // of a wait, here so that it allocates nothing
+	count [8]byte        // of the eventfd
+
 	fd     int // inotify
 	woken  int // eventfd: somebody wants the wait to end
 	byWD   map[int32]string
@@ -129,7 +132,8 @@ var errWoken = errors.New("woken")
 // other descriptor is ready; -1 is none. After the deadline it returns
 // os.ErrDeadlineExceeded; the zero time is no deadline.
 func (n *notifier) wait(deadline time.Time, other int) ([]notice, error) {
-	fds := []unix.PollFd{{Fd: int32(n.fd), Events: unix.POLLIN}, {Fd: int32(n.woken), Events: unix.POLLIN}, {Fd: int32(other), Events: unix.POLLIN}}
+	n.fds = [...]unix.PollFd{{Fd: int32(n.fd), Events: unix.POLLIN}, {Fd: int32(n.woken), Events: unix.POLLIN}, {Fd: int32(other), Events: unix.POLLIN}}
+	fds := n.fds[:]
 	for {
 		k, err := unix.Poll(fds, milliseconds(deadline))
 		switch {
@@ -163,9 +167,15 @@ func milliseconds(deadline time.Time) int {
 	return int(max(0, (time.Until(deadline)+time.Millisecond-1)/time.Millisecond))
 }
 
-// wake ends a wait that is under way, or the next one.
+// one is what an eventfd is told by.
+var one = [8]byte{1, 0, 0, 0, 0, 0, 0, 0}
+
+// rest takes back what wake has said.
+func (n *notifier) rest() { _, _ = unix.Read(n.woken, n.count[:]) }
+
+// wake ends a wait that is under way, or the next one, until rest.
 func (n *notifier) wake() error {
-	_, err := unix.Write(n.woken, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	_, err := unix.Write(n.woken, one[:])
 	return err
 }
 

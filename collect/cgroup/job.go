@@ -71,6 +71,8 @@ type Job struct {
 	skip     majors
 	procRoot string       // where proc is mounted
 	thread   atomic.Int64 // of the watcher; 0 before it runs
+	watched  atomic.Bool  // by a goroutine, see NewJob
+	errand   errand
 
 	mu     sync.Mutex
 	notify *notifier
@@ -119,6 +121,7 @@ func NewJob(candidates []Candidate, opts Options) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
+	j.watched.Store(true)
 	go j.watch()
 	return j, nil
 }
@@ -140,6 +143,7 @@ func newJob(candidates []Candidate, opts Options) (*Job, error) {
 		skip: stackedMajors(procRoot), procRoot: procRoot,
 		notify: n, exits: newExits(), search: s, phase: rt.JobPending,
 	}
+	j.newErrand()
 	j.look()
 	return j, nil
 }
@@ -173,6 +177,19 @@ func (j *Job) Phase() rt.JobPhase {
 // All else that cannot be read now is absent. An error says that nothing at all
 // could be read of a cgroup that is there.
 func (j *Job) Read(s *rt.Snapshot) error {
+	e := &j.errand
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !j.watched.Load() {
+		return j.read(s)
+	}
+	e.snap = s
+	j.run(e.read)
+	e.snap = nil
+	return e.err
+}
+
+func (j *Job) read(s *rt.Snapshot) error {
 	err := j.readTotals(s)
 	j.readSteps(s)
 	return err
@@ -203,6 +220,19 @@ func (j *Job) readTotals(s *rt.Snapshot) error {
 // Procs appends the pids of the job's processes on this node to dst: not those of
 // Slurm's daemons. They may have ended since.
 func (j *Job) Procs(dst []int) []int {
+	e := &j.errand
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !j.watched.Load() {
+		return j.procs(dst)
+	}
+	e.pids = dst
+	j.run(e.list)
+	dst, e.pids = e.pids, nil
+	return dst
+}
+
+func (j *Job) procs(dst []int) []int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, t := range j.order {
@@ -247,6 +277,9 @@ func (j *Job) Close() error {
 		close(j.done)
 		err = j.notify.wake()
 		<-j.ended
+		j.errand.mu.Lock() // nobody wakes a watcher whose descriptor may be another file's by then
+		j.watched.Store(false)
+		j.errand.mu.Unlock()
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		err = errors.Join(err, j.notify.close())

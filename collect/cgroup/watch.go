@@ -33,7 +33,7 @@ func (j *Job) watch() {
 			}
 		}
 		var err error
-		notices, err = j.notify.wait(j.deadline, j.exits.fd)
+		notices, err = j.next()
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			if !errors.Is(err, errWoken) {
 				j.mu.Lock()
@@ -63,11 +63,16 @@ func (j *Job) send(e Event) bool {
 	if e == StepEnded && len(j.events) > cap(j.events)/2 {
 		return true
 	}
-	select {
-	case j.events <- e:
-		return true
-	case <-j.done:
-		return false
+	for {
+		select {
+		case j.events <- e:
+			return true
+		case <-j.done:
+			return false
+		case f := <-j.errand.asked:
+			f()
+			j.errand.done <- struct{}{}
+		}
 	}
 }
 
