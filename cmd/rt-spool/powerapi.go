@@ -42,6 +42,9 @@ func runPowerAPI(c *cli.Context) error {
 	}
 	if c.IsSet("socket") {
 		cfg.PowerAPI.Socket = c.String("socket")
+		if _, _, err := net.SplitHostPort(cfg.PowerAPI.Socket); err != nil {
+			return usage("--socket %q: give HOST:PORT, as 127.0.0.1:9080", cfg.PowerAPI.Socket)
+		}
 	}
 	every := cfg.Spool.CommitInterval.Duration
 	if c.IsSet("interval") {

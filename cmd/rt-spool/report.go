@@ -55,6 +55,9 @@ func runReport(c *cli.Context) error {
 
 func reportArray(c *cli.Context, summaries []*report.Summary) error {
 	a := report.RollUp(c.Args().First(), summaries)
+	if len(a.Tasks) == 0 {
+		return usage("report --array: %s has no tasks of an array; leave --array out", a.Job)
+	}
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, a)
 	}
