@@ -343,15 +343,30 @@ func (r *Reader) Thin(limit int64) (dropped int64, err error) {
 		return 0, fmt.Errorf("thin %s: %w", r.path, ErrReadOnly)
 	}
 	err = r.patient(func() error {
-		if dropped, err = r.thin(limit); err != nil || dropped == 0 {
-			return err
-		}
-		return r.db.all("PRAGMA incremental_vacuum")
+		dropped, err = r.thin(limit)
+		return errors.Join(err, vacuum(r.db)) // a disk that is full needs what was freed so far, too
 	})
 	if err != nil {
 		return dropped, fmt.Errorf("thin: %w", describe(r.path, err))
 	}
 	return dropped, nil
+}
+
+// vacuum returns all free pages to the file system, in steps: the journal of one is
+// small, for a disk that is nearly full.
+func vacuum(c *conn) error {
+	for {
+		used, size, err := usage(c)
+		if err != nil || used == size {
+			return err
+		}
+		if err := c.all(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", vacuumStep)); err != nil {
+			return err
+		}
+		if _, now, err := usage(c); err != nil || now >= size {
+			return err
+		}
+	}
 }
 
 func (r *Reader) thin(limit int64) (dropped int64, err error) {
