@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -78,5 +79,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // onUsageError keeps the library from printing a page of help over its message.
 func onUsageError(_ *cli.Context, err error, _ bool) error {
+	for _, flag := range []string{"spool", "config"} { // of every verb, and so before it
+		if strings.HasSuffix(err.Error(), "not defined: -"+flag) {
+			return usage("--%s comes before the verb: rt-spool --%s ... VERB; see rt-spool --help", flag, flag)
+		}
+	}
 	return usage("%w; see rt-spool --help", err)
 }

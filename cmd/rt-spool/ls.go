@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -98,18 +100,59 @@ func entriesOf(c *cli.Context, jobs []string) ([]spool.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := spoolThere(cfg.Spool.Dir, jobs...); err != nil {
+		return nil, err
+	}
 	if len(jobs) == 0 {
 		return spool.List(cfg.Spool.Dir)
 	}
 	var out []spool.Entry
 	for _, job := range jobs {
-		found, err := spool.FindJob(cfg.Spool.Dir, job)
+		found, err := findRuns(cfg.Spool.Dir, job)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, found...)
 	}
 	return out, nil
+}
+
+// findRuns finds the runs that a person means. Where it finds none among files that
+// this user may not read, it says so: the run may be one of these.
+func findRuns(dir, job string) ([]spool.Entry, error) {
+	found, err := spool.FindJob(dir, job)
+	if !errors.Is(err, spool.ErrNotFound) {
+		return found, err
+	}
+	entries, listErr := spool.List(dir)
+	if listErr != nil {
+		return nil, err
+	}
+	var denied []error
+	for i := range entries {
+		if errors.Is(entries[i].Err, fs.ErrPermission) {
+			denied = append(denied, entries[i].Err)
+		}
+	}
+	if len(denied) == 0 {
+		return nil, err
+	}
+	return nil, &kindError{spool.ErrNotFound, fmt.Errorf("job %q in %s is none of the runs that can be read: %w", job, dir, unreadable(denied, len(entries)))}
+}
+
+// spoolThere says what to do where the spool directory does not exist, unless all
+// that is asked for are files.
+func spoolThere(dir string, jobs ...string) error {
+	isFile := func(job string) bool {
+		return strings.HasSuffix(job, ".db") || strings.ContainsRune(job, filepath.Separator)
+	}
+	if len(jobs) > 0 && !slices.ContainsFunc(jobs, func(job string) bool { return !isFile(job) }) {
+		return nil
+	}
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no spool directory %s: rt-spool --spool DIR VERB, with --spool before the verb, names another one (%w)", dir, err)
+	}
+	return nil
 }
 
 func printRuns(w io.Writer, runs []listed) error {

@@ -105,11 +105,14 @@ func topSource(c *cli.Context, o *top.Options) (top.Source, error) {
 		return nil, err
 	}
 	dir, job := cfg.Spool.Dir, c.Args().First()
+	if err := spoolThere(dir, c.Args().Slice()...); err != nil {
+		return nil, err
+	}
 	if job == "" {
 		return &top.Spooled{Dir: dir}, nil
 	}
 	find := func() ([]string, error) {
-		entries, err := spool.FindJob(dir, job)
+		entries, err := findRuns(dir, job)
 		return paths(entries), err
 	}
 	found, err := find()

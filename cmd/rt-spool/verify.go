@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -28,6 +31,8 @@ type verified struct {
 	Problems []string `json:"problems"`
 	// Readable is how many snapshots can be read, from the first one on.
 	Readable int64 `json:"readable_snapshots"`
+	// denied is why this user may not read the file: that says nothing of its content.
+	denied error
 }
 
 func runVerify(c *cli.Context) error {
@@ -37,9 +42,13 @@ func runVerify(c *cli.Context) error {
 	}
 	out := make([]verified, 0, len(entries))
 	bad := 0
+	var denied []error
 	for i := range entries {
 		v := verify(c, &entries[i])
-		if !v.OK {
+		switch {
+		case v.denied != nil:
+			denied = append(denied, v.denied)
+		case !v.OK:
 			bad++
 		}
 		out = append(out, v)
@@ -50,21 +59,29 @@ func runVerify(c *cli.Context) error {
 		}
 	} else {
 		for _, v := range out {
-			if v.OK {
-				fmt.Fprintf(c.App.Writer, "ok   %s\n", v.Path)
-			}
-			for _, p := range v.Problems {
-				fmt.Fprintf(c.App.Writer, "BAD  %s: %s\n", v.Path, p)
-			}
-			if !v.OK {
-				fmt.Fprintf(c.App.Writer, "     %s: %s\n", v.Path, v.salvage())
-			}
+			v.print(c.App.Writer)
 		}
 	}
+	err = unreadable(denied, len(out))
 	if bad > 0 {
-		return fmt.Errorf("%w: %d of %d files have problems", errDamaged, bad, len(out))
+		err = errors.Join(fmt.Errorf("%w: %d of %d files have problems", errDamaged, bad, len(out)), err)
 	}
-	return nil
+	return err
+}
+
+func (v *verified) print(w io.Writer) {
+	switch {
+	case v.OK:
+		fmt.Fprintf(w, "ok   %s\n", v.Path)
+		return
+	case v.denied != nil:
+		fmt.Fprintf(w, "?    %s: may not be read by this user\n", v.Path)
+		return
+	}
+	for _, p := range v.Problems {
+		fmt.Fprintf(w, "BAD  %s: %s\n", v.Path, p)
+	}
+	fmt.Fprintf(w, "     %s: %s\n", v.Path, v.salvage())
 }
 
 // salvage says what can still be had of a damaged file.
@@ -82,15 +99,20 @@ func verify(c *cli.Context, e *spool.Entry) verified {
 	v := verified{Path: e.Path, Problems: []string{}}
 	// The messages begin with the path, and so do our lines.
 	problem := func(text string) { v.Problems = append(v.Problems, strings.ReplaceAll(text, e.Path+": ", "")) }
-	if e.Err != nil {
-		problem(e.Err.Error())
+	failed := func(err error) verified {
+		problem(err.Error())
+		if errors.Is(err, fs.ErrPermission) {
+			v.denied = err
+		}
 		return v
+	}
+	if e.Err != nil {
+		return failed(e.Err)
 	}
 	v.Job = e.Run.Label()
 	r, err := spool.Open(e.Path)
 	if err != nil {
-		problem(err.Error())
-		return v
+		return failed(err)
 	}
 	defer r.Close()
 	for _, p := range r.Verify(c.Context) {
