@@ -42,6 +42,10 @@ type RemoteFS struct {
 	Ops        rt.Opt[uint64] `json:"ops"`
 }
 
+// shortest is the time in nanoseconds of which the node's use is told: CPUs are counted
+// by the tick of 10 ms, which of a shorter time says nothing.
+const shortest = 1e9
+
 type nodeTally struct {
 	load, mhz mean
 	maxLoad   highest
@@ -111,7 +115,7 @@ func (r *reading) nodeContext() Node {
 		MaxMemoryBytes: r.node.memory.Opt, MemoryBytes: r.memTotal,
 		ReadBytes: r.node.read.value(), WriteBytes: r.node.write.value(),
 	}
-	if used, ok := r.node.cpu.scaled(1.0 / rt.TicksPerSecond).Get(); ok && r.last.boot > r.first.boot {
+	if used, ok := r.node.cpu.scaled(1.0 / rt.TicksPerSecond).Get(); ok && r.last.boot-r.first.boot >= shortest {
 		n.MeanCores.Set(used / (float64(r.last.boot-r.first.boot) / 1e9))
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(t.fabrics), func(a, b fabricKey) int {

@@ -25,6 +25,10 @@ func (s *Summary) ledger(events []rt.Event) {
 		case e.Kind == "tracker" && e.Name == "cost":
 			r.Tracker = costOf(e.Detail)
 			r.LeftOut = numberIn(e.Detail, "left_out=%d")
+		case e.Kind == "job" && e.Name == "rusage":
+			if kib := numberIn(e.Detail, "max_process_rss_kib=%d"); kib > 0 {
+				s.Memory.LargestProcessBytes.Set(uint64(kib) << 10)
+			}
 		case e.Kind == "tracker" && e.Name == "sensors":
 			r.Sensors = sensorsOf(e.Detail)
 		case e.Kind == "tracker" && e.Name == "budget":

@@ -31,19 +31,20 @@ func (r *reading) reasons(s *Summary) {
 	}
 	const unread = "it could not be read"
 	cpu, memory, disk, processes := "cpu", "memory", "disk", "processes"
-	io, parts, oom := unread, unread, unread
+	held, io, parts, oom := unread, unread, unread, unread
 	switch s.Scope {
 	case ScopeJob:
 		cpu, memory, disk, processes = "cgroup", "cgroup", "cgroup", "cgroup"
 		io = "the io controller is off in the job's cgroup"
 	case ScopeTree:
 		cpu, memory, disk, processes = "tree", "tree", "tree", "tree"
+		held = "it ended before its memory was read"
 		io, parts, oom = "not read for a process tree", "not told apart for a process tree", "not counted for a process tree"
 	case ScopeNode:
 		parts, oom = "not told apart for a node", "not counted for a node"
 	}
 	s.CPU.Reason = why(!s.CPU.UsedSecs.Valid(), cpu, unread)
-	s.Memory.Reason = why(!s.Memory.PeakBytes.Valid(), memory, unread)
+	s.Memory.Reason = why(!s.Memory.PeakBytes.Valid(), memory, held)
 	s.Memory.PartsReason = why(!s.Memory.AnonymousBytes.Valid(), memory, parts)
 	s.Memory.OOMReason = why(!s.Memory.OOMKills.Valid(), memory, oom)
 	s.IO.Reason = why(!s.IO.ReadBytes.Valid() || !s.IO.WriteBytes.Valid(), disk, io)

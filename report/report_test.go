@@ -217,6 +217,46 @@ func TestScreen(t *testing.T) {
 	}
 }
 
+// Of a command that was over before its second reading no memory was read: that is not
+// none, and what the kernel said at its end is told instead.
+func TestShortCommand(t *testing.T) {
+	for _, tt := range []struct {
+		name, detail string
+		rss          uint64
+		peak         rt.Opt[uint64]
+		lines        []string
+	}{
+		{"known to the kernel", "cpu_user_secs=0.001 max_process_rss_kib=12288 major_faults=0", 0, rt.None[uint64](),
+			[]string{"Memory       - (it ended before its memory was read)", "             largest process 12.0 MiB, as the kernel said at its end"}},
+		{"not known", "", 0, rt.None[uint64](), []string{"Memory       - (it ended before its memory was read)"}},
+		{"read early", "max_process_rss_kib=12288", 4 << 20, u(4 << 20),
+			[]string{"Memory       peak 4.00 MiB of", "             largest process 12.0 MiB, as the kernel said at its end"}},
+	} {
+		list := commandSnapshots()[:2]
+		list[0].Tree, list[1].Tree.RSS, list[1].Reason = rt.TreeReading{}, u(tt.rss), rt.ReasonLast
+		list[1].Wall, list[1].Boot = list[0].Wall+30e6, list[0].Boot+30e6
+		run := commandRun()
+		run.End = run.Start.Add(30 * time.Millisecond)
+		s := summarized(t, example{run: run, snapshots: list, events: []rt.Event{{Kind: "job", Name: "rusage", Status: "ok", Detail: tt.detail}}})
+		var text strings.Builder
+		if err := WriteText(&text, s, TextOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if s.Memory.PeakBytes != tt.peak || s.Node.MeanCores.Valid() {
+			t.Errorf("%s: peak %v, node's cores %v", tt.name, s.Memory.PeakBytes, s.Node.MeanCores)
+		}
+		for _, line := range tt.lines {
+			if !strings.Contains(text.String(), "\n"+line) {
+				t.Errorf("%s: no line %q in\n%s", tt.name, line, text.String())
+			}
+		}
+		// thirty milliseconds are three ticks: the node's use says nothing
+		if strings.Contains(text.String(), "Whole node") || tt.detail == "" && strings.Contains(text.String(), "largest") {
+			t.Errorf("%s: more than is known:\n%s", tt.name, text.String())
+		}
+	}
+}
+
 // What was not read is null with a reason beside it, in every block.
 func TestAbsentHasAReason(t *testing.T) {
 	for _, e := range examples() {

@@ -79,9 +79,12 @@ type Memory struct {
 	SharedBytes    rt.Opt[uint64]  `json:"shared_bytes"` // tmpfs, /dev/shm, shared anonymous mappings
 	FileBytes      rt.Opt[uint64]  `json:"file_bytes"`   // page cache without SharedBytes
 	OOMKills       rt.Opt[uint64]  `json:"oom_kills"`
-	Reason         string          `json:"reason,omitempty"`
-	PartsReason    string          `json:"parts_reason,omitempty"`
-	OOMReason      string          `json:"oom_reason,omitempty"`
+	// LargestProcessBytes is the most that one process of a command had resident, as
+	// wait4(2) says: less than all together, but also of those that no reading saw.
+	LargestProcessBytes rt.Opt[uint64] `json:"largest_process_bytes,omitzero"`
+	Reason              string         `json:"reason,omitempty"`
+	PartsReason         string         `json:"parts_reason,omitempty"`
+	OOMReason           string         `json:"oom_reason,omitempty"`
 }
 
 // IO is what was read from and written to block devices, in bytes.

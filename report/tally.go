@@ -135,7 +135,9 @@ func (u *usage) addTree(t *rt.TreeReading) {
 	}
 	u.user.add(t.CPUUserTicks)
 	u.system.add(t.CPUSystemTicks)
-	u.memory.add(t.RSS)
+	if t.RSS.Or(0) > 0 { // a process that has ended holds nothing, whatever it held
+		u.memory.add(t.RSS)
+	}
 	if children, ok := t.Children.Get(); ok {
 		u.processes.add(rt.Some(children + 1))
 	}

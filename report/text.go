@@ -168,6 +168,7 @@ func (p *page) memory(s *Summary, o TextOptions) {
 		if m.AnonymousBytes.Valid() { // of a run that another program has recorded
 			p.line("  anonymous", "%-9s max; can cause an OOM kill", size(m.AnonymousBytes))
 		}
+		p.largestProcess(m)
 		return
 	}
 	of := map[string]string{"cgroup": "limit", "allocation": "allocated", "node": "node memory"}[m.LimitOf]
@@ -179,6 +180,7 @@ func (p *page) memory(s *Summary, o TextOptions) {
 		charged = ""
 	}
 	p.line("Memory", "peak %s%s of %s %s, %s%s", size(m.PeakBytes), charged, size(m.LimitBytes), of, number(m.PeakPct, "%.1f %%"), because(peakOf))
+	p.largestProcess(m)
 	if m.AnonymousBytes.Valid() || m.SharedBytes.Valid() {
 		if m.AnonymousBytes.Valid() {
 			p.line("  anonymous", "%-9s max; can cause an OOM kill", size(m.AnonymousBytes))
@@ -197,6 +199,13 @@ func (p *page) memory(s *Summary, o TextOptions) {
 		faults = fmt.Sprintf("; page faults %s, %s from disk", count(s.Faults.All), count(s.Faults.Major))
 	}
 	p.line("OOM kills", "%s%s%s", count(m.OOMKills), because(m.OOMReason), faults)
+}
+
+// largestProcess tells of a process that held more than any reading saw.
+func (p *page) largestProcess(m *Memory) {
+	if m.LargestProcessBytes.Or(0) > m.PeakBytes.Or(0) && m.PeakOf == "readings" {
+		p.line("", "largest process %s, as the kernel said at its end", size(m.LargestProcessBytes))
+	}
 }
 
 func (p *page) rest(s *Summary) {

@@ -158,7 +158,8 @@ func (p *page) node(s *Summary) {
 		if n.MaxMemoryBytes.Valid() {
 			parts = append(parts, "memory "+size(n.MaxMemoryBytes))
 		}
-		if n.MeanCores.Valid() || len(parts) > 1 {
+		short := s.Record.Readings > 1 && s.Record.Last.Sub(s.Record.First) < shortest
+		if !short && (n.MeanCores.Valid() || len(parts) > 1) {
 			p.line("Whole node", "%s", strings.Join(parts, ", "))
 		}
 	}
