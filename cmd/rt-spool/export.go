@@ -98,11 +98,35 @@ func runExport(c *cli.Context) error {
 	if speed > 0 {
 		return replayGemPBA(c.Context, c.App.Writer, r, speed)
 	}
-	write := func(w io.Writer) error { return exporters[at].write(c.Context, w, r, scope) }
-	if name := c.String("output"); name != "" {
-		return writeFile(name, write)
+	var written counted
+	write := func(w io.Writer) error {
+		return exporters[at].write(c.Context, io.MultiWriter(w, &written), r, scope)
 	}
-	return buffered(c.App.Writer, write)
+	if name := c.String("output"); name != "" {
+		err = writeFile(name, write)
+	} else {
+		err = buffered(c.App.Writer, write)
+	}
+	if err == nil && written == 0 {
+		fmt.Fprintf(c.App.ErrWriter, "rt-spool: export: nothing is written: no interval of the run has the figures of which %s is made%s\n",
+			exporters[at].format, made[exporters[at].format])
+	}
+	return err
+}
+
+// made is of what the reports are made that not every node can give.
+var made = map[string]string{
+	"powerapi-hwpc": ": hardware counters or RAPL energy", "powerapi-core-csv": ": hardware counters of cores",
+	"powerapi-rapl-csv": ": RAPL energy", "powerapi-msr-csv": ": hardware counters of the group msr",
+	"powerapi-power": ": energy of the node", "powerapi-power-csv": ": energy of the node",
+}
+
+// counted is how many bytes went by.
+type counted int64
+
+func (n *counted) Write(p []byte) (int, error) {
+	*n += counted(len(p))
+	return len(p), nil
 }
 
 func scopeOf(c *cli.Context) (rt.Scope, error) {
