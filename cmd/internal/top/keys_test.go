@@ -146,6 +146,25 @@ func must[T any](v T, err error) T {
 	return v
 }
 
+// Neither the keys below nor the help are cut on 80 columns: how to quit is last.
+func TestKeysFit(t *testing.T) {
+	dir := t.TempDir()
+	_, first := sampleFile(t, dir, 12, 30, false)
+	defer first.Close()
+	m := start(t, &Spooled{Dir: dir, Now: time.Now}, Options{}, 80, 24)
+	for _, keys := range [][]string{nil, {"enter"}, {"3", "/", "a", "enter"}} {
+		press(t, m, keys...)
+		if last := m.lastLine(); width(last) > 80 || !strings.HasSuffix(last, "q quit") {
+			t.Errorf("after %q: %d columns: %s", keys, width(last), last)
+		}
+	}
+	for _, l := range helpLines() {
+		if width(l.text) > 80 {
+			t.Errorf("%d columns: %s", width(l.text), l.text)
+		}
+	}
+}
+
 // The list: jobs come, end and go; one is opened and left; older ones are asked for.
 func TestList(t *testing.T) {
 	dir := t.TempDir()

@@ -220,13 +220,13 @@ func (m *model) lastLine() string {
 		keys = "tab page  / filter  s sort  space pause  ? help  q quit"
 	}
 	if m.open != "" {
-		keys = "tab page  left right second  home end  t time  / filter  s sort  ? help  q quit"
+		keys = "tab page  left right second  t time  / filter  s sort  ? help  q quit"
 		if !m.single {
 			keys = "esc back  " + keys
 		}
 	}
 	if m.filter != "" {
-		keys = fmt.Sprintf("filter %q (esc drops it)  ", plain(m.filter)) + keys
+		keys = fmt.Sprintf("filter %q (esc drops it)  ? help  q quit", plain(m.filter))
 	}
 	return keys
 }
@@ -249,9 +249,9 @@ tab shift+tab   next and previous page of a run; 1 to 9 choose one
 s S r           sort by the next, the previous column; turn the order around
 space           pause and go on; a run that is over is played from there
 a               in the list: also runs that ended more than a day ago, or not
-left right      one second back, on; < > or with shift: one minute; of the matrix:
-                the columns
-home end        the run's first and newest reading; in the list: the first and last row
+left right      one second back, on; < > or with shift: one minute;
+                of the matrix: the columns
+home end        the run's first and newest reading; in a list: first, last row
 t               go to a moment: 90 (seconds), 1m30s, 12:30:05
 ctrl+l          draw the screen anew
 ? h f1          this help
