@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"time"
@@ -81,7 +82,11 @@ func (im *ftdcImport) begin(dir string) (*spool.Writer, error) {
 	if im.run.Start.IsZero() {
 		im.run.Start = time.Unix(0, im.first).UTC()
 	}
-	return spool.Create(dir, im.run, rt.Host{HostName: im.run.Node}, spool.Options{CommitRows: 128, CommitInterval: time.Hour})
+	w, err := spool.Create(dir, im.run, rt.Host{HostName: im.run.Node}, spool.Options{CommitRows: 128, CommitInterval: time.Hour})
+	if errors.Is(err, spool.ErrExists) {
+		return nil, &kindError{spool.ErrExists, fmt.Errorf("its run is in the spool already, as %s.db: that stays as it is; rt-spool --spool DIR import puts it into another one", filepath.Join(dir, im.run.FileStem()))}
+	}
+	return w, err
 }
 
 // next reads the next datum into the snapshot.
