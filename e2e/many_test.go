@@ -49,7 +49,7 @@ func runManyJobs(t *testing.T, c *cluster, s *site) {
 	if out, err := exec.Command(c.asUser[0], append(c.asUser[1:], submit)...).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	until(t, 2*time.Minute, "all jobs to run", func() bool {
+	until(t, 5*time.Minute, "all jobs to run", func() bool {
 		began, err := filepath.Glob(s.path("out", "began-*"))
 		return err == nil && len(began) == manyJobs
 	})
