@@ -12,11 +12,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/resource-tracker/rt/upload/receiver"
@@ -251,6 +253,9 @@ func (s *station) later(cmd *exec.Cmd, stderr string) outcome {
 type cleaning struct{ *testing.M }
 
 func (c cleaning) Run() int {
+	// A caught signal is a child's to be ended by again: one that was ignored around the
+	// tests (nohup) would rightly not be passed on.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	status := c.M.Run()
 	if built.path != "" {
 		_ = os.RemoveAll(filepath.Dir(built.path)) // what stays is in the system's temporary directory
