@@ -261,6 +261,7 @@ type Event struct {
 type Registration struct {
 	Endpoint        string    `json:"endpoint"`          // base URL of the API
 	Dialect         string    `json:"dialect,omitempty"` // "spec" or "live": the one that was accepted
+	Scope           Scope     `json:"scope,omitempty"`   // of its rows, from the first batch to the last
 	RemoteID        string    `json:"run_id,omitempty"`  // the receiver's name of the run
 	UploadURIPrefix string    `json:"upload_uri_prefix,omitempty"`
 	IntentAt        time.Time `json:"intent_at"`              // before the first request was sent
