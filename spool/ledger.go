@@ -39,7 +39,7 @@ func (r *Reader) addEvent(e *rt.Event) error {
 // SaveRegistration replaces what is known of the run at the receiver.
 func (r *Reader) SaveRegistration(reg rt.Registration) error {
 	id := 1
-	columns := append(registrationColumns(&reg), column{"id", &id})
+	columns := append(registrationColumns(&reg, r.version), column{"id", &id})
 	return r.change("save the registration", func() error {
 		_, err := r.db.change(insertSQL("registration", columns), values(columns)...)
 		return err
@@ -178,7 +178,8 @@ func (r *Reader) CloseLost(exit rt.Exit, bootID string) error {
 	if bootID != "" && bootID != run.BootID {
 		event.Detail = "the machine was started anew before the run ended"
 	}
-	if err := r.changeRun("close the run as lost", run, func() error { return r.addEvent(&event) }); err != nil {
+	err = r.changeRun("close the run as lost", run, func() error { return errors.Join(r.addEvent(&event), r.noteNoLog(exit.Time)) })
+	if err != nil {
 		return err
 	}
 	if err := r.tidy(); err != nil {

@@ -21,7 +21,8 @@ type Reader struct {
 	path     string
 	db       *conn
 	readOnly bool
-	version  int // of the schema
+	noLog    bool // the log of a run without a tracker is not there
+	version  int  // of the schema
 	run      rt.Run
 	host     rt.Host
 }
@@ -48,6 +49,7 @@ func openReader(path string) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
+	hadLog := exists(path + "-wal") // SQLite makes one
 	c, err := openConn(path, params)
 	if err != nil {
 		return nil, describe(path, err)
@@ -62,6 +64,9 @@ func openReader(path string) (*Reader, error) {
 	}
 	if err == nil {
 		err = r.load()
+	}
+	if err == nil && r.run.State == rt.StateRunning {
+		err = r.keepLog(hadLog)
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
@@ -82,7 +87,7 @@ func (r *Reader) upgrade() error {
 	if err := r.db.exec(pragma("busy_timeout", patienceEnded)); err != nil {
 		return err
 	}
-	if migrate(r.db, r.version) == nil {
+	if r.journaled(func() error { return migrate(r.db, r.version) }) == nil {
 		r.version = version
 	}
 	return r.db.exec(pragma("busy_timeout", patience))
@@ -104,7 +109,7 @@ func (r *Reader) patient(f func() error) error {
 	if err := r.db.exec(pragma("busy_timeout", patienceEnded)); err != nil {
 		return err
 	}
-	return errors.Join(f(), r.db.exec(pragma("busy_timeout", patience)))
+	return errors.Join(r.journaled(f), r.db.exec(pragma("busy_timeout", patience)))
 }
 
 // howToOpen looks at the file from outside. The ledger of batches must survive a
@@ -186,14 +191,19 @@ func one(c *conn, table string, columns []column) (n int, err error) {
 
 // tidy folds the log of a run that has ended, unless another process has it open.
 func (r *Reader) tidy() error {
-	row, err := r.db.query("PRAGMA journal_mode")
-	if err != nil || len(row) == 0 || row[0] != "wal" {
+	inLog, err := r.db.inLog()
+	switch {
+	case err != nil:
 		return err
+	case !inLog && !exists(r.path+"-journal"):
+		return nil
+	case !inLog: // a change was broken off; it is undone already
+		return r.journaled(func() error { return nil })
 	}
-	if err := fold(r.db); err != nil && !busy(err) {
-		return err
+	if err = fold(r.db); busy(err) {
+		err = hideLog(r.path)
 	}
-	return r.db.exec(pragma("busy_timeout", patience))
+	return errors.Join(err, r.db.exec(pragma("busy_timeout", patience)))
 }
 
 // Close lets go of the file.
@@ -264,7 +274,7 @@ func all[T any](r *Reader, from string, columns func(*T) []column) ([]T, error) 
 // Registration is what is known of the run at the receiver; false before the
 // first intent.
 func (r *Reader) Registration() (rt.Registration, bool, error) {
-	list, err := all(r, "registration", registrationColumns)
+	list, err := all(r, "registration", func(reg *rt.Registration) []column { return registrationColumns(reg, r.version) })
 	if err != nil || len(list) == 0 {
 		return rt.Registration{}, false, err
 	}

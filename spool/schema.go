@@ -9,13 +9,15 @@ import (
 const applicationID = 0x72747370
 
 // migrations[n] takes a database from user_version n to n+1. Append only.
-var migrations = [...]string{schema001, schema002}
+var migrations = [...]string{schema001, schema002, schema003}
 
 var (
 	//go:embed schema/001.sql
 	schema001 string
 	//go:embed schema/002.sql
 	schema002 string
+	//go:embed schema/003.sql
+	schema003 string
 )
 
 // version is the user_version that this package writes.
