@@ -21,6 +21,8 @@ type Nodes struct {
 	// lie in the spool of another node.
 	Expected rt.Opt[uint64] `json:"expected_nodes"`
 	Complete bool           `json:"complete"` // all of them, each complete
+	// Sacct is what accounting says beside the sums, where all nodes are here.
+	Sacct []Difference `json:"sacct,omitempty"`
 }
 
 // NodeShare is one node's part.
@@ -107,6 +109,7 @@ func together(list []*Summary) *Nodes {
 	if used, ok := n.UsedSecs.Get(); ok && used > 0 {
 		n.CPUImbalance.Set(busiest / (used / float64(len(list))))
 	}
+	n.compareSacct(list)
 	n.Complete = n.Complete && n.Expected.Or(uint64(len(list))) == uint64(len(list))
 	slices.SortStableFunc(n.Nodes, func(a, b NodeShare) int {
 		return cmp.Or(-cmp.Compare(a.PeakPct.Or(-1), b.PeakPct.Or(-1)), cmp.Compare(a.Node, b.Node))

@@ -29,6 +29,10 @@ func (s *Summary) ledger(events []rt.Event) {
 			if kib := numberIn(e.Detail, "max_process_rss_kib=%d"); kib > 0 {
 				s.Memory.LargestProcessBytes.Set(uint64(kib) << 10)
 			}
+		case e.Kind == "job" && e.Name == "cpuset":
+			s.CPU.AllowedCPUs, s.CPU.AllowedMems = allowedOf(e.Detail)
+		case e.Kind == "job" && e.Name == "sacct":
+			s.Sacct = sacctOf(e.Detail)
 		case e.Kind == "tracker" && e.Name == "sensors":
 			r.Sensors = sensorsOf(e.Detail)
 		case e.Kind == "tracker" && e.Name == "budget":
@@ -42,6 +46,12 @@ func (s *Summary) ledger(events []rt.Event) {
 		}
 	}
 	r.Expected = r.Readings + r.Missed + r.LeftOut
+}
+
+// allowedOf reads "cpus=0-3,8 mems=0".
+func allowedOf(detail string) (cpus, mems string) {
+	cpus, mems, _ = strings.Cut(strings.TrimPrefix(detail, "cpus="), " mems=")
+	return cpus, mems
 }
 
 // sensorsOf reads "cgroup ok, disk denied": each sensor and how it was at the end.

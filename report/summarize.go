@@ -148,6 +148,7 @@ func (r *reading) summary(events []rt.Event) *Summary {
 		s.Record.Complete = began && r.lastReason == rt.ReasonLast
 	}
 	s.ledger(events)
+	s.compareSacct()
 	r.reasons(s)
 	s.advise()
 	return s

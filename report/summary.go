@@ -36,6 +36,7 @@ type Summary struct {
 	Energy      []Energy        `json:"energy,omitempty"`
 	JobEnergy   *JobEnergy      `json:"job_energy,omitempty"`
 	Series      Series          `json:"series"`
+	Sacct       *Sacct          `json:"sacct,omitempty"` // where a drain has asked for it
 	// Advice says what could be asked for instead; AdviceReason why there is none
 	// where the record does not allow any.
 	Advice       []string `json:"advice,omitempty"`
@@ -64,7 +65,10 @@ type CPU struct {
 	CoresOf       string          `json:"cores_of"`   // "allocation" or "node"
 	AllocatedSecs rt.Opt[float64] `json:"allocated_secs"`
 	UsedPct       rt.Opt[float64] `json:"used_pct"` // of AllocatedSecs
-	Reason        string          `json:"reason,omitempty"`
+	// The CPUs and NUMA nodes that the job may use, as the kernel lists them: "0-3,8".
+	AllowedCPUs string `json:"allowed_cpus,omitempty"`
+	AllowedMems string `json:"allowed_mems,omitempty"`
+	Reason      string `json:"reason,omitempty"`
 }
 
 // Memory is the memory that was held, in bytes. The parts are the highest

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -40,6 +41,9 @@ func WriteText(w io.Writer, s *Summary, o TextOptions) error {
 	p.node(s)
 	p.energy(s)
 	p.jobEnergy(s)
+	if s.Sacct != nil {
+		p.differences(s.Sacct.Differences)
+	}
 	p.quality(s)
 	return p.write(w)
 }
@@ -148,6 +152,9 @@ func (p *page) cpu(s *Summary, o TextOptions) {
 	}
 	if c.StepdSecs.Valid() {
 		more = append(more, "+ slurmstepd "+number(c.StepdSecs, "%.2f s"))
+	}
+	if c.AllowedCPUs != "" {
+		more = append(more, "may use CPUs "+plain(c.AllowedCPUs)+", NUMA nodes "+plain(cmp.Or(c.AllowedMems, "-")))
 	}
 	if len(more) > 0 {
 		p.list("", []string{strings.Join(more, "; ")})

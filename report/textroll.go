@@ -35,6 +35,7 @@ func WriteNodes(w io.Writer, s *Summary) error {
 	if more := len(n.Nodes) - shown; more > 0 {
 		p.line("", "and %s with a lower peak", plural(more, "node"))
 	}
+	p.differences(n.Sacct)
 	return p.write(w)
 }
 

@@ -32,11 +32,14 @@ type Account struct {
 	Partition    string
 	NodeList     string
 	JobName      string // empty while slurmdbd has not heard of it
+
+	Used AccountUse
 }
 
 // sacctFields are asked for in this order. JobName is the last, because it alone
 // may hold the separator.
-const sacctFields = "Cluster,JobIDRaw,JobID,State,ExitCode,DerivedExitCode,Start,End,QOS,Reservation,User,Account,Partition,NodeList,JobName"
+const sacctFields = "Cluster,JobIDRaw,JobID,State,ExitCode,DerivedExitCode,Start,End,QOS,Reservation,User,Account,Partition,NodeList," +
+	"ElapsedRaw,TotalCPU,UserCPU,SystemCPU,MaxRSS,MaxRSSNode,JobName"
 
 // SacctCommand returns the arguments and the variables to add to the environment
 // of the one call of sacct that asks for all the jobs, whosever they are, every
@@ -47,13 +50,13 @@ func SacctCommand(jobs []uint64) (args, environ []string) {
 	for i, id := range jobs {
 		ids[i] = strconv.FormatUint(id, 10)
 	}
-	args = []string{"--parsable2", "--allocations", "--allusers", "--duplicates", "--format=" + sacctFields, "--jobs=" + strings.Join(ids, ",")}
+	args = []string{"--parsable2", "--noconvert", "--allusers", "--duplicates", "--format=" + sacctFields, "--jobs=" + strings.Join(ids, ",")}
 	return args, []string{"SLURM_TIME_FORMAT=%s"}
 }
 
 // ParseSacct reads the output of sacct --parsable2 with its header: any fields in
-// any order, of which JobIDRaw and State must be there. Lines of steps are passed
-// over. Times are seconds since the epoch or, where SLURM_TIME_FORMAT was not set,
+// any order, of which JobIDRaw and State must be there. Of the lines of steps, which
+// follow that of their job, the memory is taken. Times are seconds since the epoch or, where SLURM_TIME_FORMAT was not set,
 // local times in loc. A line that cannot be read is an error, but the other lines
 // count: both are returned.
 func ParseSacct(output string, loc *time.Location) ([]Account, error) {
@@ -74,11 +77,15 @@ func ParseSacct(output string, loc *time.Location) ([]Account, error) {
 			}
 			continue
 		}
-		a, ok := parseAccount(header, line, loc)
+		values := strings.SplitN(line, "|", len(header))
+		a, ok := Account{}, len(values) == len(header)
+		if ok && !addStep(header, values, accounts) {
+			if a, ok = parseAccount(header, values, loc); ok {
+				accounts = append(accounts, a)
+			}
+		}
 		if !ok {
 			bad = append(bad, fmt.Errorf("line %d of the output of sacct is malformed: %.100q", number, line))
-		} else if a.JobID != 0 {
-			accounts = append(accounts, a)
 		}
 	}
 	return accounts, errors.Join(bad...)
@@ -88,19 +95,12 @@ func ParseSacct(output string, loc *time.Location) ([]Account, error) {
 // seen of jobs that ended at once.
 const noName = "allocation"
 
-// parseAccount reads one line; a step's gives an Account without a job id.
-func parseAccount(header []string, line string, loc *time.Location) (a Account, ok bool) {
-	values := strings.SplitN(line, "|", len(header))
-	if len(values) != len(header) {
-		return a, false
-	}
+// parseAccount reads the line of a job.
+func parseAccount(header, values []string, loc *time.Location) (a Account, ok bool) {
 	for i, name := range header {
 		v := values[i]
 		switch name {
 		case "JobIDRaw":
-			if strings.Contains(v, ".") {
-				return Account{}, true
-			}
 			id, err := strconv.ParseUint(v, 10, 64)
 			if err != nil || id == 0 {
 				return a, false
@@ -125,6 +125,7 @@ func parseAccount(header []string, line string, loc *time.Location) (a Account, 
 		case "End":
 			a.End = sacctTime(v, loc)
 		default:
+			a.Used.set(name, v)
 			if field := a.text(name); field != nil && printable(v, maxValue) && !(name == "JobName" && v == noName) {
 				*field = v
 			}

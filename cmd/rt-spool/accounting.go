@@ -168,7 +168,10 @@ func (a *accounting) write(path string, account *slurm.Account) {
 		return
 	}
 	run := r.Run()
-	if account.Merge(&run) {
+	if e, ok := account.Event(time.Now().UTC()); ok && account.Outcome != rt.OutcomeNone {
+		err = r.AddEvent(e) // before the run says that it was asked: where it fails, the next drain asks again
+	}
+	if err == nil && account.Merge(&run) {
 		if err = r.UpdateRun(run); err == nil {
 			a.Accounted++
 		}

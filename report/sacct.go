@@ -1,0 +1,151 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/resource-tracker/rt"
+)
+
+// Sacct is what Slurm's accounting says of the whole job, on all of its nodes,
+// beside our figures.
+type Sacct struct {
+	ElapsedSecs rt.Opt[float64] `json:"elapsed_secs"`
+	CPUSecs     rt.Opt[float64] `json:"cpu_secs"`
+	UserSecs    rt.Opt[float64] `json:"cpu_user_secs"`
+	SystemSecs  rt.Opt[float64] `json:"cpu_system_secs"`
+	MaxRSSBytes rt.Opt[float64] `json:"max_rss_bytes"`
+	MaxRSSStep  string          `json:"max_rss_step,omitempty"`
+	MaxRSSNode  string          `json:"max_rss_node,omitempty"`
+	// Differences are to the figures of this run, where it is the job's only one; of a
+	// job of several nodes they are in Nodes.
+	Differences []Difference `json:"differences,omitempty"`
+}
+
+// Difference is a figure of ours beside the one of sacct.
+type Difference struct {
+	Figure string  `json:"figure"` // "cpu_secs", "elapsed_secs", "max_rss_bytes"
+	Ours   float64 `json:"ours"`
+	Sacct  float64 `json:"sacct"`
+	// OffPct is by how much ours is more, in percent of sacct's; absent where that is 0.
+	OffPct rt.Opt[float64] `json:"off_pct"`
+	Reason string          `json:"reason"` // why they are not the same
+}
+
+// sacctOf reads the pairs that drain has written.
+func sacctOf(detail string) *Sacct {
+	s := &Sacct{}
+	for pair := range strings.FieldsSeq(detail) {
+		name, value, _ := strings.Cut(pair, "=")
+		var number rt.Opt[float64]
+		var x float64
+		if _, err := fmt.Sscan(value, &x); err == nil {
+			number.Set(x)
+		}
+		switch name {
+		case "elapsed_secs":
+			s.ElapsedSecs = number
+		case "cpu_secs":
+			s.CPUSecs = number
+		case "cpu_user_secs":
+			s.UserSecs = number
+		case "cpu_system_secs":
+			s.SystemSecs = number
+		case "max_rss_bytes":
+			s.MaxRSSBytes = number
+		case "max_rss_step":
+			s.MaxRSSStep = value
+		case "max_rss_node":
+			s.MaxRSSNode = value
+		}
+	}
+	return s
+}
+
+// The reasons of differences, each true of every job.
+const (
+	whyCPU     = "sacct has each task's start in slurmstepd, not what nobody waited for"
+	whyRSS     = "sacct looks now and then at one step's fullest task; ours is the kernel's peak of all, file cache included"
+	whyReadRSS = "sacct looks now and then at one step's fullest task, we at all at once"
+	whySpan    = "sacct has whole seconds of the allocation, ours go from Prolog to last process"
+	whySpans   = whySpan + " where that is longest"
+)
+
+// compare sets our figures beside sacct's.
+func (s *Sacct) compare(cpu, elapsed, peak rt.Opt[float64], whyElapsed, whyPeak string) (list []Difference) {
+	for _, d := range [...]struct {
+		figure, reason string
+		ours, theirs   rt.Opt[float64]
+	}{
+		{"cpu_secs", whyCPU, cpu, s.CPUSecs}, {"elapsed_secs", whyElapsed, elapsed, s.ElapsedSecs}, {"max_rss_bytes", whyPeak, peak, s.MaxRSSBytes},
+	} {
+		ours, ok := d.ours.Get()
+		theirs, too := d.theirs.Get()
+		if !ok || !too {
+			continue
+		}
+		one := Difference{Figure: d.figure, Ours: ours, Sacct: theirs, Reason: d.reason}
+		if theirs > 0 {
+			one.OffPct.Set((ours/theirs - 1) * 100)
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// compareSacct does so for a run that is all of its job.
+func (s *Summary) compareSacct() {
+	if s.Sacct == nil || s.Run.Step != "" || s.Run.NumNodes.Or(1) > 1 {
+		return
+	}
+	s.Sacct.Differences = s.Sacct.compare(s.CPU.UsedSecs, s.ElapsedSecs, scaled(s.Memory.PeakBytes, 1), whySpan, whyPeak(s))
+}
+
+func whyPeak(s *Summary) string {
+	if s.Memory.PeakOf == "kernel" {
+		return whyRSS
+	}
+	return whyReadRSS
+}
+
+// compareSacct does so for the runs of all nodes of a job; the memory is that of
+// the node which sacct names.
+func (n *Nodes) compareSacct(list []*Summary) {
+	var elapsed, peak rt.Opt[float64]
+	var of *Sacct
+	why := whyRSS
+	for _, s := range list {
+		if s.Sacct == nil || s.Run.Step != "" {
+			return
+		}
+		of = s.Sacct
+		if v, ok := s.ElapsedSecs.Get(); ok && v >= elapsed.Or(0) {
+			elapsed.Set(v)
+		}
+		if s.Run.Node == s.Sacct.MaxRSSNode {
+			peak, why = scaled(s.Memory.PeakBytes, 1), whyPeak(s)
+		}
+	}
+	if n.Expected.Or(0) == uint64(len(list)) {
+		n.Sacct = of.compare(n.UsedSecs, elapsed, peak, whySpans, why)
+	}
+}
+
+// differences shows sacct's figures, ours behind each, and why they differ.
+func (p *page) differences(list []Difference) {
+	label := "sacct"
+	for i := range list {
+		d := &list[i]
+		show := func(v float64) string { return fmt.Sprintf("%.2f s", v) }
+		name := map[string]string{"cpu_secs": "CPU", "elapsed_secs": "elapsed", "max_rss_bytes": "MaxRSS"}[d.Figure]
+		if d.Figure == "max_rss_bytes" {
+			show = func(v float64) string { return size(rt.Some(uint64(v))) }
+		}
+		off := ""
+		if v, ok := d.OffPct.Get(); ok {
+			off = fmt.Sprintf(", %+.1f %%", v)
+		}
+		p.list(label, []string{fmt.Sprintf("%s %s (ours %s%s): %s", name, show(d.Sacct), show(d.Ours), off, d.Reason)})
+		label = ""
+	}
+}

@@ -1,0 +1,79 @@
+package report
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/resource-tracker/rt"
+)
+
+func sacctEvent(detail string) rt.Event {
+	return rt.Event{Kind: "job", Name: "sacct", Status: "ok", Detail: detail}
+}
+
+// textOf is a summary as text.
+func textOf(t *testing.T, s *Summary) string {
+	t.Helper()
+	var b strings.Builder
+	if err := WriteText(&b, s, TextOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestSacct: accounting's figures stand beside ours, each with the reason of the
+// difference, and the allowed CPUs beside the CPU time.
+func TestSacct(t *testing.T) {
+	events := []rt.Event{
+		sacctEvent("elapsed_secs=3600 cpu_secs=7000 cpu_user_secs=6300 max_rss_bytes=1073741824 max_rss_step=0 max_rss_node=n1"),
+		{Kind: "job", Name: "cpuset", Status: "ok", Detail: "cpus=0-3 mems=0"},
+	}
+	s := summarized(t, example{run: slurmRun(), events: events, snapshots: jobSnapshots()})
+	if len(s.Record.Remarks) != 0 || s.Sacct == nil || len(s.Sacct.Differences) != 3 {
+		t.Fatalf("%+v, remarks %q", s.Sacct, s.Record.Remarks)
+	}
+	cpu := s.Sacct.Differences[0]
+	if off := (s.CPU.UsedSecs.Or(0)/7000 - 1) * 100; cpu.Figure != "cpu_secs" || cpu.Sacct != 7000 || math.Abs(cpu.OffPct.Or(1e9)-off) > 1e-9 {
+		t.Errorf("%+v", cpu)
+	}
+	if s.Sacct.UserSecs != rt.Some(6300.0) || s.Sacct.SystemSecs.Valid() {
+		t.Errorf("user %v, system %v", s.Sacct.UserSecs, s.Sacct.SystemSecs)
+	}
+	text := textOf(t, s)
+	for _, want := range []string{"sacct        CPU 7000.00 s (ours ", "elapsed 3600.00 s (ours 3600.00 s, +0.0 %)", "MaxRSS 1.00 GiB (ours ", "may use CPUs 0-3, NUMA nodes 0"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("it does not say %q:\n%s", want, text)
+		}
+	}
+	for line := range strings.Lines(text) {
+		if n := len([]rune(strings.TrimRight(line, "\n"))); n > width {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
+// TestSacctOfNodes: of a job of two nodes accounting's sums stand beside the sums, once.
+func TestSacctOfNodes(t *testing.T) {
+	var list []*Summary
+	for _, node := range []string{"n1", "n2"} {
+		run := slurmRun()
+		run.Node, run.NumNodes = node, u(2)
+		list = append(list, summarized(t, example{run: run, snapshots: jobSnapshots(),
+			events: []rt.Event{sacctEvent("elapsed_secs=0 cpu_secs=14000 max_rss_bytes=1073741824 max_rss_step=0 max_rss_node=n2")}}))
+	}
+	Together(list)
+	n := list[0].Nodes
+	if len(n.Sacct) != 3 || n.Sacct[0].Ours != n.UsedSecs.Or(0) || n.Sacct[0].Sacct != 14000 || n.Sacct[1].OffPct.Valid() ||
+		n.Sacct[2].Ours != float64(list[1].Memory.PeakBytes.Or(0)) {
+		t.Errorf("%+v", n.Sacct)
+	}
+	if len(list[0].Sacct.Differences) != 0 {
+		t.Errorf("a node's part beside the whole job's: %+v", list[0].Sacct.Differences)
+	}
+	one := []*Summary{list[0]}
+	one[0].Nodes = nil
+	if Together(one); one[0].Nodes != nil {
+		t.Error("one run is together")
+	}
+}
