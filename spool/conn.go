@@ -138,6 +138,21 @@ func (c *conn) change(sql string, args ...driver.Value) (int64, error) {
 	return res.RowsAffected()
 }
 
+// inLog says whether the database has a write-ahead log.
+func (c *conn) inLog() (bool, error) {
+	row, err := c.query("PRAGMA journal_mode")
+	return err == nil && len(row) > 0 && row[0] == "wal", err
+}
+
+// keepLog lets the log's file stay, or not, when the last connection ends and has brought
+// what is in it into the database: see DESIGN.md, where a log is missing.
+func (c *conn) keepLog(keep bool) error {
+	if err := c.c.SetFileControlInt("main", sqlite3.SQLITE_FCNTL_PERSIST_WAL, b2i(keep)); err != nil {
+		return fmt.Errorf("whether the log stays: %w", err)
+	}
+	return nil
+}
+
 // inTx runs f in a transaction that takes the write lock at once.
 func (c *conn) inTx(f func() error) error {
 	if err := c.exec("BEGIN IMMEDIATE"); err != nil {
