@@ -2,11 +2,14 @@ package main
 
 import (
 	"bytes"
+	order "cmp"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,7 +18,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/format/ftdc"
 )
 
 // scatter sets about half of the figures of a struct, within what the format keeps.
@@ -55,7 +57,20 @@ func scattered(r *rand.Rand, i int64) rt.Snapshot {
 		RemoteFS: []rt.RemoteFSReading{{Kind: "nfs", Source: "server:", MountPoint: "/home/x"}},
 		Steps:    []rt.StepReading{{Step: "batch"}, {Step: "0", Task: rt.Some[uint64](3)}},
 		Energy:   []rt.EnergyReading{{Source: "powercap", Kind: rt.EnergyPackage, Domain: "package-0"}},
+		Perf:     []rt.PerfReading{{Group: "core", Socket: 1, CPU: 3, Event: "instructions"}},
+		Procs: []rt.ProcessReading{
+			{PID: 7, Start: 9, Comm: "a/b.c d"}, {PID: 7, Start: 10, Comm: "sim", Step: "0", Task: rt.Some[uint64](3)}, {PID: 8, Start: 10, Comm: ""},
+		},
+		GPUProcesses: []rt.GPUProcessReading{{UUID: "GPU-1.2", PID: 7}, {UUID: "", PID: 8}},
 	}
+	for k := range s.Procs { // they come and go
+		if r.IntN(3) == 0 {
+			s.Procs = slices.Delete(s.Procs, k, k+1)
+			break
+		}
+	}
+	s.Nets[0].MAC, s.Nets[1].OperState = "00:11", []string{"", "up", "down=1"}[r.IntN(3)]
+	s.GPUs[0].Name, s.GPUs[0].Detail = "H.name=100", map[string]string{"driver_version": fmt.Sprint("5.", r.IntN(2))}
 	for i := range s.CPUs {
 		s.CPUs[i] = rt.CPUReading{CPU: i, Times: rt.CPUTimes{User: r.Uint64N(1 << 40), IOWait: r.Uint64N(9)}}
 	}
@@ -69,32 +84,21 @@ func scattered(r *rand.Rand, i int64) rt.Snapshot {
 	for i := range parts {
 		for k := range parts[i].in(&s).Len() {
 			e := parts[i].in(&s).Index(k)
-			identity := reflect.New(e.Type()).Elem()
-			if err := parts[i].named(parts[i].key(e), identity); err != nil {
-				panic(err)
-			}
 			scatter(r, e)
-			if err := parts[i].named(parts[i].key(identity), e); err != nil { // what scatter took for a figure
-				panic(err)
-			}
-			for f := range e.NumField() { // a step of no task
-				if n := e.Type().Field(f).Name; n == "Task" || n == "Port" {
-					e.Field(f).Set(identity.Field(f))
-				}
-			}
 		}
 	}
 	return s
 }
 
 // seen drops the devices of which nothing was read: the file has no metric of them.
+// The order of processes is that in which they came.
 func seen(s rt.Snapshot) rt.Snapshot {
 	for i := range parts {
 		all := parts[i].in(&s)
 		kept := reflect.MakeSlice(all.Type(), 0, 0)
 		for k := range all.Len() {
 			e := all.Index(k)
-			known := e.FieldByName("Times").IsValid()
+			known := e.FieldByName("Times").IsValid() || parts[i].guest
 			for _, n := range numbersOf(e.Type()) {
 				if _, ok := figure(e.FieldByIndex(n.index)); ok {
 					known = true
@@ -106,15 +110,28 @@ func seen(s rt.Snapshot) rt.Snapshot {
 		}
 		all.Set(kept)
 	}
+	slices.SortFunc(s.Procs, func(a, b rt.ProcessReading) int { return cmpOf(a.PID, b.PID, a.Start, b.Start) })
+	slices.SortFunc(s.GPUProcesses, func(a, b rt.GPUProcessReading) int { return cmpOf(a.PID, b.PID, 0, 0) })
 	return s
 }
 
+func cmpOf(a, b, c, d uint64) int { return order.Or(order.Compare(a, b), order.Compare(c, d)) }
+
 func exported(t testing.TB, run rt.Run, snapshots []rt.Snapshot) []byte {
 	t.Helper()
-	var file bytes.Buffer
-	e := newFTDCExport(&file)
+	return exportedWith(t, &ftdcRun{run: run}, snapshots)
+}
+
+func exportedWith(t testing.TB, of *ftdcRun, snapshots []rt.Snapshot) []byte {
+	t.Helper()
+	book := newGuestBook()
 	for i := range snapshots {
-		if err := e.write(&run, &snapshots[i]); err != nil {
+		book.meet(&snapshots[i])
+	}
+	var file bytes.Buffer
+	e := newFTDCExport(&file, of, book.guests())
+	for i := range snapshots {
+		if err := e.write(&snapshots[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -131,16 +148,24 @@ func TestSnapshotsGoThroughFTDC(t *testing.T) {
 		run := rt.Run{
 			Cluster: "c", JobID: rt.Some[uint64](12), Step: "0", Node: "n1.example.org", Attempt: 3, BootID: "b", User: "anna",
 			AllocCPUs: rt.Some[uint64](4), AllocMem: rt.Some[uint64](1<<40 + 1), Interval: 10, Outcome: rt.OutcomeOOM,
-			ExitCode: rt.Some[int64](-1), Meta: rt.Metadata{JobName: "md.2"}, Command: []string{"sim"},
+			ExitCode: rt.Some[int64](-1), Command: []string{"sim"}, WorkDir: "/home/a=b", NodeList: "n[1-2]",
 			Start: time.Unix(1772367179, 123456000).UTC(), End: time.Unix(1782367180, 654321000).UTC(),
+			Meta: rt.Metadata{JobName: "md.2", ContainerImage: "x:1", Tags: map[string]string{"slurm.qos": "a=b", "x": "y"}},
 		}
-		im := ftdcImport{dec: ftdc.NewDecoder(bytes.NewReader(exported(t, run, snapshots)))}
+		of := ftdcRun{run: run, host: rt.Host{HostName: "n1", CPUModel: "a = b", VCPUs: rt.Some[uint64](4), StorageGB: rt.Some(270.5)}}
+		of.events = []rt.Event{
+			{Time: time.Unix(1772367181, 5000).UTC(), Kind: "gap", Name: "readings", Status: "late", Detail: "5 readings = 3.5 s\nlater"},
+			{Time: time.Unix(1772367190, 0).UTC(), Kind: "sensor", Name: "a/b", Status: "", Detail: ""},
+			{Time: time.Unix(1772367190, 0).UTC(), Kind: "tracker", Name: "import", Status: "ok", Detail: "of another file"},
+		}
+		im := newFTDCImport(bytes.NewReader(exportedWith(t, &of, snapshots)))
+		im.dec.AnyTime = false
 		for i := range snapshots {
 			if err := im.next(); err != nil {
 				t.Fatal(err)
 			}
-			if want := seen(snapshots[i]); !reflect.DeepEqual(im.s, want) {
-				t.Fatalf("case %d, snapshot %d (-want +got):\n%s", n, i, cmp.Diff(want, im.s, cmp.Exporter(func(reflect.Type) bool { return true })))
+			if want, got := seen(snapshots[i]), seen(im.s); !reflect.DeepEqual(got, want) {
+				t.Fatalf("case %d, snapshot %d (-want +got):\n%s", n, i, cmp.Diff(want, got, cmp.Exporter(func(reflect.Type) bool { return true })))
 			}
 		}
 		if err := im.next(); err != io.EOF {
@@ -148,6 +173,9 @@ func TestSnapshotsGoThroughFTDC(t *testing.T) {
 		}
 		if !reflect.DeepEqual(im.run, run) {
 			t.Fatalf("the run (-want +got):\n%s", cmp.Diff(run, im.run, cmp.Exporter(func(reflect.Type) bool { return true })))
+		}
+		if im.host != of.host || len(im.events) != 2 || *im.events[0] != of.events[0] || *im.events[1] != of.events[1] {
+			t.Fatalf("%+v and %v, not %+v", im.host, im.events, of)
 		}
 	}
 }
@@ -160,8 +188,7 @@ func TestFTDCKeepsBothClocks(t *testing.T) {
 	for i, at := range [][2]int64{{0, 0}, {1e9, 1e9}, {2e9, -3600e9}, {3e9, -3599e9}, {3 * day, 3*day - 3602e9}, {3*day + 1e9, 9 * day}} {
 		snapshots = append(snapshots, rt.Snapshot{Seq: int64(i + 1), Boot: 7e15 + at[0], Wall: 1772367180e9 + at[1]})
 	}
-	im := ftdcImport{dec: ftdc.NewDecoder(bytes.NewReader(exported(t, rt.Run{Node: "n1"}, snapshots)))}
-	im.dec.AnyTime = true
+	im := newFTDCImport(bytes.NewReader(exported(t, rt.Run{Node: "n1"}, snapshots)))
 	for i := range snapshots {
 		if err := im.next(); err != nil {
 			t.Fatal(err)
@@ -216,9 +243,6 @@ func TestFTDCNames(t *testing.T) {
 // Every new noun must find its way: a kind of device that is in neither list would
 // be dropped without a word.
 func TestEveryPartOfASnapshotIsKnown(t *testing.T) {
-	left := map[string]string{ // come and go too often for a format of schemas, or are many per CPU
-		"Procs": "", "GPUProcesses": "", "Perf": "",
-	}
 	var s rt.Snapshot
 	v := reflect.ValueOf(&s).Elem()
 	known := map[reflect.Type]bool{}
@@ -230,7 +254,7 @@ func TestEveryPartOfASnapshotIsKnown(t *testing.T) {
 	}
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
-		if _, ok := left[f.Name]; !ok && !known[f.Type] && (f.Type.Kind() == reflect.Slice || f.Type.Kind() == reflect.Struct) {
+		if !known[f.Type] && (f.Type.Kind() == reflect.Slice || f.Type.Kind() == reflect.Struct) {
 			t.Errorf("Snapshot.%s is not exported as FTDC", f.Name)
 		}
 	}
@@ -249,8 +273,7 @@ func FuzzImportFTDC(f *testing.F) {
 	}
 	f.Add([]byte("\x01[\"snapshot.reason\",\"snapshot.boot_secs\",\"snapshot.clock_secs\",\"job.phase\"]\n\x02\x00\x00\x00\x00\x00\x00\x00\x01\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, file []byte) {
-		im := ftdcImport{dec: ftdc.NewDecoder(bytes.NewReader(file))}
-		im.dec.AnyTime = true
+		im := newFTDCImport(bytes.NewReader(file))
 		last := int64(-1 << 63)
 		for range 1000 {
 			err := im.next()

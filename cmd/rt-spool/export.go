@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,7 +61,7 @@ func exportCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "csv", Usage: "the `FORMAT`: " + exportFormats()},
 			&cli.StringFlag{Name: "scope", Usage: "whose figures: job or node (default: the configuration's drain.scope)"},
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE`, not to standard output"},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE`, not to standard output (-)"},
 			&cli.Float64Flag{Name: "speed", Usage: "of gempba: write the lines `FACTOR` times as fast as they came (default: as fast as possible)"},
 			nodeFlag,
 		},
@@ -102,7 +103,7 @@ func runExport(c *cli.Context) error {
 	write := func(w io.Writer) error {
 		return exporters[at].write(c.Context, io.MultiWriter(w, &written), r, scope)
 	}
-	if name := c.String("output"); name != "" {
+	if name := c.String("output"); name != "" && name != "-" {
 		err = writeFile(name, write)
 	} else {
 		err = buffered(c.App.Writer, write)
@@ -214,18 +215,42 @@ func buffered(w io.Writer, write func(io.Writer) error) error {
 	return errors.Join(write(bw), bw.Flush())
 }
 
-// writeFile makes the file whole or not at all.
+// writeFile makes the file whole or not at all. What is no file, as a terminal or
+// a pipe, is written to as it comes.
 func writeFile(name string, write func(io.Writer) error) error {
+	if st, err := os.Stat(name); err == nil && !st.Mode().IsRegular() {
+		if st.IsDir() {
+			return fmt.Errorf("export to %s: it is a directory", name)
+		}
+		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		if err != nil {
+			return fmt.Errorf("export: %w", err)
+		}
+		return errors.Join(buffered(f, write), f.Close())
+	}
 	f, err := os.CreateTemp(filepath.Dir(name), ".rt-spool-*")
 	if err != nil {
-		return fmt.Errorf("export to %s: %w", name, err)
+		return fmt.Errorf("export to %s: make a file in %s: %w", name, filepath.Dir(name), cause(err))
 	}
 	err = errors.Join(buffered(f, write), f.Chmod(0o644), f.Sync(), f.Close())
 	if err == nil {
-		err = os.Rename(f.Name(), name)
+		err = cause(os.Rename(f.Name(), name))
 	}
 	if err != nil {
 		return fmt.Errorf("export to %s: %w", name, errors.Join(err, os.Remove(f.Name())))
 	}
 	return nil
+}
+
+// cause is what the system said, without the name of a temporary file.
+func cause(err error) error {
+	var of *fs.PathError
+	var from *os.LinkError
+	switch {
+	case errors.As(err, &of):
+		return of.Err
+	case errors.As(err, &from):
+		return from.Err
+	}
+	return err
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"path/filepath"
+	"maps"
 	"reflect"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -15,44 +15,66 @@ import (
 )
 
 // exportFTDC writes every snapshot of the run as it was read, whatever the scope:
-// the readers of the format take differences themselves. Of the run itself it writes
-// the numbers, and as metrics of value 1 the words that say which run it was.
+// the readers of the format take differences themselves. What is known of the run
+// and its host once, and the ledger, is in the first datum.
 //
 // The time of a datum is that of the first plus what the boot clock says has passed,
 // so that a step of the clock changes no interval; snapshot.clock_secs is the step.
 func exportFTDC(ctx context.Context, w io.Writer, r *spool.Reader, _ rt.Scope) error {
-	run := r.Run()
-	e := newFTDCExport(w)
+	events, err := r.Events()
+	if err != nil {
+		return err
+	}
 	last, err := r.LastSeq()
 	if err != nil {
 		return err
 	}
+	run := ftdcRun{run: r.Run(), host: r.Host(), events: events}
+	book := newGuestBook()
 	for s, err := range r.Snapshots(ctx, 1, last) {
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.Path(), err)
 		}
-		if err := e.write(&run, s); err != nil {
+		book.meet(s)
+	}
+	e := newFTDCExport(w, &run, book.guests())
+	for s, err := range r.Snapshots(ctx, 1, last) {
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.Path(), err)
+		}
+		if err := e.write(s); err != nil {
 			return fmt.Errorf("%s: snapshot %d: %w", r.Path(), s.Seq, err)
 		}
 	}
 	return nil
 }
 
+// ftdcRun is what a file has beside the snapshots.
+type ftdcRun struct {
+	run    rt.Run
+	host   rt.Host
+	events []rt.Event
+}
+
 type ftdcExport struct {
 	enc        *ftdc.Encoder
-	names      map[string][]string // of the figures of a struct, with their rests, by its prefix
+	of         *ftdcRun
+	guests     guests
+	names      map[string][]string          // of the figures of a struct, with their rests, by its prefix
+	told       map[string]map[string]string // the texts of a device that are in the file, by its prefix
 	datum      ftdc.FlatDatum
 	wall, boot int64 // of the first snapshot
 }
 
-func newFTDCExport(w io.Writer) *ftdcExport {
+func newFTDCExport(w io.Writer, of *ftdcRun, g guests) *ftdcExport {
 	enc := ftdc.NewEncoder(w)
 	enc.AnyTime = true // a machine that slept for days
-	return &ftdcExport{enc: enc, names: map[string][]string{}}
+	return &ftdcExport{enc: enc, of: of, guests: g, names: map[string][]string{}, told: map[string]map[string]string{}}
 }
 
-func (e *ftdcExport) write(run *rt.Run, s *rt.Snapshot) error {
-	if e.wall == 0 {
+func (e *ftdcExport) write(s *rt.Snapshot) error {
+	first := e.wall == 0
+	if first {
 		e.wall, e.boot = s.Wall, s.Boot
 	}
 	e.datum.Time, e.datum.Readings = e.wall+s.Boot-e.boot, e.datum.Readings[:0]
@@ -62,7 +84,6 @@ func (e *ftdcExport) write(run *rt.Run, s *rt.Snapshot) error {
 	if s.Node.ReadBoot != 0 {
 		e.two("snapshot.node_read_secs", float64(s.Boot-s.Node.ReadBoot)/1e9)
 	}
-	e.run(run)
 	for _, f := range fixed(s) {
 		e.add(f.kind, f.v)
 	}
@@ -70,35 +91,82 @@ func (e *ftdcExport) write(run *rt.Run, s *rt.Snapshot) error {
 		e.add("node.cpu", reflect.ValueOf(&times).Elem())
 	}
 	for i := range parts {
-		all := parts[i].in(s)
-		for k := range all.Len() {
-			element := all.Index(k)
-			e.add(parts[i].kind+"."+parts[i].key(element), element)
-			if times := element.FieldByName("Times"); times.IsValid() {
-				e.add(parts[i].kind+"."+parts[i].key(element), times)
-			}
+		if !parts[i].guest {
+			e.part(&parts[i], s)
 		}
+	}
+	e.guests.take(s, func(g *guest) {
+		e.one(g.flags, float64(g.read))
+		e.add(g.prefix, g.held)
+	})
+	if first {
+		e.once()
 	}
 	return e.enc.EncodeDatum(&e.datum)
 }
 
-// run writes what report needs to know of the run.
-func (e *ftdcExport) run(run *rt.Run) {
+// part writes the elements of a list, and of their texts what has changed.
+func (e *ftdcExport) part(p *part, s *rt.Snapshot) {
+	all := p.in(s)
+	for k := range all.Len() {
+		element := all.Index(k)
+		key := p.key(element)
+		prefix := p.kind + "." + key
+		e.add(prefix, element)
+		if times := element.FieldByName("Times"); times.IsValid() {
+			e.add(prefix, times)
+		}
+		if len(wordsOf(element.Type())) == 0 {
+			continue
+		}
+		e.texts(p, key, element)
+	}
+}
+
+// texts writes the texts of a device that are others than before.
+func (e *ftdcExport) texts(p *part, key string, element reflect.Value) {
+	told := e.told[p.kind+"."+key]
+	if told == nil {
+		told = map[string]string{}
+		e.told[p.kind+"."+key] = told
+	}
+	now := map[string]string{}
+	eachWord(element, func(name, text string) { now[name] = text })
+	for name := range told {
+		now[name] += "" // it is empty now
+	}
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		if told[name] != now[name] {
+			told[name] = now[name]
+			e.one(info(p.kind, key+"."+name, now[name]), 1)
+		}
+	}
+}
+
+// once writes what is known of the run as a whole.
+func (e *ftdcExport) once() {
+	run := &e.of.run
 	e.add("run", reflect.ValueOf(run).Elem())
 	for _, t := range runTimes(run) {
 		if !t.at.IsZero() {
-			e.two("run."+t.name, float64(t.at.UnixNano()-e.wall)/1e9)
+			e.two("run."+t.name, e.since(*t.at))
 		}
 	}
-	for _, w := range runWords(run) {
-		if *w.text != "" {
-			e.one("run_info."+w.name+"."+strings.ToValidUTF8(*w.text, "?"), 1)
-		}
+	runWords(run, func(name, text string) { e.one(info("run", name, text), 1) })
+	host := reflect.ValueOf(&e.of.host).Elem()
+	e.add("host", host)
+	eachWord(host, func(name, text string) { e.one(info("host", name, text), 1) })
+	lines := slices.DeleteFunc(slices.Clone(e.of.events), ofTheFile)
+	if more := len(lines) - maxLedger; more > 0 {
+		lines = slices.Delete(lines, maxLedger/2, maxLedger/2+more)
 	}
-	if len(run.Command) > 0 {
-		e.one("run_info.command."+strings.ToValidUTF8(filepath.Base(run.Command[0]), "?"), 1)
+	for i := range lines {
+		e.two(ledgerName(i, &lines[i]), e.since(lines[i].Time))
 	}
 }
+
+// since is seconds after the first snapshot.
+func (e *ftdcExport) since(t time.Time) float64 { return float64(t.UnixNano()-e.wall) / 1e9 }
 
 // runTimes are written as seconds after the first snapshot.
 func runTimes(run *rt.Run) []runTime {
@@ -110,21 +178,6 @@ func runTimes(run *rt.Run) []runTime {
 type runTime struct {
 	name string
 	at   *time.Time
-}
-
-type runWord struct {
-	name string
-	text *string
-}
-
-func runWords(run *rt.Run) []runWord {
-	return []runWord{
-		{"cluster", &run.Cluster}, {"node", &run.Node}, {"step", &run.Step}, {"sluid", &run.SLUID}, {"boot_id", &run.BootID},
-		{"scheduler", &run.Scheduler}, {"user", &run.User}, {"group", &run.Group}, {"account", &run.Account},
-		{"partition", &run.Partition}, {"qos", &run.QOS}, {"gpus", &run.GPUs}, {"job_name", &run.Meta.JobName},
-		{"outcome", (*string)(&run.Outcome)}, {"outcome_source", &run.OutcomeSource},
-		{"cgroup_layout", &run.CgroupLayout}, {"tracker_version", &run.TrackerVersion},
-	}
 }
 
 // add writes the figures of a struct that were read.

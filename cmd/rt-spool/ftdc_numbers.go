@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -23,6 +24,9 @@ type number struct {
 	index []int // of reflect.Value.FieldByIndex
 }
 
+// identities are the fields of a type that name its elements, and so are no figures.
+var identities = map[reflect.Type][]string{}
+
 var numbersByType sync.Map // what numbersOf has found, []number by reflect.Type
 
 // numbersOf lists the figures of a struct type in order.
@@ -33,7 +37,7 @@ func numbersOf(t reflect.Type) []number {
 	var all []number
 	for i := range t.NumField() {
 		f := t.Field(i)
-		if !f.IsExported() {
+		if !f.IsExported() || slices.Contains(identities[t], f.Name) {
 			continue
 		}
 		switch reflect.New(f.Type).Interface().(type) {
@@ -47,7 +51,7 @@ func numbersOf(t reflect.Type) []number {
 
 // snake is a field's name in lower case, with _ between its words.
 func snake(name string) string {
-	name = strings.NewReplacer("GPUVRAM", "GpuVRAM", "CPUs", "Cpus", "GPUs", "Gpus", "SReclaimable", "Sreclaimable").Replace(name)
+	name = strings.NewReplacer("GPUVRAM", "GpuVRAM", "VCPUs", "Vcpus", "MiB", "Mib", "CPUs", "Cpus", "GPUs", "Gpus", "SReclaimable", "Sreclaimable").Replace(name)
 	var out []rune
 	runes := []rune(name)
 	for i, c := range runes {
@@ -154,100 +158,3 @@ func split(v float64) (value, rest float32) {
 }
 
 func join(value, rest float32) float64 { return float64(value) + float64(rest) }
-
-// part is a kind of device of a snapshot: a slice, one metric per field and element.
-type part struct {
-	kind string // the first word of its metrics
-	// in returns the slice of s.
-	in func(s *rt.Snapshot) reflect.Value
-	// key names an element; it may hold dots. named makes the element of a key.
-	key   func(element reflect.Value) string
-	named func(key string, element reflect.Value) error
-}
-
-// fixed are the structs of a snapshot that are there once.
-func fixed(s *rt.Snapshot) [4]struct {
-	kind string
-	v    reflect.Value
-} {
-	return [...]struct {
-		kind string
-		v    reflect.Value
-	}{
-		{"node", reflect.ValueOf(&s.Node).Elem()}, {"job", reflect.ValueOf(&s.Job).Elem()},
-		{"gpus", reflect.ValueOf(&s.GPU).Elem()}, {"tree", reflect.ValueOf(&s.Tree).Elem()},
-	}
-}
-
-// devicePart is a part whose elements are named by the given text or number fields,
-// with a slash between them. The last may hold slashes.
-func devicePart[T any](kind string, in func(*rt.Snapshot) *[]T, fields ...string) part {
-	return part{
-		kind: kind,
-		in:   func(s *rt.Snapshot) reflect.Value { return reflect.ValueOf(in(s)).Elem() },
-		key: func(element reflect.Value) string {
-			words := make([]string, len(fields))
-			for i, f := range fields {
-				words[i] = keyText(element.FieldByName(f))
-			}
-			return strings.Join(words, "/")
-		},
-		named: func(key string, element reflect.Value) error {
-			words := strings.SplitN(key, "/", len(fields))
-			if len(words) != len(fields) {
-				return fmt.Errorf("%q does not name a %s: it is %s", key, kind, strings.Join(fields, "/"))
-			}
-			for i, f := range fields {
-				if err := setKeyText(element.FieldByName(f), words[i]); err != nil {
-					return fmt.Errorf("%q does not name a %s: %w", key, kind, err)
-				}
-			}
-			return nil
-		},
-	}
-}
-
-// keyText is a field of an element's name; what is absent is empty.
-func keyText(v reflect.Value) string {
-	switch p := v.Addr().Interface().(type) {
-	case *rt.Opt[uint64]:
-		if n, ok := p.Get(); ok {
-			return fmt.Sprint(n)
-		}
-		return ""
-	}
-	return strings.ToValidUTF8(fmt.Sprint(v.Interface()), "?")
-}
-
-func setKeyText(v reflect.Value, text string) error {
-	switch p := v.Addr().Interface().(type) {
-	case *rt.Opt[uint64]:
-		var n uint64
-		if text == "" {
-			return nil
-		}
-		_, err := fmt.Sscan(text, &n)
-		p.Set(n)
-		return err
-	}
-	if v.Kind() == reflect.String {
-		v.SetString(text)
-		return nil
-	}
-	_, err := fmt.Sscan(text, v.Addr().Interface())
-	return err
-}
-
-// parts are the devices and steps that go into a file. Processes come and go too
-// often: every change would be a schema.
-var parts = []part{
-	devicePart("cpu", func(s *rt.Snapshot) *[]rt.CPUReading { return &s.CPUs }, "CPU"),
-	devicePart("net", func(s *rt.Snapshot) *[]rt.NetReading { return &s.Nets }, "Name"),
-	devicePart("disk", func(s *rt.Snapshot) *[]rt.DiskReading { return &s.Disks }, "Name"),
-	devicePart("mount", func(s *rt.Snapshot) *[]rt.MountReading { return &s.Mounts }, "Disk", "FSType", "MountPoint"),
-	devicePart("gpu", func(s *rt.Snapshot) *[]rt.GPUReading { return &s.GPUs }, "UUID"),
-	devicePart("fabric", func(s *rt.Snapshot) *[]rt.FabricReading { return &s.Fabrics }, "Port", "Device"),
-	devicePart("remotefs", func(s *rt.Snapshot) *[]rt.RemoteFSReading { return &s.RemoteFS }, "Kind", "Source", "MountPoint"),
-	devicePart("step", func(s *rt.Snapshot) *[]rt.StepReading { return &s.Steps }, "Task", "Step"),
-	devicePart("energy", func(s *rt.Snapshot) *[]rt.EnergyReading { return &s.Energy }, "Source", "Kind", "Domain"),
-}

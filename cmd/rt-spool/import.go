@@ -77,13 +77,14 @@ func runImport(c *cli.Context) error {
 	if importers[at].all != nil {
 		return importAll(c, importers[at], cfg.Spool.Dir)
 	}
+	var failed []error
 	for _, name := range c.Args().Slice() {
 		made, err := importFile(importers[at], cfg.Spool.Dir, name)
 		if err = errors.Join(err, handOver(c.App.Writer, cfg.Spool.Dir, made)); err != nil {
-			return fmt.Errorf("import %s: %w", name, err)
+			failed = append(failed, fmt.Errorf("import %s: %w", name, err))
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // handOver prints the paths of new files. What root makes belongs to the spool's

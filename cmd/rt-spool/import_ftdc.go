@@ -18,48 +18,89 @@ import (
 // errNoRun says that a file is FTDC of something else.
 var errNoRun = errors.New("it holds no run of rt: a metric that every reading has is not there; rt-spool ftdc shows what is")
 
-// importFTDC makes a run of what exportFTDC has written.
+// importFTDC makes a run of what exportFTDC has written. One that is cut or damaged
+// gives the run up to that place.
 func importFTDC(dir, name string, r io.Reader) ([]string, error) {
-	im := ftdcImport{dec: ftdc.NewDecoder(r)}
-	im.dec.AnyTime = true // as it was exported
+	im := newFTDCImport(r)
 	w, err := im.begin(dir)
 	if err != nil {
 		return nil, err
 	}
-	discard := func(err error) ([]string, error) {
-		err = errors.Join(err, w.Close())
-		damaged, openErr := spool.Open(w.Path())
-		if openErr != nil {
-			return nil, errors.Join(err, openErr)
-		}
-		return nil, errors.Join(err, damaged.Remove())
-	}
 	for err == nil {
 		if err := w.Put(&im.s); err != nil {
-			return discard(err)
+			return nil, discardFTDC(w, err)
 		}
 		err = im.next()
 	}
-	if err != io.EOF {
-		return discard(err)
+	var damage error
+	switch {
+	case err == io.EOF:
+	case im.source.failed():
+		return nil, discardFTDC(w, err)
+	default:
+		damage = &kindError{errDamaged, fmt.Errorf("%w; the run has the %d readings before that place", err, im.s.Seq)}
+	}
+	for _, e := range im.events {
+		w.Event(*e)
+	}
+	if damage != nil {
+		w.Event(rt.Event{Time: im.run.End, Kind: "gap", Name: "import", Status: "damaged", Detail: "the FTDC file that it was imported from is damaged: " + err.Error()})
 	}
 	w.Event(rt.Event{Time: im.run.End, Kind: "tracker", Name: "import", Status: "ok", Detail: "imported from the FTDC file " + name})
 	if err := w.End(im.run); err != nil {
-		return discard(err)
+		return nil, discardFTDC(w, err)
 	}
-	return []string{w.Path()}, nil
+	return []string{w.Path()}, damage
 }
+
+// discardFTDC removes a run that could not be made.
+func discardFTDC(w *spool.Writer, err error) error {
+	err = errors.Join(err, w.Close())
+	damaged, openErr := spool.Open(w.Path())
+	if openErr != nil {
+		return errors.Join(err, openErr)
+	}
+	return errors.Join(err, damaged.Remove())
+}
+
+// watched tells what a reader failed of from what is wrong with what it has read.
+type watched struct {
+	io.Reader
+	err error
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		w.err = err
+	}
+	return n, err
+}
+
+func (w *watched) failed() bool { return w.err != nil }
 
 // ftdcImport goes through the snapshots of a file.
 type ftdcImport struct {
+	source  *watched
 	dec     *ftdc.Decoder
 	schemas int
 	setters []setter
+	targets *targets
+	texts   map[string]map[string]string // of the devices, by their prefix and the text's name
 	s       rt.Snapshot
 	run     rt.Run
+	host    rt.Host
+	events  []*rt.Event
 	first   int64 // the time of the first datum
 	last    int64 // and of the newest
 	at      struct{ reason, boot, clock, nodeRead, nodeReadKnown float64 }
+}
+
+func newFTDCImport(r io.Reader) *ftdcImport {
+	source := &watched{Reader: r}
+	im := &ftdcImport{source: source, dec: ftdc.NewDecoder(source), texts: map[string]map[string]string{}}
+	im.dec.AnyTime = true // as it was exported
+	return im
 }
 
 // setter puts one figure where it belongs.
@@ -82,7 +123,10 @@ func (im *ftdcImport) begin(dir string) (*spool.Writer, error) {
 	if im.run.Start.IsZero() {
 		im.run.Start = time.Unix(0, im.first).UTC()
 	}
-	w, err := spool.Create(dir, im.run, rt.Host{HostName: im.run.Node}, spool.Options{CommitRows: 128, CommitInterval: time.Hour})
+	if im.host == (rt.Host{}) {
+		im.host.HostName = im.run.Node
+	}
+	w, err := spool.Create(dir, im.run, im.host, spool.Options{CommitRows: 128, CommitInterval: time.Hour})
 	if errors.Is(err, spool.ErrExists) {
 		return nil, &kindError{spool.ErrExists, fmt.Errorf("its run is in the spool already, as %s.db: that stays as it is; rt-spool --spool DIR import puts it into another one", filepath.Join(dir, im.run.FileStem()))}
 	}
@@ -118,6 +162,7 @@ func (im *ftdcImport) next() error {
 			return fmt.Errorf("the reading before byte %d: metric %q: %w", im.dec.Offset(), s.name, err)
 		}
 	}
+	im.targets.guests(&im.s)
 	im.s.Seq++
 	im.s.Reason = rt.Reason(im.at.reason)
 	im.s.Boot = seconds(im.at.boot) + at - im.first
@@ -140,7 +185,8 @@ func (im *ftdcImport) plan(names []string) error {
 	for i, n := range names {
 		index[n] = i
 	}
-	targets := newTargets(&im.s, names)
+	im.learn(names)
+	im.targets = newTargets(&im.s, names, im.texts)
 	im.setters = im.setters[:0]
 	for i, n := range names {
 		base, isRest := strings.CutSuffix(n, restSuffix)
@@ -152,7 +198,7 @@ func (im *ftdcImport) plan(names []string) error {
 			s.rest = rest
 		}
 		var err error
-		if s.set, err = im.target(targets, n); err != nil {
+		if s.set, err = im.target(n); err != nil {
 			return fmt.Errorf("the schema before byte %d: %w", im.dec.Offset(), err)
 		}
 		if s.set != nil {
@@ -168,7 +214,7 @@ func (im *ftdcImport) plan(names []string) error {
 }
 
 // target returns what puts a metric's value into place, nil where it has none.
-func (im *ftdcImport) target(t *targets, name string) (func(float64) error, error) {
+func (im *ftdcImport) target(name string) (func(float64) error, error) {
 	into := func(to *float64, most float64) func(float64) error {
 		return func(v float64) error {
 			if !(math.Abs(v) <= most) {
@@ -199,136 +245,78 @@ func (im *ftdcImport) target(t *targets, name string) (func(float64) error, erro
 	if set, ok := im.runTarget(name); ok {
 		return set, nil
 	}
-	return t.find(name)
+	return im.targets.find(name)
 }
 
-// runTarget takes what is known of the run from the first schema alone.
-func (im *ftdcImport) runTarget(name string) (set func(float64) error, ok bool) {
-	if info, isInfo := strings.CutPrefix(name, "run_info."); isInfo {
-		field, text, _ := strings.Cut(info, ".")
-		for _, w := range runWords(&im.run) {
-			if w.name == field && im.schemas == 1 {
-				*w.text = text
+// learn takes what a schema says in words: of the run and the host in the first
+// one, of the devices in any.
+func (im *ftdcImport) learn(names []string) {
+	for _, n := range names {
+		for i := range parts {
+			p := &parts[i]
+			key, field, text, ok := deviceInfo(p, p.in(&im.s).Type().Elem(), n)
+			if !ok {
+				continue
 			}
-		}
-		if field == "command" && im.schemas == 1 {
-			im.run.Command = []string{text}
-		}
-		return nil, true
-	}
-	field, isRun := strings.CutPrefix(name, "run.")
-	if !isRun || im.schemas > 1 {
-		return nil, isRun
-	}
-	for _, t := range runTimes(&im.run) {
-		if t.name == field {
-			return func(v float64) error {
-				if !(math.Abs(v) <= 1e10) {
-					return fmt.Errorf("%v is out of range", v)
-				}
-				*t.at = time.Unix(0, im.first+seconds(v)).UTC()
-				return nil
-			}, true
-		}
-	}
-	run := reflect.ValueOf(&im.run).Elem()
-	for _, n := range numbersOf(run.Type()) {
-		if n.name == field {
-			return func(v float64) error { return setFigure(run.FieldByIndex(n.index), v) }, true
-		}
-	}
-	return nil, true
-}
-
-// targets are the places of a snapshot with the devices of a schema.
-type targets struct {
-	s       *rt.Snapshot
-	element map[string]reflect.Value // by kind and key
-	times   rt.CPUTimes
-	err     error
-}
-
-// newTargets makes the devices that names speak of in s.
-func newTargets(s *rt.Snapshot, names []string) *targets {
-	t := &targets{s: s, element: map[string]reflect.Value{}}
-	for i := range parts {
-		p := &parts[i]
-		all := p.in(s)
-		var keys []string
-		seen := map[string]bool{}
-		for _, n := range names {
-			if key, _, ok := deviceOf(p, n); ok && !seen[key] {
-				seen[key] = true
-				keys = append(keys, key)
+			of := im.texts[p.kind+"."+key]
+			if of == nil {
+				of = map[string]string{}
+				im.texts[p.kind+"."+key] = of
 			}
+			of[field] = text
 		}
-		all.Set(reflect.MakeSlice(all.Type(), len(keys), len(keys)))
-		for k, key := range keys {
-			if err := p.named(key, all.Index(k)); err != nil && t.err == nil {
-				t.err = err
-			}
-			t.element[p.kind+"."+key] = all.Index(k)
-		}
-	}
-	return t
-}
-
-// deviceOf takes <kind>.<key>.<field> apart. The key may hold dots, the field none.
-func deviceOf(p *part, name string) (key, field string, ok bool) {
-	rest, ok := strings.CutPrefix(name, p.kind+".")
-	dot := strings.LastIndexByte(rest, '.')
-	if !ok || dot < 0 {
-		return "", "", false
-	}
-	return rest[:dot], rest[dot+1:], true
-}
-
-// find returns what sets a figure of the snapshot, nil where it has no such one.
-func (t *targets) find(name string) (func(float64) error, error) {
-	if t.err != nil {
-		return nil, t.err
-	}
-	for _, f := range fixed(t.s) {
-		if field, ok := strings.CutPrefix(name, f.kind+"."); ok {
-			if tick, isTimes := strings.CutPrefix(field, "cpu."); isTimes && f.kind == "node" {
-				return t.nodeTimes(tick), nil
-			}
-			return setterOf(f.v, field), nil
-		}
-	}
-	for i := range parts {
-		key, field, ok := deviceOf(&parts[i], name)
-		if !ok {
+		if im.schemas > 1 {
 			continue
 		}
-		element := t.element[parts[i].kind+"."+key]
-		if times := element.FieldByName("Times"); times.IsValid() {
-			element = times
+		if word, ok := strings.CutPrefix(n, "run"+infoSuffix); ok {
+			field, text, _ := strings.Cut(word, "=")
+			setRunWord(&im.run, field, text)
 		}
-		return setterOf(element, field), nil
+		if word, ok := strings.CutPrefix(n, "host"+infoSuffix); ok {
+			field, text, _ := strings.Cut(word, "=")
+			setWord(reflect.ValueOf(&im.host).Elem(), field, text)
+		}
 	}
-	return nil, nil
 }
 
-// nodeTimes sets one of the node's tick counters, which come together.
-func (t *targets) nodeTimes(field string) func(float64) error {
-	set := setterOf(reflect.ValueOf(&t.times).Elem(), field)
-	if set == nil {
+// runTarget takes what is known of the run, its host and its ledger from the first
+// schema alone.
+func (im *ftdcImport) runTarget(name string) (set func(float64) error, ok bool) {
+	if event, ok := ledgerEvent(name); ok {
+		if im.schemas > 1 {
+			return nil, true
+		}
+		im.events = append(im.events, &event)
+		return im.timeInto(&event.Time), true
+	}
+	of, field, _ := strings.Cut(name, ".")
+	var v reflect.Value
+	switch of {
+	case "run":
+		v = reflect.ValueOf(&im.run).Elem()
+	case "host":
+		v = reflect.ValueOf(&im.host).Elem()
+	default:
+		return nil, strings.HasSuffix(of, strings.TrimSuffix(infoSuffix, "."))
+	}
+	if im.schemas > 1 {
+		return nil, true
+	}
+	for _, t := range runTimes(&im.run) {
+		if of == "run" && t.name == field {
+			return im.timeInto(t.at), true
+		}
+	}
+	return setterOf(v, field), true
+}
+
+// timeInto takes seconds after the first datum.
+func (im *ftdcImport) timeInto(at *time.Time) func(float64) error {
+	return func(v float64) error {
+		if !(math.Abs(v) <= 1e10) {
+			return fmt.Errorf("%v is out of range", v)
+		}
+		*at = time.Unix(0, im.first+seconds(v)).UTC()
 		return nil
 	}
-	return func(v float64) error {
-		err := set(v)
-		t.s.Node.CPU.Set(t.times)
-		return err
-	}
-}
-
-func setterOf(v reflect.Value, field string) func(float64) error {
-	for _, n := range numbersOf(v.Type()) {
-		if n.name == field {
-			f := v.FieldByIndex(n.index)
-			return func(v float64) error { return setFigure(f, v) }
-		}
-	}
-	return nil
 }

@@ -20,21 +20,31 @@ import (
 // goes into it, from whichever of the files. Each file is read to its end, whatever
 // is malformed in it.
 func importSonar(to importTarget, files iter.Seq2[string, io.Reader]) ([]string, error) {
-	im := sonarImport{cluster: to.cluster, jobs: map[sonarKey]*sonarJob{}, hosts: map[string]*sonarHost{}}
+	im := sonarImport{cluster: to.cluster, warn: to.warn, jobs: map[sonarKey]*sonarJob{}, hosts: map[string]*sonarHost{}}
 	var bad []error
 	for name, r := range files {
 		if err := im.read(name, r); err != nil {
 			bad = append(bad, err)
 		}
 	}
-	made, err := im.write(to.dir, to.warn)
-	if im.jobless > 0 {
-		fmt.Fprintf(to.warn, "rt-spool: %d records are of processes without a job: no run is made of them\n", im.jobless)
+	made, err := im.write(to.dir)
+	switch {
+	case im.records == 0 && bad == nil:
+		bad = append(bad, errors.New("no records of sonar ps, sysinfo or slurm were given: no run is made"))
+	case im.jobless > 0:
+		im.tell("%d records are of processes without a job: no run is made of them", im.jobless)
+	case im.records > 0 && len(im.jobs) == 0:
+		im.tell("none of the %d records is of sonar ps: no run is made", im.records)
 	}
 	if im.repeated > 0 {
-		fmt.Fprintf(to.warn, "rt-spool: %d records are there twice: each is counted once\n", im.repeated)
+		im.tell("%d records are there twice: each is counted once", im.repeated)
 	}
 	return made, errors.Join(append(bad, err)...)
+}
+
+// tell says what is not wrong, but not what was expected either.
+func (im *sonarImport) tell(format string, args ...any) {
+	fmt.Fprintf(im.warn, "rt-spool: "+format+"\n", args...)
 }
 
 // sonarKey is what a run is made of.
@@ -49,8 +59,9 @@ type sonarImport struct {
 	jobs     map[sonarKey]*sonarJob
 	hosts    map[string]*sonarHost
 	accounts []*sonar.Job
+	warn     io.Writer
 
-	jobless, repeated int
+	records, jobless, repeated int
 }
 
 // sonarJob is a job on one host.
@@ -114,7 +125,11 @@ func (im *sonarImport) read(name string, r io.Reader) error {
 			im.accounts = append(im.accounts, rec)
 		}
 	}
+	im.records += records
 	if malformed == 0 {
+		if records == 0 {
+			im.tell("%s has no records", name)
+		}
 		return nil
 	}
 	bad = append(bad, fmt.Errorf("%s: %d malformed places in all; %d records were read", name, malformed, records))

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -17,7 +16,7 @@ import (
 )
 
 // write makes the runs, by job and host. One that is in the spool already stays as it is.
-func (im *sonarImport) write(dir string, warn io.Writer) ([]string, error) {
+func (im *sonarImport) write(dir string) ([]string, error) {
 	keys := slices.SortedFunc(maps.Keys(im.jobs), func(a, b sonarKey) int {
 		if a.job != b.job {
 			return int(int64(a.job) - int64(b.job))
@@ -28,7 +27,7 @@ func (im *sonarImport) write(dir string, warn io.Writer) ([]string, error) {
 	for _, key := range keys {
 		path, err := im.writeRun(dir, key)
 		if errors.Is(err, spool.ErrExists) {
-			fmt.Fprintf(warn, "rt-spool: job %d on %s is in the spool already: it stays as it is\n", key.job, key.host)
+			im.tell("job %d on %s is in the spool already: it stays as it is", key.job, key.host)
 			continue
 		}
 		if err != nil {
