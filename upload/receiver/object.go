@@ -71,19 +71,16 @@ func (rc *Receiver) put(w http.ResponseWriter, r *http.Request) error {
 	case !rc.store.exists(cred.runID):
 		return &s3Error{404, "NoSuchKey", "there is no such run"}
 	}
-	t, err := rc.store.temp()
-	if err != nil {
-		return err
-	}
-	defer t.discard()
+	body := rc.body(r.ContentLength)
+	defer body.discard()
 	sum := sha256.New()
-	if _, err := io.Copy(io.MultiWriter(t, sum), http.MaxBytesReader(w, r.Body, rc.conf.MaxObject)); err != nil {
+	if err := body.receive(http.MaxBytesReader(w, r.Body, rc.conf.MaxObject), sum); err != nil {
 		return bodyError(err)
 	}
 	if hex.EncodeToString(sum.Sum(nil)) != payload {
 		return &s3Error{400, "XAmzContentSHA256Mismatch", "the body is not the one that was signed"}
 	}
-	return rc.keep(t, cred.runID, name)
+	return rc.keep(body, cred.runID, name)
 }
 
 // bodyError tells a body that broke off from a disk that cannot be written.
@@ -98,11 +95,8 @@ func bodyError(err error) error {
 
 // keep checks what was uploaded and gives it its name. What a finished run
 // consists of does not change any more.
-func (rc *Receiver) keep(t temp, runID, name string) error {
-	if _, err := t.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	o, err := inspect(t)
+func (rc *Receiver) keep(b body, runID, name string) error {
+	o, err := inspect(b)
 	if err != nil {
 		return &s3Error{400, "InvalidRequest", err.Error()}
 	}
@@ -118,7 +112,7 @@ func (rc *Receiver) keep(t temp, runID, name string) error {
 		}
 		return refuse(http.StatusConflict, "the run is finished")
 	}
-	if err := t.commit(path); err != nil {
+	if err := b.keep(runFile(runID, "objects", name)); err != nil {
 		return err
 	}
 	o.Key = rc.key(runID, name)
@@ -151,7 +145,7 @@ func (rc *Receiver) objectPath(runID, name string) string {
 // objects lists a run's uploads by key.
 func (rc *Receiver) objects(runID string) ([]object, error) {
 	entries, err := os.ReadDir(filepath.Join(rc.store.runDir(runID), "objects"))
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // the first upload makes it
 		return nil, err
 	}
 	list := make([]object, 0, len(entries))

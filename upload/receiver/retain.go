@@ -35,12 +35,19 @@ func (rc *Receiver) sweep(ctx context.Context, before time.Time) (removed int, e
 		return 0, fmt.Errorf("look for old runs: %w", err)
 	}
 	var failed []error
+	emptied := false
 	for _, e := range entries {
 		if ctx.Err() != nil {
 			break
 		}
 		if !nameOfRun.MatchString(e.Name()) || e.Name()[:15] >= before.UTC().Format("20060102t150405") {
 			continue // ids begin with the time of the registration
+		}
+		if !emptied { // a start after a crash would make the run again, of what is in the journal
+			if err := rc.store.journal.empty(); err != nil {
+				return removed, fmt.Errorf("remove old runs: %w", err)
+			}
+			emptied = true
 		}
 		gone, err := rc.removeOld(e.Name(), before)
 		if err != nil {

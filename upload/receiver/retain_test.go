@@ -76,13 +76,19 @@ func TestOldRunsAreRemoved(t *testing.T) {
 		return earlier
 	}
 	gone, uploaded, finished, young := old(), old(), old(), register(t, rc).RunID
-	age(gone, "objects", "run.json", ".")
+	age(gone, "run.json", ".")
+	if err := os.Mkdir(filepath.Join(rc.store.runDir(uploaded), "objects"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	age(uploaded, "run.json", ".")
-	age(finished, "objects", ".")
-	age(young, "objects", "run.json", ".")
+	age(finished, ".")
+	age(young, "run.json", ".")
 	removed, err := rc.sweep(t.Context(), time.Now().Add(-24*time.Hour))
 	if err != nil || removed != 1 {
 		t.Errorf("%d removed, %v", removed, err)
+	}
+	if left, err := os.ReadDir(filepath.Join(rc.store.dir, "journal")); err != nil || len(left) != 0 {
+		t.Errorf("a start after a crash would make what was removed again, of %d segments, %v", len(left), err)
 	}
 	ids, _, err := rc.store.ids("", 100)
 	want := []string{uploaded, finished, young}

@@ -7,12 +7,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -209,11 +207,9 @@ func (rc *Receiver) close(id string, f *finish, csv []byte) error {
 			return err
 		}
 	}
-	if f.DataSource == "inline" {
-		if err := rc.store.write(filepath.Join(rc.store.runDir(id), "inline.csv"), csv); err != nil {
-			return fmt.Errorf("inline data: %w", err)
-		}
-	}
 	r.Finish, r.Finished = f, time.Now().UTC()
+	if f.DataSource == "inline" {
+		return rc.store.save(r, file{runFile(id, "inline.csv"), csv})
+	}
 	return rc.store.save(r)
 }

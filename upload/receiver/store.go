@@ -25,12 +25,14 @@ import (
 //	runs/<id>/run.json      what was registered, and the finish
 //	runs/<id>/inline.csv    the rows, where the finish brought them
 //	runs/<id>/objects/<key> the uploads, named by their key below the run's prefix
+//	journal/                what may not be durable there yet, see journal
 //	tmp/                    what is being written
 type store struct {
-	dir   string
-	held  *os.File // the directory, locked
-	seed  maphash.Seed
-	locks [64]sync.Mutex // of a run's files, by the hash of its id
+	dir     string
+	held    *os.File // the directory, locked
+	journal *journal
+	seed    maphash.Seed
+	locks   [1024]sync.Mutex // of a run's files, by the hash of its id
 
 	mu    sync.Mutex
 	sizes map[string]object // what is known of an object, by path
@@ -67,12 +69,15 @@ func openStore(dir string) (*store, error) {
 	}
 	left, err := os.ReadDir(filepath.Join(dir, "tmp"))
 	if err != nil {
-		return nil, fmt.Errorf("read the receiver's directory: %w", err)
+		return nil, errors.Join(fmt.Errorf("read the receiver's directory: %w", err), s.held.Close())
 	}
 	for _, e := range left {
 		if err := os.RemoveAll(filepath.Join(dir, "tmp", e.Name())); err != nil {
-			return nil, fmt.Errorf("remove what a crash left behind: %w", err)
+			return nil, errors.Join(fmt.Errorf("remove what a crash left behind: %w", err), s.held.Close())
 		}
+	}
+	if s.journal, err = openJournal(dir, s.held); err != nil {
+		return nil, errors.Join(err, s.held.Close())
 	}
 	return s, nil
 }
@@ -97,8 +102,8 @@ func (s *store) own() error {
 	return nil
 }
 
-// close lets another receiver have the directory.
-func (s *store) close() error { return s.held.Close() }
+// close lets another receiver have the directory, with nothing left in the journal.
+func (s *store) close() error { return errors.Join(s.journal.empty(), s.held.Close()) }
 
 // masterKey reads the key, or makes it the first time.
 func (s *store) masterKey() ([]byte, error) {
@@ -107,7 +112,7 @@ func (s *store) masterKey() ([]byte, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		key = make([]byte, 32)
 		rand.Read(key)
-		err = s.write(path, key)
+		err = s.write("master.key", key)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the receiver's master key: %w", err)
@@ -120,7 +125,12 @@ func (s *store) masterKey() ([]byte, error) {
 
 var nameOfRun = regexp.MustCompile(`^[0-9]{8}t[0-9]{6}-[a-z0-9]{26}$`)
 
-func (s *store) runDir(id string) string { return filepath.Join(s.dir, "runs", id) }
+// runFile is the name of one of a run's files.
+func runFile(id string, parts ...string) string {
+	return filepath.Join(append([]string{"runs", id}, parts...)...)
+}
+
+func (s *store) runDir(id string) string { return filepath.Join(s.dir, runFile(id)) }
 
 func (s *store) exists(id string) bool {
 	if !nameOfRun.MatchString(id) {
@@ -140,22 +150,16 @@ func (s *store) lock(id string) func() {
 // create makes a run. Ids sort by time.
 func (s *store) create(metadata json.RawMessage, now time.Time) (run, error) {
 	r := run{ID: now.UTC().Format("20060102t150405-") + strings.ToLower(rand.Text()), Created: now.UTC(), Metadata: metadata}
-	dir := s.runDir(r.ID)
-	if err := os.MkdirAll(filepath.Join(dir, "objects"), 0o700); err != nil {
-		return r, err
-	}
-	if err := s.save(r); err != nil {
-		return r, err
-	}
-	return r, syncDir(filepath.Dir(dir))
+	return r, s.save(r)
 }
 
-func (s *store) save(r run) error {
+// save makes a run's new state durable, together with other files of it.
+func (s *store) save(r run, with ...file) error {
 	b, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	return s.write(filepath.Join(s.runDir(r.ID), "run.json"), b)
+	return s.keep(append(with, file{runFile(r.ID, "run.json"), b})...)
 }
 
 func (s *store) load(id string) (run, error) {
@@ -193,57 +197,11 @@ func (s *store) ids(after string, limit int) (ids []string, more bool, err error
 	return ids, false, nil
 }
 
-// write replaces a file durably: temporary file, fsync, rename, fsync of the directory.
-func (s *store) write(path string, b []byte) error {
-	t, err := s.temp()
-	if err != nil {
-		return err
-	}
-	defer t.discard()
-	if _, err := t.Write(b); err != nil {
-		return err
-	}
-	return t.commit(path)
-}
-
-// temp is a file that becomes visible under its name at commit, or never.
-type temp struct{ *os.File }
-
-func (s *store) temp() (temp, error) {
-	f, err := os.CreateTemp(filepath.Join(s.dir, "tmp"), "new-")
-	return temp{f}, err
-}
-
-func (t temp) commit(path string) error {
-	if err := errors.Join(t.Sync(), t.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(t.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// discard removes what was not committed.
-func (t temp) discard() {
-	_ = t.Close()
-	_ = os.Remove(t.Name())
-}
-
-func syncDir(dir string) (err error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, d.Close()) }()
-	return d.Sync()
-}
-
 // storeFault is the part of a store's error that a client may see: no path.
 func storeFault(err error) string {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err.Error()
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return errno.Error()
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return "a file is cut short"

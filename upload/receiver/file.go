@@ -1,0 +1,136 @@
+package receiver
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+)
+
+// file is a file of the store, by its name below the directory, and its whole content.
+type file struct {
+	name    string
+	content []byte
+}
+
+// smallFile is how many bytes a file may have that goes through the journal: larger
+// ones would be written twice for the price of a sync.
+const smallFile = 64 << 10
+
+func (f file) small() bool { return len(f.content) <= smallFile }
+
+// keep makes files durable, and then visible in their order. Small ones become so
+// together with those of other requests.
+func (s *store) keep(files ...file) error {
+	var records []byte
+	for _, f := range files {
+		if f.small() {
+			records = appendRecord(records, f.name, f.content)
+			continue
+		}
+		if err := s.write(f.name, f.content); err != nil {
+			return err
+		}
+		records = appendElsewhere(records, f.name)
+	}
+	placed, err := s.journal.add(records)
+	if err != nil {
+		return err
+	}
+	defer placed()
+	for _, f := range files {
+		if !f.small() {
+			continue
+		}
+		if err := place(s.dir, f.name, f.content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// adopt gives a temporary file its name, and makes the journal forget what it may
+// have of that name.
+func (s *store) adopt(t temp, name string) error {
+	path := filepath.Join(s.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	if err := t.commit(path); err != nil {
+		return err
+	}
+	placed, err := s.journal.add(appendElsewhere(nil, name))
+	if err == nil {
+		placed()
+	}
+	return err
+}
+
+// write replaces a file durably, without the journal.
+func (s *store) write(name string, b []byte) error {
+	t, err := newTemp(s.dir)
+	if err != nil {
+		return err
+	}
+	defer t.discard()
+	if _, err := t.Write(b); err != nil {
+		return err
+	}
+	return t.commit(filepath.Join(s.dir, name))
+}
+
+// place makes a file visible under its name below root, as a whole, and syncs nothing.
+func place(root, name string, content []byte) error {
+	path := filepath.Join(root, name)
+	t, err := newTemp(root)
+	if err != nil {
+		return err
+	}
+	defer t.discard()
+	if _, err := t.Write(content); err != nil {
+		return err
+	}
+	if err := t.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(t.Name(), path); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return os.Rename(t.Name(), path)
+}
+
+// temp is a file that becomes visible under its name at commit, or never.
+type temp struct{ *os.File }
+
+func newTemp(dir string) (temp, error) {
+	f, err := os.CreateTemp(filepath.Join(dir, "tmp"), "new-")
+	return temp{f}, err
+}
+
+// commit gives the file its name durably: fsync, rename, fsync of the directory.
+func (t temp) commit(path string) error {
+	if err := errors.Join(t.Sync(), t.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(t.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// discard removes what was not committed.
+func (t temp) discard() {
+	_ = t.Close()
+	_ = os.Remove(t.Name())
+}
+
+func syncDir(dir string) (err error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	return d.Sync()
+}

@@ -1,0 +1,231 @@
+package receiver
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// journal makes small files durable for the price of one sync among all requests
+// that come while the one before is under way: first they stand in a segment of the
+// journal, which is synced, then in their places, which are not. A start puts what the
+// segments hold into its places again. A full segment goes once the file system has
+// been synced as a whole, beside the requests.
+type journal struct {
+	root string   // to which the names of files are relative
+	dir  string   // of the segments
+	fs   *os.File // something on the file system
+
+	mu       sync.Mutex
+	idle     *sync.Cond // no segment waits to be removed
+	waiting  []*entry   // for who is writing now
+	writing  bool
+	seg      *segment // that is written; nil for none
+	number   int      // of the newest segment
+	full     []*segment
+	removing bool  // full segments
+	fault    error // the disk lost something: nothing is taken until the next start
+}
+
+// segment is one file of the journal.
+type segment struct {
+	f       *os.File
+	taken   int64          // bytes of records
+	filled  int64          // bytes of the file: zeros after the records
+	unended sync.WaitGroup // entries whose files are not in their places yet
+}
+
+// entry is what one request adds.
+type entry struct {
+	records []byte
+	seg     *segment
+	done    chan error
+}
+
+const (
+	segmentBytes = 8 << 20
+	// fillBytes are added to a segment at a time: a sync that follows finds its size
+	// unchanged, and costs half.
+	fillBytes = 256 << 10
+)
+
+// openJournal puts what a receiver that was killed has left into its places.
+func openJournal(root string, fs *os.File) (*journal, error) {
+	j := &journal{root: root, dir: filepath.Join(root, "journal"), fs: fs}
+	j.idle = sync.NewCond(&j.mu)
+	if err := os.MkdirAll(j.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the receiver's journal: %w", err)
+	}
+	if err := j.replay(); err != nil {
+		return nil, fmt.Errorf("go through the receiver's journal %s: %w", j.dir, err)
+	}
+	return j, nil
+}
+
+// add makes records durable. placed is to be called when the files are in their
+// places, or will not be.
+func (j *journal) add(records []byte) (placed func(), err error) {
+	e := &entry{records: records, done: make(chan error, 1)}
+	j.mu.Lock()
+	if j.fault != nil {
+		defer j.mu.Unlock()
+		return nil, j.fault
+	}
+	j.waiting = append(j.waiting, e)
+	if !j.writing {
+		j.writing = true
+		go j.write()
+	}
+	j.mu.Unlock()
+	if err := <-e.done; err != nil {
+		return nil, err
+	}
+	return e.seg.unended.Done, nil
+}
+
+// write takes all who wait together, again and again until nobody does.
+func (j *journal) write() {
+	for {
+		j.mu.Lock()
+		group := j.waiting
+		j.waiting = nil
+		if len(group) == 0 {
+			j.writing = false
+			j.mu.Unlock()
+			return
+		}
+		var records []byte
+		for _, e := range group {
+			records = append(records, e.records...)
+		}
+		seg, at, err := j.room(len(records), len(group))
+		j.mu.Unlock()
+		if err == nil {
+			err = seg.append(records, at)
+		}
+		if err != nil && seg != nil {
+			seg.unended.Add(-len(group))
+			j.leave(seg)
+		}
+		for _, e := range group {
+			e.seg = seg
+			e.done <- err
+		}
+	}
+}
+
+// room gives some entries a place in a segment.
+func (j *journal) room(bytes, entries int) (seg *segment, at int64, err error) {
+	if j.seg != nil && j.seg.taken+int64(bytes) > segmentBytes {
+		j.retire()
+	}
+	if j.seg == nil {
+		if j.seg, err = j.begin(); err != nil {
+			return nil, 0, err
+		}
+	}
+	at = j.seg.taken
+	j.seg.taken += int64(bytes)
+	j.seg.unended.Add(entries)
+	return j.seg, at, nil
+}
+
+// begin makes the next segment.
+func (j *journal) begin() (*segment, error) {
+	j.number++
+	f, err := os.OpenFile(filepath.Join(j.dir, fmt.Sprintf("%08d.log", j.number)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syncDir(j.dir); err != nil {
+		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
+	}
+	return &segment{f: f}, nil
+}
+
+// append writes records and syncs them.
+func (s *segment) append(records []byte, at int64) error {
+	if end := at + int64(len(records)); end > s.filled {
+		s.filled = (end + fillBytes) / fillBytes * fillBytes
+		records = append(records, make([]byte, s.filled-end)...)
+	}
+	if _, err := s.f.WriteAt(records, at); err != nil {
+		return err
+	}
+	for {
+		if err := unix.Fdatasync(int(s.f.Fd())); !errors.Is(err, unix.EINTR) {
+			return os.NewSyscallError("fdatasync", err)
+		}
+	}
+}
+
+// leave makes nobody write behind records that may be half there.
+func (j *journal) leave(seg *segment) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.seg == seg {
+		j.retire()
+	}
+}
+
+// retire ends the present segment.
+func (j *journal) retire() {
+	j.full = append(j.full, j.seg)
+	j.seg = nil
+	if !j.removing {
+		j.removing = true
+		go j.remove()
+	}
+}
+
+// remove syncs the files of full segments in their places, and removes the segments.
+func (j *journal) remove() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for len(j.full) > 0 && j.fault == nil {
+		full := j.full
+		j.full = nil
+		j.mu.Unlock()
+		err := j.settle(full)
+		j.mu.Lock()
+		if err != nil {
+			j.fault = refuse(http.StatusServiceUnavailable, "the receiver's disk fails (%s); it takes nothing until it is started again", storeFault(err))
+		}
+	}
+	j.removing = false
+	j.idle.Broadcast()
+}
+
+func (j *journal) settle(full []*segment) error {
+	for _, s := range full {
+		s.unended.Wait()
+	}
+	if err := unix.Syncfs(int(j.fs.Fd())); err != nil {
+		return os.NewSyscallError("syncfs", err)
+	}
+	for _, s := range full {
+		if err := errors.Join(s.f.Close(), os.Remove(s.f.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// empty makes all files durable in their places, so that nothing is in the journal
+// of what was added before.
+func (j *journal) empty() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.seg != nil {
+		j.retire()
+	}
+	for j.removing {
+		j.idle.Wait()
+	}
+	return j.fault
+}
