@@ -52,12 +52,12 @@ func (r *delivery) uploadAndFinish(ctx context.Context) error {
 		Status: Status(&r.run), ExitCode: exitCode(&r.run), FinishedAt: r.run.End,
 	}
 	if len(f.URIs)+len(f.CSV) == 0 {
-		f.CSV = r.walk.enc.Header()
+		f.CSV = r.rows.enc.Header()
 	}
 	if f.FinishedAt.IsZero() {
 		f.FinishedAt = r.run.Start
-		if r.walk.started {
-			f.FinishedAt = time.Unix(0, r.walk.prev.Wall)
+		if r.rows.seq > 0 {
+			f.FinishedAt = time.Unix(0, r.rows.wall)
 		}
 	}
 	err := r.d.api.call(ctx, func(ctx context.Context) error { return r.d.client.Finish(ctx, f) })
@@ -93,7 +93,7 @@ func (r *delivery) upload(ctx context.Context) error {
 			b = ledger[n-1]
 		}
 		if !b.UploadedAt.IsZero() && b.Key == uri {
-			err = r.walk.skip(ctx, b.LastSeq)
+			err = r.rows.skip(ctx, b.LastSeq)
 		} else {
 			b, err = r.uploadBatch(ctx, b, last, n, uri)
 		}
@@ -103,31 +103,30 @@ func (r *delivery) upload(ctx context.Context) error {
 		if b.Rows == 0 {
 			return nil
 		}
-		r.batches, r.stand = n, r.walk.stand()
+		r.batches, r.stand = n, r.rows.stand
 		if uri != inlineKey {
 			r.uris = append(r.uris, uri)
 		}
 	}
 }
 
-// resume sets the walk to the end of the batches that are done, at first to the
+// resume sets the rows to the end of the batches that are done, at first to the
 // beginning.
 func (r *delivery) resume() error {
-	if r.walk == nil {
-		enc, err := r.d.format(&r.run, r.reg.Dialect)
+	if r.rows == nil {
+		enc, err := r.d.format(&r.run, r.reg.Dialect, r.reg.Scope)
 		if err != nil {
 			return err
 		}
-		r.walk = newRows(enc, r.buf)
+		r.rows = &rows{enc: enc, buf: r.buf}
 	}
-	r.walk.spool = r.spool
-	r.walk.goTo(r.stand)
+	r.rows.spool, r.rows.stand = r.spool, r.stand
 	return nil
 }
 
 // rewind makes the next upload begin with batch 1.
 func (r *delivery) rewind() {
-	r.walk, r.stand, r.batches, r.uris = nil, stand{}, 0, nil
+	r.rows, r.stand, r.batches, r.uris = nil, stand{}, 0, nil
 	r.inline, r.csv = false, nil
 }
 
@@ -145,7 +144,7 @@ func (r *delivery) uploadBatch(ctx context.Context, sealed rt.Batch, last int64,
 	if sealed.Rows > 0 {
 		last, limit = sealed.LastSeq, 0
 	}
-	b, body, err := r.walk.build(ctx, last, limit)
+	b, body, err := r.rows.build(ctx, last, limit)
 	if err != nil || b.Rows == 0 && sealed.Rows == 0 {
 		return b, err
 	}
@@ -164,8 +163,8 @@ func (r *delivery) uploadBatch(ctx context.Context, sealed rt.Batch, last int64,
 	if err != nil {
 		return b, err
 	}
-	r.rows += int64(b.Rows)
-	r.bytes += b.Bytes
+	r.sentRows += int64(b.Rows)
+	r.sentBytes += b.Bytes
 	return b, nil
 }
 

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/resource-tracker/rt"
 )
 
 // Options of a drain. Zero values mean the defaults.
@@ -19,6 +21,7 @@ type Options struct {
 	Deadline        time.Duration // for the whole drain, after the jitter; none
 	Jitter          time.Duration // the start is put off by a random part of it; none
 	BatchRows       int           // rows per object; 10,000
+	Scope           rt.Scope      // of the rows of runs that are not registered yet; rt.ScopeJob
 	Tries           int           // requests per step, at most; 5
 	MaxRetryAfter   time.Duration // a longer Retry-After is left to the next drain; 2 minutes
 	BreakerFailures int           // requests in a row without an answer that mean "down"; 5
@@ -32,6 +35,9 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.Tries, 5)
 	setDefault(&o.MaxRetryAfter, 2*time.Minute)
 	setDefault(&o.BreakerFailures, 5)
+	if o.Scope == "" {
+		o.Scope = rt.ScopeJob
+	}
 	return o
 }
 
@@ -58,9 +64,9 @@ type drainer struct {
 }
 
 // Drain delivers all runs that are ready, the oldest first, and says what became
-// of each. A run that its tracker ends meanwhile is left to the next drain. Its error is nil when nothing is left, and otherwise wraps ErrConfig,
-// ErrTemporary or ErrDamaged, or is the Directory's. The summary is valid in
-// every case.
+// of each. A run that its tracker ends meanwhile is left to the next drain. Its error
+// is nil when nothing is left, and otherwise wraps ErrConfig, ErrTemporary or
+// ErrDamaged, or is the Directory's. The summary is valid in every case.
 func Drain(ctx context.Context, dir Directory, client Client, putter Putter, format Format, opts Options) (Summary, error) {
 	d := &drainer{client: client, putter: putter, format: format, dir: dir, opts: opts.withDefaults()}
 	d.sum.Problems = []Problem{}
@@ -161,6 +167,12 @@ func (d *drainer) pass(ctx context.Context, ready []Entry) {
 }
 
 func (d *drainer) work(ctx context.Context, work <-chan Entry) {
+	defer func() {
+		if p := recover(); p != nil { // not of a run: what is left is the next drain's
+			d.stop(&stopped{kind: ErrTemporary, err: fmt.Errorf("a fault of this program: %v; please report it (%s)", p, place(debug.Stack()))})
+			d.work(ctx, work)
+		}
+	}()
 	buf, err := newBuffers()
 	for e := range work {
 		switch {
@@ -217,8 +229,8 @@ func (d *drainer) record(ctx context.Context, e Entry, r *delivery, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if r != nil {
-		d.sum.Rows += r.rows
-		d.sum.Bytes += r.bytes
+		d.sum.Rows += r.sentRows
+		d.sum.Bytes += r.sentBytes
 	}
 	switch {
 	case err == nil && r.live:

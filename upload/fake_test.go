@@ -222,14 +222,14 @@ func snapshot(seq int64) rt.Snapshot {
 }
 
 // counters is an Encoder with all counter columns; every column of a missing value is empty.
-type counters struct{}
+type counters struct{ scope rt.Scope }
 
 const countersHeader = "timestamp,utime,stime,cpu_usage,disk_read,disk_write,net_recv,net_sent,memory_used,space_free\n"
 
 func (counters) Header() []byte { return []byte(countersHeader) }
 
-func (counters) Append(dst []byte, prev, cur *rt.Snapshot) []byte {
-	s := rt.DeriveScalars(prev, cur, rt.ScopeJob)
+func (c counters) Append(dst []byte, prev, cur *rt.Snapshot) []byte {
+	s := rt.DeriveScalars(prev, cur, c.scope)
 	dst = strconv.AppendInt(dst, cur.Wall/1e9, 10)
 	dst = appendOpt(append(dst, ','), s.UserMillis)
 	dst = appendOpt(append(dst, ','), s.SystemMillis)
@@ -250,7 +250,9 @@ func appendOpt(dst []byte, v rt.Opt[uint64]) []byte {
 	return dst
 }
 
-func format(*rt.Run, string) (upload.Encoder, error) { return counters{}, nil }
+func format(_ *rt.Run, _ string, scope rt.Scope) (upload.Encoder, error) {
+	return counters{scope}, nil
+}
 
 // fakeClient is a receiver's API in memory, and its object store.
 type fakeClient struct {

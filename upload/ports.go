@@ -108,9 +108,9 @@ type Encoder interface {
 	Append(dst []byte, prev, cur *rt.Snapshot) []byte
 }
 
-// Format returns the encoder of a run's rows in a dialect of the API. Equal
-// arguments give equal bytes.
-type Format func(run *rt.Run, dialect string) (Encoder, error)
+// Format returns the encoder of a run's rows in a dialect of the API, with the
+// figures of a scope. Equal arguments give equal bytes.
+type Format func(run *rt.Run, dialect string, scope rt.Scope) (Encoder, error)
 
 // Progress is told how a drain gets on, by several goroutines but by one at a time.
 type Progress interface {

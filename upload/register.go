@@ -21,8 +21,8 @@ type delivery struct {
 	cred  Credentials
 
 	// How far the upload is.
-	walk    *rows    // nil before the first batch
-	stand   stand    // of the walk, after the last batch that is done
+	rows    *rows    // nil before the first batch
+	stand   stand    // of the rows, after the last batch that is done
 	batches int      // that are done
 	uris    []string // theirs
 	inline  bool     // the rows go into the finish, not into the object store
@@ -31,14 +31,15 @@ type delivery struct {
 	mayInline bool
 
 	duplicate bool // a second registration was sent after one without an answer
-	rows      int64
-	bytes     int64
+	sentRows  int64
+	sentBytes int64
 }
 
 // register makes the run known to the receiver, unless it already is. That a
 // request is about to be sent is written down first: there is no idempotency key,
 // so a lost answer may leave a run behind that nobody will finish. The next
-// attempt then counts as a possible duplicate.
+// attempt then counts as a possible duplicate. The scope is written down with it and
+// stays, wherever else the run may be registered: all its batches show the same figures.
 func (r *delivery) register(ctx context.Context) error {
 	reg, known, err := r.spool.Registration()
 	if err != nil {
@@ -48,13 +49,20 @@ func (r *delivery) register(ctx context.Context) error {
 		if err := r.event("register", "moved", fmt.Sprintf("was registered at %s as %q, starts anew at %s", reg.Endpoint, reg.RemoteID, here)); err != nil {
 			return err
 		}
-		reg = rt.Registration{}
+		reg = rt.Registration{Scope: reg.Scope}
+	}
+	unscoped := reg.Scope == ""
+	if unscoped {
+		reg.Scope = r.d.opts.Scope
 	}
 	r.reg = reg
-	if reg.RemoteID != "" {
-		return nil
+	switch {
+	case reg.RemoteID == "":
+		return r.registerAnew(ctx)
+	case unscoped: // an older version registered it
+		return r.save()
 	}
-	return r.registerAnew(ctx)
+	return nil
 }
 
 func (r *delivery) registerAnew(ctx context.Context) error {
@@ -169,7 +177,7 @@ func (r *delivery) startAnew(ctx context.Context, cause error) error {
 	if err := r.event("register", "forgotten", cause.Error()); err != nil {
 		return err
 	}
-	r.reg, r.cred = rt.Registration{}, Credentials{}
+	r.reg, r.cred = rt.Registration{Scope: r.reg.Scope}, Credentials{}
 	r.rewind()
 	return r.registerAnew(ctx)
 }

@@ -41,33 +41,20 @@ type rows struct {
 	spool Spooled
 	enc   Encoder
 	buf   *buffers
-
-	// prev is the snapshot that the next interval starts from. Counters that were
-	// not read in it are those of an older one, so that the rows of a run add up to
-	// the difference between its last and its first reading.
-	prev, next *rt.Snapshot
-	started    bool
-	seq        int64 // of prev; where the walk stands
+	stand
 }
 
-func newRows(enc Encoder, buf *buffers) *rows {
-	return &rows{enc: enc, buf: buf, prev: new(rt.Snapshot), next: new(rt.Snapshot)}
-}
-
-// stand is a place that a walk can go back to. The zero value is the beginning.
+// stand is a place in a walk that can be gone back to: after one of the run's
+// snapshots. The zero value is before the first.
 type stand struct {
-	prev    rt.Snapshot
-	started bool
-	seq     int64
+	walk rt.Walk
+	seq  int64 // of the snapshot
+	wall int64 // its time
 }
 
-func (r *rows) stand() stand { return stand{*r.prev, r.started, r.seq} }
-
-func (r *rows) goTo(s stand) { *r.prev, r.started, r.seq = s.prev, s.started, s.seq }
-
-// walk goes on to snapshot `to` and gives every interval to visit, which says
-// whether to go on.
-func (r *rows) walk(ctx context.Context, to int64, visit func(prev, cur *rt.Snapshot) (bool, error)) error {
+// goOn goes on to snapshot `to` and gives every interval to visit, which says
+// whether to go further.
+func (r *rows) goOn(ctx context.Context, to int64, visit func(prev, cur *rt.Snapshot) (bool, error)) error {
 	if r.seq >= to {
 		return nil
 	}
@@ -78,20 +65,13 @@ func (r *rows) walk(ctx context.Context, to int64, visit func(prev, cur *rt.Snap
 		if snap.Seq <= r.seq || snap.Seq > to {
 			return unreadable("read the snapshots", fmt.Errorf("number %d follows number %d", snap.Seq, r.seq))
 		}
-		more := true
-		if r.started {
-			if more, err = visit(r.prev, snap); err != nil {
-				return err
-			}
+		r.seq, r.wall = snap.Seq, snap.Wall
+		prev := r.walk.Step(snap)
+		if prev == nil {
+			continue
 		}
-		*r.next = *snap
-		if r.started {
-			r.next.InheritCounters(r.prev)
-		}
-		r.prev, r.next = r.next, r.prev
-		r.started, r.seq = true, snap.Seq
-		if !more {
-			return nil
+		if more, err := visit(prev, snap); err != nil || !more {
+			return err
 		}
 	}
 	return ctx.Err()
@@ -99,7 +79,7 @@ func (r *rows) walk(ctx context.Context, to int64, visit func(prev, cur *rt.Snap
 
 // skip goes on to snapshot `to`, whose rows have been uploaded.
 func (r *rows) skip(ctx context.Context, to int64) error {
-	err := r.walk(ctx, to, func(_, _ *rt.Snapshot) (bool, error) { return true, nil })
+	err := r.goOn(ctx, to, func(_, _ *rt.Snapshot) (bool, error) { return true, nil })
 	if err == nil && r.seq != to {
 		err = unreadable("read the snapshots", fmt.Errorf("number %d, the last of an uploaded batch, is missing", to))
 	}
@@ -116,7 +96,7 @@ func (r *rows) build(ctx context.Context, to int64, limit int) (rt.Batch, []byte
 	buf.gz.Reset(&buf.body)
 	buf.gz.ModTime = time.Unix(0, 0) // "no time" in gzip; the zero Time would be written as a date
 	buf.csv = append(buf.csv[:0], r.enc.Header()...)
-	err := r.walk(ctx, to, func(prev, cur *rt.Snapshot) (bool, error) {
+	err := r.goOn(ctx, to, func(prev, cur *rt.Snapshot) (bool, error) {
 		buf.csv = r.enc.Append(buf.csv, prev, cur)
 		if b.Rows == 0 {
 			b.FirstSeq = prev.Seq + 1 // so batches touch each other even where snapshots were thinned

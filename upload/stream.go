@@ -15,8 +15,8 @@ const warnAfter = 3
 // be sent stays in the spool. It is for one goroutine at a time.
 type Stream struct{ r *delivery }
 
-// NewStream returns a Stream. Of the options it takes BatchRows, Tries and
-// MaxRetryAfter.
+// NewStream returns a Stream. Of the options it takes BatchRows, Tries, MaxRetryAfter
+// and Scope.
 func NewStream(client Client, putter Putter, format Format, opts Options) (*Stream, error) {
 	d := &drainer{client: client, putter: putter, format: format, opts: opts.withDefaults()}
 	d.stop = func(error) {}

@@ -87,7 +87,7 @@ func (t *tracking) openStream(s settings, warn func(error)) (err error) {
 	if err != nil {
 		return err
 	}
-	stream, err := upload.NewStream(client, putter, delivery.Format(s.scope), upload.Options{Tries: 3})
+	stream, err := upload.NewStream(client, putter, delivery.Format, upload.Options{Tries: 3, Scope: s.scope})
 	if err != nil {
 		return err
 	}

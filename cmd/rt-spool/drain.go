@@ -57,16 +57,12 @@ func runDrain(c *cli.Context) error {
 	if err := overrideDrain(c, &cfg.Drain); err != nil {
 		return err
 	}
-	to, err := destination(cfg.Sentinel)
-	if err != nil {
-		return err
-	}
-	client, putter, err := to.Connect()
-	if err != nil {
-		return misconfigured(err)
-	}
 	if c.Bool("dry-run") {
 		return dryRun(c, cfg)
+	}
+	to, client, putter, err := connect(cfg.Sentinel)
+	if err != nil {
+		return err
 	}
 	var out drained
 	if !cfg.Sentinel.AllowHTTP {
@@ -113,6 +109,17 @@ func clearText(to delivery.Receiver) (warnings []string) {
 	}
 	slices.Sort(warnings)
 	return warnings
+}
+
+// connect makes the clients of the receiver that is configured.
+func connect(cfg config.Sentinel) (to delivery.Receiver, client upload.Client, putter upload.Putter, err error) {
+	if to, err = destination(cfg); err != nil {
+		return to, nil, nil, err
+	}
+	if client, putter, err = to.Connect(); err != nil {
+		err = misconfigured(err)
+	}
+	return to, client, putter, err
 }
 
 // destination says where to send, or what is not configured. A receiver that the
@@ -169,13 +176,14 @@ func (d *drained) drain(c *cli.Context, cfg config.Config, client upload.Client,
 	o := upload.Options{
 		Concurrency: cfg.Drain.Concurrency, Deadline: cfg.Drain.Deadline.Duration,
 		Jitter: cfg.Drain.Jitter.Duration, BatchRows: cfg.Drain.BatchRows, Live: c.Bool("live"),
+		Scope: rt.Scope(cfg.Drain.Scope),
 	}
 	if isTerminal(c.App.ErrWriter) && !c.Bool("json") {
 		bar = newBar(c.App.ErrWriter)
 		o.Progress = bar
 	}
 	var err error
-	d.Summary, err = upload.Drain(c.Context, dir, client, putter, delivery.Format(rt.Scope(cfg.Drain.Scope)), o)
+	d.Summary, err = upload.Drain(c.Context, dir, client, putter, delivery.Format, o)
 	bar.finish()
 	d.Lost, d.accounting = dir.lost, dir.sacct
 	if errors.Is(err, spool.ErrLocked) {

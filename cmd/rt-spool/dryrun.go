@@ -25,11 +25,15 @@ type planned struct {
 }
 
 // dryRun lists what a drain would do now, in its order. Delivered runs that stay
-// are not listed. It takes no lock, changes nothing and asks nobody.
+// are not listed. It takes no lock, changes nothing and asks nobody. A receiver that
+// is not configured yet is no reason not to say what it would get.
 func dryRun(c *cli.Context, cfg config.Config) error {
 	entries, err := spool.List(cfg.Spool.Dir)
 	if err != nil {
 		return err
+	}
+	if _, _, _, err := connect(cfg.Sentinel); err != nil {
+		fmt.Fprintln(c.App.ErrWriter, "rt-spool: warning:", err)
 	}
 	list := make([]planned, 0, len(entries))
 	for i := range entries {

@@ -8,6 +8,7 @@ import (
 	"log"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -85,6 +86,13 @@ func (s *secrets) serve(ctx context.Context, ln net.Listener, say *log.Logger) e
 
 func (s *secrets) listen() (net.Listener, string, error) {
 	ln, err := net.Listen("tcp", s.conf.Listen)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		err = errors.New("another program has this address: stop it, or choose another port")
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = op.Err // op says again where
+	}
 	if err != nil {
 		return nil, "", fmt.Errorf("listen on %s (serve.listen): %w", s.conf.Listen, err)
 	}

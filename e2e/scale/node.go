@@ -85,4 +85,4 @@ func (rows) Append(dst []byte, prev, cur *rt.Snapshot) []byte {
 	return resourcetracker.AppendCSV(dst, cur.Wall/1e9, &s)
 }
 
-func format(*rt.Run, string) (upload.Encoder, error) { return rows{}, nil }
+func format(*rt.Run, string, rt.Scope) (upload.Encoder, error) { return rows{}, nil }

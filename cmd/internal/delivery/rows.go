@@ -8,17 +8,15 @@ import (
 	"github.com/resource-tracker/rt/upload"
 )
 
-// Format gives each dialect its columns.
-func Format(scope rt.Scope) upload.Format {
-	return func(run *rt.Run, dialect string) (upload.Encoder, error) {
-		switch dialect {
-		case upload.DialectSpec:
-			return SpecRows{scope}, nil
-		case upload.DialectLive:
-			return liveRows{run.PID}, nil
-		}
-		return nil, fmt.Errorf("no columns are known for dialect %q", dialect)
+// Format is an upload.Format: it gives each dialect its columns.
+func Format(run *rt.Run, dialect string, scope rt.Scope) (upload.Encoder, error) {
+	switch dialect {
+	case upload.DialectSpec:
+		return SpecRows{scope}, nil
+	case upload.DialectLive:
+		return liveRows{run.PID}, nil
 	}
+	return nil, fmt.Errorf("no columns are known for dialect %q", dialect)
 }
 
 // SpecRows encodes the 21 columns of section 7.2.

@@ -1,0 +1,85 @@
+package upload_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/upload"
+)
+
+// A site changes drain.scope between two uploads of a run that is tracked: the run
+// stays with the scope that it was registered with, to its last batch and wherever
+// it is registered anew, and what is sent again has the same bytes.
+func TestARunKeepsItsScope(t *testing.T) {
+	whole := newRun(1, 40)
+	want := map[rt.Scope][]string{} // the bodies of a run whose scope nobody changed
+	for _, scope := range []rt.Scope{rt.ScopeJob, rt.ScopeNode} {
+		c := &fakeClient{}
+		r := &fakeRun{run: whole.run, snaps: whole.snaps}
+		if _, err := drain(t, dirOf(r), c, upload.Options{BatchRows: 10, Scope: scope}); err != nil {
+			t.Fatal(err)
+		}
+		want[scope] = bodies(t, c, r)
+	}
+	if slices.Equal(want[rt.ScopeJob], want[rt.ScopeNode]) {
+		t.Fatal("both scopes have the same rows, nothing can be seen")
+	}
+	for name, forget := range map[string]bool{"kept": false, "forgotten": true} {
+		c := &fakeClient{}
+		r := &fakeRun{run: whole.run, snaps: whole.snaps[:11]}
+		dir := dirOf(r)
+		for i, scope := range []rt.Scope{rt.ScopeNode, rt.ScopeJob, rt.ScopeJob} {
+			r.snaps = whole.snaps[:min(11+10*i, len(whole.snaps))]
+			if _, err := upload.Drain(t.Context(), liveDir{dir}, c, c, format, upload.Options{BatchRows: 10, Scope: scope, Live: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if forget {
+			c.fault = func(what string, n int) error {
+				return pick(what == "finish" && n == 1, fault(upload.Permanent, http.StatusNotFound, 0))
+			}
+		}
+		r.snaps = whole.snaps
+		if _, err := drain(t, dir, c, upload.Options{BatchRows: 10, Scope: rt.ScopeJob}); err != nil {
+			t.Fatal(err)
+		}
+		if got := bodies(t, c, r); !slices.Equal(got, want[rt.ScopeNode]) {
+			t.Errorf("%s: batches of the scopes job and node are in one run: %q, want %q", name, got, want[rt.ScopeNode])
+		}
+		for _, e := range r.events {
+			if e.Status == "resealed" {
+				t.Errorf("%s: %s", name, e.Detail)
+			}
+		}
+	}
+}
+
+// A registration of an older version says no scope: it gets the one that holds when
+// it is next looked at, and stays with it.
+func TestARegistrationWithoutScopeGetsOne(t *testing.T) {
+	r := newRun(1, 9)
+	r.reg, r.known = rt.Registration{Endpoint: "http://fake", Dialect: upload.DialectSpec, RemoteID: "rx", UploadURIPrefix: "s3://b/p"}, true
+	c := &fakeClient{}
+	for i, scope := range []rt.Scope{rt.ScopeNode, rt.ScopeJob} {
+		r.snaps = r.snaps[:5+i]
+		if _, err := upload.Drain(t.Context(), liveDir{dirOf(r)}, c, c, format, upload.Options{Scope: scope, Live: true}); err != nil {
+			t.Fatal(err)
+		}
+		if r.reg.Scope != rt.ScopeNode || r.reg.RemoteID != "rx" {
+			t.Errorf("registration %+v", r.reg)
+		}
+	}
+}
+
+// bodies are the rows of each of a run's batches as the store has them.
+func bodies(t *testing.T, c *fakeClient, r *fakeRun) (list []string) {
+	t.Helper()
+	for _, b := range r.batches {
+		_, rows, _ := strings.Cut(text(t, c.objects[b.Key]), "\n")
+		list = append(list, rows)
+	}
+	return list
+}
