@@ -26,9 +26,10 @@ const (
 	EnergyGPU      EnergyKind = "gpu"
 )
 
-// PerfReading holds one counter of the job's cgroup on one CPU, perf_event_open(2).
+// PerfReading holds one counter of one CPU, perf_event_open(2): in the group "core" of
+// the job's cgroup, in the others of all that ran on the node.
 type PerfReading struct {
-	Group  string // "core", "rapl", "msr": counted together
+	Group  string // "core", "node", "rapl", "msr": counted together
 	Socket uint64
 	CPU    uint64
 	Event  string // as configured, "instructions"

@@ -12,8 +12,9 @@ type EnergyShares struct {
 
 // ShareEnergy shares what a node used in one interval. Of its energy, idle is set
 // apart; the rest is active, and each job has the part of it that it had of the CPU
-// time of all that ran. busy and jobs are such times, in one unit; where the jobs'
-// sum is more than busy, which the kernel counts by tick, that is taken for busy.
+// time, or of the instructions, of all that ran. busy and jobs are such, in one unit;
+// where the jobs' sum is more than busy, which the kernel counts by tick, that is
+// taken for busy.
 // What is lost in rounding goes to the system.
 func ShareEnergy(node, idle, busy uint64, jobs []uint64) EnergyShares {
 	idle = min(idle, node)
@@ -37,18 +38,49 @@ func ShareEnergy(node, idle, busy uint64, jobs []uint64) EnergyShares {
 	return out
 }
 
-// EnergyUse is what an interval shows of a node's energy and CPU time, for ShareEnergy.
+// EnergyUse is what an interval shows of a node's energy and of what it went into,
+// for ShareEnergy.
 type EnergyUse struct {
 	Node Opt[uint64] // microjoules; absent where no counter covers the interval
 	Of   EnergyKind  // the widest that was counted: the node, the platform, or its packages with their memory
 	Busy Opt[uint64] // microseconds of CPU time on the node
 	Job  Opt[uint64] // the same of the job, or where there is none of the process tree
+
+	NodeInstructions Opt[uint64] // absent unless every CPU counted them, for the node and for the job
+	JobInstructions  Opt[uint64]
+}
+
+// EnergyMethod is by what a node's active energy is shared.
+type EnergyMethod string
+
+// The methods. Instructions tell one busy core from another, CPU time does not.
+const (
+	ByCPUTime      EnergyMethod = "cpu time"
+	ByInstructions EnergyMethod = "instructions"
+)
+
+// Shared is what all that ran had, and of that the job, for ShareEnergy: instructions
+// where they were counted, else CPU time. The method is empty where neither is known.
+func (u *EnergyUse) Shared() (all, job uint64, by EnergyMethod) {
+	all, ok1 := u.NodeInstructions.Get()
+	job, ok2 := u.JobInstructions.Get()
+	if ok1 && ok2 && all > 0 {
+		return all, job, ByInstructions
+	}
+	all, ok1 = u.Busy.Get()
+	job, ok2 = u.Job.Get()
+	if ok1 && ok2 {
+		return all, job, ByCPUTime
+	}
+	return 0, 0, ""
 }
 
 // EnergyBetween tells what two snapshots show.
 func EnergyBetween(prev, cur *Snapshot) EnergyUse {
 	var u EnergyUse
 	u.Node, u.Of = countedBetween(prev, cur)
+	u.NodeInstructions = instructionsBetween(prev, cur, "node")
+	u.JobInstructions = instructionsBetween(prev, cur, "core")
 	before, ok1 := prev.Node.CPU.Get()
 	after, ok2 := cur.Node.CPU.Get()
 	if ok1 && ok2 && after.Busy() >= before.Busy() {
@@ -95,6 +127,36 @@ func countedBetween(prev, cur *Snapshot) (Opt[uint64], EnergyKind) {
 		}
 	}
 	return None[uint64](), ""
+}
+
+// instructionsBetween is how many instructions the CPUs counted in a group. Where they
+// were on the counters for a part of the time, what they counted stands for all of it.
+func instructionsBetween(prev, cur *Snapshot, group string) Opt[uint64] {
+	sum, cpus := 0.0, 0
+	for i := range cur.Perf {
+		p := &cur.Perf[i]
+		if p.Group != group || p.Event != "instructions" && p.Event != "INSTRUCTIONS_RETIRED" {
+			continue
+		}
+		before := find(prev.Perf, i, func(o *PerfReading) bool { return o.Group == p.Group && o.CPU == p.CPU && o.Event == p.Event })
+		if before == nil {
+			return None[uint64]()
+		}
+		n, ok1 := delta(before.Value, p.Value).Get()
+		enabled, ok2 := delta(before.TimeEnabled, p.TimeEnabled).Get()
+		running, ok3 := delta(before.TimeRunning, p.TimeRunning).Get()
+		if !ok1 || !ok2 || !ok3 || running == 0 && enabled > 0 {
+			return None[uint64]()
+		}
+		cpus++
+		if running > 0 {
+			sum += float64(n) * max(1, float64(enabled)/float64(running))
+		}
+	}
+	if cpus == 0 || sum >= 1<<63 {
+		return None[uint64]()
+	}
+	return Some(uint64(sum))
 }
 
 // grown is by how much the domain has counted up since prev.

@@ -104,3 +104,47 @@ func TestEnergyBetween(t *testing.T) {
 		}
 	}
 }
+
+// Instructions go before CPU time where all CPUs counted them, and those that shared
+// their counters are scaled.
+func TestSharedByInstructions(t *testing.T) {
+	counters := func(node, job, running uint64) []PerfReading {
+		var list []PerfReading
+		for cpu := range uint64(2) {
+			list = append(list,
+				PerfReading{Group: "core", CPU: cpu, Event: "cycles", Value: Some[uint64](1)},
+				PerfReading{Group: "core", CPU: cpu, Event: "instructions", Value: Some(job), TimeEnabled: Some(2 * running), TimeRunning: Some(running)},
+				PerfReading{Group: "node", CPU: cpu, Event: "instructions", Value: Some(node), TimeEnabled: Some(running), TimeRunning: Some(running)})
+		}
+		return list
+	}
+	var a, b Snapshot
+	a.Perf, b.Perf = counters(1000, 100, 10), counters(5000, 600, 20)
+	a.Node.CPU.Set(CPUTimes{User: 100})
+	b.Node.CPU.Set(CPUTimes{User: 300})
+	a.Job.Phase, b.Job.Phase = JobPresent, JobPresent
+	a.Job.CPUUsage.Set(0)
+	b.Job.CPUUsage.Set(1_500_000)
+	check := func(what string, all, job uint64, by EnergyMethod) {
+		t.Helper()
+		use := EnergyBetween(&a, &b)
+		if gotAll, gotJob, gotBy := use.Shared(); gotAll != all || gotJob != job || gotBy != by {
+			t.Errorf("%s: %d of %d by %q, want %d of %d by %q", what, gotJob, gotAll, gotBy, job, all, by)
+		}
+	}
+	check("counted", 2*4000, 2*2*500, ByInstructions)
+	for i := range b.Perf {
+		b.Perf[i].Group = map[string]string{"core": "core", "node": "rapl"}[b.Perf[i].Group]
+	}
+	check("of the node not counted", 2_000_000, 1_500_000, ByCPUTime)
+	b.Perf = counters(5000, 600, 20)
+	b.Perf[4].Value.Clear()
+	check("one CPU stood down", 2_000_000, 1_500_000, ByCPUTime)
+	b.Perf = counters(5000, 600, 20)
+	b.Perf[4].TimeRunning = a.Perf[4].TimeRunning
+	check("never on the counters", 2_000_000, 1_500_000, ByCPUTime)
+	b.Perf = counters(5000, 50, 20)
+	check("opened anew", 2_000_000, 1_500_000, ByCPUTime)
+	b.Job.CPUUsage.Clear()
+	check("neither", 0, 0, "")
+}

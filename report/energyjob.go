@@ -2,14 +2,15 @@ package report
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/resource-tracker/rt"
 )
 
 // JobEnergy is the part that a job, or a process tree, had of the node's energy. In
-// each interval what the node used beyond its idle power is shared by CPU time; idle
-// energy is nobody's, and what it would be if all of it were the job's is the upper
-// bound. GPUs stand apart, by device.
+// each interval what the node used beyond its idle power is shared by instructions
+// where they were counted, else by CPU time; idle energy is nobody's, and what it
+// would be if all of it were the job's is the upper bound. GPUs stand apart, by device.
 type JobEnergy struct {
 	ActiveJoules rt.Opt[float64] `json:"active_joules"` // the lower bound too: no idle energy in it
 	HighJoules   rt.Opt[float64] `json:"high_joules"`   // with all idle energy
@@ -18,13 +19,18 @@ type JobEnergy struct {
 	OtherJoules  rt.Opt[float64] `json:"other_joules"`  // active, of other jobs and the system
 	MeanWatts    rt.Opt[float64] `json:"mean_watts"`    // of ActiveJoules
 
-	IdleWatts   rt.Opt[float64] `json:"idle_watts"`
-	IdleOf      string          `json:"idle_of,omitempty"` // "configuration"; "least": the lowest power of the run
-	Of          string          `json:"of,omitempty"`      // what measured: "node", "psys", "package", "meter"
-	Method      string          `json:"method,omitempty"`  // "cpu time"
-	CoveredSecs float64         `json:"covered_secs"`      // of the run were measured
+	IdleWatts rt.Opt[float64] `json:"idle_watts"`
+	IdleOf    string          `json:"idle_of,omitempty"` // "configuration"; "least": the lowest power of the run
+	Of        string          `json:"of,omitempty"`      // what measured: "node", "psys", "package", "meter"
+	// Method is what was shared by: "cpu time", "instructions", or in this order both.
+	Method           string  `json:"method,omitempty"`
+	CoveredSecs      float64 `json:"covered_secs"`      // of the run were measured
+	InstructionsSecs float64 `json:"instructions_secs"` // of these, shared by instructions
 
 	GPUJoules rt.Opt[float64] `json:"gpu_joules"` // of the job's GPUs, counted or by their mean power
+	// GPUMethod is "device", or "slice" where a MIG instance has the part of its
+	// card's energy that its compute slices are of the card's, or both.
+	GPUMethod string          `json:"gpu_method,omitempty"`
 	KWh       rt.Opt[float64] `json:"kwh"`        // ActiveJoules and GPUJoules
 	CO2eGrams rt.Opt[float64] `json:"co2e_grams"` // with the site's factor
 	Reason    string          `json:"reason,omitempty"`
@@ -32,8 +38,10 @@ type JobEnergy struct {
 
 // energyInterval is one interval that was measured.
 type energyInterval struct {
-	node, busy, job uint64 // microjoules, microseconds
-	secs            float64
+	node      uint64 // microjoules
+	busy, job uint64 // microseconds or instructions
+	by        rt.EnergyMethod
+	secs      float64
 }
 
 // energyRecord gathers them, by what measured.
@@ -41,7 +49,7 @@ type energyRecord struct {
 	by       map[rt.EnergyKind][]energyInterval
 	watts    rt.Opt[float64] // of a power meter when it was last read
 	wattsAt  int64           // Boot
-	unshared bool            // energy was there, CPU time was not
+	unshared bool            // energy was there, nothing to share it by was
 }
 
 // meterHold is how long a power stands for the time after it.
@@ -65,22 +73,20 @@ func (r *energyRecord) add(prev, s *rt.Snapshot) {
 	}
 	i := energyInterval{secs: float64(s.Boot-prev.Boot) / 1e9}
 	use := rt.EnergyBetween(prev, s)
+	i.busy, i.job, i.by = use.Shared()
 	var known bool
-	var ok1, ok2 bool
-	i.busy, ok1 = use.Busy.Get()
-	i.job, ok2 = use.Job.Get()
 	if i.node, known = use.Node.Get(); known {
-		r.put(use.Of, i, s, ok1 && ok2)
+		r.put(use.Of, i, s)
 	}
 	if watts, ok := r.watts.Get(); ok && s.Boot-r.wattsAt <= meterHold {
 		i.node = uint64(watts * i.secs * 1e6)
-		r.put(ofMeter, i, s, ok1 && ok2)
+		r.put(ofMeter, i, s)
 	}
 }
 
 // put adds an interval. What measures the whole node has its GPUs in it.
-func (r *energyRecord) put(of rt.EnergyKind, i energyInterval, s *rt.Snapshot, shared bool) {
-	if !shared {
+func (r *energyRecord) put(of rt.EnergyKind, i energyInterval, s *rt.Snapshot) {
+	if i.by == "" {
 		r.unshared = true
 		return
 	}
@@ -137,7 +143,7 @@ func (s *Summary) ShareEnergy(idleWatts, gramsPerKWh float64) {
 		e.priced(gramsPerKWh)
 		return
 	}
-	e.Of, e.Method, e.CoveredSecs = string(of), "cpu time", 0
+	e.Of, e.CoveredSecs, e.InstructionsSecs = string(of), 0, 0
 	e.IdleWatts, e.IdleOf = rt.Some(idleWatts), "configuration"
 	if idleWatts == 0 {
 		e.IdleWatts, e.IdleOf = leastPower(intervals), "least"
@@ -147,7 +153,11 @@ func (s *Summary) ShareEnergy(idleWatts, gramsPerKWh float64) {
 		shares := rt.ShareEnergy(i.node, uint64(e.IdleWatts.Or(0)*i.secs*1e6), i.busy, []uint64{i.job})
 		node, idle, job = node+i.node, idle+shares.Idle, job+shares.Jobs[0]
 		e.CoveredSecs += i.secs
+		if i.by == rt.ByInstructions {
+			e.InstructionsSecs += i.secs
+		}
 	}
+	e.Method = methods(e.InstructionsSecs < e.CoveredSecs, string(rt.ByCPUTime), e.InstructionsSecs > 0, string(rt.ByInstructions))
 	e.NodeJoules.Set(float64(node) / 1e6)
 	e.IdleJoules.Set(float64(idle) / 1e6)
 	e.ActiveJoules.Set(float64(job) / 1e6)
@@ -176,7 +186,8 @@ func (r *reading) jobEnergy(s *Summary) {
 	if s.Scope == ScopeNode {
 		return
 	}
-	e := &JobEnergy{GPUJoules: r.gpuJoules()}
+	e := &JobEnergy{}
+	e.GPUJoules, e.GPUMethod = r.gpuJoules()
 	switch {
 	case len(r.shared.by) > 0:
 	case r.shared.unshared:
@@ -192,23 +203,6 @@ func (r *reading) jobEnergy(s *Summary) {
 	s.ShareEnergy(0, 0)
 }
 
-// gpuJoules is the energy of the job's GPUs: as their driver counted, or else their
-// mean power. Of a MIG instance nobody knows either.
-func (r *reading) gpuJoules() rt.Opt[float64] {
-	var sum rt.Opt[float64]
-	for uuid, of := range r.gpus {
-		if !of.InJob.Or(false) {
-			continue
-		}
-		if e := r.energy[energyKey{"gpu", uuid, rt.EnergyGPU}]; e != nil && e.used.spans {
-			sum.Set(sum.Or(0) + float64(e.used.sum)*1e-6)
-		} else if watts, ok := of.watts.value().Get(); ok {
-			sum.Set(sum.Or(0) + watts*of.watts.secs)
-		}
-	}
-	return sum
-}
-
 // jobEnergy is the line of what the job had of the node's energy.
 func (p *page) jobEnergy(s *Summary) {
 	e := s.JobEnergy
@@ -221,9 +215,10 @@ func (p *page) jobEnergy(s *Summary) {
 			price += number(e.CO2eGrams, ", %.1f g CO2e")
 		}
 		p.list("Job energy", []string{
-			fmt.Sprintf("%s by CPU time to %s with all idle, GPUs %s; %s", number(e.ActiveJoules, "%.1f J"), number(e.HighJoules, "%.1f J"), number(e.GPUJoules, "%.1f J"), price),
+			fmt.Sprintf("%s by %s to %s with all idle, GPUs %s; %s", number(e.ActiveJoules, "%.1f J"), strings.Replace(e.Method, "cpu", "CPU", 1),
+				number(e.HighJoules, "%.1f J"), e.gpus(), price),
 		})
 	default:
-		p.list("Job energy", []string{fmt.Sprintf("n/a%s; GPUs %s", because(e.Reason), number(e.GPUJoules, "%.1f J"))})
+		p.list("Job energy", []string{fmt.Sprintf("n/a%s; GPUs %s", because(e.Reason), e.gpus())})
 	}
 }

@@ -132,3 +132,59 @@ func TestJobEnergyOfCountedGPUs(t *testing.T) {
 	}
 	near(t, "GPU", s.JobEnergy.GPUJoules, 240*20)
 }
+
+// A MIG instance has its slices' part of the card's energy, and nothing where the
+// driver tells no slices.
+func TestJobEnergyOfSlices(t *testing.T) {
+	snapshots := powered(0.5, 21)
+	share := func(slices string) {
+		for i := range snapshots {
+			snapshots[i].GPUs = []rt.GPUReading{
+				{UUID: "card", Power: rt.Some(350.0), Detail: map[string]string{"mig_mode": "enabled"}},
+				{UUID: "MIG-1", InJob: rt.Some(true), Detail: map[string]string{"parent_uuid": "card", "mig_compute_slices": slices}},
+				{UUID: "MIG-2", InJob: rt.Some(false), Detail: map[string]string{"parent_uuid": "card", "mig_compute_slices": "4/7"}},
+			}
+		}
+	}
+	share("2/7")
+	s, err := Summarize(slurmRun(), nil, seq(snapshots))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if near(t, "by mean power", s.JobEnergy.GPUJoules, 350*20*2/7.0); s.JobEnergy.GPUMethod != "slice" {
+		t.Errorf("%+v", s.JobEnergy)
+	}
+	for i := range snapshots {
+		snapshots[i].Energy = append(snapshots[i].Energy, rt.EnergyReading{Source: "gpu", Domain: "card", Kind: rt.EnergyGPU, Energy: u(uint64(i) * 700e6)})
+	}
+	if s, err = Summarize(slurmRun(), nil, seq(snapshots)); err != nil {
+		t.Fatal(err)
+	}
+	near(t, "counted", s.JobEnergy.GPUJoules, 700*20*2/7.0)
+	for _, slices := range []string{"", "7", "8/7", "x/7", "0/0"} {
+		share(slices)
+		if s, err = Summarize(slurmRun(), nil, seq(snapshots)); err != nil || s.JobEnergy.GPUJoules.Valid() {
+			t.Errorf("%q: %v, %v", slices, err, s.JobEnergy.GPUJoules)
+		}
+	}
+}
+
+// Where instructions were counted they go before CPU time, interval by interval.
+func TestJobEnergyByInstructions(t *testing.T) {
+	snapshots := powered(0.5, 22)
+	for i := range snapshots[:12] {
+		for group, n := range map[string]uint64{"core": 100, "node": 1000} {
+			snapshots[i].Perf = append(snapshots[i].Perf, rt.PerfReading{Group: group, Event: "instructions",
+				Value: u(uint64(i) * n), TimeEnabled: u(uint64(i)), TimeRunning: u(uint64(i))})
+		}
+	}
+	s, err := Summarize(slurmRun(), nil, seq(snapshots))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := s.JobEnergy // seconds 10 and 20 are idle
+	near(t, "active", e.ActiveJoules, 200*(0.1*10+0.5*9))
+	if e.Method != "cpu time, instructions" || e.InstructionsSecs != 11 || e.CoveredSecs != 21 {
+		t.Errorf("%+v", e)
+	}
+}

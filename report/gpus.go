@@ -42,6 +42,7 @@ func (m *mean) value() rt.Opt[float64] {
 
 type gpuTally struct {
 	GPU
+	part        slice
 	order       int
 	busy, watts mean
 	pids        map[uint64]bool
@@ -59,6 +60,7 @@ func (t gpuTallies) add(s *rt.Snapshot, secs float64) {
 			t[g.UUID] = of
 		}
 		of.UUID, of.Name, of.Host = g.UUID, g.Name, g.Host
+		of.part.set(g.Detail)
 		if g.InJob.Valid() {
 			of.InJob = g.InJob
 		}

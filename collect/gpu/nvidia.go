@@ -31,7 +31,7 @@ type nvidia struct {
 // abilities are functions that not every NVML has. One that is called and not there
 // ends the process, so the library is asked for them first.
 type abilities struct {
-	cuda, cores, mig, memory2, processUse, energy bool
+	cuda, cores, mig, attributes, memory2, processUse, energy bool
 }
 
 func newNVIDIA(processes bool) driver {
@@ -94,6 +94,7 @@ func (n *nvidia) open() error {
 		cuda:       has("nvmlSystemGetCudaDriverVersion"),
 		cores:      has("nvmlDeviceGetNumGpuCores"),
 		mig:        has("nvmlDeviceGetMigMode") && has("nvmlDeviceGetMaxMigDeviceCount") && has("nvmlDeviceGetMigDeviceHandleByIndex"),
+		attributes: has("nvmlDeviceGetAttributes_v2"),
 		memory2:    has("nvmlDeviceGetMemoryInfo_v2"),
 		processUse: has("nvmlDeviceGetProcessUtilization"),
 		energy:     has("nvmlDeviceGetTotalEnergyConsumption"),

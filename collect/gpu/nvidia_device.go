@@ -118,7 +118,7 @@ func (n *nvidia) addInstances(parent *nvidiaGPU) {
 			continue
 		}
 		if ret == nvml.SUCCESS {
-			ret = n.addInstance(parent, dev, i)
+			ret = n.addInstance(parent, dev, i, count)
 		}
 		if ret != nvml.SUCCESS {
 			n.missing = errors.Join(n.missing, fmt.Errorf("find MIG instance %d of NVIDIA GPU %d: %w", i, parent.index, nvmlError(ret)))
@@ -126,7 +126,9 @@ func (n *nvidia) addInstances(parent *nvidiaGPU) {
 	}
 }
 
-func (n *nvidia) addInstance(parent *nvidiaGPU, dev nvml.Device, i int) nvml.Return {
+// addInstance adds instance i. The GPU has as many compute slices as it can have
+// instances, slices: of which this one has "mig_compute_slices", as "2/7".
+func (n *nvidia) addInstance(parent *nvidiaGPU, dev nvml.Device, i, slices int) nvml.Return {
 	g := nvidiaGPU{dev: dev, index: parent.index, kind: migInstance, memory2: n.can.memory2}
 	g.id = rt.GPUReading{Type: "GPU", Host: parent.id.Host + ":" + strconv.Itoa(i), Detail: map[string]string{}}
 	var ret nvml.Return
@@ -143,6 +145,11 @@ func (n *nvidia) addInstance(parent *nvidiaGPU, dev nvml.Device, i int) nvml.Ret
 		g.detail("compute_instance_id", strconv.Itoa(id))
 	}
 	g.detail("parent_uuid", parent.id.UUID)
+	if n.can.attributes {
+		if a, ret := dev.GetAttributes(); ret == nvml.SUCCESS && a.ComputeInstanceSliceCount > 0 && int(a.ComputeInstanceSliceCount) <= slices {
+			g.detail("mig_compute_slices", fmt.Sprintf("%d/%d", a.ComputeInstanceSliceCount, slices))
+		}
+	}
 	for _, key := range [...]string{"pci_bus_id", "driver_version", "nvml_version", "cuda_version"} {
 		g.detail(key, parent.id.Detail[key])
 	}

@@ -106,6 +106,9 @@ func partition(d *mock.Device, uuid string, instances ...int) {
 		m.GetNameFunc = func() (string, nvml.Return) { return a100.name + " MIG 1g.5gb", nvml.SUCCESS }
 		m.GetGpuInstanceIdFunc = func() (int, nvml.Return) { return i + 7, nvml.SUCCESS }
 		m.GetComputeInstanceIdFunc = func() (int, nvml.Return) { return 0, nvml.SUCCESS }
+		m.GetAttributesFunc = func() (nvml.DeviceAttributes, nvml.Return) {
+			return nvml.DeviceAttributes{GpuInstanceSliceCount: 2, ComputeInstanceSliceCount: 1}, nvml.SUCCESS
+		}
 		m.GetMemoryInfo_v2Func = func() (nvml.Memory_v2, nvml.Return) {
 			return nvml.Memory_v2{Total: 5 * gib, Used: 1 << 20}, nvml.SUCCESS
 		}
@@ -218,7 +221,7 @@ func TestMIG(t *testing.T) {
 			UUID: "MIG-x-" + number, Name: "NVIDIA A100-SXM4-40GB MIG 1g.5gb", Type: "GPU", Host: "1:" + number,
 			VRAMTotal: rt.Some[uint64](5 * gib), VRAMUsed: rt.Some[uint64](1 << 20),
 			Detail: map[string]string{"pci_bus_id": "00000000:02:00.0", "parent_uuid": "GPU-0001",
-				"gpu_instance_id": id, "compute_instance_id": "0",
+				"gpu_instance_id": id, "compute_instance_id": "0", "mig_compute_slices": "1/7",
 				"driver_version": "570.86.15", "nvml_version": "12.570.86.15", "cuda_version": "12.8"},
 		}
 	}

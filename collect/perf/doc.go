@@ -1,7 +1,8 @@
 // Package perf counts hardware and software events of a job with perf_event_open(2).
 //
 // The events of the group "core" are counted for the processes of the job's cgroup,
-// on each CPU (PERF_FLAG_PID_CGROUP); those of "rapl", the power PMU, and of "msr"
+// on each CPU (PERF_FLAG_PID_CGROUP), and those of "node" for all that runs there, so
+// that the job's part of them is known; those of "rapl", the power PMU, and of "msr"
 // (mperf, aperf, tsc) can only be counted for the whole node. Events of a group are
 // on a CPU's counters together, as long as these are enough, and one read(2) has all.
 //

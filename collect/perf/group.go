@@ -53,7 +53,7 @@ func openGroups(name string, events []Event, cgroup int, on cpu) (_ []group, err
 		}
 		g := &out[len(out)-1]
 		g.fds = append(g.fds, fd)
-		g.hardware = g.hardware || e.Type != unix.PERF_TYPE_SOFTWARE && name == GroupCore
+		g.hardware = g.hardware || e.Type != unix.PERF_TYPE_SOFTWARE && (name == GroupCore || name == GroupNode)
 		g.readings = append(g.readings, rt.PerfReading{Group: name, Socket: uint64(on.socket), CPU: uint64(on.number), Event: e.Name})
 	}
 	for i := range out {
@@ -98,6 +98,12 @@ func (g *group) read() (enabled, running uint64, err error) {
 	enabled, running = e-g.enabled, r-g.running
 	g.enabled, g.running = e, r
 	return enabled, running, nil
+}
+
+// takesTurns says whether the next group wants the same counters of the same CPU.
+func (g *group) takesTurns(next *group) bool {
+	a, b := &g.readings[0], &next.readings[0]
+	return g.hardware && a.CPU == b.CPU && a.Group == b.Group
 }
 
 func (g *group) clear() {

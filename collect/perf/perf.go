@@ -17,6 +17,7 @@ import (
 // The groups.
 const (
 	GroupCore = "core"
+	GroupNode = "node"
 	GroupRAPL = "rapl"
 	GroupMSR  = "msr"
 )
@@ -35,9 +36,10 @@ const (
 type Options struct {
 	Sys string // /sys
 
-	// Core, RAPL and MSR are lists of events, see Parse; empty for none. "energy-pkg"
-	// and "tsc" alone are power/energy-pkg/ and msr/tsc/ in their groups.
-	Core, RAPL, MSR string
+	// Core, Node, RAPL and MSR are lists of events, see Parse; empty for none.
+	// "energy-pkg" and "tsc" alone are power/energy-pkg/ and msr/tsc/ in their groups.
+	// Those of Node are counted as long as those of Core are.
+	Core, Node, RAPL, MSR string
 
 	// Cgroup returns the directory of the job's cgroup in the hierarchy that counters
 	// know: of version 2, or of version 1's perf_event. False while there is none.
@@ -48,13 +50,13 @@ type Options struct {
 type Source struct {
 	o      Options
 	node   []group // of RAPL and MSR
-	job    []group
-	opened bool  // node was tried
-	jobErr error // why job could not be opened
-	err    error // the same of node
-	again  int64 // Boot when to try the job's once more
-	quiet  int64 // Boot when to enable the job's again; 0 where they count
-	gone   bool  // the cgroup that they belong to is
+	job    []group // of Core, and after them of Node
+	opened bool    // node was tried
+	jobErr error   // why job could not be opened
+	err    error   // the same of node
+	again  int64   // Boot when to try the job's once more
+	quiet  int64   // Boot when to enable the job's again; 0 where they count
+	gone   bool    // the cgroup that they belong to is
 	notes  []rt.Event
 }
 
@@ -125,8 +127,7 @@ func (s *Source) readJob(snap *rt.Snapshot) error {
 		}
 		if s.job[i].hardware {
 			// Several groups of one CPU take turns: together they are to run all the time.
-			first := i == 0 || s.job[i-1].readings[0].CPU != s.job[i].readings[0].CPU || !s.job[i-1].hardware
-			if first {
+			if i == 0 || !s.job[i-1].takesTurns(&s.job[i]) {
 				enabled += e
 			}
 			running += r
@@ -254,6 +255,9 @@ func (s *Source) openJob(wall int64, dir string) error {
 	if err == nil {
 		err = s.openOn(events, fd, on)
 	}
+	if err == nil {
+		s.openWhole(wall, on)
+	}
 	var status *StatusError
 	if errors.As(err, &status) && status.Word == NotSupported {
 		instead, _ := Parse(s.o.Sys, strings.Join(substitutes, ",")) // they are good
@@ -275,6 +279,31 @@ func (s *Source) openOn(events []Event, cgroup int, on []cpu) error {
 		s.job = append(s.job, opened...)
 	}
 	return nil
+}
+
+// openWhole opens what is counted of the whole node beside the job. Without it the
+// job's counters are good all the same.
+func (s *Source) openWhole(wall int64, on []cpu) {
+	ofJob := len(s.job)
+	events, err := Parse(s.o.Sys, s.o.Node)
+	for i := 0; err == nil && i < len(on); i++ {
+		var opened []group
+		opened, err = openGroups(GroupNode, events, -1, on[i])
+		s.job = append(s.job, opened...)
+	}
+	if err == nil {
+		return
+	}
+	for i := range s.job[ofJob:] {
+		s.job[ofJob+i].close()
+	}
+	s.job = s.job[:ofJob]
+	var status *StatusError
+	word := Failed
+	if errors.As(err, &status) {
+		word = status.Word
+	}
+	s.note(wall, word, fmt.Sprintf("the whole node's events are not counted: %v", err))
 }
 
 // cpus lists the CPUs of a mask, or all that are online.

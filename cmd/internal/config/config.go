@@ -117,6 +117,7 @@ type Energy struct {
 // Perf are the hardware and software counters of a job.
 type Perf struct {
 	Core string `toml:"core"` // events of the job's cgroup, with commas; empty: none
+	Node string `toml:"node"` // events of all that runs on the node while core is counted
 	RAPL string `toml:"rapl"` // events of the node's power PMU
 	MSR  string `toml:"msr"`  // events of the node's msr PMU
 }
