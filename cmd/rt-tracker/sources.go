@@ -39,7 +39,7 @@ func (t *tracker) openSources() {
 		t.sources = append(t.sources, energy.New(sysRoot))
 	}
 	if p := t.cfg.Perf; p != (config.Perf{}) {
-		t.sources = append(t.sources, perf.New(perf.Options{Sys: sysRoot, Core: p.Core, RAPL: p.RAPL, MSR: p.MSR, Cgroup: t.job.counted}))
+		t.sources = append(t.sources, perf.New(perf.Options{Sys: sysRoot, Core: p.Core, Node: p.Node, RAPL: p.RAPL, MSR: p.MSR, Cgroup: t.job.counted}))
 	}
 	if top := t.cfg.Tracker.TopProcesses; top > 0 {
 		procs := proc.NewJobProcs(fs, t.job, top)
