@@ -3,6 +3,7 @@ package spool
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -123,4 +124,52 @@ func (r *Reader) RecordsBefore(source string, at int64, n int) (list []rt.Record
 		return nil, r.broken(err)
 	}
 	return list, nil
+}
+
+// AddRecords keeps reports of other programs with a run that has no tracker any more,
+// with a line in the ledger that tells of it, and returns how many. Those that are kept
+// already, with the same time, source and body, are left out; where all are, nothing
+// changes. While the run's tracker lives the error is ErrLive.
+func (r *Reader) AddRecords(list []rt.Record, told rt.Event) (added int, err error) {
+	if err := r.ended("keep reports"); err != nil {
+		return 0, err
+	}
+	if r.version < 2 && !r.readOnly {
+		return 0, fmt.Errorf("keep reports with %s: it is of an older version and could not be brought to this one: %w", r.path, ErrBusy)
+	}
+	known := map[[sha256.Size]byte]bool{}
+	for rec, err := range r.Records(context.Background(), "") {
+		if err != nil {
+			return 0, err
+		}
+		known[recordKey(&rec)] = true
+	}
+	var fresh []*rt.Record
+	for i := range list {
+		if key := recordKey(&list[i]); !known[key] {
+			known[key] = true
+			fresh = append(fresh, &list[i])
+		}
+	}
+	if len(fresh) == 0 {
+		return 0, nil
+	}
+	err = r.change("keep reports", func() error {
+		for _, rec := range fresh {
+			if _, err := r.db.change("INSERT INTO record (time_us, source, body) VALUES (?, ?, ?)", rec.Time/1000, rec.Source, string(rec.Body)); err != nil {
+				return err
+			}
+		}
+		return r.addEvent(&told)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return len(fresh), nil
+}
+
+// recordKey tells a record from all others.
+func recordKey(rec *rt.Record) [sha256.Size]byte {
+	head := fmt.Appendf(nil, "%d %s\n", rec.Time/1000, rec.Source)
+	return sha256.Sum256(append(head, rec.Body...))
 }

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -105,5 +106,37 @@ func TestRecordsWaitForTheDisk(t *testing.T) {
 	}
 	if !found {
 		t.Errorf("the ledger does not tell of the dropped record: %v", events)
+	}
+}
+
+// Reports that come later are kept with a run that has ended, each once.
+func TestAddRecords(t *testing.T) {
+	w := mustCreate(t, Options{})
+	list := []rt.Record{
+		{Time: 1_700_000_000_000_001_000, Source: "powerapi", Body: []byte(`{"power":1}`)},
+		{Time: 1_700_000_000_000_001_000, Source: "powerapi", Body: []byte(`{"power":2}`)},
+	}
+	if err := w.Record(list[0]); err != nil {
+		t.Fatal(err)
+	}
+	told := rt.Event{Kind: "tracker", Name: "import", Status: "ok"}
+	live := mustOpen(t, w.Path())
+	if n, err := live.AddRecords(list, told); n != 0 || !errors.Is(err, ErrLive) {
+		t.Errorf("while the tracker lives: %d, %v", n, err)
+	}
+	if err := w.End(testRun()); err != nil {
+		t.Fatal(err)
+	}
+	r := mustOpen(t, w.Path())
+	for i, want := range []int{1, 0} {
+		if n, err := r.AddRecords(append(list, list[1]), told); n != want || err != nil {
+			t.Errorf("time %d: %d added, %v", i+1, n, err)
+		}
+	}
+	if diff := cmp.Diff(list, records1(t, r, "")); diff != "" {
+		t.Error(diff)
+	}
+	if events, err := r.Events(); err != nil || len(events) != 1 {
+		t.Errorf("%v, %+v", err, events)
 	}
 }
