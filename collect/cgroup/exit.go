@@ -113,7 +113,7 @@ func (j *Job) came(dir string) {
 // meet has the end of one of a task's processes told, if none is waited for. A task
 // whose processes have all ended is read.
 func (j *Job) meet(g *group) {
-	for g.looks > 0 && g.exit < 0 && !g.final && g.r.Task.Valid() {
+	for before := 0; g.looks > 0 && g.exit < 0 && !g.final && g.r.Task.Valid(); {
 		g.looks--
 		if !j.members(g) {
 			return
@@ -123,6 +123,10 @@ func (j *Job) meet(g *group) {
 			return
 		}
 		g.met = true
+		if j.exits.pids[0] == before { // it has not ended and cannot be waited for: another pid namespace's
+			return
+		}
+		before = j.exits.pids[0]
 		for _, pid := range j.exits.pids[:min(len(j.exits.pids), 4)] {
 			if g.exit = j.exits.add(pid); g.exit >= 0 {
 				return

@@ -54,6 +54,7 @@ func TestIntervalPeak(t *testing.T) {
 		t.Fatal(err)
 	}
 	j := &Job{phase: rt.JobPresent}
+	j.met.Store(true)
 	v := newV2Reader(nil, "")
 	v.extra.peak = file{fd: fd, open: true}
 	defer v.close()

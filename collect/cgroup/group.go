@@ -148,7 +148,7 @@ func (j *Job) group(step string, task rt.Opt[uint64]) *group {
 	if j.search.open[0].version == 2 {
 		g.files = &v2Reader{skip: j.skip}
 	} else {
-		g.files = &v1Reader{skip: j.skip}
+		g.files = &v1Reader{skip: j.skip, part: true}
 	}
 	j.groups = append(j.groups, g)
 	return g

@@ -72,6 +72,7 @@ type Job struct {
 	procRoot string       // where proc is mounted
 	thread   atomic.Int64 // of the watcher; 0 before it runs
 	watched  atomic.Bool  // by a goroutine, see NewJob
+	met      atomic.Bool  // the job's cgroup was there once
 	errand   errand
 
 	mu     sync.Mutex
@@ -93,7 +94,7 @@ type Job struct {
 	groups     []*group // the steps and tasks that are there
 	listed     []*group // those that readSteps goes through
 	endedSteps []rt.StepReading
-	shed       bool // leave them out
+	shed       bool  // leave them out
 	crowded    bool // there were too many
 	notes      []rt.Event
 
@@ -177,6 +178,10 @@ func (j *Job) Phase() rt.JobPhase {
 // All else that cannot be read now is absent. An error says that nothing at all
 // could be read of a cgroup that is there.
 func (j *Job) Read(s *rt.Snapshot) error {
+	if !j.met.Load() {
+		s.Job = rt.JobReading{Phase: rt.JobPending}
+		return nil
+	}
 	e := &j.errand
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -220,6 +225,9 @@ func (j *Job) readTotals(s *rt.Snapshot) error {
 // Procs appends the pids of the job's processes on this node to dst: not those of
 // Slurm's daemons. They may have ended since.
 func (j *Job) Procs(dst []int) []int {
+	if !j.met.Load() {
+		return dst
+	}
 	e := &j.errand
 	e.mu.Lock()
 	defer e.mu.Unlock()

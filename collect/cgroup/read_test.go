@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -206,8 +207,37 @@ func checkAllocs(t *testing.T, j *Job) {
 	}
 }
 
+// A task whose processes are listed and cannot be waited for, as those of another
+// pid namespace, is not looked at again and again.
+func TestProcessesThatCannotBeWaitedFor(t *testing.T) {
+	j := fixtureJob(t, 1)
+	var s rt.Snapshot
+	if err := j.Read(&s); err != nil {
+		t.Fatal(err)
+	}
+	tasks := 0
+	for _, g := range j.groups {
+		if g.r.Task.Valid() {
+			tasks++
+			if g.looks < maxLooks-2 {
+				t.Errorf("task of step %s was looked at %d times", g.r.Step, maxLooks-g.looks)
+			}
+		}
+	}
+	if tasks == 0 {
+		t.Error("the fixture has no task")
+	}
+}
+
 func benchmarkRead(b *testing.B, version int) {
 	j := fixtureJob(b, version)
+	for _, tree := range j.trees { // processes that are there, as those of a job are
+		for _, n := range tree.nodes {
+			if n.own != nil && n.own.r.Task.Valid() {
+				write(b, filepath.Join(n.path, "cgroup.procs"), strconv.Itoa(os.Getpid())+"\n")
+			}
+		}
+	}
 	var s rt.Snapshot
 	for range 10 {
 		_ = j.Read(&s)

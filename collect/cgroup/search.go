@@ -239,5 +239,6 @@ func (j *Job) again() {
 	p.missing = p.all
 	j.search.best = len(v1Order) + 1
 	j.phase = rt.JobGone
+	j.met.Store(true)
 	j.look()
 }

@@ -167,6 +167,10 @@ func isDaemons(dir string) bool {
 	return name == "slurm" && strings.HasPrefix(filepath.Base(parent), "step_")
 }
 
+// partList is the length from which on a piece of a list may have a successor: the
+// kernel gives a page at a time, less the entry that does not fit.
+const partList = 2048
+
 // list reads the processes of one directory, from the list's beginning to its end,
 // and is false where none could be read.
 //
@@ -179,11 +183,11 @@ func (t *tree) list(n *node, s *scratch, list *pidList, dst *[]int) (read bool) 
 	for off := int64(0); ; {
 		k, ok := n.procs.pread(*s, off)
 		read = read || ok
-		if k == 0 {
-			break
-		}
 		list.add((*s)[:k], dst)
 		off += int64(k)
+		if k == 0 || k < partList && len(*s) > partList {
+			break
+		}
 	}
 	list.end(dst)
 	return read

@@ -25,6 +25,7 @@ type v1Reader struct {
 	blkio       file // blkio.throttle.io_service_bytes_recursive
 
 	skip majors
+	part bool // of a step or task: what a StepReading has not is not read
 }
 
 type v1File struct {
@@ -32,19 +33,23 @@ type v1File struct {
 	f                *file
 }
 
-func (v *v1Reader) files() [10]v1File {
-	return [...]v1File{
+func (v *v1Reader) files() []v1File {
+	all := [...]v1File{
 		{"cpuacct", "cpuacct.usage", &v.usage},
 		{"cpuacct", "cpuacct.usage_user", &v.usageUser},
 		{"cpuacct", "cpuacct.usage_sys", &v.usageSys},
 		{"cpuacct", "cpuacct.stat", &v.acctStat},
-		{"cpu", "cpu.stat", &v.cpuStat},
 		{"memory", "memory.usage_in_bytes", &v.memoryUsage},
 		{"memory", "memory.max_usage_in_bytes", &v.memoryPeak},
 		{"memory", "memory.stat", &v.memoryStat},
-		{"pids", "pids.current", &v.pids},
 		{"blkio", "blkio.throttle.io_service_bytes_recursive", &v.blkio},
+		{"cpu", "cpu.stat", &v.cpuStat},
+		{"pids", "pids.current", &v.pids},
 	}
+	if v.part {
+		return all[:len(all)-2]
+	}
+	return all[:]
 }
 
 func (v *v1Reader) open(controller, dir string) error {

@@ -48,24 +48,30 @@ func newV2Reader(skip majors, procRoot string) *v2Reader {
 	return &v2Reader{skip: skip, shares: shares{procRoot: procRoot}, extra: &v2Extra{}}
 }
 
-func (v *v2Reader) files() [8]struct {
+type v2File struct {
 	name string
 	f    *file
-} {
-	return [...]struct {
-		name string
-		f    *file
-	}{
+}
+
+func (v *v2Reader) files() []v2File {
+	all := [...]v2File{
 		{"cpu.stat", &v.cpuStat},
 		{"memory.current", &v.memoryCurrent},
 		{"memory.peak", &v.memoryPeak},
-		{"memory.max", &v.memoryMax},
-		{"memory.swap.current", &v.memorySwap},
 		{"memory.stat", &v.memoryStat},
 		{"memory.events", &v.memoryEvents},
 		{"io.stat", &v.ioStat},
+		{"memory.max", &v.memoryMax},
+		{"memory.swap.current", &v.memorySwap},
 	}
+	if v.part() {
+		return all[:len(all)-2]
+	}
+	return all[:]
 }
+
+// part says that it is a step's or task's reader: what a StepReading has not is not read.
+func (v *v2Reader) part() bool { return v.extra == nil }
 
 func (v *v2Reader) open(_, dir string) error {
 	var errs []error

@@ -21,10 +21,10 @@ const poll = time.Second
 
 // watch is the watcher's goroutine: one wait, one step, until Close.
 func (j *Job) watch() {
-	runtime.LockOSThread() // for good: the thread ends with the goroutine
-	j.thread.Store(int64(unix.Gettid()))
 	defer close(j.ended)
 	defer j.survive()
+	runtime.LockOSThread() // for good: the thread ends with the goroutine
+	j.thread.Store(int64(unix.Gettid()))
 	var notices []notice
 	for {
 		for _, e := range j.step(notices) {
@@ -156,6 +156,7 @@ func (j *Job) beginOthers() {
 
 func (j *Job) appear() {
 	j.phase = rt.JobPresent
+	j.met.Store(true)
 	j.cpusetLooks = cpusetLooks
 	j.take()
 	j.emit(Appeared)
