@@ -34,8 +34,10 @@ func StepdCgroup(procRoot string, run *rt.Run, mounts Mounts) (Candidate, error)
 		return Candidate{}, fmt.Errorf("cannot look for the job's slurmstepd: %w", err)
 	}
 	stepds := make(map[int]bool)
-	for _, pid := range stepdsAmong(pids, procRoot, id, run.HetJobID) {
-		stepds[pid] = true
+	for _, pid := range pids {
+		if isJobsStepd(procRoot, pid, id, run.HetJobID) {
+			stepds[pid] = true
+		}
 	}
 	if len(stepds) == 0 {
 		return Candidate{}, ErrNoStepd
@@ -57,29 +59,10 @@ func StepdCgroup(procRoot string, run *rt.Run, mounts Mounts) (Candidate, error)
 	return Candidate{}, ErrNoStepd
 }
 
-// Stepds returns the pids of the slurmstepds of the run's job, one for each of its
-// steps that runs on this host. It reads all of procRoot. Where several slurmds share
-// a host, those of its other nodes are among them.
-func Stepds(procRoot string, run *rt.Run) ([]int, error) {
-	id, ok := run.JobID.Get()
-	if !ok {
-		return nil, nil
-	}
-	pids, err := numericNames(procRoot)
-	if err != nil {
-		return nil, fmt.Errorf("cannot look for the job's slurmstepds: %w", err)
-	}
-	return stepdsAmong(pids, procRoot, id, run.HetJobID), nil
-}
-
-func stepdsAmong(pids []int, procRoot string, id uint64, leader rt.Opt[uint64]) (stepds []int) {
-	for _, pid := range pids {
-		cmdline, err := os.ReadFile(filepath.Join(procRoot, strconv.Itoa(pid), "cmdline"))
-		if err == nil && isStepdOf(cmdline, id, leader) && isRoots(procRoot, pid) {
-			stepds = append(stepds, pid)
-		}
-	}
-	return stepds
+// isJobsStepd tells whether a process is a slurmstepd of the job.
+func isJobsStepd(procRoot string, pid int, id uint64, leader rt.Opt[uint64]) bool {
+	cmdline, err := os.ReadFile(filepath.Join(procRoot, strconv.Itoa(pid), "cmdline"))
+	return err == nil && isStepdOf(cmdline, id, leader) && isRoots(procRoot, pid)
 }
 
 // isRoots tells whether root started the process: anybody can call himself slurmstepd.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -15,7 +16,9 @@ import (
 // neither is a process that has left its parents.
 type jobTrees struct {
 	fs    proc.FS
-	find  func() ([]int, error) // the job's slurmstepds
+	all   *proc.PIDs
+	pids  []int
+	find  func(pids []int) []int // the job's slurmstepds among all processes
 	note  func(rt.Event)
 	met   chan struct{} // closed when there was one
 	since bool
@@ -32,8 +35,8 @@ type stepTree struct {
 	last [2]uint64
 }
 
-func newJobTrees(fs proc.FS, find func() ([]int, error), note func(rt.Event)) *jobTrees {
-	return &jobTrees{fs: fs, find: find, note: note, met: make(chan struct{})}
+func newJobTrees(fs proc.FS, find func(pids []int) []int, note func(rt.Event)) *jobTrees {
+	return &jobTrees{fs: fs, all: proc.NewPIDs(fs), find: find, note: note, met: make(chan struct{})}
 }
 
 // Name is what the ledger calls the source.
@@ -45,13 +48,14 @@ func (j *jobTrees) Read(s *rt.Snapshot) error {
 	if s.Reason == rt.ReasonFirst || s.Job.Phase != rt.JobPending {
 		return nil
 	}
-	pids, err := j.find()
-	if err != nil {
-		return err
+	var err error
+	if j.pids, err = j.all.Append(j.pids[:0]); err != nil {
+		return fmt.Errorf("look for the job's slurmstepds: %w", err)
 	}
+	stepds := j.find(j.pids)
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, pid := range pids {
+	for _, pid := range stepds {
 		if !slices.ContainsFunc(j.trees, func(t stepTree) bool { return t.pid == pid }) {
 			j.trees = append(j.trees, stepTree{pid: pid, tree: proc.NewTree(j.fs, pid)})
 		}
@@ -117,5 +121,5 @@ func (j *jobTrees) Close() error {
 		_ = t.tree.Close() // it was only read
 	}
 	j.trees = nil
-	return nil
+	return j.all.Close()
 }

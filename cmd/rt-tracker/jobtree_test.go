@@ -34,7 +34,7 @@ func TestJobTrees(t *testing.T) {
 	}
 	var stepds []int
 	var told []rt.Event
-	j := newJobTrees(proc.NewFS("/proc", "/sys"), func() ([]int, error) { return stepds, nil }, func(e rt.Event) { told = append(told, e) })
+	j := newJobTrees(proc.NewFS("/proc", "/sys"), func([]int) []int { return stepds }, func(e rt.Event) { told = append(told, e) })
 	defer j.Close()
 	read := func(why rt.Reason, phase rt.JobPhase) rt.TreeReading {
 		s := rt.Snapshot{Reason: why, Job: rt.JobReading{Phase: phase}}

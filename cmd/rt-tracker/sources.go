@@ -27,7 +27,7 @@ func (t *tracker) openSources() {
 		proc.NewLoad(fs), proc.NewCPUFreq(fs), proc.NewFabric(fs), proc.NewLustre(fs), proc.NewNFS(fs),
 	}
 	identity := t.tracked // that of the job, which does not change
-	t.job.trees = newJobTrees(fs, func() ([]int, error) { return slurm.Stepds(procRoot, &identity) }, func(e rt.Event) { t.writer.Event(e) })
+	t.job.trees = newJobTrees(fs, slurm.NewStepdSearch(procRoot, &identity).Among, func(e rt.Event) { t.writer.Event(e) })
 	t.sources = []collect.Source{
 		t.job.trees,
 		gpu.New(devRoot, sysRoot, gpu.WithTracked(gpu.Tracked{

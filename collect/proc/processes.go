@@ -34,6 +34,23 @@ func (p *Processes) Read(s *rt.Snapshot) error {
 	return nil
 }
 
+// PIDs lists the processes of the node, with the directory held open.
+type PIDs struct {
+	dir pidDir
+}
+
+// NewPIDs returns a list that is read when it is asked for.
+func NewPIDs(fs FS) *PIDs { return &PIDs{dir: pidDir{path: fs.Proc}} }
+
+// Append appends the pids to dst, in ascending order.
+func (p *PIDs) Append(dst []int) ([]int, error) {
+	err := p.dir.each(func(pid int) { dst = append(dst, pid) })
+	return dst, err
+}
+
+// Close gives the descriptor back.
+func (p *PIDs) Close() error { return p.dir.close() }
+
 // pidDir is a directory of numbered entries, /proc or /proc/<pid>/task, that is
 // held open and listed again.
 type pidDir struct {
