@@ -5,10 +5,14 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -35,18 +39,28 @@ func (r row) within() string {
 
 func main() {
 	span := flag.Duration("soak", 0, "run resource-tracker alone for this long, at least a minute")
+	only := flag.String("only", "", "measure these parts alone, with commas: "+strings.Join(slices.Sorted(maps.Keys(parts)), ","))
 	flag.Parse()
 	bin := os.Getenv("RT_BIN")
 	if bin == "" {
 		bin = "build/bin"
 	}
-	if err := run(bin, *span); err != nil {
+	if err := run(bin, *span, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(bin string, span time.Duration) error {
+// parts are what is measured, by name, and order how they follow each other.
+var (
+	parts = map[string]func(bin, dir string) ([]row, error){
+		"readings": readings, "spooling": spooling, "hooks": hooks, "hertz": atOneHertz,
+		"delivery": delivery, "drained": drained, "exchange": exchange, "sizes": sizes,
+	}
+	order = "readings,spooling,hooks,hertz,delivery,drained,exchange,sizes"
+)
+
+func run(bin string, span time.Duration, only string) error {
 	bin, err := filepath.Abs(bin)
 	if err != nil {
 		return err
@@ -64,7 +78,11 @@ func run(bin string, span time.Duration) error {
 	}
 	defer os.RemoveAll(dir)
 	var rows []row
-	for _, part := range []func(bin, dir string) ([]row, error){readings, spooling, hooks, atOneHertz, delivery, drained, exchange, sizes} {
+	for name := range strings.SplitSeq(cmp.Or(only, order), ",") {
+		part, ok := parts[name]
+		if !ok {
+			return fmt.Errorf("there is no part %q; -h lists them", name)
+		}
 		more, err := part(bin, dir)
 		if err != nil {
 			return err
