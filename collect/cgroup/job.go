@@ -94,7 +94,7 @@ type Job struct {
 	groups     []*group // the steps and tasks that are there
 	listed     []*group // those that readSteps goes through
 	endedSteps []rt.StepReading
-	shed       bool  // leave them out
+	shed       bool // leave them out
 	crowded    bool // there were too many
 	notes      []rt.Event
 
