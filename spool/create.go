@@ -105,7 +105,10 @@ func makeFile(path string, run rt.Run, host rt.Host) (err error) {
 			err = errors.Join(err, e)
 		}
 	}()
-	err = fillFile(temp, run, host)
+	_, err = f.WriteString(template)
+	if err == nil {
+		err = fillFile(temp, run, host)
+	}
 	if err == nil {
 		err = f.Sync()
 	}
@@ -119,29 +122,23 @@ func makeFile(path string, run rt.Run, host rt.Host) (err error) {
 	return err
 }
 
-// fillFile writes schema, run and host. A crash leaves nothing that anybody reads,
+// fillFile writes run and host. A crash leaves nothing that anybody reads,
 // so it neither journals nor syncs.
 func fillFile(path string, run rt.Run, host rt.Host) error {
 	c, err := openConn(path, url.Values{"mode": {"rw"}, "_journal_mode": {"OFF"}, "_synchronous": {"OFF"}})
 	if err != nil {
 		return err
 	}
-	err = c.exec(pragma("page_size", pageSize) + "; PRAGMA auto_vacuum = INCREMENTAL; " + pragma("application_id", applicationID))
-	if err == nil {
-		err = migrate(c, 0)
-	}
-	if err == nil {
-		err = c.inTx(func() error {
-			columns := runColumns(&run)
-			_, err := c.change("INSERT INTO run (id, "+names(columns)+") VALUES (1, "+placeholders(len(columns))+")", values(columns)...)
-			if err != nil {
-				return err
-			}
-			columns = hostColumns(&host)
-			_, err = c.change("INSERT INTO host (id, "+names(columns)+") VALUES (1, "+placeholders(len(columns))+")", values(columns)...)
+	err = c.inTx(func() error {
+		columns := runColumns(&run)
+		_, err := c.change("INSERT INTO run (id, "+names(columns)+") VALUES (1, "+placeholders(len(columns))+")", values(columns)...)
+		if err != nil {
 			return err
-		})
-	}
+		}
+		columns = hostColumns(&host)
+		_, err = c.change("INSERT INTO host (id, "+names(columns)+") VALUES (1, "+placeholders(len(columns))+")", values(columns)...)
+		return err
+	})
 	if err == nil {
 		err = c.exec("PRAGMA journal_mode = WAL")
 	}

@@ -1,0 +1,85 @@
+package spool
+
+import (
+	"database/sql/driver"
+	"flag"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write schema/new.db anew")
+
+// schemaOf lists what a database is, without its rows, and how many those are.
+func schemaOf(t *testing.T, path string) (list []string) {
+	t.Helper()
+	c, err := openConn(path, url.Values{"mode": {"ro"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, name := range []string{"page_size", "auto_vacuum", "application_id", "user_version", "encoding", "freelist_count", "journal_mode"} {
+		row, err := c.query("PRAGMA " + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, fmt.Sprintf("%s %v", name, row))
+	}
+	var tables []string
+	err = c.each("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name", nil, func(row []driver.Value) error {
+		list = append(list, fmt.Sprintf("%v", row))
+		if row[0] == "table" {
+			tables = append(tables, fmt.Sprint(row[1]))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range tables {
+		n, err := c.queryInt("SELECT count(*) FROM " + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, fmt.Sprintf("%s has %d rows", name, n))
+	}
+	return list
+}
+
+// A new file is what the migrations make of none.
+func TestTemplate(t *testing.T) {
+	const kept = "schema/new.db"
+	path := filepath.Join(t.TempDir(), "new.db")
+	c, err := openConn(path, url.Values{"mode": {"rwc"}})
+	if err == nil {
+		err = c.exec(pragma("page_size", pageSize) + "; PRAGMA auto_vacuum = INCREMENTAL; " + pragma("application_id", applicationID))
+	}
+	if err == nil {
+		err = migrate(c, 0)
+	}
+	if err == nil {
+		err = c.exec("VACUUM")
+	}
+	if err == nil {
+		err = c.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		made, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(kept, made, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(schemaOf(t, path), schemaOf(t, kept)); diff != "" {
+		t.Errorf("%s is not what the migrations make (-), run the test with -update: %s", kept, diff)
+	}
+}
