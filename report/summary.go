@@ -51,6 +51,9 @@ type Summary struct {
 
 	energy energyRecord // of JobEnergy, for ShareEnergy
 }
+	// Others is what other sensors reported of the node and the job. Whoever knows
+	// their format sets it.
+	Others []Sensor `json:"powerapi,omitempty"`
 
 // CPU is the processor time that was used.
 type CPU struct {

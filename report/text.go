@@ -41,6 +41,7 @@ func WriteText(w io.Writer, s *Summary, o TextOptions) error {
 	p.node(s)
 	p.energy(s)
 	p.jobEnergy(s)
+	p.sensors(s)
 	if s.Sacct != nil {
 		p.differences(s.Sacct.Differences)
 	}

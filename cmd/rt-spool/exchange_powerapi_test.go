@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -100,20 +101,39 @@ func TestExportPowerAPI(t *testing.T) {
 func TestPowerIsShared(t *testing.T) {
 	s := poweredSnapshots()
 	m := newPowerapiMaker(new(poweredRun()), 120)
-	job, node := m.power(&s[0], &s[1])
-	if p := job.(*powerapi.PowerReport).Power; math.Abs(p-40) > 1e-6 {
-		t.Errorf("the job has %g W", p)
+	step := func(name string, used uint64) rt.StepReading {
+		return rt.StepReading{Step: name, CPUUsage: rt.Some(used)}
 	}
+	s[0].Steps = []rt.StepReading{step("batch", 100)}
+	s[1].Steps = []rt.StepReading{step("batch", 250_100), step("0", 750_000), {Step: "0", Task: rt.Some[uint64](0), CPUUsage: rt.Some[uint64](750_000)}, {Step: "1"}}
+	node, jobs := m.power(&s[0], &s[1])
 	if p := node.(*powerapi.PowerReport).Power; p != 200 {
 		t.Errorf("the node has %g W", p)
 	}
+	want := map[string]float64{"lab:12": 40, "lab:12.batch": 10, "lab:12.0": 30}
+	for _, r := range jobs {
+		if p := r.(*powerapi.PowerReport); math.Abs(p.Power-want[p.Target]) > 1e-6 {
+			t.Errorf("%s has %g W", p.Target, p.Power)
+		}
+	}
+	_, procfs := m.procfs(&s[0], &s[1])
+	usage := procfs[0].(*powerapi.ProcfsReport)
+	if d := cmp.Diff(map[string]float64{"lab:12": 25, "lab:12.batch": 6.25, "lab:12.0": 18.75}, usage.Usage); d != "" || len(jobs) != 3 || len(usage.Targets) != 3 {
+		t.Errorf("%d reports of power, %v (-want +got):\n%s", len(jobs), usage.Targets, d)
+	}
+}
+
+// intoDir is a spool without runs.
+func intoDir(t *testing.T) importTarget {
+	t.Helper()
+	return importTarget{dir: t.TempDir(), warn: io.Discard}
 }
 
 // Reports that were exported make the same counters and energy when they are
 // imported, and are kept as they were.
 func TestImportPowerAPI(t *testing.T) {
 	text := exportedAs(t, spooled(t, poweredRun(), poweredSnapshots()), "powerapi-hwpc")
-	made, err := importPowerAPI(t.TempDir(), "reports.json", strings.NewReader(text+`{"timestamp":1,"sensor":"n1"}`))
+	made, err := importPowerAPI(intoDir(t), "reports.json", strings.NewReader(text+`{"timestamp":1,"sensor":"n1"}`))
 	if err == nil || !strings.Contains(err.Error(), "no target") || len(made) != 1 {
 		t.Fatalf("%v, %v", made, err)
 	}
@@ -146,7 +166,7 @@ func TestImportPowerAPIPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range a.Files {
-		made, err := importPowerAPI(t.TempDir(), f.Name, bytes.NewReader(f.Data))
+		made, err := importPowerAPI(intoDir(t), f.Name, bytes.NewReader(f.Data))
 		if err != nil || len(made) == 0 {
 			t.Errorf("%s: %v, %v", f.Name, made, err)
 			continue
@@ -169,7 +189,7 @@ func TestImportPowerAPIPage(t *testing.T) {
 func TestImportPowerAPIOfNothing(t *testing.T) {
 	dir := t.TempDir()
 	for _, text := range []string{"", "  \n", "{}", "a,b\n1,2\n", "[1,2]", "\x00"} {
-		made, err := importPowerAPI(dir, "x", strings.NewReader(text))
+		made, err := importPowerAPI(importTarget{dir: dir, warn: io.Discard}, "x", strings.NewReader(text))
 		left, _ := filepath.Glob(filepath.Join(dir, "*"))
 		if err == nil || len(made) != 0 || len(left) != 0 {
 			t.Errorf("%q made %v, %v: %v", text, made, left, err)

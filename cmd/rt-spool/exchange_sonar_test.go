@@ -120,7 +120,7 @@ func TestSonarExchange(t *testing.T) {
 			if err := export(context.Background(), &out, r, rt.ScopeNode); err != nil {
 				t.Fatal(err)
 			}
-			made, err := importSonar(importTarget{t.TempDir(), "c", &warn}, oneFile(name, out.Bytes()))
+			made, err := importSonar(importTarget{dir: t.TempDir(), cluster: "c", warn: &warn}, oneFile(name, out.Bytes()))
 			if err != nil || len(made) != 1 || warn.Len() > 0 {
 				t.Fatalf("%v, %v, %s", made, err, &warn)
 			}

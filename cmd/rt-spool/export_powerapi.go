@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -26,9 +27,62 @@ func powerapiExport(kind string) func(context.Context, io.Writer, *spool.Reader,
 	}
 }
 
-// powerapiReports visits the reports of a run. The idle power is the least of the
-// whole run: a first look finds it.
+// powerapiReports visits the reports of a run, and in between those of other sensors
+// that are kept with it. A run that was made of reports has no others.
 func powerapiReports(ctx context.Context, r *spool.Reader, kind string, visit func(powerapi.Report) error) error {
+	kept, err := keptReports(ctx, r, kind)
+	if err != nil {
+		return err
+	}
+	if r.Run().TrackerVersion != powerapiSource {
+		err = ownReports(ctx, r, kind, func(report powerapi.Report) error {
+			for len(kept) > 0 && !kept[0].Head().Time.After(report.Head().Time) {
+				if err := visit(kept[0]); err != nil {
+					return err
+				}
+				kept = kept[1:]
+			}
+			return visit(report)
+		})
+	}
+	for i := 0; err == nil && i < len(kept); i++ {
+		err = visit(kept[i])
+	}
+	return err
+}
+
+// keptReports are those of one kind that other sensors made, in the order of time.
+func keptReports(ctx context.Context, r *spool.Reader, kind string) ([]powerapi.Report, error) {
+	var out []powerapi.Report
+	for rec, err := range r.Records(ctx, powerapiSource) {
+		if err != nil {
+			return nil, err
+		}
+		report, err := powerapi.Decoder{}.Parse(rec.Body)
+		if err != nil {
+			return nil, fmt.Errorf("%s: a report that is kept with the run: %w", r.Path(), err)
+		}
+		if kind == "" || kindOfReport(report) == kind {
+			out = append(out, report)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b powerapi.Report) int { return a.Head().Time.Compare(b.Head().Time) })
+	return out, nil
+}
+
+func kindOfReport(report powerapi.Report) string {
+	switch report.(type) {
+	case *powerapi.HWPCReport:
+		return "hwpc"
+	case *powerapi.PowerReport:
+		return "power"
+	}
+	return "procfs"
+}
+
+// ownReports visits what rt makes of the run's readings. The idle power is the least
+// of the whole run: a first look finds it.
+func ownReports(ctx context.Context, r *spool.Reader, kind string, visit func(powerapi.Report) error) error {
 	run := r.Run()
 	m := newPowerapiMaker(&run, 0)
 	if kind == "power" {
@@ -47,11 +101,11 @@ func powerapiReports(ctx context.Context, r *spool.Reader, kind string, visit fu
 		if prev == nil {
 			return nil
 		}
-		job, node := powerapiKinds[kind](m, prev, cur)
-		for _, report := range [...]powerapi.Report{node, job} {
-			if report == nil {
-				continue
-			}
+		node, reports := powerapiKinds[kind](m, prev, cur)
+		if node != nil {
+			reports = slices.Insert(reports, 0, node)
+		}
+		for _, report := range reports {
 			if err := visit(report); err != nil {
 				return err
 			}
@@ -73,44 +127,55 @@ func powerapiCSV(kind string) func(context.Context, io.Writer, *spool.Reader, rt
 
 // powerapiGroupCSV writes one group of the HWPC reports. The columns are the events
 // that were counted at some time; a CPU that lacks one in an interval is left out of
-// that, because the format cannot say so.
+// that, because the format cannot say so. Another sensor's events are others, so its
+// reports are written where rt has counted none of the group.
 func powerapiGroupCSV(group string) func(context.Context, io.Writer, *spool.Reader, rt.Scope) error {
 	return func(ctx context.Context, w io.Writer, r *spool.Reader, _ rt.Scope) error {
-		events := map[string]bool{}
-		each := func(visit func(h *powerapi.HWPCReport, socket, cpu uint64, counters powerapi.Counters)) func(powerapi.Report) error {
-			return func(report powerapi.Report) error {
-				h := report.(*powerapi.HWPCReport)
-				for socket, cpus := range h.Groups[group] {
-					for cpu, counters := range cpus {
-						visit(h, socket, cpu, counters)
-					}
-				}
-				return nil
-			}
+		from := reportSource(ownReports)
+		events, err := eventsOf(ctx, r, group, from)
+		if err == nil && len(events) == 0 || r.Run().TrackerVersion == powerapiSource {
+			from = powerapiReports
+			events, err = eventsOf(ctx, r, group, from)
 		}
-		err := powerapiReports(ctx, r, "hwpc", each(func(_ *powerapi.HWPCReport, _, _ uint64, counters powerapi.Counters) {
-			for event := range counters {
-				events[event] = true
-			}
-		}))
 		if err != nil {
 			return err
 		}
 		out := powerapi.NewGroupWriter(w, group, slices.Sorted(maps.Keys(events)))
-		whole := each(func(h *powerapi.HWPCReport, socket, cpu uint64, counters powerapi.Counters) {
-			if len(counters) < len(events) {
-				delete(h.Groups[group][socket], cpu)
-			}
-		})
-		err = powerapiReports(ctx, r, "hwpc", func(report powerapi.Report) error {
-			if err := whole(report); err != nil {
-				return err
-			}
+		err = from(ctx, r, "hwpc", func(report powerapi.Report) error {
+			eachCPU(report, group, func(h *powerapi.HWPCReport, socket, cpu uint64, counters powerapi.Counters) {
+				if len(counters) < len(events) {
+					delete(h.Groups[group][socket], cpu)
+				}
+			})
 			return out.Write(report)
 		})
 		if err != nil {
 			return err
 		}
 		return out.Flush()
+	}
+}
+
+type reportSource func(ctx context.Context, r *spool.Reader, kind string, visit func(powerapi.Report) error) error
+
+func eventsOf(ctx context.Context, r *spool.Reader, group string, from reportSource) (map[string]bool, error) {
+	events := map[string]bool{}
+	err := from(ctx, r, "hwpc", func(report powerapi.Report) error {
+		eachCPU(report, group, func(_ *powerapi.HWPCReport, _, _ uint64, counters powerapi.Counters) {
+			for event := range counters {
+				events[event] = true
+			}
+		})
+		return nil
+	})
+	return events, err
+}
+
+func eachCPU(report powerapi.Report, group string, visit func(h *powerapi.HWPCReport, socket, cpu uint64, counters powerapi.Counters)) {
+	h := report.(*powerapi.HWPCReport)
+	for socket, cpus := range h.Groups[group] {
+		for cpu, counters := range cpus {
+			visit(h, socket, cpu, counters)
+		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/resource-tracker/rt/spool"
 )
 
 // importer makes runs in the spool at dir and returns the paths of what it has made,
@@ -20,12 +22,14 @@ type importer struct {
 	format string
 	read   func(dir, name string, r io.Reader) ([]string, error)
 	all    func(to importTarget, files iter.Seq2[string, io.Reader]) ([]string, error)
+	into   func(to importTarget, name string, r io.Reader) ([]string, error)
 }
 
-// importTarget is where runs go that are made of several files.
+// importTarget is where what is imported goes.
 type importTarget struct {
 	dir     string
-	cluster string // whose jobs they are; empty where that is not known
+	cluster string        // whose jobs they are; empty where that is not known
+	into    []spool.Entry // the runs that it goes to, of --run
 	warn    io.Writer
 }
 
@@ -34,7 +38,7 @@ var importers = []importer{
 	{format: "ftdc", read: importFTDC},
 	{format: "sonar-csv", all: importSonar},
 	{format: "sonar-json", all: importSonar},
-	{format: "powerapi", read: importPowerAPI},
+	{format: "powerapi", into: importPowerAPI},
 	{format: "gempba", read: importGemPBA},
 }
 
@@ -54,6 +58,8 @@ func importCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Usage: "the files' `FORMAT`: " + importFormats()},
 			&cli.StringFlag{Name: "cluster", Usage: "the jobs of Sonar's files are those of the cluster `NAME`"},
+			&cli.StringFlag{Name: "run", Usage: "keep PowerAPI's reports with the runs of `JOB`, as far as they are of its time"},
+			nodeFlag,
 		},
 		OnUsageError: onUsageError,
 		Action:       runImport,
@@ -67,6 +73,10 @@ func runImport(c *cli.Context) error {
 		return usage("--format %q: it is one of %s", c.String("format"), importFormats())
 	case c.IsSet("cluster") && importers[at].all == nil:
 		return usage("--cluster: files of %s say themselves whose jobs they hold", c.String("format"))
+	case c.IsSet("run") && importers[at].into == nil:
+		return usage("--run: files of %s make runs of their own", c.String("format"))
+	case c.IsSet("node") && !c.IsSet("run"):
+		return usage("--node goes with --run")
 	case c.NArg() == 0:
 		return usage("import takes the FILEs to import, or - for standard input")
 	}
@@ -78,8 +88,14 @@ func runImport(c *cli.Context) error {
 		return importAll(c, importers[at], cfg.Spool.Dir)
 	}
 	var failed []error
+	to := importTarget{dir: cfg.Spool.Dir, warn: c.App.ErrWriter}
+	if job := c.String("run"); job != "" {
+		if to.into, err = runsFor(c, job); err != nil {
+			return err
+		}
+	}
 	for _, name := range c.Args().Slice() {
-		made, err := importFile(importers[at], cfg.Spool.Dir, name)
+		made, err := importFile(importers[at], to, name)
 		if err = errors.Join(err, handOver(c.App.Writer, cfg.Spool.Dir, made)); err != nil {
 			failed = append(failed, fmt.Errorf("import %s: %w", name, err))
 		}
@@ -103,15 +119,19 @@ func handOver(w io.Writer, dir string, made []string) error {
 	return errors.Join(failed...)
 }
 
-func importFile(im importer, dir, name string) ([]string, error) {
+func importFile(im importer, to importTarget, name string) ([]string, error) {
+	read := im.into
+	if read == nil {
+		read = func(to importTarget, name string, r io.Reader) ([]string, error) { return im.read(to.dir, name, r) }
+	}
 	if name == "-" {
-		return im.read(dir, "standard input", os.Stdin)
+		return read(to, "standard input", os.Stdin)
 	}
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	made, err := im.read(dir, name, f)
+	made, err := read(to, name, f)
 	return made, errors.Join(err, f.Close())
 }
 
@@ -141,7 +161,7 @@ func importAll(c *cli.Context, im importer, dir string) error {
 			}
 		}
 	}
-	made, err := im.all(importTarget{dir, c.String("cluster"), c.App.ErrWriter}, files)
+	made, err := im.all(importTarget{dir: dir, cluster: c.String("cluster"), warn: c.App.ErrWriter}, files)
 	if err = errors.Join(err, handOver(c.App.Writer, dir, made)); err != nil {
 		failed = append(failed, fmt.Errorf("import: %w", err))
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -10,9 +9,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/format/powerapi"
@@ -22,31 +19,34 @@ import (
 // powerapiSource is what the records of imported reports are called.
 const powerapiSource = "powerapi"
 
-// importPowerAPI makes a run of each job and sensor that the reports name, and of a
+// importPowerAPI keeps reports with the runs that they are about, which trackers have
+// made. Of the others it makes a run of each job and sensor that they name, and of a
 // sensor that names no job one run. What is told of the node goes into all runs of
 // its sensor. The reports are kept with the runs as they came, and what they counted
-// of energy and events is in their readings.
-func importPowerAPI(dir, name string, r io.Reader) ([]string, error) {
-	im := powerapiImport{sensors: map[string]*powerapiSensor{}}
-	bad := 0
+// of energy and events is in the readings of the runs that are made.
+func importPowerAPI(to importTarget, name string, r io.Reader) ([]string, error) {
+	join, err := newPowerapiJoin(to)
+	if err != nil {
+		return nil, err
+	}
+	im := powerapiImport{join: join, sensors: map[string]*powerapiSensor{}}
 	for report, err := range decodePowerAPI(name, r) {
 		if err == nil {
 			err = im.add(report)
 		}
 		if err != nil {
-			bad++
-			im.failed = errors.Join(im.failed, err)
-			if bad >= maxBadReports {
-				im.failed = errors.Join(im.failed, errors.New("and no more is read"))
+			im.failed = append(im.failed, err)
+			if len(im.failed) >= maxBadReports {
+				im.failed = append(im.failed, errors.New("and no more is read"))
 				break
 			}
 		}
 	}
-	if len(im.sensors) == 0 {
-		return nil, errors.Join(im.failed, errors.New("it holds no report of PowerAPI"))
+	if im.reports == 0 {
+		return nil, errors.Join(append(im.failed, errors.New("it holds no report of PowerAPI"))...)
 	}
-	made, err := im.write(dir, name)
-	return made, errors.Join(err, im.failed)
+	made, err := im.write(to, name)
+	return made, errors.Join(append(im.failed, err)...)
 }
 
 // maxBadReports are named before a file is given up.
@@ -69,98 +69,108 @@ func decodePowerAPI(name string, r io.Reader) iter.Seq2[powerapi.Report, error] 
 }
 
 type powerapiImport struct {
-	sensors map[string]*powerapiSensor
-	failed  error
+	join    *powerapiJoin
+	sensors map[string]*powerapiSensor // with what no run has taken
+	left    []powerapi.Report          // the same, where --run names the runs
+	reports int
+	failed  []error
 }
 
 // powerapiSensor has the reports of one node.
 type powerapiSensor struct {
-	jobs map[string]bool // targets that are jobs
+	jobs map[powerapiTarget]bool // whole jobs
 	all  []targeted
 }
 
-// targeted is a report and whom it is about; it is empty for the node.
+// targeted is a report and whom it is about; job is nobody's for the node.
 type targeted struct {
-	target string
+	job    powerapiTarget
+	part   bool // of the job, not all of it
 	report powerapi.Report
 }
 
 func (im *powerapiImport) add(report powerapi.Report) error {
+	im.reports++
+	taken, err := im.join.take(report)
+	switch {
+	case err != nil || taken:
+		return err
+	case im.join.named:
+		im.left = append(im.left, report)
+		return nil
+	}
 	head := report.Head()
 	s := im.sensors[head.Sensor]
 	if s == nil {
-		s = &powerapiSensor{jobs: map[string]bool{}}
+		s = &powerapiSensor{jobs: map[powerapiTarget]bool{}}
 		im.sensors[head.Sensor] = s
 	}
-	var targets []string
-	switch r := report.(type) {
-	case *powerapi.HWPCReport:
-		targets = []string{r.Target}
-	case *powerapi.PowerReport:
-		targets = []string{r.Target}
-	case *powerapi.ProcfsReport:
-		targets = r.Targets
-	}
-	for _, target := range targets {
-		if _, _, ok := powerapiJob(target); ok {
-			s.jobs[target] = true
+	told := map[powerapiTarget]bool{}
+	for _, name := range targetsOf(report) {
+		t, isJob := parseTarget(name) // else it is of the node, or of what is no job
+		if isJob {
+			s.jobs[t.job()] = true
 		} else {
-			target = "" // of the node, or of what is no job
+			t = powerapiTarget{}
 		}
-		s.all = append(s.all, targeted{target, report})
+		if job := t.job(); !told[job] { // it is kept once, whichever steps it tells of
+			told[job] = true
+			s.all = append(s.all, targeted{job, t.part != "", report})
+		}
 	}
 	return nil
 }
 
-// powerapiJob reads <cluster>:<job id>.
-func powerapiJob(target string) (cluster string, id uint64, ok bool) {
-	at := strings.LastIndexByte(target, ':')
-	if at < 0 {
-		return "", 0, false
+func (im *powerapiImport) write(to importTarget, name string) ([]string, error) {
+	if im.join.named && len(im.left) == im.reports {
+		return nil, im.join.none(im.left)
 	}
-	id, err := strconv.ParseUint(target[at+1:], 10, 32)
-	return target[:at], id, err == nil && id > 0
-}
-
-func (im *powerapiImport) write(dir, name string) ([]string, error) {
+	err := im.join.write(name, to.warn)
+	if n := len(im.left); n > 0 {
+		fmt.Fprintf(to.warn, "rt-spool: import: %s: %d other reports are of another time or of other jobs, and are not kept\n", name, n)
+	}
 	var made []string
 	for _, sensor := range slices.Sorted(maps.Keys(im.sensors)) {
 		s := im.sensors[sensor]
 		slices.SortStableFunc(s.all, func(a, b targeted) int { return a.report.Head().Time.Compare(b.report.Head().Time) })
-		targets := slices.Sorted(maps.Keys(s.jobs))
-		if len(targets) == 0 {
-			targets = []string{""}
+		jobs := slices.SortedFunc(maps.Keys(s.jobs), func(a, b powerapiTarget) int { return strings.Compare(a.String(), b.String()) })
+		if len(jobs) == 0 && im.join.nodes[sensor] {
+			fmt.Fprintf(to.warn, "rt-spool: import: %s: %d other reports of %s are of times without a run, and are not kept\n", name, len(s.all), sensor)
+			continue
 		}
-		for _, target := range targets {
-			path, err := s.writeRun(dir, name, sensor, target)
-			if errors.Is(err, spool.ErrExists) {
-				continue // it is in the spool, and stays as it is
+		if len(jobs) == 0 {
+			jobs = []powerapiTarget{{}}
+		}
+		for _, job := range jobs {
+			path, failed := s.writeRun(to.dir, name, sensor, job)
+			if errors.Is(failed, spool.ErrExists) {
+				fmt.Fprintf(to.warn, "rt-spool: import: %s: these reports are in the spool already, as %s, which stays as it is\n", name, path)
+				continue
 			}
-			if err != nil {
-				return made, fmt.Errorf("%s on %s: %w", target, sensor, err)
+			if failed != nil {
+				return made, errors.Join(err, fmt.Errorf("%s on %s: %w", job, sensor, failed))
 			}
 			made = append(made, path)
 		}
 	}
-	return made, nil
+	return made, err
 }
 
-func (s *powerapiSensor) writeRun(dir, name, sensor, target string) (string, error) {
+func (s *powerapiSensor) writeRun(dir, name, sensor string, job powerapiTarget) (string, error) {
 	var of []targeted
 	for _, t := range s.all {
-		if t.target == target || t.target == "" {
+		if t.job == job || t.job == (powerapiTarget{}) {
 			of = append(of, t)
 		}
 	}
 	counted := newPowerapiCounters(of)
-	run := rt.Run{Node: sensor, Start: counted.start, End: of[len(of)-1].report.Head().Time, TrackerVersion: "powerapi", State: rt.StateRunning}
-	if cluster, id, ok := powerapiJob(target); ok {
-		run.Cluster = cluster
-		run.JobID.Set(id)
+	run := rt.Run{Node: sensor, Start: counted.start, End: of[len(of)-1].report.Head().Time, TrackerVersion: powerapiSource, State: rt.StateRunning}
+	if job.label != "" {
+		job.identify(&run)
 	}
 	w, err := spool.Create(dir, run, rt.Host{HostName: sensor}, spool.Options{})
 	if err != nil {
-		return "", err
+		return filepath.Join(dir, run.FileStem()+".db"), err
 	}
 	w.Event(rt.Event{Time: run.End, Kind: "tracker", Name: "import", Status: "ok", Detail: "imported from PowerAPI's reports in " + name})
 	err = w.Put(counted.snapshot(counted.start, false))
@@ -168,7 +178,9 @@ func (s *powerapiSensor) writeRun(dir, name, sensor, target string) (string, err
 		at := of[i].report.Head().Time
 		for ; i < len(of) && err == nil && of[i].report.Head().Time.Equal(at); i++ {
 			counted.add(of[i])
-			err = keepReport(w, of[i].report)
+			if i == 0 || of[i].report != of[i-1].report {
+				err = keepReport(w, of[i].report)
+			}
 		}
 		if err == nil {
 			err = w.Put(counted.snapshot(at, i == len(of)))
@@ -186,135 +198,17 @@ func (s *powerapiSensor) writeRun(dir, name, sensor, target string) (string, err
 
 // keepReport keeps a report with the run.
 func keepReport(w *spool.Writer, report powerapi.Report) error {
-	line, err := report.AppendJSON(nil, powerapi.ISO)
+	rec, err := powerapiRecord(report)
 	if err != nil {
 		return err
 	}
-	return w.Record(rt.Record{Time: report.Head().Time.UnixNano(), Source: powerapiSource, Body: line[:len(line)-1]})
+	return w.Record(rec)
 }
 
-// powerapiCounters adds up what reports tell of intervals.
-type powerapiCounters struct {
-	start time.Time // of the first interval
-	s     rt.Snapshot
-	perf  map[counterKey]int
-	watts map[string]int // domains of s.Energy
-}
-
-type counterKey struct {
-	group       string
-	socket, cpu uint64
-	event       string
-}
-
-// newPowerapiCounters has all counters of the reports, at zero: a report tells what
-// was counted in the interval before it.
-func newPowerapiCounters(of []targeted) *powerapiCounters {
-	c := &powerapiCounters{perf: map[counterKey]int{}, watts: map[string]int{}}
-	first := of[0].report.Head().Time
-	interval := uint64(0)
-	for _, t := range of {
-		c.add(t)
-		if h, ok := t.report.(*powerapi.HWPCReport); ok && h.Time.Equal(first) {
-			for _, sockets := range h.Groups {
-				for _, cpus := range sockets {
-					for _, counters := range cpus {
-						interval = max(interval, min(counters[powerapi.TimeEnabled], uint64(time.Hour)))
-					}
-				}
-			}
-		}
+func powerapiRecord(report powerapi.Report) (rt.Record, error) {
+	line, err := report.AppendJSON(nil, powerapi.ISO)
+	if err != nil {
+		return rt.Record{}, err
 	}
-	if interval == 0 {
-		interval = uint64(time.Second)
-	}
-	c.start = first.Add(-time.Duration(interval))
-	slices.SortFunc(c.s.Perf, func(a, b rt.PerfReading) int {
-		return cmp.Or(strings.Compare(a.Group, b.Group), cmp.Compare(a.Socket, b.Socket), cmp.Compare(a.CPU, b.CPU), strings.Compare(a.Event, b.Event))
-	})
-	slices.SortFunc(c.s.Energy, func(a, b rt.EnergyReading) int { return strings.Compare(a.Domain, b.Domain) })
-	for i := range c.s.Perf {
-		p := &c.s.Perf[i]
-		p.Value.Set(0)
-		p.TimeEnabled.Set(0)
-		p.TimeRunning.Set(0)
-		c.perf[counterKey{p.Group, p.Socket, p.CPU, p.Event}] = i
-	}
-	for i := range c.s.Energy {
-		e := &c.s.Energy[i]
-		c.watts[e.Domain] = i
-		if e.Power.Clear(); e.Energy.Valid() {
-			e.Energy.Set(0)
-		}
-	}
-	return c
-}
-
-func (c *powerapiCounters) add(t targeted) {
-	switch r := t.report.(type) {
-	case *powerapi.HWPCReport:
-		if t.target == "" && r.Target != powerapi.All {
-			return // of a cgroup that is no job: the records have it
-		}
-		for group, sockets := range r.Groups {
-			for socket, cpus := range sockets {
-				for cpu, counters := range cpus {
-					c.counters(group, socket, cpu, counters)
-				}
-			}
-		}
-	case *powerapi.PowerReport:
-		if r.Target == powerapi.All {
-			c.energy(powerapi.All, rt.EnergyNode, rt.None[uint64]()).Power.Set(r.Power)
-		}
-	}
-}
-
-// counters adds one CPU's.
-func (c *powerapiCounters) counters(group string, socket, cpu uint64, counters powerapi.Counters) {
-	for event, n := range counters {
-		if event == powerapi.TimeEnabled || event == powerapi.TimeRunning {
-			continue
-		}
-		key := counterKey{group, socket, cpu, event}
-		i, ok := c.perf[key]
-		if !ok {
-			i = len(c.s.Perf)
-			c.perf[key] = i
-			c.s.Perf = append(c.s.Perf, rt.PerfReading{Group: group, Socket: socket, CPU: cpu, Event: event})
-		}
-		p := &c.s.Perf[i]
-		p.Value.Set(p.Value.Or(0) + n)
-		p.TimeEnabled.Set(p.TimeEnabled.Or(0) + counters[powerapi.TimeEnabled])
-		p.TimeRunning.Set(p.TimeRunning.Or(0) + counters[powerapi.TimeRunning])
-		for kind, name := range raplEvents {
-			if group == powerapi.GroupRAPL && name == event {
-				e := c.energy(fmt.Sprintf("%s-%d-%d", kind, socket, cpu), kind, rt.Some(socket))
-				e.Energy.Set(uint64(powerapi.Joules(p.Value.Or(0))*1e6 + 0.5))
-			}
-		}
-	}
-}
-
-func (c *powerapiCounters) energy(domain string, kind rt.EnergyKind, socket rt.Opt[uint64]) *rt.EnergyReading {
-	i, ok := c.watts[domain]
-	if !ok {
-		i = len(c.s.Energy)
-		c.watts[domain] = i
-		c.s.Energy = append(c.s.Energy, rt.EnergyReading{Source: powerapiSource, Domain: domain, Kind: kind, Socket: socket})
-	}
-	return &c.s.Energy[i]
-}
-
-// snapshot is what was counted up to now.
-func (c *powerapiCounters) snapshot(at time.Time, last bool) *rt.Snapshot {
-	c.s.Seq++
-	c.s.Wall, c.s.Boot, c.s.Reason = at.UnixNano(), at.UnixNano(), rt.ReasonTick
-	switch {
-	case c.s.Seq == 1:
-		c.s.Reason = rt.ReasonFirst
-	case last:
-		c.s.Reason = rt.ReasonLast
-	}
-	return &c.s
+	return rt.Record{Time: report.Head().Time.UnixNano(), Source: powerapiSource, Body: line[:len(line)-1]}, nil
 }

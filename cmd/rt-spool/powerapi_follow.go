@@ -120,14 +120,12 @@ func (f *reportFollower) forget(path string) {
 // tell puts the reports of an interval. Of the node one run tells, not each.
 func (f *reportFollower) tell(m *powerapiMaker, path string, prev, cur *rt.Snapshot) error {
 	for _, kind := range f.kinds {
-		job, node := powerapiKinds[kind](m, prev, cur)
+		node, reports := powerapiKinds[kind](m, prev, cur)
 		if node != nil && f.node == path {
-			if err := f.put(node); err != nil {
-				return err
-			}
+			reports = slices.Insert(reports, 0, node)
 		}
-		if job != nil {
-			if err := f.put(job); err != nil {
+		for _, r := range reports {
+			if err := f.put(r); err != nil {
 				return err
 			}
 		}

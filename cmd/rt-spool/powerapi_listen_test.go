@@ -54,7 +54,7 @@ func TestListen(t *testing.T) {
 	if !strings.Contains(said.String(), "no timestamp") || !strings.Contains(said.String(), "not JSON") {
 		t.Errorf("said %s", said.String())
 	}
-	made, err := importPowerAPI(t.TempDir(), "kept.json", &out)
+	made, err := importPowerAPI(intoDir(t), "kept.json", &out)
 	if err != nil || len(made) != 2 {
 		t.Errorf("import made %v, %v", made, err)
 	}

@@ -9,24 +9,26 @@ import (
 )
 
 // powerapiMaker makes reports of a run's intervals. The sensor is the node, the
-// target <cluster>:<job>, and powerapi.All the node.
+// target <cluster>:<job>, of a step <cluster>:<job>.<step>, and powerapi.All the node.
 type powerapiMaker struct {
 	sensor, target string
+	steps          bool            // those of the job have reports of their own
 	idleWatts      float64         // that the site has configured, 0 for none
 	least          rt.Opt[float64] // the least power so far, in watts
 	watts          rt.Opt[float64] // of a power meter when it was last read
 }
 
 func newPowerapiMaker(run *rt.Run, idleWatts float64) *powerapiMaker {
-	m := &powerapiMaker{sensor: run.Node, target: run.Cluster + ":" + run.Label(), idleWatts: idleWatts}
+	m := &powerapiMaker{sensor: run.Node, target: run.Cluster + ":" + run.Label(), steps: run.Step == "", idleWatts: idleWatts}
 	if !run.JobID.Valid() {
 		m.target = run.FileStem()
 	}
 	return m
 }
 
-// powerapiKinds are the reports by the names that a site gives them.
-var powerapiKinds = map[string]func(m *powerapiMaker, prev, cur *rt.Snapshot) (job, node powerapi.Report){
+// powerapiKinds are the reports by the names that a site gives them: of the node, nil
+// where there is none, and of the job and its steps.
+var powerapiKinds = map[string]func(m *powerapiMaker, prev, cur *rt.Snapshot) (node powerapi.Report, jobs []powerapi.Report){
 	"hwpc": (*powerapiMaker).hwpc, "power": (*powerapiMaker).power, "procfs": (*powerapiMaker).procfs,
 }
 
@@ -34,8 +36,8 @@ func (m *powerapiMaker) head(s *rt.Snapshot) powerapi.Header {
 	return powerapi.Header{Time: time.Unix(0, s.Wall).UTC().Truncate(time.Microsecond), Sensor: m.sensor}
 }
 
-// hwpc is what was counted of the job, and of the node. Each is nil where nothing was.
-func (m *powerapiMaker) hwpc(prev, cur *rt.Snapshot) (job, node powerapi.Report) {
+// hwpc is what was counted of the node, and of the job. Of its steps nothing is.
+func (m *powerapiMaker) hwpc(prev, cur *rt.Snapshot) (node powerapi.Report, jobs []powerapi.Report) {
 	j := &powerapi.HWPCReport{Header: m.head(cur), Target: m.target}
 	n := &powerapi.HWPCReport{Header: m.head(cur), Target: powerapi.All}
 	before := map[string]*rt.PerfReading{}
@@ -56,12 +58,12 @@ func (m *powerapiMaker) hwpc(prev, cur *rt.Snapshot) (job, node powerapi.Report)
 		m.rapl(n, prev, cur)
 	}
 	if len(j.Groups) > 0 {
-		job = j
+		jobs = append(jobs, j)
 	}
 	if len(n.Groups) > 0 {
 		node = n
 	}
-	return job, node
+	return node, jobs
 }
 
 func perfKey(p *rt.PerfReading) string { return fmt.Sprint(p.Group, " ", p.CPU, " ", p.Event) }
@@ -77,9 +79,13 @@ func count(to *powerapi.HWPCReport, before, now *rt.PerfReading) {
 		}
 		diffs[i] = b - a
 	}
-	to.Set(now.Group, now.Socket, now.CPU, now.Event, diffs[0])
-	to.Set(now.Group, now.Socket, now.CPU, powerapi.TimeEnabled, diffs[1])
-	to.Set(now.Group, now.Socket, now.CPU, powerapi.TimeRunning, diffs[2])
+	group := now.Group
+	if group == "node" { // a formula knows the same events of all by their target
+		group = powerapi.GroupCore
+	}
+	to.Set(group, now.Socket, now.CPU, now.Event, diffs[0])
+	to.Set(group, now.Socket, now.CPU, powerapi.TimeEnabled, diffs[1])
+	to.Set(group, now.Socket, now.CPU, powerapi.TimeRunning, diffs[2])
 }
 
 // raplEvents are what the counters of powercap are called there.
@@ -129,9 +135,9 @@ func energyGrown(prev *rt.Snapshot, e *rt.EnergyReading) rt.Opt[uint64] {
 	return rt.None[uint64]()
 }
 
-// power is the node's power, and the job's part of what is beyond its idle power by
-// CPU time.
-func (m *powerapiMaker) power(prev, cur *rt.Snapshot) (job, node powerapi.Report) {
+// power is the node's power, and the job's part of what is beyond its idle power, of
+// which each step has what it had of the job's CPU time.
+func (m *powerapiMaker) power(prev, cur *rt.Snapshot) (node powerapi.Report, jobs []powerapi.Report) {
 	secs := float64(cur.Boot-prev.Boot) / 1e9
 	if secs <= 0 {
 		return nil, nil
@@ -152,18 +158,61 @@ func (m *powerapiMaker) power(prev, cur *rt.Snapshot) (job, node powerapi.Report
 		return nil, nil
 	}
 	watts := float64(total) / 1e6 / secs
-	meta := powerapi.Metadata{"of": of}
 	node = &powerapi.PowerReport{Header: m.head(cur), Target: powerapi.All, Power: watts}
-	node.Head().Metadata = meta
-	busy, ok1 := use.Busy.Get()
-	used, ok2 := use.Job.Get()
-	if !ok1 || !ok2 {
-		return nil, node
+	node.Head().Metadata = powerapi.Metadata{"of": of}
+	all, used, by := use.Shared()
+	if by == "" {
+		return node, nil
 	}
-	shares := rt.ShareEnergy(total, uint64(m.idle(watts)*secs*1e6), busy, []uint64{used})
-	p := &powerapi.PowerReport{Header: m.head(cur), Target: m.target, Power: float64(shares.Jobs[0]) / 1e6 / secs}
-	p.Metadata = powerapi.Metadata{"of": of, "method": "cpu time", "idle_watts": m.idle(watts)}
-	return p, node
+	shares := rt.ShareEnergy(total, uint64(m.idle(watts)*secs*1e6), all, []uint64{used})
+	about := powerapi.Metadata{"of": of, "method": string(by), "idle_watts": m.idle(watts)}
+	put := func(target string, part float64) {
+		p := &powerapi.PowerReport{Header: m.head(cur), Target: target, Power: part * float64(shares.Jobs[0]) / 1e6 / secs}
+		p.Metadata = about
+		jobs = append(jobs, p)
+	}
+	put(m.target, 1)
+	for _, s := range m.stepsBetween(prev, cur, use.Job) {
+		put(m.target+"."+s.step, s.part)
+	}
+	return node, jobs
+}
+
+// stepUse is what a step had of the job's CPU time.
+type stepUse struct {
+	step string
+	used uint64  // microseconds
+	part float64 // of the job's, from 0 to 1
+}
+
+// stepsBetween are the steps that ran in an interval, where it is known what the job
+// used. One that was not there before began in it, from zero.
+func (m *powerapiMaker) stepsBetween(prev, cur *rt.Snapshot, job rt.Opt[uint64]) (out []stepUse) {
+	whole, ok := job.Get()
+	if !ok || !m.steps {
+		return nil
+	}
+	for i := range cur.Steps {
+		s := &cur.Steps[i]
+		now, ok := s.CPUUsage.Get()
+		if s.Task.Valid() || !ok {
+			continue
+		}
+		before := rt.Some[uint64](0)
+		for k := range prev.Steps {
+			if o := &prev.Steps[k]; o.Step == s.Step && !o.Task.Valid() {
+				before = o.CPUUsage
+			}
+		}
+		if was, ok := before.Get(); ok && now >= was {
+			u := stepUse{step: s.Step, used: min(now-was, whole)} // the two are not read at the same instant
+			if whole > 0 {
+				u.part = float64(u.used) / float64(whole)
+			}
+			out = append(out, u)
+		}
+	}
+	return out
 }
 
 // idle is the power that nobody's work draws: as configured, or the least so far.
@@ -177,18 +226,26 @@ func (m *powerapiMaker) idle(watts float64) float64 {
 	return m.least.Or(0)
 }
 
-// procfs is the use of the CPU, in percent of all CPUs of the node.
-func (m *powerapiMaker) procfs(prev, cur *rt.Snapshot) (job, node powerapi.Report) {
+// procfs is the use of the CPU by the job and its steps, in percent of all CPUs of
+// the node.
+func (m *powerapiMaker) procfs(prev, cur *rt.Snapshot) (node powerapi.Report, jobs []powerapi.Report) {
 	before, ok1 := prev.Node.CPU.Get()
 	after, ok2 := cur.Node.CPU.Get()
-	used, ok3 := rt.EnergyBetween(prev, cur).Job.Get()
+	job := rt.EnergyBetween(prev, cur).Job
+	used, ok3 := job.Get()
 	if !ok1 || !ok2 || !ok3 || after.Total() <= before.Total() || after.Busy() < before.Busy() {
 		return nil, nil
 	}
 	ticks := float64(after.Total() - before.Total())
+	percent := func(micros uint64) float64 { return 100 * float64(micros) / 1e6 * rt.TicksPerSecond / ticks }
 	r := &powerapi.ProcfsReport{
-		Header: m.head(cur), Targets: []string{m.target}, GlobalCPUUsage: 100 * float64(after.Busy()-before.Busy()) / ticks,
+		Header: m.head(cur), Targets: []string{m.target}, Usage: map[string]float64{m.target: percent(used)},
+		GlobalCPUUsage: 100 * float64(after.Busy()-before.Busy()) / ticks,
 	}
-	r.Usage = map[string]float64{m.target: 100 * float64(used) / 1e6 * rt.TicksPerSecond / ticks}
-	return r, nil
+	for _, s := range m.stepsBetween(prev, cur, job) {
+		target := m.target + "." + s.step
+		r.Targets = append(r.Targets, target)
+		r.Usage[target] = percent(s.used)
+	}
+	return nil, []powerapi.Report{r}
 }

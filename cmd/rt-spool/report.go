@@ -124,6 +124,9 @@ func summarize(c *cli.Context, path string) (*report.Summary, error) {
 	if s.Run.State == rt.StateRunning {
 		live, err := r.Live()
 		if err != nil {
+	if s.Others, err = otherSensors(c.Context, r); err != nil {
+		return nil, err
+	}
 			return nil, err
 		}
 		s.Abandoned = !live
@@ -136,7 +139,12 @@ func runsOf(c *cli.Context) ([]spool.Entry, error) {
 	if c.NArg() != 1 {
 		return nil, usage("%s takes one JOB; rt-spool ls shows what there is", c.Command.Name)
 	}
-	entries, err := entriesOf(c, c.Args().Slice())
+	return runsFor(c, c.Args().First())
+}
+
+// runsFor returns the runs of a job, on the node of --node.
+func runsFor(c *cli.Context, job string) ([]spool.Entry, error) {
+	entries, err := entriesOf(c, []string{job})
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +159,7 @@ func runsOf(c *cli.Context) ([]spool.Entry, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("job %s on node %s: %w", c.Args().First(), node, spool.ErrNotFound)
+		return nil, fmt.Errorf("job %s on node %s: %w", job, node, spool.ErrNotFound)
 	}
 	return out, nil
 }

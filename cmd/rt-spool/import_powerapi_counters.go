@@ -1,0 +1,138 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/format/powerapi"
+)
+
+// powerapiCounters adds up what reports tell of intervals.
+type powerapiCounters struct {
+	start time.Time // of the first interval
+	s     rt.Snapshot
+	perf  map[counterKey]int
+	watts map[string]int // domains of s.Energy
+}
+
+type counterKey struct {
+	group       string
+	socket, cpu uint64
+	event       string
+}
+
+// newPowerapiCounters has all counters of the reports, at zero: a report tells what
+// was counted in the interval before it.
+func newPowerapiCounters(of []targeted) *powerapiCounters {
+	c := &powerapiCounters{perf: map[counterKey]int{}, watts: map[string]int{}}
+	first := of[0].report.Head().Time
+	interval := uint64(0)
+	for _, t := range of {
+		c.add(t)
+		if h, ok := t.report.(*powerapi.HWPCReport); ok && h.Time.Equal(first) {
+			for _, sockets := range h.Groups {
+				for _, cpus := range sockets {
+					for _, counters := range cpus {
+						interval = max(interval, min(counters[powerapi.TimeEnabled], uint64(time.Hour)))
+					}
+				}
+			}
+		}
+	}
+	if interval == 0 {
+		interval = uint64(time.Second)
+	}
+	c.start = first.Add(-time.Duration(interval))
+	slices.SortFunc(c.s.Perf, func(a, b rt.PerfReading) int {
+		return cmp.Or(strings.Compare(a.Group, b.Group), cmp.Compare(a.Socket, b.Socket), cmp.Compare(a.CPU, b.CPU), strings.Compare(a.Event, b.Event))
+	})
+	slices.SortFunc(c.s.Energy, func(a, b rt.EnergyReading) int { return strings.Compare(a.Domain, b.Domain) })
+	for i := range c.s.Perf {
+		p := &c.s.Perf[i]
+		p.Value.Set(0)
+		p.TimeEnabled.Set(0)
+		p.TimeRunning.Set(0)
+		c.perf[counterKey{p.Group, p.Socket, p.CPU, p.Event}] = i
+	}
+	for i := range c.s.Energy {
+		e := &c.s.Energy[i]
+		c.watts[e.Domain] = i
+		if e.Power.Clear(); e.Energy.Valid() {
+			e.Energy.Set(0)
+		}
+	}
+	return c
+}
+
+func (c *powerapiCounters) add(t targeted) {
+	switch r := t.report.(type) {
+	case *powerapi.HWPCReport:
+		if t.part || t.job == (powerapiTarget{}) && r.Target != powerapi.All {
+			return // of a step, which the job's has too, or of a cgroup that is no job: the records have it
+		}
+		for group, sockets := range r.Groups {
+			for socket, cpus := range sockets {
+				for cpu, counters := range cpus {
+					c.counters(group, socket, cpu, counters)
+				}
+			}
+		}
+	case *powerapi.PowerReport:
+		if r.Target == powerapi.All {
+			c.energy(powerapi.All, rt.EnergyNode, rt.None[uint64]()).Power.Set(r.Power)
+		}
+	}
+}
+
+// counters adds one CPU's.
+func (c *powerapiCounters) counters(group string, socket, cpu uint64, counters powerapi.Counters) {
+	for event, n := range counters {
+		if event == powerapi.TimeEnabled || event == powerapi.TimeRunning {
+			continue
+		}
+		key := counterKey{group, socket, cpu, event}
+		i, ok := c.perf[key]
+		if !ok {
+			i = len(c.s.Perf)
+			c.perf[key] = i
+			c.s.Perf = append(c.s.Perf, rt.PerfReading{Group: group, Socket: socket, CPU: cpu, Event: event})
+		}
+		p := &c.s.Perf[i]
+		p.Value.Set(p.Value.Or(0) + n)
+		p.TimeEnabled.Set(p.TimeEnabled.Or(0) + counters[powerapi.TimeEnabled])
+		p.TimeRunning.Set(p.TimeRunning.Or(0) + counters[powerapi.TimeRunning])
+		for kind, name := range raplEvents {
+			if group == powerapi.GroupRAPL && name == event {
+				e := c.energy(fmt.Sprintf("%s-%d-%d", kind, socket, cpu), kind, rt.Some(socket))
+				e.Energy.Set(uint64(powerapi.Joules(p.Value.Or(0))*1e6 + 0.5))
+			}
+		}
+	}
+}
+
+func (c *powerapiCounters) energy(domain string, kind rt.EnergyKind, socket rt.Opt[uint64]) *rt.EnergyReading {
+	i, ok := c.watts[domain]
+	if !ok {
+		i = len(c.s.Energy)
+		c.watts[domain] = i
+		c.s.Energy = append(c.s.Energy, rt.EnergyReading{Source: powerapiSource, Domain: domain, Kind: kind, Socket: socket})
+	}
+	return &c.s.Energy[i]
+}
+
+// snapshot is what was counted up to now.
+func (c *powerapiCounters) snapshot(at time.Time, last bool) *rt.Snapshot {
+	c.s.Seq++
+	c.s.Wall, c.s.Boot, c.s.Reason = at.UnixNano(), at.UnixNano(), rt.ReasonTick
+	switch {
+	case c.s.Seq == 1:
+		c.s.Reason = rt.ReasonFirst
+	case last:
+		c.s.Reason = rt.ReasonLast
+	}
+	return &c.s
+}
