@@ -65,6 +65,9 @@ func act(args []string) error {
 			return fmt.Errorf("a change: %w", err)
 		}
 		return r.Close()
+	case "peek":
+		_, err := os.ReadFile(args[1])
+		return err
 	case "attack":
 		return attack(args[1])
 	case "lock": // what a query does that is left open

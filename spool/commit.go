@@ -142,7 +142,7 @@ func (w *Writer) fault(status, detail string) rt.Event {
 // fold empties the log into the database and leaves one plain file, synced. It
 // fails with a busy error while another connection is open.
 func fold(c *conn) error {
-	if err := c.exec(pragma("busy_timeout", 100)); err != nil { // ms
+	if err := errors.Join(c.exec(pragma("busy_timeout", 100)), c.keepLog(false)); err != nil { // ms
 		return err
 	}
 	if err := c.exec("PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {

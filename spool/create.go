@@ -157,7 +157,7 @@ func (w *Writer) open() error {
 		return err
 	}
 	w.db = c
-	if err := w.prepare(); err != nil {
+	if err := errors.Join(w.prepare(), c.keepLog(true)); err != nil {
 		w.db = nil
 		return errors.Join(err, c.Close())
 	}

@@ -78,6 +78,21 @@ func (r *Reader) journaled(f func() error) error {
 	return errors.Join(f(), r.db.exec("PRAGMA journal_mode = DELETE"))
 }
 
+// sweep removes what stands beside a file without a log: the journal of a change that was
+// broken off and is undone already, and an empty log, which was to be removed when the
+// disk refused that.
+func (r *Reader) sweep() error {
+	if st, err := os.Lstat(r.path + "-wal"); err == nil && st.Mode().IsRegular() && st.Size() == 0 {
+		if err := os.Remove(r.path + "-wal"); err != nil {
+			return fmt.Errorf("remove an empty log: %w", err)
+		}
+	}
+	if !exists(r.path + "-journal") {
+		return nil
+	}
+	return r.journaled(func() error { return nil })
+}
+
 // hideJournal makes the journal of a file that others may read: SQLite would give it the
 // file's mode, without the list of who they are, and the members of the file's group
 // could read it. To one that is not empty it leaves its mode; the zero at its beginning

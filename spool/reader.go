@@ -195,10 +195,8 @@ func (r *Reader) tidy() error {
 	switch {
 	case err != nil:
 		return err
-	case !inLog && !exists(r.path+"-journal"):
-		return nil
-	case !inLog: // a change was broken off; it is undone already
-		return r.journaled(func() error { return nil })
+	case !inLog:
+		return r.sweep()
 	}
 	if err = fold(r.db); busy(err) {
 		err = hideLog(r.path)

@@ -34,6 +34,7 @@ func (r *Reader) Verify(ctx context.Context) []Problem {
 		v.keyframes(ctx)
 		v.batches()
 		v.ending()
+		v.log()
 	}
 	return v.problems
 }

@@ -1,0 +1,123 @@
+package spool
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/resource-tracker/rt"
+)
+
+// lostTracker is the file of a run with so many snapshots whose tracker was killed, as
+// far as the files show it: a copy of a run that is tracked.
+func lostTracker(t *testing.T, snapshots int, withLog bool) string {
+	t.Helper()
+	w := mustCreate(t, Options{})
+	m := newMachine(2, 0)
+	for range snapshots {
+		if err := w.Put(m.next()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	to := filepath.Join(t.TempDir(), filepath.Base(w.Path()))
+	for _, suffix := range []string{"", "-wal"} {
+		if suffix != "" && !withLog {
+			continue
+		}
+		// To read the database itself would drop the locks of the writer, which ends here.
+		data, err := os.ReadFile(w.Path() + suffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(to+suffix, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return to
+}
+
+func saysMissing(problems []Problem) bool {
+	return len(problems) == 1 && strings.HasPrefix(problems[0].What, "the WAL of this run is missing: snapshots after number ")
+}
+
+// A copy without the log of a run that has no end: Verify says so however often the file
+// is looked at, and the ledger keeps it when the run is closed.
+func TestAMissingLogIsSaid(t *testing.T) {
+	path := lostTracker(t, 500, false)
+	for range 3 {
+		if _, err := List(filepath.Dir(path)); err != nil {
+			t.Fatal(err)
+		}
+		r := mustOpen(t, path)
+		if problems := r.Verify(t.Context()); !saysMissing(problems) {
+			t.Errorf("verify: %v", problems)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := mustOpen(t, path)
+	last, err := r.LastSeq()
+	if err != nil || last == 0 || last >= 500 {
+		t.Errorf("the test wants some of 500 snapshots: %d, %v", last, err)
+	}
+	if err := r.CloseLost(rt.Exit{Time: start}, ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	onlyFile(t, path)
+	if problems := mustOpen(t, path).Verify(t.Context()); !saysMissing(problems) {
+		t.Errorf("verify of the run that was closed: %v", problems)
+	}
+}
+
+// With its log the file is whole, however often it was looked at before, and who looks
+// leaves the log where it is.
+func TestALogThatIsThereIsNotMissed(t *testing.T) {
+	path := lostTracker(t, 200, true)
+	for range 3 {
+		if _, err := List(filepath.Dir(path)); err != nil {
+			t.Fatal(err)
+		}
+		r := mustOpen(t, path)
+		problems := r.Verify(t.Context())
+		n, err := r.Count()
+		if len(problems) > 0 || n != 200 || err != nil {
+			t.Errorf("%d snapshots, %v, %v", n, problems, err)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := mustOpen(t, path)
+	if err := r.CloseLost(rt.Exit{Time: start}, ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	onlyFile(t, path)
+	if problems := mustOpen(t, path).Verify(t.Context()); len(problems) > 0 {
+		t.Errorf("verify of the run that was closed: %v", problems)
+	}
+}
+
+// A tracker that gives its file up without an end has lost nothing.
+func TestAClosedWriterLeavesItsLog(t *testing.T) {
+	w := mustCreate(t, Options{})
+	if err := w.Put(newMachine(2, 0).next()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if problems := mustOpen(t, w.Path()).Verify(t.Context()); len(problems) > 0 {
+		t.Errorf("verify: %v", problems)
+	}
+}
