@@ -48,12 +48,12 @@ type Summary struct {
 	Abandoned bool                `json:"abandoned"`
 	Record    Record              `json:"record"`
 	Sensors   map[string]SensorIs `json:"sensors_not_ok"`
-
-	energy energyRecord // of JobEnergy, for ShareEnergy
-}
 	// Others is what other sensors reported of the node and the job. Whoever knows
 	// their format sets it.
 	Others []Sensor `json:"powerapi,omitempty"`
+
+	energy energyRecord // of JobEnergy, for ShareEnergy
+}
 
 // CPU is the processor time that was used.
 type CPU struct {

@@ -121,12 +121,12 @@ func summarize(c *cli.Context, path string) (*report.Summary, error) {
 		return nil, err
 	}
 	s.ShareEnergy(cfg.Energy.IdleWatts, cfg.Energy.CO2e)
-	if s.Run.State == rt.StateRunning {
-		live, err := r.Live()
-		if err != nil {
 	if s.Others, err = otherSensors(c.Context, r); err != nil {
 		return nil, err
 	}
+	if s.Run.State == rt.StateRunning {
+		live, err := r.Live()
+		if err != nil {
 			return nil, err
 		}
 		s.Abandoned = !live
