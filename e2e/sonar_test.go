@@ -142,7 +142,7 @@ func sonarPsOf(t *testing.T, s *site, job int64) {
 }
 
 // sonarExchange sends the job's run out in both forms and takes it in again: the
-// same figures within what the formats can say.
+// same figures within what the formats can say. As FTDC it is the same report.
 func sonarExchange(t *testing.T, s *site, job int64) {
 	t.Helper()
 	id := fmt.Sprint(job)
@@ -188,6 +188,19 @@ func sonarExchange(t *testing.T, s *site, job int64) {
 		if math.Abs(got.CPU.UsedSecs-want.CPU.UsedSecs) > 1 || math.Abs(got.ElapsedSecs-want.ElapsedSecs) > 2 ||
 			got.Memory != want.Memory || got.Processes != want.Processes || want.CPU.UsedSecs < 2 || want.Memory.AnonymousBytes < 20<<20 {
 			t.Errorf("%s came back as %+v, not %+v", format, got, want)
+		}
+	}
+	file, dir := s.path("job.ftdc"), s.path("spool-ftdc")
+	spooled("export", "--format", "ftdc", "--output", file, id)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	spooled("--spool", dir, "import", "--format", "ftdc", file)
+	for _, form := range []string{"--ascii", "--json"} {
+		if got, want := spooled("--spool", dir, "report", form, id), spooled("report", form, id); got != want {
+			t.Errorf("as FTDC it came back as\n%s\nnot\n%s", got, want)
+		} else if form == "--ascii" {
+			t.Logf("as FTDC it came back as\n%s", got)
 		}
 	}
 }

@@ -101,7 +101,7 @@ func (e *sonarExport) sample(s *rt.Snapshot) (sonar.Sample, error) {
 	e.prev = keep(s)
 	out := sonar.Sample{
 		Version: sonar.Version, Time: time.Unix(0, s.Wall).In(e.zone).Truncate(time.Second), Host: e.run.Node,
-		User: e.user(), Cmd: e.command(), Job: e.run.JobID.Or(0), Load: sonarLoad(s), GPUInfo: sonarGPUs(s.GPUs),
+		User: e.user(), Cmd: e.command(), Job: e.run.JobID.Or(0), Load: sonarLoad(s), GPUInfo: sonarGPUs(s.GPUs, nil),
 	}
 	if out.Host == "" {
 		out.Host = "localhost"

@@ -72,56 +72,6 @@ func jobOfCgroup(text string) uint64 {
 	return 0
 }
 
-// gpuUse is what each process uses of the GPUs.
-func (at *sonarTaken) gpuUse() map[int]sonarProcess {
-	byUUID := map[string]*rt.GPUReading{}
-	for i := range at.host.GPUs {
-		byUUID[at.host.GPUs[i].UUID] = &at.host.GPUs[i]
-	}
-	use := map[int]sonarProcess{}
-	for _, p := range at.gpus {
-		g, ok := byUUID[p.UUID]
-		if !ok {
-			continue
-		}
-		u := use[int(p.PID)]
-		u.gpus = union(u.gpus, []uint32{gpuIndex(at.host.GPUs, g)})
-		u.gpuUse += p.Utilization.Or(0)
-		u.gpuBytes += p.VRAMUsed.Or(0)
-		if total := g.VRAMTotal.Or(0); total > 0 {
-			u.gpuMem += float64(p.VRAMUsed.Or(0)) / float64(total) * 100
-		}
-		use[int(p.PID)] = u
-	}
-	return use
-}
-
-// gpuIndex is the number of a GPU, which a MIG instance shares with the GPU that
-// it is part of, or its place among the GPUs where the driver counts none.
-func gpuIndex(all []rt.GPUReading, g *rt.GPUReading) uint32 {
-	number, _, _ := strings.Cut(g.Host, ":") // NVIDIA: 1, and 1:0 for an instance; AMD: a PCI address, 0000:03:00.0
-	if n, err := strconv.ParseUint(number, 10, 31); err == nil && !strings.Contains(g.Host, ".") {
-		return uint32(n)
-	}
-	for i, o := range wholeGPUs(all) {
-		if o.UUID == g.UUID {
-			return uint32(i)
-		}
-	}
-	return 0
-}
-
-// wholeGPUs are the GPUs without the MIG instances.
-func wholeGPUs(all []rt.GPUReading) []*rt.GPUReading {
-	var out []*rt.GPUReading
-	for i := range all {
-		if all[i].Detail["parent_uuid"] == "" {
-			out = append(out, &all[i])
-		}
-	}
-	return out
-}
-
 // sonarLoad is the busy time of each CPU since boot in seconds.
 func sonarLoad(s *rt.Snapshot) []uint64 {
 	seconds := make([]uint64, len(s.CPUs))
@@ -129,34 +79,6 @@ func sonarLoad(s *rt.Snapshot) []uint64 {
 		seconds[i] = s.CPUs[i].Times.Busy() / rt.TicksPerSecond
 	}
 	return seconds
-}
-
-// sonarGPUs is what the GPUs did, as far as it was read.
-func sonarGPUs(all []rt.GPUReading) []sonar.GPU {
-	var out []sonar.GPU
-	for _, g := range wholeGPUs(all) {
-		out = append(out, sonar.GPU{
-			MemUseKiB: g.VRAMUsed.Or(0) >> 10, UtilPct: uint64(max(0, g.Utilization.Or(0))), TempC: g.Temperature.Or(0),
-			PowerW: uint64(max(0, g.Power.Or(0))), ClockMHz: g.Frequency.Or(0),
-		})
-	}
-	return out
-}
-
-// sonarCards describes the GPUs.
-func sonarCards(all []rt.GPUReading) []sonar.Card {
-	var out []sonar.Card
-	for _, g := range wholeGPUs(all) {
-		c := sonar.Card{
-			BusAddr: g.Detail["pci_bus_id"], Index: uint64(gpuIndex(all, g)), UUID: g.UUID, Manufacturer: "AMD", Model: g.Name,
-			Driver: g.Detail["driver_version"], Firmware: g.Detail["vbios_version"], MemSizeKiB: g.VRAMTotal.Or(0) >> 10,
-		}
-		if g.Detail["nvml_version"] != "" {
-			c.Manufacturer = "NVIDIA"
-		}
-		out = append(out, c)
-	}
-	return out
 }
 
 // sonarDescription is the host in one line for people.

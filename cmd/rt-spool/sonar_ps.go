@@ -43,7 +43,7 @@ func runSonarPs(c *cli.Context) error {
 		return err
 	}
 	fs := proc.NewFS("/proc", "/sys")
-	at, err := takeSonar(c.Context, fs, gpu.New("/dev", "/sys", gpu.WithProcesses()))
+	at, err := takeSonar(c.Context, fs, gpu.New("/dev", "/sys", gpu.WithProcesses(), gpu.WithDetails()))
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func runSonarPs(c *cli.Context) error {
 		samples[i] = list[i].sample(head)
 	}
 	if c.Bool("load") {
-		head.Load, head.GPUInfo = sonarLoad(&at.host), sonarGPUs(at.host.GPUs)
+		head.Load, head.GPUInfo = sonarLoad(&at.host), sonarGPUs(at.host.GPUs, at.details)
 		if len(samples) > 0 {
 			samples[0].Load, samples[0].GPUInfo = head.Load, head.GPUInfo
 		}
@@ -90,23 +90,20 @@ func printSonar(w io.Writer, head *sonar.Sample, samples []sonar.Sample, asJSON 
 
 // sonarTaken is what was read of the host at one time.
 type sonarTaken struct {
-	host rt.Snapshot // Wall, Boot, CPUs, memory, GPUs
-	all  []proc.Listed
-	gpus []rt.GPUProcessReading
-	name func(uid uint64) string
-	job  func(p *proc.Listed) uint64
-}
-
-// processGPUs is the part of gpu.Source that is used here.
-type processGPUs interface {
-	gpuSource
-	Processes([]rt.GPUProcessReading) []rt.GPUProcessReading
+	host    rt.Snapshot // Wall, Boot, CPUs, memory, GPUs
+	all     []proc.Listed
+	gpus    []rt.GPUProcessReading
+	details []gpu.Details
+	name    func(uid uint64) string
+	job     func(p *proc.Listed) uint64
 }
 
 // takeSonar reads the GPUs first, because their drivers may take seconds to wake up.
-func takeSonar(ctx context.Context, fs proc.FS, gpus processGPUs) (*sonarTaken, error) {
+func takeSonar(ctx context.Context, fs proc.FS, gpus sonarGPUSource) (*sonarTaken, error) {
 	at := &sonarTaken{name: userNames(), job: func(p *proc.Listed) uint64 { return jobOf(fs.Proc, p) }}
-	at.host.GPUs = readGPUs(ctx, sameGPUs{gpus, &at.gpus})
+	kept := keptGPUs{sonarGPUSource: gpus}
+	at.host.GPUs = readGPUs(ctx, &kept)
+	at.gpus, at.details = kept.processes, kept.details
 	cpu, memory := proc.NewCPU(fs), proc.NewMemory(fs)
 	err := errors.Join(cpu.Read(&at.host), memory.Read(&at.host), cpu.Close(), memory.Close())
 	if err != nil {
@@ -123,18 +120,6 @@ func takeSonar(ctx context.Context, fs proc.FS, gpus processGPUs) (*sonarTaken, 
 	}
 	slices.SortFunc(at.all, func(a, b proc.Listed) int { return a.PID - b.PID })
 	return at, nil
-}
-
-// sameGPUs keeps the processes of the reading that readGPUs takes, before it closes the source.
-type sameGPUs struct {
-	processGPUs
-	to *[]rt.GPUProcessReading
-}
-
-func (s sameGPUs) Read(snap *rt.Snapshot) error {
-	err := s.processGPUs.Read(snap)
-	*s.to = s.Processes((*s.to)[:0])
-	return err
 }
 
 // sonarProcess is one process, or several that were rolled up.

@@ -27,7 +27,9 @@ func runSonarSysinfo(c *cli.Context) error {
 		return err
 	}
 	facts := host.Read(host.NewRoots("/proc", "/sys"))
-	s := sonarSysinfo(&facts, readGPUs(c.Context, gpu.New("/dev", "/sys")))
+	kept := keptGPUs{sonarGPUSource: gpu.New("/dev", "/sys", gpu.WithDetails())}
+	gpus := readGPUs(c.Context, &kept)
+	s := sonarSysinfo(&facts, gpus, kept.details)
 	s.Timestamp, s.Hostname = time.Now(), fqdn(c.Context)
 	var out []byte
 	if asJSON {
@@ -41,8 +43,8 @@ func runSonarSysinfo(c *cli.Context) error {
 	return err
 }
 
-func sonarSysinfo(h *rt.Host, gpus []rt.GPUReading) *sonar.Sysinfo {
-	s := &sonar.Sysinfo{CPUCores: h.VCPUs.Or(0), MemGB: h.MemoryMiB.Or(0) >> 10, GPUInfo: sonarCards(gpus)}
+func sonarSysinfo(h *rt.Host, gpus []rt.GPUReading, details []gpu.Details) *sonar.Sysinfo {
+	s := &sonar.Sysinfo{CPUCores: h.VCPUs.Or(0), MemGB: h.MemoryMiB.Or(0) >> 10, GPUInfo: sonarCards(gpus, details)}
 	s.GPUCards = uint64(len(s.GPUInfo))
 	var kib uint64
 	for i := range gpus { // a GPU with MIG on has its memory in its instances

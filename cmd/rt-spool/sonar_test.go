@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect/gpu"
 	"github.com/resource-tracker/rt/collect/proc"
 	"github.com/resource-tracker/rt/format/sonar"
 )
@@ -269,18 +270,30 @@ func TestSonarGPUUse(t *testing.T) {
 	if d := cmp.Diff(want, at.gpuUse(), cmp.AllowUnexported(sonarProcess{})); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	gpus := sonarGPUs(at.host.GPUs)
+	details := []gpu.Details{
+		{UUID: "GPU-b", Fan: rt.Some[uint64](27), ComputeMode: "Prohibited", State: "P8", MemUtilization: rt.Some[uint64](3), MemClock: rt.Some[uint64](405),
+			PowerLimit: rt.Some(250.9), MinPowerLimit: rt.Some(100.0), MaxPowerLimit: rt.Some(300.0), MaxClock: rt.Some[uint64](1980),
+			MaxMemClock: rt.Some[uint64](2619), Architecture: "Hopper", Firmware: "96.00"},
+	}
+	gpus := sonarGPUs(at.host.GPUs, details)
+	if gpus[1] != (sonar.GPU{FanPct: 27, Mode: "Prohibited", Perf: "P8", MemUtilPct: 3, PowerLimitW: 250, MemClockMHz: 405}) {
+		t.Errorf("%+v", gpus[1])
+	}
 	if len(gpus) != 3 || gpus[2] != (sonar.GPU{MemUseKiB: 2, UtilPct: 12, TempC: 40, PowerW: 99}) {
 		t.Errorf("%+v", gpus)
 	}
-	cards := sonarCards(at.host.GPUs)
+	cards := sonarCards(at.host.GPUs, details)
+	if c := cards[1]; c.Arch != "Hopper" || c.Firmware != "96.00" || c.PowerLimitW != 250 || c.MinPowerLimitW != 100 || c.MaxPowerLimitW != 300 ||
+		c.MaxClockMHz != 1980 || c.MaxMemClockMHz != 2619 {
+		t.Errorf("%+v", c)
+	}
 	if len(cards) != 3 || cards[0].Manufacturer != "NVIDIA" || cards[2].Manufacturer != "AMD" || cards[2].Index != 2 || cards[1].Index != 1 {
 		t.Errorf("%+v", cards)
 	}
 	h := rt.Host{CPUModel: "EPYC", VCPUs: rt.Some[uint64](8), MemoryMiB: rt.Some[uint64](4096)}
 	s := sonarSysinfo(&h, []rt.GPUReading{
 		{Host: "0", Name: "A100", VRAMTotal: rt.Some[uint64](40 << 30)}, {Host: "1", Name: "A100", VRAMTotal: rt.Some[uint64](40 << 30)},
-	})
+	}, nil)
 	if s.Description != "8x EPYC, 4 GiB, 2x A100 @ 40 GiB" || s.GPUCards != 2 || s.GPUMemGB != 80 || s.MemGB != 4 || s.CPUCores != 8 {
 		t.Errorf("%+v", s)
 	}
@@ -323,6 +336,9 @@ type noGPUs struct{}
 
 func (noGPUs) Read(*rt.Snapshot) error { return nil }
 func (noGPUs) Close() error            { return nil }
+func (noGPUs) Details(dst []gpu.Details) []gpu.Details {
+	return dst
+}
 func (noGPUs) Processes(dst []rt.GPUProcessReading) []rt.GPUProcessReading {
 	return dst
 }

@@ -21,6 +21,8 @@ type amd struct {
 	cards []amdCard
 	none  error // why they could not be listed
 	buf   []byte
+
+	details bool
 }
 
 // amdCard is one card, its attributes held open.
@@ -56,6 +58,9 @@ func (a *amd) read(r *reading) {
 	r.fail(a.none)
 	for i := range a.cards {
 		a.readCard(&a.cards[i], r)
+		if a.details {
+			a.readDetails(&a.cards[i], r)
+		}
 		r.processesShort = true // amdgpu shows them below each process: nobody asks there
 	}
 }

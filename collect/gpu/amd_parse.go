@@ -29,14 +29,29 @@ func parseClock(b []byte) (uint64, bool) {
 	for len(b) > 0 {
 		var line []byte
 		line, b, _ = bytes.Cut(b, []byte{'\n'})
-		line = bytes.TrimSpace(line)
-		if !bytes.HasSuffix(line, []byte{'*'}) {
-			continue
-		}
-		if _, state, ok := bytes.Cut(line, []byte{':'}); ok {
-			mhz, unit, ok := digits(bytes.TrimLeft(state, " "))
-			return mhz, ok && len(unit) >= 3 && bytes.EqualFold(unit[:3], []byte("mhz"))
+		if line = bytes.TrimSpace(line); bytes.HasSuffix(line, []byte{'*'}) && bytes.IndexByte(line, ':') >= 0 {
+			return clockOf(line)
 		}
 	}
 	return 0, false
+}
+
+// parseMaxClock finds the highest clock of all states.
+func parseMaxClock(b []byte) (most uint64, found bool) {
+	for line := range bytes.Lines(b) {
+		if mhz, ok := clockOf(line); ok {
+			most, found = max(most, mhz), true
+		}
+	}
+	return most, found
+}
+
+// clockOf is the clock of one state.
+func clockOf(line []byte) (uint64, bool) {
+	_, state, ok := bytes.Cut(line, []byte{':'})
+	if !ok {
+		return 0, false
+	}
+	mhz, unit, ok := digits(bytes.TrimLeft(state, " "))
+	return mhz, ok && len(unit) >= 3 && bytes.EqualFold(unit[:3], []byte("mhz"))
 }

@@ -37,6 +37,7 @@ type Source struct {
 	dev, sys    string
 	patience    time.Duration
 	processes   bool     // whether drivers list them
+	details     bool     // whether drivers are asked for them
 	tracked     *tracker // whose processes are told apart; nil for nobody's
 	nvidia, amd bool     // whether drivers has them
 	drivers     []*worker
@@ -118,11 +119,11 @@ func (s *Source) Processes(dst []rt.GPUProcessReading) []rt.GPUProcessReading {
 func (s *Source) find() {
 	if !s.nvidia && exists(filepath.Join(s.dev, "nvidiactl")) {
 		s.nvidia = true
-		s.drivers = append(s.drivers, newWorker(newNVIDIA(s.processes)))
+		s.drivers = append(s.drivers, newWorker(s.detailed(newNVIDIA(s.processes))))
 	}
 	if !s.amd && exists(filepath.Join(s.sys, "module/amdgpu")) {
 		s.amd = true
-		s.drivers = append(s.drivers, newWorker(newAMD(s.sys)))
+		s.drivers = append(s.drivers, newWorker(s.detailed(newAMD(s.sys))))
 	}
 }
 
@@ -136,6 +137,7 @@ type reading struct {
 	devices   []rt.GPUReading
 	energy    []rt.EnergyReading
 	processes []rt.GPUProcessReading // on NVIDIA's GPUs, by the pids of the node's namespace
+	details   []Details
 	// A device that reports its utilization or its memory failed to do so now:
 	// a sum without it would be too low.
 	usageShort, vramShort bool
@@ -145,7 +147,7 @@ type reading struct {
 }
 
 func (r *reading) reset() {
-	*r = reading{devices: r.devices[:0], energy: r.energy[:0], processes: r.processes[:0]}
+	*r = reading{devices: r.devices[:0], energy: r.energy[:0], processes: r.processes[:0], details: r.details[:0]}
 }
 
 // fail says that something went wrong, beside what else did.

@@ -15,6 +15,7 @@ import (
 type nvidia struct {
 	lib       nvml.Interface
 	processes bool
+	details   bool
 
 	opened bool
 	failed error     // why it is not
@@ -68,6 +69,9 @@ func (n *nvidia) read(r *reading) {
 		g.read(r)
 		if n.processes {
 			g.readProcesses(r, n.can.processUse)
+		}
+		if n.details {
+			n.readDetails(g, r)
 		}
 		n.stale = n.stale || g.stale
 		r.fail(g.trouble)

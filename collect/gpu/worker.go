@@ -112,6 +112,7 @@ func (w *worker) finish(p *waiting, r *reading) {
 		w.fresh, w.answered = false, true
 		r.energy = append(r.energy, w.last.energy...)
 		r.processes = append(r.processes, w.last.processes...)
+		r.details = append(r.details, w.last.details...)
 		r.usageShort = r.usageShort || w.last.usageShort
 		r.vramShort = r.vramShort || w.last.vramShort
 		r.processesShort = r.processesShort || w.last.processesShort
