@@ -35,8 +35,11 @@ type Summary struct {
 	Node        Node            `json:"node"`
 	Energy      []Energy        `json:"energy,omitempty"`
 	JobEnergy   *JobEnergy      `json:"job_energy,omitempty"`
-	Series      Series          `json:"series"`
-	Sacct       *Sacct          `json:"sacct,omitempty"` // where a drain has asked for it
+	// GemPBA is what the job's program told of itself, where it was listened to.
+	// Whoever knows its format sets it.
+	GemPBA *GemPBA `json:"gempba,omitempty"`
+	Series Series  `json:"series"`
+	Sacct  *Sacct  `json:"sacct,omitempty"` // where a drain has asked for it
 	// Advice says what could be asked for instead; AdviceReason why there is none
 	// where the record does not allow any.
 	Advice       []string `json:"advice,omitempty"`

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/format/resourcetracker"
 )
@@ -18,6 +20,9 @@ type emitter struct {
 	csv     bool
 	scope   rt.Scope
 	jobName rt.Opt[string]
+	// program says what a GemPBA program has told since it was asked last, as JSON;
+	// nil where none is listened to.
+	program func() ([]byte, error)
 
 	walk    rt.Walk
 	primed  bool
@@ -35,12 +40,12 @@ func (e *emitter) Put(s *rt.Snapshot) error {
 	}
 	e.primed = true
 	if prev := e.walk.Step(s); prev != nil {
-		e.emit(prev, s)
+		return e.emit(prev, s)
 	}
 	return nil
 }
 
-func (e *emitter) emit(prev, cur *rt.Snapshot) {
+func (e *emitter) emit(prev, cur *rt.Snapshot) error {
 	sample := &e.sample
 	sample.Derive(prev, cur, e.scope)
 	sample.JobName = e.jobName
@@ -48,8 +53,9 @@ func (e *emitter) emit(prev, cur *rt.Snapshot) {
 	e.last = sample.TimestampSecs
 	if !e.csv {
 		e.buf = resourcetracker.AppendJSON(e.buf[:0], sample, rt.Version)
+		err := e.addProgram()
 		e.out.add(e.buf)
-		return
+		return err
 	}
 	if !e.started {
 		e.out.add([]byte(resourcetracker.CSVHeader))
@@ -57,4 +63,20 @@ func (e *emitter) emit(prev, cur *rt.Snapshot) {
 	}
 	e.buf = resourcetracker.AppendCSV(e.buf[:0], sample.TimestampSecs, &sample.Scalars)
 	e.out.add(e.buf)
+	return nil
+}
+
+// addProgram gives the JSON sample what the job's program has told.
+func (e *emitter) addProgram() error {
+	if e.program == nil {
+		return nil
+	}
+	told, err := e.program()
+	if err != nil {
+		return fmt.Errorf("add what the GemPBA program says to a sample: %w", err)
+	}
+	if told != nil {
+		e.buf = resourcetracker.With(e.buf, "gempba", told)
+	}
+	return nil
 }

@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -14,11 +16,11 @@ import (
 )
 
 // frames keeps what a GemPBA program of the job broadcasts with the run: the newest
-// line of each interval, and its last one.
+// line of each interval, and its last one. Samples have the sums of the newest line.
 type frames struct {
 	from     live.Address
 	interval time.Duration
-	keep     func(rt.Record) error
+	keep     func(rt.Record) error // nil without a spool
 	warn     func(error)
 
 	kept     time.Time
@@ -30,6 +32,9 @@ type frames struct {
 	done     chan struct{}
 }
 
+	mu     sync.Mutex
+	totals *gempba.Totals // of the newest line that no sample has had
+
 // The waits between two tries to reach the program: it begins after us, may end
 // before us, and may not be there at all.
 const (
@@ -39,11 +44,14 @@ const (
 
 // openFrames begins to ask for frames.
 func (t *tracking) openFrames(s settings, warn func(error)) {
-	if t.writer == nil {
-		warn(fmt.Errorf("gempba.connect: frames of %s are kept in a spool, and there is none; --spool DIR makes one", s.connect))
+	f := &frames{from: *s.connect, interval: s.interval, warn: warn, told: map[string]bool{}, done: make(chan struct{})}
+	switch {
+	case t.writer != nil:
+		f.keep = t.writer.Record
+	case s.csv || !s.toStdout && s.output == "":
+		warn(fmt.Errorf("gempba.connect: frames of %s are kept in a spool or shown in JSON samples, and there is neither; --spool DIR makes one", s.connect))
 		return
 	}
-	f := &frames{from: *s.connect, interval: s.interval, keep: t.writer.Record, warn: warn, told: map[string]bool{}, done: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())
 	f.cancel = cancel
 	go func() {
@@ -100,14 +108,31 @@ func (f *frames) session(ctx context.Context) (useful bool) {
 
 func (f *frames) take(e *gempba.Envelope, now time.Time) {
 	f.newest, f.came = e, now
+	totals := e.Totals()
+	f.mu.Lock()
+	f.totals = &totals
+	f.mu.Unlock()
 	if f.kept.IsZero() || now.Sub(f.kept) >= f.interval {
 		f.flush()
 	}
 }
 
 // flush keeps the newest line, without its topology where that is as before.
+// sums is the JSON of those of the newest line since it was asked for last; nil where
+// none has come.
+func (f *frames) sums() ([]byte, error) {
+	f.mu.Lock()
+	totals := f.totals
+	f.totals = nil
+	f.mu.Unlock()
+	if totals == nil {
+		return nil, nil
+	}
+	return json.Marshal(totals)
+}
+
 func (f *frames) flush() {
-	if f.newest == nil {
+	if f.newest == nil || f.keep == nil {
 		return
 	}
 	e := *f.newest

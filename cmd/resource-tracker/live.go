@@ -12,13 +12,15 @@ import (
 	"github.com/resource-tracker/rt/cmd/internal/live"
 	"github.com/resource-tracker/rt/collect/cgroup"
 )
+	"github.com/resource-tracker/rt/collect/sockets"
 
 // broadcast shows what is tracked to those who connect to --listen.
 type broadcast struct {
 	cancel  context.CancelFunc
 	done    chan struct{}
 	node    *live.Node
-	workers io.Closer // nil where there are none
+	workers io.Closer       // nil where there are none
+	conns   *sockets.Reader // nil where the kernel does not tell
 }
 
 // openLive begins to listen. The workers are the job's tasks on this node with the
@@ -43,6 +45,11 @@ func (t *tracking) openLive(s settings, warn func(error)) error {
 		return errors.Join(err, listener.Close())
 	}
 	b.node = live.NewNode(options)
+	if b.conns, err = sockets.Open(); err != nil {
+		warn(err)
+	} else {
+		options.Conns = b.conns
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	b.cancel = cancel
 	server := live.NewServer(b.node, warn)
@@ -91,4 +98,7 @@ func (b *broadcast) close() error {
 		err = errors.Join(err, b.workers.Close())
 	}
 	return err
+	if b.conns != nil {
+		err = errors.Join(err, b.conns.Close())
+	}
 }

@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -212,7 +214,43 @@ func TestFramesOfGemPBA(t *testing.T) {
 
 func TestFramesNeedASpool(t *testing.T) {
 	config, _ := gempbaProgram(t)
-	if said := startWaiting(t, "-q", "-c", config).end(t); !strings.Contains(said, "are kept in a spool, and there is none") {
+	for _, args := range [][]string{{"-q"}, {"-f", "csv"}} {
+		if said := startWaiting(t, append(args, "-c", config)...).end(t); !strings.Contains(said, "and there is neither") {
+			t.Errorf("%v: said %q", args, said)
+		}
+	}
+}
+
+// A sample has what the program told in its interval, and another one has nothing.
+func TestFramesInSamples(t *testing.T) {
+	config, sent := gempbaProgram(t, gempbaLine(1, "null", 10)+gempbaLine(2, "null", 20))
+	out := filepath.Join(t.TempDir(), "samples")
+	w := startWaiting(t, "-c", config, "-o", out, "-i", "1")
+	<-sent
+	var samples []string
+	for deadline := time.Now().Add(30 * time.Second); len(samples) < 5; time.Sleep(5 * time.Millisecond) { // the program was there within two
+		b, _ := os.ReadFile(out)
+		samples = strings.SplitAfter(string(b), "\n")
+		if time.Now().After(deadline) {
+			t.Fatalf("samples %q", samples)
+		}
+	}
+	if said := w.end(t); said != "" {
 		t.Errorf("said %q", said)
+	}
+	told := []int64{}
+	for _, line := range samples[:4] {
+		var sample struct {
+			GemPBA *gempba.Totals `json:"gempba"`
+		}
+		if err := json.Unmarshal([]byte(line), &sample); err != nil {
+			t.Fatal(err, line)
+		}
+		if sample.GemPBA != nil {
+			told = append(told, sample.GemPBA.TS, int64(sample.GemPBA.TasksLocalTotal.Or(0)))
+		}
+	}
+	if n := len(told); n < 2 || n > 4 || !slices.Equal(told[n-2:], []int64{2, 20}) { // a sample may come between the lines
+		t.Errorf("samples have %v of:\n%s", told, strings.Join(samples, ""))
 	}
 }

@@ -150,6 +150,9 @@ func (t *tracking) openPrinter(s settings, failed func(error)) error {
 	if t.run.Meta.JobName != "" {
 		e.jobName.Set(t.run.Meta.JobName)
 	}
+	if t.frames != nil {
+		e.program = t.frames.sums
+	}
 	t.sinks = append(t.sinks, e)
 	return nil
 }

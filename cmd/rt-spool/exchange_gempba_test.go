@@ -55,7 +55,7 @@ func TestExportGemPBAOfTasks(t *testing.T) {
 			t.Errorf("the topology is %+v", e.Topology)
 		}
 	}
-	want := "0:, 10030: 0 #1 -1% 101 MiB 1 #1 -1% 101 MiB, 20060: 0 #2 100% 101 MiB 1 #2 25% 101 MiB, 30090: 1 #3 0% 101 MiB"
+	want := "0:, 10030: 0 #1 10% 101 MiB 1 #1 0% 101 MiB, 20060: 0 #2 100% 101 MiB 1 #2 25% 101 MiB, 30090: 1 #3 0% 101 MiB"
 	if strings.Join(got, ", ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
 	}

@@ -167,9 +167,14 @@ func exportCSV(ctx context.Context, w io.Writer, r *spool.Reader, scope rt.Scope
 	})
 }
 
-// exportJSON writes the lines of section 7.1.
+// exportJSON writes the lines of section 7.1, with what a GemPBA program of the job
+// told of itself in each interval, where it was listened to.
 func exportJSON(ctx context.Context, w io.Writer, r *spool.Reader, scope rt.Scope) error {
 	run := r.Run()
+	program, err := gempbaTotals(ctx, r)
+	if err != nil {
+		return err
+	}
 	var line []byte
 	return intervals(ctx, r, true, func(prev, cur *rt.Snapshot) error {
 		s := rt.Derive(prev, cur, scope)
@@ -177,7 +182,14 @@ func exportJSON(ctx context.Context, w io.Writer, r *spool.Reader, scope rt.Scop
 			s.JobName.Set(run.Meta.JobName)
 		}
 		line = resourcetracker.AppendJSON(line[:0], &s, rt.Version)
-		_, err := w.Write(line)
+		told, err := program.until(cur.Wall)
+		if err != nil {
+			return err
+		}
+		if told != nil {
+			line = resourcetracker.With(line, "gempba", told)
+		}
+		_, err = w.Write(line)
 		return err
 	})
 }

@@ -24,7 +24,8 @@ func exportGemPBA(ctx context.Context, w io.Writer, r *spool.Reader, _ rt.Scope)
 // replayGemPBA writes the lines as fast as it can with speed 0, else speed times as
 // fast as they came.
 func replayGemPBA(ctx context.Context, w io.Writer, r *spool.Reader, speed float64) error {
-	p := pacer{w: w, speed: speed}
+	run := r.Run()
+	p := pacer{w: w, speed: speed, run: gempbaRun(&run)}
 	known, err := keptGemPBA(ctx, r, &p)
 	if err != nil || known {
 		return err
@@ -33,7 +34,6 @@ func replayGemPBA(ctx context.Context, w io.Writer, r *spool.Reader, speed float
 	if err != nil {
 		return err
 	}
-	run := r.Run()
 	e := gempbaExport{run: &run}
 	if e.tasks, err = hasTasks(ctx, r, last); err != nil {
 		return err
@@ -66,36 +66,43 @@ func hasTasks(ctx context.Context, r *spool.Reader, last int64) (bool, error) {
 // last. It is false where there are none.
 func keptGemPBA(ctx context.Context, r *spool.Reader, p *pacer) (known bool, err error) {
 	var topology *gempba.Topology
-	for rec, err := range r.Records(ctx, "gempba") {
-		if err != nil {
-			return known, err
-		}
+	err = gempbaLines(ctx, r, func(_ int64, e *gempba.Envelope) error {
 		known = true
-		e, err := gempba.Parse(rec.Body)
-		if err != nil {
-			return known, fmt.Errorf("%s: a line of GemPBA that was kept: %w", r.Path(), err)
-		}
 		if e.Topology == nil {
 			e.Topology = topology
 		}
 		topology = e.Topology
-		if err := p.write(ctx, e); err != nil {
-			return known, err
-		}
+		return p.write(ctx, e)
+	})
+	return known, err
+}
+
+// gempbaRun says in the lines whose they are, nil where nobody knows.
+func gempbaRun(run *rt.Run) *gempba.Run {
+	out := gempba.Run{
+		Cluster: run.Cluster, JobID: run.JobID, ArrayJobID: run.ArrayJobID, ArrayTaskID: run.ArrayTaskID, Step: run.Step,
+		JobName: run.Meta.JobName, User: run.User, UID: run.UID, Account: run.Account, Partition: run.Partition,
 	}
-	return known, nil
+	if out == (gempba.Run{}) {
+		return nil
+	}
+	return &out
 }
 
 // pacer writes lines when they are due.
 type pacer struct {
 	w       io.Writer
 	speed   float64 // 0: at once
+	run     *gempba.Run
 	line    []byte
 	firstTS int64
 	began   time.Time
 }
 
 func (p *pacer) write(ctx context.Context, e *gempba.Envelope) error {
+	if e.Run == nil {
+		e.Run = p.run
+	}
 	var err error
 	if p.line, err = gempba.AppendLine(p.line[:0], e); err != nil {
 		return err
@@ -121,6 +128,7 @@ type gempbaExport struct {
 	tasks   bool           // its tasks were read one by one
 	workers []gempbaWorker // by their ids
 	first   int64          // Boot of the first reading
+	before  int64          // of the one before, 0 for none
 }
 
 // gempbaWorker is one task of the job, or all of it where its tasks are not known.
@@ -152,6 +160,7 @@ func (e *gempbaExport) envelope(s *rt.Snapshot) *gempba.Envelope {
 	slices.SortFunc(out.Workers, func(a, b gempba.WorkerFrame) int { return int(a.WorkerID) - int(b.WorkerID) })
 	out.Nodes = []gempba.NodeFrame{e.node(s)}
 	out.Topology = e.topology(s)
+	e.before = s.Boot
 	return out
 }
 
@@ -178,6 +187,9 @@ func (e *gempbaExport) worker(out *gempba.Envelope, s *rt.Snapshot, step string,
 		}
 		at = len(e.workers)
 		e.workers = append(e.workers, gempbaWorker{step: step, task: task})
+		if e.before != 0 { // it was not there then: all of its time is since
+			e.workers[at].cpu, e.workers[at].boot = rt.Some[uint64](0), e.before
+		}
 	}
 	w := &e.workers[at]
 	if w.seq++; pid.Valid() {

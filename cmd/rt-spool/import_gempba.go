@@ -25,7 +25,7 @@ func importGemPBA(dir, name string, r io.Reader) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	im := gempbaImport{run: rt.Run{Start: time.UnixMilli(first.TS).UTC(), State: rt.StateRunning, Node: hostOf(first)}}
+	im := gempbaImport{run: runOfGemPBA(first), gempbaWork: gempbaWork{seen: map[uint32]workerSeen{}}}
 	im.w, err = spool.Create(dir, im.run, rt.Host{HostName: im.run.Node}, spool.Options{CommitRows: 128, CommitInterval: time.Hour})
 	if err != nil {
 		return nil, err
@@ -41,10 +41,21 @@ func importGemPBA(dir, name string, r io.Reader) ([]string, error) {
 	im.run.End = time.Unix(0, im.snap.Wall).UTC()
 	im.run.State, im.run.Outcome, im.run.OutcomeSource = rt.StateEnded, rt.OutcomeUnknown, "import"
 	im.w.Event(rt.Event{Time: im.run.End, Kind: "tracker", Name: "import", Status: "ok", Detail: "imported from the GemPBA telemetry in " + name})
+	im.remark()
 	if err := im.w.End(im.run); err != nil {
 		return nil, im.discard(err)
 	}
 	return []string{im.w.Path()}, nil
+}
+
+// runOfGemPBA is what the first line says of the run.
+func runOfGemPBA(first *gempba.Envelope) rt.Run {
+	run := rt.Run{Start: time.UnixMilli(first.TS).UTC(), State: rt.StateRunning, Node: hostOf(first)}
+	if of := first.Run; of != nil {
+		run.Cluster, run.JobID, run.ArrayJobID, run.ArrayTaskID, run.Step = of.Cluster, of.JobID, of.ArrayJobID, of.ArrayTaskID, of.Step
+		run.Meta.JobName, run.User, run.UID, run.Account, run.Partition = of.JobName, of.User, of.UID, of.Account, of.Partition
+	}
+	return run
 }
 
 // hostOf is the host that the center speaks of first.
@@ -64,6 +75,7 @@ type gempbaImport struct {
 	snap     rt.Snapshot
 	frame    rt.Opt[int64] // when the host's newest frame was taken, by its own clock
 	topology []byte
+	gempbaWork
 }
 
 // take keeps a line, without its topology where that is as before, and what it says
@@ -78,6 +90,7 @@ func (im *gempbaImport) take(e *gempba.Envelope) error {
 		return err
 	}
 	line := *e
+	line.Run = nil // the run's row has it
 	if bytes.Equal(topology, im.topology) {
 		line.Topology = nil
 	} else if e.Topology != nil {
@@ -112,6 +125,7 @@ func (im *gempbaImport) reading(e *gempba.Envelope) {
 			}
 		}
 	}
+	im.job(e, &s)
 	im.snap = s
 }
 

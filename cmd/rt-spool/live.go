@@ -18,6 +18,7 @@ import (
 	telemetry "github.com/resource-tracker/rt/cmd/internal/live"
 	"github.com/resource-tracker/rt/collect/cgroup"
 	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/collect/sockets"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -33,6 +34,7 @@ func liveCommand() *cli.Command {
 			&cli.StringFlag{Name: "via", Value: "srun", Usage: "ask the other nodes by `PROGRAM`: srun (a step that overlaps), or ssh"},
 			&cli.StringFlag{Name: "node", Usage: "this node's `NAME` in Slurm, where the host has several"},
 		},
+			&cli.BoolFlag{Name: "peers", Usage: "tell the tasks' connections to other nodes, for who gathers these"},
 		OnUsageError: onUsageError,
 		Action:       runLive,
 	}
@@ -80,9 +82,17 @@ func runLive(c *cli.Context) error {
 func watchJob(ctx context.Context, c *cli.Context, run *rt.Run, job *cgroup.Job, show func(telemetry.Source, func(error)) error) error {
 	warn := func(err error) { fmt.Fprintf(c.App.ErrWriter, "rt-spool: warning: %v\n", err) }
 	tasks := telemetry.NewTasks("/proc", job)
-	node := telemetry.NewNode(telemetry.NodeOptions{
-		Hostname: run.Node, Procfs: "/proc", Sysfs: "/sys", Groups: tasks.Groups, Memory: tasks.Memory, Warn: warn,
-	})
+	options := telemetry.NodeOptions{
+		Hostname: run.Node, Procfs: "/proc", Sysfs: "/sys", Groups: tasks.Groups, Memory: tasks.Memory,
+		Peers: c.Bool("job") || c.Bool("peers"), Warn: warn,
+	}
+	if conns, err := sockets.Open(); err != nil {
+		warn(err) // there are no edges then
+	} else {
+		defer conns.Close()
+		options.Conns = conns
+	}
+	node := telemetry.NewNode(options)
 	defer node.Close()
 	if !c.Bool("job") {
 		return show(node, warn)
@@ -150,6 +160,8 @@ func liveRun(c *cli.Context) (*rt.Run, error) {
 	return &run, err
 }
 
+	} else if run.Node == "" && insideJob(&run) {
+		run.Node = os.Getenv("SLURMD_NODENAME")
 // settle is how long a job's cgroup that exists may take to be found whole.
 const settle = time.Second
 
@@ -159,6 +171,12 @@ func findJob(run *rt.Run) (*cgroup.Job, error) {
 	if err != nil {
 		return nil, err
 	}
+// insideJob says whether we run in the job: Slurm's environment is then about it.
+func insideJob(run *rt.Run) bool {
+	id, ok := run.JobID.Get()
+	return ok && os.Getenv("SLURM_JOB_ID") == strconv.FormatUint(id, 10)
+}
+
 	job, err := cgroup.NewJob(jobcgroup.Candidates(run, slurm.Mounts{V1: table.V1, V2: table.V2}), cgroup.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("look for the cgroup of job %s: %w", run.Label(), err)

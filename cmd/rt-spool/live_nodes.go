@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -40,10 +41,13 @@ func newGathering(c *cli.Context, run *rt.Run, warn func(error)) (*gathering, er
 	job := strconv.FormatUint(id, 10)
 	g := &gathering{commands: map[string][]string{}, warn: warn}
 	for _, node := range nodes {
-		there := []string{self, "live", "--node", node, job}
+		there := []string{self, "live", "--peers", "--node", node, job}
 		switch c.String("via") {
 		case "srun":
-			g.commands[node] = append([]string{"srun", "--jobid=" + job, "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=" + node, "--quiet"}, there...)
+			g.commands[node] = append([]string{
+				"srun", "--jobid=" + job, "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=" + node,
+				"--job-name=rt-spool", "--mpi=none", "--cpu-bind=none", "--input=none", "--quiet",
+			}, there...)
 		case "ssh":
 			g.commands[node] = append([]string{"ssh", "-o", "BatchMode=yes", "--", node}, there...)
 		default:
@@ -59,7 +63,7 @@ func otherNodes(c *cli.Context, run *rt.Run) ([]string, error) {
 	if text := c.String("nodes"); text != "" {
 		list = text
 	}
-	if list == "" && os.Getenv("SLURM_JOB_ID") == run.Label() {
+	if list == "" && insideJob(run) {
 		list = os.Getenv("SLURM_JOB_NODELIST")
 	}
 	if list == "" {
@@ -109,10 +113,21 @@ func (g *gathering) run(ctx context.Context, j *telemetry.Joint) {
 
 // listen reads what one node's rt-spool live prints, until it ends.
 func listen(ctx context.Context, j *telemetry.Joint, node string, command []string) error {
+// ourStep is an environment without what Slurm has said of the job around us: srun
+// takes SLURM_NTASKS_PER_NODE and the like for options of our own step. How to reach
+// the cluster stays.
+func ourStep(env []string) []string {
+	return slices.DeleteFunc(env, func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return strings.HasPrefix(name, "SLURM") && !strings.HasPrefix(name, "SLURM_CONF") && name != "SLURM_JWT"
+	})
+}
+
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stderr = os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 5 * time.Second
+	cmd.Env = ourStep(os.Environ())
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err

@@ -120,6 +120,9 @@ func summarize(c *cli.Context, path string) (*report.Summary, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.GemPBA, err = gempbaFigures(c.Context, r); err != nil {
+		return nil, err
+	}
 	s.ShareEnergy(cfg.Energy.IdleWatts, cfg.Energy.CO2e)
 	if s.Others, err = otherSensors(c.Context, r); err != nil {
 		return nil, err

@@ -98,6 +98,7 @@ func Parse(line []byte) (*Envelope, error) {
 		Topology       json.RawMessage `json:"topology"`
 		Workers        json.RawMessage `json:"workers"`
 		Nodes          json.RawMessage `json:"nodes"`
+		Run            *Run            `json:"rt_run"`
 	}
 	if err := unmarshal(finiteJSON(line), &in); err != nil {
 		return nil, err
@@ -108,7 +109,7 @@ func Parse(line []byte) (*Envelope, error) {
 	if in.TS == nil {
 		return nil, fmt.Errorf("%w: it has no ts", ErrFormat)
 	}
-	e := &Envelope{Version: in.Version, TS: *in.TS, ElapsedSeconds: in.ElapsedSeconds}
+	e := &Envelope{Version: in.Version, TS: *in.TS, ElapsedSeconds: in.ElapsedSeconds, Run: in.Run}
 	var err error
 	if e.Topology, err = topology(in.Topology); err != nil {
 		return nil, err
@@ -137,12 +138,19 @@ func workers(raw json.RawMessage) ([]WorkerFrame, error) {
 		if err != nil {
 			return nil, fmt.Errorf("worker %d: %w", *in.WorkerID, err)
 		}
+		peers, err := listOf[Peer](in.Peers, MaxPeers, "rt_peers")
+		if err != nil {
+			return nil, fmt.Errorf("worker %d: %w", *in.WorkerID, err)
+		}
 		out[i] = WorkerFrame{
 			WorkerID: *in.WorkerID, SeqNo: in.SeqNo, WorkerLocalMS: in.WorkerLocalMS,
 			TasksLocalTotal: in.TasksLocalTotal, TasksSentTotal: in.TasksSentTotal, TasksRecvTotal: in.TasksRecvTotal,
 			TasksRunning: in.TasksRunning, PendingCount: in.PendingCount, IdleMicros: in.IdleMicros,
 			ProcessCPUPct: in.ProcessCPUPct, ProcessRSSBytes: in.ProcessRSSBytes, ProcessThreads: in.ProcessThreads,
 			EdgesOut: edges,
+		}
+		if len(peers) > 0 {
+			out[i].Peers = peers
 		}
 	}
 	return out, nil

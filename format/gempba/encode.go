@@ -16,6 +16,7 @@ type envelopeJSON struct {
 	Topology       *Topology       `json:"topology"`
 	Workers        []workerJSON    `json:"workers"`
 	Nodes          []nodeFrameJSON `json:"nodes"`
+	Run            *Run            `json:"rt_run,omitempty"`
 }
 
 type workerJSON struct {
@@ -32,6 +33,7 @@ type workerJSON struct {
 	ProcessRSSBytes rt.Opt[uint64]  `json:"process_rss_bytes"`
 	ProcessThreads  rt.Opt[uint64]  `json:"process_threads"`
 	EdgesOut        json.RawMessage `json:"edges_out"`
+	Peers           json.RawMessage `json:"rt_peers,omitempty"`
 }
 
 type nodeFrameJSON struct {
@@ -64,7 +66,7 @@ func AppendLine(b []byte, e *Envelope) ([]byte, error) {
 	}
 	out := envelopeJSON{
 		Version: e.Version, TS: e.TS, ElapsedSeconds: e.ElapsedSeconds, Topology: e.Topology.listed(),
-		Workers: make([]workerJSON, len(e.Workers)), Nodes: make([]nodeFrameJSON, len(e.Nodes)),
+		Workers: make([]workerJSON, len(e.Workers)), Nodes: make([]nodeFrameJSON, len(e.Nodes)), Run: e.Run,
 	}
 	for i := range e.Workers {
 		out.Workers[i] = e.Workers[i].json()
@@ -83,13 +85,17 @@ func AppendLine(b []byte, e *Envelope) ([]byte, error) {
 }
 
 func (w *WorkerFrame) json() workerJSON {
-	return workerJSON{
+	out := workerJSON{
 		WorkerID: &w.WorkerID, SeqNo: w.SeqNo, WorkerLocalMS: w.WorkerLocalMS,
 		TasksLocalTotal: w.TasksLocalTotal, TasksSentTotal: w.TasksSentTotal, TasksRecvTotal: w.TasksRecvTotal,
 		TasksRunning: w.TasksRunning, PendingCount: w.PendingCount, IdleMicros: w.IdleMicros,
 		ProcessCPUPct: finite(w.ProcessCPUPct), ProcessRSSBytes: w.ProcessRSSBytes, ProcessThreads: w.ProcessThreads,
 		EdgesOut: array(w.EdgesOut),
 	}
+	if len(w.Peers) > 0 {
+		out.Peers = array(w.Peers)
+	}
+	return out
 }
 
 func (n *NodeFrame) json() nodeFrameJSON {
@@ -127,7 +133,8 @@ func (t *Topology) listed() *Topology {
 	return &out
 }
 
-// array is the JSON of a list that always has one: its elements are numbers.
+// array is the JSON of a list that always has one: its elements are numbers and
+// addresses.
 func array[T any](list []T) json.RawMessage {
 	if len(list) == 0 {
 		return json.RawMessage("[]")

@@ -1,6 +1,7 @@
 package gempba
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -14,6 +15,7 @@ const (
 	MaxWorkers = 1024    // of a job, and so the destinations of a worker's edges; ids are below it
 	MaxSockets = 8       // of a host
 	MaxCPUs    = 8192    // of a host: ids are below it
+	MaxPeers   = 256     // of a worker
 	MaxLine    = 8 << 20 // bytes of one line, its end included
 )
 
@@ -31,6 +33,22 @@ type Envelope struct {
 	Topology       *Topology
 	Workers        []WorkerFrame // the newest of each
 	Nodes          []NodeFrame   // the newest of each host
+	Run            *Run          // nil in GemPBA's own lines
+}
+
+// Run says whose the workers are. It is ours, "rt_run": GemPBA's lines have none, and
+// its readers pass it over.
+type Run struct {
+	Cluster     string         `json:"cluster,omitempty"`
+	JobID       rt.Opt[uint64] `json:"job_id"`
+	ArrayJobID  rt.Opt[uint64] `json:"array_job_id,omitzero"`
+	ArrayTaskID rt.Opt[uint64] `json:"array_task_id,omitzero"`
+	Step        string         `json:"step,omitempty"`
+	JobName     string         `json:"job_name,omitempty"`
+	User        string         `json:"user,omitempty"`
+	UID         rt.Opt[uint64] `json:"uid"`
+	Account     string         `json:"account,omitempty"`
+	Partition   string         `json:"partition,omitempty"`
 }
 
 // WorkerFrame is one sample of a worker. Counters are since it began.
@@ -51,6 +69,16 @@ type WorkerFrame struct {
 	ProcessThreads  rt.Opt[uint64]
 
 	EdgesOut []Edge // those whose count is not 0
+	Peers    []Peer // ours, "rt_peers": for who gathers several hosts
+}
+
+// Peer is an open connection of a worker whose other end is no worker of its host, and
+// what the worker has sent over it.
+type Peer struct {
+	Local  netip.AddrPort `json:"local"`
+	Remote netip.AddrPort `json:"remote"`
+	Bytes  uint64         `json:"bytes"`
+	Count  uint64         `json:"count"` // packets with data
 }
 
 // Edge is what a worker has sent to another one since it began.

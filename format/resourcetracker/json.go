@@ -34,6 +34,13 @@ func AppendJSON(dst []byte, s *rt.Sample, version string) []byte {
 	return append(dst, '}', '\n')
 }
 
+// With gives a line of AppendJSON one more member, which the specification does not
+// name and its readers pass over. value is its JSON.
+func With(line []byte, name string, value []byte) []byte {
+	line = str(append(line[:len(line)-len("}\n")], ','), name)
+	return append(append(append(line, ':'), value...), '}', '\n')
+}
+
 func appendCPU(dst []byte, c *rt.CPUMetrics) []byte {
 	dst = float(dst, `{"utilization_pct":`, c.UtilizationPct)
 	dst = append(dst, `,"per_core_pct":[`...)

@@ -24,6 +24,7 @@ type Joint struct {
 	full  bool               // and somebody was told
 	here  gempba.Envelope    // the newest look at this node
 	parts []part             // what the newest look was made of
+	cross crossing           // what goes from node to node
 
 	mu     sync.Mutex
 	others map[string]*gempba.Envelope // the newest line of each other node
@@ -42,7 +43,7 @@ type part struct {
 
 // NewJoint returns the source of this node, until others send.
 func NewJoint(local Source, warn func(error)) *Joint {
-	return &Joint{local: local, warn: warn, ids: map[jointID]uint32{}, others: map[string]*gempba.Envelope{}}
+	return &Joint{local: local, warn: warn, ids: map[jointID]uint32{}, cross: newCrossing(), others: map[string]*gempba.Envelope{}}
 }
 
 // Read takes the lines of another node until they end, and then forgets it.
@@ -87,6 +88,7 @@ func (j *Joint) Workers(now time.Time) []gempba.WorkerFrame {
 			j.give(p.node, p.Workers[i].WorkerID)
 		}
 	}
+	j.cross.look(j.parts, func(id jointID) bool { _, ok := j.ids[id]; return ok })
 	var out []gempba.WorkerFrame
 	for _, p := range j.parts {
 		for _, w := range p.Workers {
@@ -94,14 +96,14 @@ func (j *Joint) Workers(now time.Time) []gempba.WorkerFrame {
 			if !ok {
 				continue
 			}
-			w.WorkerID = id
-			edges := []gempba.Edge{}
+			edges := j.cross.sums.of(jointID{p.node, w.WorkerID}, func(to jointID) (uint32, bool) { id, ok := j.ids[to]; return id, ok })
+			w.WorkerID, w.Peers = id, nil
 			for _, e := range w.EdgesOut {
 				if to, ok := j.ids[jointID{p.node, e.To}]; ok {
 					edges = append(edges, gempba.Edge{To: to, Bytes: e.Bytes, Count: e.Count})
 				}
 			}
-			w.EdgesOut = edges
+			w.EdgesOut = heaviest(edges)
 			out = append(out, w)
 		}
 	}

@@ -20,6 +20,11 @@ type NodeOptions struct {
 	// Memory is what the cgroup of the workers holds and may hold, in bytes. Nil
 	// where they have none of their own.
 	Memory func() (used, limit rt.Opt[uint64])
+	// Conns are the node's TCP connections, of which the workers' edges are made. Nil
+	// for none.
+	Conns Conns
+	// Peers: the workers' connections to elsewhere are told to who gathers nodes.
+	Peers bool
 	// Warn is told what cannot be seen, each kind of trouble once.
 	Warn func(error)
 }
@@ -45,6 +50,8 @@ type Node struct {
 	busy    []rt.Opt[float64] // percent, of each socket
 	lastCPU time.Time
 	packets packets
+	traffic *traffic // nil where the connections are not known
+	peers   bool
 }
 
 // NewNode returns a source that has looked at nothing but the machine.
@@ -52,8 +59,11 @@ func NewNode(o NodeOptions) *Node {
 	fs := proc.NewFS(o.Procfs, o.Sysfs)
 	n := &Node{
 		hostname: o.Hostname, procfs: o.Procfs, sysfs: o.Sysfs, groups: o.Groups, memory: o.Memory, tell: o.Warn, told: map[string]bool{},
-		packets: newPackets(o.Procfs),
+		packets: newPackets(o.Procfs), peers: o.Peers,
 		sources: []collect.Source{proc.NewCPU(fs), proc.NewMemory(fs), proc.NewNet(fs), proc.NewDisk(fs)},
+	}
+	if o.Conns != nil {
+		n.traffic = newTraffic(o.Procfs, o.Conns)
 	}
 	var err error
 	if n.machine, err = readMachine(o.Procfs, o.Sysfs); err != nil {

@@ -65,9 +65,43 @@ func (n *Node) look(now time.Time) []gempba.WorkerFrame {
 		}
 	}
 	n.workers = slices.DeleteFunc(n.workers, func(w *worker) bool { return n.byKey[w.key] != w })
+	n.connect(out, now)
 	slices.SortFunc(out, func(a, b gempba.WorkerFrame) int { return int(a.WorkerID) - int(b.WorkerID) })
 	return out
 }
+
+// connect gives the frames what workers have sent to each other.
+func (n *Node) connect(frames []gempba.WorkerFrame, now time.Time) {
+	if n.traffic == nil {
+		return
+	}
+	if err := n.traffic.look(now, n.workers); err != nil {
+		n.warn("connections", err)
+		n.traffic = nil
+		return
+	}
+	keys, ids := make(map[uint32]string, len(n.workers)), make(map[string]uint32, len(n.workers))
+	for _, w := range n.workers {
+		keys[w.id], ids[w.key] = w.key, w.id
+	}
+	idOf := func(key string) (uint32, bool) {
+		id, ok := ids[key]
+		return id, ok
+	}
+	room := maxPeers
+	for i := range frames {
+		key := keys[frames[i].WorkerID]
+		frames[i].EdgesOut = n.traffic.sums.of(key, idOf)
+		if n.peers {
+			peers := n.traffic.peers(key)
+			frames[i].Peers = peers[:min(len(peers), room)]
+			room -= len(frames[i].Peers)
+		}
+	}
+}
+
+// maxPeers is how many connections to elsewhere a line of a node tells.
+const maxPeers = 1 << 14
 
 // settle forgets the workers that are gone, so that their ids can be given out again.
 func (n *Node) settle(groups []Group) {
@@ -175,26 +209,48 @@ type stat struct{ threads, rss uint64 }
 
 var pageSize = uint64(os.Getpagesize())
 
-// readStat reads num_threads and rss of /proc/<pid>/stat, proc_pid_stat(5): fields 20
-// and 24. A process that has ended and is not yet waited for is none.
+// readStat reads how many threads a process has, field 20 of /proc/<pid>/stat
+// (proc_pid_stat(5)), and its resident pages, the second figure of /proc/<pid>/statm:
+// new kernels give them there to the page, while field 24 of stat may be off by some
+// hundred for each CPU. A process that has ended and is not yet waited for is none.
 func readStat(procfs string, pid int) (stat, error) {
-	name := filepath.Join(procfs, strconv.Itoa(pid), "stat")
-	b, err := os.ReadFile(name)
+	dir := filepath.Join(procfs, strconv.Itoa(pid))
+	b, err := os.ReadFile(filepath.Join(dir, "stat"))
 	if err != nil {
 		return stat{}, err
 	}
-	return parseStat(b, name)
+	out := stat{}
+	if out.threads, err = parseThreads(b, dir); err != nil {
+		return stat{}, err
+	}
+	if b, err = os.ReadFile(filepath.Join(dir, "statm")); err != nil {
+		return stat{}, err
+	}
+	out.rss, err = parseResident(b, dir)
+	return out, err
 }
 
-func parseStat(b []byte, name string) (stat, error) {
+func parseThreads(b []byte, dir string) (uint64, error) {
 	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:])) // from field 3 on
-	if len(fields) < 22 || fields[0] == "Z" || fields[0] == "X" {
-		return stat{}, fmt.Errorf("%s: it has ended", name)
+	if len(fields) < 18 || fields[0] == "Z" || fields[0] == "X" {
+		return 0, fmt.Errorf("%s/stat: it has ended", dir)
 	}
-	threads, err1 := strconv.ParseUint(fields[17], 10, 64)
-	pages, err2 := strconv.ParseUint(fields[21], 10, 64)
-	if err := errors.Join(err1, err2); err != nil {
-		return stat{}, fmt.Errorf("parse %s: %w", name, err)
+	threads, err := strconv.ParseUint(fields[17], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("parse %s/stat: %w", dir, err)
 	}
-	return stat{threads: threads, rss: pages * pageSize}, nil
+	return threads, nil
+}
+
+// parseResident is in bytes.
+func parseResident(b []byte, dir string) (uint64, error) {
+	fields := strings.Fields(string(b))
+	if len(fields) < 2 {
+		return 0, fmt.Errorf("parse %s/statm: it has %d figures", dir, len(fields))
+	}
+	pages, err := strconv.ParseUint(fields[1], 10, 40)
+	if err != nil {
+		return 0, fmt.Errorf("parse %s/statm: %w", dir, err)
+	}
+	return pages * pageSize, nil
 }

@@ -25,13 +25,17 @@ const pageMatrix = 4
 
 // workersPage is the newest frame of each worker.
 func workersPage(p *Program, _ int, b brush) page {
+	ran := 0 // the first to go where nobody tells of tasks: what live broadcasts
+	if !slices.ContainsFunc(p.newest.Workers, func(f gempba.WorkerFrame) bool { return f.TasksLocalTotal.Valid() || f.TasksRunning.Valid() }) {
+		ran = 7
+	}
 	out := page{
 		name: "workers", empty: "no worker has sent a frame yet",
 		columns: []column{
 			{"ID", "worker_id", 4, 0, false}, {"HOST", "hostname", 6, 1, true}, {"PID", "pid", 7, 3, false}, {"CPUS", "allowed_cpus", 4, 5, false},
 			{"CPU%", "process_cpu_pct", 6, 0, false}, {"RSS", "process_rss_bytes", 5, 0, false}, {"THR", "process_threads", 4, 4, false},
-			{"RUN", "tasks_running", 4, 0, false}, {"WAIT", "scheduler_pending_count", 4, 0, false}, {"LOCAL/s", "tasks_local_per_sec", 7, 0, false},
-			{"SENT/s", "tasks_sent_per_sec", 6, 0, false}, {"RECV/s", "tasks_recv_per_sec", 6, 0, false}, {"IDLE%", "idle_pct", 5, 0, false},
+			{"RUN", "tasks_running", 4, ran, false}, {"WAIT", "scheduler_pending_count", 4, ran, false}, {"LOCAL/s", "tasks_local_per_sec", 7, ran, false},
+			{"SENT/s", "tasks_sent_per_sec", 6, ran, false}, {"RECV/s", "tasks_recv_per_sec", 6, ran, false}, {"IDLE%", "idle_pct", 5, ran, false},
 			{"LOCAL", "tasks_local_total", 5, 6, false}, {"SENT", "tasks_sent_total", 5, 6, false}, {"RECV", "tasks_recv_total", 5, 6, false}, {"CPU", "", 0, 2, true},
 		},
 	}

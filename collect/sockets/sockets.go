@@ -1,0 +1,186 @@
+package sockets
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Conn is one end of a connection.
+type Conn struct {
+	Local, Remote netip.AddrPort
+	Inode         uint64 // of the socket: "socket:[N]" in /proc/<pid>/fd; 0 before somebody has accepted it
+	// Bytes and packets with data that this end has sent, without those that were sent
+	// again. tcp_info: bytes_sent - bytes_retrans, data_segs_out - total_retrans.
+	SentBytes, SentPackets uint64
+}
+
+// Reader asks the kernel. It is used by one goroutine.
+type Reader struct {
+	fd      int
+	seq     uint32
+	request []byte
+	answer  []byte
+}
+
+// MaxConns is how many ends there may be: more of them are too many to be asked for
+// again and again.
+const MaxConns = 1 << 16
+
+// ErrTooMany is that there are more than MaxConns.
+var ErrTooMany = fmt.Errorf("there are more than %d TCP connections", MaxConns)
+
+// errOld is a kernel before 4.19, which counts no sent bytes.
+var errOld = errors.New("this kernel does not count what a connection sends: bytes_sent of tcp_info is missing (Linux 4.19)")
+
+// Open returns a reader, which has asked nothing yet.
+func Open() (*Reader, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
+	if err != nil {
+		return nil, fmt.Errorf("open a socket to ask for TCP connections: %w", err)
+	}
+	patience := unix.Timeval{Sec: 1} // the answer is there when the question is asked
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &patience); err != nil {
+		return nil, errors.Join(fmt.Errorf("open a socket to ask for TCP connections: %w", err), unix.Close(fd))
+	}
+	return &Reader{fd: fd, answer: make([]byte, 32<<10)}, nil
+}
+
+// Close gives the descriptor back.
+func (r *Reader) Close() error { return os.NewSyscallError("close", unix.Close(r.fd)) }
+
+// Read appends the ends that are open, of IPv4 and IPv6, each with addresses that are
+// not mapped.
+func (r *Reader) Read(dst []Conn) ([]Conn, error) {
+	var err error
+	for _, family := range [...]uint8{unix.AF_INET, unix.AF_INET6} {
+		if dst, err = r.dump(dst, family); err != nil {
+			return dst, fmt.Errorf("ask the kernel for TCP connections: %w", err)
+		}
+	}
+	return dst, nil
+}
+
+// What the package asks, linux/netlink.h, linux/sock_diag.h and linux/inet_diag.h.
+const (
+	headerSize    = unix.SizeofNlMsghdr
+	requestSize   = 56 // struct inet_diag_req_v2
+	messageSize   = 72 // struct inet_diag_msg
+	byFamily      = unix.SOCK_DIAG_BY_FAMILY
+	diagInfo      = 2 // INET_DIAG_INFO
+	wantInfo      = 1 << (diagInfo - 1)
+	stateMask     = 1<<unix.BPF_TCP_ESTABLISHED | 1<<unix.BPF_TCP_FIN_WAIT1 | 1<<unix.BPF_TCP_FIN_WAIT2 | 1<<unix.BPF_TCP_CLOSE_WAIT
+	idOffset      = 4  // of struct inet_diag_sockid in inet_diag_msg
+	inodeOffset   = 68 // of idiag_inode
+	attributeSize = 4  // struct rtattr
+)
+
+func (r *Reader) dump(dst []Conn, family uint8) ([]Conn, error) {
+	r.seq++
+	r.request = append(r.request[:0], make([]byte, headerSize+requestSize)...)
+	e := binary.NativeEndian
+	e.PutUint32(r.request, uint32(len(r.request)))
+	e.PutUint16(r.request[4:], byFamily)
+	e.PutUint16(r.request[6:], unix.NLM_F_REQUEST|unix.NLM_F_DUMP)
+	e.PutUint32(r.request[8:], r.seq)
+	body := r.request[headerSize:]
+	body[0], body[1], body[2] = family, unix.IPPROTO_TCP, wantInfo
+	e.PutUint32(body[4:], stateMask)
+	if err := unix.Sendto(r.fd, r.request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return dst, os.NewSyscallError("sendto", err)
+	}
+	for {
+		n, _, err := unix.Recvfrom(r.fd, r.answer, unix.MSG_TRUNC)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return dst, os.NewSyscallError("recvfrom", err)
+		case n > len(r.answer):
+			return dst, fmt.Errorf("an answer of %d bytes", n)
+		}
+		var done bool
+		if dst, done, err = parse(dst, r.answer[:n], r.seq); done || err != nil {
+			return dst, err
+		}
+	}
+}
+
+// parse reads the messages of one datagram; done is that no other one comes. Those of
+// an older question are passed over.
+func parse(dst []Conn, b []byte, seq uint32) (_ []Conn, done bool, err error) {
+	e := binary.NativeEndian
+	for len(b) >= headerSize {
+		size := int(e.Uint32(b))
+		if size < headerSize || size > len(b) {
+			return dst, false, fmt.Errorf("a message of %d bytes in a datagram that has %d left", size, len(b))
+		}
+		body := b[headerSize:size]
+		kind, mine := e.Uint16(b[4:]), e.Uint32(b[8:]) == seq
+		b = b[min((size+3)&^3, len(b)):]
+		switch {
+		case !mine:
+		case kind == unix.NLMSG_DONE:
+			return dst, true, nil
+		case kind == unix.NLMSG_ERROR && len(body) >= 4:
+			return dst, false, unix.Errno(-int32(e.Uint32(body)))
+		case kind == byFamily:
+			c, err := parseConn(body)
+			if err != nil {
+				return dst, false, err
+			}
+			if dst = append(dst, c); len(dst) > MaxConns {
+				return dst, false, ErrTooMany
+			}
+		}
+	}
+	return dst, false, nil
+}
+
+// parseConn reads a struct inet_diag_msg and the attributes behind it.
+func parseConn(b []byte) (Conn, error) {
+	if len(b) < messageSize {
+		return Conn{}, fmt.Errorf("a connection of %d bytes", len(b))
+	}
+	id, size := b[idOffset:], 4
+	if b[0] == unix.AF_INET6 {
+		size = 16
+	}
+	address := func(port, at int) netip.AddrPort {
+		a, _ := netip.AddrFromSlice(id[at : at+size]) // 4 or 16 bytes are one
+		return netip.AddrPortFrom(a.Unmap(), binary.BigEndian.Uint16(id[port:]))
+	}
+	e := binary.NativeEndian
+	c := Conn{Local: address(0, 4), Remote: address(2, 20), Inode: uint64(e.Uint32(b[inodeOffset:]))}
+	for b = b[messageSize:]; len(b) >= attributeSize; {
+		size := int(e.Uint16(b))
+		if size < attributeSize || size > len(b) {
+			return Conn{}, fmt.Errorf("an attribute of %d bytes in a connection that has %d left", size, len(b))
+		}
+		if e.Uint16(b[2:]) == diagInfo {
+			return c, c.count(b[attributeSize:size])
+		}
+		b = b[min((size+3)&^3, len(b)):]
+	}
+	return c, nil // of a socket that is just closed, the kernel tells no more
+}
+
+// count reads a struct tcp_info, which grows with kernels.
+func (c *Conn) count(info []byte) error {
+	var i unix.TCPInfo
+	if len(info) < int(unsafe.Offsetof(i.Bytes_retrans))+8 {
+		return errOld
+	}
+	e := binary.NativeEndian
+	u64 := func(at uintptr) uint64 { return e.Uint64(info[at:]) }
+	u32 := func(at uintptr) uint64 { return uint64(e.Uint32(info[at:])) }
+	sent, again := u64(unsafe.Offsetof(i.Bytes_sent)), u64(unsafe.Offsetof(i.Bytes_retrans))
+	packets, repeated := u32(unsafe.Offsetof(i.Data_segs_out)), u32(unsafe.Offsetof(i.Total_retrans))
+	c.SentBytes, c.SentPackets = sent-min(again, sent), packets-min(repeated, packets)
+	return nil
+}
