@@ -44,9 +44,10 @@ help:
 	@echo 'build    the five programs, stripped, in $(BIN)'
 	@echo 'test     lint, unit tests with -race, and all jobs on a real Slurm with cgroup v1 and v2'
 	@echo 'test-s3  uploads to a real MinIO on loopback, which it builds first'
+	@echo 'test-powerapi reports that a real PowerAPI reads from files and its socket'
 	@echo 'test-arm64 unit tests and real samples of linux/arm64 under qemu-user'
 	@echo 'compat   one minute beside the Python resource-tracker, column by column'
-	@echo 'lint     gofmt, go vet, staticcheck, and depguard for the table of floors'
+	@echo 'lint     gofmt, go vet, staticcheck, depguard for the table of floors, a recover in each goroutine'
 	@echo 'bench    what a reading, a spooled snapshot and the hooks cost, beside their budgets'
 	@echo 'soak     what resource-tracker holds and uses in ten minutes of an idle machine'
 	@echo 'scale    2,000 simulated nodes that drain to one receiver, with and without jitter'
@@ -69,7 +70,7 @@ PACKAGES := $(MODULE)/...
 .PHONY: tools
 tools:
 	@mkdir -p $(TOOLS)
-	@$(GO) build -C tools -o ../$(TOOLS)/ ./testsum \
+	@$(GO) build -C tools -o ../$(TOOLS)/ ./testsum ./survives \
 		github.com/OpenPeeDeeP/depguard/v2/cmd/depguard honnef.co/go/tools/cmd/staticcheck
 
 # depguard compares absolute paths: its globs are bound to this checkout first.
@@ -77,10 +78,12 @@ lint: tools
 	@echo '== lint'
 	@unformatted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); \
 		[ -z "$$unformatted" ] || { echo "not formatted with gofmt:"; echo "$$unformatted"; exit 1; }
-	@$(GO) vet -tags $(TAGS),e2e,s3,qemu ./...
+	@$(GO) vet -tags $(TAGS),e2e,s3,qemu,powerapi ./...
+	@$(GO) vet -vettool='$(abspath $(TOOLS)/survives)' -tags $(TAGS) ./...
+	@$(GO) test -C tools ./...
 	@mkdir -p build/lint && sed 's|"\(!*\)\*\*/|"\1$(CURDIR)/|g' .depguard.yml >build/lint/.depguard.yml
-	@cd build/lint && GOFLAGS='$(GOFLAGS) -tags=$(TAGS),e2e,s3,qemu' ../tools/depguard $(PACKAGES)
-	@$(TOOLS)/staticcheck -tags $(TAGS),e2e,s3,qemu ./...
+	@cd build/lint && GOFLAGS='$(GOFLAGS) -tags=$(TAGS),e2e,s3,qemu,powerapi' ../tools/depguard $(PACKAGES)
+	@$(TOOLS)/staticcheck -tags $(TAGS),e2e,s3,qemu,powerapi ./...
 
 test: lint build
 	@echo '== tests'
@@ -94,9 +97,17 @@ $(TOOLS)/minio: tools/minio/go.mod tools/minio/go.sum
 	@mkdir -p $(TOOLS)
 	$(GO) build -C tools/minio -trimpath -ldflags '-s -w' -o ../../$@ github.com/minio/minio
 
-.PHONY: test-s3 test-arm64 compat
+.PHONY: test-s3 test-powerapi test-arm64 compat
 test-s3: $(TOOLS)/minio
 	@RT_MINIO='$(abspath $(TOOLS)/minio)' $(GO) test -tags $(TAGS),s3 -count=1 ./e2e/s3
+
+# POWERAPI=2.1.0 for an older one.
+POWERAPI ?= 2.10.0
+test-powerapi:
+	@python3 -c 'import ensurepip' 2>/dev/null || contrib/lab/need no-ensurepip=python3-venv || true
+	@[ -e build/powerapi-$(POWERAPI)/bin/python ] || python3 -m venv build/powerapi-$(POWERAPI)
+	@build/powerapi-$(POWERAPI)/bin/pip install -q powerapi==$(POWERAPI)
+	@RT_POWERAPI='$(abspath build/powerapi-$(POWERAPI)/bin/python)' $(GO) test -tags $(TAGS),powerapi -count=1 -run '^TestPowerAPIReads$$' ./cmd/rt-spool
 
 QEMU := qemu-aarch64 -L /usr/aarch64-linux-gnu
 test-arm64: export RT_QEMU = $(QEMU)

@@ -26,7 +26,10 @@ func (l *logSync) begin(path string, now int64) {
 	}
 	l.at = now
 	go func() {
-		defer l.busy.Store(false)
+		defer func() {
+			_ = recover() // the checkpoint would meet it too, where it is told
+			l.busy.Store(false)
+		}()
 		// No lock is on the log, so another descriptor of it does no harm. Where the run
 		// has ended there is none.
 		f, err := os.OpenFile(path+"-wal", os.O_RDONLY|syscall.O_NOFOLLOW, 0)

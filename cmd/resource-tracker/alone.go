@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/fault"
 )
 
 // alone samples until it is told to stop, which is how it ends well (T-EOR-01).
@@ -68,7 +69,8 @@ func tell(message string) {
 	told := make(chan struct{})
 	go func() {
 		defer close(told)
-		_, _ = os.Stderr.WriteString(message) // there is nobody else to tell
+		defer fault.Survive(func(error) {})   // there is nobody else to tell
+		_, _ = os.Stderr.WriteString(message) // nor that it cannot be told
 	}()
 	select {
 	case <-told:

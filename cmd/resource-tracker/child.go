@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt/cmd/internal/fault"
 )
 
 // child is the command that we run. It leads a process group of its own, so that
@@ -75,6 +77,7 @@ func look(name string) (string, error) {
 }
 
 func (c *child) passOn() {
+	defer fault.Survive(warn)
 	for s := range c.signals {
 		if n, ok := s.(syscall.Signal); ok {
 			c.mu.Lock()

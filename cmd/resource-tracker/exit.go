@@ -4,7 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime/debug"
+
+	"github.com/resource-tracker/rt/cmd/internal/fault"
 )
 
 // The exit statuses. Around a command they are the command's own, as a shell
@@ -71,7 +72,7 @@ func exitStatus(err error) int {
 
 // run is the whole program but for the process around it.
 func run(args []string, stdout, stderr io.Writer) (status int) {
-	defer survive(func(err error) {
+	defer fault.Survive(func(err error) {
 		fmt.Fprintf(stderr, "resource-tracker: %v\n", err)
 		status = exitError
 	})
@@ -81,12 +82,4 @@ func run(args []string, stdout, stderr io.Writer) (status int) {
 		fmt.Fprintf(stderr, "resource-tracker: %v\n", err)
 	}
 	return exitStatus(err)
-}
-
-// survive is deferred at the top of a goroutine: a fault of ours is told, and what
-// was kept so far is kept.
-func survive(tell func(error)) {
-	if p := recover(); p != nil {
-		tell(fmt.Errorf("a fault of this program, please report it: %v\n%s", p, debug.Stack()))
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/fault"
 	"github.com/resource-tracker/rt/cmd/internal/live"
 	"github.com/resource-tracker/rt/format/gempba"
 )
@@ -30,10 +31,10 @@ type frames struct {
 	told     map[string]bool
 	cancel   context.CancelFunc
 	done     chan struct{}
-}
 
 	mu     sync.Mutex
 	totals *gempba.Totals // of the newest line that no sample has had
+}
 
 // The waits between two tries to reach the program: it begins after us, may end
 // before us, and may not be there at all.
@@ -56,7 +57,7 @@ func (t *tracking) openFrames(s settings, warn func(error)) {
 	f.cancel = cancel
 	go func() {
 		defer close(f.done)
-		defer survive(func(err error) { warn(fmt.Errorf("no more frames of GemPBA are kept: %w", err)) })
+		defer fault.Survive(func(err error) { warn(fmt.Errorf("no more frames of GemPBA are kept: %w", err)) })
 		f.run(ctx)
 	}()
 	t.frames = f
@@ -107,17 +108,16 @@ func (f *frames) session(ctx context.Context) (useful bool) {
 }
 
 func (f *frames) take(e *gempba.Envelope, now time.Time) {
-	f.newest, f.came = e, now
 	totals := e.Totals()
 	f.mu.Lock()
 	f.totals = &totals
 	f.mu.Unlock()
+	f.newest, f.came = e, now
 	if f.kept.IsZero() || now.Sub(f.kept) >= f.interval {
 		f.flush()
 	}
 }
 
-// flush keeps the newest line, without its topology where that is as before.
 // sums is the JSON of those of the newest line since it was asked for last; nil where
 // none has come.
 func (f *frames) sums() ([]byte, error) {
@@ -131,6 +131,7 @@ func (f *frames) sums() ([]byte, error) {
 	return json.Marshal(totals)
 }
 
+// flush keeps the newest line, without its topology where that is as before.
 func (f *frames) flush() {
 	if f.newest == nil || f.keep == nil {
 		return

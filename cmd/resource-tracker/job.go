@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/fault"
 	"github.com/resource-tracker/rt/cmd/internal/jobcgroup"
 	"github.com/resource-tracker/rt/collect/cgroup"
 	"github.com/resource-tracker/rt/slurm"
@@ -35,6 +36,7 @@ func newJobSource(s settings, run *rt.Run) (jobSource, error) {
 
 // drain takes the events, so that the watcher never waits.
 func (j jobSource) drain() {
+	defer fault.Survive(warn)
 	for {
 		select {
 		case <-j.Events():

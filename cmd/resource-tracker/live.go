@@ -8,11 +8,12 @@ import (
 	"os"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/fault"
 	"github.com/resource-tracker/rt/cmd/internal/jobcgroup"
 	"github.com/resource-tracker/rt/cmd/internal/live"
 	"github.com/resource-tracker/rt/collect/cgroup"
-)
 	"github.com/resource-tracker/rt/collect/sockets"
+)
 
 // broadcast shows what is tracked to those who connect to --listen.
 type broadcast struct {
@@ -44,22 +45,22 @@ func (t *tracking) openLive(s settings, warn func(error)) error {
 	if err := b.findWorkers(s, &t.run, &options); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	b.node = live.NewNode(options)
 	if b.conns, err = sockets.Open(); err != nil {
 		warn(err)
 	} else {
 		options.Conns = b.conns
 	}
+	b.node = live.NewNode(options)
 	ctx, cancel := context.WithCancel(context.Background())
 	b.cancel = cancel
 	server := live.NewServer(b.node, warn)
 	go func() {
-		defer survive(warn)
+		defer fault.Survive(warn)
 		server.Accept(ctx, listener)
 	}()
 	go func() {
 		defer close(b.done)
-		defer survive(func(err error) { warn(fmt.Errorf("the telemetry has ended: %w", err)) })
+		defer fault.Survive(func(err error) { warn(fmt.Errorf("the telemetry has ended: %w", err)) })
 		server.Run(ctx)
 	}()
 	t.live = b
@@ -97,8 +98,8 @@ func (b *broadcast) close() error {
 	if b.workers != nil {
 		err = errors.Join(err, b.workers.Close())
 	}
-	return err
 	if b.conns != nil {
 		err = errors.Join(err, b.conns.Close())
 	}
+	return err
 }

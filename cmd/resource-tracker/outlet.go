@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"sync"
+
+	"github.com/resource-tracker/rt/cmd/internal/fault"
 )
 
 // maxWaiting is how many lines wait for their reader: ten minutes of samples.
@@ -61,7 +63,7 @@ func (o *outlet) add(line []byte) {
 
 func (o *outlet) run() {
 	defer close(o.done)
-	defer survive(o.failed)
+	defer fault.Survive(o.failed)
 	var err error
 	for {
 		line, ok := o.first()

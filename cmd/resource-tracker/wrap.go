@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/fault"
 	"github.com/resource-tracker/rt/collect"
 )
 
@@ -25,7 +26,7 @@ const patience = 5 * time.Second
 func wrap(s settings) error {
 	turns := make(chan turn, 1)
 	go func() {
-		defer survive(func(err error) { warn(err); turns <- turn{} })
+		defer fault.Survive(func(err error) { warn(err); turns <- turn{} })
 		turns <- takeTurn(s)
 	}()
 	select {
@@ -84,7 +85,7 @@ func newRunOf(s settings, pid int, started time.Time) func() rt.Run {
 // follow tracks until ctx is done, if it is its turn. It returns nil where nothing could be tracked,
 // or not to the end; begun is set in the latter case too.
 func follow(ctx context.Context, s settings, turns <-chan turn, run func() rt.Run, begun *atomic.Pointer[tracking]) (t *tracking) {
-	defer survive(func(err error) {
+	defer fault.Survive(func(err error) {
 		warn(fmt.Errorf("the command is no longer tracked: %w", err))
 		t = nil
 	})
@@ -111,7 +112,7 @@ func follow(ctx context.Context, s settings, turns <-chan turn, run func() rt.Ru
 func finish(t *tracking, exit rt.Exit) {
 	done := make(chan error, 1)
 	go func() {
-		defer survive(func(err error) { done <- err })
+		defer fault.Survive(func(err error) { done <- err })
 		done <- t.end(exit)
 	}()
 	select {

@@ -14,11 +14,12 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/fault"
 	"github.com/resource-tracker/rt/cmd/internal/jobcgroup"
 	telemetry "github.com/resource-tracker/rt/cmd/internal/live"
 	"github.com/resource-tracker/rt/collect/cgroup"
-	"github.com/resource-tracker/rt/slurm"
 	"github.com/resource-tracker/rt/collect/sockets"
+	"github.com/resource-tracker/rt/slurm"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -33,8 +34,8 @@ func liveCommand() *cli.Command {
 			&cli.StringFlag{Name: "nodes", Usage: "the job's nodes are `LIST`, as squeue shows it (default: as its tracker knows, or SLURM_JOB_NODELIST)"},
 			&cli.StringFlag{Name: "via", Value: "srun", Usage: "ask the other nodes by `PROGRAM`: srun (a step that overlaps), or ssh"},
 			&cli.StringFlag{Name: "node", Usage: "this node's `NAME` in Slurm, where the host has several"},
-		},
 			&cli.BoolFlag{Name: "peers", Usage: "tell the tasks' connections to other nodes, for who gathers these"},
+		},
 		OnUsageError: onUsageError,
 		Action:       runLive,
 	}
@@ -104,7 +105,11 @@ func watchJob(ctx context.Context, c *cli.Context, run *rt.Run, job *cgroup.Job,
 	joint := telemetry.NewJoint(node, warn)
 	ctx, cancel := context.WithCancel(ctx)
 	gathered := make(chan struct{})
-	go func() { defer close(gathered); others.run(ctx, joint) }()
+	go func() {
+		defer close(gathered)
+		defer fault.Survive(warn)
+		others.run(ctx, joint)
+	}()
 	defer func() { cancel(); <-gathered }()
 	return show(joint, warn)
 }
@@ -123,7 +128,11 @@ func serveLive(ctx context.Context, c *cli.Context, source telemetry.Source, a t
 	}
 	server := telemetry.NewServer(source, warn)
 	accepting := make(chan struct{})
-	go func() { defer close(accepting); server.Accept(ctx, listener) }()
+	go func() {
+		defer close(accepting)
+		defer fault.Survive(warn)
+		server.Accept(ctx, listener)
+	}()
 	server.Run(ctx)
 	<-accepting
 	return nil
@@ -151,6 +160,8 @@ func liveRun(c *cli.Context) (*rt.Run, error) {
 	}
 	if node := c.String("node"); node != "" {
 		run.Node = node
+	} else if run.Node == "" && insideJob(&run) {
+		run.Node = os.Getenv("SLURMD_NODENAME")
 	}
 	if run.Node == "" {
 		run.Node, err = os.Hostname()
@@ -160,8 +171,12 @@ func liveRun(c *cli.Context) (*rt.Run, error) {
 	return &run, err
 }
 
-	} else if run.Node == "" && insideJob(&run) {
-		run.Node = os.Getenv("SLURMD_NODENAME")
+// insideJob says whether we run in the job: Slurm's environment is then about it.
+func insideJob(run *rt.Run) bool {
+	id, ok := run.JobID.Get()
+	return ok && os.Getenv("SLURM_JOB_ID") == strconv.FormatUint(id, 10)
+}
+
 // settle is how long a job's cgroup that exists may take to be found whole.
 const settle = time.Second
 
@@ -171,12 +186,6 @@ func findJob(run *rt.Run) (*cgroup.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-// insideJob says whether we run in the job: Slurm's environment is then about it.
-func insideJob(run *rt.Run) bool {
-	id, ok := run.JobID.Get()
-	return ok && os.Getenv("SLURM_JOB_ID") == strconv.FormatUint(id, 10)
-}
-
 	job, err := cgroup.NewJob(jobcgroup.Candidates(run, slurm.Mounts{V1: table.V1, V2: table.V2}), cgroup.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("look for the cgroup of job %s: %w", run.Label(), err)
@@ -222,6 +231,7 @@ func ownerOf(run *rt.Run, job *cgroup.Job) (int, error) {
 func untilEnded(ctx context.Context, job *cgroup.Job) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
+		defer fault.Survive(func(error) { cancel() }) // nobody would see the end otherwise
 		for {
 			select {
 			case <-ctx.Done():

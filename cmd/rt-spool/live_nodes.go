@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/fault"
 	telemetry "github.com/resource-tracker/rt/cmd/internal/live"
 	"github.com/resource-tracker/rt/slurm"
 )
@@ -90,6 +91,7 @@ func (g *gathering) run(ctx context.Context, j *telemetry.Joint) {
 	var all sync.WaitGroup
 	for node, command := range g.commands {
 		all.Go(func() {
+			defer fault.Survive(g.warn)
 			told := false
 			for wait := time.Second; ; wait = min(2*wait, time.Minute) {
 				err := listen(ctx, j, node, command)
@@ -111,8 +113,6 @@ func (g *gathering) run(ctx context.Context, j *telemetry.Joint) {
 	all.Wait()
 }
 
-// listen reads what one node's rt-spool live prints, until it ends.
-func listen(ctx context.Context, j *telemetry.Joint, node string, command []string) error {
 // ourStep is an environment without what Slurm has said of the job around us: srun
 // takes SLURM_NTASKS_PER_NODE and the like for options of our own step. How to reach
 // the cluster stays.
@@ -123,11 +123,13 @@ func ourStep(env []string) []string {
 	})
 }
 
+// listen reads what one node's rt-spool live prints, until it ends.
+func listen(ctx context.Context, j *telemetry.Joint, node string, command []string) error {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stderr = os.Stderr
+	cmd.Env = ourStep(os.Environ())
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 5 * time.Second
-	cmd.Env = ourStep(os.Environ())
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err

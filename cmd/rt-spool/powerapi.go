@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/cmd/internal/fault"
 	"github.com/resource-tracker/rt/format/powerapi"
 )
 
@@ -118,7 +119,10 @@ func followToSocket(ctx context.Context, f *reportFollower, cfg config.PowerAPI,
 		return err
 	}
 	var beside sync.WaitGroup
-	beside.Go(func() { s.run(ctx) })
+	beside.Go(func() {
+		defer fault.Survive(func(err error) { say.Print(err) })
+		s.run(ctx)
+	})
 	follow(ctx, f, every, say)
 	beside.Wait()
 	waiting, dropped := s.queue.counts()

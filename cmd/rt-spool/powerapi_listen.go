@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/resource-tracker/rt/cmd/internal/fault"
 	"github.com/resource-tracker/rt/format/powerapi"
 )
 
@@ -57,6 +58,7 @@ func (r *reportReceiver) serve(ctx context.Context, ln net.Listener) error {
 			continue
 		}
 		sensors.Go(func() {
+			defer fault.Survive(func(err error) { r.log.Print(err) })
 			defer func() { <-r.slots }()
 			defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 			if !r.receive(conn) {

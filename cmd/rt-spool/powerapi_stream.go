@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt/cmd/internal/fault"
 )
 
 // reportQueue holds the reports that wait for a formula. Whoever puts never waits:
@@ -131,6 +133,7 @@ func (s *reportSender) serve(ctx context.Context, conn net.Conn) error {
 	wake := func() { _ = conn.SetWriteDeadline(time.Unix(1, 0)) } // it fails for a broken connection, which waits for nothing
 	defer context.AfterFunc(ctx, wake)()
 	go func() {
+		defer fault.Survive(func(err error) { closed <- err; wake() })
 		_, err := conn.Read(make([]byte, 1)) // a formula says nothing: this is its end
 		closed <- fmt.Errorf("it closed the connection: %v", err)
 		wake()

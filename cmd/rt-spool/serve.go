@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/resource-tracker/rt/cmd/internal/fault"
 	"github.com/resource-tracker/rt/upload/receiver"
 )
 
@@ -74,9 +75,16 @@ func runServe(c *cli.Context) error {
 func (s *secrets) serve(ctx context.Context, ln net.Listener, say *log.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var beside sync.WaitGroup
-	beside.Go(func() { s.watch(ctx, say) })
+	tell := func(err error) { say.Print(err) }
+	beside.Go(func() {
+		defer fault.Survive(tell)
+		s.watch(ctx, say)
+	})
 	if retain := s.conf.Retain.Duration; retain > 0 {
-		beside.Go(func() { s.rc.Retain(ctx, retain, func(err error) { say.Print(err) }) })
+		beside.Go(func() {
+			defer fault.Survive(tell)
+			s.rc.Retain(ctx, retain, tell)
+		})
 	}
 	err := receiver.Serve(ctx, ln, s.rc, shutdown, say)
 	cancel()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/fault"
 	"github.com/resource-tracker/rt/cmd/internal/jobcgroup"
 	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/collect/cgroup"
@@ -27,6 +28,7 @@ type jobWatch struct {
 	events chan collect.JobEvent
 	quit   chan struct{}
 	pumps  sync.WaitGroup
+	warn   func(error)
 
 	found     chan struct{} // closed when the job's cgroup appeared for the first time
 	findsOnce sync.Once
@@ -37,8 +39,9 @@ type jobWatch struct {
 	job *cgroup.Job
 }
 
-// watchJob begins to watch for the job's cgroup in all places that Slurm may use.
-func watchJob(run *rt.Run) (*jobWatch, error) {
+// watchJob begins to watch for the job's cgroup in all places that Slurm may use. warn
+// is told, on another goroutine, of a fault that ends the events.
+func watchJob(run *rt.Run, warn func(error)) (*jobWatch, error) {
 	table, err := cgroup.Mounts(procRoot)
 	if err != nil {
 		return nil, err
@@ -48,6 +51,7 @@ func watchJob(run *rt.Run) (*jobWatch, error) {
 		events: make(chan collect.JobEvent),
 		quit:   make(chan struct{}),
 		found:  make(chan struct{}),
+		warn:   warn,
 	}
 	if err := w.use(jobcgroup.Candidates(run, w.mounts)); err != nil {
 		return nil, fmt.Errorf("watch for the cgroup of job %s: %w", run.Label(), err)
@@ -91,6 +95,7 @@ func (w *jobWatch) stepBegins(stepds []int) {
 // pump passes a job's events on. The reading of a step's end was taken by the
 // watcher itself, so waiting here loses nothing.
 func (w *jobWatch) pump(job *cgroup.Job) {
+	defer fault.Survive(w.warn)
 	for {
 		select {
 		case <-w.quit:

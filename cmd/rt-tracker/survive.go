@@ -36,8 +36,9 @@ func (t *tracker) aside(all *sync.WaitGroup, doing string, f func()) {
 func awaited(all *sync.WaitGroup, most time.Duration) {
 	done := make(chan struct{})
 	go func() {
+		defer close(done)
+		defer func() { _ = recover() }() // there is nothing but to go on
 		all.Wait()
-		close(done)
 	}()
 	select {
 	case <-done:

@@ -64,7 +64,7 @@ func newTracker(cfg config.Config, tracked rt.Run, log *logging.Logger) (_ *trac
 		}
 	}
 	t.tracked = tracked
-	if t.job, err = watchJob(&tracked); err != nil {
+	if t.job, err = watchJob(&tracked, func(err error) { log.Error(t.subject, err) }); err != nil {
 		return nil, err
 	}
 	t.openSources()

@@ -72,9 +72,11 @@ func (p *Prober) Probe(ctx context.Context, vendors []Vendor) rt.Host {
 	answers := make(chan rt.Host, len(vendors)) // no goroutine waits for us
 	for _, v := range vendors {
 		go func() {
-			ctx, cancel := context.WithTimeout(ctx, vendorTimeout)
-			defer cancel()
-			answers <- guarded(func() rt.Host { return p.ask(ctx, v, transport) })
+			answers <- guarded(func() rt.Host {
+				ctx, cancel := context.WithTimeout(ctx, vendorTimeout)
+				defer cancel()
+				return p.ask(ctx, v, transport)
+			})
 		}()
 	}
 	for range vendors {

@@ -55,6 +55,7 @@ func newWorker(drv driver) *worker {
 
 func (w *worker) run() {
 	defer close(w.gone)
+	defer func() { _ = recover() }() // of closing: read has its own, and nobody needs the driver any more
 	defer w.drv.close()
 	var r reading
 	for range w.ask {

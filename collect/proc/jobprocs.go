@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -99,7 +100,7 @@ func (j *JobProcs) Read(s *rt.Snapshot) error {
 		j.next = s.Boot + int64(max(walkPause, time.Duration(float64(cost)/walkShare)))
 	}
 	j.publish(&s.Job)
-	return j.denied
+	return errors.Join(j.denied, j.slow.failed())
 }
 
 // StepBegins takes in the slurmstepds of new steps; the others of pids are left out.

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,9 +36,18 @@ type slowReads struct {
 	wait     *time.Timer
 	busy     bool // the goroutine has the list
 
-	list []slowRead
-	took time.Duration
-	peek peek
+	list  []slowRead
+	took  time.Duration
+	fault error // of ours, while reading the list
+	peek  peek
+}
+
+// failed says what went wrong, once the goroutine is done with it.
+func (w *slowReads) failed() error {
+	if w.busy {
+		return nil
+	}
+	return w.fault
 }
 
 // slowRead is one process that is asked, and its answer.
@@ -94,6 +104,14 @@ func (w *slowReads) close() {
 }
 
 func (w *slowReads) serve(ask <-chan struct{}, done chan<- struct{}) {
+	defer func() {
+		if p := recover(); p != nil { // it costs the answers to this list
+			w.fault = fmt.Errorf("reading PSS and environments of the job's processes panicked: %v", p)
+			w.list = w.list[:0]
+			done <- struct{}{}
+			w.serve(ask, done)
+		}
+	}()
 	for range ask {
 		began := time.Now()
 		for i := range w.list {

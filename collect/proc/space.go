@@ -123,7 +123,8 @@ func (p *Space) fill(s *rt.Snapshot) {
 
 // work asks the file systems each time it is woken.
 func (p *Space) work(wake <-chan struct{}, done chan<- struct{}) {
-	defer p.file.close() // opened for reading: nothing can be lost
+	defer func() { _ = recover() }() // ask has its own; without answers the figures become absent, with an error
+	defer p.file.close()             // opened for reading: nothing can be lost
 	for first := true; ; first = false {
 		if _, ok := <-wake; !ok {
 			return

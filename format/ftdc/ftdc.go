@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -105,6 +106,14 @@ func (f *FTDC) StopAndJoin(ctx context.Context) {
 
 func (f *FTDC) loop(ctx context.Context) {
 	defer close(f.done)
+	defer func() {
+		if p := recover(); p != nil { // of a Statser, most likely
+			f.logger.Error("ftdc: recording has ended by a panic", "panic", p, "stack", string(debug.Stack()))
+			if err := f.finish(); err != nil {
+				f.logger.Warn("ftdc: the record is not closed", "err", err)
+			}
+		}
+	}()
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {

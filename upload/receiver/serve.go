@@ -3,9 +3,11 @@ package receiver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"time"
 )
 
@@ -23,7 +25,14 @@ func Serve(ctx context.Context, ln net.Listener, h http.Handler, grace time.Dura
 		ErrorLog:          faults,
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(ln) }()
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				ended <- fmt.Errorf("a fault of this program has ended the listening, please report it: %v\n%s", p, debug.Stack())
+			}
+		}()
+		ended <- srv.Serve(ln)
+	}()
 	select {
 	case err := <-ended:
 		return err

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/resource-tracker/rt/cmd/internal/fault"
 	"github.com/resource-tracker/rt/format/gempba"
 )
 
@@ -193,7 +194,10 @@ func (s *Server) drop(c *client, why error) {
 	close(c.lines)
 	_ = c.conn.Close() // whatever it still had to say, it is gone
 	if why != nil {
-		s.done.Go(func() { s.log(fmt.Errorf("the telemetry's client %s is dropped: %w", c.name, why)) }) // s.mu is held: a log that blocks holds up nobody
+		s.done.Go(func() { // s.mu is held: a log that blocks holds up nobody
+			defer fault.Survive(func(error) {}) // it is the log that failed
+			s.log(fmt.Errorf("the telemetry's client %s is dropped: %w", c.name, why))
+		})
 	}
 }
 
@@ -234,7 +238,13 @@ func (s *Server) Add(conn net.Conn, name string, trusted bool) {
 		}
 	}
 	s.clients[c] = true
-	s.done.Go(func() { s.write(c) })
-	s.done.Go(func() { s.read(c) })
+	s.done.Go(func() {
+		defer fault.Survive(func(err error) { s.left(c, err) })
+		s.write(c)
+	})
+	s.done.Go(func() {
+		defer fault.Survive(func(err error) { s.left(c, err) })
+		s.read(c)
+	})
 	s.mu.Unlock()
 }

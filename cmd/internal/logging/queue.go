@@ -65,6 +65,7 @@ func (q *queue) wake() {
 // run is the writer.
 func (q *queue) run() {
 	defer close(q.done)
+	defer func() { _ = recover() }() // it is the log that failed: the tracker goes on without
 	for range q.more {
 		for {
 			m, ok, closed := q.next()

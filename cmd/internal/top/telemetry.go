@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/fault"
 	"github.com/resource-tracker/rt/format/gempba"
 )
 
@@ -94,12 +95,9 @@ func (t *Telemetry) await(ctx context.Context, lines int, most time.Duration) {
 
 // follow keeps a connection.
 func (t *Telemetry) follow(ctx context.Context) {
+	defer fault.Survive(t.fail)
 	for ctx.Err() == nil {
-		err := t.connect(ctx)
-		t.mu.Lock()
-		t.err = err
-		t.mu.Unlock()
-		t.tell()
+		t.fail(t.connect(ctx))
 		wait := time.NewTimer(retryAfter)
 		select {
 		case <-wait.C:
@@ -140,7 +138,7 @@ func (t *Telemetry) connect(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", t.Name, err)
 		}
 		if inRow++; inRow == 1 {
-			t.skip(err)
+			t.fail(fmt.Errorf("%s: %w", t.Name, err)) // a line that is none of the format's
 		}
 		if inRow >= badLines {
 			return fmt.Errorf("%s: %w", t.Name, err)
@@ -148,24 +146,24 @@ func (t *Telemetry) connect(ctx context.Context) error {
 	}
 }
 
-// skip notes a line that is none of the format's.
-func (t *Telemetry) skip(err error) {
+// fail notes what is wrong.
+func (t *Telemetry) fail(err error) {
+	defer t.tell()
 	t.mu.Lock()
-	t.err = fmt.Errorf("%s: %w", t.Name, err)
-	t.mu.Unlock()
-	t.tell()
+	defer t.mu.Unlock()
+	t.err = err
 }
 
 func (t *Telemetry) take(e *gempba.Envelope) {
+	defer t.tell()
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	if t.program == nil {
 		t.program = newProgram()
 	}
 	t.program.take(e)
 	t.err = nil
 	t.lines++
-	t.mu.Unlock()
-	t.tell()
 }
 
 // Program is what the workers of a program did, as far as their frames tell.
