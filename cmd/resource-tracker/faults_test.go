@@ -70,6 +70,9 @@ func TestFaults(t *testing.T) {
 		"the token is refused": {kept: true, meddle: func(w http.ResponseWriter, r *http.Request, _ http.Handler, _ int64) {
 			refuse(w, 401, "not "+r.Header.Get("Authorization"))
 		}},
+		"all requests get 422": {kept: true, meddle: func(w http.ResponseWriter, _ *http.Request, _ http.Handler, _ int64) {
+			refuse(w, 422, `{"detail":[{"msg":"extra fields"}]}`)
+		}},
 		"the answer is no JSON": {kept: true, meddle: func(w http.ResponseWriter, _ *http.Request, _ http.Handler, _ int64) { refuse(w, 200, "<html>welcome") }},
 		"the answer lacks what it must": {kept: true, meddle: func(w http.ResponseWriter, _ *http.Request, _ http.Handler, _ int64) {
 			refuse(w, 200, `{"run_id":"x"}`)

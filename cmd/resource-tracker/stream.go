@@ -15,6 +15,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/cmd/internal/delivery"
+	"github.com/resource-tracker/rt/cmd/internal/fault"
 	"github.com/resource-tracker/rt/cmd/internal/hostfacts"
 	"github.com/resource-tracker/rt/collect/cloud"
 	"github.com/resource-tracker/rt/spool"
@@ -32,10 +33,11 @@ const hurry = 2 * time.Second
 
 // takeLeave returns the context of the end.
 func takeLeave() (context.Context, context.CancelFunc) {
-	told, stop := signal.NotifyContext(context.Background(), heard(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)...)
+	// Until we are gone: a signal in our last moments does not change our status.
+	told, _ := signal.NotifyContext(context.Background(), heard(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)...)
 	end, cancel := context.WithTimeoutCause(context.Background(), farewell, fmt.Errorf("the receiver did not take it all within %s", farewell))
 	context.AfterFunc(told, func() { time.AfterFunc(hurry, cancel) })
-	return end, func() { stop(); cancel() }
+	return end, cancel
 }
 
 // streaming is what the environment says of it.
@@ -91,6 +93,9 @@ func (t *tracking) openStream(s settings, warn func(error)) (err error) {
 	if err != nil {
 		return err
 	}
+	for _, what := range s.streaming.to.ClearText() {
+		warn(fmt.Errorf("%s: use https where others may listen", what))
+	}
 	local := readHost(s)
 	private := t.writer == nil
 	if private {
@@ -118,11 +123,7 @@ func (t *tracking) openStream(s settings, warn func(error)) (err error) {
 // run sends what is committed until ctx is done.
 func (s *streamer) run(ctx context.Context) {
 	defer close(s.done)
-	defer func() {
-		if p := recover(); p != nil {
-			s.warn(fmt.Errorf("nothing is sent until the end of the run: %v", p))
-		}
-	}()
+	defer fault.Survive(func(err error) { s.warn(fmt.Errorf("nothing is sent until the end of the run: %w", err)) })
 	r, err := spool.Open(s.path)
 	if err != nil {
 		s.warn(fmt.Errorf("nothing is sent until the end of the run: %w", err))
@@ -184,11 +185,7 @@ func (s *streamer) lock(ctx context.Context) error {
 func (s *streamer) finish(ctx context.Context) {
 	result := make(chan error, 1)
 	go func() {
-		defer func() {
-			if p := recover(); p != nil {
-				result <- fmt.Errorf("send it: %v", p)
-			}
-		}()
+		defer fault.Survive(func(err error) { result <- err })
 		result <- s.deliver(ctx)
 	}()
 	var err error

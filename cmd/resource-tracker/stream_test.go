@@ -226,7 +226,12 @@ func TestStreamingSettings(t *testing.T) {
 			t.Errorf("%q: %+v", value, o)
 		}
 	}
-	cmd := s.streaming("-q", "sh", "-c", "exit 5")
+	cmd := s.streaming("-q", "true")
+	cmd.Env = append(cmd.Env, "AWS_ENDPOINT_URL_S3=http://store.invalid:9000")
+	if o := s.run(cmd); o.status != 0 || !strings.Contains(o.stderr, "warning: uploads cross the network to store.invalid:9000 in clear text") {
+		t.Errorf("a store without encryption: %+v", o)
+	}
+	cmd = s.streaming("-q", "sh", "-c", "exit 5")
 	cmd.Env = append(cmd.Env, "SENTINEL_API_URL=ftp://x")
 	if o := s.run(cmd); o.status != 5 || !strings.Contains(o.stderr, "warning: nothing is sent: the Sentinel endpoint") || len(o.kept) != 0 {
 		t.Errorf("%+v", o)

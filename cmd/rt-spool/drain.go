@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
-	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -66,7 +63,9 @@ func runDrain(c *cli.Context) error {
 	}
 	var out drained
 	if !cfg.Sentinel.AllowHTTP {
-		out.Warnings = clearText(to)
+		for _, what := range to.ClearText() {
+			out.Warnings = append(out.Warnings, what+": use https, or set sentinel.allow_http where the network is safe")
+		}
 	}
 	err = out.drain(c, cfg, client, putter)
 	if c.Bool("json") {
@@ -94,21 +93,6 @@ func overrideDrain(c *cli.Context, d *config.Drain) error {
 		return usage("--jitter and --deadline cannot be negative, --concurrency is at least 1")
 	}
 	return nil
-}
-
-// clearText warns of tokens and data that cross a network unprotected.
-func clearText(to delivery.Receiver) (warnings []string) {
-	for what, text := range map[string]string{"the API's token crosses": to.Endpoint, "uploads cross": to.S3Endpoint} {
-		u, err := url.Parse(text)
-		if err != nil || u.Scheme != "http" || u.Hostname() == "localhost" {
-			continue
-		}
-		if ip := net.ParseIP(u.Hostname()); ip == nil || !ip.IsLoopback() {
-			warnings = append(warnings, fmt.Sprintf("%s the network to %s in clear text: use https, or set sentinel.allow_http where the network is safe", what, u.Host))
-		}
-	}
-	slices.Sort(warnings)
-	return warnings
 }
 
 // connect makes the clients of the receiver that is configured.
