@@ -292,22 +292,33 @@ func TestT_CSV_05(t *testing.T) {
 	}
 }
 
-// T-CSV-06: no trailing comma, nothing quoted, nothing but numbers.
+// T-CSV-06: no trailing comma, nothing quoted, nothing but numbers. What was not read
+// is empty, and NaN at the end of the row.
 func TestT_CSV_06(t *testing.T) {
 	t.Parallel()
 	number := regexp.MustCompile(`^[0-9]+(\.[0-9]+)?$`)
 	for _, row := range rowsOf(t) {
 		for i, field := range row {
-			notRead := field == "" && i < len(row)-1
+			notRead := field == "" && i < len(row)-1 || field == "NaN" && i == len(row)-1
 			if !number.MatchString(field) && !notRead {
 				t.Errorf("column %d is %q", i+1, field)
 			}
 		}
 	}
-	out, _, _ := ran(t, t.TempDir(), "--format", "csv", "--gpu", "off", "true")
-	for line := range strings.Lines(out) {
-		if strings.HasSuffix(line, ",\n") || strings.ContainsAny(line, `"' `) {
-			t.Errorf("with --gpu off: %q", line)
+	broken := filepath.Join(t.TempDir(), "sys") // AMD's driver is loaded, and cannot list its cards
+	for _, dir := range []string{"module/amdgpu", "bus/pci/drivers"} {
+		if err := os.MkdirAll(filepath.Join(broken, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(broken, "bus/pci/drivers/amdgpu"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for end, flags := range map[string][]string{",0.0000,0.0000,0\n": {"--gpu", "off"}, ",,,NaN\n": {"--path.sysfs", broken}} {
+		out, _, _ := ran(t, t.TempDir(), append(flags, "--format", "csv", "true")...)
+		_, row, _ := strings.Cut(out, "\n")
+		if !strings.HasSuffix(row, end) || strings.ContainsAny(out, `"' `) {
+			t.Errorf("with %q: %q", flags, out)
 		}
 	}
 }

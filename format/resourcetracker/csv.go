@@ -22,15 +22,25 @@ const LiveCSVHeader = "timestamp,system_processes,system_utime,system_stime,syst
 	"process_stime,process_cpu_usage,process_memory_mib,process_disk_read_bytes,process_disk_write_bytes," +
 	"process_gpu_usage,process_gpu_vram_mib,process_gpu_utilized\n"
 
+// notANumber is the last field of a row where it was not read: no row ends in a
+// comma (T-CSV-06), and 0 would be a figure.
+const notANumber = "NaN"
+
 // AppendCSV appends the row of one interval, with its newline. timestamp is the
 // interval's end in seconds since the epoch. Times have 3 decimals, usages and
-// GPU memory 4, disk space 6 (section 7.2).
+// GPU memory 4, disk space 6 (section 7.2). What was not read is an empty field, but
+// NaN at the end of the row.
 func AppendCSV(dst []byte, timestamp int64, s *rt.Scalars) []byte {
-	return append(appendScalars(dst, timestamp, s), '\n')
+	dst = appendScalars(dst, timestamp, s)
+	if !s.GPUUtilized.Valid() {
+		dst = append(dst, notANumber...)
+	}
+	return append(dst, '\n')
 }
 
 // AppendLiveCSV appends a row of the live dialect: system is the interval of the
-// node (rt.ScopeNode), process that of the job or the tree below pid.
+// node (rt.ScopeNode), process that of the job or the tree below pid. What was not
+// read is an empty field, at the end of the row too, as in its other clients' rows.
 func AppendLiveCSV(dst []byte, timestamp int64, system *rt.Scalars, pid rt.Opt[uint64], process *rt.ProcessScalars) []byte {
 	dst = appendScalars(dst, timestamp, system)
 	dst = whole(dst, pid)

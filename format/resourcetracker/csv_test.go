@@ -41,7 +41,7 @@ func TestColumns(t *testing.T) {
 	full, empty := fullScalars(), rt.Scalars{}
 	tests := []struct{ name, got, want string }{
 		{"full", string(AppendCSV(nil, 1743300000, &full)), fullRow},
-		{"nothing read", string(AppendCSV(nil, 1, &empty)), "1" + strings.Repeat(",", 20) + "\n"},
+		{"nothing read", string(AppendCSV(nil, 1, &empty)), "1" + strings.Repeat(",", 20) + "NaN\n"},
 		{"live", string(AppendLiveCSV(nil, 1743300000, &full, u(42), &rt.ProcessScalars{
 			Children: u(3), UserMillis: u(1500), SystemMillis: u(20), CPUUsage: f(0.152), Memory: u(5<<20 + 9), DiskReadBytes: u(8),
 			GPU: rt.GPUUse{Usage: f(0.25), VRAMUsed: u(3 << 19), Utilized: u(1)},

@@ -51,8 +51,9 @@ const maxLine = 4096
 
 // ReadCSV reads the header and returns the dialect and the rows. The rows end
 // with the first error, a *ParseError or the reader's own. It is strict: fields
-// are empty or plain numbers with no more decimals than their column has, used
-// space is total - free, and every line ends in a newline.
+// are empty or plain numbers with no more decimals than their column has (the last
+// one may be NaN, which is as empty), used space is total - free, and every line
+// ends in a newline.
 func ReadCSV(r io.Reader) (Dialect, iter.Seq2[Row, error], error) {
 	br := bufio.NewReaderSize(r, maxLine)
 	header, err := readLine(br, 1)
@@ -118,7 +119,7 @@ func parseRow(b []byte, line int, names []string) (Row, error) {
 	if n := bytes.Count(b, []byte(",")) + 1; n != len(names) {
 		return Row{}, &ParseError{Line: line, Reason: fmt.Sprintf("%d fields, the header has %d", n, len(names))}
 	}
-	f := fields{rest: b, line: line, names: names}
+	f := fields{rest: bytes.TrimSuffix(b, []byte(","+notANumber)), line: line, names: names}
 	row := Row{Timestamp: f.timestamp()}
 	s := &row.Scalars
 	s.Processes = f.whole()

@@ -26,8 +26,8 @@ func readAll(t *testing.T, text string) (Dialect, []Row, error) {
 }
 
 func TestReadCSV(t *testing.T) {
-	dialect, rows, err := readAll(t, CSVHeader+fullRow+"7"+strings.Repeat(",", 20)+"\n")
-	if err != nil || dialect != Spec || len(rows) != 2 {
+	dialect, rows, err := readAll(t, CSVHeader+fullRow+"7"+strings.Repeat(",", 20)+"\n8"+strings.Repeat(",", 20)+"NaN\n")
+	if err != nil || dialect != Spec || len(rows) != 3 {
 		t.Fatalf("dialect %d, %d rows, %v", dialect, len(rows), err)
 	}
 	want := fullScalars()
@@ -37,8 +37,8 @@ func TestReadCSV(t *testing.T) {
 	if rows[0].Timestamp != 1743300000 || rows[0].Scalars != want {
 		t.Errorf("got  %+v\nwant %+v", rows[0].Scalars, want)
 	}
-	if rows[1] != (Row{Timestamp: 7}) {
-		t.Errorf("an empty row: %+v", rows[1])
+	if rows[1] != (Row{Timestamp: 7}) || rows[2] != (Row{Timestamp: 8}) {
+		t.Errorf("empty rows: %+v", rows[1:])
 	}
 }
 
@@ -103,7 +103,7 @@ func TestReadCSVPassesOnReadErrors(t *testing.T) {
 func FuzzReadCSV(f *testing.F) {
 	s := fullScalars()
 	seeds := []string{
-		CSVHeader + fullRow, CSVHeader, "", CSVHeader + "1" + strings.Repeat(",", 20) + "\n",
+		CSVHeader + fullRow, CSVHeader, "", CSVHeader + "1" + strings.Repeat(",", 20) + "\n", CSVHeader + "1" + strings.Repeat(",", 20) + "NaN\n",
 		LiveCSVHeader + string(AppendLiveCSV(nil, 9, &s, u(42), &rt.ProcessScalars{Memory: u(1 << 20)})),
 		CSVHeader + "1,2,3.5,4.25,0.1,,,,,,,,,5.5,-1,6.5,,,1,2.5,\n",
 	}
