@@ -68,7 +68,7 @@ func track(s settings, run rt.Run, failed, warn func(error)) (_ *tracking, err e
 		t.note(rt.Event{Time: time.Now(), Kind: "sensor", Name: "gpu", Status: "n/a", Detail: "--gpu off: not looked for, its sums are those of no GPU"})
 	}
 	t.kills.step = run.Step
-	t.sinks = append(t.sinks, &t.kills)
+	t.sinks = append(t.sinks, &t.kills, new(settling))
 	options := collect.Options{Interval: s.interval, Sources: t.sources, Sinks: t.sinks}
 	if t.writer != nil {
 		options.Ledger = t.writer
