@@ -65,7 +65,7 @@ type Run struct {
 	NumNodes    Opt[uint64] `json:"num_nodes"`
 	AllocCPUs   Opt[uint64] `json:"alloc_cpus"`     // CPUs of the job on this node
 	AllocMem    Opt[uint64] `json:"alloc_mem"`      // bytes of memory of the job on this node
-	GPUs        string      `json:"gpus,omitempty"` // SLURM_JOB_GPUS: the job's device indices on this node
+	GPUs        string      `json:"gpus,omitempty"` // SLURM_JOB_GPUS: the job's device indices on this node, or their UUIDs
 	WorkDir     string      `json:"work_dir,omitempty"`
 	Comment     string      `json:"comment,omitempty"`
 	Constraints string      `json:"constraints,omitempty"`

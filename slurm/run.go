@@ -26,6 +26,9 @@ func FromHook(env Env, now time.Time) (rt.Run, error) {
 	if err != nil {
 		return rt.Run{}, fmt.Errorf("this is no Slurm Prolog or Epilog: %w", err)
 	}
+	if devices := env.Text("CUDA_VISIBLE_DEVICES"); nameGPUs(devices) {
+		run.GPUs = devices
+	}
 	run.Attempt = env.Number("SLURM_JOB_RESTART_COUNT").Or(0)
 	run.AllocCPUs = cpusOn(env.Text("SLURM_JOB_CPUS_PER_NODE"), run.NodeList, run.Node)
 	run.HetJobID = env.Number("SLURM_HET_JOB_ID", "SLURM_PACK_JOB_ID")
@@ -66,6 +69,18 @@ func FromTask(env Env, now time.Time) (rt.Run, error) {
 	Describe(&run)
 	run.Meta.Merge(userMetadata(env, maxValue))
 	return run, nil
+}
+
+// nameGPUs says whether a list of devices has their UUIDs alone. Slurm gives these for
+// instances of divided GPUs (MIG), which its numbers count in an order of their own.
+// A hook's list is the job's; that of a task may be of some of its devices.
+func nameGPUs(list string) bool {
+	for name := range strings.SplitSeq(list, ",") {
+		if !strings.HasPrefix(name, "MIG-") && !strings.HasPrefix(name, "GPU-") {
+			return false
+		}
+	}
+	return true
 }
 
 // base reads what hooks and tasks have in common.

@@ -71,6 +71,23 @@ func TestLaterVersions(t *testing.T) {
 	}
 }
 
+// The numbers of divided GPUs are Slurm's own; the UUIDs that a hook gets beside them
+// are the devices.
+func TestGPUsByUUID(t *testing.T) {
+	for devices, want := range map[string]string{
+		"MIG-1c1d,MIG-2e2f": "MIG-1c1d,MIG-2e2f", "GPU-aa": "GPU-aa", "0,1": "0,3", "": "0,3", "MIG-1c1d,1": "0,3", "NoDevFiles": "0,3",
+	} {
+		env := Env{"SLURM_JOB_ID": "7", "SLURMD_NODENAME": "n1", "SLURM_JOB_GPUS": "0,3", "CUDA_VISIBLE_DEVICES": devices}
+		run, err := FromHook(env, began)
+		if err != nil || run.GPUs != want || run.Meta.Tags["slurm_gpus"] != want {
+			t.Errorf("of %q: %q, %v, %v", devices, run.GPUs, run.Meta.Tags, err)
+		}
+		if run, err = FromTask(env, began); err != nil || run.GPUs != "0,3" { // it may be of some of the job's devices
+			t.Errorf("of a task's %q: %q, %v", devices, run.GPUs, err)
+		}
+	}
+}
+
 func TestStepOf(t *testing.T) {
 	for id, want := range map[string]string{
 		"0": "0", "17": "17", "4294967290": "interactive", "4294967291": "batch", "4294967292": "extern", "": "batch", "../x": "",

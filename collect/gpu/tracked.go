@@ -227,12 +227,16 @@ func parseAllocation(text string) (a allocation, err error) {
 // file, which NVIDIA's GPUs alone have here; where a GPU is divided Slurm counts
 // the instances too, in an order of its own.
 func (a *allocation) fits(devices []rt.GPUReading) error {
-	if len(a.minors) == 0 {
-		return nil
-	}
 	var there int
 	for i := range devices {
 		g := &devices[i]
+		if slices.Contains(a.uuids, g.UUID) {
+			there++
+			continue
+		}
+		if len(a.minors) == 0 {
+			continue
+		}
 		if strings.HasPrefix(g.UUID, "MIG-") {
 			return errors.New("a GPU is divided (MIG), and the list has numbers")
 		}
@@ -244,8 +248,8 @@ func (a *allocation) fits(devices []rt.GPUReading) error {
 			there++
 		}
 	}
-	if there < len(a.minors) {
-		return fmt.Errorf("%d of the %d GPUs of the list were not found", len(a.minors)-there, len(a.minors))
+	if all := len(a.minors) + len(a.uuids); there < all {
+		return fmt.Errorf("%d of the %d GPUs of the list were not found", all-there, all)
 	}
 	return nil
 }

@@ -136,6 +136,7 @@ func TestListThatDoesNotFit(t *testing.T) {
 		says string
 	}{
 		"a number too much": {idle(newServer(2, a100)), "0,5", "1 of the 2 GPUs of the list were not found"},
+		"a UUID of no GPU":  {idle(newServer(2, a100)), "GPU-0000,MIG-gone", "1 of the 2 GPUs of the list were not found"},
 		"no number":         {idle(newServer(2, a100)), "tesla:1", `"tesla:1" in the list`},
 		"half a range":      {idle(newServer(2, a100)), "0-", `"0-" in the list`},
 		"backwards":         {idle(newServer(2, a100)), "1-0", `"1-0" in the list`},
