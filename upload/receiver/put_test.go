@@ -31,7 +31,7 @@ type signedPut struct {
 }
 
 // put signs the request in its own way, apart from the code under test.
-func put(t *testing.T, rc http.Handler, u signedPut) (int, string) {
+func put(t testing.TB, rc http.Handler, u signedPut) (int, string) {
 	t.Helper()
 	if u.at.IsZero() {
 		u.at = time.Now()

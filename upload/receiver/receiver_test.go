@@ -37,7 +37,7 @@ func newReceiver(t *testing.T, c Config) *Receiver {
 }
 
 // api sends one request with the token.
-func api(t *testing.T, rc http.Handler, method, path, body string) (int, string) {
+func api(t testing.TB, rc http.Handler, method, path, body string) (int, string) {
 	t.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer "+token)
@@ -60,7 +60,7 @@ type grant struct {
 	} `json:"upload_credentials"`
 }
 
-func register(t *testing.T, rc *Receiver) grant {
+func register(t testing.TB, rc *Receiver) grant {
 	t.Helper()
 	code, body := api(t, rc, "POST", "/runs", `{"job_name":"fit"}`)
 	var g grant
@@ -70,7 +70,7 @@ func register(t *testing.T, rc *Receiver) grant {
 	return g
 }
 
-func packed(t *testing.T, csv string) []byte {
+func packed(t testing.TB, csv string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	gz := gzip.NewWriter(&b)
