@@ -68,7 +68,7 @@ func Collect(ctx context.Context, dir string, o GC) ([]Collected, int64, error) 
 	if err != nil {
 		return nil, 0, err
 	}
-	slices.SortStableFunc(c.entries, func(a, b *Entry) int { return a.Run.Start.Compare(b.Run.Start) })
+	slices.SortStableFunc(c.entries, func(a, b *Entry) int { return since(a).Compare(since(b)) })
 	if c.total, err = dirUsage(dir); err != nil {
 		return nil, 0, err
 	}
@@ -119,7 +119,6 @@ func (c *collector) byAge() {
 }
 
 func (c *collector) bySize(bound int64) {
-	slices.SortStableFunc(c.entries, func(a, b *Entry) int { return since(a).Compare(since(b)) })
 	reason := fmt.Sprintf("the spool takes %d bytes, of %d", c.total, bound)
 	c.entries = slices.DeleteFunc(c.entries, func(e *Entry) bool {
 		return c.total > bound && delivered(e) && c.remove(e, reason+"; delivered")
@@ -183,24 +182,34 @@ func (c *collector) remove(e *Entry, reason string) bool {
 	if c.ctx.Err() != nil {
 		return false
 	}
-	done := Collected{Path: e.Path, Run: e.Run, Delivered: delivered(e), Action: Removed, Reason: reason}
+	done := Collected{Path: e.Path, Delivered: delivered(e), Action: Removed, Reason: reason}
 	for _, p := range []string{e.Path, e.Path + "-wal", e.Path + "-shm"} {
 		n, _ := diskUsage(p) // what is not there takes nothing
 		done.Size += n
 	}
-	if !c.o.DryRun {
-		r, err := Open(e.Path)
-		if err == nil {
-			err = r.Remove()
-		}
-		done.Err = err
-	}
+	done.Run, done.Err = c.removeOne(e)
 	if done.Err == nil {
 		done.Freed = done.Size
 		c.total -= done.Freed
 	}
 	c.done = append(c.done, done)
 	return done.Err == nil
+}
+
+// removeOne removes a run's file and returns what it held.
+func (c *collector) removeOne(e *Entry) (rt.Run, error) {
+	if c.o.DryRun && e.Run.Node != "" {
+		return e.Run, nil
+	}
+	r, err := Open(e.Path)
+	if err != nil {
+		return e.Run, err
+	}
+	run := r.Run()
+	if c.o.DryRun {
+		return run, r.Close()
+	}
+	return run, r.Remove()
 }
 
 // leftovers removes what a crash has left in the making, and locks and logs whose

@@ -3,13 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -20,10 +18,13 @@ import (
 
 func lsCommand() *cli.Command {
 	return &cli.Command{
-		Name:         "ls",
-		Usage:        "list the runs of the spool, or those of JOB",
-		ArgsUsage:    "[JOB...]",
-		Flags:        []cli.Flag{jsonFlag},
+		Name:      "ls",
+		Usage:     "list the runs of the spool, or those of JOB",
+		ArgsUsage: "[JOB...]",
+		Flags: []cli.Flag{
+			jsonFlag,
+			&cli.BoolFlag{Name: "wide", Aliases: []string{"w"}, Usage: "all columns, however narrow the terminal is"},
+		},
 		OnUsageError: onUsageError,
 		Action:       runLs,
 	}
@@ -66,10 +67,14 @@ func runLs(c *cli.Context) error {
 		}
 		out = append(out, l)
 	}
+	width := widthOf(c.App.Writer)
+	if c.Bool("wide") {
+		width = 0
+	}
 	if c.Bool("json") {
 		err = printJSON(c.App.Writer, out)
 	} else {
-		err = printRuns(c.App.Writer, out)
+		err = printRuns(c.App.Writer, out, width)
 	}
 	if err != nil {
 		return err
@@ -151,35 +156,6 @@ func spoolThere(dir string, jobs ...string) error {
 	}
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no spool directory %s: rt-spool --spool DIR VERB, with --spool before the verb, names another one (%w)", dir, err)
-	}
-	return nil
-}
-
-func printRuns(w io.Writer, runs []listed) error {
-	if len(runs) == 0 {
-		_, err := fmt.Fprintln(w, "no runs")
-		return err
-	}
-	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(tw, "JOB\tNODE\tUSER\tNAME\tSTATE\tOUTCOME\tEXIT\tSTARTED\tELAPSED\tREADINGS\tUNSENT\tKIB\tAGE")
-	for _, l := range runs {
-		if l.Run == nil {
-			fmt.Fprintf(tw, "-\t-\t-\t%s\tunreadable\t-\t-\t-\t-\t-\t-\t%d\t-\n", filepath.Base(l.Path), (l.SizeBytes+1023)/1024)
-			continue
-		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\n",
-			handle(&l), dash(l.Node), dash(l.User), dash(l.Meta.JobName), stateOf(&l), dash(string(l.Outcome)), exitOf(l.Run),
-			l.Start.Local().Format("01-02 15:04:05"), elapsedOf(&l), l.Snapshots, l.Unsent, (l.SizeBytes+1023)/1024, ageOf(&l))
-	}
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	for _, l := range runs {
-		if l.Error != "" {
-			if _, err := fmt.Fprintln(w, "unreadable:", l.Error); err != nil {
-				return err
-			}
-		}
 	}
 	return nil
 }
