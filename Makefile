@@ -101,7 +101,7 @@ $(TOOLS)/minio: tools/minio/go.mod tools/minio/go.sum
 test-s3: $(TOOLS)/minio
 	@RT_MINIO='$(abspath $(TOOLS)/minio)' $(GO) test -tags $(TAGS),s3 -count=1 ./e2e/s3
 
-# POWERAPI=2.1.0 for an older one.
+# POWERAPI=2.9.1 for an older one.
 POWERAPI ?= 2.10.0
 test-powerapi:
 	@python3 -c 'import ensurepip' 2>/dev/null || contrib/lab/need no-ensurepip=python3-venv || true

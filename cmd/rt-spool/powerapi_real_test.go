@@ -1,0 +1,108 @@
+//go:build powerapi
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/format/powerapi"
+)
+
+// TestPowerAPIReads has the inputs of a real PowerAPI read what export writes and what
+// is sent to a formula: JSON, CSV, and its socket. RT_POWERAPI is a Python that has it.
+func TestPowerAPIReads(t *testing.T) {
+	snapshots := poweredSnapshots()
+	for i := range snapshots {
+		snapshots[i].Steps = []rt.StepReading{{Step: "batch", CPUUsage: rt.Some(uint64(i) * 500_000)}}
+	}
+	r := spooled(t, poweredRun(), snapshots)
+	dir := t.TempDir()
+	for name, format := range map[string]string{
+		"hwpc.json": "powerapi-hwpc", "power.json": "powerapi-power", "procfs.json": "powerapi-procfs",
+		"core.csv": "powerapi-core-csv", "rapl.csv": "powerapi-rapl-csv", "power.csv": "powerapi-power-csv", "procfs.csv": "powerapi-procfs-csv",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(exportedAs(t, r, format)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), os.Getenv("RT_POWERAPI"), "testdata/powerapi/read.py", dir)
+	cmd.Env = append(os.Environ(), "TZ=UTC")
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("%v: RT_POWERAPI names a Python with powerapi, make test-powerapi makes one", err)
+	}
+	sent := make(chan []powerapi.Report, 1)
+	go func() { sent <- sendPower(t, dir, snapshots) }()
+	got := map[string][]map[string]any{}
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		var doc map[string]any
+		if err := json.Unmarshal(lines.Bytes(), &doc); err != nil {
+			t.Fatalf("%v: %s", err, lines.Bytes())
+		}
+		key := doc["source"].(string) + " " + doc["kind"].(string)
+		got[key] = append(got[key], doc)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, said.String())
+	}
+	for key, want := range map[string]int{"json hwpc": 8, "json power": 12, "json procfs": 4, "csv hwpc": 8, "csv power": 12, "csv procfs": 8, "socket power": 12} {
+		if len(got[key]) != want {
+			t.Errorf("%s: PowerAPI has read %d reports, of %d", key, len(got[key]), want)
+		}
+	}
+	for i, report := range <-sent {
+		p := report.(*powerapi.PowerReport)
+		want := map[string]any{"kind": "power", "ms": float64(p.Time.UnixMilli()), "sensor": "n1", "target": p.Target, "value": p.Power}
+		for _, source := range []string{"json", "csv", "socket"} {
+			want["source"] = source
+			if all := got[source+" power"]; i < len(all) {
+				if d := cmp.Diff(want, all[i]); d != "" {
+					t.Errorf("%s, report %d (-want +got):\n%s", source, i, d)
+				}
+			}
+		}
+	}
+	if d := cmp.Diff(got["json hwpc"][1]["value"], got["csv hwpc"][0]["value"]); d != "" {
+		t.Errorf("the job's counters differ between JSON and CSV:\n%s", d)
+	}
+}
+
+// sendPower sends the reports of power to the formula, and returns them.
+func sendPower(t *testing.T, dir string, snapshots []rt.Snapshot) (sent []powerapi.Report) {
+	var address []byte
+	for range 600 { // it is written when the formula listens
+		if address, _ = os.ReadFile(filepath.Join(dir, "address")); address != nil {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	s, _ := startSender(t, string(address), 100)
+	m := newPowerapiMaker(new(poweredRun()), 0)
+	for i := 1; i < len(snapshots); i++ {
+		node, jobs := m.power(&snapshots[i-1], &snapshots[i])
+		for _, report := range append([]powerapi.Report{node}, jobs...) {
+			line, err := report.AppendJSON(nil, powerapi.Millis)
+			if err != nil {
+				t.Error(err)
+			}
+			s.queue.put(line)
+			sent = append(sent, report)
+		}
+	}
+	return sent
+}
