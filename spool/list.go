@@ -43,15 +43,26 @@ func List(dir string) ([]Entry, error) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range min(listAtOnce, runtime.GOMAXPROCS(0), len(paths)) {
-		wg.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(paths)); i = next.Add(1) - 1 {
-				entries[i] = inspect(paths[i])
-			}
-		})
+		wg.Go(func() { inspectAll(paths, entries, &next) })
 	}
 	wg.Wait()
 	sortEntries(entries)
 	return entries, nil
+}
+
+// inspectAll takes the next path that nobody has taken, until there is none. A file
+// that brings it down cannot be read.
+func inspectAll(paths []string, entries []Entry, next *atomic.Int64) {
+	var i int64
+	defer func() {
+		if p := recover(); p != nil {
+			entries[i] = Entry{Path: paths[i], Err: fmt.Errorf("read %s: a fault of this program, please report it with the file: %v", paths[i], p)}
+			inspectAll(paths, entries, next)
+		}
+	}()
+	for i = next.Add(1) - 1; i < int64(len(paths)); i = next.Add(1) - 1 {
+		entries[i] = inspect(paths[i])
+	}
 }
 
 // listAtOnce is how many files List opens at the same time at most: SQLite reads a

@@ -90,21 +90,20 @@ func (j *journal) add(records []byte) (placed func(), err error) {
 
 // write takes all who wait together, again and again until nobody does.
 func (j *journal) write() {
+	var group []*entry
+	defer func() {
+		if p := recover(); p != nil {
+			j.fail(fmt.Errorf("a fault of this program: %v", p), group)
+		}
+	}()
 	for {
-		j.mu.Lock()
-		group := j.waiting
-		j.waiting = nil
-		if len(group) == 0 {
-			j.writing = false
-			j.mu.Unlock()
+		var records []byte
+		var seg *segment
+		var at int64
+		var err error
+		if group, records, seg, at, err = j.next(); len(group) == 0 {
 			return
 		}
-		var records []byte
-		for _, e := range group {
-			records = append(records, e.records...)
-		}
-		seg, at, err := j.room(len(records), len(group))
-		j.mu.Unlock()
 		if err == nil {
 			err = seg.append(records, at)
 		}
@@ -112,11 +111,40 @@ func (j *journal) write() {
 			seg.unended.Add(-len(group))
 			j.leave(seg)
 		}
-		for _, e := range group {
-			e.seg = seg
+		for i, e := range group {
+			group[i], e.seg = nil, seg
 			e.done <- err
 		}
 	}
+}
+
+// next gives all who wait a place; nobody waits where the group is empty.
+func (j *journal) next() (group []*entry, records []byte, seg *segment, at int64, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	group, j.waiting = j.waiting, nil
+	if len(group) == 0 {
+		j.writing = false
+		return nil, nil, nil, 0, nil
+	}
+	for _, e := range group {
+		records = append(records, e.records...)
+	}
+	seg, at, err = j.room(len(records), len(group))
+	return group, records, seg, at, err
+}
+
+// fail ends the journal, and tells those of group that have no answer, and who waits.
+func (j *journal) fail(why error, group []*entry) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.fault = refuse(http.StatusServiceUnavailable, "the receiver has failed (%v); it takes nothing until it is started again", why)
+	for _, e := range append(group, j.waiting...) {
+		if e != nil {
+			e.done <- j.fault
+		}
+	}
+	j.waiting = nil
 }
 
 // room gives some entries a place in a segment.
@@ -185,6 +213,7 @@ func (j *journal) retire() {
 
 // remove syncs the files of full segments in their places, and removes the segments.
 func (j *journal) remove() {
+	defer func() { _ = recover() }() // settle, which alone does something, has its own
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for len(j.full) > 0 && j.fault == nil {
@@ -201,7 +230,12 @@ func (j *journal) remove() {
 	j.idle.Broadcast()
 }
 
-func (j *journal) settle(full []*segment) error {
+func (j *journal) settle(full []*segment) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("a fault of this program: %v", p)
+		}
+	}()
 	for _, s := range full {
 		s.unended.Wait()
 	}
