@@ -23,8 +23,8 @@ func gcCommand() *cli.Command {
 delivered longer ago than --retain. Where the spool is larger than --max-size still,
 other delivered runs go, the oldest first; then runs that have ended and are not
 delivered are thinned, which keeps their totals. Nothing else is touched: not what is
-tracked, not what cannot be read, and what is not delivered is removed only with
---undelivered. Each rt-spool drain does the same at its end.
+tracked, not what cannot be read, and only --undelivered removes what is not delivered.
+Each rt-spool drain does the same at its end.
 
    rt-spool gc --dry-run                          what would go
    rt-spool gc --retain 24h                       all that was delivered a day ago
