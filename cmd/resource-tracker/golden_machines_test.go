@@ -37,10 +37,10 @@ func (m *machine) both(files map[string]string) {
 	maps.Copy(m.after, files)
 }
 
-// sockets is a node with two sockets of 32 cores, two threads each: processor n
+// twoSockets is a node with two sockets of 32 cores, two threads each: processor n
 // and n+64 are threads of a core. 5 and 69 are offline: /proc/stat has no line of
 // theirs, and their time, which stands still, is in the node's line.
-func sockets() machine {
+func twoSockets() machine {
 	m := plain(5 * time.Second)
 	stat := func(after bool) string {
 		var lines strings.Builder

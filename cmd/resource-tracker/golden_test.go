@@ -72,7 +72,7 @@ func machines(t *testing.T) map[string]machine {
 	return map[string]machine{
 		"vm":       vm,
 		"networks": archived(t, "networks.txtar", 4*time.Second),
-		"sockets":  sockets(),
+		"sockets":  twoSockets(),
 		"drives":   drives(),
 		"gpus":     gpus(),
 	}
