@@ -1,0 +1,105 @@
+package spool
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// What somebody else has put into a spool is not opened, by whatever name.
+func TestForeignFilesAreRefused(t *testing.T) {
+	base, dir := sharedSpool(t)
+	victim := filepath.Join(base, "victim.db")
+	good := endedFile(t, 5)
+	for path, uid := range map[string]int{victim: 0, filepath.Join(dir, "stranger.db"): strangerUID, filepath.Join(dir, "mine.db"): trackerUID} {
+		if err := errors.Join(os.WriteFile(path, good, 0o600), os.Chown(path, uid, uid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, to := range map[string]string{"link.db": victim, "loop.db": "loop.db", "dangling.db": "nowhere"} {
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entries, err := List(dir)
+	if err != nil || len(entries) != 5 {
+		t.Fatalf("%d entries, %v", len(entries), err)
+	}
+	for _, e := range entries {
+		switch name := filepath.Base(e.Path); {
+		case name == "mine.db":
+			if e.Err != nil || e.Snapshots != 5 {
+				t.Errorf("the good one: %+v", e)
+			}
+		case !errors.Is(e.Err, ErrForeign):
+			t.Errorf("%s: %v", name, e.Err)
+		case name == "stranger.db" && !strings.Contains(e.Err.Error(), fmt.Sprint("belongs to uid ", strangerUID)),
+			name != "stranger.db" && !strings.Contains(e.Err.Error(), "symbolic link"):
+			t.Errorf("%s: the message does not say why: %v", name, e.Err)
+		}
+		if _, err := Open(e.Path); (err == nil) != (e.Err == nil) {
+			t.Errorf("Open of %s: %v", e.Path, err)
+		}
+	}
+	if now, err := os.ReadFile(victim); err != nil || !bytes.Equal(now, good) {
+		t.Errorf("the file that a link leads to has changed: %v", err)
+	}
+}
+
+// Nobody makes a drain give a file away: the directory's owner puts another name of
+// it, or a link to it, in the place of the lock.
+func TestLockGivesNothingAway(t *testing.T) {
+	base, dir := sharedSpool(t)
+	lock := filepath.Join(dir, drainLock)
+	unlock, err := LockDir(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if uid := ownerOf(t, lock); uid != trackerUID {
+		t.Errorf("the lock belongs to uid %d, not to the directory's owner", uid)
+	}
+	if err := errors.Join(unlock(), os.Remove(lock)); err != nil {
+		t.Fatal(err)
+	}
+	full, empty := filepath.Join(base, "full"), filepath.Join(base, "empty")
+	if err := errors.Join(os.WriteFile(full, []byte("x"), 0o600), os.WriteFile(empty, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for what, put := range map[string]func() error{
+		"hard link":          func() error { return os.Link(full, lock) },
+		"hard link to empty": func() error { return os.Link(empty, lock) },
+		"symbolic link":      func() error { return os.Symlink(full, lock) },
+		"content":            func() error { return os.WriteFile(lock, []byte("x"), 0o600) },
+		"fifo":               func() error { return syscall.Mkfifo(lock, 0o600) },
+		"directory":          func() error { return os.Mkdir(lock, 0o700) },
+	} {
+		if err := put(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := LockDir(t.Context(), dir); err == nil || errors.Is(err, ErrLocked) {
+			t.Errorf("%s: %v", what, err)
+		}
+		for _, path := range []string{full, empty, lock} {
+			if uid := ownerOf(t, path); uid != 0 {
+				t.Errorf("%s: %s now belongs to uid %d", what, path, uid)
+			}
+		}
+		if err := os.Remove(lock); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func ownerOf(t *testing.T, path string) uint32 {
+	t.Helper()
+	var st syscall.Stat_t
+	if err := syscall.Lstat(path, &st); err != nil {
+		t.Fatal(err)
+	}
+	return st.Uid
+}

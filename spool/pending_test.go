@@ -1,0 +1,128 @@
+package spool
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// What waits in memory is thinned around a counter that is set back: the rows add up
+// to the same.
+func TestMemoryKeepsResets(t *testing.T) {
+	for at := range 6 {
+		var p pending
+		for i := range 16 {
+			s := rt.Snapshot{Boot: int64(i+1) * 1e9}
+			s.Job.Phase = rt.JobPresent
+			s.Job.CPUUsage.Set(uint64(100 * (i + 1)))
+			if i >= at {
+				s.Job.CPUUsage.Set(uint64(5 * (i - at + 1)))
+			}
+			p.add(&s, &Options{})
+		}
+		total := func() (sum uint64) {
+			for i, row := range p.rows[1:] {
+				if a, b := p.rows[i].Job.CPUUsage.Or(0), row.Job.CPUUsage.Or(0); b >= a {
+					sum += b - a
+				}
+			}
+			return sum
+		}
+		want := total()
+		p.thin()
+		if got := total(); got != want || p.merged == 0 {
+			t.Errorf("set back at %d: the rows add up to %d, and to %d before %d of them went", at, got, want, p.merged)
+		}
+	}
+}
+
+func TestThinKeepsFirstsAndTotals(t *testing.T) {
+	var p pending
+	for i := range 16 {
+		s := &rt.Snapshot{Seq: int64(i + 1)}
+		if i == 3 {
+			s.Reason = rt.ReasonAppeared
+		}
+		if i%2 == 1 {
+			s.Job.CPUUsage.Set(uint64(i))
+		}
+		p.add(s, &Options{})
+	}
+	p.thin()
+	var left []int64
+	for _, s := range p.rows {
+		left = append(left, s.Seq)
+	}
+	want := []int64{1, 3, 4, 6, 8, 10, 12, 13, 14, 15, 16}
+	if len(left) != len(want) {
+		t.Fatalf("left are %v, want %v", left, want)
+	}
+	for i := range want {
+		if left[i] != want[i] {
+			t.Fatalf("left are %v, want %v", left, want)
+		}
+	}
+	if got := p.rows[1].Job.CPUUsage; got != rt.Some[uint64](1) {
+		t.Errorf("the total of the dropped second snapshot is gone: %v", got)
+	}
+	if p.merged != 5 || len(p.spare) != 5 {
+		t.Errorf("merged %d, spare %d", p.merged, len(p.spare))
+	}
+	for range 10 { // nothing but extraordinary ones: the bound holds all the same
+		for _, s := range p.rows {
+			s.Reason = rt.ReasonStop
+		}
+		before := len(p.rows)
+		p.thin()
+		if before > 2 && len(p.rows) >= before {
+			t.Fatalf("%d rows stay %d", before, len(p.rows))
+		}
+	}
+}
+
+// On a disk where room comes and goes Notify is told once a minute, and of a
+// failure that lasts in any case; the ledger has them all.
+func TestNotifyIsBounded(t *testing.T) {
+	var told []string
+	w := mustCreate(t, Options{CommitRows: 1, Notify: func(e rt.Event) { told = append(told, e.Status) }})
+	var s rt.Snapshot
+	put := func(pages int64) {
+		t.Helper()
+		limit(t, w, pages)
+		for range 40 { // until a page is full
+			s.Boot += int64(50 * time.Millisecond)
+			s.CPUs = make([]rt.CPUReading, 64)
+			for i := range s.CPUs {
+				s.CPUs[i].Times.User = uint64(s.Boot) * uint64(i+1)
+			}
+			if err := w.Put(&s); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range 5 { // 4 s each
+		put(1)
+		put(1 << 30)
+	}
+	if got := strings.Join(told, " "); got != "failed ok" {
+		t.Errorf("20 s: Notify was told %q", got)
+	}
+	for range 31 { // beyond the minute
+		put(1)
+	}
+	if got := strings.Join(told, " "); got != "failed ok failed" {
+		t.Errorf("a failure that lasts: Notify was told %q", got)
+	}
+	put(1 << 30)
+	if got := strings.Join(told, " "); got != "failed ok failed ok" {
+		t.Errorf("after it: Notify was told %q", got)
+	}
+	if err := w.End(testRun()); err != nil {
+		t.Fatal(err)
+	}
+	if events, err := mustOpen(t, w.Path()).Events(); err != nil || len(events) != 12 {
+		t.Errorf("%d events are in the ledger, want 6 pairs, %v", len(events), err)
+	}
+}
