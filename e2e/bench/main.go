@@ -54,10 +54,10 @@ func main() {
 // parts are what is measured, by name, and order how they follow each other.
 var (
 	parts = map[string]func(bin, dir string) ([]row, error){
-		"readings": readings, "spooling": spooling, "hooks": hooks, "hertz": atOneHertz,
+		"readings": readings, "spooling": spooling, "hooks": hooks, "hertz": atOneHertz, "counters": counters,
 		"delivery": delivery, "drained": drained, "exchange": exchange, "sizes": sizes,
 	}
-	order = "readings,spooling,hooks,hertz,delivery,drained,exchange,sizes"
+	order = "readings,counters,spooling,hooks,hertz,delivery,drained,exchange,sizes"
 )
 
 func run(bin string, span time.Duration, only string) error {
