@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/resource-tracker/rt"
 )
@@ -59,10 +60,18 @@ func StepdCgroup(procRoot string, run *rt.Run, mounts Mounts) (Candidate, error)
 	return Candidate{}, ErrNoStepd
 }
 
-// isJobsStepd tells whether a process is a slurmstepd of the job.
+// isJobsStepd tells whether a process is a slurmstepd of the job. It is asked of every
+// process of the node and so goes without os.File, which asks the kernel four times
+// whether a file can be waited for.
 func isJobsStepd(procRoot string, pid int, id uint64, leader rt.Opt[uint64]) bool {
-	cmdline, err := os.ReadFile(filepath.Join(procRoot, strconv.Itoa(pid), "cmdline"))
-	return err == nil && isStepdOf(cmdline, id, leader) && isRoots(procRoot, pid)
+	fd, err := syscall.Open(procRoot+"/"+strconv.Itoa(pid)+"/cmdline", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	var cmdline [256]byte // a title is no longer
+	n, err := syscall.Read(fd, cmdline[:])
+	_ = syscall.Close(fd) // opened for reading: nothing can be lost
+	return err == nil && isStepdOf(cmdline[:n], id, leader) && isRoots(procRoot, pid)
 }
 
 // isRoots tells whether root started the process: anybody can call himself slurmstepd.
