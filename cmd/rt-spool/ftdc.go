@@ -26,7 +26,7 @@ func ftdcCommand() *cli.Command {
 		ArgsUsage: "FILE...",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "metric", Aliases: []string{"m"}, Usage: "only metrics whose names match the regular expression `RE`"},
-			&cli.StringFlag{Name: "from", Usage: "nothing before `TIME`: RFC 3339, or such as 10m after the first reading, -10m before the last"},
+			&cli.StringFlag{Name: "from", Usage: "nothing before `TIME`: 2026-03-01T12:00:00Z, 12:00:30, or such as 10m after the first reading, -10m before the last"},
 			&cli.StringFlag{Name: "to", Usage: "nothing after `TIME`"},
 			&cli.BoolFlag{Name: "rate", Aliases: []string{"r"}, Usage: "growth per second in place of values, for counters"},
 			&cli.BoolFlag{Name: "plot", Aliases: []string{"p"}, Usage: "draw each metric over time"},
@@ -57,6 +57,9 @@ func runFTDC(c *cli.Context) error {
 	sum, damage := v.summarize()
 	if damage != nil && !errors.Is(damage, errDamaged) {
 		return damage
+	}
+	if v.overlap {
+		fmt.Fprintln(c.App.ErrWriter, "rt-spool: the files overlap in time: what several recorders wrote is shown as if it were of one")
 	}
 	switch {
 	case c.Bool("json"):
@@ -102,59 +105,43 @@ func ftdcViewOf(c *cli.Context) (*ftdcView, error) {
 			return nil, usage("--metric: %w", err)
 		}
 	}
+	v.inOrder()
 	return v, v.bound(c.String("from"), c.String("to"))
 }
 
-// bound sets the time range.
-func (v *ftdcView) bound(from, to string) error {
-	first, last, known := int64(0), int64(0), false
-	for _, b := range []struct {
-		flag, text string
-		at         *int64
-	}{{"--from", from, &v.from}, {"--to", to, &v.to}} {
-		if b.text == "" {
-			continue
-		}
-		if t, err := time.Parse(time.RFC3339Nano, b.text); err == nil {
-			*b.at = t.UnixNano()
-			continue
-		}
-		d, err := time.ParseDuration(b.text)
-		if err != nil {
-			return usage("%s %q: it is a time such as 2026-03-01T12:00:00Z, or a duration such as 10m or -10m", b.flag, b.text)
-		}
-		if !known {
-			whole := ftdcView{files: v.files, match: regexp.MustCompile(`^\z.`), from: math.MinInt64, to: math.MaxInt64, anyTime: v.anyTime}
-			sum, err := whole.summarize()
-			if err != nil && !errors.Is(err, errDamaged) {
-				return err
-			}
-			first, last, known = sum.first, sum.last, true
-		}
-		*b.at = first + int64(d)
-		if strings.HasPrefix(b.text, "-") {
-			*b.at = last + int64(d)
-		}
-	}
-	return nil
-}
-
 func (v *ftdcView) writeList(w io.Writer, sum *ftdcSummary) error {
-	fmt.Fprintf(w, "%d readings from %s to %s\n", sum.data, utcTime(sum.first), utcTime(sum.last))
+	of := ""
+	if n := len(v.files); n > 1 {
+		of = fmt.Sprintf(" of %d files", n)
+	}
+	fmt.Fprintf(w, "%d readings%s from %s to %s\n", sum.data, of, localTime(sum.first), localTime(sum.last))
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(tw, "MIN\tMEAN\tMAX\tLAST\tREADINGS\t  METRIC")
+	var said []string
 	for i := range sum.metrics {
 		m := &sum.metrics[i]
+		if saysWords(m.name) {
+			said = append(said, m.name)
+			continue
+		}
+		if i == len(said) {
+			fmt.Fprintln(tw, "MIN\tMEAN\tMAX\tLAST\tREADINGS\t  METRIC")
+		}
 		if m.n == 0 {
 			fmt.Fprintf(tw, "-\t-\t-\t%s\t0\t  %s\n", exact(m.last), printable(m.name))
 			continue
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%d\t  %s\n", exact(m.min), exact(m.mean()), exact(m.max), exact(m.last), m.n, printable(m.name))
 	}
-	return tw.Flush()
+	err := tw.Flush()
+	for _, name := range said {
+		fmt.Fprintln(w, printable(name))
+	}
+	return err
 }
 
-func utcTime(ns int64) string { return time.Unix(0, ns).UTC().Format(time.RFC3339Nano) }
+func localTime(ns int64) string {
+	return time.Unix(0, ns).Format("2006-01-02T15:04:05.999Z07:00")
+}
 
 // exact shows whole numbers whole, and 6 digits of the others.
 func exact(v float64) string {
@@ -235,6 +222,15 @@ func appendNumber(dst []byte, v float64) []byte {
 	return strconv.AppendFloat(dst, v, 'g', -1, 64)
 }
 
+// fewDigits is the number of fewest digits that is the same float32, where v is one.
+func fewDigits(v float64) float64 {
+	short, err := strconv.ParseFloat(string(appendNumber(nil, v)), 64)
+	if err != nil {
+		return v
+	}
+	return short
+}
+
 // quoted is a field of CSV.
 func quoted(s string) string {
 	if strings.ContainsAny(s, ",\"\r\n") {
@@ -279,10 +275,10 @@ func (v *ftdcView) document(sum *ftdcSummary, damage error) ftdcDocument {
 		m := &sum.metrics[i]
 		j := ftdcMetric{Name: m.name, Readings: m.n}
 		if m.n > 0 {
-			j.Min, j.Mean, j.Max = rt.Some(m.min), rt.Some(m.mean()), rt.Some(m.max)
+			j.Min, j.Mean, j.Max = rt.Some(fewDigits(m.min)), rt.Some(m.mean()), rt.Some(fewDigits(m.max))
 		}
 		if m.last == m.last && !math.IsInf(m.last, 0) {
-			j.Last.Set(m.last)
+			j.Last.Set(fewDigits(m.last))
 		}
 		d.Metrics = append(d.Metrics, j)
 	}

@@ -21,12 +21,14 @@ type ftdcView struct {
 	from, to int64          // ns since the epoch, both in it
 	rate     bool           // growth per second in place of values
 	anyTime  bool
+	overlap  bool // was found: a file begins before the one before it ends
 }
 
 // ftdcFile can be read again and again.
 type ftdcFile struct {
-	name string
-	text []byte // of what cannot be, as standard input
+	name  string
+	text  []byte // of what cannot be, as standard input
+	first int64  // when its first reading was taken, in ns since the epoch
 }
 
 func openFTDC(name string, stdin io.Reader) (ftdcFile, error) {
@@ -87,6 +89,7 @@ type ftdcScan struct {
 	index   map[string]int // of a name in row.names
 	columns []ftdcColumn   // of the newest schema
 	row     ftdcRow
+	newest  int64     // time of a reading
 	last    []float64 // of each name, for rates; NaN before
 	lastAt  []int64
 }
@@ -102,6 +105,7 @@ func (s *ftdcScan) file(f ftdcFile, visit func(*ftdcRow) error) (err error) {
 	defer func() { err = errors.Join(err, r.Close()) }()
 	dec := ftdc.NewDecoder(r)
 	dec.AnyTime = s.view.anyTime
+	begun := false
 	for schemas := 0; ; {
 		at, err := dec.Next()
 		if err == io.EOF {
@@ -114,6 +118,10 @@ func (s *ftdcScan) file(f ftdcFile, visit func(*ftdcRow) error) (err error) {
 			schemas = dec.Schemas()
 			s.schema(dec.Names())
 		}
+		if !begun {
+			begun, s.view.overlap = true, s.view.overlap || at < s.newest
+		}
+		s.newest = at
 		if at < s.view.from || at > s.view.to {
 			continue
 		}

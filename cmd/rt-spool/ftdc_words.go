@@ -159,3 +159,10 @@ func ledgerEvent(name string) (e rt.Event, ok bool) {
 // ofTheFile says whether a line of the ledger is of how the run came into a spool,
 // and not of the run.
 func ofTheFile(e rt.Event) bool { return e.Kind == "tracker" && e.Name == "import" }
+
+// saysWords says whether a metric's name is all that it says.
+func saysWords(name string) bool {
+	kind, text, ok := strings.Cut(name, "=")
+	_, ledger := ledgerEvent(name)
+	return ok && text != "" && strings.Contains(kind, infoSuffix) || ledger
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"errors"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt/format/ftdc"
+)
+
+// bound sets the time range.
+func (v *ftdcView) bound(from, to string) error {
+	var whole *ftdcSummary
+	for _, b := range []struct {
+		flag, text string
+		at         *int64
+	}{{"--from", from, &v.from}, {"--to", to, &v.to}} {
+		if b.text == "" {
+			continue
+		}
+		if t, err := time.Parse(time.RFC3339Nano, b.text); err == nil {
+			*b.at = t.UnixNano()
+			continue
+		}
+		if whole == nil {
+			var err error
+			all := ftdcView{files: v.files, match: regexp.MustCompile(`^\z.`), from: math.MinInt64, to: math.MaxInt64, anyTime: v.anyTime}
+			if whole, err = all.summarize(); err != nil && !errors.Is(err, errDamaged) {
+				return err
+			}
+		}
+		at, ok := momentOf(b.text, whole)
+		if !ok {
+			return usage("%s %q: it is a time such as 2026-03-01T12:00:00Z or 12:00:30, or a duration such as 10m after the first reading or -10m before the last", b.flag, b.text)
+		}
+		*b.at = at
+	}
+	return nil
+}
+
+// momentOf reads a duration after the first reading or before the last, a time of
+// this zone, or one of the day of the first reading, of the next day where only that
+// is among the readings.
+func momentOf(text string, whole *ftdcSummary) (int64, bool) {
+	if d, err := time.ParseDuration(text); err == nil {
+		if strings.HasPrefix(text, "-") {
+			return whole.last + int64(d), true
+		}
+		return whole.first + int64(d), true
+	}
+	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
+		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return t.UnixNano(), true
+		}
+	}
+	for _, layout := range []string{time.TimeOnly, "15:04"} {
+		t, err := time.Parse(layout, text)
+		if err != nil {
+			continue
+		}
+		first := time.Unix(0, whole.first)
+		at := time.Date(first.Year(), first.Month(), first.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.Local)
+		if next := at.AddDate(0, 0, 1); at.Before(first) && next.UnixNano() <= whole.last {
+			at = next
+		}
+		return at.UnixNano(), true
+	}
+	return 0, false
+}
+
+// inOrder sorts the files by the time of their first readings. One that cannot be
+// read stays where it was.
+func (v *ftdcView) inOrder() {
+	if len(v.files) < 2 {
+		return
+	}
+	for i := range v.files {
+		v.files[i].first = math.MinInt64
+		if i > 0 {
+			v.files[i].first = v.files[i-1].first
+		}
+		r, err := v.files[i].open()
+		if err != nil {
+			continue // whoever reads it says so
+		}
+		if at, err := ftdc.NewDecoder(r).Next(); err == nil {
+			v.files[i].first = at
+		}
+		_ = r.Close() // it was read only
+	}
+	slices.SortStableFunc(v.files, func(a, b ftdcFile) int {
+		switch {
+		case a.first < b.first:
+			return -1
+		case a.first > b.first:
+			return 1
+		}
+		return 0
+	})
+}
