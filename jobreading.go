@@ -215,7 +215,7 @@ func (j *JobReading) fields() [40]*Opt[uint64] {
 // its last figures, and in none after that.
 type StepReading struct {
 	Step  string      // "0", "batch", "extern", "interactive"
-	Task  Opt[uint64] // the task's number on this node; absent for the step as a whole
+	Task  Opt[uint64] // the task's number: on this node (v1), as Slurm names its directory (v2); absent for the step as a whole
 	Ended bool        // its cgroup is gone: these are its last figures
 
 	// As in JobReading: without slurmstepd.

@@ -61,10 +61,12 @@ func (s *site) truthOf(t *testing.T, job int64, node string) truth {
 	return sum
 }
 
-// disagrees says whether a reading of CPU time is more than 2 % or 50 ms too high
-// or too low. A task begins as a fork of slurmstepd, in slurmstepd's part of the
-// cgroup.
+// slack is how far a reading of CPU time may be off: 0.5 % or 50 ms.
+func (t truth) slack() time.Duration { return max(t.cpu/200, 50*time.Millisecond) }
+
+// disagrees says whether a reading of CPU time is too high or too low. A task begins
+// as a fork of slurmstepd, in slurmstepd's part of the cgroup: began is that share.
 func (t truth) disagrees(got time.Duration) (high, low bool) {
-	slack := max(t.cpu*2/100, 50*time.Millisecond)
+	slack := t.slack()
 	return got > t.cpu+slack, got < t.cpu-t.began-slack
 }

@@ -100,6 +100,7 @@ func (j *Job) members(g *group) (ok bool) {
 func (j *Job) came(dir string) {
 	for _, t := range j.trees {
 		if i := t.find(dir); i >= 0 && t.nodes[i].own != nil {
+			j.process(t, t.nodes[i])
 			g := t.nodes[i].own
 			if g.step != nil && !g.met {
 				g.step.mixed = g.step.mixed || j.members(g.step) && len(j.exits.pids) > 0
@@ -145,6 +146,7 @@ func (j *Job) finish(g *group) {
 		return
 	}
 	g.final = g.read(&j.part, &j.buf)
+	j.pair(g.r.Step, false)
 	j.finishStep(g.step)
 }
 

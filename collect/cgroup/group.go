@@ -28,6 +28,8 @@ type group struct {
 	oom, ended rt.Opt[uint64] // v1: processes killed in it and below; what directories that are gone had
 	last       bool           // a task that was read at its step's end
 	kills      uint64         // of processes for their memory, that the ledger was told of
+	made       time.Time      // of a v1 task: when its first directory was
+	told       bool           // in a reading, under this number
 
 	step  *group  // of a task: its step, where that has a group
 	in    *tree   // where its processes are listed, nil until it was looked for
@@ -95,7 +97,11 @@ func (j *Job) join(t *tree, n *node) {
 	}
 	step, task, ok := groupOf(j.search.open[0].version, n.path[len(t.dir)+1:])
 	var g *group
-	if ok {
+	switch {
+	case ok && task.Valid():
+		n.number = task.Or(0)
+		g = j.task(step, task)
+	case ok:
 		g = j.group(step, task)
 	}
 	if g == nil {
@@ -136,7 +142,16 @@ func (j *Job) group(step string, task rt.Opt[uint64]) *group {
 			return g
 		}
 	}
-	if len(j.groups) >= maxGroups {
+	return j.newGroup(step, task)
+}
+
+// newGroup makes one; nil where there are too many.
+func (j *Job) newGroup(step string, task rt.Opt[uint64]) *group {
+	most := maxGroups
+	if j.search.open[0].version == 1 {
+		most *= 2 // until they are merged, with a part of the descriptors each
+	}
+	if len(j.groups) >= most {
 		if !j.crowded {
 			j.crowded = true
 			j.note(rt.Event{Kind: "sensor", Name: "steps", Status: "failed",
@@ -168,16 +183,24 @@ func (g *group) read(tmp *rt.JobReading, s *scratch) bool {
 	if !tmp.EventsOOMKill.Valid() {
 		tmp.EventsOOMKill = g.oom
 	}
-	for _, p := range [...][2]*rt.Opt[uint64]{
-		{&r.CPUUsage, &tmp.CPUUsage}, {&r.CPUUser, &tmp.CPUUser}, {&r.CPUSystem, &tmp.CPUSystem},
-		{&r.MemPeak, &tmp.MemPeak}, {&r.PageFaults, &tmp.PageFaults}, {&r.MajorFaults, &tmp.MajorFaults},
-		{&r.EventsOOMKill, &tmp.EventsOOMKill}, {&r.IOReadBytes, &tmp.IOReadBytes}, {&r.IOWriteBytes, &tmp.IOWriteBytes},
+	mine := lasting(r)
+	for i, now := range [...]*rt.Opt[uint64]{
+		&tmp.CPUUsage, &tmp.CPUUser, &tmp.CPUSystem, &tmp.MemPeak, &tmp.PageFaults, &tmp.MajorFaults,
+		&tmp.EventsOOMKill, &tmp.IOReadBytes, &tmp.IOWriteBytes,
 	} {
-		if p[1].Valid() {
-			*p[0] = *p[1]
+		if now.Valid() {
+			*mine[i] = *now
 		}
 	}
 	return tmp.CPUUsage.Valid()
+}
+
+// lasting are the figures that stay when they can no longer be read.
+func lasting(r *rt.StepReading) [9]*rt.Opt[uint64] {
+	return [...]*rt.Opt[uint64]{
+		&r.CPUUsage, &r.CPUUser, &r.CPUSystem, &r.MemPeak, &r.PageFaults, &r.MajorFaults,
+		&r.EventsOOMKill, &r.IOReadBytes, &r.IOWriteBytes,
+	}
 }
 
 // readEnding reads the steps and tasks that the notices are about: soon they will
@@ -196,15 +219,19 @@ func (j *Job) readEnding(notices []notice) {
 		}
 		for _, t := range j.trees {
 			if step := t.step(path); step != "" {
-				j.readEnds(step, t.own(path), n.removed())
+				j.readEnds(step, t, path, n.removed())
 			}
 		}
 	}
 }
 
-// readEnds reads the tasks of a step and the step itself, whose group own, if it
-// has one, ends.
-func (j *Job) readEnds(step string, own *group, removed bool) {
+// readEnds reads the tasks of a step and the step itself, one of which had its
+// directory at path and ends.
+func (j *Job) readEnds(step string, t *tree, path string, removed bool) {
+	if removed {
+		j.pair(step, true)
+	}
+	own := t.own(path)
 	if own != nil {
 		own.gone = own.gone || removed
 	}
@@ -261,7 +288,7 @@ func (j *Job) readSteps(s *rt.Snapshot) {
 	first := len(s.Steps)
 	for _, g := range j.listed {
 		j.mu.Lock()
-		if !g.r.Ended && !j.shed {
+		if !g.r.Ended && !j.shed && j.settled(g) {
 			if g.looks = maxLooks; !j.exits.off {
 				j.meet(g)
 			}

@@ -133,6 +133,7 @@ func TestStepsV1(t *testing.T) {
 	write(t, in("memory", "task_3/memory.oom_control"), "oom_kill 2\n")
 	write(t, in("freezer", "task_3/cgroup.procs"), "5\n6\n")
 	write(t, in("freezer", "cgroup.procs"), "4\n")
+	j.pairAfter = 0
 	j.step(nil)
 	j.look()
 	j.schedule(j.deadline)

@@ -94,8 +94,10 @@ type Job struct {
 	groups     []*group // the steps and tasks that are there
 	listed     []*group // those that readSteps goes through
 	endedSteps []rt.StepReading
-	shed       bool // leave them out
-	crowded    bool // there were too many
+	shed       bool  // leave them out
+	crowded    bool  // there were too many
+	newPids    []int // scratch
+	pairAfter  time.Duration
 	notes      []rt.Event
 
 	oomKills      uint64 // that the ledger was told of
@@ -142,7 +144,7 @@ func newJob(candidates []Candidate, opts Options) (*Job, error) {
 		events: make(chan Event, 64), done: make(chan struct{}), ended: make(chan struct{}),
 		settle: cmp.Or(opts.Settle, 50*time.Millisecond), ends: opts.StepEnds, begins: opts.StepBegins,
 		skip: stackedMajors(procRoot), procRoot: procRoot,
-		notify: n, exits: newExits(), search: s, phase: rt.JobPending,
+		pairAfter: pairAfter, notify: n, exits: newExits(), search: s, phase: rt.JobPending,
 	}
 	j.newErrand()
 	j.look()

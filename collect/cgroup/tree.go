@@ -26,6 +26,8 @@ type node struct {
 	fail, oom  rt.Opt[uint64] // as last read
 
 	own        *group // whose cgroup it is, nil for most
+	number     uint64 // of a task's directory
+	pids       []int  // of a v1 task's: the first of the processes that were seen in it last
 	step, task *group // that its processes belong to, where there are any
 }
 

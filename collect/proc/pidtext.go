@@ -84,7 +84,7 @@ func parseStep(b []byte) (step []byte, task rt.Opt[uint64]) {
 			if name, ok := bytes.CutPrefix(element, stepPrefix); ok && len(name) > 0 {
 				step = name
 			} else if name, ok := bytes.CutPrefix(element, taskPrefix); ok && step != nil {
-				if n, ok := number(name); ok {
+				if n, ok := number(name); ok && n <= task.Or(n) { // the lowest is the one on the node
 					task.Set(n)
 				}
 			}

@@ -1,0 +1,204 @@
+package cgroup
+
+import (
+	"slices"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// Slurm with cgroup v1 numbers the tasks of a step through all of its nodes in one
+// hierarchy (cpuacct) and on each node from 0 in another (memory, where it first
+// puts each task into a directory by its number in the step, too, and leaves that
+// behind): of eight tasks dealt out to two nodes, cpuacct's task_3 and memory's
+// task_1 are the same one, and memory's task_3 is nobody's or another's. Which
+// directories are one task's is known by the processes that are in them. Where none
+// was seen, the n-th of cpuacct is memory's task_n. The lowest number is the one on
+// the node.
+
+// pairAfter is how long after its last directory was made a step's tasks are told
+// of: by then slurmstepd has put their processes where they stay.
+const pairAfter = 250 * time.Millisecond
+
+// process takes note of the processes that are in a task's directory, and that
+// those have left others.
+func (j *Job) process(t *tree, n *node) {
+	if len(j.trees) < 2 || n.own == nil || !n.own.r.Task.Valid() {
+		return
+	}
+	var list pidList
+	j.newPids = j.newPids[:0]
+	t.list(n, j.buf.ready(), &list, &j.newPids)
+	if len(j.newPids) == 0 {
+		return // they have ended or gone elsewhere, where they are seen
+	}
+	n.pids = append(n.pids[:0], j.newPids[:min(len(j.newPids), 4)]...)
+	for _, o := range t.nodes {
+		if o != n && len(o.pids) > 0 {
+			o.pids = slices.DeleteFunc(o.pids, func(pid int) bool { return slices.Contains(n.pids, pid) })
+		}
+	}
+}
+
+// untold says whether tasks of a step are in several hierarchies and not told of yet.
+func (j *Job) untold(step string) bool {
+	return len(j.trees) > 1 && slices.ContainsFunc(j.groups, func(g *group) bool { return g.r.Step == step && g.r.Task.Valid() && !g.told })
+}
+
+// taskNodes are the directories of a step's tasks in t, by their numbers.
+func (t *tree) taskNodes(step string) (nodes []*node) {
+	for _, n := range t.nodes {
+		if n.own != nil && n.own.r.Task.Valid() && n.own.r.Step == step {
+			nodes = append(nodes, n)
+		}
+	}
+	slices.SortFunc(nodes, func(a, b *node) int { return int(a.number) - int(b.number) })
+	return nodes
+}
+
+// pair makes each task of a step one, which begins as one in each hierarchy. In the
+// end, what is left over in a hierarchy that is not the first is nobody's.
+func (j *Job) pair(step string, end bool) {
+	if !j.untold(step) {
+		return
+	}
+	trees := slices.SortedStableFunc(slices.Values(j.trees), func(a, b *tree) int { return a.order() - b.order() })
+	var lead []*node
+	for _, t := range trees {
+		nodes := t.taskNodes(step)
+		for _, n := range nodes {
+			j.process(t, n)
+		}
+		if lead == nil {
+			lead = nodes
+			continue
+		}
+		for i, n := range lead {
+			switch same := partner(n, i, len(lead), nodes); {
+			case same != nil && same.own != n.own:
+				j.merge(n.own, same.own)
+			case same == nil && end && !n.own.told && len(nodes) > 0:
+				n.own.r.Task.Set(min(n.own.r.Task.Or(0), uint64(i)))
+			}
+		}
+		if end && len(lead) > 0 {
+			j.leave(lead, nodes)
+		}
+	}
+}
+
+// order is the rank of a tree's most important controller.
+func (t *tree) order() int {
+	if len(t.controllers) == 0 {
+		return len(v1Order)
+	}
+	return rank(t.controllers[0])
+}
+
+// partner is the directory among those of another hierarchy that is the task's of n,
+// the i-th of its own, nil where none is.
+func partner(n *node, i, of int, nodes []*node) *node {
+	for _, o := range nodes {
+		if slices.ContainsFunc(o.pids, func(pid int) bool { return slices.Contains(n.pids, pid) }) {
+			return o
+		}
+	}
+	free := func(o *node) bool { return len(o.pids) == 0 || len(n.pids) == 0 }
+	if k := slices.IndexFunc(nodes, func(o *node) bool { return o.number == uint64(i) }); k >= 0 {
+		if free(nodes[k]) {
+			return nodes[k]
+		}
+		return nil
+	}
+	if len(nodes) == of && free(nodes[i]) {
+		return nodes[i]
+	}
+	return nil
+}
+
+// merge makes one task of two that were not both told of.
+func (j *Job) merge(g, o *group) {
+	for _, t := range j.trees {
+		for _, n := range t.nodes {
+			if n.task == o {
+				n.task = g
+			}
+			if n.own == o {
+				n.own = g
+				for _, c := range t.controllers {
+					j.failed(g.files.open(c, n.path))
+				}
+			}
+		}
+	}
+	if !g.told {
+		g.r.Task.Set(min(g.r.Task.Or(0), o.r.Task.Or(0)))
+	}
+	if g.exit < 0 {
+		g.exit, o.exit = o.exit, -1
+	}
+	addTo(&g.ended, o.ended)
+	addTo(&g.oom, o.oom)
+	addTo(&g.pids, o.pids) // one hierarchy alone is asked for them
+	g.dirs += o.dirs
+	g.kills, g.looks, g.in = g.kills+o.kills, max(g.looks, o.looks), nil
+	g.met, g.gone, g.final = g.met || o.met, g.gone || o.gone, g.final || o.final
+	mine, theirs := lasting(&g.r), lasting(&o.r)
+	for i := range mine {
+		if !mine[i].Valid() {
+			*mine[i] = *theirs[i]
+		}
+	}
+	j.forget(o)
+}
+
+// leave forgets what is no task: directories beyond those of the first hierarchy.
+func (j *Job) leave(lead, nodes []*node) {
+	for _, n := range nodes {
+		if o := n.own; o != nil && !o.told && !slices.ContainsFunc(lead, func(l *node) bool { return l.own == o }) {
+			for _, below := range nodes {
+				if below.own == o {
+					below.own, below.task = nil, nil
+				}
+			}
+			j.forget(o)
+		}
+	}
+}
+
+func (j *Job) forget(g *group) {
+	g.unwatch()
+	g.files.close()
+	g.r.Ended = true
+	j.groups = slices.DeleteFunc(j.groups, func(x *group) bool { return x == g })
+}
+
+// settled says whether g may be told of under its number.
+func (j *Job) settled(g *group) bool {
+	if !g.told && g.r.Task.Valid() && len(j.trees) > 1 {
+		for _, o := range j.groups {
+			if o.r.Step == g.r.Step && !o.told && o.r.Task.Valid() && time.Since(o.made) < j.pairAfter {
+				return false
+			}
+		}
+		j.pair(g.r.Step, true)
+		for _, o := range j.groups {
+			o.told = o.told || o.r.Step == g.r.Step
+		}
+	}
+	g.told = true
+	return !g.r.Ended
+}
+
+// task finds the group of a task's directory, which it makes where there is none. In
+// v1 it is one of its own at first, see pair.
+func (j *Job) task(step string, task rt.Opt[uint64]) *group {
+	if j.search.open[0].version == 2 {
+		return j.group(step, task)
+	}
+	g := j.newGroup(step, task)
+	if g != nil {
+		g.made = time.Now()
+	}
+	return g
+}
