@@ -67,17 +67,12 @@ func because(reason string) string {
 
 func (p *page) head(s *Summary, o TextOptions) {
 	r := &s.Run
-	what := "Job " + s.Label
-	if s.Label == "-" {
-		what = "Run"
-		if len(r.Command) > 0 {
-			what = "Command " + plain(strings.Join(r.Command, " "))
-		}
-	}
+	name := ""
 	if r.Meta.JobName != "" {
-		what += "  " + plain(r.Meta.JobName)
+		name = "  " + plain(r.Meta.JobName)
 	}
-	p.WriteString(strings.TrimRight(cut(what, width), " ") + "\n")
+	what := cut(title(s), max(width-len([]rune(name)), width/2)) // a long command leaves room for it
+	p.WriteString(strings.TrimRight(cut(what+name, width), " ") + "\n")
 	p.line("Outcome", "%s", outcome(s))
 	var who []string
 	for _, f := range [][2]string{
@@ -99,6 +94,22 @@ func (p *page) head(s *Summary, o TextOptions) {
 	case ScopeNode:
 		p.line("Scope", "the whole node")
 	}
+}
+
+// title names that which was tracked.
+func title(s *Summary) string {
+	r := &s.Run
+	switch {
+	case s.Label != "-":
+		return "Job " + s.Label
+	case len(r.Command) > 0:
+		return "Command " + plain(strings.Join(r.Command, " "))
+	case s.Scope == ScopeTree && r.PID.Valid():
+		return "Process " + count(r.PID)
+	case r.Node != "":
+		return "Node " + plain(r.Node)
+	}
+	return "Run"
 }
 
 func outcome(s *Summary) string {

@@ -1,0 +1,33 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/resource-tracker/rt"
+)
+
+// The first line names what was tracked, and a job's name is not lost behind a long command.
+func TestTitle(t *testing.T) {
+	long := rt.Run{Command: []string{"python3", "-c", strings.Repeat("x", 99)}, Meta: rt.Metadata{JobName: "demo"}}
+	for want, s := range map[string]*Summary{
+		"Job 12  md":   {Label: "12", Run: rt.Run{Meta: rt.Metadata{JobName: "md"}}},
+		"Process 7":    {Label: "-", Scope: ScopeTree, Run: rt.Run{PID: rt.Some[uint64](7), Node: "n1"}},
+		"Node n1":      {Label: "-", Scope: ScopeNode, Run: rt.Run{Node: "n1"}},
+		"Run":          {Label: "-", Scope: ScopeNode},
+		"Command sim":  {Label: "-", Scope: ScopeTree, Run: rt.Run{Command: []string{"sim"}, PID: rt.Some[uint64](7)}},
+		"Command pyth": {Label: "-", Run: long},
+	} {
+		var b strings.Builder
+		if err := WriteText(&b, s, TextOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		first, _, _ := strings.Cut(b.String(), "\n")
+		if !strings.HasPrefix(first, want) || s.Run.Command == nil && first != want || len(first) > width {
+			t.Errorf("%q, want %q", first, want)
+		}
+		if s.Run.Meta.JobName == "demo" && (!strings.HasSuffix(first, "x...  demo") || len(first) != width) {
+			t.Errorf("%q", first)
+		}
+	}
+}
