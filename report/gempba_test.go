@@ -19,7 +19,7 @@ func TestGemPBAText(t *testing.T) {
 	want := []string{
 		"GemPBA       2 workers on 2 hosts, 412 lines kept; idle 12.3 %",
 		"  tasks      8123 local, 40 sent, 40 received; at most 6 running, - waiting",
-		"  traffic    3.0 MiB in 40; most from 0 to 3: 2.0 MiB in 30",
+		"  traffic    3.00 MiB in 40; most from 0 to 3: 2.00 MiB in 30",
 		"             most tasks: worker 3, 8100 local and 40 received",
 	}
 	if got := strings.Split(strings.TrimSpace(p.String()), "\n"); !slices.Equal(got, want) {
