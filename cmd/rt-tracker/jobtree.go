@@ -16,8 +16,7 @@ import (
 // neither is a process that has left its parents.
 type jobTrees struct {
 	fs    proc.FS
-	all   *proc.PIDs
-	pids  []int
+	all   *proc.Processes        // of the node, read before
 	find  func(pids []int) []int // the job's slurmstepds among all processes
 	note  func(rt.Event)
 	met   chan struct{} // closed when there was one
@@ -35,8 +34,8 @@ type stepTree struct {
 	last [2]uint64
 }
 
-func newJobTrees(fs proc.FS, find func(pids []int) []int, note func(rt.Event)) *jobTrees {
-	return &jobTrees{fs: fs, all: proc.NewPIDs(fs), find: find, note: note, met: make(chan struct{})}
+func newJobTrees(fs proc.FS, all *proc.Processes, find func(pids []int) []int, note func(rt.Event)) *jobTrees {
+	return &jobTrees{fs: fs, all: all, find: find, note: note, met: make(chan struct{})}
 }
 
 // Name is what the ledger calls the source.
@@ -48,11 +47,11 @@ func (j *jobTrees) Read(s *rt.Snapshot) error {
 	if s.Reason == rt.ReasonFirst || s.Job.Phase != rt.JobPending {
 		return nil
 	}
-	var err error
-	if j.pids, err = j.all.Append(j.pids[:0]); err != nil {
+	pids, err := j.all.PIDs(s)
+	if err != nil {
 		return fmt.Errorf("look for the job's slurmstepds: %w", err)
 	}
-	stepds := j.find(j.pids)
+	stepds := j.find(pids)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, pid := range stepds {
@@ -121,5 +120,5 @@ func (j *jobTrees) Close() error {
 		_ = t.tree.Close() // it was only read
 	}
 	j.trees = nil
-	return j.all.Close()
+	return nil
 }

@@ -34,7 +34,10 @@ func TestJobTrees(t *testing.T) {
 	}
 	var stepds []int
 	var told []rt.Event
-	j := newJobTrees(proc.NewFS("/proc", "/sys"), func([]int) []int { return stepds }, func(e rt.Event) { told = append(told, e) })
+	fs := proc.NewFS("/proc", "/sys")
+	all := proc.NewProcesses(fs)
+	defer all.Close()
+	j := newJobTrees(fs, all, func([]int) []int { return stepds }, func(e rt.Event) { told = append(told, e) })
 	defer j.Close()
 	read := func(why rt.Reason, phase rt.JobPhase) rt.TreeReading {
 		s := rt.Snapshot{Reason: why, Job: rt.JobReading{Phase: phase}}

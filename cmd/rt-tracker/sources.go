@@ -21,13 +21,14 @@ import (
 // openSources makes the sources of the node and those of the job.
 func (t *tracker) openSources() {
 	fs := proc.NewFS(procRoot, sysRoot)
+	processes := proc.NewProcesses(fs)
 	t.node = []collect.Source{
-		proc.NewCPU(fs), proc.NewProcesses(fs), proc.NewMemory(fs), proc.NewNet(fs),
+		proc.NewCPU(fs), processes, proc.NewMemory(fs), proc.NewNet(fs),
 		proc.NewDisk(fs), proc.NewSpace(fs),
 		proc.NewLoad(fs), proc.NewCPUFreq(fs), proc.NewFabric(fs), proc.NewLustre(fs), proc.NewNFS(fs),
 	}
 	identity := t.tracked // that of the job, which does not change
-	t.job.trees = newJobTrees(fs, slurm.NewStepdSearch(procRoot, &identity).Among, func(e rt.Event) { t.writer.Event(e) })
+	t.job.trees = newJobTrees(fs, processes, slurm.NewStepdSearch(procRoot, &identity).Among, func(e rt.Event) { t.writer.Event(e) })
 	t.sources = []collect.Source{
 		t.job.trees,
 		gpu.New(devRoot, sysRoot, gpu.WithTracked(gpu.Tracked{

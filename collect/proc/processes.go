@@ -12,7 +12,8 @@ import (
 
 // Processes counts the numeric entries of /proc.
 type Processes struct {
-	dir pidDir
+	dir  pidDir
+	pids []int // of the newest reading
 }
 
 // NewProcesses returns the source of Node.Processes.
@@ -26,30 +27,27 @@ func (p *Processes) Close() error { return p.dir.close() }
 
 // Read fills s.Node.Processes.
 func (p *Processes) Read(s *rt.Snapshot) error {
-	var n uint64
-	if err := p.dir.each(func(int) { n++ }); err != nil {
+	if err := p.list(); err != nil {
 		return err
 	}
-	s.Node.Processes.Set(n)
+	s.Node.Processes.Set(uint64(len(p.pids)))
 	return nil
 }
 
-// PIDs lists the processes of the node, with the directory held open.
-type PIDs struct {
-	dir pidDir
+func (p *Processes) list() error {
+	p.pids = p.pids[:0]
+	return p.dir.each(func(pid int) { p.pids = append(p.pids, pid) })
 }
 
-// NewPIDs returns a list that is read when it is asked for.
-func NewPIDs(fs FS) *PIDs { return &PIDs{dir: pidDir{path: fs.Proc}} }
-
-// Append appends the pids to dst, in ascending order.
-func (p *PIDs) Append(dst []int) ([]int, error) {
-	err := p.dir.each(func(pid int) { dst = append(dst, pid) })
-	return dst, err
+// PIDs returns the processes in ascending order: those of the newest reading where s
+// has its number, or else those of now. The list is good until the next call of a method.
+func (p *Processes) PIDs(s *rt.Snapshot) ([]int, error) {
+	if n, ok := s.Node.Processes.Get(); ok && s.Node.ReadBoot == 0 && n == uint64(len(p.pids)) {
+		return p.pids, nil
+	}
+	err := p.list()
+	return p.pids, err
 }
-
-// Close gives the descriptor back.
-func (p *PIDs) Close() error { return p.dir.close() }
 
 // pidDir is a directory of numbered entries, /proc or /proc/<pid>/task, that is
 // held open and listed again.
