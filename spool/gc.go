@@ -150,10 +150,10 @@ func (c *collector) thin(bound int64, reason string) {
 			continue
 		}
 		size, err := diskUsage(e.Path)
-		if err != nil || size <= quotaFloor {
+		if err != nil || size <= endedFloor {
 			continue
 		}
-		c.thinOne(e, size, max(quotaFloor, int64(float64(size)*share)), reason)
+		c.thinOne(e, size, max(endedFloor, int64(float64(size)*share)), reason)
 	}
 }
 

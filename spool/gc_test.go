@@ -207,3 +207,44 @@ func TestDeliveredRunsAreNotOpened(t *testing.T) {
 		t.Errorf("cut: %+v", e)
 	}
 }
+
+// Where the bound is small runs that have ended come down to a little more than an empty
+// file, each with its totals.
+func TestCollectThinsToTheFloor(t *testing.T) {
+	const runs, bound = 4, 460 << 10
+	dir := t.TempDir()
+	for job := range uint64(runs) {
+		gcRun(t, dir, job+1, 1500, 10, -1)
+	}
+	before := columnSums(t, filepath.Join(dir, mustList(t, dir)[0]))
+	done, total, err := Collect(t.Context(), dir, GC{Retain: time.Hour, Bytes: bound, Now: gcNow})
+	if err != nil || len(done) != runs || total > bound {
+		t.Errorf("%d bytes are left, of %d; %+v, %v", total, bound, done, err)
+	}
+	for _, name := range mustList(t, dir) {
+		r := mustOpen(t, filepath.Join(dir, name))
+		for _, p := range r.Verify(t.Context()) {
+			t.Errorf("verify: %s", p.What)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for column, v := range columnSums(t, filepath.Join(dir, name)) {
+			if before[column] != v {
+				t.Errorf("the sum of %s is %v, was %v", column, v, before[column])
+			}
+		}
+	}
+}
+
+func mustList(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, filepath.Base(e.Path))
+	}
+	return names
+}

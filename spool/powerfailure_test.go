@@ -176,7 +176,7 @@ func TestPowerFailureWhileThinning(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := columnSums(t, path)
-	for at := 1; ; at += 37 * faultStep() {
+	for at := 1; ; at += 149 * faultStep() {
 		disk.Fail(faultvfs.Plan{At: at})
 		r, err := Open(path)
 		if err == nil {

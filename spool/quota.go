@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	quotaFloor = 256 << 10   // bytes: smaller files are not thinned for the node's sake, but half of it while tracked
+	quotaFloor = 128 << 10   // bytes: content of a run that is tracked that is not thinned for the node's sake
+	endedFloor = 96 << 10    // the same, of the file of a run that has ended
 	nodeEvery  = time.Minute // between two looks at the whole directory
 	thinAtOnce = 4           // stretches that one commit thins at most
 	recent     = 2           // whole stretches before the newest snapshots that are left in full
@@ -177,7 +178,7 @@ func (w *Writer) lookAround() error {
 		if err != nil {
 			return err
 		}
-		q.limit, q.forced = max(quotaFloor/2, used*3/4), true
+		q.limit, q.forced = max(quotaFloor, used*3/4), true
 	case q.forced && total < bound*3/4:
 		q.limit += q.limit / 4
 		if run := contentBound(w.opts.QuotaRun); w.opts.QuotaRun > 0 && q.limit >= run {
@@ -248,9 +249,8 @@ func usage(c *conn) (used, size int64, err error) {
 	return (pages - free) * pageSize, pages * pageSize, err
 }
 
-// plan lists pairs of neighbouring stretches to be thinned into one each, of the
-// finest detail there is, the oldest first.
-func plan(c *conn, stuck map[stretch]bool) ([]stretch, error) {
+// stretches are where those begin that are not sealed, the last one without an end yet.
+func stretches(c *conn) ([]int64, error) {
 	sealed, err := lastSealed(c)
 	if err != nil {
 		return nil, err
@@ -262,14 +262,20 @@ func plan(c *conn, stuck map[stretch]bool) ([]stretch, error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	whole := max(len(starts)-1-recent, 0) // the last one is still being written
-	starts = starts[:min(whole+1, len(starts))]
 	for len(starts) > 1 && starts[1]-1 <= sealed {
 		starts = starts[1:]
 	}
+	return starts, err
+}
+
+// plan lists pairs of neighbouring stretches to be thinned into one each, of the
+// finest detail there is, the oldest first.
+func plan(c *conn, stuck map[stretch]bool) ([]stretch, error) {
+	starts, err := stretches(c)
+	if err != nil {
+		return nil, err
+	}
+	starts = starts[:max(len(starts)-recent, min(1, len(starts)))] // the last one is still being written
 	for level := 0; level < 64; level++ {
 		var pairs []stretch
 		for i := 0; i+2 < len(starts); i++ {
@@ -330,67 +336,4 @@ func thinned(c *conn) (n int64, err error) {
 		return nil
 	})
 	return n, err
-}
-
-// Thin brings the file of a run that has ended to at most limit bytes, as far as
-// that can be done without losing a total, and returns how many snapshots it
-// dropped. Sealed batches keep theirs. The error is ErrLive while the tracker lives.
-func (r *Reader) Thin(limit int64) (dropped int64, err error) {
-	if err := r.ended("thin"); err != nil {
-		return 0, err
-	}
-	if r.readOnly || r.version != version {
-		return 0, fmt.Errorf("thin %s: %w", r.path, ErrReadOnly)
-	}
-	err = r.patient(func() error {
-		dropped, err = r.thin(limit)
-		return errors.Join(err, vacuum(r.db)) // a disk that is full needs what was freed so far, too
-	})
-	if err != nil {
-		return dropped, fmt.Errorf("thin: %w", describe(r.path, err))
-	}
-	return dropped, nil
-}
-
-// vacuum returns all free pages to the file system, in steps: the journal of one is
-// small, for a disk that is nearly full.
-func vacuum(c *conn) error {
-	for {
-		used, size, err := usage(c)
-		if err != nil || used == size {
-			return err
-		}
-		if err := c.all(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", vacuumStep)); err != nil {
-			return err
-		}
-		if _, now, err := usage(c); err != nil || now >= size {
-			return err
-		}
-	}
-}
-
-func (r *Reader) thin(limit int64) (dropped int64, err error) {
-	t, err := newThinner(r.db, r.path)
-	if err != nil {
-		return 0, err
-	}
-	stuck := map[stretch]bool{}
-	for {
-		pairs, err := plan(r.db, stuck)
-		if err != nil || len(pairs) == 0 {
-			return dropped, err
-		}
-		for _, s := range pairs {
-			used, _, err := usage(r.db)
-			if err != nil || used <= limit {
-				return dropped, err
-			}
-			n, err := t.thinStretch(s, "spool.quota_node")
-			if err != nil {
-				return dropped, err
-			}
-			stuck[s] = n == 0
-			dropped += n
-		}
-	}
 }

@@ -19,11 +19,12 @@ type thinner struct {
 	r       *Reader
 	enc     encoder
 	counter [numCols]bool // columns whose fall means a reset
+	coarse  int64         // how many times wider than elsewhere the snapshots stand
 }
 
 // newThinner thins a database of the newest version.
 func newThinner(c *conn, path string) (*thinner, error) {
-	t := &thinner{r: &Reader{path: path, db: c, version: version}, counter: counterColumns()}
+	t := &thinner{r: &Reader{path: path, db: c, version: version}, counter: counterColumns(), coarse: 1}
 	return t, t.enc.prepare(c)
 }
 
@@ -154,7 +155,7 @@ func (t *thinner) choose(s stretch, list []thinRow, sealed int64) {
 	for col := range numCols {
 		t.chooseColumn(list, col)
 	}
-	apart, at := s.apart(), int64(0)
+	apart, at := s.apart()*t.coarse, int64(0)
 	for i := range list {
 		seq := list[i].snapshot.Seq
 		if list[i].keep = list[i].keep || seq-at >= apart; list[i].keep {
