@@ -7,6 +7,11 @@
 //     (DCMI), and AMD's counters where the module amd_energy shows them.
 //   - Cray's pm_counters.
 //
+// The management controller's own device, /dev/ipmi0, is left alone: who may send it
+// the command that reads the power (DCMI) may send it the one that switches the node
+// off, an answer can take seconds, and each job's tracker would ask. Where the kernel
+// is to ask instead, acpi_power_meter and acpi_ipmi have to be loaded.
+//
 // RAPL's counters are root's to read. They are opened once, by whoever may, and then
 // read through the descriptors. A domain that goes is absent until it comes back, and
 // its energy is what was counted while it was there: nothing is made up for the rest.

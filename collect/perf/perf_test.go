@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -254,6 +255,63 @@ func TestStandsDown(t *testing.T) {
 	}
 	if snap, err := s.readAt(t, time.Hour+standDown+time.Second, rt.JobPresent); err != nil || !snap.Perf[0].Value.Valid() {
 		t.Errorf("afterwards: %v, %+v", err, snap.Perf)
+	}
+}
+
+// takingTurns is a hardware group of CPU 0 as the kernel would tell of it at each
+// reading: for how long it was enabled and on the counters so far.
+func takingTurns(t *testing.T, name string, times ...[2]uint64) group {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(r.Close(), w.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	for i, at := range times {
+		var b []byte
+		for _, word := range []uint64{1, at[0], at[1], uint64(i) * 1000} {
+			b = binary.NativeEndian.AppendUint64(b, word)
+		}
+		if _, err := w.Write(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return group{fds: []int{int(r.Fd())}, hardware: true, buf: make([]byte, 32), readings: []rt.PerfReading{{Group: name, Event: "cycles"}}}
+}
+
+// Ours that take turns with each other are on the counters all the time together; one
+// that was off them meanwhile has lost them to somebody else's.
+func TestSomebodyElseCounts(t *testing.T) {
+	for _, tt := range []struct {
+		what   string
+		groups []group
+		alone  bool
+	}{
+		{"alone", []group{takingTurns(t, GroupCore, [2]uint64{100, 100}, [2]uint64{200, 199})}, true},
+		{"two groups in turns", []group{
+			takingTurns(t, GroupCore, [2]uint64{100, 50}, [2]uint64{200, 101}), takingTurns(t, GroupCore, [2]uint64{100, 50}, [2]uint64{200, 99})}, true},
+		{"and a profiler", []group{takingTurns(t, GroupCore, [2]uint64{100, 100}, [2]uint64{200, 160})}, false},
+		{"a profiler beside two groups", []group{
+			takingTurns(t, GroupCore, [2]uint64{100, 50}, [2]uint64{200, 83}), takingTurns(t, GroupCore, [2]uint64{100, 50}, [2]uint64{200, 83})}, false},
+		{"a profiler on the node's", []group{
+			takingTurns(t, GroupCore, [2]uint64{100, 100}, [2]uint64{200, 200}), takingTurns(t, GroupNode, [2]uint64{100, 100}, [2]uint64{200, 150})}, false},
+	} {
+		s := New(Options{})
+		s.opened, s.job = true, tt.groups
+		if _, err := s.readAt(t, time.Hour, rt.JobPresent); err != nil || s.quiet != 0 {
+			t.Errorf("%s, at first: %v", tt.what, err)
+		}
+		snap, err := s.readAt(t, time.Hour+time.Second, rt.JobPresent)
+		if stood := s.quiet != 0; stood == tt.alone || (err == nil) != tt.alone { // a pipe cannot be told to stop counting
+			t.Errorf("%s: stood down %v, %v", tt.what, stood, err)
+		}
+		if v := snap.Perf[0].Value; v != rt.Some[uint64](1000) {
+			t.Errorf("%s: what was counted so far is %v", tt.what, v)
+		}
 	}
 }
 
