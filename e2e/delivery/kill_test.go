@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -19,19 +20,42 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// newRandom returns a generator whose seed RT_SEED may set, and prints it.
-func newRandom(t *testing.T) *rand.Rand {
+// seed is what the random tests begin with; RT_SEED may set it. It is printed.
+func seed(t *testing.T) uint64 {
 	t.Helper()
-	seed := uint64(time.Now().UnixNano())
+	n := uint64(time.Now().UnixNano())
 	if text := os.Getenv("RT_SEED"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
+		var err error
+		if n, err = strconv.ParseUint(text, 10, 64); err != nil {
 			t.Fatalf("RT_SEED: %v", err)
 		}
-		seed = n
 	}
-	t.Logf("RT_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 1))
+	t.Logf("RT_SEED=%d", n)
+	return n
+}
+
+// newRandom returns a generator of that seed.
+func newRandom(t *testing.T) *rand.Rand {
+	t.Helper()
+	return rand.New(rand.NewPCG(seed(t), 1))
+}
+
+// parts is into how many a test is divided that waits more than it computes: for the
+// pauses between requests, and for processes.
+const parts = 6
+
+// inParts runs the parts of a test at the same time, each with a bench of its own.
+func inParts(t *testing.T, keys []string, part func(t *testing.T, b *bench, n int)) {
+	t.Helper()
+	from, first := seed(t), newSite(t)
+	t.Run("parts", func(t *testing.T) {
+		for n := range parts {
+			t.Run(strconv.Itoa(n), func(t *testing.T) {
+				t.Parallel()
+				part(t, newBench(t, first.another(t), rand.New(rand.NewPCG(from, uint64(n+1))), keys...), n)
+			})
+		}
+	})
 }
 
 // bench is a spool, a receiver and the proxy between them.
@@ -39,11 +63,15 @@ type bench struct {
 	*site
 	receiver *receiver
 	proxy    *proxy
+	random   *rand.Rand
+	sent     []spooled
 }
 
-func newBench(t *testing.T, random *rand.Rand, keys ...string) *bench {
+// newBench makes one in memory: no kill of a process asks for a disk.
+func newBench(t *testing.T, s *site, random *rand.Rand, keys ...string) *bench {
 	t.Helper()
-	b := &bench{site: newSite(t)}
+	b := &bench{site: s, random: random}
+	inMemory(t, s)
 	b.receiver = serve(t, b.site)
 	b.proxy = newProxy(t, b.receiver, random)
 	b.configure(t, b.proxy.URL, keys...)
@@ -95,10 +123,10 @@ func ended(t *testing.T, cmd *exec.Cmd, said *bytes.Buffer) (killed bool) {
 
 // putAside moves the files of delivered runs out of the spool: every drain would look
 // at them again.
-func (b *bench) putAside(t *testing.T, sent []spooled) {
+func (b *bench) putAside(t *testing.T) {
 	t.Helper()
-	for i := range sent {
-		s := &sent[i]
+	for i := range b.sent {
+		s := &b.sent[i]
 		if filepath.Dir(s.path) != b.path("spool") || readLedger(t, s.path).state != rt.StateDelivered {
 			continue
 		}
@@ -127,119 +155,131 @@ func (b *bench) whole(t *testing.T) {
 	if len(b.proxy.changed) > 0 {
 		t.Errorf("sent again with other bytes: %q", b.proxy.changed)
 	}
+	t.Logf("%d runs arrived, %d registrations beside", len(b.sent), arrived(t, b.receiver, b.sent))
+}
+
+// add puts one more run into the spool.
+func (b *bench) add(t *testing.T, job uint64, snapshots int) {
+	t.Helper()
+	b.sent = append(b.sent, put(t, b.path("spool"), job, snapshots, b.random))
 }
 
 // TestDrainKilledAtEveryStep kills a drain at each change that it makes of a file,
 // one after the other, and at each exchange with the receiver, before and after
 // the receiver has heard of it.
 func TestDrainKilledAtEveryStep(t *testing.T) {
-	random := newRandom(t)
-	b := newBench(t, random, "batch_rows = 4", `sacct = "off"`)
-	var sent []spooled
-	add := func() {
-		job := uint64(len(sent) + 1)
-		sent = append(sent, put(t, b.path("spool"), job, 10, random))
-	}
-	add()
-	add()
-	killed, steps := b.drain(t, 0, 0, false)
-	exchanges := 2 * (1 + 3 + 1) // of two runs: register, three batches, finish
-	if killed || steps < 50 {
-		t.Fatalf("a drain of two runs made %d changes, killed: %v", steps, killed)
-	}
-	deaths := 0
-	die := func(change, exchange int, late bool) {
-		b.putAside(t, sent)
-		add()
-		killed, _ := b.drain(t, change, exchange, late)
-		if killed {
-			deaths++
+	const exchanges = 2 * (1 + 3 + 1) // of two runs: register, three batches, finish
+	var byChange, byExchange atomic.Int64
+	most := 0
+	inParts(t, []string{"batch_rows = 4", `sacct = "off"`}, func(t *testing.T, b *bench, part int) {
+		b.add(t, 1, 10)
+		b.add(t, 2, 10)
+		killed, steps := b.drain(t, 0, 0, false)
+		if killed || steps < 50 {
+			t.Fatalf("a drain of two runs made %d changes, killed: %v", steps, killed)
 		}
-	}
-	for n := 1; n <= steps; n++ {
-		die(n, 0, false)
-	}
-	byChange := deaths
-	for n := 1; n <= exchanges; n++ {
-		die(0, n, false)
-		die(0, n, true)
-	}
-	t.Logf("%d changes and %d exchanges of two runs: killed at %d changes and %d exchanges", steps, exchanges, byChange, deaths-byChange)
-	if byChange < steps/2 || deaths-byChange < exchanges/2 {
+		if part == 0 {
+			most = steps
+		}
+		b.add(t, 3, 10)
+		die := func(change, exchange int, late bool, deaths *atomic.Int64) {
+			b.putAside(t)
+			b.add(t, uint64(len(b.sent)+1), 10)
+			if killed, _ := b.drain(t, change, exchange, late); killed {
+				deaths.Add(1)
+			}
+		}
+		for n := 1 + part; n <= steps; n += parts {
+			die(n, 0, false, &byChange)
+		}
+		for n := 1 + part; n <= exchanges; n += parts {
+			die(0, n, false, &byExchange)
+			die(0, n, true, &byExchange)
+		}
+		b.whole(t)
+	})
+	t.Logf("%d changes and %d exchanges of two runs: killed at %d changes and %d exchanges", most, exchanges, byChange.Load(), byExchange.Load())
+	if byChange.Load() < int64(most)/2 || byExchange.Load() < exchanges/2 {
 		t.Error("too few drains were killed")
 	}
-	b.whole(t)
-	t.Logf("%d runs arrived, %d registrations beside", len(sent), arrived(t, b.receiver, sent))
 }
 
 // TestDrainKilledAtRandom kills drains and the receiver at random while the
 // network between them fails at random too, and some of the runs are still tracked.
 func TestDrainKilledAtRandom(t *testing.T) {
-	const runs, kills = 32, 300
-	random := newRandom(t)
-	b := newBench(t, random, "batch_rows = 8", "concurrency = 8", `sacct = "off"`)
-	var sent []spooled
+	const kills = 300
+	var deaths, drains atomic.Int64
+	inParts(t, []string{"batch_rows = 8", "concurrency = 8", `sacct = "off"`}, func(t *testing.T, b *bench, _ int) {
+		killed, tried := b.killAtRandom(t, kills/parts)
+		deaths.Add(int64(killed))
+		drains.Add(int64(tried))
+		b.whole(t)
+	})
+	t.Logf("%d of %d drains were killed", deaths.Load(), drains.Load())
+	if deaths.Load() < kills {
+		t.Errorf("only %d drains were killed", deaths.Load())
+	}
+}
+
+// killAtRandom kills so many drains. All runs have ended then, and may be anywhere on
+// their way.
+func (b *bench) killAtRandom(t *testing.T, kills int) (deaths, drains int) {
+	t.Helper()
 	jobs := uint64(0)
 	add := func(snapshots int) {
 		jobs++
-		sent = append(sent, put(t, b.path("spool"), jobs, snapshots, random))
+		b.add(t, jobs, snapshots)
 	}
-	for n := range runs {
-		add(min(n, random.IntN(60))) // at first no snapshot, one, one interval
+	for n := range 16 {
+		add(min(n, b.random.IntN(60))) // at first no snapshot, one, one interval
 	}
 	live := make([]*tracked, 4)
 	b.proxy.faults = 0.1
-	deaths, drains := 0, 0
 	for ; deaths < kills && drains < 3*kills; drains++ {
-		at := random.IntN(len(live))
+		at := b.random.IntN(len(live))
 		switch r := live[at]; {
 		case r == nil:
 			jobs++
 			live[at] = track(t, b.path("spool"), jobs)
-		case random.IntN(8) == 0:
-			sent, live[at] = append(sent, r.end(t, random.IntN(2) == 0)), nil
+		case b.random.IntN(8) == 0:
+			b.sent, live[at] = append(b.sent, r.end(t, b.random.IntN(2) == 0)), nil
 		default:
-			r.read(t, random.IntN(6), random)
+			r.read(t, b.random.IntN(6), b.random)
 		}
-		if random.IntN(10) == 0 {
+		if b.random.IntN(10) == 0 {
 			b.receiver.stop(t, syscall.SIGKILL)
 			b.receiver.start(t)
 		}
-		b.putAside(t, sent)
-		if b.drainOnce(t, random) {
+		b.putAside(t)
+		if b.drainOnce(t) {
 			deaths++
 			continue
 		}
 		for range 4 { // what was delivered makes room for more
-			add(random.IntN(60))
+			add(b.random.IntN(60))
 		}
-	}
-	t.Logf("%d of %d drains were killed, over %d runs", deaths, drains, len(sent))
-	if deaths < kills {
-		t.Errorf("only %d drains were killed", deaths)
 	}
 	for _, r := range live {
 		if r != nil {
-			sent = append(sent, r.end(t, false))
+			b.sent = append(b.sent, r.end(t, false))
 		}
 	}
-	b.whole(t)
-	t.Logf("%d runs arrived, %d registrations beside", len(sent), arrived(t, b.receiver, sent))
+	return deaths, drains
 }
 
 // drainOnce kills a drain somewhere, or not.
-func (b *bench) drainOnce(t *testing.T, random *rand.Rand) (killed bool) {
+func (b *bench) drainOnce(t *testing.T) (killed bool) {
 	t.Helper()
 	change, exchange := 0, 0
-	if random.IntN(3) == 0 {
-		exchange = 1 + random.IntN(12)
+	if b.random.IntN(3) == 0 {
+		exchange = 1 + b.random.IntN(12)
 	} else {
-		change = 1 + random.IntN(200)
+		change = 1 + b.random.IntN(200)
 	}
 	var flags []string
-	if random.IntN(2) == 0 {
+	if b.random.IntN(2) == 0 {
 		flags = append(flags, "--live")
 	}
-	killed, _ = b.drain(t, change, exchange, random.IntN(2) == 0, flags...)
+	killed, _ = b.drain(t, change, exchange, b.random.IntN(2) == 0, flags...)
 	return killed
 }

@@ -65,7 +65,7 @@ func inMemory(t *testing.T, s *site) {
 			t.Error(err)
 		}
 	})
-	for _, name := range []string{"spool", "received"} {
+	for _, name := range []string{"spool", "received", "delivered"} {
 		if err := os.RemoveAll(s.path(name)); err != nil {
 			t.Fatal(err)
 		}

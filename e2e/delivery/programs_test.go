@@ -5,12 +5,14 @@ package delivery
 import (
 	"bufio"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -37,6 +39,20 @@ func newSite(t *testing.T) *site {
 	s.program = filepath.Join(bin, "rt-spool")
 	s.preload = s.path("kill.so")
 	command(t, "gcc", "-O1", "-shared", "-fPIC", "-o", s.preload, "testdata/kill.c")
+	s.furnish(t)
+	return s
+}
+
+// another is a site with the same programs.
+func (s *site) another(t *testing.T) *site {
+	t.Helper()
+	o := &site{dir: t.TempDir(), program: s.program, preload: s.preload}
+	o.furnish(t)
+	return o
+}
+
+func (s *site) furnish(t *testing.T) {
+	t.Helper()
 	for _, d := range []string{"spool", "state", "delivered"} {
 		if err := os.Mkdir(s.path(d), 0o700); err != nil {
 			t.Fatal(err)
@@ -46,7 +62,16 @@ func newSite(t *testing.T) *site {
 		t.Fatal(err)
 	}
 	s.configure(t, "")
-	return s
+}
+
+// TestMain lets as many parts of a test run at the same time as there are: they wait,
+// most of the time.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", strconv.Itoa(parts)); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
 }
 
 func (s *site) path(name string) string { return filepath.Join(s.dir, name) }
