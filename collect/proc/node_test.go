@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
 )
@@ -115,6 +117,45 @@ func TestProcessesAgain(t *testing.T) {
 	}
 	if err := src.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// The links of /proc count what a list of it counts, with a directory more since the
+// last list as well: after some readings a list is made again.
+func TestProcessesByLinks(t *testing.T) {
+	root := fixture(t)
+	src := NewProcesses(root)
+	defer src.Close()
+	var s rt.Snapshot
+	read := func() uint64 {
+		t.Helper()
+		if err := src.Read(&s); err != nil {
+			t.Fatal(err)
+		}
+		return s.Node.Processes.Or(0)
+	}
+	read()
+	read()
+	var st unix.Stat_t
+	if err := unix.Stat(root.Proc, &st); err != nil {
+		t.Fatal(err)
+	}
+	counts := st.Nlink > 2 // btrfs and overlayfs count no links of directories
+	if src.until > 0 != counts {
+		t.Fatalf("%d links: counted by them: %t", st.Nlink, src.until > 0)
+	}
+	if n := read(); n != 1 || src.fresh == counts {
+		t.Errorf("%d processes, listed: %t", n, src.fresh)
+	}
+	if pids, err := src.PIDs(&s); !slices.Equal(pids, []int{1}) || err != nil {
+		t.Errorf("processes %v, %v", pids, err)
+	}
+	write(t, filepath.Join(root.Proc, "driver", "x"), "")
+	for range recountEvery + 1 {
+		read()
+	}
+	if n := read(); n != 1 {
+		t.Errorf("with a driver's directory %d processes", n)
 	}
 }
 

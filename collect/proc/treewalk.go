@@ -37,7 +37,7 @@ func (t *Tree) childrenOf(pid int) error {
 		t.list = make([]byte, 32<<10)
 	}
 	t.tids, t.pids = t.tids[:0], t.pids[:0]
-	if err := eachNumber(task, t.list, func(tid int) { t.tids = append(t.tids, tid) }); err != nil {
+	if _, err := eachNumber(task, t.list, func(tid int) { t.tids = append(t.tids, tid) }); err != nil {
 		return nil
 	}
 	for _, tid := range t.tids {
