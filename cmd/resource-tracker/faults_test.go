@@ -202,7 +202,7 @@ func expiredOnce() meddler {
 // is not there by next to nothing.
 func TestADeadNetwork(t *testing.T) {
 	t.Parallel()
-	rtSpool(t) // its building is nothing that an end waits for
+	rtSpool(t)                                      // its building is nothing that an end waits for
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes connections, nobody answers
 	if err != nil {
 		t.Fatal(err)

@@ -280,3 +280,19 @@ func TestDashesWithoutCommand(t *testing.T) {
 		}
 	}
 }
+
+// Section 9.2.2: an upload every 60 seconds where nothing else is said; section 9.1:
+// none without a token.
+func TestUploadInterval(t *testing.T) {
+	for text, want := range map[string]time.Duration{"": time.Minute, "5": 5 * time.Second} {
+		s, err := newStreaming(func(name string) string {
+			return map[string]string{"SENTINEL_API_TOKEN": "t", "TRACKER_UPLOAD_INTERVAL": text}[name]
+		})
+		if err != nil || s.every != want {
+			t.Errorf("of %q: %+v, %v", text, s, err)
+		}
+	}
+	if s, err := newStreaming(func(string) string { return "" }); s != nil || err != nil {
+		t.Errorf("without a token: %+v, %v", s, err)
+	}
+}

@@ -1,0 +1,27 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestSizes holds section 12 of the specification, 15 MiB, and our own budgets: what
+// is linked by mistake shows here.
+func TestSizes(t *testing.T) {
+	bin := os.Getenv("RT_BIN")
+	if bin == "" {
+		bin = t.TempDir()
+		command(t, "make", "-C", "..", "build", "BIN="+bin)
+	}
+	for program, most := range map[string]int64{"rt-prolog": 3, "rt-epilog": 3, "rt-tracker": 8, "resource-tracker": 12} { // MiB
+		info, err := os.Stat(filepath.Join(bin, program))
+		if err != nil {
+			t.Error(err)
+		} else if info.Size() > most<<20 {
+			t.Errorf("%s has %d bytes, more than %d MiB", program, info.Size(), most)
+		}
+	}
+}
