@@ -16,6 +16,6 @@ skip+='|^TestEveryTestOfTheSpecificationIsThereOnce$'
 skip+='|^(TestBreakerCountsHangs|TestPrologsAtOnce|TestALaterEpilogSweeps)$'
 # The emulator has no perf_event_open(2), starts no program that a test starts as itself, and
 # its own memory is what /proc says of the program's.
-skip+='|^(TestSoftwareEventsAreTheTruth|TestNoHardware|TestStandsDown|TestComesBack|TestReadAllocatesNothing|TestLeaseOfProcesses|TestStatsOfThisProcess|TestWhoMayRead|TestWhoMayReadALostRun|TestOwnerLocksHisRun|TestOwnerReadsNoHalfOfAChange|TestForeignFilesAreRefused|TestNoAccessControlLists|TestSmallDisk)$'
+skip+='|^(TestSoftwareEventsAreTheTruth|TestNoHardware|TestWholeNode|TestStandsDown|TestComesBack|TestReadAllocatesNothing|TestLeaseOfProcesses|TestStatsOfThisProcess|TestWhoMayRead|TestWhoMayReadALostRun|TestOwnerLocksHisRun|TestOwnerReadsNoHalfOfAChange|TestForeignFilesAreRefused|TestNoAccessControlLists|TestSmallDisk)$'
 
 "${GO:-go}" test -tags "$1" -timeout 10m -skip "$skip" -exec "$RT_QEMU" "${packages[@]}"
