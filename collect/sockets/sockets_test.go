@@ -58,7 +58,7 @@ func portOf(t *testing.T, a net.Addr) netip.AddrPort {
 }
 
 // What the kernel says of a connection is what went through it.
-func TestRead(t *testing.T) {
+func TestTheKernelCountsConnections(t *testing.T) {
 	r, err := Open()
 	if err != nil {
 		t.Fatal(err)
