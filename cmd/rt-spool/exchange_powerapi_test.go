@@ -96,6 +96,37 @@ func TestExportPowerAPI(t *testing.T) {
 	}
 }
 
+// The same events of the node and of the job are told apart by their targets, both ways.
+func TestNodeEventsAreNotTheJobs(t *testing.T) {
+	s := poweredSnapshots()
+	for i := range s {
+		s[i].Perf = append(s[i].Perf, rt.PerfReading{Group: "node", Event: "page-faults",
+			Value: rt.Some(uint64(i) * 7000), TimeEnabled: rt.Some(uint64(i) * 1e9), TimeRunning: rt.Some(uint64(i) * 1e9)})
+	}
+	text := exportedAs(t, spooled(t, poweredRun(), s), "powerapi-hwpc")
+	if !strings.Contains(text, `"target":"all","groups":{"core":{"0":{"0":{"page-faults":7000,`) {
+		t.Errorf("the node's faults are not there:\n%s", text)
+	}
+	made, err := importPowerAPI(intoDir(t), "reports.json", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums := map[string]uint64{}
+	for snap, err := range opened(t, made[0]).Snapshots(t.Context(), 5, 5) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range snap.Perf {
+			if p := &snap.Perf[i]; p.Event == "page-faults" {
+				sums[p.Group] += p.Value.Or(0)
+			}
+		}
+	}
+	if sums["core"] != 4*2001 || sums["node"] != 4*7000 {
+		t.Errorf("%v", sums)
+	}
+}
+
 // Half of what the node draws beyond its idle power is the half's that had half of
 // the CPU time.
 func TestPowerIsShared(t *testing.T) {

@@ -75,6 +75,9 @@ func (c *powerapiCounters) add(t targeted) {
 			return // of a step, which the job's has too, or of a cgroup that is no job: the records have it
 		}
 		for group, sockets := range r.Groups {
+			if group == powerapi.GroupCore && r.Target == powerapi.All {
+				group = nodeGroup // not the job's
+			}
 			for socket, cpus := range sockets {
 				for cpu, counters := range cpus {
 					c.counters(group, socket, cpu, counters)

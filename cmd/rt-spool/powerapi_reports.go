@@ -66,6 +66,10 @@ func (m *powerapiMaker) hwpc(prev, cur *rt.Snapshot) (node powerapi.Report, jobs
 	return node, jobs
 }
 
+// nodeGroup is the group of readings whose events are those of powerapi.GroupCore, of
+// all that ran on the node.
+const nodeGroup = "node"
+
 func perfKey(p *rt.PerfReading) string { return fmt.Sprint(p.Group, " ", p.CPU, " ", p.Event) }
 
 // count puts the differences of a counter and its times into a report, if all are there.
@@ -80,7 +84,7 @@ func count(to *powerapi.HWPCReport, before, now *rt.PerfReading) {
 		diffs[i] = b - a
 	}
 	group := now.Group
-	if group == "node" { // a formula knows the same events of all by their target
+	if group == nodeGroup { // a formula knows the same events of all by their target
 		group = powerapi.GroupCore
 	}
 	to.Set(group, now.Socket, now.CPU, now.Event, diffs[0])
