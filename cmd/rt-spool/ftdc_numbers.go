@@ -18,7 +18,7 @@ import (
 // is in a metric of the same name with this suffix.
 const restSuffix = "_rest"
 
-// number is a field of a struct that holds a figure.
+// number is a field of a struct that holds a figure or, in wordsOf, a text.
 type number struct {
 	name  string
 	index []int // of reflect.Value.FieldByIndex
@@ -27,26 +27,34 @@ type number struct {
 // identities are the fields of a type that name its elements, and so are no figures.
 var identities = map[reflect.Type][]string{}
 
-var numbersByType sync.Map // what numbersOf has found, []number by reflect.Type
+var numbersByType, wordsByType sync.Map // what fieldsOf has found, []number by reflect.Type
 
-// numbersOf lists the figures of a struct type in order.
-func numbersOf(t reflect.Type) []number {
-	if all, ok := numbersByType.Load(t); ok {
+// fieldsOf lists the fields of a struct type that are wanted and are no part of an
+// element's name, in order.
+func fieldsOf(known *sync.Map, t reflect.Type, wanted func(reflect.Type) bool) []number {
+	if all, ok := known.Load(t); ok {
 		return all.([]number)
 	}
 	var all []number
 	for i := range t.NumField() {
 		f := t.Field(i)
-		if !f.IsExported() || slices.Contains(identities[t], f.Name) {
-			continue
-		}
-		switch reflect.New(f.Type).Interface().(type) {
-		case *rt.Opt[uint64], *rt.Opt[int64], *rt.Opt[float64], *rt.Opt[bool], *uint64, *float64, *bool, *rt.JobPhase:
+		if f.IsExported() && !slices.Contains(identities[t], f.Name) && wanted(f.Type) {
 			all = append(all, number{snake(f.Name), f.Index})
 		}
 	}
-	numbersByType.Store(t, all)
+	known.Store(t, all)
 	return all
+}
+
+// numbersOf lists the figures of a struct type.
+func numbersOf(t reflect.Type) []number {
+	return fieldsOf(&numbersByType, t, func(f reflect.Type) bool {
+		switch reflect.New(f).Interface().(type) {
+		case *rt.Opt[uint64], *rt.Opt[int64], *rt.Opt[float64], *rt.Opt[bool], *uint64, *float64, *bool, *rt.JobPhase:
+			return true
+		}
+		return false
+	})
 }
 
 // snake is a field's name in lower case, with _ between its words.

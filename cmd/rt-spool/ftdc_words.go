@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/resource-tracker/rt"
 )
@@ -21,26 +20,11 @@ import (
 // The value is 1, of a line of the ledger the seconds after the first reading.
 const infoSuffix = "_info."
 
-var wordsByType sync.Map // what wordsOf has found, []number by reflect.Type
-
-// wordsOf lists the texts of a struct type that do not name an element, and its
-// tables of texts.
+// wordsOf lists the texts of a struct type and its tables of texts.
 func wordsOf(t reflect.Type) []number {
-	if all, ok := wordsByType.Load(t); ok {
-		return all.([]number)
-	}
-	var all []number
-	for i := range t.NumField() {
-		f := t.Field(i)
-		if !f.IsExported() || slices.Contains(identities[t], f.Name) || f.Type == reflect.TypeFor[rt.State]() {
-			continue
-		}
-		if f.Type.Kind() == reflect.String || f.Type == reflect.TypeFor[map[string]string]() {
-			all = append(all, number{snake(f.Name), f.Index})
-		}
-	}
-	wordsByType.Store(t, all)
-	return all
+	return fieldsOf(&wordsByType, t, func(f reflect.Type) bool {
+		return f.Kind() == reflect.String && f != reflect.TypeFor[rt.State]() || f == reflect.TypeFor[map[string]string]()
+	})
 }
 
 // eachWord calls yield with each text of a struct that is not empty, in order. Those of

@@ -28,7 +28,7 @@ func importFTDC(dir, name string, r io.Reader) ([]string, error) {
 	}
 	for err == nil {
 		if err := w.Put(&im.s); err != nil {
-			return nil, discardFTDC(w, err)
+			return nil, errors.Join(err, discardRun(w))
 		}
 		err = im.next()
 	}
@@ -36,7 +36,7 @@ func importFTDC(dir, name string, r io.Reader) ([]string, error) {
 	switch {
 	case err == io.EOF:
 	case im.source.failed():
-		return nil, discardFTDC(w, err)
+		return nil, errors.Join(err, discardRun(w))
 	default:
 		damage = &kindError{errDamaged, fmt.Errorf("%w; the run has the %d readings before that place", err, im.s.Seq)}
 	}
@@ -48,19 +48,9 @@ func importFTDC(dir, name string, r io.Reader) ([]string, error) {
 	}
 	w.Event(rt.Event{Time: im.run.End, Kind: "tracker", Name: "import", Status: "ok", Detail: "imported from the FTDC file " + name})
 	if err := w.End(im.run); err != nil {
-		return nil, discardFTDC(w, err)
+		return nil, errors.Join(err, discardRun(w))
 	}
 	return []string{w.Path()}, damage
-}
-
-// discardFTDC removes a run that could not be made.
-func discardFTDC(w *spool.Writer, err error) error {
-	err = errors.Join(err, w.Close())
-	damaged, openErr := spool.Open(w.Path())
-	if openErr != nil {
-		return errors.Join(err, openErr)
-	}
-	return errors.Join(err, damaged.Remove())
 }
 
 // watched tells what a reader failed of from what is wrong with what it has read.
