@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -21,14 +22,14 @@ func (t times) quantile(q float64) float64 {
 }
 
 // node is a node on which hooks run as slurmd runs them.
-type node struct{ bin, dir, config string }
+type node struct{ bin, dir, state, config string }
 
 // newNode writes a configuration with the given tracker, empty for the real one.
 func newNode(bin, dir, name, tracker, interval string) (node, error) {
 	n := node{bin: bin, dir: filepath.Join(dir, name)}
-	n.config = filepath.Join(n.dir, "rt.toml")
-	for _, d := range []string{"spool", "state"} {
-		if err := os.MkdirAll(filepath.Join(n.dir, d), 0o755); err != nil {
+	n.config, n.state = filepath.Join(n.dir, "rt.toml"), filepath.Join(stateRoot(dir), name, "state")
+	for _, d := range []string{filepath.Join(n.dir, "spool"), n.state} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
 			return n, err
 		}
 	}
@@ -37,8 +38,19 @@ func newNode(bin, dir, name, tracker, interval string) (node, error) {
 	}
 	text := fmt.Sprintf("[spool]\ndir = %q\nuser = \"root\"\n[tracker]\npath = %q\ninterval = %q\nfirst_interval = %q\nstate_dir = %q\n"+
 		"[hooks]\nready_timeout = \"10s\"\nstop_timeout = \"10s\"\n[log]\ntarget = %q\n",
-		filepath.Join(n.dir, "spool"), tracker, interval, interval, filepath.Join(n.dir, "state"), n.log())
+		filepath.Join(n.dir, "spool"), tracker, interval, interval, n.state, n.log())
 	return n, os.WriteFile(n.config, []byte(text), 0o644)
+}
+
+// stateRoot is where state directories are: in memory, as /run is, where the machine
+// has such a place.
+func stateRoot(dir string) string {
+	const tmpfs = 0x01021994 // TMPFS_MAGIC, statfs(2)
+	var fs syscall.Statfs_t
+	if syscall.Statfs("/dev/shm", &fs) == nil && fs.Type == tmpfs {
+		return filepath.Join("/dev/shm", filepath.Base(dir))
+	}
+	return dir
 }
 
 func (n node) log() string { return filepath.Join(n.dir, "log") }
@@ -160,7 +172,7 @@ func atOneHertz(bin, dir string) ([]row, error) {
 	if _, err := n.hook("rt-prolog", "prolog_slurmd", 1); err != nil {
 		return nil, err
 	}
-	text, err := os.ReadFile(filepath.Join(n.dir, "state", "1@n1.json"))
+	text, err := os.ReadFile(filepath.Join(n.state, "1@n1.json"))
 	if err != nil {
 		return nil, err
 	}

@@ -77,6 +77,7 @@ func run(bin string, span time.Duration, only string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	defer os.RemoveAll(stateRoot(dir))
 	var rows []row
 	for name := range strings.SplitSeq(cmp.Or(only, order), ",") {
 		part, ok := parts[name]
