@@ -80,3 +80,68 @@ func TestGemPBAThatMakesNoRun(t *testing.T) {
 		}
 	}
 }
+
+// A job that was exported has, once it is imported, the same CPU time, memory and owner.
+func TestGemPBAJobExchange(t *testing.T) {
+	run, list := longRun()
+	run.UID, run.Account, run.Partition = rt.Some[uint64](1000), "physics", "main"
+	var out bytes.Buffer
+	if err := exportGemPBA(t.Context(), &out, spooled(t, run, list[:40]), rt.ScopeJob); err != nil {
+		t.Fatal(err)
+	}
+	first := out.String()
+	made, err := importGemPBA(t.TempDir(), "stream", &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := opened(t, made[0])
+	got := r.Run()
+	if got.JobID != run.JobID || got.User != run.User || got.UID != run.UID || got.Cluster != run.Cluster || got.Account != run.Account ||
+		got.Partition != run.Partition || got.Meta.JobName != run.Meta.JobName || got.Node != run.Node {
+		t.Errorf("the run is %+v", got)
+	}
+	var last rt.JobReading
+	for s, err := range r.Snapshots(t.Context(), 1, 40) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = s.Job
+		if s.Seq > 1 && s.Job.MemCurrent != list[s.Seq-1].Job.MemCurrent {
+			t.Errorf("reading %d has memory %v, it was %v", s.Seq, s.Job.MemCurrent, list[s.Seq-1].Job.MemCurrent)
+		}
+	}
+	was := list[39].Job.CPUUsage.Or(0)
+	if is := last.CPUUsage.Or(0); last.Phase != rt.JobPresent || is < was*999/1000 || is > was*1001/1000 {
+		t.Errorf("CPU time %d us, it was %d", is, was)
+	}
+	out.Reset()
+	if err := exportGemPBA(t.Context(), &out, r, rt.ScopeJob); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(first, out.String()); d != "" {
+		t.Errorf("what went out first and again (-first +again):\n%s", d)
+	}
+}
+
+// Of several hosts, the first one's workers are counted; frames that are repeated,
+// once; and of one without a percentage the time is not known.
+func TestGemPBAWork(t *testing.T) {
+	pct := func(id uint32, seq uint64, v float64) gempba.WorkerFrame {
+		return gempba.WorkerFrame{WorkerID: id, SeqNo: rt.Some(seq), ProcessCPUPct: rt.Some(v), ProcessRSSBytes: rt.Some(uint64(id+1) << 20)}
+	}
+	topology := &gempba.Topology{Identities: []gempba.Identity{{WorkerID: 0, Hostname: "n1"}, {WorkerID: 1, Hostname: "n1"}, {WorkerID: 2, Hostname: "n2"}}}
+	im := gempbaImport{run: rt.Run{Node: "n1"}, gempbaWork: gempbaWork{seen: map[uint32]workerSeen{}}}
+	var got []string
+	for i, workers := range [][]gempba.WorkerFrame{
+		{}, {pct(0, 1, 50), pct(2, 1, 100)}, {pct(0, 1, 50), pct(1, 1, 100), pct(2, 2, 100)},
+		{pct(0, 2, 25), {WorkerID: 1, SeqNo: rt.Some[uint64](2)}}, {pct(0, 3, 100), pct(1, 3, 100)},
+	} {
+		var s rt.Snapshot
+		im.job(&gempba.Envelope{TS: 1000 + 1000*int64(i), Topology: topology, Workers: workers}, &s)
+		got = append(got, fmt.Sprintf("%s %d %d", s.Job.Phase, int64(s.Job.CPUUsage.Or(1<<63)), s.Job.MemCurrent.Or(0)>>20))
+	}
+	want := "pending -9223372036854775808 0, present 500000 1, present 1500000 3, present -9223372036854775808 1, present 5000000 3"
+	if strings.Join(got, ", ") != want || im.gaps != 1 || !im.summed {
+		t.Errorf("got  %s, %d gaps\nwant %s", strings.Join(got, ", "), im.gaps, want)
+	}
+}

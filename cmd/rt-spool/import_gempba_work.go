@@ -21,7 +21,7 @@ type gempbaWork struct {
 // workerSeen is the newest frame of a worker.
 type workerSeen struct {
 	seq rt.Opt[uint64]
-	at  int64 // milliseconds
+	at  int64 // milliseconds, of the newest with a percentage
 }
 
 // job is what the line says of the job on its first host: the CPU time that the
@@ -65,17 +65,18 @@ func (w *gempbaWork) use(f *gempba.WorkerFrame, ts int64) bool {
 		return true // the frame of the line before
 	}
 	at := f.WorkerLocalMS.Or(ts)
+	pct, ok := f.ProcessCPUPct.Get()
+	if known && !ok { // the next one that has a percentage stands for this time, too
+		w.seen[f.WorkerID] = workerSeen{f.SeqNo, before.at}
+		w.gaps++
+		return false
+	}
 	w.seen[f.WorkerID] = workerSeen{f.SeqNo, at}
 	if !known {
 		before.at = w.ts // it has come since the line before
 	}
-	pct, ok := f.ProcessCPUPct.Get()
-	switch {
-	case ok && before.at != 0 && at > before.at:
+	if ok && before.at != 0 && at > before.at {
 		w.used += pct / 100 * float64(at-before.at) * 1e3
-	case !ok && known:
-		w.gaps++
-		return false
 	}
 	return true
 }
@@ -105,7 +106,7 @@ func (im *gempbaImport) remark() {
 	}
 	parts := []string{"CPU time is what the percentages of GemPBA's workers come to"}
 	if im.gaps > 0 {
-		parts[0] += ", and some had none: it is more"
+		parts[0] += ", of which some are missing"
 	}
 	if im.summed {
 		parts = append(parts, "memory is the sum of the workers' resident sets")
