@@ -56,13 +56,15 @@ func (e *Error) Error() string { return e.Op + ": " + e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
 // refused says whether the other side answered that it did nothing, or never
-// heard of the request. After a lost answer or a gateway's error it may have acted.
+// heard of the request. After a lost answer or a gateway's error it may have acted;
+// who says when to come again has not.
 func refused(err error) bool {
 	var e *Error
 	if !errors.As(err, &e) {
 		return false
 	}
-	return e.Unsent || e.Status >= 300 && e.Status < 500 && e.Status != http.StatusRequestTimeout
+	return e.Unsent || e.Status >= 300 && e.Status < 500 && e.Status != http.StatusRequestTimeout ||
+		e.Status == http.StatusServiceUnavailable && e.RetryAfter > 0
 }
 
 // NoAnswer makes the Error of a request that got no complete answer.

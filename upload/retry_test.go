@@ -125,6 +125,8 @@ func TestALostRegistrationIsReportedAsPossibleDuplicate(t *testing.T) {
 		{"a gateway's error", fault(upload.Temporary, 502, 0), 1, 1},
 		{"an answer that makes no sense", fault(upload.Permanent, 200, 0), 1, 1},
 		{"refused", fault(upload.Permanent, 422, 0), 1, 0},
+		{"a service that is down", fault(upload.Temporary, 503, 0), 1, 1},
+		{"a service that has too much to do", fault(upload.Temporary, 503, time.Second), 1, 0},
 		{"too many requests", fault(upload.Temporary, 429, 0), 1, 0},
 		{"never sent", &upload.Error{Op: "x", Unsent: true, Err: errors.New("refused")}, 1, 0},
 		{"lost twice within one drain", lost(), 3, 1},
