@@ -15,6 +15,9 @@ const (
 	// JobEnded: the job's cgroup emptied or was removed. JobAppeared may follow where
 	// a scheduler makes it anew for the job's next step.
 	JobEnded
+	// JobShort: the job is short of memory, or a process of it was just killed for
+	// that. A snapshot taken now shows who had how much.
+	JobShort
 )
 
 // Job is a job whose cgroup is watched.

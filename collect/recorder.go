@@ -130,9 +130,14 @@ func (r *Recorder) Run(ctx context.Context) rt.Reason {
 		case <-ctx.Done():
 			return r.finish(ctx)
 		case e := <-events:
-			if e == JobEnded {
+			switch e {
+			case JobEnded:
 				r.last()
 				return rt.ReasonLast
+			case JobShort:
+				r.take(rt.ReasonTick)
+				timer.Reset(time.Until(ticks.next))
+				continue
 			}
 			ticks = r.schedule()
 			r.take(rt.ReasonAppeared)
@@ -189,6 +194,13 @@ func (r *Recorder) watch() (events <-chan JobEvent, stop func()) {
 				r.readCandidate()
 			}
 			if e == JobStepEnded {
+				continue
+			}
+			if e == JobShort {
+				select {
+				case out <- e:
+				default: // a snapshot is being taken; the job's end must not wait behind it
+				}
 				continue
 			}
 			select {

@@ -101,8 +101,11 @@ func (w *jobWatch) pump(job *cgroup.Job) {
 		case <-w.quit:
 			return
 		case e := <-job.Events():
-			if e == cgroup.Appeared {
+			switch p := w.procs.Load(); {
+			case e == cgroup.Appeared:
 				w.findsOnce.Do(func() { close(w.found) })
+			case e == cgroup.Short && p != nil:
+				p.Hurry()
 			}
 			select {
 			case w.events <- jobEvent(e):
@@ -119,6 +122,8 @@ func jobEvent(e cgroup.Event) collect.JobEvent {
 		return collect.JobAppeared
 	case cgroup.Ended:
 		return collect.JobEnded
+	case cgroup.Short:
+		return collect.JobShort
 	}
 	return collect.JobStepEnded
 }

@@ -6,5 +6,6 @@
 // job's counters can be gone 5 ms later.
 //
 // It only reads: it joins no group, and writes to no file of one but memory.peak,
-// where that begins a new peak for its own descriptor and nobody else's.
+// where that begins a new peak for its own descriptor and nobody else's, and v1's
+// cgroup.event_control, by which the kernel tells it of an OOM.
 package cgroup

@@ -166,6 +166,9 @@ func (j *Job) exited() {
 	}
 	n, _ := unix.EpollWait(j.exits.fd, j.exits.events[:], 0) // interrupted: it is told again
 	for _, e := range j.exits.events[:max(n, 0)] {
+		if j.eventTold(int(e.Fd)) {
+			continue
+		}
 		i := slices.IndexFunc(j.groups, func(g *group) bool { return g.exit == int(e.Fd) })
 		if i < 0 {
 			_ = unix.EpollCtl(j.exits.fd, unix.EPOLL_CTL_DEL, int(e.Fd), nil)

@@ -25,11 +25,14 @@ const (
 	StepEnded
 	// Ended: the job's directory is gone from every hierarchy that it was seen in.
 	Ended
+	// Short: the job is out of memory or at its limit, or a process of it was killed
+	// for that. It is told once a second at most, and maxShort times.
+	Short
 )
 
 // String returns the event's name.
 func (e Event) String() string {
-	names := [...]string{"none", "appeared", "step ended", "ended"}
+	names := [...]string{"none", "appeared", "step ended", "ended", "short of memory"}
 	if int(e) < len(names) {
 		return names[e]
 	}
@@ -102,6 +105,7 @@ type Job struct {
 
 	oomKills      uint64 // that the ledger was told of
 	memoryNotices int    // of memory.events
+	oom           outOfMemory
 	cpusetLooks   int    // at how many readings its CPUs are still looked at
 	allowed       string // CPUs and NUMA nodes that the ledger was told of
 
@@ -144,7 +148,7 @@ func newJob(candidates []Candidate, opts Options) (*Job, error) {
 		events: make(chan Event, 64), done: make(chan struct{}), ended: make(chan struct{}),
 		settle: cmp.Or(opts.Settle, 50*time.Millisecond), ends: opts.StepEnds, begins: opts.StepBegins,
 		skip: stackedMajors(procRoot), procRoot: procRoot,
-		pairAfter: pairAfter, notify: n, exits: newExits(), search: s, phase: rt.JobPending,
+		pairAfter: pairAfter, notify: n, exits: newExits(), oom: outOfMemory{fd: -1, near: -1}, search: s, phase: rt.JobPending,
 	}
 	j.newErrand()
 	j.look()
@@ -300,6 +304,7 @@ func (j *Job) Close() error {
 			g.final = true // or not: nobody is told any more
 		}
 		j.endGroups()
+		j.oom.close()
 		j.exits.close()
 		j.trees, j.order = nil, nil
 		j.events2.close()
@@ -333,6 +338,7 @@ func (j *Job) take() {
 	inheritTotals(r, &j.last)
 	j.last = *r
 	j.tellKills(r)
+	j.nearing(r)
 	if v, ok := j.reader.(*v2Reader); ok {
 		if n := v.shares.guess(); n > 0 {
 			j.note(rt.Event{Kind: "job", Name: "cpu", Status: "estimated",

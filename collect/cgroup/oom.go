@@ -33,8 +33,13 @@ func (j *Job) memoryHappened(path string) {
 		return
 	}
 	if b, ok := j.buf.read(&v.memoryEvents); ok {
+		if n, ok := parseKey(b, "max"); ok && n > j.oom.max {
+			j.oom.max = n
+			j.short()
+		}
 		if n, ok := parseKey(b, "oom_kill"); ok && n > j.oomKills {
 			j.take()
+			j.killed()
 		}
 	}
 }

@@ -23,6 +23,7 @@ type node struct {
 	// v1 counts these two for each directory alone, v2 does not need them.
 	failcnt    file           // memory.failcnt
 	oomControl file           // memory.oom_control
+	oomTold    bool           // an OOM is told, see outOfMemory
 	fail, oom  rt.Opt[uint64] // as last read
 
 	own        *group // whose cgroup it is, nil for most

@@ -91,6 +91,8 @@ func (j *Job) step(notices []notice) []Event {
 		j.take()
 		j.readEnding(notices)
 	}
+	j.lookForKill()
+	j.pollMemory()
 	for _, n := range notices {
 		switch name := filepath.Join(n.dir, n.name); {
 		case j.notify.stale(n):
@@ -142,6 +144,9 @@ func (j *Job) schedule(now time.Time) {
 	j.settleBy, j.deadline = time.Time{}, time.Time{}
 	if j.blind {
 		j.deadline = now.Add(poll)
+	}
+	if pause := j.oom.pause(); pause > 0 {
+		j.deadline = now.Add(pause)
 	}
 }
 
@@ -251,6 +256,7 @@ func (j *Job) gone(t *tree) {
 	addTotals(&total, &j.past)
 	j.last, j.past = rt.JobReading{}, rt.JobReading{}
 	j.oomKills, j.memoryNotices = 0, 0
+	j.oom.limit, j.oom.max, j.oom.poll = 0, 0, false
 	inheritTotals(&j.past, &total)
 	j.populated = false
 	j.settleBy = time.Time{}
@@ -322,6 +328,7 @@ func (j *Job) addTree(controller, dir string) bool {
 	j.failed(j.reader.open(controller, dir))
 	for _, n := range t.nodes { // some of their files are this controller's
 		j.failed(t.open(n))
+		j.tellOOM(n)
 		if n.own != nil {
 			j.failed(n.own.files.open(controller, n.path))
 		}
@@ -348,6 +355,7 @@ func (j *Job) descend(t *tree, dir string) {
 	if t.find(dir) < 0 {
 		n := &node{path: dir}
 		j.failed(t.open(n))
+		j.tellOOM(n)
 		t.nodes = append(t.nodes, n)
 		j.began = true
 		j.join(t, n)
@@ -387,26 +395,4 @@ func (j *Job) checkPopulated() {
 		j.stepEnded()
 	}
 	j.populated = v != 0
-}
-
-// reconcile compares all that is known with what is there, after events were lost.
-func (j *Job) reconcile() {
-	for _, t := range slices.Clone(j.trees) {
-		if len(t.nodes) > 0 {
-			j.take()
-			if j.ends != nil {
-				j.ends("", j.daemons())
-			}
-		}
-		for _, n := range slices.Backward(slices.Clone(t.nodes)) { // children before parents
-			if t.find(n.path) >= 0 && !j.notify.still(n.path) {
-				j.removed(n.path)
-			}
-		}
-		if slices.Contains(j.trees, t) {
-			j.descend(t, t.dir)
-			j.checkPopulated()
-		}
-	}
-	j.look()
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -70,6 +71,7 @@ type JobProcs struct {
 	ioSeen   bool
 	seen     bool
 	denied   error
+	hurry    atomic.Bool
 }
 
 // NewJobProcs returns the source of Snapshot.Procs and of the fields of the job
@@ -92,7 +94,7 @@ func (j *JobProcs) Read(s *rt.Snapshot) error {
 	if s.Job.Phase == rt.JobNone || s.Job.Phase == rt.JobPending {
 		return nil
 	}
-	if s.Reason != rt.ReasonTick || s.Boot >= j.next {
+	if hurry := j.hurry.Swap(false); hurry || s.Reason != rt.ReasonTick || s.Boot >= j.next {
 		began := j.time()
 		j.walk()
 		j.show(s)
@@ -114,6 +116,10 @@ func (j *JobProcs) StepEnds(step string, pids []int) {
 	j.reapers.meet(pids, j.fs.Proc)
 	j.reapers.read(step)
 }
+
+// Hurry lets the next Read look at the processes, whatever that costs. It may be
+// called while Read is at work.
+func (j *JobProcs) Hurry() { j.hurry.Store(true) }
 
 // Notes tells of the steps whose bytes are a lower bound. It may be called while
 // Read is at work.

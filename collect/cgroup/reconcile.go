@@ -1,0 +1,25 @@
+package cgroup
+
+import "slices"
+
+// reconcile compares all that is known with what is there, after events were lost.
+func (j *Job) reconcile() {
+	for _, t := range slices.Clone(j.trees) {
+		if len(t.nodes) > 0 {
+			j.take()
+			if j.ends != nil {
+				j.ends("", j.daemons())
+			}
+		}
+		for _, n := range slices.Backward(slices.Clone(t.nodes)) { // children before parents
+			if t.find(n.path) >= 0 && !j.notify.still(n.path) {
+				j.removed(n.path)
+			}
+		}
+		if slices.Contains(j.trees, t) {
+			j.descend(t, t.dir)
+			j.checkPopulated()
+		}
+	}
+	j.look()
+}
