@@ -85,7 +85,7 @@ func (d *Decoder) next() (int64, error) {
 				return 0, err
 			}
 		case d.schemas == 0:
-			return 0, d.syntax(ErrNoSchema)
+			return 0, d.syntax(fmt.Errorf("it begins with 0x%02x, as no FTDC file does: %w", first, ErrNoSchema))
 		case first&1 != 0:
 			return 0, d.syntax(fmt.Errorf("the first byte is 0x%02x: a schema begins with 0x01, metrics with an even byte", first))
 		default:
