@@ -39,7 +39,7 @@ func openError(event string, cpu int, err error) error {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENODEV), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EINVAL):
 		word, hint = NotSupported, ": the CPU or its kernel does not count that"
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		word, hint = Denied, ": it takes CAP_PERFMON, or kernel.perf_event_paranoid below 1"
+		word, hint = Denied, ": it takes CAP_PERFMON, or kernel.perf_event_paranoid below 1; Debian's and Ubuntu's kernels want CAP_SYS_ADMIN while that is above 2: set it to 2"
 	case errors.Is(err, unix.EBUSY):
 		word, hint = Busy, ": another program has the counter"
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
