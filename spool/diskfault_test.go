@@ -84,9 +84,7 @@ func TestEveryFaultOfTheDisk(t *testing.T) {
 				break
 			}
 			seen[len(f.told) > 0]++
-			if err := os.RemoveAll(dir); err != nil {
-				t.Fatal(err)
-			}
+			over(t, disk, dir)
 			if t.Failed() {
 				return
 			}

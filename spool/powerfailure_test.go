@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -14,14 +15,29 @@ import (
 	"github.com/resource-tracker/rt/spool/internal/faultvfs"
 )
 
-// after returns a directory with what the disk holds when the power fails now.
-func after(t *testing.T, disk *faultvfs.Disk, rng *rand.Rand) string {
+// after returns a directory, on the same disk, with what that holds of the directory from
+// when the power fails now.
+func after(t *testing.T, disk *faultvfs.Disk, from string, rng *rand.Rand) string {
 	t.Helper()
-	dir := t.TempDir()
-	if err := disk.PowerFailure(dir, rng); err != nil {
+	dir, err := os.MkdirTemp(filepath.Dir(from), "image")
+	if err == nil {
+		err = disk.PowerFailure(from, dir, rng)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// over removes directories of such a disk.
+func over(t *testing.T, disk *faultvfs.Disk, dirs ...string) {
+	t.Helper()
+	for _, dir := range dirs {
+		disk.Forget(dir)
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // The power fails at every operation of the disk, and of what was not synced any part is
@@ -52,7 +68,7 @@ func TestPowerFailureOfATrackedRun(t *testing.T) {
 			safe = faultRows
 		}
 		_, failed, first := disk.Count()
-		image := after(t, disk, rng)
+		image := after(t, disk, dir, rng)
 		f.w.Close() // the machine is off; this only lets go
 		disk.Fail(faultvfs.Plan{})
 		if failed == 0 {
@@ -66,9 +82,7 @@ func TestPowerFailureOfATrackedRun(t *testing.T) {
 		if most = max(most, int64(len(f.list))-stored); t.Failed() {
 			return
 		}
-		if err := os.RemoveAll(dir); err != nil {
-			t.Fatal(err)
-		}
+		over(t, disk, dir, image)
 	}
 	if most == 0 || most > 4*faultCommit || withoutLog == 0 && faultStep() == 1 {
 		t.Errorf("up to %d snapshots were lost, and %d logs", most, withoutLog)
@@ -97,8 +111,9 @@ func TestPowerFailureOfALedger(t *testing.T) {
 	}
 	for _, mode := range []os.FileMode{0o600, 0o640} { // the second: others may read it
 		for at := 1; ; at++ {
-			path := filepath.Join(base, fmt.Sprintf("%o-%d.db", mode, at))
-			if err := errors.Join(os.WriteFile(path, good, mode), os.Chmod(path, mode)); err != nil {
+			dir := filepath.Join(base, fmt.Sprintf("%o-%d", mode, at))
+			path := filepath.Join(dir, "x.db")
+			if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(path, good, mode), os.Chmod(path, mode)); err != nil {
 				t.Fatal(err)
 			}
 			disk.Fail(faultvfs.Plan{At: at})
@@ -110,35 +125,22 @@ func TestPowerFailureOfALedger(t *testing.T) {
 				}
 			}
 			_, failed, first := disk.Count()
-			image := after(t, disk, rng)
+			image := after(t, disk, dir, rng)
 			if r != nil {
 				r.Close() // the machine is off
 			}
 			disk.Fail(faultvfs.Plan{})
 			if failed == 0 {
-				if files, err := filepath.Glob(path + "-*"); err != nil || len(files) > 0 {
-					t.Errorf("beside the file are %v, %v", files, err)
-				}
+				onlyFile(t, path)
 				break
 			}
 			what := fmt.Sprintf("%s, operation %d", first, at)
 			if got := ledgerSteps(t, what, filepath.Join(image, filepath.Base(path))); got < done || got > done+1 {
 				t.Errorf("%s: %d steps were done, and %d are there", what, done, got)
 			}
-			if err := removeAll(path); err != nil {
-				t.Fatal(err)
-			}
+			over(t, disk, dir, image)
 		}
 	}
-}
-
-// removeAll removes a database with what stands beside it.
-func removeAll(path string) error {
-	files, err := filepath.Glob(path + "*")
-	for _, f := range files {
-		err = errors.Join(err, os.Remove(f))
-	}
-	return err
 }
 
 // ledgerSteps is how many steps of a delivery a file has.
@@ -171,19 +173,23 @@ func TestPowerFailureWhileThinning(t *testing.T) {
 	good := endedFile(t, 1200)
 	disk, base := faultyDisk(t)
 	rng := rand.New(rand.NewPCG(9, 10))
-	path := filepath.Join(base, "x.db")
-	if err := os.WriteFile(path, good, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	before := columnSums(t, path)
+	before := map[string]driver.Value(nil)
 	for at := 1; ; at += 149 * faultStep() {
+		dir := filepath.Join(base, fmt.Sprint(at))
+		path := filepath.Join(dir, "x.db")
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(path, good, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if before == nil {
+			before = columnSums(t, path)
+		}
 		disk.Fail(faultvfs.Plan{At: at})
 		r, err := Open(path)
 		if err == nil {
 			_, err = r.Thin(0)
 		}
 		_, failed, first := disk.Count()
-		image := filepath.Join(after(t, disk, rng), "x.db")
+		image := after(t, disk, dir, rng)
 		if r != nil {
 			r.Close() // the machine is off
 		}
@@ -197,7 +203,7 @@ func TestPowerFailureWhileThinning(t *testing.T) {
 		if err == nil && at == 1 {
 			t.Errorf("%s, operation %d: no error", first, at)
 		}
-		for where, path := range map[string]string{"the power": image, "the disk": path} { // the second goes on
+		for where, path := range map[string]string{"the power": filepath.Join(image, "x.db"), "the disk": path} { // the second goes on
 			r := mustOpen(t, path)
 			for _, p := range r.Verify(t.Context()) {
 				t.Errorf("%s, %s, operation %d: verify: %s", where, first, at, p.What)
@@ -211,8 +217,6 @@ func TestPowerFailureWhileThinning(t *testing.T) {
 				}
 			}
 		}
-		if err := errors.Join(removeAll(path), os.WriteFile(path, good, 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		over(t, disk, dir, image)
 	}
 }

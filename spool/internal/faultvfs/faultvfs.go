@@ -204,22 +204,38 @@ func (d *Disk) removed(path string, sync bool) {
 	}
 }
 
+// Forget drops what is known of the files below a directory, whose databases are closed.
+func (d *Disk) Forget(dir string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for path := range d.files {
+		if strings.HasPrefix(path, dir+"/") {
+			delete(d.files, path)
+		}
+	}
+	for path := range d.gone {
+		if strings.HasPrefix(path, dir+"/") {
+			delete(d.gone, path)
+		}
+	}
+}
+
 // PowerFailure writes into the directory to what the disk may hold when the power fails
-// now: of each file what was synced, and of what was written since any sectors of any
+// now: of each file in the directory from what was synced, and of what was written since any sectors of any
 // writes; a file that is new or was removed is there or not, unless its directory was
 // synced. rng chooses.
-func (d *Disk) PowerFailure(to string, rng *rand.Rand) error {
+func (d *Disk) PowerFailure(from, to string, rng *rand.Rand) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	left := map[string][]byte{}
 	keep := rng.IntN(3) // of what was not synced: nothing, all, or some
 	for path, content := range d.gone {
-		if some(rng, keep) {
+		if filepath.Dir(path) == from && some(rng, keep) {
 			left[path] = content
 		}
 	}
 	for path, f := range d.files {
-		if _, err := os.Lstat(path); err != nil { // the program has removed or renamed it
+		if _, err := os.Lstat(path); err != nil || filepath.Dir(path) != from { // or the program has removed it
 			continue
 		}
 		if f.isNew && !some(rng, keep) {
