@@ -212,6 +212,21 @@ func TestFramesOfGemPBA(t *testing.T) {
 	}
 }
 
+// Whatever a program sends, it is left with one line, and the command goes on.
+func TestBadGemPBAPrograms(t *testing.T) {
+	for text, want := range map[string]string{
+		"garbage\n": "line 1 of the telemetry: ", `{"ts":1,"half`: "line 1 of the telemetry: ", strings.Repeat("x", 10<<20): "has more than 8388608 bytes",
+		gempbaLine(1, "null", 1) + "[]\n": "line 2 of the telemetry: ", `{"version":2,"ts":1}` + "\n": "version 2",
+	} {
+		config, sent := gempbaProgram(t, text)
+		w := startWaiting(t, "-q", "-c", config, "--spool", t.TempDir())
+		<-sent
+		if said := w.end(t); strings.Count(said, "\n") != 1 || !strings.Contains(said, want) {
+			t.Errorf("of %.20q it said:\n%s", text, said)
+		}
+	}
+}
+
 func TestFramesNeedASpool(t *testing.T) {
 	config, _ := gempbaProgram(t)
 	for _, args := range [][]string{{"-q"}, {"-f", "csv"}} {

@@ -202,6 +202,11 @@ func TestStalledClients(t *testing.T) {
 		}
 		all.Wait()
 		log := b.log()
+		// One look for each tick, however many watch: those who came after the first
+		// have had their lines a tick later.
+		if looks := b.source.workers.Load(); looks != 21 && looks != 22 {
+			t.Errorf("%d looks for 21 lines", looks)
+		}
 		if len(log) != 32 || !strings.Contains(log[0], "is dropped: it is 4 lines behind") {
 			t.Errorf("%d lines in the log: %.3q", len(log), log)
 		}
