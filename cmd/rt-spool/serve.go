@@ -34,7 +34,7 @@ func serveCommand() *cli.Command {
 // shutdown is how long requests that are under way may take when serve is told to stop.
 const shutdown = 10 * time.Second
 
-func runServe(c *cli.Context) error {
+func runServe(c *cli.Context) (err error) {
 	cfg, err := load(c)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func runServe(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	defer files.rc.Close() // all is written; what ends is the lock
+	defer func() { err = errors.Join(err, files.rc.Close()) }()
 	ln, scheme, err := files.listen()
 	if err != nil {
 		return err

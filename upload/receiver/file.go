@@ -120,7 +120,7 @@ func (t temp) commit(path string) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// discard removes what was not committed.
+// discard removes what was not committed; what cannot be removed goes at the next start.
 func (t temp) discard() {
 	_ = t.Close()
 	_ = os.Remove(t.Name())
