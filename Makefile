@@ -45,6 +45,7 @@ help:
 	@echo 'test     lint, unit tests with -race, and all jobs on a real Slurm with cgroup v1 and v2'
 	@echo 'test-s3  uploads to a real MinIO on loopback, which it builds first'
 	@echo 'test-powerapi reports that a real PowerAPI reads from files and its socket'
+	@echo 'test-counters software counters of a real Slurm job, in an emulated machine with cgroup v2'
 	@echo 'test-arm64 unit tests and real samples of linux/arm64 under qemu-user'
 	@echo 'compat   one minute beside the Python resource-tracker, column by column'
 	@echo 'lint     gofmt, go vet, staticcheck, depguard for the table of floors, a recover in each goroutine'
@@ -97,7 +98,7 @@ $(TOOLS)/minio: tools/minio/go.mod tools/minio/go.sum
 	@mkdir -p $(TOOLS)
 	$(GO) build -C tools/minio -trimpath -ldflags '-s -w' -o ../../$@ github.com/minio/minio
 
-.PHONY: test-s3 test-powerapi test-arm64 compat
+.PHONY: test-s3 test-powerapi test-counters test-arm64 compat
 test-s3: $(TOOLS)/minio
 	@RT_MINIO='$(abspath $(TOOLS)/minio)' $(GO) test -tags $(TAGS),s3 -count=1 ./e2e/s3
 
@@ -108,6 +109,10 @@ test-powerapi:
 	@[ -e build/powerapi-$(POWERAPI)/bin/python ] || python3 -m venv build/powerapi-$(POWERAPI)
 	@build/powerapi-$(POWERAPI)/bin/pip install -q powerapi==$(POWERAPI)
 	@RT_POWERAPI='$(abspath build/powerapi-$(POWERAPI)/bin/python)' $(GO) test -tags $(TAGS),powerapi -count=1 -run '^TestPowerAPIReads$$' ./cmd/rt-spool
+
+# Slurm under a stock kernel in qemu: minutes.
+test-counters: build
+	@RT_E2E_TCG=1 RT_BIN='$(abspath $(BIN))' $(GO) test -tags $(TAGS),e2e -count=1 -timeout 15m -v -run '^TestCountersV2$$' ./e2e
 
 QEMU := qemu-aarch64 -L /usr/aarch64-linux-gnu
 test-arm64: export RT_QEMU = $(QEMU)

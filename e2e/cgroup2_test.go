@@ -22,6 +22,20 @@ func TestCgroupV2(t *testing.T) {
 		return
 	}
 	s := newSite(t, workDir(t))
+	share := shareWithGuest(t, s)
+	cmd := inMachine("slurm-run", share, "./e2e.test", "-test.run", "^TestCgroupV2$", "-test.v", "-test.timeout", "8m")
+	out, err := cmd.CombinedOutput()
+	replay(t, out)
+	if err != nil {
+		t.Fatalf("cg2-vm: %v\n%s", err, out)
+	}
+	t.Run("drain", func(t *testing.T) { runDrain(t, s, filepath.Join(share, "spool")) })
+}
+
+// shareWithGuest makes the directory that the machine sees: this test, the programs,
+// and the hooks.
+func shareWithGuest(t *testing.T, s *site) string {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -43,13 +57,7 @@ func TestCgroupV2(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cmd := inMachine("slurm-run", share, "./e2e.test", "-test.run", "^TestCgroupV2$", "-test.v", "-test.timeout", "8m")
-	out, err := cmd.CombinedOutput()
-	replay(t, out)
-	if err != nil {
-		t.Fatalf("cg2-vm: %v\n%s", err, out)
-	}
-	t.Run("drain", func(t *testing.T) { runDrain(t, s, filepath.Join(share, "spool")) })
+	return share
 }
 
 var result = regexp.MustCompile(`(?m)^ *--- (PASS|FAIL|SKIP): TestCgroupV2/(\S+/\S+)`)

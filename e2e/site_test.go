@@ -112,7 +112,7 @@ func (s *site) configure(over map[string]string) {
 		keys[k] = v
 	}
 	var b bytes.Buffer
-	for _, section := range []string{"spool", "tracker", "hooks", "log", "sentinel", "drain", "serve"} {
+	for _, section := range []string{"spool", "tracker", "hooks", "log", "sentinel", "drain", "serve", "perf"} {
 		fmt.Fprintf(&b, "[%s]\n", section)
 		for k, v := range keys {
 			if key, ok := strings.CutPrefix(k, section+"."); ok {
