@@ -244,7 +244,7 @@ func ofPMU(pmu, list string) string {
 func (s *Source) openJob(wall int64, dir string) error {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return unsupported("open the job's cgroup %s to count its events: %w", dir, err)
+		return unsupported("open the job's cgroup %s to count its events, which takes cgroup version 2, for Slurm makes none of version 1's perf_event: %w", dir, err)
 	}
 	defer unix.Close(fd) // the events hold the cgroup
 	on, err := cpus(s.o.Sys, "")
