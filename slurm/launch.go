@@ -114,6 +114,7 @@ func (h *Hook) startProcess(files []*os.File) (*os.Process, error) {
 		attr.Sys.AmbientCaps = []uintptr{capDACReadSearch, capSysPtrace}
 	}
 	inheritNothing()
+	letRise()
 	// The child inherits the mask of the thread that forks.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -189,6 +190,16 @@ func inheritNothing() {
 		cloexec       = 4   // CLOSE_RANGE_CLOEXEC of <linux/close_range.h>
 	)
 	_, _, _ = syscall.RawSyscall(sysCloseRange, 3, 1<<31-1, cloexec)
+}
+
+// letRise lets the tracker, which lowers its priority while the job runs, take that
+// back when the Epilog waits for it. Where that may not be, it ends as it ran.
+func letRise() {
+	const (
+		rlimitNice = 13 // RLIMIT_NICE of <sys/resource.h>
+		zero       = 20 // the nice value 0, see getrlimit(2)
+	)
+	_ = syscall.Setrlimit(rlimitNice, &syscall.Rlimit{Cur: zero, Max: zero})
 }
 
 // clearSignalMask empties the mask of the calling thread, which must be locked to

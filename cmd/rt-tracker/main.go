@@ -102,12 +102,15 @@ func readRun(r io.Reader) (rt.Run, error) {
 }
 
 // beCheap makes the process as small as it can be: it shares its node with jobs
-// that paid for it.
+// that paid for it. Nothing is collected while the Prolog waits, see collectGarbage.
 func beCheap() {
 	runtime.GOMAXPROCS(2) // one for the thread that must be on time, see bePolite
-	debug.SetGCPercent(25)
+	debug.SetGCPercent(-1)
 	syscall.Umask(0o027)
 }
+
+// collectGarbage begins to keep the heap small, with the first reading behind us.
+func collectGarbage() { debug.SetGCPercent(25) }
 
 // bePolite gives the processors to whoever wants them. The priority is a thread's
 // own, and new threads inherit it, see setpriority(2). It comes after "ready": on
@@ -117,13 +120,22 @@ func beCheap() {
 // would come too late. It sleeps until then.
 func bePolite(except int) {
 	const lowest = 19
+	setNice(lowest, except)
+}
+
+// beUrgent takes that back: an Epilog waits, and on a busy node it would wait for a
+// polite tracker for long. The Prolog has seen to it that a tracker may (RLIMIT_NICE).
+func beUrgent() { setNice(0, 0) }
+
+// setNice sets the nice value of all threads but one.
+func setNice(nice, except int) {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
-		return // a tracker at normal priority is better than none
+		return // a tracker at any priority is better than none
 	}
 	for _, t := range threads {
 		if tid, err := strconv.Atoi(t.Name()); err == nil && tid != except {
-			_ = syscall.Setpriority(syscall.PRIO_PROCESS, tid, lowest) // a thread that has ended needs none
+			_ = syscall.Setpriority(syscall.PRIO_PROCESS, tid, nice) // a thread that has ended needs none, and some may not go back
 		}
 	}
 }

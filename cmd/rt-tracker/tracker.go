@@ -173,6 +173,7 @@ func (t *tracker) wait(told <-chan os.Signal, ended <-chan rt.Reason, alone time
 				return true
 			}
 		case <-told:
+			beUrgent()
 			stopped = true
 			if !t.job.present() {
 				return true
@@ -243,6 +244,7 @@ func (a *announcement) Put(*rt.Snapshot) error {
 	if a.prolog != nil {
 		a.prolog.say("ready")
 		a.prolog = nil
+		collectGarbage()
 		bePolite(a.job.current().Thread())
 	}
 	if a.readings++; a.readings == shedAt {
