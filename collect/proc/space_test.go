@@ -28,20 +28,23 @@ func newSpace(root FS, statfs func(string, *unix.Statfs_t) error) *Space {
 }
 
 func TestSpace(t *testing.T) {
-	s := once(t, newSpace(fixture(t), fakeStatfs))
-	full := func(disk, point, fsType string) rt.MountReading {
-		return rt.MountReading{Disk: disk, MountPoint: point, FSType: fsType, Total: 4096000, Available: 1228800, Used: 2457600}
-	}
-	want := []rt.MountReading{
-		full("nvme0n1", "/", "ext4"), full("sda", "/scratch of\tall", "xfs"),
-		full("dm-0", "/btrfs", "btrfs"), full("", "/tank", "zfs"),
-	}
-	if d := cmp.Diff(want, s.Mounts); d != "" {
-		t.Errorf("mounts (-want +got):\n%s", d)
-	}
-	if total, free := s.Node.SpaceTotal.Or(0), s.Node.SpaceAvailable.Or(0); total != 4*4096000 || free != 4*1228800 {
-		t.Errorf("sums %d, %d", total, free)
-	}
+	root := fixture(t)
+	synctest.Test(t, func(t *testing.T) { // where the first answers are in time on any machine
+		s := once(t, newSpace(root, fakeStatfs))
+		full := func(disk, point, fsType string) rt.MountReading {
+			return rt.MountReading{Disk: disk, MountPoint: point, FSType: fsType, Total: 4096000, Available: 1228800, Used: 2457600}
+		}
+		want := []rt.MountReading{
+			full("nvme0n1", "/", "ext4"), full("sda", "/scratch of\tall", "xfs"),
+			full("dm-0", "/btrfs", "btrfs"), full("", "/tank", "zfs"),
+		}
+		if d := cmp.Diff(want, s.Mounts); d != "" {
+			t.Errorf("mounts (-want +got):\n%s", d)
+		}
+		if total, free := s.Node.SpaceTotal.Or(0), s.Node.SpaceAvailable.Or(0); total != 4*4096000 || free != 4*1228800 {
+			t.Errorf("sums %d, %d", total, free)
+		}
+	})
 }
 
 // Whatever hangs, a reading goes on without the figures; they come back when it does.
