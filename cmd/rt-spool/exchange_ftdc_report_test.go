@@ -14,6 +14,16 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
+// eventful is a ledger of which a report tells.
+var eventful = []rt.Event{
+	{Kind: "gap", Name: "readings", Status: "late", Detail: "5 readings before number 9 were not taken"},
+	{Kind: "sensor", Name: "disk", Status: "denied", Detail: "open /x: permission denied"},
+	{Kind: "tracker", Name: "budget", Status: "ok", Detail: "from 1 s to 10 s between readings"},
+	{Kind: "tracker", Name: "clock", Status: "ok", Detail: "the clock was set by 3.5 s"},
+	{Kind: "tracker", Name: "cost", Status: "ok", Detail: "cpu_user_secs=0.5 cpu_system_secs=0.25 max_rss_kib=20000 left_out=3"},
+	{Kind: "tracker", Name: "sensors", Status: "ok", Detail: "cgroup ok, disk denied"},
+}
+
 // eventfulRun is longRun with a thousand processes that come and go, one that is
 // killed, and all that a report tells of beside.
 func eventfulRun(t *testing.T) *spool.Reader {
@@ -61,14 +71,7 @@ func eventfulRun(t *testing.T) *spool.Reader {
 		}
 	}
 	run.End = time.Unix(0, list[len(list)-1].Wall).UTC()
-	for _, e := range []rt.Event{
-		{Kind: "gap", Name: "readings", Status: "late", Detail: "5 readings before number 9 were not taken"},
-		{Kind: "sensor", Name: "disk", Status: "denied", Detail: "open /x: permission denied"},
-		{Kind: "tracker", Name: "budget", Status: "ok", Detail: "from 1 s to 10 s between readings"},
-		{Kind: "tracker", Name: "clock", Status: "ok", Detail: "the clock was set by 3.5 s"},
-		{Kind: "tracker", Name: "cost", Status: "ok", Detail: "cpu_user_secs=0.5 cpu_system_secs=0.25 max_rss_kib=20000 left_out=3"},
-		{Kind: "tracker", Name: "sensors", Status: "ok", Detail: "cgroup ok, disk denied"},
-	} {
+	for _, e := range eventful {
 		e.Time = run.Start.Add(time.Minute)
 		w.Event(e)
 	}
