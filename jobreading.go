@@ -61,9 +61,9 @@ type JobReading struct {
 
 // counter is a cumulative field of j as Derive takes differences of it: as read,
 // or zero while the job is pending, because the counters of a cgroup that is yet
-// to be made start there.
+// to be made start there; a job that never gets one has those of its processes.
 func (j *JobReading) counter(v Opt[uint64]) Opt[uint64] {
-	if j.Phase == JobPending {
+	if j.Phase == JobPending && !v.Valid() {
 		return Some[uint64](0)
 	}
 	return v

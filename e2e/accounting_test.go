@@ -3,7 +3,9 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -36,14 +38,17 @@ func TestAccounting(t *testing.T) {
 	c.wait(t, array, time.Minute)
 	failed := c.submit(t, s, "exit 3", "-n1", "--mem=20", "-w", c.nodes[0], "-J", "wrong")
 	c.wait(t, failed, time.Minute)
+	w := "env RT_TRUTH=" + s.path("truth") + " " + s.workload()
+	burner := c.submit(t, s, "srun -n1 "+w+" --cpu 4 --touch 40 --hold 5", "-n1", "--mem=100", "-w", c.nodes[0], "-J", "burner")
+	c.wait(t, burner, time.Minute)
 	r := serve(t, s, s.path("spool"), "drain.sacct", fmt.Sprintf("%q", s.path("sacct")))
 	until(t, time.Minute, "every run to be delivered", func() bool {
 		if out, status := s.rtSpool(t, "drain"); status != 0 || out != "" {
 			t.Fatalf("drain ended with %d and printed %q", status, out)
 		}
-		return len(r.runs(t)) == 4
+		return len(r.runs(t)) == 5
 	})
-	want := map[string]string{"stopped": "cancelled", "pair": "cancelled", "wrong": "failed"}
+	want := map[string]string{"stopped": "cancelled", "pair": "cancelled", "wrong": "failed", "burner": "finished"}
 	tasks := map[int64]bool{}
 	for _, run := range runs(t, s.path("spool")) {
 		if run.Outcome != want[run.JobName] || run.Source != "sacct" || run.Outcome == "" {
@@ -55,5 +60,40 @@ func TestAccounting(t *testing.T) {
 	}
 	if !tasks[4] || !tasks[5] {
 		t.Errorf("the array's tasks: %v", tasks)
+	}
+	besideSacct(t, s, burner)
+}
+
+// besideSacct holds our figures of a job against sacct's, as the report shows them.
+func besideSacct(t *testing.T, s *site, job int64) {
+	t.Helper()
+	text, status := s.rtSpool(t, "report", fmt.Sprint(job))
+	out, status2 := s.rtSpool(t, "report", "--json", fmt.Sprint(job))
+	var docs []struct {
+		Sacct struct {
+			Differences []struct {
+				Figure      string
+				Ours, Sacct float64
+				OffPct      float64 `json:"off_pct"`
+				Reason      string
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &docs); err != nil || status != 0 || status2 != 0 || len(docs) != 1 {
+		t.Fatalf("report ended with %d and %d: %v\n%s\n%s", status, status2, err, text, out)
+	}
+	t.Logf("%+v\n%s", docs[0].Sacct.Differences, text)
+	seen := map[string]bool{}
+	for _, d := range docs[0].Sacct.Differences {
+		seen[d.Figure] = d.Reason != ""
+		switch off := math.Abs(d.OffPct); {
+		case d.Figure == "cpu_secs" && off > 1, d.Figure == "elapsed_secs" && math.Abs(d.Ours-d.Sacct) > 3:
+			t.Errorf("%s: %g, sacct says %g", d.Figure, d.Ours, d.Sacct)
+		case d.Figure == "max_rss_bytes" && (d.Ours < 40<<20 || d.Sacct < 40<<20):
+			t.Errorf("40 MiB were touched: %g, sacct says %g", d.Ours, d.Sacct)
+		}
+	}
+	if !seen["cpu_secs"] || !seen["elapsed_secs"] || !seen["max_rss_bytes"] || !strings.Contains(text, "sacct        CPU") {
+		t.Errorf("compared are %v", seen)
 	}
 }

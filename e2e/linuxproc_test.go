@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -15,7 +16,7 @@ func TestLinuxProc(t *testing.T) {
 	c := labWith(t, s, "--no-dbd", "--cgroup", "none")
 	s.configure(map[string]string{"tracker.first_interval": `"250ms"`})
 	w := "env RT_TRUTH=" + s.path("truth") + " " + s.workload()
-	id := c.submit(t, s, w+" --cpu 1 --touch 24 --hold 1; srun -n2 -O "+w+" --cpu 1 --touch 16 --hold 1; exit 7", "-n1", "-w", c.nodes[0], "-J", "without")
+	id := c.submit(t, s, "dd if=/dev/zero of="+s.path("out", "written")+" bs=1M count=24 conv=fsync; "+w+" --cpu 1 --touch 24 --hold 1; srun -n2 -O "+w+" --cpu 1 --touch 16 --hold 1; exit 7", "-n1", "-w", c.nodes[0], "-J", "without")
 	if j := c.wait(t, id, time.Minute)[id]; j["ExitCode"] != "7:0" {
 		t.Errorf("the job ended with %s and printed %s", j["ExitCode"], s.output(t, id))
 	}
@@ -33,6 +34,13 @@ func TestLinuxProc(t *testing.T) {
 		t.Errorf("%s: CPU time %v, the processes say %v", r.path, got, is.cpu)
 	}
 	t.Logf("%d snapshots, CPU %v of %v", r.snapshots, got, is.cpu)
+	if written := query(t, r.path, "SELECT max(job_proc_write_bytes) BETWEEN 24 * 1048576 AND 24.24 * 1048576 FROM snapshot"); written != "1" {
+		t.Errorf("%s: 24 MiB were written, it has %s", r.path, query(t, r.path, "SELECT max(job_proc_write_bytes) FROM snapshot"))
+	}
+	text, _ := s.rtSpool(t, "report", strconv.FormatInt(id, 10))
+	if !strings.Contains(text, "written 24.") || strings.Contains(text, "CPU          -") {
+		t.Errorf("the report says\n%s", text)
+	}
 	if told := query(t, r.path, "SELECT count(*) FROM event WHERE name = 'cgroup' AND status = 'absent' AND detail LIKE '%linuxproc%'"); told != "1" {
 		t.Errorf("%s tells %s times that there is no cgroup", r.path, told)
 	}

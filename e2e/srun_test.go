@@ -93,19 +93,39 @@ func checkStep(t *testing.T, r spooled, is truth) {
 		}
 		return time.Duration(us) * time.Microsecond
 	}
-	// One task is the tracker's, and each began as resource-tracker.
-	got, slack := of("IS NULL"), max(is.cpu*2/100, 50*time.Millisecond)+100*time.Millisecond
-	if got > is.cpu+slack || got < is.cpu-is.began-slack {
-		t.Errorf("%s: step 0 used %v, its processes say %v", r.path, got, is.cpu)
+	// One task is the tracker's, which says itself what it has used by the end of its readings.
+	cost := trackerCost(t, r)
+	got := of("IS NULL")
+	if high, low := is.disagrees(got); low || high && got > is.cpu+cost+is.slack() {
+		t.Errorf("%s: step 0 used %v, its processes say %v, the tracker %v", r.path, got, is.cpu, cost)
 	}
-	// Slurm numbers the directories of tasks through all nodes of the step.
-	first := "(SELECT min(task) FROM step_reading WHERE step = '0' AND cpu_usage_us IS NOT NULL)"
+	trackers := 0
 	for task, said := range is.tasks {
-		if got := of("= " + task + " + " + first); (got - said.cpu).Abs() > 100*time.Millisecond {
+		got := of("= " + task)
+		high, low := said.disagrees(got)
+		if high && got < said.cpu+cost+said.slack() {
+			trackers, high = trackers+1, false
+		}
+		if high || low {
 			t.Errorf("%s: task %s used %v, its process says %v", r.path, task, got, said.cpu)
 		}
 	}
-	t.Logf("%s: step %v, its processes %v (%v before they began), %d tasks", r.Node, got, is.cpu, is.began, len(is.tasks))
+	if n := query(t, r.path, "SELECT count(DISTINCT task) FROM step_reading WHERE step = '0'"); n != strconv.Itoa(len(is.tasks)) || trackers > 1 {
+		t.Errorf("%s: %s tasks are told of instead of %d; %d have a tracker", r.path, n, len(is.tasks), trackers)
+	}
+	t.Logf("%s: step %v, its processes %v (%v before they began), the tracker %v, %d tasks", r.Node, got, is.cpu, is.began, cost, len(is.tasks))
+}
+
+// trackerCost is the CPU time of a tracker, by its own last word.
+func trackerCost(t *testing.T, r spooled) (used time.Duration) {
+	t.Helper()
+	for field := range strings.FieldsSeq(query(t, r.path, "SELECT detail FROM event WHERE kind = 'tracker' AND name = 'cost'")) {
+		name, value, _ := strings.Cut(field, "=")
+		if secs, err := strconv.ParseFloat(value, 64); err == nil && strings.HasPrefix(name, "cpu_") {
+			used += time.Duration(secs * float64(time.Second))
+		}
+	}
+	return used
 }
 
 // runBadExit lets one of 16 tasks fail, for which srun ends the others: what srun

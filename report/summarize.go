@@ -113,7 +113,7 @@ func (r *reading) addPoint(prev, s *rt.Snapshot) {
 
 func (r *reading) scope() Scope {
 	switch {
-	case r.seen.pending || r.seen.present:
+	case r.seen.present || r.seen.pending && !r.seen.tree:
 		return ScopeJob
 	case r.seen.tree || r.run.PID.Valid():
 		return ScopeTree
@@ -135,6 +135,9 @@ func (r *reading) summary(events []rt.Event) *Summary {
 	s.CPU = r.cpu(s, used, points)
 	s.Memory = r.memory(s, used)
 	s.IO = used.io()
+	if s.Scope == ScopeTree && !s.IO.ReadBytes.Valid() {
+		s.IO = r.job.io()
+	}
 	s.Network = Network{RecvBytes: r.recv.value(), SentBytes: r.sent.value(), Scope: ScopeNode}
 	s.Processes = Processes{Max: used.processes.Opt, MaxThreads: used.threads.Opt, Top: r.processes.top()}
 	s.Pressure, s.Faults = r.pressure(used), Faults{used.faults.value(), used.major.value()}

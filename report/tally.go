@@ -97,6 +97,10 @@ func (u *usage) startAtZero() {
 func (u *usage) addJob(j *rt.JobReading) {
 	if j.Phase == rt.JobPending {
 		u.startAtZero()
+		if j.ProcWriteBytes.Valid() { // it may never get a cgroup
+			u.procRead.add(j.ProcReadBytes)
+			u.procWrite.add(j.ProcWriteBytes)
+		}
 		return
 	}
 	u.cpu.add(j.CPUUsage)

@@ -91,7 +91,7 @@ func (j *JobProcs) Name() string { return "job processes" }
 // Read fills s.Procs where a walk is due, and the sums of s.Job.
 func (j *JobProcs) Read(s *rt.Snapshot) error {
 	s.Procs = s.Procs[:0]
-	if s.Job.Phase == rt.JobNone || s.Job.Phase == rt.JobPending {
+	if s.Job.Phase == rt.JobNone || s.Job.Phase == rt.JobPending && !j.early() {
 		return nil
 	}
 	if hurry := j.hurry.Swap(false); hurry || s.Reason != rt.ReasonTick || s.Boot >= j.next {
@@ -115,6 +115,15 @@ func (j *JobProcs) StepBegins(pids []int) { j.reapers.meet(pids, j.fs.Proc) }
 func (j *JobProcs) StepEnds(step string, pids []int) {
 	j.reapers.meet(pids, j.fs.Proc)
 	j.reapers.read(step)
+}
+
+// early says whether there are processes of the job though its cgroup is not there:
+// the resource manager may make none.
+func (j *JobProcs) early() bool {
+	if len(j.procs) == 0 && !j.seen {
+		j.pids = j.list.Procs(j.pids[:0])
+	}
+	return j.seen || len(j.pids) > 0
 }
 
 // Hurry lets the next Read look at the processes, whatever that costs. It may be

@@ -433,9 +433,9 @@ func TestJobProcsDenied(t *testing.T) {
 	if err := src.Read(&s); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("between two walks: %v", err)
 	}
-	s.Job.Phase, s.Boot = rt.JobPending, 20
+	s.Job.Phase, s.Boot = rt.JobNone, 20
 	if err := src.Read(&s); err != nil || s.Job.VoluntarySwitches.Valid() {
-		t.Errorf("of a job that is not there yet: %v %+v", err, s.Job)
+		t.Errorf("where there is no job: %v %+v", err, s.Job)
 	}
 }
 
