@@ -20,7 +20,7 @@ type StepdSearch struct {
 type seenPID struct{ pid, looks int32 }
 
 const (
-	stepdLooks = 2   // searches at which a process is looked at
+	stepdLooks = 3   // searches at which a process is looked at
 	stepdAnew  = 100 // searches after which all are looked at again
 )
 

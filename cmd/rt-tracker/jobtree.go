@@ -16,7 +16,10 @@ import (
 // neither is a process that has left its parents.
 type jobTrees struct {
 	fs    proc.FS
-	all   *proc.Processes        // of the node, read before
+	all   *proc.Processes // of the node, read before
+	begun *proc.NewestPID
+	born  uint64                 // what it said last
+	still int                    // searches in a row at which it said the same
 	find  func(pids []int) []int // the job's slurmstepds among all processes
 	note  func(rt.Event)
 	met   chan struct{} // closed when there was one
@@ -35,7 +38,7 @@ type stepTree struct {
 }
 
 func newJobTrees(fs proc.FS, all *proc.Processes, find func(pids []int) []int, note func(rt.Event)) *jobTrees {
-	return &jobTrees{fs: fs, all: all, find: find, note: note, met: make(chan struct{})}
+	return &jobTrees{fs: fs, all: all, begun: proc.NewNewestPID(fs), find: find, note: note, met: make(chan struct{})}
 }
 
 // Name is what the ledger calls the source.
@@ -47,11 +50,14 @@ func (j *jobTrees) Read(s *rt.Snapshot) error {
 	if s.Reason == rt.ReasonFirst || s.Job.Phase != rt.JobPending {
 		return nil
 	}
-	pids, err := j.all.PIDs(s)
-	if err != nil {
-		return fmt.Errorf("look for the job's slurmstepds: %w", err)
+	var stepds []int
+	if !j.nothingBegan() {
+		pids, err := j.all.PIDs(s)
+		if err != nil {
+			return fmt.Errorf("look for the job's slurmstepds: %w", err)
+		}
+		stepds = j.find(pids)
 	}
-	stepds := j.find(pids)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, pid := range stepds {
@@ -61,6 +67,21 @@ func (j *jobTrees) Read(s *rt.Snapshot) error {
 	}
 	j.sum(&s.Tree)
 	return nil
+}
+
+// searchesAfter is how many searches follow the newest process: one has another name
+// at its start.
+const searchesAfter = 3
+
+// nothingBegan says that no process has begun since those that were looked at.
+func (j *jobTrees) nothingBegan() bool {
+	newest, ok := j.begun.Read()
+	if !ok || newest != j.born {
+		j.born, j.still = newest, 0
+		return false
+	}
+	j.still++
+	return j.still >= searchesAfter
 }
 
 // sum adds the trees up and forgets those whose slurmstepd is gone.
@@ -120,5 +141,5 @@ func (j *jobTrees) Close() error {
 		_ = t.tree.Close() // it was only read
 	}
 	j.trees = nil
-	return nil
+	return j.begun.Close()
 }

@@ -1,0 +1,25 @@
+package proc
+
+import "bytes"
+
+// NewestPID reads /proc/loadavg (proc_loadavg(5)) for the pid that the kernel gave out
+// last: while it is the same, no process and no thread has begun.
+type NewestPID struct {
+	file file
+}
+
+// NewNewestPID returns a reader that opens nothing before it is asked.
+func NewNewestPID(fs FS) *NewestPID { return &NewestPID{file: newFile(fs.Proc + "/loadavg")} }
+
+// Read returns the pid, and false where it is not to be had.
+func (n *NewestPID) Read() (pid uint64, ok bool) {
+	b, err := n.file.read()
+	if err != nil {
+		return 0, false
+	}
+	b = trim(b)
+	return number(b[bytes.LastIndexByte(b, ' ')+1:])
+}
+
+// Close gives the descriptor back.
+func (n *NewestPID) Close() error { return n.file.close() }
