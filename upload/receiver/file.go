@@ -51,11 +51,7 @@ func (s *store) keep(files ...file) error {
 // adopt gives a temporary file its name, and makes the journal forget what it may
 // have of that name.
 func (s *store) adopt(t temp, name string) error {
-	path := filepath.Join(s.dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	if err := t.commit(path); err != nil {
+	if err := t.commit(filepath.Join(s.dir, name)); err != nil {
 		return err
 	}
 	placed, err := s.journal.add(appendElsewhere(nil, name))
@@ -109,15 +105,20 @@ func newTemp(dir string) (temp, error) {
 	return temp{f}, err
 }
 
-// commit gives the file its name durably: fsync, rename, fsync of the directory.
+// commit gives the file its name durably: fsync, rename, fsync of the directory and,
+// as it may be new, of the one above.
 func (t temp) commit(path string) error {
 	if err := errors.Join(t.Sync(), t.Close()); err != nil {
+		return err
+	}
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	if err := os.Rename(t.Name(), path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return errors.Join(syncDir(dir), syncDir(filepath.Dir(dir)))
 }
 
 // discard removes what was not committed; what cannot be removed goes at the next start.

@@ -2,11 +2,13 @@ package receiver
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -105,6 +107,30 @@ func TestTheJournalForgetsWhatALargeObjectReplaced(t *testing.T) {
 	again := newReceiver(t, Config{Dir: dir})
 	if _, got := api(t, again, "GET", "/runs/"+g.RunID+"/data", ""); got != csv.String() {
 		t.Errorf("%d bytes of rows, want %d", len(got), csv.Len())
+	}
+}
+
+// What is too large for the journal finds its directory, which may be new.
+func TestALargeRegistrationAndFinish(t *testing.T) {
+	rc := newReceiver(t, Config{})
+	long := strings.Repeat("x", smallFile)
+	status, body := api(t, rc, "POST", "/runs", `{"job_name":"`+long+`"}`)
+	var g grant
+	if err := json.Unmarshal([]byte(body), &g); err != nil || status != 201 {
+		t.Fatalf("%d %s: %v", status, body, err)
+	}
+	csv := "a\n" + long + "\n"
+	for range 2 {
+		finish := `{"run_status":"finished","data_source":"inline","data_csv":` + strconv.Quote(csv) + `}`
+		if status, body := api(t, rc, "POST", "/runs/"+g.RunID+"/finish", finish); status != 200 {
+			t.Fatalf("%d %s", status, body)
+		}
+	}
+	if _, got := api(t, rc, "GET", "/runs/"+g.RunID+"/data", ""); got != csv {
+		t.Errorf("%d bytes of rows, want %d", len(got), len(csv))
+	}
+	if _, list := api(t, rc, "GET", "/runs", ""); !strings.Contains(list, long) || !strings.Contains(list, `"status":"finished"`) {
+		t.Errorf("%.300s", list)
 	}
 }
 
