@@ -24,27 +24,8 @@ const (
 // act is what the copy does.
 func act(args []string) error {
 	switch args[0] {
-	case "track": // a whole run, as its tracker
-		run := testRun()
-		run.UID = rt.Some[uint64](ownerUID)
-		access := Access{Owner: args[2] != "root"}
-		if args[2] == "group" {
-			access.Group = rt.Some[uint64](supportGID)
-		}
-		w, err := Create(args[1], run, rt.Host{}, Options{Access: access})
-		if err != nil {
-			return err
-		}
-		m := newMachine(2, 0)
-		for range 5 {
-			if err := w.Put(m.next()); err != nil {
-				return err
-			}
-		}
-		if len(args) > 3 { // it is killed
-			return nil
-		}
-		return w.End(run)
+	case "track":
+		return track(args)
 	case "read":
 		r, err := Open(args[1])
 		if err != nil {
@@ -82,6 +63,30 @@ func act(args []string) error {
 		return err
 	}
 	return fmt.Errorf("no such act: %q", args)
+}
+
+// track writes a whole run, as its tracker.
+func track(args []string) error {
+	run := testRun()
+	run.UID = rt.Some[uint64](ownerUID)
+	access := Access{Owner: args[2] != "root"}
+	if args[2] == "group" {
+		access.Group = rt.Some[uint64](supportGID)
+	}
+	w, err := Create(args[1], run, rt.Host{}, Options{Access: access})
+	if err != nil {
+		return err
+	}
+	m := newMachine(2, 0)
+	for range 5 {
+		if err := w.Put(m.next()); err != nil {
+			return err
+		}
+	}
+	if len(args) > 3 { // it is killed
+		return nil
+	}
+	return w.End(run)
 }
 
 // attack tries all that could change the run or put something in its place, and
