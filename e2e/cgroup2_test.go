@@ -94,4 +94,5 @@ func inGuest(t *testing.T) {
 		copyFile(t, f, filepath.Join("/mnt/share/spool", filepath.Base(f)))
 	}
 	t.Run("bytes", func(t *testing.T) { runBytes(t, c, s) })
+	t.Run("clock", func(t *testing.T) { runClock(t, c, s) })
 }

@@ -31,7 +31,7 @@ func TestPrologFlags(t *testing.T) {
 				}
 				possible(t, r)
 				is := s.truthOf(t, id, node)
-				if got := time.Duration(r.cpu.Int64) * time.Microsecond; got < is.cpu-is.began-50*time.Millisecond || got > is.cpu+80*time.Millisecond {
+				if got := time.Duration(r.cpu.Int64) * time.Microsecond; got < is.cpu-is.began-is.slack() || got > is.cpu+is.slack() {
 					t.Errorf("%s: CPU time %v, the processes say %v, %v of it before they began", r.path, got, is.cpu, is.began)
 				}
 				t.Logf("%s: %d snapshots, CPU %v of %v", node, r.snapshots, time.Duration(r.cpu.Int64)*time.Microsecond, is.cpu)
