@@ -1,8 +1,13 @@
 package main
 
 import (
+	"os"
 	"runtime"
 	"runtime/debug"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
 )
@@ -23,10 +28,37 @@ type settling struct{ readings int }
 // Put implements collect.Sink.
 func (s *settling) Put(*rt.Snapshot) error {
 	if s.readings++; s.readings == 3 { // all sources have been read twice, and a sample is out
+		unmapUnused()
 		for range 4 {
 			runtime.GC()
 		}
 		debug.FreeOSMemory()
 	}
 	return nil
+}
+
+// unmapUnused takes the program's code and constants, and those of its libraries, out
+// of our memory. What is needed again comes back out of the kernel's cache at the next
+// touch; what only the start needed does not: 3 MiB. A mapping in which anything was
+// written has anonymous pages, and is left alone.
+func unmapUnused() {
+	maps, err := os.ReadFile("/proc/self/smaps")
+	if err != nil {
+		return // then we are as large as we are
+	}
+	var from, to uint64
+	for line := range strings.Lines(string(maps)) {
+		f := strings.Fields(line)
+		switch {
+		case len(f) >= 5 && strings.Contains(f[0], "-"): // addresses, permissions, offset, device, inode, file
+			from, to = 0, 0
+			if (f[1] == "r-xp" || f[1] == "r--p") && f[4] != "0" {
+				first, last, _ := strings.Cut(f[0], "-")
+				from, _ = strconv.ParseUint(first, 16, 64) // as the kernel prints it
+				to, _ = strconv.ParseUint(last, 16, 64)
+			}
+		case len(f) == 3 && f[0] == "Anonymous:" && f[1] == "0" && from < to:
+			_, _, _ = unix.Syscall(unix.SYS_MADVISE, uintptr(from), uintptr(to-from), unix.MADV_DONTNEED) // it changes nothing where it fails
+		}
+	}
 }
