@@ -94,5 +94,7 @@ func inGuest(t *testing.T) {
 		copyFile(t, f, filepath.Join("/mnt/share/spool", filepath.Base(f)))
 	}
 	t.Run("bytes", func(t *testing.T) { runBytes(t, c, s) })
-	t.Run("clock", func(t *testing.T) { runClock(t, c, s) })
+	t.Run("lifecycle", func(t *testing.T) { // replay shows what is inside of such
+		t.Run("clock", func(t *testing.T) { runClock(t, c, s) })
+	})
 }
