@@ -156,11 +156,25 @@ func (j *Joint) Nodes(now time.Time) []gempba.NodeFrame {
 	var out []gempba.NodeFrame
 	for _, p := range j.parts {
 		for _, n := range p.Nodes {
-			n.SentinelWorkerID = j.ids[jointID{p.node, n.SentinelWorkerID}]
+			n.SentinelWorkerID = j.sentinel(&p, n.SentinelWorkerID)
 			out = append(out, n)
 		}
 	}
 	return out
+}
+
+// sentinel is the id in the job of who speaks for a node: where that worker has gone
+// since, of the node's first one.
+func (j *Joint) sentinel(p *part, worker uint32) uint32 {
+	if id, ok := j.ids[jointID{p.node, worker}]; ok {
+		return id
+	}
+	for i := range p.Workers {
+		if id, ok := j.ids[jointID{p.node, p.Workers[i].WorkerID}]; ok {
+			return id
+		}
+	}
+	return 0
 }
 
 // Topology implements Source.
@@ -171,7 +185,7 @@ func (j *Joint) Topology() *gempba.Topology {
 			continue
 		}
 		for _, n := range p.Topology.Nodes {
-			n.SentinelWorkerID = j.ids[jointID{p.node, n.SentinelWorkerID}]
+			n.SentinelWorkerID = j.sentinel(&p, n.SentinelWorkerID)
 			ids := []uint32{}
 			for _, id := range n.WorkerIDs {
 				if id, ok := j.ids[jointID{p.node, id}]; ok {

@@ -111,3 +111,17 @@ func TestJointBeyondTheLimit(t *testing.T) {
 		t.Errorf("%d workers once there is room", got)
 	}
 }
+
+// A node frame that names a worker that has gone since speaks for the node still.
+func TestSentinelThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := NewJoint(&here{Envelope: two("n1")}, func(err error) { t.Error(err) })
+		there := two("n2")
+		there.Nodes[0].SentinelWorkerID = 4
+		j.set("n2", there)
+		j.Workers(time.Now())
+		if n := j.Nodes(time.Now()); len(n) != 2 || n[1].Hostname != "n2" || n[1].SentinelWorkerID != 2 {
+			t.Errorf("nodes %+v", n)
+		}
+	})
+}
