@@ -37,11 +37,15 @@ func (s *settling) Put(*rt.Snapshot) error {
 	return nil
 }
 
-// unmapUnused takes the program's code and constants, and those of its libraries, out
-// of our memory. What is needed again comes back out of the kernel's cache at the next
-// touch; what only the start needed does not: 3 MiB. A mapping in which anything was
-// written has anonymous pages, and is left alone.
+// unmapUnused takes the program's code and constants out of our memory. What is needed
+// again comes back out of the kernel's cache at the next touch; what only the start
+// needed does not. A mapping in which anything was written has anonymous pages, and is
+// left alone, as are the libraries: the next thread would bring them back.
 func unmapUnused() {
+	self, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		return
+	}
 	maps, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {
 		return // then we are as large as we are
@@ -50,9 +54,9 @@ func unmapUnused() {
 	for line := range strings.Lines(string(maps)) {
 		f := strings.Fields(line)
 		switch {
-		case len(f) >= 5 && strings.Contains(f[0], "-"): // addresses, permissions, offset, device, inode, file
+		case len(f) >= 6 && strings.Contains(f[0], "-"): // addresses, permissions, offset, device, inode, file
 			from, to = 0, 0
-			if (f[1] == "r-xp" || f[1] == "r--p") && f[4] != "0" {
+			if (f[1] == "r-xp" || f[1] == "r--p") && f[5] == self {
 				first, last, _ := strings.Cut(f[0], "-")
 				from, _ = strconv.ParseUint(first, 16, 64) // as the kernel prints it
 				to, _ = strconv.ParseUint(last, 16, 64)
