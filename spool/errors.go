@@ -23,6 +23,8 @@ var (
 	ErrNotFound   = errors.New("no such run in the spool")
 	ErrOutOfOrder = errors.New("batch out of order")
 	ErrClosed     = errors.New("spool file is closed")
+	// ErrUndelivered keeps a run from being removed as one that was delivered.
+	ErrUndelivered = errors.New("the run is not delivered, though its file was marked so")
 )
 
 // busy says that err is another process holding the database for a moment.

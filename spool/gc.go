@@ -206,10 +206,27 @@ func (c *collector) removeOne(e *Entry) (rt.Run, error) {
 		return e.Run, err
 	}
 	run := r.Run()
-	if c.o.DryRun {
-		return run, r.Close()
+	err = stillDelivered(e, r)
+	if err == nil && !c.o.DryRun {
+		return run, r.Remove()
 	}
-	return run, r.Remove()
+	if errors.Is(err, ErrUndelivered) && e.Run.Node == "" && !c.o.DryRun { // a mark said so
+		err = errors.Join(err, unmark(e.Path))
+	}
+	return run, errors.Join(err, r.Close())
+}
+
+// stillDelivered refuses a run that its mark, or its file a while ago, called delivered,
+// and that is not: somebody wants it delivered again.
+func stillDelivered(e *Entry, r *Reader) error {
+	if !delivered(e) {
+		return nil
+	}
+	at, err := r.DeliveredAt()
+	if err != nil || !at.IsZero() {
+		return err
+	}
+	return fmt.Errorf("%s: %w; the next drain delivers it", e.Path, ErrUndelivered)
 }
 
 // leftovers removes what a crash has left in the making, and locks and logs whose

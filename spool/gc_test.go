@@ -1,8 +1,6 @@
 package spool
 
 import (
-	"errors"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -153,58 +151,6 @@ func TestCollectLeftovers(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-}
-
-// A run that was delivered is not opened again, until its file changes; what a mark says
-// of a file that is no longer the same, or is none of ours, counts for nothing.
-func TestDeliveredRunsAreNotOpened(t *testing.T) {
-	dir := t.TempDir()
-	path := gcRun(t, dir, 1, 5, 300, 1)
-	if _, ok := peek(path); !ok {
-		t.Skip("the file system of the temporary directory has no user attributes")
-	}
-	walk := func() (list []*Entry) {
-		if err := Walk(dir, func(e *Entry) { list = append(list, e) }); err != nil || len(list) != 1 {
-			t.Fatalf("%v, %v", list, err)
-		}
-		return list
-	}
-	r := mustOpen(t, path)
-	want, err := r.DeliveredAt()
-	if err := errors.Join(err, r.Close()); err != nil {
-		t.Fatal(err)
-	}
-	e := walk()[0]
-	if e.Run.Node != "" || e.Run.State != rt.StateDelivered || !e.DeliveredAt.Equal(want) || e.Size == 0 || e.Err != nil {
-		t.Errorf("not opened: %+v, want delivered at %v", e, want)
-	}
-	entries, err := List(dir)
-	if err != nil || entries[0].Run.Node == "" || entries[0].Snapshots != 5 {
-		t.Errorf("List opens all: %+v, %v", entries, err)
-	}
-	c, err := openConn(path, url.Values{"mode": {"rw"}}) // a person wants it delivered again
-	if err := errors.Join(err, c.exec("UPDATE run SET state = 'ended', delivered_us = NULL"), c.Close()); err != nil {
-		t.Fatal(err)
-	}
-	if e := walk()[0]; e.Run.State != rt.StateEnded || e.Unsent != 5 {
-		t.Errorf("changed since: %+v", e)
-	}
-	c, err = openConn(path, url.Values{"mode": {"rw"}})
-	if err := errors.Join(err, c.exec("UPDATE run SET state = 'delivered', delivered_us = 5000000"), c.Close()); err != nil {
-		t.Fatal(err)
-	}
-	if e := walk()[0]; e.Run.Node == "" {
-		t.Errorf("changed since: %+v", e)
-	}
-	if e := walk()[0]; e.Run.Node != "" || !e.DeliveredAt.Equal(time.Unix(5, 0)) {
-		t.Errorf("looked at before: %+v", e)
-	}
-	if err := os.Truncate(path, 3000); err != nil {
-		t.Fatal(err)
-	}
-	if e := walk()[0]; !errors.Is(e.Err, ErrDamaged) {
-		t.Errorf("cut: %+v", e)
 	}
 }
 

@@ -133,14 +133,10 @@ func (r *Reader) MarkDelivered(at time.Time) error {
 		return fmt.Errorf("mark %s as delivered: the run has not ended", r.path)
 	}
 	run.State = rt.StateDelivered
-	err := r.changeRun("mark the run as delivered", run, func() error {
+	return r.changeRun("mark the run as delivered", run, func() error {
 		_, err := r.db.change("UPDATE run SET delivered_us = ?", at.UnixMicro())
 		return err
 	})
-	if err == nil {
-		markDelivered(r.path, at)
-	}
-	return err
 }
 
 // UpdateRun replaces what is kept of a run that has no tracker any more: what

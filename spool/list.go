@@ -79,16 +79,23 @@ func Walk(dir string, visit func(*Entry)) error {
 		return err
 	}
 	for _, path := range paths {
-		e, ok := peek(path)
-		if !ok {
-			opened := inspect(path)
-			if e = &opened; e.Err == nil && delivered(e) {
-				markDelivered(path, e.DeliveredAt)
-			}
-		}
-		visit(e)
+		visit(glance(path))
 	}
 	return nil
+}
+
+// glance is inspect, but opens a file that was delivered only when it has changed.
+func glance(path string) *Entry {
+	if e, ok := peek(path); ok {
+		return e
+	}
+	st, err := os.Lstat(path)
+	mark := err == nil && markable(st)
+	e := inspect(path)
+	if mark && e.Err == nil && delivered(&e) {
+		markDelivered(path, st, e.DeliveredAt)
+	}
+	return &e
 }
 
 // databases are the files of a directory that are named as runs are.

@@ -38,7 +38,11 @@ func retained(b *testing.B, runs int) string {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			b.Fatal(err)
 		}
-		markDelivered(path, time.Now())
+		st, err := os.Lstat(path)
+		if err != nil {
+			b.Fatal(err)
+		}
+		markDelivered(path, st, time.Now())
 	}
 	return dir
 }

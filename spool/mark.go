@@ -15,15 +15,26 @@ import (
 // open a database costs a hundred times what this does, and a node may keep thousands.
 const deliveredAttribute = "user.rt.delivered"
 
-// markDelivered sets it. Where that fails, on a file system without such attributes say,
-// the file is opened each time.
-func markDelivered(path string, at time.Time) {
-	st, err := os.Lstat(path)
-	if err != nil || !st.Mode().IsRegular() {
-		return
-	}
+// settled is how old a file's last change must be before it is marked: the kernel's clock
+// for it moves in steps, of 10 ms at most, on some file systems of 2 s. A change in the
+// same step as the last would not be seen.
+const settled = 2 * time.Second
+
+// markable says whether what is read of a file from now on may be put into its mark; st
+// was taken just now.
+func markable(st fs.FileInfo) bool {
+	return st.Mode().IsRegular() && time.Since(st.ModTime()) >= settled
+}
+
+// markDelivered sets it; st is from before the time of delivery was read, so that a change
+// since then makes the mark void. Where setting fails, on a file system without such
+// attributes say, the file is opened each time.
+func markDelivered(path string, st fs.FileInfo, at time.Time) {
 	_ = lsetxattr(path, deliveredAttribute, fmt.Appendf(nil, "%d %d", at.UnixMicro(), st.ModTime().UnixNano()))
 }
+
+// unmark makes a mark void that was found to be wrong.
+func unmark(path string) error { return lsetxattr(path, deliveredAttribute, []byte("0 0")) }
 
 // peek returns what Walk shows of a run that was delivered and has not changed since,
 // without opening its file; false where it must be opened.
