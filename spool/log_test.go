@@ -1,6 +1,8 @@
 package spool
 
 import (
+	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -119,5 +121,52 @@ func TestAClosedWriterLeavesItsLog(t *testing.T) {
 	}
 	if problems := mustOpen(t, w.Path()).Verify(t.Context()); len(problems) > 0 {
 		t.Errorf("verify: %v", problems)
+	}
+}
+
+// What this version cannot read keeps its log, however often it is tried: for one that can.
+func TestALogThatCannotBeReadStays(t *testing.T) {
+	for sql, want := range map[string]error{
+		"PRAGMA user_version = 99": ErrNewer,
+		"DROP TABLE host":          ErrDamaged,
+		"PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = 'x' WHERE name = 'host'": ErrDamaged, // SQLite itself refuses it
+	} {
+		path := lostTracker(t, 200, true)
+		alterLogged(t, path, sql)
+		before, err := os.ReadFile(path + "-wal")
+		if err != nil || len(before) == 0 {
+			t.Fatalf("no log: %v", err)
+		}
+		for range 2 {
+			if entries, err := List(filepath.Dir(path)); err != nil || !errors.Is(entries[0].Err, want) {
+				t.Errorf("%s: %+v, %v", sql, entries, err)
+			}
+			if _, err := Open(path); !errors.Is(err, want) {
+				t.Errorf("%s: %v", sql, err)
+			}
+		}
+		if after, err := os.ReadFile(path + "-wal"); err != nil || !bytes.Equal(before, after) {
+			t.Errorf("%s: the log has %d bytes, had %d, %v", sql, len(after), len(before), err)
+		}
+		if want != ErrNewer {
+			continue
+		}
+		alterLogged(t, path, pragma("user_version", int64(version)))
+		r := mustOpen(t, path)
+		if n, err := r.Count(); n != 200 || err != nil || len(r.Verify(t.Context())) > 0 {
+			t.Errorf("to who can read it: %d snapshots, %v, %v", n, err, r.Verify(t.Context()))
+		}
+	}
+}
+
+// alterLogged runs statements on a database and leaves its log.
+func alterLogged(t *testing.T, path, sql string) {
+	t.Helper()
+	c, err := openConn(path, map[string][]string{"mode": {"rw"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(c.keepLog(true), c.exec(sql), c.Close()); err != nil {
+		t.Fatal(err)
 	}
 }

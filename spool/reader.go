@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -36,37 +37,61 @@ func Open(path string) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.run.State != rt.StateRunning && !r.readOnly {
-		if err := r.tidy(); err != nil {
-			return nil, errors.Join(describe(path, err), r.Close())
-		}
+	err = r.upgrade()
+	if err == nil && r.run.State != rt.StateRunning && !r.readOnly {
+		err = describe(path, r.tidy())
+	}
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
 }
 
+// openReader is Open for who only looks: the file stays in its version. Who may write is
+// let at a log only when he has been seen to understand it: the last one to close brings
+// it into the database and removes it, also where he could read nothing of it, of a newer
+// version for instance.
 func openReader(path string) (*Reader, error) {
 	st, readOnly, params, err := howToOpen(path)
 	if err != nil {
 		return nil, err
 	}
 	hadLog := exists(path + "-wal") // SQLite makes one
+	if hadLog && !readOnly {
+		look := maps.Clone(params)
+		look["mode"] = []string{"ro"}
+		r, err := newReader(path, st, look)
+		if err == nil {
+			err = r.Close()
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	r, err := newReader(path, st, params)
+	if err != nil {
+		return nil, err
+	}
+	if r.readOnly = readOnly; r.run.State == rt.StateRunning {
+		if err := r.keepLog(hadLog); err != nil {
+			return nil, errors.Join(err, r.Close())
+		}
+	}
+	return r, nil
+}
+
+// newReader opens the file that was st, and reads what it is.
+func newReader(path string, st fs.FileInfo, params url.Values) (*Reader, error) {
 	c, err := openConn(path, params)
 	if err != nil {
 		return nil, describe(path, err)
 	}
-	if err := unchanged(path, st); err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
-	r := &Reader{path: path, db: c, readOnly: readOnly}
-	r.version, err = check(c, path)
-	if err == nil {
-		err = r.upgrade()
+	r := &Reader{path: path, db: c}
+	if err = unchanged(path, st); err == nil {
+		r.version, err = check(c, path)
 	}
 	if err == nil {
 		err = r.load()
-	}
-	if err == nil && r.run.State == rt.StateRunning {
-		err = r.keepLog(hadLog)
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
