@@ -25,7 +25,7 @@ type GC struct {
 	// Undelivered lets runs go that have ended and are not delivered: after Retain, from
 	// their end, and beyond Bytes when nothing else helps. What they hold is lost.
 	Undelivered bool
-	// DryRun changes nothing.
+	// DryRun changes nothing of what the files hold, nor their versions and marks.
 	DryRun bool
 	Now    time.Time
 }
@@ -58,7 +58,7 @@ const leftAfter = time.Hour
 // that of the directory; what went wrong with a file is in its line.
 func Collect(ctx context.Context, dir string, o GC) ([]Collected, int64, error) {
 	c := &collector{ctx: ctx, o: o}
-	err := Walk(dir, func(e *Entry) {
+	err := walk(dir, !o.DryRun, func(e *Entry) {
 		if e.Err == nil && !e.Live {
 			// There may be very many: what is long and not asked for here is not kept.
 			e.Run.Meta, e.Run.Command, e.Run.NodeList = rt.Metadata{}, nil, ""
@@ -201,7 +201,11 @@ func (c *collector) removeOne(e *Entry) (rt.Run, error) {
 	if c.o.DryRun && e.Run.Node != "" {
 		return e.Run, nil
 	}
-	r, err := Open(e.Path)
+	open := Open
+	if c.o.DryRun {
+		open = openReader
+	}
+	r, err := open(e.Path)
 	if err != nil {
 		return e.Run, err
 	}

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -151,6 +152,37 @@ func TestCollectLeftovers(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A dry run leaves a file as it is: its version, too, and the mark of its delivery.
+func TestADryRunChangesNothing(t *testing.T) {
+	for _, marked := range []bool{false, true} {
+		path, _ := copyVersion1(t)
+		sqlOn(t, path, "UPDATE run SET state = 'delivered', delivered_us = 5000000")
+		changedAt(t, path, 1)
+		st, err := os.Lstat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if marked {
+			markDelivered(path, st, time.Unix(5, 0))
+		}
+		before, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done, _, err := Collect(t.Context(), filepath.Dir(path), GC{Retain: time.Hour, Now: gcNow, DryRun: true})
+		if err != nil || len(done) != 1 || done[0].Err != nil || done[0].Action != Removed || done[0].Run.Node != "n1" {
+			t.Errorf("%+v, %v", done, err)
+		}
+		if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
+			t.Errorf("marked %v: the file was changed, %v", marked, err)
+		}
+		if _, ok := peek(path); ok && !marked {
+			t.Error("the file was marked")
+		}
+		onlyFile(t, path)
 	}
 }
 

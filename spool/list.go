@@ -73,24 +73,27 @@ const listAtOnce = 8
 // directories of very many runs. Of a run that was delivered, and has not changed since,
 // only Path, Size, Run.State and DeliveredAt may be set: its file is not opened. The
 // entry is visit's to keep.
-func Walk(dir string, visit func(*Entry)) error {
+func Walk(dir string, visit func(*Entry)) error { return walk(dir, true, visit) }
+
+func walk(dir string, mark bool, visit func(*Entry)) error {
 	paths, err := databases(dir)
 	if err != nil {
 		return err
 	}
 	for _, path := range paths {
-		visit(glance(path))
+		visit(glance(path, mark))
 	}
 	return nil
 }
 
-// glance is inspect, but opens a file that was delivered only when it has changed.
-func glance(path string) *Entry {
+// glance is inspect, but opens a file that was delivered only when it has changed. With
+// mark it sees to that.
+func glance(path string, mark bool) *Entry {
 	if e, ok := peek(path); ok {
 		return e
 	}
 	st, err := os.Lstat(path)
-	mark := err == nil && markable(st)
+	mark = mark && err == nil && markable(st)
 	e := inspect(path)
 	if mark && e.Err == nil && delivered(&e) {
 		markDelivered(path, st, e.DeliveredAt)

@@ -35,7 +35,7 @@ func changedAt(t *testing.T, path string, seconds int) {
 func markedRun(t *testing.T, path string) {
 	t.Helper()
 	changedAt(t, path, 1)
-	glance(path)
+	glance(path, true)
 	if _, ok := peek(path); !ok {
 		t.Skip("the file system of the temporary directory has no user attributes")
 	}
