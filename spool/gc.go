@@ -22,8 +22,9 @@ type GC struct {
 	// its file system at most. Beyond it delivered runs go before their time, the oldest
 	// first, and the others are thinned, which keeps their totals.
 	Bytes int64
-	// Undelivered lets runs go that have ended and are not delivered: after Retain, from
-	// their end, and beyond Bytes when nothing else helps. What they hold is lost.
+	// Undelivered lets runs go that have ended or lost their tracker and are not delivered:
+	// after Retain, from their end or when they were last written, and beyond Bytes when
+	// nothing else helps. What they hold is lost.
 	Undelivered bool
 	// DryRun changes nothing of what the files hold, nor their versions and marks.
 	DryRun bool
@@ -94,15 +95,16 @@ type collector struct {
 
 func delivered(e *Entry) bool { return !e.DeliveredAt.IsZero() }
 
-// since is when a run was done with.
+// since is when a run was done with: one whose tracker died, when it last wrote. Nothing
+// in the file says so, and its start may be months ago.
 func since(e *Entry) time.Time {
 	switch {
 	case delivered(e):
 		return e.DeliveredAt
-	case !e.Run.End.IsZero():
-		return e.Run.End
+	case e.Run.State == rt.StateRunning || e.Run.End.IsZero():
+		return e.written
 	}
-	return e.Run.Start
+	return e.Run.End
 }
 
 func (c *collector) byAge() {
@@ -111,7 +113,11 @@ func (c *collector) byAge() {
 			return false
 		}
 		what := "delivered"
-		if !delivered(e) {
+		switch {
+		case delivered(e):
+		case e.Run.State == rt.StateRunning:
+			what = "its tracker died, not delivered, last written"
+		default:
 			what = "ended, not delivered,"
 		}
 		return c.remove(e, fmt.Sprintf("%s %s ago", what, c.o.Now.Sub(since(e)).Round(time.Second)))

@@ -155,6 +155,36 @@ func TestCollectLeftovers(t *testing.T) {
 	}
 }
 
+// A run whose tracker has died has no end: it is as old as what was written last, however
+// long ago it began and however often somebody looks.
+func TestAnAbandonedRunIsAsOldAsItsLog(t *testing.T) {
+	for _, withLog := range []bool{true, false} {
+		path := lostTracker(t, 200, withLog)
+		last := path
+		if withLog {
+			last += "-wal"
+		}
+		for _, c := range []struct {
+			hours int
+			goes  bool
+		}{{1, false}, {167, false}, {169, true}} {
+			at := gcNow.Add(-time.Duration(c.hours) * time.Hour)
+			for _, p := range []string{path, last} {
+				if err := os.Chtimes(p, at, at); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := List(filepath.Dir(path)); err != nil {
+				t.Fatal(err)
+			}
+			done, _, err := Collect(t.Context(), filepath.Dir(path), GC{Retain: 168 * time.Hour, Undelivered: true, Now: gcNow})
+			if err != nil || (len(done) == 1) != c.goes || c.goes && (done[0].Err != nil || !strings.Contains(done[0].Reason, "its tracker died")) {
+				t.Errorf("with a log: %v, written %d hours ago: %+v, %v", withLog, c.hours, done, err)
+			}
+		}
+	}
+}
+
 // A dry run leaves a file as it is: its version, too, and the mark of its delivery.
 func TestADryRunChangesNothing(t *testing.T) {
 	for _, marked := range []bool{false, true} {

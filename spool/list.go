@@ -29,6 +29,8 @@ type Entry struct {
 	// Err says why the file cannot be read; the fields but Path and Size are then
 	// empty. The other entries are not affected.
 	Err error
+
+	written time.Time // when the log, or without one the file, was last written
 }
 
 // List looks at every file of dir whose name ends in .db, oldest run first, and
@@ -135,9 +137,11 @@ func b2i(b bool) int {
 // inspect reads what an Entry shows of one file.
 func inspect(path string) (e Entry) {
 	e.Path = path
+	// To look at a file brings its log into it: the log's time is the tracker's.
 	for _, p := range []string{path, path + "-wal"} {
 		if st, err := os.Lstat(p); err == nil {
 			e.Size += st.Size()
+			e.written = st.ModTime()
 		}
 	}
 	r, err := openReader(path)
@@ -153,7 +157,7 @@ func inspect(path string) (e Entry) {
 	e.Unsent, errs[3] = r.unsent(e.Snapshots, e.DeliveredAt)
 	errs[4] = r.Close()
 	if err := errors.Join(errs[:]...); err != nil {
-		return Entry{Path: path, Size: e.Size, Err: err}
+		return Entry{Path: path, Size: e.Size, Err: err, written: e.written}
 	}
 	return e
 }
