@@ -146,8 +146,8 @@ func fillFile(path string, run rt.Run, host rt.Host) error {
 }
 
 // open opens the new file for writing. NORMAL: a commit is not synced, so it
-// survives the death of the process at once and a power failure from the next
-// checkpoint on.
+// survives the death of the process at once, and a power failure from the next
+// checkpoint or, once a minute, fdatasync of the log on (logSync).
 func (w *Writer) open() error {
 	c, err := openConn(w.path, url.Values{
 		"mode": {"rw"}, "_journal_mode": {"WAL"}, "_synchronous": {"NORMAL"},
