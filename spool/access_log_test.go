@@ -93,6 +93,14 @@ func TestNobodyReadsTheLog(t *testing.T) {
 // next one who may write removes it, and the job's user reads on.
 func TestAnEmptyJournalIsRemoved(t *testing.T) {
 	base, path := trackedRun(t, "owner")
+	if err := hideJournal(path); err != nil { // as root, who may die right afterwards
+		t.Fatal(err)
+	}
+	nobodyElseReads(t, base, path+"-journal")
+	if out, err := as(t, base, trackerUID, trackerUID, "open", path); err != nil || out != "events: 1\n" {
+		t.Errorf("the file's owner: %v: %s", err, out)
+	}
+	onlyFile(t, path)
 	if err := hideJournal(path); err != nil {
 		t.Fatal(err)
 	}

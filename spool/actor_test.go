@@ -43,6 +43,15 @@ func act(args []string) error {
 			return fmt.Errorf("a change: %w", err)
 		}
 		return r.Close()
+	case "open": // as the drain of the spool's owner does
+		r, err := Open(args[1])
+		if err != nil {
+			return err
+		}
+		err = r.AddEvent(rt.Event{Kind: "drain"})
+		events, err2 := r.Events()
+		fmt.Println("events:", len(events))
+		return errors.Join(err, err2, r.Close())
 	case "peek":
 		_, err := os.ReadFile(args[1])
 		return err

@@ -33,7 +33,7 @@ const missingStatus = "missing"
 
 // noLogText says what a missing log may have cost.
 func noLogText(last int64) string {
-	return fmt.Sprintf("the WAL of this run is missing: snapshots after number %d may be lost", last)
+	return fmt.Sprintf("the WAL of this run is missing: snapshots after number %d may be lost, unless sqlite3 was run on the file, which brings the WAL into it", last)
 }
 
 // noteNoLog puts it into the ledger of a run that is closed.
@@ -96,7 +96,8 @@ func (r *Reader) sweep() error {
 // hideJournal makes the journal of a file that others may read: SQLite would give it the
 // file's mode, without the list of who they are, and the members of the file's group
 // could read it. To one that is not empty it leaves its mode; the zero at its beginning
-// says that there is nothing in it.
+// says that there is nothing in it. Root's is given to the file's owner, as SQLite does when
+// it opens it: should we die before, he could not open his database beside it.
 func hideJournal(path string) error {
 	st, err := os.Lstat(path)
 	if err != nil || st.Mode().Perm()&0o077 == 0 {
@@ -109,7 +110,12 @@ func hideJournal(path string) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write([]byte{0})
+	if owner, ok := st.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
+		err = f.Chown(int(owner.Uid), int(owner.Gid))
+	}
+	if err == nil {
+		_, err = f.Write([]byte{0})
+	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
