@@ -98,7 +98,12 @@ func (h *Hook) openOutput() (*os.File, error) {
 // more, and a mask goes through fork and exec. Dispositions need no care: the
 // runtime handles all signals but those ignored at its start, and a child begins
 // with the default of what is handled.
+//
+// Until exec has returned, which a dead file system prevents, the kernel suspends the
+// thread that forks (CLONE_VFORK), and no other may have its processor of the
+// runtime: the deadlines of the hook need a second one.
 func (h *Hook) startProcess(files []*os.File) (*os.Process, error) {
+	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	argv := []string{h.Tracker}
 	if h.ConfigFile != "" {
 		argv = append(argv, "--config", h.ConfigFile)

@@ -50,7 +50,7 @@ const (
 
 // System returns the options of a hook that Slurm started, and keeps the program to
 // one processor: a hook does one thing after another, and waking threads up that find
-// nothing to do takes it a tenth of its time.
+// nothing to do takes it a tenth of its time. The start of a tracker takes another one.
 func System(program string) Options {
 	runtime.GOMAXPROCS(1)
 	return Options{

@@ -1,0 +1,51 @@
+package hook
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestStalledExec: a tracker whose file cannot be opened, as on a dead file system,
+// does not keep the job waiting. Until its exec has returned the kernel suspends the
+// hook's thread, and with it the processor of the runtime that it was started on.
+func TestStalledExec(t *testing.T) {
+	dir := t.TempDir()
+	path, log := filepath.Join(dir, "rt-tracker"), filepath.Join(dir, "rt.log")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\nexit 0\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	conf := fmt.Sprintf("[spool]\ndir = %q\nuser = \"root\"\n[tracker]\npath = %q\nstate_dir = %q\n[hooks]\ndisable_file = %q\nready_timeout = \"50ms\"\n[log]\ntarget = %q\n",
+		filepath.Join(dir, "spool"), path, filepath.Join(dir, "state"), filepath.Join(dir, "disabled"), log)
+	if err := os.WriteFile(filepath.Join(dir, "rt.toml"), []byte(conf), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	// Whoever opens a file with a lease waits until that is given back, for 45 seconds
+	// at most (/proc/sys/fs/lease-break-time).
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		t.Skipf("no lease is to be had of %s: %v", path, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "rt-prolog", "--config", filepath.Join(dir, "rt.toml"))
+	cmd.Env = append(os.Environ(), "WORK="+dir, "SLURM_JOB_ID=12", "SLURMD_NODENAME=n1")
+	if err := cmd.Run(); err != nil {
+		t.Errorf("the Prolog waited for the tracker's exec: %v", err)
+	}
+	text, err := os.ReadFile(log)
+	if err != nil || !strings.Contains(string(text), "error: job 12@n1: gave up after 1.05s") {
+		t.Errorf("log %q, %v", text, err)
+	}
+}
