@@ -139,14 +139,18 @@ func (j *Job) meet(g *group) {
 	}
 }
 
-// finish reads a task of which no process is left.
+// finish reads a task of which no process is left, in all hierarchies.
 func (j *Job) finish(g *group) {
 	if !g.met { // slurmstepd has made the directory and put no process there yet
 		g.in = nil // it may be in another hierarchy
 		return
 	}
-	g.final = g.read(&j.part, &j.buf)
 	j.pair(g.r.Step, false)
+	if g.into != nil { // which is told of it too, if it still waits for a process
+		j.meet(g.into)
+		return
+	}
+	g.final = g.read(&j.part, &j.buf)
 	j.finishStep(g.step)
 }
 

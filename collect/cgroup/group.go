@@ -30,6 +30,7 @@ type group struct {
 	kills      uint64         // of processes for their memory, that the ledger was told of
 	made       time.Time      // of a v1 task: when its first directory was
 	told       bool           // in a reading, under this number
+	into       *group         // of a v1 task: the one that it is a part of now, see pair
 
 	step  *group  // of a task: its step, where that has a group
 	in    *tree   // where its processes are listed, nil until it was looked for

@@ -149,7 +149,11 @@ func (j *Job) merge(g, o *group) {
 			*mine[i] = *theirs[i]
 		}
 	}
+	o.into = g
 	j.forget(o)
+	if g.final { // without what came just now
+		g.read(&j.part, &j.buf)
+	}
 }
 
 // leave forgets what is no task: directories beyond those of the first hierarchy.

@@ -1,0 +1,137 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// pairJob is a v1 job with a step, whose tasks have directories in several hierarchies
+// that the test makes.
+type pairJob struct {
+	t    *testing.T
+	root string
+	j    *Job
+}
+
+// newPairJob makes the directories that are named by hierarchy and number.
+func newPairJob(t *testing.T, tasks ...string) *pairJob {
+	s := &pairJob{t: t, root: t.TempDir()}
+	for _, c := range []string{"cpuacct", "memory"} {
+		s.used(c, "", 0)
+	}
+	for _, at := range tasks {
+		c, task, _ := strings.Cut(at, " ")
+		s.used(c, task, 0)
+		s.procs(c, task)
+	}
+	s.j = manual(t, v1Candidate(s.root, "cpuacct", "memory"))
+	s.j.pairAfter = 0
+	s.j.step(nil)
+	return s
+}
+
+func (s *pairJob) dir(controller, task string) string {
+	if task != "" {
+		task = "task_" + task
+	}
+	return filepath.Join(s.root, controller, "slurm/uid_1000/job_12/step_0", task)
+}
+
+// used writes what a hierarchy tells of a task, or of the step with "": microseconds
+// or bytes.
+func (s *pairJob) used(controller, task string, n int) {
+	name := map[string]string{"cpuacct": "cpuacct.usage", "memory": "memory.max_usage_in_bytes"}[controller]
+	write(s.t, filepath.Join(s.dir(controller, task), name), fmt.Sprintln(n*map[string]int{"cpuacct": 1000, "memory": 1}[controller]))
+}
+
+// procs writes a task's list of processes in a hierarchy, as slurmstepd does.
+func (s *pairJob) procs(controller, task string, pids ...int) {
+	text := ""
+	for _, pid := range pids {
+		text += fmt.Sprintln(pid)
+	}
+	write(s.t, filepath.Join(s.dir(controller, task), "cgroup.procs"), text)
+}
+
+// empty leaves nothing in files that are open.
+func (s *pairJob) empty(names ...string) {
+	for _, name := range names {
+		if err := os.Truncate(name, 0); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// drain does all that is to be done.
+func (s *pairJob) drain() {
+	for {
+		notices, err := s.j.notify.wait(time.Now(), s.j.exits.fd)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return
+		}
+		s.j.step(notices)
+	}
+}
+
+// gone removes the step everywhere at once.
+func (s *pairJob) gone() {
+	for _, c := range []string{"memory", "cpuacct"} {
+		remove(s.t, s.dir(c, ""))
+	}
+	s.drain()
+}
+
+// want reads the job and compares its tasks: "number cpu peak", "-" where that is absent.
+func (s *pairJob) want(what string, want ...string) {
+	s.t.Helper()
+	all, _ := steps(s.t, s.j)
+	var got []string
+	for _, r := range all {
+		if n, ok := r.Task.Get(); ok {
+			got = append(got, fmt.Sprint(n, " ", shown(r.CPUUsage), " ", shown(r.MemPeak)))
+		}
+	}
+	if slices.Sort(got); !slices.Equal(got, want) {
+		s.t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+func shown(v rt.Opt[uint64]) string {
+	if n, ok := v.Get(); ok {
+		return fmt.Sprint(n)
+	}
+	return "-"
+}
+
+// A task that ends before any reading has the figures of all hierarchies, whichever
+// tells first that its process has ended, also where nothing can be read at its removal.
+func TestTaskEndsBeforeAReading(t *testing.T) {
+	for _, order := range [][]string{{"cpuacct", "memory"}, {"memory", "cpuacct"}} {
+		t.Run(fmt.Sprint(order), func(t *testing.T) {
+			s := newPairJob(t, "cpuacct 0", "memory 0")
+			pid, end := process(t)
+			for _, c := range order { // the kernel tells in the order of asking
+				s.procs(c, "0", pid)
+			}
+			s.drain()
+			s.used("cpuacct", "0", 500)
+			s.used("memory", "0", 4096)
+			s.used("cpuacct", "", 500)
+			s.empty(s.dir("cpuacct", "0")+"/cgroup.procs", s.dir("memory", "0")+"/cgroup.procs")
+			s.drain()
+			end()
+			s.drain()
+			s.empty(s.dir("cpuacct", "0")+"/cpuacct.usage", s.dir("memory", "0")+"/memory.max_usage_in_bytes")
+			s.gone()
+			s.want("after the end", "0 500 4096")
+		})
+	}
+}
