@@ -25,8 +25,8 @@ const (
 	StepEnded
 	// Ended: the job's directory is gone from every hierarchy that it was seen in.
 	Ended
-	// Short: the job is out of memory or at its limit, or a process of it was killed
-	// for that. It is told once a second at most, and maxShort times.
+	// Short: the job comes near its limit, not by page cache alone, or a process of it
+	// was killed for its memory. Each is told once a second at most, and maxShort times.
 	Short
 )
 
@@ -59,6 +59,9 @@ type Options struct {
 	// Slurm's daemon of its step is among them, and the task has yet to begin. As
 	// StepEnds otherwise.
 	StepBegins func(stepds []int)
+	// NoShort is for who takes no snapshot at Short: it is not told, and nobody looks
+	// for it. Kills come to the ledger all the same.
+	NoShort bool
 }
 
 // Job is one job's cgroup on this node, watched from before it exists until after
@@ -106,6 +109,7 @@ type Job struct {
 	oomKills      uint64 // that the ledger was told of
 	memoryNotices int    // of memory.events
 	oom           outOfMemory
+	calm          bool   // Options.NoShort
 	cpusetLooks   int    // at how many readings its CPUs are still looked at
 	allowed       string // CPUs and NUMA nodes that the ledger was told of
 
@@ -146,16 +150,16 @@ func newJob(candidates []Candidate, opts Options) (*Job, error) {
 	procRoot := cmp.Or(opts.ProcRoot, "/proc")
 	j := &Job{
 		events: make(chan Event, 64), done: make(chan struct{}), ended: make(chan struct{}),
-		settle: cmp.Or(opts.Settle, 50*time.Millisecond), ends: opts.StepEnds, begins: opts.StepBegins,
+		settle: cmp.Or(opts.Settle, 50*time.Millisecond), ends: opts.StepEnds, begins: opts.StepBegins, calm: opts.NoShort,
 		skip: stackedMajors(procRoot), procRoot: procRoot,
-		pairAfter: pairAfter, notify: n, exits: newExits(), oom: outOfMemory{fd: -1, near: -1}, search: s, phase: rt.JobPending,
+		pairAfter: pairAfter, notify: n, exits: newExits(), oom: newOutOfMemory(), search: s, phase: rt.JobPending,
 	}
 	j.newErrand()
 	j.look()
 	return j, nil
 }
 
-// Events delivers what happens to the job. Of StepEnded some may be left out while
+// Events delivers what happens to the job. Of StepEnded and Short some may be left out while
 // nobody receives; no reading is lost by it. The channel is never closed.
 func (j *Job) Events() <-chan Event { return j.events }
 

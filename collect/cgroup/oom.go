@@ -35,7 +35,7 @@ func (j *Job) memoryHappened(path string) {
 	if b, ok := j.buf.read(&v.memoryEvents); ok {
 		if n, ok := parseKey(b, "max"); ok && n > j.oom.max {
 			j.oom.max = n
-			j.short()
+			j.short(true)
 		}
 		if n, ok := parseKey(b, "oom_kill"); ok && n > j.oomKills {
 			j.take()

@@ -22,33 +22,57 @@ import (
 //
 // https://docs.kernel.org/admin-guide/cgroup-v1/memory.html section 10
 type outOfMemory struct {
-	fd    int // eventfd, -1 until it is needed and where it cannot be had
-	off   bool
-	looks int // that are to come
+	off   bool // no eventfd is to be had
+	kill  bell // v1: of memory.oom_control
+	looks int  // that are to come
 
-	near  int    // v1: eventfd of a threshold, as fd
+	near  bell   // v1: of a threshold
 	limit uint64 // that the threshold was made of
-	poll  bool   // v2: memory.current is looked at every second
+	poll  bool   // the job's memory is looked at every second
 
-	max   uint64    // v2: of memory.events, as last seen
-	told  int       // how often Short was told
-	again time.Time // when it may be told again
+	max    uint64 // v2: of memory.events, as last seen
+	nears  ration // of Short, for a job near its limit
+	killed ration // of Short, for a kill
 }
 
 const (
 	oomLooks  = 6   // after each event, with pauses from 1 to 32 ms
-	maxShort  = 100 // how often a job is said to be short of memory
+	maxShort  = 100 // how often a job is said to be short of memory, and as often for kills
 	shortWait = time.Second
 	pollEvery = time.Second
 )
 
+// bell is an eventfd that the kernel writes to.
+type bell struct {
+	fd    int  // -1 until it is needed and where it cannot be had
+	rings int  // how often it woke the watcher
+	more  int  // directories that ring it when they go
+	over  bool // it is closed for good
+}
+
+// ration is how often Short is told for one of its reasons.
+type ration struct {
+	told  int
+	again time.Time // when it may be told again
+}
+
+func (r *ration) left(now time.Time) bool { return r.told < maxShort && !now.Before(r.again) }
+
+func (r *ration) use(now time.Time) { r.told, r.again = r.told+1, now.Add(shortWait) }
+
+func newOutOfMemory() outOfMemory { return outOfMemory{kill: bell{fd: -1}, near: bell{fd: -1}} }
+
 func (o *outOfMemory) close() {
-	for _, fd := range [...]int{o.fd, o.near} {
-		if fd >= 0 {
-			_ = unix.Close(fd)
-		}
+	o.kill.close()
+	o.near.close()
+	o.off, o.looks = true, 0
+}
+
+func (b *bell) close() {
+	if b.fd >= 0 {
+		_ = unix.Close(b.fd)
 	}
-	o.fd, o.near, o.off, o.looks = -1, -1, true, 0
+	b.fd, b.over = -1, true
 }
 
 // pause is the time to the next look, 0 where none is to come.
@@ -69,60 +93,30 @@ func (j *Job) tellOOM(n *node) {
 		return
 	}
 	n.oomTold = true
-	j.eventOf(&j.oom.fd, n.path, &n.oomControl, "")
+	j.oom.kill.more++
+	j.eventOf(&j.oom.kill, n.path, &n.oomControl, "")
 }
 
 // eventOf has the kernel write to an eventfd, which is made at first, when something
 // happens to a file of a directory of v1. Where it refuses, nothing is told.
-func (j *Job) eventOf(event *int, dir string, f *file, args string) {
+func (j *Job) eventOf(b *bell, dir string, f *file, args string) {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(f.fd, &fs); err != nil || fs.Type != unix.CGROUP_SUPER_MAGIC {
 		return // a copy
 	}
-	if *event < 0 && !j.openEvent(event) {
+	if b.over || b.fd < 0 && !j.hang(b) {
 		return
 	}
 	fd, err := unix.Open(filepath.Join(dir, "cgroup.event_control"), unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return // the next reading sees it
 	}
-	_, _ = unix.Write(fd, fmt.Appendf(nil, "%d %d%s", *event, f.fd, args)) // refused: as above
+	_, _ = unix.Write(fd, fmt.Appendf(nil, "%d %d%s", b.fd, f.fd, args)) // refused: as above
 	_ = unix.Close(fd)
 }
 
-// nearing has it told when the job comes near its limit, nine tenths of it: r was
-// just read.
-func (j *Job) nearing(r *rt.JobReading) {
-	limit, ok := r.MemLimit.Get()
-	used, read := r.MemCurrent.Get()
-	if !ok || !read || limit == rt.Unlimited || limit == 0 {
-		return
-	}
-	switch v := j.reader.(type) {
-	case *v1Reader:
-		if i := slices.IndexFunc(j.trees, func(t *tree) bool { return t.has("memory") }); i >= 0 && limit != j.oom.limit && v.memoryUsage.open {
-			j.eventOf(&j.oom.near, j.trees[i].dir, &v.memoryUsage, fmt.Sprintf(" %d", limit/10*9))
-		}
-	case *v2Reader:
-		j.oom.poll = used >= limit/10*7 && used < limit/10*9
-	}
-	j.oom.limit = limit
-}
-
-// pollMemory looks whether a job of v2 that is on its way has come near its limit.
-func (j *Job) pollMemory() {
-	v, ok := j.reader.(*v2Reader)
-	if !ok || !j.oom.poll {
-		return
-	}
-	if n, ok := j.buf.number(&v.memoryCurrent); !ok || n >= j.oom.limit/10*9 {
-		j.oom.poll = false
-		j.short()
-	}
-}
-
-// openEvent makes an eventfd and has it waited for, beside the ends of processes.
-func (j *Job) openEvent(event *int) bool {
+// hang makes an eventfd and has it waited for, beside the ends of processes.
+func (j *Job) hang(b *bell) bool {
 	if j.oom.off || j.exits.fd < 0 {
 		return false
 	}
@@ -137,23 +131,73 @@ func (j *Job) openEvent(event *int) bool {
 		j.oom.off = true
 		return false
 	}
-	*event = fd
+	b.fd = fd
 	return true
 }
 
 // eventTold says whether an event of epoll is one of an eventfd's, and takes it.
 func (j *Job) eventTold(fd int) bool {
-	var count [8]byte
 	switch fd {
-	case j.oom.fd: // before the kill, and when a directory goes
+	case j.oom.kill.fd: // before the kill, and when a directory goes
 		j.oom.looks = oomLooks
-	case j.oom.near: // from below or from above, and when the directory goes
-		j.short()
+		j.rang(&j.oom.kill)
+	case j.oom.near.fd: // from below or from above, and when the directory goes
+		j.short(false)
+		j.rang(&j.oom.near)
 	default:
 		return false
 	}
-	_, _ = unix.Read(fd, count[:]) // it says only that something happened
 	return true
+}
+
+// rang silences a bell. One that has rung too often, as that of a job that is killed
+// for its memory over and over, or that swings about its limit, is heard no more: the
+// readings go on seeing it.
+func (j *Job) rang(b *bell) {
+	var count [8]byte
+	_, _ = unix.Read(b.fd, count[:]) // it says only that something happened
+	b.rings++
+	if b.rings > maxMemoryNotices+b.more || b == &j.oom.near && j.oom.nears.told >= maxShort {
+		_ = unix.EpollCtl(j.exits.fd, unix.EPOLL_CTL_DEL, b.fd, nil) // it is closed now
+		b.close()
+	}
+}
+
+// nearing has it told when the job comes near its limit: r was just read. Of v1 the
+// kernel tells, but once, and by all of its memory, so that one with page cache in the
+// way is looked at from then on.
+func (j *Job) nearing(r *rt.JobReading) {
+	limit, ok := r.MemLimit.Get()
+	used, read := r.MemCurrent.Get()
+	if j.calm || !ok || !read || limit == rt.Unlimited || limit == 0 {
+		return
+	}
+	v, v1 := j.reader.(*v1Reader)
+	if v1 && limit != j.oom.limit && v.memoryUsage.open {
+		if i := slices.IndexFunc(j.trees, func(t *tree) bool { return t.has("memory") }); i >= 0 {
+			j.eventOf(&j.oom.near, j.trees[i].dir, &v.memoryUsage, fmt.Sprintf(" %d", limit/10*9))
+		}
+	}
+	j.oom.limit = limit
+	full, own := used >= limit/10*9, held(r)
+	j.oom.poll = own >= limit/10*7 && (full || !v1) && !(full && own >= limit/10*8) && j.oom.nears.told < maxShort
+}
+
+// held is what the job has without the page cache, which the kernel takes back before
+// it kills anybody. Where that cannot be told from shared memory it counts.
+func held(r *rt.JobReading) uint64 {
+	used, file, shared := r.MemCurrent.Or(0), r.File.Or(0), r.Shmem.Or(0)
+	if !r.Shmem.Valid() {
+		return used
+	}
+	return used - min(used, file-min(file, shared))
+}
+
+// pollMemory looks whether a job that is on its way has come near its limit.
+func (j *Job) pollMemory() {
+	if j.oom.poll {
+		j.short(false)
+	}
 }
 
 // lookForKill looks whether somebody was killed since the kernel said that there was
@@ -184,19 +228,60 @@ func (j *Job) lookForKill() {
 	}
 }
 
-// killed tells of a kill at once, also where the job was said to be short just now.
+// killed tells of a kill, also where the job was said to be short just now.
 func (j *Job) killed() {
-	j.oom.again = time.Time{}
-	j.short()
-}
-
-// short tells that the job is short of memory.
-func (j *Job) short() {
 	now := time.Now()
-	if j.phase != rt.JobPresent || j.oom.told >= maxShort || now.Before(j.oom.again) {
+	if j.calm || j.phase != rt.JobPresent || !j.oom.killed.left(now) {
 		return
 	}
-	j.oom.told++
-	j.oom.again = now.Add(shortWait)
+	j.oom.killed.use(now)
+	j.oom.nears.again = j.oom.killed.again
 	j.emit(Short)
+}
+
+// short tells that the job is short of memory: at nine tenths of its limit with eight
+// that are not page cache, or, where it has hit a limit without that, at a step's.
+func (j *Job) short(hit bool) {
+	now := time.Now()
+	if j.calm || j.phase != rt.JobPresent || !j.oom.nears.left(now) {
+		return
+	}
+	full, ok := j.full()
+	if !full && !hit {
+		return
+	}
+	if full && !ok {
+		j.oom.poll = true // the next reading knows how long that is of use
+		j.oom.nears.again = now.Add(shortWait)
+		return
+	}
+	j.oom.poll = false
+	j.oom.nears.use(now)
+	j.emit(Short)
+}
+
+// full says whether the job's memory is near its limit, and then whether what it holds
+// is too.
+func (j *Job) full() (full, holding bool) {
+	var current, stat *file
+	var parse func([]byte, *rt.JobReading)
+	switch v := j.reader.(type) {
+	case *v1Reader:
+		current, stat, parse = &v.memoryUsage, &v.memoryStat, parseMemoryStatV1
+	case *v2Reader:
+		current, stat, parse = &v.memoryCurrent, &v.memoryStat, parseMemoryStat
+	default:
+		return false, false
+	}
+	n, ok := j.buf.number(current)
+	if !ok || j.oom.limit == 0 || n < j.oom.limit/10*9 {
+		return false, false
+	}
+	r := &j.part
+	*r = rt.JobReading{}
+	r.MemCurrent.Set(n)
+	if b, ok := j.buf.read(stat); ok {
+		parse(b, r)
+	}
+	return true, held(r) >= j.oom.limit/10*8
 }

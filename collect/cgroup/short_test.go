@@ -1,12 +1,15 @@
 package cgroup
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
 )
@@ -81,5 +84,161 @@ func TestPollV2(t *testing.T) {
 	read(t, s.j)
 	if s.j.schedule(time.Now()); !s.j.deadline.IsZero() || shorts() != 0 {
 		t.Error("it is still polled")
+	}
+}
+
+// shorts counts how often Short is told at something.
+func (s *shareJob) shorts(what func()) (n int) {
+	s.j.out = s.j.out[:0]
+	what()
+	for _, e := range s.j.out {
+		if e == Short {
+			n++
+		}
+	}
+	return n
+}
+
+// TestPageCacheIsNoShortage: a job that its page cache fills is not short of memory,
+// one that its processes or their shared memory fill is, and so is one that has hit a
+// step's limit.
+func TestPageCacheIsNoShortage(t *testing.T) {
+	s := newShareJob(t)
+	at := func(name string) string { return filepath.Join(s.dir, name) }
+	hits := 0
+	for _, tt := range []struct {
+		name             string
+		current          int
+		file, shmem      string
+		want, afterwards int // at a hit, and at the watcher's next look of its own
+	}{
+		{"page cache", 990, "500", "0", 0, 0},
+		{"shared memory", 990, "500", "500", 1, 0},
+		{"processes", 990, "20", "0", 1, 0},
+		{"another's limit", 300, "200", "0", 1, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			hits++
+			write(t, at("memory.max"), "1000\n")
+			write(t, at("memory.current"), fmt.Sprintln(tt.current))
+			write(t, at("memory.stat"), "file "+tt.file+"\nshmem "+tt.shmem+"\n")
+			write(t, at("memory.events"), fmt.Sprintf("max %d\noom_kill 0\n", hits))
+			s.j.reopen()
+			s.look()
+			read(t, s.j)
+			s.j.oom.nears.again = time.Time{}
+			if n := s.shorts(func() { s.j.memoryHappened(at("memory.events")) }); n != tt.want {
+				t.Errorf("short %d times, want %d", n, tt.want)
+			}
+			s.j.oom.nears.again = time.Time{}
+			if n := s.shorts(s.j.pollMemory); n != tt.afterwards {
+				t.Errorf("and %d times when it looks", n)
+			}
+		})
+	}
+	if !s.j.oom.nears.again.IsZero() {
+		t.Error("what is far from its limit was asked for its page cache")
+	}
+}
+
+// TestKillAfterShortages: a job that was said to be near its limit as often as it may
+// be is said to be short when it loses a process, once a second.
+func TestKillAfterShortages(t *testing.T) {
+	s := newShareJob(t)
+	at := func(name string) string { return filepath.Join(s.dir, name) }
+	happened := func(hits, kills int) int {
+		write(t, at("memory.events"), fmt.Sprintf("max %d\noom_kill %d\n", hits, kills))
+		return s.shorts(func() { s.j.memoryHappened(at("memory.events")) })
+	}
+	write(t, at("memory.events"), "max 0\noom_kill 0\n")
+	s.j.reopen()
+	s.look()
+	read(t, s.j)
+	near := 0
+	for i := range 2 * maxShort {
+		s.j.oom.nears.again = time.Time{}
+		near += happened(i+1, 0)
+	}
+	if near != maxShort {
+		t.Errorf("near its limit %d times, want %d", near, maxShort)
+	}
+	if n := happened(2*maxShort, 1); n != 1 {
+		t.Errorf("the kill is told %d times", n)
+	}
+	if n := happened(2*maxShort, 2); n != 0 {
+		t.Errorf("the next one at once, %d times", n)
+	}
+	if n := len(s.j.Notes()); n != 2 {
+		t.Errorf("the ledger has %d of two kills", n)
+	}
+}
+
+// TestBellsAreBounded: what rings for ever is heard no more, and a directory that goes
+// is no ring too many.
+func TestBellsAreBounded(t *testing.T) {
+	j := manual(t, v2Candidate(t.TempDir()))
+	ring := func(b *bell) {
+		t.Helper()
+		if _, err := unix.Write(b.fd, []byte{1, 0, 0, 0, 0, 0, 0, 0}); err != nil {
+			t.Fatal(err)
+		}
+		j.exited()
+	}
+	o := &j.oom
+	for _, b := range []*bell{&o.kill, &o.near} {
+		if !j.hang(b) {
+			t.Fatal("no eventfd is to be had")
+		}
+	}
+	o.kill.more = 5
+	for range maxMemoryNotices + 5 {
+		ring(&o.kill)
+	}
+	if o.looks != oomLooks || o.kill.fd < 0 {
+		t.Errorf("looks %d, descriptor %d", o.looks, o.kill.fd)
+	}
+	if ring(&o.kill); o.kill.fd >= 0 || !o.kill.over {
+		t.Error("kills are still heard")
+	}
+	if ring(&o.near); o.near.fd < 0 {
+		t.Error("the first ring of the threshold was its last")
+	}
+	o.nears.told = maxShort
+	if ring(&o.near); o.near.fd >= 0 || !o.near.over {
+		t.Error("the threshold is still heard")
+	}
+}
+
+// TestShortWaitsForNobody: the watcher goes on while nobody receives.
+func TestShortWaitsForNobody(t *testing.T) {
+	j := manual(t, v2Candidate(t.TempDir()))
+	for range 2 * cap(j.events) {
+		sent := make(chan bool)
+		go func() { sent <- j.send(Short) }()
+		select {
+		case <-sent:
+		case <-time.After(20 * time.Second):
+			t.Fatalf("it waits with %d events in the queue", len(j.events))
+		}
+	}
+}
+
+// TestNoShort: who takes no snapshot then has nobody look for it, and hears of kills.
+func TestNoShort(t *testing.T) {
+	s := newShareJob(t)
+	s.j.calm = true
+	at := func(name string) string { return filepath.Join(s.dir, name) }
+	write(t, at("memory.max"), "1000\n")
+	write(t, at("memory.current"), "800\n")
+	write(t, at("memory.events"), "max 0\noom_kill 0\n")
+	s.j.reopen()
+	s.look()
+	read(t, s.j)
+	if s.j.schedule(time.Now()); !s.j.deadline.IsZero() {
+		t.Error("its memory is polled")
+	}
+	write(t, at("memory.events"), "max 1\noom_kill 1\n")
+	if n := s.shorts(func() { s.j.memoryHappened(at("memory.events")) }); n != 0 || len(s.j.Notes()) != 1 {
+		t.Errorf("short %d times, or the kill is not in the ledger", n)
 	}
 }

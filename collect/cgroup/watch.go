@@ -58,9 +58,9 @@ func (j *Job) survive() {
 }
 
 // send delivers e, or is false after Close. Nobody receiving must not keep the
-// watcher from its readings, so that StepEnded is left out before the queue is full.
+// watcher from its readings, so that what can be is left out before the queue is full.
 func (j *Job) send(e Event) bool {
-	if e == StepEnded && len(j.events) > cap(j.events)/2 {
+	if (e == StepEnded || e == Short) && len(j.events) > cap(j.events)/2 {
 		return true
 	}
 	for {
