@@ -23,7 +23,8 @@ type jobTrees struct {
 	find  func(pids []int) []int // the job's slurmstepds among all processes
 	note  func(rt.Event)
 	met   chan struct{} // closed when there was one
-	since bool
+	since int64         // Snapshot.Boot of the first
+	alone bool          // the job has had them for long enough, and no cgroup
 
 	mu    sync.Mutex
 	trees []stepTree
@@ -65,9 +66,13 @@ func (j *jobTrees) Read(s *rt.Snapshot) error {
 			j.trees = append(j.trees, stepTree{pid: pid, tree: proc.NewTree(j.fs, pid)})
 		}
 	}
-	j.sum(&s.Tree)
+	j.sum(s)
 	return nil
 }
+
+// cgroupWithin is how long a job may have slurmstepds before its cgroup: they make it
+// at their start, which takes its time on a busy node.
+const cgroupWithin = int64(3 * time.Second)
 
 // searchesAfter is how many searches follow the newest process: one has another name
 // at its start.
@@ -85,7 +90,7 @@ func (j *jobTrees) nothingBegan() bool {
 }
 
 // sum adds the trees up and forgets those whose slurmstepd is gone.
-func (j *jobTrees) sum(r *rt.TreeReading) {
+func (j *jobTrees) sum(s *rt.Snapshot) {
 	var rss, processes uint64
 	living := j.trees[:0]
 	for _, t := range j.trees {
@@ -104,30 +109,38 @@ func (j *jobTrees) sum(r *rt.TreeReading) {
 		living = append(living, t)
 	}
 	j.trees = living
-	if len(living) > 0 && !j.since {
-		j.since = true
+	if len(living) > 0 && j.since == 0 {
+		j.since = max(s.Boot, 1)
 		close(j.met)
+	}
+	if j.since == 0 {
+		return
+	}
+	if !j.alone && (s.Boot-j.since >= cgroupWithin || s.Reason == rt.ReasonLast || s.Reason == rt.ReasonStop) {
+		j.alone = true
 		j.note(rt.Event{Time: time.Now(), Kind: "sensor", Name: "cgroup", Status: "absent",
 			Detail: "the job has slurmstepds and no cgroup (proctrack/linuxproc): its figures are those of the processes below them, theirs included; what a step used between a reading and its end is not in there"})
-	}
-	if !j.since {
-		return
 	}
 	user, system := j.ended[0], j.ended[1]
 	for _, t := range living {
 		user, system = user+t.last[0], system+t.last[1]
 	}
+	r := &s.Tree
 	r.CPUUserTicks.Set(user)
 	r.CPUSystemTicks.Set(system)
 	r.RSS.Set(rss)
 	r.Children.Set(processes)
 }
 
-// PIDs appends the processes that the newest reading found to dst.
+// PIDs appends the processes that the newest reading found to dst, none while the
+// job may yet get a cgroup: slurmstepd's own are not among that one's.
 func (j *jobTrees) PIDs(dst []int) []int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, t := range j.trees {
+		if !j.alone {
+			break
+		}
 		dst = t.tree.PIDs(dst)
 	}
 	return dst

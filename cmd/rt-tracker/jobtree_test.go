@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/proc"
@@ -39,8 +40,9 @@ func TestJobTrees(t *testing.T) {
 	defer all.Close()
 	j := newJobTrees(fs, all, func([]int) []int { return stepds }, func(e rt.Event) { told = append(told, e) })
 	defer j.Close()
+	boot := int64(time.Hour)
 	read := func(why rt.Reason, phase rt.JobPhase) rt.TreeReading {
-		s := rt.Snapshot{Reason: why, Job: rt.JobReading{Phase: phase}}
+		s := rt.Snapshot{Reason: why, Boot: boot, Job: rt.JobReading{Phase: phase}}
 		if err := j.Read(&s); err != nil {
 			t.Fatal(err)
 		}
@@ -57,8 +59,15 @@ func TestJobTrees(t *testing.T) {
 		}
 	}
 	first := read(rt.ReasonTick, rt.JobPending)
-	if n, ok := first.CPUUserTicks.Get(); !ok || n == 0 || first.RSS.Or(0) == 0 || len(told) != 1 {
+	if n, ok := first.CPUUserTicks.Get(); !ok || n == 0 || first.RSS.Or(0) == 0 || len(told) != 0 {
 		t.Errorf("one step: %+v, %v", first, told)
+	}
+	if pids := j.PIDs(nil); len(pids) != 0 {
+		t.Errorf("processes %v of a job whose cgroup may come yet", pids)
+	}
+	boot += cgroupWithin
+	if read(rt.ReasonTick, rt.JobPending); len(told) != 1 {
+		t.Errorf("a job that has no cgroup for so long: %v", told)
 	}
 	if pids := j.PIDs([]int{os.Getpid()}); !slices.Equal(pids, []int{os.Getpid(), pid}) {
 		t.Errorf("processes %v, want %d after our own", pids, pid)
