@@ -99,9 +99,16 @@ func (j *Job) members(g *group) (ok bool) {
 // came takes note that a process was put into a task's directory.
 func (j *Job) came(dir string) {
 	for _, t := range j.trees {
-		if i := t.find(dir); i >= 0 && t.nodes[i].own != nil {
-			j.process(t, t.nodes[i])
-			g := t.nodes[i].own
+		if i := t.find(dir); i >= 0 {
+			n := t.nodes[i]
+			if n.own == nil { // it was nobody's until now
+				j.regroup(t, n)
+			}
+			j.process(t, n)
+			g := n.own
+			if g == nil {
+				continue
+			}
 			if g.step != nil && !g.met {
 				g.step.mixed = g.step.mixed || j.members(g.step) && len(j.exits.pids) > 0
 			}

@@ -58,6 +58,7 @@ func (g *group) unwatch() {
 type groupFiles interface {
 	open(controller, dir string) error
 	read(r *rt.JobReading, s *scratch)
+	drop(controller string)
 	close()
 }
 

@@ -56,8 +56,9 @@ func (t *tree) taskNodes(step string) (nodes []*node) {
 	return nodes
 }
 
-// pair makes each task of a step one, which begins as one in each hierarchy. In the
-// end, what is left over in a hierarchy that is not the first is nobody's.
+// pair makes each task of a step one, which begins as one in each hierarchy: those that
+// a process was seen in. In the end those too of which none was seen, by their numbers,
+// and what is left over in a hierarchy that is not the first is nobody's.
 func (j *Job) pair(step string, end bool) {
 	if !j.untold(step) {
 		return
@@ -73,17 +74,18 @@ func (j *Job) pair(step string, end bool) {
 			lead = nodes
 			continue
 		}
-		for i, n := range lead {
-			switch same := partner(n, i, len(lead), nodes); {
-			case same != nil && same.own != n.own:
-				j.merge(n.own, same.own)
-			case same == nil && end && !n.own.told && len(nodes) > 0:
-				n.own.r.Task.Set(min(n.own.r.Task.Or(0), uint64(i)))
+		for _, n := range lead {
+			if o := sharing(n, nodes); o != nil && o.own != n.own {
+				j.seenIn(t, n, o, slices.Concat(lead, nodes))
 			}
 		}
-		if end && len(lead) > 0 {
+		if end {
+			j.pairByNumber(lead, nodes)
 			j.leave(lead, nodes)
 		}
+	}
+	if end {
+		j.number(lead)
 	}
 }
 
@@ -95,25 +97,97 @@ func (t *tree) order() int {
 	return rank(t.controllers[0])
 }
 
-// partner is the directory among those of another hierarchy that is the task's of n,
-// the i-th of its own, nil where none is.
-func partner(n *node, i, of int, nodes []*node) *node {
+// owns says whether one of the directories is a group's.
+func owns(nodes []*node, g *group) bool {
+	return slices.ContainsFunc(nodes, func(n *node) bool { return n.own == g })
+}
+
+// sharing is the directory in which a process of n was seen, nil where none was.
+func sharing(n *node, nodes []*node) *node {
 	for _, o := range nodes {
 		if slices.ContainsFunc(o.pids, func(pid int) bool { return slices.Contains(n.pids, pid) }) {
 			return o
 		}
 	}
-	free := func(o *node) bool { return len(o.pids) == 0 || len(n.pids) == 0 }
-	if k := slices.IndexFunc(nodes, func(o *node) bool { return o.number == uint64(i) }); k >= 0 {
-		if free(nodes[k]) {
-			return nodes[k]
-		}
-		return nil
-	}
-	if len(nodes) == of && free(nodes[i]) {
-		return nodes[i]
-	}
 	return nil
+}
+
+// seenIn makes o, a directory of t, that of n's task, whose process was seen there. What
+// they were taken for before is over.
+func (j *Job) seenIn(t *tree, n, o *node, all []*node) {
+	for _, left := range t.nodes {
+		if left.own == n.own {
+			j.split(t, left)
+		}
+	}
+	if slices.ContainsFunc(all, func(x *node) bool { return x != o && x.own == o.own }) {
+		j.split(t, o)
+		j.regroup(t, o)
+	}
+	if o.own != nil {
+		j.merge(n.own, o.own)
+	}
+}
+
+// split takes a directory of t from the task that it was taken for, whose process is
+// seen elsewhere.
+func (j *Job) split(t *tree, n *node) {
+	g := n.own
+	for _, c := range t.controllers {
+		g.files.drop(c)
+	}
+	r := &g.r
+	if t.has("memory") {
+		for _, v := range [...]*rt.Opt[uint64]{&r.MemCurrent, &r.Anon, &r.File, &r.Shmem, &r.MemPeak, &r.PageFaults, &r.MajorFaults} {
+			v.Clear()
+		}
+	}
+	g.dirs--
+	g.in = nil
+	n.own, n.task = nil, nil
+}
+
+// regroup makes a task's directory that is nobody's a task by itself again.
+func (j *Job) regroup(t *tree, n *node) {
+	g := j.task(t.step(n.path), rt.Some(n.number))
+	if g == nil {
+		return
+	}
+	g.dirs, g.step = 1, n.step
+	n.own, n.task = g, g
+	for _, c := range t.controllers {
+		j.failed(g.files.open(c, n.path))
+	}
+}
+
+// pairByNumber takes the n-th of a step's tasks for the one that another hierarchy counts
+// as task_n, where no process says otherwise.
+func (j *Job) pairByNumber(lead, nodes []*node) {
+	for i, n := range lead {
+		if owns(nodes, n.own) {
+			continue
+		}
+		k := slices.IndexFunc(nodes, func(o *node) bool { return o.number == uint64(i) })
+		if k < 0 && len(nodes) == len(lead) {
+			k = i
+		}
+		switch {
+		case k >= 0 && !owns(lead, nodes[k].own) && (len(nodes[k].pids) == 0 || len(n.pids) == 0):
+			j.merge(n.own, nodes[k].own)
+		case !n.own.told:
+			n.own.r.Task.Set(min(n.own.r.Task.Or(0), uint64(i)))
+		}
+	}
+}
+
+// number lets no two tasks of a step have one number.
+func (j *Job) number(lead []*node) {
+	for _, n := range lead {
+		g := n.own
+		for !g.told && slices.ContainsFunc(j.groups, func(o *group) bool { return o != g && o.r.Step == g.r.Step && o.r.Task == g.r.Task }) {
+			g.r.Task.Set(g.r.Task.Or(0) + 1)
+		}
+	}
 }
 
 // merge makes one task of two that were not both told of.

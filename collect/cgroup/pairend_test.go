@@ -135,3 +135,45 @@ func TestTaskEndsBeforeAReading(t *testing.T) {
 		})
 	}
 }
+
+// Two tasks stay two: a directory in which one's process is seen is not the other's, of
+// whom none was seen there.
+func TestTwoTasksStayTwo(t *testing.T) {
+	s := newPairJob(t, "cpuacct 0", "cpuacct 1", "memory 0", "memory 1")
+	s.used("cpuacct", "0", 10)
+	s.used("cpuacct", "1", 20)
+	s.used("memory", "0", 4096)
+	s.procs("cpuacct", "1", 8)
+	s.procs("memory", "0", 8)
+	s.drain()
+	s.want("one was seen", "0 20 4096", "1 10 -")
+}
+
+// On the second node, memory's task_1 is first the directory through which one task
+// goes, which both are told of by then, and then the other's.
+func TestTaskMovesAfterItWasTold(t *testing.T) {
+	s := newPairJob(t, "cpuacct 1", "cpuacct 3", "memory 1", "memory 3")
+	for i, task := range []string{"1", "3"} {
+		s.used("cpuacct", task, 10*(i+1))
+		s.used("memory", task, 77+i)
+		s.procs("cpuacct", task, 7+i)
+		s.procs("memory", task, 7+i)
+	}
+	s.drain()
+	s.want("on the way", "1 10 77", "3 20 78")
+	move := func(pid int, from, to string, peak int) {
+		s.procs("memory", from)
+		s.used("memory", to, peak)
+		s.procs("memory", to)
+		s.drain()
+		s.procs("memory", to, pid)
+		s.drain()
+		steps(t, s.j)
+	}
+	move(7, "1", "0", 1000)
+	s.want("one has moved", "1 10 1000", "3 20 78")
+	move(8, "3", "1", 2000)
+	s.want("both have moved", "1 10 1000", "3 20 2000")
+	s.gone()
+	s.want("after the end", "1 10 1000", "3 20 2000")
+}
