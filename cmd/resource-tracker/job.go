@@ -13,7 +13,7 @@ import (
 )
 
 // jobSource reads the cgroup of the Slurm job that we run in. The job outlives us,
-// so nothing waits for its events.
+// so nothing waits for its events, and where it is short of memory no snapshot is taken.
 type jobSource struct {
 	*cgroup.Job
 	quit chan struct{}
@@ -25,7 +25,7 @@ func newJobSource(s settings, run *rt.Run) (jobSource, error) {
 	if err != nil {
 		return jobSource{}, err
 	}
-	job, err := cgroup.NewJob(jobcgroup.Candidates(run, mounts), cgroup.Options{ProcRoot: s.procfs})
+	job, err := cgroup.NewJob(jobcgroup.Candidates(run, mounts), cgroup.Options{ProcRoot: s.procfs, NoShort: true})
 	if err != nil {
 		return jobSource{}, fmt.Errorf("watch the cgroup of job %s: %w", run.Label(), err)
 	}

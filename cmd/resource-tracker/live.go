@@ -75,7 +75,7 @@ func (b *broadcast) findWorkers(s settings, run *rt.Run, o *live.NodeOptions) er
 		if err != nil {
 			return err
 		}
-		job, err := cgroup.NewJob(jobcgroup.Candidates(run, mounts), cgroup.Options{ProcRoot: s.procfs})
+		job, err := cgroup.NewJob(jobcgroup.Candidates(run, mounts), cgroup.Options{ProcRoot: s.procfs, NoShort: true})
 		if err != nil {
 			return fmt.Errorf("watch the cgroup of job %s: %w", run.Label(), err)
 		}
