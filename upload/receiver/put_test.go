@@ -75,19 +75,21 @@ func put(t testing.TB, rc http.Handler, u signedPut) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-func TestPutVerifiesEverySignature(t *testing.T) {
-	rc := newReceiver(t, Config{MaxObject: 4096})
-	g, other := register(t, rc), register(t, rc)
-	path := "/rt/runs/" + g.RunID + "/000001.csv.gz"
-	body := packed(t, "a,b\n1,2\n3,4\n")
-	mixed := g
+// putCase is a PUT, and what it is answered.
+type putCase struct {
+	name   string
+	u      signedPut
+	status int
+	code   string
+}
+
+// signatures are PUTs to a run, and to another one, with what may be wrong with a signature.
+func signatures(g, other grant, path string) []putCase {
+	mixed, secret, forged := g, g, g
 	mixed.Credentials.SessionToken = other.Credentials.SessionToken
-	for _, tc := range []struct {
-		name   string
-		u      signedPut
-		status int
-		code   string
-	}{
+	secret.Credentials.SecretKey += "x"
+	forged.Credentials.SessionToken += "A"
+	return []putCase{
 		{"right", signedPut{}, 200, ""},
 		{"again", signedPut{}, 200, ""},
 		{"a blank in the key", signedPut{path: "/rt/runs/" + g.RunID + "/a b", sent: "/rt/runs/" + g.RunID + "/a%20b"}, 200, ""},
@@ -96,13 +98,9 @@ func TestPutVerifiesEverySignature(t *testing.T) {
 		{"no key", signedPut{path: "/rt/runs/" + g.RunID + "/"}, 403, "AccessDenied"},
 		{"another path than signed", signedPut{sent: path + "x"}, 403, "SignatureDoesNotMatch"},
 		{"a query", signedPut{sent: path + "?acl"}, 403, "SignatureDoesNotMatch"},
-		{"another secret", signedPut{g: func() grant { x := g; x.Credentials.SecretKey += "x"; return x }()}, 403, "SignatureDoesNotMatch"},
+		{"another secret", signedPut{g: secret}, 403, "SignatureDoesNotMatch"},
 		{"another run's token", signedPut{g: mixed}, 403, "InvalidAccessKeyId"},
-		{"a forged token", signedPut{g: func() grant { x := g; x.Credentials.SessionToken += "A"; return x }()}, 403, "InvalidToken"},
-		{"another body than signed", signedPut{tamper: func(r *http.Request) {
-			r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(packed(t, "a\n"))), int64(len(packed(t, "a\n")))
-		}}, 400, "XAmzContentSHA256Mismatch"},
-		{"an unsigned body", signedPut{tamper: func(r *http.Request) { r.Header.Set("x-amz-content-sha256", "UNSIGNED-PAYLOAD") }}, 400, "InvalidRequest"},
+		{"a forged token", signedPut{g: forged}, 403, "InvalidToken"},
 		{"another host", signedPut{tamper: func(r *http.Request) { r.Host = "evil.example" }}, 403, "SignatureDoesNotMatch"},
 		{"16 minutes ago", signedPut{at: time.Now().Add(-16 * time.Minute)}, 403, "RequestTimeTooSkewed"},
 		{"16 minutes ahead", signedPut{at: time.Now().Add(16 * time.Minute)}, 403, "RequestTimeTooSkewed"},
@@ -112,6 +110,16 @@ func TestPutVerifiesEverySignature(t *testing.T) {
 		{"the host unsigned", signedPut{signedNot: "host"}, 403, "AccessDenied"},
 		{"no signature", signedPut{tamper: func(r *http.Request) { r.Header.Del("Authorization") }}, 403, "AccessDenied"},
 		{"a bearer token", signedPut{tamper: func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }}, 403, "AccessDenied"},
+	}
+}
+
+// wrongBodies are PUTs whose body is not what it should be.
+func wrongBodies(t *testing.T, body []byte) []putCase {
+	return []putCase{
+		{"another body than signed", signedPut{tamper: func(r *http.Request) {
+			r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(packed(t, "a\n"))), int64(len(packed(t, "a\n")))
+		}}, 400, "XAmzContentSHA256Mismatch"},
+		{"an unsigned body", signedPut{tamper: func(r *http.Request) { r.Header.Set("x-amz-content-sha256", "UNSIGNED-PAYLOAD") }}, 400, "InvalidRequest"},
 		{"no length", signedPut{tamper: func(r *http.Request) { r.ContentLength = -1 }}, 411, "MissingContentLength"},
 		{"too long", signedPut{body: bytes.Repeat([]byte("x"), 5000)}, 400, "EntityTooLarge"},
 		{"longer than it says", signedPut{body: bytes.Repeat([]byte("x"), 5000), tamper: func(r *http.Request) { r.ContentLength = 10 }}, 400, "EntityTooLarge"},
@@ -119,7 +127,15 @@ func TestPutVerifiesEverySignature(t *testing.T) {
 		{"gzip cut short", signedPut{body: body[:len(body)-6]}, 400, "InvalidRequest"},
 		{"no lines", signedPut{body: packed(t, "a,b")}, 400, "InvalidRequest"},
 		{"GET", signedPut{tamper: func(r *http.Request) { r.Method = "GET" }}, 405, "MethodNotAllowed"},
-	} {
+	}
+}
+
+func TestPutVerifiesEverySignature(t *testing.T) {
+	rc := newReceiver(t, Config{MaxObject: 4096})
+	g, other := register(t, rc), register(t, rc)
+	path := "/rt/runs/" + g.RunID + "/000001.csv.gz"
+	body := packed(t, "a,b\n1,2\n3,4\n")
+	for _, tc := range append(signatures(g, other, path), wrongBodies(t, body)...) {
 		if tc.u.g.RunID == "" {
 			tc.u.g = g
 		}
