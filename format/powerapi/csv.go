@@ -128,7 +128,8 @@ func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 // DecodeCSV goes through the reports of a CSV file: the header tells their kind, and
 // group is the name of a group, which such a file does not say. Rows that belong to
 // the same time, sensor and target (of ProcfsReports: time and sensor) follow each
-// other and are one report. After an error nothing follows.
+// other and are one report. After an error nothing follows, but for a figure that nobody
+// can have measured: it costs its row.
 func DecodeCSV(r io.Reader, group string) iter.Seq2[Report, error] {
 	return func(yield func(Report, error) bool) {
 		c := csv.NewReader(r)
@@ -154,13 +155,14 @@ func DecodeCSV(r io.Reader, group string) iter.Seq2[Report, error] {
 				return
 			}
 			done, err := t.row(row)
-			if err != nil {
-				line, _ := c.FieldPos(0)
-				yield(nil, fmt.Errorf("line %d: %w", line, err))
-				return
-			}
 			if done != nil && !yield(done, nil) {
 				return
+			}
+			if err != nil {
+				line, _ := c.FieldPos(0)
+				if !yield(nil, fmt.Errorf("line %d: %w", line, err)) || !errors.Is(err, errRange) {
+					return
+				}
 			}
 		}
 		if t.report != nil {
@@ -241,21 +243,33 @@ func (t *csvTable) row(row []string) (done Report, err error) {
 	case *HWPCReport:
 		err = t.counters(r, row)
 	case *PowerReport:
-		r.Power, err = parseNumber(get("power"))
+		if r.Power, err = parseNumber("power", get("power")); err != nil {
+			t.report = nil
+		}
 		for _, name := range t.others {
 			r.Metadata[name] = get(name)
 		}
 	case *ProcfsReport:
-		target := get("target")
-		if _, twice := r.Usage[target]; twice {
-			return nil, fmt.Errorf("the target %q is there twice at one time", shorten(target))
-		}
-		r.Targets = append(r.Targets, target)
-		if r.Usage[target], err = parseNumber(get("usage")); err == nil {
-			r.GlobalCPUUsage, err = parseNumber(get("global_cpu_usage"))
-		}
+		err = t.usage(r, get)
 	}
 	return done, err
+}
+
+func (t *csvTable) usage(r *ProcfsReport, get func(string) string) error {
+	target := get("target")
+	if _, twice := r.Usage[target]; twice {
+		return fmt.Errorf("the target %q is there twice at one time", shorten(target))
+	}
+	usage, err := parseNumber("usage", get("usage"))
+	if err != nil {
+		return err
+	}
+	global, err := parseNumber("global_cpu_usage", get("global_cpu_usage"))
+	if err != nil {
+		return err
+	}
+	r.Targets, r.Usage[target], r.GlobalCPUUsage = append(r.Targets, target), usage, global
+	return nil
 }
 
 func (t *csvTable) start(h Header, target string) Report {
@@ -284,10 +298,13 @@ func (t *csvTable) counters(r *HWPCReport, row []string) error {
 	return nil
 }
 
-func parseNumber(text string) (float64, error) {
+func parseNumber(name, text string) (float64, error) {
 	v, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return 0, err
+	if err == nil {
+		err = finite(name, v)
 	}
-	return v, finite("a field", v)
+	if err == nil {
+		err = measured(name, v)
+	}
+	return v, err
 }

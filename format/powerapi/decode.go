@@ -165,6 +165,9 @@ func (doc *document) power(head Header) (Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the power %s is not a number", shorten(doc.Power.String()))
 	}
+	if err := measured("power", watts); err != nil {
+		return nil, err
+	}
 	return &PowerReport{Header: head, Target: target, Power: watts}, nil
 }
 
@@ -181,5 +184,26 @@ func (doc *document) procfs(head Header) (Report, error) {
 		return nil, errors.New("it has no global_cpu_usage")
 	}
 	r.GlobalCPUUsage = *doc.Global
+	for target, v := range r.Usage {
+		if err := measured("usage of "+shorten(target), v); err != nil {
+			return nil, err
+		}
+	}
+	if err := measured("global_cpu_usage", r.GlobalCPUUsage); err != nil {
+		return nil, err
+	}
 	return r, nil
+}
+
+// most is beyond what a node can draw in watts or use in percent of a CPU.
+const most = 1e9
+
+var errRange = fmt.Errorf("it can be from 0 to %g", most)
+
+// measured holds that a figure can be one that somebody measured; the error is errRange.
+func measured(name string, v float64) error {
+	if v < 0 || v > most {
+		return fmt.Errorf("the %s is %g: %w", name, v, errRange)
+	}
+	return nil
 }

@@ -183,6 +183,10 @@ func TestBad(t *testing.T) {
 		`{"timestamp":1,"sensor":"s","target":"t"}`:                                           "none of groups",
 		`{"timestamp":1,"sensor":"s","target":"t","power":1,"usage":{}}`:                      "more than one",
 		`{"timestamp":1,"sensor":"s","target":"t","power":1e999}`:                             "not a number",
+		`{"timestamp":1,"sensor":"s","target":"t","power":-0.5}`:                              "the power is -0.5",
+		`{"timestamp":1,"sensor":"s","target":"t","power":2e9}`:                               "the power is 2e+09",
+		`{"timestamp":1,"sensor":"s","target":"t","usage":{"t":-1},"global_cpu_usage":1}`:     "the usage of t is -1",
+		`{"timestamp":1,"sensor":"s","target":"t","usage":{"t":1},"global_cpu_usage":-2}`:     "the global_cpu_usage is -2",
 		`{"timestamp":1,"sensor":"s","target":"t","usage":{}}`:                                "no global_cpu_usage",
 		`{"timestamp":1,"sensor":"s","target":"t","groups":{"core":{"0":{"0":{"e":-1}}}}}`:    "-1",
 		`{"timestamp":1,"sensor":"s","target":"t","groups":{"core":{"x":{"0":{"e":1}}}}}`:     "x",
@@ -234,6 +238,22 @@ func TestBadCSV(t *testing.T) {
 		if failed == nil || !strings.Contains(failed.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, failed, want)
 		}
+	}
+}
+
+// A power that nobody can have measured costs its row.
+func TestCSVOfNoPower(t *testing.T) {
+	var watts []float64
+	var failed []error
+	for r, err := range DecodeCSV(strings.NewReader("timestamp,sensor,target,power\n1,s,t,5\n2,s,t,-1\n3,s,t,7\n4,s,t,3e9\n"), "") {
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		watts = append(watts, r.(*PowerReport).Power)
+	}
+	if !slices.Equal(watts, []float64{5, 7}) || len(failed) != 2 || !strings.Contains(failed[0].Error(), "line 3: the power is -1") {
+		t.Errorf("%v, %v", watts, failed)
 	}
 }
 
