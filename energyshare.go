@@ -129,16 +129,28 @@ func countedBetween(prev, cur *Snapshot) (Opt[uint64], EnergyKind) {
 	return None[uint64](), ""
 }
 
-// instructionsBetween is how many instructions the CPUs counted in a group. Where they
-// were on the counters for a part of the time, what they counted stands for all of it.
+// instructionsBetween is how many instructions the CPUs counted in a group, by either
+// of the event's names: where a group has both they are the same instructions.
 func instructionsBetween(prev, cur *Snapshot, group string) Opt[uint64] {
+	n := countedEvents(prev, cur, group, "instructions")
+	if !n.Valid() {
+		n = countedEvents(prev, cur, group, "INSTRUCTIONS_RETIRED")
+	}
+	return n
+}
+
+// countedEvents is how many of an event the CPUs counted in a group. Where they were on
+// the counters for a part of the time, what they counted stands for all of it.
+func countedEvents(prev, cur *Snapshot, group, event string) Opt[uint64] {
 	sum, cpus := 0.0, 0
 	for i := range cur.Perf {
 		p := &cur.Perf[i]
-		if p.Group != group || p.Event != "instructions" && p.Event != "INSTRUCTIONS_RETIRED" {
+		if p.Group != group || p.Event != event {
 			continue
 		}
-		before := find(prev.Perf, i, func(o *PerfReading) bool { return o.Group == p.Group && o.CPU == p.CPU && o.Event == p.Event })
+		before := find(prev.Perf, i, func(o *PerfReading) bool {
+			return o.Group == p.Group && o.Socket == p.Socket && o.CPU == p.CPU && o.Event == p.Event
+		})
 		if before == nil {
 			return None[uint64]()
 		}

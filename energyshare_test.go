@@ -3,6 +3,7 @@ package rt
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/quick"
 )
@@ -133,6 +134,16 @@ func TestSharedByInstructions(t *testing.T) {
 		}
 	}
 	check("counted", 2*4000, 2*2*500, ByInstructions)
+	for _, s := range []*Snapshot{&a, &b} { // the node counts them by another name too
+		for _, p := range slices.Clone(s.Perf) {
+			if p.Group == "node" {
+				p.Event = "INSTRUCTIONS_RETIRED"
+				s.Perf = append(s.Perf, p)
+			}
+		}
+	}
+	check("by two names", 2*4000, 2*2*500, ByInstructions)
+	b.Perf = counters(5000, 600, 20)
 	for i := range b.Perf {
 		b.Perf[i].Group = map[string]string{"core": "core", "node": "rapl"}[b.Perf[i].Group]
 	}
