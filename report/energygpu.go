@@ -1,6 +1,8 @@
 package report
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,28 +28,53 @@ func (p *slice) set(detail map[string]string) {
 	}
 }
 
-// gpuJoules is the energy of the job's GPUs: as their driver counted, or else their
+// gpuJoules puts in the energy of the job's GPUs: as their driver counted, or else their
 // mean power. Of a MIG instance nobody measures either: it has the part of its card's
 // that its compute slices are, and nothing where the driver does not tell them.
-func (r *reading) gpuJoules() (joules rt.Opt[float64], method string) {
-	var devices, slices bool
-	for _, of := range r.gpus {
+func (r *reading) gpuJoules(e *JobEnergy) {
+	var device, slice bool
+	for _, of := range r.gpus.sorted() { // a sum of other order differs in its last digits
 		if !of.InJob.Or(false) || of.part.isDivided {
 			continue
 		}
 		used := r.deviceJoules(of)
-		devices = devices || used.Valid()
+		device = device || used.Valid()
 		if card := r.gpus[of.part.card]; !used.Valid() && card != nil && of.part.of > 0 {
 			if j, ok := r.deviceJoules(card).Get(); ok {
 				used.Set(j * float64(of.part.own) / float64(of.part.of))
-				slices = true
+				slice = true
 			}
 		}
 		if j, ok := used.Get(); ok {
-			joules.Set(joules.Or(0) + j)
+			e.GPUJoules.Set(e.GPUJoules.Or(0) + j)
+		} else {
+			e.GPUsUnmeasured++
 		}
 	}
-	return joules, methods(devices, "device", slices, "slice")
+	e.GPUMethod = methods(device, "device", slice, "slice")
+}
+
+// gpusBetween is what the node's GPUs used in an interval, in microjoules: each as its
+// driver counted, or else by its power at the end.
+func gpusBetween(prev, s *rt.Snapshot, secs float64) (used uint64) {
+	for i := range s.GPUs {
+		g := &s.GPUs[i]
+		counter := func(list []rt.EnergyReading) rt.Opt[uint64] {
+			at := slices.IndexFunc(list, func(e rt.EnergyReading) bool { return e.Kind == rt.EnergyGPU && e.Domain == g.UUID })
+			if at < 0 {
+				return rt.None[uint64]()
+			}
+			return list[at].Energy
+		}
+		before, ok1 := counter(prev.Energy).Get()
+		now, ok2 := counter(s.Energy).Get()
+		if ok1 && ok2 && now >= before {
+			used += now - before
+		} else {
+			used += uint64(g.Power.Or(0) * secs * 1e6)
+		}
+	}
+	return used
 }
 
 // deviceJoules is what was measured of one device.
@@ -79,6 +106,9 @@ func (e *JobEnergy) gpus() string {
 	text := number(e.GPUJoules, "%.1f J")
 	if strings.Contains(e.GPUMethod, "slice") {
 		text += " by MIG slice"
+	}
+	if e.GPUJoules.Valid() && e.GPUsUnmeasured > 0 {
+		text += fmt.Sprintf(", and %d that nothing measured", e.GPUsUnmeasured)
 	}
 	return text
 }

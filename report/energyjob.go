@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/resource-tracker/rt"
 )
@@ -30,7 +31,11 @@ type JobEnergy struct {
 	GPUJoules rt.Opt[float64] `json:"gpu_joules"` // of the job's GPUs, counted or by their mean power
 	// GPUMethod is "device", or "slice" where a MIG instance has the part of its
 	// card's energy that its compute slices are of the card's, or both.
-	GPUMethod string          `json:"gpu_method,omitempty"`
+	GPUMethod string `json:"gpu_method,omitempty"`
+	// GPUsUnmeasured is how many of the job's GPUs nothing measured: GPUJoules and what
+	// is made of it lack theirs.
+	GPUsUnmeasured uint64 `json:"gpus_unmeasured,omitempty"`
+
 	KWh       rt.Opt[float64] `json:"kwh"`        // ActiveJoules and GPUJoules
 	CO2eGrams rt.Opt[float64] `json:"co2e_grams"` // with the site's factor
 	Reason    string          `json:"reason,omitempty"`
@@ -52,8 +57,8 @@ type energyRecord struct {
 	unshared bool            // energy was there, nothing to share it by was
 }
 
-// meterHold is how long a power stands for the time after it.
-const meterHold = int64(60e9)
+// MeterHold is how long a power stands for the time after it.
+const MeterHold = time.Minute
 
 // Where what a power meter showed stands for the node.
 const ofMeter = rt.EnergyKind("meter")
@@ -76,26 +81,22 @@ func (r *energyRecord) add(prev, s *rt.Snapshot) {
 	i.busy, i.job, i.by = use.Shared()
 	var known bool
 	if i.node, known = use.Node.Get(); known {
-		r.put(use.Of, i, s)
+		r.put(use.Of, i, prev, s)
 	}
-	if watts, ok := r.watts.Get(); ok && s.Boot-r.wattsAt <= meterHold {
+	if watts, ok := r.watts.Get(); ok && s.Boot-r.wattsAt <= int64(MeterHold) {
 		i.node = uint64(watts * i.secs * 1e6)
-		r.put(ofMeter, i, s)
+		r.put(ofMeter, i, prev, s)
 	}
 }
 
 // put adds an interval. What measures the whole node has its GPUs in it.
-func (r *energyRecord) put(of rt.EnergyKind, i energyInterval, s *rt.Snapshot) {
+func (r *energyRecord) put(of rt.EnergyKind, i energyInterval, prev, s *rt.Snapshot) {
 	if i.by == "" {
 		r.unshared = true
 		return
 	}
 	if of == rt.EnergyNode || of == ofMeter {
-		watts := 0.0
-		for k := range s.GPUs {
-			watts += s.GPUs[k].Power.Or(0)
-		}
-		i.node -= min(i.node, uint64(watts*i.secs*1e6))
+		i.node -= min(i.node, gpusBetween(prev, s, i.secs))
 	}
 	if r.by == nil {
 		r.by = map[rt.EnergyKind][]energyInterval{}
@@ -187,7 +188,7 @@ func (r *reading) jobEnergy(s *Summary) {
 		return
 	}
 	e := &JobEnergy{}
-	e.GPUJoules, e.GPUMethod = r.gpuJoules()
+	r.gpuJoules(e)
 	switch {
 	case len(r.shared.by) > 0:
 	case r.shared.unshared:

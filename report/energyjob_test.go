@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/resource-tracker/rt"
@@ -131,6 +132,30 @@ func TestJobEnergyOfCountedGPUs(t *testing.T) {
 		t.Fatal(err)
 	}
 	near(t, "GPU", s.JobEnergy.GPUJoules, 240*20)
+}
+
+// Of a power meter what the GPUs' drivers counted is taken off too, and one of the job's
+// GPUs that nothing measured is told.
+func TestJobEnergyOfCountedGPUsBesideAMeter(t *testing.T) {
+	snapshots := powered(0.5, 21)
+	for i := range snapshots {
+		for k := range snapshots[i].GPUs {
+			snapshots[i].GPUs[k].Power.Clear()
+		}
+		snapshots[i].Energy = []rt.EnergyReading{
+			{Source: "hwmon", Domain: "power_meter", Kind: rt.EnergyNode, Power: rt.Some(820.0)},
+			{Source: "gpu", Domain: "a", Kind: rt.EnergyGPU, Energy: u(uint64(i) * 240e6)},
+		}
+	}
+	s, err := Summarize(slurmRun(), nil, seq(snapshots))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := s.JobEnergy
+	near(t, "node", e.NodeJoules, (820-240)*20)
+	if near(t, "GPU", e.GPUJoules, 240*20); e.GPUsUnmeasured != 1 || !strings.HasSuffix(e.gpus(), ", and 1 that nothing measured") {
+		t.Errorf("%+v, %s", e, e.gpus())
+	}
 }
 
 // A MIG instance has its slices' part of the card's energy, and nothing where the

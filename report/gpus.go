@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/resource-tracker/rt"
@@ -85,17 +86,17 @@ func (t gpuTallies) add(s *rt.Snapshot, secs float64) {
 
 // list gives the job's GPUs where the run is a job's, else all of them.
 func (t gpuTallies) list(scope Scope) []GPU {
-	var tallies []*gpuTally
-	for _, of := range t {
+	out := []GPU{}
+	for _, of := range t.sorted() {
 		if scope != ScopeJob || of.InJob.Or(false) {
-			tallies = append(tallies, of)
+			of.BusyPct, of.MeanWatts, of.Processes = of.busy.value(), of.watts.value(), len(of.pids)
+			out = append(out, of.GPU)
 		}
 	}
-	slices.SortFunc(tallies, func(a, b *gpuTally) int { return cmp.Compare(a.order, b.order) })
-	out := make([]GPU, len(tallies))
-	for i, of := range tallies {
-		of.BusyPct, of.MeanWatts, of.Processes = of.busy.value(), of.watts.value(), len(of.pids)
-		out[i] = of.GPU
-	}
 	return out
+}
+
+// sorted are they in the order in which they were first read.
+func (t gpuTallies) sorted() []*gpuTally {
+	return slices.SortedFunc(maps.Values(t), func(a, b *gpuTally) int { return cmp.Compare(a.order, b.order) })
 }
