@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -56,6 +57,7 @@ type Source struct {
 	err    error   // the same of node
 	again  int64   // Boot when to try the job's once more
 	quiet  int64   // Boot when to enable the job's again; 0 where they count
+	fit    bool    // Core and Node were seen on the counters together
 	gone   bool    // the cgroup that they belong to is
 	notes  []rt.Event
 }
@@ -80,7 +82,7 @@ func (s *Source) closeJob() {
 	for i := range s.job {
 		s.job[i].close()
 	}
-	s.job = nil
+	s.job, s.fit = nil, false
 }
 
 // Notes implements collect.Noter.
@@ -118,26 +120,68 @@ func (s *Source) readJob(snap *rt.Snapshot) error {
 	if s.quiet != 0 {
 		return s.wait(snap)
 	}
-	var enabled, running uint64
+	var core, node onCounters
 	var err error
 	for i := range s.job {
-		e, r, failed := s.job[i].read()
+		g := &s.job[i]
+		e, r, failed := g.read()
 		if failed != nil && err == nil {
 			err = &StatusError{Failed, fmt.Errorf("read the counters of the job: %w", failed)}
 		}
-		if s.job[i].hardware {
-			// Several groups of one CPU take turns: together they are to run all the time.
-			if i == 0 || !s.job[i-1].takesTurns(&s.job[i]) {
-				enabled += e
+		if g.hardware {
+			of := &core
+			if g.readings[0].Group == GroupNode {
+				of = &node
 			}
-			running += r
+			// Several groups of one CPU take turns: together they are to run all the time.
+			if i == 0 || !s.job[i-1].takesTurns(g) {
+				of.enabled += e
+			}
+			of.running += r
 		}
-		snap.Perf = append(snap.Perf, s.job[i].readings...)
+		snap.Perf = append(snap.Perf, g.readings...)
 	}
-	if err == nil && float64(running) < ours*float64(enabled) {
-		return s.standDown(snap, enabled, running)
+	switch {
+	case err != nil:
+	case !core.short() && !node.short():
+		s.fit = s.fit || core.enabled > 0 && node.enabled > 0
+	case node.enabled > 0 && !s.fit:
+		s.dropWhole(snap.Wall, core, node)
+	default:
+		return s.standDown(snap, core.enabled+node.enabled, core.running+node.running)
 	}
 	return err
+}
+
+// onCounters is for how long events were to be on the counters in an interval, and
+// were, in nanoseconds of all CPUs.
+type onCounters struct{ enabled, running uint64 }
+
+func (c onCounters) short() bool { return float64(c.running) < ours*float64(c.enabled) }
+
+// percent of the time that they were on the counters.
+func (c onCounters) percent() float64 {
+	if c.enabled == 0 {
+		return 100
+	}
+	return 100 * float64(c.running) / float64(c.enabled)
+}
+
+// dropWhole gives up the whole node's events, which have never been on the counters
+// beside the job's: it may be ours alone that want more counters than a CPU has, and
+// to stand down would then help nobody.
+func (s *Source) dropWhole(wall int64, core, node onCounters) {
+	s.closeWhole(slices.IndexFunc(s.job, func(g group) bool { return g.readings[0].Group == GroupNode }))
+	s.note(wall, Busy, fmt.Sprintf("the whole node's events are not counted any more: the job's were on the counters for %.0f %% of the interval and the node's for %.0f %%: "+
+		"both together are more than a CPU has, or a profiler or another job's tracker counts too; have fewer events in perf.core and perf.node", core.percent(), node.percent()))
+}
+
+// closeWhole closes the groups of the whole node, which begin at this one.
+func (s *Source) closeWhole(at int) {
+	for i := range s.job[at:] {
+		s.job[at+i].close()
+	}
+	s.job = s.job[:at]
 }
 
 // standDown leaves the counters to whoever else uses them. What they counted so far
@@ -151,7 +195,7 @@ func (s *Source) standDown(snap *rt.Snapshot, enabled, running uint64) error {
 			}
 		}
 	}
-	return &StatusError{Busy, fmt.Errorf("another program counts too: ours were on the counters for %.0f %% of the interval; they are left to it for %s",
+	return &StatusError{Busy, fmt.Errorf("another program, or the tracker of another job, counts too: ours were on the counters for %.0f %% of the interval; they are left to it for %s",
 		100*float64(running)/float64(enabled), standDown)}
 }
 
@@ -294,10 +338,7 @@ func (s *Source) openWhole(wall int64, on []cpu) {
 	if err == nil {
 		return
 	}
-	for i := range s.job[ofJob:] {
-		s.job[ofJob+i].close()
-	}
-	s.job = s.job[:ofJob]
+	s.closeWhole(ofJob)
 	var status *StatusError
 	word := Failed
 	if errors.As(err, &status) {

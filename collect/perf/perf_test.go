@@ -315,6 +315,29 @@ func TestSomebodyElseCounts(t *testing.T) {
 	}
 }
 
+// Where the events of the job and of the node are more than a CPU counts at once the
+// node's are given up, and the job's go on; only what is short afterwards stands down.
+func TestOursAreTooMany(t *testing.T) {
+	core := takingTurns(t, GroupCore, [2]uint64{100, 60}, [2]uint64{200, 160}, [2]uint64{300, 210})
+	node := takingTurns(t, GroupNode, [2]uint64{100_000, 99_960})
+	var err error
+	if node.fds[0], err = unix.Dup(node.fds[0]); err != nil { // it is closed
+		t.Fatal(err)
+	}
+	s := New(Options{})
+	s.opened, s.job = true, []group{core, node}
+	snap, err := s.readAt(t, time.Hour, rt.JobPresent)
+	if notes := s.Notes(); err != nil || s.quiet != 0 || len(snap.Perf) != 2 || len(notes) != 1 || notes[0].Status != Busy {
+		t.Errorf("at first: %v, stood down %v, %d readings, %+v", err, s.quiet != 0, len(snap.Perf), notes)
+	}
+	if snap, err = s.readAt(t, time.Hour+time.Second, rt.JobPresent); err != nil || s.quiet != 0 || len(snap.Perf) != 1 || len(s.Notes()) != 0 {
+		t.Errorf("the job's alone: %v, %+v", err, snap.Perf)
+	}
+	if _, err = s.readAt(t, time.Hour+2*time.Second, rt.JobPresent); err == nil || s.quiet == 0 {
+		t.Errorf("a profiler beside the job's: %v", err)
+	}
+}
+
 // A job that comes back has a cgroup of its own.
 func TestComesBack(t *testing.T) {
 	dir := newCgroup(t)
