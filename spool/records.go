@@ -137,24 +137,11 @@ func (r *Reader) AddRecords(list []rt.Record, told rt.Event) (added int, err err
 	if r.version < 2 && !r.readOnly {
 		return 0, fmt.Errorf("keep reports with %s: it is of an older version and could not be brought to this one: %w", r.path, ErrBusy)
 	}
-	known := map[[sha256.Size]byte]bool{}
-	for rec, err := range r.Records(context.Background(), "") {
-		if err != nil {
-			return 0, err
-		}
-		known[recordKey(&rec)] = true
-	}
-	var fresh []*rt.Record
-	for i := range list {
-		if key := recordKey(&list[i]); !known[key] {
-			known[key] = true
-			fresh = append(fresh, &list[i])
-		}
-	}
-	if len(fresh) == 0 {
-		return 0, nil
-	}
 	err = r.change("keep reports", func() error {
+		fresh, err := r.unknown(list)
+		if added = len(fresh); err != nil || added == 0 {
+			return err
+		}
 		for _, rec := range fresh {
 			if _, err := r.db.change("INSERT INTO record (time_us, source, body) VALUES (?, ?, ?)", rec.Time/1000, rec.Source, string(rec.Body)); err != nil {
 				return err
@@ -165,7 +152,25 @@ func (r *Reader) AddRecords(list []rt.Record, told rt.Event) (added int, err err
 	if err != nil {
 		return 0, err
 	}
-	return len(fresh), nil
+	return added, nil
+}
+
+// unknown are those of a list, each once, that are not kept yet.
+func (r *Reader) unknown(list []rt.Record) (fresh []*rt.Record, err error) {
+	known := map[[sha256.Size]byte]bool{}
+	for rec, err := range r.Records(context.Background(), "") {
+		if err != nil {
+			return nil, err
+		}
+		known[recordKey(&rec)] = true
+	}
+	for i := range list {
+		if key := recordKey(&list[i]); !known[key] {
+			known[key] = true
+			fresh = append(fresh, &list[i])
+		}
+	}
+	return fresh, nil
 }
 
 // recordKey tells a record from all others.

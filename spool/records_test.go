@@ -2,7 +2,9 @@ package spool
 
 import (
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -138,5 +140,34 @@ func TestAddRecords(t *testing.T) {
 	}
 	if events, err := r.Events(); err != nil || len(events) != 1 {
 		t.Errorf("%v, %+v", err, events)
+	}
+}
+
+// Two that import the same file at one time keep each report once.
+func TestAddRecordsAtOneTime(t *testing.T) {
+	w := mustCreate(t, Options{})
+	if err := w.End(testRun()); err != nil {
+		t.Fatal(err)
+	}
+	var added [2]int
+	for round := range 10 {
+		var list []rt.Record
+		for i := range 50 {
+			list = append(list, rt.Record{Time: int64(i) * 1000, Source: "powerapi", Body: fmt.Appendf(nil, `{"power":%d}`, 100*round+i)})
+		}
+		var both sync.WaitGroup
+		for i := range added {
+			r := mustOpen(t, w.Path())
+			both.Go(func() {
+				n, err := r.AddRecords(list, rt.Event{Kind: "tracker", Name: "import", Status: "ok"})
+				if added[i] += n; err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		both.Wait()
+	}
+	if n := len(records1(t, mustOpen(t, w.Path()), "")); n != 500 || added[0]+added[1] != 500 {
+		t.Errorf("%d are kept, %v were added, of 500", n, added)
 	}
 }
