@@ -46,6 +46,7 @@ type Error struct {
 	Status     int           // HTTP status; 0 when no answer came
 	RetryAfter time.Duration // what the answer asked for; 0 for nothing
 	Unsent     bool          // no connection was made: the other side knows nothing of the request
+	Undone     bool          // the receiver itself says that it did nothing, see HeaderUndone
 	Err        error         // what went wrong
 }
 
@@ -56,16 +57,19 @@ func (e *Error) Error() string { return e.Op + ": " + e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
 // refused says whether the other side answered that it did nothing, or never
-// heard of the request. After a lost answer or a gateway's error it may have acted;
-// who says when to come again has not.
+// heard of the request. After a lost answer or a gateway's error it may have acted.
 func refused(err error) bool {
 	var e *Error
 	if !errors.As(err, &e) {
 		return false
 	}
-	return e.Unsent || e.Status >= 300 && e.Status < 500 && e.Status != http.StatusRequestTimeout ||
-		e.Status == http.StatusServiceUnavailable && e.RetryAfter > 0
+	return e.Unsent || e.Undone || e.Status >= 300 && e.Status < 500 && e.Status != http.StatusRequestTimeout
 }
+
+// HeaderUndone is in an answer of the receiver that did nothing of what was asked and
+// will, later. A proxy's 503 looks alike but for it, also where it says when to come
+// again: a cache answers so when the other side has taken too long, and may have acted.
+const HeaderUndone = "Resource-Tracker-Undone"
 
 // NoAnswer makes the Error of a request that got no complete answer.
 func NoAnswer(op string, err error) *Error {
@@ -89,6 +93,7 @@ func NoAnswer(op string, err error) *Error {
 // is what the answer said, bounded and without secrets (see Excerpt).
 func BadStatus(op string, resp *http.Response, text string) *Error {
 	e := &Error{Op: op, Kind: statusKind(resp.StatusCode), Status: resp.StatusCode}
+	e.Undone = resp.Header.Get(HeaderUndone) != ""
 	e.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
 	what := strconv.Itoa(resp.StatusCode) + " " + http.StatusText(resp.StatusCode)
 	if at, err := resp.Location(); err == nil && resp.StatusCode/100 == 3 {

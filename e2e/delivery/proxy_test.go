@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -90,9 +91,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case fault == lose:
 		hangUp(w)
 	default:
-		for _, name := range []string{"Content-Type", "Retry-After"} {
-			w.Header().Set(name, header.Get(name))
-		}
+		maps.Copy(w.Header(), header)
 		w.Header().Set("Content-Length", fmt.Sprint(len(answer)))
 		w.WriteHeader(status)
 		if fault == cut && len(answer) > 0 {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/resource-tracker/rt/upload"
 )
 
 // Requests that come while all places are taken wait for one at most so long.
@@ -77,10 +79,25 @@ func (l *limits) enter(ctx context.Context) bool {
 	return false
 }
 
+// end takes all places for good, when what is at work has ended; false where that
+// takes too long.
+func (l *limits) end() bool {
+	t := time.NewTimer(patience)
+	defer t.Stop()
+	for range cap(l.places) {
+		select {
+		case l.places <- struct{}{}:
+		case <-t.C:
+			return false
+		}
+	}
+	return true
+}
+
 func (l *limits) leave() { <-l.places }
 
 // limited puts the limits before a handler: 429 for a client that asks too much,
-// 503 where there is no place, both with Retry-After.
+// 503 where there is no place, which proves that nothing was done, both with Retry-After.
 func (l *limits) limited(w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request)) {
 	client, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -93,6 +110,7 @@ func (l *limits) limited(w http.ResponseWriter, r *http.Request, next func(http.
 	}
 	if !l.enter(r.Context()) {
 		w.Header().Set("Retry-After", strconv.Itoa(int(patience.Seconds())))
+		w.Header().Set(upload.HeaderUndone, "1")
 		fail(w, http.StatusServiceUnavailable, "the receiver has too much to do")
 		return
 	}

@@ -255,6 +255,23 @@ func TestErrorsAreClassifiedAndHoldNoSecret(t *testing.T) {
 	}
 }
 
+func TestOnlyTheReceiverItselfSaysThatItDidNothing(t *testing.T) {
+	for _, undone := range []bool{true, false} {
+		c, _ := newClient(t, "spec", func(string, int) (int, string, http.Header) {
+			h := http.Header{"Retry-After": {"5"}}
+			if undone {
+				h.Set(upload.HeaderUndone, "1")
+			}
+			return 503, "later", h
+		})
+		_, err := c.Register(t.Context(), run, host)
+		var e *upload.Error
+		if !errors.As(err, &e) || e.Undone != undone || e.RetryAfter != 5*time.Second {
+			t.Errorf("%+v, %v", e, err)
+		}
+	}
+}
+
 func TestAClientNeverPrintsItsToken(t *testing.T) {
 	c, _ := newClient(t, "", always(200, ""))
 	if s := fmt.Sprintf("%v %+v %#v", c, c, c); strings.Contains(s, token) {
