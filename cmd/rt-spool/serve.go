@@ -55,6 +55,7 @@ func runServe(c *cli.Context) (err error) {
 	files.rc, err = receiver.New(receiver.Config{
 		Dir: s.Dir, Tokens: files.tokens, MaxObject: int64(s.MaxObject) << 20, MaxRequests: s.MaxRequests,
 		ClientRate: float64(s.ClientRate), CredentialLife: s.CredentialLife.Duration,
+		Warn: func(err error) { fmt.Fprintln(c.App.ErrWriter, "rt-spool: warning:", err) },
 	})
 	if err != nil {
 		return err

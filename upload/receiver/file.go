@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // file is a file of the store, by its name below the directory, and its whole content.
@@ -16,21 +17,17 @@ type file struct {
 // ones would be written twice for the price of a sync.
 const smallFile = 64 << 10
 
-func (f file) small() bool { return len(f.content) <= smallFile }
+func (f file) large() bool { return len(f.content) > smallFile }
 
 // keep makes files durable, and then visible in their order. Small ones become so
 // together with those of other requests.
 func (s *store) keep(files ...file) error {
+	if s.journal.unused || slices.ContainsFunc(files, file.large) {
+		return s.keepAlone(files)
+	}
 	var records []byte
 	for _, f := range files {
-		if f.small() {
-			records = appendRecord(records, f.name, f.content)
-			continue
-		}
-		if err := s.write(f.name, f.content); err != nil {
-			return err
-		}
-		records = appendElsewhere(records, f.name)
+		records = appendRecord(records, f.name, f.content)
 	}
 	placed, err := s.journal.add(records)
 	if err != nil {
@@ -38,14 +35,24 @@ func (s *store) keep(files ...file) error {
 	}
 	defer placed()
 	for _, f := range files {
-		if !f.small() {
-			continue
-		}
 		if err := place(s.dir, f.name, f.content); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// keepAlone makes files durable and visible without the journal, one after the other:
+// a run's rows are there before the run.json that says so, whatever fails between.
+func (s *store) keepAlone(files []file) error {
+	var names []string
+	for _, f := range files {
+		if err := write(s.dir, f.name, f.content); err != nil {
+			return err
+		}
+		names = append(names, f.name)
+	}
+	return s.journal.forget(names...)
 }
 
 // adopt gives a temporary file its name, and makes the journal forget what it may
@@ -54,24 +61,20 @@ func (s *store) adopt(t temp, name string) error {
 	if err := t.commit(filepath.Join(s.dir, name)); err != nil {
 		return err
 	}
-	placed, err := s.journal.add(appendElsewhere(nil, name))
-	if err == nil {
-		placed()
-	}
-	return err
+	return s.journal.forget(name)
 }
 
-// write replaces a file durably, without the journal.
-func (s *store) write(name string, b []byte) error {
-	t, err := newTemp(s.dir)
+// write makes a file durable under its name below root, and visible as a whole.
+func write(root, name string, content []byte) error {
+	t, err := newTemp(root)
 	if err != nil {
 		return err
 	}
 	defer t.discard()
-	if _, err := t.Write(b); err != nil {
+	if _, err := t.Write(content); err != nil {
 		return err
 	}
-	return t.commit(filepath.Join(s.dir, name))
+	return t.commit(filepath.Join(root, name))
 }
 
 // place makes a file visible under its name below root, as a whole, and syncs nothing.

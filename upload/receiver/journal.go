@@ -20,9 +20,13 @@ type journal struct {
 	root string   // to which the names of files are relative
 	dir  string   // of the segments
 	fs   *os.File // something on the file system
+	warn func(error)
+	// unused: the kernel would not tell what of the files in their places it could not
+	// write, so that the journal might go although it has the only good copy.
+	unused bool
 
 	mu       sync.Mutex
-	idle     *sync.Cond // no segment waits to be removed
+	changed  *sync.Cond // full, removing or fault
 	waiting  []*entry   // for who is writing now
 	writing  bool
 	seg      *segment // that is written; nil for none
@@ -52,12 +56,15 @@ const (
 	// fillBytes are added to a segment at a time: a sync that follows finds its size
 	// unchanged, and costs half.
 	fillBytes = 256 << 10
+	// maxFull segments may wait while others are removed, then requests wait for them:
+	// what a start would have to read, and the disk to hold, is bounded.
+	maxFull = 8
 )
 
 // openJournal puts what a receiver that was killed has left into its places.
-func openJournal(root string, fs *os.File) (*journal, error) {
-	j := &journal{root: root, dir: filepath.Join(root, "journal"), fs: fs}
-	j.idle = sync.NewCond(&j.mu)
+func openJournal(root string, fs *os.File, warn func(error)) (*journal, error) {
+	j := &journal{root: root, dir: filepath.Join(root, "journal"), fs: fs, warn: warn, unused: !syncfsTells(kernelRelease())}
+	j.changed = sync.NewCond(&j.mu)
 	if err := os.MkdirAll(j.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the receiver's journal: %w", err)
 	}
@@ -72,6 +79,9 @@ func openJournal(root string, fs *os.File) (*journal, error) {
 func (j *journal) add(records []byte) (placed func(), err error) {
 	e := &entry{records: records, done: make(chan error, 1)}
 	j.mu.Lock()
+	for len(j.full) > maxFull && j.fault == nil {
+		j.changed.Wait()
+	}
 	if j.fault != nil {
 		defer j.mu.Unlock()
 		return nil, j.fault
@@ -145,6 +155,7 @@ func (j *journal) fail(why error, group []*entry) {
 		}
 	}
 	j.waiting = nil
+	j.changed.Broadcast() // the files of group may never be in their places: nobody may wait for that
 }
 
 // room gives some entries a place in a segment.
@@ -219,6 +230,7 @@ func (j *journal) remove() {
 	for len(j.full) > 0 && j.fault == nil {
 		full := j.full
 		j.full = nil
+		j.changed.Broadcast()
 		j.mu.Unlock()
 		err := j.settle(full)
 		j.mu.Lock()
@@ -227,7 +239,7 @@ func (j *journal) remove() {
 		}
 	}
 	j.removing = false
-	j.idle.Broadcast()
+	j.changed.Broadcast()
 }
 
 func (j *journal) settle(full []*segment) (err error) {
@@ -255,11 +267,39 @@ func (j *journal) settle(full []*segment) (err error) {
 func (j *journal) empty() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.seg != nil {
+	if j.seg != nil && j.fault == nil {
 		j.retire()
 	}
-	for j.removing {
-		j.idle.Wait()
+	for j.removing && j.fault == nil {
+		j.changed.Wait()
 	}
+	return j.fault
+}
+
+// forget makes durable that the newest content of names is not the journal's. Where
+// that cannot be written the journal is emptied: it would put back what was replaced.
+func (j *journal) forget(names ...string) error {
+	j.mu.Lock()
+	holds, fault := j.seg != nil || j.removing, j.fault
+	j.mu.Unlock()
+	if !holds || fault != nil {
+		return fault
+	}
+	var records []byte
+	for _, name := range names {
+		records = appendElsewhere(records, name)
+	}
+	placed, err := j.add(records)
+	if err != nil {
+		return j.empty()
+	}
+	placed()
+	return nil
+}
+
+// sound returns the fault for which nothing is taken any more.
+func (j *journal) sound() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	return j.fault
 }

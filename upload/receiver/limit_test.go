@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/resource-tracker/rt/upload"
 )
 
 func TestAClientThatAsksTooMuchIsTold(t *testing.T) {
@@ -60,7 +62,7 @@ func TestRequestsWaitForAPlace(t *testing.T) {
 			l.limited(w, httptest.NewRequest("GET", "/runs", nil), func(http.ResponseWriter, *http.Request) { served++ })
 			return w
 		}
-		if w := ask(); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "10" || served != 0 {
+		if w := ask(); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "10" || w.Header().Get(upload.HeaderUndone) == "" || served != 0 {
 			t.Errorf("without a place: %d, Retry-After %q", w.Code, w.Header().Get("Retry-After"))
 		}
 		go func() { time.Sleep(patience / 2); close(hold) }()
@@ -88,4 +90,37 @@ func TestLimitsAreAnswered(t *testing.T) {
 	if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), "too many") {
 		t.Errorf("%d, Retry-After %q: %s", w.Code, w.Header().Get("Retry-After"), w.Body)
 	}
+}
+
+// The directory is not given away under a request that may still write in it.
+func TestCloseWaitsForRequests(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		for _, ends := range []bool{true, false} {
+			rc := newReceiver(t, Config{Dir: dir})
+			rc.limits.enter(t.Context())
+			closed := make(chan error, 1)
+			go func() { closed <- rc.Close() }()
+			synctest.Wait()
+			if len(closed) > 0 {
+				t.Error("a request was not waited for")
+			}
+			if ends {
+				rc.limits.leave()
+				if err := <-closed; err != nil {
+					t.Error(err)
+				}
+				continue
+			}
+			if err := <-closed; err == nil {
+				t.Error("it closed under a request")
+			}
+			if _, err := New(Config{Dir: dir, Tokens: []TokenHash{HashToken(token)}}); err == nil {
+				t.Error("another receiver has the directory")
+			}
+			if err := rc.store.close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }

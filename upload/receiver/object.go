@@ -108,7 +108,7 @@ func (rc *Receiver) keep(b body, runID, name string) error {
 	path := rc.objectPath(runID, name)
 	if r.Finish != nil {
 		if old, err := rc.store.object(path); err == nil && old.SHA256 == o.SHA256 {
-			return nil
+			return rc.store.journal.sound()
 		}
 		return refuse(http.StatusConflict, "the run is finished")
 	}

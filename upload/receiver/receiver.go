@@ -37,6 +37,8 @@ type Config struct {
 	MaxRequests int
 	// ClientRate is how many requests a second one address may send; 0: any number.
 	ClientRate float64
+	// Warn is told what New finds damaged and goes on without; nil for nobody.
+	Warn func(error)
 }
 
 const (
@@ -57,8 +59,14 @@ type Receiver struct {
 
 var nameOfBucket = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
 
-// Close lets another Receiver have the directory, when no request is under way.
-func (rc *Receiver) Close() error { return rc.store.close() }
+// Close ends the Receiver, and lets another one have the directory. It waits 10 s for
+// requests that are under way; where some still are, the directory stays locked.
+func (rc *Receiver) Close() error {
+	if !rc.limits.end() {
+		return fmt.Errorf("requests are still at work %s after the end: the receiver's directory stays locked until this process ends", patience)
+	}
+	return rc.store.close()
+}
 
 // New opens the store, whose directory no other Receiver may have, and returns a
 // Receiver. Temporary files that a crash left
@@ -82,6 +90,9 @@ func New(c Config) (*Receiver, error) {
 	if c.MaxRequests <= 0 {
 		c.MaxRequests = 256
 	}
+	if c.Warn == nil {
+		c.Warn = func(error) {}
+	}
 	switch {
 	case len(c.Tokens) == 0:
 		return nil, errors.New("the receiver needs at least one token; nobody could register a run")
@@ -92,7 +103,7 @@ func New(c Config) (*Receiver, error) {
 	case c.Dialect != "" && c.Dialect != upload.DialectSpec && c.Dialect != upload.DialectLive:
 		return nil, fmt.Errorf("the receiver's dialect %q: it must be spec, live or empty", c.Dialect)
 	}
-	s, err := openStore(c.Dir)
+	s, err := openStore(c.Dir, c.Warn)
 	if err != nil {
 		return nil, err
 	}

@@ -212,6 +212,7 @@ func TestStateSurvivesAKill(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "tmp", "new-1")); err != nil {
 		t.Errorf("the second one removed what the first one was writing: %v", err)
 	}
+	_, before := api(t, rc, "GET", "/runs", "")
 	if err := rc.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +220,6 @@ func TestStateSurvivesAKill(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "tmp", "new-1")); !os.IsNotExist(err) {
 		t.Errorf("the half-written file is there: %v", err)
 	}
-	_, before := api(t, rc, "GET", "/runs", "")
 	_, after := api(t, again, "GET", "/runs", "")
 	if before != after || !strings.Contains(after, `"rows":1`) || strings.Count(after, `"id"`) != 1 {
 		t.Errorf("%s\n%s", before, after)

@@ -2,15 +2,7 @@ package receiver
 
 import (
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"hash/crc32"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // A record of the journal is the whole content of one file, or says that the file of
@@ -23,6 +15,9 @@ import (
 const recordHead = 12
 
 const elsewhere = 1<<32 - 1
+
+// longestName is in bytes, and more than any name has.
+const longestName = 4096
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -56,56 +51,8 @@ func nextRecord(b []byte) (name string, content []byte, here bool, rest []byte, 
 		length = 0
 	}
 	end := recordHead + names + length
-	if names == 0 || end > uint64(len(b)) || crc32.Checksum(b[4:end], castagnoli) != binary.LittleEndian.Uint32(b) {
+	if names == 0 || names > longestName || length > smallFile || end > uint64(len(b)) || crc32.Checksum(b[4:end], castagnoli) != binary.LittleEndian.Uint32(b) {
 		return "", nil, false, nil, false
 	}
 	return string(b[recordHead : recordHead+names]), b[recordHead+names : end], here, b[end:], true
-}
-
-// replay puts the newest content of each file into its place, and ends what segments
-// there are.
-func (j *journal) replay() error {
-	entries, err := os.ReadDir(j.dir) // sorted
-	if err != nil {
-		return err
-	}
-	newest := map[string][]byte{} // nil: it is elsewhere
-	for _, e := range entries {
-		number, isLog := strings.CutSuffix(e.Name(), ".log")
-		n, err := strconv.Atoi(number)
-		if err != nil || !isLog {
-			return fmt.Errorf("%s is no segment of a journal: move it away", e.Name())
-		}
-		j.number = max(j.number, n)
-		rest, err := os.ReadFile(filepath.Join(j.dir, e.Name()))
-		if err != nil {
-			return err
-		}
-		for name, content, here, after, ok := nextRecord(rest); ok; name, content, here, after, ok = nextRecord(after) {
-			if newest[name] = nil; here {
-				newest[name] = append([]byte{}, content...)
-			}
-		}
-	}
-	if len(entries) == 0 {
-		return nil
-	}
-	for name, content := range newest {
-		if content == nil {
-			continue
-		}
-		if !filepath.IsLocal(name) {
-			return fmt.Errorf("it names %q, which is not in the receiver's directory", name)
-		}
-		if err := place(j.root, name, content); err != nil {
-			return err
-		}
-	}
-	if err := unix.Syncfs(int(j.fs.Fd())); err != nil {
-		return os.NewSyscallError("syncfs", err)
-	}
-	for _, e := range entries {
-		err = errors.Join(err, os.Remove(filepath.Join(j.dir, e.Name())))
-	}
-	return errors.Join(err, syncDir(j.dir))
 }

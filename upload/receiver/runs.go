@@ -191,10 +191,10 @@ func (rc *Receiver) close(id string, f *finish, csv []byte) error {
 		return err
 	}
 	if r.Finish != nil {
-		if r.Finish.same(f) {
-			return nil
+		if !r.Finish.same(f) {
+			return refuse(http.StatusConflict, "the run was finished before, and not in this way")
 		}
-		return refuse(http.StatusConflict, "the run was finished before, and not in this way")
+		return rc.confirm(r, csv)
 	}
 	for _, uri := range f.DataURIs {
 		name, ok := rc.objectName(id, strings.TrimPrefix(uri, "s3://"+rc.conf.Bucket+"/"))
@@ -212,4 +212,19 @@ func (rc *Receiver) close(id string, f *finish, csv []byte) error {
 		return rc.store.save(r, file{runFile(id, "inline.csv"), csv})
 	}
 	return rc.store.save(r)
+}
+
+// confirm answers a finish that is known. The one before may have had no answer because
+// the disk failed: the rows that come with it are looked for.
+func (rc *Receiver) confirm(r run, csv []byte) error {
+	if r.Finish.DataSource == "inline" {
+		old, err := os.ReadFile(rc.inlinePath(r.ID))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		if err != nil || !bytes.Equal(old, csv) {
+			return rc.store.keep(file{runFile(r.ID, "inline.csv"), csv})
+		}
+	}
+	return rc.store.journal.sound()
 }

@@ -57,7 +57,7 @@ type object struct {
 	text, header int64 // bytes of the CSV, and of its first line
 }
 
-func openStore(dir string) (*store, error) {
+func openStore(dir string, warn func(error)) (*store, error) {
 	s := &store{dir: dir, seed: maphash.MakeSeed(), sizes: map[string]object{}}
 	for _, d := range []string{dir, filepath.Join(dir, "runs"), filepath.Join(dir, "tmp")} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
@@ -76,7 +76,7 @@ func openStore(dir string) (*store, error) {
 			return nil, errors.Join(fmt.Errorf("remove what a crash left behind: %w", err), s.held.Close())
 		}
 	}
-	if s.journal, err = openJournal(dir, s.held); err != nil {
+	if s.journal, err = openJournal(dir, s.held, warn); err != nil {
 		return nil, errors.Join(err, s.held.Close())
 	}
 	return s, nil
@@ -112,7 +112,7 @@ func (s *store) masterKey() ([]byte, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		key = make([]byte, 32)
 		rand.Read(key)
-		err = s.write("master.key", key)
+		err = write(s.dir, "master.key", key)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the receiver's master key: %w", err)
