@@ -152,7 +152,9 @@ func (j *Job) finish(g *group) {
 		g.in = nil // it may be in another hierarchy
 		return
 	}
-	j.pair(g.r.Step, false)
+	if !g.merged {
+		j.pair(g.r.Step, false)
+	}
 	if g.into != nil { // which is told of it too, if it still waits for a process
 		j.meet(g.into)
 		return

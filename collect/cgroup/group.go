@@ -31,6 +31,7 @@ type group struct {
 	made       time.Time      // of a v1 task: when its first directory was
 	told       bool           // in a reading, under this number
 	into       *group         // of a v1 task: the one that it is a part of now, see pair
+	merged     bool           // of a v1 task: another hierarchy has its process, too
 
 	step  *group  // of a task: its step, where that has a group
 	in    *tree   // where its processes are listed, nil until it was looked for
@@ -231,14 +232,14 @@ func (j *Job) readEnding(notices []notice) {
 // directory at path and ends.
 func (j *Job) readEnds(step string, t *tree, path string, removed bool) {
 	if removed {
-		j.pair(step, true)
+		j.decide(step)
 	}
 	own := t.own(path)
 	if own != nil {
 		own.gone = own.gone || removed
 	}
-	for _, g := range j.groups {
-		if g.r.Step != step || !g.r.Task.Valid() || removed && (g.last || g.final) || !removed && g != own {
+	for _, g := range slices.Clone(j.groups) { // of which one can be found to be a part of another
+		if g.r.Ended || g.r.Step != step || !g.r.Task.Valid() || removed && (g.last || g.final) || !removed && g != own {
 			continue
 		}
 		g.last = removed

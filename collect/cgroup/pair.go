@@ -34,8 +34,14 @@ func (j *Job) process(t *tree, n *node) {
 	}
 	n.pids = append(n.pids[:0], j.newPids[:min(len(j.newPids), 4)]...)
 	for _, o := range t.nodes {
-		if o != n && len(o.pids) > 0 {
-			o.pids = slices.DeleteFunc(o.pids, func(pid int) bool { return slices.Contains(n.pids, pid) })
+		k := len(o.pids)
+		if o == n || k == 0 {
+			continue
+		}
+		o.pids = slices.DeleteFunc(o.pids, func(pid int) bool { return slices.Contains(n.pids, pid) })
+		if len(o.pids) < k && o.own != nil {
+			o.own.met = o.own.met && (o.own.merged || len(o.pids) > 0)
+			o.own.merged = false
 		}
 	}
 }
@@ -68,7 +74,9 @@ func (j *Job) pair(step string, end bool) {
 	for _, t := range trees {
 		nodes := t.taskNodes(step)
 		for _, n := range nodes {
-			j.process(t, n)
+			if end || len(n.pids) == 0 {
+				j.process(t, n)
+			}
 		}
 		if lead == nil {
 			lead = nodes
@@ -223,7 +231,7 @@ func (j *Job) merge(g, o *group) {
 			*mine[i] = *theirs[i]
 		}
 	}
-	o.into = g
+	o.into, g.merged = g, true
 	j.forget(o)
 	if g.final { // without what came just now
 		g.read(&j.part, &j.buf)
@@ -259,13 +267,22 @@ func (j *Job) settled(g *group) bool {
 				return false
 			}
 		}
-		j.pair(g.r.Step, true)
-		for _, o := range j.groups {
-			o.told = o.told || o.r.Step == g.r.Step
-		}
+		j.decide(g.r.Step)
 	}
 	g.told = true
 	return !g.r.Ended
+}
+
+// decide pairs a step's tasks for good. It is done once: at the end of a step of many
+// tasks there is no time for more.
+func (j *Job) decide(step string) {
+	if !j.untold(step) {
+		return
+	}
+	j.pair(step, true)
+	for _, g := range j.groups {
+		g.told = g.told || g.r.Step == step
+	}
 }
 
 // task finds the group of a task's directory, which it makes where there is none. In

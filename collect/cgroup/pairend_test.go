@@ -177,3 +177,37 @@ func TestTaskMovesAfterItWasTold(t *testing.T) {
 	s.gone()
 	s.want("after the end", "1 10 1000", "3 20 2000")
 }
+
+// In the last milliseconds of a step of many tasks no list of processes is read again for
+// each task that ends, nor for each directory that goes.
+func TestTasksArePairedOnce(t *testing.T) {
+	s := newPairJob(t, "cpuacct 0", "cpuacct 1", "memory 0", "memory 1")
+	for i, pid := range []int{100, 200} {
+		for _, c := range []string{"cpuacct", "memory"} {
+			s.procs(c, fmt.Sprint(i), pid)
+			s.j.came(s.dir(c, fmt.Sprint(i)))
+		}
+	}
+	task := func(tree, number int) *node { return s.j.trees[tree].taskNodes("0")[number] }
+	finish := func(number int) {
+		for _, c := range []string{"cpuacct", "memory"} {
+			s.procs(c, fmt.Sprint(number))
+		}
+		g := task(0, number).own
+		g.unwatch()
+		s.j.finish(g)
+	}
+	finish(0)
+	s.procs("cpuacct", "1", 300) // nobody is told
+	finish(0)
+	if got := task(0, 1).pids[0] + task(1, 1).pids[0]; got != 400 {
+		t.Errorf("the end of a task had another's processes listed: %d", got)
+	}
+	s.j.Shed(true)
+	s.j.readEnds("0", s.j.trees[0], s.dir("cpuacct", "0"), true)
+	s.procs("cpuacct", "1", 400)
+	s.j.readEnds("0", s.j.trees[1], s.dir("memory", "0"), true)
+	if got := slices.Concat(task(0, 1).pids, task(1, 1).pids); slices.Contains(got, 400) {
+		t.Errorf("the second removal had the processes listed again: %d", got)
+	}
+}
