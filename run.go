@@ -146,17 +146,18 @@ func (m *Metadata) Merge(over Metadata) {
 }
 
 // Label is the job's id as a person writes it: "12", "12_3" for a task of an
-// array, "12.0" for a step; "-" outside a scheduler.
+// array, also where the task's own id is not known, "12.0" for a step; "-" outside a
+// scheduler.
 func (r *Run) Label() string {
-	id, ok := r.JobID.Get()
-	if !ok {
-		return "-"
-	}
-	s := fmt.Sprint(id)
-	if array, ok := r.ArrayJobID.Get(); ok {
-		if task, ok := r.ArrayTaskID.Get(); ok {
-			s = fmt.Sprintf("%d_%d", array, task)
-		}
+	s := "-"
+	array, ok1 := r.ArrayJobID.Get()
+	task, ok2 := r.ArrayTaskID.Get()
+	if id, ok := r.JobID.Get(); ok1 && ok2 {
+		s = fmt.Sprintf("%d_%d", array, task)
+	} else if ok {
+		s = fmt.Sprint(id)
+	} else {
+		return s
 	}
 	if r.Step != "" {
 		s += "." + r.Step
@@ -184,6 +185,8 @@ func (r *Run) FileStem() string {
 		if r.Step != "" {
 			kind += "." + safe(r.Step)
 		}
+	} else if r.ArrayJobID.Valid() && r.ArrayTaskID.Valid() {
+		kind = "job-" + r.Label()
 	} else if pid, ok := r.PID.Get(); ok {
 		kind = fmt.Sprintf("run-%d", pid)
 	}

@@ -19,6 +19,7 @@ func TestRunNames(t *testing.T) {
 		{"job", Run{Cluster: "c", JobID: Some[uint64](12), Node: "n1", Attempt: 1, Start: started}, "12", "c:12@n1#1", "job-12-n1-1743300000123"},
 		{"array task", Run{Cluster: "c", JobID: Some[uint64](14), ArrayJobID: Some[uint64](12), ArrayTaskID: Some[uint64](3), Node: "n1", Start: started}, "12_3", "c:12_3@n1#0", "job-14-n1-1743300000123"},
 		{"array id without a task", Run{Cluster: "c", JobID: Some[uint64](14), ArrayJobID: Some[uint64](12), Node: "n1", Start: started}, "14", "c:14@n1#0", "job-14-n1-1743300000123"},
+		{"array task of unknown id", Run{Cluster: "c", ArrayJobID: Some[uint64](12), ArrayTaskID: Some[uint64](3), Node: "n1", Start: started}, "12_3", "", "job-12_3-n1-1743300000123"},
 		{"step", Run{Cluster: "c", JobID: Some[uint64](12), Step: "0", Node: "n1", Start: started}, "12.0", "c:12.0@n1#0", "job-12.0-n1-1743300000123"},
 		{"command", Run{Node: "a.b/../c", PID: Some[uint64](99), Start: started}, "-", "", "run-99-a_b____c-1743300000123"},
 		{"machine", Run{Node: "h", Start: started}, "-", "", "run-h-1743300000123"},

@@ -73,18 +73,18 @@ func TestExportPowerAPI(t *testing.T) {
 	}
 	const count = 100 * 4294967296
 	for format, want := range map[string]string{
-		"powerapi-hwpc": `{"timestamp":"2023-11-14T22:13:21.000","sensor":"n1","target":"all","groups":{"rapl":{"0":{"0":{"RAPL_ENERGY_PKG":429496729600,"time_enabled":1000000000,"time_running":1000000000}},"1":{"0":{"RAPL_ENERGY_PKG":429496729600,"time_enabled":1000000000,"time_running":1000000000}}}},"metadata":{}}
-{"timestamp":"2023-11-14T22:13:21.000","sensor":"n1","target":"lab:12","groups":{"core":{"0":{"0":{"page-faults":1000,"task-clock":1000,"time_enabled":1000000000,"time_running":1000000000}},"1":{"1":{"page-faults":1001,"task-clock":1001,"time_enabled":1000000000,"time_running":1000000000}}}},"metadata":{}}
+		"powerapi-hwpc": `{"timestamp":"2023-11-14T22:13:21.000","sensor":"n1","target":"all","groups":{"rapl":{"0":{"0":{"RAPL_ENERGY_PKG":429496729600,"time_enabled":1000000000,"time_running":1000000000}},"1":{"0":{"RAPL_ENERGY_PKG":429496729600,"time_enabled":1000000000,"time_running":1000000000}}}},"metadata":{"rt":"hwpc"}}
+{"timestamp":"2023-11-14T22:13:21.000","sensor":"n1","target":"lab:12","groups":{"core":{"0":{"0":{"page-faults":1000,"task-clock":1000,"time_enabled":1000000000,"time_running":1000000000}},"1":{"1":{"page-faults":1001,"task-clock":1001,"time_enabled":1000000000,"time_running":1000000000}}}},"metadata":{"rt":"hwpc"}}
 `,
-		"powerapi-power": `{"timestamp":"2023-11-14T22:13:21.000","sensor":"n1","target":"all","power":200,"metadata":{"of":"package"}}
-{"timestamp":"2023-11-14T22:13:21.000","sensor":"n1","target":"lab:12","power":0,"metadata":{"idle_watts":200,"method":"cpu time","of":"package"}}
+		"powerapi-power": `{"timestamp":"2023-11-14T22:13:21.000","sensor":"n1","target":"all","power":200,"metadata":{"of":"package","rt":"power"}}
+{"timestamp":"2023-11-14T22:13:21.000","sensor":"n1","target":"lab:12","power":0,"metadata":{"idle_watts":200,"method":"cpu time","of":"package","rt":"power"}}
 `,
 		"powerapi-core-csv":   "timestamp,sensor,target,socket,cpu,page-faults,task-clock,time_enabled,time_running\n1700000001000,n1,lab:12,0,0,1000,1000,1000000000,1000000000\n",
 		"powerapi-rapl-csv":   "timestamp,sensor,target,socket,cpu,RAPL_ENERGY_PKG,time_enabled,time_running\n1700000001000,n1,all,0,0,429496729600,1000000000,1000000000\n",
 		"powerapi-power-csv":  "timestamp,sensor,target,power\n1700000001000,n1,all,200\n",
 		"powerapi-procfs-csv": "timestamp,sensor,target,usage,global_cpu_usage\n1700000001000,n1,lab:12,25,50\n",
-		"powerapi-procfs": `{"timestamp":"2023-11-14T22:13:21.000","sensor":"n1","target":["lab:12"],"usage":{"lab:12":25},"global_cpu_usage":50,"metadata":{}}
-{"timestamp":"2023-11-14T22:13:22.000","sensor":"n1","target":["lab:12"],"usage":{"lab:12":25},"global_cpu_usage":50,"metadata":{}}
+		"powerapi-procfs": `{"timestamp":"2023-11-14T22:13:21.000","sensor":"n1","target":["lab:12"],"usage":{"lab:12":25},"global_cpu_usage":50,"metadata":{"rt":"procfs"}}
+{"timestamp":"2023-11-14T22:13:22.000","sensor":"n1","target":["lab:12"],"usage":{"lab:12":25},"global_cpu_usage":50,"metadata":{"rt":"procfs"}}
 `,
 	} {
 		if d := cmp.Diff(want, first(format)); d != "" {

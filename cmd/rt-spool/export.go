@@ -101,7 +101,12 @@ func runExport(c *cli.Context) error {
 	}
 	var written counted
 	write := func(w io.Writer) error {
-		return exporters[at].write(c.Context, io.MultiWriter(w, &written), r, scope)
+		err := exporters[at].write(c.Context, io.MultiWriter(w, &written), r, scope)
+		if short := (leftOut{}); errors.As(err, &short) {
+			fmt.Fprintf(c.App.ErrWriter, "rt-spool: export: %v\n", short)
+			return nil
+		}
+		return err
 	}
 	if name := c.String("output"); name != "" && name != "-" {
 		err = writeFile(name, write)

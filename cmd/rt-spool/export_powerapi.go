@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/format/powerapi"
@@ -28,13 +29,17 @@ func powerapiExport(kind string) func(context.Context, io.Writer, *spool.Reader,
 }
 
 // powerapiReports visits the reports of a run, and in between those of other sensors
-// that are kept with it. A run that was made of reports has no others.
+// that are kept with it, as far as rt has not made such itself: a formula would add both
+// up. A run that was made of reports has no others.
 func powerapiReports(ctx context.Context, r *spool.Reader, kind string, visit func(powerapi.Report) error) error {
 	kept, err := keptReports(ctx, r, kind)
 	if err != nil {
 		return err
 	}
 	if r.Run().TrackerVersion != powerapiSource {
+		if kept, err = withoutOwn(ctx, r, kind, kept); err != nil {
+			return err
+		}
 		err = ownReports(ctx, r, kind, func(report powerapi.Report) error {
 			for len(kept) > 0 && !kept[0].Head().Time.After(report.Head().Time) {
 				if err := visit(kept[0]); err != nil {
@@ -49,25 +54,6 @@ func powerapiReports(ctx context.Context, r *spool.Reader, kind string, visit fu
 		err = visit(kept[i])
 	}
 	return err
-}
-
-// keptReports are those of one kind that other sensors made, in the order of time.
-func keptReports(ctx context.Context, r *spool.Reader, kind string) ([]powerapi.Report, error) {
-	var out []powerapi.Report
-	for rec, err := range r.Records(ctx, powerapiSource) {
-		if err != nil {
-			return nil, err
-		}
-		report, err := powerapi.Decoder{}.Parse(rec.Body)
-		if err != nil {
-			return nil, fmt.Errorf("%s: a report that is kept with the run: %w", r.Path(), err)
-		}
-		if kind == "" || kindOfReport(report) == kind {
-			out = append(out, report)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b powerapi.Report) int { return a.Head().Time.Compare(b.Head().Time) })
-	return out, nil
 }
 
 func kindOfReport(report powerapi.Report) string {
@@ -127,8 +113,8 @@ func powerapiCSV(kind string) func(context.Context, io.Writer, *spool.Reader, rt
 
 // powerapiGroupCSV writes one group of the HWPC reports. The columns are the events
 // that were counted at some time; a CPU that lacks one in an interval is left out of
-// that, because the format cannot say so. Another sensor's events are others, so its
-// reports are written where rt has counted none of the group.
+// that, because the format cannot say so: the error, leftOut, tells. Another sensor's
+// events are others, so its reports are written where rt has counted none of the group.
 func powerapiGroupCSV(group string) func(context.Context, io.Writer, *spool.Reader, rt.Scope) error {
 	return func(ctx context.Context, w io.Writer, r *spool.Reader, _ rt.Scope) error {
 		from := reportSource(ownReports)
@@ -140,20 +126,37 @@ func powerapiGroupCSV(group string) func(context.Context, io.Writer, *spool.Read
 		if err != nil {
 			return err
 		}
+		short := leftOut{}
 		out := powerapi.NewGroupWriter(w, group, slices.Sorted(maps.Keys(events)))
 		err = from(ctx, r, "hwpc", func(report powerapi.Report) error {
 			eachCPU(report, group, func(h *powerapi.HWPCReport, socket, cpu uint64, counters powerapi.Counters) {
 				if len(counters) < len(events) {
 					delete(h.Groups[group][socket], cpu)
+					short[h.Target]++
 				}
 			})
 			return out.Write(report)
 		})
-		if err != nil {
-			return err
+		if err == nil {
+			err = out.Flush()
 		}
-		return out.Flush()
+		if err == nil && len(short) > 0 {
+			err = short
+		}
+		return err
 	}
+}
+
+// leftOut is how many rows of each target a table of events has no place for. The
+// others are written.
+type leftOut map[string]int
+
+func (l leftOut) Error() string {
+	var targets []string
+	for _, target := range slices.Sorted(maps.Keys(l)) {
+		targets = append(targets, fmt.Sprintf("%d of %s", l[target], target))
+	}
+	return "rows of CPUs that have not counted all events of the table are left out: " + strings.Join(targets, ", ")
 }
 
 type reportSource func(ctx context.Context, r *spool.Reader, kind string, visit func(powerapi.Report) error) error

@@ -10,10 +10,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
-	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/format/powerapi"
-	"github.com/resource-tracker/rt/spool"
 )
 
 // powerapiSource is what the records of imported reports are called.
@@ -78,16 +77,20 @@ type powerapiImport struct {
 
 // powerapiSensor has the reports of one node.
 type powerapiSensor struct {
+	name string
 	jobs map[powerapiTarget]bool // whole jobs
-	all  []targeted
+	all  []*targeted
 }
 
 // targeted is a report and whom it is about; job is nobody's for the node.
 type targeted struct {
 	job    powerapiTarget
 	part   bool // of the job, not all of it
+	kept   bool // with some run
 	report powerapi.Report
 }
+
+func (t *targeted) time() time.Time { return t.report.Head().Time }
 
 func (im *powerapiImport) add(report powerapi.Report) error {
 	im.reports++
@@ -102,7 +105,7 @@ func (im *powerapiImport) add(report powerapi.Report) error {
 	head := report.Head()
 	s := im.sensors[head.Sensor]
 	if s == nil {
-		s = &powerapiSensor{jobs: map[powerapiTarget]bool{}}
+		s = &powerapiSensor{name: head.Sensor, jobs: map[powerapiTarget]bool{}}
 		im.sensors[head.Sensor] = s
 	}
 	told := map[powerapiTarget]bool{}
@@ -115,7 +118,7 @@ func (im *powerapiImport) add(report powerapi.Report) error {
 		}
 		if job := t.job(); !told[job] { // it is kept once, whichever steps it tells of
 			told[job] = true
-			s.all = append(s.all, targeted{job, t.part != "", report})
+			s.all = append(s.all, &targeted{job: job, part: t.part != "", report: report})
 		}
 	}
 	return nil
@@ -130,85 +133,10 @@ func (im *powerapiImport) write(to importTarget, name string) ([]string, error) 
 		fmt.Fprintf(to.warn, "rt-spool: import: %s: %d other reports are of another time or of other jobs, and are not kept\n", name, n)
 	}
 	var made []string
+	failed := []error{err}
 	for _, sensor := range slices.Sorted(maps.Keys(im.sensors)) {
-		s := im.sensors[sensor]
-		slices.SortStableFunc(s.all, func(a, b targeted) int { return a.report.Head().Time.Compare(b.report.Head().Time) })
-		jobs := slices.SortedFunc(maps.Keys(s.jobs), func(a, b powerapiTarget) int { return strings.Compare(a.String(), b.String()) })
-		if len(jobs) == 0 && im.join.nodes[sensor] {
-			fmt.Fprintf(to.warn, "rt-spool: import: %s: %d other reports of %s are of times without a run, and are not kept\n", name, len(s.all), sensor)
-			continue
-		}
-		if len(jobs) == 0 {
-			jobs = []powerapiTarget{{}}
-		}
-		for _, job := range jobs {
-			path, failed := s.writeRun(to.dir, name, sensor, job)
-			if errors.Is(failed, spool.ErrExists) {
-				fmt.Fprintf(to.warn, "rt-spool: import: %s: these reports are in the spool already, as %s, which stays as it is\n", name, path)
-				continue
-			}
-			if failed != nil {
-				return made, errors.Join(err, fmt.Errorf("%s on %s: %w", job, sensor, failed))
-			}
-			made = append(made, path)
-		}
+		paths, err := im.writeSensor(im.sensors[sensor], to, name)
+		made, failed = append(made, paths...), append(failed, err)
 	}
-	return made, err
-}
-
-func (s *powerapiSensor) writeRun(dir, name, sensor string, job powerapiTarget) (string, error) {
-	var of []targeted
-	for _, t := range s.all {
-		if t.job == job || t.job == (powerapiTarget{}) {
-			of = append(of, t)
-		}
-	}
-	counted := newPowerapiCounters(of)
-	run := rt.Run{Node: sensor, Start: counted.start, End: of[len(of)-1].report.Head().Time, TrackerVersion: powerapiSource, State: rt.StateRunning}
-	if job.label != "" {
-		job.identify(&run)
-	}
-	w, err := spool.Create(dir, run, rt.Host{HostName: sensor}, spool.Options{})
-	if err != nil {
-		return filepath.Join(dir, run.FileStem()+".db"), err
-	}
-	w.Event(rt.Event{Time: run.End, Kind: "tracker", Name: "import", Status: "ok", Detail: "imported from PowerAPI's reports in " + name})
-	err = w.Put(counted.snapshot(counted.start, false))
-	for i := 0; i < len(of) && err == nil; {
-		at := of[i].report.Head().Time
-		for ; i < len(of) && err == nil && of[i].report.Head().Time.Equal(at); i++ {
-			counted.add(of[i])
-			if i == 0 || of[i].report != of[i-1].report {
-				err = keepReport(w, of[i].report)
-			}
-		}
-		if err == nil {
-			err = w.Put(counted.snapshot(at, i == len(of)))
-		}
-	}
-	run.State, run.Outcome = rt.StateEnded, rt.OutcomeUnknown
-	if err == nil {
-		err = w.End(run)
-	}
-	if err != nil {
-		return "", errors.Join(err, discardRun(w))
-	}
-	return w.Path(), nil
-}
-
-// keepReport keeps a report with the run.
-func keepReport(w *spool.Writer, report powerapi.Report) error {
-	rec, err := powerapiRecord(report)
-	if err != nil {
-		return err
-	}
-	return w.Record(rec)
-}
-
-func powerapiRecord(report powerapi.Report) (rt.Record, error) {
-	line, err := report.AppendJSON(nil, powerapi.ISO)
-	if err != nil {
-		return rt.Record{}, err
-	}
-	return rt.Record{Time: report.Head().Time.UnixNano(), Source: powerapiSource, Body: line[:len(line)-1]}, nil
+	return made, errors.Join(failed...)
 }

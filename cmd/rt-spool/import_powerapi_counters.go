@@ -17,6 +17,21 @@ type powerapiCounters struct {
 	s     rt.Snapshot
 	perf  map[counterKey]int
 	watts map[string]int // domains of s.Energy
+	parts []powerPart    // of the node's power since the last snapshot
+}
+
+// powerPart is what a formula tells of a part of the node: of a socket's cores, of its
+// memory.
+type powerPart struct {
+	key   partKey
+	watts float64
+}
+
+// partKey tells the parts of one target apart.
+type partKey struct{ scope, socket string }
+
+func partOf(r *powerapi.PowerReport) partKey {
+	return partKey{fmt.Sprint(r.Metadata["scope"]), fmt.Sprint(r.Metadata["socket"])}
 }
 
 type counterKey struct {
@@ -27,26 +42,12 @@ type counterKey struct {
 
 // newPowerapiCounters has all counters of the reports, at zero: a report tells what
 // was counted in the interval before it.
-func newPowerapiCounters(of []targeted) *powerapiCounters {
+func newPowerapiCounters(of []*targeted) *powerapiCounters {
 	c := &powerapiCounters{perf: map[counterKey]int{}, watts: map[string]int{}}
-	first := of[0].report.Head().Time
-	interval := uint64(0)
 	for _, t := range of {
 		c.add(t)
-		if h, ok := t.report.(*powerapi.HWPCReport); ok && h.Time.Equal(first) {
-			for _, sockets := range h.Groups {
-				for _, cpus := range sockets {
-					for _, counters := range cpus {
-						interval = max(interval, min(counters[powerapi.TimeEnabled], uint64(time.Hour)))
-					}
-				}
-			}
-		}
 	}
-	if interval == 0 {
-		interval = uint64(time.Second)
-	}
-	c.start = first.Add(-time.Duration(interval))
+	c.start = of[0].report.Head().Time.Add(-firstInterval(of))
 	slices.SortFunc(c.s.Perf, func(a, b rt.PerfReading) int {
 		return cmp.Or(strings.Compare(a.Group, b.Group), cmp.Compare(a.Socket, b.Socket), cmp.Compare(a.CPU, b.CPU), strings.Compare(a.Event, b.Event))
 	})
@@ -61,14 +62,38 @@ func newPowerapiCounters(of []targeted) *powerapiCounters {
 	for i := range c.s.Energy {
 		e := &c.s.Energy[i]
 		c.watts[e.Domain] = i
-		if e.Power.Clear(); e.Energy.Valid() {
+		if e.Energy.Valid() {
 			e.Energy.Set(0)
 		}
 	}
+	c.clearPower()
 	return c
 }
 
-func (c *powerapiCounters) add(t targeted) {
+// firstInterval is how long the first reports counted; a second where they do not say.
+func firstInterval(of []*targeted) time.Duration {
+	first := of[0].report.Head().Time
+	interval := uint64(0)
+	for _, t := range of {
+		h, ok := t.report.(*powerapi.HWPCReport)
+		if !ok || !h.Time.Equal(first) {
+			continue
+		}
+		for _, sockets := range h.Groups {
+			for _, cpus := range sockets {
+				for _, counters := range cpus {
+					interval = max(interval, min(counters[powerapi.TimeEnabled], uint64(time.Hour)))
+				}
+			}
+		}
+	}
+	if interval == 0 {
+		return time.Second
+	}
+	return time.Duration(interval)
+}
+
+func (c *powerapiCounters) add(t *targeted) {
 	switch r := t.report.(type) {
 	case *powerapi.HWPCReport:
 		if t.part || t.job == (powerapiTarget{}) && r.Target != powerapi.All {
@@ -86,8 +111,31 @@ func (c *powerapiCounters) add(t targeted) {
 		}
 	case *powerapi.PowerReport:
 		if r.Target == powerapi.All {
-			c.energy(powerapi.All, rt.EnergyNode, rt.None[uint64]()).Power.Set(r.Power)
+			c.power(r)
 		}
+	}
+}
+
+// power takes a power of the node, or of a part of it: those of one time add up.
+func (c *powerapiCounters) power(r *powerapi.PowerReport) {
+	i := slices.IndexFunc(c.parts, func(p powerPart) bool { return p.key == partOf(r) })
+	if i < 0 {
+		i = len(c.parts)
+		c.parts = append(c.parts, powerPart{key: partOf(r)})
+	}
+	c.parts[i].watts = r.Power
+	sum := 0.0
+	for _, p := range c.parts {
+		sum += p.watts
+	}
+	c.energy(powerapi.All, rt.EnergyNode, rt.None[uint64]()).Power.Set(sum)
+}
+
+// clearPower forgets powers, which were of one instant.
+func (c *powerapiCounters) clearPower() {
+	c.parts = c.parts[:0]
+	for i := range c.s.Energy {
+		c.s.Energy[i].Power.Clear()
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,8 +17,11 @@ import (
 // their job, and of their time.
 type powerapiJoin struct {
 	runs  []*joinedRun
-	named bool            // the runs are those of --run, and the sensor may be called as it likes
-	nodes map[string]bool // sensors of whose reports a run took some
+	on    map[string][]*joinedRun // the same by node
+	named bool                    // the runs are those of --run, and the sensor may be called as it likes
+	nodes map[string]bool         // sensors of whose reports a run took some
+	made  []madeRun               // that earlier imports made
+	paths map[string]bool         // of all runs
 }
 
 // joinedRun is a run and what is to be kept with it.
@@ -25,20 +29,16 @@ type joinedRun struct {
 	path    string
 	run     rt.Run
 	records []rt.Record
+	ours    int  // reports that rt made of it
 	early   bool // there are reports of its job, but it has not ended
 }
 
 // newPowerapiJoin takes the runs of --run, or where there is none all that trackers
 // have made.
 func newPowerapiJoin(to importTarget) (*powerapiJoin, error) {
-	j := &powerapiJoin{named: len(to.into) > 0, nodes: map[string]bool{}}
-	take := func(e *spool.Entry) {
-		if e.Err == nil && e.Run.TrackerVersion != powerapiSource {
-			j.runs = append(j.runs, &joinedRun{path: e.Path, run: e.Run})
-		}
-	}
+	j := &powerapiJoin{named: len(to.into) > 0, on: map[string][]*joinedRun{}, nodes: map[string]bool{}, paths: map[string]bool{}}
 	for i := range to.into {
-		take(&to.into[i])
+		j.add(to.into[i].Path, to.into[i].Run)
 	}
 	if j.named {
 		if len(j.runs) == 0 {
@@ -46,24 +46,69 @@ func newPowerapiJoin(to importTarget) (*powerapiJoin, error) {
 		}
 		return j, nil
 	}
-	return j, spool.Walk(to.dir, take)
+	return j, spool.Walk(to.dir, func(e *spool.Entry) {
+		if run, err := runOf(e); err == nil { // one that cannot be read affects no others
+			j.add(e.Path, run)
+		}
+	})
+}
+
+// runOf is the entry's run, which spool.Walk does not show of one that was delivered.
+func runOf(e *spool.Entry) (rt.Run, error) {
+	if e.Err != nil || e.Run.Node != "" {
+		return e.Run, e.Err
+	}
+	r, err := spool.Open(e.Path)
+	if err != nil {
+		return rt.Run{}, err
+	}
+	return r.Run(), r.Close()
+}
+
+func (j *powerapiJoin) add(path string, run rt.Run) {
+	j.paths[path] = true
+	if run.TrackerVersion == powerapiSource {
+		j.made = append(j.made, madeRun{path, run})
+		return
+	}
+	r := &joinedRun{path: path, run: run}
+	j.runs = append(j.runs, r)
+	j.on[run.Node] = append(j.on[run.Node], r)
+}
+
+// of are the runs on the node that a sensor is called after, by its name or by the
+// host's whole name, or those of --run.
+func (j *powerapiJoin) of(sensor string) []*joinedRun {
+	if j.named {
+		return j.runs
+	}
+	if host, _, whole := strings.Cut(sensor, "."); whole {
+		return slices.Concat(j.on[sensor], j.on[host])
+	}
+	return j.on[sensor]
 }
 
 // take keeps a report with each run that it is about, and says whether there is one.
+// What rt made of a run's readings is not kept beside them.
 func (j *powerapiJoin) take(report powerapi.Report) (taken bool, err error) {
 	head := report.Head()
-	for _, r := range j.runs {
+	for _, r := range j.of(head.Sensor) {
+		running := r.run.State == rt.StateRunning
+		if head.Time.Before(r.run.Start) || !running && head.Time.After(r.run.End) {
+			continue
+		}
 		about := r.concerned(report)
-		if about == concernsNobody || !j.named && !isNode(head.Sensor, r.run.Node) {
+		own := isOwn(report)
+		if about == concernsNobody || running && about == concernsNode && !j.named && !own {
 			continue
 		}
-		if r.run.State == rt.StateRunning {
-			if about == concernsJob || j.named {
-				r.early, taken = true, true
-			}
+		taken = true
+		switch {
+		case own:
+			r.ours++
 			continue
-		}
-		if head.Time.Before(r.run.Start) || head.Time.After(r.run.End) {
+		case running:
+			r.early = true
 			continue
 		}
 		rec, err := powerapiRecord(report)
@@ -71,15 +116,9 @@ func (j *powerapiJoin) take(report powerapi.Report) (taken bool, err error) {
 			return taken, err
 		}
 		r.records = append(r.records, rec)
-		j.nodes[head.Sensor], taken = true, true
+		j.nodes[head.Sensor] = true
 	}
 	return taken, nil
-}
-
-// isNode says whether a sensor has the name of a node, or the host's whole name.
-func isNode(sensor, node string) bool {
-	host, _, _ := strings.Cut(sensor, ".")
-	return sensor == node || host == node
 }
 
 // concern is whom a report is about, as a run sees it.
@@ -110,6 +149,9 @@ func (j *powerapiJoin) write(name string, warn io.Writer) error {
 	for _, r := range j.runs {
 		if r.early {
 			failed = append(failed, fmt.Errorf("%s has not ended: import its reports again when it has", r.path))
+		}
+		if r.ours > 0 {
+			fmt.Fprintf(warn, "rt-spool: import: %s: %d reports were made of %s, which has their readings: they are not kept beside these\n", name, r.ours, r.path)
 		}
 		if len(r.records) == 0 {
 			continue

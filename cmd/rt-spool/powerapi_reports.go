@@ -6,6 +6,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/format/powerapi"
+	"github.com/resource-tracker/rt/report"
 )
 
 // powerapiMaker makes reports of a run's intervals. The sensor is the node, the
@@ -16,6 +17,7 @@ type powerapiMaker struct {
 	idleWatts      float64         // that the site has configured, 0 for none
 	least          rt.Opt[float64] // the least power so far, in watts
 	watts          rt.Opt[float64] // of a power meter when it was last read
+	wattsAt        int64           // Boot
 }
 
 func newPowerapiMaker(run *rt.Run, idleWatts float64) *powerapiMaker {
@@ -32,14 +34,22 @@ var powerapiKinds = map[string]func(m *powerapiMaker, prev, cur *rt.Snapshot) (n
 	"hwpc": (*powerapiMaker).hwpc, "power": (*powerapiMaker).power, "procfs": (*powerapiMaker).procfs,
 }
 
-func (m *powerapiMaker) head(s *rt.Snapshot) powerapi.Header {
-	return powerapi.Header{Time: time.Unix(0, s.Wall).UTC().Truncate(time.Microsecond), Sensor: m.sensor}
+// ownMark is the metadata by which import knows what rt made itself: the report's kind.
+// A formula's reports, which may have the metadata of those that it was given, have not.
+const ownMark = "rt"
+
+func isOwn(report powerapi.Report) bool {
+	return report.Head().Metadata[ownMark] == kindOfReport(report)
+}
+
+func (m *powerapiMaker) head(s *rt.Snapshot, kind string) powerapi.Header {
+	return powerapi.Header{Time: time.Unix(0, s.Wall).UTC().Truncate(time.Microsecond), Sensor: m.sensor, Metadata: powerapi.Metadata{ownMark: kind}}
 }
 
 // hwpc is what was counted of the node, and of the job. Of its steps nothing is.
 func (m *powerapiMaker) hwpc(prev, cur *rt.Snapshot) (node powerapi.Report, jobs []powerapi.Report) {
-	j := &powerapi.HWPCReport{Header: m.head(cur), Target: m.target}
-	n := &powerapi.HWPCReport{Header: m.head(cur), Target: powerapi.All}
+	j := &powerapi.HWPCReport{Header: m.head(cur, "hwpc"), Target: m.target}
+	n := &powerapi.HWPCReport{Header: m.head(cur, "hwpc"), Target: powerapi.All}
 	before := map[string]*rt.PerfReading{}
 	for i := range prev.Perf {
 		before[perfKey(&prev.Perf[i])] = &prev.Perf[i]
@@ -150,10 +160,10 @@ func (m *powerapiMaker) power(prev, cur *rt.Snapshot) (node powerapi.Report, job
 	of := string(use.Of)
 	for i := range cur.Energy {
 		if e := &cur.Energy[i]; e.Kind == rt.EnergyNode && e.Power.Valid() {
-			m.watts = e.Power
+			m.watts, m.wattsAt = e.Power, cur.Boot
 		}
 	}
-	if watts, ok := m.watts.Get(); ok && !use.Node.Valid() {
+	if watts, ok := m.watts.Get(); ok && cur.Boot-m.wattsAt <= int64(report.MeterHold) && !use.Node.Valid() {
 		use.Node.Set(uint64(watts * secs * 1e6))
 		of = "meter"
 	}
@@ -162,22 +172,25 @@ func (m *powerapiMaker) power(prev, cur *rt.Snapshot) (node powerapi.Report, job
 		return nil, nil
 	}
 	watts := float64(total) / 1e6 / secs
-	node = &powerapi.PowerReport{Header: m.head(cur), Target: powerapi.All, Power: watts}
-	node.Head().Metadata = powerapi.Metadata{"of": of}
+	node = &powerapi.PowerReport{Header: m.head(cur, "power"), Target: powerapi.All, Power: watts}
+	node.Head().Metadata["of"] = of
 	all, used, by := use.Shared()
 	if by == "" {
 		return node, nil
 	}
 	shares := rt.ShareEnergy(total, uint64(m.idle(watts)*secs*1e6), all, []uint64{used})
-	about := powerapi.Metadata{"of": of, "method": string(by), "idle_watts": m.idle(watts)}
-	put := func(target string, part float64) {
-		p := &powerapi.PowerReport{Header: m.head(cur), Target: target, Power: part * float64(shares.Jobs[0]) / 1e6 / secs}
-		p.Metadata = about
+	put := func(target, method string, part float64) {
+		p := &powerapi.PowerReport{Header: m.head(cur, "power"), Target: target, Power: part * float64(shares.Jobs[0]) / 1e6 / secs}
+		p.Metadata["of"], p.Metadata["method"], p.Metadata["idle_watts"] = of, method, m.idle(watts)
 		jobs = append(jobs, p)
 	}
-	put(m.target, 1)
+	put(m.target, string(by), 1)
+	method := string(rt.ByCPUTime)
+	if by != rt.ByCPUTime {
+		method = string(by) + ", of the job by " + method
+	}
 	for _, s := range m.stepsBetween(prev, cur, use.Job) {
-		put(m.target+"."+s.step, s.part)
+		put(m.target+"."+s.step, method, s.part)
 	}
 	return node, jobs
 }
@@ -243,7 +256,7 @@ func (m *powerapiMaker) procfs(prev, cur *rt.Snapshot) (node powerapi.Report, jo
 	ticks := float64(after.Total() - before.Total())
 	percent := func(micros uint64) float64 { return 100 * float64(micros) / 1e6 * rt.TicksPerSecond / ticks }
 	r := &powerapi.ProcfsReport{
-		Header: m.head(cur), Targets: []string{m.target}, Usage: map[string]float64{m.target: percent(used)},
+		Header: m.head(cur, "procfs"), Targets: []string{m.target}, Usage: map[string]float64{m.target: percent(used)},
 		GlobalCPUUsage: 100 * float64(after.Busy()-before.Busy()) / ticks,
 	}
 	for _, s := range m.stepsBetween(prev, cur, job) {

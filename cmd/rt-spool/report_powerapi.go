@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/format/powerapi"
 	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/spool"
@@ -18,49 +17,86 @@ func otherSensors(ctx context.Context, r *spool.Reader) ([]report.Sensor, error)
 	if err != nil {
 		return nil, err
 	}
-	type key struct{ sensor, target, kind string }
-	type sum struct {
-		n             int
-		value, joules float64
-		counted       bool
-	}
-	sums := map[key]*sum{}
+	sums := map[sensorKey]*sensorSum{}
 	for _, of := range kept {
 		for _, target := range targetsOf(of) {
-			k := key{of.Head().Sensor, target, kindOfReport(of)}
+			k := sensorKey{of.Head().Sensor, target, kindOfReport(of)}
 			if sums[k] == nil {
-				sums[k] = &sum{}
+				sums[k] = &sensorSum{parts: map[partKey]*mean{}}
 			}
-			s := sums[k]
-			s.n++
-			switch of := of.(type) {
-			case *powerapi.PowerReport:
-				s.value += of.Power
-			case *powerapi.ProcfsReport:
-				s.value += of.Usage[target]
-			case *powerapi.HWPCReport:
-				joules, counted := raplJoules(of)
-				s.joules, s.counted = s.joules+joules, s.counted || counted
-			}
+			sums[k].add(of, target)
 		}
 	}
 	var out []report.Sensor
 	for k, s := range sums {
-		of := report.Sensor{Sensor: k.sensor, Target: k.target, Kind: k.kind, Reports: s.n}
-		switch {
-		case k.kind == "power":
-			of.MeanWatts.Set(s.value / float64(s.n))
-		case k.kind == "procfs":
-			of.MeanPct.Set(s.value / float64(s.n))
-		case s.counted:
-			of.Joules = rt.Some(s.joules)
-		}
-		out = append(out, of)
+		out = append(out, s.sensor(k))
 	}
 	slices.SortFunc(out, func(a, b report.Sensor) int {
 		return cmp.Or(strings.Compare(a.Sensor, b.Sensor), strings.Compare(a.Target, b.Target), strings.Compare(a.Kind, b.Kind))
 	})
 	return out, nil
+}
+
+type sensorKey struct{ sensor, target, kind string }
+
+// sensorSum adds up what one sensor tells of one target in reports of a kind.
+type sensorSum struct {
+	n       int
+	usage   mean
+	parts   map[partKey]*mean // powers: those of several parts add up
+	joules  float64
+	counted bool
+}
+
+type mean struct {
+	sum float64
+	n   int
+}
+
+func (m *mean) add(v float64) { m.sum, m.n = m.sum+v, m.n+1 }
+
+func (m *mean) value() float64 { return m.sum / float64(m.n) }
+
+func (s *sensorSum) add(of powerapi.Report, target string) {
+	s.n++
+	switch of := of.(type) {
+	case *powerapi.PowerReport:
+		part := partOf(of)
+		if s.parts[part] == nil {
+			s.parts[part] = &mean{}
+		}
+		s.parts[part].add(of.Power)
+	case *powerapi.ProcfsReport:
+		if v, ok := of.Usage[target]; ok {
+			s.usage.add(v)
+		}
+	case *powerapi.HWPCReport:
+		joules, counted := raplJoules(of)
+		s.joules, s.counted = s.joules+joules, s.counted || counted
+	}
+}
+
+func (s *sensorSum) sensor(k sensorKey) report.Sensor {
+	of := report.Sensor{Sensor: k.sensor, Target: k.target, Kind: k.kind, Reports: s.n}
+	if len(s.parts) > 0 {
+		parts := make([]float64, 0, len(s.parts))
+		for _, m := range s.parts {
+			parts = append(parts, m.value())
+		}
+		slices.Sort(parts) // a sum of other order differs in its last digits
+		sum := 0.0
+		for _, watts := range parts {
+			sum += watts
+		}
+		of.MeanWatts.Set(sum)
+	}
+	if s.usage.n > 0 {
+		of.MeanPct.Set(s.usage.value())
+	}
+	if s.counted {
+		of.Joules.Set(s.joules)
+	}
+	return of
 }
 
 // raplJoules is what a report counted of packages and their memory.
