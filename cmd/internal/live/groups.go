@@ -48,9 +48,10 @@ func (t *Tree) Close() error { return t.tree.Close() }
 type Tasks struct {
 	job    *cgroup.Job
 	procfs string
+	self   string // what we are called, in /proc/<pid>/comm
 	snap   rt.Snapshot
 	pids   []int
-	task   map[int]taskKey // of the pids of the look before: nobody moves to another task
+	task   map[int]taskKey // of the pids of the look before that have begun their own program
 }
 
 type taskKey struct {
@@ -60,7 +61,7 @@ type taskKey struct {
 
 // NewTasks returns the workers of a job, which the caller closes.
 func NewTasks(procfs string, job *cgroup.Job) *Tasks {
-	return &Tasks{job: job, procfs: procfs}
+	return &Tasks{job: job, procfs: procfs, self: nameOf(procfs, os.Getpid())}
 }
 
 // Groups implements Groups.
@@ -70,32 +71,58 @@ func (t *Tasks) Groups() ([]Group, error) {
 	t.job.Written(&t.snap)
 	t.pids = t.job.Procs(t.pids[:0])
 	slices.Sort(t.pids)
-	known := make(map[int]taskKey, len(t.pids))
-	byKey := map[taskKey][]int{}
-	for _, pid := range t.pids {
-		key, ok := t.task[pid]
-		if !ok {
-			if key, ok = t.taskOf(pid); !ok {
-				continue // it has just ended
-			}
-		}
-		known[pid] = key
-		byKey[key] = append(byKey[key], pid)
-	}
-	t.task = known
+	byKey, others := t.sort()
 	out := make([]Group, 0, len(byKey))
-	for _, key := range workersOf(byKey, os.Getpid()) {
+	for _, key := range workersOf(others) {
 		out = append(out, Group{Key: fmt.Sprintf("%s/%d", key.step, key.task), PIDs: byKey[key], CPU: t.cpu(key)})
 	}
 	return out, err
 }
 
-// workersOf are the tasks that are workers, in their order: not a step that is nothing
-// but us, and the batch script and what else only starts others not where there are
-// others: tasks of steps with a number.
-func workersOf(byKey map[taskKey][]int, self int) []taskKey {
-	keys := slices.SortedFunc(maps.Keys(byKey), compareTasks)
-	keys = slices.DeleteFunc(keys, func(k taskKey) bool { return slices.Equal(byKey[k], []int{self}) })
+// sort finds the task of each process, and which tasks have others than us: whoever
+// else watches the job has a step like ours.
+func (t *Tasks) sort() (byKey map[taskKey][]int, others map[taskKey]bool) {
+	known := make(map[int]taskKey, len(t.pids))
+	byKey, others = map[taskKey][]int{}, map[taskKey]bool{}
+	for _, pid := range t.pids {
+		key, ok := t.task[pid]
+		ours := false
+		if !ok {
+			name := nameOf(t.procfs, pid) // first: who has begun its own program moves to no other task
+			if name == stepd {
+				continue
+			}
+			if key, ok = t.taskOf(pid); !ok {
+				continue // it has just ended
+			}
+			ours = name == t.self // for now: it may be about to begin another program
+		}
+		byKey[key] = append(byKey[key], pid)
+		if !ours {
+			known[pid], others[key] = key, true
+		}
+	}
+	t.task = known
+	return byKey, others
+}
+
+// stepd is what Slurm's daemon of a step is called, and its children before they begin
+// a task's program: those may be on their way from one cgroup to another.
+const stepd = "slurmstepd"
+
+// nameOf is what a process is called; empty where it is gone.
+func nameOf(procfs string, pid int) string {
+	text, err := os.ReadFile(filepath.Join(procfs, strconv.Itoa(pid), "comm"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(string(text), "\n")
+}
+
+// workersOf are the tasks that are workers, in their order: the batch script and what
+// else only starts others not where there are others: tasks of steps with a number.
+func workersOf(tasks map[taskKey]bool) []taskKey {
+	keys := slices.SortedFunc(maps.Keys(tasks), compareTasks)
 	if slices.ContainsFunc(keys, numbered) {
 		keys = slices.DeleteFunc(keys, func(k taskKey) bool { return !numbered(k) })
 	}
@@ -135,7 +162,9 @@ func (t *Tasks) taskOf(pid int) (taskKey, bool) {
 }
 
 // parseTask reads of /proc/<pid>/cgroup which step and task of a job a process belongs
-// to: the elements step_<name> and task_<number> of the longest path that has them.
+// to: the elements step_<name> and task_<number> of its paths. With cgroup v1 a task
+// may have a number of all nodes in one hierarchy and one of this node in another; the
+// lowest is the one that cgroup.Job tells it by.
 func parseTask(text string) taskKey {
 	key := taskKey{task: -1}
 	for line := range strings.Lines(text) {
@@ -154,7 +183,7 @@ func parseTask(text string) taskKey {
 				}
 			}
 		}
-		if key.step == "" || found.step == key.step && key.task < 0 {
+		if key.step == "" || found.step == key.step && found.task >= 0 && (key.task < 0 || found.task < key.task) {
 			key = found
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -163,10 +164,12 @@ func TestWorkersBeyondTheLimit(t *testing.T) {
 
 func TestTaskOf(t *testing.T) {
 	for text, want := range map[string]taskKey{
-		"0::/system.slice/slurmstepd.scope/job_12/step_0/user/task_3\n":                                            {"0", 3},
-		"0::/system.slice/slurmstepd.scope/job_12/step_batch/user/task_0/mine/task_7\n":                            {"batch", 0},
-		"0::/system.slice/slurmstepd.scope/job_12/step_extern/user/task_special\n":                                 {"extern", -1},
-		"4:memory:/slurm/uid_0/job_1/step_2\n3:cpuacct:/slurm/uid_0/job_1/step_2/task_1\n1:name=systemd:/\n0::/\n": {"2", 1},
+		"0::/system.slice/slurmstepd.scope/job_12/step_0/user/task_3\n":                                                               {"0", 3},
+		"0::/system.slice/slurmstepd.scope/job_12/step_batch/user/task_0/mine/task_7\n":                                               {"batch", 0},
+		"0::/system.slice/slurmstepd.scope/job_12/step_extern/user/task_special\n":                                                    {"extern", -1},
+		"4:memory:/slurm/uid_0/job_1/step_2\n3:cpuacct:/slurm/uid_0/job_1/step_2/task_1\n1:name=systemd:/\n0::/\n":                    {"2", 1},
+		"4:memory:/slurm/uid_0/job_1/step_2/task_1\n3:cpuset:/slurm/uid_0/job_1/step_2\n2:cpuacct:/slurm/uid_0/job_1/step_2/task_5\n": {"2", 1}, // of the second of two nodes
+		"4:cpuacct:/slurm/uid_0/job_1/step_2/task_5\n2:memory:/slurm/uid_0/job_1/step_2/task_1\n":                                     {"2", 1},
 		"0::/user.slice\n": {"", -1},
 		"":                 {"", -1},
 	} {
@@ -180,13 +183,54 @@ func TestTaskOf(t *testing.T) {
 }
 
 func TestWorkersOf(t *testing.T) {
-	ranks := map[taskKey][]int{{"batch", 0}: {1}, {"0", 1}: {2, 3}, {"0", 0}: {4}, {"extern", -1}: {5}, {"0", -1}: {8}, {"1", 0}: {6}}
-	if got := workersOf(ranks, 6); !slices.Equal(got, []taskKey{{"0", 0}, {"0", 1}}) {
-		t.Errorf("of ranks, a batch script and ourselves: %v", got)
+	ranks := map[taskKey]bool{{"batch", 0}: true, {"0", 1}: true, {"0", 0}: true, {"extern", -1}: true, {"0", -1}: true}
+	if got := workersOf(ranks); !slices.Equal(got, []taskKey{{"0", 0}, {"0", 1}}) {
+		t.Errorf("of ranks and a batch script: %v", got)
 	}
-	if got := workersOf(map[taskKey][]int{{"batch", 0}: {1}, {"", -1}: {7}}, 6); len(got) != 2 {
+	if got := workersOf(map[taskKey]bool{{"batch", 0}: true, {"", -1}: true}); len(got) != 2 {
 		t.Errorf("of a batch script alone: %v", got)
 	}
+}
+
+// TestTasksBegin: a child of slurmstepd goes through other directories before it begins
+// its task's program, and is seen there; it is of its task alone. Who only watches, as
+// we do, is no worker.
+func TestTasksBegin(t *testing.T) {
+	procfs := t.TempDir()
+	is := func(pid int, name, memory, cpuacct string) {
+		t.Helper()
+		dir := filepath.Join(procfs, strconv.Itoa(pid))
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		const job = "/slurm_n2/uid_1000/job_1/"
+		for file, text := range map[string]string{"comm": name + "\n", "cgroup": "4:memory:" + job + memory + "\n2:cpuacct:" + job + cpuacct + "\n"} {
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	tasks := &Tasks{procfs: procfs, self: "rt-spool"}
+	look := func(want map[taskKey][]int, workers ...taskKey) {
+		t.Helper()
+		tasks.pids = []int{10, 11, 12, 20, 21, 30}
+		byKey, others := tasks.sort()
+		if diff := cmp.Diff(want, byKey); diff != "" || !slices.Equal(workersOf(others), workers) {
+			t.Errorf("workers %v, want %v; tasks:\n%s", workersOf(others), workers, diff)
+		}
+	}
+	is(10, "slurmstepd", "step_0/task_4", "step_0")        // memory's first directory is by the number in the step
+	is(11, "slurmstepd", "step_0/task_1", "step_0/task_5") // it has arrived
+	is(20, "rt-spool", "step_1/task_0", "step_1/task_0")
+	is(21, "rt-spool", "step_2/task_0", "step_2/task_0") // somebody else's
+	look(map[taskKey][]int{{"1", 0}: {20}, {"2", 0}: {21}})
+	is(10, "program", "step_0/task_0", "step_0/task_4")
+	is(11, "program", "step_0/task_1", "step_0/task_5")
+	is(12, "child", "step_0/task_0", "step_0/task_4")
+	is(30, "rt-spool", "step_3/task_0", "step_3/task_0") // about to begin a program of its own
+	look(map[taskKey][]int{{"0", 0}: {10, 12}, {"0", 1}: {11}, {"1", 0}: {20}, {"2", 0}: {21}, {"3", 0}: {30}}, taskKey{"0", 0}, taskKey{"0", 1})
+	is(30, "another", "step_3/task_0", "step_3/task_0")
+	look(map[taskKey][]int{{"0", 0}: {10, 12}, {"0", 1}: {11}, {"1", 0}: {20}, {"2", 0}: {21}, {"3", 0}: {30}}, taskKey{"0", 0}, taskKey{"0", 1}, taskKey{"3", 0})
 }
 
 func TestParseStat(t *testing.T) {
