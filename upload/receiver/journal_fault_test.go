@@ -147,7 +147,7 @@ func TestAFullDiskEndsASegment(t *testing.T) {
 	}
 }
 
-// No new segment can be made: that is told, and large files, which need none, are taken.
+// No new segment can be made: large files, which need none, are taken, small ones are not.
 func TestNoNewSegment(t *testing.T) {
 	rc := newReceiver(t, Config{})
 	j := rc.store.journal
@@ -155,11 +155,11 @@ func TestNoNewSegment(t *testing.T) {
 	j.seg.taken = segmentBytes
 	was := j.dir
 	j.dir = filepath.Join(was, "missing")
-	if status, body := api(t, rc, "POST", "/runs", "{}"); status != 500 || !strings.Contains(body, "no such file") {
-		t.Errorf("%d %s", status, body)
-	}
 	large := "a\n" + strings.Repeat("x", smallFile) + "\n"
 	if status, body := finishInline(t, rc, id, large); status != 200 {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, body := api(t, rc, "POST", "/runs", "{}"); status != 500 || !strings.Contains(body, "no such file") {
 		t.Errorf("%d %s", status, body)
 	}
 	j.dir = was
