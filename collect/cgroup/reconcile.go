@@ -13,6 +13,7 @@ func (j *Job) reconcile() {
 		}
 		for _, n := range slices.Backward(slices.Clone(t.nodes)) { // children before parents
 			if t.find(n.path) >= 0 && !j.notify.still(n.path) {
+				j.decide(t.step(n.path)) // or its tasks are told of once for each hierarchy
 				j.removed(n.path)
 			}
 		}
