@@ -152,14 +152,10 @@ func (j *Job) group(step string, task rt.Opt[uint64]) *group {
 func (j *Job) newGroup(step string, task rt.Opt[uint64]) *group {
 	most := maxGroups
 	if j.search.open[0].version == 1 {
-		most *= 2 // until they are merged, with a part of the descriptors each
+		most *= 3 // until they are paired: a task's and, in memory, one left behind; see decide
 	}
 	if len(j.groups) >= most {
-		if !j.crowded {
-			j.crowded = true
-			j.note(rt.Event{Kind: "sensor", Name: "steps", Status: "failed",
-				Detail: fmt.Sprintf("more than %d steps and tasks at once: some of them are not read one by one", maxGroups)})
-		}
+		j.tellCrowd()
 		return nil
 	}
 	g := &group{r: rt.StepReading{Step: step, Task: task}, exit: -1, looks: maxLooks}
@@ -170,6 +166,15 @@ func (j *Job) newGroup(step string, task rt.Opt[uint64]) *group {
 	}
 	j.groups = append(j.groups, g)
 	return g
+}
+
+// tellCrowd tells the ledger once that there are too many steps and tasks.
+func (j *Job) tellCrowd() {
+	if !j.crowded {
+		j.crowded = true
+		j.note(rt.Event{Kind: "sensor", Name: "steps", Status: "failed",
+			Detail: fmt.Sprintf("more than %d steps and tasks at once: some of them are not read one by one", maxGroups)})
+	}
 }
 
 // read takes the figures of g. Of what it tells no more the counters and peaks

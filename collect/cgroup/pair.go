@@ -241,15 +241,25 @@ func (j *Job) merge(g, o *group) {
 // leave forgets what is no task: directories beyond those of the first hierarchy.
 func (j *Job) leave(lead, nodes []*node) {
 	for _, n := range nodes {
-		if o := n.own; o != nil && !o.told && !slices.ContainsFunc(lead, func(l *node) bool { return l.own == o }) {
-			for _, below := range nodes {
-				if below.own == o {
-					below.own, below.task = nil, nil
-				}
-			}
-			j.forget(o)
+		if o := n.own; o != nil && !o.told && !owns(lead, o) {
+			j.leaveOut(o)
 		}
 	}
+}
+
+// leaveOut makes a task's directories nobody's.
+func (j *Job) leaveOut(g *group) {
+	for _, t := range j.trees {
+		for _, n := range t.nodes {
+			if n.own == g {
+				n.own = nil
+			}
+			if n.task == g {
+				n.task = nil
+			}
+		}
+	}
+	j.forget(g)
 }
 
 func (j *Job) forget(g *group) {
@@ -273,15 +283,23 @@ func (j *Job) settled(g *group) bool {
 	return !g.r.Ended
 }
 
-// decide pairs a step's tasks for good. It is done once: at the end of a step of many
-// tasks there is no time for more.
+// decide pairs a step's tasks for good, and leaves out those that are too many. It is
+// done once: at the end of a step of many tasks there is no time for more.
 func (j *Job) decide(step string) {
 	if !j.untold(step) {
 		return
 	}
 	j.pair(step, true)
-	for _, g := range j.groups {
-		g.told = g.told || g.r.Step == step
+	told := 0
+	for _, g := range slices.Clone(j.groups) {
+		if g.told = g.told || g.r.Step == step; g.told {
+			told++
+		}
+		if told > maxGroups && g.r.Step == step && g.step != nil {
+			g.step.mixed = true
+			j.leaveOut(g)
+			j.tellCrowd()
+		}
 	}
 }
 

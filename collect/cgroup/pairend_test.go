@@ -211,3 +211,61 @@ func TestTasksArePairedOnce(t *testing.T) {
 		t.Errorf("the second removal had the processes listed again: %d", got)
 	}
 }
+
+// Tasks whose end nobody was told of are told of once, all the same.
+func TestUntoldTasksAfterLostEvents(t *testing.T) {
+	s := newPairJob(t, "cpuacct 1", "cpuacct 3", "memory 0", "memory 1", "memory 3")
+	for i, task := range []string{"1", "3"} {
+		s.procs("cpuacct", task, 7+i)
+		s.procs("memory", fmt.Sprint(i), 7+i)
+	}
+	s.drain()
+	for _, c := range []string{"memory", "cpuacct"} {
+		remove(t, s.dir(c, ""))
+	}
+	s.j.reconcile()
+	all, _ := steps(t, s.j)
+	var tasks []string
+	for _, r := range all {
+		if r.Task.Valid() {
+			tasks = append(tasks, fmt.Sprint(r.Task.Or(0), r.Ended))
+		}
+	}
+	if !slices.Equal(tasks, []string{"0 true", "1 true"}) {
+		t.Errorf("tasks %q", tasks)
+	}
+}
+
+// Of more tasks than can be read one by one each is left out in all hierarchies; as long
+// as it is not known which directories are one task's, there may be three for each.
+func TestTooManyTasksV1(t *testing.T) {
+	for _, tt := range []struct{ tasks, want int }{{200, 200}, {300, maxGroups - 1}} {
+		t.Run(fmt.Sprint(tt.tasks), func(t *testing.T) {
+			root := t.TempDir()
+			at := func(c string, task int) string {
+				return filepath.Join(root, c, fmt.Sprintf("slurm/uid_1000/job_12/step_0/task_%d", task))
+			}
+			for i := range tt.tasks {
+				mkdir(t, at("memory", i))
+				mkdir(t, at("memory", 1000+i)) // left behind
+				write(t, at("cpuacct", 1000+i)+"/cpuacct.usage", "1000\n")
+			}
+			j := manual(t, v1Candidate(root, "memory", "cpuacct"))
+			j.pairAfter = 0
+			j.step(nil)
+			got, _ := steps(t, j)
+			cpu := 0
+			for _, r := range got {
+				if r.Task.Valid() && r.CPUUsage == some(1) {
+					cpu++
+				}
+			}
+			if cpu != tt.want {
+				t.Errorf("%d of %d tasks have their CPU time, want %d", cpu, tt.tasks, tt.want)
+			}
+			if notes := fmt.Sprint(j.Notes()); strings.Contains(notes, "more than 256") != (tt.tasks > maxGroups) {
+				t.Errorf("the ledger is told %s", notes)
+			}
+		})
+	}
+}
