@@ -38,27 +38,40 @@ type Account struct {
 
 // sacctFields are asked for in this order. JobName is the last, because it alone
 // may hold the separator.
-const sacctFields = "Cluster,JobIDRaw,JobID,State,ExitCode,DerivedExitCode,Start,End,QOS,Reservation,User,Account,Partition,NodeList," +
-	"ElapsedRaw,TotalCPU,UserCPU,SystemCPU,MaxRSS,MaxRSSNode,JobName"
+const sacctFields = "Cluster,JobIDRaw,JobID,State,ExitCode,DerivedExitCode,Start,End,QOS,Reservation,User,Account,Partition,NodeList,ElapsedRaw,JobName"
+
+// sacctUseFields are those of MergeUse: without their steps sacct says that jobs have
+// used nothing.
+const sacctUseFields = "Cluster,JobIDRaw,State,Start,TotalCPU,UserCPU,SystemCPU,MaxRSS,MaxRSSNode"
 
 // SacctCommand returns the arguments and the variables to add to the environment
 // of the one call of sacct that asks for all the jobs, whosever they are, every
 // attempt of each. Records can lag by some seconds behind the jobs. Its output is
-// for ParseSacct.
+// for ParseSacct, and has one line for each attempt.
 func SacctCommand(jobs []uint64) (args, environ []string) {
+	return sacctCommand(jobs, sacctFields, "--allocations")
+}
+
+// SacctUseCommand is that of a second call, for what the jobs have used. It may be
+// long: a job can have any number of steps.
+func SacctUseCommand(jobs []uint64) (args, environ []string) {
+	return sacctCommand(jobs, sacctUseFields, "--noconvert")
+}
+
+func sacctCommand(jobs []uint64, fields, option string) (args, environ []string) {
 	ids := make([]string, len(jobs))
 	for i, id := range jobs {
 		ids[i] = strconv.FormatUint(id, 10)
 	}
-	args = []string{"--parsable2", "--noconvert", "--allusers", "--duplicates", "--format=" + sacctFields, "--jobs=" + strings.Join(ids, ",")}
+	args = []string{"--parsable2", option, "--allusers", "--duplicates", "--format=" + fields, "--jobs=" + strings.Join(ids, ",")}
 	return args, []string{"SLURM_TIME_FORMAT=%s"}
 }
 
 // ParseSacct reads the output of sacct --parsable2 with its header: any fields in
 // any order, of which JobIDRaw and State must be there. Of the lines of steps, which
-// follow that of their job, the memory is taken. Times are seconds since the epoch or, where SLURM_TIME_FORMAT was not set,
-// local times in loc. A line that cannot be read is an error, but the other lines
-// count: both are returned.
+// follow that of their job, the memory is taken. Times are seconds since the epoch or,
+// where SLURM_TIME_FORMAT was not set, local times in loc. A line that cannot be read
+// is an error, but the other lines count: both are returned.
 func ParseSacct(output string, loc *time.Location) ([]Account, error) {
 	var header []string
 	var accounts []Account

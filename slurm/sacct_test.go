@@ -108,9 +108,15 @@ func TestParseSacctLines(t *testing.T) {
 }
 
 func TestSacctCommand(t *testing.T) {
-	args, env := SacctCommand([]uint64{12, 13})
-	if !slices.Contains(args, "--jobs=12,13") || !slices.Contains(args, "--duplicates") || !slices.Contains(env, "SLURM_TIME_FORMAT=%s") {
-		t.Errorf("%q %q", args, env)
+	for steps, command := range map[bool]func([]uint64) (args, environ []string){false: SacctCommand, true: SacctUseCommand} {
+		args, env := command([]uint64{12, 13})
+		if !slices.Contains(args, "--jobs=12,13") || !slices.Contains(args, "--duplicates") || !slices.Contains(env, "SLURM_TIME_FORMAT=%s") ||
+			slices.Contains(args, "--allocations") == steps {
+			t.Errorf("%q %q", args, env)
+		}
+	}
+	if strings.Contains(sacctFields, "CPU") {
+		t.Error("without their steps sacct says that jobs have used nothing")
 	}
 	if !strings.HasSuffix(sacctFields, ",JobName") {
 		t.Error("JobName may hold the separator and must be the last field")

@@ -23,6 +23,20 @@ type AccountUse struct {
 	MaxRSSNode string
 }
 
+// MergeUse completes the accounts of one job by what the same attempts of it have used.
+func MergeUse(accounts, used []Account) {
+	for i := range accounts {
+		a := &accounts[i]
+		for j := range used {
+			if u := &used[j]; u.JobID == a.JobID && u.Cluster == a.Cluster && u.Start.Equal(a.Start) {
+				elapsed := a.Used.Elapsed
+				a.Used = u.Used
+				a.Used.Elapsed = elapsed
+			}
+		}
+	}
+}
+
 // set takes the named field of a job's line; others are passed over.
 func (u *AccountUse) set(name, value string) {
 	switch name {

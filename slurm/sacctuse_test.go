@@ -43,6 +43,12 @@ func TestParseSacctUse(t *testing.T) {
 	if !ok || e.Detail != says || e.Kind != "job" || e.Name != "sacct" || e.Status != "ok" || accounts[0].JobName != "a|b" {
 		t.Errorf("%v %+v", ok, e)
 	}
+	requeued := []Account{{JobID: 8, Start: began}, {JobID: 8, Start: began.Add(time.Hour), Used: AccountUse{Elapsed: rt.Some[uint64](7)}}}
+	later := accounts[0]
+	later.Start = requeued[1].Start
+	if MergeUse(requeued, []Account{later}); requeued[0].Used != (AccountUse{}) || requeued[1].Used.Elapsed != rt.Some[uint64](7) || requeued[1].Used.MaxRSSStep != "batch" {
+		t.Errorf("two attempts, of which the second's use is known: %+v", requeued)
+	}
 	if e, ok := accounts[1].Event(time.Unix(5, 0)); ok {
 		t.Errorf("an account without figures says %+v", e)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,8 +18,8 @@ import (
 )
 
 // accounting completes ended runs by what Slurm's accounting knows of them. It is
-// asked once a drain, for all of them together, and never needed: without an
-// answer the runs are delivered as they are.
+// asked once a drain, for all of them together, how they ended and then what they
+// have used, and never needed: without an answer the runs are delivered as they are.
 type accounting struct {
 	program  string // path of sacct; empty: nobody is asked
 	named    bool   // by the configuration
@@ -78,9 +77,11 @@ func (a *accounting) complete(ctx context.Context, dir string, runs []ended, now
 	if len(runs) == 0 {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, a.deadline)
+	defer cancel()
 	accounts, err := a.ask(ctx, runs)
-	if err != nil {
-		a.SacctError = err.Error()
+	if e := errors.Join(err, a.askUse(ctx, accounts)); e != nil {
+		a.SacctError = e.Error()
 	}
 	waiting := map[string]bool{}
 	for i := range runs {
@@ -99,12 +100,17 @@ func (a *accounting) complete(ctx context.Context, dir string, runs []ended, now
 }
 
 // jobsPerCall keeps the list of ids below the kernel's 128 KiB for one argument.
-const jobsPerCall = 5000
+// stepsPerCall is for the call that has a line for every step of the jobs: what does
+// not come of some in time is lost of these alone. maxSaid is how many bytes of an
+// answer are kept.
+const (
+	jobsPerCall  = 5000
+	stepsPerCall = 500
+	maxSaid      = 32 << 20
+)
 
 // ask returns the accounts by job id, whatever it got of them.
 func (a *accounting) ask(ctx context.Context, runs []ended) (map[uint64][]slurm.Account, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.deadline)
-	defer cancel()
 	var ids []uint64
 	for i := range runs {
 		ids = append(ids, runs[i].job)
@@ -112,35 +118,78 @@ func (a *accounting) ask(ctx context.Context, runs []ended) (map[uint64][]slurm.
 	slices.Sort(ids)
 	accounts := map[uint64][]slurm.Account{}
 	for jobs := range slices.Chunk(slices.Compact(ids), jobsPerCall) {
-		list, err := a.call(ctx, jobs)
+		args, environ := slurm.SacctCommand(jobs)
+		list, err := a.call(ctx, args, environ)
 		for _, account := range list {
 			accounts[account.JobID] = append(accounts[account.JobID], account)
 		}
 		if err != nil {
-			return accounts, err
+			return accounts, fmt.Errorf("ask for %d jobs: %w; the runs are delivered without", len(jobs), err)
 		}
 	}
 	return accounts, nil
 }
 
-func (a *accounting) call(ctx context.Context, jobs []uint64) ([]slurm.Account, error) {
-	args, environ := slurm.SacctCommand(jobs)
+// askUse asks what the jobs that have ended have used, which the runs can do without.
+func (a *accounting) askUse(ctx context.Context, accounts map[uint64][]slurm.Account) error {
+	var ids []uint64
+	for id, list := range accounts {
+		if slices.ContainsFunc(list, func(a slurm.Account) bool { return a.Outcome != rt.OutcomeNone }) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	for jobs := range slices.Chunk(ids, stepsPerCall) {
+		args, environ := slurm.SacctUseCommand(jobs)
+		used, err := a.call(ctx, args, environ)
+		if err != nil {
+			return fmt.Errorf("ask what %d jobs have used: %w; the runs are delivered without", len(jobs), err)
+		}
+		byJob := map[uint64][]slurm.Account{}
+		for _, u := range used {
+			byJob[u.JobID] = append(byJob[u.JobID], u)
+		}
+		for _, id := range jobs {
+			slurm.MergeUse(accounts[id], byJob[id])
+		}
+	}
+	return nil
+}
+
+// answer keeps the beginning of what a program says.
+type answer struct {
+	text []byte
+	most int
+	more bool // was said
+}
+
+// Write implements io.Writer.
+func (a *answer) Write(b []byte) (int, error) {
+	fits := min(len(b), a.most-len(a.text))
+	a.text, a.more = append(a.text, b[:fits]...), a.more || fits < len(b)
+	return len(b), nil
+}
+
+// call runs sacct.
+func (a *accounting) call(ctx context.Context, args, environ []string) ([]slurm.Account, error) {
 	cmd := exec.CommandContext(ctx, a.program, args...)
 	cmd.Env = append(os.Environ(), environ...)
 	cmd.WaitDelay = time.Second // for a child that keeps its output open
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	out, err := cmd.Output()
+	out, said := answer{most: maxSaid}, answer{most: 4096}
+	cmd.Stdout, cmd.Stderr = &out, &said
+	err := cmd.Run()
 	switch {
 	case ctx.Err() != nil:
 		err = fmt.Errorf("it did not answer within %s (drain.sacct_deadline)", a.deadline)
-	case err != nil && said.Len() > 0:
-		err = fmt.Errorf("%w: %.200s", err, strings.TrimSpace(said.String()))
+	case err != nil && len(said.text) > 0:
+		err = fmt.Errorf("%w: %.200s", err, strings.TrimSpace(string(said.text)))
+	case err == nil && out.more:
+		err = fmt.Errorf("its answer has more than %d bytes", maxSaid)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("ask %s for %d jobs: %w; the runs are delivered without", a.program, len(jobs), err)
+		return nil, fmt.Errorf("%s: %w", a.program, err)
 	}
-	list, err := slurm.ParseSacct(string(out), time.Local)
+	list, err := slurm.ParseSacct(string(out.text), time.Local)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", a.program, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,7 +71,7 @@ func runAt(t *testing.T, path string) rt.Run {
 }
 
 // TestAccountingCompletesRuns: what the Epilog cannot tell comes from sacct, in one
-// call for all jobs, those whose trackers died among them.
+// call for all jobs, those whose trackers died among them, and one for what they used.
 func TestAccountingCompletesRuns(t *testing.T) {
 	fixture, err := filepath.Abs(labJobs)
 	if err != nil {
@@ -114,8 +115,8 @@ func TestAccountingCompletesRuns(t *testing.T) {
 		t.Errorf("%d of %d completed, %d lost, outcomes %v", d.sacct.Accounted, len(paths), d.lost, seen)
 	}
 	calls, err := os.ReadFile(d.cfg.Drain.Sacct + ".calls")
-	if err != nil || strings.Count(string(calls), "\n") != 1 {
-		t.Errorf("not one call: %q, %v", calls, err)
+	if err != nil || strings.Count(string(calls), "\n") != 2 || strings.Count(string(calls), "--allocations") != 1 {
+		t.Errorf("not one call and one for the steps: %q, %v", calls, err)
 	}
 }
 
@@ -166,6 +167,51 @@ func TestAccountingIsNotNeeded(t *testing.T) {
 			}
 			if said := d.sacct.SacctError; (tt.says == "") != (said == "") || !strings.Contains(said, tt.says) {
 				t.Errorf("it says %q, not %q", said, tt.says)
+			}
+		})
+	}
+}
+
+// TestAccountingOfManySteps: how jobs ended is asked without their steps, and known
+// whatever becomes of the answer that has them.
+func TestAccountingOfManySteps(t *testing.T) {
+	start := time.Now().Add(-time.Hour)
+	outcome := fmt.Sprintf("printf 'Cluster|JobIDRaw|State|Start|End|ElapsedRaw|JobName\nlab|7|TIMEOUT|%d|Unknown|60|md\n'", start.Unix())
+	use := "Cluster|JobIDRaw|State|Start|TotalCPU|MaxRSS|MaxRSSNode"
+	answer := fmt.Sprintf("printf '%s\nlab|7|TIMEOUT|%d|00:05||\nlab|7.0|TIMEOUT|%d|00:05|4096|n1\n'", use, start.Unix(), start.Unix())
+	for _, tt := range []struct{ name, script, detail, says string }{
+		{"they are told", answer, "elapsed_secs=60 cpu_secs=5 max_rss_bytes=4096 max_rss_step=0 max_rss_node=n1", ""},
+		{"it fails", "echo no >&2; exit 1", "elapsed_secs=60", "have used"},
+		{"it hangs", "exec sleep 100", "elapsed_secs=60", "did not answer within"},
+		{"it says too much", "echo '" + use + "'; head -c 33554432 /dev/zero", "elapsed_secs=60", "more than 33554432 bytes"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := accounted(t, `case "$*" in *--allocations*) `+outcome+";; *) "+tt.script+";; esac")
+			if tt.name == "it hangs" {
+				d.sacct.deadline = 4 * time.Second
+			}
+			path := d.spoolJob(t, 7, start, time.Now())
+			if entries, err := d.Runs(context.Background()); err != nil || len(entries) != 1 {
+				t.Fatalf("%d entries, %v", len(entries), err)
+			}
+			if run := runAt(t, path); run.Outcome != rt.OutcomeTimeout {
+				t.Errorf("outcome %q", run.Outcome)
+			}
+			if said := d.sacct.SacctError; (tt.says == "") != (said == "") || !strings.Contains(said, tt.says) {
+				t.Errorf("it says %q, not %q", said, tt.says)
+			}
+			r, err := spool.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			events, err := r.Events()
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := slices.IndexFunc(events, func(e rt.Event) bool { return e.Name == "sacct" })
+			if i < 0 || events[i].Detail != tt.detail {
+				t.Errorf("the ledger has %+v, want %s", events, tt.detail)
 			}
 		})
 	}
