@@ -168,7 +168,7 @@ func (j *JobProcs) walk() {
 		if p.ppid != ppid {
 			j.meetParent(p)
 		}
-		if p.alive && p.looks < looksMost && p.step != "" && !p.task.Valid() {
+		if p.alive && p.looks < looksMost && p.step != "" {
 			j.place(p)
 		}
 	}
@@ -237,8 +237,9 @@ func (j *JobProcs) meetParent(p *jobProcess) {
 	}
 }
 
-// looksMost is how often a process that is in a step is looked for its task: it comes
-// to the step's directory first, and to the task's in a hierarchy of its own.
+// looksMost is how often a process that is in a step is looked for its task, if it is not
+// found in the same one twice: it comes to the step's directory first, on some nodes to
+// that of another number, and then to the task's.
 const looksMost = 4
 
 // place finds out to which step and task p belongs. Where no cgroup says it, its
@@ -252,6 +253,9 @@ func (j *JobProcs) place(p *jobProcess) {
 	step, task := parseStep(b)
 	if step == nil {
 		return
+	}
+	if task.Valid() && task == p.task {
+		p.looks = looksMost
 	}
 	p.step, p.task, p.placed = j.stepName(step), task, true
 }

@@ -354,7 +354,9 @@ func TestJobProcsOnItsWay(t *testing.T) {
 	c := newCrowd(t)
 	const step = "11:freezer:/slurm/uid_0/job_7/step_3\n"
 	c.put(one{pid: 100, parent: 1, pages: 1, cgroup: step})
-	c.put(one{pid: 101, parent: 1, pages: 1, cgroup: step}) // a session of ssh: it is in no task
+	c.put(one{pid: 101, parent: 1, pages: 1, cgroup: step})     // a session of ssh: it is in no task
+	const task = "2:cpuacct:/slurm/uid_0/job_7/step_3/task_5\n" // memory's is for a while, too
+	c.put(one{pid: 102, parent: 1, pages: 1, cgroup: step + task + "4:memory:/slurm/uid_0/job_7/step_3/task_5\n"})
 	src := NewJobProcs(c.root, c, 5)
 	for i := range looksMost + 2 {
 		s := rt.Snapshot{Reason: rt.ReasonLast, Job: rt.JobReading{Phase: rt.JobPresent}}
@@ -366,11 +368,15 @@ func TestJobProcsOnItsWay(t *testing.T) {
 			if p.PID == 100 && i > 0 {
 				want = u64(2)
 			}
+			if p.PID == 102 {
+				want = u64([]uint64{5, 1}[min(i, 1)])
+			}
 			if p.Step != "3" || p.Task != want {
 				t.Errorf("reading %d: process %d is of step %s, task %v; want %v", i, p.PID, p.Step, p.Task, want)
 			}
 		}
 		c.put(one{pid: 100, parent: 1, pages: 1, cgroup: step + "4:memory:/slurm/uid_0/job_7/step_3/task_2\n"})
+		c.put(one{pid: 102, parent: 1, pages: 1, cgroup: step + task + "4:memory:/slurm/uid_0/job_7/step_3/task_1\n"})
 		if i >= looksMost { // nobody looks any more
 			c.put(one{pid: 101, parent: 1, pages: 1, cgroup: step + "4:memory:/slurm/uid_0/job_7/step_3/task_9\n"})
 		}
