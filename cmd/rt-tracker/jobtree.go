@@ -75,8 +75,12 @@ func (j *jobTrees) Read(s *rt.Snapshot) error {
 const cgroupWithin = int64(3 * time.Second)
 
 // searchesAfter is how many searches follow the newest process: one has another name
-// at its start.
-const searchesAfter = 3
+// at its start. One that kept it for longer is found by the search that is made in
+// every searchAgain readings.
+const (
+	searchesAfter = 3
+	searchAgain   = 100
+)
 
 // nothingBegan says that no process has begun since those that were looked at.
 func (j *jobTrees) nothingBegan() bool {
@@ -86,7 +90,7 @@ func (j *jobTrees) nothingBegan() bool {
 		return false
 	}
 	j.still++
-	return j.still >= searchesAfter
+	return j.still >= searchesAfter && j.still%searchAgain != 0
 }
 
 // sum adds the trees up and forgets those whose slurmstepd is gone.

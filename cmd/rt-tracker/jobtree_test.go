@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -87,5 +88,30 @@ func TestJobTrees(t *testing.T) {
 	case <-j.met:
 	default:
 		t.Error("nobody was told that the job is there")
+	}
+}
+
+// A slurmstepd that had another name for as long as processes are looked at is found
+// though no process has begun since.
+func TestLateSlurmstepd(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "loadavg"), []byte("0.00 0.00 0.00 1/100 4711\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	fs := proc.NewFS(dir, dir)
+	all := proc.NewProcesses(fs)
+	defer all.Close()
+	searches := 0
+	j := newJobTrees(fs, all, func([]int) []int { searches++; return nil }, func(rt.Event) {})
+	defer j.Close()
+	const rounds = 3
+	for range rounds*searchAgain + 1 {
+		s := rt.Snapshot{Reason: rt.ReasonTick, Job: rt.JobReading{Phase: rt.JobPending}}
+		if err := j.Read(&s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if searches != searchesAfter+rounds {
+		t.Errorf("%d searches, want %d", searches, searchesAfter+rounds)
 	}
 }
