@@ -103,6 +103,7 @@ func (w *jobWatch) pump(job *cgroup.Job) {
 		case e := <-job.Events():
 			switch p := w.procs.Load(); {
 			case e == cgroup.Appeared:
+				beOnTime(job.Thread())
 				w.findsOnce.Do(func() { close(w.found) })
 			case e == cgroup.Short && p != nil:
 				p.Hurry()

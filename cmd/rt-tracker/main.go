@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -102,15 +103,21 @@ func readRun(r io.Reader) (rt.Run, error) {
 }
 
 // beCheap makes the process as small as it can be: it shares its node with jobs
-// that paid for it. Nothing is collected while the Prolog waits, see collectGarbage.
+// that paid for it. Nothing is collected while the Prolog waits, see collectGarbage,
+// unless it gets so much that there is no first reading to wait for.
 func beCheap() {
+	const most = 64 << 20 // bytes; a start takes a tenth of that
 	runtime.GOMAXPROCS(2) // one for the thread that must be on time, see bePolite
 	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(most)
 	syscall.Umask(0o027)
 }
 
 // collectGarbage begins to keep the heap small, with the first reading behind us.
-func collectGarbage() { debug.SetGCPercent(25) }
+func collectGarbage() {
+	debug.SetGCPercent(25)
+	debug.SetMemoryLimit(math.MaxInt64) // near a limit it would run all the time
+}
 
 // bePolite gives the processors to whoever wants them. The priority is a thread's
 // own, and new threads inherit it, see setpriority(2). It comes after "ready": on
@@ -126,6 +133,15 @@ func bePolite(except int) {
 // beUrgent takes that back: an Epilog waits, and on a busy node it would wait for a
 // polite tracker for long. The Prolog has seen to it that a tracker may (RLIMIT_NICE).
 func beUrgent() { setNice(0, 0) }
+
+// beOnTime is beUrgent for the thread that takes a job's last readings, where it has
+// begun after bePolite: that of a cgroup which seek has found.
+func beOnTime(thread int) {
+	const zero = 20 // as getpriority(2) has it in the kernel
+	if p, err := syscall.Getpriority(syscall.PRIO_PROCESS, thread); err == nil && p < zero {
+		_ = syscall.Setpriority(syscall.PRIO_PROCESS, thread, 0) // where it may not, it may come late
+	}
+}
 
 // setNice sets the nice value of all threads but one.
 func setNice(nice, except int) {

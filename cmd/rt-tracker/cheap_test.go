@@ -1,0 +1,85 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/resource-tracker/rt/collect/cgroup"
+)
+
+// While the Prolog waits garbage is left alone, but not without end, and from then on
+// there is no limit near which it is collected all the time.
+func TestGarbageIsBounded(t *testing.T) {
+	percent, limit, procs := debug.SetGCPercent(100), debug.SetMemoryLimit(-1), runtime.GOMAXPROCS(0)
+	mask := syscall.Umask(0)
+	t.Cleanup(func() {
+		debug.SetGCPercent(percent)
+		debug.SetMemoryLimit(limit)
+		runtime.GOMAXPROCS(procs)
+		syscall.Umask(mask)
+	})
+	collections := func() uint32 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.NumGC
+	}
+	beCheap()
+	before := collections()
+	for range 256 {
+		garbage = make([]byte, 1<<20)
+	}
+	if collections() == before {
+		t.Error("256 MiB of garbage were left alone")
+	}
+	collectGarbage()
+	if n := debug.SetMemoryLimit(-1); n < 1<<40 {
+		t.Errorf("the limit stays at %d", n)
+	}
+}
+
+var garbage []byte // so that it is on the heap
+
+// The thread that watches a cgroup which was found late is as urgent as that of one
+// which was known at the start.
+func TestLateWatcherIsOnTime(t *testing.T) {
+	setNice(19, 0)
+	t.Cleanup(beUrgent)
+	const zero = 20
+	nice := func(thread int) int {
+		p, err := syscall.Getpriority(syscall.PRIO_PROCESS, thread)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return zero - p
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := syscall.Setpriority(syscall.PRIO_PROCESS, syscall.Gettid(), 0); err != nil {
+		t.Skipf("no thread may take its priority back here: %v", err)
+	}
+	dir := filepath.Join(t.TempDir(), "system.slice/slurmstepd.scope/job_2")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "cpu.stat"), []byte("usage_usec 1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w := &jobWatch{quit: make(chan struct{}), found: make(chan struct{})}
+	if err := w.use([]cgroup.Candidate{{Layout: "slurm-v2", Version: 2, Dirs: map[string]string{cgroup.Unified: dir}}}); err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	select {
+	case <-w.found:
+	case <-time.After(20 * time.Second):
+		t.Fatal("it was not found")
+	}
+	if n := nice(w.current().Thread()); n != 0 {
+		t.Errorf("its nice value is %d", n)
+	}
+}
