@@ -25,8 +25,9 @@ type Processes struct {
 	until int // readings that count by the links before a list is made again
 }
 
-// recountEvery is after how many readings the links are held against a list.
-const recountEvery = 60
+// recountEvery is after how many readings the links are held against a list: so long
+// the number may be wrong by the directories that have come or gone.
+const recountEvery = 12
 
 // NewProcesses returns the source of Node.Processes.
 func NewProcesses(fs FS) *Processes { return &Processes{dir: pidDir{path: fs.Proc}} }
