@@ -129,12 +129,17 @@ func (j *Job) join(t *tree, n *node) {
 	if !task.Valid() {
 		return
 	}
-	comes := "cgroup.procs" // v1: slurmstepd writes to it, the kernel itself tells nothing
 	if j.search.open[0].version == 2 {
-		comes = "cgroup.events"
+		_, err := j.notify.watch(filepath.Join(n.path, "cgroup.events"), fileMask)
+		j.unwatched(err)
+		return
 	}
-	_, err := j.notify.watch(filepath.Join(n.path, comes), fileMask)
+	// slurmstepd writes to it, the kernel itself tells nothing
+	_, err := j.notify.watch(filepath.Join(n.path, "cgroup.procs"), fileMask)
 	j.unwatched(err)
+	if j.inside(t, n); len(j.newPids) > 0 { // somebody was put there before
+		j.came(n.path)
+	}
 }
 
 // group returns the step's or task's, which it makes where there is none; nil

@@ -20,16 +20,20 @@ import (
 // of: by then slurmstepd has put their processes where they stay.
 const pairAfter = 250 * time.Millisecond
 
+// inside lists the processes that are in a directory in j.newPids.
+func (j *Job) inside(t *tree, n *node) {
+	var list pidList
+	j.newPids = j.newPids[:0]
+	t.list(n, j.buf.ready(), &list, &j.newPids)
+}
+
 // process takes note of the processes that are in a task's directory, and that
 // those have left others.
 func (j *Job) process(t *tree, n *node) {
 	if len(j.trees) < 2 || n.own == nil || !n.own.r.Task.Valid() {
 		return
 	}
-	var list pidList
-	j.newPids = j.newPids[:0]
-	t.list(n, j.buf.ready(), &list, &j.newPids)
-	if len(j.newPids) == 0 {
+	if j.inside(t, n); len(j.newPids) == 0 {
 		return // they have ended or gone elsewhere, where they are seen
 	}
 	n.pids = append(n.pids[:0], j.newPids[:min(len(j.newPids), 4)]...)

@@ -136,6 +136,29 @@ func TestTaskEndsBeforeAReading(t *testing.T) {
 	}
 }
 
+// A process that was put into a task's directory before that could be watched is waited
+// for as well.
+func TestProcessBeforeTheWatch(t *testing.T) {
+	s := newPairJob(t)
+	pid, end := process(t)
+	for _, c := range []string{"cpuacct", "memory"} {
+		s.procs(c, "0", pid)
+		s.used(c, "0", 4096)
+	}
+	s.drain()
+	s.empty(s.dir("cpuacct", "0")+"/cgroup.procs", s.dir("memory", "0")+"/cgroup.procs")
+	for i := range s.j.groups {
+		if s.j.groups[i].r.Task.Valid() && s.j.groups[i].exit < 0 {
+			t.Error("a task's process is not waited for")
+		}
+	}
+	end()
+	s.j.step(nil)
+	s.empty(s.dir("cpuacct", "0")+"/cpuacct.usage", s.dir("memory", "0")+"/memory.max_usage_in_bytes")
+	s.gone()
+	s.want("after the end", "0 4096 4096")
+}
+
 // Two tasks stay two: a directory in which one's process is seen is not the other's, of
 // whom none was seen there.
 func TestTwoTasksStayTwo(t *testing.T) {
