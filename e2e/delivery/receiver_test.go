@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -44,6 +45,7 @@ func TestReceiverKilled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var mu sync.Mutex
 	var promises []*promise
+	var finishes atomic.Int64
 	var work sync.WaitGroup
 	for range clients {
 		work.Go(func() {
@@ -52,11 +54,15 @@ func TestReceiverKilled(t *testing.T) {
 				mu.Lock()
 				promises = append(promises, p)
 				mu.Unlock()
+				if p.finished {
+					finishes.Add(1)
+				}
 			}
 		})
 	}
 	for range kills {
-		time.Sleep(50*time.Millisecond + time.Duration(random.Int64N(int64(150*time.Millisecond))))
+		awaitMore(t, &finishes)
+		time.Sleep(time.Duration(random.Int64N(int64(150 * time.Millisecond))))
 		r.stop(t, syscall.SIGKILL)
 		r.start(t)
 	}
@@ -80,6 +86,20 @@ func TestReceiverKilled(t *testing.T) {
 	if finished < kills {
 		t.Error("too little was confirmed between the kills")
 	}
+}
+
+// awaitMore waits until n is larger: however busy the machine is, each kill comes to a
+// receiver that has confirmed something.
+func awaitMore(t *testing.T, n *atomic.Int64) {
+	t.Helper()
+	before := n.Load()
+	for range 60_000 {
+		if n.Load() > before {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatal("nothing was confirmed in a minute")
 }
 
 // tell registers a run, uploads its objects and finishes it, as far as it gets.
