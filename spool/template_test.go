@@ -50,9 +50,9 @@ func schemaOf(t *testing.T, path string) (list []string) {
 	return list
 }
 
-// A new file is what the migrations make of none.
-func TestTemplate(t *testing.T) {
-	const kept = "schema/new.db"
+// migrated is the bytes of what the migrations make of no file, and its path.
+func migrated(t *testing.T) ([]byte, string) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "new.db")
 	c, err := openConn(path, url.Values{"mode": {"rwc"}})
 	if err == nil {
@@ -70,16 +70,27 @@ func TestTemplate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data, path
+}
+
+// A new file is what the migrations make of none, with the program's SQLite to the byte.
+func TestTemplate(t *testing.T) {
+	const kept = "schema/new.db"
+	made, path := migrated(t)
 	if *update {
-		made, err := os.ReadFile(path)
-		if err == nil {
-			err = os.WriteFile(kept, made, 0o644)
-		}
-		if err != nil {
+		if err := os.WriteFile(kept, made, 0o644); err != nil {
 			t.Fatal(err)
 		}
+		template = string(made)
 	}
 	if diff := cmp.Diff(schemaOf(t, path), schemaOf(t, kept)); diff != "" {
 		t.Errorf("%s is not what the migrations make (-), run the test with -update: %s", kept, diff)
+	}
+	if string(made) != template {
+		t.Errorf("the bytes of %s, %d, are not those that the migrations make, %d: run the test with -update", kept, len(template), len(made))
 	}
 }
