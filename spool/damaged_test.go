@@ -56,7 +56,9 @@ func zeroed(data []byte, page int) []byte {
 	return data
 }
 
-func TestListGoesOnPastWhatItCannotRead(t *testing.T) {
+// damagedDir is a directory with one good run among files that are none.
+func damagedDir(t *testing.T) string {
+	t.Helper()
 	good := endedFile(t, 5)
 	dir := t.TempDir()
 	for name, data := range map[string][]byte{
@@ -87,6 +89,11 @@ func TestListGoesOnPastWhatItCannotRead(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "dir.db"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	return dir
+}
+
+func TestListGoesOnPastWhatItCannotRead(t *testing.T) {
+	dir := damagedDir(t)
 	want := map[string]error{
 		"good.db": nil, "empty.db": ErrForeign, "text.db": ErrForeign, "cut.db": ErrDamaged, "zeroed.db": ErrForeign,
 		"magic.db": ErrForeign, "newer.db": ErrNewer, "norun.db": ErrDamaged, "oddtypes.db": ErrDamaged,

@@ -161,25 +161,7 @@ func TestFullDisk(t *testing.T) {
 	if err := w.End(testRun()); err != nil {
 		t.Fatal(err)
 	}
-	r := mustOpen(t, w.Path())
-	for _, p := range r.Verify(t.Context()) {
-		t.Errorf("verify: %s", p.What)
-	}
-	n, err := r.LastSeq()
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := collect(t, r, n, n)[0]
-	want := *clone(&m.snap)
-	want.Seq = n
-	same(t, &want, got)
-	events, err := r.Events()
-	if err != nil || len(events) != 2 {
-		t.Errorf("the ledger: %+v, %v", events, err)
-	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	endsAs(t, w.Path(), &m.snap)
 	fillDisk(t, ballast)
 	run := testRun()
 	run.Start = run.Start.Add(1e9)
@@ -190,6 +172,30 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	onlyFile(t, w.Path())
+}
+
+// endsAs asserts that a run that met one fault has last as its last snapshot, under
+// whatever number.
+func endsAs(t *testing.T, path string, last *rt.Snapshot) {
+	t.Helper()
+	r := mustOpen(t, path)
+	for _, p := range r.Verify(t.Context()) {
+		t.Errorf("verify: %s", p.What)
+	}
+	n, err := r.LastSeq()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := *clone(last)
+	want.Seq = n
+	same(t, &want, collect(t, r, n, n)[0])
+	events, err := r.Events()
+	if err != nil || len(events) != 2 {
+		t.Errorf("the ledger: %+v, %v", events, err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // fillDisk writes a file until nothing more fits.

@@ -141,9 +141,23 @@ func (m *machine) next() *rt.Snapshot {
 	n.Load1.Set(3190 + m.rng.Uint64N(20))
 	n.CPUFreq.Set(2_400_000 + m.rng.Uint64N(100_000))
 	m.grow(100_000, &j.IOReadBytes, &j.IOWriteBytes)
-	for i := range s.CPUs {
-		t := &s.CPUs[i].Times
-		if i < int(busy) {
+	m.nextOfCores(int(busy))
+	m.grow(200_000, &s.Nets[0].RxBytes, &s.Nets[0].TxBytes)
+	m.grow(1_000_000, &s.Disks[0].ReadBytes, &s.Disks[0].WriteBytes)
+	if m.rng.IntN(3) == 0 {
+		s.Mounts[1].Available -= 4096
+		s.Mounts[1].Used += 4096
+	}
+	m.nextOfJob()
+	m.nextOfGPUs()
+	return s
+}
+
+// nextOfCores lets the first of them work for the job.
+func (m *machine) nextOfCores(busy int) {
+	for i := range m.snap.CPUs {
+		t := &m.snap.CPUs[i].Times
+		if i < busy {
 			t.User += 98
 			t.System += 1 + m.rng.Uint64N(2)
 		} else {
@@ -154,22 +168,17 @@ func (m *machine) next() *rt.Snapshot {
 			t.Idle++
 		}
 	}
-	m.grow(200_000, &s.Nets[0].RxBytes, &s.Nets[0].TxBytes)
-	m.grow(1_000_000, &s.Disks[0].ReadBytes, &s.Disks[0].WriteBytes)
-	if m.rng.IntN(3) == 0 {
-		s.Mounts[1].Available -= 4096
-		s.Mounts[1].Used += 4096
-	}
-	m.nextOfJob()
-	for i := range s.GPUs {
-		g := &s.GPUs[i]
+}
+
+func (m *machine) nextOfGPUs() {
+	for i := range m.snap.GPUs {
+		g := &m.snap.GPUs[i]
 		g.Utilization.Set(float64(80 + m.rng.IntN(20)))
 		g.VRAMUsed.Set(40<<30 + m.rng.Uint64N(1<<20))
 		g.Power.Set(250 + m.rng.Float64())
 		g.Temperature.Set(60 + m.rng.Uint64N(3))
 		g.Frequency.Set(1410)
 	}
-	return s
 }
 
 // withJob adds what a job of so many tasks shows beyond its totals: steps, tasks,
