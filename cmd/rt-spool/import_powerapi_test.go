@@ -162,7 +162,8 @@ func TestImportOfOurOwn(t *testing.T) {
 	}
 }
 
-// A power is of its time: the readings after it have none, and parts of the node add up.
+// A power is of its time: the readings after it have none. Parts of the node add up, and
+// one that two formulas tell of counts once.
 func TestImportOfPower(t *testing.T) {
 	power := func(n int, scope, socket string, watts int) string {
 		return fmt.Sprintf(`{"timestamp":%d,"sensor":"n1","target":"all","power":%d,"metadata":{"scope":%q,"socket":%q}}`+"\n", second(n), watts, scope, socket)
@@ -172,7 +173,7 @@ func TestImportOfPower(t *testing.T) {
 		for _, part := range []struct {
 			scope, socket string
 			watts         int
-		}{{"cpu", "0", 50}, {"cpu", "1", 60}, {"dram", "0", 5}} {
+		}{{"cpu", "0", 50}, {"cpu", "0", 50}, {"cpu", "1", 60}, {"dram", "0", 5}} {
 			text.WriteString(power(n, part.scope, part.socket, part.watts+n))
 		}
 	}
