@@ -127,25 +127,31 @@ func TestSpaceOfWhatAnswers(t *testing.T) {
 
 // A defect in the worker is an error of the source, not the end of the tracker.
 func TestSpaceThatPanics(t *testing.T) {
-	p := newSpace(fixture(t), func(string, *unix.Statfs_t) error { panic("a defect of ours") })
-	var s rt.Snapshot
-	if err := p.Read(&s); err == nil || !strings.Contains(err.Error(), "a defect of ours") || len(s.Mounts) != 0 {
-		t.Errorf("%d mounts, %v", len(s.Mounts), err)
-	}
-	if err := p.Close(); err != nil {
-		t.Error(err)
-	}
+	root := fixture(t)
+	synctest.Test(t, func(t *testing.T) {
+		p := newSpace(root, func(string, *unix.Statfs_t) error { panic("a defect of ours") })
+		var s rt.Snapshot
+		if err := p.Read(&s); err == nil || !strings.Contains(err.Error(), "a defect of ours") || len(s.Mounts) != 0 {
+			t.Errorf("%d mounts, %v", len(s.Mounts), err)
+		}
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestSpaceWithoutMountinfo(t *testing.T) {
-	p := NewSpace(NewFS(t.TempDir(), t.TempDir()))
-	var s rt.Snapshot
-	if err := p.Read(&s); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%v", err)
-	}
-	if err := p.Close(); err != nil {
-		t.Error(err)
-	}
+	root := NewFS(t.TempDir(), t.TempDir())
+	synctest.Test(t, func(t *testing.T) {
+		p := NewSpace(root)
+		var s rt.Snapshot
+		if err := p.Read(&s); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%v", err)
+		}
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestLocalMountsOfAContainer(t *testing.T) {
