@@ -50,14 +50,14 @@ func Open(path string) (*Reader, error) {
 // openReader is Open for who only looks: the file stays in its version. Who may write is
 // let at a log only when he has been seen to understand it: the last one to close brings
 // it into the database and removes it, also where he could read nothing of it, of a newer
-// version for instance.
+// version for instance. A journal beside it is that of a log's end: it holds nothing more.
 func openReader(path string) (*Reader, error) {
 	st, readOnly, params, err := howToOpen(path)
 	if err != nil {
 		return nil, err
 	}
-	hadLog := exists(path + "-wal") // SQLite makes one
-	if hadLog && !readOnly {
+	hadLog := exists(path + "-wal")                      // SQLite makes one
+	if hadLog && !readOnly && !exists(path+"-journal") { // which only a writer can undo
 		look := maps.Clone(params)
 		look["mode"] = []string{"ro"}
 		r, err := newReader(path, st, look)
