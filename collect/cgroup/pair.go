@@ -50,9 +50,9 @@ func (j *Job) process(t *tree, n *node) {
 	}
 }
 
-// untold says whether tasks of a step are in several hierarchies and not told of yet.
+// untold says whether tasks of a step are not told of yet.
 func (j *Job) untold(step string) bool {
-	return len(j.trees) > 1 && slices.ContainsFunc(j.groups, func(g *group) bool { return g.r.Step == step && g.r.Task.Valid() && !g.told })
+	return slices.ContainsFunc(j.groups, func(g *group) bool { return g.r.Step == step && g.r.Task.Valid() && !g.told })
 }
 
 // taskNodes are the directories of a step's tasks in t, by their numbers.
@@ -70,7 +70,7 @@ func (t *tree) taskNodes(step string) (nodes []*node) {
 // a process was seen in. In the end those too of which none was seen, by their numbers,
 // and what is left over in a hierarchy that is not the first is nobody's.
 func (j *Job) pair(step string, end bool) {
-	if !j.untold(step) {
+	if len(j.trees) < 2 || !j.untold(step) {
 		return
 	}
 	trees := slices.SortedStableFunc(slices.Values(j.trees), func(a, b *tree) int { return a.order() - b.order() })
@@ -91,7 +91,7 @@ func (j *Job) pair(step string, end bool) {
 				j.seenIn(t, n, o, slices.Concat(lead, nodes))
 			}
 		}
-		if end {
+		if end && len(nodes) > 0 {
 			j.pairByNumber(lead, nodes)
 			j.leave(lead, nodes)
 		}
@@ -155,7 +155,7 @@ func (j *Job) split(t *tree, n *node) {
 		}
 	}
 	g.dirs--
-	g.in = nil
+	g.in, g.merged = nil, false
 	n.own, n.task = nil, nil
 }
 
@@ -275,9 +275,9 @@ func (j *Job) forget(g *group) {
 
 // settled says whether g may be told of under its number.
 func (j *Job) settled(g *group) bool {
-	if !g.told && g.r.Task.Valid() && len(j.trees) > 1 {
+	if !g.told && g.r.Task.Valid() {
 		for _, o := range j.groups {
-			if o.r.Step == g.r.Step && !o.told && o.r.Task.Valid() && time.Since(o.made) < j.pairAfter {
+			if len(j.trees) > 1 && o.r.Step == g.r.Step && !o.told && o.r.Task.Valid() && time.Since(o.made) < j.pairAfter {
 				return false
 			}
 		}

@@ -172,6 +172,14 @@ func TestTwoTasksStayTwo(t *testing.T) {
 	s.want("one was seen", "0 20 4096", "1 10 -")
 }
 
+// Where one hierarchy alone has directories of tasks, they keep their numbers.
+func TestTasksOfOneHierarchy(t *testing.T) {
+	s := newPairJob(t, "cpuacct 3", "cpuacct 5")
+	s.want("while they run", "3 0 -", "5 0 -")
+	s.gone()
+	s.want("after the end", "3 0 -", "5 0 -")
+}
+
 // On the second node, memory's task_1 is first the directory through which one task
 // goes, which both are told of by then, and then the other's.
 func TestTaskMovesAfterItWasTold(t *testing.T) {
@@ -262,8 +270,11 @@ func TestUntoldTasksAfterLostEvents(t *testing.T) {
 // Of more tasks than can be read one by one each is left out in all hierarchies; as long
 // as it is not known which directories are one task's, there may be three for each.
 func TestTooManyTasksV1(t *testing.T) {
-	for _, tt := range []struct{ tasks, want int }{{200, 200}, {300, maxGroups - 1}} {
-		t.Run(fmt.Sprint(tt.tasks), func(t *testing.T) {
+	for _, tt := range []struct {
+		tasks, want int
+		in          []string
+	}{{200, 200, []string{"memory", "cpuacct"}}, {300, maxGroups - 1, []string{"memory", "cpuacct"}}, {300, maxGroups - 1, []string{"cpuacct"}}} {
+		t.Run(fmt.Sprint(tt.tasks, tt.in), func(t *testing.T) {
 			root := t.TempDir()
 			at := func(c string, task int) string {
 				return filepath.Join(root, c, fmt.Sprintf("slurm/uid_1000/job_12/step_0/task_%d", task))
@@ -273,7 +284,7 @@ func TestTooManyTasksV1(t *testing.T) {
 				mkdir(t, at("memory", 1000+i)) // left behind
 				write(t, at("cpuacct", 1000+i)+"/cpuacct.usage", "1000\n")
 			}
-			j := manual(t, v1Candidate(root, "memory", "cpuacct"))
+			j := manual(t, v1Candidate(root, tt.in...))
 			j.pairAfter = 0
 			j.step(nil)
 			got, _ := steps(t, j)
