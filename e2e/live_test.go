@@ -220,8 +220,7 @@ func (v *viewer) terminal(t *testing.T) {
 	top := onScreen(t, v.s.path("bin", "rt-spool"), "--config", v.s.config(), "top")
 	id, step := strconv.FormatInt(v.job, 10), v.step(t, "workload")
 	top.shows("", `4 runs, 2 running`, `^> `+id+` +`+v.c.user+` +running`)
-	// On a node without the batch script only steps tell a name, which may be their own.
-	top.shows("\r", `^Job `+id+` +(eight|rt-spool) +`+v.c.user+` +(`+strings.Join(v.c.nodes, "|")+`) +running`, `newest`, `^Memory +\d`)
+	top.shows("\r", `^Job `+id+` +eight +`+v.c.user+` +(`+strings.Join(v.c.nodes, "|")+`) +running`, `newest`, `^Memory +\d`)
 	top.shows("2", `\[2 steps\]`, `^[> ] `+step+` +0 +running`, `^[> ] `+step+` +3 +running`)
 	top.shows("3", `\[3 processes\]`, ` workload`)
 	top.shows("1", `\[1 job\]`)

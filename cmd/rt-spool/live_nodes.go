@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,8 @@ func newGathering(c *cli.Context, run *rt.Run, warn func(error)) (*gathering, er
 		case "srun":
 			g.commands[node] = append([]string{
 				"srun", "--jobid=" + job, "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=" + node,
-				"--job-name=rt-spool", "--mpi=none", "--cpu-bind=none", "--input=none", "--quiet",
+				"--job-name=" + cmp.Or(run.JobName, "rt-spool"), // a tracker there may take the job's name from it
+				"--mpi=none", "--cpu-bind=none", "--input=none", "--quiet",
 			}, there...)
 		case "ssh":
 			g.commands[node] = append([]string{"ssh", "-o", "BatchMode=yes", "--", node}, there...)
