@@ -112,6 +112,9 @@ func (j *Job) came(dir string) {
 			if g.step != nil && !g.met {
 				g.step.mixed = g.step.mixed || j.members(g.step) && len(j.exits.pids) > 0
 			}
+			if g.step != nil {
+				g.step.final = false
+			}
 			g.met, g.final, g.looks = true, false, max(g.looks, 1)
 			j.meet(g)
 		}
@@ -163,9 +166,10 @@ func (j *Job) finish(g *group) {
 	j.finishStep(g.step)
 }
 
-// finishStep reads a step whose tasks have all ended, and the job.
+// finishStep reads a step whose tasks have all ended, and the job. A directory that its
+// process has left for another one's waits for none.
 func (j *Job) finishStep(step *group) {
-	if step == nil || step.final || slices.ContainsFunc(j.groups, func(g *group) bool { return g.step == step && !g.final && !g.gone }) {
+	if step == nil || step.final || slices.ContainsFunc(j.groups, func(g *group) bool { return g.step == step && g.met && !g.final && !g.gone }) {
 		return
 	}
 	step.final = step.read(&j.part, &j.buf)

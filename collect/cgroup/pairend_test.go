@@ -159,6 +159,31 @@ func TestProcessBeforeTheWatch(t *testing.T) {
 	s.want("after the end", "0 4096 4096")
 }
 
+// A step is read when its tasks have ended, whatever directories they went through.
+func TestStepEndsBeforeAReading(t *testing.T) {
+	s := newPairJob(t, "cpuacct 3", "memory 3", "memory 0")
+	pid, end := process(t)
+	for _, at := range []string{"cpuacct 3", "memory 3", "memory 0"} {
+		c, task, _ := strings.Cut(at, " ")
+		if task == "0" { // it has gone on
+			s.empty(s.dir(c, "3") + "/cgroup.procs")
+			s.drain()
+		}
+		s.procs(c, task, pid)
+		s.drain()
+	}
+	s.empty(s.dir("cpuacct", "3")+"/cgroup.procs", s.dir("memory", "0")+"/cgroup.procs")
+	s.drain()
+	s.used("cpuacct", "", 500)
+	end()
+	s.drain()
+	s.empty(s.dir("cpuacct", "") + "/cpuacct.usage")
+	s.gone()
+	if all, _ := steps(t, s.j); len(all) == 0 || all[len(all)-1].CPUUsage != some(500) && all[0].CPUUsage != some(500) {
+		t.Errorf("the step's CPU time is lost: %+v", all)
+	}
+}
+
 // Two tasks stay two: a directory in which one's process is seen is not the other's, of
 // whom none was seen there.
 func TestTwoTasksStayTwo(t *testing.T) {
