@@ -48,7 +48,7 @@ func newGathering(c *cli.Context, run *rt.Run, warn func(error)) (*gathering, er
 		case "srun":
 			g.commands[node] = append([]string{
 				"srun", "--jobid=" + job, "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=" + node,
-				"--job-name=" + cmp.Or(run.JobName, "rt-spool"), // a tracker there may take the job's name from it
+				"--job-name=" + cmp.Or(run.Meta.JobName, "rt-spool"), // a tracker there may take the job's name from it
 				"--mpi=none", "--cpu-bind=none", "--input=none", "--quiet",
 			}, there...)
 		case "ssh":
