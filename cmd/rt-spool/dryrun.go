@@ -55,6 +55,10 @@ func dryRun(c *cli.Context, cfg config.Config) error {
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, list)
 	}
+	if len(list) == 0 {
+		_, err := fmt.Fprintln(c.App.Writer, "nothing to deliver")
+		return err
+	}
 	w := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ACTION\tJOB\tSTART\tSNAPSHOTS\tSIZE\tRUN")
 	for _, p := range list {
