@@ -86,11 +86,14 @@ lint: tools
 	@cd build/lint && GOFLAGS='$(GOFLAGS) -tags=$(TAGS),e2e,s3,qemu,powerapi' ../tools/depguard $(PACKAGES)
 	@$(TOOLS)/staticcheck -tags $(TAGS),e2e,s3,qemu,powerapi ./...
 
+# What takes longest begins first.
+SLOWEST := ./spool ./cmd/rt-spool ./cmd/resource-tracker
+
 test: lint build
 	@echo '== tests'
 	@contrib/lab/need sqlite3=sqlite3 linux.uml=user-mode-linux mmdebstrap=mmdebstrap mke2fs=e2fsprogs
-	@{ $(GO) test -race -tags $(TAGS) -json ./...; echo "exit $$?"; \
-	   RT_BIN='$(abspath $(BIN))' $(GO) test -tags $(TAGS),e2e -count=1 -timeout 20m -json ./e2e ./e2e/delivery; echo "exit $$?"; \
+	@{ $(GO) test -race -tags $(TAGS) -timeout 30m -json $(SLOWEST) ./...; echo "exit $$?"; \
+	   RT_BIN='$(abspath $(BIN))' $(GO) test -tags $(TAGS),e2e -count=1 -timeout 40m -json ./e2e ./e2e/delivery; echo "exit $$?"; \
 	 } 2>&1 | $(TOOLS)/testsum -allow e2e/skip-allow.txt
 
 # A real object store, from its Go module: built once, in minutes, and then kept.
