@@ -9,7 +9,7 @@ packages=(. ./format/... ./report ./slurm ./collect/... ./spool ./upload/...
 # e2e/arm64 itself starts them where that makes a difference.
 
 # Left out because they start their own binary again, which the kernel cannot execute:
-skip='^(TestKernelV1|TestKernelV2|TestNoLibrary|TestLibrary|TestKilledWriterLosesNothingThatWasCommitted)$'
+skip='^(TestKernelV1|TestKernelV2|TestKernelOOMV1|TestNoLibrary|TestLibrary|TestKilledWriterLosesNothingThatWasCommitted)$'
 # ... and because it reads the sources, which are the same everywhere:
 skip+='|^TestEveryTestOfTheSpecificationIsThereOnce$'
 # ... and because to the emulator each thread is a process that started when the thread did:
