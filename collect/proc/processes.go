@@ -48,7 +48,7 @@ func (p *Processes) Read(s *rt.Snapshot) error {
 			return nil
 		}
 	}
-	before, _ := p.dir.links()
+	before, _ := p.dir.links() // 0 where it is not told: then the list is taken each time
 	others, err := p.list()
 	if err != nil {
 		return err

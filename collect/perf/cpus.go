@@ -1,0 +1,62 @@
+package perf
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// cpus lists the CPUs of a mask, or all that are online.
+func cpus(sys, mask string) ([]cpu, error) {
+	path := filepath.Join(sys, "devices/system/cpu/online")
+	if mask != "" {
+		if m := filepath.Join(sys, mask); exists(m) {
+			path = m
+		}
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, &StatusError{Failed, fmt.Errorf("list the CPUs: %w", err)}
+	}
+	numbers, err := parseList(strings.TrimSpace(string(text)))
+	if err != nil {
+		return nil, &StatusError{Failed, fmt.Errorf("%s: %w", path, err)}
+	}
+	var out []cpu
+	for _, n := range numbers {
+		c := cpu{number: n}
+		text, err := os.ReadFile(filepath.Join(sys, fmt.Sprintf("devices/system/cpu/cpu%d/topology/physical_package_id", n)))
+		if socket, bad := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && bad == nil && socket >= 0 {
+			c.socket = socket // else it is a machine without sockets: 0
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// parseList reads "0-3,8".
+func parseList(text string) ([]int, error) {
+	var out []int
+	for part := range strings.SplitSeq(text, ",") {
+		low, high, found := strings.Cut(part, "-")
+		if !found {
+			high = low
+		}
+		from, err1 := strconv.ParseUint(low, 10, 16)
+		last, err2 := strconv.ParseUint(high, 10, 16)
+		if err1 != nil || err2 != nil || from > last || len(out) > 0 && int(from) <= out[len(out)-1] {
+			return nil, fmt.Errorf("%q is not a list of CPUs", text)
+		}
+		for n := from; n <= last; n++ {
+			out = append(out, int(n))
+		}
+	}
+	return out, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
