@@ -102,16 +102,16 @@ func (n *notifier) watch(path string, mask uint32) (bool, error) {
 	return true, nil
 }
 
-// still says whether the watched directory is there and the one that it was: the
-// kernel knows a watch by the directory, whatever has its path.
-func (n *notifier) still(path string) bool {
-	old, ok := n.byPath[path]
-	if !ok {
+// still says whether the directory is there and the one that had the watch wd: the
+// kernel knows a watch by the directory, whatever has its path. With wd 0, which no
+// watch has, any directory will do.
+func (n *notifier) still(path string, wd int32) bool {
+	if _, ok := n.byPath[path]; !ok {
 		_, ok = directory(path)
 		return ok
 	}
 	ok, err := n.watch(path, dirMask)
-	return ok && err == nil && n.byPath[path] == old
+	return ok && err == nil && (wd == 0 || n.byPath[path] == wd)
 }
 
 // unwatch takes the watch of one path away.

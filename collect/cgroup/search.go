@@ -69,7 +69,9 @@ func (j *Job) look() {
 		}
 	}
 	for _, t := range j.trees {
-		wanted[filepath.Dir(t.dir)] = true
+		parent := filepath.Dir(t.dir)
+		wanted[parent] = true
+		j.follow(parent) // again, where it was replaced
 	}
 	for watched := range j.notify.byPath {
 		if !wanted[watched] && !j.covers(watched) {

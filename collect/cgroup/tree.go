@@ -17,6 +17,7 @@ const maxDepth = 4
 // step's, a task's.
 type node struct {
 	path  string
+	wd    int32  // of its watch, 0 where it could not be watched
 	procs file   // cgroup.procs
 	again []byte // its path, a zero byte behind it
 
