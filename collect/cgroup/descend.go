@@ -71,7 +71,7 @@ func (j *Job) descend(t *tree, dir string) {
 	if i := t.find(dir); i < 0 {
 		j.enter(t, &node{path: dir, wd: wd})
 	} else if n := t.nodes[i]; wd != 0 && n.wd != wd {
-		if n.wd != 0 { // what was known of that path is gone
+		if n.wd != 0 || !n.dir.at(dir) { // what was known of that path is gone
 			j.notify.moved = true
 			return
 		}
@@ -93,6 +93,9 @@ func (j *Job) descend(t *tree, dir string) {
 
 // enter begins to read a directory.
 func (j *Job) enter(t *tree, n *node) {
+	if n.wd == 0 {
+		n.dir.hold(n.path)
+	}
 	j.failed(t.open(n))
 	j.tellOOM(n)
 	t.nodes = append(t.nodes, n)

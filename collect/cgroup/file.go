@@ -54,6 +54,26 @@ func (f *file) reopen(path []byte) {
 	}
 }
 
+// hold opens a directory without a right to read it: its inode number is nobody
+// else's until it is closed.
+func (f *file) hold(dir string) {
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	f.fd, f.open = fd, err == nil
+}
+
+// at says whether the directory that f holds is at path; where it could not be held,
+// whether any is.
+func (f *file) at(path string) bool {
+	var now, held unix.Stat_t
+	if err := unix.Stat(path, &now); err != nil {
+		return false
+	}
+	if !f.open || unix.Fstat(f.fd, &held) != nil {
+		return true
+	}
+	return now.Ino == held.Ino && now.Dev == held.Dev
+}
+
 func (f *file) close() {
 	if f.open {
 		_ = unix.Close(f.fd)

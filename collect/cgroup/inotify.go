@@ -103,15 +103,10 @@ func (n *notifier) watch(path string, mask uint32) (bool, error) {
 }
 
 // still says whether the directory is there and the one that had the watch wd: the
-// kernel knows a watch by the directory, whatever has its path. With wd 0, which no
-// watch has, any directory will do.
+// kernel knows a watch by the directory, whatever has its path.
 func (n *notifier) still(path string, wd int32) bool {
-	if _, ok := n.byPath[path]; !ok {
-		_, ok = directory(path)
-		return ok
-	}
 	ok, err := n.watch(path, dirMask)
-	return ok && err == nil && (wd == 0 || n.byPath[path] == wd)
+	return ok && err == nil && n.byPath[path] == wd
 }
 
 // unwatch takes the watch of one path away.

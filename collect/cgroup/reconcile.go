@@ -16,7 +16,7 @@ func (j *Job) reconcile() {
 			}
 		}
 		for _, n := range slices.Backward(slices.Clone(t.nodes)) { // children before parents
-			if t.find(n.path) >= 0 && !j.notify.still(n.path, n.wd) {
+			if t.find(n.path) >= 0 && !j.still(n) {
 				j.decide(t.step(n.path)) // or its tasks are told of once for each hierarchy
 				j.removed(n.path)
 			}

@@ -13,6 +13,21 @@ func counters(j *rt.JobReading) [19]*rt.Opt[uint64] {
 	}
 }
 
+// countedBy are those of them that a controller of v1 counts.
+func countedBy(controller string, j *rt.JobReading) []*rt.Opt[uint64] {
+	switch controller {
+	case "cpuacct":
+		return []*rt.Opt[uint64]{&j.CPUUsage, &j.CPUUser, &j.CPUSystem}
+	case "cpu":
+		return []*rt.Opt[uint64]{&j.CPUThrottled}
+	case "memory":
+		return []*rt.Opt[uint64]{&j.PageFaults, &j.MajorFaults, &j.EventsMax, &j.EventsOOMKill}
+	case "blkio":
+		return []*rt.Opt[uint64]{&j.IOReadBytes, &j.IOWriteBytes}
+	}
+	return nil
+}
+
 // inheritTotals fills what is absent in r of counters, peak and limit with what
 // the last good reading had. Gauges stay absent: the kernel no longer tells them.
 func inheritTotals(r, last *rt.JobReading) {

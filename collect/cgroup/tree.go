@@ -18,6 +18,7 @@ const maxDepth = 4
 type node struct {
 	path  string
 	wd    int32  // of its watch, 0 where it could not be watched
+	dir   file   // where it could not: the directory, so that another one of its path is told from it
 	procs file   // cgroup.procs
 	again []byte // its path, a zero byte behind it
 
@@ -111,6 +112,7 @@ func (t *tree) remove(path string) {
 		if n.own != nil {
 			n.own.dirs--
 		}
+		n.dir.close()
 		n.procs.close()
 		n.failcnt.close()
 		n.oomControl.close()

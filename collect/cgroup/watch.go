@@ -106,7 +106,7 @@ func (j *Job) step(notices []notice) []Event {
 		case n.modified():
 			j.checkPopulated()
 		case n.removed():
-			if !j.covers(name) || !j.notify.still(name, j.known(name)) {
+			if !j.covers(name) || !j.stands(name) {
 				j.removed(name)
 			}
 		case n.created():
@@ -188,14 +188,24 @@ func (j *Job) covers(path string) bool {
 	return slices.ContainsFunc(j.trees, func(t *tree) bool { return below(path, t.dir) })
 }
 
-// known is the watch of a directory of the job's as it was taken in, 0 for none.
-func (j *Job) known(path string) int32 {
+// stands says whether a directory below the job's is there, and if it was taken in
+// whether it is that one.
+func (j *Job) stands(path string) bool {
 	for _, t := range j.trees {
 		if i := t.find(path); i >= 0 {
-			return t.nodes[i].wd
+			return j.still(t.nodes[i])
 		}
 	}
-	return 0
+	_, ok := directory(path)
+	return ok
+}
+
+// still says whether a node's directory is there and the one that was taken in.
+func (j *Job) still(n *node) bool {
+	if n.wd == 0 {
+		return n.dir.at(n.path)
+	}
+	return j.notify.still(n.path, n.wd)
 }
 
 // created takes in a directory that was made.
@@ -257,6 +267,7 @@ func (j *Job) gone(t *tree) {
 	j.trees = slices.DeleteFunc(j.trees, func(o *tree) bool { return o == t })
 	j.order = slices.DeleteFunc(j.order, func(o *tree) bool { return o == t })
 	if len(j.trees) > 0 {
+		j.partly(t)
 		return
 	}
 	if j.phase != rt.JobPresent { // it came and went while it was waited for
@@ -272,6 +283,28 @@ func (j *Job) gone(t *tree) {
 	j.settleBy = time.Time{}
 	j.emit(Ended)
 	j.again()
+}
+
+// partly keeps what was counted in a hierarchy of v1 whose directory is gone while
+// others have the job's: the next step may come before they are removed, or one may be
+// left behind, and it is looked for anew where it is gone.
+func (j *Job) partly(t *tree) {
+	p := &j.search.open[0]
+	for _, c := range t.controllers {
+		last, past := countedBy(c, &j.last), countedBy(c, &j.past)
+		for i := range last {
+			addTo(past[i], *last[i])
+			last[i].Clear()
+		}
+		p.missing = append(slices.Clone(p.missing), p.all[slices.IndexFunc(p.all, func(a target) bool { return a.controller == c })])
+	}
+	if t.has("memory") {
+		if p, ok := j.last.MemPeak.Get(); ok {
+			j.past.MemPeak.Set(max(j.past.MemPeak.Or(0), p))
+		}
+		j.oomKills, j.oom.limit = 0, 0
+	}
+	j.look()
 }
 
 // drop closes all files of a hierarchy.

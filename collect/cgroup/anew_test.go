@@ -1,0 +1,72 @@
+package cgroup
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// The next step comes while the last one's directories are removed, one hierarchy
+// after another, or one of them is left behind: what is counted in the new ones is
+// added to what the old ones had.
+func TestAnewInOneHierarchy(t *testing.T) {
+	root := t.TempDir()
+	lost := []notice{{mask: unix.IN_Q_OVERFLOW}}
+	j := manual(t, v1Candidate(root, "cpuacct", "memory"))
+	dir := func(c string) string { return filepath.Join(root, c, "slurm/uid_1000/job_12") }
+	write(t, dir("memory")+"/memory.max_usage_in_bytes", "4096\n")
+	write(t, dir("memory")+"/memory.failcnt", "3\n")
+	for round := uint64(1); round <= 3; round++ {
+		write(t, dir("cpuacct")+"/cpuacct.usage", "1000000\n")
+		j.step(lost)
+		if got := read(t, j); got.CPUUsage != some(1000*round) || got.EventsMax != some(3) || len(j.trees) != 2 {
+			t.Errorf("round %d: CPU time %v, limit hit %v times, %d hierarchies", round, got.CPUUsage, got.EventsMax, len(j.trees))
+		}
+		remove(t, filepath.Join(root, "cpuacct"))
+		j.step(lost)
+		if got := read(t, j); got.CPUUsage != some(1000*round) || len(j.trees) != 1 {
+			t.Errorf("after round %d: CPU time %v, %d hierarchies", round, got.CPUUsage, len(j.trees))
+		}
+	}
+	remove(t, dir("memory"))
+	write(t, dir("memory")+"/memory.max_usage_in_bytes", "1024\n")
+	write(t, dir("memory")+"/memory.failcnt", "2\n")
+	write(t, dir("cpuacct")+"/cpuacct.usage", "1000000\n")
+	j.step(lost)
+	if got := read(t, j); got.CPUUsage != some(4000) || got.EventsMax != some(5) || got.MemPeak != some(4096) {
+		t.Errorf("in the end: %+v", got)
+	}
+}
+
+// Where nothing can be watched a directory that is made anew between two looks is
+// told from the one before it all the same.
+func TestAnewWithoutWatches(t *testing.T) {
+	root := t.TempDir()
+	scope := filepath.Join(root, "system.slice/slurmstepd.scope")
+	mkdir(t, scope)
+	j := manual(t, v2Candidate(root))
+	inotify := j.notify.fd
+	j.notify.fd = j.notify.woken // which refuses every watch
+	t.Cleanup(func() { j.notify.fd = inotify })
+	prepare := func(staging, usage string) string {
+		staging = filepath.Join(root, staging)
+		write(t, staging+"/cpu.stat", fmt.Sprintf("usage_usec %s\n", usage))
+		return staging
+	}
+	first, second := prepare("first", "100"), prepare("second", "700")
+	for _, next := range []string{first, second} {
+		remove(t, scope+"/job_2")
+		if err := os.Rename(next, scope+"/job_2"); err != nil {
+			t.Fatal(err)
+		}
+		j.blind = true
+		j.step(nil)
+		read(t, j)
+	}
+	if got := read(t, j); got.CPUUsage != some(800) {
+		t.Errorf("CPU time %v, want that of both", got.CPUUsage)
+	}
+}
