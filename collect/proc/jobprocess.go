@@ -76,6 +76,10 @@ func (p *jobProcess) text(names *peek, root, name string, fd int32) ([]byte, err
 // its bytes may not be read.
 func (p *jobProcess) refresh(names *peek, root string) (alive, denied bool) {
 	b, err := p.text(names, root, "/stat", p.stat)
+	if unread(err) {
+		p.used = 0
+		return p.alive, false
+	}
 	if err != nil {
 		return false, false
 	}

@@ -605,3 +605,46 @@ func FuzzPidText(f *testing.F) {
 		}
 	})
 }
+
+// A process that cannot be read for a moment, because no descriptor is to be had, is
+// there still: it is neither forgotten nor counted again.
+func TestJobProcsUnread(t *testing.T) {
+	c := newCrowd(t)
+	src := NewJobProcs(c.root, c, 10)
+	t.Cleanup(func() {
+		if err := src.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	rename := func(from, to string) {
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range heldMost { // it has none of its own
+		src.held++
+	}
+	c.put(one{pid: 100, parent: 1, read: 10, switches: 7})
+	stat, aside := c.root.Proc+"/100/stat", c.root.Proc+"/stat_of_100"
+	for round, unreadable := range []bool{false, true, false, false} {
+		if unreadable {
+			rename(stat, aside)
+			if err := os.Mkdir(stat, 0o755); err != nil { // reading it fails, as it does without a descriptor
+				t.Fatal(err)
+			}
+		}
+		s := rt.Snapshot{Reason: rt.ReasonLast, Job: rt.JobReading{Phase: rt.JobPresent}}
+		if err := src.Read(&s); err != nil {
+			t.Fatal(err)
+		}
+		if s.Job.ProcReadBytes.Or(0) != 10 || s.Job.VoluntarySwitches.Or(0) != 7 {
+			t.Errorf("reading %d: %v bytes read, %v switches", round, s.Job.ProcReadBytes, s.Job.VoluntarySwitches)
+		}
+		if unreadable {
+			if err := os.Remove(stat); err != nil {
+				t.Fatal(err)
+			}
+			rename(aside, stat)
+		}
+	}
+}

@@ -129,6 +129,13 @@ func (t *Tree) look(pid int) (member, error) {
 	}, nil
 }
 
+// unread says that a process could not be read though it may be there: no descriptor
+// or no memory is to be had. Who is gone is not there (ENOENT, ESRCH); to take the
+// living for gone would count them twice, once now and once when they are read again.
+func unread(err error) bool {
+	return err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) && !errors.Is(err, errPidStat)
+}
+
 func (t *Tree) add(m member) {
 	t.at[m.pid] = len(t.members)
 	t.members = append(t.members, m)
@@ -139,6 +146,10 @@ func (t *Tree) refresh() {
 	for i := range t.members {
 		m := &t.members[i]
 		now, err := t.look(m.pid)
+		if unread(err) {
+			m.rise = cpuTicks{}
+			continue
+		}
 		if err != nil || now.start != m.start {
 			m.alive = false
 			continue

@@ -262,3 +262,32 @@ func FuzzPidStat(f *testing.F) {
 		}
 	})
 }
+
+// A member that cannot be read for a moment is one still.
+func TestTreeUnread(t *testing.T) {
+	dir := t.TempDir()
+	w := &world{t: t, root: NewFS(filepath.Join(dir, "proc"), dir), procs: map[int]*process{}}
+	w.put(1, 0, 999, 999)
+	w.put(100, 1, 10, 0)
+	w.put(200, 100, 5, 0)
+	tree := NewTree(w.root, 100)
+	for round, unreadable := range []int{0, 100, 0, 200, 0} {
+		w.flush()
+		if err := tree.Close(); err != nil { // flush makes the directory anew
+			t.Fatal(err)
+		}
+		if unreadable > 0 {
+			stat := fmt.Sprintf("%s/%d/stat", w.root.Proc, unreadable)
+			if err := errors.Join(os.Remove(stat), os.Mkdir(stat, 0o755)); err != nil { // reading it fails, as it does without a descriptor
+				t.Fatal(err)
+			}
+		}
+		var s rt.Snapshot
+		if err := tree.Read(&s); err != nil {
+			t.Fatal(err)
+		}
+		if s.Tree.CPUUserTicks.Or(0) != 15 || s.Tree.Children.Or(0) != 1 {
+			t.Errorf("reading %d: %v user ticks, %v children", round, s.Tree.CPUUserTicks, s.Tree.Children)
+		}
+	}
+}
