@@ -13,6 +13,7 @@ import (
 )
 
 func newApp(stdout, stderr io.Writer) *cli.App {
+	cli.HelpPrinter = printHelp
 	return &cli.App{
 		Name:            "rt-spool",
 		Usage:           "show, export, check and deliver the runs that trackers have spooled",
@@ -27,9 +28,11 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 			&cli.StringFlag{Name: "config", Usage: "read `FILE` instead of " + config.DefaultPath},
 			&cli.StringFlag{Name: "spool", Usage: "the spool is `DIR`, whatever the configuration says"},
 		},
-		Description: "JOB is a job id (12), a task of an array (12_3), a step (12.0), the name of a run as ls shows it, or the path of a spool file.",
+		Description: `JOB is a job id (12), a task of an array (12_3), a step (12.0), the name of
+a run as ls shows it, or the path of a spool file.`,
 		Commands: []*cli.Command{
-			lsCommand(), reportCommand(), exportCommand(), importCommand(), topCommand(), liveCommand(), ftdcCommand(), drainCommand(), serveCommand(), verifyCommand(), gcCommand(), hostCommand(), sonarCommand(), powerapiCommand(),
+			lsCommand(), reportCommand(), exportCommand(), importCommand(), topCommand(), liveCommand(), ftdcCommand(),
+			drainCommand(), serveCommand(), verifyCommand(), gcCommand(), hostCommand(), sonarCommand(), powerapiCommand(),
 		},
 		Action: func(c *cli.Context) error {
 			if verb := c.Args().First(); verb != "" {

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
-
-	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt/upload"
 )
@@ -23,7 +20,7 @@ const (
 )
 
 const exitHelp = `EXIT STATUS:
-   0   done (drain: all that was ready is delivered, or another drain is at work)
+   0   done (drain: all that was ready is delivered, or another drain works)
    1   something went wrong, see the message
    2   wrong command line
    65  some files are damaged; everything else was done
@@ -70,19 +67,10 @@ func exitStatus(err error) int {
 
 // run is the whole program but for the process around it.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	err := newApp(stdout, stderr).RunContext(ctx, args)
+	app := newApp(stdout, stderr)
+	err := app.RunContext(ctx, inOrder(app, args))
 	if err != nil {
 		fmt.Fprintf(stderr, "rt-spool: %v\n", err)
 	}
 	return exitStatus(err)
-}
-
-// onUsageError keeps the library from printing a page of help over its message.
-func onUsageError(_ *cli.Context, err error, _ bool) error {
-	for _, flag := range []string{"spool", "config"} { // of every verb, and so before it
-		if strings.HasSuffix(err.Error(), "not defined: -"+flag) {
-			return usage("--%s comes before the verb: rt-spool --%s ... VERB; see rt-spool --help", flag, flag)
-		}
-	}
-	return usage("%w; see rt-spool --help", err)
 }

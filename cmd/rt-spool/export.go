@@ -60,7 +60,7 @@ func exportCommand() *cli.Command {
 		ArgsUsage: "JOB",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: "csv", Usage: "the `FORMAT`: " + exportFormats()},
-			&cli.StringFlag{Name: "scope", Usage: "whose figures: job or node (default: the configuration's drain.scope)"},
+			&cli.StringFlag{Name: "scope", Usage: "the figures of `SCOPE`: job or node (default: the configuration's drain.scope)"},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE`, not to standard output (-)"},
 			&cli.Float64Flag{Name: "speed", Usage: "of gempba: write the lines `FACTOR` times as fast as they came (default: as fast as possible)"},
 			nodeFlag,

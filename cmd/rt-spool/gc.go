@@ -19,17 +19,18 @@ func gcCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "gc",
 		Usage: "remove what was delivered long ago, and keep the spool within its size",
-		Description: `In this order: what a crash left in the making an hour ago goes; then runs that were
-delivered longer ago than --retain. Where the spool is larger than --max-size still,
-other delivered runs go, the oldest first; then runs that have ended and are not
-delivered are thinned, which keeps their totals. Nothing else is touched: not what is
-tracked, not what cannot be read, and only --undelivered removes what is not delivered.
+		Description: `In this order: what a crash left in the making an hour ago goes; then runs
+that were delivered longer ago than --retain. Where the spool is larger than
+--max-size still, other delivered runs go, the oldest first; then runs that
+have ended and are not delivered are thinned, which keeps their totals.
+Nothing else is touched: not what is tracked, not what cannot be read, and
+only --undelivered removes what is not delivered.
 Each rt-spool drain does the same at its end.
 
-   rt-spool gc --dry-run                          what would go
-   rt-spool gc --retain 24h                       all that was delivered a day ago
-   rt-spool gc --max-size 64MiB                   make room
-   rt-spool gc --undelivered --retain 720h        also what nobody fetched in a month`,
+   rt-spool gc --dry-run                     what would go
+   rt-spool gc --retain 24h                  all that was delivered a day ago
+   rt-spool gc --max-size 64MiB              make room
+   rt-spool gc --undelivered --retain 720h   also what nobody fetched`,
 		Flags: []cli.Flag{
 			jsonFlag,
 			&cli.DurationFlag{Name: "retain", DefaultText: "spool.retain", Usage: "remove runs that were delivered `T` ago"},

@@ -155,7 +155,7 @@ func spoolThere(dir string, jobs ...string) error {
 		return nil
 	}
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no spool directory %s: rt-spool --spool DIR VERB, with --spool before the verb, names another one (%w)", dir, err)
+		return fmt.Errorf("there is no spool directory %s: --spool DIR names another one (%w)", dir, err)
 	}
 	return nil
 }

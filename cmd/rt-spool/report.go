@@ -28,7 +28,7 @@ func reportCommand() *cli.Command {
 	}
 }
 
-var nodeFlag = &cli.StringFlag{Name: "node", Usage: "only the run on this node"}
+var nodeFlag = &cli.StringFlag{Name: "node", Usage: "only the run on the node `NAME`"}
 
 func runReport(c *cli.Context) error {
 	entries, err := runsOf(c)
@@ -139,9 +139,6 @@ func summarize(c *cli.Context, path string) (*report.Summary, error) {
 
 // runsOf returns the runs of the one JOB of the command line, on the node of --node.
 func runsOf(c *cli.Context) ([]spool.Entry, error) {
-	if c.NArg() > 1 && strings.HasPrefix(c.Args().Get(1), "-") {
-		return nil, usage("%s stands behind JOB: flags come before it, as in rt-spool %s %[1]s JOB", c.Args().Get(1), c.Command.Name)
-	}
 	if c.NArg() != 1 {
 		return nil, usage("%s takes one JOB; rt-spool ls shows what there is", c.Command.Name)
 	}

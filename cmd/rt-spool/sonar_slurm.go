@@ -24,7 +24,7 @@ func sonarSlurmCommand() *cli.Command {
 			&cli.IntFlag{Name: "window", Value: 90, Usage: "jobs of the last `MINUTES`"},
 			&cli.StringFlag{Name: "span", Usage: "jobs of these days: `FROM,TO`, each yyyy-mm-dd"},
 			&cli.BoolFlag{Name: "deluge", Usage: "jobs that wait or run, too"},
-			&cli.DurationFlag{Name: "deadline", Value: 3 * time.Minute, Usage: "how long sacct may take"},
+			&cli.DurationFlag{Name: "deadline", Value: 3 * time.Minute, Usage: "sacct may take `T`"},
 		),
 		OnUsageError: onUsageError,
 		Action:       runSonarSlurm,

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// inOrder puts flags where the library wants them: those of every verb before the verb,
+// the verb's own before its arguments. People write them anywhere. What follows -- is
+// an argument, whatever it looks like.
+func inOrder(app *cli.App, args []string) []string {
+	verb, first, at := verbOf(app, args)
+	if verb == nil {
+		return args
+	}
+	before, own, operands := slices.Clone(args[:first]), slices.Clone(args[first:at]), []string(nil)
+	for at < len(args) {
+		arg := args[at]
+		if arg == "--" {
+			operands = append([]string{arg}, append(operands, args[at+1:]...)...)
+			break
+		}
+		if !isFlag(arg) {
+			operands = append(operands, arg)
+			at++
+			continue
+		}
+		flags, to := verb.Flags, &own
+		if named(verb.Flags, arg) == nil && named(app.Flags, arg) != nil {
+			flags, to = app.Flags, &before
+		}
+		end := at + flagWords(flags, arg)
+		if end > len(args) && to == &before { // no other word may stand in for its value
+			return append(before, arg)
+		}
+		if end > len(args) {
+			return slices.Concat(before, append(own, arg))
+		}
+		*to = append(*to, args[at:end]...)
+		at = end
+	}
+	return slices.Concat(before, own, operands)
+}
+
+// verbOf finds the verb, or the verb of a verb, where its words begin and what follows.
+func verbOf(app *cli.App, args []string) (verb *cli.Command, first, next int) {
+	for first = 1; first < len(args) && isFlag(args[first]); {
+		first += flagWords(app.Flags, args[first])
+	}
+	commands := app.Commands
+	for next = first; next < len(args); next++ {
+		i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(args[next]) })
+		if i < 0 {
+			break
+		}
+		verb, commands = commands[i], commands[i].Subcommands
+	}
+	return verb, first, next
+}
+
+// isFlag says whether a word is a flag; - alone is standard input.
+func isFlag(arg string) bool { return len(arg) > 1 && arg[0] == '-' && arg != "--" }
+
+// named finds the flag that arg is, as --node, -node or --node=n1; nil where it is none.
+func named(flags []cli.Flag, arg string) cli.Flag {
+	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+	for _, f := range flags {
+		if slices.Contains(f.Names(), name) {
+			return f
+		}
+	}
+	return nil
+}
+
+// flagWords is how many words a flag takes with its value.
+func flagWords(flags []cli.Flag, arg string) int {
+	f, ok := named(flags, arg).(cli.DocGenerationFlag)
+	if ok && f.TakesValue() && !strings.Contains(arg, "=") {
+		return 2
+	}
+	return 1
+}
+
+// What the flag package says of a command line.
+var (
+	badValue  = regexp.MustCompile(`(?s)^invalid (?:boolean )?value "(.*)" for (?:flag )?-([a-z-]+): `)
+	noValue   = regexp.MustCompile(`^flag needs an argument: -+([a-z-]+)$`)
+	noSuch    = regexp.MustCompile(`(?s)^flag provided but not defined: -+(.+)$`)
+	quotedArg = regexp.MustCompile("`([^`]+)`")
+)
+
+// onUsageError says what is wrong with a flag and what it should look like, and keeps
+// the library from printing a page of help over its own message.
+func onUsageError(c *cli.Context, err error, _ bool) error {
+	verb, text := c.Command.HelpName, err.Error()
+	if m := badValue.FindStringSubmatch(text); m != nil {
+		return usage("--%s %q: %s; see %s --help", m[2], m[1], wanted(named(c.Command.Flags, m[2])), verb)
+	}
+	if m := noValue.FindStringSubmatch(text); m != nil {
+		return usage("--%s needs a value: --%[1]s %s; see %s --help", m[1], placeholder(named(c.Command.Flags, m[1])), verb)
+	}
+	if m := noSuch.FindStringSubmatch(text); m != nil {
+		return usage("there is no flag --%s; see %s --help", m[1], verb)
+	}
+	return usage("%w; see %s --help", err, verb)
+}
+
+// wanted is what the value of a flag looks like.
+func wanted(f cli.Flag) string {
+	switch f.(type) {
+	case *cli.DurationFlag:
+		return "give a duration with its unit, such as 30s, 5m or 1h30m"
+	case *cli.IntFlag:
+		return "give a whole number, such as 4"
+	case *cli.Float64Flag:
+		return "give a number, such as 2 or 0.5"
+	case *cli.BoolFlag:
+		return "it takes no value"
+	}
+	return "it cannot be this"
+}
+
+// placeholder is the name of a flag's value in its help.
+func placeholder(f cli.Flag) string {
+	if f, ok := f.(cli.DocGenerationFlag); ok {
+		if m := quotedArg.FindStringSubmatch(f.GetUsage()); m != nil {
+			return m[1]
+		}
+	}
+	return "VALUE"
+}

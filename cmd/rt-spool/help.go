@@ -1,0 +1,59 @@
+package main
+
+import (
+	"io"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/urfave/cli/v2"
+)
+
+// helpWidth is how wide a line of help is at most.
+const helpWidth = 80
+
+// noDefault is what the library says of every flag that is off without a word.
+var noDefault = regexp.MustCompile(` \(default: (false|0|0s)\)`)
+
+// helpText finds the second column of a line of help, which begins behind two spaces.
+var helpText = regexp.MustCompile(`^( +\S.*?  +)\S`)
+
+// printHelp prints the library's help in lines that fit a terminal. It has no way to
+// return an error of w, and neither has the library.
+func printHelp(w io.Writer, template string, data any) {
+	var page strings.Builder
+	cli.HelpPrinterCustom(&page, template, data, nil)
+	for line := range strings.Lines(noDefault.ReplaceAllString(page.String(), "")) {
+		_, _ = io.WriteString(w, folded(line))
+	}
+}
+
+// folded breaks a line that is too wide, and continues below its text.
+func folded(line string) string {
+	line = strings.TrimRight(line, " \n")
+	if utf8.RuneCountInString(line) <= helpWidth {
+		return line + "\n"
+	}
+	at := len(line) - len(strings.TrimLeft(line, " "))
+	column := at + 3
+	if m := helpText.FindStringSubmatch(line); m != nil && len(m[1]) < helpWidth/2 {
+		at, column = len(m[1]), len(m[1])
+	}
+	var out strings.Builder
+	out.WriteString(line[:at])
+	for i, word := range strings.Fields(line[at:]) {
+		width := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case at+1+width > helpWidth:
+			out.WriteString("\n" + strings.Repeat(" ", column))
+			at = column
+		default:
+			out.WriteByte(' ')
+			at++
+		}
+		out.WriteString(word)
+		at += width
+	}
+	return out.String() + "\n"
+}
