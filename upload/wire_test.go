@@ -154,6 +154,41 @@ func TestDrainToTheReceiver(t *testing.T) {
 	}
 }
 
+// deaf hears no answer to its first finish.
+type deaf struct {
+	*sentinel.Client
+	heard bool
+}
+
+func (d *deaf) Finish(ctx context.Context, f upload.Finish) error {
+	err := d.Client.Finish(ctx, f)
+	if err == nil && !d.heard {
+		d.heard = true
+		return upload.NoAnswer("POST", io.ErrUnexpectedEOF)
+	}
+	return err
+}
+
+// Accounting may know how a run ended only after its finish was sent and the answer
+// lost: the run is finished as it is known then.
+func TestTheEndIsKnownBetterTheSecondTime(t *testing.T) {
+	s := newSite(t, upload.DialectSpec)
+	d := dirOf(newRun(1, 5))
+	client := &deaf{Client: s.client}
+	if _, err := upload.Drain(t.Context(), d, client, s.store, format, upload.Options{Tries: 1}); !errors.Is(err, upload.ErrTemporary) {
+		t.Fatal(err)
+	}
+	for _, r := range d.runs {
+		r.run.Outcome, r.run.ExitCode = rt.OutcomeFailed, rt.Some[int64](7)
+	}
+	if _, err := upload.Drain(t.Context(), d, client, s.store, format, upload.Options{Tries: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if x := s.list(t)[0]; x.Status != upload.StatusFailed || x.ExitCode == nil || *x.ExitCode != 7 || x.Rows != 4 {
+		t.Errorf("%+v", x)
+	}
+}
+
 // killed puts the killer between drain and the receiver.
 type killed struct {
 	*killer

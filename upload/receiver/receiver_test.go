@@ -117,6 +117,7 @@ func TestUnknownPathsAndRuns(t *testing.T) {
 
 func TestRequestsThatAreRefused(t *testing.T) {
 	inline := base64.StdEncoding.EncodeToString(packed(t, "a\n1\n"))
+	other := base64.StdEncoding.EncodeToString(packed(t, "a\n2\n"))
 	live, spec := newReceiver(t, Config{Dialect: "live"}), newReceiver(t, Config{Dialect: "spec"})
 	idLive, idSpec := register(t, live).RunID, register(t, spec).RunID
 	for _, tc := range []struct {
@@ -145,7 +146,8 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		{"right, live", live, idLive, `{"run_status":"failed","exit_code":1,"finished_at":"2026-01-01T00:00:00Z","data_source":"inline","data_csv":"a\n1\n"}`, 200},
 		{"right, spec", spec, idSpec, `{"run_id":"` + idSpec + `","run_status":"finished","data_source":"inline","data_csv":"` + inline + `"}`, 200},
 		{"the same again", spec, idSpec, `{"run_status":"finished","exit_code":null,"data_source":"inline","data_csv":"` + inline + `"}`, 200},
-		{"another finish", spec, idSpec, `{"run_status":"failed","data_source":"inline","data_csv":"` + inline + `"}`, 409},
+		{"another end", spec, idSpec, `{"run_status":"failed","exit_code":1,"data_source":"inline","data_csv":"` + inline + `"}`, 200},
+		{"other rows", spec, idSpec, `{"run_status":"failed","exit_code":1,"data_source":"inline","data_csv":"` + other + `"}`, 409},
 	} {
 		path := tc.path
 		if path != "/runs" {

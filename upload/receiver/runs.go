@@ -105,14 +105,20 @@ type finish struct {
 	CSVSHA256  string   `json:"csv_sha256,omitempty"` // of inline data
 }
 
-func (f *finish) same(o *finish) bool {
-	a, errA := json.Marshal(f)
-	b, errB := json.Marshal(o)
-	return errA == nil && errB == nil && bytes.Equal(a, b)
+// sameRows says whether two finishes bring the same rows. How the run ended may be told
+// otherwise the second time: where the answer to the first was lost, accounting may
+// have known better by then.
+func (f *finish) sameRows(o *finish) bool {
+	return f.DataSource == o.DataSource && slices.Equal(f.DataURIs, o.DataURIs) && f.CSVSHA256 == o.CSVSHA256
 }
 
-// finish answers POST /runs/{id}/finish. The same finish again is a success: the
-// answer to the first one may have been lost.
+func (f *finish) sameEnd(o *finish) bool {
+	same := f.ExitCode == nil && o.ExitCode == nil || f.ExitCode != nil && o.ExitCode != nil && *f.ExitCode == *o.ExitCode
+	return same && f.RunStatus == o.RunStatus
+}
+
+// finish answers POST /runs/{id}/finish. A finish with the same rows again is a success:
+// the answer to the first one may have been lost.
 func (rc *Receiver) finish(w http.ResponseWriter, r *http.Request, id string) {
 	body, err := rc.readObject(w, r, maxJSON, liveFinishFields)
 	if err != nil {
@@ -191,10 +197,14 @@ func (rc *Receiver) close(id string, f *finish, csv []byte) error {
 		return err
 	}
 	if r.Finish != nil {
-		if !r.Finish.same(f) {
-			return refuse(http.StatusConflict, "the run was finished before, and not in this way")
+		if !r.Finish.sameRows(f) {
+			return refuse(http.StatusConflict, "the run was finished before, and not with these rows")
 		}
-		return rc.confirm(r, csv)
+		if err := rc.confirm(r, csv); err != nil || r.Finish.sameEnd(f) {
+			return err
+		}
+		r.Finish = f
+		return rc.store.save(r)
 	}
 	for _, uri := range f.DataURIs {
 		name, ok := rc.objectName(id, strings.TrimPrefix(uri, "s3://"+rc.conf.Bucket+"/"))
