@@ -32,6 +32,7 @@ type jobWatch struct {
 
 	found     chan struct{} // closed when the job's cgroup appeared for the first time
 	findsOnce sync.Once
+	begun     chan struct{} // says that a step has begun since this was received last
 
 	procs atomic.Pointer[proc.JobProcs] // told of the beginning and the end of a step
 
@@ -51,6 +52,7 @@ func watchJob(run *rt.Run, warn func(error)) (*jobWatch, error) {
 		events: make(chan collect.JobEvent),
 		quit:   make(chan struct{}),
 		found:  make(chan struct{}),
+		begun:  make(chan struct{}, 1),
 		warn:   warn,
 	}
 	if err := w.use(jobcgroup.Candidates(run, w.mounts)); err != nil {
@@ -87,8 +89,17 @@ func (w *jobWatch) stepEnds(step string, stepds []int) {
 // stepBegins is called by the watcher's own thread too: a polite one would come to
 // the slurmstepd of a short step when that is gone.
 func (w *jobWatch) stepBegins(stepds []int) {
+	w.tellBegun()
 	if p := w.procs.Load(); p != nil {
 		p.StepBegins(stepds)
+	}
+}
+
+// tellBegun lets the job's processes be looked at again: there are new ones.
+func (w *jobWatch) tellBegun() {
+	select {
+	case w.begun <- struct{}{}:
+	default: // nobody has heard of the step before yet
 	}
 }
 

@@ -23,6 +23,7 @@ type jobTrees struct {
 	find  func(pids []int) []int // the job's slurmstepds among all processes
 	note  func(rt.Event)
 	met   chan struct{} // closed when there was one
+	began func()        // told of each that is new; nil for nobody
 	since int64         // Snapshot.Boot of the first
 	alone bool          // the job has had them for long enough, and no cgroup
 
@@ -64,6 +65,9 @@ func (j *jobTrees) Read(s *rt.Snapshot) error {
 	for _, pid := range stepds {
 		if !slices.ContainsFunc(j.trees, func(t stepTree) bool { return t.pid == pid }) {
 			j.trees = append(j.trees, stepTree{pid: pid, tree: proc.NewTree(j.fs, pid)})
+			if j.began != nil {
+				j.began()
+			}
 		}
 	}
 	j.sum(s)

@@ -11,15 +11,14 @@ import (
 )
 
 // The pauses between two looks at the job's processes: short at first, because a
-// job may be over in a fraction of a second. A node without the batch script has
-// no task before its first step, which may be short as well.
+// step may be over in a fraction of a second, and then a part of the time for which
+// no step has begun: the next one says so.
 const (
 	learnFirst  = 2 * time.Millisecond
-	learnSoon   = 25 * time.Millisecond // the longest pause in the job's first two seconds,
+	learnSoon   = 25 * time.Millisecond // the longest pause in a step's first two seconds,
 	learnYoung  = 2 * time.Second
-	learnLater  = 100 * time.Millisecond // in its first minute,
-	learnGrown  = time.Minute
-	learnSeldom = 10 * time.Second // and then
+	learnPart   = 16               // and then this part of its age, but
+	learnSeldom = 10 * time.Second // never longer
 	batchFor    = time.Minute      // a job that has no batch script by then has none
 )
 
@@ -37,29 +36,30 @@ func (t *tracker) learn(ctx context.Context) {
 	case <-t.job.trees.met:
 	}
 	since := time.Now()
-	for pause := learnFirst; ; {
+	for begun, pause := since, learnFirst; ; {
 		l.look()
-		age := time.Since(since)
-		if t.known(age) {
+		if t.known(time.Since(since)) {
 			return
 		}
-		pause = min(2*pause, longestPause(age))
+		pause = min(2*pause, longestPause(time.Since(begun)))
 		select {
 		case <-ctx.Done():
 			return
+		case <-t.job.begun:
+			if !t.named() {
+				begun, pause = time.Now(), learnFirst
+			}
 		case <-time.After(pause):
 		}
 	}
 }
 
+// longestPause is that after a time in which no step has begun.
 func longestPause(age time.Duration) time.Duration {
-	switch {
-	case age <= learnYoung:
+	if age <= learnYoung {
 		return learnSoon
-	case age <= learnGrown:
-		return learnLater
 	}
-	return learnSeldom
+	return min(age/learnPart, learnSeldom)
 }
 
 // learner remembers which processes it has asked.
@@ -132,6 +132,13 @@ func (t *tracker) hear(pid int, environ []byte) bool {
 		}
 	}
 	return true
+}
+
+// named says whether the job has told its name.
+func (t *tracker) named() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.tracked.Meta.JobName != ""
 }
 
 // known says whether a job of this age has nothing more to tell: its name is

@@ -40,7 +40,7 @@ func TestShed(t *testing.T) {
 		t.Fatal("this program has no mapping to give back")
 	}
 	shed()
-	if got := longestPause(learnGrown); got != learnLater {
+	if got := longestPause(learnYoung); got != learnSoon {
 		t.Errorf("the longest pause became %s", got)
 	}
 }

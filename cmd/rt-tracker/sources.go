@@ -29,6 +29,7 @@ func (t *tracker) openSources() {
 	}
 	identity := t.tracked // that of the job, which does not change
 	t.job.trees = newJobTrees(fs, processes, slurm.NewStepdSearch(procRoot, &identity).Among, func(e rt.Event) { t.writer.Event(e) })
+	t.job.trees.began = t.job.tellBegun
 	t.sources = []collect.Source{
 		t.job.trees,
 		gpu.New(devRoot, sysRoot, gpu.WithTracked(gpu.Tracked{
