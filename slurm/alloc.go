@@ -57,12 +57,27 @@ func cpusOn(spec, list, node string) rt.Opt[uint64] {
 	if at < 0 || total != uint64(len(hosts)) {
 		return rt.None[uint64]()
 	}
-	left := uint64(at)
+	return nth(runs, uint64(at))
+}
+
+// nth returns the number of one node, the first of which is 0.
+func nth(runs []cpuRun, node uint64) rt.Opt[uint64] {
 	for _, r := range runs {
-		if left < r.nodes {
+		if node < r.nodes {
 			return rt.Some(r.cpus)
 		}
-		left -= r.nodes
+		node -= r.nodes
 	}
 	return rt.None[uint64]()
+}
+
+// StepTasksHere returns how many tasks the step of a process has on its node:
+// SLURM_STEP_TASKS_PER_NODE is in the notation of SLURM_JOB_CPUS_PER_NODE, and
+// SLURM_NODEID counts the step's nodes.
+func StepTasksHere(env Env) rt.Opt[uint64] {
+	node, ok := env.Number("SLURM_NODEID").Get()
+	if !ok {
+		return rt.None[uint64]()
+	}
+	return nth(parseCPUs(env.Text("SLURM_STEP_TASKS_PER_NODE")), node)
 }

@@ -106,6 +106,26 @@ func TestCPUsOn(t *testing.T) {
 	}
 }
 
+func TestStepTasksHere(t *testing.T) {
+	none := rt.None[uint64]()
+	for _, tt := range []struct {
+		tasks, node string
+		want        rt.Opt[uint64]
+	}{
+		{"8(x2)", "1", rt.Some[uint64](8)},
+		{"7,3(x2)", "0", rt.Some[uint64](7)},
+		{"7,3(x2)", "2", rt.Some[uint64](3)},
+		{"7,3(x2)", "3", none},
+		{"1", "", none},
+		{"", "0", none},
+		{"8(x", "0", none},
+	} {
+		if got := StepTasksHere(Env{"SLURM_STEP_TASKS_PER_NODE": tt.tasks, "SLURM_NODEID": tt.node}); got != tt.want {
+			t.Errorf("%q, node %q: %v, want %v", tt.tasks, tt.node, got, tt.want)
+		}
+	}
+}
+
 func FuzzCPUsOn(f *testing.F) {
 	f.Add("1(x2)", "n[1-2]", "n2")
 	f.Add("2,4(x3)", "n[1-4]", "n3")
