@@ -270,6 +270,30 @@ func TestLedger(t *testing.T) {
 	}
 }
 
+// The tasks of srun that ran on when the tracked one had ended are told of, and no
+// advice is given from figures that are not their last.
+func TestUnseenTasks(t *testing.T) {
+	for detail, want := range map[string]string{
+		"7 other tasks of step 0 on this node had not ended": "7 other tasks of step 0 ran on here after 02:10:00, when the tracked one had ended: what was used then is not in these figures",
+		"1 other task of step 0 on this node had not ended":  "1 other task of step 0 ran on here after 02:10:00, when the tracked one had ended: what was used then is not in these figures",
+	} {
+		e := richExamples()[1]
+		e.run.Step = "0"
+		e.events = append(e.events, rt.Event{Kind: "job", Name: "tasks", Status: "unseen", Detail: detail})
+		s := summarized(t, e)
+		var text strings.Builder
+		if err := WriteText(&text, s, TextOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		words := strings.Join(strings.Fields(text.String()), " ")
+		number := want[:1]
+		if s.Record.Unseen != int(number[0]-'0') || s.Record.Complete || s.AdviceReason != "the record is not complete" ||
+			!strings.Contains(words, "Note "+want) || strings.Count(words, "8 tasks, "+number+" not to the end") != 1 {
+			t.Errorf("%+v, advice %q, in\n%s", s.Record, s.AdviceReason, text.String())
+		}
+	}
+}
+
 // What a peak is measured by, however the memory was asked for: the limit that is
 // enforced on this node, else what was allocated here, else the node's memory.
 func TestLimitOfThisNode(t *testing.T) {

@@ -145,6 +145,9 @@ type Record struct {
 	Sensors map[string]string `json:"sensors,omitempty"`
 	// Remarks are clocks that were set and what did not fit together.
 	Remarks []string `json:"remarks,omitempty"`
+	// Unseen is how many other tasks of the run's step ran on on this node after Last,
+	// when the tracked one had ended: their figures are not their last.
+	Unseen int `json:"unseen_tasks,omitempty"`
 	// Complete: from before the job's first process, or the command's start, to the last reading at its end.
 	Complete bool `json:"complete"`
 }

@@ -45,7 +45,7 @@ func WriteText(w io.Writer, s *Summary, o TextOptions) error {
 	if s.Sacct != nil {
 		p.differences(s.Sacct.Differences)
 	}
-	p.quality(s)
+	p.quality(s, o)
 	return p.write(w)
 }
 
@@ -250,7 +250,7 @@ func (p *page) rest(s *Summary) {
 }
 
 // quality says how far the figures can be trusted, and what follows from them.
-func (p *page) quality(s *Summary) {
+func (p *page) quality(s *Summary, o TextOptions) {
 	whole := "not complete"
 	if s.Record.Complete {
 		whole = "complete"
@@ -274,6 +274,10 @@ func (p *page) quality(s *Summary) {
 	}
 	if len(sensors) > 0 {
 		p.line("Not ok", "%s", strings.Join(sensors, ", "))
+	}
+	if n := s.Record.Unseen; n > 0 {
+		p.list("Note", []string{fmt.Sprintf("%s of step %s ran on here after %s, when the tracked one had ended: what was used then is not in these figures",
+			plural(n, "other task"), plain(s.Run.Step), s.Record.Last.In(o.Zone).Format("15:04:05"))})
 	}
 	for _, remark := range s.Record.Remarks[:min(2, len(s.Record.Remarks))] {
 		p.list("Note", []string{plain(remark)})

@@ -93,6 +93,9 @@ func (p *page) steps(s *Summary) {
 		tasks := ""
 		if n := len(st.Tasks); n > 0 {
 			tasks = "; " + plural(n, "task")
+			if unseen := s.Record.Unseen; unseen > 0 && st.Step == s.Run.Step {
+				tasks += fmt.Sprintf(", %d not to the end", unseen)
+			}
 		}
 		p.line(label, "%-11s %s CPU, peak %s%s", plain(st.Step), number(st.UsedSecs, "%.2f s"), size(st.PeakBytes), tasks)
 		label = ""
