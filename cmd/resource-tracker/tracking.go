@@ -29,6 +29,7 @@ type tracking struct {
 	out     *outlet       // nil where no samples are printed
 	turn    turn
 	kills   kills
+	others  others
 	rec     *collect.Recorder
 }
 
@@ -67,8 +68,8 @@ func track(s settings, run rt.Run, failed, warn func(error)) (_ *tracking, err e
 	if !s.gpu {
 		t.note(rt.Event{Time: time.Now(), Kind: "sensor", Name: "gpu", Status: "n/a", Detail: "--gpu off: not looked for, its sums are those of no GPU"})
 	}
-	t.kills.step = run.Step
-	t.sinks = append(t.sinks, &t.kills, new(settling))
+	t.kills.step, t.others.step = run.Step, run.Step
+	t.sinks = append(t.sinks, &t.kills, &t.others, new(settling))
 	options := collect.Options{Interval: s.interval, Sources: t.sources, Sinks: t.sinks}
 	if t.writer != nil {
 		options.Ledger = t.writer

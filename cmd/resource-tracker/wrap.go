@@ -63,6 +63,7 @@ func wrap(s settings) error {
 	defer cancelSoon()
 	if t != nil {
 		t.note(rusageEvent(&used, time.Now()))
+		t.noteOthers()
 		finish(t, exitOf(status, told, time.Now()))
 		t.deliver(leaving)
 	} else if t = begun.Load(); t != nil {
