@@ -168,9 +168,10 @@ func TestKeysFit(t *testing.T) {
 // The list: jobs come, end and go; one is opened and left; older ones are asked for.
 func TestList(t *testing.T) {
 	dir := t.TempDir()
+	t.Chdir(dir) // a long name would be all of the heading
 	_, first := sampleFile(t, dir, 12, 30, false)
 	now := time.Now()
-	src := &Spooled{Dir: dir, Now: func() time.Time { return now }}
+	src := &Spooled{Dir: ".", Now: func() time.Time { return now }}
 	m := start(t, src, Options{}, 120, 24)
 	expect(t, m, `1 runs, 1 running`, `^> 12 +anna +md +n1 +running`)
 	path, _ := sampleFile(t, dir, 13, 20, true)
@@ -320,9 +321,10 @@ func TestKeysWhileReading(t *testing.T) {
 // A directory of very many runs is shown while it is read, the tracked ones first.
 func TestPending(t *testing.T) {
 	dir := t.TempDir()
+	t.Chdir(dir) // a long name would be all of the heading
 	sampleFile(t, dir, 1, 2, true)
 	sampleFile(t, dir, 2, 2, false)
-	src := &Spooled{Dir: dir}
+	src := &Spooled{Dir: "."}
 	m := newModel(t.Context(), src, Options{At: -1}.withDefaults())
 	m.width, m.height = 80, 24
 	f, err := src.Look(t.Context(), Ask{Wait: true})
