@@ -99,6 +99,7 @@ func runExport(c *cli.Context) error {
 	if speed > 0 {
 		return replayGemPBA(c.Context, c.App.Writer, r, speed)
 	}
+	sayWhose(c, r.Run(), exporters[at].format)
 	var written counted
 	write := func(w io.Writer) error {
 		err := exporters[at].write(c.Context, io.MultiWriter(w, &written), r, scope)
@@ -118,6 +119,14 @@ func runExport(c *cli.Context) error {
 			exporters[at].format, made[exporters[at].format])
 	}
 	return err
+}
+
+// sayWhose says that the 21 columns of a command's run are the node's: they look as if
+// they were the command's.
+func sayWhose(c *cli.Context, run rt.Run, format string) {
+	if format == "csv" && !run.JobID.Valid() {
+		fmt.Fprintln(c.App.ErrWriter, "rt-spool: export: these are figures of the whole node: CSV has no columns for those of a command; --format jsonl has both")
+	}
 }
 
 // made is of what the reports are made that not every node can give.

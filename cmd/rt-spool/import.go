@@ -84,6 +84,9 @@ func runImport(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := makeSpool(c, cfg.Spool.Dir); err != nil {
+		return err
+	}
 	if importers[at].all != nil {
 		return importAll(c, importers[at], cfg.Spool.Dir)
 	}
@@ -101,6 +104,18 @@ func runImport(c *cli.Context) error {
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// makeSpool makes the directory that --spool names: whoever names it is to own what it
+// holds. The configured one belongs to spool.user, and is made with the node.
+func makeSpool(c *cli.Context, dir string) error {
+	if !c.IsSet("spool") {
+		return spoolThere(dir)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make the spool directory: %w", err)
+	}
+	return nil
 }
 
 // handOver prints the paths of new files. What root makes belongs to the spool's

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -46,7 +47,7 @@ func TestScripts(t *testing.T) {
 			return writeConfig(e.WorkDir, "http://127.0.0.1:1") // nothing listens on port 1
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"run": cmdRun, "receiver": cmdReceiver, "damage": cmdDamage, "lock": cmdLock, "cut": cmdCut, "sample": cmdSample,
+			"run": cmdRun, "receiver": cmdReceiver, "damage": cmdDamage, "lock": cmdLock, "cut": cmdCut, "sample": cmdSample, "command": cmdCommand,
 		},
 	})
 }
@@ -100,6 +101,32 @@ func cmdRun(ts *testscript.TestScript, neg bool, args []string) {
 		return
 	}
 	run.Apply(rt.Exit{Code: rt.Some[int64](7), Signal: rt.Some[int64](0), Outcome: rt.OutcomeFailed, Source: "epilog", Time: start.Add(3 * time.Second)})
+	ts.Check(w.End(run))
+}
+
+// cmdCommand puts the run of a command into the spool: command PID. Its last reading
+// was taken when its processes had ended.
+func cmdCommand(ts *testscript.TestScript, _ bool, args []string) {
+	pid, err := strconv.ParseUint(args[0], 10, 64)
+	ts.Check(err)
+	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	run := rt.Run{
+		Node: "n1", User: "anna", PID: rt.Some(pid), Command: []string{"make"}, BootID: "another-boot", Start: start, State: rt.StateRunning,
+	}
+	w, err := spool.Create(ts.MkAbs("spool"), run, rt.Host{HostName: "n1"}, spool.Options{})
+	ts.Check(err)
+	for i := range int64(4) {
+		s := snapshot(i, start)
+		s.Job = rt.JobReading{}
+		s.Tree = rt.TreeReading{
+			CPUUserTicks: rt.Some(uint64(40 * i)), CPUSystemTicks: rt.Some(uint64(10 * i)), Children: rt.Some[uint64](2), RSS: rt.Some[uint64](32 << 20),
+		}
+		if i == 3 {
+			s.Tree.Children, s.Tree.RSS = rt.Some[uint64](0), rt.Some[uint64](0)
+		}
+		ts.Check(w.Put(&s))
+	}
+	run.Apply(rt.Exit{Code: rt.Some[int64](0), Signal: rt.Some[int64](0), Outcome: rt.OutcomeFinished, Source: "exit", Time: start.Add(3 * time.Second)})
 	ts.Check(w.End(run))
 }
 

@@ -9,16 +9,27 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
+// noun is what is looked at: a job, or the run of a command.
+func (d *Detail) noun() string {
+	if d.Job.JobID.Valid() {
+		return "job"
+	}
+	return "run"
+}
+
+// owner stands above what is the job's.
+func (d *Detail) owner() string { return strings.ToUpper(d.noun()) + "'S" }
+
 // coresPage is the logical CPUs of the node.
 func coresPage(d *Detail, b brush) page {
 	p := page{
 		name: "cpus", empty: "no CPUs were read",
-		columns: []column{{"CPU", "cpu", 5, 0, false}, {"JOB'S", "in_job", 5, 0, true}, {"BUSY%", "busy_pct", 6, 0, false}, {"", "", 0, 0, true}},
+		columns: []column{{"CPU", "cpu", 5, 0, false}, {d.owner(), "in_job", 5, 0, true}, {"BUSY%", "busy_pct", 6, 0, false}, {"", "", 0, 0, true}},
 	}
 	if d.Cur == nil {
 		return p
 	}
-	p.head = []string{"Every online CPU of the node, whoever uses it; JOB'S are those it may use"}
+	p.head = []string{"Every online CPU of the node, whoever uses it; " + d.owner() + " are those it may use"}
 	s := rt.Derive(d.Prev, d.Cur, rt.ScopeNode)
 	for i, c := range d.Cur.CPUs {
 		busy := s.CPU.PerCorePct[i]
@@ -96,7 +107,7 @@ func gpusPage(d *Detail, b brush) page {
 	p := page{
 		name: "gpus", empty: "no GPUs were read",
 		columns: []column{
-			{"GPU", "uuid", 8, 0, true}, {"NAME", "name", 10, 3, true}, {"JOB'S", "in_job", 5, 2, true}, {"UTIL%", "utilization_pct", 6, 0, false},
+			{"GPU", "uuid", 8, 0, true}, {"NAME", "name", 10, 3, true}, {d.owner(), "in_job", 5, 2, true}, {"UTIL%", "utilization_pct", 6, 0, false},
 			{"MEM", "vram_used_bytes", 5, 0, false}, {"OF", "vram_total_bytes", 5, 0, false}, {"TEMP", "temperature_celsius", 4, 1, false},
 			{"WATTS", "power_watts", 6, 1, false}, {"MHZ", "frequency_mhz", 5, 4, false}, {"PROCESSES", "processes", 12, 2, true}, {"", "", 0, 5, true},
 		},
@@ -222,7 +233,7 @@ func pressurePage(d *Detail, b brush) page {
 	if d.Cur == nil {
 		return p
 	}
-	p.head = []string{"% of the interval, and time so far, in which some or all tasks of the job waited"}
+	p.head = []string{"% of the interval, and time so far, in which some or all tasks of the " + d.noun() + " waited"}
 	for _, s := range pressures(d) {
 		p.rows = append(p.rows, row{id: s.of, cells: []cell{word(s.of), number(s.some, percent), number(s.full, percent),
 			number(s.someSec, cpuTime), number(s.fullSec, cpuTime), {draw: func(n int) string { return b.bar(s.some, n) }}}})
@@ -273,7 +284,7 @@ func energyPage(d *Detail, _ brush) page {
 	if d.Cur == nil {
 		return p
 	}
-	p.head = []string{"Of the node and its devices, not of the job alone; a package holds its cores"}
+	p.head = []string{"Of the node and its devices, not of the " + d.noun() + " alone; a package holds its cores"}
 	for _, e := range energies(d) {
 		p.rows = append(p.rows, row{id: e.source + e.domain + string(e.kind), cells: []cell{word(string(e.kind)), word(e.domain), word(e.source), name(e.socket),
 			number(e.watts, decimal), number(e.joules, bigNumber)}})

@@ -207,6 +207,9 @@ func (m *model) titles() (out []string) {
 		for _, p := range pages {
 			out = append(out, p.title)
 		}
+		if d != nil {
+			out[pageJob] = d.noun()
+		}
 	}
 	if m.program() != nil || d != nil && d.Program != nil {
 		for _, p := range programPages {

@@ -113,8 +113,11 @@ func (d *Detail) gpus() string {
 	if n := &d.Cur.Node; !use.Valid() {
 		use, whose = rt.GPUUse{Usage: n.GPUUsage, VRAMUsed: n.GPUVRAMUsed}, "  (by anybody)"
 	}
-	if !use.Valid() {
+	switch {
+	case !use.Valid():
 		return notRead
+	case len(d.Cur.GPUs) == 0:
+		return "none was found on the node"
 	}
 	return fmt.Sprintf("%s in use of %d on the node  memory %s%s", shown(use.Usage, fraction), len(d.Cur.GPUs), shownSize(use.VRAMUsed), whose)
 }

@@ -225,10 +225,10 @@ func (t *tape) detail(ctx context.Context, at time.Duration, now time.Time) (*De
 	}
 	d.First = time.Unix(0, t.points[0].wall)
 	d.Last = time.Duration(t.points[n-1].boot - t.first)
-	i := n - 1
-	if d.At = d.Last; at >= 0 && at < d.Last {
-		d.At = at
-		i = max(sort.Search(n, func(k int) bool { return t.points[k].boot-t.first > int64(at) })-1, 0)
+	i := t.newest()
+	if d.At = time.Duration(t.points[i].boot - t.first); at >= 0 {
+		d.At = min(at, d.Last)
+		i = max(sort.Search(n, func(k int) bool { return t.points[k].boot-t.first > int64(d.At) })-1, 0)
 	}
 	d.Index, d.Taken = i+1, time.Duration(t.points[i].boot-t.first)
 	if err := t.load(ctx, i); err != nil {
@@ -239,13 +239,26 @@ func (t *tape) detail(ctx context.Context, at time.Duration, now time.Time) (*De
 	elapsed := d.Job.ElapsedSec
 	d.Job.Figures = figures(d.Prev, d.Cur)
 	d.Job.setMean(d.Taken)
-	if d.Job.ElapsedSec = elapsed; i < n-1 || !d.Job.Live && d.At < d.Last {
+	if d.Job.ElapsedSec = elapsed; at >= 0 && (i < n-1 || !d.Job.Live && d.At < d.Last) {
 		d.Job.ElapsedSec = d.At.Seconds()
 	}
 	d.Job.cores, d.Job.memory = series(shown, coresOf), series(shown, memoryOf)
 	d.read, d.write = series(shown, readOf), series(shown, writeOf)
 	d.Steps = t.steps()
 	return d, nil
+}
+
+// newest is the reading that is shown without being asked for. Of a command that has
+// ended it is the last one of its processes: the very last was taken without them.
+func (t *tape) newest() int {
+	i := len(t.points) - 1
+	if t.run.JobID.Valid() || !t.settled() {
+		return i
+	}
+	for i > 0 && t.points[i].memory == 0 {
+		i--
+	}
+	return i
 }
 
 // load reads the interval that ends with a point.
