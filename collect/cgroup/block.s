@@ -1,0 +1,1 @@
+// Lets the package declare functions without bodies, see block.go.
