@@ -67,6 +67,7 @@ func surviving(f func() error) (err error) {
 // track reads the configuration and the run, and tracks it to its end. last takes
 // what cannot be logged: the Prolog opened the log file for it while it was root.
 func track(configFile string, stdin io.Reader, last io.Writer, log **logging.Logger, prolog *ready) error {
+	told := listen()
 	cfg, err := config.Load(configFile)
 	if err != nil {
 		return err
@@ -81,7 +82,7 @@ func track(configFile string, stdin io.Reader, last io.Writer, log **logging.Log
 	if err != nil {
 		return err
 	}
-	return t.run(prolog)
+	return t.run(prolog, told)
 }
 
 // maxRun bounds what is read from standard input, in bytes.

@@ -88,12 +88,18 @@ func (t *tracker) spoolFault(e rt.Event) {
 	t.log.Warning(t.subject, fmt.Sprintf("%s %s: %s", e.Name, e.Status, e.Detail))
 }
 
-// run records until the job has ended and its Epilog has said how.
-func (t *tracker) run(prolog *ready) error {
+// listen hears those who tell a tracker to stop from now on. It comes before all else:
+// the Epilog of a short job on a busy node comes while its tracker still starts, which
+// has its run to write and to end all the same.
+func listen() <-chan os.Signal {
 	told := make(chan os.Signal, 1)
 	signal.Notify(told, syscall.SIGTERM, syscall.SIGINT)
 	signal.Ignore(syscall.SIGHUP)
+	return told
+}
 
+// run records until the job has ended and its Epilog has said how.
+func (t *tracker) run(prolog *ready, told <-chan os.Signal) error {
 	sinks, ledger := []collect.Sink{t.writer, &t.last, &announcement{prolog: prolog, job: t.job}}, collect.Ledger(t.writer)
 	if t.flight != nil {
 		sinks, ledger = append(sinks, t.flight), t.flight
@@ -125,7 +131,7 @@ func (t *tracker) run(prolog *ready) error {
 	go func() {
 		defer close(ended)
 		defer t.survive("recording")
-		for ctx.Err() == nil { // a job without an extern step comes back with its next step
+		for first := true; first || ctx.Err() == nil; first = false { // a job without an extern step comes back with its next step
 			ended <- recorder.Run(ctx)
 		}
 	}()

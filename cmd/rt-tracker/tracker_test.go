@@ -189,6 +189,41 @@ func TestStopWithoutExit(t *testing.T) {
 	}
 }
 
+// An Epilog that comes while the tracker still starts has its run written and ended.
+func TestStopWhileItStarts(t *testing.T) {
+	s := newSite(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, "--config", s.config)
+	cmd.Env = []string{"RT_TRACKER_MAIN=1", "PATH=/usr/bin:/bin"}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended, if all went well
+	// More than a pipe holds: once that is written, it is being read.
+	if _, err := io.WriteString(stdin, strings.Repeat(" ", 256<<10)); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(stdin, s.stdin(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(stdin.Close(), cmd.Wait()); err != nil {
+		t.Fatal(err)
+	}
+	if run, reasons, _ := s.spooled(t); run.State != rt.StateEnded || len(reasons) < 2 {
+		t.Errorf("state %s, snapshots %v", run.State, reasons)
+	}
+}
+
 // What keeps a tracker from tracking is one sentence for the Prolog, and no file.
 func TestCannotTrack(t *testing.T) {
 	for name, tc := range map[string]struct {
