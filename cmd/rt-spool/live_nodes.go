@@ -41,6 +41,7 @@ func newGathering(c *cli.Context, run *rt.Run, warn func(error)) (*gathering, er
 	}
 	id, _ := run.JobID.Get()
 	job := strconv.FormatUint(id, 10)
+	name := cmp.Or(run.Meta.JobName, nameInside(run), "rt-spool")
 	g := &gathering{commands: map[string][]string{}, warn: warn}
 	for _, node := range nodes {
 		there := []string{self, "live", "--peers", "--node", node, job}
@@ -48,7 +49,7 @@ func newGathering(c *cli.Context, run *rt.Run, warn func(error)) (*gathering, er
 		case "srun":
 			g.commands[node] = append([]string{
 				"srun", "--jobid=" + job, "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=" + node,
-				"--job-name=" + cmp.Or(run.Meta.JobName, "rt-spool"), // a tracker there may take the job's name from it
+				"--job-name=" + name, // a tracker there may take the job's name from it
 				"--mpi=none", "--cpu-bind=none", "--input=none", "--quiet",
 			}, there...)
 		case "ssh":
@@ -58,6 +59,15 @@ func newGathering(c *cli.Context, run *rt.Run, warn func(error)) (*gathering, er
 		}
 	}
 	return g, nil
+}
+
+// nameInside is the job's name as the job itself is told: its tracker may not have read
+// it yet when the job begins with rt-spool live. Empty outside of the job.
+func nameInside(run *rt.Run) string {
+	if !insideJob(run) {
+		return ""
+	}
+	return os.Getenv("SLURM_JOB_NAME")
 }
 
 // otherNodes are the job's nodes without this one.
