@@ -16,15 +16,16 @@ import (
 // memory.current is polled on the way. v1 writes to an eventfd that was given to
 // cgroup.event_control: with a threshold of memory.usage_in_bytes, or together with
 // memory.oom_control, for the group that is out of memory and all below it. That comes
-// before the kernel has chosen whom to kill, so that the count of kills is looked at a
-// few times after it. Anybody may ask for it; where the kernel has it no more, a kill
-// is seen at the next reading.
+// before the kernel has chosen whom to kill, which on a busy machine takes a while, so
+// that the count of kills is looked at a few times after it. Anybody may ask for it;
+// where the kernel has it no more, a kill is seen at the next reading.
 //
 // https://docs.kernel.org/admin-guide/cgroup-v1/memory.html section 10
 type outOfMemory struct {
-	off   bool // no eventfd is to be had
-	kill  bell // v1: of memory.oom_control
-	looks int  // that are to come
+	off   bool      // no eventfd is to be had
+	kill  bell      // v1: of memory.oom_control
+	since time.Time // when it rang, while the count of kills is looked at
+	next  time.Time // when it is looked at again
 
 	near  bell   // v1: of a threshold
 	limit uint64 // that the threshold was made of
@@ -36,8 +37,8 @@ type outOfMemory struct {
 }
 
 const (
-	oomLooks  = 6   // after each event, with pauses from 1 to 32 ms
-	maxShort  = 100 // how often a job is said to be short of memory, and as often for kills
+	maxShort  = 100             // how often a job is said to be short of memory, and as often for kills
+	killWait  = 2 * time.Second // for how long kills are looked for; each pause doubles that
 	shortWait = time.Second
 	pollEvery = time.Second
 )
@@ -65,7 +66,7 @@ func newOutOfMemory() outOfMemory { return outOfMemory{kill: bell{fd: -1}, near:
 func (o *outOfMemory) close() {
 	o.kill.close()
 	o.near.close()
-	o.off, o.looks = true, 0
+	o.off, o.since = true, time.Time{}
 }
 
 func (b *bell) close() {
@@ -75,16 +76,15 @@ func (b *bell) close() {
 	b.fd, b.over = -1, true
 }
 
-// pause is the time to the next look, 0 where none is to come.
-func (o *outOfMemory) pause() time.Duration {
+// wake is when the watcher looks by itself, the zero time where it need not.
+func (o *outOfMemory) wake(now time.Time) time.Time {
 	switch {
-	case o.looks > 0:
+	case !o.since.IsZero():
+		return o.next
 	case o.poll:
-		return pollEvery
-	default:
-		return 0
+		return now.Add(pollEvery)
 	}
-	return time.Millisecond << (oomLooks - o.looks)
+	return time.Time{}
 }
 
 // tellOOM asks the kernel to tell of an OOM in a directory of v1.
@@ -139,7 +139,8 @@ func (j *Job) hang(b *bell) bool {
 func (j *Job) eventTold(fd int) bool {
 	switch fd {
 	case j.oom.kill.fd: // before the kill, and when a directory goes
-		j.oom.looks = oomLooks
+		j.oom.since = time.Now()
+		j.oom.next = j.oom.since
 		j.rang(&j.oom.kill)
 	case j.oom.near.fd: // from below or from above, and when the directory goes
 		j.short(false)
@@ -201,15 +202,16 @@ func (j *Job) pollMemory() {
 }
 
 // lookForKill looks whether somebody was killed since the kernel said that there was
-// no memory, and reads all then.
+// no memory, and reads all then. What else wakes the watcher uses up none of its looks.
 func (j *Job) lookForKill() {
-	if j.oom.looks == 0 {
+	now := time.Now()
+	if j.oom.since.IsZero() || now.Before(j.oom.next) {
 		return
 	}
-	j.oom.looks--
-	if len(j.trees) == 0 {
-		j.oom.looks = 0
-		return
+	waited := now.Sub(j.oom.since)
+	j.oom.next = now.Add(max(time.Millisecond, waited))
+	if waited >= killWait || len(j.trees) == 0 {
+		j.oom.since = time.Time{}
 	}
 	kills := uint64(0)
 	for _, t := range j.trees {
@@ -222,7 +224,7 @@ func (j *Job) lookForKill() {
 		}
 	}
 	if kills > j.oomKills {
-		j.oom.looks = 0
+		j.oom.since = time.Time{}
 		j.take()
 		j.killed()
 	}

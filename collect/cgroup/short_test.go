@@ -5,8 +5,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -194,8 +196,8 @@ func TestBellsAreBounded(t *testing.T) {
 	for range maxMemoryNotices + 5 {
 		ring(&o.kill)
 	}
-	if o.looks != oomLooks || o.kill.fd < 0 {
-		t.Errorf("looks %d, descriptor %d", o.looks, o.kill.fd)
+	if o.since.IsZero() || o.kill.fd < 0 {
+		t.Errorf("kills are looked for since %s, descriptor %d", o.since, o.kill.fd)
 	}
 	if ring(&o.kill); o.kill.fd >= 0 || !o.kill.over {
 		t.Error("kills are still heard")
@@ -207,6 +209,43 @@ func TestBellsAreBounded(t *testing.T) {
 	if ring(&o.near); o.near.fd >= 0 || !o.near.over {
 		t.Error("the threshold is still heard")
 	}
+}
+
+// TestKillLongAfterTheBell: on a busy machine the kernel says that there is no memory
+// long before it has chosen whom to kill, and much else happens meanwhile.
+func TestKillLongAfterTheBell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		root := t.TempDir()
+		control := filepath.Join(root, "memory/slurm/uid_1000/job_12/memory.oom_control")
+		write(t, control, "oom_kill 0\n")
+		j := manual(t, v1Candidate(root, "memory"))
+		if read(t, j); !j.hang(&j.oom.kill) {
+			t.Fatal("no eventfd is to be had")
+		}
+		for _, after := range []time.Duration{0, 700 * time.Millisecond, killWait} {
+			if _, err := unix.Write(j.oom.kill.fd, []byte{1, 0, 0, 0, 0, 0, 0, 0}); err != nil {
+				t.Fatal(err)
+			}
+			rang, told := time.Now(), j.oomKills
+			for range 100 {
+				if slices.Contains(j.step(nil), Short) {
+					t.Error("a kill is told of that was none")
+				}
+			}
+			looks := 0
+			for ; !j.deadline.IsZero(); looks++ {
+				time.Sleep(time.Until(j.deadline))
+				if time.Since(rang) >= after {
+					write(t, control, fmt.Sprintf("oom_kill %d\n", told+1))
+				}
+				j.step(nil)
+			}
+			if j.oomKills != told+1 || looks > 15 || !slices.Contains(j.out, Short) {
+				t.Errorf("%s after the bell: %d kills, want %d; %d looks, told %v", after, j.oomKills, told+1, looks, j.out)
+			}
+			time.Sleep(shortWait)
+		}
+	})
 }
 
 // TestShortWaitsForNobody: the watcher goes on while nobody receives.

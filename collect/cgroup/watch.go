@@ -145,8 +145,8 @@ func (j *Job) schedule(now time.Time) {
 	if j.blind {
 		j.deadline = now.Add(poll)
 	}
-	if pause := j.oom.pause(); pause > 0 {
-		j.deadline = now.Add(pause)
+	if at := j.oom.wake(now); !at.IsZero() && (j.deadline.IsZero() || at.Before(j.deadline)) {
+		j.deadline = at
 	}
 }
 
