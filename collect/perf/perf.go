@@ -56,6 +56,7 @@ type Source struct {
 	quiet  int64   // Boot when to enable the job's again; 0 where they count
 	fit    bool    // Core and Node were seen on the counters together
 	gone   bool    // the cgroup that they belong to is
+	cgroup uint64  // its inode number
 	notes  []rt.Event
 }
 
@@ -229,7 +230,7 @@ func (s *Source) open(snap *rt.Snapshot) {
 	case rt.JobGone:
 		s.gone = true
 	case rt.JobPresent:
-		if s.gone { // it was made anew for the job's next step
+		if s.gone || snap.Reason == rt.ReasonAppeared && s.replaced() { // it was made anew for the job's next step
 			s.gone, s.again, s.quiet = false, 0, 0
 			s.closeJob()
 		}
@@ -243,6 +244,17 @@ func (s *Source) open(snap *rt.Snapshot) {
 	}
 	s.again = snap.Boot + int64(openAgain)
 	s.jobErr = s.openJob(snap.Wall, dir)
+}
+
+// replaced says whether the job's cgroup is another one than that whose events are
+// counted: it may have been made anew before anybody saw that it was gone.
+func (s *Source) replaced() bool {
+	if len(s.job) == 0 {
+		return false
+	}
+	dir, ok := s.o.Cgroup()
+	var now unix.Stat_t
+	return ok && unix.Stat(dir, &now) == nil && now.Ino != s.cgroup
 }
 
 func (s *Source) openNode() error {
@@ -288,6 +300,11 @@ func (s *Source) openJob(wall int64, dir string) error {
 		return unsupported("open the job's cgroup %s to count its events, which takes cgroup version 2, for Slurm makes none of version 1's perf_event: %w", dir, err)
 	}
 	defer unix.Close(fd) // the events hold the cgroup
+	var of unix.Stat_t
+	if err := unix.Fstat(fd, &of); err != nil {
+		return &StatusError{Failed, fmt.Errorf("fstat %s: %w", dir, err)}
+	}
+	s.cgroup = of.Ino
 	on, err := cpus(s.o.Sys, "")
 	if err != nil {
 		return err
