@@ -93,7 +93,7 @@ test: lint build
 	@echo '== tests'
 	@contrib/lab/need sqlite3=sqlite3 linux.uml=user-mode-linux mmdebstrap=mmdebstrap mke2fs=e2fsprogs
 	@{ $(GO) test -race -tags $(TAGS) -timeout 30m -json $(SLOWEST) ./...; echo "exit $$?"; \
-	   RT_BIN='$(abspath $(BIN))' $(GO) test -tags $(TAGS),e2e -count=1 -timeout 40m -json ./e2e ./e2e/delivery; echo "exit $$?"; \
+	   RT_BIN='$(abspath $(BIN))' $(GO) test -tags $(TAGS),e2e -count=1 -timeout 2h -json ./e2e ./e2e/delivery; echo "exit $$?"; \
 	 } 2>&1 | $(TOOLS)/testsum -allow e2e/skip-allow.txt
 
 # A real object store, from its Go module: built once, in minutes, and then kept.
@@ -115,7 +115,7 @@ test-powerapi:
 
 # Slurm under a stock kernel in qemu: minutes.
 test-counters: build
-	@RT_E2E_TCG=1 RT_BIN='$(abspath $(BIN))' $(GO) test -tags $(TAGS),e2e -count=1 -timeout 15m -v -run '^TestCountersV2$$' ./e2e
+	@RT_E2E_TCG=1 RT_BIN='$(abspath $(BIN))' $(GO) test -tags $(TAGS),e2e -count=1 -timeout 1h -v -run '^TestCountersV2$$' ./e2e
 
 QEMU := qemu-aarch64 -L /usr/aarch64-linux-gnu
 test-arm64: export RT_QEMU = $(QEMU)

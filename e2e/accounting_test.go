@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestAccounting drains beside a real slurmdbd: what the Epilog cannot tell comes
@@ -25,24 +24,24 @@ func TestAccounting(t *testing.T) {
 	script := "echo $SLURM_JOB_ID >>" + log + "; sleep 100"
 	s.configure(nil)
 	cancelled := c.submit(t, s, script, "-n1", "--mem=20", "-w", c.nodes[0], "-J", "stopped")
-	until(t, time.Minute, "the first job", func() bool { return exists(log) })
+	until(t, "the first job", func() bool { return exists(log) })
 	killTracker(t, s)
 	c.root(t, "scancel", fmt.Sprint(cancelled))
-	c.wait(t, cancelled, time.Minute)
+	c.wait(t, cancelled)
 	array := c.submit(t, s, script, "-n1", "--mem=20", "-w", c.nodes[1], "-J", "pair", "--array=4-5")
-	until(t, time.Minute, "the array", func() bool {
+	until(t, "the array", func() bool {
 		text, err := os.ReadFile(log)
 		return err == nil && strings.Count(string(text), "\n") == 3
 	})
 	c.root(t, "scancel", fmt.Sprint(array))
-	c.wait(t, array, time.Minute)
+	c.wait(t, array)
 	failed := c.submit(t, s, "exit 3", "-n1", "--mem=20", "-w", c.nodes[0], "-J", "wrong")
-	c.wait(t, failed, time.Minute)
+	c.wait(t, failed)
 	w := "env RT_TRUTH=" + s.path("truth") + " " + s.workload()
 	burner := c.submit(t, s, "srun -n1 "+w+" --cpu 4 --touch 40 --hold 5", "-n1", "--mem=100", "-w", c.nodes[0], "-J", "burner")
-	c.wait(t, burner, time.Minute)
+	c.wait(t, burner)
 	r := serve(t, s, s.path("spool"), "drain.sacct", fmt.Sprintf("%q", s.path("sacct")))
-	until(t, time.Minute, "every run to be delivered", func() bool {
+	until(t, "every run to be delivered", func() bool {
 		if out, status := s.rtSpool(t, "drain"); status != 0 || out != "" {
 			t.Fatalf("drain ended with %d and printed %q", status, out)
 		}
@@ -87,7 +86,7 @@ func besideSacct(t *testing.T, s *site, job int64) {
 	for _, d := range docs[0].Sacct.Differences {
 		seen[d.Figure] = d.Reason != ""
 		switch off := math.Abs(d.OffPct); {
-		case d.Figure == "cpu_secs" && off > 1, d.Figure == "elapsed_secs" && math.Abs(d.Ours-d.Sacct) > 3:
+		case d.Figure == "cpu_secs" && off > 1, d.Figure == "elapsed_secs" && math.Abs(d.Ours-d.Sacct) > 10: // Prolog and Epilog may have to wait
 			t.Errorf("%s: %g, sacct says %g", d.Figure, d.Ours, d.Sacct)
 		case d.Figure == "max_rss_bytes" && (d.Ours < 40<<20 || d.Sacct < 40<<20):
 			t.Errorf("40 MiB were touched: %g, sacct says %g", d.Ours, d.Sacct)

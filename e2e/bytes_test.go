@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 )
 
 // bytesCase is a job that writes and reads a known number of MiB.
@@ -44,7 +43,7 @@ func runBytes(t *testing.T, c *cluster, s *site) {
 	ids := make([]int64, len(cases))
 	for i, k := range cases {
 		ids[i] = c.submit(t, s, strings.ReplaceAll(k.script, "F", out), append(k.args, "--mem=200", "--job-name="+k.name)...)
-		c.wait(t, ids[i], 3*time.Minute)
+		c.wait(t, ids[i])
 	}
 	settle(t, s.path("spool"))
 	for i, k := range cases {

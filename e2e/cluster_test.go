@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
 // cluster is a running Slurm.
@@ -50,7 +49,7 @@ func labWith(t *testing.T, s *site, options ...string) *cluster {
 		}
 	})
 	args := append([]string{"up", "--fresh", "--nodes", "2",
-		"--prolog", s.path("prolog"), "--epilog", s.path("epilog"), "--conf", "KillWait=2"}, options...)
+		"--prolog", s.path("prolog"), "--epilog", s.path("epilog"), "--conf", "KillWait=30"}, options...)
 	out, err := exec.Command(slurmLab, args...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("slurm-lab up: %v\n%s", err, out)
@@ -124,10 +123,10 @@ var ended = map[string]bool{
 }
 
 // wait waits until a job and its Epilogs are over.
-func (c *cluster) wait(t *testing.T, id int64, limit time.Duration) map[int64]job {
+func (c *cluster) wait(t *testing.T, id int64) map[int64]job {
 	t.Helper()
 	var all map[int64]job
-	until(t, limit, "the end of job "+strconv.FormatInt(id, 10), func() bool {
+	until(t, "the end of job "+strconv.FormatInt(id, 10), func() bool {
 		all = c.jobs(t, id)
 		for _, j := range all {
 			if !ended[j["JobState"]] {

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
 // countersOn lets trackers count software events, and energy where there is any.
@@ -21,7 +20,7 @@ func TestCounters(t *testing.T) {
 	c := lab(t, s)
 	s.configure(countersOn)
 	id := c.submit(t, s, "env RT_TRUTH="+s.path("truth")+" "+s.workload()+" --cpu 2 --hold 1", "-n1", "-w", c.nodes[0], "-J", "counted")
-	if j := c.wait(t, id, time.Minute)[id]; j["JobState"] != "COMPLETED" {
+	if j := c.wait(t, id)[id]; j["JobState"] != "COMPLETED" {
 		t.Errorf("the job ended %s and printed %s", j["JobState"], s.output(t, id))
 	}
 	settle(t, s.path("spool"))
@@ -60,7 +59,7 @@ func TestCountersV2(t *testing.T) {
 		t.Skip("make test-counters runs it: an emulated machine takes minutes")
 	}
 	s := newSite(t, workDir(t))
-	cmd := inMachine("slurm-run", shareWithGuest(t, s), "./e2e.test", "-test.run", "^TestCountersV2$", "-test.v", "-test.timeout", "8m")
+	cmd := inMachine("slurm-run", shareWithGuest(t, s), "./e2e.test", "-test.run", "^TestCountersV2$", "-test.v", "-test.timeout", "55m")
 	cmd.Env = append(cmd.Env, "CG2_BACKEND=tcg", "CG2_NODES=1", "TMPDIR=/tmp")
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
@@ -71,11 +70,7 @@ func TestCountersV2(t *testing.T) {
 
 func countInGuest(t *testing.T) {
 	s := newSite(t, "/opt/rt")
-	over := map[string]string{"hooks.stop_timeout": `"20s"`}
-	for k, v := range countersOn {
-		over[k] = v
-	}
-	s.configure(over)
+	s.configure(countersOn)
 	c := &cluster{
 		name: "cg2", partition: "main", user: "tester", nodes: []string{"n1"},
 		asUser: []string{"setpriv", "--reuid=tester", "--regid=tester", "--init-groups", "--"},
@@ -85,7 +80,7 @@ func countInGuest(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := c.submit(t, s, "sleep 2; env RT_TRUTH="+s.path("truth")+" "+s.workload()+" --cpu 15 --touch 150 --hold 1", "-n1", "--mem=400", "-J", "counted")
-	if j := c.wait(t, id, 5*time.Minute)[id]; j["JobState"] != "COMPLETED" {
+	if j := c.wait(t, id)[id]; j["JobState"] != "COMPLETED" {
 		t.Fatalf("the job ended %s and printed %s", j["JobState"], s.output(t, id))
 	}
 	settle(t, s.path("spool"))

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // fault is something that is wrong with a node.
@@ -84,7 +83,7 @@ func runFaults(t *testing.T, c *cluster, s *site) {
 func plainJob(t *testing.T, c *cluster, s *site) int64 {
 	t.Helper()
 	id := c.submit(t, s, s.workload()+" --cpu 0.2 --touch 4 && echo all is well", "-n1", "--mem=60", "-w", c.nodes[0])
-	j := c.wait(t, id, time.Minute)[id]
+	j := c.wait(t, id)[id]
 	if j["JobState"] != "COMPLETED" || j["ExitCode"] != "0:0" || j["Restarts"] != "0" {
 		t.Errorf("the job ended %s with %s after %s restarts", j["JobState"], j["ExitCode"], j["Restarts"])
 	}
@@ -126,7 +125,7 @@ func runKilled(t *testing.T, c *cluster, s *site) {
 	id := c.submit(t, s, s.workload()+" --cpu 0.2 && until [ -e "+release+" ]; do sleep 0.1; done; echo all is well", "-n1", "--mem=60", "-w", c.nodes[0])
 	var file string
 	var before int64
-	until(t, time.Minute, "committed snapshots", func() bool {
+	until(t, "committed snapshots", func() bool {
 		files, err := filepath.Glob(filepath.Join(spool, "*.db"))
 		if err != nil || len(files) != 1 {
 			return false
@@ -140,7 +139,7 @@ func runKilled(t *testing.T, c *cluster, s *site) {
 	if err := os.WriteFile(release, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if j := c.wait(t, id, time.Minute)[id]; j["JobState"] != "COMPLETED" || s.output(t, id) != "all is well\n" {
+	if j := c.wait(t, id)[id]; j["JobState"] != "COMPLETED" || s.output(t, id) != "all is well\n" {
 		t.Errorf("the job ended %s and printed %q", j["JobState"], s.output(t, id))
 	}
 	c.healthy(t)
@@ -184,7 +183,7 @@ func killTracker(t *testing.T, s *site) {
 			t.Fatal(err)
 		}
 		killed++
-		until(t, 5*time.Second, "the killed tracker to go", func() bool {
+		until(t, "the killed tracker to go", func() bool {
 			_, err := os.Readlink(d + "/exe")
 			return err != nil
 		})

@@ -31,7 +31,7 @@ func TestKernelV2(t *testing.T) {
 func inMachine(mode, share string, args ...string) *exec.Cmd {
 	cmd := exec.Command("nice", append([]string{"-n", "-15", "../contrib/lab/cg2-vm", mode, "--share", share,
 		"--env", guestVar + "=1", "--env", "RT_BIN=/mnt/share/bin", "--"}, args...)...)
-	cmd.Env = append(cmd.Environ(), "CG2_NODES=2", "CG2_TIMEOUT=540")
+	cmd.Env = append(cmd.Environ(), "CG2_NODES=2", "CG2_TIMEOUT=3600")
 	if os.Getenv("CG2_CACHE") == "" {
 		cmd.Env = append(cmd.Env, "CG2_CACHE=/var/cache/cg2-vm")
 	}

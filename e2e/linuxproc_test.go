@@ -17,7 +17,7 @@ func TestLinuxProc(t *testing.T) {
 	s.configure(map[string]string{"tracker.first_interval": `"250ms"`})
 	w := "env RT_TRUTH=" + s.path("truth") + " " + s.workload()
 	id := c.submit(t, s, "dd if=/dev/zero of="+s.path("out", "written")+" bs=1M count=24 conv=fsync; "+w+" --cpu 1 --touch 24 --hold 1; srun -n2 -O "+w+" --cpu 1 --touch 16 --hold 1; exit 7", "-n1", "-w", c.nodes[0], "-J", "without")
-	if j := c.wait(t, id, time.Minute)[id]; j["ExitCode"] != "7:0" {
+	if j := c.wait(t, id)[id]; j["ExitCode"] != "7:0" {
 		t.Errorf("the job ended with %s and printed %s", j["ExitCode"], s.output(t, id))
 	}
 	settle(t, s.path("spool"))
@@ -30,7 +30,8 @@ func TestLinuxProc(t *testing.T) {
 		t.Fatal(err)
 	}
 	is, got := s.truthOf(t, id, c.nodes[0]), time.Duration(ticks)*10*time.Millisecond
-	if slack := 250 * time.Millisecond; got < is.cpu-slack || got > is.cpu+slack {
+	// Ours has srun, dd and the script as well, which do not report.
+	if got < is.cpu-250*time.Millisecond || got > is.cpu+time.Second {
 		t.Errorf("%s: CPU time %v, the processes say %v", r.path, got, is.cpu)
 	}
 	t.Logf("%d snapshots, CPU %v of %v", r.snapshots, got, is.cpu)

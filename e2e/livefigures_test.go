@@ -28,7 +28,7 @@ func (v *viewer) figures(t *testing.T) {
 		pid := int(i.PID.Or(0))
 		pids[i.WorkerID] = append(childrenOf(t, pid), pid)
 	}
-	until(t, 5*time.Minute, "the tasks to hold their memory", func() bool {
+	until(t, "the tasks to hold their memory", func() bool {
 		return !slices.ContainsFunc(v.next(t).Workers, func(w gempba.WorkerFrame) bool { return w.ProcessRSSBytes.Or(0) < 25<<20 })
 	})
 	ctx, stop := context.WithCancel(t.Context())

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/resource-tracker/rt/format/gempba"
 )
@@ -55,7 +54,7 @@ func runTraffic(t *testing.T, c *cluster, s *site) {
 			t.Errorf("the edges are %q, in MiB; want %q; the job printed %q", got, want, s.output(t, id))
 		}
 	}()
-	until(t, 5*time.Minute, "the tasks' traffic", func() bool {
+	until(t, "the tasks' traffic", func() bool {
 		got = edgesOf(t, v.next(t).Workers)
 		return got == want || strings.Count(got, ">") > 4
 	})

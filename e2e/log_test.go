@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -16,7 +17,7 @@ import (
 type logWatch struct {
 	s      *site
 	before int
-	syslog net.PacketConn // nil where a syslog daemon is at work
+	syslog *net.UnixConn // nil where a syslog daemon is at work
 	since  time.Time
 }
 
@@ -26,7 +27,7 @@ func watchLog(t *testing.T, s *site) *logWatch {
 	t.Helper()
 	w := &logWatch{s: s, before: len(s.logLines(t)), since: time.Now()}
 	if !exists(devLog) {
-		c, err := net.ListenPacket("unixgram", devLog)
+		c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: devLog, Net: "unixgram"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,6 +46,7 @@ func (w *logWatch) lines(t *testing.T) []string {
 	t.Helper()
 	all := w.s.logLines(t)[w.before:]
 	if w.syslog == nil {
+		command(t, "journalctl", "--sync") // what was sent to it is written
 		out, err := exec.Command("journalctl", "-q", "-o", "cat", "--since", w.since.Format("2006-01-02 15:04:05"),
 			"-t", "rt-prolog", "-t", "rt-epilog", "-t", "rt-tracker").Output()
 		if err != nil {
@@ -52,17 +54,24 @@ func (w *logWatch) lines(t *testing.T) []string {
 		}
 		return append(all, lines(string(out))...)
 	}
-	packet := make([]byte, 64<<10)
-	if err := w.syslog.SetReadDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
+	raw, err := w.syslog.SyscallConn()
+	if err != nil {
 		t.Fatal(err)
 	}
-	for {
-		n, _, err := w.syslog.ReadFrom(packet)
-		if err != nil { // all has been read: the job's hooks have ended
-			return all
+	packet := make([]byte, 64<<10)
+	for n := 0; err == nil; { // until all has been read: the job's hooks have ended
+		if bad := raw.Read(func(fd uintptr) bool {
+			n, _, err = syscall.Recvfrom(int(fd), packet, syscall.MSG_DONTWAIT)
+			return true // a deadline may be over before anything was read
+		}); bad != nil {
+			t.Fatal(bad)
 		}
-		if text := string(packet[:n]); strings.Contains(text, "rt-") {
+		if text := string(packet[:max(n, 0)]); strings.Contains(text, "rt-") {
 			all = append(all, text)
 		}
 	}
+	if err != syscall.EAGAIN {
+		t.Fatalf("reading %s: %v", devLog, err)
+	}
+	return all
 }

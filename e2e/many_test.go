@@ -49,7 +49,7 @@ func runManyJobs(t *testing.T, c *cluster, s *site) {
 	if out, err := exec.Command(c.asUser[0], append(c.asUser[1:], submit)...).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	until(t, 5*time.Minute, "all jobs to run", func() bool {
+	until(t, "all jobs to run", func() bool {
 		began, err := filepath.Glob(s.path("out", "began-*"))
 		return err == nil && len(began) == manyJobs
 	})
@@ -58,7 +58,7 @@ func runManyJobs(t *testing.T, c *cluster, s *site) {
 		t.Errorf("%d trackers of %d jobs", n, manyJobs)
 	}
 	before := trackerTime(t, s)
-	until(t, time.Minute, "two readings of each job", func() bool { return time.Since(since) > 21*time.Second })
+	until(t, "two readings of each job", func() bool { return time.Since(since) > 21*time.Second })
 	cost := (trackerTime(t, s) - before).Seconds() / time.Since(since).Seconds() / manyJobs * 100
 	if cost > budgetPct {
 		t.Errorf("a tracker uses %.3f %% of a core, its budget is %.2f %%", cost, budgetPct)
@@ -66,7 +66,7 @@ func runManyJobs(t *testing.T, c *cluster, s *site) {
 	if err := os.WriteFile(release, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	until(t, 2*time.Minute, "all jobs to end", func() bool { return c.root(t, "squeue", "-h", "-p", "many") == "" })
+	until(t, "all jobs to end", func() bool { return c.root(t, "squeue", "-h", "-p", "many") == "" })
 	settle(t, s.path("spool"))
 	all := runs(t, s.path("spool"))
 	if len(all) != manyJobs {
@@ -97,7 +97,7 @@ func runManyProcesses(t *testing.T, c *cluster, s *site) {
 	release := s.path("out", "release-processes")
 	id := c.submit(t, s, "for i in $(seq 1000); do sleep 300 & done; until [ -e "+release+" ]; do sleep 1; done; kill $(jobs -p)", "-n1", "--mem=1000", "-w", c.nodes[0], "-J", "thousand")
 	path := ""
-	until(t, time.Minute, "a reading of a thousand processes", func() bool {
+	until(t, "a reading of a thousand processes", func() bool {
 		files, err := filepath.Glob(s.path("spool", fmt.Sprintf("job-%d-*.db", id)))
 		if err != nil || len(files) != 1 {
 			return false
@@ -106,7 +106,7 @@ func runManyProcesses(t *testing.T, c *cluster, s *site) {
 		return query(t, path, "SELECT ifnull(max(job_pids), 0) >= 1000 FROM snapshot") == "1"
 	})
 	since, before := time.Now(), trackerTime(t, s)
-	until(t, time.Minute, "a reading more", func() bool { return time.Since(since) > 15*time.Second })
+	until(t, "a reading more", func() bool { return time.Since(since) > 15*time.Second })
 	cost := (trackerTime(t, s) - before).Seconds() / time.Since(since).Seconds() * 100
 	if cost > 2*budgetPct { // it decides by the minute
 		t.Errorf("the tracker uses %.3f %% of a core, its budget is %.2f %%", cost, budgetPct)
@@ -114,7 +114,7 @@ func runManyProcesses(t *testing.T, c *cluster, s *site) {
 	if err := os.WriteFile(release, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c.wait(t, id, time.Minute)
+	c.wait(t, id)
 	settle(t, s.path("spool"))
 	r := onlyRun(t, s, id, c.nodes[0])
 	t.Logf("the tracker uses %.3f %% of a core; its ledger: %s", cost,

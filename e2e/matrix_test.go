@@ -72,12 +72,12 @@ func runMatrix(t *testing.T, c *cluster, s *site) {
 	for i, k := range cases {
 		ids[i] = c.start(t, s, k)
 		if c.oneByOne {
-			c.wait(t, ids[i], 3*time.Minute)
+			c.wait(t, ids[i])
 		}
 	}
 	ends := make([]map[int64]job, len(cases))
 	for i := range cases {
-		ends[i] = c.wait(t, ids[i], 3*time.Minute)
+		ends[i] = c.wait(t, ids[i])
 	}
 	settle(t, s.path("spool"))
 	want := 0
@@ -88,7 +88,7 @@ func runMatrix(t *testing.T, c *cluster, s *site) {
 			for try := 1; apart != "" && try < c.tries; try++ {
 				t.Logf("%s; once more", apart)
 				want += k.runs
-				end := c.wait(t, c.start(t, s, k), 3*time.Minute)
+				end := c.wait(t, c.start(t, s, k))
 				settle(t, s.path("spool"))
 				apart = checkCase(t, c, s, k, end, runs(t, s.path("spool")))
 			}
@@ -120,8 +120,8 @@ func (c *cluster) start(t *testing.T, s *site, k jobCase) int64 {
 	n := c.submit(t, s, script, args...)
 	if k.cancel {
 		id := strconv.FormatInt(n, 10)
-		until(t, 2*time.Minute, "job "+id+" to run", func() bool { return c.jobs(t, n)[n]["JobState"] == "RUNNING" })
-		until(t, time.Minute, "job "+id+" to have used its CPU time", func() bool { return s.hasUsed(c, t, n, 300*time.Millisecond) })
+		until(t, "job "+id+" to run", func() bool { return c.jobs(t, n)[n]["JobState"] == "RUNNING" })
+		until(t, "job "+id+" to have used its CPU time", func() bool { return s.hasUsed(c, t, n, 300*time.Millisecond) })
 		c.root(t, "scancel", id)
 	}
 	return n

@@ -5,6 +5,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,9 +17,21 @@ func TestOOM(t *testing.T) {
 	s := newSite(t, workDir(t))
 	c := lab(t, s)
 	w := s.workload()
-	id := c.submit(t, s, `exec srun -n1 bash -c '`+w+` --touch 12 --hold 1.5; `+w+` --touch 36 --hold 1.5; exec `+w+` --touch 300'`,
-		"-n1", "--mem=64", "-w", c.nodes[0], "-J", "growing")
-	c.wait(t, id, time.Minute)
+	// It grows once it has been read, and again when that has been seen.
+	small, big := s.path("out", "small"), s.path("out", "big")
+	id := c.submit(t, s, `exec srun -n1 bash -c 'until [ -e `+small+` ]; do sleep 0.1; done; `+w+` --touch 16 --hold 3600 &
+		until [ -e `+big+` ]; do sleep 0.1; done; exec `+w+` --touch 300'`, "-n1", "--mem=64", "-w", c.nodes[0], "-J", "growing")
+	for _, next := range [][2]string{
+		{small, "SELECT count(*) > 0 FROM snapshot WHERE job_mem_current_kib < 16384"},
+		{big, "SELECT count(*) > 0 FROM process_reading WHERE comm = 'workload' AND rss_kib >= 16384"},
+	} {
+		until(t, next[1], func() bool {
+			files, err := filepath.Glob(s.path("spool", fmt.Sprintf("job-%d-*.db", id)))
+			return err == nil && len(files) == 1 && count(files[0]) > 0 && query(t, files[0], next[1]) == "1"
+		})
+		command(t, "touch", next[0])
+	}
+	c.wait(t, id)
 	settle(t, s.path("spool"))
 	r := onlyRun(t, s, id, c.nodes[0])
 	if r.State != "ended" { // its outcome is that of the script, which ended with srun's status
@@ -52,7 +65,7 @@ func TestOOM(t *testing.T) {
 	if k.Step != "0" || k.Task == nil || *k.Task != 0 || k.Limit != 64<<20 || k.Kills != 1 {
 		t.Errorf("%d killed in step %q, task %v, at %d bytes", k.Kills, k.Step, k.Task, k.Limit)
 	}
-	if k.Before < 12<<20 || k.Growth <= 0 || len(k.Big) == 0 || k.Big[0].Comm != "workload" {
+	if k.Before < 16<<20 || k.Growth <= 0 || len(k.Big) == 0 || k.Big[0].Comm != "workload" {
 		t.Errorf("%d bytes before it, %g more each second, biggest %+v", k.Before, k.Growth, k.Big)
 	}
 	if off := time.Since(k.Time); off < 0 || off > 2*time.Minute {

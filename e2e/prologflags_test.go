@@ -19,7 +19,7 @@ func TestPrologFlags(t *testing.T) {
 			w := "env RT_TRUTH=" + s.path("truth") + " " + s.workload()
 			id := c.submit(t, s, "exec "+w+" -- bash -c '"+s.workload()+" --cpu 0.4; srun "+w+" --cpu 0.6 --touch 16; sleep 2; srun "+w+" --cpu 0.5'",
 				"-N2", "--ntasks-per-node=1", "--mem=100", "-J", "flags")
-			j := c.wait(t, id, time.Minute)[id]
+			j := c.wait(t, id)[id]
 			if j["JobState"] != "COMPLETED" {
 				t.Errorf("the job ended %s and printed %s", j["JobState"], s.output(t, id))
 			}

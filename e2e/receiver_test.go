@@ -7,10 +7,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 )
@@ -39,23 +39,15 @@ type received struct {
 // more are further keys, each followed by its TOML value.
 func serve(t *testing.T, s *site, spool string, more ...string) *receiver {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	l.Close()
-	r := &receiver{url: "http://" + address, token: fmt.Sprintf("token-%d", time.Now().UnixNano())}
+	r := &receiver{token: fmt.Sprintf("token-%d", time.Now().UnixNano())}
 	token := s.path("token")
 	if err := os.WriteFile(token, []byte(r.token+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	quote := func(v string) string { return fmt.Sprintf("%q", v) }
 	keys := map[string]string{
-		"spool.dir":         quote(spool),
-		"sentinel.endpoint": quote(r.url), "sentinel.s3_endpoint": quote(r.url), "sentinel.token_file": quote(token),
-		"drain.jitter": `"0s"`,
-		"serve.listen": quote(address), "serve.dir": quote(spool + "-received"), "serve.token_file": quote(token),
+		"spool.dir": quote(spool), "sentinel.token_file": quote(token), "drain.jitter": `"0s"`,
+		"serve.listen": `"127.0.0.1:0"`, "serve.dir": quote(spool + "-received"), "serve.token_file": quote(token),
 	}
 	for i := 0; i+1 < len(more); i += 2 {
 		keys[more[i]] = more[i+1]
@@ -63,6 +55,10 @@ func serve(t *testing.T, s *site, spool string, more ...string) *receiver {
 	s.configure(keys)
 	cmd := exec.Command(s.path("bin", "rt-spool"), "--config", s.config(), "serve")
 	errs, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,14 +88,13 @@ func serve(t *testing.T, s *site, spool string, more ...string) *receiver {
 			t.Errorf("rt-spool serve: %v", err)
 		}
 	})
-	until(t, 10*time.Second, "the receiver", func() bool {
-		resp, err := http.Get(r.url + "/runs")
-		if err != nil {
-			return false
-		}
-		resp.Body.Close()
-		return resp.StatusCode == http.StatusUnauthorized
-	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("rt-spool serve: %v", err)
+	}
+	r.url = strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
+	keys["sentinel.endpoint"], keys["sentinel.s3_endpoint"] = quote(r.url), quote(r.url)
+	s.configure(keys)
 	return r
 }
 

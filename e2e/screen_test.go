@@ -54,7 +54,7 @@ func (s *screen) shows(keys string, want ...string) {
 		s.t.Fatal(err)
 	}
 	missing := ""
-	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		missing = ""
 		for _, re := range want {
 			if !regexp.MustCompile(`(?m)` + re).MatchString(s.vt.String()) {

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"testing"
-	"time"
 )
 
 // TestShortProcesses holds the CPU time of a job of 200 short processes against what
@@ -14,7 +13,7 @@ func TestShortProcesses(t *testing.T) {
 	c := lab(t, s)
 	id := c.submit(t, s, "exec env RT_TRUTH="+s.path("truth")+" "+s.workload()+" -- bash -c 'for i in $(seq 200); do "+s.workload()+" --cpu 0.004; done'",
 		"-n1", "--mem=60", "-w", c.nodes[0], "-J", "forks")
-	c.wait(t, id, time.Minute)
+	c.wait(t, id)
 	settle(t, s.path("spool"))
 	r := onlyRun(t, s, id, c.nodes[0])
 	possible(t, r)

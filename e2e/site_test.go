@@ -105,8 +105,10 @@ func (s *site) configure(over map[string]string) {
 		"spool.dir": quoted("spool"), "spool.commit_interval": `"1s"`,
 		"tracker.path": quoted("bin", "rt-tracker"), "tracker.state_dir": quoted("state"),
 		"tracker.interval": `"1s"`, "tracker.first_interval": `"500ms"`,
-		"hooks.disable_file": quoted("disabled"), "hooks.ready_timeout": `"20s"`,
-		"log.target": quoted("rt.log"),
+		// The most that they may be: a hook that did not wait says so, and no test is about that.
+		"hooks.ready_timeout": `"30s"`, "hooks.stop_timeout": `"1m"`,
+		"hooks.disable_file": quoted("disabled"),
+		"log.target":         quoted("rt.log"),
 	}
 	for k, v := range over {
 		keys[k] = v
@@ -181,15 +183,19 @@ func command(t *testing.T, name string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// until waits for a condition; it fails the test where that does not come in time.
-func until(t *testing.T, limit time.Duration, what string, done func() bool) {
+// patience is for what must come at some time: none of these tests is about how soon,
+// and a machine with other work may take any time over anything.
+const patience = 10 * time.Minute
+
+// until waits for a condition; it fails the test where that does not come at all.
+func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(limit); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		if done() {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("after %v still waiting for %s", limit, what)
+			t.Fatalf("after %v still waiting for %s", patience, what)
 		}
 	}
 }

@@ -37,11 +37,11 @@ func TestSonarSlurm(t *testing.T) {
 	sonarPsOf(t, s, jobs["CANCELLED"])
 	c.root(t, "scancel", fmt.Sprint(jobs["CANCELLED"]))
 	for _, id := range jobs {
-		c.wait(t, id, 3*time.Minute)
+		c.wait(t, id)
 	}
 	sonarExchange(t, s, jobs["CANCELLED"])
 	var said string
-	until(t, time.Minute, "sacct to know the end of all jobs", func() bool {
+	until(t, "sacct to know the end of all jobs", func() bool {
 		said = c.root(t, "sacct", "--allusers", "--parsable2", "--format="+strings.Join(sonar.JobFields[:], ","), "--starttime=now-2hours")
 		return !strings.Contains(said, "|RUNNING|") && !strings.Contains(said, "|PENDING|") && strings.Contains(said, "|TIMEOUT|")
 	})
@@ -123,7 +123,7 @@ func holdAgainstSacct(t *testing.T, said []string, printed string) map[string]st
 // sonarPsOf waits until rt-spool sonar ps shows that the job's workload holds its memory.
 func sonarPsOf(t *testing.T, s *site, job int64) {
 	t.Helper()
-	until(t, time.Minute, fmt.Sprintf("sonar ps to show the workload of job %d", job), func() bool {
+	until(t, fmt.Sprintf("sonar ps to show the workload of job %d", job), func() bool {
 		out, status := s.rtSpool(t, "sonar", "ps", "--json", "--rollup", "--exclude-system-jobs")
 		if status != 0 {
 			t.Fatalf("rt-spool sonar ps ended with %d: %s", status, out)

@@ -4,10 +4,10 @@ package e2e
 
 import (
 	"database/sql"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	_ "github.com/mattn/go-sqlite3"
 )
@@ -69,11 +69,15 @@ func runs(t *testing.T, spool string) []spooled {
 	return all
 }
 
-// settle waits until no tracker writes to the spool any more.
-func settle(t *testing.T, spool string) {
+// settle waits until no tracker writes to the spool any more, or none of a job.
+func settle(t *testing.T, spool string, job ...int64) {
 	t.Helper()
-	until(t, 20*time.Second, "trackers to close their spool files", func() bool {
-		open, err := filepath.Glob(filepath.Join(spool, "*.db-wal"))
+	pattern := "*.db-wal"
+	if len(job) > 0 {
+		pattern = fmt.Sprintf("job-%d-%s", job[0], pattern)
+	}
+	until(t, "trackers to close their spool files", func() bool {
+		open, err := filepath.Glob(filepath.Join(spool, pattern))
 		return err == nil && len(open) == 0
 	})
 }

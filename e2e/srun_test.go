@@ -27,6 +27,7 @@ func TestSrun(t *testing.T) {
 	}
 	c := lab(t, s)
 	t.Run("sixteen", func(t *testing.T) { runSixteen(t, c, s) })
+	t.Run("unequal", func(t *testing.T) { runUnequal(t, c, s) })
 	t.Run("bad-exit", func(t *testing.T) { runBadExit(t, c, s) })
 	t.Run("as-if-not-there", func(t *testing.T) { runTransparent(t, c, s) })
 	t.Run("oom", func(t *testing.T) { runStepOOM(t, c, s) })
@@ -63,7 +64,7 @@ func stepRuns(t *testing.T, spool string, id int64, step string) map[string]spoo
 // runSixteen runs 16 tasks on two nodes: two runs, and in them what the tasks used.
 func runSixteen(t *testing.T, c *cluster, s *site) {
 	id, spool := c.step(t, s, "srun -O -n16 --ntasks-per-node=8 RT W --cpu 0.5 --touch 6", "-N2", "--ntasks-per-node=1", "--mem=300")
-	if j := c.wait(t, id, time.Minute)[id]; j["JobState"] != "COMPLETED" || s.output(t, id) != "" {
+	if j := c.wait(t, id)[id]; j["JobState"] != "COMPLETED" || s.output(t, id) != "" {
 		t.Errorf("the job ended %s and printed %q", j["JobState"], s.output(t, id))
 	}
 	mine := stepRuns(t, spool, id, "0")
@@ -133,7 +134,7 @@ func trackerCost(t *testing.T, r spooled) (used time.Duration) {
 func runBadExit(t *testing.T, c *cluster, s *site) {
 	id, spool := c.step(t, s, `srun -O -n16 --ntasks-per-node=8 --kill-on-bad-exit=1 RT bash -c 'if [ $SLURM_PROCID = 3 ]; then exec W --cpu 0.2 --exit 9; else exec W --cpu 0.2 --hold 60; fi'
 echo srun said $?`, "-N2", "--ntasks-per-node=1", "--mem=300")
-	if j := c.wait(t, id, time.Minute)[id]; j["JobState"] != "COMPLETED" {
+	if j := c.wait(t, id)[id]; j["JobState"] != "COMPLETED" {
 		t.Errorf("the job ended %s", j["JobState"])
 	}
 	out := s.output(t, id)
@@ -157,7 +158,7 @@ func runTransparent(t *testing.T, c *cluster, s *site) {
 	id, _ := c.step(t, s, `for how in "exit 0" "exit 7" "kill -TERM \$\$" "kill -SEGV \$\$" "kill -KILL \$\$"; do
   srun -n1 bash -c "$how" 2>/dev/null; alone=$?
   srun -n1 RT bash -c "$how" 2>/dev/null; echo "$how: $alone $?"; done`, "-n1", "--mem=100")
-	c.wait(t, id, time.Minute)
+	c.wait(t, id)
 	said := lines(s.output(t, id))
 	if len(said) != 5 {
 		t.Errorf("the job printed %q", said)
@@ -173,7 +174,7 @@ func runTransparent(t *testing.T, c *cluster, s *site) {
 // runStepOOM kills a step for its memory: its run says so, and which step at which limit.
 func runStepOOM(t *testing.T, c *cluster, s *site) {
 	id, spool := c.step(t, s, `srun -n1 RT W --touch 300; echo srun said $?`, "-n1", "--mem=60")
-	c.wait(t, id, time.Minute)
+	c.wait(t, id)
 	r, ok := stepRuns(t, spool, id, "0")[c.nodes[0]]
 	if !ok {
 		t.Fatalf("no run in %s; the job printed %q", spool, s.output(t, id))

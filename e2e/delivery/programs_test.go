@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -107,10 +108,14 @@ type receiver struct {
 	cmd  *exec.Cmd
 }
 
+// addresses gives each receiver one of its own: while it is dead nobody else takes
+// its port, and no connection begins there.
+var addresses atomic.Int64
+
 // serve starts a receiver on a free port, whose data stay in the site's directory.
 func serve(t *testing.T, s *site) *receiver {
 	t.Helper()
-	r := &receiver{site: s, addr: "127.0.0.1:0"}
+	r := &receiver{site: s, addr: fmt.Sprintf("127.0.0.%d:0", 2+addresses.Add(1)%250)}
 	r.start(t)
 	t.Cleanup(func() { r.stop(t, syscall.SIGTERM) })
 	return r
