@@ -64,8 +64,9 @@ func runFTDC(c *cli.Context) error {
 	switch {
 	case c.Bool("json"):
 		return errors.Join(printJSON(c.App.Writer, v.document(sum, damage)), damage)
+	case len(sum.metrics) == 0 && damage != nil:
 	case len(sum.metrics) == 0:
-		_, err = fmt.Fprintln(c.App.Writer, "no metrics")
+		_, err = fmt.Fprintln(c.App.Writer, "no metrics: nothing matches --metric, --from and --to")
 	case c.Bool("plot"):
 		if len(sum.metrics) > maxPlots {
 			return usage("%d metrics match and at most %d are drawn; choose with --metric", len(sum.metrics), maxPlots)

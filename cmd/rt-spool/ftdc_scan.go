@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -37,6 +38,9 @@ func openFTDC(name string, stdin io.Reader) (ftdcFile, error) {
 		if err == nil && !st.Mode().IsRegular() {
 			err = fmt.Errorf("%s is not a file; - is standard input", name)
 		}
+		if err != nil {
+			err = fmt.Errorf("ftdc: %w", err)
+		}
 		return ftdcFile{name: name}, err
 	}
 	text, err := io.ReadAll(stdin)
@@ -69,16 +73,17 @@ func (v *ftdcView) scan(visit func(*ftdcRow) error) error {
 	for _, f := range v.files {
 		err := s.file(f, visit)
 		var syntax *ftdc.SyntaxError
-		if errors.As(err, &syntax) {
-			bad = append(bad, fmt.Errorf("%s: %w", f.name, err))
-			continue
-		}
-		if err != nil {
+		switch {
+		case errors.Is(err, errNotFTDC):
+			bad = append(bad, fmt.Errorf("%s %w", f.name, err))
+		case errors.As(err, &syntax):
+			bad = append(bad, fmt.Errorf("%s: %w; what stands before it was read", f.name, err))
+		case err != nil:
 			return err
 		}
 	}
 	if len(bad) > 0 {
-		return &kindError{kind: errDamaged, err: fmt.Errorf("%w; what stands before it was read", errors.Join(bad...))}
+		return &kindError{kind: errDamaged, err: errors.Join(bad...)}
 	}
 	return nil
 }
@@ -103,7 +108,11 @@ func (s *ftdcScan) file(f ftdcFile, visit func(*ftdcRow) error) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	dec := ftdc.NewDecoder(r)
+	text := bufio.NewReader(r)
+	if err := whatElse(text, f.name); err != nil {
+		return err
+	}
+	dec := ftdc.NewDecoder(text)
 	dec.AnyTime = s.view.anyTime
 	begun := false
 	for schemas := 0; ; {
@@ -130,6 +139,21 @@ func (s *ftdcScan) file(f ftdcFile, visit func(*ftdcRow) error) (err error) {
 			return err
 		}
 	}
+}
+
+// errNotFTDC says that a file is something else.
+var errNotFTDC = errors.New("is not FTDC")
+
+// whatElse looks at how a file begins, for what people take for FTDC.
+func whatElse(text *bufio.Reader, name string) error {
+	const sqlite = "SQLite format 3\x00"
+	switch head, err := text.Peek(len(sqlite)); {
+	case len(head) == 0 && err == io.EOF:
+		return fmt.Errorf("%w: it is empty", errNotFTDC)
+	case string(head) == sqlite:
+		return fmt.Errorf("%w but a database, as the files of a spool are: rt-spool export --format ftdc %s writes what is in it as FTDC", errNotFTDC, name)
+	}
+	return nil
 }
 
 // schema finds the columns that are looked at. A metric whose name is that of another
