@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
-	"path/filepath"
+	"io"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -13,16 +15,14 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// planned is what a drain would do with one file.
+// planned is what a drain would do with one file: what ls says of it, and that.
 type planned struct {
-	Run       string    `json:"run"` // the spool file
-	Job       string    `json:"job,omitempty"`
-	Action    string    `json:"action"` // "deliver", "close and deliver", "upload", "remove", "leave"
-	Start     time.Time `json:"start,omitzero"`
-	Snapshots int64     `json:"snapshots"`
-	Bytes     int64     `json:"size_bytes"`
-	Error     string    `json:"error,omitempty"` // why it is left
+	Action string `json:"action"` // "deliver", "close and deliver", "upload", "remove", "leave"
+	listed
 }
+
+// planColumns are those of ls that say what an action is about.
+var planColumns = []string{"JOB", "NODE", "STARTED", "READINGS", "UNSENT", "KIB"}
 
 // dryRun lists what a drain would do now, in its order. Delivered runs that stay
 // are not listed. It takes no lock, changes nothing and asks nobody. A receiver that
@@ -37,38 +37,42 @@ func dryRun(c *cli.Context, cfg config.Config) error {
 	}
 	list := make([]planned, 0, len(entries))
 	for i := range entries {
-		e := &entries[i]
-		p := planned{
-			Run: filepath.Base(e.Path), Start: e.Run.Start, Snapshots: e.Snapshots, Bytes: e.Size,
-			Action: action(e, c.Bool("live"), cfg.Spool.Retain.Duration),
+		p := planned{action(&entries[i], c.Bool("live"), cfg.Spool.Retain.Duration), listedAs(&entries[i])}
+		if p.Action != "" {
+			list = append(list, p)
 		}
-		if p.Action == "" {
-			continue
-		}
-		if e.Err != nil {
-			p.Error = e.Err.Error()
-		} else {
-			p.Job = e.Run.Label()
-		}
-		list = append(list, p)
 	}
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, list)
 	}
+	return printPlan(c.App.Writer, list)
+}
+
+func printPlan(w io.Writer, list []planned) error {
 	if len(list) == 0 {
-		_, err := fmt.Fprintln(c.App.Writer, "nothing to deliver")
+		_, err := fmt.Fprintln(w, "nothing to deliver")
 		return err
 	}
-	w := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ACTION\tJOB\tSTART\tSNAPSHOTS\tSIZE\tRUN")
-	for _, p := range list {
-		if p.Error != "" {
-			fmt.Fprintf(w, "%s\t\t\t\t%d\t%s\n", p.Action, p.Bytes, p.Error) // which names the file
-			continue
+	tw := tabwriter.NewWriter(w, 0, 8, lsGap, ' ', 0)
+	fmt.Fprintln(tw, "ACTION\t"+strings.Join(planColumns, "\t"))
+	for i := range list {
+		cells := []string{list[i].Action}
+		for _, c := range lsColumns {
+			if slices.Contains(planColumns, c.head) {
+				cells = append(cells, c.of(&list[i].listed))
+			}
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\n", p.Action, p.Job, p.Start.Local().Format(time.DateTime), p.Snapshots, p.Bytes, p.Run)
+		fmt.Fprintln(tw, strings.Join(cells, "\t"))
 	}
-	return w.Flush()
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	for i := range list {
+		if err := printUnreadable(w, &list[i].listed); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // action is what a drain would do with a file; empty for nothing at all.

@@ -46,20 +46,20 @@ Each rt-spool drain does the same at its end.
 // gcDone is the JSON document of gc.
 type gcDone struct {
 	DryRun     bool     `json:"dry_run"`
-	SpoolBytes int64    `json:"spool_bytes"` // what all files of the directory take now
+	SpoolBytes int64    `json:"spool_bytes"` // what all files of the directory take then
 	FreedBytes int64    `json:"freed_bytes"`
 	Files      []gcFile `json:"files"`
 	// AnotherRuns says that nothing was done because a drain or another gc is at work.
 	AnotherRuns bool `json:"another_drain_runs"`
 }
 
-// gcFile is one file that was removed or thinned.
+// gcFile is one file that was removed or thinned, or would be.
 type gcFile struct {
 	Path      string `json:"path"`
 	Job       string `json:"job,omitempty"`
 	Node      string `json:"node,omitempty"`
 	Delivered bool   `json:"delivered"`
-	Action    string `json:"action"` // "removed" or "thinned"
+	Action    string `json:"action"` // "removed" or "thinned", in a dry run "would remove" or "would thin"
 	Reason    string `json:"reason"`
 	SizeBytes int64  `json:"size_bytes"` // before
 	Freed     int64  `json:"freed_bytes"`
@@ -122,7 +122,7 @@ func (g *gcDone) collect(ctx context.Context, dir string, o spool.GC) error {
 	g.SpoolBytes = total
 	failed := 0
 	for _, d := range done {
-		f := gcFile{Path: d.Path, Node: d.Run.Node, Delivered: d.Delivered, Action: d.Action, Reason: d.Reason,
+		f := gcFile{Path: d.Path, Node: d.Run.Node, Delivered: d.Delivered, Action: actionOf(&d, o.DryRun), Reason: d.Reason,
 			SizeBytes: d.Size, Freed: d.Freed, Dropped: d.Dropped}
 		if d.Run.JobID.Valid() {
 			f.Job = d.Run.Label()
@@ -148,9 +148,6 @@ func (g *gcDone) print(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	for _, f := range g.Files {
 		action := f.Action
-		if g.DryRun {
-			action = map[string]string{spool.Removed: "would remove", spool.Thinned: "would thin"}[f.Action]
-		}
 		if f.Error != "" {
 			action = "not " + f.Action
 		}
@@ -159,12 +156,20 @@ func (g *gcDone) print(w io.Writer) error {
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	verb := "freed"
+	sum := "freed %d KiB; the spool takes %d KiB\n"
 	if g.DryRun {
-		verb = "would free"
+		sum = "nothing was changed; it would free %d KiB, and the spool would take %d KiB\n"
 	}
-	_, err := fmt.Fprintf(w, "%s %d KiB; the spool takes %d KiB\n", verb, g.FreedBytes>>10, g.SpoolBytes>>10)
+	_, err := fmt.Fprintf(w, sum, g.FreedBytes>>10, g.SpoolBytes>>10)
 	return err
+}
+
+// actionOf is what was done to a file, or would be.
+func actionOf(d *spool.Collected, dryRun bool) string {
+	if dryRun {
+		return map[string]string{spool.Removed: "would remove", spool.Thinned: "would thin"}[d.Action]
+	}
+	return d.Action
 }
 
 func reasonOf(f *gcFile) string {

@@ -52,20 +52,10 @@ func runLs(c *cli.Context) error {
 	out := make([]listed, 0, len(entries))
 	var bad []error
 	for i := range entries {
-		e := &entries[i]
-		l := listed{Path: e.Path, Live: e.Live, SizeBytes: e.Size, Snapshots: e.Snapshots}
-		if e.Err != nil {
-			bad = append(bad, e.Err)
-			l.Error = e.Err.Error()
-		} else {
-			l.Run, l.Unsent = &e.Run, e.Unsent
-			age := time.Since(e.Run.Start).Round(time.Second).Seconds()
-			l.AgeSecs = &age
-			if l.Delivered = !e.DeliveredAt.IsZero(); l.Delivered {
-				l.DeliveredAt = &e.DeliveredAt
-			}
+		if err := entries[i].Err; err != nil {
+			bad = append(bad, err)
 		}
-		out = append(out, l)
+		out = append(out, listedAs(&entries[i]))
 	}
 	width := widthOf(c.App.Writer)
 	if c.Bool("wide") {
@@ -80,6 +70,22 @@ func runLs(c *cli.Context) error {
 		return err
 	}
 	return unreadable(bad, len(entries))
+}
+
+// listedAs is a file of the spool as it is listed.
+func listedAs(e *spool.Entry) listed {
+	l := listed{Path: e.Path, Live: e.Live, SizeBytes: e.Size, Snapshots: e.Snapshots}
+	if e.Err != nil {
+		l.Error = e.Err.Error()
+		return l
+	}
+	l.Run, l.Unsent = &e.Run, e.Unsent
+	age := time.Since(e.Run.Start).Round(time.Second).Seconds()
+	l.AgeSecs = &age
+	if l.Delivered = !e.DeliveredAt.IsZero(); l.Delivered {
+		l.DeliveredAt = &e.DeliveredAt
+	}
+	return l
 }
 
 // unreadable says that some files cannot be read: damaged, or not for us.

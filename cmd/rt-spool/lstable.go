@@ -68,11 +68,9 @@ func printRuns(w io.Writer, runs []listed, width int) error {
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	for _, l := range runs {
-		if l.Error != "" {
-			if _, err := fmt.Fprintln(w, "unreadable:", l.Error); err != nil {
-				return err
-			}
+	for i := range runs {
+		if err := printUnreadable(w, &runs[i]); err != nil {
+			return err
 		}
 	}
 	if len(dropped) == 0 {
@@ -80,6 +78,30 @@ func printRuns(w io.Writer, runs []listed, width int) error {
 	}
 	_, err := fmt.Fprintf(w, "(--wide for %s)\n", strings.Join(dropped, ", "))
 	return err
+}
+
+// printUnreadable says what is wrong with a file that cannot be read.
+func printUnreadable(w io.Writer, l *listed) error {
+	if l.Error == "" {
+		return nil
+	}
+	_, err := fmt.Fprintln(w, "unreadable:", l.Error)
+	return err
+}
+
+// of is the cell of a run, also of one that cannot be read.
+func (c *lsColumn) of(l *listed) string {
+	switch {
+	case l.Run != nil:
+		return c.cell(l)
+	case c.head == "NAME":
+		return filepath.Base(l.Path)
+	case c.head == "STATE":
+		return "unreadable"
+	case c.head == "KIB":
+		return kib(l)
+	}
+	return "-"
 }
 
 // lsTable is the whole table, its heads first.
@@ -92,18 +114,7 @@ func lsTable(runs []listed) [][]string {
 		l := &runs[i]
 		row := make([]string, len(lsColumns))
 		for i, c := range lsColumns {
-			switch {
-			case l.Run != nil:
-				row[i] = c.cell(l)
-			case c.head == "NAME":
-				row[i] = filepath.Base(l.Path)
-			case c.head == "STATE":
-				row[i] = "unreadable"
-			case c.head == "KIB":
-				row[i] = kib(l)
-			default:
-				row[i] = "-"
-			}
+			row[i] = c.of(l)
 		}
 		rows = append(rows, row)
 	}
