@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -57,6 +58,33 @@ func TestPrologFaults(t *testing.T) {
 				if err := h.Epilog(epilog12, began); err != nil {
 					t.Errorf("the Epilog repeats the fault: %v", err)
 				}
+			}
+		})
+	}
+}
+
+// On a busy node exec alone can use up the Prolog's time. The tracker has its run then
+// too, also one that is more than a pipe takes at once, where there is time for that.
+func TestTrackerIsFedHoweverLate(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		comment  int
+		deadline time.Time
+	}{{"in time", 0, time.Now().Add(time.Minute)}, {"late", 0, began}, {"very long", 1 << 20, time.Now().Add(time.Minute)}} {
+		t.Run(tt.name, func(t *testing.T) {
+			h, dir := newHook(t, fakeGood)
+			want := rt.Run{JobID: rt.Some[uint64](12), Comment: strings.Repeat("x", tt.comment)}
+			tracker, err := h.launch(&want, tt.deadline)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer killNote(t, Note{PID: tracker.process.Pid, PIDStart: tracker.start})
+			if running, err := tracker.waitReady(time.Now().Add(time.Minute)); !running || err != nil {
+				t.Fatalf("running %v, %v", running, err)
+			}
+			var got rt.Run
+			if err := json.Unmarshal([]byte(read(t, dir, "run.json")), &got); err != nil || got.JobID != want.JobID || got.Comment != want.Comment {
+				t.Errorf("it was told of job %v, comment of %d bytes, %v", got.JobID, len(got.Comment), err)
 			}
 		})
 	}

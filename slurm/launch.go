@@ -76,7 +76,7 @@ func (h *Hook) launch(run *rt.Run, deadline time.Time) (_ *tracker, err error) {
 		t.start = stat.start
 	}
 	// A tracker that has ended already gives EPIPE here, and its reason on ready.
-	err = errors.Join(feed.SetWriteDeadline(deadline), writeAll(feed, text))
+	err = feedRun(feed, text, deadline)
 	if err != nil && !errors.Is(err, syscall.EPIPE) {
 		return nil, errors.Join(fmt.Errorf("%s (process %d) does not read its run: %w", h.Tracker, p.Pid, err), p.Signal(syscall.SIGTERM))
 	}
@@ -229,8 +229,27 @@ func clearSignalMask() (restore func(), err error) {
 	return func() { _ = set(&old, nil) }, nil
 }
 
-func writeAll(f *os.File, text []byte) error {
-	_, err := f.Write(text)
+// feedRun writes what the pipe takes at once, which is all but always the whole run,
+// however late it is: on a busy node exec alone can use up the deadline, and a tracker
+// that is slow is left to itself. What is left is written until the deadline.
+func feedRun(feed *os.File, text []byte, deadline time.Time) error {
+	raw, err := feed.SyscallConn()
+	if err != nil {
+		return err
+	}
+	written := 0
+	err = raw.Write(func(fd uintptr) bool {
+		written, _ = syscall.Write(int(fd), text) // it fails again below
+		return true
+	})
+	written = max(written, 0)
+	if err != nil || written == len(text) {
+		return err
+	}
+	if err := feed.SetWriteDeadline(deadline); err != nil {
+		return err
+	}
+	_, err = feed.Write(text[written:])
 	return err
 }
 
