@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,7 @@ func talk(address string) {
 	}
 	fmt.Println("sent", err)
 	_, _ = os.Stdin.Read(make([]byte, 1))
+	runtime.KeepAlive(conn) // which a collection would close
 }
 
 // Two processes talk over TCP: the one that sends has the edge.
