@@ -15,6 +15,7 @@ import (
 
 	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/cmd/internal/fault"
+	telemetry "github.com/resource-tracker/rt/cmd/internal/live"
 	"github.com/resource-tracker/rt/format/powerapi"
 )
 
@@ -43,8 +44,8 @@ func runPowerAPI(c *cli.Context) error {
 	}
 	if c.IsSet("socket") {
 		cfg.PowerAPI.Socket = c.String("socket")
-		if _, _, err := net.SplitHostPort(cfg.PowerAPI.Socket); err != nil {
-			return usage("--socket %q: give HOST:PORT, as 127.0.0.1:9080", cfg.PowerAPI.Socket)
+		if err := telemetry.CheckHostPort(cfg.PowerAPI.Socket, "127.0.0.1:9080"); err != nil {
+			return usage("--socket %w", err)
 		}
 	}
 	every := cfg.Spool.CommitInterval.Duration
@@ -73,13 +74,16 @@ func runPowerAPI(c *cli.Context) error {
 
 // receiveToFile keeps the reports of other sensors.
 func receiveToFile(c *cli.Context, address, name string, say *log.Logger) error {
+	if err := telemetry.CheckHostPort(address, "127.0.0.1:9080"); err != nil {
+		return usage("--listen %w", err)
+	}
 	out, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
 	if err != nil {
 		return fmt.Errorf("keep reports: %w", err)
 	}
 	ln, err := net.Listen("tcp", address)
 	if err != nil {
-		return errors.Join(fmt.Errorf("listen on %s: %w", address, err), out.Close())
+		return errors.Join(fmt.Errorf("listen on %s: %w", address, telemetry.ListenError(err)), out.Close())
 	}
 	fmt.Fprintf(c.App.Writer, "listening on %s\n", ln.Addr())
 	if !loopback(ln.Addr()) {

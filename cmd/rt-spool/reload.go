@@ -64,7 +64,7 @@ func (s *secrets) read() error {
 	s.stamps = s.now() // before: a change while they are read is another one
 	text, err := os.ReadFile(s.conf.TokenFile)
 	if err != nil {
-		return fmt.Errorf("serve.token_file: %w; put the API tokens there, one a line", err)
+		return fmt.Errorf("serve.token_file: %w; put the API tokens there, one a line, or name their file by --token-file", err)
 	}
 	tokens, err := receiver.ParseTokens(text)
 	if err != nil {

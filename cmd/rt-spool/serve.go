@@ -8,12 +8,12 @@ import (
 	"log"
 	"net"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt/cmd/internal/fault"
+	telemetry "github.com/resource-tracker/rt/cmd/internal/live"
 	"github.com/resource-tracker/rt/upload/receiver"
 )
 
@@ -44,6 +44,12 @@ func runServe(c *cli.Context) (err error) {
 		if c.IsSet(flag) {
 			*value = c.String(flag)
 		}
+	}
+	if err := telemetry.CheckHostPort(s.Listen, "127.0.0.1:8470"); err != nil {
+		if c.IsSet("listen") {
+			return usage("--listen %w", err)
+		}
+		return misconfigured(fmt.Errorf("serve.listen %w", err))
 	}
 	if (s.TLSCert == "") != (s.TLSKey == "") {
 		return misconfigured(errors.New("serve.tls_cert and serve.tls_key belong together: set both or neither"))
@@ -95,15 +101,8 @@ func (s *secrets) serve(ctx context.Context, ln net.Listener, say *log.Logger) e
 
 func (s *secrets) listen() (net.Listener, string, error) {
 	ln, err := net.Listen("tcp", s.conf.Listen)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		err = errors.New("another program has this address: stop it, or choose another port")
-	}
-	var op *net.OpError
-	if errors.As(err, &op) {
-		err = op.Err // op says again where
-	}
 	if err != nil {
-		return nil, "", fmt.Errorf("listen on %s (serve.listen): %w", s.conf.Listen, err)
+		return nil, "", fmt.Errorf("listen on %s (serve.listen): %w", s.conf.Listen, telemetry.ListenError(err))
 	}
 	if s.conf.TLSCert == "" {
 		return ln, "http", nil

@@ -151,6 +151,8 @@ func damagedFile(err error) error {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):
 		return nil
+	case errors.Is(err, errUsage):
+		return err
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("top: %w: run rt-spool as root or as the spool's owner", err)
 	}

@@ -26,11 +26,10 @@ func ParseAddress(text string) (Address, error) {
 		}
 		return Address{"unix", path}, nil
 	}
-	host, port, err := net.SplitHostPort(text)
-	if err != nil || port == "" {
-		return Address{}, fmt.Errorf("%q: give HOST:PORT, as 127.0.0.1:9000, or unix:PATH", text)
+	if err := CheckHostPort(text, "127.0.0.1:9000"); err != nil {
+		return Address{}, fmt.Errorf("%w, or unix:PATH", err)
 	}
-	return Address{"tcp", net.JoinHostPort(host, port)}, nil
+	return Address{"tcp", text}, nil
 }
 
 // String is the address as a person writes it.
@@ -78,7 +77,7 @@ func Listen(ctx context.Context, a Address, owner int) (*Listener, error) {
 	}
 	l, err := c.Listen(ctx, a.network, a.text)
 	if err != nil {
-		return nil, fmt.Errorf("listen for clients of the telemetry: %w", err)
+		return nil, fmt.Errorf("listen at %s: %w", a, ListenError(err))
 	}
 	return &Listener{l, owner}, nil
 }

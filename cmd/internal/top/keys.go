@@ -319,5 +319,5 @@ func parseMoment(text string, first time.Time) (time.Duration, error) {
 			return max(at.Sub(first), 0), nil
 		}
 	}
-	return 0, fmt.Errorf("%q is no moment: seconds after the first reading (90), 1m30s, or a time such as 12:30:05", text)
+	return 0, fmt.Errorf("%q is no moment of the run: give seconds after its first reading, such as 90 or 1m30s, or a time such as 12:30:05", text)
 }

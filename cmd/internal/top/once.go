@@ -196,7 +196,12 @@ func Moment(ctx context.Context, src Source, o Options, text string) (time.Durat
 		err = fmt.Errorf("%q is not within the run: its readings are of %s", text, span(f.Open.Last.Seconds()))
 	}
 	if err != nil {
-		err = fmt.Errorf("%w: %w", ErrMoment, err)
+		err = &momentError{err}
 	}
 	return at, err
 }
+
+// momentError is an ErrMoment that speaks for itself.
+type momentError struct{ error }
+
+func (momentError) Is(target error) bool { return target == ErrMoment }
