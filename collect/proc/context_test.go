@@ -45,6 +45,7 @@ func TestCPUFreq(t *testing.T) {
 		t.Fatal(err)
 	}
 	src := NewCPUFreq(root)
+	src.now = func() time.Time { return time.Time{} } // however busy this machine is
 	if err := src.Read(&s); err != nil || s.Node.CPUFreq != u64(2500001) {
 		t.Errorf("%v, %v: the mean of two that are online and have one", s.Node.CPUFreq, err)
 	}
@@ -61,23 +62,31 @@ func TestCPUFreq(t *testing.T) {
 	}
 }
 
-// A kernel that sleeps for every CPU is left alone.
+// A kernel that sleeps for every CPU is left alone, one whose machine is busy is asked
+// again.
 func TestCPUFreqOfASlowKernel(t *testing.T) {
 	root := contextFixture(t)
 	s := rt.Snapshot{CPUs: []rt.CPUReading{{CPU: 0}, {CPU: 3}}}
 	src := NewCPUFreq(root)
 	var at time.Time
-	src.now = func() time.Time { at = at.Add(60 * time.Millisecond); return at }
-	for range 3 {
-		if err := src.Read(&s); err == nil || s.Node.CPUFreq.Valid() {
-			t.Errorf("%v, %v", s.Node.CPUFreq, err)
+	takes := time.Duration(0)
+	src.now = func() time.Time { at = at.Add(takes); return at }
+	for _, step := range []struct {
+		after, takes time.Duration
+		want         bool
+	}{
+		{0, 60 * time.Millisecond, false}, {freqPause, 60 * time.Millisecond, false},
+		{freqPause, 0, true}, // it was busy
+		{freqPause, 60 * time.Millisecond, false}, {freqPause, 60 * time.Millisecond, false}, {freqPause, 60 * time.Millisecond, false},
+		{freqPause, 0, false}, // it is not asked
+		{freqAgain, 60 * time.Millisecond, false}, {freqPause, 0, false}, {freqAgain, 0, true},
+	} {
+		s.Boot += int64(step.after)
+		s.Node.CPUFreq.Clear()
+		takes = step.takes
+		if err := src.Read(&s); (err == nil) != step.want || s.Node.CPUFreq.Valid() != step.want {
+			t.Errorf("%+v, at %s: %v, %v", step, time.Duration(s.Boot), s.Node.CPUFreq, err)
 		}
-		s.Boot += int64(freqPause)
-	}
-	src.now = time.Now
-	s.Boot = int64(freqAgain)
-	if err := src.Read(&s); err != nil || !s.Node.CPUFreq.Valid() {
-		t.Errorf("an hour later: %v, %v", s.Node.CPUFreq, err)
 	}
 }
 
