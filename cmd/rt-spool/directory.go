@@ -76,7 +76,9 @@ func (d *directory) reap(path string) (run rt.Run, err error) {
 		return run, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	run = r.Run()
+	if run = r.Run(); run.State != rt.StateRunning { // its tracker has ended it since it was looked at
+		return run, nil
+	}
 	var exit rt.Exit
 	state := slurm.State{Dir: d.cfg.Tracker.StateDir}
 	job, isJob := run.JobID.Get()

@@ -60,6 +60,9 @@ func TestReapTakesTheExitOfItsOwnRun(t *testing.T) {
 		if err := r.Close(); err != nil {
 			t.Fatal(err)
 		}
+		if run, err := d.reap(paths[attempt]); err != nil || run.State != rt.StateEnded || d.lost != attempt+1 {
+			t.Errorf("again: %s, %d lost, %v", run.State, d.lost, err)
+		}
 		if _, err := os.Stat(exit); os.IsNotExist(err) != (attempt == 1) {
 			t.Errorf("after attempt %d the exit: %v", attempt, err)
 		}
