@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -10,53 +12,34 @@ import (
 	"github.com/resource-tracker/rt/slurm"
 )
 
-// others knows how many other tasks of our step on this node had not ended at the
-// newest reading. They have become their commands, and Slurm waits for our status:
-// nobody reads on. A process that we left behind would be in the step's cgroup.
-// Slurm kills it with the step, without a SIGTERM, and holds the step for a second
-// to see it gone; one that ends by itself as soon as the last task has ended is in
-// time for that in some steps and not in others.
-type others struct {
-	step    string // of srun a number
-	at      time.Time
-	told    bool // the reading tells of the step's tasks
-	running int  // tasks that have processes, ours among them
-}
-
-// Put implements collect.Sink.
-func (o *others) Put(s *rt.Snapshot) error {
-	o.at, o.told, o.running = time.Unix(0, s.Wall).UTC(), false, 0
-	for i := range s.Steps {
-		r := &s.Steps[i]
-		if r.Step != o.step || !r.Task.Valid() || r.Ended {
-			continue
-		}
-		if n, ok := r.Pids.Get(); ok {
-			o.told = true
-			if n > 0 {
-				o.running++
-			}
-		}
+// noteOthers tells the ledger which tasks of our step on this node the record does not
+// have, or not to their ends. They have become their commands because the turn is
+// ours, and Slurm waits for our status: nobody reads on. A process that we left behind
+// would be in the step's cgroup. Slurm kills it with the step, without a SIGTERM, and
+// holds the step for a second to see it gone; one that ends by itself as soon as the
+// last task has ended is in time for that in some steps and not in others.
+func (t *tracking) noteOthers(procfs string) {
+	if t.turn.file == nil || t.job == nil {
+		return
 	}
-	return nil
-}
-
-// event tells the ledger of tasks that the record does not have, or not to their
-// ends. here is how many the step has on this node.
-func (o *others) event(here rt.Opt[uint64]) (rt.Event, bool) {
-	e := rt.Event{Time: o.at, Kind: "job", Name: "tasks"}
-	n := o.running - 1
-	switch {
-	case o.told:
+	env := slurm.NewEnv(os.Environ())
+	here := slurm.StepTasksHere(env)
+	e := rt.Event{Time: time.Now(), Kind: "job", Name: "tasks"}
+	others := 0
+	if _, _, found := t.job.Found(); found {
+		others = runningOthers(procfs, t.job.Procs(nil), env, here)
 		e.Status = "unseen"
 		e.Detail = fmt.Sprintf("%s of step %s on this node had not ended when the tracked one did: what was used after that is not in the record",
-			otherTasks(n), o.step)
-	default:
-		n = int(here.Or(1)) - 1
+			otherTasks(others), t.run.Step)
+	} else {
+		others = int(here.Or(1)) - 1
 		e.Status = "absent"
-		e.Detail = fmt.Sprintf("%s of step %s on this node not in the record: no cgroup was found that tells of them", otherTasks(n), o.step)
+		e.Detail = fmt.Sprintf("%s of step %s on this node not in the record: no cgroup was found that tells of them",
+			otherTasks(others), t.run.Step)
 	}
-	return e, n > 0
+	if others > 0 {
+		t.note(e)
+	}
 }
 
 func otherTasks(n int) string {
@@ -66,13 +49,38 @@ func otherTasks(n int) string {
 	return strconv.Itoa(n) + " other tasks"
 }
 
-// noteOthers tells the ledger of the tasks that became their commands because the
-// turn is ours.
-func (t *tracking) noteOthers() {
-	if t.turn.file == nil {
-		return
+// runningOthers counts the tasks of our step, but ours, that have one of the processes.
+// They are our user's. Not every cgroup tells which task a process is of, but its
+// environment does. here is how many tasks there are, where that is known.
+func runningOthers(procfs string, pids []int, ours slurm.Env, here rt.Opt[uint64]) int {
+	seen := map[string]bool{ours["SLURM_LOCALID"]: true}
+	for _, pid := range pids {
+		if n, ok := here.Get(); ok && uint64(len(seen)) >= n {
+			break
+		}
+		environ, err := os.ReadFile(filepath.Join(procfs, strconv.Itoa(pid), "environ"))
+		if err != nil {
+			continue // it has ended, or is somebody else's
+		}
+		if task, ok := taskOf(environ, ours); ok {
+			seen[task] = true
+		}
 	}
-	if e, ok := t.others.event(slurm.StepTasksHere(slurm.NewEnv(os.Environ()))); ok {
-		t.note(e)
+	return len(seen) - 1
+}
+
+// taskOf finds the task on this node in the environment of a process of our step.
+func taskOf(environ []byte, ours slurm.Env) (task string, ok bool) {
+	for entry := range bytes.SplitSeq(environ, []byte{0}) {
+		name, value, _ := bytes.Cut(entry, []byte("="))
+		switch string(name) {
+		case "SLURM_JOB_ID", "SLURM_STEP_ID":
+			if string(value) != ours[string(name)] {
+				return "", false
+			}
+		case "SLURM_LOCALID":
+			task = string(value)
+		}
 	}
+	return task, task != ""
 }

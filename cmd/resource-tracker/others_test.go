@@ -1,52 +1,181 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/spool"
 )
 
-func TestOthers(t *testing.T) {
-	task := func(step string, n, processes uint64, ended bool) rt.StepReading {
-		return rt.StepReading{Step: step, Task: rt.Some(n), Pids: rt.Some(processes), Ended: ended}
-	}
-	whole := rt.StepReading{Step: "3", Pids: rt.Some[uint64](9)}
-	unread := rt.StepReading{Step: "3", Task: rt.Some[uint64](8)}
-	const tail = " of step 3 on this node had not ended when the tracked one did: what was used after that is not in the record"
-	const nothing = " of step 3 on this node not in the record: no cgroup was found that tells of them"
-	for _, tt := range []struct {
-		name           string
-		steps          []rt.StepReading
-		here           rt.Opt[uint64]
-		status, detail string // empty: nothing is told
-	}{
-		{name: "alone", steps: []rt.StepReading{whole, task("3", 0, 2, false)}, here: rt.Some[uint64](1)},
-		{name: "the others have ended", here: rt.Some[uint64](3),
-			steps: []rt.StepReading{whole, task("3", 0, 0, false), task("3", 1, 2, false), task("3", 2, 1, true)}},
-		{name: "one", steps: []rt.StepReading{whole, task("3", 0, 2, false), task("3", 1, 1, false), unread, task("4", 0, 1, false)},
-			status: "unseen", detail: "1 other task" + tail},
-		{name: "two", steps: []rt.StepReading{task("3", 0, 2, false), task("3", 1, 1, false), task("3", 2, 40, false)},
-			status: "unseen", detail: "2 other tasks" + tail},
-		{name: "no cgroup", here: rt.Some[uint64](8), status: "absent", detail: "7 other tasks" + nothing},
-		{name: "none of the tasks", steps: []rt.StepReading{whole, unread}, here: rt.Some[uint64](2), status: "absent", detail: "1 other task" + nothing},
-		{name: "nobody knows"},
-		{name: "no tasks", here: rt.Some[uint64](0)},
+func TestRunningOthers(t *testing.T) {
+	procfs := t.TempDir()
+	var pids []int
+	for i, environ := range []string{
+		"", // a zombie
+		"SLURM_JOB_ID=77\x00SLURM_STEP_ID=3\x00SLURM_LOCALID=0\x00",
+		"SLURM_JOB_ID=77\x00SLURM_STEP_ID=3\x00SLURM_LOCALID=1\x00HOME=/\x00",
+		"SLURM_JOB_ID=77\x00SLURM_STEP_ID=3\x00SLURM_LOCALID=1\x00",
+		"SLURM_LOCALID=2\x00SLURM_JOB_ID=77\x00SLURM_STEP_ID=4\x00",
+		"SLURM_LOCALID=3\x00SLURM_JOB_ID=78\x00SLURM_STEP_ID=3\x00",
+		"SLURM_JOB_ID=77\x00SLURM_STEP_ID=3\x00",
+		"SLURM_LOCALID=12\x00SLURM_JOB_ID=77\x00SLURM_STEP_ID=3", // cut off
 	} {
-		o := others{step: "3"}
-		before := rt.Snapshot{Steps: []rt.StepReading{task("3", 0, 1, false), task("3", 1, 1, false), task("3", 2, 1, false)}}
-		last := rt.Snapshot{Wall: 1_700_000_000_500_000_000, Steps: tt.steps}
-		for _, s := range []*rt.Snapshot{&before, &last} {
-			if err := o.Put(s); err != nil {
-				t.Fatal(err)
-			}
+		pid := 100 + i
+		pids = append(pids, pid)
+		if err := os.Mkdir(filepath.Join(procfs, strconv.Itoa(pid)), 0o700); err != nil {
+			t.Fatal(err)
 		}
-		e, ok := o.event(tt.here)
-		switch {
-		case ok != (tt.status != ""):
-			t.Errorf("%s: told %v: %+v", tt.name, ok, e)
-		case ok && (e.Kind != "job" || e.Name != "tasks" || e.Status != tt.status || e.Detail != tt.detail || !e.Time.Equal(time.UnixMilli(1_700_000_000_500))):
-			t.Errorf("%s: %+v", tt.name, e)
+		if err := os.WriteFile(filepath.Join(procfs, strconv.Itoa(pid), "environ"), []byte(environ), 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
+	pids = append(pids, 99) // it has ended
+	ours := slurm.Env{"SLURM_JOB_ID": "77", "SLURM_STEP_ID": "3", "SLURM_LOCALID": "0"}
+	for _, tt := range []struct {
+		pids []int
+		here rt.Opt[uint64]
+		want int
+	}{
+		{pids, rt.Some[uint64](13), 2},
+		{pids, rt.None[uint64](), 2},
+		{pids, rt.Some[uint64](2), 1}, // all there are: nobody else is looked at
+		{pids, rt.Some[uint64](1), 0},
+		{pids[:2], rt.Some[uint64](13), 0},
+		{nil, rt.None[uint64](), 0},
+	} {
+		if got := runningOthers(procfs, tt.pids, ours, tt.here); got != tt.want {
+			t.Errorf("of %v of %v tasks: %d others run, want %d", tt.pids, tt.here, got, tt.want)
+		}
+	}
+}
+
+// The task that tracks ends: the ledger tells how many others have not.
+func TestOtherTasksAreTold(t *testing.T) {
+	t.Parallel()
+	const tail = " of step 3 on this node had not ended when the tracked one did: what was used after that is not in the record"
+	for _, tt := range []struct {
+		name, step, tasks, cgroup string
+		others                    []string // the numbers of tasks that have a process
+		want                      string
+	}{
+		{"equal", "3", "3(x2)", "cg", []string{"0", "0"}, ""},
+		{"unequal", "3", "7,3", "cg", []string{"0", "2"}, "unseen 1 other task" + tail},
+		{"two", "3", "7,3", "cg", []string{"1", "2"}, "unseen 2 other tasks" + tail},
+		{"tree", "3", "7,3", "none", nil, "absent 2 other tasks of step 3 on this node not in the record: no cgroup was found that tells of them"},
+		{"alone", "3", "7,1", "none", nil, ""},
+		{"batch", "4294967291", "7,3", "cg", []string{"1", "2"}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			asTask := func(cmd *exec.Cmd, number string) *exec.Cmd {
+				cmd.Env = append(cmd.Env, "SLURM_LOCALID="+number, "SLURM_NODEID=1", "SLURM_STEP_TASKS_PER_NODE="+tt.tasks)
+				return cmd
+			}
+			var pids []int
+			for _, number := range tt.others {
+				pids = append(pids, other(t, asTask(inStep(t, dir, tt.step), number)))
+			}
+			fakeStep(t, filepath.Join(dir, "cg"), tt.step, pids)
+			cmd := asTask(inStep(t, dir, tt.step, "--path.cgroupfs", tt.cgroup, "--spool", "runs", "sh", "-c", "exit 4"), "0")
+			_ = cmd.Run() // its status is looked at below
+			if cmd.ProcessState.ExitCode() != 4 || fmt.Sprint(cmd.Stderr) != "" {
+				t.Errorf("%s, said %q", cmd.ProcessState, cmd.Stderr)
+			}
+			if got := toldOfTasks(t, filepath.Join(dir, "runs")); got != tt.want {
+				t.Errorf("the ledger tells %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// other starts a process with the environment of cmd that runs until the test ends.
+func other(t *testing.T, cmd *exec.Cmd) (pid int) {
+	t.Helper()
+	cmd.Path, cmd.Args, cmd.Stdout = "/bin/sh", []string{"sh", "-c", "echo; read line"}, nil
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait() // read has failed
+	})
+	if _, err := out.Read(make([]byte, 1)); err != nil { // its environment is its own
+		t.Fatal(err)
+	}
+	return cmd.Process.Pid
+}
+
+// fakeStep makes a v2 hierarchy with a step of job 77 that has the processes.
+func fakeStep(t *testing.T, root, step string, pids []int) {
+	t.Helper()
+	name := step
+	if name == "4294967291" {
+		name = "batch"
+	}
+	job := filepath.Join(root, "system.slice", "slurmstepd.scope", "job_77")
+	task := filepath.Join(job, "step_"+name, "user", "task_0")
+	if err := os.MkdirAll(task, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var procs bytes.Buffer
+	for _, pid := range pids {
+		fmt.Fprintln(&procs, pid)
+	}
+	for path, text := range map[string]string{
+		filepath.Join(root, "cgroup.controllers"):                    "cpu memory pids\n",
+		filepath.Join(filepath.Dir(root), "none/cgroup.controllers"): "cpu memory pids\n",
+		filepath.Join(job, "cgroup.events"):                          "populated 1\n",
+		filepath.Join(job, "cgroup.procs"):                           "",
+		filepath.Join(job, "cpu.stat"):                               "usage_usec 5000000\nuser_usec 4000000\nsystem_usec 1000000\n",
+		filepath.Join(task, "cgroup.procs"):                          procs.String(),
+	} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// toldOfTasks is what the ledger of the one run says of tasks.
+func toldOfTasks(t *testing.T, dir string) string {
+	t.Helper()
+	runs := runsIn(t, dir)
+	if len(runs) != 1 {
+		t.Fatalf("%d runs", len(runs))
+	}
+	r, err := spool.Open(runs[0].Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	events, err := r.Events()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for _, e := range events {
+		if e.Kind == "job" && e.Name == "tasks" {
+			told = append(told, e.Status+" "+e.Detail)
+		}
+	}
+	return strings.Join(told, "; ")
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
+	"github.com/resource-tracker/rt/collect/cgroup"
 	"github.com/resource-tracker/rt/collect/energy"
 	"github.com/resource-tracker/rt/collect/gpu"
 	"github.com/resource-tracker/rt/collect/proc"
@@ -21,6 +22,7 @@ import (
 type tracking struct {
 	run     rt.Run
 	sources []collect.Source
+	job     *cgroup.Job // the Slurm job around us; nil where its cgroup is not read
 	sinks   []collect.Sink
 	writer  *spool.Writer // nil without a spool
 	stream  *streamer     // nil where nothing is sent
@@ -29,7 +31,6 @@ type tracking struct {
 	out     *outlet       // nil where no samples are printed
 	turn    turn
 	kills   kills
-	others  others
 	rec     *collect.Recorder
 }
 
@@ -68,8 +69,8 @@ func track(s settings, run rt.Run, failed, warn func(error)) (_ *tracking, err e
 	if !s.gpu {
 		t.note(rt.Event{Time: time.Now(), Kind: "sensor", Name: "gpu", Status: "n/a", Detail: "--gpu off: not looked for, its sums are those of no GPU"})
 	}
-	t.kills.step, t.others.step = run.Step, run.Step
-	t.sinks = append(t.sinks, &t.kills, &t.others, new(settling))
+	t.kills.step = run.Step
+	t.sinks = append(t.sinks, &t.kills, new(settling))
 	options := collect.Options{Interval: s.interval, Sources: t.sources, Sinks: t.sinks}
 	if t.writer != nil {
 		options.Ledger = t.writer
@@ -116,7 +117,7 @@ func (t *tracking) openJob(s settings) (jobSource, error) {
 		return job, err
 	}
 	t.run.CgroupLayout, t.run.CgroupPath, _ = job.Found()
-	t.sources = append(t.sources, job)
+	t.sources, t.job = append(t.sources, job), job.Job
 	return job, nil
 }
 

@@ -63,7 +63,6 @@ func wrap(s settings) error {
 	defer cancelSoon()
 	if t != nil {
 		t.note(rusageEvent(&used, time.Now()))
-		t.noteOthers()
 		finish(t, exitOf(status, told, time.Now()))
 		t.deliver(leaving)
 	} else if t = begun.Load(); t != nil {
@@ -106,6 +105,7 @@ func follow(ctx context.Context, s settings, turns <-chan turn, run func() rt.Ru
 	t.turn = mine
 	begun.Store(t)
 	t.record(ctx)
+	t.noteOthers(s.procfs)
 	return t
 }
 
