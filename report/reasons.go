@@ -1,5 +1,12 @@
 package report
 
+// absences say what it means that a machine lacks something, and what can be done: the
+// ledger says in which place of /sys it was not found.
+var absences = map[string]string{
+	"energy":        "no counters in /sys: virtual machines have none; elsewhere load the module intel_rapl_msr or that of a power meter",
+	"cpu frequency": "this kernel tells none",
+}
+
 // reasons says why each absent figure is absent: what the sensor said, or else
 // what follows from how the run was tracked.
 func (r *reading) reasons(s *Summary) {

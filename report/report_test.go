@@ -155,7 +155,10 @@ func examples() []example {
 			{Kind: "gap"}, {Kind: "gap"}, {Kind: "sensor", Name: "disk", Status: "denied", Detail: "open /proc/diskstats: permission denied"},
 			{Kind: "sensor", Name: "network", Status: "failed"}, {Kind: "sensor", Name: "network", Status: "ok"},
 		}, unlimited},
-		{"command", commandRun(), nil, commandSnapshots()},
+		{"command", commandRun(), []rt.Event{
+			{Kind: "sensor", Name: "energy", Status: "absent", Detail: "find energy counters /sys: file does not exist"},
+			{Kind: "sensor", Name: "cpu frequency", Status: "absent", Detail: "read /sys/devices/system/cpu/cpu*/cpufreq/scaling_cur_freq: file does not exist"},
+		}, commandSnapshots()},
 		{"node", rt.Run{Node: "n1", Start: start, State: rt.StateRunning}, nil, machine},
 		{"empty", rt.Run{Node: "n1", JobID: u(7)}, nil, nil},
 	}

@@ -270,11 +270,13 @@ func (p *page) quality(s *Summary, o TextOptions) {
 	var sensors []string
 	for _, name := range slices.Sorted(maps.Keys(s.Sensors)) {
 		is := s.Sensors[name]
-		sensors = append(sensors, plain(name+" "+is.Status)+because(is.Detail))
+		detail := is.Detail
+		if words, ok := absences[name]; ok && is.Status == "absent" {
+			detail = words
+		}
+		sensors = append(sensors, plain(name+" "+is.Status)+because(detail))
 	}
-	if len(sensors) > 0 {
-		p.line("Not ok", "%s", strings.Join(sensors, ", "))
-	}
+	p.list("Not ok", sensors)
 	if n := s.Record.Unseen; n > 0 {
 		p.list("Note", []string{fmt.Sprintf("%s of step %s ran on here after %s, when the tracked one had ended: what was used then is not in these figures",
 			plural(n, "other task"), plain(s.Run.Step), s.Record.Last.In(o.Zone).Format("15:04:05"))})
