@@ -300,15 +300,7 @@ func (j *Job) readSteps(s *rt.Snapshot) {
 	j.mu.Unlock()
 	first := len(s.Steps)
 	for _, g := range j.listed {
-		j.mu.Lock()
-		if !g.r.Ended && !j.shed && j.settled(g) {
-			if g.looks = maxLooks; !j.exits.off {
-				j.meet(g)
-			}
-			g.read(&j.part, &j.buf)
-			s.Steps = append(s.Steps, g.r)
-		}
-		j.mu.Unlock()
+		j.readStep(g, s)
 	}
 	clear(j.listed)
 	j.mu.Lock()
@@ -323,6 +315,19 @@ func (j *Job) readSteps(s *rt.Snapshot) {
 			s.Steps = append(s.Steps, e)
 		}
 	}
+}
+
+func (j *Job) readStep(g *group, s *rt.Snapshot) {
+	j.mu.Lock()
+	defer j.mu.Unlock() // also of a panic, see survive
+	if g.r.Ended || j.shed || !j.settled(g) {
+		return
+	}
+	if g.looks = maxLooks; !j.exits.off {
+		j.meet(g)
+	}
+	g.read(&j.part, &j.buf)
+	s.Steps = append(s.Steps, g.r)
 }
 
 // Written tells that s, which Read has filled, is kept: the steps and tasks that

@@ -150,3 +150,34 @@ func TestWithoutWatches(t *testing.T) {
 		t.Errorf("events %v", got)
 	}
 }
+
+// A fault in the reading of a step ends the watching, and nobody waits for its lock.
+func TestFaultInAStep(t *testing.T) {
+	root := t.TempDir()
+	mkdir(t, filepath.Join(root, "cpuacct/slurm/uid_1000/job_12"))
+	j := start(t, Options{}, v1Candidate(root, "cpuacct"))
+	expect(t, j, Appeared)
+	j.mu.Lock()
+	j.groups = append(j.groups, &group{exit: -1}) // which has no files
+	j.mu.Unlock()
+	done := make(chan error)
+	go func() {
+		defer func() {
+			_ = recover() // the recorder's does so
+			j.mu.Lock()
+			j.groups = nil
+			j.mu.Unlock()
+			done <- j.Err()
+		}()
+		var s rt.Snapshot
+		_ = j.Read(&s)
+	}()
+	select {
+	case err := <-done:
+		if err == nil || !strings.Contains(err.Error(), "panicked") {
+			t.Errorf("error %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("the reading does not come back")
+	}
+}
