@@ -48,6 +48,23 @@ func (t *tracker) end(stopped bool) error {
 	return nil // it is logged, and the Prolog has gone long ago
 }
 
+// endAlone ends the run while a reading hangs in the kernel, as in a driver or a dead file
+// system: maybe for ever, and as long as its tracker lives no drain delivers a run. What
+// is being read is left open.
+func (t *tracker) endAlone(stopped bool) error {
+	detail := fmt.Sprintf("a reading has not come back within %s of the end: the run ends without it", t.cfg.Tracker.Grace)
+	t.writer.Event(rt.Event{Time: time.Now(), Kind: "tracker", Name: "recording", Status: "failed", Detail: detail})
+	err := errors.New(detail)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var seen slurm.Evidence
+	if t.batch != nil {
+		seen.Batch = t.batch.Status()
+	}
+	t.log.Error(t.subject, errors.Join(err, t.finish(stopped, seen, t.endPauses())))
+	return nil // it is logged, and the Prolog has gone long ago
+}
+
 // finish ends the run's file. While the disk is full or somebody else holds the
 // file it tries again, deaf to further signals, for p.total; what is not written
 // then is lost. The Epilog's word is kept once it was read, because the job's next

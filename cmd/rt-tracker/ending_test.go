@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/cmd/internal/logging"
+	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/slurm"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -257,5 +259,41 @@ func TestWaitEndsWithoutAJob(t *testing.T) {
 	}
 	if len(events) != 1 || events[0].Name != "epilog" || events[0].Status != "absent" || !strings.Contains(events[0].Detail, "no cgroup") {
 		t.Errorf("the ledger: %+v", events)
+	}
+}
+
+// hanging is a source whose reading does not come back.
+type hanging struct{ collect.Source }
+
+func (hanging) Name() string              { return "hanging" }
+func (hanging) Read(s *rt.Snapshot) error { select {} }
+
+// A reading that hangs for ever keeps no run from its end.
+func TestEndsWithoutItsLastReading(t *testing.T) {
+	s := newSite(t)
+	cfg, err := config.Load(s.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Tracker.Grace.Duration = time.Millisecond
+	tr, err := newTracker(cfg, s.run, logging.New(logging.Options{Program: "rt-tracker", Target: s.log}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr.sources = append(tr.sources, hanging{})
+	told := make(chan os.Signal, 1)
+	told <- syscall.SIGTERM
+	if err := tr.run(&ready{}, told); err != nil {
+		t.Error(err)
+	}
+	run, _, events := s.spooled(t)
+	if run.State != rt.StateEnded || !slices.ContainsFunc(events, func(e rt.Event) bool { return e.Name == "recording" && e.Status == "failed" }) {
+		t.Errorf("state %q, the ledger: %+v", run.State, events)
+	}
+	if live, err := spool.Live(tr.writer.Path()); live || err != nil {
+		t.Errorf("its lock is held: %v, %v", live, err)
+	}
+	if err := tr.job.Close(); err != nil {
+		t.Error(err)
 	}
 }

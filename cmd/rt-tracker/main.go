@@ -30,6 +30,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	flags.SetOutput(stderr)
 	configFile := flags.String("config", "", "read `FILE` instead of "+config.DefaultPath)
 	version := flags.Bool("version", false, "print the version and exit")
+	setUsage(flags)
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0
@@ -40,6 +41,10 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stdout, "rt-tracker", rt.Version)
 		return 0
 	}
+	if isTerminal(stdin) {
+		fmt.Fprint(stderr, about)
+		return 2
+	}
 	prolog := openReady()
 	log := logging.New(logging.Options{Program: "rt-tracker", Target: logging.Syslog, DevLog: logging.DevLog, Fallback: logging.FallbackFile, Last: stderr})
 	defer func() { log.Close(time.Second) }()
@@ -49,6 +54,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	if !prolog.say("error: " + err.Error()) {
 		(*log).Error("", err)
+		if isTerminal(stderr) { // who looks there does not look into the log
+			fmt.Fprintln(stderr, "rt-tracker:", err)
+		}
 	}
 	return 1
 }

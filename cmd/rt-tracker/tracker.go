@@ -137,14 +137,30 @@ func (t *tracker) run(prolog *ready, told <-chan os.Signal) error {
 	}()
 	stopped := t.wait(told, ended, alone)
 	cancel()
-	for why := range ended {
-		if why == rt.ReasonLast {
-			t.jobIsOver()
-		}
+	if !t.recorded(ended, t.cfg.Tracker.Grace.Duration) {
+		return t.endAlone(stopped)
 	}
 	// A process that has hung in the kernel can keep its reader for ever.
 	awaited(&side, settle)
 	return t.end(stopped)
+}
+
+// recorded waits for the last snapshot, most at most, and is false where it does not come.
+func (t *tracker) recorded(ended <-chan rt.Reason, most time.Duration) bool {
+	late := time.After(most)
+	for {
+		select {
+		case why, more := <-ended:
+			if !more {
+				return true
+			}
+			if why == rt.ReasonLast {
+				t.jobIsOver()
+			}
+		case <-late:
+			return false
+		}
+	}
 }
 
 // aloneMax is how long a tracker stays whose job never appears and has no known
