@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// unequalTasks runs three tasks, of which the tracked one ends before the two others begin
-// their work. They begin it when nothing of ours is left in their step, and say so
-// for.
+// unequalTasks runs three tasks, of which the tracked one ends first. The two others
+// wait until nothing of ours is left in their step, and only then do their work.
 const unequalTasks = `cat >$HOME/task <<'X'
 cd $HOME; : >began.$SLURM_LOCALID
 until [ -e began.0 -a -e began.1 -a -e began.2 ]; do sleep 0.05; done
