@@ -1,0 +1,34 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// about is for a person who starts rt-tracker: it would wait for what nobody types.
+const about = `rt-tracker tracks one Slurm job on this node. It is not started by hand:
+rt-prolog starts it, with the run on its standard input. What it reads goes to
+the spool (spool.dir of rt.toml), which rt-spool shows; what it has to say goes
+to the log (log.target). To track a command: resource-tracker -- COMMAND
+`
+
+// setUsage makes the help say what the program is.
+func setUsage(flags *flag.FlagSet) {
+	flags.Usage = func() {
+		fmt.Fprintf(flags.Output(), "usage: rt-tracker [--config FILE] < RUN\n\n%s\n", about)
+		flags.PrintDefaults()
+	}
+}
+
+// isTerminal says whether a person is at a reader or writer.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return false
+	}
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}
