@@ -29,7 +29,31 @@ func lockPath(path string, deadline time.Time) (*hookLock, error) {
 		if !time.Now().Before(deadline) {
 			return nil, fmt.Errorf("cannot lock %s: another hook holds it", path)
 		}
-		time.Sleep(time.Millisecond) // it is held for less; 64 jobs may begin at once
+		awaitRelease(path, deadline)
+	}
+}
+
+// awaitRelease waits until the lock that is held at path is let go of, at the latest
+// until the deadline. It waits in the kernel: when 64 jobs begin at once, hooks that ask
+// again and again would take the CPU from the one that has it. What it shares is a file
+// that its holder has removed by then.
+func awaitRelease(path string, deadline time.Time) {
+	f, err := os.Open(path)
+	if err != nil {
+		return // it has just been removed, or the next try tells
+	}
+	released := make(chan struct{})
+	go func() {
+		defer func() {
+			_ = recover() // a defect here ends the wait and nothing else
+			close(released)
+		}()
+		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_SH) // whatever it says, the next try tells
+		_ = f.Close()                                   // opened for reading: nothing can be lost
+	}()
+	select {
+	case <-released:
+	case <-time.After(time.Until(deadline)):
 	}
 }
 
