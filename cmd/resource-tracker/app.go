@@ -12,16 +12,19 @@ import (
 )
 
 const helpHead = `NAME:
-   resource-tracker - sample the use of a machine, or of a command and the machine around it
+   resource-tracker - sample the use of a machine, or of a command and the
+   machine around it
 
 USAGE:
    resource-tracker [flags]
    resource-tracker [flags] [--] command [args...]
 
 DESCRIPTION:
-   Each flag wins over its environment variable, this over the configuration file, and this
-   over the default. Flags end at the first word that is none: the rest is the command's.
-   Inside a Slurm job, around a command, samples go to a spool instead of standard output.
+   Each flag wins over its environment variable, this over the configuration
+   file, and this over the default. Flags end at the first word that is none:
+   the rest is the command's.
+   Inside a Slurm job, around a command, samples go to a spool instead of
+   standard output.
 
 OPTIONS:
 `
@@ -94,11 +97,38 @@ func help(to io.Writer) error {
 	var text strings.Builder
 	text.WriteString(helpHead)
 	for _, o := range append(options(), option{name: "help", short: "h", usage: "show help"}) {
-		fmt.Fprintf(&text, "   %-36s  %s%s\n", o.forms(), o.usage, o.origin())
+		fmt.Fprintf(&text, "   %-*s  %s\n", formsWidth, o.forms(), folded(o.usage+o.origin()))
 	}
 	text.WriteString("\n" + exitHelp)
 	_, err := io.WriteString(to, text.String())
 	return err
+}
+
+// helpWidth is how wide a line of help is at most, formsWidth the room for a flag's forms.
+const (
+	helpWidth  = 80
+	formsWidth = 33
+)
+
+// folded breaks what a flag does into lines behind its forms.
+func folded(text string) string {
+	const column = 3 + formsWidth + 2
+	var out strings.Builder
+	at := column
+	for i, word := range strings.Fields(text) {
+		switch {
+		case i == 0:
+		case at+1+len(word) > helpWidth:
+			out.WriteString("\n" + strings.Repeat(" ", column))
+			at = column
+		default:
+			out.WriteByte(' ')
+			at++
+		}
+		out.WriteString(word)
+		at += len(word)
+	}
+	return out.String()
 }
 
 // forms are the ways to write an option.
