@@ -1,12 +1,18 @@
 package cgroup
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt"
 )
 
 // The next step comes while the last one's directories are removed, one hierarchy
@@ -48,9 +54,7 @@ func TestAnewWithoutWatches(t *testing.T) {
 	scope := filepath.Join(root, "system.slice/slurmstepd.scope")
 	mkdir(t, scope)
 	j := manual(t, v2Candidate(root))
-	inotify := j.notify.fd
-	j.notify.fd = j.notify.woken // which refuses every watch
-	t.Cleanup(func() { j.notify.fd = inotify })
+	withoutInotify(t, j)
 	prepare := func(staging, usage string) string {
 		staging = filepath.Join(root, staging)
 		write(t, staging+"/cpu.stat", fmt.Sprintf("usage_usec %s\n", usage))
@@ -68,5 +72,49 @@ func TestAnewWithoutWatches(t *testing.T) {
 	}
 	if got := read(t, j); got.CPUUsage != some(800) {
 		t.Errorf("CPU time %v, want that of both", got.CPUUsage)
+	}
+}
+
+// withoutInotify makes j one that inotify is refused.
+func withoutInotify(tb testing.TB, j *Job) {
+	tb.Helper()
+	if err := j.notify.close(); err != nil {
+		tb.Fatal(err)
+	}
+	var err error
+	if j.notify, err = notifierOf(-1, unix.EMFILE); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// A user's inotify instances are used up: the job is followed from its beginning to its
+// end all the same, and the ledger says how.
+func TestWithoutInotify(t *testing.T) {
+	root := t.TempDir()
+	j := manual(t, v1Candidate(root, "cpuacct"))
+	withoutInotify(t, j)
+	dir := filepath.Join(root, "cpuacct/slurm/uid_1000/job_12")
+	j.look()
+	write(t, dir+"/cpuacct.usage", "1000\n")
+	mkdir(t, dir+"/step_0/task_0")
+	for _, want := range [][]Event{{Appeared}, {StepEnded}, {Ended}} {
+		if notices, err := j.notify.wait(time.Now(), j.exits.fd); len(notices) > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("before %v: %v, %v", want, notices, err)
+		}
+		if got := j.step(nil); !slices.Equal(got, want) || j.deadline.IsZero() {
+			t.Errorf("events %v, want %v; the next look is at %v", got, want, j.deadline)
+		}
+		if want[0] == Appeared {
+			remove(t, dir+"/step_0")
+		} else {
+			remove(t, dir)
+		}
+	}
+	if got := read(t, j); got.Phase != rt.JobGone || got.CPUUsage != some(1) {
+		t.Errorf("gone: %+v", got)
+	}
+	notes := j.Notes()
+	if len(notes) == 0 || notes[0].Name != "cgroup watch" || !strings.Contains(notes[0].Detail, "max_user_instances") {
+		t.Errorf("the ledger: %+v", notes)
 	}
 }

@@ -29,8 +29,9 @@ type notifier struct {
 	until unix.Timespec  // how long a wait may last
 	calm  bool           // what ended the last wait was an errand
 
-	fd     int // inotify
-	woken  int // eventfd: somebody wants the wait to end
+	fd     int   // inotify; -1 where it is not to be had
+	off    error // why not
+	woken  int   // eventfd: somebody wants the wait to end
 	byWD   map[int32]string
 	byPath map[string]int32
 	moved  bool // a path was made anew or vanished between two looks: look again
@@ -69,16 +70,26 @@ func (n *notifier) stale(x notice) bool {
 func (n *notifier) forget(x notice) { delete(n.byWD, x.wd) }
 
 func newNotifier() (*notifier, error) {
-	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	return notifierOf(unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK))
+}
+
+// notifierOf is newNotifier with what inotify_init1 has said. A user has 128 instances
+// where nobody has changed that, and a node may have more jobs: their trackers do without.
+func notifierOf(fd int, err error) (*notifier, error) {
+	var off error
 	if err != nil {
-		return nil, fmt.Errorf("watch for the job's cgroup: inotify_init1: %w; see fs.inotify.max_user_instances", err)
+		fd, off = -1, fmt.Errorf("inotify_init1: %w; see fs.inotify.max_user_instances", err)
 	}
 	woken, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("watch for the job's cgroup: eventfd: %w", err), unix.Close(fd))
+		err = fmt.Errorf("watch for the job's cgroup: eventfd: %w", err)
+		if off == nil {
+			err = errors.Join(err, unix.Close(fd))
+		}
+		return nil, err
 	}
 	return &notifier{
-		fd: fd, woken: woken,
+		fd: fd, off: off, woken: woken,
 		byWD: map[int32]string{}, byPath: map[string]int32{},
 		buf: make([]byte, 16<<10),
 	}, nil
@@ -88,6 +99,9 @@ func newNotifier() (*notifier, error) {
 func (n *notifier) watch(path string, mask uint32) (bool, error) {
 	if _, ok := n.byPath[path]; ok && mask == fileMask {
 		return true, nil
+	}
+	if n.off != nil {
+		return false, fmt.Errorf("watch %s: %w", path, n.off)
 	}
 	wd, err := unix.InotifyAddWatch(n.fd, path, mask)
 	switch {
@@ -221,4 +235,10 @@ func (n *notifier) parse(b []byte) []notice {
 }
 
 // close gives the descriptors back. Nobody may be waiting.
-func (n *notifier) close() error { return errors.Join(unix.Close(n.fd), unix.Close(n.woken)) }
+func (n *notifier) close() error {
+	err := unix.Close(n.woken)
+	if n.off == nil {
+		err = errors.Join(err, unix.Close(n.fd))
+	}
+	return err
+}

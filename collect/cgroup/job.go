@@ -125,8 +125,8 @@ type Job struct {
 
 // NewJob begins to watch for the job's cgroup in the candidates, the surest first.
 // It does not wait: none of their directories has to exist. A cgroup that exists
-// is found at once. The error says which candidate is malformed, or that inotify
-// is not to be had.
+// is found at once. Where inotify is not to be had, it is looked for every second. The
+// error says which candidate is malformed.
 func NewJob(candidates []Candidate, opts Options) (*Job, error) {
 	j, err := newJob(candidates, opts)
 	if err != nil {

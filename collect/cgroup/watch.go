@@ -329,9 +329,14 @@ func (j *Job) unwatchBelow(dir string) {
 
 // unwatched takes note of a watch that could not be set.
 func (j *Job) unwatched(err error) {
-	if err != nil {
-		j.failed(err)
+	if err == nil {
+		return
+	}
+	j.failed(err)
+	if !j.blind {
 		j.blind = true
+		j.note(rt.Event{Kind: "sensor", Name: "cgroup watch", Status: "failed",
+			Detail: fmt.Sprintf("%v; the job's directories are looked at every %s instead, and what a step used after the last look is not in its figures", err, poll)})
 	}
 }
 
