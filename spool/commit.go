@@ -125,6 +125,9 @@ func (w *Writer) written() {
 	w.events, w.unkept = w.events[:0], 0
 	w.records.reset()
 	w.runDirty = false
+	if !w.normal { // see open
+		w.normal = w.db.exec("PRAGMA synchronous = NORMAL") == nil
+	}
 	w.sync.begin(w.path, w.told.now)
 }
 
@@ -140,7 +143,9 @@ func (w *Writer) fault(status, detail string) rt.Event {
 }
 
 // fold empties the log into the database and leaves one plain file, synced. It
-// fails with a busy error while another connection is open.
+// fails with a busy error while another connection is open. To leave WAL mode is to
+// write the header of the first page, one sector, which the disk writes as a whole: it
+// needs no journal, whose file and directory an Epilog would wait to be synced.
 func fold(c *conn) error {
 	if err := errors.Join(c.exec(pragma("busy_timeout", 100)), c.keepLog(false)); err != nil { // ms
 		return err
@@ -148,8 +153,10 @@ func fold(c *conn) error {
 	if err := c.exec("PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	if err := c.exec("PRAGMA journal_mode = DELETE"); err != nil {
-		return fmt.Errorf("leave WAL mode: %w", err)
+	for _, mode := range [...]string{"MEMORY", "DELETE"} { // the second for what is written later
+		if err := c.exec("PRAGMA journal_mode = " + mode); err != nil {
+			return fmt.Errorf("leave WAL mode: %w", err)
+		}
 	}
 	return nil
 }

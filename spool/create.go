@@ -145,12 +145,13 @@ func fillFile(path string, run rt.Run, host rt.Host) error {
 	return errors.Join(err, c.Close())
 }
 
-// open opens the new file for writing. NORMAL: a commit is not synced, so it
-// survives the death of the process at once, and a power failure from the next
-// checkpoint or, once a minute, fdatasync of the log on (logSync).
+// open opens the new file for writing. A commit is not synced, so it survives the
+// death of the process at once, and a power failure from the next checkpoint or, once
+// a minute, fdatasync of the log on (logSync). The first one does not wait for the new
+// log's header and directory either (OFF), because a job waits for it.
 func (w *Writer) open() error {
 	c, err := openConn(w.path, url.Values{
-		"mode": {"rw"}, "_journal_mode": {"WAL"}, "_synchronous": {"NORMAL"},
+		"mode": {"rw"}, "_journal_mode": {"WAL"}, "_synchronous": {"OFF"},
 		"_busy_timeout": {"100"}, // ms: a snapshot can wait for the next commit
 	})
 	if err != nil {

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"os"
+	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -37,7 +38,7 @@ func (l *logSync) begin(path string, now int64) {
 			return
 		}
 		defer f.Close()
-		if syscall.Fdatasync(int(f.Fd())) == nil {
+		if syscall.Fdatasync(int(f.Fd())) == nil && (l.synced.Load() > 0 || syncDir(filepath.Dir(path)) == nil) {
 			l.synced.Add(1)
 		}
 	}()

@@ -44,6 +44,7 @@ type Writer struct {
 	told     toldOf
 	granted  bool // Options.Access
 	quota    quota
+	normal   bool // the first commit was made, see open
 	sync     logSync
 }
 
