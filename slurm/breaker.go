@@ -37,10 +37,17 @@ type trial struct {
 	Job   uint64 `json:"job_id"`
 }
 
+// wellPath is a file that a Prolog leaves whose trial did not fail, where it could not
+// sign out: others held the breaker's file too long.
+func (b breaker) wellPath(t trial) string {
+	return fmt.Sprintf("%s.%d-%d.well", b.path, t.PID, t.Start)
+}
+
 // attempt is one Prolog's trial until it is settled, once and for all.
 type attempt struct {
 	breaker breaker
 	trial   trial
+	signed  bool // in
 	now     time.Time
 	once    sync.Once
 }
@@ -68,9 +75,7 @@ func (b breaker) begin(job uint64, now time.Time) (*attempt, error) {
 	a.trial.Start = stat.start
 	var opened error
 	err = b.update(func(st *breakerState) {
-		before := len(st.Trying)
-		st.Trying = slices.DeleteFunc(st.Trying, func(t trial) bool { return !alive(b.procRoot, t.PID, t.Start) })
-		if died := before - len(st.Trying); died > 0 {
+		if died := b.forgetDead(st); died > 0 {
 			opened = b.count(st, died, errors.New("the Prolog was killed while it started a tracker"), now)
 		}
 		if opened == nil {
@@ -80,7 +85,22 @@ func (b breaker) begin(job uint64, now time.Time) (*attempt, error) {
 	if opened != nil {
 		return nil, errors.Join(opened, err)
 	}
+	a.signed = err == nil
 	return a, err
+}
+
+// forgetDead takes out those at work that are not alive, and counts who was killed.
+func (b breaker) forgetDead(st *breakerState) (killed int) {
+	st.Trying = slices.DeleteFunc(st.Trying, func(t trial) bool {
+		if alive(b.procRoot, t.PID, t.Start) {
+			return false
+		}
+		if os.Remove(b.wellPath(t)) != nil { // it did not say that all was well
+			killed++
+		}
+		return true
+	})
+	return killed
 }
 
 // open tells whether the Prolog must not try now.
@@ -116,11 +136,19 @@ func (a *attempt) failed(cause error) error {
 
 // succeeded closes the breaker.
 func (a *attempt) succeeded() error {
-	return a.settle(func(st *breakerState) { st.Failures, st.OpenedAt = 0, time.Time{} })
+	return a.well(a.settle(func(st *breakerState) { st.Failures, st.OpenedAt = 0, time.Time{} }))
 }
 
 // needless takes the attempt back: nothing was tried.
-func (a *attempt) needless() error { return a.settle(func(*breakerState) {}) }
+func (a *attempt) needless() error { return a.well(a.settle(func(*breakerState) {})) }
+
+// well leaves word for the next Prolog where this one could not sign out.
+func (a *attempt) well(err error) error {
+	if err == nil || !a.signed {
+		return err
+	}
+	return errors.Join(err, os.WriteFile(a.breaker.wellPath(a.trial), nil, 0o600))
+}
 
 // settle signs out with the attempt's result; what comes after the first result
 // counts no more.

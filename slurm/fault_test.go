@@ -212,6 +212,39 @@ func TestBreakerCountsTheKilled(t *testing.T) {
 	}
 }
 
+// A Prolog that cannot sign out, because others hold the breaker's file, was not killed.
+func TestBreakerSignedOutLate(t *testing.T) {
+	h, _ := newHook(t, fakeGood)
+	if err := h.State.create(); err != nil {
+		t.Fatal(err)
+	}
+	b := h.breaker("n1")
+	// This test's own process, but started at another time: it is not alive.
+	a := &attempt{breaker: b, trial: trial{PID: os.Getpid(), Start: 1, Job: 20}, signed: true}
+	if err := writeJSON(b.path, breakerState{Trying: []trial{a.trial}}, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	held, err := lockPath(b.path+".lock", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.succeeded(); err == nil || !strings.Contains(err.Error(), "another hook holds it") {
+		t.Errorf("the lock was held: %v", err)
+	}
+	if err := held.release(); err != nil {
+		t.Fatal(err)
+	}
+	if a, err = b.begin(21, began); err != nil || a == nil {
+		t.Fatalf("the next: %v", err)
+	}
+	if st := b.read(); st.Failures != 0 || len(st.Trying) != 1 || st.Trying[0].Job != 21 {
+		t.Errorf("on record: %+v", st)
+	}
+	if left, err := filepath.Glob(b.path + "*.well"); err != nil || len(left) != 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
 func TestEpilogFaults(t *testing.T) {
 	t.Run("tracker killed", func(t *testing.T) {
 		h, _ := newHook(t, fakeGood)

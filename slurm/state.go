@@ -22,6 +22,7 @@ import (
 //	<jobid>@<node>.exit  rt.Exit: how the job ended; written by the Epilog, for the tracker
 //	<jobid>@<node>.lock  held by flock(2) while a hook works on the job
 //	breaker@<node>.json  failures of the Prolog in a row, and Prologs at work
+//	breaker@<node>.json.<pid>-<start>.well  of a Prolog at work that ended well and could not sign out
 //	node/values          what one tracker read of the node, for the others; the trackers'
 //
 // The Epilog removes the job's files, but leaves the exit where the tracker had
