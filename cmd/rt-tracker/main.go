@@ -112,8 +112,8 @@ func readRun(r io.Reader) (rt.Run, error) {
 }
 
 // beCheap makes the process as small as it can be: it shares its node with jobs
-// that paid for it. Nothing is collected while the Prolog waits, see collectGarbage,
-// unless it gets so much that there is no first reading to wait for.
+// that paid for it. Nothing is collected while the Prolog waits, nor an Epilog that
+// soon follows, see collectGarbage, unless it gets so much that it has to be.
 func beCheap() {
 	const most = 64 << 20 // bytes; a start takes a tenth of that
 	runtime.GOMAXPROCS(2) // one for the thread that must be on time, see bePolite
@@ -122,7 +122,7 @@ func beCheap() {
 	syscall.Umask(0o027)
 }
 
-// collectGarbage begins to keep the heap small, with the first reading behind us.
+// collectGarbage begins to keep the heap small, with the first readings behind us.
 func collectGarbage() {
 	debug.SetGCPercent(25)
 	debug.SetMemoryLimit(math.MaxInt64) // near a limit it would run all the time

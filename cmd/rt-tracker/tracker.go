@@ -257,8 +257,8 @@ type announcement struct {
 	readings int
 }
 
-// shedAt is the reading after which a tracker sheds: one of a short job ends with
-// what it has, so that no Epilog waits for that.
+// shedAt is the reading after which a tracker begins to collect garbage and sheds: one
+// of a short job ends with what it has, so that no Epilog waits for that.
 const shedAt = 10
 
 // Put implements collect.Sink.
@@ -266,10 +266,10 @@ func (a *announcement) Put(*rt.Snapshot) error {
 	if a.prolog != nil {
 		a.prolog.say("ready")
 		a.prolog = nil
-		collectGarbage()
 		bePolite(a.job.current().Thread())
 	}
 	if a.readings++; a.readings == shedAt {
+		collectGarbage()
 		shed()
 	}
 	return nil

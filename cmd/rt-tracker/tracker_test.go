@@ -61,6 +61,9 @@ func (s *site) write(t *testing.T, more string) {
 	}
 }
 
+// mainEnv makes the test binary a tracker, which under -race waits no second at its end.
+var mainEnv = []string{"RT_TRACKER_MAIN=1", "PATH=/usr/bin:/bin", "GORACE=atexit_sleep_ms=0"}
+
 // start starts a tracker as rt-prolog does and returns what it said on descriptor 3.
 func (s *site) start(t *testing.T, stdin string) (*exec.Cmd, string) {
 	t.Helper()
@@ -74,7 +77,7 @@ func (s *site) start(t *testing.T, stdin string) (*exec.Cmd, string) {
 	}
 	defer ready.Close()
 	cmd := exec.Command(self, "--config", s.config)
-	cmd.Env = []string{"RT_TRACKER_MAIN=1", "PATH=/usr/bin:/bin"}
+	cmd.Env = mainEnv
 	cmd.Stdin = strings.NewReader(stdin)
 	cmd.ExtraFiles = []*os.File{tell}
 	if err := cmd.Start(); err != nil {
@@ -197,7 +200,7 @@ func TestStopWhileItStarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self, "--config", s.config)
-	cmd.Env = []string{"RT_TRACKER_MAIN=1", "PATH=/usr/bin:/bin"}
+	cmd.Env = mainEnv
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
