@@ -36,6 +36,7 @@ func TestScripts(t *testing.T) {
 			for _, name := range []string{"SENTINEL_API_TOKEN", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "HTTP_PROXY", "http_proxy"} {
 				e.Setenv(name, "")
 			}
+			e.Setenv("GORACE", "atexit_sleep_ms=0") // of the many short processes, under -race
 			e.Setenv("LANG", "C.UTF-8")
 			e.Setenv("TZ", "UTC")
 			if err := os.WriteFile(filepath.Join(e.WorkDir, "token"), []byte(testToken+"\n"), 0o600); err != nil {
