@@ -11,17 +11,34 @@ import (
 	"testing"
 )
 
-// TestAccounting drains beside a real slurmdbd: what the Epilog cannot tell comes
-// from sacct, of jobs that ended just now too, and of one whose tracker was killed.
-func TestAccounting(t *testing.T) {
+// TestSlurmdbd is what needs a real slurmdbd. One job runs into its time limit, which
+// takes Slurm more than a minute: the others run beside it. It has no tracker.
+func TestSlurmdbd(t *testing.T) {
 	s := newSite(t, workDir(t))
 	c := labWith(t, s)
+	t.Setenv("SLURM_CONF", s.path("lab", "etc", "slurm.conf"))
+	if err := os.WriteFile(s.path("disabled"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	began := s.path("out", "began")
+	slow := c.submit(t, s, "echo >"+began+"; exec sleep 3600", "-n1", "--mem=20", "--time=1", "-w", c.nodes[0], "-J", "slow,\"quoted\"")
+	until(t, "the slow job", func() bool { return exists(began) })
+	if err := os.Remove(s.path("disabled")); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("accounting", func(t *testing.T) { runAccounting(t, c, s) })
+	t.Run("sonar", func(t *testing.T) { runSonarSlurm(t, c, s, slow) })
+}
+
+// runAccounting drains beside it: what the Epilog cannot tell comes from sacct, of jobs
+// that ended just now too, and of one whose tracker was killed.
+func runAccounting(t *testing.T, c *cluster, s *site) {
 	sacct := "#!/bin/sh\nSLURM_CONF=" + s.path("lab", "etc", "slurm.conf") + " exec sacct \"$@\"\n"
 	if err := os.WriteFile(s.path("sacct"), []byte(sacct), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	log := s.path("out", "started")
-	script := "echo $SLURM_JOB_ID >>" + log + "; sleep 100"
+	script := "echo $SLURM_JOB_ID >>" + log + "; sleep 3600"
 	s.configure(nil)
 	cancelled := c.submit(t, s, script, "-n1", "--mem=20", "-w", c.nodes[0], "-J", "stopped")
 	until(t, "the first job", func() bool { return exists(log) })

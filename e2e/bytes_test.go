@@ -40,14 +40,23 @@ func runBytes(t *testing.T, c *cluster, s *site) {
 		{name: "reading-steps", mib: 48, read: 2 * 3 * 48, args: []string{"-n2", "--overcommit", "-N1"},
 			script: dd + `d 48 F; for i in 1 2 3; do srun --overcommit -n2 dd if=F of=/dev/null bs=1M iflag=direct; done`},
 	}
-	ids := make([]int64, len(cases))
-	for i, k := range cases {
-		ids[i] = c.submit(t, s, strings.ReplaceAll(k.script, "F", out), append(k.args, "--mem=200", "--job-name="+k.name)...)
-		c.wait(t, ids[i])
-	}
-	settle(t, s.path("spool"))
-	for i, k := range cases {
-		t.Run(k.name, func(t *testing.T) { checkBytes(t, c, s, k, ids[i]) })
+	for _, k := range cases {
+		t.Run(k.name, func(t *testing.T) {
+			// A slurmstepd is there for a few milliseconds after its tasks, and on a busy machine
+			// it may be gone before anybody else has had a turn. Then the ledger says that the
+			// bytes are a lower bound, and the job shows what it is about when it is run again;
+			// on one slow CPU that does not help.
+			told := ""
+			for try := 0; try == 0 || told != "" && !c.oneByOne && try < 5; try++ {
+				id := c.submit(t, s, strings.ReplaceAll(k.script, "F", out), append(k.args, "--mem=200", "--job-name="+k.name)...)
+				c.wait(t, id)
+				settle(t, s.path("spool"))
+				told = checkBytes(t, s, k, id)
+			}
+			if told != "" && !c.oneByOne {
+				t.Errorf("the ledger says each time: %s", told)
+			}
+		})
 	}
 	c.healthy(t)
 	for _, line := range s.logLines(t) {
@@ -55,16 +64,14 @@ func runBytes(t *testing.T, c *cluster, s *site) {
 	}
 }
 
-func checkBytes(t *testing.T, c *cluster, s *site, k bytesCase, id int64) {
-	var run *spooled
-	for _, r := range runs(t, s.path("spool")) {
-		if r.JobID == id {
-			run = &r
-		}
+// checkBytes returns what the ledger says where not all was read.
+func checkBytes(t *testing.T, s *site, k bytesCase, id int64) (told string) {
+	t.Helper()
+	mine := runsOf(t, s.path("spool"), id)
+	if len(mine) != 1 {
+		t.Fatalf("job %d has %d runs: %s", id, len(mine), describe(mine))
 	}
-	if run == nil {
-		t.Fatalf("no run of job %d", id)
-	}
+	run := mine[0]
 	db, err := sql.Open("sqlite3", "file:"+run.path+"?mode=ro")
 	if err != nil {
 		t.Fatal(err)
@@ -82,8 +89,6 @@ func checkBytes(t *testing.T, c *cluster, s *site, k bytesCase, id int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// On one slow CPU a slurmstepd may be gone before anybody else has had a turn.
-	told := c.oneByOne && guessed.Valid
 	for _, x := range []struct {
 		verb      string
 		got, want int64
@@ -92,12 +97,9 @@ func checkBytes(t *testing.T, c *cluster, s *site, k bytesCase, id int64) {
 		if x.verb == "read" && k.read == 0 {
 			continue
 		}
-		if off := x.got - x.want; off < -slack && !told || off > slack {
+		if off := x.got - x.want; off < -slack && !guessed.Valid || off > slack {
 			t.Errorf("%d bytes %s instead of %d: off by %+.2f %%", x.got, x.verb, x.want, 100*float64(off)/float64(x.want))
 		}
-	}
-	if guessed.Valid && !told {
-		t.Errorf("the ledger says: %s", guessed.String)
 	}
 	t.Logf("%d bytes written of %d MiB, %d read of %d MiB, %d snapshots, %d switches, processes: %s",
 		written.Int64, k.mib, read.Int64, k.read, run.snapshots, switches.Int64, comms.String)
@@ -108,4 +110,5 @@ func checkBytes(t *testing.T, c *cluster, s *site, k bytesCase, id int64) {
 	if out := s.output(t, id); strings.Contains(out, "rror") {
 		t.Errorf("the job said %s", fmt.Sprintf("%.300s", out))
 	}
+	return guessed.String
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // cluster is a running Slurm.
@@ -127,6 +128,9 @@ func (c *cluster) wait(t *testing.T, id int64) map[int64]job {
 	t.Helper()
 	var all map[int64]job
 	until(t, "the end of job "+strconv.FormatInt(id, 10), func() bool {
+		if c.oneByOne { // asking is work, and takes the job's CPU
+			time.Sleep(500 * time.Millisecond)
+		}
 		all = c.jobs(t, id)
 		for _, j := range all {
 			if !ended[j["JobState"]] {

@@ -307,8 +307,8 @@ func (c *cluster) waitForReadings(t *testing.T, s *site, id, n int64) (path stri
 // of returns the runs of a job on a node, in the order of their attempts.
 func of(t *testing.T, s *site, id int64, node string) (mine []spooled) {
 	t.Helper()
-	for _, r := range runs(t, s.path("spool")) {
-		if r.JobID == id && r.Node == node {
+	for _, r := range runsOf(t, s.path("spool"), id) {
+		if r.Node == node {
 			mine = append(mine, r)
 		}
 	}

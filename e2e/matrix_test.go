@@ -68,23 +68,24 @@ const unequal = `bash -c 'exec T W --cpu 0.$((SLURM_PROCID + 1)) --touch $((SLUR
 // Slurm and the jobs' own processes say.
 func runMatrix(t *testing.T, c *cluster, s *site) {
 	cases := matrix(c.nodes)
-	ids := make([]int64, len(cases))
+	ids, ends := make([]int64, len(cases)), make([]map[int64]job, len(cases))
 	for i, k := range cases {
 		ids[i] = c.start(t, s, k)
 		if c.oneByOne {
-			c.wait(t, ids[i])
+			ends[i] = c.wait(t, ids[i])
 		}
 	}
-	ends := make([]map[int64]job, len(cases))
 	for i := range cases {
-		ends[i] = c.wait(t, ids[i])
+		if ends[i] == nil {
+			ends[i] = c.wait(t, ids[i])
+		}
 	}
 	settle(t, s.path("spool"))
-	want := 0
+	all, want := runs(t, s.path("spool")), 0
 	for i, k := range cases {
 		t.Run(k.name, func(t *testing.T) {
 			want += k.runs
-			apart := checkCase(t, c, s, k, ends[i], runs(t, s.path("spool")))
+			apart := checkCase(t, c, s, k, ends[i], all)
 			for try := 1; apart != "" && try < c.tries; try++ {
 				t.Logf("%s; once more", apart)
 				want += k.runs

@@ -14,19 +14,17 @@ import (
 	"github.com/resource-tracker/rt/format/sonar"
 )
 
-// TestSonarSlurm has jobs end in every way on a Slurm with slurmdbd and holds what
-// rt-spool sonar slurm prints against sacct, field by field. While one of them
-// runs, rt-spool sonar ps must show its processes as the job's.
-func TestSonarSlurm(t *testing.T) {
-	s := newSite(t, workDir(t))
-	c := labWith(t, s)
-	t.Setenv("SLURM_CONF", s.path("lab", "etc", "slurm.conf"))
+// runSonarSlurm has jobs end in every way and holds what rt-spool sonar slurm prints
+// against sacct, field by field. While one of them runs, rt-spool sonar ps must show
+// its processes as the job's. slow is one that will run into its time limit.
+func runSonarSlurm(t *testing.T, c *cluster, s *site, slow int64) {
+	s.configure(nil)
 	w := s.workload()
 	one := func(script string, args ...string) int64 {
 		return c.submit(t, s, script, append([]string{"-n1"}, args...)...)
 	}
 	jobs := map[string]int64{
-		"TIMEOUT":       one("exec sleep 300", "--mem=20", "--time=1", "-J", "slow,\"quoted\""),
+		"TIMEOUT":       slow,
 		"COMPLETED":     one("srun "+w+" --cpu 0.5 --touch 8", "--mem=60"),
 		"FAILED":        one("exit 5", "--mem=20"),
 		"OUT_OF_MEMORY": one("exec "+w+" --touch 300", "--mem=60"),

@@ -56,9 +56,16 @@ func readRun(t *testing.T, path string) spooled {
 }
 
 // runs reads every spool file below a directory; all must be closed.
-func runs(t *testing.T, spool string) []spooled {
+func runs(t *testing.T, spool string) []spooled { return runsNamed(t, spool, "*.db") }
+
+// runsOf reads a job's.
+func runsOf(t *testing.T, spool string, job int64) []spooled {
+	return runsNamed(t, spool, fmt.Sprintf("job-%d-*.db", job))
+}
+
+func runsNamed(t *testing.T, spool, pattern string) []spooled {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(spool, "*.db"))
+	files, err := filepath.Glob(filepath.Join(spool, pattern))
 	if err != nil {
 		t.Fatal(err)
 	}
