@@ -78,7 +78,7 @@ func TestTrackerIsFedHoweverLate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer killNote(t, Note{PID: tracker.process.Pid, PIDStart: tracker.start})
+			defer killNote(t, Note{PID: tracker.pid, PIDStart: tracker.start})
 			if running, err := tracker.waitReady(time.Now().Add(time.Minute)); !running || err != nil {
 				t.Fatalf("running %v, %v", running, err)
 			}

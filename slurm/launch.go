@@ -29,20 +29,16 @@ const (
 // tracker is a process that was started and has not said anything yet.
 type tracker struct {
 	path    string
-	process *os.Process
+	pid     int      // of our child, which we do not wait for: nobody else gets the number
 	start   uint64   // field 22 of /proc/<pid>/stat
 	ready   *os.File // the reading end of its descriptor 3
 	timeout time.Duration
 }
 
 // launch starts the tracker in a session of its own, since slurmd kills the
-// Prolog's process group, with the Run as JSON on its standard input, the writing
+// Prolog's process group, with the completed Run as JSON on its standard input, the writing
 // end of a pipe as descriptor 3, and nothing that keeps slurmd's pipes open.
 func (h *Hook) launch(run *rt.Run, deadline time.Time) (_ *tracker, err error) {
-	text, err := json.Marshal(run)
-	if err != nil {
-		return nil, fmt.Errorf("cannot describe the run to the tracker: %w", err)
-	}
 	var ours, theirs []io.Closer
 	defer func() {
 		closeAll(theirs)
@@ -67,20 +63,31 @@ func (h *Hook) launch(run *rt.Run, deadline time.Time) (_ *tracker, err error) {
 	}
 	theirs = append(theirs, output)
 
-	p, err := h.startProcess([]*os.File{stdin, output, output, tell})
+	pid, err := h.startProcess([]*os.File{stdin, output, output, tell})
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the tracker: %w", err)
 	}
-	t := &tracker{path: h.Tracker, process: p, ready: ready, timeout: h.ReadyTimeout}
-	if stat, err := readStat(h.ProcRoot, p.Pid); err == nil {
+	t := &tracker{path: h.Tracker, pid: pid, ready: ready, timeout: h.ReadyTimeout}
+	if stat, err := readStat(h.ProcRoot, pid); err == nil {
 		t.start = stat.start
+	}
+	// What is left to find out is found out while the program is loaded.
+	h.complete(run)
+	text, err := json.Marshal(run)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot describe the run to the tracker: %w", err), t.stop())
 	}
 	// A tracker that has ended already gives EPIPE here, and its reason on ready.
 	err = feedRun(feed, text, deadline)
 	if err != nil && !errors.Is(err, syscall.EPIPE) {
-		return nil, errors.Join(fmt.Errorf("%s (process %d) does not read its run: %w", h.Tracker, p.Pid, err), p.Signal(syscall.SIGTERM))
+		return nil, errors.Join(fmt.Errorf("%s (process %d) does not read its run: %w", h.Tracker, pid, err), t.stop())
 	}
 	return t, nil
+}
+
+// stop tells the tracker to end.
+func (t *tracker) stop() error {
+	return os.NewSyscallError("kill", syscall.Kill(t.pid, syscall.SIGTERM))
 }
 
 // openOutput opens what the tracker prints to, which is only of interest when it crashes.
@@ -102,22 +109,17 @@ func (h *Hook) openOutput() (*os.File, error) {
 // Until exec has returned, which a dead file system prevents, the kernel suspends the
 // thread that forks (CLONE_VFORK), and no other may have its processor of the
 // runtime: the deadlines of the hook need a second one.
-func (h *Hook) startProcess(files []*os.File) (*os.Process, error) {
+func (h *Hook) startProcess(files []*os.File) (pid int, err error) {
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	argv := []string{h.Tracker}
 	if h.ConfigFile != "" {
 		argv = append(argv, "--config", h.ConfigFile)
 	}
-	attr := &os.ProcAttr{
-		Dir:   "/",
-		Env:   []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"},
-		Files: files,
-		Sys:   &syscall.SysProcAttr{Setsid: true},
+	attr := &syscall.ProcAttr{Dir: "/", Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"}}
+	for _, f := range files {
+		attr.Files = append(attr.Files, f.Fd())
 	}
-	if h.User != nil {
-		attr.Sys.Credential = &syscall.Credential{Uid: h.User.UID, Gid: h.User.GID}
-		attr.Sys.AmbientCaps = []uintptr{capDACReadSearch, capSysPtrace}
-	}
+	defer runtime.KeepAlive(files)
 	inheritNothing()
 	letRise()
 	// The child inherits the mask of the thread that forks.
@@ -125,24 +127,42 @@ func (h *Hook) startProcess(files []*os.File) (*os.Process, error) {
 	defer runtime.UnlockOSThread()
 	restore, err := clearSignalMask()
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	defer restore()
-	if h.User != nil && h.Counters {
-		with := *attr.Sys
-		with.AmbientCaps = append([]uintptr{capPerfmon}, attr.Sys.AmbientCaps...)
-		p, err := os.StartProcess(h.Tracker, argv, &os.ProcAttr{Dir: attr.Dir, Env: attr.Env, Files: attr.Files, Sys: &with})
+	// Not by os.StartProcess, which starts a process more to see whether there are
+	// pidfds, and a tracker that nobody waits for needs none.
+	for _, attr.Sys = range h.privileges() {
+		pid, _, err = syscall.StartProcess(h.Tracker, argv, attr)
 		if !errors.Is(err, syscall.EPERM) && !errors.Is(err, syscall.EINVAL) {
-			return p, err
+			break
 		}
 	}
-	p, err := os.StartProcess(h.Tracker, argv, attr)
-	if errors.Is(err, syscall.EPERM) && attr.Sys.AmbientCaps != nil {
-		// In a container root may lack these; then the tracker does without.
-		attr.Sys.AmbientCaps = nil
-		p, err = os.StartProcess(h.Tracker, argv, attr)
+	if err != nil {
+		return 0, &os.PathError{Op: "fork/exec", Path: h.Tracker, Err: err}
 	}
-	return p, err
+	return pid, nil
+}
+
+// privileges are what a tracker may be started with, the best first: kernels before 5.8
+// do not know the third capability, and in a container root may lack them all; then the
+// tracker does without.
+func (h *Hook) privileges() []*syscall.SysProcAttr {
+	with := func(caps ...uintptr) *syscall.SysProcAttr {
+		attr := &syscall.SysProcAttr{Setsid: true}
+		if h.User != nil {
+			attr.Credential = &syscall.Credential{Uid: h.User.UID, Gid: h.User.GID}
+			attr.AmbientCaps = caps
+		}
+		return attr
+	}
+	switch {
+	case h.User == nil:
+		return []*syscall.SysProcAttr{with()}
+	case h.Counters:
+		return []*syscall.SysProcAttr{with(capPerfmon, capDACReadSearch, capSysPtrace), with(capDACReadSearch, capSysPtrace), with()}
+	}
+	return []*syscall.SysProcAttr{with(capDACReadSearch, capSysPtrace), with()}
 }
 
 // waitReady waits for what the tracker says on its descriptor 3: "ready", or
@@ -150,7 +170,7 @@ func (h *Hook) startProcess(files []*os.File) (*os.Process, error) {
 func (t *tracker) waitReady(deadline time.Time) (running bool, err error) {
 	defer t.ready.Close()
 	if err := t.ready.SetReadDeadline(deadline); err != nil {
-		return true, fmt.Errorf("cannot wait for %s (process %d): %w", t.path, t.process.Pid, err)
+		return true, fmt.Errorf("cannot wait for %s (process %d): %w", t.path, t.pid, err)
 	}
 	said, err := bufio.NewReader(io.LimitReader(t.ready, 4096)).ReadString('\n')
 	said = strings.TrimSuffix(said, "\n")
@@ -160,11 +180,11 @@ func (t *tracker) waitReady(deadline time.Time) (running bool, err error) {
 	case said != "":
 		return false, fmt.Errorf("%s: %s", t.path, strings.TrimPrefix(said, "error: "))
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return true, fmt.Errorf("%s (process %d) was not ready within %s; it is left to itself", t.path, t.process.Pid, t.timeout)
+		return true, fmt.Errorf("%s (process %d) was not ready within %s; it is left to itself", t.path, t.pid, t.timeout)
 	case !errors.Is(err, io.EOF):
-		return true, fmt.Errorf("cannot hear of %s (process %d): %w", t.path, t.process.Pid, err)
+		return true, fmt.Errorf("cannot hear of %s (process %d): %w", t.path, t.pid, err)
 	}
-	return false, fmt.Errorf("%s (process %d) ended without a word%s", t.path, t.process.Pid, t.status())
+	return false, fmt.Errorf("%s (process %d) ended without a word%s", t.path, t.pid, t.status())
 }
 
 // status says how a tracker ended that has closed its descriptors, where that is
@@ -172,7 +192,7 @@ func (t *tracker) waitReady(deadline time.Time) (running bool, err error) {
 func (t *tracker) status() string {
 	var ws syscall.WaitStatus
 	for range 10 {
-		if pid, err := syscall.Wait4(t.process.Pid, &ws, syscall.WNOHANG, nil); err != nil || pid == t.process.Pid {
+		if pid, err := syscall.Wait4(t.pid, &ws, syscall.WNOHANG, nil); err != nil || pid == t.pid {
 			break
 		}
 		time.Sleep(time.Millisecond)

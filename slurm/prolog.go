@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -41,7 +40,6 @@ func (h *Hook) Prolog(env Env, now time.Time) error {
 		return uncounted
 	}
 	h.attempt.Store(a)
-	h.complete(&run)
 	switch err = h.track(&run); {
 	case errors.Is(err, ErrTracked):
 		return errors.Join(err, uncounted, a.needless())
@@ -87,12 +85,12 @@ func (h *Hook) track(run *rt.Run) (err error) {
 		return err
 	}
 	err = h.State.writeNote(job, run.Node, Note{
-		PID: t.process.Pid, PIDStart: t.start, Attempt: run.Attempt,
+		PID: t.pid, PIDStart: t.start, Attempt: run.Attempt,
 		RunID: run.FileStem(), Spool: filepath.Join(h.SpoolDir, run.FileStem()+".db"), Started: run.Start,
 	})
 	if err != nil {
 		// The Epilog could not find it, and a second Prolog would start another.
-		return errors.Join(err, t.process.Signal(syscall.SIGTERM))
+		return errors.Join(err, t.stop())
 	}
 	running, err := t.waitReady(deadline)
 	if !running {
