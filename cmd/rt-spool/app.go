@@ -35,7 +35,10 @@ a run as ls shows it, or the path of a spool file.`,
 			drainCommand(), serveCommand(), verifyCommand(), gcCommand(), hostCommand(), sonarCommand(), powerapiCommand(),
 		},
 		Action: func(c *cli.Context) error {
-			if verb := c.Args().First(); verb != "" {
+			switch verb, of := c.Args().First(), c.Args().Get(1); {
+			case verb == "help" && c.App.Command(of) != nil:
+				return cli.ShowCommandHelp(c, of)
+			case verb != "" && verb != "help":
 				return usage("%q is not a verb; see rt-spool --help", verb)
 			}
 			return cli.ShowAppHelp(c)

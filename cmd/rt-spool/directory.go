@@ -31,7 +31,7 @@ type directory struct {
 // the way, and accounting completes those that have ended.
 func (d *directory) Runs(ctx context.Context) ([]upload.Entry, error) {
 	var err error
-	if d.unlock, err = spool.LockDir(ctx, d.cfg.Spool.Dir); err != nil {
+	if d.unlock, err = lockSpool(ctx, d.cfg.Spool.Dir); err != nil {
 		return nil, err
 	}
 	var out []upload.Entry
@@ -57,6 +57,15 @@ func (d *directory) Runs(ctx context.Context) ([]upload.Entry, error) {
 	}
 	waiting := d.sacct.complete(ctx, d.cfg.Spool.Dir, known, time.Now())
 	return slices.DeleteFunc(out, func(e upload.Entry) bool { return waiting[e.Name] }), nil
+}
+
+// lockSpool is spool.LockDir, and says who may.
+func lockSpool(ctx context.Context, dir string) (func() error, error) {
+	unlock, err := spool.LockDir(ctx, dir)
+	if errors.Is(err, fs.ErrPermission) {
+		err = fmt.Errorf("%w: run rt-spool as root or as the spool's owner", err)
+	}
+	return unlock, err
 }
 
 // close ends the lock.

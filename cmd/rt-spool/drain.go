@@ -58,6 +58,9 @@ func runDrain(c *cli.Context) error {
 		return dryRun(c, cfg)
 	}
 	to, client, putter, err := connect(cfg.Sentinel)
+	if err == nil {
+		err = spoolThere(cfg.Spool.Dir)
+	}
 	if err != nil {
 		return err
 	}

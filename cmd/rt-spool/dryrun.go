@@ -28,6 +28,9 @@ var planColumns = []string{"JOB", "NODE", "STARTED", "READINGS", "UNSENT", "KIB"
 // are not listed. It takes no lock, changes nothing and asks nobody. A receiver that
 // is not configured yet is no reason not to say what it would get.
 func dryRun(c *cli.Context, cfg config.Config) error {
+	if err := spoolThere(cfg.Spool.Dir); err != nil {
+		return err
+	}
 	entries, err := spool.List(cfg.Spool.Dir)
 	if err != nil {
 		return err

@@ -76,10 +76,16 @@ func runGC(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := spoolThere(cfg.Spool.Dir); err != nil {
+		return err
+	}
 	out := gcDone{DryRun: o.DryRun, Files: []gcFile{}}
 	err = out.collect(c.Context, cfg.Spool.Dir, o)
-	if c.Bool("json") {
+	switch {
+	case c.Bool("json"):
 		return errors.Join(err, printJSON(c.App.Writer, &out))
+	case err != nil && len(out.Files) == 0: // nothing was looked at
+		return err
 	}
 	return errors.Join(err, out.print(c.App.Writer))
 }
@@ -110,7 +116,7 @@ func gcOptions(c *cli.Context, cfg config.Spool) (spool.GC, error) {
 
 // collect does it under the directory's lock.
 func (g *gcDone) collect(ctx context.Context, dir string, o spool.GC) error {
-	unlock, err := spool.LockDir(ctx, dir)
+	unlock, err := lockSpool(ctx, dir)
 	if errors.Is(err, spool.ErrLocked) {
 		g.AnotherRuns = true
 		return nil

@@ -161,7 +161,7 @@ func spoolThere(dir string, jobs ...string) error {
 		return nil
 	}
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no spool directory %s: --spool DIR names another one (%w)", dir, err)
+		return &kindError{kind: err, err: fmt.Errorf("there is no spool directory %s: --spool DIR names another one, and a user's own is ~/.local/state/rt", dir)}
 	}
 	return nil
 }
