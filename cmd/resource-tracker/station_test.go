@@ -254,8 +254,12 @@ type cleaning struct{ *testing.M }
 
 func (c cleaning) Run() int {
 	// A caught signal is a child's to be ended by again: one that was ignored around the
-	// tests (nohup) would rightly not be passed on.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	// tests (nohup, a job of a shell's background) would rightly not be passed on.
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
 	status := c.M.Run()
 	if built.path != "" {
 		_ = os.RemoveAll(filepath.Dir(built.path)) // what stays is in the system's temporary directory
