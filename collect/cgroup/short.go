@@ -226,7 +226,6 @@ func (j *Job) lookForKill() {
 	if kills > j.oomKills {
 		j.oom.since = time.Time{}
 		j.take()
-		j.killed()
 	}
 }
 

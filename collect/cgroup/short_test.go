@@ -248,6 +248,26 @@ func TestKillLongAfterTheBell(t *testing.T) {
 	})
 }
 
+// TestKillThatAnotherReadingFinds: a kill is told whatever the cgroup was read for, as
+// for the end of the process that was killed, where the watcher comes late.
+func TestKillThatAnotherReadingFinds(t *testing.T) {
+	root := t.TempDir()
+	memory := filepath.Join(root, "memory/slurm/uid_1000/job_12")
+	write(t, filepath.Join(memory, "memory.oom_control"), "oom_kill 1\n")
+	j := manual(t, v1Candidate(root, "memory"))
+	if slices.Contains(j.out, Short) {
+		t.Error("a kill from before the job was there is told")
+	}
+	write(t, filepath.Join(memory, "memory.oom_control"), "oom_kill 2\n")
+	changed := []notice{{dir: memory, mask: unix.IN_MODIFY}}
+	if out := j.step(changed); !slices.Contains(out, Short) {
+		t.Errorf("told %v", out)
+	}
+	if out := j.step(changed); len(out) != 0 {
+		t.Errorf("and once more %v", out)
+	}
+}
+
 // TestShortWaitsForNobody: the watcher goes on while nobody receives.
 func TestShortWaitsForNobody(t *testing.T) {
 	j := manual(t, v2Candidate(t.TempDir()))

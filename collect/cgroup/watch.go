@@ -84,6 +84,7 @@ func (j *Job) step(notices []notice) []Event {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.out = j.out[:0]
+	there, kills := j.phase == rt.JobPresent, j.oomKills
 	j.exited()
 	if slices.ContainsFunc(notices, func(n notice) bool {
 		return (n.removed() || n.modified() && !isMemoryEvents(n) && !isProcs(n)) && j.covers(filepath.Join(n.dir, n.name))
@@ -122,6 +123,9 @@ func (j *Job) step(notices []notice) []Event {
 	for j.notify.moved { // something was replaced under our hands
 		j.notify.moved = false
 		j.reconcile()
+	}
+	if there && j.oomKills > kills { // whatever was read for
+		j.killed()
 	}
 	j.beginOthers()
 	j.schedule(time.Now())
