@@ -118,3 +118,26 @@ func TestWithoutInotify(t *testing.T) {
 		t.Errorf("the ledger: %+v", notes)
 	}
 }
+
+// A watch that cannot be renewed, for want of memory say, does not make a directory
+// another one, whose counters would be added to those that were read before.
+func TestWatchCannotBeRenewed(t *testing.T) {
+	root := t.TempDir()
+	j := manual(t, v2Candidate(root))
+	write(t, filepath.Join(root, "system.slice/slurmstepd.scope/job_2/cpu.stat"), "usage_usec 100\n")
+	lost := []notice{{mask: unix.IN_Q_OVERFLOW}}
+	j.step(lost)
+	j.notify.off = unix.ENOMEM
+	for range 3 {
+		if got := j.step(lost); len(got) != 0 {
+			t.Errorf("events %v", got)
+		}
+		if got := read(t, j); got.CPUUsage != some(100) {
+			t.Errorf("CPU time %v", got.CPUUsage)
+		}
+	}
+	j.notify.off = nil
+	if got := j.step(lost); len(got) != 0 || read(t, j).CPUUsage != some(100) {
+		t.Errorf("in the end: %v, %v", got, read(t, j).CPUUsage)
+	}
+}

@@ -122,7 +122,10 @@ func (n *notifier) watch(path string, mask uint32) (bool, error) {
 // kernel knows a watch by the directory, whatever has its path.
 func (n *notifier) still(path string, wd int32) bool {
 	ok, err := n.watch(path, dirMask)
-	return ok && err == nil && n.byPath[path] == wd
+	if err != nil && !errors.Is(err, unix.ENOSPC) { // that only a directory which has no watch yet is refused with
+		return true
+	}
+	return ok && n.byPath[path] == wd
 }
 
 // unwatch takes the watch of one path away.
