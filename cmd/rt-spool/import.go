@@ -69,6 +69,8 @@ func importCommand() *cli.Command {
 func runImport(c *cli.Context) error {
 	at := slices.IndexFunc(importers, func(i importer) bool { return i.format == c.String("format") })
 	switch {
+	case !c.IsSet("format"):
+		return usage("import wants to know what the files are: give --format, one of %s", importFormats())
 	case at < 0:
 		return usage("--format %q: it is one of %s", c.String("format"), importFormats())
 	case c.IsSet("cluster") && importers[at].all == nil:
