@@ -290,8 +290,10 @@ func checkTasks(t *testing.T, is truth, r spooled, want int) (apart string) {
 	if len(is.tasks) != want {
 		t.Errorf("%d tasks have reported instead of %d", len(is.tasks), want)
 	}
-	if n := query(t, r.path, "SELECT count(DISTINCT task) FROM step_reading WHERE step = '0' AND cpu_usage_us > 50000"); n != strconv.Itoa(want) {
-		t.Errorf("%s: %s tasks have used CPU time instead of %d", r.path, n, want)
+	n, err := strconv.Atoi(query(t, r.path, "SELECT count(DISTINCT task) FROM step_reading WHERE step = '0' AND cpu_usage_us > 50000"))
+	// A virtual machine may charge what slurmstepd leaves behind with what its host did.
+	if err != nil || n < want || n > want && !is.virtual {
+		t.Errorf("%s: %d tasks have used CPU time instead of %d: %v", r.path, n, want, err)
 	}
 	for task, is := range is.tasks {
 		of := " FROM step_reading WHERE step = '0' AND task = " + task
