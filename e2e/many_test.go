@@ -99,7 +99,7 @@ func runManyJobs(t *testing.T, c *cluster, s *site) {
 // runManyProcesses has a thousand processes in one job, which comes and goes.
 func runManyProcesses(t *testing.T, c *cluster, s *site) {
 	release := s.path("out", "release-processes")
-	id := c.submit(t, s, "for i in $(seq 1000); do sleep 300 & done; until [ -e "+release+" ]; do sleep 1; done; kill $(jobs -p)", "-n1", "--mem=1000", "-w", c.nodes[0], "-J", "thousand")
+	id := c.submit(t, s, "for i in $(seq 1000); do sleep 3600 & done; until [ -e "+release+" ]; do sleep 1; done; kill $(jobs -p)", "-n1", "--mem=1000", "-w", c.nodes[0], "-J", "thousand")
 	path := ""
 	until(t, "a reading of a thousand processes", func() bool {
 		files, err := filepath.Glob(s.path("spool", fmt.Sprintf("job-%d-*.db", id)))

@@ -129,10 +129,13 @@ func trackerCost(t *testing.T, r spooled) (used time.Duration) {
 	return used
 }
 
-// runBadExit lets one of 16 tasks fail, for which srun ends the others: what srun
-// says and when is as without us, and both runs end.
+// runBadExit lets one of 16 tasks fail once the others are in the midst of theirs, for
+// which srun ends them: what srun says is as without us, and both runs end.
 func runBadExit(t *testing.T, c *cluster, s *site) {
-	id, spool := c.step(t, s, `srun -O -n16 --ntasks-per-node=8 --kill-on-bad-exit=1 RT bash -c 'if [ $SLURM_PROCID = 3 ]; then exec W --cpu 0.2 --exit 9; else exec W --cpu 0.2 --hold 60; fi'
+	id, spool := c.step(t, s, `srun -O -n16 --ntasks-per-node=8 --kill-on-bad-exit=1 RT bash -c '
+if [ $SLURM_PROCID != 3 ]; then exec W -- bash -c "`+s.workload()+` --cpu 0.2; : >$HOME/ready.$SLURM_PROCID; exec sleep 3600"; fi
+until [ $(ls $HOME | grep -c ready) = 15 ]; do sleep 0.1; done
+exec W --cpu 0.2 --exit 9'
 echo srun said $?`, "-N2", "--ntasks-per-node=1", "--mem=300")
 	if j := c.wait(t, id)[id]; j["JobState"] != "COMPLETED" {
 		t.Errorf("the job ended %s", j["JobState"])
