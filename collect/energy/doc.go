@@ -18,5 +18,6 @@
 //
 // A counter wraps: of a package after 262 kJ or so, of memory after 65 kJ. One that
 // wraps twice between two readings cannot be told from one that wraps once: at 500 W
-// and 65 kJ that takes 4 minutes.
+// and 65 kJ that takes 4 minutes. One that would have wrapped at 10 kW or more was set
+// back, and what was used meanwhile is not known.
 package energy

@@ -53,6 +53,7 @@ type domain struct {
 
 	counting bool   // last is good
 	last     uint64 // microjoules: the counter when it was last read
+	at       int64  // Boot of that reading
 	total    uint64 // microjoules since the first reading
 	next     int64  // Boot before which a power meter is left alone
 }
@@ -126,7 +127,7 @@ func (s *Source) measure(d *domain, boot int64) error {
 	if err != nil {
 		return err
 	}
-	err = d.count(v)
+	err = d.count(v, boot)
 	d.reading.Energy.Set(d.total)
 	return err
 }
@@ -155,17 +156,25 @@ func (s *Source) meter(d *domain, boot int64) error {
 	return err
 }
 
+// maxPower is more than a processor, its memory or a platform takes, in watts: a
+// counter that would have to have wrapped at more was set back, as root may.
+const maxPower = 10_000
+
 // count takes a counter's new value, in microjoules.
-func (d *domain) count(v uint64) error {
-	before := d.last
+func (d *domain) count(v uint64, boot int64) error {
+	before, elapsed := d.last, time.Duration(boot-d.at)
 	known := d.counting
-	d.last, d.counting = v, true
+	d.last, d.at, d.counting = v, boot, true
 	switch {
 	case !known:
 	case v >= before:
 		d.total += v - before
 	case d.wraps > 0 && before <= d.wraps:
-		d.total += d.wraps - before + v
+		used := d.wraps - before + v
+		if float64(used) > maxPower*1e6*elapsed.Seconds() {
+			return fmt.Errorf("%s fell from %d to %d within %s: it did not wrap but was set back; what was used between is not known", d.path, before, v, elapsed)
+		}
+		d.total += used
 	default:
 		return fmt.Errorf("%s fell from %d to %d and has no known range: what was used between is not known", d.path, before, v)
 	}

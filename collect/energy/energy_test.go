@@ -115,8 +115,30 @@ func TestTwoSocketsWrap(t *testing.T) {
 		zone("package-0/dram", rt.EnergyDRAM, 0, 0), zone("package-1/dram", rt.EnergyDRAM, 1, 11))
 	n.rapl(t, "0", 90)
 	n.rapl(t, "1:0", 0)
-	n.want(t, time.Second, zone("package-0", rt.EnergyPackage, 0, 100+pkg-5), zone("package-1", rt.EnergyPackage, 1, 7),
+	n.want(t, 5*time.Minute, zone("package-0", rt.EnergyPackage, 0, 100+pkg-5), zone("package-1", rt.EnergyPackage, 1, 7),
 		zone("package-0/dram", rt.EnergyDRAM, 0, 0), zone("package-1/dram", rt.EnergyDRAM, 1, 11+dram-1))
+}
+
+// Root may write 0 to a counter: no 262 kJ are made up of it.
+func TestSetBack(t *testing.T) {
+	n := newNode(t, "two")
+	n.rapl(t, "0", 5_000_000_000)
+	if _, err := n.after(0); err != nil {
+		t.Fatal(err)
+	}
+	n.rapl(t, "0", 5_000_000_100)
+	if _, err := n.after(time.Second); err != nil {
+		t.Fatal(err)
+	}
+	n.rapl(t, "0", 50)
+	got, err := n.after(time.Second)
+	if err == nil || !strings.Contains(err.Error(), "was set back") || got[0].Energy != rt.Some[uint64](100) {
+		t.Errorf("a counter that was set back: %v, %+v", err, got[0])
+	}
+	n.rapl(t, "0", 70)
+	if got, err := n.after(time.Second); err != nil || got[0].Energy != rt.Some[uint64](120) {
+		t.Errorf("after it: %v, %+v", err, got[0])
+	}
 }
 
 func TestEightSockets(t *testing.T) {
