@@ -100,23 +100,36 @@ func runExport(c *cli.Context) error {
 		return replayGemPBA(c.Context, c.App.Writer, r, speed)
 	}
 	sayWhose(c, r.Run(), exporters[at].format)
+	return writeRun(c, exporters[at], r, scope)
+}
+
+// errNothing says that there is nothing to write: a file that is there stays as it is.
+var errNothing = errors.New("nothing is written")
+
+// writeRun writes a run to standard output or to the file of --output.
+func writeRun(c *cli.Context, e exporter, r *spool.Reader, scope rt.Scope) error {
 	var written counted
 	write := func(w io.Writer) error {
-		err := exporters[at].write(c.Context, io.MultiWriter(w, &written), r, scope)
+		err := e.write(c.Context, io.MultiWriter(w, &written), r, scope)
 		if short := (leftOut{}); errors.As(err, &short) {
 			fmt.Fprintf(c.App.ErrWriter, "rt-spool: export: %v\n", short)
-			return nil
+			err = nil
+		}
+		if err == nil && written == 0 {
+			return errNothing
 		}
 		return err
 	}
+	var err error
 	if name := c.String("output"); name != "" && name != "-" {
 		err = writeFile(name, write)
 	} else {
 		err = buffered(c.App.Writer, write)
 	}
-	if err == nil && written == 0 {
+	if errors.Is(err, errNothing) {
 		fmt.Fprintf(c.App.ErrWriter, "rt-spool: export: nothing is written: no interval of the run has the figures of which %s is made%s\n",
-			exporters[at].format, made[exporters[at].format])
+			e.format, made[e.format])
+		return nil
 	}
 	return err
 }
