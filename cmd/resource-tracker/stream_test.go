@@ -207,6 +207,7 @@ func TestT_EOR_04(t *testing.T) {
 	for _, put := range s.requests("PUT", "") {
 		uris = append(uris, "s3:/"+put.path)
 	}
+	uris = slices.Compact(uris) // an upload whose answer is late is made again
 	if f.DataSource != "s3" || f.DataCSV != "" || len(uris) == 0 || !slices.Equal(f.DataURIs, uris) {
 		t.Errorf("%+v after uploads of %q", f, uris)
 	}
