@@ -26,8 +26,6 @@ const (
 type notifier struct {
 	fds   [3]unix.PollFd // of a wait, here so that it allocates nothing
 	count [8]byte        // of the eventfd
-	until unix.Timespec  // how long a wait may last
-	calm  bool           // what ended the last wait was an errand
 
 	fd     int   // inotify; -1 where it is not to be had
 	off    error // why not
@@ -149,7 +147,7 @@ func (n *notifier) wait(deadline time.Time, other int) ([]notice, error) {
 	n.fds = [...]unix.PollFd{{Fd: int32(n.fd), Events: unix.POLLIN}, {Fd: int32(n.woken), Events: unix.POLLIN}, {Fd: int32(other), Events: unix.POLLIN}}
 	fds := n.fds[:]
 	for {
-		k, err := n.poll(fds, deadline)
+		k, err := unix.Poll(fds, milliseconds(deadline))
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue
@@ -173,25 +171,6 @@ func (n *notifier) wait(deadline time.Time, other int) ([]notice, error) {
 	}
 }
 
-// poll is poll(2), which keeps the processor of the runtime for what comes in the next
-// milliseconds, but after an errand: then nothing presses.
-func (n *notifier) poll(fds []unix.PollFd, deadline time.Time) (int, error) {
-	if !n.calm {
-		return unix.Poll(fds, milliseconds(deadline))
-	}
-	n.calm = false
-	var until *unix.Timespec
-	if !deadline.IsZero() {
-		n.until = unix.NsecToTimespec(max(0, int64(time.Until(deadline))))
-		until = &n.until
-	}
-	k, errno := pollForLong(&fds[0], uintptr(len(fds)), until)
-	if errno != 0 {
-		return 0, errno
-	}
-	return k, nil
-}
-
 // milliseconds is the time to the deadline for poll(2), rounded up; -1 for none.
 func milliseconds(deadline time.Time) int {
 	if deadline.IsZero() {
@@ -204,10 +183,7 @@ func milliseconds(deadline time.Time) int {
 var one = [8]byte{1, 0, 0, 0, 0, 0, 0, 0}
 
 // rest takes back what wake has said.
-func (n *notifier) rest() {
-	_, _ = unix.Read(n.woken, n.count[:])
-	n.calm = true
-}
+func (n *notifier) rest() { _, _ = unix.Read(n.woken, n.count[:]) }
 
 // wake ends a wait that is under way, or the next one, until rest.
 func (n *notifier) wake() error {

@@ -1,1 +1,0 @@
-// Lets the package declare functions without bodies, see block.go.
