@@ -16,7 +16,7 @@ skip+='|^TestEveryTestOfTheSpecificationIsThereOnce$'
 skip+='|^(TestBreakerCountsHangs|TestPrologsAtOnce|TestALaterEpilogSweeps)$'
 # The emulator has no perf_event_open(2) and no sock_diag(7), starts no program that a test starts as itself, and
 # its own memory is what /proc says of the program's.
-skip+='|^(TestTheKernelCountsConnections|TestSoftwareEventsAreTheTruth|TestNoHardware|TestWholeNode|TestStandsDown|TestComesBack|TestReadAllocatesNothing|TestLeaseOfProcesses|TestStatsOfThisProcess|TestWhoMayRead|TestWhoMayReadALostRun|TestOwnerLocksHisRun|TestOwnerReadsNoHalfOfAChange|TestForeignFilesAreRefused|TestNobodyReadsTheJournal|TestNobodyReadsTheLog|TestAnEmptyJournalIsRemoved|TestNoAccessControlLists|TestSmallDisk)$'
+skip+='|^(TestTheKernelCountsConnections|TestSoftwareEventsAreTheTruth|TestNoHardware|TestWholeNode|TestStandsDown|TestComesBack|TestComesBackAtOnce|TestReadAllocatesNothing|TestLeaseOfProcesses|TestStatsOfThisProcess|TestWhoMayRead|TestWhoMayReadALostRun|TestOwnerLocksHisRun|TestOwnerReadsNoHalfOfAChange|TestForeignFilesAreRefused|TestNobodyReadsTheJournal|TestNobodyReadsTheLog|TestAnEmptyJournalIsRemoved|TestNoAccessControlLists|TestSmallDisk)$'
 # Every operation of a disk fails in turn, which takes the emulator a quarter of an hour.
 skip+='|^(TestEveryFaultOfTheDisk|TestPowerFailureOfATrackedRun|TestPowerFailureOfALedger|TestPowerFailureWhileThinning)$'
 
