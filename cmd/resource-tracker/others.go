@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/fault"
 	"github.com/resource-tracker/rt/slurm"
 )
 
@@ -27,7 +28,15 @@ func (t *tracking) noteOthers(procfs string) {
 	e := rt.Event{Time: time.Now(), Kind: "job", Name: "tasks"}
 	others := 0
 	if _, _, found := t.job.Found(); found {
-		others = runningOthers(procfs, t.job.Procs(nil), env, here)
+		var told bool
+		others, told = inTime(func() int { return runningOthers(procfs, t.job.Procs(nil), env, here) })
+		if !told {
+			e.Status = "failed"
+			e.Detail = fmt.Sprintf("a process of the job did not answer within %s: whether other tasks of step %s on this node had ended when the tracked one did is not known",
+				answerWait, t.run.Step)
+			t.note(e)
+			return
+		}
 		e.Status = "unseen"
 		e.Detail = fmt.Sprintf("%s of step %s on this node had not ended when the tracked one did: what was used after that is not in the record",
 			otherTasks(others), t.run.Step)
@@ -39,6 +48,26 @@ func (t *tracking) noteOthers(procfs string) {
 	}
 	if others > 0 {
 		t.note(e)
+	}
+}
+
+// answerWait is how long the command's status waits for the count of other tasks.
+const answerWait = time.Second
+
+// inTime counts, and is false where that takes too long: the kernel takes the lock of a
+// process's memory for environ, and one that hangs on a dead file server may hold it for
+// hours. The record is not to be given up for that.
+func inTime(count func() int) (n int, told bool) {
+	counted := make(chan int, 1)
+	go func() {
+		defer fault.Survive(warn)
+		counted <- count()
+	}()
+	select {
+	case n = <-counted:
+		return n, true
+	case <-time.After(answerWait):
+		return 0, false
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/resource-tracker/rt"
@@ -54,6 +55,34 @@ func TestRunningOthers(t *testing.T) {
 		if got := runningOthers(procfs, tt.pids, ours, tt.here); got != tt.want {
 			t.Errorf("of %v of %v tasks: %d others run, want %d", tt.pids, tt.here, got, tt.want)
 		}
+	}
+}
+
+// A process that hangs with its memory locked, here one whose environ nobody writes,
+// does not keep the record from its end.
+func TestOthersInTime(t *testing.T) {
+	procfs := t.TempDir()
+	if err := os.Mkdir(filepath.Join(procfs, "100"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	environ := filepath.Join(procfs, "100", "environ")
+	if err := syscall.Mkfifo(environ, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	n, told := inTime(func() int {
+		defer close(ended)
+		return runningOthers(procfs, []int{100}, slurm.Env{}, rt.None[uint64]())
+	})
+	if told {
+		t.Errorf("a process that did not answer was counted: %d", n)
+	}
+	if err := os.WriteFile(environ, nil, 0); err != nil { // it answers at last
+		t.Error(err)
+	}
+	<-ended
+	if n, told := inTime(func() int { return 3 }); n != 3 || !told {
+		t.Errorf("counted %d, %t", n, told)
 	}
 }
 
