@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/cmd/internal/helptext"
 )
 
 const helpHead = `NAME:
@@ -96,40 +97,17 @@ func flagName(field string) string { return strings.ReplaceAll(field, "_", "-") 
 func help(to io.Writer) error {
 	var text strings.Builder
 	text.WriteString(helpHead)
+	const column = 3 + formsWidth + 2
 	for _, o := range append(options(), option{name: "help", short: "h", usage: "show help"}) {
-		fmt.Fprintf(&text, "   %-*s  %s\n", formsWidth, o.forms(), folded(o.usage+o.origin()))
+		fmt.Fprintf(&text, "   %-*s  %s\n", formsWidth, o.forms(), helptext.Fold(o.usage+o.origin(), column, column))
 	}
 	text.WriteString("\n" + exitHelp)
 	_, err := io.WriteString(to, text.String())
 	return err
 }
 
-// helpWidth is how wide a line of help is at most, formsWidth the room for a flag's forms.
-const (
-	helpWidth  = 80
-	formsWidth = 33
-)
-
-// folded breaks what a flag does into lines behind its forms.
-func folded(text string) string {
-	const column = 3 + formsWidth + 2
-	var out strings.Builder
-	at := column
-	for i, word := range strings.Fields(text) {
-		switch {
-		case i == 0:
-		case at+1+len(word) > helpWidth:
-			out.WriteString("\n" + strings.Repeat(" ", column))
-			at = column
-		default:
-			out.WriteByte(' ')
-			at++
-		}
-		out.WriteString(word)
-		at += len(word)
-	}
-	return out.String()
-}
+// formsWidth is the room for a flag's forms.
+const formsWidth = 33
 
 // forms are the ways to write an option.
 func (o *option) forms() string {

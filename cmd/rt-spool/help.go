@@ -7,10 +7,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
-)
 
-// helpWidth is how wide a line of help is at most.
-const helpWidth = 80
+	"github.com/resource-tracker/rt/cmd/internal/helptext"
+)
 
 // noDefault is what the library says of every flag that is off without a word.
 var noDefault = regexp.MustCompile(` \(default: (false|0|0s)\)`)
@@ -31,29 +30,13 @@ func printHelp(w io.Writer, template string, data any) {
 // folded breaks a line that is too wide, and continues below its text.
 func folded(line string) string {
 	line = strings.TrimRight(line, " \n")
-	if utf8.RuneCountInString(line) <= helpWidth {
+	if utf8.RuneCountInString(line) <= helptext.Width {
 		return line + "\n"
 	}
 	at := len(line) - len(strings.TrimLeft(line, " "))
 	column := at + 3
-	if m := helpText.FindStringSubmatch(line); m != nil && len(m[1]) < helpWidth/2 {
+	if m := helpText.FindStringSubmatch(line); m != nil && len(m[1]) < helptext.Width/2 {
 		at, column = len(m[1]), len(m[1])
 	}
-	var out strings.Builder
-	out.WriteString(line[:at])
-	for i, word := range strings.Fields(line[at:]) {
-		width := utf8.RuneCountInString(word)
-		switch {
-		case i == 0:
-		case at+1+width > helpWidth:
-			out.WriteString("\n" + strings.Repeat(" ", column))
-			at = column
-		default:
-			out.WriteByte(' ')
-			at++
-		}
-		out.WriteString(word)
-		at += width
-	}
-	return out.String() + "\n"
+	return line[:at] + helptext.Fold(line[at:], at, column) + "\n"
 }
