@@ -58,7 +58,7 @@ func inspectAll(paths []string, entries []Entry, next *atomic.Int64) {
 	var i int64
 	defer func() {
 		if p := recover(); p != nil {
-			entries[i] = Entry{Path: paths[i], Err: fmt.Errorf("read %s: a fault of this program, please report it with the file: %v", paths[i], p)}
+			entries[i] = Entry{Path: paths[i], Err: fmt.Errorf("read %s: internal error, please report it with the file: %v", paths[i], p)}
 			inspectAll(paths, entries, next)
 		}
 	}()

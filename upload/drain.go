@@ -169,7 +169,7 @@ func (d *drainer) pass(ctx context.Context, ready []Entry) {
 func (d *drainer) work(ctx context.Context, work <-chan Entry) {
 	defer func() {
 		if p := recover(); p != nil { // not of a run: what is left is the next drain's
-			d.stop(&stopped{kind: ErrTemporary, err: fmt.Errorf("a fault of this program: %v; please report it (%s)", p, place(debug.Stack()))})
+			d.stop(&stopped{kind: ErrTemporary, err: fmt.Errorf("internal error: %v; please report it (%s)", p, place(debug.Stack()))})
 			d.work(ctx, work)
 		}
 	}()
@@ -202,7 +202,7 @@ func (d *drainer) one(ctx context.Context, e Entry, r *delivery) (err error) {
 	// One file that brings this program down must not keep all others from delivery.
 	defer func() {
 		if p := recover(); p != nil {
-			err = unreadable("deliver the run", fmt.Errorf("a fault of this program: %v; please report it with the file (%s)", p, place(debug.Stack())))
+			err = unreadable("deliver the run", fmt.Errorf("internal error: %v; please report it with the file (%s)", p, place(debug.Stack())))
 		}
 	}()
 	r.spool, r.run = s, s.Run()

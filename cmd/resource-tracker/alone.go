@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/cmd/internal/fault"
+	"github.com/resource-tracker/rt/internal/recovery"
 )
 
 // alone samples until it is told to stop, which is how it ends well (T-EOR-01).
@@ -69,7 +69,7 @@ func tell(message string) {
 	told := make(chan struct{})
 	go func() {
 		defer close(told)
-		defer fault.Survive(func(error) {})   // there is nobody else to tell
+		defer recovery.Handle(func(error) {}) // there is nobody else to tell
 		_, _ = os.Stderr.WriteString(message) // nor that it cannot be told
 	}()
 	select {

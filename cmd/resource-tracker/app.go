@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/cmd/internal/helptext"
+	"github.com/resource-tracker/rt/internal/cli"
 )
 
 const helpHead = `NAME:
@@ -99,7 +99,7 @@ func help(to io.Writer) error {
 	text.WriteString(helpHead)
 	const column = 3 + formsWidth + 2
 	for _, o := range append(options(), option{name: "help", short: "h", usage: "show help"}) {
-		fmt.Fprintf(&text, "   %-*s  %s\n", formsWidth, o.forms(), helptext.Fold(o.usage+o.origin(), column, column))
+		fmt.Fprintf(&text, "   %-*s  %s\n", formsWidth, o.forms(), cli.Fold(o.usage+o.origin(), column, column))
 	}
 	text.WriteString("\n" + exitHelp)
 	_, err := io.WriteString(to, text.String())

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/resource-tracker/rt/cmd/internal/fault"
+	"github.com/resource-tracker/rt/internal/recovery"
 )
 
 // child is the command that we run. It leads a process group of its own, so that
@@ -77,7 +77,7 @@ func look(name string) (string, error) {
 }
 
 func (c *child) passOn() {
-	defer fault.Survive(warn)
+	defer recovery.Handle(warn)
 	for s := range c.signals {
 		if n, ok := s.(syscall.Signal); ok {
 			c.mu.Lock()

@@ -6,7 +6,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
-	"github.com/resource-tracker/rt/cmd/internal/live"
+	"github.com/resource-tracker/rt/internal/telemetry"
 )
 
 // maxConfig bounds what is read of a configuration file, in bytes.
@@ -15,9 +15,9 @@ const maxConfig = 1 << 20
 // config is what the user's TOML file says (section 3.3), with the defaults.
 type config struct {
 	jobName  string
-	pid      int           // 0: none
-	interval uint64        // seconds
-	connect  *live.Address // of a GemPBA program; nil: none
+	pid      int                // 0: none
+	interval uint64             // seconds
+	connect  *telemetry.Address // of a GemPBA program; nil: none
 }
 
 // readConfig reads the file. Section 3.3 wants no word about a file that is
@@ -57,9 +57,9 @@ func (c *config) parse(b []byte) {
 	if secs, ok := tracker["interval_secs"].(int64); ok && secs >= 1 && secs <= maxInterval {
 		c.interval = uint64(secs)
 	}
-	telemetry, _ := doc["gempba"].(map[string]any)
-	if text, ok := telemetry["connect"].(string); ok {
-		if a, err := live.ParseAddress(text); err == nil {
+	gempba, _ := doc["gempba"].(map[string]any)
+	if text, ok := gempba["connect"].(string); ok {
+		if a, err := telemetry.ParseAddress(text); err == nil {
 			c.connect = &a
 		}
 	}

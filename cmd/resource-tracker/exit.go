@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/resource-tracker/rt/cmd/internal/fault"
+	"github.com/resource-tracker/rt/internal/recovery"
 )
 
 // The exit statuses. Around a command they are the command's own, as a shell
@@ -72,7 +72,7 @@ func exitStatus(err error) int {
 
 // run is the whole program but for the process around it.
 func run(args []string, stdout, stderr io.Writer) (status int) {
-	defer fault.Survive(func(err error) {
+	defer recovery.Handle(func(err error) {
 		fmt.Fprintf(stderr, "resource-tracker: %v\n", err)
 		status = exitError
 	})

@@ -26,7 +26,7 @@ func TestAFaultIsTold(t *testing.T) {
 		t.Fatal("the end waits for the outlet")
 	}
 	err := <-told
-	for _, part := range []string{"a fault of this program", "nil, perhaps", "faulty.Write"} {
+	for _, part := range []string{"internal error", "nil, perhaps", "faulty.Write"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q is not in %q", part, err)
 		}

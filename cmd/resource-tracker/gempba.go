@@ -11,15 +11,15 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/cmd/internal/fault"
-	"github.com/resource-tracker/rt/cmd/internal/live"
 	"github.com/resource-tracker/rt/format/gempba"
+	"github.com/resource-tracker/rt/internal/recovery"
+	"github.com/resource-tracker/rt/internal/telemetry"
 )
 
 // frames keeps what a GemPBA program of the job broadcasts with the run: the newest
 // line of each interval, and its last one. Samples have the sums of the newest line.
 type frames struct {
-	from     live.Address
+	from     telemetry.Address
 	interval time.Duration
 	keep     func(rt.Record) error // nil without a spool
 	warn     func(error)
@@ -57,7 +57,7 @@ func (t *tracking) openFrames(s settings, warn func(error)) {
 	f.cancel = cancel
 	go func() {
 		defer close(f.done)
-		defer fault.Survive(func(err error) { warn(fmt.Errorf("no more frames of GemPBA are kept: %w", err)) })
+		defer recovery.Handle(func(err error) { warn(fmt.Errorf("no more frames of GemPBA are kept: %w", err)) })
 		f.run(ctx)
 	}()
 	t.frames = f

@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/cmd/internal/fault"
-	"github.com/resource-tracker/rt/cmd/internal/jobcgroup"
 	"github.com/resource-tracker/rt/collect/cgroup"
+	"github.com/resource-tracker/rt/internal/jobcgroup"
+	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/slurm"
 )
 
@@ -36,7 +36,7 @@ func newJobSource(s settings, run *rt.Run) (jobSource, error) {
 
 // drain takes the events, so that the watcher never waits.
 func (j jobSource) drain() {
-	defer fault.Survive(warn)
+	defer recovery.Handle(warn)
 	for {
 		select {
 		case <-j.Events():

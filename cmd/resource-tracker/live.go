@@ -8,18 +8,18 @@ import (
 	"os"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/cmd/internal/fault"
-	"github.com/resource-tracker/rt/cmd/internal/jobcgroup"
-	"github.com/resource-tracker/rt/cmd/internal/live"
 	"github.com/resource-tracker/rt/collect/cgroup"
 	"github.com/resource-tracker/rt/collect/sockets"
+	"github.com/resource-tracker/rt/internal/jobcgroup"
+	"github.com/resource-tracker/rt/internal/recovery"
+	"github.com/resource-tracker/rt/internal/telemetry"
 )
 
 // broadcast shows what is tracked to those who connect to --listen.
 type broadcast struct {
 	cancel  context.CancelFunc
 	done    chan struct{}
-	node    *live.Node
+	node    *telemetry.Node
 	workers io.Closer       // nil where there are none
 	conns   *sockets.Reader // nil where the kernel does not tell
 }
@@ -27,7 +27,7 @@ type broadcast struct {
 // openLive begins to listen. The workers are the job's tasks on this node with the
 // job's scope, else the processes of the tree.
 func (t *tracking) openLive(s settings, warn func(error)) error {
-	listener, err := live.Listen(context.Background(), *s.listen, os.Geteuid())
+	listener, err := telemetry.Listen(context.Background(), *s.listen, os.Geteuid())
 	if err != nil {
 		return err
 	}
@@ -38,9 +38,9 @@ func (t *tracking) openLive(s settings, warn func(error)) error {
 		tell(fmt.Sprintf("resource-tracker: the telemetry is at %s\n", listener.Addr()))
 	}
 	b := &broadcast{done: make(chan struct{})}
-	options := live.NodeOptions{
+	options := telemetry.NodeOptions{
 		Hostname: t.run.Node, Procfs: s.procfs, Sysfs: s.sysfs, Warn: warn,
-		Groups: func() ([]live.Group, error) { return nil, nil },
+		Groups: func() ([]telemetry.Group, error) { return nil, nil },
 	}
 	if err := b.findWorkers(s, &t.run, &options); err != nil {
 		return errors.Join(err, listener.Close())
@@ -50,24 +50,24 @@ func (t *tracking) openLive(s settings, warn func(error)) error {
 	} else {
 		options.Conns = b.conns
 	}
-	b.node = live.NewNode(options)
+	b.node = telemetry.NewNode(options)
 	ctx, cancel := context.WithCancel(context.Background())
 	b.cancel = cancel
-	server := live.NewServer(b.node, warn)
+	server := telemetry.NewServer(b.node, warn)
 	go func() {
-		defer fault.Survive(warn)
+		defer recovery.Handle(warn)
 		server.Accept(ctx, listener)
 	}()
 	go func() {
 		defer close(b.done)
-		defer fault.Survive(func(err error) { warn(fmt.Errorf("the telemetry has ended: %w", err)) })
+		defer recovery.Handle(func(err error) { warn(fmt.Errorf("the telemetry has ended: %w", err)) })
 		server.Run(ctx)
 	}()
 	t.live = b
 	return nil
 }
 
-func (b *broadcast) findWorkers(s settings, run *rt.Run, o *live.NodeOptions) error {
+func (b *broadcast) findWorkers(s settings, run *rt.Run, o *telemetry.NodeOptions) error {
 	pid, tree := run.PID.Get()
 	switch {
 	case s.scope == rt.ScopeJob:
@@ -81,10 +81,10 @@ func (b *broadcast) findWorkers(s settings, run *rt.Run, o *live.NodeOptions) er
 		}
 		source := jobSource{job, make(chan struct{})}
 		go source.drain()
-		tasks := live.NewTasks(s.procfs, job)
+		tasks := telemetry.NewTasks(s.procfs, job)
 		b.workers, o.Groups, o.Memory = source, tasks.Groups, tasks.Memory
 	case tree:
-		processes := live.NewTree(s.procfs, s.sysfs, int(pid))
+		processes := telemetry.NewTree(s.procfs, s.sysfs, int(pid))
 		b.workers, o.Groups = processes, processes.Groups
 	}
 	return nil

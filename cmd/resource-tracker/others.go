@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/cmd/internal/fault"
+	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/slurm"
 )
 
@@ -60,7 +60,7 @@ const answerWait = time.Second
 func inTime(count func() int) (n int, told bool) {
 	counted := make(chan int, 1)
 	go func() {
-		defer fault.Survive(warn)
+		defer recovery.Handle(warn)
 		counted <- count()
 	}()
 	select {

@@ -6,7 +6,7 @@ import (
 	"io"
 	"sync"
 
-	"github.com/resource-tracker/rt/cmd/internal/fault"
+	"github.com/resource-tracker/rt/internal/recovery"
 )
 
 // maxWaiting is how many lines wait for their reader: ten minutes of samples.
@@ -63,7 +63,7 @@ func (o *outlet) add(line []byte) {
 
 func (o *outlet) run() {
 	defer close(o.done)
-	defer fault.Survive(o.failed)
+	defer recovery.Handle(o.failed)
 	var err error
 	for {
 		line, ok := o.first()

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/cmd/internal/live"
+	"github.com/resource-tracker/rt/internal/telemetry"
 )
 
 // maxInterval is a year: more is a mistake, and far more does not fit a clock.
@@ -31,9 +31,9 @@ type settings struct {
 	spoolDir string // empty for no spool
 	anySpool bool   // nobody named spoolDir: where it cannot be, even empty, another one will do
 
-	streaming *streaming    // nil: nothing is sent
-	listen    *live.Address // nil: nobody can watch
-	connect   *live.Address // of a GemPBA program; nil for none
+	streaming *streaming         // nil: nothing is sent
+	listen    *telemetry.Address // nil: nobody can watch
+	connect   *telemetry.Address // of a GemPBA program; nil for none
 
 	gpu                     bool
 	procfs, sysfs, cgroupfs string // cgroupfs: empty where the kernel says it
@@ -99,11 +99,11 @@ func (s *settings) chooseOutput(c *commandLine) {
 }
 
 // address reads where to listen; nil where nobody said so.
-func address(flag, text string) (*live.Address, error) {
+func address(flag, text string) (*telemetry.Address, error) {
 	if text == "" {
 		return nil, nil
 	}
-	a, err := live.ParseAddress(text)
+	a, err := telemetry.ParseAddress(text)
 	if err != nil {
 		return nil, usage("%s %w", flag, err)
 	}

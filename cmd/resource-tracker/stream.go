@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/cmd/internal/delivery"
-	"github.com/resource-tracker/rt/cmd/internal/fault"
-	"github.com/resource-tracker/rt/cmd/internal/hostfacts"
 	"github.com/resource-tracker/rt/collect/cloud"
+	"github.com/resource-tracker/rt/internal/delivery"
+	"github.com/resource-tracker/rt/internal/hostfacts"
+	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/upload"
 )
@@ -123,7 +123,7 @@ func (t *tracking) openStream(s settings, warn func(error)) (err error) {
 // run sends what is committed until ctx is done.
 func (s *streamer) run(ctx context.Context) {
 	defer close(s.done)
-	defer fault.Survive(func(err error) { s.warn(fmt.Errorf("nothing is sent until the end of the run: %w", err)) })
+	defer recovery.Handle(func(err error) { s.warn(fmt.Errorf("nothing is sent until the end of the run: %w", err)) })
 	r, err := spool.Open(s.path)
 	if err != nil {
 		s.warn(fmt.Errorf("nothing is sent until the end of the run: %w", err))
@@ -185,7 +185,7 @@ func (s *streamer) lock(ctx context.Context) error {
 func (s *streamer) finish(ctx context.Context) {
 	result := make(chan error, 1)
 	go func() {
-		defer fault.Survive(func(err error) { result <- err })
+		defer recovery.Handle(func(err error) { result <- err })
 		result <- s.deliver(ctx)
 	}()
 	var err error

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/cmd/internal/fault"
 	"github.com/resource-tracker/rt/collect"
+	"github.com/resource-tracker/rt/internal/recovery"
 )
 
 // patience is how long a command that has ended waits for its record: for the last
@@ -26,7 +26,7 @@ const patience = 5 * time.Second
 func wrap(s settings) error {
 	turns := make(chan turn, 1)
 	go func() {
-		defer fault.Survive(func(err error) { warn(err); turns <- turn{} })
+		defer recovery.Handle(func(err error) { warn(err); turns <- turn{} })
 		turns <- takeTurn(s)
 	}()
 	select {
@@ -85,7 +85,7 @@ func newRunOf(s settings, pid int, started time.Time) func() rt.Run {
 // follow tracks until ctx is done, if it is its turn. It returns nil where nothing could be tracked,
 // or not to the end; begun is set in the latter case too.
 func follow(ctx context.Context, s settings, turns <-chan turn, run func() rt.Run, begun *atomic.Pointer[tracking]) (t *tracking) {
-	defer fault.Survive(func(err error) {
+	defer recovery.Handle(func(err error) {
 		warn(fmt.Errorf("the command is no longer tracked: %w", err))
 		t = nil
 	})
@@ -113,7 +113,7 @@ func follow(ctx context.Context, s settings, turns <-chan turn, run func() rt.Ru
 func finish(t *tracking, exit rt.Exit) {
 	done := make(chan error, 1)
 	go func() {
-		defer fault.Survive(func(err error) { done <- err })
+		defer recovery.Handle(func(err error) { done <- err })
 		done <- t.end(exit)
 	}()
 	select {

@@ -2,6 +2,6 @@
 // in slurm.conf). It always exits 0.
 package main
 
-import "github.com/resource-tracker/rt/cmd/internal/hook"
+import "github.com/resource-tracker/rt/internal/hook"
 
 func main() { hook.Prolog(hook.System("rt-prolog")) }

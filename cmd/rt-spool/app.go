@@ -9,7 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/cmd/internal/config"
+	"github.com/resource-tracker/rt/internal/config"
 )
 
 func newApp(stdout, stderr io.Writer) *cli.App {

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/collect/host"
+	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/slurm"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/upload"

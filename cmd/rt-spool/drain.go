@@ -12,8 +12,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/cmd/internal/config"
-	"github.com/resource-tracker/rt/cmd/internal/delivery"
+	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/internal/delivery"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/upload"
 )

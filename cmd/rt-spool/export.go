@@ -15,9 +15,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/cmd/internal/delivery"
 	"github.com/resource-tracker/rt/format/powerapi"
 	"github.com/resource-tracker/rt/format/resourcetracker"
+	"github.com/resource-tracker/rt/internal/delivery"
 	"github.com/resource-tracker/rt/spool"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/resource-tracker/rt/cmd/internal/helptext"
+	rtcli "github.com/resource-tracker/rt/internal/cli"
 )
 
 // noDefault is what the library says of every flag that is off without a word.
@@ -30,13 +30,13 @@ func printHelp(w io.Writer, template string, data any) {
 // folded breaks a line that is too wide, and continues below its text.
 func folded(line string) string {
 	line = strings.TrimRight(line, " \n")
-	if utf8.RuneCountInString(line) <= helptext.Width {
+	if utf8.RuneCountInString(line) <= rtcli.Width {
 		return line + "\n"
 	}
 	at := len(line) - len(strings.TrimLeft(line, " "))
 	column := at + 3
-	if m := helpText.FindStringSubmatch(line); m != nil && len(m[1]) < helptext.Width/2 {
+	if m := helpText.FindStringSubmatch(line); m != nil && len(m[1]) < rtcli.Width/2 {
 		at, column = len(m[1]), len(m[1])
 	}
-	return line[:at] + helptext.Fold(line[at:], at, column) + "\n"
+	return line[:at] + rtcli.Fold(line[at:], at, column) + "\n"
 }

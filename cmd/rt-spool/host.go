@@ -11,10 +11,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/cmd/internal/hostfacts"
 	"github.com/resource-tracker/rt/collect/cloud"
 	"github.com/resource-tracker/rt/collect/gpu"
 	"github.com/resource-tracker/rt/collect/host"
+	"github.com/resource-tracker/rt/internal/hostfacts"
 )
 
 func hostCommand() *cli.Command {

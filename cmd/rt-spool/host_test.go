@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/cmd/internal/hostfacts"
 	"github.com/resource-tracker/rt/collect/host"
+	"github.com/resource-tracker/rt/internal/hostfacts"
 )
 
 // fakeMachine is a host with one GPU in a cloud.

@@ -14,11 +14,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/cmd/internal/fault"
-	"github.com/resource-tracker/rt/cmd/internal/jobcgroup"
-	telemetry "github.com/resource-tracker/rt/cmd/internal/live"
 	"github.com/resource-tracker/rt/collect/cgroup"
 	"github.com/resource-tracker/rt/collect/sockets"
+	"github.com/resource-tracker/rt/internal/jobcgroup"
+	"github.com/resource-tracker/rt/internal/recovery"
+	"github.com/resource-tracker/rt/internal/telemetry"
 	"github.com/resource-tracker/rt/slurm"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -107,7 +107,7 @@ func watchJob(ctx context.Context, c *cli.Context, run *rt.Run, job *cgroup.Job,
 	gathered := make(chan struct{})
 	go func() {
 		defer close(gathered)
-		defer fault.Survive(warn)
+		defer recovery.Handle(warn)
 		others.run(ctx, joint)
 	}()
 	defer func() { cancel(); <-gathered }()
@@ -130,7 +130,7 @@ func serveLive(ctx context.Context, c *cli.Context, source telemetry.Source, a t
 	accepting := make(chan struct{})
 	go func() {
 		defer close(accepting)
-		defer fault.Survive(warn)
+		defer recovery.Handle(warn)
 		server.Accept(ctx, listener)
 	}()
 	server.Run(ctx)
@@ -231,7 +231,7 @@ func ownerOf(run *rt.Run, job *cgroup.Job) (int, error) {
 func untilEnded(ctx context.Context, job *cgroup.Job) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
-		defer fault.Survive(func(error) { cancel() }) // nobody would see the end otherwise
+		defer recovery.Handle(func(error) { cancel() }) // nobody would see the end otherwise
 		for {
 			select {
 			case <-ctx.Done():

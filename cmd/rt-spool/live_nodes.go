@@ -17,8 +17,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/cmd/internal/fault"
-	telemetry "github.com/resource-tracker/rt/cmd/internal/live"
+	"github.com/resource-tracker/rt/internal/recovery"
+	"github.com/resource-tracker/rt/internal/telemetry"
 	"github.com/resource-tracker/rt/slurm"
 )
 
@@ -103,7 +103,7 @@ func (g *gathering) run(ctx context.Context, j *telemetry.Joint) {
 	var all sync.WaitGroup
 	for node, command := range g.commands {
 		all.Go(func() {
-			defer fault.Survive(g.warn)
+			defer recovery.Handle(g.warn)
 			told := false
 			for wait := time.Second; ; wait = min(2*wait, time.Minute) {
 				err := listen(ctx, j, node, command)

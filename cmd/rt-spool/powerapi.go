@@ -13,10 +13,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/resource-tracker/rt/cmd/internal/config"
-	"github.com/resource-tracker/rt/cmd/internal/fault"
-	telemetry "github.com/resource-tracker/rt/cmd/internal/live"
 	"github.com/resource-tracker/rt/format/powerapi"
+	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/internal/recovery"
+	"github.com/resource-tracker/rt/internal/telemetry"
 )
 
 func powerapiCommand() *cli.Command {
@@ -124,7 +124,7 @@ func followToSocket(ctx context.Context, f *reportFollower, cfg config.PowerAPI,
 	}
 	var beside sync.WaitGroup
 	beside.Go(func() {
-		defer fault.Survive(func(err error) { say.Print(err) })
+		defer recovery.Handle(func(err error) { say.Print(err) })
 		s.run(ctx)
 	})
 	follow(ctx, f, every, say)

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/resource-tracker/rt/cmd/internal/fault"
 	"github.com/resource-tracker/rt/format/powerapi"
+	"github.com/resource-tracker/rt/internal/recovery"
 )
 
 // maxSensors is how many sensors may send at the same time; more are refused.
@@ -58,7 +58,7 @@ func (r *reportReceiver) serve(ctx context.Context, ln net.Listener) error {
 			continue
 		}
 		sensors.Go(func() {
-			defer fault.Survive(func(err error) { r.log.Print(err) })
+			defer recovery.Handle(func(err error) { r.log.Print(err) })
 			defer func() { <-r.slots }()
 			defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 			if !r.receive(conn) {

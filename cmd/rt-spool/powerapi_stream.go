@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/resource-tracker/rt/cmd/internal/fault"
+	"github.com/resource-tracker/rt/internal/recovery"
 )
 
 // reportQueue holds the reports that wait for a formula. Whoever puts never waits:
@@ -133,7 +133,7 @@ func (s *reportSender) serve(ctx context.Context, conn net.Conn) error {
 	wake := func() { _ = conn.SetWriteDeadline(time.Unix(1, 0)) } // it fails for a broken connection, which waits for nothing
 	defer context.AfterFunc(ctx, wake)()
 	go func() {
-		defer fault.Survive(func(err error) { closed <- err; wake() })
+		defer recovery.Handle(func(err error) { closed <- err; wake() })
 		_, err := conn.Read(make([]byte, 1)) // a formula says nothing: this is its end
 		closed <- fmt.Errorf("it closed the connection: %v", err)
 		wake()

@@ -12,8 +12,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/resource-tracker/rt/cmd/internal/fault"
-	telemetry "github.com/resource-tracker/rt/cmd/internal/live"
+	"github.com/resource-tracker/rt/internal/recovery"
+	"github.com/resource-tracker/rt/internal/telemetry"
 	"github.com/resource-tracker/rt/upload/receiver"
 )
 
@@ -84,12 +84,12 @@ func (s *secrets) serve(ctx context.Context, ln net.Listener, say *log.Logger) e
 	var beside sync.WaitGroup
 	tell := func(err error) { say.Print(err) }
 	beside.Go(func() {
-		defer fault.Survive(tell)
+		defer recovery.Handle(tell)
 		s.watch(ctx, say)
 	})
 	if retain := s.conf.Retain.Duration; retain > 0 {
 		beside.Go(func() {
-			defer fault.Survive(tell)
+			defer recovery.Handle(tell)
 			s.rc.Retain(ctx, retain, tell)
 		})
 	}

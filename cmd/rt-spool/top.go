@@ -11,8 +11,8 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
-	telemetry "github.com/resource-tracker/rt/cmd/internal/live"
-	"github.com/resource-tracker/rt/cmd/internal/top"
+	"github.com/resource-tracker/rt/internal/telemetry"
+	"github.com/resource-tracker/rt/internal/tui/top"
 	"github.com/resource-tracker/rt/spool"
 )
 

@@ -15,9 +15,9 @@ import (
 	_ "github.com/mattn/go-sqlite3"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/cmd/internal/config"
-	"github.com/resource-tracker/rt/cmd/internal/logging"
 	"github.com/resource-tracker/rt/collect"
+	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/internal/logging"
 	"github.com/resource-tracker/rt/slurm"
 	"github.com/resource-tracker/rt/spool"
 )

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/cmd/internal/fault"
-	"github.com/resource-tracker/rt/cmd/internal/jobcgroup"
 	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/collect/cgroup"
 	"github.com/resource-tracker/rt/collect/proc"
+	"github.com/resource-tracker/rt/internal/jobcgroup"
+	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/slurm"
 )
 
@@ -106,7 +106,7 @@ func (w *jobWatch) tellBegun() {
 // pump passes a job's events on. The reading of a step's end was taken by the
 // watcher itself, so waiting here loses nothing.
 func (w *jobWatch) pump(job *cgroup.Job) {
-	defer fault.Survive(w.warn)
+	defer recovery.Handle(w.warn)
 	for {
 		select {
 		case <-w.quit:

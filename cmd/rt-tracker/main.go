@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/cmd/internal/config"
-	"github.com/resource-tracker/rt/cmd/internal/logging"
+	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/internal/logging"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }

@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/cmd/internal/config"
 	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/collect/energy"
 	"github.com/resource-tracker/rt/collect/gpu"
 	"github.com/resource-tracker/rt/collect/perf"
 	"github.com/resource-tracker/rt/collect/proc"
+	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/slurm"
 )
 

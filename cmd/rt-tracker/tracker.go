@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/cmd/internal/config"
-	"github.com/resource-tracker/rt/cmd/internal/hostfacts"
-	"github.com/resource-tracker/rt/cmd/internal/logging"
 	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/collect/host"
 	"github.com/resource-tracker/rt/collect/proc"
+	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/internal/hostfacts"
+	"github.com/resource-tracker/rt/internal/logging"
 	"github.com/resource-tracker/rt/slurm"
 	"github.com/resource-tracker/rt/spool"
 )

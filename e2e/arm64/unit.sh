@@ -4,7 +4,7 @@ set -euo pipefail
 export GOOS=linux GOARCH=arm64 CGO_ENABLED=1 CC=aarch64-linux-gnu-gcc
 
 packages=(. ./format/... ./report ./slurm ./collect/... ./spool ./upload/...
-    ./cmd/internal/config ./cmd/internal/hostfacts ./cmd/internal/logging)
+    ./internal/config ./internal/hostfacts ./internal/logging)
 # Left out: the other packages of cmd and e2e, which start the programs.
 # e2e/arm64 itself starts them where that makes a difference.
 

@@ -103,7 +103,7 @@ func (j *journal) write() {
 	var group []*entry
 	defer func() {
 		if p := recover(); p != nil {
-			j.fail(fmt.Errorf("a fault of this program: %v", p), group)
+			j.fail(fmt.Errorf("internal error: %v", p), group)
 		}
 	}()
 	for {
@@ -245,7 +245,7 @@ func (j *journal) remove() {
 func (j *journal) settle(full []*segment) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("a fault of this program: %v", p)
+			err = fmt.Errorf("internal error: %v", p)
 		}
 	}()
 	for _, s := range full {

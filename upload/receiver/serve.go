@@ -28,7 +28,7 @@ func Serve(ctx context.Context, ln net.Listener, h http.Handler, grace time.Dura
 	go func() {
 		defer func() {
 			if p := recover(); p != nil {
-				ended <- fmt.Errorf("a fault of this program has ended the listening, please report it: %v\n%s", p, debug.Stack())
+				ended <- fmt.Errorf("internal error has ended the listening, please report it: %v\n%s", p, debug.Stack())
 			}
 		}()
 		ended <- srv.Serve(ln)

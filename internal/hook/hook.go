@@ -1,0 +1,246 @@
+// Package hook is what rt-prolog and rt-epilog have in common: they read the
+// configuration, do their work within a deadline, log what goes wrong once, and
+// exit 0 on every path, because Slurm drains a node whose hook fails.
+package hook
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/internal/logging"
+	"github.com/resource-tracker/rt/slurm"
+)
+
+// Options are what a hook gets from its surroundings.
+type Options struct {
+	Program  string    // "rt-prolog" or "rt-epilog"
+	Args     []string  // without the program's name
+	Environ  []string  // os.Environ()
+	Stdout   io.Writer // for --version and --help alone
+	DevLog   string    // the socket of syslog
+	Fallback string    // the log file where there is no syslog
+
+	LogTime time.Duration // how long a message may take to be written; then it is lost
+	Exit    func(status int)
+
+	// toldBefore: of a broken configuration the job's Prolog has told, and one line
+	// a job is enough. One that broke meanwhile is told by the next job's.
+	toldBefore bool
+}
+
+// work is Prolog or Epilog of a slurm.Hook.
+type work func(h *slurm.Hook, env slurm.Env, now time.Time) error
+
+// readTime is how long the configuration may take to read; slack is what a hook
+// may take beside its configured time; logTime is for each message, and for the
+// word to the breaker. Then the hook ends, whatever it waits for.
+const (
+	readTime = 3 * time.Second
+	slack    = time.Second
+	logTime  = 100 * time.Millisecond
+)
+
+// System returns the options of a hook that Slurm started, and keeps the program to
+// one processor: a hook does one thing after another, and waking threads up that find
+// nothing to do takes it a tenth of its time. The start of a tracker takes another one.
+func System(program string) Options {
+	runtime.GOMAXPROCS(1)
+	return Options{
+		Program: program, Args: os.Args[1:], Environ: os.Environ(), Stdout: os.Stdout,
+		DevLog: logging.DevLog, Fallback: logging.FallbackFile,
+		LogTime: logTime, Exit: os.Exit,
+	}
+}
+
+// Prolog is rt-prolog.
+func Prolog(opts Options) {
+	run(opts, (*slurm.Hook).Prolog, func(c config.Hooks) time.Duration { return c.ReadyTimeout.Duration })
+}
+
+// Epilog is rt-epilog.
+func Epilog(opts Options) {
+	opts.toldBefore = true
+	run(opts, (*slurm.Hook).Epilog, func(c config.Hooks) time.Duration { return c.StopTimeout.Duration })
+}
+
+// run does the hook's work, which may take a configured time. It never fails and
+// never panics: what went wrong is in the log. It ends the process, with status 0,
+// where it does not return in time.
+//
+// Whatever may wait for a file system runs within a bound of its own, messages
+// too. The timer is for what nobody thought of: it is set first, never stopped,
+// and does nothing that could wait.
+func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
+	end := time.AfterFunc(readTime+2*opts.LogTime, func() { opts.Exit(0) })
+	env := slurm.NewEnv(opts.Environ)
+	log, subject := opts.logger(logging.Syslog), jobOf(env)
+
+	s, err := within(readTime, opts.settings)
+	if errors.Is(err, errLate) {
+		err = fmt.Errorf("reading the configuration took more than %s: nothing was done", readTime)
+	}
+	if s.broken && opts.toldBefore {
+		return
+	}
+	if err != nil || s.done {
+		opts.report(log, subject, err)
+		return
+	}
+	log = opts.logger(s.cfg.Log.Target)
+	limit := timing(s.cfg.Hooks) + slack
+	end.Reset(limit + 3*opts.LogTime)
+	h := new(slurm.Hook)
+	_, err = within(limit, func() (struct{}, error) {
+		if err := build(h, s.cfg, s.path); err != nil && !opts.toldBefore {
+			return struct{}{}, err
+		}
+		return struct{}{}, do(h, env, time.Now())
+	})
+	if errors.Is(err, errLate) {
+		late := fmt.Errorf("gave up after %s", limit)
+		_, err = within(opts.LogTime, func() (struct{}, error) { return struct{}{}, h.GaveUp(late) })
+		if errors.Is(err, errLate) {
+			err = late
+		}
+	}
+	opts.report(log, subject, err)
+}
+
+// report logs how the hook's work went, if that is worth a line.
+func (o Options) report(log *logging.Logger, subject string, err error) {
+	if err == nil {
+		return
+	}
+	if p, ok := errors.AsType[defect](err); ok {
+		err = fmt.Errorf("this is a defect of %s, please report it: %v", o.Program, p.value)
+	}
+	// A message that cannot be written in time is lost: the job goes first.
+	_, _ = within(o.LogTime, func() (struct{}, error) {
+		if errors.Is(err, slurm.ErrTracked) {
+			log.Warning(subject, err.Error())
+		} else {
+			log.Error(subject, err)
+		}
+		return struct{}{}, nil
+	})
+}
+
+// settings are what a hook was told.
+type settings struct {
+	path string // of the configuration
+	done bool   // the flags asked for nothing but a text
+	cfg  config.Config
+
+	broken bool // the file cannot be used
+}
+
+func (o Options) settings() (s settings, err error) {
+	s.path, s.done, err = o.parse()
+	if err == nil && !s.done {
+		s.cfg, err = config.Load(s.path)
+		s.broken = err != nil
+	}
+	return s, err
+}
+
+// parse reads the flags; done says that they asked for nothing but a text.
+func (o Options) parse() (path string, done bool, err error) {
+	flags := flag.NewFlagSet(o.Program, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&path, "config", "", "configuration `FILE` (default "+config.DefaultPath+")")
+	version := flags.Bool("version", false, "print the version and exit")
+	err = flags.Parse(o.Args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprintf(o.Stdout, "usage: %s [--config FILE]\n\nIt is run by slurmd, see slurm.conf(5), and always exits 0.\n\n", o.Program)
+		flags.SetOutput(o.Stdout)
+		flags.PrintDefaults()
+		return "", true, nil
+	case err != nil:
+		return "", false, fmt.Errorf("bad command line: %w", err)
+	case *version:
+		fmt.Fprintln(o.Stdout, o.Program, rt.Version)
+		return "", true, nil
+	case flags.NArg() > 0:
+		return "", false, fmt.Errorf("bad command line: unexpected argument %q", flags.Arg(0))
+	}
+	return path, false, nil
+}
+
+func (o Options) logger(target string) *logging.Logger {
+	return logging.New(logging.Options{Program: o.Program, Target: target, DevLog: o.DevLog, Fallback: o.Fallback})
+}
+
+// jobOf names the job in log lines.
+func jobOf(env slurm.Env) string {
+	id, ok := env.Number("SLURM_JOB_ID", "SLURM_JOBID").Get()
+	if !ok {
+		return ""
+	}
+	node := env.Text("SLURMD_NODENAME")
+	if node == "" {
+		node = hostname()
+	}
+	return fmt.Sprintf("job %d@%s", id, node)
+}
+
+// build fills the hook in from the configuration. It fails where the trackers'
+// user does not exist: one that is meant to have no rights must not get all.
+func build(h *slurm.Hook, cfg config.Config, path string) error {
+	h.Tracker = cfg.Tracker.Path
+	h.ConfigFile = path
+	h.SpoolDir = cfg.Spool.Dir
+	h.State = slurm.State{Dir: cfg.Tracker.StateDir}
+	h.Counters = cfg.Perf != config.Perf{}
+	h.Interval = cfg.Tracker.Interval.Duration
+	h.ReadyTimeout = cfg.Hooks.ReadyTimeout.Duration
+	h.StopTimeout = cfg.Hooks.StopTimeout.Duration
+	h.DisableFile = cfg.Hooks.DisableFile
+	h.Failures = cfg.Hooks.BreakerFailures
+	h.Reset = cfg.Hooks.BreakerReset.Duration
+	h.ProcRoot = "/proc"
+	h.Hostname = hostname()
+	h.GroupName = func(gid uint64) string { return groupName("/etc/group", gid) }
+	if cfg.Log.Target != logging.Syslog {
+		h.OpenLog = func() (*os.File, error) { return logging.OpenFile(cfg.Log.Target) }
+	}
+	if path != "" {
+		if abs, err := filepath.Abs(path); err == nil {
+			h.ConfigFile = abs // the tracker starts in another directory
+		}
+	}
+	if h.Tracker == "" {
+		if exe, err := os.Executable(); err == nil {
+			h.Tracker = filepath.Join(filepath.Dir(exe), "rt-tracker")
+		}
+	}
+	if os.Geteuid() != 0 || cfg.Spool.User == "root" {
+		return nil
+	}
+	if h.User = trackerUser("/etc/passwd", cfg.Spool.User); h.User == nil {
+		return fmt.Errorf("spool.user %q is not in /etc/passwd: no tracker is started; make that user (INSTALL.md, step 1) or name another one", cfg.Spool.User)
+	}
+	return nil
+}
+
+// hostname is the node's name where Slurm does not give one: up to the first dot.
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "localhost"
+	}
+	for i := range len(name) {
+		if name[i] == '.' {
+			return name[:i]
+		}
+	}
+	return name
+}

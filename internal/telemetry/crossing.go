@@ -1,0 +1,65 @@
+package telemetry
+
+import (
+	"net/netip"
+
+	"github.com/resource-tracker/rt/format/gempba"
+)
+
+// crossing is what workers send to workers on other nodes: each node tells the
+// connections whose other end it does not know, and here both ends meet.
+type crossing struct {
+	ends map[addresses]*crossEnd
+	sums sums[jointID]
+}
+
+// addresses name one end of a connection.
+type addresses struct{ local, remote netip.AddrPort }
+
+// crossEnd is an end over the looks.
+type crossEnd struct {
+	from, to       jointID
+	met            bool   // to is known
+	bytes, packets uint64 // that are in sums
+}
+
+func newCrossing() crossing {
+	return crossing{ends: map[addresses]*crossEnd{}, sums: sums[jointID]{}}
+}
+
+// look brings the sums up to date.
+func (c *crossing) look(parts []part, there func(jointID) bool) {
+	at := map[addresses]jointID{}
+	each := func(visit func(who jointID, p *gempba.Peer)) {
+		for _, part := range parts {
+			for i := range part.Workers {
+				w := &part.Workers[i]
+				for k := range w.Peers {
+					visit(jointID{part.node, w.WorkerID}, &w.Peers[k])
+				}
+			}
+		}
+	}
+	each(func(who jointID, p *gempba.Peer) { at[addresses{p.Local, p.Remote}] = who })
+	each(func(who jointID, p *gempba.Peer) {
+		key := addresses{p.Local, p.Remote}
+		e := c.ends[key]
+		if e == nil || e.from != who || p.Bytes < e.bytes { // another connection has got the port
+			e = &crossEnd{from: who}
+			c.ends[key] = e
+		}
+		if other, ok := at[addresses{p.Remote, p.Local}]; ok {
+			e.to, e.met = other, true
+		}
+		if e.met && p.Bytes > e.bytes {
+			c.sums.add(e.from, e.to, p.Bytes-e.bytes, max(p.Count, e.packets)-e.packets)
+			e.bytes, e.packets = p.Bytes, p.Count
+		}
+	})
+	for key := range c.ends {
+		if _, open := at[key]; !open {
+			delete(c.ends, key)
+		}
+	}
+	c.sums.forget(there)
+}

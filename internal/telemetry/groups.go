@@ -1,0 +1,204 @@
+package telemetry
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect/cgroup"
+	"github.com/resource-tracker/rt/collect/proc"
+)
+
+// Tree finds the processes of a tree: each is a worker, the root the first.
+type Tree struct {
+	tree *proc.Tree
+	snap rt.Snapshot
+	pids []int
+}
+
+// NewTree returns the workers of the tree below the process pid.
+func NewTree(procfs, sysfs string, pid int) *Tree {
+	return &Tree{tree: proc.NewTree(proc.NewFS(procfs, sysfs), pid)}
+}
+
+// Groups implements Groups. A tree that is over has none.
+func (t *Tree) Groups() ([]Group, error) {
+	if err := t.tree.Read(&t.snap); err != nil {
+		return nil, err
+	}
+	t.pids = t.tree.PIDs(t.pids[:0])
+	out := make([]Group, len(t.pids))
+	for i, pid := range t.pids {
+		out[i] = Group{Key: strconv.Itoa(pid), PIDs: []int{pid}}
+	}
+	return out, nil
+}
+
+// Close gives the descriptor back.
+func (t *Tree) Close() error { return t.tree.Close() }
+
+// Tasks finds the tasks of a job on this node: each is a worker. Where none has a
+// rank, the batch script is one, and the processes of a step that are in no task.
+type Tasks struct {
+	job    *cgroup.Job
+	procfs string
+	self   string // what we are called, in /proc/<pid>/comm
+	snap   rt.Snapshot
+	pids   []int
+	task   map[int]taskKey // of the pids of the look before that have begun their own program
+}
+
+type taskKey struct {
+	step string
+	task int64 // -1: none
+}
+
+// NewTasks returns the workers of a job, which the caller closes.
+func NewTasks(procfs string, job *cgroup.Job) *Tasks {
+	return &Tasks{job: job, procfs: procfs, self: nameOf(procfs, os.Getpid())}
+}
+
+// Groups implements Groups.
+func (t *Tasks) Groups() ([]Group, error) {
+	t.snap = rt.Snapshot{Steps: t.snap.Steps[:0]}
+	err := t.job.Read(&t.snap)
+	t.job.Written(&t.snap)
+	t.pids = t.job.Procs(t.pids[:0])
+	slices.Sort(t.pids)
+	byKey, others := t.sort()
+	out := make([]Group, 0, len(byKey))
+	for _, key := range workersOf(others) {
+		out = append(out, Group{Key: fmt.Sprintf("%s/%d", key.step, key.task), PIDs: byKey[key], CPU: t.cpu(key)})
+	}
+	return out, err
+}
+
+// sort finds the task of each process, and which tasks have others than us: whoever
+// else watches the job has a step like ours.
+func (t *Tasks) sort() (byKey map[taskKey][]int, others map[taskKey]bool) {
+	known := make(map[int]taskKey, len(t.pids))
+	byKey, others = map[taskKey][]int{}, map[taskKey]bool{}
+	for _, pid := range t.pids {
+		key, ok := t.task[pid]
+		ours := false
+		if !ok {
+			name := nameOf(t.procfs, pid) // first: who has begun its own program moves to no other task
+			if name == stepd {
+				continue
+			}
+			if key, ok = t.taskOf(pid); !ok {
+				continue // it has just ended
+			}
+			ours = name == t.self // for now: it may be about to begin another program
+		}
+		byKey[key] = append(byKey[key], pid)
+		if !ours {
+			known[pid], others[key] = key, true
+		}
+	}
+	t.task = known
+	return byKey, others
+}
+
+// stepd is what Slurm's daemon of a step is called, and its children before they begin
+// a task's program: those may be on their way from one cgroup to another.
+const stepd = "slurmstepd"
+
+// nameOf is what a process is called; empty where it is gone.
+func nameOf(procfs string, pid int) string {
+	text, err := os.ReadFile(filepath.Join(procfs, strconv.Itoa(pid), "comm"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(string(text), "\n")
+}
+
+// workersOf are the tasks that are workers, in their order: the batch script and what
+// else only starts others not where there are others: tasks of steps with a number.
+func workersOf(tasks map[taskKey]bool) []taskKey {
+	keys := slices.SortedFunc(maps.Keys(tasks), compareTasks)
+	if slices.ContainsFunc(keys, numbered) {
+		keys = slices.DeleteFunc(keys, func(k taskKey) bool { return !numbered(k) })
+	}
+	return keys
+}
+
+func numbered(k taskKey) bool {
+	_, err := strconv.ParseUint(k.step, 10, 63)
+	return err == nil && k.task >= 0
+}
+
+// Memory is what the job's cgroup held at the newest look, and its limit, in bytes.
+func (t *Tasks) Memory() (used, limit rt.Opt[uint64]) {
+	return t.snap.Job.MemCurrent, t.snap.Job.MemLimit
+}
+
+// cpu is what the task's cgroup counts, in microseconds.
+func (t *Tasks) cpu(key taskKey) rt.Opt[uint64] {
+	if key.task < 0 {
+		return rt.None[uint64]() // a step as a whole counts its tasks, too
+	}
+	for i := range t.snap.Steps {
+		s := &t.snap.Steps[i]
+		if n, ok := s.Task.Get(); ok && !s.Ended && s.Step == key.step && int64(n) == key.task {
+			return s.CPUUsage
+		}
+	}
+	return rt.None[uint64]()
+}
+
+func (t *Tasks) taskOf(pid int) (taskKey, bool) {
+	text, err := os.ReadFile(filepath.Join(t.procfs, strconv.Itoa(pid), "cgroup"))
+	if err != nil {
+		return taskKey{}, false
+	}
+	return parseTask(string(text)), true
+}
+
+// parseTask reads of /proc/<pid>/cgroup which step and task of a job a process belongs
+// to: the elements step_<name> and task_<number> of its paths. With cgroup v1 a task
+// may have a number of all nodes in one hierarchy and one of this node in another; the
+// lowest is the one that cgroup.Job tells it by.
+func parseTask(text string) taskKey {
+	key := taskKey{task: -1}
+	for line := range strings.Lines(text) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) < 3 {
+			continue
+		}
+		found := taskKey{task: -1}
+		for part := range strings.SplitSeq(parts[2], "/") {
+			if step, ok := strings.CutPrefix(part, "step_"); ok && found.step == "" {
+				found.step = step
+			}
+			if number, ok := strings.CutPrefix(part, "task_"); ok && found.step != "" && found.task < 0 {
+				if n, err := strconv.ParseUint(number, 10, 31); err == nil {
+					found.task = int64(n)
+				}
+			}
+		}
+		if key.step == "" || found.step == key.step && found.task >= 0 && (key.task < 0 || found.task < key.task) {
+			key = found
+		}
+	}
+	return key
+}
+
+// compareTasks puts numbered steps first, by their numbers, and then the named ones.
+func compareTasks(a, b taskKey) int {
+	na, errA := strconv.ParseUint(a.step, 10, 63)
+	nb, errB := strconv.ParseUint(b.step, 10, 63)
+	switch {
+	case errA == nil && errB != nil:
+		return -1
+	case errA != nil && errB == nil:
+		return 1
+	}
+	return cmp.Or(cmp.Compare(na, nb), cmp.Compare(a.step, b.step), cmp.Compare(a.task, b.task))
+}

@@ -1,0 +1,216 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/resource-tracker/rt/format/gempba"
+)
+
+// Joint is the source of a job on several nodes: this one, and what the others send.
+// Worker ids are given out anew, so that they are unique over the job.
+type Joint struct {
+	local Source
+	warn  func(error)
+	ids   map[jointID]uint32 // of the workers in the job
+	next  uint32             // id that was never given out
+	full  bool               // and somebody was told
+	here  gempba.Envelope    // the newest look at this node
+	parts []part             // what the newest look was made of
+	cross crossing           // what goes from node to node
+
+	mu     sync.Mutex
+	others map[string]*gempba.Envelope // the newest line of each other node
+}
+
+type jointID struct {
+	node string // empty for this one
+	id   uint32
+}
+
+// part is what one node says.
+type part struct {
+	node string
+	*gempba.Envelope
+}
+
+// NewJoint returns the source of this node, until others send.
+func NewJoint(local Source, warn func(error)) *Joint {
+	return &Joint{local: local, warn: warn, ids: map[jointID]uint32{}, cross: newCrossing(), others: map[string]*gempba.Envelope{}}
+}
+
+// Read takes the lines of another node until they end, and then forgets it.
+func (j *Joint) Read(ctx context.Context, node string, r io.Reader) error {
+	defer j.set(node, nil)
+	d := gempba.NewDecoder(r)
+	for {
+		e, err := d.Next()
+		switch {
+		case ctx.Err() != nil || errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("node %s is left out: %w", node, err)
+		}
+		j.set(node, e)
+	}
+}
+
+func (j *Joint) set(node string, e *gempba.Envelope) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if e == nil {
+		delete(j.others, node)
+		return
+	}
+	j.others[node] = e
+}
+
+// Workers implements Source.
+func (j *Joint) Workers(now time.Time) []gempba.WorkerFrame {
+	j.here.Workers, j.here.Topology = j.local.Workers(now), j.local.Topology()
+	j.parts = append(j.parts[:0], part{"", &j.here})
+	j.mu.Lock()
+	for node, e := range j.others {
+		j.parts = append(j.parts, part{node, e})
+	}
+	j.mu.Unlock()
+	slices.SortFunc(j.parts, func(a, b part) int { return strings.Compare(a.node, b.node) })
+	j.forget()
+	for _, p := range j.parts {
+		for i := range p.Workers {
+			j.give(p.node, p.Workers[i].WorkerID)
+		}
+	}
+	j.cross.look(j.parts, func(id jointID) bool { _, ok := j.ids[id]; return ok })
+	var out []gempba.WorkerFrame
+	for _, p := range j.parts {
+		for _, w := range p.Workers {
+			id, ok := j.ids[jointID{p.node, w.WorkerID}]
+			if !ok {
+				continue
+			}
+			edges := j.cross.sums.of(jointID{p.node, w.WorkerID}, func(to jointID) (uint32, bool) { id, ok := j.ids[to]; return id, ok })
+			w.WorkerID, w.Peers = id, nil
+			for _, e := range w.EdgesOut {
+				if to, ok := j.ids[jointID{p.node, e.To}]; ok {
+					edges = append(edges, gempba.Edge{To: to, Bytes: e.Bytes, Count: e.Count})
+				}
+			}
+			w.EdgesOut = heaviest(edges)
+			out = append(out, w)
+		}
+	}
+	slices.SortFunc(out, func(a, b gempba.WorkerFrame) int { return int(a.WorkerID) - int(b.WorkerID) })
+	return out
+}
+
+// forget frees the ids of workers that are gone.
+func (j *Joint) forget() {
+	there := make(map[jointID]bool, len(j.ids))
+	for _, p := range j.parts {
+		for i := range p.Workers {
+			there[jointID{p.node, p.Workers[i].WorkerID}] = true
+		}
+	}
+	maps.DeleteFunc(j.ids, func(id jointID, _ uint32) bool { return !there[id] })
+}
+
+// give gives a worker its id in the job, if it has none and there is one left. Ids of
+// workers that are gone are given out once there are no others.
+func (j *Joint) give(node string, worker uint32) {
+	key := jointID{node, worker}
+	if _, ok := j.ids[key]; ok {
+		return
+	}
+	id := j.next
+	if id < gempba.MaxWorkers {
+		j.next++
+	} else {
+		taken := make([]bool, gempba.MaxWorkers)
+		for _, id := range j.ids {
+			taken[id] = true
+		}
+		free := slices.Index(taken, false)
+		if free < 0 {
+			if !j.full {
+				j.full = true
+				j.warn(fmt.Errorf("the job has more than %d workers: the others are left out", gempba.MaxWorkers))
+			}
+			return
+		}
+		id = uint32(free)
+	}
+	j.ids[key] = id
+}
+
+// Nodes implements Source.
+func (j *Joint) Nodes(now time.Time) []gempba.NodeFrame {
+	j.here.Nodes = j.local.Nodes(now)
+	var out []gempba.NodeFrame
+	for _, p := range j.parts {
+		for _, n := range p.Nodes {
+			n.SentinelWorkerID = j.sentinel(&p, n.SentinelWorkerID)
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// sentinel is the id in the job of who speaks for a node: where that worker has gone
+// since, of the node's first one.
+func (j *Joint) sentinel(p *part, worker uint32) uint32 {
+	if id, ok := j.ids[jointID{p.node, worker}]; ok {
+		return id
+	}
+	for i := range p.Workers {
+		if id, ok := j.ids[jointID{p.node, p.Workers[i].WorkerID}]; ok {
+			return id
+		}
+	}
+	return 0
+}
+
+// Topology implements Source.
+func (j *Joint) Topology() *gempba.Topology {
+	t := &gempba.Topology{}
+	for _, p := range j.parts {
+		if p.Topology == nil {
+			continue
+		}
+		for _, n := range p.Topology.Nodes {
+			n.SentinelWorkerID = j.sentinel(&p, n.SentinelWorkerID)
+			ids := []uint32{}
+			for _, id := range n.WorkerIDs {
+				if id, ok := j.ids[jointID{p.node, id}]; ok {
+					ids = append(ids, id)
+				}
+			}
+			n.WorkerIDs = ids
+			t.Nodes = append(t.Nodes, n)
+		}
+		for _, i := range p.Topology.Identities {
+			if id, ok := j.ids[jointID{p.node, i.WorkerID}]; ok {
+				i.WorkerID = id
+				t.Identities = append(t.Identities, i)
+			}
+		}
+	}
+	slices.SortFunc(t.Identities, func(a, b gempba.Identity) int { return int(a.WorkerID) - int(b.WorkerID) })
+	return t
+}
+
+// Promote implements Source, for the workers of this node.
+func (j *Joint) Promote(worker uint32) {
+	for key, id := range j.ids {
+		if id == worker && key.node == "" {
+			j.local.Promote(key.id)
+		}
+	}
+}

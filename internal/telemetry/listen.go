@@ -1,0 +1,191 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Address is where to listen: host:port, or unix:PATH.
+type Address struct{ network, text string }
+
+// ParseAddress reads what a person has written.
+func ParseAddress(text string) (Address, error) {
+	if path, ok := strings.CutPrefix(text, "unix:"); ok {
+		if !filepath.IsAbs(path) {
+			return Address{}, fmt.Errorf("%q: give the socket's absolute path, as unix:/run/user/1000/rt.sock", text)
+		}
+		return Address{"unix", path}, nil
+	}
+	if err := CheckHostPort(text, "127.0.0.1:9000"); err != nil {
+		return Address{}, fmt.Errorf("%w, or unix:PATH", err)
+	}
+	return Address{"tcp", text}, nil
+}
+
+// String is the address as a person writes it.
+func (a Address) String() string {
+	if a.network == "unix" {
+		return "unix:" + a.text
+	}
+	return a.text
+}
+
+// Dial connects to who listens at the address.
+func (a Address) Dial(ctx context.Context) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, a.network, a.text)
+}
+
+// Listener waits for clients at one address.
+type Listener struct {
+	l     net.Listener
+	owner int // of a unix socket: who may connect, beside root
+}
+
+// Listen begins to listen. Who connects to a unix socket must be owner or root; one
+// that nobody listens at any more is replaced.
+func Listen(ctx context.Context, a Address, owner int) (*Listener, error) {
+	var c net.ListenConfig
+	if a.network == "unix" {
+		if err := removeStale(ctx, a); err != nil {
+			return nil, err
+		}
+		mode := uint32(0o600)
+		if owner != os.Geteuid() { // who may not connect is told apart by meet
+			mode = 0o666
+			defer unix.Umask(unix.Umask(0))
+		}
+		// The mode is that of the socket before it has a name: nothing that somebody
+		// puts in its place is ever changed.
+		c.Control = func(_, _ string, conn syscall.RawConn) error {
+			var err error
+			if failed := conn.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), mode) }); failed != nil {
+				return failed
+			}
+			return err
+		}
+	}
+	l, err := c.Listen(ctx, a.network, a.text)
+	if err != nil {
+		return nil, fmt.Errorf("listen at %s: %w", a, ListenError(err))
+	}
+	return &Listener{l, owner}, nil
+}
+
+// removeStale removes a socket that nobody listens at.
+func removeStale(ctx context.Context, a Address) error {
+	st, err := os.Lstat(a.text)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look for an older socket: %w", err)
+	}
+	if st.Mode().Type() != fs.ModeSocket {
+		return fmt.Errorf("listen at %s: there is a file that is no socket; name another path", a)
+	}
+	conn, err := a.Dial(ctx)
+	if err == nil {
+		_ = conn.Close() // it was only to see
+		return fmt.Errorf("listen at %s: somebody else does; name another path", a)
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("listen at %s: %w", a, err)
+	}
+	return os.Remove(a.text)
+}
+
+// Addr is where clients find it.
+func (l *Listener) Addr() string {
+	if l.l.Addr().Network() == "unix" {
+		return "unix:" + l.l.Addr().String()
+	}
+	return l.l.Addr().String()
+}
+
+// Public says whether other machines can connect.
+func (l *Listener) Public() bool {
+	tcp, ok := l.l.Addr().(*net.TCPAddr)
+	return ok && !tcp.IP.IsLoopback()
+}
+
+// Close ends the listening. The clients stay.
+func (l *Listener) Close() error { return l.l.Close() }
+
+// Accept serves all who connect, until the listener is closed or ctx is done.
+func (s *Server) Accept(ctx context.Context, l *Listener) {
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() }) // Accept says so
+	defer stop()
+	for {
+		conn, err := l.l.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil:
+			s.log(fmt.Errorf("wait for clients of the telemetry: %w", err))
+			if !pause(ctx, time.Second) { // no descriptor left, say
+				return
+			}
+			continue
+		}
+		name, trusted, err := l.meet(conn)
+		if err != nil {
+			_ = conn.Close()
+			s.log(fmt.Errorf("the telemetry's client %s is refused: %w", name, err))
+			continue
+		}
+		s.Add(conn, name, trusted)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+var errStranger = errors.New("only the job's owner and root may watch it")
+
+// meet says who has connected. At a unix socket the kernel knows (SO_PEERCRED).
+func (l *Listener) meet(conn net.Conn) (name string, trusted bool, err error) {
+	local, ok := conn.(*net.UnixConn)
+	if !ok {
+		return conn.RemoteAddr().String(), false, nil
+	}
+	raw, err := local.SyscallConn()
+	if err != nil {
+		return "of a socket", false, err
+	}
+	var peer *unix.Ucred
+	var failed error
+	if err := raw.Control(func(fd uintptr) { peer, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
+		return "of a socket", false, err
+	}
+	if failed != nil {
+		return "of a socket", false, fmt.Errorf("ask the kernel who it is: %w", failed)
+	}
+	return fmt.Sprintf("of user %d, process %d", peer.Uid, peer.Pid), true, mayWatch(int(peer.Uid), l.owner)
+}
+
+// mayWatch refuses all but root and the owner.
+func mayWatch(uid, owner int) error {
+	if uid != 0 && uid != owner {
+		return errStranger
+	}
+	return nil
+}

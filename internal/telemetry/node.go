@@ -1,0 +1,211 @@
+package telemetry
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect"
+	"github.com/resource-tracker/rt/collect/proc"
+	"github.com/resource-tracker/rt/format/gempba"
+)
+
+// NodeOptions say what a Node looks at.
+type NodeOptions struct {
+	Hostname      string
+	Procfs, Sysfs string
+	Groups        Groups
+	// Memory is what the cgroup of the workers holds and may hold, in bytes. Nil
+	// where they have none of their own.
+	Memory func() (used, limit rt.Opt[uint64])
+	// Conns are the node's TCP connections, of which the workers' edges are made. Nil
+	// for none.
+	Conns Conns
+	// Peers: the workers' connections to elsewhere are told to who gathers nodes.
+	Peers bool
+	// Warn is told what cannot be seen, each kind of trouble once.
+	Warn func(error)
+}
+
+// Node is the source of this node: its workers and itself, from /proc and /sys.
+type Node struct {
+	hostname      string
+	procfs, sysfs string
+	groups        Groups
+	memory        func() (used, limit rt.Opt[uint64])
+	tell          func(error)
+	told          map[string]bool
+
+	workers  []*worker
+	byKey    map[string]*worker
+	nextID   uint32
+	sentinel rt.Opt[uint32] // as a client wished
+
+	machine *machine // nil where it cannot be read
+	sources []collect.Source
+	snap    rt.Snapshot
+	before  []rt.CPUReading
+	busy    []rt.Opt[float64] // percent, of each socket
+	lastCPU time.Time
+	packets packets
+	traffic *traffic // nil where the connections are not known
+	peers   bool
+}
+
+// NewNode returns a source that has looked at nothing but the machine.
+func NewNode(o NodeOptions) *Node {
+	fs := proc.NewFS(o.Procfs, o.Sysfs)
+	n := &Node{
+		hostname: o.Hostname, procfs: o.Procfs, sysfs: o.Sysfs, groups: o.Groups, memory: o.Memory, tell: o.Warn, told: map[string]bool{},
+		packets: newPackets(o.Procfs), peers: o.Peers,
+		sources: []collect.Source{proc.NewCPU(fs), proc.NewMemory(fs), proc.NewNet(fs), proc.NewDisk(fs)},
+	}
+	if o.Conns != nil {
+		n.traffic = newTraffic(o.Procfs, o.Conns)
+	}
+	var err error
+	if n.machine, err = readMachine(o.Procfs, o.Sysfs); err != nil {
+		n.warn("topology", fmt.Errorf("the topology is not known: %w", err))
+		n.machine = nil
+	} else if len(n.machine.sockets) > gempba.MaxSockets {
+		n.warn("sockets", fmt.Errorf("there are %d sockets and telemetry has room for %d: the others are left out", len(n.machine.sockets), gempba.MaxSockets))
+	}
+	return n
+}
+
+// warn tells of each kind of trouble once.
+func (n *Node) warn(kind string, err error) {
+	if !n.told[kind] {
+		n.told[kind] = true
+		n.tell(err)
+	}
+}
+
+// Workers implements Source.
+func (n *Node) Workers(now time.Time) []gempba.WorkerFrame { return n.look(now) }
+
+// Nodes implements Source.
+func (n *Node) Nodes(now time.Time) []gempba.NodeFrame {
+	n.snap = rt.Snapshot{CPUs: n.snap.CPUs[:0], Nets: n.snap.Nets[:0], Disks: n.snap.Disks[:0]}
+	for _, s := range n.sources {
+		if err := s.Read(&n.snap); err != nil {
+			n.warn(s.Name(), err)
+		}
+	}
+	r := &n.snap.Node
+	f := gempba.NodeFrame{
+		SentinelWorkerID: n.sentinelID(), Hostname: n.hostname, SentinelLocalMS: rt.Some(now.UnixMilli()),
+		LogicalCores: r.CPUs, MemTotalBytes: r.MemTotal, MemAvailBytes: r.MemAvailable,
+		Net:     gempba.NetAggregate{BytesIn: r.NetRxBytes, BytesOut: r.NetTxBytes},
+		Disk:    gempba.DiskAggregate{ReadBytes: r.DiskReadBytes, WriteBytes: r.DiskWriteBytes},
+		Sockets: []gempba.SocketFrame{},
+	}
+	if err := n.packets.read(&f.Net); err != nil {
+		n.warn("packets", err)
+	}
+	if n.memory != nil {
+		f.CgroupMemUsedBytes, f.CgroupMemLimitBytes = n.memory()
+		if f.CgroupMemLimitBytes.Or(0) == rt.Unlimited {
+			f.CgroupMemLimitBytes.Clear()
+		}
+	}
+	if n.machine == nil {
+		return []gempba.NodeFrame{f}
+	}
+	f.SocketCount.Set(uint64(len(n.machine.sockets)))
+	n.measure(now)
+	for i := range n.machine.sockets[:min(len(n.machine.sockets), gempba.MaxSockets)] {
+		p := &n.machine.sockets[i]
+		s := gempba.SocketFrame{SocketID: p.SocketID, CPUPct: n.busy[i]}
+		s.MemTotalBytes, s.MemUsedBytes = p.memory()
+		f.Sockets = append(f.Sockets, s)
+	}
+	return []gempba.NodeFrame{f}
+}
+
+// measure takes how busy each socket was since the look before.
+func (n *Node) measure(now time.Time) {
+	if !n.lastCPU.IsZero() && now.Sub(n.lastCPU) < shortest {
+		return
+	}
+	busy, total := make([]float64, len(n.machine.sockets)), make([]float64, len(n.machine.sockets))
+	for _, cur := range n.snap.CPUs {
+		at, ok := n.machine.socketOf[cur.CPU]
+		i, found := slices.BinarySearchFunc(n.before, cur.CPU, func(c rt.CPUReading, cpu int) int { return c.CPU - cpu })
+		if !ok || !found {
+			continue
+		}
+		prev := &n.before[i].Times
+		if cur.Times.Total() < prev.Total() || cur.Times.Busy() < prev.Busy() {
+			continue // the kernel set it back: a CPU went off and on
+		}
+		busy[at] += float64(cur.Times.Busy() - prev.Busy())
+		total[at] += float64(cur.Times.Total() - prev.Total())
+	}
+	n.busy = make([]rt.Opt[float64], len(busy))
+	for i := range busy {
+		if total[i] > 0 {
+			n.busy[i].Set(min(100, busy[i]/total[i]*100))
+		}
+	}
+	n.before, n.lastCPU = append(n.before[:0], n.snap.CPUs...), now
+}
+
+// sentinelID is the worker that speaks for the node: the one that a client chose,
+// while it is there, else the first.
+func (n *Node) sentinelID() uint32 {
+	chosen, ok := n.sentinel.Get()
+	var first uint32
+	for i, w := range n.workers {
+		if ok && w.id == chosen {
+			return chosen
+		}
+		if i == 0 || w.id < first {
+			first = w.id
+		}
+	}
+	return first
+}
+
+// Promote implements Source.
+func (n *Node) Promote(id uint32) {
+	if slices.ContainsFunc(n.workers, func(w *worker) bool { return w.id == id }) {
+		n.sentinel.Set(id)
+	}
+}
+
+// Topology implements Source.
+func (n *Node) Topology() *gempba.Topology {
+	node := gempba.TopologyNode{Hostname: n.hostname, SentinelWorkerID: n.sentinelID(), MemTotalBytes: n.snap.Node.MemTotal}
+	t := &gempba.Topology{}
+	if m := n.machine; m != nil {
+		node.TotalPhysicalCores.Set(uint64(m.physical))
+		node.TotalLogicalCores.Set(uint64(m.logical))
+		for i := range m.sockets[:min(len(m.sockets), gempba.MaxSockets)] {
+			node.Sockets = append(node.Sockets, m.sockets[i].Socket)
+		}
+	}
+	for _, w := range n.workers {
+		id := gempba.Identity{WorkerID: w.id, Hostname: n.hostname, PID: rt.Some(int64(w.pids[0])), AllowedCPUs: affinity(w.pids[0])}
+		if n.machine != nil {
+			id.PrimarySocket = n.machine.primary(id.AllowedCPUs)
+		}
+		node.WorkerIDs = append(node.WorkerIDs, w.id)
+		t.Identities = append(t.Identities, id)
+	}
+	slices.Sort(node.WorkerIDs)
+	slices.SortFunc(t.Identities, func(a, b gempba.Identity) int { return int(a.WorkerID) - int(b.WorkerID) })
+	t.Nodes = []gempba.TopologyNode{node}
+	return t
+}
+
+// Close gives the descriptors back.
+func (n *Node) Close() error {
+	var err error
+	for _, s := range n.sources {
+		err = errors.Join(err, s.Close())
+	}
+	return err
+}

@@ -1,0 +1,256 @@
+package telemetry
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/format/gempba"
+)
+
+// Group is one worker: a process, or the processes of one task.
+type Group struct {
+	Key  string // what it is called from one look to the next
+	PIDs []int  // its processes, the one that it is named after first
+	// CPU is what the kernel counted for all of it, ended processes too, in
+	// microseconds. Where it is absent, its processes are asked.
+	CPU rt.Opt[uint64]
+}
+
+// Groups finds the workers, in the order of their ids to be.
+type Groups func() ([]Group, error)
+
+// worker is a group over its looks.
+type worker struct {
+	id     uint32
+	key    string
+	seq    uint64
+	pids   []int
+	last   time.Time             // of the look that CPU is counted from
+	cpu    rt.Opt[uint64]        // of Group.CPU, then
+	clocks map[int]time.Duration // CPU time of each process, then
+	pct    rt.Opt[float64]
+}
+
+// shortest is the least time that CPU percentages are taken over.
+const shortest = 40 * time.Millisecond
+
+// look refreshes the workers.
+func (n *Node) look(now time.Time) []gempba.WorkerFrame {
+	groups, err := n.groups()
+	if err != nil {
+		n.warn("workers", err)
+	}
+	n.settle(groups)
+	out := make([]gempba.WorkerFrame, 0, len(groups))
+	for i := range groups {
+		w := n.worker(&groups[i])
+		if w == nil {
+			n.warn("limit", fmt.Errorf("there are %d workers and telemetry has room for %d: the others are left out", len(groups), gempba.MaxWorkers))
+			continue
+		}
+		if f, ok := n.frame(w, &groups[i], now); ok {
+			out = append(out, f)
+		} else {
+			delete(n.byKey, w.key)
+		}
+	}
+	n.workers = slices.DeleteFunc(n.workers, func(w *worker) bool { return n.byKey[w.key] != w })
+	n.connect(out, now)
+	slices.SortFunc(out, func(a, b gempba.WorkerFrame) int { return int(a.WorkerID) - int(b.WorkerID) })
+	return out
+}
+
+// connect gives the frames what workers have sent to each other.
+func (n *Node) connect(frames []gempba.WorkerFrame, now time.Time) {
+	if n.traffic == nil {
+		return
+	}
+	if err := n.traffic.look(now, n.workers); err != nil {
+		n.warn("connections", err)
+		n.traffic = nil
+		return
+	}
+	keys, ids := make(map[uint32]string, len(n.workers)), make(map[string]uint32, len(n.workers))
+	for _, w := range n.workers {
+		keys[w.id], ids[w.key] = w.key, w.id
+	}
+	idOf := func(key string) (uint32, bool) {
+		id, ok := ids[key]
+		return id, ok
+	}
+	room := maxPeers
+	for i := range frames {
+		key := keys[frames[i].WorkerID]
+		frames[i].EdgesOut = n.traffic.sums.of(key, idOf)
+		if n.peers {
+			peers := n.traffic.peers(key)
+			frames[i].Peers = peers[:min(len(peers), room)]
+			room -= len(frames[i].Peers)
+		}
+	}
+}
+
+// maxPeers is how many connections to elsewhere a line of a node tells.
+const maxPeers = 1 << 14
+
+// settle forgets the workers that are gone, so that their ids can be given out again.
+func (n *Node) settle(groups []Group) {
+	before := n.byKey
+	n.byKey = make(map[string]*worker, len(groups))
+	for i := range groups {
+		if w := before[groups[i].Key]; w != nil {
+			n.byKey[w.key] = w
+		}
+	}
+	n.workers = slices.DeleteFunc(n.workers, func(w *worker) bool { return n.byKey[w.key] != w })
+}
+
+// worker is the group's, a new one for a new group; nil where there is no id left.
+// Ids of workers that are gone are given out once there are no others.
+func (n *Node) worker(g *Group) *worker {
+	if w := n.byKey[g.Key]; w != nil {
+		return w
+	}
+	id := n.nextID
+	if id < gempba.MaxWorkers {
+		n.nextID++
+	} else {
+		taken := make([]bool, gempba.MaxWorkers)
+		for _, w := range n.workers {
+			taken[w.id] = true
+		}
+		free := slices.Index(taken, false)
+		if free < 0 {
+			return nil
+		}
+		id = uint32(free)
+	}
+	w := &worker{id: id, key: g.Key, clocks: map[int]time.Duration{}}
+	n.workers, n.byKey[w.key] = append(n.workers, w), w
+	return w
+}
+
+// frame is one look at a worker; it is false where none of its processes is there.
+func (n *Node) frame(w *worker, g *Group, now time.Time) (gempba.WorkerFrame, bool) {
+	var rss, threads uint64
+	w.pids = w.pids[:0]
+	for _, pid := range g.PIDs {
+		st, err := readStat(n.procfs, pid)
+		if err != nil {
+			continue // it has just ended
+		}
+		w.pids = append(w.pids, pid)
+		rss += st.rss
+		threads += st.threads
+	}
+	if len(w.pids) == 0 {
+		return gempba.WorkerFrame{}, false
+	}
+	w.measure(g, now)
+	w.seq++
+	return gempba.WorkerFrame{
+		WorkerID: w.id, SeqNo: rt.Some(w.seq), WorkerLocalMS: rt.Some(now.UnixMilli()),
+		ProcessCPUPct: w.pct, ProcessRSSBytes: rt.Some(rss), ProcessThreads: rt.Some(threads),
+		EdgesOut: []gempba.Edge{},
+	}, true
+}
+
+// measure takes the CPU time since the look before. A process that was not there then
+// has used all of its time since, if the worker was.
+func (w *worker) measure(g *Group, now time.Time) {
+	over := now.Sub(w.last)
+	if !w.last.IsZero() && over < shortest {
+		return
+	}
+	var used time.Duration
+	known := true
+	clocks := make(map[int]time.Duration, len(w.pids))
+	for _, pid := range w.pids {
+		at, err := cpuClock(pid)
+		if err != nil {
+			known = known && errors.Is(err, unix.EINVAL) // gone since
+			continue
+		}
+		clocks[pid] = at
+		used += max(0, at-w.clocks[pid])
+	}
+	if cpu, ok := g.CPU.Get(); ok {
+		before, counted := w.cpu.Get()
+		used, known = time.Duration(cpu-before)*time.Microsecond, counted && cpu >= before
+	}
+	if w.pct.Clear(); known && !w.last.IsZero() {
+		w.pct.Set(float64(used) / float64(over) * 100)
+	}
+	w.last, w.cpu, w.clocks = now, g.CPU, clocks
+}
+
+// cpuClock is the CPU time of all threads of a process, to the nanosecond:
+// CLOCK_PROCESS_CPUTIME_ID of another process, clock_getcpuclockid(3).
+func cpuClock(pid int) (time.Duration, error) {
+	const sched = 2
+	var t unix.Timespec
+	if err := unix.ClockGettime(int32(^pid<<3|sched), &t); err != nil {
+		return 0, fmt.Errorf("read the CPU time of process %d: %w", pid, err)
+	}
+	return time.Duration(t.Nano()), nil
+}
+
+type stat struct{ threads, rss uint64 }
+
+var pageSize = uint64(os.Getpagesize())
+
+// readStat reads how many threads a process has, field 20 of /proc/<pid>/stat
+// (proc_pid_stat(5)), and its resident pages, the second figure of /proc/<pid>/statm:
+// new kernels give them there to the page, while field 24 of stat may be off by some
+// hundred for each CPU. A process that has ended and is not yet waited for is none.
+func readStat(procfs string, pid int) (stat, error) {
+	dir := filepath.Join(procfs, strconv.Itoa(pid))
+	b, err := os.ReadFile(filepath.Join(dir, "stat"))
+	if err != nil {
+		return stat{}, err
+	}
+	out := stat{}
+	if out.threads, err = parseThreads(b, dir); err != nil {
+		return stat{}, err
+	}
+	if b, err = os.ReadFile(filepath.Join(dir, "statm")); err != nil {
+		return stat{}, err
+	}
+	out.rss, err = parseResident(b, dir)
+	return out, err
+}
+
+func parseThreads(b []byte, dir string) (uint64, error) {
+	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:])) // from field 3 on
+	if len(fields) < 18 || fields[0] == "Z" || fields[0] == "X" {
+		return 0, fmt.Errorf("%s/stat: it has ended", dir)
+	}
+	threads, err := strconv.ParseUint(fields[17], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("parse %s/stat: %w", dir, err)
+	}
+	return threads, nil
+}
+
+// parseResident is in bytes.
+func parseResident(b []byte, dir string) (uint64, error) {
+	fields := strings.Fields(string(b))
+	if len(fields) < 2 {
+		return 0, fmt.Errorf("parse %s/statm: it has %d figures", dir, len(fields))
+	}
+	pages, err := strconv.ParseUint(fields[1], 10, 40)
+	if err != nil {
+		return 0, fmt.Errorf("parse %s/statm: %w", dir, err)
+	}
+	return pages * pageSize, nil
+}

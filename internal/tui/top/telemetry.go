@@ -1,0 +1,245 @@
+package top
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/format/gempba"
+	"github.com/resource-tracker/rt/internal/recovery"
+)
+
+// Telemetry is the Source of a program that broadcasts GemPBA's frames. It connects
+// at the first look, and again when the connection ends.
+type Telemetry struct {
+	Name string // of the address, for people
+	Dial func(context.Context) (net.Conn, error)
+	Now  func() time.Time // nil is time.Now
+
+	once    sync.Once
+	changed chan struct{} // something has come: the first line, or a failure
+	mu      sync.Mutex
+	program *Program
+	lines   int
+	err     error
+}
+
+// Waits of a Telemetry.
+const (
+	firstFrame  = 10 * time.Second        // for the first line, which comes within a cadence
+	secondFrame = 1500 * time.Millisecond // for one more, that rates can be taken of
+	connectWait = 5 * time.Second
+	retryAfter  = time.Second
+)
+
+// badLines is how many lines in a row may be no telemetry before the server is left.
+const badLines = 100
+
+// Look implements Source.
+func (t *Telemetry) Look(ctx context.Context, _ Ask) (*Frame, error) {
+	first := false
+	t.once.Do(func() {
+		first, t.changed = true, make(chan struct{}, 1)
+		go t.follow(ctx)
+	})
+	if first {
+		t.await(ctx, 1, firstFrame)
+		t.await(ctx, 2, secondFrame)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case t.program == nil && t.err != nil:
+		return nil, t.err
+	case t.program == nil:
+		return nil, fmt.Errorf("%s has sent no line in %s: is it the telemetry of a GemPBA program?", t.Name, firstFrame)
+	}
+	now := time.Now()
+	if t.Now != nil {
+		now = t.Now()
+	}
+	f := &Frame{Time: now, Where: t.Name, Program: t.program.snapshot()}
+	if t.err != nil {
+		f.Note = t.err.Error() + "; trying again"
+	}
+	return f, nil
+}
+
+// await waits until so many lines have come, or the connection has failed.
+func (t *Telemetry) await(ctx context.Context, lines int, most time.Duration) {
+	late := time.NewTimer(most)
+	defer late.Stop()
+	for {
+		t.mu.Lock()
+		done := t.lines >= lines || t.err != nil
+		t.mu.Unlock()
+		if done {
+			return
+		}
+		select {
+		case <-t.changed:
+		case <-late.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// follow keeps a connection.
+func (t *Telemetry) follow(ctx context.Context) {
+	defer recovery.Handle(t.fail)
+	for ctx.Err() == nil {
+		t.fail(t.connect(ctx))
+		wait := time.NewTimer(retryAfter)
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+		}
+		wait.Stop()
+	}
+}
+
+func (t *Telemetry) tell() {
+	select {
+	case t.changed <- struct{}{}:
+	default:
+	}
+}
+
+// connect reads until the connection ends, and returns why.
+func (t *Telemetry) connect(ctx context.Context) error {
+	dialing, cancel := context.WithTimeout(ctx, connectWait)
+	conn, err := t.Dial(dialing)
+	cancel()
+	if err != nil {
+		return fmt.Errorf("connect to the telemetry: %w", err)
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	lines := gempba.NewDecoder(conn)
+	for inRow := 0; ; {
+		e, err := lines.Next()
+		switch {
+		case err == nil:
+			inRow = 0
+			t.take(e)
+			continue
+		case errors.Is(err, io.EOF):
+			return fmt.Errorf("%s has closed the connection", t.Name)
+		case !errors.Is(err, gempba.ErrFormat) && !errors.Is(err, gempba.ErrVersion) && !errors.Is(err, gempba.ErrLimit):
+			return fmt.Errorf("%s: %w", t.Name, err)
+		}
+		if inRow++; inRow == 1 {
+			t.fail(fmt.Errorf("%s: %w", t.Name, err)) // a line that is none of the format's
+		}
+		if inRow >= badLines {
+			return fmt.Errorf("%s: %w", t.Name, err)
+		}
+	}
+}
+
+// fail notes what is wrong.
+func (t *Telemetry) fail(err error) {
+	defer t.tell()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.err = err
+}
+
+func (t *Telemetry) take(e *gempba.Envelope) {
+	defer t.tell()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.program == nil {
+		t.program = newProgram()
+	}
+	t.program.take(e)
+	t.err = nil
+	t.lines++
+}
+
+// Program is what the workers of a program did, as far as their frames tell.
+type Program struct {
+	newest  *gempba.Envelope
+	workers map[uint32]*worker
+	hosts   map[string]*hostFrames
+}
+
+func newProgram() *Program {
+	return &Program{workers: map[uint32]*worker{}, hosts: map[string]*hostFrames{}}
+}
+
+// worker is the newest frame of a worker and the one before.
+type worker struct {
+	cur, prev gempba.WorkerFrame
+	at, past  int64 // milliseconds, when they were taken
+	cpu       []rt.Opt[float64]
+}
+
+// hostFrames is the same of a host.
+type hostFrames struct {
+	cur, prev gempba.NodeFrame
+	at, past  int64
+}
+
+// take adds a line. One repeats the frames of workers that have sent none since.
+func (p *Program) take(e *gempba.Envelope) {
+	p.newest = e
+	workers := make(map[uint32]*worker, len(e.Workers))
+	for _, f := range e.Workers {
+		at := f.WorkerLocalMS.Or(e.TS)
+		w := p.workers[f.WorkerID]
+		switch {
+		case w == nil:
+			w = &worker{cur: f, at: at}
+		case f.SeqNo.Valid() && f.SeqNo == w.cur.SeqNo:
+			workers[f.WorkerID] = w
+			continue
+		default:
+			n := *w
+			n.prev, n.past, n.cur, n.at = w.cur, w.at, f, at
+			w = &n
+		}
+		w.cpu = append(w.cpu[max(0, len(w.cpu)-window+1):len(w.cpu):len(w.cpu)], f.ProcessCPUPct)
+		workers[f.WorkerID] = w
+	}
+	hosts := make(map[string]*hostFrames, len(e.Nodes))
+	for _, f := range e.Nodes {
+		at := f.SentinelLocalMS.Or(e.TS)
+		h := p.hosts[f.Hostname]
+		switch {
+		case h == nil:
+			h = &hostFrames{cur: f, at: at}
+		case at != h.at:
+			h = &hostFrames{cur: f, at: at, prev: h.cur, past: h.at}
+		}
+		hosts[f.Hostname] = h
+	}
+	p.workers, p.hosts = workers, hosts
+}
+
+// snapshot is what nobody changes later: take makes new maps and new entries.
+func (p *Program) snapshot() *Program {
+	c := *p
+	return &c
+}
+
+// secs is the time between two frames; 0 of the first.
+func (w *worker) secs() float64 { return between(w.past, w.at) }
+
+func (h *hostFrames) secs() float64 { return between(h.past, h.at) }
+
+func between(past, at int64) float64 {
+	if past == 0 || at <= past {
+		return 0
+	}
+	return float64(at-past) / 1000
+}
