@@ -49,6 +49,7 @@ help:
 	@echo 'test-arm64 unit tests and real samples of linux/arm64 under qemu-user'
 	@echo 'compat   one minute beside the Python resource-tracker, column by column'
 	@echo 'lint     gofmt, go vet, staticcheck, depguard for the table of floors, a recover in each goroutine'
+	@echo 'prose    the words of comments, man pages and documents'
 	@echo 'bench    what a reading, a spooled snapshot and the hooks cost, beside their budgets'
 	@echo 'soak     what resource-tracker holds and uses in ten minutes of an idle machine'
 	@echo 'scale    2,000 simulated nodes that drain to one receiver, with and without jitter'
@@ -71,7 +72,7 @@ PACKAGES := $(MODULE)/...
 .PHONY: tools
 tools:
 	@mkdir -p $(TOOLS)
-	@$(GO) build -C tools -o ../$(TOOLS)/ ./testsum ./survives \
+	@$(GO) build -C tools -o ../$(TOOLS)/ ./testsum ./rtvet \
 		github.com/OpenPeeDeeP/depguard/v2/cmd/depguard honnef.co/go/tools/cmd/staticcheck
 
 # depguard compares absolute paths: its globs are bound to this checkout first.
@@ -80,11 +81,22 @@ lint: tools
 	@unformatted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); \
 		[ -z "$$unformatted" ] || { echo "not formatted with gofmt:"; echo "$$unformatted"; exit 1; }
 	@$(GO) vet -tags $(TAGS),e2e,s3,qemu,powerapi ./...
-	@$(GO) vet -vettool='$(abspath $(TOOLS)/survives)' -tags $(TAGS) ./...
+	@$(GO) vet -vettool='$(abspath $(TOOLS)/rtvet)' -goroutines -tags $(TAGS) ./...
 	@$(GO) test -C tools ./...
 	@mkdir -p build/lint && sed 's|"\(!*\)\*\*/|"\1$(CURDIR)/|g' .depguard.yml >build/lint/.depguard.yml
 	@cd build/lint && GOFLAGS='$(GOFLAGS) -tags=$(TAGS),e2e,s3,qemu,powerapi' ../tools/depguard $(PACKAGES)
 	@$(TOOLS)/staticcheck -tags $(TAGS),e2e,s3,qemu,powerapi ./...
+
+# Vale over the comments, the man pages and the documents, with the words in .vale.
+PROSE := git ls-files -z '*.go' '*.md' 'man/*.[158]' ':!**/testdata/**'
+
+$(TOOLS)/vale: tools/vale/go.mod tools/vale/go.sum
+	@mkdir -p $(TOOLS)
+	$(GO) build -C tools/vale -trimpath -ldflags '-s -w' -o ../../$@ github.com/errata-ai/vale/v3/cmd/vale
+
+.PHONY: prose
+prose: $(TOOLS)/vale
+	@$(PROSE) | xargs -0 $(TOOLS)/vale --output line
 
 # What takes longest begins first.
 SLOWEST := ./spool ./cmd/rt-spool ./cmd/resource-tracker

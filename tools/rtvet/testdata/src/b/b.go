@@ -1,9 +1,9 @@
 package b
 
-// Survive is deferred.
-func Survive(tell func(any)) {
+// Survive is deferred by other packages.
+func Survive(report func(any)) {
 	if p := recover(); p != nil {
-		tell(p)
+		report(p)
 	}
 }
 

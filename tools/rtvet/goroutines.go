@@ -4,29 +4,29 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
-	"strings"
 
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/ast/astutil"
 	"golang.org/x/tools/go/types/typeutil"
 )
 
-// Analyzer reports goroutines of code that is shipped whose panic would end the program.
-var Analyzer = &analysis.Analyzer{
-	Name:      "survives",
+// goroutines checks every go statement and every call of sync.WaitGroup.Go: the
+// function that it starts has to defer a recover before anything that can panic.
+var goroutines = &analysis.Analyzer{
+	Name:      "goroutines",
 	Doc:       "every goroutine has a recover at its top",
-	Run:       run,
+	Run:       runGoroutines,
 	FactTypes: []analysis.Fact{new(recovers), new(survives)},
 }
 
-// recovers is the fact of a function that calls recover: deferred, it ends a panic.
+// recovers is the fact of a function that calls recover: deferred, it stops a panic.
 type recovers struct{}
 
 // AFact implements analysis.Fact.
 func (*recovers) AFact()         {}
 func (*recovers) String() string { return "recovers" }
 
-// survives is the fact of a function out of which no panic comes.
+// survives is the fact of a function that no panic leaves.
 type survives struct{}
 
 // AFact implements analysis.Fact.
@@ -36,10 +36,10 @@ func (*survives) String() string { return "survives" }
 type checker struct {
 	*analysis.Pass
 	bodies  map[*types.Func]*ast.BlockStmt
-	visited map[*types.Func]bool // whose facts are known, or being found out
+	visited map[*types.Func]bool // functions that export has seen
 }
 
-func run(pass *analysis.Pass) (any, error) {
+func runGoroutines(pass *analysis.Pass) (any, error) {
 	c := &checker{pass, map[*types.Func]*ast.BlockStmt{}, map[*types.Func]bool{}}
 	for _, file := range pass.Files {
 		for _, d := range file.Decls {
@@ -49,18 +49,16 @@ func run(pass *analysis.Pass) (any, error) {
 		}
 	}
 	for f := range c.bodies {
-		c.learn(f)
+		c.export(f)
 	}
-	for _, file := range pass.Files {
-		if name := pass.Fset.File(file.FileStart).Name(); !strings.HasSuffix(name, "_test.go") && !strings.Contains(pass.Pkg.Path(), "/e2e/") {
-			ast.Inspect(file, c.look)
-		}
+	for _, file := range production(pass) {
+		ast.Inspect(file, c.check)
 	}
 	return nil, nil
 }
 
-// learn finds the facts of a function of this package.
-func (c *checker) learn(f *types.Func) {
+// export determines the facts of a function of this package.
+func (c *checker) export(f *types.Func) {
 	body := c.bodies[f]
 	if body == nil || c.visited[f] {
 		return
@@ -74,8 +72,8 @@ func (c *checker) learn(f *types.Func) {
 	}
 }
 
-// look reports a goroutine that survives no panic.
-func (c *checker) look(n ast.Node) bool {
+// check reports a goroutine that does not recover from a panic.
+func (c *checker) check(n ast.Node) bool {
 	var started ast.Expr
 	switch n := n.(type) {
 	case *ast.GoStmt:
@@ -86,12 +84,12 @@ func (c *checker) look(n ast.Node) bool {
 		}
 	}
 	if started != nil && !c.safe(started) {
-		c.Reportf(n.Pos(), "a panic of this goroutine would end the program: have it defer a recover first")
+		c.Reportf(n.Pos(), "a panic of this goroutine would end the program: defer a recover first")
 	}
 	return true
 }
 
-// safe says whether a function that is started survives its panics.
+// safe reports whether a function that is started stops its panics.
 func (c *checker) safe(started ast.Expr) bool {
 	if lit, ok := astutil.Unparen(started).(*ast.FuncLit); ok {
 		return c.survives(lit.Body)
@@ -99,8 +97,8 @@ func (c *checker) safe(started ast.Expr) bool {
 	return c.has(started, new(survives))
 }
 
-// survives says whether a body defers a recover before it does anything that could
-// panic, or does nothing but call a function that does so itself.
+// survives reports whether a body defers a recover before anything that could panic,
+// or only calls a function that does so itself.
 func (c *checker) survives(body *ast.BlockStmt) bool {
 	for i, s := range body.List {
 		switch s := s.(type) {
@@ -108,9 +106,10 @@ func (c *checker) survives(body *ast.BlockStmt) bool {
 			if c.endsPanic(s.Call) {
 				return true
 			}
-		case *ast.DeclStmt: // a variable that the recover hands on
+		case *ast.DeclStmt: // a variable that the recover sets
 		case *ast.AssignStmt:
-			if s.Tok != token.DEFINE && s.Tok != token.ASSIGN || !plain(s.Rhs) {
+			isAssignment := s.Tok == token.DEFINE || s.Tok == token.ASSIGN
+			if !isAssignment || !plain(s.Rhs) {
 				return false
 			}
 		case *ast.ExprStmt:
@@ -124,13 +123,13 @@ func (c *checker) survives(body *ast.BlockStmt) bool {
 	return len(body.List) == 0
 }
 
-// safeCall says whether e calls a function that survives its panics.
+// safeCall reports whether e calls a function that survives its panics.
 func (c *checker) safeCall(e ast.Expr) bool {
 	call, ok := e.(*ast.CallExpr)
 	return ok && c.has(call.Fun, new(survives))
 }
 
-// plain says whether expressions are names and values alone.
+// plain reports whether expressions are only names and literals.
 func plain(list []ast.Expr) bool {
 	for _, e := range list {
 		switch e.(type) {
@@ -142,7 +141,7 @@ func plain(list []ast.Expr) bool {
 	return true
 }
 
-// endsPanic says whether a deferred call is one that recovers.
+// endsPanic reports whether a deferred call is one that recovers.
 func (c *checker) endsPanic(call *ast.CallExpr) bool {
 	if lit, ok := call.Fun.(*ast.FuncLit); ok {
 		return c.callsRecover(lit.Body)
@@ -150,7 +149,7 @@ func (c *checker) endsPanic(call *ast.CallExpr) bool {
 	return c.has(call.Fun, new(recovers))
 }
 
-// has says whether the function that an expression names has a fact.
+// has reports whether the function that an expression names has a fact.
 func (c *checker) has(e ast.Expr, fact analysis.Fact) bool {
 	f := typeutil.StaticCallee(c.TypesInfo, &ast.CallExpr{Fun: e})
 	if f == nil {
@@ -158,12 +157,12 @@ func (c *checker) has(e ast.Expr, fact analysis.Fact) bool {
 	}
 	f = f.Origin()
 	if f.Pkg() == c.Pkg {
-		c.learn(f)
+		c.export(f)
 	}
 	return c.ImportObjectFact(f, fact)
 }
 
-// callsRecover says whether a body calls recover itself, where alone it does anything.
+// callsRecover reports whether a body calls recover directly, as the language requires.
 func (c *checker) callsRecover(body *ast.BlockStmt) (found bool) {
 	ast.Inspect(body, func(n ast.Node) bool {
 		if _, nested := n.(*ast.FuncLit); nested {
