@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/recovery"
 )
 
@@ -53,7 +54,7 @@ func start(argv []string) (*child, error) {
 		c.pid, _, err = syscall.StartProcess("/bin/sh", append([]string{"sh", path}, argv[1:]...), attr)
 	}
 	if err != nil {
-		return nil, &kindError{kind: errNotExecutable, err: fmt.Errorf("%s: cannot be executed: %w", argv[0], err)}
+		return nil, cli.WithKind(errNotExecutable, fmt.Errorf("%s: cannot be executed: %w", argv[0], err))
 	}
 	c.terminal = openTerminal()
 	go c.passOn()
@@ -67,13 +68,13 @@ func look(name string) (string, error) {
 	case err == nil, errors.Is(err, exec.ErrDot):
 		return path, nil
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
-		return "", &kindError{kind: errNotFound, err: fmt.Errorf("%s: command not found", name)}
+		return "", cli.WithKind(errNotFound, fmt.Errorf("%s: command not found", name))
 	}
 	var cause *exec.Error
 	if errors.As(err, &cause) {
 		err = cause.Err
 	}
-	return "", &kindError{kind: errNotExecutable, err: fmt.Errorf("%s: cannot be executed: %w", name, err)}
+	return "", cli.WithKind(errNotExecutable, fmt.Errorf("%s: cannot be executed: %w", name, err))
 }
 
 func (c *child) passOn() {

@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"strconv"
+
+	"github.com/resource-tracker/rt/internal/cli"
 )
 
 // option is one flag. Flags take text, so that a mistake in it is told in our
@@ -37,11 +39,11 @@ func parseCommandLine(args []string, options []option, lookup func(string) (stri
 		if errors.Is(err, flag.ErrHelp) {
 			return nil, err
 		}
-		return nil, usage("%w; see resource-tracker --help", err)
+		return nil, cli.Usage("%w; see resource-tracker --help", err)
 	}
 	c.command = flags.Args()
 	if endsInDashes(args, options) {
-		return nil, usage("-- and no command after it: leave it out to sample without one")
+		return nil, cli.Usage("-- and no command after it: leave it out to sample without one")
 	}
 	for _, o := range options {
 		value, set := lookup(o.variable)
@@ -50,7 +52,7 @@ func parseCommandLine(args []string, options []option, lookup func(string) (stri
 		}
 		if o.takes == "" {
 			if _, err := strconv.ParseBool(value); err != nil {
-				return nil, usage("%s %q: it is either true or false", o.variable, value)
+				return nil, cli.Usage("%s %q: it is either true or false", o.variable, value)
 			}
 		}
 		c.values[o.name] = []string{value}

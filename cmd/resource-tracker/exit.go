@@ -5,15 +5,13 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/recovery"
 )
 
-// The exit statuses. Around a command they are the command's own, as a shell
-// would give them.
+// The exit statuses next to those of all programs. Around a command they are the
+// command's own, as a shell reports them.
 const (
-	exitOK            = 0
-	exitError         = 1   // something went wrong; the message says what
-	exitUsage         = 2   // the command line or a variable is wrong
 	exitNotExecutable = 126 // the command is there and cannot be run
 	exitNotFound      = 127 // there is no such command
 	exitSignal        = 128 // plus the signal that ended the command
@@ -30,21 +28,9 @@ const exitHelp = `EXIT STATUS:
 `
 
 var (
-	errUsage         = errors.New("wrong command line")
 	errNotExecutable = errors.New("cannot be executed")
 	errNotFound      = errors.New("command not found")
 )
-
-// usage makes an error of the command line.
-func usage(format string, args ...any) error {
-	return &kindError{kind: errUsage, err: fmt.Errorf(format, args...)}
-}
-
-// kindError has the text of err and is kind as well.
-type kindError struct{ kind, err error }
-
-func (e *kindError) Error() string   { return e.err.Error() }
-func (e *kindError) Unwrap() []error { return []error{e.kind, e.err} }
 
 // commandStatus is the status of a command that ended otherwise than with 0. It
 // is no error of ours and prints nothing.
@@ -57,24 +43,24 @@ func exitStatus(err error) int {
 	var command commandStatus
 	switch {
 	case err == nil:
-		return exitOK
+		return cli.ExitOK
 	case errors.As(err, &command):
 		return int(command)
-	case errors.Is(err, errUsage):
-		return exitUsage
+	case errors.Is(err, cli.ErrUsage):
+		return cli.ExitUsage
 	case errors.Is(err, errNotFound):
 		return exitNotFound
 	case errors.Is(err, errNotExecutable):
 		return exitNotExecutable
 	}
-	return exitError
+	return cli.ExitError
 }
 
 // run is the whole program but for the process around it.
 func run(args []string, stdout, stderr io.Writer) (status int) {
 	defer recovery.Handle(func(err error) {
 		fmt.Fprintf(stderr, "resource-tracker: %v\n", err)
-		status = exitError
+		status = cli.ExitError
 	})
 	err := app(args, stdout)
 	var command commandStatus

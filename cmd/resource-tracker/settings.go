@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/telemetry"
 )
 
@@ -69,7 +70,7 @@ func newSettings(c *commandLine) (s settings, err error) {
 	s.scope = rt.ScopeNode
 	if job {
 		if !insideSlurm() {
-			return s, usage("--scope job: this is no Slurm job, SLURM_JOB_ID is not set; leave it out for the node's figures")
+			return s, cli.Usage("--scope job: this is no Slurm job, SLURM_JOB_ID is not set; leave it out for the node's figures")
 		}
 		s.scope = rt.ScopeJob
 	}
@@ -105,7 +106,7 @@ func address(flag, text string) (*telemetry.Address, error) {
 	}
 	a, err := telemetry.ParseAddress(text)
 	if err != nil {
-		return nil, usage("%s %w", flag, err)
+		return nil, cli.Usage("%s %w", flag, err)
 	}
 	return &a, nil
 }
@@ -135,7 +136,7 @@ func stateDir() string {
 func parseInterval(text string) (uint64, error) {
 	seconds, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || seconds < 1 || seconds > maxInterval {
-		return 0, usage("--interval %q: give a whole number of seconds from 1 to %d (RESOURCE_TRACKER_INTERVAL sets it too)", text, maxInterval)
+		return 0, cli.Usage("--interval %q: give a whole number of seconds from 1 to %d (RESOURCE_TRACKER_INTERVAL sets it too)", text, maxInterval)
 	}
 	return seconds, nil
 }
@@ -148,13 +149,13 @@ func choosePID(c *commandLine, fromFile int) (int, error) {
 	case len(c.command) > 0 && !c.flagged["pid"]:
 		return 0, nil
 	case len(c.command) > 0:
-		return 0, usage("--pid and a command: the command's own process is tracked, give only one of them")
+		return 0, cli.Usage("--pid and a command: the command's own process is tracked, give only one of them")
 	case c.values["pid"] == nil:
 		return fromFile, nil
 	}
 	pid, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || pid < 1 {
-		return 0, usage("--pid %q: give the number of a process, at least 1 (%s sets it too)", text, pidVariable)
+		return 0, cli.Usage("--pid %q: give the number of a process, at least 1 (%s sets it too)", text, pidVariable)
 	}
 	return int(pid), nil
 }
@@ -167,7 +168,7 @@ func choose(c *commandLine, name, first, second string) (bool, error) {
 	case second:
 		return true, nil
 	default:
-		return false, usage("--%s %q: it is either %s or %s", name, v, first, second)
+		return false, cli.Usage("--%s %q: it is either %s or %s", name, v, first, second)
 	}
 }
 
@@ -182,7 +183,7 @@ func metadata(c *commandLine, jobName string) (rt.Metadata, error) {
 	for _, tag := range c.values["tag"] {
 		key, value, ok := strings.Cut(tag, "=")
 		if !ok || key == "" {
-			return m, usage("--tag %q: give KEY=VALUE", tag)
+			return m, cli.Usage("--tag %q: give KEY=VALUE", tag)
 		}
 		if m.Tags == nil {
 			m.Tags = map[string]string{}

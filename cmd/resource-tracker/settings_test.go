@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/cli"
 )
 
 // parse makes the settings of a command line without doing what they say.
@@ -74,7 +75,7 @@ func TestIntervalPrecedence(t *testing.T) {
 func TestIntervalsThatCannotBe(t *testing.T) {
 	bare(t)
 	for _, v := range []string{"0", "-1", "", "x", "1s", "0x10", "1e3", "31536001", "18446744073709551616"} {
-		if _, err := parse(t, "--interval="+v); exitStatus(err) != exitUsage {
+		if _, err := parse(t, "--interval="+v); exitStatus(err) != cli.ExitUsage {
 			t.Errorf("--interval=%s: %v", v, err)
 		}
 	}
@@ -172,7 +173,7 @@ func TestPID(t *testing.T) {
 	}
 	t.Setenv("RESOURCE_TRACKER_PID", "")
 	for _, args := range []string{"-p x", "-p 0", "-p -3", "-p 2147483648", "-p 3 true"} {
-		if _, err := parse(t, strings.Fields(args)...); exitStatus(err) != exitUsage {
+		if _, err := parse(t, strings.Fields(args)...); exitStatus(err) != cli.ExitUsage {
 			t.Errorf("%q: %v", args, err)
 		}
 	}
@@ -217,7 +218,7 @@ func TestVariables(t *testing.T) {
 			bare(t)
 			name, value, _ := strings.Cut(wrong, "=")
 			t.Setenv("RESOURCE_TRACKER_"+name, value)
-			if _, err := parse(t); exitStatus(err) != exitUsage || !strings.Contains(err.Error(), value) {
+			if _, err := parse(t); exitStatus(err) != cli.ExitUsage || !strings.Contains(err.Error(), value) {
 				t.Errorf("%v", err)
 			}
 		})
@@ -269,7 +270,7 @@ func TestConfigIsPassedOverWhereItIsNoFile(t *testing.T) {
 func TestDashesWithoutCommand(t *testing.T) {
 	bare(t)
 	for _, args := range []string{"--", "-q --", "-i 3 --", "--job-name=-- --"} {
-		if _, err := parse(t, strings.Fields(args)...); exitStatus(err) != exitUsage {
+		if _, err := parse(t, strings.Fields(args)...); exitStatus(err) != cli.ExitUsage {
 			t.Errorf("%q: %v", args, err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/cloud"
+	"github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/delivery"
 	"github.com/resource-tracker/rt/internal/hostfacts"
 	"github.com/resource-tracker/rt/internal/recovery"
@@ -58,7 +59,7 @@ func newStreaming(getenv func(string) string) (*streaming, error) {
 	if text := getenv("TRACKER_UPLOAD_INTERVAL"); text != "" {
 		seconds, err := strconv.ParseUint(text, 10, 64)
 		if err != nil || seconds < 1 || seconds > maxInterval {
-			return nil, usage("TRACKER_UPLOAD_INTERVAL %q: give a whole number of seconds from 1 to %d", text, maxInterval)
+			return nil, cli.Usage("TRACKER_UPLOAD_INTERVAL %q: give a whole number of seconds from 1 to %d", text, maxInterval)
 		}
 		s.every = time.Duration(seconds) * time.Second
 	}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/slurm"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -113,5 +114,5 @@ func become(argv []string) error {
 	if errors.Is(err, syscall.ENOEXEC) { // as in start
 		err = syscall.Exec("/bin/sh", append([]string{"sh", path}, argv[1:]...), os.Environ())
 	}
-	return &kindError{kind: errNotExecutable, err: fmt.Errorf("%s: cannot be executed: %w", argv[0], err)}
+	return cli.WithKind(errNotExecutable, fmt.Errorf("%s: cannot be executed: %w", argv[0], err))
 }

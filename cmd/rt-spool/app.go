@@ -1,14 +1,12 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
 	"io"
-	"os"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt"
+	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/config"
 )
 
@@ -39,7 +37,7 @@ a run as ls shows it, or the path of a spool file.`,
 			case verb == "help" && c.App.Command(of) != nil:
 				return cli.ShowCommandHelp(c, of)
 			case verb != "" && verb != "help":
-				return usage("%q is not a verb; see rt-spool --help", verb)
+				return rtcli.Usage("%q is not a verb; see rt-spool --help", verb)
 			}
 			return cli.ShowAppHelp(c)
 		},
@@ -60,24 +58,3 @@ func load(c *cli.Context) (config.Config, error) {
 }
 
 var jsonFlag = &cli.BoolFlag{Name: "json", Usage: "print one JSON document"}
-
-// printJSON writes one document, indented for people.
-func printJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return fmt.Errorf("print: %w", err)
-	}
-	return nil
-}
-
-// isTerminal says whether a person looks at w.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	st, err := f.Stat()
-	return err == nil && st.Mode()&os.ModeCharDevice != 0
-}

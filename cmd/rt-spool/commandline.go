@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	rtcli "github.com/resource-tracker/rt/internal/cli"
 )
 
 // inOrder puts flags where the library wants them: those of every verb before the verb,
@@ -97,15 +99,15 @@ var (
 func onUsageError(c *cli.Context, err error, _ bool) error {
 	verb, text := c.Command.HelpName, err.Error()
 	if m := badValue.FindStringSubmatch(text); m != nil {
-		return usage("--%s %q: %s; see %s --help", m[2], m[1], wanted(named(c.Command.Flags, m[2])), verb)
+		return rtcli.Usage("--%s %q: %s; see %s --help", m[2], m[1], wanted(named(c.Command.Flags, m[2])), verb)
 	}
 	if m := noValue.FindStringSubmatch(text); m != nil {
-		return usage("--%s needs a value: --%[1]s %s; see %s --help", m[1], placeholder(named(c.Command.Flags, m[1])), verb)
+		return rtcli.Usage("--%s needs a value: --%[1]s %s; see %s --help", m[1], placeholder(named(c.Command.Flags, m[1])), verb)
 	}
 	if m := noSuch.FindStringSubmatch(text); m != nil {
-		return usage("there is no flag --%s; see %s --help", m[1], verb)
+		return rtcli.Usage("there is no flag --%s; see %s --help", m[1], verb)
 	}
-	return usage("%w; see %s --help", err, verb)
+	return rtcli.Usage("%w; see %s --help", err, verb)
 }
 
 // wanted is what the value of a flag looks like.

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt"
+	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/delivery"
 	"github.com/resource-tracker/rt/spool"
@@ -72,7 +73,7 @@ func runDrain(c *cli.Context) error {
 	}
 	err = out.drain(c, cfg, client, putter)
 	if c.Bool("json") {
-		err = errors.Join(err, printJSON(c.App.Writer, &out))
+		err = errors.Join(err, rtcli.PrintJSON(c.App.Writer, &out))
 	} else {
 		out.print(c)
 	}
@@ -81,7 +82,7 @@ func runDrain(c *cli.Context) error {
 
 func overrideDrain(c *cli.Context, d *config.Drain) error {
 	if c.NArg() > 0 {
-		return usage("drain takes no arguments; it delivers all runs that have ended")
+		return rtcli.Usage("drain takes no arguments; it delivers all runs that have ended")
 	}
 	if c.IsSet("jitter") {
 		d.Jitter.Duration = c.Duration("jitter")
@@ -93,7 +94,7 @@ func overrideDrain(c *cli.Context, d *config.Drain) error {
 		d.Concurrency = c.Int("concurrency")
 	}
 	if d.Jitter.Duration < 0 || d.Deadline.Duration < 0 || d.Concurrency < 1 {
-		return usage("--jitter and --deadline cannot be negative, --concurrency is at least 1")
+		return rtcli.Usage("--jitter and --deadline cannot be negative, --concurrency is at least 1")
 	}
 	return nil
 }
@@ -165,7 +166,7 @@ func (d *drained) drain(c *cli.Context, cfg config.Config, client upload.Client,
 		Jitter: cfg.Drain.Jitter.Duration, BatchRows: cfg.Drain.BatchRows, Live: c.Bool("live"),
 		Scope: rt.Scope(cfg.Drain.Scope),
 	}
-	if isTerminal(c.App.ErrWriter) && !c.Bool("json") {
+	if rtcli.IsTerminal(c.App.ErrWriter) && !c.Bool("json") {
 		bar = newBar(c.App.ErrWriter)
 		o.Progress = bar
 	}
@@ -191,14 +192,14 @@ func (d *drained) print(c *cli.Context) {
 	case d.AnotherRuns:
 		fmt.Fprintln(c.App.Writer, "another drain is at work on this spool; nothing was done")
 		return
-	case isTerminal(c.App.Writer):
+	case rtcli.IsTerminal(c.App.Writer):
 		fmt.Fprintf(c.App.Writer, "%d runs delivered (%d rows, %d bytes), %d failed, %d waiting, %d still tracked, %d damaged\n",
 			d.Delivered, d.Rows, d.Bytes, d.Failed, d.Waiting+d.AwaitSacct, d.Live, d.Damaged)
 	}
 	for _, w := range d.Warnings {
 		fmt.Fprintln(c.App.ErrWriter, "rt-spool: warning:", w)
 	}
-	if d.SacctError != "" && (d.named || isTerminal(c.App.ErrWriter)) {
+	if d.SacctError != "" && (d.named || rtcli.IsTerminal(c.App.ErrWriter)) {
 		fmt.Fprintln(c.App.ErrWriter, "rt-spool:", d.SacctError)
 	}
 	for _, p := range d.Problems {

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt"
+	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -46,7 +47,7 @@ func dryRun(c *cli.Context, cfg config.Config) error {
 		}
 	}
 	if c.Bool("json") {
-		return printJSON(c.App.Writer, list)
+		return rtcli.PrintJSON(c.App.Writer, list)
 	}
 	return printPlan(c.App.Writer, list)
 }

@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"io"
 
+	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/upload"
 )
 
-// The exit statuses, from sysexits.h where it has one.
+// The exit statuses from sysexits.h, next to those of all programs.
 const (
-	exitOK        = 0
-	exitError     = 1  // something went wrong; the message says what
-	exitUsage     = 2  // the command line is wrong
 	exitDamaged   = 65 // EX_DATAERR: all was done but for damaged files
 	exitTemporary = 75 // EX_TEMPFAIL: try again later, nothing is lost
 	exitConfig    = 78 // EX_CONFIG: a person must change something first
@@ -29,32 +27,20 @@ const exitHelp = `EXIT STATUS:
 `
 
 var (
-	errUsage   = errors.New("wrong command line")
 	errConfig  = errors.New("configuration")
 	errDamaged = errors.New("damaged")
 )
 
-// usage makes an error of the command line.
-func usage(format string, args ...any) error {
-	return &kindError{kind: errUsage, err: fmt.Errorf(format, args...)}
-}
-
-// misconfigured makes an error that a person must mend in a file.
-func misconfigured(err error) error { return &kindError{kind: errConfig, err: err} }
-
-// kindError has the text of err and is kind as well.
-type kindError struct{ kind, err error }
-
-func (e *kindError) Error() string   { return e.err.Error() }
-func (e *kindError) Unwrap() []error { return []error{e.kind, e.err} }
+// misconfigured marks an error that is fixed in the configuration.
+func misconfigured(err error) error { return rtcli.WithKind(errConfig, err) }
 
 // exitStatus is the one place where errors become exit statuses.
 func exitStatus(err error) int {
 	switch {
 	case err == nil:
-		return exitOK
-	case errors.Is(err, errUsage):
-		return exitUsage
+		return rtcli.ExitOK
+	case errors.Is(err, rtcli.ErrUsage):
+		return rtcli.ExitUsage
 	case errors.Is(err, errConfig), errors.Is(err, upload.ErrConfig):
 		return exitConfig
 	case errors.Is(err, upload.ErrTemporary), errors.Is(err, context.Canceled):
@@ -62,7 +48,7 @@ func exitStatus(err error) int {
 	case errors.Is(err, errDamaged), errors.Is(err, upload.ErrDamaged):
 		return exitDamaged
 	}
-	return exitError
+	return rtcli.ExitError
 }
 
 // run is the whole program but for the process around it.

@@ -17,6 +17,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/format/powerapi"
 	"github.com/resource-tracker/rt/format/resourcetracker"
+	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/delivery"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -73,7 +74,7 @@ func exportCommand() *cli.Command {
 func runExport(c *cli.Context) error {
 	at := slices.IndexFunc(exporters, func(e exporter) bool { return e.format == c.String("format") })
 	if at < 0 {
-		return usage("--format %q: it is one of %s", c.String("format"), exportFormats())
+		return rtcli.Usage("--format %q: it is one of %s", c.String("format"), exportFormats())
 	}
 	scope, err := scopeOf(c)
 	if err != nil {
@@ -88,7 +89,7 @@ func runExport(c *cli.Context) error {
 		return err
 	}
 	if len(entries) > 1 {
-		return usage("job %s has %d runs; take one of them by --node or by its file:\n  %s",
+		return rtcli.Usage("job %s has %d runs; take one of them by --node or by its file:\n  %s",
 			c.Args().First(), len(entries), strings.Join(paths(entries), "\n  "))
 	}
 	r, err := spool.Open(entries[0].Path)
@@ -170,7 +171,7 @@ func scopeOf(c *cli.Context) (rt.Scope, error) {
 	case rt.ScopeJob, rt.ScopeNode:
 		return scope, nil
 	}
-	return "", usage("--scope %q: it is job or node", name)
+	return "", rtcli.Usage("--scope %q: it is job or node", name)
 }
 
 func paths(entries []spool.Entry) []string {

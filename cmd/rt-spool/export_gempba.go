@@ -12,6 +12,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/format/gempba"
+	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -260,9 +261,9 @@ func speedOf(c *cli.Context) (float64, error) {
 	case !c.IsSet("speed"):
 		return 0, nil
 	case c.String("format") != "gempba" || c.String("output") != "":
-		return 0, usage("--speed: it is for --format gempba on standard output")
+		return 0, rtcli.Usage("--speed: it is for --format gempba on standard output")
 	case !(speed > 0) || math.IsInf(speed, 0):
-		return 0, usage("--speed %v: it is a factor above 0, and 1 is as fast as it came", speed)
+		return 0, rtcli.Usage("--speed %v: it is a factor above 0, and 1 is as fast as it came", speed)
 	}
 	return speed, nil
 }

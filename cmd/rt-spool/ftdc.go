@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/resource-tracker/rt"
+	rtcli "github.com/resource-tracker/rt/internal/cli"
 )
 
 func ftdcCommand() *cli.Command {
@@ -63,13 +64,13 @@ func runFTDC(c *cli.Context) error {
 	}
 	switch {
 	case c.Bool("json"):
-		return errors.Join(printJSON(c.App.Writer, v.document(sum, damage)), damage)
+		return errors.Join(rtcli.PrintJSON(c.App.Writer, v.document(sum, damage)), damage)
 	case len(sum.metrics) == 0 && damage != nil:
 	case len(sum.metrics) == 0:
 		_, err = fmt.Fprintln(c.App.Writer, "no metrics: nothing matches --metric, --from and --to")
 	case c.Bool("plot"):
 		if len(sum.metrics) > maxPlots {
-			return usage("%d metrics match and at most %d are drawn; choose with --metric", len(sum.metrics), maxPlots)
+			return rtcli.Usage("%d metrics match and at most %d are drawn; choose with --metric", len(sum.metrics), maxPlots)
 		}
 		err = v.writePlots(c.App.Writer, sum)
 	default:
@@ -87,10 +88,10 @@ func ftdcViewOf(c *cli.Context) (*ftdcView, error) {
 		}
 	}
 	if modes > 1 {
-		return nil, usage("--plot, --csv, --json and --interactive exclude each other")
+		return nil, rtcli.Usage("--plot, --csv, --json and --interactive exclude each other")
 	}
 	if c.NArg() == 0 {
-		return nil, usage("ftdc takes the FILEs to show, or - for standard input")
+		return nil, rtcli.Usage("ftdc takes the FILEs to show, or - for standard input")
 	}
 	v := &ftdcView{from: math.MinInt64, to: math.MaxInt64, rate: c.Bool("rate"), anyTime: c.Bool("any-time")}
 	for _, name := range c.Args().Slice() {
@@ -103,7 +104,7 @@ func ftdcViewOf(c *cli.Context) (*ftdcView, error) {
 	if re := c.String("metric"); re != "" {
 		var err error
 		if v.match, err = regexp.Compile(re); err != nil {
-			return nil, usage("--metric: %w", err)
+			return nil, rtcli.Usage("--metric: %w", err)
 		}
 	}
 	v.inOrder()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt/format/ftdc"
+	rtcli "github.com/resource-tracker/rt/internal/cli"
 )
 
 // bound sets the time range.
@@ -34,7 +35,7 @@ func (v *ftdcView) bound(from, to string) error {
 		}
 		at, ok := momentOf(b.text, whole)
 		if !ok {
-			return usage("%s %q: it is a time such as 2026-03-01T12:00:00Z or 12:00:30, or a duration such as 10m after the first reading or -10m before the last", b.flag, b.text)
+			return rtcli.Usage("%s %q: it is a time such as 2026-03-01T12:00:00Z or 12:00:30, or a duration such as 10m after the first reading or -10m before the last", b.flag, b.text)
 		}
 		*b.at = at
 	}

@@ -13,13 +13,15 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"golang.org/x/term"
+
+	rtcli "github.com/resource-tracker/rt/internal/cli"
 )
 
 // interact shows the view on the whole terminal until its user has seen enough.
 func (v *ftdcView) interact(ctx context.Context, in *os.File, out io.Writer) error {
 	f, ok := out.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) || !term.IsTerminal(int(in.Fd())) {
-		return usage("--interactive needs a terminal; --plot and --csv do not")
+		return rtcli.Usage("--interactive needs a terminal; --plot and --csv do not")
 	}
 	m := &ftdcModel{view: *v, marked: map[string]bool{}}
 	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(f)).Run()

@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"github.com/resource-tracker/rt/format/ftdc"
+	rtcli "github.com/resource-tracker/rt/internal/cli"
 )
 
 // ftdcView is what is looked at of some FTDC files, which follow each other in time.
@@ -83,7 +84,7 @@ func (v *ftdcView) scan(visit func(*ftdcRow) error) error {
 		}
 	}
 	if len(bad) > 0 {
-		return &kindError{kind: errDamaged, err: errors.Join(bad...)}
+		return rtcli.WithKind(errDamaged, errors.Join(bad...))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -83,7 +84,7 @@ func runGC(c *cli.Context) error {
 	err = out.collect(c.Context, cfg.Spool.Dir, o)
 	switch {
 	case c.Bool("json"):
-		return errors.Join(err, printJSON(c.App.Writer, &out))
+		return errors.Join(err, rtcli.PrintJSON(c.App.Writer, &out))
 	case err != nil && len(out.Files) == 0: // nothing was looked at
 		return err
 	}
@@ -96,18 +97,18 @@ func gcOptions(c *cli.Context, cfg config.Spool) (spool.GC, error) {
 		Undelivered: c.Bool("undelivered"), DryRun: c.Bool("dry-run"),
 	}
 	if c.NArg() > 0 {
-		return o, usage("gc takes no arguments; it looks at all runs of the spool")
+		return o, rtcli.Usage("gc takes no arguments; it looks at all runs of the spool")
 	}
 	if c.IsSet("retain") {
 		o.Retain = c.Duration("retain")
 	}
 	if o.Retain < 0 {
-		return o, usage("--retain cannot be negative")
+		return o, rtcli.Usage("--retain cannot be negative")
 	}
 	if c.IsSet("max-size") {
 		var size config.Size
 		if err := size.UnmarshalText([]byte(c.String("max-size"))); err != nil {
-			return o, usage("--max-size: %w", err)
+			return o, rtcli.Usage("--max-size: %w", err)
 		}
 		o.Bytes = size.Bytes
 	}

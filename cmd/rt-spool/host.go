@@ -14,6 +14,7 @@ import (
 	"github.com/resource-tracker/rt/collect/cloud"
 	"github.com/resource-tracker/rt/collect/gpu"
 	"github.com/resource-tracker/rt/collect/host"
+	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/hostfacts"
 )
 
@@ -32,7 +33,7 @@ func hostCommand() *cli.Command {
 
 func runHost(c *cli.Context) error {
 	if c.NArg() > 0 {
-		return usage("host takes no arguments")
+		return rtcli.Usage("host takes no arguments")
 	}
 	cfg, err := load(c)
 	if err != nil {
@@ -53,7 +54,7 @@ func runHost(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		err = printJSON(c.App.Writer, facts.Host)
+		err = rtcli.PrintJSON(c.App.Writer, facts.Host)
 	} else {
 		w := tabwriter.NewWriter(c.App.Writer, 0, 8, 2, ' ', 0)
 		for _, f := range hostfacts.Facts(facts.Host) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -70,17 +71,17 @@ func runImport(c *cli.Context) error {
 	at := slices.IndexFunc(importers, func(i importer) bool { return i.format == c.String("format") })
 	switch {
 	case !c.IsSet("format"):
-		return usage("import wants to know what the files are: give --format, one of %s", importFormats())
+		return rtcli.Usage("import wants to know what the files are: give --format, one of %s", importFormats())
 	case at < 0:
-		return usage("--format %q: it is one of %s", c.String("format"), importFormats())
+		return rtcli.Usage("--format %q: it is one of %s", c.String("format"), importFormats())
 	case c.IsSet("cluster") && importers[at].all == nil:
-		return usage("--cluster: files of %s say themselves whose jobs they hold", c.String("format"))
+		return rtcli.Usage("--cluster: files of %s say themselves whose jobs they hold", c.String("format"))
 	case c.IsSet("run") && importers[at].into == nil:
-		return usage("--run: files of %s make runs of their own", c.String("format"))
+		return rtcli.Usage("--run: files of %s make runs of their own", c.String("format"))
 	case c.IsSet("node") && !c.IsSet("run"):
-		return usage("--node goes with --run")
+		return rtcli.Usage("--node goes with --run")
 	case c.NArg() == 0:
-		return usage("import takes the FILEs to import, or - for standard input")
+		return rtcli.Usage("import takes the FILEs to import, or - for standard input")
 	}
 	cfg, err := load(c)
 	if err != nil {

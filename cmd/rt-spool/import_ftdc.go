@@ -12,6 +12,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/format/ftdc"
+	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -38,7 +39,7 @@ func importFTDC(dir, name string, r io.Reader) ([]string, error) {
 	case im.source.failed():
 		return nil, errors.Join(err, discardRun(w))
 	default:
-		damage = &kindError{errDamaged, fmt.Errorf("%w; the run has the %d readings before that place", err, im.s.Seq)}
+		damage = rtcli.WithKind(errDamaged, fmt.Errorf("%w; the run has the %d readings before that place", err, im.s.Seq))
 	}
 	for _, e := range im.events {
 		w.Event(*e)
@@ -118,7 +119,7 @@ func (im *ftdcImport) begin(dir string) (*spool.Writer, error) {
 	}
 	w, err := spool.Create(dir, im.run, im.host, spool.Options{CommitRows: 128, CommitInterval: time.Hour})
 	if errors.Is(err, spool.ErrExists) {
-		return nil, &kindError{spool.ErrExists, fmt.Errorf("its run is in the spool already, as %s.db: that stays as it is; rt-spool --spool DIR import puts it into another one", filepath.Join(dir, im.run.FileStem()))}
+		return nil, rtcli.WithKind(spool.ErrExists, fmt.Errorf("its run is in the spool already, as %s.db: that stays as it is; rt-spool --spool DIR import puts it into another one", filepath.Join(dir, im.run.FileStem())))
 	}
 	return w, err
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/format/sonar"
+	rtcli "github.com/resource-tracker/rt/internal/cli"
 )
 
 // importSonar makes a run of each job on each host that the files of sonar ps have
@@ -133,7 +134,7 @@ func (im *sonarImport) read(name string, r io.Reader) error {
 		return nil
 	}
 	bad = append(bad, fmt.Errorf("%s: %d malformed places in all; %d records were read", name, malformed, records))
-	return &kindError{kind: errDamaged, err: errors.Join(bad...)}
+	return rtcli.WithKind(errDamaged, errors.Join(bad...))
 }
 
 // sample adds a record to its job and its host.

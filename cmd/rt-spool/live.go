@@ -16,6 +16,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/cgroup"
 	"github.com/resource-tracker/rt/collect/sockets"
+	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/jobcgroup"
 	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/internal/telemetry"
@@ -43,13 +44,13 @@ func liveCommand() *cli.Command {
 
 func runLive(c *cli.Context) error {
 	if c.NArg() != 1 {
-		return usage("live takes one JOB that runs on this node; rt-spool ls shows what there is")
+		return rtcli.Usage("live takes one JOB that runs on this node; rt-spool ls shows what there is")
 	}
 	var address telemetry.Address
 	if text := c.String("listen"); text != "" {
 		var err error
 		if address, err = telemetry.ParseAddress(text); err != nil {
-			return usage("--listen %w", err)
+			return rtcli.Usage("--listen %w", err)
 		}
 	}
 	run, err := liveRun(c)

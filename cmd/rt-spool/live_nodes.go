@@ -17,6 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt"
+	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/internal/telemetry"
 	"github.com/resource-tracker/rt/slurm"
@@ -55,7 +56,7 @@ func newGathering(c *cli.Context, run *rt.Run, warn func(error)) (*gathering, er
 		case "ssh":
 			g.commands[node] = append([]string{"ssh", "-o", "BatchMode=yes", "--", node}, there...)
 		default:
-			return nil, usage("--via %q: it is srun or ssh", c.String("via"))
+			return nil, rtcli.Usage("--via %q: it is srun or ssh", c.String("via"))
 		}
 	}
 	return g, nil
@@ -80,18 +81,18 @@ func otherNodes(c *cli.Context, run *rt.Run) ([]string, error) {
 		list = os.Getenv("SLURM_JOB_NODELIST")
 	}
 	if list == "" {
-		return nil, usage("--job: nothing here says which nodes job %s has; say --nodes LIST, as squeue shows it", run.Label())
+		return nil, rtcli.Usage("--job: nothing here says which nodes job %s has; say --nodes LIST, as squeue shows it", run.Label())
 	}
 	nodes, err := slurm.ExpandHosts(list)
 	if err != nil {
 		return nil, fmt.Errorf("the nodes of job %s: %w", run.Label(), err)
 	}
 	if !slices.Contains(nodes, run.Node) {
-		return nil, usage("--job: this node is %q, which is none of the job's (%s); say --node NAME", run.Node, list)
+		return nil, rtcli.Usage("--job: this node is %q, which is none of the job's (%s); say --node NAME", run.Node, list)
 	}
 	for _, node := range nodes {
 		if node == "" || node[0] == '-' {
-			return nil, usage("--nodes: %q is no node", node)
+			return nil, rtcli.Usage("--nodes: %q is no node", node)
 		}
 	}
 	return slices.DeleteFunc(nodes, func(node string) bool { return node == run.Node }), nil

@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt"
+	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -62,7 +63,7 @@ func runLs(c *cli.Context) error {
 		width = 0
 	}
 	if c.Bool("json") {
-		err = printJSON(c.App.Writer, out)
+		err = rtcli.PrintJSON(c.App.Writer, out)
 	} else {
 		err = printRuns(c.App.Writer, out, width)
 	}
@@ -148,7 +149,7 @@ func findRuns(dir, job string) ([]spool.Entry, error) {
 	if len(denied) == 0 {
 		return nil, err
 	}
-	return nil, &kindError{spool.ErrNotFound, fmt.Errorf("job %q in %s is none of the runs that can be read: %w", job, dir, unreadable(denied, len(entries)))}
+	return nil, rtcli.WithKind(spool.ErrNotFound, fmt.Errorf("job %q in %s is none of the runs that can be read: %w", job, dir, unreadable(denied, len(entries))))
 }
 
 // spoolThere says what to do where the spool directory does not exist, unless all
@@ -161,7 +162,7 @@ func spoolThere(dir string, jobs ...string) error {
 		return nil
 	}
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return &kindError{kind: err, err: fmt.Errorf("there is no spool directory %s: --spool DIR names another one, and a user's own is ~/.local/state/rt", dir)}
+		return rtcli.WithKind(err, fmt.Errorf("there is no spool directory %s: --spool DIR names another one, and a user's own is ~/.local/state/rt", dir))
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt/format/powerapi"
+	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/internal/telemetry"
@@ -40,18 +41,18 @@ func runPowerAPI(c *cli.Context) error {
 		return err
 	}
 	if c.NArg() > 0 {
-		return usage("powerapi takes no arguments")
+		return rtcli.Usage("powerapi takes no arguments")
 	}
 	if c.IsSet("socket") {
 		cfg.PowerAPI.Socket = c.String("socket")
 		if err := telemetry.CheckHostPort(cfg.PowerAPI.Socket, "127.0.0.1:9080"); err != nil {
-			return usage("--socket %w", err)
+			return rtcli.Usage("--socket %w", err)
 		}
 	}
 	every := cfg.Spool.CommitInterval.Duration
 	if c.IsSet("interval") {
 		if every = c.Duration("interval"); every < 100*time.Millisecond {
-			return usage("--interval %s: at least 100ms", every)
+			return rtcli.Usage("--interval %s: at least 100ms", every)
 		}
 	}
 	f := &reportFollower{dir: cfg.Spool.Dir, idleWatts: cfg.Energy.IdleWatts}
@@ -61,7 +62,7 @@ func runPowerAPI(c *cli.Context) error {
 	say := log.New(c.App.ErrWriter, "rt-spool: ", log.LstdFlags)
 	switch {
 	case c.IsSet("listen") && (c.String("output") == "" || c.IsSet("socket") || c.IsSet("interval")):
-		return usage("--listen goes with --output alone")
+		return rtcli.Usage("--listen goes with --output alone")
 	case c.IsSet("listen"):
 		return receiveToFile(c, c.String("listen"), c.String("output"), say)
 	case c.String("output") != "":
@@ -75,7 +76,7 @@ func runPowerAPI(c *cli.Context) error {
 // receiveToFile keeps the reports of other sensors.
 func receiveToFile(c *cli.Context, address, name string, say *log.Logger) error {
 	if err := telemetry.CheckHostPort(address, "127.0.0.1:9080"); err != nil {
-		return usage("--listen %w", err)
+		return rtcli.Usage("--listen %w", err)
 	}
 	out, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
 	if err != nil {

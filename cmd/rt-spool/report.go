@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt"
+	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -48,7 +49,7 @@ func runReport(c *cli.Context) error {
 	}
 	report.Together(summaries)
 	if c.Bool("json") {
-		return printJSON(c.App.Writer, summaries)
+		return rtcli.PrintJSON(c.App.Writer, summaries)
 	}
 	return writeScreens(c, summaries)
 }
@@ -56,10 +57,10 @@ func runReport(c *cli.Context) error {
 func reportArray(c *cli.Context, summaries []*report.Summary) error {
 	a := report.RollUp(c.Args().First(), summaries)
 	if len(a.Tasks) == 0 {
-		return usage("report --array: %s has no tasks of an array; leave --array out", a.Job)
+		return rtcli.Usage("report --array: %s has no tasks of an array; leave --array out", a.Job)
 	}
 	if c.Bool("json") {
-		return printJSON(c.App.Writer, a)
+		return rtcli.PrintJSON(c.App.Writer, a)
 	}
 	return report.WriteArray(c.App.Writer, a)
 }
@@ -140,7 +141,7 @@ func summarize(c *cli.Context, path string) (*report.Summary, error) {
 // runsOf returns the runs of the one JOB of the command line, on the node of --node.
 func runsOf(c *cli.Context) ([]spool.Entry, error) {
 	if c.NArg() != 1 {
-		return nil, usage("%s takes one JOB; rt-spool ls shows what there is", c.Command.Name)
+		return nil, rtcli.Usage("%s takes one JOB; rt-spool ls shows what there is", c.Command.Name)
 	}
 	return runsFor(c, c.Args().First())
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/internal/telemetry"
 	"github.com/resource-tracker/rt/upload/receiver"
@@ -47,7 +48,7 @@ func runServe(c *cli.Context) (err error) {
 	}
 	if err := telemetry.CheckHostPort(s.Listen, "127.0.0.1:8470"); err != nil {
 		if c.IsSet("listen") {
-			return usage("--listen %w", err)
+			return rtcli.Usage("--listen %w", err)
 		}
 		return misconfigured(fmt.Errorf("serve.listen %w", err))
 	}

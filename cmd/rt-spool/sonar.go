@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+
+	rtcli "github.com/resource-tracker/rt/internal/cli"
 )
 
 func sonarCommand() *cli.Command {
@@ -19,9 +21,9 @@ func sonarCommand() *cli.Command {
 		Subcommands:     []*cli.Command{sonarPsCommand(), sonarSysinfoCommand(), sonarSlurmCommand()},
 		Action: func(c *cli.Context) error {
 			if what := c.Args().First(); what != "" {
-				return usage("sonar %q: it is ps, sysinfo or slurm", what)
+				return rtcli.Usage("sonar %q: it is ps, sysinfo or slurm", what)
 			}
-			return usage("sonar takes ps, sysinfo or slurm; see rt-spool sonar --help")
+			return rtcli.Usage("sonar takes ps, sysinfo or slurm; see rt-spool sonar --help")
 		},
 	}
 }
@@ -38,9 +40,9 @@ func sonarForms() []cli.Flag {
 func sonarJSON(c *cli.Context, otherwise bool) (bool, error) {
 	switch {
 	case c.NArg() > 0:
-		return false, usage("sonar %s takes no arguments", c.Command.Name)
+		return false, rtcli.Usage("sonar %s takes no arguments", c.Command.Name)
 	case c.Bool("csv") && c.Bool("json"):
-		return false, usage("--csv and --json: one of them")
+		return false, rtcli.Usage("--csv and --json: one of them")
 	case c.Bool("csv"):
 		return false, nil
 	case c.Bool("json"):

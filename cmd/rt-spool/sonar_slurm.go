@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt/format/sonar"
+	rtcli "github.com/resource-tracker/rt/internal/cli"
 )
 
 func sonarSlurmCommand() *cli.Command {
@@ -70,18 +71,18 @@ func sacctArgs(c *cli.Context, now time.Time) ([]string, error) {
 	from, to := now.Add(-time.Duration(c.Int("window"))*time.Minute), now
 	switch {
 	case c.IsSet("span") && c.IsSet("window"):
-		return nil, usage("--span and --window: one of them")
+		return nil, rtcli.Usage("--span and --window: one of them")
 	case c.Int("window") <= 0:
-		return nil, usage("--window %d: minutes, 1 or more", c.Int("window"))
+		return nil, rtcli.Usage("--window %d: minutes, 1 or more", c.Int("window"))
 	case c.Duration("deadline") <= 0:
-		return nil, usage("--deadline %s: it must be more than nothing", c.Duration("deadline"))
+		return nil, rtcli.Usage("--deadline %s: it must be more than nothing", c.Duration("deadline"))
 	case c.IsSet("span"):
 		first, last, _ := strings.Cut(c.String("span"), ",")
 		var err1, err2 error
 		from, err1 = time.ParseInLocation(time.DateOnly, first, time.Local)
 		to, err2 = time.ParseInLocation(time.DateOnly, last, time.Local)
 		if err1 != nil || err2 != nil || to.Before(from) {
-			return nil, usage("--span %q: two days as 2026-03-01,2026-03-02, the earlier first", c.String("span"))
+			return nil, rtcli.Usage("--span %q: two days as 2026-03-01,2026-03-02, the earlier first", c.String("span"))
 		}
 		to = to.AddDate(0, 0, 1).Add(-time.Second) // all of the last day
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/telemetry"
 	"github.com/resource-tracker/rt/internal/tui/top"
 	"github.com/resource-tracker/rt/spool"
@@ -39,13 +40,13 @@ func runTop(c *cli.Context) error {
 	once := c.Bool("once")
 	switch {
 	case given(c) > 1:
-		return usage("top takes one JOB, or --replay FILE, or --connect ADDR; rt-spool ls shows what there is")
+		return rtcli.Usage("top takes one JOB, or --replay FILE, or --connect ADDR; rt-spool ls shows what there is")
 	case c.Bool("json") && !once:
-		return usage("--json prints what --once does: give both")
+		return rtcli.Usage("--json prints what --once does: give both")
 	case !once && os.Getenv("TERM") == "dumb":
-		return usage("top cannot draw on this terminal (TERM=dumb): --once prints one screen as text")
+		return rtcli.Usage("top cannot draw on this terminal (TERM=dumb): --once prints one screen as text")
 	case !once && !onTerminal(c):
-		return usage("top needs a terminal: --once prints one screen as text, with --json for scripts")
+		return rtcli.Usage("top needs a terminal: --once prints one screen as text, with --json for scripts")
 	}
 	o := top.Options{ASCII: c.Bool("ascii") || !utf8Locale(), Zone: time.Local, All: c.Bool("all"), At: -1}
 	src, err := topSource(c, &o)
@@ -92,7 +93,7 @@ func topSource(c *cli.Context, o *top.Options) (top.Source, error) {
 	if c.IsSet("connect") {
 		addr, err := telemetry.ParseAddress(c.String("connect"))
 		if err != nil {
-			return nil, usage("--connect %w", err)
+			return nil, rtcli.Usage("--connect %w", err)
 		}
 		return &top.Telemetry{Name: addr.String(), Dial: addr.Dial}, nil
 	}
@@ -133,11 +134,11 @@ func setAt(c *cli.Context, src top.Source, o *top.Options) error {
 		return nil
 	}
 	if o.Open == "" {
-		return usage("--at is a moment of one run: give its JOB, or --replay FILE")
+		return rtcli.Usage("--at is a moment of one run: give its JOB, or --replay FILE")
 	}
 	var err error
 	if o.At, err = top.Moment(c.Context, src, *o, at); errors.Is(err, top.ErrMoment) {
-		return usage("--at: %w", err)
+		return rtcli.Usage("--at: %w", err)
 	}
 	return err
 }
@@ -146,12 +147,12 @@ func setAt(c *cli.Context, src top.Source, o *top.Options) error {
 // says what to do about rights.
 func damagedFile(err error) error {
 	if errors.Is(err, spool.ErrDamaged) || errors.Is(err, spool.ErrForeign) {
-		return &kindError{kind: errDamaged, err: err}
+		return rtcli.WithKind(errDamaged, err)
 	}
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):
 		return nil
-	case errors.Is(err, errUsage):
+	case errors.Is(err, rtcli.ErrUsage):
 		return err
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("top: %w: run rt-spool as root or as the spool's owner", err)

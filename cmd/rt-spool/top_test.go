@@ -18,6 +18,7 @@ import (
 	"github.com/hinshun/vt10x"
 
 	"github.com/resource-tracker/rt"
+	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -260,7 +261,7 @@ func TestTopDumb(t *testing.T) {
 	if got := strings.Join(strings.Fields(s.text()), " "); !strings.Contains(got, "(TERM=dumb): --once prints one screen as text") {
 		t.Error(got)
 	}
-	if err := s.cmd.Wait(); s.cmd.ProcessState.ExitCode() != exitUsage {
+	if err := s.cmd.Wait(); s.cmd.ProcessState.ExitCode() != rtcli.ExitUsage {
 		t.Error(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -54,7 +55,7 @@ func runVerify(c *cli.Context) error {
 		out = append(out, v)
 	}
 	if c.Bool("json") {
-		if err := printJSON(c.App.Writer, out); err != nil {
+		if err := rtcli.PrintJSON(c.App.Writer, out); err != nil {
 			return err
 		}
 	} else {

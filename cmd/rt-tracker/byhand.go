@@ -3,9 +3,6 @@ package main
 import (
 	"flag"
 	"fmt"
-	"os"
-
-	"golang.org/x/sys/unix"
 )
 
 // about is for a person who starts rt-tracker: it would wait for what nobody types.
@@ -21,14 +18,4 @@ func setUsage(flags *flag.FlagSet) {
 		fmt.Fprintf(flags.Output(), "usage: rt-tracker [--config FILE] < RUN\n\n%s\n", about)
 		flags.PrintDefaults()
 	}
-}
-
-// isTerminal says whether a person is at a reader or writer.
-func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	if !ok {
-		return false
-	}
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
 }

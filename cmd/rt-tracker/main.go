@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/logging"
 )
@@ -41,7 +42,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stdout, "rt-tracker", rt.Version)
 		return 0
 	}
-	if isTerminal(stdin) {
+	if cli.IsTerminal(stdin) {
 		fmt.Fprint(stderr, about)
 		return 2
 	}
@@ -54,7 +55,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	if !prolog.say("error: " + err.Error()) {
 		(*log).Error("", err)
-		if isTerminal(stderr) { // who looks there does not look into the log
+		if cli.IsTerminal(stderr) { // who looks there does not look into the log
 			fmt.Fprintln(stderr, "rt-tracker:", err)
 		}
 	}

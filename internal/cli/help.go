@@ -1,4 +1,5 @@
-// Package cli lays out the help of the commands.
+// Package cli is what the command lines of the programs share: the layout of the help,
+// errors with their exit statuses, JSON output and the check for a terminal.
 package cli
 
 import (
