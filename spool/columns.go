@@ -23,9 +23,6 @@ const (
 	colNodeGPU        = numSums
 	colJobGPU         = numSums + 1
 	numCols           = numSums + 2
-
-	// The columns from here on are those of version 2, but for colNodeGPU.
-	colVersion2 = 59
 )
 
 // The tables that hold the columns. A row of all but the first is left out where it
@@ -112,9 +109,6 @@ func columnNames(columns []int) []string {
 	}
 	return list
 }
-
-// newIn2 says that files of version 1 have no such column.
-func newIn2(column int) bool { return column >= colVersion2 && column != colNodeGPU }
 
 // deltaUnit holds the bytes of a stored unit: 1024 for the columns in KiB.
 var deltaUnit = func() (unit [numCols]int64) {

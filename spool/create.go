@@ -105,7 +105,7 @@ func makeFile(path string, run rt.Run, host rt.Host) (err error) {
 			err = errors.Join(err, e)
 		}
 	}()
-	_, err = f.WriteString(template)
+	_, err = f.WriteString(emptyDB)
 	if err == nil {
 		err = fillFile(temp, run, host)
 	}

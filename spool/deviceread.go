@@ -38,7 +38,7 @@ type deviceReader[T any] struct {
 	scan    func(values []driver.Value, d *T) error
 }
 
-func openDevices(c *conn, version int, from keyframe, to int64) (*deviceReaders, error) {
+func openDevices(c *conn, from keyframe, to int64) (*deviceReaders, error) {
 	d := &deviceReaders{key: make([]driver.Value, 1)}
 	var err error
 	d.keyframes, err = c.rows(background, "SELECT seq FROM keyframe WHERE seq BETWEEN ? AND ? ORDER BY seq", from.seq, to)
@@ -55,14 +55,10 @@ func openDevices(c *conn, version int, from keyframe, to int64) (*deviceReaders,
 		err = d.mount.open(c, "mount", pair, &from, mountIDColumns, scanMount)
 	}
 	if err == nil {
-		columns := gpuIDColumns
-		if version < 2 {
-			columns = gpuIDColumns1
-		}
-		err = d.gpu.open(c, "gpu", ofGPU, &from, columns, scanGPU)
+		err = d.gpu.open(c, "gpu", ofGPU, &from, gpuIDColumns, scanGPU)
 	}
 	if err == nil {
-		err = d.openKinds(c, version, &from)
+		err = d.openKinds(c, &from)
 	}
 	if err != nil {
 		d.close()
@@ -79,8 +75,6 @@ const (
 	readingsOfSteps
 	readingsOfProcesses
 	numReadings
-
-	readingsVersion2 = readingsOfCounters // the first one that is new in version 2
 )
 
 // readingTables names them and the column of keyframe that tells their last row.
@@ -257,13 +251,8 @@ func scanMount(row []driver.Value, m *rt.MountReading) error {
 }
 
 func gpuIDColumns(g *rt.GPUReading) []column {
-	return append(gpuIDColumns1(g), column{"in_job", &g.InJob})
-}
-
-// gpuIDColumns1 are those of version 1.
-func gpuIDColumns1(g *rt.GPUReading) []column {
 	return []column{{"uuid", &g.UUID}, {"name", &g.Name}, {"type", &g.Type}, {"host_identifier", &g.Host},
-		{"vram_total_bytes", &g.VRAMTotal}, {"cores", &g.Cores}, {"detail", &g.Detail}}
+		{"vram_total_bytes", &g.VRAMTotal}, {"cores", &g.Cores}, {"detail", &g.Detail}, {"in_job", &g.InJob}}
 }
 
 func scanGPU(row []driver.Value, g *rt.GPUReading) error {

@@ -52,7 +52,7 @@ func (e *encoder) prepare(c *conn) (err error) {
 			return err
 		}
 	}
-	e.insertKey, err = c.prepare("INSERT INTO keyframe (" + keyframeColumns(version) + ") VALUES (" + placeholders(keyframeHead+numSums) + ")")
+	e.insertKey, err = c.prepare("INSERT INTO keyframe (" + keyframeColumns + ") VALUES (" + placeholders(keyframeHead+numSums) + ")")
 	if err != nil {
 		return err
 	}

@@ -188,7 +188,7 @@ func TestAnAbandonedRunIsAsOldAsItsLog(t *testing.T) {
 // A dry run leaves a file as it is: its version, too, and the mark of its delivery.
 func TestADryRunChangesNothing(t *testing.T) {
 	for _, marked := range []bool{false, true} {
-		path, _ := copyVersion1(t)
+		path := withSecondVersion(t)
 		sqlOn(t, path, "UPDATE run SET state = 'delivered', delivered_us = 5000000")
 		changedAt(t, path, 1)
 		st, err := os.Lstat(path)

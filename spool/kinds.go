@@ -217,12 +217,8 @@ type kindReaders struct {
 	perf       deviceReader[rt.PerfReading]
 }
 
-// openKind opens a reader. In version 1 there are no kinds.
-func openKind[T comparable](c *conn, version int, d *deviceReader[T], k *kind[T], from *keyframe) error {
-	if version < 2 {
-		d.done = true
-		return nil
-	}
+// openKind opens a reader.
+func openKind[T comparable](c *conn, d *deviceReader[T], k *kind[T], from *keyframe) error {
 	bound := new(T)
 	columns := k.values(bound)
 	where := k.readings
@@ -237,25 +233,25 @@ func openKind[T comparable](c *conn, version int, d *deviceReader[T], k *kind[T]
 	})
 }
 
-func (d *kindReaders) openKinds(c *conn, version int, from *keyframe) error {
-	err := openKind(c, version, &d.step, &stepKind, from)
+func (d *kindReaders) openKinds(c *conn, from *keyframe) error {
+	err := openKind(c, &d.step, &stepKind, from)
 	if err == nil {
-		err = openKind(c, version, &d.process, &processKind, from)
+		err = openKind(c, &d.process, &processKind, from)
 	}
 	if err == nil {
-		err = openKind(c, version, &d.gpuProcess, &gpuProcessKind, from)
+		err = openKind(c, &d.gpuProcess, &gpuProcessKind, from)
 	}
 	if err == nil {
-		err = openKind(c, version, &d.fabric, &fabricKind, from)
+		err = openKind(c, &d.fabric, &fabricKind, from)
 	}
 	if err == nil {
-		err = openKind(c, version, &d.remoteFS, &remoteFSKind, from)
+		err = openKind(c, &d.remoteFS, &remoteFSKind, from)
 	}
 	if err == nil {
-		err = openKind(c, version, &d.energy, &energyKind, from)
+		err = openKind(c, &d.energy, &energyKind, from)
 	}
 	if err == nil {
-		err = openKind(c, version, &d.perf, &perfKind, from)
+		err = openKind(c, &d.perf, &perfKind, from)
 	}
 	return err
 }

@@ -39,7 +39,7 @@ func (r *Reader) addEvent(e *rt.Event) error {
 // SaveRegistration replaces what is known of the run at the receiver.
 func (r *Reader) SaveRegistration(reg rt.Registration) error {
 	id := 1
-	columns := append(registrationColumns(&reg, r.version), column{"id", &id})
+	columns := append(registrationColumns(&reg), column{"id", &id})
 	return r.change("save the registration", func() error {
 		_, err := r.db.change(insertSQL("registration", columns), values(columns)...)
 		return err

@@ -151,7 +151,7 @@ func TestALogThatCannotBeReadStays(t *testing.T) {
 		if want != ErrNewer {
 			continue
 		}
-		alterLogged(t, path, pragma("user_version", int64(version)))
+		alterLogged(t, path, pragma("user_version", int64(newest())))
 		r := mustOpen(t, path)
 		if n, err := r.Count(); n != 200 || err != nil || len(r.Verify(t.Context())) > 0 {
 			t.Errorf("to who can read it: %d snapshots, %v, %v", n, err, r.Verify(t.Context()))

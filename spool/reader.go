@@ -103,7 +103,7 @@ func newReader(path string, st fs.FileInfo, params url.Values) (*Reader, error) 
 // older version that still writes it. Where that cannot be done now, for want of
 // room say, the file is read as it is.
 func (r *Reader) upgrade() error {
-	if r.version >= version || r.readOnly {
+	if r.version >= newest() || r.readOnly {
 		return nil
 	}
 	if live, err := live(r.path); err != nil || live {
@@ -113,7 +113,7 @@ func (r *Reader) upgrade() error {
 		return err
 	}
 	if r.journaled(func() error { return migrate(r.db, r.version) }) == nil {
-		r.version = version
+		r.version = newest()
 	}
 	return r.db.exec(pragma("busy_timeout", patience))
 }
@@ -297,7 +297,7 @@ func all[T any](r *Reader, from string, columns func(*T) []column) ([]T, error) 
 // Registration is what is known of the run at the receiver; false before the
 // first intent.
 func (r *Reader) Registration() (rt.Registration, bool, error) {
-	list, err := all(r, "registration", func(reg *rt.Registration) []column { return registrationColumns(reg, r.version) })
+	list, err := all(r, "registration", registrationColumns)
 	if err != nil || len(list) == 0 {
 		return rt.Registration{}, false, err
 	}

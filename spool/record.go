@@ -66,17 +66,13 @@ func eventColumns(e *rt.Event) []column {
 	}
 }
 
-// registrationColumns are those of a file of this version.
-func registrationColumns(r *rt.Registration, version int) []column {
-	columns := []column{
+func registrationColumns(r *rt.Registration) []column {
+	return []column{
 		{"endpoint", &r.Endpoint}, {"dialect", &r.Dialect}, {"run_id", &r.RemoteID},
 		{"upload_uri_prefix", &r.UploadURIPrefix}, {"intent_us", &r.IntentAt},
 		{"registered_us", &r.RegisteredAt}, {"finished_us", &r.FinishedAt}, {"attempts", &r.Attempts},
+		{"scope", (*string)(&r.Scope)},
 	}
-	if version >= 3 {
-		columns = append(columns, column{"scope", (*string)(&r.Scope)})
-	}
-	return columns
 }
 
 func batchColumns(b *rt.Batch) []column {

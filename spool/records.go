@@ -78,9 +78,6 @@ func (w *Writer) writeRecords() error {
 // caller. After an error there is no further record.
 func (r *Reader) Records(ctx context.Context, source string) iter.Seq2[rt.Record, error] {
 	return func(yield func(rt.Record, error) bool) {
-		if r.version < 2 {
-			return
-		}
 		err := r.db.each("SELECT time_us, source, body FROM record WHERE ?1 = '' OR source = ?1 ORDER BY id", []driver.Value{source},
 			func(row []driver.Value) error {
 				var us int64
@@ -107,9 +104,6 @@ func (r *Reader) Records(ctx context.Context, source string) iter.Seq2[rt.Record
 // RecordsBefore returns the newest n reports of a source that came at or before a
 // time (nanoseconds since the epoch), the newest first.
 func (r *Reader) RecordsBefore(source string, at int64, n int) (list []rt.Record, err error) {
-	if r.version < 2 {
-		return nil, nil
-	}
 	err = r.db.each("SELECT time_us, body FROM record WHERE source = ? AND time_us <= ? ORDER BY id DESC LIMIT ?",
 		[]driver.Value{source, at / 1000, int64(n)}, func(row []driver.Value) error {
 			var us int64
@@ -133,9 +127,6 @@ func (r *Reader) RecordsBefore(source string, at int64, n int) (list []rt.Record
 func (r *Reader) AddRecords(list []rt.Record, told rt.Event) (added int, err error) {
 	if err := r.ended("keep reports"); err != nil {
 		return 0, err
-	}
-	if r.version < 2 && !r.readOnly {
-		return 0, fmt.Errorf("keep reports with %s: it is of an older version and could not be brought to this one: %w", r.path, ErrBusy)
 	}
 	err = r.change("keep reports", func() error {
 		fresh, err := r.unknown(list)

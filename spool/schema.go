@@ -1,27 +1,18 @@
 package spool
 
 import (
-	_ "embed"
 	"fmt"
 )
 
 // applicationID marks a spool file: "rtsp" in ASCII, in the header of the database.
 const applicationID = 0x72747370
 
-// migrations[n] takes a database from user_version n to n+1. Append only.
-var migrations = [...]string{schema001, schema002, schema003}
+// migrations[n] takes a database from user_version n+1 to n+2. Append only, and change
+// schema/spool.sql in the same way: a new file has the newest version from the start.
+var migrations []string
 
-var (
-	//go:embed schema/001.sql
-	schema001 string
-	//go:embed schema/002.sql
-	schema002 string
-	//go:embed schema/003.sql
-	schema003 string
-)
-
-// version is the user_version that this package writes.
-const version = len(migrations)
+// newest is the user_version that this package writes.
+func newest() int { return 1 + len(migrations) }
 
 // pageSize in bytes. A commit writes whole pages, several of them: small pages
 // keep what is written per snapshot low (measured, see DESIGN.md).
@@ -34,17 +25,17 @@ func migrate(c *conn, from int) error {
 		if err != nil || int(now) > from {
 			return err // another process was faster
 		}
-		for n := from; n < version; n++ {
-			if err := c.exec(migrations[n]); err != nil {
-				return fmt.Errorf("migration %d: %w", n+1, err)
+		for n, sql := range migrations[from-1:] {
+			if err := c.exec(sql); err != nil {
+				return fmt.Errorf("migrate from version %d: %w", from+n, err)
 			}
 		}
-		return c.exec(pragma("user_version", int64(version)))
+		return c.exec(pragma("user_version", int64(newest())))
 	})
 }
 
-// check tells whether the database is a spool file that this package can read
-// and returns its version.
+// check returns the version of the database, or an error where it is not a spool file
+// that this package can read.
 func check(c *conn, path string) (int, error) {
 	id, err := c.queryInt("PRAGMA application_id")
 	if err != nil {
@@ -58,9 +49,9 @@ func check(c *conn, path string) (int, error) {
 		return 0, fmt.Errorf("%s: %w: its application_id is %#x, not %#x", path, ErrForeign, id, applicationID)
 	case v < 1:
 		return 0, damaged(path, fmt.Errorf("its user_version is %d", v))
-	case v > int64(version):
+	case v > int64(newest()):
 		return 0, fmt.Errorf("%s: %w: it has version %d and this program knows up to %d; use the newer rt-spool that is installed where it was written",
-			path, ErrNewer, v, version)
+			path, ErrNewer, v, newest())
 	}
 	return int(v), nil
 }

@@ -20,26 +20,16 @@ const (
 )
 
 // scalarSQL selects those columns and some more of a table, of the snapshots between two numbers.
-// In version 1 all tables are one.
-func scalarSQL(version, table int, of []int, cores bool) string {
-	columns, from := []string{"seq"}, deltaTables[table]
+func scalarSQL(table int, of []int, cores bool) string {
+	columns := []string{"seq"}
 	if table == inMoving {
 		columns = append(columns, "reason", "job_phase", "NULL")
 		if cores {
 			columns[rowCores] = "core_ticks"
 		}
 	}
-	if version < 2 {
-		from = deltaTables[inMoving]
-	}
-	for _, i := range of {
-		if version < 2 && newIn2(i) {
-			columns = append(columns, "NULL")
-		} else {
-			columns = append(columns, deltaColumns[i].name)
-		}
-	}
-	return "SELECT " + strings.Join(columns, ", ") + " FROM " + from + " WHERE seq BETWEEN ? AND ? ORDER BY seq"
+	columns = append(columns, columnNames(of)...)
+	return "SELECT " + strings.Join(columns, ", ") + " FROM " + deltaTables[table] + " WHERE seq BETWEEN ? AND ? ORDER BY seq"
 }
 
 // Scalars goes through the snapshots from number from to number to (to <= 0: to
@@ -152,9 +142,9 @@ func (r *Reader) start(from, to int64, columns *[numTables][]int, full bool) (_ 
 	if err != nil {
 		return nil, err
 	}
-	err = it.open(r.db, r.version, key.seq, to, full)
+	err = it.open(r.db, key.seq, to, full)
 	if err == nil && full {
-		it.devices, err = openDevices(r.db, r.version, key, to)
+		it.devices, err = openDevices(r.db, key, to)
 	}
 	if err != nil {
 		return nil, describe(r.path, err)
@@ -162,10 +152,10 @@ func (r *Reader) start(from, to int64, columns *[numTables][]int, full bool) (_ 
 	return it, nil
 }
 
-func (it *iterator) open(c *conn, version int, from, to int64, cores bool) (err error) {
+func (it *iterator) open(c *conn, from, to int64, cores bool) (err error) {
 	for i := range it.tables {
 		t := &it.tables[i]
-		t.rows, err = c.rows(background, scalarSQL(version, i, it.columns[i], cores), from, to)
+		t.rows, err = c.rows(background, scalarSQL(i, it.columns[i], cores), from, to)
 		if err != nil {
 			return err
 		}
@@ -185,7 +175,7 @@ type keyframe struct {
 
 // seek finds the last keyframe at or before from, and sets the sums it holds.
 func (r *Reader) seek(it *iterator, from int64) (keyframe, error) {
-	row, err := r.db.query("SELECT "+keyframeColumns(r.version)+" FROM keyframe WHERE seq <= ? ORDER BY seq DESC LIMIT 1", from)
+	row, err := r.db.query("SELECT "+keyframeColumns+" FROM keyframe WHERE seq <= ? ORDER BY seq DESC LIMIT 1", from)
 	if err != nil {
 		return keyframe{}, describe(r.path, err)
 	}
@@ -202,24 +192,17 @@ func (r *Reader) seek(it *iterator, from int64) (keyframe, error) {
 // keyframeHead is how many columns of a keyframe come before the sums.
 const keyframeHead = 1 + numReadings
 
-// keyframeColumns lists its columns; those that a version has not are NULL.
-func keyframeColumns(version int) string {
+// keyframeColumns lists its columns.
+var keyframeColumns = func() string {
 	columns := []string{"seq"}
-	for i, t := range readingTables {
+	for _, t := range readingTables {
 		columns = append(columns, t.keyframe)
-		if version < 2 && i >= readingsVersion2 {
-			columns[1+i] = "NULL"
-		}
 	}
-	for i, c := range deltaColumns[:numSums] {
-		if version < 2 && newIn2(i) {
-			columns = append(columns, "NULL")
-		} else {
-			columns = append(columns, c.name)
-		}
+	for _, c := range deltaColumns[:numSums] {
+		columns = append(columns, c.name)
 	}
 	return strings.Join(columns, ", ")
-}
+}()
 
 // scan takes a row of keyframeColumns.
 func (k *keyframe) scan(row []driver.Value, total *sums) error {

@@ -2,9 +2,10 @@ package spool
 
 import _ "embed"
 
-// template is a database of the newest version without a row. A file is made from it
-// because the migrations, one after another, take longer than all else that a job
-// waits for at its start. TestTemplate holds it against them, and writes it with -update.
+// emptyDB is a database of the newest version without a row. A file is a copy of it
+// because running the SQL of the schema takes longer than everything else that a job
+// waits for at its start. TestTemplate compares it with schema/spool.sql, and writes it
+// with -update.
 //
 //go:embed schema/new.db
-var template string
+var emptyDB string

@@ -24,7 +24,7 @@ type thinner struct {
 
 // newThinner thins a database of the newest version.
 func newThinner(c *conn, path string) (*thinner, error) {
-	t := &thinner{r: &Reader{path: path, db: c, version: version}, counter: counterColumns(), coarse: 1}
+	t := &thinner{r: &Reader{path: path, db: c}, counter: counterColumns(), coarse: 1}
 	return t, t.enc.prepare(c)
 }
 

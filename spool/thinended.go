@@ -12,7 +12,7 @@ func (r *Reader) Thin(limit int64) (dropped int64, err error) {
 	if err := r.ended("thin"); err != nil {
 		return 0, err
 	}
-	if r.readOnly || r.version != version {
+	if r.readOnly || r.version != newest() {
 		return 0, fmt.Errorf("thin %s: %w", r.path, ErrReadOnly)
 	}
 	err = r.patient(func() error {

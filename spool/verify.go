@@ -73,11 +73,8 @@ func (v *verifier) integrity() {
 	if err != nil {
 		v.add("the database cannot be checked: %v", err)
 	}
-	views := []string{"snapshot", "sample"}
-	if v.r.version >= 2 {
-		views = append(views, "step_total", "process_total", "energy_total", "gpu_process_reading", "fabric_reading", "remote_fs_reading", "perf_reading")
-	}
-	for _, view := range views {
+	for _, view := range [...]string{"snapshot", "sample", "step_total", "process_total", "energy_total", "gpu_process_reading",
+		"fabric_reading", "remote_fs_reading", "perf_reading"} {
 		if _, err := v.r.db.query("SELECT * FROM " + view + " LIMIT 1"); err != nil {
 			v.add("the view %s cannot be read: %v", view, err)
 		}
@@ -89,9 +86,7 @@ func (v *verifier) devices() {
 	sql := `
 		SELECT 'device', device FROM device_reading WHERE device NOT IN
 			(SELECT id FROM net UNION ALL SELECT id FROM disk UNION ALL SELECT id FROM mount)
-		UNION SELECT 'gpu', gpu FROM gpu_reading WHERE gpu NOT IN (SELECT id FROM gpu)`
-	if v.r.version >= 2 {
-		sql += `
+		UNION SELECT 'gpu', gpu FROM gpu_reading WHERE gpu NOT IN (SELECT id FROM gpu)
 		UNION SELECT 'step', step FROM step_value WHERE step NOT IN (SELECT id FROM step)
 		UNION SELECT 'process', process FROM process_value WHERE process NOT IN (SELECT id FROM process)
 		UNION SELECT 'counter', device FROM counter_value WHERE device NOT IN (SELECT id FROM gpu_process
@@ -99,7 +94,6 @@ func (v *verifier) devices() {
 			UNION ALL SELECT id FROM perf)
 		UNION SELECT 'snapshot', seq FROM (SELECT seq FROM steady_delta UNION SELECT seq FROM tree_delta
 			UNION SELECT seq FROM gpu_delta) WHERE seq NOT IN (SELECT seq FROM snapshot_delta)`
-	}
 	err := v.r.db.each(sql, nil,
 		func(row []driver.Value) error {
 			v.add("there are readings of %v %v, which is in no table", row[0], row[1])
@@ -140,11 +134,11 @@ func (v *verifier) snapshots(ctx context.Context) {
 func (v *verifier) keyframes(ctx context.Context) {
 	it := &iterator{columns: &tableColumns}
 	defer it.close()
-	if err := it.open(v.r.db, v.r.version, 1, v.last, false); err != nil {
+	if err := it.open(v.r.db, 1, v.last, false); err != nil {
 		v.add("the snapshots cannot be read: %v", err)
 		return
 	}
-	err := v.r.db.each("SELECT "+keyframeColumns(v.r.version)+" FROM keyframe ORDER BY seq", nil, func(row []driver.Value) error {
+	err := v.r.db.each("SELECT "+keyframeColumns+" FROM keyframe ORDER BY seq", nil, func(row []driver.Value) error {
 		var key keyframe
 		var kept sums
 		if err := key.scan(row, &kept); err != nil {
