@@ -70,7 +70,7 @@ target = "$WORK/rt.log"
 func TestPanic(t *testing.T) {
 	dir := t.TempDir()
 	conf, log := filepath.Join(dir, "rt.toml"), filepath.Join(dir, "rt.log")
-	if err := os.WriteFile(conf, []byte("[log]\ntarget = \""+log+"\"\n"), 0o600); err != nil {
+	if err := os.WriteFile(conf, []byte("[spool]\nuser = \"root\"\n[log]\ntarget = \""+log+"\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	opts := Options{Program: "rt-prolog", Args: []string{"--config", conf}, Environ: []string{"SLURM_JOB_ID=12", "SLURMD_NODENAME=n1"}, LogTime: time.Minute, Exit: func(int) {}}

@@ -36,7 +36,7 @@ func TestWithin(t *testing.T) {
 func TestHangingWork(t *testing.T) {
 	dir := t.TempDir()
 	conf, log := filepath.Join(dir, "rt.toml"), filepath.Join(dir, "rt.log")
-	if err := os.WriteFile(conf, []byte("[log]\ntarget = \""+log+"\"\n"), 0o600); err != nil {
+	if err := os.WriteFile(conf, []byte("[spool]\nuser = \"root\"\n[log]\ntarget = \""+log+"\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
