@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/slurm/layout"
 )
 
 // ErrNoJob says that an environment is not that of a Slurm job or hook.
@@ -95,7 +96,7 @@ func base(env Env, now time.Time) (rt.Run, error) {
 		ArrayJobID:  env.Number("SLURM_ARRAY_JOB_ID"),
 		ArrayTaskID: env.Number("SLURM_ARRAY_TASK_ID"),
 		Node:        env.Text("SLURMD_NODENAME"),
-		SLUID:       sluid(env.Text("SLURM_JOB_SLUID")),
+		SLUID:       layout.SLUID(env.Text("SLURM_JOB_SLUID")),
 		Start:       now,
 
 		Scheduler:   "slurm",
@@ -169,24 +170,4 @@ func setMemory(run *rt.Run, env Env) {
 			return
 		}
 	}
-}
-
-// sluid returns s if it has the form of a SLUID: "s" and 13 digits of
-// Crockford's base 32, which leaves out I, L, O and U.
-func sluid(s string) string {
-	if len(s) != 14 || s[0] != 's' {
-		return ""
-	}
-	for _, c := range []byte(s[1:]) {
-		digit := c >= '0' && c <= '9'
-		upper := c&^0x20 >= 'A' && c&^0x20 <= 'Z'
-		switch c &^ 0x20 {
-		case 'I', 'L', 'O', 'U':
-			upper = false
-		}
-		if !digit && !upper {
-			return ""
-		}
-	}
-	return s
 }

@@ -124,18 +124,6 @@ func TestSetMemory(t *testing.T) {
 	}
 }
 
-func TestSLUID(t *testing.T) {
-	for s, ok := range map[string]bool{
-		"s0123456789ABC": true, "sABCDEFGHJKMNP": true, "sabcdefghjkmnp": true, "sZZZZZZZZZZZZZ": true,
-		"s0123456789AB": false, "s0123456789ABCD": false, "x0123456789ABC": false, "": false,
-		"s0123456789ABI": false, "s0123456789ABL": false, "s0123456789ABO": false, "s0123456789ABu": false, "s0123456789A/C": false,
-	} {
-		if got := sluid(s) != ""; got != ok {
-			t.Errorf("%q is a SLUID: %v, want %v", s, got, ok)
-		}
-	}
-}
-
 // prologRun is the run of a Prolog of job 12.
 func prologRun(t testing.TB, more Env) rt.Run {
 	t.Helper()

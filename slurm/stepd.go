@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/cgroupfs"
+	"github.com/resource-tracker/rt/slurm/layout"
 )
 
 // ErrNoStepd says that no slurmstepd of the job was found on the node.
@@ -25,14 +27,14 @@ var ErrNoStepd = errors.New("no slurmstepd of the job")
 //
 // The directories of the Candidate are literal. It fails with ErrNoStepd where
 // there is none, which is normal before the job's first step.
-func StepdCgroup(procRoot string, run *rt.Run, mounts Mounts) (Candidate, error) {
+func StepdCgroup(procRoot string, run *rt.Run, mounts cgroupfs.Mounts) (cgroupfs.Candidate, error) {
 	id, ok := run.JobID.Get()
 	if !ok {
-		return Candidate{}, ErrNoStepd
+		return cgroupfs.Candidate{}, ErrNoStepd
 	}
 	pids, err := numericNames(procRoot)
 	if err != nil {
-		return Candidate{}, fmt.Errorf("cannot look for the job's slurmstepd: %w", err)
+		return cgroupfs.Candidate{}, fmt.Errorf("cannot look for the job's slurmstepd: %w", err)
 	}
 	stepds := make(map[int]bool)
 	for _, pid := range pids {
@@ -41,7 +43,7 @@ func StepdCgroup(procRoot string, run *rt.Run, mounts Mounts) (Candidate, error)
 		}
 	}
 	if len(stepds) == 0 {
-		return Candidate{}, ErrNoStepd
+		return cgroupfs.Candidate{}, ErrNoStepd
 	}
 	for _, pid := range pids {
 		// In v1 the slurmstepd itself is in no cgroup of the job, its children are.
@@ -57,7 +59,7 @@ func StepdCgroup(procRoot string, run *rt.Run, mounts Mounts) (Candidate, error)
 			return c, nil
 		}
 	}
-	return Candidate{}, ErrNoStepd
+	return cgroupfs.Candidate{}, ErrNoStepd
 }
 
 // isJobsStepd tells whether a process is a slurmstepd of the job. It is asked of every
@@ -105,59 +107,41 @@ func isStepdOf(cmdline []byte, id uint64, leader rt.Opt[uint64]) bool {
 	return job == strconv.FormatUint(id, 10)
 }
 
-// jobDirs reads the job's directories out of /proc/<pid>/cgroup of one of its
-// processes: the parent of the element step_<x>.
-func jobDirs(text []byte, id uint64, node string, mounts Mounts) (Candidate, bool) {
+// jobDirs returns the job's directories according to /proc/<pid>/cgroup of a process in
+// one of its steps. It refuses the directories of another job and of another node's slurmd.
+func jobDirs(text []byte, id uint64, node string, mounts cgroupfs.Mounts) (cgroupfs.Candidate, bool) {
 	dirs := make(map[string]string)
-	for line := range strings.Lines(string(text)) {
-		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
-		if len(fields) != 3 {
+	for rest := string(text); rest != ""; {
+		var controllers, path string
+		controllers, path, rest = layout.CutEntry(rest)
+		p, _ := layout.Parse(path)
+		isOthers := p.Node != "" && p.Node != node
+		isJob := p.JobID == rt.Some(id) || layout.SLUID(p.Name) != ""
+		if p.Step == "" || p.Job == "" || isOthers || !isJob {
 			continue
 		}
-		dir, ok := jobDir(fields[2], id, node)
-		if !ok {
-			continue
+		dir := layout.Escape(p.Job)
+		if controllers == "" && mounts.V2 != "" {
+			dirs = map[string]string{cgroupfs.Unified: filepath.Join(layout.Escape(mounts.V2), dir)}
+			return cgroupfs.Candidate{Layout: "slurmstepd", Version: 2, Dirs: dirs}, true
 		}
-		if fields[0] == "0" && fields[1] == "" && mounts.V2 != "" {
-			return Candidate{Layout: "slurmstepd", Version: 2, Dir: filepath.Join(escape(mounts.V2), escape(dir))}, true
-		}
-		for controller := range strings.SplitSeq(fields[1], ",") {
+		for controller := range strings.SplitSeq(controllers, ",") {
 			if mount := mounts.V1[controller]; mount != "" {
-				dirs[controller] = filepath.Join(escape(mount), escape(dir))
+				dirs[controller] = filepath.Join(layout.Escape(mount), dir)
 			}
 		}
 	}
-	return Candidate{Layout: "slurmstepd", Version: 1, Dirs: dirs}, len(dirs) > 0
+	return cgroupfs.Candidate{Layout: "slurmstepd", Version: 1, Dirs: dirs}, len(dirs) > 0
 }
 
-// jobDir cuts a cgroup path off before its element step_<x>; it refuses paths
-// that are no job's, another job's, and those of another node's slurmd.
-func jobDir(path string, id uint64, node string) (string, bool) {
-	elements := strings.Split(path, "/")
-	for i, e := range elements {
-		if owner, ok := strings.CutPrefix(e, "slurm_"); ok && owner != node {
-			return "", false
-		}
-		if owner, ok := strings.CutSuffix(e, "_slurmstepd.scope"); ok && owner != node {
-			return "", false
-		}
-		if strings.HasPrefix(e, "step_") && i > 1 {
-			job := elements[i-1] // a SLUID where it is not job_<id>
-			mine := job == "job_"+strconv.FormatUint(id, 10) || sluid(job) != ""
-			return strings.Join(elements[:i], "/"), mine
-		}
-	}
-	return "", false
-}
-
-// InsideJob tells whether /proc/self/cgroup is that of a process in a job's
-// cgroup, and returns the path: with PrologFlags=RunInJob the hooks run inside
-// the extern step.
+// InsideJob says whether /proc/self/cgroup is that of a process in the extern step of a
+// job, and returns its path: with PrologFlags=RunInJob the hooks run there.
 func InsideJob(text []byte) (string, bool) {
-	for line := range strings.Lines(string(text)) {
-		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
-		if len(fields) == 3 && strings.Contains(fields[2]+"/", "/step_extern/") {
-			return fields[2], true
+	for rest := string(text); rest != ""; {
+		var path string
+		_, path, rest = layout.CutEntry(rest)
+		if p, _ := layout.Parse(path); p.Step == "extern" {
+			return path, true
 		}
 	}
 	return "", false

@@ -7,9 +7,9 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/cgroup"
-	"github.com/resource-tracker/rt/internal/jobcgroup"
+	"github.com/resource-tracker/rt/internal/cgroupfs"
 	"github.com/resource-tracker/rt/internal/recovery"
-	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/slurm/layout"
 )
 
 // jobSource reads the cgroup of the Slurm job that we run in. The job outlives us,
@@ -25,7 +25,7 @@ func newJobSource(s settings, run *rt.Run) (jobSource, error) {
 	if err != nil {
 		return jobSource{}, err
 	}
-	job, err := cgroup.NewJob(jobcgroup.Candidates(run, mounts), cgroup.Options{ProcRoot: s.procfs, NoShort: true})
+	job, err := cgroup.NewJob(layout.Candidates(run, mounts), cgroup.Options{ProcRoot: s.procfs, NoShort: true})
 	if err != nil {
 		return jobSource{}, fmt.Errorf("watch the cgroup of job %s: %w", run.Label(), err)
 	}
@@ -57,25 +57,24 @@ func (jobSource) Name() string { return "cgroup" }
 
 // cgroupMounts is the kernel's list, or what lies below --path.cgroupfs: a v2
 // hierarchy, or one directory for each v1 controller.
-func cgroupMounts(s settings) (slurm.Mounts, error) {
+func cgroupMounts(s settings) (cgroupfs.Mounts, error) {
 	if s.cgroupfs == "" {
-		table, err := cgroup.Mounts(s.procfs)
-		return slurm.Mounts{V1: table.V1, V2: table.V2}, err
+		return cgroupfs.ReadMounts(s.procfs)
 	}
 	root, err := filepath.Abs(s.cgroupfs)
 	if err != nil {
-		return slurm.Mounts{}, fmt.Errorf("--path.cgroupfs %s: %w", s.cgroupfs, err)
+		return cgroupfs.Mounts{}, fmt.Errorf("--path.cgroupfs %s: %w", s.cgroupfs, err)
 	}
 	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err == nil {
-		return slurm.Mounts{V2: root}, nil
+		return cgroupfs.Mounts{V2: root}, nil
 	}
 	entries, err := os.ReadDir(root)
 	if err != nil {
-		return slurm.Mounts{}, fmt.Errorf("--path.cgroupfs: %w", err)
+		return cgroupfs.Mounts{}, fmt.Errorf("--path.cgroupfs: %w", err)
 	}
 	v1 := map[string]string{}
 	for _, e := range entries {
 		v1[e.Name()] = filepath.Join(root, e.Name())
 	}
-	return slurm.Mounts{V1: v1}, nil
+	return cgroupfs.Mounts{V1: v1}, nil
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/cgroup"
 	"github.com/resource-tracker/rt/collect/sockets"
-	"github.com/resource-tracker/rt/internal/jobcgroup"
 	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/internal/telemetry"
+	"github.com/resource-tracker/rt/slurm/layout"
 )
 
 // broadcast shows what is tracked to those who connect to --listen.
@@ -75,7 +75,7 @@ func (b *broadcast) findWorkers(s settings, run *rt.Run, o *telemetry.NodeOption
 		if err != nil {
 			return err
 		}
-		job, err := cgroup.NewJob(jobcgroup.Candidates(run, mounts), cgroup.Options{ProcRoot: s.procfs, NoShort: true})
+		job, err := cgroup.NewJob(layout.Candidates(run, mounts), cgroup.Options{ProcRoot: s.procfs, NoShort: true})
 		if err != nil {
 			return fmt.Errorf("watch the cgroup of job %s: %w", run.Label(), err)
 		}

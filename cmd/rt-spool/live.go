@@ -14,13 +14,14 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/collect/cgroup"
 	"github.com/resource-tracker/rt/collect/sockets"
+	"github.com/resource-tracker/rt/internal/cgroupfs"
 	rtcli "github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/jobcgroup"
 	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/internal/telemetry"
-	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/slurm/layout"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -183,11 +184,11 @@ const settle = time.Second
 
 // findJob finds the job's cgroup on this node.
 func findJob(run *rt.Run) (*cgroup.Job, error) {
-	table, err := cgroup.Mounts("/proc")
+	mounts, err := cgroupfs.ReadMounts("/proc")
 	if err != nil {
 		return nil, err
 	}
-	job, err := cgroup.NewJob(jobcgroup.Candidates(run, slurm.Mounts{V1: table.V1, V2: table.V2}), cgroup.Options{})
+	job, err := cgroup.NewJob(layout.Candidates(run, mounts), cgroup.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("look for the cgroup of job %s: %w", run.Label(), err)
 	}
@@ -238,7 +239,7 @@ func untilEnded(ctx context.Context, job *cgroup.Job) (context.Context, context.
 			case <-ctx.Done():
 				return
 			case e := <-job.Events():
-				if e == cgroup.Ended {
+				if e == collect.JobEnded {
 					cancel()
 					return
 				}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/resource-tracker/rt/collect/cgroup"
+	"github.com/resource-tracker/rt/internal/cgroupfs"
 )
 
 // While the Prolog waits garbage is left alone, but not without end, and from then on
@@ -70,7 +70,7 @@ func TestLateWatcherIsOnTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := &jobWatch{quit: make(chan struct{}), found: make(chan struct{})}
-	if err := w.use([]cgroup.Candidate{{Layout: "slurm-v2", Version: 2, Dirs: map[string]string{cgroup.Unified: dir}}}); err != nil {
+	if err := w.use([]cgroupfs.Candidate{{Layout: "slurm-v2", Version: 2, Dirs: map[string]string{cgroupfs.Unified: dir}}}); err != nil {
 		t.Fatal(err)
 	}
 	defer w.Close()

@@ -15,16 +15,17 @@ import (
 	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/collect/cgroup"
 	"github.com/resource-tracker/rt/collect/proc"
-	"github.com/resource-tracker/rt/internal/jobcgroup"
+	"github.com/resource-tracker/rt/internal/cgroupfs"
 	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/slurm/layout"
 )
 
 // jobWatch introduces the watcher of the job's cgroup to the recorder.
 type jobWatch struct {
 	trees *jobTrees // of a job without a cgroup; set before anything is read
 
-	mounts slurm.Mounts
+	mounts cgroupfs.Mounts
 	events chan collect.JobEvent
 	quit   chan struct{}
 	pumps  sync.WaitGroup
@@ -43,26 +44,26 @@ type jobWatch struct {
 // watchJob begins to watch for the job's cgroup in all places that Slurm may use. warn
 // is told, on another goroutine, of a fault that ends the events.
 func watchJob(run *rt.Run, warn func(error)) (*jobWatch, error) {
-	table, err := cgroup.Mounts(procRoot)
+	mounts, err := cgroupfs.ReadMounts(procRoot)
 	if err != nil {
 		return nil, err
 	}
 	w := &jobWatch{
-		mounts: slurm.Mounts{V1: table.V1, V2: table.V2},
+		mounts: mounts,
 		events: make(chan collect.JobEvent),
 		quit:   make(chan struct{}),
 		found:  make(chan struct{}),
 		begun:  make(chan struct{}, 1),
 		warn:   warn,
 	}
-	if err := w.use(jobcgroup.Candidates(run, w.mounts)); err != nil {
+	if err := w.use(layout.Candidates(run, w.mounts)); err != nil {
 		return nil, fmt.Errorf("watch for the cgroup of job %s: %w", run.Label(), err)
 	}
 	return w, nil
 }
 
 // use watches these candidates from now on.
-func (w *jobWatch) use(candidates []cgroup.Candidate) error {
+func (w *jobWatch) use(candidates []cgroupfs.Candidate) error {
 	job, err := cgroup.NewJob(candidates, cgroup.Options{ProcRoot: procRoot, StepBegins: w.stepBegins, StepEnds: w.stepEnds})
 	if err != nil {
 		return err
@@ -113,31 +114,19 @@ func (w *jobWatch) pump(job *cgroup.Job) {
 			return
 		case e := <-job.Events():
 			switch p := w.procs.Load(); {
-			case e == cgroup.Appeared:
+			case e == collect.JobAppeared:
 				beOnTime(job.Thread())
 				w.findsOnce.Do(func() { close(w.found) })
-			case e == cgroup.Short && p != nil:
+			case e == collect.JobShort && p != nil:
 				p.Hurry()
 			}
 			select {
-			case w.events <- jobEvent(e):
+			case w.events <- e:
 			case <-w.quit:
 				return
 			}
 		}
 	}
-}
-
-func jobEvent(e cgroup.Event) collect.JobEvent {
-	switch e {
-	case cgroup.Appeared:
-		return collect.JobAppeared
-	case cgroup.Ended:
-		return collect.JobEnded
-	case cgroup.Short:
-		return collect.JobShort
-	}
-	return collect.JobStepEnded
 }
 
 // Events implements collect.Job.
@@ -234,7 +223,7 @@ func (t *tracker) seek(ctx context.Context) {
 		case errors.Is(err, slurm.ErrNoStepd):
 			continue
 		case err == nil:
-			err = t.job.use([]cgroup.Candidate{jobcgroup.Candidate(c)})
+			err = t.job.use([]cgroupfs.Candidate{c})
 		}
 		if err != nil {
 			t.writer.Event(rt.Event{Time: time.Now(), Kind: "sensor", Name: "cgroup", Status: "failed", Detail: err.Error()})

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect"
 )
 
 // The next step comes while the last one's directories are removed, one hierarchy
@@ -97,14 +98,14 @@ func TestWithoutInotify(t *testing.T) {
 	j.look()
 	write(t, dir+"/cpuacct.usage", "1000\n")
 	mkdir(t, dir+"/step_0/task_0")
-	for _, want := range [][]Event{{Appeared}, {StepEnded}, {Ended}} {
+	for _, want := range [][]collect.JobEvent{{collect.JobAppeared}, {collect.JobStepEnded}, {collect.JobEnded}} {
 		if notices, err := j.notify.wait(time.Now(), j.exits.fd); len(notices) > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("before %v: %v, %v", want, notices, err)
 		}
 		if got := j.step(nil); !slices.Equal(got, want) || j.deadline.IsZero() {
 			t.Errorf("events %v, want %v; the next look is at %v", got, want, j.deadline)
 		}
-		if want[0] == Appeared {
+		if want[0] == collect.JobAppeared {
 			remove(t, dir+"/step_0")
 		} else {
 			remove(t, dir)

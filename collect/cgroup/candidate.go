@@ -6,28 +6,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/resource-tracker/rt/internal/cgroupfs"
 )
-
-// Unified is the key of Candidate.Dirs for cgroup v2, which has one hierarchy.
-const Unified = ""
-
-// Candidate is one place where the job's cgroup may appear.
-//
-// Candidates are tried in their order, and the first one of which a directory
-// exists is the job's: put the surest first. A wildcard that also fits the
-// directory of another node of the same host would take that one.
-type Candidate struct {
-	// Layout is a name for people, "slurm-v1".
-	Layout string
-	// Version is the version of the cgroup interface, 1 or 2.
-	Version int
-	// Dirs are absolute paths of the job's directory. v2: the only key is Unified.
-	// v1: a path for each controller ("cpuacct", "memory", "freezer", "cpu", "pids",
-	// "blkio", ...); controllers mounted together may name the same directory, and
-	// those that never appear do no harm. An element of a path may be a pattern of
-	// path.Match; what the patterns stand for is the same in all directories.
-	Dirs map[string]string
-}
 
 // v1Order is the order in which v1 controllers are looked for, and in which their
 // directories are asked for the job's end: those with the counters first.
@@ -40,11 +21,11 @@ type target struct {
 }
 
 // targets checks c and returns its directories, the important ones first.
-func (c Candidate) targets() ([]target, error) {
+func targets(c cgroupfs.Candidate) ([]target, error) {
 	if c.Version != 1 && c.Version != 2 {
 		return nil, fmt.Errorf("cgroup candidate %q: version is %d; it must be 1 or 2", c.Layout, c.Version)
 	}
-	if _, unified := c.Dirs[Unified]; len(c.Dirs) == 0 || unified != (c.Version == 2) || (unified && len(c.Dirs) != 1) {
+	if _, unified := c.Dirs[cgroupfs.Unified]; len(c.Dirs) == 0 || unified != (c.Version == 2) || (unified && len(c.Dirs) != 1) {
 		return nil, fmt.Errorf("cgroup candidate %q: version 2 has exactly one directory, version 1 one for each controller by its name", c.Layout)
 	}
 	out := make([]target, 0, len(c.Dirs))

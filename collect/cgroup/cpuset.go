@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/cgroupfs"
 )
 
 // cpusetLooks is at how many readings after the job appeared its CPUs are looked
@@ -22,7 +23,7 @@ func (j *Job) tellCPUSet() {
 	for _, t := range j.trees {
 		var cpus, mems string
 		switch {
-		case t.has(Unified):
+		case t.has(cgroupfs.Unified):
 			cpus, mems = word(t.dir, "cpuset.cpus.effective"), word(t.dir, "cpuset.mems.effective")
 		case t.has("cpuset"):
 			cpus, mems = word(t.dir, "cpuset.cpus"), word(t.dir, "cpuset.mems")

@@ -5,11 +5,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/resource-tracker/rt/internal/cgroupfs"
 )
 
 // procOrder is where the job's processes are counted in v1, the best first: Slurm
 // keeps every process in the freezer.
-var procOrder = []string{Unified, "freezer", "pids", "cpuacct", "memory"}
+var procOrder = []string{cgroupfs.Unified, "freezer", "pids", "cpuacct", "memory"}
 
 func (t *tree) procRank() int {
 	best := len(procOrder)
@@ -49,7 +51,7 @@ func (j *Job) addTree(controller, dir string) bool {
 		}
 	}
 	j.order = slices.SortedStableFunc(slices.Values(j.trees), func(a, b *tree) int { return a.procRank() - b.procRank() })
-	if controller == Unified {
+	if controller == cgroupfs.Unified {
 		name := filepath.Join(dir, "cgroup.events")
 		_, err := j.notify.watch(name, fileMask)
 		j.unwatched(err)

@@ -10,34 +10,9 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect"
+	"github.com/resource-tracker/rt/internal/cgroupfs"
 )
-
-// Event is something that happened to the job on this node.
-type Event uint8
-
-// The events of a job. Without an extern step Slurm removes the job's cgroup after
-// each step and makes it anew for the next one: Appeared may follow Ended.
-const (
-	// Appeared: the job's cgroup was made and can be read.
-	Appeared Event = iota + 1
-	// StepEnded: the directory of a step or task was removed, or (v2) the job's
-	// last process ended. A reading was taken then.
-	StepEnded
-	// Ended: the job's directory is gone from every hierarchy that it was seen in.
-	Ended
-	// Short: the job comes near its limit, not by page cache alone, or a process of it
-	// was killed for its memory. Each is told once a second at most, and maxShort times.
-	Short
-)
-
-// String returns the event's name.
-func (e Event) String() string {
-	names := [...]string{"none", "appeared", "step ended", "ended", "short of memory"}
-	if int(e) < len(names) {
-		return names[e]
-	}
-	return "unknown"
-}
 
 // Options are the settings of NewJob. The zero value is ready to use.
 type Options struct {
@@ -67,7 +42,7 @@ type Options struct {
 // Job is one job's cgroup on this node, watched from before it exists until after
 // it is gone. Its methods may be called from any goroutine.
 type Job struct {
-	events   chan Event
+	events   chan collect.JobEvent
 	done     chan struct{} // closed by Close
 	ended    chan struct{} // closed when the watcher has returned
 	close    sync.Once
@@ -118,7 +93,7 @@ type Job struct {
 	blind     bool      // a directory could not be watched: look at it from time to time
 	settleBy  time.Time // when Appeared waits no longer; zero while there is nothing to wait for
 	deadline  time.Time // of the watcher's next wait; zero is none
-	out       []Event
+	out       []collect.JobEvent
 	began     bool  // a directory was made since others were told so
 	stepds    []int // scratch
 }
@@ -127,7 +102,7 @@ type Job struct {
 // It does not wait: none of their directories has to exist. A cgroup that exists
 // is found at once. Where inotify is not to be had, it is looked for every second. The
 // error says which candidate is malformed.
-func NewJob(candidates []Candidate, opts Options) (*Job, error) {
+func NewJob(candidates []cgroupfs.Candidate, opts Options) (*Job, error) {
 	j, err := newJob(candidates, opts)
 	if err != nil {
 		return nil, err
@@ -138,7 +113,7 @@ func NewJob(candidates []Candidate, opts Options) (*Job, error) {
 }
 
 // newJob is NewJob without the watcher's goroutine.
-func newJob(candidates []Candidate, opts Options) (*Job, error) {
+func newJob(candidates []cgroupfs.Candidate, opts Options) (*Job, error) {
 	s, err := newSearch(candidates)
 	if err != nil {
 		return nil, err
@@ -149,7 +124,7 @@ func newJob(candidates []Candidate, opts Options) (*Job, error) {
 	}
 	procRoot := cmp.Or(opts.ProcRoot, "/proc")
 	j := &Job{
-		events: make(chan Event, 64), done: make(chan struct{}), ended: make(chan struct{}),
+		events: make(chan collect.JobEvent, 64), done: make(chan struct{}), ended: make(chan struct{}),
 		settle: cmp.Or(opts.Settle, 50*time.Millisecond), ends: opts.StepEnds, begins: opts.StepBegins, calm: opts.NoShort,
 		skip: stackedMajors(procRoot), procRoot: procRoot,
 		pairAfter: pairAfter, notify: n, exits: newExits(), oom: newOutOfMemory(), search: s, phase: rt.JobPending,
@@ -161,7 +136,7 @@ func newJob(candidates []Candidate, opts Options) (*Job, error) {
 
 // Events delivers what happens to the job. Of StepEnded and Short some may be left out while
 // nobody receives; no reading is lost by it. The channel is never closed.
-func (j *Job) Events() <-chan Event { return j.events }
+func (j *Job) Events() <-chan collect.JobEvent { return j.events }
 
 // Found returns the candidate's layout and the job's directory; for v1 the one of
 // cpuacct, or else of the next controller that is there. It is false before any

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect"
+	"github.com/resource-tracker/rt/internal/cgroupfs"
 )
 
 // burnEnv makes the test binary a process of a job: its value names the cgroups to
@@ -62,7 +64,7 @@ func usedCPU() (time.Duration, error) {
 
 // kernelJob is a real job's tree in this machine's cgroups.
 type kernelJob struct {
-	candidate Candidate
+	candidate cgroupfs.Candidate
 	above     []string // what was made for it besides its own directories, the deepest first
 	dirs      []string // the job's directory in each hierarchy
 	task      string   // of the process, below each of dirs
@@ -109,7 +111,7 @@ func (k *kernelJob) end(tb testing.TB, j *Job) {
 		}
 	}
 	if j != nil {
-		expect(tb, j, StepEnded)
+		expect(tb, j, collect.JobStepEnded)
 	}
 	for _, d := range k.dirs {
 		for p := filepath.Dir(k.task); p != "."; p = filepath.Dir(p) {
@@ -146,9 +148,9 @@ func rmdir(tb testing.TB, dir string) {
 	tb.Fatalf("rmdir %s: %v", dir, err)
 }
 
-func mounts(tb testing.TB) MountTable {
+func mounts(tb testing.TB) cgroupfs.Mounts {
 	tb.Helper()
-	m, err := Mounts("/proc")
+	m, err := cgroupfs.ReadMounts("/proc")
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -161,7 +163,7 @@ func mounts(tb testing.TB) MountTable {
 func kernelV1(tb testing.TB) *kernelJob {
 	tb.Helper()
 	m := mounts(tb)
-	k := &kernelJob{task: "step_0/task_0", candidate: Candidate{Layout: "slurm-v1", Version: 1, Dirs: map[string]string{}}}
+	k := &kernelJob{task: "step_0/task_0", candidate: cgroupfs.Candidate{Layout: "slurm-v1", Version: 1, Dirs: map[string]string{}}}
 	for _, c := range []string{"freezer", "cpuacct", "memory"} {
 		if m.V1[c] == "" {
 			tb.Skipf("this machine has no v1 controller %s", c)
@@ -192,7 +194,7 @@ func kernelV2(tb testing.TB) *kernelJob {
 	scope := filepath.Join(m.V2, fmt.Sprintf("rt-test-%d.scope", os.Getpid()))
 	k := &kernelJob{
 		task: "step_0/user/task_0", daemon: "step_0/slurm", above: []string{scope},
-		candidate: Candidate{Layout: "slurm-v2", Version: 2, Dirs: map[string]string{Unified: filepath.Join(m.V2, "rt-*.scope/job_12")}},
+		candidate: cgroupfs.Candidate{Layout: "slurm-v2", Version: 2, Dirs: map[string]string{cgroupfs.Unified: filepath.Join(m.V2, "rt-*.scope/job_12")}},
 		dirs:      []string{filepath.Join(scope, "job_12")},
 	}
 	tb.Cleanup(k.clean)
@@ -222,17 +224,17 @@ func testKernel(t *testing.T, k *kernelJob) {
 	var used, daemons time.Duration
 	for round := range 2 {
 		k.make(t)
-		expect(t, j, Appeared)
+		expect(t, j, collect.JobAppeared)
 		if round == 0 {
 			checkAllocs(t, j)
 		}
 		if k.daemon != "" {
 			daemons += k.run(t, k.daemon)
-			expect(t, j, StepEnded) // no process is in the job now
+			expect(t, j, collect.JobStepEnded) // no process is in the job now
 		}
 		used += k.run(t, k.task)
 		k.end(t, j)
-		through(t, j, Ended)
+		through(t, j, collect.JobEnded)
 		got := read(t, j)
 		if got.Phase != rt.JobGone {
 			t.Errorf("after the end: %v", got.Phase)

@@ -11,6 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/cgroupfs"
 )
 
 // unpack writes a fixture's files below root.
@@ -36,17 +37,17 @@ func write(tb testing.TB, name, text string) {
 }
 
 // v1Candidate is Slurm's v1 layout below root, with controllers that it uses and some that it does not.
-func v1Candidate(root string, controllers ...string) Candidate {
-	c := Candidate{Layout: "slurm-v1", Version: 1, Dirs: map[string]string{}}
+func v1Candidate(root string, controllers ...string) cgroupfs.Candidate {
+	c := cgroupfs.Candidate{Layout: "slurm-v1", Version: 1, Dirs: map[string]string{}}
 	for _, name := range controllers {
 		c.Dirs[name] = filepath.Join(root, name, "slurm/uid_1000/job_12")
 	}
 	return c
 }
 
-func v2Candidate(root string) Candidate {
-	return Candidate{Layout: "slurm-v2", Version: 2, Dirs: map[string]string{
-		Unified: filepath.Join(root, "system.slice/*slurmstepd.scope/job_2"),
+func v2Candidate(root string) cgroupfs.Candidate {
+	return cgroupfs.Candidate{Layout: "slurm-v2", Version: 2, Dirs: map[string]string{
+		cgroupfs.Unified: filepath.Join(root, "system.slice/*slurmstepd.scope/job_2"),
 	}}
 }
 
@@ -65,7 +66,7 @@ func fixtureJob(tb testing.TB, version int) *Job {
 }
 
 // manual is a watched job whose steps the test takes itself.
-func manual(tb testing.TB, c ...Candidate) *Job {
+func manual(tb testing.TB, c ...cgroupfs.Candidate) *Job {
 	tb.Helper()
 	j, err := newJob(c, Options{ProcRoot: tb.TempDir()})
 	if err != nil {

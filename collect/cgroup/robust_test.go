@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect"
+	"github.com/resource-tracker/rt/internal/cgroupfs"
 )
 
 // Events that the kernel dropped are made up for by looking.
@@ -20,7 +22,7 @@ func TestOverflow(t *testing.T) {
 	j := manual(t, v1Candidate(root, "cpuacct", "memory"))
 	lost := []notice{{mask: unix.IN_Q_OVERFLOW}}
 	unpack(t, "v1-job.txtar", root)
-	if got := j.step(lost); !slices.Equal(got, []Event{Appeared}) {
+	if got := j.step(lost); !slices.Equal(got, []collect.JobEvent{collect.JobAppeared}) {
 		t.Fatalf("events %v", got)
 	}
 	job := filepath.Join(root, "cpuacct/slurm/uid_1000/job_12")
@@ -32,12 +34,12 @@ func TestOverflow(t *testing.T) {
 		t.Error("the new step's task is not known")
 	}
 	remove(t, job+"/step_1")
-	if got := j.step(lost); !slices.Equal(got, []Event{StepEnded}) {
+	if got := j.step(lost); !slices.Equal(got, []collect.JobEvent{collect.JobStepEnded}) {
 		t.Fatalf("events %v", got)
 	}
 	remove(t, filepath.Join(root, "cpuacct/slurm"))
 	remove(t, filepath.Join(root, "memory"))
-	if got := j.step(lost); !slices.Contains(got, Ended) {
+	if got := j.step(lost); !slices.Contains(got, collect.JobEnded) {
 		t.Fatalf("events %v", got)
 	}
 	if got := read(t, j); got.Phase != rt.JobGone || got.CPUUsage != some(3348302) || got.EventsOOMKill != some(1) {
@@ -62,7 +64,7 @@ func TestRaces(t *testing.T) {
 		if err := os.Rename(staging, uid+"/job_12"); err != nil {
 			t.Fatal(err)
 		}
-		var events []Event
+		var events []collect.JobEvent
 		next := func() {
 			select {
 			case e := <-j.Events():
@@ -77,7 +79,7 @@ func TestRaces(t *testing.T) {
 			next()
 		}
 		remove(t, filepath.Join(root, "cpuacct"))
-		for len(events) == 0 || events[len(events)-1] != Ended || read(t, j).Phase != rt.JobGone || len(j.Events()) > 0 {
+		for len(events) == 0 || events[len(events)-1] != collect.JobEnded || read(t, j).Phase != rt.JobGone || len(j.Events()) > 0 {
 			next()
 		}
 		checkOrder(t, events)
@@ -93,14 +95,14 @@ func TestRaces(t *testing.T) {
 }
 
 // checkOrder fails unless what appears also ends, and nothing else does.
-func checkOrder(t *testing.T, events []Event) {
+func checkOrder(t *testing.T, events []collect.JobEvent) {
 	t.Helper()
 	there := false
 	for _, e := range events {
-		if there == (e == Appeared) {
+		if there == (e == collect.JobAppeared) {
 			t.Fatalf("out of order: %v", events)
 		}
-		there = e != Ended
+		there = e != collect.JobEnded
 	}
 }
 
@@ -109,7 +111,7 @@ func TestClose(t *testing.T) {
 	root := t.TempDir()
 	unpack(t, "v1-job.txtar", root)
 	before := descriptors(t)
-	j, err := NewJob([]Candidate{v1Candidate(root, v1Order...)}, Options{})
+	j, err := NewJob([]cgroupfs.Candidate{v1Candidate(root, v1Order...)}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,11 +144,11 @@ func TestWithoutWatches(t *testing.T) {
 	j := manual(t, v1Candidate(root, "cpuacct"))
 	j.unwatched(errors.New("inotify_add_watch: no space left on device"))
 	write(t, filepath.Join(root, "cpuacct/slurm/uid_1000/job_12/cpuacct.usage"), "1000\n")
-	if got := j.step(nil); !slices.Equal(got, []Event{Appeared}) || j.deadline.IsZero() || j.Err() == nil {
+	if got := j.step(nil); !slices.Equal(got, []collect.JobEvent{collect.JobAppeared}) || j.deadline.IsZero() || j.Err() == nil {
 		t.Errorf("events %v, deadline %v, error %v", got, j.deadline, j.Err())
 	}
 	remove(t, filepath.Join(root, "cpuacct/slurm/uid_1000/job_12"))
-	if got := j.step(nil); !slices.Equal(got, []Event{Ended}) {
+	if got := j.step(nil); !slices.Equal(got, []collect.JobEvent{collect.JobEnded}) {
 		t.Errorf("events %v", got)
 	}
 }
@@ -156,7 +158,7 @@ func TestFaultInAStep(t *testing.T) {
 	root := t.TempDir()
 	mkdir(t, filepath.Join(root, "cpuacct/slurm/uid_1000/job_12"))
 	j := start(t, Options{}, v1Candidate(root, "cpuacct"))
-	expect(t, j, Appeared)
+	expect(t, j, collect.JobAppeared)
 	j.mu.Lock()
 	j.groups = append(j.groups, &group{exit: -1}) // which has no files
 	j.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/cgroupfs"
 )
 
 // search is where the job's directories may appear.
@@ -31,13 +32,13 @@ type place struct {
 
 var errNoCandidate = errors.New("watch for the job's cgroup: there is no place where it may appear; is any cgroup hierarchy mounted?")
 
-func newSearch(candidates []Candidate) (search, error) {
+func newSearch(candidates []cgroupfs.Candidate) (search, error) {
 	if len(candidates) == 0 {
 		return search{}, errNoCandidate
 	}
 	s := search{best: len(v1Order) + 1}
 	for _, c := range candidates {
-		t, err := c.targets()
+		t, err := targets(c)
 		if err != nil {
 			return search{}, err
 		}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect"
 )
 
 // outOfMemory is how it is learned between two readings that a job nears its limit or
@@ -237,7 +238,7 @@ func (j *Job) killed() {
 	}
 	j.oom.killed.use(now)
 	j.oom.nears.again = j.oom.killed.again
-	j.emit(Short)
+	j.emit(collect.JobShort)
 }
 
 // short tells that the job is short of memory: at nine tenths of its limit with eight
@@ -258,7 +259,7 @@ func (j *Job) short(hit bool) {
 	}
 	j.oom.poll = false
 	j.oom.nears.use(now)
-	j.emit(Short)
+	j.emit(collect.JobShort)
 }
 
 // full says whether the job's memory is near its limit, and then whether what it holds

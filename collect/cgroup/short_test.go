@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect"
 )
 
 // TestKernelOOMV1: the kernel tells of a job that nears its limit, and of a kill, with
@@ -27,7 +28,7 @@ func TestKernelOOMV1(t *testing.T) {
 	if err := os.WriteFile(limit, []byte("20971520"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	through(t, j, Appeared)
+	through(t, j, collect.JobAppeared)
 	read(t, j) // the limit was set after the job appeared
 	cmd := exec.Command(os.Args[0])
 	var dirs []string
@@ -40,7 +41,7 @@ func TestKernelOOMV1(t *testing.T) {
 	}
 	var told []rt.Event
 	for deadline := time.Now().Add(20 * time.Second); len(told) == 0 && time.Now().Before(deadline); {
-		through(t, j, Short)
+		through(t, j, collect.JobShort)
 		told = j.Notes()
 	}
 	text := ""
@@ -51,7 +52,7 @@ func TestKernelOOMV1(t *testing.T) {
 		t.Errorf("the ledger is told %q", text)
 	}
 	k.end(t, nil)
-	through(t, j, Ended)
+	through(t, j, collect.JobEnded)
 }
 
 // TestPollV2: a job of v2 on its way to its limit is looked at between readings, and
@@ -70,7 +71,7 @@ func TestPollV2(t *testing.T) {
 	}
 	shorts := func() (n int) {
 		for _, e := range s.j.step(nil) {
-			if e == Short {
+			if e == collect.JobShort {
 				n++
 			}
 		}
@@ -94,7 +95,7 @@ func (s *shareJob) shorts(what func()) (n int) {
 	s.j.out = s.j.out[:0]
 	what()
 	for _, e := range s.j.out {
-		if e == Short {
+		if e == collect.JobShort {
 			n++
 		}
 	}
@@ -228,7 +229,7 @@ func TestKillLongAfterTheBell(t *testing.T) {
 			}
 			rang, told := time.Now(), j.oomKills
 			for range 100 {
-				if slices.Contains(j.step(nil), Short) {
+				if slices.Contains(j.step(nil), collect.JobShort) {
 					t.Error("a kill is told of that was none")
 				}
 			}
@@ -240,7 +241,7 @@ func TestKillLongAfterTheBell(t *testing.T) {
 				}
 				j.step(nil)
 			}
-			if j.oomKills != told+1 || looks > 15 || !slices.Contains(j.out, Short) {
+			if j.oomKills != told+1 || looks > 15 || !slices.Contains(j.out, collect.JobShort) {
 				t.Errorf("%s after the bell: %d kills, want %d; %d looks, told %v", after, j.oomKills, told+1, looks, j.out)
 			}
 			time.Sleep(shortWait)
@@ -255,12 +256,12 @@ func TestKillThatAnotherReadingFinds(t *testing.T) {
 	memory := filepath.Join(root, "memory/slurm/uid_1000/job_12")
 	write(t, filepath.Join(memory, "memory.oom_control"), "oom_kill 1\n")
 	j := manual(t, v1Candidate(root, "memory"))
-	if slices.Contains(j.out, Short) {
+	if slices.Contains(j.out, collect.JobShort) {
 		t.Error("a kill from before the job was there is told")
 	}
 	write(t, filepath.Join(memory, "memory.oom_control"), "oom_kill 2\n")
 	changed := []notice{{dir: memory, mask: unix.IN_MODIFY}}
-	if out := j.step(changed); !slices.Contains(out, Short) {
+	if out := j.step(changed); !slices.Contains(out, collect.JobShort) {
 		t.Errorf("told %v", out)
 	}
 	if out := j.step(changed); len(out) != 0 {
@@ -273,7 +274,7 @@ func TestShortWaitsForNobody(t *testing.T) {
 	j := manual(t, v2Candidate(t.TempDir()))
 	for range 2 * cap(j.events) {
 		sent := make(chan bool)
-		go func() { sent <- j.send(Short) }()
+		go func() { sent <- j.send(collect.JobShort) }()
 		select {
 		case <-sent:
 		case <-time.After(20 * time.Second):

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/cgroupfs"
 )
 
 // maxDepth is how far below the job's directory its tree is followed:
@@ -41,7 +42,7 @@ func (n *node) groups() [2]*group { return [...]*group{n.step, n.task} }
 // own first.
 type tree struct {
 	dir         string
-	controllers []string // v1: those whose directory this is; v2: Unified
+	controllers []string // v1: those whose directory this is; v2: cgroupfs.Unified
 	nodes       []*node
 
 	fail, oom rt.Opt[uint64] // what the removed directories had counted at their last reading
@@ -183,7 +184,7 @@ const partList = 2048
 // In v1 a descriptor that is read again within a second shows the list of the last
 // time, and each reading makes that second start again: the file is opened anew.
 func (t *tree) list(n *node, s *scratch, list *pidList, dst *[]int) (read bool) {
-	if !t.has(Unified) {
+	if !t.has(cgroupfs.Unified) {
 		n.procs.reopen(n.again)
 	}
 	for off := int64(0); ; {

@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect"
+	"github.com/resource-tracker/rt/internal/cgroupfs"
 )
 
 // poll is how often the directories are looked at that cannot be watched, because
@@ -59,8 +61,8 @@ func (j *Job) survive() {
 
 // send delivers e, or is false after Close. Nobody receiving must not keep the
 // watcher from its readings, so that what can be is left out before the queue is full.
-func (j *Job) send(e Event) bool {
-	if (e == StepEnded || e == Short) && len(j.events) > cap(j.events)/2 {
+func (j *Job) send(e collect.JobEvent) bool {
+	if (e == collect.JobStepEnded || e == collect.JobShort) && len(j.events) > cap(j.events)/2 {
 		return true
 	}
 	for {
@@ -79,7 +81,7 @@ func (j *Job) send(e Event) bool {
 // step does what the notices ask for and returns the events to deliver. The
 // reading comes before all else: the counters of a job can be gone 5 ms after the
 // first of its directories.
-func (j *Job) step(notices []notice) []Event {
+func (j *Job) step(notices []notice) []collect.JobEvent {
 	j.tell(notices)
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -168,12 +170,12 @@ func (j *Job) appear() {
 	j.met.Store(true)
 	j.cpusetLooks = cpusetLooks
 	j.take()
-	j.emit(Appeared)
+	j.emit(collect.JobAppeared)
 }
 
 // emit queues e; two StepEnded in a row say no more than one.
-func (j *Job) emit(e Event) {
-	if n := len(j.out); e == StepEnded && n > 0 && j.out[n-1] == StepEnded {
+func (j *Job) emit(e collect.JobEvent) {
+	if n := len(j.out); e == collect.JobStepEnded && n > 0 && j.out[n-1] == collect.JobStepEnded {
 		return
 	}
 	j.out = append(j.out, e)
@@ -184,7 +186,7 @@ func (j *Job) stepEnded() {
 	if j.phase != rt.JobPresent {
 		j.appear()
 	}
-	j.emit(StepEnded)
+	j.emit(collect.JobStepEnded)
 }
 
 // covers says whether path lies in the job's directories.
@@ -275,7 +277,7 @@ func (j *Job) gone(t *tree) {
 		return
 	}
 	if j.phase != rt.JobPresent { // it came and went while it was waited for
-		j.emit(Appeared)
+		j.emit(collect.JobAppeared)
 	}
 	total := j.last
 	addTotals(&total, &j.past)
@@ -285,7 +287,7 @@ func (j *Job) gone(t *tree) {
 	inheritTotals(&j.past, &total)
 	j.populated = false
 	j.settleBy = time.Time{}
-	j.emit(Ended)
+	j.emit(collect.JobEnded)
 	j.again()
 }
 
@@ -316,7 +318,7 @@ func (j *Job) drop(t *tree) {
 	t.remove(t.dir)
 	for _, c := range t.controllers {
 		j.reader.drop(c)
-		if c == Unified {
+		if c == cgroupfs.Unified {
 			j.events2.close()
 			j.events2 = file{}
 		}

@@ -13,10 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect"
+	"github.com/resource-tracker/rt/internal/cgroupfs"
 )
 
 // start is a watched job with its goroutine.
-func start(tb testing.TB, opts Options, c ...Candidate) *Job {
+func start(tb testing.TB, opts Options, c ...cgroupfs.Candidate) *Job {
 	tb.Helper()
 	j, err := NewJob(c, opts)
 	if err != nil {
@@ -31,22 +33,22 @@ func start(tb testing.TB, opts Options, c ...Candidate) *Job {
 }
 
 // expect receives one event; the bound only keeps a broken watcher from hanging the test.
-func expect(tb testing.TB, j *Job, want Event) {
+func expect(tb testing.TB, j *Job, want collect.JobEvent) {
 	tb.Helper()
 	select {
 	case got := <-j.Events():
 		if got != want {
-			tb.Fatalf("event %q, want %q", got, want)
+			tb.Fatalf("event %v, want %v", got, want)
 		}
 	case <-time.After(20 * time.Second):
-		tb.Fatalf("no event, want %q; watched: %v", want, j.Err())
+		tb.Fatalf("no event, want %v; watched: %v", want, j.Err())
 	}
 }
 
 // through receives events until want, and returns those before it.
-func through(tb testing.TB, j *Job, want Event) []Event {
+func through(tb testing.TB, j *Job, want collect.JobEvent) []collect.JobEvent {
 	tb.Helper()
-	var before []Event
+	var before []collect.JobEvent
 	for {
 		select {
 		case e := <-j.Events():
@@ -55,7 +57,7 @@ func through(tb testing.TB, j *Job, want Event) []Event {
 			}
 			before = append(before, e)
 		case <-time.After(20 * time.Second):
-			tb.Fatalf("no %q after %v; watched: %v", want, before, j.Err())
+			tb.Fatalf("no %v after %v; watched: %v", want, before, j.Err())
 		}
 	}
 }
@@ -91,16 +93,16 @@ func put(tb testing.TB, name, text string) {
 func TestNewJobRefuses(t *testing.T) {
 	tests := []struct {
 		name string
-		c    []Candidate
+		c    []cgroupfs.Candidate
 		want string
 	}{
 		{"none", nil, "no place where it may appear"},
-		{"version", []Candidate{{Layout: "x", Version: 3, Dirs: map[string]string{Unified: "/a"}}}, "must be 1 or 2"},
-		{"v1 without a controller", []Candidate{{Layout: "x", Version: 1, Dirs: map[string]string{Unified: "/a"}}}, "one for each controller"},
-		{"v2 with controllers", []Candidate{{Layout: "x", Version: 2, Dirs: map[string]string{"memory": "/a"}}}, "exactly one directory"},
-		{"relative", []Candidate{{Layout: "x", Version: 2, Dirs: map[string]string{Unified: "a/job_1"}}}, "absolute path"},
-		{"root", []Candidate{{Layout: "x", Version: 2, Dirs: map[string]string{Unified: "/"}}}, "absolute path"},
-		{"pattern", []Candidate{{Layout: "x", Version: 2, Dirs: map[string]string{Unified: "/a[/b"}}}, "syntax error"},
+		{"version", []cgroupfs.Candidate{{Layout: "x", Version: 3, Dirs: map[string]string{cgroupfs.Unified: "/a"}}}, "must be 1 or 2"},
+		{"v1 without a controller", []cgroupfs.Candidate{{Layout: "x", Version: 1, Dirs: map[string]string{cgroupfs.Unified: "/a"}}}, "one for each controller"},
+		{"v2 with controllers", []cgroupfs.Candidate{{Layout: "x", Version: 2, Dirs: map[string]string{"memory": "/a"}}}, "exactly one directory"},
+		{"relative", []cgroupfs.Candidate{{Layout: "x", Version: 2, Dirs: map[string]string{cgroupfs.Unified: "a/job_1"}}}, "absolute path"},
+		{"root", []cgroupfs.Candidate{{Layout: "x", Version: 2, Dirs: map[string]string{cgroupfs.Unified: "/"}}}, "absolute path"},
+		{"pattern", []cgroupfs.Candidate{{Layout: "x", Version: 2, Dirs: map[string]string{cgroupfs.Unified: "/a[/b"}}}, "syntax error"},
 	}
 	for _, tt := range tests {
 		j, err := NewJob(tt.c, Options{})
@@ -133,7 +135,7 @@ func TestLifeV1(t *testing.T) {
 	write(t, job("memory")+"/memory.max_usage_in_bytes", "4096\n")
 	mkdir(t, job("cpuacct"))
 	write(t, job("cpuacct")+"/cpuacct.usage", "1000000\n")
-	expect(t, j, Appeared) // with cpuacct and memory, though pids never comes
+	expect(t, j, collect.JobAppeared) // with cpuacct and memory, though pids never comes
 	mkdir(t, job("cpuacct")+"/step_0/task_0")
 	if got := read(t, j); got.Phase != rt.JobPresent || got.CPUUsage != some(1000) || got.MemPeak != some(4096) {
 		t.Errorf("present: %+v", got)
@@ -141,11 +143,11 @@ func TestLifeV1(t *testing.T) {
 
 	put(t, job("cpuacct")+"/cpuacct.usage", "2000000\n")
 	remove(t, job("cpuacct")+"/step_0")
-	expect(t, j, StepEnded)
+	expect(t, j, collect.JobStepEnded)
 	for _, c := range []string{"freezer", "cpuacct", "memory"} {
 		remove(t, job(c))
 	}
-	through(t, j, Ended)
+	through(t, j, collect.JobEnded)
 	want := rt.JobReading{Phase: rt.JobGone, CPUUsage: some(2000), MemPeak: some(4096)}
 	same(t, read(t, j), want)
 	if layout, path, ok := j.Found(); layout != "slurm-v1" || path != job("cpuacct") || !ok {
@@ -179,12 +181,12 @@ func TestStepEndsIsCalled(t *testing.T) {
 	if err := os.Rename(staging, job); err != nil { // with its files, as cgroupfs makes it
 		t.Fatal(err)
 	}
-	through(t, j, Appeared)
+	through(t, j, collect.JobAppeared)
 	if n := called.Load(); n != 0 {
 		t.Errorf("called %d times before a step ended", n)
 	}
 	remove(t, job+"/step_0/task_0")
-	through(t, j, StepEnded)
+	through(t, j, collect.JobStepEnded)
 	if called.Load() == 0 || begun.Load() == 0 {
 		t.Errorf("called %d times at an end, %d at a beginning", called.Load(), begun.Load())
 	}
@@ -195,7 +197,7 @@ func TestSettle(t *testing.T) {
 	root := t.TempDir()
 	j := start(t, Options{Settle: time.Millisecond}, v1Candidate(root, "freezer", "memory"))
 	mkdir(t, filepath.Join(root, "freezer/slurm/uid_1000/job_12"))
-	expect(t, j, Appeared)
+	expect(t, j, collect.JobAppeared)
 }
 
 // A job that came and went within the settling has its events all the same.
@@ -209,7 +211,7 @@ func TestGoneWhileSettling(t *testing.T) {
 		t.Errorf("without memory: %v", got)
 	}
 	remove(t, dir)
-	if got := j.step([]notice{{mask: unix.IN_Q_OVERFLOW}}); !slices.Equal(got, []Event{Appeared, Ended}) {
+	if got := j.step([]notice{{mask: unix.IN_Q_OVERFLOW}}); !slices.Equal(got, []collect.JobEvent{collect.JobAppeared, collect.JobEnded}) {
 		t.Errorf("at the end: %v", got)
 	}
 }
@@ -226,19 +228,19 @@ func TestLifeV2(t *testing.T) {
 	if err := os.Rename(staging, dir); err != nil { // with all its files, as cgroupfs makes it
 		t.Fatal(err)
 	}
-	expect(t, j, Appeared)
+	expect(t, j, collect.JobAppeared)
 	if got := read(t, j); got.Pids != some(3) || got.CPUUsage != some(6399000) {
 		t.Errorf("processes %v, CPU %v", got.Pids, got.CPUUsage)
 	}
 	put(t, dir+"/cpu.stat", "usage_usec 7777777\n")
 	put(t, dir+"/step_batch/user/cpu.stat", "usage_usec 7500000\n")
 	remove(t, dir+"/step_batch/user/task_0")
-	expect(t, j, StepEnded)
+	expect(t, j, collect.JobStepEnded)
 	put(t, dir+"/cpu.stat", "usage_usec 8888888\n")
 	put(t, dir+"/cgroup.events", "populated 0\n")
-	expect(t, j, StepEnded)
+	expect(t, j, collect.JobStepEnded)
 	remove(t, dir)
-	through(t, j, Ended)
+	through(t, j, collect.JobEnded)
 	if got := read(t, j); got.Phase != rt.JobGone || got.CPUUsage != some(7509000) || got.StepdCPUUsage != some(8888888-7509000) || got.MemCurrent.Valid() || got.Pids.Valid() {
 		t.Errorf("gone: %+v", got)
 	}
@@ -259,12 +261,12 @@ func TestReappears(t *testing.T) {
 		if err := os.Rename(staging, scope+"/job_2"); err != nil {
 			t.Fatal(err)
 		}
-		expect(t, j, Appeared)
+		expect(t, j, collect.JobAppeared)
 		if got := read(t, j); got.Phase != rt.JobPresent || got.CPUUsage != some(100*round) || got.MemPeak != some(4999) {
 			t.Errorf("round %d: %+v", round, got)
 		}
 		remove(t, scope+"/job_2")
-		through(t, j, Ended)
+		through(t, j, collect.JobEnded)
 		if got := read(t, j); got.Phase != rt.JobGone || got.CPUUsage != some(100*round) {
 			t.Errorf("after round %d: %+v", round, got)
 		}
@@ -279,13 +281,13 @@ func TestLateStart(t *testing.T) {
 	v2 := filepath.Join(root, "system.slice/n1_slurmstepd.scope/job_2")
 	unpack(t, "v2-job.txtar", v2)
 	j := start(t, Options{ProcRoot: root}, v2Candidate(root), v1Candidate(root, v1Order...))
-	expect(t, j, Appeared)
+	expect(t, j, collect.JobAppeared)
 	if layout, path, _ := j.Found(); layout != "slurm-v2" || path != v2 {
 		t.Errorf("found %s at %s", layout, path)
 	}
 	remove(t, filepath.Join(root, "cpuacct"))
 	remove(t, v2)
-	through(t, j, Ended)
+	through(t, j, collect.JobEnded)
 	if layout, _, _ := j.Found(); layout != "slurm-v2" {
 		t.Errorf("the end made it %s", layout)
 	}
@@ -294,7 +296,7 @@ func TestLateStart(t *testing.T) {
 // What a pattern stands for is the same in every hierarchy.
 func TestPatternIsBound(t *testing.T) {
 	root := t.TempDir()
-	c := Candidate{Layout: "any node", Version: 1, Dirs: map[string]string{
+	c := cgroupfs.Candidate{Layout: "any node", Version: 1, Dirs: map[string]string{
 		"cpuacct": filepath.Join(root, "cpuacct/slurm*/uid_*/job_12"),
 		"memory":  filepath.Join(root, "memory/slurm*/uid_*/job_12"),
 	}}
@@ -302,7 +304,7 @@ func TestPatternIsBound(t *testing.T) {
 	write(t, filepath.Join(root, "memory/slurm_a/uid_7/job_12/memory.max_usage_in_bytes"), "1\n")
 	write(t, filepath.Join(root, "memory/slurm_b/uid_7/job_12/memory.max_usage_in_bytes"), "2\n")
 	j := start(t, Options{}, c)
-	expect(t, j, Appeared)
+	expect(t, j, collect.JobAppeared)
 	if got := read(t, j); got.MemPeak != some(2) {
 		t.Errorf("peak %v is another node's", got.MemPeak)
 	}
@@ -314,8 +316,8 @@ func TestOthersAreNotLookedAt(t *testing.T) {
 	mkdir(t, filepath.Join(root, "slurm_n1"))
 	mkdir(t, filepath.Join(root, "scopes"))
 	j := manual(t,
-		Candidate{Layout: "v1", Version: 1, Dirs: map[string]string{"memory": filepath.Join(root, "slurm_n1/uid_*/job_12")}},
-		Candidate{Layout: "v2", Version: 2, Dirs: map[string]string{Unified: filepath.Join(root, "scopes/*.scope/job_12")}})
+		cgroupfs.Candidate{Layout: "v1", Version: 1, Dirs: map[string]string{"memory": filepath.Join(root, "slurm_n1/uid_*/job_12")}},
+		cgroupfs.Candidate{Layout: "v2", Version: 2, Dirs: map[string]string{cgroupfs.Unified: filepath.Join(root, "scopes/*.scope/job_12")}})
 	for name, want := range map[string]bool{
 		"slurm_n1/uid_7": true, "slurm_n1/task_0": false, "scopes/n1.scope": true, "scopes/n1.slice": false, "slurm": false,
 	} {
@@ -356,10 +358,10 @@ func TestEventsOfEndedSteps(t *testing.T) {
 	root := t.TempDir()
 	unpack(t, "v1-job.txtar", root)
 	j := start(t, Options{}, v1Candidate(root, "cpuacct", "memory"))
-	expect(t, j, Appeared)
+	expect(t, j, collect.JobAppeared)
 	remove(t, filepath.Join(root, "memory/slurm/uid_1000/job_12/step_0"))
 	remove(t, filepath.Join(root, "cpuacct/slurm/uid_1000/job_12/step_0"))
-	expect(t, j, StepEnded)
+	expect(t, j, collect.JobStepEnded)
 	if got := read(t, j); got.EventsMax != some(1261) || got.EventsOOMKill != some(1) {
 		t.Errorf("limit hit %v times, %v killed", got.EventsMax, got.EventsOOMKill)
 	}

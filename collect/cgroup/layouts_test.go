@@ -1,4 +1,4 @@
-package jobcgroup
+package cgroup_test
 
 import (
 	"os"
@@ -10,26 +10,28 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/collect/cgroup"
-	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/internal/cgroupfs"
+	"github.com/resource-tracker/rt/slurm/layout"
 )
 
-// layout is a fixture: the directories of a node on which job 5 runs, whose
+// node is a fixture: the directories of a node on which job 5 runs, whose
 // comment says what the run knows and what is to be found.
-type layout struct {
+type node struct {
 	run        rt.Run
-	mounts     slurm.Mounts
+	mounts     cgroupfs.Mounts
 	name, path string
 	io         bool // whether the job has figures of its I/O
 }
 
-func unpackLayout(t *testing.T, file, root string) layout {
+func unpackLayout(t *testing.T, file, root string) node {
 	t.Helper()
 	a, err := txtar.ParseFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := layout{run: rt.Run{JobID: rt.Some[uint64](5), UID: rt.Some[uint64](1001)}, io: true}
+	l := node{run: rt.Run{JobID: rt.Some[uint64](5), UID: rt.Some[uint64](1001)}, io: true}
 	_, known, _ := strings.Cut(string(a.Comment), "\n\n")
 	for line := range strings.Lines(known) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -72,19 +74,19 @@ func unpackLayout(t *testing.T, file, root string) layout {
 // Every layout that Slurm has had is resolved to this node's directory of this job,
 // and read, its steps and tasks too.
 func TestLayouts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txtar")
+	files, err := filepath.Glob("../../slurm/layout/testdata/*.txtar")
 	if err != nil || len(files) < 10 {
 		t.Fatalf("%d fixtures, %v", len(files), err)
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			l := unpackLayout(t, file, t.TempDir())
-			job, err := cgroup.NewJob(Candidates(&l.run, l.mounts), cgroup.Options{ProcRoot: t.TempDir()})
+			job, err := cgroup.NewJob(layout.Candidates(&l.run, l.mounts), cgroup.Options{ProcRoot: t.TempDir()})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer job.Close()
-			if e := <-job.Events(); e != cgroup.Appeared {
+			if e := <-job.Events(); e != collect.JobAppeared {
 				t.Fatalf("event %v", e)
 			}
 			if name, path, ok := job.Found(); name != l.name || path != l.path || !ok {

@@ -1,4 +1,4 @@
-package cgroup
+package cgroupfs
 
 import (
 	"bytes"
@@ -9,23 +9,23 @@ import (
 	"strings"
 )
 
-// MountTable says where the cgroup hierarchies are mounted.
-type MountTable struct {
+// Mounts are the mount points of the cgroup hierarchies.
+type Mounts struct {
 	// V1 has the mount point of each v1 controller; controllers mounted together
 	// ("cpu,cpuacct") have the same one. Empty on a machine with v2 alone.
 	V1 map[string]string
-	// V2 is the mount point of the unified hierarchy, empty where there is none. On
-	// a machine that also has v1 it may be there without any controller.
+	// V2 is the mount point of the unified hierarchy, empty if there is none. On a
+	// machine that also has v1 it may have no controller.
 	V2 string
 }
 
-// Mounts reads the mount points of the cgroup hierarchies from
-// <procRoot>/self/mountinfo. A machine without any has an empty table.
-func Mounts(procRoot string) (MountTable, error) {
+// ReadMounts reads the mount points of the cgroup hierarchies from
+// <procRoot>/self/mountinfo. They are empty on a machine without any.
+func ReadMounts(procRoot string) (Mounts, error) {
 	name := filepath.Join(procRoot, "self", "mountinfo")
 	b, err := os.ReadFile(name)
 	if err != nil {
-		return MountTable{}, fmt.Errorf("find where cgroups are mounted: %w", err)
+		return Mounts{}, fmt.Errorf("find where cgroups are mounted: %w", err)
 	}
 	return parseMountInfo(b), nil
 }
@@ -34,10 +34,10 @@ func Mounts(procRoot string) (MountTable, error) {
 //
 //	36 35 0:31 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid shared:10 - cgroup cgroup rw,cpu,cpuacct
 //
-// A hierarchy that is mounted more than once counts where its root is mounted,
-// or else where it is mounted first.
-func parseMountInfo(b []byte) MountTable {
-	t := MountTable{V1: map[string]string{}}
+// Of a hierarchy that is mounted more than once, the mount of its root is taken, or
+// else the first mount.
+func parseMountInfo(b []byte) Mounts {
+	t := Mounts{V1: map[string]string{}}
 	whole := map[string]bool{}
 	put := func(key, root, at string) bool {
 		_, seen := whole[key]
@@ -70,8 +70,8 @@ func parseMountInfo(b []byte) MountTable {
 	return t
 }
 
-// isController tells the controllers among the mount options of a v1 hierarchy
-// from its other ones.
+// isController distinguishes a controller from the other mount options of a v1
+// hierarchy.
 func isController(option string) bool {
 	switch option {
 	case "", "rw", "ro", "xattr", "none", "all", "noprefix", "clone_children", "cpuset_v2_mode",

@@ -10,103 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/cgroupfs"
 )
-
-func TestCandidates(t *testing.T) {
-	both := Mounts{V1: map[string]string{"freezer": "/cg/freezer", "memory": "/cg/memory", "cpuacct": "/cg/cpu,cpuacct"}, V2: "/cg/unified"}
-	run := rt.Run{JobID: rt.Some[uint64](5), Node: "n1", UID: rt.Some[uint64](1001), SLUID: "s0123456789ABC"}
-	var got []string
-	for _, c := range Candidates(&run, both) {
-		if c.Version == 2 {
-			got = append(got, c.Layout+" "+c.Dir)
-			continue
-		}
-		got = append(got, c.Layout+" "+c.Dirs["freezer"]+" "+c.Dirs["memory"]+" "+c.Dirs["cpuacct"])
-		if len(c.Dirs) != 3 {
-			t.Errorf("directories %v, want those of the three mounted controllers", c.Dirs)
-		}
-	}
-	want := []string{
-		"v2/<node>_slurmstepd.scope/sluid /cg/unified/system.slice/n1_slurmstepd.scope/s0123456789ABC",
-		"v2/<node>_slurmstepd.scope /cg/unified/system.slice/n1_slurmstepd.scope/job_5",
-		"v2/slurmstepd.scope/sluid /cg/unified/system.slice/slurmstepd.scope/s0123456789ABC",
-		"v2/slurmstepd.scope /cg/unified/system.slice/slurmstepd.scope/job_5",
-		"v2/<slice>/<node>_slurmstepd.scope/sluid /cg/unified/*.slice/n1_slurmstepd.scope/s0123456789ABC",
-		"v2/<slice>/<node>_slurmstepd.scope /cg/unified/*.slice/n1_slurmstepd.scope/job_5",
-		"v2/<slice>/slurmstepd.scope/sluid /cg/unified/*.slice/slurmstepd.scope/s0123456789ABC",
-		"v2/<slice>/slurmstepd.scope /cg/unified/*.slice/slurmstepd.scope/job_5",
-		"v2/<slice>/<slice>/<node>_slurmstepd.scope/sluid /cg/unified/*.slice/*.slice/n1_slurmstepd.scope/s0123456789ABC",
-		"v2/<slice>/<slice>/<node>_slurmstepd.scope /cg/unified/*.slice/*.slice/n1_slurmstepd.scope/job_5",
-		"v2/<slice>/<slice>/slurmstepd.scope/sluid /cg/unified/*.slice/*.slice/slurmstepd.scope/s0123456789ABC",
-		"v2/<slice>/<slice>/slurmstepd.scope /cg/unified/*.slice/*.slice/slurmstepd.scope/job_5",
-		"v1/slurm_<node> /cg/freezer/slurm_n1/uid_1001/job_5 /cg/memory/slurm_n1/uid_1001/job_5 /cg/cpu,cpuacct/slurm_n1/uid_1001/job_5",
-		"v1/slurm /cg/freezer/slurm/uid_1001/job_5 /cg/memory/slurm/uid_1001/job_5 /cg/cpu,cpuacct/slurm/uid_1001/job_5",
-	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
-	}
-	if got := Candidates(&rt.Run{}, both); got != nil {
-		t.Errorf("a run without a job has candidates: %v", got)
-	}
-}
-
-// On a host with several slurmds no candidate matches another node's directory,
-// whatever layout there is: a job over n1, n2 and n10 has one directory for each.
-func TestCandidatesOfOneHost(t *testing.T) {
-	for name, layout := range map[string]string{
-		"v1":                  "memory/slurm_%/uid_1001/job_5",
-		"v2":                  "unified/system.slice/%_slurmstepd.scope/job_5",
-		"v2, other slice":     "unified/batch.slice/%_slurmstepd.scope/job_5",
-		"v2, slice in slice":  "unified/site.slice/site-batch.slice/%_slurmstepd.scope/job_5",
-		"v2, named by SLUID":  "unified/system.slice/%_slurmstepd.scope/s0123456789ABC",
-		"v1, uid not known":   "memory/slurm_%/uid_77/job_5",
-		"v2, one per host":    "unified/system.slice/slurmstepd.scope/job_5",
-		"v1, upstream's name": "memory/slurm/uid_1001/job_5",
-	} {
-		t.Run(name, func(t *testing.T) {
-			root := t.TempDir()
-			for _, node := range []string{"n1", "n2", "n10", "xn1"} {
-				for _, job := range []string{"", "0", "1"} { // job_5, job_50, job_51
-					if err := os.MkdirAll(filepath.Join(root, strings.ReplaceAll(layout, "%", node)+job), 0o755); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-			mounts := Mounts{V1: map[string]string{"memory": filepath.Join(root, "memory")}, V2: filepath.Join(root, "unified")}
-			run := rt.Run{JobID: rt.Some[uint64](5), Node: "n1", UID: rt.Some[uint64](1001), SLUID: "s0123456789ABC"}
-			if strings.Contains(layout, "uid_77") {
-				run.UID.Clear()
-			}
-			found := map[string]bool{}
-			for _, c := range Candidates(&run, mounts) {
-				for _, pattern := range append([]string{c.Dir}, c.Dirs["memory"]) {
-					matches, err := filepath.Glob(pattern)
-					if err != nil {
-						t.Fatalf("%q: %v", pattern, err)
-					}
-					for _, m := range matches {
-						found[m] = true
-					}
-				}
-			}
-			want := map[string]bool{filepath.Join(root, strings.ReplaceAll(layout, "%", "n1")): true}
-			if d := cmp.Diff(want, found); d != "" {
-				t.Errorf("directories found (-want +got):\n%s", d)
-			}
-		})
-	}
-}
-
-func TestCandidatesEscape(t *testing.T) {
-	run := rt.Run{JobID: rt.Some[uint64](5), Node: `n*[1]?`}
-	for _, c := range Candidates(&run, Mounts{V2: "/cg"}) {
-		for _, other := range []string{"/cg/system.slice/nx1y_slurmstepd.scope/job_5", "/cg/system.slice/n[1]_slurmstepd.scope/job_5"} {
-			if ok, err := filepath.Match(c.Dir, other); ok || err != nil {
-				t.Errorf("%q matches %q, %v", c.Dir, other, err)
-			}
-		}
-	}
-}
 
 // proc makes a directory like /proc: pid to cmdline, parent and cgroup. Processes
 // from 600 on are not root's.
@@ -138,41 +43,41 @@ func proc(t *testing.T, processes map[string][3]string) string {
 func TestStepdCgroup(t *testing.T) {
 	v2 := func(path string) string { return "0::" + path + "\n" }
 	const v1 = "6:freezer:/slurm_n1/uid_1001/job_12/step_batch\n4:memory:/slurm_n1/uid_1001/job_12/step_batch/task_0\n2:cpu,cpuacct:/slurm_n1/uid_1001/job_12/step_batch/task_0\n0::/\n"
-	mounts := Mounts{V1: map[string]string{"memory": "/cg/memory", "freezer": "/cg/freezer", "cpuacct": "/cg/cpuacct"}, V2: "/cg/unified"}
+	mounts := cgroupfs.Mounts{V1: map[string]string{"memory": "/cg/memory", "freezer": "/cg/freezer", "cpuacct": "/cg/cpuacct"}, V2: "/cg/unified"}
 	tests := []struct {
 		name  string
 		het   rt.Opt[uint64]
 		procs map[string][3]string
-		want  Candidate
+		want  cgroupfs.Candidate
 	}{
 		{"v2", rt.None[uint64](), map[string][3]string{
 			"100": {"slurmstepd: [12.extern]", "1", v2("/custom.slice/n1_slurmstepd.scope/job_12/step_extern/slurm")},
-		}, Candidate{Layout: "slurmstepd", Version: 2, Dir: "/cg/unified/custom.slice/n1_slurmstepd.scope/job_12"}},
+		}, cgroupfs.Candidate{Layout: "slurmstepd", Version: 2, Dirs: map[string]string{"": "/cg/unified/custom.slice/n1_slurmstepd.scope/job_12"}}},
 		{"v2 by SLUID", rt.None[uint64](), map[string][3]string{
 			"100": {"slurmstepd: [12.0]", "1", v2("/a.slice/b.slice/c.slice/slurmstepd.scope/s0123456789ABC/step_0/slurm")},
-		}, Candidate{Layout: "slurmstepd", Version: 2, Dir: "/cg/unified/a.slice/b.slice/c.slice/slurmstepd.scope/s0123456789ABC"}},
+		}, cgroupfs.Candidate{Layout: "slurmstepd", Version: 2, Dirs: map[string]string{"": "/cg/unified/a.slice/b.slice/c.slice/slurmstepd.scope/s0123456789ABC"}}},
 		{"another node of this host first", rt.None[uint64](), map[string][3]string{
 			"100": {"slurmstepd: [12.0]", "1", v2("/system.slice/n2_slurmstepd.scope/job_12/step_0/slurm")},
 			"101": {"slurmstepd: [12.0]", "1", v2("/system.slice/n1_slurmstepd.scope/job_12/step_0/slurm")},
-		}, Candidate{Layout: "slurmstepd", Version: 2, Dir: "/cg/unified/system.slice/n1_slurmstepd.scope/job_12"}},
+		}, cgroupfs.Candidate{Layout: "slurmstepd", Version: 2, Dirs: map[string]string{"": "/cg/unified/system.slice/n1_slurmstepd.scope/job_12"}}},
 		{"v1, by a child", rt.None[uint64](), map[string][3]string{
 			"100": {"slurmstepd: [12.batch]", "1", "4:memory:/system.slice/slurmd.service\n"},
 			"105": {"/bin/bash\x00script", "100", v1},
 			"106": {"/bin/bash\x00other", "99", strings.ReplaceAll(v1, "job_12", "job_13")},
-		}, Candidate{Layout: "slurmstepd", Version: 1, Dirs: map[string]string{
+		}, cgroupfs.Candidate{Layout: "slurmstepd", Version: 1, Dirs: map[string]string{
 			"memory": "/cg/memory/slurm_n1/uid_1001/job_12", "freezer": "/cg/freezer/slurm_n1/uid_1001/job_12", "cpuacct": "/cg/cpuacct/slurm_n1/uid_1001/job_12",
 		}}},
 		{"component, titled by its leader", rt.Some[uint64](11), map[string][3]string{
 			"100": {"slurmstepd: [11.0+0]", "1", v2("/system.slice/slurmstepd.scope/job_11/step_0/slurm")},
 			"101": {"slurmstepd: [11.0+1]", "1", v2("/system.slice/slurmstepd.scope/job_12/step_0/slurm")},
-		}, Candidate{Layout: "slurmstepd", Version: 2, Dir: "/cg/unified/system.slice/slurmstepd.scope/job_12"}},
+		}, cgroupfs.Candidate{Layout: "slurmstepd", Version: 2, Dirs: map[string]string{"": "/cg/unified/system.slice/slurmstepd.scope/job_12"}}},
 		{"other jobs only", rt.None[uint64](), map[string][3]string{
 			"100": {"slurmstepd: [112.0]", "1", v2("/system.slice/slurmstepd.scope/job_112/step_0/slurm")},
 			"101": {"slurmstepd: [1.12]", "1", v2("/system.slice/slurmstepd.scope/job_1/step_12/slurm")},
 			"102": {"/bin/sh\x00slurmstepd: [12.0]", "1", v2("/system.slice/slurmstepd.scope/job_12/step_0/slurm")},
 			"103": {"slurmstepd infinity", "1", v2("/system.slice/slurmstepd.scope/system")},
 			"600": {"slurmstepd: [12.0]", "1", v2("/system.slice/slurmstepd.scope/job_12/step_0/slurm")}, // a user calls himself so
-		}, Candidate{}},
+		}, cgroupfs.Candidate{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -232,11 +137,11 @@ func FuzzJobDirs(f *testing.F) {
 	f.Add([]byte("0::/system.slice/n1_slurmstepd.scope/job_12/step_0/slurm\n"))
 	f.Add([]byte("4:memory:/slurm_n1/uid_1001/job_12/step_batch/task_0\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		c, ok := jobDirs(text, 12, "n1", Mounts{V1: map[string]string{"memory": "/cg/memory"}, V2: "/cg/v2"})
+		c, ok := jobDirs(text, 12, "n1", cgroupfs.Mounts{V1: map[string]string{"memory": "/cg/memory"}, V2: "/cg/v2"})
 		if !ok {
 			return
 		}
-		for _, dir := range append([]string{c.Dir}, c.Dirs["memory"]) {
+		for _, dir := range []string{c.Dirs[""], c.Dirs["memory"]} {
 			if dir != "" && !strings.HasPrefix(dir, "/cg/") {
 				t.Errorf("%q leads to %q", text, dir)
 			}

@@ -1,0 +1,55 @@
+// Package cgroupfs describes control groups in the file system: where the kernel's
+// hierarchies are mounted, in which directories a job's cgroup may appear, and what
+// the directories below it are.
+package cgroupfs
+
+import "github.com/resource-tracker/rt"
+
+// Unified is the key of Candidate.Dirs for cgroup v2, which has one hierarchy.
+const Unified = ""
+
+// Candidate is one place where a job's cgroup may appear.
+type Candidate struct {
+	// Layout names the rule that made the candidate: "v1/slurm_<node>",
+	// "v2/<node>_slurmstepd.scope". It is recorded with the run.
+	Layout string
+	// Version is the version of the cgroup interface, 1 or 2.
+	Version int
+	// Dirs are absolute paths of the job's directory. v2: the only key is Unified.
+	// v1: a path for each controller ("cpuacct", "memory", "freezer", "cpu", "pids",
+	// "blkio", ...); controllers that are mounted together may name the same
+	// directory, and a directory that never appears does no harm. An element of a path
+	// may be a pattern of path.Match; a pattern matches the same name in all Dirs.
+	Dirs map[string]string
+}
+
+// Part is the role of a directory below a job's.
+type Part uint8
+
+// The parts. slurmstepd is the resource manager's daemon of one step.
+const (
+	PartNone     Part = iota // none of those below
+	PartStep                 // step_0. v1: the cgroup of the step. v2: the parent of PartUser and PartDaemon
+	PartUser                 // v2: step_0/user, the cgroup of the step without slurmstepd
+	PartDaemon               // v2: step_0/slurm, the cgroup of slurmstepd
+	PartTask                 // v1: step_0/task_0
+	PartUserTask             // v2: step_0/user/task_0
+)
+
+// Dir says to which step and task a directory below a job's belongs.
+type Dir struct {
+	Step    string         // its name: "0", "batch", "extern"; empty for a directory of no step
+	StepDir string         // path of the step's directory, the beginning of the directory's own
+	Extern  bool           // the step lasts as long as the job, with a process of the resource manager
+	Task    rt.Opt[uint64] // number of the task
+	Part    Part
+}
+
+// IsGroup says whether the directory is the cgroup of a step or task in a version of
+// the cgroup interface.
+func (d Dir) IsGroup(version int) bool {
+	if version == 1 {
+		return d.Part == PartStep || d.Part == PartTask
+	}
+	return d.Part == PartUser || d.Part == PartUserTask
+}

@@ -1,0 +1,208 @@
+// Package layout knows how Slurm 22.05 to 26.05 arranges the cgroups of jobs, steps
+// and tasks. No other package parses or builds such a path.
+//
+//	v1: <mount>/slurm[_<node>]/uid_<uid>/job_<id>/step_<name>/task_<number>
+//	v2: <mount>/<slice>/[<node>_]slurmstepd.scope/{job_<id>,<SLUID>}/step_<name>/{slurm,user/task_<number>}
+//
+// https://slurm.schedmd.com/cgroup_v2.html
+package layout
+
+import (
+	"math"
+	"path/filepath"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/cgroupfs"
+)
+
+// Text is a path or a file of /proc: a string, or the bytes of a buffer.
+type Text interface{ string | []byte }
+
+// Path is a parsed path of a cgroup. Its texts are parts of the parsed one and empty
+// where the path has no such part. Parsing allocates nothing.
+type Path[T Text] struct {
+	Job     T              // path of the job's directory, which is the parent of a step
+	Name    T              // last element of Job: job_<id> or a SLUID
+	JobID   rt.Opt[uint64] // number in Name
+	Node    T              // name of the slurmd's node
+	Step    T              // "0", "batch", "extern", "interactive"
+	StepDir T              // path of the step's directory
+	Task    rt.Opt[uint64] // number of the task: on this node, or in some hierarchies of v1 in the step
+	Part    cgroupfs.Part
+}
+
+// Parse parses an absolute path or one relative to the job's directory. It is false if
+// the path has neither job_<id> nor step_<name>.
+func Parse[T Text](path T) (p Path[T], ok bool) {
+	var parent T
+	for start := 0; start <= len(path); {
+		element := firstElement(path[start:])
+		end := start + len(element)
+		if step, isStep := cutPrefix(element, "step_"); isStep && len(step) > 0 {
+			p.Job, p.Name = path[:max(start-1, 0)], parent
+			p.JobID = numberOf(parent, "job_", math.MaxUint32)
+			p.Step, p.StepDir = step, path[:end]
+			p.Part, p.Task = partOf(path[end:])
+			return p, true
+		}
+		if id := numberOf(element, "job_", math.MaxUint32); id.Valid() && !p.JobID.Valid() {
+			p.Job, p.Name, p.JobID = path[:end], element, id
+		}
+		if node, found := nodeOf(element); found && len(p.Node) == 0 {
+			p.Node = node
+		}
+		parent, start = element, end+1
+	}
+	return p, p.JobID.Valid()
+}
+
+// ParseProcess parses /proc/<pid>/cgroup: the job, step and task that a process belongs
+// to. Hierarchies of v1 may have different numbers of one task: the lowest is the number
+// on the node.
+func ParseProcess[T Text](text T) (p Path[T], ok bool) {
+	for len(text) > 0 {
+		var path T
+		_, path, text = CutEntry(text)
+		q, found := Parse(path)
+		if !found {
+			continue
+		}
+		if len(p.Step) == 0 && (!ok || len(q.Step) > 0) {
+			p, ok = q, true
+			continue
+		}
+		isLower := q.Task.Or(0) < p.Task.Or(0) || !p.Task.Valid()
+		if q.Task.Valid() && isLower && string(q.Step) == string(p.Step) {
+			p.Task = q.Task
+		}
+	}
+	return p, ok
+}
+
+// CutEntry cuts the first line "<id>:<controllers>:<path>" off /proc/<pid>/cgroup. The
+// controllers of v1 are separated by commas, v2 has none. The path of a malformed line
+// is empty.
+func CutEntry[T Text](text T) (controllers, path, rest T) {
+	line, rest := cut(text, '\n')
+	_, line = cut(line, ':')
+	controllers, path = cut(line, ':')
+	return controllers, path, rest
+}
+
+// SLUID returns s if it has the form of a SLUID, else nothing: "s" and 13 digits of
+// Crockford's base 32, which has no I, L, O and U.
+func SLUID(s string) string {
+	if len(s) != 14 || s[0] != 's' {
+		return ""
+	}
+	for _, c := range []byte(s[1:]) {
+		digit := c >= '0' && c <= '9'
+		letter := c&^0x20 >= 'A' && c&^0x20 <= 'Z'
+		switch c &^ 0x20 {
+		case 'I', 'L', 'O', 'U':
+			letter = false
+		}
+		if !digit && !letter {
+			return ""
+		}
+	}
+	return s
+}
+
+// Slurm is Slurm's layout for package cgroup.
+type Slurm struct{}
+
+// Locate returns the step and task to which a directory below a job's belongs. path is
+// absolute or relative to the job's directory.
+func (Slurm) Locate(path string) cgroupfs.Dir {
+	p, _ := Parse(path)
+	return cgroupfs.Dir{Step: p.Step, StepDir: p.StepDir, Extern: p.Step == "extern", Task: p.Task, Part: p.Part}
+}
+
+// DaemonDirs returns the directories that can have a step's slurmstepd: the job's in
+// v1's freezer, the step's in v1's other hierarchies, the step's slurm in v2.
+func (Slurm) DaemonDirs(stepDir string) [3]string {
+	return [...]string{filepath.Dir(stepDir), stepDir, filepath.Join(stepDir, "slurm")}
+}
+
+// partOf parses what follows a step's directory in a path.
+func partOf[T Text](rest T) (part cgroupfs.Part, task rt.Opt[uint64]) {
+	if len(rest) == 0 {
+		return cgroupfs.PartStep, task
+	}
+	part = cgroupfs.PartTask
+	element, deeper := cut(rest[1:], '/')
+	switch string(element) {
+	case "slurm":
+		if len(deeper) == 0 {
+			return cgroupfs.PartDaemon, task
+		}
+		return cgroupfs.PartNone, task
+	case "user":
+		if len(deeper) == 0 {
+			return cgroupfs.PartUser, task
+		}
+		part = cgroupfs.PartUserTask
+		element, deeper = cut(deeper, '/')
+	}
+	task = numberOf(element, "task_", math.MaxInt32) // task_special and task_4294967293 are not the user's
+	if !task.Valid() || len(deeper) > 0 {
+		part = cgroupfs.PartNone
+	}
+	return part, task
+}
+
+// nodeOf returns the node's name of slurm_<node> and <node>_slurmstepd.scope.
+func nodeOf[T Text](element T) (T, bool) {
+	if node, ok := cutPrefix(element, "slurm_"); ok {
+		return node, true
+	}
+	const suffix = "_slurmstepd.scope"
+	n := len(element) - len(suffix)
+	if n >= 0 && string(element[n:]) == suffix {
+		return element[:n], true
+	}
+	return element[:0], false
+}
+
+// numberOf returns the number of <prefix><number>, absent if it is greater than most.
+func numberOf[T Text](element T, prefix string, most uint64) (n rt.Opt[uint64]) {
+	digits, ok := cutPrefix(element, prefix)
+	if !ok || len(digits) == 0 || len(digits) > 10 {
+		return n
+	}
+	v := uint64(0)
+	for i := range len(digits) {
+		d := digits[i] - '0'
+		if d > 9 {
+			return n
+		}
+		v = v*10 + uint64(d)
+	}
+	if v <= most {
+		n.Set(v)
+	}
+	return n
+}
+
+func cutPrefix[T Text](s T, prefix string) (T, bool) {
+	if len(s) >= len(prefix) && string(s[:len(prefix)]) == prefix {
+		return s[len(prefix):], true
+	}
+	return s, false
+}
+
+// cut splits s at the first separator. Without one all of s comes first.
+func cut[T Text](s T, separator byte) (first, rest T) {
+	for i := range len(s) {
+		if s[i] == separator {
+			return s[:i], s[i+1:]
+		}
+	}
+	return s, s[len(s):]
+}
+
+func firstElement[T Text](path T) T {
+	first, _ := cut(path, '/')
+	return first
+}
