@@ -7,6 +7,7 @@ import (
 	"io"
 
 	rtcli "github.com/resource-tracker/rt/internal/cli"
+	"github.com/resource-tracker/rt/internal/tui/ftdcview"
 	"github.com/resource-tracker/rt/upload"
 )
 
@@ -45,7 +46,7 @@ func exitStatus(err error) int {
 		return exitConfig
 	case errors.Is(err, upload.ErrTemporary), errors.Is(err, context.Canceled):
 		return exitTemporary
-	case errors.Is(err, errDamaged), errors.Is(err, upload.ErrDamaged):
+	case errors.Is(err, errDamaged), errors.Is(err, upload.ErrDamaged), errors.Is(err, ftdcview.ErrDamaged):
 		return exitDamaged
 	}
 	return rtcli.ExitError

@@ -1,4 +1,4 @@
-package main
+package ftdcview
 
 import (
 	"bufio"
@@ -8,32 +8,20 @@ import (
 	"io"
 	"math"
 	"os"
-	"regexp"
 	"strings"
 	"unicode"
 
 	"github.com/resource-tracker/rt/format/ftdc"
-	rtcli "github.com/resource-tracker/rt/internal/cli"
 )
 
-// ftdcView is what is looked at of some FTDC files, which follow each other in time.
-type ftdcView struct {
-	files    []ftdcFile
-	match    *regexp.Regexp // of a metric's name; nil for all
-	from, to int64          // ns since the epoch, both in it
-	rate     bool           // growth per second in place of values
-	anyTime  bool
-	overlap  bool // was found: a file begins before the one before it ends
-}
-
-// ftdcFile can be read again and again.
-type ftdcFile struct {
+// file can be read again and again.
+type file struct {
 	name  string
 	text  []byte // of what cannot be, as standard input
 	first int64  // when its first reading was taken, in ns since the epoch
 }
 
-func openFTDC(name string, stdin io.Reader) (ftdcFile, error) {
+func openFile(name string, stdin io.Reader) (file, error) {
 	if name != "-" {
 		st, err := os.Stat(name)
 		if err == nil && !st.Mode().IsRegular() {
@@ -42,34 +30,34 @@ func openFTDC(name string, stdin io.Reader) (ftdcFile, error) {
 		if err != nil {
 			err = fmt.Errorf("ftdc: %w", err)
 		}
-		return ftdcFile{name: name}, err
+		return file{name: name}, err
 	}
 	text, err := io.ReadAll(stdin)
 	if err != nil {
-		return ftdcFile{}, fmt.Errorf("read standard input: %w", err)
+		return file{}, fmt.Errorf("read standard input: %w", err)
 	}
-	return ftdcFile{name: "standard input", text: text}, nil
+	return file{name: "standard input", text: text}, nil
 }
 
-func (f ftdcFile) open() (io.ReadCloser, error) {
+func (f file) open() (io.ReadCloser, error) {
 	if f.text != nil {
 		return io.NopCloser(bytes.NewReader(f.text)), nil
 	}
 	return os.Open(f.name)
 }
 
-// ftdcRow is one datum of a view: its time and a value for each of the names so far, NaN
+// row is one datum of a view: its time and a value for each of the names so far, NaN
 // where it has none. Both slices are reused, and names grows at its end.
-type ftdcRow struct {
+type row struct {
 	at     int64
 	names  []string
 	values []float64
 }
 
 // scan visits the data of the view in order. Where a file is damaged, it goes on with
-// the next, and the error, which is errDamaged, names the place.
-func (v *ftdcView) scan(visit func(*ftdcRow) error) error {
-	s := &ftdcScan{view: v, index: map[string]int{}}
+// the next, and the error, which is ErrDamaged, names the place.
+func (v *View) scan(visit func(*row) error) error {
+	s := &scanner{view: v, index: map[string]int{}}
 	var bad []error
 	for _, f := range v.files {
 		err := s.file(f, visit)
@@ -84,26 +72,26 @@ func (v *ftdcView) scan(visit func(*ftdcRow) error) error {
 		}
 	}
 	if len(bad) > 0 {
-		return rtcli.WithKind(errDamaged, errors.Join(bad...))
+		return &kindError{kind: ErrDamaged, err: errors.Join(bad...)}
 	}
 	return nil
 }
 
-// ftdcScan goes through files once.
-type ftdcScan struct {
-	view    *ftdcView
+// scanner goes through files once.
+type scanner struct {
+	view    *View
 	index   map[string]int // of a name in row.names
-	columns []ftdcColumn   // of the newest schema
-	row     ftdcRow
+	columns []column       // of the newest schema
+	row     row
 	newest  int64     // time of a reading
 	last    []float64 // of each name, for rates; NaN before
 	lastAt  []int64
 }
 
-// ftdcColumn is a metric of a schema.
-type ftdcColumn struct{ name, value, rest int } // rest is -1 where there is none
+// column is a metric of a schema.
+type column struct{ name, value, rest int } // rest is -1 where there is none
 
-func (s *ftdcScan) file(f ftdcFile, visit func(*ftdcRow) error) (err error) {
+func (s *scanner) file(f file, visit func(*row) error) (err error) {
 	r, err := f.open()
 	if err != nil {
 		return err
@@ -159,14 +147,14 @@ func whatElse(text *bufio.Reader, name string) error {
 
 // schema finds the columns that are looked at. A metric whose name is that of another
 // and _rest belongs to it.
-func (s *ftdcScan) schema(names []string) {
+func (s *scanner) schema(names []string) {
 	s.columns = s.columns[:0]
 	in := make(map[string]int, len(names))
 	for i, n := range names {
 		in[n] = i
 	}
 	for i, n := range names {
-		if base, ok := strings.CutSuffix(n, restSuffix); ok {
+		if base, ok := strings.CutSuffix(n, s.view.names.RestSuffix); ok {
 			if _, pair := in[base]; pair {
 				continue
 			}
@@ -174,8 +162,8 @@ func (s *ftdcScan) schema(names []string) {
 		if s.view.match != nil && !s.view.match.MatchString(n) {
 			continue
 		}
-		c := ftdcColumn{value: i, rest: -1}
-		if rest, ok := in[n+restSuffix]; ok {
+		c := column{value: i, rest: -1}
+		if rest, ok := in[n+s.view.names.RestSuffix]; ok {
 			c.rest = rest
 		}
 		var known bool
@@ -191,7 +179,7 @@ func (s *ftdcScan) schema(names []string) {
 }
 
 // take makes the row of a datum.
-func (s *ftdcScan) take(at int64, values []float32) {
+func (s *scanner) take(at int64, values []float32) {
 	s.row.at = at
 	for i := range s.row.values {
 		s.row.values[i] = math.NaN()
@@ -199,7 +187,7 @@ func (s *ftdcScan) take(at int64, values []float32) {
 	for _, c := range s.columns {
 		v := float64(values[c.value])
 		if c.rest >= 0 && !math.IsInf(v, 0) {
-			v = join(values[c.value], values[c.rest])
+			v += float64(values[c.rest])
 		}
 		if s.view.rate {
 			before, dt := s.last[c.name], float64(at-s.lastAt[c.name])/1e9
@@ -213,16 +201,16 @@ func (s *ftdcScan) take(at int64, values []float32) {
 	}
 }
 
-// metricStats is what list shows of one metric. Only finite values count, but for
+// metric is what list shows of one metric. Only finite values count, but for
 // Last, which is NaN before there is one.
-type metricStats struct {
+type metric struct {
 	name           string
 	n              int
 	min, max, last float64
 	sum            float64
 }
 
-func (m *metricStats) add(v float64) {
+func (m *metric) add(v float64) {
 	if v != v {
 		return
 	}
@@ -240,25 +228,30 @@ func (m *metricStats) add(v float64) {
 	m.sum += v
 }
 
-func (m *metricStats) mean() float64 { return m.sum / float64(m.n) }
+func (m *metric) mean() float64 { return m.sum / float64(m.n) }
 
-// ftdcSummary is what one pass over a view finds.
-type ftdcSummary struct {
+// Summary is what one pass over a view finds.
+type Summary struct {
 	data        int
 	first, last int64 // ns since the epoch
-	metrics     []metricStats
+	metrics     []metric
 }
 
-// summarize also returns what stands before a place of damage.
-func (v *ftdcView) summarize() (*ftdcSummary, error) {
-	sum := &ftdcSummary{}
-	err := v.scan(func(r *ftdcRow) error {
-		if sum.data++; sum.data == 1 {
+// Metrics returns how many metrics there are.
+func (s *Summary) Metrics() int { return len(s.metrics) }
+
+// Summarize reads the whole view. With an ErrDamaged it also returns what it read of
+// the data in front of the damage.
+func (v *View) Summarize() (*Summary, error) {
+	sum := &Summary{}
+	err := v.scan(func(r *row) error {
+		sum.data++
+		if sum.data == 1 {
 			sum.first = r.at
 		}
 		sum.last = r.at
 		for i := len(sum.metrics); i < len(r.names); i++ {
-			sum.metrics = append(sum.metrics, metricStats{name: r.names[i], last: math.NaN()})
+			sum.metrics = append(sum.metrics, metric{name: r.names[i], last: math.NaN()})
 		}
 		for i, x := range r.values {
 			sum.metrics[i].add(x)

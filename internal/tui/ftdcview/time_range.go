@@ -1,7 +1,8 @@
-package main
+package ftdcview
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"regexp"
 	"slices"
@@ -9,12 +10,11 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt/format/ftdc"
-	rtcli "github.com/resource-tracker/rt/internal/cli"
 )
 
-// bound sets the time range.
-func (v *ftdcView) bound(from, to string) error {
-	var whole *ftdcSummary
+// setRange sets the time range.
+func (v *View) setRange(from, to string) error {
+	var whole *Summary
 	for _, b := range []struct {
 		flag, text string
 		at         *int64
@@ -28,14 +28,14 @@ func (v *ftdcView) bound(from, to string) error {
 		}
 		if whole == nil {
 			var err error
-			all := ftdcView{files: v.files, match: regexp.MustCompile(`^\z.`), from: math.MinInt64, to: math.MaxInt64, anyTime: v.anyTime}
-			if whole, err = all.summarize(); err != nil && !errors.Is(err, errDamaged) {
+			all := View{files: v.files, match: regexp.MustCompile(`^\z.`), from: math.MinInt64, to: math.MaxInt64, anyTime: v.anyTime}
+			if whole, err = all.Summarize(); err != nil && !errors.Is(err, ErrDamaged) {
 				return err
 			}
 		}
 		at, ok := momentOf(b.text, whole)
 		if !ok {
-			return rtcli.Usage("%s %q: it is a time such as 2026-03-01T12:00:00Z or 12:00:30, or a duration such as 10m after the first reading or -10m before the last", b.flag, b.text)
+			return &kindError{ErrTimeRange, fmt.Errorf("%s %q: it is a time such as 2026-03-01T12:00:00Z or 12:00:30, or a duration such as 10m after the first reading or -10m before the last", b.flag, b.text)}
 		}
 		*b.at = at
 	}
@@ -45,7 +45,7 @@ func (v *ftdcView) bound(from, to string) error {
 // momentOf reads a duration after the first reading or before the last, a time of
 // this zone, or one of the day of the first reading, of the next day where only that
 // is among the readings.
-func momentOf(text string, whole *ftdcSummary) (int64, bool) {
+func momentOf(text string, whole *Summary) (int64, bool) {
 	if d, err := time.ParseDuration(text); err == nil {
 		if strings.HasPrefix(text, "-") {
 			return whole.last + int64(d), true
@@ -72,9 +72,9 @@ func momentOf(text string, whole *ftdcSummary) (int64, bool) {
 	return 0, false
 }
 
-// inOrder sorts the files by the time of their first readings. One that cannot be
+// sortFiles sorts the files by the time of their first readings. One that cannot be
 // read stays where it was.
-func (v *ftdcView) inOrder() {
+func (v *View) sortFiles() {
 	if len(v.files) < 2 {
 		return
 	}
@@ -92,7 +92,7 @@ func (v *ftdcView) inOrder() {
 		}
 		_ = r.Close() // it was read only
 	}
-	slices.SortStableFunc(v.files, func(a, b ftdcFile) int {
+	slices.SortStableFunc(v.files, func(a, b file) int {
 		switch {
 		case a.first < b.first:
 			return -1

@@ -1,4 +1,4 @@
-package main
+package ftdcview
 
 import (
 	"fmt"
@@ -7,20 +7,20 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-const ftdcKeys = "arrows move  space mark  / filter  r rate  + - zoom  left right pan  0 all  esc clear  q quit"
+const keyLine = "arrows move  space mark  / filter  r rate  + - zoom  left right pan  0 all  esc clear  q quit"
 
 // listHeight is how many lines the list has: half of what the titles leave.
-func (m *ftdcModel) listHeight() int { return max((m.height-4)/2, 1) }
+func (m *model) listHeight() int { return max((m.height-4)/2, 1) }
 
 // View implements tea.Model.
-func (m *ftdcModel) View() tea.View {
+func (m *model) View() tea.View {
 	v := tea.NewView(m.screen())
 	v.AltScreen = true
 	return v
 }
 
 // screen is all that is shown: a title, the list, the plots and the keys.
-func (m *ftdcModel) screen() string {
+func (m *model) screen() string {
 	if m.sum == nil || m.width == 0 {
 		return "reading ...\n"
 	}
@@ -30,7 +30,7 @@ func (m *ftdcModel) screen() string {
 	for len(lines) < m.height-1 {
 		lines = append(lines, "")
 	}
-	last := ftdcKeys
+	last := keyLine
 	switch {
 	case m.filtering:
 		last = "filter (enter: keep, esc: drop): " + m.filter + "_"
@@ -44,7 +44,7 @@ func (m *ftdcModel) screen() string {
 	return strings.Join(lines, "\n")
 }
 
-func (m *ftdcModel) title() string {
+func (m *model) title() string {
 	what := "values"
 	if m.view.rate {
 		what = "growth per second"
@@ -58,7 +58,7 @@ func (m *ftdcModel) title() string {
 }
 
 // list is the part of the list that the cursor is in.
-func (m *ftdcModel) list() (lines []string) {
+func (m *model) list() (lines []string) {
 	height := m.listHeight()
 	m.top = min(max(m.top, m.cursor-height+1), m.cursor)
 	for i := m.top; i < len(m.shown) && i < m.top+height; i++ {
@@ -81,7 +81,7 @@ func (m *ftdcModel) list() (lines []string) {
 }
 
 // plots fills a height with as many plots as can be read there.
-func (m *ftdcModel) plots(height int) (lines []string) {
+func (m *model) plots(height int) (lines []string) {
 	const least = 7
 	if m.drawn == nil || height < least {
 		return nil

@@ -1,4 +1,4 @@
-package main
+package ftdcview
 
 import (
 	"context"
@@ -12,19 +12,12 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
-	"golang.org/x/term"
-
-	rtcli "github.com/resource-tracker/rt/internal/cli"
 )
 
-// interact shows the view on the whole terminal until its user has seen enough.
-func (v *ftdcView) interact(ctx context.Context, in *os.File, out io.Writer) error {
-	f, ok := out.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) || !term.IsTerminal(int(in.Fd())) {
-		return rtcli.Usage("--interactive needs a terminal; --plot and --csv do not")
-	}
-	m := &ftdcModel{view: *v, marked: map[string]bool{}}
-	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(f)).Run()
+// Interact shows the view on the whole terminal until the user quits.
+func (v *View) Interact(ctx context.Context, in io.Reader, out *os.File) error {
+	m := &model{view: *v, marked: map[string]bool{}}
+	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out)).Run()
 	switch {
 	case errors.Is(err, tea.ErrInterrupted):
 		err = nil
@@ -36,14 +29,14 @@ func (v *ftdcView) interact(ctx context.Context, in *os.File, out io.Writer) err
 	return errors.Join(err, m.failed)
 }
 
-// ftdcModel is the state of the screen.
-type ftdcModel struct {
-	view          ftdcView
+// model is the state of the screen.
+type model struct {
+	view          View
 	width, height int
 
 	asked  int // loads that were asked for: an answer to an older one is stale
-	sum    *ftdcSummary
-	drawn  *ftdcSeries
+	sum    *Summary
+	drawn  *series
 	failed error // what ends the program
 	damage error
 
@@ -56,25 +49,25 @@ type ftdcModel struct {
 	filtering bool
 }
 
-// ftdcLoaded is the answer to a load.
-type ftdcLoaded struct {
+// loaded is the answer to a load.
+type loaded struct {
 	asked int
-	sum   *ftdcSummary
-	drawn *ftdcSeries
+	sum   *Summary
+	drawn *series
 	err   error
 }
 
 // Init implements tea.Model.
-func (m *ftdcModel) Init() tea.Cmd { return m.load() }
+func (m *model) Init() tea.Cmd { return m.load() }
 
 // load reads the files for what is to be shown now, aside of the screen.
-func (m *ftdcModel) load() tea.Cmd {
+func (m *model) load() tea.Cmd {
 	m.asked++
 	asked, view, names, width := m.asked, m.view, m.chosen(), m.width
 	return func() tea.Msg {
-		l := ftdcLoaded{asked: asked}
-		l.sum, l.err = view.summarize()
-		if l.err != nil && !errors.Is(l.err, errDamaged) {
+		l := loaded{asked: asked}
+		l.sum, l.err = view.Summarize()
+		if l.err != nil && !errors.Is(l.err, ErrDamaged) {
 			return l
 		}
 		if len(names) > 0 {
@@ -90,7 +83,7 @@ func (m *ftdcModel) load() tea.Cmd {
 }
 
 // chosen are the metrics to draw: those that are marked, else that of the cursor.
-func (m *ftdcModel) chosen() (names []string) {
+func (m *model) chosen() (names []string) {
 	if m.sum == nil {
 		return nil
 	}
@@ -106,12 +99,12 @@ func (m *ftdcModel) chosen() (names []string) {
 }
 
 // Update implements tea.Model.
-func (m *ftdcModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
 		return m, m.load()
-	case ftdcLoaded:
+	case loaded:
 		return m, m.loaded(msg)
 	case tea.KeyPressMsg:
 		if m.filtering {
@@ -122,11 +115,11 @@ func (m *ftdcModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-func (m *ftdcModel) loaded(l ftdcLoaded) tea.Cmd {
+func (m *model) loaded(l loaded) tea.Cmd {
 	if l.asked != m.asked {
 		return nil
 	}
-	if l.err != nil && !errors.Is(l.err, errDamaged) {
+	if l.err != nil && !errors.Is(l.err, ErrDamaged) {
 		m.failed = l.err
 		return tea.Quit
 	}
@@ -143,7 +136,7 @@ func (m *ftdcModel) loaded(l ftdcLoaded) tea.Cmd {
 }
 
 // sift applies the filter. A text that is no regular expression yet is taken as it is.
-func (m *ftdcModel) sift() {
+func (m *model) sift() {
 	re, err := regexp.Compile("(?i)" + m.filter)
 	if err != nil {
 		re = regexp.MustCompile(regexp.QuoteMeta(m.filter))
@@ -158,7 +151,7 @@ func (m *ftdcModel) sift() {
 }
 
 // typed changes the filter.
-func (m *ftdcModel) typed(k tea.KeyPressMsg) tea.Cmd {
+func (m *model) typed(k tea.KeyPressMsg) tea.Cmd {
 	switch k.String() {
 	case "ctrl+c":
 		return tea.Quit
@@ -181,7 +174,7 @@ func (m *ftdcModel) typed(k tea.KeyPressMsg) tea.Cmd {
 }
 
 // pressed does what a key means outside of the filter.
-func (m *ftdcModel) pressed(key string) tea.Cmd {
+func (m *model) pressed(key string) tea.Cmd {
 	if key == "q" || key == "ctrl+c" {
 		return tea.Quit
 	}
@@ -227,7 +220,7 @@ func (m *ftdcModel) pressed(key string) tea.Cmd {
 }
 
 // zoom halves, doubles, moves or resets the range of time.
-func (m *ftdcModel) zoom(key string) {
+func (m *model) zoom(key string) {
 	from, to := max(m.view.from, m.whole.first), min(m.view.to, m.whole.last)
 	span := to - from
 	switch key {

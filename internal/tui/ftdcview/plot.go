@@ -1,6 +1,9 @@
-package main
+package ftdcview
 
 import (
+	"errors"
+	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -14,19 +17,19 @@ import (
 // characters and the axis.
 const axisWidth = 13
 
-// ftdcSeries are the means of some metrics in columns of equal time.
-type ftdcSeries struct {
+// series are the means of some metrics in columns of equal time.
+type series struct {
 	names  []string
 	values [][]float64 // NaN where nothing was read
 }
 
 // series makes the columns of a view whose times are those of sum.
-func (v *ftdcView) series(sum *ftdcSummary, columns int) (*ftdcSeries, error) {
+func (v *View) series(sum *Summary, columns int) (*series, error) {
 	columns = max(columns, 2)
-	out := &ftdcSeries{}
+	out := &series{}
 	var counts [][]int
 	span := max(sum.last-sum.first, 1)
-	err := v.scan(func(r *ftdcRow) error {
+	err := v.scan(func(r *row) error {
 		out.names = r.names
 		for len(out.values) < len(r.names) {
 			out.values = append(out.values, slices.Repeat([]float64{math.NaN()}, columns))
@@ -75,8 +78,25 @@ func bridge(values []float64, data int) {
 	}
 }
 
+// WritePlots draws each metric of sum over time, width characters wide.
+func (v *View) WritePlots(w io.Writer, sum *Summary, width int) error {
+	s, err := v.series(sum, width-axisWidth)
+	if err != nil && !errors.Is(err, ErrDamaged) { // Summarize has reported the damage
+		return err
+	}
+	for i, name := range s.names {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		if _, err := io.WriteString(w, plot(name, s.values[i], sum, width, 13)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // plot draws one series of a width and height in characters, its caption included.
-func plot(name string, values []float64, sum *ftdcSummary, width, height int) string {
+func plot(name string, values []float64, sum *Summary, width, height int) string {
 	title := printable(name)
 	if !slices.ContainsFunc(values, func(v float64) bool { return v == v }) {
 		return title + "\n  nothing to draw\n"
@@ -92,7 +112,7 @@ func plot(name string, values []float64, sum *ftdcSummary, width, height int) st
 func padded(s string) string { return strings.Repeat(" ", max(9-len(s), 0)) + s }
 
 // clock is a time as short as the span of the view allows.
-func clock(ns int64, sum *ftdcSummary) string {
+func clock(ns int64, sum *Summary) string {
 	layout := time.TimeOnly
 	if sum.last-sum.first > int64(20*time.Hour) {
 		layout = "01-02 15:04"

@@ -1,0 +1,69 @@
+package ftdcview
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// WriteCSV prints a column for every metric of the files, also of those that start
+// late: a first pass collects the names.
+func (v *View) WriteCSV(w io.Writer) error {
+	sum, damage := v.Summarize()
+	if damage != nil && !errors.Is(damage, ErrDamaged) {
+		return damage
+	}
+	out := bufio.NewWriter(w)
+	out.WriteString("time")
+	for i := range sum.metrics {
+		out.WriteByte(',')
+		out.WriteString(quoted(sum.metrics[i].name))
+	}
+	out.WriteByte('\n')
+	var line []byte
+	err := v.scan(func(r *row) error {
+		line = time.Unix(0, r.at).UTC().AppendFormat(line[:0], time.RFC3339Nano)
+		for i := range sum.metrics {
+			line = append(line, ',')
+			if i < len(r.values) && r.values[i] == r.values[i] {
+				line = appendNumber(line, r.values[i])
+			}
+		}
+		_, err := out.Write(append(line, '\n'))
+		return err
+	})
+	return errors.Join(err, out.Flush())
+}
+
+// appendNumber appends the fewest digits that identify a float32, and all digits of a
+// whole number.
+func appendNumber(dst []byte, v float64) []byte {
+	switch {
+	case v == math.Trunc(v) && math.Abs(v) < 1e15:
+		return strconv.AppendFloat(dst, v, 'f', -1, 64)
+	case v == float64(float32(v)):
+		return strconv.AppendFloat(dst, v, 'g', -1, 32)
+	}
+	return strconv.AppendFloat(dst, v, 'g', -1, 64)
+}
+
+// fewDigits returns v rounded to the digits of appendNumber.
+func fewDigits(v float64) float64 {
+	short, err := strconv.ParseFloat(string(appendNumber(nil, v)), 64)
+	if err != nil {
+		return v
+	}
+	return short
+}
+
+// quoted is a field of CSV.
+func quoted(s string) string {
+	if strings.ContainsAny(s, ",\"\r\n") {
+		return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
+	}
+	return s
+}

@@ -1,0 +1,106 @@
+package ftdcview
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// WriteList prints a line for each metric of sum.
+func (v *View) WriteList(w io.Writer, sum *Summary) error {
+	of := ""
+	if n := len(v.files); n > 1 {
+		of = fmt.Sprintf(" of %d files", n)
+	}
+	fmt.Fprintf(w, "%d readings%s from %s to %s\n", sum.data, of, localTime(sum.first), localTime(sum.last))
+	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
+	var texts []string
+	for i := range sum.metrics {
+		m := &sum.metrics[i]
+		if v.names.IsText != nil && v.names.IsText(m.name) {
+			texts = append(texts, m.name)
+			continue
+		}
+		if i == len(texts) {
+			fmt.Fprintln(tw, "MIN\tMEAN\tMAX\tLAST\tREADINGS\t  METRIC")
+		}
+		if m.n == 0 {
+			fmt.Fprintf(tw, "-\t-\t-\t%s\t0\t  %s\n", exact(m.last), printable(m.name))
+			continue
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%d\t  %s\n", exact(m.min), exact(m.mean()), exact(m.max), exact(m.last), m.n, printable(m.name))
+	}
+	err := tw.Flush()
+	for _, name := range texts {
+		fmt.Fprintln(w, printable(name))
+	}
+	return err
+}
+
+func localTime(ns int64) string {
+	return time.Unix(0, ns).Format("2006-01-02T15:04:05.999Z07:00")
+}
+
+// exact shows whole numbers whole, and 6 digits of the others.
+func exact(v float64) string {
+	switch {
+	case v != v:
+		return "-"
+	case v == math.Trunc(v) && math.Abs(v) < 1e15:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 6, 64)
+}
+
+// Document is the JSON form of a view.
+type Document struct {
+	Files    []string   `json:"files"`
+	Readings int        `json:"readings"`
+	First    *time.Time `json:"first"`
+	Last     *time.Time `json:"last"`
+	Rate     bool       `json:"rate"` // growth per second in place of values
+	Metrics  []Metric   `json:"metrics"`
+	Error    string     `json:"error,omitempty"` // of a damaged file
+}
+
+// Metric is a metric of a Document.
+type Metric struct {
+	Name     string          `json:"name"`
+	Readings int             `json:"readings"` // finite ones
+	Min      rt.Opt[float64] `json:"min"`
+	Mean     rt.Opt[float64] `json:"mean"`
+	Max      rt.Opt[float64] `json:"max"`
+	Last     rt.Opt[float64] `json:"last"` // null also if it is infinite
+}
+
+// Document describes what Summarize returned.
+func (v *View) Document(sum *Summary, damage error) Document {
+	d := Document{Readings: sum.data, Rate: v.rate, Metrics: []Metric{}}
+	for _, f := range v.files {
+		d.Files = append(d.Files, f.name)
+	}
+	if damage != nil {
+		d.Error = damage.Error()
+	}
+	if sum.data > 0 {
+		first, last := time.Unix(0, sum.first).UTC(), time.Unix(0, sum.last).UTC()
+		d.First, d.Last = &first, &last
+	}
+	for i := range sum.metrics {
+		m := &sum.metrics[i]
+		j := Metric{Name: m.name, Readings: m.n}
+		if m.n > 0 {
+			j.Min, j.Mean, j.Max = rt.Some(fewDigits(m.min)), rt.Some(m.mean()), rt.Some(fewDigits(m.max))
+		}
+		if m.last == m.last && !math.IsInf(m.last, 0) {
+			j.Last.Set(fewDigits(m.last))
+		}
+		d.Metrics = append(d.Metrics, j)
+	}
+	return d
+}

@@ -1,0 +1,68 @@
+// Package ftdcview shows the metrics of FTDC files: as a list, plots, CSV, JSON or on
+// a full screen.
+package ftdcview
+
+import (
+	"errors"
+	"io"
+	"math"
+	"regexp"
+)
+
+// Options say what is shown of which files.
+type Options struct {
+	Files    []string       // paths; - is Stdin
+	Stdin    io.Reader      // read to its end if Files names it
+	Match    *regexp.Regexp // of a metric's name; nil for all
+	From, To string         // times or durations, see TimeRangeError; empty for no bound
+	Rate     bool           // growth per second in place of values
+	AnyTime  bool           // accept times that go backwards
+	Names    Names
+}
+
+// Names are the conventions for metric names of the program that wrote the files.
+type Names struct {
+	RestSuffix string                 // of the metric that holds what a float32 cannot
+	IsText     func(name string) bool // reports whether the name is all that a metric says
+}
+
+// ErrDamaged marks an error that leaves what stands before the damage readable.
+var ErrDamaged = errors.New("damaged")
+
+// ErrTimeRange marks a From or To that cannot be read.
+var ErrTimeRange = errors.New("wrong time range")
+
+// kindError has the text of err and is kind as well.
+type kindError struct{ kind, err error }
+
+func (e *kindError) Error() string   { return e.err.Error() }
+func (e *kindError) Unwrap() []error { return []error{e.kind, e.err} }
+
+// View is a part of some FTDC files, which follow each other in time.
+type View struct {
+	files    []file
+	match    *regexp.Regexp
+	from, to int64 // ns since the epoch, both inclusive
+	rate     bool
+	anyTime  bool
+	names    Names
+	overlap  bool // set by a scan: a file begins before the one before it ends
+}
+
+// New opens the files, sorts them by time and resolves the time range.
+func New(o Options) (*View, error) {
+	v := &View{match: o.Match, from: math.MinInt64, to: math.MaxInt64, rate: o.Rate, anyTime: o.AnyTime, names: o.Names}
+	for _, name := range o.Files {
+		f, err := openFile(name, o.Stdin)
+		if err != nil {
+			return nil, err
+		}
+		v.files = append(v.files, f)
+	}
+	v.sortFiles()
+	return v, v.setRange(o.From, o.To)
+}
+
+// Overlap reports whether a file began before the end of the one before it, in any
+// scan so far.
+func (v *View) Overlap() bool { return v.overlap }
