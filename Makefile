@@ -106,7 +106,7 @@ SLOWEST := ./spool ./cmd/rt-spool ./cmd/resource-tracker
 test: export GORACE = atexit_sleep_ms=100
 test: lint build
 	@echo '== tests'
-	@contrib/lab/need sqlite3=sqlite3 linux.uml=user-mode-linux mmdebstrap=mmdebstrap mke2fs=e2fsprogs
+	@contrib/lab/need sqlite3=sqlite3 ps=procps linux.uml=user-mode-linux mmdebstrap=mmdebstrap mke2fs=e2fsprogs
 	@{ $(GO) test -race -tags $(TAGS) -timeout 30m -json $(SLOWEST) ./...; echo "exit $$?"; \
 	   RT_BIN='$(abspath $(BIN))' $(GO) test -tags $(TAGS),e2e -count=1 -timeout 2h -json ./e2e ./e2e/delivery; echo "exit $$?"; \
 	 } 2>&1 | $(TOOLS)/testsum -allow e2e/skip-allow.txt
