@@ -9,8 +9,10 @@ import (
 func TestAbsorbLosesNothing(t *testing.T) {
 	some := Some[uint64]
 	dropped, s := job(1, JobPresent, 1e6, 1e6, 0), job(2, JobPresent, 2e6, 2e6, 0)
-	for i, p := range dropped.Job.counters() {
-		p.Set(uint64(100 + i))
+	for i, f := range JobFigures {
+		if f.Kind == Counter {
+			f.Field(&dropped.Job).Set(uint64(100 + i))
+		}
 	}
 	s.Job = JobReading{Phase: JobPresent, MemIntervalPeak: some(5)}
 	dropped.Job.MemIntervalPeak = some(9)
@@ -27,9 +29,9 @@ func TestAbsorbLosesNothing(t *testing.T) {
 	s.Perf = []PerfReading{{Event: "cycles", Value: some(4)}, {Event: "cycles", CPU: 1}}
 
 	s.Absorb(dropped)
-	for i, p := range s.Job.counters() {
-		if *p != some(uint64(100+i)) {
-			t.Errorf("counter %d of the job: %v", i, *p)
+	for i, f := range JobFigures {
+		if v := *f.Field(&s.Job); f.Kind == Counter && v != some(uint64(100+i)) {
+			t.Errorf("%s of the job: %v", f.Name, v)
 		}
 	}
 	if s.Job.MemIntervalPeak != some(9) {

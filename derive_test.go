@@ -115,8 +115,8 @@ func everything(sec int64) *Snapshot {
 		p.Set(1 << 30)
 	}
 	n.GPUUsage.Set(0.5)
-	for _, p := range j.fields() {
-		if !p.Valid() {
+	for _, f := range JobFigures {
+		if p := f.Field(j); !p.Valid() {
 			p.Set(1 << 20)
 		}
 	}

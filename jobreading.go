@@ -83,24 +83,14 @@ func (s *Snapshot) InheritCounters(older *Snapshot) {
 		s.Tree.CPUUserTicks, s.Tree.CPUSystemTicks = older.Tree.CPUUserTicks, older.Tree.CPUSystemTicks
 		s.Tree.ticksBoot = older.ticksBoot()
 	}
-	job := older.Job
-	if job.Phase == JobPending {
-		for _, p := range [...]*Opt[uint64]{&job.CPUUsage, &job.CPUUser, &job.CPUSystem} {
-			p.Set(0)
+	if older.Job.Phase == JobPending {
+		for _, p := range [...]*Opt[uint64]{&s.Job.CPUUsage, &s.Job.CPUUser, &s.Job.CPUSystem} {
+			p.Set(p.Or(0))
 		}
 	}
-	s.Job.ioFromZero = s.Job.ioFromZero || job.ioFromZero || job.Phase == JobPending
-	pairs := [...][2]*Opt[uint64]{
-		{&s.Node.NetRxBytes, &older.Node.NetRxBytes}, {&s.Node.NetTxBytes, &older.Node.NetTxBytes},
-		{&s.Node.DiskReadBytes, &older.Node.DiskReadBytes}, {&s.Node.DiskWriteBytes, &older.Node.DiskWriteBytes},
-	}
-	for _, p := range pairs {
-		inherit(p[0], p[1])
-	}
-	mine, theirs := s.Job.counters(), job.counters()
-	for i := range mine {
-		inherit(mine[i], theirs[i])
-	}
+	s.Job.ioFromZero = s.Job.ioFromZero || older.Job.ioFromZero || older.Job.Phase == JobPending
+	carryOver(NodeFigures[:], &s.Node, &older.Node, Counter)
+	s.Job.CarryOver(&older.Job, Counter)
 }
 
 // Absorb makes s stand for an older snapshot as well, which is dropped: s inherits
@@ -174,39 +164,30 @@ func (s *Snapshot) ticksBoot() int64 {
 	return s.Boot
 }
 
-// counters are the cumulative fields.
-func (j *JobReading) counters() [23]*Opt[uint64] {
-	return [...]*Opt[uint64]{
-		&j.CPUUsage, &j.CPUUser, &j.CPUSystem, &j.CPUThrottled, &j.StepdCPUUsage,
-		&j.PageFaults, &j.MajorFaults, &j.EventsHigh, &j.EventsMax, &j.EventsOOM, &j.EventsOOMKill,
-		&j.IOReadBytes, &j.IOWriteBytes, &j.ProcReadBytes, &j.ProcWriteBytes, &j.VoluntarySwitches, &j.InvoluntarySwitches,
-		&j.CPUStallSome, &j.CPUStallFull, &j.MemStallSome, &j.MemStallFull, &j.IOStallSome, &j.IOStallFull,
-	}
+// CarryOver fills the figures of some kinds that are absent in j with those of an older
+// reading: Counter for the gap before j, AnyKind for a last reading whose controllers vanished
+// one after another.
+func (j *JobReading) CarryOver(older *JobReading, kinds Kind) {
+	carryOver(JobFigures[:], j, older, kinds)
 }
 
-// Inherit fills what is absent in j with what o had. It joins the parts of a last
-// reading whose controllers vanished one after another.
-func (j *JobReading) Inherit(o *JobReading) {
-	mine, theirs := j.fields(), o.fields()
-	for i := range mine {
-		if !mine[i].Valid() {
-			*mine[i] = *theirs[i]
+// AddEnded adds an earlier cgroup of the job, which is gone: counters add up, of peaks the
+// higher one is valid, and a limit is the earlier one's where j has none.
+func (j *JobReading) AddEnded(earlier *JobReading) {
+	for i := range JobFigures {
+		f := &JobFigures[i]
+		was, ok := f.Field(earlier).Get()
+		if !ok {
+			continue
 		}
-	}
-}
-
-func (j *JobReading) fields() [40]*Opt[uint64] {
-	return [...]*Opt[uint64]{
-		&j.CPUUsage, &j.CPUUser, &j.CPUSystem, &j.CPUThrottled,
-		&j.MemCurrent, &j.MemPeak, &j.MemLimit, &j.Swap,
-		&j.Anon, &j.File, &j.Shmem, &j.Kernel, &j.SlabReclaimable, &j.Active, &j.Inactive,
-		&j.PageFaults, &j.MajorFaults,
-		&j.EventsHigh, &j.EventsMax, &j.EventsOOM, &j.EventsOOMKill,
-		&j.Pids, &j.IOReadBytes, &j.IOWriteBytes,
-		&j.StepdCPUUsage, &j.MemIntervalPeak, &j.Threads,
-		&j.CPUStallSome, &j.CPUStallFull, &j.MemStallSome, &j.MemStallFull, &j.IOStallSome, &j.IOStallFull,
-		&j.HugeTLB, &j.RDMAHandles, &j.RDMAObjects,
-		&j.ProcReadBytes, &j.ProcWriteBytes, &j.VoluntarySwitches, &j.InvoluntarySwitches,
+		switch v := f.Field(j); f.Kind {
+		case Counter:
+			v.Set(v.Or(0) + was)
+		case Peak:
+			v.Set(max(v.Or(0), was))
+		case Limit:
+			v.Set(v.Or(was))
+		}
 	}
 }
 

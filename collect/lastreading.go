@@ -18,9 +18,9 @@ func (r *Recorder) readJob(s *rt.Snapshot) error {
 	if s.Job.Phase != rt.JobPresent {
 		return err
 	}
-	before := r.candidate.Job
+	r.earlier = r.candidate.Job
 	r.candidate.Job, r.candidate.Wall, r.candidate.Boot = s.Job, s.Wall, s.Boot
-	r.candidate.Job.Inherit(&before)
+	r.candidate.Job.CarryOver(&r.earlier, rt.AnyKind)
 	return err
 }
 
@@ -43,7 +43,7 @@ func (r *Recorder) complete() {
 	if c.Job.Phase != rt.JobPresent {
 		return // it was never there to be read
 	}
-	s.Job.Inherit(&c.Job)
+	s.Job.CarryOver(&c.Job, rt.AnyKind)
 	if s.Job.Phase == rt.JobPresent {
 		return // it is still there: its time is now
 	}

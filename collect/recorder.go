@@ -66,8 +66,9 @@ type Recorder struct {
 
 	// The job is read at its events too, while a sink may be slow with a snapshot.
 	mu        sync.Mutex
-	spare     rt.Snapshot // where such a reading goes
-	candidate rt.Snapshot // Job, Wall and Boot of the job's newest reading
+	spare     rt.Snapshot   // where such a reading goes
+	candidate rt.Snapshot   // Job, Wall and Boot of the job's newest reading
+	earlier   rt.JobReading // the one before it
 }
 
 // New returns a recorder, or an error that says which option cannot be.

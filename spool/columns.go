@@ -1,71 +1,69 @@
 package spool
 
-import (
-	"strings"
-
-	"github.com/resource-tracker/rt"
-)
+import "github.com/resource-tracker/rt"
 
 // kib is the unit of the columns whose names end in _kib.
 const kib = 1024
 
 // Columns of the figures of a snapshot: first the boot clock and how far the other
-// is from it, then the ticks of the node, then the fields of optionals, then the
+// is from it, then the ticks of the node, then the figures that are counts, then the
 // two that are fractions and are stored as they are, not as differences.
 const (
 	colBoot, colClock = 0, 1
 	colTicks          = 2
 	numTicks          = 8
 	colOpt            = colTicks + numTicks
-	numOpt            = 69
+	numOpt            = len(rt.NodeFigures) + len(rt.JobFigures) + len(rt.TreeFigures) + len(rt.GPUUseFigures)
 	colReadBoot       = colOpt + numOpt
 	numSums           = colReadBoot + 1 // the differences
 	colNodeGPU        = numSums
-	colJobGPU         = numSums + 1
 	numCols           = numSums + 2
 )
 
 // The tables that hold the columns. A row of all but the first is left out where it
 // would say nothing new.
 const (
-	inMoving = iota
-	inSteady
-	inTree
-	inGPU
-	numTables
+	inMoving  = int(rt.Moving)
+	numTables = 4
 )
 
 // deltaTables names them.
-var deltaTables = [numTables]string{"snapshot_delta", "steady_delta", "tree_delta", "gpu_delta"}
+var deltaTables = [numTables]string{rt.Moving: "snapshot_delta", rt.Steady: "steady_delta", rt.TreeOnly: "tree_delta", rt.GPUOnly: "gpu_delta"}
 
-// deltaColumns names the columns and where they are. A name says the unit.
-var deltaColumns = [numCols]struct {
-	name  string
-	table int
-}{
-	{"boot_us", inMoving}, {"clock_us", inMoving}, {"node_cpu_user_ticks", inMoving}, {"node_cpu_nice_ticks", inMoving},
-	{"node_cpu_system_ticks", inMoving}, {"node_cpu_idle_ticks", inMoving}, {"node_cpu_iowait_ticks", inMoving},
-	{"node_cpu_irq_ticks", inMoving}, {"node_cpu_softirq_ticks", inMoving}, {"node_cpu_steal_ticks", inMoving}, {"node_cpus", inSteady},
-	{"node_processes", inMoving}, {"node_mem_total_kib", inSteady}, {"node_mem_free_kib", inMoving}, {"node_mem_available_kib", inMoving},
-	{"node_buffers_kib", inMoving}, {"node_cached_kib", inMoving}, {"node_sreclaimable_kib", inMoving}, {"node_shmem_kib", inMoving},
-	{"node_active_kib", inMoving}, {"node_inactive_kib", inMoving}, {"node_swap_total_kib", inSteady}, {"node_swap_free_kib", inSteady},
-	{"node_net_rx_bytes", inMoving}, {"node_net_tx_bytes", inMoving}, {"node_disk_read_bytes", inMoving},
-	{"node_disk_write_bytes", inMoving}, {"node_space_total_kib", inSteady}, {"node_space_available_kib", inMoving},
-	{"node_gpu_vram_used_kib", inGPU}, {"node_gpus_utilized", inGPU}, {"job_cpu_usage_us", inMoving}, {"job_cpu_user_us", inMoving},
-	{"job_cpu_system_us", inMoving}, {"job_cpu_throttled_us", inSteady}, {"job_mem_current_kib", inMoving}, {"job_mem_peak_kib", inSteady},
-	{"job_mem_limit_kib", inSteady}, {"job_swap_kib", inSteady}, {"job_anon_kib", inMoving}, {"job_file_kib", inMoving},
-	{"job_shmem_kib", inMoving}, {"job_kernel_bytes", inMoving}, {"job_slab_reclaimable_bytes", inMoving}, {"job_active_kib", inMoving},
-	{"job_inactive_kib", inMoving}, {"job_page_faults", inMoving}, {"job_major_faults", inSteady}, {"job_events_high", inSteady},
-	{"job_events_max", inSteady}, {"job_events_oom", inSteady}, {"job_events_oom_kill", inSteady}, {"job_pids", inSteady},
-	{"job_io_read_bytes", inMoving}, {"job_io_write_bytes", inMoving}, {"tree_cpu_user_ticks", inTree}, {"tree_cpu_system_ticks", inTree},
-	{"tree_children", inTree}, {"tree_rss_kib", inTree}, {"node_load1_hundredths", inMoving}, {"node_cpu_freq_khz", inMoving},
-	{"job_stepd_cpu_usage_us", inMoving}, {"job_mem_interval_peak_kib", inMoving}, {"job_threads", inMoving},
-	{"job_cpu_stall_some_us", inMoving}, {"job_cpu_stall_full_us", inMoving}, {"job_mem_stall_some_us", inMoving},
-	{"job_mem_stall_full_us", inMoving}, {"job_io_stall_some_us", inMoving}, {"job_io_stall_full_us", inMoving},
-	{"job_hugetlb_kib", inSteady}, {"job_rdma_handles", inSteady}, {"job_rdma_objects", inSteady}, {"job_proc_read_bytes", inMoving},
-	{"job_proc_write_bytes", inMoving}, {"job_voluntary_switches", inMoving}, {"job_involuntary_switches", inMoving},
-	{"job_gpu_vram_used_kib", inGPU}, {"job_gpus_utilized", inGPU}, {"node_read_boot_us", inMoving}, {"node_gpu_usage", inGPU},
-	{"job_gpu_usage", inGPU},
+// deltaColumn describes a column. The name says the unit.
+type deltaColumn struct {
+	name    string
+	table   int
+	unit    int64 // bytes of a stored unit: 1024 for a column in KiB
+	counter bool  // whether a fall means a reset
+	derived bool
+}
+
+var deltaColumns = func() (columns [numCols]deltaColumn) {
+	list := append(columns[:0], deltaColumn{name: "boot_us", unit: 1, derived: true}, deltaColumn{name: "clock_us", unit: 1, derived: true})
+	for _, name := range [numTicks]string{"user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"} {
+		list = append(list, deltaColumn{name: "node_cpu_" + name + "_ticks", unit: 1, counter: true, derived: true})
+	}
+	list = appendColumns(list, "node", rt.NodeFigures[:])
+	list = appendColumns(list, "job", rt.JobFigures[:])
+	list = appendColumns(list, "tree", rt.TreeFigures[:])
+	list = appendColumns(list, "job_gpu", rt.GPUUseFigures[:])
+	list = append(list, deltaColumn{name: "node_read_boot_us", unit: 1, derived: true})
+	list = appendColumns(list, "node", []rt.Figure[rt.NodeReading, float64]{rt.NodeGPUUsage})
+	appendColumns(list, "job_gpu", []rt.Figure[rt.GPUUse, float64]{rt.GPUUseUsage})
+	return columns
+}()
+
+func appendColumns[T, V any](list []deltaColumn, noun string, figures []rt.Figure[T, V]) []deltaColumn {
+	for i := range figures {
+		f := &figures[i]
+		c := deltaColumn{name: f.Column(noun), table: int(f.Storage), unit: 1, counter: f.Kind == rt.Counter, derived: f.Derived}
+		if f.Unit == rt.KiB {
+			c.unit = kib
+		}
+		list = append(list, c)
+	}
+	return list
 }
 
 // tableColumns lists the columns of each table.
@@ -81,25 +79,13 @@ var tableColumns = func() (of [numTables][]int) {
 var rateColumns = func() (of [numTables][]int) {
 	for table, columns := range tableColumns {
 		for _, i := range columns {
-			if !notDerived[deltaColumns[i].name] {
+			if deltaColumns[i].derived {
 				of[table] = append(of[table], i)
 			}
 		}
 	}
 	return of
 }()
-
-// notDerived are the columns of which no rate and no row of CSV is made.
-var notDerived = map[string]bool{
-	"node_mem_available_kib": true, "node_shmem_kib": true, "node_swap_total_kib": true, "node_swap_free_kib": true,
-	"job_cpu_throttled_us": true, "job_mem_peak_kib": true, "job_swap_kib": true, "job_anon_kib": true, "job_shmem_kib": true,
-	"job_kernel_bytes": true, "job_page_faults": true, "job_major_faults": true, "job_events_high": true, "job_events_max": true,
-	"job_events_oom": true, "job_events_oom_kill": true, "node_load1_hundredths": true, "node_cpu_freq_khz": true,
-	"job_stepd_cpu_usage_us": true, "job_mem_interval_peak_kib": true, "job_threads": true, "job_cpu_stall_some_us": true,
-	"job_cpu_stall_full_us": true, "job_mem_stall_some_us": true, "job_mem_stall_full_us": true, "job_io_stall_some_us": true,
-	"job_io_stall_full_us": true, "job_hugetlb_kib": true, "job_rdma_handles": true, "job_rdma_objects": true,
-	"job_voluntary_switches": true, "job_involuntary_switches": true,
-}
 
 // columnNames lists the names of some columns.
 func columnNames(columns []int) []string {
@@ -110,35 +96,20 @@ func columnNames(columns []int) []string {
 	return list
 }
 
-// deltaUnit holds the bytes of a stored unit: 1024 for the columns in KiB.
-var deltaUnit = func() (unit [numCols]int64) {
-	for i, c := range deltaColumns {
-		unit[i] = 1
-		if strings.HasSuffix(c.name, "_kib") {
-			unit[i] = kib
-		}
-	}
-	return unit
-}()
+// optFields lists the figures of s that are counts in the order of the columns.
+func optFields(s *rt.Snapshot) (fields [numOpt]*rt.Opt[uint64]) {
+	list := appendFields(fields[:0], &s.Node, rt.NodeFigures[:])
+	list = appendFields(list, &s.Job, rt.JobFigures[:])
+	list = appendFields(list, &s.Tree, rt.TreeFigures[:])
+	appendFields(list, &s.GPU, rt.GPUUseFigures[:])
+	return fields
+}
 
-// optFields lists the optional fields of s in the order of the columns.
-func optFields(s *rt.Snapshot) [numOpt]*rt.Opt[uint64] {
-	return [...]*rt.Opt[uint64]{
-		&s.Node.CPUs, &s.Node.Processes, &s.Node.MemTotal, &s.Node.MemFree, &s.Node.MemAvailable, &s.Node.Buffers,
-		&s.Node.Cached, &s.Node.SReclaimable, &s.Node.Shmem, &s.Node.Active, &s.Node.Inactive, &s.Node.SwapTotal,
-		&s.Node.SwapFree, &s.Node.NetRxBytes, &s.Node.NetTxBytes, &s.Node.DiskReadBytes, &s.Node.DiskWriteBytes,
-		&s.Node.SpaceTotal, &s.Node.SpaceAvailable, &s.Node.GPUVRAMUsed, &s.Node.GPUUtilized, &s.Job.CPUUsage,
-		&s.Job.CPUUser, &s.Job.CPUSystem, &s.Job.CPUThrottled, &s.Job.MemCurrent, &s.Job.MemPeak, &s.Job.MemLimit,
-		&s.Job.Swap, &s.Job.Anon, &s.Job.File, &s.Job.Shmem, &s.Job.Kernel, &s.Job.SlabReclaimable, &s.Job.Active,
-		&s.Job.Inactive, &s.Job.PageFaults, &s.Job.MajorFaults, &s.Job.EventsHigh, &s.Job.EventsMax,
-		&s.Job.EventsOOM, &s.Job.EventsOOMKill, &s.Job.Pids, &s.Job.IOReadBytes, &s.Job.IOWriteBytes,
-		&s.Tree.CPUUserTicks, &s.Tree.CPUSystemTicks, &s.Tree.Children, &s.Tree.RSS,
-		&s.Node.Load1, &s.Node.CPUFreq, &s.Job.StepdCPUUsage, &s.Job.MemIntervalPeak, &s.Job.Threads,
-		&s.Job.CPUStallSome, &s.Job.CPUStallFull, &s.Job.MemStallSome, &s.Job.MemStallFull,
-		&s.Job.IOStallSome, &s.Job.IOStallFull, &s.Job.HugeTLB, &s.Job.RDMAHandles, &s.Job.RDMAObjects,
-		&s.Job.ProcReadBytes, &s.Job.ProcWriteBytes, &s.Job.VoluntarySwitches, &s.Job.InvoluntarySwitches,
-		&s.GPU.VRAMUsed, &s.GPU.Utilized,
+func appendFields[T any](list []*rt.Opt[uint64], of *T, figures []rt.Figure[T, uint64]) []*rt.Opt[uint64] {
+	for i := range figures {
+		list = append(list, figures[i].Field(of))
 	}
+	return list
 }
 
 // tickFields lists the tick counters in the order of the columns.

@@ -31,7 +31,7 @@ func (v *vector) load(s *rt.Snapshot) {
 	for i, p := range optFields(s) {
 		n, ok := p.Get()
 		if n == rt.Unlimited {
-			v.value[colOpt+i] = -deltaUnit[colOpt+i] // -1 in the unit of the column
+			v.value[colOpt+i] = -deltaColumns[colOpt+i].unit // -1 in the unit of the column
 		} else {
 			v.value[colOpt+i] = int64(n)
 		}
@@ -46,7 +46,7 @@ func (v *vector) load(s *rt.Snapshot) {
 
 // realFields lists the fields of the columns that are no differences.
 func realFields(s *rt.Snapshot) [numCols - numSums]*rt.Opt[float64] {
-	return [...]*rt.Opt[float64]{&s.Node.GPUUsage, &s.GPU.Usage}
+	return [...]*rt.Opt[float64]{rt.NodeGPUUsage.Field(&s.Node), rt.GPUUseUsage.Field(&s.GPU)}
 }
 
 // store sets the scalar values of s that are differences.
@@ -64,7 +64,7 @@ func (v *vector) store(s *rt.Snapshot) {
 		switch n := v.value[colOpt+i]; {
 		case !v.ok[colOpt+i]:
 			p.Clear()
-		case n == -deltaUnit[colOpt+i]:
+		case n == -deltaColumns[colOpt+i].unit:
 			p.Set(rt.Unlimited)
 		default:
 			p.Set(uint64(n))
@@ -109,7 +109,7 @@ func (t *sums) next(columns []int, v *vector, was *[numCols]bool, args []driver.
 		if i >= numSums {
 			args[n].Value = math.Float64frombits(uint64(t[i]))
 		} else {
-			args[n].Value = toUnit(d, deltaUnit[i])
+			args[n].Value = toUnit(d, deltaColumns[i].unit)
 		}
 	}
 	return changed
@@ -133,7 +133,7 @@ func (t *sums) addColumn(i int, value driver.Value) error {
 		return nil
 	case int64:
 		if i < numSums {
-			t[i] += d * deltaUnit[i]
+			t[i] += d * deltaColumns[i].unit
 			return nil
 		}
 		t[i] = int64(math.Float64bits(float64(d)))
@@ -142,7 +142,7 @@ func (t *sums) addColumn(i int, value driver.Value) error {
 			t[i] = int64(math.Float64bits(d))
 			return nil
 		}
-		t[i] += int64(math.Round(d * float64(deltaUnit[i])))
+		t[i] += int64(math.Round(d * float64(deltaColumns[i].unit)))
 	default:
 		return fmt.Errorf("column %s: %T where a number was expected", deltaColumns[i].name, value)
 	}

@@ -133,7 +133,7 @@ func (e *encoder) putKeyframe() error {
 		args[1+i].Value = count.row
 	}
 	for i, n := range e.state.total[:numSums] {
-		args[keyframeHead+i].Value = toUnit(n, deltaUnit[i])
+		args[keyframeHead+i].Value = toUnit(n, deltaColumns[i].unit)
 	}
 	return e.insertKey.run()
 }

@@ -64,13 +64,12 @@ func (p *pending) thin() {
 // resets marks the rows before and after each fall of a counter.
 func resets(rows []*rt.Snapshot) []bool {
 	stays := make([]bool, len(rows))
-	counter := counterColumns()
 	var v, last vector
 	var at [numCols]int
 	for i, row := range rows {
 		v.load(row)
 		for col := range numCols {
-			if !counter[col] || !v.ok[col] {
+			if !deltaColumns[col].counter || !v.ok[col] {
 				continue
 			}
 			if last.ok[col] && v.value[col] < last.value[col] {

@@ -154,7 +154,7 @@ func randomSnapshot(rng *rand.Rand, seq int64) *rt.Snapshot {
 			continue
 		}
 		v := rng.Uint64N(1 << (1 + rng.IntN(50)))
-		if deltaUnit[colOpt+i] == kib && rng.IntN(3) > 0 {
+		if deltaColumns[colOpt+i].unit == kib && rng.IntN(3) > 0 {
 			v = v / kib * kib
 		}
 		p.Set(v)

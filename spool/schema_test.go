@@ -57,7 +57,7 @@ func sumColumns() []int {
 // where the figure was not read. A table other than the first has no row where nothing changed, so
 // that its last row counts.
 func addedSQL() string {
-	window := [numTables]string{inSteady: "sw", inTree: "tw", inGPU: "gw"}
+	window := [numTables]string{rt.Steady: "sw", rt.TreeOnly: "tw", rt.GPUOnly: "gw"}
 	var list []string
 	for i, c := range deltaColumns {
 		read := c.name

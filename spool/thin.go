@@ -16,30 +16,15 @@ type stretch struct{ first, end int64 }
 // thinner thins stretches of one database. All that is kept adds up to what it added
 // up to before: at every row that stays, and so at every keyframe that stays.
 type thinner struct {
-	r       *Reader
-	enc     encoder
-	counter [numCols]bool // columns whose fall means a reset
-	coarse  int64         // how many times wider than elsewhere the snapshots stand
+	r      *Reader
+	enc    encoder
+	coarse int64 // how many times wider than elsewhere the snapshots stand
 }
 
 // newThinner thins a database of the newest version.
 func newThinner(c *conn, path string) (*thinner, error) {
-	t := &thinner{r: &Reader{path: path, db: c}, counter: counterColumns(), coarse: 1}
+	t := &thinner{r: &Reader{path: path, db: c}, coarse: 1}
 	return t, t.enc.prepare(c)
-}
-
-// counterColumns are those of which a later reading stands for an older one.
-func counterColumns() [numCols]bool {
-	var all, heir rt.Snapshot
-	for _, p := range optFields(&all) {
-		p.Set(1)
-	}
-	all.Node.CPU.Set(rt.CPUTimes{})
-	heir.InheritCounters(&all)
-	var v vector
-	v.load(&heir)
-	v.ok[colBoot], v.ok[colClock] = false, false
-	return v.ok
 }
 
 // thinRow is one snapshot of a stretch.
@@ -182,7 +167,7 @@ func (t *thinner) chooseColumn(list []thinRow, col int) {
 		if !v.ok[col] {
 			continue
 		}
-		if prev >= 0 && t.counter[col] && v.value[col] < list[prev].vector.value[col] {
+		if prev >= 0 && deltaColumns[col].counter && v.value[col] < list[prev].vector.value[col] {
 			list[i].keep, list[prev].keep = true, true
 		}
 		prev = i

@@ -199,7 +199,7 @@ func (j *Job) readTotals(s *rt.Snapshot) error {
 	if v, ok := j.reader.(*v2Reader); ok {
 		v.extra.read = 0
 	}
-	addTotals(&s.Job, &j.past)
+	s.Job.AddEnded(&j.past)
 	s.Job.Phase = rt.JobPresent
 	if j.err != nil && !s.Job.CPUUsage.Valid() && !s.Job.MemCurrent.Valid() && !s.Job.Pids.Valid() {
 		return j.err
@@ -314,7 +314,7 @@ func (j *Job) take() {
 			break
 		}
 	}
-	inheritTotals(r, &j.last)
+	r.CarryOver(&j.last, totals)
 	j.last = *r
 	j.tellKills(r)
 	j.nearing(r)

@@ -280,11 +280,11 @@ func (j *Job) gone(t *tree) {
 		j.emit(collect.JobAppeared)
 	}
 	total := j.last
-	addTotals(&total, &j.past)
+	total.AddEnded(&j.past)
 	j.last, j.past = rt.JobReading{}, rt.JobReading{}
 	j.oomKills, j.memoryNotices = 0, 0
 	j.oom.limit, j.oom.max, j.oom.poll = 0, 0, false
-	inheritTotals(&j.past, &total)
+	j.past.CarryOver(&total, totals)
 	j.populated = false
 	j.settleBy = time.Time{}
 	j.emit(collect.JobEnded)
