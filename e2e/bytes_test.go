@@ -22,7 +22,7 @@ type bytesCase struct {
 // the io controller is off in Slurm's cgroups, so it is /proc/<pid>/io of processes
 // of which most have ended long before anybody could read it again.
 func TestBytes(t *testing.T) {
-	s := newSite(t, workDir(t))
+	s := newSite(t, diskDir(t))
 	runBytes(t, lab(t, s), s)
 }
 

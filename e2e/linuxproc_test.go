@@ -12,7 +12,7 @@ import (
 // TestLinuxProc runs a job where Slurm uses no cgroups: its figures are those of the
 // processes below its slurmstepds, and its ledger says so.
 func TestLinuxProc(t *testing.T) {
-	s := newSite(t, workDir(t))
+	s := newSite(t, diskDir(t))
 	c := labWith(t, s, "--no-dbd", "--cgroup", "none")
 	s.configure(map[string]string{"tracker.first_interval": `"250ms"`})
 	w := "env RT_TRUTH=" + s.path("truth") + " " + s.workload()

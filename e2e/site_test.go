@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/resource-tracker/rt/internal/iotest"
 )
 
 // programs are what a site installs.
@@ -223,9 +225,7 @@ func workDir(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	openDir(t, dir)
 	t.Cleanup(func() {
 		if t.Failed() && os.Getenv("RT_E2E_KEEP") != "" {
 			t.Logf("kept %s", dir)
@@ -236,4 +236,20 @@ func workDir(t *testing.T) string {
 		}
 	})
 	return dir
+}
+
+// diskDir is workDir on a file system that counts what a job reads and writes.
+func diskDir(t *testing.T) string {
+	t.Helper()
+	dir := iotest.Dir(t, "/tmp", "/var/tmp")
+	openDir(t, dir)
+	return dir
+}
+
+// openDir lets every user enter a directory.
+func openDir(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
 }

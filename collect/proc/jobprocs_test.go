@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/iotest"
 )
 
 // crowd is a fixture of a job's processes. Bytes written are always twice those read.
@@ -447,11 +448,7 @@ func TestJobProcsDenied(t *testing.T) {
 
 // Real children write known bytes and end.
 func TestJobProcsOfThisProcess(t *testing.T) {
-	dir, err := os.MkdirTemp(".", "tmp-io-") // on a disk, which a tmpfs is not
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+	dir := iotest.Dir(t, os.TempDir(), "/var/tmp", ".")
 	const mib = 8
 	cmd := exec.Command("sh", "-c", fmt.Sprintf(
 		"dd if=/dev/zero of=%[1]s/a bs=1M count=%[2]d conv=fsync 2>/dev/null; echo ready; read x; dd if=/dev/zero of=%[1]s/b bs=1M count=%[2]d conv=fsync 2>/dev/null; echo done; read x", dir, mib))
