@@ -22,8 +22,8 @@ func TestLinks(t *testing.T) {
 		forbidden []string
 		expected  string // without it the check would prove nothing
 	}{
-		"rt-prolog":        {"0", hook, "github.com/resource-tracker/rt/slurm"},
-		"rt-epilog":        {"0", hook, "github.com/resource-tracker/rt/slurm"},
+		"rt-prolog":        {"0", hook, "github.com/resource-tracker/rt/slurm/hook"},
+		"rt-epilog":        {"0", hook, "github.com/resource-tracker/rt/slurm/hook"},
 		"rt-tracker":       {"1", []string{"net", "net/http", "crypto/tls", "log/syslog", "github.com/urfave/cli/v2"}, sqlite},
 		"resource-tracker": {"1", []string{"log/syslog", "testing", "text/template", "github.com/urfave/cli/v2"}, sqlite}, // the linker keeps every method beside text/template
 		"rt-spool":         {"1", []string{"log/syslog", "testing"}, "net/http"},

@@ -46,9 +46,9 @@ func Relearn(run *rt.Run, learn func(*rt.Run)) {
 // be told from one that the user gave in its place.
 const jobNameTag = "slurm_job_name"
 
-// setJobName takes the scheduler's name of the job. One that is not sure (a step
+// SetJobName takes the scheduler's name of the job. One that is not sure (a step
 // may have a name of its own) never replaces another; none replaces a user's.
-func setJobName(run *rt.Run, name string, sure bool) {
+func SetJobName(run *rt.Run, name string, sure bool) {
 	old := run.Meta.Tags[jobNameTag]
 	if name == "" || old != "" && !sure {
 		return

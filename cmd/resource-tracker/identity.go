@@ -8,7 +8,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/host"
 	"github.com/resource-tracker/rt/internal/hostfacts"
-	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/slurm/environ"
 )
 
 // newRun says who we track, for the spool and for the samples. pid is 0 where no
@@ -16,7 +16,7 @@ import (
 func newRun(s settings, pid int, started time.Time) rt.Run {
 	run := rt.Run{Start: started, State: rt.StateRunning}
 	if insideSlurm() {
-		if task, err := slurm.FromTask(slurm.NewEnv(os.Environ()), started); err == nil {
+		if task, err := environ.FromTask(environ.NewEnv(os.Environ()), started); err == nil {
 			run = task
 		}
 	}

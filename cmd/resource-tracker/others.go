@@ -10,7 +10,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/recovery"
-	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/slurm/environ"
 )
 
 // noteOthers tells the ledger which tasks of our step on this node the record does not
@@ -23,8 +23,8 @@ func (t *tracking) noteOthers(procfs string) {
 	if t.turn.file == nil || t.job == nil {
 		return
 	}
-	env := slurm.NewEnv(os.Environ())
-	here := slurm.StepTasksHere(env)
+	env := environ.NewEnv(os.Environ())
+	here := environ.StepTasksHere(env)
 	e := rt.Event{Time: time.Now(), Kind: "job", Name: "tasks"}
 	others := 0
 	if _, _, found := t.job.Found(); found {
@@ -81,17 +81,17 @@ func otherTasks(n int) string {
 // runningOthers counts the tasks of our step, but ours, that have one of the processes.
 // They are our user's. Not every cgroup tells which task a process is of, but its
 // environment does. here is how many tasks there are, where that is known.
-func runningOthers(procfs string, pids []int, ours slurm.Env, here rt.Opt[uint64]) int {
+func runningOthers(procfs string, pids []int, ours environ.Env, here rt.Opt[uint64]) int {
 	seen := map[string]bool{ours["SLURM_LOCALID"]: true}
 	for _, pid := range pids {
 		if n, ok := here.Get(); ok && uint64(len(seen)) >= n {
 			break
 		}
-		environ, err := os.ReadFile(filepath.Join(procfs, strconv.Itoa(pid), "environ"))
+		text, err := os.ReadFile(filepath.Join(procfs, strconv.Itoa(pid), "environ"))
 		if err != nil {
 			continue // it has ended, or is somebody else's
 		}
-		if task, ok := taskOf(environ, ours); ok {
+		if task, ok := taskOf(text, ours); ok {
 			seen[task] = true
 		}
 	}
@@ -99,8 +99,8 @@ func runningOthers(procfs string, pids []int, ours slurm.Env, here rt.Opt[uint64
 }
 
 // taskOf finds the task on this node in the environment of a process of our step.
-func taskOf(environ []byte, ours slurm.Env) (task string, ok bool) {
-	for entry := range bytes.SplitSeq(environ, []byte{0}) {
+func taskOf(text []byte, ours environ.Env) (task string, ok bool) {
+	for entry := range bytes.SplitSeq(text, []byte{0}) {
 		name, value, _ := bytes.Cut(entry, []byte("="))
 		switch string(name) {
 		case "SLURM_JOB_ID", "SLURM_STEP_ID":

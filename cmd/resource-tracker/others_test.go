@@ -12,14 +12,14 @@ import (
 	"testing"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/slurm/environ"
 	"github.com/resource-tracker/rt/spool"
 )
 
 func TestRunningOthers(t *testing.T) {
 	procfs := t.TempDir()
 	var pids []int
-	for i, environ := range []string{
+	for i, text := range []string{
 		"", // a zombie
 		"SLURM_JOB_ID=77\x00SLURM_STEP_ID=3\x00SLURM_LOCALID=0\x00",
 		"SLURM_JOB_ID=77\x00SLURM_STEP_ID=3\x00SLURM_LOCALID=1\x00HOME=/\x00",
@@ -34,12 +34,12 @@ func TestRunningOthers(t *testing.T) {
 		if err := os.Mkdir(filepath.Join(procfs, strconv.Itoa(pid)), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(procfs, strconv.Itoa(pid), "environ"), []byte(environ), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(procfs, strconv.Itoa(pid), "environ"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	pids = append(pids, 99) // it has ended
-	ours := slurm.Env{"SLURM_JOB_ID": "77", "SLURM_STEP_ID": "3", "SLURM_LOCALID": "0"}
+	ours := environ.Env{"SLURM_JOB_ID": "77", "SLURM_STEP_ID": "3", "SLURM_LOCALID": "0"}
 	for _, tt := range []struct {
 		pids []int
 		here rt.Opt[uint64]
@@ -65,19 +65,19 @@ func TestOthersInTime(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(procfs, "100"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	environ := filepath.Join(procfs, "100", "environ")
-	if err := syscall.Mkfifo(environ, 0o600); err != nil {
+	text := filepath.Join(procfs, "100", "environ")
+	if err := syscall.Mkfifo(text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan struct{})
 	n, told := inTime(func() int {
 		defer close(ended)
-		return runningOthers(procfs, []int{100}, slurm.Env{}, rt.None[uint64]())
+		return runningOthers(procfs, []int{100}, environ.Env{}, rt.None[uint64]())
 	})
 	if told {
 		t.Errorf("a process that did not answer was counted: %d", n)
 	}
-	if err := os.WriteFile(environ, nil, 0); err != nil { // it answers at last
+	if err := os.WriteFile(text, nil, 0); err != nil { // it answers at last
 		t.Error(err)
 	}
 	<-ended

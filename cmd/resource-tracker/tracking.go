@@ -14,7 +14,7 @@ import (
 	"github.com/resource-tracker/rt/collect/energy"
 	"github.com/resource-tracker/rt/collect/gpu"
 	"github.com/resource-tracker/rt/collect/proc"
-	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/slurm/environ"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -214,7 +214,7 @@ func (t *tracking) end(exit rt.Exit) error {
 	if t.frames != nil {
 		t.frames.stop()
 	}
-	t.run.Apply(slurm.Decide(exit, slurm.Evidence{OOMKills: t.kills.count()}))
+	t.run.Apply(environ.Decide(exit, environ.Evidence{OOMKills: t.kills.count()}))
 	t.run.State = rt.StateEnded
 	var err error
 	if t.writer != nil {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/slurm/environ"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -52,7 +52,7 @@ func takeTurn(s settings) turn {
 // turnName names the step and the node; empty for what is no task of srun. A batch
 // script may run many commands at the same time: they are all tracked.
 func turnName() string {
-	run, err := slurm.FromTask(slurm.NewEnv(os.Environ()), time.Time{})
+	run, err := environ.FromTask(environ.NewEnv(os.Environ()), time.Time{})
 	if err != nil {
 		return ""
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/config"
-	"github.com/resource-tracker/rt/slurm"
+	slurmacct "github.com/resource-tracker/rt/slurm/accounting"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -110,15 +110,15 @@ const (
 )
 
 // ask returns the accounts by job id, whatever it got of them.
-func (a *accounting) ask(ctx context.Context, runs []ended) (map[uint64][]slurm.Account, error) {
+func (a *accounting) ask(ctx context.Context, runs []ended) (map[uint64][]slurmacct.Account, error) {
 	var ids []uint64
 	for i := range runs {
 		ids = append(ids, runs[i].job)
 	}
 	slices.Sort(ids)
-	accounts := map[uint64][]slurm.Account{}
+	accounts := map[uint64][]slurmacct.Account{}
 	for jobs := range slices.Chunk(slices.Compact(ids), jobsPerCall) {
-		args, environ := slurm.SacctCommand(jobs)
+		args, environ := slurmacct.SacctCommand(jobs)
 		list, err := a.call(ctx, args, environ)
 		for _, account := range list {
 			accounts[account.JobID] = append(accounts[account.JobID], account)
@@ -131,26 +131,26 @@ func (a *accounting) ask(ctx context.Context, runs []ended) (map[uint64][]slurm.
 }
 
 // askUse asks what the jobs that have ended have used, which the runs can do without.
-func (a *accounting) askUse(ctx context.Context, accounts map[uint64][]slurm.Account) error {
+func (a *accounting) askUse(ctx context.Context, accounts map[uint64][]slurmacct.Account) error {
 	var ids []uint64
 	for id, list := range accounts {
-		if slices.ContainsFunc(list, func(a slurm.Account) bool { return a.Outcome != rt.OutcomeNone }) {
+		if slices.ContainsFunc(list, func(a slurmacct.Account) bool { return a.Outcome != rt.OutcomeNone }) {
 			ids = append(ids, id)
 		}
 	}
 	slices.Sort(ids)
 	for jobs := range slices.Chunk(ids, stepsPerCall) {
-		args, environ := slurm.SacctUseCommand(jobs)
+		args, environ := slurmacct.SacctUseCommand(jobs)
 		used, err := a.call(ctx, args, environ)
 		if err != nil {
 			return fmt.Errorf("ask what %d jobs have used: %w; the runs are delivered without", len(jobs), err)
 		}
-		byJob := map[uint64][]slurm.Account{}
+		byJob := map[uint64][]slurmacct.Account{}
 		for _, u := range used {
 			byJob[u.JobID] = append(byJob[u.JobID], u)
 		}
 		for _, id := range jobs {
-			slurm.MergeUse(accounts[id], byJob[id])
+			slurmacct.MergeUse(accounts[id], byJob[id])
 		}
 	}
 	return nil
@@ -171,7 +171,7 @@ func (a *answer) Write(b []byte) (int, error) {
 }
 
 // call runs sacct.
-func (a *accounting) call(ctx context.Context, args, environ []string) ([]slurm.Account, error) {
+func (a *accounting) call(ctx context.Context, args, environ []string) ([]slurmacct.Account, error) {
 	cmd := exec.CommandContext(ctx, a.program, args...)
 	cmd.Env = append(os.Environ(), environ...)
 	cmd.WaitDelay = time.Second // for a child that keeps its output open
@@ -189,7 +189,7 @@ func (a *accounting) call(ctx context.Context, args, environ []string) ([]slurm.
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", a.program, err)
 	}
-	list, err := slurm.ParseSacct(string(out.text), time.Local)
+	list, err := slurmacct.ParseSacct(string(out.text), time.Local)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", a.program, err)
 	}
@@ -197,7 +197,7 @@ func (a *accounting) call(ctx context.Context, args, environ []string) ([]slurm.
 }
 
 // account returns that of the run, nil where there is none.
-func (e *ended) account(accounts map[uint64][]slurm.Account) *slurm.Account {
+func (e *ended) account(accounts map[uint64][]slurmacct.Account) *slurmacct.Account {
 	list := accounts[e.job]
 	run := rt.Run{Cluster: e.cluster, JobID: rt.Some(e.job), Start: e.start}
 	for i := range list {
@@ -210,7 +210,7 @@ func (e *ended) account(accounts map[uint64][]slurm.Account) *slurm.Account {
 
 // write completes a run's file. What prevents that is reported, and the run is
 // delivered as it is.
-func (a *accounting) write(path string, account *slurm.Account) {
+func (a *accounting) write(path string, account *slurmacct.Account) {
 	r, err := spool.Open(path)
 	if err != nil {
 		a.SacctError = err.Error()

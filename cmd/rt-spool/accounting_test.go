@@ -12,7 +12,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/config"
-	"github.com/resource-tracker/rt/slurm"
+	slurmacct "github.com/resource-tracker/rt/slurm/accounting"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -81,7 +81,7 @@ func TestAccountingCompletesRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	accounts, err := slurm.ParseSacct(string(text), time.UTC)
+	accounts, err := slurmacct.ParseSacct(string(text), time.UTC)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestAccountingCompletesRuns(t *testing.T) {
 	local := time.Local
 	time.Local = time.UTC // where the fixture was captured
 	t.Cleanup(func() { time.Local = local })
-	paths, seen := map[string]slurm.Account{}, map[rt.Outcome]int{}
+	paths, seen := map[string]slurmacct.Account{}, map[rt.Outcome]int{}
 	for i, a := range accounts {
 		if a.Start.IsZero() || a.Outcome == rt.OutcomeNone {
 			continue

@@ -13,7 +13,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/host"
 	"github.com/resource-tracker/rt/internal/config"
-	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/slurm/hook"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/upload"
 )
@@ -89,7 +89,7 @@ func (d *directory) reap(path string) (run rt.Run, err error) {
 		return run, nil
 	}
 	var exit rt.Exit
-	state := slurm.State{Dir: d.cfg.Tracker.StateDir}
+	state := hook.State{Dir: d.cfg.Tracker.StateDir}
 	job, isJob := run.JobID.Get()
 	boot, err := host.BootID("/proc")
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/format/sonar"
 	"github.com/resource-tracker/rt/slurm"
+	slurmacct "github.com/resource-tracker/rt/slurm/accounting"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -91,7 +92,7 @@ func sonarHostFacts(name string, s *sonar.Sysinfo) rt.Host {
 // for a receiver. A job of which neither that nor its cluster is known may be of
 // any scheduler, or of none.
 func (im *sonarImport) account(run *rt.Run) {
-	var of []slurm.Account
+	var of []slurmacct.Account
 	id := strconv.FormatUint(run.JobID.Or(0), 10)
 	for _, j := range im.accounts {
 		if j.JobIDRaw != id {
@@ -127,7 +128,7 @@ func allocation(run *rt.Run, tres map[string]string) {
 }
 
 // sonarAccount reads the record as the line of sacct that it was.
-func sonarAccount(j *sonar.Job) (slurm.Account, bool) {
+func sonarAccount(j *sonar.Job) (slurmacct.Account, bool) {
 	epoch := func(text string) string {
 		if t, err := time.Parse(time.RFC3339, text); err == nil {
 			return strconv.FormatInt(t.Unix(), 10)
@@ -142,9 +143,9 @@ func sonarAccount(j *sonar.Job) (slurm.Account, bool) {
 	line := strings.Join([]string{
 		j.JobIDRaw, j.JobID, j.State, exit, epoch(j.Start), epoch(j.End), j.Reservation, j.User, j.Account, j.Partition, j.NodeList, j.JobName,
 	}, "|")
-	accounts, err := slurm.ParseSacct(header+line+"\n", time.UTC)
+	accounts, err := slurmacct.ParseSacct(header+line+"\n", time.UTC)
 	if err != nil || len(accounts) != 1 {
-		return slurm.Account{}, false
+		return slurmacct.Account{}, false
 	}
 	return accounts[0], true
 }

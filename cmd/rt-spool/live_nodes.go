@@ -20,7 +20,7 @@ import (
 	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/internal/telemetry"
-	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/slurm/environ"
 )
 
 // gathering reads from rt-spool live on the other nodes of a job, each of which a
@@ -83,7 +83,7 @@ func otherNodes(c *cli.Context, run *rt.Run) ([]string, error) {
 	if list == "" {
 		return nil, rtcli.Usage("--job: nothing here says which nodes job %s has; say --nodes LIST, as squeue shows it", run.Label())
 	}
-	nodes, err := slurm.ExpandHosts(list)
+	nodes, err := environ.ExpandHosts(list)
 	if err != nil {
 		return nil, fmt.Errorf("the nodes of job %s: %w", run.Label(), err)
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/slurm/environ"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -29,7 +29,7 @@ func (t *tracker) end(stopped bool) error {
 	if layout, path, ok := t.job.Found(); ok {
 		t.tracked.CgroupLayout, t.tracked.CgroupPath = layout, path
 	}
-	var seen slurm.Evidence
+	var seen environ.Evidence
 	var err error
 	if t.batch != nil {
 		seen.Batch = t.batch.Status()
@@ -57,7 +57,7 @@ func (t *tracker) endAlone(stopped bool) error {
 	err := errors.New(detail)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var seen slurm.Evidence
+	var seen environ.Evidence
 	if t.batch != nil {
 		seen.Batch = t.batch.Status()
 	}
@@ -69,7 +69,7 @@ func (t *tracker) endAlone(stopped bool) error {
 // file it tries again, deaf to further signals, for p.total; what is not written
 // then is lost. The Epilog's word is kept once it was read, because the job's next
 // Prolog removes it; one that comes while we wait is heard.
-func (t *tracker) finish(stopped bool, seen slurm.Evidence, p pauses) error {
+func (t *tracker) finish(stopped bool, seen environ.Evidence, p pauses) error {
 	exit, known := t.heard(stopped)
 	began := time.Now()
 	for pause, warned := p.first, false; ; pause = min(2*pause, p.longest) {
@@ -114,10 +114,10 @@ func (t *tracker) heard(stopped bool) (rt.Exit, bool) {
 }
 
 // ended is the run with what the Epilog said and what the node saw of its end.
-func (t *tracker) ended(exit rt.Exit, seen slurm.Evidence) rt.Run {
+func (t *tracker) ended(exit rt.Exit, seen environ.Evidence) rt.Run {
 	run := t.tracked
 	seen.OOMKills, seen.End, seen.Limit = t.last.oomKills.Load(), t.jobEnded, run.JobEndLimit
-	run.Apply(slurm.Decide(exit, seen))
+	run.Apply(environ.Decide(exit, seen))
 	run.State = rt.StateEnded
 	if !t.jobEnded.IsZero() {
 		run.End = t.jobEnded

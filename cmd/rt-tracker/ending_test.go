@@ -18,7 +18,8 @@ import (
 	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/logging"
-	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/slurm/environ"
+	"github.com/resource-tracker/rt/slurm/hook"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -39,7 +40,7 @@ func newEnding(t *testing.T) *ending {
 	s.run.State = rt.StateRunning
 	e := &ending{site: s, tracker: &tracker{
 		log:   logging.New(logging.Options{Program: "rt-tracker", Target: s.log}),
-		state: slurm.State{Dir: filepath.Join(s.dir, "state")}, tracked: s.run, subject: "job 1@n1",
+		state: hook.State{Dir: filepath.Join(s.dir, "state")}, tracked: s.run, subject: "job 1@n1",
 	}}
 	return e
 }
@@ -134,7 +135,7 @@ func TestEndWaitsForAFullDisk(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		if err := e.finish(true, slurm.Evidence{}, endSeries); err != nil {
+		if err := e.finish(true, environ.Evidence{}, endSeries); err != nil {
 			t.Error(err)
 		}
 	})
@@ -190,7 +191,7 @@ func TestEndWaitsForALockedFile(t *testing.T) {
 			e.exit(t)
 			release()
 		}()
-		if err := e.finish(false, slurm.Evidence{}, endSeries); err != nil {
+		if err := e.finish(false, environ.Evidence{}, endSeries); err != nil {
 			t.Error(err)
 		}
 	})
@@ -205,7 +206,7 @@ func TestEndGivesUp(t *testing.T) {
 		e.put(t, 1, 5)
 		release := e.hold(t)
 		p := pauses{first: time.Second, longest: time.Second, total: time.Second}
-		err := e.finish(true, slurm.Evidence{}, p)
+		err := e.finish(true, environ.Evidence{}, p)
 		if err == nil || !strings.Contains(err.Error(), "given up after 1s") || !strings.Contains(err.Error(), "4 snapshots are lost") {
 			t.Errorf("finish: %v", err)
 		}

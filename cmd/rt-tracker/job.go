@@ -17,7 +17,6 @@ import (
 	"github.com/resource-tracker/rt/collect/proc"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 	"github.com/resource-tracker/rt/internal/recovery"
-	"github.com/resource-tracker/rt/slurm"
 	"github.com/resource-tracker/rt/slurm/layout"
 )
 
@@ -218,9 +217,9 @@ func (t *tracker) seek(ctx context.Context) {
 		t.mu.Lock()
 		run := t.tracked
 		t.mu.Unlock()
-		c, err := slurm.StepdCgroup(procRoot, &run, t.job.mounts)
+		c, err := layout.StepdCgroup(procRoot, &run, t.job.mounts)
 		switch {
-		case errors.Is(err, slurm.ErrNoStepd):
+		case errors.Is(err, layout.ErrNoStepd):
 			continue
 		case err == nil:
 			err = t.job.use([]cgroupfs.Candidate{c})

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt/collect/proc"
-	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/slurm/environ"
 )
 
 // The pauses between two looks at the job's processes: short at first, because a
@@ -109,15 +109,15 @@ func (l *learner) read(pid int) ([]byte, error) {
 
 // hear takes over what one process says, and says whether it is one of the job's
 // tasks: a slurmstepd that has yet to begin its task shows another environment.
-func (t *tracker) hear(pid int, environ []byte) bool {
-	env := slurm.NewEnv(splitNul(environ))
+func (t *tracker) hear(pid int, text []byte) bool {
+	env := environ.NewEnv(splitNul(text))
 	if !env.Number("SLURM_JOB_ID").Valid() {
 		return false
 	}
 	t.mu.Lock()
 	run := t.tracked
 	run.Meta.Tags = cloneTags(run.Meta.Tags)
-	changed := slurm.MergeTaskEnv(&run, environ)
+	changed := environ.MergeTaskEnv(&run, text)
 	if changed {
 		t.tracked = run
 	}
@@ -151,7 +151,7 @@ func (t *tracker) known(age time.Duration) bool {
 
 // isBatchScript recognises the process that slurmstepd started for the batch
 // step: its task's pid is its own, and it belongs to no numbered step.
-func isBatchScript(pid int, env slurm.Env) bool {
+func isBatchScript(pid int, env environ.Env) bool {
 	task, ok := env.Number("SLURM_TASK_PID").Get()
 	return ok && task == uint64(pid) && !env.Number("SLURM_STEP_ID", "SLURM_STEPID").Valid()
 }

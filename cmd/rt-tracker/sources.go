@@ -15,7 +15,7 @@ import (
 	"github.com/resource-tracker/rt/collect/perf"
 	"github.com/resource-tracker/rt/collect/proc"
 	"github.com/resource-tracker/rt/internal/config"
-	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/slurm/layout"
 )
 
 // openSources makes the sources of the node and those of the job.
@@ -28,7 +28,7 @@ func (t *tracker) openSources() {
 		proc.NewLoad(fs), proc.NewCPUFreq(fs), proc.NewFabric(fs), proc.NewLustre(fs), proc.NewNFS(fs),
 	}
 	identity := t.tracked // that of the job, which does not change
-	t.job.trees = newJobTrees(fs, processes, slurm.NewStepdSearch(procRoot, &identity).Among, func(e rt.Event) { t.writer.Event(e) })
+	t.job.trees = newJobTrees(fs, processes, layout.NewStepdSearch(procRoot, &identity).Among, func(e rt.Event) { t.writer.Event(e) })
 	t.job.trees.began = t.job.tellBegun
 	t.sources = []collect.Source{
 		t.job.trees,

@@ -18,7 +18,7 @@ import (
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/hostfacts"
 	"github.com/resource-tracker/rt/internal/logging"
-	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/slurm/hook"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -37,7 +37,7 @@ type tracker struct {
 	cfg     config.Config
 	log     *logging.Logger
 	subject string // "job 12@n1", in each message
-	state   slurm.State
+	state   hook.State
 	job     *jobWatch
 	writer  *spool.Writer
 	node    []collect.Source // of the node's values
@@ -54,7 +54,7 @@ type tracker struct {
 
 // newTracker opens all that is needed. Nothing of the job has to be there yet.
 func newTracker(cfg config.Config, tracked rt.Run, log *logging.Logger) (_ *tracker, err error) {
-	t := &tracker{cfg: cfg, log: log, state: slurm.State{Dir: cfg.Tracker.StateDir}}
+	t := &tracker{cfg: cfg, log: log, state: hook.State{Dir: cfg.Tracker.StateDir}}
 	t.subject = fmt.Sprintf("job %s@%s", tracked.Label(), tracked.Node)
 	tracked.State, tracked.TrackerVersion = rt.StateRunning, rt.Version
 	tracked.Interval = cfg.Tracker.Interval.Seconds()

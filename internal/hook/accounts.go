@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/resource-tracker/rt/slurm"
+	slurmhook "github.com/resource-tracker/rt/slurm/hook"
 )
 
 // trackerUser returns whom a tracker runs as, from the file passwd(5), nil where
@@ -14,7 +14,7 @@ import (
 // It and groupName read local files only. Package os/user may load the C
 // library's name services, and a question to a directory service can take longer
 // than a Prolog may.
-func trackerUser(passwd, name string) *slurm.User {
+func trackerUser(passwd, name string) *slurmhook.User {
 	fields := account(passwd, 0, name)
 	if len(fields) < 4 {
 		return nil
@@ -24,7 +24,7 @@ func trackerUser(passwd, name string) *slurm.User {
 	if err1 != nil || err2 != nil {
 		return nil
 	}
-	return &slurm.User{UID: uint32(uid), GID: uint32(gid)}
+	return &slurmhook.User{UID: uint32(uid), GID: uint32(gid)}
 }
 
 // groupName returns a group's name from the file group(5), empty where it is not there.

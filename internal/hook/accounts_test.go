@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/resource-tracker/rt/slurm"
+	slurmhook "github.com/resource-tracker/rt/slurm/hook"
 )
 
 func TestAccounts(t *testing.T) {
@@ -17,7 +17,7 @@ func TestAccounts(t *testing.T) {
 	if err := os.WriteFile(group, []byte("root:x:0:\nphysics:x:4711:anna,bert"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if u := trackerUser(passwd, "rt"); u == nil || *u != (slurm.User{UID: 991, GID: 985}) {
+	if u := trackerUser(passwd, "rt"); u == nil || *u != (slurmhook.User{UID: 991, GID: 985}) {
 		t.Errorf("user rt is %v", u)
 	}
 	for _, name := range []string{"nobody", "odd", "+", ""} {

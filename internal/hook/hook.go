@@ -16,7 +16,8 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/logging"
-	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/slurm/environ"
+	slurmhook "github.com/resource-tracker/rt/slurm/hook"
 )
 
 // Options are what a hook gets from its surroundings.
@@ -35,9 +36,6 @@ type Options struct {
 	// a job is enough. One that broke meanwhile is told by the next job's.
 	toldBefore bool
 }
-
-// work is Prolog or Epilog of a slurm.Hook.
-type work func(h *slurm.Hook, env slurm.Env, now time.Time) error
 
 // readTime is how long the configuration may take to read; slack is what a hook
 // may take beside its configured time; logTime is for each message, and for the
@@ -62,13 +60,13 @@ func System(program string) Options {
 
 // Prolog is rt-prolog.
 func Prolog(opts Options) {
-	run(opts, (*slurm.Hook).Prolog, func(c config.Hooks) time.Duration { return c.ReadyTimeout.Duration })
+	run(opts, startTracker, func(c config.Hooks) time.Duration { return c.ReadyTimeout.Duration })
 }
 
 // Epilog is rt-epilog.
 func Epilog(opts Options) {
 	opts.toldBefore = true
-	run(opts, (*slurm.Hook).Epilog, func(c config.Hooks) time.Duration { return c.StopTimeout.Duration })
+	run(opts, stopTracker, func(c config.Hooks) time.Duration { return c.StopTimeout.Duration })
 }
 
 // run does the hook's work, which may take a configured time. It never fails and
@@ -80,7 +78,7 @@ func Epilog(opts Options) {
 // and does nothing that could wait.
 func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 	end := time.AfterFunc(readTime+2*opts.LogTime, func() { opts.Exit(0) })
-	env := slurm.NewEnv(opts.Environ)
+	env := environ.NewEnv(opts.Environ)
 	log, subject := opts.logger(logging.Syslog), jobOf(env)
 
 	s, err := within(readTime, opts.settings)
@@ -97,8 +95,11 @@ func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 	log = opts.logger(s.cfg.Log.Target)
 	limit := timing(s.cfg.Hooks) + slack
 	end.Reset(limit + 3*opts.LogTime)
-	h := new(slurm.Hook)
+	h := new(slurmhook.Hook)
 	_, err = within(limit, func() (struct{}, error) {
+		if disabled(s.cfg.Hooks.DisableFile) {
+			return struct{}{}, nil
+		}
 		if err := build(h, s.cfg, s.path); err != nil && !opts.toldBefore {
 			return struct{}{}, err
 		}
@@ -124,7 +125,7 @@ func (o Options) report(log *logging.Logger, subject string, err error) {
 	}
 	// A message that cannot be written in time is lost: the job goes first.
 	_, _ = within(o.LogTime, func() (struct{}, error) {
-		if errors.Is(err, slurm.ErrTracked) {
+		if errors.Is(err, slurmhook.ErrTracked) {
 			log.Warning(subject, err.Error())
 		} else {
 			log.Error(subject, err)
@@ -180,7 +181,7 @@ func (o Options) logger(target string) *logging.Logger {
 }
 
 // jobOf names the job in log lines.
-func jobOf(env slurm.Env) string {
+func jobOf(env environ.Env) string {
 	id, ok := env.Number("SLURM_JOB_ID", "SLURM_JOBID").Get()
 	if !ok {
 		return ""
@@ -194,20 +195,19 @@ func jobOf(env slurm.Env) string {
 
 // build fills the hook in from the configuration. It fails where the trackers'
 // user does not exist: one that is meant to have no rights must not get all.
-func build(h *slurm.Hook, cfg config.Config, path string) error {
+func build(h *slurmhook.Hook, cfg config.Config, path string) error {
 	h.Tracker = cfg.Tracker.Path
 	h.ConfigFile = path
 	h.SpoolDir = cfg.Spool.Dir
-	h.State = slurm.State{Dir: cfg.Tracker.StateDir}
+	h.State = slurmhook.State{Dir: cfg.Tracker.StateDir}
 	h.Counters = cfg.Perf != config.Perf{}
 	h.Interval = cfg.Tracker.Interval.Duration
 	h.ReadyTimeout = cfg.Hooks.ReadyTimeout.Duration
 	h.StopTimeout = cfg.Hooks.StopTimeout.Duration
-	h.DisableFile = cfg.Hooks.DisableFile
 	h.Failures = cfg.Hooks.BreakerFailures
 	h.Reset = cfg.Hooks.BreakerReset.Duration
 	h.ProcRoot = "/proc"
-	h.Hostname = hostname()
+	h.Precheck = func() error { return outsideJob("/proc/self/cgroup") }
 	h.GroupName = func(gid uint64) string { return groupName("/etc/group", gid) }
 	if cfg.Log.Target != logging.Syslog {
 		h.OpenLog = func() (*os.File, error) { return logging.OpenFile(cfg.Log.Target) }
@@ -229,18 +229,4 @@ func build(h *slurm.Hook, cfg config.Config, path string) error {
 		return fmt.Errorf("spool.user %q is not in /etc/passwd: no tracker is started; make that user (INSTALL.md, step 1) or name another one", cfg.Spool.User)
 	}
 	return nil
-}
-
-// hostname is the node's name where Slurm does not give one: up to the first dot.
-func hostname() string {
-	name, err := os.Hostname()
-	if err != nil {
-		return "localhost"
-	}
-	for i := range len(name) {
-		if name[i] == '.' {
-			return name[:i]
-		}
-	}
-	return name
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/resource-tracker/rt/internal/config"
-	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/slurm/environ"
+	slurmhook "github.com/resource-tracker/rt/slurm/hook"
 )
 
 func TestMain(m *testing.M) {
@@ -74,7 +75,7 @@ func TestPanic(t *testing.T) {
 		t.Fatal(err)
 	}
 	opts := Options{Program: "rt-prolog", Args: []string{"--config", conf}, Environ: []string{"SLURM_JOB_ID=12", "SLURMD_NODENAME=n1"}, LogTime: time.Minute, Exit: func(int) {}}
-	run(opts, func(*slurm.Hook, slurm.Env, time.Time) error { panic("oops") }, func(config.Hooks) time.Duration { return time.Hour })
+	run(opts, func(*slurmhook.Hook, environ.Env, time.Time) error { panic("oops") }, func(config.Hooks) time.Duration { return time.Hour })
 	text, err := os.ReadFile(log)
 	if err != nil || strings.Count(string(text), "\n") != 1 || !strings.Contains(string(text), "error: job 12@n1: this is a defect of rt-prolog, please report it: oops") {
 		t.Errorf("log %q, %v", text, err)

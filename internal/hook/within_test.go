@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt/internal/config"
-	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/slurm/environ"
+	slurmhook "github.com/resource-tracker/rt/slurm/hook"
 )
 
 func TestWithin(t *testing.T) {
@@ -46,7 +47,7 @@ func TestHangingWork(t *testing.T) {
 			LogTime: logTime, Exit: func(status int) { exits += 1 + 10*status },
 		}
 		release := make(chan struct{})
-		run(opts, func(*slurm.Hook, slurm.Env, time.Time) error { <-release; return errors.New("too late") },
+		run(opts, func(*slurmhook.Hook, environ.Env, time.Time) error { <-release; return errors.New("too late") },
 			func(config.Hooks) time.Duration { return time.Minute })
 		close(release)
 		time.Sleep(time.Hour)

@@ -89,26 +89,6 @@ func CutEntry[T Text](text T) (controllers, path, rest T) {
 	return controllers, path, rest
 }
 
-// SLUID returns s if it has the form of a SLUID, else nothing: "s" and 13 digits of
-// Crockford's base 32, which has no I, L, O and U.
-func SLUID(s string) string {
-	if len(s) != 14 || s[0] != 's' {
-		return ""
-	}
-	for _, c := range []byte(s[1:]) {
-		digit := c >= '0' && c <= '9'
-		letter := c&^0x20 >= 'A' && c&^0x20 <= 'Z'
-		switch c &^ 0x20 {
-		case 'I', 'L', 'O', 'U':
-			letter = false
-		}
-		if !digit && !letter {
-			return ""
-		}
-	}
-	return s
-}
-
 // Slurm is Slurm's layout for package cgroup.
 type Slurm struct{}
 

@@ -127,18 +127,6 @@ func TestDaemonDirs(t *testing.T) {
 	}
 }
 
-func TestSLUID(t *testing.T) {
-	for s, want := range map[string]bool{
-		"s0123456789ABC": true, "sABCDEFGHJKMNP": true, "sabcdefghjkmnp": true, "sZZZZZZZZZZZZZ": true,
-		"s0123456789AB": false, "s0123456789ABCD": false, "x0123456789ABC": false, "": false,
-		"s0123456789ABI": false, "s0123456789ABL": false, "s0123456789ABO": false, "s0123456789ABu": false, "s0123456789A/C": false,
-	} {
-		if got := SLUID(s) != ""; got != want {
-			t.Errorf("%q is a SLUID: %v, want %v", s, got, want)
-		}
-	}
-}
-
 // FuzzParse: the parts of a path are parts of its text, in their order.
 func FuzzParse(f *testing.F) {
 	f.Add("/slurm_n1/uid_1001/job_12/step_batch/task_0")

@@ -1,0 +1,67 @@
+package accounting
+
+import (
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/slurm"
+)
+
+// attemptSlack is how far Slurm's clock and the node's may be apart, with the
+// second that sacct cuts off.
+const attemptSlack = 30 * time.Second
+
+// Describes tells whether the account is that of the run: the same job of the same
+// cluster, and an attempt during which the run began. A job that was requeued has
+// an account for each attempt, and ids come again.
+func (a *Account) Describes(run *rt.Run) bool {
+	id, ok := run.JobID.Get()
+	if a.Cluster != "" && run.Cluster != "" && !strings.EqualFold(a.Cluster, run.Cluster) {
+		return false // a spool from elsewhere
+	}
+	if !ok || a.JobID != id || a.Start.IsZero() || run.Start.Before(a.Start.Add(-attemptSlack)) {
+		return false
+	}
+	return a.End.IsZero() || run.Start.Before(a.End.Add(time.Second))
+}
+
+// Merge completes a run by what accounting says of it (see Describes) and tells
+// whether that changed the run. Names and ids that the run has stay; the outcome
+// is accounting's, which alone tells cancelled, time limit and a lost node apart,
+// and knows the end of a job whose tracker died.
+func (a *Account) Merge(run *rt.Run) bool {
+	before := *run
+	slurm.Relearn(run, func(run *rt.Run) {
+		for _, f := range [...]struct{ to, from *string }{
+			{&run.QOS, &a.QOS}, {&run.Reservation, &a.Reservation}, {&run.User, &a.User},
+			{&run.Account, &a.Account}, {&run.Partition, &a.Partition}, {&run.NodeList, &a.NodeList},
+		} {
+			if *f.to == "" {
+				*f.to = *f.from
+			}
+		}
+		if !run.ArrayJobID.Valid() {
+			run.ArrayJobID, run.ArrayTaskID = a.ArrayJobID, a.ArrayTaskID
+		}
+		if !run.HetJobOffset.Valid() && a.HetJobOffset.Valid() {
+			run.HetJobID, run.HetJobOffset = a.HetJobID, a.HetJobOffset
+		}
+		if run.JobStart.IsZero() {
+			run.JobStart = a.Start
+		}
+	})
+	slurm.SetJobName(run, a.JobName, false)
+	if a.Outcome != rt.OutcomeNone && run.Step == "" {
+		run.Outcome, run.OutcomeSource = a.Outcome, "sacct"
+		run.ExitCode, run.ExitSignal = a.Code, a.Signal
+		if a.Derived.Valid() {
+			run.DerivedExit = a.Derived
+		}
+		if run.End.IsZero() {
+			run.End = a.End
+		}
+	}
+	return !reflect.DeepEqual(before, *run)
+}

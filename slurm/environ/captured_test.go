@@ -1,0 +1,224 @@
+package environ
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/slurm"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// began is when tracking begins in all tests.
+var began = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+
+// capture is one environment of testdata/slurm-22.05-env.txtar.
+type capture struct {
+	name     string
+	scenario string
+	context  string // prolog_slurmd, epilog_task, ..., batchenv
+	job      uint64 // whose hook or task it was
+	node     string // "head" beside slurmctld
+	step     string
+	env      Env
+}
+
+func captures(t testing.TB) []capture {
+	t.Helper()
+	archive, err := txtar.ParseFile("testdata/slurm-22.05-env.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	variable := regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
+	var list []capture
+	for _, file := range archive.Files {
+		parts := strings.Split(file.Name, ".")
+		c := capture{name: file.Name, scenario: parts[0], context: parts[1]}
+		if c.context == "batchenv" {
+			c.job, c.node, c.step = 1, "n1", "none"
+		} else {
+			if c.job, err = strconv.ParseUint(strings.TrimPrefix(parts[2], "job"), 10, 64); err != nil {
+				t.Fatal(err)
+			}
+			c.node, c.step = parts[3], strings.TrimPrefix(parts[4], "step")
+		}
+		var environ []string
+		for line := range strings.Lines(string(file.Data)) {
+			if variable.MatchString(line) {
+				environ = append(environ, strings.TrimSuffix(line, "\n"))
+			}
+		}
+		c.env = NewEnv(environ)
+		list = append(list, c)
+	}
+	if len(list) < 60 {
+		t.Fatalf("only %d environments in the archive", len(list))
+	}
+	return list
+}
+
+// runOf makes the run as the program would that gets this environment.
+func (c capture) runOf(t testing.TB) rt.Run {
+	t.Helper()
+	from := FromHook
+	if strings.HasSuffix(c.context, "_task") || c.context == "batchenv" {
+		from = FromTask
+	}
+	run, err := from(c.env, began)
+	if err != nil {
+		t.Fatalf("%s: %v", c.name, err)
+	}
+	if run.Step == "" {
+		slurm.Describe(&run)
+	}
+	return run
+}
+
+// What is known of a capture by how it was made holds for its run.
+func TestCapturedIdentity(t *testing.T) {
+	for _, c := range captures(t) {
+		t.Run(c.name, func(t *testing.T) {
+			run := c.runOf(t)
+			want := rt.Some(c.job)
+			if c.scenario == "sbatch-het" && c.context != "prolog_slurmctld" && c.node == "n2" {
+				want = rt.Some[uint64](5) // a task there says 4, the leader's id
+			}
+			if run.JobID != want {
+				t.Errorf("job id %v, want %v", run.JobID, want)
+			}
+			node := c.node
+			if node == "head" {
+				node = ""
+			}
+			if run.Node != node {
+				t.Errorf("node %q, want %q", run.Node, node)
+			}
+			if run.User != "labuser" || run.UID != rt.Some[uint64](1001) || run.Account != "labacct" || run.Partition != "lab" || run.Cluster != "lab" {
+				t.Errorf("user %q (%v), account %q, partition %q, cluster %q", run.User, run.UID, run.Account, run.Partition, run.Cluster)
+			}
+			step := c.step
+			if step == "none" {
+				step = ""
+				if strings.HasSuffix(c.context, "_task") || c.context == "batchenv" {
+					step = "batch"
+				}
+			}
+			if run.Step != step {
+				t.Errorf("step %q, want %q", run.Step, step)
+			}
+			if node != "" && run.AllocCPUs != rt.Some[uint64](1) {
+				t.Errorf("CPUs on the node: %v, want 1", run.AllocCPUs)
+			}
+		})
+	}
+}
+
+// The whole of every run, against a file that a person has read.
+func TestCapturedGolden(t *testing.T) {
+	golden := filepath.Join("testdata", "slurm-22.05-runs.golden")
+	var got strings.Builder
+	for _, c := range captures(t) {
+		run := c.runOf(t)
+		text, err := json.Marshal(run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&got, "%s\n\t%s\n", c.name, text)
+		if strings.HasPrefix(c.context, "epilog_slurm") {
+			exit, err := ExitFromEpilog(c.env, began)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text, err = json.Marshal(exit); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(&got, "\t%s\n", text)
+		}
+	}
+	if *update {
+		if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got.String(), "\n")); d != "" {
+		t.Errorf("runs differ from %s (-want +got):\n%s", golden, d)
+	}
+}
+
+// A Prolog's run and then the environment of the job's own processes give what
+// the Prolog cannot know: name, array ids, component, memory.
+func TestCapturedMerge(t *testing.T) {
+	all := captures(t)
+	prologs := make(map[string]rt.Run)
+	for _, c := range all {
+		if c.context == "prolog_slurmd" {
+			prologs[fmt.Sprint(c.scenario, c.runOf(t).JobID, c.node)] = c.runOf(t)
+		}
+	}
+	names := map[string]string{
+		"sbatch-simple": "simple", "sbatch-array": "arr", "sbatch-het": "het", "srun-2nodes": "inter", "sbatch-2nodes-nosrun": "two",
+		"flagsAllocOnly-2nodes": "nocontain", "flagsNone-2nodes-batch-only": "noflags", "flagsNone-2nodes-srun-on-both": "noflags",
+	}
+	merged := 0
+	for _, c := range all {
+		if c.context != "prolog_task" {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			run, ok := prologs[fmt.Sprint(c.scenario, c.runOf(t).JobID, c.node)]
+			if !ok {
+				t.Fatal("no Prolog was captured for this job on this node")
+			}
+			merged++
+			if !MergeTaskEnv(&run, environ(c.env)) {
+				t.Fatal("the task's environment changed nothing")
+			}
+			if run.Meta.JobName != names[c.scenario] {
+				t.Errorf("job name %q, want %q", run.Meta.JobName, names[c.scenario])
+			}
+			if c.scenario == "sbatch-array" && (run.ArrayJobID != rt.Some[uint64](2) || !run.ArrayTaskID.Valid() || !strings.Contains(run.Meta.ExternalRunID, ":2_")) {
+				t.Errorf("array ids %v_%v in %s", run.ArrayJobID, run.ArrayTaskID, run.Meta.ExternalRunID)
+			}
+			if c.scenario == "sbatch-het" {
+				offset := run.JobID.Or(0) - 4
+				if run.HetJobOffset != rt.Some(offset) || run.AllocMem != rt.Some[uint64](100<<20) {
+					t.Errorf("component %v with %v bytes, want %d", run.HetJobOffset, run.AllocMem, offset)
+				}
+			}
+			if c.scenario == "sbatch-simple" && c.step == "none" && run.AllocMem != rt.Some[uint64](200<<20) {
+				t.Errorf("memory %v, want 200 MiB", run.AllocMem)
+			}
+			if MergeTaskEnv(&run, environ(c.env)) {
+				t.Error("the same environment changed the run a second time")
+			}
+		})
+	}
+	if merged < 10 {
+		t.Errorf("only %d environments were merged", merged)
+	}
+}
+
+// environ writes an environment as /proc/<pid>/environ shows it.
+func environ(env Env) []byte {
+	var b []byte
+	for k, v := range env {
+		b = append(append(b, k+"="+v...), 0)
+	}
+	return b
+}

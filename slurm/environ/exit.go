@@ -1,0 +1,102 @@
+package environ
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/slurm"
+)
+
+// oomSignal is what Slurm shows as the signal of a job that was out of memory:
+// exit code 0:125, raw 253.
+const oomSignal = 125
+
+// ExitFromEpilog reads how the job ended from the environment of its Epilog; now
+// is when that was learnt. It fails with ErrNoJob outside a hook, and gives the
+// outcome unknown where the environment does not tell (0:0 also stands for
+// cancelled, time limit and failure of a node; a Prolog has no exit code at all).
+// SLURM_JOB_EXIT_CODE2 is code:signal; SLURM_JOB_EXIT_CODE and
+// SLURM_JOB_DERIVED_EC are wait statuses, see wait(2).
+func ExitFromEpilog(env Env, now time.Time) (rt.Exit, error) {
+	if !env.Number("SLURM_JOB_ID", "SLURM_JOBID").Valid() {
+		return rt.Exit{}, fmt.Errorf("this is no Slurm Epilog: %w", ErrNoJob)
+	}
+	exit := rt.Exit{Outcome: rt.OutcomeUnknown, Source: "epilog", Time: now}
+	exit.Code, exit.Signal = exitCode(env)
+	if raw, ok := env.Number("SLURM_JOB_DERIVED_EC").Get(); ok && raw <= 0xffff {
+		if signal := raw & 0x7f; signal != 0 {
+			exit.Derived.Set(int64(128 + signal))
+		} else {
+			exit.Derived.Set(int64(raw >> 8))
+		}
+	}
+	switch code, signal := exit.Code.Or(0), exit.Signal.Or(0); {
+	case signal == oomSignal:
+		exit.Outcome = rt.OutcomeOOM
+	case code != 0 || signal != 0:
+		exit.Outcome = rt.OutcomeFailed
+	}
+	return exit, nil
+}
+
+func exitCode(env Env) (code, signal rt.Opt[int64]) {
+	if c, s, ok := slurm.ParseExit(env.Text("SLURM_JOB_EXIT_CODE2")); ok {
+		return rt.Some(c), rt.Some(s)
+	}
+	if raw, ok := env.Number("SLURM_JOB_EXIT_CODE").Get(); ok && raw <= 0xffff {
+		return rt.Some(int64(raw >> 8)), rt.Some(int64(raw & 0x7f))
+	}
+	return code, signal
+}
+
+// Evidence is what else is known of a job's end on its node.
+type Evidence struct {
+	OOMKills uint64                     // oom_kill of the job's cgroup: processes that the kernel killed for memory
+	Batch    rt.Opt[syscall.WaitStatus] // of the batch script, where the kernel could tell
+	End      time.Time                  // when the job's last process ended; zero: not known
+	Limit    time.Time                  // when the job's time limit ends it; zero: not known or none
+}
+
+// Decide makes of what an Epilog said and what the node saw the most that can be
+// known of a job's end. What Slurm said for certain (a code, a signal, out of
+// memory) stands; its 0:0 does not. exit may be empty, where no Epilog came.
+func Decide(exit rt.Exit, seen Evidence) rt.Exit {
+	code, signal := exit.Code.Or(0), exit.Signal.Or(0)
+	killed := signal == int64(syscall.SIGKILL) || code == 128+int64(syscall.SIGKILL)
+	if exit.Outcome == rt.OutcomeFailed && killed && seen.OOMKills > 0 {
+		exit.Outcome, exit.Source = rt.OutcomeOOM, "kernel"
+		return exit
+	}
+	if exit.Outcome != rt.OutcomeUnknown && exit.Outcome != rt.OutcomeNone {
+		return exit
+	}
+	late := !seen.End.IsZero() && !seen.Limit.IsZero() && !seen.End.Before(seen.Limit)
+	ws, known := seen.Batch.Get()
+	clean := known && ws.Exited() && ws.ExitStatus() == 0
+	switch {
+	case clean:
+		exit.Outcome, exit.Source = rt.OutcomeFinished, "kernel"
+	case late:
+		exit.Outcome, exit.Source = rt.OutcomeTimeout, "kernel"
+	case !known:
+		exit.Outcome = rt.OutcomeUnknown
+	case exit.Code.Valid():
+		// Slurm says 0:0 of a script that did not end so: it ended it itself.
+		exit.Outcome, exit.Source = rt.OutcomeCancelled, "kernel"
+	case seen.OOMKills > 0 && ws.Signaled() && ws.Signal() == syscall.SIGKILL:
+		exit.Outcome, exit.Source = rt.OutcomeOOM, "kernel"
+	default:
+		exit.Outcome, exit.Source = rt.OutcomeFailed, "kernel"
+	}
+	if known && !exit.Code.Valid() {
+		exit.Code, exit.Signal = rt.Some[int64](0), rt.Some[int64](0)
+		if ws.Exited() {
+			exit.Code.Set(int64(ws.ExitStatus()))
+		} else if ws.Signaled() {
+			exit.Signal.Set(int64(ws.Signal()))
+		}
+	}
+	return exit
+}

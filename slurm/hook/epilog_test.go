@@ -1,0 +1,156 @@
+package hook
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/slurm"
+)
+
+// A tracker that has ended without closing its run has left its lock's file. How
+// the job ended stays for whoever closes the run.
+func TestEpilogOfARunThatWasNotClosed(t *testing.T) {
+	h, _ := newHook(t, fakeGood)
+	h.SpoolDir = t.TempDir()
+	if err := h.Prolog(prolog12); err != nil {
+		t.Fatal(err)
+	}
+	note, err := h.State.ReadNote(12, "n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock := strings.TrimSuffix(note.Spool, ".db") + ".lock"
+	if err := os.WriteFile(lock, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Epilog(epilog12, exit7); err == nil || !strings.Contains(err.Error(), "has not closed its run") || !strings.Contains(err.Error(), lock) {
+		t.Errorf("Epilog: %v", err)
+	}
+	if exit, err := h.State.ReadExit(12, "n1", stem12); err != nil || exit.Code != rt.Some[int64](7) {
+		t.Errorf("the exit: %+v, %v", exit, err)
+	}
+	if _, err := h.State.ReadNote(12, "n1"); err != nil {
+		t.Errorf("the note: %v", err)
+	}
+}
+
+// A tracker that waits for a full disk outlives its Epilog, which leaves it all
+// it needs. The requeued job's Prolog is not kept from starting its own.
+func TestRequeueWhileTheTrackerWaits(t *testing.T) {
+	h, _ := newHook(t, fakeStubborn)
+	if err := h.Prolog(prolog12); err != nil {
+		t.Fatal(err)
+	}
+	old, err := h.State.ReadNote(12, "n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { killNote(t, old) })
+	h.StopTimeout = 30 * time.Millisecond
+	if err := h.Epilog(epilog12, exit7); err == nil || !strings.Contains(err.Error(), "has not ended within 30ms") {
+		t.Errorf("Epilog: %v", err)
+	}
+	if exit, err := h.State.ReadExit(12, "n1", stem12); err != nil || exit.Code != rt.Some[int64](7) {
+		t.Errorf("the exit: %+v, %v", exit, err)
+	}
+	if note, err := h.State.ReadNote(12, "n1"); err != nil || note.PID != old.PID {
+		t.Errorf("the note: %+v, %v", note, err)
+	}
+	h.StopTimeout = 20 * time.Second
+	setTracker(t, h, fakeGood)
+	if err := h.Prolog(jobRun(12, 1, time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if note, err := h.State.ReadNote(12, "n1"); err != nil || note.PID == old.PID || note.Attempt != 1 {
+		t.Errorf("the note: %+v, %v", note, err)
+	}
+	if _, err := h.State.ReadExit(12, "n1", stem12); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the new attempt begins with an exit: %v", err)
+	}
+	if !slurm.Alive("/proc", old.PID, old.PIDStart) {
+		t.Error("the old attempt's tracker is gone")
+	}
+	if err := h.Epilog(jobRun(12, 2, time.Hour), exit7); err != nil {
+		t.Error(err)
+	}
+}
+
+// What a tracker left that ended after its Epilog goes with a later Epilog of the
+// node; what somebody may still need stays.
+func TestALaterEpilogSweeps(t *testing.T) {
+	h, _ := newHook(t, fakeGood)
+	h.SpoolDir = t.TempDir()
+	if err := h.State.create(); err != nil {
+		t.Fatal(err)
+	}
+	note := func(job uint64, pid int, run string) {
+		t.Helper()
+		n := Note{PID: pid, PIDStart: 1, RunID: run, Spool: filepath.Join(h.SpoolDir, run+".db")}
+		if err := h.State.writeNote(job, "n1.site", n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exit := func(job uint64, run string) {
+		t.Helper()
+		if err := h.State.writeExit(job, "n1.site", run, rt.Exit{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const nobody = 1 << 30 // no pid
+	note(1, nobody, "closed")
+	exit(1, "closed")
+	note(2, nobody, "unclosed")
+	exit(2, "unclosed")
+	exit(3, "closed by drain")
+	exit(4, "for drain")
+	for _, run := range []string{"unclosed", "for drain"} {
+		if err := os.WriteFile(filepath.Join(h.SpoolDir, run+".lock"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	self, err := slurm.ReadStat("/proc", os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	living := Note{PID: os.Getpid(), PIDStart: self.Start, RunID: "living", Spool: filepath.Join(h.SpoolDir, "living.db")}
+	if err := h.State.writeNote(5, "n1.site", living); err != nil {
+		t.Fatal(err)
+	}
+	note(6, nobody, "held")
+	held, err := h.State.lock(6, "n1.site", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { held.release() })
+	if err := h.Epilog(epilog12, exit7); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"2@n1.site.exit", "2@n1.site.json", "4@n1.site.exit", "5@n1.site.json", "6@n1.site.json", "6@n1.site.lock"}
+	if got := stateFiles(t, h); !slices.Equal(got, want) {
+		t.Errorf("left are %v, want %v", got, want)
+	}
+	if err := h.State.removeNote(5, "n1.site"); err != nil { // it is this process, which the test does not kill
+		t.Fatal(err)
+	}
+}
+
+// The exit of a job's newer attempt is not that of the one before.
+func TestExitIsOfOneRun(t *testing.T) {
+	s := State{t.TempDir()}
+	if err := s.writeExit(12, "n1", "job-12-n1-2000", rt.Exit{Code: rt.Some[int64](3)}); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := s.ReadExit(12, "n1", "job-12-n1-1000"); !errors.Is(err, fs.ErrNotExist) || e.Code.Valid() {
+		t.Errorf("of the earlier attempt: %+v, %v", e, err)
+	}
+	if e, err := s.ReadExit(12, "n1", "job-12-n1-2000"); err != nil || e.Code != rt.Some[int64](3) {
+		t.Errorf("of its own: %+v, %v", e, err)
+	}
+}

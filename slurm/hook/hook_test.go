@@ -1,0 +1,283 @@
+package hook
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/slurm"
+)
+
+// The bodies of fake trackers: shell scripts in which %s is the test's directory.
+const (
+	// fakeGood tells what it was given, is ready, and at SIGTERM keeps a copy of the exit.
+	fakeGood = `trap 'cp %[1]s/state/*.exit %[1]s/seen.exit; exit 0' TERM
+cat >%[1]s/run.json
+echo $$ >>%[1]s/started
+echo "ready" >&3
+exec 3>&-
+while :; do sleep 0.02; done`
+	// fakeCurious writes down how it was started.
+	fakeCurious = `cat >%[1]s/run.json
+echo "$@" >%[1]s/args
+env >%[1]s/env
+pwd >%[1]s/cwd
+cat /proc/self/status >%[1]s/status
+cat /proc/$$/stat >%[1]s/stat
+echo "ready" >&3
+while :; do sleep 0.02; done`
+	fakeStubborn = `trap '' TERM
+echo "ready" >&3
+exec 3>&-
+while :; do sleep 0.02; done`
+	fakeHangs = `while :; do sleep 0.02; done`
+	fakeError = `echo "started" >>%[1]s/started
+echo "error: cannot open the spool %[1]s/spool: no such directory; make it" >&3
+exit 1`
+	fakeDies = `exit 9`
+)
+
+// newHook makes a hook around a fake tracker.
+func newHook(t *testing.T, body string) (*Hook, string) {
+	t.Helper()
+	dir := t.TempDir()
+	h := &Hook{
+		Tracker: filepath.Join(dir, "rt-tracker"), SpoolDir: "/var/spool/rt", State: State{filepath.Join(dir, "state")},
+		Interval: 10 * time.Second, ReadyTimeout: 20 * time.Second, StopTimeout: 20 * time.Second,
+		Failures: 3, Reset: time.Hour, ProcRoot: "/proc",
+		GroupName: func(gid uint64) string { return fmt.Sprint("group", gid) },
+	}
+	setTracker(t, h, body)
+	t.Cleanup(func() { killTrackers(t, h) })
+	return h, dir
+}
+
+func setTracker(t *testing.T, h *Hook, body string) {
+	t.Helper()
+	if strings.Contains(body, "%[1]s") {
+		body = fmt.Sprintf(body, filepath.Dir(h.Tracker))
+	}
+	// A file that is open for writing anywhere cannot be executed: replace, do not rewrite.
+	if err := os.RemoveAll(h.Tracker); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(h.Tracker, []byte("#!/bin/sh\n"+body+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// killTrackers ends what a test has left behind: the sessions of its notes.
+func killTrackers(t *testing.T, h *Hook) {
+	notes, err := filepath.Glob(filepath.Join(h.State.Dir, "*.json"))
+	if err != nil {
+		t.Error(err)
+	}
+	for _, path := range notes {
+		var n Note
+		if readJSON(path, &n) == nil {
+			killNote(t, n)
+		}
+	}
+}
+
+// killNote ends the session of a note's tracker.
+func killNote(t *testing.T, n Note) {
+	if n.PID > 1 && slurm.Alive("/proc", n.PID, n.PIDStart) {
+		if err := syscall.Kill(-n.PID, syscall.SIGKILL); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// began is when tracking begins.
+var began = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+
+// jobRun is the run of an attempt of a job on n1, whose tracking begins so much later.
+func jobRun(job uint64, attempt uint64, later time.Duration) rt.Run {
+	return rt.Run{
+		Cluster: "lab", JobID: rt.Some(job), Node: "n1", GID: rt.Some[uint64](1001), Attempt: attempt,
+		Scheduler: "slurm", Start: began.Add(later), State: rt.StateRunning,
+	}
+}
+
+var (
+	prolog12, epilog12 = jobRun(12, 0, 0), jobRun(12, 1, 0) // Slurm counts up before the Epilog
+	exit7              = rt.Exit{Code: rt.Some[int64](7), Signal: rt.Some[int64](0), Outcome: rt.OutcomeFailed, Source: "epilog"}
+)
+
+// stem12 is the run that prolog12 starts at the time began.
+var stem12 = fmt.Sprintf("job-12-n1-%d", began.UnixMilli())
+
+func read(t *testing.T, elements ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(elements...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// stateFiles are the names in the state directory.
+func stateFiles(t *testing.T, h *Hook) []string {
+	t.Helper()
+	entries, err := os.ReadDir(h.State.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	names := []string{}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func TestPrologEpilog(t *testing.T) {
+	h, dir := newHook(t, fakeGood)
+	if err := h.Prolog(prolog12); err != nil {
+		t.Fatal(err)
+	}
+	var run rt.Run
+	if err := json.Unmarshal([]byte(read(t, dir, "run.json")), &run); err != nil {
+		t.Fatal(err)
+	}
+	boot := strings.TrimSpace(read(t, "/proc/sys/kernel/random/boot_id"))
+	if run.JobID != rt.Some[uint64](12) || run.Node != "n1" || run.Group != "group1001" || run.Meta.Team != "group1001" || run.BootID != boot || run.Interval != 10 || !run.Start.Equal(began) {
+		t.Errorf("the tracker got the run %+v", run)
+	}
+	note, err := h.State.ReadNote(12, "n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if note.RunID != run.FileStem() || note.Spool != "/var/spool/rt/"+run.FileStem()+".db" || !note.Started.Equal(began) || !slurm.Alive("/proc", note.PID, note.PIDStart) {
+		t.Errorf("note %+v", note)
+	}
+	if info, err := os.Stat(h.State.path(12, "n1", "json")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("note's mode: %v, %v", info.Mode(), err)
+	}
+	// The Prolog once more: nothing is started.
+	if err := h.Prolog(prolog12); !errors.Is(err, ErrTracked) {
+		t.Errorf("second Prolog: %v", err)
+	}
+	if got := strings.Count(read(t, dir, "started"), "\n"); got != 1 {
+		t.Errorf("%d trackers were started, want 1", got)
+	}
+	if err := h.Epilog(epilog12, exit7); err != nil {
+		t.Fatal(err)
+	}
+	if slurm.Alive("/proc", note.PID, note.PIDStart) {
+		t.Error("the tracker lives after the Epilog")
+	}
+	var exit rt.Exit
+	if err := json.Unmarshal([]byte(read(t, dir, "seen.exit")), &exit); err != nil {
+		t.Fatal(err)
+	}
+	if exit.Code != rt.Some[int64](7) || exit.Outcome != rt.OutcomeFailed || exit.Source != "epilog" {
+		t.Errorf("the tracker saw the exit %+v", exit)
+	}
+	if left := stateFiles(t, h); !slices.Equal(left, []string{"node"}) {
+		t.Errorf("left in the state directory: %q, want the trackers' directory alone", left)
+	}
+	if info, err := os.Stat(filepath.Join(h.State.Dir, "node")); err != nil || info.Mode() != fs.ModeDir|0o700 {
+		t.Errorf("the trackers' directory: %v, %v", info, err)
+	}
+	if err := h.Epilog(epilog12, exit7); err != nil {
+		t.Errorf("second Epilog: %v", err)
+	}
+}
+
+func TestEpilogWithoutProlog(t *testing.T) {
+	h, _ := newHook(t, fakeGood)
+	if err := h.Epilog(epilog12, exit7); err != nil {
+		t.Error(err)
+	}
+	if left := stateFiles(t, h); len(left) != 0 {
+		t.Errorf("left in the state directory: %q", left)
+	}
+}
+
+// A tracker that may not start from here is a failure of the Prolog.
+func TestPrecheck(t *testing.T) {
+	h, _ := newHook(t, fakeGood)
+	unfit := errors.New("not from here")
+	h.Precheck = func() error { return unfit }
+	if err := h.Prolog(prolog12); !errors.Is(err, unfit) {
+		t.Error(err)
+	}
+	if st := h.breaker("n1").read(); st.Failures != 1 {
+		t.Errorf("on record: %+v", st)
+	}
+}
+
+// A tracker of an earlier attempt, whose Epilog never came, is told to stop, and
+// the new attempt gets a tracker of its own.
+func TestNextAttempt(t *testing.T) {
+	h, dir := newHook(t, fakeGood)
+	if err := h.Prolog(prolog12); err != nil {
+		t.Fatal(err)
+	}
+	old, err := h.State.ReadNote(12, "n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Prolog(jobRun(12, 1, time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	p, err := findProcess("/proc", old.PID, old.PIDStart)
+	if err == nil && !p.waitGone(time.Now().Add(20*time.Second)) {
+		t.Error("the old attempt's tracker lives on")
+	}
+	now, err := h.State.ReadNote(12, "n1")
+	if err != nil || now.PID == old.PID || now.Attempt != 1 {
+		t.Errorf("note %+v, %v", now, err)
+	}
+	if got := strings.Count(read(t, dir, "started"), "\n"); got != 2 {
+		t.Errorf("%d trackers were started, want 2", got)
+	}
+	if err := h.Epilog(jobRun(12, 2, 0), exit7); err != nil {
+		t.Error(err)
+	}
+}
+
+// Prologs of one job at the same time start one tracker.
+func TestPrologsAtOnce(t *testing.T) {
+	h, dir := newHook(t, fakeGood)
+	var group sync.WaitGroup
+	results := make(chan error, 8)
+	for range cap(results) {
+		group.Go(func() { results <- h.Prolog(prolog12) })
+	}
+	group.Wait()
+	close(results)
+	started := 0
+	for err := range results {
+		if err == nil {
+			started++
+		} else if !errors.Is(err, ErrTracked) {
+			t.Error(err)
+		}
+	}
+	if lines := strings.Count(read(t, dir, "started"), "\n"); started != 1 || lines != 1 {
+		t.Errorf("%d Prologs succeeded and %d trackers were started, want 1 and 1", started, lines)
+	}
+}
+
+func TestStateNames(t *testing.T) {
+	s := State{"/run/rt"}
+	for node, want := range map[string]string{
+		"n1": "/run/rt/5@n1.json", "../../etc/x": "/run/rt/5@.._.._etc_x.json", "a b\x00": "/run/rt/5@a_b_.json", "": "/run/rt/5@.json",
+	} {
+		if got := s.path(5, node, "json"); got != want {
+			t.Errorf("node %q: %q, want %q", node, got, want)
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package hook
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+)
+
+// A tracker is in a session of its own, holds none of slurmd's descriptors, has
+// no signal blocked or ignored, and knows no secret of its starter.
+func TestTrackerSurroundings(t *testing.T) {
+	h, dir := newHook(t, fakeCurious)
+	h.ConfigFile = "/etc/rt/site.toml"
+	log := filepath.Join(dir, "log")
+	h.OpenLog = func() (*os.File, error) { return os.Create(log) }
+	// A descriptor that this process was started with and knows nothing of.
+	var leaked [2]int
+	if err := syscall.Pipe(leaked[:]); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(leaked[0])
+	defer syscall.Close(leaked[1])
+	// As slurmd's children are: SIGPIPE, and here SIGUSR1 too, blocked.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	blocked := uint64(1<<(syscall.SIGPIPE-1) | 1<<(syscall.SIGUSR1-1))
+	var before uint64
+	if _, _, errno := syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, 0, uintptr(unsafe.Pointer(&blocked)), uintptr(unsafe.Pointer(&before)), 8, 0, 0); errno != 0 {
+		t.Fatal(errno)
+	}
+	err := h.Prolog(prolog12)
+	var after uint64
+	if _, _, errno := syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, 2, uintptr(unsafe.Pointer(&before)), uintptr(unsafe.Pointer(&after)), 8, 0, 0); errno != 0 {
+		t.Fatal(errno)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after&blocked != blocked {
+		t.Errorf("the caller's mask became %x", after)
+	}
+	if got := read(t, dir, "args"); got != "--config /etc/rt/site.toml\n" {
+		t.Errorf("arguments %q", got)
+	}
+	if got := read(t, dir, "cwd"); got != "/\n" {
+		t.Errorf("directory %q", got)
+	}
+	for line := range strings.Lines(read(t, dir, "env")) {
+		name, _, _ := strings.Cut(line, "=")
+		if !slices.Contains([]string{"PATH", "LANG", "PWD", "OLDPWD", "SHLVL", "_"}, name) { // the last four are the shell's
+			t.Errorf("the tracker's environment has %q", line)
+		}
+	}
+	for line := range strings.Lines(read(t, dir, "status")) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":\t")
+		if name == "SigBlk" && value != "0000000000000000" {
+			t.Errorf("blocked signals %s", value)
+		}
+		var mask uint64
+		if name == "SigIgn" {
+			if _, err := fmt.Sscanf(value, "%x", &mask); err != nil || mask&(1<<(syscall.SIGPIPE-1)) != 0 {
+				t.Errorf("ignored signals %s, %v", value, err)
+			}
+		}
+	}
+	fields := strings.Fields(read(t, dir, "stat"))
+	if pid, session := fields[0], fields[5]; pid != session {
+		t.Errorf("process %s is in session %s", pid, session)
+	}
+	note, err := h.State.ReadNote(12, "n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The shell moves descriptors about while it says "ready".
+	strange := strangeDescriptors(t, h, note.PID, log)
+	for end := time.Now().Add(20 * time.Second); len(strange) > 0 && time.Now().Before(end); runtime.Gosched() {
+		strange = strangeDescriptors(t, h, note.PID, log)
+	}
+	for _, s := range strange {
+		t.Error(s)
+	}
+}
+
+// strangeDescriptors returns what a tracker holds that it was not meant to get.
+func strangeDescriptors(t *testing.T, h *Hook, pid int, log string) []string {
+	t.Helper()
+	held := fmt.Sprintf("/proc/%d/fd", pid)
+	entries, err := os.ReadDir(held)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var strange []string
+	for _, e := range entries {
+		fd := e.Name()
+		target, err := os.Readlink(filepath.Join(held, fd))
+		if err != nil {
+			continue
+		}
+		ok := (fd == "0" || fd == "3") && strings.HasPrefix(target, "pipe:") ||
+			(fd == "1" || fd == "2") && target == log || fd == "10" && target == h.Tracker // the shell reads its script
+		if !ok {
+			strange = append(strange, "descriptor "+fd+" is "+target)
+		}
+	}
+	return strange
+}
+
+// As root the tracker runs as its user, with two capabilities and no others; with
+// CAP_PERFMON too where the site wants counters.
+func TestTrackerUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can start a process as another user")
+	}
+	t.Run("as it is", func(t *testing.T) { trackerUser(t, false, "0000000000080004") })
+	t.Run("with counters", func(t *testing.T) { trackerUser(t, true, "0000004000080004") })
+}
+
+func trackerUser(t *testing.T, counters bool, capabilities string) {
+	h, dir := newHook(t, `cat /proc/$$/status >&3`)
+	h.User, h.Counters = &User{UID: 65534, GID: 65534}, counters
+	for d := dir; d != "/"; d = filepath.Dir(d) {
+		if info, err := os.Stat(d); err == nil && info.Mode().Perm()&0o001 == 0 {
+			if err := os.Chmod(d, info.Mode().Perm()|0o011); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	setTracker(t, h, `got=$(grep -E '^(Uid|Gid|Groups|CapEff):' /proc/$$/status | tr -s '\t ' ' ' | tr '\n' ';')
+echo "error: $got" >&3`)
+	err := h.Prolog(prolog12)
+	if err == nil {
+		t.Fatal("the fake tracker's error did not arrive")
+	}
+	got := strings.ReplaceAll(err.Error(), " ;", ";")
+	if want := "Uid: 65534 65534 65534 65534;Gid: 65534 65534 65534 65534;Groups:;"; !strings.Contains(got, want) {
+		t.Errorf("the tracker is %q, want %q", got, want)
+	}
+	if !strings.Contains(got, "CapEff: "+capabilities+";") && !strings.Contains(got, "CapEff: 0000000000000000;") {
+		t.Errorf("the tracker is %q: other capabilities than %s", got, capabilities)
+	}
+}

@@ -1,0 +1,65 @@
+package hook
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestLockOneAfterTheOther: of many that want a lock one has it at a time, and all get it.
+func TestLockOneAfterTheOther(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	first, err := lockPath(path, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var holders, turns atomic.Int64
+	var all sync.WaitGroup
+	for range 64 {
+		all.Go(func() {
+			l, err := lockPath(path, time.Now().Add(10*time.Minute))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if holders.Add(1) != 1 {
+				t.Error("two hold the lock")
+			}
+			turns.Add(1)
+			holders.Add(-1)
+			if err := l.release(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if turns.Load() != 0 {
+		t.Error("a lock that is held was taken")
+	}
+	if err := first.release(); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+	if turns.Load() != 64 {
+		t.Errorf("%d of 64 had the lock", turns.Load())
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("the file is left: %v", err)
+	}
+}
+
+func TestLockInTime(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	first, err := lockPath(path, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l, err := lockPath(path, time.Now().Add(20*time.Millisecond)); l != nil || err == nil {
+		t.Errorf("a lock that is held: %v, %v", l, err)
+	}
+	if err := first.release(); err != nil {
+		t.Fatal(err)
+	}
+}

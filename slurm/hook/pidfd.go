@@ -1,0 +1,86 @@
+package hook
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"github.com/resource-tracker/rt/slurm"
+)
+
+// foreign is a process that is not our child, held so that its number cannot be
+// given to another one (pidfd_open(2), Linux 5.3; older kernels have only the
+// comparison of start times).
+type foreign struct {
+	process  *os.Process
+	procRoot string
+	start    uint64
+}
+
+// findProcess takes hold of the process with that number and start time; the
+// error is os.ErrProcessDone where it is gone.
+func findProcess(procRoot string, pid int, start uint64) (*foreign, error) {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return nil, fmt.Errorf("cannot find process %d: %w", pid, err)
+	}
+	// First the hold, then the look: afterwards it cannot become another's number.
+	if !slurm.Alive(procRoot, pid, start) {
+		return nil, errors.Join(os.ErrProcessDone, p.Release())
+	}
+	return &foreign{p, procRoot, start}, nil
+}
+
+// terminate sends SIGTERM.
+func (f *foreign) terminate() error { return f.process.Signal(syscall.SIGTERM) }
+
+func (f *foreign) close() error { return f.process.Release() }
+
+// waitGone waits until the process has ended and tells whether it has.
+func (f *foreign) waitGone(deadline time.Time) bool {
+	var polled error
+	err := f.process.WithHandle(func(pidfd uintptr) { polled = pollIn(pidfd, deadline) })
+	if err == nil && polled == nil {
+		return true
+	}
+	// No pidfd on this kernel, or the time is over: look at /proc.
+	for slurm.Alive(f.procRoot, f.process.Pid, f.start) {
+		if !time.Now().Before(deadline) {
+			return false
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return true
+}
+
+// pollFD is struct pollfd of poll(2).
+type pollFD struct {
+	fd              int32
+	events, revents int16
+}
+
+// pollIn waits until the descriptor is readable, which for a pidfd means that its
+// process has ended. The error is os.ErrDeadlineExceeded when it is not by then.
+func pollIn(fd uintptr, deadline time.Time) error {
+	const pollin = 1
+	for {
+		left := time.Until(deadline)
+		if left <= 0 {
+			return os.ErrDeadlineExceeded
+		}
+		set := pollFD{fd: int32(fd), events: pollin}
+		wait := syscall.NsecToTimespec(int64(left))
+		n, _, errno := syscall.Syscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&set)), 1,
+			uintptr(unsafe.Pointer(&wait)), 0, 0, 0)
+		switch {
+		case errno == syscall.EINTR:
+		case errno != 0:
+			return os.NewSyscallError("ppoll", errno)
+		case n > 0:
+			return nil
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package hook
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/slurm"
+)
+
+// ErrTracked says that the job has a tracker already: a Prolog was repeated.
+var ErrTracked = errors.New("this attempt of the job is tracked already")
+
+// Prolog starts a tracker for the run, which begins now, and waits until it is
+// ready, at most ReadyTimeout. It is safe to run it
+// again: an attempt of a job that has a living tracker gets no second one
+// (ErrTracked). A tracker of an earlier attempt is told to stop, not waited for.
+//
+// The error is for the log and never for an exit status, because Slurm drains the
+// node of a Prolog that fails. After Failures errors in a row nothing is tried for
+// Reset, and no error comes then; a Prolog that was killed at work counts as one
+// when the next comes, and GaveUp counts one that hangs.
+func (h *Hook) Prolog(run rt.Run) error {
+	if err := h.State.create(); err != nil {
+		return err
+	}
+	h.State.createShared(h.User)
+	a, uncounted := h.breaker(run.Node).begin(run.JobID.Or(0), run.Start)
+	if a == nil {
+		return uncounted
+	}
+	h.attempt.Store(a)
+	err := h.track(&run)
+	switch {
+	case errors.Is(err, ErrTracked):
+		return errors.Join(err, uncounted, a.needless())
+	case err != nil:
+		return errors.Join(a.failed(err), uncounted)
+	}
+	return errors.Join(uncounted, a.succeeded())
+}
+
+// complete adds to the run what the environment does not say.
+func (h *Hook) complete(run *rt.Run) {
+	if gid, ok := run.GID.Get(); ok && run.Group == "" && h.GroupName != nil {
+		run.Group = h.GroupName(gid)
+	}
+	slurm.Describe(run)
+	if id, err := os.ReadFile(filepath.Join(h.ProcRoot, "sys/kernel/random/boot_id")); err == nil {
+		run.BootID = strings.TrimSpace(string(id))
+	}
+	run.Interval = h.Interval.Seconds()
+	run.TrackerVersion = rt.Version
+}
+
+// track starts the run's tracker unless the attempt has one, leaves the note for
+// the Epilog and waits until the tracker is ready, all under the job's lock.
+func (h *Hook) track(run *rt.Run) (err error) {
+	if h.Precheck != nil {
+		if err := h.Precheck(); err != nil {
+			return err
+		}
+	}
+	deadline := time.Now().Add(h.ReadyTimeout)
+	job := run.JobID.Or(0)
+	lock, err := h.State.lock(job, run.Node, deadline)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.release()) }()
+	if err := h.makeWay(run); err != nil {
+		return err
+	}
+	t, err := h.launch(run, deadline)
+	if err != nil {
+		return err
+	}
+	err = h.State.writeNote(job, run.Node, Note{
+		PID: t.pid, PIDStart: t.start, Attempt: run.Attempt,
+		RunID: run.FileStem(), Spool: filepath.Join(h.SpoolDir, run.FileStem()+".db"), Started: run.Start,
+	})
+	if err != nil {
+		// The Epilog could not find it, and a second Prolog would start another.
+		return errors.Join(err, t.stop())
+	}
+	running, err := t.waitReady(deadline)
+	if !running {
+		err = errors.Join(err, h.State.removeNote(job, run.Node))
+	}
+	return err
+}
+
+// makeWay makes way for the run's tracker. It fails with ErrTracked where the same
+// attempt has one; that of an earlier attempt, whose Epilog never came, is told to
+// end its own run in its own time.
+func (h *Hook) makeWay(run *rt.Run) error {
+	job := run.JobID.Or(0)
+	old, err := h.State.ReadNote(job, run.Node)
+	if err == nil && slurm.Alive(h.ProcRoot, old.PID, old.PIDStart) {
+		if old.Attempt == run.Attempt {
+			return fmt.Errorf("%w, by process %d", ErrTracked, old.PID)
+		}
+		if err := h.dismiss(old); err != nil {
+			return fmt.Errorf("cannot stop the tracker of the job's attempt %d: %w", old.Attempt, err)
+		}
+	}
+	// An exit that is still there is that of an earlier attempt.
+	if err := h.State.RemoveExit(job, run.Node); err != nil {
+		return fmt.Errorf("cannot clear the job's exit: %w", err)
+	}
+	return nil
+}
+
+// dismiss tells a tracker to stop; one that is gone is fine.
+func (h *Hook) dismiss(note Note) error {
+	p, err := findProcess(h.ProcRoot, note.PID, note.PIDStart)
+	if err == nil {
+		err = errors.Join(p.terminate(), p.close())
+	}
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,169 @@
+package layout
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/cgroupfs"
+	"github.com/resource-tracker/rt/slurm"
+)
+
+// ErrNoStepd says that no slurmstepd of the job was found on the node.
+var ErrNoStepd = errors.New("no slurmstepd of the job")
+
+// StepdCgroup finds the job's cgroup by the slurmstepd that runs one of its steps
+// or by a process that this one started: the last resort, when no Candidate
+// exists, because it reads all of procRoot. A slurmstepd's command line is
+// "slurmstepd: [12.batch]"; it does not name its node. Where several slurmds share
+// a host, a path with another node's name in it is passed over, and paths without
+// any are taken as they are: such slurmds share their directories too.
+//
+// The directories of the Candidate are literal. It fails with ErrNoStepd where
+// there is none, which is normal before the job's first step.
+func StepdCgroup(procRoot string, run *rt.Run, mounts cgroupfs.Mounts) (cgroupfs.Candidate, error) {
+	id, ok := run.JobID.Get()
+	if !ok {
+		return cgroupfs.Candidate{}, ErrNoStepd
+	}
+	pids, err := numericNames(procRoot)
+	if err != nil {
+		return cgroupfs.Candidate{}, fmt.Errorf("cannot look for the job's slurmstepd: %w", err)
+	}
+	stepds := make(map[int]bool)
+	for _, pid := range pids {
+		if isJobsStepd(procRoot, pid, id, run.HetJobID) {
+			stepds[pid] = true
+		}
+	}
+	if len(stepds) == 0 {
+		return cgroupfs.Candidate{}, ErrNoStepd
+	}
+	for _, pid := range pids {
+		// In v1 the slurmstepd itself is in no cgroup of the job, its children are.
+		stat, err := slurm.ReadStat(procRoot, pid)
+		if err != nil || !stepds[pid] && !stepds[stat.PPID] {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(procRoot, strconv.Itoa(pid), "cgroup"))
+		if err != nil {
+			continue
+		}
+		if c, ok := jobDirs(text, id, run.Node, mounts); ok {
+			return c, nil
+		}
+	}
+	return cgroupfs.Candidate{}, ErrNoStepd
+}
+
+// isJobsStepd tells whether a process is a slurmstepd of the job. It is asked of every
+// process of the node and so goes without os.File, which asks the kernel four times
+// whether a file can be waited for.
+func isJobsStepd(procRoot string, pid int, id uint64, leader rt.Opt[uint64]) bool {
+	fd, err := syscall.Open(procRoot+"/"+strconv.Itoa(pid)+"/cmdline", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	var cmdline [256]byte // a title is no longer
+	n, err := syscall.Read(fd, cmdline[:])
+	_ = syscall.Close(fd) // opened for reading: nothing can be lost
+	return err == nil && isStepdOf(cmdline[:n], id, leader) && isRoots(procRoot, pid)
+}
+
+// isRoots tells whether root started the process: anybody can call himself slurmstepd.
+func isRoots(procRoot string, pid int) bool {
+	status, err := os.ReadFile(filepath.Join(procRoot, strconv.Itoa(pid), "status"))
+	if err != nil {
+		return false
+	}
+	_, ids, ok := bytes.Cut(status, []byte("\nUid:\t"))
+	return ok && bytes.HasPrefix(ids, []byte("0\t"))
+}
+
+// isStepdOf tells whether a command line can be that of a slurmstepd of the job:
+// "slurmstepd: [12.0]", "slurmstepd: [12.batch]". In a heterogeneous job the
+// leader's id may stand there with the component after a plus sign ("12+1.0" or
+// "12.0+1"): the directory has the component's id, and jobDir looks at it.
+func isStepdOf(cmdline []byte, id uint64, leader rt.Opt[uint64]) bool {
+	rest, ok := bytes.CutPrefix(cmdline, []byte("slurmstepd: ["))
+	if !ok {
+		return false
+	}
+	title, _, ok := strings.Cut(string(rest), "]")
+	if !ok {
+		return false
+	}
+	job, _, _ := strings.Cut(title, ".")
+	job, _, _ = strings.Cut(job, "+")
+	if n, known := leader.Get(); known && strings.Contains(title, "+") && job == strconv.FormatUint(n, 10) {
+		return true
+	}
+	return job == strconv.FormatUint(id, 10)
+}
+
+// jobDirs returns the job's directories according to /proc/<pid>/cgroup of a process in
+// one of its steps. It refuses the directories of another job and of another node's slurmd.
+func jobDirs(text []byte, id uint64, node string, mounts cgroupfs.Mounts) (cgroupfs.Candidate, bool) {
+	dirs := make(map[string]string)
+	for rest := string(text); rest != ""; {
+		var controllers, path string
+		controllers, path, rest = CutEntry(rest)
+		p, _ := Parse(path)
+		isOthers := p.Node != "" && p.Node != node
+		isJob := p.JobID == rt.Some(id) || slurm.IsSLUID(p.Name)
+		if p.Step == "" || p.Job == "" || isOthers || !isJob {
+			continue
+		}
+		dir := Escape(p.Job)
+		if controllers == "" && mounts.V2 != "" {
+			dirs = map[string]string{cgroupfs.Unified: filepath.Join(Escape(mounts.V2), dir)}
+			return cgroupfs.Candidate{Layout: "slurmstepd", Version: 2, Dirs: dirs}, true
+		}
+		for controller := range strings.SplitSeq(controllers, ",") {
+			if mount := mounts.V1[controller]; mount != "" {
+				dirs[controller] = filepath.Join(Escape(mount), dir)
+			}
+		}
+	}
+	return cgroupfs.Candidate{Layout: "slurmstepd", Version: 1, Dirs: dirs}, len(dirs) > 0
+}
+
+// InsideJob reports whether /proc/self/cgroup is that of a process in the extern step of a
+// job, and returns its path: with PrologFlags=RunInJob the hooks run there.
+func InsideJob(text []byte) (string, bool) {
+	for rest := string(text); rest != ""; {
+		var path string
+		_, path, rest = CutEntry(rest)
+		if p, _ := Parse(path); p.Step == "extern" {
+			return path, true
+		}
+	}
+	return "", false
+}
+
+// numericNames returns the numeric entries of a directory, which in /proc are the
+// processes.
+func numericNames(dir string) ([]int, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil && pid > 0 {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}

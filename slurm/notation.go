@@ -1,0 +1,49 @@
+package slurm
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxValue bounds the bytes of a value that Slurm itself set. The longest are node
+// lists; a work directory has 4096 at most.
+const MaxValue = 64 << 10
+
+// Printable reports whether s can be shown: not empty, at most limit bytes, UTF-8
+// without control characters.
+func Printable(s string, limit int) bool {
+	return s != "" && len(s) <= limit && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
+// ParseExit reads Slurm's "code:signal".
+func ParseExit(text string) (code, signal int64, ok bool) {
+	c, s, found := strings.Cut(text, ":")
+	code, err1 := strconv.ParseInt(c, 10, 32)
+	signal, err2 := strconv.ParseInt(s, 10, 32)
+	if !found || err1 != nil || err2 != nil || code < 0 || code > 255 || signal < 0 || signal > 127 {
+		return 0, 0, false
+	}
+	return code, signal, true
+}
+
+// IsSLUID reports whether s has the form of a SLUID: "s" and 13 digits of
+// Crockford's base 32, which leaves out I, L, O and U.
+func IsSLUID(s string) bool {
+	if len(s) != 14 || s[0] != 's' {
+		return false
+	}
+	for _, c := range []byte(s[1:]) {
+		digit := c >= '0' && c <= '9'
+		upper := c&^0x20 >= 'A' && c&^0x20 <= 'Z'
+		switch c &^ 0x20 {
+		case 'I', 'L', 'O', 'U':
+			upper = false
+		}
+		if !digit && !upper {
+			return false
+		}
+	}
+	return true
+}
