@@ -55,13 +55,9 @@ func (t *tracking) openLive(s settings, warn func(error)) error {
 	b.cancel = cancel
 	server := telemetry.NewServer(b.node, warn)
 	go func() {
-		defer recovery.Handle(warn)
-		server.Accept(ctx, listener)
-	}()
-	go func() {
 		defer close(b.done)
 		defer recovery.Handle(func(err error) { warn(fmt.Errorf("the telemetry has ended: %w", err)) })
-		server.Run(ctx)
+		server.Serve(ctx, listener)
 	}()
 	t.live = b
 	return nil

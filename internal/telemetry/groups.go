@@ -13,6 +13,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/cgroup"
 	"github.com/resource-tracker/rt/collect/proc"
+	"github.com/resource-tracker/rt/slurm/layout"
 )
 
 // Tree finds the processes of a tree: each is a worker, the root the first.
@@ -161,33 +162,13 @@ func (t *Tasks) taskOf(pid int) (taskKey, bool) {
 	return parseTask(string(text)), true
 }
 
-// parseTask reads of /proc/<pid>/cgroup which step and task of a job a process belongs
-// to: the elements step_<name> and task_<number> of its paths. With cgroup v1 a task
-// may have a number of all nodes in one hierarchy and one of this node in another; the
-// lowest is the one that cgroup.Job tells it by.
+// parseTask returns the step and task of a job in /proc/<pid>/cgroup.
 func parseTask(text string) taskKey {
-	key := taskKey{task: -1}
-	for line := range strings.Lines(text) {
-		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(parts) < 3 {
-			continue
-		}
-		found := taskKey{task: -1}
-		for part := range strings.SplitSeq(parts[2], "/") {
-			if step, ok := strings.CutPrefix(part, "step_"); ok && found.step == "" {
-				found.step = step
-			}
-			if number, ok := strings.CutPrefix(part, "task_"); ok && found.step != "" && found.task < 0 {
-				if n, err := strconv.ParseUint(number, 10, 31); err == nil {
-					found.task = int64(n)
-				}
-			}
-		}
-		if key.step == "" || found.step == key.step && found.task >= 0 && (key.task < 0 || found.task < key.task) {
-			key = found
-		}
+	p, _ := layout.ParseProcess(text)
+	if n, ok := p.Task.Get(); ok {
+		return taskKey{p.Step, int64(n)}
 	}
-	return key
+	return taskKey{p.Step, -1}
 }
 
 // compareTasks puts numbered steps first, by their numbers, and then the named ones.

@@ -9,10 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt/internal/recovery"
 )
 
 // Address is where to listen: host:port, or unix:PATH.
@@ -121,6 +124,17 @@ func (l *Listener) Public() bool {
 
 // Close ends the listening. The clients stay.
 func (l *Listener) Close() error { return l.l.Close() }
+
+// Serve accepts clients and broadcasts until ctx is done.
+func (s *Server) Serve(ctx context.Context, l *Listener) {
+	var accepting sync.WaitGroup
+	accepting.Go(func() {
+		defer recovery.Handle(s.log)
+		s.Accept(ctx, l)
+	})
+	s.Run(ctx)
+	accepting.Wait()
+}
 
 // Accept serves all who connect, until the listener is closed or ctx is done.
 func (s *Server) Accept(ctx context.Context, l *Listener) {
