@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // CPU reads /proc/stat: the tick counters of the node and of each online CPU.
@@ -13,7 +14,7 @@ type CPU struct {
 }
 
 // NewCPU returns the source of Node.CPU, Node.CPUs and Snapshot.CPUs.
-func NewCPU(fs FS) *CPU { return &CPU{file: newFile(fs.Proc + "/stat")} }
+func NewCPU(fs FS) *CPU { return &CPU{file: file{path: fs.Proc + "/stat"}} }
 
 // Name is what the ledger calls the source.
 func (c *CPU) Name() string { return "cpu" }
@@ -45,10 +46,10 @@ func parseStat(b []byte, cpus []rt.CPUReading) (rt.CPUTimes, []rt.CPUReading, er
 	var seen bool
 	for len(b) > 0 {
 		var l []byte
-		if l, b = line(b); !bytes.HasPrefix(l, []byte("cpu")) {
+		if l, b = procfile.Line(b); !bytes.HasPrefix(l, []byte("cpu")) {
 			break
 		}
-		name, rest := field(l)
+		name, rest := procfile.Field(l)
 		times, ok := parseTimes(rest)
 		if !ok {
 			return total, cpus, fmt.Errorf("the line %q has not the eight counters of a CPU", l)
@@ -57,7 +58,7 @@ func parseStat(b []byte, cpus []rt.CPUReading) (rt.CPUTimes, []rt.CPUReading, er
 			total, seen = times, true
 			continue
 		}
-		n, ok := number(name[len("cpu"):])
+		n, ok := procfile.Uint(name[len("cpu"):])
 		if !ok || n > 1<<20 || len(cpus) > 0 && cpus[len(cpus)-1].CPU >= int(n) {
 			return total, cpus, fmt.Errorf("%q is not the next CPU", name)
 		}
@@ -71,7 +72,7 @@ func parseStat(b []byte, cpus []rt.CPUReading) (rt.CPUTimes, []rt.CPUReading, er
 
 func parseTimes(b []byte) (rt.CPUTimes, bool) {
 	var v [8]uint64
-	if _, ok := numbers(b, v[:]); !ok {
+	if _, ok := procfile.Uints(b, v[:]); !ok {
 		return rt.CPUTimes{}, false
 	}
 	return rt.CPUTimes{

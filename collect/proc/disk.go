@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // sectorBytes is the unit of /proc/diskstats and of /sys/block/<name>/size on
@@ -33,7 +34,7 @@ type disk struct {
 // NewDisk returns the source of Snapshot.Disks and of the node's sums over its
 // leaf devices.
 func NewDisk(fs FS) *Disk {
-	return &Disk{file: newFile(fs.Proc + "/diskstats"), sys: fs.Sys + "/block/"}
+	return &Disk{file: file{path: fs.Proc + "/diskstats"}, sys: fs.Sys + "/block/"}
 }
 
 // Name is what the ledger calls the source.
@@ -58,7 +59,7 @@ func (d *Disk) Read(s *rt.Snapshot) error {
 	d.devs.begin()
 	for len(b) > 0 {
 		var l []byte
-		l, b = line(b)
+		l, b = procfile.Line(b)
 		name, now, ok := parseDiskstats(l)
 		if !ok {
 			s.Disks = s.Disks[:0]
@@ -96,9 +97,9 @@ func (d *Disk) take(r *row[disk], now counters, s *rt.Snapshot) {
 // parseDiskstats reads one line: major, minor, name, reads, merged, sectors read,
 // milliseconds, writes, merged, sectors written, ... The counters are bytes.
 func parseDiskstats(l []byte) (name []byte, now counters, ok bool) {
-	name, rest := field(skip(l, 2))
+	name, rest := procfile.Field(procfile.Skip(l, 2))
 	var v [7]uint64
-	if _, ok = numbers(rest, v[:]); !ok || len(name) == 0 {
+	if _, ok = procfile.Uints(rest, v[:]); !ok || len(name) == 0 {
 		return nil, counters{}, false
 	}
 	if v[2] > math.MaxUint64/sectorBytes || v[6] > math.MaxUint64/sectorBytes {
@@ -178,7 +179,7 @@ func (d *Disk) resize(r *row[disk]) {
 	if err != nil {
 		return
 	}
-	if n, ok := number(b); ok && n > 0 && n <= math.MaxUint64/sectorBytes {
+	if n, ok := procfile.Uint(b); ok && n > 0 && n <= math.MaxUint64/sectorBytes {
 		v.Capacity.Set(n * sectorBytes)
 	}
 }

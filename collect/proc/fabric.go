@@ -8,9 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // Fabric reads the ports of InfiniBand, RoCE and Omni-Path adapters:
@@ -28,7 +27,7 @@ type Fabric struct {
 // InfiniBand specification; data is counted in units of four octets.
 type port struct {
 	path string
-	fds  [4]int // of counters, -1 where there is none
+	fds  [4]procfile.File // of portCounters
 	now  rt.FabricReading
 }
 
@@ -52,10 +51,8 @@ func (f *Fabric) Close() error {
 }
 
 func (p *port) close() {
-	for _, fd := range p.fds {
-		if fd >= 0 {
-			_ = unix.Close(fd) // opened for reading: nothing can be lost
-		}
+	for k := range p.fds {
+		_ = p.fds[k].Close() // opened for reading: nothing can be lost
 	}
 }
 
@@ -77,14 +74,11 @@ func (f *Fabric) Read(s *rt.Snapshot) error {
 		p := &f.ports[i]
 		for k, dst := range [...]*rt.Opt[uint64]{&p.now.RxBytes, &p.now.TxBytes, &p.now.RxPackets, &p.now.TxPackets} {
 			dst.Clear()
-			if p.fds[k] < 0 {
-				continue
-			}
-			b, err := f.peek.again(p.fds[k])
+			b, err := f.peek.buf.Read(&p.fds[k])
 			if err != nil {
 				continue
 			}
-			v, ok := number(trim(b))
+			v, ok := procfile.Uint(procfile.Trim(b))
 			switch {
 			case !ok:
 			case k >= 2:
@@ -135,11 +129,7 @@ func (f *Fabric) add(device string, n uint64) {
 		p.now.RateMbps = parseRate(b)
 	}
 	for k, name := range portCounters {
-		fd, err := f.peek.path(p.path).str("/counters/").str(name).open(unix.O_RDONLY)
-		if err != nil {
-			fd = -1
-		}
-		p.fds[k] = fd
+		p.fds[k], _ = f.peek.path(p.path).str("/counters/").str(name).open(0) // a counter that is not there is absent
 	}
 	f.ports = append(f.ports, p)
 }
@@ -154,10 +144,10 @@ func (f *Fabric) attribute(path string) string {
 
 // parseRate reads "2.5 Gb/sec (1X SDR)" in Mbit/s.
 func parseRate(b []byte) rt.Opt[uint64] {
-	word, rest := field(b)
-	unit, _ := field(rest)
+	word, rest := procfile.Field(b)
+	unit, _ := procfile.Field(rest)
 	whole, part, _ := bytes.Cut(word, dot)
-	v, ok := number(whole)
+	v, ok := procfile.Uint(whole)
 	if !ok || string(unit) != "Gb/sec" || v > 1<<30 || len(part) > 3 {
 		return rt.None[uint64]()
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 const (
@@ -59,7 +60,7 @@ func (c *CPUFreq) Read(s *rt.Snapshot) error {
 	for i := range s.CPUs {
 		cpu := s.CPUs[i].CPU
 		b, err := c.peek.path(c.dir).digits(cpu).str("/cpufreq/scaling_cur_freq").read()
-		if v, ok := number(b); err == nil && ok && v < 1<<32 {
+		if v, ok := procfile.Uint(b); err == nil && ok && v < 1<<32 {
 			sum += v
 			n++
 		}

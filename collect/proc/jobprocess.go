@@ -4,9 +4,8 @@ import (
 	"errors"
 	"io/fs"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // jobProcess is what is kept of one process of the job.
@@ -20,8 +19,8 @@ type jobProcess struct {
 	placed    bool // step and task are known, or known not to be
 	looks     int  // at its cgroup
 
-	own      cpuTicks
-	used     uint64 // ticks since the reading before
+	own      counters // user and system time, USER_HZ
+	used     uint64   // ticks since the reading before
 	threads  uint64
 	rss      uint64 // pages
 	io       account
@@ -30,52 +29,40 @@ type jobProcess struct {
 	quiet    int            // readings since switches was read, in which it did nothing to speak of
 	pss      rt.Opt[uint64] // of this reading
 
-	held   bool // the descriptors are open
-	stat   int32
-	ioFile int32
-	status int32
+	held   bool // the files are open, as far as they could be opened
+	stat   procfile.File
+	ioFile procfile.File
+	status procfile.File
 }
 
-// hold opens the process's files, to be read again with pread. A descriptor that
-// cannot be had is -1, and its file is tried by its path.
+// hold opens the process's files, to be read again with pread. A file that cannot be
+// opened is tried by its path at each reading.
 func (p *jobProcess) hold(names *peek, root string) {
 	p.held = true
-	for _, f := range [...]struct {
-		fd   *int32
-		name string
-	}{{&p.stat, "/stat"}, {&p.ioFile, "/io"}, {&p.status, "/status"}} {
-		fd, err := names.path(root).num(p.pid).str(f.name).open(unix.O_RDONLY)
-		if err != nil {
-			fd = -1
-		}
-		*f.fd = int32(fd)
-	}
+	p.stat, _ = names.path(root).num(p.pid).str("/stat").open(0)
+	p.ioFile, _ = names.path(root).num(p.pid).str("/io").open(0)
+	p.status, _ = names.path(root).num(p.pid).str("/status").open(0)
 }
 
 func (p *jobProcess) release() {
-	if !p.held {
-		return
-	}
 	p.held = false
-	for _, fd := range [...]int32{p.stat, p.ioFile, p.status} {
-		if fd >= 0 {
-			_ = unix.Close(int(fd)) // opened for reading: nothing can be lost
-		}
+	for _, f := range [...]*procfile.File{&p.stat, &p.ioFile, &p.status} {
+		_ = f.Close() // opened for reading: nothing can be lost
 	}
 }
 
-// text reads one of the process's files: over fd where it is held, else by its path.
-func (p *jobProcess) text(names *peek, root, name string, fd int32) ([]byte, error) {
-	if !p.held || fd < 0 {
+// text reads one of the process's files: f where it is open, else by its path.
+func (p *jobProcess) text(names *peek, root, name string, f *procfile.File) ([]byte, error) {
+	if !f.IsOpen() {
 		return names.path(root).num(p.pid).str(name).read()
 	}
-	return names.again(int(fd))
+	return names.buf.Read(f)
 }
 
 // refresh reads the process again and is false when it is gone. denied says that
 // its bytes may not be read.
 func (p *jobProcess) refresh(names *peek, root string) (alive, denied bool) {
-	b, err := p.text(names, root, "/stat", p.stat)
+	b, err := p.text(names, root, "/stat", &p.stat)
 	if unread(err) {
 		p.used = 0
 		return p.alive, false
@@ -84,14 +71,15 @@ func (p *jobProcess) refresh(names *peek, root string) (alive, denied bool) {
 		return false, false
 	}
 	now, err := parsePidStat(b)
-	if err != nil || now.start != p.start {
+	if err != nil || now.Start != p.start {
 		return false, false
 	}
-	p.comm = keep(p.comm, command(b))
-	p.used = now.own[0] + now.own[1] - min(p.own[0]+p.own[1], now.own[0]+now.own[1])
-	p.ppid, p.own, p.threads, p.rss = now.ppid, now.own, now.threads, now.rss
+	p.comm = keep(p.comm, now.Comm)
+	used := now.Own[0] + now.Own[1]
+	p.used = used - min(p.own[0]+p.own[1], used)
+	p.ppid, p.own, p.threads, p.rss = now.PPID, now.Own, now.Threads, now.RSS
 	before := p.io.now
-	switch b, err = p.text(names, root, "/io", p.ioFile); {
+	switch b, err = p.text(names, root, "/io", &p.ioFile); {
 	case errors.Is(err, fs.ErrPermission):
 		denied = true
 	case err == nil:
@@ -104,7 +92,7 @@ func (p *jobProcess) refresh(names *peek, root string) (alive, denied bool) {
 		p.quiet++
 		return true, denied
 	}
-	if b, err = p.text(names, root, "/status", p.status); err == nil {
+	if b, err = p.text(names, root, "/status", &p.status); err == nil {
 		if c, ok := parseSwitches(b); ok {
 			p.switches, p.quiet = c, 0
 		}

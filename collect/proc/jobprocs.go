@@ -194,12 +194,8 @@ func (j *JobProcs) discover() {
 		if i, ok := j.at[pid]; ok && j.procs[i].alive {
 			continue
 		}
-		b, err := j.names.path(j.fs.Proc).num(pid).str("/stat").read()
-		if err != nil {
-			continue
-		}
-		if stat, err := parsePidStat(b); err == nil {
-			j.fresh = append(j.fresh, jobProcess{pid: pid, ppid: stat.ppid, start: stat.start, quiet: quietMost})
+		if stat, err := j.names.stat(j.fs.Proc, pid); err == nil {
+			j.fresh = append(j.fresh, jobProcess{pid: pid, ppid: stat.PPID, start: stat.Start, quiet: quietMost})
 		}
 	}
 	slices.SortFunc(j.fresh, older)

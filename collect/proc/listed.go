@@ -3,11 +3,11 @@ package proc
 import (
 	"bytes"
 	"math"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // Listed is what one look at a process shows.
@@ -52,19 +52,16 @@ type listing struct {
 }
 
 func (l *listing) look(pid int) (Listed, bool) {
-	b, err := l.peek.path(l.fs.Proc).num(pid).str("/stat").read()
-	if err != nil {
-		return Listed{}, false
-	}
-	stat, err := parsePidStat(b)
+	stat, err := l.peek.stat(l.fs.Proc, pid)
 	if err != nil {
 		return Listed{}, false
 	}
 	p := Listed{
-		PID: pid, PPID: stat.ppid, State: stat.state, Start: stat.start, RSS: stat.rss * l.pageSize, Comm: comm(b),
-		OwnTicks: stat.own[0] + stat.own[1], ChildTicks: stat.waited[0] + stat.waited[1],
+		PID: pid, PPID: stat.PPID, State: stat.State, Start: stat.Start, RSS: stat.RSS * l.pageSize, Comm: keep("", stat.Comm),
+		OwnTicks: stat.Own[0] + stat.Own[1], ChildTicks: stat.Waited[0] + stat.Waited[1],
 	}
-	if b, err = l.peek.path(l.fs.Proc).num(pid).str("/status").read(); err != nil {
+	b, err := l.peek.path(l.fs.Proc).num(pid).str("/status").read()
+	if err != nil {
 		return Listed{}, false
 	}
 	parseStatus(b, &p)
@@ -74,22 +71,16 @@ func (l *listing) look(pid int) (Listed, bool) {
 	return p, true
 }
 
-// comm is the name between the parentheses of a stat, which may hold some itself.
-func comm(stat []byte) string {
-	name := stat[bytes.IndexByte(stat, '(')+1 : bytes.LastIndexByte(stat, ')')]
-	return strings.ToValidUTF8(string(name), "\uFFFD")
-}
-
 // parseStatus reads what List needs of /proc/<pid>/status (proc_pid_status(5)).
 // Lines that are not there leave their fields absent.
 func parseStatus(b []byte, p *Listed) {
 	var data, stack rt.Opt[uint64]
 	for len(b) > 0 {
 		var l []byte
-		l, b = line(b)
+		l, b = procfile.Line(b)
 		key, rest, _ := bytes.Cut(l, []byte(":"))
-		word, _ := field(rest)
-		n, ok := number(word)
+		word, _ := procfile.Field(rest)
+		n, ok := procfile.Uint(word)
 		if !ok {
 			continue
 		}

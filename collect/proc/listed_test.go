@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -100,8 +101,8 @@ func FuzzListed(f *testing.F) {
 		if v, ok := p.DataStack.Get(); ok && v%1024 != 0 {
 			t.Errorf("%q has %d bytes of data", b, v)
 		}
-		if _, err := parsePidStat(b); err == nil {
-			comm(b)
+		if stat, err := parsePidStat(b); err == nil && !utf8.ValidString(keep("", stat.Comm)) {
+			t.Errorf("%q is no text", stat.Comm)
 		}
 	})
 }

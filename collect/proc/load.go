@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // Load reads /proc/loadavg (proc_loadavg(5)).
@@ -13,7 +14,7 @@ type Load struct {
 }
 
 // NewLoad returns the source of Node.Load1.
-func NewLoad(fs FS) *Load { return &Load{file: newFile(fs.Proc + "/loadavg")} }
+func NewLoad(fs FS) *Load { return &Load{file: file{path: fs.Proc + "/loadavg"}} }
 
 // Name is what the ledger calls the source.
 func (l *Load) Name() string { return "load" }
@@ -37,10 +38,10 @@ func (l *Load) Read(s *rt.Snapshot) error {
 
 // parseLoad reads the first number, which has two decimals, in hundredths.
 func parseLoad(b []byte) (uint64, bool) {
-	word, _ := field(b)
+	word, _ := procfile.Field(b)
 	whole, part, _ := bytes.Cut(word, dot)
-	w, ok0 := number(whole)
-	p, ok1 := number(part)
+	w, ok0 := procfile.Uint(whole)
+	p, ok1 := procfile.Uint(part)
 	if !ok0 || !ok1 || len(part) != 2 || w > 1<<40 {
 		return 0, false
 	}

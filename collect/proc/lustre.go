@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // Lustre reads the client's counters of each mounted Lustre file system:
@@ -101,7 +102,7 @@ func (l *Lustre) discover() error {
 		if i := strings.LastIndexByte(name, '-'); i > 0 {
 			name = name[:i]
 		}
-		l.mounts = append(l.mounts, lustreMount{dir: dir, file: newFile(dir + "/stats"),
+		l.mounts = append(l.mounts, lustreMount{dir: dir, file: file{path: dir + "/stats"},
 			now: rt.RemoteFSReading{Kind: "lustre", Source: keep("", []byte(name)), MountPoint: lustreMountPoint(table, name)}})
 	}
 	return err
@@ -125,7 +126,7 @@ func lustreMountPoint(table []byte, name string) string {
 		if found != "" {
 			return ""
 		}
-		found = unescape(words[1])
+		found = procfile.Unescape(words[1])
 	}
 	return found
 }
@@ -141,21 +142,21 @@ func parseLlite(b []byte, r *rt.RemoteFSReading) {
 	var read, written, ops uint64
 	for len(b) > 0 {
 		var l []byte
-		l, b = line(b)
-		name, rest := field(l)
-		word, rest := field(rest)
-		calls, ok := number(word)
-		samples, rest := field(rest)
+		l, b = procfile.Line(b)
+		name, rest := procfile.Field(l)
+		word, rest := procfile.Field(rest)
+		calls, ok := procfile.Uint(word)
+		samples, rest := procfile.Field(rest)
 		if !ok || string(samples) != "samples" {
 			continue // snapshot_time, start_time, elapsed_time
 		}
-		unit, rest := field(rest)
+		unit, rest := procfile.Field(rest)
 		if string(unit) != "[bytes]" {
 			ops += calls
 			continue
 		}
 		var v [3]uint64
-		if _, ok := numbers(rest, v[:]); !ok {
+		if _, ok := procfile.Uints(rest, v[:]); !ok {
 			continue
 		}
 		switch string(name) {

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // Memory reads /proc/meminfo.
@@ -15,7 +16,7 @@ type Memory struct {
 }
 
 // NewMemory returns the source of the node's memory figures, in bytes.
-func NewMemory(fs FS) *Memory { return &Memory{file: newFile(fs.Proc + "/meminfo")} }
+func NewMemory(fs FS) *Memory { return &Memory{file: file{path: fs.Proc + "/meminfo"}} }
 
 // Name is what the ledger calls the source.
 func (m *Memory) Name() string { return "memory" }
@@ -40,7 +41,7 @@ func (m *Memory) Read(s *rt.Snapshot) error {
 func parseMeminfo(b []byte, n *rt.NodeReading) error {
 	for len(b) > 0 {
 		var l []byte
-		l, b = line(b)
+		l, b = procfile.Line(b)
 		colon := bytes.IndexByte(l, ':')
 		if colon < 0 {
 			continue
@@ -49,8 +50,8 @@ func parseMeminfo(b []byte, n *rt.NodeReading) error {
 		if dst == nil {
 			continue
 		}
-		word, _ := field(l[colon+1:])
-		if kib, ok := number(word); ok && kib <= math.MaxUint64/1024 {
+		word, _ := procfile.Field(l[colon+1:])
+		if kib, ok := procfile.Uint(word); ok && kib <= math.MaxUint64/1024 {
 			dst.Set(kib * 1024)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // identityEvery is the number of readings after which what seldom changes of a
@@ -25,7 +26,7 @@ type Net struct {
 // interfaces but lo. The counters are those of the network namespace in which
 // the source was first read.
 func NewNet(fs FS) *Net {
-	return &Net{file: newFile(fs.Proc + "/net/dev"), sys: fs.Sys + "/class/net/"}
+	return &Net{file: file{path: fs.Proc + "/net/dev"}, sys: fs.Sys + "/class/net/"}
 }
 
 // Name is what the ledger calls the source.
@@ -87,13 +88,13 @@ func (n *Net) identify(r *row[rt.NetReading]) {
 	d.OperState = n.attribute(d.OperState, r.name, "/operstate")
 	d.MTU.Clear()
 	if b, err := n.peek.path(n.sys).str(r.name).str("/mtu").read(); err == nil {
-		if v, ok := number(b); ok {
+		if v, ok := procfile.Uint(b); ok {
 			d.MTU.Set(v)
 		}
 	}
 	d.SpeedMbps.Set(-1)
 	if b, err := n.peek.path(n.sys).str(r.name).str("/speed").read(); err == nil {
-		if v, ok := number(b); ok && v < 1<<32-1 {
+		if v, ok := procfile.Uint(b); ok && v < 1<<32-1 {
 			d.SpeedMbps.Set(int64(v))
 		}
 	}
@@ -113,14 +114,14 @@ func (n *Net) attribute(old, name, file string) string {
 func nextInterface(b []byte) (name []byte, now counters, rest []byte, ok bool) {
 	for len(b) > 0 {
 		var l []byte
-		l, b = line(b)
+		l, b = procfile.Line(b)
 		colon := bytes.IndexByte(l, ':')
 		if colon < 0 {
 			continue
 		}
 		var v [9]uint64
-		name = trim(l[:colon])
-		if _, ok := numbers(l[colon+1:], v[:]); !ok || len(name) == 0 {
+		name = procfile.Trim(l[:colon])
+		if _, ok := procfile.Uints(l[colon+1:], v[:]); !ok || len(name) == 0 {
 			continue
 		}
 		return name, counters{v[0], v[8]}, b, true
@@ -130,8 +131,8 @@ func nextInterface(b []byte) (name []byte, now counters, rest []byte, ok bool) {
 
 // checkNetDev refuses a file of another shape, so that none of it is taken for counters.
 func checkNetDev(b []byte) error {
-	first, rest := line(b)
-	second, _ := line(rest)
+	first, rest := procfile.Line(b)
+	second, _ := procfile.Line(rest)
 	if !bytes.Contains(first, []byte("Receive")) || !bytes.Contains(second, []byte("bytes")) {
 		return fmt.Errorf("the heading is %q", first)
 	}

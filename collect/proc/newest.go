@@ -1,6 +1,10 @@
 package proc
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/resource-tracker/rt/internal/procfile"
+)
 
 // NewestPID reads /proc/loadavg (proc_loadavg(5)) for the pid that the kernel gave out
 // last: while it is the same, no process and no thread has begun.
@@ -9,7 +13,7 @@ type NewestPID struct {
 }
 
 // NewNewestPID returns a reader that opens nothing before it is asked.
-func NewNewestPID(fs FS) *NewestPID { return &NewestPID{file: newFile(fs.Proc + "/loadavg")} }
+func NewNewestPID(fs FS) *NewestPID { return &NewestPID{file: file{path: fs.Proc + "/loadavg"}} }
 
 // Read returns the pid, and false where it is not to be had.
 func (n *NewestPID) Read() (pid uint64, ok bool) {
@@ -17,8 +21,8 @@ func (n *NewestPID) Read() (pid uint64, ok bool) {
 	if err != nil {
 		return 0, false
 	}
-	b = trim(b)
-	return number(b[bytes.LastIndexByte(b, ' ')+1:])
+	b = procfile.Trim(b)
+	return procfile.Uint(b[bytes.LastIndexByte(b, ' ')+1:])
 }
 
 // Close gives the descriptor back.

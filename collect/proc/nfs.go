@@ -5,6 +5,7 @@ import (
 	"io/fs"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // NFS reads the client's counters of each NFS mount of the tracker's mount
@@ -17,7 +18,7 @@ type NFS struct {
 }
 
 // NewNFS returns the source of the rows "nfs" of Snapshot.RemoteFS, which it appends.
-func NewNFS(fs FS) *NFS { return &NFS{file: newFile(fs.Proc + "/self/mountstats")} }
+func NewNFS(fs FS) *NFS { return &NFS{file: file{path: fs.Proc + "/self/mountstats"}} }
 
 // Name is what the ledger calls the source.
 func (n *NFS) Name() string { return "nfs" }
@@ -74,7 +75,7 @@ func (m *mountstats) all(b []byte, dst []rt.RemoteFSReading) []rt.RemoteFSReadin
 	m.at, m.same = nil, m.same[:0]
 	for len(b) > 0 {
 		var l []byte
-		l, b = line(b)
+		l, b = procfile.Line(b)
 		m.line(l)
 	}
 	m.end()
@@ -88,7 +89,7 @@ func (m *mountstats) all(b []byte, dst []rt.RemoteFSReading) []rt.RemoteFSReadin
 }
 
 func (m *mountstats) line(l []byte) {
-	key, rest := field(l)
+	key, rest := procfile.Field(l)
 	if string(key) == "device" {
 		m.end()
 		m.begin(rest)
@@ -103,7 +104,7 @@ func (m *mountstats) line(l []byte) {
 	case "bytes:":
 		m.now.bytes = rest
 		var v [6]uint64
-		if _, ok := numbers(rest, v[:]); ok {
+		if _, ok := procfile.Uints(rest, v[:]); ok {
 			m.at.ReadBytes.Set(v[4])
 			m.at.WriteBytes.Set(v[5])
 		}
@@ -111,8 +112,8 @@ func (m *mountstats) line(l []byte) {
 		m.ops.Set(0)
 	default:
 		if sum, ok := m.ops.Get(); ok && len(key) > 1 && key[len(key)-1] == ':' {
-			word, _ := field(rest)
-			v, _ := number(word)
+			word, _ := procfile.Field(rest)
+			v, _ := procfile.Uint(word)
 			m.ops.Set(sum + v)
 		}
 	}
@@ -150,15 +151,15 @@ func (m *mountstats) end() {
 
 // parseMountOf reads "server:/export mounted on /mnt with fstype nfs4 statvers=1.1".
 func parseMountOf(b []byte) (source, point []byte, ok bool) {
-	source, b = field(b)
-	on, b := field(skip(b, 1))
-	point, b = field(b)
-	kind, _ := field(skip(b, 2))
+	source, b = procfile.Field(b)
+	on, b := procfile.Field(procfile.Skip(b, 1))
+	point, b = procfile.Field(b)
+	kind, _ := procfile.Field(procfile.Skip(b, 2))
 	return source, point, string(on) == "on" && (string(kind) == "nfs" || string(kind) == "nfs4")
 }
 
 // keep is keep for a text in which the kernel writes blanks as \040.
 func (m *mountstats) keep(old string, b []byte) string {
-	m.plain = unescapeTo(m.plain[:0], b)
+	m.plain = procfile.AppendUnescaped(m.plain[:0], b)
 	return keep(old, m.plain)
 }

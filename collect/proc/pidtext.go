@@ -2,9 +2,22 @@ package proc
 
 import (
 	"bytes"
+	"errors"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
+
+var errPidStat = errors.New("not the stat of a process")
+
+// parsePidStat parses /proc/<pid>/stat.
+func parsePidStat(b []byte) (procfile.Stat, error) {
+	stat, ok := procfile.ParseStat(b)
+	if !ok {
+		return stat, errPidStat
+	}
+	return stat, nil
+}
 
 // parsePidIO reads the storage bytes of /proc/<pid>/io (proc_pid_io(5)): what the
 // process, and the children that it has waited for, caused to be read and written.
@@ -12,7 +25,7 @@ func parsePidIO(b []byte) (c counters, ok bool) {
 	var seen int
 	for len(b) > 0 {
 		var l []byte
-		l, b = line(b)
+		l, b = procfile.Line(b)
 		key, value, _ := bytes.Cut(l, colonBlank)
 		k := -1
 		switch string(key) {
@@ -23,7 +36,7 @@ func parsePidIO(b []byte) (c counters, ok bool) {
 		default:
 			continue
 		}
-		if c[k], ok = number(value); !ok {
+		if c[k], ok = procfile.Uint(value); !ok {
 			return counters{}, false
 		}
 		seen++
@@ -40,15 +53,15 @@ func parseSwitches(b []byte) (c counters, ok bool) {
 	if i < 0 {
 		return c, false
 	}
-	first, rest := line(b[i+len(switchesLine):])
-	second, _ := line(rest)
+	first, rest := procfile.Line(b[i+len(switchesLine):])
+	second, _ := procfile.Line(rest)
 	second, found := bytes.CutPrefix(second, noSwitchesLine)
 	if !found {
 		return c, false
 	}
 	var ok0, ok1 bool
-	c[0], ok0 = number(trim(first))
-	c[1], ok1 = number(trim(second))
+	c[0], ok0 = procfile.Uint(procfile.Trim(first))
+	c[1], ok1 = procfile.Uint(procfile.Trim(second))
 	return c, ok0 && ok1
 }
 
@@ -61,10 +74,10 @@ var (
 func parsePSS(b []byte) (uint64, bool) {
 	for len(b) > 0 {
 		var l []byte
-		l, b = line(b)
-		if word, rest := field(l); string(word) == "Pss:" {
-			kib, _ := field(rest)
-			v, ok := number(kib)
+		l, b = procfile.Line(b)
+		if word, rest := procfile.Field(l); string(word) == "Pss:" {
+			kib, _ := procfile.Field(rest)
+			v, ok := procfile.Uint(kib)
 			return v * 1024, ok && v < 1<<54
 		}
 	}
@@ -77,14 +90,14 @@ func parsePSS(b []byte) (uint64, bool) {
 func parseStep(b []byte) (step []byte, task rt.Opt[uint64]) {
 	for len(b) > 0 {
 		var l []byte
-		l, b = line(b)
+		l, b = procfile.Line(b)
 		for len(l) > 0 {
 			var element []byte
 			element, l = cutElement(l)
 			if name, ok := bytes.CutPrefix(element, stepPrefix); ok && len(name) > 0 {
 				step = name
 			} else if name, ok := bytes.CutPrefix(element, taskPrefix); ok && step != nil {
-				if n, ok := number(name); ok && n <= task.Or(n) { // the lowest is the one on the node
+				if n, ok := procfile.Uint(name); ok && n <= task.Or(n) { // the lowest is the one on the node
 					task.Set(n)
 				}
 			}
@@ -119,7 +132,7 @@ func parseStepEnv(b []byte) (step []byte, task rt.Opt[uint64]) {
 		case "SLURM_STEPID":
 			step = stepOf(value)
 		case "SLURM_LOCALID":
-			if n, ok := number(value); ok && n < 1<<31 {
+			if n, ok := procfile.Uint(value); ok && n < 1<<31 {
 				task.Set(n)
 			}
 		}
@@ -133,7 +146,7 @@ func parseStepEnv(b []byte) (step []byte, task rt.Opt[uint64]) {
 // stepOf names a step by its number as Slurm counts them: the special ones stand at
 // the end of the 32 bits (SLURM_BATCH_SCRIPT and others of slurm.h).
 func stepOf(value []byte) []byte {
-	switch n, ok := number(value); {
+	switch n, ok := procfile.Uint(value); {
 	case !ok || n >= 1<<32:
 		return nil
 	case n == 0xfffffffb:

@@ -8,9 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // stepd is what Slurm's daemon of a step is called (/proc/<pid>/comm). It is no
@@ -25,9 +24,9 @@ const stepd = "slurmstepd"
 // seen, as long as it is read once between the end of its last task and its own.
 type reaper struct {
 	pid   int
-	step  string // "" where its title does not tell
-	all   int    // descriptor of /proc/<pid>/io
-	own   int    // descriptor of /proc/<pid>/task/<pid>/io
+	step  string        // "" where its title does not tell
+	all   procfile.File // /proc/<pid>/io
+	own   procfile.File // /proc/<pid>/task/<pid>/io
 	alive bool
 	final bool     // read after the last of its tasks was collected
 	gone  bool     // it was no more when the walk began
@@ -60,11 +59,11 @@ func (r *reapers) adopt(pid int, root string) {
 	}
 	p := reaper{pid: pid, step: r.title(pid, root), alive: true}
 	var err error
-	if p.all, err = r.peek.path(root).num(pid).str("/io").open(unix.O_RDONLY); err != nil {
+	if p.all, err = r.peek.path(root).num(pid).str("/io").open(0); err != nil {
 		return
 	}
-	if p.own, err = r.peek.path(root).num(pid).str("/task").num(pid).str("/io").open(unix.O_RDONLY); err != nil {
-		_ = unix.Close(p.all) // opened for reading: nothing can be lost
+	if p.own, err = r.peek.path(root).num(pid).str("/task").num(pid).str("/io").open(0); err != nil {
+		_ = p.all.Close() // opened for reading: nothing can be lost
 		return
 	}
 	if !r.look(&p) {
@@ -77,16 +76,12 @@ func (r *reapers) adopt(pid int, root string) {
 // isDaemon tells a slurmstepd from its child that has not begun the task's program
 // yet: that one has its name still, and will be a process of the job.
 func (r *reapers) isDaemon(pid int, root string) bool {
-	b, err := r.peek.path(root).num(pid).str("/stat").read()
-	if err != nil || string(command(b)) != stepd {
+	stat, err := r.peek.stat(root, pid)
+	if err != nil || string(stat.Comm) != stepd {
 		return false
 	}
-	stat, err := parsePidStat(b)
-	if err != nil {
-		return false
-	}
-	b, err = r.peek.path(root).num(stat.ppid).str("/stat").read()
-	return err != nil || string(command(b)) != stepd
+	parent, err := r.peek.stat(root, stat.PPID)
+	return err != nil || string(parent.Comm) != stepd
 }
 
 // title is the step of a slurmstepd, which shows it as its arguments.
@@ -135,8 +130,8 @@ func (r *reapers) look(p *reaper) bool {
 	if !p.alive {
 		return false
 	}
-	all, ok := r.counters(p.all)
-	own, ok2 := r.counters(p.own)
+	all, ok := r.counters(&p.all)
+	own, ok2 := r.counters(&p.own)
 	p.alive = ok && ok2
 	if p.alive {
 		for k := range all {
@@ -146,8 +141,8 @@ func (r *reapers) look(p *reaper) bool {
 	return p.alive
 }
 
-func (r *reapers) counters(fd int) (counters, bool) {
-	b, err := r.peek.again(fd)
+func (r *reapers) counters(f *procfile.File) (counters, bool) {
+	b, err := r.peek.buf.Read(f)
 	if err != nil {
 		return counters{}, false
 	}
@@ -260,7 +255,6 @@ func (r *reapers) close() {
 }
 
 func (p *reaper) close() {
-	for _, fd := range [...]int{p.all, p.own} {
-		_ = unix.Close(fd) // opened for reading: nothing can be lost
-	}
+	_ = p.all.Close() // opened for reading: nothing can be lost
+	_ = p.own.Close()
 }

@@ -1,11 +1,8 @@
 package proc
 
 import (
-	"errors"
 	"fmt"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
 )
@@ -140,18 +137,15 @@ func (w *slowReads) readPSS(r *slowRead) {
 const maxEnviron = 64 << 10
 
 func (w *slowReads) readPlace(r *slowRead) {
-	fd, err := w.peek.path(w.root).num(r.pid).str("/environ").open(unix.O_RDONLY)
+	f, err := w.peek.path(w.root).num(r.pid).str("/environ").open(0)
 	if err != nil {
 		return
 	}
-	defer unix.Close(fd) // opened for reading: nothing can be lost
+	defer f.Close() // opened for reading: nothing can be lost
 	buf := make([]byte, maxEnviron)
 	n := 0
 	for n < len(buf) {
-		k, err := unix.Read(fd, buf[n:])
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
+		k, err := f.Pread(buf[n:], int64(n))
 		if err != nil || k <= 0 {
 			break
 		}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 const (
@@ -40,8 +41,8 @@ type Space struct {
 	asked  int64             // Boot time of the reading that last had them asked
 
 	waited bool
-	local  []mount // the worker's own
-	info   []byte  // mountinfo as last parsed
+	local  []procfile.Mount // the worker's own
+	info   []byte           // mountinfo as last parsed
 	next   []rt.MountReading
 	file   file
 }
@@ -53,7 +54,7 @@ func NewSpace(fs FS) *Space {
 	if fs.Proc != "/proc" {
 		self = "/1/mountinfo" // the self of another root is nobody there
 	}
-	return &Space{fs: fs, statfs: unix.Statfs, file: newFile(fs.Proc + self)}
+	return &Space{fs: fs, statfs: unix.Statfs, file: file{path: fs.Proc + self}}
 }
 
 // Name is what the ledger calls the source.
@@ -154,27 +155,27 @@ func (p *Space) ask() (err error) {
 	}
 	if !bytes.Equal(b, p.info) {
 		p.info = append(p.info[:0], b...)
-		p.local = localMounts(parseMountinfo(b, nil))
+		p.local = localMounts(procfile.ParseMountinfo(b))
 		for i := range p.local {
-			p.local[i].source = p.diskOf(&p.local[i]) // all that is needed of it from here on
+			p.local[i].Source = p.diskOf(&p.local[i]) // all that is needed of it from here on
 		}
 	}
 	for i := range p.local {
 		m := &p.local[i]
 		p.mu.Lock()
-		p.asking = m.point
+		p.asking = m.Point
 		p.mu.Unlock()
 		var st unix.Statfs_t
-		if err := p.statfs(p.fs.Root+m.point, &st); err != nil {
+		if err := p.statfs(p.fs.Root+m.Point, &st); err != nil {
 			continue // unmounted since, or not for us: the others count
 		}
-		p.next = append(p.next, m.reading(&st))
+		p.next = append(p.next, mountReading(m, &st))
 	}
 	return nil
 }
 
-// reading is what statvfs said of the mount; source is the disk's name by now.
-func (m *mount) reading(st *unix.Statfs_t) rt.MountReading {
+// mountReading is what statvfs said of the mount; Source is the disk's name by now.
+func mountReading(m *procfile.Mount, st *unix.Statfs_t) rt.MountReading {
 	unit := uint64(st.Frsize)
 	if st.Frsize <= 0 {
 		unit = uint64(st.Bsize)
@@ -184,20 +185,20 @@ func (m *mount) reading(st *unix.Statfs_t) rt.MountReading {
 		used = (st.Blocks - st.Bfree) * unit
 	}
 	return rt.MountReading{
-		Disk: m.source, MountPoint: m.point, FSType: m.fsType,
+		Disk: m.Source, MountPoint: m.Point, FSType: m.FSType,
 		Total: st.Blocks * unit, Available: st.Bavail * unit, Used: used,
 	}
 }
 
 // diskOf is the kernel's name of the whole device below the mount, empty where
 // there is none: that of its partition's parent.
-func (p *Space) diskOf(m *mount) string {
-	link := fmt.Sprintf("%s/dev/block/%d:%d", p.fs.Sys, m.major, m.minor)
-	if m.major == 0 {
-		if !strings.HasPrefix(m.source, "/dev/") {
+func (p *Space) diskOf(m *procfile.Mount) string {
+	link := fmt.Sprintf("%s/dev/block/%d:%d", p.fs.Sys, m.Major, m.Minor)
+	if m.Major == 0 {
+		if !strings.HasPrefix(m.Source, "/dev/") {
 			return ""
 		}
-		dev, err := filepath.EvalSymlinks(p.fs.Root + m.source)
+		dev, err := filepath.EvalSymlinks(p.fs.Root + m.Source)
 		if err != nil {
 			return ""
 		}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // fakeStatfs answers 1000 blocks of 4 KiB, of which 400 are free, 300 to users.
@@ -163,8 +164,8 @@ func TestLocalMountsOfAContainer(t *testing.T) {
 		"":                                                               nil,
 	} {
 		var got []string
-		for _, m := range localMounts(parseMountinfo([]byte(text), nil)) {
-			got = append(got, m.point)
+		for _, m := range localMounts(procfile.ParseMountinfo([]byte(text))) {
+			got = append(got, m.Point)
 		}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%s(-want +got):\n%s", text, d)
@@ -172,31 +173,12 @@ func TestLocalMountsOfAContainer(t *testing.T) {
 	}
 }
 
-func FuzzMountinfo(f *testing.F) {
-	for _, l := range strings.SplitAfter(string(files(f)["proc/1/mountinfo"]), "\n") {
-		f.Add([]byte(l))
-	}
-	f.Add([]byte(`1 2 8:1 /\134 /a\040b\011c\012d\134e\777 rw shared:1 master:2 - ext4 /dev/x rw` + "\n"))
+func FuzzLocalMounts(f *testing.F) {
 	f.Add(files(f)["proc/1/mountinfo"])
 	f.Fuzz(func(t *testing.T, b []byte) {
-		all := parseMountinfo(b, nil)
-		for _, m := range all {
-			if !strings.HasPrefix(m.point, "/") || m.fsType == "" {
-				t.Errorf("%+v is no mount", m)
-			}
-		}
+		all := procfile.ParseMountinfo(b)
 		if local := localMounts(all); len(local) > len(all) {
 			t.Errorf("%d of %d mounts are local", len(local), len(all))
 		}
 	})
-}
-
-func TestUnescape(t *testing.T) {
-	for in, want := range map[string]string{
-		`a\040b`: "a b", `\134040`: `\040`, `a\`: `a\`, `a\04`: `a\04`, `a\777`: `a\777`, `\303\266`: "ö", `a\0409`: "a 9",
-	} {
-		if got := unescape([]byte(in)); got != want {
-			t.Errorf("unescape(%q) = %q, want %q", in, got, want)
-		}
-	}
 }

@@ -35,8 +35,8 @@ type Tree struct {
 	members []member    // a parent always before its children
 	at      map[int]int // pid -> place in members
 	known   bool        // the root has been seen
-	lost    cpuTicks
-	shown   cpuTicks // what the last reading said: the floor of the next
+	lost    counters
+	shown   counters // what the last reading said: the floor of the next
 
 	scan   bool // the kernel has no children files: every process is looked at
 	procs  pidDir
@@ -52,14 +52,14 @@ type member struct {
 	pid, ppid   int
 	start       uint64
 	alive       bool
-	own, waited cpuTicks
-	rise        cpuTicks // of waited since the last reading
-	gone        cpuTicks // of descendants that went since the last reading
-	debt        cpuTicks // of descendants that went before and have not turned up in waited
+	own, waited counters
+	rise        counters // of waited since the last reading
+	gone        counters // of descendants that went since the last reading
+	debt        counters // of descendants that went before and have not turned up in waited
 	rss         uint64   // pages
 }
 
-func (m *member) total() cpuTicks {
+func (m *member) total() counters {
 	t := m.own
 	t.add(m.waited)
 	t.add(m.debt)
@@ -112,21 +112,14 @@ func (t *Tree) PIDs(dst []int) []int {
 
 // look reads one process. One that is not there is fs.ErrNotExist.
 func (t *Tree) look(pid int) (member, error) {
-	b, err := t.peek.path(t.fs.Proc).num(pid).str("/stat").read()
+	p, err := t.peek.stat(t.fs.Proc, pid)
 	if errors.Is(err, unix.ESRCH) {
 		err = fs.ErrNotExist
 	}
-	if err != nil {
-		return member{}, err
-	}
-	p, err := parsePidStat(b)
-	if err != nil {
-		return member{}, err
-	}
 	return member{
-		pid: pid, ppid: p.ppid, start: p.start, alive: true,
-		own: p.own, waited: p.waited, rss: p.rss,
-	}, nil
+		pid: pid, ppid: p.PPID, start: p.Start, alive: true,
+		own: p.Own, waited: p.Waited, rss: p.RSS,
+	}, err
 }
 
 // unread says that a process could not be read though it may be there: no descriptor
@@ -147,7 +140,7 @@ func (t *Tree) refresh() {
 		m := &t.members[i]
 		now, err := t.look(m.pid)
 		if unread(err) {
-			m.rise = cpuTicks{}
+			m.rise = counters{}
 			continue
 		}
 		if err != nil || now.start != m.start {

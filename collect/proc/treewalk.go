@@ -6,6 +6,8 @@ import (
 	"io/fs"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 var errNoChildrenFiles = errors.New("the kernel has no /proc/<pid>/task/<tid>/children")
@@ -28,16 +30,16 @@ func (t *Tree) discover() error {
 // ended has none. The kernel's list may miss one while a sibling of it ends: the
 // next reading finds it.
 func (t *Tree) childrenOf(pid int) error {
-	task, err := t.peek.path(t.fs.Proc).num(pid).str("/task").open(unix.O_RDONLY | unix.O_DIRECTORY)
+	task, err := t.peek.path(t.fs.Proc).num(pid).str("/task").open(unix.O_DIRECTORY)
 	if err != nil {
 		return nil
 	}
-	defer unix.Close(task) // opened for reading: nothing can be lost
+	defer task.Close() // opened for reading: nothing can be lost
 	if t.list == nil {
 		t.list = make([]byte, 32<<10)
 	}
 	t.tids, t.pids = t.tids[:0], t.pids[:0]
-	if _, err := eachNumber(task, t.list, func(tid int) { t.tids = append(t.tids, tid) }); err != nil {
+	if _, err := eachNumber(task.Fd(), t.list, func(tid int) { t.tids = append(t.tids, tid) }); err != nil {
 		return nil
 	}
 	for _, tid := range t.tids {
@@ -66,8 +68,8 @@ func (t *Tree) childrenOf(pid int) error {
 func parsePIDs(b []byte, pids []int) []int {
 	for len(b) > 0 {
 		var word []byte
-		word, b = field(b)
-		if n, ok := number(word); ok && n > 0 && n < 1<<31 {
+		word, b = procfile.Field(b)
+		if n, ok := procfile.Uint(word); ok && n > 0 && n < 1<<31 {
 			pids = append(pids, int(n))
 		}
 	}

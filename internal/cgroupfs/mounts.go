@@ -1,12 +1,12 @@
 package cgroupfs
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
+
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // Mounts are the mount points of the cgroup hierarchies.
@@ -27,42 +27,34 @@ func ReadMounts(procRoot string) (Mounts, error) {
 	if err != nil {
 		return Mounts{}, fmt.Errorf("find where cgroups are mounted: %w", err)
 	}
-	return parseMountInfo(b), nil
+	return mountsOf(procfile.ParseMountinfo(b)), nil
 }
 
-// parseMountInfo parses proc(5) /proc/<pid>/mountinfo:
-//
-//	36 35 0:31 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid shared:10 - cgroup cgroup rw,cpu,cpuacct
-//
-// Of a hierarchy that is mounted more than once, the mount of its root is taken, or
-// else the first mount.
-func parseMountInfo(b []byte) Mounts {
+// mountsOf finds the cgroup hierarchies among the mounts. Of a hierarchy that is
+// mounted more than once, the mount of its root is taken, or else the first mount.
+func mountsOf(all []procfile.Mount) Mounts {
 	t := Mounts{V1: map[string]string{}}
 	whole := map[string]bool{}
-	put := func(key, root, at string) bool {
-		_, seen := whole[key]
-		if seen && (whole[key] || root != "/") {
+	put := func(key string, m *procfile.Mount) bool {
+		isWhole, seen := whole[key]
+		isBetter := m.Root == "/" && !isWhole
+		if seen && !isBetter {
 			return false
 		}
-		whole[key] = root == "/"
-		return at != ""
+		whole[key] = m.Root == "/"
+		return true
 	}
-	for line := range bytes.Lines(b) {
-		head, tail, ok := strings.Cut(strings.TrimSuffix(string(line), "\n"), " - ")
-		h, f := strings.Fields(head), strings.Fields(tail)
-		if !ok || len(h) < 6 || len(f) < 3 {
-			continue
-		}
-		root, at := unescape(h[3]), unescape(h[4])
-		switch f[0] {
+	for i := range all {
+		m := &all[i]
+		switch m.FSType {
 		case "cgroup2":
-			if put(Unified, root, at) {
-				t.V2 = at
+			if put(Unified, m) {
+				t.V2 = m.Point
 			}
 		case "cgroup":
-			for o := range strings.SplitSeq(f[2], ",") {
-				if isController(o) && put(o, root, at) {
-					t.V1[o] = at
+			for o := range strings.SplitSeq(m.SuperOptions, ",") {
+				if isController(o) && put(o, m) {
+					t.V1[o] = m.Point
 				}
 			}
 		}
@@ -79,23 +71,4 @@ func isController(option string) bool {
 		return false
 	}
 	return !strings.Contains(option, "=")
-}
-
-// unescape undoes the octal escapes of mountinfo: space, tab, newline, backslash.
-func unescape(s string) string {
-	if !strings.Contains(s, `\`) {
-		return s
-	}
-	var out strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+3 < len(s) {
-			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				out.WriteByte(byte(n))
-				i += 3
-				continue
-			}
-		}
-		out.WriteByte(s[i])
-	}
-	return out.String()
 }

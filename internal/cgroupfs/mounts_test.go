@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 func TestMounts(t *testing.T) {
@@ -62,7 +64,7 @@ func FuzzMountInfo(f *testing.F) {
 	f.Add(b)
 	f.Add([]byte(`30 1 0:2 / /a\040b rw - cgroup2 cgroup2 rw`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for c, at := range parseMountInfo(b).V1 {
+		for c, at := range mountsOf(procfile.ParseMountinfo(b)).V1 {
 			if c == "" || at == "" || !isController(c) {
 				t.Errorf("%q: controller %q at %q", b, c, at)
 			}

@@ -233,16 +233,7 @@ func TestTasksBegin(t *testing.T) {
 	look(map[taskKey][]int{{"0", 0}: {10, 12}, {"0", 1}: {11}, {"1", 0}: {20}, {"2", 0}: {21}, {"3", 0}: {30}}, taskKey{"0", 0}, taskKey{"0", 1}, taskKey{"3", 0})
 }
 
-func TestParseStat(t *testing.T) {
-	const line = "42 (a) b (c)) S 1 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 9 0 100 1000 11 18446744073709551615 1\n"
-	if got, err := parseThreads([]byte(line), "42"); err != nil || got != 9 {
-		t.Errorf("got %d, %v", got, err)
-	}
-	for _, bad := range []string{"", "42 (x) Z 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18", "no parenthesis", "42 (x) S 1 2 3"} {
-		if got, err := parseThreads([]byte(bad), "42"); err == nil {
-			t.Errorf("%q has %d threads", bad, got)
-		}
-	}
+func TestParseResident(t *testing.T) {
 	if got, err := parseResident([]byte("1000 11 7 1 0 900 0\n"), "42"); err != nil || got != 11*pageSize {
 		t.Errorf("got %d, %v", got, err)
 	}

@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/format/gempba"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // Group is one worker: a process, or the processes of one task.
@@ -209,37 +209,25 @@ type stat struct{ threads, rss uint64 }
 
 var pageSize = uint64(os.Getpagesize())
 
-// readStat reads how many threads a process has, field 20 of /proc/<pid>/stat
-// (proc_pid_stat(5)), and its resident pages, the second figure of /proc/<pid>/statm:
-// new kernels give them there to the page, while field 24 of stat may be off by some
-// hundred for each CPU. A process that has ended and is not yet waited for is none.
+// readStat reads how many threads a process has and its resident pages, the second
+// figure of /proc/<pid>/statm: new kernels give them there to the page, while field 24
+// of stat may be off by some hundred for each CPU. A process that has ended and is not
+// yet waited for is an error.
 func readStat(procfs string, pid int) (stat, error) {
+	st, err := procfile.ReadStat(procfs, pid)
+	if err != nil {
+		return stat{}, err
+	}
 	dir := filepath.Join(procfs, strconv.Itoa(pid))
-	b, err := os.ReadFile(filepath.Join(dir, "stat"))
+	if st.Ended() {
+		return stat{}, fmt.Errorf("%s/stat: it has ended", dir)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "statm"))
 	if err != nil {
 		return stat{}, err
 	}
-	out := stat{}
-	if out.threads, err = parseThreads(b, dir); err != nil {
-		return stat{}, err
-	}
-	if b, err = os.ReadFile(filepath.Join(dir, "statm")); err != nil {
-		return stat{}, err
-	}
-	out.rss, err = parseResident(b, dir)
-	return out, err
-}
-
-func parseThreads(b []byte, dir string) (uint64, error) {
-	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:])) // from field 3 on
-	if len(fields) < 18 || fields[0] == "Z" || fields[0] == "X" {
-		return 0, fmt.Errorf("%s/stat: it has ended", dir)
-	}
-	threads, err := strconv.ParseUint(fields[17], 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("parse %s/stat: %w", dir, err)
-	}
-	return threads, nil
+	rss, err := parseResident(b, dir)
+	return stat{threads: st.Threads, rss: rss}, err
 }
 
 // parseResident is in bytes.

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // breaker stops the Prolog from trying what failed time and again: a node where
@@ -70,7 +70,7 @@ func (b breaker) begin(job uint64, now time.Time) (*attempt, error) {
 		return nil, nil
 	}
 	a := &attempt{breaker: b, trial: trial{PID: os.Getpid(), Job: job}, now: now}
-	stat, err := slurm.ReadStat(b.procRoot, a.trial.PID)
+	stat, err := procfile.ReadStat(b.procRoot, a.trial.PID)
 	if err != nil {
 		return a, nil // without a name that others can check it is not on record
 	}
@@ -94,7 +94,7 @@ func (b breaker) begin(job uint64, now time.Time) (*attempt, error) {
 // forgetDead takes out those at work that are not alive, and counts who was killed.
 func (b breaker) forgetDead(st *breakerState) (killed int) {
 	st.Trying = slices.DeleteFunc(st.Trying, func(t trial) bool {
-		if slurm.Alive(b.procRoot, t.PID, t.Start) {
+		if procfile.Alive(b.procRoot, t.PID, t.Start) {
 			return false
 		}
 		if os.Remove(b.wellPath(t)) != nil { // it did not say that all was well

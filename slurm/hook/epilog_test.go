@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // A tracker that has ended without closing its run has left its lock's file. How
@@ -74,7 +74,7 @@ func TestRequeueWhileTheTrackerWaits(t *testing.T) {
 	if _, err := h.State.ReadExit(12, "n1", stem12); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the new attempt begins with an exit: %v", err)
 	}
-	if !slurm.Alive("/proc", old.PID, old.PIDStart) {
+	if !procfile.Alive("/proc", old.PID, old.PIDStart) {
 		t.Error("the old attempt's tracker is gone")
 	}
 	if err := h.Epilog(jobRun(12, 2, time.Hour), exit7); err != nil {
@@ -115,7 +115,7 @@ func TestALaterEpilogSweeps(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	self, err := slurm.ReadStat("/proc", os.Getpid())
+	self, err := procfile.ReadStat("/proc", os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // The bodies of fake trackers: shell scripts in which %s is the test's directory.
@@ -92,7 +92,7 @@ func killTrackers(t *testing.T, h *Hook) {
 
 // killNote ends the session of a note's tracker.
 func killNote(t *testing.T, n Note) {
-	if n.PID > 1 && slurm.Alive("/proc", n.PID, n.PIDStart) {
+	if n.PID > 1 && procfile.Alive("/proc", n.PID, n.PIDStart) {
 		if err := syscall.Kill(-n.PID, syscall.SIGKILL); err != nil {
 			t.Error(err)
 		}
@@ -158,7 +158,7 @@ func TestPrologEpilog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if note.RunID != run.FileStem() || note.Spool != "/var/spool/rt/"+run.FileStem()+".db" || !note.Started.Equal(began) || !slurm.Alive("/proc", note.PID, note.PIDStart) {
+	if note.RunID != run.FileStem() || note.Spool != "/var/spool/rt/"+run.FileStem()+".db" || !note.Started.Equal(began) || !procfile.Alive("/proc", note.PID, note.PIDStart) {
 		t.Errorf("note %+v", note)
 	}
 	if info, err := os.Stat(h.State.path(12, "n1", "json")); err != nil || info.Mode().Perm() != 0o600 {
@@ -174,7 +174,7 @@ func TestPrologEpilog(t *testing.T) {
 	if err := h.Epilog(epilog12, exit7); err != nil {
 		t.Fatal(err)
 	}
-	if slurm.Alive("/proc", note.PID, note.PIDStart) {
+	if procfile.Alive("/proc", note.PID, note.PIDStart) {
 		t.Error("the tracker lives after the Epilog")
 	}
 	var exit rt.Exit

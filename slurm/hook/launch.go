@@ -14,7 +14,7 @@ import (
 	"unsafe"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // Linux capabilities that the tracker keeps when it is not root, see
@@ -69,7 +69,7 @@ func (h *Hook) launch(run *rt.Run, deadline time.Time) (_ *tracker, err error) {
 		return nil, fmt.Errorf("cannot start the tracker: %w", err)
 	}
 	t := &tracker{path: h.Tracker, pid: pid, ready: ready, timeout: h.ReadyTimeout}
-	if stat, err := slurm.ReadStat(h.ProcRoot, pid); err == nil {
+	if stat, err := procfile.ReadStat(h.ProcRoot, pid); err == nil {
 		t.start = stat.Start
 	}
 	// What is left to find out is found out while the program is loaded.

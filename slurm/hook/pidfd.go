@@ -8,7 +8,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // foreign is a process that is not our child, held so that its number cannot be
@@ -28,7 +28,7 @@ func findProcess(procRoot string, pid int, start uint64) (*foreign, error) {
 		return nil, fmt.Errorf("cannot find process %d: %w", pid, err)
 	}
 	// First the hold, then the look: afterwards it cannot become another's number.
-	if !slurm.Alive(procRoot, pid, start) {
+	if !procfile.Alive(procRoot, pid, start) {
 		return nil, errors.Join(os.ErrProcessDone, p.Release())
 	}
 	return &foreign{p, procRoot, start}, nil
@@ -47,7 +47,7 @@ func (f *foreign) waitGone(deadline time.Time) bool {
 		return true
 	}
 	// No pidfd on this kernel, or the time is over: look at /proc.
-	for slurm.Alive(f.procRoot, f.process.Pid, f.start) {
+	for procfile.Alive(f.procRoot, f.process.Pid, f.start) {
 		if !time.Now().Before(deadline) {
 			return false
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/procfile"
 	"github.com/resource-tracker/rt/slurm"
 )
 
@@ -100,7 +101,7 @@ func (h *Hook) track(run *rt.Run) (err error) {
 func (h *Hook) makeWay(run *rt.Run) error {
 	job := run.JobID.Or(0)
 	old, err := h.State.ReadNote(job, run.Node)
-	if err == nil && slurm.Alive(h.ProcRoot, old.PID, old.PIDStart) {
+	if err == nil && procfile.Alive(h.ProcRoot, old.PID, old.PIDStart) {
 		if old.Attempt == run.Attempt {
 			return fmt.Errorf("%w, by process %d", ErrTracked, old.PID)
 		}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/resource-tracker/rt/slurm"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // sweepMax bounds what one Epilog looks at: the node waits for it.
@@ -65,7 +65,7 @@ func (h *Hook) sweepLocked(path string) error {
 	var note Note
 	switch err := readJSON(path+".json", &note); {
 	case err == nil:
-		if slurm.Alive(h.ProcRoot, note.PID, note.PIDStart) || exists(note.lock()) {
+		if procfile.Alive(h.ProcRoot, note.PID, note.PIDStart) || exists(note.lock()) {
 			return nil
 		}
 	case !errors.Is(err, fs.ErrNotExist):

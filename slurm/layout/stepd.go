@@ -12,6 +12,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
+	"github.com/resource-tracker/rt/internal/procfile"
 	"github.com/resource-tracker/rt/slurm"
 )
 
@@ -47,7 +48,7 @@ func StepdCgroup(procRoot string, run *rt.Run, mounts cgroupfs.Mounts) (cgroupfs
 	}
 	for _, pid := range pids {
 		// In v1 the slurmstepd itself is in no cgroup of the job, its children are.
-		stat, err := slurm.ReadStat(procRoot, pid)
+		stat, err := procfile.ReadStat(procRoot, pid)
 		if err != nil || !stepds[pid] && !stepds[stat.PPID] {
 			continue
 		}

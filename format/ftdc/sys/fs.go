@@ -38,6 +38,12 @@ func number(words [][]byte, n int, per float64) *float64 {
 	return &v
 }
 
+// in is v in units of 1/per.
+func in(v uint64, per float64) *float64 {
+	f := float64(v) / per
+	return &f
+}
+
 // table is the numbers of lines "<key>: <n> ..." by key.
 func table(text []byte) map[string][][]byte {
 	out := map[string][][]byte{}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // Process is a Statser of one process.
@@ -35,20 +37,13 @@ type ProcessStats struct {
 // Stats returns ProcessStats.
 func (p *Process) Stats() any {
 	var s ProcessStats
-	stat := p.fs.read(p.pid, "stat")
-	// The name in parentheses may hold anything; field 3 follows the last of them.
-	if i := bytes.LastIndexByte(stat, ')'); i >= 0 {
-		f := bytes.Fields(stat[i+1:])
-		const first = 3
-		s.MajorFaults = number(f, 12-first, 1)
-		s.UserCPUSecs = number(f, 14-first, ticksPerSecond)
-		s.SystemCPUSecs = number(f, 15-first, ticksPerSecond)
-		s.Threads = number(f, 20-first, 1)
-		s.VirtualMB = number(f, 23-first, 1e6)
-		s.ResidentMB = number(f, 24-first, 1e6/float64(os.Getpagesize()))
-		began := number(f, 22-first, ticksPerSecond)
-		if up := number(bytes.Fields(p.fs.read("uptime")), 0, 1); up != nil && began != nil {
-			*up -= *began
+	if stat, ok := procfile.ParseStat(p.fs.read(p.pid, "stat")); ok {
+		s.MajorFaults = in(stat.MajorFaults, 1)
+		s.UserCPUSecs, s.SystemCPUSecs = in(stat.Own[0], ticksPerSecond), in(stat.Own[1], ticksPerSecond)
+		s.Threads = in(stat.Threads, 1)
+		s.VirtualMB, s.ResidentMB = in(stat.VSize, 1e6), in(stat.RSS, 1e6/float64(os.Getpagesize()))
+		if up := number(bytes.Fields(p.fs.read("uptime")), 0, 1); up != nil {
+			*up -= float64(stat.Start) / ticksPerSecond
 			s.ElapsedSecs = up
 		}
 	}

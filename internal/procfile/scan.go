@@ -1,0 +1,83 @@
+package procfile
+
+import (
+	"bytes"
+	"math"
+)
+
+// Line cuts the first line off b.
+func Line(b []byte) (line, rest []byte) {
+	if i := bytes.IndexByte(b, '\n'); i >= 0 {
+		return b[:i], b[i+1:]
+	}
+	return b, nil
+}
+
+// Field cuts the first word off a line; it is empty at the end of the line.
+func Field(line []byte) (word, rest []byte) {
+	i := 0
+	for i < len(line) && isBlank(line[i]) {
+		i++
+	}
+	j := i
+	for j < len(line) && !isBlank(line[j]) {
+		j++
+	}
+	return line[i:j], line[j:]
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' }
+
+// Skip drops n words of a line.
+func Skip(line []byte, n int) []byte {
+	for range n {
+		_, line = Field(line)
+	}
+	return line
+}
+
+// Uint parses a word of decimal digits; ok is false for anything else and for a
+// value of more than 64 bits.
+func Uint(word []byte) (v uint64, ok bool) {
+	for _, c := range word {
+		d := uint64(c - '0')
+		if d > 9 || v > (math.MaxUint64-d)/10 {
+			return 0, false
+		}
+		v = v*10 + d
+	}
+	return v, len(word) > 0
+}
+
+// Uints parses as many decimal words of a line as dst holds.
+func Uints(line []byte, dst []uint64) (rest []byte, ok bool) {
+	var word []byte
+	for i := range dst {
+		word, line = Field(line)
+		if dst[i], ok = Uint(word); !ok {
+			return line, false
+		}
+	}
+	return line, true
+}
+
+// Pair cuts the first line off b, which is "key value". ok is false where the second
+// word is no number.
+func Pair(b []byte) (key []byte, v uint64, ok bool, rest []byte) {
+	line, rest := Line(b)
+	key, line = Field(line)
+	value, _ := Field(line)
+	v, ok = Uint(value)
+	return key, v, ok, rest
+}
+
+// Trim drops blanks, line ends and zero bytes at both ends.
+func Trim(b []byte) []byte {
+	for len(b) > 0 && b[0] <= ' ' {
+		b = b[1:]
+	}
+	for len(b) > 0 && b[len(b)-1] <= ' ' {
+		b = b[:len(b)-1]
+	}
+	return b
+}

@@ -1,0 +1,36 @@
+package procfile
+
+import "testing"
+
+func TestUint(t *testing.T) {
+	for word, want := range map[string]uint64{"0": 0, "007": 7, "18446744073709551615": 1<<64 - 1} {
+		if got, ok := Uint([]byte(word)); !ok || got != want {
+			t.Errorf("Uint(%q) = %d, %t", word, got, ok)
+		}
+	}
+	for _, word := range []string{"", "-1", "1 ", "0x1", "18446744073709551616", "99999999999999999999"} {
+		if got, ok := Uint([]byte(word)); ok {
+			t.Errorf("Uint(%q) = %d", word, got)
+		}
+	}
+}
+
+func TestScan(t *testing.T) {
+	key, v, ok, rest := Pair([]byte("oom_kill \t12\nlast"))
+	if string(key) != "oom_kill" || v != 12 || !ok || string(rest) != "last" {
+		t.Errorf("%q %d %t %q", key, v, ok, rest)
+	}
+	if key, _, ok, rest := Pair(rest); string(key) != "last" || ok || len(rest) != 0 {
+		t.Errorf("%q %t %q", key, ok, rest)
+	}
+	var dst [2]uint64
+	if rest, ok := Uints(Skip([]byte(" a\tb 3  4 five"), 2), dst[:]); !ok || dst != [2]uint64{3, 4} || string(rest) != " five" {
+		t.Errorf("%v %t %q", dst, ok, rest)
+	}
+	if _, ok := Uints([]byte("3"), dst[:]); ok {
+		t.Errorf("one number is two: %v", dst)
+	}
+	if got := Trim([]byte("\x00 a b\n\x00")); string(got) != "a b" {
+		t.Errorf("%q", got)
+	}
+}
