@@ -36,13 +36,15 @@ PATHS      := -e 's|/usr/local/libexec/rt|@LIBEXECDIR@|g' -e 's|/usr/local/bin|@
 	-e 's|/usr/local/share/doc/rt|@DOCDIR@|g' -e 's|/usr/local|@PREFIX@|g' \
 	-e 's|@LIBEXECDIR@|$(LIBEXECDIR)|g' -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@DOCDIR@|$(DOCDIR)|g' -e 's|@PREFIX@|$(PREFIX)|g'
 
-.PHONY: all build test lint bench soak demo install cross clean help lab-down
+.PHONY: all build test fresh lint bench soak demo install cross clean clean-system help
 
 all: build
 
 help:
 	@echo 'build    the five programs, stripped, in $(BIN)'
 	@echo 'test     lint, unit tests with -race, and all jobs on a real Slurm with cgroup v1 and v2'
+	@echo 'fresh    demo and test on a Debian 12 that is made for it and has nothing else (as root)'
+	@echo 'test-each the tests of each package by themselves; what they leave on the machine is a failure'
 	@echo 'test-s3  uploads to a real MinIO on loopback, which it builds first'
 	@echo 'test-powerapi reports that a real PowerAPI reads from files and its socket'
 	@echo 'test-counters software counters of a real Slurm job, in an emulated machine with cgroup v2'
@@ -57,6 +59,7 @@ help:
 	@echo 'install  into PREFIX=$(PREFIX), below DESTDIR'
 	@echo 'cross    linux/arm64, with the cross compiler of Debian'
 	@echo 'clean    removes build/'
+	@echo 'clean-system removes what the tests have created elsewhere on this machine (as root)'
 
 # The hooks run in every job's way: no cgo, so that they start without a loader.
 build:
@@ -69,7 +72,10 @@ build:
 TOOLS := build/tools
 PACKAGES := $(MODULE)/...
 
-.PHONY: tools
+.PHONY: tools testsum
+testsum:
+	@mkdir -p $(TOOLS)
+	@$(GO) build -C tools -o ../$(TOOLS)/ ./testsum
 tools:
 	@mkdir -p $(TOOLS)
 	@$(GO) build -C tools -o ../$(TOOLS)/ ./testsum ./rtvet \
@@ -98,18 +104,27 @@ $(TOOLS)/vale: tools/vale/go.mod tools/vale/go.sum
 prose: $(TOOLS)/vale
 	@$(PROSE) | xargs -0 $(TOOLS)/vale --output line
 
-# What takes longest begins first.
+# The packages that take longest start first.
 SLOWEST := ./spool ./cmd/rt-spool ./cmd/resource-tracker
+SUM := $(TOOLS)/testsum -allow e2e/skip-allow.txt
 
-# A program that was built with -race waits a second at its end, and the tests start
-# a thousand: a tenth will do.
+# A program that was built with -race waits one second when it exits, and the tests
+# start a thousand: 0.1 s is enough.
 test: export GORACE = atexit_sleep_ms=100
 test: lint build
 	@echo '== tests'
 	@contrib/lab/need sqlite3=sqlite3 ps=procps linux.uml=user-mode-linux mmdebstrap=mmdebstrap mke2fs=e2fsprogs
-	@{ $(GO) test -race -tags $(TAGS) -timeout 30m -json $(SLOWEST) ./...; echo "exit $$?"; \
+	@{ $(GO) test -race -tags $(TAGS) -shuffle=on -timeout 30m -json $(SLOWEST) ./...; echo "exit $$?"; \
 	   RT_BIN='$(abspath $(BIN))' $(GO) test -tags $(TAGS),e2e -count=1 -timeout 2h -json ./e2e ./e2e/delivery; echo "exit $$?"; \
-	 } 2>&1 | $(TOOLS)/testsum -allow e2e/skip-allow.txt
+	 } 2>&1 | $(SUM)
+
+# CI runs the same in .ci/run.
+fresh:
+	@contrib/lab/fresh demo test
+
+.PHONY: test-each
+test-each: testsum
+	@GO='$(GO)' contrib/lab/each-package $(TAGS) 2>&1 | $(SUM)
 
 # A real object store, from its Go module: built once, in minutes, and then kept.
 $(TOOLS)/minio: tools/minio/go.mod tools/minio/go.sum
@@ -117,8 +132,8 @@ $(TOOLS)/minio: tools/minio/go.mod tools/minio/go.sum
 	$(GO) build -C tools/minio -trimpath -ldflags '-s -w' -o ../../$@ github.com/minio/minio
 
 .PHONY: test-s3 test-powerapi test-counters test-arm64 compat
-test-s3: $(TOOLS)/minio
-	@RT_MINIO='$(abspath $(TOOLS)/minio)' $(GO) test -tags $(TAGS),s3 -count=1 ./e2e/s3
+test-s3: $(TOOLS)/minio testsum
+	@{ RT_MINIO='$(abspath $(TOOLS)/minio)' $(GO) test -tags $(TAGS),s3 -count=1 -json ./e2e/s3; echo "exit $$?"; } 2>&1 | $(SUM)
 
 # POWERAPI=2.9.1 for an older one.
 POWERAPI ?= 2.10.0
@@ -134,10 +149,11 @@ test-counters: build
 
 QEMU := qemu-aarch64 -L /usr/aarch64-linux-gnu
 test-arm64: export RT_QEMU = $(QEMU)
-test-arm64: build cross
+test-arm64: build cross testsum
 	@contrib/lab/need qemu-aarch64=qemu-user
-	@GO='$(GO)' e2e/arm64/unit.sh $(TAGS)
-	@RT_BIN='$(abspath $(BIN))' RT_ARM64_BIN='$(abspath build/arm64)' $(GO) test -tags $(TAGS),qemu -count=1 ./e2e/arm64
+	@{ GO='$(GO)' e2e/arm64/unit.sh $(TAGS); echo "exit $$?"; \
+	   RT_BIN='$(abspath $(BIN))' RT_ARM64_BIN='$(abspath build/arm64)' $(GO) test -tags $(TAGS),qemu -count=1 -json ./e2e/arm64; echo "exit $$?"; \
+	 } 2>&1 | $(SUM)
 
 # COMPAT='-seconds 60 -interval 5 -package resource-tracker==0.5.0' are its flags and their defaults.
 compat: build
@@ -185,3 +201,6 @@ cross:
 
 clean:
 	rm -rf build
+
+clean-system:
+	@contrib/lab/clean-system

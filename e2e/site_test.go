@@ -58,7 +58,8 @@ func newSite(t *testing.T, dir string) *site {
 	s.script("prolog", "rt-prolog")
 	s.script("epilog", "rt-epilog")
 	if _, err := user.Lookup("rt"); err != nil {
-		command(t, "useradd", "--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin", "rt")
+		command(t, "useradd", "--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin",
+			"--comment", "made by the tests of rt", "rt") // contrib/lab/clean-system looks for the comment
 	}
 	s.own("spool")
 	if err := os.WriteFile(s.log(), nil, 0o666); err != nil {

@@ -20,4 +20,4 @@ skip+='|^(TestTheKernelCountsConnections|TestSoftwareEventsAreTheTruth|TestNoHar
 # Every operation of a disk fails in turn, which takes the emulator a quarter of an hour.
 skip+='|^(TestEveryFaultOfTheDisk|TestPowerFailureOfATrackedRun|TestPowerFailureOfALedger|TestPowerFailureWhileThinning)$'
 
-"${GO:-go}" test -tags "$1" -timeout 20m -skip "$skip" -exec "$RT_QEMU" "${packages[@]}"
+"${GO:-go}" test -tags "$1" -timeout 20m -json -skip "$skip" -exec "$RT_QEMU" "${packages[@]}"
