@@ -34,10 +34,26 @@ const (
 )
 
 // Run is one attempt of one job (or step, or wrapped command) on one node.
-// Empty strings and absent values are "not known", at first or for ever: the
-// job's name and its array ids arrive late.
+// Empty strings and absent values are not known, or not known yet: the job's name
+// and its array ids arrive late.
 type Run struct {
-	// Identity.
+	Identity
+	Allocation
+	Meta Metadata `json:"meta"`
+
+	// How it was tracked.
+	Command        []string    `json:"command,omitempty"`       // of a wrapped command
+	PID            Opt[uint64] `json:"pid"`                     // root of the tracked process tree
+	Interval       float64     `json:"interval_secs"`           // configured seconds between readings
+	CgroupLayout   string      `json:"cgroup_layout,omitempty"` // which rule found the job's cgroup
+	CgroupPath     string      `json:"cgroup_path,omitempty"`   // the directory that was read
+	TrackerVersion string      `json:"tracker_version,omitempty"`
+
+	Ending
+}
+
+// Identity is what distinguishes a run from all others.
+type Identity struct {
 	Cluster      string      `json:"cluster,omitempty"`
 	JobID        Opt[uint64] `json:"job_id"` // Slurm's raw job id; absent outside a scheduler
 	ArrayJobID   Opt[uint64] `json:"array_job_id"`
@@ -46,12 +62,14 @@ type Run struct {
 	HetJobOffset Opt[uint64] `json:"het_job_offset"` // the component's number, from 0
 	Step         string      `json:"step,omitempty"` // "0", "batch", "extern"; empty for a whole job
 	Node         string      `json:"node"`           // the scheduler's name of the node, else the host's name
-	Attempt      uint64      `json:"attempt"`        // SLURM_JOB_RESTART_COUNT at the Prolog; does not alone tell attempts apart
+	Attempt      uint64      `json:"attempt"`        // SLURM_JOB_RESTART_COUNT at the Prolog; attempts can share a number
 	SLUID        string      `json:"sluid,omitempty"`
 	BootID       string      `json:"boot_id"` // /proc/sys/kernel/random/boot_id
 	Start        time.Time   `json:"start"`   // when tracking began
+}
 
-	// The scheduler's metadata.
+// Allocation is what the scheduler gave to the job, and to which user.
+type Allocation struct {
 	Scheduler   string      `json:"scheduler,omitempty"` // "slurm", or empty
 	User        string      `json:"user,omitempty"`
 	UID         Opt[uint64] `json:"uid"`
@@ -73,21 +91,13 @@ type Run struct {
 	StepTasks   Opt[uint64] `json:"step_tasks"`             // tasks of the step on all nodes
 	JobStart    time.Time   `json:"job_start,omitzero"`     // from the scheduler, where its environment says so
 	JobEndLimit time.Time   `json:"job_end_limit,omitzero"` // when the time limit ends the job
+}
 
-	Meta Metadata `json:"meta"`
-
-	// How it was tracked.
-	Command        []string    `json:"command,omitempty"`       // of a wrapped command
-	PID            Opt[uint64] `json:"pid"`                     // root of the tracked process tree
-	Interval       float64     `json:"interval_secs"`           // configured seconds between readings
-	CgroupLayout   string      `json:"cgroup_layout,omitempty"` // which rule found the job's cgroup
-	CgroupPath     string      `json:"cgroup_path,omitempty"`   // the directory that was read
-	TrackerVersion string      `json:"tracker_version,omitempty"`
-
-	// How it ended.
+// Ending is how a run ended.
+type Ending struct {
 	State         State      `json:"state"`
 	Outcome       Outcome    `json:"outcome,omitempty"`
-	OutcomeSource string     `json:"outcome_source,omitempty"` // what said so: "epilog", "sacct", "exit", "kernel", "drain"
+	OutcomeSource string     `json:"outcome_source,omitempty"` // where it is from: "epilog", "sacct", "exit", "kernel", "drain"
 	ExitCode      Opt[int64] `json:"exit_code"`                // 0..255
 	ExitSignal    Opt[int64] `json:"exit_signal"`              // the signal that ended it; 0 for none
 	DerivedExit   Opt[int64] `json:"derived_exit"`             // highest exit code of the job's steps
@@ -148,7 +158,7 @@ func (m *Metadata) Merge(over Metadata) {
 // Label is the job's id as a person writes it: "12", "12_3" for a task of an
 // array, also where the task's own id is not known, "12.0" for a step; "-" outside a
 // scheduler.
-func (r *Run) Label() string {
+func (r *Identity) Label() string {
 	s := "-"
 	array, ok1 := r.ArrayJobID.Get()
 	task, ok2 := r.ArrayTaskID.Get()
@@ -168,7 +178,7 @@ func (r *Run) Label() string {
 // ExternalRunID is the run's name at a receiver that knows nothing of nodes and
 // attempts: <cluster>:<job>[_<array task>][.<step>]@<node>#<attempt>; empty
 // outside a scheduler.
-func (r *Run) ExternalRunID() string {
+func (r *Identity) ExternalRunID() string {
 	if !r.JobID.Valid() {
 		return ""
 	}

@@ -16,13 +16,13 @@ func TestRunNames(t *testing.T) {
 		run                   Run
 		label, external, stem string
 	}{
-		{"job", Run{Cluster: "c", JobID: Some[uint64](12), Node: "n1", Attempt: 1, Start: started}, "12", "c:12@n1#1", "job-12-n1-1743300000123"},
-		{"array task", Run{Cluster: "c", JobID: Some[uint64](14), ArrayJobID: Some[uint64](12), ArrayTaskID: Some[uint64](3), Node: "n1", Start: started}, "12_3", "c:12_3@n1#0", "job-14-n1-1743300000123"},
-		{"array id without a task", Run{Cluster: "c", JobID: Some[uint64](14), ArrayJobID: Some[uint64](12), Node: "n1", Start: started}, "14", "c:14@n1#0", "job-14-n1-1743300000123"},
-		{"array task of unknown id", Run{Cluster: "c", ArrayJobID: Some[uint64](12), ArrayTaskID: Some[uint64](3), Node: "n1", Start: started}, "12_3", "", "job-12_3-n1-1743300000123"},
-		{"step", Run{Cluster: "c", JobID: Some[uint64](12), Step: "0", Node: "n1", Start: started}, "12.0", "c:12.0@n1#0", "job-12.0-n1-1743300000123"},
-		{"command", Run{Node: "a.b/../c", PID: Some[uint64](99), Start: started}, "-", "", "run-99-a_b____c-1743300000123"},
-		{"machine", Run{Node: "h", Start: started}, "-", "", "run-h-1743300000123"},
+		{"job", Run{Identity: Identity{Cluster: "c", JobID: Some[uint64](12), Node: "n1", Attempt: 1, Start: started}}, "12", "c:12@n1#1", "job-12-n1-1743300000123"},
+		{"array task", Run{Identity: Identity{Cluster: "c", JobID: Some[uint64](14), ArrayJobID: Some[uint64](12), ArrayTaskID: Some[uint64](3), Node: "n1", Start: started}}, "12_3", "c:12_3@n1#0", "job-14-n1-1743300000123"},
+		{"array id without a task", Run{Identity: Identity{Cluster: "c", JobID: Some[uint64](14), ArrayJobID: Some[uint64](12), Node: "n1", Start: started}}, "14", "c:14@n1#0", "job-14-n1-1743300000123"},
+		{"array task of unknown id", Run{Identity: Identity{Cluster: "c", ArrayJobID: Some[uint64](12), ArrayTaskID: Some[uint64](3), Node: "n1", Start: started}}, "12_3", "", "job-12_3-n1-1743300000123"},
+		{"step", Run{Identity: Identity{Cluster: "c", JobID: Some[uint64](12), Step: "0", Node: "n1", Start: started}}, "12.0", "c:12.0@n1#0", "job-12.0-n1-1743300000123"},
+		{"command", Run{Identity: Identity{Node: "a.b/../c", Start: started}, PID: Some[uint64](99)}, "-", "", "run-99-a_b____c-1743300000123"},
+		{"machine", Run{Identity: Identity{Node: "h", Start: started}}, "-", "", "run-h-1743300000123"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -37,14 +37,14 @@ func TestRunNames(t *testing.T) {
 			}
 		})
 	}
-	r := Run{Node: strings.Repeat("x", 500), Step: "../../etc", JobID: Some[uint64](1), Start: started}
+	r := Run{Identity: Identity{Node: strings.Repeat("x", 500), Step: "../../etc", JobID: Some[uint64](1), Start: started}}
 	if stem := r.FileStem(); len(stem) > 120 || strings.ContainsAny(stem, "/\x00 ") {
 		t.Errorf("FileStem = %q", stem)
 	}
 }
 
 func TestRunJSONKeepsWhatIsNotKnown(t *testing.T) {
-	in := Run{JobID: Some[uint64](12), Node: "n1", Start: started, ExitCode: Some[int64](0), Meta: Metadata{JobName: "a", Tags: map[string]string{"k": "v"}}}
+	in := Run{Identity: Identity{JobID: Some[uint64](12), Node: "n1", Start: started}, Meta: Metadata{JobName: "a", Tags: map[string]string{"k": "v"}}, Ending: Ending{ExitCode: Some[int64](0)}}
 	b, err := json.Marshal(in)
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestApplyKeepsAnEarlierEnd(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	earlier := started.Add(-time.Second)
-	r = Run{End: earlier}
+	r = Run{Ending: Ending{End: earlier}}
 	r.Apply(e)
 	if !r.End.Equal(earlier) {
 		t.Errorf("End = %v, want %v", r.End, earlier)

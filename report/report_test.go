@@ -39,12 +39,18 @@ func at(sec float64) rt.Snapshot {
 
 func slurmRun() rt.Run {
 	return rt.Run{
-		Cluster: "lab", JobID: u(1203), ArrayJobID: u(1200), ArrayTaskID: u(3), Node: "n1", Start: start,
-		User: "alice", Account: "physics", Partition: "main", AllocCPUs: u(4), AllocMem: u(8 << 30),
-		Meta: rt.Metadata{JobName: "train-model"}, Interval: 10, Scheduler: "slurm",
-		State: rt.StateEnded, Outcome: rt.OutcomeFinished, OutcomeSource: "epilog",
-		ExitCode: rt.Some[int64](0), ExitSignal: rt.Some[int64](0), DerivedExit: rt.Some[int64](0),
-		End: start.Add(time.Hour),
+		Identity: rt.Identity{Cluster: "lab", JobID: u(1203), ArrayJobID: u(1200), ArrayTaskID: u(3), Node: "n1", Start: start},
+		Allocation: rt.Allocation{
+			User: "alice", Account: "physics", Partition: "main", AllocCPUs: u(4), AllocMem: u(8 << 30),
+			Scheduler: "slurm",
+		},
+		Meta:     rt.Metadata{JobName: "train-model"},
+		Interval: 10,
+		Ending: rt.Ending{
+			State: rt.StateEnded, Outcome: rt.OutcomeFinished, OutcomeSource: "epilog",
+			ExitCode: rt.Some[int64](0), ExitSignal: rt.Some[int64](0), DerivedExit: rt.Some[int64](0),
+			End: start.Add(time.Hour),
+		},
 	}
 }
 
@@ -79,8 +85,15 @@ func jobSnapshots() []rt.Snapshot {
 
 func commandRun() rt.Run {
 	return rt.Run{
-		Node: "laptop", Start: start, End: start.Add(5500 * time.Millisecond), User: "bob", PID: u(4242), Command: []string{"python", "train.py", "--epochs", "10"},
-		State: rt.StateEnded, Outcome: rt.OutcomeFailed, OutcomeSource: "exit", ExitCode: rt.Some[int64](3), Interval: 1,
+		Identity:   rt.Identity{Node: "laptop", Start: start},
+		Allocation: rt.Allocation{User: "bob"},
+		PID:        u(4242),
+		Command:    []string{"python", "train.py", "--epochs", "10"},
+		Interval:   1,
+		Ending: rt.Ending{
+			End:   start.Add(5500 * time.Millisecond),
+			State: rt.StateEnded, Outcome: rt.OutcomeFailed, OutcomeSource: "exit", ExitCode: rt.Some[int64](3),
+		},
 	}
 }
 
@@ -159,8 +172,8 @@ func examples() []example {
 			{Kind: "sensor", Name: "energy", Status: "absent", Detail: "find energy counters /sys: file does not exist"},
 			{Kind: "sensor", Name: "cpu frequency", Status: "absent", Detail: "read /sys/devices/system/cpu/cpu*/cpufreq/scaling_cur_freq: file does not exist"},
 		}, commandSnapshots()},
-		{"node", rt.Run{Node: "n1", Start: start, State: rt.StateRunning}, nil, machine},
-		{"empty", rt.Run{Node: "n1", JobID: u(7)}, nil, nil},
+		{"node", rt.Run{Identity: rt.Identity{Node: "n1", Start: start}, Ending: rt.Ending{State: rt.StateRunning}}, nil, machine},
+		{"empty", rt.Run{Identity: rt.Identity{Node: "n1", JobID: u(7)}}, nil, nil},
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // onNode is a summary of a run on a node that used so many CPU seconds of 100 and
 // so many GiB of 8.
 func onNode(job uint64, node string, used, gib float64) *Summary {
-	s := &Summary{Run: rt.Run{Cluster: "c", JobID: u(job), Node: node, NumNodes: u(2), State: rt.StateEnded, Outcome: rt.OutcomeFinished}}
+	s := &Summary{Run: rt.Run{Identity: rt.Identity{Cluster: "c", JobID: u(job), Node: node}, Allocation: rt.Allocation{NumNodes: u(2)}, Ending: rt.Ending{State: rt.StateEnded, Outcome: rt.OutcomeFinished}}}
 	s.Label = s.Run.Label()
 	s.ElapsedSecs, s.CPU.Cores, s.CPU.CoresOf = rt.Some(100.0), u(1), "allocation"
 	s.CPU.UsedSecs, s.CPU.AllocatedSecs, s.CPU.UsedPct = rt.Some(used), rt.Some(100.0), rt.Some(used)

@@ -12,8 +12,8 @@ func TestTitle(t *testing.T) {
 	long := rt.Run{Command: []string{"python3", "-c", strings.Repeat("x", 99)}, Meta: rt.Metadata{JobName: "demo"}}
 	for want, s := range map[string]*Summary{
 		"Job 12  md":   {Label: "12", Run: rt.Run{Meta: rt.Metadata{JobName: "md"}}},
-		"Process 7":    {Label: "-", Scope: ScopeTree, Run: rt.Run{PID: rt.Some[uint64](7), Node: "n1"}},
-		"Node n1":      {Label: "-", Scope: ScopeNode, Run: rt.Run{Node: "n1"}},
+		"Process 7":    {Label: "-", Scope: ScopeTree, Run: rt.Run{Identity: rt.Identity{Node: "n1"}, PID: rt.Some[uint64](7)}},
+		"Node n1":      {Label: "-", Scope: ScopeNode, Run: rt.Run{Identity: rt.Identity{Node: "n1"}}},
 		"Run":          {Label: "-", Scope: ScopeNode},
 		"Command sim":  {Label: "-", Scope: ScopeTree, Run: rt.Run{Command: []string{"sim"}, PID: rt.Some[uint64](7)}},
 		"Command pyth": {Label: "-", Run: long},

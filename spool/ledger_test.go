@@ -203,11 +203,11 @@ func TestFindJob(t *testing.T) {
 	some := rt.Some[uint64]
 	var paths []string
 	for i, run := range []rt.Run{
-		{JobID: some(12)},
-		{JobID: some(12), Step: "0"},
-		{JobID: some(13), ArrayJobID: some(13), ArrayTaskID: some(1)},
-		{JobID: some(14), ArrayJobID: some(13), ArrayTaskID: some(2)},
-		{JobID: some(12), Attempt: 1},
+		{Identity: rt.Identity{JobID: some(12)}},
+		{Identity: rt.Identity{JobID: some(12), Step: "0"}},
+		{Identity: rt.Identity{JobID: some(13), ArrayJobID: some(13), ArrayTaskID: some(1)}},
+		{Identity: rt.Identity{JobID: some(14), ArrayJobID: some(13), ArrayTaskID: some(2)}},
+		{Identity: rt.Identity{JobID: some(12), Attempt: 1}},
 		{PID: some(99)},
 	} {
 		run.Node, run.State, run.Start = "n1", rt.StateRunning, start.Add(time.Duration(i)*time.Second)

@@ -47,7 +47,7 @@ func peek(path string) (*Entry, bool) {
 	if !ok {
 		return nil, false
 	}
-	return &Entry{Path: path, Size: st.Size(), Run: rt.Run{State: rt.StateDelivered}, DeliveredAt: at}, true
+	return &Entry{Path: path, Size: st.Size(), Run: rt.Run{Ending: rt.Ending{State: rt.StateDelivered}}, DeliveredAt: at}, true
 }
 
 func markOf(path string, st fs.FileInfo) (at time.Time, ok bool) {

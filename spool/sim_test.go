@@ -13,8 +13,10 @@ var start = time.Date(2026, 3, 1, 8, 0, 0, 123456000, time.UTC)
 
 func testRun() rt.Run {
 	return rt.Run{
-		Cluster: "c", JobID: rt.Some[uint64](12), Node: "n1", BootID: "boot-1", Start: start,
-		State: rt.StateRunning, User: "ada", Interval: 1,
+		Identity:   rt.Identity{Cluster: "c", JobID: rt.Some[uint64](12), Node: "n1", BootID: "boot-1", Start: start},
+		Allocation: rt.Allocation{User: "ada"},
+		Interval:   1,
+		Ending:     rt.Ending{State: rt.StateRunning},
 	}
 }
 

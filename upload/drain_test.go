@@ -282,7 +282,7 @@ func TestStatus(t *testing.T) {
 		{rt.Some[int64](0), rt.Some[int64](0), rt.OutcomeOOM, "failed"},
 		{rt.None[int64](), rt.None[int64](), rt.OutcomeNone, "finished"},
 	} {
-		run := rt.Run{ExitCode: tc.code, ExitSignal: tc.signal, Outcome: tc.outcome}
+		run := rt.Run{Ending: rt.Ending{ExitCode: tc.code, ExitSignal: tc.signal, Outcome: tc.outcome}}
 		if got := upload.Status(&run); got != tc.want {
 			t.Errorf("%+v: %s", tc, got)
 		}

@@ -180,9 +180,10 @@ var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // and from the 20th on some are thinned out.
 func newRun(job uint64, n int) *fakeRun {
 	r := &fakeRun{run: rt.Run{
-		Cluster: "c", JobID: rt.Some(job), Node: "n1", Start: start.Add(time.Duration(job) * time.Second),
-		End: start.Add(time.Hour), State: rt.StateEnded, ExitCode: rt.Some[int64](0), Scheduler: "slurm",
-		Meta: rt.Metadata{JobName: "job " + strconv.FormatUint(job, 10), Tags: map[string]string{"slurm_user": "anna"}},
+		Identity:   rt.Identity{Cluster: "c", JobID: rt.Some(job), Node: "n1", Start: start.Add(time.Duration(job) * time.Second)},
+		Allocation: rt.Allocation{Scheduler: "slurm"},
+		Meta:       rt.Metadata{JobName: "job " + strconv.FormatUint(job, 10), Tags: map[string]string{"slurm_user": "anna"}},
+		Ending:     rt.Ending{End: start.Add(time.Hour), State: rt.StateEnded, ExitCode: rt.Some[int64](0)},
 	}}
 	for i := range n {
 		seq := int64(i + 1)

@@ -14,7 +14,7 @@ import (
 // newRun says who we track, for the spool and for the samples. pid is 0 where no
 // process tree is tracked.
 func newRun(s settings, pid int, started time.Time) rt.Run {
-	run := rt.Run{Start: started, State: rt.StateRunning}
+	run := rt.Run{Identity: rt.Identity{Start: started}, Ending: rt.Ending{State: rt.StateRunning}}
 	if insideSlurm() {
 		if task, err := environ.FromTask(environ.NewEnv(os.Environ()), started); err == nil {
 			run = task

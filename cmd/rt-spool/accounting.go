@@ -199,7 +199,7 @@ func (a *accounting) call(ctx context.Context, args, environ []string) ([]slurma
 // account returns that of the run, nil where there is none.
 func (e *ended) account(accounts map[uint64][]slurmacct.Account) *slurmacct.Account {
 	list := accounts[e.job]
-	run := rt.Run{Cluster: e.cluster, JobID: rt.Some(e.job), Start: e.start}
+	run := rt.Run{Identity: rt.Identity{Cluster: e.cluster, JobID: rt.Some(e.job), Start: e.start}}
 	for i := range list {
 		if list[i].Describes(&run) {
 			return &list[i]

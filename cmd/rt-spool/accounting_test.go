@@ -43,7 +43,7 @@ func accounted(t *testing.T, script string) *directory {
 // spoolJob makes a run of a job; without an end its tracker has died.
 func (d *directory) spoolJob(t *testing.T, job uint64, start, end time.Time) (path string) {
 	t.Helper()
-	run := rt.Run{Cluster: "lab", JobID: rt.Some(job), Node: "n1", Scheduler: "slurm", BootID: "another", Start: start, State: rt.StateRunning}
+	run := rt.Run{Identity: rt.Identity{Cluster: "lab", JobID: rt.Some(job), Node: "n1", BootID: "another", Start: start}, Allocation: rt.Allocation{Scheduler: "slurm"}, Ending: rt.Ending{State: rt.StateRunning}}
 	w, err := spool.Create(d.cfg.Spool.Dir, run, rt.Host{}, spool.Options{})
 	if err != nil {
 		t.Fatal(err)

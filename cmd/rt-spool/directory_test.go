@@ -24,8 +24,13 @@ func TestReapTakesTheExitOfItsOwnRun(t *testing.T) {
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	var paths []string
 	for attempt := range uint64(2) {
-		run := rt.Run{JobID: rt.Some[uint64](12), Node: "n1", Attempt: attempt, BootID: boot, State: rt.StateRunning,
-			Start: start.Add(time.Duration(attempt) * time.Hour)}
+		run := rt.Run{
+			Identity: rt.Identity{
+				JobID: rt.Some[uint64](12), Node: "n1", Attempt: attempt, BootID: boot,
+				Start: start.Add(time.Duration(attempt) * time.Hour),
+			},
+			Ending: rt.Ending{State: rt.StateRunning},
+		}
 		w, err := spool.Create(dir, run, rt.Host{}, spool.Options{})
 		if err != nil {
 			t.Fatal(err)

@@ -146,11 +146,23 @@ func TestSnapshotsGoThroughFTDC(t *testing.T) {
 			snapshots = append(snapshots, scattered(r, i))
 		}
 		run := rt.Run{
-			Cluster: "c", JobID: rt.Some[uint64](12), Step: "0", Node: "n1.example.org", Attempt: 3, BootID: "b", User: "anna",
-			AllocCPUs: rt.Some[uint64](4), AllocMem: rt.Some[uint64](1<<40 + 1), Interval: 10, Outcome: rt.OutcomeOOM,
-			ExitCode: rt.Some[int64](-1), Command: []string{"sim"}, WorkDir: "/home/a=b", NodeList: "n[1-2]",
-			Start: time.Unix(1772367179, 123456000).UTC(), End: time.Unix(1782367180, 654321000).UTC(),
-			Meta: rt.Metadata{JobName: "md.2", ContainerImage: "x:1", Tags: map[string]string{"slurm.qos": "a=b", "x": "y"}},
+			Identity: rt.Identity{
+				Cluster: "c", JobID: rt.Some[uint64](12), Step: "0", Node: "n1.example.org", Attempt: 3, BootID: "b",
+				Start: time.Unix(1772367179, 123456000).UTC(),
+			},
+			Allocation: rt.Allocation{
+				User:      "anna",
+				AllocCPUs: rt.Some[uint64](4), AllocMem: rt.Some[uint64](1<<40 + 1),
+				WorkDir: "/home/a=b", NodeList: "n[1-2]",
+			},
+			Interval: 10,
+			Command:  []string{"sim"},
+			Meta:     rt.Metadata{JobName: "md.2", ContainerImage: "x:1", Tags: map[string]string{"slurm.qos": "a=b", "x": "y"}},
+			Ending: rt.Ending{
+				Outcome:  rt.OutcomeOOM,
+				ExitCode: rt.Some[int64](-1),
+				End:      time.Unix(1782367180, 654321000).UTC(),
+			},
 		}
 		of := ftdcRun{run: run, host: rt.Host{HostName: "n1", CPUModel: "a = b", VCPUs: rt.Some[uint64](4), StorageGB: rt.Some(270.5)}}
 		of.events = []rt.Event{
@@ -188,7 +200,7 @@ func TestFTDCKeepsBothClocks(t *testing.T) {
 	for i, at := range [][2]int64{{0, 0}, {1e9, 1e9}, {2e9, -3600e9}, {3e9, -3599e9}, {3 * day, 3*day - 3602e9}, {3*day + 1e9, 9 * day}} {
 		snapshots = append(snapshots, rt.Snapshot{Seq: int64(i + 1), Boot: 7e15 + at[0], Wall: 1772367180e9 + at[1]})
 	}
-	im := newFTDCImport(bytes.NewReader(exported(t, rt.Run{Node: "n1"}, snapshots)))
+	im := newFTDCImport(bytes.NewReader(exported(t, rt.Run{Identity: rt.Identity{Node: "n1"}}, snapshots)))
 	for i := range snapshots {
 		if err := im.next(); err != nil {
 			t.Fatal(err)
@@ -210,7 +222,7 @@ func TestImportedRunsBelongToTheSpool(t *testing.T) {
 		}
 	}
 	file := filepath.Join(t.TempDir(), "a.ftdc")
-	text := exported(t, rt.Run{Node: "n1"}, []rt.Snapshot{{Seq: 1, Boot: 1e12, Wall: 1772367180e9}})
+	text := exported(t, rt.Run{Identity: rt.Identity{Node: "n1"}}, []rt.Snapshot{{Seq: 1, Boot: 1e12, Wall: 1772367180e9}})
 	if err := os.WriteFile(file, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +275,7 @@ func TestEveryPartOfASnapshotIsKnown(t *testing.T) {
 // FuzzImportFTDC: a file gives snapshots and perhaps an error.
 func FuzzImportFTDC(f *testing.F) {
 	r := rand.New(rand.NewPCG(9, 10))
-	run := rt.Run{JobID: rt.Some[uint64](12), Node: "n1", Start: time.Unix(1772367179, 0), Meta: rt.Metadata{JobName: "md"}}
+	run := rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](12), Node: "n1", Start: time.Unix(1772367179, 0)}, Meta: rt.Metadata{JobName: "md"}}
 	for i := range int64(4) {
 		file := exported(f, run, []rt.Snapshot{scattered(r, i), scattered(r, i+1)})
 		f.Add(file)

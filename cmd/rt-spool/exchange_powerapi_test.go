@@ -44,7 +44,7 @@ func poweredSnapshots() []rt.Snapshot {
 }
 
 func poweredRun() rt.Run {
-	r := rt.Run{Cluster: "lab", Node: "n1", State: rt.StateRunning}
+	r := rt.Run{Identity: rt.Identity{Cluster: "lab", Node: "n1"}, Ending: rt.Ending{State: rt.StateRunning}}
 	r.JobID.Set(12)
 	return r
 }

@@ -68,8 +68,13 @@ func summaryOf(t *testing.T, r *spool.Reader) *report.Summary {
 func longRun() (rt.Run, []rt.Snapshot) {
 	start := time.Date(2026, 3, 1, 12, 0, 0, 250e6, time.UTC)
 	run := rt.Run{
-		Cluster: "c", JobID: rt.Some[uint64](99), Node: "n7", User: "anna", Start: start, State: rt.StateRunning,
-		AllocCPUs: rt.Some[uint64](2), Meta: rt.Metadata{JobName: "md"},
+		Identity: rt.Identity{Cluster: "c", JobID: rt.Some[uint64](99), Node: "n7", Start: start},
+		Allocation: rt.Allocation{
+			User:      "anna",
+			AllocCPUs: rt.Some[uint64](2),
+		},
+		Meta:   rt.Metadata{JobName: "md"},
+		Ending: rt.Ending{State: rt.StateRunning},
 	}
 	var list []rt.Snapshot
 	for i := range int64(121) {
@@ -202,7 +207,7 @@ func TestSonarExportRecords(t *testing.T) {
 
 func TestSonarExportTree(t *testing.T) {
 	start := time.Unix(1_772_367_000, 0)
-	run := rt.Run{Node: "n1", PID: rt.Some[uint64](77), UID: rt.Some[uint64](1001), Command: []string{"/opt/bin/solver", "-x"}, Start: start, State: rt.StateRunning}
+	run := rt.Run{Identity: rt.Identity{Node: "n1", Start: start}, Allocation: rt.Allocation{UID: rt.Some[uint64](1001)}, PID: rt.Some[uint64](77), Command: []string{"/opt/bin/solver", "-x"}, Ending: rt.Ending{State: rt.StateRunning}}
 	var list []rt.Snapshot
 	for i := range int64(4) { // twice a second: one record a second
 		list = append(list, rt.Snapshot{

@@ -36,9 +36,8 @@ func fieldsOf(known *sync.Map, t reflect.Type, wanted func(reflect.Type) bool) [
 		return all.([]number)
 	}
 	var all []number
-	for i := range t.NumField() {
-		f := t.Field(i)
-		if f.IsExported() && !slices.Contains(identities[t], f.Name) && wanted(f.Type) {
+	for _, f := range reflect.VisibleFields(t) {
+		if f.IsExported() && !f.Anonymous && !slices.Contains(identities[t], f.Name) && wanted(f.Type) {
 			all = append(all, number{snake(f.Name), f.Index})
 		}
 	}

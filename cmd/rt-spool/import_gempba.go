@@ -50,7 +50,7 @@ func importGemPBA(dir, name string, r io.Reader) ([]string, error) {
 
 // runOfGemPBA is what the first line says of the run.
 func runOfGemPBA(first *gempba.Envelope) rt.Run {
-	run := rt.Run{Start: time.UnixMilli(first.TS).UTC(), State: rt.StateRunning, Node: hostOf(first)}
+	run := rt.Run{Identity: rt.Identity{Start: time.UnixMilli(first.TS).UTC(), Node: hostOf(first)}, Ending: rt.Ending{State: rt.StateRunning}}
 	if of := first.Run; of != nil {
 		run.Cluster, run.JobID, run.ArrayJobID, run.ArrayTaskID, run.Step = of.Cluster, of.JobID, of.ArrayJobID, of.ArrayTaskID, of.Step
 		run.Meta.JobName, run.User, run.UID, run.Account, run.Partition = of.JobName, of.User, of.UID, of.Account, of.Partition

@@ -130,7 +130,7 @@ func TestGemPBAWork(t *testing.T) {
 		return gempba.WorkerFrame{WorkerID: id, SeqNo: rt.Some(seq), ProcessCPUPct: rt.Some(v), ProcessRSSBytes: rt.Some(uint64(id+1) << 20)}
 	}
 	topology := &gempba.Topology{Identities: []gempba.Identity{{WorkerID: 0, Hostname: "n1"}, {WorkerID: 1, Hostname: "n1"}, {WorkerID: 2, Hostname: "n2"}}}
-	im := gempbaImport{run: rt.Run{Node: "n1"}, gempbaWork: gempbaWork{seen: map[uint32]workerSeen{}}}
+	im := gempbaImport{run: rt.Run{Identity: rt.Identity{Node: "n1"}}, gempbaWork: gempbaWork{seen: map[uint32]workerSeen{}}}
 	var got []string
 	for i, workers := range [][]gempba.WorkerFrame{
 		{}, {pct(0, 1, 50), pct(2, 1, 100)}, {pct(0, 1, 50), pct(1, 1, 100), pct(2, 2, 100)},

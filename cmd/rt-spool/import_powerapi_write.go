@@ -76,7 +76,7 @@ func (s *powerapiSensor) reportsOf(job powerapiTarget) []*targeted {
 func (s *powerapiSensor) writeRun(join *powerapiJoin, dir, name string, job powerapiTarget) (path string, there bool, err error) {
 	of := s.reportsOf(job)
 	counted := newPowerapiCounters(of)
-	run := rt.Run{Node: s.name, Start: counted.start, End: of[len(of)-1].time(), TrackerVersion: powerapiSource, State: rt.StateRunning}
+	run := rt.Run{Identity: rt.Identity{Node: s.name, Start: counted.start}, TrackerVersion: powerapiSource, Ending: rt.Ending{End: of[len(of)-1].time(), State: rt.StateRunning}}
 	if job.label != "" {
 		job.identify(&run)
 	}

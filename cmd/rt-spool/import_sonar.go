@@ -286,8 +286,10 @@ func (im *sonarImport) run(key sonarKey) rt.Run {
 	ats := slices.Sorted(maps.Keys(j.points))
 	first, last := time.Unix(ats[0], 0).UTC(), time.Unix(ats[len(ats)-1], 0).UTC()
 	run := rt.Run{
-		Cluster: im.cluster, JobID: rt.Some(key.job), Node: key.host, Start: first, User: j.user, State: rt.StateRunning,
+		Identity:       rt.Identity{Cluster: im.cluster, JobID: rt.Some(key.job), Node: key.host, Start: first},
+		Allocation:     rt.Allocation{User: j.user},
 		TrackerVersion: "sonar " + j.version,
+		Ending:         rt.Ending{State: rt.StateRunning},
 	}
 	if uid, ok := sonar.UID(j.user); ok {
 		run.User, run.UID = "", rt.Some(uid)

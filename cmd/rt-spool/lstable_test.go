@@ -16,10 +16,19 @@ import (
 func TestTableFitsTheTerminal(t *testing.T) {
 	long := strings.Repeat("näme-", 20)
 	runs := []listed{
-		{Run: &rt.Run{JobID: rt.Some[uint64](12), Node: "n1", User: "anna", Start: time.Now(), State: rt.StateRunning}, Live: true},
-		{Run: &rt.Run{JobID: rt.Some[uint64](1234567), ArrayJobID: rt.Some[uint64](1234560), ArrayTaskID: rt.Some[uint64](17), Node: "node-0001.cluster.example.org",
-			User: "a-very-long-user-name", Meta: rt.Metadata{JobName: long}, Start: time.Now().Add(-time.Hour), End: time.Now(),
-			State: rt.StateDelivered, Outcome: rt.OutcomeCancelled}, SizeBytes: 123456789, Snapshots: 86400, Unsent: 86400},
+		{Run: &rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](12), Node: "n1", Start: time.Now()}, Allocation: rt.Allocation{User: "anna"}, Ending: rt.Ending{State: rt.StateRunning}}, Live: true},
+		{Run: &rt.Run{
+			Identity: rt.Identity{
+				JobID: rt.Some[uint64](1234567), ArrayJobID: rt.Some[uint64](1234560), ArrayTaskID: rt.Some[uint64](17), Node: "node-0001.cluster.example.org",
+				Start: time.Now().Add(-time.Hour),
+			},
+			Allocation: rt.Allocation{User: "a-very-long-user-name"},
+			Meta:       rt.Metadata{JobName: long},
+			Ending: rt.Ending{
+				End:   time.Now(),
+				State: rt.StateDelivered, Outcome: rt.OutcomeCancelled,
+			},
+		}, SizeBytes: 123456789, Snapshots: 86400, Unsent: 86400},
 		{Path: "/var/spool/rt/" + long + ".db", Error: "damaged"},
 	}
 	for _, width := range []int{70, 80, 100, 132, 200, 0} {

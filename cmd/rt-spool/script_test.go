@@ -76,9 +76,16 @@ func cmdRun(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(job) * time.Minute)
 	run := rt.Run{
-		Cluster: "c", JobID: rt.Some(job), Node: args[1], Scheduler: "slurm", User: "anna", Account: "chem",
-		AllocCPUs: rt.Some[uint64](2), BootID: "another-boot", Start: start, State: rt.StateRunning,
-		Meta: rt.Metadata{JobName: "md"},
+		Identity: rt.Identity{
+			Cluster: "c", JobID: rt.Some(job), Node: args[1],
+			BootID: "another-boot", Start: start,
+		},
+		Allocation: rt.Allocation{
+			Scheduler: "slurm", User: "anna", Account: "chem",
+			AllocCPUs: rt.Some[uint64](2),
+		},
+		Meta:   rt.Metadata{JobName: "md"},
+		Ending: rt.Ending{State: rt.StateRunning},
 	}
 	w, err := spool.Create(ts.MkAbs("spool"), run, rt.Host{HostName: args[1]}, spool.Options{})
 	ts.Check(err)
@@ -112,7 +119,11 @@ func cmdCommand(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	run := rt.Run{
-		Node: "n1", User: "anna", PID: rt.Some(pid), Command: []string{"make"}, BootID: "another-boot", Start: start, State: rt.StateRunning,
+		Identity:   rt.Identity{Node: "n1", BootID: "another-boot", Start: start},
+		Allocation: rt.Allocation{User: "anna"},
+		PID:        rt.Some(pid),
+		Command:    []string{"make"},
+		Ending:     rt.Ending{State: rt.StateRunning},
 	}
 	w, err := spool.Create(ts.MkAbs("spool"), run, rt.Host{HostName: "n1"}, spool.Options{})
 	ts.Check(err)

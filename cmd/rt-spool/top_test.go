@@ -134,8 +134,13 @@ func (s *screen) quit(key string) {
 func tracked(t *testing.T, dir string, job uint64, n int64) (*spool.Writer, rt.Run) {
 	t.Helper()
 	run := rt.Run{
-		JobID: rt.Some(job), Node: "n1", User: "anna", AllocCPUs: rt.Some[uint64](2), Start: topStart, State: rt.StateRunning,
-		Meta: rt.Metadata{JobName: "md"}, BootID: "b",
+		Identity: rt.Identity{
+			JobID: rt.Some(job), Node: "n1", Start: topStart,
+			BootID: "b",
+		},
+		Allocation: rt.Allocation{User: "anna", AllocCPUs: rt.Some[uint64](2)},
+		Meta:       rt.Metadata{JobName: "md"},
+		Ending:     rt.Ending{State: rt.StateRunning},
 	}
 	w, err := spool.Create(dir, run, rt.Host{HostName: "n1"}, spool.Options{})
 	if err != nil {

@@ -19,7 +19,7 @@ func (e *events) Event(x rt.Event) { *e = append(*e, x) }
 
 func TestFlight(t *testing.T) {
 	dir := t.TempDir()
-	run := rt.Run{JobID: rt.Some[uint64](12), Node: "n1", Start: time.Unix(1772367180, 0)}
+	run := rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](12), Node: "n1", Start: time.Unix(1772367180, 0)}}
 	var ledger events
 	f := newFlight(dir, &run, 4<<20, &ledger)
 	snapshot := rt.Snapshot{Seq: 1, Wall: time.Now().UnixNano(), Reason: rt.ReasonFirst}
@@ -78,7 +78,7 @@ func TestFlight(t *testing.T) {
 // says so once.
 func TestFlightCosts(t *testing.T) {
 	dir := t.TempDir()
-	run := rt.Run{Node: "n1"}
+	run := rt.Run{Identity: rt.Identity{Node: "n1"}}
 	var ledger events
 	f := newFlight(dir, &run, 1<<30, &ledger)
 	snapshot := rt.Snapshot{Wall: time.Now().UnixNano()}
@@ -110,7 +110,7 @@ func TestFlightCosts(t *testing.T) {
 }
 
 func BenchmarkFlight(b *testing.B) {
-	f := newFlight(b.TempDir(), &rt.Run{Node: "n1"}, 4<<20, new(events))
+	f := newFlight(b.TempDir(), &rt.Run{Identity: rt.Identity{Node: "n1"}}, 4<<20, new(events))
 	defer f.Close()
 	snapshot := rt.Snapshot{Wall: time.Now().UnixNano()}
 	b.ReportAllocs()

@@ -45,8 +45,14 @@ func newSite(t *testing.T) *site {
 	}
 	s.write(t, "")
 	s.run = rt.Run{
-		Cluster: "c", JobID: rt.Some[uint64](4_000_000_001), Node: "node-of-no-cluster", UID: rt.Some[uint64](54321),
-		Scheduler: "slurm", Start: time.Now().UTC().Truncate(time.Millisecond),
+		Identity: rt.Identity{
+			Cluster: "c", JobID: rt.Some[uint64](4_000_000_001), Node: "node-of-no-cluster",
+			Start: time.Now().UTC().Truncate(time.Millisecond),
+		},
+		Allocation: rt.Allocation{
+			UID:       rt.Some[uint64](54321),
+			Scheduler: "slurm",
+		},
 	}
 	return s
 }

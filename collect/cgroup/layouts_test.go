@@ -31,7 +31,7 @@ func unpackLayout(t *testing.T, file, root string) node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := node{run: rt.Run{JobID: rt.Some[uint64](5), UID: rt.Some[uint64](1001)}, io: true}
+	l := node{run: rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](5)}, Allocation: rt.Allocation{UID: rt.Some[uint64](1001)}}, io: true}
 	_, known, _ := strings.Cut(string(a.Comment), "\n\n")
 	for line := range strings.Lines(known) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")

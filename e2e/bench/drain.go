@@ -50,7 +50,7 @@ func longRun(dir string, n int64) error {
 		return err
 	}
 	start := time.Now().Add(-time.Duration(n) * time.Second)
-	run := rt.Run{JobID: rt.Some[uint64](1), Node: "n1", Start: start, State: rt.StateRunning}
+	run := rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](1), Node: "n1", Start: start}, Ending: rt.Ending{State: rt.StateRunning}}
 	w, err := spool.Create(dir, run, rt.Host{}, spool.Options{CommitRows: 200})
 	if err != nil {
 		return err

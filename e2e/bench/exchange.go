@@ -57,7 +57,7 @@ func exchange(bin, dir string) ([]row, error) {
 // hour spools a job of one hour that computes, reads and writes unevenly.
 func hour(dir string) (string, error) {
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	run := rt.Run{JobID: rt.Some[uint64](1), Node: "n1", BootID: "bench", Start: start, State: rt.StateRunning}
+	run := rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](1), Node: "n1", BootID: "bench", Start: start}, Ending: rt.Ending{State: rt.StateRunning}}
 	w, err := spool.Create(dir, run, rt.Host{}, spool.Options{CommitRows: 1000})
 	if err != nil {
 		return "", err

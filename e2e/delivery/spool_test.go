@@ -37,8 +37,13 @@ type tracked struct {
 func track(t *testing.T, dir string, job uint64) *tracked {
 	t.Helper()
 	run := rt.Run{
-		Cluster: "c", JobID: rt.Some(job), Node: "n1", Scheduler: "slurm", User: "anna", BootID: "another-boot",
-		Start: began.Add(time.Duration(job) * time.Minute), State: rt.StateRunning, Meta: rt.Metadata{JobName: "md"},
+		Identity: rt.Identity{
+			Cluster: "c", JobID: rt.Some(job), Node: "n1", BootID: "another-boot",
+			Start: began.Add(time.Duration(job) * time.Minute),
+		},
+		Allocation: rt.Allocation{Scheduler: "slurm", User: "anna"},
+		Meta:       rt.Metadata{JobName: "md"},
+		Ending:     rt.Ending{State: rt.StateRunning},
 	}
 	run.Meta.ExternalRunID = run.ExternalRunID()
 	w, err := spool.Create(dir, run, rt.Host{HostName: "n1"}, spool.Options{CommitRows: 1000})

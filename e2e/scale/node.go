@@ -25,9 +25,13 @@ var began = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func newNode(n, rows int) *node {
 	run := rt.Run{
-		Cluster: "c", JobID: rt.Some(uint64(n + 1)), Node: fmt.Sprintf("n%d", n), Scheduler: "slurm", User: "anna", Account: "chem",
-		Start: began, End: began.Add(time.Hour), State: rt.StateEnded, Outcome: rt.OutcomeFinished, ExitCode: rt.Some[int64](0),
-		Meta: rt.Metadata{JobName: "md", Orchestrator: "slurm"},
+		Identity: rt.Identity{
+			Cluster: "c", JobID: rt.Some(uint64(n + 1)), Node: fmt.Sprintf("n%d", n),
+			Start: began,
+		},
+		Allocation: rt.Allocation{Scheduler: "slurm", User: "anna", Account: "chem"},
+		Meta:       rt.Metadata{JobName: "md", Orchestrator: "slurm"},
+		Ending:     rt.Ending{End: began.Add(time.Hour), State: rt.StateEnded, Outcome: rt.OutcomeFinished, ExitCode: rt.Some[int64](0)},
 	}
 	run.Meta.ExternalRunID = run.ExternalRunID()
 	return &node{run: run, rows: rows}

@@ -19,8 +19,12 @@ var began = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 // prologRun is the run of a Prolog of job 12.
 func prologRun() rt.Run {
 	run := rt.Run{
-		Cluster: "lab", JobID: rt.Some[uint64](12), Node: "n1", Start: began, Scheduler: "slurm", Account: "acct",
-		AllocCPUs: rt.Some[uint64](2), State: rt.StateRunning,
+		Identity: rt.Identity{Cluster: "lab", JobID: rt.Some[uint64](12), Node: "n1", Start: began},
+		Allocation: rt.Allocation{
+			Scheduler: "slurm", Account: "acct",
+			AllocCPUs: rt.Some[uint64](2),
+		},
+		Ending: rt.Ending{State: rt.StateRunning},
 	}
 	slurm.Describe(&run)
 	return run
@@ -142,15 +146,15 @@ func TestAccountDescribes(t *testing.T) {
 	for offset, want := range map[time.Duration]bool{
 		-time.Hour: false, -time.Second: true, 0: true, 59 * time.Second: true, time.Hour: false,
 	} {
-		run := rt.Run{JobID: rt.Some[uint64](12), Start: began.Add(offset)}
+		run := rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](12), Start: began.Add(offset)}}
 		if got := a.Describes(&run); got != want {
 			t.Errorf("a run that began %s after the attempt: %v, want %v", offset, got, want)
 		}
 	}
-	if other := (rt.Run{JobID: rt.Some[uint64](13), Start: began}); a.Describes(&other) {
+	if other := (rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](13), Start: began}}); a.Describes(&other) {
 		t.Error("describes another job")
 	}
-	elsewhere := rt.Run{Cluster: "b", JobID: rt.Some[uint64](12), Start: began}
+	elsewhere := rt.Run{Identity: rt.Identity{Cluster: "b", JobID: rt.Some[uint64](12), Start: began}}
 	if a.Cluster = "a"; a.Describes(&elsewhere) {
 		t.Error("describes a job of another cluster")
 	}
@@ -158,7 +162,7 @@ func TestAccountDescribes(t *testing.T) {
 		t.Error("does not describe a job of its cluster")
 	}
 	a.End = time.Time{}
-	if late := (rt.Run{JobID: rt.Some[uint64](12), Start: began.Add(time.Hour)}); !a.Describes(&late) {
+	if late := (rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](12), Start: began.Add(time.Hour)}}); !a.Describes(&late) {
 		t.Error("an attempt that goes on does not describe its run")
 	}
 }

@@ -48,10 +48,12 @@ func TestLaterVersions(t *testing.T) {
 	slurm.Describe(&run)
 	start := time.Unix(1795168800, 0).UTC()
 	want := rt.Run{
-		Cluster: "big", JobID: rt.Some[uint64](77), Node: "c05", Attempt: 2, SLUID: "s0123456789ABC", Start: began,
-		Scheduler: "slurm", Account: "phys", Partition: "gpu", QOS: "high", Reservation: "maint", NodeList: "c[04-06]",
-		NumNodes: rt.Some[uint64](3), AllocCPUs: rt.Some[uint64](64), Constraints: "a100", Licenses: "matlab:1",
-		JobStart: start, JobEndLimit: start.Add(time.Hour), State: rt.StateRunning,
+		Identity: rt.Identity{Cluster: "big", JobID: rt.Some[uint64](77), Node: "c05", Attempt: 2, SLUID: "s0123456789ABC", Start: began},
+		Allocation: rt.Allocation{
+			Scheduler: "slurm", Account: "phys", Partition: "gpu", QOS: "high", Reservation: "maint", NodeList: "c[04-06]",
+			NumNodes: rt.Some[uint64](3), AllocCPUs: rt.Some[uint64](64), Constraints: "a100", Licenses: "matlab:1",
+			JobStart: start, JobEndLimit: start.Add(time.Hour),
+		},
 		Meta: rt.Metadata{
 			ProjectName: "phys", Team: "phys", Orchestrator: "slurm", Executor: "big/gpu", ExternalRunID: "big:77@c05#2",
 			Tags: map[string]string{
@@ -60,6 +62,7 @@ func TestLaterVersions(t *testing.T) {
 				"slurm_licenses": "matlab:1", "slurm_sluid": "s0123456789ABC",
 			},
 		},
+		Ending: rt.Ending{State: rt.StateRunning},
 	}
 	opt := cmp.Comparer(func(a, b rt.Opt[uint64]) bool { return a == b })
 	signed := cmp.Comparer(func(a, b rt.Opt[int64]) bool { return a == b })
@@ -119,7 +122,7 @@ func TestSetMemory(t *testing.T) {
 		{"absurd product", Env{"SLURM_MEM_PER_GPU": "4294967296", "SLURM_GPUS_ON_NODE": "4294967296"}, rt.None[uint64]()},
 	}
 	for _, tt := range tests {
-		run := rt.Run{AllocCPUs: rt.Some[uint64](4)}
+		run := rt.Run{Allocation: rt.Allocation{AllocCPUs: rt.Some[uint64](4)}}
 		setMemory(&run, tt.env)
 		if run.AllocMem != tt.want {
 			t.Errorf("%s: %v, want %v", tt.name, run.AllocMem, tt.want)

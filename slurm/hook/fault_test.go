@@ -72,7 +72,7 @@ func TestTrackerIsFedHoweverLate(t *testing.T) {
 	}{{"in time", 0, time.Now().Add(time.Minute)}, {"late", 0, began}, {"very long", 1 << 20, time.Now().Add(time.Minute)}} {
 		t.Run(tt.name, func(t *testing.T) {
 			h, dir := newHook(t, fakeGood)
-			want := rt.Run{JobID: rt.Some[uint64](12), Comment: strings.Repeat("x", tt.comment)}
+			want := rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](12)}, Allocation: rt.Allocation{Comment: strings.Repeat("x", tt.comment)}}
 			tracker, err := h.launch(&want, tt.deadline)
 			if err != nil {
 				t.Fatal(err)

@@ -105,8 +105,15 @@ var began = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 // jobRun is the run of an attempt of a job on n1, whose tracking begins so much later.
 func jobRun(job uint64, attempt uint64, later time.Duration) rt.Run {
 	return rt.Run{
-		Cluster: "lab", JobID: rt.Some(job), Node: "n1", GID: rt.Some[uint64](1001), Attempt: attempt,
-		Scheduler: "slurm", Start: began.Add(later), State: rt.StateRunning,
+		Identity: rt.Identity{
+			Cluster: "lab", JobID: rt.Some(job), Node: "n1", Attempt: attempt,
+			Start: began.Add(later),
+		},
+		Allocation: rt.Allocation{
+			GID:       rt.Some[uint64](1001),
+			Scheduler: "slurm",
+		},
+		Ending: rt.Ending{State: rt.StateRunning},
 	}
 }
 

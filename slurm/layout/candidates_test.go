@@ -14,7 +14,7 @@ import (
 
 func TestCandidates(t *testing.T) {
 	both := cgroupfs.Mounts{V1: map[string]string{"freezer": "/cg/freezer", "memory": "/cg/memory", "cpuacct": "/cg/cpu,cpuacct"}, V2: "/cg/unified"}
-	run := rt.Run{JobID: rt.Some[uint64](5), Node: "n1", UID: rt.Some[uint64](1001), SLUID: "s0123456789ABC"}
+	run := rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](5), Node: "n1", SLUID: "s0123456789ABC"}, Allocation: rt.Allocation{UID: rt.Some[uint64](1001)}}
 	var got []string
 	for _, c := range Candidates(&run, both) {
 		if c.Version == 2 {
@@ -73,7 +73,7 @@ func TestCandidatesOfOneHost(t *testing.T) {
 				}
 			}
 			mounts := cgroupfs.Mounts{V1: map[string]string{"memory": filepath.Join(root, "memory")}, V2: filepath.Join(root, "unified")}
-			run := rt.Run{JobID: rt.Some[uint64](5), Node: "n1", UID: rt.Some[uint64](1001), SLUID: "s0123456789ABC"}
+			run := rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](5), Node: "n1", SLUID: "s0123456789ABC"}, Allocation: rt.Allocation{UID: rt.Some[uint64](1001)}}
 			if strings.Contains(layout, "uid_77") {
 				run.UID.Clear()
 			}
@@ -98,7 +98,7 @@ func TestCandidatesOfOneHost(t *testing.T) {
 }
 
 func TestCandidatesEscape(t *testing.T) {
-	run := rt.Run{JobID: rt.Some[uint64](5), Node: `n*[1]?`}
+	run := rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](5), Node: `n*[1]?`}}
 	for _, c := range Candidates(&run, cgroupfs.Mounts{V2: "/cg"}) {
 		for _, other := range []string{"/cg/system.slice/nx1y_slurmstepd.scope/job_5", "/cg/system.slice/n[1]_slurmstepd.scope/job_5"} {
 			if ok, err := filepath.Match(c.Dirs[cgroupfs.Unified], other); ok || err != nil {

@@ -81,7 +81,7 @@ func TestStepdCgroup(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			run := rt.Run{JobID: rt.Some[uint64](12), HetJobID: tt.het, Node: "n1"}
+			run := rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](12), HetJobID: tt.het, Node: "n1"}}
 			got, err := StepdCgroup(proc(t, tt.procs), &run, mounts)
 			if missing := errors.Is(err, ErrNoStepd); missing != (tt.want.Version == 0) {
 				t.Fatalf("error %v", err)
@@ -91,7 +91,7 @@ func TestStepdCgroup(t *testing.T) {
 			}
 		})
 	}
-	if _, err := StepdCgroup(filepath.Join(t.TempDir(), "missing"), &rt.Run{JobID: rt.Some[uint64](1)}, mounts); err == nil || errors.Is(err, ErrNoStepd) {
+	if _, err := StepdCgroup(filepath.Join(t.TempDir(), "missing"), &rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](1)}}, mounts); err == nil || errors.Is(err, ErrNoStepd) {
 		t.Errorf("without /proc: %v", err)
 	}
 }

@@ -26,7 +26,7 @@ func TestStepdSearch(t *testing.T) {
 			}
 		}
 	}
-	s := NewStepdSearch(root, &rt.Run{JobID: rt.Some[uint64](12)})
+	s := NewStepdSearch(root, &rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](12)}})
 	want := func(when string, among []int, stepds ...int) {
 		t.Helper()
 		if got := s.Among(among); !slices.Equal(got, stepds) {

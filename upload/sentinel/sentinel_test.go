@@ -69,9 +69,11 @@ func always(status int, body string) func(string, int) (int, string, http.Header
 }
 
 var run = rt.Run{
-	Cluster: "c", JobID: rt.Some[uint64](12), Node: "n1", Scheduler: "slurm", PID: rt.Some[uint64](77),
-	Command: []string{"sh", "-c", `echo "a b"`},
-	Meta:    rt.Metadata{JobName: "fit", Team: "physics", Tags: map[string]string{"slurm_user": "anna"}},
+	Identity:   rt.Identity{Cluster: "c", JobID: rt.Some[uint64](12), Node: "n1"},
+	Allocation: rt.Allocation{Scheduler: "slurm"},
+	PID:        rt.Some[uint64](77),
+	Command:    []string{"sh", "-c", `echo "a b"`},
+	Meta:       rt.Metadata{JobName: "fit", Team: "physics", Tags: map[string]string{"slurm_user": "anna"}},
 }
 
 var host = rt.Host{

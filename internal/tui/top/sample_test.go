@@ -20,8 +20,13 @@ func some(n, i uint64) rt.Opt[uint64] { return rt.Some(n * i) }
 // sampleRun is a job of four cores and two GPUs.
 func sampleRun(job uint64) rt.Run {
 	return rt.Run{
-		Cluster: "c", JobID: rt.Some(job), Node: "n1", Scheduler: "slurm", User: "anna", Account: "chem", AllocCPUs: rt.Some[uint64](4),
-		BootID: "b", Start: sampleStart.Add(time.Duration(job) * time.Millisecond), State: rt.StateRunning, Meta: rt.Metadata{JobName: "md"},
+		Identity: rt.Identity{
+			Cluster: "c", JobID: rt.Some(job), Node: "n1",
+			BootID: "b", Start: sampleStart.Add(time.Duration(job) * time.Millisecond),
+		},
+		Allocation: rt.Allocation{Scheduler: "slurm", User: "anna", Account: "chem", AllocCPUs: rt.Some[uint64](4)},
+		Meta:       rt.Metadata{JobName: "md"},
+		Ending:     rt.Ending{State: rt.StateRunning},
 	}
 }
 
