@@ -1,6 +1,10 @@
 package environ
 
 import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +26,33 @@ func NewEnv(environ []string) Env {
 		}
 	}
 	return env
+}
+
+// MaxProcess limits how much of a process's environment is read, in bytes: its user
+// writes it.
+const MaxProcess = 256 << 10
+
+// ReadProcess returns the environment of a process for Parse: at most MaxProcess bytes
+// of <procRoot>/<pid>/environ. It is empty until the process has executed its program.
+// The result is in buf where that is large enough.
+func ReadProcess(procRoot string, pid int, buf []byte) ([]byte, error) {
+	f, err := os.Open(filepath.Join(procRoot, strconv.Itoa(pid), "environ"))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text := bytes.NewBuffer(buf[:0])
+	_, err = text.ReadFrom(io.LimitReader(f, MaxProcess))
+	return text.Bytes(), err
+}
+
+// Parse reads an environment in the form of /proc/<pid>/environ: each NAME=value ends
+// with a zero byte. Where the limit of ReadProcess cut it, its last variable is ignored.
+func Parse(text []byte) Env {
+	if len(text) >= MaxProcess {
+		text = text[:max(bytes.LastIndexByte(text[:MaxProcess], 0), 0)]
+	}
+	return NewEnv(strings.Split(string(text), "\x00"))
 }
 
 // Text returns the first of the named variables that holds something printable.

@@ -1,7 +1,7 @@
 package environ
 
 import (
-	"bytes"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -10,11 +10,8 @@ import (
 	"github.com/resource-tracker/rt/slurm"
 )
 
-// What is taken from a job's process is written by its user: bounded in all ways.
-const (
-	maxTaskEnviron = 64 << 10 // bytes of /proc/<pid>/environ that are looked at
-	maxTaskValue   = 256      // bytes of one value
-)
+// maxTaskValue limits a value of a job's process, which its user writes, in bytes.
+const maxTaskValue = 256
 
 // taskNames are the variables that are believed of a job's process, beside the
 // TRACKER_* of section 9.3 and the numbered ones of heterogeneous jobs.
@@ -78,21 +75,12 @@ func learnTask(run *rt.Run, env Env) {
 	}
 }
 
-// taskEnv reads what may be believed of a process's environment: NAME=value, each
-// ended by a zero byte.
+// taskEnv returns the variables of a process's environment that are believed.
 func taskEnv(environ []byte) Env {
-	env := make(Env)
-	if len(environ) > maxTaskEnviron {
-		whole := bytes.LastIndexByte(environ[:maxTaskEnviron], 0)
-		environ = environ[:max(whole, 0)]
-	}
-	for entry := range bytes.SplitSeq(environ, []byte{0}) {
-		name, value, ok := strings.Cut(string(entry), "=")
-		if _, twice := env[name]; !ok || twice || !believed(name) || !slurm.Printable(value, maxTaskValue) {
-			continue
-		}
-		env[name] = value
-	}
+	env := Parse(environ)
+	maps.DeleteFunc(env, func(name, value string) bool {
+		return !believed(name) || !slurm.Printable(value, maxTaskValue)
+	})
 	return env
 }
 
