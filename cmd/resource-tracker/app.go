@@ -49,7 +49,7 @@ func app(args []string, stdout io.Writer) error {
 	case len(s.command) > 0:
 		return wrap(s)
 	}
-	return alone(s)
+	return standalone(s)
 }
 
 // options are the flags of section 3.2 of the specification, the suite's own, and

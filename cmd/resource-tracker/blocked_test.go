@@ -67,7 +67,7 @@ func TestTermEndsItWithAReaderThatStandsStill(t *testing.T) {
 			if n := awaitReadings(t, filepath.Join(cmd.Dir, "runs"), 2); n < 2 {
 				t.Errorf("%d readings are kept", n)
 			}
-			if !both && !strings.Contains(stderr.String(), "lines were not written to /dev/stdout: whoever reads it is too slow") {
+			if !both && !strings.Contains(stderr.String(), "lines were not written to /dev/stdout: its reader is too slow") {
 				t.Errorf("said: %s", stderr.String())
 			}
 		})

@@ -16,25 +16,25 @@ import (
 	"github.com/resource-tracker/rt/internal/recovery"
 )
 
-// child is the command that we run. It leads a process group of its own, so that
-// a signal that is meant for it reaches all of it, once: the terminal's Ctrl-C
-// comes to the group in the foreground, ours, and we pass it on; once the command
-// has been given the terminal, it comes to the command's group and not to us.
+// child is the command that we run. It leads a process group of its own, so that each
+// signal reaches all of its processes once: Ctrl-C on the terminal signals the foreground
+// process group, which is ours, and we forward it; once the command has the terminal, the
+// signal reaches the command's group and not us.
 type child struct {
 	pid      int
 	terminal *terminal // nil where we have none
 	signals  chan os.Signal
 
 	mu     sync.Mutex
-	reaped bool // pid may be somebody else's
+	reaped bool // pid may be another process's
 	status unix.WaitStatus
-	used   unix.Rusage    // by the command and the descendants that were waited for
-	told   syscall.Signal // the last signal that was passed on
+	used   unix.Rusage    // by the command and the descendants that it waited for
+	sent   syscall.Signal // the last signal that was forwarded
 }
 
-// passedOn are the signals that go to the command, where they were not ignored
-// when we were started (nohup).
-var passedOn = []os.Signal{
+// forwarded are the signals that are sent to the command, unless they were ignored when we
+// were started (nohup).
+var forwarded = []os.Signal{
 	syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
 	syscall.SIGTSTP, syscall.SIGWINCH,
 }
@@ -47,7 +47,7 @@ func start(argv []string) (*child, error) {
 		return nil, err
 	}
 	c := &child{signals: make(chan os.Signal, 16)}
-	signal.Notify(c.signals, heard(passedOn...)...)
+	signal.Notify(c.signals, notIgnored(forwarded...)...)
 	attr := &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true}}
 	c.pid, _, err = syscall.StartProcess(path, argv, attr)
 	if errors.Is(err, syscall.ENOEXEC) { // a script without "#!": as execvp(3) does
@@ -57,7 +57,7 @@ func start(argv []string) (*child, error) {
 		return nil, cli.WithKind(errNotExecutable, fmt.Errorf("%s: cannot be executed: %w", argv[0], err))
 	}
 	c.terminal = openTerminal()
-	go c.passOn()
+	go c.forward()
 	return c, nil
 }
 
@@ -77,12 +77,12 @@ func look(name string) (string, error) {
 	return "", cli.WithKind(errNotExecutable, fmt.Errorf("%s: cannot be executed: %w", name, err))
 }
 
-func (c *child) passOn() {
+func (c *child) forward() {
 	defer recovery.Handle(warn)
 	for s := range c.signals {
 		if n, ok := s.(syscall.Signal); ok {
 			c.mu.Lock()
-			c.told = n
+			c.sent = n
 			c.mu.Unlock()
 			c.signal(n)
 		}
@@ -119,7 +119,7 @@ func (c *child) wait() {
 	}
 }
 
-// stopSignal takes the news that the command has stopped. By now it may have ended.
+// stopSignal returns the signal that stopped the command. It may have ended since.
 func (c *child) stopSignal() (syscall.Signal, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,9 +135,9 @@ func (c *child) stopSignal() (syscall.Signal, bool) {
 	return status.StopSignal(), true
 }
 
-// reap ends the command's entry in the process table and returns how it ended, what
-// the kernel says it used, and the last signal that was passed on to it, 0 for none.
-func (c *child) reap() (status unix.WaitStatus, used unix.Rusage, told syscall.Signal) {
+// reap removes the command's entry in the process table and returns how it ended, what it
+// used, and the last signal that was forwarded to it, 0 for none.
+func (c *child) reap() (status unix.WaitStatus, used unix.Rusage, signalled syscall.Signal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for !c.reaped {
@@ -146,5 +146,5 @@ func (c *child) reap() (status unix.WaitStatus, used unix.Rusage, told syscall.S
 		}
 	}
 	signal.Stop(c.signals)
-	return c.status, c.used, c.told
+	return c.status, c.used, c.sent
 }

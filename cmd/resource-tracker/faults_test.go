@@ -213,7 +213,7 @@ func TestADeadNetwork(t *testing.T) {
 	for name, tc := range map[string]struct {
 		url  string
 		most time.Duration
-	}{"silent": {"http://" + silent.Addr().String(), 3 * farewell}, "nothing listens": {"http://127.0.0.1:1", 2 * farewell}} {
+	}{"silent": {"http://" + silent.Addr().String(), 3 * shutdownTimeout}, "nothing listens": {"http://127.0.0.1:1", 2 * shutdownTimeout}} {
 		s := newStation(t, receiver.Config{})
 		cmd := s.streaming("-o", "samples", "sh", "-c", "sleep 1.1; exit 7")
 		cmd.Env = append(cmd.Env, "SENTINEL_API_URL="+tc.url)

@@ -16,6 +16,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/format/resourcetracker"
+	"github.com/resource-tracker/rt/internal/tracker"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -166,8 +167,8 @@ func (m *machine) sample(t *testing.T) (json, csv string) {
 	rec, err := collect.New(collect.Options{
 		Interval: time.Hour, Sources: trk.sources,
 		Sinks: []collect.Sink{
-			&emitter{out: jsonOut, scope: rt.ScopeNode, jobName: rt.Some("golden")},
-			&emitter{out: csvOut, csv: true, scope: rt.ScopeNode},
+			&tracker.Samples{Out: jsonOut, Scope: rt.ScopeNode, JobName: rt.Some("golden")},
+			&tracker.Samples{Out: csvOut, CSV: true, Scope: rt.ScopeNode},
 			sinkFunc(func(*rt.Snapshot) { // after the first reading: time passes, then the last one
 				if now == 0 {
 					m.write(t, dir, m.before, m.after)
@@ -274,3 +275,9 @@ func (f frozen) samples(t *testing.T) []rt.Sample {
 	}
 	return samples
 }
+
+// printed keeps each line on its own.
+type printed struct{ list []string }
+
+func (*printed) Room() bool        { return true }
+func (p *printed) Add(line []byte) { p.list = append(p.list, string(line)) }

@@ -32,10 +32,10 @@ func (t *tracking) openLive(s settings, warn func(error)) error {
 		return err
 	}
 	if listener.Public() {
-		warn(fmt.Errorf("whoever reaches this machine can watch the telemetry at %s; --listen 127.0.0.1:PORT is for this machine alone", listener.Addr()))
+		warn(fmt.Errorf("any host that reaches this machine can read the telemetry at %s; --listen 127.0.0.1:PORT is for this machine alone", listener.Addr()))
 	}
 	if listener.Addr() != s.listen.String() {
-		tell(fmt.Sprintf("resource-tracker: the telemetry is at %s\n", listener.Addr()))
+		printMessage(fmt.Sprintf("resource-tracker: the telemetry is at %s\n", listener.Addr()))
 	}
 	b := &broadcast{done: make(chan struct{})}
 	options := telemetry.NodeOptions{

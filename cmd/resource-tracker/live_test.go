@@ -134,7 +134,7 @@ func TestListenWarns(t *testing.T) {
 	}
 	defer taken.Close()
 	for address, want := range map[string]string{
-		":0": "whoever reaches this machine can watch", taken.Addr().String(): "nobody can watch: listen", "unix:/proc/nowhere": "nobody can watch: listen",
+		":0": "any host that reaches this machine can read", taken.Addr().String(): "--listen is not available: listen", "unix:/proc/nowhere": "--listen is not available: listen",
 	} {
 		if said := startWaiting(t, "-q", "--listen", address).end(t); !strings.Contains(said, "warning: "+want) {
 			t.Errorf("--listen %s: said %q", address, said)
@@ -183,7 +183,7 @@ func TestFramesOfGemPBA(t *testing.T) {
 	dir := t.TempDir()
 	w := startWaiting(t, "-c", config, "--spool", dir, "-i", "3600")
 	<-sent
-	if said := w.end(t); strings.Count(said, "\n") != 1 || !strings.Contains(said, "is not listened to: line 2 of the telemetry") {
+	if said := w.end(t); strings.Count(said, "\n") != 1 || !strings.Contains(said, "is closed: line 2 of the telemetry") {
 		t.Errorf("said:\n%s", said)
 	}
 	entries, err := spool.List(dir)

@@ -111,13 +111,16 @@ func address(flag, text string) (*telemetry.Address, error) {
 	return &a, nil
 }
 
+// hasSpool reports whether the readings go to a spool.
+func (s *settings) hasSpool() bool { return s.spoolDir != "" || s.anySpool }
+
 func insideSlurm() bool { return os.Getenv("SLURM_JOB_ID") != "" }
 
 // keepsJob says whether the spool gets the figures of the Slurm job around the
 // command, with those of its steps and tasks: other tasks of the step have no
 // tracker of their own. What is printed is as --scope says all the same.
 func (s *settings) keepsJob() bool {
-	return insideSlurm() && len(s.command) > 0 && (s.spoolDir != "" || s.anySpool)
+	return insideSlurm() && len(s.command) > 0 && s.hasSpool()
 }
 
 // stateDir is the user's own spool: $XDG_STATE_HOME/rt, by default

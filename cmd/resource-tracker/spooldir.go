@@ -10,6 +10,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt/internal/delivery"
 )
 
 // findSpool makes the directory of the spool and returns it. Where the user did
@@ -69,7 +71,7 @@ func privateIn(temp string, check func(dir string) error) (string, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err
 	}
-	if !ours(dir) {
+	if !delivery.IsPrivate(dir) {
 		return "", fmt.Errorf("%s: is no directory that only we can use: see who made it", dir)
 	}
 	return dir, usable(dir, check)

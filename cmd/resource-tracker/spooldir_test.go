@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/resource-tracker/rt/internal/delivery"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -32,7 +33,7 @@ func TestFindSpoolAmongTemporaryFiles(t *testing.T) {
 			for range 2 { // the second run finds it there
 				s := settings{spoolDir: usual, anySpool: true}
 				dir, err := s.findSpool(check)
-				if err != nil || dir != filepath.Join(temp, private) || !ours(dir) {
+				if err != nil || dir != filepath.Join(temp, private) || !delivery.IsPrivate(dir) {
 					t.Errorf("%q, %v", dir, err)
 				}
 			}

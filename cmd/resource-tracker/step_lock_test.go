@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/resource-tracker/rt/internal/tracker"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -116,7 +117,7 @@ func TestAllTasksPrintToTheirFiles(t *testing.T) {
 
 // Other steps, and the commands of a batch script, have nothing to do with it. A
 // command that is not tracked ends with the statuses of a shell too.
-func TestWhoseTurnItIs(t *testing.T) {
+func TestStepLock(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	var commands []*exec.Cmd
@@ -124,9 +125,9 @@ func TestWhoseTurnItIs(t *testing.T) {
 		commands = append(commands, inStep(t, dir, step, task(i, "exit 0")...))
 	}
 	statuses := map[string]int{"exit 5": 5, "kill -9 $$": 128 + 9, "kill -15 $$": 128 + 15, "exec /dev/null": 126}
-	holder, err := lockTurn(filepath.Join(dir, "77.8@nowhere7.turn"))
-	if err != nil {
-		t.Fatal(err)
+	holder := tracker.AcquireStepLock(dir, "77.8@nowhere7.turn")
+	if !holder.Held() {
+		t.Fatal("the step's lock is not free")
 	}
 	for script, want := range statuses {
 		cmd := inStep(t, dir, "8", "--spool", ".", "sh", "-c", script)

@@ -304,16 +304,6 @@ func TestKilledWhileStreaming(t *testing.T) {
 	}
 }
 
-func TestQuote(t *testing.T) {
-	for word, want := range map[string]string{
-		"/tmp/a-b_c.d:1": "/tmp/a-b_c.d:1", "": "''", "/tmp/a b": "'/tmp/a b'", "it's": `'it'\''s'`, "$(x)": "'$(x)'", "ü": "'ü'",
-	} {
-		if got := quote(word); got != want {
-			t.Errorf("quote(%q) = %s, want %s", word, got, want)
-		}
-	}
-}
-
 // T-CLD-01: where no metadata service is, the program starts as ever and registers
 // without a cloud_* field. The firmware names a vendor whose network this machine is not in.
 func TestT_CLD_01(t *testing.T) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -14,30 +16,33 @@ import (
 	"github.com/resource-tracker/rt/collect/energy"
 	"github.com/resource-tracker/rt/collect/gpu"
 	"github.com/resource-tracker/rt/collect/proc"
+	"github.com/resource-tracker/rt/internal/delivery"
+	"github.com/resource-tracker/rt/internal/telemetry"
+	"github.com/resource-tracker/rt/internal/tracker"
 	"github.com/resource-tracker/rt/slurm/environ"
 	"github.com/resource-tracker/rt/spool"
 )
 
-// tracking is one run that is being tracked: its sources and where they go.
+// tracking is a run that is being tracked: its sources and its sinks.
 type tracking struct {
 	run     rt.Run
 	sources []collect.Source
 	job     *cgroup.Job // the Slurm job around us; nil where its cgroup is not read
 	sinks   []collect.Sink
-	writer  *spool.Writer // nil without a spool
-	stream  *streamer     // nil where nothing is sent
-	live    *broadcast    // nil where nobody can listen
-	frames  *frames       // nil where no GemPBA program is asked
-	out     *outlet       // nil where no samples are printed
-	turn    turn
-	kills   kills
+	writer  *spool.Writer         // nil without a spool
+	stream  *delivery.Stream      // nil where nothing is sent
+	live    *broadcast            // nil without --listen
+	frames  *telemetry.Frames     // nil without gempba.connect
+	out     *tracker.SampleWriter // nil where no samples are printed
+	lock    tracker.StepLock
+	kills   tracker.OOMKills
 	rec     *collect.Recorder
 }
 
-// track opens all that tracking needs. failed is told, on another goroutine, when a
-// sample cannot be written; warn is told what else is wrong and hurts nothing.
+// track opens all that tracking needs. failed is called, on another goroutine, when a
+// sample cannot be written, warn for all that tracking can do without.
 func track(s settings, run rt.Run, failed, warn func(error)) (_ *tracking, err error) {
-	beLean()
+	tracker.LimitMemory()
 	t := &tracking{run: run}
 	defer func() {
 		if err != nil {
@@ -60,17 +65,17 @@ func track(s settings, run rt.Run, failed, warn func(error)) (_ *tracking, err e
 	}
 	if s.listen != nil {
 		if err := t.openLive(s, warn); err != nil {
-			warn(fmt.Errorf("nobody can watch: %w", err))
+			warn(fmt.Errorf("--listen is not available: %w", err))
 		}
 	}
-	if err := t.openPrinter(s, failed); err != nil { // the last of the sinks: what is kept comes first
+	if err := t.openPrinter(s, failed); err != nil { // the last of the sinks: the spool comes first
 		return nil, err
 	}
 	if !s.gpu {
-		t.note(rt.Event{Time: time.Now(), Kind: "sensor", Name: "gpu", Status: "n/a", Detail: "--gpu off: not looked for, its sums are those of no GPU"})
+		t.note(rt.Event{Time: time.Now(), Kind: "sensor", Name: "gpu", Status: "n/a", Detail: "--gpu off: GPUs are not read, their sums are 0"})
 	}
-	t.kills.step = run.Step
-	t.sinks = append(t.sinks, &t.kills, new(settling))
+	t.kills.Step = run.Step
+	t.sinks = append(t.sinks, &t.kills, new(startup))
 	options := collect.Options{Interval: s.interval, Sources: t.sources, Sinks: t.sinks}
 	if t.writer != nil {
 		options.Ledger = t.writer
@@ -82,7 +87,7 @@ func track(s settings, run rt.Run, failed, warn func(error)) (_ *tracking, err e
 func (t *tracking) openSources(s settings, warn func(error)) error {
 	fs := proc.NewFS(s.procfs, s.sysfs)
 	t.sources = []collect.Source{proc.NewCPU(fs), proc.NewProcesses(fs)}
-	var tracked []gpu.Option // whose processes on GPUs are told apart
+	var tracked []gpu.Option // the processes whose use of GPUs is read
 	if pid, ok := t.run.PID.Get(); ok {
 		tree := proc.NewTree(fs, int(pid))
 		t.sources = append(t.sources, tree)
@@ -104,7 +109,7 @@ func (t *tracking) openSources(s settings, warn func(error)) error {
 	if s.gpu {
 		t.sources = append(t.sources, gpu.New("/dev", s.sysfs, tracked...))
 	} else {
-		t.sources = append(t.sources, noGPUs{})
+		t.sources = append(t.sources, tracker.NoGPUs{})
 	}
 	t.sources = append(t.sources, energy.New(s.sysfs))
 	return nil
@@ -121,14 +126,14 @@ func (t *tracking) openJob(s settings) (jobSource, error) {
 	return job, nil
 }
 
-// tracked completes what a reading of the GPUs tells of the run.
-func (t *tracking) tracked(whose gpu.Tracked) []gpu.Option {
-	whose.Devices = t.run.GPUs
-	whose.Event = t.note
-	return []gpu.Option{gpu.WithTracked(whose)}
+// tracked completes the options of the GPU source.
+func (t *tracking) tracked(o gpu.Tracked) []gpu.Option {
+	o.Devices = t.run.GPUs
+	o.Event = t.note
+	return []gpu.Option{gpu.WithTracked(o)}
 }
 
-// note puts an event into the run's ledger, where it has a spool.
+// note writes an event into the run's ledger, where it has a spool.
 func (t *tracking) note(e rt.Event) {
 	if t.writer != nil {
 		t.writer.Event(e)
@@ -142,27 +147,41 @@ func (t *tracking) openPrinter(s settings, failed func(error)) error {
 		if err != nil {
 			return fmt.Errorf("open the file for samples: %w", err)
 		}
-		t.out = newOutlet(f, s.output, failed)
+		t.out = tracker.NewSampleWriter(f, s.output, failed)
 	case s.toStdout:
-		t.out = newOutlet(unclosed{os.Stdout}, "standard output", failed)
+		t.out = tracker.NewSampleWriter(unclosed{os.Stdout}, "standard output", failed)
 	default:
 		return nil
 	}
-	e := &emitter{out: t.out, csv: s.csv, scope: s.scope}
+	e := &tracker.Samples{Out: t.out, CSV: s.csv, Scope: s.scope}
 	if t.run.Meta.JobName != "" {
-		e.jobName.Set(t.run.Meta.JobName)
+		e.JobName.Set(t.run.Meta.JobName)
 	}
 	if t.frames != nil {
-		e.program = t.frames.sums
+		e.Program = t.frames.Sums
 	}
 	t.sinks = append(t.sinks, e)
 	return nil
 }
 
-// openNamedSpool opens the spool that was asked for. Where it lies elsewhere than
-// people look, they are told.
+// openFrames starts to read from the GemPBA program of gempba.connect.
+func (t *tracking) openFrames(s settings, warn func(error)) {
+	var keep func(rt.Record) error
+	isPrinted := s.toStdout || s.output != ""
+	switch {
+	case t.writer != nil:
+		keep = t.writer.Record
+	case s.csv || !isPrinted:
+		warn(fmt.Errorf("gempba.connect: frames of %s are kept in a spool or shown in JSON samples, and there is neither; --spool DIR makes one", s.connect))
+		return
+	}
+	t.frames = telemetry.ReadFrames(*s.connect, s.interval, keep, warn)
+}
+
+// openNamedSpool opens the spool of --spool or of a Slurm job, and prints its directory
+// where it is not the usual one.
 func (t *tracking) openNamedSpool(s settings, warn func(error)) error {
-	if s.spoolDir == "" && !s.anySpool {
+	if !s.hasSpool() {
 		return nil
 	}
 	dir, err := s.findSpool(spool.CheckDir)
@@ -174,7 +193,7 @@ func (t *tracking) openNamedSpool(s settings, warn func(error)) error {
 	}
 	if dir != s.spoolDir {
 		job, _, _ := strings.Cut(t.run.Label(), ".")
-		tell(fmt.Sprintf("resource-tracker: the readings are in %s; rt-spool --spool %s report %s\n", dir, quote(dir), job))
+		printMessage(fmt.Sprintf("resource-tracker: the readings are in %s; rt-spool --spool %s report %s\n", dir, delivery.ShellWord(dir), job))
 	}
 	return nil
 }
@@ -203,19 +222,18 @@ func (t *tracking) openSpool(s settings, dir string, facts rt.Host, warn func(er
 	return nil
 }
 
-// record takes readings until ctx is done, and a last one then.
+// record takes readings until ctx is done, and then a last one.
 func (t *tracking) record(ctx context.Context) { t.rec.Run(ctx) }
 
-// end says how it ended and closes everything. It sends nothing.
+// end writes how the run ended and closes everything. It sends nothing.
 func (t *tracking) end(exit rt.Exit) error {
 	if t.stream != nil {
-		t.stream.leave()
+		t.stream.Leave()
 	}
 	if t.frames != nil {
-		t.frames.stop()
+		t.frames.Stop()
 	}
-	t.run.Apply(environ.Decide(exit, environ.Evidence{OOMKills: t.kills.count()}))
-	t.run.State = rt.StateEnded
+	t.run = tracker.Ended(t.run, exit, environ.Evidence{OOMKills: t.kills.Count()})
 	var err error
 	if t.writer != nil {
 		err = t.writer.End(t.run)
@@ -223,19 +241,18 @@ func (t *tracking) end(exit rt.Exit) error {
 	return errors.Join(err, t.close())
 }
 
-// deliver sends what is left once the run has ended, until ctx is done.
+// deliver sends the rest of the ended run, until ctx is done.
 func (t *tracking) deliver(ctx context.Context) {
 	if t.stream != nil {
-		t.stream.finish(ctx)
+		t.stream.Finish(ctx)
 	}
 }
 
-// abandon is for a run that cannot be ended. A source or a disk hangs: nothing is
-// asked of them again.
+// abandon is for a run that cannot be ended, because a source or a disk hangs: neither is
+// used again.
 func (t *tracking) abandon() {
 	if t.stream != nil {
-		t.stream.cancel()
-		t.stream.isKept(errOpenRecord)
+		t.stream.Abandon()
 	}
 }
 
@@ -244,7 +261,7 @@ func (t *tracking) print(ctx context.Context) {
 	if t.out == nil {
 		return
 	}
-	if err := t.out.wait(ctx); err != nil {
+	if err := t.out.Wait(ctx); err != nil {
 		warn(err)
 	}
 }
@@ -252,10 +269,10 @@ func (t *tracking) print(ctx context.Context) {
 func (t *tracking) close() error {
 	var err error
 	if t.stream != nil {
-		t.stream.cancel()
+		t.stream.Cancel()
 	}
 	if t.frames != nil {
-		t.frames.stop()
+		t.frames.Stop()
 	}
 	if t.live != nil {
 		err = t.live.close()
@@ -267,7 +284,29 @@ func (t *tracking) close() error {
 		err = errors.Join(err, s.Close())
 	}
 	if t.out != nil {
-		t.out.stop()
+		t.out.Stop()
 	}
-	return errors.Join(err, t.turn.Close())
+	return errors.Join(err, t.lock.Close())
+}
+
+// unclosed keeps standard output open.
+type unclosed struct{ io.Writer }
+
+// Close does nothing.
+func (unclosed) Close() error { return nil }
+
+// startup is the sink that ends the start: it releases the memory that only the start has
+// used. The collector allocates now what it would allocate in its first rounds, two minutes
+// apart, in which the process would be seen to grow.
+type startup struct{ readings int }
+
+// Put implements collect.Sink.
+func (s *startup) Put(*rt.Snapshot) error {
+	if s.readings++; s.readings == 3 { // all sources have been read twice, and a sample is out
+		for range 4 {
+			runtime.GC()
+		}
+		tracker.ReleaseMemory(false)
+	}
+	return nil
 }

@@ -6,85 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
-	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/slurm/environ"
 	"github.com/resource-tracker/rt/spool"
 )
-
-func TestRunningOthers(t *testing.T) {
-	procfs := t.TempDir()
-	var pids []int
-	for i, text := range []string{
-		"", // a zombie
-		"SLURM_JOB_ID=77\x00SLURM_STEP_ID=3\x00SLURM_LOCALID=0\x00",
-		"SLURM_JOB_ID=77\x00SLURM_STEP_ID=3\x00SLURM_LOCALID=1\x00HOME=/\x00",
-		"SLURM_JOB_ID=77\x00SLURM_STEP_ID=3\x00SLURM_LOCALID=1\x00",
-		"SLURM_LOCALID=2\x00SLURM_JOB_ID=77\x00SLURM_STEP_ID=4\x00",
-		"SLURM_LOCALID=3\x00SLURM_JOB_ID=78\x00SLURM_STEP_ID=3\x00",
-		"SLURM_JOB_ID=77\x00SLURM_STEP_ID=3\x00",
-		"SLURM_LOCALID=12\x00SLURM_JOB_ID=77\x00SLURM_STEP_ID=3", // cut off
-	} {
-		pid := 100 + i
-		pids = append(pids, pid)
-		if err := os.Mkdir(filepath.Join(procfs, strconv.Itoa(pid)), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(procfs, strconv.Itoa(pid), "environ"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	pids = append(pids, 99) // it has ended
-	ours := environ.Env{"SLURM_JOB_ID": "77", "SLURM_STEP_ID": "3", "SLURM_LOCALID": "0"}
-	for _, tt := range []struct {
-		pids []int
-		here rt.Opt[uint64]
-		want int
-	}{
-		{pids, rt.Some[uint64](13), 2},
-		{pids, rt.None[uint64](), 2},
-		{pids, rt.Some[uint64](2), 1}, // all there are: nobody else is looked at
-		{pids, rt.Some[uint64](1), 0},
-		{pids[:2], rt.Some[uint64](13), 0},
-		{nil, rt.None[uint64](), 0},
-	} {
-		if got := runningOthers(procfs, tt.pids, ours, tt.here); got != tt.want {
-			t.Errorf("of %v of %v tasks: %d others run, want %d", tt.pids, tt.here, got, tt.want)
-		}
-	}
-}
-
-// A process that hangs with its memory locked, here one whose environ nobody writes,
-// does not keep the record from its end.
-func TestOthersInTime(t *testing.T) {
-	procfs := t.TempDir()
-	if err := os.Mkdir(filepath.Join(procfs, "100"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	text := filepath.Join(procfs, "100", "environ")
-	if err := syscall.Mkfifo(text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	n, told := inTime(func() int {
-		defer close(ended)
-		return runningOthers(procfs, []int{100}, environ.Env{}, rt.None[uint64]())
-	})
-	if told {
-		t.Errorf("a process that did not answer was counted: %d", n)
-	}
-	if err := os.WriteFile(text, nil, 0); err != nil { // it answers at last
-		t.Error(err)
-	}
-	<-ended
-	if n, told := inTime(func() int { return 3 }); n != 3 || !told {
-		t.Errorf("counted %d, %t", n, told)
-	}
-}
 
 // The task that tracks ends: the ledger tells how many others have not.
 func TestOtherTasksAreTold(t *testing.T) {
@@ -98,7 +24,7 @@ func TestOtherTasksAreTold(t *testing.T) {
 		{"equal", "3", "3(x2)", "cg", []string{"0", "0"}, ""},
 		{"unequal", "3", "7,3", "cg", []string{"0", "2"}, "unseen 1 other task" + tail},
 		{"two", "3", "7,3", "cg", []string{"1", "2"}, "unseen 2 other tasks" + tail},
-		{"tree", "3", "7,3", "none", nil, "absent 2 other tasks of step 3 on this node not in the record: no cgroup was found that tells of them"},
+		{"tree", "3", "7,3", "none", nil, "absent 2 other tasks of step 3 on this node not in the record: no cgroup was found that has them"},
 		{"alone", "3", "7,1", "none", nil, ""},
 		{"batch", "4294967291", "7,3", "cg", []string{"1", "2"}, ""},
 	} {

@@ -15,29 +15,31 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/internal/recovery"
+	"github.com/resource-tracker/rt/internal/tracker"
+	"github.com/resource-tracker/rt/slurm/environ"
 )
 
-// patience is how long a command that has ended waits for its record: for the last
-// reading, and once more for the spool's end. A disk that hangs costs no more.
-const patience = 5 * time.Second
+// recordTimeout is how long a command that has ended waits for its record: for the last
+// reading, and once more for the end of the spool. A disk that hangs costs no more.
+const recordTimeout = 5 * time.Second
 
-// wrap runs the command, tracks it, and ends as it ends. Tracking never keeps the
-// command from running: what is wrong with it is a warning.
+// wrap runs the command, tracks it, and ends with its status. An error of the tracking is
+// a warning: the command runs all the same.
 func wrap(s settings) error {
-	turns := make(chan turn, 1)
+	locks := make(chan tracker.StepLock, 1)
 	go func() {
-		defer recovery.Handle(func(err error) { warn(err); turns <- turn{} })
-		turns <- takeTurn(s)
+		defer recovery.Handle(func(err error) { warn(err); locks <- tracker.StepLock{} })
+		locks <- acquireStepLock(s)
 	}()
 	select {
-	case mine := <-turns:
-		if mine.lost && s.output == "" {
-			return become(s.command) // nothing has been set up: the command is as if we were not there
+	case lock := <-locks:
+		if lock.Lost() && s.output == "" {
+			return execCommand(s.command) // nothing has been set up that the command could notice
 		}
-		turns <- mine
-	case <-time.After(hesitation): // a disk that hangs keeps no command from running
+		locks <- lock
+	case <-time.After(stepLockTimeout): // a disk that hangs must not delay the command further
 	}
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a write says EPIPE; the command outlives our reader
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // writes return EPIPE; the command outlives our reader
 	started := time.Now()
 	child, err := start(s.command)
 	if err != nil {
@@ -46,25 +48,25 @@ func wrap(s settings) error {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	var begun atomic.Pointer[tracking]
 	recorded := make(chan *tracking, 1)
-	go func() { recorded <- follow(ctx, s, turns, newRunOf(s, child.pid, started), &begun) }()
+	go func() { recorded <- follow(ctx, s, locks, newRunOf(s, child.pid, started), &begun) }()
 
 	child.wait()
 	cancel(collect.ErrCommandEnded)
 	var t *tracking
 	select {
 	case t = <-recorded: // the last reading saw what the command had used
-	case <-time.After(patience):
-		warn(fmt.Errorf("the last reading took longer than %s: the record is not complete", patience))
+	case <-time.After(recordTimeout):
+		warn(fmt.Errorf("the last reading took longer than %s: the record is not complete", recordTimeout))
 	}
-	leaving, left := takeLeave() // before signals are no longer the command's
-	defer left()
-	status, used, told := child.reap()
-	soon, cancelSoon := context.WithTimeout(leaving, patience)
+	shutdown, stop := shutdownContext() // before signals are no longer the command's
+	defer stop()
+	status, used, signalled := child.reap()
+	soon, cancelSoon := context.WithTimeout(shutdown, recordTimeout)
 	defer cancelSoon()
 	if t != nil {
 		t.note(rusageEvent(&used, time.Now()))
-		finish(t, exitOf(status, told, time.Now()))
-		t.deliver(leaving)
+		finish(t, exitOf(status, signalled, time.Now()))
+		t.deliver(shutdown)
 	} else if t = begun.Load(); t != nil {
 		t.abandon()
 	}
@@ -77,39 +79,41 @@ func wrap(s settings) error {
 	return nil
 }
 
-// newRunOf delays what newRun asks of the system until the command runs.
+// newRunOf delays the system calls of newRun until the command runs.
 func newRunOf(s settings, pid int, started time.Time) func() rt.Run {
 	return func() rt.Run { return newRun(s, pid, started) }
 }
 
-// follow tracks until ctx is done, if it is its turn. It returns nil where nothing could be tracked,
-// or not to the end; begun is set in the latter case too.
-func follow(ctx context.Context, s settings, turns <-chan turn, run func() rt.Run, begun *atomic.Pointer[tracking]) (t *tracking) {
+// follow tracks until ctx is done, unless another task has the step's lock. It returns nil
+// where nothing could be tracked, or not to the end; begun is set in the latter case too.
+func follow(ctx context.Context, s settings, locks <-chan tracker.StepLock, run func() rt.Run, begun *atomic.Pointer[tracking]) (t *tracking) {
 	defer recovery.Handle(func(err error) {
 		warn(fmt.Errorf("the command is no longer tracked: %w", err))
 		t = nil
 	})
-	mine := <-turns
-	if mine.lost {
+	lock := <-locks
+	if lock.Lost() {
 		s.spoolDir, s.anySpool = "", false
-		s.listen, s.connect = nil, nil // the winner of this node does that
+		s.listen, s.connect = nil, nil // the task that has the lock does that
 		if s.output == "" {
 			return nil
 		}
 	}
 	t, err := track(s, run(), warn, warn)
 	if err != nil {
-		warn(fmt.Errorf("the command runs untracked: %w", errors.Join(err, mine.Close())))
+		warn(fmt.Errorf("the command runs untracked: %w", errors.Join(err, lock.Close())))
 		return nil
 	}
-	t.turn = mine
+	t.lock = lock
 	begun.Store(t)
 	t.record(ctx)
-	t.noteOthers(s.procfs)
+	if t.lock.Held() && t.job != nil {
+		tracker.NoteUntrackedTasks(t.job, s.procfs, environ.NewEnv(os.Environ()), t.run.Step, t.note)
+	}
 	return t
 }
 
-// finish closes the record, within bounds.
+// finish closes the record within recordTimeout.
 func finish(t *tracking, exit rt.Exit) {
 	done := make(chan error, 1)
 	go func() {
@@ -121,18 +125,18 @@ func finish(t *tracking, exit rt.Exit) {
 		if err != nil {
 			warn(err)
 		}
-	case <-time.After(patience):
-		warn(fmt.Errorf("closing the record took longer than %s: it is left as it is", patience))
+	case <-time.After(recordTimeout):
+		warn(fmt.Errorf("closing the record took longer than %s: it is left as it is", recordTimeout))
 	}
 }
 
-// exitOf says how the command ended. told is the last signal that we passed on.
-func exitOf(status unix.WaitStatus, told syscall.Signal, now time.Time) rt.Exit {
+// exitOf returns how the command ended. signalled is the last signal that was forwarded.
+func exitOf(status unix.WaitStatus, signalled syscall.Signal, now time.Time) rt.Exit {
 	e := rt.Exit{Source: "exit", Time: now, Outcome: rt.OutcomeFailed}
 	switch {
 	case status.Signaled():
 		e.Code, e.Signal = rt.Some[int64](0), rt.Some(int64(status.Signal()))
-		if status.Signal() == told {
+		if status.Signal() == signalled {
 			e.Outcome = rt.OutcomeCancelled
 		}
 	default:
@@ -144,9 +148,9 @@ func exitOf(status unix.WaitStatus, told syscall.Signal, now time.Time) rt.Exit 
 	return e
 }
 
-// rusageEvent is what the kernel counted of the command, wait4(2): all of it, where
-// readings that are an interval apart see little of a short one. Its memory is the
-// most that one of its processes had resident, not the most of all together.
+// rusageEvent is what wait4(2) reports of the command: its whole use, of which readings
+// that are an interval apart see little where the command is short. The memory is the
+// largest resident set of one process, not of all together.
 func rusageEvent(used *unix.Rusage, now time.Time) rt.Event {
 	return rt.Event{
 		Time: now, Kind: "job", Name: "rusage", Status: "ok",
@@ -155,7 +159,7 @@ func rusageEvent(used *unix.Rusage, now time.Time) rt.Event {
 	}
 }
 
-// shellStatus is the exit status that a shell gives for a command.
+// shellStatus is the exit status that a shell returns for a command.
 func shellStatus(status unix.WaitStatus) int {
 	if status.Signaled() {
 		return exitSignal + int(status.Signal())

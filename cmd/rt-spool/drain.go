@@ -119,7 +119,7 @@ func destination(cfg config.Sentinel) (delivery.Receiver, error) {
 		if token == "" {
 			return delivery.Receiver{}, misconfigured(fmt.Errorf("nothing is sent because %s is set without a token: set %s too", delivery.EnvEndpoint, delivery.EnvToken))
 		}
-		return delivery.Receiver{Endpoint: endpoint, Token: token, S3Endpoint: delivery.S3Endpoint()}, nil
+		return delivery.Receiver{Endpoint: endpoint, Token: token, S3Endpoint: delivery.S3Endpoint(os.Getenv)}, nil
 	}
 	if cfg.Endpoint == "" {
 		return delivery.Receiver{}, misconfigured(fmt.Errorf("nothing is sent because no receiver is configured: set endpoint in [sentinel] of rt.toml, or %s", delivery.EnvEndpoint))
@@ -130,7 +130,7 @@ func destination(cfg config.Sentinel) (delivery.Receiver, error) {
 	}
 	store := cfg.S3Endpoint
 	if store == "" {
-		store = delivery.S3Endpoint()
+		store = delivery.S3Endpoint(os.Getenv)
 	}
 	return delivery.Receiver{
 		Endpoint: cfg.Endpoint, Token: token, Dialect: cfg.Dialect,

@@ -7,123 +7,80 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/tracker"
 	"github.com/resource-tracker/rt/slurm/environ"
-	"github.com/resource-tracker/rt/spool"
 )
 
-// pauses are those between two tries to write the end of a run.
-type pauses struct {
-	first, longest time.Duration // each is twice the one before
-	total          time.Duration // when to give up
+// endRetry waits as long for the disk as for an Epilog (tracker.grace).
+func (t *jobTracker) endRetry() tracker.Retry {
+	return tracker.Retry{First: time.Second, Longest: 30 * time.Second, Total: t.cfg.Tracker.Grace.Duration}
 }
 
-// endPauses waits as long for the disk as for an Epilog (tracker.grace).
-func (t *tracker) endPauses() pauses {
-	return pauses{first: time.Second, longest: 30 * time.Second, total: t.cfg.Tracker.Grace.Duration}
-}
-
-// end writes how the job ended and closes the file.
-func (t *tracker) end(stopped bool) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if layout, path, ok := t.job.Found(); ok {
-		t.tracked.CgroupLayout, t.tracked.CgroupPath = layout, path
+// end writes how the job ended and closes the file. Its error is logged: the Prolog does
+// not wait for it.
+func (t *jobTracker) end(stopped bool) {
+	layout, path, found := t.job.Found()
+	if found {
+		t.layout, t.path = layout, path
 	}
-	var seen environ.Evidence
-	var err error
-	if t.batch != nil {
-		seen.Batch = t.batch.Status()
-		err = t.batch.Close()
-	}
+	seen := environ.Evidence{Batch: t.environment.BatchStatus()}
+	err := t.environment.Close()
 	for _, s := range append(t.node, t.sources...) {
 		err = errors.Join(err, s.Close())
 	}
 	if t.lease != nil {
 		err = errors.Join(err, t.lease.Close())
 	}
-	err = errors.Join(err, t.job.Close(), t.finish(stopped, seen, t.endPauses()))
+	err = errors.Join(err, t.job.Close(), t.finish(stopped, seen, t.endRetry()))
 	if err != nil {
 		t.log.Error(t.subject, err)
 	}
-	return nil // it is logged, and the Prolog has gone long ago
 }
 
-// endAlone ends the run while a reading hangs in the kernel, as in a driver or a dead file
-// system: maybe for ever, and as long as its tracker lives no drain delivers a run. What
-// is being read is left open.
-func (t *tracker) endAlone(stopped bool) error {
+// endWithoutReading ends the run while a reading hangs in the kernel, for example in a
+// driver or a dead file system. It may hang for ever, and no drain delivers a run whose
+// tracker lives. What is being read stays open.
+func (t *jobTracker) endWithoutReading(stopped bool) {
 	detail := fmt.Sprintf("a reading has not come back within %s of the end: the run ends without it", t.cfg.Tracker.Grace)
 	t.writer.Event(rt.Event{Time: time.Now(), Kind: "tracker", Name: "recording", Status: "failed", Detail: detail})
-	err := errors.New(detail)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var seen environ.Evidence
-	if t.batch != nil {
-		seen.Batch = t.batch.Status()
-	}
-	t.log.Error(t.subject, errors.Join(err, t.finish(stopped, seen, t.endPauses())))
-	return nil // it is logged, and the Prolog has gone long ago
+	seen := environ.Evidence{Batch: t.environment.BatchStatus()}
+	t.log.Error(t.subject, errors.Join(errors.New(detail), t.finish(stopped, seen, t.endRetry())))
 }
 
-// finish ends the run's file. While the disk is full or somebody else holds the
-// file it tries again, deaf to further signals, for p.total; what is not written
-// then is lost. The Epilog's word is kept once it was read, because the job's next
-// Prolog removes it; one that comes while we wait is heard.
-func (t *tracker) finish(stopped bool, seen environ.Evidence, p pauses) error {
-	exit, known := t.heard(stopped)
-	began := time.Now()
-	for pause, warned := p.first, false; ; pause = min(2*pause, p.longest) {
-		err := t.writer.End(t.ended(exit, seen))
-		waited := time.Since(began)
-		switch {
-		case err == nil && warned:
-			t.log.Warning(t.subject, fmt.Sprintf("the end of the run is written, after %s", waited.Round(time.Second)))
-			return nil
-		case err == nil || errors.Is(err, spool.ErrClosed):
-			return err
-		case waited >= p.total:
-			if lost := t.writer.Close(); lost != nil {
-				err = lost
-			}
-			return fmt.Errorf("the end of the run is given up after %s, rt-spool drain closes it: %w", p.total, err)
-		case !warned:
-			warned = true
-			t.log.Warning(t.subject, fmt.Sprintf("the end of the run waits for the disk, %s at most: %v", p.total, err))
+// finish ends the run's file, and ignores further signals while it retries. What the
+// Epilog has written is kept once it was read, because the job's next Prolog removes the
+// file; where there was none, each retry looks for it again.
+func (t *jobTracker) finish(stopped bool, seen environ.Evidence, retry tracker.Retry) error {
+	seen.OOMKills, seen.End = t.last.oomKills.Load(), t.jobEnded
+	exit, known := t.readExit(stopped)
+	isRetry := false
+	ended := func() rt.Run {
+		if isRetry && !known {
+			exit, known = t.readExit(false)
 		}
-		time.Sleep(min(pause, p.total-waited))
-		if !known {
-			exit, known = t.heard(false)
+		isRetry = true
+		run := t.environment.Run()
+		if t.path != "" {
+			run.CgroupLayout, run.CgroupPath = t.layout, t.path
 		}
+		seen.Limit = run.JobEndLimit
+		return tracker.Ended(run, exit, seen)
 	}
+	return tracker.EndRun(t.writer, ended, retry, func(message string) { t.log.Warning(t.subject, message) })
 }
 
-// heard is what the job's Epilog has said, or nothing but the time and false.
-func (t *tracker) heard(stopped bool) (rt.Exit, bool) {
-	exit, err := t.state.ReadExit(t.tracked.JobID.Or(0), t.tracked.Node, t.tracked.FileStem())
+// readExit returns what the job's Epilog has written, or only the time and false.
+func (t *jobTracker) readExit(stopped bool) (rt.Exit, bool) {
+	exit, err := t.state.ReadExit(t.id.JobID.Or(0), t.id.Node, t.id.FileStem())
 	switch {
 	case err == nil:
 		return exit, true
 	case !errors.Is(err, os.ErrNotExist):
 		t.log.Error(t.subject, err)
-		return rt.Exit{Time: time.Now().UTC()}, true // the same error every time
+		return rt.Exit{Time: time.Now().UTC()}, true // a retry would get the same error
 	case stopped:
 		t.writer.Event(rt.Event{Time: time.Now(), Kind: "tracker", Name: "stop", Status: "absent",
-			Detail: "told to stop without any word from an Epilog"})
+			Detail: "stopped by a signal, and no Epilog has written how the job ended"})
 	}
 	return rt.Exit{Time: time.Now().UTC()}, false
-}
-
-// ended is the run with what the Epilog said and what the node saw of its end.
-func (t *tracker) ended(exit rt.Exit, seen environ.Evidence) rt.Run {
-	run := t.tracked
-	seen.OOMKills, seen.End, seen.Limit = t.last.oomKills.Load(), t.jobEnded, run.JobEndLimit
-	run.Apply(environ.Decide(exit, seen))
-	run.State = rt.StateEnded
-	if !t.jobEnded.IsZero() {
-		run.End = t.jobEnded
-	}
-	if run.End.IsZero() {
-		run.End = time.Now().UTC()
-	}
-	return run
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/logging"
+	"github.com/resource-tracker/rt/internal/tracker"
 	"github.com/resource-tracker/rt/slurm/environ"
 	"github.com/resource-tracker/rt/slurm/hook"
 	"github.com/resource-tracker/rt/spool"
@@ -25,22 +26,23 @@ import (
 
 // ending is a tracker whose run is over, with snapshots that wait in memory.
 type ending struct {
-	*tracker
+	*jobTracker
 	site *site
 }
 
 const exitSeven = `{"exit_code":7,"exit_signal":0,"derived_exit":null,"outcome":"failed","outcome_source":"epilog","time":"2026-03-01T12:00:00Z"}`
 
-// endSeries are the pauses of a run's end in these tests.
-var endSeries = pauses{first: time.Second, longest: 30 * time.Second, total: 5 * time.Minute}
+// endSeries is the retry of a run's end in these tests.
+var endSeries = tracker.Retry{First: time.Second, Longest: 30 * time.Second, Total: 5 * time.Minute}
 
 func newEnding(t *testing.T) *ending {
 	t.Helper()
 	s := newSite(t)
 	s.run.State = rt.StateRunning
-	e := &ending{site: s, tracker: &tracker{
+	e := &ending{site: s, jobTracker: &jobTracker{
 		log:   logging.New(logging.Options{Program: "rt-tracker", Target: s.log}),
-		state: hook.State{Dir: filepath.Join(s.dir, "state")}, tracked: s.run, subject: "job 1@n1",
+		state: hook.State{Dir: filepath.Join(s.dir, "state")}, id: s.run, subject: "job 1@n1",
+		environment: tracker.NewJobEnvironment(nil, s.run, nil, nil),
 	}}
 	return e
 }
@@ -49,7 +51,7 @@ func newEnding(t *testing.T) *ending {
 func (e *ending) begin(t *testing.T) {
 	t.Helper()
 	var err error
-	if e.writer, err = spool.Create(filepath.Join(e.site.dir, "spool"), e.tracked, rt.Host{}, spool.Options{Notify: e.spoolFault}); err != nil {
+	if e.writer, err = spool.Create(filepath.Join(e.site.dir, "spool"), e.id, rt.Host{}, spool.Options{Notify: e.spoolFault}); err != nil {
 		t.Fatal(err)
 	}
 	e.put(t, 0, 1)
@@ -78,7 +80,7 @@ func (e *ending) put(t *testing.T, from, to int) {
 
 func (e *ending) exit(t *testing.T) {
 	t.Helper()
-	name := fmt.Sprintf("%d@%s.exit", e.tracked.JobID.Or(0), e.tracked.Node)
+	name := fmt.Sprintf("%d@%s.exit", e.id.JobID.Or(0), e.id.Node)
 	if err := os.WriteFile(filepath.Join(e.site.dir, "state", name), []byte(exitSeven), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +89,7 @@ func (e *ending) exit(t *testing.T) {
 // forget removes the exit, as the job's next Prolog does.
 func (e *ending) forget(t *testing.T) {
 	t.Helper()
-	if err := e.state.RemoveExit(e.tracked.JobID.Or(0), e.tracked.Node); err != nil {
+	if err := e.state.RemoveExit(e.id.JobID.Or(0), e.id.Node); err != nil {
 		t.Error(err)
 	}
 }
@@ -205,7 +207,7 @@ func TestEndGivesUp(t *testing.T) {
 		e.begin(t)
 		e.put(t, 1, 5)
 		release := e.hold(t)
-		p := pauses{first: time.Second, longest: time.Second, total: time.Second}
+		p := tracker.Retry{First: time.Second, Longest: time.Second, Total: time.Second}
 		err := e.finish(true, environ.Evidence{}, p)
 		if err == nil || !strings.Contains(err.Error(), "given up after 1s") || !strings.Contains(err.Error(), "4 snapshots are lost") {
 			t.Errorf("finish: %v", err)
@@ -221,22 +223,6 @@ func TestEndGivesUp(t *testing.T) {
 	}
 }
 
-func TestAloneFor(t *testing.T) {
-	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	for name, tt := range map[string]struct {
-		limit time.Time
-		want  time.Duration
-	}{
-		"unknown":  {time.Time{}, 24 * time.Hour},
-		"known":    {now.Add(time.Hour), time.Hour + time.Minute},
-		"has been": {now.Add(-time.Hour), time.Minute},
-	} {
-		if got := aloneFor(now, tt.limit, time.Minute); got != tt.want {
-			t.Errorf("%s: %s, want %s", name, got, tt.want)
-		}
-	}
-}
-
 // A job that never gets a cgroup and has no Epilog does not keep its tracker.
 func TestWaitEndsWithoutAJob(t *testing.T) {
 	s := newSite(t)
@@ -244,16 +230,14 @@ func TestWaitEndsWithoutAJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr, err := newTracker(cfg, s.run, logging.New(logging.Options{Program: "rt-tracker", Target: s.log}))
+	tr, err := newJobTracker(cfg, s.run, logging.New(logging.Options{Program: "rt-tracker", Target: s.log}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if stopped := tr.wait(nil, nil, time.Millisecond); stopped {
-		t.Error("it was told to stop by nobody")
+		t.Error("it stopped without a signal")
 	}
-	if err := tr.end(false); err != nil {
-		t.Error(err)
-	}
+	tr.end(false)
 	run, _, events := s.spooled(t)
 	if run.State != rt.StateEnded || run.Outcome != rt.OutcomeUnknown {
 		t.Errorf("state %q, outcome %q", run.State, run.Outcome)
@@ -277,14 +261,14 @@ func TestEndsWithoutItsLastReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg.Tracker.Grace.Duration = time.Millisecond
-	tr, err := newTracker(cfg, s.run, logging.New(logging.Options{Program: "rt-tracker", Target: s.log}))
+	tr, err := newJobTracker(cfg, s.run, logging.New(logging.Options{Program: "rt-tracker", Target: s.log}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	tr.sources = append(tr.sources, hanging{})
-	told := make(chan os.Signal, 1)
-	told <- syscall.SIGTERM
-	if err := tr.run(&ready{}, told); err != nil {
+	stop := make(chan os.Signal, 1)
+	stop <- syscall.SIGTERM
+	if err := tr.run(&ready{}, stop); err != nil {
 		t.Error(err)
 	}
 	run, _, events := s.spooled(t)

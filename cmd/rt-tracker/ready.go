@@ -9,12 +9,13 @@ import (
 // readyFD is where rt-prolog waits for one line: "ready", or "error: ...".
 const readyFD = 3
 
-// ready tells whoever started us, once, whether tracking has begun.
+// ready reports to rt-prolog, once, whether tracking has begun.
 type ready struct {
 	pipe *os.File
 }
 
-// openReady takes over descriptor 3 where it is a pipe; started by hand there is none.
+// openReady uses descriptor 3 where it is a pipe; a tracker that was started by hand has
+// none.
 func openReady() *ready {
 	var st syscall.Stat_t
 	if syscall.Fstat(readyFD, &st) != nil || st.Mode&syscall.S_IFMT != syscall.S_IFIFO {
@@ -24,9 +25,9 @@ func openReady() *ready {
 	return &ready{pipe: os.NewFile(readyFD, "ready")}
 }
 
-// say writes the line and lets the Prolog go. It reports whether anyone was
-// there to read it: an error that nobody reads must be logged by ourselves.
-func (r *ready) say(line string) bool {
+// send writes the line and closes the pipe. It reports whether the Prolog could read it:
+// the tracker must log an error that it could not send.
+func (r *ready) send(line string) bool {
 	if r.pipe == nil {
 		return false
 	}

@@ -7,16 +7,17 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/recovery"
 )
 
-// survive is deferred at the top of a goroutine: a fault of ours ends what it was
+// recoverFrom is deferred at the top of a goroutine: a panic ends what the goroutine was
 // doing and nothing else. What was read until then is committed.
-func (t *tracker) survive(doing string) {
+func (t *jobTracker) recoverFrom(doing string) {
 	p := recover()
 	if p == nil {
 		return
 	}
-	fault := fmt.Errorf("a fault of rt-tracker ended the %s, please report it: %v", doing, p)
+	fault := fmt.Errorf("internal error, please report it; it ended the %s: %v", doing, p)
 	t.log.Error(t.subject, fmt.Errorf("%w\n%s", fault, debug.Stack()))
 	t.writer.Event(rt.Event{Time: time.Now(), Kind: "tracker", Name: "fault", Status: "failed", Detail: fault.Error()})
 	if err := t.writer.Flush(); err != nil {
@@ -24,20 +25,20 @@ func (t *tracker) survive(doing string) {
 	}
 }
 
-// aside runs f beside the recording.
-func (t *tracker) aside(all *sync.WaitGroup, doing string, f func()) {
+// start runs f next to the recording.
+func (t *jobTracker) start(all *sync.WaitGroup, doing string, f func()) {
 	all.Go(func() {
-		defer t.survive(doing)
+		defer t.recoverFrom(doing)
 		f()
 	})
 }
 
-// awaited waits for all, at most for a time.
-func awaited(all *sync.WaitGroup, most time.Duration) {
+// waitAtMost waits for all, at most for a time.
+func waitAtMost(all *sync.WaitGroup, most time.Duration) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		defer func() { _ = recover() }() // there is nothing but to go on
+		defer recovery.Handle(func(error) {}) // the wait ends all the same
 		all.Wait()
 	}()
 	select {

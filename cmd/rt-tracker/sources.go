@@ -15,11 +15,12 @@ import (
 	"github.com/resource-tracker/rt/collect/perf"
 	"github.com/resource-tracker/rt/collect/proc"
 	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/internal/tracker"
 	"github.com/resource-tracker/rt/slurm/layout"
 )
 
-// openSources makes the sources of the node and those of the job.
-func (t *tracker) openSources() {
+// openSources opens the sources of the node and those of the job.
+func (t *jobTracker) openSources() {
 	fs := proc.NewFS(procRoot, sysRoot)
 	processes := proc.NewProcesses(fs)
 	t.node = []collect.Source{
@@ -27,13 +28,12 @@ func (t *tracker) openSources() {
 		proc.NewDisk(fs), proc.NewSpace(fs),
 		proc.NewLoad(fs), proc.NewCPUFreq(fs), proc.NewFabric(fs), proc.NewLustre(fs), proc.NewNFS(fs),
 	}
-	identity := t.tracked // that of the job, which does not change
-	t.job.trees = newJobTrees(fs, processes, layout.NewStepdSearch(procRoot, &identity).Among, func(e rt.Event) { t.writer.Event(e) })
-	t.job.trees.began = t.job.tellBegun
+	trees := tracker.NewProcessTrees(fs, processes, layout.NewStepdSearch(procRoot, &t.id).Among, func(e rt.Event) { t.writer.Event(e) })
+	t.job.UseTrees(trees)
 	t.sources = []collect.Source{
-		t.job.trees,
+		trees,
 		gpu.New(devRoot, sysRoot, gpu.WithTracked(gpu.Tracked{
-			PIDs: t.job.Procs, Devices: t.tracked.GPUs, ByDevice: true,
+			PIDs: t.job.Procs, Devices: t.id.GPUs, ByDevice: true,
 			Event: func(e rt.Event) { t.writer.Event(e) },
 		})),
 	}
@@ -41,21 +41,21 @@ func (t *tracker) openSources() {
 		t.sources = append(t.sources, energy.New(sysRoot))
 	}
 	if p := t.cfg.Perf; p != (config.Perf{}) {
-		t.sources = append(t.sources, perf.New(perf.Options{Sys: sysRoot, Core: p.Core, Node: p.Node, RAPL: p.RAPL, MSR: p.MSR, Cgroup: t.job.counted}))
+		t.sources = append(t.sources, perf.New(perf.Options{Sys: sysRoot, Core: p.Core, Node: p.Node, RAPL: p.RAPL, MSR: p.MSR, Cgroup: t.job.PerfCgroup}))
 	}
 	if top := t.cfg.Tracker.TopProcesses; top > 0 {
 		procs := proc.NewJobProcs(fs, t.job, top)
-		t.job.procs.Store(procs)
+		t.job.UseProcs(procs)
 		t.sources = append(t.sources, procs)
 	}
 }
 
-// openLease opens what the node's trackers share. Without it this one reads the
-// node by itself, which costs a little more.
-func (t *tracker) openLease() {
+// openLease opens the readings of the node that its trackers share. Without it this
+// tracker reads the node by itself, which costs a little more.
+func (t *jobTracker) openLease() {
 	dir := filepath.Join(t.cfg.Tracker.StateDir, "node")
-	_ = os.Mkdir(dir, 0o700) // the Prolog makes it, where the tracker may not
-	lease, err := collect.OpenLease(dir, leaseKey(t.tracked.BootID))
+	_ = os.Mkdir(dir, 0o700) // the Prolog makes it where the tracker has no permission
+	lease, err := collect.OpenLease(dir, leaseKey(t.id.BootID))
 	if err != nil {
 		status := "failed"
 		switch {
@@ -70,8 +70,8 @@ func (t *tracker) openLease() {
 	t.lease = lease
 }
 
-// leaseKey names what the node's values are of: trackers of another boot, or with
-// another view of network and mounts, read others.
+// leaseKey identifies the values that trackers can share: those of another boot, or with
+// other namespaces of network and mounts, read other values.
 func leaseKey(boot string) string {
 	key := []string{boot}
 	for _, kind := range [...]string{"net", "mnt"} {

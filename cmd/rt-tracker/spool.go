@@ -8,10 +8,10 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// openSpool makes the run's file.
-func (t *tracker) openSpool(facts rt.Host) (err error) {
+// openSpool creates the run's file.
+func (t *jobTracker) openSpool(facts rt.Host) (err error) {
 	readers, denied := access(t.cfg.Spool)
-	t.writer, err = spool.Create(t.cfg.Spool.Dir, t.tracked, facts, spool.Options{
+	t.writer, err = spool.Create(t.cfg.Spool.Dir, t.id, facts, spool.Options{
 		CommitInterval: t.cfg.Spool.CommitInterval.Duration,
 		QuotaRun:       t.cfg.Spool.QuotaRun.Bytes,
 		QuotaNode:      t.cfg.Spool.QuotaNode.Bytes,
@@ -28,8 +28,8 @@ func (t *tracker) openSpool(facts rt.Host) (err error) {
 	return nil
 }
 
-// access is who may read the run in the end. Where the configured group is not
-// known, that is its owner.
+// access returns the users who may read the run once it has ended. Where the configured
+// group does not exist, that is its owner alone, and the error reports it.
 func access(cfg config.Spool) (spool.Access, error) {
 	to, gid, err := cfg.Readers("/etc/group")
 	readers := spool.Access{Owner: to.Owner}

@@ -18,6 +18,7 @@ import (
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/hostfacts"
 	"github.com/resource-tracker/rt/internal/logging"
+	"github.com/resource-tracker/rt/internal/tracker"
 	"github.com/resource-tracker/rt/slurm/hook"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -28,43 +29,43 @@ const (
 	devRoot  = "/dev"
 )
 
-// settle is how long a tracker that is told to stop waits for news of its job's
-// end that is already on its way.
+// settle is how long a tracker that was signalled to stop waits for the event of its
+// job's end.
 const settle = 500 * time.Millisecond
 
-// tracker follows one job.
-type tracker struct {
-	cfg     config.Config
-	log     *logging.Logger
-	subject string // "job 12@n1", in each message
-	state   hook.State
-	job     *jobWatch
-	writer  *spool.Writer
-	node    []collect.Source // of the node's values
-	lease   *collect.Lease   // shares those; nil where that cannot be
-	sources []collect.Source
-	last    lastReading
-	flight  *flight // nil for none
+// jobTracker tracks one job.
+type jobTracker struct {
+	cfg         config.Config
+	log         *logging.Logger
+	id          rt.Run // the job's identity, which does not change
+	subject     string // "job 12@n1", in each message
+	state       hook.State
+	job         *tracker.JobWatch
+	environment *tracker.JobEnvironment
+	writer      *spool.Writer
+	node        []collect.Source // of the node's values
+	lease       *collect.Lease   // shares those; nil for none
+	sources     []collect.Source
+	last        lastReading
+	flight      *tracker.FlightRecorder // nil for none
 
-	mu       sync.Mutex
-	tracked  rt.Run
-	batch    *proc.ExitStatus // of the batch script, once it is known
-	jobEnded time.Time        // when its cgroup emptied
+	jobEnded     time.Time // when the job's cgroup emptied
+	layout, path string    // of the job's cgroup, once it has ended
 }
 
-// newTracker opens all that is needed. Nothing of the job has to be there yet.
-func newTracker(cfg config.Config, tracked rt.Run, log *logging.Logger) (_ *tracker, err error) {
-	t := &tracker{cfg: cfg, log: log, state: hook.State{Dir: cfg.Tracker.StateDir}}
-	t.subject = fmt.Sprintf("job %s@%s", tracked.Label(), tracked.Node)
-	tracked.State, tracked.TrackerVersion = rt.StateRunning, rt.Version
-	tracked.Interval = cfg.Tracker.Interval.Seconds()
-	if tracked.BootID == "" {
-		if tracked.BootID, err = host.BootID(procRoot); err != nil {
+// newJobTracker opens all that is needed. The job does not have to exist yet.
+func newJobTracker(cfg config.Config, run rt.Run, log *logging.Logger) (_ *jobTracker, err error) {
+	t := &jobTracker{cfg: cfg, log: log, state: hook.State{Dir: cfg.Tracker.StateDir}}
+	t.subject = fmt.Sprintf("job %s@%s", run.Label(), run.Node)
+	run.State, run.TrackerVersion = rt.StateRunning, rt.Version
+	run.Interval = cfg.Tracker.Interval.Seconds()
+	if run.BootID == "" {
+		if run.BootID, err = host.BootID(procRoot); err != nil {
 			return nil, err
 		}
 	}
-	t.tracked = tracked
-	if t.job, err = watchJob(&tracked, func(err error) { log.Error(t.subject, err) }); err != nil {
+	t.id = run
+	if t.job, err = tracker.WatchJob(&run, procRoot, func(err error) { log.Error(t.subject, err) }); err != nil {
 		return nil, err
 	}
 	t.openSources()
@@ -72,7 +73,8 @@ func newTracker(cfg config.Config, tracked rt.Run, log *logging.Logger) (_ *trac
 	if err = t.openSpool(facts); err != nil {
 		return nil, errors.Join(err, t.job.Close())
 	}
-	t.flight = newFlight(cfg.Spool.Dir, &tracked, cfg.Tracker.FlightRecorder.Bytes, t.writer)
+	t.environment = tracker.NewJobEnvironment(t.job, run, t.writer.UpdateRun, func(err error) { log.Warning(t.subject, err.Error()) })
+	t.flight = tracker.NewFlightRecorder(cfg.Spool.Dir, &run, cfg.Tracker.FlightRecorder.Bytes, t.writer)
 	t.openLease()
 	if stale != nil && !errors.Is(stale, os.ErrNotExist) {
 		t.writer.Event(rt.Event{Time: time.Now(), Kind: "sensor", Name: "host cache", Status: "failed", Detail: stale.Error()})
@@ -80,26 +82,26 @@ func newTracker(cfg config.Config, tracked rt.Run, log *logging.Logger) (_ *trac
 	return t, nil
 }
 
-// spoolFault logs what the disk does to us, once when it begins and once when it is over.
-func (t *tracker) spoolFault(e rt.Event) {
+// spoolFault logs a fault of the spool, once when it begins and once when it is over.
+func (t *jobTracker) spoolFault(e rt.Event) {
 	if t.flight != nil {
-		t.flight.count(e)
+		t.flight.Count(e)
 	}
 	t.log.Warning(t.subject, fmt.Sprintf("%s %s: %s", e.Name, e.Status, e.Detail))
 }
 
-// listen hears those who tell a tracker to stop from now on. It comes before all else:
-// the Epilog of a short job on a busy node comes while its tracker still starts, which
-// has its run to write and to end all the same.
-func listen() <-chan os.Signal {
-	told := make(chan os.Signal, 1)
-	signal.Notify(told, syscall.SIGTERM, syscall.SIGINT)
+// notifyStop receives the signals that stop a tracker. It comes before all else: the
+// Epilog of a short job on a busy node may come while its tracker still starts, and the
+// run is then still written and ended.
+func notifyStop() <-chan os.Signal {
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
 	signal.Ignore(syscall.SIGHUP)
-	return told
+	return stop
 }
 
-// run records until the job has ended and its Epilog has said how.
-func (t *tracker) run(prolog *ready, told <-chan os.Signal) error {
+// run records until the job has ended and its Epilog has come.
+func (t *jobTracker) run(prolog *ready, stop <-chan os.Signal) error {
 	sinks, ledger := []collect.Sink{t.writer, &t.last, &announcement{prolog: prolog, job: t.job}}, collect.Ledger(t.writer)
 	if t.flight != nil {
 		sinks, ledger = append(sinks, t.flight), t.flight
@@ -121,32 +123,35 @@ func (t *tracker) run(prolog *ready, told <-chan os.Signal) error {
 	if err != nil {
 		return errors.Join(err, t.writer.Close())
 	}
-	alone := aloneFor(time.Now(), t.tracked.JobEndLimit, t.cfg.Tracker.Grace.Duration)
+	absent := tracker.AbsentFor(time.Now(), t.id.JobEndLimit, t.cfg.Tracker.Grace.Duration)
 	ctx, cancel := context.WithCancel(context.Background())
-	var side sync.WaitGroup
-	t.aside(&side, "learning of the job's processes", func() { t.learn(ctx) })
-	t.aside(&side, "seeking the job's cgroup", func() { t.seek(ctx) })
+	var helpers sync.WaitGroup
+	t.start(&helpers, "reading of the job's environment", func() { t.environment.Follow(ctx) })
+	t.start(&helpers, "search for the job's cgroup", func() { t.job.Search(ctx, t.environment.Run, t.writer.Event) })
 
 	ended := make(chan rt.Reason)
 	go func() {
 		defer close(ended)
-		defer t.survive("recording")
+		defer t.recoverFrom("recording")
 		for first := true; first || ctx.Err() == nil; first = false { // a job without an extern step comes back with its next step
 			ended <- recorder.Run(ctx)
 		}
 	}()
-	stopped := t.wait(told, ended, alone)
+	stopped := t.wait(stop, ended, absent)
 	cancel()
-	if !t.recorded(ended, t.cfg.Tracker.Grace.Duration) {
-		return t.endAlone(stopped)
+	if !t.waitRecorded(ended, t.cfg.Tracker.Grace.Duration) {
+		t.endWithoutReading(stopped)
+		return nil
 	}
-	// A process that has hung in the kernel can keep its reader for ever.
-	awaited(&side, settle)
-	return t.end(stopped)
+	// A process that hangs in the kernel can block its reader for ever.
+	waitAtMost(&helpers, settle)
+	t.end(stopped)
+	return nil
 }
 
-// recorded waits for the last snapshot, most at most, and is false where it does not come.
-func (t *tracker) recorded(ended <-chan rt.Reason, most time.Duration) bool {
+// waitRecorded waits for the last snapshot, most at most, and is false where it does not
+// come.
+func (t *jobTracker) waitRecorded(ended <-chan rt.Reason, most time.Duration) bool {
 	late := time.After(most)
 	for {
 		select {
@@ -155,7 +160,7 @@ func (t *tracker) recorded(ended <-chan rt.Reason, most time.Duration) bool {
 				return true
 			}
 			if why == rt.ReasonLast {
-				t.jobIsOver()
+				t.noteJobEnd()
 			}
 		case <-late:
 			return false
@@ -163,78 +168,62 @@ func (t *tracker) recorded(ended <-chan rt.Reason, most time.Duration) bool {
 	}
 }
 
-// aloneMax is how long a tracker stays whose job never appears and has no known
-// time limit.
-const aloneMax = 24 * time.Hour
-
-// aloneFor is how long a tracker waits for word of a job that never appears, which
-// is also that of a node where Slurm uses no cgroups: until the job must be over.
-func aloneFor(now, limit time.Time, grace time.Duration) time.Duration {
-	if limit.IsZero() {
-		return aloneMax
-	}
-	return max(limit.Sub(now), 0) + grace
-}
-
-// wait returns when somebody tells the tracker to stop, when its job has been over
-// for the grace time, or when the job has not appeared within alone; it says
-// whether it was told.
-func (t *tracker) wait(told <-chan os.Signal, ended <-chan rt.Reason, alone time.Duration) (stopped bool) {
+// wait returns after a signal to stop, when the job has been over for the grace time, or
+// when the job has not appeared within absent; it reports whether there was a signal.
+func (t *jobTracker) wait(stop <-chan os.Signal, ended <-chan rt.Reason, absent time.Duration) (stopped bool) {
 	var grace, settled <-chan time.Time
-	abandoned := time.After(alone)
+	abandoned := time.After(absent)
 	for {
 		select {
 		case _, records := <-ended:
 			if !records {
-				ended = nil // a fault ended it; the Epilog or the grace time ends the rest
+				ended = nil // a panic ended it; the Epilog or the grace time ends the rest
 				continue
 			}
-			t.jobIsOver()
+			t.noteJobEnd()
 			grace = time.After(t.cfg.Tracker.Grace.Duration)
 			if stopped {
 				return true
 			}
-		case <-told:
-			beUrgent()
+		case <-stop:
+			tracker.RaisePriority()
 			stopped = true
-			if !t.job.present() {
+			if !t.job.Present() {
 				return true
 			}
 			settled = time.After(settle)
 		case <-settled:
 			return true
 		case <-grace:
-			if t.job.present() {
+			if t.job.Present() {
 				grace = nil // it came back
 				continue
 			}
-			t.noEpilog("no Epilog came within " + t.cfg.Tracker.Grace.String() + " of the job's end")
+			t.noteNoEpilog("no Epilog came within " + t.cfg.Tracker.Grace.String() + " of the job's end")
 			return false
 		case <-abandoned:
-			if t.job.appeared() {
+			if t.job.Appeared() {
 				continue
 			}
-			t.noEpilog("no cgroup of the job and no Epilog came within " + alone.Round(time.Second).String())
+			t.noteNoEpilog("no cgroup of the job and no Epilog came within " + absent.Round(time.Second).String())
 			return false
 		}
 	}
 }
 
-func (t *tracker) noEpilog(detail string) {
+func (t *jobTracker) noteNoEpilog(detail string) {
 	t.writer.Event(rt.Event{Time: time.Now(), Kind: "tracker", Name: "epilog", Status: "absent", Detail: detail})
 }
 
-// jobIsOver remembers when that was, and makes its last snapshot durable.
-func (t *tracker) jobIsOver() {
-	t.mu.Lock()
+// noteJobEnd keeps the time of the job's end and makes its last snapshot durable.
+func (t *jobTracker) noteJobEnd() {
 	t.jobEnded = time.Unix(0, t.last.wall.Load()).UTC()
-	t.mu.Unlock()
 	if err := t.writer.Flush(); err != nil {
 		t.log.Warning(t.subject, err.Error())
 	}
 }
 
-// lastReading remembers what the end of a run needs of its last snapshot.
+// lastReading keeps what the end of a run needs of its last snapshot.
 type lastReading struct {
 	wall     atomic.Int64  // nanoseconds since the epoch
 	oomKills atomic.Uint64 // of the job
@@ -249,28 +238,28 @@ func (l *lastReading) Put(s *rt.Snapshot) error {
 	return nil
 }
 
-// announcement lets the Prolog go as soon as the first snapshot is in the spool.
-// Until then the job waits for us, and from then on we for everybody else.
+// announcement reports "ready" to the Prolog as soon as the first snapshot is in the
+// spool, and then lowers the priority: the job does not wait any more.
 type announcement struct {
 	prolog   *ready
-	job      *jobWatch
+	job      *tracker.JobWatch
 	readings int
 }
 
-// shedAt is the reading after which a tracker begins to collect garbage and sheds: one
-// of a short job ends with what it has, so that no Epilog waits for that.
-const shedAt = 10
+// shrinkAt is the reading after which a tracker begins to collect garbage and releases
+// memory. A short job has fewer, so that its Epilog does not wait for that.
+const shrinkAt = 10
 
 // Put implements collect.Sink.
 func (a *announcement) Put(*rt.Snapshot) error {
 	if a.prolog != nil {
-		a.prolog.say("ready")
+		a.prolog.send("ready")
 		a.prolog = nil
-		bePolite(a.job.current().Thread())
+		tracker.LowerPriority(a.job.Thread())
 	}
-	if a.readings++; a.readings == shedAt {
-		collectGarbage()
-		shed()
+	if a.readings++; a.readings == shrinkAt {
+		tracker.LimitMemory()
+		tracker.ReleaseMemory(true)
 	}
 	return nil
 }

@@ -1,8 +1,10 @@
-// Package delivery is what resource-tracker and rt-spool send runs with: the
-// clients of a receiver, and the rows of both of its dialects.
+// Package delivery sends runs for resource-tracker and rt-spool: the clients of a
+// receiver and the rows of both of its dialects, the stream of a run that is recorded, and
+// the drain of a spool directory, with what sacct adds to its runs.
 package delivery
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 
@@ -17,26 +19,23 @@ const (
 	EnvEndpoint = "SENTINEL_API_URL"
 )
 
-// Receiver says where runs are sent and who sends them.
+// Receiver is where runs are sent, and with which token.
 type Receiver struct {
 	Endpoint   string // base URL of the API; empty: the public service's
 	Token      string
 	Dialect    string // "spec", "live" or "auto", also when empty
 	S3Endpoint string // base URL of an S3-compatible store; empty: Amazon's
-	S3Region   string // empty: asked of the store
-	CAFile     string // PEM certificates trusted beside the system's; may be empty
+	S3Region   string // empty: the store reports it
+	CAFile     string // PEM certificates trusted in addition to the system's; may be empty
 }
 
-// S3Endpoint returns the store that the variables of S3's own tools name; empty
-// where they name none.
-func S3Endpoint() string {
-	if url := os.Getenv("AWS_ENDPOINT_URL_S3"); url != "" {
-		return url
-	}
-	return os.Getenv("AWS_ENDPOINT_URL")
+// S3Endpoint returns the store that the environment variables of the AWS tools name;
+// empty for none.
+func S3Endpoint(getenv func(string) string) string {
+	return cmp.Or(getenv("AWS_ENDPOINT_URL_S3"), getenv("AWS_ENDPOINT_URL"))
 }
 
-// Connect makes the clients. No connection is made yet.
+// Connect returns the clients. They connect later.
 func (r Receiver) Connect() (*sentinel.Client, *s3.Uploader, error) {
 	var ca []byte
 	if r.CAFile != "" {

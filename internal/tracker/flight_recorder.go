@@ -1,4 +1,4 @@
-package main
+package tracker
 
 import (
 	"path/filepath"
@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// flightDir is where the flight records of a node lie, below the spool.
+	// flightDir is the directory of a node's flight records, below the spool.
 	flightDir = "flight"
-	// flightFiles is how many there are at most: each tracker of a node has one that
-	// it writes, and those of trackers that have ended go first.
+	// flightFiles is the largest number of them: each tracker of a node writes one, and
+	// those of trackers that have ended are removed first.
 	flightFiles = 64
 )
 
-// flight is the tracker's flight recorder: what it costs and what goes wrong, at
-// each reading, for whoever has to find out later why a tracker did as it did. It
-// is the last sink, so that it sees what a reading and its spooling took.
-type flight struct {
+// FlightRecorder records a tracker's own cost and errors at each reading, to find out
+// later why it behaved as it did. It is the last sink, so that it measures what a reading
+// and its spooling took.
+type FlightRecorder struct {
 	log     *ftdc.Log
 	ledger  collect.Ledger
 	events  [len(flightEvents)]atomic.Int64
@@ -35,19 +35,19 @@ type flight struct {
 }
 
 // flightEvents are the events that are counted, by their kind and, where it is not
-// empty, their status; the last are all others.
+// empty, their status; the last entry counts all others.
 var flightEvents = [...]struct{ kind, status, metric string }{
 	{"gap", "", "ledger.gaps"}, {"sensor", "failed", "ledger.sensors_failed"}, {"sensor", "denied", "ledger.sensors_denied"},
 	{"spool", "", "ledger.spool"}, {"tracker", "", "ledger.tracker"}, {"", "", "ledger.others"},
 }
 
-// newFlight returns the recorder of a run whose events go to ledger, nil where its
-// files may not take any bytes.
-func newFlight(spoolDir string, run *rt.Run, bytes int64, ledger collect.Ledger) *flight {
+// NewFlightRecorder returns the recorder of a run, nil where bytes, the size of all
+// records of the node, is 0. Events pass through it to ledger.
+func NewFlightRecorder(spoolDir string, run *rt.Run, bytes int64, ledger collect.Ledger) *FlightRecorder {
 	if bytes <= 0 {
 		return nil
 	}
-	return &flight{
+	return &FlightRecorder{
 		log: ftdc.NewLog(filepath.Join(spoolDir, flightDir), run.FileStem(), ftdc.LogOptions{
 			FileBytes: bytes / flightFiles, Files: flightFiles,
 		}),
@@ -58,40 +58,42 @@ func newFlight(spoolDir string, run *rt.Run, bytes int64, ledger collect.Ledger)
 	}
 }
 
-// Event implements collect.Ledger: it counts and passes on.
-func (f *flight) Event(e rt.Event) {
-	f.count(e)
+// Event implements collect.Ledger: it counts e and passes it on.
+func (f *FlightRecorder) Event(e rt.Event) {
+	f.Count(e)
 	f.ledger.Event(e)
 }
 
-func (f *flight) count(e rt.Event) {
+// Count counts an event that is in the ledger already.
+func (f *FlightRecorder) Count(e rt.Event) {
 	for i, c := range flightEvents {
-		if (c.kind == "" || c.kind == e.Kind) && (c.status == "" || c.status == e.Status) {
+		isKind, isStatus := c.kind == "" || c.kind == e.Kind, c.status == "" || c.status == e.Status
+		if isKind && isStatus {
 			f.events[i].Add(1)
 			return
 		}
 	}
 }
 
-// Put implements collect.Sink. That it cannot write harms no run: the ledger says so
-// once, and it is tried again with the next reading.
-func (f *flight) Put(s *rt.Snapshot) error {
+// Put implements collect.Sink. A record that cannot be written harms no run: the ledger
+// gets one event, and the next reading tries again.
+func (f *FlightRecorder) Put(s *rt.Snapshot) error {
 	f.datum.Time, f.datum.Readings = s.Wall, f.datum.Readings[:0]
-	f.reading(s)
-	f.cost()
+	f.addReading(s)
+	f.addCost()
 	for i := range f.events {
 		f.add(flightEvents[i].metric, float64(f.events[i].Load()))
 	}
 	err := f.log.Write(&f.datum)
 	if err != nil && !f.failing {
-		f.failed(err)
+		f.report(err)
 	}
 	f.failing = err != nil
 	return nil
 }
 
-// reading is what is to be said of the newest reading.
-func (f *flight) reading(s *rt.Snapshot) {
+// addReading adds the figures of the newest reading.
+func (f *FlightRecorder) addReading(s *rt.Snapshot) {
 	f.add("reading.seq", float64(s.Seq))
 	f.add("reading.reason", float64(s.Reason))
 	interval := 0.0
@@ -111,8 +113,9 @@ func (f *flight) reading(s *rt.Snapshot) {
 	f.add("job.steps", float64(len(s.Steps)))
 }
 
-// cost is what the tracker itself has used, getrusage(2) and Go's own figures.
-func (f *flight) cost() {
+// addCost adds what the tracker itself has used: getrusage(2) and the figures of the Go
+// runtime.
+func (f *FlightRecorder) addCost() {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) == nil {
 		f.add("tracker.user_ms", float64(u.Utime.Nano())/1e6)
@@ -130,17 +133,17 @@ func (f *flight) cost() {
 	}
 }
 
-func (f *flight) add(name string, v float64) {
+func (f *FlightRecorder) add(name string, v float64) {
 	f.datum.Readings = append(f.datum.Readings, ftdc.Reading{MetricName: name, Value: float32(v)})
 }
 
 // Close ends the record.
-func (f *flight) Close() {
+func (f *FlightRecorder) Close() {
 	if err := f.log.Close(); err != nil {
-		f.failed(err)
+		f.report(err)
 	}
 }
 
-func (f *flight) failed(err error) {
+func (f *FlightRecorder) report(err error) {
 	f.ledger.Event(rt.Event{Time: time.Now(), Kind: "tracker", Name: "flight recorder", Status: "failed", Detail: err.Error()})
 }

@@ -1,4 +1,4 @@
-package main
+package tracker
 
 import (
 	"bytes"
@@ -17,11 +17,11 @@ type events []rt.Event
 
 func (e *events) Event(x rt.Event) { *e = append(*e, x) }
 
-func TestFlight(t *testing.T) {
+func TestFlightRecorder(t *testing.T) {
 	dir := t.TempDir()
 	run := rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](12), Node: "n1", Start: time.Unix(1772367180, 0)}}
 	var ledger events
-	f := newFlight(dir, &run, 4<<20, &ledger)
+	f := NewFlightRecorder(dir, &run, 4<<20, &ledger)
 	snapshot := rt.Snapshot{Seq: 1, Wall: time.Now().UnixNano(), Reason: rt.ReasonFirst}
 	take := func() {
 		if err := f.Put(&snapshot); err != nil {
@@ -69,18 +69,18 @@ func TestFlight(t *testing.T) {
 	if len(ledger) != 3 {
 		t.Errorf("passed on: %v", ledger)
 	}
-	if newFlight(dir, &run, 0, &ledger) != nil {
+	if NewFlightRecorder(dir, &run, 0, &ledger) != nil {
 		t.Error("there is a recorder without room")
 	}
 }
 
 // What it writes on every reading costs no memory, and where it cannot write it
 // says so once.
-func TestFlightCosts(t *testing.T) {
+func TestFlightRecorderAllocatesNothing(t *testing.T) {
 	dir := t.TempDir()
 	run := rt.Run{Identity: rt.Identity{Node: "n1"}}
 	var ledger events
-	f := newFlight(dir, &run, 1<<30, &ledger)
+	f := NewFlightRecorder(dir, &run, 1<<30, &ledger)
 	snapshot := rt.Snapshot{Wall: time.Now().UnixNano()}
 	put := func() {
 		snapshot.Seq++
@@ -101,7 +101,7 @@ func TestFlightCosts(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f = newFlight(filepath.Join(dir, "file"), &run, 1<<30, &ledger)
+	f = NewFlightRecorder(filepath.Join(dir, "file"), &run, 1<<30, &ledger)
 	put()
 	put()
 	if len(ledger) != 1 || ledger[0].Name != "flight recorder" || !strings.Contains(ledger[0].Detail, "make a directory to record in") {
@@ -109,8 +109,8 @@ func TestFlightCosts(t *testing.T) {
 	}
 }
 
-func BenchmarkFlight(b *testing.B) {
-	f := newFlight(b.TempDir(), &rt.Run{Identity: rt.Identity{Node: "n1"}}, 4<<20, new(events))
+func BenchmarkFlightRecorder(b *testing.B) {
+	f := NewFlightRecorder(b.TempDir(), &rt.Run{Identity: rt.Identity{Node: "n1"}}, 4<<20, new(events))
 	defer f.Close()
 	snapshot := rt.Snapshot{Wall: time.Now().UnixNano()}
 	b.ReportAllocs()

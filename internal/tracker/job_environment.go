@@ -1,178 +1,201 @@
-package main
+package tracker
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"sync"
+	"syscall"
 	"time"
 
+	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/proc"
 	"github.com/resource-tracker/rt/slurm/environ"
 )
 
-// The pauses between two looks at the job's processes: short at first, because a
-// step may be over in a fraction of a second, and then a part of the time for which
-// no step has begun: the next one says so.
+// The pauses between two looks at the job's processes: short at first, because a step
+// may end in a fraction of a second; later a part of the time since the last step began,
+// because the beginning of the next one interrupts the pause.
 const (
-	learnFirst  = 2 * time.Millisecond
-	learnSoon   = 25 * time.Millisecond // the longest pause in a step's first two seconds,
-	learnYoung  = 2 * time.Second
-	learnPart   = 16               // and then this part of its age, but
-	learnSeldom = 10 * time.Second // never longer
-	batchFor    = time.Minute      // a job that has no batch script by then has none
+	lookFirst  = 2 * time.Millisecond
+	lookSoon   = 25 * time.Millisecond // the longest pause within lookYoung of a step's beginning
+	lookYoung  = 2 * time.Second
+	lookPart   = 16               // later the pause is this part of the step's age
+	lookSeldom = 10 * time.Second // and never longer
+	batchFor   = time.Minute      // a job that has no batch script by then has none
 )
 
-// maxEnviron bounds what is read of one process's environment, in bytes.
+// maxEnviron limits what is read of one process's environment, in bytes.
 const maxEnviron = 256 << 10
 
-// learn takes what no hook is told (the job's name, its array ids) from the
-// environment of the job's own processes, and finds its batch script.
-func (t *tracker) learn(ctx context.Context) {
-	l := learner{tracker: t, seen: map[int]bool{}, environ: make([]byte, 0, 8<<10)}
+// JobEnvironment completes a Run from the environment of the job's own processes, which
+// has what Slurm passes to no hook (the job's name, its array ids), and finds the job's
+// batch script.
+type JobEnvironment struct {
+	job     *JobWatch
+	changed func(rt.Run) error
+	warn    func(error)
+
+	pids    []int
+	seen    map[int]bool // processes that need no second look
+	environ []byte
+
+	mu    sync.Mutex
+	run   rt.Run
+	batch *proc.ExitStatus // of the batch script; nil until it is found
+}
+
+// NewJobEnvironment returns the environment of the run's job. changed receives each Run
+// that has more than the one before; warn receives its errors.
+func NewJobEnvironment(job *JobWatch, run rt.Run, changed func(rt.Run) error, warn func(error)) *JobEnvironment {
+	return &JobEnvironment{job: job, run: run, changed: changed, warn: warn, seen: map[int]bool{}, environ: make([]byte, 0, 8<<10)}
+}
+
+// Run returns the Run with all that is known by now.
+func (e *JobEnvironment) Run() rt.Run {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.run
+}
+
+// BatchStatus returns how the batch script ended, where the kernel reports it.
+func (e *JobEnvironment) BatchStatus() (status rt.Opt[syscall.WaitStatus]) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.batch != nil {
+		status = e.batch.Status()
+	}
+	return status
+}
+
+// Close closes the descriptor of the batch script.
+func (e *JobEnvironment) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.batch == nil {
+		return nil
+	}
+	return e.batch.Close()
+}
+
+// Follow looks at the job's processes until all is known or ctx is done.
+func (e *JobEnvironment) Follow(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 		return
-	case <-t.job.found:
-	case <-t.job.trees.met:
+	case <-e.job.found:
+	case <-e.job.trees.met:
 	}
 	since := time.Now()
-	for begun, pause := since, learnFirst; ; {
-		l.look()
-		if t.known(time.Since(since)) {
+	for begun, pause := since, lookFirst; ; {
+		e.look()
+		if e.isComplete(time.Since(since)) {
 			return
 		}
 		pause = min(2*pause, longestPause(time.Since(begun)))
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.job.begun:
-			if !t.named() {
-				begun, pause = time.Now(), learnFirst
+		case <-e.job.begun:
+			if e.Run().Meta.JobName == "" {
+				begun, pause = time.Now(), lookFirst
 			}
 		case <-time.After(pause):
 		}
 	}
 }
 
-// longestPause is that after a time in which no step has begun.
+// longestPause is the limit of the pause when the last step began age ago.
 func longestPause(age time.Duration) time.Duration {
-	if age <= learnYoung {
-		return learnSoon
+	if age <= lookYoung {
+		return lookSoon
 	}
-	return min(age/learnPart, learnSeldom)
+	return min(age/lookPart, lookSeldom)
 }
 
-// learner remembers which processes it has asked.
-type learner struct {
-	tracker *tracker
-	pids    []int
-	seen    map[int]bool // pids that said all they know
-	environ []byte
-}
-
-// look asks the job's processes that are new.
-func (l *learner) look() {
-	l.pids = l.tracker.job.Procs(l.pids[:0])
-	for _, pid := range l.pids {
-		if l.seen[pid] {
+// look reads the environment of the job's processes that are new.
+func (e *JobEnvironment) look() {
+	e.pids = e.job.Procs(e.pids[:0])
+	for _, pid := range e.pids {
+		if e.seen[pid] {
 			continue
 		}
-		env, err := l.read(pid)
-		if err != nil || len(env) == 0 {
-			continue // it has ended, or has not begun its program yet
+		text, err := e.read(pid)
+		if err != nil || len(text) == 0 {
+			continue // the process has ended, or has not executed its program yet
 		}
-		if l.tracker.hear(pid, env) {
-			l.seen[pid] = true
+		if e.merge(pid, text) {
+			e.seen[pid] = true
 		}
 	}
 }
 
-func (l *learner) read(pid int) ([]byte, error) {
-	f, err := os.Open(fmt.Sprintf("%s/%d/environ", procRoot, pid))
+func (e *JobEnvironment) read(pid int) ([]byte, error) {
+	f, err := os.Open(fmt.Sprintf("%s/%d/environ", e.job.procRoot, pid))
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	l.environ = l.environ[:0]
-	for len(l.environ) < maxEnviron {
-		if len(l.environ) == cap(l.environ) {
-			l.environ = append(l.environ, 0)[:len(l.environ)]
+	e.environ = e.environ[:0]
+	for len(e.environ) < maxEnviron {
+		if len(e.environ) == cap(e.environ) {
+			e.environ = append(e.environ, 0)[:len(e.environ)]
 		}
-		n, err := f.Read(l.environ[len(l.environ):cap(l.environ)])
-		l.environ = l.environ[:len(l.environ)+n]
+		n, err := f.Read(e.environ[len(e.environ):cap(e.environ)])
+		e.environ = e.environ[:len(e.environ)+n]
 		if err != nil || n == 0 {
 			break
 		}
 	}
-	return l.environ, nil
+	return e.environ, nil
 }
 
-// hear takes over what one process says, and says whether it is one of the job's
-// tasks: a slurmstepd that has yet to begin its task shows another environment.
-func (t *tracker) hear(pid int, text []byte) bool {
-	env := environ.NewEnv(splitNul(text))
+// merge adds a process's environment to the Run. It reports whether the process is one
+// of the job's tasks: a slurmstepd that has not begun its task yet shows another
+// environment.
+func (e *JobEnvironment) merge(pid int, text []byte) bool {
+	var entries []string
+	for entry := range bytes.SplitSeq(text, []byte{0}) {
+		entries = append(entries, string(entry))
+	}
+	env := environ.NewEnv(entries)
 	if !env.Number("SLURM_JOB_ID").Valid() {
 		return false
 	}
-	t.mu.Lock()
-	run := t.tracked
-	run.Meta.Tags = cloneTags(run.Meta.Tags)
+	e.mu.Lock()
+	run := e.run
+	run.Meta.Tags = maps.Clone(run.Meta.Tags)
 	changed := environ.MergeTaskEnv(&run, text)
 	if changed {
-		t.tracked = run
+		e.run = run
 	}
-	if t.batch == nil && isBatchScript(pid, env) {
-		// Without it the outcome stays what the Epilog says.
-		t.batch, _ = proc.NewExitStatus(pid)
+	if e.batch == nil && isBatchScript(pid, env) {
+		// Where this fails the outcome stays what the Epilog reports.
+		e.batch, _ = proc.NewExitStatus(pid)
 	}
-	t.mu.Unlock()
+	e.mu.Unlock()
 	if changed {
-		if err := t.writer.UpdateRun(run); err != nil {
-			t.log.Warning(t.subject, err.Error())
+		if err := e.changed(run); err != nil {
+			e.warn(err)
 		}
 	}
 	return true
 }
 
-// named says whether the job has told its name.
-func (t *tracker) named() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.tracked.Meta.JobName != ""
+// isComplete reports whether a job of this age has nothing more to show: its name is
+// known, and its batch script where it has one.
+func (e *JobEnvironment) isComplete(age time.Duration) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	hasBatch := e.batch != nil || age > batchFor
+	return hasBatch && e.run.Meta.JobName != ""
 }
 
-// known says whether a job of this age has nothing more to tell: its name is
-// there, and its batch script where it has one.
-func (t *tracker) known(age time.Duration) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.tracked.Meta.JobName != "" && (t.batch != nil || age > batchFor)
-}
-
-// isBatchScript recognises the process that slurmstepd started for the batch
-// step: its task's pid is its own, and it belongs to no numbered step.
+// isBatchScript recognises the process that slurmstepd started for the batch step: its
+// task's pid is its own, and it belongs to no numbered step.
 func isBatchScript(pid int, env environ.Env) bool {
 	task, ok := env.Number("SLURM_TASK_PID").Get()
 	return ok && task == uint64(pid) && !env.Number("SLURM_STEP_ID", "SLURM_STEPID").Valid()
-}
-
-func splitNul(b []byte) []string {
-	var out []string
-	for start := 0; start < len(b); {
-		end := start
-		for end < len(b) && b[end] != 0 {
-			end++
-		}
-		out = append(out, string(b[start:end]))
-		start = end + 1
-	}
-	return out
-}
-
-func cloneTags(tags map[string]string) map[string]string {
-	out := make(map[string]string, len(tags))
-	for k, v := range tags {
-		out[k] = v
-	}
-	return out
 }

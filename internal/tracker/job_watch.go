@@ -1,4 +1,8 @@
-package main
+// Package tracker holds what rt-tracker and resource-tracker share, and what of them
+// is testable without a command line: the watch of a job's cgroup, the environment of
+// its processes, the tracker's own memory and priority, the samples and the end of a
+// run. It links no network code.
+package tracker
 
 import (
 	"cmp"
@@ -20,50 +24,66 @@ import (
 	"github.com/resource-tracker/rt/slurm/layout"
 )
 
-// jobWatch introduces the watcher of the job's cgroup to the recorder.
-type jobWatch struct {
-	trees *jobTrees // of a job without a cgroup; set before anything is read
-
-	mounts cgroupfs.Mounts
-	events chan collect.JobEvent
-	quit   chan struct{}
-	pumps  sync.WaitGroup
-	warn   func(error)
+// JobWatch watches a job's cgroup for a recorder, from before it exists.
+type JobWatch struct {
+	procRoot string
+	mounts   cgroupfs.Mounts
+	trees    *ProcessTrees // of a job without a cgroup; nil before UseTrees
+	events   chan collect.JobEvent
+	quit     chan struct{}
+	pumps    sync.WaitGroup
+	warn     func(error)
 
 	found     chan struct{} // closed when the job's cgroup appeared for the first time
-	findsOnce sync.Once
-	begun     chan struct{} // says that a step has begun since this was received last
+	foundOnce sync.Once
+	begun     chan struct{} // has a value when a step has begun since the last receive
 
-	procs atomic.Pointer[proc.JobProcs] // told of the beginning and the end of a step
+	procs atomic.Pointer[proc.JobProcs] // notified of the beginning and the end of a step
 
 	mu  sync.Mutex
 	job *cgroup.Job
 }
 
-// watchJob begins to watch for the job's cgroup in all places that Slurm may use. warn
-// is told, on another goroutine, of a fault that ends the events.
-func watchJob(run *rt.Run, warn func(error)) (*jobWatch, error) {
+// WatchJob watches for the job's cgroup in all places that Slurm may use. procRoot is
+// where procfs is mounted. warn receives, on another goroutine, an error that ends the
+// events.
+func WatchJob(run *rt.Run, procRoot string, warn func(error)) (*JobWatch, error) {
 	mounts, err := cgroupfs.ReadMounts(procRoot)
 	if err != nil {
 		return nil, err
 	}
-	w := &jobWatch{
-		mounts: mounts,
-		events: make(chan collect.JobEvent),
-		quit:   make(chan struct{}),
-		found:  make(chan struct{}),
-		begun:  make(chan struct{}, 1),
-		warn:   warn,
-	}
-	if err := w.use(layout.Candidates(run, w.mounts)); err != nil {
+	w := newJobWatch(procRoot, warn)
+	w.mounts = mounts
+	if err := w.watch(layout.Candidates(run, w.mounts)); err != nil {
 		return nil, fmt.Errorf("watch for the cgroup of job %s: %w", run.Label(), err)
 	}
 	return w, nil
 }
 
-// use watches these candidates from now on.
-func (w *jobWatch) use(candidates []cgroupfs.Candidate) error {
-	job, err := cgroup.NewJob(candidates, cgroup.Options{ProcRoot: procRoot, StepBegins: w.stepBegins, StepEnds: w.stepEnds})
+func newJobWatch(procRoot string, warn func(error)) *JobWatch {
+	return &JobWatch{
+		procRoot: procRoot,
+		events:   make(chan collect.JobEvent),
+		quit:     make(chan struct{}),
+		found:    make(chan struct{}),
+		begun:    make(chan struct{}, 1),
+		warn:     warn,
+	}
+}
+
+// UseTrees lists the processes of a job without a cgroup by these trees. It must be
+// called before the first reading.
+func (w *JobWatch) UseTrees(trees *ProcessTrees) {
+	trees.stepBegun = w.noteStep
+	w.trees = trees
+}
+
+// UseProcs notifies procs of the beginning and the end of each step.
+func (w *JobWatch) UseProcs(procs *proc.JobProcs) { w.procs.Store(procs) }
+
+// watch replaces the watched candidates.
+func (w *JobWatch) watch(candidates []cgroupfs.Candidate) error {
+	job, err := cgroup.NewJob(candidates, cgroup.Options{ProcRoot: w.procRoot, StepBegins: w.stepBegins, StepEnds: w.stepEnds})
 	if err != nil {
 		return err
 	}
@@ -78,34 +98,34 @@ func (w *jobWatch) use(candidates []cgroupfs.Candidate) error {
 	return nil
 }
 
-// stepEnds is called by the watcher's own thread, in the few milliseconds in which
-// the step's slurmstepd can still say what the step's processes read and wrote.
-func (w *jobWatch) stepEnds(step string, stepds []int) {
+// stepEnds runs on the watcher's own thread, in the few milliseconds in which the I/O
+// counters of the step's processes can still be read from its slurmstepd.
+func (w *JobWatch) stepEnds(step string, stepds []int) {
 	if p := w.procs.Load(); p != nil {
 		p.StepEnds(step, stepds)
 	}
 }
 
-// stepBegins is called by the watcher's own thread too: a polite one would come to
-// the slurmstepd of a short step when that is gone.
-func (w *jobWatch) stepBegins(stepds []int) {
-	w.tellBegun()
+// stepBegins runs on the watcher's own thread too: one of low priority would find the
+// slurmstepd of a short step gone.
+func (w *JobWatch) stepBegins(stepds []int) {
+	w.noteStep()
 	if p := w.procs.Load(); p != nil {
 		p.StepBegins(stepds)
 	}
 }
 
-// tellBegun lets the job's processes be looked at again: there are new ones.
-func (w *jobWatch) tellBegun() {
+// noteStep makes JobEnvironment look at the job's processes again.
+func (w *JobWatch) noteStep() {
 	select {
 	case w.begun <- struct{}{}:
-	default: // nobody has heard of the step before yet
+	default: // the step before has not been received yet
 	}
 }
 
-// pump passes a job's events on. The reading of a step's end was taken by the
-// watcher itself, so waiting here loses nothing.
-func (w *jobWatch) pump(job *cgroup.Job) {
+// pump passes a job's events on. The watcher has taken the reading of a step's end
+// itself, so that waiting here loses nothing.
+func (w *JobWatch) pump(job *cgroup.Job) {
 	defer recovery.Handle(w.warn)
 	for {
 		select {
@@ -114,8 +134,8 @@ func (w *jobWatch) pump(job *cgroup.Job) {
 		case e := <-job.Events():
 			switch p := w.procs.Load(); {
 			case e == collect.JobAppeared:
-				beOnTime(job.Thread())
-				w.findsOnce.Do(func() { close(w.found) })
+				raiseThread(job.Thread())
+				w.foundOnce.Do(func() { close(w.found) })
 			case e == collect.JobShort && p != nil:
 				p.Hurry()
 			}
@@ -129,28 +149,28 @@ func (w *jobWatch) pump(job *cgroup.Job) {
 }
 
 // Events implements collect.Job.
-func (w *jobWatch) Events() <-chan collect.JobEvent { return w.events }
+func (w *JobWatch) Events() <-chan collect.JobEvent { return w.events }
 
 // Read implements collect.Job.
-func (w *jobWatch) Read(s *rt.Snapshot) error { return w.current().Read(s) }
+func (w *JobWatch) Read(s *rt.Snapshot) error { return w.current().Read(s) }
 
 // Written implements collect.Keeper.
-func (w *jobWatch) Written(s *rt.Snapshot) { w.current().Written(s) }
+func (w *JobWatch) Written(s *rt.Snapshot) { w.current().Written(s) }
 
 // Notes implements collect.Noter.
-func (w *jobWatch) Notes() []rt.Event { return w.current().Notes() }
+func (w *JobWatch) Notes() []rt.Event { return w.current().Notes() }
 
 // Shed implements collect.Shedder.
-func (w *jobWatch) Shed(on bool) { w.current().Shed(on) }
+func (w *JobWatch) Shed(on bool) { w.current().Shed(on) }
 
 // Found is cgroup.Job.Found.
-func (w *jobWatch) Found() (layout, path string, ok bool) { return w.current().Found() }
+func (w *JobWatch) Found() (layout, path string, ok bool) { return w.current().Found() }
 
-// counted is the job's cgroup as perf_event_open(2) knows it: of version 2, or the
-// same path in version 1's hierarchy perf_event.
-func (w *jobWatch) counted() (dir string, ok bool) {
+// PerfCgroup is the directory of the job's cgroup for perf_event_open(2): that of
+// version 2, or the same path in version 1's hierarchy perf_event.
+func (w *JobWatch) PerfCgroup() (dir string, ok bool) {
 	_, path, ok := w.Found()
-	if !ok || !w.present() {
+	if !ok || !w.Present() {
 		return "", false
 	}
 	for _, mount := range w.mounts.V1 {
@@ -161,16 +181,16 @@ func (w *jobWatch) counted() (dir string, ok bool) {
 	return path, true
 }
 
-// Procs is cgroup.Job.Procs, or lists the processes of a job without a cgroup.
-func (w *jobWatch) Procs(dst []int) []int {
-	if w.trees != nil && !w.appeared() {
+// Procs appends the pids of the job's processes to dst, also of a job without a cgroup.
+func (w *JobWatch) Procs(dst []int) []int {
+	if w.trees != nil && !w.Appeared() {
 		return w.trees.PIDs(dst)
 	}
 	return w.current().Procs(dst)
 }
 
-// appeared says whether the job's cgroup has been there.
-func (w *jobWatch) appeared() bool {
+// Appeared reports whether the job's cgroup has existed at any time.
+func (w *JobWatch) Appeared() bool {
 	select {
 	case <-w.found:
 		return true
@@ -179,53 +199,55 @@ func (w *jobWatch) appeared() bool {
 	}
 }
 
-// present says whether the job's cgroup is there now.
-func (w *jobWatch) present() bool { return w.current().Phase() == rt.JobPresent }
+// Present reports whether the job's cgroup exists now.
+func (w *JobWatch) Present() bool { return w.current().Phase() == rt.JobPresent }
 
-func (w *jobWatch) current() *cgroup.Job {
+// Thread is the thread that takes the job's last readings.
+func (w *JobWatch) Thread() int { return w.current().Thread() }
+
+func (w *JobWatch) current() *cgroup.Job {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.job
 }
 
-// Close ends the watching.
-func (w *jobWatch) Close() error {
+// Close ends the watch.
+func (w *JobWatch) Close() error {
 	close(w.quit)
 	err := w.current().Close()
 	w.pumps.Wait()
 	return err
 }
 
-// seekAfter is when a tracker begins to search all processes for its job's
-// slurmstepd; seekMax is the longest pause between two searches.
+// searchAfter is when Search begins to look at all processes for the job's slurmstepd;
+// searchMax is the longest pause between two searches.
 const (
-	seekAfter = 5 * time.Second
-	seekMax   = 5 * time.Minute
+	searchAfter = 5 * time.Second
+	searchMax   = 5 * time.Minute
 )
 
-// seek looks for the cgroup of the job's own slurmstepd while none of the known
-// places has it: a layout that nobody has told us of.
-func (t *tracker) seek(ctx context.Context) {
-	for pause := seekAfter; ; pause = min(2*pause, seekMax) {
+// Search looks for the cgroup of the job's own slurmstepd, until it appears in one of
+// the known places or ctx is done: a site may configure a layout that this program does
+// not know. run returns the current Run, note receives what went wrong.
+func (w *JobWatch) Search(ctx context.Context, run func() rt.Run, note func(rt.Event)) {
+	for pause := searchAfter; ; pause = min(2*pause, searchMax) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.job.found:
+		case <-w.found:
 			return
 		case <-time.After(pause):
 		}
-		t.mu.Lock()
-		run := t.tracked
-		t.mu.Unlock()
-		c, err := layout.StepdCgroup(procRoot, &run, t.job.mounts)
+		tracked := run()
+		c, err := layout.StepdCgroup(w.procRoot, &tracked, w.mounts)
 		switch {
 		case errors.Is(err, layout.ErrNoStepd):
 			continue
 		case err == nil:
-			err = t.job.use([]cgroupfs.Candidate{c})
+			err = w.watch([]cgroupfs.Candidate{c})
 		}
 		if err != nil {
-			t.writer.Event(rt.Event{Time: time.Now(), Kind: "sensor", Name: "cgroup", Status: "failed", Detail: err.Error()})
+			note(rt.Event{Time: time.Now(), Kind: "sensor", Name: "cgroup", Status: "failed", Detail: err.Error()})
 		}
 	}
 }

@@ -1,63 +1,99 @@
-package main
+package tracker
 
 import (
 	"bytes"
+	"math"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 
 	"golang.org/x/sys/unix"
 )
 
-// shed gives back the memory that only the start has used: pages of the program's
-// files, most of which are not read again, and the garbage. What is needed again
-// is mapped again, from the page cache.
-func shed() {
+// gcPercent collects garbage from 1 MiB on, not from 4: a tracker shares its machine
+// with jobs.
+const gcPercent = 25
+
+// LimitMemory keeps the heap small and uses two processors. A fixed number also saves
+// the runtime from reading the limits of its cgroup once a second.
+func LimitMemory() {
+	runtime.GOMAXPROCS(2)
+	debug.SetGCPercent(gcPercent)
+	debug.SetMemoryLimit(math.MaxInt64) // near a limit the collector would run all the time
+}
+
+// DeferGC uses two processors, one for the thread of the last readings, and collects no
+// garbage before LimitMemory: the Prolog waits for a tracker's start, and an Epilog may
+// follow at once. A heap of 64 MiB, ten times that of a start, is collected all the same.
+func DeferGC() {
+	const maxHeap = 64 << 20 // bytes
+	runtime.GOMAXPROCS(2)
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(maxHeap)
+}
+
+// ReleaseMemory returns to the kernel what only the start has used: garbage, and the
+// mapped pages of the program's file, of its libraries too where they are not used any
+// more. Pages that are needed again come back from the page cache.
+func ReleaseMemory(libraries bool) {
 	debug.FreeOSMemory() // first, because it reads much of the program
-	text, err := os.ReadFile(procRoot + "/self/smaps")
-	if err == nil {
-		for _, m := range cleanMappings(text) {
-			// Advice: where it is not taken, nothing is lost but the saving.
-			_, _, _ = unix.Syscall(unix.SYS_MADVISE, m.start, m.end-m.start, unix.MADV_DONTNEED)
+	only := ""
+	if !libraries {
+		var err error
+		if only, err = os.Readlink("/proc/self/exe"); err != nil {
+			return
 		}
+	}
+	text, err := os.ReadFile("/proc/self/smaps")
+	if err != nil {
+		return // the process stays as large as it is
+	}
+	for _, m := range cleanMappings(text, only) {
+		// This is advice: where the kernel refuses it, only the saving is lost.
+		_, _, _ = unix.Syscall(unix.SYS_MADVISE, m.start, m.end-m.start, unix.MADV_DONTNEED)
 	}
 }
 
 // mapping is a range of addresses.
 type mapping struct{ start, end uintptr }
 
-// cleanMappings finds in the text of smaps, see proc_pid_smaps(5), the mappings of
-// files that cannot be written to and hold no page of the process's own: all of
-// their content is in the file. Relocated constants, which are not, have such pages.
-func cleanMappings(text []byte) (list []mapping) {
+// cleanMappings finds in the text of smaps, see proc_pid_smaps(5), the private mappings
+// of files that cannot be written to and hold no page of the process's own: all of their
+// content is in the file. Relocated constants, for example, do have such pages. only is
+// the path of the one file to consider; empty for all files.
+func cleanMappings(text []byte, only string) (list []mapping) {
 	var m mapping
-	var candidate bool
+	var isCandidate bool
 	for line := range bytes.Lines(text) {
 		f := bytes.Fields(line)
 		switch {
-		case len(f) >= 5 && bytes.IndexByte(f[0], '-') > 0:
-			candidate = len(f) >= 6 && f[5][0] == '/' && len(f[1]) == 4 && f[1][0] == 'r' && f[1][1] == '-' && f[1][3] == 'p'
-			if candidate {
-				m, candidate = addresses(string(f[0]))
+		case len(f) >= 5 && bytes.IndexByte(f[0], '-') > 0: // addresses, permissions, offset, device, inode, file
+			isCandidate = len(f) >= 6 && f[5][0] == '/' && isCleanMode(f[1])
+			if isCandidate && only != "" {
+				isCandidate = string(f[5]) == only
 			}
-		case candidate && len(f) >= 2 && string(f[0]) == "Anonymous:":
+			if isCandidate {
+				m, isCandidate = addresses(f[0])
+			}
+		case isCandidate && len(f) >= 2 && string(f[0]) == "Anonymous:":
 			if string(f[1]) == "0" {
 				list = append(list, m)
 			}
-			candidate = false
+			isCandidate = false
 		}
 	}
 	return list
 }
 
-func addresses(s string) (m mapping, ok bool) {
-	for i := range s {
-		if s[i] != '-' {
-			continue
-		}
-		start, err1 := strconv.ParseUint(s[:i], 16, 64)
-		end, err2 := strconv.ParseUint(s[i+1:], 16, 64)
-		return mapping{uintptr(start), uintptr(end)}, err1 == nil && err2 == nil && start < end
-	}
-	return m, false
+// isCleanMode accepts r-xp and r--p: readable, not writable, private.
+func isCleanMode(mode []byte) bool {
+	return len(mode) == 4 && mode[0] == 'r' && mode[1] == '-' && mode[3] == 'p'
+}
+
+func addresses(field []byte) (m mapping, ok bool) {
+	first, last, _ := bytes.Cut(field, []byte("-"))
+	start, err1 := strconv.ParseUint(string(first), 16, 64)
+	end, err2 := strconv.ParseUint(string(last), 16, 64)
+	return mapping{uintptr(start), uintptr(end)}, err1 == nil && err2 == nil && start < end
 }

@@ -1,8 +1,10 @@
-package main
+package tracker
 
 import (
+	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -25,22 +27,52 @@ Anonymous:             0 kB
 Anonymous:             0 kB
 `
 	want := []mapping{{0x400000, 0x800000}, {0x800000, 0x900000}}
-	if got := cleanMappings([]byte(smaps)); !slices.Equal(got, want) {
+	if got := cleanMappings([]byte(smaps), ""); !slices.Equal(got, want) {
 		t.Errorf("%x, want %x", got, want)
+	}
+	if got := cleanMappings([]byte(smaps), "/usr/libexec/rt/rt-tracker"); !slices.Equal(got, want[:1]) {
+		t.Errorf("of one file: %x, want %x", got, want[:1])
 	}
 }
 
 // The program's code and constants are what they were.
-func TestShed(t *testing.T) {
+func TestReleaseMemory(t *testing.T) {
 	text, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(cleanMappings(text)) == 0 {
+	if len(cleanMappings(text, "")) == 0 {
 		t.Fatal("this program has no mapping to give back")
 	}
-	shed()
-	if got := longestPause(learnYoung); got != learnSoon {
+	ReleaseMemory(true)
+	if got := longestPause(lookYoung); got != lookSoon {
 		t.Errorf("the longest pause became %s", got)
+	}
+}
+
+// TestReleaseProgram: the pages of the program's file that the start has mapped are released,
+// and the program continues to run.
+func TestReleaseProgram(t *testing.T) {
+	// The pages of a program count as RssShmem where its file is on a tmpfs, as the go
+	// command's temporary directory may be.
+	resident := func() (kib int) {
+		status, err := os.ReadFile("/proc/self/status")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{"RssFile:", "RssShmem:"} {
+			var part int
+			_, figure, _ := strings.Cut(string(status), key)
+			if _, err := fmt.Sscan(figure, &part); err != nil {
+				t.Fatalf("%s of /proc/self/status: %v", key, err)
+			}
+			kib += part
+		}
+		return kib
+	}
+	before := resident()
+	ReleaseMemory(false)
+	if after := resident(); after >= before {
+		t.Errorf("%d KiB of files are mapped, %d KiB before", after, before)
 	}
 }

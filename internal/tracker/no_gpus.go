@@ -1,20 +1,19 @@
-package main
+package tracker
 
 import "github.com/resource-tracker/rt"
 
-// noGPUs stands where --gpu off looks for none: over the empty list that samples
-// then show, the sums of section 7.2 are 0, and no row ends in a comma (T-CSV-06).
-// The ledger says that nothing was looked for.
-type noGPUs struct{}
+// NoGPUs is the GPU source of a tracker that looks for none: the list of GPUs in samples
+// is empty, their sums (section 7.2) are 0, and no CSV row ends in a comma (T-CSV-06).
+type NoGPUs struct{}
 
 // Name is what the ledger calls the source.
-func (noGPUs) Name() string { return "gpu" }
+func (NoGPUs) Name() string { return "gpu" }
 
-// Close has nothing to give back.
-func (noGPUs) Close() error { return nil }
+// Close does nothing.
+func (NoGPUs) Close() error { return nil }
 
-// Read fills the sums in.
-func (noGPUs) Read(s *rt.Snapshot) error {
+// Read sets the sums.
+func (NoGPUs) Read(s *rt.Snapshot) error {
 	s.Node.GPUUsage.Set(0)
 	s.Node.GPUVRAMUsed.Set(0)
 	s.Node.GPUUtilized.Set(0)

@@ -1,4 +1,4 @@
-package main
+package tracker
 
 import (
 	"strconv"
@@ -7,20 +7,20 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// kills counts the processes around us that the kernel has killed for their memory:
-// of a step of srun all, for it began with us, and else those of the job since the
-// first reading.
-type kills struct {
-	step          string
+// OOMKills is the sink that counts the processes which the kernel killed for their
+// memory: all of a step of srun, which begins with its tracker, and otherwise those of
+// the job since the first reading. Step must be set before the first Put.
+type OOMKills struct {
+	Step          string
 	first, newest atomic.Uint64
 	seen          bool
 }
 
 // Put implements collect.Sink.
-func (k *kills) Put(s *rt.Snapshot) error {
-	if _, err := strconv.ParseUint(k.step, 10, 32); err == nil {
+func (k *OOMKills) Put(s *rt.Snapshot) error {
+	if _, err := strconv.ParseUint(k.Step, 10, 32); err == nil {
 		for i := range s.Steps {
-			if r := &s.Steps[i]; r.Step == k.step && !r.Task.Valid() {
+			if r := &s.Steps[i]; r.Step == k.Step && !r.Task.Valid() {
 				k.newest.Store(max(k.newest.Load(), r.EventsOOMKill.Or(0)))
 			}
 		}
@@ -38,4 +38,5 @@ func (k *kills) Put(s *rt.Snapshot) error {
 	return nil
 }
 
-func (k *kills) count() uint64 { return k.newest.Load() - k.first.Load() }
+// Count returns the number of killed processes.
+func (k *OOMKills) Count() uint64 { return k.newest.Load() - k.first.Load() }

@@ -1,4 +1,4 @@
-package main
+package tracker
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-func TestKills(t *testing.T) {
+func TestOOMKills(t *testing.T) {
 	reading := func(job, step uint64) *rt.Snapshot {
 		return &rt.Snapshot{
 			Job: rt.JobReading{EventsOOMKill: rt.Some(job)},
@@ -21,14 +21,14 @@ func TestKills(t *testing.T) {
 		step string
 		want uint64
 	}{{"0", 1}, {"batch", 2}, {"", 2}, {"1", 0}} {
-		k := kills{step: tt.step}
+		k := OOMKills{Step: tt.step}
 		// A process of the step was killed before the first reading.
 		for _, s := range []*rt.Snapshot{reading(3, 1), {}, reading(5, 1)} {
 			if err := k.Put(s); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if got := k.count(); got != tt.want {
+		if got := k.Count(); got != tt.want {
 			t.Errorf("step %q: %d kills, want %d", tt.step, got, tt.want)
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package tracker
 
 import (
 	"os"
@@ -16,19 +16,17 @@ import (
 // there is no limit near which it is collected all the time.
 func TestGarbageIsBounded(t *testing.T) {
 	percent, limit, procs := debug.SetGCPercent(100), debug.SetMemoryLimit(-1), runtime.GOMAXPROCS(0)
-	mask := syscall.Umask(0)
 	t.Cleanup(func() {
 		debug.SetGCPercent(percent)
 		debug.SetMemoryLimit(limit)
 		runtime.GOMAXPROCS(procs)
-		syscall.Umask(mask)
 	})
 	collections := func() uint32 {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return m.NumGC
 	}
-	beCheap()
+	DeferGC()
 	before := collections()
 	for range 256 {
 		garbage = make([]byte, 1<<20)
@@ -36,7 +34,7 @@ func TestGarbageIsBounded(t *testing.T) {
 	if collections() == before {
 		t.Error("256 MiB of garbage were left alone")
 	}
-	collectGarbage()
+	LimitMemory()
 	if n := debug.SetMemoryLimit(-1); n < 1<<40 {
 		t.Errorf("the limit stays at %d", n)
 	}
@@ -48,7 +46,7 @@ var garbage []byte // so that it is on the heap
 // which was known at the start.
 func TestLateWatcherIsOnTime(t *testing.T) {
 	setNice(19, 0)
-	t.Cleanup(beUrgent)
+	t.Cleanup(RaisePriority)
 	const zero = 20
 	nice := func(thread int) int {
 		p, err := syscall.Getpriority(syscall.PRIO_PROCESS, thread)
@@ -69,8 +67,8 @@ func TestLateWatcherIsOnTime(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "cpu.stat"), []byte("usage_usec 1\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	w := &jobWatch{quit: make(chan struct{}), found: make(chan struct{})}
-	if err := w.use([]cgroupfs.Candidate{{Layout: "slurm-v2", Version: 2, Dirs: map[string]string{cgroupfs.Unified: dir}}}); err != nil {
+	w := newJobWatch("/proc", func(err error) { t.Error(err) })
+	if err := w.watch([]cgroupfs.Candidate{{Layout: "slurm-v2", Version: 2, Dirs: map[string]string{cgroupfs.Unified: dir}}}); err != nil {
 		t.Fatal(err)
 	}
 	defer w.Close()

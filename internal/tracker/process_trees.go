@@ -1,4 +1,4 @@
-package main
+package tracker
 
 import (
 	"fmt"
@@ -10,22 +10,22 @@ import (
 	"github.com/resource-tracker/rt/collect/proc"
 )
 
-// jobTrees stands in for the cgroup of a job that has none (proctrack/linuxproc): it
-// reads the processes below each slurmstepd of the job. The CPU time of slurmstepd
-// is in there, what a step used between the last reading and its end is not, and
-// neither is a process that has left its parents.
-type jobTrees struct {
-	fs    proc.FS
-	all   *proc.Processes // of the node, read before
-	begun *proc.NewestPID
-	born  uint64                 // what it said last
-	still int                    // searches in a row at which it said the same
-	find  func(pids []int) []int // the job's slurmstepds among all processes
-	note  func(rt.Event)
-	met   chan struct{} // closed when there was one
-	began func()        // told of each that is new; nil for nobody
-	since int64         // Snapshot.Boot of the first
-	alone bool          // the job has had them for long enough, and no cgroup
+// ProcessTrees replaces the cgroup of a job that has none (proctrack/linuxproc): it
+// reads the processes below each slurmstepd of the job. The figures include the CPU
+// time of slurmstepd. They lack what a step used between the last reading and its end,
+// and every process that has left its parents.
+type ProcessTrees struct {
+	fs        proc.FS
+	all       *proc.Processes // of the node, read before
+	newest    *proc.NewestPID
+	last      uint64                 // the newest PID of the last search
+	unchanged int                    // searches in a row that found the same newest PID
+	find      func(pids []int) []int // selects the job's slurmstepds
+	note      func(rt.Event)
+	met       chan struct{} // closed when the first slurmstepd was found
+	stepBegun func()        // called for each new slurmstepd; may be nil
+	since     int64         // Snapshot.Boot of the first slurmstepd
+	noCgroup  bool          // the job has had slurmstepds for cgroupWithin, and no cgroup
 
 	mu    sync.Mutex
 	trees []stepTree
@@ -39,16 +39,19 @@ type stepTree struct {
 	last [2]uint64
 }
 
-func newJobTrees(fs proc.FS, all *proc.Processes, find func(pids []int) []int, note func(rt.Event)) *jobTrees {
-	return &jobTrees{fs: fs, all: all, begun: proc.NewNewestPID(fs), find: find, note: note, met: make(chan struct{})}
+// NewProcessTrees returns the source. all lists the node's processes and is read before
+// it; find selects the job's slurmstepds among pids; note receives an event when the job
+// turns out to have no cgroup.
+func NewProcessTrees(fs proc.FS, all *proc.Processes, find func(pids []int) []int, note func(rt.Event)) *ProcessTrees {
+	return &ProcessTrees{fs: fs, all: all, newest: proc.NewNewestPID(fs), find: find, note: note, met: make(chan struct{})}
 }
 
 // Name is what the ledger calls the source.
-func (j *jobTrees) Name() string { return "job trees" }
+func (*ProcessTrees) Name() string { return "job trees" }
 
 // Read fills s.Tree while the job has no cgroup but slurmstepds. The Prolog's first
-// reading looks for none: it comes before them, and the job waits for it.
-func (j *jobTrees) Read(s *rt.Snapshot) error {
+// reading skips the search: it precedes them, and the job waits for that reading.
+func (j *ProcessTrees) Read(s *rt.Snapshot) error {
 	if s.Reason == rt.ReasonFirst || s.Job.Phase != rt.JobPending {
 		return nil
 	}
@@ -65,8 +68,8 @@ func (j *jobTrees) Read(s *rt.Snapshot) error {
 	for _, pid := range stepds {
 		if !slices.ContainsFunc(j.trees, func(t stepTree) bool { return t.pid == pid }) {
 			j.trees = append(j.trees, stepTree{pid: pid, tree: proc.NewTree(j.fs, pid)})
-			if j.began != nil {
-				j.began()
+			if j.stepBegun != nil {
+				j.stepBegun()
 			}
 		}
 	}
@@ -75,30 +78,30 @@ func (j *jobTrees) Read(s *rt.Snapshot) error {
 }
 
 // cgroupWithin is how long a job may have slurmstepds before its cgroup: they make it
-// at their start, which takes its time on a busy node.
+// at their start, which can take seconds on a busy node.
 const cgroupWithin = int64(3 * time.Second)
 
-// searchesAfter is how many searches follow the newest process: one has another name
-// at its start. One that kept it for longer is found by the search that is made in
+// searchesAfter is how many searches follow the newest process: a slurmstepd has another
+// name at its start. One that kept it for longer is found by the search that is made in
 // every searchAgain readings.
 const (
 	searchesAfter = 3
 	searchAgain   = 100
 )
 
-// nothingBegan says that no process has begun since those that were looked at.
-func (j *jobTrees) nothingBegan() bool {
-	newest, ok := j.begun.Read()
-	if !ok || newest != j.born {
-		j.born, j.still = newest, 0
+// nothingBegan reports that no process has begun since the last searches.
+func (j *ProcessTrees) nothingBegan() bool {
+	newest, ok := j.newest.Read()
+	if !ok || newest != j.last {
+		j.last, j.unchanged = newest, 0
 		return false
 	}
-	j.still++
-	return j.still >= searchesAfter && j.still%searchAgain != 0
+	j.unchanged++
+	return j.unchanged >= searchesAfter && j.unchanged%searchAgain != 0
 }
 
-// sum adds the trees up and forgets those whose slurmstepd is gone.
-func (j *jobTrees) sum(s *rt.Snapshot) {
+// sum adds the trees up and drops those whose slurmstepd has exited.
+func (j *ProcessTrees) sum(s *rt.Snapshot) {
 	var rss, processes uint64
 	living := j.trees[:0]
 	for _, t := range j.trees {
@@ -124,11 +127,7 @@ func (j *jobTrees) sum(s *rt.Snapshot) {
 	if j.since == 0 {
 		return
 	}
-	if !j.alone && (s.Boot-j.since >= cgroupWithin || s.Reason == rt.ReasonLast || s.Reason == rt.ReasonStop) {
-		j.alone = true
-		j.note(rt.Event{Time: time.Now(), Kind: "sensor", Name: "cgroup", Status: "absent",
-			Detail: "the job has slurmstepds and no cgroup (proctrack/linuxproc): its figures are those of the processes below them, theirs included; what a step used between a reading and its end is not in there"})
-	}
+	j.checkCgroup(s)
 	user, system := j.ended[0], j.ended[1]
 	for _, t := range living {
 		user, system = user+t.last[0], system+t.last[1]
@@ -140,27 +139,40 @@ func (j *jobTrees) sum(s *rt.Snapshot) {
 	r.Children.Set(processes)
 }
 
-// PIDs appends the processes that the newest reading found to dst, none while the
-// job may yet get a cgroup: slurmstepd's own are not among that one's.
-func (j *jobTrees) PIDs(dst []int) []int {
+// checkCgroup decides, once, that the job has no cgroup.
+func (j *ProcessTrees) checkCgroup(s *rt.Snapshot) {
+	isLate := s.Boot-j.since >= cgroupWithin
+	isEnd := s.Reason == rt.ReasonLast || s.Reason == rt.ReasonStop
+	isDecided := isLate || isEnd
+	if j.noCgroup || !isDecided {
+		return
+	}
+	j.noCgroup = true
+	j.note(rt.Event{Time: time.Now(), Kind: "sensor", Name: "cgroup", Status: "absent",
+		Detail: "the job has slurmstepds and no cgroup (proctrack/linuxproc): its figures are those of the processes below the slurmstepds, these included, without what a step used between the last reading and its end"})
+}
+
+// PIDs appends the processes of the newest reading to dst; none while the job may still
+// get a cgroup, which does not contain the slurmstepds.
+func (j *ProcessTrees) PIDs(dst []int) []int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if !j.noCgroup {
+		return dst
+	}
 	for _, t := range j.trees {
-		if !j.alone {
-			break
-		}
 		dst = t.tree.PIDs(dst)
 	}
 	return dst
 }
 
-// Close gives the descriptors back.
-func (j *jobTrees) Close() error {
+// Close closes all descriptors.
+func (j *ProcessTrees) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, t := range j.trees {
 		_ = t.tree.Close() // it was only read
 	}
 	j.trees = nil
-	return j.begun.Close()
+	return j.newest.Close()
 }

@@ -1,4 +1,4 @@
-package main
+package tracker
 
 import (
 	"os"
@@ -14,7 +14,7 @@ import (
 
 // The trees of a job without a cgroup: what steps that ended have used stays, the
 // ledger tells of it once, and a job with a cgroup has none.
-func TestJobTrees(t *testing.T) {
+func TestProcessTrees(t *testing.T) {
 	// Each is a slurmstepd to us: it works for a moment, says so and waits.
 	start := func() (pid int, end func()) {
 		cmd := exec.Command("sh", "-c", "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; echo; read x")
@@ -39,7 +39,7 @@ func TestJobTrees(t *testing.T) {
 	fs := proc.NewFS("/proc", "/sys")
 	all := proc.NewProcesses(fs)
 	defer all.Close()
-	j := newJobTrees(fs, all, func([]int) []int { return stepds }, func(e rt.Event) { told = append(told, e) })
+	j := NewProcessTrees(fs, all, func([]int) []int { return stepds }, func(e rt.Event) { told = append(told, e) })
 	defer j.Close()
 	boot := int64(time.Hour)
 	read := func(why rt.Reason, phase rt.JobPhase) rt.TreeReading {
@@ -102,7 +102,7 @@ func TestLateSlurmstepd(t *testing.T) {
 	all := proc.NewProcesses(fs)
 	defer all.Close()
 	searches := 0
-	j := newJobTrees(fs, all, func([]int) []int { searches++; return nil }, func(rt.Event) {})
+	j := NewProcessTrees(fs, all, func([]int) []int { searches++; return nil }, func(rt.Event) {})
 	defer j.Close()
 	const rounds = 3
 	for range rounds*searchAgain + 1 {

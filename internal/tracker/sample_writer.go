@@ -1,4 +1,4 @@
-package main
+package tracker
 
 import (
 	"context"
@@ -12,128 +12,123 @@ import (
 // maxWaiting is how many lines wait for their reader: ten minutes of samples.
 const maxWaiting = 600
 
-// outlet writes the lines of samples on a goroutine of its own: a reader that is
-// slow, or does not read at all, keeps nothing else waiting. Each line is one
-// write(2), so that nobody reads half of it (section 12).
-type outlet struct {
+// SampleWriter writes the lines of samples on a goroutine of its own: a slow or stopped
+// reader delays nothing else. Each line is one write(2), so that no reader gets half of
+// one (section 12).
+type SampleWriter struct {
 	to     io.WriteCloser
 	name   string      // of to, for messages
-	failed func(error) // told once, when a line could not be written; nothing is written after that
+	failed func(error) // called once, when a line could not be written; nothing is written after that
 
 	mu      sync.Mutex
 	changed sync.Cond // waiting or ended
-	waiting [][]byte  // in their order; the first one is being written
+	waiting [][]byte  // in order; the first one is being written
 	spare   []byte    // the memory of a line that was written
 	missed  int       // samples for which there was no room
-	ended   bool      // no line will come
+	ended   bool      // no line follows
 	broken  bool
 	done    chan struct{} // closed when all is written, or broken
 }
 
-// newOutlet begins to write. It closes to in the end.
-func newOutlet(to io.WriteCloser, name string, failed func(error)) *outlet {
-	o := &outlet{to: to, name: name, failed: failed, done: make(chan struct{})}
-	o.changed.L = &o.mu
-	go o.run()
-	return o
+// NewSampleWriter starts the writer, which closes to at its end. name is that of to;
+// failed is called once, on another goroutine, when a line cannot be written.
+func NewSampleWriter(to io.WriteCloser, name string, failed func(error)) *SampleWriter {
+	w := &SampleWriter{to: to, name: name, failed: failed, done: make(chan struct{})}
+	w.changed.L = &w.mu
+	go w.run()
+	return w
 }
 
-// room says whether a sample can be taken. One that cannot is counted.
-func (o *outlet) room() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if len(o.waiting) < maxWaiting {
+// Room reports whether there is room for a sample. A sample without room is counted.
+func (w *SampleWriter) Room() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.waiting) < maxWaiting {
 		return true
 	}
-	o.missed++
+	w.missed++
 	return false
 }
 
-// add takes a copy of a line. After stop, or an error, it is passed over.
-func (o *outlet) add(line []byte) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.ended || o.broken {
+// Add takes a copy of a line. After Stop, or an error, it does nothing.
+func (w *SampleWriter) Add(line []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended || w.broken {
 		return
 	}
-	o.waiting = append(o.waiting, append(o.spare[:0], line...))
-	o.spare = nil
-	o.changed.Signal()
+	w.waiting = append(w.waiting, append(w.spare[:0], line...))
+	w.spare = nil
+	w.changed.Signal()
 }
 
-func (o *outlet) run() {
-	defer close(o.done)
-	defer recovery.Handle(o.failed)
+func (w *SampleWriter) run() {
+	defer close(w.done)
+	defer recovery.Handle(w.failed)
 	var err error
 	for {
-		line, ok := o.first()
+		line, ok := w.first()
 		if !ok {
 			break
 		}
-		if _, err = o.to.Write(line); err != nil {
+		if _, err = w.to.Write(line); err != nil {
 			break
 		}
-		o.written(line)
+		w.written(line)
 	}
-	if e := o.to.Close(); err == nil {
+	if e := w.to.Close(); err == nil {
 		err = e
 	}
 	if err != nil {
-		o.mu.Lock()
-		o.broken, o.waiting = true, nil
-		o.mu.Unlock()
-		o.failed(fmt.Errorf("write a sample to %s: %w", o.name, err))
+		w.mu.Lock()
+		w.broken, w.waiting = true, nil
+		w.mu.Unlock()
+		w.failed(fmt.Errorf("write a sample to %s: %w", w.name, err))
 	}
 }
 
 // first waits for a line. It is false at the end.
-func (o *outlet) first() ([]byte, bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for len(o.waiting) == 0 && !o.ended {
-		o.changed.Wait()
+func (w *SampleWriter) first() ([]byte, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.waiting) == 0 && !w.ended {
+		w.changed.Wait()
 	}
-	if len(o.waiting) == 0 {
+	if len(w.waiting) == 0 {
 		return nil, false
 	}
-	return o.waiting[0], true
+	return w.waiting[0], true
 }
 
-func (o *outlet) written(line []byte) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.spare = line
-	n := copy(o.waiting, o.waiting[1:])
-	o.waiting[n] = nil
-	o.waiting = o.waiting[:n]
+func (w *SampleWriter) written(line []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.spare = line
+	n := copy(w.waiting, w.waiting[1:])
+	w.waiting[n] = nil
+	w.waiting = w.waiting[:n]
 }
 
-// stop says that no line will come. What waits is written still.
-func (o *outlet) stop() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.ended = true
-	o.changed.Signal()
+// Stop ends the input. Waiting lines are still written.
+func (w *SampleWriter) Stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = true
+	w.changed.Signal()
 }
 
-// wait stops and waits until all is written, or ctx is done. The error says what
-// the reader did not take in time.
-func (o *outlet) wait(ctx context.Context) error {
-	o.stop()
+// Wait stops the writer and waits until all is written, or ctx is done. The error says
+// how many lines the reader did not take in time.
+func (w *SampleWriter) Wait(ctx context.Context) error {
+	w.Stop()
 	select {
-	case <-o.done:
+	case <-w.done:
 	case <-ctx.Done():
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if n := o.missed + len(o.waiting); n > 0 && !o.broken {
-		return fmt.Errorf("%d lines were not written to %s: whoever reads it is too slow", n, o.name)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := w.missed + len(w.waiting); n > 0 && !w.broken {
+		return fmt.Errorf("%d lines were not written to %s: its reader is too slow", n, w.name)
 	}
 	return nil
 }
-
-// unclosed stays open: it is not ours.
-type unclosed struct{ io.Writer }
-
-// Close does nothing.
-func (unclosed) Close() error { return nil }

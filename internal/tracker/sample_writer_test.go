@@ -1,4 +1,4 @@
-package main
+package tracker
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/format/resourcetracker"
@@ -31,17 +32,17 @@ func (w *writes) Write(b []byte) (int, error) {
 func (w *writes) Close() error { w.closed = true; return nil }
 
 // Section 12: a line is a write. All of them come, in their order.
-func TestOutletWritesLines(t *testing.T) {
+func TestSampleWriterWritesLines(t *testing.T) {
 	out := &writes{}
-	o := newOutlet(out, "x", func(err error) { t.Error(err) })
+	o := NewSampleWriter(out, "x", func(err error) { t.Error(err) })
 	var want []string
 	reused := make([]byte, 0, 20)
 	for i := range maxWaiting {
 		reused = fmt.Appendf(reused[:0], "line %d\n", i)
 		want = append(want, string(reused))
-		o.add(reused)
+		o.Add(reused)
 	}
-	if err := o.wait(context.Background()); err != nil {
+	if err := o.Wait(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Join(out.list, "|") != strings.Join(want, "|") || !out.closed {
@@ -50,12 +51,12 @@ func TestOutletWritesLines(t *testing.T) {
 }
 
 // A line takes no memory of its own once lines have been written.
-func TestOutletAllocatesNothing(t *testing.T) {
-	o := &outlet{}
+func TestSampleWriterAllocatesNothing(t *testing.T) {
+	o := &SampleWriter{}
 	o.changed.L = &o.mu
 	line := []byte("a line\n")
 	if n := testing.AllocsPerRun(100, func() {
-		o.add(line)
+		o.Add(line)
 		first, _ := o.first()
 		o.written(first)
 	}); n != 0 {
@@ -63,14 +64,14 @@ func TestOutletAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestOutletFailsOnce(t *testing.T) {
+func TestSampleWriterFailsOnce(t *testing.T) {
 	broken := errors.New("the disk is full")
 	var told []error
-	o := newOutlet(&writes{fail: broken}, "x.csv", func(err error) { told = append(told, err) })
+	o := NewSampleWriter(&writes{fail: broken}, "x.csv", func(err error) { told = append(told, err) })
 	for range 3 {
-		o.add([]byte("line\n"))
+		o.Add([]byte("line\n"))
 	}
-	if err := o.wait(context.Background()); err != nil {
+	if err := o.Wait(context.Background()); err != nil {
 		t.Error(err)
 	}
 	if len(told) != 1 || !errors.Is(told[0], broken) || !strings.Contains(told[0].Error(), "x.csv") {
@@ -80,11 +81,11 @@ func TestOutletFailsOnce(t *testing.T) {
 
 // A reader that stands still keeps nobody waiting. What it missed is told, and is
 // in the rates of the sample after.
-func TestOutletWithAReaderThatStandsStill(t *testing.T) {
+func TestSampleWriterWithAReaderThatStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
-		o := newOutlet(w, "the pipe", func(err error) { t.Error(err) })
-		e := &emitter{out: o, csv: true, scope: rt.ScopeNode}
+		o := NewSampleWriter(w, "the pipe", func(err error) { t.Error(err) })
+		e := &Samples{Out: o, CSV: true, Scope: rt.ScopeNode}
 		put := func(sec int64) {
 			s := snapshotAt(sec)
 			s.Node.NetRxBytes.Set(uint64(sec) * 10)
@@ -114,7 +115,7 @@ func TestOutletWithAReaderThatStandsStill(t *testing.T) {
 		synctest.Wait()
 		put(1000)
 		// 600 lines are the header and 599 samples; of the 604 that were due, 5 are missing.
-		if err := o.wait(given); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%d lines were not written to the pipe", 5+maxWaiting-1)) {
+		if err := o.Wait(given); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%d lines were not written to the pipe", 5+maxWaiting-1)) {
 			t.Errorf("%v", err)
 		}
 		rest, err := io.ReadAll(r)
@@ -122,7 +123,7 @@ func TestOutletWithAReaderThatStandsStill(t *testing.T) {
 			t.Fatal(err)
 		}
 		text.Write(rest)
-		if err := o.wait(t.Context()); err == nil || !strings.Contains(err.Error(), "5 lines") {
+		if err := o.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "5 lines") {
 			t.Errorf("%v", err)
 		}
 		_, rows, err := resourcetracker.ReadCSV(strings.NewReader(text.String()))
@@ -140,4 +141,32 @@ func TestOutletWithAReaderThatStandsStill(t *testing.T) {
 			t.Errorf("%d bytes in all rows, 9000 were received", sum)
 		}
 	})
+}
+
+// faulty is a destination that panics.
+type faulty struct{}
+
+func (faulty) Write([]byte) (int, error) { panic("nil, perhaps") }
+func (faulty) Close() error              { return nil }
+
+// Section 11: a panic becomes one error message, and Wait still returns.
+func TestSampleWriterReportsAPanic(t *testing.T) {
+	failed := make(chan error, 2)
+	o := NewSampleWriter(faulty{}, "x", func(err error) { failed <- err })
+	o.Add([]byte("a\n"))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_ = o.Wait(ctx) // another test checks its error
+	if ctx.Err() != nil {
+		t.Fatal("Wait does not return")
+	}
+	err := <-failed
+	for _, part := range []string{"internal error", "nil, perhaps", "faulty.Write"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q is not in %q", part, err)
+		}
+	}
+	if len(failed) != 0 {
+		t.Errorf("and %d more errors", len(failed))
+	}
 }

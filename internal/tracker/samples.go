@@ -1,4 +1,4 @@
-package main
+package tracker
 
 import (
 	"fmt"
@@ -7,76 +7,76 @@ import (
 	"github.com/resource-tracker/rt/format/resourcetracker"
 )
 
-// lineTaker is where the lines of samples go: an outlet.
-type lineTaker interface {
-	room() bool      // for a sample
-	add(line []byte) // copies it
+// LineWriter takes the lines of samples: a SampleWriter.
+type LineWriter interface {
+	Room() bool      // for a sample
+	Add(line []byte) // copies it
 }
 
-// emitter is the sink that prints samples. It derives each from two snapshots; the
-// first one primes it and is not shown (section 4).
-type emitter struct {
-	out     lineTaker
-	csv     bool
-	scope   rt.Scope
-	jobName rt.Opt[string]
-	// program says what a GemPBA program has told since it was asked last, as JSON;
-	// nil where none is listened to.
-	program func() ([]byte, error)
+// Samples is the sink that prints samples. It derives each from two snapshots; the first
+// snapshot yields none (section 4).
+type Samples struct {
+	Out     LineWriter
+	CSV     bool // JSON otherwise
+	Scope   rt.Scope
+	JobName rt.Opt[string]
+	// Program returns the JSON of what a GemPBA program has reported since the last
+	// call, nil for nothing. It may be nil.
+	Program func() ([]byte, error)
 
 	walk    rt.Walk
 	primed  bool
-	started bool      // the header is out
+	started bool      // the header is written
 	last    int64     // time stamp of the line before
-	sample  rt.Sample // the newest; its memory is used again
+	sample  rt.Sample // the newest; its memory is reused
 	buf     []byte
 }
 
-// Put implements collect.Sink. Where there is no room for a sample, the next one
-// covers its time.
-func (e *emitter) Put(s *rt.Snapshot) error {
-	if e.primed && !e.out.room() {
+// Put implements collect.Sink. A sample for which there is no room is left out; the next
+// one covers its time.
+func (e *Samples) Put(s *rt.Snapshot) error {
+	if e.primed && !e.Out.Room() {
 		return nil
 	}
 	e.primed = true
 	if prev := e.walk.Step(s); prev != nil {
-		return e.emit(prev, s)
+		return e.print(prev, s)
 	}
 	return nil
 }
 
-func (e *emitter) emit(prev, cur *rt.Snapshot) error {
+func (e *Samples) print(prev, cur *rt.Snapshot) error {
 	sample := &e.sample
-	sample.Derive(prev, cur, e.scope)
-	sample.JobName = e.jobName
+	sample.Derive(prev, cur, e.Scope)
+	sample.JobName = e.JobName
 	sample.TimestampSecs = max(sample.TimestampSecs, e.last) // T-OUT-04, when the clock was set back
 	e.last = sample.TimestampSecs
-	if !e.csv {
+	if !e.CSV {
 		e.buf = resourcetracker.AppendJSON(e.buf[:0], sample, rt.Version)
 		err := e.addProgram()
-		e.out.add(e.buf)
+		e.Out.Add(e.buf)
 		return err
 	}
 	if !e.started {
-		e.out.add([]byte(resourcetracker.CSVHeader))
+		e.Out.Add([]byte(resourcetracker.CSVHeader))
 		e.started = true
 	}
 	e.buf = resourcetracker.AppendCSV(e.buf[:0], sample.TimestampSecs, &sample.Scalars)
-	e.out.add(e.buf)
+	e.Out.Add(e.buf)
 	return nil
 }
 
-// addProgram gives the JSON sample what the job's program has told.
-func (e *emitter) addProgram() error {
-	if e.program == nil {
+// addProgram adds the report of the job's program to a JSON sample.
+func (e *Samples) addProgram() error {
+	if e.Program == nil {
 		return nil
 	}
-	told, err := e.program()
+	report, err := e.Program()
 	if err != nil {
-		return fmt.Errorf("add what the GemPBA program says to a sample: %w", err)
+		return fmt.Errorf("add the report of the GemPBA program to a sample: %w", err)
 	}
-	if told != nil {
-		e.buf = resourcetracker.With(e.buf, "gempba", told)
+	if report != nil {
+		e.buf = resourcetracker.With(e.buf, "gempba", report)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package main
+package tracker
 
 import (
 	"slices"
@@ -12,8 +12,8 @@ import (
 // printed keeps each line on its own.
 type printed struct{ list []string }
 
-func (*printed) room() bool        { return true }
-func (p *printed) add(line []byte) { p.list = append(p.list, string(line)) }
+func (*printed) Room() bool        { return true }
+func (p *printed) Add(line []byte) { p.list = append(p.list, string(line)) }
 
 func snapshotAt(sec int64) *rt.Snapshot {
 	s := &rt.Snapshot{Wall: sec * 1e9, Boot: sec * 1e9}
@@ -25,9 +25,9 @@ func snapshotAt(sec int64) *rt.Snapshot {
 }
 
 // Section 4: the first reading primes and is not shown.
-func TestEmitterWritesLines(t *testing.T) {
+func TestSamplesWritesLines(t *testing.T) {
 	out := &printed{}
-	e := &emitter{out: out, csv: true, scope: rt.ScopeNode}
+	e := &Samples{Out: out, CSV: true, Scope: rt.ScopeNode}
 	reused := &rt.Snapshot{}
 	for sec := int64(100); sec < 103; sec++ {
 		*reused = *snapshotAt(sec)
@@ -47,9 +47,9 @@ func TestEmitterWritesLines(t *testing.T) {
 }
 
 // What came and went while a counter could not be read is in the row after.
-func TestEmitterSpansGaps(t *testing.T) {
+func TestSamplesSpansGaps(t *testing.T) {
 	out := &printed{}
-	e := &emitter{out: out, csv: true, scope: rt.ScopeNode}
+	e := &Samples{Out: out, CSV: true, Scope: rt.ScopeNode}
 	for i, rx := range []rt.Opt[uint64]{rt.Some[uint64](100), rt.Some[uint64](200), {}, rt.Some[uint64](900)} {
 		s := snapshotAt(100 + int64(i))
 		s.Node.NetRxBytes = rx
@@ -73,9 +73,9 @@ func TestEmitterSpansGaps(t *testing.T) {
 	}
 }
 
-func TestEmitterJSON(t *testing.T) {
+func TestSamplesJSON(t *testing.T) {
 	out := &printed{}
-	e := &emitter{out: out, jobName: rt.Some("j")}
+	e := &Samples{Out: out, JobName: rt.Some("j")}
 	for _, sec := range []int64{100, 101, 99} { // T-OUT-04: the clock was set back
 		if err := e.Put(snapshotAt(sec)); err != nil {
 			t.Fatal(err)

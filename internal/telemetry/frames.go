@@ -1,4 +1,4 @@
-package main
+package telemetry
 
 import (
 	"bytes"
@@ -13,46 +13,39 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/format/gempba"
 	"github.com/resource-tracker/rt/internal/recovery"
-	"github.com/resource-tracker/rt/internal/telemetry"
 )
 
-// frames keeps what a GemPBA program of the job broadcasts with the run: the newest
-// line of each interval, and its last one. Samples have the sums of the newest line.
-type frames struct {
-	from     telemetry.Address
+// Frames keeps what a GemPBA program of the job broadcasts: the newest line of each
+// interval, and the last one. Samples show the sums of the newest line.
+type Frames struct {
+	from     Address
 	interval time.Duration
-	keep     func(rt.Record) error // nil without a spool
+	keep     func(rt.Record) error // nil for none
 	warn     func(error)
 
 	kept     time.Time
 	newest   *gempba.Envelope // that is not kept yet
 	came     time.Time
 	topology []byte // of the newest line that was kept with one
-	told     map[string]bool
+	warned   map[string]bool
 	cancel   context.CancelFunc
 	done     chan struct{}
 
 	mu     sync.Mutex
-	totals *gempba.Totals // of the newest line that no sample has had
+	totals *gempba.Totals // of the newest line; nil once they were returned
 }
 
-// The waits between two tries to reach the program: it begins after us, may end
-// before us, and may not be there at all.
+// The waits between two attempts to connect to the program: it starts after the tracker,
+// may end before it, and may not exist at all.
 const (
 	firstRetry = time.Second
 	lastRetry  = 30 * time.Second
 )
 
-// openFrames begins to ask for frames.
-func (t *tracking) openFrames(s settings, warn func(error)) {
-	f := &frames{from: *s.connect, interval: s.interval, warn: warn, told: map[string]bool{}, done: make(chan struct{})}
-	switch {
-	case t.writer != nil:
-		f.keep = t.writer.Record
-	case s.csv || !s.toStdout && s.output == "":
-		warn(fmt.Errorf("gempba.connect: frames of %s are kept in a spool or shown in JSON samples, and there is neither; --spool DIR makes one", s.connect))
-		return
-	}
+// ReadFrames starts to read from the program at an address. keep stores a record; it may
+// be nil. warn receives each kind of error once, on another goroutine.
+func ReadFrames(from Address, interval time.Duration, keep func(rt.Record) error, warn func(error)) *Frames {
+	f := &Frames{from: from, interval: interval, keep: keep, warn: warn, warned: map[string]bool{}, done: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())
 	f.cancel = cancel
 	go func() {
@@ -60,17 +53,17 @@ func (t *tracking) openFrames(s settings, warn func(error)) {
 		defer recovery.Handle(func(err error) { warn(fmt.Errorf("no more frames of GemPBA are kept: %w", err)) })
 		f.run(ctx)
 	}()
-	t.frames = f
+	return f
 }
 
-// stop keeps the last line. It comes before the spool's end.
-func (f *frames) stop() {
+// Stop keeps the last line and ends the reading. It must precede the end of the spool.
+func (f *Frames) Stop() {
 	f.cancel()
 	<-f.done
 }
 
 // run reads until ctx is done, again from the start where the program comes back.
-func (f *frames) run(ctx context.Context) {
+func (f *Frames) run(ctx context.Context) {
 	defer f.flush()
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
 		if f.session(ctx) {
@@ -82,14 +75,13 @@ func (f *frames) run(ctx context.Context) {
 	}
 }
 
-// session reads the lines of one connection. It is true where there was one that
-// could be used.
-func (f *frames) session(ctx context.Context) (useful bool) {
+// session reads the lines of one connection. It reports whether one of them was valid.
+func (f *Frames) session(ctx context.Context) (useful bool) {
 	conn, err := f.from.Dial(ctx)
 	if err != nil {
-		return false // not there yet, or no more
+		return false // the program has not started yet, or has ended
 	}
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // which Next notices
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // ends Next
 	defer conn.Close()
 	defer f.flush() // the program's last totals, if it has ended
 	d := gempba.NewDecoder(conn)
@@ -99,7 +91,7 @@ func (f *frames) session(ctx context.Context) (useful bool) {
 		case ctx.Err() != nil || errors.Is(err, io.EOF):
 			return useful
 		case err != nil:
-			f.tell("stream", fmt.Errorf("the GemPBA program at %s is not listened to: %w", f.from, err))
+			f.warnOnce("stream", fmt.Errorf("the connection to the GemPBA program at %s is closed: %w", f.from, err))
 			return useful
 		}
 		f.take(e, time.Now())
@@ -107,7 +99,7 @@ func (f *frames) session(ctx context.Context) (useful bool) {
 	}
 }
 
-func (f *frames) take(e *gempba.Envelope, now time.Time) {
+func (f *Frames) take(e *gempba.Envelope, now time.Time) {
 	totals := e.Totals()
 	f.mu.Lock()
 	f.totals = &totals
@@ -118,9 +110,9 @@ func (f *frames) take(e *gempba.Envelope, now time.Time) {
 	}
 }
 
-// sums is the JSON of those of the newest line since it was asked for last; nil where
-// none has come.
-func (f *frames) sums() ([]byte, error) {
+// Sums returns the JSON of the sums of the newest line that came since the last call; nil
+// where none has come.
+func (f *Frames) Sums() ([]byte, error) {
 	f.mu.Lock()
 	totals := f.totals
 	f.totals = nil
@@ -131,8 +123,8 @@ func (f *frames) sums() ([]byte, error) {
 	return json.Marshal(totals)
 }
 
-// flush keeps the newest line, without its topology where that is as before.
-func (f *frames) flush() {
+// flush keeps the newest line, without its topology where that has not changed.
+func (f *Frames) flush() {
 	if f.newest == nil || f.keep == nil {
 		return
 	}
@@ -147,7 +139,7 @@ func (f *frames) flush() {
 		err = f.keep(rt.Record{Time: f.came.UnixNano(), Source: "gempba", Body: bytes.TrimSuffix(line, []byte("\n"))})
 	}
 	if err != nil {
-		f.tell("keep", fmt.Errorf("keep a line of GemPBA: %w", err))
+		f.warnOnce("keep", fmt.Errorf("keep a line of GemPBA: %w", err))
 		return
 	}
 	if e.Topology != nil {
@@ -155,10 +147,10 @@ func (f *frames) flush() {
 	}
 }
 
-// tell warns of each kind of trouble once: a stream brings it again and again.
-func (f *frames) tell(kind string, err error) {
-	if !f.told[kind] {
-		f.told[kind] = true
+// warnOnce warns of each kind of error once: a stream repeats it.
+func (f *Frames) warnOnce(kind string, err error) {
+	if !f.warned[kind] {
+		f.warned[kind] = true
 		f.warn(err)
 	}
 }

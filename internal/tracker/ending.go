@@ -1,0 +1,77 @@
+package tracker
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/slurm/environ"
+	"github.com/resource-tracker/rt/spool"
+)
+
+// Retry is the series of pauses between the attempts to write the end of a run.
+type Retry struct {
+	First, Longest time.Duration // each pause is twice the one before
+	Total          time.Duration // when to give up
+}
+
+// RunWriter is a run's file: a spool.Writer.
+type RunWriter interface {
+	End(run rt.Run) error
+	Close() error
+}
+
+// EndRun writes the end of a run's file. While the disk is full or another process holds
+// the file it retries for r.Total; what is not written by then is lost. run is called
+// before each attempt, warn when the attempts begin to fail and when one succeeds after
+// that.
+func EndRun(w RunWriter, run func() rt.Run, r Retry, warn func(string)) error {
+	began := time.Now()
+	for pause, warned := r.First, false; ; pause = min(2*pause, r.Longest) {
+		err := w.End(run())
+		waited := time.Since(began)
+		switch {
+		case err == nil && warned:
+			warn(fmt.Sprintf("the end of the run is written, after %s", waited.Round(time.Second)))
+			return nil
+		case err == nil || errors.Is(err, spool.ErrClosed):
+			return err
+		case waited >= r.Total:
+			if lost := w.Close(); lost != nil {
+				err = lost
+			}
+			return fmt.Errorf("the end of the run is given up after %s, rt-spool drain closes it: %w", r.Total, err)
+		case !warned:
+			warned = true
+			warn(fmt.Sprintf("the end of the run waits for the disk, %s at most: %v", r.Total, err))
+		}
+		time.Sleep(min(pause, r.Total-waited))
+	}
+}
+
+// Ended returns the run with its end: exit is what an Epilog or a wait status reports,
+// seen what the node recorded.
+func Ended(run rt.Run, exit rt.Exit, seen environ.Evidence) rt.Run {
+	run.Apply(environ.Decide(exit, seen))
+	run.State = rt.StateEnded
+	if !seen.End.IsZero() {
+		run.End = seen.End
+	}
+	if run.End.IsZero() {
+		run.End = time.Now().UTC()
+	}
+	return run
+}
+
+// absentMax is how long a tracker waits for a job without a known time limit.
+const absentMax = 24 * time.Hour
+
+// AbsentFor is how long a tracker waits for a job whose cgroup never appears, as on a
+// node where Slurm uses no cgroups: until limit, when the job must be over, and grace.
+func AbsentFor(now, limit time.Time, grace time.Duration) time.Duration {
+	if limit.IsZero() {
+		return absentMax
+	}
+	return max(limit.Sub(now), 0) + grace
+}

@@ -1,0 +1,87 @@
+package tracker
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt"
+)
+
+// StepLock is the right to track a step of a job on this node: of the tasks that
+// "srun -n 64 resource-tracker -- command" starts there, one tracks. The kernel releases
+// it with the process.
+type StepLock struct {
+	file *os.File // nil for none
+	lost bool     // another process has it
+}
+
+// StepLockName is the name of the lock file of a task's step; empty for a run that is no
+// task of srun. A batch script may run many commands at the same time: all are tracked.
+func StepLockName(run *rt.Run) string {
+	if _, err := strconv.ParseUint(run.Step, 10, 32); err != nil {
+		return ""
+	}
+	node := strings.Map(func(r rune) rune {
+		if r == '/' || r < ' ' {
+			return '_'
+		}
+		return r
+	}, run.Node)
+	return fmt.Sprintf("%d.%s@%s.turn", run.JobID.Or(0), run.Step, node)
+}
+
+// AcquireStepLock takes the lock of this name in dir, or reports by Lost that another
+// process has it. Where the file cannot be locked for another reason there is no lock.
+func AcquireStepLock(dir, name string) StepLock {
+	for range 10 { // the file is removed whenever a task that had the lock ends
+		l, err := lockFile(filepath.Join(dir, name))
+		if !errors.Is(err, errRemoved) {
+			return l
+		}
+	}
+	return StepLock{lost: true}
+}
+
+// errRemoved: the file was removed before it was locked.
+var errRemoved = errors.New("the lock file was removed")
+
+func lockFile(path string) (StepLock, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return StepLock{}, err
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		var held, named os.FileInfo
+		if held, err = f.Stat(); err == nil {
+			if named, err = os.Lstat(path); err != nil || !os.SameFile(held, named) {
+				err = errRemoved
+			}
+		}
+	}
+	if err != nil {
+		_ = f.Close() // nothing was written
+		return StepLock{lost: errors.Is(err, unix.EWOULDBLOCK)}, err
+	}
+	return StepLock{file: f}, nil
+}
+
+// Held reports whether this process has the lock.
+func (l StepLock) Held() bool { return l.file != nil }
+
+// Lost reports whether another process has the lock.
+func (l StepLock) Lost() bool { return l.lost }
+
+// Close releases the lock.
+func (l StepLock) Close() error {
+	if l.file == nil {
+		return nil
+	}
+	return errors.Join(os.Remove(l.file.Name()), l.file.Close())
+}

@@ -1,0 +1,115 @@
+package tracker
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/recovery"
+	"github.com/resource-tracker/rt/slurm/environ"
+)
+
+// StepCgroup lists the processes of a job: a cgroup.Job.
+type StepCgroup interface {
+	Found() (layout, path string, ok bool)
+	Procs(dst []int) []int
+}
+
+// NoteUntrackedTasks passes note an event about the tasks of our step on this node that
+// the record does not have, or not to their ends; env is our environment. They have
+// replaced themselves by their commands because this process has the step's lock, and
+// Slurm waits for our status: nothing reads on. A process that we left behind would be in
+// the step's cgroup. Slurm kills it with the step, without a SIGTERM. With cgroup v1,
+// 22.05 holds the step for a second to see it gone; one that ends by itself as soon as
+// the last task has ended is in time for that in 12 to 15 steps of 20.
+func NoteUntrackedTasks(job StepCgroup, procfs string, env environ.Env, step string, note func(rt.Event)) {
+	here := environ.StepTasksHere(env)
+	e := rt.Event{Time: time.Now(), Kind: "job", Name: "tasks"}
+	if _, _, found := job.Found(); !found {
+		if n := int(here.Or(1)) - 1; n > 0 {
+			e.Status = "absent"
+			e.Detail = fmt.Sprintf("%s of step %s on this node not in the record: no cgroup was found that has them", otherTasks(n), step)
+			note(e)
+		}
+		return
+	}
+	n, counted := countInTime(func() int { return runningTasks(procfs, job.Procs(nil), env, here) })
+	switch {
+	case !counted:
+		e.Status = "failed"
+		e.Detail = fmt.Sprintf("a process of the job did not answer within %s: whether other tasks of step %s on this node had ended when the tracked one did is not known", countWithin, step)
+	case n > 0:
+		e.Status = "unseen"
+		e.Detail = fmt.Sprintf("%s of step %s on this node had not ended when the tracked one did: what was used after that is not in the record", otherTasks(n), step)
+	default:
+		return
+	}
+	note(e)
+}
+
+// countWithin is how long the command's status waits for the count of other tasks.
+const countWithin = time.Second
+
+// countInTime returns what count does, and false where that takes too long: the kernel
+// takes the lock of a process's memory to read environ, and a process that hangs on a
+// dead file server may hold it for hours. The record must not wait for that.
+func countInTime(count func() int) (n int, ok bool) {
+	counted := make(chan int, 1)
+	go func() {
+		defer recovery.Handle(func(error) {}) // the record then has no count
+		counted <- count()
+	}()
+	select {
+	case n = <-counted:
+		return n, true
+	case <-time.After(countWithin):
+		return 0, false
+	}
+}
+
+func otherTasks(n int) string {
+	if n == 1 {
+		return "1 other task"
+	}
+	return strconv.Itoa(n) + " other tasks"
+}
+
+// runningTasks counts the tasks of our step, without ours, that have one of the processes.
+// They belong to our user. A process's task is in its environment, but not in every
+// layout of cgroups. here is how many tasks there are, where that is known.
+func runningTasks(procfs string, pids []int, ours environ.Env, here rt.Opt[uint64]) int {
+	seen := map[string]bool{ours["SLURM_LOCALID"]: true}
+	for _, pid := range pids {
+		if n, ok := here.Get(); ok && uint64(len(seen)) >= n {
+			break
+		}
+		text, err := os.ReadFile(filepath.Join(procfs, strconv.Itoa(pid), "environ"))
+		if err != nil {
+			continue // it has ended, or is another user's
+		}
+		if task, ok := taskOf(text, ours); ok {
+			seen[task] = true
+		}
+	}
+	return len(seen) - 1
+}
+
+// taskOf returns the task on this node of a process of our step, from its environment.
+func taskOf(text []byte, ours environ.Env) (task string, ok bool) {
+	for entry := range bytes.SplitSeq(text, []byte{0}) {
+		name, value, _ := bytes.Cut(entry, []byte("="))
+		switch string(name) {
+		case "SLURM_JOB_ID", "SLURM_STEP_ID":
+			if string(value) != ours[string(name)] {
+				return "", false
+			}
+		case "SLURM_LOCALID":
+			task = string(value)
+		}
+	}
+	return task, task != ""
+}
