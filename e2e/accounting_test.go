@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestSlurmdbd is what needs a real slurmdbd. One job runs into its time limit, which
-// takes Slurm more than a minute: the others run beside it. It has no tracker.
+// TestSlurmdbd needs a real slurmdbd. One job runs into its time limit, which takes Slurm
+// more than a minute; the other jobs run meanwhile. The slow job has no tracker.
 func TestSlurmdbd(t *testing.T) {
 	s := newSite(t, workDir(t))
 	c := labWith(t, s)
@@ -30,8 +30,9 @@ func TestSlurmdbd(t *testing.T) {
 	t.Run("sonar", func(t *testing.T) { runSonarSlurm(t, c, s, slow) })
 }
 
-// runAccounting drains beside it: what the Epilog cannot tell comes from sacct, of jobs
-// that ended just now too, and of one whose tracker was killed.
+// runAccounting drains while the slow job runs. The outcomes that the Epilog does not
+// report come from sacct, also for jobs that have just ended and for a job that lost its
+// tracker.
 func runAccounting(t *testing.T, c *cluster, s *site) {
 	sacct := "#!/bin/sh\nSLURM_CONF=" + s.path("lab", "etc", "slurm.conf") + " exec sacct \"$@\"\n"
 	if err := os.WriteFile(s.path("sacct"), []byte(sacct), 0o755); err != nil {
@@ -77,11 +78,12 @@ func runAccounting(t *testing.T, c *cluster, s *site) {
 	if !tasks[4] || !tasks[5] {
 		t.Errorf("the array's tasks: %v", tasks)
 	}
-	besideSacct(t, s, burner)
+	compareWithSacct(t, s, burner)
 }
 
-// besideSacct holds our figures of a job against sacct's, as the report shows them.
-func besideSacct(t *testing.T, s *site, job int64) {
+// compareWithSacct compares our figures of a job with those of sacct, as the report shows
+// them.
+func compareWithSacct(t *testing.T, s *site, job int64) {
 	t.Helper()
 	text, status := s.rtSpool(t, "report", fmt.Sprint(job))
 	out, status2 := s.rtSpool(t, "report", "--json", fmt.Sprint(job))
@@ -104,12 +106,12 @@ func besideSacct(t *testing.T, s *site, job int64) {
 		seen[d.Figure] = d.Reason != ""
 		switch off := math.Abs(d.OffPct); {
 		case d.Figure == "cpu_secs" && off > 1, d.Figure == "elapsed_secs" && math.Abs(d.Ours-d.Sacct) > 10: // Prolog and Epilog may have to wait
-			t.Errorf("%s: %g, sacct says %g", d.Figure, d.Ours, d.Sacct)
+			t.Errorf("%s: %g, sacct reports %g", d.Figure, d.Ours, d.Sacct)
 		case d.Figure == "max_rss_bytes" && (d.Ours < 40<<20 || d.Sacct < 40<<20):
-			t.Errorf("40 MiB were touched: %g, sacct says %g", d.Ours, d.Sacct)
+			t.Errorf("40 MiB were touched: %g, sacct reports %g", d.Ours, d.Sacct)
 		}
 	}
 	if !seen["cpu_secs"] || !seen["elapsed_secs"] || !seen["max_rss_bytes"] || !strings.Contains(text, "sacct        CPU") {
-		t.Errorf("compared are %v", seen)
+		t.Errorf("compared figures: %v", seen)
 	}
 }

@@ -15,20 +15,21 @@ type bytesCase struct {
 	mib    int64 // written
 	read   int64
 	args   []string
-	script string // F is the beginning of a file's name, D a command that writes a MiB count
+	script string // F is the prefix of a file name, D a command that writes a number of MiB
 }
 
-// TestBytes holds what a job's processes wrote and read against what they were told to write:
-// the io controller is off in Slurm's cgroups, so it is /proc/<pid>/io of processes
-// of which most have ended long before anybody could read it again.
+// TestBytes compares the bytes that a job's processes wrote and read with the bytes that
+// they should have written and read. The io controller is off in Slurm's cgroups, so the
+// source is /proc/<pid>/io, and most of these processes have ended long before they could
+// be read a second time.
 func TestBytes(t *testing.T) {
 	s := newSite(t, diskDir(t))
 	runBytes(t, lab(t, s), s)
 }
 
-// runBytes runs the jobs one after another and holds the spool against them.
+// runBytes runs the jobs one after another and compares the spool with them.
 func runBytes(t *testing.T, c *cluster, s *site) {
-	// A MiB count and the name of a file: written, and brought to the disk.
+	// d COUNT FILE: writes COUNT MiB to a file and syncs it to the disk.
 	dd := `d() { dd if=/dev/zero of="$2" bs=1M count="$1" conv=fsync 2>/dev/null; }; `
 	out := s.path("out", "data-$SLURM_JOB_ID")
 	cases := []bytesCase{
@@ -42,30 +43,31 @@ func runBytes(t *testing.T, c *cluster, s *site) {
 	}
 	for _, k := range cases {
 		t.Run(k.name, func(t *testing.T) {
-			// A slurmstepd is there for a few milliseconds after its tasks, and on a busy machine
-			// it may be gone before anybody else has had a turn. Then the ledger says that the
-			// bytes are a lower bound, and the job shows what it is about when it is run again;
-			// on one slow CPU that does not help.
-			told := ""
-			for try := 0; try == 0 || told != "" && !c.oneByOne && try < 5; try++ {
+			// A slurmstepd exists for a few milliseconds after its tasks, and on a busy
+			// machine it may be gone before the tracker gets a CPU. Then the ledger reports
+			// that the bytes are a lower bound, and the job is run again. On one slow CPU a
+			// second run does not help.
+			incomplete := ""
+			for try := 0; try == 0 || incomplete != "" && !c.oneByOne && try < 5; try++ {
 				id := c.submit(t, s, strings.ReplaceAll(k.script, "F", out), append(k.args, "--mem=200", "--job-name="+k.name)...)
 				c.wait(t, id)
 				settle(t, s.path("spool"))
-				told = checkBytes(t, s, k, id)
+				incomplete = checkBytes(t, s, k, id)
 			}
-			if told != "" && !c.oneByOne {
-				t.Errorf("the ledger says each time: %s", told)
+			if incomplete != "" && !c.oneByOne {
+				t.Errorf("the ledger reports each time: %s", incomplete)
 			}
 		})
 	}
 	c.healthy(t)
 	for _, line := range s.logLines(t) {
-		t.Errorf("logged though nothing went wrong: %s", line)
+		t.Errorf("unexpected log line: %s", line)
 	}
 }
 
-// checkBytes returns what the ledger says where not all was read.
-func checkBytes(t *testing.T, s *site, k bytesCase, id int64) (told string) {
+// checkBytes returns the ledger's entry if the bytes are a lower bound, else an empty
+// string.
+func checkBytes(t *testing.T, s *site, k bytesCase, id int64) (incomplete string) {
 	t.Helper()
 	mine := runsOf(t, s.path("spool"), id)
 	if len(mine) != 1 {
@@ -98,17 +100,17 @@ func checkBytes(t *testing.T, s *site, k bytesCase, id int64) (told string) {
 			continue
 		}
 		if off := x.got - x.want; off < -slack && !guessed.Valid || off > slack {
-			t.Errorf("%d bytes %s instead of %d: off by %+.2f %%", x.got, x.verb, x.want, 100*float64(off)/float64(x.want))
+			t.Errorf("%d bytes %s, want %d: off by %+.2f %%", x.got, x.verb, x.want, 100*float64(off)/float64(x.want))
 		}
 	}
 	t.Logf("%d bytes written of %d MiB, %d read of %d MiB, %d snapshots, %d switches, processes: %s",
 		written.Int64, k.mib, read.Int64, k.read, run.snapshots, switches.Int64, comms.String)
-	// The other jobs may be over before a second look.
+	// The other jobs may end before the second reading.
 	if k.name == "200-short-processes" && (seen.Int64 == 0 || switches.Int64 == 0 || !strings.Contains(comms.String, "batch.0 slurm_script")) {
 		t.Errorf("%d processes were shown (%s), %d voluntary switches", seen.Int64, comms.String, switches.Int64)
 	}
 	if out := s.output(t, id); strings.Contains(out, "rror") {
-		t.Errorf("the job said %s", fmt.Sprintf("%.300s", out))
+		t.Errorf("the job printed %s", fmt.Sprintf("%.300s", out))
 	}
 	return guessed.String
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestCgroupV1 runs the jobs on a Slurm of two nodes on this host with cgroup v1,
-// delivers them, and makes everything go wrong that a node can have wrong.
+// TestCgroupV1 runs the jobs on a Slurm of two nodes on this host with cgroup v1, delivers
+// them, and then injects every fault that a node can have.
 func TestCgroupV1(t *testing.T) {
 	s := newSite(t, workDir(t))
 	c := lab(t, s)
@@ -25,7 +25,7 @@ func readWithSQLite(t *testing.T, s *site) {
 		out := command(t, "sqlite3", "-header", run.path, "select * from sample limit 3")
 		got := lines(out)
 		if len(got) < 3 || !strings.Contains(got[0], "job_cores") {
-			t.Errorf("sqlite3 shows of %s:\n%s", run.path, out)
+			t.Errorf("sqlite3 prints for %s:\n%s", run.path, out)
 		}
 	}
 }

@@ -13,9 +13,9 @@ import (
 // guestVar marks the copy of this test that runs inside the machine.
 const guestVar = "RT_E2E_GUEST"
 
-// TestCgroupV2 runs the same jobs on a Slurm of two nodes in a machine that has
-// nothing but cgroup v2. It runs there in a copy of itself, brings the spool back,
-// and drains it here, as a site does whose nodes reach no network.
+// TestCgroupV2 runs the same jobs on a Slurm of two nodes in a machine that has only cgroup
+// v2. A copy of the test runs there; the spool is copied back and drained here, as on a
+// site where the nodes have no network.
 func TestCgroupV2(t *testing.T) {
 	if os.Getenv(guestVar) != "" {
 		inGuest(t)
@@ -63,7 +63,7 @@ func shareWithGuest(t *testing.T, s *site) string {
 
 var result = regexp.MustCompile(`(?m)^ *--- (PASS|FAIL|SKIP): TestCgroupV2/(\S+/\S+)`)
 
-// replay shows the results of the tests inside as tests of this run.
+// replay reports the results of the tests in the machine as tests of this run.
 func replay(t *testing.T, output []byte) {
 	results := result.FindAllSubmatch(output, -1)
 	if len(results) == 0 {
@@ -72,16 +72,17 @@ func replay(t *testing.T, output []byte) {
 	for _, m := range results {
 		t.Run(string(m[2]), func(t *testing.T) {
 			if !bytes.Equal(m[1], []byte("PASS")) {
-				t.Errorf("%s inside the machine, see there", m[1])
+				t.Errorf("%s failed in the machine, see its output", m[1])
 			}
 		})
 	}
 }
 
-// inGuest is the test as it runs inside: Slurm is up, its hooks look for /opt/rt.
+// inGuest is the test as it runs in the machine: Slurm is up, and its hooks use /opt/rt.
 func inGuest(t *testing.T) {
 	s := newSite(t, "/opt/rt")
-	// It is slow, and charges a tracker as well for what its host's CPU did elsewhere.
+	// The machine is slow, and charges a tracker for time in which the host's CPU did other
+	// work.
 	s.configure(map[string]string{"tracker.first_interval": `"1s"`, "tracker.interval": `"2s"`, "tracker.budget_cpu": "20.0"})
 	c := &cluster{
 		name: "cg2", partition: "main", user: "tester", nodes: []string{"n1", "n2"},
@@ -96,7 +97,7 @@ func inGuest(t *testing.T) {
 		copyFile(t, f, filepath.Join("/mnt/share/spool", filepath.Base(f)))
 	}
 	t.Run("bytes", func(t *testing.T) { runBytes(t, c, s) })
-	t.Run("lifecycle", func(t *testing.T) { // replay shows what is inside of such
+	t.Run("lifecycle", func(t *testing.T) { // replay reports the subtests of these
 		t.Run("clock", func(t *testing.T) { runClock(t, c, s) })
 	})
 }

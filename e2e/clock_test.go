@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// runClock sets the clock of the machine, a virtual one, an hour on and back again
-// while a job runs: its intervals and rates are as if nothing had happened, and both
-// steps are told with their length.
+// runClock sets the clock of the machine, which is virtual, one hour forward and back while
+// a job runs. The intervals and rates of the job do not change, and the ledger reports both
+// steps with their length.
 func runClock(t *testing.T, c *cluster, s *site) {
 	release := s.path("out", "release-clock")
 	id := c.submit(t, s, heldJob(s, release), "-n1", "--mem=60", "--time=600", "-w", c.nodes[0], "-J", "timeless")
@@ -26,7 +26,7 @@ func runClock(t *testing.T, c *cluster, s *site) {
 	}
 	command(t, "touch", release)
 	if j := c.wait(t, id)[id]; j["JobState"] != "COMPLETED" {
-		t.Errorf("the job ended %s", j["JobState"])
+		t.Errorf("the job ended as %s", j["JobState"])
 	}
 	settle(t, s.path("spool"))
 	r := onlyRun(t, s, id, c.nodes[0])
@@ -36,23 +36,23 @@ func runClock(t *testing.T, c *cluster, s *site) {
 	}
 	e := expected{jobID: id, node: c.nodes[0], truth: id}
 	if apart := checkFigures(t, s, e, r); apart != "" {
-		t.Log(apart) // what this machine charges too much, see cluster.tries: not a matter of clocks
+		t.Log(apart) // this machine charges too much CPU time, see cluster.tries; the clock does not matter
 	}
-	told := query(t, r.path, "SELECT group_concat(status || ' ' || detail, '; ') FROM event WHERE kind = 'tracker' AND name = 'clock'")
-	steps := clockSteps.FindAllStringSubmatch(told, -1)
+	logged := query(t, r.path, "SELECT group_concat(status || ' ' || detail, '; ') FROM event WHERE kind = 'tracker' AND name = 'clock'")
+	steps := clockSteps.FindAllStringSubmatch(logged, -1)
 	if len(steps) != 2 || !anHour(steps[0][1], 3600) || !anHour(steps[1][1], -3600) {
-		t.Errorf("%s tells of the clock: %q", r.path, told)
+		t.Errorf("%s: the ledger has these clock events: %q", r.path, logged)
 	}
-	t.Logf("%d snapshots; the ledger: %s", r.snapshots, told)
+	t.Logf("%d snapshots; the ledger: %s", r.snapshots, logged)
 }
 
 var clockSteps = regexp.MustCompile(`stepped the wall clock was set by ([+-][0-9.]+) s`)
 
-// anHour says whether a step that was told is the one of runClock. The time between
-// its reading the clock and setting it is in the step as well: a few milliseconds, or
-// what a host with other work took the guest away for.
-func anHour(told string, seconds float64) bool {
-	s, err := strconv.ParseFloat(told, 64)
+// anHour reports whether a logged step is one of those of runClock. The step includes the
+// time between reading and setting the clock: a few milliseconds, or longer if the host did
+// not run the guest.
+func anHour(logged string, seconds float64) bool {
+	s, err := strconv.ParseFloat(logged, 64)
 	return err == nil && math.Abs(s-seconds) < 1
 }
 

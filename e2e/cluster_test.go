@@ -17,24 +17,24 @@ import (
 type cluster struct {
 	name, partition, user string
 	nodes                 []string // two
-	asUser, asRoot        []string // put in front of a command
-	partitions            int      // that each node is in; 0 for one
-	oneByOne              bool     // its machine has one slow CPU, too few for several jobs
-	// tries is how often a job is run until it has no more CPU time than its processes
-	// say. A machine that cannot tell when its host's CPU was somebody else's charges
-	// that to whoever runs: to a process that ends after it reported, for one. What we
-	// count twice is there every time, and what we lose is never run again.
+	asUser, asRoot        []string // prefix of a command
+	partitions            int      // partitions that each node is in; 0 means one
+	oneByOne              bool     // the machine has one slow CPU, too few for several jobs at a time
+	// tries is how often a job may run until its CPU time is no longer more than its
+	// processes report. A machine without steal time charges other work of its host to the
+	// process that runs, for example to a process that ends after it has reported. A defect
+	// that counts twice shows in each run, and a run with lost time is never repeated.
 	tries int
 }
 
 // lab starts a Slurm of two nodes on this host, with cgroup v1.
 func lab(t *testing.T, s *site) *cluster { return labWith(t, s, "--no-dbd") }
 
-// labWith starts it with further options.
+// labWith starts it with additional options.
 func labWith(t *testing.T, s *site, options ...string) *cluster {
 	t.Helper()
 	t.Setenv("SLURM_LAB_DIR", s.path("lab"))
-	prefix := os.Getenv("SLURM_LAB_PREFIX") // with SLURM_LAB_PORT: a lab beside another one
+	prefix := os.Getenv("SLURM_LAB_PREFIX") // with SLURM_LAB_PORT: a second lab on this machine
 	if prefix == "" {
 		prefix = "n"
 		t.Setenv("SLURM_LAB_PORT", "17800")
@@ -42,7 +42,7 @@ func labWith(t *testing.T, s *site, options ...string) *cluster {
 	const slurmLab = "../contrib/lab/slurm-lab"
 	t.Cleanup(func() {
 		if t.Failed() {
-			out, _ := exec.Command(slurmLab, "logs").CombinedOutput() // only a help for the reader
+			out, _ := exec.Command(slurmLab, "logs").CombinedOutput() // for the reader of a failure
 			t.Logf("%s", out)
 		}
 		if out, err := exec.Command(slurmLab, "down", "--reap").CombinedOutput(); err != nil {
@@ -88,7 +88,7 @@ func (c *cluster) root(t *testing.T, args ...string) string {
 	return command(t, argv[0], argv[1:]...)
 }
 
-// job is what slurmctld says of a job.
+// job is a job as slurmctld describes it.
 type job map[string]string
 
 var field = regexp.MustCompile(`(\S+?)=(\S*)`)
@@ -128,7 +128,7 @@ func (c *cluster) wait(t *testing.T, id int64) map[int64]job {
 	t.Helper()
 	var all map[int64]job
 	until(t, "the end of job "+strconv.FormatInt(id, 10), func() bool {
-		if c.oneByOne { // asking is work, and takes the job's CPU
+		if c.oneByOne { // each query uses CPU time that the job needs
 			time.Sleep(500 * time.Millisecond)
 		}
 		all = c.jobs(t, id)
@@ -147,7 +147,7 @@ func (c *cluster) healthy(t *testing.T) {
 	t.Helper()
 	states := lines(c.root(t, "sinfo", "-h", "-N", "-o", "%N %T %E"))
 	if want := len(c.nodes) * max(c.partitions, 1); len(states) != want {
-		t.Errorf("sinfo shows %d nodes instead of %d: %q", len(states), want, states)
+		t.Errorf("sinfo shows %d nodes, want %d: %q", len(states), want, states)
 	}
 	for _, s := range states {
 		if strings.Contains(s, "drain") || strings.Contains(s, "down") || strings.Contains(s, "fail") {

@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// countersOn lets trackers count software events, and energy where there is any.
+// countersOn makes trackers count software events, and energy where there is a source.
 var countersOn = map[string]string{"perf.core": `"task-clock,page-faults,context-switches"`, "tracker.first_interval": `"250ms"`}
 
-// TestCounters runs a job with counters on where Slurm makes no cgroup that they know:
-// it has none of them, its ledger says why, and nothing else is the worse for it.
+// TestCounters runs a job with counters on where Slurm makes no cgroup that perf events
+// support: the run has no counters, its ledger has the reason, and nothing else changes.
 func TestCounters(t *testing.T) {
 	s := newSite(t, workDir(t))
 	c := lab(t, s)
@@ -29,27 +29,27 @@ func TestCounters(t *testing.T) {
 		t.Errorf("%s is %s, %s", r.path, r.State, r.Outcome)
 	}
 	if n := query(t, r.path, "SELECT count(*) FROM perf"); n != "0" {
-		t.Errorf("%s counters were read", n)
+		t.Errorf("%s counters were read, want 0", n)
 	}
-	told := query(t, r.path, "SELECT group_concat(status || ': ' || detail, '; ') FROM event WHERE kind = 'sensor' AND name = 'perf'")
-	if !strings.HasPrefix(told, "not supported: ") || !strings.Contains(told, "job_"+strconv.FormatInt(id, 10)) {
-		t.Errorf("the ledger tells of the counters: %q", told)
+	detail := query(t, r.path, "SELECT group_concat(status || ': ' || detail, '; ') FROM event WHERE kind = 'sensor' AND name = 'perf'")
+	if !strings.HasPrefix(detail, "not supported: ") || !strings.Contains(detail, "job_"+strconv.FormatInt(id, 10)) {
+		t.Errorf("the ledger has these events of the counters: %q", detail)
 	}
-	t.Log(told)
+	t.Log(detail)
 	if n := query(t, r.path, "SELECT count(*) FROM energy"); n == "0" {
-		if told := query(t, r.path, "SELECT count(*) FROM event WHERE kind = 'sensor' AND name = 'energy' AND status = 'absent'"); told != "1" {
-			t.Errorf("nothing measures energy here, and the ledger tells it %s times", told)
+		if events := query(t, r.path, "SELECT count(*) FROM event WHERE kind = 'sensor' AND name = 'energy' AND status = 'absent'"); events != "1" {
+			t.Errorf("this machine has no energy counter, and the ledger reports that %s times, want 1", events)
 		}
 	}
 	c.healthy(t)
 	for _, line := range s.logLines(t) {
-		t.Errorf("logged though nothing went wrong: %s", line)
+		t.Errorf("unexpected log line: %s", line)
 	}
 }
 
-// TestCountersV2 counts a job's software events in a machine with cgroup v2 and the
-// stock kernel; what the kernel accounts elsewhere, in cpu.stat and memory.stat, is
-// the truth. The other machine's kernel has no counters.
+// TestCountersV2 counts a job's software events in a machine with cgroup v2 and the stock
+// kernel, and compares them with cpu.stat and memory.stat. The kernel of the other virtual
+// machine has no counters.
 func TestCountersV2(t *testing.T) {
 	if os.Getenv(guestVar) != "" {
 		countInGuest(t)
@@ -75,7 +75,7 @@ func countInGuest(t *testing.T) {
 		name: "cg2", partition: "main", user: "tester", nodes: []string{"n1"},
 		asUser: []string{"setpriv", "--reuid=tester", "--regid=tester", "--init-groups", "--"},
 	}
-	// Debian's kernel begins with 3, and then takes no CAP_PERFMON.
+	// Debian's default is 3, which refuses CAP_PERFMON.
 	if err := os.WriteFile("/proc/sys/kernel/perf_event_paranoid", []byte("2"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func countInGuest(t *testing.T) {
 		{"task-clock, s", counted("task-clock") / 1e9, since("job_cpu_usage_us + ifnull(job_stepd_cpu_usage_us, 0)") / 1e6},
 		{"page-faults", counted("page-faults"), since("job_page_faults")},
 	} {
-		t.Logf("%s: counted %.3f, the kernel's account says %.3f; the job itself %v", of.what, of.got, of.want, is.cpu)
+		t.Logf("%s: counted %.3f, the kernel reports %.3f; the job reports %v", of.what, of.got, of.want, is.cpu)
 		if of.got < 0.99*of.want || of.got > 1.01*of.want {
 			t.Errorf("%s differs by more than 1 %%", of.what)
 		}

@@ -12,8 +12,7 @@ import (
 	"testing"
 )
 
-// runDrain delivers a spool to a receiver of its own and holds what arrived
-// against the spool.
+// runDrain delivers a spool to a new receiver and compares what arrived with the spool.
 func runDrain(t *testing.T, s *site, spool string) {
 	sent := runs(t, spool)
 	if len(sent) == 0 {
@@ -21,11 +20,11 @@ func runDrain(t *testing.T, s *site, spool string) {
 	}
 	r := serve(t, s, spool)
 	if out, status := s.rtSpool(t, "drain"); status != 0 || out != "" {
-		t.Fatalf("drain ended with %d and printed %q; it should have been silent", status, out)
+		t.Fatalf("drain ended with %d and printed %q; want no output", status, out)
 	}
 	got := r.runs(t)
 	if len(got) != len(sent) {
-		t.Errorf("the receiver holds %d runs of %d", len(got), len(sent))
+		t.Errorf("the receiver holds %d runs, want %d", len(got), len(sent))
 	}
 	byName := map[string]received{}
 	for _, run := range got {
@@ -52,17 +51,17 @@ func runDrain(t *testing.T, s *site, spool string) {
 	}
 }
 
-// checkDelivered holds a run at the receiver against its spool file: a row for
-// each interval, and sums over the rows that are the last snapshot's counters less
-// the first's.
+// checkDelivered compares a run at the receiver with its spool file: one row for each
+// interval, and sums over the rows that equal the counters of the last snapshot minus those
+// of the first.
 func checkDelivered(t *testing.T, r *receiver, run spooled, there received) {
 	t.Helper()
 	want := map[string]string{"finished": "finished", "failed": "failed", "oom": "failed"}[run.Outcome]
 	if want != "" && there.Status != want {
-		t.Errorf("%s: the receiver says %s of a run that %s", run.path, there.Status, run.Outcome)
+		t.Errorf("%s: the receiver has the status %s for the outcome %s", run.path, there.Status, run.Outcome)
 	}
 	if there.Status == "running" {
-		t.Errorf("%s: the receiver was not told of the run's end", run.path)
+		t.Errorf("%s: the receiver does not know that the run has ended", run.path)
 	}
 	rows, err := csv.NewReader(bytes.NewReader(r.get(t, "/runs/"+there.ID+"/data"))).ReadAll()
 	if err != nil || len(rows) == 0 {
@@ -77,16 +76,16 @@ func checkDelivered(t *testing.T, r *receiver, run spooled, there received) {
 	}
 }
 
-// counter is what a run has used of something, in a unit that is whole.
+// counter is what a run has used of a resource, in a unit that is an integer.
 type counter struct {
 	total sql.NullInt64
-	scale float64 // of the CSV's unit
+	scale float64 // per unit of the CSV
 }
 
-// counters reads what the counters behind the CSV's columns have grown by. A job
-// whose cgroup is not there yet has used nothing. The kernel's microseconds are
-// cut to the column's milliseconds at each reading. Where the job has no io controller,
-// its bytes are what its processes say.
+// counters returns by how much the counters behind the columns of the CSV have grown. A job
+// without a cgroup yet has used nothing. The kernel's microseconds are truncated to the
+// column's milliseconds at each reading. Without an io controller the job's bytes are those
+// of its processes.
 func counters(t *testing.T, path string) map[string]counter {
 	t.Helper()
 	db, err := sql.Open("sqlite3", "file:"+path+"?mode=ro")
@@ -143,7 +142,7 @@ func checkSum(t *testing.T, path string, rows [][]string, column string, want co
 	got := fmt.Sprintf("%.0f", sum)
 	switch {
 	case !want.total.Valid && filled:
-		t.Errorf("%s: column %s has values though nothing was read", path, column)
+		t.Errorf("%s: column %s has values, want none", path, column)
 	case want.total.Valid && got != strconv.FormatInt(want.total.Int64, 10):
 		t.Errorf("%s: the rows of %s add up to %s, the counter grew by %d", path, column, got, want.total.Int64)
 	}

@@ -12,11 +12,11 @@ import (
 	"testing"
 )
 
-// fault is something that is wrong with a node.
+// fault is a defect of a node.
 type fault struct {
 	name string
 	make func(t *testing.T, s *site, dir string) map[string]string // keys of rt.toml
-	says []string                                                  // all in the one line that is logged
+	says []string                                                  // all in the one log line
 }
 
 var faults = []fault{
@@ -47,8 +47,8 @@ var faults = []fault{
 	}, []string{"rt-tracker", "permission denied"}},
 }
 
-// runFaults shows that a job runs as if nothing were there, whatever is wrong
-// with the node's tracking, and that each fault leaves one clear line.
+// runFaults shows that no fault of the node's tracking affects a job, and that each fault
+// leaves one clear log line.
 func runFaults(t *testing.T, c *cluster, s *site) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func runFaults(t *testing.T, c *cluster, s *site) {
 			id := plainJob(t, c, s)
 			logged := log.lines(t)
 			if len(logged) != 1 {
-				t.Fatalf("%d lines are logged instead of one:\n%s", len(logged), strings.Join(logged, "\n"))
+				t.Fatalf("%d lines are logged, want 1:\n%s", len(logged), strings.Join(logged, "\n"))
 			}
 			t.Log(logged[0])
 			text := strings.ToLower(logged[0])
@@ -72,14 +72,14 @@ func runFaults(t *testing.T, c *cluster, s *site) {
 			}
 			for _, w := range f.says {
 				if !strings.Contains(text, strings.ToLower(w)) {
-					t.Errorf("the line does not say %q", w)
+					t.Errorf("the line does not have %q", w)
 				}
 			}
 		})
 	}
 }
 
-// plainJob runs a small job on the first node and holds that nothing disturbed it.
+// plainJob runs a small job on the first node and checks that nothing disturbed it.
 func plainJob(t *testing.T, c *cluster, s *site) int64 {
 	t.Helper()
 	id := c.submit(t, s, s.workload()+" --cpu 0.2 --touch 4 && echo all is well", "-n1", "--mem=60", "-w", c.nodes[0])
@@ -105,12 +105,12 @@ func fill(t *testing.T, dir string) {
 	t.Helper()
 	err := os.WriteFile(filepath.Join(dir, "filler"), make([]byte, 4<<20), 0o644)
 	if err == nil {
-		t.Fatalf("%s took 4 MiB", dir)
+		t.Fatalf("%s accepted 4 MiB", dir)
 	}
 }
 
-// runKilled kills a tracker in mid-job: the job goes on, what was committed is
-// there, and drain closes the run as lost.
+// runKilled kills a tracker in the middle of a job: the job continues, the committed
+// readings are complete, and drain closes the run as lost.
 func runKilled(t *testing.T, c *cluster, s *site) {
 	spool, state := s.path("spool-killed"), s.path("state-killed")
 	for _, d := range []string{spool, state} {
@@ -144,7 +144,7 @@ func runKilled(t *testing.T, c *cluster, s *site) {
 	}
 	c.healthy(t)
 	if logged := log.lines(t); len(logged) != 1 || !strings.Contains(logged[0], strconv.FormatInt(id, 10)) {
-		t.Errorf("not one line that names job %d is logged: %q", id, logged)
+		t.Errorf("want one log line that names job %d: %q", id, logged)
 	}
 	r := serve(t, s, spool)
 	if _, status := s.rtSpool(t, "drain"); status != 0 {
@@ -162,7 +162,7 @@ func runKilled(t *testing.T, c *cluster, s *site) {
 	}
 }
 
-// killTracker kills the tracker of this site, and waits until it is gone.
+// killTracker kills the tracker of this site and waits until it has exited.
 func killTracker(t *testing.T, s *site) {
 	t.Helper()
 	dirs, err := filepath.Glob("/proc/[0-9]*")
@@ -189,6 +189,6 @@ func killTracker(t *testing.T, s *site) {
 		})
 	}
 	if killed != 1 {
-		t.Fatalf("%d trackers were there to be killed", killed)
+		t.Fatalf("%d trackers run, want 1", killed)
 	}
 }

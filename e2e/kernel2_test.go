@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestKernelV2 runs those tests of collect/cgroup in the machine with cgroup v2
-// that have to be skipped where the controllers belong to v1.
+// TestKernelV2 runs the tests of collect/cgroup that need the controllers of cgroup v2 in a
+// machine that has them.
 func TestKernelV2(t *testing.T) {
 	share := workDir(t)
 	command(t, "go", "test", "-c", "-o", filepath.Join(share, "cgroup.test"), "../collect/cgroup")
@@ -25,9 +25,9 @@ func TestKernelV2(t *testing.T) {
 	}
 }
 
-// inMachine prepares a command in the virtual machine of contrib/lab/cg2-vm. That
-// one cannot tell when the host's CPU was somebody else's: whatever process runs in
-// it then is charged. So it goes first, where it may.
+// inMachine prepares a command in the virtual machine of contrib/lab/cg2-vm. That machine
+// has no steal time: it charges other work of its host to the process that runs. So it gets
+// a high priority where that is permitted.
 func inMachine(mode, share string, args ...string) *exec.Cmd {
 	cmd := exec.Command("nice", append([]string{"-n", "-15", "../contrib/lab/cg2-vm", mode, "--share", share,
 		"--env", guestVar + "=1", "--env", "RT_BIN=/mnt/share/bin", "--"}, args...)...)

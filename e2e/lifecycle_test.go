@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// TestLifecycle does to jobs what happens to them between their Prolog and their
-// Epilog, and to the daemons beside them: one run per attempt and node, whose rates
-// are possible and whose gaps have names.
+// TestLifecycle changes the state of jobs between Prolog and Epilog, and that of Slurm's
+// daemons. Each attempt has one run per node, its rates are possible, and its gaps have a
+// cause in the ledger.
 func TestLifecycle(t *testing.T) {
 	s := newSite(t, workDir(t))
 	c := lab(t, s)
 	t.Run("requeue", func(t *testing.T) { runRequeue(t, c, s) })
-	t.Run("nodes", func(t *testing.T) { // each has its own
+	t.Run("nodes", func(t *testing.T) { // each subtest has its own node
 		t.Run("suspend", func(t *testing.T) { runSuspend(t, c, s, c.nodes[1]) })
 		t.Run("slurmd", func(t *testing.T) {
 			t.Parallel()
@@ -37,12 +37,12 @@ func TestLifecycle(t *testing.T) {
 	}
 	c.healthy(t)
 	for _, line := range s.logLines(t) {
-		t.Errorf("logged though nothing went wrong: %s", line)
+		t.Errorf("unexpected log line: %s", line)
 	}
 }
 
-// runRequeue puts a job of two nodes back into the queue in mid-job: Slurm counts
-// its restarts up before the Epilogs of the attempt that ends.
+// runRequeue requeues a job of two nodes while it runs. Slurm increments its restart count
+// before the Epilogs of the attempt that ends.
 func runRequeue(t *testing.T, c *cluster, s *site) {
 	again := &site{t: t, dir: s.path("again")}
 	if err := os.MkdirAll(again.path("truth"), 0o755); err != nil {
@@ -68,8 +68,8 @@ fi`, "-N2", "--ntasks-per-node=1", "--mem=100", "--requeue", "-J", "again")
 	})
 	c.root(t, "scontrol", "requeue", fmt.Sprint(id))
 	until(t, "the job to be in the queue again", func() bool { return c.jobs(t, id)[id]["JobState"] == "PENDING" })
-	// It would wait there for two minutes, in which slurmd knows the job's credential
-	// still and runs no Prolog for it.
+	// The job would wait in the queue for two minutes, in which slurmd still has the job's
+	// credential and runs no Prolog for it.
 	for i, node := range c.nodes {
 		slurmd(t, "stop-slurmd", node)
 		if err := os.RemoveAll(s.path("lab", "spool", node, "cred_state")); err != nil {
@@ -80,7 +80,7 @@ fi`, "-N2", "--ntasks-per-node=1", "--mem=100", "--requeue", "-J", "again")
 		if err != nil {
 			t.Fatal(err)
 		}
-		until(t, "slurmd to listen", func() bool { // else srun may come before the Prolog
+		until(t, "slurmd to listen", func() bool { // otherwise srun may arrive before the Prolog
 			conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port+11+i))
 			return err == nil && conn.Close() == nil
 		})
@@ -94,7 +94,7 @@ fi`, "-N2", "--ntasks-per-node=1", "--mem=100", "--requeue", "-J", "again")
 	for _, node := range c.nodes {
 		mine := of(t, s, id, node)
 		if len(mine) != 2 {
-			t.Fatalf("%s has %d runs of the job instead of two: %s", node, len(mine), describe(mine))
+			t.Fatalf("%s has %d runs of the job want 2: %s", node, len(mine), describe(mine))
 		}
 		for i, truths := range []*site{s, again} {
 			if n := query(t, mine[i].path, "SELECT attempt FROM run"); n != strconv.Itoa(i) {
@@ -109,17 +109,17 @@ fi`, "-N2", "--ntasks-per-node=1", "--mem=100", "--requeue", "-J", "again")
 			}
 		}
 		if overlap := query(t, mine[0].path, "SELECT end_us FROM run") > query(t, mine[1].path, "SELECT start_us FROM run"); overlap {
-			t.Errorf("%s has not ended before %s began", mine[0].path, mine[1].path)
+			t.Errorf("%s ends after %s begins", mine[0].path, mine[1].path)
 		}
 	}
 }
 
-// runSuspend stops a job and lets it go on: its clock runs and its CPU time does not.
+// runSuspend suspends and resumes a job: its wall clock continues, its CPU time does not.
 func runSuspend(t *testing.T, c *cluster, s *site, node string) {
 	t.Parallel()
 	id := c.submit(t, s, "env RT_TRUTH="+s.path("truth")+" "+s.workload()+" --cpu 3600; exit 0", "-n1", "--mem=60", "-w", node, "-J", "paused")
 	var pid int
-	until(t, "the job to work", func() bool {
+	until(t, "the job to use CPU time", func() bool {
 		for _, p := range pidsOf(t, s.workload(), id) {
 			if cpuOf(p) >= 500*time.Millisecond {
 				pid = p
@@ -128,14 +128,14 @@ func runSuspend(t *testing.T, c *cluster, s *site, node string) {
 		return pid != 0
 	})
 	c.root(t, "scontrol", "suspend", fmt.Sprint(id))
-	until(t, "the job to stand still", func() bool { return stateOf(pid) != "R" }) // frozen: D
+	until(t, "the job to be suspended", func() bool { return stateOf(pid) != "R" }) // frozen: D
 	path := onlyRun(t, s, id, node).path
-	until(t, "readings of a job that stands still", func() bool {
+	until(t, "readings of a suspended job", func() bool {
 		return query(t, path, "SELECT count(*) >= 2 FROM sample WHERE reason = 'tick' AND job_phase = 'present' AND job_cores = 0") == "1"
 	})
 	before := cpuOf(pid)
 	c.root(t, "scontrol", "resume", fmt.Sprint(id))
-	until(t, "the job to go on", func() bool { return cpuOf(pid) >= before+500*time.Millisecond })
+	until(t, "the job to continue", func() bool { return cpuOf(pid) >= before+500*time.Millisecond })
 	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func runSuspend(t *testing.T, c *cluster, s *site, node string) {
 	}
 }
 
-// stateOf is the letter of a process's state in /proc/<pid>/stat, empty where it is gone.
+// stateOf returns the state letter of /proc/<pid>/stat, empty if the process is gone.
 func stateOf(pid int) string {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -159,8 +159,8 @@ func stateOf(pid int) string {
 	return rest[:1]
 }
 
-// runSlurmdKilled kills a job's slurmd and starts it again while the job runs: its
-// tracker is nobody's child and sees no difference.
+// runSlurmdKilled kills a job's slurmd and starts it again while the job runs. The tracker
+// is no child of slurmd and is not affected.
 func runSlurmdKilled(t *testing.T, c *cluster, s *site) {
 	release := s.path("out", "release-slurmd")
 	id := c.submit(t, s, heldJob(s, release), "-n1", "--mem=60", "-w", c.nodes[0], "-J", "orphan")
@@ -188,11 +188,10 @@ func runSlurmdKilled(t *testing.T, c *cluster, s *site) {
 	}
 }
 
-// runEpilogLate ends a job while its slurmd is dead: the tracker ends by itself
-// after its grace time, and the Epilog that slurmd runs when it is back finds
-// nothing to do.
+// runEpilogLate ends a job while its slurmd is dead: the tracker exits after its grace
+// time, and the Epilog that slurmd runs after its restart has nothing to do.
 func runEpilogLate(t *testing.T, c *cluster, s *site) {
-	s.configure(map[string]string{"tracker.grace": `"4s"`}) // no other job has to see its Epilog so soon
+	s.configure(map[string]string{"tracker.grace": `"4s"`}) // no other job needs its Epilog that soon
 	defer s.configure(nil)
 	release := s.path("out", "release-late")
 	id := c.submit(t, s, heldJob(s, release), "-n1", "--mem=60", "-w", c.nodes[0], "-J", "late")
@@ -208,8 +207,8 @@ func runEpilogLate(t *testing.T, c *cluster, s *site) {
 	if r.State != "ended" {
 		t.Errorf("%s is %s", path, r.State)
 	}
-	if told := query(t, path, "SELECT count(*) FROM event WHERE name = 'epilog' AND status = 'absent'"); told != "1" {
-		t.Errorf("%s tells %s times that no Epilog came", path, told)
+	if events := query(t, path, "SELECT count(*) FROM event WHERE name = 'epilog' AND status = 'absent'"); events != "1" {
+		t.Errorf("%s has %s events for the missing Epilog, want 1", path, events)
 	}
 	slurmd(t, "start-slurmd", c.nodes[0])
 	if j := c.wait(t, id)[id]; j["JobState"] != "COMPLETED" {
@@ -218,13 +217,13 @@ func runEpilogLate(t *testing.T, c *cluster, s *site) {
 	if apart := checkFigures(t, s, expected{jobID: id, node: c.nodes[0], truth: id}, onlyRun(t, s, id, c.nodes[0])); apart != "" {
 		t.Error(apart)
 	}
-	until(t, "the late Epilog to clear up", func() bool {
+	until(t, "the late Epilog to remove its state", func() bool {
 		left, err := filepath.Glob(s.path("state", fmt.Sprintf("%d@*", id)))
 		return err == nil && len(left) == 0
 	})
 }
 
-// endExtern ends the extern step of a job, which without its slurmd lives on.
+// endExtern ends the extern step of a job, which survives its slurmd.
 func endExtern(t *testing.T, node string, id int64) {
 	t.Helper()
 	procs, err := filepath.Glob(fmt.Sprintf("/sys/fs/cgroup/freezer/slurm_%s/uid_*/job_%d/step_extern/cgroup.procs", node, id))
@@ -243,7 +242,7 @@ func endExtern(t *testing.T, node string, id int64) {
 				t.Fatal(err)
 			}
 			if comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err != nil || string(comm) != "sleep\n" {
-				continue // slurmstepd ends when its task has
+				continue // slurmstepd ends after its task
 			}
 			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
@@ -252,11 +251,12 @@ func endExtern(t *testing.T, node string, id int64) {
 		}
 	}
 	if ended != 1 {
-		t.Fatalf("%d processes of job %d's extern step were there to end", ended, id)
+		t.Fatalf("%d processes in the extern step of job %d", ended, id)
 	}
 }
 
-// runEpilogTwice runs a job's Epilog again after its end, as some versions of Slurm do.
+// runEpilogTwice runs a job's Epilog a second time after its end, as some versions of Slurm
+// do.
 func runEpilogTwice(t *testing.T, c *cluster, s *site) {
 	id := plainJob(t, c, s)
 	settle(t, s.path("spool"), id)
@@ -283,13 +283,13 @@ func runEpilogTwice(t *testing.T, c *cluster, s *site) {
 	}
 }
 
-// heldJob is a script that uses CPU time, waits for a file, and uses some again.
+// heldJob is a script that uses CPU time, waits for a file, and uses CPU time again.
 func heldJob(s *site, release string) string {
 	return "exec env RT_TRUTH=" + s.path("truth") + " " + s.workload() + " -- bash -c '" +
 		s.workload() + " --cpu 0.5 --touch 16; until [ -e " + release + " ]; do sleep 0.1; done; " + s.workload() + " --cpu 0.4'"
 }
 
-// waitForReadings waits until so many snapshots of a job on the first node are
+// waitForReadings waits until the given number of snapshots of a job on the first node is
 // committed and the job has used CPU time, and returns the run's file.
 func (c *cluster) waitForReadings(t *testing.T, s *site, id, n int64) (path string) {
 	t.Helper()
@@ -322,15 +322,15 @@ func onlyRun(t *testing.T, s *site, id int64, node string) spooled {
 	t.Helper()
 	mine := of(t, s, id, node)
 	if len(mine) != 1 {
-		t.Fatalf("job %d has %d runs on %s instead of one: %s", id, len(mine), node, describe(mine))
+		t.Fatalf("job %d has %d runs on %s want 1: %s", id, len(mine), node, describe(mine))
 	}
 	return mine[0]
 }
 
-// possible holds the rates of a run at what this machine can do: the view has no
-// rate where a counter fell, so the counters are looked at as well. A reading is not
-// one instant: where its tracker has to wait in the middle, what the job does then is in
-// one interval and the time in the next. Absurd is several times too much.
+// possible compares the rates of a run with what this machine can do. The view has no rate
+// where a counter decreased, so the counters are checked as well. A reading is not one
+// instant: if its tracker has to wait in the middle, the job's work is in one interval and
+// the time in the next. The limit is several times the possible.
 func possible(t *testing.T, r spooled) {
 	t.Helper()
 	const rates = `SELECT count(*) FROM sample WHERE seconds < 0 OR job_cores < 0 OR node_cores < 0
@@ -348,7 +348,7 @@ func possible(t *testing.T, r spooled) {
 func slurmd(t *testing.T, args ...string) {
 	t.Helper()
 	cmd := exec.Command("../contrib/lab/slurm-lab", args...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // what it starts outlives it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // its children outlive it
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("slurm-lab %v: %v\n%s", args, err, out)
 	}

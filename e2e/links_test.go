@@ -7,25 +7,25 @@ import (
 	"testing"
 )
 
-// TestLinks holds what each program may link. The hooks stand in every job's way
-// and must start fast; the tracker is long-lived and starts as root on a compute
-// node, so no network code is in it.
+// TestLinks checks which packages each program links. The hooks delay every job and must
+// start fast. The tracker is long-lived and starts as root on a compute node, so it has no
+// network code.
 func TestLinks(t *testing.T) {
 	const (
 		sqlite = "github.com/mattn/go-sqlite3"
 		cgo    = "runtime/cgo"
 	)
-	screens := []string{"charm.land/bubbletea/v2", "github.com/guptarohit/asciigraph"} // rt-spool alone draws
+	screens := []string{"charm.land/bubbletea/v2", "github.com/guptarohit/asciigraph"} // only rt-spool draws
 	hook := []string{"net", "net/http", "crypto/tls", "log/syslog", sqlite, cgo, "github.com/urfave/cli/v2"}
 	for program, c := range map[string]struct {
 		cgo       string
 		forbidden []string
-		expected  string // without it the check would prove nothing
+		expected  string // a package that must be found: proves that the check works
 	}{
 		"rt-prolog":        {"0", hook, "github.com/resource-tracker/rt/slurm/hook"},
 		"rt-epilog":        {"0", hook, "github.com/resource-tracker/rt/slurm/hook"},
 		"rt-tracker":       {"1", []string{"net", "net/http", "crypto/tls", "log/syslog", "github.com/urfave/cli/v2"}, sqlite},
-		"resource-tracker": {"1", []string{"log/syslog", "testing", "text/template", "github.com/urfave/cli/v2"}, sqlite}, // the linker keeps every method beside text/template
+		"resource-tracker": {"1", []string{"log/syslog", "testing", "text/template", "github.com/urfave/cli/v2"}, sqlite}, // the linker keeps every method if text/template is linked
 		"rt-spool":         {"1", []string{"log/syslog", "testing"}, "net/http"},
 	} {
 		t.Run(program, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestLinks(t *testing.T) {
 			}
 			for _, f := range forbidden {
 				if slices.Contains(deps, f) {
-					t.Errorf("%s links %s; `go list -deps -f '{{.ImportPath}}: {{.Imports}}' ./cmd/%s` shows through whom", program, f, program)
+					t.Errorf("%s links %s; `go list -deps -f '{{.ImportPath}}: {{.Imports}}' ./cmd/%s` shows the importer", program, f, program)
 				}
 			}
 		})

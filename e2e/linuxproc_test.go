@@ -10,7 +10,7 @@ import (
 )
 
 // TestLinuxProc runs a job where Slurm uses no cgroups: its figures are those of the
-// processes below its slurmstepds, and its ledger says so.
+// processes below its slurmstepds, and its ledger has the reason.
 func TestLinuxProc(t *testing.T) {
 	s := newSite(t, diskDir(t))
 	c := labWith(t, s, "--no-dbd", "--cgroup", "none")
@@ -30,27 +30,27 @@ func TestLinuxProc(t *testing.T) {
 		t.Fatal(err)
 	}
 	is, got := s.truthOf(t, id, c.nodes[0]), time.Duration(ticks)*10*time.Millisecond
-	// Ours has srun, dd and the script as well, which do not report.
+	// Our sum includes srun, dd and the script, which do not report.
 	if got < is.cpu-250*time.Millisecond || got > is.cpu+time.Second {
-		t.Errorf("%s: CPU time %v, the processes say %v", r.path, got, is.cpu)
+		t.Errorf("%s: CPU time %v, the processes report %v", r.path, got, is.cpu)
 	}
 	t.Logf("%d snapshots, CPU %v of %v", r.snapshots, got, is.cpu)
 	if written := query(t, r.path, "SELECT max(job_proc_write_bytes) BETWEEN 24 * 1048576 AND 24.24 * 1048576 FROM snapshot"); written != "1" {
-		t.Errorf("%s: 24 MiB were written, it has %s", r.path, query(t, r.path, "SELECT max(job_proc_write_bytes) FROM snapshot"))
+		t.Errorf("%s: %s bytes, want those of 24 MiB", r.path, query(t, r.path, "SELECT max(job_proc_write_bytes) FROM snapshot"))
 	}
 	text, _ := s.rtSpool(t, "report", strconv.FormatInt(id, 10))
 	if !strings.Contains(text, "written 24.") || strings.Contains(text, "CPU          -") {
-		t.Errorf("the report says\n%s", text)
+		t.Errorf("the report is\n%s", text)
 	}
-	if told := query(t, r.path, "SELECT count(*) FROM event WHERE name = 'cgroup' AND status = 'absent' AND detail LIKE '%linuxproc%'"); told != "1" {
-		t.Errorf("%s tells %s times that there is no cgroup", r.path, told)
+	if events := query(t, r.path, "SELECT count(*) FROM event WHERE name = 'cgroup' AND status = 'absent' AND detail LIKE '%linuxproc%'"); events != "1" {
+		t.Errorf("%s has %s events for the missing cgroup, want 1", r.path, events)
 	}
 	if fell := query(t, r.path, `SELECT count(*) FROM (SELECT tree_cpu_user_ticks - lag(tree_cpu_user_ticks) OVER (ORDER BY seq) AS d
 		FROM snapshot WHERE tree_cpu_user_ticks IS NOT NULL) WHERE d < 0`); fell != "0" {
-		t.Errorf("%s: the CPU time falls %s times", r.path, fell)
+		t.Errorf("%s: the CPU time decreases %s times", r.path, fell)
 	}
 	c.healthy(t)
 	for _, line := range s.logLines(t) {
-		t.Errorf("logged though nothing went wrong: %s", line)
+		t.Errorf("unexpected log line: %s", line)
 	}
 }

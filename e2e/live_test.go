@@ -17,15 +17,15 @@ import (
 	"github.com/resource-tracker/rt/format/gempba"
 )
 
-// TestLive watches a job of 8 tasks on two nodes while it runs: as one picture of all
-// tasks, made in the job itself by its user, and on a terminal.
+// TestLive watches a job of 8 tasks on two nodes while it runs: as one telemetry stream of
+// all tasks, made in the job by its user, and on a terminal.
 func TestLive(t *testing.T) {
 	s := newSite(t, workDir(t))
 	c := lab(t, s)
 	socket := s.path("out", "live")
 	id := c.submit(t, s, s.path("bin", "rt-spool")+" live --job --listen unix:"+socket+" $SLURM_JOB_ID &\n"+
 		"srun -O -n8 --ntasks-per-node=4 "+s.workload()+" --cpu 3600 --touch 25", "-N2", "--ntasks-per-node=1", "--mem=300", "-J", "eight")
-	until(t, "the job's tasks", func() bool { return len(pidsOf(t, s.workload(), id)) == 16 }) // each with its child
+	until(t, "the job's tasks", func() bool { return len(pidsOf(t, s.workload(), id)) == 16 }) // each has a child
 	v := &viewer{t: t, c: c, s: s, job: id}
 	v.connect(socket, 8)
 	t.Run("picture", v.picture)
@@ -33,7 +33,7 @@ func TestLive(t *testing.T) {
 	t.Run("channel", v.channel)
 	t.Run("program", func(t *testing.T) { v.program(t, socket) })
 	t.Run("traffic", func(t *testing.T) { runTraffic(t, c, s) })
-	t.Run("terminal", v.terminal) // and there the job ends
+	t.Run("terminal", v.terminal) // the job ends in this subtest
 	t.Run("end", v.end)
 	c.healthy(t)
 }
@@ -44,16 +44,16 @@ type viewer struct {
 	c     *cluster
 	s     *site
 	job   int64
-	lines chan *gempba.Envelope // closed at their end
-	err   error                 // of the end
-	whole *gempba.Envelope      // a line with all nodes
+	lines chan *gempba.Envelope // closed at the end of the stream
+	err   error                 // why the stream ended
+	whole *gempba.Envelope      // a line that has both nodes
 }
 
-// connect waits until both nodes are in the lines, with so many tasks.
+// connect waits until both nodes are in the stream, with the given number of tasks.
 func (v *viewer) connect(socket string, tasks int) {
 	v.t.Helper()
 	var conn net.Conn
-	until(v.t, "somebody to listen", func() bool {
+	until(v.t, "the telemetry server to listen", func() bool {
 		var err error
 		conn, err = net.Dial("unix", socket)
 		return err == nil
@@ -61,7 +61,7 @@ func (v *viewer) connect(socket string, tasks int) {
 	v.lines = make(chan *gempba.Envelope, 64)
 	v.t.Cleanup(func() {
 		conn.Close()
-		for range v.lines { // until it has been seen to end
+		for range v.lines { // until read has ended
 		}
 	})
 	go v.read(gempba.NewDecoder(conn))
@@ -79,12 +79,12 @@ func (v *viewer) connect(socket string, tasks int) {
 		if again++; !whole {
 			again = 0
 		}
-		return again == 5 // nodes are in lines again that they were in before
+		return again == 5 // lines have the nodes several times in a row
 	})
 }
 
-// read takes the lines as they come: who does not is dropped. Of those that nobody has
-// looked at the newest are kept.
+// read receives the lines at the rate of the server, which drops slow clients. Of the lines
+// that were not used yet it keeps the newest.
 func (v *viewer) read(d *gempba.Decoder) {
 	defer close(v.lines)
 	for {
@@ -96,7 +96,7 @@ func (v *viewer) read(d *gempba.Decoder) {
 		if len(v.lines) == cap(v.lines) {
 			select {
 			case <-v.lines:
-			default: // somebody has just looked
+			default: // next has just taken one
 			}
 		}
 		v.lines <- e
@@ -112,7 +112,7 @@ func (v *viewer) next(t *testing.T) *gempba.Envelope {
 	return e
 }
 
-// picture holds the line against what lscpu and taskset say.
+// picture compares a line with the output of lscpu and taskset.
 func (v *viewer) picture(t *testing.T) {
 	e := v.whole
 	if e.Topology == nil || len(e.Topology.Identities) != 8 || len(e.Topology.Nodes) != 2 {
@@ -156,7 +156,7 @@ func (v *viewer) picture(t *testing.T) {
 	}
 }
 
-// channel looks at how the other node is asked: a step of the job, by its user.
+// channel checks how the other node is reached: by a step of the job, as its user.
 func (v *viewer) channel(t *testing.T) {
 	id := strconv.FormatInt(v.job, 10)
 	steps := v.c.root(t, "squeue", "-s", "-h", "-j", id, "-o", "%i %j %u %N")
@@ -180,7 +180,7 @@ func (v *viewer) channel(t *testing.T) {
 	}
 }
 
-// step is the one in which a program runs, as a number.
+// step returns the number of the step in which a program runs.
 func (v *viewer) step(t *testing.T, program string) string {
 	t.Helper()
 	id := strconv.FormatInt(v.job, 10)
@@ -192,18 +192,18 @@ func (v *viewer) step(t *testing.T, program string) string {
 	return m[1]
 }
 
-// end is that of the telemetry, with its job.
+// end checks that the telemetry ends with its job.
 func (v *viewer) end(t *testing.T) {
 	v.c.wait(t, v.job)
 	until(t, "its programs to end", func() bool { return len(pidsOf(t, v.s.path("bin", "rt-spool"), v.job)) == 0 })
 	for range v.lines {
 	}
-	if !errors.Is(v.err, io.EOF) && !errors.Is(v.err, gempba.ErrCut) { // Slurm kills who is in its way
+	if !errors.Is(v.err, io.EOF) && !errors.Is(v.err, gempba.ErrCut) { // Slurm kills processes that remain
 		t.Error(v.err)
 	}
 }
 
-// program watches the workers on a terminal: who they are, the nodes, the sockets.
+// program watches the workers on a terminal: their identities, the nodes, the sockets.
 func (v *viewer) program(t *testing.T, socket string) {
 	first, second := v.c.nodes[0], v.c.nodes[1]
 	top := onScreen(t, v.s.path("bin", "rt-spool"), "top", "--connect", "unix:"+socket)
@@ -227,7 +227,7 @@ func (v *viewer) terminal(t *testing.T) {
 	top.shows("1", `\[1 job\]`)
 	v.c.root(t, "scancel", id)
 	top.shows("", `^Job `+id+` .*(cancelled|unknown)`, `end`)
-	top.shows("t5\r", // the last reading by then: on a busy machine not the fifth
+	top.shows("t5\r", // the latest reading: on a busy machine not the fifth
 		`0:00:0[1-5] of .*PAUSED`)
 	top.shows("\x1b", `0 running`)
 	top.quit()

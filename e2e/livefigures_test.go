@@ -19,9 +19,9 @@ import (
 	"github.com/resource-tracker/rt/format/gempba"
 )
 
-// figures holds what the workers used in some seconds, and hold, against what the
-// kernel says of their processes at the same instants. On a busy machine a look is
-// late by a varying part of its interval: there it takes more of them.
+// figures compares what the workers used in some seconds, and hold, with the kernel's
+// figures of their processes at the same instants. On a busy machine a reading is late by a
+// varying part of its interval; then the test uses more intervals.
 func (v *viewer) figures(t *testing.T) {
 	pids := map[uint32][]int{}
 	for _, i := range v.whole.Topology.Identities {
@@ -65,7 +65,7 @@ func (v *viewer) figures(t *testing.T) {
 	}
 }
 
-// used is what a worker's frames that followed each other say.
+// used is what consecutive frames of a worker report.
 type used struct {
 	at      int64
 	seq     uint64
@@ -73,8 +73,8 @@ type used struct {
 	of      [][2]int64 // the intervals
 }
 
-// add is false where the frame was made before an instant, or is the other node's once
-// more.
+// add returns false if the frame is from before an instant, or is a repeated frame of the
+// other node.
 func (u *used) add(w *gempba.WorkerFrame, began int64) bool {
 	at, seq := w.WorkerLocalMS.Or(0), w.SeqNo.Or(0)
 	if at < began || seq == u.seq {
@@ -88,7 +88,7 @@ func (u *used) add(w *gempba.WorkerFrame, began int64) bool {
 	return true
 }
 
-// clock is how long processes had been on a CPU at an instant.
+// clock is the CPU time of processes at an instant.
 type clock struct {
 	ms  int64
 	ran map[uint32]float64 // seconds, by worker
@@ -111,7 +111,7 @@ func watchClocks(ctx context.Context, pids map[uint32][]int) (out []clock) {
 	return append(out, clocksOf(pids))
 }
 
-// ranUntil is a worker's clock at an instant, between the two readings around it.
+// ranUntil returns a worker's CPU time at an instant, interpolated between two readings.
 func ranUntil(clocks []clock, worker uint32, ms int64) float64 {
 	at, found := slices.BinarySearchFunc(clocks, ms, func(c clock, ms int64) int { return cmp.Compare(c.ms, ms) })
 	switch {
@@ -140,8 +140,7 @@ func childrenOf(t *testing.T, pid int) (pids []int) {
 	return pids
 }
 
-// ranOf is how long processes of one thread were on a CPU, in seconds; NaN where one
-// is gone.
+// ranOf returns the CPU time of single-threaded processes in seconds, NaN if one is gone.
 func ranOf(pids []int) (sum float64) {
 	for _, pid := range pids {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", pid))

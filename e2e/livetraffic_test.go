@@ -14,8 +14,8 @@ import (
 	"github.com/resource-tracker/rt/format/gempba"
 )
 
-// talk is a task that sends a MiB for each number up to its rank, and one more, to the
-// task after it, and then waits. The tasks find each other by a file for each.
+// talk is a task that sends one MiB more than its rank to the next task, and then waits.
+// The tasks find each other by one file each.
 const talk = `
 import os, socket, sys, threading, time
 where, address, rank, n = sys.argv[1], sys.argv[2], int(os.environ["SLURM_PROCID"]), int(os.environ["SLURM_NTASKS"])
@@ -35,8 +35,8 @@ while left:
 time.sleep(600)
 `
 
-// runTraffic runs tasks that send to each other, on a node and from node to node, and
-// looks at who has sent how much to whom.
+// runTraffic runs tasks that send to each other, on one node and between nodes, and checks
+// the sender, the receiver and the bytes of each edge.
 func runTraffic(t *testing.T, c *cluster, s *site) {
 	program, socket := s.path("out", "talk.py"), s.path("out", "traffic")
 	if err := os.WriteFile(program, []byte(talk), 0o644); err != nil {
@@ -60,8 +60,8 @@ func runTraffic(t *testing.T, c *cluster, s *site) {
 	})
 }
 
-// edgesOf writes who has sent how many MiB to whom. Ids are given out in the order of
-// the ranks, but not always from 0 on.
+// edgesOf formats the edges as sender, receiver and MiB. Ids follow the order of the ranks,
+// but do not always start at 0.
 func edgesOf(t *testing.T, workers []gempba.WorkerFrame) (text string) {
 	t.Helper()
 	rank := func(id uint32) int {
@@ -77,8 +77,8 @@ func edgesOf(t *testing.T, workers []gempba.WorkerFrame) (text string) {
 	return text
 }
 
-// addressOf is one of this machine's that is not loopback: the nodes are one machine,
-// and what goes over loopback goes to nobody elsewhere.
+// addressOf returns an address of this machine that is not loopback: the nodes are one
+// machine, and loopback traffic has no other node.
 func addressOf(t *testing.T) string {
 	t.Helper()
 	list, err := net.InterfaceAddrs()

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// logWatch gathers what hooks and trackers log from now on, wherever it goes: the
-// configured file, or the system's log where the configuration cannot be read.
+// logWatch collects what hooks and trackers log from now on, in the configured file or, if
+// the configuration cannot be read, in the system's log.
 type logWatch struct {
 	s      *site
 	before int
-	syslog *net.UnixConn // nil where a syslog daemon is at work
+	syslog *net.UnixConn // nil if a syslog daemon runs
 	since  time.Time
 }
 
@@ -46,7 +46,7 @@ func (w *logWatch) lines(t *testing.T) []string {
 	t.Helper()
 	all := w.s.logLines(t)[w.before:]
 	if w.syslog == nil {
-		command(t, "journalctl", "--sync") // what was sent to it is written
+		command(t, "journalctl", "--sync") // writes what it has received
 		out, err := exec.Command("journalctl", "-q", "-o", "cat", "--since", w.since.Format("2006-01-02 15:04:05"),
 			"-t", "rt-prolog", "-t", "rt-epilog", "-t", "rt-tracker").Output()
 		if err != nil {
@@ -59,10 +59,10 @@ func (w *logWatch) lines(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	packet := make([]byte, 64<<10)
-	for n := 0; err == nil; { // until all has been read: the job's hooks have ended
+	for n := 0; err == nil; { // until all is read: the job's hooks have ended
 		if bad := raw.Read(func(fd uintptr) bool {
 			n, _, err = syscall.Recvfrom(int(fd), packet, syscall.MSG_DONTWAIT)
-			return true // a deadline may be over before anything was read
+			return true // do not wait
 		}); bad != nil {
 			t.Fatal(bad)
 		}

@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// manyJobs is how many jobs a node has at once, and budgetPct what each tracker may
-// use of a core, the default of tracker.budget_cpu.
+// manyJobs is the number of jobs on one node, budgetPct the CPU budget of each tracker in
+// percent of a core, the default of tracker.budget_cpu.
 const (
 	manyJobs  = 64
 	budgetPct = 0.5
 )
 
-// TestMany runs 64 jobs on one node at once, and then a job of a thousand processes:
-// every run is complete, and what the trackers cost is within their budgets.
+// TestMany runs 64 jobs on one node at the same time, and then a job of a thousand
+// processes: every run is complete, and the trackers stay within their budgets.
 func TestMany(t *testing.T) {
 	s := newSite(t, workDir(t))
 	c := labWith(t, s, "--no-dbd", "--conf", "PartitionName=many Nodes=ALL OverSubscribe=FORCE:64 MaxTime=INFINITE DefaultTime=60 State=UP")
@@ -31,15 +31,15 @@ func TestMany(t *testing.T) {
 	t.Run("processes", func(t *testing.T) { runManyProcesses(t, c, s) })
 	c.healthy(t)
 	for _, line := range s.logLines(t) {
-		// Where 64 Prologs have more to wait for than each other, one may not get to the
-		// breaker's file in time: it says so, and its job is tracked like all others.
+		// If 64 Prologs have to wait for more than each other, one may not get the lock of
+		// the breaker's file in time: it logs that, and its job is tracked like all others.
 		if !strings.Contains(line, "breaker@") || !strings.HasSuffix(line, "another hook holds it") {
-			t.Errorf("logged though nothing went wrong: %s", line)
+			t.Errorf("unexpected log line: %s", line)
 		}
 	}
 }
 
-// runManyJobs waits until all jobs run, lets them do so for a while, and ends them.
+// runManyJobs waits until all jobs run, measures for a while, and ends them.
 func runManyJobs(t *testing.T, c *cluster, s *site) {
 	release := s.path("out", "release-many")
 	script := "#!/bin/bash\necho >" + s.path("out", "began-$SLURM_JOB_ID") + "; until [ -e " + release + " ]; do sleep 1; done\n"
@@ -79,7 +79,7 @@ func runManyJobs(t *testing.T, c *cluster, s *site) {
 	readings := map[string]bool{}
 	for _, r := range all {
 		if r.State != "ended" || !r.cpu.Valid || r.firstReason != 1 || r.ending != 1 {
-			t.Errorf("%s is %s, with %d snapshots and %d ends", r.path, r.State, r.snapshots, r.ending)
+			t.Errorf("%s is %s, with %d snapshots and %d last readings", r.path, r.State, r.snapshots, r.ending)
 		}
 		possible(t, r)
 		if over := query(t, r.path, "SELECT count(*) FROM event WHERE name = 'budget' AND status = 'over'"); over != "0" {
@@ -91,12 +91,12 @@ func runManyJobs(t *testing.T, c *cluster, s *site) {
 		}
 	}
 	t.Logf("a tracker uses %.3f %% of a core; %d readings of the node for %d trackers in 21 s", cost, len(readings), manyJobs)
-	if len(readings) > 20 { // each tracker by itself: 128
+	if len(readings) > 20 { // without a shared cache: 128
 		t.Errorf("%d readings of the node in 21 s, with 10 s between those of each of %d trackers", len(readings), manyJobs)
 	}
 }
 
-// runManyProcesses has a thousand processes in one job, which comes and goes.
+// runManyProcesses starts and ends a thousand processes in one job.
 func runManyProcesses(t *testing.T, c *cluster, s *site) {
 	release := s.path("out", "release-processes")
 	id := c.submit(t, s, "for i in $(seq 1000); do sleep 3600 & done; until [ -e "+release+" ]; do sleep 1; done; kill $(jobs -p)", "-n1", "--mem=1000", "-w", c.nodes[0], "-J", "thousand")
@@ -110,9 +110,9 @@ func runManyProcesses(t *testing.T, c *cluster, s *site) {
 		return count(path) > 0 && query(t, path, "SELECT ifnull(max(job_pids), 0) >= 1000 FROM snapshot") == "1"
 	})
 	since, before := time.Now(), trackerTime(t, s)
-	until(t, "a reading more", func() bool { return time.Since(since) > 15*time.Second })
+	until(t, "another reading", func() bool { return time.Since(since) > 15*time.Second })
 	cost := (trackerTime(t, s) - before).Seconds() / time.Since(since).Seconds() * 100
-	if cost > 2*budgetPct { // it decides by the minute
+	if cost > 2*budgetPct { // the tracker adjusts once a minute
 		t.Errorf("the tracker uses %.3f %% of a core, its budget is %.2f %%", cost, budgetPct)
 	}
 	if err := os.WriteFile(release, nil, 0o644); err != nil {

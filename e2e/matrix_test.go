@@ -12,19 +12,19 @@ import (
 	"time"
 )
 
-// jobCase is a job of the matrix. In its script W is the workload, and T W one
-// that reports on its own.
+// jobCase is a job of the matrix. In its script W is the workload, and T W a workload that
+// reports separately.
 type jobCase struct {
 	name   string
 	args   []string
 	script string
 	cancel bool
 	runs   int // expected: one for each job (array task, het component) and node
-	tasks  int // of step 0 on each node, where each is looked at
+	tasks  int // of step 0 on each node, if each is checked
 	exit   int64
 	signal int64
-	// The outcomes that are right: Slurm's Epilog shows 0:0 for several, and only
-	// some kernels let the batch script's own status be read after its end.
+	// The accepted outcomes: Slurm's Epilog has 0:0 for several, and only some kernels let
+	// the batch script's own status be read after its end.
 	outcomes []string
 }
 
@@ -47,7 +47,8 @@ func matrix(nodes []string) []jobCase {
 			runs: 2, outcomes: finished, script: `exec T W -- srun --het-group=0,1 T W --cpu 1 --touch 16`},
 		{name: "unequal", args: []string{"-n1", "--mem=150", account}, runs: 1, tasks: 8, outcomes: finished,
 			script: `exec T W -- srun -O -n8 ` + unequal},
-		// Slurm numbers a task differently in different hierarchies of v1, unless all are on one node.
+		// Slurm numbers a task differently in the hierarchies of v1, unless all tasks are
+		// on one node.
 		{name: "dealt-out", args: []string{"-N2", "--ntasks-per-node=1", "--mem=150", account}, runs: 2, tasks: 4, outcomes: finished,
 			script: `exec T W -- srun -O -n8 -m cyclic ` + unequal},
 		{name: "exit-7", args: []string{"-n1", "--mem=60"}, runs: 1, exit: 7, outcomes: []string{"failed"},
@@ -61,11 +62,11 @@ func matrix(nodes []string) []jobCase {
 	}
 }
 
-// unequal is a command of which each task uses more than the one before.
+// unequal is a command in which each task uses more than the previous one.
 const unequal = `bash -c 'exec T W --cpu 0.$((SLURM_PROCID + 1)) --touch $((SLURM_PROCID * 2 + 2))'`
 
-// runMatrix submits all jobs, waits for them and holds the spool against what
-// Slurm and the jobs' own processes say.
+// runMatrix submits all jobs, waits for them and compares the spool with what Slurm and the
+// jobs' own processes report.
 func runMatrix(t *testing.T, c *cluster, s *site) {
 	cases := matrix(c.nodes)
 	ids, ends := make([]int64, len(cases)), make([]map[int64]job, len(cases))
@@ -87,7 +88,7 @@ func runMatrix(t *testing.T, c *cluster, s *site) {
 			want += k.runs
 			apart := checkCase(t, c, s, k, ends[i], all)
 			for try := 1; apart != "" && try < c.tries; try++ {
-				t.Logf("%s; once more", apart)
+				t.Logf("%s; running it again", apart)
 				want += k.runs
 				end := c.wait(t, c.start(t, s, k))
 				settle(t, s.path("spool"))
@@ -100,16 +101,16 @@ func runMatrix(t *testing.T, c *cluster, s *site) {
 	}
 	t.Run("nothing-else", func(t *testing.T) {
 		if all := runs(t, s.path("spool")); len(all) != want {
-			t.Errorf("%d runs in the spool instead of %d: %s", len(all), want, describe(all))
+			t.Errorf("%d runs in the spool, want %d: %s", len(all), want, describe(all))
 		}
 		c.healthy(t)
 		for _, line := range s.logLines(t) {
-			t.Errorf("logged though nothing went wrong: %s", line)
+			t.Errorf("unexpected log line: %s", line)
 		}
 	})
 }
 
-// start submits a job of the matrix, and cancels it where it has to be.
+// start submits a job of the matrix, and cancels it if the case says so.
 func (c *cluster) start(t *testing.T, s *site, k jobCase) int64 {
 	t.Helper()
 	report := "env RT_TRUTH=" + s.path("truth")
@@ -128,8 +129,8 @@ func (c *cluster) start(t *testing.T, s *site, k jobCase) int64 {
 	return n
 }
 
-// hasUsed tells whether the job's tasks have used so much CPU time, from the
-// accounting that any of its processes can be asked for.
+// hasUsed reports whether the job's tasks have used the given CPU time, from the accounting
+// of its processes.
 func (s *site) hasUsed(c *cluster, t *testing.T, id int64, atLeast time.Duration) bool {
 	t.Helper()
 	for _, pid := range pidsOf(t, s.workload(), id) {
@@ -145,7 +146,7 @@ type expected struct {
 	jobID int64
 	node  string
 	job   job
-	truth int64 // the id that the job's processes see
+	truth int64 // the id that the job's processes have
 }
 
 func expectedRuns(t *testing.T, c *cluster, jobs map[int64]job) []expected {
@@ -165,7 +166,7 @@ func expectedRuns(t *testing.T, c *cluster, jobs map[int64]job) []expected {
 	return list
 }
 
-// expandHosts writes the lists that two nodes can give, n1 and n[1-2], with commas.
+// expandHosts writes the host lists of two nodes, n1 and n[1-2], with commas.
 func expandHosts(list string) string {
 	prefix, rest, ok := strings.Cut(list, "[")
 	if !ok {
@@ -178,7 +179,7 @@ func expandHosts(list string) string {
 	return strings.Join(names, ",")
 }
 
-// checkCase returns where a run has more CPU time than its job's processes.
+// checkCase returns a message if a run has more CPU time than its job's processes.
 func checkCase(t *testing.T, c *cluster, s *site, k jobCase, jobs map[int64]job, all []spooled) (apart string) {
 	want := expectedRuns(t, c, jobs)
 	if len(want) != k.runs {
@@ -192,21 +193,21 @@ func checkCase(t *testing.T, c *cluster, s *site, k jobCase, jobs map[int64]job,
 			}
 		}
 		if len(found) != 1 {
-			t.Errorf("job %d on %s has %d runs instead of one; the spool holds %s", e.jobID, e.node, len(found), describe(all))
+			t.Errorf("job %d on %s has %d runs, want 1; the spool holds %s", e.jobID, e.node, len(found), describe(all))
 			continue
 		}
 		checkMetadata(t, c, k, e, found[0])
 		checkEnd(t, k, found[0])
 		if k.tasks > 0 {
 			apart += checkTasks(t, s.truthOf(t, e.truth, e.node), found[0], k.tasks)
-			// With v2 the directories that slurmstepd has left behind are rows that used next to nothing.
+			// With v2 the directories that slurmstepd leaves are rows with almost no usage.
 			if n := query(t, found[0].path, "SELECT count(DISTINCT task) FROM step_reading WHERE step = '0'"); n != strconv.Itoa(k.tasks) && !c.oneByOne {
-				t.Errorf("%s: %s tasks are told of instead of %d", found[0].path, n, k.tasks)
+				t.Errorf("%s: %s tasks are recorded, want %d", found[0].path, n, k.tasks)
 			}
 		}
 		if k.name == "oom" {
-			if told := query(t, found[0].path, "SELECT count(*) FROM event WHERE name = 'oom_kill' AND detail LIKE '%in step batch%limit_bytes=%'"); told != "1" {
-				t.Errorf("%s: the ledger tells %s times of a process that was killed for its memory", found[0].path, told)
+			if events := query(t, found[0].path, "SELECT count(*) FROM event WHERE name = 'oom_kill' AND detail LIKE '%in step batch%limit_bytes=%'"); events != "1" {
+				t.Errorf("%s: the ledger has %s events of an OOM kill, want 1", found[0].path, events)
 			}
 		}
 		apart += checkFigures(t, s, e, found[0])
@@ -232,7 +233,7 @@ func checkMetadata(t *testing.T, c *cluster, k jobCase, e expected, r spooled) {
 		{"het_job_id", null(r.HetJob), e.job["HetJobId"]}, {"het_job_offset", null(r.HetOffset), e.job["HetJobOffset"]},
 	} {
 		if v.got != v.want {
-			t.Errorf("job %d on %s: %s is %q instead of %q", e.jobID, e.node, v.what, v.got, v.want)
+			t.Errorf("job %d on %s: %s is %q, want %q", e.jobID, e.node, v.what, v.got, v.want)
 		}
 	}
 	if path := query(t, r.path, "SELECT cgroup_path FROM run"); !strings.HasSuffix(path, "/job_"+fmt.Sprint(e.jobID)) {
@@ -243,7 +244,7 @@ func checkMetadata(t *testing.T, c *cluster, k jobCase, e expected, r spooled) {
 	}
 }
 
-// query returns the one value that a query of a spool file gives.
+// query returns the single value of a query of a spool file.
 func query(t *testing.T, path, text string) string {
 	t.Helper()
 	db, err := sql.Open("sqlite3", "file:"+path+"?mode=ro")
@@ -268,30 +269,30 @@ func null(n sql.NullInt64) string {
 func checkEnd(t *testing.T, k jobCase, r spooled) {
 	t.Helper()
 	if r.State != "ended" {
-		t.Errorf("%s: state is %q instead of ended", r.path, r.State)
+		t.Errorf("%s: state is %q, want ended", r.path, r.State)
 	}
 	right := false
 	for _, o := range k.outcomes {
 		right = right || r.Outcome == o
 	}
 	if !right {
-		t.Errorf("%s: outcome is %q (says %q), right were %q", r.path, r.Outcome, r.Source, k.outcomes)
+		t.Errorf("%s: outcome is %q (source %q), want one of %q", r.path, r.Outcome, r.Source, k.outcomes)
 	}
 	if null(r.ExitCode) != fmt.Sprint(k.exit) || null(r.ExitSignal) != fmt.Sprint(k.signal) {
-		t.Errorf("%s: exit is %s:%s instead of %d:%d", r.path, null(r.ExitCode), null(r.ExitSignal), k.exit, k.signal)
+		t.Errorf("%s: exit is %s:%s, want %d:%d", r.path, null(r.ExitCode), null(r.ExitSignal), k.exit, k.signal)
 	}
 }
 
-// checkTasks holds every task of step 0 against what it says itself: it is there,
-// its end is in one snapshot, the peak of its memory no less than what it touched,
-// its CPU time not too low; where that is too high it is returned.
+// checkTasks compares every task of step 0 with its own report: the task is in the run, its
+// end is in one snapshot, its memory peak is at least what it touched, and its CPU time is
+// not too low. If that is too high, checkTasks returns a message.
 func checkTasks(t *testing.T, is truth, r spooled, want int) (apart string) {
 	t.Helper()
 	if len(is.tasks) != want {
-		t.Errorf("%d tasks have reported instead of %d", len(is.tasks), want)
+		t.Errorf("%d tasks have reported, want %d", len(is.tasks), want)
 	}
 	n, err := strconv.Atoi(query(t, r.path, "SELECT count(DISTINCT task) FROM step_reading WHERE step = '0' AND cpu_usage_us > 50000"))
-	// A virtual machine may charge what slurmstepd leaves behind with what its host did.
+	// A virtual machine may charge work of its host to a task's leftover directory.
 	if err != nil || n < want || n > want && !is.virtual {
 		t.Errorf("%s: %d tasks have used CPU time instead of %d: %v", r.path, n, want, err)
 	}
@@ -301,7 +302,7 @@ func checkTasks(t *testing.T, is truth, r spooled, want int) (apart string) {
 			t.Errorf("%s: task %s has ended in %s snapshots", r.path, task, ends)
 		}
 		if peak := query(t, r.path, "SELECT max(mem_peak_kib) * 1024 >= "+fmt.Sprint(is.touched)+of); peak != "1" {
-			t.Errorf("%s: task %s touched %d bytes, is the peak of its memory no less? %q", r.path, task, is.touched, peak)
+			t.Errorf("%s: task %s touched %d bytes; memory peak is at least that: %q", r.path, task, is.touched, peak)
 		}
 		us, err := strconv.ParseInt(query(t, r.path, "SELECT ifnull(max(cpu_usage_us), -1)"+of), 10, 64)
 		if err != nil {
@@ -309,14 +310,14 @@ func checkTasks(t *testing.T, is truth, r spooled, want int) (apart string) {
 		}
 		got := time.Duration(us) * time.Microsecond
 		t.Logf("task %s: CPU %v of %v (%v before it began)", task, got, is.cpu, is.began)
-		apart += tellCPU(t, is, got, r.path+": task "+task)
+		apart += checkCPU(t, is, got, r.path+": task "+task)
 	}
 	return apart
 }
 
-// tellCPU fails the test where CPU time was lost. It returns what is wrong where
-// there is too much of it, see cluster.tries.
-func tellCPU(t *testing.T, is truth, got time.Duration, what string) (apart string) {
+// checkCPU fails the test if CPU time was lost. It returns a message if there is too much,
+// see cluster.tries.
+func checkCPU(t *testing.T, is truth, got time.Duration, what string) (apart string) {
 	t.Helper()
 	high, low := is.disagrees(got)
 	text := fmt.Sprintf("%s: CPU time %v, the processes say %v, %v of it before they began\n", what, got, is.cpu, is.began)
@@ -329,9 +330,9 @@ func tellCPU(t *testing.T, is truth, got time.Duration, what string) (apart stri
 	return ""
 }
 
-// checkFigures holds the peak of memory at no less than what was touched, and the
-// readings' order, and CPU seconds at no less than getrusage's but for 0.5 % or 50 ms;
-// where they are more than that it returns so.
+// checkFigures checks that the memory peak is at least what was touched, the order of the
+// readings, and that the CPU time is at least that of getrusage(2) less 0.5 % or 50 ms. If
+// it is higher by more than that, it returns a message.
 func checkFigures(t *testing.T, s *site, e expected, r spooled) (apart string) {
 	t.Helper()
 	is := s.truthOf(t, e.truth, e.node)
@@ -344,12 +345,12 @@ func checkFigures(t *testing.T, s *site, e expected, r spooled) (apart string) {
 		return ""
 	}
 	got := time.Duration(r.cpu.Int64) * time.Microsecond
-	apart = tellCPU(t, is, got, r.path)
+	apart = checkCPU(t, is, got, r.path)
 	if peak := r.peakKiB.Int64 * 1024; peak < is.touched {
 		t.Errorf("%s: memory peak %d, the processes touched %d", r.path, peak, is.touched)
 	}
 	if r.firstReason != 1 || r.ending != 1 {
-		t.Errorf("%s: the first reading's reason is %d, and %d readings are the last", r.path, r.firstReason, r.ending)
+		t.Errorf("%s: the first reading has the reason %d, and %d readings are last ones", r.path, r.firstReason, r.ending)
 	}
 	t.Logf("job %d on %s: %d snapshots, CPU %v of %v (%v before they began), peak %d of %d KiB", e.jobID, e.node, r.snapshots, got, is.cpu, is.began, r.peakKiB.Int64, is.touched/1024)
 	return apart
