@@ -152,38 +152,6 @@ func jobIO(prev *JobReading, controller, processes [2]Opt[uint64]) Opt[uint64] {
 	return delta(begin(processes[0]), processes[1])
 }
 
-// MemUsed is what the job holds apart from page cache and reclaimable slab, in bytes.
-func (j *JobReading) MemUsed() Opt[uint64] {
-	current, ok1 := j.MemCurrent.Get()
-	cached, ok2 := j.CachedAll().Get()
-	if !ok1 || !ok2 {
-		return None[uint64]()
-	}
-	return Some(subFloor(current, cached))
-}
-
-// CachedAll is the job's page cache, with reclaimable slab where the kernel shows it, in bytes.
-func (j *JobReading) CachedAll() Opt[uint64] {
-	file, ok := j.File.Get()
-	if !ok {
-		return None[uint64]()
-	}
-	return Some(file + j.SlabReclaimable.Or(0))
-}
-
-// memFree is what the job may still take: up to its limit, or the node's free memory where it has none.
-func (j *JobReading) memFree(node *NodeReading) Opt[uint64] {
-	limit, ok := j.MemLimit.Get()
-	if !ok || limit == Unlimited {
-		return node.MemFree
-	}
-	current, ok := j.MemCurrent.Get()
-	if !ok {
-		return None[uint64]()
-	}
-	return Some(subFloor(limit, current))
-}
-
 func deriveCPU(prev, cur *Snapshot, s *Scalars, perCore []Opt[float64]) CPUMetrics {
 	m := CPUMetrics{
 		UtilizationPct:    s.CPUUsage,
@@ -353,4 +321,11 @@ func floorDiv(a, b int64) int64 {
 		return a/b - 1
 	}
 	return a / b
+}
+
+func subFloor(a, b uint64) uint64 {
+	if b > a {
+		return 0
+	}
+	return a - b
 }

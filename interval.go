@@ -44,22 +44,3 @@ func (w *Walk) Step(cur *Snapshot) *Snapshot {
 	w.last.InheritCounters(&w.before)
 	return &w.before
 }
-
-// CopyFrom makes s a copy of src with lists of its own, whose memory it uses
-// again. The details of GPUs, which nobody changes, are shared.
-func (s *Snapshot) CopyFrom(src *Snapshot) {
-	old := *s
-	*s = *src
-	s.CPUs = append(old.CPUs[:0], src.CPUs...)
-	s.Nets = append(old.Nets[:0], src.Nets...)
-	s.Disks = append(old.Disks[:0], src.Disks...)
-	s.Mounts = append(old.Mounts[:0], src.Mounts...)
-	s.GPUs = append(old.GPUs[:0], src.GPUs...)
-	s.Fabrics = append(old.Fabrics[:0], src.Fabrics...)
-	s.RemoteFS = append(old.RemoteFS[:0], src.RemoteFS...)
-	s.Steps = append(old.Steps[:0], src.Steps...)
-	s.Procs = append(old.Procs[:0], src.Procs...)
-	s.GPUProcesses = append(old.GPUProcesses[:0], src.GPUProcesses...)
-	s.Energy = append(old.Energy[:0], src.Energy...)
-	s.Perf = append(old.Perf[:0], src.Perf...)
-}

@@ -17,11 +17,15 @@ type ProcessReading struct {
 	ReadBytes, WriteBytes  Opt[uint64] // /proc/<pid>/io, its reaped children included
 }
 
-// GPUProcessReading holds what a driver said of one process on one GPU.
-type GPUProcessReading struct {
-	UUID string // of the GPU or MIG instance, as in GPUReading
-	PID  uint64
+// TreeReading holds what was read of a process tree: a root pid and its
+// descendants (/proc/<pid>/stat).
+type TreeReading struct {
+	// CPU time of the tree in USER_HZ, with what its ended processes had used. It never falls.
+	CPUUserTicks, CPUSystemTicks Opt[uint64]
+	// Descendants, without the root. Absent when the root is not there.
+	Children Opt[uint64]
+	// RSS is the sum of the resident set sizes in bytes; shared pages count in each.
+	RSS Opt[uint64]
 
-	VRAMUsed    Opt[uint64]  // bytes
-	Utilization Opt[float64] // percent of time that its kernels ran, 0..100
+	ticksBoot int64 // as JobReading.usageBoot, for the ticks
 }

@@ -1,5 +1,17 @@
 package rt
 
+// NetReading holds the counters of one interface.
+type NetReading struct {
+	Name string // kernel name
+
+	RxBytes, TxBytes Opt[uint64] // /proc/net/dev, since boot or since it came up
+
+	// Identity and link state, /sys/class/net/<name>/.
+	MAC, Driver, OperState string      // empty when not reported
+	SpeedMbps              Opt[int64]  // Mbit/s; -1 when the link does not report it
+	MTU                    Opt[uint64] // bytes
+}
+
 // FabricReading holds the counters of one port of a high-speed network: of the
 // node, not of the job.
 type FabricReading struct {

@@ -1,0 +1,37 @@
+package rt
+
+// GPUUse is what was used of some GPUs together.
+type GPUUse struct {
+	Usage    Opt[float64] // fractional GPUs in use
+	VRAMUsed Opt[uint64]  // bytes
+	Utilized Opt[uint64]  // how many were not idle
+}
+
+// Valid says whether anything of it was read.
+func (u *GPUUse) Valid() bool { return u.Usage.Valid() || u.VRAMUsed.Valid() || u.Utilized.Valid() }
+
+// GPUReading holds what a driver said of one GPU or MIG instance.
+type GPUReading struct {
+	UUID string // vendor UUID; the PCI address for AMD
+	Name string // product name
+	Type string // "GPU", "NPU", "TPU"
+	Host string // identifier on this host
+
+	Utilization         Opt[float64] // percent of time busy, 0..100
+	VRAMTotal, VRAMUsed Opt[uint64]  // bytes
+	Temperature         Opt[uint64]  // degrees Celsius
+	Power               Opt[float64] // watts
+	Frequency           Opt[uint64]  // MHz
+	Cores               Opt[uint64]
+	InJob               Opt[bool]         // allocated to the job; absent where that is not known
+	Detail              map[string]string // vendor extras: driver version, PCI bus id
+}
+
+// GPUProcessReading holds what a driver said of one process on one GPU.
+type GPUProcessReading struct {
+	UUID string // of the GPU or MIG instance, as in GPUReading
+	PID  uint64
+
+	VRAMUsed    Opt[uint64]  // bytes
+	Utilization Opt[float64] // percent of time that its kernels ran, 0..100
+}

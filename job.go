@@ -1,0 +1,159 @@
+package rt
+
+import "math"
+
+// Unlimited is the value of a limit that the kernel reports as "max".
+const Unlimited uint64 = math.MaxUint64
+
+// JobPhase says what a snapshot's job reading was taken of.
+type JobPhase uint8
+
+// The phases of a job on its node. They are stored by number: append only.
+const (
+	// JobNone: the run has no job cgroup (a wrapped command, a whole machine).
+	JobNone JobPhase = iota
+	// JobPending: the cgroup was looked for and does not exist yet. No process of
+	// the job has run, so its counters, absent in this snapshot, start at zero.
+	JobPending
+	// JobPresent: the cgroup exists and was read.
+	JobPresent
+	// JobGone: the cgroup has been removed; nothing more can be read of it.
+	JobGone
+)
+
+// String returns the phase's name as the spool's views show it.
+func (p JobPhase) String() string {
+	names := [...]string{"none", "pending", "present", "gone"}
+	if int(p) < len(names) {
+		return names[p]
+	}
+	return "unknown"
+}
+
+// JobReading holds what was read of the job's cgroup on this node.
+type JobReading struct {
+	Phase JobPhase
+
+	// Microseconds of CPU time of the job's own processes. v2: cpu.stat usage_usec, user_usec, system_usec,
+	// throttled_usec. v1: cpuacct.usage, cpuacct.usage_user, cpuacct.usage_sys
+	// (nanoseconds there; user and system are sampled by tick), cpu.stat throttled_time.
+	// In v2 the directory holds slurmstepd too: what it used is left out here.
+	CPUUsage, CPUUser, CPUSystem, CPUThrottled Opt[uint64]
+	// StepdCPUUsage is the CPU time of slurmstepd in the job's cgroup (v2:
+	// step_<x>/slurm), in microseconds; absent where Slurm keeps it elsewhere.
+	StepdCPUUsage Opt[uint64]
+
+	// Bytes. v2: memory.current, memory.peak, memory.max, memory.swap.current.
+	// v1: memory.usage_in_bytes, memory.max_usage_in_bytes, the hierarchical limit.
+	// A limit of "max" is Unlimited.
+	MemCurrent, MemPeak, MemLimit, Swap Opt[uint64]
+	// MemIntervalPeak is the highest MemCurrent since the snapshot before, in bytes:
+	// memory.peak on a descriptor that is reset by each reading (Linux 6.12).
+	MemIntervalPeak Opt[uint64]
+	// Bytes of memory.stat. v2: anon, file, shmem, kernel, slab_reclaimable,
+	// active_anon + active_file, inactive_anon + inactive_file. v1: total_rss,
+	// total_cache, total_shmem, absent, absent, total_active_*, total_inactive_*.
+	Anon, File, Shmem, Kernel, SlabReclaimable, Active, Inactive Opt[uint64]
+	// Counts of memory.stat: pgfault (minor and major), pgmajfault.
+	PageFaults, MajorFaults Opt[uint64]
+	// Counts of memory.events. v1: absent, memory.failcnt, absent, oom_kill of memory.oom_control.
+	EventsHigh, EventsMax, EventsOOM, EventsOOMKill Opt[uint64]
+
+	// Processes of the job: the entries of every cgroup.procs below it, without the
+	// resource manager's own (pids.current would count threads).
+	Pids Opt[uint64]
+	// Bytes of io.stat (v2) or blkio.throttle.io_service_bytes_recursive (v1), where the controller is on.
+	IOReadBytes, IOWriteBytes Opt[uint64]
+
+	// Threads: pids.current.
+	Threads Opt[uint64]
+	// Microseconds in which some, or all, of the job's tasks waited for a CPU, for
+	// memory, for I/O: total= of cpu.pressure, memory.pressure, io.pressure (v2).
+	CPUStallSome, CPUStallFull, MemStallSome, MemStallFull, IOStallSome, IOStallFull Opt[uint64]
+	// HugeTLB is the sum of hugetlb.<size>.current (v1 .usage_in_bytes), in bytes.
+	HugeTLB Opt[uint64]
+	// Counts of rdma.current, over all devices.
+	RDMAHandles, RDMAObjects Opt[uint64]
+
+	// Sums over the job's processes, with what those that ended had when last seen:
+	// read_bytes and write_bytes of /proc/<pid>/io, and the two kinds of context
+	// switches of /proc/<pid>/status, of each process's first thread.
+	ProcReadBytes, ProcWriteBytes          Opt[uint64]
+	VoluntarySwitches, InvoluntarySwitches Opt[uint64]
+
+	// usageBoot is the Boot of the older snapshot that CPUUsage was inherited
+	// from, so that the rate over the gap is right; 0 where it was read here.
+	usageBoot int64
+	// ioFromZero: the job was pending before, so that I/O which is absent has been
+	// counted from zero. It is no zero by itself: the controller may never be there.
+	ioFromZero bool
+}
+
+// CarryOver fills the figures of some kinds that are absent in j with those of an older
+// reading: Counter for the gap before j, AnyKind for a last reading whose controllers vanished
+// one after another.
+func (j *JobReading) CarryOver(older *JobReading, kinds Kind) {
+	carryOver(JobFigures[:], j, older, kinds)
+}
+
+// AddEnded adds an earlier cgroup of the job, which is gone: counters add up, of peaks the
+// higher one is valid, and a limit is the earlier one's where j has none.
+func (j *JobReading) AddEnded(earlier *JobReading) {
+	for i := range JobFigures {
+		f := &JobFigures[i]
+		was, ok := f.Field(earlier).Get()
+		if !ok {
+			continue
+		}
+		switch v := f.Field(j); f.Kind {
+		case Counter:
+			v.Set(v.Or(0) + was)
+		case Peak:
+			v.Set(max(v.Or(0), was))
+		case Limit:
+			v.Set(v.Or(was))
+		}
+	}
+}
+
+// counter is a cumulative field of j as Derive takes differences of it: as read,
+// or zero while the job is pending, because the counters of a cgroup that is yet
+// to be made start there; a job that never gets one has those of its processes.
+func (j *JobReading) counter(v Opt[uint64]) Opt[uint64] {
+	if j.Phase == JobPending && !v.Valid() {
+		return Some[uint64](0)
+	}
+	return v
+}
+
+// MemUsed is what the job holds apart from page cache and reclaimable slab, in bytes.
+func (j *JobReading) MemUsed() Opt[uint64] {
+	current, ok1 := j.MemCurrent.Get()
+	cached, ok2 := j.CachedAll().Get()
+	if !ok1 || !ok2 {
+		return None[uint64]()
+	}
+	return Some(subFloor(current, cached))
+}
+
+// CachedAll is the job's page cache, with reclaimable slab where the kernel shows it, in bytes.
+func (j *JobReading) CachedAll() Opt[uint64] {
+	file, ok := j.File.Get()
+	if !ok {
+		return None[uint64]()
+	}
+	return Some(file + j.SlabReclaimable.Or(0))
+}
+
+// memFree is what the job may still take: up to its limit, or the node's free memory where it has none.
+func (j *JobReading) memFree(node *NodeReading) Opt[uint64] {
+	limit, ok := j.MemLimit.Get()
+	if !ok || limit == Unlimited {
+		return node.MemFree
+	}
+	current, ok := j.MemCurrent.Get()
+	if !ok {
+		return None[uint64]()
+	}
+	return Some(subFloor(limit, current))
+}

@@ -1,0 +1,86 @@
+package rt
+
+// TicksPerSecond is USER_HZ, the unit of /proc/stat and /proc/<pid>/stat. The
+// kernel fixes it at 100 in its interface on every platform that rt runs on.
+const TicksPerSecond = 100
+
+// CPUTimes are the tick counters of one cpu line of /proc/stat, in USER_HZ.
+// Guest time is already part of User and Nice.
+type CPUTimes struct {
+	User, Nice, System, Idle, IOWait, IRQ, SoftIRQ, Steal uint64
+}
+
+// Total is the sum of all counters, in ticks.
+func (t CPUTimes) Total() uint64 { return t.Busy() + t.Idle + t.IOWait }
+
+// Busy is the sum of all counters but Idle and IOWait, in ticks.
+func (t CPUTimes) Busy() uint64 {
+	return t.User + t.Nice + t.System + t.IRQ + t.SoftIRQ + t.Steal
+}
+
+// NodeReading holds what was read of the node as a whole.
+type NodeReading struct {
+	CPU       Opt[CPUTimes] // /proc/stat, line "cpu"
+	CPUs      Opt[uint64]   // online logical CPUs: the lines "cpu<N>" of /proc/stat
+	Processes Opt[uint64]   // numeric entries of /proc
+
+	// /proc/meminfo, bytes
+	MemTotal, MemFree, MemAvailable       Opt[uint64]
+	Buffers, Cached, SReclaimable, Shmem  Opt[uint64]
+	Active, Inactive, SwapTotal, SwapFree Opt[uint64]
+
+	// Sums over the interfaces but lo, bytes. They grow by what each interface
+	// counted while it was there: an interface that comes, goes or resets never
+	// makes them jump or fall. /proc/net/dev.
+	NetRxBytes, NetTxBytes Opt[uint64]
+	// Sums over the leaf block devices (not dm, md, loop or partitions), bytes,
+	// made in the same way. /proc/diskstats sectors x 512.
+	DiskReadBytes, DiskWriteBytes Opt[uint64]
+	// Sums over the mounted file systems, each device once, bytes. statvfs(3):
+	// f_blocks and f_bavail times the fragment size.
+	SpaceTotal, SpaceAvailable Opt[uint64]
+
+	// Sums over the GPUs: fractional GPUs in use, bytes of their memory in use,
+	// how many were not idle. Zero where the node has no GPU.
+	GPUUsage    Opt[float64]
+	GPUVRAMUsed Opt[uint64]
+	GPUUtilized Opt[uint64]
+
+	// Load1 is the load of the last minute in hundredths, as /proc/loadavg prints it.
+	Load1 Opt[uint64]
+	// CPUFreq is the mean of the online CPUs' scaling_cur_freq in kHz.
+	CPUFreq Opt[uint64]
+	// ReadBoot is the Boot at which another tracker of this node read the node's
+	// values, and the tables CPUs, Nets, Disks, Mounts, Fabrics and RemoteFS; 0 where this
+	// tracker read them itself. Rates of the node are over the difference of it.
+	ReadBoot int64
+}
+
+// MemUsed is MemTotal - MemFree - Buffers - (Cached + SReclaimable), never below
+// zero, in bytes; absent where one of them is.
+func (n *NodeReading) MemUsed() Opt[uint64] {
+	total, ok1 := n.MemTotal.Get()
+	free, ok2 := n.MemFree.Get()
+	buffers, ok3 := n.Buffers.Get()
+	cached, ok4 := n.CachedAll().Get()
+	if !ok1 || !ok2 || !ok3 || !ok4 {
+		return None[uint64]()
+	}
+	return Some(subFloor(total, free+buffers+cached))
+}
+
+// CachedAll is Cached + SReclaimable in bytes; absent where one of them is.
+func (n *NodeReading) CachedAll() Opt[uint64] {
+	cached, ok1 := n.Cached.Get()
+	slab, ok2 := n.SReclaimable.Get()
+	if !ok1 || !ok2 {
+		return None[uint64]()
+	}
+	return Some(cached + slab)
+}
+
+// CPUReading holds the counters of one logical CPU.
+type CPUReading struct {
+	CPU   int // its number, as in /sys/devices/system/cpu/cpu<N>
+	Times CPUTimes
+}

@@ -1,0 +1,17 @@
+package rt
+
+// StepReading holds what was read of the cgroup of one step, or of one task of it,
+// on this node. One that has ended is in the first snapshot after its end, with
+// its last figures, and in none after that.
+type StepReading struct {
+	Step  string      // "0", "batch", "extern", "interactive"
+	Task  Opt[uint64] // the task's number: on this node (v1), as Slurm names its directory (v2); absent for the step as a whole
+	Ended bool        // its cgroup is gone: these are its last figures
+
+	// As in JobReading: without slurmstepd.
+	CPUUsage, CPUUser, CPUSystem           Opt[uint64] // microseconds
+	MemCurrent, MemPeak, Anon, File, Shmem Opt[uint64] // bytes
+	PageFaults, MajorFaults, EventsOOMKill Opt[uint64] // counts
+	Pids                                   Opt[uint64] // processes
+	IOReadBytes, IOWriteBytes              Opt[uint64] // bytes, where the controller is on
+}
