@@ -18,7 +18,7 @@ type shedJob struct {
 	shed bool
 }
 
-func (j *shedJob) Shed(on bool) { j.shed = on }
+func (j *shedJob) SkipSteps(on bool) { j.shed = on }
 
 // costs is a tracker in which each part costs something.
 type costs struct {

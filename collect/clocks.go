@@ -8,17 +8,17 @@ import (
 )
 
 // clocks are the three clocks at a reading. Intervals and schedules never use the
-// wall clock, so that setting it by an hour changes no rate; the ledger names it.
+// wall clock, so that setting it by an hour changes no rate; the ledger records it.
 type clocks struct {
 	wall, boot int64
-	mono       time.Time // stands still while the machine sleeps
+	mono       time.Time // stops while the machine sleeps
 }
 
-// leastStep is the least difference between two clocks that is told. A clock that is
-// only made to run faster or slower (adjtimex(2)) differs by less than a thousandth.
-const leastStep = time.Second
+// minClockStep is the least difference between two clocks that is recorded. A clock
+// that is only slewed (adjtimex(2)) differs by less than a thousandth.
+const minClockStep = time.Second
 
-// compareClocks tells the ledger of a wall clock that was set, and of a machine that
+// compareClocks records in the ledger that the wall clock was set, or that the machine
 // slept, since the last reading.
 func (r *Recorder) compareClocks(s *rt.Snapshot) {
 	before := r.clocks
@@ -27,7 +27,7 @@ func (r *Recorder) compareClocks(s *rt.Snapshot) {
 		return
 	}
 	passed := time.Duration(s.Boot - before.boot)
-	least := max(leastStep, passed/1000)
+	least := max(minClockStep, passed/1000)
 	if step := time.Duration(s.Wall-before.wall) - passed; step.Abs() >= least {
 		r.event(rt.Event{
 			Kind: "tracker", Name: "clock", Status: "stepped",

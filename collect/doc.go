@@ -1,32 +1,34 @@
-// Package collect is the recorder loop: it reads its sources on a schedule that
-// does not drift, follows the life of a watched job, and hands every snapshot to
-// its sinks. What a source is, how a job is watched and where snapshots go is
-// behind the small interfaces Source, Job, Sink and Ledger; the packages below
-// it implement the first two from /proc, /sys and the cgroup file systems.
+// Package collect takes the snapshots of a run: a Recorder reads its sources on a
+// fixed schedule, follows the life of a watched job, and passes every snapshot to
+// its sinks. Sources, the job, sinks and the ledger are the small interfaces Source,
+// Job, Sink and Ledger. The packages below this one implement the first two from
+// /proc, /sys and the cgroup file systems.
+//
+// A reading allocates nothing once the buffers have grown.
 package collect
 
 import "github.com/resource-tracker/rt"
 
 // Source reads one part of a snapshot.
 type Source interface {
-	// Name is what the ledger calls it: "cpu", "memory".
+	// Name identifies the source in the ledger: "cpu", "memory".
 	Name() string
-	// Read fills the source's part of s, which is empty before. What cannot be
-	// read stays absent. An error says that the source as a whole failed now; the
-	// recorder asks again at the next reading.
+	// Read fills the source's part of s, which is empty before. A value that cannot
+	// be read stays absent. An error means that the whole source failed this time;
+	// the recorder reads it again for the next snapshot.
 	Read(s *rt.Snapshot) error
-	// Close gives the descriptors back.
+	// Close closes the source's descriptors.
 	Close() error
 }
 
-// Sink takes snapshots.
+// Sink stores snapshots.
 type Sink interface {
-	// Put takes one snapshot. s and its slices are reused for the next one: a sink
-	// copies what it keeps.
+	// Put stores one snapshot. The recorder reuses s and its slices: a sink copies
+	// what it keeps.
 	Put(s *rt.Snapshot) error
 }
 
-// Ledger takes the events of a run: gaps, the status of sensors, decisions.
+// Ledger stores the events of a run: gaps, the status of sensors, decisions.
 type Ledger interface {
 	Event(e rt.Event)
 }

@@ -2,82 +2,83 @@ package collect
 
 import "github.com/resource-tracker/rt"
 
-// JobEvent is something that happened to a watched job on this node.
+// JobEvent is an event of a watched job on this node.
 type JobEvent uint8
 
 // The events of a job.
 const (
-	// JobAppeared: the job's cgroup was made and can be read.
+	// JobAppeared: the job's cgroup exists and can be read.
 	JobAppeared JobEvent = iota + 1
-	// JobStepEnded: a directory of a step or task was removed. Where it was the
-	// job's last one, the job's own counters stay readable only 5-10 ms longer.
+	// JobStepEnded: the directory of a step or task was removed. If it was the job's
+	// last one, the job's own counters stay readable for another 5-10 ms only.
 	JobStepEnded
-	// JobEnded: the job's cgroup emptied or was removed. JobAppeared may follow where
-	// a scheduler makes it anew for the job's next step.
+	// JobEnded: the job's cgroup is empty or was removed. JobAppeared may follow if
+	// the scheduler creates it again for the job's next step.
 	JobEnded
-	// JobShort: the job is short of memory, or a process of it was just killed for
-	// that. A snapshot taken now shows who had how much.
+	// JobShort: the job is near its memory limit, or the kernel has just killed one of
+	// its processes for that. A snapshot taken now shows who uses how much.
 	JobShort
 )
 
 // Job is a job whose cgroup is watched.
 type Job interface {
-	// Events delivers what happens to the job. While it runs, the recorder receives
-	// without delay. A closed channel has no more news.
+	// Events delivers the events of the job. While it runs, the recorder receives
+	// without delay. A closed channel delivers no more events.
 	Events() <-chan JobEvent
-	// Read fills s.Job, its Phase included, and touches nothing else of s. A
-	// cgroup that is not there (yet, or any more) is a phase and no error. The
-	// recorder never calls it twice at the same time.
+	// Read fills s.Job, its Phase included, and changes nothing else in s. A cgroup
+	// that does not exist (yet, or any more) is a phase and no error. The recorder
+	// never makes two calls at the same time.
 	Read(s *rt.Snapshot) error
 }
 
-// StepsName is what Options.Drop calls the readings of a job's steps and tasks.
+// StepsName is the name of the readings of a job's steps and tasks in Options.Drop.
 const StepsName = "steps"
 
-// Shedder is a Job that can leave its steps and tasks out when it is asked to cost less.
-type Shedder interface {
-	// Shed leaves them out from the next reading on, or takes them up again.
-	Shed(on bool)
+// StepSkipper is a Job that can leave out its steps and tasks to cost less.
+type StepSkipper interface {
+	// SkipSteps leaves them out from the next reading on, or includes them again.
+	SkipSteps(on bool)
 }
 
-// Keeper is a Job or a Source that tells of what ended in every reading until it
-// hears that one of them was written.
-type Keeper interface {
+// Acknowledger is a Job or a Source that repeats the final figures of something that
+// ended in every reading until one of them is stored.
+type Acknowledger interface {
+	// Written is called with each snapshot after it was passed to the sinks.
 	Written(s *rt.Snapshot)
 }
 
-// Noter is a Job or a Source that has news for the ledger beside its readings.
-type Noter interface {
-	// Notes returns the news since it was asked last, each with its time.
+// EventSource is a Job or a Source that has events for the ledger in addition to its
+// readings.
+type EventSource interface {
+	// Notes returns the events since the last call, each with its time.
 	Notes() []rt.Event
 }
 
-// notes hands the news of the job and the sources to the ledger.
-func (r *Recorder) notes() {
-	r.notesOf(r.o.Job)
-	for _, src := range r.o.Sources {
-		r.notesOf(src)
-	}
-}
-
-func (r *Recorder) notesOf(from any) {
-	n, ok := from.(Noter)
-	if !ok || r.o.Ledger == nil {
-		return
-	}
-	for _, e := range n.Notes() {
-		r.o.Ledger.Event(e)
-	}
-}
-
-// keep tells the job and the sources that the snapshot is written.
-func (r *Recorder) keep() {
-	if k, ok := r.o.Job.(Keeper); ok {
-		k.Written(&r.snap)
+// optional calls fn for the job and each source that implements T.
+func optional[T any](r *Recorder, fn func(T)) {
+	if v, ok := r.o.Job.(T); ok {
+		fn(v)
 	}
 	for _, src := range r.o.Sources {
-		if k, ok := src.(Keeper); ok {
-			k.Written(&r.snap)
+		if v, ok := src.(T); ok {
+			fn(v)
 		}
 	}
+}
+
+// acknowledge reports to the job and the sources that the snapshot was stored.
+func (r *Recorder) acknowledge() {
+	optional(r, func(a Acknowledger) { a.Written(&r.snap) })
+}
+
+// forwardEvents passes the events of the job and the sources to the ledger.
+func (r *Recorder) forwardEvents() {
+	if r.o.Ledger == nil {
+		return
+	}
+	optional(r, func(s EventSource) {
+		for _, e := range s.Notes() {
+			r.o.Ledger.Event(e)
+		}
+	})
 }

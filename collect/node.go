@@ -2,31 +2,31 @@ package collect
 
 import "github.com/resource-tracker/rt"
 
-// readNode reads the sources of the node, unless another tracker has done so since
-// half of this one's interval. The first reading is always its own: it tells which
-// sources there are.
+// readNode reads the sources of the node, unless another tracker has stored their
+// values in the cache within half of the time since the last snapshot. The first
+// reading never uses the cache: it finds out which sources the node has.
 func (r *Recorder) readNode(s *rt.Snapshot) {
-	lease := r.o.Lease
-	if lease == nil {
+	cache := r.o.NodeCache
+	if cache == nil {
 		r.readSources(s)
 		return
 	}
 	notBefore := s.Boot - (s.Boot-r.written)/2
-	shared := r.seq > 0
-	if shared && lease.take(s, notBefore) {
+	isFirst := r.seq == 0
+	if !isFirst && cache.load(s, notBefore) {
 		r.sums.fill(s)
 		return
 	}
-	elected := lease.elect()
-	if elected && shared && lease.take(s, notBefore) { // somebody was quicker
-		lease.resign()
+	isWriter := cache.tryLock()
+	if isWriter && !isFirst && cache.load(s, notBefore) { // stored between the two calls
+		cache.unlock()
 		r.sums.fill(s)
 		return
 	}
 	r.readSources(s)
 	r.sums.fill(s)
-	if elected {
-		r.report(&r.leased, "sensor", "node lease", lease.give(s))
+	if isWriter {
+		r.report(&r.cache, "sensor", "node cache", cache.write(s))
 	}
 }
 

@@ -13,71 +13,73 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// ErrCommandEnded is the cause to cancel Run's context with (context.WithCancelCause)
-// when what is tracked is over: the last snapshot then says so.
+// ErrCommandEnded is the cause with which the caller cancels Run's context
+// (context.WithCancelCause) when the tracked command has ended: the reason of the last
+// snapshot is then ReasonLast.
 var ErrCommandEnded = errors.New("the tracked command ended")
 
-// Options say what a Recorder reads, when, and for whom.
+// Options are what a Recorder reads, when, and where its snapshots go.
 type Options struct {
-	// FirstInterval is the time between readings for the first FirstFor: of the
-	// run, and again of the job once it has appeared. With FirstFor 0 there is no
-	// such time.
+	// FirstInterval is the time between readings during the first FirstFor of the
+	// run, and again of the job once it has appeared. FirstFor 0 disables it.
 	FirstInterval, FirstFor time.Duration
 	// Interval is the time between readings from then on.
 	Interval time.Duration
 
-	Node    []Source // of the node's values, read first and in this order
-	Lease   *Lease   // shares the values of Node with other trackers; nil for none
-	Sources []Source // read in this order, after Job and Node
-	Job     Job      // nil where no job is watched
-	Sinks   []Sink
-	Ledger  Ledger // nil for none
+	Node      []Source   // of the node's values, read first and in this order
+	NodeCache *NodeCache // shares the values of Node among trackers; nil for none
+	Sources   []Source   // read in this order, after Job and Node
+	Job       Job        // nil if no job is watched
+	Sinks     []Sink
+	Ledger    Ledger // nil for none
 
-	// Budget is the part of a core that the tracker may use, all of the process
-	// together; 0 for no bound. Where it needs more, it first leaves the sources out
-	// that Drop names, in this order (StepsName: of a Job that is a Shedder), except in
-	// the first and the last snapshot of a run or a job, and then it doubles the time
-	// between readings, three times at most.
+	// Budget is the fraction of a core that the whole process may use; 0 for no limit.
+	// Above it, the recorder first skips the sources in Drop, in this order (StepsName
+	// stands for the steps of a Job that is a StepSkipper), except in the first and the
+	// last snapshot of a run or a job, and then doubles the time between readings, three
+	// times at most.
 	Budget float64
 	Drop   []string
-	// Used returns the CPU time that the tracker has used. Nil for the process's.
+	// Used returns the CPU time that the tracker has used. The default is that of the
+	// process.
 	Used func() time.Duration
 
-	// Clock returns CLOCK_REALTIME and CLOCK_BOOTTIME in nanoseconds. Nil for the system's.
+	// Clock returns CLOCK_REALTIME and CLOCK_BOOTTIME in nanoseconds. The default reads
+	// the system's clocks.
 	Clock func() (wall, boot int64)
 }
 
-// Recorder takes snapshots on a schedule. It is used by one goroutine.
+// Recorder takes snapshots on a schedule. One goroutine uses it.
 type Recorder struct {
 	o       Options
 	snap    rt.Snapshot // reused for every reading
 	seq     int64       // of the newest snapshot
 	written int64       // its Boot time
 	node    []status    // of o.Node
-	leased  status      // of o.Lease
-	sums    nodeSums    // where there is a lease
+	cache   status      // of o.NodeCache
+	sums    nodeSums    // with o.NodeCache
 	budget  budget
 	clocks  clocks
-	missed  int      // readings that came too late
-	thinned int      // readings that the budget left out
+	missed  int      // readings that were due while another was taken
+	thinned int      // readings skipped for the budget
 	sources []status // of o.Sources
 	job     status
 	sinks   []status // of o.Sinks
 
-	// The job is read at its events too, while a sink may be slow with a snapshot.
+	// The job is also read at its events, while a sink may still store a snapshot.
 	mu        sync.Mutex
 	spare     rt.Snapshot   // where such a reading goes
 	candidate rt.Snapshot   // Job, Wall and Boot of the job's newest reading
 	earlier   rt.JobReading // the one before it
 }
 
-// New returns a recorder, or an error that says which option cannot be.
+// New returns a recorder, or an error that names the invalid option.
 func New(o Options) (*Recorder, error) {
 	switch {
 	case o.Interval <= 0:
-		return nil, fmt.Errorf("an interval of %s between readings: it must be longer than nothing", o.Interval)
+		return nil, fmt.Errorf("an interval of %s between readings: it must be greater than 0", o.Interval)
 	case o.FirstFor > 0 && o.FirstInterval <= 0:
-		return nil, fmt.Errorf("a first interval of %s between readings: it must be longer than nothing", o.FirstInterval)
+		return nil, fmt.Errorf("a first interval of %s between readings: it must be greater than 0", o.FirstInterval)
 	}
 	if o.Clock == nil {
 		o.Clock = systemClock
@@ -85,7 +87,7 @@ func New(o Options) (*Recorder, error) {
 	if o.Used == nil {
 		o.Used = processTime
 	}
-	if _, ok := o.Job.(Shedder); !ok {
+	if _, ok := o.Job.(StepSkipper); !ok {
 		o.Drop = slices.DeleteFunc(slices.Clone(o.Drop), func(name string) bool { return name == StepsName })
 	}
 	return &Recorder{
@@ -94,7 +96,7 @@ func New(o Options) (*Recorder, error) {
 	}, nil
 }
 
-// systemClock reads the two clocks as close together as can be.
+// systemClock reads the two clocks immediately one after the other.
 func systemClock() (wall, boot int64) {
 	var w, b unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_REALTIME, &w) // fails for an unknown clock only
@@ -103,14 +105,13 @@ func systemClock() (wall, boot int64) {
 }
 
 // Run takes the first snapshot at once, then one at every tick, one when the job
-// appears and a last one when it ends or ctx is done, and returns why the last one
-// was taken: ReasonLast when the job ended or the cause of ctx is ErrCommandEnded,
-// else ReasonStop. What fails meanwhile goes to the ledger and never ends the run.
+// appears and a last one when it ends or ctx is done. It returns the reason of the last
+// one: ReasonLast if the job ended or the cause of ctx is ErrCommandEnded, else
+// ReasonStop. Errors meanwhile go to the ledger and never end the run.
 //
 // After the job's end Run can be called again, for a job that comes back with its
-// next step: it then takes no snapshot before the job appears, and returns
-// ReasonLast when ctx is done without that. The sources stay open: whoever made
-// them closes them.
+// next step: it then takes no snapshot before the job appears, and returns ReasonLast
+// if ctx is done before that. The sources stay open: the caller closes them.
 func (r *Recorder) Run(ctx context.Context) rt.Reason {
 	defer r.cost()
 	events, stop := r.watch()
@@ -160,7 +161,7 @@ func (r *Recorder) schedule() schedule {
 	return newSchedule(time.Now(), r.o.FirstInterval, r.o.FirstFor, r.o.Interval, r.budget.factor())
 }
 
-// appears waits for the job; it is false when ctx is done before.
+// appears waits for the job; it is false if ctx is done first.
 func appears(ctx context.Context, events <-chan JobEvent) bool {
 	select {
 	case <-ctx.Done():
@@ -170,9 +171,9 @@ func appears(ctx context.Context, events <-chan JobEvent) bool {
 	}
 }
 
-// watch receives the job's events at once, whatever the recorder is busy with,
+// watch receives the job's events without delay, whatever the recorder is doing. It
 // reads the job when it appears and at the end of each step, and passes the other
-// events on.
+// events to Run.
 func (r *Recorder) watch() (events <-chan JobEvent, stop func()) {
 	if r.o.Job == nil {
 		return nil, func() {}
@@ -180,7 +181,7 @@ func (r *Recorder) watch() (events <-chan JobEvent, stop func()) {
 	out, quit := make(chan JobEvent, 2), make(chan struct{})
 	var done sync.WaitGroup
 	done.Go(func() {
-		defer r.survive()
+		defer r.recoverEvents()
 		for {
 			var e JobEvent
 			var ok bool
@@ -200,7 +201,7 @@ func (r *Recorder) watch() (events <-chan JobEvent, stop func()) {
 			if e == JobShort {
 				select {
 				case out <- e:
-				default: // a snapshot is being taken; the job's end must not wait behind it
+				default: // a snapshot is being taken; the job's end must not wait for it
 				}
 				continue
 			}
@@ -217,7 +218,7 @@ func (r *Recorder) watch() (events <-chan JobEvent, stop func()) {
 	return out, func() { close(quit); done.Wait() }
 }
 
-// take reads everything and hands it to the sinks.
+// take reads everything and passes it to the sinks.
 func (r *Recorder) take(why rt.Reason) {
 	r.read(why)
 	r.put()
@@ -236,14 +237,14 @@ func (r *Recorder) read(why rt.Reason) {
 	}
 	r.readNode(s)
 	for i, src := range r.o.Sources {
-		if why == rt.ReasonTick && r.budget.without(src.Name()) {
+		if why == rt.ReasonTick && r.budget.skips(src.Name()) {
 			continue
 		}
 		r.report(&r.sources[i], "sensor", src.Name(), read(src, s))
 	}
 }
 
-// begin empties s and stamps it.
+// begin empties s and sets its time.
 func (r *Recorder) begin(s *rt.Snapshot, why rt.Reason) {
 	s.Node, s.Job, s.Tree, s.GPU = rt.NodeReading{}, rt.JobReading{}, rt.TreeReading{}, rt.GPUUse{}
 	s.CPUs, s.Nets, s.Disks = s.CPUs[:0], s.Nets[:0], s.Disks[:0]
@@ -262,11 +263,12 @@ func (r *Recorder) put() {
 	for i, sink := range r.o.Sinks {
 		r.report(&r.sinks[i], "spool", "snapshot", put(sink, &r.snap))
 	}
-	r.keep()
-	r.notes()
+	r.acknowledge()
+	r.forwardEvents()
 }
 
-// finish is what happens when ctx is done: the job may have ended in this moment.
+// finish takes the last snapshot when ctx is done: the job may have ended at the same
+// time.
 func (r *Recorder) finish(ctx context.Context) rt.Reason {
 	why := rt.ReasonStop
 	if errors.Is(context.Cause(ctx), ErrCommandEnded) {
@@ -282,7 +284,7 @@ func (r *Recorder) finish(ctx context.Context) rt.Reason {
 	return why
 }
 
-// last writes the snapshot of the job's end.
+// last takes the snapshot of the job's end.
 func (r *Recorder) last() {
 	r.read(rt.ReasonLast)
 	r.complete()

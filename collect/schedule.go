@@ -2,13 +2,13 @@ package collect
 
 import "time"
 
-// schedule is when readings are due: on a grid that begins with the first one, so
-// that what a reading takes never adds up.
+// schedule computes when readings are due: on a grid that begins with the first one,
+// so that the duration of a reading never delays the next ones.
 type schedule struct {
 	next       time.Time
 	fast, slow time.Duration
 	fastUntil  time.Time
-	factor     int // how many times longer the steps are than they were to be
+	factor     int // by which the steps are longer than configured
 }
 
 func newSchedule(now time.Time, fast, fastFor, slow time.Duration, factor int) schedule {
@@ -17,8 +17,8 @@ func newSchedule(now time.Time, fast, fastFor, slow time.Duration, factor int) s
 	return s
 }
 
-// advance moves on to the next reading that is still ahead and returns how many
-// were missed before it.
+// advance moves to the next reading in the future and returns how many readings were
+// missed before it.
 func (s *schedule) advance(now time.Time) (missed int) {
 	step := s.step()
 	s.next = s.next.Add(step)
@@ -29,7 +29,7 @@ func (s *schedule) advance(now time.Time) (missed int) {
 	return missed
 }
 
-// step is the time from the reading at s.next to the one after it.
+// step is the time from the reading at s.next to the following one.
 func (s *schedule) step() time.Duration {
 	if s.next.Before(s.fastUntil) {
 		return s.fast * time.Duration(s.factor)

@@ -13,24 +13,24 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// status is what the ledger last heard of a source or a sink; empty is "ok",
-// which goes without saying.
+// status is the last status of a source or a sink in the ledger. Empty is "ok", which
+// is not recorded.
 type status string
 
-// teller is an error of a source that has a word of its own for what is wrong:
-// "not supported", "busy".
-type teller interface {
+// statusError is an error of a source with a status of its own: "not supported",
+// "busy".
+type statusError interface {
 	error
 	Status() string
 }
 
 func statusOf(err error) status {
-	told, tells := errors.AsType[teller](err)
+	own, hasOwn := errors.AsType[statusError](err)
 	switch {
 	case err == nil:
 		return ""
-	case tells:
-		return status(told.Status())
+	case hasOwn:
+		return status(own.Status())
 	case errors.Is(err, fs.ErrNotExist):
 		return "absent"
 	case errors.Is(err, fs.ErrPermission):
@@ -39,7 +39,7 @@ func statusOf(err error) status {
 	return "failed"
 }
 
-// report tells the ledger when the status has changed.
+// report records a changed status in the ledger.
 func (r *Recorder) report(known *status, kind, name string, err error) {
 	now := statusOf(err)
 	if now == *known {
@@ -55,7 +55,7 @@ func (r *Recorder) report(known *status, kind, name string, err error) {
 	r.event(e)
 }
 
-// gap tells the ledger of readings that were not taken in time.
+// gap records readings that were not taken in time.
 func (r *Recorder) gap(missed int, late time.Duration) {
 	r.missed += missed
 	r.event(rt.Event{
@@ -64,8 +64,8 @@ func (r *Recorder) gap(missed int, late time.Duration) {
 	})
 }
 
-// cost tells the ledger what the tracker itself has used (the whole process, since
-// its start), how many readings there should be and are, and how its sensors are.
+// cost records what the tracker itself has used (the whole process, since its start),
+// how many readings were due and were taken, and the status of its sensors.
 func (r *Recorder) cost() {
 	r.sensors()
 	var u unix.Rusage
@@ -79,8 +79,8 @@ func (r *Recorder) cost() {
 	})
 }
 
-// sensors tells how each sensor is at the end: one that was well all the time is in
-// no other event.
+// sensors records the status of each sensor at the end: one that never failed is in no
+// other event.
 func (r *Recorder) sensors() {
 	var all []string
 	add := func(name string, is status) {
@@ -92,8 +92,8 @@ func (r *Recorder) sensors() {
 	for i, src := range r.o.Node {
 		add(src.Name(), r.node[i])
 	}
-	if r.o.Lease != nil {
-		add("node lease", r.leased)
+	if r.o.NodeCache != nil {
+		add("node cache", r.cache)
 	}
 	for i, src := range r.o.Sources {
 		add(src.Name(), r.sources[i])
@@ -114,7 +114,7 @@ func (r *Recorder) event(e rt.Event) {
 	r.o.Ledger.Event(e)
 }
 
-// read reads a source; its panic is its failure.
+// read reads a source; a panic counts as its error.
 func read(src interface{ Read(*rt.Snapshot) error }, s *rt.Snapshot) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -124,15 +124,15 @@ func read(src interface{ Read(*rt.Snapshot) error }, s *rt.Snapshot) (err error)
 	return src.Read(s)
 }
 
-// survive is deferred by the goroutine that receives the job's events: without it
-// the job is read at each tick all the same, and ends when the tracker is told to.
-func (r *Recorder) survive() {
+// recoverEvents is deferred by the goroutine that receives the job's events. Without
+// that goroutine the job is still read at each tick, and ends on the stop signal.
+func (r *Recorder) recoverEvents() {
 	if p := recover(); p != nil {
 		r.event(rt.Event{Kind: "sensor", Name: "cgroup", Status: "failed", Detail: fmt.Sprintf("receiving the job's events panicked: %v", p)})
 	}
 }
 
-// put hands a snapshot to a sink; its panic is its failure.
+// put passes a snapshot to a sink; a panic counts as its error.
 func put(sink Sink, s *rt.Snapshot) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

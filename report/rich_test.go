@@ -129,7 +129,7 @@ func richExamples() []example {
 	cost0.Detail = "snapshots=61 expected=61 missed=0 left_out=0 cpu_user_secs=0.120 cpu_system_secs=0.250 max_rss_kib=18432"
 	gapped := []rt.Event{
 		{Kind: "tracker", Name: "budget", Status: "over", Detail: "0.81 % of a core in 60 s, more than 0.50 %: from snapshot 12 on without processes"},
-		{Kind: "tracker", Name: "sensors", Status: "ok", Detail: "cgroup ok, node lease ok, energy denied"},
+		{Kind: "tracker", Name: "sensors", Status: "ok", Detail: "cgroup ok, node cache ok, energy denied"},
 		{Kind: "job", Name: "gpu", Status: "mismatch", Detail: "a process of the job uses GPU-b (PCI 0000:41:00.0), which is not among the job's GPUs (0,2)"},
 		{Kind: "sensor", Name: "energy", Status: "denied", Detail: "open energy_uj: permission denied"},
 		cost, {Kind: "gap", Detail: "3 readings before snapshot 9 were skipped: it was done 3.100 s after it was due"}}
@@ -262,7 +262,7 @@ func TestLedger(t *testing.T) {
 	if r.Tracker.CPUSecs != rt.Some(0.37) || r.Tracker.MaxRSSBytes != u(18<<20) {
 		t.Errorf("cost %+v", r.Tracker)
 	}
-	if len(r.Sensors) != 3 || r.Sensors["node lease"] != "ok" || r.Sensors["energy"] != "denied" || len(r.Budget) != 1 || len(r.Remarks) != 1 {
+	if len(r.Sensors) != 3 || r.Sensors["node cache"] != "ok" || r.Sensors["energy"] != "denied" || len(r.Budget) != 1 || len(r.Remarks) != 1 {
 		t.Errorf("sensors %v, budget %q, remarks %q", r.Sensors, r.Budget, r.Remarks)
 	}
 	if missed("the node slept for 3 s") != 0 || missed("-3 readings") != 0 {

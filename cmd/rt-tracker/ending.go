@@ -28,8 +28,8 @@ func (t *jobTracker) end(stopped bool) {
 	for _, s := range append(t.node, t.sources...) {
 		err = errors.Join(err, s.Close())
 	}
-	if t.lease != nil {
-		err = errors.Join(err, t.lease.Close())
+	if t.cache != nil {
+		err = errors.Join(err, t.cache.Close())
 	}
 	err = errors.Join(err, t.job.Close(), t.finish(stopped, seen, t.endRetry()))
 	if err != nil {

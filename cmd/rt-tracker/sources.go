@@ -55,7 +55,7 @@ func (t *jobTracker) openSources() {
 func (t *jobTracker) openLease() {
 	dir := filepath.Join(t.cfg.Tracker.StateDir, "node")
 	_ = os.Mkdir(dir, 0o700) // the Prolog makes it where the tracker has no permission
-	lease, err := collect.OpenLease(dir, leaseKey(t.id.BootID))
+	cache, err := collect.OpenNodeCache(dir, cacheKey(t.id.BootID))
 	if err != nil {
 		status := "failed"
 		switch {
@@ -64,15 +64,15 @@ func (t *jobTracker) openLease() {
 		case errors.Is(err, fs.ErrPermission):
 			status = "denied"
 		}
-		t.writer.Event(rt.Event{Time: time.Now(), Kind: "sensor", Name: "node lease", Status: status, Detail: err.Error()})
+		t.writer.Event(rt.Event{Time: time.Now(), Kind: "sensor", Name: "node cache", Status: status, Detail: err.Error()})
 		return
 	}
-	t.lease = lease
+	t.cache = cache
 }
 
-// leaseKey identifies the values that trackers can share: those of another boot, or with
+// cacheKey identifies the values that trackers can share: those of another boot, or with
 // other namespaces of network and mounts, read other values.
-func leaseKey(boot string) string {
+func cacheKey(boot string) string {
 	key := []string{boot}
 	for _, kind := range [...]string{"net", "mnt"} {
 		ns, _ := os.Readlink(procRoot + "/self/ns/" + kind) // a kernel without namespaces has one view

@@ -43,8 +43,8 @@ type jobTracker struct {
 	job         *tracker.JobWatch
 	environment *tracker.JobEnvironment
 	writer      *spool.Writer
-	node        []collect.Source // of the node's values
-	lease       *collect.Lease   // shares those; nil for none
+	node        []collect.Source   // of the node's values
+	cache       *collect.NodeCache // shares those; nil for none
 	sources     []collect.Source
 	last        lastReading
 	flight      *tracker.FlightRecorder // nil for none
@@ -112,7 +112,7 @@ func (t *jobTracker) run(prolog *ready, stop <-chan os.Signal) error {
 		FirstFor:      t.cfg.Tracker.FirstFor.Duration,
 		Interval:      t.cfg.Tracker.Interval.Duration,
 		Node:          t.node,
-		Lease:         t.lease,
+		NodeCache:     t.cache,
 		Sources:       t.sources,
 		Budget:        t.cfg.Tracker.BudgetCPU / 100,
 		Drop:          []string{(*proc.JobProcs)(nil).Name(), collect.StepsName},

@@ -348,9 +348,9 @@ func (j *Job) Written(s *rt.Snapshot) {
 	}
 }
 
-// Shed leaves the steps and tasks out from the next reading on, but for those that
+// SkipSteps leaves the steps and tasks out from the next reading on, but for those that
 // end, or takes them up again.
-func (j *Job) Shed(on bool) {
+func (j *Job) SkipSteps(on bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.shed = on

@@ -185,7 +185,7 @@ func TestShed(t *testing.T) {
 	s := newShareJob(t)
 	s.group("step_0/user", 1000, 900, "1\n")
 	s.look()
-	s.j.Shed(true)
+	s.j.SkipSteps(true)
 	if got, _ := steps(t, s.j); len(got) != 0 {
 		t.Errorf("steps %+v", got)
 	}
@@ -193,7 +193,7 @@ func TestShed(t *testing.T) {
 	if got, _ := steps(t, s.j); len(got) != 1 || !got[0].Ended {
 		t.Errorf("at its end %+v", got)
 	}
-	s.j.Shed(false)
+	s.j.SkipSteps(false)
 	s.group("step_1/user", 1000, 900, "1\n")
 	s.look()
 	if got, _ := steps(t, s.j); len(got) != 2 {

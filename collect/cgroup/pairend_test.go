@@ -259,7 +259,7 @@ func TestTasksArePairedOnce(t *testing.T) {
 	if got := task(0, 1).pids[0] + task(1, 1).pids[0]; got != 400 {
 		t.Errorf("the end of a task had another's processes listed: %d", got)
 	}
-	s.j.Shed(true)
+	s.j.SkipSteps(true)
 	s.j.readEnds("0", s.j.trees[0], s.dir("cpuacct", "0"), true)
 	s.procs("cpuacct", "1", 400)
 	s.j.readEnds("0", s.j.trees[1], s.dir("memory", "0"), true)

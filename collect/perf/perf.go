@@ -83,7 +83,7 @@ func (s *Source) closeJob() {
 	s.job, s.fit = nil, false
 }
 
-// Notes implements collect.Noter.
+// Notes implements collect.EventSource.
 func (s *Source) Notes() []rt.Event {
 	notes := s.notes
 	s.notes = nil

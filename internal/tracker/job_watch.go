@@ -154,14 +154,14 @@ func (w *JobWatch) Events() <-chan collect.JobEvent { return w.events }
 // Read implements collect.Job.
 func (w *JobWatch) Read(s *rt.Snapshot) error { return w.current().Read(s) }
 
-// Written implements collect.Keeper.
+// Written implements collect.Acknowledger.
 func (w *JobWatch) Written(s *rt.Snapshot) { w.current().Written(s) }
 
-// Notes implements collect.Noter.
+// Notes implements collect.EventSource.
 func (w *JobWatch) Notes() []rt.Event { return w.current().Notes() }
 
-// Shed implements collect.Shedder.
-func (w *JobWatch) Shed(on bool) { w.current().Shed(on) }
+// SkipSteps implements collect.StepSkipper.
+func (w *JobWatch) SkipSteps(on bool) { w.current().SkipSteps(on) }
 
 // Found is cgroup.Job.Found.
 func (w *JobWatch) Found() (layout, path string, ok bool) { return w.current().Found() }

@@ -17,7 +17,7 @@ import (
 type ProcessTrees struct {
 	fs        proc.FS
 	all       *proc.Processes // of the node, read before
-	newest    *proc.NewestPID
+	newest    *proc.LastPID
 	last      uint64                 // the newest PID of the last search
 	unchanged int                    // searches in a row that found the same newest PID
 	find      func(pids []int) []int // selects the job's slurmstepds
@@ -43,7 +43,7 @@ type stepTree struct {
 // it; find selects the job's slurmstepds among pids; note receives an event when the job
 // turns out to have no cgroup.
 func NewProcessTrees(fs proc.FS, all *proc.Processes, find func(pids []int) []int, note func(rt.Event)) *ProcessTrees {
-	return &ProcessTrees{fs: fs, all: all, newest: proc.NewNewestPID(fs), find: find, note: note, met: make(chan struct{})}
+	return &ProcessTrees{fs: fs, all: all, newest: proc.NewLastPID(fs), find: find, note: note, met: make(chan struct{})}
 }
 
 // Name is what the ledger calls the source.

@@ -6,12 +6,12 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// freshCandidate is how old the job's newest reading may be for the last snapshot
-// to carry its time: a job's end is announced some ten milliseconds after it.
-const freshCandidate = time.Second
+// maxCandidateAge bounds the age of the job's newest reading whose time the last
+// snapshot takes over: a job's end is announced some ten milliseconds after it.
+const maxCandidateAge = time.Second
 
-// readJob reads the job into s. What it says becomes the candidate for the job's
-// last reading, with what an earlier one had and this one has no more: the
+// readJob reads the job into s. The reading becomes the candidate for the job's final
+// reading, with the counters that an earlier one had and this one lacks: the
 // controllers of a job vanish one after another. The caller holds r.mu.
 func (r *Recorder) readJob(s *rt.Snapshot) error {
 	err := read(r.o.Job, s)
@@ -24,8 +24,8 @@ func (r *Recorder) readJob(s *rt.Snapshot) error {
 	return err
 }
 
-// readCandidate reads the job alone. What fails is not reported: the next
-// snapshot does that.
+// readCandidate reads the job alone. Errors are left to the next snapshot, which
+// reports them.
 func (r *Recorder) readCandidate() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -33,22 +33,22 @@ func (r *Recorder) readCandidate() {
 	_ = r.readJob(&r.spare)
 }
 
-// complete puts the job's newest reading into the snapshot of its end, which was
-// taken when little or nothing was left of the job, and with it the time of that
-// reading where no snapshot has it yet.
+// complete adds the job's newest reading to the snapshot of its end, which was taken
+// when little or nothing was left of the job. The snapshot also takes over the time of
+// that reading, unless an earlier snapshot has it.
 func (r *Recorder) complete() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c, s := &r.candidate, &r.snap
 	if c.Job.Phase != rt.JobPresent {
-		return // it was never there to be read
+		return // the job could never be read
 	}
 	s.Job.CarryOver(&c.Job, rt.AnyKind)
 	if s.Job.Phase == rt.JobPresent {
-		return // it is still there: its time is now
+		return // the job still exists: its time is now
 	}
 	s.Job.Phase = rt.JobPresent
-	if c.Boot > r.written && s.Boot-c.Boot <= int64(freshCandidate) {
+	if c.Boot > r.written && s.Boot-c.Boot <= int64(maxCandidateAge) {
 		s.Wall, s.Boot = c.Wall, c.Boot
 	}
 }

@@ -6,17 +6,17 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// NewestPID reads /proc/loadavg (proc_loadavg(5)) for the pid that the kernel gave out
+// LastPID reads /proc/loadavg (proc_loadavg(5)) for the pid that the kernel gave out
 // last: while it is the same, no process and no thread has begun.
-type NewestPID struct {
+type LastPID struct {
 	file file
 }
 
-// NewNewestPID returns a reader that opens nothing before it is asked.
-func NewNewestPID(fs FS) *NewestPID { return &NewestPID{file: file{path: fs.Proc + "/loadavg"}} }
+// NewLastPID returns a reader that opens nothing before it is asked.
+func NewLastPID(fs FS) *LastPID { return &LastPID{file: file{path: fs.Proc + "/loadavg"}} }
 
 // Read returns the pid, and false where it is not to be had.
-func (n *NewestPID) Read() (pid uint64, ok bool) {
+func (n *LastPID) Read() (pid uint64, ok bool) {
 	b, err := n.file.read()
 	if err != nil {
 		return 0, false
@@ -26,4 +26,4 @@ func (n *NewestPID) Read() (pid uint64, ok bool) {
 }
 
 // Close gives the descriptor back.
-func (n *NewestPID) Close() error { return n.file.close() }
+func (n *LastPID) Close() error { return n.file.close() }

@@ -2,9 +2,9 @@ package collect
 
 import "github.com/resource-tracker/rt"
 
-// deviceSums adds up what devices counted while they were there, as the sources of
-// the node do it: values that another tracker read hold that one's sums, which
-// began at another time.
+// deviceSums adds up the counters of devices while they exist, as the sources of the
+// node do: values from the cache contain the sums of another tracker, which began at
+// another time.
 type deviceSums struct {
 	rows    []deviceRow
 	total   [2]uint64
@@ -17,7 +17,7 @@ type deviceRow struct {
 	seen bool
 }
 
-// count takes a reading of the i-th device.
+// count adds a reading of the i-th device.
 func (d *deviceSums) count(i int, name string, now [2]uint64) {
 	i = min(i, len(d.rows))
 	for k := range d.rows {
@@ -37,7 +37,7 @@ func (d *deviceSums) count(i int, name string, now [2]uint64) {
 	d.rows = append(d.rows, deviceRow{name: name, last: now, seen: true})
 }
 
-// end forgets the devices that were not in this reading, and shows the sums.
+// end drops the devices that were not in this reading, and sets the sums.
 func (d *deviceSums) end(first, second *rt.Opt[uint64]) {
 	d.started = true
 	living := d.rows[:0]
@@ -53,12 +53,12 @@ func (d *deviceSums) end(first, second *rt.Opt[uint64]) {
 	second.Set(d.total[1])
 }
 
-// nodeSums makes the sums of the node's tables.
+// nodeSums has the sums of the node's tables.
 type nodeSums struct {
 	nets, disks deviceSums
 }
 
-// fill replaces the sums that are there.
+// fill replaces the sums in s.
 func (n *nodeSums) fill(s *rt.Snapshot) {
 	if s.Node.NetRxBytes.Valid() {
 		for i := range s.Nets {

@@ -7,13 +7,13 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// coder writes the node's part of a snapshot, or reads it: one walk over the fields
-// does both, so that the two cannot differ. Whatever changes the walk must change
-// leaseMagic.
+// coder encodes the node's part of a snapshot, or decodes it: the same walk over the
+// fields does both, so that the two cannot differ. A change to the walk needs a new
+// cacheMagic.
 type coder struct {
 	b     []byte
 	write bool
-	bad   bool // what is read is not what was written
+	bad   bool // the input is malformed
 }
 
 func (c *coder) u64(v *uint64) {
@@ -39,7 +39,18 @@ func (c *coder) flag(v *bool) {
 	*v = n != 0
 }
 
-// text keeps the string that is there where it is the same.
+// equal decodes a text and compares it, without an allocation.
+func (c *coder) equal(want string) bool {
+	var n uint64
+	c.u64(&n)
+	if c.bad || n != uint64(len(want)) || n > uint64(len(c.b)) || string(c.b[:n]) != want {
+		return false
+	}
+	c.b = c.b[n:]
+	return true
+}
+
+// text keeps the present string if it is the same.
 func (c *coder) text(v *string) {
 	n := uint64(len(*v))
 	c.u64(&n)
@@ -88,8 +99,8 @@ func (c *coder) times(t *rt.CPUTimes) {
 	}
 }
 
-// rows codes how many rows a table has. When reading, the rows that were there
-// before lend their texts.
+// rows encodes or decodes the number of rows of a table. Decoding reuses the texts of
+// the present rows.
 func rows[T any](c *coder, table *[]T) []T {
 	n := uint64(len(*table))
 	c.u64(&n)
@@ -103,7 +114,7 @@ func rows[T any](c *coder, table *[]T) []T {
 	return *table
 }
 
-// node walks over all that the node's sources fill.
+// node walks over everything that the node's sources fill.
 func (c *coder) node(s *rt.Snapshot) {
 	n := &s.Node
 	cpu, ok := n.CPU.Get()
@@ -173,8 +184,8 @@ func (c *coder) devices(s *rt.Snapshot) {
 	}
 }
 
-// forget empties what node walks over.
-func forget(s *rt.Snapshot) {
+// clearNode empties what node walks over.
+func clearNode(s *rt.Snapshot) {
 	gpu := rt.NodeReading{GPUUsage: s.Node.GPUUsage, GPUVRAMUsed: s.Node.GPUVRAMUsed, GPUUtilized: s.Node.GPUUtilized}
 	s.Node = gpu
 	s.CPUs, s.Nets, s.Disks, s.Mounts = s.CPUs[:0], s.Nets[:0], s.Disks[:0], s.Mounts[:0]

@@ -19,7 +19,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-var leaseOpts = cmp.Options{
+var cacheOpts = cmp.Options{
 	cmp.AllowUnexported(rt.Opt[uint64]{}, rt.Opt[int64]{}, rt.Opt[float64]{}, rt.Opt[rt.CPUTimes]{}),
 	cmp.FilterPath(func(p cmp.Path) bool { return p.Last().Type() == reflect.TypeFor[rt.JobReading]() }, cmp.Ignore()),
 	cmp.FilterPath(func(p cmp.Path) bool { return p.Last().Type() == reflect.TypeFor[rt.TreeReading]() }, cmp.Ignore()),
@@ -74,9 +74,9 @@ func nodeValues(seed uint64) rt.Snapshot {
 	return s
 }
 
-func openLease(t testing.TB, dir string) *Lease {
+func openNodeCache(t testing.TB, dir string) *NodeCache {
 	t.Helper()
-	l, err := OpenLease(dir, "boot 1")
+	l, err := OpenNodeCache(dir, "boot 1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,32 +89,32 @@ func openLease(t testing.TB, dir string) *Lease {
 }
 
 // Every field of the node's part arrives, and texts that stay the same allocate nothing.
-func TestLeaseCarriesEveryField(t *testing.T) {
+func TestNodeCacheCarriesEveryField(t *testing.T) {
 	dir := t.TempDir()
-	writer, reader := openLease(t, dir), openLease(t, dir)
+	writer, reader := openNodeCache(t, dir), openNodeCache(t, dir)
 	got := rt.Snapshot{Boot: 2000}
-	if reader.take(&got, 0) {
+	if reader.load(&got, 0) {
 		t.Fatal("values before any were written")
 	}
 	for seed := range uint64(50) {
 		want := nodeValues(seed)
-		if !writer.elect() {
+		if !writer.tryLock() {
 			t.Fatal("nobody else is there and it is not elected")
 		}
-		if err := writer.give(&want); err != nil {
+		if err := writer.write(&want); err != nil {
 			t.Fatal(err)
 		}
-		if !reader.take(&got, 1000) {
+		if !reader.load(&got, 1000) {
 			t.Fatal("nothing to take")
 		}
 		want.Node.ReadBoot, want.Boot = 1000, 2000
-		if d := cmp.Diff(want, got, leaseOpts); d != "" {
+		if d := cmp.Diff(want, got, cacheOpts); d != "" {
 			t.Fatalf("seed %d (-want +got):\n%s", seed, d)
 		}
 	}
 	give := nodeValues(1)
 	if n := testing.AllocsPerRun(20, func() {
-		if err := writer.give(&give); err != nil || !reader.take(&got, 0) {
+		if err := writer.write(&give); err != nil || !reader.load(&got, 0) {
 			t.Error(err)
 		}
 	}); n != 0 {
@@ -122,11 +122,11 @@ func TestLeaseCarriesEveryField(t *testing.T) {
 	}
 }
 
-func TestLeaseOfOldAndForeignValues(t *testing.T) {
+func TestNodeCacheOfOldAndForeignValues(t *testing.T) {
 	dir := t.TempDir()
-	l := openLease(t, dir)
+	l := openNodeCache(t, dir)
 	s := nodeValues(3)
-	if err := l.give(&s); err != nil {
+	if err := l.write(&s); err != nil {
 		t.Fatal(err)
 	}
 	for name, tt := range map[string]struct {
@@ -136,28 +136,28 @@ func TestLeaseOfOldAndForeignValues(t *testing.T) {
 		"fresh": {2000, 1000, true}, "stale": {2000, 1001, false}, "of the future, from before a reboot": {999, 0, false},
 	} {
 		got := rt.Snapshot{Boot: tt.boot}
-		if ok := l.take(&got, tt.notBefore); ok != tt.want {
+		if ok := l.load(&got, tt.notBefore); ok != tt.want {
 			t.Errorf("%s: taken %v", name, ok)
 		} else if !ok && (len(got.CPUs) > 0 || got.Node != rt.NodeReading{}) {
 			t.Errorf("%s: something is there: %+v", name, got)
 		}
 	}
-	other, err := OpenLease(dir, "boot 2")
+	other, err := OpenNodeCache(dir, "boot 2")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	if got := (rt.Snapshot{Boot: 2000}); other.take(&got, 0) {
+	if got := (rt.Snapshot{Boot: 2000}); other.load(&got, 0) {
 		t.Error("values of another boot are taken")
 	}
 }
 
 // Each byte of the file that changes makes it worthless.
-func TestLeaseOfDamagedValues(t *testing.T) {
+func TestNodeCacheOfDamagedValues(t *testing.T) {
 	dir := t.TempDir()
-	l := openLease(t, dir)
+	l := openNodeCache(t, dir)
 	s := nodeValues(4)
-	if err := l.give(&s); err != nil {
+	if err := l.write(&s); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "values")
@@ -178,13 +178,13 @@ func TestLeaseOfDamagedValues(t *testing.T) {
 		if err := os.WriteFile(path, bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := (rt.Snapshot{Boot: 2000}); l.take(&got, 0) {
+		if got := (rt.Snapshot{Boot: 2000}); l.load(&got, 0) {
 			t.Errorf("taken though byte %d is another", i)
 		}
 	}
 }
 
-func TestLeaseTrustsOnlyItsUser(t *testing.T) {
+func TestNodeCacheTrustsOnlyItsUser(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "values")
 	for name, make := range map[string]func() error{
@@ -200,7 +200,7 @@ func TestLeaseTrustsOnlyItsUser(t *testing.T) {
 		if err := make(); err != nil {
 			t.Fatal(err)
 		}
-		if l, err := OpenLease(dir, ""); err == nil {
+		if l, err := OpenNodeCache(dir, ""); err == nil {
 			t.Errorf("%s: opened", name)
 			_ = l.Close()
 		}
@@ -208,7 +208,7 @@ func TestLeaseTrustsOnlyItsUser(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := OpenLease(filepath.Join(dir, "none"), ""); err == nil {
+	if _, err := OpenNodeCache(filepath.Join(dir, "none"), ""); err == nil {
 		t.Error("without a directory it is opened")
 	}
 }
@@ -226,7 +226,7 @@ func nodeSource(reads *int) Source {
 
 // 64 trackers that began at other times read the node twice an interval at most, all
 // together, and each of their rates is exact.
-func TestLeaseOf64Trackers(t *testing.T) {
+func TestNodeCacheOf64Trackers(t *testing.T) {
 	const trackers, interval, rounds = 64, 10_000, 20
 	dir := t.TempDir()
 	var reads int
@@ -235,7 +235,7 @@ func TestLeaseOf64Trackers(t *testing.T) {
 	last := make([]rt.Snapshot, trackers)
 	for i := range recorders {
 		r, err := New(Options{
-			Interval: time.Second, Node: []Source{nodeSource(&reads)}, Lease: openLease(t, dir),
+			Interval: time.Second, Node: []Source{nodeSource(&reads)}, NodeCache: openNodeCache(t, dir),
 			Clock: func() (int64, int64) { return now * 1e6, now * 1e6 },
 		})
 		if err != nil {
@@ -271,16 +271,16 @@ func TestLeaseOf64Trackers(t *testing.T) {
 }
 
 // A tracker that holds the lock and hangs keeps nobody waiting.
-func TestLeaseOfOneThatHangs(t *testing.T) {
+func TestNodeCacheOfOneThatHangs(t *testing.T) {
 	dir := t.TempDir()
-	hung := openLease(t, dir)
-	if !hung.elect() {
+	hung := openNodeCache(t, dir)
+	if !hung.tryLock() {
 		t.Fatal("not elected")
 	}
 	var reads int
 	var now int64
 	r, err := New(Options{
-		Interval: time.Second, Node: []Source{nodeSource(&reads)}, Lease: openLease(t, dir),
+		Interval: time.Second, Node: []Source{nodeSource(&reads)}, NodeCache: openNodeCache(t, dir),
 		Clock: func() (int64, int64) { now += 1e9; return now, now },
 	})
 	if err != nil {
@@ -294,15 +294,15 @@ func TestLeaseOfOneThatHangs(t *testing.T) {
 	}
 }
 
-// leaseHelper is one of many processes that read a node.
-func leaseHelper() {
-	l, err := OpenLease(os.Getenv("RT_LEASE_DIR"), "boot 1")
+// cacheHelper is one of many processes that read a node.
+func cacheHelper() {
+	l, err := OpenNodeCache(os.Getenv("RT_LEASE_DIR"), "boot 1")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	var reads int
-	r, err := New(Options{Interval: time.Second, Node: []Source{nodeSource(&reads)}, Lease: l})
+	r, err := New(Options{Interval: time.Second, Node: []Source{nodeSource(&reads)}, NodeCache: l})
 	if err != nil {
 		os.Exit(1)
 	}
@@ -325,14 +325,14 @@ func leaseHelper() {
 
 func TestMain(m *testing.M) {
 	if os.Getenv("RT_LEASE_DIR") != "" {
-		leaseHelper()
+		cacheHelper()
 		return
 	}
 	os.Exit(m.Run())
 }
 
 // Processes that read and write at the same time never take half of anything.
-func TestLeaseOfProcesses(t *testing.T) {
+func TestNodeCacheOfProcesses(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -373,7 +373,7 @@ func TestLeaseOfProcesses(t *testing.T) {
 	t.Logf("%d readings, %d shared", reads, shared)
 }
 
-func FuzzLease(f *testing.F) {
+func FuzzNodeCache(f *testing.F) {
 	s := nodeValues(1)
 	c := coder{write: true}
 	c.node(&s)
@@ -392,7 +392,7 @@ func FuzzLease(f *testing.F) {
 		again.node(&got)
 		c = coder{b: again.b}
 		c.node(&back)
-		if d := cmp.Diff(got, back, leaseOpts); d != "" || c.bad {
+		if d := cmp.Diff(got, back, cacheOpts); d != "" || c.bad {
 			t.Errorf("-first +again:\n%s", d)
 		}
 	})

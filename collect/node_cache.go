@@ -1,0 +1,159 @@
+package collect
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt"
+)
+
+// NodeCache shares the values of the node among its trackers, so that many jobs on one
+// node cost one reading of it. The values are in one small file. A tracker that finds
+// them too old and gets the file's lock (flock(2)) reads the node and writes the file.
+// No tracker waits: if another one holds the lock, or the file is stale, damaged or
+// has another key, a tracker reads the node for itself.
+//
+//	8 bytes  cacheMagic
+//	4        CRC-32C of the rest
+//	4        length of the rest
+//	         key, boot time of the reading, and the node's part of a snapshot: see coder
+type NodeCache struct {
+	path, key string
+	file      *os.File
+	buf       []byte
+	coder     coder
+}
+
+const (
+	cacheMagic  = "rtnode01"
+	cacheHeader = len(cacheMagic) + 8
+	maxCache    = 4 << 20 // bytes; a longer file is not read
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// OpenNodeCache opens the file of the node's values in dir, which only the trackers'
+// user can write to, and creates it if necessary. Trackers share values of the same key:
+// of one boot and one view of the machine.
+func OpenNodeCache(dir, key string) (*NodeCache, error) {
+	path := filepath.Join(dir, "values")
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("share the node's values: %w; each tracker reads the node for itself", err)
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = checkOwner(path, info)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &NodeCache{path: path, key: key, file: f}, nil
+}
+
+// checkOwner refuses a file that another user can write to.
+func checkOwner(path string, info fs.FileInfo) error {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !ok || !info.Mode().IsRegular():
+		return fmt.Errorf("share the node's values: %s is not a regular file; remove it", path)
+	case st.Uid != uint32(os.Geteuid()) || info.Mode()&0o022 != 0:
+		return fmt.Errorf("share the node's values: another user can write to %s (owner %d, mode %v); remove it", path, st.Uid, info.Mode())
+	}
+	return nil
+}
+
+// Close closes the file.
+func (n *NodeCache) Close() error { return n.file.Close() }
+
+// load fills the node's part of s with values that were read at or after notBefore
+// (boot time). It is false if there are none; s is then unchanged.
+func (n *NodeCache) load(s *rt.Snapshot, notBefore int64) bool {
+	b, ok := n.readFile()
+	if !ok {
+		return false
+	}
+	n.coder = coder{b: b}
+	c := &n.coder
+	if !c.equal(n.key) {
+		return false
+	}
+	var boot uint64
+	c.u64(&boot)
+	if c.bad || int64(boot) < notBefore || int64(boot) > s.Boot {
+		return false
+	}
+	c.node(s)
+	if c.bad || len(c.b) > 0 {
+		clearNode(s)
+		return false
+	}
+	s.Node.ReadBoot = int64(boot)
+	return true
+}
+
+// readFile returns what follows the header, if the checksum is right.
+func (n *NodeCache) readFile() ([]byte, bool) {
+	if n.buf == nil {
+		n.buf = make([]byte, 16<<10)
+	}
+	for {
+		got, err := unix.Pread(int(n.file.Fd()), n.buf, 0)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || got < cacheHeader || string(n.buf[:len(cacheMagic)]) != cacheMagic {
+			return nil, false
+		}
+		size := int(binary.LittleEndian.Uint32(n.buf[cacheHeader-4:]))
+		switch {
+		case size > maxCache:
+			return nil, false
+		case cacheHeader+size > len(n.buf):
+			n.buf = make([]byte, cacheHeader+size+size/2)
+			continue
+		case cacheHeader+size > got:
+			return nil, false
+		}
+		body := n.buf[cacheHeader : cacheHeader+size]
+		return body, crc32.Checksum(body, castagnoli) == binary.LittleEndian.Uint32(n.buf[len(cacheMagic):])
+	}
+}
+
+// tryLock is true for the one tracker that may write the values now.
+func (n *NodeCache) tryLock() bool {
+	return unix.Flock(int(n.file.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil
+}
+
+// unlock releases the lock. Closing the file does so, too.
+func (n *NodeCache) unlock() { _ = unix.Flock(int(n.file.Fd()), unix.LOCK_UN) }
+
+// write stores the node's part of s and releases the lock.
+func (n *NodeCache) write(s *rt.Snapshot) error {
+	var none [cacheHeader]byte
+	n.coder = coder{b: append(n.buf[:0], none[:]...), write: true}
+	c := &n.coder
+	c.text(&n.key)
+	boot := uint64(s.Boot)
+	c.u64(&boot)
+	c.node(s)
+	n.buf = c.b[:cap(c.b)]
+	body := c.b[cacheHeader:]
+	copy(c.b, cacheMagic)
+	binary.LittleEndian.PutUint32(c.b[len(cacheMagic):], crc32.Checksum(body, castagnoli))
+	binary.LittleEndian.PutUint32(c.b[cacheHeader-4:], uint32(len(body)))
+	_, err := unix.Pwrite(int(n.file.Fd()), c.b, 0)
+	n.unlock()
+	if err != nil {
+		return fmt.Errorf("share the node's values: write %s: %w", n.path, err)
+	}
+	return nil
+}
