@@ -15,7 +15,7 @@ func TestLinks(t *testing.T) {
 		sqlite = "github.com/mattn/go-sqlite3"
 		cgo    = "runtime/cgo"
 	)
-	screens := []string{"charm.land/bubbletea/v2", "github.com/guptarohit/asciigraph"} // only rt-spool draws
+	screens := []string{"charm.land/bubbletea/v2", "charm.land/bubbles/v2/key", "github.com/guptarohit/asciigraph"} // only rt-spool draws
 	hook := []string{"net", "net/http", "crypto/tls", "log/syslog", sqlite, cgo, "github.com/urfave/cli/v2"}
 	for program, c := range map[string]struct {
 		cgo       string

@@ -33,8 +33,8 @@ func ftdcSample(t *testing.T) []byte {
 	return file.Bytes()
 }
 
-func sampleView(t *testing.T) View {
-	return View{files: []file{{name: "a.ftdc", text: ftdcSample(t)}}, from: math.MinInt64, to: math.MaxInt64, names: Names{RestSuffix: "_rest"}}
+func sampleView(t *testing.T) *View {
+	return &View{files: []file{{name: "a.ftdc", text: ftdcSample(t)}}, from: math.MinInt64, to: math.MaxInt64, names: Names{RestSuffix: "_rest"}}
 }
 
 // feed sends messages to the model, and what it asks for back to it.
@@ -92,7 +92,7 @@ func TestFTDCScreen(t *testing.T) {
 		{"end", "G", []string{`^> .*gps.sats$`}, ``},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := &model{view: sampleView(t), marked: map[string]bool{}}
+			m := newModel(sampleView(t))
 			feed(t, m, m.Init()(), tea.WindowSizeMsg{Width: 100, Height: 40})
 			feed(t, m, keys(c.keys)...)
 			screen := m.screen()
@@ -118,7 +118,7 @@ func TestFTDCScreen(t *testing.T) {
 // No size of a terminal is too small, and no line longer than it.
 func TestFTDCScreenOfAnySize(t *testing.T) {
 	for _, size := range [][2]int{{1, 1}, {2, 3}, {20, 5}, {80, 8}, {79, 24}, {300, 100}} {
-		m := &model{view: sampleView(t), marked: map[string]bool{}}
+		m := newModel(sampleView(t))
 		feed(t, m, m.Init()(), tea.WindowSizeMsg{Width: size[0], Height: size[1]})
 		feed(t, m, keys(" j j j ")...)
 		lines := strings.Split(m.screen(), "\n")
@@ -136,7 +136,7 @@ func TestFTDCScreenOfAnySize(t *testing.T) {
 // A damaged file is shown as far as it goes, and said to be one.
 func TestFTDCScreenOfDamage(t *testing.T) {
 	text := ftdcSample(t)
-	m := &model{view: sampleView(t), marked: map[string]bool{}}
+	m := newModel(sampleView(t))
 	m.view.files[0].text = text[:len(text)-3]
 	feed(t, m, m.Init()(), tea.WindowSizeMsg{Width: 200, Height: 20})
 	if s := m.screen(); !strings.Contains(s, "599 readings") || !strings.Contains(s, "damaged: a.ftdc: ftdc: the document at byte") {

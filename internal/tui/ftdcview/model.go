@@ -3,30 +3,21 @@ package ftdcview
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"math"
 	"os"
 	"regexp"
 	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+
+	"github.com/resource-tracker/rt/internal/tui"
 )
 
 // Interact shows the view on the whole terminal until the user quits.
 func (v *View) Interact(ctx context.Context, in io.Reader, out *os.File) error {
-	m := &model{view: *v, marked: map[string]bool{}}
-	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out)).Run()
-	switch {
-	case errors.Is(err, tea.ErrInterrupted):
-		err = nil
-	case err != nil && ctx.Err() != nil:
-		err = ctx.Err()
-	case err != nil:
-		err = fmt.Errorf("draw on the terminal: %w", err)
-	}
-	return errors.Join(err, m.failed)
+	m := newModel(v)
+	return errors.Join(tui.Run(ctx, m, in, out), m.failed)
 }
 
 // model is the state of the screen.
@@ -40,14 +31,15 @@ type model struct {
 	failed error // what ends the program
 	damage error
 
-	whole     struct{ first, last int64 } // of all that is in the files
-	shown     []int                       // the metrics that the filter lets through
-	cursor    int                         // in shown
-	top       int                         // the first line of the list
-	marked    map[string]bool
-	filter    string
-	filtering bool
+	whole  struct{ first, last int64 } // of all that is in the files
+	shown  []int                       // the metrics that the filter lets through
+	cursor tui.Cursor                  // in shown
+	marked map[string]bool
+	filter string
+	prompt tui.Prompt // for filter
 }
+
+func newModel(v *View) *model { return &model{view: *v, marked: map[string]bool{}} }
 
 // loaded is the answer to a load.
 type loaded struct {
@@ -92,8 +84,8 @@ func (m *model) chosen() (names []string) {
 			names = append(names, n)
 		}
 	}
-	if len(names) == 0 && m.cursor < len(m.shown) {
-		names = append(names, m.sum.metrics[m.shown[m.cursor]].name)
+	if len(names) == 0 && m.cursor.Row < len(m.shown) {
+		names = append(names, m.sum.metrics[m.shown[m.cursor.Row]].name)
 	}
 	return names
 }
@@ -107,10 +99,10 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case loaded:
 		return m, m.loaded(msg)
 	case tea.KeyPressMsg:
-		if m.filtering {
+		if m.prompt.IsOpen() {
 			return m, m.typed(msg)
 		}
-		return m, m.pressed(msg.String())
+		return m, m.pressed(tui.Key(msg.String()))
 	}
 	return m, nil
 }
@@ -147,24 +139,18 @@ func (m *model) sift() {
 			m.shown = append(m.shown, i)
 		}
 	}
-	m.cursor = max(min(m.cursor, len(m.shown)-1), 0)
+	m.cursor.Bound(len(m.shown))
 }
 
 // typed changes the filter.
 func (m *model) typed(k tea.KeyPressMsg) tea.Cmd {
-	switch k.String() {
-	case "ctrl+c":
+	switch m.prompt.Type(k) {
+	case tui.Quitting:
 		return tea.Quit
-	case "enter":
-		m.filtering = false
-	case "esc":
-		m.filtering, m.filter = false, ""
-	case "backspace":
-		if r := []rune(m.filter); len(r) > 0 {
-			m.filter = string(r[:len(r)-1])
-		}
+	case tui.Cancelled:
+		m.filter = ""
 	default:
-		m.filter += k.Text
+		m.filter = m.prompt.Text()
 	}
 	if m.sum == nil {
 		return nil
@@ -173,75 +159,77 @@ func (m *model) typed(k tea.KeyPressMsg) tea.Cmd {
 	return m.load()
 }
 
-// pressed does what a key means outside of the filter.
-func (m *model) pressed(key string) tea.Cmd {
-	if key == "q" || key == "ctrl+c" {
+// The keys next to those of all screens.
+var (
+	markKey    = tui.Bind("space", "mark", "space")
+	rateKey    = tui.Bind("r", "rate", "r")
+	zoomInKey  = tui.Bind("+ -", "zoom", "+", "=")
+	zoomOutKey = tui.Bind("", "", "-")
+	backKey    = tui.Bind("left right", "pan", "left", "h")
+	onKey      = tui.Bind("", "", "right", "l")
+	allKey     = tui.Bind("0", "all", "0")
+	clearKey   = tui.Bind("esc", "clear", "esc")
+)
+
+// pressed handles a key outside of the prompt.
+func (m *model) pressed(k tui.Key) tea.Cmd {
+	switch {
+	case k.Is(tui.Quit):
 		return tea.Quit
-	}
-	if m.sum == nil {
+	case m.sum == nil:
 		return nil
-	}
-	page := m.listHeight()
-	switch key {
-	case "up", "k":
-		m.cursor--
-	case "down", "j":
-		m.cursor++
-	case "pgup":
-		m.cursor -= page
-	case "pgdown":
-		m.cursor += page
-	case "home", "g":
-		m.cursor = 0
-	case "end", "G":
-		m.cursor = len(m.shown)
-	case "space":
-		if m.cursor < len(m.shown) {
-			name := m.sum.metrics[m.shown[m.cursor]].name
-			m.marked[name] = !m.marked[name]
-			m.cursor++
-		}
-	case "esc":
+	case m.cursor.Move(k, len(m.shown), m.listHeight()):
+	case k.Is(markKey):
+		m.mark()
+	case k.Is(clearKey):
 		clear(m.marked)
 		m.filter = ""
 		m.sift()
-	case "/":
-		m.filtering = true
+	case k.Is(tui.Filter):
+		m.prompt.Open(tui.FilterLabel, m.filter)
 		return nil
-	case "r":
+	case k.Is(rateKey):
 		m.view.rate = !m.view.rate
-	case "+", "=", "-", "left", "right", "h", "l", "0":
-		m.zoom(key)
-	default:
+	case !m.zoom(k):
 		return nil
 	}
-	m.cursor = max(min(m.cursor, len(m.shown)-1), 0)
 	return m.load()
 }
 
-// zoom halves, doubles, moves or resets the range of time.
-func (m *model) zoom(key string) {
+// mark marks the metric at the cursor, or removes its mark.
+func (m *model) mark() {
+	if m.cursor.Row < len(m.shown) {
+		name := m.sum.metrics[m.shown[m.cursor.Row]].name
+		m.marked[name] = !m.marked[name]
+		m.cursor.Row++
+		m.cursor.Bound(len(m.shown))
+	}
+}
+
+// zoom halves, doubles, moves or resets the time range, and reports whether the key
+// does that.
+func (m *model) zoom(k tui.Key) bool {
 	from, to := max(m.view.from, m.whole.first), min(m.view.to, m.whole.last)
 	span := to - from
-	switch key {
-	case "+", "=":
+	switch {
+	case k.Is(zoomInKey):
 		if span/2 < int64(time.Millisecond) {
-			return
+			return true
 		}
 		from, to = from+span/4, to-span/4
-	case "-":
+	case k.Is(zoomOutKey):
 		from, to = from-span/2, to+span/2
-	case "left", "h":
+	case k.Is(backKey):
 		step := min(span/2, from-m.whole.first)
 		from, to = from-step, to-step
-	case "right", "l":
+	case k.Is(onKey):
 		step := min(span/2, m.whole.last-to)
 		from, to = from+step, to+step
-	case "0":
-		from, to = math.MinInt64, math.MaxInt64
-	}
-	if from <= m.whole.first && to >= m.whole.last {
+	case k.Is(allKey):
 		from, to = m.whole.first, m.whole.last
+	default:
+		return false
 	}
 	m.view.from, m.view.to = max(from, m.whole.first), min(to, m.whole.last)
+	return true
 }

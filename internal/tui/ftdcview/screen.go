@@ -5,19 +5,18 @@ import (
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
+
+	"github.com/resource-tracker/rt/internal/tui"
 )
 
-const keyLine = "arrows move  space mark  / filter  r rate  + - zoom  left right pan  0 all  esc clear  q quit"
+// keyLine names the keys.
+var keyLine = tui.Help(tui.Bind("arrows", "move", "up", "down"), markKey, tui.Filter, rateKey, zoomInKey, backKey, allKey, clearKey, tui.Quit)
 
 // listHeight is how many lines the list has: half of what the titles leave.
 func (m *model) listHeight() int { return max((m.height-4)/2, 1) }
 
 // View implements tea.Model.
-func (m *model) View() tea.View {
-	v := tea.NewView(m.screen())
-	v.AltScreen = true
-	return v
-}
+func (m *model) View() tea.View { return tui.Screen(m.screen()) }
 
 // screen is all that is shown: a title, the list, the plots and the keys.
 func (m *model) screen() string {
@@ -32,8 +31,8 @@ func (m *model) screen() string {
 	}
 	last := keyLine
 	switch {
-	case m.filtering:
-		last = "filter (enter: keep, esc: drop): " + m.filter + "_"
+	case m.prompt.IsOpen():
+		last = m.prompt.Line()
 	case m.damage != nil:
 		last = "damaged: " + m.damage.Error()
 	}
@@ -59,16 +58,15 @@ func (m *model) title() string {
 
 // list is the part of the list that the cursor is in.
 func (m *model) list() (lines []string) {
-	height := m.listHeight()
-	m.top = min(max(m.top, m.cursor-height+1), m.cursor)
-	for i := m.top; i < len(m.shown) && i < m.top+height; i++ {
+	from, to := m.cursor.Scroll(len(m.shown), m.listHeight())
+	for i := from; i < to; i++ {
 		x := &m.sum.metrics[m.shown[i]]
 		mark := ' '
 		if m.marked[x.name] {
 			mark = '*'
 		}
 		at := ' '
-		if i == m.cursor {
+		if i == m.cursor.Row {
 			at = '>'
 		}
 		text := fmt.Sprintf("%c%c %10s %10s %10s %10s  %s", at, mark, "-", "-", "-", short(x.last), printable(x.name))

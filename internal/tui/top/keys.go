@@ -7,97 +7,116 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+
+	"github.com/resource-tracker/rt/internal/tui"
 )
 
-// pressed does what a key means outside of a prompt.
-func (m *model) pressed(key string) tea.Cmd {
+// The keys next to those of all screens.
+var (
+	helpKey     = tui.Bind("?", "help", "?", "h", "f1")
+	redrawKey   = tui.Bind("", "", "ctrl+l")
+	sortKey     = tui.Bind("s", "sort", "s")
+	sortBackKey = tui.Bind("", "", "S")
+	reverseKey  = tui.Bind("", "", "r")
+	pauseKey    = tui.Bind("space", "pause", "space")
+	allKey      = tui.Bind("a", "all", "a")
+	enterKey    = tui.Bind("enter", "open", "enter")
+	backKey     = tui.Bind("esc", "back", "esc", "backspace")
+	nextPageKey = tui.Bind("tab", "page", "tab")
+	prevPageKey = tui.Bind("", "", "shift+tab")
+	pageKeys    = tui.Bind("", "", "1", "2", "3", "4", "5", "6", "7", "8", "9")
+	timeKey     = tui.Bind("t", "time", "t")
+	firstKey    = tui.Bind("", "", "home")
+	lastKey     = tui.Bind("", "", "end")
+	leftKey     = tui.Bind("left right", "second", "left")
+	rightKey    = tui.Bind("", "", "right")
+	minuteBack  = tui.Bind("", "", "shift+left", "<", ",")
+	minuteOn    = tui.Bind("", "", "shift+right", ">", ".")
+)
+
+// pressed handles a key outside of a prompt.
+func (m *model) pressed(k tui.Key) tea.Cmd {
 	m.said = ""
-	switch key {
-	case "q", "ctrl+c":
+	switch {
+	case k.Is(tui.Quit):
 		return tea.Quit
-	case "?", "h", "f1":
+	case k.Is(helpKey):
 		m.help = !m.help
 		return nil
-	case "ctrl+l":
+	case k.Is(redrawKey):
 		return tea.ClearScreen
-	}
-	if m.help {
+	case m.help:
 		m.help = false // any key ends it
 		return nil
-	}
-	if m.frame == nil {
+	case m.frame == nil:
 		return nil
+	case m.open != "":
+		if cmd, ok := m.inTime(k); ok {
+			return cmd
+		}
 	}
-	switch key {
-	case "/":
-		m.prompt, m.typed = filterPrompt, m.filter
-	case "s", "S", "r":
-		m.sort(key)
-	case "space":
+	switch {
+	case k.Is(tui.Filter):
+		m.asks = filterPrompt
+		m.prompt.Open(tui.FilterLabel, m.filter)
+	case k.Is(pauseKey):
 		return m.pause()
-	case "a":
+	case k.Is(allKey):
 		m.all = !m.all
 		return m.look()
-	case "enter":
+	case k.Is(enterKey):
 		return m.enter()
-	case "esc", "backspace":
+	case k.Is(backKey):
 		return m.back()
-	case "up", "k", "down", "j", "pgup", "pgdown", "g", "G":
-		m.move(key)
-	case "home", "end":
-		if m.open != "" {
-			return m.inTime(key)
-		}
-		m.move(key)
-	case "tab":
+	case k.Is(nextPageKey):
 		m.turn(m.page + 1)
-	case "shift+tab":
+	case k.Is(prevPageKey):
 		m.turn(m.page - 1)
-	case "1", "2", "3", "4", "5", "6", "7", "8", "9":
-		if to := int(key[0] - '1'); to < len(m.titles()) {
+	case k.Is(pageKeys):
+		if to := int(k[0] - '1'); to < len(m.titles()) {
 			m.turn(to)
 		}
+	case m.sort(k), m.move(k):
 	default:
-		if m.open != "" {
-			return m.inTime(key)
-		}
-		m.shift(key)
+		m.shift(k)
 	}
 	return nil
 }
 
 // shift moves the columns of the matrix.
-func (m *model) shift(key string) {
+func (m *model) shift(k tui.Key) {
 	p := m.program()
 	switch {
 	case p == nil || m.page != pageMatrix:
-	case key == "left":
+	case k.Is(leftKey):
 		m.first = max(m.first-1, 0)
-	case key == "right":
+	case k.Is(rightKey):
 		m.first = min(m.first+1, max(len(p.workers)-1, 0))
 	}
 }
 
-// inTime is the keys that go through the time of a run.
-func (m *model) inTime(key string) tea.Cmd {
-	switch key {
-	case "t":
-		m.prompt, m.typed = timePrompt, ""
-	case "left":
-		return m.scrub(-time.Second)
-	case "right":
-		return m.scrub(time.Second)
-	case "shift+left", "<", ",":
-		return m.scrub(-time.Minute)
-	case "shift+right", ">", ".":
-		return m.scrub(time.Minute)
-	case "home":
-		return m.goTo(0)
-	case "end":
+// inTime moves the moment of a run, and reports whether the key does that.
+func (m *model) inTime(k tui.Key) (tea.Cmd, bool) {
+	switch {
+	case k.Is(timeKey):
+		m.asks = timePrompt
+		m.prompt.Open("go to (90, 1m30s or 12:30:05; esc: stay)", "")
+		return nil, true
+	case k.Is(leftKey):
+		return m.scrub(-time.Second), true
+	case k.Is(rightKey):
+		return m.scrub(time.Second), true
+	case k.Is(minuteBack):
+		return m.scrub(-time.Minute), true
+	case k.Is(minuteOn):
+		return m.scrub(time.Minute), true
+	case k.Is(firstKey):
+		return m.goTo(0), true
+	case k.Is(lastKey):
 		m.pace = following
-		return m.look()
+		return m.look(), true
 	}
-	return nil
+	return nil, false
 }
 
 // turn goes to a page; beyond the last comes the first.
@@ -145,41 +164,34 @@ func (m *model) back() tea.Cmd {
 	return nil
 }
 
-// move moves the cursor.
-func (m *model) move(key string) {
+// move moves the cursor, and reports whether the key does that.
+func (m *model) move(k tui.Key) bool {
 	p := m.current()
 	rows := m.rows(&p)
 	c := m.cursor[m.view()]
-	screen := max(m.height-len(p.head)-5, 1)
-	switch key {
-	case "up", "k":
-		c.row--
-	case "down", "j":
-		c.row++
-	case "pgup":
-		c.row -= screen
-	case "pgdown":
-		c.row += screen
-	case "g", "home":
-		c.row = 0
-	case "G", "end":
-		c.row = len(rows)
+	if !c.Move(k, len(rows), max(m.height-len(p.head)-5, 1)) {
+		return false
 	}
 	m.cursor[m.view()] = c.within(rows)
+	return true
 }
 
 // sort takes the next column that is shown, the one before, or turns the order around.
-func (m *model) sort(key string) {
+// It reports whether the key does that.
+func (m *model) sort(k tui.Key) bool {
 	p := m.current()
 	o := m.order()
 	widths := p.layout(p.rows, m.width-2)
-	step := 1
-	switch key {
-	case "r":
-		o.reverse = !o.reverse
-		step = 0
-	case "S":
+	step := 0
+	switch {
+	case k.Is(sortKey):
+		step = 1
+	case k.Is(sortBackKey):
 		step = -1
+	case k.Is(reverseKey):
+		o.reverse = !o.reverse
+	default:
+		return false
 	}
 	for n := len(p.columns) + 1; step != 0 && n > 0; n-- {
 		o.column += step
@@ -189,12 +201,14 @@ func (m *model) sort(key string) {
 		if o.column >= len(p.columns) {
 			o.column = -1
 		}
-		if o.column == -1 || widths[o.column] > 0 && p.columns[o.column].key != "" {
+		isShown := o.column == -1 || (widths[o.column] > 0 && p.columns[o.column].key != "")
+		if isShown {
 			break
 		}
 	}
 	m.orders[m.view()] = o
 	m.keepCursor()
+	return true
 }
 
 // pause holds the moment, or lets it go on: to the newest where the run is tracked,
@@ -208,14 +222,16 @@ func (m *model) pause() tea.Cmd {
 		m.pace, m.at = playing, 0 // it is over: from its beginning
 		return m.look()
 	case m.pace == following:
-		if m.pace = still; d != nil {
+		m.pace = still
+		if d != nil {
 			m.at = d.At
 		}
 	case d == nil || d.Job.Live:
 		m.pace = following
 		return m.look()
 	default:
-		if m.pace = playing; m.at >= d.Last {
+		m.pace = playing
+		if m.at >= d.Last {
 			m.at = 0
 		}
 		return m.look()
@@ -249,48 +265,37 @@ func (m *model) goTo(at time.Duration) tea.Cmd {
 	return m.look()
 }
 
-// write takes a key of a prompt.
+// write handles a key in a prompt.
 func (m *model) write(k tea.KeyPressMsg) tea.Cmd {
-	switch k.String() {
-	case "ctrl+c":
+	answer, text := m.prompt.Type(k), m.prompt.Text()
+	switch {
+	case answer == tui.Quitting:
 		return tea.Quit
-	case "esc":
-		if m.prompt == filterPrompt {
-			m.filter = ""
-		}
-		m.prompt = noPrompt
-	case "enter":
-		done := m.prompt
-		m.prompt = noPrompt
-		if done == timePrompt {
-			return m.goToTyped()
-		}
-	case "backspace":
-		if r := []rune(m.typed); len(r) > 0 {
-			m.typed = string(r[:len(r)-1])
-		}
-	default:
-		m.typed += k.Text
+	case m.asks == timePrompt && answer == tui.Accepted:
+		return m.goToText(text)
+	case m.asks == timePrompt:
+		return nil
+	case answer == tui.Cancelled:
+		text = ""
 	}
-	if m.prompt == filterPrompt {
-		m.filter = m.typed
-	}
+	m.filter = text
 	m.keepCursor()
 	return nil
 }
 
-func (m *model) goToTyped() tea.Cmd {
+// goToText shows the moment that a text names.
+func (m *model) goToText(text string) tea.Cmd {
 	d := m.detail()
-	if d == nil || strings.TrimSpace(m.typed) == "" {
+	if d == nil || strings.TrimSpace(text) == "" {
 		return nil
 	}
-	at, err := parseMoment(m.typed, d.First.In(m.o.Zone))
+	at, err := parseMoment(text, d.First.In(m.o.Zone))
 	if err != nil {
 		m.said = err.Error()
 		return nil
 	}
 	if at < 0 || at > d.Last {
-		m.said = fmt.Sprintf("%s is not within the run: it has %s from %s", m.typed, span(d.Last.Seconds()), d.First.In(m.o.Zone).Format(time.DateTime))
+		m.said = fmt.Sprintf("%s is not within the run: it has %s from %s", text, span(d.Last.Seconds()), d.First.In(m.o.Zone).Format(time.DateTime))
 		return nil
 	}
 	return m.goTo(at)

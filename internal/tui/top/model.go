@@ -6,6 +6,8 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+
+	"github.com/resource-tracker/rt/internal/tui"
 )
 
 // pace is how the moment that is shown moves.
@@ -17,12 +19,11 @@ const (
 	playing               // a second each second, through what has been
 )
 
-// prompt is what the keys are typed into.
-type prompt int
+// asks is what the prompt asks for.
+type asks int
 
 const (
-	noPrompt prompt = iota
-	filterPrompt
+	filterPrompt asks = iota
 	timePrompt
 )
 
@@ -53,15 +54,15 @@ type model struct {
 	cursor map[int]place // by view
 	orders map[int]order
 	filter string
-	prompt prompt
-	typed  string
+	prompt tui.Prompt
+	asks   asks
 	said   string // what was wrong with what was typed
 }
 
-// place is where the cursor stands: at a row, and with the first row on the screen.
+// place is the cursor and the row that it is at.
 type place struct {
-	id       string
-	row, top int
+	tui.Cursor
+	id string
 }
 
 // listView is the view that is none of pages.
@@ -130,10 +131,10 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tick:
 		return m, tea.Batch(m.wait(), m.ticked())
 	case tea.KeyPressMsg:
-		if m.prompt != noPrompt {
+		if m.prompt.IsOpen() {
 			return m, m.write(msg)
 		}
-		return m, m.pressed(msg.String())
+		return m, m.pressed(tui.Key(msg.String()))
 	}
 	return m, nil
 }
@@ -156,7 +157,8 @@ func (m *model) took(l looked) tea.Cmd {
 		}
 		m.keepCursor()
 	}
-	if m.again || m.frame != nil && m.frame.Pending > 0 && m.trouble == nil {
+	isPending := m.frame != nil && m.frame.Pending > 0 && m.trouble == nil
+	if m.again || isPending {
 		return m.look()
 	}
 	return nil
@@ -171,7 +173,8 @@ func (m *model) ticked() tea.Cmd {
 		if d == nil {
 			return nil
 		}
-		if m.at += m.o.Every; m.at >= d.Last {
+		m.at += m.o.Every
+		if m.at >= d.Last {
 			m.at, m.pace = d.Last, still
 		}
 	case still:
@@ -211,7 +214,8 @@ func (m *model) titles() (out []string) {
 			out[pageJob] = d.noun()
 		}
 	}
-	if m.program() != nil || d != nil && d.Program != nil {
+	hadProgram := d != nil && d.Program != nil
+	if m.program() != nil || hadProgram {
 		for _, p := range programPages {
 			out = append(out, p.title)
 		}
@@ -255,7 +259,7 @@ func (m *model) keepCursor() {
 	c := m.cursor[m.view()]
 	for i := range rows {
 		if rows[i].id == c.id && c.id != "" {
-			c.row = i
+			c.Row = i
 			break
 		}
 	}
@@ -264,10 +268,10 @@ func (m *model) keepCursor() {
 
 // within bounds the cursor, and notes what it is at.
 func (c place) within(rows []row) place {
-	c.row = max(min(c.row, len(rows)-1), 0)
+	c.Bound(len(rows))
 	c.id = ""
-	if c.row < len(rows) {
-		c.id = rows[c.row].id
+	if c.Row < len(rows) {
+		c.id = rows[c.Row].id
 	}
 	return c
 }

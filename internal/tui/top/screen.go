@@ -5,7 +5,10 @@ import (
 	"strings"
 	"time"
 
+	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
+
+	"github.com/resource-tracker/rt/internal/tui"
 )
 
 // kind says what a line of the screen is, for those terminals that can show it.
@@ -43,9 +46,7 @@ func (m *model) View() tea.View {
 			b.WriteString(l.text)
 		}
 	}
-	v := tea.NewView(b.String())
-	v.AltScreen = true
-	return v
+	return tui.Screen(b.String())
 }
 
 // screen is all that is shown, a line for each of the terminal's.
@@ -158,15 +159,14 @@ func (m *model) table(p *page, height int) []line {
 	lines := []line{{headLine, "  " + p.titles(widths, m.order())}}
 	height--
 	c := m.cursor[m.view()].within(rows)
-	c.top = max(min(c.top, c.row), c.row-height+1, 0)
-	c.top = max(min(c.top, len(rows)-height), 0)
+	from, to := c.Scroll(len(rows), height)
 	m.cursor[m.view()] = c
-	for i := c.top; i < len(rows) && i < c.top+height; i++ {
+	for i := from; i < to; i++ {
 		l := line{ordinary, "  " + p.line(&rows[i], widths)}
 		if rows[i].alarm {
 			l = line{alarmLine, "! " + l.text[2:]}
 		}
-		if i == c.row {
+		if i == c.Row {
 			l = line{cursorLine, ">" + l.text[1:]}
 		}
 		lines = append(lines, l)
@@ -202,10 +202,8 @@ func (m *model) timeLine(d *Detail) string {
 // lastLine is the prompt, or what is wrong, or the keys.
 func (m *model) lastLine() string {
 	switch {
-	case m.prompt == filterPrompt:
-		return "filter (enter: keep, esc: drop): " + plain(m.typed) + "_"
-	case m.prompt == timePrompt:
-		return "go to (90, 1m30s or 12:30:05; esc: stay): " + plain(m.typed) + "_"
+	case m.prompt.IsOpen():
+		return plain(m.prompt.Line())
 	case m.help:
 		return "any key: back"
 	case m.said != "":
@@ -215,21 +213,20 @@ func (m *model) lastLine() string {
 	case m.frame != nil && m.frame.Note != "":
 		return plain(m.frame.Note)
 	}
-	keys := "enter open  / filter  s sort  space pause  a all  ? help  q quit"
-	if m.program() != nil {
-		keys = "tab page  / filter  s sort  space pause  ? help  q quit"
+	switch {
+	case m.filter != "":
+		return fmt.Sprintf("filter %q (esc drops it)  ", plain(m.filter)) + tui.Help(helpKey, tui.Quit)
+	case m.open != "" && m.single:
+		return tui.Help(runKeys...)
+	case m.open != "":
+		return tui.Help(append([]key.Binding{backKey}, runKeys...)...)
+	case m.program() != nil:
+		return tui.Help(nextPageKey, tui.Filter, sortKey, pauseKey, helpKey, tui.Quit)
 	}
-	if m.open != "" {
-		keys = "tab page  left right second  t time  / filter  s sort  ? help  q quit"
-		if !m.single {
-			keys = "esc back  " + keys
-		}
-	}
-	if m.filter != "" {
-		keys = fmt.Sprintf("filter %q (esc drops it)  ? help  q quit", plain(m.filter))
-	}
-	return keys
+	return tui.Help(enterKey, tui.Filter, sortKey, pauseKey, allKey, helpKey, tui.Quit)
 }
+
+var runKeys = []key.Binding{nextPageKey, leftKey, timeKey, tui.Filter, sortKey, helpKey, tui.Quit}
 
 // helpLines fit on 80 columns and 23 lines.
 func helpLines() []line {

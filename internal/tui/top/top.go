@@ -7,12 +7,11 @@ package top
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"time"
 
-	tea "charm.land/bubbletea/v2"
+	"github.com/resource-tracker/rt/internal/tui"
 )
 
 // Options say how it is shown.
@@ -55,14 +54,5 @@ type Source interface {
 // error of the first look ends it; later ones are shown.
 func Run(ctx context.Context, src Source, o Options, in io.Reader, out *os.File) error {
 	m := newModel(ctx, src, o.withDefaults())
-	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out)).Run()
-	switch {
-	case errors.Is(err, tea.ErrInterrupted):
-		err = nil
-	case err != nil && ctx.Err() != nil:
-		err = ctx.Err()
-	case err != nil:
-		err = fmt.Errorf("draw on the terminal: %w", err)
-	}
-	return errors.Join(err, m.failed)
+	return errors.Join(tui.Run(ctx, m, in, out), m.failed)
 }
