@@ -1,6 +1,6 @@
-// Package slurm has the notations of Slurm and the metadata of its jobs that the
-// packages below it share.
+// Package slurm has what the packages below it share: Slurm's notations and the
+// metadata of a job.
 //
-// Nothing there calls a Slurm command. What the functions rely on was measured on
-// 22.05 and read from the sources up to 26.05.
+// These packages call no Slurm command. They rely on what was measured on 22.05 and
+// read in the sources up to 26.05.
 package slurm

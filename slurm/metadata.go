@@ -8,26 +8,26 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// maxTag bounds a tag's value in bytes; receivers take no book.
+// maxTag limits a tag's value, in bytes.
 const maxTag = 1024
 
-// Describe writes what the scheduler's fields of the run mean for a receiver into
-// run.Meta: names, tags and the external id. It overwrites what a user gave there;
-// Relearn does not.
+// Describe fills run.Meta from the scheduler's fields of the run: names, tags and the
+// external id. It overwrites the user's values; Update keeps them.
 func Describe(run *rt.Run) { run.Meta.Merge(described(run)) }
 
-// Relearn lets learn change the scheduler's fields of the run, and then renews
-// those values of run.Meta that came from them. What a user had given stays.
-func Relearn(run *rt.Run, learn func(*rt.Run)) {
+// Update calls change, which changes the scheduler's fields of the run, and renews the
+// values of run.Meta that come from them. The user's values stay.
+func Update(run *rt.Run, change func(*rt.Run)) {
 	before := described(run)
-	learn(run)
+	change(run)
 	after := described(run)
-	for _, name := range rt.MetadataFields[1:] { // the job's name has no field of the run behind it
+	for _, name := range rt.MetadataFields[1:] { // the job's name comes from no field of the run
 		if v := run.Meta.Field(name); *v == *before.Field(name) {
 			*v = *after.Field(name)
 		}
 	}
-	if run.Meta.Tags = maps.Clone(run.Meta.Tags); run.Meta.Tags == nil { // copies of the run share the map
+	run.Meta.Tags = maps.Clone(run.Meta.Tags) // copies of the run share the map
+	if run.Meta.Tags == nil {
 		run.Meta.Tags = make(map[string]string, len(after.Tags))
 	}
 	for k, v := range before.Tags {
@@ -42,15 +42,16 @@ func Relearn(run *rt.Run, learn func(*rt.Run)) {
 	}
 }
 
-// jobNameTag holds the name that the scheduler has for the job, so that it can
-// be told from one that the user gave in its place.
+// jobNameTag is the tag with the scheduler's name of the job, which distinguishes it from
+// a name that the user set instead.
 const jobNameTag = "slurm_job_name"
 
-// SetJobName takes the scheduler's name of the job. One that is not sure (a step
-// may have a name of its own) never replaces another; none replaces a user's.
+// SetJobName sets the scheduler's name of the job. A name that is not sure (a step may
+// have its own) replaces no other name. No name replaces the user's.
 func SetJobName(run *rt.Run, name string, sure bool) {
 	old := run.Meta.Tags[jobNameTag]
-	if name == "" || old != "" && !sure {
+	isKept := old != "" && !sure
+	if name == "" || isKept {
 		return
 	}
 	if run.Meta.JobName == "" || run.Meta.JobName == old {
@@ -62,7 +63,7 @@ func SetJobName(run *rt.Run, name string, sure bool) {
 	run.Meta.Tags[jobNameTag] = name
 }
 
-// described derives metadata from the scheduler's fields of a run.
+// described returns the metadata that comes from the scheduler's fields of a run.
 func described(run *rt.Run) rt.Metadata {
 	m := rt.Metadata{
 		ProjectName:   run.Account,

@@ -7,17 +7,17 @@ import (
 	"unicode/utf8"
 )
 
-// MaxValue bounds the bytes of a value that Slurm itself set. The longest are node
-// lists; a work directory has 4096 at most.
+// MaxValue limits a value that Slurm itself set, in bytes. Node lists are the longest;
+// a work directory has at most 4096.
 const MaxValue = 64 << 10
 
-// Printable reports whether s can be shown: not empty, at most limit bytes, UTF-8
-// without control characters.
+// Printable reports whether s can be shown: it is not empty, has at most limit bytes, and
+// is UTF-8 without control characters.
 func Printable(s string, limit int) bool {
 	return s != "" && len(s) <= limit && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
-// ParseExit reads Slurm's "code:signal".
+// ParseExit parses Slurm's "code:signal": an exit code of 0..255 and a signal of 0..127.
 func ParseExit(text string) (code, signal int64, ok bool) {
 	c, s, found := strings.Cut(text, ":")
 	code, err1 := strconv.ParseInt(c, 10, 32)

@@ -1,2 +1,3 @@
-// Package accounting reads what sacct reports of jobs and completes their runs with it.
+// Package accounting parses what sacct reports of jobs and adds it to their runs. Its
+// callers run sacct.
 package accounting

@@ -9,13 +9,13 @@ import (
 	"github.com/resource-tracker/rt/slurm"
 )
 
-// attemptSlack is how far Slurm's clock and the node's may be apart, with the
-// second that sacct cuts off.
+// attemptSlack is the largest difference between Slurm's clock and the node's, with the
+// fraction of a second that sacct cuts off.
 const attemptSlack = 30 * time.Second
 
-// Describes tells whether the account is that of the run: the same job of the same
-// cluster, and an attempt during which the run began. A job that was requeued has
-// an account for each attempt, and ids come again.
+// Describes reports whether the account is that of the run: of the same job of the same
+// cluster, and of an attempt during which the run began. A requeued job has an account for
+// each attempt, and Slurm reuses ids.
 func (a *Account) Describes(run *rt.Run) bool {
 	id, ok := run.JobID.Get()
 	if a.Cluster != "" && run.Cluster != "" && !strings.EqualFold(a.Cluster, run.Cluster) {
@@ -27,13 +27,13 @@ func (a *Account) Describes(run *rt.Run) bool {
 	return a.End.IsZero() || run.Start.Before(a.End.Add(time.Second))
 }
 
-// Merge completes a run by what accounting says of it (see Describes) and tells
-// whether that changed the run. Names and ids that the run has stay; the outcome
-// is accounting's, which alone tells cancelled, time limit and a lost node apart,
-// and knows the end of a job whose tracker died.
+// Merge adds the account to its run, see Describes, and reports whether that changed the
+// run. Names and ids of the run stay. The outcome is that of the account: only accounting
+// distinguishes cancelled, time limit and a lost node, and it has the end of a job without
+// a tracker.
 func (a *Account) Merge(run *rt.Run) bool {
 	before := *run
-	slurm.Relearn(run, func(run *rt.Run) {
+	slurm.Update(run, func(run *rt.Run) {
 		for _, f := range [...]struct{ to, from *string }{
 			{&run.QOS, &a.QOS}, {&run.Reservation, &a.Reservation}, {&run.User, &a.User},
 			{&run.Account, &a.Account}, {&run.Partition, &a.Partition}, {&run.NodeList, &a.NodeList},

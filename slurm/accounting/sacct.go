@@ -12,8 +12,8 @@ import (
 	"github.com/resource-tracker/rt/slurm"
 )
 
-// Account is what Slurm's accounting says of one attempt of a job: one line of
-// sacct. Times are zero where there is none yet.
+// Account is what Slurm's accounting has of one attempt of a job: one line of sacct. Times
+// are zero until there is one.
 type Account struct {
 	Cluster      string
 	JobID        uint64 // JobIDRaw
@@ -21,7 +21,7 @@ type Account struct {
 	ArrayTaskID  rt.Opt[uint64]
 	HetJobID     rt.Opt[uint64]
 	HetJobOffset rt.Opt[uint64]
-	State        string     // as sacct has it: "COMPLETED", "CANCELLED by 1001"
+	State        string     // as in sacct: "COMPLETED", "CANCELLED by 1001"
 	Outcome      rt.Outcome // what State means; OutcomeNone while the job goes on
 	Code, Signal rt.Opt[int64]
 	Derived      rt.Opt[int64]
@@ -32,29 +32,27 @@ type Account struct {
 	Account      string
 	Partition    string
 	NodeList     string
-	JobName      string // empty while slurmdbd has not heard of it
+	JobName      string // empty until slurmdbd has it
 
 	Used AccountUse
 }
 
-// sacctFields are asked for in this order. JobName is the last, because it alone
-// may hold the separator.
+// sacctFields are in the order of sacct's output. JobName is the last, because only it can
+// have the separator.
 const sacctFields = "Cluster,JobIDRaw,JobID,State,ExitCode,DerivedExitCode,Start,End,QOS,Reservation,User,Account,Partition,NodeList,ElapsedRaw,JobName"
 
-// sacctUseFields are those of MergeUse: without their steps sacct says that jobs have
-// used nothing.
+// sacctUseFields are those of MergeUse. sacct reports no use for a job without its steps.
 const sacctUseFields = "Cluster,JobIDRaw,State,Start,TotalCPU,UserCPU,SystemCPU,MaxRSS,MaxRSSNode"
 
-// SacctCommand returns the arguments and the variables to add to the environment
-// of the one call of sacct that asks for all the jobs, whosever they are, every
-// attempt of each. Records can lag by some seconds behind the jobs. Its output is
-// for ParseSacct, and has one line for each attempt.
+// SacctCommand returns the arguments of the one call of sacct for all the jobs, of all
+// users, and the variables to add to its environment. The output is for ParseSacct and has
+// one line for each attempt of a job. Records can be some seconds late.
 func SacctCommand(jobs []uint64) (args, environ []string) {
 	return sacctCommand(jobs, sacctFields, "--allocations")
 }
 
-// SacctUseCommand is that of a second call, for what the jobs have used. It may be
-// long: a job can have any number of steps.
+// SacctUseCommand is SacctCommand for a second call, which returns what the jobs have used.
+// Its output can be long: a job can have any number of steps.
 func SacctUseCommand(jobs []uint64) (args, environ []string) {
 	return sacctCommand(jobs, sacctUseFields, "--noconvert")
 }
@@ -68,11 +66,11 @@ func sacctCommand(jobs []uint64, fields, option string) (args, environ []string)
 	return args, []string{"SLURM_TIME_FORMAT=%s"}
 }
 
-// ParseSacct reads the output of sacct --parsable2 with its header: any fields in
-// any order, of which JobIDRaw and State must be there. Of the lines of steps, which
-// follow that of their job, the memory is taken. Times are seconds since the epoch or,
-// where SLURM_TIME_FORMAT was not set, local times in loc. A line that cannot be read
-// is an error, but the other lines count: both are returned.
+// ParseSacct parses the output of sacct --parsable2 with its header: any fields in any
+// order, with JobIDRaw and State. The lines of steps follow that of their job; only their
+// memory is used. Times are seconds since the epoch or, if SLURM_TIME_FORMAT was not set,
+// local times in loc. A malformed line is an error. The accounts of the other lines are
+// returned with the error.
 func ParseSacct(output string, loc *time.Location) ([]Account, error) {
 	var header []string
 	var accounts []Account
@@ -92,24 +90,25 @@ func ParseSacct(output string, loc *time.Location) ([]Account, error) {
 			continue
 		}
 		values := strings.SplitN(line, "|", len(header))
-		a, ok := Account{}, len(values) == len(header)
-		if ok && !addStep(header, values, accounts) {
-			if a, ok = parseAccount(header, values, loc); ok {
+		if len(values) == len(header) {
+			if addStep(header, values, accounts) {
+				continue
+			}
+			if a, ok := parseAccount(header, values, loc); ok {
 				accounts = append(accounts, a)
+				continue
 			}
 		}
-		if !ok {
-			bad = append(bad, fmt.Errorf("line %d of the output of sacct is malformed: %.100q", number, line))
-		}
+		bad = append(bad, fmt.Errorf("line %d of the output of sacct is malformed: %.100q", number, line))
 	}
 	return accounts, errors.Join(bad...)
 }
 
-// noName is what slurmdbd calls a job as long as it has heard only of its end:
-// seen of jobs that ended at once.
+// noName is slurmdbd's name of a job of which it has only the end: seen for jobs that
+// ended immediately.
 const noName = "allocation"
 
-// parseAccount reads the line of a job.
+// parseAccount parses the line of a job.
 func parseAccount(header, values []string, loc *time.Location) (a Account, ok bool) {
 	for i, name := range header {
 		v := values[i]
@@ -140,7 +139,8 @@ func parseAccount(header, values []string, loc *time.Location) (a Account, ok bo
 			a.End = sacctTime(v, loc)
 		default:
 			a.Used.set(name, v)
-			if field := a.text(name); field != nil && slurm.Printable(v, slurm.MaxValue) && !(name == "JobName" && v == noName) {
+			isNoName := name == "JobName" && v == noName
+			if field := a.text(name); field != nil && slurm.Printable(v, slurm.MaxValue) && !isNoName {
 				*field = v
 			}
 		}
@@ -148,7 +148,7 @@ func parseAccount(header, values []string, loc *time.Location) (a Account, ok bo
 	return a, true
 }
 
-// text returns where the named text field is kept, nil for an unknown one.
+// text returns the named text field, nil for an unknown name.
 func (a *Account) text(name string) *string {
 	switch name {
 	case "Cluster":
@@ -171,8 +171,8 @@ func (a *Account) text(name string) *string {
 	return nil
 }
 
-// setIDs reads sacct's JobID: 12, 10_3 for a task of an array, 4+1 for a
-// component of a heterogeneous job.
+// setIDs parses sacct's JobID: 12, 10_3 for a task of an array, 4+1 for a component of a
+// heterogeneous job.
 func (a *Account) setIDs(id string) {
 	pair := func(sep string) (first, second rt.Opt[uint64]) {
 		l, r, found := strings.Cut(id, sep)
@@ -187,7 +187,7 @@ func (a *Account) setIDs(id string) {
 	a.HetJobID, a.HetJobOffset = pair("+")
 }
 
-// outcomeOf reads a job's state. "CANCELLED by 1001" names who did it.
+// outcomeOf returns the outcome of a job's state. "CANCELLED by 1001" has the user.
 func outcomeOf(state string) rt.Outcome {
 	word, _, _ := strings.Cut(state, " ")
 	switch word {
@@ -205,7 +205,7 @@ func outcomeOf(state string) rt.Outcome {
 	return rt.OutcomeNone // PENDING, RUNNING, SUSPENDED, COMPLETING, ...
 }
 
-// sacctTime reads a time of sacct; "Unknown" and "None" give zero.
+// sacctTime parses a time of sacct; "Unknown" and "None" are zero.
 func sacctTime(text string, loc *time.Location) time.Time {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 && n < 1<<40 {
 		return time.Unix(n, 0).UTC()

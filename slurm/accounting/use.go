@@ -10,21 +10,20 @@ import (
 	"github.com/resource-tracker/rt/slurm"
 )
 
-// AccountUse is what accounting says that a job has used, on all of its nodes.
+// AccountUse is what a job has used on all its nodes according to accounting.
 type AccountUse struct {
 	Elapsed rt.Opt[uint64] // seconds, ElapsedRaw
-	// Microseconds of CPU time, as slurmstepd collected it of its tasks by wait(2):
-	// TotalCPU, UserCPU, SystemCPU.
+	// Microseconds of CPU time that wait(2) returned to slurmstepd: TotalCPU, UserCPU,
+	// SystemCPU.
 	CPU, User, System rt.Opt[uint64]
-	// MaxRSS is the largest of the job's steps, in bytes: the most that one task and
-	// its descendants were seen to have resident, which is looked at from time to
-	// time (JobAcctGatherFrequency).
+	// MaxRSS is the largest of the job's steps, in bytes: the most resident memory that a
+	// sample of one task and its descendants had (JobAcctGatherFrequency).
 	MaxRSS     rt.Opt[uint64]
 	MaxRSSStep string // "0", "batch"
 	MaxRSSNode string
 }
 
-// MergeUse completes the accounts of one job by what the same attempts of it have used.
+// MergeUse adds to the accounts of one job what the same attempts have used.
 func MergeUse(accounts, used []Account) {
 	for i := range accounts {
 		a := &accounts[i]
@@ -38,7 +37,7 @@ func MergeUse(accounts, used []Account) {
 	}
 }
 
-// set takes the named field of a job's line; others are passed over.
+// set sets the named field of a job's line; other names are ignored.
 func (u *AccountUse) set(name, value string) {
 	switch name {
 	case "ElapsedRaw":
@@ -54,8 +53,8 @@ func (u *AccountUse) set(name, value string) {
 	}
 }
 
-// addStep takes the memory of a step, and is false where the line is a job's. The
-// step of a job whose own line could not be read is passed over.
+// addStep adds the memory of a step to its job, and is false for the line of a job. The
+// step of a job with a malformed line is ignored.
 func addStep(header, values []string, accounts []Account) bool {
 	var id, step, node string
 	var rss rt.Opt[uint64]
@@ -77,18 +76,20 @@ func addStep(header, values []string, accounts []Account) bool {
 	}
 	a := &accounts[len(accounts)-1]
 	n, ok := rss.Get()
-	if ok && strconv.FormatUint(a.JobID, 10) == id && n > a.Used.MaxRSS.Or(0) && isWord(step) && (node == "" || isWord(node)) {
+	isLargest := ok && strconv.FormatUint(a.JobID, 10) == id && n > a.Used.MaxRSS.Or(0)
+	isNode := node == "" || isWord(node)
+	if isLargest && isNode && isWord(step) {
 		a.Used.MaxRSS, a.Used.MaxRSSStep, a.Used.MaxRSSNode = rss, step, node
 	}
 	return true
 }
 
-// isWord says whether a name is safe in a line of pairs.
+// isWord reports whether a name can stand in a line of pairs.
 func isWord(name string) bool {
 	return slurm.Printable(name, slurm.MaxValue) && !strings.ContainsAny(name, " =")
 }
 
-// sacctCPU reads [DD-[HH:]]MM:SS[.mmm] as microseconds.
+// sacctCPU parses [DD-[HH:]]MM:SS[.mmm] as microseconds.
 func sacctCPU(text string) rt.Opt[uint64] {
 	days, clock, ok := strings.Cut(text, "-")
 	if !ok {
@@ -108,13 +109,14 @@ func sacctCPU(text string) rt.Opt[uint64] {
 		minutes += n * unit
 	}
 	seconds, err := strconv.ParseFloat(parts[len(parts)-1], 64)
-	if err != nil || !(seconds >= 0 && seconds < 1e6) {
+	isInRange := seconds >= 0 && seconds < 1e6 // NaN is not
+	if err != nil || !isInRange {
 		return rt.None[uint64]()
 	}
 	return rt.Some(minutes*60e6 + uint64(math.Round(seconds*1e6)))
 }
 
-// sacctBytes reads a size with its unit, 1024 of the one below: 52600K, 100.04M.
+// sacctBytes parses a size with its unit: 52600K, 100.04M. K is 1024.
 func sacctBytes(text string) rt.Opt[uint64] {
 	unit := 1.0
 	if n := len(text); n > 0 {
@@ -123,14 +125,15 @@ func sacctBytes(text string) rt.Opt[uint64] {
 		}
 	}
 	v, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(v >= 0 && v*unit < 1<<60) {
+	isInRange := v >= 0 && v*unit < 1<<60 // NaN is not
+	if err != nil || !isInRange {
 		return rt.None[uint64]()
 	}
 	return rt.Some(uint64(math.Round(v * unit)))
 }
 
-// Event is what the account says for a run's ledger, false where it says nothing
-// of what the job used.
+// Event returns the event of a run's ledger with what the job used; false if the account
+// has nothing of that.
 func (a *Account) Event(now time.Time) (rt.Event, bool) {
 	u := &a.Used
 	var pairs []string

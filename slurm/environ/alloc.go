@@ -12,30 +12,28 @@ import (
 // of three nodes.
 type cpuRun struct{ cpus, nodes uint64 }
 
-// parseCPUs reads SLURM_JOB_CPUS_PER_NODE, such as "2,4(x3)"; nil where it is malformed.
+// parseCPUs parses SLURM_JOB_CPUS_PER_NODE, such as "2,4(x3)"; nil if it is malformed.
 func parseCPUs(spec string) []cpuRun {
 	var runs []cpuRun
 	for term := range strings.SplitSeq(spec, ",") {
-		number, repeat, repeated := strings.Cut(term, "(x")
-		r := cpuRun{nodes: 1}
-		var err error
-		if r.cpus, err = strconv.ParseUint(number, 10, 32); err != nil {
+		number, repeat, isRepeated := strings.Cut(term, "(x")
+		digits, isClosed := strings.CutSuffix(repeat, ")")
+		if !isRepeated {
+			digits, isClosed = "1", true
+		}
+		cpus, err1 := strconv.ParseUint(number, 10, 32)
+		nodes, err2 := strconv.ParseUint(digits, 10, 32)
+		if err1 != nil || err2 != nil || !isClosed || nodes == 0 {
 			return nil
 		}
-		if repeated {
-			digits, closed := strings.CutSuffix(repeat, ")")
-			if r.nodes, err = strconv.ParseUint(digits, 10, 32); err != nil || !closed || r.nodes == 0 {
-				return nil
-			}
-		}
-		runs = append(runs, r)
+		runs = append(runs, cpuRun{cpus, nodes})
 	}
 	return runs
 }
 
-// cpusOn returns the job's CPUs on one node of the list, in the notation of
-// SLURM_JOB_CPUS_PER_NODE. Without PrologFlags the list is that of a step while
-// the CPUs are the job's: then only a figure that is the same on all nodes holds.
+// cpusOn returns the job's CPUs on one node of the list; spec is in the notation of
+// SLURM_JOB_CPUS_PER_NODE. Without PrologFlags the list is that of a step and the CPUs are
+// those of the job: then only a number that is the same on all nodes is used.
 func cpusOn(spec, list, node string) rt.Opt[uint64] {
 	runs := parseCPUs(spec)
 	if len(runs) == 0 {
@@ -60,7 +58,7 @@ func cpusOn(spec, list, node string) rt.Opt[uint64] {
 	return nth(runs, uint64(at))
 }
 
-// nth returns the number of one node, the first of which is 0.
+// nth returns the CPUs of a node; the first node is 0.
 func nth(runs []cpuRun, node uint64) rt.Opt[uint64] {
 	for _, r := range runs {
 		if node < r.nodes {
@@ -71,9 +69,9 @@ func nth(runs []cpuRun, node uint64) rt.Opt[uint64] {
 	return rt.None[uint64]()
 }
 
-// StepTasksHere returns how many tasks the step of a process has on its node:
+// StepTasksHere returns the number of tasks that a process's step has on its node:
 // SLURM_STEP_TASKS_PER_NODE is in the notation of SLURM_JOB_CPUS_PER_NODE, and
-// SLURM_NODEID counts the step's nodes.
+// SLURM_NODEID is the number of the node in the step.
 func StepTasksHere(env Env) rt.Opt[uint64] {
 	node, ok := env.Number("SLURM_NODEID").Get()
 	if !ok {

@@ -13,10 +13,11 @@ import (
 	"github.com/resource-tracker/rt/slurm"
 )
 
-// Env is an environment. Where a name is there twice the first counts, as for getenv.
+// Env is an environment: values by name. The first of two entries with one name counts,
+// as in getenv(3).
 type Env map[string]string
 
-// NewEnv reads an environment in the form of os.Environ: NAME=value.
+// NewEnv parses an environment in the form of os.Environ: NAME=value.
 func NewEnv(environ []string) Env {
 	env := make(Env, len(environ))
 	for _, entry := range environ {
@@ -28,13 +29,13 @@ func NewEnv(environ []string) Env {
 	return env
 }
 
-// MaxProcess limits how much of a process's environment is read, in bytes: its user
-// writes it.
+// MaxProcess limits how much of a process's environment is read, in bytes. The job's user
+// writes that environment.
 const MaxProcess = 256 << 10
 
 // ReadProcess returns the environment of a process for Parse: at most MaxProcess bytes
 // of <procRoot>/<pid>/environ. It is empty until the process has executed its program.
-// The result is in buf where that is large enough.
+// The result uses buf if buf is large enough.
 func ReadProcess(procRoot string, pid int, buf []byte) ([]byte, error) {
 	f, err := os.Open(filepath.Join(procRoot, strconv.Itoa(pid), "environ"))
 	if err != nil {
@@ -46,8 +47,8 @@ func ReadProcess(procRoot string, pid int, buf []byte) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// Parse reads an environment in the form of /proc/<pid>/environ: each NAME=value ends
-// with a zero byte. Where the limit of ReadProcess cut it, its last variable is ignored.
+// Parse parses an environment in the form of /proc/<pid>/environ: each NAME=value ends
+// with a zero byte. A last variable that the limit of ReadProcess has cut is ignored.
 func Parse(text []byte) Env {
 	if len(text) >= MaxProcess {
 		text = text[:max(bytes.LastIndexByte(text[:MaxProcess], 0), 0)]
@@ -55,10 +56,10 @@ func Parse(text []byte) Env {
 	return NewEnv(strings.Split(string(text), "\x00"))
 }
 
-// Text returns the first of the named variables that holds something printable.
-// A value that is too long, no UTF-8 or has control characters counts as unset,
-// because users choose some of them and logs and databases show them; so does
-// "(null)", which is what Slurm prints where it has nothing.
+// Text returns the first of the named variables that has a printable value. A value that
+// is too long, is not UTF-8 or has control characters counts as unset, because users
+// choose some of the values, and logs and databases show them. So does "(null)", which
+// Slurm writes where it has no value.
 func (e Env) Text(names ...string) string {
 	for _, name := range names {
 		if v := e[name]; v != "(null)" && slurm.Printable(v, slurm.MaxValue) {
@@ -68,8 +69,8 @@ func (e Env) Text(names ...string) string {
 	return ""
 }
 
-// Number returns the first of the named variables that holds a decimal number.
-// Slurm's "no value" marks (2^32-2 and 2^32-1, and the same of 64 bits) count as unset.
+// Number returns the first of the named variables that has a decimal number. Slurm's marks
+// for "no value" (2^32-2, 2^32-1, 2^64-2, 2^64-1) count as unset.
 func (e Env) Number(names ...string) rt.Opt[uint64] {
 	for _, name := range names {
 		n, err := strconv.ParseUint(e[name], 10, 64)
@@ -81,8 +82,8 @@ func (e Env) Number(names ...string) rt.Opt[uint64] {
 	return rt.None[uint64]()
 }
 
-// Time returns the named variable as an instant, given in seconds since the
-// epoch; zero where it is not set or zero.
+// Time returns the named variable, in seconds since the epoch, as a time. It is zero if the
+// variable is unset or zero.
 func (e Env) Time(name string) time.Time {
 	n, ok := e.Number(name).Get()
 	if !ok || n == 0 || n > 1<<40 {

@@ -9,19 +9,18 @@ import (
 	"github.com/resource-tracker/rt/slurm"
 )
 
-// oomSignal is what Slurm shows as the signal of a job that was out of memory:
-// exit code 0:125, raw 253.
+// oomSignal is the signal that Slurm reports of a job that was out of memory: exit code
+// 0:125, raw 253.
 const oomSignal = 125
 
-// ExitFromEpilog reads how the job ended from the environment of its Epilog; now
-// is when that was learnt. It fails with ErrNoJob outside a hook, and gives the
-// outcome unknown where the environment does not tell (0:0 also stands for
-// cancelled, time limit and failure of a node; a Prolog has no exit code at all).
-// SLURM_JOB_EXIT_CODE2 is code:signal; SLURM_JOB_EXIT_CODE and
-// SLURM_JOB_DERIVED_EC are wait statuses, see wait(2).
+// ExitFromEpilog returns how the job ended according to the environment of its Epilog; now
+// is the time of the Epilog. It fails with ErrNoJob outside a hook. The outcome is unknown
+// where the environment does not determine it: 0:0 also means cancelled, time limit and
+// failure of a node, and a Prolog has no exit code. SLURM_JOB_EXIT_CODE2 is code:signal;
+// SLURM_JOB_EXIT_CODE and SLURM_JOB_DERIVED_EC are wait statuses, see wait(2).
 func ExitFromEpilog(env Env, now time.Time) (rt.Exit, error) {
 	if !env.Number("SLURM_JOB_ID", "SLURM_JOBID").Valid() {
-		return rt.Exit{}, fmt.Errorf("this is no Slurm Epilog: %w", ErrNoJob)
+		return rt.Exit{}, fmt.Errorf("this is not an Epilog of Slurm: %w", ErrNoJob)
 	}
 	exit := rt.Exit{Outcome: rt.OutcomeUnknown, Source: "epilog", Time: now}
 	exit.Code, exit.Signal = exitCode(env)
@@ -51,17 +50,17 @@ func exitCode(env Env) (code, signal rt.Opt[int64]) {
 	return code, signal
 }
 
-// Evidence is what else is known of a job's end on its node.
+// Evidence is what the node recorded of a job's end.
 type Evidence struct {
 	OOMKills uint64                     // oom_kill of the job's cgroup: processes that the kernel killed for memory
-	Batch    rt.Opt[syscall.WaitStatus] // of the batch script, where the kernel could tell
+	Batch    rt.Opt[syscall.WaitStatus] // of the batch script, where the kernel reported it
 	End      time.Time                  // when the job's last process ended; zero: not known
 	Limit    time.Time                  // when the job's time limit ends it; zero: not known or none
 }
 
-// Decide makes of what an Epilog said and what the node saw the most that can be
-// known of a job's end. What Slurm said for certain (a code, a signal, out of
-// memory) stands; its 0:0 does not. exit may be empty, where no Epilog came.
+// Decide combines an Epilog's exit with the node's evidence of the job's end. A code, a
+// signal and out of memory, which Slurm reports reliably, stay; its 0:0 does not. exit is
+// empty if no Epilog ran.
 func Decide(exit rt.Exit, seen Evidence) rt.Exit {
 	code, signal := exit.Code.Or(0), exit.Signal.Or(0)
 	killed := signal == int64(syscall.SIGKILL) || code == 128+int64(syscall.SIGKILL)
@@ -83,7 +82,7 @@ func Decide(exit rt.Exit, seen Evidence) rt.Exit {
 	case !known:
 		exit.Outcome = rt.OutcomeUnknown
 	case exit.Code.Valid():
-		// Slurm says 0:0 of a script that did not end so: it ended it itself.
+		// Slurm reports 0:0 of a script that ended otherwise: Slurm ended it.
 		exit.Outcome, exit.Source = rt.OutcomeCancelled, "kernel"
 	case seen.OOMKills > 0 && ws.Signaled() && ws.Signal() == syscall.SIGKILL:
 		exit.Outcome, exit.Source = rt.OutcomeOOM, "kernel"

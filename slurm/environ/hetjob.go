@@ -7,10 +7,10 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// maxComponents bounds the components of a heterogeneous job; Slurm allows 128.
+// maxComponents limits the components of a heterogeneous job; Slurm allows 128.
 const maxComponents = 128
 
-// hetNumber reads a variable that a heterogeneous job has once for each component.
+// hetNumber returns a variable that a heterogeneous job has for each component.
 func hetNumber(env Env, name string, component uint64) rt.Opt[uint64] {
 	i := strconv.FormatUint(component, 10)
 	return env.Number(name+"_HET_GROUP_"+i, name+"_PACK_GROUP_"+i)
@@ -21,8 +21,8 @@ func hetText(env Env, name string, component uint64) string {
 	return env.Text(name+"_HET_GROUP_"+i, name+"_PACK_GROUP_"+i)
 }
 
-// setHet finds which component of a heterogeneous job the run is, from the
-// environment of one of its tasks.
+// setHet sets which component of a heterogeneous job the run is, from the environment of
+// one of its tasks.
 func setHet(run *rt.Run, env Env) {
 	size := env.Number("SLURM_HET_SIZE", "SLURM_PACK_SIZE").Or(0)
 	leader := hetNumber(env, "SLURM_JOB_ID", 0)
@@ -38,10 +38,10 @@ func setHet(run *rt.Run, env Env) {
 	}
 }
 
-// setComponent makes the run that of its own component: in every task of a
-// heterogeneous job SLURM_JOB_ID is the leader's id and the lists are those of all
-// components, while the cgroup has the component's id. The node tells which it is,
-// unless two components share it.
+// setComponent makes the run that of its own component. In every task of a heterogeneous
+// job SLURM_JOB_ID is the leader's id and the lists are those of all components, but the
+// cgroup has the component's id. The node identifies the component, unless two components
+// share the node.
 func setComponent(run *rt.Run, env Env) {
 	size := env.Number("SLURM_HET_SIZE", "SLURM_PACK_SIZE").Or(0)
 	var here []uint64

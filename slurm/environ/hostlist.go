@@ -7,33 +7,33 @@ import (
 	"strings"
 )
 
-// maxHosts bounds an expansion; the largest Slurm clusters have some 20,000 nodes.
+// maxHosts limits an expansion; the largest Slurm clusters have about 20,000 nodes.
 const maxHosts = 1 << 17
 
-// maxHostName bounds one name; DNS allows 253 bytes.
+// maxHostName limits one name, in bytes; DNS allows 253.
 const maxHostName = 256
 
 var errHostList = errors.New("not a host list such as n[1-3,5] or rack[1-2]node[01-16]")
 
-// ExpandHosts returns the names of a host list in its order: n[1-2,5], plain
-// names with commas between them, zero-padded ranges, and several brackets in
-// one name, of which the last runs fastest.
+// ExpandHosts returns the names of a host list in its order. A list has names such as
+// n[1-2,5], separated by commas. A range can be padded with zeros. A name can have
+// several brackets; the last one varies fastest.
 func ExpandHosts(list string) ([]string, error) {
 	var hosts []string
 	for rest := list; rest != ""; {
-		var term string
-		var err error
-		if term, rest, err = cutTerm(rest); err != nil {
+		term, next, err := cutTerm(rest)
+		if err == nil {
+			hosts, err = appendTerm(hosts, "", term)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("%.200q is %w", list, err)
 		}
-		if hosts, err = appendTerm(hosts, "", term); err != nil {
-			return nil, fmt.Errorf("%.200q is %w", list, err)
-		}
+		rest = next
 	}
 	return hosts, nil
 }
 
-// cutTerm returns the text up to the first comma outside brackets, and what follows it.
+// cutTerm splits a list at the first comma outside brackets.
 func cutTerm(list string) (term, rest string, err error) {
 	open := false
 	end := len(list)
@@ -57,7 +57,7 @@ scan:
 	return list[:end], strings.TrimPrefix(list[end:], ","), nil
 }
 
-// appendTerm appends every name of prefix + term, where term may hold brackets.
+// appendTerm appends every name of prefix + term, which can have brackets.
 func appendTerm(hosts []string, prefix, term string) ([]string, error) {
 	before, rest, found := strings.Cut(term, "[")
 	if len(prefix)+len(before) > maxHostName {
@@ -82,7 +82,8 @@ func appendTerm(hosts []string, prefix, term string) ([]string, error) {
 		}
 		for n := lo; n <= hi; n++ {
 			var err error
-			if hosts, err = appendTerm(hosts, fmt.Sprintf("%s%s%0*d", prefix, before, len(first), n), after); err != nil {
+			hosts, err = appendTerm(hosts, fmt.Sprintf("%s%s%0*d", prefix, before, len(first), n), after)
+			if err != nil {
 				return nil, err
 			}
 		}

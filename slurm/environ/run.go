@@ -11,23 +11,22 @@ import (
 	"github.com/resource-tracker/rt/slurm"
 )
 
-// ErrNoJob says that an environment is not that of a Slurm job or hook.
+// ErrNoJob means that an environment is not that of a Slurm job or hook.
 var ErrNoJob = errors.New("SLURM_JOB_ID is not set")
 
-// FromHook makes the Run of a Prolog or Epilog, on the node or beside slurmctld,
-// from the environment that Slurm gives it; now is when tracking begins. The
-// names of users' groups are not in the environment of the node's hooks: the caller
-// sets Run.Group and then calls slurm.Describe. It fails with ErrNoJob outside a hook.
+// FromHook makes the Run of a Prolog or Epilog, of slurmd or of slurmctld, from the
+// environment that Slurm gives it; now is when tracking begins. The environment of
+// slurmd's hooks lacks the name of the user's group: the caller sets Run.Group and then
+// calls slurm.Describe. FromHook fails with ErrNoJob outside a hook.
 //
-// On the node the job's name, its array ids and its QOS are missing, in most
-// versions also its times: they come late, see MergeTaskEnv. Beside slurmctld
-// Run.Node is empty.
+// slurmd's hooks also lack the job's name, its array ids and its QOS, in most versions
+// its times too: MergeTaskEnv adds them later. In slurmctld's hooks Run.Node is empty.
 func FromHook(env Env, now time.Time) (rt.Run, error) {
 	run, err := base(env, now)
 	if err != nil {
-		return rt.Run{}, fmt.Errorf("this is no Slurm Prolog or Epilog: %w", err)
+		return rt.Run{}, fmt.Errorf("this is not a Prolog or Epilog of Slurm: %w", err)
 	}
-	if devices := env.Text("CUDA_VISIBLE_DEVICES"); nameGPUs(devices) {
+	if devices := env.Text("CUDA_VISIBLE_DEVICES"); areUUIDs(devices) {
 		run.GPUs = devices
 	}
 	run.Attempt = env.Number("SLURM_JOB_RESTART_COUNT").Or(0)
@@ -35,26 +34,27 @@ func FromHook(env Env, now time.Time) (rt.Run, error) {
 	run.HetJobID = env.Number("SLURM_HET_JOB_ID", "SLURM_PACK_JOB_ID")
 	run.HetJobOffset = env.Number("SLURM_HET_JOB_OFFSET", "SLURM_PACK_JOB_OFFSET")
 	if strings.HasPrefix(env.Text("SLURM_SCRIPT_CONTEXT"), "epilog") {
-		run.JobEndLimit = time.Time{} // there the variable says when the job ended
+		run.JobEndLimit = time.Time{} // in an Epilog the variable is when the job ended
 	}
 	slurm.SetJobName(&run, env.Text("SLURM_JOB_NAME"), true)
 	return run, nil
 }
 
-// FromTask makes the Run of a process inside a job from its own environment: a
-// step's task, the batch script, or a shell that salloc started. now is when
-// tracking begins. Run.Node is empty where Slurm does not name the node (a shell
-// of salloc on a login node); HOSTNAME does not tell, it is the submit host's in
-// some tasks. It fails with ErrNoJob outside a job.
+// FromTask makes the Run of a process inside a job from its own environment: a step's
+// task, the batch script, or a shell that salloc started. now is when tracking begins.
+// Run.Node is empty where Slurm does not name the node (a shell of salloc on a login
+// node); HOSTNAME is no substitute, because some tasks have that of the submit host.
+// FromTask fails with ErrNoJob outside a job.
 func FromTask(env Env, now time.Time) (rt.Run, error) {
 	run, err := base(env, now)
 	if err != nil {
-		return rt.Run{}, fmt.Errorf("this is no process of a Slurm job: %w", err)
+		return rt.Run{}, fmt.Errorf("this is not a process of a Slurm job: %w", err)
 	}
 	run.Attempt = env.Number("SLURM_RESTART_COUNT").Or(0)
 	run.Step = stepOf(env, run.Node)
 	setComponent(&run, env)
-	if run.AllocCPUs = env.Number("SLURM_CPUS_ON_NODE"); !run.AllocCPUs.Valid() {
+	run.AllocCPUs = env.Number("SLURM_CPUS_ON_NODE")
+	if !run.AllocCPUs.Valid() {
 		run.AllocCPUs = cpusOn(env.Text("SLURM_JOB_CPUS_PER_NODE"), run.NodeList, run.Node)
 	}
 	setMemory(&run, env)
@@ -71,10 +71,10 @@ func FromTask(env Env, now time.Time) (rt.Run, error) {
 	return run, nil
 }
 
-// nameGPUs says whether a list of devices has their UUIDs alone. Slurm gives these for
+// areUUIDs reports whether a list of devices has only UUIDs. Slurm sets these for
 // instances of divided GPUs (MIG), which its numbers count in an order of their own.
-// A hook's list is the job's; that of a task may be of some of its devices.
-func nameGPUs(list string) bool {
+// A hook has the list of the job, a task may have that of a part of its devices.
+func areUUIDs(list string) bool {
 	for name := range strings.SplitSeq(list, ",") {
 		if !strings.HasPrefix(name, "MIG-") && !strings.HasPrefix(name, "GPU-") {
 			return false
@@ -83,7 +83,7 @@ func nameGPUs(list string) bool {
 	return true
 }
 
-// base reads what hooks and tasks have in common.
+// base makes a Run from the variables that hooks and tasks have in common.
 func base(env Env, now time.Time) (rt.Run, error) {
 	id := env.Number("SLURM_JOB_ID", "SLURM_JOBID")
 	if n, ok := id.Get(); !ok || n == 0 {
@@ -123,8 +123,8 @@ func base(env Env, now time.Time) (rt.Run, error) {
 	}, nil
 }
 
-// stepOf names the step of a task. Slurm numbers its special steps from the top
-// of 32 bits. The batch script's environment has no step id.
+// stepOf returns the name of a task's step. Slurm gives its special steps the highest
+// numbers of 32 bits. The batch script's environment has no step id.
 func stepOf(env Env, node string) string {
 	switch id := env.Text("SLURM_STEP_ID", "SLURM_STEPID"); id {
 	case "4294967290":
@@ -146,8 +146,8 @@ func stepOf(env Env, node string) string {
 	}
 }
 
-// setMemory finds the memory that the job may use on this node. Slurm counts in
-// MiB; 0 means all of the node's, which the environment does not know.
+// setMemory sets the memory that the job may use on this node. Slurm counts in MiB; 0
+// means all memory of the node, the size of which is not in the environment.
 func setMemory(run *rt.Run, env Env) {
 	perNode := env.Number("SLURM_MEM_PER_NODE")
 	if i, ok := run.HetJobOffset.Get(); ok {
@@ -173,7 +173,7 @@ func setMemory(run *rt.Run, env Env) {
 	}
 }
 
-// sluid returns the job's SLUID if it has the form of one: it is the name of a directory.
+// sluid returns the job's SLUID if it has the form of one, because it names a directory.
 func sluid(env Env) string {
 	if s := env.Text("SLURM_JOB_SLUID"); slurm.IsSLUID(s) {
 		return s

@@ -10,11 +10,12 @@ import (
 	"github.com/resource-tracker/rt/slurm"
 )
 
-// maxTaskValue limits a value of a job's process, which its user writes, in bytes.
+// maxTaskValue limits a value from the environment of a job's process, in bytes. The job's
+// user writes that environment.
 const maxTaskValue = 256
 
-// taskNames are the variables that are believed of a job's process, beside the
-// TRACKER_* of section 9.3 and the numbered ones of heterogeneous jobs.
+// taskNames are the variables that are used from a job's process, with the TRACKER_* of
+// section 9.3 and the numbered ones of heterogeneous jobs.
 var taskNames = []string{
 	"SLURM_JOB_ID", "SLURM_JOBID", "SLURM_STEP_ID", "SLURM_STEPID",
 	"SLURM_JOB_NAME", "SLURM_JOB_QOS", "SLURM_JOB_RESERVATION",
@@ -24,31 +25,31 @@ var taskNames = []string{
 	"SLURM_MEM_PER_NODE", "SLURM_MEM_PER_CPU", "SLURM_MEM_PER_GPU", "SLURM_GPUS_ON_NODE",
 }
 
-// MergeTaskEnv completes a run of the node's Prolog by what the environment of one
-// of the job's own processes says (/proc/<pid>/environ, of which the caller found
-// the process in the job's cgroup) and tells whether the run is changed. Only
-// names on a list are believed, and the user's TRACKER_* variables of section 9.3
-// win over what the scheduler says. An environment of another job is refused: in a
-// heterogeneous component SLURM_JOB_ID is the leader's.
+// MergeTaskEnv adds to a run of slurmd's Prolog what the environment of a process has that
+// the caller found in the job's cgroup, see ReadProcess. It reports whether that changed
+// the run. Only variables on a list are used; the user's TRACKER_* of section 9.3 replace
+// the scheduler's values. The environment of another job is ignored. In a component of a
+// heterogeneous job SLURM_JOB_ID is the leader's.
 //
-// It may be called for several processes: the batch script's name of the job wins
-// over a step's, which may be the step's own.
+// It may be called for several processes: the batch script's name of the job replaces that
+// of a step, which may be the step's own.
 func MergeTaskEnv(run *rt.Run, environ []byte) bool {
 	env := taskEnv(environ)
 	id := env.Number("SLURM_JOB_ID", "SLURM_JOBID")
-	if !id.Valid() || id != run.JobID && id != run.HetJobID {
+	isOurs := id == run.JobID || id == run.HetJobID
+	if !id.Valid() || !isOurs {
 		return false
 	}
 	before := *run
 	inStep := env.Text("SLURM_STEP_ID", "SLURM_STEPID") != ""
-	slurm.Relearn(run, func(run *rt.Run) { learnTask(run, env) })
+	slurm.Update(run, func(run *rt.Run) { setFromTask(run, env) })
 	slurm.SetJobName(run, env.Text("SLURM_JOB_NAME"), !inStep)
 	run.Meta.Merge(userMetadata(env, maxTaskValue))
 	return !reflect.DeepEqual(before, *run)
 }
 
-// learnTask fills the scheduler's fields that a Prolog did not know.
-func learnTask(run *rt.Run, env Env) {
+// setFromTask sets the scheduler's fields that a Prolog's environment lacks.
+func setFromTask(run *rt.Run, env Env) {
 	array, task := env.Number("SLURM_ARRAY_JOB_ID"), env.Number("SLURM_ARRAY_TASK_ID")
 	if !run.ArrayJobID.Valid() && array.Valid() && task.Valid() {
 		run.ArrayJobID, run.ArrayTaskID = array, task
@@ -75,16 +76,16 @@ func learnTask(run *rt.Run, env Env) {
 	}
 }
 
-// taskEnv returns the variables of a process's environment that are believed.
+// taskEnv returns the variables of a process's environment that are used.
 func taskEnv(environ []byte) Env {
 	env := Parse(environ)
 	maps.DeleteFunc(env, func(name, value string) bool {
-		return !believed(name) || !slurm.Printable(value, maxTaskValue)
+		return !isUsed(name) || !slurm.Printable(value, maxTaskValue)
 	})
 	return env
 }
 
-func believed(name string) bool {
+func isUsed(name string) bool {
 	if slices.Contains(taskNames, name) {
 		return true
 	}
@@ -97,7 +98,7 @@ func believed(name string) bool {
 	return tracker && slices.Contains(rt.MetadataFields[:], strings.ToLower(field))
 }
 
-// userMetadata returns the fields that TRACKER_* variables name.
+// userMetadata returns the fields that TRACKER_* variables set.
 func userMetadata(env Env, limit int) rt.Metadata {
 	var m rt.Metadata
 	for _, name := range rt.MetadataFields {
