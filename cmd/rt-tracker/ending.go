@@ -33,7 +33,7 @@ func (t *jobTracker) end(stopped bool) {
 	}
 	err = errors.Join(err, t.job.Close(), t.finish(stopped, seen, t.endRetry()))
 	if err != nil {
-		t.log.Error(t.subject, err)
+		t.log.Error(err.Error())
 	}
 }
 
@@ -44,7 +44,7 @@ func (t *jobTracker) endWithoutReading(stopped bool) {
 	detail := fmt.Sprintf("a reading has not come back within %s of the end: the run ends without it", t.cfg.Tracker.Grace)
 	t.writer.Event(rt.Event{Time: time.Now(), Kind: "tracker", Name: "recording", Status: "failed", Detail: detail})
 	seen := environ.Evidence{Batch: t.environment.BatchStatus()}
-	t.log.Error(t.subject, errors.Join(errors.New(detail), t.finish(stopped, seen, t.endRetry())))
+	t.log.Error(errors.Join(errors.New(detail), t.finish(stopped, seen, t.endRetry())).Error())
 }
 
 // finish ends the run's file, and ignores further signals while it retries. What the
@@ -66,7 +66,7 @@ func (t *jobTracker) finish(stopped bool, seen environ.Evidence, retry tracker.R
 		seen.Limit = run.JobEndLimit
 		return tracker.Ended(run, exit, seen)
 	}
-	return tracker.EndRun(t.writer, ended, retry, func(message string) { t.log.Warning(t.subject, message) })
+	return tracker.EndRun(t.writer, ended, retry, func(message string) { t.log.Warn(message) })
 }
 
 // readExit returns what the job's Epilog has written, or only the time and false.
@@ -76,7 +76,7 @@ func (t *jobTracker) readExit(stopped bool) (rt.Exit, bool) {
 	case err == nil:
 		return exit, true
 	case !errors.Is(err, os.ErrNotExist):
-		t.log.Error(t.subject, err)
+		t.log.Error(err.Error())
 		return rt.Exit{Time: time.Now().UTC()}, true // a retry would get the same error
 	case stopped:
 		t.writer.Event(rt.Event{Time: time.Now(), Kind: "tracker", Name: "stop", Status: "absent",

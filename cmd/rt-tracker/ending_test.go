@@ -40,8 +40,8 @@ func newEnding(t *testing.T) *ending {
 	s := newSite(t)
 	s.run.State = rt.StateRunning
 	e := &ending{site: s, jobTracker: &jobTracker{
-		log:   logging.New(logging.Options{Program: "rt-tracker", Target: s.log}),
-		state: hook.State{Dir: filepath.Join(s.dir, "state")}, id: s.run, subject: "job 1@n1",
+		log:   logging.New(logging.Options{Program: "rt-tracker", Target: s.log}).With("job", "job 1@n1"),
+		state: hook.State{Dir: filepath.Join(s.dir, "state")}, id: s.run,
 		environment: tracker.NewJobEnvironment(nil, s.run, nil, nil),
 	}}
 	return e
@@ -230,7 +230,7 @@ func TestWaitEndsWithoutAJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr, err := newJobTracker(cfg, s.run, logging.New(logging.Options{Program: "rt-tracker", Target: s.log}))
+	tr, err := newJobTracker(cfg, s.run, logging.New(logging.Options{Program: "rt-tracker", Target: s.log}).Logger)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +261,7 @@ func TestEndsWithoutItsLastReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg.Tracker.Grace.Duration = time.Millisecond
-	tr, err := newJobTracker(cfg, s.run, logging.New(logging.Options{Program: "rt-tracker", Target: s.log}))
+	tr, err := newJobTracker(cfg, s.run, logging.New(logging.Options{Program: "rt-tracker", Target: s.log}).Logger)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return 0
 	}
 	if !prolog.send("error: " + err.Error()) {
-		(*log).Error("", err)
+		log.Error(err.Error())
 		if cli.IsTerminal(stderr) { // the log is elsewhere
 			fmt.Fprintln(stderr, "rt-tracker:", err)
 		}
@@ -86,7 +86,7 @@ func track(configFile string, stdin io.Reader, last io.Writer, log **logging.Log
 	}
 	tracker.DeferGC()
 	syscall.Umask(0o027)
-	t, err := newJobTracker(cfg, run, *log)
+	t, err := newJobTracker(cfg, run, (*log).Logger)
 	if err != nil {
 		return err
 	}

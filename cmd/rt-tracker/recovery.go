@@ -18,10 +18,10 @@ func (t *jobTracker) recoverFrom(doing string) {
 		return
 	}
 	fault := fmt.Errorf("internal error, please report it; it ended the %s: %v", doing, p)
-	t.log.Error(t.subject, fmt.Errorf("%w\n%s", fault, debug.Stack()))
+	t.log.Error(fmt.Sprintf("%v\n%s", fault, debug.Stack()))
 	t.writer.Event(rt.Event{Time: time.Now(), Kind: "tracker", Name: "fault", Status: "failed", Detail: fault.Error()})
 	if err := t.writer.Flush(); err != nil {
-		t.log.Warning(t.subject, err.Error())
+		t.log.Warn(err.Error())
 	}
 }
 

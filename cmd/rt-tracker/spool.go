@@ -22,7 +22,7 @@ func (t *jobTracker) openSpool(facts rt.Host) (err error) {
 		return err
 	}
 	if denied != nil {
-		t.log.Warning(t.subject, denied.Error())
+		t.log.Warn(denied.Error())
 		t.writer.Event(rt.Event{Time: time.Now(), Kind: "spool", Name: "access", Status: "failed", Detail: denied.Error()})
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"sync"
@@ -17,7 +18,6 @@ import (
 	"github.com/resource-tracker/rt/collect/proc"
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/hostfacts"
-	"github.com/resource-tracker/rt/internal/logging"
 	"github.com/resource-tracker/rt/internal/tracker"
 	"github.com/resource-tracker/rt/slurm/hook"
 	"github.com/resource-tracker/rt/spool"
@@ -36,9 +36,8 @@ const settle = 500 * time.Millisecond
 // jobTracker tracks one job.
 type jobTracker struct {
 	cfg         config.Config
-	log         *logging.Logger
-	id          rt.Run // the job's identity, which does not change
-	subject     string // "job 12@n1", in each message
+	log         *slog.Logger // its messages begin with the job: "job 12@n1"
+	id          rt.Run       // the job's identity, which does not change
 	state       hook.State
 	job         *tracker.JobWatch
 	environment *tracker.JobEnvironment
@@ -54,9 +53,9 @@ type jobTracker struct {
 }
 
 // newJobTracker opens all that is needed. The job does not have to exist yet.
-func newJobTracker(cfg config.Config, run rt.Run, log *logging.Logger) (_ *jobTracker, err error) {
+func newJobTracker(cfg config.Config, run rt.Run, log *slog.Logger) (_ *jobTracker, err error) {
+	log = log.With("job", fmt.Sprintf("job %s@%s", run.Label(), run.Node))
 	t := &jobTracker{cfg: cfg, log: log, state: hook.State{Dir: cfg.Tracker.StateDir}}
-	t.subject = fmt.Sprintf("job %s@%s", run.Label(), run.Node)
 	run.State, run.TrackerVersion = rt.StateRunning, rt.Version
 	run.Interval = cfg.Tracker.Interval.Seconds()
 	if run.BootID == "" {
@@ -65,7 +64,7 @@ func newJobTracker(cfg config.Config, run rt.Run, log *logging.Logger) (_ *jobTr
 		}
 	}
 	t.id = run
-	if t.job, err = tracker.WatchJob(&run, procRoot, func(err error) { log.Error(t.subject, err) }); err != nil {
+	if t.job, err = tracker.WatchJob(&run, procRoot, func(err error) { log.Error(err.Error()) }); err != nil {
 		return nil, err
 	}
 	t.openSources()
@@ -73,7 +72,7 @@ func newJobTracker(cfg config.Config, run rt.Run, log *logging.Logger) (_ *jobTr
 	if err = t.openSpool(facts); err != nil {
 		return nil, errors.Join(err, t.job.Close())
 	}
-	t.environment = tracker.NewJobEnvironment(t.job, run, t.writer.UpdateRun, func(err error) { log.Warning(t.subject, err.Error()) })
+	t.environment = tracker.NewJobEnvironment(t.job, run, t.writer.UpdateRun, func(err error) { log.Warn(err.Error()) })
 	t.flight = tracker.NewFlightRecorder(cfg.Spool.Dir, &run, cfg.Tracker.FlightRecorder.Bytes, t.writer)
 	t.openLease()
 	if stale != nil && !errors.Is(stale, os.ErrNotExist) {
@@ -87,7 +86,7 @@ func (t *jobTracker) spoolFault(e rt.Event) {
 	if t.flight != nil {
 		t.flight.Count(e)
 	}
-	t.log.Warning(t.subject, fmt.Sprintf("%s %s: %s", e.Name, e.Status, e.Detail))
+	t.log.Warn(fmt.Sprintf("%s %s: %s", e.Name, e.Status, e.Detail))
 }
 
 // notifyStop receives the signals that stop a tracker. It comes before all else: the
@@ -219,7 +218,7 @@ func (t *jobTracker) noteNoEpilog(detail string) {
 func (t *jobTracker) noteJobEnd() {
 	t.jobEnded = time.Unix(0, t.last.wall.Load()).UTC()
 	if err := t.writer.Flush(); err != nil {
-		t.log.Warning(t.subject, err.Error())
+		t.log.Warn(err.Error())
 	}
 }
 

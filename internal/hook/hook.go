@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -79,7 +80,8 @@ func Epilog(opts Options) {
 func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 	end := time.AfterFunc(readTime+2*opts.LogTime, func() { opts.Exit(0) })
 	env := environ.NewEnv(opts.Environ)
-	log, subject := opts.logger(logging.Syslog), jobOf(env)
+	job := jobOf(env)
+	log := opts.logger(logging.Syslog, job)
 
 	s, err := within(readTime, opts.settings)
 	if errors.Is(err, errLate) {
@@ -89,10 +91,10 @@ func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 		return
 	}
 	if err != nil || s.done {
-		opts.report(log, subject, err)
+		opts.report(log, err)
 		return
 	}
-	log = opts.logger(s.cfg.Log.Target)
+	log = opts.logger(s.cfg.Log.Target, job)
 	limit := timing(s.cfg.Hooks) + slack
 	end.Reset(limit + 3*opts.LogTime)
 	h := new(slurmhook.Hook)
@@ -112,11 +114,11 @@ func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 			err = late
 		}
 	}
-	opts.report(log, subject, err)
+	opts.report(log, err)
 }
 
 // report logs how the hook's work went, if that is worth a line.
-func (o Options) report(log *logging.Logger, subject string, err error) {
+func (o Options) report(log *slog.Logger, err error) {
 	if err == nil {
 		return
 	}
@@ -126,9 +128,9 @@ func (o Options) report(log *logging.Logger, subject string, err error) {
 	// A message that cannot be written in time is lost: the job goes first.
 	_, _ = within(o.LogTime, func() (struct{}, error) {
 		if errors.Is(err, slurmhook.ErrTracked) {
-			log.Warning(subject, err.Error())
+			log.Warn(err.Error())
 		} else {
-			log.Error(subject, err)
+			log.Error(err.Error())
 		}
 		return struct{}{}, nil
 	})
@@ -176,8 +178,9 @@ func (o Options) parse() (path string, done bool, err error) {
 	return path, false, nil
 }
 
-func (o Options) logger(target string) *logging.Logger {
-	return logging.New(logging.Options{Program: o.Program, Target: target, DevLog: o.DevLog, Fallback: o.Fallback})
+func (o Options) logger(target, job string) *slog.Logger {
+	l := logging.New(logging.Options{Program: o.Program, Target: target, DevLog: o.DevLog, Fallback: o.Fallback})
+	return l.With("job", job)
 }
 
 // jobOf names the job in log lines.

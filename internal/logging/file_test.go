@@ -54,7 +54,7 @@ func TestRefusedTargets(t *testing.T) {
 				f.Close()
 				t.Error("it was opened")
 			}
-			New(Options{Program: "p", Target: path, Fallback: fallback}).Info("", "one")
+			New(Options{Program: "p", Target: path, Fallback: fallback}).Info("one")
 			if text, err := os.ReadFile(fallback); err != nil || !strings.HasSuffix(string(text), "info: one\n") {
 				t.Errorf("fallback file: %q, %v", text, err)
 			}
@@ -68,7 +68,7 @@ func TestRefusedTargets(t *testing.T) {
 // Whoever wants no log says so with the null device.
 func TestNull(t *testing.T) {
 	fallback := filepath.Join(t.TempDir(), "fallback.log")
-	New(Options{Program: "p", Target: os.DevNull, Fallback: fallback}).Info("", "one")
+	New(Options{Program: "p", Target: os.DevNull, Fallback: fallback}).Info("one")
 	if _, err := os.Stat(fallback); err == nil {
 		t.Error("the null device was passed over")
 	}

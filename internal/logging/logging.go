@@ -5,9 +5,11 @@
 package logging
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
 	"syscall"
@@ -31,101 +33,102 @@ type Options struct {
 	Async    bool      // no call waits for its message to be written; end with Close
 }
 
-// Logger writes messages. Its methods may be called by several goroutines.
+// Logger is a slog.Logger whose messages may be written in the background.
 type Logger struct {
-	opts  Options
-	pid   int
+	*slog.Logger
 	queue *queue // nil: messages are written at once
 }
 
 // New returns a logger. It opens nothing: each message opens what it needs, so
 // that log rotation and a restart of syslog need no care.
 func New(opts Options) *Logger {
-	l := &Logger{opts: opts, pid: os.Getpid()}
+	h := handler{opts: opts, pid: os.Getpid()}
 	if opts.Async {
-		l.queue = newQueue(l.write)
+		h.queue = newQueue(h.write)
 	}
-	return l
+	return &Logger{slog.New(h), h.queue}
 }
 
-// Close waits until the messages of an asynchronous logger are written, but at
-// most for the given time; it tells whether they are. No message may follow.
+// Close waits until the messages of an asynchronous logger are written, at most
+// for the given time, and reports whether they are. No message may follow.
 func (l *Logger) Close(wait time.Duration) bool {
 	return l.queue == nil || l.queue.close(wait)
 }
 
-// severity is that of syslog(3); its number goes into the priority.
-type severity int
-
-const (
-	severityError   severity = 3
-	severityWarning severity = 4
-	severityInfo    severity = 6
-)
-
-func (s severity) String() string {
-	switch s {
-	case severityError:
-		return "error"
-	case severityWarning:
-		return "warning"
-	}
-	return "info"
+// handler is the slog.Handler of a Logger.
+type handler struct {
+	opts   Options
+	pid    int
+	queue  *queue
+	prefix string // values of the logger's attributes, each with a colon: "job 12@n1: "
 }
 
-// Error logs something that went wrong; subject is whose, such as "job 12@n1",
-// empty for nobody's.
-func (l *Logger) Error(subject string, err error) {
-	l.log(message{time.Now(), severityError, subject, err.Error()})
-}
-
-// Warning logs something that a person should look at some day.
-func (l *Logger) Warning(subject, text string) {
-	l.log(message{time.Now(), severityWarning, subject, text})
-}
-
-// Info logs something that is as it should be.
-func (l *Logger) Info(subject, text string) {
-	l.log(message{time.Now(), severityInfo, subject, text})
-}
-
-// message is what one line says.
+// message is the content of one line.
 type message struct {
-	at       time.Time
-	severity severity
-	subject  string
-	text     string
+	at    time.Time
+	level slog.Level
+	text  string
 }
 
-func (l *Logger) log(m message) {
-	if l.queue != nil {
-		l.queue.put(m)
-		return
+func (handler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+
+// Handle writes a message: the logger's attributes, the text and the attributes of the
+// call as name=value.
+func (h handler) Handle(_ context.Context, r slog.Record) error {
+	m := message{r.Time, r.Level, h.prefix + r.Message}
+	r.Attrs(func(a slog.Attr) bool {
+		m.text += " " + a.String()
+		return true
+	})
+	if h.queue != nil {
+		h.queue.put(m)
+	} else {
+		h.write(m)
 	}
-	l.write(m)
+	return nil
 }
 
-// write puts one line into the first place that takes it.
-func (l *Logger) write(m message) {
-	text := m.severity.String() + ": "
-	if m.subject != "" {
-		text += m.subject + ": "
+// WithAttrs returns a handler that writes the values before each text.
+func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	for _, a := range attrs {
+		if value := a.Value.String(); value != "" {
+			h.prefix += value + ": "
+		}
 	}
-	text += m.text
-	text = oneLine(text)
-	line := fmt.Sprintf("%s %s[%d]: %s\n", m.at.Format("2006-01-02T15:04:05.000Z07:00"), l.opts.Program, l.pid, text)
-	if l.opts.Target == Syslog {
-		if l.toSyslog(m.at, m.severity, text) == nil {
+	return h
+}
+
+// WithGroup returns the handler itself: lines have no groups.
+func (h handler) WithGroup(string) slog.Handler { return h }
+
+// severity returns the name and the number of a level in syslog(3).
+func severity(level slog.Level) (name string, number int) {
+	switch {
+	case level >= slog.LevelError:
+		return "error", 3
+	case level >= slog.LevelWarn:
+		return "warning", 4
+	}
+	return "info", 6
+}
+
+// write writes one line to the first place that accepts it.
+func (h handler) write(m message) {
+	name, number := severity(m.level)
+	text := oneLine(name + ": " + m.text)
+	line := fmt.Sprintf("%s %s[%d]: %s\n", m.at.Format("2006-01-02T15:04:05.000Z07:00"), h.opts.Program, h.pid, text)
+	if h.opts.Target == Syslog {
+		if h.toSyslog(m.at, number, text) == nil {
 			return
 		}
-	} else if appendLine(l.opts.Target, line) == nil {
+	} else if appendLine(h.opts.Target, line) == nil {
 		return
 	}
-	if appendLine(l.opts.Fallback, line) == nil {
+	if appendLine(h.opts.Fallback, line) == nil {
 		return
 	}
-	if l.opts.Last != nil {
-		_, _ = io.WriteString(l.opts.Last, line) // there is nowhere left to say so
+	if h.opts.Last != nil {
+		_, _ = io.WriteString(h.opts.Last, line) // no place is left for this error
 	}
 }
 
@@ -149,15 +152,15 @@ func oneLine(text string) string {
 }
 
 // toSyslog sends one datagram in the form that syslog(3) of the C library sends.
-func (l *Logger) toSyslog(now time.Time, s severity, text string) error {
+func (h handler) toSyslog(now time.Time, severity int, text string) error {
 	const facilityDaemon = 3 << 3
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return os.NewSyscallError("socket", err)
 	}
 	defer syscall.Close(fd)
-	packet := fmt.Sprintf("<%d>%s %s[%d]: %s", facilityDaemon|int(s), now.Format(time.Stamp), l.opts.Program, l.pid, text)
-	to := &syscall.SockaddrUnix{Name: l.opts.DevLog}
+	packet := fmt.Sprintf("<%d>%s %s[%d]: %s", facilityDaemon|severity, now.Format(time.Stamp), h.opts.Program, h.pid, text)
+	to := &syscall.SockaddrUnix{Name: h.opts.DevLog}
 	// A daemon that does not keep up gets a moment, but a job must not wait for it.
 	for range 5 {
 		if err = syscall.Sendto(fd, []byte(packet), syscall.MSG_NOSIGNAL, to); !errors.Is(err, syscall.EAGAIN) {

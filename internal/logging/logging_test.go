@@ -2,6 +2,7 @@ package logging
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,16 +16,17 @@ import (
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rt.log")
 	l := New(Options{Program: "rt-prolog", Target: path})
-	l.Error("job 12@n1", errors.Join(errors.New("first"), errors.New("second\x1b[31m")))
-	l.Warning("", "no job")
-	l.Info("job 13@n1", "fine")
+	l.With("job", "job 12@n1").Error(errors.Join(errors.New("first"), errors.New("second\x1b[31m")).Error())
+	l.With("job", "").Warn("no job")
+	l.With("job", "job 13@n1").Info("fine", "tasks", 2)
+	l.Debug("not shown")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(Z|[+-]\d\d:\d\d) rt-prolog\[\d+\]: error: job 12@n1: first; second \[31m
 \S+ rt-prolog\[\d+\]: warning: no job
-\S+ rt-prolog\[\d+\]: info: job 13@n1: fine
+\S+ rt-prolog\[\d+\]: info: job 13@n1: fine tasks=2
 $`)
 	if !want.Match(text) {
 		t.Errorf("log is\n%s", text)
@@ -37,16 +39,16 @@ func TestFallback(t *testing.T) {
 	missing := filepath.Join(dir, "missing", "x")
 	var last strings.Builder
 	l := New(Options{Program: "p", Target: Syslog, DevLog: missing, Fallback: filepath.Join(dir, "fallback.log"), Last: &last})
-	l.Info("", "one")
+	l.Info("one")
 	if text, err := os.ReadFile(filepath.Join(dir, "fallback.log")); err != nil || !strings.HasSuffix(string(text), "info: one\n") {
 		t.Errorf("fallback file: %q, %v", text, err)
 	}
 	l = New(Options{Program: "p", Target: missing, Fallback: missing, Last: &last})
-	l.Info("", "two")
+	l.Info("two")
 	if got := last.String(); !strings.HasSuffix(got, "info: two\n") || strings.Contains(got, "one") {
 		t.Errorf("last resort got %q", got)
 	}
-	New(Options{Program: "p", Target: missing, Fallback: missing}).Info("", "lost without a panic")
+	New(Options{Program: "p", Target: missing, Fallback: missing}).Info("lost without a panic")
 }
 
 func TestSyslog(t *testing.T) {
@@ -60,7 +62,10 @@ func TestSyslog(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := New(Options{Program: "rt-epilog", Target: Syslog, DevLog: path})
-	l.write(message{time.Date(2026, 11, 2, 3, 4, 5, 0, time.UTC), severityError, "job 7@n2", "broken"})
+	r := slog.NewRecord(time.Date(2026, 11, 2, 3, 4, 5, 0, time.UTC), slog.LevelError, "broken", 0)
+	if err := l.With("job", "job 7@n2").Handler().Handle(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
 	buf := make([]byte, 4096)
 	n, _, err := syscall.Recvfrom(fd, buf, 0)
 	if err != nil {
@@ -80,7 +85,7 @@ func TestConcurrent(t *testing.T) {
 	for range 8 {
 		group.Go(func() {
 			for range 50 {
-				l.Info("", strings.Repeat("x", 300))
+				l.Info(strings.Repeat("x", 300))
 			}
 		})
 	}

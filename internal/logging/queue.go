@@ -2,6 +2,7 @@ package logging
 
 import (
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 )
@@ -86,7 +87,7 @@ func (q *queue) next() (m message, ok, closed bool) {
 	defer q.mu.Unlock()
 	switch {
 	case q.dropped > 0:
-		m = message{time.Now(), severityWarning, "", fmt.Sprintf("the log did not keep up: %d messages were dropped here", q.dropped)}
+		m = message{time.Now(), slog.LevelWarn, fmt.Sprintf("the log did not keep up: %d messages were dropped here", q.dropped)}
 		q.dropped = 0
 		return m, true, false
 	case len(q.waiting) == 0:

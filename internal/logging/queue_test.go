@@ -42,7 +42,7 @@ func TestAsync(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rt.log")
 	l := New(Options{Program: "p", Target: path, Async: true})
 	for i := range maxQueued {
-		l.Info("", fmt.Sprint("message ", i))
+		l.Info(fmt.Sprint("message ", i))
 	}
 	if !l.Close(time.Minute) {
 		t.Fatal("not closed")

@@ -1,11 +1,7 @@
 package tracker
 
 import (
-	"bytes"
 	"context"
-	"fmt"
-	"maps"
-	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -27,9 +23,6 @@ const (
 	batchFor   = time.Minute      // a job that has no batch script by then has none
 )
 
-// maxEnviron limits what is read of one process's environment, in bytes.
-const maxEnviron = 256 << 10
-
 // JobEnvironment completes a Run from the environment of the job's own processes, which
 // has what Slurm passes to no hook (the job's name, its array ids), and finds the job's
 // batch script.
@@ -38,9 +31,9 @@ type JobEnvironment struct {
 	changed func(rt.Run) error
 	warn    func(error)
 
-	pids    []int
-	seen    map[int]bool // processes that need no second look
-	environ []byte
+	pids []int
+	seen map[int]bool // processes that need no second look
+	text []byte       // buffer for one environment
 
 	mu    sync.Mutex
 	run   rt.Run
@@ -50,7 +43,7 @@ type JobEnvironment struct {
 // NewJobEnvironment returns the environment of the run's job. changed receives each Run
 // that has more than the one before; warn receives its errors.
 func NewJobEnvironment(job *JobWatch, run rt.Run, changed func(rt.Run) error, warn func(error)) *JobEnvironment {
-	return &JobEnvironment{job: job, run: run, changed: changed, warn: warn, seen: map[int]bool{}, environ: make([]byte, 0, 8<<10)}
+	return &JobEnvironment{job: job, run: run, changed: changed, warn: warn, seen: map[int]bool{}, text: make([]byte, 0, 8<<10)}
 }
 
 // Run returns the Run with all that is known by now.
@@ -122,52 +115,27 @@ func (e *JobEnvironment) look() {
 		if e.seen[pid] {
 			continue
 		}
-		text, err := e.read(pid)
+		text, err := environ.ReadProcess(e.job.procRoot, pid, e.text)
 		if err != nil || len(text) == 0 {
 			continue // the process has ended, or has not executed its program yet
 		}
-		if e.merge(pid, text) {
+		e.text = text
+		if e.merge(pid, environ.Parse(text)) {
 			e.seen[pid] = true
 		}
 	}
 }
 
-func (e *JobEnvironment) read(pid int) ([]byte, error) {
-	f, err := os.Open(fmt.Sprintf("%s/%d/environ", e.job.procRoot, pid))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	e.environ = e.environ[:0]
-	for len(e.environ) < maxEnviron {
-		if len(e.environ) == cap(e.environ) {
-			e.environ = append(e.environ, 0)[:len(e.environ)]
-		}
-		n, err := f.Read(e.environ[len(e.environ):cap(e.environ)])
-		e.environ = e.environ[:len(e.environ)+n]
-		if err != nil || n == 0 {
-			break
-		}
-	}
-	return e.environ, nil
-}
-
 // merge adds a process's environment to the Run. It reports whether the process is one
 // of the job's tasks: a slurmstepd that has not begun its task yet shows another
 // environment.
-func (e *JobEnvironment) merge(pid int, text []byte) bool {
-	var entries []string
-	for entry := range bytes.SplitSeq(text, []byte{0}) {
-		entries = append(entries, string(entry))
-	}
-	env := environ.NewEnv(entries)
+func (e *JobEnvironment) merge(pid int, env environ.Env) bool {
 	if !env.Number("SLURM_JOB_ID").Valid() {
 		return false
 	}
 	e.mu.Lock()
 	run := e.run
-	run.Meta.Tags = maps.Clone(run.Meta.Tags)
-	changed := environ.MergeTaskEnv(&run, text)
+	changed := environ.MergeTaskEnv(&run, env)
 	if changed {
 		e.run = run
 	}

@@ -1,10 +1,7 @@
 package tracker
 
 import (
-	"bytes"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -87,11 +84,11 @@ func runningTasks(procfs string, pids []int, ours environ.Env, here rt.Opt[uint6
 		if n, ok := here.Get(); ok && uint64(len(seen)) >= n {
 			break
 		}
-		text, err := os.ReadFile(filepath.Join(procfs, strconv.Itoa(pid), "environ"))
+		text, err := environ.ReadProcess(procfs, pid, nil)
 		if err != nil {
 			continue // it has ended, or is another user's
 		}
-		if task, ok := taskOf(text, ours); ok {
+		if task, ok := taskOf(environ.Parse(text), ours); ok {
 			seen[task] = true
 		}
 	}
@@ -99,17 +96,8 @@ func runningTasks(procfs string, pids []int, ours environ.Env, here rt.Opt[uint6
 }
 
 // taskOf returns the task on this node of a process of our step, from its environment.
-func taskOf(text []byte, ours environ.Env) (task string, ok bool) {
-	for entry := range bytes.SplitSeq(text, []byte{0}) {
-		name, value, _ := bytes.Cut(entry, []byte("="))
-		switch string(name) {
-		case "SLURM_JOB_ID", "SLURM_STEP_ID":
-			if string(value) != ours[string(name)] {
-				return "", false
-			}
-		case "SLURM_LOCALID":
-			task = string(value)
-		}
-	}
-	return task, task != ""
+func taskOf(env, ours environ.Env) (task string, ok bool) {
+	isOurStep := env["SLURM_JOB_ID"] == ours["SLURM_JOB_ID"] && env["SLURM_STEP_ID"] == ours["SLURM_STEP_ID"]
+	task = env["SLURM_LOCALID"]
+	return task, isOurStep && task != ""
 }

@@ -186,7 +186,7 @@ func TestCapturedMerge(t *testing.T) {
 				t.Fatal("no Prolog was captured for this job on this node")
 			}
 			merged++
-			if !MergeTaskEnv(&run, environ(c.env)) {
+			if !MergeTaskEnv(&run, c.env) {
 				t.Fatal("the task's environment changed nothing")
 			}
 			if run.Meta.JobName != names[c.scenario] {
@@ -204,7 +204,7 @@ func TestCapturedMerge(t *testing.T) {
 			if c.scenario == "sbatch-simple" && c.step == "none" && run.AllocMem != rt.Some[uint64](200<<20) {
 				t.Errorf("memory %v, want 200 MiB", run.AllocMem)
 			}
-			if MergeTaskEnv(&run, environ(c.env)) {
+			if MergeTaskEnv(&run, c.env) {
 				t.Error("the same environment changed the run a second time")
 			}
 		})
@@ -212,13 +212,4 @@ func TestCapturedMerge(t *testing.T) {
 	if merged < 10 {
 		t.Errorf("only %d environments were merged", merged)
 	}
-}
-
-// environ writes an environment as /proc/<pid>/environ shows it.
-func environ(env Env) []byte {
-	var b []byte
-	for k, v := range env {
-		b = append(append(b, k+"="+v...), 0)
-	}
-	return b
 }

@@ -144,39 +144,38 @@ func prologRun(t testing.TB, more Env) rt.Run {
 }
 
 func TestMergeTaskEnv(t *testing.T) {
-	task := func(env Env) []byte { return environ(env) }
 	tests := []struct {
 		name    string
 		prolog  Env
-		environ []byte
+		environ Env
 		changed bool
 		check   func(*rt.Run) bool
 	}{
-		{"name", nil, task(Env{"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": "train"}), true,
+		{"name", nil, Env{"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": "train"}, true,
 			func(r *rt.Run) bool { return r.Meta.JobName == "train" && r.Meta.Tags["slurm_job_name"] == "train" }},
-		{"another job", nil, task(Env{"SLURM_JOB_ID": "13", "SLURM_JOB_NAME": "train"}), false,
+		{"another job", nil, Env{"SLURM_JOB_ID": "13", "SLURM_JOB_NAME": "train"}, false,
 			func(r *rt.Run) bool { return r.Meta.JobName == "" }},
-		{"no job", nil, task(Env{"SLURM_JOB_NAME": "train"}), false, func(r *rt.Run) bool { return r.Meta.JobName == "" }},
+		{"no job", nil, Env{"SLURM_JOB_NAME": "train"}, false, func(r *rt.Run) bool { return r.Meta.JobName == "" }},
 		{"component under its leader's id", Env{"SLURM_HET_JOB_ID": "11"},
-			task(Env{"SLURM_JOB_ID": "11", "SLURM_JOB_NAME": "h", "SLURM_HET_SIZE": "2", "SLURM_JOB_ID_HET_GROUP_0": "11", "SLURM_JOB_ID_HET_GROUP_1": "12"}), true,
+			Env{"SLURM_JOB_ID": "11", "SLURM_JOB_NAME": "h", "SLURM_HET_SIZE": "2", "SLURM_JOB_ID_HET_GROUP_0": "11", "SLURM_JOB_ID_HET_GROUP_1": "12"}, true,
 			func(r *rt.Run) bool { return r.HetJobOffset == rt.Some[uint64](1) && r.Meta.JobName == "h" }},
-		{"the user's metadata wins", nil, task(Env{"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": "train", "TRACKER_JOB_NAME": "mine", "TRACKER_TEAM": "us", "TRACKER_ENV": "prod"}), true,
+		{"the user's metadata wins", nil, Env{"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": "train", "TRACKER_JOB_NAME": "mine", "TRACKER_TEAM": "us", "TRACKER_ENV": "prod"}, true,
 			func(r *rt.Run) bool {
 				return r.Meta.JobName == "mine" && r.Meta.Team == "us" && r.Meta.Env == "prod" && r.Meta.ProjectName == "acct"
 			}},
-		{"not on the list", nil, task(Env{"SLURM_JOB_ID": "12", "SLURM_JOB_ACCOUNT": "other", "SLURM_JOB_USER": "root", "TRACKER_HOST_IP": "0", "LD_PRELOAD": "x", "SLURM_CLUSTER_NAME": "x"}), false,
+		{"not on the list", nil, Env{"SLURM_JOB_ID": "12", "SLURM_JOB_ACCOUNT": "other", "SLURM_JOB_USER": "root", "TRACKER_HOST_IP": "0", "LD_PRELOAD": "x", "SLURM_CLUSTER_NAME": "x"}, false,
 			func(r *rt.Run) bool { return r.Account == "acct" && r.User == "" && r.Cluster == "lab" }},
-		{"control characters", nil, task(Env{"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": "a\x1b[2Jb", "TRACKER_TEAM": "x\ny"}), false,
+		{"control characters", nil, Env{"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": "a\x1b[2Jb", "TRACKER_TEAM": "x\ny"}, false,
 			func(r *rt.Run) bool { return r.Meta.JobName == "" && r.Meta.Team == "acct" }},
-		{"not UTF-8", nil, task(Env{"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": "a\xff"}), false, func(r *rt.Run) bool { return r.Meta.JobName == "" }},
-		{"too long", nil, task(Env{"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": strings.Repeat("x", 257)}), false, func(r *rt.Run) bool { return r.Meta.JobName == "" }},
-		{"just short enough", nil, task(Env{"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": strings.Repeat("x", 256)}), true, func(r *rt.Run) bool { return len(r.Meta.JobName) == 256 }},
-		{"beyond the limit", nil, []byte("SLURM_JOB_ID=12\x00X=" + strings.Repeat("y", MaxProcess) + "\x00SLURM_JOB_NAME=late\x00"), false,
+		{"not UTF-8", nil, Env{"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": "a\xff"}, false, func(r *rt.Run) bool { return r.Meta.JobName == "" }},
+		{"too long", nil, Env{"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": strings.Repeat("x", 257)}, false, func(r *rt.Run) bool { return r.Meta.JobName == "" }},
+		{"just short enough", nil, Env{"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": strings.Repeat("x", 256)}, true, func(r *rt.Run) bool { return len(r.Meta.JobName) == 256 }},
+		{"beyond the limit", nil, Parse([]byte("SLURM_JOB_ID=12\x00X=" + strings.Repeat("y", MaxProcess) + "\x00SLURM_JOB_NAME=late\x00")), false,
 			func(r *rt.Run) bool { return r.Meta.JobName == "" }},
-		{"half of an array", nil, task(Env{"SLURM_JOB_ID": "12", "SLURM_ARRAY_JOB_ID": "10"}), false, func(r *rt.Run) bool { return !r.ArrayJobID.Valid() }},
-		{"an array's task", nil, task(Env{"SLURM_JOB_ID": "12", "SLURM_ARRAY_JOB_ID": "10", "SLURM_ARRAY_TASK_ID": "0"}), true,
+		{"half of an array", nil, Env{"SLURM_JOB_ID": "12", "SLURM_ARRAY_JOB_ID": "10"}, false, func(r *rt.Run) bool { return !r.ArrayJobID.Valid() }},
+		{"an array's task", nil, Env{"SLURM_JOB_ID": "12", "SLURM_ARRAY_JOB_ID": "10", "SLURM_ARRAY_TASK_ID": "0"}, true,
 			func(r *rt.Run) bool { return r.Meta.ExternalRunID == "lab:10_0@n1#0" && r.Meta.TaskName == "0" }},
-		{"memory by CPU", nil, task(Env{"SLURM_JOB_ID": "12", "SLURM_MEM_PER_CPU": "100"}), true,
+		{"memory by CPU", nil, Env{"SLURM_JOB_ID": "12", "SLURM_MEM_PER_CPU": "100"}, true,
 			func(r *rt.Run) bool {
 				return r.AllocMem == rt.Some[uint64](200<<20) && r.Meta.Tags["slurm_memory_mib"] == "200"
 			}},
@@ -198,11 +197,11 @@ func TestMergeTaskEnv(t *testing.T) {
 // The order in which a job's processes are found does not matter: the batch
 // script's name of the job wins over a step's, and a user's over both.
 func TestMergeTaskEnvOrder(t *testing.T) {
-	batch := environ(Env{"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": "job"})
-	step := environ(Env{"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": "step", "SLURM_STEP_ID": "0"})
-	users := environ(Env{"SLURM_JOB_ID": "12", "SLURM_STEP_ID": "1", "TRACKER_JOB_NAME": "users", "TRACKER_EXTERNAL_RUN_ID": "x-1"})
-	array := environ(Env{"SLURM_JOB_ID": "12", "SLURM_ARRAY_JOB_ID": "10", "SLURM_ARRAY_TASK_ID": "3"})
-	for _, order := range [][][]byte{{batch, step}, {step, batch}} {
+	batch := Env{"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": "job"}
+	step := Env{"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": "step", "SLURM_STEP_ID": "0"}
+	users := Env{"SLURM_JOB_ID": "12", "SLURM_STEP_ID": "1", "TRACKER_JOB_NAME": "users", "TRACKER_EXTERNAL_RUN_ID": "x-1"}
+	array := Env{"SLURM_JOB_ID": "12", "SLURM_ARRAY_JOB_ID": "10", "SLURM_ARRAY_TASK_ID": "3"}
+	for _, order := range [][]Env{{batch, step}, {step, batch}} {
 		run := prologRun(t, nil)
 		shared := maps.Clone(run.Meta.Tags)
 		first := run
@@ -216,7 +215,7 @@ func TestMergeTaskEnvOrder(t *testing.T) {
 			t.Error("an earlier copy of the run was changed")
 		}
 	}
-	for _, order := range [][][]byte{{batch, users, array}, {users, array, batch, step}, {array, users, step, batch}} {
+	for _, order := range [][]Env{{batch, users, array}, {users, array, batch, step}, {array, users, step, batch}} {
 		run := prologRun(t, nil)
 		for _, e := range order {
 			MergeTaskEnv(&run, e)
@@ -233,7 +232,7 @@ func FuzzMergeTaskEnv(f *testing.F) {
 	f.Add([]byte("SLURM_JOB_ID=12\x00SLURM_MEM_PER_CPU=18446744073709551613"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		run := prologRun(t, nil)
-		MergeTaskEnv(&run, text)
+		MergeTaskEnv(&run, Parse(text))
 		if run.JobID != rt.Some[uint64](12) || run.Node != "n1" || run.Account != "acct" {
 			t.Error("a task's environment changed whose run it is")
 		}
@@ -242,7 +241,7 @@ func FuzzMergeTaskEnv(f *testing.F) {
 				t.Errorf("%s = %q", name, v)
 			}
 		}
-		if MergeTaskEnv(&run, text) {
+		if MergeTaskEnv(&run, Parse(text)) {
 			t.Error("the same environment changed the run twice")
 		}
 	})

@@ -26,15 +26,15 @@ var taskNames = []string{
 }
 
 // MergeTaskEnv adds to a run of slurmd's Prolog what the environment of a process has that
-// the caller found in the job's cgroup, see ReadProcess. It reports whether that changed
+// the caller found in the job's cgroup. It reports whether that changed
 // the run. Only variables on a list are used; the user's TRACKER_* of section 9.3 replace
 // the scheduler's values. The environment of another job is ignored. In a component of a
 // heterogeneous job SLURM_JOB_ID is the leader's.
 //
 // It may be called for several processes: the batch script's name of the job replaces that
 // of a step, which may be the step's own.
-func MergeTaskEnv(run *rt.Run, environ []byte) bool {
-	env := taskEnv(environ)
+func MergeTaskEnv(run *rt.Run, env Env) bool {
+	env = taskEnv(env)
 	id := env.Number("SLURM_JOB_ID", "SLURM_JOBID")
 	isOurs := id == run.JobID || id == run.HetJobID
 	if !id.Valid() || !isOurs {
@@ -77,8 +77,8 @@ func setFromTask(run *rt.Run, env Env) {
 }
 
 // taskEnv returns the variables of a process's environment that are used.
-func taskEnv(environ []byte) Env {
-	env := Parse(environ)
+func taskEnv(env Env) Env {
+	env = maps.Clone(env)
 	maps.DeleteFunc(env, func(name, value string) bool {
 		return !isUsed(name) || !slurm.Printable(value, maxTaskValue)
 	})
