@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// TestOOM lets a step grow until the kernel kills it: its report says when, which
-// step at which limit, what was biggest just before, and how fast it grew.
+// TestOOM lets a step grow until the kernel kills it: its report has the time, the step and
+// its limit, the largest processes just before, and the growth rate.
 func TestOOM(t *testing.T) {
 	s := newSite(t, workDir(t))
 	c := lab(t, s)
 	w := s.workload()
-	// It grows once it has been read, and again when that has been seen.
+	// The step grows after it was read, and again after that reading was seen.
 	small, big := s.path("out", "small"), s.path("out", "big")
 	id := c.submit(t, s, `exec srun -n1 bash -c 'until [ -e `+small+` ]; do sleep 0.1; done; `+w+` --touch 16 --hold 3600 &
 		until [ -e `+big+` ]; do sleep 0.1; done; exec `+w+` --touch 300'`, "-n1", "--mem=64", "-w", c.nodes[0], "-J", "growing")
@@ -34,7 +34,7 @@ func TestOOM(t *testing.T) {
 	c.wait(t, id)
 	settle(t, s.path("spool"))
 	r := onlyRun(t, s, id, c.nodes[0])
-	if r.State != "ended" { // its outcome is that of the script, which ended with srun's status
+	if r.State != "ended" { // its outcome is that of the script, which ended with the status of srun
 		t.Errorf("%s is %s", r.path, r.State)
 	}
 	text, status := s.rtSpool(t, "report", fmt.Sprint(id))
@@ -66,7 +66,7 @@ func TestOOM(t *testing.T) {
 		t.Errorf("%d killed in step %q, task %v, at %d bytes", k.Kills, k.Step, k.Task, k.Limit)
 	}
 	if k.Before < 16<<20 || k.Growth <= 0 || len(k.Big) == 0 || k.Big[0].Comm != "workload" {
-		t.Errorf("%d bytes before it, %g more each second, biggest %+v", k.Before, k.Growth, k.Big)
+		t.Errorf("%d bytes before it, %g more each second, largest %+v", k.Before, k.Growth, k.Big)
 	}
 	if off := time.Since(k.Time); off < 0 || off > 2*time.Minute {
 		t.Errorf("the time is %s", k.Time)

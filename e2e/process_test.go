@@ -25,7 +25,7 @@ func pidsOf(t *testing.T, program string, jobID int64) []int {
 	for _, d := range dirs {
 		exe, err := os.Readlink(d + "/exe")
 		if err != nil || exe != program {
-			continue // ended meanwhile, or another program
+			continue // it has ended, or runs another program
 		}
 		env, err := os.ReadFile(d + "/environ")
 		if err != nil || !bytes.Contains(env, want) {
@@ -38,7 +38,7 @@ func pidsOf(t *testing.T, program string, jobID int64) []int {
 	return pids
 }
 
-// cpuOf returns the CPU time that a process has used, 0 where it is gone.
+// cpuOf returns the CPU time of a process, 0 if it is gone.
 func cpuOf(pid int) time.Duration {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// TestPrologFlags runs a job of two nodes under each way in which Slurm may start
-// its Prolog: before the job or at a node's first step, with an extern step that
-// holds the job's cgroup or without one, where it comes and goes with the steps.
+// TestPrologFlags runs a job of two nodes with each way in which Slurm starts its Prolog:
+// before the job or at a node's first step, with an extern step that keeps the job's cgroup
+// or without one, where the cgroup comes and goes with the steps.
 func TestPrologFlags(t *testing.T) {
 	for _, flags := range []string{"none", "Alloc", "Contain"} {
 		t.Run(flags, func(t *testing.T) {
@@ -32,13 +32,13 @@ func TestPrologFlags(t *testing.T) {
 				possible(t, r)
 				is := s.truthOf(t, id, node)
 				if got := time.Duration(r.cpu.Int64) * time.Microsecond; got < is.cpu-is.began-is.slack() || got > is.cpu+is.slack() {
-					t.Errorf("%s: CPU time %v, the processes say %v, %v of it before they began", r.path, got, is.cpu, is.began)
+					t.Errorf("%s: CPU time %v, the processes report %v, %v of it before they began", r.path, got, is.cpu, is.began)
 				}
 				t.Logf("%s: %d snapshots, CPU %v of %v", node, r.snapshots, time.Duration(r.cpu.Int64)*time.Microsecond, is.cpu)
 			}
 			c.healthy(t)
 			for _, line := range s.logLines(t) {
-				t.Errorf("logged though nothing went wrong: %s", line)
+				t.Errorf("unexpected log line: %s", line)
 			}
 		})
 	}

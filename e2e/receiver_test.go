@@ -20,7 +20,7 @@ type receiver struct {
 	url, token string
 }
 
-// received is a run as the receiver shows it.
+// received is a run as the receiver's API returns it.
 type received struct {
 	ID       string `json:"id"`
 	Status   string `json:"status"`
@@ -35,8 +35,8 @@ type received struct {
 	} `json:"objects"`
 }
 
-// serve starts a receiver on loopback and points rt.toml at it and at the spool;
-// more are further keys, each followed by its TOML value.
+// serve starts a receiver on loopback and sets its address and the spool in rt.toml; more
+// are additional keys, each followed by its TOML value.
 func serve(t *testing.T, s *site, spool string, more ...string) *receiver {
 	t.Helper()
 	r := &receiver{token: fmt.Sprintf("token-%d", time.Now().UnixNano())}
@@ -70,7 +70,7 @@ func serve(t *testing.T, s *site, spool string, more ...string) *receiver {
 		for sc := bufio.NewScanner(errs); sc.Scan(); {
 			select {
 			case said <- sc.Text():
-			default: // enough to explain a failure
+			default: // the lines so far suffice to explain a failure
 			}
 		}
 		close(said)
@@ -98,7 +98,7 @@ func serve(t *testing.T, s *site, spool string, more ...string) *receiver {
 	return r
 }
 
-// get asks the receiver's API.
+// get sends a GET request to the receiver's API.
 func (r *receiver) get(t *testing.T, path string) []byte {
 	t.Helper()
 	req, err := http.NewRequest(http.MethodGet, r.url+path, nil)

@@ -38,7 +38,7 @@ func onScreen(t *testing.T, name string, args ...string) *screen {
 		defer close(drawn)
 		buf := make([]byte, 4096)
 		for {
-			n, err := tty.Read(buf) // EIO once the program has ended
+			n, err := tty.Read(buf) // EIO after the program has ended
 			if _, bad := s.vt.Write(buf[:n]); bad != nil || err != nil {
 				return
 			}
@@ -47,7 +47,7 @@ func onScreen(t *testing.T, name string, args ...string) *screen {
 	return s
 }
 
-// shows types keys, and waits until all expressions match lines of the screen.
+// shows types keys, and waits until every expression matches a line of the screen.
 func (s *screen) shows(keys string, want ...string) {
 	s.t.Helper()
 	if _, err := s.tty.WriteString(keys); err != nil {
@@ -65,12 +65,12 @@ func (s *screen) shows(keys string, want ...string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			s.t.Fatalf("%q did not come onto the screen:\n%s", missing, s.vt.String())
+			s.t.Fatalf("%q did not appear on the screen:\n%s", missing, s.vt.String())
 		}
 	}
 }
 
-// quit ends the program, which has drawn nothing but ASCII.
+// quit ends the program and checks that it has drawn only ASCII.
 func (s *screen) quit() {
 	s.t.Helper()
 	if text := s.vt.String(); strings.ContainsFunc(text, func(r rune) bool { return r > '~' }) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestShortProcesses holds the CPU time of a job of 200 short processes against what
-// they say together. slurmstepd is in no cgroup of the job with version 1.
+// TestShortProcesses compares the CPU time of a job of 200 short processes with the sum of
+// their reports. With cgroup v1 slurmstepd is in no cgroup of the job.
 func TestShortProcesses(t *testing.T) {
 	s := newSite(t, workDir(t))
 	c := lab(t, s)

@@ -19,8 +19,8 @@ import (
 // programs are what a site installs.
 var programs = []string{"rt-prolog", "rt-epilog", "rt-tracker", "rt-spool", "resource-tracker"}
 
-// site is an installation of the suite: programs, configuration, spool and log
-// below one directory that every user can reach.
+// site is an installation for the tests: programs, configuration, spool and log below one
+// directory that every user can enter.
 type site struct {
 	t   *testing.T
 	dir string
@@ -36,7 +36,7 @@ func newSite(t *testing.T, dir string) *site {
 			t.Fatal(err)
 		}
 	}
-	for _, d := range []string{"truth", "out"} { // jobs write here
+	for _, d := range []string{"truth", "out"} { // jobs write to these
 		if err := os.Chmod(s.path(d), 0o1777); err != nil {
 			t.Fatal(err)
 		}
@@ -93,22 +93,22 @@ func (s *site) script(name, program string) {
 	}
 }
 
-// own gives directories to the user rt, who keeps the spool.
+// own makes the user rt, the owner of the spool, the owner of directories.
 func (s *site) own(dirs ...string) {
 	for _, d := range dirs {
 		command(s.t, "chown", "rt:rt", s.path(d))
 	}
 }
 
-// configure writes rt.toml: short intervals, everything below the site, and
-// over them the given "section.key" = TOML value.
+// configure writes rt.toml with short intervals and all paths below the site; the given
+// "section.key" = TOML value replace its defaults.
 func (s *site) configure(over map[string]string) {
 	quoted := func(p ...string) string { return fmt.Sprintf("%q", s.path(p...)) }
 	keys := map[string]string{
 		"spool.dir": quoted("spool"), "spool.commit_interval": `"1s"`,
 		"tracker.path": quoted("bin", "rt-tracker"), "tracker.state_dir": quoted("state"),
 		"tracker.interval": `"1s"`, "tracker.first_interval": `"500ms"`,
-		// The most that they may be: a hook that did not wait says so, and no test is about that.
+		// The maximum: a hook that gives up logs that, and no test measures it.
 		"hooks.ready_timeout": `"30s"`, "hooks.stop_timeout": `"1m"`,
 		"hooks.disable_file": quoted("disabled"),
 		"log.target":         quoted("rt.log"),
@@ -128,7 +128,7 @@ func (s *site) configure(over map[string]string) {
 	s.writeConfig(b.String())
 }
 
-// writeConfig replaces rt.toml at once: a hook never reads half of it.
+// writeConfig replaces rt.toml atomically: a hook never reads a part of a file.
 func (s *site) writeConfig(text string) {
 	temp := s.config() + ".new"
 	if err := os.WriteFile(temp, []byte(text), 0o644); err != nil {
@@ -186,11 +186,11 @@ func command(t *testing.T, name string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// patience is for what must come at some time: none of these tests is about how soon,
-// and a machine with other work may take any time over anything.
+// patience limits the wait for an event. No test measures how soon an event comes, and a
+// busy machine may take long.
 const patience = 10 * time.Minute
 
-// until waits for a condition; it fails the test where that does not come at all.
+// until waits for a condition, and fails the test if it never becomes true.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
@@ -198,7 +198,7 @@ func until(t *testing.T, what string, done func() bool) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("after %v still waiting for %s", patience, what)
+			t.Fatalf("waited %v for %s", patience, what)
 		}
 	}
 }

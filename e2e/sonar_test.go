@@ -14,9 +14,9 @@ import (
 	"github.com/resource-tracker/rt/format/sonar"
 )
 
-// runSonarSlurm has jobs end in every way and holds what rt-spool sonar slurm prints
-// against sacct, field by field. While one of them runs, rt-spool sonar ps must show
-// its processes as the job's. slow is one that will run into its time limit.
+// runSonarSlurm ends jobs in every way and compares the output of rt-spool sonar slurm with
+// sacct, field by field. While one of the jobs runs, rt-spool sonar ps must show its
+// processes with the job's id. slow is a job that will run into its time limit.
 func runSonarSlurm(t *testing.T, c *cluster, s *site, slow int64) {
 	s.configure(nil)
 	w := s.workload()
@@ -39,7 +39,7 @@ func runSonarSlurm(t *testing.T, c *cluster, s *site, slow int64) {
 	}
 	sonarExchange(t, s, jobs["CANCELLED"])
 	var said string
-	until(t, "sacct to know the end of all jobs", func() bool {
+	until(t, "sacct to report the end of all jobs", func() bool {
 		said = c.root(t, "sacct", "--allusers", "--parsable2", "--format="+strings.Join(sonar.JobFields[:], ","), "--starttime=now-2hours")
 		return !strings.Contains(said, "|RUNNING|") && !strings.Contains(said, "|PENDING|") && strings.Contains(said, "|TIMEOUT|")
 	})
@@ -48,7 +48,7 @@ func runSonarSlurm(t *testing.T, c *cluster, s *site, slow int64) {
 		if status != 0 {
 			t.Fatalf("rt-spool sonar slurm %s ended with %d: %s", form, status, out)
 		}
-		states := holdAgainstSacct(t, lines(said)[1:], out)
+		states := compareSacct(t, lines(said)[1:], out)
 		for _, state := range []string{"TIMEOUT", "COMPLETED", "FAILED", "OUT_OF_MEMORY", "CANCELLED"} {
 			if id := fmt.Sprint(jobs[state]); !strings.HasPrefix(states[id], state) {
 				t.Errorf("job %s is %q, not %s", id, states[id], state)
@@ -56,15 +56,15 @@ func runSonarSlurm(t *testing.T, c *cluster, s *site, slow int64) {
 		}
 		for _, id := range []string{fmt.Sprint(jobs["array"], "_0"), fmt.Sprint(jobs["array"], "_1"), fmt.Sprint(jobs["het"], "+0"), fmt.Sprint(jobs["het"], "+1")} {
 			if states[id] == "" {
-				t.Errorf("nothing of job %s", id)
+				t.Errorf("no record of job %s", id)
 			}
 		}
 	}
 }
 
-// holdAgainstSacct compares what sacct said, without its header, with what was
-// printed, and returns the state of each job by its JobID.
-func holdAgainstSacct(t *testing.T, said []string, printed string) map[string]string {
+// compareSacct compares the lines of sacct, without their header, with the records that
+// were printed, and returns the state of each job by its JobID.
+func compareSacct(t *testing.T, said []string, printed string) map[string]string {
 	t.Helper()
 	zero := map[string]bool{"": true, "Unknown": true, "0": true, "00:00:00": true, "0:0": true, "0.00M": true}
 	got := map[string]map[string]string{}
@@ -89,7 +89,7 @@ func holdAgainstSacct(t *testing.T, said []string, printed string) map[string]st
 		got[j.JobIDRaw], states[j.JobID] = values, j.State
 	}
 	if len(got) != len(said) {
-		t.Errorf("%d records of %d lines of sacct", len(got), len(said))
+		t.Errorf("%d records for %d lines of sacct", len(got), len(said))
 	}
 	for _, line := range said {
 		want := strings.SplitN(line, "|", len(sonar.JobFields))
@@ -99,19 +99,19 @@ func holdAgainstSacct(t *testing.T, said []string, printed string) map[string]st
 			switch {
 			case name == "JobName" || name == "Account" || name == "User":
 				if !present || value != want[i] {
-					t.Errorf("job %s: %s is %q, sacct says %q", want[1], name, value, want[i])
+					t.Errorf("job %s: %s is %q, sacct reports %q", want[1], name, value, want[i])
 				}
 			case zero[want[i]]:
 				if present {
-					t.Errorf("job %s: %s is %q, sacct says %q", want[1], name, value, want[i])
+					t.Errorf("job %s: %s is %q, sacct reports %q", want[1], name, value, want[i])
 				}
 			case (name == "Start" || name == "End" || name == "Submit") && want[i] != "None":
 				at, err := time.Parse(time.RFC3339, value)
 				if err != nil || at.Local().Format("2006-01-02T15:04:05") != want[i] {
-					t.Errorf("job %s: %s is %q (%v), sacct says %q", want[1], name, value, err, want[i])
+					t.Errorf("job %s: %s is %q (%v), sacct reports %q", want[1], name, value, err, want[i])
 				}
 			case value != want[i]:
-				t.Errorf("job %s: %s is %q, sacct says %q", want[1], name, value, want[i])
+				t.Errorf("job %s: %s is %q, sacct reports %q", want[1], name, value, want[i])
 			}
 		}
 	}
@@ -139,8 +139,8 @@ func sonarPsOf(t *testing.T, s *site, job int64) {
 	})
 }
 
-// sonarExchange sends the job's run out in both forms and takes it in again: the
-// same figures within what the formats can say. As FTDC it is the same report.
+// sonarExchange exports the job's run in both forms and imports it again: the figures are
+// the same within the precision of the formats. As FTDC the report is the same.
 func sonarExchange(t *testing.T, s *site, job int64) {
 	t.Helper()
 	id := fmt.Sprint(job)

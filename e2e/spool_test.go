@@ -12,7 +12,7 @@ import (
 	_ "github.com/mattn/go-sqlite3"
 )
 
-// spooled is a run as anyone can read it from its file.
+// spooled is a run as any SQLite client can read it from its file.
 type spooled struct {
 	path string
 
@@ -23,7 +23,7 @@ type spooled struct {
 	ExitCode, ExitSignal, AllocCPUs                            sql.NullInt64
 
 	snapshots           int64
-	firstReason, ending int64 // ending: how many readings have the reason "last"
+	firstReason, ending int64 // ending: number of readings with the reason "last"
 	cpu                 sql.NullInt64
 	peakKiB             sql.NullInt64
 }
@@ -55,10 +55,10 @@ func readRun(t *testing.T, path string) spooled {
 	return r
 }
 
-// runs reads every spool file below a directory; all must be closed.
+// runs reads every spool file below a directory; every run must be closed.
 func runs(t *testing.T, spool string) []spooled { return runsNamed(t, spool, "*.db") }
 
-// runsOf reads a job's.
+// runsOf reads the runs of a job.
 func runsOf(t *testing.T, spool string, job int64) []spooled {
 	return runsNamed(t, spool, fmt.Sprintf("job-%d-*.db", job))
 }
@@ -76,7 +76,7 @@ func runsNamed(t *testing.T, spool, pattern string) []spooled {
 	return all
 }
 
-// settle waits until no tracker writes to the spool any more, or none of a job.
+// settle waits until no tracker of a job, or none at all, writes to the spool.
 func settle(t *testing.T, spool string, job ...int64) {
 	t.Helper()
 	pattern := "*.db-wal"
@@ -97,7 +97,7 @@ func describe(all []spooled) string {
 	return b.String()
 }
 
-// count returns how many snapshots are committed, 0 while that cannot be told.
+// count returns the number of committed snapshots, 0 if it cannot be read.
 func count(path string) (n int64) {
 	db, err := sql.Open("sqlite3", "file:"+path+"?mode=ro")
 	if err != nil {

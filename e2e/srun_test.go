@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// TestSrun tracks steps without root: srun starts resource-tracker as each task, and
-// one of them on each node tracks the step while the others become their commands.
+// TestSrun tracks steps without root: srun starts resource-tracker as each task, and one of
+// them on each node tracks the step while the others exec their commands.
 func TestSrun(t *testing.T) {
 	s := newSite(t, workDir(t))
 	s.configure(nil)
-	if err := os.WriteFile(s.path("disabled"), nil, 0o644); err != nil { // no tracker of the node's
+	if err := os.WriteFile(s.path("disabled"), nil, 0o644); err != nil { // disables the node's trackers
 		t.Fatal(err)
 	}
 	if err := os.Mkdir(s.path("home"), 0o777); err != nil {
@@ -34,9 +34,9 @@ func TestSrun(t *testing.T) {
 	c.healthy(t)
 }
 
-// step submits a script whose steps put their runs into a directory of the user's
-// own, and returns the job's id and that directory. RT is resource-tracker there, W
-// the workload.
+// step submits a script with steps that put their runs into a directory of the user, and
+// returns the job's id and that directory. In the script RT is resource-tracker and W the
+// workload.
 func (c *cluster) step(t *testing.T, s *site, script string, args ...string) (id int64, spool string) {
 	t.Helper()
 	home := s.path("home", t.Name()[strings.LastIndexByte(t.Name(), '/')+1:])
@@ -45,7 +45,7 @@ func (c *cluster) step(t *testing.T, s *site, script string, args ...string) (id
 	return id, filepath.Join(home, ".local", "state", "rt")
 }
 
-// stepRuns are the runs of a step, by their nodes.
+// stepRuns returns the runs of a step by node.
 func stepRuns(t *testing.T, spool string, id int64, step string) map[string]spooled {
 	t.Helper()
 	mine := map[string]spooled{}
@@ -61,7 +61,8 @@ func stepRuns(t *testing.T, spool string, id int64, step string) map[string]spoo
 	return mine
 }
 
-// runSixteen runs 16 tasks on two nodes: two runs, and in them what the tasks used.
+// runSixteen runs 16 tasks on two nodes: there are two runs, which have the usage of all
+// tasks.
 func runSixteen(t *testing.T, c *cluster, s *site) {
 	id, spool := c.step(t, s, "srun -O -n16 --ntasks-per-node=8 RT W --cpu 0.5 --touch 6", "-N2", "--ntasks-per-node=1", "--mem=300")
 	if j := c.wait(t, id)[id]; j["JobState"] != "COMPLETED" || s.output(t, id) != "" {
@@ -69,7 +70,7 @@ func runSixteen(t *testing.T, c *cluster, s *site) {
 	}
 	mine := stepRuns(t, spool, id, "0")
 	if len(mine) != 2 {
-		t.Fatalf("%d runs instead of two", len(mine))
+		t.Fatalf("%d runs, want 2", len(mine))
 	}
 	for _, node := range c.nodes {
 		r, is := mine[node], s.truthOf(t, id, node)
@@ -83,8 +84,8 @@ func runSixteen(t *testing.T, c *cluster, s *site) {
 	}
 }
 
-// checkStep holds the CPU time of step 0 and of each of its tasks against what its
-// processes say of themselves, and what the tracker says that it has used.
+// checkStep compares the CPU time of step 0 and of each of its tasks with the reports of
+// its processes and with the tracker's report of its own CPU time.
 func checkStep(t *testing.T, r spooled, is truth) {
 	t.Helper()
 	of := func(where string) time.Duration {
@@ -94,11 +95,12 @@ func checkStep(t *testing.T, r spooled, is truth) {
 		}
 		return time.Duration(us) * time.Microsecond
 	}
-	// One task is the tracker's, which says itself what it has used by the end of its readings.
+	// One task is that of the tracker, which reports its own CPU time until the end of its
+	// readings.
 	cost := trackerCost(t, r)
 	got := of("IS NULL")
 	if high, low := is.disagrees(got); low || high && got > is.cpu+cost+is.slack() {
-		t.Errorf("%s: step 0 used %v, its processes say %v, the tracker %v", r.path, got, is.cpu, cost)
+		t.Errorf("%s: step 0 used %v, its processes report %v, the tracker %v", r.path, got, is.cpu, cost)
 	}
 	trackers := 0
 	for task, said := range is.tasks {
@@ -108,16 +110,16 @@ func checkStep(t *testing.T, r spooled, is truth) {
 			trackers, high = trackers+1, false
 		}
 		if high || low {
-			t.Errorf("%s: task %s used %v, its process says %v", r.path, task, got, said.cpu)
+			t.Errorf("%s: task %s used %v, its process reports %v", r.path, task, got, said.cpu)
 		}
 	}
 	if n := query(t, r.path, "SELECT count(DISTINCT task) FROM step_reading WHERE step = '0'"); n != strconv.Itoa(len(is.tasks)) || trackers > 1 {
-		t.Errorf("%s: %s tasks are told of instead of %d; %d have a tracker", r.path, n, len(is.tasks), trackers)
+		t.Errorf("%s: %s tasks are recorded, want %d; %d have a tracker", r.path, n, len(is.tasks), trackers)
 	}
 	t.Logf("%s: step %v, its processes %v (%v before they began), the tracker %v, %d tasks", r.Node, got, is.cpu, is.began, cost, len(is.tasks))
 }
 
-// trackerCost is the CPU time of a tracker, by its own last word.
+// trackerCost returns the CPU time of a tracker from its last report.
 func trackerCost(t *testing.T, r spooled) (used time.Duration) {
 	t.Helper()
 	for field := range strings.FieldsSeq(query(t, r.path, "SELECT detail FROM event WHERE kind = 'tracker' AND name = 'cost'")) {
@@ -129,8 +131,8 @@ func trackerCost(t *testing.T, r spooled) (used time.Duration) {
 	return used
 }
 
-// runBadExit lets one of 16 tasks fail once the others are in the midst of theirs, for
-// which srun ends them: what srun says is as without us, and both runs end.
+// runBadExit makes one of 16 tasks fail while the others run, so that srun ends them: srun
+// reports the same as without us, and both runs end.
 func runBadExit(t *testing.T, c *cluster, s *site) {
 	id, spool := c.step(t, s, `srun -O -n16 --ntasks-per-node=8 --kill-on-bad-exit=1 RT bash -c '
 if [ $SLURM_PROCID != 3 ]; then exec W -- bash -c "`+s.workload()+` --cpu 0.2; : >$HOME/ready.$SLURM_PROCID; exec sleep 3600"; fi
@@ -146,7 +148,7 @@ echo srun said $?`, "-N2", "--ntasks-per-node=1", "--mem=300")
 	}
 	mine := stepRuns(t, spool, id, "0")
 	if len(mine) != 2 {
-		t.Errorf("%d runs instead of two", len(mine))
+		t.Errorf("%d runs, want 2", len(mine))
 	}
 	for node, r := range mine {
 		if r.State != "ended" || r.Outcome == "finished" || r.Outcome == "" {
@@ -156,7 +158,7 @@ echo srun said $?`, "-N2", "--ntasks-per-node=1", "--mem=300")
 	}
 }
 
-// runTransparent holds exit statuses and signals with us against those without.
+// runTransparent compares exit statuses and signals with those without resource-tracker.
 func runTransparent(t *testing.T, c *cluster, s *site) {
 	id, _ := c.step(t, s, `for how in "exit 0" "exit 7" "kill -TERM \$\$" "kill -SEGV \$\$" "kill -KILL \$\$"; do
   srun -n1 bash -c "$how" 2>/dev/null; alone=$?
@@ -169,12 +171,13 @@ func runTransparent(t *testing.T, c *cluster, s *site) {
 	for _, line := range said {
 		how, statuses, _ := strings.Cut(line, ": ")
 		if alone, with, ok := strings.Cut(statuses, " "); !ok || alone != with {
-			t.Errorf("%s: srun says %s without and %s with resource-tracker", how, alone, with)
+			t.Errorf("%s: srun reports %s without and %s with resource-tracker", how, alone, with)
 		}
 	}
 }
 
-// runStepOOM kills a step for its memory: its run says so, and which step at which limit.
+// runStepOOM exceeds the memory limit of a step: its run has the OOM kill, the step and its
+// limit.
 func runStepOOM(t *testing.T, c *cluster, s *site) {
 	id, spool := c.step(t, s, `srun -n1 RT W --touch 300; echo srun said $?`, "-n1", "--mem=60")
 	c.wait(t, id)
@@ -185,7 +188,7 @@ func runStepOOM(t *testing.T, c *cluster, s *site) {
 	if r.State != "ended" || r.Outcome != "oom" || r.Source != "kernel" {
 		t.Errorf("%s is %s, %q by %q", r.path, r.State, r.Outcome, r.Source)
 	}
-	if told := query(t, r.path, "SELECT count(*) FROM event WHERE name = 'oom_kill' AND detail LIKE '%in step 0%memory_limit_bytes=62914560%'"); told != "1" {
-		t.Errorf("%s tells %s times of the kill", r.path, told)
+	if events := query(t, r.path, "SELECT count(*) FROM event WHERE name = 'oom_kill' AND detail LIKE '%in step 0%memory_limit_bytes=62914560%'"); events != "1" {
+		t.Errorf("%s has %s events of the kill, want 1", r.path, events)
 	}
 }

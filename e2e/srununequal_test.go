@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// unequalTasks runs three tasks, of which the tracked one ends first. The two others
-// wait until nothing of ours is left in their step, and only then do their work.
+// unequalTasks runs three tasks, of which the tracked one ends first. The two others wait
+// until resource-tracker has left their step, and only then use CPU time.
 const unequalTasks = `cat >$HOME/task <<'X'
 cd $HOME; : >began.$SLURM_LOCALID
 until [ -e began.0 -a -e began.1 -a -e began.2 ]; do sleep 0.05; done
@@ -21,8 +21,8 @@ while ours; do sleep 0.1; done; exec W --cpu 0.4
 X
 RT srun -O -n3 RT bash $HOME/task; echo srun said $?`
 
-// runUnequal lets the tracker's task end first: its run says how many ran on, which
-// it did not see. The tracker around srun sees them to their ends.
+// runUnequal ends the tracker's task first: its run reports how many tasks ran longer,
+// which it did not see. The tracker around srun tracks them to their end.
 func runUnequal(t *testing.T, c *cluster, s *site) {
 	id, spool := c.step(t, s, unequalTasks, "-N1", "-n1", "--mem=300")
 	c.wait(t, id)
@@ -33,30 +33,30 @@ func runUnequal(t *testing.T, c *cluster, s *site) {
 	inner, ok := stepRuns(t, spool, id, "0")[node]
 	outer, too := stepRuns(t, spool, id, "batch")[node]
 	if !ok || !too || len(is.tasks) != 2 {
-		t.Fatalf("runs of the step: %+v, of the batch script: %+v; the tasks say %+v", inner, outer, is.tasks)
+		t.Fatalf("runs of the step: %+v, of the batch script: %+v; the tasks report %+v", inner, outer, is.tasks)
 	}
 	for task, said := range is.tasks {
 		if _, low := said.disagrees(usedBy(t, inner, task)); !low {
 			t.Errorf("task %s used %v of its %v while it was tracked", task, usedBy(t, inner, task), said.cpu)
 		}
 		if high, low := said.disagrees(usedBy(t, outer, task)); high || low {
-			t.Errorf("task %s used %v, its process says %v", task, usedBy(t, outer, task), said.cpu)
+			t.Errorf("task %s used %v, its process reports %v", task, usedBy(t, outer, task), said.cpu)
 		}
 	}
-	const told = "SELECT count(*) FROM event WHERE kind = 'job' AND name = 'tasks' AND status = 'unseen'"
-	if n := query(t, inner.path, told+" AND detail LIKE '2 other tasks of step 0 on this node %'"); n != "1" {
-		t.Errorf("%s tells %s times of the two other tasks", inner.path, n)
+	const unseen = "SELECT count(*) FROM event WHERE kind = 'job' AND name = 'tasks' AND status = 'unseen'"
+	if n := query(t, inner.path, unseen+" AND detail LIKE '2 other tasks of step 0 on this node %'"); n != "1" {
+		t.Errorf("%s has %s events of the two other tasks, want 1", inner.path, n)
 	}
-	if n := query(t, outer.path, told); n != "0" {
-		t.Errorf("%s tells %s times of other tasks", outer.path, n)
+	if n := query(t, outer.path, unseen); n != "0" {
+		t.Errorf("%s has %s events of other tasks, want 0", outer.path, n)
 	}
 	text, _ := s.rtSpool(t, "--spool", spool, "report", fmt.Sprintf("%d.0", id))
 	if !strings.Contains(text, "2 other tasks of step 0 ran on here after ") {
-		t.Errorf("the report does not tell of the other tasks:\n%s", text)
+		t.Errorf("the report does not name the other tasks:\n%s", text)
 	}
 }
 
-// usedBy is the CPU time of a task of step 0 in a run.
+// usedBy returns the CPU time of a task of step 0 in a run.
 func usedBy(t *testing.T, r spooled, task string) time.Duration {
 	t.Helper()
 	us, err := strconv.ParseInt(query(t, r.path, "SELECT ifnull(max(cpu_usage_us), -1) FROM step_reading WHERE step = '0' AND task = "+task), 10, 64)

@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// truth is what a job's own processes on one node say of themselves, getrusage(2).
+// truth is what a job's own processes on one node report, from getrusage(2).
 type truth struct {
 	cpu     time.Duration
-	began   time.Duration    // of cpu: what processes had used as slurmstepd's, before their program began
-	touched int64            // bytes; the most of one process tree
+	began   time.Duration    // of cpu: used by the processes as slurmstepd, before exec
+	touched int64            // bytes; the maximum of one process tree
 	tasks   map[string]truth // of step 0, by their numbers on the node
 	reports int
-	// virtual: the machine cannot tell when its host's CPU was somebody else's, and charges
-	// that to whoever runs, at a process's end as at its beginning.
+	// virtual: the machine has no steal time, and charges other work of its host to the
+	// process that runs, at the end of a process as at its beginning.
 	virtual bool
 }
 
-// truthOf adds up what the workloads of a job on a node have written. job is the
-// id that the processes see: in a het job the leader's.
+// truthOf adds up what the workloads of a job on a node have written. job is the id in the
+// processes' environment: in a het job that of the leader.
 func (s *site) truthOf(t *testing.T, job int64, node string) truth {
 	t.Helper()
 	files, err := filepath.Glob(s.path("truth", "*.json"))
@@ -64,12 +64,13 @@ func (s *site) truthOf(t *testing.T, job int64, node string) truth {
 	return sum
 }
 
-// slack is how far a reading of CPU time may be off: 0.5 % or 50 ms.
+// slack is the permitted error of a reading of CPU time: 0.5 % or 50 ms.
 func (t truth) slack() time.Duration { return max(t.cpu/200, 50*time.Millisecond) }
 
-// disagrees says whether a reading of CPU time is too high or too low. A task begins
-// as a fork of slurmstepd, in slurmstepd's part of the cgroup: began is that share. What
-// a virtual machine charged to it then tells what it may charge after the last report.
+// disagrees reports whether a reading of CPU time is too high or too low. A task starts as
+// a fork of slurmstepd, in slurmstepd's part of the cgroup: began is that share. The share
+// that a virtual machine charged to it is also the limit of what it may charge after the
+// last report.
 func (t truth) disagrees(got time.Duration) (high, low bool) {
 	slack, after := t.slack(), time.Duration(0)
 	if t.virtual {

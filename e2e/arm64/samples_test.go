@@ -41,8 +41,8 @@ func emulated(t *testing.T, program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// lines runs the tracker until it has printed n lines and tells it to stop, which
-// must be a success.
+// lines runs the tracker until it has printed n lines and stops it; the tracker must exit
+// with status 0.
 func lines(t *testing.T, n int, args ...string) []string {
 	t.Helper()
 	cmd := emulated(t, "resource-tracker", args...)
@@ -69,7 +69,7 @@ func lines(t *testing.T, n int, args ...string) []string {
 	return got[:n]
 }
 
-// machine is what /proc says that no emulator and no second changes.
+// machine has the values of /proc that are constant and that the emulator does not change.
 func machine(t *testing.T) (cpus int, memMiB uint64) {
 	t.Helper()
 	stat, err := os.ReadFile("/proc/stat")
@@ -102,16 +102,16 @@ func TestSamplesAsJSON(t *testing.T) {
 		}
 		busy, ok := s.CPU.UtilizationPct.Get()
 		if !ok || busy < 0 || busy > float64(cpus) || len(s.CPU.PerCorePct) != cpus {
-			t.Errorf("of %d CPUs: %+v", cpus, s.CPU)
+			t.Errorf("the machine has %d CPUs: %+v", cpus, s.CPU)
 		}
 		if n := s.CPU.ProcessCount.Or(0); n < 2 || n > 1<<22 {
 			t.Errorf("%d processes", n)
 		}
 		if m := s.Memory; m.TotalMiB.Or(0) != memory || m.FreeMiB.Or(memory) >= memory || m.UsedMiB.Or(0) == 0 {
-			t.Errorf("of %d MiB of memory: %+v", memory, m)
+			t.Errorf("the machine has %d MiB of memory: %+v", memory, m)
 		}
 		if i > 0 && s.TimestampSecs <= before.TimestampSecs {
-			t.Errorf("the second sample is of %d, the first of %d", s.TimestampSecs, before.TimestampSecs)
+			t.Errorf("the second sample has the time %d, the first %d", s.TimestampSecs, before.TimestampSecs)
 		}
 		before = s
 	}
@@ -143,7 +143,7 @@ func TestSamplesAsCSV(t *testing.T) {
 	}
 }
 
-// The spool that the emulated tracker wrote is read by the programs of this machine.
+// The programs of this machine read the spool that the emulated tracker wrote.
 func TestSpoolAcrossArchitectures(t *testing.T) {
 	dir := t.TempDir()
 	var exit *exec.ExitError

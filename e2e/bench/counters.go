@@ -2,7 +2,7 @@ package main
 
 import "runtime"
 
-// counters is what energy and software counters add to a snapshot.
+// counters measures what energy and software counters add to a snapshot.
 func counters(_, _ string) ([]row, error) {
 	energy, err := goBench("./collect/energy", "^BenchmarkRead$")
 	if err != nil {

@@ -18,9 +18,9 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// drained measures a real drain of one long run, from its file to a receiver, by
-// the CPU time that it takes; and how many runs a second a receiver takes, on the
-// disk and in memory, where nothing is waited for.
+// drained measures a real drain of one long run, from its file to a receiver, by the CPU
+// time that it takes, and how many runs a second a receiver accepts, on the disk and in
+// memory, where it never waits for I/O.
 func drained(bin, dir string) ([]row, error) {
 	const snapshots = 200_000
 	if err := longRun(filepath.Join(dir, "spool"), snapshots); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// exchange measures FTDC: how fast its values go in and out, and how large the file
-// of a run is beside the others.
+// exchange measures FTDC: the speed of encoding and decoding, and the size of a run's file
+// compared with the other formats.
 func exchange(bin, dir string) ([]row, error) {
 	speed, err := goBench("./format/ftdc", "^Benchmark(Encode|Decode)$")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// times of many runs of one thing, in milliseconds.
+// times are the durations of many runs of one command, in milliseconds.
 type times []float64
 
 func (t times) quantile(q float64) float64 {
@@ -21,7 +21,7 @@ func (t times) quantile(q float64) float64 {
 	return s[min(len(s)-1, int(q*float64(len(s))))]
 }
 
-// node is a node on which hooks run as slurmd runs them.
+// node is a node that runs hooks as slurmd runs them.
 type node struct{ bin, dir, state, config string }
 
 // newNode writes a configuration with the given tracker, empty for the real one.
@@ -42,8 +42,8 @@ func newNode(bin, dir, name, tracker, interval string) (node, error) {
 	return n, os.WriteFile(n.config, []byte(text), 0o644)
 }
 
-// stateRoot is where state directories are: in memory, as /run is, where the machine
-// has such a place.
+// stateRoot returns the parent of state directories: a tmpfs, as /run is, if the machine
+// has one.
 func stateRoot(dir string) string {
 	const tmpfs = 0x01021994 // TMPFS_MAGIC, statfs(2)
 	var fs syscall.Statfs_t
@@ -72,7 +72,7 @@ func (n node) hook(program, context string, job int) (float64, error) {
 	return took, nil
 }
 
-// quiet fails where a hook has logged something.
+// quiet returns an error if a hook has logged something.
 func (n node) quiet() error {
 	text, err := os.ReadFile(n.log())
 	if err != nil && !os.IsNotExist(err) {
@@ -84,7 +84,7 @@ func (n node) quiet() error {
 	return nil
 }
 
-// hooks measures both programs from start to exit, and a shell that does nothing.
+// hooks measures both programs from start to exit, and an empty shell command.
 func hooks(bin, dir string) ([]row, error) {
 	const runs = 100
 	shell, err := shellTimes(runs)
@@ -149,7 +149,8 @@ func shellTimes(runs int) (times, error) {
 	return t, nil
 }
 
-// instantTracker compiles a tracker that is ready at once: what is left is the hook.
+// instantTracker compiles a tracker that is ready at once: the remaining time is that of
+// the hook.
 func instantTracker(dir string) (string, error) {
 	const source = "#include <unistd.h>\nint main(void) { return write(3, \"ready\\n\", 6) != 6; }\n"
 	path := filepath.Join(dir, "instant-tracker")
@@ -161,8 +162,8 @@ func instantTracker(dir string) (string, error) {
 	return path, nil
 }
 
-// atOneHertz lets a tracker read once a second, with cold caches as in real life,
-// and asks the scheduler what it used.
+// atOneHertz runs a tracker that reads once a second, with cold caches as on a real node,
+// and reads its CPU time from the scheduler.
 func atOneHertz(bin, dir string) ([]row, error) {
 	const warm, span = 2 * time.Second, 10 * time.Second
 	n, err := newNode(bin, dir, "hertz", "", "1s")

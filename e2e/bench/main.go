@@ -1,7 +1,7 @@
-// Bench prints what the suite costs on this machine, each figure beside its budget
-// and, where there is one, the floor: the same done by a C program or by a shell,
-// measured in the same run. RT_BIN names the directory of the programs. With -soak
-// it shows instead what resource-tracker holds and uses in that time.
+// Bench prints the cost of the programs on this machine, each figure next to its budget
+// and, if there is one, its floor: the same work done by a C program or by a shell,
+// measured in the same run. RT_BIN names the directory of the programs. With -soak it shows
+// instead what resource-tracker holds and uses in that time.
 package main
 
 import (
@@ -26,7 +26,7 @@ type row struct {
 	more           bool // more is better
 }
 
-// within says whether a figure keeps its budget.
+// within reports whether a figure meets its budget.
 func (r row) within() string {
 	switch {
 	case r.budget == 0:
@@ -51,7 +51,7 @@ func main() {
 	}
 }
 
-// parts are what is measured, by name, and order how they follow each other.
+// parts are the measurements by name, order their sequence.
 var (
 	parts = map[string]func(bin, dir string) ([]row, error){
 		"readings": readings, "spooling": spooling, "hooks": hooks, "hertz": atOneHertz, "counters": counters,

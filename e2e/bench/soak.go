@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// soak lets resource-tracker sample once a second for a while, as on an idle
-// machine, and shows what it holds after a tenth of the time and at its end. What
-// else the machine did is shown beside it: the figures are of that machine.
+// soak runs resource-tracker, which samples once a second as on an idle machine, and shows
+// its memory after a tenth of the time and at the end. The activity of the rest of the
+// machine is shown next to it, because the figures depend on it.
 func soak(bin string, span time.Duration) ([]row, error) {
 	cmd := exec.Command(filepath.Join(bin, "resource-tracker"), "--interval", "1")
 	out, err := cmd.StdoutPipe()
@@ -26,7 +26,7 @@ func soak(bin string, span time.Duration) ([]row, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("%w; run make build first", err)
 	}
-	defer cmd.Process.Kill() // it has ended but for an error
+	defer cmd.Process.Kill() // it has exited unless there was an error
 	var samples atomic.Int64
 	go countLines(out, &samples)
 
@@ -74,7 +74,7 @@ func countLines(from io.Reader, n *atomic.Int64) {
 	}
 }
 
-// look is what the kernel says of a process at one instant.
+// look is the kernel's figures of a process at one instant.
 type look struct {
 	at        time.Time
 	cpu       int64 // ns

@@ -6,24 +6,24 @@ import (
 	"strings"
 )
 
-// tolerance is what T-COMPAT-01 allows, as a part of the Python value.
+// tolerance is the limit of T-COMPAT-01, as a fraction of the Python value.
 const tolerance = 0.05
 
 // comparison is one row of the table.
 type comparison struct {
 	name string
-	note string // the formula where it is not the columns as published
-	// apart: the two define it differently, so that it is shown but not judged.
+	note string // the formula, if it is not that of the published columns
+	// apart: the two define the figure differently, so it is shown but not judged.
 	apart bool
-	// counter: the difference of a counter, not a level at one moment.
+	// counter: the difference of a counter, not a level at one instant.
 	counter bool
-	// step is the figure's own: what one tick, one rounding or one packet makes.
+	// step is the resolution of the figure: one tick, one rounding or one packet.
 	step   float64
 	theirs func(*pair) (float64, bool)
 	ours   func(*pair) (float64, bool)
 }
 
-// column compares a column of the CSV with one of Python's as they are.
+// column compares a column of the CSV with Python's column of the same definition.
 func column(ours, theirs string, counter bool, step float64) comparison {
 	return comparison{name: ours, counter: counter, step: step, theirs: their(theirs), ours: our(ours)}
 }
@@ -39,13 +39,13 @@ func our(name string) func(*pair) (float64, bool) {
 	}
 }
 
-// differs is the column as published, shown only.
+// differs shows the published columns and does not judge them.
 func (c comparison) differs(why string) comparison {
 	c.apart, c.note = true, why
 	return c
 }
 
-// by is the column computed with another formula.
+// by compares the column as computed with another formula.
 func (c comparison) by(note string, theirs, ours func(*pair) (float64, bool)) comparison {
 	c.note = note
 	if theirs != nil {
@@ -107,7 +107,7 @@ func ourUsed(p *pair) (float64, bool) {
 }
 
 // theirDisks sums over the devices that are in our sums. Python takes a sector of
-// diskstats for one of the drive's own, which it is not where that has 4096 bytes.
+// diskstats, 512 bytes, for a sector of the drive, which is wrong if that has 4096 bytes.
 func theirDisks(written bool) func(*pair) (float64, bool) {
 	return func(p *pair) (sum float64, ok bool) {
 		for _, d := range p.ours.snapshot.Disks {

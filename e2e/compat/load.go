@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startLoad keeps the machine busy at an even pace until the context ends. The
-// function that it returns waits for the end and says what went wrong.
+// startLoad keeps the machine busy at an even rate until the context ends. The function
+// that it returns waits for the end and returns the error.
 func startLoad(ctx context.Context, dir string) func() error {
 	parts := []func(context.Context) error{burn, grow, func(ctx context.Context) error { return readWrite(ctx, dir) }, talk}
 	ended := make(chan error, len(parts))
@@ -32,7 +32,7 @@ func startLoad(ctx context.Context, dir string) func() error {
 	}
 }
 
-// every calls f at an even pace until the context ends or f fails.
+// every calls f at an even rate until the context ends or f fails.
 func every(ctx context.Context, d time.Duration, f func() error) error {
 	t := time.NewTicker(d)
 	defer t.Stop()
@@ -48,7 +48,7 @@ func every(ctx context.Context, d time.Duration, f func() error) error {
 	}
 }
 
-// burn takes about half a core, in user mode.
+// burn uses about half a core, in user mode.
 func burn(ctx context.Context) error {
 	sum := 1.0
 	return every(ctx, 20*time.Millisecond, func() error {
@@ -61,7 +61,7 @@ func burn(ctx context.Context) error {
 	})
 }
 
-// grow holds 128 MiB, and 10 MiB more every second.
+// grow holds 128 MiB, and 10 MiB more each second.
 func grow(ctx context.Context) error {
 	held := make([][]byte, 128, 1<<12)
 	touch := func() []byte {
@@ -82,8 +82,8 @@ func grow(ctx context.Context) error {
 	})
 }
 
-// readWrite writes and reads 10 MiB a second, past the page cache where the file
-// system allows that: what the cache holds back would reach the disk in bursts.
+// readWrite writes and reads 10 MiB a second, bypassing the page cache if the file system
+// permits it: the cache would write to the disk in bursts.
 func readWrite(ctx context.Context, dir string) error {
 	path := filepath.Join(dir, "load")
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_DIRECT, 0o600)
@@ -95,7 +95,7 @@ func readWrite(ctx context.Context, dir string) error {
 	}
 	defer f.Close()
 	const block, blocks = 1 << 20, 64
-	b, err := unix.Mmap(-1, 0, block, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE) // aligned, as O_DIRECT wants it
+	b, err := unix.Mmap(-1, 0, block, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE) // aligned, as O_DIRECT requires
 	if err != nil {
 		return err
 	}

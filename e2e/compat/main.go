@@ -1,10 +1,10 @@
-// Compat runs the Python resource-tracker and ours side by side, under a load of
-// CPU, memory, disk and loopback traffic, and prints how far they are apart, column
-// by column (T-COMPAT-01). The exit status is 1 when a column is out by more than
-// 5 % of the Python value. RT_BIN names the directory of our programs.
+// Compat runs the Python resource-tracker and ours at the same time, under a load of CPU,
+// memory, disk and loopback traffic, and prints the differences column by column
+// (T-COMPAT-01). The exit status is 1 if a column differs by more than 5 % of the Python
+// value. RT_BIN names the directory of our programs.
 //
-// Where the two define a figure differently, as published, the row is marked and a
-// second row compares what one formula makes of both trackers' readings.
+// Where the two define a published figure differently, the row is marked, and a second row
+// compares one formula over the readings of both trackers.
 package main
 
 import (
@@ -26,7 +26,7 @@ type options struct {
 	bin, venv, pkg    string
 }
 
-// errNoPackage says that the Python package cannot be had here.
+// errNoPackage: the Python package cannot be installed here.
 var errNoPackage = errors.New("the Python resource-tracker cannot be installed")
 
 func main() {
@@ -53,7 +53,7 @@ func main() {
 	}
 }
 
-// run returns the number of columns that are out.
+// run returns the number of columns that differ too much.
 func run(ctx context.Context, o options) (int, error) {
 	if o.interval < 1 || o.seconds < 2*o.interval {
 		return 0, fmt.Errorf("%d s at an interval of %d s are too few readings to compare", o.seconds, o.interval)
@@ -90,9 +90,9 @@ func run(ctx context.Context, o options) (int, error) {
 	return table(os.Stdout, pairs, o), nil
 }
 
-// both runs the two trackers on one grid of time, and stops them.
+// both runs the two trackers at the same instants, and stops them.
 func both(ctx context.Context, o options, python, dir string) error {
-	start := time.Now().Add(3 * time.Second).Truncate(time.Second) // Python takes its time to be ready
+	start := time.Now().Add(3 * time.Second).Truncate(time.Second) // Python needs time to start
 	script := filepath.Join(dir, "track.py")
 	if err := os.WriteFile(script, trackPy, 0o644); err != nil {
 		return err

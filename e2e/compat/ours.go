@@ -19,7 +19,7 @@ type ourReading struct {
 	row      map[string]float64
 }
 
-// readOurs reads the CSV as it was printed, and the spool for what the CSV leaves out.
+// readOurs reads the CSV as it was printed, and from the spool what the CSV does not have.
 func readOurs(ctx context.Context, csvPath, spoolDir string) ([]ourReading, error) {
 	rows, err := readCSV(csvPath)
 	if err != nil {
@@ -43,7 +43,7 @@ func readOurs(ctx context.Context, csvPath, spoolDir string) ([]ourReading, erro
 			return nil, err
 		}
 		if s.Reason == rt.ReasonStop {
-			break // off the grid
+			break // not at the common instants
 		}
 		o := ourReading{snapshot: *s, row: rows[s.Wall/1e9]}
 		o.snapshot.Disks = append([]rt.DiskReading(nil), s.Disks...)
@@ -82,16 +82,16 @@ func readCSV(path string) (map[int64]map[string]float64, error) {
 	return all, nil
 }
 
-// pair is one interval as both trackers saw it.
+// pair is one interval as both trackers recorded it.
 type pair struct {
 	theirs, theirsBefore *theirReading
 	ours, oursBefore     *ourReading
 	secs                 float64       // length of our interval
-	skew                 time.Duration // by which its two ends were apart, in sum
+	skew                 time.Duration // the sum of the differences at both ends
 }
 
-// match pairs each of their intervals with the one of ours that ends and begins
-// next to it, less than a quarter of the interval away.
+// match pairs each of their intervals with the one of ours that has the closest begin and
+// end, less than a quarter of the interval apart.
 func match(theirs []theirReading, ours []ourReading, interval time.Duration) []pair {
 	nearest := func(t *theirReading) int {
 		best := -1

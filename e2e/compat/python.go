@@ -16,7 +16,7 @@ import (
 //go:embed track.py
 var trackPy []byte
 
-// theirReading is one row of the Python tracker, and what its sums were made of.
+// theirReading is one row of the Python tracker, and the values behind its sums.
 type theirReading struct {
 	Begin, End float64 // seconds since the epoch, around the reading
 	Row        map[string]any
@@ -27,8 +27,8 @@ type theirReading struct {
 	Spaces map[string]struct{ Total, Used, Free float64 } // bytes, by mount point
 }
 
-// virtualEnvironment returns the Python that has the package, from its package index
-// unless an earlier run left it.
+// virtualEnvironment returns a Python that has the package, from its package index unless
+// an earlier run has installed it.
 func virtualEnvironment(ctx context.Context, dir, pkg string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -74,13 +74,13 @@ func readNotes(path string) ([]theirReading, error) {
 	return all, sc.Err()
 }
 
-// column is a number of the row; false where it has none of that name.
+// column returns a value of the row, or false if there is no such column.
 func (r *theirReading) column(name string) (float64, bool) {
 	v, ok := r.Row[name].(float64)
 	return v, ok
 }
 
-// away is how far the reading was from a moment, at most.
+// away returns the maximum distance of the reading from an instant.
 func (r *theirReading) away(wall int64) time.Duration {
 	secs := float64(wall) / 1e9
 	return time.Duration(max(secs-r.Begin, r.Begin-secs, secs-r.End, r.End-secs) * float64(time.Second))

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// result is what the intervals say of one comparison.
+// result is the outcome of one comparison over the intervals.
 type result struct {
 	theirs, ours  float64 // means over the intervals
 	median, worst float64 // of the differences, in percent of the Python value
 	intervals     int
-	out           int // intervals that are out
+	out           int // intervals that differ too much
 }
 
-// compare judges every interval by itself: the difference may be 5 % of the Python
-// value, the figure's own step, and what the skew of the two readings explains. What
-// the one tracker counts just before a reading and the other just after it, a burst,
-// is missing here and in excess there: of a counter's interval and either neighbour
-// the differences may cancel to within the same 5 %.
+// compare judges every interval separately: the permitted difference is 5 % of the Python
+// value, the figure's own step, and what the skew of the two readings explains. A burst
+// that one tracker counts just before a reading and the other just after it is missing here
+// and in excess there: for a counter, the differences of an interval and one of its
+// neighbours may cancel to within the same 5 %.
 func (c *comparison) compare(pairs []pair) result {
 	var r result
 	var percents []float64
@@ -56,9 +56,9 @@ func (c *comparison) compare(pairs []pair) result {
 	return r
 }
 
-// explained is the difference that the skew of interval i can make: for a counter
-// what is counted in so much time, for a level how far it moves in it, each as in
-// the busiest of the interval and its neighbours.
+// explained returns the difference that the skew of interval i can make: for a counter the
+// amount counted in that time, for a level its change in that time, each at the highest
+// rate of the interval and its neighbours.
 func (c *comparison) explained(pairs []pair, i int) float64 {
 	part := min(1, pairs[i].skew.Seconds()/pairs[i].secs)
 	most := 0.0
@@ -79,7 +79,7 @@ func (c *comparison) explained(pairs []pair, i int) float64 {
 	return part * most
 }
 
-// cancels says whether the differences of interval i and a neighbour make up for each other.
+// cancels reports whether the differences of interval i and a neighbour cancel.
 func (c *comparison) cancels(pairs []pair, i int, allowed float64) bool {
 	if !c.counter || pairs[i].skew == 0 {
 		return false
@@ -98,7 +98,7 @@ func (c *comparison) cancels(pairs []pair, i int, allowed float64) bool {
 	return i > 0 && sum(i-1) <= allowed || i+1 < len(pairs) && sum(i+1) <= allowed
 }
 
-// table prints the comparisons and returns how many are out.
+// table prints the comparisons and returns the number of columns that differ too much.
 func table(w io.Writer, pairs []pair, o options) (out int) {
 	var skew time.Duration
 	for i := range pairs {

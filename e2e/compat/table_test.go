@@ -46,7 +46,7 @@ func TestEveryIntervalIsJudged(t *testing.T) {
 	}
 }
 
-// A reading of ours that Python did not take at about the same time is left out.
+// A reading of ours that has no Python reading near it is left out.
 func TestMatch(t *testing.T) {
 	at := func(secs float64) (o ourReading) {
 		o.snapshot.Wall, o.snapshot.Boot = int64(secs*1e9), int64(secs*1e9)

@@ -1,5 +1,5 @@
-"""Runs the Python resource-tracker's own loop, and notes beside each of its rows what
-the row's sums were made of: python track.py START INTERVAL CSV NOTES"""
+"""Runs the Python resource-tracker's own loop, and records for each of its rows the values
+behind the row's sums: python track.py START INTERVAL CSV NOTES"""
 
 import json
 import sys

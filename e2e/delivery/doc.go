@@ -1,7 +1,7 @@
-// Package delivery holds what is true of the way from a spool to a receiver, with
-// the real programs and without a cluster: whatever is killed, whenever, each run
-// arrives once and whole.
+// Package delivery tests the way from a spool to a receiver with the real programs and
+// without a cluster: whichever process is killed, at any time, each run arrives once and
+// complete.
 //
-// The tests have the build tag e2e; `make test` runs them. RT_BIN names the
-// directory of the programs, RT_SEED the seed of the random ones.
+// The tests have the build tag e2e; `make test` runs them. RT_BIN names the directory of
+// the programs, RT_SEED the seed of the random tests.
 package delivery

@@ -20,7 +20,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// seed is what the random tests begin with; RT_SEED may set it. It is printed.
+// seed is the seed of the random tests; RT_SEED may set it. It is printed.
 func seed(t *testing.T) uint64 {
 	t.Helper()
 	n := uint64(time.Now().UnixNano())
@@ -34,17 +34,17 @@ func seed(t *testing.T) uint64 {
 	return n
 }
 
-// newRandom returns a generator of that seed.
+// newRandom returns a generator with that seed.
 func newRandom(t *testing.T) *rand.Rand {
 	t.Helper()
 	return rand.New(rand.NewPCG(seed(t), 1))
 }
 
-// parts is into how many a test is divided that waits more than it computes: for the
-// pauses between requests, and for processes.
+// parts is the number of concurrent parts of a test that waits more than it computes: for
+// the pauses between requests, and for processes.
 const parts = 6
 
-// inParts runs the parts of a test at the same time, each with a bench of its own.
+// inParts runs the parts of a test at the same time, each with its own bench.
 func inParts(t *testing.T, keys []string, part func(t *testing.T, b *bench, n int)) {
 	t.Helper()
 	from, first := seed(t), newSite(t)
@@ -67,7 +67,8 @@ type bench struct {
 	sent     []spooled
 }
 
-// newBench makes one in memory: no kill of a process asks for a disk.
+// newBench makes one in memory: a killed process loses nothing that is in the page cache,
+// so no disk is needed.
 func newBench(t *testing.T, s *site, random *rand.Rand, keys ...string) *bench {
 	t.Helper()
 	b := &bench{site: s, random: random}
@@ -78,8 +79,8 @@ func newBench(t *testing.T, s *site, random *rand.Rand, keys ...string) *bench {
 	return b
 }
 
-// drain runs one drain. It dies at its n-th change of a file (0: never) or at the
-// given exchange; the result says whether it did, and how many changes it made.
+// drain runs one drain. It is killed at its n-th change of a file (0: never) or at the
+// given exchange; the result reports whether it was, and how many changes it made.
 func (b *bench) drain(t *testing.T, change, exchange int, late bool, flags ...string) (killed bool, changes int) {
 	t.Helper()
 	counter := b.path("changes")
@@ -101,8 +102,7 @@ func (b *bench) drain(t *testing.T, change, exchange int, late bool, flags ...st
 	return killed, int(binary.NativeEndian.Uint64(n))
 }
 
-// ended waits for a drain. Beside SIGKILL it may end with 0, or with 75 where the
-// receiver failed it.
+// ended waits for a drain. It ends by SIGKILL, with 0, or with 75 if the receiver failed.
 func ended(t *testing.T, cmd *exec.Cmd, said *bytes.Buffer) (killed bool) {
 	t.Helper()
 	err := cmd.Wait()
@@ -121,8 +121,8 @@ func ended(t *testing.T, cmd *exec.Cmd, said *bytes.Buffer) (killed bool) {
 	return false
 }
 
-// putAside moves the files of delivered runs out of the spool: every drain would look
-// at them again.
+// putAside moves the files of delivered runs out of the spool: otherwise every drain would
+// read them again.
 func (b *bench) putAside(t *testing.T) {
 	t.Helper()
 	for i := range b.sent {
@@ -138,8 +138,8 @@ func (b *bench) putAside(t *testing.T) {
 	}
 }
 
-// whole delivers what is left and holds that it is done, without a word but on
-// registrations whose answers killed drains have missed.
+// whole delivers the rest and checks that nothing is left. The drain may print only about
+// registrations of killed drains that had no answer.
 func (b *bench) whole(t *testing.T) {
 	t.Helper()
 	b.proxy.faults = 0
@@ -149,26 +149,26 @@ func (b *bench) whole(t *testing.T) {
 	}
 	for line := range bytes.Lines(out) {
 		if !bytes.Contains(line, []byte("a registration got no answer and was sent again")) {
-			t.Errorf("the drain that nothing disturbs says %s", line)
+			t.Errorf("the undisturbed drain prints %s", line)
 		}
 	}
 	if len(b.proxy.changed) > 0 {
 		t.Errorf("sent again with other bytes: %q", b.proxy.changed)
 	}
-	t.Logf("%d runs arrived, %d registrations beside", len(b.sent), arrived(t, b.receiver, b.sent))
+	t.Logf("%d runs arrived, %d unused registrations", len(b.sent), arrived(t, b.receiver, b.sent))
 }
 
-// add puts one more run into the spool.
+// add puts another run into the spool.
 func (b *bench) add(t *testing.T, job uint64, snapshots int) {
 	t.Helper()
 	b.sent = append(b.sent, put(t, b.path("spool"), job, snapshots, b.random))
 }
 
-// TestDrainKilledAtEveryStep kills a drain at each change that it makes of a file,
-// one after the other, and at each exchange with the receiver, before and after
-// the receiver has heard of it.
+// TestDrainKilledAtEveryStep kills a drain at each change that it makes of a file, one
+// after the other, and at each exchange with the receiver, before and after the receiver
+// gets the request.
 func TestDrainKilledAtEveryStep(t *testing.T) {
-	const exchanges = 2 * (1 + 3 + 1) // of two runs: register, three batches, finish
+	const exchanges = 2 * (1 + 3 + 1) // for two runs: register, three batches, finish
 	var byChange, byExchange atomic.Int64
 	most := 0
 	inParts(t, []string{"batch_rows = 4", `sacct = "off"`}, func(t *testing.T, b *bench, part int) {
@@ -204,8 +204,8 @@ func TestDrainKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// TestDrainKilledAtRandom kills drains and the receiver at random while the
-// network between them fails at random too, and some of the runs are still tracked.
+// TestDrainKilledAtRandom kills drains and the receiver at random times while the network
+// between them fails at random, and while some of the runs are still tracked.
 func TestDrainKilledAtRandom(t *testing.T) {
 	const kills = 300
 	var deaths, drains atomic.Int64
@@ -221,8 +221,8 @@ func TestDrainKilledAtRandom(t *testing.T) {
 	}
 }
 
-// killAtRandom kills so many drains. All runs have ended then, and may be anywhere on
-// their way.
+// killAtRandom kills the given number of drains. After that all runs have ended, and may be
+// anywhere on their way.
 func (b *bench) killAtRandom(t *testing.T, kills int) (deaths, drains int) {
 	t.Helper()
 	jobs := uint64(0)
@@ -231,7 +231,7 @@ func (b *bench) killAtRandom(t *testing.T, kills int) (deaths, drains int) {
 		b.add(t, jobs, snapshots)
 	}
 	for n := range 16 {
-		add(min(n, b.random.IntN(60))) // at first no snapshot, one, one interval
+		add(min(n, b.random.IntN(60))) // at first no snapshot, then one, then one interval
 	}
 	live := make([]*tracked, 4)
 	b.proxy.faults = 0.1
@@ -255,7 +255,7 @@ func (b *bench) killAtRandom(t *testing.T, kills int) (deaths, drains int) {
 			deaths++
 			continue
 		}
-		for range 4 { // what was delivered makes room for more
+		for range 4 { // delivered runs make room for more
 			add(b.random.IntN(60))
 		}
 	}
@@ -267,7 +267,7 @@ func (b *bench) killAtRandom(t *testing.T, kills int) (deaths, drains int) {
 	return deaths, drains
 }
 
-// drainOnce kills a drain somewhere, or not.
+// drainOnce runs a drain, and kills it at a random point or not at all.
 func (b *bench) drainOnce(t *testing.T) (killed bool) {
 	t.Helper()
 	change, exchange := 0, 0

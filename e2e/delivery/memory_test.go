@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestDrainMemory drains 10,000 runs, with the receiver in another process: what a
-// drain holds does not grow with their number.
+// TestDrainMemory drains 10,000 runs, with the receiver in another process: the memory of a
+// drain does not grow with their number.
 func TestDrainMemory(t *testing.T) {
 	const runs, limit = 10_000, 64 << 20
 	s := newSite(t)
@@ -51,8 +51,8 @@ func TestDrainMemory(t *testing.T) {
 	}
 }
 
-// inMemory puts spool and receiver into memory, where there is such a file system:
-// it is not the disk that is tested.
+// inMemory puts spool and receiver on a tmpfs if there is one: the test does not measure
+// the disk.
 func inMemory(t *testing.T, s *site) {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "rt-")

@@ -44,7 +44,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// another is a site with the same programs.
+// another returns a site with the same programs.
 func (s *site) another(t *testing.T) *site {
 	t.Helper()
 	o := &site{dir: t.TempDir(), program: s.program, preload: s.preload}
@@ -65,8 +65,8 @@ func (s *site) furnish(t *testing.T) {
 	s.configure(t, "")
 }
 
-// TestMain lets as many parts of a test run at the same time as there are: they wait,
-// most of the time.
+// TestMain lets as many parts of a test run at the same time as there are: most of the time
+// they wait.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", strconv.Itoa(parts)); err != nil {
@@ -101,18 +101,18 @@ func command(t *testing.T, name string, args ...string) {
 	}
 }
 
-// receiver is `rt-spool serve`, which can be killed and started again.
+// receiver is an `rt-spool serve` that can be killed and started again.
 type receiver struct {
 	site *site
 	addr string
 	cmd  *exec.Cmd
 }
 
-// addresses gives each receiver one of its own: while it is dead nobody else takes
-// its port, and no connection begins there.
+// addresses gives each receiver its own loopback address: while it is dead, no other
+// process takes its port, not even for an outgoing connection.
 var addresses atomic.Int64
 
-// serve starts a receiver on a free port, whose data stay in the site's directory.
+// serve starts a receiver on a free port, with its data in the site's directory.
 func serve(t *testing.T, s *site) *receiver {
 	t.Helper()
 	r := &receiver{site: s, addr: fmt.Sprintf("127.0.0.%d:0", 2+addresses.Add(1)%250)}
@@ -168,7 +168,7 @@ func (r *receiver) get(t *testing.T, path string) []byte {
 	return body
 }
 
-// received is a run as the receiver shows it.
+// received is a run as the receiver's API returns it.
 type received struct {
 	ID       string    `json:"id"`
 	Status   string    `json:"status"`
@@ -179,7 +179,7 @@ type received struct {
 	} `json:"metadata"`
 }
 
-// runs lists what the receiver holds by the external id.
+// runs returns the runs of the receiver by external id.
 func (r *receiver) runs(t *testing.T) map[string][]received {
 	t.Helper()
 	var list []received

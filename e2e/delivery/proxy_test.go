@@ -17,8 +17,8 @@ import (
 	"testing"
 )
 
-// proxy stands before a receiver. It kills whom it is told at an exchange, and
-// fails at random in all the ways that a network has.
+// proxy forwards to a receiver. It kills the process that aim names at an exchange, and
+// fails at random in all the ways in which a network fails.
 type proxy struct {
 	*httptest.Server
 	to *receiver
@@ -27,7 +27,7 @@ type proxy struct {
 	random    *rand.Rand
 	faults    float64 // the share of exchanges that fail
 	exchanges int
-	killAt    int // the exchange at which victim dies, before or after the receiver hears of it
+	killAt    int // the exchange at which victim dies, before or after the receiver gets it
 	late      bool
 	victim    *os.Process
 	bodies    map[string][32]byte // of every object that was sent, by its path
@@ -41,7 +41,7 @@ func newProxy(t *testing.T, to *receiver, random *rand.Rand) *proxy {
 	return p
 }
 
-// aim starts a process, counts exchanges anew, and kills it at the n-th.
+// aim names a process, resets the count of exchanges, and kills the process at the n-th.
 func (p *proxy) aim(cmd *exec.Cmd, n int, late bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,11 +53,11 @@ func (p *proxy) aim(cmd *exec.Cmd, n int, late bool) error {
 // The ways in which an exchange fails.
 const (
 	ok         = iota
-	refuse     // 503, the receiver hears nothing
-	drop       // the connection breaks, the receiver hears nothing
+	refuse     // 503, the receiver gets nothing
+	drop       // the connection breaks, the receiver gets nothing
 	lose       // the connection breaks after the receiver has acted
 	break5xx   // 502 after the receiver has acted
-	cut        // the answer breaks off in the middle
+	cut        // the answer ends in the middle
 	faultKinds = cut
 )
 
@@ -65,7 +65,7 @@ const (
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // whoever sends is dead
+		return // the sender is dead
 	}
 	fault, dies := p.plan(r, body)
 	if dies && !p.late {
@@ -102,7 +102,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// plan counts an exchange and says what becomes of it.
+// plan counts an exchange and decides how it ends.
 func (p *proxy) plan(r *http.Request, body []byte) (fault int, dies bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,14 +120,14 @@ func (p *proxy) plan(r *http.Request, body []byte) (fault int, dies bool) {
 	return fault, p.exchanges == p.killAt
 }
 
-func (p *proxy) kill() { _ = p.victim.Kill() } // it may have ended by itself
+func (p *proxy) kill() { _ = p.victim.Kill() } // it may have exited
 
 func (p *proxy) forward(r *http.Request, body []byte) (int, http.Header, []byte, error) {
 	req, err := http.NewRequest(r.Method, "http://"+p.to.addr+r.URL.RequestURI(), bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, nil, err
 	}
-	req.Header, req.Host = r.Header.Clone(), r.Host // the signature is of this host
+	req.Header, req.Host = r.Header.Clone(), r.Host // the signature covers the host
 	resp, err := http.DefaultTransport.RoundTrip(req)
 	if err != nil {
 		return 0, nil, nil, err

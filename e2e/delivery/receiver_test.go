@@ -25,21 +25,21 @@ import (
 	"github.com/resource-tracker/rt/upload/sentinel"
 )
 
-// promise is what a receiver has confirmed of one run.
+// promise is what a receiver has confirmed about one run.
 type promise struct {
 	id       string
 	objects  []string // keys
 	finished bool
 }
 
-// TestReceiverKilled kills a receiver again and again while clients talk to it:
-// what it has confirmed must be there.
+// TestReceiverKilled kills a receiver repeatedly while clients send requests: what it has
+// confirmed must be stored.
 func TestReceiverKilled(t *testing.T) {
 	const kills, clients = 25, 8
 	random := newRandom(t)
 	s := newSite(t)
 	r := serve(t, s)
-	r.stop(t, syscall.SIGTERM) // so that it listens on the same port from now on
+	r.stop(t, syscall.SIGTERM) // from now on it listens on the same port
 	r.start(t)
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -50,7 +50,7 @@ func TestReceiverKilled(t *testing.T) {
 	for range clients {
 		work.Go(func() {
 			for ctx.Err() == nil {
-				p := tell(ctx, t, r.addr)
+				p := sendRun(ctx, t, r.addr)
 				mu.Lock()
 				promises = append(promises, p)
 				mu.Unlock()
@@ -88,8 +88,8 @@ func TestReceiverKilled(t *testing.T) {
 	}
 }
 
-// awaitMore waits until n is larger: however busy the machine is, each kill comes to a
-// receiver that has confirmed something.
+// awaitMore waits until n grows: on a busy machine too, each kill hits a receiver that has
+// confirmed something.
 func awaitMore(t *testing.T, n *atomic.Int64) {
 	t.Helper()
 	before := n.Load()
@@ -102,8 +102,8 @@ func awaitMore(t *testing.T, n *atomic.Int64) {
 	t.Fatal("nothing was confirmed in ten minutes")
 }
 
-// tell registers a run, uploads its objects and finishes it, as far as it gets.
-func tell(ctx context.Context, t *testing.T, addr string) *promise {
+// sendRun registers a run, uploads its objects and finishes it, as far as it gets.
+func sendRun(ctx context.Context, t *testing.T, addr string) *promise {
 	p := &promise{}
 	web := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	client, err := sentinel.New(sentinel.Config{HTTP: web, Endpoint: "http://" + addr, Token: token, Dialect: upload.DialectSpec})
@@ -149,7 +149,7 @@ func packed(t *testing.T, id string, n int) []byte {
 
 func line(id string, n int) string { return fmt.Sprintf("column\n%s %d\n", id, n) }
 
-// check holds that what was confirmed is there.
+// check verifies that everything that was confirmed is stored.
 func (p *promise) check(t *testing.T, r *receiver) {
 	t.Helper()
 	var there struct {
@@ -172,13 +172,13 @@ func (p *promise) check(t *testing.T, r *receiver) {
 		return
 	}
 	if there.Status != "finished" {
-		t.Errorf("%s: its finish was confirmed, and it is %s", p.id, there.Status)
+		t.Errorf("%s: its finish was confirmed, its status is %s", p.id, there.Status)
 	}
 	want := "column\n"
 	for n := range p.objects {
 		want += strings.TrimPrefix(line(p.id, n), "column\n")
 	}
 	if got := string(r.get(t, "/runs/"+p.id+"/data")); got != want {
-		t.Errorf("%s: its rows are %q, not %q", p.id, got, want)
+		t.Errorf("%s: its rows are %q, want %q", p.id, got, want)
 	}
 }

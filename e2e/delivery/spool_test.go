@@ -16,7 +16,7 @@ import (
 
 var began = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// spooled is a run that was put into a spool, and what must arrive of it.
+// spooled is a run in a spool, and what must arrive of it.
 type spooled struct {
 	path, externalID string
 	csv              string
@@ -33,7 +33,7 @@ type tracked struct {
 	n    int64
 }
 
-// track begins a run.
+// track starts a run.
 func track(t *testing.T, dir string, job uint64) *tracked {
 	t.Helper()
 	run := rt.Run{
@@ -76,7 +76,7 @@ func (r *tracked) read(t *testing.T, n int, random *rand.Rand) {
 	}
 }
 
-// end ends a run, or loses its tracker.
+// end ends a run, or leaves it as a killed tracker does.
 func (r *tracked) end(t *testing.T, lost bool) spooled {
 	t.Helper()
 	var err error
@@ -93,7 +93,7 @@ func (r *tracked) end(t *testing.T, lost bool) spooled {
 	return r.spooled
 }
 
-// put makes a run of n snapshots, every third without its end: its tracker died.
+// put makes a run of n snapshots, every third as a killed tracker leaves it.
 func put(t *testing.T, dir string, job uint64, n int, random *rand.Rand) spooled {
 	t.Helper()
 	r := track(t, dir, job)
@@ -101,7 +101,7 @@ func put(t *testing.T, dir string, job uint64, n int, random *rand.Rand) spooled
 	return r.end(t, job%3 == 0)
 }
 
-// next is the i-th snapshot of a run: all that the rows show is read, and grows.
+// next returns the i-th snapshot of a run: all values of the rows are read, and grow.
 func next(prev rt.Snapshot, start time.Time, i int64, random *rand.Rand) rt.Snapshot {
 	s := rt.Snapshot{Seq: i + 1, Wall: start.UnixNano() + i*1e9, Boot: 500e9 + i*1e9, Reason: rt.ReasonTick}
 	if i == 0 {
@@ -122,7 +122,7 @@ func next(prev rt.Snapshot, start time.Time, i int64, random *rand.Rand) rt.Snap
 	return s
 }
 
-// ledger is what a run's file says of its delivery.
+// ledger is the state of a run's delivery in its file.
 type ledger struct {
 	state    rt.State
 	reg      rt.Registration
@@ -153,10 +153,10 @@ func readLedger(t *testing.T, path string) ledger {
 	return l
 }
 
-// arrived holds that every run was finished once with the very rows that it was
-// spooled with, and that its ledger explains each registration. It returns how
-// many registrations the receiver holds beside.
-func arrived(t *testing.T, r *receiver, sent []spooled) (beside int) {
+// arrived checks that every run was finished once with the rows that it was spooled with,
+// and that its ledger explains each registration. It returns the number of unused
+// registrations at the receiver.
+func arrived(t *testing.T, r *receiver, sent []spooled) (unused int) {
 	t.Helper()
 	byID := r.runs(t)
 	for _, s := range sent {
@@ -167,19 +167,19 @@ func arrived(t *testing.T, r *receiver, sent []spooled) (beside int) {
 		there := byID[s.externalID]
 		delete(byID, s.externalID)
 		if len(there) > l.reg.Attempts || len(there) > 1 && l.warnings == 0 {
-			t.Errorf("%s: %d runs are registered; the ledger knows of %d requests and warns %d times", s.externalID, len(there), l.reg.Attempts, l.warnings)
+			t.Errorf("%s: %d runs are registered; the ledger has %d requests and %d warnings", s.externalID, len(there), l.reg.Attempts, l.warnings)
 		}
 		finished := 0
 		for _, run := range there {
 			if run.Status == "running" {
-				if beside++; run.Rows != 0 {
-					t.Errorf("%s: a registration that nobody goes on with holds %d rows", s.externalID, run.Rows)
+				if unused++; run.Rows != 0 {
+					t.Errorf("%s: an unused registration holds %d rows", s.externalID, run.Rows)
 				}
 				continue
 			}
 			finished++
 			if run.ID != l.reg.RemoteID {
-				t.Errorf("%s: %s is finished, the ledger says %s", s.externalID, run.ID, l.reg.RemoteID)
+				t.Errorf("%s: %s is finished, the ledger has %s", s.externalID, run.ID, l.reg.RemoteID)
 			}
 			if got := string(r.get(t, "/runs/"+run.ID+"/data")); got != s.csv || run.Rows != s.rows {
 				t.Errorf("%s: %d rows in %d bytes arrived, %d in %d were spooled: %s", s.externalID, run.Rows, len(got), s.rows, len(s.csv), firstDifference(got, s.csv))
@@ -190,9 +190,9 @@ func arrived(t *testing.T, r *receiver, sent []spooled) (beside int) {
 		}
 	}
 	for id := range byID {
-		t.Errorf("the receiver holds %q, which nobody spooled", id)
+		t.Errorf("the receiver holds %q, which was never spooled", id)
 	}
-	return beside
+	return unused
 }
 
 func firstDifference(a, b string) string {

@@ -17,8 +17,8 @@ import (
 	"github.com/resource-tracker/rt/upload"
 )
 
-// client does what the tests need beside uploads: it makes the bucket, asks for
-// session credentials and reads back. Its signer shares nothing with upload/s3.
+// client does what the tests need in addition to uploads: it makes the bucket, gets session
+// credentials and reads objects back. Its signer shares no code with upload/s3.
 type client struct{ base string }
 
 // answer is a response of the server.
@@ -40,7 +40,7 @@ func (c *client) do(method, path, query, body, service string, cred upload.Crede
 	if service == "sts" {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
-	// Without this the transport would ask for gzip itself and unpack it unseen.
+	// Otherwise the transport adds gzip and decompresses the answer.
 	req.Header.Set("Accept-Encoding", "identity")
 	sign(req, body, service, cred, time.Now().UTC())
 	resp, err := http.DefaultClient.Do(req)
@@ -82,7 +82,7 @@ func hash(key []byte, text string) []byte {
 	return h.Sum(nil)
 }
 
-// session asks the server's token service for credentials that end in an hour.
+// session gets credentials that expire in one hour from the server's token service.
 func (c *client) session(t *testing.T) upload.Credentials {
 	t.Helper()
 	form := url.Values{"Action": {"AssumeRole"}, "Version": {"2011-06-15"}, "DurationSeconds": {"3600"}}
@@ -106,7 +106,7 @@ func (c *client) session(t *testing.T) upload.Credentials {
 	return upload.Credentials{AccessKey: s.AccessKeyId, SecretKey: s.SecretAccessKey, SessionToken: s.SessionToken, Expiration: s.Expiration, Region: region}
 }
 
-// keys lists the bucket, as the server names its objects.
+// keys lists the objects of the bucket under the server's names.
 func (c *client) keys(t *testing.T) []string {
 	t.Helper()
 	got, err := c.do(http.MethodGet, "/"+bucket, "list-type=2", "", "s3", owner)
@@ -121,7 +121,7 @@ func (c *client) keys(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	if said.IsTruncated {
-		t.Fatal("the list of objects is cut")
+		t.Fatal("the list of objects is truncated")
 	}
 	return said.Key
 }

@@ -53,8 +53,8 @@ func csvGz(t *testing.T, text string) []byte {
 	return b.Bytes()
 }
 
-// oneKiB is a key of the 1024 bytes that S3 allows, in segments that the server's
-// file system takes.
+// oneKiB is a key of 1024 bytes, the maximum of S3, in segments that the server's file
+// system accepts.
 func oneKiB() string {
 	const name = "000001.csv.gz"
 	segments := strings.Repeat(strings.Repeat("a+b =%", 40)+"/", 4)
@@ -81,11 +81,11 @@ func TestKeys(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !slices.Contains(store.keys(t), tc.key) {
-				t.Errorf("no object of that name; there are %q", store.keys(t))
+				t.Errorf("no object has that name; the objects are %q", store.keys(t))
 			}
 			got := store.get(t, tc.key)
 			if !bytes.Equal(got.body, body) {
-				t.Errorf("read back %d bytes, not the %d that were sent", len(got.body), len(body))
+				t.Errorf("read back %d bytes, want the %d that were sent", len(got.body), len(body))
 			}
 			if e, c := got.header.Get("Content-Encoding"), got.header.Get("Content-Type"); e != "gzip" || c != "text/csv" {
 				t.Errorf("stored as %q, %q", e, c)
@@ -94,7 +94,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// The same object again is no error: a lost answer makes the drain send it twice.
+// Sending the same object again is no error: after a lost answer the drain sends it again.
 func TestPutTwice(t *testing.T) {
 	cred, u, key := store.session(t), uploader(t, nil), "twice.csv.gz"
 	for _, text := range []string{"first", "second"} {
@@ -154,7 +154,7 @@ func TestOneByteChangedIsRefused(t *testing.T) {
 				t.Errorf("the answer to a changed %s: %v; want a refusal with %s", tc.name, err, tc.code)
 			}
 			if after := store.keys(t); !slices.Equal(before, after) {
-				t.Errorf("something was stored: %q", after)
+				t.Errorf("an object was stored: %q", after)
 			}
 			if err != nil {
 				for _, secret := range []string{cred.AccessKey, cred.SecretKey, cred.SessionToken} {
@@ -167,7 +167,7 @@ func TestOneByteChangedIsRefused(t *testing.T) {
 	}
 }
 
-// What the drain does next depends on what a refusal is called.
+// The kind of a refusal decides what the drain does next.
 func TestRefusalsAreTold(t *testing.T) {
 	good := store.session(t)
 	for _, tc := range []struct {

@@ -22,7 +22,7 @@ const (
 	bucket = "metrics"
 )
 
-// owner is who the server belongs to; uploads get session credentials instead.
+// owner has the root credentials of the server; uploads use session credentials.
 var owner = upload.Credentials{AccessKey: "owner-of-the-test", SecretKey: "a secret of the test alone", Region: region}
 
 // store is the server of all tests of the package.
@@ -82,7 +82,7 @@ func withServer(tests func() int) (int, error) {
 	return tests(), nil
 }
 
-// ready waits until the server answers that it can serve, at most a minute.
+// ready waits until the server reports that it is ready, for at most one minute.
 func (c *client) ready(ended chan error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

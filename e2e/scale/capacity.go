@@ -12,11 +12,11 @@ import (
 	"github.com/resource-tracker/rt/upload"
 )
 
-// measured is how long each step of capacity lasts.
+// measured is the duration of each step of capacity.
 const measured = 5 * time.Second
 
-// capacity keeps the receiver busy with ever more clients, each of which delivers
-// one run after the other, and says how many runs a second it takes.
+// capacity sends load to the receiver with a growing number of clients, each of which
+// delivers one run after the other, and prints how many runs a second the receiver accepts.
 func capacity(ctx context.Context, o options, r *receiver) error {
 	fmt.Printf("runs a second that the receiver takes, on %d CPUs that it shares with the clients (data in %s)\n", runtime.NumCPU(), o.dir)
 	for _, clients := range []int{1, 4, 16, 64} {

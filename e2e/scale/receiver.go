@@ -48,9 +48,9 @@ func (r *receiver) stop() error {
 	return errors.Join(r.cmd.Process.Signal(syscall.SIGTERM), r.cmd.Wait())
 }
 
-func (r *receiver) kill() { _, _ = r.cmd.Process.Kill(), r.cmd.Wait() } // an error is on its way already
+func (r *receiver) kill() { _, _ = r.cmd.Process.Kill(), r.cmd.Wait() } // the caller already has an error
 
-// cpu is the CPU time that the receiver has used.
+// cpu returns the CPU time that the receiver has used.
 func (r *receiver) cpu() (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.cmd.Process.Pid))
 	if err != nil {
@@ -68,7 +68,7 @@ func (r *receiver) cpu() (time.Duration, error) {
 	return ticks * 10 * time.Millisecond, nil
 }
 
-// resident is what the receiver had resident at most, in MiB.
+// resident returns the maximum resident size of the receiver, in MiB.
 func (r *receiver) resident() string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.cmd.Process.Pid))
 	if err != nil {

@@ -13,16 +13,16 @@ import (
 	"github.com/resource-tracker/rt/upload/sentinel"
 )
 
-// traffic is what all nodes together ask of the receiver.
+// traffic is the load of all nodes together on the receiver.
 type traffic struct {
 	mu           sync.Mutex
 	busy, peak   int
 	sent         []time.Time
 	took         []time.Duration
-	again, bytes int64 // requests that were told to come again, or got no answer
+	again, bytes int64 // requests with an answer to retry later, or without an answer
 }
 
-// through counts what goes through a node's own connections.
+// through counts the requests of a node.
 type through struct {
 	*traffic
 	next http.RoundTripper
@@ -48,7 +48,7 @@ func (t through) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// clients makes a node's clients, with connections of their own.
+// clients makes a node's clients, with their own connections.
 func (t *traffic) clients(url string) (upload.Client, upload.Putter, func(), error) {
 	web, err := upload.NewHTTPClient(nil)
 	if err != nil {
@@ -64,7 +64,7 @@ func (t *traffic) clients(url string) (upload.Client, upload.Putter, func(), err
 	return client, store, own.(*http.Transport).CloseIdleConnections, err
 }
 
-// storm lets every node drain once, from the same instant on.
+// storm drains every node once, starting at the same instant.
 func storm(ctx context.Context, o options, r *receiver, jitter time.Duration) error {
 	var t traffic
 	var work sync.WaitGroup
@@ -80,7 +80,7 @@ func storm(ctx context.Context, o options, r *receiver, jitter time.Duration) er
 		work.Go(func() {
 			n := newNode(i, o.rows)
 			<-start
-			s, _ := upload.Drain(ctx, n, client, store, format, upload.Options{Jitter: jitter}) // the summary says it
+			s, _ := upload.Drain(ctx, n, client, store, format, upload.Options{Jitter: jitter}) // the summary has the error
 			done()
 			mu.Lock()
 			defer mu.Unlock()
@@ -116,11 +116,11 @@ func (t *traffic) print(elapsed time.Duration) {
 	slices.Sort(t.took)
 	fmt.Printf("  %d requests in %s, %.0f/s on average, %d in the busiest second, %d in flight at most\n",
 		len(t.sent), brief(elapsed), float64(len(t.sent))/elapsed.Seconds(), busiest(t.sent, time.Second), t.peak)
-	fmt.Printf("  a request: median %s, p99 %s, longest %s; %d told to come again; %d bytes of bodies a request\n",
+	fmt.Printf("  a request: median %s, p99 %s, longest %s; %d to be retried; %d bytes of bodies a request\n",
 		brief(at(t.took, 0.5)), brief(at(t.took, 0.99)), brief(at(t.took, 1)), t.again, t.bytes/int64(max(1, len(t.sent))))
 }
 
-// busiest is the highest number of times within any span.
+// busiest returns the highest number of times within any span.
 func busiest(sorted []time.Time, span time.Duration) (most int) {
 	first := 0
 	for i, at := range sorted {
@@ -132,7 +132,7 @@ func busiest(sorted []time.Time, span time.Duration) (most int) {
 	return most
 }
 
-// at returns the quantile of sorted spans.
+// at returns a quantile of sorted spans.
 func at(sorted []time.Duration, q float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0

@@ -1,12 +1,12 @@
 /*
  * workload: a job of known size. It uses a given amount of CPU time, touches a
- * given amount of memory, and at its end writes what the kernel's own accounting
- * (getrusage) says of it and of every process that it waited for.
+ * given amount of memory, and at its end writes the kernel's accounting
+ * (getrusage) of itself and of every process that it waited for.
  *
  *   workload [--cpu SECONDS] [--touch MIB] [--hold SECONDS] [--exit STATUS] [-- COMMAND ARG...]
  *
- * A child does the work or runs COMMAND, so that its end by a signal, of the OOM
- * killer too, is still reported. With RT_TRUTH=DIR in the environment, and
+ * A child does the work or runs COMMAND, so that an end by a signal, also that
+ * of the OOM killer, is still reported. With RT_TRUTH=DIR in the environment, and
  * only for the outermost workload of a process tree, one JSON file appears in DIR.
  * SIGTERM is passed on to the child. The exit status is the child's.
  */
@@ -28,7 +28,7 @@ static int exit_status;
 static char **command;
 static volatile long *touched_bytes; /* shared with the child */
 static volatile pid_t child;
-static struct rusage began; /* what this process had used before it was this program: slurmstepd's time, in part */
+static struct rusage began; /* what this process had used before exec, as slurmstepd */
 
 static void fail(const char *what) {
     fprintf(stderr, "workload: %s: %s\n", what, strerror(errno));
@@ -76,7 +76,7 @@ static const char *env(const char *name) {
 
 static long micros(struct timeval t) { return t.tv_sec * 1000000L + t.tv_usec; }
 
-/* Writes the accounting beside its final name, so that a reader never sees half of it. */
+/* Writes the accounting to a temporary name and renames it, so that a reader never sees a part. */
 static void report(const char *dir) {
     struct rusage self, children;
     char name[4096], temp[4200];

@@ -1,6 +1,6 @@
-// Loaded with LD_PRELOAD into rt-spool, whose SQLite changes files through the C
-// library alone: counts these changes, and kills the process at one of them, in
-// the middle of it where it is a write.
+// Loaded with LD_PRELOAD into rt-spool, where only SQLite changes files through the C
+// library: counts these changes, and kills the process at one of them, in the middle of it
+// if it is a write.
 //
 // KILL_FILE  a file of 8 bytes, in which the changes are counted
 // KILL_AT    the number of the change to die at; 0 for none
@@ -30,7 +30,7 @@ __attribute__((constructor)) static void start(void) {
 	at = n ? strtoull(n, NULL, 10) : 0;
 }
 
-// die says whether this change is the last one.
+// die reports whether the process ends at this change.
 static int die(void) {
 	return count && __atomic_add_fetch(count, 1, __ATOMIC_SEQ_CST) == at;
 }
