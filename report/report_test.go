@@ -403,13 +403,13 @@ func TestUnits(t *testing.T) {
 func TestSparkline(t *testing.T) {
 	f := rt.Some[float64]
 	series := []rt.Opt[float64]{f(0), f(1), {}, f(4), f(8)}
-	if got := sparkline(series, 8, false); got != "▁▂ ▅█" {
+	if got := Sparkline(series, 8, false); got != "▁▂ ▅█" {
 		t.Errorf("%q", got)
 	}
-	if got := sparkline(series, 8, true); got != "_. =#" {
+	if got := Sparkline(series, 8, true); got != "_. =#" {
 		t.Errorf("%q", got)
 	}
-	if got := sparkline(series[:2], 0, true); got != "__" {
+	if got := Sparkline(series[:2], 0, true); got != "__" {
 		t.Errorf("with no peak: %q", got)
 	}
 }

@@ -41,6 +41,6 @@ func (p *page) sensors(s *Summary) {
 		case of.MeanPct.Valid():
 			figure = number(of.MeanPct, ", mean %.1f %% of the CPUs")
 		}
-		p.line(label, "%s", fmt.Sprintf("%s about %s: %d %s%s", plain(of.Sensor), plain(of.Target), of.Reports, plain(of.Kind), figure))
+		p.line(label, "%s", fmt.Sprintf("%s about %s: %d %s%s", Plain(of.Sensor), Plain(of.Target), of.Reports, Plain(of.Kind), figure))
 	}
 }

@@ -62,14 +62,14 @@ func because(reason string) string {
 	if reason == "" {
 		return ""
 	}
-	return " (" + plain(reason) + ")"
+	return " (" + Plain(reason) + ")"
 }
 
 func (p *page) head(s *Summary, o TextOptions) {
 	r := &s.Run
 	name := ""
 	if r.Meta.JobName != "" {
-		name = "  " + plain(r.Meta.JobName)
+		name = "  " + Plain(r.Meta.JobName)
 	}
 	what := cut(title(s), max(width-len([]rune(name)), width/2)) // a long command leaves room for it
 	p.WriteString(strings.TrimRight(cut(what+name, width), " ") + "\n")
@@ -79,7 +79,7 @@ func (p *page) head(s *Summary, o TextOptions) {
 		{"cluster", r.Cluster}, {"node", r.Node}, {"user", r.User}, {"account", r.Account}, {"partition", r.Partition},
 	} {
 		if f[1] != "" {
-			who = append(who, f[0]+" "+plain(f[1]))
+			who = append(who, f[0]+" "+Plain(f[1]))
 		}
 	}
 	p.line("Where", "%s", strings.Join(who, ", "))
@@ -103,11 +103,11 @@ func title(s *Summary) string {
 	case s.Label != "-":
 		return "Job " + s.Label
 	case len(r.Command) > 0:
-		return "Command " + plain(strings.Join(r.Command, " "))
+		return "Command " + Plain(strings.Join(r.Command, " "))
 	case s.Scope == ScopeTree && r.PID.Valid():
 		return "Process " + count(r.PID)
 	case r.Node != "":
-		return "Node " + plain(r.Node)
+		return "Node " + Plain(r.Node)
 	}
 	return "Run"
 }
@@ -137,7 +137,7 @@ func outcome(s *Summary) string {
 		out += ", " + strings.Join(said, ", ")
 	}
 	if r.OutcomeSource != "" {
-		out += " (said by " + plain(r.OutcomeSource) + ")"
+		out += " (said by " + Plain(r.OutcomeSource) + ")"
 	}
 	return out
 }
@@ -155,8 +155,8 @@ func (p *page) cpu(s *Summary, o TextOptions) {
 	p.line("CPU", "%s%s, %s", number(c.UsedSecs, "%.2f s"), of, number(c.UsedPct, "%.1f %%"))
 	p.line("", "%s cores mean, %s peak; user %s, system %s", number(c.MeanCores, "%.2f"), number(c.PeakCores, "%.2f"),
 		number(c.UserSecs, "%.2f s"), number(c.SystemSecs, "%.2f s"))
-	top := peak(s.Series.Cores)
-	p.spark(s.Series.Cores, top, fmt.Sprintf("0-%s", significant(top)), o.ASCII)
+	top := Peak(s.Series.Cores)
+	p.spark(s.Series.Cores, top, fmt.Sprintf("0-%s", Significant(top)), o.ASCII)
 	var more []string
 	if w := &s.Pressure; w.CPUPct.Valid() || w.MemoryPct.Valid() || w.IOPct.Valid() {
 		more = append(more, fmt.Sprintf("waited: CPU %s, memory %s, I/O %s",
@@ -166,7 +166,7 @@ func (p *page) cpu(s *Summary, o TextOptions) {
 		more = append(more, "+ slurmstepd "+number(c.StepdSecs, "%.2f s"))
 	}
 	if c.AllowedCPUs != "" {
-		more = append(more, "may use CPUs "+plain(c.AllowedCPUs)+", NUMA nodes "+plain(cmp.Or(c.AllowedMems, "-")))
+		more = append(more, "may use CPUs "+Plain(c.AllowedCPUs)+", NUMA nodes "+Plain(cmp.Or(c.AllowedMems, "-")))
 	}
 	if len(more) > 0 {
 		p.list("", []string{strings.Join(more, "; ")})
@@ -176,7 +176,7 @@ func (p *page) cpu(s *Summary, o TextOptions) {
 // spark writes a sparkline, where there is something to see.
 func (p *page) spark(series []rt.Opt[float64], top float64, legend string, ascii bool) {
 	if len(series) > 1 {
-		p.WriteString("  " + sparkline(series, top, ascii) + "  " + legend + "\n")
+		p.WriteString("  " + Sparkline(series, top, ascii) + "  " + legend + "\n")
 	}
 }
 
@@ -211,7 +211,7 @@ func (p *page) memory(s *Summary, o TextOptions) {
 	} else {
 		p.line("  parts", "-%s", because(m.PartsReason))
 	}
-	top := peak(s.Series.MemoryBytes)
+	top := Peak(s.Series.MemoryBytes)
 	p.spark(s.Series.MemoryBytes, top, "0-"+size(rt.Some(uint64(top))), o.ASCII)
 	faults := ""
 	if s.Faults.All.Valid() {
@@ -265,7 +265,7 @@ func (p *page) quality(s *Summary, o TextOptions) {
 	}
 	p.line("Readings", "%s, %s, %s%s", taken, plural(s.Record.Gaps, "gap"), whole, cost)
 	if n := len(s.Record.Budget); n > 0 {
-		p.list("  budget", []string{plain(s.Record.Budget[n-1])})
+		p.list("  budget", []string{Plain(s.Record.Budget[n-1])})
 	}
 	var sensors []string
 	for _, name := range slices.Sorted(maps.Keys(s.Sensors)) {
@@ -274,15 +274,15 @@ func (p *page) quality(s *Summary, o TextOptions) {
 		if words, ok := absences[name]; ok && is.Status == "absent" {
 			detail = words
 		}
-		sensors = append(sensors, plain(name+" "+is.Status)+because(detail))
+		sensors = append(sensors, Plain(name+" "+is.Status)+because(detail))
 	}
 	p.list("Not ok", sensors)
 	if n := s.Record.Unseen; n > 0 {
 		p.list("Note", []string{fmt.Sprintf("%s of step %s ran on here after %s, when the tracked one had ended: what was used then is not in these figures",
-			plural(n, "other task"), plain(s.Run.Step), s.Record.Last.In(o.Zone).Format("15:04:05"))})
+			plural(n, "other task"), Plain(s.Run.Step), s.Record.Last.In(o.Zone).Format("15:04:05"))})
 	}
 	for _, remark := range s.Record.Remarks[:min(2, len(s.Record.Remarks))] {
-		p.list("Note", []string{plain(remark)})
+		p.list("Note", []string{Plain(remark)})
 	}
 	p.list("Advice", s.Advice)
 }

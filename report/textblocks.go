@@ -16,7 +16,7 @@ func (p *page) oom(s *Summary, o TextOptions) {
 		k := &s.OOM[i]
 		where := ""
 		if k.Step != "" {
-			where = " in step " + plain(k.Step) + ofTask(k.Task)
+			where = " in step " + Plain(k.Step) + ofTask(k.Task)
 		}
 		p.line("  killed", "%s at %s%s, limit %s", plural(int(k.Kills), "process"), k.Time.In(o.Zone).Format("15:04:05"), where, size(k.LimitBytes))
 		growth := ""
@@ -47,7 +47,7 @@ func joined(list []Process, figure func(*Process) string) string {
 	var out []string
 	for i := range list {
 		q := &list[i]
-		name := fmt.Sprintf("%s[%d]", plain(q.Comm), q.PID)
+		name := fmt.Sprintf("%s[%d]", Plain(q.Comm), q.PID)
 		if q.Task.Valid() {
 			name += " task " + count(q.Task)
 		}
@@ -97,7 +97,7 @@ func (p *page) steps(s *Summary) {
 				tasks += fmt.Sprintf(", %d not to the end", unseen)
 			}
 		}
-		p.line(label, "%-11s %s CPU, peak %s%s", plain(st.Step), number(st.UsedSecs, "%.2f s"), size(st.PeakBytes), tasks)
+		p.line(label, "%-11s %s CPU, peak %s%s", Plain(st.Step), number(st.UsedSecs, "%.2f s"), size(st.PeakBytes), tasks)
 		label = ""
 		p.tasks(st)
 	}
@@ -141,12 +141,12 @@ func (p *page) gpus(s *Summary) {
 		if g.MeanWatts.Valid() {
 			watts = ", " + number(g.MeanWatts, "%.0f W")
 		}
-		p.line(label, "%s %s: busy %s (max %s), memory %s of %s%s", plain(gpuName(g)), plain(g.Name), number(g.BusyPct, "%.0f %%"),
+		p.line(label, "%s %s: busy %s (max %s), memory %s of %s%s", Plain(gpuName(g)), Plain(g.Name), number(g.BusyPct, "%.0f %%"),
 			number(g.MaxBusyPct, "%.0f %%"), size(g.VRAMPeakBytes), size(g.VRAMTotalBytes), watts)
 		label = ""
 	}
 	if len(s.GPUs) == 0 && s.Scope == ScopeJob && s.Run.GPUs != "" {
-		p.line(label, "%s allocated; nothing was read of them", plain(s.Run.GPUs))
+		p.line(label, "%s allocated; nothing was read of them", Plain(s.Run.GPUs))
 	}
 }
 
@@ -172,10 +172,10 @@ func (p *page) node(s *Summary) {
 		p.line("  network", "received %s, sent %s (whole node)", size(s.Network.RecvBytes), size(s.Network.SentBytes))
 	}
 	for _, f := range n.Fabrics {
-		p.line("  fabric", "%s port %d: received %s, sent %s (whole node)", plain(f.Device), f.Port, size(f.RecvBytes), size(f.SentBytes))
+		p.line("  fabric", "%s port %d: received %s, sent %s (whole node)", Plain(f.Device), f.Port, size(f.RecvBytes), size(f.SentBytes))
 	}
 	for _, f := range n.RemoteFS {
-		p.line("  "+plain(f.Kind), "%s: read %s, written %s, %s calls (whole node)", plain(cmp.Or(f.MountPoint, f.Source)), size(f.ReadBytes), size(f.WriteBytes), count(f.Ops))
+		p.line("  "+Plain(f.Kind), "%s: read %s, written %s, %s calls (whole node)", Plain(cmp.Or(f.MountPoint, f.Source)), size(f.ReadBytes), size(f.WriteBytes), count(f.Ops))
 	}
 }
 
@@ -191,7 +191,7 @@ func (p *page) energy(s *Summary) {
 		case e.Watts.Valid():
 			figure = number(e.Watts, "%.1f W")
 		}
-		parts = append(parts, plain(e.Domain)+" "+figure)
+		parts = append(parts, Plain(e.Domain)+" "+figure)
 	}
 	if len(parts) > 0 {
 		p.list("Energy", []string{strings.Join(parts, ", ") + "; of all that ran"})

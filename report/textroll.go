@@ -29,7 +29,7 @@ func WriteNodes(w io.Writer, s *Summary) error {
 		if !o.Complete {
 			whole = ", not complete"
 		}
-		p.line("  "+plain(o.Node), " CPU %s, %s; memory %s of %s, %s%s", number(o.UsedSecs, "%.2f s"), number(o.UsedPct, "%.1f %%"),
+		p.line("  "+Plain(o.Node), " CPU %s, %s; memory %s of %s, %s%s", number(o.UsedSecs, "%.2f s"), number(o.UsedPct, "%.1f %%"),
 			size(o.PeakBytes), size(o.LimitBytes), number(o.PeakPct, "%.1f %%"), whole)
 	}
 	if more := len(n.Nodes) - shown; more > 0 {
@@ -53,7 +53,7 @@ func WriteArray(w io.Writer, a *Array) error {
 	for _, name := range slices.Sorted(maps.Keys(a.Outcomes)) {
 		outcomes = append(outcomes, fmt.Sprintf("%d %s", a.Outcomes[name], name))
 	}
-	p.line("Array "+plain(a.Job), "  %s: %s", plural(len(a.Tasks), "task"), strings.Join(outcomes, ", "))
+	p.line("Array "+Plain(a.Job), "  %s: %s", plural(len(a.Tasks), "task"), strings.Join(outcomes, ", "))
 	if a.Earlier > 0 {
 		p.line("", "without %s", plural(a.Earlier, "earlier attempt"))
 	}
@@ -83,7 +83,7 @@ func WriteArray(w io.Writer, a *Array) error {
 	label := "Outliers"
 	for i := range a.Outliers[:min(shown, len(a.Outliers))] {
 		o := &a.Outliers[i]
-		p.line(label, "%s on %s: %s", plain(o.Job), plain(o.Node), o.shown())
+		p.line(label, "%s on %s: %s", Plain(o.Job), Plain(o.Node), o.shown())
 		label = ""
 	}
 	if more := len(a.Outliers) - shown; more > 0 {

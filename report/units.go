@@ -22,14 +22,14 @@ func size(o rt.Opt[uint64]) string {
 	for _, unit := range []string{"KiB", "MiB", "GiB", "TiB", "PiB"} {
 		f /= 1024
 		if f < 999.5 || unit == "PiB" {
-			return significant(f) + " " + unit
+			return Significant(f) + " " + unit
 		}
 	}
 	return "-"
 }
 
-// significant shows a number of at least three digits, without a needless decimal.
-func significant(f float64) string {
+// Significant formats a number with three significant digits, or all digits of its whole part.
+func Significant(f float64) string {
 	switch {
 	case f < 9.995:
 		return fmt.Sprintf("%.2f", f)
@@ -60,7 +60,7 @@ func span(o rt.Opt[float64]) string {
 		return "-"
 	}
 	if secs < 60 {
-		return significant(secs) + " s"
+		return Significant(secs) + " s"
 	}
 	d := time.Duration(secs * float64(time.Second)).Round(time.Second)
 	h, m, s := int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60
@@ -73,8 +73,9 @@ func span(o rt.Opt[float64]) string {
 	return fmt.Sprintf("%dm %02ds", m, s)
 }
 
-// plain makes foreign text fit for a terminal: a job's name may hold anything.
-func plain(s string) string {
+// Plain replaces the characters of a text that a terminal would interpret: the name of a
+// job can contain any.
+func Plain(s string) string {
 	return strings.Map(func(c rune) rune {
 		if !unicode.IsPrint(c) {
 			return '?'
@@ -92,8 +93,9 @@ func cut(s string, width int) string {
 	return string(r[:width-3]) + "..."
 }
 
-// sparkline draws a series from 0 to top, a space where nothing is known.
-func sparkline(series []rt.Opt[float64], top float64, ascii bool) string {
+// Sparkline draws a series from 0 to top, one column a value, with a space for an absent
+// one. With ascii it uses no characters beyond ASCII.
+func Sparkline(series []rt.Opt[float64], top float64, ascii bool) string {
 	ramp := []rune("▁▂▃▄▅▆▇█")
 	if ascii {
 		ramp = []rune("_.:-=+*#")
@@ -113,7 +115,8 @@ func sparkline(series []rt.Opt[float64], top float64, ascii bool) string {
 	return string(out)
 }
 
-func peak(series []rt.Opt[float64]) float64 {
+// Peak returns the highest value of a series, 0 for an empty one.
+func Peak(series []rt.Opt[float64]) float64 {
 	top := 0.0
 	for _, o := range series {
 		top = max(top, o.Or(0))

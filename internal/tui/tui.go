@@ -10,6 +10,7 @@ import (
 	"os"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 )
 
 // Run shows m on the whole terminal until the user quits.
@@ -30,3 +31,9 @@ func Screen(text string) tea.View {
 	v.AltScreen = true
 	return v
 }
+
+// Width is how many columns of a terminal a text takes.
+func Width(s string) int { return ansi.StringWidth(s) }
+
+// Clip cuts a text after n columns.
+func Clip(s string, n int) string { return ansi.Truncate(s, max(n, 0), "") }

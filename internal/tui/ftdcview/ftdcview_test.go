@@ -79,7 +79,7 @@ func TestFTDCScreen(t *testing.T) {
 	}{
 		{"start", "", []string{`^a.ftdc: 600 readings, 12:00:00 to 12:09:59, values; 4 of 4 metrics`, `^>  +0 +0.495 +0.99 +0.99  motor.powerPct$`, `^   .*  motor.pos$`, `^motor.powerPct$`, `^ +0.7[0-9]+ [┤┼]`}, `^motor.pos$`},
 		{"down", "j", []string{`^> .*  motor.pos$`, `^motor.pos$`, `^ +5000.2 +5599.2 +6198.2 +6198.2  motor.pos$|5000.2 .*motor.pos$`}, `^motor.powerPct$`},
-		{"no commands to the terminal", "", []string{`gps.�\[31mred$`}, "\x1b"},
+		{"no commands to the terminal", "", []string{`gps.\?\[31mred$`}, "\x1b"},
 		{"mark two", " jj ", []string{`^ \* .*motor.powerPct`, `^motor.powerPct$`, `^gps.sats$`}, `^motor.pos$`},
 		{"filter", "/SATS\n", []string{`1 of 4 metrics match SATS`, `^> .*gps.sats$`, `^gps.sats$`}, `motor`},
 		{"a filter that is no expression", "/(", []string{`0 of 4 metrics match \(`, `^filter .*: \(_`}, `motor`},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/report"
 )
 
 // WriteList prints a line for each metric of sum.
@@ -30,14 +31,14 @@ func (v *View) WriteList(w io.Writer, sum *Summary) error {
 			fmt.Fprintln(tw, "MIN\tMEAN\tMAX\tLAST\tREADINGS\t  METRIC")
 		}
 		if m.n == 0 {
-			fmt.Fprintf(tw, "-\t-\t-\t%s\t0\t  %s\n", exact(m.last), printable(m.name))
+			fmt.Fprintf(tw, "-\t-\t-\t%s\t0\t  %s\n", exact(m.last), report.Plain(m.name))
 			continue
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%d\t  %s\n", exact(m.min), exact(m.mean()), exact(m.max), exact(m.last), m.n, printable(m.name))
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%d\t  %s\n", exact(m.min), exact(m.mean()), exact(m.max), exact(m.last), m.n, report.Plain(m.name))
 	}
 	err := tw.Flush()
 	for _, name := range texts {
-		fmt.Fprintln(w, printable(name))
+		fmt.Fprintln(w, report.Plain(name))
 	}
 	return err
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/guptarohit/asciigraph"
+
+	"github.com/resource-tracker/rt/report"
 )
 
 // axisWidth is what asciigraph takes of a line beside the curve: a label of up to 9
@@ -97,7 +99,7 @@ func (v *View) WritePlots(w io.Writer, sum *Summary, width int) error {
 
 // plot draws one series of a width and height in characters, its caption included.
 func plot(name string, values []float64, sum *Summary, width, height int) string {
-	title := printable(name)
+	title := report.Plain(name)
 	if !slices.ContainsFunc(values, func(v float64) bool { return v == v }) {
 		return title + "\n  nothing to draw\n"
 	}

@@ -9,7 +9,6 @@ import (
 	"math"
 	"os"
 	"strings"
-	"unicode"
 
 	"github.com/resource-tracker/rt/format/ftdc"
 )
@@ -259,14 +258,4 @@ func (v *View) Summarize() (*Summary, error) {
 		return nil
 	})
 	return sum, err
-}
-
-// printable replaces what a terminal would take for a command.
-func printable(name string) string {
-	return strings.Map(func(c rune) rune {
-		if unicode.IsPrint(c) {
-			return c
-		}
-		return unicode.ReplacementChar
-	}, name)
 }

@@ -7,6 +7,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/resource-tracker/rt/internal/tui"
+	"github.com/resource-tracker/rt/report"
 )
 
 // keyLine names the keys.
@@ -36,9 +37,9 @@ func (m *model) screen() string {
 	case m.damage != nil:
 		last = "damaged: " + m.damage.Error()
 	}
-	lines = append(lines[:max(m.height-1, 0)], printable(last))
+	lines = append(lines[:max(m.height-1, 0)], report.Plain(last))
 	for i, l := range lines {
-		lines[i] = clip(l, m.width)
+		lines[i] = tui.Clip(l, m.width)
 	}
 	return strings.Join(lines, "\n")
 }
@@ -53,7 +54,7 @@ func (m *model) title() string {
 	if m.filter != "" {
 		t += " match " + m.filter
 	}
-	return printable(t)
+	return report.Plain(t)
 }
 
 // list is the part of the list that the cursor is in.
@@ -69,9 +70,9 @@ func (m *model) list() (lines []string) {
 		if i == m.cursor.Row {
 			at = '>'
 		}
-		text := fmt.Sprintf("%c%c %10s %10s %10s %10s  %s", at, mark, "-", "-", "-", short(x.last), printable(x.name))
+		text := fmt.Sprintf("%c%c %10s %10s %10s %10s  %s", at, mark, "-", "-", "-", short(x.last), report.Plain(x.name))
 		if x.n > 0 {
-			text = fmt.Sprintf("%c%c %10s %10s %10s %10s  %s", at, mark, short(x.min), short(x.mean()), short(x.max), short(x.last), printable(x.name))
+			text = fmt.Sprintf("%c%c %10s %10s %10s %10s  %s", at, mark, short(x.min), short(x.mean()), short(x.max), short(x.last), report.Plain(x.name))
 		}
 		lines = append(lines, text)
 	}
@@ -93,12 +94,4 @@ func (m *model) plots(height int) (lines []string) {
 		lines = append(lines, fmt.Sprintf("and %d more that are marked", more))
 	}
 	return lines[:min(len(lines), height)]
-}
-
-// clip cuts a line at the edge of the screen.
-func clip(line string, width int) string {
-	if r := []rune(line); len(r) > width {
-		return string(r[:width])
-	}
-	return line
 }

@@ -10,6 +10,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/resource-tracker/rt/internal/tui"
 )
 
 // expect fails where no line of the screen matches an expression; one with a leading
@@ -154,13 +156,13 @@ func TestKeysFit(t *testing.T) {
 	m := start(t, &Spooled{Dir: dir, Now: time.Now}, Options{}, 80, 24)
 	for _, keys := range [][]string{nil, {"enter"}, {"3", "/", "a", "enter"}} {
 		press(t, m, keys...)
-		if last := m.lastLine(); width(last) > 80 || !strings.HasSuffix(last, "q quit") {
-			t.Errorf("after %q: %d columns: %s", keys, width(last), last)
+		if last := m.lastLine(); tui.Width(last) > 80 || !strings.HasSuffix(last, "q quit") {
+			t.Errorf("after %q: %d columns: %s", keys, tui.Width(last), last)
 		}
 	}
 	for _, l := range helpLines() {
-		if width(l.text) > 80 {
-			t.Errorf("%d columns: %s", width(l.text), l.text)
+		if tui.Width(l.text) > 80 {
+			t.Errorf("%d columns: %s", tui.Width(l.text), l.text)
 		}
 	}
 }
@@ -233,7 +235,7 @@ func TestAnySize(t *testing.T) {
 				t.Errorf("view %d, %v: %d lines", view, size, len(lines))
 			}
 			for _, l := range lines {
-				if n := width(l.text); n > size[0] {
+				if n := tui.Width(l.text); n > size[0] {
 					t.Errorf("view %d, %v: a line of %d columns: %q", view, size, n, l.text)
 				}
 			}
@@ -255,7 +257,7 @@ func TestForeignText(t *testing.T) {
 	lines := strings.Split(s, "\n")
 	head, _, _ := strings.Cut(lines[1], "STATE")
 	body, _, ok := strings.Cut(lines[2], "running")
-	if !ok || width(head) != width(body) {
+	if !ok || tui.Width(head) != tui.Width(body) {
 		t.Errorf("the columns do not stand below their titles:\n%s\n%s", lines[1], lines[2])
 	}
 	if v := m.View(); !v.AltScreen || !strings.Contains(v.Content, "\x1b[7m") {

@@ -8,6 +8,9 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/resource-tracker/rt/internal/tui"
+	"github.com/resource-tracker/rt/report"
 )
 
 // Once writes what Run would show, as text of a width that scripts can read: the
@@ -22,7 +25,7 @@ func Once(ctx context.Context, src Source, o Options, w io.Writer, columns int) 
 	b := brush{o.ASCII, columns}
 	switch {
 	case f.Program != nil:
-		fmt.Fprintf(&out, "%s\n", plain(f.Program.headline(f.Where)))
+		fmt.Fprintf(&out, "%s\n", report.Plain(f.Program.headline(f.Where)))
 		f.Program.write(&out, b)
 	case f.Open != nil:
 		fmt.Fprintf(&out, "%s\n", headline(f.Open))
@@ -67,7 +70,7 @@ func (o *Options) ask() Ask { return Ask{Open: o.Open, At: o.At, All: o.All, Wai
 // write writes a page as it is, with all of its rows.
 func (p *page) write(out *strings.Builder, columns int) {
 	for _, h := range p.head {
-		out.WriteString(strings.TrimRight(clip(plain(h), columns), " ") + "\n")
+		out.WriteString(strings.TrimRight(tui.Clip(report.Plain(h), columns), " ") + "\n")
 	}
 	if len(p.columns) == 0 {
 		return
@@ -77,9 +80,9 @@ func (p *page) write(out *strings.Builder, columns int) {
 		return
 	}
 	widths := p.layout(p.rows, columns)
-	out.WriteString(clip(p.titles(widths, order{column: -1}), columns) + "\n")
+	out.WriteString(tui.Clip(p.titles(widths, order{column: -1}), columns) + "\n")
 	for i := range p.rows {
-		out.WriteString(clip(p.line(&p.rows[i], widths), columns) + "\n")
+		out.WriteString(tui.Clip(p.line(&p.rows[i], widths), columns) + "\n")
 	}
 }
 

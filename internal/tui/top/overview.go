@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/report"
 )
 
 // Columns of the first page: of the labels, of a figure, and of a bar.
@@ -99,9 +100,9 @@ func (d *Detail) lists(line func(label, format string, args ...any)) {
 		shownSize(cur.Node.MemUsed()), shownSize(cur.Node.MemTotal), rate(rx), rate(tx))
 	energy := notRead
 	if e := energies(d); len(e) > 0 {
-		energy = fmt.Sprintf("%s %s %s W", e[0].kind, plain(e[0].domain), shown(e[0].watts, decimal))
+		energy = fmt.Sprintf("%s %s %s W", e[0].kind, report.Plain(e[0].domain), shown(e[0].watts, decimal))
 		for _, o := range e[1:min(len(e), 3)] {
-			energy += fmt.Sprintf("  %s %s %s W", o.kind, plain(o.domain), shown(o.watts, decimal))
+			energy += fmt.Sprintf("  %s %s %s W", o.kind, report.Plain(o.domain), shown(o.watts, decimal))
 		}
 	}
 	line("Energy", "%s", energy)

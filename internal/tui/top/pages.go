@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/report"
 )
 
 // pages are the views of a run, in the order of their numbers.
@@ -195,5 +196,5 @@ func headline(d *Detail) string {
 	if code, ok := j.ExitCode.Get(); ok && j.State != rt.StateRunning {
 		state += fmt.Sprintf(" (%d:%d)", code, j.ExitSignal.Or(0))
 	}
-	return plain(strings.Join(append(words, state, span(j.ElapsedSec)), "  "))
+	return report.Plain(strings.Join(append(words, state, span(j.ElapsedSec)), "  "))
 }

@@ -9,6 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/resource-tracker/rt/internal/tui"
+	"github.com/resource-tracker/rt/report"
 )
 
 // kind says what a line of the screen is, for those terminals that can show it.
@@ -68,7 +69,7 @@ func (m *model) screen() []line {
 	lines = lines[:m.height]
 	lines[m.height-1] = line{ordinary, m.lastLine()}
 	for i := range lines {
-		lines[i].text = clip(lines[i].text, m.width)
+		lines[i].text = tui.Clip(lines[i].text, m.width)
 	}
 	return lines
 }
@@ -85,7 +86,7 @@ func (m *model) shown() []line {
 	}
 	p := m.current()
 	for _, h := range p.head {
-		lines = append(lines, line{ordinary, plain(h)})
+		lines = append(lines, line{ordinary, report.Plain(h)})
 	}
 	lines = append(lines, m.table(&p, m.height-len(lines)-below)...)
 	if d := m.detail(); d != nil {
@@ -108,7 +109,7 @@ func (m *model) title() string {
 		t = "PAUSED"
 	}
 	if p := m.program(); p != nil {
-		return plain(t + "  " + p.headline(m.frame.Where) + "  " + clock)
+		return report.Plain(t + "  " + p.headline(m.frame.Where) + "  " + clock)
 	}
 	running := 0
 	for i := range m.frame.Jobs {
@@ -123,7 +124,7 @@ func (m *model) title() string {
 	if n := len(m.frame.Problems); n > 0 {
 		t += fmt.Sprintf(", %d unreadable", n)
 	}
-	return plain(t)
+	return report.Plain(t)
 }
 
 // tabs are the pages; where they are wider than the screen, those around the shown one.
@@ -136,7 +137,7 @@ func (m *model) tabs() string {
 		}
 		out = append(out, text)
 	}
-	for at := m.page; at > 0 && width(strings.Join(out, " ")) > m.width; at-- {
+	for at := m.page; at > 0 && tui.Width(strings.Join(out, " ")) > m.width; at-- {
 		out = out[1:]
 	}
 	return strings.Join(out, " ")
@@ -153,7 +154,7 @@ func (m *model) table(p *page, height int) []line {
 		if len(p.rows) > 0 {
 			text = fmt.Sprintf("none of %d has %q", len(p.rows), m.filter)
 		}
-		return []line{{ordinary, plain(text)}}
+		return []line{{ordinary, report.Plain(text)}}
 	}
 	widths := p.layout(rows, m.width-2)
 	lines := []line{{headLine, "  " + p.titles(widths, m.order())}}
@@ -188,7 +189,7 @@ func (m *model) timeLine(d *Detail) string {
 	if old := d.At - d.Taken; old >= time.Second {
 		text += fmt.Sprintf(" (%s old)", old.Truncate(time.Second))
 	}
-	n := max(m.width-width(text)-2, 0)
+	n := max(m.width-tui.Width(text)-2, 0)
 	at := 0
 	if d.Last > 0 && n > 1 {
 		at = int(float64(d.At) / float64(d.Last) * float64(n-1))
@@ -203,19 +204,19 @@ func (m *model) timeLine(d *Detail) string {
 func (m *model) lastLine() string {
 	switch {
 	case m.prompt.IsOpen():
-		return plain(m.prompt.Line())
+		return report.Plain(m.prompt.Line())
 	case m.help:
 		return "any key: back"
 	case m.said != "":
-		return plain(m.said)
+		return report.Plain(m.said)
 	case m.trouble != nil:
-		return plain("cannot read: " + m.trouble.Error())
+		return report.Plain("cannot read: " + m.trouble.Error())
 	case m.frame != nil && m.frame.Note != "":
-		return plain(m.frame.Note)
+		return report.Plain(m.frame.Note)
 	}
 	switch {
 	case m.filter != "":
-		return fmt.Sprintf("filter %q (esc drops it)  ", plain(m.filter)) + tui.Help(helpKey, tui.Quit)
+		return fmt.Sprintf("filter %q (esc drops it)  ", report.Plain(m.filter)) + tui.Help(helpKey, tui.Quit)
 	case m.open != "" && m.single:
 		return tui.Help(runKeys...)
 	case m.open != "":

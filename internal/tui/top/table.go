@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/tui"
 )
 
 // page is what one view shows: some lines, and a table below them.
@@ -129,13 +130,13 @@ func (r *row) holds(lower string) bool {
 func (p *page) layout(rows []row, total int) []int {
 	widths := make([]int, len(p.columns))
 	for i, c := range p.columns {
-		widths[i] = max(c.width, width(c.title))
+		widths[i] = max(c.width, tui.Width(c.title))
 		if c.width == 0 {
 			widths[i] = leastSpark
 			continue
 		}
 		for _, r := range rows {
-			widths[i] = max(widths[i], width(r.cells[i].text))
+			widths[i] = max(widths[i], tui.Width(r.cells[i].text))
 		}
 		if c.text {
 			widths[i] = min(widths[i], 2*c.width+4) // names may be of any length
@@ -182,8 +183,8 @@ func (p *page) titles(widths []int, o order) string {
 		title := c.title
 		if i == o.column {
 			title = "*" + title
-			if width(title) > widths[i] {
-				title = clip(title, widths[i])
+			if tui.Width(title) > widths[i] {
+				title = tui.Clip(title, widths[i])
 			}
 		}
 		out = append(out, pad(title, widths[i], !c.text))

@@ -5,92 +5,68 @@ import (
 	"math"
 	"strings"
 	"time"
-	"unicode"
-
-	"github.com/charmbracelet/x/ansi"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/tui"
+	"github.com/resource-tracker/rt/report"
 )
 
 // notRead stands where nothing was read: it is not 0.
 const notRead = "n/a"
 
-// width is how many columns of a terminal a text takes.
-func width(s string) int { return ansi.StringWidth(s) }
-
-// clip cuts a text at a width.
-func clip(s string, n int) string { return ansi.Truncate(s, max(n, 0), "") }
-
 // pad fills a text up to a width, and cuts it there.
 func pad(s string, n int, right bool) string {
-	s = clip(s, n)
-	blank := strings.Repeat(" ", max(n-width(s), 0))
+	s = tui.Clip(s, n)
+	blank := strings.Repeat(" ", max(n-tui.Width(s), 0))
 	if right {
 		return blank + s
 	}
 	return s + blank
 }
 
-// plain makes foreign text fit for a terminal: a job's name may hold anything.
-func plain(s string) string {
-	return strings.Map(func(c rune) rune {
-		if !unicode.IsPrint(c) {
-			return '?'
-		}
-		return c
-	}, s)
-}
-
 func dash(s string) string {
 	if s == "" {
 		return "-"
 	}
-	return plain(s)
+	return report.Plain(s)
 }
 
-// size shows bytes in at most 5 characters, in units of 1024.
+// size formats bytes in at most 5 characters, in units of 1024.
 func size(v float64) string {
 	if v < 1000 {
 		return fmt.Sprintf("%.0f", v)
 	}
-	for _, unit := range []string{"K", "M", "G", "T", "P", "E"} {
-		v /= 1024
-		switch {
-		case v < 99.95:
-			return fmt.Sprintf("%.1f%s", v, unit)
-		case v < 999.5 || unit == "E":
-			return fmt.Sprintf("%.0f%s", v, unit)
-		}
-	}
-	return notRead
+	return compact(v, 1024, "KMGTPE")
 }
 
-// bigNumber shows a count in at most 5 characters.
+// bigNumber formats a count in at most 5 characters.
 func bigNumber(v float64) string {
 	if v < 1e4 {
 		return decimal(v)
 	}
-	for _, unit := range []string{"k", "M", "G", "T", "P", "E"} {
-		if v /= 1000; v < 99.95 {
-			return fmt.Sprintf("%.1f%s", v, unit)
-		} else if v < 999.5 || unit == "E" {
-			return fmt.Sprintf("%.0f%s", v, unit)
+	return compact(v, 1000, "kMGTPE")
+}
+
+// compact formats a number with the unit that leaves at most three digits of it.
+func compact(v, base float64, units string) string {
+	for _, unit := range units {
+		v /= base
+		switch {
+		case v < 99.95:
+			return fmt.Sprintf("%.1f%c", v, unit)
+		case v < 999.5 || unit == 'E':
+			return fmt.Sprintf("%.0f%c", v, unit)
 		}
 	}
 	return notRead
 }
 
-// decimal shows a number with three digits, at least the whole ones.
+// decimal formats a number with three digits, or all digits of its whole part.
 func decimal(v float64) string {
-	switch {
-	case v == math.Trunc(v):
+	if v == math.Trunc(v) {
 		return fmt.Sprintf("%.0f", v)
-	case v < 9.995:
-		return fmt.Sprintf("%.2f", v)
-	case v < 99.95:
-		return fmt.Sprintf("%.1f", v)
 	}
-	return fmt.Sprintf("%.0f", v)
+	return report.Significant(v)
 }
 
 func cores(v float64) string {
@@ -152,29 +128,11 @@ type brush struct {
 // spark draws the newest values that fit into n columns, from 0 to top, blank where nothing
 // was read. With no top it is the highest value.
 func (b brush) spark(values []rt.Opt[float64], top float64, n int) string {
-	ramp := []rune("▁▂▃▄▅▆▇█")
-	if b.ascii {
-		ramp = []rune("_.:-=+*#")
-	}
 	values = values[max(0, len(values)-max(n, 0)):]
 	if top <= 0 {
-		for _, v := range values {
-			top = max(top, v.Or(0))
-		}
+		top = report.Peak(values)
 	}
-	out := []rune(strings.Repeat(" ", max(n-len(values), 0)))
-	for _, o := range values {
-		v, ok := o.Get()
-		switch {
-		case !ok:
-			out = append(out, ' ')
-		case top <= 0 || v <= 0:
-			out = append(out, ramp[0])
-		default:
-			out = append(out, ramp[min(int(v/top*float64(len(ramp))), len(ramp)-1)])
-		}
-	}
-	return string(out)
+	return strings.Repeat(" ", max(n-len(values), 0)) + report.Sparkline(values, top, b.ascii)
 }
 
 // bar draws a share in n columns.
