@@ -1,6 +1,6 @@
 # make            builds the five programs into build/bin
-# make demo       shows the data's whole way on this machine
-# make test       everything that is tested, on a real Slurm too (as root: it installs what it needs)
+# make demo       a workload, its report and its delivery, on this machine
+# make test       all tests, also on a real Slurm (as root: it installs the packages that it needs)
 # make help       the other targets
 
 SHELL := /bin/bash
@@ -10,13 +10,13 @@ MAKEFLAGS += --no-print-directory
 
 MODULE  := github.com/resource-tracker/rt
 GO      ?= go
-# nethttpomithttp2: S3 and Sentinel speak HTTP/1.1, and HTTP/2 would be 0.4 MiB.
+# nethttpomithttp2: S3 and Sentinel use HTTP/1.1, and HTTP/2 would add 0.4 MiB.
 TAGS    := urfave_cli_no_docs,sqlite_omit_load_extension,nethttpomithttp2
 VERSION := $(shell git describe --tags --match 'v*' --dirty 2>/dev/null | sed 's/^v//')
 LDFLAGS := -s -w $(if $(VERSION),-X $(MODULE).Version=$(VERSION))
 
-# NVML is looked up when it is first called, not when the program is loaded: most
-# nodes have none, and a hardened tool chain would bind everything at the start.
+# NVML is resolved at its first call, not when the program is loaded: most nodes have
+# none, and a hardened tool chain binds all symbols at the start.
 LDFLAGS_CGO := $(LDFLAGS) -extldflags=-Wl,-z,lazy
 
 BIN  ?= build/bin
@@ -30,8 +30,8 @@ LIBEXECDIR ?= $(PREFIX)/libexec/rt
 MANDIR     ?= $(PREFIX)/share/man
 DOCDIR     ?= $(PREFIX)/share/doc/rt
 COMPDIR    ?= $(PREFIX)/share/bash-completion/completions
-# What is installed names the paths of this installation; here it names the defaults.
-# In two steps, so that a path below /usr/local is not replaced again.
+# The files of the checkout have the default paths; the installed files have those of the
+# installation.  In two steps, so that a path below /usr/local is not replaced twice.
 PATHS      := -e 's|/usr/local/libexec/rt|@LIBEXECDIR@|g' -e 's|/usr/local/bin|@BINDIR@|g' \
 	-e 's|/usr/local/share/doc/rt|@DOCDIR@|g' -e 's|/usr/local|@PREFIX@|g' \
 	-e 's|@LIBEXECDIR@|$(LIBEXECDIR)|g' -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@DOCDIR@|$(DOCDIR)|g' -e 's|@PREFIX@|$(PREFIX)|g'
@@ -41,27 +41,28 @@ PATHS      := -e 's|/usr/local/libexec/rt|@LIBEXECDIR@|g' -e 's|/usr/local/bin|@
 all: build
 
 help:
-	@echo 'build    the five programs, stripped, in $(BIN)'
-	@echo 'test     lint, unit tests with -race, and all jobs on a real Slurm with cgroup v1 and v2'
-	@echo 'fresh    demo and test on a Debian 12 that is made for it and has nothing else (as root)'
-	@echo 'test-each the tests of each package by themselves; what they leave on the machine is a failure'
-	@echo 'test-s3  uploads to a real MinIO on loopback, which it builds first'
-	@echo 'test-powerapi reports that a real PowerAPI reads from files and its socket'
-	@echo 'test-counters software counters of a real Slurm job, in an emulated machine with cgroup v2'
-	@echo 'test-arm64 unit tests and real samples of linux/arm64 under qemu-user'
-	@echo 'compat   one minute beside the Python resource-tracker, column by column'
-	@echo 'lint     gofmt, go vet, staticcheck, depguard for the table of floors, a recover in each goroutine'
-	@echo 'prose    the words of comments, man pages and documents'
-	@echo 'bench    what a reading, a spooled snapshot and the hooks cost, beside their budgets'
-	@echo 'soak     what resource-tracker holds and uses in ten minutes of an idle machine'
-	@echo 'scale    2,000 simulated nodes that drain to one receiver, with and without jitter'
-	@echo 'demo     a workload under resource-tracker, delivered to a receiver on loopback'
-	@echo 'install  into PREFIX=$(PREFIX), below DESTDIR'
-	@echo 'cross    linux/arm64, with the cross compiler of Debian'
-	@echo 'clean    removes build/'
-	@echo 'clean-system removes what the tests have created elsewhere on this machine (as root)'
+	@printf '%-14s %s\n' \
+	build 'the five programs, stripped, in $(BIN)' \
+	demo 'a workload under resource-tracker, delivered to a receiver on loopback' \
+	test 'lint, unit tests with -race, and jobs on a real Slurm with cgroup v1 and v2 (as root)' \
+	fresh 'demo and test on a Debian 12 that is made for them and has nothing else (as root)' \
+	test-each 'the tests of each package by themselves; a test fails if it leaves something on the machine' \
+	test-s3 'uploads to a real MinIO on loopback, which is built first' \
+	test-powerapi 'reports that a real PowerAPI reads from files and its socket' \
+	test-counters 'software counters of a real Slurm job, in an emulated machine with cgroup v2' \
+	test-arm64 'unit tests and real samples of linux/arm64 under qemu-user' \
+	compat 'one minute next to the Python resource-tracker, compared column by column' \
+	lint 'gofmt, go vet, staticcheck, depguard for the table of floors, a recover in each goroutine' \
+	prose 'the words of comments, man pages and documents' \
+	bench 'the cost of a reading, a spooled snapshot and the hooks, next to their budgets' \
+	soak 'memory and CPU time of resource-tracker in ten minutes of an idle machine' \
+	scale '2,000 simulated nodes that drain to one receiver, with and without jitter' \
+	install 'into PREFIX=$(PREFIX), below DESTDIR' \
+	cross 'linux/arm64, with the cross compiler of Debian' \
+	clean 'removes build/' \
+	clean-system 'removes what the tests have created elsewhere on this machine (as root)'
 
-# The hooks run in every job's way: no cgo, so that they start without a loader.
+# The hooks delay every job: no cgo, so that they start without a dynamic loader.
 build:
 	@mkdir -p $(BIN)
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ $(HOOKS:%=./cmd/%)
@@ -126,7 +127,7 @@ fresh:
 test-each: testsum
 	@GO='$(GO)' contrib/lab/each-package $(TAGS) 2>&1 | $(SUM)
 
-# A real object store, from its Go module: built once, in minutes, and then kept.
+# A real object store from its Go module: built once, which takes minutes.
 $(TOOLS)/minio: tools/minio/go.mod tools/minio/go.sum
 	@mkdir -p $(TOOLS)
 	$(GO) build -C tools/minio -trimpath -ldflags '-s -w' -o ../../$@ github.com/minio/minio
@@ -143,7 +144,7 @@ test-powerapi:
 	@build/powerapi-$(POWERAPI)/bin/pip install -q powerapi==$(POWERAPI)
 	@RT_POWERAPI='$(abspath build/powerapi-$(POWERAPI)/bin/python)' $(GO) test -tags $(TAGS),powerapi -count=1 -run '^TestPowerAPIReads$$' ./cmd/rt-spool
 
-# Slurm under a stock kernel in qemu: minutes.
+# Slurm under a stock kernel in qemu, which takes minutes.
 test-counters: build
 	@RT_E2E_TCG=1 RT_BIN='$(abspath $(BIN))' $(GO) test -tags $(TAGS),e2e -count=1 -timeout 1h -v -run '^TestCountersV2$$' ./e2e
 
@@ -155,7 +156,7 @@ test-arm64: build cross testsum
 	   RT_BIN='$(abspath $(BIN))' RT_ARM64_BIN='$(abspath build/arm64)' $(GO) test -tags $(TAGS),qemu -count=1 -json ./e2e/arm64; echo "exit $$?"; \
 	 } 2>&1 | $(SUM)
 
-# COMPAT='-seconds 60 -interval 5 -package resource-tracker==0.5.0' are its flags and their defaults.
+# The flags and their defaults: COMPAT='-seconds 60 -interval 5 -package resource-tracker==0.5.0'.
 compat: build
 	@python3 -c 'import ensurepip' 2>/dev/null || contrib/lab/need no-ensurepip=python3-venv || true
 	@RT_BIN='$(abspath $(BIN))' $(GO) run -tags $(TAGS) ./e2e/compat $(COMPAT)
@@ -163,12 +164,12 @@ compat: build
 bench: build
 	@RT_BIN='$(abspath $(BIN))' $(GO) run -tags $(TAGS) ./e2e/bench
 
-# SOAK=1m for a shorter look.
+# SOAK=1m for a shorter run.
 SOAK ?= 10m
 soak: build
 	@RT_BIN='$(abspath $(BIN))' $(GO) run -tags $(TAGS) ./e2e/bench -soak $(SOAK)
 
-# SCALE='-nodes 2000 -jitter 1m -rows 60 -dir /tmp' are its flags and their defaults.
+# The flags and their defaults: SCALE='-nodes 2000 -jitter 1m -rows 60 -dir /tmp'.
 .PHONY: scale
 scale: build
 	@RT_BIN='$(abspath $(BIN))' $(GO) run -tags $(TAGS) ./e2e/scale $(SCALE)

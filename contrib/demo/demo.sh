@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The data's whole way on one machine: a workload of known size under
+# The whole way of the data on one machine: a workload of known size under
 # resource-tracker, its spool, a report, and delivery to a receiver on loopback.
-# Everything is below one temporary directory and goes away at the end.
+# All files are below one temporary directory, which is removed at the end.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 bin=$(realpath "${1:-build/bin}")
@@ -25,15 +25,15 @@ cd "$dir"
 RT_TRUTH=$dir/truth run resource-tracker --spool spool --job-name demo -- ./workload --cpu "$cpu" --touch "$memory" --hold 2
 figure() { sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p" truth/*.json; }
 user=$(figure user_us) system=$(figure system_us) touched=$(figure touched_bytes)
-printf 'The workload says of itself: CPU %d.%03d s, touched %d MiB.\n' \
+printf 'The workload reports: CPU %d.%03d s, touched %d MiB.\n' \
     $(((user + system) / 1000000)) $(((user + system) / 1000 % 1000)) $((touched >> 20))
 
-say "What the spool says"
+say "What the spool holds"
 run rt-spool --spool spool ls
 file=$(echo spool/*.db)
 run rt-spool --spool spool report "$file"
 
-say "A receiver on loopback, with a token of its own"
+say "A receiver on loopback, with its own token"
 token=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
 (umask 077 && echo "$token" >token)
 printf '[serve]\nlisten = "127.0.0.1:0"\ndir = "%s"\ntoken_file = "%s"\n' "$dir/received" "$dir/token" >serve.toml
@@ -45,7 +45,7 @@ for _ in $(seq 100); do
     kill -0 "$receiver" 2>/dev/null || { cat serve.err >&2; exit 1; }
     sleep 0.1
 done
-[ -n "$url" ] || { echo "the receiver does not start" >&2; exit 1; }
+[ -n "$url" ] || { echo "the receiver did not start within 10 s" >&2; exit 1; }
 echo "rt-spool serve: listening on $url"
 
 say "Drain"
@@ -55,7 +55,7 @@ run rt-spool --config rt.toml drain --json
 echo "... and again, which sends nothing:"
 run rt-spool --config rt.toml drain --json | grep -E '"(runs_)?delivered"|"bytes"|"rows"' || :
 
-# The receiver's answer to a GET, without a program that a machine may not have.
+# The receiver's answer to a GET, with bash alone: the machine may have no curl.
 get() {
     local host=${url#http://}
     exec 7<>"/dev/tcp/${host%:*}/${host#*:}"

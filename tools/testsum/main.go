@@ -1,11 +1,11 @@
-// Testsum reads what `go test -json` prints from standard input, shows failures and
-// one line a package, and ends with one list of everything that was skipped.
+// Testsum reads the output of `go test -json` from standard input, prints failures and one
+// line per package, and ends with a list of all skipped tests and the totals.
 //
 //	{ go test -json ./...; echo "exit $?"; } | testsum -allow FILE
 //
-// A line "exit N" reports the status of a command. FILE holds the tests that may be
-// skipped, one "package test" a line, # begins a comment. With CI=true in the
-// environment any other skip is a failure. The exit status is 0 when all passed.
+// A line "exit N" is the exit status of a command. FILE lists the tests that may be
+// skipped, one "package test" per line; # starts a comment. With CI=true in the environment
+// any other skip is a failure. The exit status is 0 if no test failed.
 package main
 
 import (
@@ -29,7 +29,7 @@ type event struct {
 
 type summary struct {
 	out                     io.Writer
-	output                  map[string][]string // test -> what it printed
+	output                  map[string][]string // output by test
 	passed, failed, skipped int
 	packages                int
 	skips                   []string
@@ -142,7 +142,7 @@ func (s *summary) result(e event, pkg, id string) {
 
 func (s *summary) fail(what string) { s.failures = append(s.failures, what) }
 
-// finish prints the list of skips and the closing line, and says whether all is well.
+// finish prints the list of skips and the totals, and reports whether no test failed.
 func (s *summary) finish(allowed map[string]bool, strict bool) bool {
 	sort.Strings(s.skips)
 	fmt.Fprintf(s.out, "\nSkipped: %d\n", len(s.skips))
@@ -152,7 +152,7 @@ func (s *summary) finish(allowed map[string]bool, strict bool) bool {
 		if !allowed[id] {
 			note = "  (not on the list of allowed skips)"
 			if strict {
-				s.fail("skipped without leave: " + id)
+				s.fail("skipped, and not on the list of allowed skips: " + id)
 			}
 		}
 		fmt.Fprintf(s.out, "- %s%s\n", id, note)
@@ -170,7 +170,7 @@ func (s *summary) finish(allowed map[string]bool, strict bool) bool {
 		for _, f := range s.failures {
 			fmt.Fprintln(s.out, "-", f)
 		}
-		s.failed = max(s.failed, 1) // what does not build counts as well
+		s.failed = max(s.failed, 1) // a package that does not build is a failure too
 	}
 	fmt.Fprintf(s.out, "\n%d passed, %d failed, %d skipped\n", s.passed, s.failed, s.skipped)
 	return len(s.failures) == 0
