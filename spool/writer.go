@@ -193,6 +193,18 @@ func (w *Writer) Close() error {
 	return errors.Join(err, w.close(!lost))
 }
 
+// Discard closes and deletes a run that could not be written completely.
+func (w *Writer) Discard() error {
+	if err := w.Close(); err != nil {
+		return err
+	}
+	r, err := Open(w.path)
+	if err != nil {
+		return err
+	}
+	return r.Remove()
+}
+
 func (w *Writer) close(removeLock bool) error {
 	err := errors.Join(w.db.Close(), w.lock.release(removeLock))
 	w.db = nil

@@ -7,6 +7,8 @@ import (
 	"io"
 
 	rtcli "github.com/resource-tracker/rt/internal/cli"
+	"github.com/resource-tracker/rt/internal/convert/ftdc"
+	"github.com/resource-tracker/rt/internal/convert/sonar"
 	"github.com/resource-tracker/rt/internal/tui/ftdcview"
 	"github.com/resource-tracker/rt/upload"
 )
@@ -46,7 +48,7 @@ func exitStatus(err error) int {
 		return exitConfig
 	case errors.Is(err, upload.ErrTemporary), errors.Is(err, context.Canceled):
 		return exitTemporary
-	case errors.Is(err, errDamaged), errors.Is(err, upload.ErrDamaged), errors.Is(err, ftdcview.ErrDamaged):
+	case errors.Is(err, errDamaged), errors.Is(err, ftdc.ErrDamaged), errors.Is(err, ftdcview.ErrDamaged), errors.Is(err, sonar.ErrDamaged), errors.Is(err, upload.ErrDamaged):
 		return exitDamaged
 	}
 	return rtcli.ExitError

@@ -1,49 +1,71 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/format/powerapi"
-	"github.com/resource-tracker/rt/format/resourcetracker"
 	rtcli "github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/delivery"
+	"github.com/resource-tracker/rt/internal/convert/ftdc"
+	"github.com/resource-tracker/rt/internal/convert/gempba"
+	"github.com/resource-tracker/rt/internal/convert/powerapi"
+	"github.com/resource-tracker/rt/internal/convert/resourcetracker"
+	"github.com/resource-tracker/rt/internal/convert/sonar"
 	"github.com/resource-tracker/rt/spool"
 )
 
-// exporter writes a run in one format.
+// writeRun writes a run in one format.
+type writeRun func(ctx context.Context, w io.Writer, r *spool.Reader, scope rt.Scope) error
+
 type exporter struct {
 	format string
-	write  func(ctx context.Context, w io.Writer, r *spool.Reader, scope rt.Scope) error
+	write  writeRun
 }
 
 // exporters are the formats that a run can be written in.
 var exporters = []exporter{
-	{"csv", exportCSV},
+	{"csv", resourcetracker.ExportCSV},
 	{"jsonl", exportJSON},
-	{"ftdc", exportFTDC},
-	{"sonar-csv", exportSonarCSV},
-	{"sonar-json", exportSonarJSON},
-	{"gempba", exportGemPBA},
-	{"powerapi-hwpc", powerapiExport("hwpc")},
-	{"powerapi-power", powerapiExport("power")},
-	{"powerapi-procfs", powerapiExport("procfs")},
-	{"powerapi-core-csv", powerapiGroupCSV(powerapi.GroupCore)},
-	{"powerapi-rapl-csv", powerapiGroupCSV(powerapi.GroupRAPL)},
-	{"powerapi-msr-csv", powerapiGroupCSV(powerapi.GroupMSR)},
-	{"powerapi-power-csv", powerapiCSV("power")},
-	{"powerapi-procfs-csv", powerapiCSV("procfs")},
+	{"ftdc", allFigures(ftdc.Export)},
+	{"sonar-csv", variant(sonar.Export, false)},
+	{"sonar-json", variant(sonar.Export, true)},
+	{"gempba", variant(gempba.Export, 0)},
+	{"powerapi-hwpc", variant(powerapi.ExportJSON, "hwpc")},
+	{"powerapi-power", variant(powerapi.ExportJSON, "power")},
+	{"powerapi-procfs", variant(powerapi.ExportJSON, "procfs")},
+	{"powerapi-core-csv", variant(powerapi.ExportGroupCSV, "core")},
+	{"powerapi-rapl-csv", variant(powerapi.ExportGroupCSV, "rapl")},
+	{"powerapi-msr-csv", variant(powerapi.ExportGroupCSV, "msr")},
+	{"powerapi-power-csv", variant(powerapi.ExportCSV, "power")},
+	{"powerapi-procfs-csv", variant(powerapi.ExportCSV, "procfs")},
+}
+
+// allFigures adapts an export that does not depend on the scope.
+func allFigures(write func(context.Context, io.Writer, *spool.Reader) error) writeRun {
+	return func(ctx context.Context, w io.Writer, r *spool.Reader, _ rt.Scope) error { return write(ctx, w, r) }
+}
+
+// variant adapts an export that does not depend on the scope and takes one choice.
+func variant[T any](write func(context.Context, io.Writer, *spool.Reader, T) error, choice T) writeRun {
+	return func(ctx context.Context, w io.Writer, r *spool.Reader, _ rt.Scope) error {
+		return write(ctx, w, r, choice)
+	}
+}
+
+// exportJSON adds what the job's GemPBA program reported.
+func exportJSON(ctx context.Context, w io.Writer, r *spool.Reader, scope rt.Scope) error {
+	program, err := gempba.ReadSamples(ctx, r)
+	if err != nil {
+		return err
+	}
+	return resourcetracker.ExportJSON(ctx, w, r, scope, &program)
 }
 
 func exportFormats() string {
@@ -98,21 +120,21 @@ func runExport(c *cli.Context) error {
 	}
 	defer r.Close()
 	if speed > 0 {
-		return replayGemPBA(c.Context, c.App.Writer, r, speed)
+		return gempba.Export(c.Context, c.App.Writer, r, speed)
 	}
 	sayWhose(c, r.Run(), exporters[at].format)
-	return writeRun(c, exporters[at], r, scope)
+	return exportRun(c, exporters[at], r, scope)
 }
 
 // errNothing says that there is nothing to write: a file that is there stays as it is.
 var errNothing = errors.New("nothing is written")
 
-// writeRun writes a run to standard output or to the file of --output.
-func writeRun(c *cli.Context, e exporter, r *spool.Reader, scope rt.Scope) error {
+// exportRun writes a run to standard output or to the file of --output.
+func exportRun(c *cli.Context, e exporter, r *spool.Reader, scope rt.Scope) error {
 	var written counted
 	write := func(w io.Writer) error {
 		err := e.write(c.Context, io.MultiWriter(w, &written), r, scope)
-		if short := (leftOut{}); errors.As(err, &short) {
+		if short := (powerapi.LeftOut{}); errors.As(err, &short) {
 			fmt.Fprintf(c.App.ErrWriter, "rt-spool: export: %v\n", short)
 			err = nil
 		}
@@ -123,9 +145,9 @@ func writeRun(c *cli.Context, e exporter, r *spool.Reader, scope rt.Scope) error
 	}
 	var err error
 	if name := c.String("output"); name != "" && name != "-" {
-		err = writeFile(name, write)
+		err = rtcli.WriteFile(name, write)
 	} else {
-		err = buffered(c.App.Writer, write)
+		err = rtcli.Buffered(c.App.Writer, write)
 	}
 	if errors.Is(err, errNothing) {
 		fmt.Fprintf(c.App.ErrWriter, "rt-spool: export: nothing is written: no interval of the run has the figures of which %s is made%s\n",
@@ -182,115 +204,16 @@ func paths(entries []spool.Entry) []string {
 	return out
 }
 
-// exportCSV writes the columns of section 7.2, a row for each interval.
-func exportCSV(ctx context.Context, w io.Writer, r *spool.Reader, scope rt.Scope) error {
-	if _, err := io.WriteString(w, resourcetracker.CSVHeader); err != nil {
-		return err
-	}
-	var line []byte
-	return intervals(ctx, r, false, func(prev, cur *rt.Snapshot) error {
-		line = delivery.SpecRows{Scope: scope}.Append(line[:0], prev, cur)
-		_, err := w.Write(line)
-		return err
-	})
-}
-
-// exportJSON writes the lines of section 7.1, with what a GemPBA program of the job
-// told of itself in each interval, where it was listened to.
-func exportJSON(ctx context.Context, w io.Writer, r *spool.Reader, scope rt.Scope) error {
-	run := r.Run()
-	program, err := gempbaTotals(ctx, r)
-	if err != nil {
-		return err
-	}
-	var line []byte
-	return intervals(ctx, r, true, func(prev, cur *rt.Snapshot) error {
-		s := rt.Derive(prev, cur, scope)
-		if run.Meta.JobName != "" {
-			s.JobName.Set(run.Meta.JobName)
-		}
-		line = resourcetracker.AppendJSON(line[:0], &s, rt.Version)
-		told, err := program.until(cur.Wall)
-		if err != nil {
-			return err
-		}
-		if told != nil {
-			line = resourcetracker.With(line, "gempba", told)
-		}
-		_, err = w.Write(line)
-		return err
-	})
-}
-
-// intervals visits each interval of a run.
-func intervals(ctx context.Context, r *spool.Reader, devices bool, visit func(prev, cur *rt.Snapshot) error) error {
-	last, err := r.LastSeq()
-	if err != nil {
-		return err
-	}
-	snapshots := r.Rates(ctx, 1, last)
-	if devices {
-		snapshots = r.Snapshots(ctx, 1, last)
-	}
-	for i, err := range rt.Intervals(snapshots) {
-		if err != nil {
-			return fmt.Errorf("%s: %w", r.Path(), err)
-		}
-		if err := visit(i.Prev, i.Cur); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// keep copies a snapshot that its iterator will reuse.
-func keep(s *rt.Snapshot) rt.Snapshot {
-	var out rt.Snapshot
-	out.CopyFrom(s)
-	return out
-}
-
-func buffered(w io.Writer, write func(io.Writer) error) error {
-	bw := bufio.NewWriterSize(w, 64<<10)
-	return errors.Join(write(bw), bw.Flush())
-}
-
-// writeFile makes the file whole or not at all. What is no file, as a terminal or
-// a pipe, is written to as it comes.
-func writeFile(name string, write func(io.Writer) error) error {
-	if st, err := os.Stat(name); err == nil && !st.Mode().IsRegular() {
-		if st.IsDir() {
-			return fmt.Errorf("export to %s: it is a directory", name)
-		}
-		f, err := os.OpenFile(name, os.O_WRONLY, 0)
-		if err != nil {
-			return fmt.Errorf("export: %w", err)
-		}
-		return errors.Join(buffered(f, write), f.Close())
-	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".rt-spool-*")
-	if err != nil {
-		return fmt.Errorf("export to %s: make a file in %s: %w", name, filepath.Dir(name), cause(err))
-	}
-	err = errors.Join(buffered(f, write), f.Chmod(0o644), f.Sync(), f.Close())
-	if err == nil {
-		err = cause(os.Rename(f.Name(), name))
-	}
-	if err != nil {
-		return fmt.Errorf("export to %s: %w", name, errors.Join(err, os.Remove(f.Name())))
-	}
-	return nil
-}
-
-// cause is what the system said, without the name of a temporary file.
-func cause(err error) error {
-	var of *fs.PathError
-	var from *os.LinkError
+// speedOf is how fast to replay, 0 for as fast as possible.
+func speedOf(c *cli.Context) (float64, error) {
+	speed := c.Float64("speed")
 	switch {
-	case errors.As(err, &of):
-		return of.Err
-	case errors.As(err, &from):
-		return from.Err
+	case !c.IsSet("speed"):
+		return 0, nil
+	case c.String("format") != "gempba" || c.String("output") != "":
+		return 0, rtcli.Usage("--speed: it is for --format gempba on standard output")
+	case speed <= 0, math.IsNaN(speed), math.IsInf(speed, 0):
+		return 0, rtcli.Usage("--speed %v: it is a factor above 0, and 1 is as fast as it came", speed)
 	}
-	return err
+	return speed, nil
 }

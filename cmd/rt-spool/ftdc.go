@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	rtcli "github.com/resource-tracker/rt/internal/cli"
+	"github.com/resource-tracker/rt/internal/convert/ftdc"
 	"github.com/resource-tracker/rt/internal/tui/ftdcview"
 )
 
@@ -46,7 +47,7 @@ func runFTDC(c *cli.Context) error {
 	case err != nil:
 		return err
 	case c.Bool("csv"):
-		return buffered(c.App.Writer, v.WriteCSV)
+		return rtcli.Buffered(c.App.Writer, v.WriteCSV)
 	case c.Bool("interactive") && !onTerminal(c):
 		return rtcli.Usage("--interactive needs a terminal; --plot and --csv do not")
 	case c.Bool("interactive"):
@@ -94,7 +95,7 @@ func ftdcView(c *cli.Context) (*ftdcview.View, error) {
 	o := ftdcview.Options{
 		Files: c.Args().Slice(), Stdin: os.Stdin, From: c.String("from"), To: c.String("to"),
 		Rate: c.Bool("rate"), AnyTime: c.Bool("any-time"),
-		Names: ftdcview.Names{RestSuffix: restSuffix, IsText: saysWords},
+		Names: ftdcview.Names{RestSuffix: ftdc.RestSuffix, IsText: ftdc.IsText},
 	}
 	if re := c.String("metric"); re != "" {
 		var err error

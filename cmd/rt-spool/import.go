@@ -13,34 +13,48 @@ import (
 	"github.com/urfave/cli/v2"
 
 	rtcli "github.com/resource-tracker/rt/internal/cli"
+	"github.com/resource-tracker/rt/internal/convert/ftdc"
+	"github.com/resource-tracker/rt/internal/convert/gempba"
+	"github.com/resource-tracker/rt/internal/convert/powerapi"
+	"github.com/resource-tracker/rt/internal/convert/sonar"
 	"github.com/resource-tracker/rt/spool"
 )
 
-// importer makes runs in the spool at dir and returns the paths of what it has made,
-// also beside an error: with read of the text of one file, which is called name, or
-// with all of what several files say together.
+// importer makes runs in a spool and returns the paths of those that it has made, also
+// next to an error: of the text of one file, or of the texts of several files together.
 type importer struct {
 	format string
-	read   func(dir, name string, r io.Reader) ([]string, error)
+	read   func(to importTarget, name string, r io.Reader) ([]string, error)
 	all    func(to importTarget, files iter.Seq2[string, io.Reader]) ([]string, error)
-	into   func(to importTarget, name string, r io.Reader) ([]string, error)
+	into   bool // --run names the runs that the file goes to
 }
 
-// importTarget is where what is imported goes.
+// importTarget is where the imported runs go.
 type importTarget struct {
 	dir     string
-	cluster string        // whose jobs they are; empty where that is not known
-	into    []spool.Entry // the runs that it goes to, of --run
-	warn    io.Writer
+	cluster string        // of the jobs; empty if it is not known
+	into    []spool.Entry // the runs of --run
+	warn    func(format string, args ...any)
 }
 
 // importers are the formats that can be imported.
 var importers = []importer{
-	{format: "ftdc", read: importFTDC},
+	{format: "ftdc", read: runOf(ftdc.Import)},
 	{format: "sonar-csv", all: importSonar},
 	{format: "sonar-json", all: importSonar},
-	{format: "powerapi", into: importPowerAPI},
-	{format: "gempba", read: importGemPBA},
+	{format: "powerapi", into: true, read: func(to importTarget, name string, r io.Reader) ([]string, error) {
+		return powerapi.Import(to.dir, to.into, name, r, to.warn)
+	}},
+	{format: "gempba", read: runOf(gempba.Import)},
+}
+
+// runOf adapts an import of a file that holds one run.
+func runOf(read func(dir, name string, r io.Reader) ([]string, error)) func(importTarget, string, io.Reader) ([]string, error) {
+	return func(to importTarget, name string, r io.Reader) ([]string, error) { return read(to.dir, name, r) }
+}
+
+func importSonar(to importTarget, files iter.Seq2[string, io.Reader]) ([]string, error) {
+	return sonar.Import(to.dir, to.cluster, files, to.warn)
 }
 
 func importFormats() string {
@@ -76,7 +90,7 @@ func runImport(c *cli.Context) error {
 		return rtcli.Usage("--format %q: it is one of %s", c.String("format"), importFormats())
 	case c.IsSet("cluster") && importers[at].all == nil:
 		return rtcli.Usage("--cluster: files of %s say themselves whose jobs they hold", c.String("format"))
-	case c.IsSet("run") && importers[at].into == nil:
+	case c.IsSet("run") && !importers[at].into:
 		return rtcli.Usage("--run: files of %s make runs of their own", c.String("format"))
 	case c.IsSet("node") && !c.IsSet("run"):
 		return rtcli.Usage("--node goes with --run")
@@ -90,11 +104,13 @@ func runImport(c *cli.Context) error {
 	if err := makeSpool(c, cfg.Spool.Dir); err != nil {
 		return err
 	}
+	to := importTarget{dir: cfg.Spool.Dir, cluster: c.String("cluster"), warn: func(format string, args ...any) {
+		fmt.Fprintf(c.App.ErrWriter, "rt-spool: import: "+format+"\n", args...)
+	}}
 	if importers[at].all != nil {
-		return importAll(c, importers[at], cfg.Spool.Dir)
+		return importAll(c, importers[at], to)
 	}
 	var failed []error
-	to := importTarget{dir: cfg.Spool.Dir, warn: c.App.ErrWriter}
 	if job := c.String("run"); job != "" {
 		if to.into, err = runsFor(c, job); err != nil {
 			return err
@@ -138,24 +154,20 @@ func handOver(w io.Writer, dir string, made []string) error {
 }
 
 func importFile(im importer, to importTarget, name string) ([]string, error) {
-	read := im.into
-	if read == nil {
-		read = func(to importTarget, name string, r io.Reader) ([]string, error) { return im.read(to.dir, name, r) }
-	}
 	if name == "-" {
-		return read(to, "standard input", os.Stdin)
+		return im.read(to, "standard input", os.Stdin)
 	}
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	made, err := read(to, name, f)
+	made, err := im.read(to, name, f)
 	return made, errors.Join(err, f.Close())
 }
 
 // importAll opens the files one after the other. One that cannot be opened keeps
 // none of the others from being imported.
-func importAll(c *cli.Context, im importer, dir string) error {
+func importAll(c *cli.Context, im importer, to importTarget) error {
 	var failed []error
 	files := func(yield func(string, io.Reader) bool) {
 		for _, name := range c.Args().Slice() {
@@ -179,8 +191,8 @@ func importAll(c *cli.Context, im importer, dir string) error {
 			}
 		}
 	}
-	made, err := im.all(importTarget{dir: dir, cluster: c.String("cluster"), warn: c.App.ErrWriter}, files)
-	if err = errors.Join(err, handOver(c.App.Writer, dir, made)); err != nil {
+	made, err := im.all(to, files)
+	if err = errors.Join(err, handOver(c.App.Writer, to.dir, made)); err != nil {
 		failed = append(failed, fmt.Errorf("import: %w", err))
 	}
 	return errors.Join(failed...)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/format/powerapi"
+	powerapiconv "github.com/resource-tracker/rt/internal/convert/powerapi"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -28,7 +29,7 @@ type reportFollower struct {
 
 // followedRun is one run and how far it was read.
 type followedRun struct {
-	maker *powerapiMaker
+	maker *powerapiconv.Maker
 	walk  rt.Walk
 	last  int64 // Seq
 }
@@ -81,7 +82,7 @@ func (f *reportFollower) read(ctx context.Context, path string) error {
 			return nil
 		}
 		about := r.Run()
-		run = &followedRun{maker: newPowerapiMaker(&about, f.idleWatts)}
+		run = &followedRun{maker: powerapiconv.NewMaker(&about, f.idleWatts)}
 		if !f.began {
 			run.last = max(last-1, 0)
 		}
@@ -118,9 +119,9 @@ func (f *reportFollower) forget(path string) {
 }
 
 // tell puts the reports of an interval. Of the node one run tells, not each.
-func (f *reportFollower) tell(m *powerapiMaker, path string, prev, cur *rt.Snapshot) error {
+func (f *reportFollower) tell(m *powerapiconv.Maker, path string, prev, cur *rt.Snapshot) error {
 	for _, kind := range f.kinds {
-		node, reports := powerapiKinds[kind](m, prev, cur)
+		node, reports := m.Reports(kind, prev, cur)
 		if node != nil && f.node == path {
 			reports = slices.Insert(reports, 0, node)
 		}

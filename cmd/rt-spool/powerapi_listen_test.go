@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	powerapiconv "github.com/resource-tracker/rt/internal/convert/powerapi"
 )
 
 // Two sensors send what is written to a file input; a document that is no report
@@ -54,7 +56,7 @@ func TestListen(t *testing.T) {
 	if !strings.Contains(said.String(), "no timestamp") || !strings.Contains(said.String(), "not JSON") {
 		t.Errorf("said %s", said.String())
 	}
-	made, err := importPowerAPI(intoDir(t), "kept.json", &out)
+	made, err := powerapiconv.Import(t.TempDir(), nil, "kept.json", &out, func(string, ...any) {})
 	if err != nil || len(made) != 2 {
 		t.Errorf("import made %v, %v", made, err)
 	}

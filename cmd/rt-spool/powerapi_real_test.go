@@ -16,16 +16,18 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/format/powerapi"
+	powerapiconv "github.com/resource-tracker/rt/internal/convert/powerapi"
+	"github.com/resource-tracker/rt/internal/convert/runtest"
 )
 
 // TestPowerAPIReads has the inputs of a real PowerAPI read what export writes and what
 // is sent to a formula: JSON, CSV, and its socket. RT_POWERAPI is a Python that has it.
 func TestPowerAPIReads(t *testing.T) {
-	snapshots := poweredSnapshots()
+	snapshots := runtest.PoweredSnapshots()
 	for i := range snapshots {
 		snapshots[i].Steps = []rt.StepReading{{Step: "batch", CPUUsage: rt.Some(uint64(i) * 500_000)}}
 	}
-	r := spooled(t, poweredRun(), snapshots)
+	r := runtest.Spool(t, runtest.PoweredRun(), snapshots)
 	dir := t.TempDir()
 	for name, format := range map[string]string{
 		"hwpc.json": "powerapi-hwpc", "power.json": "powerapi-power", "procfs.json": "powerapi-procfs",
@@ -92,9 +94,9 @@ func sendPower(t *testing.T, dir string, snapshots []rt.Snapshot) (sent []powera
 		time.Sleep(100 * time.Millisecond)
 	}
 	s, _ := startSender(t, string(address), 100)
-	m := newPowerapiMaker(new(poweredRun()), 0)
+	m := powerapiconv.NewMaker(new(runtest.PoweredRun()), 0)
 	for i := 1; i < len(snapshots); i++ {
-		node, jobs := m.power(&snapshots[i-1], &snapshots[i])
+		node, jobs := m.Reports("power", &snapshots[i-1], &snapshots[i])
 		for _, report := range append([]powerapi.Report{node}, jobs...) {
 			line, err := report.AppendJSON(nil, powerapi.Millis)
 			if err != nil {

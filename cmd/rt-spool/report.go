@@ -10,6 +10,8 @@ import (
 
 	"github.com/resource-tracker/rt"
 	rtcli "github.com/resource-tracker/rt/internal/cli"
+	"github.com/resource-tracker/rt/internal/convert/gempba"
+	"github.com/resource-tracker/rt/internal/convert/powerapi"
 	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -121,11 +123,11 @@ func summarize(c *cli.Context, path string) (*report.Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.GemPBA, err = gempbaFigures(c.Context, r); err != nil {
+	if s.GemPBA, err = gempba.Figures(c.Context, r); err != nil {
 		return nil, err
 	}
 	s.ShareEnergy(cfg.Energy.IdleWatts, cfg.Energy.CO2e)
-	if s.Others, err = otherSensors(c.Context, r); err != nil {
+	if s.Others, err = powerapi.Sensors(c.Context, r); err != nil {
 		return nil, err
 	}
 	if s.Run.State == rt.StateRunning {

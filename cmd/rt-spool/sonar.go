@@ -69,8 +69,3 @@ func fqdn(ctx context.Context) string {
 	}
 	return full
 }
-
-// words are the elements of a list with commas, without empty ones.
-func words(list string) []string {
-	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
-}

@@ -72,15 +72,6 @@ func jobOfCgroup(text string) uint64 {
 	return 0
 }
 
-// sonarLoad is the busy time of each CPU since boot in seconds.
-func sonarLoad(s *rt.Snapshot) []uint64 {
-	seconds := make([]uint64, len(s.CPUs))
-	for i := range s.CPUs {
-		seconds[i] = s.CPUs[i].Times.Busy() / rt.TicksPerSecond
-	}
-	return seconds
-}
-
 // sonarDescription is the host in one line for people.
 func sonarDescription(h *rt.Host, cards []sonar.Card) string {
 	model := h.CPUModel

@@ -16,6 +16,8 @@ import (
 	"github.com/resource-tracker/rt/collect/gpu"
 	"github.com/resource-tracker/rt/collect/proc"
 	"github.com/resource-tracker/rt/format/sonar"
+	rtcli "github.com/resource-tracker/rt/internal/cli"
+	sonarconv "github.com/resource-tracker/rt/internal/convert/sonar"
 )
 
 func sonarPsCommand() *cli.Command {
@@ -51,7 +53,7 @@ func runSonarPs(c *cli.Context) error {
 	filter := sonarFilter{
 		cpu: c.Float64("min-cpu-percent"), memory: c.Float64("min-mem-percent"), seconds: c.Float64("min-cpu-time"),
 		cpuSet: c.IsSet("min-cpu-percent"), memorySet: c.IsSet("min-mem-percent"), secondsSet: c.IsSet("min-cpu-time"),
-		system: c.Bool("exclude-system-jobs"), users: words(c.String("exclude-users")), commands: words(c.String("exclude-commands")),
+		system: c.Bool("exclude-system-jobs"), users: sonarconv.SplitList(c.String("exclude-users")), commands: sonarconv.SplitList(c.String("exclude-commands")),
 	}
 	list := at.processes(filter)
 	if c.Bool("rollup") {
@@ -62,30 +64,12 @@ func runSonarPs(c *cli.Context) error {
 		samples[i] = list[i].sample(head)
 	}
 	if c.Bool("load") {
-		head.Load, head.GPUInfo = sonarLoad(&at.host), sonarGPUs(at.host.GPUs, at.details)
+		head.Load, head.GPUInfo = sonarconv.Load(&at.host), sonarconv.GPUs(at.host.GPUs, at.details)
 		if len(samples) > 0 {
 			samples[0].Load, samples[0].GPUInfo = head.Load, head.GPUInfo
 		}
 	}
-	return buffered(c.App.Writer, func(w io.Writer) error { return printSonar(w, &head, samples, asJSON) })
-}
-
-// printSonar writes the records of one invocation.
-func printSonar(w io.Writer, head *sonar.Sample, samples []sonar.Sample, asJSON bool) error {
-	var out []byte
-	var err error
-	if asJSON {
-		out, err = sonar.AppendJSON(nil, head, samples)
-	} else {
-		for i := 0; i < len(samples) && err == nil; i++ {
-			out, err = samples[i].AppendCSV(out)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(out)
-	return err
+	return rtcli.Buffered(c.App.Writer, func(w io.Writer) error { return sonarconv.Write(w, &head, samples, asJSON) })
 }
 
 // sonarTaken is what was read of the host at one time.
@@ -227,15 +211,9 @@ func rollUp(list []sonarProcess) []sonarProcess {
 		o.gpuUse += p.gpuUse
 		o.gpuMem += p.gpuMem
 		o.gpuBytes += p.gpuBytes
-		o.gpus = union(o.gpus, p.gpus)
+		o.gpus = sonarconv.Union(o.gpus, p.gpus)
 	}
 	return out
-}
-
-func union(a, b []uint32) []uint32 {
-	all := slices.Concat(a, b)
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 // sample is the record. Integers are cut off, not rounded, and percentages have
@@ -243,11 +221,9 @@ func union(a, b []uint32) []uint32 {
 func (p *sonarProcess) sample(head sonar.Sample) sonar.Sample {
 	s := head
 	s.User, s.Cmd, s.Job, s.PID, s.PPID = p.user, p.cmd, p.job, uint64(p.pid), uint64(p.ppid)
-	s.CPUPct, s.CPUKiB, s.RSSAnonKiB = thousandth(p.cpu), p.dataStack>>10, p.anon>>10
+	s.CPUPct, s.CPUKiB, s.RSSAnonKiB = sonarconv.Thousandth(p.cpu), p.dataStack>>10, p.anon>>10
 	s.CPUTimeSec, s.RolledUp = p.ticks/rt.TicksPerSecond, p.more
 	s.GPUs.Indices = p.gpus
-	s.GPUPct, s.GPUMemPct, s.GPUKiB = thousandth(p.gpuUse), thousandth(p.gpuMem), p.gpuBytes>>10
+	s.GPUPct, s.GPUMemPct, s.GPUKiB = sonarconv.Thousandth(p.gpuUse), sonarconv.Thousandth(p.gpuMem), p.gpuBytes>>10
 	return s
 }
-
-func thousandth(v float64) float64 { return float64(int64(v*1000+0.5)) / 1000 }

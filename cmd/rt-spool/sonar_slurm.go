@@ -62,7 +62,7 @@ func runSonarSlurm(c *cli.Context) error {
 	if len(jobs) == 0 && err != nil {
 		return printFailure(c.App.Writer, err, asJSON)
 	}
-	return errors.Join(err, buffered(c.App.Writer, func(w io.Writer) error { return printJobs(w, jobs, asJSON) }))
+	return errors.Join(err, rtcli.Buffered(c.App.Writer, func(w io.Writer) error { return printJobs(w, jobs, asJSON) }))
 }
 
 // sacctArgs is the one call of sacct.

@@ -22,6 +22,7 @@ import (
 	"github.com/resource-tracker/rt/collect/gpu"
 	"github.com/resource-tracker/rt/collect/proc"
 	"github.com/resource-tracker/rt/format/sonar"
+	sonarconv "github.com/resource-tracker/rt/internal/convert/sonar"
 )
 
 // TestSonarPsLoad runs a known load, stops it so that its figures stay as they are, and
@@ -301,7 +302,7 @@ func TestSonarGPUUse(t *testing.T) {
 			PowerLimit: rt.Some(250.9), MinPowerLimit: rt.Some(100.0), MaxPowerLimit: rt.Some(300.0), MaxClock: rt.Some[uint64](1980),
 			MaxMemClock: rt.Some[uint64](2619), Architecture: "Hopper", Firmware: "96.00"},
 	}
-	gpus := sonarGPUs(at.host.GPUs, details)
+	gpus := sonarconv.GPUs(at.host.GPUs, details)
 	if gpus[1] != (sonar.GPU{FanPct: 27, Mode: "Prohibited", Perf: "P8", MemUtilPct: 3, PowerLimitW: 250, MemClockMHz: 405}) {
 		t.Errorf("%+v", gpus[1])
 	}
@@ -352,8 +353,8 @@ func TestSonarTaken(t *testing.T) {
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
 		t.Fatal(err)
 	}
-	if len(at.all) < 2 || at.host.Boot > now.Nano() || len(sonarLoad(&at.host)) == 0 || at.host.Node.MemTotal.Or(0) == 0 {
-		t.Errorf("%d processes, boot %d of %d, load %v", len(at.all), at.host.Boot, now.Nano(), sonarLoad(&at.host))
+	if len(at.all) < 2 || at.host.Boot > now.Nano() || len(sonarconv.Load(&at.host)) == 0 || at.host.Node.MemTotal.Or(0) == 0 {
+		t.Errorf("%d processes, boot %d of %d, load %v", len(at.all), at.host.Boot, now.Nano(), sonarconv.Load(&at.host))
 	}
 }
 

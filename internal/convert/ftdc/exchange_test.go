@@ -1,0 +1,270 @@
+package ftdc
+
+import (
+	"bytes"
+	order "cmp"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/resource-tracker/rt"
+)
+
+// scatter sets about half of the figures of a struct, within what the format keeps.
+func scatter(r *rand.Rand, v reflect.Value) {
+	for _, n := range numbersOf(v.Type()) {
+		f := v.FieldByIndex(n.index)
+		_, phase := f.Addr().Interface().(*rt.JobPhase)
+		switch x := r.IntN(8); {
+		case phase:
+			f.SetUint(uint64(r.IntN(4)))
+		case x < 3: // not read
+		case x == 3 && f.Type() == reflect.TypeFor[rt.Opt[uint64]]():
+			f.Set(reflect.ValueOf(rt.Some(rt.Unlimited)))
+		case f.Type() == reflect.TypeFor[rt.Opt[float64]]():
+			f.Set(reflect.ValueOf(rt.Some(float64(r.Float32()))))
+		case f.Type() == reflect.TypeFor[rt.Opt[int64]]():
+			f.Set(reflect.ValueOf(rt.Some(r.Int64N(1<<47) - 1<<46)))
+		case f.Type() == reflect.TypeFor[rt.Opt[bool]]():
+			f.Set(reflect.ValueOf(rt.Some(r.IntN(2) == 0)))
+		case f.Type() == reflect.TypeFor[bool]():
+			f.SetBool(r.IntN(2) == 0)
+		case f.Type() == reflect.TypeFor[uint64]():
+			f.SetUint(r.Uint64N(1 << 48))
+		default:
+			f.Set(reflect.ValueOf(rt.Some(r.Uint64N(1<<48) >> r.IntN(48))))
+		}
+	}
+}
+
+// scattered is a snapshot with some of everything that a file holds.
+func scattered(r *rand.Rand, i int64) rt.Snapshot {
+	s := rt.Snapshot{
+		Seq: i + 1, Boot: 1e15 + i*1e9, Wall: 1772367180e9 + i*1e9 + r.Int64N(3)*1e6, Reason: rt.Reason(r.IntN(5)),
+		CPUs: make([]rt.CPUReading, 2), Nets: []rt.NetReading{{Name: "eth0.100"}, {Name: "ib0"}}, Disks: []rt.DiskReading{{Name: "sda"}},
+		Mounts: []rt.MountReading{{Disk: "sda", FSType: "ext4", MountPoint: "/"}, {FSType: "tmpfs", MountPoint: "/run/a.b"}},
+		GPUs:   []rt.GPUReading{{UUID: "GPU-1.2"}, {}}, Fabrics: []rt.FabricReading{{Device: "mlx5_0", Port: 1}},
+		RemoteFS: []rt.RemoteFSReading{{Kind: "nfs", Source: "server:", MountPoint: "/home/x"}},
+		Steps:    []rt.StepReading{{Step: "batch"}, {Step: "0", Task: rt.Some[uint64](3)}},
+		Energy:   []rt.EnergyReading{{Source: "powercap", Kind: rt.EnergyPackage, Domain: "package-0"}},
+		Perf:     []rt.PerfReading{{Group: "core", Socket: 1, CPU: 3, Event: "instructions"}},
+		Procs: []rt.ProcessReading{
+			{PID: 7, Start: 9, Comm: "a/b.c d"}, {PID: 7, Start: 10, Comm: "sim", Step: "0", Task: rt.Some[uint64](3)}, {PID: 8, Start: 10, Comm: ""},
+		},
+		GPUProcesses: []rt.GPUProcessReading{{UUID: "GPU-1.2", PID: 7}, {UUID: "", PID: 8}},
+	}
+	for k := range s.Procs { // they come and go
+		if r.IntN(3) == 0 {
+			s.Procs = slices.Delete(s.Procs, k, k+1)
+			break
+		}
+	}
+	s.Nets[0].MAC, s.Nets[1].OperState = "00:11", []string{"", "up", "down=1"}[r.IntN(3)]
+	s.GPUs[0].Name, s.GPUs[0].Detail = "H.name=100", map[string]string{"driver_version": fmt.Sprint("5.", r.IntN(2))}
+	for i := range s.CPUs {
+		s.CPUs[i] = rt.CPUReading{CPU: i, Times: rt.CPUTimes{User: r.Uint64N(1 << 40), IOWait: r.Uint64N(9)}}
+	}
+	for _, f := range fixed(&s) {
+		scatter(r, f.v)
+	}
+	if r.IntN(2) == 0 {
+		s.Node.CPU.Set(rt.CPUTimes{User: 7, Nice: 1, System: r.Uint64N(1 << 40), Idle: 5, IOWait: 9, IRQ: 2, SoftIRQ: 3, Steal: 4})
+		s.Node.ReadBoot = s.Boot - 2e9
+	}
+	for i := range parts {
+		for k := range parts[i].in(&s).Len() {
+			e := parts[i].in(&s).Index(k)
+			scatter(r, e)
+		}
+	}
+	return s
+}
+
+// seen drops the devices of which nothing was read: the file has no metric of them.
+// The order of processes is that in which they came.
+func seen(s rt.Snapshot) rt.Snapshot {
+	for i := range parts {
+		all := parts[i].in(&s)
+		kept := reflect.MakeSlice(all.Type(), 0, 0)
+		for k := range all.Len() {
+			e := all.Index(k)
+			known := e.FieldByName("Times").IsValid() || parts[i].guest
+			for _, n := range numbersOf(e.Type()) {
+				if _, ok := figure(e.FieldByIndex(n.index)); ok {
+					known = true
+				}
+			}
+			if known {
+				kept = reflect.Append(kept, e)
+			}
+		}
+		all.Set(kept)
+	}
+	slices.SortFunc(s.Procs, func(a, b rt.ProcessReading) int { return cmpOf(a.PID, b.PID, a.Start, b.Start) })
+	slices.SortFunc(s.GPUProcesses, func(a, b rt.GPUProcessReading) int { return cmpOf(a.PID, b.PID, 0, 0) })
+	return s
+}
+
+func cmpOf(a, b, c, d uint64) int { return order.Or(order.Compare(a, b), order.Compare(c, d)) }
+
+func exported(t testing.TB, run rt.Run, snapshots []rt.Snapshot) []byte {
+	t.Helper()
+	return exportedWith(t, &runFacts{run: run}, snapshots)
+}
+
+func exportedWith(t testing.TB, of *runFacts, snapshots []rt.Snapshot) []byte {
+	t.Helper()
+	book := newGuestBook()
+	for i := range snapshots {
+		book.meet(&snapshots[i])
+	}
+	var file bytes.Buffer
+	e := newExport(&file, of, book.guests())
+	for i := range snapshots {
+		if err := e.write(&snapshots[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return file.Bytes()
+}
+
+func TestSnapshotsGoThroughFTDC(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for n := range 50 {
+		var snapshots []rt.Snapshot
+		for i := range int64(6) {
+			snapshots = append(snapshots, scattered(r, i))
+		}
+		run := rt.Run{
+			Identity: rt.Identity{
+				Cluster: "c", JobID: rt.Some[uint64](12), Step: "0", Node: "n1.example.org", Attempt: 3, BootID: "b",
+				Start: time.Unix(1772367179, 123456000).UTC(),
+			},
+			Allocation: rt.Allocation{
+				User:      "anna",
+				AllocCPUs: rt.Some[uint64](4), AllocMem: rt.Some[uint64](1<<40 + 1),
+				WorkDir: "/home/a=b", NodeList: "n[1-2]",
+			},
+			Interval: 10,
+			Command:  []string{"sim"},
+			Meta:     rt.Metadata{JobName: "md.2", ContainerImage: "x:1", Tags: map[string]string{"slurm.qos": "a=b", "x": "y"}},
+			Ending: rt.Ending{
+				Outcome:  rt.OutcomeOOM,
+				ExitCode: rt.Some[int64](-1),
+				End:      time.Unix(1782367180, 654321000).UTC(),
+			},
+		}
+		of := runFacts{run: run, host: rt.Host{HostName: "n1", CPUModel: "a = b", VCPUs: rt.Some[uint64](4), StorageGB: rt.Some(270.5)}}
+		of.events = []rt.Event{
+			{Time: time.Unix(1772367181, 5000).UTC(), Kind: "gap", Name: "readings", Status: "late", Detail: "5 readings = 3.5 s\nlater"},
+			{Time: time.Unix(1772367190, 0).UTC(), Kind: "sensor", Name: "a/b", Status: "", Detail: ""},
+			{Time: time.Unix(1772367190, 0).UTC(), Kind: "tracker", Name: "import", Status: "ok", Detail: "of another file"},
+		}
+		im := newImport(bytes.NewReader(exportedWith(t, &of, snapshots)))
+		im.dec.AnyTime = false
+		for i := range snapshots {
+			if err := im.next(); err != nil {
+				t.Fatal(err)
+			}
+			if want, got := seen(snapshots[i]), seen(im.s); !reflect.DeepEqual(got, want) {
+				t.Fatalf("case %d, snapshot %d (-want +got):\n%s", n, i, cmp.Diff(want, got, cmp.Exporter(func(reflect.Type) bool { return true })))
+			}
+		}
+		if err := im.next(); err != io.EOF {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(im.run, run) {
+			t.Fatalf("the run (-want +got):\n%s", cmp.Diff(run, im.run, cmp.Exporter(func(reflect.Type) bool { return true })))
+		}
+		if im.host != of.host || len(im.events) != 2 || *im.events[0] != of.events[0] || *im.events[1] != of.events[1] {
+			t.Fatalf("%+v and %v, not %+v", im.host, im.events, of)
+		}
+	}
+}
+
+// A clock that is set and a machine that slept for days: the intervals are those of
+// the boot clock, and the times those of the other.
+func TestFTDCKeepsBothClocks(t *testing.T) {
+	const day = 86_400e9
+	var snapshots []rt.Snapshot
+	for i, at := range [][2]int64{{0, 0}, {1e9, 1e9}, {2e9, -3600e9}, {3e9, -3599e9}, {3 * day, 3*day - 3602e9}, {3*day + 1e9, 9 * day}} {
+		snapshots = append(snapshots, rt.Snapshot{Seq: int64(i + 1), Boot: 7e15 + at[0], Wall: 1772367180e9 + at[1]})
+	}
+	im := newImport(bytes.NewReader(exported(t, rt.Run{Identity: rt.Identity{Node: "n1"}}, snapshots)))
+	for i := range snapshots {
+		if err := im.next(); err != nil {
+			t.Fatal(err)
+		}
+		if im.s.Boot != snapshots[i].Boot || im.s.Wall != snapshots[i].Wall {
+			t.Errorf("snapshot %d: boot %d, wall %d; want %d, %d", i, im.s.Boot, im.s.Wall, snapshots[i].Boot, snapshots[i].Wall)
+		}
+	}
+}
+
+// The names of metrics are those of the fields; whoever reads a file counts on them.
+func TestFTDCNames(t *testing.T) {
+	for field, want := range map[string]string{
+		"MemTotal": "mem_total", "CPUUsage": "cpu_usage", "CPUs": "cpus", "GPUVRAMUsed": "gpu_vram_used", "SReclaimable": "sreclaimable",
+		"IOReadBytes": "io_read_bytes", "EventsOOMKill": "events_oom_kill", "SoftIRQ": "soft_irq", "IOWait": "io_wait", "RSS": "rss",
+		"RDMAHandles": "rdma_handles", "Load1": "load1", "VRAMUsed": "vram_used", "IRQ": "irq",
+	} {
+		if got := snake(field); got != want {
+			t.Errorf("%s is %s, want %s", field, got, want)
+		}
+	}
+}
+
+// Every new noun must find its way: a kind of device that is in neither list would
+// be dropped without a word.
+func TestEveryPartOfASnapshotIsKnown(t *testing.T) {
+	var s rt.Snapshot
+	v := reflect.ValueOf(&s).Elem()
+	known := map[reflect.Type]bool{}
+	for i := range parts {
+		known[parts[i].in(&s).Type()] = true
+	}
+	for _, f := range fixed(&s) {
+		known[f.v.Type()] = true
+	}
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if !known[f.Type] && (f.Type.Kind() == reflect.Slice || f.Type.Kind() == reflect.Struct) {
+			t.Errorf("Snapshot.%s is not exported as FTDC", f.Name)
+		}
+	}
+}
+
+// FuzzImportFTDC: a file gives snapshots and perhaps an error.
+func FuzzImportFTDC(f *testing.F) {
+	r := rand.New(rand.NewPCG(9, 10))
+	run := rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](12), Node: "n1", Start: time.Unix(1772367179, 0)}, Meta: rt.Metadata{JobName: "md"}}
+	for i := range int64(4) {
+		file := exported(f, run, []rt.Snapshot{scattered(r, i), scattered(r, i+1)})
+		f.Add(file)
+		f.Add(file[:len(file)/2])
+		f.Add(bytes.Replace(file, []byte("cpu.0"), []byte("cpu.x"), 1))
+		f.Add(bytes.Replace(file, []byte("step.3/0"), []byte("step.-/0"), 1))
+	}
+	f.Add([]byte("\x01[\"snapshot.reason\",\"snapshot.boot_secs\",\"snapshot.clock_secs\",\"job.phase\"]\n\x02\x00\x00\x00\x00\x00\x00\x00\x01\xff\xff\xff\xff"))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		im := newImport(bytes.NewReader(file))
+		last := int64(-1 << 63)
+		for range 1000 {
+			err := im.next()
+			if err != nil {
+				return
+			}
+			if im.last < last {
+				t.Fatalf("time went back from %d to %d", last, im.last)
+			}
+			last = im.last
+			_ = rt.Derive(nil, &im.s, rt.ScopeJob)
+		}
+	})
+}

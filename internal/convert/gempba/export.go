@@ -1,0 +1,243 @@
+// Package gempba converts a spooled run to GemPBA's telemetry and back, and sums up the
+// telemetry that is stored with a run.
+package gempba
+
+import (
+	"context"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/format/gempba"
+	"github.com/resource-tracker/rt/spool"
+)
+
+// Export writes the lines that a GemPBA program of the job sent, if lines were stored;
+// otherwise the lines that rt-spool live would have sent of the run, one for each reading.
+// With speed 0 it writes them at once, otherwise speed times as fast as they came.
+func Export(ctx context.Context, w io.Writer, r *spool.Reader, speed float64) error {
+	run := r.Run()
+	p := pacer{w: w, speed: speed, run: runOf(&run)}
+	known, err := writeStored(ctx, r, &p)
+	if err != nil || known {
+		return err
+	}
+	e := exporter{run: &run}
+	if e.tasks, err = hasTasks(ctx, r); err != nil {
+		return err
+	}
+	for s, err := range r.Snapshots(ctx, 1, 0) {
+		if err != nil {
+			return err
+		}
+		if err := p.write(ctx, e.envelope(s)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hasTasks says whether the run's tasks were read one by one.
+func hasTasks(ctx context.Context, r *spool.Reader) (bool, error) {
+	for s, err := range r.Snapshots(ctx, 1, 0) {
+		if err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(s.Steps, func(t rt.StepReading) bool { return t.Task.Valid() }) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// writeStored writes the lines that were kept, each with the topology that was kept
+// last. It is false where there are none.
+func writeStored(ctx context.Context, r *spool.Reader, p *pacer) (known bool, err error) {
+	var topology *gempba.Topology
+	err = storedLines(ctx, r, func(_ int64, e *gempba.Envelope) error {
+		known = true
+		if e.Topology == nil {
+			e.Topology = topology
+		}
+		topology = e.Topology
+		return p.write(ctx, e)
+	})
+	return known, err
+}
+
+// runOf says in the lines whose they are, nil where nobody knows.
+func runOf(run *rt.Run) *gempba.Run {
+	out := gempba.Run{
+		Cluster: run.Cluster, JobID: run.JobID, ArrayJobID: run.ArrayJobID, ArrayTaskID: run.ArrayTaskID, Step: run.Step,
+		JobName: run.Meta.JobName, User: run.User, UID: run.UID, Account: run.Account, Partition: run.Partition,
+	}
+	if out == (gempba.Run{}) {
+		return nil
+	}
+	return &out
+}
+
+// pacer writes lines when they are due.
+type pacer struct {
+	w       io.Writer
+	speed   float64 // 0: at once
+	run     *gempba.Run
+	line    []byte
+	firstTS int64
+	began   time.Time
+}
+
+func (p *pacer) write(ctx context.Context, e *gempba.Envelope) error {
+	if e.Run == nil {
+		e.Run = p.run
+	}
+	var err error
+	if p.line, err = gempba.AppendLine(p.line[:0], e); err != nil {
+		return err
+	}
+	if p.began.IsZero() {
+		p.began, p.firstTS = time.Now(), e.TS
+	}
+	if p.speed > 0 {
+		due := p.began.Add(time.Duration(float64(e.TS-p.firstTS) / p.speed * 1e6))
+		select {
+		case <-time.After(time.Until(due)):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	_, err = p.w.Write(p.line)
+	return err
+}
+
+// exporter makes lines of a run's readings.
+type exporter struct {
+	run     *rt.Run
+	tasks   bool     // its tasks were read one by one
+	workers []worker // by their ids
+	first   int64    // Boot of the first reading
+	before  int64    // of the one before, 0 for none
+}
+
+// worker is one task of the job, or all of it where its tasks are not known.
+type worker struct {
+	step string
+	task rt.Opt[uint64]
+	seq  uint64
+	pid  rt.Opt[int64]
+	cpu  rt.Opt[uint64] // microseconds, at the reading before
+	boot int64          // of that
+}
+
+func (e *exporter) envelope(s *rt.Snapshot) *gempba.Envelope {
+	if e.first == 0 {
+		e.first = s.Boot
+	}
+	out := &gempba.Envelope{
+		Version: gempba.SchemaVersion, TS: s.Wall / 1e6, ElapsedSeconds: uint64(max(0, s.Boot-e.first) / 1e9),
+		Workers: []gempba.WorkerFrame{},
+	}
+	for i := range s.Steps {
+		if t := &s.Steps[i]; t.Task.Valid() {
+			e.worker(out, s, t.Step, t.Task, t.CPUUsage, resident(t.Anon, t.Shmem), e.pid(s, t.Step, t.Task))
+		}
+	}
+	if !e.tasks {
+		e.whole(out, s)
+	}
+	slices.SortFunc(out.Workers, func(a, b gempba.WorkerFrame) int { return int(a.WorkerID) - int(b.WorkerID) })
+	out.Nodes = []gempba.NodeFrame{e.node(s)}
+	out.Topology = e.topology(s)
+	e.before = s.Boot
+	return out
+}
+
+// whole is the one worker of a run whose tasks are not known.
+func (e *exporter) whole(out *gempba.Envelope, s *rt.Snapshot) {
+	if user, ok := s.Tree.CPUUserTicks.Get(); ok && s.Job.Phase == rt.JobNone {
+		micros := rt.Some((user + s.Tree.CPUSystemTicks.Or(0)) * (1e6 / rt.TicksPerSecond))
+		pid := rt.None[int64]()
+		if p, ok := e.run.PID.Get(); ok {
+			pid.Set(int64(p))
+		}
+		e.worker(out, s, "", rt.None[uint64](), micros, s.Tree.RSS, pid)
+	} else if s.Job.Phase == rt.JobPresent {
+		e.worker(out, s, "", rt.None[uint64](), s.Job.CPUUsage, resident(s.Job.Anon, s.Job.Shmem), rt.None[int64]())
+		out.Workers[len(out.Workers)-1].ProcessThreads = s.Job.Threads
+	}
+}
+
+func (e *exporter) worker(out *gempba.Envelope, s *rt.Snapshot, step string, task rt.Opt[uint64], cpu, rss rt.Opt[uint64], pid rt.Opt[int64]) {
+	at := slices.IndexFunc(e.workers, func(w worker) bool { return w.step == step && w.task == task })
+	if at < 0 {
+		if len(e.workers) == gempba.MaxWorkers {
+			return // the format has no room for more tasks of one run
+		}
+		at = len(e.workers)
+		e.workers = append(e.workers, worker{step: step, task: task})
+		if e.before != 0 { // it was not there then: all of its time is since
+			e.workers[at].cpu, e.workers[at].boot = rt.Some[uint64](0), e.before
+		}
+	}
+	w := &e.workers[at]
+	if w.seq++; pid.Valid() {
+		w.pid = pid
+	}
+	f := gempba.WorkerFrame{WorkerID: uint32(at), SeqNo: rt.Some(w.seq), WorkerLocalMS: rt.Some(s.Wall / 1e6), ProcessRSSBytes: rss}
+	now, ok := cpu.Get()
+	before, known := w.cpu.Get()
+	if ok && known && now >= before && s.Boot > w.boot {
+		f.ProcessCPUPct.Set(float64(now-before) * 1e3 / float64(s.Boot-w.boot) * 100)
+	}
+	if ok {
+		w.cpu, w.boot = cpu, s.Boot
+	}
+	out.Workers = append(out.Workers, f)
+}
+
+// pid is the task's first process among those that were read.
+func (e *exporter) pid(s *rt.Snapshot, step string, task rt.Opt[uint64]) (first rt.Opt[int64]) {
+	for i := range s.Procs {
+		if p := &s.Procs[i]; p.Step == step && p.Task == task && int64(p.PID) < first.Or(1<<62) {
+			first.Set(int64(p.PID))
+		}
+	}
+	return first
+}
+
+// resident is what a cgroup has in memory but for files: the nearest that it says of
+// the resident memory of its processes.
+func resident(anon, shmem rt.Opt[uint64]) rt.Opt[uint64] {
+	if a, ok := anon.Get(); ok {
+		return rt.Some(a + shmem.Or(0))
+	}
+	return anon
+}
+
+func (e *exporter) node(s *rt.Snapshot) gempba.NodeFrame {
+	n := &s.Node
+	f := gempba.NodeFrame{
+		Hostname: e.run.Node, SentinelLocalMS: rt.Some(s.Wall / 1e6), LogicalCores: n.CPUs,
+		MemTotalBytes: n.MemTotal, MemAvailBytes: n.MemAvailable,
+		CgroupMemUsedBytes: s.Job.MemCurrent, CgroupMemLimitBytes: s.Job.MemLimit,
+		Net:  gempba.NetAggregate{BytesIn: n.NetRxBytes, BytesOut: n.NetTxBytes},
+		Disk: gempba.DiskAggregate{ReadBytes: n.DiskReadBytes, WriteBytes: n.DiskWriteBytes},
+	}
+	if f.CgroupMemLimitBytes.Or(0) == rt.Unlimited {
+		f.CgroupMemLimitBytes.Clear()
+	}
+	return f
+}
+
+// topology is what a spool knows of it: no sockets.
+func (e *exporter) topology(s *rt.Snapshot) *gempba.Topology {
+	node := gempba.TopologyNode{Hostname: e.run.Node, TotalLogicalCores: s.Node.CPUs, MemTotalBytes: s.Node.MemTotal}
+	t := &gempba.Topology{}
+	for i := range e.workers {
+		node.WorkerIDs = append(node.WorkerIDs, uint32(i))
+		t.Identities = append(t.Identities, gempba.Identity{WorkerID: uint32(i), Hostname: e.run.Node, PID: e.workers[i].pid})
+	}
+	t.Nodes = []gempba.TopologyNode{node}
+	return t
+}

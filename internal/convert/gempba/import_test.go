@@ -1,0 +1,148 @@
+package gempba
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/format/gempba"
+	"github.com/resource-tracker/rt/internal/convert/runtest"
+	"github.com/resource-tracker/rt/spool"
+)
+
+func gempbaStream(n int) []byte {
+	var out []byte
+	for i := range n {
+		e := &gempba.Envelope{
+			Version: 1, TS: 1717180000000 + int64(i)*500, ElapsedSeconds: uint64(i / 2),
+			Topology: &gempba.Topology{Nodes: []gempba.TopologyNode{{Hostname: "n1"}, {Hostname: "n2", SentinelWorkerID: 1}}},
+			Workers:  []gempba.WorkerFrame{{WorkerID: 0, TasksLocalTotal: rt.Some(uint64(7 * i))}},
+			Nodes: []gempba.NodeFrame{
+				{Hostname: "n1", SentinelLocalMS: rt.Some(int64(i / 2)), MemTotalBytes: rt.Some[uint64](1 << 30), Net: gempba.NetAggregate{BytesIn: rt.Some(uint64(i / 2 * 1000))}},
+				{Hostname: "n2", SentinelWorkerID: 1},
+			},
+		}
+		out, _ = gempba.AppendLine(out, e)
+	}
+	return out
+}
+
+// A broadcast that comes in goes out as it was.
+func TestGemPBAExchange(t *testing.T) {
+	in := gempbaStream(10)
+	made, err := Import(t.TempDir(), "stream", bytes.NewReader(in))
+	if err != nil || len(made) != 1 {
+		t.Fatal(made, err)
+	}
+	r := runtest.Open(t, made[0])
+	var out bytes.Buffer
+	if err := Export(t.Context(), &out, r, 0); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(in), out.String()); d != "" {
+		t.Errorf("what came in and went out (-in +out):\n%s", d)
+	}
+	if run := r.Run(); run.Node != "n1" || run.State != rt.StateEnded || run.End.Sub(run.Start).Seconds() != 4.5 {
+		t.Errorf("the run is %+v", run)
+	}
+	read := 0
+	for s, err := range r.Snapshots(t.Context(), 1, 10) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Node.MemTotal.Valid() {
+			read++
+		}
+	}
+	if read != 5 {
+		t.Errorf("%d readings of the host, of 5 frames that were sent twice", read)
+	}
+}
+
+func TestGemPBAThatMakesNoRun(t *testing.T) {
+	good := string(gempbaStream(3))
+	for name, c := range map[string]struct {
+		text string
+		want error
+	}{
+		"nothing": {"\n", nil}, "garbage": {"garbage\n", gempba.ErrFormat}, "garbage later": {good + "{}\n", gempba.ErrFormat},
+		"cut": {good[:len(good)-9], gempba.ErrCut}, "a newer schema": {good + `{"version":9,"ts":1}` + "\n", gempba.ErrVersion},
+	} {
+		dir := t.TempDir()
+		made, err := Import(dir, name, strings.NewReader(c.text))
+		left, listErr := spool.List(dir)
+		if err == nil || c.want != nil && !errors.Is(err, c.want) || len(made) != 0 || len(left) != 0 || listErr != nil {
+			t.Errorf("%s: made %v, %v; left %v, %v", name, made, err, fmt.Sprint(left), listErr)
+		}
+	}
+}
+
+// A job that was exported has, once it is imported, the same CPU time, memory and owner.
+func TestGemPBAJobExchange(t *testing.T) {
+	run, list := runtest.Job()
+	run.UID, run.Account, run.Partition = rt.Some[uint64](1000), "physics", "main"
+	var out bytes.Buffer
+	if err := Export(t.Context(), &out, runtest.Spool(t, run, list[:40]), 0); err != nil {
+		t.Fatal(err)
+	}
+	first := out.String()
+	made, err := Import(t.TempDir(), "stream", &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := runtest.Open(t, made[0])
+	got := r.Run()
+	if got.JobID != run.JobID || got.User != run.User || got.UID != run.UID || got.Cluster != run.Cluster || got.Account != run.Account ||
+		got.Partition != run.Partition || got.Meta.JobName != run.Meta.JobName || got.Node != run.Node {
+		t.Errorf("the run is %+v", got)
+	}
+	var last rt.JobReading
+	for s, err := range r.Snapshots(t.Context(), 1, 40) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = s.Job
+		if s.Seq > 1 && s.Job.MemCurrent != list[s.Seq-1].Job.MemCurrent {
+			t.Errorf("reading %d has memory %v, it was %v", s.Seq, s.Job.MemCurrent, list[s.Seq-1].Job.MemCurrent)
+		}
+	}
+	was := list[39].Job.CPUUsage.Or(0)
+	if is := last.CPUUsage.Or(0); last.Phase != rt.JobPresent || is < was*999/1000 || is > was*1001/1000 {
+		t.Errorf("CPU time %d us, it was %d", is, was)
+	}
+	out.Reset()
+	if err := Export(t.Context(), &out, r, 0); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(first, out.String()); d != "" {
+		t.Errorf("what went out first and again (-first +again):\n%s", d)
+	}
+}
+
+// Of several hosts, the first one's workers are counted; frames that are repeated,
+// once; and of one without a percentage the time is not known.
+func TestGemPBAWork(t *testing.T) {
+	pct := func(id uint32, seq uint64, v float64) gempba.WorkerFrame {
+		return gempba.WorkerFrame{WorkerID: id, SeqNo: rt.Some(seq), ProcessCPUPct: rt.Some(v), ProcessRSSBytes: rt.Some(uint64(id+1) << 20)}
+	}
+	topology := &gempba.Topology{Identities: []gempba.Identity{{WorkerID: 0, Hostname: "n1"}, {WorkerID: 1, Hostname: "n1"}, {WorkerID: 2, Hostname: "n2"}}}
+	im := importer{run: rt.Run{Identity: rt.Identity{Node: "n1"}}, work: work{seen: map[uint32]seenWorker{}}}
+	var got []string
+	for i, workers := range [][]gempba.WorkerFrame{
+		{}, {pct(0, 1, 50), pct(2, 1, 100)}, {pct(0, 1, 50), pct(1, 1, 100), pct(2, 2, 100)},
+		{pct(0, 2, 25), {WorkerID: 1, SeqNo: rt.Some[uint64](2)}}, {pct(0, 3, 100), pct(1, 3, 100)},
+	} {
+		var s rt.Snapshot
+		im.job(&gempba.Envelope{TS: 1000 + 1000*int64(i), Topology: topology, Workers: workers}, &s)
+		got = append(got, fmt.Sprintf("%s %d %d", s.Job.Phase, int64(s.Job.CPUUsage.Or(1<<63)), s.Job.MemCurrent.Or(0)>>20))
+	}
+	want := "pending -9223372036854775808 0, present 500000 1, present 1500000 3, present -9223372036854775808 1, present 5000000 3"
+	if strings.Join(got, ", ") != want || im.gaps != 1 || !im.summed {
+		t.Errorf("got  %s, %d gaps\nwant %s", strings.Join(got, ", "), im.gaps, want)
+	}
+}

@@ -1,0 +1,182 @@
+// Package powerapi converts a spooled run to PowerAPI's reports and back, makes reports of
+// readings, and sums up the reports that are stored with a run.
+package powerapi
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/format/powerapi"
+	"github.com/resource-tracker/rt/spool"
+)
+
+// ExportJSON writes the reports of one kind as lines of JSON, those of the job and those
+// of the node.
+func ExportJSON(ctx context.Context, w io.Writer, r *spool.Reader, kind string) error {
+	return reports(ctx, r, kind, func(report powerapi.Report) error {
+		line, err := report.AppendJSON(nil, powerapi.ISO)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(line)
+		return err
+	})
+}
+
+// reports visits the reports of a run, and in between those of other sensors
+// that are kept with it, as far as rt has not made such itself: a formula would add both
+// up. A run that was made of reports has no others.
+func reports(ctx context.Context, r *spool.Reader, kind string, visit func(powerapi.Report) error) error {
+	kept, err := keptReports(ctx, r, kind)
+	if err != nil {
+		return err
+	}
+	if r.Run().TrackerVersion != source {
+		if kept, err = withoutOwn(ctx, r, kind, kept); err != nil {
+			return err
+		}
+		err = ownReports(ctx, r, kind, func(report powerapi.Report) error {
+			for len(kept) > 0 && !kept[0].Head().Time.After(report.Head().Time) {
+				if err := visit(kept[0]); err != nil {
+					return err
+				}
+				kept = kept[1:]
+			}
+			return visit(report)
+		})
+	}
+	for i := 0; err == nil && i < len(kept); i++ {
+		err = visit(kept[i])
+	}
+	return err
+}
+
+func kindOfReport(report powerapi.Report) string {
+	switch report.(type) {
+	case *powerapi.HWPCReport:
+		return "hwpc"
+	case *powerapi.PowerReport:
+		return "power"
+	}
+	return "procfs"
+}
+
+// ownReports visits what rt makes of the run's readings. The idle power is the least
+// of the whole run: a first look finds it.
+func ownReports(ctx context.Context, r *spool.Reader, kind string, visit func(powerapi.Report) error) error {
+	run := r.Run()
+	m := NewMaker(&run, 0)
+	if kind == "power" {
+		for i, err := range rt.Intervals(r.Snapshots(ctx, 1, 0)) {
+			if err != nil {
+				return err
+			}
+			m.power(i.Prev, i.Cur)
+		}
+		m.watts.Clear()
+	}
+	for i, err := range rt.Intervals(r.Snapshots(ctx, 1, 0)) {
+		if err != nil {
+			return err
+		}
+		node, reports := m.Reports(kind, i.Prev, i.Cur)
+		if node != nil {
+			reports = slices.Insert(reports, 0, node)
+		}
+		for _, report := range reports {
+			if err := visit(report); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ExportCSV writes one kind as PowerAPI's CSV input reads it.
+func ExportCSV(ctx context.Context, w io.Writer, r *spool.Reader, kind string) error {
+	out := powerapi.NewCSVWriter(w)
+	if err := reports(ctx, r, kind, out.Write); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// ExportGroupCSV writes one group of the HWPC reports. The columns are the events
+// that were counted at some time; a CPU that lacks one in an interval is left out of
+// that, because the format cannot say so: the error, LeftOut, tells. Another sensor's
+// events are others, so its reports are written where rt has counted none of the group.
+func ExportGroupCSV(ctx context.Context, w io.Writer, r *spool.Reader, group string) error {
+	from := reportSource(ownReports)
+	events, err := eventsOf(ctx, r, group, from)
+	if err != nil {
+		return err
+	}
+	if len(events) == 0 || r.Run().TrackerVersion == source {
+		from = reports
+		if events, err = eventsOf(ctx, r, group, from); err != nil {
+			return err
+		}
+	}
+	short := LeftOut{}
+	out := powerapi.NewGroupWriter(w, group, slices.Sorted(maps.Keys(events)))
+	err = from(ctx, r, "hwpc", func(report powerapi.Report) error {
+		eachCPU(report, group, func(h *powerapi.HWPCReport, socket, cpu uint64, counters powerapi.Counters) {
+			if len(counters) < len(events) {
+				delete(h.Groups[group][socket], cpu)
+				short[h.Target]++
+			}
+		})
+		return out.Write(report)
+	})
+	if err != nil {
+		return err
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	if len(short) > 0 {
+		return short
+	}
+	return nil
+}
+
+// LeftOut is how many rows of each target a table of events has no place for. The
+// others are written.
+type LeftOut map[string]int
+
+func (l LeftOut) Error() string {
+	var targets []string
+	for _, target := range slices.Sorted(maps.Keys(l)) {
+		targets = append(targets, fmt.Sprintf("%d of %s", l[target], target))
+	}
+	return "rows of CPUs that have not counted all events of the table are left out: " + strings.Join(targets, ", ")
+}
+
+type reportSource func(ctx context.Context, r *spool.Reader, kind string, visit func(powerapi.Report) error) error
+
+func eventsOf(ctx context.Context, r *spool.Reader, group string, from reportSource) (map[string]bool, error) {
+	events := map[string]bool{}
+	err := from(ctx, r, "hwpc", func(report powerapi.Report) error {
+		eachCPU(report, group, func(_ *powerapi.HWPCReport, _, _ uint64, counters powerapi.Counters) {
+			for event := range counters {
+				events[event] = true
+			}
+		})
+		return nil
+	})
+	return events, err
+}
+
+func eachCPU(report powerapi.Report, group string, visit func(h *powerapi.HWPCReport, socket, cpu uint64, counters powerapi.Counters)) {
+	h := report.(*powerapi.HWPCReport)
+	for socket, cpus := range h.Groups[group] {
+		for cpu, counters := range cpus {
+			visit(h, socket, cpu, counters)
+		}
+	}
+}

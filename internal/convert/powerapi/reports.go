@@ -1,0 +1,276 @@
+package powerapi
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/format/powerapi"
+	"github.com/resource-tracker/rt/report"
+)
+
+// Maker makes reports of a run's intervals. The sensor is the node, the
+// target <cluster>:<job>, of a step <cluster>:<job>.<step>, and powerapi.All the node.
+type Maker struct {
+	sensor, target string
+	steps          bool            // those of the job have reports of their own
+	idleWatts      float64         // that the site has configured, 0 for none
+	least          rt.Opt[float64] // the least power so far, in watts
+	watts          rt.Opt[float64] // of a power meter when it was last read
+	wattsAt        int64           // Boot
+}
+
+// NewMaker returns a Maker for a run. Without idleWatts the idle power is the least power
+// of the intervals so far.
+func NewMaker(run *rt.Run, idleWatts float64) *Maker {
+	m := &Maker{sensor: run.Node, target: run.Cluster + ":" + run.Label(), steps: run.Step == "", idleWatts: idleWatts}
+	if !run.JobID.Valid() {
+		m.target = run.FileStem()
+	}
+	return m
+}
+
+// Reports returns the reports of an interval of one kind, hwpc, power or procfs: that of
+// the node, nil if there is none, and those of the job and its steps.
+func (m *Maker) Reports(kind string, prev, cur *rt.Snapshot) (node powerapi.Report, jobs []powerapi.Report) {
+	switch kind {
+	case "hwpc":
+		return m.hwpc(prev, cur)
+	case "power":
+		return m.power(prev, cur)
+	}
+	return m.procfs(prev, cur)
+}
+
+// ownMark is the metadata by which import knows what rt made itself: the report's kind.
+// A formula's reports, which may have the metadata of those that it was given, have not.
+const ownMark = "rt"
+
+func isOwn(report powerapi.Report) bool {
+	return report.Head().Metadata[ownMark] == kindOfReport(report)
+}
+
+func (m *Maker) head(s *rt.Snapshot, kind string) powerapi.Header {
+	return powerapi.Header{Time: time.Unix(0, s.Wall).UTC().Truncate(time.Microsecond), Sensor: m.sensor, Metadata: powerapi.Metadata{ownMark: kind}}
+}
+
+// hwpc is what was counted of the node, and of the job. Of its steps nothing is.
+func (m *Maker) hwpc(prev, cur *rt.Snapshot) (node powerapi.Report, jobs []powerapi.Report) {
+	j := &powerapi.HWPCReport{Header: m.head(cur, "hwpc"), Target: m.target}
+	n := &powerapi.HWPCReport{Header: m.head(cur, "hwpc"), Target: powerapi.All}
+	before := map[string]*rt.PerfReading{}
+	for i := range prev.Perf {
+		before[perfKey(&prev.Perf[i])] = &prev.Perf[i]
+	}
+	for i := range cur.Perf {
+		p := &cur.Perf[i]
+		to := n
+		if p.Group == powerapi.GroupCore {
+			to = j
+		}
+		if o := before[perfKey(p)]; o != nil {
+			count(to, o, p)
+		}
+	}
+	if n.Groups[powerapi.GroupRAPL] == nil {
+		m.rapl(n, prev, cur)
+	}
+	if len(j.Groups) > 0 {
+		jobs = append(jobs, j)
+	}
+	if len(n.Groups) > 0 {
+		node = n
+	}
+	return node, jobs
+}
+
+// nodeGroup is the group of readings whose events are those of powerapi.GroupCore, of
+// all that ran on the node.
+const nodeGroup = "node"
+
+func perfKey(p *rt.PerfReading) string { return fmt.Sprint(p.Group, " ", p.CPU, " ", p.Event) }
+
+// count puts the differences of a counter and its times into a report, if all are there.
+func count(to *powerapi.HWPCReport, before, now *rt.PerfReading) {
+	var diffs [3]uint64
+	for i, v := range [...][2]rt.Opt[uint64]{{before.Value, now.Value}, {before.TimeEnabled, now.TimeEnabled}, {before.TimeRunning, now.TimeRunning}} {
+		a, ok1 := v[0].Get()
+		b, ok2 := v[1].Get()
+		if !ok1 || !ok2 || b < a {
+			return
+		}
+		diffs[i] = b - a
+	}
+	group := now.Group
+	if group == nodeGroup { // a formula knows the same events of all by their target
+		group = powerapi.GroupCore
+	}
+	to.Set(group, now.Socket, now.CPU, now.Event, diffs[0])
+	to.Set(group, now.Socket, now.CPU, powerapi.TimeEnabled, diffs[1])
+	to.Set(group, now.Socket, now.CPU, powerapi.TimeRunning, diffs[2])
+}
+
+// raplEvents are what the counters of powercap are called there.
+var raplEvents = map[rt.EnergyKind]string{
+	rt.EnergyPackage: powerapi.EventPackage, rt.EnergyDRAM: powerapi.EventDRAM, rt.EnergyCore: powerapi.EventCores,
+	rt.EnergyUncore: powerapi.EventUncore, rt.EnergyPlatform: powerapi.EventPlatform,
+}
+
+// rapl puts what was counted of energy into the node's report. The sensor has it of
+// one CPU of each socket: here that is CPU 0. Dies of one socket add up.
+func (m *Maker) rapl(to *powerapi.HWPCReport, prev, cur *rt.Snapshot) {
+	sums := map[[2]uint64]map[string]uint64{}
+	for i := range cur.Energy {
+		e := &cur.Energy[i]
+		event, known := raplEvents[e.Kind]
+		used, ok := energyGrown(prev, e).Get()
+		if !known || !ok {
+			continue
+		}
+		at := [2]uint64{e.Socket.Or(0), 0}
+		if sums[at] == nil {
+			sums[at] = map[string]uint64{}
+		}
+		sums[at][event] += used
+	}
+	interval := uint64(max(cur.Boot-prev.Boot, 0))
+	for at, events := range sums {
+		for event, microjoules := range events {
+			if n, err := powerapi.RAPLCount(microjoules); err == nil {
+				to.Set(powerapi.GroupRAPL, at[0], at[1], event, n)
+			}
+		}
+		to.Set(powerapi.GroupRAPL, at[0], at[1], powerapi.TimeEnabled, interval)
+		to.Set(powerapi.GroupRAPL, at[0], at[1], powerapi.TimeRunning, interval)
+	}
+}
+
+func energyGrown(prev *rt.Snapshot, e *rt.EnergyReading) rt.Opt[uint64] {
+	for i := range prev.Energy {
+		o := &prev.Energy[i]
+		a, ok1 := o.Energy.Get()
+		b, ok2 := e.Energy.Get()
+		if o.Source == e.Source && o.Domain == e.Domain && o.Kind == e.Kind && ok1 && ok2 && b >= a {
+			return rt.Some(b - a)
+		}
+	}
+	return rt.None[uint64]()
+}
+
+// power is the node's power, and the job's part of what is beyond its idle power, of
+// which each step has what it had of the job's CPU time.
+func (m *Maker) power(prev, cur *rt.Snapshot) (node powerapi.Report, jobs []powerapi.Report) {
+	secs := float64(cur.Boot-prev.Boot) / 1e9
+	if secs <= 0 {
+		return nil, nil
+	}
+	use := rt.EnergyBetween(prev, cur)
+	of := string(use.Of)
+	for i := range cur.Energy {
+		if e := &cur.Energy[i]; e.Kind == rt.EnergyNode && e.Power.Valid() {
+			m.watts, m.wattsAt = e.Power, cur.Boot
+		}
+	}
+	if watts, ok := m.watts.Get(); ok && cur.Boot-m.wattsAt <= int64(report.MeterHold) && !use.Node.Valid() {
+		use.Node.Set(uint64(watts * secs * 1e6))
+		of = "meter"
+	}
+	total, ok := use.Node.Get()
+	if !ok {
+		return nil, nil
+	}
+	watts := float64(total) / 1e6 / secs
+	node = &powerapi.PowerReport{Header: m.head(cur, "power"), Target: powerapi.All, Power: watts}
+	node.Head().Metadata["of"] = of
+	all, used, by := use.Shared()
+	if by == "" {
+		return node, nil
+	}
+	shares := rt.ShareEnergy(total, uint64(m.idle(watts)*secs*1e6), all, []uint64{used})
+	put := func(target, method string, part float64) {
+		p := &powerapi.PowerReport{Header: m.head(cur, "power"), Target: target, Power: part * float64(shares.Jobs[0]) / 1e6 / secs}
+		p.Metadata["of"], p.Metadata["method"], p.Metadata["idle_watts"] = of, method, m.idle(watts)
+		jobs = append(jobs, p)
+	}
+	put(m.target, string(by), 1)
+	method := string(rt.ByCPUTime)
+	if by != rt.ByCPUTime {
+		method = string(by) + ", of the job by " + method
+	}
+	for _, s := range m.stepsBetween(prev, cur, use.Job) {
+		put(m.target+"."+s.step, method, s.part)
+	}
+	return node, jobs
+}
+
+// stepUse is what a step had of the job's CPU time.
+type stepUse struct {
+	step string
+	used uint64  // microseconds
+	part float64 // of the job's, from 0 to 1
+}
+
+// stepsBetween are the steps that ran in an interval, where it is known what the job
+// used. One that was not there before began in it, from zero.
+func (m *Maker) stepsBetween(prev, cur *rt.Snapshot, job rt.Opt[uint64]) (out []stepUse) {
+	whole, ok := job.Get()
+	if !ok || !m.steps {
+		return nil
+	}
+	for i := range cur.Steps {
+		s := &cur.Steps[i]
+		now, ok := s.CPUUsage.Get()
+		if s.Task.Valid() || !ok {
+			continue
+		}
+		before := rt.Some[uint64](0)
+		for k := range prev.Steps {
+			if o := &prev.Steps[k]; o.Step == s.Step && !o.Task.Valid() {
+				before = o.CPUUsage
+			}
+		}
+		if was, ok := before.Get(); ok && now >= was {
+			u := stepUse{step: s.Step, used: min(now-was, whole)} // the two are not read at the same instant
+			if whole > 0 {
+				u.part = float64(u.used) / float64(whole)
+			}
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+// idle is the power that nobody's work draws: as configured, or the least so far.
+func (m *Maker) idle(watts float64) float64 {
+	if m.idleWatts > 0 {
+		return m.idleWatts
+	}
+	if watts <= m.least.Or(watts) {
+		m.least.Set(watts)
+	}
+	return m.least.Or(0)
+}
+
+// procfs is the use of the CPU by the job and its steps, in percent of all CPUs of
+// the node.
+func (m *Maker) procfs(prev, cur *rt.Snapshot) (node powerapi.Report, jobs []powerapi.Report) {
+	before, ok1 := prev.Node.CPU.Get()
+	after, ok2 := cur.Node.CPU.Get()
+	job := rt.EnergyBetween(prev, cur).Job
+	used, ok3 := job.Get()
+	if !ok1 || !ok2 || !ok3 || after.Total() <= before.Total() || after.Busy() < before.Busy() {
+		return nil, nil
+	}
+	ticks := float64(after.Total() - before.Total())
+	percent := func(micros uint64) float64 { return 100 * float64(micros) / 1e6 * rt.TicksPerSecond / ticks }
+	r := &powerapi.ProcfsReport{
+		Header: m.head(cur, "procfs"), Targets: []string{m.target}, Usage: map[string]float64{m.target: percent(used)},
+		GlobalCPUUsage: 100 * float64(after.Busy()-before.Busy()) / ticks,
+	}
+	for _, s := range m.stepsBetween(prev, cur, job) {
+		target := m.target + "." + s.step
+		r.Targets = append(r.Targets, target)
+		r.Usage[target] = percent(s.used)
+	}
+	return nil, []powerapi.Report{r}
+}

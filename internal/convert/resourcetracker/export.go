@@ -1,0 +1,65 @@
+// Package resourcetracker converts a spooled run to the CSV and JSON of resource-tracker.
+package resourcetracker
+
+import (
+	"context"
+	"io"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/format/resourcetracker"
+	"github.com/resource-tracker/rt/spool"
+)
+
+// ExportCSV writes the columns of section 7.2, a row for each interval.
+func ExportCSV(ctx context.Context, w io.Writer, r *spool.Reader, scope rt.Scope) error {
+	if _, err := io.WriteString(w, resourcetracker.CSVHeader); err != nil {
+		return err
+	}
+	var line []byte
+	for i, err := range rt.Intervals(r.Rates(ctx, 1, 0)) {
+		if err != nil {
+			return err
+		}
+		s := rt.DeriveScalars(i.Prev, i.Cur, scope)
+		line = resourcetracker.AppendCSV(line[:0], i.Cur.Wall/1e9, &s)
+		if _, err := w.Write(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Program returns what the job's own program reported, as JSON.
+type Program interface {
+	// Until returns the newest report up to a time in nanoseconds since the epoch, and nil
+	// if there is none since the call before.
+	Until(wall int64) ([]byte, error)
+}
+
+// ExportJSON writes the lines of section 7.1, a line for each interval, with the reports
+// of the job's GemPBA program.
+func ExportJSON(ctx context.Context, w io.Writer, r *spool.Reader, scope rt.Scope, gempba Program) error {
+	name := r.Run().Meta.JobName
+	var line []byte
+	for i, err := range rt.Intervals(r.Snapshots(ctx, 1, 0)) {
+		if err != nil {
+			return err
+		}
+		s := rt.Derive(i.Prev, i.Cur, scope)
+		if name != "" {
+			s.JobName.Set(name)
+		}
+		line = resourcetracker.AppendJSON(line[:0], &s, rt.Version)
+		reported, err := gempba.Until(i.Cur.Wall)
+		if err != nil {
+			return err
+		}
+		if reported != nil {
+			line = resourcetracker.With(line, "gempba", reported)
+		}
+		if _, err := w.Write(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,308 @@
+package sonar
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/format/sonar"
+)
+
+// Import makes a run of each job on each host that the files of sonar ps have
+// records of. What sonar sysinfo says of the host and sonar slurm of the job
+// goes into it, from whichever of the files. Each file is read to its end, whatever
+// is malformed in it.
+//
+// The runs go into the spool at dir, as jobs of cluster, which may be empty. The result
+// has their paths, next to an error too. warn reports what is left out.
+func Import(dir, cluster string, files iter.Seq2[string, io.Reader], warn func(format string, args ...any)) ([]string, error) {
+	im := importer{cluster: cluster, warn: warn, jobs: map[jobKey]*job{}, hosts: map[string]*host{}}
+	var bad []error
+	for name, r := range files {
+		if err := im.read(name, r); err != nil {
+			bad = append(bad, err)
+		}
+	}
+	made, err := im.write(dir)
+	switch {
+	case im.records == 0 && bad == nil:
+		bad = append(bad, errors.New("no records of sonar ps, sysinfo or slurm were given: no run is made"))
+	case im.jobless > 0:
+		im.warn("%d records are of processes without a job: no run is made of them", im.jobless)
+	case im.records > 0 && len(im.jobs) == 0:
+		im.warn("none of the %d records is of sonar ps: no run is made", im.records)
+	}
+	if im.repeated > 0 {
+		im.warn("%d records are there twice: each is counted once", im.repeated)
+	}
+	return made, errors.Join(append(bad, err)...)
+}
+
+// jobKey is what a run is made of.
+type jobKey struct {
+	job  uint64
+	host string
+}
+
+// importer gathers what the files say.
+type importer struct {
+	cluster  string
+	jobs     map[jobKey]*job
+	hosts    map[string]*host
+	accounts []*sonar.Job
+	warn     func(format string, args ...any)
+
+	records, jobless, repeated int
+}
+
+// job is a job on one host.
+type job struct {
+	user, version string
+	points        map[int64]*point // by time in seconds since the epoch
+	seen          map[processKey]bool
+}
+
+// processKey is one process at one time: a file that is given twice has it twice.
+type processKey struct {
+	at  int64
+	pid uint64
+}
+
+// point is the sum of a job's records at one time.
+type point struct {
+	cpuSeconds, anonKiB, processes uint64
+	gpuPct                         float64
+	gpuKiB                         uint64
+	gpus                           bool
+}
+
+// host is what is known of a host: once, and at each time.
+type host struct {
+	sysinfo *sonar.Sysinfo
+	cpus    map[int64]int
+	gpus    map[int64][]sonar.GPU
+}
+
+func (im *importer) host(name string) *host {
+	h := im.hosts[name]
+	if h == nil {
+		h = &host{cpus: map[int64]int{}, gpus: map[int64][]sonar.GPU{}}
+		im.hosts[name] = h
+	}
+	return h
+}
+
+// ErrDamaged marks an import that left out malformed parts of a file.
+var ErrDamaged = errors.New("some records are malformed")
+
+// maxComplaints bounds the messages about one file.
+const maxComplaints = 5
+
+// read takes one file. The error says what was malformed; the rest is taken.
+func (im *importer) read(name string, r io.Reader) error {
+	var bad []error
+	records, malformed := 0, 0
+	for rec, err := range sonar.Decode(r) {
+		if err != nil {
+			if malformed++; malformed <= maxComplaints {
+				bad = append(bad, fmt.Errorf("%s: %w", name, err))
+			}
+			continue
+		}
+		records++
+		switch rec := rec.(type) {
+		case *sonar.Sample:
+			im.sample(rec)
+		case *sonar.Sysinfo:
+			im.host(rec.Hostname).sysinfo = rec
+		case *sonar.Job:
+			im.accounts = append(im.accounts, rec)
+		}
+	}
+	im.records += records
+	if malformed == 0 {
+		if records == 0 {
+			im.warn("%s has no records", name)
+		}
+		return nil
+	}
+	bad = append(bad, fmt.Errorf("%s: %d malformed places in all; %d records were read", name, malformed, records))
+	return fmt.Errorf("%w: %w", ErrDamaged, errors.Join(bad...))
+}
+
+// sample adds a record to its job and its host.
+func (im *importer) sample(s *sonar.Sample) {
+	at := s.Time.Unix()
+	if len(s.Load) > 0 {
+		im.host(s.Host).cpus[at] = len(s.Load)
+	}
+	if len(s.GPUInfo) > 0 {
+		im.host(s.Host).gpus[at] = s.GPUInfo
+	}
+	if s.Job == 0 {
+		im.jobless++
+		return
+	}
+	key := jobKey{s.Job, s.Host}
+	j := im.jobs[key]
+	if j == nil {
+		j = &job{user: s.User, version: s.Version, points: map[int64]*point{}, seen: map[processKey]bool{}}
+		im.jobs[key] = j
+	}
+	if s.PID != 0 {
+		id := processKey{at, s.PID}
+		if j.seen[id] {
+			im.repeated++
+			return
+		}
+		j.seen[id] = true
+	}
+	p := j.points[at]
+	if p == nil {
+		p = &point{}
+		j.points[at] = p
+	}
+	p.add(s)
+}
+
+// add adds a record. One in which all is zero is of a job without a process yet.
+func (p *point) add(s *sonar.Sample) {
+	if s.PID != 0 || s.RolledUp != 0 || s.CPUTimeSec != 0 || s.RSSAnonKiB != 0 || s.CPUKiB != 0 || s.CPUPct != 0 {
+		p.processes = plus(p.processes, s.RolledUp+1)
+	}
+	p.cpuSeconds = plus(p.cpuSeconds, s.CPUTimeSec)
+	p.anonKiB = plus(p.anonKiB, s.RSSAnonKiB)
+	p.gpuKiB = plus(p.gpuKiB, s.GPUKiB)
+	p.gpuPct += s.GPUPct
+	p.gpus = p.gpus || s.GPUs.Unknown || len(s.GPUs.Indices) > 0 || s.GPUKiB > 0 || s.GPUPct > 0
+}
+
+func plus(a, b uint64) uint64 {
+	if a > math.MaxUint64-b {
+		return math.MaxUint64
+	}
+	return a + b
+}
+
+// times is v of a unit in a smaller one; absent where that is beyond what is kept.
+func times(v, unit uint64) rt.Opt[uint64] {
+	if v > math.MaxInt64/unit {
+		return rt.None[uint64]()
+	}
+	return rt.Some(v * unit)
+}
+
+// snapshot is what the records of one time say of the job. The formats cannot tell
+// zero from not known: of memory it is the latter, as the format's page has it.
+func (p *point) snapshot(s *rt.Snapshot) {
+	s.Job.Phase = rt.JobPresent
+	if p.processes == 0 && p.cpuSeconds == 0 {
+		s.Job.Phase = rt.JobGone
+	}
+	s.Job.CPUUsage = times(p.cpuSeconds, 1e6)
+	if p.anonKiB > 0 {
+		s.Job.Anon = times(p.anonKiB, 1024)
+	}
+	if p.processes > 0 {
+		s.Job.Pids = times(p.processes, 1)
+	}
+	if p.gpus {
+		s.GPU.Usage.Set(p.gpuPct / 100)
+		s.GPU.VRAMUsed = times(p.gpuKiB, 1024)
+	}
+}
+
+// snapshots are the job's, oldest first. What it used before the first record
+// counts too: the first snapshot is of the job before its first process, at its
+// start where sonar slurm says it, else at the time of the first record.
+func (im *importer) snapshots(key jobKey, start time.Time) []rt.Snapshot {
+	j, h := im.jobs[key], im.host(key.host)
+	ats := slices.Sorted(maps.Keys(j.points))
+	first := start.Unix()
+	out := []rt.Snapshot{{Reason: rt.ReasonFirst, Job: rt.JobReading{Phase: rt.JobPending}}}
+	walls := []int64{first}
+	h.fill(&out[0], ats[0])
+	if *j.points[ats[0]] == (point{}) {
+		ats = ats[1:]
+	}
+	for _, at := range ats {
+		var s rt.Snapshot
+		j.points[at].snapshot(&s)
+		h.fill(&s, at)
+		out, walls = append(out, s), append(walls, at)
+	}
+	for i, at := range walls {
+		out[i].Seq, out[i].Wall = int64(i+1), at*1e9
+		out[i].Boot = (at-first)*1e9 + 1 // not known: it counts from the start
+	}
+	return out
+}
+
+// fill adds what is known of the host at that time.
+func (h *host) fill(s *rt.Snapshot, at int64) {
+	if n, ok := h.cpus[at]; ok {
+		s.Node.CPUs.Set(uint64(n))
+	} else if h.sysinfo != nil && h.sysinfo.CPUCores > 0 {
+		s.Node.CPUs.Set(h.sysinfo.CPUCores)
+	}
+	if h.sysinfo != nil && h.sysinfo.MemGB > 0 {
+		s.Node.MemTotal = times(h.sysinfo.MemGB, 1<<30)
+	}
+	for i, g := range h.gpus[at] {
+		r := rt.GPUReading{Type: "GPU", Host: strconv.Itoa(i)}
+		if h.sysinfo != nil && i < len(h.sysinfo.GPUInfo) {
+			card := &h.sysinfo.GPUInfo[i]
+			r.UUID, r.Name, r.VRAMTotal = card.UUID, card.Model, known(card.MemSizeKiB, 1024)
+		}
+		r.VRAMUsed, r.Temperature, r.Frequency = known(g.MemUseKiB, 1024), known(g.TempC, 1), known(g.ClockMHz, 1)
+		if g.UtilPct > 0 {
+			r.Utilization.Set(min(float64(g.UtilPct), 100))
+		}
+		if g.PowerW > 0 {
+			r.Power.Set(float64(g.PowerW))
+		}
+		s.GPUs = append(s.GPUs, r)
+	}
+}
+
+// known is absent for zero, which stands for not known too.
+func known(v, unit uint64) rt.Opt[uint64] {
+	if v == 0 {
+		return rt.None[uint64]()
+	}
+	return times(v, unit)
+}
+
+// run is what is known of the job.
+func (im *importer) run(key jobKey) rt.Run {
+	j := im.jobs[key]
+	ats := slices.Sorted(maps.Keys(j.points))
+	first, last := time.Unix(ats[0], 0).UTC(), time.Unix(ats[len(ats)-1], 0).UTC()
+	run := rt.Run{
+		Identity:       rt.Identity{Cluster: im.cluster, JobID: rt.Some(key.job), Node: key.host, Start: first},
+		Allocation:     rt.Allocation{User: j.user},
+		TrackerVersion: "sonar " + j.version,
+		Ending:         rt.Ending{State: rt.StateRunning},
+	}
+	if uid, ok := sonar.UID(j.user); ok {
+		run.User, run.UID = "", rt.Some(uid)
+	}
+	im.account(&run)
+	if run.Outcome == rt.OutcomeNone {
+		run.Outcome = rt.OutcomeUnknown
+	}
+	if !run.JobStart.IsZero() && run.JobStart.Before(first) {
+		run.Start = run.JobStart
+	}
+	if run.End.Before(last) {
+		run.End = last
+	}
+	return run
+}

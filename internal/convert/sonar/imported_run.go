@@ -1,0 +1,162 @@
+package sonar
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/format/sonar"
+	"github.com/resource-tracker/rt/slurm"
+	slurmacct "github.com/resource-tracker/rt/slurm/accounting"
+	"github.com/resource-tracker/rt/spool"
+)
+
+// write makes the runs, by job and host. One that is in the spool already stays as it is.
+func (im *importer) write(dir string) ([]string, error) {
+	keys := slices.SortedFunc(maps.Keys(im.jobs), func(a, b jobKey) int {
+		if a.job != b.job {
+			return int(int64(a.job) - int64(b.job))
+		}
+		return strings.Compare(a.host, b.host)
+	})
+	var made []string
+	for _, key := range keys {
+		path, err := im.writeRun(dir, key)
+		if errors.Is(err, spool.ErrExists) {
+			im.warn("job %d on %s is in the spool already: it stays as it is", key.job, key.host)
+			continue
+		}
+		if err != nil {
+			return made, fmt.Errorf("job %d on %s: %w", key.job, key.host, err)
+		}
+		made = append(made, path)
+	}
+	return made, nil
+}
+
+func (im *importer) writeRun(dir string, key jobKey) (string, error) {
+	run := im.run(key)
+	snapshots := im.snapshots(key, run.Start)
+	w, err := spool.Create(dir, run, hostFacts(key.host, im.host(key.host).sysinfo), spool.Options{})
+	if err != nil {
+		return "", err
+	}
+	w.Event(rt.Event{Time: run.End, Kind: "tracker", Name: "import", Status: "ok",
+		Detail: "imported from records of " + run.TrackerVersion + ": times and CPU time in whole seconds"})
+	w.Event(rt.Event{Time: run.End, Kind: "sensor", Name: "cgroup", Status: "n/a", Detail: "not in Sonar's records"})
+	w.Event(rt.Event{Time: run.End, Kind: "sensor", Name: "network", Status: "n/a", Detail: "not in Sonar's records"})
+	for i := range snapshots {
+		err = errors.Join(err, w.Put(&snapshots[i]))
+	}
+	if err == nil {
+		err = w.End(run)
+	}
+	if err != nil {
+		return "", errors.Join(err, w.Discard())
+	}
+	return w.Path(), nil
+}
+
+// hostFacts is what sonar sysinfo says of the host.
+func hostFacts(name string, s *sonar.Sysinfo) rt.Host {
+	h := rt.Host{HostName: name}
+	if s == nil {
+		return h
+	}
+	h.VCPUs, h.MemoryMiB = known(s.CPUCores, 1), known(s.MemGB, 1024)
+	h.GPUCount, h.GPUVRAMMiB = known(s.GPUCards, 1), known(s.GPUMemGB, 1024)
+	if len(s.GPUInfo) > 0 {
+		h.GPUModel = s.GPUInfo[0].Model
+	}
+	return h
+}
+
+// account lays what sonar slurm says of the job over the run, and what that means
+// for a receiver. A job of which neither that nor its cluster is known may be of
+// any scheduler, or of none.
+func (im *importer) account(run *rt.Run) {
+	var of []slurmacct.Account
+	id := strconv.FormatUint(run.JobID.Or(0), 10)
+	for _, j := range im.accounts {
+		if j.JobIDRaw != id {
+			continue
+		}
+		if a, ok := sonarAccount(j); ok && a.Describes(run) {
+			of = append(of, a)
+			allocation(run, parseTRES(j.AllocTRES))
+		}
+	}
+	if of == nil && run.Cluster == "" {
+		return
+	}
+	run.Scheduler = "slurm"
+	slurm.Describe(run)
+	for i := range of {
+		of[i].Merge(run)
+	}
+}
+
+// allocation takes the job's, which is that of the node where it is the only one.
+func allocation(run *rt.Run, tres map[string]string) {
+	if n, err := strconv.ParseUint(tres["node"], 10, 32); err == nil {
+		run.NumNodes.Set(n)
+	}
+	if tres["node"] != "1" {
+		return
+	}
+	if n, err := strconv.ParseUint(tres["cpu"], 10, 32); err == nil {
+		run.AllocCPUs.Set(n)
+	}
+	run.AllocMem = slurmSize(tres["mem"])
+}
+
+// sonarAccount reads the record as the line of sacct that it was.
+func sonarAccount(j *sonar.Job) (slurmacct.Account, bool) {
+	epoch := func(text string) string {
+		if t, err := time.Parse(time.RFC3339, text); err == nil {
+			return strconv.FormatInt(t.Unix(), 10)
+		}
+		return "Unknown"
+	}
+	exit := j.ExitCode
+	if exit == "" {
+		exit = "0:0" // zeros are left out
+	}
+	const header = "JobIDRaw|JobID|State|ExitCode|Start|End|Reservation|User|Account|Partition|NodeList|JobName\n"
+	line := strings.Join([]string{
+		j.JobIDRaw, j.JobID, j.State, exit, epoch(j.Start), epoch(j.End), j.Reservation, j.User, j.Account, j.Partition, j.NodeList, j.JobName,
+	}, "|")
+	accounts, err := slurmacct.ParseSacct(header+line+"\n", time.UTC)
+	if err != nil || len(accounts) != 1 {
+		return slurmacct.Account{}, false
+	}
+	return accounts[0], true
+}
+
+// parseTRES reads cpu=2,mem=800M,node=2.
+func parseTRES(text string) map[string]string {
+	out := map[string]string{}
+	for _, word := range SplitList(text) {
+		name, value, _ := strings.Cut(word, "=")
+		out[name] = value
+	}
+	return out
+}
+
+// slurmSize reads a size as Slurm writes it, 800M or 1.50G, as bytes.
+func slurmSize(text string) rt.Opt[uint64] {
+	if text == "" {
+		return rt.None[uint64]()
+	}
+	shift := map[byte]int{'K': 10, 'M': 20, 'G': 30, 'T': 40, 'P': 50}[text[len(text)-1]]
+	v, err := strconv.ParseFloat(strings.TrimRight(text, "KMGTP"), 64)
+	if err != nil || shift == 0 || !(v >= 0) || v*float64(uint64(1)<<shift) >= 1<<62 {
+		return rt.None[uint64]()
+	}
+	return rt.Some(uint64(v * float64(uint64(1)<<shift)))
+}

@@ -1,0 +1,108 @@
+package sonar
+
+import (
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect/gpu"
+	"github.com/resource-tracker/rt/format/sonar"
+)
+
+// Write writes the records of one invocation of sonar ps.
+func Write(w io.Writer, head *sonar.Sample, samples []sonar.Sample, asJSON bool) error {
+	var out []byte
+	var err error
+	if asJSON {
+		out, err = sonar.AppendJSON(nil, head, samples)
+	} else {
+		for i := 0; i < len(samples) && err == nil; i++ {
+			out, err = samples[i].AppendCSV(out)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(out)
+	return err
+}
+
+// Load is the busy time of each CPU since boot in seconds.
+func Load(s *rt.Snapshot) []uint64 {
+	seconds := make([]uint64, len(s.CPUs))
+	for i := range s.CPUs {
+		seconds[i] = s.CPUs[i].Times.Busy() / rt.TicksPerSecond
+	}
+	return seconds
+}
+
+// GPUs is what the GPUs did, as far as it was read.
+func GPUs(all []rt.GPUReading, details []gpu.Details) []sonar.GPU {
+	var out []sonar.GPU
+	for _, g := range WholeGPUs(all) {
+		d := DetailsOf(details, g.UUID)
+		out = append(out, sonar.GPU{
+			FanPct: d.Fan.Or(0), Mode: d.ComputeMode, Perf: d.State,
+			MemUseKiB: g.VRAMUsed.Or(0) >> 10, UtilPct: Natural(g.Utilization), MemUtilPct: d.MemUtilization.Or(0),
+			TempC: g.Temperature.Or(0), PowerW: Natural(g.Power), PowerLimitW: Natural(d.PowerLimit),
+			ClockMHz: g.Frequency.Or(0), MemClockMHz: d.MemClock.Or(0),
+		})
+	}
+	return out
+}
+
+// Natural is a figure without its fraction, 0 where it is not known.
+func Natural(v rt.Opt[float64]) uint64 { return uint64(max(0, v.Or(0))) }
+
+// GPUIndex is the number of a GPU, which a MIG instance shares with the GPU that
+// it is part of, or its place among the GPUs where the driver counts none.
+func GPUIndex(all []rt.GPUReading, g *rt.GPUReading) uint32 {
+	number, _, _ := strings.Cut(g.Host, ":") // NVIDIA: 1, and 1:0 for an instance; AMD: a PCI address, 0000:03:00.0
+	if n, err := strconv.ParseUint(number, 10, 31); err == nil && !strings.Contains(g.Host, ".") {
+		return uint32(n)
+	}
+	for i, o := range WholeGPUs(all) {
+		if o.UUID == g.UUID {
+			return uint32(i)
+		}
+	}
+	return 0
+}
+
+// WholeGPUs are the GPUs without the MIG instances.
+func WholeGPUs(all []rt.GPUReading) []*rt.GPUReading {
+	var out []*rt.GPUReading
+	for i := range all {
+		if all[i].Detail["parent_uuid"] == "" {
+			out = append(out, &all[i])
+		}
+	}
+	return out
+}
+
+// DetailsOf are those of a GPU, empty ones where there are none.
+func DetailsOf(all []gpu.Details, uuid string) gpu.Details {
+	for i := range all {
+		if all[i].UUID == uuid {
+			return all[i]
+		}
+	}
+	return gpu.Details{}
+}
+
+// Thousandth rounds v to three decimals.
+func Thousandth(v float64) float64 { return float64(int64(v*1000+0.5)) / 1000 }
+
+// Union returns the elements of both lists, sorted and without repetitions.
+func Union(a, b []uint32) []uint32 {
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// SplitList are the elements of a list with commas, without empty ones.
+func SplitList(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
+}
