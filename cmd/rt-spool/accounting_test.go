@@ -16,7 +16,7 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-const labJobs = "../../slurm/testdata/sacct-P-all-lab-jobs.txt"
+const labJobs = "../../slurm/accounting/testdata/sacct-P-all-lab-jobs.txt"
 
 // accounted makes a directory whose sacct is a shell script.
 func accounted(t *testing.T, script string) *directory {
