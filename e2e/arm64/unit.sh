@@ -5,7 +5,7 @@ set -euo pipefail
 export GOOS=linux GOARCH=arm64 CGO_ENABLED=1 CC=aarch64-linux-gnu-gcc
 
 packages=(. ./format/... ./report ./slurm ./collect/... ./spool ./upload/...
-    ./internal/config ./internal/hostfacts ./internal/logging)
+    ./internal/cgroupfs ./internal/config ./internal/hostfacts ./internal/iotest ./internal/logging ./internal/procfile)
 # Left out: the packages of cmd and e2e, in which tests start the programs.  e2e/arm64 runs
 # the programs themselves.
 
@@ -17,8 +17,11 @@ skip+='|^TestEveryTestOfTheSpecificationIsThereOnce$'
 skip+='|^(TestBreakerCountsHangs|TestPrologsAtOnce|TestALaterEpilogSweeps)$'
 # The emulator has no perf_event_open(2) and no sock_diag(7), cannot start the test's own
 # binary, and /proc shows its own memory as that of the program:
-skip+='|^(TestTheKernelCountsConnections|TestSoftwareEventsAreTheTruth|TestNoHardware|TestWholeNode|TestStandsDown|TestComesBack|TestComesBackAtOnce|TestReadAllocatesNothing|TestLeaseOfProcesses|TestStatsOfThisProcess|TestWhoMayRead|TestWhoMayReadALostRun|TestOwnerLocksHisRun|TestOwnerReadsNoHalfOfAChange|TestForeignFilesAreRefused|TestNobodyReadsTheJournal|TestNobodyReadsTheLog|TestAnEmptyJournalIsRemoved|TestNoAccessControlLists|TestSmallDisk)$'
+skip+='|^(TestTheKernelCountsConnections|TestSoftwareEventsAreTheTruth|TestNoHardware|TestWholeNode|TestStandsDown|TestComesBack|TestComesBackAtOnce|TestReadAllocatesNothing|TestNodeCacheOfProcesses|TestStatsOfThisProcess|TestWhoMayRead|TestWhoMayReadALostRun|TestOwnerLocksHisRun|TestOwnerReadsNoHalfOfAChange|TestForeignFilesAreRefused|TestNobodyReadsTheJournal|TestNobodyReadsTheLog|TestAnEmptyJournalIsRemoved|TestNoAccessControlLists|TestSmallDisk)$'
 # Every disk operation fails in turn, which takes the emulator 15 minutes:
 skip+='|^(TestEveryFaultOfTheDisk|TestPowerFailureOfATrackedRun|TestPowerFailureOfALedger|TestPowerFailureWhileThinning)$'
 
+for name in $(tr -cs A-Za-z0-9_ ' ' <<<"$skip"); do # a test that was renamed is not left out
+    grep -rqE "^func $name\(" --include='*_test.go' . || { echo "$0: no test is called $name" >&2; exit 1; }
+done
 "${GO:-go}" test -tags "$1" -timeout 20m -json -skip "$skip" -exec "$RT_QEMU" "${packages[@]}"
