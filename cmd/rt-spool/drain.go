@@ -1,13 +1,9 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -15,6 +11,7 @@ import (
 	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/delivery"
+	"github.com/resource-tracker/rt/slurm/accounting"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/upload"
 )
@@ -36,17 +33,6 @@ func drainCommand() *cli.Command {
 	}
 }
 
-// drained is the JSON document of a drain.
-type drained struct {
-	upload.Summary
-	Lost    int `json:"runs_closed_as_lost"` // their trackers had died
-	Removed int `json:"runs_removed"`        // delivered longer ago than spool.retain
-	accounting
-	Warnings []string `json:"warnings,omitempty"`
-	// AnotherRuns says that nothing was done because another drain is at work.
-	AnotherRuns bool `json:"another_drain_runs"`
-}
-
 func runDrain(c *cli.Context) error {
 	cfg, err := load(c)
 	if err != nil {
@@ -65,19 +51,56 @@ func runDrain(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	var out drained
+	var warnings []string
 	if !cfg.Sentinel.AllowHTTP {
 		for _, what := range to.ClearText() {
-			out.Warnings = append(out.Warnings, what+": use https, or set sentinel.allow_http where the network is safe")
+			warnings = append(warnings, what+": use https, or set sentinel.allow_http where the network is safe")
 		}
 	}
-	err = out.drain(c, cfg, client, putter)
-	if c.Bool("json") {
-		err = errors.Join(err, rtcli.PrintJSON(c.App.Writer, &out))
-	} else {
-		out.print(c)
+	o := upload.Options{
+		Concurrency: cfg.Drain.Concurrency, Deadline: cfg.Drain.Deadline.Duration,
+		Jitter: cfg.Drain.Jitter.Duration, BatchRows: cfg.Drain.BatchRows, Live: c.Bool("live"),
+		Scope: rt.Scope(cfg.Drain.Scope),
 	}
+	var bar *bar
+	if rtcli.IsTerminal(c.App.ErrWriter) && !c.Bool("json") {
+		bar = newBar(c.App.ErrWriter)
+		o.Progress = bar
+	}
+	done, err := drainDirectory(cfg).Drain(c.Context, client, putter, o)
+	bar.finish()
+	done.Warnings = warnings
+	if c.Bool("json") {
+		return errors.Join(err, rtcli.PrintJSON(c.App.Writer, &done))
+	}
+	printDrained(c, &done, cfg.Drain.Sacct != "auto")
 	return err
+}
+
+// drainDirectory is the configured spool.
+func drainDirectory(cfg config.Config) *delivery.Directory {
+	return &delivery.Directory{
+		Dir: cfg.Spool.Dir, StateDir: cfg.Tracker.StateDir,
+		Retain: cfg.Spool.Retain.Duration, QuotaNode: cfg.Spool.QuotaNode.Bytes,
+		Access: func() (spool.Access, error) {
+			readers, err := cfg.Spool.Readers("/etc/group")
+			return spool.Access(readers), err
+		},
+		Accounting: delivery.Accounting{
+			Sacct: sacctProgram(cfg.Drain), Deadline: cfg.Drain.SacctDeadline.Duration, Wait: cfg.Drain.SacctWait.Duration,
+		},
+	}
+}
+
+// sacctProgram is the path of sacct; empty where it is not installed or switched off.
+func sacctProgram(cfg config.Drain) string {
+	switch cfg.Sacct {
+	case "off":
+		return ""
+	case "auto":
+		return accounting.FindSacct()
+	}
+	return cfg.Sacct
 }
 
 func overrideDrain(c *cli.Context, d *config.Drain) error {
@@ -99,95 +122,9 @@ func overrideDrain(c *cli.Context, d *config.Drain) error {
 	return nil
 }
 
-// connect makes the clients of the receiver that is configured.
-func connect(cfg config.Sentinel) (to delivery.Receiver, client upload.Client, putter upload.Putter, err error) {
-	if to, err = destination(cfg); err != nil {
-		return to, nil, nil, err
-	}
-	if client, putter, err = to.Connect(); err != nil {
-		err = misconfigured(err)
-	}
-	return to, client, putter, err
-}
-
-// destination says where to send, or what is not configured. A receiver that the
-// environment names stands for the configured one as a whole: the configured token
-// is not for it.
-func destination(cfg config.Sentinel) (delivery.Receiver, error) {
-	if endpoint := os.Getenv(delivery.EnvEndpoint); endpoint != "" {
-		token := os.Getenv(delivery.EnvToken)
-		if token == "" {
-			return delivery.Receiver{}, misconfigured(fmt.Errorf("nothing is sent because %s is set without a token: set %s too", delivery.EnvEndpoint, delivery.EnvToken))
-		}
-		return delivery.Receiver{Endpoint: endpoint, Token: token, S3Endpoint: delivery.S3Endpoint(os.Getenv)}, nil
-	}
-	if cfg.Endpoint == "" {
-		return delivery.Receiver{}, misconfigured(fmt.Errorf("nothing is sent because no receiver is configured: set endpoint in [sentinel] of rt.toml, or %s", delivery.EnvEndpoint))
-	}
-	token, err := readToken(cfg.TokenFile)
-	if err != nil {
-		return delivery.Receiver{}, misconfigured(err)
-	}
-	store := cfg.S3Endpoint
-	if store == "" {
-		store = delivery.S3Endpoint(os.Getenv)
-	}
-	return delivery.Receiver{
-		Endpoint: cfg.Endpoint, Token: token, Dialect: cfg.Dialect,
-		S3Endpoint: store, S3Region: cfg.S3Region, CAFile: cfg.CAFile,
-	}, nil
-}
-
-// readToken returns the first line of the file, or else SENTINEL_API_TOKEN.
-func readToken(file string) (string, error) {
-	text, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		if token := strings.TrimSpace(os.Getenv(delivery.EnvToken)); token != "" {
-			return token, nil
-		}
-		return "", fmt.Errorf("nothing is sent because there is no token: put it into %s (sentinel.token_file of rt.toml), or set SENTINEL_API_TOKEN", file)
-	}
-	if err != nil {
-		return "", fmt.Errorf("sentinel.token_file: %w", err)
-	}
-	token, _, _ := strings.Cut(string(text), "\n")
-	if token = strings.TrimSpace(token); token == "" {
-		return "", fmt.Errorf("sentinel.token_file: the first line of %s is empty; the token belongs there", file)
-	}
-	return token, nil
-}
-
-// drain does all of it under the directory's lock.
-func (d *drained) drain(c *cli.Context, cfg config.Config, client upload.Client, putter upload.Putter) error {
-	dir := &directory{cfg: cfg, sacct: newAccounting(cfg.Drain)}
-	var bar *bar
-	o := upload.Options{
-		Concurrency: cfg.Drain.Concurrency, Deadline: cfg.Drain.Deadline.Duration,
-		Jitter: cfg.Drain.Jitter.Duration, BatchRows: cfg.Drain.BatchRows, Live: c.Bool("live"),
-		Scope: rt.Scope(cfg.Drain.Scope),
-	}
-	if rtcli.IsTerminal(c.App.ErrWriter) && !c.Bool("json") {
-		bar = newBar(c.App.ErrWriter)
-		o.Progress = bar
-	}
-	var err error
-	d.Summary, err = upload.Drain(c.Context, dir, client, putter, delivery.Format, o)
-	bar.finish()
-	d.Lost, d.accounting = dir.lost, dir.sacct
-	if errors.Is(err, spool.ErrLocked) {
-		d.AnotherRuns = true
-		return nil
-	}
-	var rerr error
-	if dir.unlock != nil {
-		d.Removed, rerr = dir.removeOld(context.WithoutCancel(c.Context), time.Now())
-	}
-	return errors.Join(err, rerr, dir.close())
-}
-
-// print says what a person or a log wants to know: nothing where all went well
-// and nobody looks.
-func (d *drained) print(c *cli.Context) {
+// printDrained prints the warnings and errors of a drain, and on a terminal its result.
+// sacctNamed is whether the configuration names sacct: its error is then always printed.
+func printDrained(c *cli.Context, d *delivery.Drained, sacctNamed bool) {
 	switch {
 	case d.AnotherRuns:
 		fmt.Fprintln(c.App.Writer, "another drain is at work on this spool; nothing was done")
@@ -199,7 +136,8 @@ func (d *drained) print(c *cli.Context) {
 	for _, w := range d.Warnings {
 		fmt.Fprintln(c.App.ErrWriter, "rt-spool: warning:", w)
 	}
-	if d.SacctError != "" && (d.named || rtcli.IsTerminal(c.App.ErrWriter)) {
+	wantsSacct := sacctNamed || rtcli.IsTerminal(c.App.ErrWriter)
+	if d.SacctError != "" && wantsSacct {
 		fmt.Fprintln(c.App.ErrWriter, "rt-spool:", d.SacctError)
 	}
 	for _, p := range d.Problems {

@@ -6,11 +6,9 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/resource-tracker/rt"
 	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/spool"
@@ -39,9 +37,10 @@ func dryRun(c *cli.Context, cfg config.Config) error {
 	if _, _, _, err := connect(cfg.Sentinel); err != nil {
 		fmt.Fprintln(c.App.ErrWriter, "rt-spool: warning:", err)
 	}
+	dir := drainDirectory(cfg)
 	list := make([]planned, 0, len(entries))
 	for i := range entries {
-		p := planned{action(&entries[i], c.Bool("live"), cfg.Spool.Retain.Duration), listedAs(&entries[i])}
+		p := planned{dir.Action(&entries[i], c.Bool("live")), listedAs(&entries[i])}
 		if p.Action != "" {
 			list = append(list, p)
 		}
@@ -77,21 +76,4 @@ func printPlan(w io.Writer, list []planned) error {
 		}
 	}
 	return nil
-}
-
-// action is what a drain would do with a file; empty for nothing at all.
-func action(e *spool.Entry, live bool, retain time.Duration) string {
-	switch {
-	case e.Err != nil, e.Live && !live:
-		return "leave"
-	case e.Live:
-		return "upload"
-	case e.Run.State == rt.StateDelivered && time.Since(e.DeliveredAt) >= retain:
-		return "remove"
-	case e.Run.State == rt.StateDelivered:
-		return ""
-	case e.Run.State == rt.StateRunning:
-		return "close and deliver"
-	}
-	return "deliver"
 }

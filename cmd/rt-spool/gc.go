@@ -13,6 +13,7 @@ import (
 
 	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/internal/delivery"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -117,7 +118,7 @@ func gcOptions(c *cli.Context, cfg config.Spool) (spool.GC, error) {
 
 // collect does it under the directory's lock.
 func (g *gcDone) collect(ctx context.Context, dir string, o spool.GC) error {
-	unlock, err := lockSpool(ctx, dir)
+	unlock, err := delivery.LockSpool(ctx, dir)
 	if errors.Is(err, spool.ErrLocked) {
 		g.AnotherRuns = true
 		return nil

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"strings"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 
 	"github.com/resource-tracker/rt/format/sonar"
 	rtcli "github.com/resource-tracker/rt/internal/cli"
+	"github.com/resource-tracker/rt/slurm/accounting"
 )
 
 func sonarSlurmCommand() *cli.Command {
@@ -48,13 +47,10 @@ func runSonarSlurm(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	program := newAccounting(cfg.Drain).program
-	if program == "" {
-		program = "sacct" // which then says that it is not there
-	}
+	program := cmp.Or(sacctProgram(cfg.Drain), "sacct") // which then reports that it is not there
 	ctx, cancel := context.WithTimeout(c.Context, c.Duration("deadline"))
 	defer cancel()
-	output, err := callSacct(ctx, program, args)
+	output, err := runSacct(ctx, program, args)
 	var jobs []sonar.Job
 	if err == nil {
 		jobs, err = sonar.SacctJobs(output, time.Local)
@@ -96,46 +92,19 @@ func sacctArgs(c *cli.Context, now time.Time) ([]string, error) {
 	return args, nil
 }
 
-// maxSacct bounds how much of sacct's output is taken, in bytes.
+// maxSacct limits the output of sacct, in bytes.
 const maxSacct = 1 << 30
 
-// callSacct runs sacct until ctx ends.
-func callSacct(ctx context.Context, program string, args []string) (string, error) {
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Env = append(os.Environ(), "SLURM_TIME_FORMAT=%s")
-	cmd.WaitDelay = 2 * time.Second // a child of it may hold the pipe
-	var out, said bounded
-	out.limit, said.limit = maxSacct, 4<<10
-	cmd.Stdout, cmd.Stderr = &out, &said
-	err := cmd.Run()
+// runSacct runs sacct until ctx ends. Its errors say how to ask for less.
+func runSacct(ctx context.Context, program string, args []string) (string, error) {
+	output, err := accounting.Run(ctx, program, args, maxSacct)
 	switch {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded):
 		return "", errors.New("sacct did not answer before the deadline; slurmdbd may be down or busy: ask for less time (--window) or wait longer (--deadline)")
-	case err != nil:
-		if text := strings.Join(strings.Fields(said.String()), " "); text != "" {
-			return "", fmt.Errorf("sacct: %w: %s", err, text)
-		}
-		return "", fmt.Errorf("run %s: %w", program, err)
-	case out.over:
-		return "", fmt.Errorf("sacct wrote more than %d bytes: ask for less time (--window, --span)", maxSacct)
+	case errors.Is(err, accounting.ErrTooLong):
+		return "", fmt.Errorf("%w: ask for less time (--window, --span)", err)
 	}
-	return out.String(), nil
-}
-
-// bounded keeps the beginning of what is written to it.
-type bounded struct {
-	bytes.Buffer
-	limit int
-	over  bool
-}
-
-func (b *bounded) Write(p []byte) (int, error) {
-	room := b.limit - b.Len()
-	if len(p) > room {
-		b.over = true
-	}
-	b.Buffer.Write(p[:min(len(p), room)]) // never fails
-	return len(p), nil
+	return output, err
 }
 
 // printFailure prints the record of a failure, which is what a consumer waits

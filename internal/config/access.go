@@ -5,51 +5,56 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/resource-tracker/rt"
 )
 
-// Access is spool.access: who may read a run that has ended, beside root and
-// spool.user.
-type Access struct {
-	Owner bool   // the user whose job it was
-	Group string // the members of this group; empty: of none
+// Readers is spool.access: the users who may read a run that has ended, besides root and
+// spool.user. It converts to a spool.Access.
+type Readers struct {
+	Owner bool           // the user whose job it was
+	Group rt.Opt[uint64] // the members of this group
 }
 
-func parseAccess(text string) (Access, error) {
+// parseAccess returns the readers, and the name of the group where there is one.
+func parseAccess(text string) (r Readers, group string, err error) {
 	group, named := strings.CutPrefix(text, "group:")
 	switch {
 	case text == "owner":
-		return Access{Owner: true}, nil
+		return Readers{Owner: true}, "", nil
 	case text == "root":
-		return Access{}, nil
+		return Readers{}, "", nil
 	case named && group != "":
-		return Access{Owner: true, Group: group}, nil
+		return Readers{Owner: true}, group, nil
 	}
-	return Access{}, fmt.Errorf("%q is none of \"owner\", \"group:NAME\" and \"root\"", text)
+	return Readers{}, "", fmt.Errorf("%q is none of \"owner\", \"group:NAME\" and \"root\"", text)
 }
 
-// Readers returns spool.access and, where it names a group, that group's number, as
-// the file group(5) has it: a directory service may take longer than a job's end.
-// A number stands for itself.
-func (s Spool) Readers(groupFile string) (access Access, gid uint64, err error) {
-	access, err = parseAccess(s.Access)
-	if err != nil || access.Group == "" {
-		return access, 0, err
+// Readers returns spool.access. It looks its group up in groupFile, see group(5), and not
+// in a directory service, which may take longer than a job's end. A number is the group's
+// own. Where the group is not found, the error says so, and the readers are the others.
+func (s Spool) Readers(groupFile string) (Readers, error) {
+	r, group, err := parseAccess(s.Access)
+	if err != nil || group == "" {
+		return r, err
 	}
-	if gid, err := strconv.ParseUint(access.Group, 10, 32); err == nil {
-		return access, gid, nil
+	if gid, err := strconv.ParseUint(group, 10, 32); err == nil {
+		r.Group.Set(gid)
+		return r, nil
 	}
 	text, err := os.ReadFile(groupFile)
 	if err != nil {
-		return access, 0, fmt.Errorf("spool.access: %w", err)
+		return r, fmt.Errorf("spool.access: %w", err)
 	}
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Split(strings.TrimRight(line, "\n"), ":")
-		if len(fields) < 3 || fields[0] != access.Group {
+		if len(fields) < 3 || fields[0] != group {
 			continue
 		}
 		if gid, err := strconv.ParseUint(fields[2], 10, 32); err == nil {
-			return access, gid, nil
+			r.Group.Set(gid)
+			return r, nil
 		}
 	}
-	return access, 0, fmt.Errorf("spool.access: %s has no group %q; one of a directory service is named by its number, as group:1234", groupFile, access.Group)
+	return r, fmt.Errorf("spool.access: %s has no group %q; one of a directory service is named by its number, as group:1234", groupFile, group)
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/resource-tracker/rt"
 )
 
 func TestReaders(t *testing.T) {
@@ -13,24 +15,23 @@ func TestReaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]struct {
-		access Access
-		gid    uint64
-		err    string
+		readers Readers
+		err     string
 	}{
-		"owner":      {access: Access{Owner: true}},
+		"owner":      {readers: Readers{Owner: true}},
 		"root":       {},
-		"group:help": {access: Access{Owner: true, Group: "help"}, gid: 4711},
-		"group:12":   {access: Access{Owner: true, Group: "12"}, gid: 12},
-		"group:none": {access: Access{Owner: true, Group: "none"}, err: "named by its number"},
+		"group:help": {readers: Readers{Owner: true, Group: rt.Some[uint64](4711)}},
+		"group:12":   {readers: Readers{Owner: true, Group: rt.Some[uint64](12)}},
+		"group:none": {readers: Readers{Owner: true}, err: "named by its number"},
 		"group:":     {err: "none of"},
 		"everybody":  {err: "none of"},
 	} {
-		access, gid, err := Spool{Access: text}.Readers(file)
-		if access != want.access || gid != want.gid || (err == nil) != (want.err == "") || err != nil && !strings.Contains(err.Error(), want.err) {
-			t.Errorf("%q: %+v, %d, %v", text, access, gid, err)
+		readers, err := Spool{Access: text}.Readers(file)
+		if readers != want.readers || (err == nil) != (want.err == "") || err != nil && !strings.Contains(err.Error(), want.err) {
+			t.Errorf("%q: %+v, %v", text, readers, err)
 		}
 	}
-	if _, _, err := (Spool{Access: "group:help"}).Readers(filepath.Join(t.TempDir(), "missing")); err == nil {
+	if _, err := (Spool{Access: "group:help"}).Readers(filepath.Join(t.TempDir(), "missing")); err == nil {
 		t.Error("a file that is not there: no error")
 	}
 }

@@ -120,7 +120,7 @@ func (c *Config) checkSizes() *keyError {
 }
 
 func (c *Config) checkWords() *keyError {
-	if _, err := parseAccess(c.Spool.Access); err != nil {
+	if _, _, err := parseAccess(c.Spool.Access); err != nil {
 		return &keyError{"spool.access", err.Error()}
 	}
 	switch c.Sentinel.Dialect {

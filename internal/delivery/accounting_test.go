@@ -1,4 +1,4 @@
-package main
+package delivery
 
 import (
 	"context"
@@ -11,27 +11,27 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/config"
-	slurmacct "github.com/resource-tracker/rt/slurm/accounting"
+	"github.com/resource-tracker/rt/slurm/accounting"
 	"github.com/resource-tracker/rt/spool"
 )
 
 const labJobs = "../../slurm/accounting/testdata/sacct-P-all-lab-jobs.txt"
 
 // accounted makes a directory whose sacct is a shell script.
-func accounted(t *testing.T, script string) *directory {
+func accounted(t *testing.T, script string) *locked {
 	t.Helper()
 	dir := t.TempDir()
 	sacct := filepath.Join(dir, "sacct")
 	if err := os.WriteFile(sacct, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cfg := config.Default()
-	cfg.Spool.Dir, cfg.Tracker.StateDir, cfg.Drain.Sacct = filepath.Join(dir, "spool"), filepath.Join(dir, "state"), sacct
-	if err := os.Mkdir(cfg.Spool.Dir, 0o700); err != nil {
+	d := &locked{Directory: &Directory{
+		Dir: filepath.Join(dir, "spool"), StateDir: filepath.Join(dir, "state"), Access: ownerOnly,
+		Accounting: Accounting{Sacct: sacct, Deadline: 10 * time.Second, Wait: 30 * time.Second},
+	}}
+	if err := os.Mkdir(d.Dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	d := &directory{cfg: cfg, sacct: newAccounting(cfg.Drain)}
 	t.Cleanup(func() {
 		if err := d.close(); err != nil {
 			t.Error(err)
@@ -40,11 +40,13 @@ func accounted(t *testing.T, script string) *directory {
 	return d
 }
 
+func ownerOnly() (spool.Access, error) { return spool.Access{Owner: true}, nil }
+
 // spoolJob makes a run of a job; without an end its tracker has died.
-func (d *directory) spoolJob(t *testing.T, job uint64, start, end time.Time) (path string) {
+func (d *locked) spoolJob(t *testing.T, job uint64, start, end time.Time) (path string) {
 	t.Helper()
 	run := rt.Run{Identity: rt.Identity{Cluster: "lab", JobID: rt.Some(job), Node: "n1", BootID: "another", Start: start}, Allocation: rt.Allocation{Scheduler: "slurm"}, Ending: rt.Ending{State: rt.StateRunning}}
-	w, err := spool.Create(d.cfg.Spool.Dir, run, rt.Host{}, spool.Options{})
+	w, err := spool.Create(d.Dir, run, rt.Host{}, spool.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +83,7 @@ func TestAccountingCompletesRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	accounts, err := slurmacct.ParseSacct(string(text), time.UTC)
+	accounts, err := accounting.ParseSacct(string(text), time.UTC)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +91,7 @@ func TestAccountingCompletesRuns(t *testing.T) {
 	local := time.Local
 	time.Local = time.UTC // where the fixture was captured
 	t.Cleanup(func() { time.Local = local })
-	paths, seen := map[string]slurmacct.Account{}, map[rt.Outcome]int{}
+	paths, seen := map[string]accounting.Account{}, map[rt.Outcome]int{}
 	for i, a := range accounts {
 		if a.Start.IsZero() || a.Outcome == rt.OutcomeNone {
 			continue
@@ -101,8 +103,8 @@ func TestAccountingCompletesRuns(t *testing.T) {
 		paths[d.spoolJob(t, a.JobID, a.Start, end)] = a
 	}
 	entries, err := d.Runs(context.Background())
-	if err != nil || len(entries) != len(paths) || d.sacct.SacctError != "" {
-		t.Fatalf("%d entries of %d, %v, %s", len(entries), len(paths), err, d.sacct.SacctError)
+	if err != nil || len(entries) != len(paths) || d.accounted.SacctError != "" {
+		t.Fatalf("%d entries of %d, %v, %s", len(entries), len(paths), err, d.accounted.SacctError)
 	}
 	for path, a := range paths {
 		run := runAt(t, path)
@@ -111,10 +113,10 @@ func TestAccountingCompletesRuns(t *testing.T) {
 			t.Errorf("%s is %q by %q, named %q, task %v, of %q; sacct: %+v", path, run.Outcome, run.OutcomeSource, run.Meta.JobName, run.ArrayTaskID, run.User, a)
 		}
 	}
-	if d.sacct.Accounted != len(paths) || d.lost == 0 || seen[rt.OutcomeCancelled] == 0 || seen[rt.OutcomeFailed] == 0 {
-		t.Errorf("%d of %d completed, %d lost, outcomes %v", d.sacct.Accounted, len(paths), d.lost, seen)
+	if d.accounted.Accounted != len(paths) || d.lost == 0 || seen[rt.OutcomeCancelled] == 0 || seen[rt.OutcomeFailed] == 0 {
+		t.Errorf("%d of %d completed, %d lost, outcomes %v", d.accounted.Accounted, len(paths), d.lost, seen)
 	}
-	calls, err := os.ReadFile(d.cfg.Drain.Sacct + ".calls")
+	calls, err := os.ReadFile(d.Accounting.Sacct + ".calls")
 	if err != nil || strings.Count(string(calls), "\n") != 2 || strings.Count(string(calls), "--allocations") != 1 {
 		t.Errorf("not one call and one for the steps: %q, %v", calls, err)
 	}
@@ -153,19 +155,19 @@ func TestAccountingIsNotNeeded(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			d := accounted(t, tt.script)
-			d.sacct.deadline = 500 * time.Millisecond
+			d.Accounting.Deadline = 500 * time.Millisecond
 			path := d.spoolJob(t, 7, now.Add(-time.Hour), tt.ended)
 			entries, err := d.Runs(context.Background())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if waits := len(entries) == 0; waits != tt.waits || (d.sacct.AwaitSacct == 1) != tt.waits {
-				t.Errorf("waits: %v, want %v; %+v", waits, tt.waits, d.sacct)
+			if waits := len(entries) == 0; waits != tt.waits || (d.accounted.AwaitSacct == 1) != tt.waits {
+				t.Errorf("waits: %v, want %v; %+v", waits, tt.waits, d.accounted)
 			}
 			if run := runAt(t, path); run.Outcome != tt.outcome {
 				t.Errorf("outcome %q, want %q", run.Outcome, tt.outcome)
 			}
-			if said := d.sacct.SacctError; (tt.says == "") != (said == "") || !strings.Contains(said, tt.says) {
+			if said := d.accounted.SacctError; (tt.says == "") != (said == "") || !strings.Contains(said, tt.says) {
 				t.Errorf("it says %q, not %q", said, tt.says)
 			}
 		})
@@ -188,7 +190,7 @@ func TestAccountingOfManySteps(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			d := accounted(t, `case "$*" in *--allocations*) `+outcome+";; *) "+tt.script+";; esac")
 			if tt.name == "it hangs" {
-				d.sacct.deadline = 4 * time.Second
+				d.Accounting.Deadline = 4 * time.Second
 			}
 			path := d.spoolJob(t, 7, start, time.Now())
 			if entries, err := d.Runs(context.Background()); err != nil || len(entries) != 1 {
@@ -197,7 +199,7 @@ func TestAccountingOfManySteps(t *testing.T) {
 			if run := runAt(t, path); run.Outcome != rt.OutcomeTimeout {
 				t.Errorf("outcome %q", run.Outcome)
 			}
-			if said := d.sacct.SacctError; (tt.says == "") != (said == "") || !strings.Contains(said, tt.says) {
+			if said := d.accounted.SacctError; (tt.says == "") != (said == "") || !strings.Contains(said, tt.says) {
 				t.Errorf("it says %q, not %q", said, tt.says)
 			}
 			r, err := spool.Open(path)
@@ -214,17 +216,5 @@ func TestAccountingOfManySteps(t *testing.T) {
 				t.Errorf("the ledger has %+v, want %s", events, tt.detail)
 			}
 		})
-	}
-}
-
-func TestAccountingMissing(t *testing.T) {
-	t.Setenv("PATH", t.TempDir())
-	cfg := config.Default().Drain
-	if a := newAccounting(cfg); a.program != "" && !filepath.IsAbs(a.program) {
-		t.Errorf("found %q", a.program)
-	}
-	cfg.Sacct = "off"
-	if a := newAccounting(cfg); a.program != "" {
-		t.Errorf("asks %q though it is off", a.program)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package delivery
 
 import (
 	"context"
@@ -12,32 +12,43 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/host"
-	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/slurm/hook"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/upload"
 )
 
-// directory shows a spool directory to a drain, which holds its lock from the
-// moment that it lists the runs: not while it waits for its turn.
-type directory struct {
-	cfg    config.Config
-	sacct  accounting
-	unlock func() error // nil before
-	lost   int          // runs that were closed because their trackers had died
+// Directory is a spool directory that is drained.
+type Directory struct {
+	Dir       string
+	StateDir  string                       // where the Epilogs write how jobs ended
+	Access    func() (spool.Access, error) // who may read a run that has ended
+	Retain    time.Duration                // how long delivered runs are kept
+	QuotaNode int64                        // of the directory, in bytes
+
+	Accounting Accounting
 }
 
-// Runs implements upload.Directory. Runs whose trackers have died are closed on
-// the way, and accounting completes those that have ended.
-func (d *directory) Runs(ctx context.Context) ([]upload.Entry, error) {
+// locked shows the directory to upload.Drain. It holds the directory's lock from the
+// moment that it lists the runs: not while the drain waits for its start.
+type locked struct {
+	*Directory
+	unlock    func() error // nil before
+	lost      int          // runs that were closed because their trackers had died
+	accounted AccountingResult
+}
+
+// Runs implements upload.Directory. It closes the runs whose trackers have died and
+// completes those that have ended from accounting.
+func (d *locked) Runs(ctx context.Context) ([]upload.Entry, error) {
 	var err error
-	if d.unlock, err = lockSpool(ctx, d.cfg.Spool.Dir); err != nil {
+	if d.unlock, err = LockSpool(ctx, d.Dir); err != nil {
 		return nil, err
 	}
 	var out []upload.Entry
 	var known []ended
-	err = spool.Walk(d.cfg.Spool.Dir, func(e *spool.Entry) {
-		if e.Err == nil && !e.Live && e.Run.State == rt.StateRunning {
+	err = spool.Walk(d.Dir, func(e *spool.Entry) {
+		isRunning := e.Err == nil && e.Run.State == rt.StateRunning
+		if isRunning && !e.Live {
 			e.Run, e.Err = d.reap(e.Path)
 			if e.Live = errors.Is(e.Err, spool.ErrLive); e.Live {
 				e.Err = nil
@@ -47,7 +58,7 @@ func (d *directory) Runs(ctx context.Context) ([]upload.Entry, error) {
 			return
 		}
 		name := filepath.Base(e.Path)
-		if e.Err == nil && !e.Live && d.sacct.wants(&e.Run) {
+		if e.Err == nil && !e.Live && d.Accounting.wants(&e.Run) {
 			known = append(known, endedRun(name, &e.Run))
 		}
 		out = append(out, upload.Entry{Name: name, Start: e.Run.Start, Live: e.Live, Err: e.Err})
@@ -55,50 +66,50 @@ func (d *directory) Runs(ctx context.Context) ([]upload.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	waiting := d.sacct.complete(ctx, d.cfg.Spool.Dir, known, time.Now())
+	var waiting map[string]bool
+	d.accounted, waiting = d.Accounting.complete(ctx, d.Dir, known, time.Now())
 	return slices.DeleteFunc(out, func(e upload.Entry) bool { return waiting[e.Name] }), nil
 }
 
-// lockSpool is spool.LockDir, and says who may.
-func lockSpool(ctx context.Context, dir string) (func() error, error) {
-	unlock, err := spool.LockDir(ctx, dir)
+// LockSpool is spool.LockDir; its error says which user can lock the directory.
+func LockSpool(ctx context.Context, dir string) (unlock func() error, err error) {
+	unlock, err = spool.LockDir(ctx, dir)
 	if errors.Is(err, fs.ErrPermission) {
 		err = fmt.Errorf("%w: run rt-spool as root or as the spool's owner", err)
 	}
 	return unlock, err
 }
 
-// close ends the lock.
-func (d *directory) close() error {
+// close releases the lock.
+func (d *locked) close() error {
 	if d.unlock == nil {
 		return nil
 	}
 	return d.unlock()
 }
 
-// reap closes a run whose tracker has died. What the Epilog left for the tracker
-// is taken over, but the run is lost, unless accounting knows better: nobody saw
-// its end.
-func (d *directory) reap(path string) (run rt.Run, err error) {
+// reap closes a run whose tracker has died. What the Epilog wrote for the tracker is
+// taken, but the outcome is "lost" unless accounting has another: no process saw the end.
+func (d *locked) reap(path string) (run rt.Run, err error) {
 	r, err := spool.Open(path)
 	if err != nil {
 		return run, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	if run = r.Run(); run.State != rt.StateRunning { // its tracker has ended it since it was looked at
+	if run = r.Run(); run.State != rt.StateRunning { // its tracker has ended it since Walk
 		return run, nil
 	}
 	var exit rt.Exit
-	state := hook.State{Dir: d.cfg.Tracker.StateDir}
+	state := hook.State{Dir: d.StateDir}
 	job, isJob := run.JobID.Get()
 	boot, err := host.BootID("/proc")
 	if err != nil {
 		return run, err
 	}
-	told := false // by the job's Epilog, of this very run
+	hasExit := false // from the job's Epilog, of this very run
 	if isJob && run.BootID == boot {
 		exit, err = state.ReadExit(job, run.Node, run.FileStem())
-		if told = err == nil; err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if hasExit = err == nil; err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return run, err
 		}
 		exit.Outcome, exit.Source = rt.OutcomeNone, ""
@@ -110,8 +121,8 @@ func (d *directory) reap(path string) (run rt.Run, err error) {
 	if err := d.grant(r); err != nil {
 		return run, err
 	}
-	if told {
-		// It is root's; where we are not, a later Epilog of the node removes it.
+	if hasExit {
+		// The file is root's; if another user runs the drain, a later Epilog of the node removes it.
 		if err := state.RemoveExit(job, run.Node); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return run, err
 		}
@@ -119,13 +130,9 @@ func (d *directory) reap(path string) (run rt.Run, err error) {
 	return r.Run(), nil
 }
 
-// grant lets those read a run who may once it has ended, as its tracker would have.
-func (d *directory) grant(r *spool.Reader) error {
-	to, gid, err := d.cfg.Spool.Readers("/etc/group")
-	access := spool.Access{Owner: to.Owner}
-	if err == nil && to.Group != "" {
-		access.Group = rt.Some(gid)
-	}
+// grant gives access to a run that has ended, as its tracker would have done.
+func (d *locked) grant(r *spool.Reader) error {
+	access, err := d.Access()
 	if err = errors.Join(err, r.Grant(access)); err == nil {
 		return nil
 	}
@@ -133,28 +140,26 @@ func (d *directory) grant(r *spool.Reader) error {
 }
 
 // Open implements upload.Directory.
-func (d *directory) Open(name string) (upload.Spooled, error) {
-	r, err := spool.Open(filepath.Join(d.cfg.Spool.Dir, name))
+func (d *locked) Open(name string) (upload.Spooled, error) {
+	r, err := spool.Open(filepath.Join(d.Dir, name))
 	if err != nil {
 		return nil, err
 	}
-	return forRows{r}, nil
+	return rowReader{r}, nil
 }
 
-// forRows reads of the snapshots what rows are derived from.
-type forRows struct{ *spool.Reader }
+// rowReader reads only those parts of the snapshots from which rows are derived.
+type rowReader struct{ *spool.Reader }
 
 // Scalars implements upload.Spooled.
-func (r forRows) Scalars(ctx context.Context, from, to int64) iter.Seq2[*rt.Snapshot, error] {
+func (r rowReader) Scalars(ctx context.Context, from, to int64) iter.Seq2[*rt.Snapshot, error] {
 	return r.Rates(ctx, from, to)
 }
 
-// removeOld removes what was delivered longer ago than spool.retain, and brings the
-// spool within spool.quota_node.
-func (d *directory) removeOld(ctx context.Context, now time.Time) (removed int, err error) {
-	done, _, err := spool.Collect(ctx, d.cfg.Spool.Dir, spool.GC{
-		Retain: d.cfg.Spool.Retain.Duration, Bytes: d.cfg.Spool.QuotaNode.Bytes, Now: now,
-	})
+// removeOld removes what was delivered longer ago than Retain, and reduces the spool to
+// QuotaNode.
+func (d *locked) removeOld(ctx context.Context, now time.Time) (removed int, err error) {
+	done, _, err := spool.Collect(ctx, d.Dir, spool.GC{Retain: d.Retain, Bytes: d.QuotaNode, Now: now})
 	errs := []error{err}
 	for _, c := range done {
 		switch {

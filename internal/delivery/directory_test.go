@@ -1,4 +1,4 @@
-package main
+package delivery
 
 import (
 	"fmt"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/host"
-	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -35,7 +34,7 @@ func TestReapTakesTheExitOfItsOwnRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := snapshot(0, run.Start)
+		s := rt.Snapshot{Reason: rt.ReasonFirst, Wall: run.Start.UnixNano(), Boot: 1}
 		if err := w.Put(&s); err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +49,7 @@ func TestReapTakesTheExitOfItsOwnRun(t *testing.T) {
 	if err := os.WriteFile(exit, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d := directory{cfg: config.Config{Spool: config.Spool{Dir: dir}, Tracker: config.Tracker{StateDir: dir}}}
+	d := locked{Directory: &Directory{Dir: dir, StateDir: dir, Access: ownerOnly}}
 	for attempt, want := range []rt.Opt[int64]{rt.None[int64](), rt.Some[int64](7)} {
 		if _, err := d.reap(paths[attempt]); err != nil {
 			t.Fatal(err)

@@ -44,26 +44,21 @@ const sacctFields = "Cluster,JobIDRaw,JobID,State,ExitCode,DerivedExitCode,Start
 // sacctUseFields are those of MergeUse. sacct reports no use for a job without its steps.
 const sacctUseFields = "Cluster,JobIDRaw,State,Start,TotalCPU,UserCPU,SystemCPU,MaxRSS,MaxRSSNode"
 
-// SacctCommand returns the arguments of the one call of sacct for all the jobs, of all
-// users, and the variables to add to its environment. The output is for ParseSacct and has
-// one line for each attempt of a job. Records can be some seconds late.
-func SacctCommand(jobs []uint64) (args, environ []string) {
-	return sacctCommand(jobs, sacctFields, "--allocations")
-}
+// SacctArgs returns the arguments of the call of sacct that reads every attempt of the
+// jobs of all users. Records can lag some seconds behind the jobs. Its output is for
+// ParseSacct, and has one line for each attempt.
+func SacctArgs(jobs []uint64) []string { return sacctArgs(jobs, sacctFields, "--allocations") }
 
-// SacctUseCommand is SacctCommand for a second call, which returns what the jobs have used.
-// Its output can be long: a job can have any number of steps.
-func SacctUseCommand(jobs []uint64) (args, environ []string) {
-	return sacctCommand(jobs, sacctUseFields, "--noconvert")
-}
+// SacctUseArgs returns those of a second call, for what the jobs have used. Its output may
+// be long: a job can have any number of steps.
+func SacctUseArgs(jobs []uint64) []string { return sacctArgs(jobs, sacctUseFields, "--noconvert") }
 
-func sacctCommand(jobs []uint64, fields, option string) (args, environ []string) {
+func sacctArgs(jobs []uint64, fields, option string) []string {
 	ids := make([]string, len(jobs))
 	for i, id := range jobs {
 		ids[i] = strconv.FormatUint(id, 10)
 	}
-	args = []string{"--parsable2", option, "--allusers", "--duplicates", "--format=" + fields, "--jobs=" + strings.Join(ids, ",")}
-	return args, []string{"SLURM_TIME_FORMAT=%s"}
+	return []string{"--parsable2", option, "--allusers", "--duplicates", "--format=" + fields, "--jobs=" + strings.Join(ids, ",")}
 }
 
 // ParseSacct parses the output of sacct --parsable2 with its header: any fields in any

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/internal/delivery"
+	"github.com/resource-tracker/rt/upload"
+)
+
+// connect returns the configured receiver and its clients.
+func connect(cfg config.Sentinel) (to delivery.Receiver, client upload.Client, putter upload.Putter, err error) {
+	if to, err = destination(cfg); err != nil {
+		return to, nil, nil, err
+	}
+	if client, putter, err = to.Connect(); err != nil {
+		err = misconfigured(err)
+	}
+	return to, client, putter, err
+}
+
+// destination returns where to send. A receiver that the environment names replaces the
+// configured one as a whole, with its token. The error says what is not configured.
+func destination(cfg config.Sentinel) (delivery.Receiver, error) {
+	if endpoint := os.Getenv(delivery.EnvEndpoint); endpoint != "" {
+		token := os.Getenv(delivery.EnvToken)
+		if token == "" {
+			return delivery.Receiver{}, misconfigured(fmt.Errorf("nothing is sent because %s is set without a token: set %s too", delivery.EnvEndpoint, delivery.EnvToken))
+		}
+		return delivery.Receiver{Endpoint: endpoint, Token: token, S3Endpoint: delivery.S3Endpoint(os.Getenv)}, nil
+	}
+	if cfg.Endpoint == "" {
+		return delivery.Receiver{}, misconfigured(fmt.Errorf("nothing is sent because no receiver is configured: set endpoint in [sentinel] of rt.toml, or %s", delivery.EnvEndpoint))
+	}
+	token, err := readToken(cfg.TokenFile)
+	if err != nil {
+		return delivery.Receiver{}, misconfigured(err)
+	}
+	store := cfg.S3Endpoint
+	if store == "" {
+		store = delivery.S3Endpoint(os.Getenv)
+	}
+	return delivery.Receiver{
+		Endpoint: cfg.Endpoint, Token: token, Dialect: cfg.Dialect,
+		S3Endpoint: store, S3Region: cfg.S3Region, CAFile: cfg.CAFile,
+	}, nil
+}
+
+// readToken returns the first line of the file, or else SENTINEL_API_TOKEN.
+func readToken(file string) (string, error) {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		if token := strings.TrimSpace(os.Getenv(delivery.EnvToken)); token != "" {
+			return token, nil
+		}
+		return "", fmt.Errorf("nothing is sent because there is no token: put it into %s (sentinel.token_file of rt.toml), or set SENTINEL_API_TOKEN", file)
+	}
+	if err != nil {
+		return "", fmt.Errorf("sentinel.token_file: %w", err)
+	}
+	token, _, _ := strings.Cut(string(text), "\n")
+	if token = strings.TrimSpace(token); token == "" {
+		return "", fmt.Errorf("sentinel.token_file: the first line of %s is empty; the token belongs there", file)
+	}
+	return token, nil
+}
