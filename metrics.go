@@ -7,14 +7,20 @@ type Unit string
 
 // The units of figures.
 const (
-	Count      Unit = ""
-	Bytes      Unit = "bytes"
-	KiB        Unit = "kib" // the field is in bytes, the column in units of 1024 bytes
-	Micros     Unit = "us"
-	Ticks      Unit = "ticks" // USER_HZ
-	KHz        Unit = "khz"
-	Hundredths Unit = "hundredths"
-	GPUs       Unit = "gpus" // fractional GPUs
+	Count       Unit = "" // also of texts
+	Bytes       Unit = "bytes"
+	KiB         Unit = "kib" // the field is in bytes, the column in units of 1024 bytes
+	Micros      Unit = "us"
+	Nanos       Unit = "ns"
+	Ticks       Unit = "ticks" // USER_HZ
+	KHz         Unit = "khz"
+	MHz         Unit = "mhz"
+	Mbps        Unit = "mbps" // 10^6 bits per second
+	Hundredths  Unit = "hundredths"
+	Percent     Unit = "pct"
+	Celsius     Unit = "celsius"
+	Watts       Unit = "watts"
+	Microjoules Unit = "uj"
 )
 
 // Kind says how a figure behaves from one snapshot to the next. Kinds combine to a set.
@@ -60,14 +66,15 @@ type Figure[T, V any] struct {
 	Field   func(*T) *Opt[V]
 }
 
-// Column is the name of the figure's column in a spool file: noun_name_unit. The unit is not
-// repeated where the name ends in it.
-func (f *Figure[T, V]) Column(noun string) string {
-	column, suffix := noun+"_"+f.Name, "_"+string(f.Unit)
-	if f.Unit == Count || f.Unit == GPUs || strings.HasSuffix(column, suffix) {
-		return column
+// Column is the name of the figure's column in a spool file: noun, name and unit.
+func (f *Figure[T, V]) Column(noun string) string { return column(noun+"_"+f.Name, f.Unit) }
+
+// column ends a name with its unit, unless the name ends with it already.
+func column(name string, unit Unit) string {
+	if suffix := "_" + string(unit); unit != Count && !strings.HasSuffix(name, suffix) {
+		return name + suffix
 	}
-	return column + suffix
+	return name
 }
 
 // NodeFigures are the figures of the node. Its ticks, which are read together, are not among them.
@@ -155,10 +162,10 @@ var GPUUseFigures = [...]Figure[GPUUse, uint64]{
 	{"utilized", Count, Gauge, GPUOnly, derived, func(u *GPUUse) *Opt[uint64] { return &u.Utilized }},
 }
 
-// NodeGPUUsage and GPUUseUsage are the figures that are fractions.
+// NodeGPUUsage and GPUUseUsage are the figures that have fractions: GPUs in use.
 var (
-	NodeGPUUsage = Figure[NodeReading, float64]{"gpu_usage", GPUs, Gauge, GPUOnly, derived, func(n *NodeReading) *Opt[float64] { return &n.GPUUsage }}
-	GPUUseUsage  = Figure[GPUUse, float64]{"usage", GPUs, Gauge, GPUOnly, derived, func(u *GPUUse) *Opt[float64] { return &u.Usage }}
+	NodeGPUUsage = Figure[NodeReading, float64]{"gpu_usage", Count, Gauge, GPUOnly, derived, func(n *NodeReading) *Opt[float64] { return &n.GPUUsage }}
+	GPUUseUsage  = Figure[GPUUse, float64]{"usage", Count, Gauge, GPUOnly, derived, func(u *GPUUse) *Opt[float64] { return &u.Usage }}
 )
 
 // carryOver fills the figures of some kinds that are absent in to with those of older.

@@ -12,20 +12,6 @@ import (
 // What a device is. A different identity is a different row of its table, so
 // that a changed link speed or a grown file system is kept with its time.
 type (
-	netID struct {
-		name, mac, driver, operState string
-		speed                        rt.Opt[int64]
-		mtu                          rt.Opt[uint64]
-	}
-	diskID struct {
-		name, model, vendor, serial, kind string
-		leaf                              bool
-		capacity                          rt.Opt[uint64]
-	}
-	mountID struct {
-		disk, mountPoint, fsType string
-		total                    uint64
-	}
 	gpuID struct {
 		uuid, name, kind, host, detail string
 		vram, cores                    rt.Opt[uint64]
@@ -35,10 +21,7 @@ type (
 
 // What is read of a device.
 type (
-	netValue   struct{ rx, tx rt.Opt[uint64] }
-	diskValue  struct{ read, write rt.Opt[uint64] }
-	mountValue struct{ available, used uint64 }
-	gpuValue   struct {
+	gpuValue struct {
 		utilization, power           rt.Opt[float64]
 		vram, temperature, frequency rt.Opt[uint64]
 	}
@@ -151,19 +134,13 @@ func (w *deviceWriter[I, V]) rollback(n int) {
 
 // devices writes the devices of all kinds.
 type devices struct {
-	net   deviceWriter[netID, netValue]
-	disk  deviceWriter[diskID, diskValue]
-	mount deviceWriter[mountID, mountValue]
 	gpu   deviceWriter[gpuID, gpuValue]
-	kindWriters
+	lists [len(storedLists)]listWriter
 
-	all    [numKinds]anyDeviceWriter
+	all    [len(storedLists) + 1]anyDeviceWriter
 	counts [numReadings]deviceCount
 	detail []gpuDetail // per GPU, so that its JSON is made once
 }
-
-// numKinds is how many kinds of devices there are.
-const numKinds = 11
 
 type anyDeviceWriter interface {
 	size() int
@@ -183,29 +160,22 @@ func (d *devices) prepare(c *conn) (err error) {
 			*to, err = c.prepare("INSERT INTO " + table + " VALUES (" + placeholders(parameters) + ")")
 		}
 	}
-	insert(&d.net.insertID, "net", 8)
-	insert(&d.disk.insertID, "disk", 9)
-	insert(&d.mount.insertID, "mount", 6)
 	insert(&d.gpu.insertID, "gpu", 10)
-	insert(&d.net.insertReading, "device_reading", 5)
 	insert(&d.gpu.insertReading, "gpu_reading", 8)
-	d.disk.insertReading, d.mount.insertReading = d.net.insertReading, d.net.insertReading
-	count := &d.counts[readingsOfDevices]
-	d.net.count, d.disk.count, d.mount.count, d.gpu.count = count, count, count, &d.counts[readingsOfGPUs]
-	d.net.bindID, d.net.bindValue = bindNetID, bindNet
-	d.disk.bindID, d.disk.bindValue = bindDiskID, bindDisk
-	d.mount.bindID, d.mount.bindValue = bindMountID, bindMount
+	d.gpu.count = &d.counts[readingsOfGPUs]
 	d.gpu.bindID, d.gpu.bindValue = bindGPUID, bindGPU
-	d.open(c, &d.counts)
-	d.all = [...]anyDeviceWriter{&d.net, &d.disk, &d.mount, &d.gpu,
-		&d.step, &d.process, &d.gpuProcess, &d.fabric, &d.remoteFS, &d.energy, &d.perf}
+	d.all[len(storedLists)] = &d.gpu
+	for i, l := range storedLists {
+		d.lists[i] = l.writer(c, &d.counts)
+		d.all[i] = d.lists[i]
+	}
 	return err
 }
 
 // mark is how far the devices have been written.
 type mark struct {
 	counts [numReadings]deviceCount
-	known  [numKinds]int
+	known  [len(storedLists) + 1]int
 }
 
 func (d *devices) mark() mark {
@@ -229,27 +199,6 @@ func (d *devices) rollback(m mark) {
 // put writes the devices of s under the number seq. It stops at the first error:
 // SQLite may have rolled the transaction back, and what followed would stay.
 func (d *devices) put(seq int64, keyframe bool, s *rt.Snapshot) error {
-	for i := range s.Nets {
-		n := &s.Nets[i]
-		id := netID{n.Name, n.MAC, n.Driver, n.OperState, n.SpeedMbps, n.MTU}
-		if err := d.net.put(seq, keyframe, i, id, netValue{n.RxBytes, n.TxBytes}); err != nil {
-			return err
-		}
-	}
-	for i := range s.Disks {
-		n := &s.Disks[i]
-		id := diskID{n.Name, n.Model, n.Vendor, n.Serial, n.Type, n.Leaf, n.Capacity}
-		if err := d.disk.put(seq, keyframe, i, id, diskValue{n.ReadBytes, n.WriteBytes}); err != nil {
-			return err
-		}
-	}
-	for i := range s.Mounts {
-		n := &s.Mounts[i]
-		id := mountID{n.Disk, n.MountPoint, n.FSType, n.Total}
-		if err := d.mount.put(seq, keyframe, i, id, mountValue{n.Available, n.Used}); err != nil {
-			return err
-		}
-	}
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
 		id := gpuID{g.UUID, g.Name, g.Type, g.Host, d.detailOf(i, g.Detail), g.VRAMTotal, g.Cores, g.InJob}
@@ -258,8 +207,10 @@ func (d *devices) put(seq int64, keyframe bool, s *rt.Snapshot) error {
 			return err
 		}
 	}
-	if err := d.putKinds(seq, keyframe, s); err != nil {
-		return err
+	for _, w := range d.lists {
+		if err := w.putAll(seq, keyframe, s); err != nil {
+			return err
+		}
 	}
 	for _, w := range d.all {
 		if err := w.end(seq, keyframe); err != nil {
@@ -283,30 +234,6 @@ func (d *devices) detailOf(gpu int, detail map[string]string) string {
 		*last = gpuDetail{maps.Clone(detail), string(text)}
 	}
 	return last.json
-}
-
-func bindNetID(s *stmt, id netID) {
-	s.bindFrom(2, id.name, textValue(id.mac), textValue(id.driver), textValue(id.operState), optValue(id.speed), optValue(id.mtu))
-}
-
-func bindNet(s *stmt, v netValue) {
-	s.args[2].Value, s.args[3].Value = optValue(v.rx), optValue(v.tx)
-}
-
-func bindDiskID(s *stmt, id diskID) {
-	s.bindFrom(2, id.name, id.leaf, textValue(id.model), textValue(id.vendor), textValue(id.serial), textValue(id.kind), optValue(id.capacity))
-}
-
-func bindDisk(s *stmt, v diskValue) {
-	s.args[2].Value, s.args[3].Value = optValue(v.read), optValue(v.write)
-}
-
-func bindMountID(s *stmt, id mountID) {
-	s.bindFrom(2, textValue(id.disk), id.mountPoint, textValue(id.fsType), int64(id.total))
-}
-
-func bindMount(s *stmt, v mountValue) {
-	s.args[2].Value, s.args[3].Value = int64(v.available), int64(v.used)
 }
 
 func bindGPUID(s *stmt, id gpuID) {

@@ -18,11 +18,8 @@ type deviceReaders struct {
 	key       []driver.Value
 	nextKey   int64
 
-	net   deviceReader[rt.NetReading]
-	disk  deviceReader[rt.DiskReading]
-	mount deviceReader[rt.MountReading]
 	gpu   deviceReader[rt.GPUReading]
-	kindReaders
+	lists [len(storedLists)]listReader
 }
 
 // deviceReader carries the last reading of each device of one kind forward to the
@@ -46,19 +43,10 @@ func openDevices(c *conn, from keyframe, to int64) (*deviceReaders, error) {
 		err = d.advanceKey()
 	}
 	if err == nil {
-		err = d.net.open(c, "net", pair, &from, netIDColumns, scanNet)
+		err = d.gpu.open(c, "gpu", readings{readingsOfGPUs, "gpu"}, gpuValues, &from, gpuIDColumns, scanGPU)
 	}
-	if err == nil {
-		err = d.disk.open(c, "disk", pair, &from, diskIDColumns, scanDisk)
-	}
-	if err == nil {
-		err = d.mount.open(c, "mount", pair, &from, mountIDColumns, scanMount)
-	}
-	if err == nil {
-		err = d.gpu.open(c, "gpu", ofGPU, &from, gpuIDColumns, scanGPU)
-	}
-	if err == nil {
-		err = d.openKinds(c, &from)
+	for i := 0; err == nil && i < len(storedLists); i++ {
+		d.lists[i], err = storedLists[i].reader(c, &from)
 	}
 	if err != nil {
 		d.close()
@@ -67,37 +55,17 @@ func openDevices(c *conn, from keyframe, to int64) (*deviceReaders, error) {
 	return d, nil
 }
 
-// Tables of readings.
-const (
-	readingsOfDevices = iota
-	readingsOfGPUs
-	readingsOfCounters
-	readingsOfSteps
-	readingsOfProcesses
-	numReadings
-)
-
-// readingTables names them and the column of keyframe that tells their last row.
-var readingTables = [numReadings]struct{ name, keyframe string }{
-	{"device_reading", "device_row"}, {"gpu_reading", "gpu_row"}, {"counter_value", "counter_row"},
-	{"step_value", "step_row"}, {"process_value", "process_row"},
-}
-
-// readings is a table of readings, the column that names the device, and the values.
-type readings struct {
-	table          int
-	device, values string
-}
-
-var (
-	pair  = readings{readingsOfDevices, "device", "value1, value2"}
-	ofGPU = readings{readingsOfGPUs, "gpu", "utilization_pct, vram_used_bytes, temperature_celsius, power_watts, frequency_mhz"}
-)
+// gpuValues are the columns of gpu_reading that scanGPU takes.
+const gpuValues = "utilization_pct, vram_used_bytes, temperature_celsius, power_watts, frequency_mhz"
 
 func (d *deviceReaders) close() {
-	for _, rows := range append(d.kindRows(), d.keyframes, d.net.rows, d.disk.rows, d.mount.rows, d.gpu.rows) {
-		if rows != nil {
-			rows.Close() // of a SELECT: nothing can be lost
+	if d.keyframes != nil {
+		d.keyframes.Close() // of a SELECT: nothing can be lost
+	}
+	d.gpu.close()
+	for _, r := range d.lists {
+		if r != nil {
+			r.close()
 		}
 	}
 }
@@ -122,23 +90,15 @@ func (d *deviceReaders) read(s *rt.Snapshot) (err error) {
 			return err
 		}
 	}
-	if s.Nets, err = d.net.read(s.Seq, keyframe, s.Nets); err != nil {
-		return err
+	s.GPUs, err = d.gpu.read(s.Seq, keyframe, s.GPUs)
+	for i := 0; err == nil && i < len(d.lists); i++ {
+		err = d.lists[i].readAll(s, keyframe)
 	}
-	if s.Disks, err = d.disk.read(s.Seq, keyframe, s.Disks); err != nil {
-		return err
-	}
-	if s.Mounts, err = d.mount.read(s.Seq, keyframe, s.Mounts); err != nil {
-		return err
-	}
-	if s.GPUs, err = d.gpu.read(s.Seq, keyframe, s.GPUs); err != nil {
-		return err
-	}
-	return d.readKinds(s, keyframe)
+	return err
 }
 
 // open reads the identities and starts to read the readings after a row.
-func (d *deviceReader[T]) open(c *conn, table string, from readings, after *keyframe, identity func(*T) []column,
+func (d *deviceReader[T]) open(c *conn, table string, from readings, columns string, after *keyframe, identity func(*T) []column,
 	scanValues func([]driver.Value, *T) error) error {
 	d.known, d.slot, d.scan = map[int64]*T{}, map[int64]int64{}, scanValues
 	var zero T
@@ -159,13 +119,19 @@ func (d *deviceReader[T]) open(c *conn, table string, from readings, after *keyf
 		d.done = true
 		return nil
 	}
-	values := "r." + strings.ReplaceAll(from.values, ", ", ", r.")
-	d.rows, err = c.rows(background, "SELECT seq, r."+from.device+", gone, "+values+" FROM "+readingTables[from.table].name+
-		" AS r CROSS JOIN "+table+" AS d ON d.id = r."+from.device+" WHERE r.rowid > ? ORDER BY r.rowid", after.rows[from.table])
+	values := "r." + strings.ReplaceAll(columns, ", ", ", r.")
+	d.rows, err = c.rows(background, "SELECT seq, r."+from.column+", gone, "+values+" FROM "+readingTables[from.table].name+
+		" AS r CROSS JOIN "+table+" AS d ON d.id = r."+from.column+" WHERE r.rowid > ? ORDER BY r.rowid", after.rows[from.table])
 	if err == nil {
 		d.row = make([]driver.Value, len(d.rows.Columns()))
 	}
 	return err
+}
+
+func (d *deviceReader[T]) close() {
+	if d.rows != nil {
+		d.rows.Close() // of a SELECT: nothing can be lost
+	}
 }
 
 // read appends the devices of snapshot seq to dst[:0].
@@ -221,37 +187,8 @@ func (d *deviceReader[T]) apply() error {
 	return d.scan(d.row[3:], device)
 }
 
-func netIDColumns(n *rt.NetReading) []column {
-	return []column{{"name", &n.Name}, {"mac", &n.MAC}, {"driver", &n.Driver}, {"operstate", &n.OperState},
-		{"speed_mbps", &n.SpeedMbps}, {"mtu_bytes", &n.MTU}}
-}
-
-func scanNet(row []driver.Value, n *rt.NetReading) error {
-	return scanOpts(row, &n.RxBytes, &n.TxBytes)
-}
-
-func diskIDColumns(d *rt.DiskReading) []column {
-	return []column{{"name", &d.Name}, {"leaf", &d.Leaf}, {"model", &d.Model}, {"vendor", &d.Vendor},
-		{"serial", &d.Serial}, {"type", &d.Type}, {"capacity_bytes", &d.Capacity}}
-}
-
-func scanDisk(row []driver.Value, d *rt.DiskReading) error {
-	return scanOpts(row, &d.ReadBytes, &d.WriteBytes)
-}
-
-func mountIDColumns(m *rt.MountReading) []column {
-	return []column{{"disk", &m.Disk}, {"mount_point", &m.MountPoint}, {"fs_type", &m.FSType}, {"total_bytes", &m.Total}}
-}
-
-func scanMount(row []driver.Value, m *rt.MountReading) error {
-	var available, used rt.Opt[uint64]
-	err := scanOpts(row, &available, &used)
-	m.Available, m.Used = available.Or(0), used.Or(0)
-	return err
-}
-
 func gpuIDColumns(g *rt.GPUReading) []column {
-	return []column{{"uuid", &g.UUID}, {"name", &g.Name}, {"type", &g.Type}, {"host_identifier", &g.Host},
+	return []column{{"uuid", &g.UUID}, {"name", &g.Name}, {"type", &g.Type}, {"host", &g.Host},
 		{"vram_total_bytes", &g.VRAMTotal}, {"cores", &g.Cores}, {"detail", &g.Detail}, {"in_job", &g.InJob}}
 }
 

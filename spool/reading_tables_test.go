@@ -75,8 +75,10 @@ func TestManyProcesses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := len(w.enc.dev.process.known); n > maxKnown+10 {
-		t.Errorf("%d identities are remembered", n)
+	for i, l := range w.enc.dev.lists {
+		if n := l.size(); n > maxKnown+10 {
+			t.Errorf("%d identities of list %d are remembered", n, i)
+		}
 	}
 	if err := w.End(testRun()); err != nil {
 		t.Fatal(err)

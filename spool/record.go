@@ -28,7 +28,7 @@ func runColumns(r *rt.Run) []column {
 		{"het_job_offset", &r.HetJobOffset}, {"step", &r.Step}, {"node", &r.Node},
 		{"attempt", &r.Attempt}, {"sluid", &r.SLUID}, {"boot_id", &r.BootID}, {"start_us", &r.Start},
 		{"scheduler", &r.Scheduler}, {"user", &r.User}, {"uid", &r.UID}, {"gid", &r.GID},
-		{`"group"`, &r.Group}, {"account", &r.Account}, {"partition", &r.Partition}, {"qos", &r.QOS},
+		{"group", &r.Group}, {"account", &r.Account}, {"partition", &r.Partition}, {"qos", &r.QOS},
 		{"reservation", &r.Reservation}, {"node_list", &r.NodeList}, {"num_nodes", &r.NumNodes},
 		{"alloc_cpus", &r.AllocCPUs}, {"alloc_mem_bytes", &r.AllocMem}, {"gpus", &r.GPUs},
 		{"work_dir", &r.WorkDir}, {"comment", &r.Comment}, {"constraints", &r.Constraints},
@@ -88,6 +88,9 @@ func names(columns []column) string {
 	list := make([]string, len(columns))
 	for i, c := range columns {
 		list[i] = c.name
+		if c.name == "group" { // a keyword of SQL. Quoted, a column that does not exist would be a text.
+			list[i] = `"group"`
+		}
 	}
 	return strings.Join(list, ", ")
 }

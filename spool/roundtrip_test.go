@@ -198,18 +198,16 @@ func randomKinds(rng *rand.Rand, s *rt.Snapshot) {
 	s.Energy = append(s.Energy, rt.EnergyReading{Source: "powercap", Domain: name, Kind: rt.EnergyPackage, Socket: rt.Some[uint64](0)})
 	s.Perf = append(s.Perf, rt.PerfReading{Group: "core", CPU: rng.Uint64N(2), Event: name})
 	n := len(s.Steps) - 1
-	for _, values := range [][]column{
-		stepKind.values(&s.Steps[n]), processKind.values(&s.Procs[n]), gpuProcessKind.values(&s.GPUProcesses[n]),
-		fabricKind.values(&s.Fabrics[n]), remoteFSKind.values(&s.RemoteFS[n]), energyKind.values(&s.Energy[n]), perfKind.values(&s.Perf[n]),
+	for _, fields := range [][]rt.Field{
+		s.Steps[n].Fields(), s.Procs[n].Fields(), s.GPUProcesses[n].Fields(),
+		s.Fabrics[n].Fields(), s.RemoteFS[n].Fields(), s.Energy[n].Fields(), s.Perf[n].Fields(),
 	} {
-		for _, c := range values {
-			if rng.IntN(4) == 0 {
+		for _, f := range fields {
+			if f.Role != rt.Value || rng.IntN(4) == 0 {
 				continue
 			}
-			switch p := c.field.(type) {
+			switch p := f.At.(type) {
 			case *rt.Opt[uint64]:
-				p.Set(rng.Uint64N(1 << (1 + rng.IntN(50))))
-			case inKiB:
 				p.Set(rng.Uint64N(1 << (1 + rng.IntN(40))))
 			case *rt.Opt[float64]:
 				p.Set(float64(rng.IntN(400)) / 4)

@@ -67,19 +67,19 @@ WINDOW w AS (ORDER BY seq ROWS UNBOUNDED PRECEDING),
 -- of interfaces, disks and mounts differ from one another.
 CREATE TABLE net (
   id INTEGER PRIMARY KEY, slot INTEGER NOT NULL,
-  name TEXT NOT NULL, mac TEXT, driver TEXT, operstate TEXT, speed_mbps INTEGER, mtu_bytes INTEGER
+  name TEXT, mac TEXT, driver TEXT, oper_state TEXT, speed_mbps INTEGER, mtu_bytes INTEGER
 );
 CREATE TABLE disk (
   id INTEGER PRIMARY KEY, slot INTEGER NOT NULL,
-  name TEXT NOT NULL, leaf INTEGER, model TEXT, vendor TEXT, serial TEXT, type TEXT, capacity_bytes INTEGER
+  name TEXT, leaf INTEGER, model TEXT, vendor TEXT, serial TEXT, type TEXT, capacity_bytes INTEGER
 );
 CREATE TABLE mount (
   id INTEGER PRIMARY KEY, slot INTEGER NOT NULL,
-  disk TEXT, mount_point TEXT NOT NULL, fs_type TEXT, total_bytes INTEGER
+  disk TEXT, mount_point TEXT, fs_type TEXT, total_bytes INTEGER
 );
 CREATE TABLE gpu (
   id INTEGER PRIMARY KEY, slot INTEGER NOT NULL,
-  uuid TEXT, name TEXT, type TEXT, host_identifier TEXT, vram_total_bytes INTEGER, cores INTEGER, detail TEXT,
+  uuid TEXT, name TEXT, type TEXT, host TEXT, vram_total_bytes INTEGER, cores INTEGER, detail TEXT,
   in_job INTEGER -- 1: allocated to the job; NULL: not known
 );
 
@@ -107,7 +107,7 @@ CREATE TABLE step (id INTEGER PRIMARY KEY, slot INTEGER NOT NULL, step TEXT, tas
 CREATE TABLE step_value (
   seq INTEGER, step INTEGER, ended INTEGER, cpu_usage_us INTEGER, cpu_user_us INTEGER, cpu_system_us INTEGER,
   mem_current_kib, mem_peak_kib, anon_kib, file_kib, shmem_kib,
-  page_faults INTEGER, major_faults INTEGER, oom_kills INTEGER, pids INTEGER,
+  page_faults INTEGER, major_faults INTEGER, events_oom_kill INTEGER, pids INTEGER,
   io_read_bytes INTEGER, io_write_bytes INTEGER, gone INTEGER
 );
 -- Those processes of the job that used most. start_ticks: after boot, of 10 ms.
@@ -116,11 +116,11 @@ CREATE TABLE process (
   pid INTEGER, start_ticks INTEGER, comm TEXT, step TEXT, task INTEGER
 );
 CREATE TABLE process_value (
-  seq INTEGER, process INTEGER, cpu_user_ticks INTEGER, cpu_system_ticks INTEGER, rss_kib, pss_kib,
+  seq INTEGER, process INTEGER, user_ticks INTEGER, system_ticks INTEGER, rss_kib, pss_kib,
   threads INTEGER, read_bytes INTEGER, write_bytes INTEGER, gone INTEGER
 );
 -- These share one table of readings; their ids differ from one another.
-CREATE TABLE gpu_process (id INTEGER PRIMARY KEY, slot INTEGER NOT NULL, gpu_uuid TEXT, pid INTEGER);
+CREATE TABLE gpu_process (id INTEGER PRIMARY KEY, slot INTEGER NOT NULL, uuid TEXT, pid INTEGER);
 CREATE TABLE fabric (
   id INTEGER PRIMARY KEY, slot INTEGER NOT NULL,
   device TEXT, port INTEGER, link TEXT, state TEXT, rate_mbps INTEGER
@@ -137,14 +137,14 @@ CREATE TABLE counter_value (seq INTEGER, device INTEGER, value1, value2, value3,
 CREATE VIEW step_reading AS
   SELECT seq, d.id AS id, d.step AS step, task, ended,
     cpu_usage_us, cpu_user_us, cpu_system_us, mem_current_kib, mem_peak_kib, anon_kib, file_kib, shmem_kib,
-    page_faults, major_faults, oom_kills, pids, io_read_bytes, io_write_bytes, gone
+    page_faults, major_faults, events_oom_kill AS oom_kills, pids, io_read_bytes, io_write_bytes, gone
   FROM step_value AS v CROSS JOIN step AS d ON d.id = v.step;
 CREATE VIEW process_reading AS
-  SELECT seq, process, pid, comm, step, task, cpu_user_ticks, cpu_system_ticks, rss_kib, pss_kib, threads,
+  SELECT seq, process, pid, comm, step, task, user_ticks AS cpu_user_ticks, system_ticks AS cpu_system_ticks, rss_kib, pss_kib, threads,
     read_bytes, write_bytes, gone
   FROM process_value CROSS JOIN process AS d ON d.id = process;
 CREATE VIEW gpu_process_reading AS
-  SELECT seq, d.id AS gpu_process, gpu_uuid, pid, value1 AS vram_used_bytes, value2 AS utilization_pct, gone
+  SELECT seq, d.id AS gpu_process, uuid AS gpu_uuid, pid, value1 AS vram_used_bytes, value2 AS utilization_pct, gone
   FROM counter_value CROSS JOIN gpu_process AS d ON d.id = device;
 CREATE VIEW fabric_reading AS
   SELECT seq, d.id AS fabric, d.device AS device, port, value1 AS rx_bytes, value2 AS tx_bytes,
