@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
 
@@ -56,18 +54,20 @@ func printPlan(w io.Writer, list []planned) error {
 		_, err := fmt.Fprintln(w, "nothing to deliver")
 		return err
 	}
-	tw := tabwriter.NewWriter(w, 0, 8, lsGap, ' ', 0)
-	fmt.Fprintln(tw, "ACTION\t"+strings.Join(planColumns, "\t"))
+	t := rtcli.Table{Columns: []rtcli.Column{{Head: "ACTION"}}}
 	for i := range list {
-		cells := []string{list[i].Action}
-		for _, c := range lsColumns {
-			if slices.Contains(planColumns, c.head) {
-				cells = append(cells, c.of(&list[i].listed))
-			}
-		}
-		fmt.Fprintln(tw, strings.Join(cells, "\t"))
+		t.Rows = append(t.Rows, []string{list[i].Action})
 	}
-	if err := tw.Flush(); err != nil {
+	for _, c := range lsColumns {
+		if !slices.Contains(planColumns, c.Head) {
+			continue
+		}
+		t.Columns = append(t.Columns, c.Column)
+		for i := range list {
+			t.Rows[i] = append(t.Rows[i], c.of(&list[i].listed))
+		}
+	}
+	if _, err := t.Write(w, 0); err != nil {
 		return err
 	}
 	for i := range list {

@@ -1,14 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"regexp"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/term"
 
 	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/convert/ftdc"
@@ -70,8 +69,7 @@ func runFTDC(c *cli.Context) error {
 	case c.Bool("plot") && n > maxPlots:
 		return rtcli.Usage("%d metrics match and at most %d are drawn; choose with --metric", n, maxPlots)
 	case c.Bool("plot"):
-		width, _ := terminalSize(c.App.Writer)
-		err = v.WritePlots(c.App.Writer, sum, width)
+		err = v.WritePlots(c.App.Writer, sum, cmp.Or(rtcli.TerminalWidth(c.App.Writer), 80))
 	default:
 		err = v.WriteList(c.App.Writer, sum)
 	}
@@ -104,14 +102,4 @@ func ftdcView(c *cli.Context) (*ftdcview.View, error) {
 		}
 	}
 	return ftdcview.New(o)
-}
-
-// terminalSize is the size of the terminal, 80 x 24 where there is none.
-func terminalSize(w io.Writer) (width, height int) {
-	if f, ok := w.(*os.File); ok {
-		if width, height, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
-			return width, height
-		}
-	}
-	return 80, 24
 }

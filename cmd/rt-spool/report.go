@@ -140,36 +140,6 @@ func summarize(c *cli.Context, path string) (*report.Summary, error) {
 	return s, nil
 }
 
-// runsOf returns the runs of the one JOB of the command line, on the node of --node.
-func runsOf(c *cli.Context) ([]spool.Entry, error) {
-	if c.NArg() != 1 {
-		return nil, rtcli.Usage("%s takes one JOB; rt-spool ls shows what there is", c.Command.Name)
-	}
-	return runsFor(c, c.Args().First())
-}
-
-// runsFor returns the runs of a job, on the node of --node.
-func runsFor(c *cli.Context, job string) ([]spool.Entry, error) {
-	entries, err := entriesOf(c, []string{job})
-	if err != nil {
-		return nil, err
-	}
-	node := c.String("node")
-	if node == "" {
-		return entries, nil
-	}
-	var out []spool.Entry
-	for _, e := range entries {
-		if e.Run.Node == node {
-			out = append(out, e)
-		}
-	}
-	if len(out) == 0 {
-		return nil, fmt.Errorf("job %s on node %s: %w", job, node, spool.ErrNotFound)
-	}
-	return out, nil
-}
-
 // utf8Locale says whether the environment promises a terminal with block characters.
 func utf8Locale() bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {

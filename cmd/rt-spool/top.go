@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/term"
 
 	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/telemetry"
@@ -63,7 +63,7 @@ func runTop(c *cli.Context) error {
 	if c.Bool("json") {
 		f, err = top.OnceJSON(c.Context, src, o, c.App.Writer)
 	} else {
-		columns, _ := terminalSize(c.App.Writer)
+		columns := cmp.Or(rtcli.TerminalWidth(c.App.Writer), 80)
 		f, err = top.Once(c.Context, src, o, c.App.Writer, columns)
 	}
 	if err != nil {
@@ -84,8 +84,7 @@ func given(c *cli.Context) int {
 }
 
 func onTerminal(c *cli.Context) bool {
-	f, ok := c.App.Writer.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd())) && term.IsTerminal(int(os.Stdin.Fd()))
+	return rtcli.IsTerminal(c.App.Writer) && rtcli.IsTerminal(os.Stdin)
 }
 
 // topSource is what the command line asks to look at.

@@ -79,3 +79,17 @@ func withoutName(err error) error {
 	}
 	return err
 }
+
+// TerminalWidth returns how many characters fit into a line of w: 0 if w is no terminal,
+// and 80 if the terminal does not report its size.
+func TerminalWidth(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok || !IsTerminal(f) {
+		return 0
+	}
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil || size.Col == 0 {
+		return 80
+	}
+	return int(size.Col)
+}
