@@ -121,7 +121,7 @@ test: lint build
 
 # CI runs the same in .ci/run.
 fresh:
-	@contrib/lab/fresh demo test
+	@GO='$(GO)' contrib/lab/fresh demo test
 
 .PHONY: test-each
 test-each: testsum
