@@ -139,7 +139,7 @@ test-s3: $(TOOLS)/minio testsum
 # POWERAPI=2.9.1 for an older one.
 POWERAPI ?= 2.10.0
 test-powerapi:
-	@python3 -c 'import ensurepip' 2>/dev/null || contrib/lab/need no-ensurepip=python3-venv || true
+	@python3 -c 'import ensurepip' 2>/dev/null || contrib/lab/need python3-venv || true
 	@[ -e build/powerapi-$(POWERAPI)/bin/python ] || python3 -m venv build/powerapi-$(POWERAPI)
 	@build/powerapi-$(POWERAPI)/bin/pip install -q powerapi==$(POWERAPI)
 	@RT_POWERAPI='$(abspath build/powerapi-$(POWERAPI)/bin/python)' $(GO) test -tags $(TAGS),powerapi -count=1 -run '^TestPowerAPIReads$$' ./cmd/rt-spool
@@ -158,7 +158,7 @@ test-arm64: build cross testsum
 
 # The flags and their defaults: COMPAT='-seconds 60 -interval 5 -package resource-tracker==0.5.0'.
 compat: build
-	@python3 -c 'import ensurepip' 2>/dev/null || contrib/lab/need no-ensurepip=python3-venv || true
+	@python3 -c 'import ensurepip' 2>/dev/null || contrib/lab/need python3-venv || true
 	@RT_BIN='$(abspath $(BIN))' $(GO) run -tags $(TAGS) ./e2e/compat $(COMPAT)
 
 bench: build
@@ -195,7 +195,7 @@ install: build
 
 cross:
 	@contrib/lab/need aarch64-linux-gnu-gcc=gcc-aarch64-linux-gnu
-	@[ -e /usr/aarch64-linux-gnu/include/stdlib.h ] || contrib/lab/need libc6-dev-arm64-cross=libc6-dev-arm64-cross
+	@[ -e /usr/aarch64-linux-gnu/include/stdlib.h ] || contrib/lab/need libc6-dev-arm64-cross
 	@mkdir -p build/arm64
 	CGO_ENABLED=0 GOARCH=arm64 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o build/arm64/ $(HOOKS:%=./cmd/%)
 	CGO_ENABLED=1 GOARCH=arm64 CC=aarch64-linux-gnu-gcc $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS_CGO)' -o build/arm64/ $(CGO:%=./cmd/%)
