@@ -101,7 +101,7 @@ func TestParseSacctLines(t *testing.T) {
 			Code: rt.Some[int64](3), Signal: rt.Some[int64](0), Derived: rt.Some[int64](0), Start: start, End: end}}, 0},
 		{"running", header + "12|RUNNING|0:0|0:0|1795168800|Unknown|x\n", []Account{{JobID: 12, State: "RUNNING",
 			Code: rt.Some[int64](0), Signal: rt.Some[int64](0), Derived: rt.Some[int64](0), Start: start, JobName: "x"}}, 0},
-		{"steps are passed over", header + "12.batch|COMPLETED|0:0||Unknown|Unknown|batch\n12.0|COMPLETED|0:0||Unknown|Unknown|y\n", nil, 0},
+		{"steps are ignored", header + "12.batch|COMPLETED|0:0||Unknown|Unknown|batch\n12.0|COMPLETED|0:0||Unknown|Unknown|y\n", nil, 0},
 		{"malformed lines do not hide others", header + "12|COMPLETED\nx|COMPLETED|0:0|0:0|1|1|x\n13|OUT_OF_MEMORY|0:125||1795168800|1795168860|y\n",
 			[]Account{{JobID: 13, State: "OUT_OF_MEMORY", Outcome: rt.OutcomeOOM, Code: rt.Some[int64](0), Signal: rt.Some[int64](125), Start: start, End: end, JobName: "y"}}, 2},
 		{"nothing", "", nil, 0},
@@ -133,10 +133,10 @@ func TestSacctArgs(t *testing.T) {
 		}
 	}
 	if strings.Contains(sacctFields, "CPU") {
-		t.Error("without their steps sacct says that jobs have used nothing")
+		t.Error("sacct reports no use of jobs without their steps")
 	}
 	if !strings.HasSuffix(sacctFields, ",JobName") {
-		t.Error("JobName may hold the separator and must be the last field")
+		t.Error("JobName can have the separator and must be the last field")
 	}
 }
 
@@ -162,7 +162,7 @@ func TestAccountDescribes(t *testing.T) {
 	}
 	a.End = time.Time{}
 	if late := (rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](12), Start: began.Add(time.Hour)}}); !a.Describes(&late) {
-		t.Error("an attempt that goes on does not describe its run")
+		t.Error("an attempt that has not ended does not describe its run")
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// TestParseSacctUse: what a job used comes from its own line, its memory from those
-// of its steps, of which the fullest is named.
+// TestParseSacctUse: a job's use is on its own line, its memory on those of its steps. The
+// step with the most memory is named.
 func TestParseSacctUse(t *testing.T) {
 	text, err := os.ReadFile("testdata/sacct-P-sonar-fields.txt")
 	if err != nil {
@@ -39,17 +39,17 @@ func TestParseSacctUse(t *testing.T) {
 		t.Fatalf("%+v, %v", accounts, err)
 	}
 	e, ok := accounts[0].Event(time.Unix(5, 0))
-	const says = "elapsed_secs=61 cpu_secs=86402 cpu_user_secs=60.5 cpu_system_secs=0.25 max_rss_bytes=4112384 max_rss_step=batch max_rss_node=n1"
-	if !ok || e.Detail != says || e.Kind != "job" || e.Name != "sacct" || e.Status != "ok" || accounts[0].JobName != "a|b" {
+	const detail = "elapsed_secs=61 cpu_secs=86402 cpu_user_secs=60.5 cpu_system_secs=0.25 max_rss_bytes=4112384 max_rss_step=batch max_rss_node=n1"
+	if !ok || e.Detail != detail || e.Kind != "job" || e.Name != "sacct" || e.Status != "ok" || accounts[0].JobName != "a|b" {
 		t.Errorf("%v %+v", ok, e)
 	}
 	requeued := []Account{{JobID: 8, Start: began}, {JobID: 8, Start: began.Add(time.Hour), Used: AccountUse{Elapsed: rt.Some[uint64](7)}}}
 	later := accounts[0]
 	later.Start = requeued[1].Start
 	if MergeUse(requeued, []Account{later}); requeued[0].Used != (AccountUse{}) || requeued[1].Used.Elapsed != rt.Some[uint64](7) || requeued[1].Used.MaxRSSStep != "batch" {
-		t.Errorf("two attempts, of which the second's use is known: %+v", requeued)
+		t.Errorf("two attempts with the use of the second: %+v", requeued)
 	}
 	if e, ok := accounts[1].Event(time.Unix(5, 0)); ok {
-		t.Errorf("an account without figures says %+v", e)
+		t.Errorf("an account without figures has the event %+v", e)
 	}
 }

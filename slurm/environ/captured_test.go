@@ -19,7 +19,7 @@ import (
 	"github.com/resource-tracker/rt/slurm"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files")
 
 // began is when tracking begins in all tests.
 var began = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
@@ -29,8 +29,8 @@ type capture struct {
 	name     string
 	scenario string
 	context  string // prolog_slurmd, epilog_task, ..., batchenv
-	job      uint64 // whose hook or task it was
-	node     string // "head" beside slurmctld
+	job      uint64 // the job of the hook or task
+	node     string // "head" for slurmctld's
 	step     string
 	env      Env
 }
@@ -69,7 +69,7 @@ func captures(t testing.TB) []capture {
 	return list
 }
 
-// runOf makes the run as the program would that gets this environment.
+// runOf makes the run of the program that has this environment.
 func (c capture) runOf(t testing.TB) rt.Run {
 	t.Helper()
 	from := FromHook
@@ -86,14 +86,14 @@ func (c capture) runOf(t testing.TB) rt.Run {
 	return run
 }
 
-// What is known of a capture by how it was made holds for its run.
+// The run of a capture has what the scenario of the capture determines.
 func TestCapturedIdentity(t *testing.T) {
 	for _, c := range captures(t) {
 		t.Run(c.name, func(t *testing.T) {
 			run := c.runOf(t)
 			want := rt.Some(c.job)
 			if c.scenario == "sbatch-het" && c.context != "prolog_slurmctld" && c.node == "n2" {
-				want = rt.Some[uint64](5) // a task there says 4, the leader's id
+				want = rt.Some[uint64](5) // a task there has 4, the leader's id
 			}
 			if run.JobID != want {
 				t.Errorf("job id %v, want %v", run.JobID, want)
@@ -125,7 +125,7 @@ func TestCapturedIdentity(t *testing.T) {
 	}
 }
 
-// The whole of every run, against a file that a person has read.
+// All of every run, compared with a file that was reviewed.
 func TestCapturedGolden(t *testing.T) {
 	golden := filepath.Join("testdata", "slurm-22.05-runs.golden")
 	var got strings.Builder
@@ -161,8 +161,8 @@ func TestCapturedGolden(t *testing.T) {
 	}
 }
 
-// A Prolog's run and then the environment of the job's own processes give what
-// the Prolog cannot know: name, array ids, component, memory.
+// The environment of the job's processes adds what a Prolog's lacks: name, array ids,
+// component, memory.
 func TestCapturedMerge(t *testing.T) {
 	all := captures(t)
 	prologs := make(map[string]rt.Run)

@@ -86,7 +86,7 @@ func TestDecide(t *testing.T) {
 				t.Errorf("outcome %q by %q, want %q by %q", got.Outcome, got.Source, tt.outcome, tt.source)
 			}
 			if tt.exit.Code.Valid() && (got.Code != tt.exit.Code || got.Signal != tt.exit.Signal) {
-				t.Errorf("what Slurm said became %v:%v", got.Code, got.Signal)
+				t.Errorf("Slurm's exit became %v:%v", got.Code, got.Signal)
 			}
 		})
 	}

@@ -69,10 +69,10 @@ func FuzzExpandHosts(f *testing.F) {
 				t.Errorf("%q gives the host %q", list, h)
 			}
 		}
-		// The names, listed one by one, are the same list again.
+		// The list of the names expands to the same names.
 		again, err := ExpandHosts(strings.Join(hosts, ","))
 		if err != nil || !slices.Equal(again, hosts) {
-			t.Errorf("%q: names do not expand to themselves: %v", list, err)
+			t.Errorf("%q: the names do not expand to themselves: %v", list, err)
 		}
 	})
 }

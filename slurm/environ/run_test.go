@@ -76,8 +76,7 @@ func TestLaterVersions(t *testing.T) {
 	}
 }
 
-// The numbers of divided GPUs are Slurm's own; the UUIDs that a hook gets beside them
-// are the devices.
+// Slurm numbers divided GPUs in its own order; a hook's UUIDs identify the devices.
 func TestGPUsByUUID(t *testing.T) {
 	for devices, want := range map[string]string{
 		"MIG-1c1d,MIG-2e2f": "MIG-1c1d,MIG-2e2f", "GPU-aa": "GPU-aa", "0,1": "0,3", "": "0,3", "MIG-1c1d,1": "0,3", "NoDevFiles": "0,3",
@@ -159,7 +158,7 @@ func TestMergeTaskEnv(t *testing.T) {
 		{"component under its leader's id", Env{"SLURM_HET_JOB_ID": "11"},
 			Env{"SLURM_JOB_ID": "11", "SLURM_JOB_NAME": "h", "SLURM_HET_SIZE": "2", "SLURM_JOB_ID_HET_GROUP_0": "11", "SLURM_JOB_ID_HET_GROUP_1": "12"}, true,
 			func(r *rt.Run) bool { return r.HetJobOffset == rt.Some[uint64](1) && r.Meta.JobName == "h" }},
-		{"the user's metadata wins", nil, Env{"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": "train", "TRACKER_JOB_NAME": "mine", "TRACKER_TEAM": "us", "TRACKER_ENV": "prod"}, true,
+		{"the user's metadata is used", nil, Env{"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": "train", "TRACKER_JOB_NAME": "mine", "TRACKER_TEAM": "us", "TRACKER_ENV": "prod"}, true,
 			func(r *rt.Run) bool {
 				return r.Meta.JobName == "mine" && r.Meta.Team == "us" && r.Meta.Env == "prod" && r.Meta.ProjectName == "acct"
 			}},
@@ -195,7 +194,7 @@ func TestMergeTaskEnv(t *testing.T) {
 }
 
 // The order in which a job's processes are found does not matter: the batch
-// script's name of the job wins over a step's, and a user's over both.
+// script's name of the job replaces a step's, and a user's replaces both.
 func TestMergeTaskEnvOrder(t *testing.T) {
 	batch := Env{"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": "job"}
 	step := Env{"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": "step", "SLURM_STEP_ID": "0"}
@@ -234,7 +233,7 @@ func FuzzMergeTaskEnv(f *testing.F) {
 		run := prologRun(t, nil)
 		MergeTaskEnv(&run, Parse(text))
 		if run.JobID != rt.Some[uint64](12) || run.Node != "n1" || run.Account != "acct" {
-			t.Error("a task's environment changed whose run it is")
+			t.Error("a task's environment changed the run's job, node or account")
 		}
 		for _, name := range rt.MetadataFields {
 			if v := *run.Meta.Field(name); v != "" && !slurm.Printable(v, maxTaskValue) {

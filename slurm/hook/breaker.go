@@ -12,59 +12,59 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// breaker stops the Prolog from trying what failed time and again: a node where
-// no tracker starts must not pay for it at each job.
+// breaker keeps Prologs from starting trackers after repeated failures, so that a node on
+// which no tracker starts does not delay each job.
 //
-// A Prolog signs in before it tries and out when it knows how that went. One that
-// hangs, and is killed or ends itself, never signs out: the next one counts it as
-// a failure. Those that are at work at the same time are no failures.
+// A Prolog adds its entry to the file before it starts a tracker and removes it with the
+// result. A Prolog that hangs and is killed never removes its entry: the next one counts
+// it as a failure. The entry of a running Prolog is not a failure.
 type breaker struct {
 	path     string
 	procRoot string
-	failures int           // so many in a row open it
-	reset    time.Duration // after this it lets one Prolog try
+	failures int           // failures in a row that open it
+	reset    time.Duration // time after which one Prolog tries again
 }
 
 // breakerState is the breaker's file.
 type breakerState struct {
 	Failures int       `json:"failures"`         // in a row
 	OpenedAt time.Time `json:"opened_at"`        // zero while it is closed
-	Trying   []trial   `json:"trying,omitempty"` // Prologs that have not signed out
+	Trying   []trial   `json:"trying,omitempty"` // Prologs without a result
 }
 
-// trial is a Prolog at work, or one that ended in the midst of it.
+// trial is the entry of a Prolog that is running or was killed.
 type trial struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"pid_start_time"` // field 22 of its /proc/<pid>/stat
 	Job   uint64 `json:"job_id"`
 }
 
-// wellPath is a file that a Prolog leaves whose trial did not fail, where it could not
-// sign out: others held the breaker's file too long.
+// wellPath is the path of a file that means that the Prolog did not fail. The Prolog
+// writes it if it cannot remove its entry because others hold the breaker's file.
 func (b breaker) wellPath(t trial) string {
 	return fmt.Sprintf("%s.%d-%d.well", b.path, t.PID, t.Start)
 }
 
-// attempt is one Prolog's trial until it is settled, once and for all.
+// attempt is one Prolog until its first result.
 type attempt struct {
 	breaker breaker
 	trial   trial
-	signed  bool // in
+	entered bool // the entry is in the file
 	now     time.Time
 	once    sync.Once
 }
 
-// breakerLockTime bounds the wait for a hook that reads or writes the breaker's
-// file, which takes it well below a millisecond.
+// breakerLockTime limits the wait for a hook that reads or writes the breaker's file, which
+// takes much less than a millisecond.
 const breakerLockTime = 500 * time.Millisecond
 
 func (h *Hook) breaker(node string) breaker {
 	return breaker{filepath.Join(h.State.Dir, "breaker@"+fileName(node)+".json"), h.ProcRoot, h.Failures, h.Reset}
 }
 
-// begin signs the Prolog of a job in. The attempt is nil where it must not try now;
-// the error says why then, if none has said so before. Beside an attempt the error
-// is that it is not on record.
+// begin adds the entry of a job's Prolog. The attempt is nil if the Prolog must start no
+// tracker; the error is the reason then, if this Prolog is the first to find it. An error
+// with an attempt means that the entry could not be added.
 func (b breaker) begin(job uint64, now time.Time) (*attempt, error) {
 	if st := b.read(); b.open(st, now) {
 		return nil, nil
@@ -72,7 +72,7 @@ func (b breaker) begin(job uint64, now time.Time) (*attempt, error) {
 	a := &attempt{breaker: b, trial: trial{PID: os.Getpid(), Job: job}, now: now}
 	stat, err := procfile.ReadStat(b.procRoot, a.trial.PID)
 	if err != nil {
-		return a, nil // without a name that others can check it is not on record
+		return a, nil // others could not check an entry without a start time
 	}
 	a.trial.Start = stat.Start
 	var opened error
@@ -87,17 +87,18 @@ func (b breaker) begin(job uint64, now time.Time) (*attempt, error) {
 	if opened != nil {
 		return nil, errors.Join(opened, err)
 	}
-	a.signed = err == nil
+	a.entered = err == nil
 	return a, err
 }
 
-// forgetDead takes out those at work that are not alive, and counts who was killed.
+// forgetDead removes the entries of Prologs that have ended and counts those that were
+// killed.
 func (b breaker) forgetDead(st *breakerState) (killed int) {
 	st.Trying = slices.DeleteFunc(st.Trying, func(t trial) bool {
 		if procfile.Alive(b.procRoot, t.PID, t.Start) {
 			return false
 		}
-		if os.Remove(b.wellPath(t)) != nil { // it did not say that all was well
+		if os.Remove(b.wellPath(t)) != nil {
 			killed++
 		}
 		return true
@@ -105,13 +106,13 @@ func (b breaker) forgetDead(st *breakerState) (killed int) {
 	return killed
 }
 
-// open tells whether the Prolog must not try now.
+// open reports whether the Prolog must start no tracker now.
 func (b breaker) open(st breakerState, now time.Time) bool {
 	return st.Failures >= b.failures && now.Before(st.OpenedAt.Add(b.reset)) && !now.Before(st.OpenedAt)
 }
 
-// count adds failures; where they open the breaker it returns their cause with a
-// word about that, else nil.
+// count adds failures. If they open the breaker it returns their cause with how long the
+// breaker stays open, else nil.
 func (b breaker) count(st *breakerState, failures int, cause error, now time.Time) error {
 	st.Failures += failures
 	if st.Failures < b.failures {
@@ -122,8 +123,7 @@ func (b breaker) count(st *breakerState, failures int, cause error, now time.Tim
 		cause, st.Failures, now.Add(b.reset).Format(time.RFC3339), b.path)
 }
 
-// failed counts the attempt as a failure and returns its cause, with a word where
-// it opens the breaker.
+// failed counts the attempt as a failure and returns its cause, see count.
 func (a *attempt) failed(cause error) error {
 	err := a.settle(func(st *breakerState) {
 		if opened := a.breaker.count(st, 1, cause, a.now); opened != nil {
@@ -141,19 +141,18 @@ func (a *attempt) succeeded() error {
 	return a.well(a.settle(func(st *breakerState) { st.Failures, st.OpenedAt = 0, time.Time{} }))
 }
 
-// needless takes the attempt back: nothing was tried.
+// needless withdraws the attempt: no tracker was started.
 func (a *attempt) needless() error { return a.well(a.settle(func(*breakerState) {})) }
 
-// well leaves word for the next Prolog where this one could not sign out.
+// well writes the file of wellPath if the entry could not be removed.
 func (a *attempt) well(err error) error {
-	if err == nil || !a.signed {
+	if err == nil || !a.entered {
 		return err
 	}
 	return errors.Join(err, os.WriteFile(a.breaker.wellPath(a.trial), nil, 0o600))
 }
 
-// settle signs out with the attempt's result; what comes after the first result
-// counts no more.
+// settle removes the entry and records the attempt's result. Only the first result counts.
 func (a *attempt) settle(result func(*breakerState)) (err error) {
 	a.once.Do(func() {
 		err = a.breaker.update(func(st *breakerState) {
@@ -166,7 +165,7 @@ func (a *attempt) settle(result func(*breakerState)) (err error) {
 	return err
 }
 
-// update changes the breaker's file, alone.
+// update changes the breaker's file under its lock.
 func (b breaker) update(change func(*breakerState)) (err error) {
 	lock, err := lockPath(b.path+".lock", time.Now().Add(breakerLockTime))
 	if err != nil {
@@ -181,7 +180,7 @@ func (b breaker) update(change func(*breakerState)) (err error) {
 	return writeJSON(b.path, st, 0o600)
 }
 
-// read returns what is on record; what cannot be read is a closed breaker's.
+// read returns the breaker's file. A file that cannot be read means a closed breaker.
 func (b breaker) read() breakerState {
 	var st breakerState
 	if err := readJSON(b.path, &st); err != nil {

@@ -1,2 +1,3 @@
-// Package hook starts a tracker from a Prolog and finds it again from the Epilog.
+// Package hook starts a tracker in a job's Prolog and stops it in the job's Epilog. The two
+// find each other by the files of State.
 package hook

@@ -12,15 +12,15 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Epilog hands the tracker of the run's job the exit information, tells
-// it to stop and waits until it has, at most StopTimeout. Where no Prolog ran, and when it is run again, there is nothing to do.
-// The error is for the log, as with Prolog; that the tracker was dead when its
-// Epilog came is one. While the tracker lives on, or has died without closing its
-// run, the note and the exit stay: for the tracker, for whoever closes the run in
-// its place, and then until a later Epilog of the node, the job's next Prolog or a reboot.
+// Epilog writes the exit for the tracker of the run's job, sends the tracker SIGTERM and
+// waits until it has ended, at most StopTimeout. It does nothing if no Prolog ran or if it
+// is repeated. The error is for the log, as in Prolog; a tracker that has died before is
+// one. If the tracker keeps running or has died without closing its run, the note and the
+// exit stay for the process that closes the run. A later Epilog of the node, the job's next
+// Prolog or a reboot removes them.
 func (h *Hook) Epilog(run rt.Run, exit rt.Exit) (err error) {
 	job, node := run.JobID.Or(0), run.Node
-	defer func() { err = errors.Join(err, h.sweep(job, node)) }()
+	defer func() { err = errors.Join(err, h.removeStale(job, node)) }()
 	if _, err := h.State.ReadNote(job, node); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil
 	}
@@ -33,16 +33,16 @@ func (h *Hook) Epilog(run rt.Run, exit rt.Exit) (err error) {
 
 	note, err := h.State.ReadNote(job, node)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // another Epilog did it meanwhile
+		return nil // another Epilog has done it
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("cannot tell the tracker that the job has ended: %w", err), h.State.removeNote(job, node))
+		return errors.Join(fmt.Errorf("cannot find the tracker of the job: %w", err), h.State.removeNote(job, node))
 	}
 	return h.stop(job, node, note, exit, deadline)
 }
 
-// lock is the file beside the spool file that a tracker removes when it has closed
-// its run: what was not removed belongs to one that was killed or gave up.
+// lock is the path of the lock next to the spool file, which a tracker removes when it has
+// closed its run. A lock of a tracker that has ended means that the run is not closed.
 func (n Note) lock() string { return filepath.Join(filepath.Dir(n.Spool), n.RunID+".lock") }
 
 // stop ends the tracker that the note names.
@@ -52,7 +52,7 @@ func (h *Hook) stop(job uint64, node string, note Note, exit rt.Exit, deadline t
 	}
 	p, err := findProcess(h.ProcRoot, note.PID, note.PIDStart)
 	if errors.Is(err, os.ErrProcessDone) {
-		if !exists(note.lock()) { // it has closed its run: this Epilog came after the tracker's grace time
+		if !exists(note.lock()) { // it closed its run when its grace time was over, before this Epilog
 			return errors.Join(h.State.removeNote(job, node), h.State.RemoveExit(job, node))
 		}
 		gone := fmt.Errorf("the tracker (process %d) was gone before the job's Epilog; what it had committed is in %s, and rt-spool drain closes the run", note.PID, note.Spool)
@@ -66,10 +66,10 @@ func (h *Hook) stop(job uint64, node string, note Note, exit rt.Exit, deadline t
 		return fmt.Errorf("cannot stop the tracker: %w", err)
 	}
 	if !p.waitGone(deadline) {
-		return fmt.Errorf("the tracker (process %d) has not ended within %s of its SIGTERM; it is left to end by itself, as when it waits for a full disk", note.PID, h.StopTimeout)
+		return fmt.Errorf("the tracker (process %d) has not ended within %s of its SIGTERM, for example because it waits for a full disk; it keeps running", note.PID, h.StopTimeout)
 	}
 	if _, err := os.Lstat(note.lock()); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("the tracker (process %d) has not closed its run: %s is left; how the job ended is kept for rt-spool drain, which closes the run", note.PID, note.lock())
+		return fmt.Errorf("the tracker (process %d) has not closed its run: %s exists; rt-spool drain closes the run with the exit of this Epilog", note.PID, note.lock())
 	}
 	return errors.Join(h.State.removeNote(job, node), h.State.RemoveExit(job, node))
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// A tracker that has ended without closing its run has left its lock's file. How
-// the job ended stays for whoever closes the run.
-func TestEpilogOfARunThatWasNotClosed(t *testing.T) {
+// A tracker that has ended without closing its run has left its lock. The job's exit stays
+// for the process that closes the run.
+func TestEpilogOfUnclosedRun(t *testing.T) {
 	h, _ := newHook(t, fakeGood)
 	h.SpoolDir = t.TempDir()
 	if err := h.Prolog(prolog12); err != nil {
@@ -41,8 +41,8 @@ func TestEpilogOfARunThatWasNotClosed(t *testing.T) {
 	}
 }
 
-// A tracker that waits for a full disk outlives its Epilog, which leaves it all
-// it needs. The requeued job's Prolog is not kept from starting its own.
+// A tracker that waits for a full disk keeps running after its Epilog, which leaves the
+// files that it needs. The Prolog of the requeued job starts another tracker.
 func TestRequeueWhileTheTrackerWaits(t *testing.T) {
 	h, _ := newHook(t, fakeStubborn)
 	if err := h.Prolog(prolog12); err != nil {
@@ -72,7 +72,7 @@ func TestRequeueWhileTheTrackerWaits(t *testing.T) {
 		t.Errorf("the note: %+v, %v", note, err)
 	}
 	if _, err := h.State.ReadExit(12, "n1", stem12); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the new attempt begins with an exit: %v", err)
+		t.Errorf("the new attempt has an exit at its start: %v", err)
 	}
 	if !procfile.Alive("/proc", old.PID, old.PIDStart) {
 		t.Error("the old attempt's tracker is gone")
@@ -82,9 +82,9 @@ func TestRequeueWhileTheTrackerWaits(t *testing.T) {
 	}
 }
 
-// What a tracker left that ended after its Epilog goes with a later Epilog of the
-// node; what somebody may still need stays.
-func TestALaterEpilogSweeps(t *testing.T) {
+// A later Epilog of the node removes the files of a tracker that ended after its own
+// Epilog. Files that a process may still read stay.
+func TestLaterEpilogRemovesStaleState(t *testing.T) {
 	h, _ := newHook(t, fakeGood)
 	h.SpoolDir = t.TempDir()
 	if err := h.State.create(); err != nil {
@@ -103,10 +103,10 @@ func TestALaterEpilogSweeps(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const nobody = 1 << 30 // no pid
-	note(1, nobody, "closed")
+	const noPID = 1 << 30
+	note(1, noPID, "closed")
 	exit(1, "closed")
-	note(2, nobody, "unclosed")
+	note(2, noPID, "unclosed")
 	exit(2, "unclosed")
 	exit(3, "closed by drain")
 	exit(4, "for drain")
@@ -123,7 +123,7 @@ func TestALaterEpilogSweeps(t *testing.T) {
 	if err := h.State.writeNote(5, "n1.site", living); err != nil {
 		t.Fatal(err)
 	}
-	note(6, nobody, "held")
+	note(6, noPID, "held")
 	held, err := h.State.lock(6, "n1.site", time.Now())
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func TestALaterEpilogSweeps(t *testing.T) {
 	}
 }
 
-// The exit of a job's newer attempt is not that of the one before.
+// The exit of a job's later attempt does not apply to the earlier one.
 func TestExitIsOfOneRun(t *testing.T) {
 	s := State{t.TempDir()}
 	if err := s.writeExit(12, "n1", "job-12-n1-2000", rt.Exit{Code: rt.Some[int64](3)}); err != nil {

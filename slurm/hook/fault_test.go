@@ -26,8 +26,8 @@ func TestPrologFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, []string{"rt-tracker", "permission denied"}, false},
-		{"says error", func(t *testing.T, h *Hook) { setTracker(t, h, fakeError) }, []string{"rt-tracker: cannot open the spool", "no such directory; make it"}, false},
-		{"dies", func(t *testing.T, h *Hook) { setTracker(t, h, fakeDies) }, []string{"rt-tracker", "ended without a word, with status 9"}, false},
+		{"reports an error", func(t *testing.T, h *Hook) { setTracker(t, h, fakeError) }, []string{"rt-tracker: cannot open the spool", "no such directory; make it"}, false},
+		{"dies", func(t *testing.T, h *Hook) { setTracker(t, h, fakeDies) }, []string{"rt-tracker", "ended without a message, with status 9"}, false},
 		{"hangs", func(t *testing.T, h *Hook) {
 			setTracker(t, h, fakeHangs)
 			h.ReadyTimeout = time.Second // long enough for it to read its run on a busy machine
@@ -62,9 +62,9 @@ func TestPrologFaults(t *testing.T) {
 	}
 }
 
-// On a busy node exec alone can use up the Prolog's time. The tracker has its run then
-// too, also one that is more than a pipe takes at once, where there is time for that.
-func TestTrackerIsFedHoweverLate(t *testing.T) {
+// On a busy node exec alone can take all of the Prolog's time. The tracker gets its run
+// even then. It also gets a run that is larger than a pipe, if there is time.
+func TestLateTrackerGetsItsRun(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		comment  int
@@ -83,7 +83,7 @@ func TestTrackerIsFedHoweverLate(t *testing.T) {
 			}
 			var got rt.Run
 			if err := json.Unmarshal([]byte(read(t, dir, "run.json")), &got); err != nil || got.JobID != want.JobID || got.Comment != want.Comment {
-				t.Errorf("it was told of job %v, comment of %d bytes, %v", got.JobID, len(got.Comment), err)
+				t.Errorf("the tracker got job %v, comment of %d bytes, %v", got.JobID, len(got.Comment), err)
 			}
 		})
 	}
@@ -101,18 +101,18 @@ func TestBreaker(t *testing.T) {
 			t.Errorf("failure %d: %v", i+1, err)
 		}
 	}
-	// Open: nothing is tried and nothing said.
+	// Open: no start and no message.
 	if err := h.Prolog(jobRun(30, 0, 59*time.Minute)); err != nil || starts() != 3 {
 		t.Errorf("an open breaker: %v, %d starts", err, starts())
 	}
-	// After the time one may try; its failure opens it again.
+	// After the time one Prolog tries; its failure opens the breaker again.
 	if err := h.Prolog(jobRun(31, 0, time.Hour)); err == nil || starts() != 4 {
 		t.Errorf("after the time: %v, %d starts", err, starts())
 	}
 	if err := h.Prolog(jobRun(32, 0, 61*time.Minute)); err != nil || starts() != 4 {
 		t.Errorf("open again: %v, %d starts", err, starts())
 	}
-	// A success closes it: the next failure is the first.
+	// A success closes the breaker: the next failure is the first.
 	setTracker(t, h, fakeGood)
 	if err := h.Prolog(jobRun(33, 0, 3*time.Hour)); err != nil {
 		t.Error(err)
@@ -121,7 +121,7 @@ func TestBreaker(t *testing.T) {
 	if err := h.Prolog(jobRun(34, 0, 3*time.Hour)); err == nil || strings.Contains(err.Error(), "in a row") {
 		t.Errorf("the first failure after a success: %v", err)
 	}
-	// A clock that was set back does not hold it open.
+	// A clock that was set back does not keep it open.
 	h.Failures = 2
 	if err := h.Prolog(jobRun(35, 0, 3*time.Hour)); err == nil || !strings.Contains(err.Error(), "failure 2 in a row") {
 		t.Errorf("failure 2: %v", err)
@@ -131,8 +131,8 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// A Prolog that hangs counts as a failure when its caller gives it up, and what it
-// does afterwards changes nothing.
+// A Prolog that hangs counts as a failure when its caller no longer waits. Its own result
+// does not count then.
 func TestBreakerCountsHangs(t *testing.T) {
 	first, _ := newHook(t, fakeGood)
 	release := make(chan struct{})
@@ -149,10 +149,10 @@ func TestBreakerCountsHangs(t *testing.T) {
 		<-entered
 		return h
 	}
-	// All are at work at once, which is no failure yet.
+	// All are running at once, which is not a failure.
 	hooks := []*Hook{hang(20), hang(21), hang(22)}
 	if st := first.breaker("n1").read(); st.Failures != 0 || len(st.Trying) != 3 {
-		t.Errorf("on record while three hang: %+v", st)
+		t.Errorf("the file while three hang: %+v", st)
 	}
 	for i, h := range hooks {
 		err := h.GaveUp(errors.New("gave up"))
@@ -166,24 +166,24 @@ func TestBreakerCountsHangs(t *testing.T) {
 	close(release)
 	for range hooks {
 		if err := <-results; err != nil {
-			t.Errorf("a Prolog that came to itself: %v", err)
+			t.Errorf("a Prolog that continued: %v", err)
 		}
 	}
 	if st := first.breaker("n1").read(); st.Failures != 3 || len(st.Trying) != 0 {
-		t.Errorf("on record: %+v", st)
+		t.Errorf("the file has %+v", st)
 	}
 	if err := new(Hook).GaveUp(os.ErrClosed); err != os.ErrClosed {
 		t.Errorf("without an attempt: %v", err)
 	}
 }
 
-// A Prolog that was killed at work counts as a failure when the next one comes.
-func TestBreakerCountsTheKilled(t *testing.T) {
+// The next Prolog counts one that was killed as a failure.
+func TestBreakerCountsKilledPrologs(t *testing.T) {
 	h, dir := newHook(t, fakeGood)
 	if err := h.State.create(); err != nil {
 		t.Fatal(err)
 	}
-	// This test's own process, but started at another time.
+	// The number of this test's process, with another start time.
 	gone := trial{PID: os.Getpid(), Start: 1, Job: 20}
 	b := h.breaker("n1")
 	if err := writeJSON(b.path, breakerState{Trying: []trial{gone, gone}}, 0o600); err != nil {
@@ -194,14 +194,14 @@ func TestBreakerCountsTheKilled(t *testing.T) {
 		t.Fatalf("two were killed: %+v, %v", st, err)
 	}
 	if err := a.needless(); err != nil || b.read().Failures != 2 {
-		t.Errorf("one that tried nothing: %+v, %v", b.read(), err)
+		t.Errorf("a Prolog that started nothing: %+v, %v", b.read(), err)
 	}
 	if err := writeJSON(b.path, breakerState{Failures: 2, Trying: []trial{gone}}, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	err = h.Prolog(jobRun(22, 0, 0))
 	if err == nil || !strings.Contains(err.Error(), "was killed") || !strings.Contains(err.Error(), "failure 3 in a row") {
-		t.Errorf("the one that finds the third: %v", err)
+		t.Errorf("the Prolog that counts the third: %v", err)
 	}
 	if err := h.Prolog(jobRun(23, 0, 0)); err != nil {
 		t.Errorf("an open breaker: %v", err)
@@ -211,15 +211,16 @@ func TestBreakerCountsTheKilled(t *testing.T) {
 	}
 }
 
-// A Prolog that cannot sign out, because others hold the breaker's file, was not killed.
-func TestBreakerSignedOutLate(t *testing.T) {
+// A Prolog that cannot remove its entry, because others hold the breaker's file, does not
+// count as killed.
+func TestBreakerEntryNotRemoved(t *testing.T) {
 	h, _ := newHook(t, fakeGood)
 	if err := h.State.create(); err != nil {
 		t.Fatal(err)
 	}
 	b := h.breaker("n1")
-	// This test's own process, but started at another time: it is not alive.
-	a := &attempt{breaker: b, trial: trial{PID: os.Getpid(), Start: 1, Job: 20}, signed: true}
+	// The number of this test's process, with another start time: it is not alive.
+	a := &attempt{breaker: b, trial: trial{PID: os.Getpid(), Start: 1, Job: 20}, entered: true}
 	if err := writeJSON(b.path, breakerState{Trying: []trial{a.trial}}, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +238,7 @@ func TestBreakerSignedOutLate(t *testing.T) {
 		t.Fatalf("the next: %v", err)
 	}
 	if st := b.read(); st.Failures != 0 || len(st.Trying) != 1 || st.Trying[0].Job != 21 {
-		t.Errorf("on record: %+v", st)
+		t.Errorf("the file has %+v", st)
 	}
 	if left, err := filepath.Glob(b.path + "*.well"); err != nil || len(left) != 0 {
 		t.Errorf("left: %v, %v", left, err)
@@ -269,7 +270,7 @@ func TestEpilogFaults(t *testing.T) {
 			t.Errorf("Epilog of a dead tracker: %v", err)
 		}
 		if exit, err := h.State.ReadExit(12, "n1", stem12); err != nil || exit.Code != rt.Some[int64](7) {
-			t.Errorf("exit for whoever closes the run: %+v, %v", exit, err)
+			t.Errorf("exit for the process that closes the run: %+v, %v", exit, err)
 		}
 		if err := h.Epilog(epilog12, exit7); err != nil {
 			t.Errorf("second Epilog: %v", err)
@@ -292,7 +293,7 @@ func TestEpilogFaults(t *testing.T) {
 		if err := h.State.create(); err != nil {
 			t.Fatal(err)
 		}
-		// No lock is left beside the spool file: the run is closed.
+		// There is no lock next to the spool file: the run is closed.
 		if err := h.State.writeNote(12, "n1", Note{PID: os.Getpid(), PIDStart: 1, RunID: stem12, Spool: filepath.Join(t.TempDir(), stem12+".db")}); err != nil {
 			t.Fatal(err)
 		}
@@ -310,7 +311,7 @@ func TestEpilogFaults(t *testing.T) {
 		if err := h.State.create(); err != nil {
 			t.Fatal(err)
 		}
-		// This test's own process, but started at another time.
+		// The number of this test's process, with another start time.
 		note := Note{PID: os.Getpid(), PIDStart: 1, RunID: stem12, Spool: filepath.Join(t.TempDir(), stem12+".db")}
 		if err := os.WriteFile(note.lock(), nil, 0o600); err != nil {
 			t.Fatal(err)

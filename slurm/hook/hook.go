@@ -6,33 +6,32 @@ import (
 	"time"
 )
 
-// Hook is what Prolog and Epilog need to know beside the environment. All paths
-// are absolute.
+// Hook has the configuration of Prolog and Epilog. All paths are absolute.
 type Hook struct {
 	Tracker      string        // the rt-tracker binary
-	ConfigFile   string        // given to the tracker as --config; empty: it reads the default file
-	SpoolDir     string        // where the run's file will be, for the note
-	State        State         // where Prolog and Epilog meet
-	User         *User         // whom the tracker runs as; nil: as this process
-	Counters     bool          // it counts hardware events, which takes a capability more
-	Interval     time.Duration // between readings, noted in the run
-	ReadyTimeout time.Duration // how long a Prolog waits for the tracker
-	StopTimeout  time.Duration // how long an Epilog waits for it
-	Failures     int           // so many in a row stop the Prolog ...
-	Reset        time.Duration // ... for so long
+	ConfigFile   string        // --config of the tracker; empty: it reads the default file
+	SpoolDir     string        // directory of the run's file, for the note
+	State        State         // files by which Prolog and Epilog find each other
+	User         *User         // the tracker's user; nil: the user of this process
+	Counters     bool          // the tracker counts hardware events, which needs one more capability
+	Interval     time.Duration // between readings, recorded in the run
+	ReadyTimeout time.Duration // limit of a Prolog's wait for the tracker
+	StopTimeout  time.Duration // limit of an Epilog's wait for it
+	Failures     int           // failures in a row after which no Prolog starts a tracker ...
+	Reset        time.Duration // ... until this has passed
 	ProcRoot     string        // "/proc"
 
-	Precheck  func() error             // why no tracker may start from here, counted as a failure; nil: no check
-	GroupName func(gid uint64) string  // name of a user's group, empty where unknown
-	OpenLog   func() (*os.File, error) // opens what gets the words of a crashing tracker; nil, or an error: nobody does
+	Precheck  func() error             // returns why no tracker may start from this process: a failure; nil: no check
+	GroupName func(gid uint64) string  // name of a user's group, empty if unknown
+	OpenLog   func() (*os.File, error) // opens the file for what a crashing tracker prints; nil or an error: /dev/null
 
-	attempt atomic.Pointer[attempt] // the Prolog's, while it tries
+	attempt atomic.Pointer[attempt] // of the Prolog, while it runs
 }
 
-// GaveUp counts the Prolog that its caller waits for no longer as a failure and
-// returns the cause, with a word where no more will be tried for a while. It may be
-// called while Prolog is at work, whose own result counts no more then; for an
-// Epilog it returns the cause alone.
+// GaveUp counts a Prolog that the caller no longer waits for as a failure. It returns the
+// cause, and adds how long Prologs start no tracker if this failure decides that. Prolog
+// may still be running: its own result no longer counts. For an Epilog GaveUp returns only
+// the cause.
 func (h *Hook) GaveUp(cause error) error {
 	if a := h.attempt.Load(); a != nil {
 		return a.failed(cause)
@@ -40,5 +39,5 @@ func (h *Hook) GaveUp(cause error) error {
 	return cause
 }
 
-// User is whom a tracker runs as.
+// User is the user of a tracker.
 type User struct{ UID, GID uint32 }

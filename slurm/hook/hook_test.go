@@ -20,15 +20,15 @@ import (
 
 // The bodies of fake trackers: shell scripts in which %s is the test's directory.
 const (
-	// fakeGood tells what it was given, is ready, and at SIGTERM keeps a copy of the exit.
+	// fakeGood records its run, is ready, and copies the exit at SIGTERM.
 	fakeGood = `trap 'cp %[1]s/state/*.exit %[1]s/seen.exit; exit 0' TERM
 cat >%[1]s/run.json
 echo $$ >>%[1]s/started
 echo "ready" >&3
 exec 3>&-
 while :; do sleep 0.02; done`
-	// fakeCurious writes down how it was started.
-	fakeCurious = `cat >%[1]s/run.json
+	// fakeRecorder records how it was started.
+	fakeRecorder = `cat >%[1]s/run.json
 echo "$@" >%[1]s/args
 env >%[1]s/env
 pwd >%[1]s/cwd
@@ -76,7 +76,7 @@ func setTracker(t *testing.T, h *Hook, body string) {
 	}
 }
 
-// killTrackers ends what a test has left behind: the sessions of its notes.
+// killTrackers kills the sessions of a test's notes.
 func killTrackers(t *testing.T, h *Hook) {
 	notes, err := filepath.Glob(filepath.Join(h.State.Dir, "*.json"))
 	if err != nil {
@@ -90,7 +90,7 @@ func killTrackers(t *testing.T, h *Hook) {
 	}
 }
 
-// killNote ends the session of a note's tracker.
+// killNote kills the session of a note's tracker.
 func killNote(t *testing.T, n Note) {
 	if n.PID > 1 && procfile.Alive("/proc", n.PID, n.PIDStart) {
 		if err := syscall.Kill(-n.PID, syscall.SIGKILL); err != nil {
@@ -102,7 +102,7 @@ func killNote(t *testing.T, n Note) {
 // began is when tracking begins.
 var began = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
-// jobRun is the run of an attempt of a job on n1, whose tracking begins so much later.
+// jobRun is the run of an attempt of a job on n1; tracking begins that much later.
 func jobRun(job uint64, attempt uint64, later time.Duration) rt.Run {
 	return rt.Run{
 		Identity: rt.Identity{
@@ -122,7 +122,7 @@ var (
 	exit7              = rt.Exit{Code: rt.Some[int64](7), Signal: rt.Some[int64](0), Outcome: rt.OutcomeFailed, Source: "epilog"}
 )
 
-// stem12 is the run that prolog12 starts at the time began.
+// stem12 is the file stem of prolog12.
 var stem12 = fmt.Sprintf("job-12-n1-%d", began.UnixMilli())
 
 func read(t *testing.T, elements ...string) string {
@@ -171,7 +171,7 @@ func TestPrologEpilog(t *testing.T) {
 	if info, err := os.Stat(h.State.path(12, "n1", "json")); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("note's mode: %v, %v", info.Mode(), err)
 	}
-	// The Prolog once more: nothing is started.
+	// A second Prolog starts nothing.
 	if err := h.Prolog(prolog12); !errors.Is(err, ErrTracked) {
 		t.Errorf("second Prolog: %v", err)
 	}
@@ -182,7 +182,7 @@ func TestPrologEpilog(t *testing.T) {
 		t.Fatal(err)
 	}
 	if procfile.Alive("/proc", note.PID, note.PIDStart) {
-		t.Error("the tracker lives after the Epilog")
+		t.Error("the tracker is alive after the Epilog")
 	}
 	var exit rt.Exit
 	if err := json.Unmarshal([]byte(read(t, dir, "seen.exit")), &exit); err != nil {
@@ -192,7 +192,7 @@ func TestPrologEpilog(t *testing.T) {
 		t.Errorf("the tracker saw the exit %+v", exit)
 	}
 	if left := stateFiles(t, h); !slices.Equal(left, []string{"node"}) {
-		t.Errorf("left in the state directory: %q, want the trackers' directory alone", left)
+		t.Errorf("left in the state directory: %q, want only the trackers' directory", left)
 	}
 	if info, err := os.Stat(filepath.Join(h.State.Dir, "node")); err != nil || info.Mode() != fs.ModeDir|0o700 {
 		t.Errorf("the trackers' directory: %v, %v", info, err)
@@ -212,7 +212,7 @@ func TestEpilogWithoutProlog(t *testing.T) {
 	}
 }
 
-// A tracker that may not start from here is a failure of the Prolog.
+// A failed check before the start counts as a failure of the Prolog.
 func TestPrecheck(t *testing.T) {
 	h, _ := newHook(t, fakeGood)
 	unfit := errors.New("not from here")
@@ -221,12 +221,12 @@ func TestPrecheck(t *testing.T) {
 		t.Error(err)
 	}
 	if st := h.breaker("n1").read(); st.Failures != 1 {
-		t.Errorf("on record: %+v", st)
+		t.Errorf("the file has %+v", st)
 	}
 }
 
-// A tracker of an earlier attempt, whose Epilog never came, is told to stop, and
-// the new attempt gets a tracker of its own.
+// The tracker of an earlier attempt, which had no Epilog, gets SIGTERM, and the new attempt
+// gets another tracker.
 func TestNextAttempt(t *testing.T) {
 	h, dir := newHook(t, fakeGood)
 	if err := h.Prolog(prolog12); err != nil {
@@ -241,7 +241,7 @@ func TestNextAttempt(t *testing.T) {
 	}
 	p, err := findProcess("/proc", old.PID, old.PIDStart)
 	if err == nil && !p.waitGone(time.Now().Add(20*time.Second)) {
-		t.Error("the old attempt's tracker lives on")
+		t.Error("the old attempt's tracker is alive")
 	}
 	now, err := h.State.ReadNote(12, "n1")
 	if err != nil || now.PID == old.PID || now.Attempt != 1 {

@@ -17,28 +17,28 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// Linux capabilities that the tracker keeps when it is not root, see
-// capabilities(7): to read /proc/<pid>/environ and io of the job's processes, and
-// cgroup files, directories and energy counters that are root's. The third is for
-// perf_event_open(2), where the site wants counters; kernels before 5.8 have it not.
+// Linux capabilities of a tracker that is not root, see capabilities(7): to read
+// /proc/<pid>/environ and io of the job's processes, and cgroup files, directories and
+// energy counters of root. The third is for perf_event_open(2), if the site wants
+// counters; kernels before 5.8 lack it.
 const (
 	capDACReadSearch = 2
 	capSysPtrace     = 19
 	capPerfmon       = 38
 )
 
-// tracker is a process that was started and has not said anything yet.
+// tracker is a process that was started and has not reported its state yet.
 type tracker struct {
 	path    string
-	pid     int      // of our child, which we do not wait for: nobody else gets the number
+	pid     int      // of our child; it stays taken, because this process does not wait for it
 	start   uint64   // field 22 of /proc/<pid>/stat
-	ready   *os.File // the reading end of its descriptor 3
+	ready   *os.File // reading end of its descriptor 3
 	timeout time.Duration
 }
 
-// launch starts the tracker in a session of its own, since slurmd kills the
-// Prolog's process group, with the completed Run as JSON on its standard input, the writing
-// end of a pipe as descriptor 3, and nothing that keeps slurmd's pipes open.
+// launch starts the tracker in its own session, because slurmd kills the Prolog's process
+// group. The tracker gets the complete Run as JSON on its standard input and the writing
+// end of a pipe as descriptor 3. It gets no descriptor that keeps slurmd's pipes open.
 func (h *Hook) launch(run *rt.Run, deadline time.Time) (_ *tracker, err error) {
 	var ours, theirs []io.Closer
 	defer func() {
@@ -53,18 +53,18 @@ func (h *Hook) launch(run *rt.Run, deadline time.Time) (_ *tracker, err error) {
 	}
 	theirs = append(theirs, stdin)
 	defer feed.Close()
-	ready, tell, err := os.Pipe()
+	ready, report, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the tracker: %w", err)
 	}
-	ours, theirs = append(ours, ready), append(theirs, tell)
+	ours, theirs = append(ours, ready), append(theirs, report)
 	output, err := h.openOutput()
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the tracker: %w", err)
 	}
 	theirs = append(theirs, output)
 
-	pid, err := h.startProcess([]*os.File{stdin, output, output, tell})
+	pid, err := h.startProcess([]*os.File{stdin, output, output, report})
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the tracker: %w", err)
 	}
@@ -72,13 +72,13 @@ func (h *Hook) launch(run *rt.Run, deadline time.Time) (_ *tracker, err error) {
 	if stat, err := procfile.ReadStat(h.ProcRoot, pid); err == nil {
 		t.start = stat.Start
 	}
-	// What is left to find out is found out while the program is loaded.
+	// The run is completed while the kernel loads the program.
 	h.complete(run)
 	text, err := json.Marshal(run)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot describe the run to the tracker: %w", err), t.stop())
 	}
-	// A tracker that has ended already gives EPIPE here, and its reason on ready.
+	// A tracker that has already ended causes EPIPE here; its reason is on ready.
 	err = feedRun(feed, text, deadline)
 	if err != nil && !errors.Is(err, syscall.EPIPE) {
 		return nil, errors.Join(fmt.Errorf("%s (process %d) does not read its run: %w", h.Tracker, pid, err), t.stop())
@@ -86,12 +86,12 @@ func (h *Hook) launch(run *rt.Run, deadline time.Time) (_ *tracker, err error) {
 	return t, nil
 }
 
-// stop tells the tracker to end.
+// stop sends the tracker SIGTERM.
 func (t *tracker) stop() error {
 	return os.NewSyscallError("kill", syscall.Kill(t.pid, syscall.SIGTERM))
 }
 
-// openOutput opens what the tracker prints to, which is only of interest when it crashes.
+// openOutput opens the tracker's standard output and error, which only a crash uses.
 func (h *Hook) openOutput() (*os.File, error) {
 	if h.OpenLog != nil {
 		if f, err := h.OpenLog(); err == nil {
@@ -101,15 +101,14 @@ func (h *Hook) openOutput() (*os.File, error) {
 	return os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 }
 
-// startProcess starts the tracker's binary on the given descriptors 0, 1, 2, ...,
-// with an empty signal mask: slurmd blocks SIGPIPE in its children and slurmctld
-// more, and a mask goes through fork and exec. Dispositions need no care: the
-// runtime handles all signals but those ignored at its start, and a child begins
-// with the default of what is handled.
+// startProcess starts the tracker's binary with the files as descriptors 0, 1, 2, ... and
+// an empty signal mask: slurmd blocks SIGPIPE in its children, slurmctld more, and a child
+// inherits the mask through exec. It inherits no handler: the runtime handles all signals
+// that were not ignored at its start, and exec resets handled signals to their default.
 //
-// Until exec has returned, which a dead file system prevents, the kernel suspends the
-// thread that forks (CLONE_VFORK), and no other may have its processor of the
-// runtime: the deadlines of the hook need a second one.
+// The kernel suspends the thread that forks (CLONE_VFORK) until exec has returned, which
+// it never does on a dead file system. That thread keeps its processor of the runtime, so
+// the deadlines of the hook need a second processor.
 func (h *Hook) startProcess(files []*os.File) (pid int, err error) {
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	argv := []string{h.Tracker}
@@ -121,8 +120,8 @@ func (h *Hook) startProcess(files []*os.File) (pid int, err error) {
 		attr.Files = append(attr.Files, f.Fd())
 	}
 	defer runtime.KeepAlive(files)
-	inheritNothing()
-	letRise()
+	closeOnExec()
+	allowNiceZero()
 	// The child inherits the mask of the thread that forks.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -131,8 +130,8 @@ func (h *Hook) startProcess(files []*os.File) (pid int, err error) {
 		return 0, err
 	}
 	defer restore()
-	// Not by os.StartProcess, which starts a process more to see whether there are
-	// pidfds, and a tracker that nobody waits for needs none.
+	// os.StartProcess would start another process to check for pidfds, which a tracker
+	// that this process does not wait for does not need.
 	for _, attr.Sys = range h.privileges() {
 		pid, _, err = syscall.StartProcess(h.Tracker, argv, attr)
 		if !errors.Is(err, syscall.EPERM) && !errors.Is(err, syscall.EINVAL) {
@@ -145,9 +144,8 @@ func (h *Hook) startProcess(files []*os.File) (pid int, err error) {
 	return pid, nil
 }
 
-// privileges are what a tracker may be started with, the best first: kernels before 5.8
-// do not know the third capability, and in a container root may lack them all; then the
-// tracker does without.
+// privileges returns the attributes to start a tracker with, the most capable first.
+// Kernels before 5.8 lack the third capability, and in a container root may lack all.
 func (h *Hook) privileges() []*syscall.SysProcAttr {
 	with := func(caps ...uintptr) *syscall.SysProcAttr {
 		attr := &syscall.SysProcAttr{Setsid: true}
@@ -166,30 +164,30 @@ func (h *Hook) privileges() []*syscall.SysProcAttr {
 	return []*syscall.SysProcAttr{with(capDACReadSearch, capSysPtrace), with()}
 }
 
-// waitReady waits for what the tracker says on its descriptor 3: "ready", or
-// "error: ..." where it cannot track; it also tells whether the tracker runs on.
+// waitReady waits for the tracker's line on its descriptor 3: "ready", or "error: ..." if
+// it cannot track. It also reports whether the tracker is still running.
 func (t *tracker) waitReady(deadline time.Time) (running bool, err error) {
 	defer t.ready.Close()
 	if err := t.ready.SetReadDeadline(deadline); err != nil {
 		return true, fmt.Errorf("cannot wait for %s (process %d): %w", t.path, t.pid, err)
 	}
-	said, err := bufio.NewReader(io.LimitReader(t.ready, 4096)).ReadString('\n')
-	said = strings.TrimSuffix(said, "\n")
+	line, err := bufio.NewReader(io.LimitReader(t.ready, 4096)).ReadString('\n')
+	line = strings.TrimSuffix(line, "\n")
 	switch {
-	case said == "ready":
+	case line == "ready":
 		return true, nil
-	case said != "":
-		return false, fmt.Errorf("%s: %s", t.path, strings.TrimPrefix(said, "error: "))
+	case line != "":
+		return false, fmt.Errorf("%s: %s", t.path, strings.TrimPrefix(line, "error: "))
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return true, fmt.Errorf("%s (process %d) was not ready within %s; it is left to itself", t.path, t.pid, t.timeout)
+		return true, fmt.Errorf("%s (process %d) was not ready within %s; it keeps running", t.path, t.pid, t.timeout)
 	case !errors.Is(err, io.EOF):
-		return true, fmt.Errorf("cannot hear of %s (process %d): %w", t.path, t.pid, err)
+		return true, fmt.Errorf("cannot read the state of %s (process %d): %w", t.path, t.pid, err)
 	}
-	return false, fmt.Errorf("%s (process %d) ended without a word%s", t.path, t.pid, t.status())
+	return false, fmt.Errorf("%s (process %d) ended without a message%s", t.path, t.pid, t.status())
 }
 
-// status says how a tracker ended that has closed its descriptors, where that is
-// known already.
+// status describes how a tracker ended that has closed its descriptors; empty if its
+// status is not known yet.
 func (t *tracker) status() string {
 	var ws syscall.WaitStatus
 	for range 10 {
@@ -207,10 +205,9 @@ func (t *tracker) status() string {
 	return ""
 }
 
-// inheritNothing marks every descriptor above 2 to be closed by exec. The runtime
-// does so for its own; these are what this process was started with. Kernels
-// before 5.11 refuse, and slurmd passes none on.
-func inheritNothing() {
+// closeOnExec sets close-on-exec on all descriptors above 2: the runtime does so only for
+// those that it opened. Kernels before 5.11 fail; slurmd leaves no descriptors open.
+func closeOnExec() {
 	const (
 		sysCloseRange = 436 // the same on all of rt's platforms
 		cloexec       = 4   // CLOSE_RANGE_CLOEXEC of <linux/close_range.h>
@@ -218,9 +215,9 @@ func inheritNothing() {
 	_, _, _ = syscall.RawSyscall(sysCloseRange, 3, 1<<31-1, cloexec)
 }
 
-// letRise lets the tracker, which lowers its priority while the job runs, take that
-// back when the Epilog waits for it. Where that may not be, it ends as it ran.
-func letRise() {
+// allowNiceZero allows the tracker, which lowers its priority while the job runs, to
+// restore it when the Epilog waits. Without the right to set the limit it cannot.
+func allowNiceZero() {
 	const (
 		rlimitNice = 13 // RLIMIT_NICE of <sys/resource.h>
 		zero       = 20 // the nice value 0, see getrlimit(2)
@@ -228,8 +225,8 @@ func letRise() {
 	_ = syscall.Setrlimit(rlimitNice, &syscall.Rlimit{Cur: zero, Max: zero})
 }
 
-// clearSignalMask empties the mask of the calling thread, which must be locked to
-// its goroutine, and returns how to put it back.
+// clearSignalMask empties the signal mask of the calling thread, which must be locked to
+// its goroutine. restore sets the former mask.
 func clearSignalMask() (restore func(), err error) {
 	const (
 		sigSetmask = 2 // SIG_SETMASK of <signal.h>
@@ -250,9 +247,9 @@ func clearSignalMask() (restore func(), err error) {
 	return func() { _ = set(&old, nil) }, nil
 }
 
-// feedRun writes what the pipe takes at once, which is all but always the whole run,
-// however late it is: on a busy node exec alone can use up the deadline, and a tracker
-// that is slow is left to itself. What is left is written until the deadline.
+// feedRun first writes what the pipe accepts without waiting, which is nearly always the
+// whole run, even after the deadline: on a busy node exec alone can take that long, and
+// the Prolog does not stop a slow tracker. It writes the rest until the deadline.
 func feedRun(feed *os.File, text []byte, deadline time.Time) error {
 	raw, err := feed.SyscallConn()
 	if err != nil {
@@ -260,7 +257,7 @@ func feedRun(feed *os.File, text []byte, deadline time.Time) error {
 	}
 	written := 0
 	err = raw.Write(func(fd uintptr) bool {
-		written, _ = syscall.Write(int(fd), text) // it fails again below
+		written, _ = syscall.Write(int(fd), text) // an error comes again below
 		return true
 	})
 	written = max(written, 0)

@@ -13,21 +13,22 @@ import (
 	"unsafe"
 )
 
-// A tracker is in a session of its own, holds none of slurmd's descriptors, has
-// no signal blocked or ignored, and knows no secret of its starter.
-func TestTrackerSurroundings(t *testing.T) {
-	h, dir := newHook(t, fakeCurious)
+// A tracker has its own session, none of slurmd's descriptors, no signal blocked or
+// ignored, and nothing of its starter's environment.
+func TestTrackerProcess(t *testing.T) {
+	t.Setenv("SENTINEL_API_TOKEN", "secret")
+	h, dir := newHook(t, fakeRecorder)
 	h.ConfigFile = "/etc/rt/site.toml"
 	log := filepath.Join(dir, "log")
 	h.OpenLog = func() (*os.File, error) { return os.Create(log) }
-	// A descriptor that this process was started with and knows nothing of.
+	// A descriptor that this process has inherited.
 	var leaked [2]int
 	if err := syscall.Pipe(leaked[:]); err != nil {
 		t.Fatal(err)
 	}
 	defer syscall.Close(leaked[0])
 	defer syscall.Close(leaked[1])
-	// As slurmd's children are: SIGPIPE, and here SIGUSR1 too, blocked.
+	// Like slurmd's children: SIGPIPE is blocked, here SIGUSR1 too.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	blocked := uint64(1<<(syscall.SIGPIPE-1) | 1<<(syscall.SIGUSR1-1))
@@ -78,7 +79,7 @@ func TestTrackerSurroundings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The shell moves descriptors about while it says "ready".
+	// The shell moves descriptors while it writes "ready".
 	strange := strangeDescriptors(t, h, note.PID, log)
 	for end := time.Now().Add(20 * time.Second); len(strange) > 0 && time.Now().Before(end); runtime.Gosched() {
 		strange = strangeDescriptors(t, h, note.PID, log)
@@ -88,7 +89,7 @@ func TestTrackerSurroundings(t *testing.T) {
 	}
 }
 
-// strangeDescriptors returns what a tracker holds that it was not meant to get.
+// strangeDescriptors returns the descriptors of a tracker that it should not have.
 func strangeDescriptors(t *testing.T, h *Hook, pid int, log string) []string {
 	t.Helper()
 	held := fmt.Sprintf("/proc/%d/fd", pid)
@@ -112,8 +113,8 @@ func strangeDescriptors(t *testing.T, h *Hook, pid int, log string) []string {
 	return strange
 }
 
-// As root the tracker runs as its user, with two capabilities and no others; with
-// CAP_PERFMON too where the site wants counters.
+// Started by root, the tracker runs as its user with only two capabilities, and with
+// CAP_PERFMON if the site wants counters.
 func TestTrackerUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start a process as another user")

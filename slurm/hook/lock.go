@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// hookLock keeps two hooks apart: those of the same job on the same node, or any
-// two that write the breaker's file.
+// hookLock excludes other hooks: those of the same job on the same node, or all that write
+// the breaker's file.
 type hookLock struct{ file *os.File }
 
-// lock takes the job's lock, at the latest at the deadline.
+// lock locks the job, or fails at the deadline.
 func (s State) lock(job uint64, node string, deadline time.Time) (*hookLock, error) {
 	return lockPath(s.path(job, node, "lock"), deadline)
 }
@@ -33,22 +33,21 @@ func lockPath(path string, deadline time.Time) (*hookLock, error) {
 	}
 }
 
-// awaitRelease waits until the lock that is held at path is let go of, at the latest
-// until the deadline. It waits in the kernel: when 64 jobs begin at once, hooks that ask
-// again and again would take the CPU from the one that has it. What it shares is a file
-// that its holder has removed by then.
+// awaitRelease waits until the lock at path is released, at most until the deadline. It
+// waits in the kernel: when 64 jobs begin at once, hooks that poll would take the CPU from
+// the holder. The file that it locks has been removed by its holder then.
 func awaitRelease(path string, deadline time.Time) {
 	f, err := os.Open(path)
 	if err != nil {
-		return // it has just been removed, or the next try tells
+		return // it has just been removed, or the next try fails too
 	}
 	released := make(chan struct{})
 	go func() {
 		defer func() {
-			_ = recover() // a defect here ends the wait and nothing else
+			_ = recover() // a defect here only ends the wait
 			close(released)
 		}()
-		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_SH) // whatever it says, the next try tells
+		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_SH) // an error comes again at the next try
 		_ = f.Close()                                   // opened for reading: nothing can be lost
 	}()
 	select {
@@ -57,9 +56,8 @@ func awaitRelease(path string, deadline time.Time) {
 	}
 }
 
-// tryLock returns nil and no error when the lock is held by another. A lock's
-// file is removed while it is held, so one that was taken counts only while the
-// path still leads to it.
+// tryLock returns nil and no error if another process holds the lock. The holder removes
+// the file, so a lock counts only if the path still leads to the locked file.
 func tryLock(path string) (*hookLock, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -76,13 +74,14 @@ func tryLock(path string) (*hookLock, error) {
 	if closed := f.Close(); closed != nil {
 		return nil, closed
 	}
-	if err != nil && !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+	isHeld := errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, syscall.EINTR)
+	if err != nil && !isHeld {
 		return nil, err
 	}
 	return nil, nil
 }
 
-// release lets go of the lock and removes its file.
+// release removes the lock's file and releases the lock.
 func (l *hookLock) release() error {
 	return errors.Join(removeIfThere(l.file.Name()), l.file.Close())
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestLockOneAfterTheOther: of many that want a lock one has it at a time, and all get it.
-func TestLockOneAfterTheOther(t *testing.T) {
+// TestLockExcludes: many processes that want a lock get it, one at a time.
+func TestLockExcludes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	first, err := lockPath(path, time.Now())
 	if err != nil {

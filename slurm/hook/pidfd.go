@@ -11,23 +11,23 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// foreign is a process that is not our child, held so that its number cannot be
-// given to another one (pidfd_open(2), Linux 5.3; older kernels have only the
-// comparison of start times).
+// foreign is a process that is not our child. Its pidfd makes sure that signals reach no
+// other process with that number (pidfd_open(2), Linux 5.3); on older kernels only the
+// comparison of start times does.
 type foreign struct {
 	process  *os.Process
 	procRoot string
 	start    uint64
 }
 
-// findProcess takes hold of the process with that number and start time; the
-// error is os.ErrProcessDone where it is gone.
+// findProcess opens the process with that number and start time. The error is
+// os.ErrProcessDone if it has ended.
 func findProcess(procRoot string, pid int, start uint64) (*foreign, error) {
 	p, err := os.FindProcess(pid)
 	if err != nil {
 		return nil, fmt.Errorf("cannot find process %d: %w", pid, err)
 	}
-	// First the hold, then the look: afterwards it cannot become another's number.
+	// Open first, then compare: from then on the handle is that of the process.
 	if !procfile.Alive(procRoot, pid, start) {
 		return nil, errors.Join(os.ErrProcessDone, p.Release())
 	}
@@ -39,14 +39,15 @@ func (f *foreign) terminate() error { return f.process.Signal(syscall.SIGTERM) }
 
 func (f *foreign) close() error { return f.process.Release() }
 
-// waitGone waits until the process has ended and tells whether it has.
+// waitGone waits until the process has ended, at most until the deadline, and reports
+// whether it has.
 func (f *foreign) waitGone(deadline time.Time) bool {
 	var polled error
 	err := f.process.WithHandle(func(pidfd uintptr) { polled = pollIn(pidfd, deadline) })
 	if err == nil && polled == nil {
 		return true
 	}
-	// No pidfd on this kernel, or the time is over: look at /proc.
+	// This kernel has no pidfd, or the deadline has passed: check /proc.
 	for procfile.Alive(f.procRoot, f.process.Pid, f.start) {
 		if !time.Now().Before(deadline) {
 			return false
@@ -62,8 +63,8 @@ type pollFD struct {
 	events, revents int16
 }
 
-// pollIn waits until the descriptor is readable, which for a pidfd means that its
-// process has ended. The error is os.ErrDeadlineExceeded when it is not by then.
+// pollIn waits until the descriptor is readable: the process of a pidfd has ended. At the
+// deadline the error is os.ErrDeadlineExceeded.
 func pollIn(fd uintptr, deadline time.Time) error {
 	const pollin = 1
 	for {

@@ -13,18 +13,18 @@ import (
 	"github.com/resource-tracker/rt/slurm"
 )
 
-// ErrTracked says that the job has a tracker already: a Prolog was repeated.
+// ErrTracked means that the job already has a tracker: its Prolog ran twice.
 var ErrTracked = errors.New("this attempt of the job is tracked already")
 
-// Prolog starts a tracker for the run, which begins now, and waits until it is
-// ready, at most ReadyTimeout. It is safe to run it
-// again: an attempt of a job that has a living tracker gets no second one
-// (ErrTracked). A tracker of an earlier attempt is told to stop, not waited for.
+// Prolog starts a tracker for the run, which begins now, and waits until it is ready, at
+// most ReadyTimeout. It may be repeated: an attempt of a job that has a running tracker
+// gets no second one (ErrTracked). It sends SIGTERM to the tracker of an earlier attempt
+// and does not wait for it.
 //
-// The error is for the log and never for an exit status, because Slurm drains the
-// node of a Prolog that fails. After Failures errors in a row nothing is tried for
-// Reset, and no error comes then; a Prolog that was killed at work counts as one
-// when the next comes, and GaveUp counts one that hangs.
+// The error is for the log and never for an exit status, because Slurm drains the node of
+// a Prolog that fails. After Failures errors in a row Prolog starts nothing and returns no
+// error until Reset has passed. The next Prolog counts one that was killed as a failure;
+// GaveUp counts one that hangs.
 func (h *Hook) Prolog(run rt.Run) error {
 	if err := h.State.create(); err != nil {
 		return err
@@ -45,7 +45,7 @@ func (h *Hook) Prolog(run rt.Run) error {
 	return errors.Join(uncounted, a.succeeded())
 }
 
-// complete adds to the run what the environment does not say.
+// complete adds to the run what the environment lacks.
 func (h *Hook) complete(run *rt.Run) {
 	if gid, ok := run.GID.Get(); ok && run.Group == "" && h.GroupName != nil {
 		run.Group = h.GroupName(gid)
@@ -58,8 +58,8 @@ func (h *Hook) complete(run *rt.Run) {
 	run.TrackerVersion = rt.Version
 }
 
-// track starts the run's tracker unless the attempt has one, leaves the note for
-// the Epilog and waits until the tracker is ready, all under the job's lock.
+// track starts the run's tracker unless the attempt has one, writes the note for the
+// Epilog and waits until the tracker is ready. It holds the job's lock.
 func (h *Hook) track(run *rt.Run) (err error) {
 	if h.Precheck != nil {
 		if err := h.Precheck(); err != nil {
@@ -73,7 +73,7 @@ func (h *Hook) track(run *rt.Run) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.release()) }()
-	if err := h.makeWay(run); err != nil {
+	if err := h.clear(run); err != nil {
 		return err
 	}
 	t, err := h.launch(run, deadline)
@@ -85,7 +85,7 @@ func (h *Hook) track(run *rt.Run) (err error) {
 		RunID: run.FileStem(), Spool: filepath.Join(h.SpoolDir, run.FileStem()+".db"), Started: run.Start,
 	})
 	if err != nil {
-		// The Epilog could not find it, and a second Prolog would start another.
+		// The Epilog could not find the tracker, and a second Prolog would start another.
 		return errors.Join(err, t.stop())
 	}
 	running, err := t.waitReady(deadline)
@@ -95,29 +95,29 @@ func (h *Hook) track(run *rt.Run) (err error) {
 	return err
 }
 
-// makeWay makes way for the run's tracker. It fails with ErrTracked where the same
-// attempt has one; that of an earlier attempt, whose Epilog never came, is told to
-// end its own run in its own time.
-func (h *Hook) makeWay(run *rt.Run) error {
+// clear removes what is left of an earlier attempt. It fails with ErrTracked if this
+// attempt has a tracker. The tracker of an earlier attempt, which had no Epilog, gets
+// SIGTERM and ends its own run; clear does not wait for it.
+func (h *Hook) clear(run *rt.Run) error {
 	job := run.JobID.Or(0)
 	old, err := h.State.ReadNote(job, run.Node)
 	if err == nil && procfile.Alive(h.ProcRoot, old.PID, old.PIDStart) {
 		if old.Attempt == run.Attempt {
 			return fmt.Errorf("%w, by process %d", ErrTracked, old.PID)
 		}
-		if err := h.dismiss(old); err != nil {
+		if err := h.terminate(old); err != nil {
 			return fmt.Errorf("cannot stop the tracker of the job's attempt %d: %w", old.Attempt, err)
 		}
 	}
-	// An exit that is still there is that of an earlier attempt.
+	// An exit that exists is that of an earlier attempt.
 	if err := h.State.RemoveExit(job, run.Node); err != nil {
 		return fmt.Errorf("cannot clear the job's exit: %w", err)
 	}
 	return nil
 }
 
-// dismiss tells a tracker to stop; one that is gone is fine.
-func (h *Hook) dismiss(note Note) error {
+// terminate sends SIGTERM to a tracker; a tracker that has ended is no error.
+func (h *Hook) terminate(note Note) error {
 	p, err := findProcess(h.ProcRoot, note.PID, note.PIDStart)
 	if err == nil {
 		err = errors.Join(p.terminate(), p.close())

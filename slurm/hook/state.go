@@ -14,27 +14,26 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// State is the directory in which the Prolog and the Epilog of a job on a node
-// find each other's notes (tracker.state_dir). It lies below /run, so that a
-// reboot empties it.
+// State is the directory with the files of a job's Prolog and Epilog on a node
+// (tracker.state_dir). It is below /run, so that a reboot empties it.
 //
-//	<jobid>@<node>.json  Note: the job's tracker; written by the Prolog, for root
+//	<jobid>@<node>.json  Note: the job's tracker; written by the Prolog, readable by root
 //	<jobid>@<node>.exit  rt.Exit: how the job ended; written by the Epilog, for the tracker
 //	<jobid>@<node>.lock  held by flock(2) while a hook works on the job
-//	breaker@<node>.json  failures of the Prolog in a row, and Prologs at work
-//	breaker@<node>.json.<pid>-<start>.well  of a Prolog at work that ended well and could not sign out
-//	node/values          what one tracker read of the node, for the others; the trackers'
+//	breaker@<node>.json  failures of the Prolog in a row, and running Prologs
+//	breaker@<node>.json.<pid>-<start>.well  of a Prolog that did not fail and could not remove its entry
+//	node/values          readings of the node that the trackers share; owned by their user
 //
-// The Epilog removes the job's files, but leaves the exit where the tracker had
-// died, for whoever closes the run, and both where the tracker lives on; what nobody
-// needs any more goes with a later Epilog of the node. A job has at most one run on a node at a time,
-// which is why the pair of job and node names it, and not the attempt: Slurm
-// counts that up before the Epilog of the attempt that ends.
+// The Epilog removes the job's files. It leaves the exit if the tracker has died, for the
+// process that closes the run, and the note too if the tracker keeps running. A later
+// Epilog of the node removes files that are no longer needed. A job has at most one run on
+// a node at a time, so job and node identify it. The attempt would not: Slurm increments
+// it before the Epilog of the attempt that ends.
 type State struct {
 	Dir string
 }
 
-// Note is what a Prolog leaves for the Epilog.
+// Note is written by a Prolog for the Epilog.
 type Note struct {
 	PID      int       `json:"pid"`            // of the tracker
 	PIDStart uint64    `json:"pid_start_time"` // field 22 of its /proc/<pid>/stat
@@ -44,8 +43,8 @@ type Note struct {
 	Started  time.Time `json:"started"`        // rt.Run.Start
 }
 
-// ReadNote returns the note of the job's tracker on the node. Where there is none
-// the error is fs.ErrNotExist.
+// ReadNote returns the note of the job's tracker on the node. The error is fs.ErrNotExist
+// if there is none.
 func (s State) ReadNote(job uint64, node string) (Note, error) {
 	var n Note
 	err := readJSON(s.path(job, node, "json"), &n)
@@ -56,16 +55,16 @@ func (s State) writeNote(job uint64, node string, n Note) error {
 	return writeJSON(s.path(job, node, "json"), n, 0o600)
 }
 
-// leftExit is the file of an exit. RunID is Note.RunID: of an attempt that was
-// requeued nobody must take the exit of the next for its own.
+// leftExit is the file of an exit. RunID is Note.RunID: the exit of a requeued job's next
+// attempt does not apply to this one.
 type leftExit struct {
 	rt.Exit
 	RunID string `json:"run_id,omitempty"`
 }
 
-// ReadExit returns how a run ended, as its job's Epilog on the node said; runID is
-// its rt.Run.FileStem. Where that Epilog has not come, or another run's has since,
-// the error is fs.ErrNotExist.
+// ReadExit returns how a run ended according to its job's Epilog on the node; runID is its
+// rt.Run.FileStem. The error is fs.ErrNotExist if that Epilog has not run, or if that of
+// another run has run since.
 func (s State) ReadExit(job uint64, node, runID string) (rt.Exit, error) {
 	var e leftExit
 	path := s.path(job, node, "exit")
@@ -78,12 +77,12 @@ func (s State) ReadExit(job uint64, node, runID string) (rt.Exit, error) {
 	return e.Exit, nil
 }
 
-// RemoveExit removes what ReadExit reads; nothing to remove is no error.
+// RemoveExit removes the file of ReadExit; a missing file is no error.
 func (s State) RemoveExit(job uint64, node string) error {
 	return removeIfThere(s.path(job, node, "exit"))
 }
 
-// writeExit leaves the exit for the tracker, which is not root and may read it.
+// writeExit writes the exit for the tracker, which is not root and can read it.
 func (s State) writeExit(job uint64, node, runID string, e rt.Exit) error {
 	return writeJSON(s.path(job, node, "exit"), leftExit{e, runID}, 0o644)
 }
@@ -97,8 +96,8 @@ func (s State) path(job uint64, node, suffix string) string {
 	return filepath.Join(s.Dir, fmt.Sprintf("%d@%s.%s", job, fileName(node), suffix))
 }
 
-// create makes the directory where a reboot has removed it. Only root's hooks
-// write into it; the trackers read.
+// create makes the directory, which a reboot removes. Root's hooks write its files, the
+// trackers read them.
 func (s State) create() error {
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		return fmt.Errorf("cannot make tracker.state_dir: %w", err)
@@ -106,9 +105,9 @@ func (s State) create() error {
 	return nil
 }
 
-// createShared makes the directory in which trackers share what they read of the
-// node. It is theirs; where it cannot be made, each reads the node by itself and
-// its ledger says so.
+// createShared makes the directory in which the trackers share their readings of the node.
+// Their user owns it. Without it each tracker reads the node itself and records that in
+// its ledger.
 func (s State) createShared(user *User) {
 	dir := filepath.Join(s.Dir, "node")
 	_ = os.Mkdir(dir, 0o700)
@@ -116,10 +115,10 @@ func (s State) createShared(user *User) {
 	if user == nil || syscall.Lstat(dir, &now) != nil || now.Mode&syscall.S_IFMT != syscall.S_IFDIR || now.Uid == user.UID {
 		return
 	}
-	_ = os.Lchown(dir, int(user.UID), int(user.GID)) // also where a hook was killed before it could, or spool.user is another one
+	_ = os.Lchown(dir, int(user.UID), int(user.GID)) // also after a hook that was killed before, or a change of spool.user
 }
 
-// fileName makes a node's name safe in a path.
+// fileName replaces what is not safe in a path in a node's name.
 func fileName(node string) string {
 	if len(node) > 128 {
 		node = node[:128]
@@ -144,8 +143,8 @@ func readJSON(path string, v any) error {
 	return nil
 }
 
-// writeJSON replaces the file as a whole: a reader sees the old one or the new one.
-// It does not wait for the disk, because nothing there outlives a reboot.
+// writeJSON replaces the file atomically. It does not sync, because a reboot removes the
+// file anyway.
 func writeJSON(path string, v any, mode fs.FileMode) error {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -16,18 +16,17 @@ import (
 	"github.com/resource-tracker/rt/slurm"
 )
 
-// ErrNoStepd says that no slurmstepd of the job was found on the node.
+// ErrNoStepd means that the node has no slurmstepd of the job.
 var ErrNoStepd = errors.New("no slurmstepd of the job")
 
-// StepdCgroup finds the job's cgroup by the slurmstepd that runs one of its steps
-// or by a process that this one started: the last resort, when no Candidate
-// exists, because it reads all of procRoot. A slurmstepd's command line is
-// "slurmstepd: [12.batch]"; it does not name its node. Where several slurmds share
-// a host, a path with another node's name in it is passed over, and paths without
-// any are taken as they are: such slurmds share their directories too.
+// StepdCgroup finds the job's cgroup by the slurmstepd of one of its steps, or by a process
+// that this slurmstepd started. It reads all of procRoot, so it is for when no Candidate
+// exists. The command line of a slurmstepd is "slurmstepd: [12.batch]", without its node.
+// If several slurmds share a host, a path with another node's name is ignored and a path
+// without a name is used: such slurmds share their directories.
 //
-// The directories of the Candidate are literal. It fails with ErrNoStepd where
-// there is none, which is normal before the job's first step.
+// The directories of the Candidate are literal. It fails with ErrNoStepd if there is no
+// slurmstepd, which is normal before the job's first step.
 func StepdCgroup(procRoot string, run *rt.Run, mounts cgroupfs.Mounts) (cgroupfs.Candidate, error) {
 	id, ok := run.JobID.Get()
 	if !ok {
@@ -49,7 +48,8 @@ func StepdCgroup(procRoot string, run *rt.Run, mounts cgroupfs.Mounts) (cgroupfs
 	for _, pid := range pids {
 		// In v1 the slurmstepd itself is in no cgroup of the job, its children are.
 		stat, err := procfile.ReadStat(procRoot, pid)
-		if err != nil || !stepds[pid] && !stepds[stat.PPID] {
+		isOfStep := stepds[pid] || stepds[stat.PPID]
+		if err != nil || !isOfStep {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join(procRoot, strconv.Itoa(pid), "cgroup"))
@@ -63,21 +63,21 @@ func StepdCgroup(procRoot string, run *rt.Run, mounts cgroupfs.Mounts) (cgroupfs
 	return cgroupfs.Candidate{}, ErrNoStepd
 }
 
-// isJobsStepd tells whether a process is a slurmstepd of the job. It is asked of every
-// process of the node and so goes without os.File, which asks the kernel four times
-// whether a file can be waited for.
+// isJobsStepd reports whether a process is a slurmstepd of the job. It runs for every
+// process of the node and avoids os.File, which calls the kernel four times to check
+// whether a file can be polled.
 func isJobsStepd(procRoot string, pid int, id uint64, leader rt.Opt[uint64]) bool {
 	fd, err := syscall.Open(procRoot+"/"+strconv.Itoa(pid)+"/cmdline", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return false
 	}
-	var cmdline [256]byte // a title is no longer
+	var cmdline [256]byte // a title is shorter
 	n, err := syscall.Read(fd, cmdline[:])
 	_ = syscall.Close(fd) // opened for reading: nothing can be lost
 	return err == nil && isStepdOf(cmdline[:n], id, leader) && isRoots(procRoot, pid)
 }
 
-// isRoots tells whether root started the process: anybody can call himself slurmstepd.
+// isRoots reports whether root started the process: any process can have this title.
 func isRoots(procRoot string, pid int) bool {
 	status, err := os.ReadFile(filepath.Join(procRoot, strconv.Itoa(pid), "status"))
 	if err != nil {
@@ -87,10 +87,10 @@ func isRoots(procRoot string, pid int) bool {
 	return ok && bytes.HasPrefix(ids, []byte("0\t"))
 }
 
-// isStepdOf tells whether a command line can be that of a slurmstepd of the job:
-// "slurmstepd: [12.0]", "slurmstepd: [12.batch]". In a heterogeneous job the
-// leader's id may stand there with the component after a plus sign ("12+1.0" or
-// "12.0+1"): the directory has the component's id, and jobDir looks at it.
+// isStepdOf reports whether a command line can be that of a slurmstepd of the job:
+// "slurmstepd: [12.0]", "slurmstepd: [12.batch]". In a heterogeneous job it can have the
+// leader's id, and the component after a plus sign ("12+1.0" or "12.0+1"). The directory
+// has the component's id, which jobDirs checks.
 func isStepdOf(cmdline []byte, id uint64, leader rt.Opt[uint64]) bool {
 	rest, ok := bytes.CutPrefix(cmdline, []byte("slurmstepd: ["))
 	if !ok {

@@ -14,7 +14,7 @@ import (
 )
 
 // proc makes a directory like /proc: pid to cmdline, parent and cgroup. Processes
-// from 600 on are not root's.
+// from 600 on belong to a user.
 func proc(t *testing.T, processes map[string][3]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -26,7 +26,7 @@ func proc(t *testing.T, processes map[string][3]string) string {
 		stat := pid + " (some) name) S " + p[1] + " 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4711 1 1 1\n"
 		status := "Name:\tsome\nUid:\t0\t1001\t0\t1001\n"
 		if pid > "500" {
-			status = "Name:\tsome\nUid:\t1001\t0\t0\t0\n" // somebody's
+			status = "Name:\tsome\nUid:\t1001\t0\t0\t0\n" // of a user
 		}
 		for name, text := range map[string]string{"cmdline": p[0], "stat": stat, "cgroup": p[2], "status": status} {
 			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -76,7 +76,7 @@ func TestStepdCgroup(t *testing.T) {
 			"101": {"slurmstepd: [1.12]", "1", v2("/system.slice/slurmstepd.scope/job_1/step_12/slurm")},
 			"102": {"/bin/sh\x00slurmstepd: [12.0]", "1", v2("/system.slice/slurmstepd.scope/job_12/step_0/slurm")},
 			"103": {"slurmstepd infinity", "1", v2("/system.slice/slurmstepd.scope/system")},
-			"600": {"slurmstepd: [12.0]", "1", v2("/system.slice/slurmstepd.scope/job_12/step_0/slurm")}, // a user calls himself so
+			"600": {"slurmstepd: [12.0]", "1", v2("/system.slice/slurmstepd.scope/job_12/step_0/slurm")}, // a user's process with this title
 		}, cgroupfs.Candidate{}},
 	}
 	for _, tt := range tests {

@@ -2,26 +2,25 @@ package layout
 
 import "github.com/resource-tracker/rt"
 
-// StepdSearch finds the slurmstepds of a run's job on this host time and again, one
-// for each of its steps. Where several slurmds share a host, those of its other
-// nodes are among them. The command line of a process that has none of a slurmstepd
-// is read a few times, because one has another name at its start, and then again
-// after many searches, when another process may have its pid.
+// StepdSearch finds the slurmstepds of a run's job on this host repeatedly, one for each
+// step. If several slurmds share the host, it also finds those of the other nodes. It reads
+// the command line of another process a few times, because a slurmstepd has another name at
+// its start, and then again after many searches, because pids are reused.
 type StepdSearch struct {
 	procRoot string
 	run      *rt.Run
 
 	searches  int
-	seen, was []seenPID // in ascending order: in this search, in the one before
+	seen, was []seenPID // in ascending order: of this search, of the one before
 	stepds    []int
 }
 
-// seenPID is a process and at how many searches it was no slurmstepd of the job.
-type seenPID struct{ pid, looks int32 }
+// seenPID is a process and the number of searches that read its command line in vain.
+type seenPID struct{ pid, reads int32 }
 
 const (
-	stepdLooks = 3   // searches at which a process is looked at
-	stepdAnew  = 100 // searches after which all are looked at again
+	maxReads      = 3   // of one process's command line
+	searchesAgain = 100 // searches after which all command lines are read again
 )
 
 // NewStepdSearch returns a search below procRoot, "/proc".
@@ -29,15 +28,16 @@ func NewStepdSearch(procRoot string, run *rt.Run) *StepdSearch {
 	return &StepdSearch{procRoot: procRoot, run: run}
 }
 
-// Among returns the job's slurmstepds among all processes of the host, which are
-// given in ascending order. The list is good until the next call.
+// Among returns the job's slurmstepds among all processes of the host, which are in
+// ascending order. The list is valid until the next call.
 func (s *StepdSearch) Among(pids []int) []int {
 	s.stepds = s.stepds[:0]
 	id, ok := s.run.JobID.Get()
 	if !ok {
 		return nil
 	}
-	if s.searches++; s.searches%stepdAnew == 0 {
+	s.searches++
+	if s.searches%searchesAgain == 0 {
 		s.seen = s.seen[:0]
 	}
 	s.was, s.seen = s.seen, s.was[:0]
@@ -48,13 +48,13 @@ func (s *StepdSearch) Among(pids []int) []int {
 		}
 		p := seenPID{pid: int32(pid)}
 		if len(known) > 0 && known[0].pid == p.pid {
-			p.looks = known[0].looks
+			p.reads = known[0].reads
 		}
-		if p.looks < stepdLooks {
+		if p.reads < maxReads {
 			if isJobsStepd(s.procRoot, pid, id, s.run.HetJobID) {
 				s.stepds = append(s.stepds, pid)
 			} else {
-				p.looks++
+				p.reads++
 			}
 		}
 		s.seen = append(s.seen, p)

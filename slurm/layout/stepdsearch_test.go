@@ -10,8 +10,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// A slurmstepd has another name when it starts; a process that is none is left alone
-// after some searches, until another one has its pid.
+// A slurmstepd has another name when it starts. Another process is not read again
+// after some searches, until its pid is reused.
 func TestStepdSearch(t *testing.T) {
 	root := t.TempDir()
 	put := func(pid int, cmdline, uid string) {
@@ -39,8 +39,8 @@ func TestStepdSearch(t *testing.T) {
 	put(10, "slurmstepd: [13.batch]", "0")
 	want("first", []int{7, 8, 9, 10}, 8)
 	put(7, "slurmstepd: [12.batch]", "0")
-	want("one has got its name", []int{7, 8, 9, 10}, 7, 8)
-	for range stepdLooks {
+	want("a slurmstepd has its name", []int{7, 8, 9, 10}, 7, 8)
+	for range maxReads {
 		want("nothing new", []int{7, 8, 9, 10}, 7, 8)
 	}
 	put(10, "slurmstepd: [12.0]", "0")
@@ -50,10 +50,10 @@ func TestStepdSearch(t *testing.T) {
 
 	put(9, "slurmstepd: [12.1]", "0")
 	found := false
-	for range stepdAnew {
+	for range searchesAgain {
 		found = found || slices.Contains(s.Among([]int{7, 9}), 9)
 	}
 	if !found {
-		t.Error("a process that was given another's pid between two searches is never found")
+		t.Error("a process that got the pid of another between two searches is never found")
 	}
 }
