@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/resource-tracker/rt/internal/iotest"
+	"github.com/resource-tracker/rt/e2e/iotest"
 )
 
 // programs are what a site installs.

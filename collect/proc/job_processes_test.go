@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/iotest"
+	"github.com/resource-tracker/rt/e2e/iotest"
 )
 
 // crowd is a fixture of a job's processes. Bytes written are always twice those read.
