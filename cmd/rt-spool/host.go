@@ -42,7 +42,7 @@ func runHost(c *cli.Context) error {
 	m := machine{
 		roots: host.NewRoots("/proc", "/sys"),
 		env:   os.LookupEnv,
-		gpus:  func(ctx context.Context) []rt.GPUReading { return readGPUs(ctx, gpu.New("/dev", "/sys")) },
+		gpus:  func(ctx context.Context) []rt.GPUReading { return gpu.ReadOnce(ctx, gpu.New("/dev", "/sys")) },
 		cloud: func(context.Context) rt.Host { return rt.Host{} },
 	}
 	if !c.Bool("no-cloud") {
@@ -92,33 +92,4 @@ func (m *machine) facts(ctx context.Context, now time.Time) (hostfacts.Cache, er
 	hostfacts.AddGPUs(&h, gpus)
 	drop := hostfacts.Suppressed(m.env)
 	return hostfacts.Cache{BootID: boot, CollectedAt: now, Suppressed: drop, Host: hostfacts.Drop(h, drop)}, nil
-}
-
-const (
-	gpuPatience = 10 * time.Second // NVIDIA's driver takes seconds to begin where nothing keeps it loaded
-	gpuPause    = 250 * time.Millisecond
-)
-
-// gpuSource is the part of gpu.Source that is used here.
-type gpuSource interface {
-	Read(*rt.Snapshot) error
-	Close() error
-}
-
-// readGPUs reads the GPUs once their drivers answer; those that never do are left out.
-func readGPUs(ctx context.Context, source gpuSource) []rt.GPUReading {
-	defer source.Close() // nothing was written
-	ctx, cancel := context.WithTimeout(ctx, gpuPatience)
-	defer cancel()
-	for {
-		var s rt.Snapshot
-		if err := source.Read(&s); !errors.Is(err, os.ErrDeadlineExceeded) {
-			return s.GPUs
-		}
-		select {
-		case <-ctx.Done():
-			return s.GPUs
-		case <-time.After(gpuPause):
-		}
-	}
 }

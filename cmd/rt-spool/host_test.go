@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -78,48 +77,5 @@ func TestFactsCutShort(t *testing.T) {
 	m.roots.Proc = t.TempDir()
 	if _, err := m.facts(t.Context(), time.Now()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without the id of this boot: %v", err)
-	}
-}
-
-// slowGPU answers at the nth reading.
-type slowGPU struct {
-	answer, reads int
-	fault         error
-	closed        bool
-}
-
-func (g *slowGPU) Close() error {
-	g.closed = true
-	return nil
-}
-
-func (g *slowGPU) Read(s *rt.Snapshot) error {
-	if g.reads++; g.reads < g.answer {
-		return errors.Join(os.ErrDeadlineExceeded)
-	}
-	s.GPUs = []rt.GPUReading{{Name: "A2"}}
-	return g.fault
-}
-
-func TestReadGPUs(t *testing.T) {
-	for name, tc := range map[string]struct {
-		source *slowGPU
-		want   int // GPUs
-		after  time.Duration
-	}{
-		"at once":         {&slowGPU{answer: 1}, 1, 0},
-		"with a fault":    {&slowGPU{answer: 1, fault: errors.New("one fell off the bus")}, 1, 0},
-		"once it is up":   {&slowGPU{answer: 5}, 1, time.Second},
-		"when it is hung": {&slowGPU{answer: 1000}, 0, gpuPatience},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				start := time.Now()
-				got := readGPUs(t.Context(), tc.source)
-				if took := time.Since(start); len(got) != tc.want || took != tc.after || !tc.source.closed {
-					t.Errorf("%d GPUs after %v (closed: %t), want %d after %v", len(got), took, tc.source.closed, tc.want, tc.after)
-				}
-			})
-		})
 	}
 }

@@ -35,7 +35,7 @@ func Export(ctx context.Context, w io.Writer, r *spool.Reader, asJSON bool) erro
 		if waiting == nil {
 			return nil
 		}
-		return Write(w, waiting, []sonar.Sample{*waiting}, asJSON)
+		return writeSamples(w, waiting, []sonar.Sample{*waiting}, asJSON)
 	}
 	for s, err := range r.Snapshots(ctx, 1, last) {
 		if err != nil {
@@ -94,7 +94,7 @@ func (e *exporter) sample(s *rt.Snapshot) (sonar.Sample, error) {
 	e.prev.CopyFrom(s)
 	out := sonar.Sample{
 		Version: sonar.Version, Time: time.Unix(0, s.Wall).In(e.zone).Truncate(time.Second), Host: e.run.Node,
-		User: e.user(), Cmd: e.command(), Job: e.run.JobID.Or(0), Load: Load(s), GPUInfo: GPUs(s.GPUs, nil),
+		User: e.user(), Cmd: e.command(), Job: e.run.JobID.Or(0), Load: loadOf(s), GPUInfo: gpusOf(s.GPUs, nil),
 	}
 	if out.Host == "" {
 		out.Host = "localhost"
@@ -114,7 +114,7 @@ func (e *exporter) sample(s *rt.Snapshot) (sonar.Sample, error) {
 	}
 	out.CPUTimeSec = micros / 1e6
 	if life := float64(s.Boot-e.first) / 1e3; life > 0 {
-		out.CPUPct = Thousandth(float64(micros) / life * 100)
+		out.CPUPct = thousandth(float64(micros) / life * 100)
 	}
 	if processes > 0 {
 		out.RolledUp = processes - 1
@@ -130,20 +130,20 @@ func (e *exporter) gpus(s *rt.Snapshot, out *sonar.Sample) {
 		if !g.InJob.Or(false) {
 			continue
 		}
-		out.GPUs.Indices = Union(out.GPUs.Indices, []uint32{GPUIndex(s.GPUs, g)})
+		out.GPUs.Indices = union(out.GPUs.Indices, []uint32{gpuIndex(s.GPUs, g)})
 		if total := g.VRAMTotal.Or(0); total > 0 {
 			out.GPUMemPct += float64(g.VRAMUsed.Or(0)) / float64(total) * 100
 		}
 	}
 	if out.GPUs.Indices == nil && s.Job.Phase == rt.JobPresent {
-		for _, word := range SplitList(e.run.GPUs) {
+		for _, word := range splitList(e.run.GPUs) {
 			if n, err := strconv.ParseUint(word, 10, 31); err == nil {
-				out.GPUs.Indices = Union(out.GPUs.Indices, []uint32{uint32(n)})
+				out.GPUs.Indices = union(out.GPUs.Indices, []uint32{uint32(n)})
 			}
 		}
 	}
-	out.GPUMemPct = Thousandth(out.GPUMemPct)
-	out.GPUPct = Thousandth(max(0, s.GPU.Usage.Or(0)) * 100)
+	out.GPUMemPct = thousandth(out.GPUMemPct)
+	out.GPUPct = thousandth(max(0, s.GPU.Usage.Or(0)) * 100)
 	out.GPUKiB = s.GPU.VRAMUsed.Or(0) >> 10
 }
 

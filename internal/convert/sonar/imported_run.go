@@ -141,7 +141,7 @@ func sonarAccount(j *sonar.Job) (slurmacct.Account, bool) {
 // parseTRES reads cpu=2,mem=800M,node=2.
 func parseTRES(text string) map[string]string {
 	out := map[string]string{}
-	for _, word := range SplitList(text) {
+	for _, word := range splitList(text) {
 		name, value, _ := strings.Cut(word, "=")
 		out[name] = value
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/resource-tracker/rt/format/sonar"
 )
 
-// Write writes the records of one invocation of sonar ps.
-func Write(w io.Writer, head *sonar.Sample, samples []sonar.Sample, asJSON bool) error {
+// writeSamples writes the records of one invocation of sonar ps.
+func writeSamples(w io.Writer, head *sonar.Sample, samples []sonar.Sample, asJSON bool) error {
 	var out []byte
 	var err error
 	if asJSON {
@@ -29,8 +29,8 @@ func Write(w io.Writer, head *sonar.Sample, samples []sonar.Sample, asJSON bool)
 	return err
 }
 
-// Load is the busy time of each CPU since boot in seconds.
-func Load(s *rt.Snapshot) []uint64 {
+// loadOf is the busy time of each CPU since boot in seconds.
+func loadOf(s *rt.Snapshot) []uint64 {
 	seconds := make([]uint64, len(s.CPUs))
 	for i := range s.CPUs {
 		seconds[i] = s.CPUs[i].Times.Busy() / rt.TicksPerSecond
@@ -38,32 +38,32 @@ func Load(s *rt.Snapshot) []uint64 {
 	return seconds
 }
 
-// GPUs is what the GPUs did, as far as it was read.
-func GPUs(all []rt.GPUReading, details []gpu.Details) []sonar.GPU {
+// gpusOf is what the GPUs did, as far as it was read.
+func gpusOf(all []rt.GPUReading, details []gpu.Details) []sonar.GPU {
 	var out []sonar.GPU
-	for _, g := range WholeGPUs(all) {
-		d := DetailsOf(details, g.UUID)
+	for _, g := range wholeGPUs(all) {
+		d := detailsOf(details, g.UUID)
 		out = append(out, sonar.GPU{
 			FanPct: d.Fan.Or(0), Mode: d.ComputeMode, Perf: d.State,
-			MemUseKiB: g.VRAMUsed.Or(0) >> 10, UtilPct: Natural(g.Utilization), MemUtilPct: d.MemUtilization.Or(0),
-			TempC: g.Temperature.Or(0), PowerW: Natural(g.Power), PowerLimitW: Natural(d.PowerLimit),
+			MemUseKiB: g.VRAMUsed.Or(0) >> 10, UtilPct: natural(g.Utilization), MemUtilPct: d.MemUtilization.Or(0),
+			TempC: g.Temperature.Or(0), PowerW: natural(g.Power), PowerLimitW: natural(d.PowerLimit),
 			ClockMHz: g.Frequency.Or(0), MemClockMHz: d.MemClock.Or(0),
 		})
 	}
 	return out
 }
 
-// Natural is a figure without its fraction, 0 where it is not known.
-func Natural(v rt.Opt[float64]) uint64 { return uint64(max(0, v.Or(0))) }
+// natural is a figure without its fraction, 0 where it is not known.
+func natural(v rt.Opt[float64]) uint64 { return uint64(max(0, v.Or(0))) }
 
-// GPUIndex is the number of a GPU, which a MIG instance shares with the GPU that
+// gpuIndex is the number of a GPU, which a MIG instance shares with the GPU that
 // it is part of, or its place among the GPUs where the driver counts none.
-func GPUIndex(all []rt.GPUReading, g *rt.GPUReading) uint32 {
+func gpuIndex(all []rt.GPUReading, g *rt.GPUReading) uint32 {
 	number, _, _ := strings.Cut(g.Host, ":") // NVIDIA: 1, and 1:0 for an instance; AMD: a PCI address, 0000:03:00.0
 	if n, err := strconv.ParseUint(number, 10, 31); err == nil && !strings.Contains(g.Host, ".") {
 		return uint32(n)
 	}
-	for i, o := range WholeGPUs(all) {
+	for i, o := range wholeGPUs(all) {
 		if o.UUID == g.UUID {
 			return uint32(i)
 		}
@@ -71,8 +71,8 @@ func GPUIndex(all []rt.GPUReading, g *rt.GPUReading) uint32 {
 	return 0
 }
 
-// WholeGPUs are the GPUs without the MIG instances.
-func WholeGPUs(all []rt.GPUReading) []*rt.GPUReading {
+// wholeGPUs are the GPUs without the MIG instances.
+func wholeGPUs(all []rt.GPUReading) []*rt.GPUReading {
 	var out []*rt.GPUReading
 	for i := range all {
 		if all[i].Detail["parent_uuid"] == "" {
@@ -82,8 +82,8 @@ func WholeGPUs(all []rt.GPUReading) []*rt.GPUReading {
 	return out
 }
 
-// DetailsOf are those of a GPU, empty ones where there are none.
-func DetailsOf(all []gpu.Details, uuid string) gpu.Details {
+// detailsOf are those of a GPU, empty ones where there are none.
+func detailsOf(all []gpu.Details, uuid string) gpu.Details {
 	for i := range all {
 		if all[i].UUID == uuid {
 			return all[i]
@@ -92,17 +92,17 @@ func DetailsOf(all []gpu.Details, uuid string) gpu.Details {
 	return gpu.Details{}
 }
 
-// Thousandth rounds v to three decimals.
-func Thousandth(v float64) float64 { return float64(int64(v*1000+0.5)) / 1000 }
+// thousandth rounds v to three decimals.
+func thousandth(v float64) float64 { return float64(int64(v*1000+0.5)) / 1000 }
 
-// Union returns the elements of both lists, sorted and without repetitions.
-func Union(a, b []uint32) []uint32 {
+// union returns the elements of both lists, sorted and without repetitions.
+func union(a, b []uint32) []uint32 {
 	all := slices.Concat(a, b)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// SplitList are the elements of a list with commas, without empty ones.
-func SplitList(list string) []string {
+// splitList are the elements of a list with commas, without empty ones.
+func splitList(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
 }

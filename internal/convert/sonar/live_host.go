@@ -1,13 +1,20 @@
-package main
+package sonar
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt/collect/gpu"
+	collecthost "github.com/resource-tracker/rt/collect/host"
+	"github.com/resource-tracker/rt/slurm/layout"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/proc"
@@ -33,7 +40,8 @@ func userNames() func(uid uint64) string {
 // jobOf is the Slurm job of a process: by its cgroup, whose name nobody but Slurm
 // gives, else by SLURM_JOB_ID of its environment where we may read it; 0 for none.
 func jobOf(procRoot string, p *proc.Listed) uint64 {
-	if job := jobOfCgroup(p.Cgroup); job != 0 {
+	path, _ := layout.ParseProcess(p.Cgroup)
+	if job, ok := path.JobID.Get(); ok {
 		return job
 	}
 	f, err := os.Open(filepath.Join(procRoot, strconv.Itoa(p.PID), "environ"))
@@ -58,22 +66,8 @@ func jobOf(procRoot string, p *proc.Listed) uint64 {
 // maxEnviron bounds what is read of one process's environment, in bytes.
 const maxEnviron = 64 << 10
 
-// jobOfCgroup finds the directory job_<id> in the lines of /proc/<pid>/cgroup.
-func jobOfCgroup(text string) uint64 {
-	for line := range strings.Lines(text) {
-		for part := range strings.SplitSeq(strings.TrimSpace(line), "/") {
-			if id, ok := strings.CutPrefix(part, "job_"); ok {
-				if job, err := strconv.ParseUint(id, 10, 32); err == nil {
-					return job
-				}
-			}
-		}
-	}
-	return 0
-}
-
-// sonarDescription is the host in one line for people.
-func sonarDescription(h *rt.Host, cards []sonar.Card) string {
+// describe is the host in one line for people.
+func describe(h *rt.Host, cards []sonar.Card) string {
 	model := h.CPUModel
 	if model == "" {
 		model = "CPUs of an unknown model"
@@ -88,4 +82,34 @@ func sonarDescription(h *rt.Host, cards []sonar.Card) string {
 		i = n
 	}
 	return strings.Join(parts, ", ")
+}
+
+// WriteSysinfo prints what sonar sysinfo prints of this host.
+func WriteSysinfo(ctx context.Context, w io.Writer, gpus GPUSource, hostname string, asJSON bool) error {
+	facts := collecthost.Read(collecthost.NewRoots("/proc", "/sys"))
+	kept := keptGPUs{GPUSource: gpus}
+	readings := gpu.ReadOnce(ctx, &kept)
+	s := sysinfo(&facts, readings, kept.details)
+	s.Timestamp, s.Hostname = time.Now(), hostname
+	write := s.AppendCSV
+	if asJSON {
+		write = s.AppendJSON
+	}
+	out, err := write(nil)
+	if err == nil {
+		_, err = w.Write(out)
+	}
+	return err
+}
+
+func sysinfo(h *rt.Host, gpus []rt.GPUReading, details []gpu.Details) *sonar.Sysinfo {
+	s := &sonar.Sysinfo{CPUCores: h.VCPUs.Or(0), MemGB: h.MemoryMiB.Or(0) >> 10, GPUInfo: cards(gpus, details)}
+	s.GPUCards = uint64(len(s.GPUInfo))
+	var kib uint64
+	for i := range gpus { // a GPU with MIG on has its memory in its instances
+		kib += gpus[i].VRAMTotal.Or(0) >> 10
+	}
+	s.GPUMemGB = kib >> 20
+	s.Description = describe(h, s.GPUInfo)
+	return s
 }
