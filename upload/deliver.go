@@ -145,7 +145,8 @@ func (r *delivery) uploadBatch(ctx context.Context, sealed rt.Batch, last int64,
 		last, limit = sealed.LastSeq, 0
 	}
 	b, body, err := r.rows.build(ctx, last, limit)
-	if err != nil || b.Rows == 0 && sealed.Rows == 0 {
+	isDone := b.Rows == 0 && sealed.Rows == 0
+	if err != nil || isDone {
 		return b, err
 	}
 	b.Number, b.Key, b.SealedAt = n, uri, time.Now()

@@ -63,7 +63,8 @@ func refused(err error) bool {
 	if !errors.As(err, &e) {
 		return false
 	}
-	return e.Unsent || e.Undone || e.Status >= 300 && e.Status < 500 && e.Status != http.StatusRequestTimeout
+	isRefusal := e.Status >= 300 && e.Status < 500 && e.Status != http.StatusRequestTimeout
+	return e.Unsent || e.Undone || isRefusal
 }
 
 // HeaderUndone is in an answer of the receiver that did nothing of what was asked and

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 )
 
@@ -43,6 +44,13 @@ func NewHTTPClient(caPEM []byte) (*http.Client, error) {
 			ForceAttemptHTTP2:     true,
 		},
 	}, nil
+}
+
+// IsBaseURL reports whether u is an http or https URL with a host, without user, query and
+// fragment.
+func IsBaseURL(u *url.URL) bool {
+	isHTTP := u.Scheme == "http" || u.Scheme == "https"
+	return isHTTP && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
 }
 
 // WithoutRedirects returns a copy of the client (http.DefaultClient for nil) that

@@ -32,8 +32,10 @@ func (r *delivery) collect(ctx context.Context) error {
 		return unreadable("read the number of the last snapshot", err)
 	}
 	short := r.mayInline && last <= inlineRows
-	if len(ledger) == 0 && short || len(ledger) > 0 && ledger[len(ledger)-1].Key == inlineKey {
-		return r.collectInline(ctx) // an earlier finish may have said so
+	isNew := len(ledger) == 0 && short
+	wasInline := len(ledger) > 0 && ledger[len(ledger)-1].Key == inlineKey // an earlier finish may have been sent so
+	if isNew || wasInline {
+		return r.collectInline(ctx)
 	}
 	err = r.upload(ctx)
 	var failed *Error

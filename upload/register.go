@@ -85,7 +85,8 @@ func (r *delivery) registerAnew(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if unanswered = !refused(err); unanswered {
+		unanswered = !refused(err)
+		if unanswered {
 			return err
 		}
 		if saveErr := r.saveIntent(time.Time{}, 0); saveErr != nil {

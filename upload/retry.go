@@ -31,7 +31,8 @@ func (e *endpoint) call(ctx context.Context, request func(context.Context) error
 		err := request(ctx)
 		e.observe(ctx, err)
 		var failed *Error
-		if err != nil && (!errors.As(err, &failed) || failed.Kind != Temporary) {
+		isFinal := !errors.As(err, &failed) || failed.Kind != Temporary
+		if err != nil && isFinal {
 			return struct{}{}, backoff.Permanent(err)
 		}
 		if failed != nil {
@@ -48,8 +49,10 @@ func (e *endpoint) call(ctx context.Context, request func(context.Context) error
 // endpoint is up; a request that this side broke off shows nothing.
 func (e *endpoint) observe(ctx context.Context, err error) {
 	var failed *Error
-	answered := err == nil || errors.As(err, &failed) && failed.Status != 0
-	if !answered && (failed == nil || failed.Kind != Temporary || ctx.Err() != nil) {
+	refused := errors.As(err, &failed) && failed.Status != 0
+	answered := err == nil || refused
+	ownEnd := failed == nil || failed.Kind != Temporary || ctx.Err() != nil
+	if !answered && ownEnd {
 		return
 	}
 	e.mu.Lock()

@@ -74,7 +74,8 @@ func (s *Stream) Run(ctx context.Context, run Spooled, every time.Duration, warn
 			failures = 0
 			continue
 		}
-		if failures++; failures == warnAfter {
+		failures++
+		if failures == warnAfter {
 			warn(fmt.Errorf("uploads failed %d times in a row; what is recorded is kept, and it is tried again every %s: %w", failures, every, err))
 		}
 	}

@@ -45,7 +45,8 @@ func (t *tracking) openLive(s settings, warn func(error)) error {
 	if err := b.findWorkers(s, &t.run, &options); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	if b.conns, err = sockets.Open(); err != nil {
+	b.conns, err = sockets.Open()
+	if err != nil {
 		warn(err)
 	} else {
 		options.Conns = b.conns

@@ -49,18 +49,22 @@ func newSettings(c *commandLine) (s settings, err error) {
 	}
 	seconds := file.interval
 	if text := c.text("interval"); c.values["interval"] != nil {
-		if seconds, err = parseInterval(text); err != nil {
+		seconds, err = parseInterval(text)
+		if err != nil {
 			return s, err
 		}
 	}
 	s.interval = time.Duration(seconds) * time.Second
-	if s.pid, err = choosePID(c, file.pid); err != nil {
+	s.pid, err = choosePID(c, file.pid)
+	if err != nil {
 		return s, err
 	}
-	if s.csv, err = choose(c, "format", "json", "csv"); err != nil {
+	s.csv, err = choose(c, "format", "json", "csv")
+	if err != nil {
 		return s, err
 	}
-	if s.gpu, err = choose(c, "gpu", "off", "auto"); err != nil {
+	s.gpu, err = choose(c, "gpu", "off", "auto")
+	if err != nil {
 		return s, err
 	}
 	job, err := choose(c, "scope", string(rt.ScopeNode), string(rt.ScopeJob))
@@ -74,13 +78,16 @@ func newSettings(c *commandLine) (s settings, err error) {
 		}
 		s.scope = rt.ScopeJob
 	}
-	if s.meta, err = metadata(c, file.jobName); err != nil {
+	s.meta, err = metadata(c, file.jobName)
+	if err != nil {
 		return s, err
 	}
-	if s.streaming, err = newStreaming(os.Getenv); err != nil {
+	s.streaming, err = newStreaming(os.Getenv)
+	if err != nil {
 		return s, err
 	}
-	if s.listen, err = address("--listen", c.text("listen")); err != nil {
+	s.listen, err = address("--listen", c.text("listen"))
+	if err != nil {
 		return s, err
 	}
 	s.connect = file.connect

@@ -302,7 +302,8 @@ type startup struct{ readings int }
 
 // Put implements collect.Sink.
 func (s *startup) Put(*rt.Snapshot) error {
-	if s.readings++; s.readings == 3 { // all sources have been read twice, and a sample is out
+	s.readings++
+	if s.readings == 3 { // all sources have been read twice, and a sample is out
 		for range 4 {
 			runtime.GC()
 		}

@@ -67,10 +67,9 @@ func wrap(s settings) error {
 		t.note(rusageEvent(&used, time.Now()))
 		finish(t, exitOf(status, signalled, time.Now()))
 		t.deliver(shutdown)
-	} else if t = begun.Load(); t != nil {
+		t.print(soon)
+	} else if t := begun.Load(); t != nil {
 		t.abandon()
-	}
-	if t != nil {
 		t.print(soon)
 	}
 	if code := shellStatus(status); code != 0 {

@@ -59,17 +59,19 @@ func newJobTracker(cfg config.Config, run rt.Run, log *slog.Logger) (_ *jobTrack
 	run.State, run.TrackerVersion = rt.StateRunning, rt.Version
 	run.Interval = cfg.Tracker.Interval.Seconds()
 	if run.BootID == "" {
-		if run.BootID, err = host.BootID(procRoot); err != nil {
+		run.BootID, err = host.BootID(procRoot)
+		if err != nil {
 			return nil, err
 		}
 	}
 	t.id = run
-	if t.job, err = tracker.WatchJob(&run, procRoot, func(err error) { log.Error(err.Error()) }); err != nil {
+	t.job, err = tracker.WatchJob(&run, procRoot, func(err error) { log.Error(err.Error()) })
+	if err != nil {
 		return nil, err
 	}
 	t.openSources()
 	facts, stale := hostfacts.Known(cfg.Tracker.HostCache, host.NewRoots(procRoot, sysRoot), os.LookupEnv, time.Now())
-	if err = t.openSpool(facts); err != nil {
+	if err := t.openSpool(facts); err != nil {
 		return nil, errors.Join(err, t.job.Close())
 	}
 	t.environment = tracker.NewJobEnvironment(t.job, run, t.writer.UpdateRun, func(err error) { log.Warn(err.Error()) })
@@ -256,7 +258,8 @@ func (a *announcement) Put(*rt.Snapshot) error {
 		a.prolog = nil
 		tracker.LowerPriority(a.job.Thread())
 	}
-	if a.readings++; a.readings == shrinkAt {
+	a.readings++
+	if a.readings == shrinkAt {
 		tracker.LimitMemory()
 		tracker.ReleaseMemory(true)
 	}

@@ -178,7 +178,8 @@ func (d *AccountingResult) write(path string, account *accounting.Account) {
 		err = r.AddEvent(e) // before the run is marked as completed: after an error the next drain retries
 	}
 	if err == nil && account.Merge(&run) {
-		if err = r.UpdateRun(run); err == nil {
+		err = r.UpdateRun(run)
+		if err == nil {
 			d.Accounted++
 		}
 	}

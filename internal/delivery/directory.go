@@ -41,7 +41,8 @@ type locked struct {
 // completes those that have ended from accounting.
 func (d *locked) Runs(ctx context.Context) ([]upload.Entry, error) {
 	var err error
-	if d.unlock, err = LockSpool(ctx, d.Dir); err != nil {
+	d.unlock, err = LockSpool(ctx, d.Dir)
+	if err != nil {
 		return nil, err
 	}
 	var out []upload.Entry
@@ -50,7 +51,8 @@ func (d *locked) Runs(ctx context.Context) ([]upload.Entry, error) {
 		isRunning := e.Err == nil && e.Run.State == rt.StateRunning
 		if isRunning && !e.Live {
 			e.Run, e.Err = d.reap(e.Path)
-			if e.Live = errors.Is(e.Err, spool.ErrLive); e.Live {
+			e.Live = errors.Is(e.Err, spool.ErrLive)
+			if e.Live {
 				e.Err = nil
 			}
 		}
@@ -96,7 +98,8 @@ func (d *locked) reap(path string) (run rt.Run, err error) {
 		return run, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	if run = r.Run(); run.State != rt.StateRunning { // its tracker has ended it since Walk
+	run = r.Run()
+	if run.State != rt.StateRunning { // its tracker has ended it since Walk
 		return run, nil
 	}
 	var exit rt.Exit
@@ -109,7 +112,8 @@ func (d *locked) reap(path string) (run rt.Run, err error) {
 	hasExit := false // from the job's Epilog, of this very run
 	if isJob && run.BootID == boot {
 		exit, err = state.ReadExit(job, run.Node, run.FileStem())
-		if hasExit = err == nil; err != nil && !errors.Is(err, fs.ErrNotExist) {
+		hasExit = err == nil
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return run, err
 		}
 		exit.Outcome, exit.Source = rt.OutcomeNone, ""
@@ -133,7 +137,8 @@ func (d *locked) reap(path string) (run rt.Run, err error) {
 // grant gives access to a run that has ended, as its tracker would have done.
 func (d *locked) grant(r *spool.Reader) error {
 	access, err := d.Access()
-	if err = errors.Join(err, r.Grant(access)); err == nil {
+	err = errors.Join(err, r.Grant(access))
+	if err == nil {
 		return nil
 	}
 	return r.AddEvent(rt.Event{Time: time.Now(), Kind: "spool", Name: "access", Status: "failed", Detail: err.Error()})

@@ -40,7 +40,8 @@ func (r Receiver) Connect() (*sentinel.Client, *s3.Uploader, error) {
 	var ca []byte
 	if r.CAFile != "" {
 		var err error
-		if ca, err = os.ReadFile(r.CAFile); err != nil {
+		ca, err = os.ReadFile(r.CAFile)
+		if err != nil {
 			return nil, nil, fmt.Errorf("sentinel.ca_file: %w", err)
 		}
 	}

@@ -135,7 +135,8 @@ func (f *Frames) flush() {
 		e.Topology = nil
 	}
 	line, bad := gempba.AppendLine(nil, &e)
-	if err = errors.Join(err, bad); err == nil {
+	err = errors.Join(err, bad)
+	if err == nil {
 		err = f.keep(rt.Record{Time: f.came.UnixNano(), Source: "gempba", Body: bytes.TrimSuffix(line, []byte("\n"))})
 	}
 	if err != nil {

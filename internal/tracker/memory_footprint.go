@@ -41,7 +41,8 @@ func ReleaseMemory(libraries bool) {
 	only := ""
 	if !libraries {
 		var err error
-		if only, err = os.Readlink("/proc/self/exe"); err != nil {
+		only, err = os.Readlink("/proc/self/exe")
+		if err != nil {
 			return
 		}
 	}

@@ -71,7 +71,8 @@ func (w *SampleWriter) run() {
 		if !ok {
 			break
 		}
-		if _, err = w.to.Write(line); err != nil {
+		_, err = w.to.Write(line)
+		if err != nil {
 			break
 		}
 		w.written(line)

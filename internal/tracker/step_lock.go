@@ -57,19 +57,24 @@ func lockFile(path string) (StepLock, error) {
 		return StepLock{}, err
 	}
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if err == nil {
-		var held, named os.FileInfo
-		if held, err = f.Stat(); err == nil {
-			if named, err = os.Lstat(path); err != nil || !os.SameFile(held, named) {
-				err = errRemoved
-			}
-		}
+	if err == nil && !isNamed(f, path) {
+		err = errRemoved
 	}
 	if err != nil {
 		_ = f.Close() // nothing was written
 		return StepLock{lost: errors.Is(err, unix.EWOULDBLOCK)}, err
 	}
 	return StepLock{file: f}, nil
+}
+
+// isNamed reports whether path is still the name of the open file.
+func isNamed(f *os.File, path string) bool {
+	open, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Lstat(path)
+	return err == nil && os.SameFile(open, named)
 }
 
 // Held reports whether this process has the lock.

@@ -48,7 +48,8 @@ type largeBody struct {
 }
 
 func (b *largeBody) receive(from io.Reader, sum hash.Hash) (err error) {
-	if b.temp, err = newTemp(b.store.dir); err != nil {
+	b.temp, err = newTemp(b.store.dir)
+	if err != nil {
 		return err
 	}
 	if _, err := io.Copy(io.MultiWriter(b.temp, sum), from); err != nil {

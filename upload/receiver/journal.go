@@ -111,7 +111,8 @@ func (j *journal) write() {
 		var seg *segment
 		var at int64
 		var err error
-		if group, records, seg, at, err = j.next(); len(group) == 0 {
+		group, records, seg, at, err = j.next()
+		if len(group) == 0 {
 			return
 		}
 		if err == nil {
@@ -164,7 +165,8 @@ func (j *journal) room(bytes, entries int) (seg *segment, at int64, err error) {
 		j.retire()
 	}
 	if j.seg == nil {
-		if j.seg, err = j.begin(); err != nil {
+		j.seg, err = j.begin()
+		if err != nil {
 			return nil, 0, err
 		}
 	}

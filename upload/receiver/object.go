@@ -186,7 +186,8 @@ func (s *store) object(path string) (object, error) {
 		return o, err
 	}
 	defer f.Close()
-	if o, err = inspect(f); err != nil {
+	o, err = inspect(f)
+	if err != nil {
 		return o, fmt.Errorf("%s: %w", filepath.Base(path), err)
 	}
 	s.remember(path, o)
@@ -212,7 +213,8 @@ func inspect(f io.Reader) (object, error) {
 			}
 		}
 		lines += int64(bytes.Count(buf[:n], []byte("\n")))
-		if text += int64(n); n > 0 {
+		text += int64(n)
+		if n > 0 {
 			last = buf[n-1]
 		}
 		if errors.Is(err, io.EOF) {

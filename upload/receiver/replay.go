@@ -31,7 +31,8 @@ func (j *journal) replay() error {
 		}
 		at, torn := readSegment(content, newest)
 		last := i == len(segments)-1 // a crash may have cut its end
-		if at >= 0 && (!torn || !last) {
+		isCut := torn && last
+		if at >= 0 && !isCut {
 			bad[path] = at
 		}
 	}
@@ -80,14 +81,16 @@ func readSegment(b []byte, newest map[string][]byte) (at int, torn bool) {
 	for rest := b; len(rest) > 0; {
 		name, content, here, after, ok := nextRecord(rest)
 		if ok {
-			if newest[name] = nil; here {
+			newest[name] = nil
+			if here {
 				newest[name] = bytes.Clone(content)
 			}
 			rest = after
 			continue
 		}
 		skip, found := nextStart(rest)
-		if at < 0 && (found || len(bytes.Trim(rest, "\x00")) > 0) {
+		follows := found || len(bytes.Trim(rest, "\x00")) > 0
+		if at < 0 && follows {
 			at = len(b) - len(rest)
 		}
 		if !found {
@@ -147,5 +150,6 @@ func syncfsTells(release string) bool {
 	if n, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil || n != 2 {
 		return false
 	}
-	return major > 5 || major == 5 && minor >= 8
+	isLate5 := major == 5 && minor >= 8
+	return major > 5 || isLate5
 }

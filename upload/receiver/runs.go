@@ -170,7 +170,8 @@ func (rc *Receiver) parseFinish(body []byte, id string) (*finish, []byte, error)
 // public service takes it.
 func (rc *Receiver) unpack(text string) ([]byte, error) {
 	packed, err := base64.StdEncoding.DecodeString(text)
-	if rc.conf.Dialect == upload.DialectLive || rc.conf.Dialect == "" && err != nil {
+	isPlain := rc.conf.Dialect == "" && err != nil
+	if rc.conf.Dialect == upload.DialectLive || isPlain {
 		return []byte(text), nil
 	}
 	bad := refuse(http.StatusUnprocessableEntity, "data_csv is not base64 of gzip of CSV")

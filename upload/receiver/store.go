@@ -76,7 +76,8 @@ func openStore(dir string, warn func(error)) (*store, error) {
 			return nil, errors.Join(fmt.Errorf("remove what a crash left behind: %w", err), s.held.Close())
 		}
 	}
-	if s.journal, err = openJournal(dir, s.held, warn); err != nil {
+	s.journal, err = openJournal(dir, s.held, warn)
+	if err != nil {
 		return nil, errors.Join(err, s.held.Close())
 	}
 	return s, nil

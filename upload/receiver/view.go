@@ -40,7 +40,8 @@ func (rc *Receiver) view(id string) (view, error) {
 	if r.Finish != nil {
 		v.Status, v.ExitCode, v.DataSource = r.Finish.RunStatus, r.Finish.ExitCode, r.Finish.DataSource
 	}
-	if v.Objects, err = rc.objects(id); err != nil {
+	v.Objects, err = rc.objects(id)
+	if err != nil {
 		return view{}, err
 	}
 	if v.DataSource == "inline" {

@@ -82,7 +82,8 @@ func validRegion(r string) bool {
 		return false
 	}
 	for _, c := range []byte(r) {
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
+		isLetter, isDigit := c >= 'a' && c <= 'z', c >= '0' && c <= '9'
+		if !isLetter && !isDigit && c != '-' {
 			return false
 		}
 	}

@@ -53,7 +53,7 @@ func New(c Config) (*Uploader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("S3 endpoint: %w", err)
 	}
-	if e.Scheme != "http" && e.Scheme != "https" || e.Host == "" || e.User != nil || e.RawQuery != "" || e.Fragment != "" {
+	if !upload.IsBaseURL(e) {
 		return nil, fmt.Errorf("S3 endpoint %q: it must be http(s)://host[:port]", e.Redacted())
 	}
 	e.Path, e.RawPath = strings.TrimRight(e.Path, "/"), ""
@@ -107,7 +107,8 @@ func (u *Uploader) locate(ctx context.Context, bucket, key, credRegion string) (
 	}
 	if region == "" {
 		var err error
-		if region, err = u.regions.of(ctx, bucket, func(ctx context.Context) (string, error) { return u.headBucket(ctx, bucket) }); err != nil {
+		region, err = u.regions.of(ctx, bucket, func(ctx context.Context) (string, error) { return u.headBucket(ctx, bucket) })
+		if err != nil {
 			return target{}, err
 		}
 	}

@@ -56,7 +56,7 @@ func New(c Config) (*Client, error) {
 	if err != nil {
 		return nil, errors.New("the Sentinel endpoint is not a URL")
 	}
-	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.User != nil || base.RawQuery != "" || base.Fragment != "" {
+	if !upload.IsBaseURL(base) {
 		return nil, fmt.Errorf("the Sentinel endpoint %q: it must be http(s)://host[:port][/path]", base.Redacted())
 	}
 	token := strings.TrimSpace(c.Token)
