@@ -47,6 +47,30 @@ func setDefault[T int | time.Duration](v *T, def T) {
 	}
 }
 
+// Directory is the spool of a Drain. Several goroutines may call its methods.
+type Directory interface {
+	// Runs lists what is not delivered yet.
+	Runs(ctx context.Context) ([]Entry, error)
+	// Open opens a ready run. An error means that it cannot be read.
+	Open(name string) (Spooled, error)
+}
+
+// Entry is one run of a Directory.
+type Entry struct {
+	Name  string    // of the spool file
+	Start time.Time // the oldest runs are delivered first
+	Live  bool      // its tracker still writes it
+	Err   error     // it cannot be read: reported, and the others go on
+}
+
+// Progress shows a drain. Several goroutines call it, one at a time.
+type Progress interface {
+	// Begin is called once with the number of runs to deliver.
+	Begin(runs int)
+	// Done is called for each of them; err is nil for a delivered one.
+	Done(run string, err error)
+}
+
 type drainer struct {
 	client Client
 	putter Putter
@@ -205,7 +229,7 @@ func (d *drainer) one(ctx context.Context, e Entry, r *delivery) (err error) {
 			err = unreadable("deliver the run", fmt.Errorf("internal error: %v; please report it with the file (%s)", p, place(debug.Stack())))
 		}
 	}()
-	r.spool, r.run = s, s.Run()
+	r.use(s)
 	if r.live {
 		return r.registered(ctx, r.upload)
 	}

@@ -23,17 +23,17 @@ const inlineRows = 3600
 // (section 9.2.3). Batches that were sealed for the store may be there though no
 // answer said so: they go there again, and inline only where that fails.
 func (r *delivery) collect(ctx context.Context) error {
-	ledger, err := r.spool.Batches()
+	sealed, err := r.ledger.Batches()
 	if err != nil {
 		return unreadable("read the ledger of batches", err)
 	}
-	last, err := r.spool.LastSeq()
+	last, err := r.snapshots.LastSeq()
 	if err != nil {
 		return unreadable("read the number of the last snapshot", err)
 	}
 	short := r.mayInline && last <= inlineRows
-	isNew := len(ledger) == 0 && short
-	wasInline := len(ledger) > 0 && ledger[len(ledger)-1].Key == inlineKey // an earlier finish may have been sent so
+	isNew := len(sealed) == 0 && short
+	wasInline := len(sealed) > 0 && sealed[len(sealed)-1].Key == inlineKey // an earlier finish may have been sent so
 	if isNew || wasInline {
 		return r.collectInline(ctx)
 	}

@@ -9,30 +9,11 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// delivery is one run on its way.
-type delivery struct {
-	d     *drainer
-	name  string // of the spool file
-	live  bool   // its tracker still writes it
-	spool Spooled
-	buf   *buffers
-	run   rt.Run
-	reg   rt.Registration
-	cred  Credentials
-
-	// How far the upload is.
-	rows    *rows    // nil before the first batch
-	stand   stand    // of the rows, after the last batch that is done
-	batches int      // that are done
-	uris    []string // theirs
-	inline  bool     // the rows go into the finish, not into the object store
-	csv     []byte   // these rows
-	// mayInline: a short run without uploads may be delivered inline.
-	mayInline bool
-
-	duplicate bool // a second registration was sent after one without an answer
-	sentRows  int64
-	sentBytes int64
+// Registrations keeps what is known of a run at a receiver.
+type Registrations interface {
+	// Registration is false where nothing is known.
+	Registration() (rt.Registration, bool, error)
+	SaveRegistration(rt.Registration) error
 }
 
 // register makes the run known to the receiver, unless it already is. That a
@@ -41,7 +22,7 @@ type delivery struct {
 // attempt then counts as a possible duplicate. The scope is written down with it and
 // stays, wherever else the run may be registered: all its batches show the same figures.
 func (r *delivery) register(ctx context.Context) error {
-	reg, known, err := r.spool.Registration()
+	reg, known, err := r.registry.Registration()
 	if err != nil {
 		return unreadable("read the registration", err)
 	}
@@ -58,16 +39,16 @@ func (r *delivery) register(ctx context.Context) error {
 	r.reg = reg
 	switch {
 	case reg.RemoteID == "":
-		return r.registerAnew(ctx)
+		return r.reregister(ctx)
 	case unscoped: // an older version registered it
 		return r.save()
 	}
 	return nil
 }
 
-func (r *delivery) registerAnew(ctx context.Context) error {
+func (r *delivery) reregister(ctx context.Context) error {
 	unanswered := !r.reg.IntentAt.IsZero()
-	host := r.spool.Host()
+	host := r.host()
 	var answer Registered
 	err := r.d.api.call(ctx, func(ctx context.Context) error {
 		if unanswered {
@@ -78,7 +59,7 @@ func (r *delivery) registerAnew(ctx context.Context) error {
 		if err := r.saveIntent(time.Now(), 1); err != nil {
 			return err
 		}
-		late, cancel := unhurried(ctx)
+		late, cancel := withGrace(ctx)
 		defer cancel()
 		var err error
 		answer, err = r.d.client.Register(late, r.run, host)
@@ -107,8 +88,8 @@ func (r *delivery) registerAnew(ctx context.Context) error {
 // broken off: without it the receiver may hold a run that nobody knows of.
 const answerGrace = 3 * time.Second
 
-// unhurried returns a context that ends answerGrace after ctx.
-func unhurried(ctx context.Context) (context.Context, context.CancelFunc) {
+// withGrace returns a context that ends answerGrace after ctx.
+func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		t := time.NewTimer(answerGrace)
@@ -129,7 +110,7 @@ func (r *delivery) saveIntent(at time.Time, requests int) error {
 }
 
 func (r *delivery) save() error {
-	if err := r.spool.SaveRegistration(r.reg); err != nil {
+	if err := r.registry.SaveRegistration(r.reg); err != nil {
 		return unwritable("save the registration", err)
 	}
 	return nil
@@ -180,12 +161,12 @@ func (r *delivery) startAnew(ctx context.Context, cause error) error {
 	}
 	r.reg, r.cred = rt.Registration{Scope: r.reg.Scope}, Credentials{}
 	r.rewind()
-	return r.registerAnew(ctx)
+	return r.reregister(ctx)
 }
 
 func (r *delivery) event(name, status, detail string) error {
 	e := rt.Event{Time: time.Now(), Kind: "drain", Name: name, Status: status, Detail: detail}
-	if err := r.spool.AddEvent(e); err != nil {
+	if err := r.journal.AddEvent(e); err != nil {
 		return unwritable("write an event", err)
 	}
 	return nil

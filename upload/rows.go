@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -13,14 +14,34 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// gzipLevel is fixed, because a batch must have the same bytes whenever it is built.
+// gzipLevel is fixed: a batch must have the same bytes whenever it is built.
 const gzipLevel = 6
 
 // flushAt is how many bytes of rows are handed to gzip at once.
 const flushAt = 32 << 10
 
-// buffers are what a worker needs to build a body; they are used again for the
-// next one.
+// SnapshotReader reads the snapshots of a run.
+type SnapshotReader interface {
+	// LastSeq is the sequence number of the last snapshot, 0 when there is none.
+	LastSeq() (int64, error)
+	// Scalars yields the snapshots from..to, both included, ascending, without
+	// devices. A snapshot is valid until the next one.
+	Scalars(ctx context.Context, from, to int64) iter.Seq2[*rt.Snapshot, error]
+}
+
+// Encoder writes the rows of one run. It is used by one goroutine at a time.
+type Encoder interface {
+	// Header is the first line, with its end.
+	Header() []byte
+	// Append appends the row of the interval between two snapshots, with its end.
+	Append(dst []byte, prev, cur *rt.Snapshot) []byte
+}
+
+// Format returns the encoder of a run's rows in a dialect of the API, with the
+// figures of a scope. Equal arguments give equal bytes.
+type Format func(run *rt.Run, dialect string, scope rt.Scope) (Encoder, error)
+
+// buffers are what a worker needs to build a body; the next body reuses them.
 type buffers struct {
 	gz   *gzip.Writer
 	body bytes.Buffer
@@ -35,30 +56,30 @@ func newBuffers() (*buffers, error) {
 	return &buffers{gz: gz, csv: make([]byte, 0, flushAt+4096)}, nil
 }
 
-// rows walks once through the snapshots of a run and turns the intervals between
-// them into the bodies of batches.
+// rows reads the snapshots of a run once and makes the bodies of batches of the intervals
+// between them.
 type rows struct {
-	spool Spooled
-	enc   Encoder
-	buf   *buffers
-	stand
+	snapshots SnapshotReader
+	enc       Encoder
+	buf       *buffers
+	cursor
 }
 
-// stand is a place in a walk that can be gone back to: after one of the run's
-// snapshots. The zero value is before the first.
-type stand struct {
+// cursor is a position to which a walk can return: after one of the run's snapshots. The
+// zero value is before the first.
+type cursor struct {
 	walk rt.Walk
 	seq  int64 // of the snapshot
 	wall int64 // its time
 }
 
-// goOn goes on to snapshot `to` and gives every interval to visit, which says
-// whether to go further.
-func (r *rows) goOn(ctx context.Context, to int64, visit func(prev, cur *rt.Snapshot) (bool, error)) error {
+// advance reads to snapshot `to` and calls visit for every interval, which returns whether
+// to continue.
+func (r *rows) advance(ctx context.Context, to int64, visit func(prev, cur *rt.Snapshot) (bool, error)) error {
 	if r.seq >= to {
 		return nil
 	}
-	for snap, err := range r.spool.Scalars(ctx, r.seq+1, to) {
+	for snap, err := range r.snapshots.Scalars(ctx, r.seq+1, to) {
 		if err != nil {
 			return unreadable(fmt.Sprintf("read the snapshots after number %d", r.seq), err)
 		}
@@ -77,18 +98,18 @@ func (r *rows) goOn(ctx context.Context, to int64, visit func(prev, cur *rt.Snap
 	return ctx.Err()
 }
 
-// skip goes on to snapshot `to`, whose rows have been uploaded.
+// skip reads to snapshot `to`, the rows of which have been uploaded.
 func (r *rows) skip(ctx context.Context, to int64) error {
-	err := r.goOn(ctx, to, func(_, _ *rt.Snapshot) (bool, error) { return true, nil })
+	err := r.advance(ctx, to, func(_, _ *rt.Snapshot) (bool, error) { return true, nil })
 	if err == nil && r.seq != to {
 		err = unreadable("read the snapshots", fmt.Errorf("number %d, the last of an uploaded batch, is missing", to))
 	}
 	return err
 }
 
-// build makes the body of the next batch: the rows up to snapshot `to`, limit of
-// them at most, 0 for no limit. The body is valid until the next call; it has no
-// rows when there are none left.
+// build makes the body of the next batch: the rows up to snapshot `to`, at most limit of
+// them, 0 for no limit. The body is valid until the next call; it has no rows when there
+// are none left.
 func (r *rows) build(ctx context.Context, to int64, limit int) (rt.Batch, []byte, error) {
 	var b rt.Batch
 	buf := r.buf
@@ -96,10 +117,10 @@ func (r *rows) build(ctx context.Context, to int64, limit int) (rt.Batch, []byte
 	buf.gz.Reset(&buf.body)
 	buf.gz.ModTime = time.Unix(0, 0) // "no time" in gzip; the zero Time would be written as a date
 	buf.csv = append(buf.csv[:0], r.enc.Header()...)
-	err := r.goOn(ctx, to, func(prev, cur *rt.Snapshot) (bool, error) {
+	err := r.advance(ctx, to, func(prev, cur *rt.Snapshot) (bool, error) {
 		buf.csv = r.enc.Append(buf.csv, prev, cur)
 		if b.Rows == 0 {
-			b.FirstSeq = prev.Seq + 1 // so batches touch each other even where snapshots were thinned
+			b.FirstSeq = prev.Seq + 1 // so that batches are contiguous even where snapshots were thinned
 		}
 		b.LastSeq = cur.Seq
 		b.Rows++

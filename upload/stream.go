@@ -31,14 +31,14 @@ func NewStream(client Client, putter Putter, format Format, opts Options) (*Stre
 
 // Start registers the run, unless that was done before.
 func (s *Stream) Start(ctx context.Context, run Spooled) error {
-	s.use(run)
+	s.r.use(run)
 	return s.r.register(ctx)
 }
 
 // Sync registers the run where Start did not succeed, and uploads all rows that
 // are in the spool and not at the receiver.
 func (s *Stream) Sync(ctx context.Context, run Spooled) error {
-	s.use(run)
+	s.r.use(run)
 	return s.r.registered(ctx, s.r.upload)
 }
 
@@ -46,7 +46,7 @@ func (s *Stream) Sync(ctx context.Context, run Spooled) error {
 // receiver: inline where nothing was uploaded and it is short. The error says that
 // the run waits in the spool for the next Drain.
 func (s *Stream) Finish(ctx context.Context, run Spooled) error {
-	s.use(run)
+	s.r.use(run)
 	s.r.mayInline = true
 	return s.r.deliver(ctx)
 }
@@ -80,5 +80,3 @@ func (s *Stream) Run(ctx context.Context, run Spooled, every time.Duration, warn
 		}
 	}
 }
-
-func (s *Stream) use(run Spooled) { s.r.spool, s.r.run = run, run.Run() }
