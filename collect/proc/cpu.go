@@ -2,6 +2,7 @@ package proc
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 
 	"github.com/resource-tracker/rt"
@@ -16,10 +17,10 @@ type CPU struct {
 // NewCPU returns the source of Node.CPU, Node.CPUs and Snapshot.CPUs.
 func NewCPU(fs FS) *CPU { return &CPU{file: file{path: fs.Proc + "/stat"}} }
 
-// Name is what the ledger calls the source.
+// Name is the name of the source in the ledger.
 func (c *CPU) Name() string { return "cpu" }
 
-// Close gives the descriptor back.
+// Close closes the descriptor.
 func (c *CPU) Close() error { return c.file.close() }
 
 // Read fills the CPU part of s.
@@ -39,33 +40,35 @@ func (c *CPU) Read(s *rt.Snapshot) error {
 	return nil
 }
 
-// parseStat reads the cpu lines at the head of /proc/stat and appends the CPUs,
+// parseStat parses the cpu lines at the beginning of /proc/stat and appends the CPUs,
 // which the kernel lists in ascending order, to cpus.
 func parseStat(b []byte, cpus []rt.CPUReading) (rt.CPUTimes, []rt.CPUReading, error) {
 	var total rt.CPUTimes
 	var seen bool
 	for len(b) > 0 {
 		var l []byte
-		if l, b = procfile.Line(b); !bytes.HasPrefix(l, []byte("cpu")) {
+		l, b = procfile.Line(b)
+		if !bytes.HasPrefix(l, []byte("cpu")) {
 			break
 		}
 		name, rest := procfile.Field(l)
 		times, ok := parseTimes(rest)
 		if !ok {
-			return total, cpus, fmt.Errorf("the line %q has not the eight counters of a CPU", l)
+			return total, cpus, fmt.Errorf("the line %q does not have the eight counters of a CPU", l)
 		}
 		if len(name) == len("cpu") {
 			total, seen = times, true
 			continue
 		}
 		n, ok := procfile.Uint(name[len("cpu"):])
-		if !ok || n > 1<<20 || len(cpus) > 0 && cpus[len(cpus)-1].CPU >= int(n) {
+		isAscending := len(cpus) == 0 || cpus[len(cpus)-1].CPU < int(n)
+		if !ok || n > 1<<20 || !isAscending {
 			return total, cpus, fmt.Errorf("%q is not the next CPU", name)
 		}
 		cpus = append(cpus, rt.CPUReading{CPU: int(n), Times: times})
 	}
 	if !seen || len(cpus) == 0 {
-		return total, cpus, fmt.Errorf("no line of the node's CPUs")
+		return total, cpus, errors.New("no line of the node's CPUs")
 	}
 	return total, cpus, nil
 }

@@ -1,64 +1,70 @@
 package proc
 
-// counters are the two byte counters of a device: in and out, or read and written.
+// counters are two counters of one thing: bytes in and out, bytes read and written,
+// user and system time.
 type counters [2]uint64
 
-// row is what is kept of one device between readings.
-type row[T any] struct {
-	name  string
-	isNew bool     // its first reading
-	last  counters // at its last reading
-	dev   T        // identity and what else the source keeps
+func (c *counters) add(o counters) {
+	c[0] += o[0]
+	c[1] += o[1]
 }
 
-// table keeps the devices of a file in the order of its lines, so that finding
-// one is a comparison with the row where it was last time. It also adds up what
-// the devices counted while they were there: the sums begin as the plain sums of
-// the first reading; a device that comes later adds nothing by its coming, one
-// that goes takes nothing away, and one that starts anew counts on from there.
-type table[T any] struct {
-	rows    []row[T]
-	n       int // rows seen in this reading
+// device is what is kept of one device between readings.
+type device[T any] struct {
+	name  string
+	isNew bool     // this is its first reading
+	last  counters // at its last reading
+	info  T        // identity and other data of the source
+}
+
+// deviceTotals keeps the devices of a file in the order of its lines, so that finding
+// one takes a comparison with the device at the same place last time. It also adds up
+// the counters of the devices while they exist. The sums begin with the counters of the
+// first reading; a device that appears later adds nothing at first, one that vanishes
+// subtracts nothing, and one whose counters restart continues from there.
+type deviceTotals[T any] struct {
+	devices []device[T]
+	n       int // devices seen in this reading
 	total   counters
 	started bool
 }
 
 // begin starts a reading.
-func (t *table[T]) begin() { t.n = 0 }
+func (t *deviceTotals[T]) begin() { t.n = 0 }
 
-// next returns the row of the device that the next line names.
-func (t *table[T]) next(name []byte) *row[T] {
+// next returns the device of the next line.
+func (t *deviceTotals[T]) next(name []byte) *device[T] {
 	i := t.n
 	t.n++
-	for k := i; k < len(t.rows); k++ {
-		if t.rows[k].name == string(name) {
-			t.rows[i], t.rows[k] = t.rows[k], t.rows[i]
-			t.rows[i].isNew = false
-			return &t.rows[i]
+	for k := i; k < len(t.devices); k++ {
+		if t.devices[k].name == string(name) {
+			t.devices[i], t.devices[k] = t.devices[k], t.devices[i]
+			t.devices[i].isNew = false
+			return &t.devices[i]
 		}
 	}
-	t.rows = append(t.rows, row[T]{name: string(name), isNew: true})
-	last := len(t.rows) - 1
-	t.rows[i], t.rows[last] = t.rows[last], t.rows[i]
-	return &t.rows[i]
+	t.devices = append(t.devices, device[T]{name: string(name), isNew: true})
+	last := len(t.devices) - 1
+	t.devices[i], t.devices[last] = t.devices[last], t.devices[i]
+	return &t.devices[i]
 }
 
-// count takes a reading of the row into the sums.
-func (t *table[T]) count(r *row[T], now counters) {
+// count adds a reading of the device to the sums.
+func (t *deviceTotals[T]) count(d *device[T], now counters) {
 	for k := range now {
 		switch {
-		case r.isNew && !t.started:
+		case d.isNew && !t.started:
 			t.total[k] += now[k]
-		case !r.isNew && now[k] > r.last[k]:
-			t.total[k] += now[k] - r.last[k]
+		case !d.isNew && now[k] > d.last[k]:
+			t.total[k] += now[k] - d.last[k]
 		}
 	}
-	r.last = now
+	d.last = now
 }
 
-// end forgets the devices that were not in this reading.
-func (t *table[T]) end() {
-	clear(t.rows[t.n:])
-	t.rows = t.rows[:t.n]
+// end drops the devices that were not in this reading.
+func (t *deviceTotals[T]) end() {
+	clear(t.devices[t.n:])
+	t.devices = t.devices[:t.n]
 	t.started = true
 }

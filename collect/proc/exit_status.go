@@ -11,7 +11,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// ExitStatus holds on to a process that is not our child, to learn how it ended.
+// ExitStatus holds a pidfd of a process that is no child, to read its exit status.
 type ExitStatus struct {
 	pidfd int
 }
@@ -39,8 +39,8 @@ const (
 	pidfdInfoExit = 1 << 3     // since Linux 6.15
 )
 
-// Status returns how the process ended, once its parent has collected it. Absent
-// before that, and on kernels before 6.15, which do not keep it.
+// Status returns the exit status of the process, once its parent has waited for it. It is
+// absent before that, and on kernels before 6.15, which do not keep it.
 func (e *ExitStatus) Status() rt.Opt[syscall.WaitStatus] {
 	info := pidfdInfo{mask: pidfdInfoExit}
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(e.pidfd), pidfdGetInfo, uintptr(unsafe.Pointer(&info)))
@@ -50,5 +50,5 @@ func (e *ExitStatus) Status() rt.Opt[syscall.WaitStatus] {
 	return rt.Some(syscall.WaitStatus(info.exitCode))
 }
 
-// Close lets go of the process.
+// Close closes the pidfd.
 func (e *ExitStatus) Close() error { return unix.Close(e.pidfd) }

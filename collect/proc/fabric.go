@@ -20,11 +20,11 @@ type Fabric struct {
 	ports []port
 	peek  peek
 	until int // readings until the ports are listed again
-	absence
+	retryBackoff
 }
 
-// port is one port. The kernel's names of its counters are those of the
-// InfiniBand specification; data is counted in units of four octets.
+// port is one port. Its counters have the names of the InfiniBand specification; the unit
+// of data is four octets.
 type port struct {
 	path string
 	fds  [4]procfile.File // of portCounters
@@ -38,10 +38,10 @@ const octets = 4
 // NewFabric returns the source of Snapshot.Fabrics.
 func NewFabric(fs FS) *Fabric { return &Fabric{dir: fs.Sys + "/class/infiniband"} }
 
-// Name is what the ledger calls the source.
+// Name is the name of the source in the ledger.
 func (f *Fabric) Name() string { return "fabric" }
 
-// Close gives the descriptors back.
+// Close closes the descriptors.
 func (f *Fabric) Close() error {
 	for i := range f.ports {
 		f.ports[i].close()
@@ -59,7 +59,7 @@ func (p *port) close() {
 // Read fills s.Fabrics. A counter that cannot be read is absent.
 func (f *Fabric) Read(s *rt.Snapshot) error {
 	s.Fabrics = s.Fabrics[:0]
-	if err := f.known(); err != nil {
+	if err := f.pending(); err != nil {
 		return err
 	}
 	if f.until == 0 {
@@ -92,7 +92,7 @@ func (f *Fabric) Read(s *rt.Snapshot) error {
 	return nil
 }
 
-// discover lists the ports and reads what seldom changes of them.
+// discover lists the ports and reads their data that seldom changes.
 func (f *Fabric) discover() error {
 	devices, err := os.ReadDir(f.dir)
 	if err != nil {
@@ -104,7 +104,7 @@ func (f *Fabric) discover() error {
 	for _, d := range devices {
 		ports, err := os.ReadDir(f.dir + "/" + d.Name() + "/ports")
 		if err != nil {
-			continue // it has just gone
+			continue // it was just removed
 		}
 		for _, e := range ports {
 			if n, err := strconv.ParseUint(e.Name(), 10, 16); err == nil {
@@ -120,29 +120,21 @@ func (f *Fabric) discover() error {
 
 func (f *Fabric) add(device string, n uint64) {
 	p := port{path: f.dir + "/" + device + "/ports/" + strconv.FormatUint(n, 10)}
-	p.now = rt.FabricReading{Device: device, Port: n, Link: f.attribute(p.path + "/link_layer")}
+	p.now = rt.FabricReading{Device: device, Port: n, Link: f.peek.path(p.path).str("/link_layer").text("")}
 	if strings.HasPrefix(device, "hfi1") {
 		p.now.Link = "Omni-Path"
 	}
-	_, p.now.State, _ = strings.Cut(f.attribute(p.path+"/state"), ": ")
+	_, p.now.State, _ = strings.Cut(f.peek.path(p.path).str("/state").text(""), ": ")
 	if b, err := f.peek.path(p.path).str("/rate").read(); err == nil {
 		p.now.RateMbps = parseRate(b)
 	}
 	for k, name := range portCounters {
-		p.fds[k], _ = f.peek.path(p.path).str("/counters/").str(name).open(0) // a counter that is not there is absent
+		p.fds[k], _ = f.peek.path(p.path).str("/counters/").str(name).open(0) // a counter that does not exist stays absent
 	}
 	f.ports = append(f.ports, p)
 }
 
-func (f *Fabric) attribute(path string) string {
-	b, err := f.peek.path(path).read()
-	if err != nil {
-		return ""
-	}
-	return keep("", b)
-}
-
-// parseRate reads "2.5 Gb/sec (1X SDR)" in Mbit/s.
+// parseRate parses "2.5 Gb/sec (1X SDR)", in Mbit/s.
 func parseRate(b []byte) rt.Opt[uint64] {
 	word, rest := procfile.Field(b)
 	unit, _ := procfile.Field(rest)

@@ -12,7 +12,7 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// file is a file that is held open. It opens itself when it is first read, and again
+// file is a file that is held open. The first read opens it, and so does the next read
 // after an error.
 type file struct {
 	path string
@@ -20,7 +20,7 @@ type file struct {
 	buf  procfile.Buffer
 }
 
-// read returns the whole file. The bytes are good until the next call.
+// read returns the whole file. The bytes are valid until the next call.
 func (f *file) read() ([]byte, error) {
 	if err := f.open.Open(f.path); err != nil {
 		return nil, err
@@ -40,9 +40,9 @@ func (f *file) close() error {
 	return nil
 }
 
-// peek reads short files that are not held open: attributes of devices, the stat
-// of a process. It keeps its buffers, so that it allocates nothing. A path is
-// built up, then read: p.path(root).num(pid).str("/stat").read().
+// peek reads short files that are not held open: attributes of devices, the stat of a
+// process. It keeps its buffers and allocates nothing. The caller builds a path, then
+// reads the file: p.path(root).num(pid).str("/stat").read().
 type peek struct {
 	name []byte
 	buf  procfile.Buffer
@@ -69,15 +69,15 @@ func (p *peek) digits(n int) *peek {
 	return p
 }
 
-// open opens the file at the path.
+// open opens the file. flags are added to O_RDONLY.
 func (p *peek) open(flags int) (f procfile.File, err error) {
 	p.name = append(p.name, 0)
 	err = f.OpenBytes(p.name, flags)
 	return f, err
 }
 
-// read returns the file's text without blanks at its ends. The bytes are good
-// until the next call.
+// read returns the file's text without blanks at its ends. The bytes are valid until the
+// next call.
 func (p *peek) read() ([]byte, error) {
 	f, err := p.open(0)
 	if err != nil {
@@ -88,7 +88,25 @@ func (p *peek) read() ([]byte, error) {
 	return procfile.Trim(b), err
 }
 
-// stat reads /proc/<pid>/stat. Its Comm is good until the next call.
+// text returns the file's text: old if it is the same, empty if it cannot be read.
+func (p *peek) text(old string) string {
+	b, err := p.read()
+	if err != nil {
+		return ""
+	}
+	return keep(old, b)
+}
+
+// uint returns the number in the file.
+func (p *peek) uint() (uint64, bool) {
+	b, err := p.read()
+	if err != nil {
+		return 0, false
+	}
+	return procfile.Uint(b)
+}
+
+// stat reads /proc/<pid>/stat. Its Comm is valid until the next call.
 func (p *peek) stat(root string, pid int) (procfile.Stat, error) {
 	b, err := p.path(root).num(pid).str("/stat").read()
 	if err != nil {
@@ -97,7 +115,7 @@ func (p *peek) stat(root string, pid int) (procfile.Stat, error) {
 	return parsePidStat(b)
 }
 
-// link returns the last element of what the symbolic link at the path points to.
+// link returns the last element of the target of the symbolic link.
 func (p *peek) link() ([]byte, error) {
 	buf, cwd := p.buf.Bytes(), unix.AT_FDCWD
 	p.name = append(p.name, 0)
@@ -110,8 +128,8 @@ func (p *peek) link() ([]byte, error) {
 	return target[bytes.LastIndexByte(target, '/')+1:], nil
 }
 
-// keep returns the bytes as a string: old where it is the same text, so that a
-// refresh that changes nothing allocates nothing.
+// keep returns the bytes as a string: old if it is the same text, so that a refresh
+// without a change allocates nothing.
 func keep(old string, b []byte) string {
 	if old == string(b) {
 		return old

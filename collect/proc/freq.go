@@ -6,18 +6,17 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 const (
-	// freqPause is the time between two readings of the frequencies: a file for each
-	// CPU, several microseconds each.
+	// freqPause is the time between two readings of the frequencies: one file for each CPU
+	// costs several microseconds.
 	freqPause = 10 * time.Second
-	// freqTime is how long one reading may take. Linux 4.x on x86 measures, and sleeps
-	// 10 ms, for every CPU: there nobody asks again for freqAgain. Once or twice it is
-	// the tracker that had no CPU meanwhile, on a node that is busy.
+	// freqTime limits one reading. Linux 4.x on x86 measures for every CPU, and sleeps
+	// 10 ms: the next reading is then freqAgain later. The limit applies after freqLate
+	// consecutive readings, because on a busy node the tracker may have had no CPU.
 	freqTime  = 50 * time.Millisecond
-	freqLate  = 3 // readings in a row
+	freqLate  = 3
 	freqAgain = time.Hour
 )
 
@@ -27,28 +26,28 @@ const (
 type CPUFreq struct {
 	dir  string
 	peek peek
-	next int64 // Boot of the next reading
+	next int64 // boot time of the next reading
 	now  func() time.Time
 	slow error
-	late int // readings in a row that took too long
-	absence
+	late int // consecutive readings that took too long
+	retryBackoff
 }
 
-// NewCPUFreq returns the source of Node.CPUFreq. It comes after CPU, of which it
-// learns which CPUs are online.
+// NewCPUFreq returns the source of Node.CPUFreq, kHz. It is read after CPU, which lists
+// the online CPUs.
 func NewCPUFreq(fs FS) *CPUFreq {
 	return &CPUFreq{dir: fs.Sys + "/devices/system/cpu/cpu", now: time.Now}
 }
 
-// Name is what the ledger calls the source.
+// Name is the name of the source in the ledger.
 func (c *CPUFreq) Name() string { return "cpu frequency" }
 
-// Close has nothing to give back.
+// Close does nothing: no file is held open.
 func (c *CPUFreq) Close() error { return nil }
 
 // Read fills s.Node.CPUFreq, every freqPause.
 func (c *CPUFreq) Read(s *rt.Snapshot) error {
-	if err := c.known(); err != nil {
+	if err := c.pending(); err != nil {
 		return err
 	}
 	if s.Boot < c.next || len(s.CPUs) == 0 {
@@ -59,14 +58,15 @@ func (c *CPUFreq) Read(s *rt.Snapshot) error {
 	var sum, n uint64
 	for i := range s.CPUs {
 		cpu := s.CPUs[i].CPU
-		b, err := c.peek.path(c.dir).digits(cpu).str("/cpufreq/scaling_cur_freq").read()
-		if v, ok := procfile.Uint(b); err == nil && ok && v < 1<<32 {
+		v, ok := c.peek.path(c.dir).digits(cpu).str("/cpufreq/scaling_cur_freq").uint()
+		if ok && v < 1<<32 {
 			sum += v
 			n++
 		}
 		if c.now().Sub(began) > freqTime {
 			again := freqPause
-			if c.late++; c.late >= freqLate {
+			c.late++
+			if c.late >= freqLate {
 				again = freqAgain
 			}
 			c.next = s.Boot + int64(again)

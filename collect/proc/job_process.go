@@ -16,27 +16,27 @@ type jobProcess struct {
 	comm      string
 	step      string
 	task      rt.Opt[uint64]
-	placed    bool // step and task are known, or known not to be
-	looks     int  // at its cgroup
+	located   bool // no more attempts to find step and task are needed
+	looks     int  // readings of its cgroup
 
 	own      counters // user and system time, USER_HZ
-	used     uint64   // ticks since the reading before
+	used     uint64   // ticks since the previous reading
 	threads  uint64
 	rss      uint64 // pages
 	io       account
 	ioRead   bool // io was read
 	switches counters
-	quiet    int            // readings since switches was read, in which it did nothing to speak of
+	idle     int            // readings since switches was read, in which it did nothing
 	pss      rt.Opt[uint64] // of this reading
 
-	held   bool // the files are open, as far as they could be opened
+	held   bool // the files are open, unless opening them failed
 	stat   procfile.File
 	ioFile procfile.File
 	status procfile.File
 }
 
-// hold opens the process's files, to be read again with pread. A file that cannot be
-// opened is tried by its path at each reading.
+// hold opens the process's files, to read them again with pread. A file that cannot be
+// opened is read by its path each time.
 func (p *jobProcess) hold(names *peek, root string) {
 	p.held = true
 	p.stat, _ = names.path(root).num(p.pid).str("/stat").open(0)
@@ -51,7 +51,7 @@ func (p *jobProcess) release() {
 	}
 }
 
-// text reads one of the process's files: f where it is open, else by its path.
+// text reads one of the process's files: f if it is open, else by its path.
 func (p *jobProcess) text(names *peek, root, name string, f *procfile.File) ([]byte, error) {
 	if !f.IsOpen() {
 		return names.path(root).num(p.pid).str(name).read()
@@ -59,11 +59,11 @@ func (p *jobProcess) text(names *peek, root, name string, f *procfile.File) ([]b
 	return names.buf.Read(f)
 }
 
-// refresh reads the process again and is false when it is gone. denied says that
-// its bytes may not be read.
+// refresh reads the process again and is false if it has ended. denied means that the
+// tracker may not read its bytes.
 func (p *jobProcess) refresh(names *peek, root string) (alive, denied bool) {
 	b, err := p.text(names, root, "/stat", &p.stat)
-	if unread(err) {
+	if isUnread(err) {
 		p.used = 0
 		return p.alive, false
 	}
@@ -79,7 +79,8 @@ func (p *jobProcess) refresh(names *peek, root string) (alive, denied bool) {
 	p.used = used - min(p.own[0]+p.own[1], used)
 	p.ppid, p.own, p.threads, p.rss = now.PPID, now.Own, now.Threads, now.RSS
 	before := p.io.now
-	switch b, err = p.text(names, root, "/io", &p.ioFile); {
+	b, err = p.text(names, root, "/io", &p.ioFile)
+	switch {
 	case errors.Is(err, fs.ErrPermission):
 		denied = true
 	case err == nil:
@@ -88,23 +89,25 @@ func (p *jobProcess) refresh(names *peek, root string) (alive, denied bool) {
 			p.ioRead = true
 		}
 	}
-	if p.used == 0 && p.io.now == before && p.quiet < quietMost {
-		p.quiet++
+	isIdle := p.used == 0 && p.io.now == before
+	if isIdle && p.idle < maxIdle {
+		p.idle++
 		return true, denied
 	}
-	if b, err = p.text(names, root, "/status", &p.status); err == nil {
+	b, err = p.text(names, root, "/status", &p.status)
+	if err == nil {
 		if c, ok := parseSwitches(b); ok {
-			p.switches, p.quiet = c, 0
+			p.switches, p.idle = c, 0
 		}
 	}
 	return true, denied
 }
 
-// quietMost is how many readings in a row go without the status of a process that
-// neither ran nor read nor wrote: it costs twice as much as all the rest.
-const quietMost = 4
+// maxIdle is the number of consecutive readings without the status of a process that
+// neither ran nor read nor wrote: status costs twice as much as the other files together.
+const maxIdle = 4
 
-// reading is what the snapshot shows of the process.
+// reading is the process as the snapshot shows it.
 func (p *jobProcess) reading(pageSize uint64) rt.ProcessReading {
 	r := rt.ProcessReading{
 		PID: uint64(p.pid), Start: p.start, Comm: p.comm, Step: p.step, Task: p.task,

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,129 +13,129 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/slurm/layout"
 )
 
 const (
-	// walkShare bounds what reading the job's processes costs: after a walk the next
-	// one waits until this part of a core has paid for it.
-	walkShare = 0.0025
-	// walkPause is the least time between two walks. A little less than a second, so
-	// that a reading every second finds it over.
-	walkPause = 900 * time.Millisecond
-	// heldMost is how many processes have descriptors of their own, three each. The
-	// others' files are opened for each reading.
-	heldMost = 1024
+	// scanShare limits the cost of reading the job's processes, as a fraction of a core:
+	// the next scan waits until the last one has cost no more.
+	scanShare = 0.0025
+	// scanPause is the least time between two scans: a little less than a second, so that
+	// it has passed at a reading every second.
+	scanPause = 900 * time.Millisecond
+	// maxHeld is the number of processes with open descriptors, three each. The files of
+	// the others are opened for each reading.
+	maxHeld = 1024
 )
 
-// Lister lists the job's processes: cgroup.Job, in practice.
+// Lister lists the job's processes. cgroup.Job implements it.
 type Lister interface {
 	// Procs appends the pids of the job's processes to dst. Some may have ended.
 	Procs(dst []int) []int
 }
 
-// JobProcs reads the processes of a job: those that use most, and what all of them
-// have read, written and how often they gave up their CPU.
+// JobProcs reads the processes of a job: those that use most, and the bytes and context
+// switches of all.
 //
-// A walk over a thousand processes costs some ten milliseconds, so that not every
-// reading makes one: snapshots between two walks show no process, and the sums of
-// the last walk.
+// A scan of a thousand processes costs some ten milliseconds, so that not every reading
+// makes one: a snapshot between two scans has no process, and the sums of the last scan.
 //
-// Bytes are exact as long as each process that ends is collected by another one of
-// the job or by its slurmstepd (see account); short processes that no walk ever
-// saw are in there too. They are a lower bound where nobody collects, where the
-// parent ignores SIGCHLD, and for a step whose slurmstepd was gone before it was
-// read a last time: Notes tells so.
+// Bytes are exact as long as another process of the job or its slurmstepd waits for each
+// process that ends (see account); they include short processes that no scan has seen.
+// They are a lower bound if no process waits, if the parent ignores SIGCHLD, and for a
+// step whose slurmstepd ended before its final reading; Notes reports such a step.
 type JobProcs struct {
 	fs       FS
 	list     Lister
-	top      int
+	topSize  int
 	pageSize uint64
-	held     int // how many processes have descriptors
+	held     int // processes with open descriptors
 
 	procs   []jobProcess // a parent always before its children
-	at      map[int]int  // pid -> place in procs
-	fresh   []jobProcess // scratch: those found in this walk
+	at      map[int]int  // pid -> index in procs
+	fresh   []jobProcess // scratch: those found in this scan
 	pids    []int
-	rank    rank
-	shown   []int // scratch: places in procs of those that the snapshot shows
+	top     topN
+	shown   []int // scratch: indices in procs of those that the snapshot shows
 	names   peek
 	reapers reapers
-	slow    slowReads
+	slow    pssReader
 
-	time     func() time.Duration // CPU time so far, by which the cost of a walk is known
-	next     int64                // Boot of the next walk
-	nextPSS  int64                // Boot of the next time that PSS is asked for
+	time     func() time.Duration // CPU time so far, to measure the cost of a scan
+	next     int64                // Boot time of the next scan
+	nextPSS  int64                // Boot time of the next round of PSS
 	io       counters             // sums, see publish
-	lost     counters             // of io: what those that are gone had
+	lost     counters             // of io: those of ended processes
 	switches counters
-	ended    counters // of switches: what those that are gone had
+	ended    counters // of switches: those of ended processes
 	ioSeen   bool
 	seen     bool
 	denied   error
-	hurry    atomic.Bool
+	isDue    atomic.Bool // the next Read makes a scan
 }
 
 // NewJobProcs returns the source of Snapshot.Procs and of the fields of the job
-// that are sums over its processes. top is how many processes are shown for their
-// CPU time, and how many for their memory. The source is bound to the job's
-// readings: it comes after them.
+// that are sums over its processes. top is the number of processes that are shown for
+// their CPU time, and the number for their memory. The source uses the job's part of the
+// snapshot: it is read after the job.
 func NewJobProcs(fs FS, list Lister, top int) *JobProcs {
 	return &JobProcs{
-		fs: fs, list: list, top: top, pageSize: uint64(os.Getpagesize()),
-		at: map[int]int{}, slow: slowReads{root: fs.Proc, patience: slowWait}, time: threadTime,
+		fs: fs, list: list, topSize: top, pageSize: uint64(os.Getpagesize()),
+		at: map[int]int{}, slow: pssReader{root: fs.Proc, wait: slowWait}, time: threadTime,
 	}
 }
 
-// Name is what the ledger calls the source.
+// Name is the name of the source in the ledger.
 func (j *JobProcs) Name() string { return "job processes" }
 
-// Read fills s.Procs where a walk is due, and the sums of s.Job.
+// Read fills s.Procs if a scan is due, and the sums of s.Job.
 func (j *JobProcs) Read(s *rt.Snapshot) error {
 	s.Procs = s.Procs[:0]
-	if s.Job.Phase == rt.JobNone || s.Job.Phase == rt.JobPending && !j.early() {
+	isEarly := s.Job.Phase == rt.JobPending && !j.isRunning()
+	if s.Job.Phase == rt.JobNone || isEarly {
 		return nil
 	}
-	if hurry := j.hurry.Swap(false); hurry || s.Reason != rt.ReasonTick || s.Boot >= j.next {
+	if isDue := j.isDue.Swap(false); isDue || s.Reason != rt.ReasonTick || s.Boot >= j.next {
 		began := j.time()
-		j.walk()
+		j.scan()
 		j.show(s)
 		cost := j.time() - began
-		j.next = s.Boot + int64(max(walkPause, time.Duration(float64(cost)/walkShare)))
+		j.next = s.Boot + int64(max(scanPause, time.Duration(float64(cost)/scanShare)))
 	}
 	j.publish(&s.Job)
 	return errors.Join(j.denied, j.slow.failed())
 }
 
-// StepBegins takes in the slurmstepds of new steps; the others of pids are left out.
-// It may be called while Read is at work.
-func (j *JobProcs) StepBegins(pids []int) { j.reapers.meet(pids, j.fs.Proc) }
+// StepBegins adds the slurmstepds of new steps; other processes among pids are ignored.
+// It may be called during Read.
+func (j *JobProcs) StepBegins(pids []int) { j.reapers.trackAll(pids, j.fs.Proc) }
 
-// StepEnds takes in the slurmstepds among pids and notes what the one of the step has
-// collected, all of whose tasks have ended: it ends some milliseconds later itself.
-// Without the step's name all of them are read. It may be called while Read is at work.
+// StepEnds adds the slurmstepds among pids and reads that of the step, of which all tasks
+// have ended: it ends some milliseconds later itself. Without the name of a step all
+// slurmstepds are read. It may be called during Read.
 func (j *JobProcs) StepEnds(step string, pids []int) {
-	j.reapers.meet(pids, j.fs.Proc)
+	j.reapers.trackAll(pids, j.fs.Proc)
 	j.reapers.read(step)
 }
 
-// early says whether there are processes of the job though its cgroup is not there:
-// the resource manager may make none.
-func (j *JobProcs) early() bool {
+// isRunning reports whether the job has processes although its cgroup does not exist:
+// the resource manager may create none.
+func (j *JobProcs) isRunning() bool {
 	if len(j.procs) == 0 && !j.seen {
 		j.pids = j.list.Procs(j.pids[:0])
 	}
 	return j.seen || len(j.pids) > 0
 }
 
-// Hurry lets the next Read look at the processes, whatever that costs. It may be
-// called while Read is at work.
-func (j *JobProcs) Hurry() { j.hurry.Store(true) }
+// Hurry makes the next Read scan the processes, whatever that costs. It may be called
+// during Read.
+func (j *JobProcs) Hurry() { j.isDue.Store(true) }
 
-// Notes tells of the steps whose bytes are a lower bound. It may be called while
-// Read is at work.
+// Notes reports the steps of which the bytes are a lower bound. It may be called during
+// Read.
 func (j *JobProcs) Notes() []rt.Event { return j.reapers.take() }
 
-// Close gives the descriptors back.
+// Close closes the descriptors.
 func (j *JobProcs) Close() error {
 	for i := range j.procs {
 		j.release(&j.procs[i])
@@ -146,8 +147,8 @@ func (j *JobProcs) Close() error {
 	return nil
 }
 
-// threadTime is the CPU time of the calling thread. That the goroutine moves to
-// another one in between makes a walk's cost wrong once.
+// threadTime is the CPU time of the calling thread. If the goroutine moves to another
+// thread meanwhile, the cost of one scan is wrong.
 func threadTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
@@ -156,8 +157,8 @@ func threadTime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// walk reads all of the job's processes.
-func (j *JobProcs) walk() {
+// scan reads all of the job's processes.
+func (j *JobProcs) scan() {
 	j.denied = nil
 	j.pids = j.list.Procs(j.pids[:0])
 	j.reapers.begin()
@@ -166,14 +167,14 @@ func (j *JobProcs) walk() {
 		ppid := p.ppid
 		j.refresh(p)
 		if p.ppid != ppid {
-			j.meetParent(p)
+			j.trackReaper(p)
 		}
-		if p.alive && p.looks < looksMost && p.step != "" {
-			j.place(p)
+		if p.alive && p.looks < maxLooks && p.step != "" {
+			j.locateStep(p)
 		}
 	}
 	j.discover()
-	j.bury()
+	j.settleExited()
 }
 
 func (j *JobProcs) refresh(p *jobProcess) {
@@ -187,7 +188,7 @@ func (j *JobProcs) refresh(p *jobProcess) {
 	j.seen = j.seen || p.alive
 }
 
-// discover takes in the processes that are new, the older first.
+// discover adds the new processes, the older first.
 func (j *JobProcs) discover() {
 	j.fresh = j.fresh[:0]
 	for _, pid := range j.pids {
@@ -195,65 +196,59 @@ func (j *JobProcs) discover() {
 			continue
 		}
 		if stat, err := j.names.stat(j.fs.Proc, pid); err == nil {
-			j.fresh = append(j.fresh, jobProcess{pid: pid, ppid: stat.PPID, start: stat.Start, quiet: quietMost})
+			j.fresh = append(j.fresh, jobProcess{pid: pid, ppid: stat.PPID, start: stat.Start, idle: maxIdle})
 		}
 	}
 	slices.SortFunc(j.fresh, older)
 	for i := range j.fresh {
 		p := &j.fresh[i]
 		j.reapers.drop(p.pid)
-		if j.held < heldMost {
+		if j.held < maxHeld {
 			p.hold(&j.names, j.fs.Proc)
 			j.held++
 		}
 		j.refresh(p)
-		j.place(p)
+		j.locateStep(p)
 		j.at[p.pid] = len(j.procs)
 		j.procs = append(j.procs, *p)
 	}
 	for i := len(j.procs) - len(j.fresh); i < len(j.procs); i++ {
-		j.meetParent(&j.procs[i])
+		j.trackReaper(&j.procs[i])
 	}
 }
 
 func older(a, b jobProcess) int {
-	if a.start != b.start {
-		if a.start < b.start {
-			return -1
-		}
-		return 1
-	}
-	return a.pid - b.pid
+	return cmp.Or(cmp.Compare(a.start, b.start), a.pid-b.pid)
 }
 
-// meetParent takes in the parent of p where that is the step's slurmstepd.
-func (j *JobProcs) meetParent(p *jobProcess) {
+// trackReaper adds the parent of p if it is the step's slurmstepd.
+func (j *JobProcs) trackReaper(p *jobProcess) {
 	if _, ok := j.at[p.ppid]; !ok && p.ppid > 1 {
-		j.reapers.adopt(p.ppid, j.fs.Proc)
+		j.reapers.track(p.ppid, j.fs.Proc)
 	}
 }
 
-// looksMost is how often a process that is in a step is looked for its task, if it is not
-// found in the same one twice: it comes to the step's directory first, on some nodes to
-// that of another number, and then to the task's.
-const looksMost = 4
+// maxLooks is the number of readings of a process's cgroup, unless two of them have the
+// same task: Slurm moves a process to the step's directory first, on some nodes to that
+// of another number, and then to the task's.
+const maxLooks = 4
 
-// place finds out to which step and task p belongs. Where no cgroup says it, its
-// environment is asked, at leisure.
-func (j *JobProcs) place(p *jobProcess) {
+// locateStep finds the step and task of p. If no cgroup has them, the pssReader reads
+// the environment.
+func (j *JobProcs) locateStep(p *jobProcess) {
 	p.looks++
 	b, err := j.names.path(j.fs.Proc).num(p.pid).str("/cgroup").read()
 	if err != nil {
 		return
 	}
-	step, task := parseStep(b)
-	if step == nil {
+	path, _ := layout.ParseProcess(b)
+	if len(path.Step) == 0 {
 		return
 	}
-	if task.Valid() && task == p.task {
-		p.looks = looksMost
+	if path.Task.Valid() && path.Task == p.task {
+		p.looks = maxLooks
 	}
-	p.step, p.task, p.placed = j.stepName(step), task, true
+	p.step, p.task, p.located = j.stepName(path.Step), path.Task, true
 }
 
 // stepName is b as a string, shared with a process of the same step.
@@ -266,8 +261,8 @@ func (j *JobProcs) stepName(b []byte) string {
 	return keep("", b)
 }
 
-// bury settles the accounts of those that are gone and forgets them.
-func (j *JobProcs) bury() {
+// settleExited adds the final I/O of exited processes to the totals and drops them.
+func (j *JobProcs) settleExited() {
 	for i := range j.procs {
 		p := &j.procs[i]
 		if p.alive {
@@ -308,15 +303,16 @@ func (j *JobProcs) bury() {
 	j.io.add(j.lost)
 }
 
-// collector is the account in which a process that is gone should turn up: that of
-// the nearest ancestor which still lives, or of the slurmstepd above.
+// collector is the account in which an ended process should appear: that of its nearest
+// living ancestor, or of the slurmstepd above.
 func (j *JobProcs) collector(p *jobProcess) *account {
 	for range j.procs {
 		i, ok := j.at[p.ppid]
 		if !ok {
 			return j.reapers.of(p.ppid)
 		}
-		if p = &j.procs[i]; p.alive {
+		p = &j.procs[i]
+		if p.alive {
 			return &p.io
 		}
 	}

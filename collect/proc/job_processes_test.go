@@ -17,6 +17,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/e2e/iotest"
+	"github.com/resource-tracker/rt/slurm/environ"
 )
 
 // crowd is a fixture of a job's processes. Bytes written are always twice those read.
@@ -306,7 +307,7 @@ func TestJobProcsShown(t *testing.T) {
 		c.put(p)
 	}
 	src := NewJobProcs(c.root, c, 2)
-	src.slow.patience = time.Hour
+	src.slow.wait = time.Hour
 	src.time = func() time.Duration { return 0 }
 	s := rt.Snapshot{Boot: 1, Job: rt.JobReading{Phase: rt.JobPresent}}
 	read := func() {
@@ -359,7 +360,7 @@ func TestJobProcsOnItsWay(t *testing.T) {
 	const task = "2:cpuacct:/slurm/uid_0/job_7/step_3/task_5\n" // memory's is for a while, too
 	c.put(one{pid: 102, parent: 1, pages: 1, cgroup: step + task + "4:memory:/slurm/uid_0/job_7/step_3/task_5\n"})
 	src := NewJobProcs(c.root, c, 5)
-	for i := range looksMost + 2 {
+	for i := range maxLooks + 2 {
 		s := rt.Snapshot{Reason: rt.ReasonLast, Job: rt.JobReading{Phase: rt.JobPresent}}
 		if err := src.Read(&s); err != nil {
 			t.Fatal(err)
@@ -378,7 +379,7 @@ func TestJobProcsOnItsWay(t *testing.T) {
 		}
 		c.put(one{pid: 100, parent: 1, pages: 1, cgroup: step + "4:memory:/slurm/uid_0/job_7/step_3/task_2\n"})
 		c.put(one{pid: 102, parent: 1, pages: 1, cgroup: step + task + "4:memory:/slurm/uid_0/job_7/step_3/task_1\n"})
-		if i >= looksMost { // nobody looks any more
+		if i >= maxLooks { // nobody looks any more
 			c.put(one{pid: 101, parent: 1, pages: 1, cgroup: step + "4:memory:/slurm/uid_0/job_7/step_3/task_9\n"})
 		}
 	}
@@ -412,22 +413,22 @@ func TestJobProcsPace(t *testing.T) {
 	}
 }
 
-// A process that hangs keeps its PSS, not the reading.
+// A process that hangs delays its PSS, not the reading.
 func TestJobProcsHang(t *testing.T) {
-	w := slowReads{root: "/proc", patience: 1, ask: make(chan struct{}), done: make(chan struct{}, 1)}
-	w.wait = time.NewTimer(slowWait)
+	r := pssReader{root: "/proc", wait: 1, start: make(chan struct{}), done: make(chan struct{}, 1)}
+	r.timer = time.NewTimer(slowWait)
 	release := make(chan struct{})
-	go func() { <-w.ask; <-release; w.done <- struct{}{} }()
-	if !w.free() || w.run() {
-		t.Error("what hangs is done")
+	go func() { <-r.start; <-release; r.done <- struct{}{} }()
+	if !r.free() || r.run() {
+		t.Error("a list that hangs is finished")
 	}
-	if w.free() {
-		t.Error("a list is free that somebody still reads")
+	if r.free() {
+		t.Error("a list that is still in use is free")
 	}
 	close(release)
-	for !w.free() {
+	for !r.free() {
 	}
-	w.close()
+	r.close()
 }
 
 func TestJobProcsDenied(t *testing.T) {
@@ -537,29 +538,8 @@ func BenchmarkJobProcs(b *testing.B) {
 	}
 }
 
-func TestParseStep(t *testing.T) {
-	for text, want := range map[string]string{
-		"0::/system.slice/n1_slurmstepd.scope/job_1/step_batch/user/task_0\n":                            "batch 0",
-		"0::/system.slice/slurmstepd.scope/s0123456789ABC/step_12/user/task_special\n":                   "12 -",
-		"11:freezer:/slurm_n1/uid_0/job_7/step_3\n4:memory:/slurm_n1/uid_0/job_7/step_3/task_2\n0::/x\n": "3 2",
-		"4:memory:/slurm/uid_0/job_7/step_extern/task_0\n11:freezer:/slurm/uid_0/job_7/step_extern\n":    "extern 0",
-		"0::/user.slice/user-0.slice\n": " -",
-		"0::/task_1/step_\n":            " -",
-		"":                              " -",
-	} {
-		step, task := parseStep([]byte(text))
-		got := string(step) + " -"
-		if n, ok := task.Get(); ok {
-			got = fmt.Sprintf("%s %d", step, n)
-		}
-		if got != want {
-			t.Errorf("%q is %q, want %q", text, got, want)
-		}
-	}
-}
-
-func TestRank(t *testing.T) {
-	var r rank
+func TestTopN(t *testing.T) {
+	var r topN
 	for i, v := range []uint64{3, 9, 1, 9, 7, 0, 8} {
 		r.offer(i, v, 3)
 	}
@@ -594,10 +574,7 @@ func FuzzPidText(f *testing.F) {
 		if v, ok := parsePSS(b); ok && v%1024 != 0 {
 			t.Errorf("%q has a PSS of %d", b, v)
 		}
-		if step, task := parseStep(b); step == nil && task.Valid() {
-			t.Errorf("%q is of task %v of no step", b, task)
-		}
-		if step, task := parseStepEnv(b); step == nil && task.Valid() {
+		if step, task := stepOf(environ.Parse(b)); step == "" && task.Valid() {
 			t.Errorf("%q is of task %v of no step", b, task)
 		}
 	})
@@ -618,7 +595,7 @@ func TestJobProcsUnread(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range heldMost { // it has none of its own
+	for range maxHeld { // it has none of its own
 		src.held++
 	}
 	c.put(one{pid: 100, parent: 1, read: 10, switches: 7})

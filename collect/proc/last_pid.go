@@ -6,16 +6,16 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// LastPID reads /proc/loadavg (proc_loadavg(5)) for the pid that the kernel gave out
-// last: while it is the same, no process and no thread has begun.
+// LastPID reads the pid that the kernel assigned last from /proc/loadavg
+// (proc_loadavg(5)): while it does not change, no process and no thread is created.
 type LastPID struct {
 	file file
 }
 
-// NewLastPID returns a reader that opens nothing before it is asked.
+// NewLastPID returns a reader that opens nothing before the first Read.
 func NewLastPID(fs FS) *LastPID { return &LastPID{file: file{path: fs.Proc + "/loadavg"}} }
 
-// Read returns the pid, and false where it is not to be had.
+// Read returns the pid, and false if it cannot be read.
 func (n *LastPID) Read() (pid uint64, ok bool) {
 	b, err := n.file.read()
 	if err != nil {
@@ -25,5 +25,5 @@ func (n *LastPID) Read() (pid uint64, ok bool) {
 	return procfile.Uint(b[bytes.LastIndexByte(b, ' ')+1:])
 }
 
-// Close gives the descriptor back.
+// Close closes the descriptor.
 func (n *LastPID) Close() error { return n.file.close() }

@@ -1,7 +1,6 @@
 package proc
 
 import (
-	"bytes"
 	"math"
 
 	"golang.org/x/sys/unix"
@@ -10,7 +9,7 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// Listed is what one look at a process shows.
+// Listed is a process that was read once.
 type Listed struct {
 	PID, PPID int
 	Comm      string         // /proc/<pid>/comm: at most 15 bytes, valid UTF-8
@@ -18,22 +17,23 @@ type Listed struct {
 	UID       rt.Opt[uint64] // real, /proc/<pid>/status
 	Start     uint64         // ticks after boot, CLOCK_BOOTTIME
 
-	// USER_HZ: its own, all threads, and of the children that it has waited for, and theirs.
+	// CPU time in ticks of USER_HZ: of all its threads, and of the children that it has
+	// waited for and of theirs.
 	OwnTicks, ChildTicks uint64
 
 	RSS       uint64         // bytes, /proc/<pid>/stat
 	DataStack rt.Opt[uint64] // bytes of virtual memory, VmData + VmStk of status; a kernel thread has none
 	RSSAnon   rt.Opt[uint64] // bytes, RssAnon of status
 
-	Cgroup string // /proc/<pid>/cgroup as it is; empty where it cannot be read
+	Cgroup string // /proc/<pid>/cgroup as it is; empty if it cannot be read
 }
 
-// List looks once at every process. One that ends meanwhile is left out. It is for
-// who asks once: it opens files and allocates for each process.
+// List reads every process once. One that ends meanwhile is left out. List opens files
+// and allocates for each process, and so is not for repeated readings.
 func List(fs FS, visit func(*Listed)) error {
 	l := listing{fs: fs, pageSize: uint64(unix.Getpagesize())}
 	var pids []int
-	dir := pidDir{path: fs.Proc}
+	dir := newPIDDir(fs.Proc)
 	if err := dir.each(func(pid int) { pids = append(pids, pid) }); err != nil {
 		return err
 	}
@@ -65,33 +65,30 @@ func (l *listing) look(pid int) (Listed, bool) {
 		return Listed{}, false
 	}
 	parseStatus(b, &p)
-	if b, err = l.peek.path(l.fs.Proc).num(pid).str("/cgroup").read(); err == nil {
+	if b, err := l.peek.path(l.fs.Proc).num(pid).str("/cgroup").read(); err == nil {
 		p.Cgroup = string(b)
 	}
 	return p, true
 }
 
-// parseStatus reads what List needs of /proc/<pid>/status (proc_pid_status(5)).
-// Lines that are not there leave their fields absent.
+// parseStatus parses the fields of /proc/<pid>/status (proc_pid_status(5)) that List
+// needs. A missing line leaves its field absent.
 func parseStatus(b []byte, p *Listed) {
 	var data, stack rt.Opt[uint64]
 	for len(b) > 0 {
-		var l []byte
-		l, b = procfile.Line(b)
-		key, rest, _ := bytes.Cut(l, []byte(":"))
-		word, _ := procfile.Field(rest)
-		n, ok := procfile.Uint(word)
+		key, n, ok, rest := procfile.Pair(b)
+		b = rest
 		if !ok {
 			continue
 		}
 		switch string(key) {
-		case "Uid":
+		case "Uid:":
 			p.UID.Set(n)
-		case "VmData":
+		case "VmData:":
 			data = kibibytes(n)
-		case "VmStk":
+		case "VmStk:":
 			stack = kibibytes(n)
-		case "RssAnon":
+		case "RssAnon:":
 			p.RSSAnon = kibibytes(n)
 		}
 	}

@@ -13,13 +13,13 @@ type Load struct {
 	file file
 }
 
-// NewLoad returns the source of Node.Load1.
+// NewLoad returns the source of Node.Load1, in hundredths.
 func NewLoad(fs FS) *Load { return &Load{file: file{path: fs.Proc + "/loadavg"}} }
 
-// Name is what the ledger calls the source.
+// Name is the name of the source in the ledger.
 func (l *Load) Name() string { return "load" }
 
-// Close gives the descriptor back.
+// Close closes the descriptor.
 func (l *Load) Close() error { return l.file.close() }
 
 // Read fills s.Node.Load1.
@@ -30,13 +30,13 @@ func (l *Load) Read(s *rt.Snapshot) error {
 	}
 	v, ok := parseLoad(b)
 	if !ok {
-		return fmt.Errorf("parse %s: %q does not begin with a load", l.file.path, b)
+		return fmt.Errorf("parse %s: %q does not begin with a load average", l.file.path, b)
 	}
 	s.Node.Load1.Set(v)
 	return nil
 }
 
-// parseLoad reads the first number, which has two decimals, in hundredths.
+// parseLoad parses the first number, which has two decimals, in hundredths.
 func parseLoad(b []byte) (uint64, bool) {
 	word, _ := procfile.Field(b)
 	whole, part, _ := bytes.Cut(word, dot)

@@ -1,16 +1,17 @@
 package proc
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// localMounts picks the file systems on this node's own block devices, each once
-// and where it is mounted first. What another mount hides, images (loop devices)
-// and everything that a network or a user's process stands behind are left out:
-// asking those for their space can hang. A root that is an overlay, as in a
-// container, counts where nothing else does: it is the only view of its disk.
+// localMounts selects the file systems on this node's own block devices, each once, at
+// its first mount point. It leaves out hidden mounts, images (loop devices) and every file
+// system that depends on a network or on a user's process, because statvfs of those can
+// hang. A root that is an overlay, as in a container, counts if there is nothing else: it
+// is the only view of its disk.
 func localMounts(all []procfile.Mount) []procfile.Mount {
 	var out []procfile.Mount
 	seen := map[any]bool{}
@@ -33,14 +34,14 @@ func localMounts(all []procfile.Mount) []procfile.Mount {
 	return nil
 }
 
-// deviceOf is what two mounts of the same space have in common; not ok where there
-// is no local block device behind the mount.
-func deviceOf(m *procfile.Mount) (any, bool) {
+// deviceOf identifies the device of a mount: it is equal for two mounts of the same space.
+// ok is false without a local block device.
+func deviceOf(m *procfile.Mount) (device any, ok bool) {
 	const loop = 7 // Documentation/admin-guide/devices.txt
 	switch m.FSType {
-	case "btrfs", "bcachefs": // they show an anonymous device for each subvolume
+	case "btrfs", "bcachefs": // each subvolume has an anonymous device
 		return m.Source, strings.HasPrefix(m.Source, "/dev/") && !strings.HasPrefix(m.Source, "/dev/loop")
-	case "zfs": // its datasets share the space of their pool
+	case "zfs": // the datasets share the space of their pool
 		pool, _, _ := strings.Cut(m.Source, "/")
 		return "zfs " + pool, pool != ""
 	case "fuseblk":
@@ -50,10 +51,5 @@ func deviceOf(m *procfile.Mount) (any, bool) {
 }
 
 func hidden(m procfile.Mount, later []procfile.Mount) bool {
-	for i := range later {
-		if later[i].Point == m.Point {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(later, func(l procfile.Mount) bool { return l.Point == m.Point })
 }

@@ -19,7 +19,7 @@ type Lustre struct {
 	fs     FS
 	mounts []lustreMount
 	until  int // readings until the mounts are listed again
-	absence
+	retryBackoff
 }
 
 type lustreMount struct {
@@ -32,10 +32,10 @@ type lustreMount struct {
 // appends.
 func NewLustre(fs FS) *Lustre { return &Lustre{fs: fs} }
 
-// Name is what the ledger calls the source.
+// Name is the name of the source in the ledger.
 func (l *Lustre) Name() string { return "lustre" }
 
-// Close gives the descriptors back.
+// Close closes the descriptors.
 func (l *Lustre) Close() error {
 	var err error
 	for i := range l.mounts {
@@ -47,7 +47,7 @@ func (l *Lustre) Close() error {
 
 // Read appends to s.RemoteFS. A file system that was unmounted is left out.
 func (l *Lustre) Read(s *rt.Snapshot) error {
-	if err := l.known(); err != nil {
+	if err := l.pending(); err != nil {
 		return err
 	}
 	if l.until == 0 {
@@ -77,7 +77,8 @@ func (l *Lustre) discover() error {
 	var first error
 	for _, top := range [...]string{l.fs.Sys + "/kernel/debug/lustre/llite", l.fs.Proc + "/fs/lustre/llite"} {
 		entries, err := os.ReadDir(top)
-		if err != nil && (first == nil || errors.Is(first, fs.ErrNotExist)) {
+		isWorse := first == nil || errors.Is(first, fs.ErrNotExist)
+		if err != nil && isWorse {
 			first = err
 		}
 		for _, e := range entries {
@@ -96,7 +97,7 @@ func (l *Lustre) discover() error {
 		return nil
 	}
 	err := l.Close()
-	table, _ := os.ReadFile(l.fs.Proc + "/self/mounts") // without it the mount points are not known
+	table, _ := os.ReadFile(l.fs.Proc + "/self/mounts") // without it the mount points are unknown
 	for _, dir := range dirs {
 		name := dir[strings.LastIndexByte(dir, '/')+1:]
 		if i := strings.LastIndexByte(name, '-'); i > 0 {
@@ -108,9 +109,9 @@ func (l *Lustre) discover() error {
 	return err
 }
 
-// lustreMountPoint finds where the file system is mounted in /proc/self/mounts: a
-// source is "10.0.0.1@o2ib:10.0.0.2@o2ib:/name". Empty where it is mounted twice,
-// for nothing tells which instance is where.
+// lustreMountPoint finds the mount point of the file system in /proc/self/mounts: a
+// source is "10.0.0.1@o2ib:10.0.0.2@o2ib:/name". It is empty if the file system is mounted
+// twice, because no file shows the mount point of an instance.
 func lustreMountPoint(table []byte, name string) string {
 	found := ""
 	for l := range bytes.Lines(table) {
@@ -131,13 +132,13 @@ func lustreMountPoint(table []byte, name string) string {
 	return found
 }
 
-// parseLlite reads lines such as
+// parseLlite parses lines such as
 //
 //	read_bytes  34 samples [bytes] 4096 1048576 17825792
 //	open        12 samples [usec] 30 200 1100 90000
 //
-// name, number of calls, unit, least, most, sum. A kind of call that never came has
-// no line, so that what is not there is zero.
+// name, number of calls, unit, least, most, sum. A kind of call that was never made has no
+// line, so that a missing line is zero.
 func parseLlite(b []byte, r *rt.RemoteFSReading) {
 	var read, written, ops uint64
 	for len(b) > 0 {

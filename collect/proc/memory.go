@@ -1,7 +1,6 @@
 package proc
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -18,10 +17,10 @@ type Memory struct {
 // NewMemory returns the source of the node's memory figures, in bytes.
 func NewMemory(fs FS) *Memory { return &Memory{file: file{path: fs.Proc + "/meminfo"}} }
 
-// Name is what the ledger calls the source.
+// Name is the name of the source in the ledger.
 func (m *Memory) Name() string { return "memory" }
 
-// Close gives the descriptor back.
+// Close closes the descriptor.
 func (m *Memory) Close() error { return m.file.close() }
 
 // Read fills the memory part of s.Node.
@@ -36,22 +35,14 @@ func (m *Memory) Read(s *rt.Snapshot) error {
 	return nil
 }
 
-// parseMeminfo sets the fields of n whose lines are there, in bytes; the file's
-// "kB" are 1024 bytes.
+// parseMeminfo sets the fields of n that have a line, in bytes. The file's "kB" are 1024
+// bytes.
 func parseMeminfo(b []byte, n *rt.NodeReading) error {
 	for len(b) > 0 {
-		var l []byte
-		l, b = procfile.Line(b)
-		colon := bytes.IndexByte(l, ':')
-		if colon < 0 {
-			continue
-		}
-		dst := meminfoField(l[:colon], n)
-		if dst == nil {
-			continue
-		}
-		word, _ := procfile.Field(l[colon+1:])
-		if kib, ok := procfile.Uint(word); ok && kib <= math.MaxUint64/1024 {
+		key, kib, ok, rest := procfile.Pair(b)
+		b = rest
+		dst := meminfoField(key, n)
+		if dst != nil && ok && kib <= math.MaxUint64/1024 {
 			dst.Set(kib * 1024)
 		}
 	}
@@ -63,27 +54,27 @@ func parseMeminfo(b []byte, n *rt.NodeReading) error {
 
 func meminfoField(key []byte, n *rt.NodeReading) *rt.Opt[uint64] {
 	switch string(key) {
-	case "MemTotal":
+	case "MemTotal:":
 		return &n.MemTotal
-	case "MemFree":
+	case "MemFree:":
 		return &n.MemFree
-	case "MemAvailable":
+	case "MemAvailable:":
 		return &n.MemAvailable
-	case "Buffers":
+	case "Buffers:":
 		return &n.Buffers
-	case "Cached":
+	case "Cached:":
 		return &n.Cached
-	case "SReclaimable":
+	case "SReclaimable:":
 		return &n.SReclaimable
-	case "Shmem":
+	case "Shmem:":
 		return &n.Shmem
-	case "Active":
+	case "Active:":
 		return &n.Active
-	case "Inactive":
+	case "Inactive:":
 		return &n.Inactive
-	case "SwapTotal":
+	case "SwapTotal:":
 		return &n.SwapTotal
-	case "SwapFree":
+	case "SwapFree:":
 		return &n.SwapFree
 	}
 	return nil

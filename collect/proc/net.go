@@ -8,31 +8,31 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// identityEvery is the number of readings after which what seldom changes of a
-// device (its link state, its size) is read again.
+// identityEvery is the number of readings after which the data of a device that seldom
+// changes (its link state, its size) is read again.
 const identityEvery = 60
 
-// Net reads /proc/net/dev and, when interfaces come and go and at times between,
-// /sys/class/net/<name>/.
+// Net reads /proc/net/dev, and /sys/class/net/<name>/ for new interfaces and from time to
+// time.
 type Net struct {
 	file  file
 	sys   string
-	ifs   table[rt.NetReading]
+	ifs   deviceTotals[rt.NetReading]
 	peek  peek
 	until int // readings until the identities are read again
 }
 
-// NewNet returns the source of Snapshot.Nets and of the node's sums over the
-// interfaces but lo. The counters are those of the network namespace in which
-// the source was first read.
+// NewNet returns the source of Snapshot.Nets and of the node's sums over all interfaces
+// except lo. The counters are those of the network namespace in which the source was
+// first read.
 func NewNet(fs FS) *Net {
 	return &Net{file: file{path: fs.Proc + "/net/dev"}, sys: fs.Sys + "/class/net/"}
 }
 
-// Name is what the ledger calls the source.
+// Name is the name of the source in the ledger.
 func (n *Net) Name() string { return "network" }
 
-// Close gives the descriptor back.
+// Close closes the descriptor.
 func (n *Net) Close() error { return n.file.close() }
 
 // Read fills the network part of s.
@@ -66,9 +66,9 @@ func (n *Net) Read(s *rt.Snapshot) error {
 			n.identify(r)
 		}
 		n.ifs.count(r, now)
-		r.dev.RxBytes.Set(now[0])
-		r.dev.TxBytes.Set(now[1])
-		s.Nets = append(s.Nets, r.dev)
+		r.info.RxBytes.Set(now[0])
+		r.info.TxBytes.Set(now[1])
+		s.Nets = append(s.Nets, r.info)
 	}
 	n.ifs.end()
 	s.Node.NetRxBytes.Set(n.ifs.total[0])
@@ -76,41 +76,28 @@ func (n *Net) Read(s *rt.Snapshot) error {
 	return nil
 }
 
-// identify reads the interface's attributes. A file that is not there, and the
-// speed of a link that is down (EINVAL), leave their field unreported.
-func (n *Net) identify(r *row[rt.NetReading]) {
-	d := &r.dev
+// identify reads the interface's attributes. A file that does not exist, and the speed of
+// a link that is down (EINVAL), leave their field absent or empty.
+func (n *Net) identify(r *device[rt.NetReading]) {
+	d := &r.info
 	d.Name = r.name
 	if b, err := n.peek.path(n.sys).str(r.name).str("/device/driver").link(); err == nil {
 		d.Driver = keep(d.Driver, b)
 	}
-	d.MAC = n.attribute(d.MAC, r.name, "/address")
-	d.OperState = n.attribute(d.OperState, r.name, "/operstate")
+	d.MAC = n.peek.path(n.sys).str(r.name).str("/address").text(d.MAC)
+	d.OperState = n.peek.path(n.sys).str(r.name).str("/operstate").text(d.OperState)
 	d.MTU.Clear()
-	if b, err := n.peek.path(n.sys).str(r.name).str("/mtu").read(); err == nil {
-		if v, ok := procfile.Uint(b); ok {
-			d.MTU.Set(v)
-		}
+	if v, ok := n.peek.path(n.sys).str(r.name).str("/mtu").uint(); ok {
+		d.MTU.Set(v)
 	}
 	d.SpeedMbps.Set(-1)
-	if b, err := n.peek.path(n.sys).str(r.name).str("/speed").read(); err == nil {
-		if v, ok := procfile.Uint(b); ok && v < 1<<32-1 {
-			d.SpeedMbps.Set(int64(v))
-		}
+	if v, ok := n.peek.path(n.sys).str(r.name).str("/speed").uint(); ok && v < 1<<32-1 {
+		d.SpeedMbps.Set(int64(v))
 	}
 }
 
-func (n *Net) attribute(old, name, file string) string {
-	b, err := n.peek.path(n.sys).str(name).str(file).read()
-	if err != nil {
-		return ""
-	}
-	return keep(old, b)
-}
-
-// nextInterface reads the next interface of /proc/net/dev: its name and its bytes
-// received and sent (the first and the ninth number). The two lines of heading
-// have no colon.
+// nextInterface parses the next interface of /proc/net/dev: its name and its bytes
+// received and sent (the first and the ninth number). The two header lines have no colon.
 func nextInterface(b []byte) (name []byte, now counters, rest []byte, ok bool) {
 	for len(b) > 0 {
 		var l []byte
@@ -129,12 +116,12 @@ func nextInterface(b []byte) (name []byte, now counters, rest []byte, ok bool) {
 	return nil, counters{}, nil, false
 }
 
-// checkNetDev refuses a file of another shape, so that none of it is taken for counters.
+// checkNetDev refuses a file of another form.
 func checkNetDev(b []byte) error {
 	first, rest := procfile.Line(b)
 	second, _ := procfile.Line(rest)
 	if !bytes.Contains(first, []byte("Receive")) || !bytes.Contains(second, []byte("bytes")) {
-		return fmt.Errorf("the heading is %q", first)
+		return fmt.Errorf("unknown header line %q", first)
 	}
 	return nil
 }

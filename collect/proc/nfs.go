@@ -14,21 +14,21 @@ import (
 type NFS struct {
 	file  file
 	parse mountstats
-	absence
+	retryBackoff
 }
 
 // NewNFS returns the source of the rows "nfs" of Snapshot.RemoteFS, which it appends.
 func NewNFS(fs FS) *NFS { return &NFS{file: file{path: fs.Proc + "/self/mountstats"}} }
 
-// Name is what the ledger calls the source.
+// Name is the name of the source in the ledger.
 func (n *NFS) Name() string { return "nfs" }
 
-// Close gives the descriptor back.
+// Close closes the descriptor.
 func (n *NFS) Close() error { return n.file.close() }
 
 // Read appends to s.RemoteFS.
 func (n *NFS) Read(s *rt.Snapshot) error {
-	if err := n.known(); err != nil {
+	if err := n.pending(); err != nil {
 		return err
 	}
 	b, err := n.file.read()
@@ -51,23 +51,23 @@ func (n *NFS) Read(s *rt.Snapshot) error {
 //		per-op statistics
 //		    READ: operations, transmissions, timeouts, ...
 //
-// The rows of one text lend their names to the next, so that nothing is allocated.
+// The rows of one text keep their names for the next, so that nothing is allocated.
 type mountstats struct {
 	rows []rt.RemoteFSReading // in the order of the text
-	same []nfsMount           // of the rows that this text had so far
+	same []nfsMount           // of the rows of this text so far
 
-	at  *rt.RemoteFSReading // the mount that the lines belong to; nil for another kind
+	at  *rt.RemoteFSReading // the mount of the next lines; nil for another type
 	now nfsMount
 	ops rt.Opt[uint64]
 
 	plain []byte // scratch
 }
 
-// nfsMount tells mounts apart that show the counters of one superblock, such as a
-// bind mount: the lines in which they are the same.
+// nfsMount identifies mounts that show the counters of the same superblock, such as bind
+// mounts, by the lines in which they are equal.
 type nfsMount struct {
 	age, bytes []byte
-	known      bool // another one before it shows the same
+	known      bool // it equals a mount before it
 }
 
 // all appends the mounts of the text to dst, each superblock once.
@@ -84,7 +84,7 @@ func (m *mountstats) all(b []byte, dst []rt.RemoteFSReading) []rt.RemoteFSReadin
 			dst = append(dst, m.rows[i])
 		}
 	}
-	clear(m.same) // it points into the text
+	clear(m.same) // it refers to the text
 	return dst
 }
 
@@ -134,7 +134,7 @@ func (m *mountstats) begin(l []byte) {
 	m.ops.Clear()
 }
 
-// end takes the mount in, unless another shows the same superblock.
+// end adds the mount, unless another one shows the same superblock.
 func (m *mountstats) end() {
 	if m.at == nil {
 		return
@@ -149,16 +149,17 @@ func (m *mountstats) end() {
 	m.same = append(m.same, m.now)
 }
 
-// parseMountOf reads "server:/export mounted on /mnt with fstype nfs4 statvers=1.1".
+// parseMountOf parses "server:/export mounted on /mnt with fstype nfs4 statvers=1.1".
 func parseMountOf(b []byte) (source, point []byte, ok bool) {
 	source, b = procfile.Field(b)
 	on, b := procfile.Field(procfile.Skip(b, 1))
 	point, b = procfile.Field(b)
 	kind, _ := procfile.Field(procfile.Skip(b, 2))
-	return source, point, string(on) == "on" && (string(kind) == "nfs" || string(kind) == "nfs4")
+	isNFS := string(kind) == "nfs" || string(kind) == "nfs4"
+	return source, point, isNFS && string(on) == "on"
 }
 
-// keep is keep for a text in which the kernel writes blanks as \040.
+// keep is the function keep for a text in which the kernel writes blanks as \040.
 func (m *mountstats) keep(old string, b []byte) string {
 	m.plain = procfile.AppendUnescaped(m.plain[:0], b)
 	return keep(old, m.plain)

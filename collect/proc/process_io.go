@@ -1,27 +1,21 @@
 package proc
 
-// add adds what another counted.
-func (c *counters) add(o counters) {
-	c[0] += o[0]
-	c[1] += o[1]
-}
-
-// account is what one process has counted itself and by the children that it has
-// waited for, in one figure: the bytes of /proc/<pid>/io, to which the kernel adds
-// a child's when its parent collects it.
+// account is a counter of a process that includes its children: the kernel adds a
+// child's counter to that of its parent when the parent waits for it. That holds for
+// the bytes of /proc/<pid>/io and for cutime and cstime of /proc/<pid>/stat.
 //
-// When a process is gone, its last seen figure should therefore turn up in that of
-// its nearest ancestor. A parent is read before its children, so it may turn up one
-// reading late: until then it is a debt, which counts too. What has not turned up
-// by then, nobody has waited for, and it is handed out as lost.
+// The last value of an ended process must therefore appear in the counter of its
+// nearest living ancestor. A parent is read before its children, so the value may appear
+// one reading late: until then it is a debt, which counts too. The part that has not
+// appeared by then was never waited for; settle returns it as lost.
 type account struct {
 	now  counters // as last read
-	rise counters // of now since the account was settled
-	gone counters // of descendants that went since then
-	debt counters // of descendants that went before and have not turned up yet
+	rise counters // of now since the last settle
+	gone counters // of descendants that ended since then
+	debt counters // of descendants that ended before and have not appeared yet
 }
 
-// see takes a reading.
+// see records a reading.
 func (a *account) see(now counters) {
 	for k := range now {
 		a.rise[k] += now[k] - min(a.now[k], now[k])
@@ -29,14 +23,14 @@ func (a *account) see(now counters) {
 	a.now = now
 }
 
-// total is what the process has counted and owes.
+// total is the counter and the debt.
 func (a *account) total() counters {
 	t := a.now
 	t.add(a.debt)
 	return t
 }
 
-// settle pays what is owed with what has turned up, and returns what never will.
+// settle pays the debt with what has appeared, and returns the rest, which never will.
 func (a *account) settle() (lost counters) {
 	for k := range a.rise {
 		paid := min(a.rise[k], a.debt[k])

@@ -8,34 +8,35 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // Processes counts the numeric entries of /proc.
 //
-// To list them the kernel looks each process up, which takes it most of what a reading
-// of the node takes. The number of links of /proc says as much: two, and one for each
-// process and each directory of the kernel's own. Where a list bears that out, which it
-// does not in a container or where others' processes are hidden, only the links are
-// read for some time: a driver may bring a directory of its own.
+// To list them the kernel looks up each process, which is most of the cost of a reading of
+// the node. The number of links of /proc is the same figure: two, and one for each process
+// and each other directory. If a list confirms that, which it does not in a container or
+// where other users' processes are hidden, the following readings only use the links, until
+// the next list: a driver may have added a directory.
 type Processes struct {
 	dir   pidDir
-	pids  []int // of the newest list
-	fresh bool  // that was made for the newest reading
-	own   uint64
-	until int // readings that count by the links before a list is made again
+	pids  []int  // of the newest list
+	fresh bool   // the list belongs to the newest reading
+	other uint64 // links that are no process
+	until int    // readings of the links before the next list
 }
 
-// recountEvery is after how many readings the links are held against a list: so long
-// the number may be wrong by the directories that have come or gone.
+// recountEvery is the number of readings after which the links are compared with a list.
+// Until then the figure may be wrong by the directories that were added or removed.
 const recountEvery = 12
 
 // NewProcesses returns the source of Node.Processes.
-func NewProcesses(fs FS) *Processes { return &Processes{dir: pidDir{path: fs.Proc}} }
+func NewProcesses(fs FS) *Processes { return &Processes{dir: newPIDDir(fs.Proc)} }
 
-// Name is what the ledger calls the source.
+// Name is the name of the source in the ledger.
 func (p *Processes) Name() string { return "processes" }
 
-// Close gives the descriptor back.
+// Close closes the descriptor.
 func (p *Processes) Close() error { return p.dir.close() }
 
 // Read fills s.Node.Processes.
@@ -43,12 +44,12 @@ func (p *Processes) Read(s *rt.Snapshot) error {
 	p.fresh = false
 	if p.until > 0 {
 		p.until--
-		if n, ok := p.dir.links(); ok && n > p.own {
-			s.Node.Processes.Set(n - p.own)
+		if n, ok := p.dir.links(); ok && n > p.other {
+			s.Node.Processes.Set(n - p.other)
 			return nil
 		}
 	}
-	before, _ := p.dir.links() // 0 where it is not told: then the list is taken each time
+	before, _ := p.dir.links() // 0 if it cannot be read: then every reading makes a list
 	others, err := p.list()
 	if err != nil {
 		return err
@@ -57,21 +58,19 @@ func (p *Processes) Read(s *rt.Snapshot) error {
 	s.Node.Processes.Set(n)
 	p.fresh, p.until = true, 0
 	if after, ok := p.dir.links(); ok && before == after && after == n+others {
-		p.own, p.until = others, recountEvery
+		p.other, p.until = others, recountEvery
 	}
 	return nil
 }
 
-// list makes the list and says how many other directories there are, the two of
-// which each has the names . and .. included.
+// list makes the list and returns the number of other directories, including . and ...
 func (p *Processes) list() (others uint64, err error) {
 	p.pids = p.pids[:0]
 	return p.dir.all(func(pid int) { p.pids = append(p.pids, pid) })
 }
 
-// PIDs returns the processes in ascending order: those of the reading of s where they
-// were listed for it, or else those of now. The list is good until the next call of a
-// method.
+// PIDs returns the processes in ascending order: those of the reading of s if they were
+// listed for it, else the current ones. The list is valid until the next call of a method.
 func (p *Processes) PIDs(s *rt.Snapshot) ([]int, error) {
 	if s.Node.ReadBoot == 0 && p.fresh {
 		return p.pids, nil
@@ -80,22 +79,19 @@ func (p *Processes) PIDs(s *rt.Snapshot) ([]int, error) {
 	return p.pids, err
 }
 
-// pidDir is a directory of numbered entries, /proc or /proc/<pid>/task, that is
-// held open and listed again.
-type pidDir struct {
-	path string
-	fd   int
-	open bool
-	buf  []byte
-}
+// pidDir is a directory of numbered entries, /proc or /proc/<pid>/task, that is held open
+// and listed repeatedly.
+type pidDir struct{ file }
 
-// links is the number of links of the directory while it is open.
+func newPIDDir(path string) pidDir { return pidDir{file{path: path}} }
+
+// links is the number of links of the directory, if it is open.
 func (d *pidDir) links() (uint64, bool) {
-	if !d.open {
+	if !d.open.IsOpen() {
 		return 0, false
 	}
 	var st unix.Stat_t
-	err := unix.Fstat(d.fd, &st)
+	err := unix.Fstat(d.open.Fd(), &st)
 	return uint64(st.Nlink), err == nil
 }
 
@@ -105,41 +101,27 @@ func (d *pidDir) each(fn func(pid int)) error {
 	return err
 }
 
-// all is each and counts the other directories.
+// all is each, and counts the other directories.
 func (d *pidDir) all(fn func(pid int)) (others uint64, err error) {
-	if !d.open {
-		fd, err := unix.Open(d.path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return 0, &fs.PathError{Op: "open", Path: d.path, Err: err}
-		}
-		d.fd, d.open = fd, true
-	} else if _, err := unix.Seek(d.fd, 0, unix.SEEK_SET); err != nil {
-		d.close()
-		return 0, &fs.PathError{Op: "seek", Path: d.path, Err: err}
+	if err := d.open.Open(d.path); err != nil {
+		return 0, err
 	}
 	if d.buf == nil {
-		d.buf = make([]byte, 32<<10)
+		d.buf = make(procfile.Buffer, 32<<10)
 	}
-	if others, err = eachNumber(d.fd, d.buf, fn); err != nil {
-		d.close()
+	_, err = unix.Seek(d.open.Fd(), 0, unix.SEEK_SET)
+	if err == nil {
+		others, err = eachNumber(d.open.Fd(), d.buf, fn)
+	}
+	if err != nil {
+		_ = d.close() // the listing has failed already
 		return 0, &fs.PathError{Op: "list", Path: d.path, Err: err}
 	}
 	return others, nil
 }
 
-func (d *pidDir) close() error {
-	if !d.open {
-		return nil
-	}
-	d.open = false
-	if err := unix.Close(d.fd); err != nil {
-		return &fs.PathError{Op: "close", Path: d.path, Err: err}
-	}
-	return nil
-}
-
-// eachNumber lists the open directory fd from where it stands, and counts its
-// directories whose names are no numbers.
+// eachNumber lists the open directory fd from its current position, calls fn for each
+// number and counts the directories with other names.
 func eachNumber(fd int, buf []byte, fn func(n int)) (others uint64, err error) {
 	for {
 		n, err := unix.Getdents(fd, buf)
@@ -153,7 +135,7 @@ func eachNumber(fd int, buf []byte, fn func(n int)) (others uint64, err error) {
 	}
 }
 
-// parseDirents walks records of getdents64(2): inode (8 bytes), offset (8), length
+// parseDirents parses records of getdents64(2): inode (8 bytes), offset (8), length
 // of the record (2), type (1), name with a NUL.
 func parseDirents(b []byte, fn func(n int)) (others uint64) {
 	const typeAt, nameAt = 18, 19

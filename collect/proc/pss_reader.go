@@ -2,205 +2,201 @@ package proc
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/slurm/environ"
 )
 
 const (
-	// slowWait is how long a reading waits for what is read slowly.
+	// slowWait is the time that a reading waits for the pssReader.
 	slowWait = 50 * time.Millisecond
-	// pssPause is the least time between two readings of PSS, and pssShare the part of
+	// pssPause is the least time between two rounds of PSS, and pssShare the fraction of
 	// a core that they may cost.
 	pssPause = 2 * time.Minute
 	pssShare = 0.0005
-	// pssTime bounds one round of PSS. The kernel takes some 4 ms for each GiB that a
-	// process has, in which the process may have to wait to change its memory: those
-	// that are too large for the time are not asked.
+	// pssTime limits one round of PSS. The kernel takes some 4 ms for each GiB of a
+	// process, during which the process may have to wait to change its memory: processes
+	// that are too large for the time are left out.
 	pssTime    = 20 * time.Millisecond
 	pssPerByte = 4e6 / float64(1<<30) // nanoseconds
 )
 
-// slowReads reads what a process can keep from being read: the kernel takes the
-// lock of its memory for smaps_rollup and environ, and a process that hangs on a
-// dead file server may hold it for hours. One goroutine waits for it, and nobody
-// for the goroutine. With root and patience it is ready.
-type slowReads struct {
-	root     string
-	patience time.Duration // how long a reading waits
-	ask      chan struct{}
-	done     chan struct{}
-	wait     *time.Timer
-	busy     bool // the goroutine has the list
+// pssReader reads the files whose reading a process can block: for smaps_rollup and
+// environ the kernel takes the lock of the process's memory, and a process that hangs on
+// a dead file server may hold it for hours. One goroutine blocks there; a reading waits
+// for it for the time wait at most. With root and wait set it is ready to use.
+type pssReader struct {
+	root  string
+	wait  time.Duration
+	start chan struct{}
+	done  chan struct{}
+	timer *time.Timer
+	busy  bool // the goroutine uses the list
 
-	list  []slowRead
-	took  time.Duration
-	fault error // of ours, while reading the list
-	peek  peek
+	list    []slowRead
+	took    time.Duration
+	fault   error  // a panic of the goroutine
+	environ []byte // scratch
+	peek    peek
 }
 
-// failed says what went wrong, once the goroutine is done with it.
-func (w *slowReads) failed() error {
-	if w.busy {
-		return nil
-	}
-	return w.fault
-}
-
-// slowRead is one process that is asked, and its answer.
+// slowRead is a process to read, and the result.
 type slowRead struct {
-	pid   int
-	start uint64
-	place bool // for its step and task, else for its PSS
+	pid    int
+	start  uint64
+	locate bool // its step and task, else its PSS
 
 	pss  rt.Opt[uint64]
 	step string
 	task rt.Opt[uint64]
 }
 
-// free says whether a list may be filled.
-func (w *slowReads) free() bool {
-	if w.busy {
+// failed returns the error of the last list, once the goroutine has finished it.
+func (r *pssReader) failed() error {
+	if r.busy {
+		return nil
+	}
+	return r.fault
+}
+
+// free empties the list. It is false while the goroutine still uses it.
+func (r *pssReader) free() bool {
+	if r.busy {
 		select {
-		case <-w.done:
-			w.busy = false
+		case <-r.done:
+			r.busy = false
 		default:
 			return false
 		}
 	}
-	w.list = w.list[:0]
+	r.list = r.list[:0]
 	return true
 }
 
-// run reads the list and is true where that was done in time.
-func (w *slowReads) run() bool {
-	if w.ask == nil {
-		w.ask, w.done = make(chan struct{}), make(chan struct{}, 1)
-		w.wait = time.NewTimer(w.patience)
-		go w.serve(w.ask, w.done)
+// run reads the list and is true if that is finished in time.
+func (r *pssReader) run() bool {
+	if r.start == nil {
+		r.start, r.done = make(chan struct{}), make(chan struct{}, 1)
+		r.timer = time.NewTimer(r.wait)
+		go r.serve(r.start, r.done)
 	}
-	w.busy = true
-	w.ask <- struct{}{}
-	w.wait.Reset(w.patience)
+	r.busy = true
+	r.start <- struct{}{}
+	r.timer.Reset(r.wait)
 	select {
-	case <-w.done:
-		w.busy = false
-		w.wait.Stop()
+	case <-r.done:
+		r.busy = false
+		r.timer.Stop()
 		return true
-	case <-w.wait.C:
+	case <-r.timer.C:
 		return false
 	}
 }
 
-// close lets the goroutine end, when it can.
-func (w *slowReads) close() {
-	if w.ask != nil {
-		close(w.ask)
-		w.ask = nil
+// close ends the goroutine as soon as it does not block any more.
+func (r *pssReader) close() {
+	if r.start != nil {
+		close(r.start)
+		r.start = nil
 	}
 }
 
-func (w *slowReads) serve(ask <-chan struct{}, done chan<- struct{}) {
+func (r *pssReader) serve(start <-chan struct{}, done chan<- struct{}) {
 	defer func() {
-		if p := recover(); p != nil { // it costs the answers to this list
-			w.fault = fmt.Errorf("reading PSS and environments of the job's processes panicked: %v", p)
-			w.list = w.list[:0]
+		if p := recover(); p != nil { // only the results of this list are lost
+			r.fault = fmt.Errorf("reading PSS and environments of the job's processes panicked: %v", p)
+			r.list = r.list[:0]
 			done <- struct{}{}
-			w.serve(ask, done)
+			r.serve(start, done)
 		}
 	}()
-	for range ask {
+	for range start {
 		began := time.Now()
-		for i := range w.list {
-			if r := &w.list[i]; r.place {
-				w.readPlace(r)
+		for i := range r.list {
+			if p := &r.list[i]; p.locate {
+				r.readStep(p)
 			} else if time.Since(began) < pssTime {
-				w.readPSS(r)
+				r.readPSS(p)
 			}
 		}
-		w.took = time.Since(began)
+		r.took = time.Since(began)
 		done <- struct{}{}
 	}
 }
 
-func (w *slowReads) readPSS(r *slowRead) {
-	b, err := w.peek.path(w.root).num(r.pid).str("/smaps_rollup").read()
+func (r *pssReader) readPSS(p *slowRead) {
+	b, err := r.peek.path(r.root).num(p.pid).str("/smaps_rollup").read()
 	if err != nil {
 		return
 	}
 	if v, ok := parsePSS(b); ok {
-		r.pss.Set(v)
+		p.pss.Set(v)
 	}
 }
 
-// maxEnviron bounds what is read of an environment, in bytes.
-const maxEnviron = 64 << 10
-
-func (w *slowReads) readPlace(r *slowRead) {
-	f, err := w.peek.path(w.root).num(r.pid).str("/environ").open(0)
+func (r *pssReader) readStep(p *slowRead) {
+	text, err := environ.ReadProcess(r.root, p.pid, r.environ)
 	if err != nil {
 		return
 	}
-	defer f.Close() // opened for reading: nothing can be lost
-	buf := make([]byte, maxEnviron)
-	n := 0
-	for n < len(buf) {
-		k, err := f.Pread(buf[n:], int64(n))
-		if err != nil || k <= 0 {
-			break
-		}
-		n += k
-	}
-	step, task := parseStepEnv(buf[:n])
-	r.step, r.task = keep("", step), task
+	r.environ = text
+	p.step, p.task = stepOf(environ.Parse(text))
 }
 
-// askSlowly completes what the snapshot is to show: PSS from time to time, and the
-// step of those whose cgroup does not tell it.
-func (j *JobProcs) askSlowly(boot int64) {
-	pss := boot >= j.nextPSS
-	if !pss && !j.unplaced() || !j.slow.free() {
+// stepOf returns the step and task of a process by its environment.
+func stepOf(env environ.Env) (step string, task rt.Opt[uint64]) {
+	step = env.Step()
+	if n, ok := env.Number("SLURM_LOCALID").Get(); ok && step != "" && n < 1<<31 {
+		task.Set(n)
+	}
+	return step, task
+}
+
+// readSlowly completes the processes that the snapshot shows: with their PSS from time
+// to time, and with their step and task if no cgroup has them.
+func (j *JobProcs) readSlowly(boot int64) {
+	isPSSDue := boot >= j.nextPSS
+	isNeeded := isPSSDue || j.hasUnlocated()
+	if !isNeeded || !j.slow.free() {
 		return
 	}
 	left := float64(pssTime)
 	for _, i := range j.shown {
 		p := &j.procs[i]
-		if !p.placed {
-			p.placed = true
-			j.slow.list = append(j.slow.list, slowRead{pid: p.pid, start: p.start, place: true})
+		if !p.located {
+			p.located = true
+			j.slow.list = append(j.slow.list, slowRead{pid: p.pid, start: p.start, locate: true})
 		}
-		if cost := float64(p.rss*j.pageSize) * pssPerByte; pss && cost <= left {
+		if cost := float64(p.rss*j.pageSize) * pssPerByte; isPSSDue && cost <= left {
 			left -= cost
 			j.slow.list = append(j.slow.list, slowRead{pid: p.pid, start: p.start})
 		}
 	}
-	if pss {
+	if isPSSDue {
 		j.nextPSS = boot + int64(pssPause)
 	}
 	if len(j.slow.list) == 0 || !j.slow.run() {
 		return
 	}
-	if pss {
+	if isPSSDue {
 		j.nextPSS = boot + int64(max(pssPause, time.Duration(float64(j.slow.took)/pssShare)))
 	}
 	for i := range j.slow.list {
 		r := &j.slow.list[i]
 		k, ok := j.at[r.pid]
-		switch p := &j.procs[k]; {
-		case !ok || p.start != r.start:
-		case r.place:
+		if !ok || j.procs[k].start != r.start {
+			continue
+		}
+		if p := &j.procs[k]; r.locate {
 			p.step, p.task = r.step, r.task
-		default:
+		} else {
 			p.pss = r.pss
 		}
 	}
 }
 
-func (j *JobProcs) unplaced() bool {
-	for _, i := range j.shown {
-		if !j.procs[i].placed {
-			return true
-		}
-	}
-	return false
+func (j *JobProcs) hasUnlocated() bool {
+	return slices.ContainsFunc(j.shown, func(i int) bool { return !j.procs[i].located })
 }

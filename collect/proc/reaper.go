@@ -12,41 +12,41 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// stepd is what Slurm's daemon of a step is called (/proc/<pid>/comm). It is no
-// process of the job, but it collects the step's tasks when they end, and then its
-// /proc/<pid>/io holds what they had read and written.
+// stepd is the name of Slurm's daemon of a step (/proc/<pid>/comm). It is no process of
+// the job, but it waits for the step's tasks when they end, and its /proc/<pid>/io then
+// includes what they have read and written.
 const stepd = "slurmstepd"
 
-// reaper is a slurmstepd whose children are processes of the job.
+// reaper is a slurmstepd with children that are processes of the job.
 //
-// What it has collected is what its process has counted without its own main
-// thread, which does its reading and writing. So it does not matter when it is first
-// seen, as long as it is read once between the end of its last task and its own.
+// The bytes of the tasks that it has waited for are those of its process without those of
+// its own main thread, which does its reading and writing. So it does not matter when it
+// is first seen, as long as it is read once between the end of its last task and its own.
 type reaper struct {
 	pid   int
-	step  string        // "" where its title does not tell
+	step  string        // "" if its title has none
 	all   procfile.File // /proc/<pid>/io
 	own   procfile.File // /proc/<pid>/task/<pid>/io
 	alive bool
-	final bool     // read after the last of its tasks was collected
-	gone  bool     // it was no more when the walk began
-	io    account  // of the walks
-	late  counters // what it had collected when it was last read
+	final bool     // it was read after the end of its last task
+	gone  bool     // it had ended when the scan began
+	io    account  // of the scans
+	late  counters // the bytes of its tasks when it was last read
 }
 
-// reapers are read at other times than the job's processes: at the end of a step
-// there are a few milliseconds before the daemon ends.
+// reapers are also read between two scans: at the end of a step there are a few
+// milliseconds before its slurmstepd ends.
 type reapers struct {
 	mu    sync.Mutex
 	list  []reaper
 	peek  peek
-	told  [64]string // the steps that ended last, read or not
-	ended int
+	steps [64]string // those that ended last
+	ended int        // number of steps that ended
 	notes []rt.Event
 }
 
-// adopt takes in the process pid if it is a slurmstepd that is not known yet.
-func (r *reapers) adopt(pid int, root string) {
+// track adds the process pid if it is a slurmstepd that is not known yet.
+func (r *reapers) track(pid int, root string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.list {
@@ -58,23 +58,17 @@ func (r *reapers) adopt(pid int, root string) {
 		return
 	}
 	p := reaper{pid: pid, step: r.title(pid, root), alive: true}
-	var err error
-	if p.all, err = r.peek.path(root).num(pid).str("/io").open(0); err != nil {
-		return
-	}
-	if p.own, err = r.peek.path(root).num(pid).str("/task").num(pid).str("/io").open(0); err != nil {
-		_ = p.all.Close() // opened for reading: nothing can be lost
-		return
-	}
-	if !r.look(&p) {
+	p.all, _ = r.peek.path(root).num(pid).str("/io").open(0)
+	p.own, _ = r.peek.path(root).num(pid).str("/task").num(pid).str("/io").open(0)
+	if !r.look(&p) { // it has ended, or is not ours to read
 		p.close()
 		return
 	}
 	r.list = append(r.list, p)
 }
 
-// isDaemon tells a slurmstepd from its child that has not begun the task's program
-// yet: that one has its name still, and will be a process of the job.
+// isDaemon distinguishes a slurmstepd from its child that has not executed the task's
+// program yet: that one still has the same name, and will be a process of the job.
 func (r *reapers) isDaemon(pid int, root string) bool {
 	stat, err := r.peek.stat(root, pid)
 	if err != nil || string(stat.Comm) != stepd {
@@ -84,7 +78,7 @@ func (r *reapers) isDaemon(pid int, root string) bool {
 	return err != nil || string(parent.Comm) != stepd
 }
 
-// title is the step of a slurmstepd, which shows it as its arguments.
+// title is the step of a slurmstepd, which sets it as its arguments.
 func (r *reapers) title(pid int, root string) string {
 	b, err := r.peek.path(root).num(pid).str("/cmdline").read()
 	if err != nil {
@@ -93,7 +87,7 @@ func (r *reapers) title(pid int, root string) string {
 	return string(titleStep(b))
 }
 
-// titleStep reads the step from "slurmstepd: [12.batch]".
+// titleStep parses the step of "slurmstepd: [12.batch]".
 func titleStep(title []byte) []byte {
 	_, id, ok := bytes.Cut(title, []byte(": ["))
 	id, _, closed := bytes.Cut(id, []byte("]"))
@@ -104,7 +98,7 @@ func titleStep(title []byte) []byte {
 	return id[dot+1:]
 }
 
-// drop forgets the process pid, which is one of the job.
+// drop removes the process pid, which is one of the job.
 func (r *reapers) drop(pid int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,15 +111,15 @@ func (r *reapers) drop(pid int) {
 	})
 }
 
-// meet takes in those of the processes that are slurmstepds.
-func (r *reapers) meet(pids []int, root string) {
+// trackAll adds those of the processes that are slurmstepds.
+func (r *reapers) trackAll(pids []int, root string) {
 	for _, pid := range pids {
-		r.adopt(pid, root)
+		r.track(pid, root)
 	}
 }
 
-// look reads what p has collected, and is false when p is gone. The whole comes
-// first: what p itself writes in between must not look like its tasks'.
+// look reads the bytes of p's tasks, and is false if p has ended. The sum is read first:
+// bytes that p itself writes in between must not count as its tasks'.
 func (r *reapers) look(p *reaper) bool {
 	if !p.alive {
 		return false
@@ -149,8 +143,7 @@ func (r *reapers) counters(f *procfile.File) (counters, bool) {
 	return parsePidIO(b)
 }
 
-// read notes what the reapers have collected by now: the one of the step, whose
-// tasks have ended, or all.
+// read reads the reaper of the step, of which all tasks have ended, or all reapers.
 func (r *reapers) read(step string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -160,34 +153,35 @@ func (r *reapers) read(step string) {
 		if step != "" && p.step != "" && p.step != step {
 			continue
 		}
-		if ok := r.look(p); ok && step != "" {
+		if r.look(p) && step != "" {
 			p.final = true
 		}
 		known = true
 	}
-	if step != "" && !r.remember(step) && !known {
-		r.bound(step)
+	if step != "" && r.isFirstEnd(step) && !known {
+		r.noteBound(step)
 	}
 }
 
-// remember says whether the step's end was told before.
-func (r *reapers) remember(step string) bool {
-	if slices.Contains(r.told[:], step) {
-		return true
+// isFirstEnd records the step's end and reports whether it is the first.
+func (r *reapers) isFirstEnd(step string) bool {
+	if slices.Contains(r.steps[:], step) {
+		return false
 	}
-	r.told[r.ended%len(r.told)] = step
+	r.steps[r.ended%len(r.steps)] = step
 	r.ended++
-	return false
+	return true
 }
 
-// bound notes that not all of a step's bytes are known.
-func (r *reapers) bound(step string) {
+// noteBound notes that the bytes of a step are a lower bound.
+func (r *reapers) noteBound(step string) {
 	r.notes = append(r.notes, rt.Event{
 		Time: time.Now(), Kind: "job", Name: "bytes", Status: "estimated",
-		Detail: fmt.Sprintf("step %s: its slurmstepd was gone before it was read a last time; the bytes read and written are a lower bound", cmp.Or(step, "unknown")),
+		Detail: fmt.Sprintf("step %s: its slurmstepd ended before its final reading; the bytes read and written are a lower bound", cmp.Or(step, "unknown")),
 	})
 }
 
+// take returns the notes and drops them.
 func (r *reapers) take() []rt.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -196,8 +190,7 @@ func (r *reapers) take() []rt.Event {
 	return notes
 }
 
-// begin starts a walk: what the reapers have collected by now counts in it, and
-// nothing that they collect later.
+// begin starts a scan, which counts what the reapers have now and nothing later.
 func (r *reapers) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -208,21 +201,24 @@ func (r *reapers) begin() {
 	}
 }
 
-// of returns the account of the reaper pid that may have collected a process that
-// is gone by now, or nil.
+// of returns the account of the reaper pid if it may have waited for an ended process,
+// else nil.
 func (r *reapers) of(pid int) *account {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.list {
-		if p := &r.list[i]; p.pid == pid && (!p.gone || p.io.rise != counters{}) {
+		p := &r.list[i]
+		hasRisen := p.io.rise != counters{}
+		isPossible := !p.gone || hasRisen
+		if p.pid == pid && isPossible {
 			return &p.io
 		}
 	}
 	return nil
 }
 
-// settle ends a walk. It returns what nobody has collected and what the reapers
-// that are gone had, what those that live have, and whether there was any.
+// settle ends a scan. It returns the bytes that are lost or were those of ended reapers,
+// the bytes of the living ones, and whether there was any reaper.
 func (r *reapers) settle() (past, present counters, any bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -237,7 +233,7 @@ func (r *reapers) settle() (past, present counters, any bool) {
 		}
 		past.add(p.io.total())
 		if !p.final {
-			r.bound(p.step)
+			r.noteBound(p.step)
 		}
 		p.close()
 	}

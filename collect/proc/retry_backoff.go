@@ -1,25 +1,25 @@
 package proc
 
-// absence remembers that what a source reads is not on this node, so that most
-// readings need not look for it: a node without InfiniBand seldom gets it.
-type absence struct {
-	err   error
-	until int // readings until the next look
+// retryBackoff remembers that this node lacks the files of a source, so that most
+// readings skip the attempt: a node without InfiniBand seldom gets it.
+type retryBackoff struct {
+	err  error
+	wait int // readings until the next attempt
 }
 
-// known returns why there was nothing at the last look, nil where this reading looks.
-func (a *absence) known() error {
-	if a.until == 0 {
+// pending returns the error of the last attempt, nil if this reading is to try again.
+func (r *retryBackoff) pending() error {
+	if r.wait == 0 {
 		return nil
 	}
-	a.until--
-	return a.err
+	r.wait--
+	return r.err
 }
 
-// note keeps the outcome of a look.
-func (a *absence) note(err error) error {
+// note records the result of an attempt and returns it.
+func (r *retryBackoff) note(err error) error {
 	if err != nil {
-		a.err, a.until = err, identityEvery
+		r.err, r.wait = err, identityEvery
 	}
 	return err
 }

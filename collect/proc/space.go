@@ -15,52 +15,52 @@ import (
 )
 
 const (
-	spaceEvery     = 10 * time.Second      // between two looks at the file systems
-	spaceFirstWait = 50 * time.Millisecond // what the first reading waits for its figures
-	spaceStuck     = 30 * time.Second      // after which the figures are no longer true
+	spaceEvery     = 10 * time.Second      // between two calls for each file system
+	spaceFirstWait = 50 * time.Millisecond // the first reading waits so long for its figures
+	spaceStuck     = 30 * time.Second      // after which the figures are outdated
 )
 
-// theList stands for a mount point while the mounts themselves are being read.
-const theList = "the list of mounts"
+// mountList stands for a mount point while the list of mounts is read.
+const mountList = "the list of mounts"
 
-// Space asks the local file systems how full they are, with statvfs(3). One that
-// hangs must not hold up a reading, so the asking is done beside it, about every
-// ten seconds, and a reading takes the answers of the last time. Once an answer
-// is half a minute overdue, the figures are absent.
+// Space reads the space of the local file systems with statvfs(3). A file system that
+// hangs must not delay a reading, so a goroutine makes the calls, about every ten seconds,
+// and a reading takes the last results. Once a result is half a minute overdue, the
+// figures are absent.
 type Space struct {
 	fs     FS
 	statfs func(path string, buf *unix.Statfs_t) error
 
 	wake chan struct{}
-	done chan struct{} // closed when the first answers are there
+	done chan struct{} // closed after the first results
 
 	mu     sync.Mutex
-	mounts []rt.MountReading // the last answers
+	mounts []rt.MountReading // the last results
 	err    error             // why there are none
-	asking string            // the mount point that is being asked
-	asked  int64             // Boot time of the reading that last had them asked
+	active string            // the mount point of the call in progress; empty for none
+	asked  int64             // boot time of the reading that started the last round
 
 	waited bool
-	local  []procfile.Mount // the worker's own
+	local  []procfile.Mount // used by the goroutine alone; Source is the name of the disk
 	info   []byte           // mountinfo as last parsed
 	next   []rt.MountReading
 	file   file
 }
 
 // NewSpace returns the source of Snapshot.Mounts and of the node's sums of space.
-// Close ends its worker.
+// Close ends its goroutine.
 func NewSpace(fs FS) *Space {
 	self := "/self/mountinfo"
 	if fs.Proc != "/proc" {
-		self = "/1/mountinfo" // the self of another root is nobody there
+		self = "/1/mountinfo" // self is no process of another root
 	}
 	return &Space{fs: fs, statfs: unix.Statfs, file: file{path: fs.Proc + self}}
 }
 
-// Name is what the ledger calls the source.
+// Name is the name of the source in the ledger.
 func (p *Space) Name() string { return "space" }
 
-// Close tells the worker to end. It does not wait for a file system that hangs.
+// Close ends the goroutine. It does not wait for a file system that hangs.
 func (p *Space) Close() error {
 	if p.wake != nil {
 		close(p.wake)
@@ -69,12 +69,12 @@ func (p *Space) Close() error {
 	return nil
 }
 
-// Read fills s.Mounts and the sums of s.Node with the last answers, and has the
-// file systems asked again where those are ten seconds old.
+// Read fills s.Mounts and the sums of s.Node with the last results, and starts a new
+// round if those are ten seconds old.
 func (p *Space) Read(s *rt.Snapshot) error {
 	if p.wake == nil {
 		p.wake, p.done = make(chan struct{}, 1), make(chan struct{})
-		p.asked, p.asking = s.Boot, theList
+		p.asked, p.active = s.Boot, mountList
 		p.wake <- struct{}{}
 		go p.work(p.wake, p.done)
 	}
@@ -90,11 +90,11 @@ func (p *Space) Read(s *rt.Snapshot) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	overdue := time.Duration(s.Boot - p.asked)
-	if p.asking == "" && overdue >= spaceEvery {
-		p.asked, p.asking = s.Boot, theList
-		p.wake <- struct{}{} // has room: the worker took the last one before it answered
-	} else if p.asking != "" && overdue >= spaceStuck {
-		return fmt.Errorf("statvfs of %s has not returned for %s: its disk or server may be dead", p.asking, overdue.Round(time.Second))
+	if p.active == "" && overdue >= spaceEvery {
+		p.asked, p.active = s.Boot, mountList
+		p.wake <- struct{}{} // never blocks: the goroutine has received the last one
+	} else if p.active != "" && overdue >= spaceStuck {
+		return fmt.Errorf("statvfs of %s has not returned for %s: its disk or server may be dead", p.active, overdue.Round(time.Second))
 	}
 	if p.err != nil {
 		return p.err
@@ -107,11 +107,11 @@ func (p *Space) fill(s *rt.Snapshot) {
 	select {
 	case <-p.done:
 	default:
-		return // no answers yet
+		return // no results yet
 	}
 	s.Mounts = append(s.Mounts[:0], p.mounts...)
 	if len(s.Mounts) == 0 {
-		return // below a chroot no mount is seen: that is not a machine without space
+		return // in a chroot no mount is visible: that is not a machine without space
 	}
 	var total, available uint64
 	for i := range s.Mounts {
@@ -122,18 +122,18 @@ func (p *Space) fill(s *rt.Snapshot) {
 	s.Node.SpaceAvailable.Set(available)
 }
 
-// work asks the file systems each time it is woken.
+// work makes a round each time it is woken.
 func (p *Space) work(wake <-chan struct{}, done chan<- struct{}) {
-	defer func() { _ = recover() }() // ask has its own; without answers the figures become absent, with an error
+	defer func() { _ = recover() }() // without results the figures become absent, with an error
 	defer p.file.close()             // opened for reading: nothing can be lost
 	for first := true; ; first = false {
 		if _, ok := <-wake; !ok {
 			return
 		}
-		err := p.ask()
+		err := p.readAll()
 		p.mu.Lock()
 		p.mounts, p.next = p.next, p.mounts
-		p.err, p.asking = err, ""
+		p.err, p.active = err, ""
 		if first {
 			close(done)
 		}
@@ -141,11 +141,11 @@ func (p *Space) work(wake <-chan struct{}, done chan<- struct{}) {
 	}
 }
 
-// ask collects the answers of all file systems in p.next.
-func (p *Space) ask() (err error) {
+// readAll reads the space of all file systems into p.next.
+func (p *Space) readAll() (err error) {
 	defer func() {
-		if r := recover(); r != nil { // the recorder guards its own goroutine only
-			err = fmt.Errorf("asking the file systems for their space: %v", r)
+		if r := recover(); r != nil { // the recorder recovers only in its own goroutine
+			err = fmt.Errorf("reading the space of the file systems panicked: %v", r)
 		}
 	}()
 	p.next = p.next[:0]
@@ -157,24 +157,24 @@ func (p *Space) ask() (err error) {
 		p.info = append(p.info[:0], b...)
 		p.local = localMounts(procfile.ParseMountinfo(b))
 		for i := range p.local {
-			p.local[i].Source = p.diskOf(&p.local[i]) // all that is needed of it from here on
+			p.local[i].Source = p.diskOf(&p.local[i])
 		}
 	}
 	for i := range p.local {
 		m := &p.local[i]
 		p.mu.Lock()
-		p.asking = m.Point
+		p.active = m.Point
 		p.mu.Unlock()
 		var st unix.Statfs_t
 		if err := p.statfs(p.fs.Root+m.Point, &st); err != nil {
-			continue // unmounted since, or not for us: the others count
+			continue // unmounted since, or not accessible: the others count
 		}
 		p.next = append(p.next, mountReading(m, &st))
 	}
 	return nil
 }
 
-// mountReading is what statvfs said of the mount; Source is the disk's name by now.
+// mountReading is the result of statvfs for a mount of p.local.
 func mountReading(m *procfile.Mount, st *unix.Statfs_t) rt.MountReading {
 	unit := uint64(st.Frsize)
 	if st.Frsize <= 0 {
@@ -190,8 +190,8 @@ func mountReading(m *procfile.Mount, st *unix.Statfs_t) rt.MountReading {
 	}
 }
 
-// diskOf is the kernel's name of the whole device below the mount, empty where
-// there is none: that of its partition's parent.
+// diskOf is the kernel's name of the whole device below the mount, which for a partition
+// is its parent; empty if there is none.
 func (p *Space) diskOf(m *procfile.Mount) string {
 	link := fmt.Sprintf("%s/dev/block/%d:%d", p.fs.Sys, m.Major, m.Minor)
 	if m.Major == 0 {

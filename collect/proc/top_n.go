@@ -6,49 +6,50 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// rank keeps the indices of the n largest of a series of values.
-type rank struct {
+// topN keeps the indices of the n largest of a series of values, in descending order.
+type topN struct {
 	at     []int
 	values []uint64
 }
 
-func (r *rank) reset() { r.at, r.values = r.at[:0], r.values[:0] }
+func (t *topN) reset() { t.at, t.values = t.at[:0], t.values[:0] }
 
-// offer takes value i of the series.
-func (r *rank) offer(i int, value uint64, n int) {
-	if len(r.at) == n && (n == 0 || value <= r.values[n-1]) {
+// offer adds value i of the series.
+func (t *topN) offer(i int, value uint64, n int) {
+	isTooSmall := n == 0 || (len(t.at) == n && value <= t.values[n-1])
+	if isTooSmall {
 		return
 	}
-	if len(r.at) < n {
-		r.at, r.values = append(r.at, 0), append(r.values, 0)
+	if len(t.at) < n {
+		t.at, t.values = append(t.at, 0), append(t.values, 0)
 	}
-	k := len(r.at) - 1
-	for ; k > 0 && r.values[k-1] < value; k-- {
-		r.at[k], r.values[k] = r.at[k-1], r.values[k-1]
+	k := len(t.at) - 1
+	for ; k > 0 && t.values[k-1] < value; k-- {
+		t.at[k], t.values[k] = t.at[k-1], t.values[k-1]
 	}
-	r.at[k], r.values[k] = i, value
+	t.at[k], t.values[k] = i, value
 }
 
-// show appends the processes that used most CPU time since the walk before, then
-// those that hold most memory and are not among them.
+// show appends the processes that used most CPU time since the last scan, then those
+// with most memory that are not among them.
 func (j *JobProcs) show(s *rt.Snapshot) {
-	j.rank.reset()
+	j.top.reset()
 	for i := range j.procs {
 		if used := j.procs[i].used; used > 0 {
-			j.rank.offer(i, used, j.top)
+			j.top.offer(i, used, j.topSize)
 		}
 	}
-	j.shown = append(j.shown[:0], j.rank.at...)
-	j.rank.reset()
+	j.shown = append(j.shown[:0], j.top.at...)
+	j.top.reset()
 	for i := range j.procs {
-		j.rank.offer(i, j.procs[i].rss, j.top)
+		j.top.offer(i, j.procs[i].rss, j.topSize)
 	}
-	for _, i := range j.rank.at {
+	for _, i := range j.top.at {
 		if !slices.Contains(j.shown, i) {
 			j.shown = append(j.shown, i)
 		}
 	}
-	j.askSlowly(s.Boot)
+	j.readSlowly(s.Boot)
 	for _, i := range j.shown {
 		s.Procs = append(s.Procs, j.procs[i].reading(j.pageSize))
 	}

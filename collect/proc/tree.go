@@ -13,56 +13,50 @@ import (
 
 // Tree reads a process and its descendants.
 //
-// Who belongs to it: the root, and whoever has a member as its parent. A member
-// stays one when its parent ends and the kernel gives it to another.
+// Its members are the root and each process whose parent is a member. A member remains
+// one when its parent ends and the kernel gives it another parent.
 //
-// The CPU time of the tree is that of all who ever belonged to it. A process's
-// stat shows its own time and the time of the children that it has waited for, so
-// the sum of both over the living is the whole truth as long as each process that
-// ends is waited for within the tree. When a member is gone, its last seen time
-// should therefore turn up in the waited-for time of its nearest living ancestor.
-// What does not (nobody waited, or a process outside the tree did) is kept as
-// lost time and counted for ever. It may turn up late, because a parent is always
-// read before its children: what is missing at first is a debt of the ancestor,
-// counted meanwhile, that its next rise settles; only what is missing then is
-// lost. So nothing is counted twice and, apart from what a process did after it
-// was last seen and before nobody waited for it, nothing is left out.
+// The CPU time of the tree is that of all processes that were ever members. The stat of
+// a process has its own time and the time of the children that it has waited for, so the
+// sum of both over the living members is exact as long as each process that ends is
+// waited for by a member. When a member ends, its last seen time must therefore appear
+// in the waited-for time of its nearest living ancestor: see account. The part that never
+// appears (no process waited, or one outside of the tree did) is kept as lost time and
+// counted for ever. So nothing is counted twice, and nothing is missing except the time
+// that such a process used after it was last read.
 type Tree struct {
 	fs       FS
 	root     int
 	pageSize uint64
 
 	members []member    // a parent always before its children
-	at      map[int]int // pid -> place in members
-	known   bool        // the root has been seen
-	lost    counters
-	shown   counters // what the last reading said: the floor of the next
+	at      map[int]int // pid -> index in members
+	known   bool        // the root has been read
+	lost    counters    // ticks of USER_HZ
+	shown   counters    // the last reading, which the next one never falls below
 
-	scan   bool // the kernel has no children files: every process is looked at
+	scan   bool // the kernel has no children files: every process is read
 	procs  pidDir
 	pids   []int    // scratch: children, or all processes
 	tids   []int    // scratch: threads of one process
 	strays []member // scratch: processes that are not members
-	list   []byte   // scratch: a directory's records
+	list   []byte   // scratch: records of a directory
 	peek   peek
 }
 
 // member is a process of the tree.
 type member struct {
-	pid, ppid   int
-	start       uint64
-	alive       bool
-	own, waited counters
-	rise        counters // of waited since the last reading
-	gone        counters // of descendants that went since the last reading
-	debt        counters // of descendants that went before and have not turned up in waited
-	rss         uint64   // pages
+	pid, ppid int
+	start     uint64
+	alive     bool
+	own       counters // user and system time, ticks of USER_HZ
+	waited    account  // the same of the children that it has waited for
+	rss       uint64   // pages
 }
 
 func (m *member) total() counters {
 	t := m.own
-	t.add(m.waited)
-	t.add(m.debt)
+	t.add(m.waited.total())
 	return t
 }
 
@@ -70,19 +64,19 @@ func (m *member) total() counters {
 func NewTree(fs FS, pid int) *Tree {
 	return &Tree{
 		fs: fs, root: pid, pageSize: uint64(os.Getpagesize()),
-		at: map[int]int{}, procs: pidDir{path: fs.Proc},
+		at: map[int]int{}, procs: newPIDDir(fs.Proc),
 	}
 }
 
-// Name is what the ledger calls the source.
+// Name is the name of the source in the ledger.
 func (t *Tree) Name() string { return "tree" }
 
-// Close gives the descriptor back.
+// Close closes the descriptor.
 func (t *Tree) Close() error { return t.procs.close() }
 
-// Read fills s.Tree. A root that was never there is an error and leaves all of it
-// absent. Once the root is gone, the CPU time stays, and grows while descendants
-// live on; the number of children is absent from then on.
+// Read fills s.Tree. A root that never existed is an error, and all of s.Tree is then
+// absent. After the end of the root the CPU time remains, and grows while descendants
+// live; the number of children is absent from then on.
 func (t *Tree) Read(s *rt.Snapshot) error {
 	if !t.known {
 		m, err := t.look(t.root)
@@ -93,7 +87,7 @@ func (t *Tree) Read(s *rt.Snapshot) error {
 		t.add(m)
 	} else {
 		t.refresh()
-		t.bury()
+		t.settleExited()
 	}
 	if err := t.discover(); err != nil {
 		return err
@@ -102,7 +96,7 @@ func (t *Tree) Read(s *rt.Snapshot) error {
 	return nil
 }
 
-// PIDs appends the pids of the processes that the newest Read found to dst.
+// PIDs appends the pids of the processes that the last Read found to dst.
 func (t *Tree) PIDs(dst []int) []int {
 	for i := range t.members {
 		dst = append(dst, t.members[i].pid)
@@ -110,7 +104,7 @@ func (t *Tree) PIDs(dst []int) []int {
 	return dst
 }
 
-// look reads one process. One that is not there is fs.ErrNotExist.
+// look reads one process. The error is fs.ErrNotExist if the process does not exist.
 func (t *Tree) look(pid int) (member, error) {
 	p, err := t.peek.stat(t.fs.Proc, pid)
 	if errors.Is(err, unix.ESRCH) {
@@ -118,14 +112,15 @@ func (t *Tree) look(pid int) (member, error) {
 	}
 	return member{
 		pid: pid, ppid: p.PPID, start: p.Start, alive: true,
-		own: p.Own, waited: p.Waited, rss: p.RSS,
+		own: p.Own, waited: account{now: p.Waited}, rss: p.RSS,
 	}, err
 }
 
-// unread says that a process could not be read though it may be there: no descriptor
-// or no memory is to be had. Who is gone is not there (ENOENT, ESRCH); to take the
-// living for gone would count them twice, once now and once when they are read again.
-func unread(err error) bool {
+// isUnread reports whether err means that a process could not be read though it may
+// exist: there is no free descriptor or no memory. A process that has ended gives ENOENT
+// or ESRCH; counting a living process as ended would count it twice, once now and once
+// when it is read again.
+func isUnread(err error) bool {
 	return err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) && !errors.Is(err, errPidStat)
 }
 
@@ -139,41 +134,45 @@ func (t *Tree) refresh() {
 	for i := range t.members {
 		m := &t.members[i]
 		now, err := t.look(m.pid)
-		if unread(err) {
-			m.rise = counters{}
+		if isUnread(err) {
 			continue
 		}
 		if err != nil || now.start != m.start {
 			m.alive = false
 			continue
 		}
-		for k := range m.rise {
-			m.rise[k] = now.waited[k] - min(m.waited[k], now.waited[k])
-		}
-		m.ppid, m.own, m.waited, m.rss = now.ppid, now.own, now.waited, now.rss
+		m.waited.see(now.waited.now)
+		m.ppid, m.own, m.rss = now.ppid, now.own, now.rss
 	}
 }
 
-// bury hands the time of the members that are gone to their nearest living
-// ancestors, settles what those owe, and forgets the dead.
-func (t *Tree) bury() {
+// settleExited adds the time of ended members to the accounts of their nearest living
+// ancestors, settles those, and drops the ended members.
+func (t *Tree) settleExited() {
 	for i := range t.members {
-		if m := &t.members[i]; !m.alive {
-			if a := t.ancestor(m); a != nil {
-				a.gone.add(m.total())
-			} else {
-				t.lost.add(m.total())
-			}
+		m := &t.members[i]
+		if m.alive {
+			continue
+		}
+		if a := t.ancestor(m); a != nil {
+			a.waited.gone.add(m.total())
+		} else {
+			t.lost.add(m.total())
 		}
 	}
 	clear(t.at)
 	living := t.members[:0]
 	for _, m := range t.members {
-		if m.alive {
-			t.settle(&m)
-			t.at[m.pid] = len(living)
-			living = append(living, m)
+		if !m.alive {
+			continue
 		}
+		for k, lost := range m.waited.settle() {
+			if lost > 1 { // the kernel rounds each figure down to whole ticks
+				t.lost[k] += lost
+			}
+		}
+		t.at[m.pid] = len(living)
+		living = append(living, m)
 	}
 	t.members = living
 }
@@ -185,26 +184,12 @@ func (t *Tree) ancestor(m *member) *member {
 		if !ok {
 			return nil
 		}
-		if m = &t.members[i]; m.alive {
+		m = &t.members[i]
+		if m.alive {
 			return m
 		}
 	}
 	return nil
-}
-
-// settle takes what m has waited for off what it owes. A tick is forgiven: the
-// kernel cuts each figure down to whole ticks.
-func (t *Tree) settle(m *member) {
-	for k := range m.rise {
-		rise := m.rise[k]
-		paid := min(rise, m.debt[k])
-		if unpaid := m.debt[k] - paid; unpaid > 1 {
-			t.lost[k] += unpaid
-		}
-		rise -= paid
-		m.debt[k] = m.gone[k] - min(rise, m.gone[k])
-		m.gone[k], m.rise[k] = 0, 0
-	}
 }
 
 func (t *Tree) publish(r *rt.TreeReading) {

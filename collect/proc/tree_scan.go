@@ -12,11 +12,11 @@ import (
 
 var errNoChildrenFiles = errors.New("the kernel has no /proc/<pid>/task/<tid>/children")
 
-// discover finds the processes that have become members: by the children files of
-// the members' threads where the kernel has them (CONFIG_PROC_CHILDREN), else by
-// looking at every process.
+// discover finds the processes that have become members: in the children files of the
+// members' threads if the kernel has them (CONFIG_PROC_CHILDREN), else by reading every
+// process.
 func (t *Tree) discover() error {
-	for i := 0; i < len(t.members) && !t.scan; i++ { // grows as we go: children of children
+	for i := 0; i < len(t.members) && !t.scan; i++ { // it grows meanwhile: children of children
 		err := t.childrenOf(t.members[i].pid)
 		t.scan = errors.Is(err, errNoChildrenFiles)
 	}
@@ -26,9 +26,9 @@ func (t *Tree) discover() error {
 	return t.scanAll()
 }
 
-// childrenOf adopts the children of each thread of pid. A process that has just
-// ended has none. The kernel's list may miss one while a sibling of it ends: the
-// next reading finds it.
+// childrenOf adds the children of each thread of pid. A process that has just ended has
+// none. The kernel's list may omit a child while its sibling ends: the next reading
+// finds it.
 func (t *Tree) childrenOf(pid int) error {
 	task, err := t.peek.path(t.fs.Proc).num(pid).str("/task").open(unix.O_DIRECTORY)
 	if err != nil {
@@ -46,7 +46,7 @@ func (t *Tree) childrenOf(pid int) error {
 		b, err := t.peek.path(t.fs.Proc).num(pid).str("/task").num(tid).str("/children").read()
 		if errors.Is(err, fs.ErrNotExist) && tid == pid {
 			if _, err := t.look(pid); err == nil {
-				return errNoChildrenFiles // the process is there and the file is not
+				return errNoChildrenFiles // the process exists and the file does not
 			}
 		}
 		if err == nil {
@@ -76,11 +76,11 @@ func parsePIDs(b []byte, pids []int) []int {
 	return pids
 }
 
-// scanAll looks at every process that is no member and adopts those whose parent is one.
+// scanAll reads every process that is no member and adds those whose parent is one.
 func (t *Tree) scanAll() error {
 	t.pids = t.pids[:0]
 	if err := t.procs.each(func(pid int) { t.pids = append(t.pids, pid) }); err != nil {
-		return fmt.Errorf("look for the children of process %d: %w", t.root, err)
+		return fmt.Errorf("find the children of process %d: %w", t.root, err)
 	}
 	t.strays = t.strays[:0]
 	for _, pid := range t.pids {
@@ -91,7 +91,7 @@ func (t *Tree) scanAll() error {
 			t.strays = append(t.strays, m)
 		}
 	}
-	for more := true; more; { // a child may stand before its parent
+	for more := true; more; { // a child may come before its parent
 		more = false
 		for i := range t.strays {
 			m := &t.strays[i]

@@ -54,7 +54,8 @@ func Uints(line []byte, dst []uint64) (rest []byte, ok bool) {
 	var word []byte
 	for i := range dst {
 		word, line = Field(line)
-		if dst[i], ok = Uint(word); !ok {
+		dst[i], ok = Uint(word)
+		if !ok {
 			return line, false
 		}
 	}

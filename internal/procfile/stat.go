@@ -41,7 +41,8 @@ func ParseStat(b []byte) (s Stat, ok bool) {
 	for i := 4; i < len(v); i++ {
 		var word []byte
 		word, rest = Field(rest)
-		if v[i], ok = Uint(word); !ok && used>>i&1 != 0 {
+		v[i], ok = Uint(word)
+		if !ok && used>>i&1 != 0 {
 			return Stat{}, false
 		}
 	}

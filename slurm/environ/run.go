@@ -123,27 +123,31 @@ func base(env Env, now time.Time) (rt.Run, error) {
 	}, nil
 }
 
-// stepOf returns the name of a task's step. Slurm gives its special steps the highest
-// numbers of 32 bits. The batch script's environment has no step id.
+// stepOf returns the step of a task. The batch script's environment has no step id.
 func stepOf(env Env, node string) string {
-	switch id := env.Text("SLURM_STEP_ID", "SLURM_STEPID"); id {
+	if node != "" && env.Text("SLURM_STEP_ID", "SLURM_STEPID") == "" {
+		return "batch"
+	}
+	return env.Step()
+}
+
+// Step returns the name of the step: "0", "batch", "extern", "interactive"; empty
+// without a valid step id. Slurm numbers its special steps from the top of 32 bits
+// (slurm.h).
+func (e Env) Step() string {
+	id := e.Text("SLURM_STEP_ID", "SLURM_STEPID")
+	switch id {
 	case "4294967290":
 		return "interactive"
 	case "4294967291":
 		return "batch"
 	case "4294967292":
 		return "extern"
-	case "":
-		if node != "" {
-			return "batch"
-		}
-		return ""
-	default:
-		if _, err := strconv.ParseUint(id, 10, 32); err != nil {
-			return ""
-		}
-		return id
 	}
+	if _, err := strconv.ParseUint(id, 10, 32); err != nil {
+		return ""
+	}
+	return id
 }
 
 // setMemory sets the memory that the job may use on this node. Slurm counts in MiB; 0
