@@ -12,11 +12,11 @@ import (
 // Readers is spool.access: the users who may read a run that has ended, besides root and
 // spool.user. It converts to a spool.Access.
 type Readers struct {
-	Owner bool           // the user whose job it was
+	Owner bool           // the job's user
 	Group rt.Opt[uint64] // the members of this group
 }
 
-// parseAccess returns the readers, and the name of the group where there is one.
+// parseAccess returns the readers, and the name of the group if there is one.
 func parseAccess(text string) (r Readers, group string, err error) {
 	group, named := strings.CutPrefix(text, "group:")
 	switch {
@@ -30,9 +30,9 @@ func parseAccess(text string) (r Readers, group string, err error) {
 	return Readers{}, "", fmt.Errorf("%q is none of \"owner\", \"group:NAME\" and \"root\"", text)
 }
 
-// Readers returns spool.access. It looks its group up in groupFile, see group(5), and not
-// in a directory service, which may take longer than a job's end. A number is the group's
-// own. Where the group is not found, the error says so, and the readers are the others.
+// Readers returns spool.access. It looks up the group's name in groupFile, see group(5), and
+// not in a directory service, which can take longer than the end of a job. A number is a
+// group id. If the group is not found the readers without it are returned with the error.
 func (s Spool) Readers(groupFile string) (Readers, error) {
 	r, group, err := parseAccess(s.Access)
 	if err != nil || group == "" {

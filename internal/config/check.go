@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// check returns the first value that is out of its range, nil where there is none.
+// check returns the first value that is out of its range, nil if there is none.
 func (c *Config) check() *keyError {
 	for _, part := range [...]func() *keyError{c.checkPaths, c.checkDurations, c.checkNumbers, c.checkSizes, c.checkWords, c.checkEnergy} {
 		if bad := part(); bad != nil {
@@ -17,8 +17,8 @@ func (c *Config) check() *keyError {
 	return nil
 }
 
-// checkPaths holds that paths are absolute: hooks and cron jobs run in a
-// directory that nobody chose.
+// checkPaths checks that paths are absolute: hooks and cron jobs run in an arbitrary
+// directory.
 func (c *Config) checkPaths() *keyError {
 	paths := []struct {
 		key, value string
@@ -37,7 +37,8 @@ func (c *Config) checkPaths() *keyError {
 		{"serve.tls_key", c.Serve.TLSKey, true},
 	}
 	for _, p := range paths {
-		if (p.value != "" || !p.optional) && !filepath.IsAbs(p.value) {
+		isUnset := p.value == "" && p.optional
+		if !isUnset && !filepath.IsAbs(p.value) {
 			return &keyError{p.key, fmt.Sprintf("%q is not an absolute path", p.value)}
 		}
 	}
@@ -50,9 +51,9 @@ func (c *Config) checkPaths() *keyError {
 func (c *Config) checkDurations() *keyError {
 	const day = 24 * time.Hour
 	spans := []struct {
-		key           string
-		value         Duration
-		least, utmost time.Duration
+		key             string
+		value           Duration
+		least, greatest time.Duration
 	}{
 		{"spool.commit_interval", c.Spool.CommitInterval, time.Second, time.Hour},
 		{"spool.retain", c.Spool.Retain, 0, 3660 * day},
@@ -72,8 +73,8 @@ func (c *Config) checkDurations() *keyError {
 		{"serve.retain", c.Serve.Retain, 0, 36600 * day},
 	}
 	for _, s := range spans {
-		if s.value.Duration < s.least || s.value.Duration > s.utmost {
-			return &keyError{s.key, fmt.Sprintf("%s is not between %s and %s", s.value, s.least, s.utmost)}
+		if s.value.Duration < s.least || s.value.Duration > s.greatest {
+			return &keyError{s.key, fmt.Sprintf("%s is not between %s and %s", s.value, s.least, s.greatest)}
 		}
 	}
 	return nil
@@ -81,8 +82,8 @@ func (c *Config) checkDurations() *keyError {
 
 func (c *Config) checkNumbers() *keyError {
 	numbers := []struct {
-		key                  string
-		value, least, utmost int
+		key                    string
+		value, least, greatest int
 	}{
 		{"tracker.top_processes", c.Tracker.TopProcesses, 0, 1000},
 		{"hooks.breaker_failures", c.Hooks.BreakerFailures, 1, 1_000_000},
@@ -94,18 +95,21 @@ func (c *Config) checkNumbers() *keyError {
 		{"powerapi.queue", c.PowerAPI.Queue, 1, 10_000_000},
 	}
 	for _, n := range numbers {
-		if n.value < n.least || n.value > n.utmost {
-			return &keyError{n.key, fmt.Sprintf("%d is not between %d and %d", n.value, n.least, n.utmost)}
+		if n.value < n.least || n.value > n.greatest {
+			return &keyError{n.key, fmt.Sprintf("%d is not between %d and %d", n.value, n.least, n.greatest)}
 		}
 	}
-	if b := c.Tracker.BudgetCPU; !(b >= 0 && b <= 100) {
+	if b := c.Tracker.BudgetCPU; !isBetween(b, 0, 100) {
 		return &keyError{"tracker.budget_cpu", fmt.Sprintf("%v is not between 0 and 100", b)}
 	}
 	return nil
 }
 
-// checkSizes holds that a quota leaves room for what cannot be thinned: the newest
-// snapshots, and the log beside the file.
+// isBetween is false for NaN.
+func isBetween(v, least, greatest float64) bool { return v >= least && v <= greatest }
+
+// checkSizes checks that a quota has room for what thinning keeps: the newest snapshots, and
+// the log next to the file.
 func (c *Config) checkSizes() *keyError {
 	const least = 1 << 20
 	for _, s := range [...]struct {
@@ -157,14 +161,14 @@ func (c *Config) checkEnergy() *keyError {
 	if w := c.Energy.Source; w != "auto" && w != "off" {
 		return &keyError{"energy.source", fmt.Sprintf("%q is neither \"auto\" nor \"off\"", w)}
 	}
-	if w := c.Energy.IdleWatts; !(w >= 0 && w <= 1e6) {
+	if w := c.Energy.IdleWatts; !isBetween(w, 0, 1e6) {
 		return &keyError{"energy.idle_watts", fmt.Sprintf("%v is not between 0 and 1000000", w)}
 	}
-	if g := c.Energy.CO2e; !(g >= 0 && g <= 1e5) {
+	if g := c.Energy.CO2e; !isBetween(g, 0, 1e5) {
 		return &keyError{"energy.co2e_grams_per_kwh", fmt.Sprintf("%v is not between 0 and 100000", g)}
 	}
 	if s := c.PowerAPI.Socket; s != "" {
-		// Package net is for those who call; hooks and trackers read this file too.
+		// Not package net: hooks and trackers parse this file too and must not link it.
 		if colon := strings.LastIndexByte(s, ':'); colon < 1 || colon == len(s)-1 {
 			return &keyError{"powerapi.socket", fmt.Sprintf("%q is not host:port", s)}
 		}

@@ -1,5 +1,5 @@
-// Package config reads rt.toml, the configuration of the suite. It is strict: an
-// unknown key is an error, because a typo must not silently change a site.
+// Package config reads rt.toml, the configuration of all programs. An unknown key is an
+// error, so that a typo changes nothing silently.
 package config
 
 import (
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// DefaultPath is the file that Load reads when none is named.
+// DefaultPath is the file that Load reads for an empty path.
 const DefaultPath = "/etc/rt/rt.toml"
 
 // Config is rt.toml. Every key has a default, see Default.
@@ -28,42 +28,42 @@ type Config struct {
 	PowerAPI PowerAPI `toml:"powerapi"`
 }
 
-// Spool says where runs are kept until they are delivered.
+// Spool is the directory of runs that are not delivered yet.
 type Spool struct {
 	Dir            string   `toml:"dir"`             // one SQLite file per run, on a local disk
 	User           string   `toml:"user"`            // owner of the files; trackers run as this user
 	CommitInterval Duration `toml:"commit_interval"` // snapshots are committed together at least this often
 	Retain         Duration `toml:"retain"`          // how long a delivered run stays
-	QuotaRun       Size     `toml:"quota_run"`       // bytes of one run's file, 0: no bound
-	QuotaNode      Size     `toml:"quota_node"`      // bytes of all runs together, 0: no bound
+	QuotaRun       Size     `toml:"quota_run"`       // bytes of one run's file, 0: no limit
+	QuotaNode      Size     `toml:"quota_node"`      // bytes of all runs together, 0: no limit
 	Access         string   `toml:"access"`          // who may read a run that has ended: "owner", "group:NAME" or "root"
 }
 
 // Tracker is the daemon of one job on one node.
 type Tracker struct {
-	Path          string   `toml:"path"`           // the rt-tracker binary; empty: the one beside rt-prolog
+	Path          string   `toml:"path"`           // the rt-tracker binary; empty: the one next to rt-prolog
 	Interval      Duration `toml:"interval"`       // between two readings
 	FirstInterval Duration `toml:"first_interval"` // between two readings at the start of a job
 	FirstFor      Duration `toml:"first_for"`      // how long the start of a job is
-	Grace         Duration `toml:"grace"`          // how long after the job's end a tracker waits for its Epilog
-	StateDir      string   `toml:"state_dir"`      // where Prolog and Epilog find each other's notes; emptied by a reboot
-	HostCache     string   `toml:"host_cache"`     // the host's and cloud's facts as rt-spool host wrote them; empty: none
-	TopProcesses  int      `toml:"top_processes"`  // so many of the job's processes are shown for CPU time, and for memory; 0: none are read
-	BudgetCPU     float64  `toml:"budget_cpu"`     // the part of a core that a tracker may use, in percent; 0: no bound
+	Grace         Duration `toml:"grace"`          // how long a tracker waits for its Epilog after the job's end
+	StateDir      string   `toml:"state_dir"`      // directory of the files by which Prolog and Epilog find each other; a reboot empties it
+	HostCache     string   `toml:"host_cache"`     // facts of the host and the cloud, written by rt-spool host; empty: none
+	TopProcesses  int      `toml:"top_processes"`  // number of the job's processes with the most CPU time, and with the most memory; 0: none are read
+	BudgetCPU     float64  `toml:"budget_cpu"`     // part of a core that a tracker may use, in percent; 0: no limit
 
-	FlightRecorder Size `toml:"flight_recorder"` // bytes of the trackers' own records, of a node together; 0: none are made
+	FlightRecorder Size `toml:"flight_recorder"` // bytes of a node's flight records; 0: no records
 }
 
 // Hooks are rt-prolog and rt-epilog.
 type Hooks struct {
 	ReadyTimeout    Duration `toml:"ready_timeout"`    // how long the Prolog waits for the tracker's first reading
 	StopTimeout     Duration `toml:"stop_timeout"`     // how long the Epilog waits for the tracker to end
-	DisableFile     string   `toml:"disable_file"`     // no hook does anything while this file exists
-	BreakerFailures int      `toml:"breaker_failures"` // the Prolog stops trying after so many failures in a row
-	BreakerReset    Duration `toml:"breaker_reset"`    // and tries once more after this time
+	DisableFile     string   `toml:"disable_file"`     // the hooks do nothing while this file exists
+	BreakerFailures int      `toml:"breaker_failures"` // the Prolog starts no tracker after this many failures in a row
+	BreakerReset    Duration `toml:"breaker_reset"`    // until this time has passed
 }
 
-// Log says where hooks and trackers write.
+// Log is the log of hooks and trackers.
 type Log struct {
 	Target string `toml:"target"` // "syslog" or the path of a file
 }
@@ -74,50 +74,50 @@ type Sentinel struct {
 	TokenFile  string `toml:"token_file"`  // file with the API token on its first line
 	Dialect    string `toml:"dialect"`     // "spec", "live" or "auto"
 	S3Endpoint string `toml:"s3_endpoint"` // base URL of an S3-compatible store; empty: Amazon's
-	S3Region   string `toml:"s3_region"`   // empty: asked of the store
-	CAFile     string `toml:"ca_file"`     // PEM certificates trusted beside the system's
-	AllowHTTP  bool   `toml:"allow_http"`  // no warning where the token crosses a network in clear text
+	S3Region   string `toml:"s3_region"`   // empty: the store's answer
+	CAFile     string `toml:"ca_file"`     // PEM certificates trusted in addition to the system's
+	AllowHTTP  bool   `toml:"allow_http"`  // no warning when the token is sent in clear text
 }
 
-// Drain is the delivery of what is spooled.
+// Drain is the delivery of the spooled runs.
 type Drain struct {
-	Scope       string   `toml:"scope"`       // whose figures a job's rows show: "job" or "node"
-	Concurrency int      `toml:"concurrency"` // runs that are delivered at the same time
-	Deadline    Duration `toml:"deadline"`    // when a drain stops and leaves the rest to the next
-	Jitter      Duration `toml:"jitter"`      // a drain starts after a random wait of at most this
-	BatchRows   int      `toml:"batch_rows"`  // rows of one uploaded file at most
+	Scope       string   `toml:"scope"`       // figures in a job's rows: of the "job" or of the "node"
+	Concurrency int      `toml:"concurrency"` // runs delivered at the same time
+	Deadline    Duration `toml:"deadline"`    // after this a drain stops; the next one continues
+	Jitter      Duration `toml:"jitter"`      // limit of the random wait before a drain starts
+	BatchRows   int      `toml:"batch_rows"`  // limit of the rows of one uploaded file
 
 	Sacct         string   `toml:"sacct"`          // "auto", "off" or the path of sacct
-	SacctDeadline Duration `toml:"sacct_deadline"` // how long its answer may take
-	SacctWait     Duration `toml:"sacct_wait"`     // how long a run that has ended waits for its record
+	SacctDeadline Duration `toml:"sacct_deadline"` // limit of its running time
+	SacctWait     Duration `toml:"sacct_wait"`     // limit of an ended run's wait for its record
 }
 
 // Serve is the receiver of rt-spool serve.
 type Serve struct {
 	Listen    string `toml:"listen"`     // host:port
-	Dir       string `toml:"dir"`        // where received runs are kept
-	TokenFile string `toml:"token_file"` // file with the accepted API tokens, one a line
+	Dir       string `toml:"dir"`        // directory of the received runs
+	TokenFile string `toml:"token_file"` // file with the accepted API tokens, one per line
 	TLSCert   string `toml:"tls_cert"`   // PEM file; empty: plain HTTP
 	TLSKey    string `toml:"tls_key"`    // PEM file
 
 	MaxObject      int      `toml:"max_object_mib"`  // MiB of one uploaded file, compressed
-	MaxRequests    int      `toml:"max_requests"`    // at work at the same time; others wait
+	MaxRequests    int      `toml:"max_requests"`    // served at the same time; others wait
 	ClientRate     int      `toml:"client_rate"`     // requests a second from one address; 0: any number
 	CredentialLife Duration `toml:"credential_life"` // how long a run's upload credentials last
 	Retain         Duration `toml:"retain"`          // how long a finished run stays; 0: for ever
 }
 
-// Energy is what the node measures of its energy, and what is made of it.
+// Energy is the energy that the node measures, and what is computed from it.
 type Energy struct {
 	Source    string  `toml:"source"`             // "auto" or "off": whether trackers read it
-	IdleWatts float64 `toml:"idle_watts"`         // what the node draws without a job; 0: the least that was seen
-	CO2e      float64 `toml:"co2e_grams_per_kwh"` // of the site's electricity; 0: not told
+	IdleWatts float64 `toml:"idle_watts"`         // power of the node without a job; 0: the least measured
+	CO2e      float64 `toml:"co2e_grams_per_kwh"` // of the site's electricity; 0: unknown
 }
 
 // Perf are the hardware and software counters of a job.
 type Perf struct {
-	Core string `toml:"core"` // events of the job's cgroup, with commas; empty: none
-	Node string `toml:"node"` // events of all that runs on the node while core is counted
+	Core string `toml:"core"` // events of the job's cgroup, separated by commas; empty: none
+	Node string `toml:"node"` // events of the whole node while core is counted
 	RAPL string `toml:"rapl"` // events of the node's power PMU
 	MSR  string `toml:"msr"`  // events of the node's msr PMU
 }
@@ -125,8 +125,8 @@ type Perf struct {
 // PowerAPI is the stream of reports to a formula.
 type PowerAPI struct {
 	Socket  string `toml:"socket"`  // host:port of the formula; empty: none
-	Reports string `toml:"reports"` // kinds of reports, with commas: "hwpc", "power", "procfs"
-	Queue   int    `toml:"queue"`   // reports that wait for a formula that is away, at most
+	Reports string `toml:"reports"` // kinds of reports, separated by commas: "hwpc", "power", "procfs"
+	Queue   int    `toml:"queue"`   // limit of the reports that wait while there is no connection to the formula
 }
 
 // Default returns the configuration of an empty rt.toml.
@@ -189,7 +189,7 @@ func Default() Config {
 // Duration is a time span, written as a string such as "250ms", "10s" or "168h".
 type Duration struct{ time.Duration }
 
-// UnmarshalText reads what time.ParseDuration reads.
+// UnmarshalText parses a duration of time.ParseDuration.
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil {
@@ -199,7 +199,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText writes the duration as UnmarshalText reads it.
+// MarshalText formats the duration for UnmarshalText.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 // Size is a number of bytes, written as a string such as "64MiB", "1GiB" or "0".
@@ -211,7 +211,7 @@ var units = []struct {
 	bytes  int64
 }{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}, {"", 1}}
 
-// UnmarshalText reads a whole number and a unit; without one it is bytes.
+// UnmarshalText parses a whole number and a unit; without a unit it is bytes.
 func (s *Size) UnmarshalText(text []byte) error {
 	for _, u := range units {
 		number, ok := strings.CutSuffix(string(text), u.suffix)
@@ -228,7 +228,7 @@ func (s *Size) UnmarshalText(text []byte) error {
 	return fmt.Errorf(`%q is not a size such as "64MiB", "1GiB" or "0"`, text)
 }
 
-// String writes the size in the largest unit that it is a multiple of.
+// String formats the size in the largest unit of which it is a multiple.
 func (s Size) String() string {
 	for _, u := range units {
 		if s.Bytes != 0 && s.Bytes%u.bytes == 0 {
@@ -238,7 +238,7 @@ func (s Size) String() string {
 	return "0"
 }
 
-// MarshalText writes the size as UnmarshalText reads it.
+// MarshalText formats the size for UnmarshalText.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // Keys returns every key of rt.toml as "section.key", in the order of Config.

@@ -14,8 +14,8 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// TestExampleFile holds contrib/rt.toml: it is read as it is, and every key is
-// there, those with a # before them with their defaults.
+// TestExampleFile: contrib/rt.toml is valid and has every key; keys after a # have their
+// defaults.
 func TestExampleFile(t *testing.T) {
 	const file = "../../contrib/rt.toml"
 	data, err := os.ReadFile(file)
@@ -57,7 +57,7 @@ func keysOf(t *testing.T, text []byte) []string {
 	return keys
 }
 
-// TestManualPage holds rt.toml(5): every key is there, in order, with its default.
+// TestManualPage: rt.toml(5) has every key, in order, with its default.
 func TestManualPage(t *testing.T) {
 	const file = "../../man/rt.toml.5"
 	data, err := os.ReadFile(file)
@@ -89,7 +89,7 @@ func TestManualPage(t *testing.T) {
 	}
 }
 
-// brief writes 5m0s as 5m and 168h0m0s as 168h.
+// brief formats 5m0s as 5m and 168h0m0s as 168h.
 func brief(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {

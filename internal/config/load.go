@@ -12,9 +12,9 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// Load reads the configuration from path. An empty path means DefaultPath, where
-// a missing file gives the defaults; a file that was named must exist. An error
-// names the file, and the line and the key where there is one.
+// Load reads the configuration from path. An empty path means DefaultPath; without that file
+// Load returns the defaults. The file of another path must exist. An error has the file,
+// and the line and the key if there is one.
 func Load(path string) (Config, error) {
 	file := path
 	if file == "" {
@@ -44,7 +44,7 @@ func parse(name string, data []byte) (Config, error) {
 	return cfg, nil
 }
 
-// explain puts file, line and key in front of a decoder's error.
+// explain adds file, line and key to a decoder's error.
 func explain(name string, data []byte, err error) error {
 	if missing, ok := errors.AsType[*toml.StrictMissingError](err); ok && len(missing.Errors) > 0 {
 		first := missing.Errors[0]
@@ -65,8 +65,8 @@ func explain(name string, data []byte, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// plainNumber returns the first key that has a bare value where a duration or a size
-// belongs: the decoder does not say which it was.
+// plainNumber returns the first key of a duration or a size that has no string as its
+// value: the decoder's error lacks the key.
 func plainNumber(data []byte) string {
 	var raw map[string]map[string]any
 	if toml.Unmarshal(data, &raw) != nil {
@@ -76,7 +76,8 @@ func plainNumber(data []byte) string {
 		for field := range section.Type.Fields() {
 			s, k := section.Tag.Get("toml"), field.Tag.Get("toml")
 			v, found := raw[s][k]
-			if _, isString := v.(string); found && !isString && (field.Type == reflect.TypeFor[Duration]() || field.Type == reflect.TypeFor[Size]()) {
+			isText := field.Type == reflect.TypeFor[Duration]() || field.Type == reflect.TypeFor[Size]()
+			if _, isString := v.(string); found && isText && !isString {
 				return s + "." + k
 			}
 		}
@@ -84,13 +85,13 @@ func plainNumber(data []byte) string {
 	return ""
 }
 
-// keyError is what is wrong with the value of one key.
+// keyError is an error in the value of one key.
 type keyError struct {
 	key     string // section.key
 	problem string
 }
 
-// in returns the error with the file, and the line where the key stands in it.
+// in returns the error with the file and the key's line.
 func (e *keyError) in(name string, data []byte) error {
 	section, key, _ := strings.Cut(e.key, ".")
 	current := ""

@@ -93,7 +93,7 @@ func TestLoad(t *testing.T) {
 	dir := t.TempDir()
 	missing := filepath.Join(dir, "missing.toml")
 	if _, err := Load(missing); err == nil || !strings.Contains(err.Error(), missing) {
-		t.Errorf("a missing file that was named: error %v, want one that names it", err)
+		t.Errorf("a missing file of a given path: error %v, want one with the path", err)
 	}
 	empty := filepath.Join(dir, "rt.toml")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
@@ -108,7 +108,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// The defaults pass their own checks, and survive a round trip under their keys.
+// The defaults pass the checks and a round trip through TOML.
 func TestDefault(t *testing.T) {
 	cfg := Default()
 	if bad := cfg.check(); bad != nil {
@@ -140,7 +140,7 @@ func TestKeys(t *testing.T) {
 			t.Errorf("key %q has no section or no name: a tag is missing", key)
 		}
 		if slices.Contains(keys[:i], key) {
-			t.Errorf("key %s is there twice", key)
+			t.Errorf("key %s is repeated", key)
 		}
 	}
 }
@@ -158,7 +158,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if bad := cfg.check(); bad != nil {
-			t.Errorf("parse returned what check refuses: %v", bad.in("rt.toml", nil))
+			t.Errorf("parse returned what check rejects: %v", bad.in("rt.toml", nil))
 		}
 	})
 }

@@ -8,12 +8,11 @@ import (
 	slurmhook "github.com/resource-tracker/rt/slurm/hook"
 )
 
-// trackerUser returns whom a tracker runs as, from the file passwd(5), nil where
-// the user does not exist.
+// trackerUser returns the trackers' user from a file in the form of passwd(5), nil if it
+// has no such user.
 //
-// It and groupName read local files only. Package os/user may load the C
-// library's name services, and a question to a directory service can take longer
-// than a Prolog may.
+// trackerUser and groupName only read local files. Package os/user can use the C library's
+// name services, and a directory service can take longer than a Prolog may.
 func trackerUser(passwd, name string) *slurmhook.User {
 	fields := account(passwd, 0, name)
 	if len(fields) < 4 {
@@ -27,7 +26,8 @@ func trackerUser(passwd, name string) *slurmhook.User {
 	return &slurmhook.User{UID: uint32(uid), GID: uint32(gid)}
 }
 
-// groupName returns a group's name from the file group(5), empty where it is not there.
+// groupName returns a group's name from a file in the form of group(5), empty if it has no
+// such group.
 func groupName(group string, gid uint64) string {
 	if fields := account(group, 2, strconv.FormatUint(gid, 10)); fields != nil {
 		return fields[0]
@@ -35,8 +35,8 @@ func groupName(group string, gid uint64) string {
 	return ""
 }
 
-// account returns the fields of the line of a file of passwd(5) or group(5) whose
-// field i is value, nil where there is none.
+// account returns the fields of the first line of a file in the form of passwd(5) or
+// group(5) with the value in field i, nil if there is none.
 func account(path string, i int, value string) []string {
 	text, err := os.ReadFile(path)
 	if err != nil {

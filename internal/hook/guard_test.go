@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestGuard: what slurm.conf names exits 0 where the programs cannot even start.
+// TestGuard: the scripts in slurm.conf exit 0 even if the programs cannot start.
 func TestGuard(t *testing.T) {
 	dir := t.TempDir()
 	for p := dir; p != os.TempDir() && p != "/"; p = filepath.Dir(p) {
@@ -44,8 +44,8 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// starved runs a program with a limit, as nobody where that can be: root has as
-// many processes as it likes.
+// starved runs a program with a limit, as another user if possible: the limit of processes
+// does not apply to root.
 func starved(limit, program string) *exec.Cmd {
 	c := exec.Command("prlimit", limit, program)
 	c.Env = []string{"SLURM_JOB_ID=1"}

@@ -1,6 +1,6 @@
-// Package hook is what rt-prolog and rt-epilog have in common: they read the
-// configuration, do their work within a deadline, log what goes wrong once, and
-// exit 0 on every path, because Slurm drains a node whose hook fails.
+// Package hook is the common part of rt-prolog and rt-epilog. They read the configuration,
+// do their work before a deadline, log an error once, and always exit 0, because Slurm
+// drains the node of a hook that fails.
 package hook
 
 import (
@@ -21,35 +21,35 @@ import (
 	slurmhook "github.com/resource-tracker/rt/slurm/hook"
 )
 
-// Options are what a hook gets from its surroundings.
+// Options are a hook's arguments, environment and outputs.
 type Options struct {
 	Program  string    // "rt-prolog" or "rt-epilog"
 	Args     []string  // without the program's name
 	Environ  []string  // os.Environ()
-	Stdout   io.Writer // for --version and --help alone
+	Stdout   io.Writer // for --version and --help only
 	DevLog   string    // the socket of syslog
 	Fallback string    // the log file where there is no syslog
 
-	LogTime time.Duration // how long a message may take to be written; then it is lost
+	LogTime time.Duration // limit for writing a message, which is lost then
 	Exit    func(status int)
 
-	// toldBefore: of a broken configuration the job's Prolog has told, and one line
-	// a job is enough. One that broke meanwhile is told by the next job's.
-	toldBefore bool
+	// isReported: the job's Prolog has already logged an error of the configuration, and
+	// one line a job is enough. The next job's Prolog logs a later error.
+	isReported bool
 }
 
-// readTime is how long the configuration may take to read; slack is what a hook
-// may take beside its configured time; logTime is for each message, and for the
-// word to the breaker. Then the hook ends, whatever it waits for.
+// readTime limits reading the configuration. slack is added to a hook's configured time.
+// logTime limits each message, and the entry in the breaker. Then the hook ends, even if a
+// call still waits.
 const (
 	readTime = 3 * time.Second
 	slack    = time.Second
 	logTime  = 100 * time.Millisecond
 )
 
-// System returns the options of a hook that Slurm started, and keeps the program to
-// one processor: a hook does one thing after another, and waking threads up that find
-// nothing to do takes it a tenth of its time. The start of a tracker takes another one.
+// System returns the options of a hook that Slurm started, and limits the program to one
+// processor: a hook does one thing after another, and waking threads that find nothing to
+// do costs a tenth of its time. The start of a tracker adds a second processor.
 func System(program string) Options {
 	runtime.GOMAXPROCS(1)
 	return Options{
@@ -66,17 +66,16 @@ func Prolog(opts Options) {
 
 // Epilog is rt-epilog.
 func Epilog(opts Options) {
-	opts.toldBefore = true
+	opts.isReported = true
 	run(opts, stopTracker, func(c config.Hooks) time.Duration { return c.StopTimeout.Duration })
 }
 
-// run does the hook's work, which may take a configured time. It never fails and
-// never panics: what went wrong is in the log. It ends the process, with status 0,
-// where it does not return in time.
+// run does the hook's work within its configured time. It returns no error and never
+// panics: errors are in the log. It ends the process with status 0 if the work does not
+// end in time.
 //
-// Whatever may wait for a file system runs within a bound of its own, messages
-// too. The timer is for what nobody thought of: it is set first, never stopped,
-// and does nothing that could wait.
+// Each call that can wait for a file system has its own limit, messages too. The timer is
+// for all other waits: it is set first and never stopped, and its function does not wait.
 func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 	end := time.AfterFunc(readTime+2*opts.LogTime, func() { opts.Exit(0) })
 	env := environ.NewEnv(opts.Environ)
@@ -87,7 +86,7 @@ func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 	if errors.Is(err, errLate) {
 		err = fmt.Errorf("reading the configuration took more than %s: nothing was done", readTime)
 	}
-	if s.broken && opts.toldBefore {
+	if s.isBroken && opts.isReported {
 		return
 	}
 	if err != nil || s.done {
@@ -102,7 +101,7 @@ func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 		if disabled(s.cfg.Hooks.DisableFile) {
 			return struct{}{}, nil
 		}
-		if err := build(h, s.cfg, s.path); err != nil && !opts.toldBefore {
+		if err := build(h, s.cfg, s.path); err != nil && !opts.isReported {
 			return struct{}{}, err
 		}
 		return struct{}{}, do(h, env, time.Now())
@@ -117,7 +116,7 @@ func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 	opts.report(log, err)
 }
 
-// report logs how the hook's work went, if that is worth a line.
+// report logs the error of the hook's work.
 func (o Options) report(log *slog.Logger, err error) {
 	if err == nil {
 		return
@@ -125,7 +124,7 @@ func (o Options) report(log *slog.Logger, err error) {
 	if p, ok := errors.AsType[defect](err); ok {
 		err = fmt.Errorf("this is a defect of %s, please report it: %v", o.Program, p.value)
 	}
-	// A message that cannot be written in time is lost: the job goes first.
+	// A message that cannot be written in time is lost: the job must not wait.
 	_, _ = within(o.LogTime, func() (struct{}, error) {
 		if errors.Is(err, slurmhook.ErrTracked) {
 			log.Warn(err.Error())
@@ -136,25 +135,25 @@ func (o Options) report(log *slog.Logger, err error) {
 	})
 }
 
-// settings are what a hook was told.
+// settings are the flags and the configuration of a hook.
 type settings struct {
 	path string // of the configuration
-	done bool   // the flags asked for nothing but a text
+	done bool   // the flags only print a text
 	cfg  config.Config
 
-	broken bool // the file cannot be used
+	isBroken bool // the file has an error
 }
 
 func (o Options) settings() (s settings, err error) {
 	s.path, s.done, err = o.parse()
 	if err == nil && !s.done {
 		s.cfg, err = config.Load(s.path)
-		s.broken = err != nil
+		s.isBroken = err != nil
 	}
 	return s, err
 }
 
-// parse reads the flags; done says that they asked for nothing but a text.
+// parse parses the flags; done means that they only print a text.
 func (o Options) parse() (path string, done bool, err error) {
 	flags := flag.NewFlagSet(o.Program, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -163,7 +162,7 @@ func (o Options) parse() (path string, done bool, err error) {
 	err = flags.Parse(o.Args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintf(o.Stdout, "usage: %s [--config FILE]\n\nIt is run by slurmd, see slurm.conf(5), and always exits 0.\n\n", o.Program)
+		fmt.Fprintf(o.Stdout, "usage: %s [--config FILE]\n\nslurmd runs it, see slurm.conf(5). It always exits 0.\n\n", o.Program)
 		flags.SetOutput(o.Stdout)
 		flags.PrintDefaults()
 		return "", true, nil
@@ -183,7 +182,7 @@ func (o Options) logger(target, job string) *slog.Logger {
 	return l.With("job", job)
 }
 
-// jobOf names the job in log lines.
+// jobOf returns the job for log lines, such as "job 12@n1".
 func jobOf(env environ.Env) string {
 	id, ok := env.Number("SLURM_JOB_ID", "SLURM_JOBID").Get()
 	if !ok {
@@ -196,8 +195,8 @@ func jobOf(env environ.Env) string {
 	return fmt.Sprintf("job %d@%s", id, node)
 }
 
-// build fills the hook in from the configuration. It fails where the trackers'
-// user does not exist: one that is meant to have no rights must not get all.
+// build sets up the hook according to the configuration. It fails if the trackers' user
+// does not exist, so that no tracker runs as root instead.
 func build(h *slurmhook.Hook, cfg config.Config, path string) error {
 	h.Tracker = cfg.Tracker.Path
 	h.ConfigFile = path
@@ -228,7 +227,8 @@ func build(h *slurmhook.Hook, cfg config.Config, path string) error {
 	if os.Geteuid() != 0 || cfg.Spool.User == "root" {
 		return nil
 	}
-	if h.User = trackerUser("/etc/passwd", cfg.Spool.User); h.User == nil {
+	h.User = trackerUser("/etc/passwd", cfg.Spool.User)
+	if h.User == nil {
 		return fmt.Errorf("spool.user %q is not in /etc/passwd: no tracker is started; make that user (INSTALL.md, step 1) or name another one", cfg.Spool.User)
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The real hooks, but for a log of their own where there is no syslog.
+	// The real hooks, with their own log and without syslog.
 	inTest := func(program string) Options {
 		opts := System(program)
 		opts.DevLog = filepath.Join(os.Getenv("WORK"), "no-syslog")
@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// Every script runs the hooks for job 12 on n1 with $WORK/rt.toml; "exec" alone
-// asserts that they exit 0.
+// Every script runs the hooks for job 12 on n1 with $WORK/rt.toml; "exec" asserts that they
+// exit 0.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:       "testdata",
@@ -67,7 +67,7 @@ target = "$WORK/rt.log"
 	})
 }
 
-// A defect of ours becomes a line in the log and nothing else.
+// A panic only becomes a line in the log.
 func TestPanic(t *testing.T) {
 	dir := t.TempDir()
 	conf, log := filepath.Join(dir, "rt.toml"), filepath.Join(dir, "rt.log")

@@ -14,8 +14,8 @@ import (
 )
 
 // TestStalledExec: a tracker whose file cannot be opened, as on a dead file system,
-// does not keep the job waiting. Until its exec has returned the kernel suspends the
-// hook's thread, and with it the processor of the runtime that it was started on.
+// does not make the job wait. The kernel suspends the hook's thread, which keeps its
+// processor of the runtime, until the tracker's exec has returned.
 func TestStalledExec(t *testing.T) {
 	dir := t.TempDir()
 	path, log := filepath.Join(dir, "rt-tracker"), filepath.Join(dir, "rt.log")
@@ -27,15 +27,15 @@ func TestStalledExec(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "rt.toml"), []byte(conf), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	// Whoever opens a file with a lease waits until that is given back, for 45 seconds
-	// at most (/proc/sys/fs/lease-break-time).
+	// A process that opens a file with a lease waits until the holder releases it, at most
+	// 45 seconds (/proc/sys/fs/lease-break-time).
 	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
 	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
-		t.Skipf("no lease is to be had of %s: %v", path, err)
+		t.Skipf("cannot get a lease of %s: %v", path, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()

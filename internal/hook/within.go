@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// errLate says that within did not wait any longer.
+// errLate means that the limit of within has passed.
 var errLate = errors.New("took too long")
 
 // defect is a panic.
@@ -14,10 +14,9 @@ type defect struct{ value any }
 
 func (d defect) Error() string { return fmt.Sprint("panic: ", d.value) }
 
-// within returns what f does, or errLate where that takes longer than the limit: f
-// is left behind then, since nothing interrupts a call that waits for a dead file
-// system. A panic of f is a defect, for slurmd would drain the node of a hook that
-// dies of one.
+// within returns the result of f, or errLate if that takes longer than the limit. f then
+// keeps running, because nothing interrupts a call that waits for a dead file system. A
+// panic of f becomes a defect, because slurmd drains the node of a hook that panics.
 func within[T any](limit time.Duration, f func() (T, error)) (T, error) {
 	type result struct {
 		value T

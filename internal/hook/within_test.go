@@ -32,8 +32,8 @@ func TestWithin(t *testing.T) {
 	})
 }
 
-// Work that waits for ever costs the job its configured time and one line, and the
-// timer behind it all ends a process that does not even get there.
+// Work that hangs costs the job its configured time and one line. The timer ends a process
+// that hangs later.
 func TestHangingWork(t *testing.T) {
 	dir := t.TempDir()
 	conf, log := filepath.Join(dir, "rt.toml"), filepath.Join(dir, "rt.log")

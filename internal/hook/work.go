@@ -12,10 +12,10 @@ import (
 	"github.com/resource-tracker/rt/slurm/layout"
 )
 
-// work is what a program does with its hook.
+// work is the task of a program: start or stop a tracker.
 type work func(h *slurmhook.Hook, env environ.Env, now time.Time) error
 
-// startTracker is what rt-prolog does.
+// startTracker is the work of rt-prolog.
 func startTracker(h *slurmhook.Hook, env environ.Env, now time.Time) error {
 	r, err := identify(env, now)
 	if err != nil {
@@ -24,7 +24,7 @@ func startTracker(h *slurmhook.Hook, env environ.Env, now time.Time) error {
 	return h.Prolog(r)
 }
 
-// stopTracker is what rt-epilog does.
+// stopTracker is the work of rt-epilog.
 func stopTracker(h *slurmhook.Hook, env environ.Env, now time.Time) error {
 	r, err := identify(env, now)
 	if err != nil {
@@ -37,7 +37,7 @@ func stopTracker(h *slurmhook.Hook, env environ.Env, now time.Time) error {
 	return h.Epilog(r, exit)
 }
 
-// identify makes the Run of a node's hook.
+// identify returns the Run of a hook of slurmd.
 func identify(env environ.Env, now time.Time) (rt.Run, error) {
 	r, err := environ.FromHook(env, now)
 	if err != nil {
@@ -52,11 +52,11 @@ func identify(env environ.Env, now time.Time) (rt.Run, error) {
 	return r, nil
 }
 
-// outsideJob fails where the process with that /proc/<pid>/cgroup is in a job's cgroup.
+// outsideJob fails if the process with that /proc/<pid>/cgroup is in a job's cgroup.
 func outsideJob(cgroup string) error {
 	own, err := os.ReadFile(cgroup)
 	if err != nil {
-		return nil // without cgroups there are none of jobs
+		return nil // without cgroups the process is in none of a job
 	}
 	if path, inside := layout.InsideJob(own); inside {
 		return fmt.Errorf("this hook runs in the job's own cgroup %s, where a tracker would be charged to the job and die with it: take RunInJob out of PrologFlags in slurm.conf", path)
@@ -64,8 +64,7 @@ func outsideJob(cgroup string) error {
 	return nil
 }
 
-// disabled reports whether the kill switch is on: the file exists. Empty: there is no
-// such switch.
+// disabled reports whether the file of the kill switch exists. An empty path is no switch.
 func disabled(file string) bool {
 	if file == "" {
 		return false
@@ -74,7 +73,7 @@ func disabled(file string) bool {
 	return err == nil
 }
 
-// hostname is the node's name where Slurm does not give one: up to the first dot.
+// hostname returns the node's name, up to the first dot, for when Slurm does not set it.
 func hostname() string {
 	name, err := os.Hostname()
 	if err != nil {

@@ -58,6 +58,6 @@ func TestKillSwitch(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !disabled(file) {
-		t.Error("the switch is off in spite of its file")
+		t.Error("the switch is off with its file")
 	}
 }

@@ -16,11 +16,11 @@ import (
 	"github.com/resource-tracker/rt/collect/host"
 )
 
-// Cache is the file that `rt-spool host` writes, so that no tracker has to ask.
+// Cache is the file that `rt-spool host` writes, so that trackers query no service.
 type Cache struct {
 	BootID      string    `json:"boot_id"`      // of the boot in which it was written
 	CollectedAt time.Time `json:"collected_at"` // when the facts were read
-	Suppressed  []string  `json:"suppressed"`   // fields that its writer was told to keep out
+	Suppressed  []string  `json:"suppressed"`   // fields that its writer's environment suppressed
 	Host        rt.Host   `json:"host"`
 }
 
@@ -30,8 +30,8 @@ const (
 	maxText  = 256                 // bytes of a field
 )
 
-// Save replaces the cache durably: who reads it meanwhile, and whoever comes after
-// a power failure, finds the old one or the new one. All may read it.
+// Save replaces the cache atomically and durably: a reader finds the old file or the new
+// one, also after a power failure. All users may read it.
 func Save(path string, c Cache) error {
 	text, err := json.MarshalIndent(c, "", "  ")
 	if err == nil {
@@ -103,7 +103,7 @@ func parse(text []byte) (Cache, error) {
 	}
 	for _, f := range fields(&c.Host) {
 		if s, ok := f.value.Interface().(string); ok && !printable(s) {
-			return Cache{}, fmt.Errorf("%s is no text of at most %d bytes", f.name, maxText)
+			return Cache{}, fmt.Errorf("%s is not a text of at most %d bytes", f.name, maxText)
 		}
 	}
 	return c, nil
@@ -113,28 +113,28 @@ func printable(s string) bool {
 	return len(s) <= maxText && utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 }
 
-// errStale says why a cache must not be used: it is another machine's, or too old.
+// errStale means that a cache is of another machine or too old.
 var errStale = errors.New("the host's facts are out of date; run `rt-spool host` at boot")
 
-// check says whether the cache is this machine's and young enough. One from this
-// boot always is. One from another boot may have come with a disk image, so it must
-// name this machine by host_id.
+// check returns an error if the cache is of another machine or too old. A cache of this boot
+// is always valid. One of another boot may come from a disk image, so its host_id must be
+// that of this machine.
 func (c *Cache) check(bootID, hostID string, now time.Time) error {
 	if c.BootID != "" && c.BootID == bootID {
 		return nil
 	}
 	if c.Host.HostID == "" || c.Host.HostID != hostID {
-		return fmt.Errorf("%w: they are of another machine", errStale)
+		return fmt.Errorf("%w: they are those of another machine", errStale)
 	}
 	if age := now.Sub(c.CollectedAt); age > maxAge || age < -time.Hour {
-		return fmt.Errorf("%w: they are of %s", errStale, c.CollectedAt.Format(time.RFC3339))
+		return fmt.Errorf("%w: they were read at %s", errStale, c.CollectedAt.Format(time.RFC3339))
 	}
 	return nil
 }
 
-// Known returns the host's facts without asking anybody: those of the cache, with
-// name and address as they are now, or where there is no good cache, those that the
-// machine's files tell, and why. An empty path is no cache, and no error.
+// Known returns the host's facts without a query: those of the cache with the present name
+// and address. If there is no valid cache it returns those of the machine's files and the
+// error of the cache. An empty path means no cache and is no error.
 func Known(path string, roots host.Roots, env Lookup, now time.Time) (rt.Host, error) {
 	if path == "" {
 		return Local(roots, env), nil

@@ -56,7 +56,7 @@ func TestSaveFails(t *testing.T) {
 	}
 }
 
-// Known uses the cache where it is this machine's, and reads the files elsewhere.
+// Known uses the cache of this machine, otherwise it reads the files.
 func TestKnown(t *testing.T) {
 	const id = "machine-1"
 	cached := rt.Host{HostID: id, HostName: "old-name", HostIP: "10.9.9.9", CPUModel: "cached", CloudVendorID: "aws", CloudAccountID: "1"}
@@ -115,7 +115,7 @@ func TestKnownWithoutCache(t *testing.T) {
 	}
 }
 
-// A damaged file is an error that names it, and the machine's files are read.
+// A damaged file is an error with its path, and the machine's files are read.
 func TestDamagedCache(t *testing.T) {
 	head := `{"boot_id":"boot-1","collected_at":"2026-03-01T12:00:00Z","host":`
 	for name, text := range map[string]string{

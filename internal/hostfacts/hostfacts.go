@@ -1,7 +1,7 @@
-// Package hostfacts brings together what is known of the machine: what its own
-// files say, what drivers and metadata services say, what a user wants suppressed,
-// and the cache of all that. It links no network code: who wants the cloud's facts
-// hands in the function that asks for them.
+// Package hostfacts combines the facts of the machine: from its own files, its drivers and
+// the metadata service of its cloud, without the fields that a user suppresses. It also has
+// their cache. It links no network code: the caller passes the function that queries the
+// cloud.
 package hostfacts
 
 import (
@@ -13,25 +13,24 @@ import (
 	"github.com/resource-tracker/rt/collect/host"
 )
 
-// Lookup finds a variable of the environment, as os.LookupEnv does.
+// Lookup returns a variable of the environment, see os.LookupEnv.
 type Lookup func(name string) (value string, set bool)
 
-// Local reads the facts that the machine's own files tell, but for the suppressed ones.
+// Local returns the facts in the machine's own files, without the suppressed ones.
 func Local(roots host.Roots, env Lookup) rt.Host {
 	return Drop(host.Read(roots), Suppressed(env))
 }
 
-// Start runs probe in the background and sends what it and local say together, but
-// for the suppressed fields. The channel gets one value, at the latest when probe
-// gives up, and nobody has to receive it. Where all cloud_* fields are suppressed
-// probe is not run.
+// Start runs probe in the background and sends its facts joined with local, without the
+// suppressed fields. The channel gets one value, at the latest when probe returns, and need
+// not be received. probe is not called if all cloud_* fields are suppressed.
 func Start(ctx context.Context, local rt.Host, env Lookup, probe func(context.Context) rt.Host) <-chan rt.Host {
 	out := make(chan rt.Host, 1)
 	drop := Suppressed(env)
 	go func() {
 		found := local
 		defer func() {
-			if recover() != nil { // the run is worth more than a fact about its machine
+			if recover() != nil { // the run continues without the cloud's facts
 				found = local
 			}
 			out <- Drop(found, drop)
@@ -43,8 +42,8 @@ func Start(ctx context.Context, local rt.Host, env Lookup, probe func(context.Co
 	return out
 }
 
-// Join lays what a cloud says over what the machine says. The cloud knows better
-// whether the machine is shared: a whole host may be rented through a hypervisor.
+// Join adds a cloud's facts to the machine's. The cloud's host_allocation replaces the
+// machine's, because a hypervisor does not imply a shared host.
 func Join(local, cloud rt.Host) rt.Host {
 	h := local
 	h.CloudVendorID, h.CloudAccountID = cloud.CloudVendorID, cloud.CloudAccountID
@@ -56,10 +55,10 @@ func Join(local, cloud rt.Host) rt.Host {
 	return h
 }
 
-// AddGPUs fills in the host_gpu_* fields from a reading of all GPUs. MIG instances
-// are parts of a GPU: they are not counted, but it is they that have its memory. The
-// sum of memory is absent where a GPU's is. Without GPUs nothing is filled in: a
-// node whose driver did not answer must not be said to have none.
+// AddGPUs sets the host_gpu_* fields from a reading of all GPUs. MIG instances are parts of
+// a GPU: they are not counted, but they have its memory. The sum of memory is absent if
+// that of one GPU is. Without GPUs AddGPUs sets nothing, because a driver that did not
+// answer does not mean zero GPUs.
 func AddGPUs(h *rt.Host, gpus []rt.GPUReading) {
 	var count, sum uint64
 	known := true // all memory so far
@@ -70,11 +69,13 @@ func AddGPUs(h *rt.Host, gpus []rt.GPUReading) {
 			known = known && ok
 			continue
 		}
-		if count++; count == 1 {
+		count++
+		if count == 1 {
 			h.GPUModel = gpus[i].Name
 		}
-		divided := i+1 < len(gpus) && instance(&gpus[i+1])
-		known = known && (ok || divided)
+		isDivided := i+1 < len(gpus) && instance(&gpus[i+1])
+		hasMemory := ok || isDivided
+		known = known && hasMemory
 	}
 	if count == 0 {
 		return
@@ -85,13 +86,13 @@ func AddGPUs(h *rt.Host, gpus []rt.GPUReading) {
 	}
 }
 
-// instance says whether g is a MIG instance: NVIDIA's UUIDs begin with MIG- or GPU-.
+// instance reports whether g is a MIG instance: NVIDIA's UUIDs begin with MIG- or GPU-.
 func instance(g *rt.GPUReading) bool { return strings.HasPrefix(g.UUID, "MIG-") }
 
 // Fact is one field by its name in the specification.
 type Fact struct{ Name, Value string }
 
-// Facts returns the known fields in the order of the specification, for people.
+// Facts returns the known fields in the order of the specification, formatted for a screen.
 func Facts(h rt.Host) []Fact {
 	var out []Fact
 	for _, f := range fields(&h) {

@@ -20,7 +20,7 @@ import (
 
 var opts = cmp.AllowUnexported(rt.Opt[uint64]{}, rt.Opt[float64]{})
 
-// env is an environment of these variables alone.
+// env is an environment with only these variables.
 func env(vars map[string]string) Lookup {
 	return func(name string) (string, bool) {
 		v, ok := vars[name]
@@ -44,7 +44,7 @@ var (
 	}
 )
 
-// keys are the fields that a host has, as a receiver sees them.
+// keys are the fields of a host in the form for a receiver.
 func keys(t *testing.T, h rt.Host) []string {
 	t.Helper()
 	text, err := json.Marshal(h)
@@ -133,7 +133,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// The probe runs beside its caller, once, and its fault is nobody's.
+// The probe runs once, next to its caller, and its panic ends nothing else.
 func TestStart(t *testing.T) {
 	local := rt.Host{HostName: "n1", HostIP: "10.0.0.1"}
 	slow := func(context.Context) rt.Host {
@@ -185,7 +185,7 @@ func TestLocal(t *testing.T) {
 	}
 }
 
-// machine makes a tree of /proc and /etc that is one machine in one boot.
+// machine makes the /proc and /etc of one machine in one boot.
 func machine(t *testing.T, id, boot string) host.Roots {
 	t.Helper()
 	dir := t.TempDir()

@@ -24,13 +24,15 @@ func fields(h *rt.Host) []field {
 	return out
 }
 
-// Suppressed returns the names of the fields that the environment suppresses: for
-// each there is a variable, its upper-case name with the prefix TRACKER_, and "0"
-// or an empty value keeps the field to the user (TRACKER_HOST_IP=0).
+// Suppressed returns the names of the fields that the environment suppresses. The variable
+// of a field is TRACKER_ and its name in upper case; "0" or an empty value suppresses the
+// field (TRACKER_HOST_IP=0).
 func Suppressed(env Lookup) []string {
 	var names []string
 	for _, f := range fields(new(rt.Host)) {
-		if v, set := env("TRACKER_" + strings.ToUpper(f.name)); set && (v == "" || v == "0") {
+		v, isSet := env("TRACKER_" + strings.ToUpper(f.name))
+		isOff := v == "" || v == "0"
+		if isSet && isOff {
 			names = append(names, f.name)
 		}
 	}
@@ -47,7 +49,7 @@ func Drop(h rt.Host, names []string) rt.Host {
 	return h
 }
 
-// allOfCloud says whether no field is left that only a cloud can tell.
+// allOfCloud reports whether all fields that come from a cloud are suppressed.
 func allOfCloud(suppressed []string) bool {
 	for _, f := range fields(new(rt.Host)) {
 		if strings.HasPrefix(f.name, "cloud_") && !slices.Contains(suppressed, f.name) {

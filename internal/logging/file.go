@@ -6,10 +6,10 @@ import (
 	"syscall"
 )
 
-// OpenFile opens a log file for appending and makes it where it is missing. It
-// takes regular files and /dev/null alone: a FIFO or a terminal would make its
-// writer wait for a reader. It follows no link, because a root that logs into
-// somebody else's directory would write wherever that somebody points.
+// OpenFile opens a log file for appending and creates it if it is missing. It
+// accepts only regular files and /dev/null: the writer of a FIFO or a terminal would wait
+// for a reader. It follows no link: root that logs into a user's directory would write to
+// any file to which that user links.
 func OpenFile(path string) (*os.File, error) {
 	if path == "" {
 		return nil, os.ErrNotExist
@@ -21,7 +21,7 @@ func OpenFile(path string) (*os.File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() && !isNull(info) {
-		err = fmt.Errorf("%s is neither a regular file nor %s: nothing is logged there", path, os.DevNull)
+		err = fmt.Errorf("%s is neither a regular file nor %s: no log goes there", path, os.DevNull)
 	}
 	if err != nil {
 		f.Close()
@@ -30,14 +30,14 @@ func OpenFile(path string) (*os.File, error) {
 	return f, nil
 }
 
-// isNull tells whether a file is the null device, under whatever name.
+// isNull reports whether a file is the null device, under any name.
 func isNull(info os.FileInfo) bool {
 	const null = 1<<8 | 3 // device 1:3, see null(4)
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && info.Mode()&os.ModeCharDevice != 0 && stat.Rdev == null
 }
 
-// appendLine adds a line in one write, so that lines of several programs do not mix.
+// appendLine appends a line in one write, so that lines of several programs do not mix.
 func appendLine(path, line string) error {
 	f, err := OpenFile(path)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What is no regular file is passed over, even where it could be written to.
+// Files that are not regular are skipped, even if they can be written.
 func TestRefusedTargets(t *testing.T) {
 	tests := map[string]func(path string) error{
 		"FIFO without a reader": func(path string) error { return syscall.Mkfifo(path, 0o600) },
@@ -65,11 +65,11 @@ func TestRefusedTargets(t *testing.T) {
 	}
 }
 
-// Whoever wants no log says so with the null device.
+// The null device turns the log off.
 func TestNull(t *testing.T) {
 	fallback := filepath.Join(t.TempDir(), "fallback.log")
 	New(Options{Program: "p", Target: os.DevNull, Fallback: fallback}).Info("one")
 	if _, err := os.Stat(fallback); err == nil {
-		t.Error("the null device was passed over")
+		t.Error("the null device was skipped")
 	}
 }

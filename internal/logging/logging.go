@@ -1,7 +1,7 @@
-// Package logging writes the messages of hooks, trackers and cron jobs to syslog
-// or to a file, one line each. It never fails: what cannot be logged at one place
-// goes to the next. It writes to nothing that makes a writer wait by design, such
-// as a FIFO; who cannot wait for a dead file system either takes Options.Async.
+// Package logging writes the messages of hooks and trackers to syslog or to a file, one
+// line each. It never fails: a message that one place does not accept goes to the next. It
+// writes to no FIFO or terminal, which can make a writer wait. Options.Async is for callers
+// that must not wait for a dead file system either.
 package logging
 
 import (
@@ -14,23 +14,24 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 )
 
-// The places that messages go to.
+// The places of messages.
 const (
 	Syslog       = "syslog"          // as a target: the system's log
 	DevLog       = "/dev/log"        // the socket of the system's log
 	FallbackFile = "/var/log/rt.log" // used where there is no such socket
 )
 
-// Options say where a Logger writes.
+// Options are the places of a Logger's messages.
 type Options struct {
 	Program  string    // "rt-prolog"
 	Target   string    // Syslog, or the path of a file
 	DevLog   string    // the socket of syslog
-	Fallback string    // a file that is used where the target cannot be
-	Last     io.Writer // used where the fallback cannot be either; nil: such messages are lost
-	Async    bool      // no call waits for its message to be written; end with Close
+	Fallback string    // file for messages that the target does not accept
+	Last     io.Writer // for messages that the fallback does not accept either; nil: they are lost
+	Async    bool      // calls do not wait until their message is written; Close ends the writer
 }
 
 // Logger is a slog.Logger whose messages may be written in the background.
@@ -39,8 +40,8 @@ type Logger struct {
 	queue *queue // nil: messages are written at once
 }
 
-// New returns a logger. It opens nothing: each message opens what it needs, so
-// that log rotation and a restart of syslog need no care.
+// New returns a logger. It opens nothing: each message opens its place, so that log
+// rotation and a restart of syslog need no signal.
 func New(opts Options) *Logger {
 	h := handler{opts: opts, pid: os.Getpid()}
 	if opts.Async {
@@ -132,15 +133,15 @@ func (h handler) write(m message) {
 	}
 }
 
-// maxLine bounds a message in bytes; syslog daemons cut at 2048 to 8192.
+// maxLine limits a message, in bytes; syslog daemons cut at 2048 to 8192.
 const maxLine = 2000
 
-// oneLine makes a message one line: joined errors have several, and a name from
-// outside may hold anything.
+// oneLine makes a message one line: joined errors have several lines, and names from users
+// can have control characters.
 func oneLine(text string) string {
 	text = strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ")
 	text = strings.Map(func(c rune) rune {
-		if c < ' ' || c >= 0x7f && c < 0xa0 {
+		if unicode.IsControl(c) {
 			return ' '
 		}
 		return c
@@ -151,7 +152,7 @@ func oneLine(text string) string {
 	return text
 }
 
-// toSyslog sends one datagram in the form that syslog(3) of the C library sends.
+// toSyslog sends one datagram in the form of syslog(3) of the C library.
 func (h handler) toSyslog(now time.Time, severity int, text string) error {
 	const facilityDaemon = 3 << 3
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
@@ -161,9 +162,10 @@ func (h handler) toSyslog(now time.Time, severity int, text string) error {
 	defer syscall.Close(fd)
 	packet := fmt.Sprintf("<%d>%s %s[%d]: %s", facilityDaemon|severity, now.Format(time.Stamp), h.opts.Program, h.pid, text)
 	to := &syscall.SockaddrUnix{Name: h.opts.DevLog}
-	// A daemon that does not keep up gets a moment, but a job must not wait for it.
+	// A slow daemon gets 10 ms; a job must not wait longer.
 	for range 5 {
-		if err = syscall.Sendto(fd, []byte(packet), syscall.MSG_NOSIGNAL, to); !errors.Is(err, syscall.EAGAIN) {
+		err = syscall.Sendto(fd, []byte(packet), syscall.MSG_NOSIGNAL, to)
+		if !errors.Is(err, syscall.EAGAIN) {
 			break
 		}
 		time.Sleep(2 * time.Millisecond)

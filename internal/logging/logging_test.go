@@ -33,7 +33,7 @@ $`)
 	}
 }
 
-// A place that cannot be written to is passed over.
+// A place that cannot be written is skipped.
 func TestFallback(t *testing.T) {
 	dir := t.TempDir()
 	missing := filepath.Join(dir, "missing", "x")

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// maxQueued bounds the messages that wait for a slow log.
+// maxQueued limits the messages that wait for a slow log.
 const maxQueued = 64
 
-// queue hands messages to one writer, in their order, and makes nobody wait for
-// it: while the log does not take them the oldest are dropped and counted.
+// queue passes messages to one writer, in their order, without making callers wait: while
+// the log is slow, the oldest are dropped and counted.
 type queue struct {
 	write func(message)
 	more  chan struct{} // holds one token when there is something to do
@@ -19,7 +19,7 @@ type queue struct {
 
 	mu      sync.Mutex
 	waiting []message
-	dropped int // since the writer last said so
+	dropped int // since the writer last reported them
 	closed  bool
 }
 
@@ -40,7 +40,7 @@ func (q *queue) put(m message) {
 	q.wake()
 }
 
-// close ends the writer after what waits and tells whether that was in time.
+// close ends the writer after the queued messages and reports whether that was in time.
 func (q *queue) close(wait time.Duration) bool {
 	q.mu.Lock()
 	q.closed = true
@@ -66,7 +66,7 @@ func (q *queue) wake() {
 // run is the writer.
 func (q *queue) run() {
 	defer close(q.done)
-	defer func() { _ = recover() }() // it is the log that failed: the tracker goes on without
+	defer func() { _ = recover() }() // the log failed: the tracker continues without it
 	for range q.more {
 		for {
 			m, ok, closed := q.next()
@@ -81,7 +81,7 @@ func (q *queue) run() {
 	}
 }
 
-// next takes the message to write now: first of all how many were lost.
+// next returns the message to write now; the number of dropped messages comes first.
 func (q *queue) next() (m message, ok, closed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A log that does not answer makes nobody wait; afterwards it has the newest
-// messages and the number of those it missed.
+// Callers do not wait for a log that hangs; when it continues, it gets the newest messages
+// and the number of dropped ones.
 func TestQueueDropsTheOldest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []string
@@ -21,16 +21,16 @@ func TestQueueDropsTheOldest(t *testing.T) {
 			got = append(got, m.text)
 		})
 		q.put(message{text: "stuck"})
-		synctest.Wait() // the writer has it
+		synctest.Wait() // until the writer has it
 		for i := range maxQueued + 3 {
 			q.put(message{text: fmt.Sprint(i)})
 		}
 		if q.close(time.Second) {
-			t.Error("closed in time, of a log that does not answer")
+			t.Error("closed in time, although the log hangs")
 		}
 		close(answer)
 		if !q.close(time.Second) {
-			t.Error("not closed, of a log that answers")
+			t.Error("not closed, although the log continues")
 		}
 		if len(got) != maxQueued+2 || got[0] != "stuck" || !strings.Contains(got[1], "3 messages were dropped") || got[2] != "3" || got[len(got)-1] != fmt.Sprint(maxQueued+2) {
 			t.Errorf("%d messages: %q", len(got), got)
@@ -57,6 +57,6 @@ func TestAsync(t *testing.T) {
 		}
 	}
 	if !New(Options{}).Close(0) {
-		t.Error("a logger that writes at once has something to wait for")
+		t.Error("a logger without a queue waits in Close")
 	}
 }
