@@ -142,7 +142,7 @@ test-powerapi:
 	@python3 -c 'import ensurepip' 2>/dev/null || contrib/lab/need python3-venv || true
 	@[ -e build/powerapi-$(POWERAPI)/bin/python ] || python3 -m venv build/powerapi-$(POWERAPI)
 	@build/powerapi-$(POWERAPI)/bin/pip install -q powerapi==$(POWERAPI)
-	@RT_POWERAPI='$(abspath build/powerapi-$(POWERAPI)/bin/python)' $(GO) test -tags $(TAGS),powerapi -count=1 -run '^TestPowerAPIReads$$' ./cmd/rt-spool
+	@RT_POWERAPI='$(abspath build/powerapi-$(POWERAPI)/bin/python)' $(GO) test -tags $(TAGS),powerapi -count=1 -run '^TestPowerAPIReads$$' ./internal/convert/powerapi
 
 # Slurm under a stock kernel in qemu, which takes minutes.
 test-counters: build

@@ -1,22 +1,18 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log"
 	"net"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/resource-tracker/rt/format/powerapi"
 	rtcli "github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/config"
-	"github.com/resource-tracker/rt/internal/recovery"
+	"github.com/resource-tracker/rt/internal/convert/powerapi"
 	"github.com/resource-tracker/rt/internal/telemetry"
 )
 
@@ -51,30 +47,32 @@ func runPowerAPI(c *cli.Context) error {
 	}
 	every := cfg.Spool.CommitInterval.Duration
 	if c.IsSet("interval") {
-		if every = c.Duration("interval"); every < 100*time.Millisecond {
+		every = c.Duration("interval")
+		if every < 100*time.Millisecond {
 			return rtcli.Usage("--interval %s: at least 100ms", every)
 		}
 	}
-	f := &reportFollower{dir: cfg.Spool.Dir, idleWatts: cfg.Energy.IdleWatts}
-	for kind := range strings.SplitSeq(cfg.PowerAPI.Reports, ",") {
-		f.kinds = append(f.kinds, strings.TrimSpace(kind))
+	o := powerapi.FollowOptions{
+		Dir: cfg.Spool.Dir, IdleWatts: cfg.Energy.IdleWatts, Every: every, Log: log.New(c.App.ErrWriter, "rt-spool: ", log.LstdFlags),
 	}
-	say := log.New(c.App.ErrWriter, "rt-spool: ", log.LstdFlags)
+	for kind := range strings.SplitSeq(cfg.PowerAPI.Reports, ",") {
+		o.Kinds = append(o.Kinds, strings.TrimSpace(kind))
+	}
 	switch {
-	case c.IsSet("listen") && (c.String("output") == "" || c.IsSet("socket") || c.IsSet("interval")):
+	case c.IsSet("listen") && c.String("output") == "", c.IsSet("listen") && c.IsSet("socket"), c.IsSet("listen") && c.IsSet("interval"):
 		return rtcli.Usage("--listen goes with --output alone")
 	case c.IsSet("listen"):
-		return receiveToFile(c, c.String("listen"), c.String("output"), say)
+		return receiveToFile(c, c.String("listen"), c.String("output"), o.Log)
 	case c.String("output") != "":
-		return followToFile(c.Context, f, c.String("output"), every, say)
+		return powerapi.FollowToFile(c.Context, o, c.String("output"))
 	case cfg.PowerAPI.Socket == "":
 		return misconfigured(errors.New("nobody is to get the reports: set powerapi.socket, or give --socket or --output"))
 	}
-	return followToSocket(c.Context, f, cfg.PowerAPI, every, say)
+	return powerapi.FollowToSocket(c.Context, o, cfg.PowerAPI.Socket, cfg.PowerAPI.Queue)
 }
 
 // receiveToFile keeps the reports of other sensors.
-func receiveToFile(c *cli.Context, address, name string, say *log.Logger) error {
+func receiveToFile(c *cli.Context, address, name string, log *log.Logger) error {
 	if err := telemetry.CheckHostPort(address, "127.0.0.1:9080"); err != nil {
 		return rtcli.Usage("--listen %w", err)
 	}
@@ -90,66 +88,8 @@ func receiveToFile(c *cli.Context, address, name string, say *log.Logger) error 
 	if !loopback(ln.Addr()) {
 		fmt.Fprintln(c.App.ErrWriter, "rt-spool: warning: whoever can connect can add reports")
 	}
-	r := newReportReceiver(out, say)
-	err = r.serve(c.Context, ln)
-	say.Printf("%d reports were kept", r.kept)
+	r := powerapi.NewReceiver(out, log)
+	err = r.Serve(c.Context, ln)
+	log.Printf("%d reports were kept", r.Kept())
 	return errors.Join(err, out.Sync(), out.Close())
-}
-
-// followToFile appends reports as PowerAPI's file input reads them.
-func followToFile(ctx context.Context, f *reportFollower, name string, every time.Duration, say *log.Logger) error {
-	out, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
-	if err != nil {
-		return fmt.Errorf("write reports: %w", err)
-	}
-	f.put = func(r powerapi.Report) error {
-		line, err := r.AppendJSON(nil, powerapi.ISO)
-		if err == nil {
-			_, err = out.Write(line)
-		}
-		return err
-	}
-	follow(ctx, f, every, say)
-	return errors.Join(out.Sync(), out.Close())
-}
-
-// followToSocket sends reports as PowerAPI's socket input reads them.
-func followToSocket(ctx context.Context, f *reportFollower, cfg config.PowerAPI, every time.Duration, say *log.Logger) error {
-	s := &reportSender{queue: newReportQueue(cfg.Queue), address: cfg.Socket, log: say, dial: (&net.Dialer{Timeout: 10 * time.Second}).DialContext}
-	f.put = func(r powerapi.Report) error {
-		line, err := r.AppendJSON(nil, powerapi.Millis)
-		if err == nil {
-			s.queue.put(line)
-		}
-		return err
-	}
-	var beside sync.WaitGroup
-	beside.Go(func() {
-		defer recovery.Handle(func(err error) { say.Print(err) })
-		s.run(ctx)
-	})
-	follow(ctx, f, every, say)
-	beside.Wait()
-	waiting, dropped := s.queue.counts()
-	say.Printf("%d reports were sent, %d were dropped, %d waited at the end", s.sent, dropped, waiting)
-	return nil
-}
-
-// follow polls until ctx is done. What cannot be read is told once.
-func follow(ctx context.Context, f *reportFollower, every time.Duration, say *log.Logger) {
-	told := ""
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		err := f.poll(ctx)
-		if err != nil && ctx.Err() == nil && err.Error() != told {
-			told = err.Error()
-			say.Print(err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
 }

@@ -1,11 +1,12 @@
 //go:build powerapi
 
-package main
+package powerapi
 
 import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +17,6 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/format/powerapi"
-	powerapiconv "github.com/resource-tracker/rt/internal/convert/powerapi"
 	"github.com/resource-tracker/rt/internal/convert/runtest"
 )
 
@@ -29,15 +29,24 @@ func TestPowerAPIReads(t *testing.T) {
 	}
 	r := runtest.Spool(t, runtest.PoweredRun(), snapshots)
 	dir := t.TempDir()
-	for name, format := range map[string]string{
-		"hwpc.json": "powerapi-hwpc", "power.json": "powerapi-power", "procfs.json": "powerapi-procfs",
-		"core.csv": "powerapi-core-csv", "rapl.csv": "powerapi-rapl-csv", "power.csv": "powerapi-power-csv", "procfs.csv": "powerapi-procfs-csv",
+	for name, write := range map[string]func(io.Writer) error{
+		"hwpc.json":   func(w io.Writer) error { return ExportJSON(t.Context(), w, r, "hwpc") },
+		"power.json":  func(w io.Writer) error { return ExportJSON(t.Context(), w, r, "power") },
+		"procfs.json": func(w io.Writer) error { return ExportJSON(t.Context(), w, r, "procfs") },
+		"core.csv":    func(w io.Writer) error { return ExportGroupCSV(t.Context(), w, r, "core") },
+		"rapl.csv":    func(w io.Writer) error { return ExportGroupCSV(t.Context(), w, r, "rapl") },
+		"power.csv":   func(w io.Writer) error { return ExportCSV(t.Context(), w, r, "power") },
+		"procfs.csv":  func(w io.Writer) error { return ExportCSV(t.Context(), w, r, "procfs") },
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(exportedAs(t, r, format)), 0o644); err != nil {
+		var text bytes.Buffer
+		if err := write(&text); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), text.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.CommandContext(t.Context(), os.Getenv("RT_POWERAPI"), "testdata/powerapi/read.py", dir)
+	cmd := exec.CommandContext(t.Context(), os.Getenv("RT_POWERAPI"), "testdata/read.py", dir)
 	cmd.Env = append(os.Environ(), "TZ=UTC")
 	var said bytes.Buffer
 	cmd.Stderr = &said
@@ -94,7 +103,7 @@ func sendPower(t *testing.T, dir string, snapshots []rt.Snapshot) (sent []powera
 		time.Sleep(100 * time.Millisecond)
 	}
 	s, _ := startSender(t, string(address), 100)
-	m := powerapiconv.NewMaker(new(runtest.PoweredRun()), 0)
+	m := NewMaker(new(runtest.PoweredRun()), 0)
 	for i := 1; i < len(snapshots); i++ {
 		node, jobs := m.Reports("power", &snapshots[i-1], &snapshots[i])
 		for _, report := range append([]powerapi.Report{node}, jobs...) {

@@ -1,4 +1,4 @@
-package main
+package powerapi
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 	"github.com/resource-tracker/rt/internal/recovery"
 )
 
-// reportQueue holds the reports that wait for a formula. Whoever puts never waits:
+// queue holds the reports that wait for a formula. Whoever puts never waits:
 // beyond the bound the oldest are dropped and counted.
-type reportQueue struct {
+type queue struct {
 	mu      sync.Mutex
 	lines   [][]byte
 	most    int
@@ -24,11 +24,11 @@ type reportQueue struct {
 	more    chan struct{} // has room for one word that there are lines
 }
 
-func newReportQueue(most int) *reportQueue {
-	return &reportQueue{most: most, more: make(chan struct{}, 1)}
+func newQueue(most int) *queue {
+	return &queue{most: most, more: make(chan struct{}, 1)}
 }
 
-func (q *reportQueue) put(line []byte) {
+func (q *queue) put(line []byte) {
 	q.mu.Lock()
 	q.lines = append(q.lines, line)
 	q.bound()
@@ -36,14 +36,14 @@ func (q *reportQueue) put(line []byte) {
 	q.wake()
 }
 
-func (q *reportQueue) wake() {
+func (q *queue) wake() {
 	select {
 	case q.more <- struct{}{}:
 	default:
 	}
 }
 
-func (q *reportQueue) bound() {
+func (q *queue) bound() {
 	if over := len(q.lines) - q.most; over > 0 {
 		q.dropped += int64(over)
 		q.lines = append(q.lines[:0:0], q.lines[over:]...)
@@ -51,7 +51,7 @@ func (q *reportQueue) bound() {
 }
 
 // back puts lines back that were taken and did not arrive: they are the oldest.
-func (q *reportQueue) back(lines [][]byte) {
+func (q *queue) back(lines [][]byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.lines = append(lines[:len(lines):len(lines)], q.lines...)
@@ -62,7 +62,7 @@ func (q *reportQueue) back(lines [][]byte) {
 }
 
 // take returns the oldest line, nil where there is none now.
-func (q *reportQueue) take() []byte {
+func (q *queue) take() []byte {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.lines) == 0 {
@@ -73,7 +73,7 @@ func (q *reportQueue) take() []byte {
 	return line
 }
 
-func (q *reportQueue) counts() (waiting int, dropped int64) {
+func (q *queue) counts() (waiting int, dropped int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.lines), q.dropped
@@ -86,9 +86,9 @@ const (
 	longestPause = 30 * time.Second
 )
 
-// reportSender sends what is queued to a formula, in order, as long as it listens.
-type reportSender struct {
-	queue   *reportQueue
+// sender sends what is queued to a formula, in order, as long as it listens.
+type sender struct {
+	queue   *queue
 	address string
 	log     *log.Logger
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
@@ -96,7 +96,7 @@ type reportSender struct {
 }
 
 // run returns when ctx is done.
-func (s *reportSender) run(ctx context.Context) {
+func (s *sender) run(ctx context.Context) {
 	pause, told := firstPause, false
 	for ctx.Err() == nil {
 		conn, err := s.dial(ctx, "tcp", s.address)
@@ -128,7 +128,7 @@ func (s *reportSender) run(ctx context.Context) {
 
 // serve sends over one connection until it breaks. A formula that does not read is
 // waited for: the queue's bound holds meanwhile.
-func (s *reportSender) serve(ctx context.Context, conn net.Conn) error {
+func (s *sender) serve(ctx context.Context, conn net.Conn) error {
 	closed := make(chan error, 1)
 	wake := func() { _ = conn.SetWriteDeadline(time.Unix(1, 0)) } // it fails for a broken connection, which waits for nothing
 	defer context.AfterFunc(ctx, wake)()
@@ -138,7 +138,7 @@ func (s *reportSender) serve(ctx context.Context, conn net.Conn) error {
 		closed <- fmt.Errorf("it closed the connection: %v", err)
 		wake()
 	}()
-	f := flying{conn: conn}
+	f := inFlight{conn: conn}
 	defer func() {
 		_ = conn.Close()
 		s.sent += f.arrived
@@ -166,8 +166,8 @@ func (s *reportSender) serve(ctx context.Context, conn net.Conn) error {
 	}
 }
 
-// flying are the lines that were written to a connection and may not have arrived.
-type flying struct {
+// inFlight are the lines that were written to a connection and may not have arrived.
+type inFlight struct {
 	conn    net.Conn
 	lines   [][]byte
 	begin   int64 // of the first of lines in what was written, in bytes
@@ -178,7 +178,7 @@ type flying struct {
 }
 
 // send remembers a line that is about to be written.
-func (f *flying) send(line []byte) {
+func (f *inFlight) send(line []byte) {
 	f.trim(f.acknowledged())
 	f.lines = append(f.lines, line)
 	f.end += int64(len(line))
@@ -186,7 +186,7 @@ func (f *flying) send(line []byte) {
 
 // acknowledged is how many bytes the other host has confirmed. Where nobody knows,
 // all but the newest line.
-func (f *flying) acknowledged() int64 {
+func (f *inFlight) acknowledged() int64 {
 	tcp, ok := f.conn.(*net.TCPConn)
 	if !ok {
 		return f.end - f.unwritten
@@ -203,7 +203,7 @@ func (f *flying) acknowledged() int64 {
 }
 
 // trim forgets the lines that arrived.
-func (f *flying) trim(confirmed int64) {
+func (f *inFlight) trim(confirmed int64) {
 	for len(f.lines) > 0 && f.begin+int64(len(f.lines[0])) <= confirmed {
 		f.begin += int64(len(f.lines[0]))
 		f.lines = f.lines[1:]
@@ -214,7 +214,7 @@ func (f *flying) trim(confirmed int64) {
 // land returns what did not arrive when the connection is over: the lines that the
 // other host has not confirmed. What it had confirmed and its formula had not read is
 // lost with the formula.
-func (f *flying) land() [][]byte {
+func (f *inFlight) land() [][]byte {
 	f.trim(f.acknowledged())
 	return f.lines
 }

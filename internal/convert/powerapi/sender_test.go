@@ -1,25 +1,16 @@
-package main
+package powerapi
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
-	"time"
-
-	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/format/powerapi"
-	"github.com/resource-tracker/rt/internal/convert/runtest"
-	"github.com/resource-tracker/rt/spool"
 )
 
 // formula is a listener that can stall, close and come back.
@@ -84,9 +75,9 @@ func numbered(n, bytes int) []byte {
 	return fmt.Appendf(nil, `{"n":%d,"pad":"%0*d"}`+"\n", n, bytes, 0)
 }
 
-func startSender(t *testing.T, address string, most int) (*reportSender, func()) {
+func startSender(t *testing.T, address string, most int) (*sender, func()) {
 	t.Helper()
-	s := &reportSender{queue: newReportQueue(most), address: address, log: log.New(io.Discard, "", 0), dial: (&net.Dialer{}).DialContext}
+	s := &sender{queue: newQueue(most), address: address, log: log.New(io.Discard, "", 0), dial: (&net.Dialer{}).DialContext}
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup
 	done.Go(func() { s.run(ctx) })
@@ -186,7 +177,7 @@ func TestStreamClosesWhileStalled(t *testing.T) {
 }
 
 func TestQueueBack(t *testing.T) {
-	q := newReportQueue(3)
+	q := newQueue(3)
 	for _, n := range []string{"c", "d"} {
 		q.put([]byte(n))
 	}
@@ -199,118 +190,3 @@ func TestQueueBack(t *testing.T) {
 		t.Errorf("%v, %d dropped", got, dropped)
 	}
 }
-
-// The follower tells what trackers add, of each job, and of the node once.
-func TestFollow(t *testing.T) {
-	dir := t.TempDir()
-	begin := func(job uint64) *spool.Writer {
-		run := runtest.PoweredRun()
-		run.JobID.Set(job)
-		w, err := spool.Create(dir, run, rt.Host{}, spool.Options{CommitRows: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return w
-	}
-	var got []string
-	f := &reportFollower{dir: dir, kinds: []string{"power"}, idleWatts: 100, put: func(r powerapi.Report) error {
-		p := r.(*powerapi.PowerReport)
-		got = append(got, fmt.Sprintf("%s %d %g", p.Target, p.Time.Unix()-1_700_000_000, p.Power))
-		return nil
-	}}
-	expect := func(want ...string) {
-		t.Helper()
-		if err := f.poll(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("told %q, want %q", got, want)
-		}
-		got = nil
-	}
-	s := runtest.PoweredSnapshots()
-	put := func(w *spool.Writer, from, to int) {
-		t.Helper()
-		for i := from; i <= to; i++ {
-			if err := w.Put(&s[i]); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	one := begin(1)
-	put(one, 0, 2)
-	expect() // it was there before
-	put(one, 3, 3)
-	two := begin(2)
-	put(two, 0, 1)
-	expect("all 3 200", "lab:1 3 50", "lab:2 1 50")
-	expect()
-	put(one, 4, 4)
-	if err := one.End(runtest.PoweredRun()); err != nil {
-		t.Fatal(err)
-	}
-	expect("all 4 200", "lab:1 4 50")
-	put(two, 2, 2)
-	expect("all 2 200", "lab:2 2 50")
-	if err := two.End(runtest.PoweredRun()); err != nil {
-		t.Fatal(err)
-	}
-	expect()
-	if len(f.runs) != 0 || f.node != "" {
-		t.Errorf("%d runs are followed still", len(f.runs))
-	}
-}
-
-func TestFollowToFile(t *testing.T) {
-	dir := t.TempDir()
-	w, err := spool.Create(dir, runtest.PoweredRun(), rt.Host{}, spool.Options{CommitRows: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
-	s := runtest.PoweredSnapshots()
-	if err := w.Put(&s[0]); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	f := &reportFollower{dir: dir, kinds: []string{"hwpc", "procfs"}}
-	name := filepath.Join(t.TempDir(), "reports.json")
-	polls := 0
-	tell := writerFunc(func(b []byte) (int, error) { t.Errorf("%s", b); return len(b), nil })
-	f.put = nil
-	var done sync.WaitGroup
-	done.Go(func() {
-		if err := followToFile(ctx, f, name, 100*time.Millisecond, log.New(tell, "", 0)); err != nil {
-			t.Error(err)
-		}
-	})
-	next := 1
-	for { // until a reading that came after the first poll is in the file
-		text, err := os.ReadFile(name)
-		if bytes.Count(text, []byte("\n")) >= 3 {
-			for r, err := range (powerapi.Decoder{}).Decode(bytes.NewReader(text)) {
-				if err != nil || r.Head().Sensor != "n1" {
-					t.Errorf("%v, %+v", err, r)
-				}
-			}
-			break
-		}
-		if err != nil && !os.IsNotExist(err) || polls > 600 {
-			t.Fatalf("%v after %d looks, %s", err, polls, text)
-		}
-		polls++
-		if next < len(s) && polls%5 == 0 {
-			if err := w.Put(&s[next]); err != nil {
-				t.Fatal(err)
-			}
-			next++
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	cancel()
-	done.Wait()
-}
-
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(b []byte) (int, error) { return f(b) }

@@ -1,4 +1,4 @@
-package main
+package powerapi
 
 import (
 	"context"
@@ -17,9 +17,9 @@ import (
 // maxSensors is how many sensors may send at the same time; more are refused.
 const maxSensors = 64
 
-// reportReceiver takes the reports of other sensors and writes each that is good to
+// Receiver takes the reports of other sensors and writes each that is good to
 // out, as import reads them.
-type reportReceiver struct {
+type Receiver struct {
 	log   *log.Logger
 	slots chan struct{}
 
@@ -29,12 +29,13 @@ type reportReceiver struct {
 	failed error // of out
 }
 
-func newReportReceiver(out io.Writer, say *log.Logger) *reportReceiver {
-	return &reportReceiver{out: out, log: say, slots: make(chan struct{}, maxSensors)}
+// NewReceiver returns a receiver that writes one report a line to out.
+func NewReceiver(out io.Writer, log *log.Logger) *Receiver {
+	return &Receiver{out: out, log: log, slots: make(chan struct{}, maxSensors)}
 }
 
-// serve receives until ctx is done or out fails.
-func (r *reportReceiver) serve(ctx context.Context, ln net.Listener) error {
+// Serve receives until ctx is done or out fails.
+func (r *Receiver) Serve(ctx context.Context, ln net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var sensors sync.WaitGroup
@@ -69,14 +70,21 @@ func (r *reportReceiver) serve(ctx context.Context, ln net.Listener) error {
 	}
 }
 
-func (r *reportReceiver) broken() error {
+// Kept returns how many reports were written.
+func (r *Receiver) Kept() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.kept
+}
+
+func (r *Receiver) broken() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.failed
 }
 
 // receive keeps what one sensor sends, and says whether more can be kept.
-func (r *reportReceiver) receive(conn net.Conn) bool {
+func (r *Receiver) receive(conn net.Conn) bool {
 	for report, err := range (powerapi.Decoder{}).Decode(conn) {
 		if err == nil {
 			var line []byte
@@ -91,7 +99,7 @@ func (r *reportReceiver) receive(conn net.Conn) bool {
 	return true
 }
 
-func (r *reportReceiver) keep(line []byte) bool {
+func (r *Receiver) keep(line []byte) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.failed == nil {

@@ -1,4 +1,4 @@
-package main
+package powerapi
 
 import (
 	"bytes"
@@ -9,8 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	powerapiconv "github.com/resource-tracker/rt/internal/convert/powerapi"
 )
 
 // Two sensors send what is written to a file input; a document that is no report
@@ -19,7 +17,7 @@ func TestListen(t *testing.T) {
 	var out, said bytes.Buffer
 	var mu sync.Mutex
 	say := writerFunc(func(b []byte) (int, error) { mu.Lock(); defer mu.Unlock(); return said.Write(b) })
-	r := newReportReceiver(&out, log.New(say, "", 0))
+	r := NewReceiver(&out, log.New(say, "", 0))
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +25,7 @@ func TestListen(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup
 	done.Go(func() {
-		if err := r.serve(ctx, ln); err != nil {
+		if err := r.Serve(ctx, ln); err != nil {
 			t.Error(err)
 		}
 	})
@@ -56,7 +54,7 @@ func TestListen(t *testing.T) {
 	if !strings.Contains(said.String(), "no timestamp") || !strings.Contains(said.String(), "not JSON") {
 		t.Errorf("said %s", said.String())
 	}
-	made, err := powerapiconv.Import(t.TempDir(), nil, "kept.json", &out, func(string, ...any) {})
+	made, err := Import(t.TempDir(), nil, "kept.json", &out, func(string, ...any) {})
 	if err != nil || len(made) != 2 {
 		t.Errorf("import made %v, %v", made, err)
 	}
@@ -64,7 +62,7 @@ func TestListen(t *testing.T) {
 
 func TestListenFullDisk(t *testing.T) {
 	full := errors.New("no space left")
-	r := newReportReceiver(writerFunc(func([]byte) (int, error) { return 0, full }), log.New(writerFunc(func(b []byte) (int, error) { return len(b), nil }), "", 0))
+	r := NewReceiver(writerFunc(func([]byte) (int, error) { return 0, full }), log.New(writerFunc(func(b []byte) (int, error) { return len(b), nil }), "", 0))
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +75,7 @@ func TestListenFullDisk(t *testing.T) {
 	if _, err := conn.Write([]byte(`{"timestamp":1,"sensor":"n1","target":"all","power":1}` + "\n")); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.serve(t.Context(), ln); !errors.Is(err, full) {
+	if err := r.Serve(t.Context(), ln); !errors.Is(err, full) {
 		t.Errorf("%v", err)
 	}
 }
