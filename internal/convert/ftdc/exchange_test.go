@@ -17,28 +17,37 @@ import (
 )
 
 // scatter sets about half of the figures of a struct, within what the format keeps.
-func scatter(r *rand.Rand, v reflect.Value) {
-	for _, n := range numbersOf(v.Type()) {
-		f := v.FieldByIndex(n.index)
-		_, phase := f.Addr().Interface().(*rt.JobPhase)
-		switch x := r.IntN(8); {
-		case phase:
-			f.SetUint(uint64(r.IntN(4)))
-		case x < 3: // not read
-		case x == 3 && f.Type() == reflect.TypeFor[rt.Opt[uint64]]():
-			f.Set(reflect.ValueOf(rt.Some(rt.Unlimited)))
-		case f.Type() == reflect.TypeFor[rt.Opt[float64]]():
-			f.Set(reflect.ValueOf(rt.Some(float64(r.Float32()))))
-		case f.Type() == reflect.TypeFor[rt.Opt[int64]]():
-			f.Set(reflect.ValueOf(rt.Some(r.Int64N(1<<47) - 1<<46)))
-		case f.Type() == reflect.TypeFor[rt.Opt[bool]]():
-			f.Set(reflect.ValueOf(rt.Some(r.IntN(2) == 0)))
-		case f.Type() == reflect.TypeFor[bool]():
-			f.SetBool(r.IntN(2) == 0)
-		case f.Type() == reflect.TypeFor[uint64]():
-			f.SetUint(r.Uint64N(1 << 48))
+func scatter(r *rand.Rand, figures []field) {
+	for _, f := range figures {
+		x := r.IntN(8)
+		switch p := f.at.(type) {
+		case *rt.JobPhase:
+			*p = rt.JobPhase(r.IntN(4))
+		case *bool:
+			*p = r.IntN(2) == 0
+		case *uint64:
+			*p = r.Uint64N(1 << 48)
+		case *rt.Opt[float64]:
+			if x >= 3 {
+				p.Set(float64(r.Float32()))
+			}
+		case *rt.Opt[int64]:
+			if x >= 3 {
+				p.Set(r.Int64N(1<<47) - 1<<46)
+			}
+		case *rt.Opt[bool]:
+			if x >= 3 {
+				p.Set(r.IntN(2) == 0)
+			}
+		case *rt.Opt[uint64]:
+			switch {
+			case x == 3:
+				p.Set(rt.Unlimited)
+			case x > 3:
+				p.Set(r.Uint64N(1<<48) >> r.IntN(48))
+			}
 		default:
-			f.Set(reflect.ValueOf(rt.Some(r.Uint64N(1<<48) >> r.IntN(48))))
+			panic(fmt.Sprintf("%s is a %T", f.name, f.at))
 		}
 	}
 }
@@ -71,16 +80,17 @@ func scattered(r *rand.Rand, i int64) rt.Snapshot {
 		s.CPUs[i] = rt.CPUReading{CPU: i, Times: rt.CPUTimes{User: r.Uint64N(1 << 40), IOWait: r.Uint64N(9)}}
 	}
 	for _, f := range fixed(&s) {
-		scatter(r, f.v)
+		scatter(r, f.figures)
 	}
 	if r.IntN(2) == 0 {
 		s.Node.CPU.Set(rt.CPUTimes{User: 7, Nice: 1, System: r.Uint64N(1 << 40), Idle: 5, IOWait: 9, IRQ: 2, SoftIRQ: 3, Steal: 4})
 		s.Node.ReadBoot = s.Boot - 2e9
 	}
 	for i := range parts {
-		for k := range parts[i].in(&s).Len() {
-			e := parts[i].in(&s).Index(k)
-			scatter(r, e)
+		for k := range parts[i].len(&s) {
+			if parts[i].kind != "cpu" {
+				scatter(r, parts[i].at(&s, k).figures)
+			}
 		}
 	}
 	return s
@@ -89,22 +99,20 @@ func scattered(r *rand.Rand, i int64) rt.Snapshot {
 // seen drops the devices of which nothing was read: the file has no metric of them.
 // The order of processes is that in which they came.
 func seen(s rt.Snapshot) rt.Snapshot {
+	all := s
 	for i := range parts {
-		all := parts[i].in(&s)
-		kept := reflect.MakeSlice(all.Type(), 0, 0)
-		for k := range all.Len() {
-			e := all.Index(k)
-			known := e.FieldByName("Times").IsValid() || parts[i].guest
-			for _, n := range numbersOf(e.Type()) {
-				if _, ok := figure(e.FieldByIndex(n.index)); ok {
-					known = true
-				}
+		p := &parts[i]
+		p.resize(&s, 0)
+		for k := range p.len(&all) {
+			known := p.transient
+			for _, f := range p.at(&all, k).figures {
+				_, ok := f.figure()
+				known = known || ok
 			}
 			if known {
-				kept = reflect.Append(kept, e)
+				p.move(&s, &all, k)
 			}
 		}
-		all.Set(kept)
 	}
 	slices.SortFunc(s.Procs, func(a, b rt.ProcessReading) int { return cmpOf(a.PID, b.PID, a.Start, b.Start) })
 	slices.SortFunc(s.GPUProcesses, func(a, b rt.GPUProcessReading) int { return cmpOf(a.PID, b.PID, 0, 0) })
@@ -120,12 +128,12 @@ func exported(t testing.TB, run rt.Run, snapshots []rt.Snapshot) []byte {
 
 func exportedWith(t testing.TB, of *runFacts, snapshots []rt.Snapshot) []byte {
 	t.Helper()
-	book := newGuestBook()
+	survey := newProcessSurvey()
 	for i := range snapshots {
-		book.meet(&snapshots[i])
+		survey.add(&snapshots[i])
 	}
 	var file bytes.Buffer
-	e := newExport(&file, of, book.guests())
+	e := newExport(&file, of, survey.selected())
 	for i := range snapshots {
 		if err := e.write(&snapshots[i]); err != nil {
 			t.Fatal(err)
@@ -207,34 +215,81 @@ func TestFTDCKeepsBothClocks(t *testing.T) {
 	}
 }
 
-// The names of metrics are those of the fields; whoever reads a file counts on them.
-func TestFTDCNames(t *testing.T) {
-	for field, want := range map[string]string{
-		"MemTotal": "mem_total", "CPUUsage": "cpu_usage", "CPUs": "cpus", "GPUVRAMUsed": "gpu_vram_used", "SReclaimable": "sreclaimable",
-		"IOReadBytes": "io_read_bytes", "EventsOOMKill": "events_oom_kill", "SoftIRQ": "soft_irq", "IOWait": "io_wait", "RSS": "rss",
-		"RDMAHandles": "rdma_handles", "Load1": "load1", "VRAMUsed": "vram_used", "IRQ": "irq",
+// The names of metrics are those of the fields: readers of files rely on them.
+func TestNames(t *testing.T) {
+	s := rt.Snapshot{GPUs: make([]rt.GPUReading, 1), CPUs: make([]rt.CPUReading, 1)}
+	run, host := rt.Run{}, rt.Host{}
+	all := slices.Concat(runOf(&run).figures, runOf(&run).texts, hostOf(&host).figures, hostOf(&host).texts)
+	for _, f := range fixed(&s) {
+		all = append(all, f.figures...)
+	}
+	for i := range parts {
+		for k := range parts[i].len(&s) {
+			all = slices.Concat(all, parts[i].at(&s, k).figures, parts[i].at(&s, k).texts)
+		}
+	}
+	for _, want := range []field{
+		{"mem_total", &s.Node.MemTotal}, {"cpu_usage", &s.Job.CPUUsage}, {"cpus", &s.Node.CPUs}, {"gpu_vram_used", &s.Node.GPUVRAMUsed},
+		{"gpu_usage", &s.Node.GPUUsage}, {"sreclaimable", &s.Node.SReclaimable}, {"io_read_bytes", &s.Job.IOReadBytes},
+		{"events_oom_kill", &s.Job.EventsOOMKill}, {"soft_irq", &s.CPUs[0].Times.SoftIRQ}, {"io_wait", &s.CPUs[0].Times.IOWait},
+		{"irq", &s.CPUs[0].Times.IRQ}, {"rss", &s.Tree.RSS}, {"rdma_handles", &s.Job.RDMAHandles}, {"load1", &s.Node.Load1},
+		{"vram_used", &s.GPUs[0].VRAMUsed}, {"phase", &s.Job.Phase}, {"usage", &s.GPU.Usage}, {"gpu_vram_mib", &host.GPUVRAMMiB},
+		{"job_name", &run.Meta.JobName}, {"het_job_offset", &run.HetJobOffset},
 	} {
-		if got := snake(field); got != want {
-			t.Errorf("%s is %s, want %s", field, got, want)
+		if !slices.Contains(all, want) {
+			t.Errorf("no metric is named %s, or it is that of another field", want.name)
 		}
 	}
 }
 
-// Every new noun must find its way: a kind of device that is in neither list would
-// be dropped without a word.
-func TestEveryPartOfASnapshotIsKnown(t *testing.T) {
+// Every field of a run, of its host and of a snapshot is exported. The fields of readings
+// that stand in lists are those of their method Fields, which the tests of rt compare.
+func TestEveryFieldIsExported(t *testing.T) {
 	var s rt.Snapshot
-	v := reflect.ValueOf(&s).Elem()
-	known := map[reflect.Type]bool{}
-	for i := range parts {
-		known[parts[i].in(&s).Type()] = true
-	}
+	run, host := rt.Run{}, rt.Host{}
+	known := map[any]bool{&s.Node.CPU: true}
 	for _, f := range fixed(&s) {
-		known[f.v.Type()] = true
+		for _, f := range f.figures {
+			known[f.at] = true
+		}
 	}
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
-		if !known[f.Type] && (f.Type.Kind() == reflect.Slice || f.Type.Kind() == reflect.Struct) {
+	for _, n := range []noun{runOf(&run), hostOf(&host)} {
+		for _, f := range slices.Concat(n.figures, n.texts) {
+			known[f.at] = true
+		}
+	}
+	for _, p := range runTimes(&run) {
+		known[p.at] = true
+	}
+	known[(*string)(&run.State)], known[&run.Command] = true, true // State says where the run is, and not what it was
+	for _, v := range []any{&s.Node, &s.Job, &s.GPU, &s.Tree, &run.Identity, &run.Allocation, &run.Meta, &run.Ending, &run, &host} {
+		of := reflect.ValueOf(v).Elem()
+		for i := range of.NumField() {
+			f := of.Type().Field(i)
+			at := of.Field(i).Addr()
+			if !f.IsExported() || f.Type == reflect.TypeFor[rt.Metadata]() || f.Anonymous || v == any(&s.Node) && f.Name == "ReadBoot" {
+				continue
+			}
+			if f.Type.Kind() == reflect.String {
+				at = at.Convert(reflect.TypeFor[*string]())
+			}
+			if !known[at.Interface()] {
+				t.Errorf("%s.%s is not exported as FTDC", of.Type(), f.Name)
+			}
+		}
+	}
+	lists := map[reflect.Type]bool{}
+	for i := range parts {
+		one := rt.Snapshot{}
+		parts[i].resize(&one, 1)
+		for v, i := reflect.ValueOf(one), 0; i < v.NumField(); i++ {
+			if f := v.Field(i); f.Kind() == reflect.Slice && f.Len() == 1 {
+				lists[f.Type()] = true
+			}
+		}
+	}
+	for i := range reflect.TypeFor[rt.Snapshot]().NumField() {
+		if f := reflect.TypeFor[rt.Snapshot]().Field(i); f.Type.Kind() == reflect.Slice && !lists[f.Type] {
 			t.Errorf("Snapshot.%s is not exported as FTDC", f.Name)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"reflect"
 	"slices"
 	"time"
 
@@ -32,14 +31,14 @@ func Export(ctx context.Context, w io.Writer, r *spool.Reader) error {
 		return err
 	}
 	run := runFacts{run: r.Run(), host: r.Host(), events: events}
-	book := newGuestBook()
+	survey := newProcessSurvey()
 	for s, err := range r.Snapshots(ctx, 1, last) {
 		if err != nil {
 			return err
 		}
-		book.meet(s)
+		survey.add(s)
 	}
-	e := newExport(w, &run, book.guests())
+	e := newExport(w, &run, survey.selected())
 	for s, err := range r.Snapshots(ctx, 1, last) {
 		if err != nil {
 			return err
@@ -61,17 +60,17 @@ type runFacts struct {
 type export struct {
 	enc        *ftdc.Encoder
 	of         *runFacts
-	guests     guests
-	names      map[string][]string          // of the figures of a struct, with their rests, by its prefix
-	told       map[string]map[string]string // the texts of a device that are in the file, by its prefix
+	processes  transients
+	names      map[string][]metricName      // of the figures of a noun, by its prefix
+	written    map[string]map[string]string // the texts of a device that are in the file, by its prefix
 	datum      ftdc.FlatDatum
 	wall, boot int64 // of the first snapshot
 }
 
-func newExport(w io.Writer, of *runFacts, g guests) *export {
+func newExport(w io.Writer, of *runFacts, processes transients) *export {
 	enc := ftdc.NewEncoder(w)
 	enc.AnyTime = true // a machine that slept for days
-	return &export{enc: enc, of: of, guests: g, names: map[string][]string{}, told: map[string]map[string]string{}}
+	return &export{enc: enc, of: of, processes: processes, names: map[string][]metricName{}, written: map[string]map[string]string{}}
 }
 
 func (e *export) write(s *rt.Snapshot) error {
@@ -87,19 +86,23 @@ func (e *export) write(s *rt.Snapshot) error {
 		e.two("snapshot.node_read_secs", float64(s.Boot-s.Node.ReadBoot)/1e9)
 	}
 	for _, f := range fixed(s) {
-		e.add(f.kind, f.v)
+		e.add(f.kind, f.figures)
 	}
 	if times, ok := s.Node.CPU.Get(); ok {
-		e.add("node.cpu", reflect.ValueOf(&times).Elem())
+		e.add("node.cpu", timesOf(&times))
 	}
 	for i := range parts {
-		if !parts[i].guest {
+		if !parts[i].transient {
 			e.part(&parts[i], s)
 		}
 	}
-	e.guests.take(s, func(g *guest) {
-		e.one(g.flags, float64(g.read))
-		e.add(g.prefix, g.held)
+	e.processes.take(s, func(t *transient) {
+		e.one(t.flags, float64(t.read))
+		for i, name := range t.names {
+			if v, ok := t.held[i].Get(); ok {
+				e.figure(name, v)
+			}
+		}
 	})
 	if first {
 		e.once()
@@ -107,40 +110,33 @@ func (e *export) write(s *rt.Snapshot) error {
 	return e.enc.EncodeDatum(&e.datum)
 }
 
-// part writes the elements of a list, and of their texts what has changed.
+// part writes the elements of a list, and those of their texts that have changed.
 func (e *export) part(p *part, s *rt.Snapshot) {
-	all := p.in(s)
-	for k := range all.Len() {
-		element := all.Index(k)
-		key := p.key(element)
-		prefix := p.kind + "." + key
-		e.add(prefix, element)
-		if times := element.FieldByName("Times"); times.IsValid() {
-			e.add(prefix, times)
+	for k := range p.len(s) {
+		element := p.at(s, k)
+		key := element.name()
+		e.add(p.kind+"."+key, element.figures)
+		if len(element.texts) > 0 {
+			e.texts(p.kind, key, element.texts)
 		}
-		if len(wordsOf(element.Type())) == 0 {
-			continue
-		}
-		e.texts(p, key, element)
 	}
 }
 
-// texts writes the texts of a device that are others than before.
-func (e *export) texts(p *part, key string, element reflect.Value) {
-	told := e.told[p.kind+"."+key]
-	if told == nil {
-		told = map[string]string{}
-		e.told[p.kind+"."+key] = told
+func (e *export) texts(kind, key string, texts []field) {
+	written := e.written[kind+"."+key]
+	if written == nil {
+		written = map[string]string{}
+		e.written[kind+"."+key] = written
 	}
 	now := map[string]string{}
-	eachWord(element, func(name, text string) { now[name] = text })
-	for name := range told {
+	eachText(texts, func(name, text string) { now[name] = text })
+	for name := range written {
 		now[name] += "" // it is empty now
 	}
 	for _, name := range slices.Sorted(maps.Keys(now)) {
-		if told[name] != now[name] {
-			told[name] = now[name]
-			e.one(info(p.kind, key+"."+name, now[name]), 1)
+		if written[name] != now[name] {
+			written[name] = now[name]
+			e.one(info(kind, key+"."+name, now[name]), 1)
 		}
 	}
 }
@@ -148,16 +144,16 @@ func (e *export) texts(p *part, key string, element reflect.Value) {
 // once writes what is known of the run as a whole.
 func (e *export) once() {
 	run := &e.of.run
-	e.add("run", reflect.ValueOf(run).Elem())
+	e.add("run", runOf(run).figures)
 	for _, t := range runTimes(run) {
 		if !t.at.IsZero() {
 			e.two("run."+t.name, e.since(*t.at))
 		}
 	}
-	runWords(run, func(name, text string) { e.one(info("run", name, text), 1) })
-	host := reflect.ValueOf(&e.of.host).Elem()
-	e.add("host", host)
-	eachWord(host, func(name, text string) { e.one(info("host", name, text), 1) })
+	eachRunText(run, func(name, text string) { e.one(info("run", name, text), 1) })
+	host := hostOf(&e.of.host)
+	e.add("host", host.figures)
+	eachText(host.texts, func(name, text string) { e.one(info("host", name, text), 1) })
 	lines := slices.DeleteFunc(slices.Clone(e.of.events), ofTheFile)
 	if more := len(lines) - maxLedger; more > 0 {
 		lines = slices.Delete(lines, maxLedger/2, maxLedger/2+more)
@@ -182,30 +178,38 @@ type runTime struct {
 	at   *time.Time
 }
 
-// add writes the figures of a struct that were read.
-func (e *export) add(prefix string, v reflect.Value) {
-	numbers := numbersOf(v.Type())
-	key := v.Type().Name() + " " + prefix
-	names, ok := e.names[key]
+// add writes the figures that were read.
+func (e *export) add(prefix string, figures []field) {
+	names, ok := e.names[prefix]
 	if !ok {
-		for _, n := range numbers {
-			names = append(names, prefix+"."+n.name, prefix+"."+n.name+RestSuffix)
-		}
-		e.names[key] = names
+		names = metricNames(prefix, figures)
+		e.names[prefix] = names
 	}
-	for i, n := range numbers {
-		if f, ok := figure(v.FieldByIndex(n.index)); ok {
-			value, rest := split(f)
-			e.datum.Readings = append(e.datum.Readings, ftdc.Reading{MetricName: names[2*i], Value: value}, ftdc.Reading{MetricName: names[2*i+1], Value: rest})
+	for i, f := range figures {
+		if v, ok := f.figure(); ok {
+			e.figure(names[i], v)
 		}
 	}
+}
+
+// metricName is the name of a metric and of that with its rest.
+type metricName struct{ value, rest string }
+
+func metricNames(prefix string, figures []field) (names []metricName) {
+	for _, f := range figures {
+		name := prefix + "." + f.name
+		names = append(names, metricName{name, name + RestSuffix})
+	}
+	return names
+}
+
+func (e *export) figure(name metricName, v float64) {
+	value, rest := split(v)
+	e.datum.Readings = append(e.datum.Readings, ftdc.Reading{MetricName: name.value, Value: value}, ftdc.Reading{MetricName: name.rest, Value: rest})
 }
 
 func (e *export) one(name string, v float64) {
 	e.datum.Readings = append(e.datum.Readings, ftdc.Reading{MetricName: name, Value: float32(v)})
 }
 
-func (e *export) two(name string, v float64) {
-	value, rest := split(v)
-	e.datum.Readings = append(e.datum.Readings, ftdc.Reading{MetricName: name, Value: value}, ftdc.Reading{MetricName: name + RestSuffix, Value: rest})
-}
+func (e *export) two(name string, v float64) { e.figure(metricName{name, name + RestSuffix}, v) }

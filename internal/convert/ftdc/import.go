@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"time"
 
@@ -155,7 +154,7 @@ func (im *importer) next() error {
 			return fmt.Errorf("the reading before byte %d: metric %q: %w", im.dec.Offset(), s.name, err)
 		}
 	}
-	im.targets.guests(&im.s)
+	im.targets.processes(&im.s)
 	im.s.Seq++
 	im.s.Reason = rt.Reason(im.at.reason)
 	im.s.Boot = seconds(im.at.boot) + at - im.first
@@ -247,7 +246,7 @@ func (im *importer) learn(names []string) {
 	for _, n := range names {
 		for i := range parts {
 			p := &parts[i]
-			key, field, text, ok := deviceInfo(p, p.in(&im.s).Type().Elem(), n)
+			key, field, text, ok := p.cutText(n)
 			if !ok {
 				continue
 			}
@@ -263,11 +262,11 @@ func (im *importer) learn(names []string) {
 		}
 		if word, ok := strings.CutPrefix(n, "run"+infoSuffix); ok {
 			field, text, _ := strings.Cut(word, "=")
-			setRunWord(&im.run, field, text)
+			setRunText(&im.run, field, text)
 		}
 		if word, ok := strings.CutPrefix(n, "host"+infoSuffix); ok {
 			field, text, _ := strings.Cut(word, "=")
-			setWord(reflect.ValueOf(&im.host).Elem(), field, text)
+			setText(hostOf(&im.host).texts, field, text)
 		}
 	}
 }
@@ -282,13 +281,13 @@ func (im *importer) runTarget(name string) (set func(float64) error, ok bool) {
 		im.events = append(im.events, &event)
 		return im.timeInto(&event.Time), true
 	}
-	of, field, _ := strings.Cut(name, ".")
-	var v reflect.Value
+	of, figure, _ := strings.Cut(name, ".")
+	var figures []field
 	switch of {
 	case "run":
-		v = reflect.ValueOf(&im.run).Elem()
+		figures = runOf(&im.run).figures
 	case "host":
-		v = reflect.ValueOf(&im.host).Elem()
+		figures = hostOf(&im.host).figures
 	default:
 		return nil, strings.HasSuffix(of, strings.TrimSuffix(infoSuffix, "."))
 	}
@@ -296,11 +295,11 @@ func (im *importer) runTarget(name string) (set func(float64) error, ok bool) {
 		return nil, true
 	}
 	for _, t := range runTimes(&im.run) {
-		if of == "run" && t.name == field {
+		if of == "run" && t.name == figure {
 			return im.timeInto(t.at), true
 		}
 	}
-	return setterOf(v, field), true
+	return setterOf(figures, figure), true
 }
 
 // timeInto takes seconds after the first datum.

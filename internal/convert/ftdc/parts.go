@@ -1,123 +1,103 @@
 package ftdc
 
 import (
-	"fmt"
-	"reflect"
 	"strings"
 
 	"github.com/resource-tracker/rt"
 )
 
-// part is a kind of device of a snapshot: a slice, one metric per field and element.
+// part is a list of a snapshot, such as its disks.
 type part struct {
-	kind  string // the first word of its metrics
-	guest bool   // its elements come and go, see guest
-	// in returns the slice of s.
-	in func(s *rt.Snapshot) reflect.Value
-	// key names an element; it may hold dots. named makes the element of a key.
-	key   func(element reflect.Value) string
-	named func(key string, element reflect.Value) error
+	kind      string // the first word of its metrics
+	transient bool   // its elements come and go: see transient
+	texts     []field
+
+	len    func(s *rt.Snapshot) int
+	resize func(s *rt.Snapshot, n int) // to n zero elements
+	at     func(s *rt.Snapshot, i int) noun
+	move   func(to, from *rt.Snapshot, i int) // appends a copy of element i
 }
 
-// fixed are the structs of a snapshot that are there once.
-func fixed(s *rt.Snapshot) [4]struct {
-	kind string
-	v    reflect.Value
-} {
-	return [...]struct {
-		kind string
-		v    reflect.Value
-	}{
-		{"node", reflect.ValueOf(&s.Node).Elem()}, {"job", reflect.ValueOf(&s.Job).Elem()},
-		{"gpus", reflect.ValueOf(&s.GPU).Elem()}, {"tree", reflect.ValueOf(&s.Tree).Elem()},
-	}
-}
-
-// devicePart is a part whose elements are named by the given text or number fields,
-// with a slash between them. The last may hold slashes.
-func devicePart[T any](kind string, in func(*rt.Snapshot) *[]T, fields ...string) part {
-	identities[reflect.TypeFor[T]()] = fields
+// list makes a part of a list of a snapshot.
+func list[T any](kind string, in func(*rt.Snapshot) *[]T, view func(*T) noun) part {
 	return part{
-		kind: kind,
-		in:   func(s *rt.Snapshot) reflect.Value { return reflect.ValueOf(in(s)).Elem() },
-		key: func(element reflect.Value) string {
-			words := make([]string, len(fields))
-			for i, f := range fields {
-				words[i] = keyText(element.FieldByName(f))
-			}
-			return strings.Join(words, "/")
-		},
-		named: func(key string, element reflect.Value) error {
-			words := strings.SplitN(key, "/", len(fields))
-			if len(words) != len(fields) {
-				return fmt.Errorf("%q does not name a %s: it is %s", key, kind, strings.Join(fields, "/"))
-			}
-			for i, f := range fields {
-				if err := setKeyText(element.FieldByName(f), words[i]); err != nil {
-					return fmt.Errorf("%q does not name a %s: %w", key, kind, err)
-				}
-			}
-			return nil
-		},
+		kind:   kind,
+		texts:  view(new(T)).texts,
+		len:    func(s *rt.Snapshot) int { return len(*in(s)) },
+		resize: func(s *rt.Snapshot, n int) { *in(s) = make([]T, n) },
+		at:     func(s *rt.Snapshot, i int) noun { return view(&(*in(s))[i]) },
+		move:   func(to, from *rt.Snapshot, i int) { *in(to) = append(*in(to), (*in(from))[i]) },
 	}
 }
 
-// keyText is a field of an element's name; what is absent is empty.
-func keyText(v reflect.Value) string {
-	switch p := v.Addr().Interface().(type) {
-	case *rt.Opt[uint64]:
-		if n, ok := p.Get(); ok {
-			return fmt.Sprint(n)
-		}
-		return ""
-	}
-	return strings.ToValidUTF8(fmt.Sprint(v.Interface()), "?")
+// reading is an element of a list that lists its fields.
+type reading[T any] interface {
+	*T
+	Fields() []rt.Field
 }
 
-func setKeyText(v reflect.Value, text string) error {
-	switch p := v.Addr().Interface().(type) {
-	case *rt.Opt[uint64]:
-		var n uint64
-		if text == "" {
-			return nil
-		}
-		_, err := fmt.Sscan(text, &n)
-		p.Set(n)
-		return err
-	}
-	if v.Kind() == reflect.String {
-		v.SetString(text)
-		return nil
-	}
-	_, err := fmt.Sscan(text, v.Addr().Interface())
-	return err
-}
+func nounOf[T any, P reading[T]](v *T) noun { return sorted(P(v).Fields()) }
 
-// guestPart is a part whose elements come and go.
-func guestPart[T any](kind string, in func(*rt.Snapshot) *[]T, fields ...string) part {
-	p := devicePart(kind, in, fields...)
-	p.guest = true
-	return p
-}
-
-// The first words of the metrics of guests.
+// The first words of the metrics of processes.
 const (
 	processKind    = "proc"
 	gpuProcessKind = "gpuproc"
 )
 
 // parts are the lists of a snapshot.
-var parts = []part{
-	devicePart("cpu", func(s *rt.Snapshot) *[]rt.CPUReading { return &s.CPUs }, "CPU"),
-	devicePart("net", func(s *rt.Snapshot) *[]rt.NetReading { return &s.Nets }, "Name"),
-	devicePart("disk", func(s *rt.Snapshot) *[]rt.DiskReading { return &s.Disks }, "Name"),
-	devicePart("mount", func(s *rt.Snapshot) *[]rt.MountReading { return &s.Mounts }, "Disk", "FSType", "MountPoint"),
-	devicePart("gpu", func(s *rt.Snapshot) *[]rt.GPUReading { return &s.GPUs }, "UUID"),
-	devicePart("fabric", func(s *rt.Snapshot) *[]rt.FabricReading { return &s.Fabrics }, "Port", "Device"),
-	devicePart("remotefs", func(s *rt.Snapshot) *[]rt.RemoteFSReading { return &s.RemoteFS }, "Kind", "Source", "MountPoint"),
-	devicePart("step", func(s *rt.Snapshot) *[]rt.StepReading { return &s.Steps }, "Task", "Step"),
-	devicePart("energy", func(s *rt.Snapshot) *[]rt.EnergyReading { return &s.Energy }, "Source", "Kind", "Domain"),
-	devicePart("perf", func(s *rt.Snapshot) *[]rt.PerfReading { return &s.Perf }, "Group", "Socket", "CPU", "Event"),
-	guestPart(processKind, func(s *rt.Snapshot) *[]rt.ProcessReading { return &s.Procs }, "PID", "Start", "Task", "Step", "Comm"),
-	guestPart(gpuProcessKind, func(s *rt.Snapshot) *[]rt.GPUProcessReading { return &s.GPUProcesses }, "UUID", "PID"),
+var parts = append([]part{
+	list("cpu", func(s *rt.Snapshot) *[]rt.CPUReading { return &s.CPUs }, cpuOf),
+	list("net", func(s *rt.Snapshot) *[]rt.NetReading { return &s.Nets }, nounOf),
+	list("disk", func(s *rt.Snapshot) *[]rt.DiskReading { return &s.Disks }, nounOf),
+	list("mount", func(s *rt.Snapshot) *[]rt.MountReading { return &s.Mounts }, nounOf),
+	list("gpu", func(s *rt.Snapshot) *[]rt.GPUReading { return &s.GPUs }, nounOf),
+	list("fabric", func(s *rt.Snapshot) *[]rt.FabricReading { return &s.Fabrics }, nounOf),
+	list("remotefs", func(s *rt.Snapshot) *[]rt.RemoteFSReading { return &s.RemoteFS }, nounOf),
+	list("step", func(s *rt.Snapshot) *[]rt.StepReading { return &s.Steps }, nounOf),
+	list("energy", func(s *rt.Snapshot) *[]rt.EnergyReading { return &s.Energy }, nounOf),
+	list("perf", func(s *rt.Snapshot) *[]rt.PerfReading { return &s.Perf }, nounOf),
+}, transientParts()...)
+
+func transientParts() []part {
+	all := []part{
+		list(processKind, func(s *rt.Snapshot) *[]rt.ProcessReading { return &s.Procs }, nounOf),
+		list(gpuProcessKind, func(s *rt.Snapshot) *[]rt.GPUProcessReading { return &s.GPUProcesses }, nounOf),
+	}
+	for i := range all {
+		all[i].transient = true
+	}
+	return all
+}
+
+// cut splits <kind>.<key>.<field>. The key may contain dots, the field does not.
+func (p *part) cut(metric string) (key, field string, ok bool) {
+	rest, ok := strings.CutPrefix(metric, p.kind+".")
+	dot := strings.LastIndexByte(rest, '.')
+	if !ok || dot < 0 {
+		return "", "", false
+	}
+	return rest[:dot], rest[dot+1:], true
+}
+
+// cutText splits <kind>_info.<key>.<field>=<text>. A key may contain dots and equals signs.
+func (p *part) cutText(metric string) (key, field, text string, ok bool) {
+	rest, ok := strings.CutPrefix(metric, p.kind+infoSuffix)
+	if !ok {
+		return "", "", "", false
+	}
+	at := -1
+	for _, f := range p.texts {
+		end := "="
+		if _, isMap := f.at.(*map[string]string); isMap {
+			end = "."
+		}
+		if i := strings.Index(rest, "."+f.name+end); i >= 0 && (at < 0 || i < at) {
+			at = i
+		}
+	}
+	if at < 0 {
+		return "", "", "", false
+	}
+	field, text, ok = strings.Cut(rest[at+1:], "=")
+	return rest[:at], field, text, ok
 }

@@ -1,62 +1,58 @@
 package ftdc
 
 import (
-	"reflect"
+	"fmt"
 	"strings"
 
 	"github.com/resource-tracker/rt"
 )
 
-// targets are the places of a snapshot with the devices of a schema.
+// targets are the fields of a snapshot, with the devices of a schema.
 type targets struct {
 	s       *rt.Snapshot
-	element map[string]reflect.Value // by kind and key
-	held    rt.Snapshot              // the guests of the schema, read now or not
-	read    map[string]*uint64       // what was read of each, by kind and key
-	reads   map[*part][]*uint64      // and in the order of held
+	figures map[string][]field  // of the elements of lists, by kind and key
+	held    rt.Snapshot         // the processes of the schema, whether they were read now or not
+	read    map[string]*uint64  // what was read of each process, by kind and key
+	reads   map[*part][]*uint64 // the same in the order of held
 	times   rt.CPUTimes
 	err     error
 }
 
-// newTargets makes the devices that names speak of in s, with their texts.
+// newTargets creates the devices that names mention in s, with their texts.
 func newTargets(s *rt.Snapshot, names []string, texts map[string]map[string]string) *targets {
-	t := &targets{s: s, element: map[string]reflect.Value{}, read: map[string]*uint64{}, reads: map[*part][]*uint64{}}
+	t := &targets{s: s, figures: map[string][]field{}, read: map[string]*uint64{}, reads: map[*part][]*uint64{}}
 	for i := range parts {
 		p := &parts[i]
 		keys := keysOf(p, names)
-		all := t.of(p)
-		all.Set(reflect.MakeSlice(all.Type(), len(keys), len(keys)))
+		to := s
+		if p.transient {
+			to = &t.held
+		}
+		p.resize(to, len(keys))
 		for k, key := range keys {
 			prefix := p.kind + "." + key
-			if err := p.named(key, all.Index(k)); err != nil && t.err == nil {
-				t.err = err
+			element := p.at(to, k)
+			if err := element.setName(key); err != nil && t.err == nil {
+				t.err = fmt.Errorf("the name of a %s: %w", p.kind, err)
 			}
-			t.element[prefix] = all.Index(k)
-			if p.guest {
+			t.figures[prefix] = element.figures
+			if p.transient {
 				t.read[prefix] = new(uint64)
 				t.reads[p] = append(t.reads[p], t.read[prefix])
 			}
 			for name, text := range texts[prefix] {
-				setWord(all.Index(k), name, text)
+				setText(element.texts, name, text)
 			}
 		}
 	}
 	return t
 }
 
-// of is the list that the elements of a part are made in.
-func (t *targets) of(p *part) reflect.Value {
-	if p.guest {
-		return p.in(&t.held)
-	}
-	return p.in(t.s)
-}
-
 // keysOf are the elements of a part, in the order of their metrics.
 func keysOf(p *part, names []string) (keys []string) {
 	seen := map[string]bool{}
 	for _, n := range names {
-		if key, _, ok := deviceOf(p, n); ok && !seen[key] {
+		if key, _, ok := p.cut(n); ok && !seen[key] {
 			seen[key] = true
 			keys = append(keys, key)
 		}
@@ -64,39 +60,27 @@ func keysOf(p *part, names []string) (keys []string) {
 	return keys
 }
 
-// guests puts those into the snapshot that were read now.
-func (t *targets) guests(s *rt.Snapshot) {
+// processes puts those into the snapshot that were read now.
+func (t *targets) processes(s *rt.Snapshot) {
 	for i := range parts {
 		p := &parts[i]
-		if !p.guest {
+		if !p.transient {
 			continue
 		}
-		to, held := p.in(s), p.in(&t.held)
-		to.SetLen(0)
-		for k := range held.Len() {
+		p.resize(s, 0)
+		for k := range p.len(&t.held) {
 			read := *t.reads[p][k]
 			if read&1 == 0 {
 				continue
 			}
-			to.Set(reflect.Append(to, held.Index(k)))
-			element := to.Index(to.Len() - 1)
-			for n, number := range numbersOf(element.Type()) {
+			p.move(s, &t.held, k)
+			for n, f := range p.at(s, p.len(s)-1).figures {
 				if read&(2<<n) == 0 {
-					element.FieldByIndex(number.index).SetZero()
+					f.clear()
 				}
 			}
 		}
 	}
-}
-
-// deviceOf takes <kind>.<key>.<field> apart. The key may hold dots, the field none.
-func deviceOf(p *part, name string) (key, field string, ok bool) {
-	rest, ok := strings.CutPrefix(name, p.kind+".")
-	dot := strings.LastIndexByte(rest, '.')
-	if !ok || dot < 0 {
-		return "", "", false
-	}
-	return rest[:dot], rest[dot+1:], true
 }
 
 // find returns what sets a figure of the snapshot, nil where it has no such one.
@@ -109,30 +93,26 @@ func (t *targets) find(name string) (func(float64) error, error) {
 			if tick, isTimes := strings.CutPrefix(field, "cpu."); isTimes && f.kind == "node" {
 				return t.nodeTimes(tick), nil
 			}
-			return setterOf(f.v, field), nil
+			return setterOf(f.figures, field), nil
 		}
 	}
 	for i := range parts {
-		key, field, ok := deviceOf(&parts[i], name)
+		key, field, ok := parts[i].cut(name)
 		if !ok {
 			continue
 		}
 		prefix := parts[i].kind + "." + key
 		if read := t.read[prefix]; read != nil && field == readMetric {
-			return func(v float64) (err error) { *read, err = toWhole(v); return err }, nil
+			return func(v float64) (err error) { *read, err = toCount(v); return err }, nil
 		}
-		element := t.element[prefix]
-		if times := element.FieldByName("Times"); times.IsValid() {
-			element = times
-		}
-		return setterOf(element, field), nil
+		return setterOf(t.figures[prefix], field), nil
 	}
 	return nil, nil
 }
 
 // nodeTimes sets one of the node's tick counters, which come together.
 func (t *targets) nodeTimes(field string) func(float64) error {
-	set := setterOf(reflect.ValueOf(&t.times).Elem(), field)
+	set := setterOf(timesOf(&t.times), field)
 	if set == nil {
 		return nil
 	}
@@ -143,11 +123,10 @@ func (t *targets) nodeTimes(field string) func(float64) error {
 	}
 }
 
-func setterOf(v reflect.Value, field string) func(float64) error {
-	for _, n := range numbersOf(v.Type()) {
-		if n.name == field {
-			f := v.FieldByIndex(n.index)
-			return func(v float64) error { return setFigure(f, v) }
+func setterOf(figures []field, name string) func(float64) error {
+	for _, f := range figures {
+		if f.name == name {
+			return f.setFigure
 		}
 	}
 	return nil

@@ -3,23 +3,24 @@ package ftdc
 import (
 	"cmp"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/resource-tracker/rt"
 )
 
-// guest is a process of the job, or one on a GPU, in a file. Every name that comes
-// or goes costs a schema, so that a file has those alone that a report may show,
-// each from the first reading that shows it to the last. Between these its metrics
-// hold what was read of it last, and <name>.read says what was read now: bit 0 that
-// it was, bit n its n-th figure.
-type guest struct {
+// transient is a process of the job, or one on a GPU, in a file. Every name that appears or
+// disappears costs a schema. A file therefore has only those processes that a report may
+// show, each from the first reading that shows it to the last. Between these its metrics
+// keep the values that were read last, and <name>.read says what was read now: bit 0 that
+// the process was, bit n its n-th figure.
+type transient struct {
 	span
-	prefix, flags string        // of its metrics, and the one that says what was read
-	held          reflect.Value // what was read last of each figure
-	read          uint64
+	prefix string            // of its metrics
+	flags  string            // the metric that says what was read
+	names  []metricName      // of its figures
+	held   []rt.Opt[float64] // what was read last of each figure
+	read   uint64
 }
 
 // readMetric is the last word of the metric that says what was read of a guest.
@@ -36,36 +37,30 @@ func (s span) with(seq int64) span {
 	return s
 }
 
-func newGuest(kind string, element reflect.Value, s span) *guest {
-	held := reflect.New(element.Type()).Elem()
-	held.Set(element)
-	g := &guest{span: s, held: held}
-	for i := range parts {
-		if parts[i].kind == kind {
-			g.prefix = kind + "." + parts[i].key(held)
-		}
+func newTransient(kind string, n noun, s span) *transient {
+	prefix := kind + "." + n.name()
+	return &transient{
+		span: s, prefix: prefix, flags: prefix + "." + readMetric,
+		names: metricNames(prefix, n.figures), held: make([]rt.Opt[float64], len(n.figures)),
 	}
-	g.flags = g.prefix + "." + readMetric
-	return g
 }
 
 // take keeps what a reading has of it.
-func (g *guest) take(element reflect.Value) {
-	g.read = 1
-	for i, n := range numbersOf(element.Type()) {
-		f := element.FieldByIndex(n.index)
-		if _, ok := figure(f); ok {
-			g.held.FieldByIndex(n.index).Set(f)
-			g.read |= 2 << i
+func (t *transient) take(figures []field) {
+	t.read = 1
+	for i, f := range figures {
+		if v, ok := f.figure(); ok {
+			t.held[i].Set(v)
+			t.read |= 2 << i
 		}
 	}
 }
 
 const (
-	guestsByUse   = 32   // processes of most CPU time that a file has, and as many of most memory
-	guestsPerKill = 3    // those largest in memory before an OOM kill
-	guestsOnGPUs  = 256  // processes on GPUs
-	maxMet        = 4096 // processes that are remembered before it is known which
+	processesByUse   = 32   // processes of most CPU time that a file has, and as many of most memory
+	processesPerKill = 3    // those largest in memory before an OOM kill
+	processesOnGPUs  = 256  // processes on GPUs
+	maxMet           = 4096 // processes that are remembered before it is known which
 )
 
 type procID struct{ pid, start uint64 }
@@ -89,9 +84,9 @@ type gpuProcKey struct {
 // procUse is the most that was seen of a process.
 type procUse struct{ ticks, rss uint64 }
 
-// guestBook is what a first pass over a run finds, before it is known which of its
+// processSurvey is what a first pass over a run finds, before it is known which of its
 // processes a file has.
-type guestBook struct {
+type processSurvey struct {
 	use    map[procID]procUse
 	seen   map[procKey]span
 	onGPUs map[gpuProcKey]span
@@ -100,13 +95,13 @@ type guestBook struct {
 	kills  uint64
 }
 
-func newGuestBook() *guestBook {
-	return &guestBook{
+func newProcessSurvey() *processSurvey {
+	return &processSurvey{
 		use: map[procID]procUse{}, seen: map[procKey]span{}, onGPUs: map[gpuProcKey]span{}, killed: map[procID]bool{},
 	}
 }
 
-func (b *guestBook) meet(s *rt.Snapshot) {
+func (b *processSurvey) add(s *rt.Snapshot) {
 	for i := range s.Procs {
 		p := &s.Procs[i]
 		key := procKeyOf(p)
@@ -121,7 +116,7 @@ func (b *guestBook) meet(s *rt.Snapshot) {
 	}
 	for i := range s.GPUProcesses {
 		key := gpuProcKey{s.GPUProcesses[i].UUID, s.GPUProcesses[i].PID}
-		if known := b.onGPUs[key]; known.first != 0 || len(b.onGPUs) < guestsOnGPUs {
+		if known := b.onGPUs[key]; known.first != 0 || len(b.onGPUs) < processesOnGPUs {
 			b.onGPUs[key] = known.with(s.Seq)
 		}
 	}
@@ -139,18 +134,18 @@ func (b *guestBook) meet(s *rt.Snapshot) {
 }
 
 // keepLargest remembers those of a reading that held most memory.
-func (b *guestBook) keepLargest(procs []rt.ProcessReading) {
+func (b *processSurvey) keepLargest(procs []rt.ProcessReading) {
 	sorted := slices.SortedFunc(slices.Values(procs), func(p, q rt.ProcessReading) int {
 		return cmp.Or(-cmp.Compare(p.RSS.Or(0), q.RSS.Or(0)), cmp.Compare(p.PID, q.PID))
 	})
-	for _, p := range sorted[:min(guestsPerKill, len(sorted))] {
+	for _, p := range sorted[:min(processesPerKill, len(sorted))] {
 		b.killed[procID{p.PID, p.Start}] = true
 	}
 }
 
 // most are the processes that used most, n by CPU time and n by memory, in the
 // order of a report, and those that were killed.
-func (b *guestBook) most(n int) map[procID]bool {
+func (b *processSurvey) most(n int) map[procID]bool {
 	out := maps.Clone(b.killed)
 	ids := slices.Collect(maps.Keys(b.use))
 	for _, of := range []func(procUse) uint64{func(u procUse) uint64 { return u.ticks }, func(u procUse) uint64 { return u.rss }} {
@@ -165,49 +160,49 @@ func (b *guestBook) most(n int) map[procID]bool {
 }
 
 // forget drops those that used little.
-func (b *guestBook) forget(keep int) {
+func (b *processSurvey) forget(keep int) {
 	kept := b.most(keep)
 	maps.DeleteFunc(b.use, func(id procID, _ procUse) bool { return !kept[id] })
 	maps.DeleteFunc(b.seen, func(key procKey, _ span) bool { return !kept[key.procID] })
 }
 
-// guests are those that a file has, in the order they came.
-type guests struct {
-	list   []*guest
-	procs  map[procKey]*guest
-	onGPUs map[gpuProcKey]*guest
+// transients are those that a file has, in the order they came.
+type transients struct {
+	list   []*transient
+	procs  map[procKey]*transient
+	onGPUs map[gpuProcKey]*transient
 }
 
-func (b *guestBook) guests() guests {
-	out := guests{procs: map[procKey]*guest{}, onGPUs: map[gpuProcKey]*guest{}}
-	kept := b.most(guestsByUse)
+func (b *processSurvey) selected() transients {
+	out := transients{procs: map[procKey]*transient{}, onGPUs: map[gpuProcKey]*transient{}}
+	kept := b.most(processesByUse)
 	for key, s := range b.seen {
 		if kept[key.procID] {
 			p := rt.ProcessReading{PID: key.pid, Start: key.start, Task: key.task, Step: key.step, Comm: key.comm}
-			out.procs[key] = newGuest(processKind, reflect.ValueOf(p), s)
+			out.procs[key] = newTransient(processKind, nounOf(&p), s)
 			out.list = append(out.list, out.procs[key])
 		}
 	}
 	for key, s := range b.onGPUs {
-		out.onGPUs[key] = newGuest(gpuProcessKind, reflect.ValueOf(rt.GPUProcessReading{UUID: key.uuid, PID: key.pid}), s)
+		out.onGPUs[key] = newTransient(gpuProcessKind, nounOf(&rt.GPUProcessReading{UUID: key.uuid, PID: key.pid}), s)
 		out.list = append(out.list, out.onGPUs[key])
 	}
-	slices.SortFunc(out.list, func(p, q *guest) int {
+	slices.SortFunc(out.list, func(p, q *transient) int {
 		return cmp.Or(cmp.Compare(p.first, q.first), strings.Compare(p.prefix, q.prefix))
 	})
 	return out
 }
 
 // take keeps what a snapshot has of them, and yields those that its datum has.
-func (g *guests) take(s *rt.Snapshot, yield func(*guest)) {
+func (g *transients) take(s *rt.Snapshot, yield func(*transient)) {
 	for i := range s.Procs {
 		if of := g.procs[procKeyOf(&s.Procs[i])]; of != nil {
-			of.take(reflect.ValueOf(&s.Procs[i]).Elem())
+			of.take(nounOf(&s.Procs[i]).figures)
 		}
 	}
 	for i := range s.GPUProcesses {
 		if of := g.onGPUs[gpuProcKey{s.GPUProcesses[i].UUID, s.GPUProcesses[i].PID}]; of != nil {
-			of.take(reflect.ValueOf(&s.GPUProcesses[i]).Elem())
+			of.take(nounOf(&s.GPUProcesses[i]).figures)
 		}
 	}
 	for _, of := range g.list {

@@ -1,0 +1,164 @@
+package ftdc
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/resource-tracker/rt"
+)
+
+// noun is a struct of rt. The names of its figures and texts are those of the metrics, and
+// part of the format: they do not change.
+type noun struct {
+	key            []any // pointers; they identify it in a list
+	figures, texts []field
+}
+
+// sorted makes a noun of the fields of a reading.
+func sorted(fields []rt.Field) noun {
+	var n noun
+	for _, f := range fields {
+		if f.Role == rt.Key {
+			n.key = append(n.key, f.At)
+			continue
+		}
+		switch f.At.(type) {
+		case *string, *map[string]string:
+			n.texts = append(n.texts, field{f.Name, f.At})
+		default:
+			n.figures = append(n.figures, field{f.Name, f.At})
+		}
+	}
+	return n
+}
+
+// cpuOf is the noun of a processor, whose ticks are not among its fields.
+func cpuOf(c *rt.CPUReading) noun {
+	n := sorted(c.Fields())
+	n.figures = timesOf(&c.Times)
+	return n
+}
+
+// fixed returns the nouns of a snapshot that exist once, by the first word of their metrics.
+func fixed(s *rt.Snapshot) [4]struct {
+	kind    string
+	figures []field
+} {
+	return [...]struct {
+		kind    string
+		figures []field
+	}{
+		{"node", tabled(rt.NodeFigures[:], &s.Node, field{rt.NodeGPUUsage.Name, &s.Node.GPUUsage})},
+		{"job", tabled(rt.JobFigures[:], &s.Job, field{"phase", &s.Job.Phase})},
+		{"gpus", tabled(rt.GPUUseFigures[:], &s.GPU, field{rt.GPUUseUsage.Name, &s.GPU.Usage})},
+		{"tree", tabled(rt.TreeFigures[:], &s.Tree)},
+	}
+}
+
+// tabled returns the figures of v that rt's table lists, after others.
+func tabled[T any](table []rt.Figure[T, uint64], v *T, others ...field) []field {
+	fields := make([]field, 0, len(others)+len(table))
+	fields = append(fields, others...)
+	for i := range table {
+		fields = append(fields, field{table[i].Name, table[i].Field(v)})
+	}
+	return fields
+}
+
+func timesOf(t *rt.CPUTimes) []field {
+	return []field{
+		{"user", &t.User}, {"nice", &t.Nice}, {"system", &t.System}, {"idle", &t.Idle},
+		{"io_wait", &t.IOWait}, {"irq", &t.IRQ}, {"soft_irq", &t.SoftIRQ}, {"steal", &t.Steal},
+	}
+}
+
+func runOf(r *rt.Run) noun {
+	return noun{
+		figures: []field{
+			{"job_id", &r.JobID}, {"array_job_id", &r.ArrayJobID}, {"array_task_id", &r.ArrayTaskID},
+			{"het_job_id", &r.HetJobID}, {"het_job_offset", &r.HetJobOffset}, {"attempt", &r.Attempt},
+			{"uid", &r.UID}, {"gid", &r.GID}, {"num_nodes", &r.NumNodes}, {"alloc_cpus", &r.AllocCPUs}, {"alloc_mem", &r.AllocMem},
+			{"step_tasks", &r.StepTasks}, {"pid", &r.PID}, {"interval", &r.Interval},
+			{"exit_code", &r.ExitCode}, {"exit_signal", &r.ExitSignal}, {"derived_exit", &r.DerivedExit},
+		},
+		texts: append([]field{
+			{"cluster", &r.Cluster}, {"step", &r.Step}, {"node", &r.Node}, {"sluid", &r.SLUID}, {"boot_id", &r.BootID},
+			{"scheduler", &r.Scheduler}, {"user", &r.User}, {"group", &r.Group}, {"account", &r.Account}, {"partition", &r.Partition},
+			{"qos", &r.QOS}, {"reservation", &r.Reservation}, {"node_list", &r.NodeList}, {"gpus", &r.GPUs}, {"work_dir", &r.WorkDir},
+			{"comment", &r.Comment}, {"constraints", &r.Constraints}, {"licenses", &r.Licenses},
+			{"cgroup_layout", &r.CgroupLayout}, {"cgroup_path", &r.CgroupPath}, {"tracker_version", &r.TrackerVersion},
+			{"outcome", (*string)(&r.Outcome)}, {"outcome_source", &r.OutcomeSource},
+		}, metadataOf(&r.Meta)...),
+	}
+}
+
+func metadataOf(m *rt.Metadata) []field {
+	var texts []field
+	for _, name := range rt.MetadataFields {
+		texts = append(texts, field{name, m.Field(name)})
+	}
+	return append(texts, field{"tags", &m.Tags})
+}
+
+func hostOf(h *rt.Host) noun {
+	return noun{
+		figures: []field{
+			{"vcpus", &h.VCPUs}, {"memory_mib", &h.MemoryMiB}, {"gpu_count", &h.GPUCount}, {"gpu_vram_mib", &h.GPUVRAMMiB},
+			{"storage_gb", &h.StorageGB},
+		},
+		texts: []field{
+			{"host_id", &h.HostID}, {"host_name", &h.HostName}, {"host_ip", &h.HostIP}, {"host_allocation", &h.HostAllocation},
+			{"cpu_model", &h.CPUModel}, {"gpu_model", &h.GPUModel},
+			{"cloud_vendor_id", &h.CloudVendorID}, {"cloud_account_id", &h.CloudAccountID}, {"cloud_region_id", &h.CloudRegionID},
+			{"cloud_zone_id", &h.CloudZoneID}, {"cloud_instance_type", &h.CloudInstanceType},
+		},
+	}
+}
+
+// name returns the words of the key with a slash between them; an absent one is empty.
+// The last one may contain slashes.
+func (n *noun) name() string {
+	words := make([]string, len(n.key))
+	for i, at := range n.key {
+		switch p := at.(type) {
+		case *string:
+			words[i] = *p
+		case *int:
+			words[i] = fmt.Sprint(*p)
+		case *uint64:
+			words[i] = fmt.Sprint(*p)
+		case *rt.Opt[uint64]:
+			if v, ok := p.Get(); ok {
+				words[i] = fmt.Sprint(v)
+			}
+		}
+	}
+	return strings.ToValidUTF8(strings.Join(words, "/"), "?")
+}
+
+// setName is the reverse of name.
+func (n *noun) setName(name string) error {
+	words := strings.SplitN(name, "/", len(n.key))
+	if len(words) != len(n.key) {
+		return fmt.Errorf("%q has %d parts and not %d", name, len(words), len(n.key))
+	}
+	for i, at := range n.key {
+		var err error
+		switch p := at.(type) {
+		case *string:
+			*p = words[i]
+		case *rt.Opt[uint64]:
+			var v uint64
+			if words[i] != "" {
+				_, err = fmt.Sscan(words[i], &v)
+				p.Set(v)
+			}
+		default:
+			_, err = fmt.Sscan(words[i], at)
+		}
+		if err != nil {
+			return fmt.Errorf("%q: %w", name, err)
+		}
+	}
+	return nil
+}
