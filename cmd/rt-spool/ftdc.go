@@ -97,7 +97,8 @@ func ftdcView(c *cli.Context) (*ftdcview.View, error) {
 	}
 	if re := c.String("metric"); re != "" {
 		var err error
-		if o.Match, err = regexp.Compile(re); err != nil {
+		o.Match, err = regexp.Compile(re)
+		if err != nil {
 			return nil, rtcli.Usage("--metric: %w", err)
 		}
 	}

@@ -37,7 +37,8 @@ func runLive(c *cli.Context) error {
 	var address telemetry.Address
 	if text := c.String("listen"); text != "" {
 		var err error
-		if address, err = telemetry.ParseAddress(text); err != nil {
+		address, err = telemetry.ParseAddress(text)
+		if err != nil {
 			return rtcli.Usage("--listen %w", err)
 		}
 	}
@@ -55,7 +56,8 @@ func runLive(c *cli.Context) error {
 	}
 	var others *telemetry.Remote
 	if c.Bool("job") {
-		if others, err = liveRemote(c, run); err != nil {
+		others, err = liveRemote(c, run)
+		if err != nil {
 			return err
 		}
 	}

@@ -14,10 +14,12 @@ import (
 
 // connect returns the configured receiver and its clients.
 func connect(cfg config.Sentinel) (to delivery.Receiver, client upload.Client, putter upload.Putter, err error) {
-	if to, err = destination(cfg); err != nil {
+	to, err = destination(cfg)
+	if err != nil {
 		return to, nil, nil, err
 	}
-	if client, putter, err = to.Connect(); err != nil {
+	client, putter, err = to.Connect()
+	if err != nil {
 		err = misconfigured(err)
 	}
 	return to, client, putter, err
@@ -63,7 +65,8 @@ func readToken(file string) (string, error) {
 		return "", fmt.Errorf("sentinel.token_file: %w", err)
 	}
 	token, _, _ := strings.Cut(string(text), "\n")
-	if token = strings.TrimSpace(token); token == "" {
+	token = strings.TrimSpace(token)
+	if token == "" {
 		return "", fmt.Errorf("sentinel.token_file: the first line of %s is empty; the token belongs there", file)
 	}
 	return token, nil

@@ -74,24 +74,27 @@ const manyNodes = 5
 // comes before the first of them, and of many nodes it is all.
 func writeScreens(c *cli.Context, summaries []*report.Summary) error {
 	o := report.TextOptions{ASCII: c.Bool("ascii") || !utf8Locale(), Zone: time.Local}
-	told := map[*report.Nodes]bool{}
+	written := map[*report.Nodes]bool{}
 	for i, s := range summaries {
 		n := s.Nodes
-		if i > 0 && (n == nil || !told[n] || len(n.Nodes) < manyNodes) {
+		isShown := n == nil || len(n.Nodes) < manyNodes
+		isNew := n != nil && !written[n]
+		hasText := isShown || isNew
+		if i > 0 && hasText {
 			fmt.Fprintln(c.App.Writer)
 		}
-		if n != nil && !told[n] {
-			told[n] = true
+		if isNew {
+			written[n] = true
 			if err := report.WriteNodes(c.App.Writer, s); err != nil {
 				return err
 			}
-			if len(n.Nodes) >= manyNodes {
-				fmt.Fprintln(c.App.Writer, "  --node NODE shows one of them")
-			} else {
+			if isShown {
 				fmt.Fprintln(c.App.Writer)
+			} else {
+				fmt.Fprintln(c.App.Writer, "  --node NODE shows one of them")
 			}
 		}
-		if n != nil && len(n.Nodes) >= manyNodes {
+		if !isShown {
 			continue
 		}
 		if err := report.WriteText(c.App.Writer, s, o); err != nil {
@@ -123,11 +126,13 @@ func summarize(c *cli.Context, path string) (*report.Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.GemPBA, err = gempba.Figures(c.Context, r); err != nil {
+	s.GemPBA, err = gempba.Figures(c.Context, r)
+	if err != nil {
 		return nil, err
 	}
 	s.ShareEnergy(cfg.Energy.IdleWatts, cfg.Energy.CO2e)
-	if s.Others, err = powerapi.Sensors(c.Context, r); err != nil {
+	s.Others, err = powerapi.Sensors(c.Context, r)
+	if err != nil {
 		return nil, err
 	}
 	if s.Run.State == rt.StateRunning {

@@ -136,7 +136,8 @@ func setAt(c *cli.Context, src top.Source, o *top.Options) error {
 		return rtcli.Usage("--at is a moment of one run: give its JOB, or --replay FILE")
 	}
 	var err error
-	if o.At, err = top.Moment(c.Context, src, *o, at); errors.Is(err, top.ErrMoment) {
+	o.At, err = top.Moment(c.Context, src, *o, at)
+	if errors.Is(err, top.ErrMoment) {
 		return rtcli.Usage("--at: %w", err)
 	}
 	return err

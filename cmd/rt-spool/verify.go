@@ -120,7 +120,8 @@ func verify(c *cli.Context, e *spool.Entry) verified {
 		problem(p.What)
 	}
 	v.OK = len(v.Problems) == 0
-	if v.Readable = e.Snapshots; !v.OK {
+	v.Readable = e.Snapshots
+	if !v.OK {
 		v.Readable, _ = r.Readable(c.Context)
 	}
 	return v

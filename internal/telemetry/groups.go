@@ -93,7 +93,8 @@ func (t *Tasks) sort() (byKey map[taskKey][]int, others map[taskKey]bool) {
 			if name == stepd {
 				continue
 			}
-			if key, ok = t.taskOf(pid); !ok {
+			key, ok = t.taskOf(pid)
+			if !ok {
 				continue // it has just ended
 			}
 			ours = name == t.self // for now: it may be about to begin another program

@@ -39,10 +39,12 @@ func OpenJob(run *rt.Run) (*Job, error) {
 	}
 	j := &Job{run: run, cgroup: group}
 	uid, known := run.UID.Get()
-	if j.owner = int(uid); known {
+	j.owner = int(uid)
+	if known {
 		return j, nil
 	}
-	if j.owner, err = ownerOf(group); err != nil {
+	j.owner, err = ownerOf(group)
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("job %s: %w", run.Label(), err), j.Close())
 	}
 	return j, nil

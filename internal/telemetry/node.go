@@ -66,7 +66,8 @@ func NewNode(o NodeOptions) *Node {
 		n.traffic = newTraffic(o.Procfs, o.Conns)
 	}
 	var err error
-	if n.machine, err = readMachine(o.Procfs, o.Sysfs); err != nil {
+	n.machine, err = readMachine(o.Procfs, o.Sysfs)
+	if err != nil {
 		n.warn("topology", fmt.Errorf("the topology is not known: %w", err))
 		n.machine = nil
 	} else if len(n.machine.sockets) > gempba.MaxSockets {

@@ -50,7 +50,8 @@ func parsePackets(text string) (map[string][2]uint64, error) {
 	out := map[string][2]uint64{}
 	for line := range strings.Lines(text) {
 		name, rest, ok := strings.Cut(line, ":")
-		if name = strings.TrimSpace(name); !ok || name == "lo" {
+		name = strings.TrimSpace(name)
+		if !ok || name == "lo" {
 			continue
 		}
 		fields := strings.Fields(rest)

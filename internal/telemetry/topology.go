@@ -211,7 +211,8 @@ func readNumber(name string) (int, error) {
 // parseList reads the kernel's lists of CPUs, "0-3,8".
 func parseList(text string) ([]int, error) {
 	var out []int
-	if text = strings.TrimSpace(text); text == "" {
+	text = strings.TrimSpace(text)
+	if text == "" {
 		return nil, nil
 	}
 	for part := range strings.SplitSeq(text, ",") {

@@ -115,7 +115,8 @@ func (t *traffic) look(now time.Time, workers []*worker) error {
 	began := time.Now()
 	defer func() { t.next = now.Add(max(trafficEvery, trafficPart*time.Since(began))) }()
 	var err error
-	if t.list, err = t.conns.Read(t.list[:0]); err != nil {
+	t.list, err = t.conns.Read(t.list[:0])
+	if err != nil {
 		return fmt.Errorf("what workers send to each other is not known: %w", err)
 	}
 	t.identify(workers)

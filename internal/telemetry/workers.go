@@ -188,7 +188,8 @@ func (w *worker) measure(g *Group, now time.Time) {
 		before, counted := w.cpu.Get()
 		used, known = time.Duration(cpu-before)*time.Microsecond, counted && cpu >= before
 	}
-	if w.pct.Clear(); known && !w.last.IsZero() {
+	w.pct.Clear()
+	if known && !w.last.IsZero() {
 		w.pct.Set(float64(used) / float64(over) * 100)
 	}
 	w.last, w.cpu, w.clocks = now, g.CPU, clocks

@@ -166,7 +166,8 @@ func (s *scanner) schema(names []string) {
 			c.rest = rest
 		}
 		var known bool
-		if c.name, known = s.index[n]; !known {
+		c.name, known = s.index[n]
+		if !known {
 			c.name = len(s.row.names)
 			s.index[n] = c.name
 			s.row.names = append(s.row.names, n)
@@ -192,7 +193,8 @@ func (s *scanner) take(at int64, values []float32) {
 			before, dt := s.last[c.name], float64(at-s.lastAt[c.name])/1e9
 			s.last[c.name], s.lastAt[c.name] = v, at
 			// A counter that went backwards was set anew: nothing is known of that time.
-			if v = (v - before) / dt; dt <= 0 || v < 0 {
+			v = (v - before) / dt
+			if dt <= 0 || v < 0 {
 				v = math.NaN()
 			}
 		}

@@ -29,7 +29,8 @@ func (v *View) setRange(from, to string) error {
 		if whole == nil {
 			var err error
 			all := View{files: v.files, match: regexp.MustCompile(`^\z.`), from: math.MinInt64, to: math.MaxInt64, anyTime: v.anyTime}
-			if whole, err = all.Summarize(); err != nil && !errors.Is(err, ErrDamaged) {
+			whole, err = all.Summarize()
+			if err != nil && !errors.Is(err, ErrDamaged) {
 				return err
 			}
 		}

@@ -195,7 +195,8 @@ func Moment(ctx context.Context, src Source, o Options, text string) (time.Durat
 		return 0, err
 	}
 	at, err := parseMoment(text, f.Open.First.In(o.Zone))
-	if err == nil && (at < 0 || at > f.Open.Last) {
+	isOutside := at < 0 || at > f.Open.Last
+	if err == nil && isOutside {
 		err = fmt.Errorf("%q is not within the run: its readings are of %s", text, span(f.Open.Last.Seconds()))
 	}
 	if err != nil {

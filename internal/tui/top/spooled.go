@@ -110,7 +110,8 @@ func (s *Spooled) list(all bool, now time.Time) error {
 	s.paths, s.changed, s.all = paths, st.ModTime(), all
 	s.tapes = make(map[string]*tape, len(paths))
 	for _, p := range paths {
-		if s.tapes[p] = old[p]; s.tapes[p] == nil {
+		s.tapes[p] = old[p]
+		if s.tapes[p] == nil {
 			s.tapes[p] = &tape{path: p}
 		}
 		s.tapes[p].looked = false // it may have been delivered since
@@ -140,7 +141,8 @@ func listDir(dir string, all bool, now time.Time) (paths []string, older int, er
 			e.changed = st.ModTime()
 		}
 		_, err := os.Lstat(strings.TrimSuffix(e.path, ".db") + ".lock")
-		if e.tracked = err == nil; !e.tracked && !all && now.Sub(e.changed) > recent {
+		e.tracked = err == nil
+		if !e.tracked && !all && now.Sub(e.changed) > recent {
 			older++
 			continue
 		}

@@ -153,7 +153,8 @@ func (p *page) layout(rows []row, total int) []int {
 	for used() > total {
 		worst := -1
 		for i, c := range p.columns {
-			if widths[i] > 0 && c.rank > 0 && (worst < 0 || c.rank >= p.columns[worst].rank) {
+			isWorse := worst < 0 || c.rank >= p.columns[worst].rank
+			if widths[i] > 0 && c.rank > 0 && isWorse {
 				worst = i
 			}
 		}

@@ -226,7 +226,8 @@ func (t *tape) detail(ctx context.Context, at time.Duration, now time.Time) (*De
 	d.First = time.Unix(0, t.points[0].wall)
 	d.Last = time.Duration(t.points[n-1].boot - t.first)
 	i := t.newest()
-	if d.At = time.Duration(t.points[i].boot - t.first); at >= 0 {
+	d.At = time.Duration(t.points[i].boot - t.first)
+	if at >= 0 {
 		d.At = min(at, d.Last)
 		i = max(sort.Search(n, func(k int) bool { return t.points[k].boot-t.first > int64(d.At) })-1, 0)
 	}
@@ -239,7 +240,10 @@ func (t *tape) detail(ctx context.Context, at time.Duration, now time.Time) (*De
 	elapsed := d.Job.ElapsedSec
 	d.Job.Figures = figures(d.Prev, d.Cur)
 	d.Job.setMean(d.Taken)
-	if d.Job.ElapsedSec = elapsed; at >= 0 && (i < n-1 || !d.Job.Live && d.At < d.Last) {
+	d.Job.ElapsedSec = elapsed
+	isOver := !d.Job.Live && d.At < d.Last
+	isPast := i < n-1 || isOver
+	if at >= 0 && isPast {
 		d.Job.ElapsedSec = d.At.Seconds()
 	}
 	d.Job.cores, d.Job.memory = series(shown, coresOf), series(shown, memoryOf)

@@ -137,7 +137,8 @@ func (t *Telemetry) connect(ctx context.Context) error {
 		case !errors.Is(err, gempba.ErrFormat) && !errors.Is(err, gempba.ErrVersion) && !errors.Is(err, gempba.ErrLimit):
 			return fmt.Errorf("%s: %w", t.Name, err)
 		}
-		if inRow++; inRow == 1 {
+		inRow++
+		if inRow == 1 {
 			t.fail(fmt.Errorf("%s: %w", t.Name, err)) // a line that is none of the format's
 		}
 		if inRow >= badLines {
