@@ -112,13 +112,15 @@ func runImport(c *cli.Context) error {
 	}
 	var failed []error
 	if job := c.String("run"); job != "" {
-		if to.into, err = runsFor(c, job); err != nil {
+		to.into, err = runsFor(c, job)
+		if err != nil {
 			return err
 		}
 	}
 	for _, name := range c.Args().Slice() {
 		made, err := importFile(importers[at], to, name)
-		if err = errors.Join(err, handOver(c.App.Writer, cfg.Spool.Dir, made)); err != nil {
+		err = errors.Join(err, handOver(c.App.Writer, cfg.Spool.Dir, made))
+		if err != nil {
 			failed = append(failed, fmt.Errorf("import %s: %w", name, err))
 		}
 	}
@@ -192,7 +194,8 @@ func importAll(c *cli.Context, im importer, to importTarget) error {
 		}
 	}
 	made, err := im.all(to, files)
-	if err = errors.Join(err, handOver(c.App.Writer, to.dir, made)); err != nil {
+	err = errors.Join(err, handOver(c.App.Writer, to.dir, made))
+	if err != nil {
 		failed = append(failed, fmt.Errorf("import: %w", err))
 	}
 	return errors.Join(failed...)

@@ -111,7 +111,8 @@ func (d *Decoder) fill(n int) bool {
 		var got int
 		got, d.eof = d.r.Read(d.buf[len(d.buf):cap(d.buf)])
 		d.buf = d.buf[:len(d.buf)+got]
-		if idle++; got > 0 {
+		idle++
+		if got > 0 {
 			idle = 0
 		}
 		if idle > 100 {

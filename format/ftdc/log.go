@@ -71,7 +71,8 @@ func (l *Log) Write(d *FlatDatum) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("record into %s: %w", l.f.Name(), err), l.giveUp())
 	}
-	if l.datums++; l.datums == 1 {
+	l.datums++
+	if l.datums == 1 {
 		return l.prune(l.f.Name())
 	}
 	return nil

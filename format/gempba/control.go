@@ -77,7 +77,8 @@ func ParseControl(line []byte) (Control, error) {
 		return c, nil
 	}
 	var err error
-	if c.Value, err = milliseconds(string(in.Value)); err != nil {
+	c.Value, err = milliseconds(string(in.Value))
+	if err != nil {
 		return Control{}, fmt.Errorf("a control line: the value of %s: %w: %w", c.Kind, ErrFormat, err)
 	}
 	return c, nil

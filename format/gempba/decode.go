@@ -31,7 +31,8 @@ func (d *Decoder) Next() (*Envelope, error) {
 		if err != nil {
 			return nil, err
 		}
-		if line = bytes.TrimSpace(line); len(line) == 0 {
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 {
 			continue
 		}
 		e, err := Parse(line)
@@ -111,13 +112,16 @@ func Parse(line []byte) (*Envelope, error) {
 	}
 	e := &Envelope{Version: in.Version, TS: *in.TS, ElapsedSeconds: in.ElapsedSeconds, Run: in.Run}
 	var err error
-	if e.Topology, err = topology(in.Topology); err != nil {
+	e.Topology, err = topology(in.Topology)
+	if err != nil {
 		return nil, err
 	}
-	if e.Workers, err = workers(in.Workers); err != nil {
+	e.Workers, err = workers(in.Workers)
+	if err != nil {
 		return nil, err
 	}
-	if e.Nodes, err = nodeFrames(in.Nodes); err != nil {
+	e.Nodes, err = nodeFrames(in.Nodes)
+	if err != nil {
 		return nil, err
 	}
 	return e, e.check()
@@ -198,7 +202,8 @@ func topology(raw json.RawMessage) (*Topology, error) {
 	}
 	t := &Topology{}
 	var err error
-	if t.Identities, err = identities(in.Identities); err != nil {
+	t.Identities, err = identities(in.Identities)
+	if err != nil {
 		return nil, err
 	}
 	nodes, err := listOf[json.RawMessage](in.Nodes, MaxWorkers, "topology")
@@ -225,7 +230,8 @@ func (n *TopologyNode) read(raw json.RawMessage) error {
 		return err
 	}
 	var err error
-	if n.WorkerIDs, err = listOf[uint32](in.WorkerIDs, MaxWorkers, "worker_ids"); err != nil {
+	n.WorkerIDs, err = listOf[uint32](in.WorkerIDs, MaxWorkers, "worker_ids")
+	if err != nil {
 		return err
 	}
 	sockets, err := listOf[json.RawMessage](in.Sockets, MaxSockets, "sockets")
@@ -242,7 +248,8 @@ func (n *TopologyNode) read(raw json.RawMessage) error {
 		if err := unmarshal(sockets[i], &in); err != nil {
 			return err
 		}
-		if n.Sockets[i].CPUIDs, err = cpuIDs(in.CPUIDs, "cpu_ids"); err != nil {
+		n.Sockets[i].CPUIDs, err = cpuIDs(in.CPUIDs, "cpu_ids")
+		if err != nil {
 			return err
 		}
 	}
@@ -273,7 +280,8 @@ func listOf[T any](raw json.RawMessage, limit int, name string) ([]T, error) {
 }
 
 func unmarshal(b []byte, to any) error {
-	if b = bytes.TrimSpace(b); len(b) == 0 || b[0] != '{' {
+	b = bytes.TrimSpace(b)
+	if len(b) == 0 || b[0] != '{' {
 		return fmt.Errorf("%w: not a JSON object", ErrFormat)
 	}
 	if err := json.Unmarshal(b, to); err != nil {

@@ -84,7 +84,8 @@ func identities(raw json.RawMessage) ([]Identity, error) {
 		if in.WorkerID != nil {
 			out[n].WorkerID = *in.WorkerID
 		}
-		if out[n].AllowedCPUs, err = in.cpus(); err != nil {
+		out[n].AllowedCPUs, err = in.cpus()
+		if err != nil {
 			return nil, fmt.Errorf("identity of worker %d: %w", out[n].WorkerID, err)
 		}
 	}

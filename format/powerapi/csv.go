@@ -243,7 +243,8 @@ func (t *csvTable) row(row []string) (done Report, err error) {
 	case *HWPCReport:
 		err = t.counters(r, row)
 	case *PowerReport:
-		if r.Power, err = parseNumber("power", get("power")); err != nil {
+		r.Power, err = parseNumber("power", get("power"))
+		if err != nil {
 			t.report = nil
 		}
 		for _, name := range t.others {

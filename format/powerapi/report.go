@@ -118,7 +118,8 @@ const energyUnit = 1.0 / (1 << 32)
 func RAPLCount(microjoules uint64) (uint64, error) {
 	hi, lo := bits.Mul64(microjoules, 1<<32)
 	lo, carry := bits.Add64(lo, 500_000, 0)
-	if hi += carry; hi >= 1_000_000 {
+	hi += carry
+	if hi >= 1_000_000 {
 		return 0, fmt.Errorf("%d microjoules are more than a counter of RAPL holds", microjoules)
 	}
 	count, _ := bits.Div64(hi, lo, 1_000_000)

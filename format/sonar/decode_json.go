@@ -60,7 +60,8 @@ func (o *object) read() error {
 	if err != nil {
 		return err
 	}
-	if o.begun = true; t != json.Delim('{') {
+	o.begun = true
+	if t != json.Delim('{') {
 		return errors.New("not a JSON object")
 	}
 	for o.dec.More() {

@@ -104,7 +104,8 @@ func split(line string) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("in column %d: %w", len(line)-len(rest)+1, err)
 		}
-		if texts = append(texts, text); len(texts) > maxFields {
+		texts = append(texts, text)
+		if len(texts) > maxFields {
 			return nil, fmt.Errorf("more than %d fields", maxFields)
 		}
 		if !more {

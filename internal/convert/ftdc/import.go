@@ -190,7 +190,8 @@ func (im *importer) plan(names []string) error {
 			s.rest = rest
 		}
 		var err error
-		if s.set, err = im.target(n); err != nil {
+		s.set, err = im.target(n)
+		if err != nil {
 			return fmt.Errorf("the schema before byte %d: %w", im.dec.Offset(), err)
 		}
 		if s.set != nil {

@@ -24,7 +24,8 @@ func Export(ctx context.Context, w io.Writer, r *spool.Reader, speed float64) er
 		return err
 	}
 	e := exporter{run: &run}
-	if e.tasks, err = hasTasks(ctx, r); err != nil {
+	e.tasks, err = hasTasks(ctx, r)
+	if err != nil {
 		return err
 	}
 	for s, err := range r.Snapshots(ctx, 1, 0) {
@@ -93,7 +94,8 @@ func (p *pacer) write(ctx context.Context, e *gempba.Envelope) error {
 		e.Run = p.run
 	}
 	var err error
-	if p.line, err = gempba.AppendLine(p.line[:0], e); err != nil {
+	p.line, err = gempba.AppendLine(p.line[:0], e)
+	if err != nil {
 		return err
 	}
 	if p.began.IsZero() {
@@ -181,7 +183,8 @@ func (e *exporter) worker(out *gempba.Envelope, s *rt.Snapshot, step string, tas
 		}
 	}
 	w := &e.workers[at]
-	if w.seq++; pid.Valid() {
+	w.seq++
+	if pid.Valid() {
 		w.pid = pid
 	}
 	f := gempba.WorkerFrame{WorkerID: uint32(at), SeqNo: rt.Some(w.seq), WorkerLocalMS: rt.Some(s.Wall / 1e6), ProcessRSSBytes: rss}

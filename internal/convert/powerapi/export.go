@@ -37,7 +37,8 @@ func reports(ctx context.Context, r *spool.Reader, kind string, visit func(power
 		return err
 	}
 	if r.Run().TrackerVersion != source {
-		if kept, err = withoutOwn(ctx, r, kind, kept); err != nil {
+		kept, err = withoutOwn(ctx, r, kind, kept)
+		if err != nil {
 			return err
 		}
 		err = ownReports(ctx, r, kind, func(report powerapi.Report) error {
@@ -118,7 +119,8 @@ func ExportGroupCSV(ctx context.Context, w io.Writer, r *spool.Reader, group str
 	}
 	if len(events) == 0 || r.Run().TrackerVersion == source {
 		from = reports
-		if events, err = eventsOf(ctx, r, group, from); err != nil {
+		events, err = eventsOf(ctx, r, group, from)
+		if err != nil {
 			return err
 		}
 	}

@@ -88,7 +88,8 @@ func (r *Receiver) receive(conn net.Conn) bool {
 	for report, err := range (powerapi.Decoder{}).Decode(conn) {
 		if err == nil {
 			var line []byte
-			if line, err = report.AppendJSON(nil, powerapi.ISO); err == nil && !r.keep(line) {
+			line, err = report.AppendJSON(nil, powerapi.ISO)
+			if err == nil && !r.keep(line) {
 				return false
 			}
 		}

@@ -111,7 +111,8 @@ func (im *importer) read(name string, r io.Reader) error {
 	records, malformed := 0, 0
 	for rec, err := range sonar.Decode(r) {
 		if err != nil {
-			if malformed++; malformed <= maxComplaints {
+			malformed++
+			if malformed <= maxComplaints {
 				bad = append(bad, fmt.Errorf("%s: %w", name, err))
 			}
 			continue
