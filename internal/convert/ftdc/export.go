@@ -15,12 +15,12 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// Export writes every snapshot of the run as it was read:
-// the readers of the format take differences themselves. What is known of the run
-// and its host once, and the ledger, is in the first datum.
+// Export writes every snapshot of the run with the counters as they were read: readers of
+// the format compute differences themselves. The run, its host and the ledger are in the
+// first datum.
 //
-// The time of a datum is that of the first plus what the boot clock says has passed,
-// so that a step of the clock changes no interval; snapshot.clock_secs is the step.
+// The time of a datum is the time of the first one plus the difference of the boot clock, so
+// that a step of the wall clock changes no interval. snapshot.clock_secs is that step.
 func Export(ctx context.Context, w io.Writer, r *spool.Reader) error {
 	events, err := r.Events()
 	if err != nil {
@@ -50,7 +50,7 @@ func Export(ctx context.Context, w io.Writer, r *spool.Reader) error {
 	return nil
 }
 
-// runFacts is what a file has beside the snapshots.
+// runFacts is the content of a file other than the snapshots.
 type runFacts struct {
 	run    rt.Run
 	host   rt.Host
@@ -69,7 +69,7 @@ type export struct {
 
 func newExport(w io.Writer, of *runFacts, processes transients) *export {
 	enc := ftdc.NewEncoder(w)
-	enc.AnyTime = true // a machine that slept for days
+	enc.AnyTime = true // the machine may have been suspended for days
 	return &export{enc: enc, of: of, processes: processes, names: map[string][]metricName{}, written: map[string]map[string]string{}}
 }
 
@@ -110,7 +110,7 @@ func (e *export) write(s *rt.Snapshot) error {
 	return e.enc.EncodeDatum(&e.datum)
 }
 
-// part writes the elements of a list, and those of their texts that have changed.
+// part writes the elements of a list, and the texts that have changed.
 func (e *export) part(p *part, s *rt.Snapshot) {
 	for k := range p.len(s) {
 		element := p.at(s, k)
@@ -131,7 +131,7 @@ func (e *export) texts(kind, key string, texts []field) {
 	now := map[string]string{}
 	eachText(texts, func(name, text string) { now[name] = text })
 	for name := range written {
-		now[name] += "" // it is empty now
+		now[name] += "" // a text that is gone is empty
 	}
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		if written[name] != now[name] {
@@ -141,7 +141,7 @@ func (e *export) texts(kind, key string, texts []field) {
 	}
 }
 
-// once writes what is known of the run as a whole.
+// once writes the facts of the run.
 func (e *export) once() {
 	run := &e.of.run
 	e.add("run", runOf(run).figures)
@@ -163,10 +163,10 @@ func (e *export) once() {
 	}
 }
 
-// since is seconds after the first snapshot.
+// since returns the seconds from the first snapshot to t.
 func (e *export) since(t time.Time) float64 { return float64(t.UnixNano()-e.wall) / 1e9 }
 
-// runTimes are written as seconds after the first snapshot.
+// runTimes returns the times of a run that are written as seconds after the first snapshot.
 func runTimes(run *rt.Run) []runTime {
 	return []runTime{
 		{"start_secs", &run.Start}, {"end_secs", &run.End}, {"job_start_secs", &run.JobStart}, {"job_end_limit_secs", &run.JobEndLimit},
@@ -192,7 +192,7 @@ func (e *export) add(prefix string, figures []field) {
 	}
 }
 
-// metricName is the name of a metric and of that with its rest.
+// metricName has the names of a metric and of its rest.
 type metricName struct{ value, rest string }
 
 func metricNames(prefix string, figures []field) (names []metricName) {

@@ -17,11 +17,12 @@ import (
 // ErrDamaged marks an import that made a run of the readings before the damage.
 var ErrDamaged = errors.New("the file is damaged")
 
-// errNoRun says that a file is FTDC of something else.
-var errNoRun = errors.New("it holds no run of rt: a metric that every reading has is not there; rt-spool ftdc shows what is")
+// errNoRun reports FTDC that is no export of a run.
+var errNoRun = errors.New("this is no run that rt exported: a metric of every reading is missing; rt-spool ftdc shows the metrics")
 
-// Import makes a run of what Export has written. One that is cut or damaged
-// gives the run up to that place.
+// Import makes a run in the spool at dir of a file that Export wrote, and returns its path. name
+// is the name of the file for the ledger. Of a file that is cut or damaged it imports the
+// readings before that place, and returns an error that is ErrDamaged next to the path.
 func Import(dir, name string, r io.Reader) ([]string, error) {
 	im := newImport(r)
 	w, err := im.begin(dir)
@@ -55,7 +56,7 @@ func Import(dir, name string, r io.Reader) ([]string, error) {
 	return []string{w.Path()}, damage
 }
 
-// watched tells what a reader failed of from what is wrong with what it has read.
+// watched distinguishes a failed read from damaged content.
 type watched struct {
 	io.Reader
 	err error
@@ -71,42 +72,42 @@ func (w *watched) Read(p []byte) (int, error) {
 
 func (w *watched) failed() bool { return w.err != nil }
 
-// importer goes through the snapshots of a file.
+// importer reads the snapshots of a file one by one.
 type importer struct {
 	source  *watched
 	dec     *ftdc.Decoder
 	schemas int
 	setters []setter
 	targets *targets
-	texts   map[string]map[string]string // of the devices, by their prefix and the text's name
+	texts   map[string]map[string]string // of devices, by their prefix and the name of the text
 	s       rt.Snapshot
 	run     rt.Run
 	host    rt.Host
 	events  []*rt.Event
-	first   int64 // the time of the first datum
-	last    int64 // and of the newest
+	first   int64 // time of the first datum
+	last    int64 // time of the newest datum
 	at      struct{ reason, boot, clock, nodeRead, nodeReadKnown float64 }
 }
 
 func newImport(r io.Reader) *importer {
 	source := &watched{Reader: r}
 	im := &importer{source: source, dec: ftdc.NewDecoder(source), texts: map[string]map[string]string{}}
-	im.dec.AnyTime = true // as it was exported
+	im.dec.AnyTime = true // as in Export
 	return im
 }
 
-// setter puts one figure where it belongs.
+// setter stores the value of one metric.
 type setter struct {
 	name        string
-	value, rest int // of the datum; rest is -1 where there is none
+	value, rest int // indices in the datum; rest is -1 if there is none
 	set         func(v float64) error
 }
 
-// begin reads the first snapshot and makes the run.
+// begin reads the first snapshot and creates the run.
 func (im *importer) begin(dir string) (*spool.Writer, error) {
 	err := im.next()
 	if err == io.EOF {
-		return nil, fmt.Errorf("it has no reading: %w", errNoRun)
+		return nil, fmt.Errorf("it has no readings: %w", errNoRun)
 	}
 	if err != nil {
 		return nil, err
@@ -166,18 +167,18 @@ func (im *importer) next() error {
 	return nil
 }
 
-// seconds are nanoseconds, to the microsecond that the spool keeps.
+// seconds converts seconds to nanoseconds, rounded to the microseconds that the spool stores.
 func seconds(s float64) int64 { return int64(math.Round(s*1e6)) * 1000 }
 
-// plan finds the place of each metric of a schema in a new snapshot. Metrics that
-// are not known are those of a newer rt.
+// plan finds the field of each metric of a schema in a new snapshot. It ignores unknown
+// metrics: they are from a newer version.
 func (im *importer) plan(names []string) error {
 	im.s = rt.Snapshot{Seq: im.s.Seq}
 	index := make(map[string]int, len(names))
 	for i, n := range names {
 		index[n] = i
 	}
-	im.learn(names)
+	im.takeTexts(names)
 	im.targets = newTargets(&im.s, names, im.texts)
 	im.setters = im.setters[:0]
 	for i, n := range names {
@@ -206,7 +207,7 @@ func (im *importer) plan(names []string) error {
 	return nil
 }
 
-// target returns what puts a metric's value into place, nil where it has none.
+// target returns the function that stores a metric, nil if no field is known for it.
 func (im *importer) target(name string) (func(float64) error, error) {
 	into := func(to *float64, most float64) func(float64) error {
 		return func(v float64) error {
@@ -223,7 +224,7 @@ func (im *importer) target(name string) (func(float64) error, error) {
 		set := into(&im.at.reason, float64(rt.ReasonStop))
 		return func(v float64) error {
 			if v < 0 || v != math.Trunc(v) {
-				return fmt.Errorf("%v is no reason of a reading", v)
+				return fmt.Errorf("%v is not the reason of a reading", v)
 			}
 			return set(v)
 		}, nil
@@ -241,9 +242,9 @@ func (im *importer) target(name string) (func(float64) error, error) {
 	return im.targets.find(name)
 }
 
-// learn takes what a schema says in words: of the run and the host in the first
-// one, of the devices in any.
-func (im *importer) learn(names []string) {
+// takeTexts takes the texts of a schema: those of the run and its host from the first schema,
+// those of devices from each.
+func (im *importer) takeTexts(names []string) {
 	for _, n := range names {
 		for i := range parts {
 			p := &parts[i]
@@ -272,8 +273,8 @@ func (im *importer) learn(names []string) {
 	}
 }
 
-// runTarget takes what is known of the run, its host and its ledger from the first
-// schema alone.
+// runTarget is target for the metrics of the run, its host and its ledger. They are read from
+// the first schema only; ok reports that the metric is one of them.
 func (im *importer) runTarget(name string) (set func(float64) error, ok bool) {
 	if event, ok := ledgerEvent(name); ok {
 		if im.schemas > 1 {
@@ -303,7 +304,7 @@ func (im *importer) runTarget(name string) (set func(float64) error, ok bool) {
 	return setterOf(figures, figure), true
 }
 
-// timeInto takes seconds after the first datum.
+// timeInto stores a time that is given in seconds after the first datum.
 func (im *importer) timeInto(at *time.Time) func(float64) error {
 	return func(v float64) error {
 		if !(math.Abs(v) <= 1e10) {

@@ -14,7 +14,7 @@ type noun struct {
 	figures, texts []field
 }
 
-// sorted makes a noun of the fields of a reading.
+// sorted sorts the fields of a reading into a noun.
 func sorted(fields []rt.Field) noun {
 	var n noun
 	for _, f := range fields {
@@ -39,7 +39,8 @@ func cpuOf(c *rt.CPUReading) noun {
 	return n
 }
 
-// fixed returns the nouns of a snapshot that exist once, by the first word of their metrics.
+// fixed returns the figures of a snapshot that are not in lists, with the first word of their
+// metrics.
 func fixed(s *rt.Snapshot) [4]struct {
 	kind    string
 	figures []field
@@ -55,7 +56,7 @@ func fixed(s *rt.Snapshot) [4]struct {
 	}
 }
 
-// tabled returns the figures of v that rt's table lists, after others.
+// tabled returns others and the figures of v that a table of rt lists.
 func tabled[T any](table []rt.Figure[T, uint64], v *T, others ...field) []field {
 	fields := make([]field, 0, len(others)+len(table))
 	fields = append(fields, others...)

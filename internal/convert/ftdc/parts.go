@@ -18,7 +18,7 @@ type part struct {
 	move   func(to, from *rt.Snapshot, i int) // appends a copy of element i
 }
 
-// list makes a part of a list of a snapshot.
+// list returns the part for a list of a snapshot.
 func list[T any](kind string, in func(*rt.Snapshot) *[]T, view func(*T) noun) part {
 	return part{
 		kind:   kind,
@@ -91,7 +91,9 @@ func (p *part) cutText(metric string) (key, field, text string, ok bool) {
 		if _, isMap := f.at.(*map[string]string); isMap {
 			end = "."
 		}
-		if i := strings.Index(rest, "."+f.name+end); i >= 0 && (at < 0 || i < at) {
+		i := strings.Index(rest, "."+f.name+end)
+		isFirst := at < 0 || i < at
+		if i >= 0 && isFirst {
 			at = i
 		}
 	}

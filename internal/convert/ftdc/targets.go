@@ -7,7 +7,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// targets are the fields of a snapshot, with the devices of a schema.
+// targets has the fields of a snapshot that the metrics of a schema go to.
 type targets struct {
 	s       *rt.Snapshot
 	figures map[string][]field  // of the elements of lists, by kind and key
@@ -18,7 +18,7 @@ type targets struct {
 	err     error
 }
 
-// newTargets creates the devices that names mention in s, with their texts.
+// newTargets creates the devices in s that the metrics are of, with their texts.
 func newTargets(s *rt.Snapshot, names []string, texts map[string]map[string]string) *targets {
 	t := &targets{s: s, figures: map[string][]field{}, read: map[string]*uint64{}, reads: map[*part][]*uint64{}}
 	for i := range parts {
@@ -48,7 +48,7 @@ func newTargets(s *rt.Snapshot, names []string, texts map[string]map[string]stri
 	return t
 }
 
-// keysOf are the elements of a part, in the order of their metrics.
+// keysOf returns the keys of the elements of a part, in the order of their metrics.
 func keysOf(p *part, names []string) (keys []string) {
 	seen := map[string]bool{}
 	for _, n := range names {
@@ -60,7 +60,7 @@ func keysOf(p *part, names []string) (keys []string) {
 	return keys
 }
 
-// processes puts those into the snapshot that were read now.
+// processes copies the processes that were read now into the snapshot.
 func (t *targets) processes(s *rt.Snapshot) {
 	for i := range parts {
 		p := &parts[i]
@@ -83,7 +83,7 @@ func (t *targets) processes(s *rt.Snapshot) {
 	}
 }
 
-// find returns what sets a figure of the snapshot, nil where it has no such one.
+// find returns the function that sets a figure of the snapshot, nil if it has none of that name.
 func (t *targets) find(name string) (func(float64) error, error) {
 	if t.err != nil {
 		return nil, t.err
@@ -110,7 +110,8 @@ func (t *targets) find(name string) (func(float64) error, error) {
 	return nil, nil
 }
 
-// nodeTimes sets one of the node's tick counters, which come together.
+// nodeTimes returns the function that sets one of the tick counters of the node. They are
+// always read together.
 func (t *targets) nodeTimes(field string) func(float64) error {
 	set := setterOf(timesOf(&t.times), field)
 	if set == nil {

@@ -23,10 +23,10 @@ type transient struct {
 	read   uint64
 }
 
-// readMetric is the last word of the metric that says what was read of a guest.
+// readMetric ends the name of the metric that says what was read of a process.
 const readMetric = "read"
 
-// span is from the first reading to the last, by Seq; 0 where there is none.
+// span has the Seq of the first and last reading; 0 if there is none.
 type span struct{ first, last int64 }
 
 func (s span) with(seq int64) span {
@@ -45,7 +45,7 @@ func newTransient(kind string, n noun, s span) *transient {
 	}
 }
 
-// take keeps what a reading has of it.
+// take stores a reading of the process.
 func (t *transient) take(figures []field) {
 	t.read = 1
 	for i, f := range figures {
@@ -56,16 +56,17 @@ func (t *transient) take(figures []field) {
 	}
 }
 
+// How many processes a file has.
 const (
-	processesByUse   = 32   // processes of most CPU time that a file has, and as many of most memory
-	processesPerKill = 3    // those largest in memory before an OOM kill
-	processesOnGPUs  = 256  // processes on GPUs
-	maxMet           = 4096 // processes that are remembered before it is known which
+	processesByUse   = 32 // those with the most CPU time, and as many with the most memory
+	processesPerKill = 3  // the largest in memory before an OOM kill
+	processesOnGPUs  = 256
+	maxSurveyed      = 4096 // that a survey remembers
 )
 
 type procID struct{ pid, start uint64 }
 
-// procKey is a process by what it is called: it may change its command.
+// procKey is a process with the parts of its name: it may change its command.
 type procKey struct {
 	procID
 	task       rt.Opt[uint64]
@@ -81,16 +82,16 @@ type gpuProcKey struct {
 	pid  uint64
 }
 
-// procUse is the most that was seen of a process.
+// procUse has the highest values of a process.
 type procUse struct{ ticks, rss uint64 }
 
-// processSurvey is what a first pass over a run finds, before it is known which of its
-// processes a file has.
+// processSurvey collects the processes of a run in a first pass, to select those that the
+// file has.
 type processSurvey struct {
 	use    map[procID]procUse
 	seen   map[procKey]span
 	onGPUs map[gpuProcKey]span
-	killed map[procID]bool // that were largest before an OOM kill
+	killed map[procID]bool // the largest before an OOM kill
 	before []rt.ProcessReading
 	kills  uint64
 }
@@ -128,12 +129,12 @@ func (b *processSurvey) add(s *rt.Snapshot) {
 		b.kills = kills
 	}
 	b.before = append(b.before[:0], s.Procs...)
-	if len(b.seen) > maxMet {
-		b.forget(maxMet / 4)
+	if len(b.seen) > maxSurveyed {
+		b.forget(maxSurveyed / 4)
 	}
 }
 
-// keepLargest remembers those of a reading that held most memory.
+// keepLargest selects the processes of a reading with the most memory.
 func (b *processSurvey) keepLargest(procs []rt.ProcessReading) {
 	sorted := slices.SortedFunc(slices.Values(procs), func(p, q rt.ProcessReading) int {
 		return cmp.Or(-cmp.Compare(p.RSS.Or(0), q.RSS.Or(0)), cmp.Compare(p.PID, q.PID))
@@ -143,8 +144,8 @@ func (b *processSurvey) keepLargest(procs []rt.ProcessReading) {
 	}
 }
 
-// most are the processes that used most, n by CPU time and n by memory, in the
-// order of a report, and those that were killed.
+// most returns the n processes with the most CPU time, the n with the most memory, ordered as
+// in a report, and those that keepLargest selected.
 func (b *processSurvey) most(n int) map[procID]bool {
 	out := maps.Clone(b.killed)
 	ids := slices.Collect(maps.Keys(b.use))
@@ -159,14 +160,14 @@ func (b *processSurvey) most(n int) map[procID]bool {
 	return out
 }
 
-// forget drops those that used little.
+// forget drops the processes with the lowest use.
 func (b *processSurvey) forget(keep int) {
 	kept := b.most(keep)
 	maps.DeleteFunc(b.use, func(id procID, _ procUse) bool { return !kept[id] })
 	maps.DeleteFunc(b.seen, func(key procKey, _ span) bool { return !kept[key.procID] })
 }
 
-// transients are those that a file has, in the order they came.
+// transients has the processes of a file, in the order in which they appeared.
 type transients struct {
 	list   []*transient
 	procs  map[procKey]*transient
@@ -193,19 +194,19 @@ func (b *processSurvey) selected() transients {
 	return out
 }
 
-// take keeps what a snapshot has of them, and yields those that its datum has.
-func (g *transients) take(s *rt.Snapshot, yield func(*transient)) {
+// take stores the readings of a snapshot, and yields the processes of its datum.
+func (t *transients) take(s *rt.Snapshot, yield func(*transient)) {
 	for i := range s.Procs {
-		if of := g.procs[procKeyOf(&s.Procs[i])]; of != nil {
+		if of := t.procs[procKeyOf(&s.Procs[i])]; of != nil {
 			of.take(nounOf(&s.Procs[i]).figures)
 		}
 	}
 	for i := range s.GPUProcesses {
-		if of := g.onGPUs[gpuProcKey{s.GPUProcesses[i].UUID, s.GPUProcesses[i].PID}]; of != nil {
+		if of := t.onGPUs[gpuProcKey{s.GPUProcesses[i].UUID, s.GPUProcesses[i].PID}]; of != nil {
 			of.take(nounOf(&s.GPUProcesses[i]).figures)
 		}
 	}
-	for _, of := range g.list {
+	for _, of := range t.list {
 		if of.first <= s.Seq && s.Seq <= of.last {
 			yield(of)
 			of.read = 0

@@ -8,17 +8,17 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// FTDC holds numbers alone, so that words are in the names of metrics, in one datum:
+// FTDC has numbers only. A text is in the name of a metric, which one datum has:
 //
 //	run_info.job_name=md             of the run
 //	host_info.cpu_model=...          of the host
-//	gpu_info.GPU-1.name=NVIDIA H100  of a device, where it begins or changes
+//	gpu_info.GPU-1.name=NVIDIA H100  of a device, when it appears or changes
 //	ledger.0003.gap/late/readings=5 readings before ...
 //
-// The value is 1, of a line of the ledger the seconds after the first reading.
+// The value is 1; for a line of the ledger it is the seconds after the first reading.
 const infoSuffix = "_info."
 
-// info is the name of a metric that says a text.
+// info returns the name of the metric of a text.
 func info(kind, name, text string) string {
 	return strings.ToValidUTF8(kind+infoSuffix+name+"="+text, "?")
 }
@@ -41,10 +41,10 @@ func setRunText(run *rt.Run, name, text string) {
 	setText(runOf(run).texts, name, text)
 }
 
-// maxLedger is how many lines of a ledger a file has: of more, the first and the last.
+// maxLedger bounds the lines of the ledger in a file: of more lines it has the first and the last.
 const maxLedger = 4096
 
-// ledgerName is the name of the metric of line n of a ledger.
+// ledgerName returns the name of the metric of line n of the ledger.
 func ledgerName(n int, e *rt.Event) string {
 	return strings.ToValidUTF8(fmt.Sprintf("ledger.%04d.%s/%s/%s=%s", n, e.Kind, e.Status, e.Name, e.Detail), "?")
 }
@@ -61,11 +61,11 @@ func ledgerEvent(name string) (e rt.Event, ok bool) {
 	return rt.Event{Kind: words[0], Status: words[1], Name: words[2], Detail: detail}, true
 }
 
-// ofTheFile says whether a line of the ledger is of how the run came into a spool,
-// and not of the run.
+// ofTheFile reports whether a line of the ledger is about the import of the run, and not about
+// the run.
 func ofTheFile(e rt.Event) bool { return e.Kind == "tracker" && e.Name == "import" }
 
-// IsText says whether a metric's name is all that it says.
+// IsText reports whether the name of a metric is its content: a text or a line of the ledger.
 func IsText(name string) bool {
 	kind, text, ok := strings.Cut(name, "=")
 	_, ledger := ledgerEvent(name)
