@@ -17,8 +17,8 @@ type BatchLedger interface {
 	MarkUploaded(number int, at time.Time) error
 }
 
-// upload puts all batches that are not there yet, and goes on where it stood: the
-// URIs of all are then in uris, in order; none when the run has no rows.
+// upload puts all batches that are not at the receiver yet, from the cursor on. The URIs of
+// all are then in uris, in order; none when the run has no rows.
 func (r *delivery) upload(ctx context.Context) error {
 	if err := r.resume(); err != nil {
 		return err
@@ -59,8 +59,7 @@ func (r *delivery) upload(ctx context.Context) error {
 	}
 }
 
-// resume sets the rows to the end of the batches that are done, at first to the
-// beginning.
+// resume sets the rows to the end of the batches that are done, at first to the beginning.
 func (r *delivery) resume() error {
 	if r.rows == nil {
 		enc, err := r.d.format(&r.run, r.reg.Dialect, r.reg.Scope)
@@ -73,7 +72,7 @@ func (r *delivery) resume() error {
 	return nil
 }
 
-// rewind makes the next upload begin with batch 1.
+// rewind makes the next upload start with batch 1.
 func (r *delivery) rewind() {
 	r.rows, r.cursor, r.batches, r.uris = nil, cursor{}, 0, nil
 	r.inline, r.csv = false, nil
@@ -86,8 +85,8 @@ func (r *delivery) uri(n int) string {
 	return fmt.Sprintf("%s/%s/%06d.csv.gz", r.reg.UploadURIPrefix, r.reg.RemoteID, n)
 }
 
-// uploadBatch builds, seals and puts batch n; one without rows means that there
-// are none left. Where the batch is sealed already, its rows must be the same again.
+// uploadBatch builds, seals and puts batch n; a batch without rows means that there are
+// none left. Where the batch is sealed already, its rows must be the same.
 func (r *delivery) uploadBatch(ctx context.Context, sealed rt.Batch, last int64, n int, uri string) (rt.Batch, error) {
 	limit := r.d.opts.BatchRows
 	if sealed.Rows > 0 {
@@ -125,9 +124,9 @@ func (r *delivery) uploaded(n int) error {
 	return nil
 }
 
-// seal writes a batch into the ledger, unless the very same is there. Other rows
-// than before mean that the file is damaged. The same rows in other bytes (a newer
-// version, another scope) replace the object of the same key: nothing is there twice.
+// seal writes a batch into the ledger, unless the same is there. Rows that differ from the
+// sealed ones mean that the file is damaged. The same rows in other bytes (a newer version,
+// another scope) replace the object of the same key: nothing is stored twice.
 func (r *delivery) seal(sealed, b rt.Batch) error {
 	if sealed.Rows > 0 {
 		if b.Rows != sealed.Rows || b.FirstSeq != sealed.FirstSeq || b.LastSeq != sealed.LastSeq {

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Credentials are short-lived keys to the part of an object store that belongs to
-// one run. They are never stored; whoever resumes asks for new ones. However they
-// are printed, the secrets stay out.
+// Credentials are short-lived keys to the part of an object store that belongs to one run.
+// They are never stored: a resumed delivery requests new ones. Every way of printing them
+// omits the secrets.
 type Credentials struct {
 	AccessKey    string
 	SecretKey    string
@@ -19,10 +19,10 @@ type Credentials struct {
 	Region       string    // the bucket's region; empty when the receiver does not say
 }
 
-// refreshBefore is how long before their end credentials are replaced (section 9.2.2).
+// refreshBefore is how long before their expiration credentials are replaced (section 9.2.2).
 const refreshBefore = 5 * time.Minute
 
-// stale says whether the credentials are missing or about to end.
+// stale reports whether the credentials are missing or about to expire.
 func (c Credentials) stale(now time.Time) bool {
 	if c.AccessKey == "" {
 		return true
@@ -30,7 +30,7 @@ func (c Credentials) stale(now time.Time) bool {
 	return !c.Expiration.IsZero() && c.Expiration.Sub(now) <= refreshBefore
 }
 
-// String tells when the credentials end, and nothing else.
+// String returns the expiration, and nothing else.
 func (c Credentials) String() string {
 	if c.Expiration.IsZero() {
 		return "credentials [redacted]"

@@ -68,7 +68,7 @@ func (r *delivery) use(s Spooled) {
 	r.registry, r.ledger, r.snapshots, r.journal = s, s, s, s
 }
 
-// deliver takes one run that has ended through all steps that are still to be done.
+// deliver does all steps of an ended run that are not done yet.
 func (r *delivery) deliver(ctx context.Context) error {
 	err := r.registered(ctx, func(ctx context.Context) error {
 		if !r.reg.FinishedAt.IsZero() {
@@ -85,8 +85,8 @@ func (r *delivery) deliver(ctx context.Context) error {
 	return nil
 }
 
-// registered does what the receiver must know the run for. Where it has forgotten
-// the run, it is told of it anew, once.
+// registered calls do for a run that is registered. Where the receiver does not know the
+// run any more, it registers the run again, once.
 func (r *delivery) registered(ctx context.Context, do func(context.Context) error) error {
 	if err := r.register(ctx); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (r *delivery) registered(ctx context.Context, do func(context.Context) erro
 	if !errors.As(err, &forgotten) {
 		return err
 	}
-	if err := r.startAnew(ctx, err); err != nil {
+	if err := r.startAgain(ctx, err); err != nil {
 		return err
 	}
 	return do(ctx)
@@ -127,8 +127,8 @@ func (r *delivery) uploadAndFinish(ctx context.Context) error {
 	return r.save()
 }
 
-// put uploads one body. Credentials that the store refuses are replaced once: its
-// clock may differ from ours.
+// put uploads one body. Credentials that the store refuses are replaced once: its clock
+// may differ from ours.
 func (r *delivery) put(ctx context.Context, uri string, body []byte) error {
 	for again := false; ; again = true {
 		if err := r.refresh(ctx); err != nil {
@@ -141,15 +141,15 @@ func (r *delivery) put(ctx context.Context, uri string, body []byte) error {
 		}
 		if again {
 			final := *refused
-			final.Kind = Permanent // of this run; the token is not in question
+			final.Kind = Permanent // for this run; it does not concern the token
 			return &final
 		}
 		r.cred = Credentials{}
 	}
 }
 
-// Status is how the run ended in the terms of section 9.2.3: finished for exit
-// code 0 and SIGTERM, and where nothing speaks of a failure.
+// Status is how the run ended in the terms of section 9.2.3: finished for exit code 0 and
+// SIGTERM, and where there is no sign of a failure.
 func Status(run *rt.Run) string {
 	switch run.Outcome {
 	case rt.OutcomeOOM, rt.OutcomeTimeout, rt.OutcomeLost:

@@ -19,13 +19,13 @@ import (
 type Options struct {
 	Concurrency     int           // runs at a time; 4
 	Deadline        time.Duration // for the whole drain, after the jitter; none
-	Jitter          time.Duration // the start is put off by a random part of it; none
+	Jitter          time.Duration // the start is delayed by a random part of it; none
 	BatchRows       int           // rows per object; 10,000
 	Scope           rt.Scope      // of the rows of runs that are not registered yet; rt.ScopeJob
 	Tries           int           // requests per step, at most; 5
 	MaxRetryAfter   time.Duration // a longer Retry-After is left to the next drain; 2 minutes
-	BreakerFailures int           // requests in a row without an answer that mean "down"; 5
-	Live            bool          // runs that are still tracked are uploaded as far as they are, and not closed
+	BreakerFailures int           // requests in a row without an answer after which an endpoint is down; 5
+	Live            bool          // runs that are still tracked are uploaded as far as they go, and not closed
 	Progress        Progress      // may be nil
 }
 
@@ -83,14 +83,14 @@ type drainer struct {
 
 	mu     sync.Mutex
 	sum    Summary
-	locked []Entry // to be tried again, after all others
-	last   bool    // this is that time
+	locked []Entry // to be retried after all others
+	last   bool    // this is the retry
 }
 
-// Drain delivers all runs that are ready, the oldest first, and says what became
-// of each. A run that its tracker ends meanwhile is left to the next drain. Its error
-// is nil when nothing is left, and otherwise wraps ErrConfig, ErrTemporary or
-// ErrDamaged, or is the Directory's. The summary is valid in every case.
+// Drain delivers all runs that are ready, the oldest first. A run that its tracker ends
+// meanwhile is left to the next drain. The error is nil when nothing is left, and otherwise
+// wraps ErrConfig, ErrTemporary or ErrDamaged, or is the Directory's. The summary is valid
+// in every case.
 func Drain(ctx context.Context, dir Directory, client Client, putter Putter, format Format, opts Options) (Summary, error) {
 	d := &drainer{client: client, putter: putter, format: format, dir: dir, opts: opts.withDefaults()}
 	d.sum.Problems = []Problem{}
@@ -141,7 +141,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// ready counts what is left alone and returns the rest, oldest first.
+// ready counts the entries that are not delivered and returns the others, oldest first.
 func (d *drainer) ready(entries []Entry) []Entry {
 	var ready []Entry
 	for _, e := range entries {
@@ -167,8 +167,8 @@ func (d *drainer) run(ctx context.Context, ready []Entry) {
 		p.Begin(len(ready))
 	}
 	d.pass(ctx, ready)
-	// Who has a file open, its job's owner perhaps, keeps it from being changed. That
-	// costs the other runs nothing, and he may be done by now.
+	// Another process, of the job's owner for example, may have locked a file. The other
+	// runs have not waited for it, and it may have released the lock by now.
 	d.last = true
 	d.pass(ctx, d.locked)
 	if ctx.Err() != nil && d.sum.Waiting > 0 {
@@ -176,7 +176,7 @@ func (d *drainer) run(ctx context.Context, ready []Entry) {
 	}
 }
 
-// pass tries some runs, each once.
+// pass tries to deliver the runs, each once.
 func (d *drainer) pass(ctx context.Context, ready []Entry) {
 	work := make(chan Entry)
 	var workers sync.WaitGroup
@@ -192,7 +192,7 @@ func (d *drainer) pass(ctx context.Context, ready []Entry) {
 
 func (d *drainer) work(ctx context.Context, work <-chan Entry) {
 	defer func() {
-		if p := recover(); p != nil { // not of a run: what is left is the next drain's
+		if p := recover(); p != nil { // outside of a run: the rest is left to the next drain
 			d.stop(&stopped{kind: ErrTemporary, err: fmt.Errorf("internal error: %v; please report it (%s)", p, place(debug.Stack()))})
 			d.work(ctx, work)
 		}
@@ -211,8 +211,8 @@ func (d *drainer) work(ctx context.Context, work <-chan Entry) {
 	}
 }
 
-// one opens a run, delivers it and closes it; of one that is still tracked, what
-// its tracker has committed.
+// one opens a run, delivers it and closes it; of a run that is still tracked, what its
+// tracker has committed.
 func (d *drainer) one(ctx context.Context, e Entry, r *delivery) (err error) {
 	s, err := d.dir.Open(e.Name)
 	if err != nil {
@@ -223,7 +223,7 @@ func (d *drainer) one(ctx context.Context, e Entry, r *delivery) (err error) {
 			err = unwritable("close the run", cerr)
 		}
 	}()
-	// One file that brings this program down must not keep all others from delivery.
+	// A file that makes the program panic must not prevent the delivery of the others.
 	defer func() {
 		if p := recover(); p != nil {
 			err = unreadable("deliver the run", fmt.Errorf("internal error: %v; please report it with the file (%s)", p, place(debug.Stack())))
@@ -236,10 +236,10 @@ func (d *drainer) one(ctx context.Context, e Entry, r *delivery) (err error) {
 	return r.deliver(ctx)
 }
 
-// place is where a panic began, of the stack that it left.
+// place returns where a panic began, from its stack.
 func place(stack []byte) string {
 	_, after, _ := strings.Cut(string(stack), "panic(")
-	lines := strings.Split(after, "\n") // its arguments, its file, then function and file of who did it
+	lines := strings.Split(after, "\n") // its arguments, its file, then function and file of its caller
 	if len(lines) < 4 {
 		return "at an unknown place"
 	}
@@ -247,8 +247,8 @@ func place(stack []byte) string {
 	return filepath.Base(where)
 }
 
-// record counts how a run's delivery went. A refused token ends the drain: every
-// other run would be refused as well. A file that somebody has locked is tried once more.
+// record counts the result of a run's delivery. A refused token ends the drain: every other
+// run would be refused too. A locked file is retried once.
 func (d *drainer) record(ctx context.Context, e Entry, r *delivery, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

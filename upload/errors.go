@@ -15,20 +15,20 @@ import (
 	"unicode/utf8"
 )
 
-// What Drain's error is, for the exit code of its caller.
+// The kinds of Drain's error, for the exit status of its caller.
 var (
-	// ErrConfig: the receiver refuses the token. Trying again without a change is useless.
+	// ErrConfig: the receiver refuses the token. A retry without a change is useless.
 	ErrConfig = errors.New("the configuration is refused")
-	// ErrTemporary: some runs were not delivered. They are kept, and the next drain goes on with them.
+	// ErrTemporary: some runs were not delivered. They are kept for the next drain.
 	ErrTemporary = errors.New("not everything was delivered; what is left is kept for the next drain")
-	// ErrDamaged: all was delivered but the runs whose spool files cannot be read.
+	// ErrDamaged: all was delivered except runs with unreadable spool files.
 	ErrDamaged = errors.New("some spool files cannot be read")
 )
 
 var errDuplicate = errors.New("a registration got no answer and was sent again: " +
 	"the receiver may hold a second run that never ends")
 
-// Kind says what to do about a failed request.
+// Kind is what to do about a failed request.
 type Kind uint8
 
 // The kinds of failed requests.
@@ -38,15 +38,15 @@ const (
 	Unauthorised             // the token or the credentials were refused
 )
 
-// Error is a failed request to the receiver or to its object store. Its text
-// never holds a token or credentials.
+// Error is a failed request to the receiver or to its object store. Its text never contains
+// a token or credentials.
 type Error struct {
 	Op         string        // what was tried, on what: "POST https://host/runs"
 	Kind       Kind          // what to do about it
 	Status     int           // HTTP status; 0 when no answer came
-	RetryAfter time.Duration // what the answer asked for; 0 for nothing
-	Unsent     bool          // no connection was made: the other side knows nothing of the request
-	Undone     bool          // the receiver itself says that it did nothing, see HeaderUndone
+	RetryAfter time.Duration // of the answer; 0 for none
+	Unsent     bool          // no connection was made: the other side did not receive the request
+	Undone     bool          // the receiver itself reports that it did nothing, see HeaderUndone
 	Err        error         // what went wrong
 }
 
@@ -56,8 +56,8 @@ func (e *Error) Error() string { return e.Op + ": " + e.Err.Error() }
 // Unwrap returns what went wrong.
 func (e *Error) Unwrap() error { return e.Err }
 
-// refused says whether the other side answered that it did nothing, or never
-// heard of the request. After a lost answer or a gateway's error it may have acted.
+// refused reports whether the other side answered that it did nothing, or did not receive
+// the request. After a lost answer or a gateway's error it may have acted.
 func refused(err error) bool {
 	var e *Error
 	if !errors.As(err, &e) {
@@ -67,16 +67,16 @@ func refused(err error) bool {
 	return e.Unsent || e.Undone || isRefusal
 }
 
-// HeaderUndone is in an answer of the receiver that did nothing of what was asked and
-// will, later. A proxy's 503 looks alike but for it, also where it says when to come
-// again: a cache answers so when the other side has taken too long, and may have acted.
+// HeaderUndone marks an answer of the receiver that did nothing of the request and will do
+// it later. A proxy's 503 lacks it, even with Retry-After: a cache sends one when the
+// receiver took too long, and the receiver may have acted.
 const HeaderUndone = "Resource-Tracker-Undone"
 
-// NoAnswer makes the Error of a request that got no complete answer.
+// NoAnswer returns the Error of a request without a complete answer.
 func NoAnswer(op string, err error) *Error {
 	var named *url.Error
 	if errors.As(err, &named) {
-		err = named.Err // op says method and URL already
+		err = named.Err // op has method and URL already
 	}
 	e := &Error{Op: op, Kind: Temporary, Err: err}
 	var dial *net.OpError
@@ -90,8 +90,8 @@ func NoAnswer(op string, err error) *Error {
 	return e
 }
 
-// BadStatus makes the Error of an answer with a status that means failure; text
-// is what the answer said, bounded and without secrets (see Excerpt).
+// BadStatus returns the Error of an answer with a status that means failure; text is from
+// the answer, of limited length and without secrets (see Excerpt).
 func BadStatus(op string, resp *http.Response, text string) *Error {
 	e := &Error{Op: op, Kind: statusKind(resp.StatusCode), Status: resp.StatusCode}
 	e.Undone = resp.Header.Get(HeaderUndone) != ""
@@ -119,7 +119,7 @@ func statusKind(status int) Kind {
 	return Permanent
 }
 
-// retryAfter reads the header of RFC 9110, section 10.2.3: seconds or a date.
+// retryAfter parses the header of RFC 9110, section 10.2.3: seconds or a date.
 func retryAfter(v string, now time.Time) time.Duration {
 	if v == "" {
 		return 0
@@ -136,8 +136,8 @@ func retryAfter(v string, now time.Time) time.Duration {
 // maxExcerpt is how much of an answer an error message quotes, in bytes.
 const maxExcerpt = 512
 
-// Excerpt makes a part of an answer fit for an error message: one line of at most
-// 512 bytes of printable text, in which each secret is blotted out.
+// Excerpt makes a part of an answer fit for an error message: one line of at most 512 bytes
+// of printable text, in which each secret is redacted.
 func Excerpt(body []byte, secrets ...string) string {
 	s := strings.ToValidUTF8(string(body), "?")
 	for _, secret := range secrets {
@@ -162,10 +162,10 @@ func Excerpt(body []byte, secrets ...string) string {
 	return s
 }
 
-// spoolError is a run that cannot be read or written on this side.
+// spoolError is an error of reading or writing a run in the spool.
 type spoolError struct {
 	op      string
-	damaged bool // reading failed; trying again will not help
+	damaged bool // reading failed, and a retry would not help
 	err     error
 }
 
@@ -180,7 +180,7 @@ func isDamaged(err error) bool {
 	return errors.As(err, &s) && s.damaged && !isBusy(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// isBusy says that another process kept a run's file from being read or changed.
+// isBusy reports whether another process has locked the run's file.
 func isBusy(err error) bool {
 	var b interface{ Busy() bool }
 	return errors.As(err, &b) && b.Busy()

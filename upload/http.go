@@ -53,13 +53,13 @@ func IsBaseURL(u *url.URL) bool {
 	return isHTTP && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
 }
 
-// WithoutRedirects returns a copy of the client (http.DefaultClient for nil) that
-// follows no redirect: the token belongs to one host, a signature to one address.
+// WithoutRedirects returns a copy of the client (http.DefaultClient for nil) that follows no
+// redirect: a token is for one host, a signature for one address.
 func WithoutRedirects(c *http.Client) *http.Client {
 	if c == nil {
 		c = http.DefaultClient
 	}
-	alike := *c
-	alike.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &alike
+	clone := *c
+	clone.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &clone
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// inlineKey is the key of a batch whose rows go into the finish. It is in the
-// ledger before the finish is sent, so that whoever repeats it says the same.
+// inlineKey is the key of a batch with rows that are sent in the finish. It is in the ledger
+// before the finish is sent, so that a repeated finish is the same.
 const inlineKey = "inline"
 
-// inlineRows is how many snapshots a run has at most that is delivered inline: an
-// hour's at one a second.
+// inlineRows is the largest number of snapshots of a run that is delivered inline: an hour
+// at one a second.
 const inlineRows = 3600
 
-// collect gets the rows to where the finish can refer to them: into the object
-// store, or into the finish itself where nothing was uploaded and the run is short
-// (section 9.2.3). Batches that were sealed for the store may be there though no
-// answer said so: they go there again, and inline only where that fails.
+// collect puts the rows where the finish can refer to them: into the object store, or into
+// the finish itself where nothing was uploaded and the run is short (section 9.2.3).
+// Batches that were sealed for the store may be there although no answer has confirmed it:
+// they are put there again, and inline only where that fails.
 func (r *delivery) collect(ctx context.Context) error {
 	sealed, err := r.ledger.Batches()
 	if err != nil {
@@ -51,8 +51,7 @@ func (r *delivery) collectInline(ctx context.Context) error {
 	return r.upload(ctx)
 }
 
-// appendInline appends the lines of a batch's body, those after the first batch's
-// without their header.
+// appendInline appends the lines of a batch's body; only the first batch keeps its header.
 func appendInline(csv, body []byte) ([]byte, error) {
 	gz, err := gzip.NewReader(bytes.NewReader(body))
 	if err != nil {

@@ -16,18 +16,18 @@ type Registrations interface {
 	SaveRegistration(rt.Registration) error
 }
 
-// register makes the run known to the receiver, unless it already is. That a
-// request is about to be sent is written down first: there is no idempotency key,
-// so a lost answer may leave a run behind that nobody will finish. The next
-// attempt then counts as a possible duplicate. The scope is written down with it and
-// stays, wherever else the run may be registered: all its batches show the same figures.
+// register registers the run, unless that is done. It first saves that a request is about
+// to be sent: there is no idempotency key, so a lost answer may leave a run at the receiver
+// that is never finished, and the next attempt counts as a possible duplicate. The scope is
+// saved with it and stays, wherever else the run is registered later: all its batches show
+// the same figures.
 func (r *delivery) register(ctx context.Context) error {
 	reg, known, err := r.registry.Registration()
 	if err != nil {
 		return unreadable("read the registration", err)
 	}
 	if here := r.d.client.Endpoint(); known && reg.Endpoint != here {
-		if err := r.event("register", "moved", fmt.Sprintf("was registered at %s as %q, starts anew at %s", reg.Endpoint, reg.RemoteID, here)); err != nil {
+		if err := r.event("register", "moved", fmt.Sprintf("was registered at %s as %q, starts again at %s", reg.Endpoint, reg.RemoteID, here)); err != nil {
 			return err
 		}
 		reg = rt.Registration{Scope: reg.Scope}
@@ -84,8 +84,8 @@ func (r *delivery) reregister(ctx context.Context) error {
 	return r.save()
 }
 
-// answerGrace is how long an answer to a registration is awaited when all else is
-// broken off: without it the receiver may hold a run that nobody knows of.
+// answerGrace is how long a registration waits for its answer after the drain was stopped:
+// without the answer the receiver may hold a run that is never finished.
 const answerGrace = 3 * time.Second
 
 // withGrace returns a context that ends answerGrace after ctx.
@@ -125,8 +125,8 @@ func (r *delivery) noteDuplicate() error {
 	return r.event("register", "possible duplicate", errDuplicate.Error())
 }
 
-// refresh replaces credentials that are missing or about to end. A receiver that
-// does not know the run any more has nothing of it: the run starts anew, once.
+// refresh replaces credentials that are missing or about to expire. A receiver that does not
+// know the run any more has no data from it: the run starts again, once.
 func (r *delivery) refresh(ctx context.Context) error {
 	if !r.cred.stale(time.Now()) {
 		return nil
@@ -141,7 +141,7 @@ func (r *delivery) refresh(ctx context.Context) error {
 	return orForgotten(err)
 }
 
-// orForgotten makes a forgottenError of the answer that there is no such run.
+// orForgotten turns the answer that there is no such run into a forgottenError.
 func orForgotten(err error) error {
 	if !hasStatus(err, http.StatusNotFound, http.StatusGone) {
 		return err
@@ -155,7 +155,7 @@ type forgottenError struct{ err error }
 func (e *forgottenError) Error() string { return e.err.Error() }
 func (e *forgottenError) Unwrap() error { return e.err }
 
-func (r *delivery) startAnew(ctx context.Context, cause error) error {
+func (r *delivery) startAgain(ctx context.Context, cause error) error {
 	if err := r.event("register", "forgotten", cause.Error()); err != nil {
 		return err
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// endpoint is one of the two servers that Drain talks to. All retries are made
-// here: requests are sent again after a growing, jittered pause, and after several
-// failures in a row without any answer the endpoint counts as down.
+// endpoint is one of the two servers of Drain. It does all retries: requests are sent again
+// after a growing pause with jitter, and after several failures in a row without any answer
+// the endpoint counts as down.
 type endpoint struct {
 	name     string
 	tries    uint            // requests per call, at most
@@ -24,7 +24,7 @@ type endpoint struct {
 	failures int
 }
 
-// call sends a request until it succeeds, is refused for good, or is given up for now.
+// call sends a request until it succeeds, is refused for good, or must wait for the next drain.
 func (e *endpoint) call(ctx context.Context, request func(context.Context) error) error {
 	p := newPause(e.maxPause)
 	attempt := func() (struct{}, error) {
@@ -45,8 +45,8 @@ func (e *endpoint) call(ctx context.Context, request func(context.Context) error
 	return err
 }
 
-// observe counts the failures in a row. Any answer, even a refusal, shows that the
-// endpoint is up; a request that this side broke off shows nothing.
+// observe counts the failures in a row. Any answer, even a refusal, shows that the endpoint
+// is up; a request that was cancelled here shows nothing.
 func (e *endpoint) observe(ctx context.Context, err error) {
 	var failed *Error
 	refused := errors.As(err, &failed) && failed.Status != 0
@@ -67,9 +67,9 @@ func (e *endpoint) observe(ctx context.Context, err error) {
 	}
 }
 
-// pause is exponential with jitter, from half a second to half a minute, on top
-// of what the other side asked for: 10,000 nodes that were told "in 60 seconds"
-// must not come back in the same instant.
+// pause is exponential with jitter, from half a second to half a minute, added to
+// Retry-After: 10,000 nodes with a Retry-After of 60 seconds must not retry in the same
+// instant.
 type pause struct {
 	exp     *backoff.ExponentialBackOff
 	longest time.Duration

@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// maxProblems bounds a summary: 10,000 runs may fail for one reason.
+// maxProblems limits a summary: 10,000 runs may fail for the same reason.
 const maxProblems = 100
 
-// Summary says what a drain did.
+// Summary is the result of a drain.
 type Summary struct {
 	Started     time.Time `json:"started"`
 	ElapsedSecs float64   `json:"elapsed_secs"`
 
 	Delivered int `json:"runs_delivered"`
-	Failed    int `json:"runs_failed"`    // tried in vain; kept for the next drain
-	Waiting   int `json:"runs_waiting"`   // not tried to the end, because the drain ended early
+	Failed    int `json:"runs_failed"`    // kept for the next drain
+	Waiting   int `json:"runs_waiting"`   // not delivered because the drain ended early
 	Live      int `json:"runs_live"`      // still tracked
-	LiveSent  int `json:"runs_live_sent"` // of these, those whose rows so far are at the receiver
+	LiveSent  int `json:"runs_live_sent"` // of these, those with all rows so far at the receiver
 	Damaged   int `json:"runs_damaged"`   // their files cannot be read
 
 	Rows  int64 `json:"rows"`  // uploaded by this drain
 	Bytes int64 `json:"bytes"` // uploaded by this drain, compressed
 
 	// PossibleDuplicates counts the runs that were registered again after a request
-	// without an answer: the receiver may hold a second one of each.
+	// without an answer: the receiver may hold each of them twice.
 	PossibleDuplicates int `json:"possible_duplicates"`
 
 	Problems        []Problem `json:"problems"`

@@ -7,20 +7,20 @@ import (
 	"sync"
 )
 
-// fallbackRegion is what section 10.2 takes when a bucket's region is not known.
+// fallbackRegion is the region of a bucket with an unknown region (section 10.2).
 const fallbackRegion = "eu-central-1"
 
-// regions remembers where buckets are, for the lifetime of an Uploader. Several
-// uploads to one bucket wait for one request.
+// regions caches the regions of buckets for the lifetime of an Uploader. Several uploads to
+// one bucket wait for one request.
 type regions struct {
 	mu    sync.Mutex
 	known map[string]string
 	busy  map[string]chan struct{}
 }
 
-// of returns the bucket's region, from a HEAD request the first time. A bucket
-// that answers without naming its region is in fallbackRegion; no answer at all is
-// an error of the look-up and is not remembered.
+// of returns the bucket's region, from a HEAD request the first time. A bucket that answers
+// without its region is in fallbackRegion; a request without an answer is an error and is
+// not cached.
 func (r *regions) of(ctx context.Context, bucket string, head func(context.Context) (string, error)) (string, error) {
 	for {
 		r.mu.Lock()
@@ -58,7 +58,8 @@ func (r *regions) lookUp(ctx context.Context, bucket string, head func(context.C
 	return region, err
 }
 
-// headBucket asks the global endpoint; its answer names the region whatever its status is.
+// headBucket sends a HEAD request to the global endpoint; the answer has the region,
+// whatever its status is.
 func (u *Uploader) headBucket(ctx context.Context, bucket string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodHead, "https://"+bucket+".s3.amazonaws.com/", nil)
 	if err != nil {
@@ -71,12 +72,12 @@ func (u *Uploader) headBucket(ctx context.Context, bucket string) (string, error
 	_ = resp.Body.Close()
 	region := resp.Header.Get("x-amz-bucket-region")
 	if region != "" && !validRegion(region) {
-		return "", fmt.Errorf("the bucket %s names a region that is none", bucket)
+		return "", fmt.Errorf("the bucket %s has an invalid region", bucket)
 	}
 	return region, nil
 }
 
-// validRegion guards the host name that a region becomes part of.
+// validRegion checks a region, which becomes part of a host name.
 func validRegion(r string) bool {
 	if r == "" || len(r) > 64 {
 		return false

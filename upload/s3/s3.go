@@ -1,4 +1,4 @@
-// Package s3 puts objects into S3 and its likes with one signed request each
+// Package s3 puts objects into S3 and compatible stores with one signed request each
 // (section 10 of the specification).
 package s3
 
@@ -19,13 +19,13 @@ import (
 	"github.com/resource-tracker/rt/upload"
 )
 
-// Config says where the object store is.
+// Config is the configuration of an Uploader.
 type Config struct {
 	HTTP *http.Client // see upload.NewHTTPClient
 	// Endpoint is the base URL of a store other than AWS. With one, addresses are
 	// path-style and no region is looked up. Empty for AWS.
 	Endpoint string
-	// Region of the buckets; empty: what the credentials say, else what the bucket says.
+	// Region of the buckets; empty: that of the credentials, else that of the bucket.
 	Region string
 }
 
@@ -62,7 +62,7 @@ func New(c Config) (*Uploader, error) {
 }
 
 // Put stores the body, a gzip-compressed CSV, under an s3:// URI. Success is 200
-// or 201 (section 10.5). Its errors are *upload.Error; none holds credentials.
+// or 201 (section 10.5). Its errors are *upload.Error, without credentials.
 func (u *Uploader) Put(ctx context.Context, uri string, cred upload.Credentials, body []byte) error {
 	op := "PUT " + uri
 	bucket, key, err := ParseURI(uri)
@@ -84,7 +84,7 @@ func (u *Uploader) Put(ctx context.Context, uri string, cred upload.Credentials,
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusCreated {
-		return nil // the status is the store's word; the rest of the body says nothing more
+		return nil // the status decides; the rest of the body has nothing more
 	}
 	if err != nil && len(text) == 0 {
 		text = []byte("the answer broke off")
@@ -92,8 +92,8 @@ func (u *Uploader) Put(ctx context.Context, uri string, cred upload.Credentials,
 	return refusal(op, resp, text, cred)
 }
 
-// locate decides on the address: path-style below an endpoint, and for buckets
-// with dots, whose host names no wildcard certificate matches.
+// locate returns the address: path-style below an endpoint, and for buckets with dots, for
+// which no wildcard certificate matches the host name.
 func (u *Uploader) locate(ctx context.Context, bucket, key, credRegion string) (target, error) {
 	region := u.region
 	if region == "" && validRegion(credRegion) {
@@ -143,8 +143,8 @@ func newRequest(ctx context.Context, t target, cred upload.Credentials, body []b
 	return req, nil
 }
 
-// refusal makes the error of a refused upload. Of S3's XML it quotes code and
-// message alone: other elements repeat what was signed, the session token with it.
+// refusal returns the error of a refused upload. It quotes only code and message of S3's
+// XML: other elements repeat the signed request, with the session token.
 func refusal(op string, resp *http.Response, body []byte, cred upload.Credentials) error {
 	text := string(body)
 	code := element(text, "Code")
@@ -165,8 +165,8 @@ func refusal(op string, resp *http.Response, body []byte, cred upload.Credential
 	return e
 }
 
-// element is the text of the first XML element of that name. An error message
-// needs no more, and a parser of XML would be 0.1 MiB in every resource-tracker.
+// element returns the text of the first XML element of that name. An error message needs no
+// more, and an XML parser would add 0.1 MiB to resource-tracker.
 func element(body, name string) string {
 	_, rest, ok := strings.Cut(body, "<"+name+">")
 	if !ok {

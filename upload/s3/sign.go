@@ -16,7 +16,7 @@ const (
 	service   = "s3"
 )
 
-// request is what Signature Version 4 covers of a PUT (section 10.4).
+// request is the part of a PUT that Signature Version 4 covers (section 10.4).
 type request struct {
 	host        string // with a port where it is not the scheme's
 	path        string // not encoded, with a leading slash

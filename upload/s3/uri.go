@@ -23,9 +23,9 @@ func ParseURI(uri string) (bucket, key string, err error) {
 	return bucket, key, nil
 }
 
-// validBucket guards the host name that a bucket becomes part of: 3 to 63 lower-case
-// letters, digits, dots and hyphens; Ceph and MinIO are as strict. Older buckets
-// with capitals or underscores cannot be reached by host name and are let through.
+// validBucket checks a bucket, which becomes part of a host name: 3 to 63 lower-case
+// letters, digits, dots and hyphens; Ceph and MinIO are as strict. Older buckets with
+// capitals or underscores are accepted: they cannot be reached by host name.
 func validBucket(b string) bool {
 	if b == "" || len(b) > 255 || b[0] == '.' || b[0] == '-' {
 		return false
@@ -46,8 +46,8 @@ func unreserved(c byte) bool {
 	return c == '-' || c == '_' || c == '.' || c == '~'
 }
 
-// escapePath percent-encodes every segment of a path once, as the canonical URI of
-// S3 wants it: all bytes but A-Z a-z 0-9 - _ . ~ and the slashes between segments.
+// escapePath percent-encodes every segment of a path once, for the canonical URI of S3:
+// all bytes but A-Z a-z 0-9 - _ . ~ and the slashes between segments.
 func escapePath(path string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder

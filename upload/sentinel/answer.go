@@ -10,8 +10,8 @@ import (
 	"github.com/resource-tracker/rt/upload"
 )
 
-// answerBody is what both answers hold. The public service says expires_at, the
-// specification expiration.
+// answerBody is the common part of both answers. The public service sends expires_at, the
+// specification has expiration.
 type answerBody struct {
 	RunID           string `json:"run_id"`
 	UploadURIPrefix string `json:"upload_uri_prefix"`
@@ -25,15 +25,15 @@ type answerBody struct {
 	} `json:"upload_credentials"`
 }
 
-// parseRegistered reads and checks the answer to POST /runs. What it names becomes
-// part of URLs, keys and headers, so none of it is taken on trust.
+// parseRegistered parses and checks the answer to POST /runs. All of its values are checked,
+// because they become parts of URLs, keys and headers.
 func parseRegistered(b []byte) (upload.Registered, error) {
 	a, err := parseAnswer(b)
 	if err != nil {
 		return upload.Registered{}, err
 	}
 	if !validID(a.RunID) {
-		return upload.Registered{}, errors.New("run_id is missing, or holds other characters than letters, digits, '-', '_', '.'")
+		return upload.Registered{}, errors.New("run_id is missing, or has other characters than letters, digits, '-', '_', '.'")
 	}
 	prefix := strings.TrimRight(a.UploadURIPrefix, "/")
 	if rest, ok := strings.CutPrefix(prefix, "s3://"); !ok || rest == "" || rest[0] == '/' || !printable(prefix, 1024) {
@@ -43,7 +43,7 @@ func parseRegistered(b []byte) (upload.Registered, error) {
 	return upload.Registered{RemoteID: a.RunID, UploadURIPrefix: prefix, Credentials: cred}, err
 }
 
-// parseRefreshed reads and checks the answer to POST /runs/{id}/refresh-credentials.
+// parseRefreshed parses and checks the answer to POST /runs/{id}/refresh-credentials.
 func parseRefreshed(b []byte) (upload.Credentials, error) {
 	a, err := parseAnswer(b)
 	if err != nil {
@@ -55,7 +55,7 @@ func parseRefreshed(b []byte) (upload.Credentials, error) {
 func parseAnswer(b []byte) (answerBody, error) {
 	var a answerBody
 	if err := json.Unmarshal(b, &a); err != nil {
-		// The text of a JSON error may quote the answer, which holds secrets.
+		// The text of a JSON error may quote the answer, which has secrets.
 		return a, errors.New("it is not the JSON object that was expected")
 	}
 	return a, nil
@@ -88,8 +88,8 @@ func (a *answerBody) credentials() (upload.Credentials, error) {
 	}, nil
 }
 
-// parseTime reads ISO 8601 with Z, an offset, or neither, which means UTC. Empty
-// means that no end is known.
+// parseTime parses ISO 8601 with Z, an offset, or neither, which means UTC. The zero time of
+// an empty text means that no expiration is known.
 func parseTime(s string) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
@@ -116,7 +116,7 @@ func validID(id string) bool {
 	return true
 }
 
-// printable: ASCII without blanks and control characters, at most max bytes.
+// printable accepts ASCII without blanks and control characters, at most max bytes.
 func printable(s string, max int) bool {
 	if len(s) > max {
 		return false

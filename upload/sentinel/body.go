@@ -20,8 +20,8 @@ type specRegistration struct {
 	PID rt.Opt[uint64] `json:"pid,omitzero"`
 }
 
-// liveRegistration is the same as the public service takes it. It refuses fields
-// that it does not know.
+// liveRegistration is the same for the public service, which refuses fields that it does not
+// know.
 type liveRegistration struct {
 	rt.Metadata
 	Command string `json:"command,omitempty"` // argv as a JSON array, in a string
@@ -70,8 +70,8 @@ func registration(dialect string, run rt.Run, h rt.Host) any {
 	return live
 }
 
-// finishBody is the body of POST /runs/{id}/finish in both dialects: run_id is
-// sent as specified only, finished_at in the other one.
+// finishBody is the body of POST /runs/{id}/finish in both dialects: only the specified one
+// has run_id, only the other one finished_at.
 type finishBody struct {
 	RunID      string        `json:"run_id,omitempty"`
 	ExitCode   rt.Opt[int64] `json:"exit_code"`

@@ -21,11 +21,11 @@ import (
 // DefaultEndpoint is the public service (section 9.2.1).
 const DefaultEndpoint = "https://api.sentinel.sparecores.net"
 
-// DialectAuto registers as specified and, when the fields are refused, once more
-// as the public service wants it.
+// DialectAuto registers as specified and, when the fields are refused, once more in the
+// dialect of the public service.
 const DialectAuto = "auto"
 
-// maxAnswer bounds an answer, in bytes.
+// maxAnswer limits an answer, in bytes.
 const maxAnswer = 1 << 20
 
 // Config of a Client.
@@ -65,7 +65,7 @@ func New(c Config) (*Client, error) {
 	}
 	for _, b := range []byte(token) {
 		if b <= ' ' || b > '~' {
-			return nil, errors.New("the Sentinel token holds blanks or other characters that no token has")
+			return nil, errors.New("the Sentinel token has blanks or other invalid characters")
 		}
 	}
 	switch c.Dialect {
@@ -137,8 +137,7 @@ func (c *Client) Finish(ctx context.Context, f upload.Finish) error {
 	return err
 }
 
-// post sends one request and returns the body of a 2xx answer. Retrying is the
-// caller's.
+// post sends one request and returns the body of a 2xx answer. The caller retries.
 func (c *Client) post(ctx context.Context, path string, body any) (answer []byte, op string, err error) {
 	op = "POST " + c.base + path
 	text, err := json.Marshal(body)
@@ -178,7 +177,7 @@ func (c *Client) refused(op string, resp *http.Response, answer []byte) *upload.
 	return e
 }
 
-// forbidden: who may not register a run at all has the wrong token.
+// forbidden changes a refused registration into a refused token.
 func forbidden(err error) error {
 	var e *upload.Error
 	if errors.As(err, &e) && e.Status == http.StatusForbidden {
@@ -188,8 +187,8 @@ func forbidden(err error) error {
 	return err
 }
 
-// invalid makes the error of an answer that does not say what it must. It is
-// permanent: the request was accepted, and sending it again would make another run.
+// invalid returns the error of an answer that lacks something. It is permanent: the request
+// was accepted, and a retry would create another run.
 func (c *Client) invalid(op string, err error) error {
 	if err == nil {
 		return nil
