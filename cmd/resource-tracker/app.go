@@ -13,24 +13,23 @@ import (
 )
 
 const helpHead = `NAME:
-   resource-tracker - sample the use of a machine, or of a command and the
-   machine around it
+   resource-tracker - sample the use of a machine, or of a command and its machine
 
 USAGE:
    resource-tracker [flags]
    resource-tracker [flags] [--] command [args...]
 
 DESCRIPTION:
-   Each flag wins over its environment variable, this over the configuration
-   file, and this over the default. Flags end at the first word that is none:
-   the rest is the command's.
+   A flag overrides its environment variable, which overrides the configuration
+   file, which overrides the default. Flags end at the first word that is not
+   one: the rest is the command.
    Inside a Slurm job, around a command, samples go to a spool instead of
    standard output.
 
 OPTIONS:
 `
 
-// app does what the command line asks for.
+// app runs the command line.
 func app(args []string, stdout io.Writer) error {
 	line, err := parseCommandLine(args[min(1, len(args)):], options(), os.LookupEnv)
 	switch {
@@ -61,7 +60,7 @@ func options() []option {
 		{name: "interval", short: "i", variable: "RESOURCE_TRACKER_INTERVAL", takes: "SECONDS",
 			usage: "whole SECONDS between samples, at least 1 (default: 1)"},
 		{name: "config", short: "c", variable: "RESOURCE_TRACKER_CONFIG", takes: "FILE", fallback: "resource-tracker.toml",
-			usage: "TOML FILE with defaults; passed over where it is missing or broken"},
+			usage: "TOML FILE with defaults; ignored where it is missing or invalid"},
 		{name: "format", short: "f", variable: "RESOURCE_TRACKER_FORMAT", takes: "FORMAT", fallback: "json",
 			usage: "FORMAT of the samples: json or csv"},
 		{name: "output", short: "o", variable: "RESOURCE_TRACKER_OUTPUT", takes: "FILE",
@@ -69,16 +68,16 @@ func options() []option {
 		{name: "quiet", short: "q", variable: "RESOURCE_TRACKER_QUIET",
 			usage: "write no samples to standard output"},
 		{name: "spool", variable: "RESOURCE_TRACKER_SPOOL", takes: "DIR",
-			usage: "keep the readings in a database in DIR, for rt-spool, not on standard output"},
+			usage: "write the readings to a database in DIR, for rt-spool, not to standard output"},
 		{name: "scope", variable: "RESOURCE_TRACKER_SCOPE", takes: "job|node", fallback: string(rt.ScopeNode),
-			usage: "show the figures of the Slurm job around us, or of the node"},
+			usage: "show the figures of the surrounding Slurm job, or of the node"},
 		{name: "listen", takes: "ADDRESS",
-			usage: "broadcast what is seen at HOST:PORT or unix:PATH, as GemPBA's telemetry"},
+			usage: "broadcast GemPBA's telemetry at HOST:PORT or unix:PATH"},
 		{name: "gpu", variable: "RESOURCE_TRACKER_GPU", takes: "auto|off", fallback: "auto",
-			usage: "look for GPUs"},
+			usage: "read GPUs"},
 		{name: "path.procfs", takes: "DIR", fallback: "/proc", usage: "DIR where procfs is mounted"},
 		{name: "path.sysfs", takes: "DIR", fallback: "/sys", usage: "DIR where sysfs is mounted"},
-		{name: "path.cgroupfs", takes: "DIR", usage: "DIR where cgroups are mounted (default: as the kernel says)"},
+		{name: "path.cgroupfs", takes: "DIR", usage: "DIR where cgroups are mounted (default: see /proc/mounts)"},
 		{name: "version", usage: "print the version and exit"},
 	}
 	for _, field := range rt.MetadataFields {
@@ -89,7 +88,7 @@ func options() []option {
 		}
 		list = append(list, o)
 	}
-	return append(list, option{name: "tag", takes: "KEY=VALUE", repeats: true, usage: "label the run: KEY=VALUE, as often as you like"})
+	return append(list, option{name: "tag", takes: "KEY=VALUE", repeats: true, usage: "label the run: KEY=VALUE; may be repeated"})
 }
 
 func flagName(field string) string { return strings.ReplaceAll(field, "_", "-") }
@@ -106,7 +105,7 @@ func help(to io.Writer) error {
 	return err
 }
 
-// formsWidth is the room for a flag's forms.
+// formsWidth is the width of the column of a flag's forms.
 const formsWidth = 33
 
 // forms are the ways to write an option.
@@ -121,7 +120,7 @@ func (o *option) forms() string {
 	return "--" + o.name + value + ", -" + o.short + value
 }
 
-// origin says where the value comes from when there is no flag.
+// origin describes where the value comes from when there is no flag.
 func (o *option) origin() (text string) {
 	if o.fallback != "" {
 		text = " (default: " + o.fallback + ")"

@@ -22,7 +22,7 @@ import (
 // signal reaches the command's group and not us.
 type child struct {
 	pid      int
-	terminal *terminal // nil where we have none
+	terminal *terminal // nil for none
 	signals  chan os.Signal
 
 	mu     sync.Mutex
@@ -39,8 +39,8 @@ var forwarded = []os.Signal{
 	syscall.SIGTSTP, syscall.SIGWINCH,
 }
 
-// start runs the command with our own standard descriptors and environment. The
-// error is errNotFound or errNotExecutable.
+// start runs the command with our standard descriptors and environment. The error is
+// errNotFound or errNotExecutable.
 func start(argv []string) (*child, error) {
 	path, err := look(argv[0])
 	if err != nil {

@@ -10,28 +10,28 @@ import (
 	"github.com/resource-tracker/rt/internal/cli"
 )
 
-// option is one flag. Flags take text, so that a mistake in it is told in our
-// words, with what would be right.
+// option is one flag. All flags take text, so that the message about an invalid value is ours
+// and says what is valid.
 type option struct {
 	name, short string
 	variable    string // of the environment; a flag wins over it
-	takes       string // what the help calls its value; empty for a switch
-	fallback    string // the value where nobody gives one
+	takes       string // the name of its value in the help; empty for a switch
+	fallback    string // the default
 	usage       string
-	repeats     bool // each value counts, not the last alone
+	repeats     bool // all values count, not the last alone
 }
 
-// commandLine is what flags and their variables say. The flag package of the
-// standard library parses it: a library that prints its help by text/template
-// makes the linker keep every method of every type, 1.5 MiB of them.
+// commandLine is the values of flags and their variables. The flag package of the standard
+// library parses it: a library that prints its help by text/template makes the linker keep
+// every method of every type, 1.5 MiB of them.
 type commandLine struct {
-	values  map[string][]string // by the option's name; none where nobody gave one
-	flagged map[string]bool     // by a flag, not by its variable
+	values  map[string][]string // by the option's name; none for an option that is not set
+	flagged map[string]bool     // set by a flag, not by its variable
 	command []string
 }
 
-// parseCommandLine reads args, without the program's name, and the variables of
-// lookup, which is os.LookupEnv. An error that is flag.ErrHelp asks for the help.
+// parseCommandLine parses args, without the program's name, and the variables of lookup, which
+// is os.LookupEnv. The error is flag.ErrHelp for --help.
 func parseCommandLine(args []string, options []option, lookup func(string) (string, bool)) (*commandLine, error) {
 	c := &commandLine{values: map[string][]string{}, flagged: map[string]bool{}}
 	flags := c.flagSet(options)
@@ -43,7 +43,7 @@ func parseCommandLine(args []string, options []option, lookup func(string) (stri
 	}
 	c.command = flags.Args()
 	if endsInDashes(args, options) {
-		return nil, cli.Usage("-- and no command after it: leave it out to sample without one")
+		return nil, cli.Usage("-- without a command: leave it out to sample without one")
 	}
 	for _, o := range options {
 		value, set := lookup(o.variable)
@@ -78,8 +78,8 @@ func (c *commandLine) flagSet(options []option) *flag.FlagSet {
 	return flags
 }
 
-// endsInDashes: the last word says that a command follows, and it is no flag's
-// value: the words before it are complete and have no command either.
+// endsInDashes reports whether the last word announces a command that does not follow: it is
+// not a flag's value, and the words before it have no command either.
 func endsInDashes(args []string, options []option) bool {
 	last := len(args) - 1
 	if last < 0 || args[last] != "--" {
@@ -90,7 +90,7 @@ func endsInDashes(args []string, options []option) bool {
 	return flags.Parse(args[:last]) == nil && flags.NArg() == 0 && !slices.Contains(args[:last], "--")
 }
 
-// text is an option's value, the last one where it was given more than once.
+// text is an option's value, the last one of several.
 func (c *commandLine) text(name string) string {
 	if v := c.values[name]; len(v) > 0 {
 		return v[len(v)-1]
@@ -98,19 +98,19 @@ func (c *commandLine) text(name string) string {
 	return ""
 }
 
-// on says whether a switch is.
+// on reports whether a switch is on.
 func (c *commandLine) on(name string) bool {
-	on, _ := strconv.ParseBool(c.text(name)) // what is wrong was found when it was parsed
+	on, _ := strconv.ParseBool(c.text(name)) // the parser has checked it
 	return on
 }
 
-// flagValue is an option as the flag package sets it.
+// flagValue is the flag.Value of an option.
 type flagValue struct {
 	line   *commandLine
 	option option
 }
 
-// String implements flag.Value; nobody prints it.
+// String implements flag.Value; it is not used.
 func (*flagValue) String() string { return "" }
 
 // Set implements flag.Value.
@@ -129,5 +129,5 @@ func (g *flagValue) Set(text string) error {
 	return nil
 }
 
-// IsBoolFlag says whether the flag stands alone.
+// IsBoolFlag reports whether the flag takes no value.
 func (g *flagValue) IsBoolFlag() bool { return g.option.takes == "" }

@@ -9,10 +9,10 @@ import (
 	"github.com/resource-tracker/rt/internal/telemetry"
 )
 
-// maxConfig bounds what is read of a configuration file, in bytes.
+// maxConfig limits what is read of a configuration file, in bytes.
 const maxConfig = 1 << 20
 
-// config is what the user's TOML file says (section 3.3), with the defaults.
+// config is the content of the user's TOML file (section 3.3), with the defaults.
 type config struct {
 	jobName  string
 	pid      int                // 0: none
@@ -20,8 +20,8 @@ type config struct {
 	connect  *telemetry.Address // of a GemPBA program; nil: none
 }
 
-// readConfig reads the file. Section 3.3 wants no word about a file that is
-// missing or broken, nor about keys that are unknown or of another type.
+// readConfig reads the file. It ignores, without a message, a file that is missing or invalid
+// and keys that are unknown or of another type (section 3.3).
 func readConfig(path string) config {
 	c := config{interval: 1}
 	info, err := os.Stat(path)

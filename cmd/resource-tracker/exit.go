@@ -9,8 +9,8 @@ import (
 	"github.com/resource-tracker/rt/internal/recovery"
 )
 
-// The exit statuses next to those of all programs. Around a command they are the
-// command's own, as a shell reports them.
+// The exit statuses of this program in addition to those of all programs. With a command they
+// are the command's own, as a shell reports them.
 const (
 	exitNotExecutable = 126 // the command is there and cannot be run
 	exitNotFound      = 127 // there is no such command
@@ -18,13 +18,13 @@ const (
 )
 
 const exitHelp = `EXIT STATUS:
-   0       done, or told to stop
-   1       something went wrong, see the message
-   2       wrong command line or environment
-   Around a command it is the command's own, or
+   0       done, or stopped by a signal
+   1       an error, see the message
+   2       invalid command line or environment
+   With a command it is the command's own, or
    126     the command cannot be executed
    127     the command was not found
-   128+n   the command was ended by signal n
+   128+n   signal n ended the command
 `
 
 var (
@@ -32,13 +32,13 @@ var (
 	errNotFound      = errors.New("command not found")
 )
 
-// commandStatus is the status of a command that ended otherwise than with 0. It
-// is no error of ours and prints nothing.
+// commandStatus is the status of a command that did not end with 0. It is not an error of
+// resource-tracker and prints no message.
 type commandStatus int
 
 func (s commandStatus) Error() string { return fmt.Sprintf("the command's status is %d", int(s)) }
 
-// exitStatus is the one place where errors become exit statuses.
+// exitStatus maps errors to exit statuses.
 func exitStatus(err error) int {
 	var command commandStatus
 	switch {
@@ -56,7 +56,7 @@ func exitStatus(err error) int {
 	return cli.ExitError
 }
 
-// run is the whole program but for the process around it.
+// run is the program without os.Exit.
 func run(args []string, stdout, stderr io.Writer) (status int) {
 	defer recovery.Handle(func(err error) {
 		fmt.Fprintf(stderr, "resource-tracker: %v\n", err)

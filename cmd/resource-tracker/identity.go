@@ -11,7 +11,7 @@ import (
 	"github.com/resource-tracker/rt/slurm/environ"
 )
 
-// newRun says who we track, for the spool and for the samples. pid is 0 where no
+// newRun returns the identity of the run, for the spool and for the samples. pid is 0 where no
 // process tree is tracked.
 func newRun(s settings, pid int, started time.Time) rt.Run {
 	run := rt.Run{Identity: rt.Identity{Start: started}, Ending: rt.Ending{State: rt.StateRunning}}
@@ -21,7 +21,7 @@ func newRun(s settings, pid int, started time.Time) rt.Run {
 		}
 	}
 	if run.Node == "" {
-		run.Node, _ = os.Hostname() // a name that is not known is empty
+		run.Node, _ = os.Hostname() // empty after an error
 	}
 	if run.User == "" {
 		if u, err := user.Current(); err == nil {
@@ -40,8 +40,8 @@ func newRun(s settings, pid int, started time.Time) rt.Run {
 	return run
 }
 
-// readHost collects the facts of the host but for those that the user suppresses:
-// TRACKER_HOST_IP=0, or empty, keeps host_ip to ourselves.
+// readHost collects the facts of the host except those that the user suppresses:
+// TRACKER_HOST_IP=0, or empty, suppresses host_ip.
 func readHost(s settings) rt.Host {
 	return hostfacts.Local(host.NewRoots(s.procfs, s.sysfs), os.LookupEnv)
 }

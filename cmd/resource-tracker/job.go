@@ -12,14 +12,14 @@ import (
 	"github.com/resource-tracker/rt/slurm/layout"
 )
 
-// jobSource reads the cgroup of the Slurm job that we run in. The job outlives us,
-// so nothing waits for its events, and where it is short of memory no snapshot is taken.
+// jobSource reads the cgroup of the surrounding Slurm job. The job outlives this process, so
+// its events are not used, and near its memory limit no snapshot is taken.
 type jobSource struct {
 	*cgroup.Job
 	quit chan struct{}
 }
 
-// newJobSource looks where Slurm may have put the job's cgroup.
+// newJobSource looks for the job's cgroup in all places that Slurm may use.
 func newJobSource(s settings, run *rt.Run) (jobSource, error) {
 	mounts, err := cgroupMounts(s)
 	if err != nil {
@@ -34,7 +34,7 @@ func newJobSource(s settings, run *rt.Run) (jobSource, error) {
 	return j, nil
 }
 
-// drain takes the events, so that the watcher never waits.
+// drain receives the events, so that the watcher never waits.
 func (j jobSource) drain() {
 	defer recovery.Handle(warn)
 	for {
@@ -46,7 +46,7 @@ func (j jobSource) drain() {
 	}
 }
 
-// Close ends the watching.
+// Close ends the watch.
 func (j jobSource) Close() error {
 	close(j.quit)
 	return j.Job.Close()
@@ -55,7 +55,7 @@ func (j jobSource) Close() error {
 // Name is what the ledger calls the source.
 func (jobSource) Name() string { return "cgroup" }
 
-// cgroupMounts is the kernel's list, or what lies below --path.cgroupfs: a v2
+// cgroupMounts returns the kernel's list of mounts, or the content of --path.cgroupfs: a v2
 // hierarchy, or one directory for each v1 controller.
 func cgroupMounts(s settings) (cgroupfs.Mounts, error) {
 	if s.cgroupfs == "" {

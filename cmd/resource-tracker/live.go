@@ -15,17 +15,17 @@ import (
 	"github.com/resource-tracker/rt/slurm/layout"
 )
 
-// broadcast shows what is tracked to those who connect to --listen.
+// broadcast sends telemetry to the clients of --listen.
 type broadcast struct {
 	cancel  context.CancelFunc
 	done    chan struct{}
 	node    *telemetry.Node
-	workers io.Closer       // nil where there are none
-	conns   *sockets.Reader // nil where the kernel does not tell
+	workers io.Closer       // nil for none
+	conns   *sockets.Reader // nil where the kernel does not support them
 }
 
-// openLive begins to listen. The workers are the job's tasks on this node with the
-// job's scope, else the processes of the tree.
+// openLive starts to listen. The workers are the job's tasks on this node in the scope of the
+// job, and otherwise the processes of the tree.
 func (t *tracking) openLive(s settings, warn func(error)) error {
 	listener, err := telemetry.Listen(context.Background(), *s.listen, os.Geteuid())
 	if err != nil {
@@ -87,7 +87,7 @@ func (b *broadcast) findWorkers(s settings, run *rt.Run, o *telemetry.NodeOption
 	return nil
 }
 
-// close lets all clients go.
+// close closes all connections.
 func (b *broadcast) close() error {
 	b.cancel()
 	<-b.done

@@ -12,13 +12,13 @@ import (
 	"github.com/resource-tracker/rt/internal/telemetry"
 )
 
-// maxInterval is a year: more is a mistake, and far more does not fit a clock.
+// maxInterval is a year: more is a mistake, and far more overflows a clock.
 const maxInterval = 365 * 24 * 60 * 60 // seconds
 
-// pidVariable names the root of the tree to track, as --pid does.
+// pidVariable is the environment variable of --pid.
 const pidVariable = "RESOURCE_TRACKER_PID"
 
-// settings are what flags, environment and configuration come to.
+// settings are the result of flags, environment and configuration.
 type settings struct {
 	interval time.Duration
 	csv      bool
@@ -30,14 +30,14 @@ type settings struct {
 	output   string // a file; empty for none
 	toStdout bool
 	spoolDir string // empty for no spool
-	anySpool bool   // nobody named spoolDir: where it cannot be, even empty, another one will do
+	anySpool bool   // spoolDir is a default, and may be empty: another directory may replace it
 
 	streaming *streaming         // nil: nothing is sent
-	listen    *telemetry.Address // nil: nobody can watch
+	listen    *telemetry.Address // nil: no telemetry
 	connect   *telemetry.Address // of a GemPBA program; nil for none
 
 	gpu                     bool
-	procfs, sysfs, cgroupfs string // cgroupfs: empty where the kernel says it
+	procfs, sysfs, cgroupfs string // cgroupfs: empty for the kernel's mounts
 }
 
 func newSettings(c *commandLine) (s settings, err error) {
@@ -74,7 +74,7 @@ func newSettings(c *commandLine) (s settings, err error) {
 	s.scope = rt.ScopeNode
 	if job {
 		if !insideSlurm() {
-			return s, cli.Usage("--scope job: this is no Slurm job, SLURM_JOB_ID is not set; leave it out for the node's figures")
+			return s, cli.Usage("--scope job: this is not a Slurm job, SLURM_JOB_ID is not set; leave it out for the node's figures")
 		}
 		s.scope = rt.ScopeJob
 	}
@@ -95,18 +95,18 @@ func newSettings(c *commandLine) (s settings, err error) {
 	return s, nil
 }
 
-// chooseOutput decides where samples go when nothing says so: around a command
-// in a Slurm job its standard output is the job's, and stays clean.
+// chooseOutput decides where samples go without a flag: with a command in a Slurm job,
+// standard output is the job's, and stays clean.
 func (s *settings) chooseOutput(c *commandLine) {
-	said := s.output != "" || s.spoolDir != "" || c.on("quiet")
-	if !said && len(s.command) > 0 && insideSlurm() {
+	isSet := s.output != "" || s.spoolDir != "" || c.on("quiet")
+	if !isSet && len(s.command) > 0 && insideSlurm() {
 		s.spoolDir, s.anySpool = stateDir(), true
 		return
 	}
-	s.toStdout = !said
+	s.toStdout = !isSet
 }
 
-// address reads where to listen; nil where nobody said so.
+// address parses where to listen; nil for an empty text.
 func address(flag, text string) (*telemetry.Address, error) {
 	if text == "" {
 		return nil, nil
@@ -123,14 +123,14 @@ func (s *settings) hasSpool() bool { return s.spoolDir != "" || s.anySpool }
 
 func insideSlurm() bool { return os.Getenv("SLURM_JOB_ID") != "" }
 
-// keepsJob says whether the spool gets the figures of the Slurm job around the
-// command, with those of its steps and tasks: other tasks of the step have no
-// tracker of their own. What is printed is as --scope says all the same.
+// keepsJob reports whether the spool gets the figures of the surrounding Slurm job, with its
+// steps and tasks: other tasks of the step have no tracker of their own. The samples that are
+// printed still follow --scope.
 func (s *settings) keepsJob() bool {
 	return insideSlurm() && len(s.command) > 0 && s.hasSpool()
 }
 
-// stateDir is the user's own spool: $XDG_STATE_HOME/rt, by default
+// stateDir is the user's default spool: $XDG_STATE_HOME/rt, by default
 // ~/.local/state/rt; empty without a home.
 func stateDir() string {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
@@ -142,7 +142,7 @@ func stateDir() string {
 	return ""
 }
 
-// parseInterval takes a whole number of seconds.
+// parseInterval parses a whole number of seconds.
 func parseInterval(text string) (uint64, error) {
 	seconds, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || seconds < 1 || seconds > maxInterval {
@@ -151,8 +151,8 @@ func parseInterval(text string) (uint64, error) {
 	return seconds, nil
 }
 
-// choosePID takes the flag, then the variable, then the file; a command's own pid
-// wins over the latter two.
+// choosePID returns the pid of the flag, the variable or the file, in this order; a command's
+// own pid overrides the latter two.
 func choosePID(c *commandLine, fromFile int) (int, error) {
 	text := c.text("pid")
 	switch {
@@ -170,7 +170,7 @@ func choosePID(c *commandLine, fromFile int) (int, error) {
 	return int(pid), nil
 }
 
-// choose tells whether a flag has the second of its two values.
+// choose reports whether a flag has the second of its two values.
 func choose(c *commandLine, name, first, second string) (bool, error) {
 	switch v := c.text(name); v {
 	case first:

@@ -14,9 +14,9 @@ import (
 	"github.com/resource-tracker/rt/internal/delivery"
 )
 
-// findSpool makes the directory of the spool and returns it. Where the user did
-// not name one and the usual one will not do, as homes on a network file system
-// do not, it is a private one among temporary files. check is spool.CheckDir.
+// findSpool creates the directory of the spool and returns it. Where the user did not name one
+// and the default cannot be used, for example a home on a network file system, it is a private
+// one below TMPDIR. check is spool.CheckDir.
 func (s *settings) findSpool(check func(dir string) error) (string, error) {
 	if !s.anySpool {
 		if err := os.MkdirAll(s.spoolDir, 0o700); err != nil {
@@ -45,7 +45,7 @@ func (s *settings) findSpool(check func(dir string) error) (string, error) {
 	return "", fmt.Errorf("find a directory for the spool (--spool names one): %w", why)
 }
 
-// usable says whether we can keep runs in a directory.
+// usable returns why a directory cannot hold runs, nil where it can.
 func usable(dir string, check func(dir string) error) error {
 	if err := check(dir); err != nil {
 		return err
@@ -64,15 +64,15 @@ func tempDir() string {
 	return "/tmp"
 }
 
-// privateIn makes our directory in one where anybody may write, and returns it. It
-// is an error when somebody else was there before us.
+// privateIn creates our directory in one that all users may write to, and returns it. It is an
+// error when another user has created it.
 func privateIn(temp string, check func(dir string) error) (string, error) {
 	dir := filepath.Join(temp, "rt-"+strconv.Itoa(os.Getuid()))
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err
 	}
 	if !delivery.IsPrivate(dir) {
-		return "", fmt.Errorf("%s: is no directory that only we can use: see who made it", dir)
+		return "", fmt.Errorf("%s is not a directory that only this user can write to: see who created it", dir)
 	}
 	return dir, usable(dir, check)
 }

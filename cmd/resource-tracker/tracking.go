@@ -87,7 +87,7 @@ func track(s settings, run rt.Run, failed, warn func(error)) (_ *tracking, err e
 func (t *tracking) openSources(s settings, warn func(error)) error {
 	fs := proc.NewFS(s.procfs, s.sysfs)
 	t.sources = []collect.Source{proc.NewCPU(fs), proc.NewProcesses(fs)}
-	var tracked []gpu.Option // the processes whose use of GPUs is read
+	var tracked []gpu.Option // selects the processes on GPUs
 	if pid, ok := t.run.PID.Get(); ok {
 		tree := proc.NewTree(fs, int(pid))
 		t.sources = append(t.sources, tree)

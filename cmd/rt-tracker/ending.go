@@ -38,8 +38,8 @@ func (t *jobTracker) end(stopped bool) {
 }
 
 // endWithoutReading ends the run while a reading hangs in the kernel, for example in a
-// driver or a dead file system. It may hang for ever, and no drain delivers a run whose
-// tracker lives. What is being read stays open.
+// driver or a dead file system. It may hang for ever, and no drain delivers the run of a
+// living tracker. What is being read stays open.
 func (t *jobTracker) endWithoutReading(stopped bool) {
 	detail := fmt.Sprintf("a reading has not come back within %s of the end: the run ends without it", t.cfg.Tracker.Grace)
 	t.writer.Event(rt.Event{Time: time.Now(), Kind: "tracker", Name: "recording", Status: "failed", Detail: detail})

@@ -50,7 +50,7 @@ func (a *Accounting) wants(run *rt.Run) bool {
 }
 
 // complete writes what accounting knows into the files of the runs in dir. It returns the
-// names of those whose record does not exist yet: they wait.
+// names of those without a record yet: they wait.
 func (a *Accounting) complete(ctx context.Context, dir string, runs []ended, now time.Time) (done AccountingResult, waiting map[string]bool) {
 	if len(runs) == 0 {
 		return done, nil

@@ -6,8 +6,8 @@ import (
 	"net/url"
 )
 
-// ClearText says what of the deliveries to a receiver crosses a network unprotected;
-// nothing where all of it is encrypted or stays on this machine.
+// ClearText returns what a delivery sends over a network without encryption; nothing where all
+// of it is encrypted or stays on this machine.
 func (r Receiver) ClearText() (unprotected []string) {
 	for _, to := range []struct{ what, endpoint string }{{"the API's token crosses", r.Endpoint}, {"uploads cross", r.S3Endpoint}} {
 		u, err := url.Parse(to.endpoint)

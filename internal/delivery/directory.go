@@ -37,7 +37,7 @@ type locked struct {
 	accounted AccountingResult
 }
 
-// Runs implements upload.Directory. It closes the runs whose trackers have died and
+// Runs implements upload.Directory. It closes the runs of dead trackers and
 // completes those that have ended from accounting.
 func (d *locked) Runs(ctx context.Context) ([]upload.Entry, error) {
 	var err error
@@ -90,7 +90,7 @@ func (d *locked) close() error {
 	return d.unlock()
 }
 
-// reap closes a run whose tracker has died. What the Epilog wrote for the tracker is
+// reap closes the run of a dead tracker. What the Epilog wrote for the tracker is
 // taken, but the outcome is "lost" unless accounting has another: no process saw the end.
 func (d *locked) reap(path string) (run rt.Run, err error) {
 	r, err := spool.Open(path)
@@ -119,7 +119,7 @@ func (d *locked) reap(path string) (run rt.Run, err error) {
 		exit.Outcome, exit.Source = rt.OutcomeNone, ""
 	}
 	if err := r.CloseLost(exit, boot); err != nil {
-		return run, fmt.Errorf("close a run whose tracker has died: %w", err)
+		return run, fmt.Errorf("close the run of a dead tracker: %w", err)
 	}
 	d.lost++
 	if err := d.grant(r); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/resource-tracker/rt/upload"
 )
 
-// Format is an upload.Format: it gives each dialect its columns.
+// Format is an upload.Format with the columns of each dialect.
 func Format(run *rt.Run, dialect string, scope rt.Scope) (upload.Encoder, error) {
 	switch dialect {
 	case upload.DialectSpec:

@@ -152,7 +152,7 @@ func (s *Stream) Finish(ctx context.Context) {
 	}
 }
 
-// Abandon is for a run whose end cannot be written: nothing more is sent.
+// Abandon sends nothing more, because the end of the run cannot be written.
 func (s *Stream) Abandon() {
 	s.cancel()
 	s.warnKept(errOpenRecord)

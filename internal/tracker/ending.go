@@ -67,8 +67,8 @@ func Ended(run rt.Run, exit rt.Exit, seen environ.Evidence) rt.Run {
 // absentMax is how long a tracker waits for a job without a known time limit.
 const absentMax = 24 * time.Hour
 
-// AbsentFor is how long a tracker waits for a job whose cgroup never appears, as on a
-// node where Slurm uses no cgroups: until limit, when the job must be over, and grace.
+// AbsentFor is how long a tracker waits for a job without a cgroup, for example on a node
+// where Slurm uses none: until limit, when the job must be over, and grace.
 func AbsentFor(now, limit time.Time, grace time.Duration) time.Duration {
 	if limit.IsZero() {
 		return absentMax

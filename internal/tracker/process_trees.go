@@ -100,7 +100,7 @@ func (j *ProcessTrees) nothingBegan() bool {
 	return j.unchanged >= searchesAfter && j.unchanged%searchAgain != 0
 }
 
-// sum adds the trees up and drops those whose slurmstepd has exited.
+// sum adds the trees up and drops those of exited slurmstepds.
 func (j *ProcessTrees) sum(s *rt.Snapshot) {
 	var rss, processes uint64
 	living := j.trees[:0]

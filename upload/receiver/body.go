@@ -8,7 +8,7 @@ import (
 
 // body is an upload between its arrival and its place in the store.
 type body interface {
-	// receive takes it all, and hashes it on the way.
+	// receive reads all of it, and hashes it.
 	receive(from io.Reader, sum hash.Hash) error
 	// Read reads what was received.
 	io.Reader
@@ -18,7 +18,7 @@ type body interface {
 	discard()
 }
 
-// body takes small uploads into memory, larger ones into a file.
+// body receives small uploads in memory, larger ones in a file.
 func (rc *Receiver) body(length int64) body {
 	if length <= smallFile {
 		return &smallBody{store: rc.store}

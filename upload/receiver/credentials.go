@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// keyring issues and recognises upload credentials. Nothing of them is stored: a
-// session token says which access key it belongs to, which run it is good for and
-// until when, and is sealed with the master key, from which the secret key follows.
+// keyring issues and recognises upload credentials. They are not stored: a session token
+// contains its access key, its run and its expiration, and is sealed with the master key,
+// from which the secret key is derived.
 type keyring struct{ master []byte }
 
 // credentials of one run.
@@ -22,7 +22,7 @@ type credentials struct {
 	expires                            time.Time // whole seconds
 }
 
-// issue makes credentials for a run. Run ids hold no '|'.
+// issue returns credentials for a run. Run ids have no '|'.
 func (k keyring) issue(runID string, expires time.Time) credentials {
 	c := credentials{
 		accessKey: "RT" + rand.Text()[:18],
@@ -35,7 +35,7 @@ func (k keyring) issue(runID string, expires time.Time) credentials {
 	return c
 }
 
-// recognise returns the credentials that a session token was issued with.
+// recognise returns the credentials of a session token.
 func (k keyring) recognise(sessionToken string) (credentials, bool) {
 	encoded, seal, ok := strings.Cut(sessionToken, ".")
 	if !ok || len(sessionToken) > 1024 {

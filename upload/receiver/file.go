@@ -13,14 +13,14 @@ type file struct {
 	content []byte
 }
 
-// smallFile is how many bytes a file may have that goes through the journal: larger
-// ones would be written twice for the price of a sync.
+// smallFile is the largest size of a file in the journal, in bytes: writing a larger one
+// twice costs more than a sync.
 const smallFile = 64 << 10
 
 func (f file) large() bool { return len(f.content) > smallFile }
 
-// keep makes files durable, and then visible in their order. Small ones become so
-// together with those of other requests.
+// keep makes files durable, and then visible in their order. Small files share the sync of
+// other requests.
 func (s *store) keep(files ...file) error {
 	if s.journal.unused || slices.ContainsFunc(files, file.large) {
 		return s.keepAlone(files)
@@ -42,8 +42,8 @@ func (s *store) keep(files ...file) error {
 	return nil
 }
 
-// keepAlone makes files durable and visible without the journal, one after the other:
-// a run's rows are there before the run.json that says so, whatever fails between.
+// keepAlone makes files durable and visible without the journal, one after the other: a run's
+// rows are there before the run.json that refers to them, whatever fails between.
 func (s *store) keepAlone(files []file) error {
 	var names []string
 	for _, f := range files {
@@ -55,8 +55,7 @@ func (s *store) keepAlone(files []file) error {
 	return s.journal.forget(names...)
 }
 
-// adopt gives a temporary file its name, and makes the journal forget what it may
-// have of that name.
+// adopt gives a temporary file its name, and removes that name from the journal.
 func (s *store) adopt(t temp, name string) error {
 	if err := t.commit(filepath.Join(s.dir, name)); err != nil {
 		return err
@@ -64,7 +63,7 @@ func (s *store) adopt(t temp, name string) error {
 	return s.journal.forget(name)
 }
 
-// write makes a file durable under its name below root, and visible as a whole.
+// write makes a file durable and visible, at once, under its name below root.
 func write(root, name string, content []byte) error {
 	t, err := newTemp(root)
 	if err != nil {
@@ -77,7 +76,7 @@ func write(root, name string, content []byte) error {
 	return t.commit(filepath.Join(root, name))
 }
 
-// place makes a file visible under its name below root, as a whole, and syncs nothing.
+// place makes a file visible, at once, under its name below root, without a sync.
 func place(root, name string, content []byte) error {
 	path := filepath.Join(root, name)
 	t, err := newTemp(root)
@@ -124,7 +123,7 @@ func (t temp) commit(path string) error {
 	return errors.Join(syncDir(dir), syncDir(filepath.Dir(dir)))
 }
 
-// discard removes what was not committed; what cannot be removed goes at the next start.
+// discard removes a file that was not committed; where it cannot, the next start does.
 func (t temp) discard() {
 	_ = t.Close()
 	_ = os.Remove(t.Name())

@@ -11,29 +11,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// journal makes small files durable for the price of one sync among all requests
-// that come while the one before is under way: first they stand in a segment of the
-// journal, which is synced, then in their places, which are not. A start puts what the
-// segments hold into its places again. A full segment goes once the file system has
-// been synced as a whole, beside the requests.
+// journal makes small files durable with one sync for all requests that arrive during the
+// sync before. The files are first written to a segment of the journal, which is synced, and
+// then to their places, which are not. A start writes the contents of the segments to their
+// places again. A full segment is removed after a sync of the whole file system, in the
+// background.
 type journal struct {
-	root string   // to which the names of files are relative
+	root string   // the names of files are relative to it
 	dir  string   // of the segments
-	fs   *os.File // something on the file system
+	fs   *os.File // a file on the file system
 	warn func(error)
-	// unused: the kernel would not tell what of the files in their places it could not
-	// write, so that the journal might go although it has the only good copy.
+	// unused: the kernel does not report which files it could not write to their places, so
+	// that the journal might be removed although it has the only good copy.
 	unused bool
 
 	mu       sync.Mutex
 	changed  *sync.Cond // full, removing or fault
-	waiting  []*entry   // for who is writing now
+	waiting  []*entry   // for the next write
 	writing  bool
-	seg      *segment // that is written; nil for none
+	seg      *segment // that is being written; nil for none
 	number   int      // of the newest segment
 	full     []*segment
 	removing bool  // full segments
-	fault    error // the disk lost something: nothing is taken until the next start
+	fault    error // the disk has lost data: nothing is accepted until the next start
 }
 
 // segment is one file of the journal.
@@ -41,10 +41,10 @@ type segment struct {
 	f       *os.File
 	taken   int64          // bytes of records
 	filled  int64          // bytes of the file: zeros after the records
-	unended sync.WaitGroup // entries whose files are not in their places yet
+	unended sync.WaitGroup // entries without their files in their places
 }
 
-// entry is what one request adds.
+// entry is the addition of one request.
 type entry struct {
 	records []byte
 	seg     *segment
@@ -53,29 +53,29 @@ type entry struct {
 
 const (
 	segmentBytes = 8 << 20
-	// fillBytes are added to a segment at a time: a sync that follows finds its size
-	// unchanged, and costs half.
+	// fillBytes are added to a segment at a time: the syncs that follow find its size
+	// unchanged, and cost half.
 	fillBytes = 256 << 10
-	// maxFull segments may wait while others are removed, then requests wait for them:
-	// what a start would have to read, and the disk to hold, is bounded.
+	// maxFull segments may wait while others are removed; then requests wait. It limits
+	// what a start reads and what the disk holds.
 	maxFull = 8
 )
 
-// openJournal puts what a receiver that was killed has left into its places.
+// openJournal replays the journal that a killed receiver has left.
 func openJournal(root string, fs *os.File, warn func(error)) (*journal, error) {
-	j := &journal{root: root, dir: filepath.Join(root, "journal"), fs: fs, warn: warn, unused: !syncfsTells(kernelRelease())}
+	j := &journal{root: root, dir: filepath.Join(root, "journal"), fs: fs, warn: warn, unused: !syncfsReports(kernelRelease())}
 	j.changed = sync.NewCond(&j.mu)
 	if err := os.MkdirAll(j.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the receiver's journal: %w", err)
 	}
 	if err := j.replay(); err != nil {
-		return nil, fmt.Errorf("go through the receiver's journal %s: %w", j.dir, err)
+		return nil, fmt.Errorf("replay the receiver's journal %s: %w", j.dir, err)
 	}
 	return j, nil
 }
 
-// add makes records durable. placed is to be called when the files are in their
-// places, or will not be.
+// add makes records durable. The caller must call placed when the files are in their places,
+// or will never be.
 func (j *journal) add(records []byte) (placed func(), err error) {
 	e := &entry{records: records, done: make(chan error, 1)}
 	j.mu.Lock()
@@ -98,7 +98,7 @@ func (j *journal) add(records []byte) (placed func(), err error) {
 	return e.seg.unended.Done, nil
 }
 
-// write takes all who wait together, again and again until nobody does.
+// write writes all waiting entries together, until none waits.
 func (j *journal) write() {
 	var group []*entry
 	defer func() {
@@ -120,7 +120,7 @@ func (j *journal) write() {
 		}
 		if err != nil && seg != nil {
 			seg.unended.Add(-len(group))
-			j.leave(seg)
+			j.abandon(seg)
 		}
 		for i, e := range group {
 			group[i], e.seg = nil, seg
@@ -129,7 +129,7 @@ func (j *journal) write() {
 	}
 }
 
-// next gives all who wait a place; nobody waits where the group is empty.
+// next returns all waiting entries with their place in a segment; an empty group for none.
 func (j *journal) next() (group []*entry, records []byte, seg *segment, at int64, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -145,21 +145,22 @@ func (j *journal) next() (group []*entry, records []byte, seg *segment, at int64
 	return group, records, seg, at, err
 }
 
-// fail ends the journal, and tells those of group that have no answer, and who waits.
+// fail ends the journal and returns the fault to the entries of group without an answer and
+// to those that wait.
 func (j *journal) fail(why error, group []*entry) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.fault = refuse(http.StatusServiceUnavailable, "the receiver has failed (%v); it takes nothing until it is started again", why)
+	j.fault = refuse(http.StatusServiceUnavailable, "the receiver has failed (%v); it accepts nothing until it is started again", why)
 	for _, e := range append(group, j.waiting...) {
 		if e != nil {
 			e.done <- j.fault
 		}
 	}
 	j.waiting = nil
-	j.changed.Broadcast() // the files of group may never be in their places: nobody may wait for that
+	j.changed.Broadcast() // the files of group may never be in their places: empty must not wait for them
 }
 
-// room gives some entries a place in a segment.
+// room reserves bytes for some entries in a segment.
 func (j *journal) room(bytes, entries int) (seg *segment, at int64, err error) {
 	if j.seg != nil && j.seg.taken+int64(bytes) > segmentBytes {
 		j.retire()
@@ -176,7 +177,7 @@ func (j *journal) room(bytes, entries int) (seg *segment, at int64, err error) {
 	return j.seg, at, nil
 }
 
-// begin makes the next segment.
+// begin creates the next segment.
 func (j *journal) begin() (*segment, error) {
 	j.number++
 	f, err := os.OpenFile(filepath.Join(j.dir, fmt.Sprintf("%08d.log", j.number)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -205,8 +206,8 @@ func (s *segment) append(records []byte, at int64) error {
 	}
 }
 
-// leave makes nobody write behind records that may be half there.
-func (j *journal) leave(seg *segment) {
+// abandon retires a segment after a failed write, so that no record follows a torn one.
+func (j *journal) abandon(seg *segment) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.seg == seg {
@@ -214,7 +215,7 @@ func (j *journal) leave(seg *segment) {
 	}
 }
 
-// retire ends the present segment.
+// retire ends the current segment.
 func (j *journal) retire() {
 	j.full = append(j.full, j.seg)
 	j.seg = nil
@@ -226,7 +227,7 @@ func (j *journal) retire() {
 
 // remove syncs the files of full segments in their places, and removes the segments.
 func (j *journal) remove() {
-	defer func() { _ = recover() }() // settle, which alone does something, has its own
+	defer func() { _ = recover() }() // settle, which does the work, has its own
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for len(j.full) > 0 && j.fault == nil {
@@ -237,7 +238,7 @@ func (j *journal) remove() {
 		err := j.settle(full)
 		j.mu.Lock()
 		if err != nil {
-			j.fault = refuse(http.StatusServiceUnavailable, "the receiver's disk fails (%s); it takes nothing until it is started again", storeFault(err))
+			j.fault = refuse(http.StatusServiceUnavailable, "the receiver's disk fails (%s); it accepts nothing until it is started again", storeFault(err))
 		}
 	}
 	j.removing = false
@@ -264,8 +265,8 @@ func (j *journal) settle(full []*segment) (err error) {
 	return nil
 }
 
-// empty makes all files durable in their places, so that nothing is in the journal
-// of what was added before.
+// empty makes all files durable in their places, so that the journal has nothing that was
+// added before.
 func (j *journal) empty() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -278,8 +279,8 @@ func (j *journal) empty() error {
 	return j.fault
 }
 
-// forget makes durable that the newest content of names is not the journal's. Where
-// that cannot be written the journal is emptied: it would put back what was replaced.
+// forget makes durable that the newest content of names is not in the journal. Where that
+// cannot be written the journal is emptied: a replay would restore the replaced content.
 func (j *journal) forget(names ...string) error {
 	j.mu.Lock()
 	holds, fault := j.seg != nil || j.removing, j.fault
@@ -299,7 +300,7 @@ func (j *journal) forget(names ...string) error {
 	return nil
 }
 
-// sound returns the fault for which nothing is taken any more.
+// sound returns the fault after which nothing is accepted.
 func (j *journal) sound() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

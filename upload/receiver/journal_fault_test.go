@@ -240,7 +240,7 @@ func TestAKernelWhoseSyncfsTellsNothing(t *testing.T) {
 		"6.1.0-18-amd64": true, "5.14.0-427.el9.x86_64": true, "5.8": true, "5.7.19": false,
 		"4.18.0-553.el8_10.x86_64": false, "3.10.0-1160.el7": false, "": false, "linux": false,
 	} {
-		if syncfsTells(release) != tells {
+		if syncfsReports(release) != tells {
 			t.Errorf("%q: %v", release, !tells)
 		}
 	}

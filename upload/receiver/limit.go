@@ -12,14 +12,14 @@ import (
 	"github.com/resource-tracker/rt/upload"
 )
 
-// Requests that come while all places are taken wait for one at most so long.
-const patience = 10 * time.Second
+// maxWait is how long a request waits for a place while all are taken.
+const maxWait = 10 * time.Second
 
-// burst is how many requests a client may send at once before its rate counts.
+// burst is how many requests a client may send at once before its rate is limited.
 const burst = 50
 
-// limits bounds how much is asked of the receiver: how many requests are at work
-// at the same time, and how many a second one client's address may send.
+// limits is how many requests are served at the same time, and how many a second the address
+// of one client may send.
 type limits struct {
 	places chan struct{}
 	every  time.Duration // between two requests of a client, on average; 0: no limit
@@ -36,7 +36,7 @@ func newLimits(places int, rate float64) *limits {
 	return l
 }
 
-// early says how much too early a client's request comes; 0 for one in time.
+// early returns how much too early a client's request comes; 0 for one in time.
 func (l *limits) early(client string, now time.Time) time.Duration {
 	if l.every == 0 {
 		return 0
@@ -61,14 +61,14 @@ func (l *limits) early(client string, now time.Time) time.Duration {
 	return 0
 }
 
-// enter takes a place; false where none came free in time.
+// enter takes a place; false where none became free in time.
 func (l *limits) enter(ctx context.Context) bool {
 	select {
 	case l.places <- struct{}{}:
 		return true
 	default:
 	}
-	t := time.NewTimer(patience)
+	t := time.NewTimer(maxWait)
 	defer t.Stop()
 	select {
 	case l.places <- struct{}{}:
@@ -79,10 +79,10 @@ func (l *limits) enter(ctx context.Context) bool {
 	return false
 }
 
-// end takes all places for good, when what is at work has ended; false where that
-// takes too long.
+// end takes all places for good, as the requests in progress end; false where that takes too
+// long.
 func (l *limits) end() bool {
-	t := time.NewTimer(patience)
+	t := time.NewTimer(maxWait)
 	defer t.Stop()
 	for range cap(l.places) {
 		select {
@@ -96,8 +96,8 @@ func (l *limits) end() bool {
 
 func (l *limits) leave() { <-l.places }
 
-// limited puts the limits before a handler: 429 for a client that asks too much,
-// 503 where there is no place, which proves that nothing was done, both with Retry-After.
+// limited applies the limits to a handler: 429 for a client that sends too much, 503 where no
+// place is free, with HeaderUndone; both with Retry-After.
 func (l *limits) limited(w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request)) {
 	client, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -109,7 +109,7 @@ func (l *limits) limited(w http.ResponseWriter, r *http.Request, next func(http.
 		return
 	}
 	if !l.enter(r.Context()) {
-		w.Header().Set("Retry-After", strconv.Itoa(int(patience.Seconds())))
+		w.Header().Set("Retry-After", strconv.Itoa(int(maxWait.Seconds())))
 		w.Header().Set(upload.HeaderUndone, "1")
 		fail(w, http.StatusServiceUnavailable, "the receiver has too much to do")
 		return

@@ -65,7 +65,7 @@ func TestRequestsWaitForAPlace(t *testing.T) {
 		if w := ask(); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "10" || w.Header().Get(upload.HeaderUndone) == "" || served != 0 {
 			t.Errorf("without a place: %d, Retry-After %q", w.Code, w.Header().Get("Retry-After"))
 		}
-		go func() { time.Sleep(patience / 2); close(hold) }()
+		go func() { time.Sleep(maxWait / 2); close(hold) }()
 		if w := ask(); w.Code != http.StatusOK || served != 1 {
 			t.Errorf("a place came free: %d", w.Code)
 		}

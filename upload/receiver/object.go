@@ -21,7 +21,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// serveObject answers a path-style S3 request. Only PUT is there.
+// serveObject answers a path-style S3 request. It supports PUT only.
 func (rc *Receiver) serveObject(w http.ResponseWriter, r *http.Request) {
 	err := rc.put(w, r)
 	if err == nil {
@@ -47,12 +47,12 @@ func (rc *Receiver) serveObject(w http.ResponseWriter, r *http.Request) {
 		Code    string
 		Message string
 	}
-	_ = xml.NewEncoder(w).Encode(answer{Code: e.code, Message: e.message}) // nobody to tell
+	_ = xml.NewEncoder(w).Encode(answer{Code: e.code, Message: e.message}) // the client has closed the connection
 }
 
 func (rc *Receiver) put(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPut {
-		return &s3Error{405, "MethodNotAllowed", "objects can be put here, nothing else"}
+		return &s3Error{405, "MethodNotAllowed", "only PUT is supported"}
 	}
 	cred, payload, err := rc.verify(r, time.Now())
 	if err != nil {
@@ -63,7 +63,7 @@ func (rc *Receiver) put(w http.ResponseWriter, r *http.Request) error {
 	case !ok:
 		return &s3Error{403, "AccessDenied", "the credentials are for keys below " + rc.conf.Prefix + "/" + cred.runID + "/"}
 	case r.URL.RawQuery != "":
-		return &s3Error{501, "NotImplemented", "there are no sub-resources"}
+		return &s3Error{501, "NotImplemented", "sub-resources are not supported"}
 	case r.ContentLength < 0:
 		return &s3Error{411, "MissingContentLength", "Content-Length is missing"}
 	case r.ContentLength > rc.conf.MaxObject:
@@ -83,18 +83,18 @@ func (rc *Receiver) put(w http.ResponseWriter, r *http.Request) error {
 	return rc.keep(body, cred.runID, name)
 }
 
-// bodyError tells a body that broke off from a disk that cannot be written.
+// bodyError distinguishes an incomplete body from an error of the disk.
 func bodyError(err error) error {
 	var onDisk *fs.PathError
 	var tooLong *http.MaxBytesError
 	if errors.As(err, &onDisk) || errors.As(err, &tooLong) {
 		return err
 	}
-	return &s3Error{400, "IncompleteBody", "the body broke off"}
+	return &s3Error{400, "IncompleteBody", "the body is incomplete"}
 }
 
-// keep checks what was uploaded and gives it its name. What a finished run
-// consists of does not change any more.
+// keep checks an upload and gives it its name. The objects of a finished run do not change
+// any more.
 func (rc *Receiver) keep(b body, runID, name string) error {
 	o, err := inspect(b)
 	if err != nil {
@@ -116,7 +116,7 @@ func (rc *Receiver) keep(b body, runID, name string) error {
 		return err
 	}
 	o.Key = rc.key(runID, name)
-	rc.store.remember(path, o)
+	rc.store.cache(path, o)
 	return nil
 }
 
@@ -161,22 +161,22 @@ func (rc *Receiver) objects(runID string) ([]object, error) {
 	return list, nil
 }
 
-// maxKnown bounds what is remembered of objects; some 20 MiB.
+// maxKnown limits the cache of objects; some 20 MiB.
 const maxKnown = 1 << 16
 
-func (s *store) remember(path string, o object) {
+func (s *store) cache(path string, o object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.sizes) >= maxKnown {
-		clear(s.sizes) // they are only a help for those who look at a run now
+	if len(s.known) >= maxKnown {
+		clear(s.known) // it only speeds up the views of runs
 	}
-	s.sizes[path] = o
+	s.known[path] = o
 }
 
-// object inspects an upload, unless it is remembered.
+// object inspects an upload, unless it is in the cache.
 func (s *store) object(path string) (object, error) {
 	s.mu.Lock()
-	o, ok := s.sizes[path]
+	o, ok := s.known[path]
 	s.mu.Unlock()
 	if ok {
 		return o, nil
@@ -190,7 +190,7 @@ func (s *store) object(path string) (object, error) {
 	if err != nil {
 		return o, fmt.Errorf("%s: %w", filepath.Base(path), err)
 	}
-	s.remember(path, o)
+	s.cache(path, o)
 	return o, nil
 }
 
@@ -221,11 +221,11 @@ func inspect(f io.Reader) (object, error) {
 			break
 		}
 		if err != nil || text > maxInflated {
-			return object{}, errors.New("the object is not complete gzip of a sensible size")
+			return object{}, errors.New("the object is incomplete gzip, or too large")
 		}
 	}
 	if last != '\n' {
-		return object{}, errors.New("the object is not CSV with a header and an end to every line")
+		return object{}, errors.New("the object is not CSV with a header, in which every line has an end")
 	}
 	return object{
 		Bytes: raw.n, SHA256: hex.EncodeToString(sum.Sum(nil)), Rows: lines - 1,

@@ -1,8 +1,8 @@
-// Package receiver is a self-hosted receiver for sites that may not send data
-// out: the Sentinel API and an S3-compatible PUT on one listener, with verified
-// signatures and credentials that end and are good for one run alone. Its state
-// is files on the local disk, each written durably before the answer to its
-// request, so that it may be killed at any instant.
+// Package receiver is a self-hosted receiver for sites that may not send data out: the
+// Sentinel API and an S3-compatible PUT on one listener, with verified signatures and
+// credentials that expire and are valid for one run only. Its state is files on the local
+// disk, each durable before the answer to its request, so that it may be killed at any
+// instant.
 package receiver
 
 import (
@@ -20,35 +20,35 @@ import (
 
 // Config of a Receiver.
 type Config struct {
-	Dir    string      // where everything is kept; made when it does not exist
-	Tokens []TokenHash // who holds one of these tokens may register, finish and read runs
+	Dir    string      // of all data; created when it does not exist
+	Tokens []TokenHash // each permits to register, finish and read runs
 
 	Bucket string // name of the bucket; "rt" when empty
 	Prefix string // of all keys in it, without slashes at its ends; "runs" when empty
 	Region string // "eu-central-1" when empty
 
 	// Dialect is upload.DialectSpec, or upload.DialectLive: then fields that the public
-	// service does not know are answered with 422. Empty takes both.
+	// service does not know are refused with 422. Empty accepts both.
 	Dialect string
 	// CredentialLife is how long upload credentials last; an hour when 0.
 	CredentialLife time.Duration
 	MaxObject      int64 // bytes of one object, compressed; 64 MiB when 0
-	// MaxRequests are at work at the same time, others wait; 256 when 0.
+	// MaxRequests are served at the same time, others wait; 256 when 0.
 	MaxRequests int
 	// ClientRate is how many requests a second one address may send; 0: any number.
 	ClientRate float64
-	// Warn is told what New finds damaged and goes on without; nil for nobody.
+	// Warn receives what New finds damaged and can do without; may be nil.
 	Warn func(error)
 }
 
 const (
-	maxJSON     = 32 << 20         // bytes of a request to the API; inline data is in it
+	maxJSON     = 32 << 20         // bytes of a request to the API, with inline data
 	maxMetadata = 256 << 10        // bytes of a registration
 	maxInflated = 1 << 30          // bytes of an object, decompressed
-	maxSkew     = 15 * time.Minute // between a signature's time and ours
+	maxSkew     = 15 * time.Minute // between a signature's time and now
 )
 
-// Receiver answers the requests. It is safe for concurrent use.
+// Receiver serves the requests. It is safe for concurrent use.
 type Receiver struct {
 	conf   Config
 	store  *store
@@ -59,18 +59,17 @@ type Receiver struct {
 
 var nameOfBucket = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
 
-// Close ends the Receiver, and lets another one have the directory. It waits 10 s for
-// requests that are under way; where some still are, the directory stays locked.
+// Close ends the Receiver and unlocks its directory. It waits 10 s for the requests in
+// progress; if some remain, the directory stays locked.
 func (rc *Receiver) Close() error {
 	if !rc.limits.end() {
-		return fmt.Errorf("requests are still at work %s after the end: the receiver's directory stays locked until this process ends", patience)
+		return fmt.Errorf("requests are still in progress %s after the end: the receiver's directory stays locked until this process ends", maxWait)
 	}
 	return rc.store.close()
 }
 
-// New opens the store, whose directory no other Receiver may have, and returns a
-// Receiver. Temporary files that a crash left
-// behind are removed.
+// New opens the store and returns a Receiver. No other Receiver may use its directory. It
+// removes temporary files that a crash has left.
 func New(c Config) (*Receiver, error) {
 	if c.Bucket == "" {
 		c.Bucket = "rt"
@@ -95,7 +94,7 @@ func New(c Config) (*Receiver, error) {
 	}
 	switch {
 	case len(c.Tokens) == 0:
-		return nil, errors.New("the receiver needs at least one token; nobody could register a run")
+		return nil, errors.New("the receiver needs at least one token: without it no client can register a run")
 	case !nameOfBucket.MatchString(c.Bucket) || c.Bucket == "runs":
 		return nil, fmt.Errorf("the receiver's bucket %q: lower-case letters, digits and hyphens, and not \"runs\"", c.Bucket)
 	case strings.Trim(c.Prefix, "/") != c.Prefix || strings.Contains(c.Prefix, ".."):
@@ -116,9 +115,8 @@ func New(c Config) (*Receiver, error) {
 	return rc, nil
 }
 
-// SetTokens replaces the tokens that are accepted, from the next request on.
-// Credentials for uploads that were issued to the holder of an old one last to
-// their end.
+// SetTokens replaces the tokens that are accepted, from the next request on. Credentials for
+// uploads that were issued for an old token stay valid until they expire.
 func (rc *Receiver) SetTokens(tokens []TokenHash) { rc.tokens.Store(&tokens) }
 
 // ServeHTTP implements http.Handler.
@@ -183,7 +181,7 @@ func reply(w http.ResponseWriter, status int, v any) {
 	w.WriteHeader(status)
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // the other side has gone; there is nobody to tell
+	_ = enc.Encode(v) // the client has closed the connection
 }
 
 // fail writes an error as JSON: {"detail": "..."}.
@@ -191,7 +189,7 @@ func fail(w http.ResponseWriter, status int, detail string) {
 	reply(w, status, map[string]string{"detail": detail})
 }
 
-// problem is an error with the status that it is answered with.
+// problem is an error with the status of its answer.
 type problem struct {
 	status int
 	detail string
@@ -203,7 +201,7 @@ func refuse(status int, format string, args ...any) error {
 	return &problem{status: status, detail: fmt.Sprintf(format, args...)}
 }
 
-// failWith answers with what the error says, or with 500 where it is the store's.
+// failWith answers with the error, with 500 where it is the store's.
 func failWith(w http.ResponseWriter, err error) {
 	var p *problem
 	if errors.As(err, &p) {

@@ -5,18 +5,18 @@ import (
 	"hash/crc32"
 )
 
-// A record of the journal is the whole content of one file, or says that the file of
-// this name has been made durable without the journal:
+// A record of the journal is the whole content of one file, or reports that the file of this
+// name has been made durable without the journal:
 //
-//	CRC-32C of all that follows    4 bytes, little-endian as the others
+//	CRC-32C of all that follows    4 bytes, little-endian like the others
 //	length of the name             4 bytes
-//	length of the content          4 bytes; all ones where it is not the journal's
+//	length of the content          4 bytes; all ones where it is not in the journal
 //	name, content
 const recordHead = 12
 
 const elsewhere = 1<<32 - 1
 
-// longestName is in bytes, and more than any name has.
+// longestName is larger than any name, in bytes.
 const longestName = 4096
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -39,8 +39,8 @@ func appendHead(dst []byte, name string, length uint32, content []byte) []byte {
 	return dst
 }
 
-// nextRecord reads the first record of b. It is not ok at the end, and where a crash
-// has cut it: nobody was told that it is there.
+// nextRecord parses the first record of b. It is not ok at the end, and where a crash has cut
+// the record, which was then never confirmed.
 func nextRecord(b []byte) (name string, content []byte, here bool, rest []byte, ok bool) {
 	if len(b) < recordHead {
 		return "", nil, false, nil, false

@@ -12,17 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// damaged is the end of the name of a segment that is kept for a person to look at.
+// damaged is the suffix of a segment that is kept for inspection.
 const damaged = ".damaged"
 
-// replay puts the newest content of each file into its place, and ends what segments
-// there are. A damaged one is never removed.
+// replay writes the newest content of each file to its place, and removes the segments. A
+// damaged segment is renamed and kept.
 func (j *journal) replay() error {
 	segments, err := j.segments()
 	if err != nil || len(segments) == 0 {
 		return err
 	}
-	newest := map[string][]byte{} // nil: it is elsewhere
+	newest := map[string][]byte{} // nil: not in the journal
 	bad := map[string]int{}       // where a segment is damaged
 	for i, path := range segments {
 		content, err := os.ReadFile(path)
@@ -42,8 +42,8 @@ func (j *journal) replay() error {
 	for _, path := range segments {
 		if at, ok := bad[path]; ok {
 			err = errors.Join(err, os.Rename(path, path+damaged))
-			j.warn(fmt.Errorf("the receiver's journal %s is damaged at byte %d: all other records of it are in their places, and it is kept as %s; "+
-				"look whether the runs of its time are whole, and remove it then", path, at, filepath.Base(path)+damaged))
+			j.warn(fmt.Errorf("the receiver's journal %s is damaged at byte %d: all its other records are in their places, and it is kept as %s; "+
+				"check that the runs of its time are complete, and then remove it", path, at, filepath.Base(path)+damaged))
 			continue
 		}
 		err = errors.Join(err, os.Remove(path))
@@ -51,8 +51,8 @@ func (j *journal) replay() error {
 	return errors.Join(err, syncDir(j.dir))
 }
 
-// segments lists the paths of segments, the oldest first, and sees to it that the next
-// one has a new name.
+// segments lists the paths of segments, the oldest first, and sets the number of the next
+// one.
 func (j *journal) segments() (paths []string, err error) {
 	entries, err := os.ReadDir(j.dir) // sorted
 	if err != nil {
@@ -63,7 +63,7 @@ func (j *journal) segments() (paths []string, err error) {
 		number, isLog := strings.CutSuffix(name, ".log")
 		n, err := strconv.Atoi(number)
 		if err != nil || !isLog {
-			return nil, fmt.Errorf("%s is no segment of a journal: move it away", e.Name())
+			return nil, fmt.Errorf("%s is not a segment of a journal: move it away", e.Name())
 		}
 		j.number = max(j.number, n)
 		if !kept {
@@ -73,9 +73,9 @@ func (j *journal) segments() (paths []string, err error) {
 	return paths, nil
 }
 
-// readSegment puts the records of a segment into newest. at is where the first thing
-// stands that is neither a record nor the zeros at the end, -1 for none; torn says that
-// no record stands behind it.
+// readSegment adds the records of a segment to newest. at is the position of the first bytes
+// that are neither a record nor the zeros at the end, -1 for none; torn reports that no
+// record follows them.
 func readSegment(b []byte, newest map[string][]byte) (at int, torn bool) {
 	at = -1
 	for rest := b; len(rest) > 0; {
@@ -101,7 +101,7 @@ func readSegment(b []byte, newest map[string][]byte) (at int, torn bool) {
 	return at, false
 }
 
-// nextStart says where the next record begins behind something that is none.
+// nextStart returns where the next record begins after bytes that are not one.
 func nextStart(b []byte) (at int, found bool) {
 	for at := 1; at+recordHead < len(b); at++ {
 		if _, _, _, _, ok := nextRecord(b[at:]); ok {
@@ -111,7 +111,7 @@ func nextStart(b []byte) (at int, found bool) {
 	return 0, false
 }
 
-// restore puts files into their places, durably.
+// restore writes files to their places, durably.
 func (j *journal) restore(files map[string][]byte) error {
 	put := place
 	if j.unused {
@@ -122,7 +122,7 @@ func (j *journal) restore(files map[string][]byte) error {
 			continue
 		}
 		if !filepath.IsLocal(name) {
-			return fmt.Errorf("it names %q, which is not in the receiver's directory", name)
+			return fmt.Errorf("it has the name %q, which is not in the receiver's directory", name)
 		}
 		if err := put(j.root, name, content); err != nil {
 			return err
@@ -143,9 +143,9 @@ func kernelRelease() string {
 	return unix.ByteSliceToString(u.Release[:])
 }
 
-// syncfsTells says whether a kernel's syncfs returns that files could not be written:
-// Linux does from 5.8 on, syncfs(2).
-func syncfsTells(release string) bool {
+// syncfsReports reports whether a kernel's syncfs returns an error for files that could not be
+// written: Linux does from 5.8 on, syncfs(2).
+func syncfsReports(release string) bool {
 	var major, minor int
 	if n, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil || n != 2 {
 		return false

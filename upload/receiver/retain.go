@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Retain removes, now and every hour until the context ends, the runs that were
-// finished longer ago than retain, and those that never were and to which nothing
-// has been added for so long. fault is told what could not be removed.
+// Retain removes, now and every hour until the context ends, the runs that were finished
+// longer ago than retain, and unfinished runs without an addition for that time. It calls
+// fault with what could not be removed.
 func (rc *Receiver) Retain(ctx context.Context, retain time.Duration, fault func(error)) {
 	tick := time.NewTicker(time.Hour)
 	defer tick.Stop()
@@ -43,7 +43,7 @@ func (rc *Receiver) sweep(ctx context.Context, before time.Time) (removed int, e
 		if !nameOfRun.MatchString(e.Name()) || e.Name()[:15] >= before.UTC().Format("20060102t150405") {
 			continue // ids begin with the time of the registration
 		}
-		if !emptied { // a start after a crash would make the run again, of what is in the journal
+		if !emptied { // a start after a crash would create the run again from the journal
 			if err := rc.store.journal.empty(); err != nil {
 				return removed, fmt.Errorf("remove old runs: %w", err)
 			}
@@ -59,8 +59,8 @@ func (rc *Receiver) sweep(ctx context.Context, before time.Time) (removed int, e
 	return removed, errors.Join(failed...)
 }
 
-// removeOld removes a run if all that there is of it is older than the given time.
-// The run goes out of sight at once, by a rename, and then piece by piece.
+// removeOld removes a run if all its files are older than the given time. A rename makes the
+// run invisible at once; its files are removed after that.
 func (rc *Receiver) removeOld(id string, before time.Time) (bool, error) {
 	defer rc.store.lock(id)()
 	dir := rc.store.runDir(id)

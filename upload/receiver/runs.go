@@ -20,13 +20,13 @@ import (
 	"github.com/resource-tracker/rt/upload"
 )
 
-// liveFields are those that the public service knows in a registration.
+// liveFields are the fields of a registration at the public service.
 var liveFields = strings.Fields(`job_name project_name stage_name task_name team env language orchestrator
 	executor external_run_id container_image tags command host_id host_hostname host_ip host_server_allocation
 	host_vcpus host_cpu_model host_memory_mib host_gpu_model host_gpu_count host_gpu_memory_mib host_storage_gb
 	cloud_vendor_id cloud_account_id cloud_region_id cloud_zone_id cloud_instance_type`)
 
-// liveFinishFields are those that it knows in a finish.
+// liveFinishFields are the fields of a finish there.
 var liveFinishFields = strings.Fields("exit_code run_status finished_at data_source data_uris data_csv")
 
 // register answers POST /runs.
@@ -66,8 +66,8 @@ func (rc *Receiver) credentials(id string, now time.Time) map[string]string {
 	}
 }
 
-// readObject reads a request's JSON object. In the dialect of the public service
-// it refuses the fields that are not known there.
+// readObject reads a request's JSON object. In the dialect of the public service it refuses
+// the fields that the service does not know.
 func (rc *Receiver) readObject(w http.ResponseWriter, r *http.Request, limit int64, known []string) (json.RawMessage, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	var tooLong *http.MaxBytesError
@@ -75,7 +75,7 @@ func (rc *Receiver) readObject(w http.ResponseWriter, r *http.Request, limit int
 		return nil, refuse(http.StatusRequestEntityTooLarge, "the request may have %d bytes", limit)
 	}
 	if err != nil {
-		return nil, refuse(http.StatusBadRequest, "the request broke off")
+		return nil, refuse(http.StatusBadRequest, "the request is incomplete")
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(body, &fields); err != nil || fields == nil {
@@ -105,20 +105,21 @@ type finish struct {
 	CSVSHA256  string   `json:"csv_sha256,omitempty"` // of inline data
 }
 
-// sameRows says whether two finishes bring the same rows. How the run ended may be told
-// otherwise the second time: where the answer to the first was lost, accounting may
-// have known better by then.
+// sameRows reports whether two finishes have the same rows. How the run ended may differ in
+// the second: where the answer to the first was lost, accounting may have answered since.
 func (f *finish) sameRows(o *finish) bool {
 	return f.DataSource == o.DataSource && slices.Equal(f.DataURIs, o.DataURIs) && f.CSVSHA256 == o.CSVSHA256
 }
 
 func (f *finish) sameEnd(o *finish) bool {
-	same := f.ExitCode == nil && o.ExitCode == nil || f.ExitCode != nil && o.ExitCode != nil && *f.ExitCode == *o.ExitCode
-	return same && f.RunStatus == o.RunStatus
+	if f.RunStatus != o.RunStatus || f.ExitCode == nil || o.ExitCode == nil {
+		return f.RunStatus == o.RunStatus && f.ExitCode == o.ExitCode
+	}
+	return *f.ExitCode == *o.ExitCode
 }
 
-// finish answers POST /runs/{id}/finish. A finish with the same rows again is a success:
-// the answer to the first one may have been lost.
+// finish answers POST /runs/{id}/finish. A repeated finish with the same rows succeeds: the
+// answer to the first one may have been lost.
 func (rc *Receiver) finish(w http.ResponseWriter, r *http.Request, id string) {
 	body, err := rc.readObject(w, r, maxJSON, liveFinishFields)
 	if err != nil {
@@ -166,8 +167,8 @@ func (rc *Receiver) parseFinish(body []byte, id string) (*finish, []byte, error)
 	return nil, nil, refuse(http.StatusUnprocessableEntity, "data_source must be s3 with data_uris, or inline with data_csv")
 }
 
-// unpack reads inline data: base64(gzip(csv)) as specified, plain text as the
-// public service takes it.
+// unpack decodes inline data: base64(gzip(csv)) as specified, plain text in the dialect of
+// the public service.
 func (rc *Receiver) unpack(text string) ([]byte, error) {
 	packed, err := base64.StdEncoding.DecodeString(text)
 	isPlain := rc.conf.Dialect == "" && err != nil
@@ -199,7 +200,7 @@ func (rc *Receiver) close(id string, f *finish, csv []byte) error {
 	}
 	if r.Finish != nil {
 		if !r.Finish.sameRows(f) {
-			return refuse(http.StatusConflict, "the run was finished before, and not with these rows")
+			return refuse(http.StatusConflict, "the run was finished before, with other rows")
 		}
 		if err := rc.confirm(r, csv); err != nil || r.Finish.sameEnd(f) {
 			return err
@@ -210,7 +211,7 @@ func (rc *Receiver) close(id string, f *finish, csv []byte) error {
 	for _, uri := range f.DataURIs {
 		name, ok := rc.objectName(id, strings.TrimPrefix(uri, "s3://"+rc.conf.Bucket+"/"))
 		if !ok {
-			return refuse(http.StatusUnprocessableEntity, "%s is no object of this run", uri)
+			return refuse(http.StatusUnprocessableEntity, "%s is not an object of this run", uri)
 		}
 		if _, err := rc.store.object(rc.objectPath(id, name)); errors.Is(err, os.ErrNotExist) {
 			return refuse(http.StatusUnprocessableEntity, "%s has not been uploaded", uri)
@@ -225,8 +226,8 @@ func (rc *Receiver) close(id string, f *finish, csv []byte) error {
 	return rc.store.save(r)
 }
 
-// confirm answers a finish that is known. The one before may have had no answer because
-// the disk failed: the rows that come with it are looked for.
+// confirm answers a repeated finish. The one before may have had no answer because the disk
+// failed: confirm checks that its rows are there.
 func (rc *Receiver) confirm(r run, csv []byte) error {
 	if r.Finish.DataSource == "inline" {
 		old, err := os.ReadFile(rc.inlinePath(r.ID))

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Serve answers requests on the listener until the context ends; then it lets the
-// requests that are under way finish, for at most grace. faults takes what goes
-// wrong below HTTP (handshakes, mostly) and may be nil.
+// Serve answers requests on the listener until the context ends; then it waits for the
+// requests in progress, for at most grace. faults logs errors below HTTP (mostly of
+// handshakes) and may be nil.
 func Serve(ctx context.Context, ln net.Listener, h http.Handler, grace time.Duration, faults *log.Logger) error {
 	srv := &http.Server{
 		Handler:           h,
@@ -28,7 +28,7 @@ func Serve(ctx context.Context, ln net.Listener, h http.Handler, grace time.Dura
 	go func() {
 		defer func() {
 			if p := recover(); p != nil {
-				ended <- fmt.Errorf("internal error has ended the listening, please report it: %v\n%s", p, debug.Stack())
+				ended <- fmt.Errorf("internal error, please report it; the listener is closed: %v\n%s", p, debug.Stack())
 			}
 		}()
 		ended <- srv.Serve(ln)

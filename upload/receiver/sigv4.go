@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// s3Error is an error as S3 answers it.
+// s3Error is an error in an answer of S3.
 type s3Error struct {
 	status        int
 	code, message string
@@ -26,8 +26,8 @@ type signature struct {
 	mac                     []byte
 }
 
-// verify checks a request's signature but for the hash of its body, which it
-// returns: the body has yet to be read.
+// verify checks a request's signature except the hash of its body, which it returns: the body
+// is read later.
 func (rc *Receiver) verify(r *http.Request, now time.Time) (credentials, string, error) {
 	sig, err := parseAuthorization(r.Header.Get("Authorization"))
 	if err != nil {
@@ -41,7 +41,7 @@ func (rc *Receiver) verify(r *http.Request, now time.Time) (credentials, string,
 		return cred, "", &s3Error{403, "InvalidAccessKeyId", "the access key does not belong to the session token"}
 	}
 	if !now.Before(cred.expires) {
-		return cred, "", &s3Error{400, "ExpiredToken", "the credentials have ended"}
+		return cred, "", &s3Error{400, "ExpiredToken", "the credentials have expired"}
 	}
 	stamp := r.Header.Get("X-Amz-Date")
 	at, err := time.Parse("20060102T150405Z", stamp)
@@ -101,7 +101,7 @@ func parseAuthorization(header string) (signature, error) {
 	return s, nil
 }
 
-// checkSigned: the headers that matter must be covered, in the order of the alphabet.
+// checkSigned checks that the necessary headers are signed, in alphabetical order.
 func checkSigned(names []string) error {
 	if !slices.IsSorted(names) {
 		return &s3Error{403, "AccessDenied", "SignedHeaders are not in order"}
@@ -114,7 +114,7 @@ func checkSigned(names []string) error {
 	return nil
 }
 
-// expectedMAC signs the request anew, as section 10.4 lays it out.
+// expectedMAC signs the request again, see section 10.4.
 func expectedMAC(r *http.Request, s signature, secret, stamp, payload string) []byte {
 	var c strings.Builder
 	c.WriteString(r.Method + "\n" + canonicalPath(r.URL.Path) + "\n" + canonicalQuery(r.URL.Query()) + "\n")
@@ -145,8 +145,8 @@ func expectedMAC(r *http.Request, s signature, secret, stamp, payload string) []
 	return key
 }
 
-// canonicalPath encodes the decoded path anew, once: however the client wrote it,
-// what it signed is this.
+// canonicalPath encodes the decoded path once: the client has signed this form, whichever it
+// sent.
 func canonicalPath(path string) string {
 	segments := strings.Split(path, "/")
 	for i, s := range segments {
@@ -166,7 +166,7 @@ func canonicalQuery(q url.Values) string {
 	return strings.Join(pairs, "&")
 }
 
-// awsEscape is url.QueryEscape with a blank as %20, as AWS wants it.
+// awsEscape is url.QueryEscape with a blank as %20, as in AWS.
 func awsEscape(s string) string {
 	return strings.ReplaceAll(url.QueryEscape(s), "+", "%20")
 }

@@ -19,14 +19,14 @@ import (
 	"time"
 )
 
-// store keeps everything as files:
+// store keeps all data in files:
 //
-//	master.key              from which credentials follow
-//	runs/<id>/run.json      what was registered, and the finish
-//	runs/<id>/inline.csv    the rows, where the finish brought them
+//	master.key              from which credentials are derived
+//	runs/<id>/run.json      the registration and the finish
+//	runs/<id>/inline.csv    the rows, where they were in the finish
 //	runs/<id>/objects/<key> the uploads, named by their key below the run's prefix
-//	journal/                what may not be durable there yet, see journal
-//	tmp/                    what is being written
+//	journal/                what may not be durable in its place yet, see journal
+//	tmp/                    files that are being written
 type store struct {
 	dir     string
 	held    *os.File // the directory, locked
@@ -35,10 +35,10 @@ type store struct {
 	locks   [1024]sync.Mutex // of a run's files, by the hash of its id
 
 	mu    sync.Mutex
-	sizes map[string]object // what is known of an object, by path
+	known map[string]object // a cache, by path
 }
 
-// run is what run.json holds.
+// run is the content of run.json.
 type run struct {
 	ID       string          `json:"id"`
 	Created  time.Time       `json:"created"`
@@ -58,7 +58,7 @@ type object struct {
 }
 
 func openStore(dir string, warn func(error)) (*store, error) {
-	s := &store{dir: dir, seed: maphash.MakeSeed(), sizes: map[string]object{}}
+	s := &store{dir: dir, seed: maphash.MakeSeed(), known: map[string]object{}}
 	for _, d := range []string{dir, filepath.Join(dir, "runs"), filepath.Join(dir, "tmp")} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, fmt.Errorf("make the receiver's directory: %w", err)
@@ -73,7 +73,7 @@ func openStore(dir string, warn func(error)) (*store, error) {
 	}
 	for _, e := range left {
 		if err := os.RemoveAll(filepath.Join(dir, "tmp", e.Name())); err != nil {
-			return nil, errors.Join(fmt.Errorf("remove what a crash left behind: %w", err), s.held.Close())
+			return nil, errors.Join(fmt.Errorf("remove what a crash has left: %w", err), s.held.Close())
 		}
 	}
 	s.journal, err = openJournal(dir, s.held, warn)
@@ -83,8 +83,7 @@ func openStore(dir string, warn func(error)) (*store, error) {
 	return s, nil
 }
 
-// own takes the lock that a directory's one receiver holds; it ends with close or with
-// the process.
+// own locks the directory for its one receiver, until close or the end of the process.
 func (s *store) own() error {
 	d, err := os.Open(s.dir)
 	if err != nil {
@@ -103,10 +102,10 @@ func (s *store) own() error {
 	return nil
 }
 
-// close lets another receiver have the directory, with nothing left in the journal.
+// close empties the journal and unlocks the directory.
 func (s *store) close() error { return errors.Join(s.journal.empty(), s.held.Close()) }
 
-// masterKey reads the key, or makes it the first time.
+// masterKey reads the key, or creates it the first time.
 func (s *store) masterKey() ([]byte, error) {
 	path := filepath.Join(s.dir, "master.key")
 	key, err := os.ReadFile(path)
@@ -119,7 +118,7 @@ func (s *store) masterKey() ([]byte, error) {
 		return nil, fmt.Errorf("the receiver's master key: %w", err)
 	}
 	if len(key) != 32 {
-		return nil, fmt.Errorf("the receiver's master key %s has %d bytes, not 32; remove it to have a new one made", path, len(key))
+		return nil, fmt.Errorf("the receiver's master key %s has %d bytes, not 32; remove it to create a new one", path, len(key))
 	}
 	return key, nil
 }
@@ -141,20 +140,20 @@ func (s *store) exists(id string) bool {
 	return err == nil
 }
 
-// lock guards a run's files; call what it returns to unlock.
+// lock locks a run's files and returns the function that unlocks them.
 func (s *store) lock(id string) func() {
 	m := &s.locks[maphash.String(s.seed, id)%uint64(len(s.locks))]
 	m.Lock()
 	return m.Unlock
 }
 
-// create makes a run. Ids sort by time.
+// create registers a run. Ids sort by time.
 func (s *store) create(metadata json.RawMessage, now time.Time) (run, error) {
 	r := run{ID: now.UTC().Format("20060102t150405-") + strings.ToLower(rand.Text()), Created: now.UTC(), Metadata: metadata}
 	return r, s.save(r)
 }
 
-// save makes a run's new state durable, together with other files of it.
+// save makes a run's new state durable, together with other files of the run.
 func (s *store) save(r run, with ...file) error {
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -175,9 +174,9 @@ func (s *store) load(id string) (run, error) {
 	return r, nil
 }
 
-// ids lists at most limit runs after the given one, the oldest first, and says
-// whether there are more. A directory without run.json is a registration that a
-// crash cut short; nobody got an answer for it.
+// ids lists at most limit runs after the given one, the oldest first, and reports whether
+// there are more. A directory without run.json is a registration that a crash has
+// interrupted; it got no answer.
 func (s *store) ids(after string, limit int) (ids []string, more bool, err error) {
 	entries, err := os.ReadDir(filepath.Join(s.dir, "runs")) // sorted
 	if err != nil {
@@ -205,7 +204,7 @@ func storeFault(err error) string {
 		return errno.Error()
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return "a file is cut short"
+		return "a file is truncated"
 	}
 	return "see the receiver's directory"
 }

@@ -17,9 +17,9 @@ type TokenHash [sha256.Size]byte
 // HashToken returns the hash of a token.
 func HashToken(token string) TokenHash { return sha256.Sum256([]byte(token)) }
 
-// ParseTokens reads a file of tokens, one a line: "sha256:" and 64 hexadecimal
-// digits, or a token itself. Empty lines and lines that begin with # are skipped.
-// Errors name the line and never quote it.
+// ParseTokens parses a file of tokens, one a line: "sha256:" and 64 hexadecimal digits, or a
+// token itself. It skips empty lines and lines that begin with #. Errors have the number of
+// the line and never quote it.
 func ParseTokens(file []byte) ([]TokenHash, error) {
 	var hashes []TokenHash
 	for n, line := range bytes.Split(file, []byte("\n")) {
@@ -30,7 +30,7 @@ func ParseTokens(file []byte) ([]TokenHash, error) {
 		digits, hashed := strings.CutPrefix(text, "sha256:")
 		if !hashed {
 			if strings.ContainsAny(text, " \t") {
-				return nil, fmt.Errorf("line %d: a token holds no blanks", n+1)
+				return nil, fmt.Errorf("line %d: a token has no blanks", n+1)
 			}
 			hashes = append(hashes, HashToken(text))
 			continue
@@ -42,7 +42,7 @@ func ParseTokens(file []byte) ([]TokenHash, error) {
 		hashes = append(hashes, h)
 	}
 	if len(hashes) == 0 {
-		return nil, errors.New("the file holds no token")
+		return nil, errors.New("the file has no token")
 	}
 	return hashes, nil
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// view is a run as GET shows it.
+// view is a run in the answer to GET.
 type view struct {
 	ID         string          `json:"id"`
 	Status     string          `json:"status"` // "running", "finished" or "failed"
@@ -59,15 +59,15 @@ func (rc *Receiver) inlinePath(id string) string {
 	return filepath.Join(rc.store.runDir(id), "inline.csv")
 }
 
-// The runs of one answer to GET /runs, where the request does not say, and at most.
+// The number of runs in one answer to GET /runs: without a limit in the request, and at most.
 const (
 	pageRuns    = 1000
 	maxPageRuns = 10_000
 )
 
-// list answers GET /runs with an array, the oldest run first: those after the id
-// ?after=, ?limit= of them. Where there are more, the header Link says where. It
-// is written run by run. A damaged run is shown with its error.
+// list answers GET /runs with an array, the oldest run first: those after the id ?after=, at
+// most ?limit= of them. Where there are more, the header Link has the next URL. It is written
+// run by run. A damaged run is shown with its error.
 func (rc *Receiver) list(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	limit := pageRuns
@@ -124,10 +124,9 @@ func (rc *Receiver) show(w http.ResponseWriter, id string) {
 	reply(w, http.StatusOK, v)
 }
 
-// data answers GET /runs/{id}/data: the CSV of all objects, with one header, or
-// what the finish brought inline: objects are then uploads of the same rows that
-// their sender gave up. The length is announced, so that an answer that breaks off
-// is noticed.
+// data answers GET /runs/{id}/data: the CSV of all objects, with one header, or the inline
+// data of the finish: objects are then abandoned uploads of the same rows. The answer has a
+// Content-Length, so that the client detects an incomplete one.
 func (rc *Receiver) data(w http.ResponseWriter, id string) {
 	v, err := rc.view(id)
 	if err != nil {
@@ -143,7 +142,7 @@ func (rc *Receiver) data(w http.ResponseWriter, id string) {
 			return
 		}
 		w.Header().Set("Content-Length", strconv.Itoa(len(inline)))
-		_, _ = w.Write(inline) // the other side has gone; there is nobody to tell
+		_, _ = w.Write(inline) // the client has closed the connection
 		return
 	}
 	length := list[0].header
@@ -159,7 +158,7 @@ func (rc *Receiver) data(w http.ResponseWriter, id string) {
 	}
 }
 
-// copyCSV writes an object's lines, its first one on demand.
+// copyCSV writes an object's lines, the first one only with header.
 func copyCSV(w io.Writer, path string, header bool) error {
 	f, err := os.Open(path)
 	if err != nil {
