@@ -25,7 +25,7 @@ func newJobSource(s settings, run *rt.Run) (jobSource, error) {
 	if err != nil {
 		return jobSource{}, err
 	}
-	job, err := cgroup.NewJob(layout.Candidates(run, mounts), cgroup.Options{ProcRoot: s.procfs, NoShort: true})
+	job, err := cgroup.NewJob(layout.Candidates(run, mounts), layout.Slurm{}, cgroup.Options{ProcRoot: s.procfs, NoNearLimit: true})
 	if err != nil {
 		return jobSource{}, fmt.Errorf("watch the cgroup of job %s: %w", run.Label(), err)
 	}

@@ -72,7 +72,7 @@ func (b *broadcast) findWorkers(s settings, run *rt.Run, o *telemetry.NodeOption
 		if err != nil {
 			return err
 		}
-		job, err := cgroup.NewJob(layout.Candidates(run, mounts), cgroup.Options{ProcRoot: s.procfs, NoShort: true})
+		job, err := cgroup.NewJob(layout.Candidates(run, mounts), layout.Slurm{}, cgroup.Options{ProcRoot: s.procfs, NoNearLimit: true})
 		if err != nil {
 			return fmt.Errorf("watch the cgroup of job %s: %w", run.Label(), err)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
+	"github.com/resource-tracker/rt/collect/cgroup/watch"
 )
 
 // The next step comes while the last one's directories are removed, one hierarchy
@@ -21,7 +22,7 @@ import (
 // added to what the old ones had.
 func TestAnewInOneHierarchy(t *testing.T) {
 	root := t.TempDir()
-	lost := []notice{{mask: unix.IN_Q_OVERFLOW}}
+	lost := []watch.Notice{{Mask: unix.IN_Q_OVERFLOW}}
 	j := manual(t, v1Candidate(root, "cpuacct", "memory"))
 	dir := func(c string) string { return filepath.Join(root, c, "slurm/uid_1000/job_12") }
 	write(t, dir("memory")+"/memory.max_usage_in_bytes", "4096\n")
@@ -29,13 +30,13 @@ func TestAnewInOneHierarchy(t *testing.T) {
 	for round := uint64(1); round <= 3; round++ {
 		write(t, dir("cpuacct")+"/cpuacct.usage", "1000000\n")
 		j.step(lost)
-		if got := read(t, j); got.CPUUsage != some(1000*round) || got.EventsMax != some(3) || len(j.trees) != 2 {
-			t.Errorf("round %d: CPU time %v, limit hit %v times, %d hierarchies", round, got.CPUUsage, got.EventsMax, len(j.trees))
+		if got := read(t, j); got.CPUUsage != some(1000*round) || got.EventsMax != some(3) || j.state.tasks.Len() != 2 {
+			t.Errorf("round %d: CPU time %v, limit hit %v times, %d hierarchies", round, got.CPUUsage, got.EventsMax, j.state.tasks.Len())
 		}
 		remove(t, filepath.Join(root, "cpuacct"))
 		j.step(lost)
-		if got := read(t, j); got.CPUUsage != some(1000*round) || len(j.trees) != 1 {
-			t.Errorf("after round %d: CPU time %v, %d hierarchies", round, got.CPUUsage, len(j.trees))
+		if got := read(t, j); got.CPUUsage != some(1000*round) || j.state.tasks.Len() != 1 {
+			t.Errorf("after round %d: CPU time %v, %d hierarchies", round, got.CPUUsage, j.state.tasks.Len())
 		}
 	}
 	remove(t, dir("memory"))
@@ -67,7 +68,7 @@ func TestAnewWithoutWatches(t *testing.T) {
 		if err := os.Rename(next, scope+"/job_2"); err != nil {
 			t.Fatal(err)
 		}
-		j.blind = true
+		j.state.isBlind = true
 		j.step(nil)
 		read(t, j)
 	}
@@ -79,11 +80,13 @@ func TestAnewWithoutWatches(t *testing.T) {
 // withoutInotify makes j one that inotify is refused.
 func withoutInotify(tb testing.TB, j *Job) {
 	tb.Helper()
-	if err := j.notify.close(); err != nil {
+	w := j.state.watch
+	if err := w.Notifier.Close(); err != nil {
 		tb.Fatal(err)
 	}
 	var err error
-	if j.notify, err = notifierOf(-1, unix.EMFILE); err != nil {
+	w.Notifier, err = watch.WithoutInotify(unix.EMFILE)
+	if err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -95,15 +98,15 @@ func TestWithoutInotify(t *testing.T) {
 	j := manual(t, v1Candidate(root, "cpuacct"))
 	withoutInotify(t, j)
 	dir := filepath.Join(root, "cpuacct/slurm/uid_1000/job_12")
-	j.look()
+	j.state.watch.Look()
 	write(t, dir+"/cpuacct.usage", "1000\n")
 	mkdir(t, dir+"/step_0/task_0")
 	for _, want := range [][]collect.JobEvent{{collect.JobAppeared}, {collect.JobStepEnded}, {collect.JobEnded}} {
-		if notices, err := j.notify.wait(time.Now(), j.exits.fd); len(notices) > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		if notices, err := j.state.watch.Wait(time.Now(), j.state.epoll.FD()); len(notices) > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("before %v: %v, %v", want, notices, err)
 		}
-		if got := j.step(nil); !slices.Equal(got, want) || j.deadline.IsZero() {
-			t.Errorf("events %v, want %v; the next look is at %v", got, want, j.deadline)
+		if got := j.step(nil); !slices.Equal(got, want) || j.state.deadline.IsZero() {
+			t.Errorf("events %v, want %v; the next look is at %v", got, want, j.state.deadline)
 		}
 		if want[0] == collect.JobAppeared {
 			remove(t, dir+"/step_0")
@@ -117,28 +120,5 @@ func TestWithoutInotify(t *testing.T) {
 	notes := j.Notes()
 	if len(notes) == 0 || notes[0].Name != "cgroup watch" || !strings.Contains(notes[0].Detail, "max_user_instances") {
 		t.Errorf("the ledger: %+v", notes)
-	}
-}
-
-// A watch that cannot be renewed, for want of memory say, does not make a directory
-// another one, whose counters would be added to those that were read before.
-func TestWatchCannotBeRenewed(t *testing.T) {
-	root := t.TempDir()
-	j := manual(t, v2Candidate(root))
-	write(t, filepath.Join(root, "system.slice/slurmstepd.scope/job_2/cpu.stat"), "usage_usec 100\n")
-	lost := []notice{{mask: unix.IN_Q_OVERFLOW}}
-	j.step(lost)
-	j.notify.off = unix.ENOMEM
-	for range 3 {
-		if got := j.step(lost); len(got) != 0 {
-			t.Errorf("events %v", got)
-		}
-		if got := read(t, j); got.CPUUsage != some(100) {
-			t.Errorf("CPU time %v", got.CPUUsage)
-		}
-	}
-	j.notify.off = nil
-	if got := j.step(lost); len(got) != 0 || read(t, j).CPUUsage != some(100) {
-		t.Errorf("in the end: %v, %v", got, read(t, j).CPUUsage)
 	}
 }

@@ -9,33 +9,39 @@ import (
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 )
 
-// cpusetLooks is at how many readings after the job appeared its CPUs are looked
-// at: the resource manager sets them a moment after it made the directory.
+// cpusetLooks is at how many readings after the job appeared its CPUs are read: the
+// resource manager sets them a moment after it made the directory.
 const cpusetLooks = 5
 
-// tellCPUSet tells the ledger which CPUs and NUMA nodes the job may use, as the
-// kernel lists them ("0-3,8"), and again where the first readings differ.
-func (j *Job) tellCPUSet() {
-	if j.cpusetLooks == 0 {
+// cpusetLog is which CPUs and NUMA nodes of the job were logged.
+type cpusetLog struct {
+	looks   int // at how many readings they are still read
+	allowed string
+}
+
+// logCPUSet logs which CPUs and NUMA nodes the job may use, as the kernel lists them
+// ("0-3,8"), and again if one of the first readings differs.
+func (s *state) logCPUSet() {
+	if s.cpuset.looks == 0 {
 		return
 	}
-	j.cpusetLooks--
-	for _, t := range j.trees {
-		var cpus, mems string
-		switch {
-		case t.has(cgroupfs.Unified):
-			cpus, mems = word(t.dir, "cpuset.cpus.effective"), word(t.dir, "cpuset.mems.effective")
-		case t.has("cpuset"):
-			cpus, mems = word(t.dir, "cpuset.cpus"), word(t.dir, "cpuset.mems")
-		}
-		if allowed := "cpus=" + cpus + " mems=" + mems; cpus != "" && allowed != j.allowed {
-			j.allowed = allowed
-			j.note(rt.Event{Kind: "job", Name: "cpuset", Status: "ok", Detail: allowed})
-		}
+	s.cpuset.looks--
+	dir, suffix := s.tasks.DirOf("cpuset"), ""
+	if s.version == 2 {
+		dir, suffix = s.tasks.DirOf(cgroupfs.Unified), ".effective"
+	}
+	if dir == "" {
+		return
+	}
+	cpus, mems := word(dir, "cpuset.cpus"+suffix), word(dir, "cpuset.mems"+suffix)
+	allowed := "cpus=" + cpus + " mems=" + mems
+	if cpus != "" && allowed != s.cpuset.allowed {
+		s.cpuset.allowed = allowed
+		s.Note(rt.Event{Kind: "job", Name: "cpuset", Status: "ok", Detail: allowed})
 	}
 }
 
-// word returns what a small file holds, and nothing where there is none.
+// word returns what a small file has, nothing if there is none.
 func word(dir, name string) string {
 	b, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil || len(b) > 4096 {

@@ -50,7 +50,7 @@ func (s *taskJob) procs(task string, pids ...int) {
 // hanging the test.
 func (s *taskJob) next() {
 	s.t.Helper()
-	notices, err := s.j.notify.wait(time.Now().Add(20*time.Second), s.j.exits.fd)
+	notices, err := s.j.state.watch.Wait(time.Now().Add(20*time.Second), s.j.state.epoll.FD())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func (s *taskJob) next() {
 // drain does all that is to be done.
 func (s *taskJob) drain() {
 	for {
-		notices, err := s.j.notify.wait(time.Now(), s.j.exits.fd)
+		notices, err := s.j.state.watch.Wait(time.Now(), s.j.state.epoll.FD())
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return
 		}
@@ -171,8 +171,13 @@ func TestTasksWhoseEndWasMissed(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newTaskJob(t, 3)
+			ends := map[int]func(){} // of the tasks whose end is seen
 			for i := range 3 {
-				s.procs(fmt.Sprintf("task_%d", i), os.Getpid())
+				pid, end := process(t)
+				if i >= tt.missed {
+					ends[i] = end
+				}
+				s.procs(fmt.Sprintf("task_%d", i), pid)
 			}
 			if tt.mixed {
 				mkdir(t, filepath.Join(s.step, "task_special"))
@@ -193,11 +198,9 @@ func TestTasksWhoseEndWasMissed(t *testing.T) {
 				used -= 10
 			}
 			s.used("", used)
-			for _, g := range s.j.groups {
-				if n, ok := g.r.Task.Get(); ok && n >= uint64(tt.missed) { // it ends
-					g.unwatch()
-					s.procs(fmt.Sprintf("task_%d", n))
-				}
+			for i, end := range ends {
+				s.procs(fmt.Sprintf("task_%d", i))
+				end()
 			}
 			s.drain()
 			all := s.gone()
@@ -214,26 +217,5 @@ func TestTasksWhoseEndWasMissed(t *testing.T) {
 				t.Errorf("the ledger is told %s, want %q", notes, tt.told)
 			}
 		})
-	}
-}
-
-// A task whose processes come and go is looked at so often between two readings,
-// and no more; there is never more than one descriptor for it.
-func TestTaskOfManyProcesses(t *testing.T) {
-	s := newTaskJob(t, 1)
-	s.procs("task_0", os.Getpid())
-	s.drain()
-	task := s.j.groups[1]
-	task.unwatch()
-	task.looks = maxLooks
-	for range maxLooks + 5 {
-		pid, end := process(t)
-		write(t, filepath.Join(s.step, "task_0/cgroup.procs"), fmt.Sprintln(pid))
-		s.j.meet(task)
-		end()
-		s.j.exited() // the list still has the one that ended
-	}
-	if task.looks != 0 || task.exit >= 0 || task.final {
-		t.Errorf("looks %d, descriptor %d, final %t", task.looks, task.exit, task.final)
 	}
 }

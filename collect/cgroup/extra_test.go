@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect/cgroup/watch"
 )
 
 // What only some kernels and sites have: PSI, and the controllers pids, hugetlb, rdma.
@@ -44,46 +45,6 @@ func TestReadV2Controllers(t *testing.T) {
 	}
 }
 
-// The peak of an interval: readings at events begin the kernel's anew, a snapshot's
-// is the highest since the one before.
-func TestIntervalPeak(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "memory.peak")
-	write(t, name, "0\n")
-	fd, err := unix.Open(name, unix.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	j := &Job{phase: rt.JobPresent}
-	j.met.Store(true)
-	v := newV2Reader(nil, "")
-	v.extra.peak = file{fd: fd, open: true}
-	defer v.close()
-	j.reader = v
-	peak := func(n string) rt.Opt[uint64] {
-		t.Helper()
-		put(t, name, n+"\n")
-		var s rt.Snapshot
-		if err := j.Read(&s); err != nil {
-			t.Fatal(err)
-		}
-		return s.Job.MemIntervalPeak
-	}
-	var written rt.Snapshot
-	steps := []struct {
-		now  string
-		want uint64
-		keep bool
-	}{{"7000", 7000, true}, {"3000", 3000, false}, {"2000", 3000, true}, {"1500", 1500, true}}
-	for _, st := range steps {
-		if got := peak(st.now); got != some(st.want) {
-			t.Errorf("at %s: %v, want %d", st.now, got, st.want)
-		}
-		if st.keep {
-			j.Written(&written)
-		}
-	}
-}
-
 // A process that is killed for its memory is told of once, with its step and limit.
 func TestOOMKillIsTold(t *testing.T) {
 	s := newShareJob(t)
@@ -96,17 +57,16 @@ func TestOOMKillIsTold(t *testing.T) {
 	}
 	kills("0")
 	write(t, filepath.Join(s.dir, "memory.max"), "4096\n")
-	s.j.reopen()
+	s.j.state.reopen()
 	s.look()
 	read(t, s.j)
 	if n := s.j.Notes(); n != nil {
 		t.Errorf("told of nothing: %v", n)
 	}
 	kills("2")
-	for _, g := range s.j.groups { // as when the process's end is told first
-		g.read(&s.j.part, &s.j.buf)
-	}
-	s.j.memoryHappened(filepath.Join(s.dir, "memory.events"))
+	// as when the end of the process is reported first
+	s.j.state.tasks.ReadEnding(s.dir, filepath.Join(s.dir, "step_0/user/task_1"), "0", false)
+	s.j.state.memoryChanged(filepath.Join(s.dir, "memory.events"))
 	read(t, s.j)
 	notes := s.j.Notes()
 	if len(notes) != 1 {
@@ -128,13 +88,13 @@ func TestMemoryEventsAreBounded(t *testing.T) {
 	s := newShareJob(t)
 	name := filepath.Join(s.dir, "memory.events")
 	write(t, name, "oom_kill 0\n")
-	if _, err := s.j.notify.watch(name, fileMask); err != nil {
+	if err := s.j.state.watch.WatchFile(name); err != nil {
 		t.Fatal(err)
 	}
-	for range maxMemoryNotices + 1 {
-		s.j.step([]notice{{wd: s.j.notify.byPath[name], dir: name, mask: unix.IN_MODIFY}})
+	for range 1000 + 1 {
+		s.j.step([]watch.Notice{{WD: s.j.state.watch.Watches()[name], Dir: name, Mask: unix.IN_MODIFY}})
 	}
-	if _, watched := s.j.notify.byPath[name]; watched {
+	if _, watched := s.j.state.watch.Watches()[name]; watched {
 		t.Error("it is still watched")
 	}
 }

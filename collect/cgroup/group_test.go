@@ -10,32 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect/cgroup/watch"
 )
-
-func TestGroupOf(t *testing.T) {
-	for _, tt := range []struct {
-		version int
-		rel     string
-		want    string
-	}{
-		{1, "step_0", "0"}, {1, "step_batch/task_0", "batch task 0"}, {1, "step_3/task_12", "3 task 12"},
-		{1, "step_0/task_special", ""}, {1, "step_0/task_4294967293", ""}, {1, "step_", ""}, {1, "other", ""},
-		{1, "step_0/task_0/mine", ""},
-		{2, "step_0", ""}, {2, "step_0/slurm", ""}, {2, "step_0/user", "0"}, {2, "step_extern/user/task_0", "extern task 0"},
-		{2, "step_0/user/task_special", ""}, {2, "step_0/user/task_1/task_2", ""}, {2, "step_0/task_0", ""},
-	} {
-		got := ""
-		if step, task, ok := groupOf(tt.version, tt.rel); ok {
-			got = step
-			if n, ok := task.Get(); ok {
-				got += fmt.Sprint(" task ", n)
-			}
-		}
-		if got != tt.want {
-			t.Errorf("v%d %s is of %q, want %q", tt.version, tt.rel, got, tt.want)
-		}
-	}
-}
 
 // steps reads the job and returns its steps and tasks, and the snapshot.
 func steps(tb testing.TB, j *Job) ([]rt.StepReading, *rt.Snapshot) {
@@ -92,7 +68,7 @@ func TestSteps(t *testing.T) {
 
 	last := filepath.Join(s.dir, "step_0/user/task_1")
 	write(t, last+"/cgroup.procs", "")
-	s.j.step([]notice{{dir: last + "/cgroup.events", mask: unix.IN_MODIFY}})
+	s.j.step([]watch.Notice{{Dir: last + "/cgroup.events", Mask: unix.IN_MODIFY}})
 	s.end("step_0/user/task_1")
 	second.Pids, second.Ended = some(0), true
 	for range 2 { // a reading at an event is not written
@@ -105,7 +81,7 @@ func TestSteps(t *testing.T) {
 	sameSteps(t, "it was written", got, readingOf("0", none, 1000, 900, 2), first)
 
 	remove(t, s.dir)
-	s.j.removed(s.dir)
+	s.j.state.removed(s.dir)
 	whole.Pids, whole.Ended, first.Ended = some(2), true, true
 	got, snap = steps(t, s.j)
 	sameSteps(t, "the job is gone", got, whole, first)
@@ -131,12 +107,14 @@ func TestStepsV1(t *testing.T) {
 	}
 	write(t, in("memory", "memory.oom_control"), "oom_kill 1\n")
 	write(t, in("memory", "task_3/memory.oom_control"), "oom_kill 2\n")
-	write(t, in("freezer", "task_3/cgroup.procs"), "5\n6\n")
+	for _, c := range []string{"cpuacct", "memory", "freezer"} {
+		write(t, in(c, "task_3/cgroup.procs"), "5\n6\n")
+	}
 	write(t, in("freezer", "cgroup.procs"), "4\n")
-	j.pairAfter = 0
+	j.state.tasks.Settle = 0
 	j.step(nil)
-	j.look()
-	j.schedule(j.deadline)
+	j.state.watch.Look()
+	j.state.schedule(j.state.deadline)
 	want := func(task rt.Opt[uint64], kills, pids uint64) rt.StepReading {
 		return rt.StepReading{Step: "0", Task: task, CPUUsage: some(7000), CPUUser: some(6000), CPUSystem: some(1000),
 			MemCurrent: some(4096), MemPeak: some(8192), EventsOOMKill: some(kills), Pids: some(pids)}
@@ -145,13 +123,13 @@ func TestStepsV1(t *testing.T) {
 	got, _ := steps(t, j)
 	sameSteps(t, "while it runs", got, whole, task)
 	remove(t, in("cpuacct", ""))
-	j.removed(in("cpuacct", ""))
+	j.state.removed(in("cpuacct", ""))
 	if got, _ := steps(t, j); len(got) != 2 || got[0].Ended || got[0].CPUUsage != some(7000) {
 		t.Errorf("one hierarchy is left: %+v", got)
 	}
 	for _, c := range []string{"memory", "freezer"} {
 		remove(t, in(c, ""))
-		j.removed(in(c, ""))
+		j.state.removed(in(c, ""))
 	}
 	got, _ = steps(t, j)
 	if len(got) != 2 || !got[0].Ended || !got[1].Ended || got[0].EventsOOMKill != some(3) || got[1].CPUUsage != some(7000) {
@@ -163,12 +141,12 @@ func TestStepsV1(t *testing.T) {
 // ledger hears of it once.
 func TestTooManySteps(t *testing.T) {
 	s := newShareJob(t)
-	for i := range maxGroups + 10 {
+	for i := range 256 + 10 {
 		mkdir(t, filepath.Join(s.dir, fmt.Sprintf("step_%d/user", i)))
 	}
 	s.look()
 	got, _ := steps(t, s.j)
-	if len(got) != maxGroups {
+	if len(got) != 256 {
 		t.Errorf("%d steps are read", len(got))
 	}
 	notes := s.j.Notes()

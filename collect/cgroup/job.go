@@ -4,179 +4,153 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
+	"github.com/resource-tracker/rt/collect/cgroup/counters"
+	"github.com/resource-tracker/rt/collect/cgroup/pressure"
+	"github.com/resource-tracker/rt/collect/cgroup/tasks"
+	"github.com/resource-tracker/rt/collect/cgroup/watch"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 )
 
+// Layout is how the resource manager arranges the directories below a job's.
+type Layout interface {
+	// Locate returns the step and task to which a directory belongs. path is absolute or
+	// relative to the job's directory.
+	Locate(path string) cgroupfs.Dir
+	// DaemonDirs returns the directories that can have the daemon of a step.
+	DaemonDirs(stepDir string) [3]string
+}
+
 // Options are the settings of NewJob. The zero value is ready to use.
 type Options struct {
-	// ProcRoot is where proc is mounted; "" is /proc. Of <ProcRoot>/devices it is
-	// learned which block devices stand on others, of <ProcRoot>/<pid>/stat what
-	// Slurm's own process in the extern step has used.
+	// ProcRoot is where proc is mounted; "" is /proc. <ProcRoot>/devices says which block
+	// devices are stacked on others, <ProcRoot>/<pid>/stat what the resource manager's own
+	// process in the extern step has used.
 	ProcRoot string
-	// Settle is how long Appeared waits for the v1 controllers that count CPU time
-	// and memory after the first one appeared; 0 is 50 ms.
+	// Settle is how long JobAppeared waits for the v1 controllers that count CPU time and
+	// memory after the first one appeared; 0 is 50 ms.
 	Settle time.Duration
 	// StepEnds is called by the watcher when a directory of the job is removed, right
 	// after its own reading: what else must be read then has some milliseconds. step is
-	// the one whose tasks have been collected, by whichever of the processes stepds is
-	// its daemon; empty where none has. It must be quick and call no method of the Job.
-	// Nil for none.
+	// the one whose tasks have been collected, stepds are processes one of which is its
+	// daemon; step is empty if none has ended. The function must be quick and call no
+	// method of the Job. Nil for none.
 	StepEnds func(step string, stepds []int)
 	// StepBegins is called by the watcher when a directory of the job was made. stepds
 	// are processes of the job's cgroup: at the latest when a task's directory is made,
-	// Slurm's daemon of its step is among them, and the task has yet to begin. As
-	// StepEnds otherwise.
+	// the daemon of its step is among them, and the task has not begun. As StepEnds
+	// otherwise.
 	StepBegins func(stepds []int)
-	// NoShort is for who takes no snapshot at Short: it is not told, and nobody looks
-	// for it. Kills come to the ledger all the same.
-	NoShort bool
+	// NoNearLimit disables the near-limit check, for callers that take no snapshot at
+	// JobShort. Kills are logged all the same.
+	NoNearLimit bool
 }
 
-// Job is one job's cgroup on this node, watched from before it exists until after
-// it is gone. Its methods may be called from any goroutine.
+// Job is one job's cgroup on this node, watched from before it exists until after it is
+// gone. Its methods may be called from any goroutine.
 type Job struct {
-	events   chan collect.JobEvent
-	done     chan struct{} // closed by Close
-	ended    chan struct{} // closed when the watcher has returned
-	close    sync.Once
-	settle   time.Duration
-	ends     func(step string, stepds []int) // Options.StepEnds
-	begins   func(stepds []int)              // Options.StepBegins
-	skip     majors
-	procRoot string       // where proc is mounted
-	thread   atomic.Int64 // of the watcher; 0 before it runs
-	watched  atomic.Bool  // by a goroutine, see NewJob
-	met      atomic.Bool  // the job's cgroup was there once
-	errand   errand
+	events    chan collect.JobEvent
+	done      chan struct{} // closed by Close
+	ended     chan struct{} // closed when the watcher has returned
+	close     sync.Once
+	thread    atomic.Int64 // of the watcher; 0 before it runs
+	isWatched atomic.Bool  // by a goroutine, see NewJob
+	requests  requests
+	callbacks callbacks
 
-	mu     sync.Mutex
-	notify *notifier
-	search search
-	reader reader
-	trees  []*tree
-	order  []*tree // the trees, best for listing processes first
-	buf    scratch
-	phase  rt.JobPhase
-	fresh  rt.JobReading // what is being read; here, so that no reading allocates it
-	last   rt.JobReading // what was read last, with the totals of what vanished since
-	past   rt.JobReading // totals of the job's cgroups that are gone
-	opened int           // readings that still look for missing files
-	part   rt.JobReading // what is being read of a step or task
-	err    error         // why something of the cgroup could not be opened or watched
-
-	exits      exits    // of the tasks' processes
-	groups     []*group // the steps and tasks that are there
-	listed     []*group // those that readSteps goes through
-	endedSteps []rt.StepReading
-	shed       bool  // leave them out
-	crowded    bool  // there were too many
-	newPids    []int // scratch
-	pairAfter  time.Duration
-	notes      []rt.Event
-
-	oomKills      uint64 // that the ledger was told of
-	memoryNotices int    // of memory.events
-	oom           outOfMemory
-	calm          bool   // Options.NoShort
-	cpusetLooks   int    // at how many readings its CPUs are still looked at
-	allowed       string // CPUs and NUMA nodes that the ledger was told of
-
-	events2   file      // v2: cgroup.events
-	populated bool      // what it said last
-	blind     bool      // a directory could not be watched: look at it from time to time
-	settleBy  time.Time // when Appeared waits no longer; zero while there is nothing to wait for
-	deadline  time.Time // of the watcher's next wait; zero is none
-	out       []collect.JobEvent
-	began     bool  // a directory was made since others were told so
-	stepds    []int // scratch
+	mu    sync.Mutex
+	state state
 }
 
-// NewJob begins to watch for the job's cgroup in the candidates, the surest first.
-// It does not wait: none of their directories has to exist. A cgroup that exists
-// is found at once. Where inotify is not to be had, it is looked for every second. The
-// error says which candidate is malformed.
-func NewJob(candidates []cgroupfs.Candidate, opts Options) (*Job, error) {
-	j, err := newJob(candidates, opts)
+// NewJob begins to watch for the job's cgroup in the candidates, which are tried in their
+// order: the first one of which a directory exists is the job's, so the most certain one
+// is first. A pattern that also matches the directory of another node of the same host
+// would take that one. NewJob does not wait: none of the directories has to exist. A
+// cgroup that exists is found at once. Without inotify the cgroup is looked for every
+// second. The error says which candidate is malformed.
+func NewJob(candidates []cgroupfs.Candidate, layout Layout, opts Options) (*Job, error) {
+	j, err := newJob(candidates, layout, opts)
 	if err != nil {
 		return nil, err
 	}
-	j.watched.Store(true)
+	j.isWatched.Store(true)
 	go j.watch()
 	return j, nil
 }
 
 // newJob is NewJob without the watcher's goroutine.
-func newJob(candidates []cgroupfs.Candidate, opts Options) (*Job, error) {
-	s, err := newSearch(candidates)
-	if err != nil {
-		return nil, err
+func newJob(candidates []cgroupfs.Candidate, layout Layout, opts Options) (*Job, error) {
+	j := &Job{
+		events: make(chan collect.JobEvent, 64), done: make(chan struct{}), ended: make(chan struct{}),
+		callbacks: callbacks{layout: layout, ends: opts.StepEnds, begins: opts.StepBegins},
 	}
-	n, err := newNotifier()
+	s := &j.state
+	w, err := watch.NewWatcher(candidates, s)
 	if err != nil {
 		return nil, err
 	}
 	procRoot := cmp.Or(opts.ProcRoot, "/proc")
-	j := &Job{
-		events: make(chan collect.JobEvent, 64), done: make(chan struct{}), ended: make(chan struct{}),
-		settle: cmp.Or(opts.Settle, 50*time.Millisecond), ends: opts.StepEnds, begins: opts.StepBegins, calm: opts.NoShort,
-		skip: stackedMajors(procRoot), procRoot: procRoot,
-		pairAfter: pairAfter, notify: n, exits: newExits(), oom: newOutOfMemory(), search: s, phase: rt.JobPending,
-	}
-	j.newErrand()
-	j.look()
+	stacked := counters.ReadStackedMajors(procRoot)
+	s.watch, s.epoll, s.callbacks, s.phase = w, watch.NewEpoll(), &j.callbacks, rt.JobPending
+	s.settle = cmp.Or(opts.Settle, 50*time.Millisecond)
+	s.newFiles = func(version int) *counters.Files { return counters.NewJobFiles(version, stacked, procRoot) }
+	s.tasks = tasks.NewSet(s, &s.ledger, s.epoll, stacked, &s.buf)
+	s.pressure = pressure.NewMonitor(s.epoll, opts.NoNearLimit, &s.buf)
+	j.requests.bind(j)
+	w.Look()
 	return j, nil
 }
 
-// Events delivers what happens to the job. Of StepEnded and Short some may be left out while
-// nobody receives; no reading is lost by it. The channel is never closed.
+// Events delivers what happens to the job. Without a receiver some of JobStepEnded and
+// JobShort may be left out; no reading is lost by that. The channel is never closed.
+// Without an extern step Slurm removes the job's cgroup after each step and makes it
+// again for the next one: JobAppeared may follow JobEnded.
 func (j *Job) Events() <-chan collect.JobEvent { return j.events }
 
 // Found returns the candidate's layout and the job's directory; for v1 the one of
-// cpuacct, or else of the next controller that is there. It is false before any
-// directory appeared, and keeps its last answer after the end.
+// cpuacct, or else of the next controller that exists. It is false before any directory
+// appeared, and keeps its last answer after the end.
 func (j *Job) Found() (layout, path string, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.search.layout, j.search.path, j.search.path != ""
+	return j.state.watch.Found()
 }
 
-// Phase says whether the job's cgroup is there.
+// Phase says whether the job's cgroup exists.
 func (j *Job) Phase() rt.JobPhase {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.phase
+	return j.state.phase
 }
 
 // Read fills s.Job, its phase included, appends the steps and tasks to s.Steps, and
-// touches nothing else of s; one goroutine does so at a time. A step or task that
-// ended is there until Written is told of a snapshot that has it. While the
-// cgroup is not there, or no more, that is a phase and no error. Counters, peak and
-// limit whose files are gone keep the values of the last reading, which the watcher
-// takes by itself when a directory is removed; a job that is gone shows its totals.
-// All else that cannot be read now is absent. An error says that nothing at all
-// could be read of a cgroup that is there.
+// changes nothing else of s; one goroutine at a time calls it. A step or task that ended
+// is in each reading until Written is called with a snapshot that has it. A cgroup that
+// does not exist, yet or any more, is a phase and no error. Counters, peak and limit
+// whose files are gone keep the values of the last reading, which the watcher takes by
+// itself when a directory is removed; a job that is gone has its totals. All else that
+// cannot be read now is absent. An error means that nothing at all could be read of a
+// cgroup that exists.
 func (j *Job) Read(s *rt.Snapshot) error {
-	if !j.met.Load() {
+	if !j.state.wasFound.Load() {
 		s.Job = rt.JobReading{Phase: rt.JobPending}
 		return nil
 	}
-	e := &j.errand
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !j.watched.Load() {
+	q := &j.requests
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !j.isWatched.Load() {
 		return j.read(s)
 	}
-	e.snap = s
-	j.run(e.read)
-	e.snap = nil
-	return e.err
+	q.snap = s
+	j.request(q.read)
+	q.snap = nil
+	return q.err
 }
 
 func (j *Job) read(s *rt.Snapshot) error {
@@ -188,157 +162,110 @@ func (j *Job) read(s *rt.Snapshot) error {
 func (j *Job) readTotals(s *rt.Snapshot) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.phase != rt.JobPresent {
-		s.Job = j.past
-		s.Job.Phase = j.phase
-		return nil
-	}
-	j.take()
-	j.tellCPUSet()
-	s.Job = j.last
-	if v, ok := j.reader.(*v2Reader); ok {
-		v.extra.read = 0
-	}
-	s.Job.AddEnded(&j.past)
-	s.Job.Phase = rt.JobPresent
-	if j.err != nil && !s.Job.CPUUsage.Valid() && !s.Job.MemCurrent.Valid() && !s.Job.Pids.Valid() {
-		return j.err
-	}
-	return nil
+	return j.state.readTotals(s)
 }
 
-// Procs appends the pids of the job's processes on this node to dst: not those of
-// Slurm's daemons. They may have ended since.
+// readSteps reads the steps and tasks. Between two of them it releases the lock for the
+// watcher, which has to be on time.
+func (j *Job) readSteps(s *rt.Snapshot) {
+	j.mu.Lock()
+	groups := j.state.tasks.List()
+	j.mu.Unlock()
+	first := len(s.Steps)
+	for _, g := range groups {
+		j.readGroup(g, s)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.state.tasks.AppendEnded(s, first)
+}
+
+func (j *Job) readGroup(g *tasks.Group, s *rt.Snapshot) {
+	j.mu.Lock()
+	defer j.mu.Unlock() // also after a panic, see recoverWatcher
+	j.state.tasks.ReadGroup(g, s)
+}
+
+// Procs appends the pids of the job's processes on this node to dst, without those of the
+// resource manager's daemons. They may have ended since.
 func (j *Job) Procs(dst []int) []int {
-	if !j.met.Load() {
+	if !j.state.wasFound.Load() {
 		return dst
 	}
-	e := &j.errand
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !j.watched.Load() {
+	q := &j.requests
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !j.isWatched.Load() {
 		return j.procs(dst)
 	}
-	e.pids = dst
-	j.run(e.list)
-	dst, e.pids = e.pids, nil
+	q.pids = dst
+	j.request(q.list)
+	dst, q.pids = q.pids, nil
 	return dst
 }
 
 func (j *Job) procs(dst []int) []int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, t := range j.order {
-		n := len(dst)
-		if _, ok := t.readProcs(&j.buf, &dst); ok && len(dst) > n {
-			break
-		}
-	}
-	return dst
+	return j.state.tasks.Procs(dst)
 }
 
-// daemons are the processes in the job's cgroup that are not the job's own, which
-// are Slurm's daemons of its steps. A child of theirs is among them until it has
-// gone to its task's directory.
-func (j *Job) daemons() []int {
-	j.stepds = j.stepds[:0]
-	for _, t := range j.order {
-		if t.readDaemons(&j.buf, &j.stepds); len(j.stepds) > 0 {
-			break
-		}
+// Written says that s, which Read has filled, was kept: the steps and tasks in it that
+// ended are not read again.
+func (j *Job) Written(s *rt.Snapshot) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.state.files != nil {
+		j.state.files.Written()
 	}
-	return j.stepds
+	j.state.tasks.Written(s)
 }
 
-// Thread is the id of the thread that watches and takes the last readings, 0 before
-// it runs. It is the watcher's own: where the program makes its threads yield to
-// others (setpriority(2)), this one needs its turn within 5 ms.
+// SkipSteps leaves the steps and tasks out from the next reading on, except those that end,
+// or reads them again.
+func (j *Job) SkipSteps(on bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.state.tasks.SkipSteps(on)
+}
+
+// Notes returns what happened since the last call that the run's ledger should have,
+// each with its time.
+func (j *Job) Notes() []rt.Event {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.state.takeNotes()
+}
+
+// Thread is the id of the thread that watches and takes the last readings, 0 before it
+// runs. Only the watcher uses it: if the program lowers the priority of its threads
+// (setpriority(2)), this one has to run within 5 ms.
 func (j *Job) Thread() int { return int(j.thread.Load()) }
 
-// Err returns why a part of the cgroup could not be opened or watched, nil where
-// all could. What was opened is read all the same.
+// Err returns why a part of the cgroup could not be opened or watched, nil if all could.
+// What was opened is read all the same.
 func (j *Job) Err() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.err
+	return j.state.err
 }
 
-// Close ends the watching and gives all descriptors back. Read may still be called.
+// Close ends the watching and closes all descriptors. Read may still be called.
 func (j *Job) Close() error {
 	var err error
 	j.close.Do(func() {
 		close(j.done)
-		err = j.notify.wake()
+		err = j.state.watch.Wake()
 		<-j.ended
-		j.errand.mu.Lock() // nobody wakes a watcher whose descriptor may be another file's by then
-		j.watched.Store(false)
-		j.errand.mu.Unlock()
+		j.requests.mu.Lock() // no goroutine wakes a watcher whose descriptor may be another file's by then
+		j.isWatched.Store(false)
+		j.requests.mu.Unlock()
 		j.mu.Lock()
 		defer j.mu.Unlock()
-		err = errors.Join(err, j.notify.close())
-		for _, t := range j.trees {
-			j.drop(t)
-		}
-		for _, g := range j.groups {
-			g.final = true // or not: nobody is told any more
-		}
-		j.endGroups()
-		j.oom.close()
-		j.exits.close()
-		j.trees, j.order = nil, nil
-		j.events2.close()
+		err = errors.Join(err, j.state.close())
 	})
 	if err != nil {
 		return fmt.Errorf("end the watching of the job's cgroup: %w", err)
 	}
 	return nil
-}
-
-// take reads the job's cgroup into j.last.
-func (j *Job) take() {
-	if j.opened > 0 {
-		j.opened--
-		j.reopen()
-	}
-	r := &j.fresh
-	*r = rt.JobReading{}
-	j.reader.read(r, &j.buf)
-	for _, t := range j.trees {
-		if t.has("memory") {
-			t.readEvents(r, &j.buf)
-		}
-	}
-	for _, t := range j.order {
-		if n, ok := t.readProcs(&j.buf, nil); ok {
-			r.Pids.Set(n)
-			break
-		}
-	}
-	r.CarryOver(&j.last, totals)
-	j.last = *r
-	j.tellKills(r)
-	j.nearing(r)
-	if v, ok := j.reader.(*v2Reader); ok {
-		if n := v.shares.guess(); n > 0 {
-			j.note(rt.Event{Kind: "job", Name: "cpu", Status: "estimated",
-				Detail: fmt.Sprintf("cpu_usec=%d of a step whose end was not read: what slurmstepd used of it is counted as the job's", n)})
-		}
-	}
-}
-
-// reopen opens files of the job's directories that were not there before: a
-// controller can be enabled after the directory was made.
-func (j *Job) reopen() {
-	for _, t := range j.trees {
-		for _, c := range t.controllers {
-			j.failed(j.reader.open(c, t.dir))
-		}
-	}
-}
-
-// failed keeps the first error of opening or watching.
-func (j *Job) failed(err error) {
-	if err != nil && j.err == nil && !errors.Is(err, os.ErrClosed) {
-		j.err = err
-	}
 }

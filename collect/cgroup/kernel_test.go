@@ -14,6 +14,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // burnEnv makes the test binary a process of a job: its value names the cgroups to
@@ -252,7 +253,7 @@ func testKernel(t *testing.T, k *kernelJob) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for watched := range j.notify.byPath {
+	for watched := range j.state.watch.Watches() {
 		if strings.Contains(watched, "job_12") {
 			t.Errorf("%s is still watched", watched)
 		}
@@ -306,7 +307,7 @@ func testKernelProcs(t *testing.T, k *kernelJob, daemon string) {
 		}
 		want[c.Process.Pid] = i < n
 	}
-	j.buf = make(scratch, 64) // many pages
+	j.state.buf = make(procfile.Buffer, 64) // many pages
 	pids := j.Procs(nil)
 	if len(pids) != n {
 		t.Errorf("%d pids, want %d", len(pids), n)
@@ -316,7 +317,7 @@ func testKernelProcs(t *testing.T, k *kernelJob, daemon string) {
 			t.Errorf("pid %d is not the job's", p)
 		}
 	}
-	daemons := j.daemons()
+	daemons := j.state.tasks.Daemons(nil)
 	if isJobs, known := want[append(daemons, 0)[0]]; len(daemons) != 1 || isJobs || !known {
 		t.Errorf("daemons %v", daemons)
 	}

@@ -81,7 +81,7 @@ func TestLayouts(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			l := unpackLayout(t, file, t.TempDir())
-			job, err := cgroup.NewJob(layout.Candidates(&l.run, l.mounts), cgroup.Options{ProcRoot: t.TempDir()})
+			job, err := cgroup.NewJob(layout.Candidates(&l.run, l.mounts), layout.Slurm{}, cgroup.Options{ProcRoot: t.TempDir()})
 			if err != nil {
 				t.Fatal(err)
 			}

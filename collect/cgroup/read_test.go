@@ -8,10 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
+	"github.com/resource-tracker/rt/slurm/layout"
 )
 
 // unpack writes a fixture's files below root.
@@ -55,7 +58,7 @@ func v2Candidate(root string) cgroupfs.Candidate {
 func fixtureJob(tb testing.TB, version int) *Job {
 	tb.Helper()
 	root := tb.TempDir()
-	c := v1Candidate(root, v1Order...)
+	c := v1Candidate(root, cgroupfs.ControllersV1[:]...)
 	if version == 2 {
 		unpack(tb, "v2-job.txtar", filepath.Join(root, "system.slice/n1_slurmstepd.scope/job_2"))
 		c = v2Candidate(root)
@@ -68,7 +71,12 @@ func fixtureJob(tb testing.TB, version int) *Job {
 // manual is a watched job whose steps the test takes itself.
 func manual(tb testing.TB, c ...cgroupfs.Candidate) *Job {
 	tb.Helper()
-	j, err := newJob(c, Options{ProcRoot: tb.TempDir()})
+	return manualWith(tb, Options{ProcRoot: tb.TempDir()}, c...)
+}
+
+func manualWith(tb testing.TB, opts Options, c ...cgroupfs.Candidate) *Job {
+	tb.Helper()
+	j, err := newJob(c, layout.Slurm{}, opts)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -80,6 +88,16 @@ func manual(tb testing.TB, c ...cgroupfs.Candidate) *Job {
 	})
 	j.step(nil)
 	return j
+}
+
+func some(v uint64) rt.Opt[uint64] { return rt.Some(v) }
+
+// same fails if two readings differ.
+func same(t *testing.T, got, want rt.JobReading) {
+	t.Helper()
+	if d := cmp.Diff(want, got, cmp.Comparer(func(a, b rt.Opt[uint64]) bool { return a == b }), cmpopts.IgnoreUnexported(rt.JobReading{})); d != "" {
+		t.Errorf("reading differs (-want +got):\n%s", d)
+	}
 }
 
 func read(tb testing.TB, j *Job) rt.JobReading {
@@ -208,36 +226,15 @@ func checkAllocs(t *testing.T, j *Job) {
 	}
 }
 
-// A task whose processes are listed and cannot be waited for, as those of another
-// pid namespace, is not looked at again and again.
-func TestProcessesThatCannotBeWaitedFor(t *testing.T) {
-	j := fixtureJob(t, 1)
-	var s rt.Snapshot
-	if err := j.Read(&s); err != nil {
-		t.Fatal(err)
-	}
-	tasks := 0
-	for _, g := range j.groups {
-		if g.r.Task.Valid() {
-			tasks++
-			if g.looks < maxLooks-2 {
-				t.Errorf("task of step %s was looked at %d times", g.r.Step, maxLooks-g.looks)
-			}
-		}
-	}
-	if tasks == 0 {
-		t.Error("the fixture has no task")
-	}
-}
-
 func benchmarkRead(b *testing.B, version int) {
 	j := fixtureJob(b, version)
-	for _, tree := range j.trees { // processes that are there, as those of a job are
-		for _, n := range tree.nodes {
-			if n.own != nil && n.own.r.Task.Valid() {
-				write(b, filepath.Join(n.path, "cgroup.procs"), strconv.Itoa(os.Getpid())+"\n")
-			}
-		}
+	_, dir, _ := j.Found()
+	lists, err := filepath.Glob(filepath.Dir(filepath.Dir(filepath.Dir(filepath.Dir(filepath.Dir(dir))))) + "/*/*/*/*/*/task_*/cgroup.procs")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, name := range lists { // processes that exist, as those of a job do
+		write(b, name, strconv.Itoa(os.Getpid())+"\n")
 	}
 	var s rt.Snapshot
 	for range 10 {

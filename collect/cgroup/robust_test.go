@@ -13,14 +13,16 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
+	"github.com/resource-tracker/rt/collect/cgroup/watch"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
+	"github.com/resource-tracker/rt/slurm/layout"
 )
 
 // Events that the kernel dropped are made up for by looking.
 func TestOverflow(t *testing.T) {
 	root := t.TempDir()
 	j := manual(t, v1Candidate(root, "cpuacct", "memory"))
-	lost := []notice{{mask: unix.IN_Q_OVERFLOW}}
+	lost := []watch.Notice{{Mask: unix.IN_Q_OVERFLOW}}
 	unpack(t, "v1-job.txtar", root)
 	if got := j.step(lost); !slices.Equal(got, []collect.JobEvent{collect.JobAppeared}) {
 		t.Fatalf("events %v", got)
@@ -30,7 +32,7 @@ func TestOverflow(t *testing.T) {
 	if got := j.step(lost); len(got) != 0 {
 		t.Fatalf("events %v", got)
 	}
-	if i := j.trees[0].find(job + "/step_1/task_0"); i < 0 {
+	if !j.state.watch.IsKnown(job + "/step_1/task_0") {
 		t.Error("the new step's task is not known")
 	}
 	remove(t, job+"/step_1")
@@ -72,7 +74,7 @@ func TestRaces(t *testing.T) {
 			case <-time.After(5 * time.Second):
 				j.mu.Lock()
 				defer j.mu.Unlock()
-				t.Fatalf("round %d: nothing after %v; phase %v, watched %v", round, events, j.phase, j.notify.byPath)
+				t.Fatalf("round %d: nothing after %v; phase %v, watched %v", round, events, j.state.phase, j.state.watch.Watches())
 			}
 		}
 		for read(t, j).Pids != some(uint64(round+1)) {
@@ -89,8 +91,8 @@ func TestRaces(t *testing.T) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if len(j.notify.byPath) > 8 {
-		t.Errorf("%d watches are left over: %v", len(j.notify.byPath), j.notify.byPath)
+	if len(j.state.watch.Watches()) > 8 {
+		t.Errorf("%d watches are left over: %v", len(j.state.watch.Watches()), j.state.watch.Watches())
 	}
 }
 
@@ -111,7 +113,7 @@ func TestClose(t *testing.T) {
 	root := t.TempDir()
 	unpack(t, "v1-job.txtar", root)
 	before := descriptors(t)
-	j, err := NewJob([]cgroupfs.Candidate{v1Candidate(root, v1Order...)}, Options{})
+	j, err := NewJob([]cgroupfs.Candidate{v1Candidate(root, cgroupfs.ControllersV1[:]...)}, layout.Slurm{}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,10 +144,10 @@ func descriptors(tb testing.TB) int {
 func TestWithoutWatches(t *testing.T) {
 	root := t.TempDir()
 	j := manual(t, v1Candidate(root, "cpuacct"))
-	j.unwatched(errors.New("inotify_add_watch: no space left on device"))
+	j.state.Failed(errors.New("inotify_add_watch: no space left on device"), true)
 	write(t, filepath.Join(root, "cpuacct/slurm/uid_1000/job_12/cpuacct.usage"), "1000\n")
-	if got := j.step(nil); !slices.Equal(got, []collect.JobEvent{collect.JobAppeared}) || j.deadline.IsZero() || j.Err() == nil {
-		t.Errorf("events %v, deadline %v, error %v", got, j.deadline, j.Err())
+	if got := j.step(nil); !slices.Equal(got, []collect.JobEvent{collect.JobAppeared}) || j.state.deadline.IsZero() || j.Err() == nil {
+		t.Errorf("events %v, deadline %v, error %v", got, j.state.deadline, j.Err())
 	}
 	remove(t, filepath.Join(root, "cpuacct/slurm/uid_1000/job_12"))
 	if got := j.step(nil); !slices.Equal(got, []collect.JobEvent{collect.JobEnded}) {
@@ -160,14 +162,15 @@ func TestFaultInAStep(t *testing.T) {
 	j := start(t, Options{}, v1Candidate(root, "cpuacct"))
 	expect(t, j, collect.JobAppeared)
 	j.mu.Lock()
-	j.groups = append(j.groups, &group{exit: -1}) // which has no files
+	files := j.state.files
+	j.state.files = nil
 	j.mu.Unlock()
 	done := make(chan error)
 	go func() {
 		defer func() {
 			_ = recover() // the recorder's does so
 			j.mu.Lock()
-			j.groups = nil
+			j.state.files = files
 			j.mu.Unlock()
 			done <- j.Err()
 		}()

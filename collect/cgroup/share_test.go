@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt/collect/cgroup/watch"
 )
 
 // shareJob is a v2 job whose files the test writes.
@@ -20,8 +22,8 @@ func newShareJob(t *testing.T) *shareJob {
 	root := t.TempDir()
 	s := &shareJob{t: t, dir: filepath.Join(root, "system.slice/slurmstepd.scope/job_2")}
 	s.total(0)
-	s.j = manual(t, v2Candidate(root))
-	s.proc = s.j.procRoot
+	s.proc = t.TempDir()
+	s.j = manualWith(t, Options{ProcRoot: s.proc}, v2Candidate(root))
 	return s
 }
 
@@ -46,11 +48,11 @@ func (s *shareJob) step(name string, populated bool, user, stepd uint64) {
 // end removes a directory, and the watcher is told.
 func (s *shareJob) end(name string) {
 	remove(s.t, filepath.Join(s.dir, name))
-	s.j.removed(filepath.Join(s.dir, name))
+	s.j.state.removed(filepath.Join(s.dir, name))
 }
 
 // look lets the watcher see what was made.
-func (s *shareJob) look() { s.j.descend(s.j.trees[0], s.dir) }
+func (s *shareJob) look() { s.j.state.watch.Scan(s.dir, s.dir) }
 
 func (s *shareJob) want(what string, own, stepd uint64) {
 	s.t.Helper()
@@ -85,7 +87,7 @@ func TestShares(t *testing.T) {
 	s.total(1190)
 	s.want("the extern step emptied", 1005, 185)
 	remove(s.t, s.dir)
-	s.j.removed(s.dir)
+	s.j.state.removed(s.dir)
 	s.want("gone", 1005, 185)
 }
 
@@ -120,7 +122,7 @@ func TestSharesOfAnUnseenStep(t *testing.T) {
 	s.look()
 	s.want("extern", 1, 9)
 	s.total(510)
-	s.j.step([]notice{{mask: unix.IN_Q_OVERFLOW}})
+	s.j.step([]watch.Notice{{Mask: unix.IN_Q_OVERFLOW}})
 	s.want("after an overflow", 501, 9)
 }
 
@@ -142,7 +144,7 @@ func TestSharesAreNeverMoreThanTheTotal(t *testing.T) {
 	s.look()
 	s.want("one step", 100, 10)
 	s.total(400)
-	s.j.reader.miss()
+	s.j.state.files.MissStep()
 	s.want("missed", 390, 10)
 	s.step("step_0", true, 380, 20)
 	s.want("it was step 0", 390, 20)
@@ -188,16 +190,4 @@ func TestSharesOfTheExternStep(t *testing.T) {
 	s.want("a session", 500_000, 36_000)
 	s.end("step_extern")
 	s.want("the end", 500_000, 36_000)
-}
-
-func TestParseProcStat(t *testing.T) {
-	used, start, ok := parseProcStat([]byte("42 (a) b (c)) Z 7 1 1 0 -1 4194560 1 0 0 0 3 4 90 90 20 0 1 0 998877 1 1\n"))
-	if want := (cpuTime{70_000, 30_000, 40_000}); used != want || start != 998877 || !ok {
-		t.Errorf("%+v, %d, %t", used, start, ok)
-	}
-	for _, bad := range []string{"", "42 (x", "42 (x) S 1", "1 (x) S 1 1 1 0 -1 4194560 1 0 0 0 -1 0 0 0 20 0 1 0 1 1 1"} {
-		if _, _, ok := parseProcStat([]byte(bad)); ok {
-			t.Errorf("%q was read", bad)
-		}
-	}
 }

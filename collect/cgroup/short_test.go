@@ -15,6 +15,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
+	"github.com/resource-tracker/rt/collect/cgroup/watch"
 )
 
 // TestKernelOOMV1: the kernel tells of a job that nears its limit, and of a kill, with
@@ -62,11 +63,11 @@ func TestPollV2(t *testing.T) {
 	at := func(name string) string { return filepath.Join(s.dir, name) }
 	write(t, at("memory.max"), "1000\n")
 	write(t, at("memory.current"), "800\n")
-	s.j.reopen()
+	s.j.state.reopen()
 	s.look()
 	read(t, s.j)
-	s.j.schedule(time.Now())
-	if s.j.deadline.IsZero() {
+	s.j.state.schedule(time.Now())
+	if s.j.state.deadline.IsZero() {
 		t.Error("it does not look again by itself")
 	}
 	shorts := func() (n int) {
@@ -85,16 +86,16 @@ func TestPollV2(t *testing.T) {
 		t.Errorf("told %d times", n)
 	}
 	read(t, s.j)
-	if s.j.schedule(time.Now()); !s.j.deadline.IsZero() || shorts() != 0 {
+	if s.j.state.schedule(time.Now()); !s.j.state.deadline.IsZero() || shorts() != 0 {
 		t.Error("it is still polled")
 	}
 }
 
 // shorts counts how often Short is told at something.
 func (s *shareJob) shorts(what func()) (n int) {
-	s.j.out = s.j.out[:0]
+	s.j.state.out = s.j.state.out[:0]
 	what()
-	for _, e := range s.j.out {
+	for _, e := range s.j.state.out {
 		if e == collect.JobShort {
 			n++
 		}
@@ -102,151 +103,76 @@ func (s *shareJob) shorts(what func()) (n int) {
 	return n
 }
 
-// TestPageCacheIsNoShortage: a job that its page cache fills is not short of memory,
-// one that its processes or their shared memory fill is, and so is one that has hit a
-// step's limit.
+// TestPageCacheIsNoShortage: a job whose memory is full of page cache is not near its
+// limit; one whose memory is full of its processes' or shared memory is, and so is one
+// that reached a step's limit.
 func TestPageCacheIsNoShortage(t *testing.T) {
-	s := newShareJob(t)
-	at := func(name string) string { return filepath.Join(s.dir, name) }
-	hits := 0
-	for _, tt := range []struct {
-		name             string
-		current          int
-		file, shmem      string
-		want, afterwards int // at a hit, and at the watcher's next look of its own
-	}{
-		{"page cache", 990, "500", "0", 0, 0},
-		{"shared memory", 990, "500", "500", 1, 0},
-		{"processes", 990, "20", "0", 1, 0},
-		{"another's limit", 300, "200", "0", 1, 0},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			hits++
+	synctest.Test(t, func(t *testing.T) {
+		s := newShareJob(t)
+		at := func(name string) string { return filepath.Join(s.dir, name) }
+		for i, tt := range []struct {
+			name             string
+			current          int
+			file, shmem      string
+			want, afterwards int // at a hit, and at the watcher's next look of its own
+		}{
+			{"page cache", 990, "500", "0", 0, 0},
+			{"shared memory", 990, "500", "500", 1, 0},
+			{"processes", 990, "20", "0", 1, 0},
+			{"another's limit", 300, "200", "0", 1, 0},
+		} {
 			write(t, at("memory.max"), "1000\n")
 			write(t, at("memory.current"), fmt.Sprintln(tt.current))
 			write(t, at("memory.stat"), "file "+tt.file+"\nshmem "+tt.shmem+"\n")
-			write(t, at("memory.events"), fmt.Sprintf("max %d\noom_kill 0\n", hits))
-			s.j.reopen()
+			write(t, at("memory.events"), fmt.Sprintf("max %d\noom_kill 0\n", i+1))
+			s.j.state.reopen()
 			s.look()
 			read(t, s.j)
-			s.j.oom.nears.again = time.Time{}
-			if n := s.shorts(func() { s.j.memoryHappened(at("memory.events")) }); n != tt.want {
-				t.Errorf("short %d times, want %d", n, tt.want)
+			time.Sleep(time.Second) // the rate limit
+			if n := s.shorts(func() { s.j.state.memoryChanged(at("memory.events")) }); n != tt.want {
+				t.Errorf("%s: near the limit %d times, want %d", tt.name, n, tt.want)
 			}
-			s.j.oom.nears.again = time.Time{}
-			if n := s.shorts(s.j.pollMemory); n != tt.afterwards {
-				t.Errorf("and %d times when it looks", n)
+			time.Sleep(time.Second)
+			if n := s.shorts(s.j.state.checkMemory); n != tt.afterwards {
+				t.Errorf("%s: %d times at the next look", tt.name, n)
 			}
-		})
-	}
-	if !s.j.oom.nears.again.IsZero() {
-		t.Error("what is far from its limit was asked for its page cache")
-	}
+		}
+	})
 }
 
-// TestKillAfterShortages: a job that was said to be near its limit as often as it may
-// be is said to be short when it loses a process, once a second.
-func TestKillAfterShortages(t *testing.T) {
+// TestKillAfterShortages: after the most reports of a job near its limit its kills are
+// still reported, once a second.
+func TestKillAfterShortages(t *testing.T) { synctest.Test(t, testKillAfterShortages) }
+
+func testKillAfterShortages(t *testing.T) {
+	const most = 100 // reports of one reason
 	s := newShareJob(t)
 	at := func(name string) string { return filepath.Join(s.dir, name) }
 	happened := func(hits, kills int) int {
 		write(t, at("memory.events"), fmt.Sprintf("max %d\noom_kill %d\n", hits, kills))
-		return s.shorts(func() { s.j.memoryHappened(at("memory.events")) })
+		return s.shorts(func() { s.j.state.memoryChanged(at("memory.events")) })
 	}
 	write(t, at("memory.events"), "max 0\noom_kill 0\n")
-	s.j.reopen()
+	s.j.state.reopen()
 	s.look()
 	read(t, s.j)
 	near := 0
-	for i := range 2 * maxShort {
-		s.j.oom.nears.again = time.Time{}
+	for i := range 2 * most {
+		time.Sleep(time.Second)
 		near += happened(i+1, 0)
 	}
-	if near != maxShort {
-		t.Errorf("near its limit %d times, want %d", near, maxShort)
+	if near != most {
+		t.Errorf("near its limit %d times, want %d", near, most)
 	}
-	if n := happened(2*maxShort, 1); n != 1 {
+	if n := happened(2*most, 1); n != 1 {
 		t.Errorf("the kill is told %d times", n)
 	}
-	if n := happened(2*maxShort, 2); n != 0 {
+	if n := happened(2*most, 2); n != 0 {
 		t.Errorf("the next one at once, %d times", n)
 	}
 	if n := len(s.j.Notes()); n != 2 {
 		t.Errorf("the ledger has %d of two kills", n)
 	}
-}
-
-// TestBellsAreBounded: what rings for ever is heard no more, and a directory that goes
-// is no ring too many.
-func TestBellsAreBounded(t *testing.T) {
-	j := manual(t, v2Candidate(t.TempDir()))
-	ring := func(b *bell) {
-		t.Helper()
-		if _, err := unix.Write(b.fd, []byte{1, 0, 0, 0, 0, 0, 0, 0}); err != nil {
-			t.Fatal(err)
-		}
-		j.exited()
-	}
-	o := &j.oom
-	for _, b := range []*bell{&o.kill, &o.near} {
-		if !j.hang(b) {
-			t.Fatal("no eventfd is to be had")
-		}
-	}
-	o.kill.more = 5
-	for range maxMemoryNotices + 5 {
-		ring(&o.kill)
-	}
-	if o.since.IsZero() || o.kill.fd < 0 {
-		t.Errorf("kills are looked for since %s, descriptor %d", o.since, o.kill.fd)
-	}
-	if ring(&o.kill); o.kill.fd >= 0 || !o.kill.over {
-		t.Error("kills are still heard")
-	}
-	if ring(&o.near); o.near.fd < 0 {
-		t.Error("the first ring of the threshold was its last")
-	}
-	o.nears.told = maxShort
-	if ring(&o.near); o.near.fd >= 0 || !o.near.over {
-		t.Error("the threshold is still heard")
-	}
-}
-
-// TestKillLongAfterTheBell: on a busy machine the kernel says that there is no memory
-// long before it has chosen whom to kill, and much else happens meanwhile.
-func TestKillLongAfterTheBell(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		root := t.TempDir()
-		control := filepath.Join(root, "memory/slurm/uid_1000/job_12/memory.oom_control")
-		write(t, control, "oom_kill 0\n")
-		j := manual(t, v1Candidate(root, "memory"))
-		if read(t, j); !j.hang(&j.oom.kill) {
-			t.Fatal("no eventfd is to be had")
-		}
-		for _, after := range []time.Duration{0, 700 * time.Millisecond, killWait} {
-			if _, err := unix.Write(j.oom.kill.fd, []byte{1, 0, 0, 0, 0, 0, 0, 0}); err != nil {
-				t.Fatal(err)
-			}
-			rang, told := time.Now(), j.oomKills
-			for range 100 {
-				if slices.Contains(j.step(nil), collect.JobShort) {
-					t.Error("a kill is told of that was none")
-				}
-			}
-			looks := 0
-			for ; !j.deadline.IsZero(); looks++ {
-				time.Sleep(time.Until(j.deadline))
-				if time.Since(rang) >= after {
-					write(t, control, fmt.Sprintf("oom_kill %d\n", told+1))
-				}
-				j.step(nil)
-			}
-			if j.oomKills != told+1 || looks > 15 || !slices.Contains(j.out, collect.JobShort) {
-				t.Errorf("%s after the bell: %d kills, want %d; %d looks, told %v", after, j.oomKills, told+1, looks, j.out)
-			}
-			time.Sleep(shortWait)
-		}
-	})
 }
 
 // TestKillThatAnotherReadingFinds: a kill is told whatever the cgroup was read for, as
@@ -256,11 +182,11 @@ func TestKillThatAnotherReadingFinds(t *testing.T) {
 	memory := filepath.Join(root, "memory/slurm/uid_1000/job_12")
 	write(t, filepath.Join(memory, "memory.oom_control"), "oom_kill 1\n")
 	j := manual(t, v1Candidate(root, "memory"))
-	if slices.Contains(j.out, collect.JobShort) {
+	if slices.Contains(j.state.out, collect.JobShort) {
 		t.Error("a kill from before the job was there is told")
 	}
 	write(t, filepath.Join(memory, "memory.oom_control"), "oom_kill 2\n")
-	changed := []notice{{dir: memory, mask: unix.IN_MODIFY}}
+	changed := []watch.Notice{{Dir: memory, Mask: unix.IN_MODIFY}}
 	if out := j.step(changed); !slices.Contains(out, collect.JobShort) {
 		t.Errorf("told %v", out)
 	}
@@ -283,22 +209,22 @@ func TestShortWaitsForNobody(t *testing.T) {
 	}
 }
 
-// TestNoShort: who takes no snapshot then has nobody look for it, and hears of kills.
-func TestNoShort(t *testing.T) {
+// TestNoNearLimit: who takes no snapshot then has nobody look for it, and hears of kills.
+func TestNoNearLimit(t *testing.T) {
 	s := newShareJob(t)
-	s.j.calm = true
+	s.j = manualWith(t, Options{ProcRoot: s.proc, NoNearLimit: true}, v2Candidate(filepath.Dir(filepath.Dir(filepath.Dir(s.dir)))))
 	at := func(name string) string { return filepath.Join(s.dir, name) }
 	write(t, at("memory.max"), "1000\n")
 	write(t, at("memory.current"), "800\n")
 	write(t, at("memory.events"), "max 0\noom_kill 0\n")
-	s.j.reopen()
+	s.j.state.reopen()
 	s.look()
 	read(t, s.j)
-	if s.j.schedule(time.Now()); !s.j.deadline.IsZero() {
+	if s.j.state.schedule(time.Now()); !s.j.state.deadline.IsZero() {
 		t.Error("its memory is polled")
 	}
 	write(t, at("memory.events"), "max 1\noom_kill 1\n")
-	if n := s.shorts(func() { s.j.memoryHappened(at("memory.events")) }); n != 0 || len(s.j.Notes()) != 1 {
+	if n := s.shorts(func() { s.j.state.memoryChanged(at("memory.events")) }); n != 0 || len(s.j.Notes()) != 1 {
 		t.Errorf("short %d times, or the kill is not in the ledger", n)
 	}
 }

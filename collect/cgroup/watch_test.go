@@ -14,13 +14,15 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
+	"github.com/resource-tracker/rt/collect/cgroup/watch"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
+	"github.com/resource-tracker/rt/slurm/layout"
 )
 
 // start is a watched job with its goroutine.
 func start(tb testing.TB, opts Options, c ...cgroupfs.Candidate) *Job {
 	tb.Helper()
-	j, err := NewJob(c, opts)
+	j, err := NewJob(c, layout.Slurm{}, opts)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -105,7 +107,7 @@ func TestNewJobRefuses(t *testing.T) {
 		{"pattern", []cgroupfs.Candidate{{Layout: "x", Version: 2, Dirs: map[string]string{cgroupfs.Unified: "/a[/b"}}}, "syntax error"},
 	}
 	for _, tt := range tests {
-		j, err := NewJob(tt.c, Options{})
+		j, err := NewJob(tt.c, layout.Slurm{}, Options{})
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: error %v, want %q", tt.name, err, tt.want)
 		}
@@ -204,14 +206,14 @@ func TestSettle(t *testing.T) {
 func TestGoneWhileSettling(t *testing.T) {
 	root := t.TempDir()
 	j := manual(t, v1Candidate(root, "cpuacct", "memory"))
-	j.settle = time.Hour
+	j.state.settle = time.Hour
 	dir := filepath.Join(root, "cpuacct/slurm/uid_1000/job_12")
 	mkdir(t, dir)
-	if got := j.step([]notice{{mask: unix.IN_Q_OVERFLOW}}); len(got) != 0 || read(t, j).Phase != rt.JobPending {
+	if got := j.step([]watch.Notice{{Mask: unix.IN_Q_OVERFLOW}}); len(got) != 0 || read(t, j).Phase != rt.JobPending {
 		t.Errorf("without memory: %v", got)
 	}
 	remove(t, dir)
-	if got := j.step([]notice{{mask: unix.IN_Q_OVERFLOW}}); !slices.Equal(got, []collect.JobEvent{collect.JobAppeared, collect.JobEnded}) {
+	if got := j.step([]watch.Notice{{Mask: unix.IN_Q_OVERFLOW}}); !slices.Equal(got, []collect.JobEvent{collect.JobAppeared, collect.JobEnded}) {
 		t.Errorf("at the end: %v", got)
 	}
 }
@@ -280,7 +282,7 @@ func TestLateStart(t *testing.T) {
 	unpack(t, "v1-job.txtar", root)
 	v2 := filepath.Join(root, "system.slice/n1_slurmstepd.scope/job_2")
 	unpack(t, "v2-job.txtar", v2)
-	j := start(t, Options{ProcRoot: root}, v2Candidate(root), v1Candidate(root, v1Order...))
+	j := start(t, Options{ProcRoot: root}, v2Candidate(root), v1Candidate(root, cgroupfs.ControllersV1[:]...))
 	expect(t, j, collect.JobAppeared)
 	if layout, path, _ := j.Found(); layout != "slurm-v2" || path != v2 {
 		t.Errorf("found %s at %s", layout, path)
@@ -310,30 +312,6 @@ func TestPatternIsBound(t *testing.T) {
 	}
 }
 
-// What other jobs make in the same directories is no reason to look for this one's.
-func TestOthersAreNotLookedAt(t *testing.T) {
-	root := t.TempDir()
-	mkdir(t, filepath.Join(root, "slurm_n1"))
-	mkdir(t, filepath.Join(root, "scopes"))
-	j := manual(t,
-		cgroupfs.Candidate{Layout: "v1", Version: 1, Dirs: map[string]string{"memory": filepath.Join(root, "slurm_n1/uid_*/job_12")}},
-		cgroupfs.Candidate{Layout: "v2", Version: 2, Dirs: map[string]string{cgroupfs.Unified: filepath.Join(root, "scopes/*.scope/job_12")}})
-	for name, want := range map[string]bool{
-		"slurm_n1/uid_7": true, "slurm_n1/task_0": false, "scopes/n1.scope": true, "scopes/n1.slice": false, "slurm": false,
-	} {
-		if got := j.search.awaits(filepath.Join(root, name)); got != want {
-			t.Errorf("%s is awaited: %t, want %t", name, got, want)
-		}
-	}
-	mkdir(t, filepath.Join(root, "slurm_n1/uid_7"))
-	j.step([]notice{{mask: unix.IN_CREATE | unix.IN_ISDIR, wd: j.notify.byPath[filepath.Join(root, "slurm_n1")], dir: filepath.Join(root, "slurm_n1"), name: "uid_7"}})
-	for name, want := range map[string]bool{"slurm_n1/uid_7/job_12": true, "slurm_n1/uid_7/job_13": false, "slurm_n1/uid_8": true} {
-		if got := j.search.awaits(filepath.Join(root, name)); got != want {
-			t.Errorf("once there is a user, %s is awaited: %t, want %t", name, got, want)
-		}
-	}
-}
-
 // Controllers that are mounted together, one name a link to the other.
 func TestMountedTogether(t *testing.T) {
 	root := t.TempDir()
@@ -347,9 +325,9 @@ func TestMountedTogether(t *testing.T) {
 	dir := filepath.Join(root, "cpu,cpuacct/slurm/uid_1000/job_12")
 	write(t, dir+"/cpuacct.usage", "9000\n")
 	write(t, dir+"/cpu.stat", "throttled_time 8000\n")
-	j.step([]notice{{mask: unix.IN_Q_OVERFLOW}})
-	if got := read(t, j); got.CPUUsage != some(9) || got.CPUThrottled != some(8) || len(j.trees) != 1 {
-		t.Errorf("%d hierarchies, reading %+v", len(j.trees), got)
+	j.step([]watch.Notice{{Mask: unix.IN_Q_OVERFLOW}})
+	if got := read(t, j); got.CPUUsage != some(9) || got.CPUThrottled != some(8) || j.state.tasks.Len() != 1 {
+		t.Errorf("%d hierarchies, reading %+v", j.state.tasks.Len(), got)
 	}
 }
 

@@ -3,7 +3,11 @@
 // the directories below it are.
 package cgroupfs
 
-import "github.com/resource-tracker/rt"
+import (
+	"slices"
+
+	"github.com/resource-tracker/rt"
+)
 
 // Unified is the key of Candidate.Dirs for cgroup v2, which has one hierarchy.
 const Unified = ""
@@ -23,6 +27,18 @@ type Candidate struct {
 	Dirs map[string]string
 }
 
+// ControllersV1 are the controllers of v1 that have counters of a job or a directory of
+// it, the important ones first.
+var ControllersV1 = [...]string{"cpuacct", "memory", "freezer", "pids", "cpu", "blkio", "cpuset", "devices"}
+
+// Rank is the place of a controller in ControllersV1, the lowest for the most important.
+func Rank(controller string) int {
+	if i := slices.Index(ControllersV1[:], controller); i >= 0 {
+		return i
+	}
+	return len(ControllersV1)
+}
+
 // Part is the role of a directory below a job's.
 type Part uint8
 
@@ -32,7 +48,7 @@ const (
 	PartStep                 // step_0. v1: the cgroup of the step. v2: the parent of PartUser and PartDaemon
 	PartUser                 // v2: step_0/user, the cgroup of the step without slurmstepd
 	PartDaemon               // v2: step_0/slurm, the cgroup of slurmstepd
-	PartTask                 // v1: step_0/task_0
+	PartTask                 // v1: step_0/task_0, or task_special without a number
 	PartUserTask             // v2: step_0/user/task_0
 )
 
@@ -48,8 +64,16 @@ type Dir struct {
 // IsGroup says whether the directory is the cgroup of a step or task in a version of
 // the cgroup interface.
 func (d Dir) IsGroup(version int) bool {
+	step, task := PartUser, PartUserTask
 	if version == 1 {
-		return d.Part == PartStep || d.Part == PartTask
+		step, task = PartStep, PartTask
 	}
-	return d.Part == PartUser || d.Part == PartUserTask
+	if d.Part == task {
+		return d.Task.Valid()
+	}
+	return d.Part == step
 }
+
+// IsTaskDir says whether the directory is the cgroup of a task of the user's or, like
+// task_special, of the resource manager's.
+func (d Dir) IsTaskDir() bool { return d.Part == PartTask || d.Part == PartUserTask }

@@ -61,7 +61,7 @@ func findGroup(run *rt.Run) (*cgroup.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	job, err := cgroup.NewJob(layout.Candidates(run, mounts), cgroup.Options{})
+	job, err := cgroup.NewJob(layout.Candidates(run, mounts), layout.Slurm{}, cgroup.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("look for the cgroup of job %s: %w", run.Label(), err)
 	}

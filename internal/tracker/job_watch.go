@@ -83,7 +83,7 @@ func (w *JobWatch) UseProcs(procs *proc.JobProcs) { w.procs.Store(procs) }
 
 // watch replaces the watched candidates.
 func (w *JobWatch) watch(candidates []cgroupfs.Candidate) error {
-	job, err := cgroup.NewJob(candidates, cgroup.Options{ProcRoot: w.procRoot, StepBegins: w.stepBegins, StepEnds: w.stepEnds})
+	job, err := cgroup.NewJob(candidates, layout.Slurm{}, cgroup.Options{ProcRoot: w.procRoot, StepBegins: w.stepBegins, StepEnds: w.stepEnds})
 	if err != nil {
 		return err
 	}

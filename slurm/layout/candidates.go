@@ -9,10 +9,6 @@ import (
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 )
 
-// controllers are those of version 1 that Slurm puts jobs into or that count for a
-// job. Slurm makes a job's directory in the freezer first.
-var controllers = []string{"freezer", "cpuset", "memory", "cpuacct", "cpu", "pids", "devices", "blkio"}
-
 // Candidates returns where the cgroup of the run's job may be on its node, in the
 // order in which to look. No candidate matches the directory of another node's slurmd
 // on the same host: a node's name in a path is this node's. The directory does not
@@ -46,8 +42,8 @@ func candidatesV1(run *rt.Run, mounts map[string]string, job string) []cgroupfs.
 	}
 	var list []cgroupfs.Candidate
 	add := func(layout, top string) {
-		dirs := make(map[string]string, len(controllers))
-		for _, controller := range controllers {
+		dirs := make(map[string]string, len(cgroupfs.ControllersV1))
+		for _, controller := range cgroupfs.ControllersV1 {
 			if mount := mounts[controller]; mount != "" {
 				dirs[controller] = filepath.Join(Escape(mount), top, user, job)
 			}

@@ -125,8 +125,8 @@ func partOf[T Text](rest T) (part cgroupfs.Part, task rt.Opt[uint64]) {
 		part = cgroupfs.PartUserTask
 		element, deeper = cut(deeper, '/')
 	}
-	task = numberOf(element, "task_", math.MaxInt32) // task_special and task_4294967293 are not the user's
-	if !task.Valid() || len(deeper) > 0 {
+	task = numberOf(element, "task_", math.MaxInt32) // task_special and task_4294967293 are Slurm's own
+	if _, isTask := cutPrefix(element, "task_"); !isTask || len(deeper) > 0 {
 		part = cgroupfs.PartNone
 	}
 	return part, task

@@ -1,0 +1,109 @@
+package cgroup
+
+import (
+	"fmt"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect/cgroup/counters"
+)
+
+// readings are the job's.
+type readings struct {
+	fresh rt.JobReading // what is being read; here, so that no reading allocates it
+	last  rt.JobReading // what was read last, with the totals of what was removed since
+	past  rt.JobReading // totals of the job's cgroups that were removed
+}
+
+// lasting are the kinds of figures that keep their values when they can no longer be read.
+const lasting = rt.Counter | rt.Peak | rt.Limit
+
+// countedBy are the counters of a v1 controller.
+func countedBy(controller string, j *rt.JobReading) []*rt.Opt[uint64] {
+	switch controller {
+	case "cpuacct":
+		return []*rt.Opt[uint64]{&j.CPUUsage, &j.CPUUser, &j.CPUSystem}
+	case "cpu":
+		return []*rt.Opt[uint64]{&j.CPUThrottled}
+	case "memory":
+		return []*rt.Opt[uint64]{&j.PageFaults, &j.MajorFaults, &j.EventsMax, &j.EventsOOMKill}
+	case "blkio":
+		return []*rt.Opt[uint64]{&j.IOReadBytes, &j.IOWriteBytes}
+	}
+	return nil
+}
+
+// carryControllers keeps what was counted in a hierarchy of v1 whose directory was removed
+// while others have the job's: the next step may come before they are removed, or one may
+// be left behind.
+func (r *readings) carryControllers(controllers []string) {
+	for _, c := range controllers {
+		last, past := countedBy(c, &r.last), countedBy(c, &r.past)
+		for i := range last {
+			counters.Add(past[i], *last[i])
+			last[i].Clear()
+		}
+		if p, ok := r.last.MemPeak.Get(); ok && c == "memory" {
+			r.past.MemPeak.Set(max(r.past.MemPeak.Or(0), p))
+		}
+	}
+}
+
+// carryJob keeps what was counted in a cgroup that was removed.
+func (r *readings) carryJob() {
+	r.last.AddEnded(&r.past)
+	r.past = rt.JobReading{}
+	r.past.CarryOver(&r.last, lasting)
+	r.last = rt.JobReading{}
+}
+
+// ReadJob reads the job's cgroup into s.last. It implements tasks.Host.
+func (s *state) ReadJob() {
+	if s.toReopen > 0 {
+		s.toReopen--
+		s.reopen()
+	}
+	r := &s.fresh
+	*r = rt.JobReading{}
+	s.files.Read(r, &s.buf)
+	s.tasks.Read(r)
+	r.CarryOver(&s.last, lasting)
+	s.last = *r
+	if e, ok := s.pressure.LogKills(r, s.tasks.NewKills); ok {
+		s.Note(e)
+	}
+	s.pressure.Update(r, s.tasks.DirOf("memory"))
+	if n := s.files.TakeEstimate(); n > 0 {
+		s.Note(rt.Event{Kind: "job", Name: "cpu", Status: "estimated",
+			Detail: fmt.Sprintf("cpu_usec=%d of a step whose end was not read: what slurmstepd used of it is counted as the job's", n)})
+	}
+}
+
+// reopen opens files of the job's directories that did not exist before: a controller can
+// be enabled after the directory was made.
+func (s *state) reopen() {
+	for _, root := range s.watch.Roots() {
+		for _, c := range s.tasks.Controllers(root) {
+			s.Failed(s.files.Open(c, root), false)
+		}
+	}
+}
+
+// readTotals reads the job, with what its removed cgroups had.
+func (s *state) readTotals(snap *rt.Snapshot) error {
+	if !s.isPresent() {
+		snap.Job = s.past
+		snap.Job.Phase = s.phase
+		return nil
+	}
+	s.ReadJob()
+	s.logCPUSet()
+	snap.Job = s.last
+	s.files.ReadDone()
+	snap.Job.AddEnded(&s.past)
+	snap.Job.Phase = rt.JobPresent
+	isRead := snap.Job.CPUUsage.Valid() || snap.Job.MemCurrent.Valid() || snap.Job.Pids.Valid()
+	if s.err != nil && !isRead {
+		return s.err
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package counters
+
+import (
+	"errors"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/procfile"
+)
+
+// Directory are the files of one directory that do not count what is below it: the
+// list of its processes, and in v1 two counts of memory events, which the kernel counts
+// where the limit was reached or the victim was.
+type Directory struct {
+	procs      procfile.File // cgroup.procs
+	procsPath  []byte        // ends in a zero byte
+	failcnt    procfile.File // memory.failcnt
+	OOMControl procfile.File // memory.oom_control
+
+	IsOOMWatched bool // an OOM is signalled, see pressure.Monitor
+
+	Fail, OOMKill rt.Opt[uint64] // how often the limit was reached, processes killed: as last read
+}
+
+// Open opens the files of the directory at path that are not open yet. isMemoryV1 says
+// whether it is in the hierarchy of v1's memory controller.
+func (d *Directory) Open(path string, isMemoryV1 bool) error {
+	name := filepath.Join(path, "cgroup.procs")
+	d.procsPath = append([]byte(name), 0)
+	err := Open(&d.procs, name)
+	if isMemoryV1 {
+		err = errors.Join(err,
+			Open(&d.failcnt, filepath.Join(path, "memory.failcnt")),
+			Open(&d.OOMControl, filepath.Join(path, "memory.oom_control")))
+	}
+	return err
+}
+
+// Close closes the files for good.
+func (d *Directory) Close() {
+	d.procs.Retire()
+	d.failcnt.Retire()
+	d.OOMControl.Retire()
+}
+
+// ReadEvents reads Fail and OOMKill. A kill between the last reading of a directory and
+// its removal is not seen.
+func (d *Directory) ReadEvents(buf *procfile.Buffer) {
+	if n, ok := Number(&d.failcnt, buf); ok {
+		d.Fail.Set(n)
+	}
+	if b, ok := Read(&d.OOMControl, buf); ok {
+		if n, ok := ParseKey(b, "oom_kill"); ok {
+			d.OOMKill.Set(n)
+		}
+	}
+}
+
+// minPage is the length from which on a piece of a list may have a successor: the
+// kernel returns a page at a time, less the entry that does not fit.
+const minPage = 2048
+
+// ListProcs reads the processes of the directory into list and, unless dst is nil, their
+// pids into dst. It is false if nothing could be read.
+//
+// In v1 a descriptor that is read again within a second returns the list of the last
+// time, and each reading begins that second again: the file is opened again.
+func (d *Directory) ListProcs(version int, buf *procfile.Buffer, list *PIDs, dst *[]int) (ok bool) {
+	if version == 1 && !d.procs.Retired() {
+		_ = d.procs.Close() // opened for reading: nothing can be lost
+		if err := d.procs.OpenBytes(d.procsPath, 0); isGone(err) {
+			d.procs.Retire()
+		}
+	}
+	b := buf.Bytes()
+	for off := int64(0); ; {
+		n, err := d.procs.Pread(b, off)
+		if errors.Is(err, unix.ENODEV) {
+			d.procs.Retire()
+		}
+		n = max(n, 0)
+		ok = ok || err == nil
+		list.add(b[:n], dst)
+		off += int64(n)
+		isLast := n < minPage && len(b) > minPage
+		if n == 0 || isLast {
+			break
+		}
+	}
+	list.end(dst)
+	return ok
+}
+
+func isGone(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) }
+
+// PIDs parses cgroup.procs as it comes in pieces, which may end within a number. The
+// zero value is ready to use.
+type PIDs struct {
+	Count  int // processes so far
+	n      int
+	within bool
+}
+
+// Parse parses a whole file and appends its pids to dst.
+func (l *PIDs) Parse(b []byte, dst *[]int) {
+	l.add(b, dst)
+	l.end(dst)
+}
+
+// add parses the next piece.
+func (l *PIDs) add(b []byte, dst *[]int) {
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			l.end(dst)
+			continue
+		}
+		l.within = true
+		if l.n < 1<<30 {
+			l.n = l.n*10 + int(c-'0')
+		}
+	}
+}
+
+// end says that no piece follows. A pid of 0, which is how v1 lists a process of another
+// pid namespace, is counted but not listed.
+func (l *PIDs) end(dst *[]int) {
+	if !l.within {
+		return
+	}
+	l.Count++
+	if dst != nil && l.n > 0 {
+		*dst = append(*dst, l.n)
+	}
+	l.n, l.within = 0, false
+}

@@ -1,0 +1,261 @@
+// Package counters reads the files of a cgroup directory, of version 1 or 2. The files
+// are held open, and a reading allocates nothing.
+package counters
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/cgroupfs"
+	"github.com/resource-tracker/rt/internal/procfile"
+)
+
+// Files are the counter files of the cgroup of a job, step or task: one directory in
+// v2, one in each hierarchy in v1.
+type Files struct {
+	all   []file
+	stepd *SlurmstepdCPU // v2, of a job
+	peak  *intervalPeak  // v2, of a job
+	huge  *hugePages     // v2, of a job
+
+	usage, stat, events *file // of the memory; there are no events in v1
+}
+
+// file is one of them.
+type file struct {
+	controller string // whose hierarchy of v1 has it; cgroupfs.Unified
+	name       string
+	parse      func(b []byte, r *rt.JobReading)
+	isFallback bool // it is read if the files before it had no user and system time
+
+	procfile.File
+}
+
+// NewStepFiles returns the files of a step or task, which have what is in a StepReading.
+func NewStepFiles(version int, stacked Majors) *Files {
+	f := &Files{all: stepFilesV2(stacked)}
+	if version == 1 {
+		f.all = stepFilesV1(stacked)
+	}
+	f.index()
+	return f
+}
+
+// NewJobFiles returns the files of a job. procRoot is where proc is mounted.
+func NewJobFiles(version int, stacked Majors, procRoot string) *Files {
+	f := &Files{}
+	if version == 1 {
+		f.all = append(stepFilesV1(stacked), jobFilesV1()...)
+	} else {
+		f.all = append(stepFilesV2(stacked), jobFilesV2()...)
+		f.stepd, f.peak, f.huge = &SlurmstepdCPU{procRoot: procRoot}, &intervalPeak{}, &hugePages{}
+	}
+	f.index()
+	return f
+}
+
+func (f *Files) index() {
+	for i := range f.all {
+		switch e := &f.all[i]; e.name {
+		case "memory.current", "memory.usage_in_bytes":
+			f.usage = e
+		case "memory.stat":
+			f.stat = e
+		case "memory.events":
+			f.events = e
+		}
+	}
+}
+
+// Open opens the files of a controller in dir that are not open yet. A file that does
+// not exist, yet or on this kernel, is no error.
+func (f *Files) Open(controller, dir string) error {
+	var errs []error
+	for i := range f.all {
+		if e := &f.all[i]; e.controller == controller {
+			errs = append(errs, Open(&e.File, filepath.Join(dir, e.name)))
+		}
+	}
+	if f.peak != nil {
+		f.peak.open(dir)
+		errs = append(errs, f.huge.open(dir))
+	}
+	return errors.Join(errs...)
+}
+
+// Drop closes the files of a controller whose directory was removed. They can be
+// opened again in another directory.
+func (f *Files) Drop(controller string) {
+	for i := range f.all {
+		if e := &f.all[i]; e.controller == controller {
+			e.Retire()
+			e.File = procfile.File{}
+		}
+	}
+	if f.stepd != nil {
+		f.closeJob()
+		f.stepd, f.peak, f.huge = &SlurmstepdCPU{procRoot: f.stepd.procRoot}, &intervalPeak{}, &hugePages{}
+	}
+}
+
+// Close closes all files for good.
+func (f *Files) Close() {
+	for i := range f.all {
+		f.all[i].Retire()
+	}
+	if f.stepd != nil {
+		f.closeJob()
+	}
+}
+
+func (f *Files) closeJob() {
+	f.stepd.close()
+	f.peak.file.Retire()
+	f.huge.close()
+}
+
+// Read sets what the open files have in r.
+func (f *Files) Read(r *rt.JobReading, buf *procfile.Buffer) {
+	for i := range f.all {
+		e := &f.all[i]
+		if e.isFallback && r.CPUUser.Valid() && r.CPUSystem.Valid() {
+			continue
+		}
+		b, ok := Read(&e.File, buf)
+		if !ok {
+			continue
+		}
+		e.parse(b, r)
+		if f.stepd != nil && e.name == cpuStat { // the steps are read right after the total
+			f.stepd.split(r, &e.File, buf)
+		}
+	}
+	if f.peak != nil {
+		f.huge.read(r, buf)
+		f.peak.readInto(r, buf)
+	}
+}
+
+// EnterJob reads the job's CPU time of v2 before its steps are listed: what is used
+// later by a step that is not found is known to be a step's.
+func (f *Files) EnterJob(dir string, buf *procfile.Buffer) error {
+	if f.stepd == nil {
+		return nil
+	}
+	cpu := &f.all[0]
+	err := Open(&cpu.File, filepath.Join(dir, cpu.name))
+	f.stepd.before, _ = readCPUTime(&cpu.File, buf)
+	return err
+}
+
+// EnterStep adds a directory of a step, in v2. If a file reports that the step's last
+// process ended, EnterStep returns its path.
+func (f *Files) EnterStep(path string, d cgroupfs.Dir) (watch string, err error) {
+	if f.stepd == nil {
+		return "", nil
+	}
+	return f.stepd.enter(path, d)
+}
+
+// LeaveStep removes a directory and all below it.
+func (f *Files) LeaveStep(path string) {
+	if f.stepd != nil {
+		f.stepd.leave(path)
+	}
+}
+
+// MissStep records that a step may have begun and ended unseen.
+func (f *Files) MissStep() {
+	if f.stepd != nil {
+		f.stepd.missed = true
+	}
+}
+
+// TakeEstimate returns the CPU time in microseconds that was counted as the job's since
+// the last call though slurmstepd may have used a part of it.
+func (f *Files) TakeEstimate() int64 {
+	if f.stepd == nil {
+		return 0
+	}
+	n := f.stepd.estimated
+	f.stepd.estimated = 0
+	return n
+}
+
+// ReadDone begins a new interval of MemIntervalPeak for the caller of Read.
+func (f *Files) ReadDone() {
+	if f.peak != nil {
+		f.peak.sinceRead = 0
+	}
+}
+
+// Written says that a reading was kept: a new interval of MemIntervalPeak begins with it.
+func (f *Files) Written() {
+	if f.peak != nil {
+		f.peak.sinceWritten = f.peak.sinceRead
+	}
+}
+
+// UsageFile returns the file of the memory in use, for a threshold of v1.
+func (f *Files) UsageFile() *procfile.File { return &f.usage.File }
+
+// ReadMemory sets MemCurrent and what memory.stat has. It is false if the memory in use
+// could not be read or is less than least, in bytes: memory.stat is not read then.
+func (f *Files) ReadMemory(r *rt.JobReading, least uint64, buf *procfile.Buffer) bool {
+	n, ok := Number(&f.usage.File, buf)
+	if !ok || n < least {
+		return false
+	}
+	r.MemCurrent.Set(n)
+	if b, ok := Read(&f.stat.File, buf); ok {
+		f.stat.parse(b, r)
+	}
+	return true
+}
+
+// ReadMemoryEvents sets what memory.events has, in v2.
+func (f *Files) ReadMemoryEvents(r *rt.JobReading, buf *procfile.Buffer) {
+	if f.events == nil {
+		return
+	}
+	if b, ok := Read(&f.events.File, buf); ok {
+		f.events.parse(b, r)
+	}
+}
+
+// Open opens a file. That it does not exist is no error.
+func Open(f *procfile.File, path string) error {
+	err := f.Open(path)
+	isMissing := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV)
+	if err == nil || isMissing {
+		return nil
+	}
+	return fmt.Errorf("%w; reading a job's cgroup requires root or CAP_DAC_READ_SEARCH", err)
+}
+
+// Read returns what a file holds, until the next use of buf. A file whose directory was
+// removed (ENODEV) is closed for good.
+func Read(f *procfile.File, buf *procfile.Buffer) ([]byte, bool) {
+	b, err := buf.Read(f)
+	if errors.Is(err, unix.ENODEV) {
+		f.Retire()
+	}
+	return b, err == nil
+}
+
+// Number reads a file that holds one number.
+func Number(f *procfile.File, buf *procfile.Buffer) (uint64, bool) {
+	b, ok := Read(f, buf)
+	if !ok {
+		return 0, false
+	}
+	return parseNumber(b)
+}
+
+func parseNumber(b []byte) (uint64, bool) { return procfile.Uint(bytes.TrimRight(b, " \n")) }

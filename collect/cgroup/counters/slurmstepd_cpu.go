@@ -1,0 +1,201 @@
+package counters
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/cgroupfs"
+	"github.com/resource-tracker/rt/internal/procfile"
+)
+
+// SlurmstepdCPU splits the CPU time of a job in v2 into that of the job's own processes
+// and that of slurmstepd, which the kernel counts in the same job: each step has
+// slurmstepd in one directory, and all else in another. The process in the extern step
+// that only waits for the job's end counts as slurmstepd's. A step's time is read there
+// until its end; what the job's own file has beyond that is slurmstepd's, which goes on
+// to clean up.
+//
+// If a step's time at its end was not read, the job's own file still has it, together
+// with what slurmstepd used meanwhile: all of that is counted as the job's. So is all
+// that is not known to be slurmstepd's if no step has a directory of its own processes.
+type SlurmstepdCPU struct {
+	procRoot string
+	sleeper  externSleeper
+
+	steps    []*stepCPU
+	seenUser bool // a step had a directory of its own processes
+
+	endedSteps  CPUTime // of the steps that were removed
+	endedStepd  CPUTime
+	unread      CPUTime // of the job, though it was not read of a step
+	missed      bool    // a step was removed with time that was not read
+	estimated   int64   // what was added to unread for that, since TakeEstimate
+	before      CPUTime // the job's total just before its steps were listed
+	begun       bool    // a reading was taken
+	unexplained CPUTime // of the total at the last reading
+
+	own   CPUTime // as last returned: it never falls
+	stepd int64
+}
+
+// stepCPU is one step's.
+type stepCPU struct {
+	dir, userDir, daemonDir string
+	isExtern                bool
+
+	user   procfile.File // cpu.stat of userDir
+	events procfile.File // cgroup.events of userDir
+	stepd  procfile.File // cpu.stat of daemonDir
+
+	own       CPUTime
+	daemon    CPUTime
+	populated bool // a process was seen in userDir
+	final     bool // own was read after the last process in userDir had ended
+}
+
+// enter adds a directory of a step. It returns the file that reports the end of the
+// step's last process, if path has one.
+func (h *SlurmstepdCPU) enter(path string, d cgroupfs.Dir) (watch string, err error) {
+	i := slices.IndexFunc(h.steps, func(s *stepCPU) bool { return s.dir == d.StepDir })
+	if i < 0 {
+		i = len(h.steps)
+		h.steps = append(h.steps, &stepCPU{dir: d.StepDir, isExtern: d.Extern})
+	}
+	s := h.steps[i]
+	cpu := filepath.Join(path, cpuStat)
+	switch d.Part {
+	case cgroupfs.PartUser:
+		s.userDir, s.populated, s.final = path, false, false
+		watch = filepath.Join(path, "cgroup.events")
+		err = errors.Join(Open(&s.user, cpu), Open(&s.events, watch))
+		h.seenUser = h.seenUser || s.user.IsOpen()
+	case cgroupfs.PartDaemon:
+		s.daemonDir = path
+		err = Open(&s.stepd, cpu)
+	}
+	return watch, err
+}
+
+// leave closes the files of a directory that was removed, and keeps what they had.
+func (h *SlurmstepdCPU) leave(path string) {
+	h.steps = slices.DeleteFunc(h.steps, func(s *stepCPU) bool {
+		isWhole := s.dir == path || strings.HasPrefix(s.dir, path+"/")
+		if isWhole || path == s.userDir {
+			h.missed = h.missed || !s.final
+			h.endedSteps = h.endedSteps.Plus(s.own)
+			s.user.Retire()
+			s.events.Retire()
+			s.user, s.events, s.own, s.populated, s.final = procfile.File{}, procfile.File{}, CPUTime{}, false, true
+		}
+		if isWhole || path == s.daemonDir {
+			h.endedStepd = h.endedStepd.Plus(s.daemon)
+			s.stepd.Retire()
+			s.stepd, s.daemon = procfile.File{}, CPUTime{}
+		}
+		return isWhole
+	})
+}
+
+// close closes all files.
+func (h *SlurmstepdCPU) close() {
+	h.sleeper.stat.Retire()
+	for _, s := range h.steps {
+		s.user.Retire()
+		s.events.Retire()
+		s.stepd.Retire()
+	}
+}
+
+// read reads the step's files. It is false if the last of its time was missed.
+func (s *stepCPU) read(buf *procfile.Buffer) bool {
+	if s.user.IsOpen() {
+		isEmpty := s.isEmpty(buf)
+		t, ok := readCPUTime(&s.user, buf)
+		switch {
+		case ok:
+			s.own, s.final = s.own.most(t), isEmpty
+		case !s.final:
+			s.final = true
+			return false
+		}
+	}
+	if t, ok := readCPUTime(&s.stepd, buf); ok {
+		s.daemon = s.daemon.most(t)
+	}
+	return true
+}
+
+// isEmpty says whether the step had processes and all have ended.
+func (s *stepCPU) isEmpty(buf *procfile.Buffer) bool {
+	text, ok := Read(&s.events, buf)
+	if !ok {
+		return false
+	}
+	n, ok := ParseKey(text, "populated")
+	s.populated = s.populated || n != 0
+	return ok && n == 0 && s.populated
+}
+
+// split makes of the job's total, which r has from its file cpu.stat, the time of the
+// job's own processes and of slurmstepd. The steps are read after the total.
+func (h *SlurmstepdCPU) split(r *rt.JobReading, cpu *procfile.File, buf *procfile.Buffer) {
+	if !r.CPUUsage.Valid() {
+		return // the steps were removed before their job
+	}
+	total := jobCPUTime(r)
+	own, daemon := h.endedSteps, h.endedStepd
+	for _, s := range h.steps {
+		if !s.read(buf) {
+			h.missed = true
+		}
+		own = own.Plus(s.own)
+		daemon = daemon.Plus(s.daemon)
+		if s.user.IsOpen() && s.isExtern {
+			h.sleeper.read(h.procRoot, s.userDir, s.own, buf)
+		}
+	}
+	own = own.Minus(h.sleeper.used).clamped()
+	daemon = daemon.Plus(h.sleeper.used)
+	h.account(total, own, daemon, cpu, buf)
+	h.own = h.own.most(own.Plus(h.unread))
+	r.CPUUsage.Set(uint64(h.own.Usage))
+	if r.CPUUser.Valid() && r.CPUSystem.Valid() {
+		r.CPUUser.Set(uint64(h.own.User))
+		r.CPUSystem.Set(uint64(h.own.System))
+	}
+	if h.seenUser || daemon.Usage > 0 {
+		h.stepd = max(h.stepd, daemon.Usage, total.Usage-own.Usage-h.unread.Usage)
+		r.StepdCPUUsage.Set(uint64(h.stepd))
+	}
+}
+
+// account sets what of the total is the job's though it was not read of a step.
+func (h *SlurmstepdCPU) account(total, own, daemon CPUTime, cpu *procfile.File, buf *procfile.Buffer) {
+	known := own.Plus(daemon)
+	isTooMuch := known.Usage+h.unread.Usage > total.Usage
+	switch {
+	case !h.seenUser:
+		h.unread = total.Minus(daemon).clamped()
+	case !h.begun: // used before the first reading, by steps that were removed
+		h.unread = h.unread.Plus(h.before.Minus(known).Minus(h.unread).clamped())
+	case h.missed || isTooMuch:
+		later := total
+		if t, ok := readCPUTime(cpu, buf); ok {
+			later = t
+		}
+		unexplained := later.Minus(known).Minus(h.unread)
+		if h.missed {
+			more := unexplained.Minus(h.unexplained).clamped()
+			h.unread = h.unread.Plus(more)
+			h.estimated += more.Usage
+		} else if unexplained.Usage < 0 { // a step's time was counted as unread before
+			h.unread = h.unread.Plus(CPUTime{Usage: unexplained.Usage}).clamped()
+		}
+	}
+	h.missed = false
+	h.begun = true
+	h.unexplained = total.Minus(known).Minus(h.unread)
+}

@@ -1,0 +1,295 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// pairJob is a v1 job with a step, whose tasks have directories in several hierarchies
+// that the test makes.
+type pairJob struct {
+	t    *testing.T
+	root string
+	j    *Job
+}
+
+// newPairJob makes the directories that are named by hierarchy and number.
+func newPairJob(t *testing.T, tasks ...string) *pairJob {
+	s := &pairJob{t: t, root: t.TempDir()}
+	for _, c := range []string{"cpuacct", "memory"} {
+		s.used(c, "", 0)
+	}
+	for _, at := range tasks {
+		c, task, _ := strings.Cut(at, " ")
+		s.used(c, task, 0)
+		s.procs(c, task)
+	}
+	s.j = manual(t, v1Candidate(s.root, "cpuacct", "memory"))
+	s.j.state.tasks.Settle = 0
+	s.j.step(nil)
+	return s
+}
+
+func (s *pairJob) dir(controller, task string) string {
+	if task != "" {
+		task = "task_" + task
+	}
+	return filepath.Join(s.root, controller, "slurm/uid_1000/job_12/step_0", task)
+}
+
+// used writes what a hierarchy tells of a task, or of the step with "": microseconds
+// or bytes.
+func (s *pairJob) used(controller, task string, n int) {
+	name := map[string]string{"cpuacct": "cpuacct.usage", "memory": "memory.max_usage_in_bytes"}[controller]
+	write(s.t, filepath.Join(s.dir(controller, task), name), fmt.Sprintln(n*map[string]int{"cpuacct": 1000, "memory": 1}[controller]))
+}
+
+// procs writes a task's list of processes in a hierarchy, as slurmstepd does.
+func (s *pairJob) procs(controller, task string, pids ...int) {
+	text := ""
+	for _, pid := range pids {
+		text += fmt.Sprintln(pid)
+	}
+	write(s.t, filepath.Join(s.dir(controller, task), "cgroup.procs"), text)
+}
+
+// empty leaves nothing in files that are open.
+func (s *pairJob) empty(names ...string) {
+	for _, name := range names {
+		if err := os.Truncate(name, 0); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// drain does all that is to be done.
+func (s *pairJob) drain() {
+	for {
+		notices, err := s.j.state.watch.Wait(time.Now(), s.j.state.epoll.FD())
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return
+		}
+		s.j.step(notices)
+	}
+}
+
+// gone removes the step everywhere at once.
+func (s *pairJob) gone() {
+	for _, c := range []string{"memory", "cpuacct"} {
+		remove(s.t, s.dir(c, ""))
+	}
+	s.drain()
+}
+
+// want reads the job and compares its tasks: "number cpu peak", "-" where that is absent.
+func (s *pairJob) want(what string, want ...string) {
+	s.t.Helper()
+	all, _ := steps(s.t, s.j)
+	var got []string
+	for _, r := range all {
+		if n, ok := r.Task.Get(); ok {
+			got = append(got, fmt.Sprint(n, " ", shown(r.CPUUsage), " ", shown(r.MemPeak)))
+		}
+	}
+	if slices.Sort(got); !slices.Equal(got, want) {
+		s.t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+func shown(v rt.Opt[uint64]) string {
+	if n, ok := v.Get(); ok {
+		return fmt.Sprint(n)
+	}
+	return "-"
+}
+
+// A task that ends before any reading has the figures of all hierarchies, whichever
+// tells first that its process has ended, also where nothing can be read at its removal.
+func TestTaskEndsBeforeAReading(t *testing.T) {
+	for _, order := range [][]string{{"cpuacct", "memory"}, {"memory", "cpuacct"}} {
+		t.Run(fmt.Sprint(order), func(t *testing.T) {
+			s := newPairJob(t, "cpuacct 0", "memory 0")
+			pid, end := process(t)
+			for _, c := range order { // the kernel tells in the order of asking
+				s.procs(c, "0", pid)
+			}
+			s.drain()
+			s.used("cpuacct", "0", 500)
+			s.used("memory", "0", 4096)
+			s.used("cpuacct", "", 500)
+			s.empty(s.dir("cpuacct", "0")+"/cgroup.procs", s.dir("memory", "0")+"/cgroup.procs")
+			s.drain()
+			end()
+			s.drain()
+			s.empty(s.dir("cpuacct", "0")+"/cpuacct.usage", s.dir("memory", "0")+"/memory.max_usage_in_bytes")
+			s.gone()
+			s.want("after the end", "0 500 4096")
+		})
+	}
+}
+
+// A process that was put into a task's directory before that could be watched is waited
+// for as well.
+func TestProcessBeforeTheWatch(t *testing.T) {
+	s := newPairJob(t)
+	pid, end := process(t)
+	for _, c := range []string{"cpuacct", "memory"} {
+		s.procs(c, "0", pid)
+		s.used(c, "0", 4096)
+	}
+	s.drain()
+	s.empty(s.dir("cpuacct", "0")+"/cgroup.procs", s.dir("memory", "0")+"/cgroup.procs")
+	end()
+	s.j.step(nil)
+	s.empty(s.dir("cpuacct", "0")+"/cpuacct.usage", s.dir("memory", "0")+"/memory.max_usage_in_bytes")
+	s.gone()
+	s.want("after the end", "0 4096 4096")
+}
+
+// A step is read when its tasks have ended, whatever directories they went through.
+func TestStepEndsBeforeAReading(t *testing.T) {
+	s := newPairJob(t, "cpuacct 3", "memory 3", "memory 0")
+	pid, end := process(t)
+	for _, at := range []string{"cpuacct 3", "memory 3", "memory 0"} {
+		c, task, _ := strings.Cut(at, " ")
+		if task == "0" { // it has gone on
+			s.empty(s.dir(c, "3") + "/cgroup.procs")
+			s.drain()
+		}
+		s.procs(c, task, pid)
+		s.drain()
+	}
+	s.empty(s.dir("cpuacct", "3")+"/cgroup.procs", s.dir("memory", "0")+"/cgroup.procs")
+	s.drain()
+	s.used("cpuacct", "", 500)
+	end()
+	s.drain()
+	s.empty(s.dir("cpuacct", "") + "/cpuacct.usage")
+	s.gone()
+	if all, _ := steps(t, s.j); len(all) == 0 || all[len(all)-1].CPUUsage != some(500) && all[0].CPUUsage != some(500) {
+		t.Errorf("the step's CPU time is lost: %+v", all)
+	}
+}
+
+// Two tasks stay two: a directory in which one's process is seen is not the other's, of
+// whom none was seen there.
+func TestTwoTasksStayTwo(t *testing.T) {
+	s := newPairJob(t, "cpuacct 0", "cpuacct 1", "memory 0", "memory 1")
+	s.used("cpuacct", "0", 10)
+	s.used("cpuacct", "1", 20)
+	s.used("memory", "0", 4096)
+	s.procs("cpuacct", "1", 8)
+	s.procs("memory", "0", 8)
+	s.drain()
+	s.want("one was seen", "0 20 4096")
+}
+
+// Where one hierarchy alone has directories of tasks, they keep their numbers.
+func TestTasksOfOneHierarchy(t *testing.T) {
+	s := newPairJob(t, "cpuacct 3", "cpuacct 5")
+	s.procs("cpuacct", "3", 7)
+	s.procs("cpuacct", "5", 8)
+	s.drain()
+	s.want("while they run", "3 0 -", "5 0 -")
+	s.gone()
+	s.want("after the end", "3 0 -", "5 0 -")
+}
+
+// On the second node, memory's task_1 is first the directory through which one task
+// goes, which both are told of by then, and then the other's.
+func TestTaskMovesAfterItWasTold(t *testing.T) {
+	s := newPairJob(t, "cpuacct 1", "cpuacct 3", "memory 1", "memory 3")
+	for i, task := range []string{"1", "3"} {
+		s.used("cpuacct", task, 10*(i+1))
+		s.used("memory", task, 77+i)
+		s.procs("cpuacct", task, 7+i)
+		s.procs("memory", task, 7+i)
+	}
+	s.drain()
+	s.want("on the way", "1 10 77", "3 20 78")
+	move := func(pid int, from, to string, peak int) {
+		s.procs("memory", from)
+		s.used("memory", to, peak)
+		s.procs("memory", to)
+		s.drain()
+		s.procs("memory", to, pid)
+		s.drain()
+		steps(t, s.j)
+	}
+	move(7, "1", "0", 1000)
+	s.want("one has moved", "1 10 1000", "3 20 78")
+	move(8, "3", "1", 2000)
+	s.want("both have moved", "1 10 1000", "3 20 2000")
+	s.gone()
+	s.want("after the end", "1 10 1000", "3 20 2000")
+}
+
+// Tasks whose end nobody was told of are told of once, all the same.
+func TestUntoldTasksAfterLostEvents(t *testing.T) {
+	s := newPairJob(t, "cpuacct 1", "cpuacct 3", "memory 0", "memory 1", "memory 3")
+	for i, task := range []string{"1", "3"} {
+		s.procs("cpuacct", task, 7+i)
+		s.procs("memory", fmt.Sprint(i), 7+i)
+	}
+	s.drain()
+	for _, c := range []string{"memory", "cpuacct"} {
+		remove(t, s.dir(c, ""))
+	}
+	s.j.state.reconcile()
+	all, _ := steps(t, s.j)
+	var tasks []string
+	for _, r := range all {
+		if r.Task.Valid() {
+			tasks = append(tasks, fmt.Sprint(r.Task.Or(0), r.Ended))
+		}
+	}
+	if !slices.Equal(tasks, []string{"0 true", "1 true"}) {
+		t.Errorf("tasks %q", tasks)
+	}
+}
+
+// Of more tasks than can be read one by one each is left out in all hierarchies; as long
+// as it is not known which directories are one task's, there may be three for each.
+func TestTooManyTasksV1(t *testing.T) {
+	for _, tt := range []struct {
+		tasks, want int
+		in          []string
+	}{{200, 200, []string{"memory", "cpuacct"}}, {300, 256 - 1, []string{"memory", "cpuacct"}}, {300, 256 - 1, []string{"cpuacct"}}} {
+		t.Run(fmt.Sprint(tt.tasks, tt.in), func(t *testing.T) {
+			root := t.TempDir()
+			at := func(c string, task int) string {
+				return filepath.Join(root, c, fmt.Sprintf("slurm/uid_1000/job_12/step_0/task_%d", task))
+			}
+			for i := range tt.tasks {
+				write(t, at("memory", i)+"/cgroup.procs", fmt.Sprintln(1000+i))
+				mkdir(t, at("memory", 1000+i)) // left behind
+				write(t, at("cpuacct", 1000+i)+"/cpuacct.usage", "1000\n")
+				write(t, at("cpuacct", 1000+i)+"/cgroup.procs", fmt.Sprintln(1000+i))
+			}
+			j := manual(t, v1Candidate(root, tt.in...))
+			j.state.tasks.Settle = 0
+			j.step(nil)
+			got, _ := steps(t, j)
+			cpu := 0
+			for _, r := range got {
+				if r.Task.Valid() && r.CPUUsage == some(1) {
+					cpu++
+				}
+			}
+			if cpu != tt.want {
+				t.Errorf("%d of %d tasks have their CPU time, want %d", cpu, tt.tasks, tt.want)
+			}
+			if notes := fmt.Sprint(j.Notes()); strings.Contains(notes, "more than 256") != (tt.tasks > 256) {
+				t.Errorf("the ledger is told %s", notes)
+			}
+		})
+	}
+}

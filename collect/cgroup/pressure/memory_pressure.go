@@ -1,0 +1,266 @@
+// Package pressure watches a job's memory between two readings: whether the job is near
+// its limit, and whether processes of it are killed for their memory.
+package pressure
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect/cgroup/counters"
+	"github.com/resource-tracker/rt/internal/procfile"
+)
+
+const (
+	maxSnapshots  = 100             // how often the job is reported to be near its limit, and as often for kills
+	reportEvery   = time.Second     // for each of the two
+	killWait      = 2 * time.Second // for how long the count of kills is read; each pause doubles that
+	pollEvery     = time.Second
+	maxMemoryNews = 1000 // see Monitor.MemoryEvents
+)
+
+// Monitor reports that a job is near its memory limit or lost a process to it. In v2 the
+// file memory.events changes at the limit, and memory.current is polled before that. v1
+// writes to an eventfd that was passed to cgroup.event_control: with a threshold of
+// memory.usage_in_bytes, or together with memory.oom_control, for the group that is out of
+// memory and all below it. That comes before the kernel has chosen which process to kill,
+// which takes a while on a busy machine, so that the count of kills is read a few times
+// after it. Every user may ask for it; if the kernel no longer supports it, a kill is seen
+// at the next reading.
+//
+// https://docs.kernel.org/admin-guide/cgroup-v1/memory.html section 10
+type Monitor struct {
+	buf         *procfile.Buffer
+	scratch     rt.JobReading
+	poller      Poller
+	isKillsOnly bool // NearLimit is not reported
+
+	files   *counters.Files // of the job, nil before it is found
+	version int
+
+	noEventfd bool
+	oom       eventfd   // v1: of memory.oom_control
+	since     time.Time // when oom was signalled, while the count of kills is read
+	next      time.Time // when it is read again
+
+	near      eventfd // v1: of a threshold
+	limit     uint64  // from which the threshold was made
+	isPolling bool    // the job's memory is read every second
+
+	news        int       // events of memory.events that were read
+	maxEvents   uint64    // v2: "max" of memory.events, as last seen
+	kills       uint64    // that were logged
+	nearReports rateLimit // of a job near its limit
+	killReports rateLimit // of kills
+}
+
+// Poller waits for the kernel's eventfds.
+type Poller interface {
+	Add(fd int) error
+	Remove(fd int)
+}
+
+// eventfd is one that the kernel writes to.
+type eventfd struct {
+	fd       int  // -1 until it is needed and if it cannot be made
+	signals  int  // how often it woke the watcher
+	removals int  // directories whose removal signals it
+	isClosed bool // for good
+}
+
+// rateLimit is how often something is reported.
+type rateLimit struct {
+	reports int
+	next    time.Time // when it may be reported again
+}
+
+func (r *rateLimit) allows(now time.Time) bool {
+	return r.reports < maxSnapshots && !now.Before(r.next)
+}
+
+func (r *rateLimit) use(now time.Time) { r.reports, r.next = r.reports+1, now.Add(reportEvery) }
+
+// NewMonitor returns the Monitor of a job that was not found yet. With killsOnly it does
+// not look whether the job is near its limit.
+func NewMonitor(poller Poller, killsOnly bool, buf *procfile.Buffer) *Monitor {
+	return &Monitor{buf: buf, poller: poller, isKillsOnly: killsOnly, oom: eventfd{fd: -1}, near: eventfd{fd: -1}}
+}
+
+// SetFiles says that the job was found, and which files have its memory.
+func (m *Monitor) SetFiles(files *counters.Files, version int) { m.files, m.version = files, version }
+
+// Reset forgets the limit and the counts of a cgroup that was removed: of v1's memory
+// hierarchy alone, or of the whole job.
+func (m *Monitor) Reset(isWhole bool) {
+	m.kills, m.limit = 0, 0
+	if isWhole {
+		m.news, m.maxEvents, m.isPolling = 0, 0, false
+	}
+}
+
+// Close closes all descriptors.
+func (m *Monitor) Close() {
+	m.oom.close()
+	m.near.close()
+	m.noEventfd, m.since = true, time.Time{}
+}
+
+func (e *eventfd) close() {
+	if e.fd >= 0 {
+		_ = unix.Close(e.fd)
+	}
+	e.fd, e.isClosed = -1, true
+}
+
+// Wake is when the watcher looks by itself, the zero time for never.
+func (m *Monitor) Wake(now time.Time) time.Time {
+	switch {
+	case !m.since.IsZero():
+		return m.next
+	case m.isPolling:
+		return now.Add(pollEvery)
+	}
+	return time.Time{}
+}
+
+// WatchOOM has the kernel signal an OOM in a directory of v1.
+func (m *Monitor) WatchOOM(path string, d *counters.Directory) {
+	if d.IsOOMWatched || !d.OOMControl.IsOpen() {
+		return
+	}
+	d.IsOOMWatched = true
+	m.oom.removals++
+	m.register(&m.oom, path, &d.OOMControl, "")
+}
+
+// register has the kernel signal an eventfd, which is made first, when something happens
+// to a file of a directory of v1. If the kernel refuses, nothing is signalled.
+func (m *Monitor) register(e *eventfd, dir string, f *procfile.File, args string) {
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(f.Fd(), &fs); err != nil || fs.Type != unix.CGROUP_SUPER_MAGIC {
+		return // a copy
+	}
+	if e.fd < 0 && !m.open(e) {
+		return
+	}
+	fd, err := unix.Open(filepath.Join(dir, "cgroup.event_control"), unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return // the next reading sees it
+	}
+	_, _ = unix.Write(fd, fmt.Appendf(nil, "%d %d%s", e.fd, f.Fd(), args)) // refused: as above
+	_ = unix.Close(fd)
+}
+
+// open makes an eventfd and waits for it.
+func (m *Monitor) open(e *eventfd) bool {
+	if m.noEventfd || e.isClosed {
+		return false
+	}
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		m.noEventfd = true
+		return false
+	}
+	if err := m.poller.Add(fd); err != nil {
+		_ = unix.Close(fd)
+		m.noEventfd = true
+		return false
+	}
+	e.fd = fd
+	return true
+}
+
+// Signalled handles an eventfd of the Monitor that the kernel signalled; isOwn is false for
+// another descriptor. isNear says that NearLimit is to be reported.
+func (m *Monitor) Signalled(fd int, isPresent bool) (isNear, isOwn bool) {
+	switch fd {
+	case m.oom.fd: // before the kill, and when a directory is removed
+		m.since = time.Now()
+		m.next = m.since
+		m.drain(&m.oom, false)
+	case m.near.fd: // from below or from above, and when the directory is removed
+		isNear = isPresent && m.checkNear(false)
+		m.drain(&m.near, m.nearReports.reports >= maxSnapshots)
+	default:
+		return false, false
+	}
+	return isNear, true
+}
+
+// drain resets an eventfd. One that is not needed or was signalled too often, as that of a
+// job that is killed for its memory again and again, or that swings about its limit, is
+// closed: the readings still see it.
+func (m *Monitor) drain(e *eventfd, isUseless bool) {
+	var count [8]byte
+	_, _ = unix.Read(e.fd, count[:]) // the count has no meaning
+	e.signals++
+	if isUseless || e.signals > maxMemoryNews+e.removals {
+		m.poller.Remove(e.fd)
+		e.close()
+	}
+}
+
+// Update takes a reading of the job, and decides how NearLimit is learned until the next
+// one. v1 signals the threshold, but once, and by all of the memory, so that a job whose
+// page cache is in the way is polled from then on. dir is the job's in v1's memory
+// hierarchy.
+func (m *Monitor) Update(r *rt.JobReading, dir string) {
+	limit, hasLimit := r.MemLimit.Get()
+	used, isRead := r.MemCurrent.Get()
+	isLimited := hasLimit && limit != rt.Unlimited && limit != 0
+	if m.isKillsOnly || !isLimited || !isRead {
+		return
+	}
+	isV1 := m.version == 1
+	if isV1 && limit != m.limit && m.files.UsageFile().IsOpen() && dir != "" {
+		m.register(&m.near, dir, m.files.UsageFile(), fmt.Sprintf(" %d", limit/10*9))
+	}
+	m.limit = limit
+	own := withoutPageCache(r)
+	isFull := used >= limit/10*9
+	isWaiting := isV1 && !isFull              // for the threshold
+	isReported := isFull && own >= limit/10*8 // by now
+	m.isPolling = own >= limit/10*7 && !isWaiting && !isReported && m.nearReports.reports < maxSnapshots
+}
+
+// withoutPageCache is the job's memory without the page cache, which the kernel reclaims
+// before it kills a process. If that cannot be distinguished from shared memory it counts.
+func withoutPageCache(r *rt.JobReading) uint64 {
+	used, file, shared := r.MemCurrent.Or(0), r.File.Or(0), r.Shmem.Or(0)
+	if !r.Shmem.Valid() {
+		return used
+	}
+	return used - min(used, file-min(file, shared))
+}
+
+// Poll looks whether a job whose memory is polled is near its limit by now.
+func (m *Monitor) Poll(isPresent bool) (isNear bool) {
+	return m.isPolling && isPresent && m.checkNear(false)
+}
+
+// checkNear says whether NearLimit is to be reported: at nine tenths of the limit with
+// eight that are not page cache, or (isLimitHit) below that if the job reached a limit,
+// which is then a step's.
+func (m *Monitor) checkNear(isLimitHit bool) bool {
+	now := time.Now()
+	if m.isKillsOnly || !m.nearReports.allows(now) {
+		return false
+	}
+	r := &m.scratch
+	*r = rt.JobReading{}
+	isFull := m.limit > 0 && m.files.ReadMemory(r, m.limit/10*9, m.buf)
+	if !isFull && !isLimitHit {
+		return false
+	}
+	if isFull && withoutPageCache(r) < m.limit/10*8 {
+		m.isPolling = true // the next reading knows how long that is of use
+		m.nearReports.next = now.Add(reportEvery)
+		return false
+	}
+	m.isPolling = false
+	m.nearReports.use(now)
+	return true
+}

@@ -1,0 +1,93 @@
+package pressure
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// MemoryEvents reads v2's memory.events after it changed. hasKill says that a process was
+// killed for its memory, so that the job is to be read. useless says that the file need
+// not be watched any more: a job that lives at its limit changes it a hundred times a
+// second, and after maxMemoryNews it is read with all else.
+func (m *Monitor) MemoryEvents(isPresent bool) (isNear, hasKill, isUseless bool) {
+	m.news++
+	if m.news > maxMemoryNews {
+		return false, false, true
+	}
+	r := &m.scratch
+	*r = rt.JobReading{}
+	m.files.ReadMemoryEvents(r, m.buf)
+	hasKill = r.EventsOOMKill.Or(0) > m.kills
+	if n := r.EventsMax.Or(0); n > m.maxEvents {
+		m.maxEvents = n
+		isNear = isPresent && m.checkNear(true)
+	}
+	return isNear, hasKill, false
+}
+
+// Kills returns how many kills were logged.
+func (m *Monitor) Kills() uint64 { return m.kills }
+
+// LogKills returns an event for the processes that were killed for their memory since the
+// last call; ok is false if there are none. where returns of which steps and tasks they were.
+func (m *Monitor) LogKills(r *rt.JobReading, where func() []string) (e rt.Event, ok bool) {
+	n := r.EventsOOMKill.Or(0)
+	if n <= m.kills {
+		return rt.Event{}, false
+	}
+	detail := fmt.Sprintf("killed=%d total=%d", n-m.kills, n)
+	m.kills = n
+	if groups := where(); len(groups) > 0 {
+		detail += " (" + strings.Join(groups, ", ") + ")"
+	}
+	for _, v := range [...]struct {
+		name  string
+		value rt.Opt[uint64]
+	}{{"memory_limit_bytes", r.MemLimit}, {"memory_bytes", r.MemCurrent}, {"memory_peak_bytes", r.MemPeak}} {
+		if n, ok := v.value.Get(); ok && n != rt.Unlimited {
+			detail += fmt.Sprintf(" %s=%d", v.name, n)
+		}
+	}
+	return rt.Event{Kind: "job", Name: "oom_kill", Status: "killed", Detail: detail}, true
+}
+
+// IsKillCheckDue says whether the count of kills is to be read now, since the kernel
+// signalled an OOM; an event that wakes the watcher for another reason uses up none of
+// these readings. isThere is false once no directory of the job is left.
+func (m *Monitor) IsKillCheckDue(isThere bool) bool {
+	now := time.Now()
+	if m.since.IsZero() || now.Before(m.next) {
+		return false
+	}
+	waited := now.Sub(m.since)
+	m.next = now.Add(max(time.Millisecond, waited))
+	if waited >= killWait || !isThere {
+		m.since = time.Time{}
+	}
+	return true
+}
+
+// CheckKills takes the count of kills, and says whether it has grown, so that the job is
+// to be read.
+func (m *Monitor) CheckKills(kills uint64) bool {
+	if kills <= m.kills {
+		return false
+	}
+	m.since = time.Time{}
+	return true
+}
+
+// ReportKill says whether a kill is to be reported, also if the job was reported to be
+// near its limit just now.
+func (m *Monitor) ReportKill() bool {
+	now := time.Now()
+	if m.isKillsOnly || !m.killReports.allows(now) {
+		return false
+	}
+	m.killReports.use(now)
+	m.nearReports.next = m.killReports.next
+	return true
+}

@@ -1,0 +1,376 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect"
+	"github.com/resource-tracker/rt/collect/cgroup/counters"
+	"github.com/resource-tracker/rt/collect/cgroup/pressure"
+	"github.com/resource-tracker/rt/collect/cgroup/tasks"
+	"github.com/resource-tracker/rt/collect/cgroup/watch"
+	"github.com/resource-tracker/rt/internal/cgroupfs"
+	"github.com/resource-tracker/rt/internal/procfile"
+)
+
+// state is what the lock of a Job protects. It is the Host of the tasks and the Visitor
+// of the directories.
+type state struct {
+	watch     *watch.Watcher
+	epoll     *watch.Epoll // the ends of processes, and the kernel's eventfds
+	tasks     *tasks.Set
+	pressure  *pressure.Monitor
+	callbacks *callbacks
+	ledger
+
+	version  int // of the cgroup interface; 0 before the job was found
+	newFiles func(version int) *counters.Files
+	files    *counters.Files // of the job, nil before it was found
+	buf      procfile.Buffer
+	toReopen int // readings that still open missing files
+	readings
+	cpuset  cpusetLog
+	process processEvents
+
+	phase     rt.JobPhase
+	wasFound  atomic.Bool // the job's cgroup existed once; read without the lock
+	timing                // of the watcher
+	isBlind   bool        // a directory could not be watched: all are compared from time to time
+	hasNewDir bool        // a directory was made since StepBegins was called
+	out       []collect.JobEvent
+}
+
+// ledger is what happened and what failed.
+type ledger struct {
+	notes []rt.Event
+	err   error // why a part of the cgroup could not be opened or watched: the first one
+}
+
+// Note keeps an event for the run's ledger.
+func (l *ledger) Note(e rt.Event) {
+	e.Time = time.Now()
+	l.notes = append(l.notes, e)
+}
+
+// Failed keeps the first error of opening or watching. A nil error is nothing.
+func (l *ledger) Failed(err error) {
+	if err != nil && l.err == nil && !errors.Is(err, os.ErrClosed) {
+		l.err = err
+	}
+}
+
+func (l *ledger) takeNotes() []rt.Event {
+	notes := l.notes
+	l.notes = nil
+	return notes
+}
+
+// timing is when the watcher looks by itself.
+type timing struct {
+	settle   time.Duration // Options.Settle
+	settleBy time.Time     // when JobAppeared waits no longer; zero while there is nothing to wait for
+	deadline time.Time     // of the watcher's next wait; zero is none
+}
+
+// processEvents is the v2 file cgroup.events of the job.
+type processEvents struct {
+	file        procfile.File
+	isPopulated bool // what it had last
+}
+
+// close closes all descriptors.
+func (s *state) close() error {
+	err := s.watch.Close()
+	s.tasks.Close()
+	if s.files != nil {
+		s.files.Close()
+	}
+	s.pressure.Close()
+	s.epoll.Close()
+	s.process.file.Retire()
+	return err
+}
+
+// Found implements watch.Visitor.
+func (s *state) Found(version int, controller, dir string) bool {
+	if s.files == nil {
+		s.version, s.files = version, s.newFiles(version)
+		s.pressure.SetFiles(s.files, version)
+	}
+	s.tasks.AddHierarchy(dir)
+	if !s.watch.AddRoot(dir) {
+		s.tasks.Leave(dir, dir)
+		return false
+	}
+	s.tasks.AddController(dir, controller)
+	s.tasks.EachDirectory(dir, s.pressure.WatchOOM)
+	s.toReopen = 4
+	s.Failed(s.files.Open(controller, dir), false)
+	if controller == cgroupfs.Unified {
+		events := filepath.Join(dir, "cgroup.events")
+		s.WatchFile(events)
+		s.WatchFile(filepath.Join(dir, memoryEvents))
+		s.Failed(counters.Open(&s.process.file, events), false)
+		s.checkPopulated()
+	}
+	return true
+}
+
+// Enter implements watch.Visitor.
+func (s *state) Enter(root, path string) {
+	d := s.locate(root, path)
+	s.pressure.WatchOOM(path, s.tasks.Enter(s.version, root, path, d))
+	s.hasNewDir = true
+	if path == root {
+		s.Failed(s.files.EnterJob(path, &s.buf), false)
+		return
+	}
+	if d.Step == "" {
+		return
+	}
+	events, err := s.files.EnterStep(path, d)
+	s.Failed(err, false)
+	if events != "" {
+		s.WatchFile(events)
+	}
+}
+
+// locate returns the step and task of a directory below root, the job's.
+func (s *state) locate(root, path string) cgroupfs.Dir {
+	if path == root {
+		return cgroupfs.Dir{}
+	}
+	d := s.callbacks.layout.Locate(path[len(root)+1:])
+	if d.Step != "" {
+		d.StepDir = filepath.Join(root, d.StepDir)
+	}
+	return d
+}
+
+// WatchFile implements tasks.Host.
+func (s *state) WatchFile(path string) { s.Failed(s.watch.WatchFile(path), true) }
+
+// poll is how often the directories are compared that cannot be watched, because the
+// user's inotify watches are used up or they cannot be listed.
+const poll = time.Second
+
+// Failed implements watch.Visitor. A nil error is nothing.
+func (s *state) Failed(err error, isUnwatched bool) {
+	if err == nil {
+		return
+	}
+	s.ledger.Failed(err)
+	if isUnwatched && !s.isBlind {
+		s.isBlind = true
+		s.Note(rt.Event{Kind: "sensor", Name: "cgroup watch", Status: "failed",
+			Detail: fmt.Sprintf("%v; the job's directories are looked at every %s instead, and what a step used after the last look is not in its figures", err, poll)})
+	}
+}
+
+// ready handles a descriptor of epoll.
+func (s *state) ready(fd int) {
+	isNear, isOwn := s.pressure.Signalled(fd, s.isPresent())
+	switch {
+	case isNear:
+		s.emit(collect.JobShort)
+	case isOwn, s.tasks.ProcessExited(fd):
+	default:
+		s.epoll.Remove(fd)
+	}
+}
+
+func (s *state) isPresent() bool { return s.phase == rt.JobPresent }
+
+// schedule lets the job appear once its important controllers exist or were awaited for
+// long enough, and sets when the watcher looks again by itself.
+func (s *state) schedule(now time.Time) {
+	if s.tasks.Len() > 0 && !s.isPresent() {
+		if s.settleBy.IsZero() {
+			s.settleBy = now.Add(s.settle)
+		}
+		if !s.watch.IsReadable() && now.Before(s.settleBy) {
+			s.deadline = s.settleBy
+			return
+		}
+		s.appear()
+	}
+	s.settleBy, s.deadline = time.Time{}, time.Time{}
+	if s.isBlind {
+		s.deadline = now.Add(poll)
+	}
+	at := s.pressure.Wake(now)
+	isFirst := s.deadline.IsZero() || at.Before(s.deadline)
+	if !at.IsZero() && isFirst {
+		s.deadline = at
+	}
+}
+
+func (s *state) appear() {
+	s.phase = rt.JobPresent
+	s.wasFound.Store(true)
+	s.cpuset.looks = cpusetLooks
+	s.ReadJob()
+	s.emit(collect.JobAppeared)
+}
+
+// emit queues e; two JobStepEnded in a row are one.
+func (s *state) emit(e collect.JobEvent) {
+	if n := len(s.out); e == collect.JobStepEnded && n > 0 && s.out[n-1] == e {
+		return
+	}
+	s.out = append(s.out, e)
+}
+
+// stepEnded reports that a step ended; JobAppeared waits no longer.
+func (s *state) stepEnded() {
+	if !s.isPresent() {
+		s.appear()
+	}
+	s.emit(collect.JobStepEnded)
+}
+
+// memoryChanged handles a change of the v2 file memory.events.
+func (s *state) memoryChanged(path string) {
+	isNear, hasKill, isUseless := s.pressure.MemoryEvents(s.isPresent())
+	if isUseless {
+		s.watch.Unwatch(path)
+	}
+	if isNear {
+		s.emit(collect.JobShort)
+	}
+	if hasKill {
+		s.ReadJob()
+		s.reportKill()
+	}
+}
+
+// memoryEvents is the v2 file that changes when the job reaches its memory limit.
+const memoryEvents = "memory.events"
+
+// checkMemory looks whether a process was killed since the kernel signalled an OOM, and
+// whether a job whose memory is polled is near its limit.
+func (s *state) checkMemory() {
+	if s.pressure.IsKillCheckDue(s.tasks.Len() > 0) && s.pressure.CheckKills(s.tasks.OOMKillsV1()) {
+		s.ReadJob()
+	}
+	if s.pressure.Poll(s.isPresent()) {
+		s.emit(collect.JobShort)
+	}
+}
+
+func (s *state) reportKill() {
+	if s.isPresent() && s.pressure.ReportKill() {
+		s.emit(collect.JobShort)
+	}
+}
+
+// checkPopulated reads the v2 file cgroup.events: when the job's last process ends,
+// "populated 1" becomes "populated 0". A suspended job stays populated.
+func (s *state) checkPopulated() {
+	b, ok := counters.Read(&s.process.file, &s.buf)
+	if !ok {
+		return
+	}
+	n, ok := counters.ParseKey(b, "populated")
+	if !ok {
+		return
+	}
+	if s.process.isPopulated && n == 0 {
+		s.stepEnded()
+	}
+	s.process.isPopulated = n != 0
+}
+
+// created adds a directory that was made.
+func (s *state) created(path string) {
+	root, ok := s.watch.RootOf(path)
+	if !ok || path == root {
+		s.watch.LookFor(path)
+		return
+	}
+	s.watch.Scan(root, path)
+	s.toReopen = max(s.toReopen, 1)
+	if s.locate(root, path).Part == cgroupfs.PartStep && !s.watch.IsKnown(path) {
+		s.files.MissStep()
+	}
+}
+
+// removed forgets a directory that was removed.
+func (s *state) removed(path string) {
+	root, ok := s.watch.RootOf(path)
+	switch {
+	case !ok:
+		s.watch.LookFor(path)
+	case path == root:
+		s.rootRemoved(root)
+	default:
+		d := s.locate(root, path)
+		s.tasks.Leave(root, path)
+		s.files.LeaveStep(path)
+		s.watch.Remove(path)
+		if root == s.tasks.Lead() && (d.Part == cgroupfs.PartStep || d.IsTaskDir()) {
+			s.stepEnded()
+		}
+	}
+}
+
+// rootRemoved forgets one hierarchy of the job, whose directory was removed. With the
+// last one the job has ended here.
+func (s *state) rootRemoved(root string) {
+	controllers := slices.Clone(s.tasks.Controllers(root))
+	s.watch.Remove(root)
+	s.tasks.Leave(root, root)
+	for _, c := range controllers {
+		s.files.Drop(c)
+	}
+	if s.tasks.Len() > 0 {
+		s.carryControllers(controllers)
+		for _, c := range controllers {
+			s.watch.LookForController(c)
+		}
+		if slices.Contains(controllers, "memory") {
+			s.pressure.Reset(false)
+		}
+		s.watch.Look()
+		return
+	}
+	if !s.isPresent() { // it began and ended while JobAppeared waited
+		s.emit(collect.JobAppeared)
+	}
+	s.carryJob()
+	s.pressure.Reset(true)
+	s.process.file.Retire()
+	s.process = processEvents{}
+	s.settleBy = time.Time{}
+	s.emit(collect.JobEnded)
+	s.phase = rt.JobGone
+	s.wasFound.Store(true)
+	s.watch.LookAgain()
+}
+
+// reconcile compares all that is known with what exists, after events were lost.
+func (s *state) reconcile() {
+	for _, root := range slices.Clone(s.watch.Roots()) {
+		s.watch.FollowParent(root) // before its own directory is looked at: the parent reports its end
+		s.ReadJob()
+		if s.callbacks.ends != nil {
+			s.callbacks.ends("", s.tasks.Daemons(nil))
+		}
+		for _, path := range s.watch.Below(root) {
+			if s.watch.IsKnown(path) && !s.watch.Exists(path) {
+				s.removed(path)
+			}
+		}
+		if slices.Contains(s.watch.Roots(), root) {
+			s.watch.Scan(root, root)
+			s.checkPopulated()
+		}
+	}
+	s.watch.Look()
+}

@@ -1,0 +1,345 @@
+package tasks
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect/cgroup/counters"
+	"github.com/resource-tracker/rt/internal/cgroupfs"
+	"github.com/resource-tracker/rt/internal/procfile"
+)
+
+// directory is one directory of the job in one hierarchy: the job's own, a step's, a
+// task's.
+type directory struct {
+	path string
+	at   cgroupfs.Dir
+	counters.Directory
+
+	own        *Group // whose cgroup it is, nil for most
+	step, task *Group // that its processes belong to
+}
+
+// groups are the step and the task of a directory.
+func (n *directory) groups() [2]*Group { return [...]*Group{n.step, n.task} }
+
+// hierarchy is the job's directory in one hierarchy and all below it, the job's own
+// first.
+type hierarchy struct {
+	dir         string
+	controllers []string // v1: those whose directory this is, the important ones first; v2: cgroupfs.Unified
+	dirs        []*directory
+
+	fail, oomKill rt.Opt[uint64] // what removed directories had at their last reading
+}
+
+func (h *hierarchy) has(controller string) bool { return slices.Contains(h.controllers, controller) }
+
+// version is the version of the cgroup interface.
+func (h *hierarchy) version() int {
+	if h.has(cgroupfs.Unified) {
+		return 2
+	}
+	return 1
+}
+
+// rank is that of the most important controller.
+func (h *hierarchy) rank() int {
+	if len(h.controllers) == 0 {
+		return len(cgroupfs.ControllersV1)
+	}
+	return cgroupfs.Rank(h.controllers[0])
+}
+
+// procOrder is where the job's processes are counted in v1, the best first: Slurm
+// keeps every process in the freezer.
+var procOrder = []string{cgroupfs.Unified, "freezer", "pids", "cpuacct", "memory"}
+
+func (h *hierarchy) procRank() int {
+	best := slices.IndexFunc(procOrder, h.has)
+	if best < 0 {
+		return len(procOrder)
+	}
+	return best
+}
+
+// find returns the directory at path, nil if there is none.
+func (h *hierarchy) find(path string) *directory {
+	i := slices.IndexFunc(h.dirs, func(n *directory) bool { return n.path == path })
+	if i < 0 {
+		return nil
+	}
+	return h.dirs[i]
+}
+
+// remove forgets path and all below it.
+func (h *hierarchy) remove(path string) {
+	h.dirs = slices.DeleteFunc(h.dirs, func(n *directory) bool {
+		if !isBelow(n.path, path) {
+			return false
+		}
+		counters.Add(&h.fail, n.Fail)
+		counters.Add(&h.oomKill, n.OOMKill)
+		for _, g := range n.groups() {
+			if g != nil {
+				counters.Add(&g.endedKills, n.OOMKill)
+			}
+		}
+		if n.own != nil {
+			n.own.dirs--
+		}
+		n.Close()
+		return true
+	})
+}
+
+// readEvents adds up what v1 counts for each directory alone.
+func (h *hierarchy) readEvents(r *rt.JobReading, buf *procfile.Buffer) {
+	r.EventsMax, r.EventsOOMKill = h.fail, h.oomKill
+	for _, n := range h.dirs {
+		if n.own != nil {
+			n.own.oomKill = n.own.endedKills
+		}
+	}
+	for _, n := range h.dirs {
+		n.ReadEvents(buf)
+		counters.Add(&r.EventsMax, n.Fail)
+		counters.Add(&r.EventsOOMKill, n.OOMKill)
+		for _, g := range n.groups() {
+			if g != nil {
+				counters.Add(&g.oomKill, n.OOMKill)
+			}
+		}
+	}
+}
+
+// holdsJob says whether the processes of the i-th directory are the job's. slurmstepd
+// is in step_X/slurm (v2), and in the job's directory of the freezer (v1); the job's
+// processes are in the steps. A directory with nothing below it has the job's processes.
+func (h *hierarchy) holdsJob(i int) bool {
+	if i == 0 {
+		return len(h.dirs) == 1
+	}
+	return h.dirs[i].at.Part != cgroupfs.PartDaemon
+}
+
+// daemons appends the pids of the job's slurmstepds.
+func (h *hierarchy) daemons(buf *procfile.Buffer, dst *[]int) {
+	var list counters.PIDs
+	for i, n := range h.dirs {
+		if !h.holdsJob(i) {
+			n.ListProcs(h.version(), buf, &list, dst)
+		}
+	}
+}
+
+// detach takes a directory from the task that left it.
+func (h *hierarchy) detach(n *directory) {
+	g := n.own
+	for _, c := range h.controllers {
+		g.files.Drop(c)
+	}
+	r := &g.r
+	if h.has("memory") {
+		for _, v := range [...]*rt.Opt[uint64]{&r.MemCurrent, &r.Anon, &r.File, &r.Shmem, &r.MemPeak, &r.PageFaults, &r.MajorFaults} {
+			v.Clear()
+		}
+	}
+	g.dirs--
+	n.own = nil
+	h.setTask(n, nil)
+}
+
+// procs lists the job's processes and returns how many there are, and false if none could
+// be listed. With dst it appends their pids, else it counts those of each group.
+func (h *hierarchy) procs(buf *procfile.Buffer, dst *[]int) (uint64, bool) {
+	var list counters.PIDs
+	ok := false
+	for _, n := range h.dirs {
+		if n.own != nil && dst == nil {
+			n.own.pids.Set(0)
+		}
+	}
+	for i, n := range h.dirs {
+		if !h.holdsJob(i) {
+			continue
+		}
+		before := list.Count
+		ok = n.ListProcs(h.version(), buf, &list, dst) || ok
+		for _, g := range n.groups() {
+			if g != nil && dst == nil {
+				counters.Add(&g.pids, rt.Some(uint64(list.Count-before)))
+			}
+		}
+	}
+	return uint64(list.Count), ok
+}
+
+// Hierarchies are the job's directories in all hierarchies.
+type Hierarchies struct {
+	buf    *procfile.Buffer
+	all    []*hierarchy // in the order in which they were found
+	byProc []*hierarchy // the best for listing processes first
+	pids   []int        // scratch: the processes that list and members have listed
+}
+
+func (s *Hierarchies) find(root string) *hierarchy {
+	i := slices.IndexFunc(s.all, func(h *hierarchy) bool { return h.dir == root })
+	if i < 0 {
+		return nil
+	}
+	return s.all[i]
+}
+
+// findDir returns the directory at path and its hierarchy, nil if it was not entered.
+func (s *Hierarchies) findDir(path string) (*hierarchy, *directory) {
+	for _, h := range s.all {
+		if n := h.find(path); n != nil {
+			return h, n
+		}
+	}
+	return nil, nil
+}
+
+// list lists the processes of one directory in s.pids.
+func (s *Hierarchies) list(h *hierarchy, n *directory) {
+	var list counters.PIDs
+	s.pids = s.pids[:0]
+	n.ListProcs(h.version(), s.buf, &list, &s.pids)
+}
+
+// members lists the processes of a task, or those in a step's directory itself, in
+// s.pids. It is false if they cannot be listed.
+func (s *Hierarchies) members(g *Group) (ok bool) {
+	if g.task.in == nil {
+		for _, h := range s.all {
+			isOwn := slices.ContainsFunc(h.dirs, func(n *directory) bool { return n.own == g })
+			isBetter := g.task.in == nil || h.rank() < g.task.in.rank()
+			if isOwn && len(h.controllers) > 0 && isBetter {
+				g.task.in = h
+			}
+		}
+	}
+	s.pids = s.pids[:0]
+	if g.task.in == nil {
+		return false
+	}
+	h := g.task.in
+	var list counters.PIDs
+	for _, n := range h.dirs {
+		if n.own == g || n.task == g {
+			ok = n.ListProcs(h.version(), s.buf, &list, &s.pids) || ok
+		}
+	}
+	if !ok {
+		g.task.in = nil
+	}
+	return ok
+}
+
+// AddHierarchy adds the job's directory in a hierarchy, before its directories are
+// entered. It may be there already: controllers can share a hierarchy.
+func (s *Hierarchies) AddHierarchy(root string) {
+	if s.find(root) == nil {
+		s.all = append(s.all, &hierarchy{dir: root})
+	}
+}
+
+// Len returns the number of hierarchies.
+func (s *Hierarchies) Len() int { return len(s.all) }
+
+// Controllers returns those of a hierarchy.
+func (s *Hierarchies) Controllers(root string) []string { return s.find(root).controllers }
+
+// DirOf returns the job's directory of a controller, "" if there is none.
+func (s *Hierarchies) DirOf(controller string) string {
+	i := slices.IndexFunc(s.all, func(h *hierarchy) bool { return h.has(controller) })
+	if i < 0 {
+		return ""
+	}
+	return s.all[i].dir
+}
+
+// Lead is the hierarchy whose removals are reported: all hierarchies of v1 lose the same
+// directories.
+func (s *Hierarchies) Lead() string { return s.lead().dir }
+
+func (s *Hierarchies) lead() *hierarchy {
+	return slices.MinFunc(s.all, func(a, b *hierarchy) int { return a.rank() - b.rank() })
+}
+
+// EachDirectory calls f for all directories of a hierarchy.
+func (s *Hierarchies) EachDirectory(root string, f func(path string, d *counters.Directory)) {
+	for _, n := range s.find(root).dirs {
+		f(n.path, &n.Directory)
+	}
+}
+
+// Read sets the number of processes and, of v1, the memory events of the job in r.
+func (s *Hierarchies) Read(r *rt.JobReading) {
+	for _, h := range s.all {
+		if h.has("memory") {
+			h.readEvents(r, s.buf)
+		}
+	}
+	for _, h := range s.byProc {
+		if n, ok := h.procs(s.buf, nil); ok {
+			r.Pids.Set(n)
+			break
+		}
+	}
+}
+
+// OOMKillsV1 reads how many processes of the job v1 has killed for their memory.
+func (s *Hierarchies) OOMKillsV1() (kills uint64) {
+	for _, h := range s.all {
+		kills += h.oomKill.Or(0)
+		for _, n := range h.dirs {
+			if b, ok := counters.Read(&n.OOMControl, s.buf); ok {
+				v, _ := counters.ParseKey(b, "oom_kill")
+				kills += v
+			}
+		}
+	}
+	return kills
+}
+
+// Procs appends the pids of the job's processes to dst, without slurmstepd's.
+func (s *Hierarchies) Procs(dst []int) []int {
+	for _, h := range s.byProc {
+		n := len(dst)
+		if _, ok := h.procs(s.buf, &dst); ok && len(dst) > n {
+			break
+		}
+	}
+	return dst
+}
+
+// Daemons appends the pids of the job's slurmstepds to dst. A child of one is among them
+// until it goes to its task's directory.
+func (s *Hierarchies) Daemons(dst []int) []int {
+	for _, h := range s.byProc {
+		h.daemons(s.buf, &dst)
+		if len(dst) > 0 {
+			break
+		}
+	}
+	return dst
+}
+
+// sort sets the order for the processes.
+func (s *Hierarchies) sort() {
+	s.byProc = slices.SortedStableFunc(slices.Values(s.all), func(a, b *hierarchy) int { return a.procRank() - b.procRank() })
+}
+
+func (s *Hierarchies) delete(h *hierarchy) {
+	isIt := func(o *hierarchy) bool { return o == h }
+	s.all, s.byProc = slices.DeleteFunc(s.all, isIt), slices.DeleteFunc(s.byProc, isIt)
+}
+
+// isBelow says whether path is dir or below it.
+func isBelow(path, dir string) bool {
+	return strings.HasPrefix(path, dir) && (len(path) == len(dir) || path[len(dir)] == filepath.Separator)
+}

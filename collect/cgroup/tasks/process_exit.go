@@ -1,0 +1,135 @@
+package tasks
+
+import (
+	"errors"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxLooks is how often a task whose processes come and go is looked at between two
+// readings because one of them ended: one that makes thousands costs no more.
+const maxLooks = 16
+
+// The end of one process of each task is awaited. After that the task's directory exists
+// for some milliseconds at least, and with it what the task has used.
+//
+// A pid that another process has by now, in the moment between the list and
+// pidfd_open(2), would only make the task be looked at late.
+
+// unwatch no longer waits for the end of a process.
+func (g *Group) unwatch() {
+	if g.task.pidfd >= 0 {
+		_ = unix.Close(g.task.pidfd)
+	}
+	g.task.pidfd = -1
+}
+
+// pidfds opens descriptors of processes.
+type pidfds struct {
+	poller Poller
+	off    bool // no process can be waited for
+}
+
+// open waits for the end of a process from now on. The descriptor is -1 if the process
+// has ended, or if an old kernel (pidfds can be polled since Linux 5.3), a container or a
+// limit does not allow it.
+func (p *pidfds) open(pid int) (pidfd int) {
+	if p.off {
+		return -1
+	}
+	pidfd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		p.off = !errors.Is(err, unix.ESRCH)
+		return -1
+	}
+	if err := p.poller.Add(pidfd); err != nil {
+		p.off = true
+		_ = unix.Close(pidfd)
+		return -1
+	}
+	return pidfd
+}
+
+// processJoined records that a process was moved to a task.
+func (s *Set) processJoined(g *Group) {
+	if step := g.step; step != nil {
+		if !g.task.hadProcess && s.members(step) && len(s.pids) > 0 {
+			step.all.isMixed = true
+		}
+		step.isFinal = false
+	}
+	g.task.hadProcess, g.isFinal, g.task.looks = true, false, max(g.task.looks, 1)
+	s.watchExit(g)
+}
+
+// watchExit waits for the end of one of a task's processes, if it does not wait for one
+// yet. A task whose processes have all ended is read.
+func (s *Set) watchExit(g *Group) {
+	t := &g.task
+	for before := 0; t.looks > 0 && t.pidfd < 0 && !g.isFinal && g.isTask(); {
+		t.looks--
+		if !s.members(g) {
+			return
+		}
+		if len(s.pids) == 0 {
+			s.taskExited(g)
+			return
+		}
+		t.hadProcess = true
+		if s.pids[0] == before { // it has not ended and cannot be waited for: another pid namespace's
+			return
+		}
+		before = s.pids[0]
+		for _, pid := range s.pids[:min(len(s.pids), 4)] {
+			t.pidfd = s.pidfds.open(pid)
+			if t.pidfd >= 0 {
+				return
+			}
+		}
+		if s.pidfds.off {
+			return
+		}
+	}
+}
+
+// taskExited reads a task of which no process is left, in all hierarchies.
+func (s *Set) taskExited(g *Group) {
+	if !g.task.hadProcess { // slurmstepd has made the directory and put no process there yet
+		g.task.in = nil // it may be in another hierarchy
+		return
+	}
+	g.isFinal = s.read(g)
+	s.finishStep(g.step)
+}
+
+// finishStep reads a step whose tasks have all ended, and the job. A directory that its
+// process left for another one waits for no process.
+func (s *Set) finishStep(step *Group) {
+	if step == nil || step.isFinal {
+		return
+	}
+	if slices.ContainsFunc(s.groups, func(g *Group) bool {
+		return g.step == step && g.task.hadProcess && !g.isFinal && !g.task.isGone
+	}) {
+		return
+	}
+	step.isFinal = s.read(step)
+	s.host.ReadJob()
+}
+
+// ProcessExited reads the task of which a process has ended, by its descriptor. It is
+// false if the descriptor is no task's.
+func (s *Set) ProcessExited(pidfd int) bool {
+	i := slices.IndexFunc(s.groups, func(g *Group) bool { return g.task.pidfd == pidfd })
+	if i < 0 {
+		return false
+	}
+	g := s.groups[i]
+	g.unwatch()
+	s.watchExit(g)
+	if !g.isFinal {
+		s.read(g)
+	}
+	return true
+}

@@ -1,0 +1,169 @@
+package tasks
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/cgroupfs"
+	"github.com/resource-tracker/rt/internal/procfile"
+)
+
+// fixture is a job of v1 in directories that the test makes.
+type fixture struct {
+	t    *testing.T
+	root string
+	set  *Set
+}
+
+func (*fixture) WatchFile(string) {}
+func (*fixture) ReadJob()         {}
+func (*fixture) Note(rt.Event)    {}
+func (*fixture) Add(int) error    { return nil }
+func (f *fixture) Failed(e error) { f.failed(e) }
+func (f *fixture) failed(e error) {
+	if e != nil {
+		f.t.Error(e)
+	}
+}
+
+// newFixture makes the step 0 of a job with two tasks in these hierarchies.
+func newFixture(t *testing.T, controllers ...string) *fixture {
+	f := &fixture{t: t, root: t.TempDir()}
+	f.set = NewSet(f, f, f, nil, &procfile.Buffer{})
+	f.set.Settle = 0
+	t.Cleanup(f.set.Close)
+	for _, c := range controllers {
+		root := filepath.Join(f.root, c)
+		f.set.AddHierarchy(root)
+		f.enter(c, "", cgroupfs.Dir{})
+		f.enter(c, "step_0", cgroupfs.Dir{Step: "0", Part: cgroupfs.PartStep})
+		for i := range uint64(2) {
+			f.enter(c, fmt.Sprintf("step_0/task_%d", i), cgroupfs.Dir{Step: "0", Task: rt.Some(i), Part: cgroupfs.PartTask})
+		}
+		f.set.AddController(root, c)
+	}
+	return f
+}
+
+func (f *fixture) enter(controller, path string, d cgroupfs.Dir) {
+	name := filepath.Join(f.root, controller, path)
+	f.failed(os.MkdirAll(name, 0o755))
+	f.failed(os.WriteFile(filepath.Join(name, "cpuacct.usage"), []byte("1000\n"), 0o600))
+	f.failed(os.WriteFile(filepath.Join(name, "cgroup.procs"), nil, 0o600))
+	f.set.Enter(1, filepath.Join(f.root, controller), name, d)
+}
+
+// procs writes the processes of a task, as slurmstepd does.
+func (f *fixture) procs(controller string, task int, pids ...int) string {
+	text := ""
+	for _, pid := range pids {
+		text += fmt.Sprintln(pid)
+	}
+	dir := filepath.Join(f.root, controller, fmt.Sprintf("step_0/task_%d", task))
+	f.failed(os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(text), 0o600))
+	return dir
+}
+
+func (f *fixture) join(controller string, task int, pids ...int) {
+	f.set.ProcessJoined(f.procs(controller, task, pids...))
+}
+
+func (f *fixture) task(number uint64) *Group {
+	i := slices.IndexFunc(f.set.groups, func(g *Group) bool { return g.r.Task == rt.Some(number) })
+	if i < 0 {
+		f.t.Fatalf("no task %d", number)
+	}
+	return f.set.groups[i]
+}
+
+// A task whose processes come and go is looked at so often between two readings, and no
+// more; it never has more than one descriptor.
+func TestTaskOfManyProcesses(t *testing.T) {
+	f := newFixture(t, "cpuacct")
+	f.join("cpuacct", 0, os.Getpid())
+	task := f.task(0)
+	task.unwatch()
+	task.task.looks = maxLooks
+	for range maxLooks + 5 {
+		c := exec.Command("/bin/sleep", "1000")
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		f.procs("cpuacct", 0, c.Process.Pid)
+		f.set.watchExit(task)
+		_ = c.Process.Kill()
+		_ = c.Wait()
+		f.set.ProcessExited(task.task.pidfd) // the list still has the one that ended
+	}
+	if task.task.looks != 0 || task.task.pidfd >= 0 || task.isFinal {
+		t.Errorf("looks %d, descriptor %d, final %t", task.task.looks, task.task.pidfd, task.isFinal)
+	}
+}
+
+// A task whose processes are listed and cannot be waited for, as those of another pid
+// namespace, is not looked at again and again.
+func TestProcessesThatCannotBeWaitedFor(t *testing.T) {
+	f := newFixture(t, "cpuacct")
+	f.join("cpuacct", 0, 1<<29)
+	task := f.task(0)
+	var s rt.Snapshot
+	for _, g := range f.set.List() {
+		f.set.ReadGroup(g, &s)
+	}
+	if len(s.Steps) != 2 || task.task.looks < maxLooks-2 {
+		t.Errorf("%d readings; the task was looked at %d times", len(s.Steps), maxLooks-task.task.looks)
+	}
+}
+
+// In the last milliseconds of a step of many tasks no list of processes is read again for
+// each task that ends.
+func TestTasksAreMatchedOnce(t *testing.T) {
+	f := newFixture(t, "cpuacct", "memory")
+	for i := range 2 {
+		for _, c := range []string{"cpuacct", "memory"} {
+			f.join(c, i, 100*(i+1))
+		}
+	}
+	first, second := f.task(0), f.task(1)
+	f.procs("cpuacct", 0)
+	f.procs("memory", 0)
+	f.procs("cpuacct", 1, 300)
+	f.procs("memory", 1, 300)
+	first.unwatch()
+	f.set.watchExit(first)
+	if !first.isFinal || !slices.Equal(second.task.seen, []int{200}) {
+		t.Errorf("final %t; the other task has the processes %d", first.isFinal, second.task.seen)
+	}
+	step := filepath.Join(f.root, "cpuacct/step_0")
+	f.set.ReadEnding(filepath.Join(f.root, "cpuacct"), step, "0", true)
+	looks := second.task.looks
+	f.set.ReadEnding(filepath.Join(f.root, "memory"), filepath.Join(f.root, "memory/step_0"), "0", true)
+	if second.task.looks != looks || !second.task.isLastRead {
+		t.Error("the removal in the second hierarchy had the task looked at again")
+	}
+}
+
+// A task is reported after slurmstepd has put its processes where they stay.
+func TestTasksSettle(t *testing.T) {
+	f := newFixture(t, "cpuacct", "memory")
+	f.join("cpuacct", 1, 7)
+	g := f.task(1)
+	if f.set.isSettled(g) {
+		t.Error("a task of one hierarchy is reported")
+	}
+	f.join("memory", 0, 7)
+	f.set.Settle = time.Hour
+	if f.set.isSettled(g) || g.r.Task != rt.Some[uint64](0) {
+		t.Errorf("task %v is reported at once", g.r.Task)
+	}
+	f.set.Settle = 0
+	if !f.set.isSettled(g) {
+		t.Error("it is not reported later")
+	}
+}

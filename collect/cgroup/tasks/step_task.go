@@ -1,0 +1,402 @@
+// Package tasks reads the cgroups of a job's steps and tasks, lists their processes, and
+// reads what they used before their directories are removed.
+package tasks
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect/cgroup/counters"
+	"github.com/resource-tracker/rt/internal/cgroupfs"
+	"github.com/resource-tracker/rt/internal/procfile"
+)
+
+// maxGroups is how many steps and tasks are read at once. Each has up to nine open files;
+// those beyond are left out, which is logged once.
+const maxGroups = 256
+
+// Group is the cgroup of a step of the job, or of a task: a directory in each hierarchy.
+type Group struct {
+	r     rt.StepReading // as last read
+	files *counters.Files
+	dirs  int // directories of it that exist
+
+	pids                rt.Opt[uint64] // processes in it and below, as last counted
+	oomKill, endedKills rt.Opt[uint64] // v1: processes killed in it and below; of them in removed directories
+	loggedKills         uint64         // of processes for their memory, that were logged
+	isReported          bool           // in a reading, under this number
+	// isFinal says that it was read after its last process, or all tasks of a step, had
+	// ended.
+	isFinal bool
+
+	step *Group // of a task: its step, if that has a group
+	task taskState
+	all  stepState
+}
+
+// taskState is what only a task has.
+type taskState struct {
+	seen       []int      // v1: the first of its processes, which match its directories, see matching
+	isMatched  bool       // v1: more than one hierarchy has a directory of it
+	in         *hierarchy // where its processes are listed, nil until it was looked for
+	pidfd      int        // of a process of it, whose end is awaited; -1 for none
+	looks      int        // how often it may be looked at for an ended process before the next reading
+	hadProcess bool
+	isGone     bool // it lost a directory, so that no process is left
+	isLastRead bool // it was read at its step's end
+}
+
+// stepState is what only a step has.
+type stepState struct {
+	isMixed      bool // its tasks are not all that was in it
+	endedTasks   int  // tasks of it that were removed
+	endedUsage   counters.CPUTime
+	tasksIn      *hierarchy // v1: the first one that had a directory of a task
+	isSpread     bool       // v1: another one had, too
+	lastTaskMade time.Time  // v1: when the last directory of a task was made
+}
+
+func (g *Group) isTask() bool { return g.r.Task.Valid() }
+
+// Host is what a Set requires of its owner.
+type Host interface {
+	// WatchFile has the writes to a file reported.
+	WatchFile(path string)
+	// ReadJob reads the job, whose last process may have ended.
+	ReadJob()
+}
+
+// Log records what cannot be read and what happened.
+type Log interface {
+	Failed(error)
+	Note(rt.Event)
+}
+
+// Poller waits for the descriptors of processes.
+type Poller interface {
+	Add(fd int) error
+}
+
+// Set are the steps and tasks of a job.
+type Set struct {
+	Hierarchies
+	host    Host
+	log     Log
+	pidfds  pidfds
+	stacked counters.Majors
+	version int           // of the cgroup interface; 0 before a directory was entered
+	Settle  time.Duration // how long tasks are awaited, see settleTime
+
+	groups []*Group // those that exist
+	listed []*Group // those of one reading
+	ended  []rt.StepReading
+	skip   bool // leave the steps and tasks out
+
+	isCrowded bool          // there were too many groups
+	part      rt.JobReading // scratch of a group's reading
+}
+
+// NewSet returns the Set of a job without directories. Files are read into buf.
+func NewSet(host Host, log Log, poller Poller, stacked counters.Majors, buf *procfile.Buffer) *Set {
+	return &Set{Hierarchies: Hierarchies{buf: buf}, host: host, log: log, pidfds: pidfds{poller: poller}, stacked: stacked, Settle: settleTime}
+}
+
+// Close closes all files.
+func (s *Set) Close() {
+	for _, h := range s.all {
+		h.remove(h.dir)
+	}
+	for _, g := range s.groups {
+		g.isFinal = true // or not: there is no reading any more
+	}
+	s.EndGroups()
+	s.all, s.byProc = nil, nil
+	s.pidfds.off = true
+}
+
+// AddController says that a hierarchy is a controller's, after its directories were entered.
+func (s *Set) AddController(root, controller string) {
+	h := s.find(root)
+	h.controllers = append(h.controllers, controller)
+	slices.SortFunc(h.controllers, func(a, b string) int { return cgroupfs.Rank(a) - cgroupfs.Rank(b) })
+	for _, n := range h.dirs { // some of their files are this controller's
+		s.log.Failed(n.Open(n.path, h.has("memory")))
+		if n.own != nil {
+			s.log.Failed(n.own.files.Open(controller, n.path))
+		}
+	}
+	s.sort()
+}
+
+// Enter adds a directory below root, or root itself, and returns its files.
+func (s *Set) Enter(version int, root, path string, at cgroupfs.Dir) *counters.Directory {
+	s.version = version
+	h := s.find(root)
+	n := &directory{path: path, at: at}
+	s.log.Failed(n.Open(path, h.has("memory")))
+	h.dirs = append(h.dirs, n)
+	if parent := h.find(filepath.Dir(path)); parent != nil {
+		n.step, n.task = parent.step, parent.task
+	}
+	switch {
+	case path == root:
+	case !at.IsGroup(version):
+		n.markMixed()
+	case !at.Task.Valid():
+		s.assignNew(h, n)
+	case version == 1:
+		s.enterTaskV1(h, n)
+	default:
+		s.assignNew(h, n)
+		if n.own != nil {
+			s.host.WatchFile(filepath.Join(path, "cgroup.events"))
+		}
+	}
+	return &n.Directory
+}
+
+// markMixed records that a directory in a step is none of its tasks'.
+func (n *directory) markMixed() {
+	if n.step != nil && n.task == nil {
+		n.step.all.isMixed = true
+	}
+}
+
+// assignNew assigns a directory to its step or task, which is made if there is none.
+func (s *Set) assignNew(h *hierarchy, n *directory) {
+	i := slices.IndexFunc(s.groups, func(g *Group) bool { return g.r.Step == n.at.Step && g.r.Task == n.at.Task })
+	if i >= 0 {
+		s.assign(h, n, s.groups[i])
+	} else if g := s.newGroup(n); g != nil {
+		s.assign(h, n, g)
+	}
+}
+
+// newGroup makes the group of a directory; nil if there are too many.
+func (s *Set) newGroup(n *directory) *Group {
+	if len(s.groups) >= maxGroups {
+		n.markMixed()
+		if !s.isCrowded {
+			s.isCrowded = true
+			s.log.Note(rt.Event{Kind: "sensor", Name: "steps", Status: "failed",
+				Detail: fmt.Sprintf("more than %d steps and tasks at once: some of them are not read one by one", maxGroups)})
+		}
+		return nil
+	}
+	g := &Group{r: rt.StepReading{Step: n.at.Step, Task: n.at.Task}, files: counters.NewStepFiles(s.version, s.stacked)}
+	g.task.pidfd, g.task.looks = -1, maxLooks
+	s.groups = append(s.groups, g)
+	return g
+}
+
+// assign makes n a directory of g.
+func (s *Set) assign(h *hierarchy, n *directory, g *Group) {
+	g.dirs++
+	n.own = g
+	if g.isTask() {
+		g.step = n.step
+		h.setTask(n, g)
+		if n.step != nil {
+			n.step.isFinal = false
+		}
+	} else {
+		n.step = g
+	}
+	for _, c := range h.controllers {
+		s.log.Failed(g.files.Open(c, n.path))
+	}
+}
+
+// setTask makes the processes in n and below those of a task.
+func (h *hierarchy) setTask(n *directory, g *Group) {
+	for _, o := range h.dirs {
+		if isBelow(o.path, n.path) {
+			o.task = g
+		}
+	}
+}
+
+// Leave forgets a directory below root, or root itself, with all below it.
+func (s *Set) Leave(root, path string) {
+	h := s.find(root)
+	for _, n := range h.dirs {
+		// In the hierarchy of the CPU time a directory without a group is a task that was not seen.
+		isUnseenTask := n.at.Task.Valid() && n.own == nil && n.task == nil
+		if isUnseenTask && isBelow(n.path, path) && h == s.lead() {
+			n.markMixed()
+		}
+	}
+	h.remove(path)
+	if path == root {
+		s.delete(h)
+	}
+	s.EndGroups()
+}
+
+// read reads g. The counters and peaks of files that are gone keep their values; if
+// nothing can be read, everything does. It is false if the CPU time cannot be read.
+func (s *Set) read(g *Group) bool {
+	now := &s.part
+	*now = rt.JobReading{}
+	g.files.Read(now, s.buf)
+	r := &g.r
+	if now.CPUUsage.Valid() || now.MemCurrent.Valid() {
+		r.MemCurrent, r.Anon, r.File, r.Shmem = now.MemCurrent, now.Anon, now.File, now.Shmem
+		r.Pids = g.pids
+	}
+	if !now.EventsOOMKill.Valid() {
+		now.EventsOOMKill = g.oomKill
+	}
+	for _, f := range [...]struct{ was, now *rt.Opt[uint64] }{
+		{&r.CPUUsage, &now.CPUUsage}, {&r.CPUUser, &now.CPUUser}, {&r.CPUSystem, &now.CPUSystem},
+		{&r.MemPeak, &now.MemPeak}, {&r.PageFaults, &now.PageFaults}, {&r.MajorFaults, &now.MajorFaults},
+		{&r.EventsOOMKill, &now.EventsOOMKill}, {&r.IOReadBytes, &now.IOReadBytes}, {&r.IOWriteBytes, &now.IOWriteBytes},
+	} {
+		if f.now.Valid() {
+			*f.was = *f.now
+		}
+	}
+	return now.CPUUsage.Valid()
+}
+
+// ReadEnding reads the steps and tasks of a directory that was removed, or whose processes
+// have ended: soon nothing of them can be read. A task is read once at its step's end, for
+// there can be many, and before its step, which can be read a little longer.
+func (s *Set) ReadEnding(root, path, step string, isRemoved bool) {
+	var own *Group
+	if n := s.find(root).find(path); n != nil {
+		own = n.own
+	}
+	if own != nil && isRemoved {
+		own.task.isGone = true
+	}
+	for _, g := range s.groups {
+		if g.r.Step != step || !g.isTask() {
+			continue
+		}
+		isAffected := g == own
+		if isRemoved {
+			isAffected = !g.task.isLastRead && !g.isFinal
+		}
+		if isAffected {
+			s.readEndingTask(g, isRemoved)
+		}
+	}
+	for _, g := range s.groups {
+		isAffected := isRemoved || g == own
+		if g.r.Step == step && !g.isTask() && isAffected {
+			s.finishStep(g)
+			s.read(g)
+		}
+	}
+}
+
+func (s *Set) readEndingTask(g *Group, isRemoved bool) {
+	g.task.isLastRead = isRemoved
+	g.unwatch() // the process may have gone elsewhere
+	g.task.looks = max(g.task.looks, 1)
+	s.watchExit(g)
+	if !isRemoved || !g.isFinal {
+		s.read(g)
+	}
+}
+
+// EndGroups lists the steps and tasks that have no directory any more as ended. A task
+// whose last reading was missed waits for its step's end.
+func (s *Set) EndGroups() {
+	for _, g := range s.groups {
+		if g.dirs == 0 && !g.isTask() {
+			s.addMissedUsage(g)
+		}
+	}
+	s.groups = slices.DeleteFunc(s.groups, func(g *Group) bool {
+		isWaiting := !g.isFinal && g.step != nil && g.step.dirs > 0
+		if g.dirs > 0 || isWaiting {
+			return false
+		}
+		if g.step != nil {
+			all := &g.step.all
+			all.endedTasks++
+			all.endedUsage = all.endedUsage.Plus(usageOf(&g.r))
+		}
+		g.unwatch()
+		g.files.Close()
+		g.r.Ended = true
+		if s.isReportable(g) {
+			s.ended = append(s.ended, g.r)
+		}
+		return true
+	})
+}
+
+// List returns the steps and tasks to be read, until the next call.
+func (s *Set) List() []*Group {
+	s.listed = append(s.listed[:0], s.groups...)
+	return s.listed
+}
+
+// ReadGroup appends the reading of a step or task of List to snap.
+func (s *Set) ReadGroup(g *Group, snap *rt.Snapshot) {
+	if g.r.Ended || s.skip || !s.isSettled(g) {
+		return
+	}
+	g.isReported = true
+	g.task.looks = maxLooks
+	if !s.pidfds.off {
+		s.watchExit(g)
+	}
+	s.read(g)
+	snap.Steps = append(snap.Steps, g.r)
+}
+
+// AppendEnded adds those that ended and were not written yet to snap, whose steps from
+// first on are the readings of List.
+func (s *Set) AppendEnded(snap *rt.Snapshot, first int) {
+	clear(s.listed)
+	for _, e := range s.ended {
+		i := slices.IndexFunc(snap.Steps[first:], func(r rt.StepReading) bool {
+			return r.Step == e.Step && r.Task == e.Task && !r.Ended
+		})
+		if i >= 0 { // it ended a moment ago
+			snap.Steps[first+i] = e
+		} else {
+			snap.Steps = append(snap.Steps, e)
+		}
+	}
+}
+
+// Written says that a snapshot was kept: the ended steps and tasks in it are not
+// reported again.
+func (s *Set) Written(snap *rt.Snapshot) {
+	for _, r := range snap.Steps {
+		if i := slices.Index(s.ended, r); r.Ended && i >= 0 {
+			s.ended = slices.Delete(s.ended, i, i+1)
+		}
+	}
+}
+
+// SkipSteps leaves the steps and tasks out from the next reading on, except those that end,
+// or reads them again.
+func (s *Set) SkipSteps(on bool) { s.skip = on }
+
+// NewKills reads all steps and tasks and returns those of which processes were killed
+// for their memory since the last call: "2 in step 0 task 1".
+func (s *Set) NewKills() (where []string) {
+	for _, g := range s.groups {
+		s.read(g)
+		now, before := g.r.EventsOOMKill.Or(0), g.loggedKills
+		if now <= before {
+			continue
+		}
+		g.loggedKills = now
+		name := "step " + g.r.Step
+		if task, ok := g.r.Task.Get(); ok {
+			name = fmt.Sprintf("%s task %d", name, task)
+		}
+		where = append(where, fmt.Sprintf("%d in %s", now-before, name))
+	}
+	return where
+}

@@ -1,0 +1,56 @@
+package watch
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Epoll waits for descriptors: the ends of processes and the kernel's eventfds.
+type Epoll struct {
+	fd     int // -1 if there is none
+	events [32]unix.EpollEvent
+}
+
+// NewEpoll returns an Epoll, to which nothing can be added if the kernel refuses one.
+func NewEpoll() *Epoll {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		fd = -1
+	}
+	return &Epoll{fd: fd}
+}
+
+// FD is the descriptor to wait for, -1 if there is none.
+func (e *Epoll) FD() int { return e.fd }
+
+// Add waits for fd to be readable.
+func (e *Epoll) Add(fd int) error {
+	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}
+	if err := unix.EpollCtl(e.fd, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
+		return fmt.Errorf("wait for a descriptor: epoll_ctl: %w", err)
+	}
+	return nil
+}
+
+// Remove no longer waits for fd.
+func (e *Epoll) Remove(fd int) { _ = unix.EpollCtl(e.fd, unix.EPOLL_CTL_DEL, fd, nil) }
+
+// Ready calls f for each descriptor that is readable now.
+func (e *Epoll) Ready(f func(fd int)) {
+	if e.fd < 0 {
+		return
+	}
+	n, _ := unix.EpollWait(e.fd, e.events[:], 0) // interrupted: they are readable the next time too
+	for _, event := range e.events[:max(n, 0)] {
+		f(int(event.Fd))
+	}
+}
+
+// Close closes the descriptor.
+func (e *Epoll) Close() {
+	if e.fd >= 0 {
+		_ = unix.Close(e.fd)
+	}
+	e.fd = -1
+}

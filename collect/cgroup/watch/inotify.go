@@ -1,0 +1,252 @@
+// Package watch finds a job's directories and watches them with inotify.
+package watch
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	dirMask  = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_ONLYDIR
+	fileMask = unix.IN_MODIFY
+)
+
+// Notifier is an inotify instance that finds its watches by path. One goroutine at a
+// time uses it; Wake may be called by any and ends a wait. It waits in poll(2) itself, on
+// the thread of its goroutine: that thread has to be on time, whatever the priority of
+// the program's other threads.
+//
+// Not all kernels report the removal of a watched cgroup directory itself: it is learned
+// from the parent, and the watch is removed here.
+type Notifier struct {
+	fds   [3]unix.PollFd // of a wait, here so that it allocates nothing
+	count [8]byte        // of the eventfd
+
+	fd       int   // inotify; -1 if there is none
+	off      error // the reason
+	wakeFD   int   // eventfd that ends a wait
+	byWD     map[int32]string
+	byPath   map[string]int32
+	replaced bool // a path was replaced or removed between two looks: look again
+	buf      []byte
+}
+
+// Notice is one event: something happened to the entry Name of the directory Dir, or to
+// the watched file Dir.
+type Notice struct {
+	WD        int32 // the watch
+	Dir, Name string
+	Mask      uint32 // see inotify(7)
+}
+
+// Path is the path of what the notice is about.
+func (n Notice) Path() string { return filepath.Join(n.Dir, n.Name) }
+
+// Removed says that a directory was removed.
+func (n Notice) Removed() bool {
+	return n.Mask&unix.IN_ISDIR != 0 && n.Mask&(unix.IN_DELETE|unix.IN_MOVED_FROM) != 0
+}
+
+// Created says that a directory was made.
+func (n Notice) Created() bool {
+	return n.Mask&unix.IN_ISDIR != 0 && n.Mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0
+}
+
+// Modified says that a file was written to.
+func (n Notice) Modified() bool { return n.Mask&unix.IN_MODIFY != 0 }
+
+// IsOf says whether the watched file of this name was written to.
+func (n Notice) IsOf(file string) bool {
+	return n.Modified() && n.Name == "" && filepath.Base(n.Dir) == file
+}
+
+// Ignored says that the kernel removed the watch with its directory.
+func (n Notice) Ignored() bool { return n.Mask&unix.IN_IGNORED != 0 }
+
+// Overflow says that notices were lost.
+func (n Notice) Overflow() bool { return n.Mask&unix.IN_Q_OVERFLOW != 0 }
+
+// IsStale says whether the watch of x was removed since: the path may be another
+// directory's by now.
+func (n *Notifier) IsStale(x Notice) bool {
+	_, known := n.byWD[x.WD]
+	return !known && !x.Overflow()
+}
+
+// Forget records that the kernel removed a watch with its directory. Its path stays
+// known, so that another directory of that path is distinguished from it.
+func (n *Notifier) Forget(x Notice) { delete(n.byWD, x.WD) }
+
+// NewNotifier returns a Notifier.
+func NewNotifier() (*Notifier, error) {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return WithoutInotify(err)
+	}
+	n, err := WithoutInotify(nil)
+	if err != nil {
+		return nil, errors.Join(err, unix.Close(fd))
+	}
+	n.fd = fd
+	return n, nil
+}
+
+// WithoutInotify returns a Notifier that only waits, and whose watches fail because
+// inotify_init1 failed. A user has 128 instances by default, and a node may have more
+// jobs: the trackers beyond that poll.
+func WithoutInotify(reason error) (*Notifier, error) {
+	wakeFD, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("watch for the job's cgroup: eventfd: %w", err)
+	}
+	n := &Notifier{fd: -1, wakeFD: wakeFD, byWD: map[int32]string{}, byPath: map[string]int32{}, buf: make([]byte, 16<<10)}
+	if reason != nil {
+		n.off = fmt.Errorf("inotify_init1: %w; see fs.inotify.max_user_instances", reason)
+	}
+	return n, nil
+}
+
+// Watches returns the watch descriptors by path.
+func (n *Notifier) Watches() map[string]int32 { return n.byPath }
+
+// WatchFile watches a file for writes. A file that does not exist is no error.
+func (n *Notifier) WatchFile(path string) error {
+	_, err := n.watch(path, fileMask)
+	return err
+}
+
+// watch watches a directory or file. It is false if that does not exist.
+func (n *Notifier) watch(path string, mask uint32) (bool, error) {
+	if _, ok := n.byPath[path]; ok && mask == fileMask {
+		return true, nil
+	}
+	if n.off != nil {
+		return false, fmt.Errorf("watch %s: %w", path, n.off)
+	}
+	wd, err := unix.InotifyAddWatch(n.fd, path, mask)
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ENODEV):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("watch %s: inotify_add_watch: %w; see fs.inotify.max_user_watches", path, err)
+	}
+	if old, ok := n.byPath[path]; ok && old != int32(wd) { // it was replaced
+		n.Unwatch(path)
+		n.replaced = true
+	}
+	n.byWD[int32(wd)], n.byPath[path] = path, int32(wd)
+	return true, nil
+}
+
+// isSame says whether the directory at path is the one that had the watch wd: the kernel
+// identifies a watch by the directory, not by its path.
+func (n *Notifier) isSame(path string, wd int32) bool {
+	ok, err := n.watch(path, dirMask)
+	if err != nil && !errors.Is(err, unix.ENOSPC) { // ENOSPC means that the directory has no watch yet
+		return true
+	}
+	return ok && n.byPath[path] == wd
+}
+
+// Unwatch removes the watch of one path.
+func (n *Notifier) Unwatch(path string) {
+	wd, ok := n.byPath[path]
+	if !ok {
+		return
+	}
+	delete(n.byPath, path)
+	delete(n.byWD, wd)
+	_, _ = unix.InotifyRmWatch(n.fd, uint32(wd)) // EINVAL: the kernel removed it with its directory
+}
+
+// ErrWoken is what Wait returns after Wake.
+var ErrWoken = errors.New("woken")
+
+// Wait blocks until something happens and returns it, which is nothing if the other
+// descriptor is ready; -1 is none. After the deadline it returns
+// os.ErrDeadlineExceeded; the zero time is no deadline.
+func (n *Notifier) Wait(deadline time.Time, other int) ([]Notice, error) {
+	n.fds = [...]unix.PollFd{{Fd: int32(n.fd), Events: unix.POLLIN}, {Fd: int32(n.wakeFD), Events: unix.POLLIN}, {Fd: int32(other), Events: unix.POLLIN}}
+	fds := n.fds[:]
+	for {
+		k, err := unix.Poll(fds, milliseconds(deadline))
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("wait for events of the job's cgroup: poll: %w", err)
+		case k == 0:
+			return nil, os.ErrDeadlineExceeded
+		case fds[1].Revents != 0:
+			return nil, ErrWoken
+		case fds[0].Revents == 0:
+			return nil, nil
+		}
+		size, err := unix.Read(n.fd, n.buf)
+		if errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("wait for events of the job's cgroup: read: %w", err)
+		}
+		return n.parse(n.buf[:size]), nil
+	}
+}
+
+// milliseconds is the time to the deadline for poll(2), rounded up; -1 for none.
+func milliseconds(deadline time.Time) int {
+	if deadline.IsZero() {
+		return -1
+	}
+	return int(max(0, (time.Until(deadline)+time.Millisecond-1)/time.Millisecond))
+}
+
+// one is the count that wakes an eventfd.
+var one = [8]byte{1, 0, 0, 0, 0, 0, 0, 0}
+
+// Rest ends the effect of Wake.
+func (n *Notifier) Rest() { _, _ = unix.Read(n.wakeFD, n.count[:]) }
+
+// Wake ends a wait that is under way, or the next one, until Rest.
+func (n *Notifier) Wake() error {
+	_, err := unix.Write(n.wakeFD, one[:])
+	return err
+}
+
+// parse decodes inotify(7) events: wd, mask, cookie, len, then a name of len bytes
+// that is padded with zeros. Events of removed watches are left out.
+func (n *Notifier) parse(b []byte) []Notice {
+	var out []Notice
+	for len(b) >= unix.SizeofInotifyEvent {
+		wd := int32(binary.NativeEndian.Uint32(b))
+		mask := binary.NativeEndian.Uint32(b[4:])
+		size := uint64(binary.NativeEndian.Uint32(b[12:]))
+		b = b[unix.SizeofInotifyEvent:]
+		if size > uint64(len(b)) {
+			break
+		}
+		name, _, _ := bytes.Cut(b[:size], []byte{0})
+		b = b[size:]
+		dir, known := n.byWD[wd]
+		if known || mask&unix.IN_Q_OVERFLOW != 0 {
+			out = append(out, Notice{wd, dir, string(name), mask})
+		}
+	}
+	return out
+}
+
+// Close closes the descriptors. No goroutine may be waiting.
+func (n *Notifier) Close() error {
+	err := unix.Close(n.wakeFD)
+	if n.fd >= 0 {
+		err = errors.Join(err, unix.Close(n.fd))
+	}
+	return err
+}

@@ -1,0 +1,242 @@
+package watch
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt/internal/cgroupfs"
+)
+
+// maxDepth is how far below the job's directory its tree is followed:
+// step_0/user/task_0 in Slurm's v2 layout. A job may make more groups below a task.
+const maxDepth = 4
+
+// Visitor is notified of the job's directories. It calls no method of the Watcher that
+// looks, except Scan.
+type Visitor interface {
+	// Found says that dir is the job's directory in the hierarchy of a controller. The
+	// visitor scans it, and returns false if it was removed meanwhile.
+	Found(version int, controller, dir string) bool
+	// Enter says that path, the job's directory root or one below it, was found and is
+	// watched from now on.
+	Enter(root, path string)
+	// Failed says that a directory cannot be watched (isUnwatched) or listed.
+	Failed(err error, isUnwatched bool)
+}
+
+// Watcher finds the job's directories, and watches all directories in them.
+type Watcher struct {
+	*Notifier
+	search  search
+	roots   []string               // the job's directories
+	dirs    map[string]*watchedDir // all that were entered, by their paths
+	visitor Visitor
+}
+
+// watchedDir is one directory.
+type watchedDir struct {
+	wd   int32 // its watch, 0 if it could not be watched
+	held int   // else a descriptor, which keeps the inode number from being used again; -1 for none
+}
+
+// NewWatcher returns a Watcher that does not look yet. The candidates are tried in their
+// order, and the first one of which a directory exists is the job's: the most certain
+// one is first. The error says which candidate is malformed.
+func NewWatcher(candidates []cgroupfs.Candidate, visitor Visitor) (*Watcher, error) {
+	s, err := newSearch(candidates)
+	if err != nil {
+		return nil, err
+	}
+	n, err := NewNotifier()
+	if err != nil {
+		return nil, err
+	}
+	return &Watcher{Notifier: n, search: s, dirs: map[string]*watchedDir{}, visitor: visitor}, nil
+}
+
+// Roots returns the job's directories that were found.
+func (w *Watcher) Roots() []string { return w.roots }
+
+// AddRoot enters a directory of the job with all below it. It is false if the directory
+// was removed meanwhile.
+func (w *Watcher) AddRoot(dir string) bool {
+	if !slices.Contains(w.roots, dir) {
+		w.roots = append(w.roots, dir)
+	}
+	w.Scan(dir, dir)
+	w.follow(filepath.Dir(dir)) // is what was just scanned still in the directory that is watched?
+	if w.dirs[dir] == nil {
+		w.roots = slices.DeleteFunc(w.roots, func(r string) bool { return r == dir })
+		return false
+	}
+	return true
+}
+
+// Scan enters dir, below root, and what is below it. The watch comes first: what is made
+// after it gives an event, what was made before it is listed.
+func (w *Watcher) Scan(root, dir string) {
+	if !w.follow(dir) {
+		return
+	}
+	wd := w.byPath[dir] // 0 if there are no more watches
+	d := w.dirs[dir]
+	switch {
+	case d == nil:
+		d = &watchedDir{wd: wd, held: -1}
+		if wd == 0 {
+			d.hold(dir)
+		}
+		w.dirs[dir] = d
+		w.visitor.Enter(root, dir)
+	case wd != 0 && d.wd != wd:
+		if d.wd != 0 || !d.isAt(dir) { // the directory that was known at that path is gone
+			w.replaced = true
+			return
+		}
+		d.wd = wd
+	}
+	if strings.Count(dir[len(root):], "/") >= maxDepth {
+		return
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		w.visitor.Failed(err, false)
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			w.Scan(root, filepath.Join(dir, e.Name()))
+		}
+	}
+}
+
+// IsKnown says whether a directory was entered.
+func (w *Watcher) IsKnown(path string) bool { return w.dirs[path] != nil }
+
+// RootOf returns the job's directory that contains path.
+func (w *Watcher) RootOf(path string) (root string, ok bool) {
+	i := slices.IndexFunc(w.roots, func(r string) bool { return IsBelow(path, r) })
+	if i < 0 {
+		return "", false
+	}
+	return w.roots[i], true
+}
+
+// Covers says whether path is in one of the job's directories.
+func (w *Watcher) Covers(path string) bool {
+	_, ok := w.RootOf(path)
+	return ok
+}
+
+// Exists says whether the directory at path exists, and if it was entered whether it is
+// still that one.
+func (w *Watcher) Exists(path string) bool {
+	d := w.dirs[path]
+	switch {
+	case d == nil:
+		_, ok := directory(path)
+		return ok
+	case d.wd == 0:
+		return d.isAt(path)
+	}
+	return w.isSame(path, d.wd)
+}
+
+// Below returns the directories that were entered in root, children before their parents.
+func (w *Watcher) Below(root string) (paths []string) {
+	for path := range w.dirs {
+		if IsBelow(path, root) {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	slices.Reverse(paths)
+	return paths
+}
+
+// Remove forgets the directory at path and all below it, which may be a root.
+func (w *Watcher) Remove(path string) {
+	for at, d := range w.dirs {
+		if IsBelow(at, path) {
+			d.release()
+			delete(w.dirs, at)
+		}
+	}
+	for watched := range w.byPath {
+		if IsBelow(watched, path) {
+			w.Unwatch(watched)
+		}
+	}
+	w.roots = slices.DeleteFunc(w.roots, func(r string) bool { return r == path })
+}
+
+// FollowParent watches the parent of a directory again, where its end is reported.
+func (w *Watcher) FollowParent(dir string) { w.follow(filepath.Dir(dir)) }
+
+// TakeReplaced says whether a directory was replaced since the last call, so that all
+// has to be compared with what exists.
+func (w *Watcher) TakeReplaced() bool {
+	was := w.replaced
+	w.replaced = false
+	return was
+}
+
+// Close closes all descriptors.
+func (w *Watcher) Close() error {
+	for _, d := range w.dirs {
+		d.release()
+	}
+	w.dirs, w.roots = nil, nil
+	return w.Notifier.Close()
+}
+
+// follow watches a directory. It is false if the directory was removed.
+func (w *Watcher) follow(dir string) bool {
+	ok, err := w.watch(dir, dirMask)
+	if err != nil {
+		w.visitor.Failed(err, true)
+	}
+	if !ok && err == nil {
+		w.replaced = true
+		return false
+	}
+	return true
+}
+
+// hold opens a directory without a right to read it: its inode number is not used for
+// another one until it is closed.
+func (d *watchedDir) hold(dir string) {
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		d.held = fd
+	}
+}
+
+// isAt says whether the held directory is at path; if it could not be held, whether
+// any directory is.
+func (d *watchedDir) isAt(path string) bool {
+	var now, held unix.Stat_t
+	if err := unix.Stat(path, &now); err != nil {
+		return false
+	}
+	if d.held < 0 || unix.Fstat(d.held, &held) != nil {
+		return true
+	}
+	return now.Ino == held.Ino && now.Dev == held.Dev
+}
+
+func (d *watchedDir) release() {
+	if d.held >= 0 {
+		_ = unix.Close(d.held)
+	}
+	d.held = -1
+}
+
+// IsBelow says whether path is dir or below it.
+func IsBelow(path, dir string) bool {
+	return strings.HasPrefix(path, dir) && (len(path) == len(dir) || path[len(dir)] == '/')
+}

@@ -1,0 +1,242 @@
+package watch
+
+import (
+	"errors"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/resource-tracker/rt/internal/cgroupfs"
+)
+
+// search is where the job's directories may appear.
+type search struct {
+	places []place // candidates that still may be the job's; one, after it was found
+	layout string  // of the candidate that was found
+	path   string  // the job's directory, in v1 that of the most important controller
+	best   int     // rank of path's controller
+
+	awaited map[string][]string // names and patterns that are missing or could be more, by their directory
+}
+
+// place is a candidate with its paths split.
+type place struct {
+	layout  string
+	version int
+	all     []target // patterns are bound after one was found
+	missing []target // those that do not exist
+}
+
+var errNoCandidate = errors.New("watch for the job's cgroup: there is no place where it may appear; is a cgroup hierarchy mounted?")
+
+func newSearch(candidates []cgroupfs.Candidate) (search, error) {
+	if len(candidates) == 0 {
+		return search{}, errNoCandidate
+	}
+	s := search{best: len(cgroupfs.ControllersV1) + 1}
+	for _, c := range candidates {
+		t, err := targets(c)
+		if err != nil {
+			return search{}, err
+		}
+		s.places = append(s.places, place{c.Layout, c.Version, t, t})
+	}
+	return s, nil
+}
+
+// Found returns the candidate's layout and the job's directory; for v1 the one of
+// cpuacct, or else of the next controller that exists. It is false before any directory
+// appeared, and keeps its last answer after the end.
+func (w *Watcher) Found() (layout, path string, ok bool) {
+	return w.search.layout, w.search.path, w.search.path != ""
+}
+
+// Look looks for all directories that are missing, and watches where they can appear:
+// each is found now, or there will be an event when it or an element of its path is
+// made. Watches that serve no purpose any more are removed.
+func (w *Watcher) Look() {
+	wanted := map[string]bool{}
+	w.search.awaited = map[string][]string{}
+	for i := range w.search.places {
+		p := &w.search.places[i]
+		for _, t := range p.missing {
+			dir, ok := w.walk("/", p.bound(t.controller), wanted)
+			if !ok {
+				continue
+			}
+			if w.search.layout == "" { // the first candidate that is found is the job's
+				w.search.layout = p.layout
+				w.search.places = []place{*p}
+			}
+			w.take(&w.search.places[0], t, dir)
+			w.Look() // for the others of this candidate alone
+			return
+		}
+	}
+	for _, root := range w.roots {
+		parent := filepath.Dir(root)
+		wanted[parent] = true
+		w.follow(parent) // again, if it was replaced
+	}
+	for watched := range w.byPath {
+		if !wanted[watched] && !w.Covers(watched) {
+			w.Unwatch(watched)
+		}
+	}
+}
+
+// LookFor looks again if what was made or removed at path can be a part of the path to a
+// missing directory. All jobs of a node come and go in the same directories.
+func (w *Watcher) LookFor(path string) {
+	_, isWatched := w.byPath[path]
+	if isWatched || w.search.awaits(path) {
+		w.Look()
+	}
+}
+
+// LookAgain looks for all directories of the chosen candidate again, after the job ended.
+func (w *Watcher) LookAgain() {
+	p := &w.search.places[0]
+	p.missing = p.all
+	w.search.best = len(cgroupfs.ControllersV1) + 1
+	w.Look()
+}
+
+// LookForController looks again for the directory of a controller that was removed
+// while other controllers have theirs.
+func (w *Watcher) LookForController(controller string) {
+	p := &w.search.places[0]
+	i := slices.IndexFunc(p.all, func(t target) bool { return t.controller == controller })
+	p.missing = append(slices.Clone(p.missing), p.all[i])
+}
+
+// IsReadable says whether the directories that count CPU time and memory, as far as
+// they are looked for, exist.
+func (w *Watcher) IsReadable() bool {
+	return !slices.ContainsFunc(w.search.places[0].missing, func(t target) bool {
+		return t.controller == "cpuacct" || t.controller == "memory"
+	})
+}
+
+func (s *search) awaits(name string) bool {
+	return slices.ContainsFunc(s.awaited[filepath.Dir(name)], func(pattern string) bool {
+		match, _ := path.Match(pattern, filepath.Base(name))
+		return match
+	})
+}
+
+// await records where a walk stopped.
+func (s *search) await(dir, name string) {
+	if !slices.Contains(s.awaited[dir], name) {
+		s.awaited[dir] = append(s.awaited[dir], name)
+	}
+}
+
+// bound returns the path elements by which a controller is looked for now.
+func (p *place) bound(controller string) []string {
+	i := slices.IndexFunc(p.all, func(t target) bool { return t.controller == controller })
+	return p.all[i].elems
+}
+
+// take adds a directory of the job that was found.
+func (w *Watcher) take(p *place, t target, dir string) {
+	if !w.visitor.Found(p.version, t.controller, dir) {
+		return
+	}
+	p.missing = slices.DeleteFunc(slices.Clone(p.missing), func(m target) bool { return m.controller == t.controller })
+	if found := splitPath(dir); len(found) == len(t.elems) {
+		all := slices.Clone(p.all)
+		bound := bindings(p.bound(t.controller), found)
+		for i := range all {
+			if len(bound) > 0 {
+				all[i].elems = bind(all[i].elems, bound)
+			}
+		}
+		p.all = all
+	}
+	if r := cgroupfs.Rank(t.controller); r < w.search.best {
+		w.search.best, w.search.path = r, dir
+	}
+}
+
+func splitPath(dir string) []string {
+	return strings.Split(strings.TrimPrefix(dir, "/"), "/")
+}
+
+// walk follows elems down from dir and returns the first directory that they lead to.
+// It watches the deepest directories that exist, and their parents, from which their own
+// removal is learned.
+func (w *Watcher) walk(dir string, elems []string, wanted map[string]bool) (string, bool) {
+	if len(elems) == 0 {
+		return dir, true
+	}
+	if !isPattern(elems[0]) {
+		name := filepath.Join(dir, elems[0])
+		next, ok := directory(name)
+		if !ok || len(elems) == 1 {
+			w.search.await(dir, elems[0])
+			if !w.guard(dir, wanted) {
+				return "", false
+			}
+			next, ok = directory(name)
+			if !ok {
+				return "", false
+			}
+		}
+		return w.walk(next, elems[1:], wanted)
+	}
+	w.search.await(dir, elems[0])
+	if !w.guard(dir, wanted) {
+		return "", false
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "", false
+	}
+	for _, e := range entries { // sorted by name
+		if match, _ := path.Match(elems[0], e.Name()); !match {
+			continue
+		}
+		if next, ok := directory(filepath.Join(dir, e.Name())); ok {
+			if found, ok := w.walk(next, elems[1:], wanted); ok {
+				return found, true
+			}
+		}
+	}
+	return "", false
+}
+
+// guard watches dir and its parent, the parent first: what is removed later gives an
+// event. It is false if one of them was removed before; all is looked at again then.
+func (w *Watcher) guard(dir string, wanted map[string]bool) bool {
+	parent := filepath.Dir(dir)
+	for _, d := range [...]string{parent, dir, parent} { // is it still the parent?
+		wanted[d] = true
+		if !w.follow(d) {
+			return false
+		}
+	}
+	return true
+}
+
+// directory returns the path of an existing directory without symbolic links: v1
+// controllers that are mounted together are often links to one place.
+func directory(name string) (string, bool) {
+	info, err := os.Lstat(name)
+	if err != nil {
+		return "", false
+	}
+	if info.Mode()&os.ModeSymlink != 0 {
+		name, err = filepath.EvalSymlinks(name)
+		if err != nil {
+			return "", false
+		}
+		info, err = os.Lstat(name)
+		if err != nil {
+			return "", false
+		}
+	}
+	return name, info.IsDir()
+}

@@ -1,0 +1,123 @@
+package watch
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt/internal/cgroupfs"
+)
+
+// visitor enters all directories that are found.
+type visitor struct {
+	t       *testing.T
+	watcher *Watcher
+	entered []string
+	failed  []error
+}
+
+func (v *visitor) Found(_ int, _, dir string) bool { return v.watcher.AddRoot(dir) }
+func (v *visitor) Enter(_, path string)            { v.entered = append(v.entered, path) }
+func (v *visitor) Failed(err error, _ bool)        { v.failed = append(v.failed, err) }
+
+func newVisitor(t *testing.T, c ...cgroupfs.Candidate) *visitor {
+	v := &visitor{t: t}
+	var err error
+	v.watcher, err = NewWatcher(c, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := v.watcher.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	v.watcher.Look()
+	return v
+}
+
+func mkdir(t *testing.T, name string) {
+	t.Helper()
+	if err := os.MkdirAll(name, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func v2(dir string) cgroupfs.Candidate {
+	return cgroupfs.Candidate{Layout: "v2", Version: 2, Dirs: map[string]string{cgroupfs.Unified: dir}}
+}
+
+// What other jobs make in the same directories is no reason to look for this one's.
+func TestOthersAreNotLookedAt(t *testing.T) {
+	root := t.TempDir()
+	mkdir(t, filepath.Join(root, "slurm_n1"))
+	mkdir(t, filepath.Join(root, "scopes"))
+	w := newVisitor(t,
+		cgroupfs.Candidate{Layout: "v1", Version: 1, Dirs: map[string]string{"memory": filepath.Join(root, "slurm_n1/uid_*/job_12")}},
+		v2(filepath.Join(root, "scopes/*.scope/job_12"))).watcher
+	check := func(when string, awaited map[string]bool) {
+		t.Helper()
+		for name, want := range awaited {
+			if got := w.search.awaits(filepath.Join(root, name)); got != want {
+				t.Errorf("%s, %s is awaited: %t, want %t", when, name, got, want)
+			}
+		}
+	}
+	check("at first", map[string]bool{
+		"slurm_n1/uid_7": true, "slurm_n1/task_0": false, "scopes/n1.scope": true, "scopes/n1.slice": false, "slurm": false,
+	})
+	mkdir(t, filepath.Join(root, "slurm_n1/uid_7"))
+	w.LookFor(filepath.Join(root, "slurm_n1/uid_7"))
+	check("once there is a user", map[string]bool{"slurm_n1/uid_7/job_12": true, "slurm_n1/uid_7/job_13": false, "slurm_n1/uid_8": true})
+}
+
+// A watch that cannot be renewed, for lack of memory for example, does not make a
+// directory another one, whose counters would be added to those that were read before.
+func TestWatchCannotBeRenewed(t *testing.T) {
+	root := t.TempDir()
+	job := filepath.Join(root, "job_2")
+	mkdir(t, filepath.Join(job, "step_0"))
+	v := newVisitor(t, v2(job))
+	want := []string{job, filepath.Join(job, "step_0")}
+	for _, reason := range []error{nil, unix.ENOMEM, unix.ENOMEM, nil} {
+		v.watcher.off = reason
+		v.watcher.Scan(job, job)
+		v.watcher.FollowParent(job)
+		if !slices.Equal(v.entered, want) || !v.watcher.Exists(job) || v.watcher.TakeReplaced() || (len(v.failed) > 0) != (reason != nil) {
+			t.Errorf("with %v: entered %q, failed %v", reason, v.entered, v.failed)
+		}
+		v.failed = nil
+	}
+	if err := os.RemoveAll(job); err != nil {
+		t.Fatal(err)
+	}
+	mkdir(t, job)
+	if v.watcher.Exists(job) {
+		t.Error("a directory that was replaced is still the one that was entered")
+	}
+}
+
+func TestBelow(t *testing.T) {
+	root := t.TempDir()
+	job := filepath.Join(root, "job_2")
+	mkdir(t, filepath.Join(job, "step_0/user/task_0/mine/deeper"))
+	w := newVisitor(t, v2(job)).watcher
+	var got []string
+	for _, path := range w.Below(job) {
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, rel)
+	}
+	if want := []string{"job_2/step_0/user/task_0/mine", "job_2/step_0/user/task_0", "job_2/step_0/user", "job_2/step_0", "job_2"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want children before parents: %q", got, want)
+	}
+	w.Remove(filepath.Join(job, "step_0"))
+	if got := w.Below(job); !slices.Equal(got, []string{job}) || !w.Covers(filepath.Join(job, "step_0")) || w.Covers(job+"0") {
+		t.Errorf("%q is left", got)
+	}
+}

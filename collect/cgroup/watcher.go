@@ -1,0 +1,167 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect"
+	"github.com/resource-tracker/rt/collect/cgroup/watch"
+)
+
+// watch is the watcher's goroutine: one wait, one step, until Close.
+func (j *Job) watch() {
+	defer close(j.ended)
+	defer j.recoverWatcher()
+	runtime.LockOSThread() // for good: the thread ends with the goroutine
+	j.thread.Store(int64(unix.Gettid()))
+	var notices []watch.Notice
+	for {
+		for _, e := range j.step(notices) {
+			if !j.send(e) {
+				return
+			}
+		}
+		var err error
+		notices, err = j.next()
+		isTimeout := errors.Is(err, os.ErrDeadlineExceeded)
+		if err != nil && !isTimeout {
+			if !errors.Is(err, watch.ErrWoken) {
+				j.mu.Lock()
+				j.state.Failed(err, false)
+				j.mu.Unlock()
+			}
+			return
+		}
+	}
+}
+
+// recoverWatcher turns a panic of the watcher into an error of the job, which is then
+// read at the recorder's ticks alone.
+func (j *Job) recoverWatcher() {
+	if p := recover(); p != nil {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		err := fmt.Errorf("the watching of the job's cgroup panicked: %v", p)
+		j.state.Failed(err, false)
+		j.state.Note(rt.Event{Kind: "sensor", Name: "cgroup", Status: "failed", Detail: err.Error()})
+	}
+}
+
+// send delivers e; it is false after Close. A missing receiver must not keep the watcher
+// from its readings, so that the events that can be left out are, before the queue is full.
+func (j *Job) send(e collect.JobEvent) bool {
+	isOptional := e == collect.JobStepEnded || e == collect.JobShort
+	if isOptional && len(j.events) > cap(j.events)/2 {
+		return true
+	}
+	for {
+		select {
+		case j.events <- e:
+			return true
+		case <-j.done:
+			return false
+		case f := <-j.requests.asked:
+			f()
+			j.requests.done <- struct{}{}
+		}
+	}
+}
+
+// step handles the notices and returns the events to deliver. The reading comes before
+// all else: the counters of a job can be gone 5 ms after the first of its directories.
+func (j *Job) step(notices []watch.Notice) []collect.JobEvent {
+	j.callbacks.call(notices)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	s := &j.state
+	s.out = s.out[:0]
+	wasPresent, kills := s.isPresent(), s.pressure.Kills()
+	s.epoll.Ready(s.ready)
+	s.readEnding(notices)
+	s.checkMemory()
+	for _, n := range notices {
+		s.handle(n)
+	}
+	if len(notices) == 0 && s.isBlind {
+		s.reconcile()
+	}
+	for s.watch.TakeReplaced() { // something was replaced meanwhile
+		s.reconcile()
+	}
+	if wasPresent && s.pressure.Kills() > kills { // whatever the reading was for
+		s.reportKill()
+	}
+	if s.hasNewDir && s.callbacks.begins != nil { // not all of them gave a notice
+		s.callbacks.begins(s.tasks.Daemons(nil))
+	}
+	s.hasNewDir = false
+	s.schedule(time.Now())
+	return s.out
+}
+
+// readEnding reads the job, and the steps and tasks whose directories were removed or
+// whose processes have ended.
+func (s *state) readEnding(notices []watch.Notice) {
+	isEnding := func(n watch.Notice) bool {
+		isProcessEnd := n.Modified() && !n.IsOf(memoryEvents) && !n.IsOf(procsFile)
+		return (n.Removed() || isProcessEnd) && s.watch.Covers(n.Path())
+	}
+	if !slices.ContainsFunc(notices, isEnding) {
+		return
+	}
+	s.ReadJob()
+	for _, n := range notices {
+		if !isEnding(n) {
+			continue
+		}
+		path := n.Path()
+		if n.Modified() {
+			path = filepath.Dir(path)
+		}
+		root, ok := s.watch.RootOf(path)
+		if !ok {
+			continue
+		}
+		if d := s.locate(root, path); d.Step != "" {
+			s.tasks.ReadEnding(root, path, d.Step, n.Removed())
+		}
+	}
+}
+
+// procsFile lists the processes of a directory. A write to it moves one there.
+const procsFile = "cgroup.procs"
+
+// handle updates the directories after one notice.
+func (s *state) handle(n watch.Notice) {
+	switch path := n.Path(); {
+	case s.watch.IsStale(n):
+	case n.Overflow():
+		if s.files != nil {
+			s.files.MissStep()
+		}
+		s.reconcile()
+	case n.IsOf(memoryEvents):
+		s.memoryChanged(n.Dir)
+	case n.IsOf(procsFile):
+		s.tasks.ProcessJoined(filepath.Dir(n.Dir))
+	case n.Modified():
+		s.checkPopulated()
+	case n.Removed():
+		if !s.watch.Covers(path) || !s.watch.Exists(path) {
+			s.removed(path)
+		}
+	case n.Created():
+		s.created(path)
+	case n.Ignored():
+		s.watch.Forget(n)
+		s.watch.Look()
+	}
+}
