@@ -13,7 +13,8 @@ import (
 )
 
 const helpHead = `NAME:
-   resource-tracker - sample the use of a machine, or of a command and its machine
+   resource-tracker - sample the use of a machine, or of a command and the
+   machine around it
 
 USAGE:
    resource-tracker [flags]
