@@ -3,6 +3,7 @@
 package man_test
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,21 +54,42 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// TestVerbs: each verb of rt-spool has one page, which rt-spool(8) lists, with the verb's flags.
 func TestVerbs(t *testing.T) {
 	program := filepath.Join(build(t), "rt-spool")
-	verbs := readPage(t, "rt-spool.8").subsections("VERBS")
-	known := verbsOf(t, program)
-	var documented []string
-	for title := range verbs {
-		verb, _, _ := strings.Cut(title, " ")
-		if words := strings.Fields(title); !slices.Contains(known, verb) && len(words) > 1 {
-			verb += " " + words[1] // a verb of a verb
-		}
-		documented = append(documented, verb)
-		want := without(flagsOfHelp(helpOf(t, program, strings.Fields(verb)...)), "h", "help") // stands above, for all of them
-		compare(t, "flags of rt-spool "+verb, want, flagsOfPage(verbs[title]))
+	var listed []string
+	for _, m := range listedPage.FindAllStringSubmatch(readPage(t, "rt-spool.8").section("VERBS"), -1) {
+		listed = append(listed, m[1]+"."+m[2])
 	}
-	compare(t, "verbs", known, documented)
+	var pages []string
+	for _, verb := range verbsOfHelp(helpOf(t, program)) {
+		found, err := filepath.Glob("rt-spool-" + verb + ".[18]")
+		if err != nil || len(found) != 1 {
+			t.Errorf("rt-spool %s has the pages %q, want one in section 1 or 8", verb, found)
+			continue
+		}
+		pages = append(pages, found[0])
+		page := readPage(t, found[0])
+		options := map[string]string{verb: page.section("OPTIONS")}
+		below := verbsOfHelp(helpOf(t, program, verb))
+		if len(below) > 0 {
+			options = map[string]string{}
+			for v, text := range page.subsections("OPTIONS") {
+				options[verb+" "+v] = text
+			}
+			compare(t, "verbs of rt-spool "+verb, below, slices.Collect(maps.Keys(page.subsections("OPTIONS"))))
+		}
+		for words, text := range options {
+			want := without(flagsOfHelp(helpOf(t, program, strings.Fields(words)...)), "h", "help") // in rt-spool(8), for all verbs
+			compare(t, "flags of rt-spool "+words, want, flagsOfPage(text))
+		}
+		for _, name := range []string{"NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXAMPLES", "SEE ALSO"} {
+			if page.section(name) == "" {
+				t.Errorf("%s has no section %s", found[0], name)
+			}
+		}
+	}
+	compare(t, "pages of verbs", pages, listed)
 }
 
 // verbsOf are the verbs of a program; one that has verbs itself stands with each of them.
@@ -148,6 +170,7 @@ var (
 	helpVariable   = regexp.MustCompile(`\[\$([A-Z_]+)\]`)
 	helpStatus     = regexp.MustCompile(`^   ([0-9]+(?:\+n)?)  `)
 	helpVerb       = regexp.MustCompile(`^   ([a-z]+) `)
+	listedPage     = regexp.MustCompile(`(?m)^(rt-spool-[a-z]+)\(([18])\)\|`)
 	pageStatus     = regexp.MustCompile(`(?m)^\.TP\n\.B (\S+)$`)
 	pageVariable   = regexp.MustCompile(`(?m)^\.B ((?:RESOURCE_)?TRACKER_[A-Z_]+)$`)
 	pageTag        = regexp.MustCompile(`(?m)^\.T[PQ]\n(\.B.*)$`)

@@ -1,6 +1,7 @@
 package man_test
 
 import (
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -22,20 +23,21 @@ var (
 
 // TestWidth: what man(1) cannot break fits into 80 columns.
 func TestWidth(t *testing.T) {
-	for _, p := range append(programs, struct {
-		name, page string
-		std        bool
-	}{page: "rt.toml.5"}) {
-		text := special.ReplaceAllString(fonts.ReplaceAllString(string(readPage(t, p.page)), ""), "x")
+	pages, err := filepath.Glob("*.[158]")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("%d pages: %v", len(pages), err)
+	}
+	for _, page := range pages {
+		text := special.ReplaceAllString(fonts.ReplaceAllString(string(readPage(t, page)), ""), "x")
 		for _, m := range tables.FindAllStringSubmatch(text, -1) {
 			if n := tableWidth(m[1]); n > pageWidth-indent {
-				t.Errorf("%s: %d columns of %d has the table\n%.80s", p.page, indent+n, pageWidth, m[1])
+				t.Errorf("%s: %d columns of %d has the table\n%.80s", page, indent+n, pageWidth, m[1])
 			}
 		}
 		for _, m := range examples.FindAllStringSubmatch(text, -1) {
 			for line := range strings.SplitSeq(m[1], "\n") {
 				if n := indent + utf8.RuneCountInString(line); n > pageWidth {
-					t.Errorf("%s: %d columns of %d has the line\n%s", p.page, n, pageWidth, line)
+					t.Errorf("%s: %d columns of %d has the line\n%s", page, n, pageWidth, line)
 				}
 			}
 		}
