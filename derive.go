@@ -5,17 +5,17 @@ const (
 	millisPerTick = 1000 / TicksPerSecond
 )
 
-// Derive makes the sample of the interval between two snapshots. With no prev all
-// differences are 0 (T-CPU-06). A counter that went backwards gives an absent
-// value for this interval, never a negative rate. Neither snapshot is changed or kept.
+// Derive returns the sample of the interval between two snapshots. If prev is nil, all
+// differences are 0 (T-CPU-06). A counter that went backwards gives an absent value for
+// this interval, never a negative rate. Neither snapshot is changed or retained.
 func Derive(prev, cur *Snapshot, scope Scope) Sample {
 	var s Sample
 	s.Derive(prev, cur, scope)
 	return s
 }
 
-// Derive makes s what the function Derive returns, in the memory of s's lists: a
-// series of samples allocates nothing. What was copied out of s before goes bad.
+// Derive sets s to the result of the function Derive and reuses the memory of its lists: a
+// series of samples allocates nothing. Lists that were copied out of s before become invalid.
 func (s *Sample) Derive(prev, cur *Snapshot, scope Scope) {
 	s.TimestampSecs, s.JobName = floorDiv(cur.Wall, 1e9), None[string]()
 	s.Scalars = DeriveScalars(prev, cur, scope)
@@ -27,8 +27,8 @@ func (s *Sample) Derive(prev, cur *Snapshot, scope Scope) {
 	s.GPU = deriveGPU(cur, s.GPU)
 }
 
-// reuse is a list of n elements, never nil, in the memory of old where that is
-// enough. Its elements are what they were.
+// reuse returns a list of n elements, never nil, in the memory of old if that is large
+// enough. The elements keep their old values.
 func reuse[T any](old []T, n int) []T {
 	if old == nil || cap(old) < n {
 		return make([]T, n)
@@ -36,8 +36,8 @@ func reuse[T any](old []T, n int) []T {
 	return old[:n]
 }
 
-// nodeSeconds is the time between two readings of the node, which another tracker
-// may have taken some time before the snapshot; 0 with no prev.
+// nodeSeconds returns the time between two readings of the node, which another tracker
+// can have taken before the snapshot; 0 if prev is nil.
 func nodeSeconds(prev, cur *Snapshot) float64 {
 	if prev == nil {
 		return 0
@@ -45,7 +45,7 @@ func nodeSeconds(prev, cur *Snapshot) float64 {
 	return float64(cur.nodeBoot()-prev.nodeBoot()) / 1e9
 }
 
-// nodeBoot is when the node's values were read.
+// nodeBoot returns the time at which the values of the node were read.
 func (s *Snapshot) nodeBoot() int64 {
 	if s.Node.ReadBoot != 0 {
 		return s.Node.ReadBoot
@@ -104,10 +104,10 @@ func (s *Scalars) nodeScope(prev, cur *NodeReading) {
 	}
 }
 
-// jobScope takes the job's figure wherever it has one. It has no buffers (the
-// kernel counts them in its file pages). Its disk I/O is that of the io controller,
-// or where that is off what its processes counted; the node's I/O is not the
-// job's. secs is the time that the difference of CPUUsage spans.
+// jobScope uses the figures of the job where they exist. A job has no buffers: the
+// kernel counts them in its file pages. Its disk I/O comes from the io controller or,
+// if that is off, from its processes; the I/O of the node is never used instead. secs is
+// the time that the difference of CPUUsage spans.
 func (s *Scalars) jobScope(prev, cur *JobReading, node *NodeReading, secs float64) {
 	s.Processes = cur.Pids
 	s.UserMillis = deltaScaled(prev.counter(prev.CPUUser), cur.counter(cur.CPUUser), 1000)
@@ -129,24 +129,26 @@ func (s *Scalars) jobScope(prev, cur *JobReading, node *NodeReading, secs float6
 	s.DiskReadBytes = jobIO(prev, [2]Opt[uint64]{prev.IOReadBytes, cur.IOReadBytes}, [2]Opt[uint64]{prev.ProcReadBytes, cur.ProcReadBytes})
 	s.DiskWriteBytes = jobIO(prev, [2]Opt[uint64]{prev.IOWriteBytes, cur.IOWriteBytes}, [2]Opt[uint64]{prev.ProcWriteBytes, cur.ProcWriteBytes})
 	if cur.Phase == JobPending {
-		s.DiskReadBytes.Clear() // not known yet whether the controller will be there
+		s.DiskReadBytes.Clear() // it is not known yet whether the controller will exist
 		s.DiskWriteBytes.Clear()
 	}
 }
 
-// jobIO is the difference of the controller's counter, or where that has not been
-// read at the start of the interval, of the processes'. It never changes from one
-// to the other while the first one's difference still has to span a gap, and what
-// the processes have told is not told again by a controller that comes late.
+// jobIO returns the difference of the controller's counter, or of the processes' counter if
+// the controller was not read at the start of the interval. It does not change from one to
+// the other while the difference of the first still has to span a gap, so that no I/O is
+// counted by the processes and again by a controller that appears late.
 func jobIO(prev *JobReading, controller, processes [2]Opt[uint64]) Opt[uint64] {
+	fromZero := prev.Phase == JobPending || prev.ioFromZero
 	begin := func(v Opt[uint64]) Opt[uint64] {
-		if !v.Valid() && (prev.Phase == JobPending || prev.ioFromZero) {
+		if fromZero && !v.Valid() {
 			return Some[uint64](0)
 		}
 		return v
 	}
 	c := delta(begin(controller[0]), controller[1])
-	if controller[0].Valid() || c.Valid() && !processes[0].Valid() {
+	onlyController := c.Valid() && !processes[0].Valid()
+	if controller[0].Valid() || onlyController {
 		return c
 	}
 	return delta(begin(processes[0]), processes[1])
@@ -172,7 +174,7 @@ func deriveCPU(prev, cur *Snapshot, s *Scalars, perCore []Opt[float64]) CPUMetri
 			i++
 		}
 		if i == len(prev.CPUs) || prev.CPUs[i].CPU != c.CPU {
-			continue // it came online in between: nothing to compare with
+			continue // it came online in the interval: there is nothing to compare with
 		}
 		if share, ok := busyShare(prev.CPUs[i].Times, c.Times); ok {
 			m.PerCorePct[k].Set(share * 100)
@@ -185,8 +187,8 @@ func deriveCPU(prev, cur *Snapshot, s *Scalars, perCore []Opt[float64]) CPUMetri
 	return m
 }
 
-// DeriveProcess is what the job, or else the process tree, used between two
-// snapshots. With no prev all differences are 0.
+// DeriveProcess returns what the job, or the process tree of a run without a job, used
+// between two snapshots. If prev is nil, all differences are 0.
 func DeriveProcess(prev, cur *Snapshot) ProcessScalars {
 	if prev == nil {
 		prev = cur
@@ -245,8 +247,8 @@ func deriveMemory(cur *Snapshot, scope Scope, s *Scalars) MemoryMetrics {
 	return m
 }
 
-// busyShare is the share of an interval's ticks that were not idle, 0..1; 0 where
-// no tick has passed, not ok where a counter went backwards.
+// busyShare returns the share of an interval's ticks that were not idle, 0..1. It is 0 if
+// no tick has passed, and not ok if a counter went backwards.
 func busyShare(prev, cur CPUTimes) (float64, bool) {
 	pb, cb := prev.Busy(), cur.Busy()
 	pt, ct := prev.Total(), cur.Total()
@@ -261,7 +263,7 @@ func busyShare(prev, cur CPUTimes) (float64, bool) {
 
 func delta(prev, cur Opt[uint64]) Opt[uint64] { return deltaScaled(prev, cur, 1) }
 
-// deltaScaled is the difference of the two values, each divided by unit first, so
+// deltaScaled returns the difference of the two values, each divided by unit first, so
 // that the differences of a series add up to the difference of its ends.
 func deltaScaled(prev, cur Opt[uint64], unit uint64) Opt[uint64] {
 	p, ok1 := prev.Get()
@@ -295,7 +297,7 @@ func percent(part, whole Opt[uint64]) Opt[float64] {
 	w, ok2 := whole.Get()
 	switch {
 	case ok2 && w == 0:
-		return Some(0.0) // T-MEM-03, T-GPU-04: nothing of nothing, also where the part was not read
+		return Some(0.0) // T-MEM-03, T-GPU-04: 0 of 0 is 0 %, also if the part was not read
 	case !ok1 || !ok2:
 		return None[float64]()
 	}

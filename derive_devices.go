@@ -74,7 +74,8 @@ func deriveGPU(cur *Snapshot, out []GPUMetrics) []GPUMetrics {
 	return out
 }
 
-// find looks for the same device in the other snapshot, first where it was.
+// find returns the same device in the other snapshot, nil if there is none. It looks at
+// index hint first.
 func find[T any](s []T, hint int, same func(*T) bool) *T {
 	if hint < len(s) && same(&s[hint]) {
 		return &s[hint]

@@ -2,28 +2,28 @@ package rt
 
 import "math/bits"
 
-// EnergyShares is the energy of a node in one interval, in microjoules, shared among
-// those who ran. Idle, System and Jobs add up to the node's exactly.
+// EnergyShares is the energy of a node in one interval, in microjoules, divided among the
+// jobs and the system. Idle, System and Jobs add up to the node's energy exactly.
 type EnergyShares struct {
-	Idle   uint64   // what the node draws while it does nothing
-	Jobs   []uint64 // what each job made it draw beyond that
-	System uint64   // the same of whatever ran outside of the jobs
+	Idle   uint64   // what the idle node draws
+	Jobs   []uint64 // what each job added to that
+	System uint64   // what everything outside of the jobs added
 }
 
-// ShareEnergy shares what a node used in one interval. Of its energy, idle is set
-// apart; the rest is active, and each job has the part of it that it had of the CPU
-// time, or of the instructions, of all that ran. busy and jobs are such, in one unit;
-// where the jobs' sum is more than busy, which the kernel counts by tick, that is
-// taken for busy.
-// What is lost in rounding goes to the system.
+// ShareEnergy divides the energy that a node used in one interval. The part above idle is
+// active energy. A job gets the same share of it as of the CPU time, or of the
+// instructions, of everything that ran: busy and jobs are in one of these units. The kernel
+// counts busy by tick: if the sum of the jobs is higher, that sum is used instead.
+// Rounding errors go to the system.
 func ShareEnergy(node, idle, busy uint64, jobs []uint64) EnergyShares {
 	idle = min(idle, node)
 	active := node - idle
 	out := EnergyShares{Idle: idle, System: active, Jobs: make([]uint64, len(jobs))}
 	var sum, carry uint64
 	for _, used := range jobs {
-		if sum, carry = bits.Add64(sum, used, 0); carry != 0 {
-			return out // more CPU time than there can be: nobody's share is known
+		sum, carry = bits.Add64(sum, used, 0)
+		if carry != 0 {
+			return out // more CPU time than is possible: no share is known
 		}
 	}
 	busy = max(busy, sum)
@@ -38,29 +38,29 @@ func ShareEnergy(node, idle, busy uint64, jobs []uint64) EnergyShares {
 	return out
 }
 
-// EnergyUse is what an interval shows of a node's energy and of what it went into,
-// for ShareEnergy.
+// EnergyUse is the energy of a node in an interval, and what it was used for: the input of
+// ShareEnergy.
 type EnergyUse struct {
-	Node Opt[uint64] // microjoules; absent where no counter covers the interval
-	Of   EnergyKind  // the widest that was counted: the node, the platform, or its packages with their memory
+	Node Opt[uint64] // microjoules; absent if no counter covers the interval
+	Of   EnergyKind  // the widest domain that was counted: the node, the platform, or the packages with their memory
 	Busy Opt[uint64] // microseconds of CPU time on the node
-	Job  Opt[uint64] // the same of the job, or where there is none of the process tree
+	Job  Opt[uint64] // the same of the job, or of the process tree of a run without a job
 
 	NodeInstructions Opt[uint64] // absent unless every CPU counted them, for the node and for the job
 	JobInstructions  Opt[uint64]
 }
 
-// EnergyMethod is by what a node's active energy is shared.
+// EnergyMethod is the quantity by which a node's active energy is divided.
 type EnergyMethod string
 
-// The methods. Instructions tell one busy core from another, CPU time does not.
+// The methods. Instructions distinguish one busy core from another, CPU time does not.
 const (
 	ByCPUTime      EnergyMethod = "cpu time"
 	ByInstructions EnergyMethod = "instructions"
 )
 
-// Shared is what all that ran had, and of that the job, for ShareEnergy: instructions
-// where they were counted, else CPU time. The method is empty where neither is known.
+// Shared returns the arguments of ShareEnergy for everything that ran and for the job:
+// instructions if they were counted, else CPU time. The method is empty if neither is known.
 func (u *EnergyUse) Shared() (all, job uint64, by EnergyMethod) {
 	all, ok1 := u.NodeInstructions.Get()
 	job, ok2 := u.JobInstructions.Get()
@@ -75,7 +75,7 @@ func (u *EnergyUse) Shared() (all, job uint64, by EnergyMethod) {
 	return 0, 0, ""
 }
 
-// EnergyBetween tells what two snapshots show.
+// EnergyBetween returns the energy use between two snapshots.
 func EnergyBetween(prev, cur *Snapshot) EnergyUse {
 	var u EnergyUse
 	u.Node, u.Of = countedBetween(prev, cur)
@@ -100,21 +100,26 @@ func EnergyBetween(prev, cur *Snapshot) EnergyUse {
 
 const microsPerTick = 1_000_000 / TicksPerSecond
 
-// countedBetween is the energy of the widest domains that counted. All packages must
-// have: a sum that lacks one would be too low. Cores and uncore are in the packages,
-// and memory is beside them where it is counted.
+// countedBetween returns the energy of the widest domains that were counted. Every package
+// must have been: a sum that lacks one would be too low. Core and uncore are parts of the
+// packages; memory is added to them if it was counted.
 func countedBetween(prev, cur *Snapshot) (Opt[uint64], EnergyKind) {
 	for _, kind := range [...]EnergyKind{EnergyNode, EnergyPlatform, EnergyPackage} {
 		n, sum, short := 0, uint64(0), false
 		for i := range cur.Energy {
 			e := &cur.Energy[i]
-			with := e.Kind == kind || kind == EnergyPackage && e.Kind == EnergyDRAM
-			if !with || e.Power.Valid() || kind != EnergyPackage && n > 0 {
+			isMemory := kind == EnergyPackage && e.Kind == EnergyDRAM
+			isSecond := kind != EnergyPackage && n > 0
+			if e.Kind != kind && !isMemory {
+				continue
+			}
+			if isSecond || e.Power.Valid() {
 				continue
 			}
 			used, ok := grown(prev, e, i).Get()
 			if !ok {
-				short = short || e.Kind == kind && kind == EnergyPackage
+				isPackage := e.Kind == kind && kind == EnergyPackage
+				short = short || isPackage
 				continue
 			}
 			if e.Kind == kind {
@@ -129,8 +134,8 @@ func countedBetween(prev, cur *Snapshot) (Opt[uint64], EnergyKind) {
 	return None[uint64](), ""
 }
 
-// instructionsBetween is how many instructions the CPUs counted in a group, by either
-// of the event's names: where a group has both they are the same instructions.
+// instructionsBetween returns how many instructions the CPUs counted in a group. The event
+// has two names; if a group has both, they count the same instructions.
 func instructionsBetween(prev, cur *Snapshot, group string) Opt[uint64] {
 	n := countedEvents(prev, cur, group, "instructions")
 	if !n.Valid() {
@@ -139,8 +144,8 @@ func instructionsBetween(prev, cur *Snapshot, group string) Opt[uint64] {
 	return n
 }
 
-// countedEvents is how many of an event the CPUs counted in a group. Where they were on
-// the counters for a part of the time, what they counted stands for all of it.
+// countedEvents returns how often the CPUs counted an event in a group. A counter that ran
+// for a part of the time only is scaled to all of it.
 func countedEvents(prev, cur *Snapshot, group, event string) Opt[uint64] {
 	sum, cpus := 0.0, 0
 	for i := range cur.Perf {
@@ -157,7 +162,8 @@ func countedEvents(prev, cur *Snapshot, group, event string) Opt[uint64] {
 		n, ok1 := delta(before.Value, p.Value).Get()
 		enabled, ok2 := delta(before.TimeEnabled, p.TimeEnabled).Get()
 		running, ok3 := delta(before.TimeRunning, p.TimeRunning).Get()
-		if !ok1 || !ok2 || !ok3 || running == 0 && enabled > 0 {
+		neverRan := running == 0 && enabled > 0
+		if !ok1 || !ok2 || !ok3 || neverRan {
 			return None[uint64]()
 		}
 		cpus++
@@ -171,7 +177,7 @@ func countedEvents(prev, cur *Snapshot, group, event string) Opt[uint64] {
 	return Some(uint64(sum))
 }
 
-// grown is by how much the domain has counted up since prev.
+// grown returns by how much the counter of the domain has grown since prev.
 func grown(prev *Snapshot, e *EnergyReading, at int) Opt[uint64] {
 	before := find(prev.Energy, at, func(o *EnergyReading) bool {
 		return o.Source == e.Source && o.Domain == e.Domain && o.Kind == e.Kind

@@ -1,16 +1,16 @@
 package rt
 
-// GPUUse is what was used of some GPUs together.
+// GPUUse is the use of several GPUs together.
 type GPUUse struct {
 	Usage    Opt[float64] // fractional GPUs in use
 	VRAMUsed Opt[uint64]  // bytes
 	Utilized Opt[uint64]  // how many were not idle
 }
 
-// Valid says whether anything of it was read.
+// Valid says whether any of its values was read.
 func (u *GPUUse) Valid() bool { return u.Usage.Valid() || u.VRAMUsed.Valid() || u.Utilized.Valid() }
 
-// GPUReading holds what a driver said of one GPU or MIG instance.
+// GPUReading holds what a driver reported about one GPU or MIG instance.
 type GPUReading struct {
 	UUID string // vendor UUID; the PCI address for AMD
 	Name string // product name
@@ -23,11 +23,11 @@ type GPUReading struct {
 	Power               Opt[float64] // watts
 	Frequency           Opt[uint64]  // MHz
 	Cores               Opt[uint64]
-	InJob               Opt[bool]         // allocated to the job; absent where that is not known
+	InJob               Opt[bool]         // allocated to the job; absent if that is not known
 	Detail              map[string]string // vendor extras: driver version, PCI bus id
 }
 
-// GPUProcessReading holds what a driver said of one process on one GPU.
+// GPUProcessReading holds what a driver reported about one process on one GPU.
 type GPUProcessReading struct {
 	UUID string // of the GPU or MIG instance, as in GPUReading
 	PID  uint64

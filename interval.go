@@ -2,14 +2,14 @@ package rt
 
 import "iter"
 
-// Interval is the time between two readings that follow each other. Prev has the
-// counters of older ones where it has none itself, so that the differences of a
-// run's intervals add up to the difference of its ends.
+// Interval is the time between two consecutive snapshots. A counter that is absent in Prev
+// has the value of an older snapshot, so that the differences of a run's intervals add up
+// to the difference of its ends.
 type Interval struct{ Prev, Cur *Snapshot }
 
-// Intervals goes through the intervals of a run's snapshots, which may reuse one
-// Snapshot. What it gives holds until the next one. After an error there is no
-// further interval.
+// Intervals iterates over the intervals of a run's snapshots, which may reuse one
+// Snapshot. An Interval is valid until the next one. After an error there is no further
+// interval.
 func Intervals(snapshots iter.Seq2[*Snapshot, error]) iter.Seq2[Interval, error] {
 	return func(yield func(Interval, error) bool) {
 		var w Walk
@@ -25,15 +25,15 @@ func Intervals(snapshots iter.Seq2[*Snapshot, error]) iter.Seq2[Interval, error]
 	}
 }
 
-// Walk is Intervals for who is given the snapshots one by one. The zero value
-// stands before the first.
+// Walk is the push version of Intervals: the caller feeds snapshots one at a time. The zero
+// value is ready to use.
 type Walk struct {
 	last, before Snapshot
 	started      bool
 }
 
-// Step goes on to cur, of which it keeps a copy, and returns the snapshot that the
-// interval begins with, nil for the first. That holds until the next Step.
+// Step takes the next snapshot, of which it keeps a copy, and returns the snapshot at which
+// the interval begins, nil for the first. The result is valid until the next Step.
 func (w *Walk) Step(cur *Snapshot) *Snapshot {
 	w.last, w.before = w.before, w.last
 	w.last.CopyFrom(cur)

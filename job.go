@@ -5,15 +5,15 @@ import "math"
 // Unlimited is the value of a limit that the kernel reports as "max".
 const Unlimited uint64 = math.MaxUint64
 
-// JobPhase says what a snapshot's job reading was taken of.
+// JobPhase says whether the job's cgroup existed when a snapshot was taken.
 type JobPhase uint8
 
 // The phases of a job on its node. They are stored by number: append only.
 const (
 	// JobNone: the run has no job cgroup (a wrapped command, a whole machine).
 	JobNone JobPhase = iota
-	// JobPending: the cgroup was looked for and does not exist yet. No process of
-	// the job has run, so its counters, absent in this snapshot, start at zero.
+	// JobPending: the cgroup does not exist yet. No process of the job has run, so that
+	// its counters, which are absent in this snapshot, start at zero.
 	JobPending
 	// JobPresent: the cgroup exists and was read.
 	JobPresent
@@ -37,18 +37,18 @@ type JobReading struct {
 	// Microseconds of CPU time of the job's own processes. v2: cpu.stat usage_usec, user_usec, system_usec,
 	// throttled_usec. v1: cpuacct.usage, cpuacct.usage_user, cpuacct.usage_sys
 	// (nanoseconds there; user and system are sampled by tick), cpu.stat throttled_time.
-	// In v2 the directory holds slurmstepd too: what it used is left out here.
+	// In v2 the directory contains slurmstepd, too: its CPU time is subtracted.
 	CPUUsage, CPUUser, CPUSystem, CPUThrottled Opt[uint64]
 	// StepdCPUUsage is the CPU time of slurmstepd in the job's cgroup (v2:
-	// step_<x>/slurm), in microseconds; absent where Slurm keeps it elsewhere.
+	// step_<x>/slurm), in microseconds; absent if Slurm runs it elsewhere.
 	StepdCPUUsage Opt[uint64]
 
 	// Bytes. v2: memory.current, memory.peak, memory.max, memory.swap.current.
 	// v1: memory.usage_in_bytes, memory.max_usage_in_bytes, the hierarchical limit.
 	// A limit of "max" is Unlimited.
 	MemCurrent, MemPeak, MemLimit, Swap Opt[uint64]
-	// MemIntervalPeak is the highest MemCurrent since the snapshot before, in bytes:
-	// memory.peak on a descriptor that is reset by each reading (Linux 6.12).
+	// MemIntervalPeak is the highest MemCurrent since the previous snapshot, in bytes:
+	// memory.peak of a descriptor that each reading resets (Linux 6.12).
 	MemIntervalPeak Opt[uint64]
 	// Bytes of memory.stat. v2: anon, file, shmem, kernel, slab_reclaimable,
 	// active_anon + active_file, inactive_anon + inactive_file. v1: total_rss,
@@ -59,8 +59,8 @@ type JobReading struct {
 	// Counts of memory.events. v1: absent, memory.failcnt, absent, oom_kill of memory.oom_control.
 	EventsHigh, EventsMax, EventsOOM, EventsOOMKill Opt[uint64]
 
-	// Processes of the job: the entries of every cgroup.procs below it, without the
-	// resource manager's own (pids.current would count threads).
+	// Processes of the job: the entries of every cgroup.procs below it, without those of
+	// Slurm itself (pids.current would count threads).
 	Pids Opt[uint64]
 	// Bytes of io.stat (v2) or blkio.throttle.io_service_bytes_recursive (v1), where the controller is on.
 	IOReadBytes, IOWriteBytes Opt[uint64]
@@ -75,17 +75,17 @@ type JobReading struct {
 	// Counts of rdma.current, over all devices.
 	RDMAHandles, RDMAObjects Opt[uint64]
 
-	// Sums over the job's processes, with what those that ended had when last seen:
+	// Sums over the job's processes, including the last values of those that have ended:
 	// read_bytes and write_bytes of /proc/<pid>/io, and the two kinds of context
-	// switches of /proc/<pid>/status, of each process's first thread.
+	// switches of /proc/<pid>/status, which are those of the first thread.
 	ProcReadBytes, ProcWriteBytes          Opt[uint64]
 	VoluntarySwitches, InvoluntarySwitches Opt[uint64]
 
 	// usageBoot is the Boot of the older snapshot that CPUUsage was inherited
-	// from, so that the rate over the gap is right; 0 where it was read here.
+	// from, so that the rate over the gap is right; 0 if it was read here.
 	usageBoot int64
-	// ioFromZero: the job was pending before, so that I/O which is absent has been
-	// counted from zero. It is no zero by itself: the controller may never be there.
+	// ioFromZero: the job was pending before, so that an absent I/O counter started at
+	// zero. The counter itself stays absent: the controller may never be enabled.
 	ioFromZero bool
 }
 
@@ -96,8 +96,8 @@ func (j *JobReading) CarryOver(older *JobReading, kinds Kind) {
 	carryOver(JobFigures[:], j, older, kinds)
 }
 
-// AddEnded adds an earlier cgroup of the job, which is gone: counters add up, of peaks the
-// higher one is valid, and a limit is the earlier one's where j has none.
+// AddEnded adds an earlier cgroup of the job, which is gone: counters are added, the higher
+// peak is kept, and j takes over the limit if it has none.
 func (j *JobReading) AddEnded(earlier *JobReading) {
 	for i := range JobFigures {
 		f := &JobFigures[i]
@@ -116,9 +116,8 @@ func (j *JobReading) AddEnded(earlier *JobReading) {
 	}
 }
 
-// counter is a cumulative field of j as Derive takes differences of it: as read,
-// or zero while the job is pending, because the counters of a cgroup that is yet
-// to be made start there; a job that never gets one has those of its processes.
+// counter returns a counter of j for a difference: as it was read, or zero while the job is
+// pending, because the counters of a new cgroup start at zero.
 func (j *JobReading) counter(v Opt[uint64]) Opt[uint64] {
 	if j.Phase == JobPending && !v.Valid() {
 		return Some[uint64](0)
@@ -126,7 +125,7 @@ func (j *JobReading) counter(v Opt[uint64]) Opt[uint64] {
 	return v
 }
 
-// MemUsed is what the job holds apart from page cache and reclaimable slab, in bytes.
+// MemUsed returns the memory of the job without page cache and reclaimable slab, in bytes.
 func (j *JobReading) MemUsed() Opt[uint64] {
 	current, ok1 := j.MemCurrent.Get()
 	cached, ok2 := j.CachedAll().Get()
@@ -136,7 +135,7 @@ func (j *JobReading) MemUsed() Opt[uint64] {
 	return Some(subFloor(current, cached))
 }
 
-// CachedAll is the job's page cache, with reclaimable slab where the kernel shows it, in bytes.
+// CachedAll returns the page cache of the job, with reclaimable slab if the kernel reports it, in bytes.
 func (j *JobReading) CachedAll() Opt[uint64] {
 	file, ok := j.File.Get()
 	if !ok {
@@ -145,7 +144,7 @@ func (j *JobReading) CachedAll() Opt[uint64] {
 	return Some(file + j.SlabReclaimable.Or(0))
 }
 
-// memFree is what the job may still take: up to its limit, or the node's free memory where it has none.
+// memFree returns how much more memory the job can use: up to its limit, or the free memory of the node if it has none.
 func (j *JobReading) memFree(node *NodeReading) Opt[uint64] {
 	limit, ok := j.MemLimit.Get()
 	if !ok || limit == Unlimited {

@@ -12,8 +12,8 @@ type NetReading struct {
 	MTU                    Opt[uint64] // bytes
 }
 
-// FabricReading holds the counters of one port of a high-speed network: of the
-// node, not of the job.
+// FabricReading holds the counters of one port of a high-speed network. They count the
+// traffic of the node, not of the job.
 type FabricReading struct {
 	Device string // kernel name, "mlx5_0"
 	Port   uint64
@@ -25,12 +25,12 @@ type FabricReading struct {
 	RxPackets, TxPackets Opt[uint64] // port_rcv_packets, port_xmit_packets
 }
 
-// RemoteFSReading holds the client's counters of one mounted network file system:
-// of the node, not of the job.
+// RemoteFSReading holds the client's counters of one mounted network file system. They count
+// the traffic of the node, not of the job.
 type RemoteFSReading struct {
 	Kind       string // "lustre", "nfs"
 	Source     string // the Lustre file system's name; server:/export
-	MountPoint string // empty where it is not known
+	MountPoint string // empty if unknown
 
 	ReadBytes, WriteBytes Opt[uint64] // Lustre: llite stats; NFS: server bytes of mountstats
 	Ops                   Opt[uint64] // Lustre: open, close, getattr, ...; NFS: requests of all kinds

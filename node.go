@@ -13,7 +13,7 @@ type CPUTimes struct {
 // Total is the sum of all counters, in ticks.
 func (t CPUTimes) Total() uint64 { return t.Busy() + t.Idle + t.IOWait }
 
-// Busy is the sum of all counters but Idle and IOWait, in ticks.
+// Busy is the sum of all counters except Idle and IOWait, in ticks.
 func (t CPUTimes) Busy() uint64 {
 	return t.User + t.Nice + t.System + t.IRQ + t.SoftIRQ + t.Steal
 }
@@ -29,19 +29,19 @@ type NodeReading struct {
 	Buffers, Cached, SReclaimable, Shmem  Opt[uint64]
 	Active, Inactive, SwapTotal, SwapFree Opt[uint64]
 
-	// Sums over the interfaces but lo, bytes. They grow by what each interface
-	// counted while it was there: an interface that comes, goes or resets never
-	// makes them jump or fall. /proc/net/dev.
+	// Sums over the interfaces except lo, bytes. They grow by what each interface
+	// counted while it existed: an interface that appears, disappears or resets does
+	// not make them jump or fall. /proc/net/dev.
 	NetRxBytes, NetTxBytes Opt[uint64]
 	// Sums over the leaf block devices (not dm, md, loop or partitions), bytes,
-	// made in the same way. /proc/diskstats sectors x 512.
+	// computed in the same way. /proc/diskstats sectors x 512.
 	DiskReadBytes, DiskWriteBytes Opt[uint64]
 	// Sums over the mounted file systems, each device once, bytes. statvfs(3):
 	// f_blocks and f_bavail times the fragment size.
 	SpaceTotal, SpaceAvailable Opt[uint64]
 
 	// Sums over the GPUs: fractional GPUs in use, bytes of their memory in use,
-	// how many were not idle. Zero where the node has no GPU.
+	// how many were not idle. Zero if the node has no GPU.
 	GPUUsage    Opt[float64]
 	GPUVRAMUsed Opt[uint64]
 	GPUUtilized Opt[uint64]
@@ -50,14 +50,14 @@ type NodeReading struct {
 	Load1 Opt[uint64]
 	// CPUFreq is the mean of the online CPUs' scaling_cur_freq in kHz.
 	CPUFreq Opt[uint64]
-	// ReadBoot is the Boot at which another tracker of this node read the node's
-	// values, and the tables CPUs, Nets, Disks, Mounts, Fabrics and RemoteFS; 0 where this
-	// tracker read them itself. Rates of the node are over the difference of it.
+	// ReadBoot is the Boot at which another tracker on this node read the values of the
+	// node and the lists CPUs, Nets, Disks, Mounts, Fabrics and RemoteFS; 0 if this
+	// tracker read them itself. Rates of the node are computed with its difference.
 	ReadBoot int64
 }
 
 // MemUsed is MemTotal - MemFree - Buffers - (Cached + SReclaimable), never below
-// zero, in bytes; absent where one of them is.
+// zero, in bytes; absent if one of them is.
 func (n *NodeReading) MemUsed() Opt[uint64] {
 	total, ok1 := n.MemTotal.Get()
 	free, ok2 := n.MemFree.Get()
@@ -69,7 +69,7 @@ func (n *NodeReading) MemUsed() Opt[uint64] {
 	return Some(subFloor(total, free+buffers+cached))
 }
 
-// CachedAll is Cached + SReclaimable in bytes; absent where one of them is.
+// CachedAll is Cached + SReclaimable in bytes; absent if one of them is.
 func (n *NodeReading) CachedAll() Opt[uint64] {
 	cached, ok1 := n.Cached.Get()
 	slab, ok2 := n.SReclaimable.Get()

@@ -6,7 +6,7 @@ import (
 )
 
 // Opt is a value that may not have been read. Its zero value is "not read".
-// It lives inside its struct, so that reading a counter allocates nothing.
+// It is stored in its struct, so that reading a counter allocates nothing.
 // In JSON an absent value is null.
 type Opt[T any] struct {
 	value T
@@ -25,7 +25,7 @@ func (o Opt[T]) Get() (T, bool) { return o.value, o.ok }
 // Valid says whether the value was read.
 func (o Opt[T]) Valid() bool { return o.ok }
 
-// Or returns the value, or def where it was not read.
+// Or returns the value, or def if it was not read.
 func (o Opt[T]) Or(def T) T {
 	if o.ok {
 		return o.value
@@ -39,10 +39,10 @@ func (o *Opt[T]) Set(v T) { o.value, o.ok = v, true }
 // Clear makes the value absent.
 func (o *Opt[T]) Clear() { var zero T; o.value, o.ok = zero, false }
 
-// IsZero lets `json:",omitzero"` leave an absent value out.
+// IsZero lets `json:",omitzero"` omit an absent value.
 func (o Opt[T]) IsZero() bool { return !o.ok }
 
-// MarshalJSON writes the value, or null where it was not read.
+// MarshalJSON writes the value, or null if it was not read.
 func (o Opt[T]) MarshalJSON() ([]byte, error) {
 	if !o.ok {
 		return []byte("null"), nil

@@ -1,18 +1,18 @@
 package rt
 
-// ProcessReading holds what was read of one process of the job: one of those that
-// used most CPU time or memory. Its arguments are never read.
+// ProcessReading holds what was read of one process of the job. The snapshot contains the
+// processes that used most CPU time or memory. Arguments of processes are never read.
 type ProcessReading struct {
 	PID   uint64
-	Start uint64 // ticks after boot, /proc/<pid>/stat field 22: with PID it names the process
+	Start uint64 // ticks after boot, /proc/<pid>/stat field 22: with PID it identifies the process
 	Comm  string // /proc/<pid>/comm: at most 15 bytes, valid UTF-8
 
-	Step string      // as in StepReading; empty where it is not known
+	Step string      // as in StepReading; empty if unknown
 	Task Opt[uint64] // the task's number on this node
 
 	UserTicks, SystemTicks Opt[uint64] // its own, in USER_HZ, /proc/<pid>/stat
 	RSS                    Opt[uint64] // bytes, /proc/<pid>/statm
-	PSS                    Opt[uint64] // bytes, smaps_rollup; read at some snapshots only, for it is dear
+	PSS                    Opt[uint64] // bytes, smaps_rollup; it is expensive and therefore read for some snapshots only
 	Threads                Opt[uint64]
 	ReadBytes, WriteBytes  Opt[uint64] // /proc/<pid>/io, its reaped children included
 }
@@ -20,9 +20,9 @@ type ProcessReading struct {
 // TreeReading holds what was read of a process tree: a root pid and its
 // descendants (/proc/<pid>/stat).
 type TreeReading struct {
-	// CPU time of the tree in USER_HZ, with what its ended processes had used. It never falls.
+	// CPU time of the tree in USER_HZ, including its ended processes. It never falls.
 	CPUUserTicks, CPUSystemTicks Opt[uint64]
-	// Descendants, without the root. Absent when the root is not there.
+	// Descendants, without the root. Absent if the root does not exist.
 	Children Opt[uint64]
 	// RSS is the sum of the resident set sizes in bytes; shared pages count in each.
 	RSS Opt[uint64]

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// State is where a run stands.
+// State is the stage of a run.
 type State string
 
 // The states of a run.
 const (
-	StateRunning   State = "running"   // its tracker is alive, or was when last seen
+	StateRunning   State = "running"   // its tracker is alive, or died before it recorded the end
 	StateEnded     State = "ended"     // the last snapshot is written, the file is closed
 	StateDelivered State = "delivered" // a receiver confirmed all of it
 )
@@ -19,9 +19,9 @@ const (
 // Outcome is how a run ended.
 type Outcome string
 
-// The outcomes of a run. Slurm's Epilog shows 0:0 for jobs that finished, were
-// cancelled or ran into their time limit alike, so Unknown stands until
-// something else tells them apart.
+// The outcomes of a run. In Slurm's Epilog jobs that finished, were cancelled or reached
+// their time limit all have 0:0, so that the outcome is Unknown until another source
+// distinguishes them.
 const (
 	OutcomeNone      Outcome = ""          // not ended
 	OutcomeFinished  Outcome = "finished"  // ended with status 0
@@ -30,7 +30,7 @@ const (
 	OutcomeTimeout   Outcome = "timeout"   // reached its time limit
 	OutcomeOOM       Outcome = "oom"       // killed for its memory
 	OutcomeLost      Outcome = "lost"      // the tracker died before the run ended
-	OutcomeUnknown   Outcome = "unknown"   // ended, but nothing says how
+	OutcomeUnknown   Outcome = "unknown"   // ended, but the outcome is not known
 )
 
 // Run is one attempt of one job (or step, or wrapped command) on one node.
@@ -104,7 +104,7 @@ type Ending struct {
 	End           time.Time  `json:"end,omitzero"`             // of the job on this node
 }
 
-// Metadata is what section 9.3 of the specification lets a user say of a run.
+// Metadata is what a user can set for a run, section 9.3 of the specification.
 // The JSON names are those of the Sentinel API.
 type Metadata struct {
 	JobName        string            `json:"job_name,omitempty"`
@@ -127,7 +127,7 @@ var MetadataFields = [...]string{
 	"orchestrator", "executor", "external_run_id", "container_image",
 }
 
-// Field returns where the named field of section 9.3 is kept, nil for an unknown name.
+// Field returns a pointer to the named field of section 9.3, nil for an unknown name.
 func (m *Metadata) Field(name string) *string {
 	for i, p := range [...]*string{
 		&m.JobName, &m.ProjectName, &m.StageName, &m.TaskName, &m.Team, &m.Env, &m.Language,
@@ -140,7 +140,7 @@ func (m *Metadata) Field(name string) *string {
 	return nil
 }
 
-// Merge lays over over m: what over says wins, field by field and tag by tag.
+// Merge sets the fields and tags of m that over has.
 func (m *Metadata) Merge(over Metadata) {
 	for _, name := range MetadataFields {
 		if v := *over.Field(name); v != "" {
@@ -155,9 +155,8 @@ func (m *Metadata) Merge(over Metadata) {
 	}
 }
 
-// Label is the job's id as a person writes it: "12", "12_3" for a task of an
-// array, also where the task's own id is not known, "12.0" for a step; "-" outside a
-// scheduler.
+// Label is the job's id as users write it: "12"; "12_3" for a task of an array, also if the
+// task's own id is not known; "12.0" for a step; "-" outside a scheduler.
 func (r *Identity) Label() string {
 	s := "-"
 	array, ok1 := r.ArrayJobID.Get()
@@ -175,7 +174,7 @@ func (r *Identity) Label() string {
 	return s
 }
 
-// ExternalRunID is the run's name at a receiver that knows nothing of nodes and
+// ExternalRunID is the name of the run for a receiver that has no fields for nodes and
 // attempts: <cluster>:<job>[_<array task>][.<step>]@<node>#<attempt>; empty
 // outside a scheduler.
 func (r *Identity) ExternalRunID() string {
@@ -185,9 +184,9 @@ func (r *Identity) ExternalRunID() string {
 	return fmt.Sprintf("%s:%s@%s#%d", r.Cluster, r.Label(), r.Node, r.Attempt)
 }
 
-// FileStem is the name of the run's spool file without its suffix: readable,
-// safe in a path, and different for every attempt, even where the attempt's
-// number repeats, because it ends in the start time in milliseconds.
+// FileStem is the name of the run's spool file without its suffix. It is readable, safe in
+// a path, and different for every attempt, even if the number of the attempt repeats,
+// because it ends in the start time in milliseconds.
 func (r *Run) FileStem() string {
 	kind := "run"
 	if id, ok := r.JobID.Get(); ok {
@@ -203,7 +202,7 @@ func (r *Run) FileStem() string {
 	return fmt.Sprintf("%s-%s-%d", kind, safe(r.Node), r.Start.UnixMilli())
 }
 
-// safe keeps the bytes of a name that need no care in a path or a shell.
+// safe replaces the characters of a name that are special in a path or a shell.
 func safe(s string) string {
 	if len(s) > 64 {
 		s = s[:64]
@@ -224,10 +223,10 @@ type Exit struct {
 	Derived Opt[int64] `json:"derived_exit"` // highest exit code of the job's steps
 	Outcome Outcome    `json:"outcome,omitempty"`
 	Source  string     `json:"outcome_source,omitempty"`
-	Time    time.Time  `json:"time,omitzero"` // when it was learnt
+	Time    time.Time  `json:"time,omitzero"` // when it was read
 }
 
-// Apply writes what is known of the end into the run.
+// Apply sets the ending of the run.
 func (r *Run) Apply(e Exit) {
 	r.ExitCode, r.ExitSignal, r.DerivedExit = e.Code, e.Signal, e.Derived
 	r.Outcome, r.OutcomeSource = e.Outcome, e.Source
@@ -236,9 +235,9 @@ func (r *Run) Apply(e Exit) {
 	}
 }
 
-// Host is what section 8 of the specification collects once of a machine. Empty
-// and absent fields are not known or suppressed. The JSON names are those of the
-// Sentinel API in the dialect of the specification.
+// Host describes a machine, section 8 of the specification. It is collected once. Empty and
+// absent fields are not known or suppressed. The JSON names are those of the Sentinel API
+// in the dialect of the specification.
 type Host struct {
 	HostID         string       `json:"host_id,omitempty"`
 	HostName       string       `json:"host_name,omitempty"`
@@ -260,32 +259,32 @@ type Host struct {
 }
 
 // Event is one line of a run's quality ledger: a decision, a gap, the status of a
-// sensor, a fault of the spool.
+// sensor, a failure of the spool.
 type Event struct {
 	Time   time.Time `json:"time"`
 	Kind   string    `json:"kind"`   // "sensor", "gap", "spool", "tracker", "job", "drain"
-	Name   string    `json:"name"`   // what it is about: a sensor, a file
+	Name   string    `json:"name"`   // the subject: a sensor, a file
 	Status string    `json:"status"` // sensors: "ok", "absent", "denied", "failed", "n/a"
 	Detail string    `json:"detail,omitempty"`
 }
 
-// Registration is what is known of a run at a receiver. It holds no secret:
-// credentials are asked for anew by whoever resumes.
+// Registration is what is known about a run at a receiver. It contains no secret: a process
+// that resumes an upload requests credentials again.
 type Registration struct {
 	Endpoint        string    `json:"endpoint"`          // base URL of the API
 	Dialect         string    `json:"dialect,omitempty"` // "spec" or "live": the one that was accepted
 	Scope           Scope     `json:"scope,omitempty"`   // of its rows, from the first batch to the last
-	RemoteID        string    `json:"run_id,omitempty"`  // the receiver's name of the run
+	RemoteID        string    `json:"run_id,omitempty"`  // the name of the run at the receiver
 	UploadURIPrefix string    `json:"upload_uri_prefix,omitempty"`
 	IntentAt        time.Time `json:"intent_at"`              // before the first request was sent
-	RegisteredAt    time.Time `json:"registered_at,omitzero"` // when an answer came
+	RegisteredAt    time.Time `json:"registered_at,omitzero"` // when the response arrived
 	FinishedAt      time.Time `json:"finished_at,omitzero"`   // when the finish was confirmed
-	// Attempts counts the requests that were sent; more than one without an answer
-	// means that the receiver may hold a run that we do not know of.
+	// Attempts counts the requests that were sent. If there was more than one without a
+	// response, the receiver can have a run that is not known here.
 	Attempts int `json:"attempts"`
 }
 
-// Batch is one sealed upload: always the same rows, always the same bytes.
+// Batch is one sealed upload: its rows and bytes never change.
 type Batch struct {
 	Number     int       `json:"number"`    // 1, 2, 3, ... within the run
 	FirstSeq   int64     `json:"first_seq"` // the snapshots whose intervals are in it:

@@ -1,12 +1,12 @@
 package rt
 
-// Scope says whose figures a sample shows.
+// Scope says to what the figures of a sample belong.
 type Scope string
 
 // The scopes of a sample.
 const (
 	ScopeNode Scope = "node" // the whole node
-	ScopeJob  Scope = "job"  // the job's cgroup wherever it has such a figure, else the node
+	ScopeJob  Scope = "job"  // the job's cgroup if it has such a figure, else the node
 )
 
 // Sample is what happened in one interval: section 6 of the specification.
@@ -44,9 +44,9 @@ type Scalars struct {
 	GPUUtilized Opt[uint64]  // count
 }
 
-// ProcessScalars is what the job's cgroup used in an interval, or the process tree
-// where the run has no job: the process_* columns of Sentinel's live dialect. It
-// is a value: deriving it allocates nothing.
+// ProcessScalars is what the job's cgroup, or the process tree of a run without a job, used
+// in an interval: the process_* columns of Sentinel's live dialect. It is a value: deriving
+// it allocates nothing.
 type ProcessScalars struct {
 	Children                      Opt[uint64]  // processes of the job, or descendants of the root pid
 	UserMillis, SystemMillis      Opt[uint64]  // as in Scalars

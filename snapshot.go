@@ -9,7 +9,7 @@ const (
 	ReasonFirst                  // the tracker's first reading, before the job's first step
 	ReasonAppeared               // the job's cgroup appeared
 	ReasonLast                   // the last reading: the cgroup emptied or the command ended
-	ReasonStop                   // the tracker was told to stop while the job still ran
+	ReasonStop                   // the tracker got a signal to stop while the job still ran
 )
 
 // String returns the reason's name as the spool's views show it.
@@ -21,8 +21,8 @@ func (r Reason) String() string {
 	return "unknown"
 }
 
-// Snapshot is what was read at one instant. Counters are cumulative, as the
-// kernel gives them. A collector reuses one Snapshot for all its readings.
+// Snapshot is what was read at one instant. Counters are cumulative, as in the kernel. A
+// collector reuses one Snapshot for all its readings.
 type Snapshot struct {
 	Seq    int64  // ascending from 1 within a run; numbers are missing where snapshots were thinned
 	Wall   int64  // nanoseconds since the epoch, CLOCK_REALTIME
@@ -31,10 +31,10 @@ type Snapshot struct {
 
 	Node NodeReading // scope node
 	Job  JobReading  // scope job: the job's cgroup on this node
-	// GPU is what the job's GPUs did, or, where the run has no job, what the tree's
-	// processes did on GPUs.
+	// GPU is the use of the job's GPUs or, in a run without a job, the use of GPUs by the
+	// processes of the tree.
 	GPU  GPUUse
-	Tree TreeReading // scope job: a process tree, where a root pid was given
+	Tree TreeReading // scope job: a process tree, if a root pid was given
 
 	CPUs   []CPUReading   // per logical CPU, online ones only, ascending
 	Nets   []NetReading   // per interface, without lo
@@ -46,15 +46,15 @@ type Snapshot struct {
 	RemoteFS []RemoteFSReading // per Lustre or NFS mount
 
 	Steps        []StepReading       // per step and task of the job that has a cgroup
-	Procs        []ProcessReading    // the job's processes that used most
+	Procs        []ProcessReading    // the processes of the job that used most CPU time or memory
 	GPUProcesses []GPUProcessReading // per process on a GPU: of the job or the tree
 	Energy       []EnergyReading     // per domain that measures energy or power
 	Perf         []PerfReading       // per hardware or software counter of the job
 }
 
-// InheritCounters fills the cumulative fields that are absent in s with what an
-// older snapshot had, so that the next difference spans the gap and no total is
-// lost. Gauges stay absent. The lists are left alone: see Absorb.
+// InheritCounters fills the counters that are absent in s with the values of an older
+// snapshot, so that the next difference spans the gap and no total is lost. Gauges stay
+// absent, and the lists stay as they are: see Absorb.
 func (s *Snapshot) InheritCounters(older *Snapshot) {
 	if !s.Node.CPU.Valid() {
 		s.Node.CPU = older.Node.CPU
@@ -76,9 +76,9 @@ func (s *Snapshot) InheritCounters(older *Snapshot) {
 	s.Job.CarryOver(&older.Job, Counter)
 }
 
-// Absorb makes s stand for an older snapshot as well, which is dropped: s inherits
-// its counters, the peak of its interval, and what no other snapshot has of steps
-// and of what is counted in lists. The lists of s must be its own.
+// Absorb prepares s to replace an older snapshot, which the caller drops: s takes over its
+// counters, the peak of its interval, the last figures of ended steps, and the counters in
+// lists. s must not share its lists with another snapshot.
 func (s *Snapshot) Absorb(older *Snapshot) {
 	s.InheritCounters(older)
 	if peak, ok := s.Job.MemIntervalPeak.Get(); ok {
@@ -95,7 +95,7 @@ func inherit(mine, older *Opt[uint64]) {
 	}
 }
 
-// absorbSteps keeps the last figures of steps that have ended.
+// absorbSteps adds the steps that have ended in older: no later snapshot has them.
 func (s *Snapshot) absorbSteps(older *Snapshot) {
 	for i := range older.Steps {
 		o := &older.Steps[i]
@@ -131,7 +131,8 @@ func (s *Snapshot) absorbPerf(older *Snapshot) {
 	}
 }
 
-// usageBoot is when Job.CPUUsage was read: now, or when it was inherited from.
+// usageBoot returns the boot time at which Job.CPUUsage was read, here or in the older
+// snapshot that it was inherited from.
 func (s *Snapshot) usageBoot() int64 {
 	if s.Job.usageBoot != 0 {
 		return s.Job.usageBoot
@@ -139,7 +140,7 @@ func (s *Snapshot) usageBoot() int64 {
 	return s.Boot
 }
 
-// ticksBoot is the same for the ticks of Tree.
+// ticksBoot does the same for the ticks of Tree.
 func (s *Snapshot) ticksBoot() int64 {
 	if s.Tree.ticksBoot != 0 {
 		return s.Tree.ticksBoot
@@ -147,8 +148,8 @@ func (s *Snapshot) ticksBoot() int64 {
 	return s.Boot
 }
 
-// CopyFrom makes s a copy of src with lists of its own, whose memory it uses
-// again. The details of GPUs, which nobody changes, are shared.
+// CopyFrom makes s a copy of src. It reuses the memory of the lists of s. The details of
+// GPUs are shared: they are never changed.
 func (s *Snapshot) CopyFrom(src *Snapshot) {
 	old := *s
 	*s = *src

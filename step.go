@@ -1,8 +1,8 @@
 package rt
 
-// StepReading holds what was read of the cgroup of one step, or of one task of it,
-// on this node. One that has ended is in the first snapshot after its end, with
-// its last figures, and in none after that.
+// StepReading holds what was read of the cgroup of one step on this node, or of one of its
+// tasks. A step that has ended is in the first snapshot after its end, with its last
+// figures, and in no later one.
 type StepReading struct {
 	Step  string      // "0", "batch", "extern", "interactive"
 	Task  Opt[uint64] // the task's number: on this node (v1), as Slurm names its directory (v2); absent for the step as a whole
@@ -13,5 +13,5 @@ type StepReading struct {
 	MemCurrent, MemPeak, Anon, File, Shmem Opt[uint64] // bytes
 	PageFaults, MajorFaults, EventsOOMKill Opt[uint64] // counts
 	Pids                                   Opt[uint64] // processes
-	IOReadBytes, IOWriteBytes              Opt[uint64] // bytes, where the controller is on
+	IOReadBytes, IOWriteBytes              Opt[uint64] // bytes, if the controller is on
 }

@@ -51,7 +51,7 @@ func runUnequal(t *testing.T, c *cluster, s *site) {
 		t.Errorf("%s has %s events of other tasks, want 0", outer.path, n)
 	}
 	text, _ := s.rtSpool(t, "--spool", spool, "report", fmt.Sprintf("%d.0", id))
-	if !strings.Contains(text, "2 other tasks of step 0 ran on here after ") {
+	if !strings.Contains(text, "2 other tasks of step 0 continued on this node after ") {
 		t.Errorf("the report does not name the other tasks:\n%s", text)
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// enough is the time that a run must have been watched for advice, in seconds.
+// enough is how long a run must have been tracked for advice, in seconds.
 const enough = 60
 
-// advise says what the job could ask for instead. A record with holes says nothing:
-// what was not seen may have been what was needed.
+// advise sets what the job could request instead. An incomplete record gives no advice: the
+// job may have needed more in the part that is missing.
 func (s *Summary) advise() {
 	switch elapsed := s.ElapsedSecs.Or(0); {
 	case s.Scope != ScopeJob:
@@ -23,7 +23,7 @@ func (s *Summary) advise() {
 	case s.Record.Missed > 0 || s.Record.Gaps > 0:
 		s.AdviceReason = "readings are missing"
 	case elapsed < enough:
-		s.AdviceReason = "the job was too short to tell"
+		s.AdviceReason = "the job was too short"
 	default:
 		s.adviseMemory()
 		s.adviseCPU()
@@ -41,7 +41,7 @@ func (s *Summary) adviseMemory() {
 	peak, ok := m.PeakBytes.Get()
 	switch {
 	case m.OOMKills.Or(0) > 0:
-		s.advice("ask for more memory than %s: processes were killed for want of it", size(m.LimitBytes))
+		s.advice("request more memory than %s: processes were killed for lack of it", size(m.LimitBytes))
 	case !ok || m.PeakOf != "kernel" || m.LimitOf == "node" || !m.PeakPct.Valid():
 	case m.PeakPct.Or(100) < 50 && s.Run.Outcome == rt.OutcomeFinished:
 		mib := math.Ceil(float64(peak)*1.2/(256<<20)) * 256 // a fifth more, in steps of 256 MiB
@@ -59,7 +59,7 @@ func (s *Summary) adviseCPU() {
 		return
 	}
 	if need := uint64(math.Ceil(top)); need >= 1 && need < cores && c.UsedPct.Or(100) < 50 {
-		s.advice("%d of %d cores would do: never more than %.2f were busy", need, cores, top)
+		s.advice("%d of %d cores are enough: never more than %.2f were busy", need, cores, top)
 	}
 }
 

@@ -9,18 +9,18 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Array is what the tasks of a job array used, the last attempt of each. Tasks
-// whose record is not complete count in Outcomes alone.
+// Array is what the tasks of a job array used, each in its last attempt. Tasks with an
+// incomplete record are counted in Outcomes only.
 type Array struct {
 	Job      string         `json:"array_job"`
 	Tasks    []ArrayTask    `json:"tasks"`
 	Outcomes map[string]int `json:"outcomes"`
-	Complete int            `json:"complete"` // tasks that the distributions are of
+	Complete int            `json:"complete"` // tasks in the distributions
 	Earlier  int            `json:"earlier_attempts"`
 	Elapsed  Distribution   `json:"elapsed_secs"`
 	Used     Distribution   `json:"cpu_used_secs"`
 	UsedPct  Distribution   `json:"cpu_used_pct"`
-	Peak     Distribution   `json:"memory_peak_bytes"` // of the worst node of each
+	Peak     Distribution   `json:"memory_peak_bytes"` // of the worst node of each task
 	PeakPct  Distribution   `json:"memory_peak_pct"`   // of its limit
 	Outliers []Outlier      `json:"outliers"`
 	OOMKills rt.Opt[uint64] `json:"oom_kills"`
@@ -40,7 +40,7 @@ type ArrayTask struct {
 	Complete    bool            `json:"complete"`
 }
 
-// Distribution says how a figure is spread over tasks; all null where no task has it.
+// Distribution describes a figure over all tasks. Its values are null if no task has the figure.
 type Distribution struct {
 	N    int             `json:"n"`
 	Min  rt.Opt[float64] `json:"min"`
@@ -51,7 +51,7 @@ type Distribution struct {
 	Mean rt.Opt[float64] `json:"mean"`
 }
 
-// Outlier is a task with a figure far from that of the others.
+// Outlier is a task with a figure that is far from those of the others.
 type Outlier struct {
 	Job    string  `json:"job"`
 	Node   string  `json:"node"`
@@ -60,7 +60,7 @@ type Outlier struct {
 	Median float64 `json:"median"`
 }
 
-// RollUp makes one document of the runs of an array's tasks, oldest first.
+// RollUp summarizes the runs of an array's tasks, the oldest first.
 func RollUp(job string, list []*Summary) *Array {
 	a := &Array{Job: job, Tasks: []ArrayTask{}, Outcomes: map[string]int{}, Outliers: []Outlier{}}
 	keys, of := attempts(list)
@@ -165,7 +165,7 @@ func distribution(values []float64) Distribution {
 	return d
 }
 
-// quantile of sorted values, between two of them in proportion.
+// quantile returns a quantile of sorted values, with linear interpolation.
 func quantile(sorted []float64, q float64) float64 {
 	at := q * float64(len(sorted)-1)
 	low := int(at)
@@ -176,9 +176,9 @@ func quantile(sorted []float64, q float64) float64 {
 	return sorted[low] + float64(part*(sorted[low+1]-sorted[low]))
 }
 
-// What an outlier is: among so many tasks or more, further from the median than so
-// many deviations (the median of the distances, scaled to a normal
-// distribution's), and by a fifth of the median.
+// An outlier is one of at least so many tasks, and is further from the median than so many
+// deviations (the median of the distances, scaled to a normal distribution) and than a fifth
+// of the median.
 const (
 	outlierTasks      = 8
 	outlierDeviations = 3.5
@@ -202,7 +202,7 @@ func (a *Array) outliers(what string, values []float64, tasks []*ArrayTask) {
 	}
 }
 
-// shown is the figure of an outlier as a person reads it.
+// shown formats the figure of an outlier.
 func (o *Outlier) shown() string {
 	name, value, median := "elapsed", span(rt.Some(o.Value)), span(rt.Some(o.Median))
 	switch o.What {

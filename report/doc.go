@@ -1,8 +1,6 @@
-// Package report says what a spooled run was: who ran what, how much of what was
-// allocated it used, how close it came to its limits, and how complete the
-// record is. Summarize makes a Summary, which is the JSON document, and WriteText
-// shows it on one screen.
+// Package report describes a spooled run: the user and the command, how much of the
+// allocation was used, how close the job came to its limits, and how complete the record is.
+// Summarize returns a Summary, which is the JSON document; WriteText shows it on one screen.
 //
-// A figure that was not read is null in JSON, "-" in text, and beside it stands
-// the reason.
+// A figure that was not read is null in JSON and "-" in text, and the reason follows.
 package report

@@ -9,12 +9,12 @@ import (
 )
 
 // Energy is what one domain of the node or of a device used while the run was
-// tracked. Domains overlap: a package holds its cores, the node all of them.
+// tracked. Domains overlap: a package includes its cores, the node includes everything.
 type Energy struct {
 	Source string          `json:"source"`
 	Domain string          `json:"domain"`
 	Kind   rt.EnergyKind   `json:"kind"`
-	Joules rt.Opt[float64] `json:"joules"` // as counted; null where the domain counts none
+	Joules rt.Opt[float64] `json:"joules"` // as counted; null if the domain has no counter
 	Watts  rt.Opt[float64] `json:"watts"`  // mean, counted or read
 }
 
@@ -44,7 +44,7 @@ func (t energyTallies) add(s *rt.Snapshot, secs float64) {
 	}
 }
 
-// list gives the domains, the widest first; secs is the time between the readings.
+// list returns the domains, the widest first; secs is the time between the readings.
 func (t energyTallies) list(secs float64) []Energy {
 	kinds := []rt.EnergyKind{rt.EnergyNode, rt.EnergyPlatform, rt.EnergyPackage, rt.EnergyCore, rt.EnergyUncore, rt.EnergyDRAM, rt.EnergyGPU}
 	keys := slices.SortedFunc(maps.Keys(t), func(a, b energyKey) int {

@@ -9,11 +9,11 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// slice is the part of a card that a MIG instance is.
+// slice is the share of a card that a MIG instance has.
 type slice struct {
-	card      string // UUID; empty for what is no instance
-	own, of   uint64 // compute slices; of is 0 where the driver does not say
-	isDivided bool   // it is such a card
+	card      string // UUID; empty for a GPU that is not an instance
+	own, of   uint64 // compute slices; of is 0 if the driver does not report it
+	isDivided bool   // the card has instances
 }
 
 // set reads the details of a GPU: "parent_uuid", "mig_compute_slices" as "2/7".
@@ -28,12 +28,12 @@ func (p *slice) set(detail map[string]string) {
 	}
 }
 
-// gpuJoules puts in the energy of the job's GPUs: as their driver counted, or else their
-// mean power. Of a MIG instance nobody measures either: it has the part of its card's
-// that its compute slices are, and nothing where the driver does not tell them.
+// gpuJoules adds the energy of the job's GPUs: as their driver counted it, or else from their
+// mean power. For a MIG instance neither exists: it gets the share of its card's energy that
+// corresponds to its compute slices, or none if the driver does not report them.
 func (r *reading) gpuJoules(e *JobEnergy) {
 	var device, slice bool
-	for _, of := range r.gpus.sorted() { // a sum of other order differs in its last digits
+	for _, of := range r.gpus.sorted() { // a sum in another order differs in the last digits
 		if !of.InJob.Or(false) || of.part.isDivided {
 			continue
 		}
@@ -54,8 +54,8 @@ func (r *reading) gpuJoules(e *JobEnergy) {
 	e.GPUMethod = methods(device, "device", slice, "slice")
 }
 
-// gpusBetween is what the node's GPUs used in an interval, in microjoules: each as its
-// driver counted, or else by its power at the end.
+// gpusBetween returns the energy of the node's GPUs in an interval, in microjoules: as the
+// driver counted it, or else from the power at the end of the interval.
 func gpusBetween(prev, s *rt.Snapshot, secs float64) (used uint64) {
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
@@ -77,7 +77,7 @@ func gpusBetween(prev, s *rt.Snapshot, secs float64) (used uint64) {
 	return used
 }
 
-// deviceJoules is what was measured of one device.
+// deviceJoules returns the measured energy of one device.
 func (r *reading) deviceJoules(of *gpuTally) rt.Opt[float64] {
 	if e := r.energy[energyKey{"gpu", of.UUID, rt.EnergyGPU}]; e != nil && e.used.spans {
 		return rt.Some(float64(e.used.sum) * 1e-6)
@@ -88,7 +88,7 @@ func (r *reading) deviceJoules(of *gpuTally) rt.Opt[float64] {
 	return rt.None[float64]()
 }
 
-// methods names those that were used.
+// methods lists the methods that were used.
 func methods(first bool, name string, second bool, other string) string {
 	switch {
 	case first && second:
@@ -101,7 +101,7 @@ func methods(first bool, name string, second bool, other string) string {
 	return ""
 }
 
-// gpus is the energy of the GPUs with what is not measured but shared.
+// gpus formats the energy of the GPUs, and says what was not measured.
 func (e *JobEnergy) gpus() string {
 	text := number(e.GPUJoules, "%.1f J")
 	if strings.Contains(e.GPUMethod, "slice") {

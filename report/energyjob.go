@@ -8,32 +8,32 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// JobEnergy is the part that a job, or a process tree, had of the node's energy. In
-// each interval what the node used beyond its idle power is shared by instructions
-// where they were counted, else by CPU time; idle energy is nobody's, and what it
-// would be if all of it were the job's is the upper bound. GPUs stand apart, by device.
+// JobEnergy is the share of a job, or of a process tree, in the energy of the node. In each
+// interval the energy above the idle power is divided by instructions if they were counted,
+// else by CPU time. Idle energy belongs to no job; the upper bound includes all of it. GPUs
+// are counted separately, by device.
 type JobEnergy struct {
-	ActiveJoules rt.Opt[float64] `json:"active_joules"` // the lower bound too: no idle energy in it
+	ActiveJoules rt.Opt[float64] `json:"active_joules"` // also the lower bound: without idle energy
 	HighJoules   rt.Opt[float64] `json:"high_joules"`   // with all idle energy
 	IdleJoules   rt.Opt[float64] `json:"idle_joules"`   // of the node
-	NodeJoules   rt.Opt[float64] `json:"node_joules"`   // what is shared: without the GPUs
+	NodeJoules   rt.Opt[float64] `json:"node_joules"`   // what is divided: without the GPUs
 	OtherJoules  rt.Opt[float64] `json:"other_joules"`  // active, of other jobs and the system
 	MeanWatts    rt.Opt[float64] `json:"mean_watts"`    // of ActiveJoules
 
 	IdleWatts rt.Opt[float64] `json:"idle_watts"`
 	IdleOf    string          `json:"idle_of,omitempty"` // "configuration"; "least": the lowest power of the run
-	Of        string          `json:"of,omitempty"`      // what measured: "node", "psys", "package", "meter"
-	// Method is what was shared by: "cpu time", "instructions", or in this order both.
+	Of        string          `json:"of,omitempty"`      // the source: "node", "psys", "package", "meter"
+	// Method is "cpu time", "instructions", or both in this order.
 	Method           string  `json:"method,omitempty"`
-	CoveredSecs      float64 `json:"covered_secs"`      // of the run were measured
-	InstructionsSecs float64 `json:"instructions_secs"` // of these, shared by instructions
+	CoveredSecs      float64 `json:"covered_secs"`      // time of the run that was measured
+	InstructionsSecs float64 `json:"instructions_secs"` // part of it that was divided by instructions
 
 	GPUJoules rt.Opt[float64] `json:"gpu_joules"` // of the job's GPUs, counted or by their mean power
-	// GPUMethod is "device", or "slice" where a MIG instance has the part of its
-	// card's energy that its compute slices are of the card's, or both.
+	// GPUMethod is "device", or "slice" if a MIG instance got the share of its card's
+	// energy that corresponds to its compute slices, or both.
 	GPUMethod string `json:"gpu_method,omitempty"`
-	// GPUsUnmeasured is how many of the job's GPUs nothing measured: GPUJoules and what
-	// is made of it lack theirs.
+	// GPUsUnmeasured is the number of the job's GPUs without a measurement. GPUJoules and
+	// the figures that depend on it do not include them.
 	GPUsUnmeasured uint64 `json:"gpus_unmeasured,omitempty"`
 
 	KWh       rt.Opt[float64] `json:"kwh"`        // ActiveJoules and GPUJoules
@@ -41,7 +41,7 @@ type JobEnergy struct {
 	Reason    string          `json:"reason,omitempty"`
 }
 
-// energyInterval is one interval that was measured.
+// energyInterval is one measured interval.
 type energyInterval struct {
 	node      uint64 // microjoules
 	busy, job uint64 // microseconds or instructions
@@ -49,22 +49,22 @@ type energyInterval struct {
 	secs      float64
 }
 
-// energyRecord gathers them, by what measured.
+// energyRecord collects the intervals of each source.
 type energyRecord struct {
 	by       map[rt.EnergyKind][]energyInterval
-	watts    rt.Opt[float64] // of a power meter when it was last read
+	watts    rt.Opt[float64] // of a power meter, at its last reading
 	wattsAt  int64           // Boot
-	unshared bool            // energy was there, nothing to share it by was
+	unshared bool            // energy was measured, but nothing to divide it by
 }
 
-// MeterHold is how long a power stands for the time after it.
+// MeterHold is how long a reading of power is valid.
 const MeterHold = time.Minute
 
-// Where what a power meter showed stands for the node.
+// ofMeter is the source of energy that a power meter measured.
 const ofMeter = rt.EnergyKind("meter")
 
-// measures are what may stand for the node, the best first: counters miss nothing, a
-// meter shows instants.
+// measures are the sources for the energy of the node, the best first: counters are complete,
+// a meter measures instants.
 var measures = [...]rt.EnergyKind{rt.EnergyNode, rt.EnergyPlatform, rt.EnergyPackage, ofMeter}
 
 func (r *energyRecord) add(prev, s *rt.Snapshot) {
@@ -80,7 +80,8 @@ func (r *energyRecord) add(prev, s *rt.Snapshot) {
 	use := rt.EnergyBetween(prev, s)
 	i.busy, i.job, i.by = use.Shared()
 	var known bool
-	if i.node, known = use.Node.Get(); known {
+	i.node, known = use.Node.Get()
+	if known {
 		r.put(use.Of, i, prev, s)
 	}
 	if watts, ok := r.watts.Get(); ok && s.Boot-r.wattsAt <= int64(MeterHold) {
@@ -89,7 +90,7 @@ func (r *energyRecord) add(prev, s *rt.Snapshot) {
 	}
 }
 
-// put adds an interval. What measures the whole node has its GPUs in it.
+// put adds an interval. A source for the whole node includes its GPUs.
 func (r *energyRecord) put(of rt.EnergyKind, i energyInterval, prev, s *rt.Snapshot) {
 	if i.by == "" {
 		r.unshared = true
@@ -104,8 +105,8 @@ func (r *energyRecord) put(of rt.EnergyKind, i energyInterval, prev, s *rt.Snaps
 	r.by[of] = append(r.by[of], i)
 }
 
-// best is what covers most of the run, and of those that cover about the same the
-// first of measures.
+// best returns the source that covers most of the run. If several cover about the same time,
+// it is the first of measures.
 func (r *energyRecord) best() (of rt.EnergyKind, intervals []energyInterval) {
 	covered := 0.0
 	for _, kind := range measures {
@@ -120,7 +121,7 @@ func (r *energyRecord) best() (of rt.EnergyKind, intervals []energyInterval) {
 	return of, r.by[of]
 }
 
-// leastPower is that of an interval of half a second or more, in watts.
+// leastPower returns the lowest power of an interval of half a second or more, in watts.
 func leastPower(intervals []energyInterval) rt.Opt[float64] {
 	var least rt.Opt[float64]
 	for _, i := range intervals {
@@ -131,9 +132,9 @@ func leastPower(intervals []energyInterval) rt.Opt[float64] {
 	return least
 }
 
-// ShareEnergy shares the node's energy anew with what a site knows: the power that
-// its node draws while idle, in watts, 0 for the least that was seen; and how many
-// grams of CO2 equivalents a kWh is, 0 where nobody says.
+// ShareEnergy divides the node's energy again with the values of a site: the power of the
+// idle node in watts, 0 for the lowest power of the run, and the grams of CO2 equivalents
+// per kWh, 0 if unknown.
 func (s *Summary) ShareEnergy(idleWatts, gramsPerKWh float64) {
 	e := s.JobEnergy
 	if e == nil {
@@ -182,7 +183,7 @@ func (e *JobEnergy) priced(gramsPerKWh float64) {
 	}
 }
 
-// jobEnergy begins the block, nil for a whole node and where nothing measured at all.
+// jobEnergy returns the block without its energy; nil for a whole node and if there was no source.
 func (r *reading) jobEnergy(s *Summary) {
 	if s.Scope == ScopeNode {
 		return
@@ -192,7 +193,7 @@ func (r *reading) jobEnergy(s *Summary) {
 	switch {
 	case len(r.shared.by) > 0:
 	case r.shared.unshared:
-		e.Reason = "the CPU time to share the node's energy by was not read"
+		e.Reason = "the CPU time that divides the node's energy was not read"
 	case len(s.Energy) > 0:
 		e.Reason = "no counter of the node's energy covers any interval"
 	case !e.GPUJoules.Valid():
@@ -204,7 +205,7 @@ func (r *reading) jobEnergy(s *Summary) {
 	s.ShareEnergy(0, 0)
 }
 
-// jobEnergy is the line of what the job had of the node's energy.
+// jobEnergy writes the line of the job's share in the node's energy.
 func (p *page) jobEnergy(s *Summary) {
 	e := s.JobEnergy
 	switch {

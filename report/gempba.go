@@ -6,8 +6,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// GemPBA is what a GemPBA program of the job has told of itself, in those of its lines
-// that were kept. Its workers need not all be on this node.
+// GemPBA is what a GemPBA program of the job reported, in those of its lines that were stored.
+// Its workers can be on several nodes.
 type GemPBA struct {
 	Lines      int             `json:"lines"`
 	Hosts      int             `json:"hosts"` // most at once
@@ -23,17 +23,17 @@ type GemPBA struct {
 	Edges      []GemPBAEdge    `json:"edges"`   // those with most bytes
 }
 
-// GemPBAWorker is what one worker did, also before it was listened to.
+// GemPBAWorker is what one worker did, also before its reports were stored.
 type GemPBAWorker struct {
 	ID         uint32          `json:"worker_id"`
-	Host       string          `json:"hostname"` // empty where the program did not say
+	Host       string          `json:"hostname"` // empty if the program did not report it
 	TasksLocal rt.Opt[uint64]  `json:"tasks_local"`
 	TasksSent  rt.Opt[uint64]  `json:"tasks_sent"`
 	TasksRecv  rt.Opt[uint64]  `json:"tasks_recv"`
 	IdlePct    rt.Opt[float64] `json:"idle_pct"`
 }
 
-// GemPBAEdge is what one worker has sent to another one.
+// GemPBAEdge is what one worker sent to another one.
 type GemPBAEdge struct {
 	From  uint32 `json:"from"`
 	To    uint32 `json:"to"`
@@ -41,7 +41,7 @@ type GemPBAEdge struct {
 	Count uint64 `json:"count"`
 }
 
-// gempba is the block of the job's program, where it told of itself.
+// gempba writes the block of the job's program, if it reported anything.
 func (p *page) gempba(s *Summary) {
 	g := s.GemPBA
 	if g == nil {
@@ -59,11 +59,13 @@ func (p *page) gempba(s *Summary) {
 	}
 }
 
-// busiest is the worker that had most tasks to run.
+// busiest returns the worker that ran most tasks.
 func (g *GemPBA) busiest() (most *GemPBAWorker) {
 	tasks := func(w *GemPBAWorker) uint64 { return w.TasksLocal.Or(0) + w.TasksRecv.Or(0) }
 	for i := range g.Workers {
-		if w := &g.Workers[i]; tasks(w) > 0 && (most == nil || tasks(w) > tasks(most)) {
+		w := &g.Workers[i]
+		more := most == nil || tasks(w) > tasks(most)
+		if more && tasks(w) > 0 {
 			most = w
 		}
 	}

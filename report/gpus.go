@@ -8,20 +8,20 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// GPU is one GPU of the job, used or not; of a node or a process tree, each that
-// was there.
+// GPU is one GPU of the job, whether it was used or not. For a node or a process tree these
+// are all GPUs of the node.
 type GPU struct {
 	UUID  string       `json:"uuid"`
 	Name  string       `json:"name"`
 	Host  string       `json:"host_id,omitempty"`
 	InJob rt.Opt[bool] `json:"in_job"` // allocated to the job
-	// BusyPct is the share of time in which it ran something: busy is not efficient.
+	// BusyPct is the share of time in which it ran a kernel. A busy GPU need not be efficient.
 	BusyPct        rt.Opt[float64] `json:"busy_pct"`
 	MaxBusyPct     rt.Opt[float64] `json:"max_busy_pct"`
 	VRAMPeakBytes  rt.Opt[uint64]  `json:"vram_peak_bytes"` // highest reading
 	VRAMTotalBytes rt.Opt[uint64]  `json:"vram_total_bytes"`
 	MeanWatts      rt.Opt[float64] `json:"mean_watts"`
-	Processes      int             `json:"processes"` // that the driver showed on it
+	Processes      int             `json:"processes"` // that the driver reported on it
 }
 
 // mean is a mean over time: each reading counts for the interval before it.
@@ -84,7 +84,7 @@ func (t gpuTallies) add(s *rt.Snapshot, secs float64) {
 	}
 }
 
-// list gives the job's GPUs where the run is a job's, else all of them.
+// list returns the job's GPUs, or all GPUs for a run without a job.
 func (t gpuTallies) list(scope Scope) []GPU {
 	out := []GPU{}
 	for _, of := range t.sorted() {
@@ -96,7 +96,7 @@ func (t gpuTallies) list(scope Scope) []GPU {
 	return out
 }
 
-// sorted are they in the order in which they were first read.
+// sorted returns the GPUs in the order in which they were first read.
 func (t gpuTallies) sorted() []*gpuTally {
 	return slices.SortedFunc(maps.Values(t), func(a, b *gpuTally) int { return cmp.Compare(a.order, b.order) })
 }

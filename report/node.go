@@ -8,7 +8,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Node is what the whole node did meanwhile: other jobs are in it.
+// Node is what the whole node did during the run, including other jobs.
 type Node struct {
 	CPUs           rt.Opt[uint64]  `json:"cpus"`
 	MeanCores      rt.Opt[float64] `json:"mean_cores"` // busy
@@ -23,7 +23,7 @@ type Node struct {
 	RemoteFS       []RemoteFS      `json:"remote_fs,omitempty"`
 }
 
-// Fabric is what went through one port of a high-speed network, in bytes.
+// Fabric is the traffic of one port of a high-speed network, in bytes.
 type Fabric struct {
 	Device    string         `json:"device"`
 	Port      uint64         `json:"port"`
@@ -42,8 +42,8 @@ type RemoteFS struct {
 	Ops        rt.Opt[uint64] `json:"ops"`
 }
 
-// shortest is the time in nanoseconds of which the node's use is told: CPUs are counted
-// by the tick of 10 ms, which of a shorter time says nothing.
+// shortest is the least time for which the node's use is shown, in nanoseconds. The kernel
+// counts CPU time in ticks of 10 ms, which are too coarse for a shorter time.
 const shortest = 1e9
 
 type nodeTally struct {

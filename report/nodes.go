@@ -8,7 +8,7 @@ import (
 )
 
 // Nodes is what the runs of one attempt of a job used on their nodes. Memory is
-// compared node by node: a peak of one node says nothing of the limit of another.
+// compared node by node: the peak of one node is not related to the limit of another.
 type Nodes struct {
 	CPU
 	Nodes []NodeShare `json:"nodes"` // the fullest memory first
@@ -17,15 +17,15 @@ type Nodes struct {
 	MeanPct      rt.Opt[float64] `json:"mean_memory_pct"`
 	CPUImbalance rt.Opt[float64] `json:"cpu_imbalance"` // busiest node over the mean
 	OOMKills     rt.Opt[uint64]  `json:"oom_kills"`
-	// Expected is how many nodes the job has; fewer are here where some of its runs
-	// lie in the spool of another node.
+	// Expected is the number of the job's nodes. Nodes has fewer if some of its runs are in
+	// the spool of another node.
 	Expected rt.Opt[uint64] `json:"expected_nodes"`
-	Complete bool           `json:"complete"` // all of them, each complete
-	// Sacct is what accounting says beside the sums, where all nodes are here.
+	Complete bool           `json:"complete"` // all nodes are here, and each is complete
+	// Sacct compares the sums with accounting, if all nodes are here.
 	Sacct []Difference `json:"sacct,omitempty"`
 }
 
-// NodeShare is one node's part.
+// NodeShare is the part of one node.
 type NodeShare struct {
 	Node       string          `json:"node"`
 	UsedSecs   rt.Opt[float64] `json:"used_secs"`
@@ -37,15 +37,15 @@ type NodeShare struct {
 	Complete   bool            `json:"complete"`
 }
 
-// attempt names what belongs together: one attempt of a job, or of a step of it.
-// A restart count that repeats does not mix two attempts: a node is in one once.
+// attempt identifies one attempt of a job or step. If a restart count repeats, two attempts
+// are still separate, because a node is in an attempt only once.
 type attempt struct {
 	cluster, step string
 	job, number   uint64
 	turn          int
 }
 
-// attempts sorts summaries of jobs by attempt, in their order; others are left out.
+// attempts groups the summaries of jobs by attempt, in their order; others are omitted.
 func attempts(list []*Summary) (keys []attempt, of map[attempt][]*Summary) {
 	of = map[attempt][]*Summary{}
 	for _, s := range list {
@@ -65,7 +65,7 @@ func attempts(list []*Summary) (keys []attempt, of map[attempt][]*Summary) {
 	return keys, of
 }
 
-// Together fills Nodes of the summaries whose job has several runs among them.
+// Together fills Nodes of the summaries of a job that has several runs.
 func Together(list []*Summary) {
 	keys, of := attempts(list)
 	for _, key := range keys {
@@ -117,7 +117,7 @@ func together(list []*Summary) *Nodes {
 	return n
 }
 
-// sumCPU adds up the CPU time; what is not known of one node is not known of all.
+// sumCPU adds up the CPU time. If it is unknown for one node, the sum is unknown.
 func (n *Nodes) sumCPU(list []*Summary) {
 	var used, user, system, allocated, cores sumOf
 	for _, s := range list {
@@ -136,7 +136,7 @@ func (n *Nodes) sumCPU(list []*Summary) {
 	}
 }
 
-// sumOf is a sum that is absent as soon as one of its parts is.
+// sumOf returns a sum that is absent if one of its parts is absent.
 type sumOf struct {
 	sum    float64
 	absent bool

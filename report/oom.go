@@ -10,34 +10,34 @@ import (
 
 // OOMKill is the moment at which the kernel killed processes of the job for its memory.
 type OOMKill struct {
-	Time  time.Time `json:"time"`  // as the tracker noticed it, else of the first reading that shows it
-	Kills uint64    `json:"kills"` // processes killed since the reading before
+	Time  time.Time `json:"time"`  // when the tracker noticed it, else of the first reading that shows it
+	Kills uint64    `json:"kills"` // processes killed since the previous reading
 	Step  string    `json:"step,omitempty"`
-	// Task is where the kill was counted; absent where no task has a cgroup.
+	// Task is the task that counted the kill; absent if tasks have no cgroup.
 	Task       rt.Opt[uint64] `json:"task"`
 	LimitBytes rt.Opt[uint64] `json:"limit_bytes"`
-	// BeforeBytes is the last reading of the job's memory before it.
+	// BeforeBytes is the last reading of the job's memory before the kill.
 	BeforeBytes rt.Opt[uint64] `json:"before_bytes"`
-	// GrowthBytesPerSec is how fast it grew up to then, over a minute at most.
+	// GrowthBytesPerSec is its growth until then, over a minute at most.
 	GrowthBytesPerSec rt.Opt[float64] `json:"growth_bytes_per_sec"`
-	// Biggest are processes of the last reading before it that looked at them, by
-	// resident memory; those that the kill's own reading shows with more have that.
+	// Biggest are processes of the last reading of processes before the kill, by resident
+	// memory. If the reading of the kill itself shows more, that value is used.
 	Biggest []Process `json:"biggest"`
 
-	after time.Time // of the reading before
+	after time.Time // of the previous reading
 }
 
 const (
-	maxOOMKills = 16        // that are described
-	biggest     = 3         // processes that are named with each
+	maxOOMKills = 16        // bound of the kills in the list
+	biggest     = 3         // processes per kill
 	growthOver  = int64(60) // seconds
 )
 
-// oomTally watches for kills.
+// oomTally collects the kills.
 type oomTally struct {
 	kills  []OOMKill
 	recent []memoryAt // readings of the last minute
-	walked []Process  // of the last reading that looked at processes
+	walked []Process  // of the last reading of processes
 }
 
 type memoryAt struct {
@@ -45,7 +45,7 @@ type memoryAt struct {
 	bytes uint64
 }
 
-// add takes a reading and the one before it.
+// add takes a reading and the previous one.
 func (t *oomTally) add(prev, s *rt.Snapshot) {
 	if prev != nil {
 		t.look(prev, s)
@@ -83,7 +83,7 @@ func (t *oomTally) look(prev, s *rt.Snapshot) {
 	t.kills = append(t.kills, k)
 }
 
-// timed gives the kills the times at which the tracker noticed them.
+// timed sets the times at which the tracker noticed the kills.
 func (t *oomTally) timed(events []rt.Event) []OOMKill {
 	for i := range t.kills {
 		k := &t.kills[i]
@@ -97,7 +97,7 @@ func (t *oomTally) timed(events []rt.Event) []OOMKill {
 	return t.kills
 }
 
-// killedIn is the step, and the task where one has it, whose count has grown.
+// killedIn returns the step, and the task if there is one, with a higher count of kills.
 func killedIn(prev, s *rt.Snapshot) (step string, task rt.Opt[uint64]) {
 	for i := range s.Steps {
 		r := &s.Steps[i]
@@ -107,7 +107,9 @@ func killedIn(prev, s *rt.Snapshot) (step string, task rt.Opt[uint64]) {
 				before = p.EventsOOMKill.Or(0)
 			}
 		}
-		if r.EventsOOMKill.Or(0) > before && (step == "" || r.Task.Valid() && !task.Valid()) {
+		closer := r.Task.Valid() && !task.Valid()
+		better := step == "" || closer
+		if better && r.EventsOOMKill.Or(0) > before {
 			step, task = r.Step, r.Task
 		}
 	}
@@ -123,8 +125,8 @@ func processesOf(s *rt.Snapshot) []Process {
 	return list
 }
 
-// biggestOf are the biggest of those before the kill, each with the most it had. Where
-// nobody had looked before, they are those of the kill's own reading.
+// biggestOf returns the biggest processes before the kill, each with its highest value. If no
+// earlier reading has processes, they are those of the reading of the kill.
 func biggestOf(before, at []Process) []Process {
 	list := slices.Clone(before)
 	if len(list) == 0 {

@@ -2,8 +2,7 @@ package report
 
 import "github.com/resource-tracker/rt"
 
-// Pressure is for how long tasks of the job waited, in seconds: some of them, or
-// all at once.
+// Pressure is the time in which some tasks of the job, or all of them, waited, in seconds.
 type Pressure struct {
 	CPUSomeSecs    rt.Opt[float64] `json:"cpu_some_secs"`
 	CPUFullSecs    rt.Opt[float64] `json:"cpu_full_secs"`

@@ -7,7 +7,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Process is one of the processes that used most, as far as it was seen.
+// Process is one of the processes that used most, according to the readings.
 type Process struct {
 	PID        uint64          `json:"pid"`
 	Comm       string          `json:"comm"`
@@ -21,10 +21,10 @@ type Process struct {
 	WriteBytes rt.Opt[uint64]  `json:"write_bytes"`
 }
 
-// topProcesses is how many are shown by CPU time, and how many by memory.
+// topProcesses is the number of processes shown by CPU time, and of those by memory.
 const topProcesses = 5
 
-// maxProcesses bounds those that are remembered; a job may have any number of them.
+// maxProcesses bounds the processes in memory; a job can have any number.
 const maxProcesses = 4096
 
 type processKey struct{ pid, start uint64 }
@@ -63,7 +63,7 @@ func (p *Process) add(r *rt.ProcessReading) {
 	}
 }
 
-// prune keeps those that may still be among the first.
+// prune drops the processes that cannot be among the first any more.
 func (t processTallies) prune() {
 	keep := map[*Process]bool{}
 	for _, by := range []func(a, b *Process) int{byCPU, byMemory} {
@@ -91,8 +91,8 @@ func byCPU(a, b *Process) int { return -cmp.Compare(a.UsedSecs.Or(0), b.UsedSecs
 
 func byMemory(a, b *Process) int { return -cmp.Compare(a.RSSBytes.Or(0), b.RSSBytes.Or(0)) }
 
-// top gives those that used most CPU time, then those of the largest memory that
-// are not among them.
+// top returns the processes with most CPU time, then those with most memory that are not
+// among the first.
 func (t processTallies) top() []Process {
 	var out []Process
 	shown := map[*Process]bool{}

@@ -7,13 +7,13 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Cost is what the tracker itself used, by its own last word.
+// Cost is what the tracker itself used, according to its last event.
 type Cost struct {
 	CPUSecs     rt.Opt[float64] `json:"cpu_secs"`
 	MaxRSSBytes rt.Opt[uint64]  `json:"max_rss_bytes"`
 }
 
-// ledger takes what the quality ledger says.
+// ledger evaluates the quality ledger.
 func (s *Summary) ledger(events []rt.Event) {
 	r := &s.Record
 	for i := range events {
@@ -56,7 +56,7 @@ func allowedOf(detail string) (cpus, mems string) {
 	return cpus, mems
 }
 
-// sensorsOf reads "cgroup ok, disk denied": each sensor and how it was at the end.
+// sensorsOf parses "cgroup ok, disk denied": each sensor and its status at the end.
 func sensorsOf(detail string) map[string]string {
 	all := map[string]string{}
 	for one := range strings.SplitSeq(detail, ", ") {
@@ -67,10 +67,10 @@ func sensorsOf(detail string) map[string]string {
 	return all
 }
 
-// missed is how many readings a gap tells of, "5 readings before ...".
+// missed returns the number of readings in the detail of a gap, "5 readings before ...".
 func missed(detail string) int { return numberIn(detail, "%d readings") }
 
-// numberIn is the number at the place of %d, 0 where the text is another.
+// numberIn returns the number in the place of %d, 0 if the text is different.
 func numberIn(detail, format string) (n int) {
 	before, _, _ := strings.Cut(format, "%d")
 	if _, after, found := strings.Cut(detail, before); found {
@@ -81,7 +81,7 @@ func numberIn(detail, format string) (n int) {
 	return max(n, 0)
 }
 
-// costOf reads the pairs of the recorder's event.
+// costOf parses the pairs of the recorder's event.
 func costOf(detail string) Cost {
 	var c Cost
 	for field := range strings.FieldsSeq(detail) {

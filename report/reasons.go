@@ -1,14 +1,14 @@
 package report
 
-// absences say what it means that a machine lacks something, and what can be done: the
-// ledger says in which place of /sys it was not found.
+// absences explain why a machine lacks something, and what to do. The ledger has the path of
+// /sys that does not exist.
 var absences = map[string]string{
 	"energy":        "no counters in /sys: virtual machines have none; elsewhere load the module intel_rapl_msr or that of a power meter",
-	"cpu frequency": "this kernel tells none",
+	"cpu frequency": "this kernel reports none",
 }
 
-// reasons says why each absent figure is absent: what the sensor said, or else
-// what follows from how the run was tracked.
+// reasons sets the reason of each absent figure: the status of the sensor, or else what
+// follows from the way the run was tracked.
 func (r *reading) reasons(s *Summary) {
 	general := ""
 	switch {
@@ -46,9 +46,9 @@ func (r *reading) reasons(s *Summary) {
 	case ScopeTree:
 		cpu, memory, disk, processes = "tree", "tree", "tree", "tree"
 		held = "it ended before its memory was read"
-		io, parts, oom = "not read for a process tree", "not told apart for a process tree", "not counted for a process tree"
+		io, parts, oom = "not read for a process tree", "not separated for a process tree", "not counted for a process tree"
 	case ScopeNode:
-		parts, oom = "not told apart for a node", "not counted for a node"
+		parts, oom = "not separated for a node", "not counted for a node"
 	}
 	s.CPU.Reason = why(!s.CPU.UsedSecs.Valid(), cpu, unread)
 	s.Memory.Reason = why(!s.Memory.PeakBytes.Valid(), memory, held)
@@ -57,7 +57,7 @@ func (r *reading) reasons(s *Summary) {
 	s.IO.Reason = why(!s.IO.ReadBytes.Valid() || !s.IO.WriteBytes.Valid(), disk, io)
 	s.Processes.Reason = why(!s.Processes.Max.Valid(), processes, unread)
 	if r.readings > 1 {
-		general = "" // the node was read, whatever became of the job
+		general = "" // the node was read, even if the job was not
 	}
 	s.Network.Reason = why(!s.Network.RecvBytes.Valid(), "network", unread)
 }

@@ -243,10 +243,10 @@ func TestShortCommand(t *testing.T) {
 		lines        []string
 	}{
 		{"known to the kernel", "cpu_user_secs=0.001 max_process_rss_kib=12288 major_faults=0", 0, rt.None[uint64](),
-			[]string{"Memory       - (it ended before its memory was read)", "             largest process 12.0 MiB, as the kernel said at its end"}},
+			[]string{"Memory       - (it ended before its memory was read)", "             largest process 12.0 MiB, as the kernel reported at its end"}},
 		{"not known", "", 0, rt.None[uint64](), []string{"Memory       - (it ended before its memory was read)"}},
 		{"read early", "max_process_rss_kib=12288", 4 << 20, u(4 << 20),
-			[]string{"Memory       peak 4.00 MiB of", "             largest process 12.0 MiB, as the kernel said at its end"}},
+			[]string{"Memory       peak 4.00 MiB of", "             largest process 12.0 MiB, as the kernel reported at its end"}},
 	} {
 		list := commandSnapshots()[:2]
 		list[0].Tree, list[1].Tree.RSS, list[1].Reason = rt.TreeReading{}, u(tt.rss), rt.ReasonLast

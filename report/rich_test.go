@@ -242,7 +242,7 @@ func TestCompletenessGatesAdvice(t *testing.T) {
 		{"late", "the record is not complete", func(e *example) { e.snapshots = e.snapshots[1:] }},
 		{"cut", "the record is not complete", func(e *example) { e.snapshots = e.snapshots[:20] }},
 		{"running", "the job is not over", func(e *example) { e.run.State, e.run.Outcome = rt.StateRunning, rt.OutcomeNone }},
-		{"short", "the job was too short to tell", func(e *example) { e.run.End = e.run.Start.Add(time.Second) }},
+		{"short", "the job was too short", func(e *example) { e.run.End = e.run.Start.Add(time.Second) }},
 	} {
 		e := richExamples()[1]
 		tt.change(&e)
@@ -274,8 +274,8 @@ func TestLedger(t *testing.T) {
 // advice is given from figures that are not their last.
 func TestUnseenTasks(t *testing.T) {
 	for detail, want := range map[string]string{
-		"7 other tasks of step 0 on this node had not ended": "7 other tasks of step 0 ran on here after 02:10:00, when the tracked one had ended: what was used then is not in these figures",
-		"1 other task of step 0 on this node had not ended":  "1 other task of step 0 ran on here after 02:10:00, when the tracked one had ended: what was used then is not in these figures",
+		"7 other tasks of step 0 on this node had not ended": "7 other tasks of step 0 continued on this node after 02:10:00, when the tracked one had ended: their use after that is not in these figures",
+		"1 other task of step 0 on this node had not ended":  "1 other task of step 0 continued on this node after 02:10:00, when the tracked one had ended: their use after that is not in these figures",
 	} {
 		e := richExamples()[1]
 		e.run.Step = "0"

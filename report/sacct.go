@@ -7,8 +7,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Sacct is what Slurm's accounting says of the whole job, on all of its nodes,
-// beside our figures.
+// Sacct compares Slurm's accounting of the whole job, on all of its nodes, with our figures.
 type Sacct struct {
 	ElapsedSecs rt.Opt[float64] `json:"elapsed_secs"`
 	CPUSecs     rt.Opt[float64] `json:"cpu_secs"`
@@ -17,22 +16,22 @@ type Sacct struct {
 	MaxRSSBytes rt.Opt[float64] `json:"max_rss_bytes"`
 	MaxRSSStep  string          `json:"max_rss_step,omitempty"`
 	MaxRSSNode  string          `json:"max_rss_node,omitempty"`
-	// Differences are to the figures of this run, where it is the job's only one; of a
-	// job of several nodes they are in Nodes.
+	// Differences compares the figures of this run, if it is the job's only one; for a job of
+	// several nodes they are in Nodes.
 	Differences []Difference `json:"differences,omitempty"`
 }
 
-// Difference is a figure of ours beside the one of sacct.
+// Difference compares a figure of ours with that of sacct.
 type Difference struct {
 	Figure string  `json:"figure"` // "cpu_secs", "elapsed_secs", "max_rss_bytes"
 	Ours   float64 `json:"ours"`
 	Sacct  float64 `json:"sacct"`
-	// OffPct is by how much ours is more, in percent of sacct's; absent where that is 0.
+	// OffPct is by how much ours is higher, in percent of sacct's; absent if sacct's is 0.
 	OffPct rt.Opt[float64] `json:"off_pct"`
-	Reason string          `json:"reason"` // why they are not the same
+	Reason string          `json:"reason"` // why they differ
 }
 
-// sacctOf reads the pairs that drain has written.
+// sacctOf parses the pairs that the drain has written.
 func sacctOf(detail string) *Sacct {
 	s := &Sacct{}
 	for pair := range strings.FieldsSeq(detail) {
@@ -62,16 +61,16 @@ func sacctOf(detail string) *Sacct {
 	return s
 }
 
-// The reasons of differences, each true of every job.
+// The reasons of differences, which apply to every job.
 const (
-	whyCPU     = "sacct has each task's start in slurmstepd, not what nobody waited for"
-	whyRSS     = "sacct looks now and then at one step's fullest task; ours is the kernel's peak of all, file cache included"
-	whyReadRSS = "sacct looks now and then at one step's fullest task, we at all at once"
+	whyCPU     = "sacct has each task's start in slurmstepd, but not processes without a wait(2)"
+	whyRSS     = "sacct samples the largest task of one step; ours is the kernel's peak of all, file cache included"
+	whyReadRSS = "sacct samples the largest task of one step, we all tasks together"
 	whySpan    = "sacct has whole seconds of the allocation, ours go from Prolog to last process"
 	whySpans   = whySpan + " where that is longest"
 )
 
-// compare sets our figures beside sacct's.
+// compare compares our figures with sacct's.
 func (s *Sacct) compare(cpu, elapsed, peak rt.Opt[float64], whyElapsed, whyPeak string) (list []Difference) {
 	for _, d := range [...]struct {
 		figure, reason string
@@ -93,7 +92,7 @@ func (s *Sacct) compare(cpu, elapsed, peak rt.Opt[float64], whyElapsed, whyPeak 
 	return list
 }
 
-// compareSacct does so for a run that is all of its job.
+// compareSacct does this for the only run of a job.
 func (s *Summary) compareSacct() {
 	if s.Sacct == nil || s.Run.Step != "" || s.Run.NumNodes.Or(1) > 1 {
 		return
@@ -108,8 +107,8 @@ func whyPeak(s *Summary) string {
 	return whyReadRSS
 }
 
-// compareSacct does so for the runs of all nodes of a job; the memory is that of
-// the node which sacct names.
+// compareSacct does this for the runs of all nodes of a job. The memory is that of the node
+// that sacct names.
 func (n *Nodes) compareSacct(list []*Summary) {
 	var elapsed, peak rt.Opt[float64]
 	var of *Sacct
@@ -131,7 +130,7 @@ func (n *Nodes) compareSacct(list []*Summary) {
 	}
 }
 
-// differences shows sacct's figures, ours behind each, and why they differ.
+// differences writes sacct's figures, each with ours and the reason of the difference.
 func (p *page) differences(list []Difference) {
 	label := "sacct"
 	for i := range list {

@@ -6,22 +6,22 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Sensor is what another program's reports of one kind, which are kept with the run,
-// say of one target. In a run of a tracker nothing of it is in the other figures.
+// Sensor summarizes the stored reports of another program, of one kind and for one target. In
+// a run of a tracker these values are not part of the other figures.
 type Sensor struct {
 	Sensor    string          `json:"sensor"`
-	Target    string          `json:"target"` // a cgroup or a job as the sensor calls it; "all": the node
+	Target    string          `json:"target"` // name of a cgroup or job in the sensor; "all": the node
 	Kind      string          `json:"kind"`   // "hwpc", "power", "procfs"
 	Reports   int             `json:"reports"`
 	MeanWatts rt.Opt[float64] `json:"mean_watts"`   // of kind power
-	Joules    rt.Opt[float64] `json:"joules"`       // of kind hwpc, where RAPL was counted: packages and memory
+	Joules    rt.Opt[float64] `json:"joules"`       // of kind hwpc, if RAPL was counted: packages and memory
 	MeanPct   rt.Opt[float64] `json:"mean_cpu_pct"` // of kind procfs, of the node's CPUs
 }
 
-// mostSensors are shown on the screen; --json has all.
+// mostSensors bounds the sensors on the screen; --json has all.
 const mostSensors = 4
 
-// sensors are the lines of what other programs measured.
+// sensors writes the lines of what other programs measured.
 func (p *page) sensors(s *Summary) {
 	for i, of := range s.Others {
 		if i == mostSensors {

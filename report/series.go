@@ -2,8 +2,7 @@ package report
 
 import "github.com/resource-tracker/rt"
 
-// maxColumns is how many columns a series has at most: one line of a terminal
-// with room for its legend.
+// maxColumns bounds the columns of a series: one line of a terminal with its legend.
 const maxColumns = 60
 
 // point is one interval of a run, in seconds since its first reading.
@@ -13,8 +12,8 @@ type point struct {
 	memory   rt.Opt[uint64]  // bytes at its end
 }
 
-// resample spreads the intervals over columns of equal length. CPU time is divided
-// by how much of an interval lies in a column, memory is the highest reading.
+// resample distributes the intervals to columns of equal length. CPU time is divided in
+// proportion to the overlap of interval and column; memory is the highest reading.
 func resample(points []point) Series {
 	var s Series
 	if len(points) == 0 {
@@ -32,8 +31,8 @@ func resample(points []point) Series {
 	for _, p := range points {
 		first := min(int((p.from-begin)/s.ColumnSecs), n-1)
 		for c := first; c < n; c++ {
-			// The conversions keep a product from being fused with the sum, which some
-			// architectures do and others cannot: the digits must be the same on all.
+			// The conversions prevent a fused multiply-add, which only some architectures
+			// have: the digits must be the same on all.
 			left := begin + float64(float64(c)*s.ColumnSecs)
 			overlap := min(p.to, left+s.ColumnSecs) - max(p.from, left)
 			if overlap <= 1e-9*s.ColumnSecs {

@@ -11,11 +11,11 @@ import (
 // Step is what one step of the job used on this node.
 type Step struct {
 	Step        string          `json:"step"`
-	Ended       bool            `json:"ended"`        // its cgroup was seen to go
+	Ended       bool            `json:"ended"`        // its cgroup was removed
 	ElapsedSecs rt.Opt[float64] `json:"elapsed_secs"` // between its first and its last reading
 	Figures
 	Tasks []Task `json:"tasks,omitempty"`
-	// How unequal the tasks are: the largest over the mean; absent below two tasks.
+	// The imbalance of the tasks: the largest value over the mean; absent below two tasks.
 	CPUImbalance    rt.Opt[float64] `json:"cpu_imbalance"`
 	MemoryImbalance rt.Opt[float64] `json:"memory_imbalance"`
 }
@@ -32,7 +32,7 @@ type Figures struct {
 	UsedSecs     rt.Opt[float64] `json:"used_secs"`
 	UserSecs     rt.Opt[float64] `json:"user_secs"`
 	SystemSecs   rt.Opt[float64] `json:"system_secs"`
-	PeakBytes    rt.Opt[uint64]  `json:"peak_bytes"` // by the kernel, else the highest reading
+	PeakBytes    rt.Opt[uint64]  `json:"peak_bytes"` // from the kernel, else the highest reading
 	AnonBytes    rt.Opt[uint64]  `json:"anonymous_bytes"`
 	PageFaults   rt.Opt[uint64]  `json:"page_faults"`
 	MajorFaults  rt.Opt[uint64]  `json:"major_faults"`
@@ -42,14 +42,14 @@ type Figures struct {
 	WriteBytes   rt.Opt[uint64]  `json:"write_bytes"`
 }
 
-// stepKey names a step, or a task of it.
+// stepKey identifies a step or one of its tasks.
 type stepKey struct {
 	step string
 	task rt.Opt[uint64]
 }
 
-// stepTally gathers what the readings of one step or task say. Its cgroup is made
-// with it, so its counters are its totals.
+// stepTally collects the readings of one step or task. Its cgroup begins with it, so that its
+// counters are its totals.
 type stepTally struct {
 	first, last         int64 // Boot
 	ended               bool
@@ -110,7 +110,7 @@ func micros(v rt.Opt[uint64]) rt.Opt[float64] {
 	return rt.None[float64]()
 }
 
-// list gives the steps in the order they began, numbered ones by their number.
+// list returns the steps in the order in which they began, numbered ones by their number.
 func (t stepTallies) list() []Step {
 	byName := map[string]*Step{}
 	var out []*Step
@@ -146,7 +146,7 @@ func (t stepTallies) list() []Step {
 	return steps
 }
 
-// keys come in the order of the steps, each before its tasks.
+// keys returns the keys in the order of the steps, each before its tasks.
 func (t stepTallies) keys() []stepKey {
 	keys := make([]stepKey, 0, len(t))
 	for k := range t {
@@ -176,7 +176,7 @@ func compareSteps(a, b string) int {
 	return cmp.Or(cmp.Compare(number(a), number(b)), -cmp.Compare(a, b))
 }
 
-// imbalance is the largest over the mean of two tasks or more, 1 where all are equal.
+// imbalance returns the largest value over the mean of two tasks or more, 1 if all are equal.
 func imbalance(tasks []Task, of func(*Figures) rt.Opt[float64]) rt.Opt[float64] {
 	var sum, top float64
 	for i := range tasks {
@@ -192,7 +192,7 @@ func imbalance(tasks []Task, of func(*Figures) rt.Opt[float64]) rt.Opt[float64] 
 	return rt.Some(top / (sum / float64(len(tasks))))
 }
 
-// most is the task with the largest value.
+// most returns the task with the largest value.
 func most(tasks []Task, of func(*Figures) float64) *Task {
 	if len(tasks) == 0 {
 		return nil

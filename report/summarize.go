@@ -8,15 +8,15 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Summarize reads all snapshots of a run, in order, and sums them up. It reads
-// them once and keeps none. Where they come without their lists (rt.StepReading,
-// ...), what is told of these is missing. An error of the snapshots ends it.
+// Summarize reads all snapshots of a run, in order, and summarizes them. It reads them once
+// and retains none. If they have no lists (rt.StepReading, ...), the parts of the summary that
+// need lists are missing. It returns the first error of the snapshots.
 func Summarize(run rt.Run, events []rt.Event, snapshots iter.Seq2[*rt.Snapshot, error]) (*Summary, error) {
 	r := reading{
 		run: run, steps: stepTallies{}, processes: processTallies{}, gpus: gpuTallies{}, energy: energyTallies{}, context: newNodeTally(),
 	}
 	if len(run.Command) > 0 {
-		r.tree.startAtZero() // the tree began with us
+		r.tree.startAtZero() // the tree began with the tracker
 	}
 	for s, err := range snapshots {
 		if err != nil {
@@ -27,7 +27,7 @@ func Summarize(run rt.Run, events []rt.Event, snapshots iter.Seq2[*rt.Snapshot, 
 	return r.summary(events), nil
 }
 
-// reading is what is gathered while the snapshots go by.
+// reading is the state while the snapshots are read.
 type reading struct {
 	run             rt.Run
 	job, tree, node usage
@@ -112,8 +112,9 @@ func (r *reading) addPoint(prev, s *rt.Snapshot) {
 }
 
 func (r *reading) scope() Scope {
+	onlyPending := r.seen.pending && !r.seen.tree
 	switch {
-	case r.seen.present || r.seen.pending && !r.seen.tree:
+	case r.seen.present || onlyPending:
 		return ScopeJob
 	case r.seen.tree || r.run.PID.Valid():
 		return ScopeTree
@@ -157,7 +158,7 @@ func (r *reading) summary(events []rt.Event) *Summary {
 	return s
 }
 
-// io is what the io controller counted, or where that is off the processes.
+// io returns what the io controller counted, or the processes if it is off.
 func (u *usage) io() IO {
 	io := IO{ReadBytes: u.read.value(), WriteBytes: u.write.value()}
 	if !io.ReadBytes.Valid() && !io.WriteBytes.Valid() && u.procRead.spans {
@@ -166,7 +167,7 @@ func (u *usage) io() IO {
 	return io
 }
 
-// elapsed is the time of the run; of its readings where its end is not known.
+// elapsed returns the time of the run, or of its readings if its end is not known.
 func (r *reading) elapsed() rt.Opt[float64] {
 	switch {
 	case !r.run.End.IsZero() && !r.run.Start.IsZero() && r.run.End.After(r.run.Start):
@@ -177,9 +178,9 @@ func (r *reading) elapsed() rt.Opt[float64] {
 	return rt.None[float64]()
 }
 
-// split makes user and system time add up to what was used: cgroup v1 samples
-// them by the tick, which counts too much or too little, but it counts the whole
-// exactly. The kernel itself does the same for v2.
+// split scales user and system time so that they add up to the used time. Cgroup v1 samples
+// them by tick, which is inexact, but counts the sum exactly. For v2 the kernel does the
+// same.
 func (c *CPU) split() {
 	used, ok1 := c.UsedSecs.Get()
 	user, ok2 := c.UserSecs.Get()

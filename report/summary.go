@@ -6,7 +6,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Scope says whose figures a summary shows.
+// Scope says to what the figures of a summary belong.
 type Scope string
 
 // The scopes of a summary: the narrowest that was read.
@@ -21,7 +21,7 @@ type Summary struct {
 	Label       string          `json:"job"` // "12", "12_3", "12.0"; "-" outside a scheduler
 	Run         rt.Run          `json:"run"`
 	Scope       Scope           `json:"scope"`
-	ElapsedSecs rt.Opt[float64] `json:"elapsed_secs"` // of the run, or of its readings where its end is not known
+	ElapsedSecs rt.Opt[float64] `json:"elapsed_secs"` // of the run, or of its readings if its end is not known
 	CPU         CPU             `json:"cpu"`
 	Memory      Memory          `json:"memory"`
 	IO          IO              `json:"io"`
@@ -35,24 +35,24 @@ type Summary struct {
 	Node        Node            `json:"node"`
 	Energy      []Energy        `json:"energy,omitempty"`
 	JobEnergy   *JobEnergy      `json:"job_energy,omitempty"`
-	// GemPBA is what the job's program told of itself, where it was listened to.
-	// Whoever knows its format sets it.
+	// GemPBA is what the job's program reported, if its reports were stored. The package
+	// that parses its format sets it.
 	GemPBA *GemPBA `json:"gempba,omitempty"`
 	Series Series  `json:"series"`
-	Sacct  *Sacct  `json:"sacct,omitempty"` // where a drain has asked for it
-	// Advice says what could be asked for instead; AdviceReason why there is none
-	// where the record does not allow any.
+	Sacct  *Sacct  `json:"sacct,omitempty"` // if a drain has queried it
+	// Advice says what could be requested instead; AdviceReason says why there is none if
+	// the record does not allow any.
 	Advice       []string `json:"advice,omitempty"`
 	AdviceReason string   `json:"advice_reason,omitempty"`
-	// Nodes is what all runs of the job together used, where there are several.
+	// Nodes is what all runs of the job together used, if there are several.
 	Nodes *Nodes `json:"nodes,omitempty"`
-	// Abandoned: the tracker has died, and no drain has closed the run yet. Whoever
-	// knows the spool sets it.
+	// Abandoned: the tracker has died, and no drain has closed the run yet. The reader of
+	// the spool sets it.
 	Abandoned bool                `json:"abandoned"`
 	Record    Record              `json:"record"`
 	Sensors   map[string]SensorIs `json:"sensors_not_ok"`
-	// Others is what other sensors reported of the node and the job. Whoever knows
-	// their format sets it.
+	// Others is what other sensors reported about the node and the job. The package that
+	// parses their format sets it.
 	Others []Sensor `json:"powerapi,omitempty"`
 
 	energy energyRecord // of JobEnergy, for ShareEnergy
@@ -77,8 +77,8 @@ type CPU struct {
 	Reason      string `json:"reason,omitempty"`
 }
 
-// Memory is the memory that was held, in bytes. The parts are the highest
-// readings of each and need not have been at the same instant.
+// Memory is the memory that was used, in bytes. The parts are the highest readings of each
+// and need not be of the same instant.
 type Memory struct {
 	PeakBytes      rt.Opt[uint64]  `json:"peak_bytes"`
 	PeakOf         string          `json:"peak_of"` // "kernel": every instant; "readings": the highest reading
@@ -89,8 +89,8 @@ type Memory struct {
 	SharedBytes    rt.Opt[uint64]  `json:"shared_bytes"` // tmpfs, /dev/shm, shared anonymous mappings
 	FileBytes      rt.Opt[uint64]  `json:"file_bytes"`   // page cache without SharedBytes
 	OOMKills       rt.Opt[uint64]  `json:"oom_kills"`
-	// LargestProcessBytes is the most that one process of a command had resident, as
-	// wait4(2) says: less than all together, but also of those that no reading saw.
+	// LargestProcessBytes is the highest resident memory of one process of a command, from
+	// wait4(2). It includes processes that no reading has.
 	LargestProcessBytes rt.Opt[uint64] `json:"largest_process_bytes,omitzero"`
 	Reason              string         `json:"reason,omitempty"`
 	PartsReason         string         `json:"parts_reason,omitempty"`
@@ -105,8 +105,8 @@ type IO struct {
 	Reason     string         `json:"reason,omitempty"`
 }
 
-// Network is what the node received and sent meanwhile, in bytes. A job has no
-// such figure of its own.
+// Network is what the node received and sent during the run, in bytes. There is no such figure
+// for a job.
 type Network struct {
 	RecvBytes rt.Opt[uint64] `json:"recv_bytes"`
 	SentBytes rt.Opt[uint64] `json:"sent_bytes"`
@@ -114,7 +114,7 @@ type Network struct {
 	Reason    string         `json:"reason,omitempty"`
 }
 
-// Processes is how many there were at once.
+// Processes is the number of processes at the same time.
 type Processes struct {
 	Max        rt.Opt[uint64] `json:"max"`
 	MaxThreads rt.Opt[uint64] `json:"max_threads"`
@@ -122,8 +122,8 @@ type Processes struct {
 	Reason     string         `json:"reason,omitempty"`
 }
 
-// Series are figures over time, in at most maxColumns columns of equal length. A
-// column of which nothing is known is null.
+// Series are figures over time, in at most maxColumns columns of equal length. A column
+// without a reading is null.
 type Series struct {
 	ColumnSecs  float64           `json:"column_secs"`
 	Cores       []rt.Opt[float64] `json:"cores"`        // mean of each column
@@ -133,26 +133,26 @@ type Series struct {
 // Record says how complete the record is.
 type Record struct {
 	Readings int       `json:"readings"` // taken
-	Expected int       `json:"expected"` // with those that were missed or left out
+	Expected int       `json:"expected"` // with those that were missed or omitted
 	Missed   int       `json:"missed"`   // not taken in time
-	LeftOut  int       `json:"left_out"` // by intention, to stay within the budget
+	LeftOut  int       `json:"left_out"` // on purpose, to stay within the budget
 	First    time.Time `json:"first,omitzero"`
 	Last     time.Time `json:"last,omitzero"`
 	Gaps     int       `json:"gaps"`
 	Tracker  Cost      `json:"tracker"`
-	Budget   []string  `json:"budget,omitempty"` // what the tracker left out to stay within it, and when
-	// Sensors is how each sensor was at the end, where the tracker came to say it.
+	Budget   []string  `json:"budget,omitempty"` // what the tracker omitted to stay within it, and when
+	// Sensors is the status of each sensor at the end, if the tracker recorded it.
 	Sensors map[string]string `json:"sensors,omitempty"`
-	// Remarks are clocks that were set and what did not fit together.
+	// Remarks are clocks that were set, and contradictions.
 	Remarks []string `json:"remarks,omitempty"`
-	// Unseen is how many other tasks of the run's step ran on on this node after Last,
-	// when the tracked one had ended: their figures are not their last.
+	// Unseen is the number of other tasks of the run's step that continued on this node after
+	// Last, when the tracked one had ended: their figures are not final.
 	Unseen int `json:"unseen_tasks,omitempty"`
 	// Complete: from before the job's first process, or the command's start, to the last reading at its end.
 	Complete bool `json:"complete"`
 }
 
-// SensorIs is the last word on a sensor that did not read what it should.
+// SensorIs is the last status of a sensor that failed.
 type SensorIs struct {
 	Status string `json:"status"`
 	Detail string `json:"detail,omitempty"`

@@ -2,8 +2,8 @@ package report
 
 import "github.com/resource-tracker/rt"
 
-// total adds up the growth of one counter. A reading below the one before starts
-// it anew without adding anything, as an interval is absent there.
+// total adds up the growth of one counter. A reading below the previous one restarts it and
+// adds nothing, because the interval is absent.
 type total struct {
 	last   rt.Opt[uint64]
 	sum    uint64
@@ -11,7 +11,7 @@ type total struct {
 	origin rt.Opt[uint64]
 }
 
-// add takes the next reading; absent ones leave the next difference to span the gap.
+// add takes the next reading. If it is absent, the next difference spans the gap.
 func (t *total) add(v rt.Opt[uint64]) {
 	cur, ok := v.Get()
 	if !ok {
@@ -35,7 +35,7 @@ func (t *total) value() rt.Opt[uint64] {
 	return rt.Some(t.sum)
 }
 
-// scaled is the sum times unit.
+// scaled returns the sum times unit.
 func (t *total) scaled(unit float64) rt.Opt[float64] {
 	if !t.spans {
 		return rt.None[float64]()
@@ -68,15 +68,15 @@ type usage struct {
 	stepd                        total // slurmstepd's CPU time
 	faults, major                total
 	stalls                       [6]total // some and full of CPU, memory, I/O
-	peak, memory                 highest  // by the kernel, by the readings; bytes
-	intervalPeak                 highest  // by the kernel, for each interval; bytes
+	peak, memory                 highest  // from the kernel, from the readings; bytes
+	intervalPeak                 highest  // from the kernel, for each interval; bytes
 	threads                      highest
 	anon, shared, file           highest // bytes
 	processes                    highest
 	limit                        rt.Opt[uint64] // bytes, the last one that was read
 }
 
-// totals are those that a job's cgroup counts from its making.
+// totals are the counters of a job's cgroup since its creation.
 func (u *usage) totals() []*total {
 	list := []*total{&u.cpu, &u.user, &u.system, &u.throttled, &u.read, &u.write, &u.oomKills,
 		&u.procRead, &u.procWrite, &u.stepd, &u.faults, &u.major}
@@ -97,7 +97,7 @@ func (u *usage) startAtZero() {
 func (u *usage) addJob(j *rt.JobReading) {
 	if j.Phase == rt.JobPending {
 		u.startAtZero()
-		if j.ProcWriteBytes.Valid() { // it may never get a cgroup
+		if j.ProcWriteBytes.Valid() { // the job may never get a cgroup
 			u.procRead.add(j.ProcReadBytes)
 			u.procWrite.add(j.ProcWriteBytes)
 		}
@@ -139,7 +139,7 @@ func (u *usage) addTree(t *rt.TreeReading) {
 	}
 	u.user.add(t.CPUUserTicks)
 	u.system.add(t.CPUSystemTicks)
-	if t.RSS.Or(0) > 0 { // a process that has ended holds nothing, whatever it held
+	if t.RSS.Or(0) > 0 { // a process that has ended has no memory any more
 		u.memory.add(t.RSS)
 	}
 	if children, ok := t.Children.Get(); ok {

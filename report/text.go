@@ -12,7 +12,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// TextOptions say how the screen is drawn.
+// TextOptions are the options of the screen.
 type TextOptions struct {
 	ASCII bool           // no characters beyond ASCII in sparklines
 	Zone  *time.Location // of the times; nil is UTC
@@ -25,7 +25,7 @@ const (
 )
 
 // WriteText writes the summary as one screen of 80 columns: 24 lines for a small
-// job, and more where there are more steps, GPUs or networks to tell of.
+// job, more if there are more steps, GPUs or networks.
 func WriteText(w io.Writer, s *Summary, o TextOptions) error {
 	if o.Zone == nil {
 		o.Zone = time.UTC
@@ -51,13 +51,13 @@ func WriteText(w io.Writer, s *Summary, o TextOptions) error {
 
 type page struct{ strings.Builder }
 
-// line writes a line: a label of 13 columns and what it is about.
+// line writes a line: a label of 13 columns and the text.
 func (p *page) line(label, format string, args ...any) {
 	text := fmt.Sprintf("%-*s", labelWidth, label) + fmt.Sprintf(format, args...)
 	p.WriteString(strings.TrimRight(cut(text, width), " ") + "\n")
 }
 
-// because is what follows a figure that is absent.
+// because returns the text that follows an absent figure.
 func because(reason string) string {
 	if reason == "" {
 		return ""
@@ -88,7 +88,7 @@ func (p *page) head(s *Summary, o TextOptions) {
 		when = r.Start.In(o.Zone).Format("2006-01-02 15:04:05 MST")
 	}
 	p.line("When", "%s, elapsed %s", when, span(s.ElapsedSecs))
-	switch s.Scope { // nothing is said of the ordinary: the job's cgroup on this node
+	switch s.Scope { // the usual scope, the job's cgroup on this node, is not shown
 	case ScopeTree:
 		p.line("Scope", "the process tree of pid %s", count(r.PID))
 	case ScopeNode:
@@ -96,7 +96,7 @@ func (p *page) head(s *Summary, o TextOptions) {
 	}
 }
 
-// title names that which was tracked.
+// title names what was tracked.
 func title(s *Summary) string {
 	r := &s.Run
 	switch {
@@ -173,7 +173,7 @@ func (p *page) cpu(s *Summary, o TextOptions) {
 	}
 }
 
-// spark writes a sparkline, where there is something to see.
+// spark writes a sparkline if there is more than one value.
 func (p *page) spark(series []rt.Opt[float64], top float64, legend string, ascii bool) {
 	if len(series) > 1 {
 		p.WriteString("  " + Sparkline(series, top, ascii) + "  " + legend + "\n")
@@ -207,7 +207,7 @@ func (p *page) memory(s *Summary, o TextOptions) {
 			p.line("  anonymous", "-%s", because(m.PartsReason))
 		}
 		p.line("  shared", "%-9s max; can cause an OOM kill", size(m.SharedBytes))
-		p.line("  file cache", "%-9s max; given back when memory is short", size(m.FileBytes))
+		p.line("  file cache", "%-9s max; freed when memory is short", size(m.FileBytes))
 	} else {
 		p.line("  parts", "-%s", because(m.PartsReason))
 	}
@@ -220,10 +220,10 @@ func (p *page) memory(s *Summary, o TextOptions) {
 	p.line("OOM kills", "%s%s%s", count(m.OOMKills), because(m.OOMReason), faults)
 }
 
-// largestProcess tells of a process that held more than any reading saw.
+// largestProcess writes the memory of a process that had more than any reading shows.
 func (p *page) largestProcess(m *Memory) {
 	if m.LargestProcessBytes.Or(0) > m.PeakBytes.Or(0) && m.PeakOf == "readings" {
-		p.line("", "largest process %s, as the kernel said at its end", size(m.LargestProcessBytes))
+		p.line("", "largest process %s, as the kernel reported at its end", size(m.LargestProcessBytes))
 	}
 }
 
@@ -249,7 +249,7 @@ func (p *page) rest(s *Summary) {
 	p.topProcesses(s.Processes.Top)
 }
 
-// quality says how far the figures can be trusted, and what follows from them.
+// quality writes how reliable the figures are, and the advice.
 func (p *page) quality(s *Summary, o TextOptions) {
 	whole := "not complete"
 	if s.Record.Complete {
@@ -278,7 +278,7 @@ func (p *page) quality(s *Summary, o TextOptions) {
 	}
 	p.list("Not ok", sensors)
 	if n := s.Record.Unseen; n > 0 {
-		p.list("Note", []string{fmt.Sprintf("%s of step %s ran on here after %s, when the tracked one had ended: what was used then is not in these figures",
+		p.list("Note", []string{fmt.Sprintf("%s of step %s continued on this node after %s, when the tracked one had ended: their use after that is not in these figures",
 			plural(n, "other task"), Plain(s.Run.Step), s.Record.Last.In(o.Zone).Format("15:04:05"))})
 	}
 	for _, remark := range s.Record.Remarks[:min(2, len(s.Record.Remarks))] {
@@ -287,7 +287,7 @@ func (p *page) quality(s *Summary, o TextOptions) {
 	p.list("Advice", s.Advice)
 }
 
-// list writes each item in lines of its own, at words.
+// list writes each item on lines of its own, broken between words.
 func (p *page) list(label string, items []string) {
 	for _, item := range items {
 		line := ""

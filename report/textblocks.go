@@ -9,7 +9,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// oom tells of the first kills, each with what was largest just before.
+// oom writes the first kills, each with the largest processes just before.
 func (p *page) oom(s *Summary, o TextOptions) {
 	const shown = 2
 	for i := range s.OOM[:min(shown, len(s.OOM))] {
@@ -42,7 +42,7 @@ func ofTask(task rt.Opt[uint64]) string {
 	return ""
 }
 
-// joined names processes with a figure each.
+// joined lists processes with one figure each.
 func joined(list []Process, figure func(*Process) string) string {
 	var out []string
 	for i := range list {
@@ -56,7 +56,7 @@ func joined(list []Process, figure func(*Process) string) string {
 	return strings.Join(out, ", ")
 }
 
-// topProcesses names those that used most, as far as a line goes.
+// topProcesses lists the processes that used most, as far as they fit on a line.
 func (p *page) topProcesses(top []Process) {
 	if len(top) == 0 {
 		return
@@ -73,7 +73,7 @@ func (p *page) topProcesses(top []Process) {
 	}
 }
 
-// steps has a line for each step that did something, and what its tasks did.
+// steps writes a line for each step that used anything, with its tasks.
 func (p *page) steps(s *Summary) {
 	const shown = 6
 	label := "Steps"
@@ -83,7 +83,7 @@ func (p *page) steps(s *Summary) {
 			list = append(list, st)
 		}
 	}
-	if more := len(list) - shown; more > 0 { // the busiest, in their order
+	if more := len(list) - shown; more > 0 { // the busiest, in the order of the steps
 		busiest := slices.Clone(list)
 		slices.SortStableFunc(busiest, func(a, b *Step) int { return -cmp.Compare(a.UsedSecs.Or(0), b.UsedSecs.Or(0)) })
 		list = slices.DeleteFunc(list, func(st *Step) bool { return !slices.Contains(busiest[:shown], st) })
@@ -103,7 +103,7 @@ func (p *page) steps(s *Summary) {
 	}
 }
 
-// tasks shows a few tasks one by one, and of more of them how unequal they are.
+// tasks writes each task, or the imbalance if there are many.
 func (p *page) tasks(st *Step) {
 	const few = 8
 	if len(st.Tasks) < 2 {
@@ -132,7 +132,7 @@ func (p *page) tasks(st *Step) {
 		number(st.MemoryImbalance, "%.2f"), fullest.Task)
 }
 
-// gpus has a line for each GPU of the job, also where nobody used it.
+// gpus writes a line for each GPU of the job, also for unused ones.
 func (p *page) gpus(s *Summary) {
 	label := "GPUs"
 	for i := range s.GPUs {
@@ -150,7 +150,7 @@ func (p *page) gpus(s *Summary) {
 	}
 }
 
-// node is the block of what other jobs are in as well.
+// node writes the block of the whole node, which includes other jobs.
 func (p *page) node(s *Summary) {
 	n := &s.Node
 	if s.Scope != ScopeNode {
@@ -162,7 +162,8 @@ func (p *page) node(s *Summary) {
 			parts = append(parts, "memory "+size(n.MaxMemoryBytes))
 		}
 		short := s.Record.Readings > 1 && s.Record.Last.Sub(s.Record.First) < shortest
-		if !short && (n.MeanCores.Valid() || len(parts) > 1) {
+		known := n.MeanCores.Valid() || len(parts) > 1
+		if known && !short {
 			p.line("Whole node", "%s", strings.Join(parts, ", "))
 		}
 	}
@@ -179,7 +180,7 @@ func (p *page) node(s *Summary) {
 	}
 }
 
-// energy lists the domains; "n/a" is one that measured nothing.
+// energy lists the domains; "n/a" is a domain without a measurement.
 func (p *page) energy(s *Summary) {
 	var parts []string
 	for i := range s.Energy {

@@ -10,7 +10,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// WriteNodes writes what the nodes of a job used together, before their screens.
+// WriteNodes writes what all nodes of a job used together; their own screens follow.
 func WriteNodes(w io.Writer, s *Summary) error {
 	n := s.Nodes
 	p := page{}

@@ -9,7 +9,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// size shows bytes with three significant digits in binary units.
+// size formats bytes with three significant digits in binary units.
 func size(o rt.Opt[uint64]) string {
 	v, ok := o.Get()
 	switch {
@@ -53,7 +53,7 @@ func count(o rt.Opt[uint64]) string {
 	return "-"
 }
 
-// span shows seconds as a person says them.
+// span formats seconds as days, hours, minutes and seconds.
 func span(o rt.Opt[float64]) string {
 	secs, ok := o.Get()
 	if !ok {
@@ -73,8 +73,8 @@ func span(o rt.Opt[float64]) string {
 	return fmt.Sprintf("%dm %02ds", m, s)
 }
 
-// Plain replaces the characters of a text that a terminal would interpret: the name of a
-// job can contain any.
+// Plain replaces the characters of a text that a terminal would interpret. The name of a job
+// can contain any character.
 func Plain(s string) string {
 	return strings.Map(func(c rune) rune {
 		if !unicode.IsPrint(c) {
@@ -93,8 +93,8 @@ func cut(s string, width int) string {
 	return string(r[:width-3]) + "..."
 }
 
-// Sparkline draws a series from 0 to top, one column a value, with a space for an absent
-// one. With ascii it uses no characters beyond ASCII.
+// Sparkline draws a series from 0 to top with one column per value. An absent value is a
+// space. With ascii it uses only ASCII characters.
 func Sparkline(series []rt.Opt[float64], top float64, ascii bool) string {
 	ramp := []rune("▁▂▃▄▅▆▇█")
 	if ascii {

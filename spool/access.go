@@ -13,15 +13,15 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Access says who may read a run that has ended, beside the owner of its file and
-// root. Nobody else may, and nobody but these two may write. The zero value is nobody.
+// Access lists the users that may read a run that has ended, in addition to the owner of
+// its file and root. Only these two may write. The zero value adds no user.
 type Access struct {
-	Owner bool           // the user whose job it was (rt.Run.UID)
+	Owner bool           // the user of the job (rt.Run.UID)
 	Group rt.Opt[uint64] // the members of this group
 }
 
-// Entries of a POSIX access control list as the kernel takes them in the extended
-// attribute, see acl(5): version 2, then tag, permission and id of each, by tag.
+// A POSIX access control list in the extended attribute of the kernel, see acl(5): version
+// 2, then tag, permission and id of each entry, sorted by tag.
 const (
 	aclAttribute = "system.posix_acl_access"
 	aclVersion   = 2
@@ -34,14 +34,15 @@ const (
 	aclOther    = 0x20
 
 	aclRead, aclWrite = 4, 2
-	aclNobody         = 0xffffffff // the id of an entry that has none
+	aclNoID           = 0xffffffff // the id of an entry that has none
 )
 
-// acl is the list for a file of the given access; nil where it has nobody to name.
+// acl returns the list for a file with this access; nil if it names no user and no group.
 func (a Access) acl(uid rt.Opt[uint64]) []byte {
 	owner, named := uid.Get()
 	group, shared := a.Group.Get()
-	if named = named && a.Owner && owner != 0; !named && !shared {
+	named = named && a.Owner && owner != 0
+	if !named && !shared {
 		return nil
 	}
 	list := binary.LittleEndian.AppendUint32(nil, aclVersion)
@@ -50,21 +51,21 @@ func (a Access) acl(uid rt.Opt[uint64]) []byte {
 		list = binary.LittleEndian.AppendUint16(list, permission)
 		list = binary.LittleEndian.AppendUint32(list, uint32(id))
 	}
-	add(aclUserObj, aclRead|aclWrite, aclNobody)
+	add(aclUserObj, aclRead|aclWrite, aclNoID)
 	if named {
 		add(aclUser, aclRead, owner)
 	}
-	add(aclGroupObj, 0, aclNobody)
+	add(aclGroupObj, 0, aclNoID)
 	if shared {
 		add(aclGroup, aclRead, group)
 	}
-	add(aclMask, aclRead, aclNobody)
-	add(aclOther, 0, aclNobody)
+	add(aclMask, aclRead, aclNoID)
+	add(aclOther, 0, aclNoID)
 	return list
 }
 
-// grant lets those of a read the file at path, which this process must own. It
-// opens nothing, see DESIGN.md, and follows no link.
+// grant lets the users of a read the file at path, which this process must own. It does
+// not open the file, see DESIGN.md, and follows no link.
 func (a Access) grant(path string, run *rt.Run) error {
 	list := a.acl(run.UID)
 	if list == nil {
@@ -72,15 +73,15 @@ func (a Access) grant(path string, run *rt.Run) error {
 	}
 	err := lsetxattr(path, aclAttribute, list)
 	if errors.Is(err, syscall.ENOTSUP) {
-		return fmt.Errorf("who may read %s: its file system has no POSIX ACLs (%w): only root and the spool's owner can read the run; set spool.access = \"root\" where that is meant", path, err)
+		return fmt.Errorf("set the access of %s: its file system has no POSIX ACLs (%w): only root and the owner of the spool can read the run; set spool.access = \"root\" if that is intended", path, err)
 	}
 	if err != nil {
-		return fmt.Errorf("who may read %s: %w", path, err)
+		return fmt.Errorf("set the access of %s: %w", path, err)
 	}
 	return nil
 }
 
-// lsetxattr is lsetxattr(2), which package syscall lacks.
+// lsetxattr calls lsetxattr(2), which package syscall does not have.
 func lsetxattr(path, name string, value []byte) error {
 	p, err := syscall.BytePtrFromString(path)
 	if err != nil {
@@ -98,11 +99,11 @@ func lsetxattr(path, name string, value []byte) error {
 	return nil
 }
 
-// Grant lets those of a read the run, which has ended; its file must be this user's.
+// Grant lets the users of a read the run, which must have ended. This user must own the file.
 func (r *Reader) Grant(a Access) error { return a.grant(r.path, &r.run) }
 
-// trusted refuses a file that somebody else has put into the directory: it must
-// belong to the directory's owner, to root or to this user.
+// trusted refuses a file that another user has put into the directory: it must belong to
+// the owner of the directory, to root or to this user.
 func trusted(path string, st fs.FileInfo) error {
 	file, ok := st.Sys().(*syscall.Stat_t)
 	if !ok || file.Uid == 0 || int(file.Uid) == os.Geteuid() {
@@ -113,14 +114,14 @@ func trusted(path string, st fs.FileInfo) error {
 		return fmt.Errorf("open the spool file: %w", err)
 	}
 	if owner, ok := dir.Sys().(*syscall.Stat_t); ok && owner.Uid != file.Uid {
-		return fmt.Errorf("%s: %w: it belongs to uid %d, the directory to uid %d; a tracker has not written it there",
+		return fmt.Errorf("%s: %w: it belongs to uid %d, the directory to uid %d: no tracker wrote it",
 			path, ErrForeign, file.Uid, owner.Uid)
 	}
 	return nil
 }
 
-// unchanged says that the file at path is still the one that was looked at: SQLite
-// opens it by its name.
+// unchanged returns an error if the file at path is not st any more: SQLite opens it by its
+// name.
 func unchanged(path string, before fs.FileInfo) error {
 	now, err := os.Lstat(path)
 	if err != nil {

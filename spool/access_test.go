@@ -135,11 +135,11 @@ func TestOwnerLocksHisRun(t *testing.T) {
 	}
 	r := mustOpen(t, entries[0].Path)
 	waits := int64(0)
-	err = r.patient(func() (err error) {
+	err = r.withTimeout(func() (err error) {
 		waits, err = r.db.queryInt("PRAGMA busy_timeout")
 		return err
 	})
-	if err != nil || waits != patienceEnded {
+	if err != nil || waits != busyTimeoutEnded {
 		t.Errorf("a change of an ended run waits for %d ms, %v", waits, err)
 	}
 	var b interface{ Busy() bool }

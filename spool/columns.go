@@ -5,9 +5,9 @@ import "github.com/resource-tracker/rt"
 // kib is the unit of the columns whose names end in _kib.
 const kib = 1024
 
-// Columns of the figures of a snapshot: first the boot clock and how far the other
-// is from it, then the ticks of the node, then the figures that are counts, then the
-// two that are fractions and are stored as they are, not as differences.
+// The columns of the figures of a snapshot: the boot clock and the difference of the real
+// time clock from it, the ticks of the node, the figures that are integers, and the two that
+// are fractions. Fractions are stored as they are, not as differences.
 const (
 	colBoot, colClock = 0, 1
 	colTicks          = 2
@@ -20,17 +20,17 @@ const (
 	numCols           = numSums + 2
 )
 
-// The tables that hold the columns. A row of all but the first is left out where it
-// would say nothing new.
+// The tables that hold the columns. The first has a row for each snapshot, the others only
+// if one of their figures changed.
 const (
 	inMoving  = int(rt.Moving)
 	numTables = 4
 )
 
-// deltaTables names them.
+// deltaTables are the names of the tables.
 var deltaTables = [numTables]string{rt.Moving: "snapshot_delta", rt.Steady: "steady_delta", rt.TreeOnly: "tree_delta", rt.GPUOnly: "gpu_delta"}
 
-// deltaColumn describes a column. The name says the unit.
+// deltaColumn describes a column. The name includes the unit.
 type deltaColumn struct {
 	name    string
 	table   int
@@ -74,8 +74,8 @@ var tableColumns = func() (of [numTables][]int) {
 	return of
 }()
 
-// rateColumns lists of each table those columns that rt.DeriveScalars and
-// rt.DeriveProcess look at, which is three fifths of them.
+// rateColumns lists the columns of each table that rt.DeriveScalars and rt.DeriveProcess
+// use, which is three fifths of all.
 var rateColumns = func() (of [numTables][]int) {
 	for table, columns := range tableColumns {
 		for _, i := range columns {
@@ -96,7 +96,7 @@ func columnNames(columns []int) []string {
 	return list
 }
 
-// optFields lists the figures of s that are counts in the order of the columns.
+// optFields lists the figures of s that are integers in the order of the columns.
 func optFields(s *rt.Snapshot) (fields [numOpt]*rt.Opt[uint64]) {
 	list := appendFields(fields[:0], &s.Node, rt.NodeFigures[:])
 	list = appendFields(list, &s.Job, rt.JobFigures[:])

@@ -8,7 +8,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// transaction writes all that waits, all or nothing.
+// transaction writes everything that is pending, or nothing.
 func (w *Writer) transaction() error {
 	if err := w.begin.run(); err != nil {
 		return err
@@ -53,14 +53,15 @@ func (w *Writer) writePending() error {
 	return err
 }
 
-// mergedStatus marks events that count what memory had no room for: such snapshots
-// never had a number, so these are none of the thinned ones.
+// mergedStatus marks events that count snapshots for which there was no room in memory.
+// These snapshots never had a number and are not counted as thinned.
 const mergedStatus = "merged"
 
-// writeLoss says what went while another process had the database for long; after a
-// failure of the disk recover says it.
+// writeLoss records what was lost while another process kept the database locked. After a
+// failure of the disk, recover records it.
 func (w *Writer) writeLoss() error {
-	if w.failing || w.rows.merged == 0 && w.unkept == 0 {
+	nothingLost := w.rows.merged == 0 && w.unkept == 0
+	if w.failing || nothingLost {
 		return nil
 	}
 	e := w.fault(mergedStatus, fmt.Sprintf("another process kept the file locked: %d snapshots were thinned in memory, those that follow them carry their totals; %d events dropped", w.rows.merged, w.unkept))
@@ -74,8 +75,8 @@ func (w *Writer) writeEvent(e *rt.Event) error {
 	return w.event.run()
 }
 
-// flush commits what waits. Its first failure is noted in the ledger, and so is
-// the first success after one.
+// flush commits everything that is pending. The ledger gets the first failure, and the
+// first success after one.
 func (w *Writer) flush() error {
 	w.fresh = 0
 	if len(w.rows.rows) == 0 && len(w.events) == 0 && len(w.records.list) == 0 && !w.runDirty {
@@ -94,15 +95,15 @@ func (w *Writer) flush() error {
 		w.failing = true
 		e := w.fault("failed", "snapshots wait in memory: "+err.Error())
 		w.note(e)
-		w.tell(e)
+		w.notify(e)
 	}
 	return fmt.Errorf("write %s: %w", w.path, err)
 }
 
-// recover is flush after a failure.
+// recover does the same as flush, after a failure.
 func (w *Writer) recover() error {
-	// A full disk may still let the log be emptied into the database. Where it
-	// does not, the transaction below says why.
+	// A checkpoint can succeed on a full disk and frees the log. If it fails, the
+	// transaction below returns the reason.
 	_ = w.db.exec("PRAGMA wal_checkpoint(TRUNCATE)")
 	w.quotaState(w.makeRoom())
 	e := w.fault("ok", fmt.Sprintf("snapshots are written again; %d were thinned, %d events dropped", w.rows.merged, w.unkept))
@@ -110,16 +111,16 @@ func (w *Writer) recover() error {
 	w.events = append(w.events, e)
 	if err := w.transaction(); err != nil {
 		w.events = w.events[:waiting]
-		w.tell(w.fault("failed", "snapshots still wait in memory: "+err.Error()))
+		w.notify(w.fault("failed", "snapshots still wait in memory: "+err.Error()))
 		return fmt.Errorf("write %s: %w", w.path, err)
 	}
 	w.failing = false
 	w.written()
-	w.tell(e)
+	w.notify(e)
 	return nil
 }
 
-// written forgets what is stored.
+// written drops what is stored from memory.
 func (w *Writer) written() {
 	w.rows.reset()
 	w.events, w.unkept = w.events[:0], 0
@@ -128,10 +129,10 @@ func (w *Writer) written() {
 	if !w.normal { // see open
 		w.normal = w.db.exec("PRAGMA synchronous = NORMAL") == nil
 	}
-	w.sync.begin(w.path, w.told.now)
+	w.sync.begin(w.path, w.notified.now)
 }
 
-// fault is an event of the spool, at the time of the newest thing that waits.
+// fault returns an event of the spool with the time of the newest pending item.
 func (w *Writer) fault(status, detail string) rt.Event {
 	e := rt.Event{Kind: "spool", Name: w.path, Status: status, Detail: detail}
 	if n := len(w.rows.rows); n > 0 {
@@ -142,10 +143,10 @@ func (w *Writer) fault(status, detail string) rt.Event {
 	return e
 }
 
-// fold empties the log into the database and leaves one plain file, synced. It
-// fails with a busy error while another connection is open. To leave WAL mode is to
-// write the header of the first page, one sector, which the disk writes as a whole: it
-// needs no journal, whose file and directory an Epilog would wait to be synced.
+// fold moves the log into the database and leaves one plain, synced file. It fails with a
+// busy error while another connection is open. Leaving WAL mode changes the header of the
+// first page only, which is one sector: disks write a sector completely or not at all, so
+// that no journal is needed. An Epilog would wait for the sync of its file and directory.
 func fold(c *conn) error {
 	if err := errors.Join(c.exec(pragma("busy_timeout", 100)), c.keepLog(false)); err != nil { // ms
 		return err

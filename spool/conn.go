@@ -14,10 +14,10 @@ import (
 	sqlite3 "github.com/mattn/go-sqlite3"
 )
 
-// conn is one connection to a database. It uses the driver without database/sql:
-// one connection, statements prepared once, and no copy of a row but the driver's.
-// No file of an open database is ever opened beside SQLite: closing it would drop
-// the process's POSIX locks.
+// conn is one connection to a database. It uses the driver without database/sql: one
+// connection, statements that are prepared once, and no second copy of a row. While a
+// database is open, no other code of the process opens its file: closing it would drop the
+// POSIX locks of the process.
 type conn struct {
 	c     *sqlite3.SQLiteConn
 	stmts []*stmt
@@ -33,8 +33,8 @@ func openConn(path string, params url.Values) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	params.Set("_cache_size", "-512") // KiB: the tracker's memory is budgeted
-	params.Set("_mutex", "no")        // one goroutine at a time; it would be taken for every column of a row
+	params.Set("_cache_size", "-512") // KiB: the memory of the tracker is limited
+	params.Set("_mutex", "no")        // one goroutine at a time; SQLite would lock it for each column of a row
 	uri := url.URL{Scheme: "file", Path: abs, RawQuery: params.Encode()}
 	c, err := (&sqlite3.SQLiteDriver{}).Open(uri.String())
 	if err != nil {
@@ -43,7 +43,7 @@ func openConn(path string, params url.Values) (*conn, error) {
 	return &conn{c: c.(*sqlite3.SQLiteConn)}, nil
 }
 
-// Close ends all statements and the connection.
+// Close finalizes all statements and closes the connection.
 func (c *conn) Close() error {
 	var errs []error
 	for _, s := range c.stmts {
@@ -59,7 +59,7 @@ func (c *conn) exec(sql string) error {
 	return err
 }
 
-// query returns the first row of a statement, nil where there is none.
+// query returns the first row of a statement, nil if there is none.
 func (c *conn) query(sql string, args ...driver.Value) ([]driver.Value, error) {
 	var first []driver.Value
 	err := c.each(sql, args, func(row []driver.Value) error {
@@ -111,8 +111,8 @@ func (c *conn) rows(ctx context.Context, sql string, args ...driver.Value) (driv
 	return c.c.QueryContext(ctx, sql, named(args))
 }
 
-// hold makes all statements of the connection see the database as it is now, until
-// the rows are closed.
+// hold gives all statements of the connection the same view of the database until the
+// returned rows are closed.
 func (c *conn) hold() (driver.Rows, error) {
 	rows, err := c.rows(background, "SELECT id FROM run UNION ALL SELECT 2")
 	if err != nil {
@@ -124,7 +124,7 @@ func (c *conn) hold() (driver.Rows, error) {
 	return rows, nil
 }
 
-// all runs a statement that does its work in many steps.
+// all runs a statement that works in many steps.
 func (c *conn) all(sql string) error {
 	return c.each(sql, nil, func([]driver.Value) error { return nil })
 }
@@ -144,11 +144,11 @@ func (c *conn) inLog() (bool, error) {
 	return err == nil && len(row) > 0 && row[0] == "wal", err
 }
 
-// keepLog lets the log's file stay, or not, when the last connection ends and has brought
-// what is in it into the database: see DESIGN.md, where a log is missing.
+// keepLog sets whether the file of the log remains when the last connection closes and has
+// moved its content into the database: see "A missing log" in DESIGN.md.
 func (c *conn) keepLog(keep bool) error {
 	if err := c.c.SetFileControlInt("main", sqlite3.SQLITE_FCNTL_PERSIST_WAL, b2i(keep)); err != nil {
-		return fmt.Errorf("whether the log stays: %w", err)
+		return fmt.Errorf("set whether the log remains: %w", err)
 	}
 	return nil
 }
@@ -176,7 +176,7 @@ func named(args []driver.Value) []driver.NamedValue {
 	return list
 }
 
-// stmt is a prepared statement with room for its parameters: set args[i].Value, then run.
+// stmt is a prepared statement and its parameters: set args[i].Value, then call run.
 type stmt struct {
 	s    *sqlite3.SQLiteStmt
 	args []driver.NamedValue
@@ -193,10 +193,10 @@ func (c *conn) prepare(sql string) (*stmt, error) {
 	return st, nil
 }
 
-// finalize ends a statement before its connection.
+// finalize closes a statement before its connection.
 func (c *conn) finalize(s *stmt) {
 	c.stmts = slices.DeleteFunc(c.stmts, func(other *stmt) bool { return other == s })
-	s.s.Close() // that it failed was said when it ran
+	s.s.Close() // its errors were returned when it ran
 }
 
 func (s *stmt) run() error {

@@ -8,18 +8,18 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// core holds what the spool keeps of a logical CPU: what a share of busy time needs.
+// core holds the counters of a logical CPU that the share of busy time needs.
 type core struct {
 	cpu         int
 	busy, total uint64 // ticks
 }
 
-// maxCPU bounds the numbers of CPUs in a row, against damaged ones.
+// maxCPU bounds the numbers of CPUs, as a check against damaged rows.
 const maxCPU = 1 << 20
 
 var errCores = errors.New("core_ticks does not decode")
 
-// loadCores takes the per-core counters of a snapshot into dst.
+// loadCores copies the per-core counters of a snapshot to dst.
 func loadCores(dst []core, cpus []rt.CPUReading) []core {
 	dst = dst[:0]
 	for i := range cpus {
@@ -29,7 +29,7 @@ func loadCores(dst []core, cpus []rt.CPUReading) []core {
 	return dst
 }
 
-// storeCores gives the counters back: busy ticks as User, the others as Idle.
+// storeCores copies the counters to dst: busy ticks as User, the others as Idle.
 func storeCores(dst []rt.CPUReading, cores []core) []rt.CPUReading {
 	dst = dst[:0]
 	for _, c := range cores {
@@ -38,14 +38,14 @@ func storeCores(dst []rt.CPUReading, cores []core) []rt.CPUReading {
 	return dst
 }
 
-// appendCores encodes a row of core_ticks, less than 2 bytes per core as a rule.
+// appendCores encodes a row of core_ticks, usually in less than 2 bytes per core.
 //
-// A full row is the byte 0 and, for each core, the varints of the distance of its
-// number from the one after the core before, its busy and its total ticks. Any
-// other row counts from the row before it: the varint 1+T, T being the ticks that
-// most cores passed, and for each core the varint of its busy ticks times 4 plus
-// 0, 1 or 2 where it passed T, T+1 or T-1 ticks, and plus 3 where it passed T+d and
-// the zigzag varint of d follows.
+// A full row is the byte 0 and, for each core, three varints: the number of cores that are
+// left out before it, its busy ticks and its total ticks. Any other row holds differences
+// from the previous row: the varint 1+T, where T is the number of ticks that most cores
+// advanced, and for each core the varint of 4 times its busy ticks plus 0, 1 or 2 if it
+// advanced T, T+1 or T-1 ticks, or plus 3 if it advanced T+d ticks; then the zigzag varint
+// of d follows.
 func appendCores(dst []byte, prev, cur []core) []byte {
 	if !sameCores(prev, cur) {
 		dst = append(dst, 0)
@@ -75,7 +75,8 @@ func appendCores(dst []byte, prev, cur []core) []byte {
 	return dst
 }
 
-// sameCores says that cur can count from prev: the same cores, none set back.
+// sameCores says whether cur can be encoded as differences from prev: the cores are the
+// same, and no counter fell.
 func sameCores(prev, cur []core) bool {
 	if len(prev) != len(cur) {
 		return false
@@ -89,8 +90,8 @@ func sameCores(prev, cur []core) bool {
 	return true
 }
 
-// commonPassed is the number of ticks that is within 1 of what most cores passed:
-// the mean of those near the majority's.
+// commonPassed returns the number of ticks by which most cores advanced, give or take 1: the
+// mean of the cores that are near the majority.
 func commonPassed(prev, cur []core) uint64 {
 	var vote uint64
 	votes := 0
@@ -119,7 +120,7 @@ func commonPassed(prev, cur []core) uint64 {
 	return min(vote+uint64(mean), 1<<62)
 }
 
-// decodeCores applies a row of core_ticks to what the row before it gave.
+// decodeCores applies a row of core_ticks to the cores of the previous row.
 func decodeCores(cores []core, row []byte) ([]core, error) {
 	r := uvarints{rest: row}
 	first := r.next()
@@ -155,7 +156,7 @@ func decodeCores(cores []core, row []byte) ([]core, error) {
 
 func unzigzag(u uint64) uint64 { return u>>1 ^ -(u & 1) }
 
-// uvarints reads varints; after the first fault it gives zeros.
+// uvarints reads varints. After the first error it returns zeros.
 type uvarints struct {
 	rest  []byte
 	fault bool

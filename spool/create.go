@@ -14,30 +14,30 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Options of a Writer. The zero value is what a tracker wants.
+// Options of a Writer. The zero value is the default of a tracker.
 type Options struct {
-	// A commit comes after so many snapshots (0: 10) or when the oldest that waits
-	// is so old (0: 10 s), whichever is first.
+	// A commit follows after CommitRows snapshots (0: 10) or when the oldest pending one
+	// is older than CommitInterval (0: 10 s), whichever is first.
 	CommitRows     int
 	CommitInterval time.Duration
-	// MaxPending bounds the snapshots kept in memory while the disk does not take
-	// them (0: 256); at the bound the older ones are thinned.
+	// MaxPending bounds the snapshots in memory while they cannot be written (0: 256).
+	// At the bound the older ones are thinned.
 	MaxPending int
-	// WithoutDevices leaves out the rows per interface, disk, mount, network and GPU,
-	// and WithoutCores the counters per logical CPU. The node's sums are always kept,
-	// and so is what belongs to the job: steps, processes, energy, counters.
+	// WithoutDevices omits the rows per interface, disk, mount, network and GPU, and
+	// WithoutCores the counters per logical CPU. The sums of the node are always stored,
+	// and so are the steps, processes, energy and counters of the job.
 	WithoutDevices, WithoutCores bool
 	// QuotaRun bounds the file and QuotaNode all files of the directory, in bytes (0:
-	// no bound). Near a bound old snapshots are thinned, which the ledger tells; totals
-	// stay, and so does what is sealed in a batch. Where QuotaNode is set the files
-	// take three quarters of their file system at most.
+	// no bound). Near a bound old snapshots are thinned, which the ledger records; totals
+	// and the snapshots of sealed batches stay. If QuotaNode is set, the files take at
+	// most three quarters of their file system.
 	QuotaRun, QuotaNode int64
-	// Access is who else may read the file once the run has ended.
+	// Access lists other users that may read the file when the run has ended.
 	Access Access
-	// Notify is told when the file stops taking snapshots and when it takes them
-	// again, beside the ledger, but of one such pair a minute at most: on a disk
-	// that is nearly full they alternate quickly. It is called from Put, Event,
-	// Flush, UpdateRun, End or Close and must not call the Writer. May be nil.
+	// Notify gets an event when writing starts to fail and when it succeeds again, in
+	// addition to the ledger, but at most one such pair per minute: on a disk that is
+	// nearly full they alternate quickly. It is called from Put, Event, Flush, UpdateRun,
+	// End or Close and must not call the Writer. May be nil.
 	Notify func(rt.Event)
 }
 
@@ -58,10 +58,10 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Create makes the file of a run, <dir>/<run.FileStem()>.db with mode 0600, and
-// takes the lock that says that its tracker lives. The directory must exist, on a
-// file system of this machine (else ErrNetworkFS). A run that has a file or a lock
-// already is refused with ErrExists. Times are kept in microseconds.
+// Create makes the file of a run, <dir>/<run.FileStem()>.db with mode 0600, and takes the
+// lock by which other processes see that its tracker is alive. The directory must exist on a
+// local file system (else ErrNetworkFS). If the run already has a file or a lock, the error
+// is ErrExists. Times are stored in microseconds.
 func Create(dir string, run rt.Run, host rt.Host, opts Options) (*Writer, error) {
 	if err := localFS(dir); err != nil {
 		return nil, err
@@ -89,8 +89,8 @@ func create(path string, run rt.Run, host rt.Host, opts Options) (*Writer, error
 	return w, nil
 }
 
-// makeFile writes a complete database under another name, syncs it and gives it
-// its name: a file that ends in .db always has a schema and a run.
+// makeFile writes a complete database under another name, syncs it and then links it to its
+// name: a file that ends in .db always has a schema and a run.
 func makeFile(path string, run rt.Run, host rt.Host) (err error) {
 	temp := strings.TrimSuffix(path, dbSuffix) + newSuffix
 	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -112,18 +112,19 @@ func makeFile(path string, run rt.Run, host rt.Host) (err error) {
 	if err == nil {
 		err = f.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	err = errors.Join(err, f.Close())
+	if err != nil {
 		return err
 	}
-	err = os.Link(temp, path) // unlike a rename it never replaces a file
+	err = os.Link(temp, path) // in contrast to rename it never replaces a file
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w: %w", ErrExists, err)
 	}
 	return err
 }
 
-// fillFile writes run and host. A crash leaves nothing that anybody reads,
-// so it neither journals nor syncs.
+// fillFile writes run and host. It needs no journal and no sync, because no process reads
+// the file if this one crashes.
 func fillFile(path string, run rt.Run, host rt.Host) error {
 	c, err := openConn(path, url.Values{"mode": {"rw"}, "_journal_mode": {"OFF"}, "_synchronous": {"OFF"}})
 	if err != nil {
@@ -145,9 +146,9 @@ func fillFile(path string, run rt.Run, host rt.Host) error {
 	return errors.Join(err, c.Close())
 }
 
-// open opens the new file for writing. A commit is not synced, so it survives the
-// death of the process at once, and a power failure from the next checkpoint or, once
-// a minute, fdatasync of the log on (logSync). The first one does not wait for the new
+// open opens the new file for writing. A commit is not synced: it survives the death of the
+// process at once, and a power failure after the next checkpoint or fdatasync of the log,
+// which logSync calls once a minute. The first commit does not wait for a sync of the new
 // log's header and directory either (OFF), because a job waits for it.
 func (w *Writer) open() error {
 	c, err := openConn(w.path, url.Values{

@@ -10,34 +10,34 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// deliveredAttribute is an extended attribute of the file of a run that was delivered:
-// when that was, in microseconds, and the file's time of change then, in nanoseconds. To
-// open a database costs a hundred times what this does, and a node may keep thousands.
+// deliveredAttribute is an extended attribute of the file of a delivered run: the time of
+// delivery in microseconds, and the ctime of the file at that time in nanoseconds. Reading
+// it costs a hundredth of opening a database, and a node can have thousands.
 const deliveredAttribute = "user.rt.delivered"
 
-// settled is how old a file's last change must be before it is marked: the kernel's clock
-// for it moves in steps, of 10 ms at most, on some file systems of 2 s. A change in the
-// same step as the last would not be seen.
+// settled is the age of a file's last change from which the file can be marked. The
+// timestamps of the kernel advance in steps of up to 10 ms, on some file systems of 2 s, and
+// a second change within one step would go unnoticed.
 const settled = 2 * time.Second
 
-// markable says whether what is read of a file from now on may be put into its mark; st
-// was taken just now.
+// markable says whether the file can be marked with what is read from now on; st must be
+// current.
 func markable(st fs.FileInfo) bool {
 	return st.Mode().IsRegular() && time.Since(st.ModTime()) >= settled
 }
 
-// markDelivered sets it; st is from before the time of delivery was read, so that a change
-// since then makes the mark void. Where setting fails, on a file system without such
-// attributes say, the file is opened each time.
+// markDelivered sets the mark. st must have been read before the time of delivery, so that a
+// later change invalidates the mark. If the file system has no such attributes, the file is
+// opened each time.
 func markDelivered(path string, st fs.FileInfo, at time.Time) {
 	_ = lsetxattr(path, deliveredAttribute, fmt.Appendf(nil, "%d %d", at.UnixMicro(), st.ModTime().UnixNano()))
 }
 
-// unmark makes a mark void that was found to be wrong.
+// unmark invalidates a wrong mark.
 func unmark(path string) error { return lsetxattr(path, deliveredAttribute, []byte("0 0")) }
 
-// peek returns what Walk shows of a run that was delivered and has not changed since,
-// without opening its file; false where it must be opened.
+// peek returns the entry of a run that was delivered and has not changed since, without
+// opening its file; false if the file must be opened.
 func peek(path string) (*Entry, bool) {
 	st, err := os.Lstat(path)
 	if err != nil || !st.Mode().IsRegular() || trusted(path, st) != nil || exists(path+"-wal") {

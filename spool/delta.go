@@ -9,9 +9,9 @@ import (
 )
 
 // sums are the running totals of the columns that are stored as differences, in
-// microseconds, ticks, bytes or counts. The last value that was read of a column
-// is its sum. Differences wrap, so that every uint64 comes back as it was. Of the
-// columns that are no differences it is the bits of the last value.
+// microseconds, ticks, bytes or counts: the sum of a column is the last value that was read.
+// Differences wrap, so that every uint64 is restored exactly. For the columns of fractions
+// it holds the bits of the last value.
 type sums [numCols]int64
 
 // vector holds the values of one snapshot and which of them were read.
@@ -20,7 +20,7 @@ type vector struct {
 	ok    [numCols]bool
 }
 
-// load takes the scalar values of s. Nanoseconds are cut to microseconds.
+// load takes the scalar values of s. Nanoseconds are truncated to microseconds.
 func (v *vector) load(s *rt.Snapshot) {
 	v.value[colBoot], v.ok[colBoot] = s.Boot/1000, true
 	v.value[colClock], v.ok[colClock] = s.Wall/1000-s.Boot/1000, true
@@ -44,12 +44,12 @@ func (v *vector) load(s *rt.Snapshot) {
 	}
 }
 
-// realFields lists the fields of the columns that are no differences.
+// realFields lists the figures that are fractions.
 func realFields(s *rt.Snapshot) [numCols - numSums]*rt.Opt[float64] {
 	return [...]*rt.Opt[float64]{rt.NodeGPUUsage.Field(&s.Node), rt.GPUUseUsage.Field(&s.GPU)}
 }
 
-// store sets the scalar values of s that are differences.
+// store sets the scalar values of s.
 func (v *vector) store(s *rt.Snapshot) {
 	s.Boot, s.Wall = v.value[colBoot]*1000, (v.value[colBoot]+v.value[colClock])*1000
 	s.Node.CPU.Clear()
@@ -82,8 +82,8 @@ func (v *vector) store(s *rt.Snapshot) {
 	}
 }
 
-// toUnit gives n as the column stores it. A figure that is no multiple of 1 KiB is
-// a fraction of one, which a float64 holds exactly.
+// toUnit converts n to the unit of the column. A figure that is not a multiple of 1 KiB is
+// stored as a fraction, which a float64 holds exactly.
 func toUnit(n, unit int64) driver.Value {
 	if unit == 1 {
 		return n
@@ -94,8 +94,8 @@ func toUnit(n, unit int64) driver.Value {
 	return float64(n) / float64(unit)
 }
 
-// next advances the sums of some columns to v and puts the differences into the
-// parameters. It says whether they hold anything new; was is what was read before.
+// next advances the sums of some columns to v and stores the differences in args. It returns
+// whether anything changed; was says which columns were read before.
 func (t *sums) next(columns []int, v *vector, was *[numCols]bool, args []driver.NamedValue) (changed bool) {
 	for n, i := range columns {
 		changed = changed || v.ok[i] != was[i] || v.ok[i] && v.value[i] != t[i]
@@ -115,8 +115,7 @@ func (t *sums) next(columns []int, v *vector, was *[numCols]bool, args []driver.
 	return changed
 }
 
-// add advances the sums of some columns by a row of differences and leaves the
-// values in v.
+// add advances the sums of some columns by a row of differences and sets the values of v.
 func (t *sums) add(columns []int, row []driver.Value, v *vector) error {
 	for n, i := range columns {
 		if err := t.addColumn(i, row[n]); err != nil {
@@ -144,7 +143,7 @@ func (t *sums) addColumn(i int, value driver.Value) error {
 		}
 		t[i] += int64(math.Round(d * float64(deltaColumns[i].unit)))
 	default:
-		return fmt.Errorf("column %s: %T where a number was expected", deltaColumns[i].name, value)
+		return fmt.Errorf("column %s holds a %T, not a number", deltaColumns[i].name, value)
 	}
 	return nil
 }

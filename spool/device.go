@@ -9,8 +9,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// What a device is. A different identity is a different row of its table, so
-// that a changed link speed or a grown file system is kept with its time.
+// gpuID identifies and describes a GPU. A different identity is a different row of its
+// table, so that a change is stored with its time.
 type (
 	gpuID struct {
 		uuid, name, kind, host, detail string
@@ -19,7 +19,7 @@ type (
 	}
 )
 
-// What is read of a device.
+// gpuValue is what was read of a GPU.
 type (
 	gpuValue struct {
 		utilization, power           rt.Opt[float64]
@@ -27,8 +27,8 @@ type (
 	}
 )
 
-// deviceWriter writes the devices of one kind: an identity when it is new, a
-// reading when it differs from the last one, a mark when the device is gone.
+// deviceWriter writes the devices of one list: an identity when it is new, a reading when it
+// differs from the last one, and a row with gone = 1 when the device has disappeared.
 type deviceWriter[I, V comparable] struct {
 	insertID, insertReading *stmt
 	bindID                  func(s *stmt, id I) // from parameter 2 on
@@ -45,7 +45,7 @@ type knownDevice[I, V comparable] struct {
 	id            int64
 	identity      I
 	value         V
-	present, seen bool // in the snapshot before, in this one
+	present, seen bool // in the previous snapshot, in this one
 }
 
 // put writes device number slot of snapshot seq.
@@ -72,7 +72,7 @@ func (w *deviceWriter[I, V]) put(seq int64, keyframe bool, slot int, identity I,
 	return w.reading(seq, k.id, nil)
 }
 
-// find gives the index of a device that this snapshot has not had yet, -1 for a new one.
+// find returns the index of a device that was not put in this snapshot yet, -1 for a new one.
 func (w *deviceWriter[I, V]) find(identity I) int {
 	for i := range w.known {
 		n := (w.at + i) % len(w.known)
@@ -83,7 +83,7 @@ func (w *deviceWriter[I, V]) find(identity I) int {
 	return -1
 }
 
-// reading inserts the reading whose values are bound.
+// reading inserts the reading with the values that are bound.
 func (w *deviceWriter[I, V]) reading(seq, id int64, gone driver.Value) error {
 	w.insertReading.bindFrom(0, seq, id)
 	w.insertReading.args[len(w.insertReading.args)-1].Value = gone
@@ -91,12 +91,12 @@ func (w *deviceWriter[I, V]) reading(seq, id int64, gone driver.Value) error {
 	return w.insertReading.run()
 }
 
-// end closes snapshot seq: what was there before and was not put is gone.
+// end closes snapshot seq: a device of the previous snapshot that was not put is gone.
 func (w *deviceWriter[I, V]) end(seq int64, keyframe bool) error {
 	w.at = 0
 	for n := range w.known {
 		k := &w.known[n]
-		gone := k.present && !k.seen && !keyframe // a keyframe lists all that are there
+		gone := k.present && !k.seen && !keyframe // a keyframe lists all devices
 		k.present, k.seen = k.seen, false
 		if !gone {
 			continue
@@ -111,11 +111,11 @@ func (w *deviceWriter[I, V]) end(seq int64, keyframe bool) error {
 	return nil
 }
 
-// maxKnown is how many identities are remembered where most are gone: processes
-// come and go without end. One that comes back later is written as a new one.
+// maxKnown bounds the identities in memory, most of which are those of ended processes. If
+// one of them appears again, it is written as a new one.
 const maxKnown = 512
 
-// forget drops the identities that are gone where there are many.
+// forget drops the identities that are gone if there are more than maxKnown.
 func (w *deviceWriter[I, V]) forget() {
 	if len(w.known) > maxKnown {
 		w.known = slices.DeleteFunc(w.known, func(k knownDevice[I, V]) bool { return !k.present })
@@ -124,7 +124,7 @@ func (w *deviceWriter[I, V]) forget() {
 
 func (w *deviceWriter[I, V]) size() int { return len(w.known) }
 
-// rollback forgets the identities beyond the first n, whose rows were not kept.
+// rollback drops the identities beyond the first n, which are not in the database.
 func (w *deviceWriter[I, V]) rollback(n int) {
 	w.known, w.at = w.known[:n], 0
 	for i := range w.known {
@@ -132,14 +132,14 @@ func (w *deviceWriter[I, V]) rollback(n int) {
 	}
 }
 
-// devices writes the devices of all kinds.
+// devices writes all lists of a snapshot.
 type devices struct {
 	gpu   deviceWriter[gpuID, gpuValue]
 	lists [len(storedLists)]listWriter
 
 	all    [len(storedLists) + 1]anyDeviceWriter
 	counts [numReadings]deviceCount
-	detail []gpuDetail // per GPU, so that its JSON is made once
+	detail []gpuDetail // per GPU, so that it is encoded once
 }
 
 type anyDeviceWriter interface {
@@ -172,7 +172,7 @@ func (d *devices) prepare(c *conn) (err error) {
 	return err
 }
 
-// mark is how far the devices have been written.
+// mark is a position to which rollback returns.
 type mark struct {
 	counts [numReadings]deviceCount
 	known  [len(storedLists) + 1]int
@@ -187,8 +187,8 @@ func (d *devices) mark() mark {
 	return m
 }
 
-// rollback goes back to a mark. What the devices showed last is not known any
-// more: the next snapshot must be a keyframe.
+// rollback returns to a mark. The last readings of the devices are not known any more: the
+// next snapshot must be a keyframe.
 func (d *devices) rollback(m mark) {
 	d.counts = m.counts
 	for i, w := range d.all {
@@ -196,8 +196,8 @@ func (d *devices) rollback(m mark) {
 	}
 }
 
-// put writes the devices of s under the number seq. It stops at the first error:
-// SQLite may have rolled the transaction back, and what followed would stay.
+// put writes the devices of s as those of snapshot seq. It stops at the first error: SQLite
+// may have rolled back the transaction, and later rows would remain.
 func (d *devices) put(seq int64, keyframe bool, s *rt.Snapshot) error {
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
@@ -220,7 +220,7 @@ func (d *devices) put(seq int64, keyframe bool, s *rt.Snapshot) error {
 	return nil
 }
 
-// detailOf is the JSON of a GPU's details, empty for none.
+// detailOf returns the JSON of a GPU's details, empty for none.
 func (d *devices) detailOf(gpu int, detail map[string]string) string {
 	if len(detail) == 0 {
 		return ""
@@ -244,7 +244,7 @@ func bindGPU(s *stmt, v gpuValue) {
 	s.bindFrom(2, optValue(v.utilization), optValue(v.vram), optValue(v.temperature), optValue(v.power), optValue(v.frequency))
 }
 
-// textValue is NULL for an empty text: not reported.
+// textValue returns NULL for an empty text, which means not reported.
 func textValue(s string) driver.Value {
 	if s == "" {
 		return nil
@@ -252,7 +252,7 @@ func textValue(s string) driver.Value {
 	return s
 }
 
-// optValue is NULL for a value that was not read.
+// optValue returns NULL for a value that was not read.
 func optValue[T int64 | uint64 | float64 | bool](o rt.Opt[T]) driver.Value {
 	v, ok := o.Get()
 	if !ok {

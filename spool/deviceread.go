@@ -12,7 +12,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// deviceReaders puts the devices back into snapshots that are read in their order.
+// deviceReaders restores the devices of snapshots, which are read in their order.
 type deviceReaders struct {
 	keyframes driver.Rows
 	key       []driver.Value
@@ -22,12 +22,12 @@ type deviceReaders struct {
 	lists [len(storedLists)]listReader
 }
 
-// deviceReader carries the last reading of each device of one kind forward to the
-// snapshots that have none of it.
+// deviceReader restores the devices of one list. The last reading of a device is valid until
+// there is another one.
 type deviceReader[T any] struct {
 	rows    driver.Rows
 	row     []driver.Value
-	ahead   bool // row holds a reading that is not used yet
+	ahead   bool // row holds a reading of a later snapshot
 	done    bool
 	known   map[int64]*T
 	slot    map[int64]int64
@@ -82,7 +82,7 @@ func (d *deviceReaders) advanceKey() error {
 	return err
 }
 
-// read sets the devices of s, the snapshot after the one before.
+// read sets the devices of s, which follows the last snapshot that was read.
 func (d *deviceReaders) read(s *rt.Snapshot) (err error) {
 	keyframe := s.Seq == d.nextKey
 	if keyframe {
@@ -97,7 +97,7 @@ func (d *deviceReaders) read(s *rt.Snapshot) (err error) {
 	return err
 }
 
-// open reads the identities and starts to read the readings after a row.
+// open reads the identities and starts to read the readings that follow a row.
 func (d *deviceReader[T]) open(c *conn, table string, from readings, columns string, after *keyframe, identity func(*T) []column,
 	scanValues func([]driver.Value, *T) error) error {
 	d.known, d.slot, d.scan = map[int64]*T{}, map[int64]int64{}, scanValues
@@ -168,7 +168,7 @@ func (d *deviceReader[T]) read(seq int64, keyframe bool, dst []T) ([]T, error) {
 	return dst, nil
 }
 
-// apply takes the reading in d.row.
+// apply applies the reading in d.row.
 func (d *deviceReader[T]) apply() error {
 	id, _ := d.row[1].(int64)
 	device := d.known[id]
@@ -196,7 +196,7 @@ func scanGPU(row []driver.Value, g *rt.GPUReading) error {
 	g.Utilization.Clear()
 	g.Power.Clear()
 	if !decode(row[0], &g.Utilization) || !decode(row[3], &g.Power) {
-		return errors.New("a GPU's reading does not fit")
+		return errors.New("the reading of a GPU has a value of a wrong type")
 	}
 	return errors.Join(scanOpts(row[1:], &g.VRAMUsed, &g.Temperature), scanOpts(row[4:], &g.Frequency))
 }
@@ -209,7 +209,7 @@ func scanOpts(row []driver.Value, fields ...*rt.Opt[uint64]) error {
 		case int64:
 			p.Set(uint64(v))
 		default:
-			return fmt.Errorf("%T where a count was expected", v)
+			return fmt.Errorf("a value is a %T, not a count", v)
 		}
 	}
 	return nil

@@ -1,11 +1,11 @@
-// Package spool is the store of runs on a node's own disk: one SQLite file per
-// run, so that a crash, a full disk or a damaged file costs one run.
+// Package spool stores runs on the local disk of a node: one SQLite file per run, so that a
+// crash, a full disk or a damaged file affects one run only.
 //
-// A Writer, held by the tracker, appends snapshots and events; a Reader, held by
-// drain and the reports, reads them and keeps the ledger of what was delivered.
-// List and FindJob look through a directory. DESIGN.md beside this file says what
-// is kept how, what is synced when, and which invariants Verify checks.
+// The tracker appends snapshots and events with a Writer. The drain and the reports read
+// them with a Reader, which also records what was delivered. List and FindJob search a
+// directory. DESIGN.md describes the format, what is synced when, and the invariants that
+// Verify checks.
 //
-// The files open with plain sqlite3: the view sample shows rates, the view
-// snapshot the counters as they were read.
+// sqlite3(1) opens the files: the view sample has the rates, the view snapshot the counters
+// as they were read.
 package spool

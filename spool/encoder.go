@@ -7,13 +7,13 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// keyframeEvery is how many snapshots lie between two keyframes: a reader that
-// starts anywhere reads at most so many rows in vain, and a keyframe costs about
-// twice a row.
+// keyframeEvery is the number of snapshots from one keyframe to the next. A reader that
+// starts at any snapshot skips at most this many rows. A keyframe takes as much room as two
+// rows.
 const keyframeEvery = 128
 
-// encoder turns snapshots into rows. What it remembers of the row before belongs
-// to the transaction: begin keeps it, rollback gives it back.
+// encoder converts snapshots to rows. Its state, which describes the previous row, belongs to
+// the transaction: begin saves it and rollback restores it.
 type encoder struct {
 	insert    [numTables]*stmt
 	insertKey *stmt
@@ -21,7 +21,7 @@ type encoder struct {
 
 	state  encoderState
 	saved  encoderState
-	cores  []core // of the row before
+	cores  []core // of the previous row
 	next   []core
 	row    []byte
 	vector vector
@@ -35,7 +35,7 @@ type encoderState struct {
 	devices  mark
 }
 
-// movingHead are the columns of snapshot_delta before those of deltaColumns.
+// movingHead lists the columns of snapshot_delta that are not in deltaColumns.
 const movingHead = "seq, reason, job_phase, core_ticks, "
 
 func (e *encoder) prepare(c *conn) (err error) {
@@ -64,15 +64,15 @@ func (e *encoder) begin() {
 	e.saved = e.state
 }
 
-// rollback goes back to begin. The next row is a keyframe.
+// rollback restores the state at begin. The next row is a keyframe.
 func (e *encoder) rollback() {
 	e.state = e.saved
 	e.state.sinceKey = keyframeEvery
 	e.dev.rollback(e.state.devices)
 }
 
-// put writes one snapshot as the next row. The rows are numbered here: where some
-// had to be thinned before they were stored, the numbers have no gap all the same.
+// put writes one snapshot as the next row. The rows are numbered here, so that snapshots that
+// were thinned in memory leave no gap.
 func (e *encoder) put(s *rt.Snapshot) error {
 	st := &e.state
 	st.seq++
@@ -93,7 +93,7 @@ func (e *encoder) put(s *rt.Snapshot) error {
 	return e.dev.put(st.seq, keyframe, s)
 }
 
-// putScalars writes the row of each table that has something new to say.
+// putScalars writes a row to each table in which a figure changed.
 func (e *encoder) putScalars(s *rt.Snapshot, keyframe bool) error {
 	st := &e.state
 	e.vector.load(s)

@@ -8,8 +8,8 @@ import (
 	sqlite3 "github.com/mattn/go-sqlite3"
 )
 
-// What can be wrong with a spool file or directory. They come wrapped, with the
-// file's name and what to do.
+// Errors of spool files and directories. They are wrapped in an error that names the file
+// and says what to do.
 var (
 	ErrDamaged    = errors.New("damaged spool file")
 	ErrForeign    = errors.New("not a spool file")
@@ -23,17 +23,20 @@ var (
 	ErrNotFound   = errors.New("no such run in the spool")
 	ErrOutOfOrder = errors.New("batch out of order")
 	ErrClosed     = errors.New("spool file is closed")
-	// ErrUndelivered keeps a run from being removed as one that was delivered.
+	// ErrUndelivered prevents a run that is not delivered from being removed as a delivered one.
 	ErrUndelivered = errors.New("the run is not delivered, though its file was marked so")
 )
 
-// busy says that err is another process holding the database for a moment.
+// busy says whether err means that another process has the database locked.
 func busy(err error) bool {
 	var e sqlite3.Error
-	return errors.As(err, &e) && (e.Code == sqlite3.ErrBusy || e.Code == sqlite3.ErrLocked)
+	if !errors.As(err, &e) {
+		return false
+	}
+	return e.Code == sqlite3.ErrBusy || e.Code == sqlite3.ErrLocked
 }
 
-// describe adds to an error of SQLite what it means for the file at path.
+// describe explains an error of SQLite for the file at path.
 func describe(path string, err error) error {
 	var e sqlite3.Error
 	if err == nil || !errors.As(err, &e) {
@@ -57,8 +60,8 @@ func describe(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// busyError is a file that another process has open, an sqlite3 with a query on its
-// screen for instance: what was tried may be tried again later.
+// busyError is the error for a file that another process has open, for example an sqlite3
+// that shows a query. The operation can be tried again later.
 type busyError struct {
 	path string
 	err  error
@@ -69,10 +72,10 @@ func (e *busyError) Error() string {
 }
 func (e *busyError) Unwrap() []error { return []error{ErrBusy, e.err} }
 
-// Busy says that the file was only locked, to who does not know this package.
+// Busy says that the file was only locked, for callers that do not import this package.
 func (e *busyError) Busy() bool { return true }
 
-// damaged says that the content of the file at path contradicts itself.
+// damaged returns the error for a file with invalid content.
 func damaged(path string, cause error) error {
 	return fmt.Errorf("%s: %w: %w; move it away, the other runs are not affected", path, ErrDamaged, cause)
 }

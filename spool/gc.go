@@ -14,54 +14,54 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// GC says what may go from a spool directory.
+// GC says what Collect may remove from a spool directory.
 type GC struct {
-	// Retain is how long a run stays after its delivery.
+	// Retain is how long a run is kept after its delivery.
 	Retain time.Duration
-	// Bytes bounds what the directory takes on the disk, 0: no bound; three quarters of
-	// its file system at most. Beyond it delivered runs go before their time, the oldest
-	// first, and the others are thinned, which keeps their totals.
+	// Bytes bounds the disk space of the directory, 0: no bound. The bound is never more than
+	// three quarters of its file system. Beyond it delivered runs are removed before Retain
+	// is over, the oldest first, and the others are thinned, which keeps their totals.
 	Bytes int64
-	// Undelivered lets runs go that have ended or lost their tracker and are not delivered:
-	// after Retain, from their end or when they were last written, and beyond Bytes when
-	// nothing else helps. What they hold is lost.
+	// Undelivered allows the removal of runs that are not delivered but have ended or lost
+	// their tracker: when Retain has passed since their end or last write, and beyond Bytes
+	// if nothing else helps. Their data is lost.
 	Undelivered bool
-	// DryRun changes nothing of what the files hold, nor their versions and marks.
+	// DryRun changes no file: neither its content nor its version or mark.
 	DryRun bool
 	Now    time.Time
 }
 
-// What was done to a file.
+// The actions of Collect.
 const (
 	Removed = "removed"
 	Thinned = "thinned"
 )
 
-// Collected is one file that was removed or thinned, or would be.
+// Collected is one file that was removed or thinned, or would be in a dry run.
 type Collected struct {
 	Path      string
-	Run       rt.Run // zero for what is no run
+	Run       rt.Run // zero for a file that is not a run
 	Delivered bool
 	Action    string // Removed or Thinned
 	Reason    string
 	Size      int64 // bytes on the disk before
-	Freed     int64 // bytes; of a file that would be thinned a guess
+	Freed     int64 // bytes; an estimate for a file that would be thinned
 	Dropped   int64 // snapshots that were thinned
-	Err       error // why it was not done
+	Err       error // why the action failed
 }
 
-// leftAfter is how old a file must be that a crash has left in the making.
+// leftAfter is the age from which an incomplete file is considered left by a crash.
 const leftAfter = time.Hour
 
-// Collect removes and thins what o lets go of a directory, whose lock (LockDir) the
-// caller holds, and returns that with the bytes that all its files then take. Runs
-// whose trackers live, and files that cannot be read, are left alone. Its error is
-// that of the directory; what went wrong with a file is in its line.
+// Collect removes and thins files of a directory as o allows. The caller must hold the lock
+// of the directory (LockDir). It returns the files and the disk space of the directory
+// afterwards, in bytes. Runs with a live tracker and files that cannot be read are not
+// touched. The error is that of the directory; an error of a file is in its Collected.
 func Collect(ctx context.Context, dir string, o GC) ([]Collected, int64, error) {
 	c := &collector{ctx: ctx, o: o}
 	err := walk(dir, !o.DryRun, func(e *Entry) {
 		if e.Err == nil && !e.Live {
-			// There may be very many: what is long and not asked for here is not kept.
+			// There can be very many: long fields that are not needed here are dropped.
 			e.Run.Meta, e.Run.Command, e.Run.NodeList = rt.Metadata{}, nil, ""
 			c.entries = append(c.entries, e)
 		}
@@ -70,7 +70,8 @@ func Collect(ctx context.Context, dir string, o GC) ([]Collected, int64, error) 
 		return nil, 0, err
 	}
 	slices.SortStableFunc(c.entries, func(a, b *Entry) int { return since(a).Compare(since(b)) })
-	if c.total, err = dirUsage(dir); err != nil {
+	c.total, err = dirUsage(dir)
+	if err != nil {
 		return nil, 0, err
 	}
 	c.leftovers(dir)
@@ -88,15 +89,15 @@ func Collect(ctx context.Context, dir string, o GC) ([]Collected, int64, error) 
 type collector struct {
 	ctx     context.Context
 	o       GC
-	entries []*Entry // those that are left, with a run that has ended or lost its tracker
-	total   int64    // bytes of the directory
+	entries []*Entry // remaining runs that have ended or lost their tracker
+	total   int64    // disk space of the directory, bytes
 	done    []Collected
 }
 
 func delivered(e *Entry) bool { return !e.DeliveredAt.IsZero() }
 
-// since is when a run was done with: one whose tracker died, when it last wrote. Nothing
-// in the file says so, and its start may be months ago.
+// since returns the time from which Retain counts. A run that lost its tracker has no end in
+// its file: the time of its last write is used.
 func since(e *Entry) time.Time {
 	switch {
 	case delivered(e):
@@ -109,7 +110,8 @@ func since(e *Entry) time.Time {
 
 func (c *collector) byAge() {
 	c.entries = slices.DeleteFunc(c.entries, func(e *Entry) bool {
-		if !delivered(e) && !c.o.Undelivered || c.o.Now.Sub(since(e)) < c.o.Retain {
+		needed := !delivered(e) && !c.o.Undelivered
+		if needed || c.o.Now.Sub(since(e)) < c.o.Retain {
 			return false
 		}
 		what := "delivered"
@@ -138,7 +140,7 @@ func (c *collector) bySize(bound int64) {
 	})
 }
 
-// thin brings the runs that have ended down by the same share each.
+// thin reduces each run that has ended by the same share.
 func (c *collector) thin(bound int64, reason string) {
 	var sizes int64
 	for _, e := range c.entries {
@@ -172,25 +174,26 @@ func (c *collector) thinOne(e *Entry, size, to int64, reason string) {
 			err = errors.Join(err, r.Close())
 		}
 		now, err2 := diskUsage(e.Path)
-		if done.Err = errors.Join(err, err2); err2 == nil {
+		done.Err = errors.Join(err, err2)
+		if err2 == nil {
 			done.Freed = size - now
 		}
 		if done.Err == nil && done.Dropped == 0 && done.Freed <= 0 {
-			return // it holds nothing that can go
+			return // nothing of it can be thinned
 		}
 	}
 	c.total -= done.Freed
 	c.done = append(c.done, done)
 }
 
-// remove removes a run; false where it is still there.
+// remove removes a run; false if the run still exists.
 func (c *collector) remove(e *Entry, reason string) bool {
 	if c.ctx.Err() != nil {
 		return false
 	}
 	done := Collected{Path: e.Path, Delivered: delivered(e), Action: Removed, Reason: reason}
 	for _, p := range []string{e.Path, e.Path + "-wal", e.Path + "-shm"} {
-		n, _ := diskUsage(p) // what is not there takes nothing
+		n, _ := diskUsage(p) // a file that does not exist takes no space
 		done.Size += n
 	}
 	done.Run, done.Err = c.removeOne(e)
@@ -202,7 +205,7 @@ func (c *collector) remove(e *Entry, reason string) bool {
 	return done.Err == nil
 }
 
-// removeOne removes a run's file and returns what it held.
+// removeOne removes a run's file and returns its entry.
 func (c *collector) removeOne(e *Entry) (rt.Run, error) {
 	if c.o.DryRun && e.Run.Node != "" {
 		return e.Run, nil
@@ -220,14 +223,14 @@ func (c *collector) removeOne(e *Entry) (rt.Run, error) {
 	if err == nil && !c.o.DryRun {
 		return run, r.Remove()
 	}
-	if errors.Is(err, ErrUndelivered) && e.Run.Node == "" && !c.o.DryRun { // a mark said so
+	if errors.Is(err, ErrUndelivered) && e.Run.Node == "" && !c.o.DryRun { // the entry came from a mark
 		err = errors.Join(err, unmark(e.Path))
 	}
 	return run, errors.Join(err, r.Close())
 }
 
-// stillDelivered refuses a run that its mark, or its file a while ago, called delivered,
-// and that is not: somebody wants it delivered again.
+// stillDelivered refuses a run that is not delivered any more, although its mark, or its file
+// at an earlier time, said so: a user has requested a new delivery.
 func stillDelivered(e *Entry, r *Reader) error {
 	if !delivered(e) {
 		return nil
@@ -239,12 +242,12 @@ func stillDelivered(e *Entry, r *Reader) error {
 	return fmt.Errorf("%s: %w; the next drain delivers it", e.Path, ErrUndelivered)
 }
 
-// leftovers removes what a crash has left in the making, and locks and logs whose
-// databases have gone: nobody reads them.
+// leftovers removes incomplete files that a crash has left, and locks and logs without a
+// database, which no process reads.
 func (c *collector) leftovers(dir string) {
 	files, err := os.ReadDir(dir)
 	if err != nil {
-		return // List has just read it
+		return // List has just read the directory
 	}
 	for _, f := range files {
 		path := filepath.Join(dir, f.Name())
@@ -255,7 +258,8 @@ func (c *collector) leftovers(dir string) {
 		size, _ := diskUsage(path)
 		done := Collected{Path: path, Action: Removed, Reason: "left by a crash", Size: size, Freed: size}
 		if !c.o.DryRun {
-			if done.Err = os.Remove(path); done.Err != nil {
+			done.Err = os.Remove(path)
+			if done.Err != nil {
 				done.Freed = 0
 			}
 		}
@@ -264,7 +268,7 @@ func (c *collector) leftovers(dir string) {
 	}
 }
 
-// leftover says whether a file belongs to a run that is not there.
+// leftover says whether a file belongs to a run that does not exist.
 func leftover(path string) bool {
 	name := filepath.Base(path)
 	if strings.HasSuffix(name, newSuffix) || strings.Contains(name, lockSuffix+newSuffix) {

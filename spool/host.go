@@ -2,10 +2,10 @@ package spool
 
 import "github.com/resource-tracker/rt"
 
-// UpdateHost replaces the facts of the machine, some of which arrive late. The
-// run's tracker may be alive.
+// UpdateHost replaces the description of the machine, parts of which arrive late. The run's
+// tracker may be alive.
 func (r *Reader) UpdateHost(h rt.Host) error {
-	err := r.change("update the facts of the machine", func() error {
+	err := r.change("update the description of the machine", func() error {
 		columns := hostColumns(&h)
 		_, err := r.db.change(updateSQL("host", columns), values(columns)...)
 		return err

@@ -11,15 +11,15 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// What a Reader changes. Every change is one transaction that is on the disk when
-// the method returns.
+// The changes that a Reader makes. Each is one transaction that is on the disk when the
+// method returns.
 
 // change runs f in a transaction.
 func (r *Reader) change(what string, f func() error) error {
 	if r.readOnly {
 		return fmt.Errorf("%s in %s: %w: the file or its directory may not be written", what, r.path, ErrReadOnly)
 	}
-	if err := r.patient(func() error { return r.db.inTx(f) }); err != nil {
+	if err := r.withTimeout(func() error { return r.db.inTx(f) }); err != nil {
 		return fmt.Errorf("%s: %w", what, describe(r.path, err))
 	}
 	return nil
@@ -36,7 +36,7 @@ func (r *Reader) addEvent(e *rt.Event) error {
 	return err
 }
 
-// SaveRegistration replaces what is known of the run at the receiver.
+// SaveRegistration replaces what is known about the run at the receiver.
 func (r *Reader) SaveRegistration(reg rt.Registration) error {
 	id := 1
 	columns := append(registrationColumns(&reg), column{"id", &id})
@@ -46,10 +46,10 @@ func (r *Reader) SaveRegistration(reg rt.Registration) error {
 	})
 }
 
-// SealBatch writes a batch into the ledger, before anything of it is sent. It is
-// the next one after the last, and the first begins at snapshot 1 or, as the first
-// interval ends there, 2; or it stands for the one with its number, whose snapshots
-// it must hold. Else the error is ErrOutOfOrder.
+// SealBatch writes a batch to the ledger before any of its bytes is sent. It must continue
+// after the last batch; the first begins at snapshot 1, or at 2, where the first interval
+// ends. Or it replaces the batch with the same number and must have the same snapshots.
+// Otherwise the error is ErrOutOfOrder.
 func (r *Reader) SealBatch(b rt.Batch) error {
 	return r.change("seal a batch", func() error {
 		newest, err := r.LastSeq()
@@ -72,21 +72,21 @@ func (r *Reader) SealBatch(b rt.Batch) error {
 	})
 }
 
-// stillThere refuses a batch some of whose snapshots the tracker has thinned since
-// they were read for it.
+// stillThere refuses a batch if the tracker has thinned some of its snapshots since they were
+// read.
 func (r *Reader) stillThere(b rt.Batch) error {
 	if gone, err := thinned(r.db); err != nil || gone == 0 {
 		return err
 	}
 	n, err := r.db.queryInt("SELECT count(*) FROM snapshot_delta WHERE seq BETWEEN ? AND ?", b.FirstSeq, b.LastSeq)
 	if err == nil && n < int64(b.Rows) {
-		err = fmt.Errorf("%w: number %d has %d rows of the snapshots %d to %d, of which %d are left since some were thinned; it must be made again",
+		err = fmt.Errorf("%w: number %d has %d rows of the snapshots %d to %d, of which %d are left because some were thinned; the batch must be made again",
 			ErrOutOfOrder, b.Number, b.Rows, b.FirstSeq, b.LastSeq, n)
 	}
 	return err
 }
 
-// fits says whether b may stand after the batches of the list or in place of one.
+// fits returns an error if b neither continues the batches of the list nor replaces one.
 func fits(b rt.Batch, list []rt.Batch, newest int64) error {
 	if n := b.Number; n >= 1 && n <= len(list) {
 		if old := list[n-1]; b.FirstSeq != old.FirstSeq || b.LastSeq != old.LastSeq || b.Rows != old.Rows {
@@ -106,13 +106,13 @@ func fits(b rt.Batch, list []rt.Batch, newest int64) error {
 	return nil
 }
 
-// follows says whether b begins right after snapshot last. The first snapshot may
-// be left out: no interval ends there.
+// follows says whether b begins directly after snapshot last. The first snapshot may be
+// omitted: no interval ends there.
 func follows(b rt.Batch, last int64) bool {
 	return b.LastSeq >= b.FirstSeq && (b.FirstSeq == last+1 || last == 0 && b.FirstSeq == 2)
 }
 
-// MarkUploaded writes down that the receiver has confirmed a batch.
+// MarkUploaded records that the receiver has confirmed a batch.
 func (r *Reader) MarkUploaded(number int, at time.Time) error {
 	return r.change("mark a batch as uploaded", func() error {
 		n, err := r.db.change("UPDATE batch SET uploaded_us = ? WHERE number = ?", at.UnixMicro(), int64(number))
@@ -123,7 +123,7 @@ func (r *Reader) MarkUploaded(number int, at time.Time) error {
 	})
 }
 
-// MarkDelivered writes down that a receiver has confirmed all of an ended run.
+// MarkDelivered records that a receiver has confirmed all of an ended run.
 func (r *Reader) MarkDelivered(at time.Time) error {
 	if err := r.ended("mark as delivered"); err != nil {
 		return err
@@ -139,9 +139,9 @@ func (r *Reader) MarkDelivered(at time.Time) error {
 	})
 }
 
-// UpdateRun replaces what is kept of a run that has no tracker any more: what
-// the scheduler's accounting knows. While its tracker lives the run is the
-// tracker's, and the error is ErrLive.
+// UpdateRun replaces the description of a run that has no tracker any more, with what the
+// accounting of the scheduler knows. While the tracker is alive, only the tracker may change
+// the run, and the error is ErrLive.
 func (r *Reader) UpdateRun(run rt.Run) error {
 	if err := r.ended("update the run"); err != nil {
 		return err
@@ -149,11 +149,11 @@ func (r *Reader) UpdateRun(run rt.Run) error {
 	return r.changeRun("update the run", run, func() error { return nil })
 }
 
-// CloseLost ends a run whose tracker is gone: it died, or its machine did, which
-// bootID, the present boot of this machine (empty where it is not that machine),
-// tells. exit is what is known of the job's end; without an outcome it is
-// OutcomeLost. The run's end, where nobody knows better, is its last snapshot.
-// A run whose tracker lives is refused with ErrLive, one that has ended is left alone.
+// CloseLost ends a run with a tracker that died, or that was on a machine that was rebooted.
+// bootID is the current boot of this machine, empty on another machine: it distinguishes the
+// two cases. exit is what is known about the end of the job; an empty outcome becomes
+// OutcomeLost. Without a time of its end the run ends at its last snapshot. If the tracker
+// is alive, the error is ErrLive. A run that has ended is not changed.
 func (r *Reader) CloseLost(exit rt.Exit, bootID string) error {
 	if err := r.ended("close the run as lost"); err != nil {
 		return err
@@ -174,9 +174,9 @@ func (r *Reader) CloseLost(exit rt.Exit, bootID string) error {
 	}
 	run.Apply(exit)
 	run.State = rt.StateEnded
-	event := rt.Event{Time: exit.Time, Kind: "drain", Name: "tracker", Status: "failed", Detail: "the tracker was gone before the run ended"}
+	event := rt.Event{Time: exit.Time, Kind: "drain", Name: "tracker", Status: "failed", Detail: "the tracker died before the run ended"}
 	if bootID != "" && bootID != run.BootID {
-		event.Detail = "the machine was started anew before the run ended"
+		event.Detail = "the machine was rebooted before the run ended"
 	}
 	err = r.changeRun("close the run as lost", run, func() error { return errors.Join(r.addEvent(&event), r.noteNoLog(exit.Time)) })
 	if err != nil {
@@ -188,8 +188,8 @@ func (r *Reader) CloseLost(exit rt.Exit, bootID string) error {
 	return removeLock(r.path)
 }
 
-// ended refuses a run whose tracker lives, and reads what a tracker that has ended
-// since the file was opened wrote last.
+// ended refuses a run with a live tracker. If the tracker has ended since the file was
+// opened, ended reads what it wrote last.
 func (r *Reader) ended(what string) error {
 	alive, err := r.Live()
 	if err == nil && alive {
@@ -201,7 +201,7 @@ func (r *Reader) ended(what string) error {
 	return r.load()
 }
 
-// changeRun writes the run together with what f does.
+// changeRun writes the run and runs f in one transaction.
 func (r *Reader) changeRun(what string, run rt.Run, f func() error) error {
 	err := r.change(what, func() error {
 		columns := runColumns(&run)
@@ -216,8 +216,8 @@ func (r *Reader) changeRun(what string, run rt.Run, f func() error) error {
 	return err
 }
 
-// Remove closes and deletes the run's file and what stands beside it. A run whose
-// tracker lives is refused with ErrLive.
+// Remove closes and deletes the run's file and the files of SQLite next to it. If the
+// tracker is alive, the error is ErrLive.
 func (r *Reader) Remove() error {
 	if err := r.ended("remove"); err != nil {
 		return err
@@ -225,7 +225,7 @@ func (r *Reader) Remove() error {
 	if err := r.Close(); err != nil {
 		return fmt.Errorf("remove %s: %w", r.path, err)
 	}
-	// The database goes first: a log without it is nothing, but not the reverse.
+	// The database is removed first: a log without a database is worthless, but not the reverse.
 	for _, path := range []string{r.path, r.path + "-wal", r.path + "-shm", r.path + "-journal"} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove the spool file: %w", err)
@@ -234,7 +234,7 @@ func (r *Reader) Remove() error {
 	return errors.Join(removeLock(r.path), syncDir(filepath.Dir(r.path)))
 }
 
-// removeLock deletes the lock file that a killed tracker left.
+// removeLock deletes the lock file of a tracker that was killed.
 func removeLock(db string) error {
 	if err := os.Remove(lockPath(db)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the lock of a dead tracker: %w", err)
@@ -242,7 +242,7 @@ func removeLock(db string) error {
 	return nil
 }
 
-// syncDir makes what was made or removed in a directory survive a power failure.
+// syncDir syncs a directory, so that new and removed files survive a power failure.
 func syncDir(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

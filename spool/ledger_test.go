@@ -126,10 +126,10 @@ func TestCloseLost(t *testing.T) {
 		source  string
 		detail  string
 	}{
-		{"nothing is known", rt.Exit{}, "boot-1", rt.OutcomeLost, "drain", "tracker was gone"},
-		{"another boot", rt.Exit{}, "boot-2", rt.OutcomeLost, "drain", "machine was started anew"},
-		{"another machine", rt.Exit{}, "", rt.OutcomeLost, "drain", "tracker was gone"},
-		{"sacct knows", failed, "boot-1", rt.OutcomeFailed, "sacct", "tracker was gone"},
+		{"nothing is known", rt.Exit{}, "boot-1", rt.OutcomeLost, "drain", "tracker died"},
+		{"another boot", rt.Exit{}, "boot-2", rt.OutcomeLost, "drain", "machine was rebooted"},
+		{"another machine", rt.Exit{}, "", rt.OutcomeLost, "drain", "tracker died"},
+		{"sacct knows", failed, "boot-1", rt.OutcomeFailed, "sacct", "tracker died"},
 	} {
 		w := mustCreate(t, Options{})
 		m := newMachine(1, 0)

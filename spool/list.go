@@ -22,20 +22,20 @@ type Entry struct {
 	Path        string
 	Run         rt.Run
 	Live        bool      // its tracker is alive
-	Size        int64     // bytes, with the log beside it
+	Size        int64     // bytes, including the log
 	Snapshots   int64     // how many are stored
-	Unsent      int64     // of these, how many no receiver has confirmed
+	Unsent      int64     // how many of them no receiver has confirmed
 	DeliveredAt time.Time // zero before
-	// Err says why the file cannot be read; the fields but Path and Size are then
+	// Err says why the file cannot be read; all fields except Path and Size are then
 	// empty. The other entries are not affected.
 	Err error
 
-	written time.Time // when the log, or without one the file, was last written
+	written time.Time // time of the last write to the log or, without a log, to the file
 }
 
-// List looks at every file of dir whose name ends in .db, oldest run first, and
-// those that cannot be read last. What else lies there is ignored. The error is
-// that of the directory alone.
+// List returns an entry for each file of dir that ends in .db, the oldest run first. Files
+// that cannot be read come last; other files are ignored. The error is that of the
+// directory.
 func List(dir string) ([]Entry, error) {
 	paths, err := databases(dir)
 	if err != nil {
@@ -52,8 +52,8 @@ func List(dir string) ([]Entry, error) {
 	return entries, nil
 }
 
-// inspectAll takes the next path that nobody has taken, until there is none. A file
-// that brings it down cannot be read.
+// inspectAll inspects the next path that no goroutine has taken, until there is none. A panic
+// makes the file one that cannot be read.
 func inspectAll(paths []string, entries []Entry, next *atomic.Int64) {
 	var i int64
 	defer func() {
@@ -67,14 +67,14 @@ func inspectAll(paths []string, entries []Entry, next *atomic.Int64) {
 	}
 }
 
-// listAtOnce is how many files List opens at the same time at most: SQLite reads a
-// file's schema each time, which takes a core a millisecond.
+// listAtOnce bounds the files that List opens at the same time. SQLite reads the schema of
+// each file, which takes 1 ms of CPU time.
 const listAtOnce = 8
 
-// Walk shows visit what List returns, one file after the other by their names: for
-// directories of very many runs. Of a run that was delivered, and has not changed since,
-// only Path, Size, Run.State and DeliveredAt may be set: its file is not opened. The
-// entry is visit's to keep.
+// Walk calls visit with the entries that List returns, one after the other, sorted by name:
+// for directories with very many runs. The file of a run that was delivered and has not
+// changed since need not be opened; then only Path, Size, Run.State and DeliveredAt are set.
+// visit may keep the entry.
 func Walk(dir string, visit func(*Entry)) error { return walk(dir, true, visit) }
 
 func walk(dir string, mark bool, visit func(*Entry)) error {
@@ -88,8 +88,8 @@ func walk(dir string, mark bool, visit func(*Entry)) error {
 	return nil
 }
 
-// glance is inspect, but opens a file that was delivered only when it has changed. With
-// mark it sees to that.
+// glance does the same as inspect, but does not open a file with a valid mark. With mark it
+// marks delivered files.
 func glance(path string, mark bool) *Entry {
 	if e, ok := peek(path); ok {
 		return e
@@ -103,7 +103,7 @@ func glance(path string, mark bool) *Entry {
 	return &e
 }
 
-// databases are the files of a directory that are named as runs are.
+// databases lists the files of a directory that have the suffix of runs.
 func databases(dir string) (paths []string, err error) {
 	files, err := os.ReadDir(dir)
 	if err != nil {
@@ -134,10 +134,10 @@ func b2i(b bool) int {
 	return 0
 }
 
-// inspect reads what an Entry shows of one file.
+// inspect reads the entry of one file.
 func inspect(path string) (e Entry) {
 	e.Path = path
-	// To look at a file brings its log into it: the log's time is the tracker's.
+	// Opening the file moves the log into it: only before is its time that of the tracker's last write.
 	for _, p := range []string{path, path + "-wal"} {
 		if st, err := os.Lstat(p); err == nil {
 			e.Size += st.Size()
@@ -162,8 +162,8 @@ func inspect(path string) (e Entry) {
 	return e
 }
 
-// stored is how many snapshots there are: by their numbers, which is quick, without
-// those that were thinned.
+// stored returns how many snapshots there are: the last number less those that were thinned,
+// which is faster than counting.
 func (r *Reader) stored() (int64, error) {
 	last, err := r.LastSeq()
 	if err != nil {
@@ -173,7 +173,7 @@ func (r *Reader) stored() (int64, error) {
 	return last - gone, describe(r.path, err)
 }
 
-// unsent is how many of the snapshots are after the last batch that was confirmed.
+// unsent returns how many snapshots follow the last batch that was confirmed.
 func (r *Reader) unsent(snapshots int64, delivered time.Time) (int64, error) {
 	if !delivered.IsZero() {
 		return 0, nil
@@ -186,11 +186,10 @@ func (r *Reader) unsent(snapshots int64, delivered time.Time) (int64, error) {
 	return n, describe(r.path, err)
 }
 
-// FindJob finds the runs that a person means: "12" is a job with all its array
-// tasks and steps, "12_3" a task of an array, "12.0" a step, the name of a run
-// (rt.Run.FileStem) that one, and what holds a slash or ends in .db is a file.
-// They come oldest first; ErrNotFound where there
-// is none.
+// FindJob returns the runs that a user names, the oldest first: "12" is a job with all its
+// array tasks and steps, "12_3" a task of an array, "12.0" a step, rt.Run.FileStem one run;
+// an argument with a slash or with the suffix .db is a file. If there is none, the error is
+// ErrNotFound.
 func FindJob(dir, job string) ([]Entry, error) {
 	if strings.HasSuffix(job, dbSuffix) || strings.ContainsRune(job, filepath.Separator) {
 		e := inspect(job)
@@ -205,7 +204,7 @@ func FindJob(dir, job string) ([]Entry, error) {
 	}
 	found := slices.DeleteFunc(entries, func(e Entry) bool { return e.Err != nil || !matches(&e.Run, job) })
 	if len(found) == 0 {
-		return nil, fmt.Errorf("job %q in %s: %w; rt-spool ls shows what there is", job, dir, ErrNotFound)
+		return nil, fmt.Errorf("job %q in %s: %w; rt-spool ls lists the runs", job, dir, ErrNotFound)
 	}
 	return found, nil
 }

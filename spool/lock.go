@@ -16,13 +16,13 @@ import (
 const (
 	dbSuffix   = ".db"
 	lockSuffix = ".lock"
-	newSuffix  = ".new" // a database that is being made
+	newSuffix  = ".new" // a database that is not complete yet
 	drainLock  = ".drain.lock"
 )
 
-// lockPath is the file whose flock says that the run's tracker lives. It stands
-// beside the database: to open and close the database itself would drop the
-// locks that SQLite holds on it in the same process.
+// lockPath returns the file on which the run's tracker holds a flock. It is not the database
+// itself: opening and closing that would drop the locks that SQLite holds on it in the same
+// process.
 func lockPath(db string) string { return strings.TrimSuffix(db, dbSuffix) + lockSuffix }
 
 // liveLock is the tracker's lock on a run.
@@ -31,8 +31,8 @@ type liveLock struct {
 	path string
 }
 
-// lockRun makes the lock file of the run that will be kept at db. The file gets
-// its name only once it is locked, so nobody sees it free.
+// lockRun makes the lock file of the run at db. The file gets its name after it is locked,
+// so that no process sees it unlocked.
 func lockRun(db string) (*liveLock, error) {
 	path := lockPath(db)
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+newSuffix)
@@ -53,7 +53,7 @@ func lockRun(db string) (*liveLock, error) {
 	return &liveLock{f, path}, nil
 }
 
-// release ends the lock and, with remove, its file.
+// release releases the lock and, with remove, deletes its file.
 func (l *liveLock) release(remove bool) error {
 	if l.file == nil {
 		return nil
@@ -78,7 +78,7 @@ func live(db string) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("whether the run's tracker lives: %w", err)
+		return false, fmt.Errorf("check whether the run's tracker is alive: %w", err)
 	}
 	defer f.Close()
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
@@ -86,14 +86,14 @@ func live(db string) (bool, error) {
 		return true, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("whether the run's tracker lives: flock %s: %w", f.Name(), err)
+		return false, fmt.Errorf("check whether the run's tracker is alive: flock %s: %w", f.Name(), err)
 	}
 	return false, nil
 }
 
-// LockDir takes the lock that whoever delivers or removes runs of dir must hold.
-// It does not wait: where another process has it, the error is ErrLocked. It ends
-// with unlock or with the process.
+// LockDir takes the lock that a process must hold to deliver or remove runs of dir. It does
+// not wait: if another process has it, the error is ErrLocked. The lock ends with Unlock or
+// with the process.
 func LockDir(ctx context.Context, dir string) (unlock func() error, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -113,9 +113,9 @@ func LockDir(ctx context.Context, dir string) (unlock func() error, err error) {
 	return l.Unlock, nil
 }
 
-// giveToOwner makes the lock file that root has made in a directory its owner's, so
-// that the owner's own drain can take the lock as well. What else may stand under
-// that name, another name of some file of root's say, is refused.
+// giveToOwner changes the owner of a lock file that root has made to the owner of the
+// directory, so that a drain of that user can take the lock as well. Another kind of file
+// with that name, such as a hard link to a file of root, is refused.
 func giveToOwner(path, dir string) error {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// networkFS names the file systems, by statfs(2) f_type, on which SQLite's WAL and
-// flock do not hold between machines. FUSE is not among them: it may be local.
+// networkFS lists the file systems, by f_type of statfs(2), on which SQLite's WAL and flock
+// do not work between machines. FUSE is not in the list: it can be local.
 var networkFS = map[uint32]string{
 	0x6969:     "NFS",
 	0x517b:     "SMB",
@@ -24,7 +24,7 @@ var networkFS = map[uint32]string{
 	0x013111a8: "IBRIX",
 }
 
-// CheckDir says whether runs can be kept in dir: ErrNetworkFS where not.
+// CheckDir returns ErrNetworkFS if runs cannot be stored in dir.
 func CheckDir(dir string) error { return localFS(dir) }
 
 // localFS refuses directories on network file systems.
@@ -38,7 +38,7 @@ func localFS(dir string) error {
 
 func refuseNetworkFS(dir string, magic uint32) error {
 	if name, network := networkFS[magic]; network {
-		return fmt.Errorf("spool directory %s: %w: it lies on %s, where SQLite's log is not safe; set [spool] dir to a directory on the node's own disk",
+		return fmt.Errorf("spool directory %s: %w: it is on %s, where SQLite's log is not safe; set [spool] dir to a directory on the node's own disk",
 			dir, ErrNetworkFS, name)
 	}
 	return nil

@@ -6,32 +6,32 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// tellEvery is how far the beginnings of two failures that Notify is told of are
-// apart at least.
-const tellEvery = time.Minute
+// notifyEvery is the least time between two failures that Notify gets.
+const notifyEvery = time.Minute
 
-// toldOf is what Notify knows.
-type toldOf struct {
+// notified is the state of Options.Notify.
+type notified struct {
 	now     int64 // Boot of the newest snapshot, in nanoseconds: a writer has no other clock
-	at      int64 // when Notify was last told of a failure
-	ever    bool  // that was so
-	failing bool  // Notify was told "failed", and not "ok" since
+	at      int64 // time of the last failure that Notify got
+	ever    bool  // whether there was one
+	failing bool  // Notify got "failed" and no "ok" since
 }
 
-// tell passes an event of the spool on. A failure is kept back while the last one
-// that was told is too young, and told later if it lasts; "ok" goes only to who
-// was told "failed".
-func (w *Writer) tell(e rt.Event) {
+// notify passes an event of the spool to Notify. A failure within notifyEvery of the last one
+// is passed later, if it lasts. An "ok" is passed only after a "failed".
+func (w *Writer) notify(e rt.Event) {
+	n := &w.notified
 	if e.Status == "ok" {
-		if !w.told.failing {
+		if !n.failing {
 			return
 		}
-		w.told.failing = false
+		n.failing = false
 	} else {
-		if w.told.failing || w.told.ever && w.told.now-w.told.at < int64(tellEvery) {
+		tooSoon := n.ever && n.now-n.at < int64(notifyEvery)
+		if n.failing || tooSoon {
 			return
 		}
-		w.told = toldOf{now: w.told.now, at: w.told.now, ever: true, failing: true}
+		*n = notified{now: n.now, at: n.now, ever: true, failing: true}
 	}
 	w.opts.Notify(e)
 }

@@ -6,12 +6,12 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// pending holds copies of the snapshots that are not committed yet, oldest first.
-// Its storage is reused: in steady operation it allocates nothing.
+// pending holds copies of the snapshots that are not committed yet, the oldest first. Its
+// storage is reused: in steady operation it allocates nothing.
 type pending struct {
 	rows   []*rt.Snapshot
 	spare  []*rt.Snapshot
-	merged int // rows that were thinned away since the last reset
+	merged int // rows that were thinned since the last reset
 }
 
 // add copies s.
@@ -26,17 +26,17 @@ func (p *pending) add(s *rt.Snapshot, opts *Options) {
 	p.rows = append(p.rows, row)
 }
 
-// reset forgets the rows, which are stored.
+// reset drops the rows, which are stored.
 func (p *pending) reset() {
 	p.spare = append(p.spare, p.rows...)
 	p.rows = p.rows[:0]
 	p.merged = 0
 }
 
-// thin drops every second tick of the older three quarters, or at least one row.
-// Counters are cumulative, so the row that follows a dropped one carries its total;
-// where the follower lacks a counter, it takes over the dropped one's. Both sides of a
-// counter's reset stay, unless nothing else is left to go.
+// thin drops every second tick of the older three quarters, or at least one row. Counters
+// are cumulative, so that the next row includes the total of a dropped one; a counter that
+// is absent there is taken over. Both sides of a counter's reset stay, unless no other row
+// can be dropped.
 func (p *pending) thin() {
 	stays := resets(p.rows)
 	kept := p.rows[:0:0]
@@ -81,7 +81,7 @@ func resets(rows []*rt.Snapshot) []bool {
 	return stays
 }
 
-// copySnapshot copies s into dst, whose slices it reuses, without what opts leaves out.
+// copySnapshot copies s to dst without what opts omits. It reuses the slices of dst.
 func copySnapshot(dst, s *rt.Snapshot, opts *Options) {
 	old := *dst
 	*dst = *s
@@ -108,7 +108,7 @@ func copySnapshot(dst, s *rt.Snapshot, opts *Options) {
 
 func copyGPUs(dst, s *rt.Snapshot) {
 	for i := range s.GPUs {
-		var detail map[string]string // what this row had in the same place
+		var detail map[string]string // of the same index in the row that is reused
 		if i < cap(dst.GPUs) {
 			detail = dst.GPUs[:i+1][i].Detail
 		}

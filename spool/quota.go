@@ -15,32 +15,32 @@ import (
 )
 
 const (
-	quotaFloor = 128 << 10   // bytes: content of a run that is tracked that is not thinned for the node's sake
-	endedFloor = 96 << 10    // the same, of the file of a run that has ended
-	nodeEvery  = time.Minute // between two looks at the whole directory
-	thinAtOnce = 4           // stretches that one commit thins at most
-	recent     = 2           // whole stretches before the newest snapshots that are left in full
-	besides    = 480 << 10   // bytes: the log, when a stretch was thinned just before it is emptied, and its index
-	vacuumStep = 256         // pages that one commit gives back to the file system at most
+	quotaFloor = 128 << 10   // bytes of content of a tracked run below which it is not thinned for QuotaNode
+	endedFloor = 96 << 10    // the same for the file of a run that has ended
+	nodeEvery  = time.Minute // between two checks of the whole directory
+	thinAtOnce = 4           // at most so many stretches are thinned per commit
+	recent     = 2           // whole stretches before the newest snapshots that are not thinned
+	besides    = 480 << 10   // bytes: the largest log, after a stretch was thinned, and its index
+	vacuumStep = 256         // at most so many pages are returned to the file system per commit
 )
 
 // quota is how large a writer lets its file grow.
 type quota struct {
 	limit  int64 // bytes of content, 0: none
-	forced bool  // the limit is that of the node
+	forced bool  // the limit comes from QuotaNode
 	looked bool
-	at     int64 // Boot of the last look at the directory
+	at     int64 // Boot of the last check of the directory
 	thin   *thinner
 	plan   []stretch
-	stuck  map[stretch]bool // nothing of them can go
-	err    error            // of the last try: the next commit tries again
-	said   bool             // the ledger has it
+	stuck  map[stretch]bool // nothing of them can be dropped
+	err    error            // of the last attempt; the next commit tries again
+	said   bool             // whether the ledger has the error
 	saidAt int64            // Boot when it was last noted
 	wall   int64            // of the newest snapshot
 }
 
-// enforce thins old snapshots where the file is larger than it may be. What goes
-// wrong costs nothing but room: the next commit tries again.
+// enforce thins old snapshots if the file is larger than its limit. If that fails, the file
+// grows, and the next commit tries again.
 func (w *Writer) enforce() error {
 	q := &w.quota
 	if w.opts.QuotaRun == 0 && w.opts.QuotaNode == 0 {
@@ -67,27 +67,27 @@ func (w *Writer) enforce() error {
 	return w.giveBack()
 }
 
-// quotaState notes in the ledger, with the next commit, that the bound cannot be kept,
-// and when it can again; one such pair a minute at most. Who has the database for a
-// moment is no fault.
+// quotaState records in the ledger, with the next commit, that thinning fails, and when it
+// succeeds again: at most one such pair per minute. A locked database is not a failure.
 func (w *Writer) quotaState(err error) {
 	q := &w.quota
 	q.err = err
 	switch {
 	case busy(err), (err != nil) == q.said:
 		return
-	case err != nil && q.saidAt != 0 && w.told.now-q.saidAt < int64(tellEvery):
+	case err != nil && q.saidAt != 0 && w.notified.now-q.saidAt < int64(notifyEvery):
 		return
 	}
 	e := rt.Event{Time: time.Unix(0, q.wall).UTC(), Kind: "spool", Name: "quota", Status: "ok", Detail: "old snapshots are thinned again"}
-	if q.said = err != nil; q.said {
-		q.saidAt = w.told.now
+	q.said = err != nil
+	if q.said {
+		q.saidAt = w.notified.now
 		e.Status, e.Detail = "failed", "old snapshots could not be thinned, the file grows beyond its quota: "+err.Error()
 	}
 	w.note(e)
 }
 
-// giveBack returns free pages to the file system, and the log with them.
+// giveBack returns free pages and the log to the file system.
 func (w *Writer) giveBack() error {
 	used, size, err := usage(w.db)
 	if err != nil || size-used < vacuumStep/4*pageSize {
@@ -99,8 +99,8 @@ func (w *Writer) giveBack() error {
 	return w.db.exec("PRAGMA wal_checkpoint(TRUNCATE)")
 }
 
-// makeRoom thins a stretch when a full disk refuses what waits, unless the file has
-// free pages that new snapshots can use. It may fail for the same reason.
+// makeRoom thins a stretch when the disk is full, unless the file has free pages that new
+// snapshots can use. It can fail for the same reason.
 func (w *Writer) makeRoom() error {
 	if w.opts.QuotaRun == 0 && w.opts.QuotaNode == 0 {
 		return nil
@@ -113,22 +113,24 @@ func (w *Writer) makeRoom() error {
 	return err
 }
 
-// contentBound leaves room for the log and its index beside the database.
+// contentBound returns the limit of the database: the bound less the log and its index.
 func contentBound(limit int64) int64 { return max(limit/2, limit-besides) }
 
-// thinOne thins the next stretch of the plan; false where nothing is left to thin.
+// thinOne thins the next stretch of the plan; false if nothing is left to thin.
 func (w *Writer) thinOne() (bool, error) {
 	q := &w.quota
 	if q.thin == nil {
 		var err error
-		if q.thin, err = newThinner(w.db, w.path); err != nil {
+		q.thin, err = newThinner(w.db, w.path)
+		if err != nil {
 			return false, err
 		}
 		q.stuck = map[stretch]bool{}
 	}
 	if len(q.plan) == 0 {
 		var err error
-		if q.plan, err = plan(w.db, q.stuck); err != nil || len(q.plan) == 0 {
+		q.plan, err = plan(w.db, q.stuck)
+		if err != nil || len(q.plan) == 0 {
 			return false, err
 		}
 	}
@@ -141,7 +143,7 @@ func (w *Writer) thinOne() (bool, error) {
 	return true, err
 }
 
-// why names the bound that is kept.
+// why names the bound for the ledger.
 func (w *Writer) why() string {
 	if w.quota.forced {
 		return "spool.quota_node"
@@ -149,14 +151,14 @@ func (w *Writer) why() string {
 	return "spool.quota_run"
 }
 
-// lookAround sets the limit, once a minute: that of the run, or a quarter less than
-// there is while the node's runs together take more than theirs.
+// lookAround sets the limit, once a minute: that of the run or, while all runs of the node
+// take more than QuotaNode, three quarters of the present content.
 func (w *Writer) lookAround() error {
 	q := &w.quota
-	if q.looked && w.told.now-q.at < int64(nodeEvery) {
+	if q.looked && w.notified.now-q.at < int64(nodeEvery) {
 		return nil
 	}
-	q.looked, q.at = true, w.told.now
+	q.looked, q.at = true, w.notified.now
 	if q.limit == 0 && w.opts.QuotaRun > 0 {
 		q.limit = contentBound(w.opts.QuotaRun)
 	}
@@ -188,7 +190,7 @@ func (w *Writer) lookAround() error {
 	return nil
 }
 
-// nodeBound is the node's quota, three quarters of a small file system at most.
+// nodeBound returns the quota of the node, but at most three quarters of its file system.
 func nodeBound(dir string, configured int64) (int64, error) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {
@@ -197,8 +199,8 @@ func nodeBound(dir string, configured int64) (int64, error) {
 	return min(configured, int64(st.Blocks)*st.Bsize/4*3), nil
 }
 
-// logPages is how long the log may become before it is copied into the database:
-// less where the disk is small.
+// logPages returns how many pages the log may have before it is copied to the database: fewer
+// on a small disk.
 func logPages(dir string, quotaNode int64) int64 {
 	if quotaNode == 0 {
 		return walPages
@@ -210,7 +212,7 @@ func logPages(dir string, quotaNode int64) int64 {
 	return min(walPages, max(walPages/16, bound>>16))
 }
 
-// dirUsage is what the files of a directory take on the disk, in bytes.
+// dirUsage returns the disk space of the files of a directory, in bytes.
 func dirUsage(dir string) (int64, error) {
 	files, err := os.ReadDir(dir)
 	if err != nil {
@@ -227,7 +229,7 @@ func dirUsage(dir string) (int64, error) {
 	return total, nil
 }
 
-// diskUsage is what one file takes on the disk, in bytes.
+// diskUsage returns the disk space of one file, in bytes.
 func diskUsage(path string) (int64, error) {
 	st, err := os.Lstat(path)
 	if err != nil {
@@ -239,7 +241,7 @@ func diskUsage(path string) (int64, error) {
 	return st.Size(), nil
 }
 
-// usage is what a database's content takes, in bytes, and its file with free pages.
+// usage returns the size of a database's content and of its file with free pages, in bytes.
 func usage(c *conn) (used, size int64, err error) {
 	pages, err := c.queryInt("PRAGMA page_count")
 	if err != nil {
@@ -249,7 +251,7 @@ func usage(c *conn) (used, size int64, err error) {
 	return (pages - free) * pageSize, pages * pageSize, err
 }
 
-// stretches are where those begin that are not sealed, the last one without an end yet.
+// stretches returns where the stretches that are not sealed begin. The last one has no end yet.
 func stretches(c *conn) ([]int64, error) {
 	sealed, err := lastSealed(c)
 	if err != nil {
@@ -268,14 +270,14 @@ func stretches(c *conn) ([]int64, error) {
 	return starts, err
 }
 
-// plan lists pairs of neighbouring stretches to be thinned into one each, of the
-// finest detail there is, the oldest first.
+// plan lists pairs of adjacent stretches, each to be thinned to one stretch. It takes those
+// with the finest detail, the oldest first.
 func plan(c *conn, stuck map[stretch]bool) ([]stretch, error) {
 	starts, err := stretches(c)
 	if err != nil {
 		return nil, err
 	}
-	starts = starts[:max(len(starts)-recent, min(1, len(starts)))] // the last one is still being written
+	starts = starts[:max(len(starts)-recent, min(1, len(starts)))] // the last one is not complete
 	for level := 0; level < 64; level++ {
 		var pairs []stretch
 		for i := 0; i+2 < len(starts); i++ {
@@ -292,15 +294,15 @@ func plan(c *conn, stuck map[stretch]bool) ([]stretch, error) {
 	return nil, nil
 }
 
-// detail is how often a stretch was halved: it has numbers for that many snapshots.
+// detail returns how often a stretch was halved.
 func detail(first, end int64) int { return bits.Len64(uint64(end-first-1) / keyframeEvery) }
 
 func lastSealed(c *conn) (int64, error) { return c.queryInt("SELECT max(last_seq) FROM batch") }
 
-// thinnedStatus marks the one event that counts the snapshots that were thinned.
+// thinnedStatus marks the single event that counts the thinned snapshots.
 const thinnedStatus = "thinned"
 
-// noteThinned adds to that event.
+// noteThinned adds to the count of that event.
 func noteThinned(c *conn, dropped int64, why string) error {
 	before, err := thinned(c)
 	if err != nil {
@@ -324,7 +326,7 @@ func noteThinned(c *conn, dropped int64, why string) error {
 	return err
 }
 
-// thinned is how many snapshots the ledger says were thinned after they were stored.
+// thinned returns how many snapshots were thinned after they were stored, as the ledger records.
 func thinned(c *conn) (n int64, err error) {
 	err = c.each("SELECT detail FROM event WHERE kind = 'spool' AND status = ?", []driver.Value{thinnedStatus}, func(row []driver.Value) error {
 		text, _ := row[0].(string)

@@ -16,22 +16,22 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Reader reads the file of one run and keeps its ledger of deliveries. It may be
-// used while the run's tracker writes, from one goroutine at a time.
+// Reader reads the file of one run and writes its ledger of deliveries. It can be used while
+// the run's tracker writes, from one goroutine at a time.
 type Reader struct {
 	path     string
 	db       *conn
 	readOnly bool
-	noLog    bool // the log of a run without a tracker is not there
+	noLog    bool // the run has no tracker and its log is missing
 	version  int  // of the schema
 	run      rt.Run
 	host     rt.Host
 }
 
-// Open opens a run's file. What a killed tracker left in the log is recovered, and
-// an ended run becomes one plain file, where the file may be written; else it is
-// opened as it is. Errors name the file and wrap ErrForeign, ErrNewer or
-// ErrDamaged where the file is not what it should be. Symbolic links are refused.
+// Open opens a run's file. If the file may be written, the log of a killed tracker is
+// recovered and an ended run becomes one plain file; otherwise the file is opened as it is.
+// Errors name the file and wrap ErrForeign, ErrNewer or ErrDamaged if it is not a valid spool
+// file. Symbolic links are refused.
 func Open(path string) (*Reader, error) {
 	r, err := openReader(path)
 	if err != nil {
@@ -47,17 +47,17 @@ func Open(path string) (*Reader, error) {
 	return r, nil
 }
 
-// openReader is Open for who only looks: the file stays in its version. Who may write is
-// let at a log only when he has been seen to understand it: the last one to close brings
-// it into the database and removes it, also where he could read nothing of it, of a newer
-// version for instance. A journal beside it is that of a log's end: it holds nothing more.
+// openReader opens a file without changing its version. A file with a log is first opened
+// read-only: the last connection with write access moves the log into the database when it
+// closes and removes it, even if this program could not read it, for example because it is of
+// a newer version. If there is a journal, too, the log has already been moved.
 func openReader(path string) (*Reader, error) {
 	st, readOnly, params, err := howToOpen(path)
 	if err != nil {
 		return nil, err
 	}
 	hadLog := exists(path + "-wal")                      // SQLite makes one
-	if hadLog && !readOnly && !exists(path+"-journal") { // which only a writer can undo
+	if hadLog && !readOnly && !exists(path+"-journal") { // a journal can only be rolled back with write access
 		look := maps.Clone(params)
 		look["mode"] = []string{"ro"}
 		r, err := newReader(path, st, look)
@@ -72,7 +72,8 @@ func openReader(path string) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.readOnly = readOnly; r.run.State == rt.StateRunning {
+	r.readOnly = readOnly
+	if r.run.State == rt.StateRunning {
 		if err := r.keepLog(hadLog); err != nil {
 			return nil, errors.Join(err, r.Close())
 		}
@@ -80,14 +81,15 @@ func openReader(path string) (*Reader, error) {
 	return r, nil
 }
 
-// newReader opens the file that was st, and reads what it is.
+// newReader opens the file, which must still be st, and reads the run and the host.
 func newReader(path string, st fs.FileInfo, params url.Values) (*Reader, error) {
 	c, err := openConn(path, params)
 	if err != nil {
 		return nil, describe(path, err)
 	}
 	r := &Reader{path: path, db: c}
-	if err = unchanged(path, st); err == nil {
+	err = unchanged(path, st)
+	if err == nil {
 		r.version, err = check(c, path)
 	}
 	if err == nil {
@@ -99,9 +101,9 @@ func newReader(path string, st fs.FileInfo, params url.Values) (*Reader, error) 
 	return r, nil
 }
 
-// upgrade brings an older file to this version, but not below a tracker of the
-// older version that still writes it. Where that cannot be done now, for want of
-// room say, the file is read as it is.
+// upgrade migrates an older file to the newest version, unless a tracker of the older version
+// still writes it. If the migration fails, for example on a full disk, the file is read as it
+// is.
 func (r *Reader) upgrade() error {
 	if r.version >= newest() || r.readOnly {
 		return nil
@@ -109,36 +111,36 @@ func (r *Reader) upgrade() error {
 	if live, err := live(r.path); err != nil || live {
 		return err
 	}
-	if err := r.db.exec(pragma("busy_timeout", patienceEnded)); err != nil {
+	if err := r.db.exec(pragma("busy_timeout", busyTimeoutEnded)); err != nil {
 		return err
 	}
 	if r.journaled(func() error { return migrate(r.db, r.version) }) == nil {
 		r.version = newest()
 	}
-	return r.db.exec(pragma("busy_timeout", patience))
+	return r.db.exec(pragma("busy_timeout", busyTimeout))
 }
 
-// How long another process is waited for, in milliseconds. A tracker writes, and is
-// done at once. Who may read an ended file can keep it locked as long as he likes.
+// The busy timeouts in milliseconds. A tracker holds its lock briefly. A user who may read an
+// ended file can keep it locked for any time.
 const (
-	patience      = 5000
-	patienceEnded = 100
+	busyTimeout      = 5000
+	busyTimeoutEnded = 100
 )
 
-// patient runs what changes the file, and waits for others no longer than it should.
-func (r *Reader) patient(f func() error) error {
+// withTimeout runs f, which changes the file, with the busy timeout for its state.
+func (r *Reader) withTimeout(f func() error) error {
 	alive, err := r.Live()
 	if err != nil || alive {
 		return errors.Join(err, f())
 	}
-	if err := r.db.exec(pragma("busy_timeout", patienceEnded)); err != nil {
+	if err := r.db.exec(pragma("busy_timeout", busyTimeoutEnded)); err != nil {
 		return err
 	}
-	return errors.Join(r.journaled(f), r.db.exec(pragma("busy_timeout", patience)))
+	return errors.Join(r.journaled(f), r.db.exec(pragma("busy_timeout", busyTimeout)))
 }
 
-// howToOpen looks at the file from outside. The ledger of batches must survive a
-// power failure: a Reader's commits are synced (FULL).
+// howToOpen checks the file before it is opened. The commits of a Reader are synced (FULL),
+// because the ledger of batches must survive a power failure.
 func howToOpen(path string) (st fs.FileInfo, readOnly bool, params url.Values, err error) {
 	st, err = os.Lstat(path)
 	if err != nil {
@@ -150,18 +152,18 @@ func howToOpen(path string) (st fs.FileInfo, readOnly bool, params url.Values, e
 	if err := trusted(path, st); err != nil {
 		return nil, false, nil, err
 	}
-	params = url.Values{"mode": {"rw"}, "_synchronous": {"FULL"}, "_busy_timeout": {strconv.Itoa(patience)}}
+	params = url.Values{"mode": {"rw"}, "_synchronous": {"FULL"}, "_busy_timeout": {strconv.Itoa(busyTimeout)}}
 	if syscall.Access(path, writable) == nil && syscall.Access(filepath.Dir(path), writable) == nil {
 		return st, false, params, nil
 	}
 	params.Set("mode", "ro")
 	if !exists(path+"-wal") && !exists(path+"-journal") {
-		params.Set("immutable", "1") // without a log SQLite would still want to make one
+		params.Set("immutable", "1") // otherwise SQLite would create a log
 	}
 	return st, true, params, nil
 }
 
-// exists says whether anything has that name, or may have.
+// exists says whether a file with that name exists, or whether that cannot be found out.
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, fs.ErrNotExist)
@@ -197,7 +199,7 @@ func (r *Reader) load() error {
 	return nil
 }
 
-// broken wraps what was wrong with the content of the file.
+// broken wraps an error in the content of the file.
 func (r *Reader) broken(err error) error {
 	if described := describe(r.path, err); described.Error() != err.Error() {
 		return described
@@ -214,7 +216,7 @@ func one(c *conn, table string, columns []column) (n int, err error) {
 	return n, err
 }
 
-// tidy folds the log of a run that has ended, unless another process has it open.
+// tidy moves the log of an ended run into the database, unless another process has it open.
 func (r *Reader) tidy() error {
 	inLog, err := r.db.inLog()
 	switch {
@@ -223,13 +225,14 @@ func (r *Reader) tidy() error {
 	case !inLog:
 		return r.sweep()
 	}
-	if err = fold(r.db); busy(err) {
+	err = fold(r.db)
+	if busy(err) {
 		err = hideLog(r.path)
 	}
-	return errors.Join(err, r.db.exec(pragma("busy_timeout", patience)))
+	return errors.Join(err, r.db.exec(pragma("busy_timeout", busyTimeout)))
 }
 
-// Close lets go of the file.
+// Close closes the file.
 func (r *Reader) Close() error {
 	if r.db == nil {
 		return nil
@@ -242,7 +245,7 @@ func (r *Reader) Close() error {
 // Path is the run's file.
 func (r *Reader) Path() string { return r.path }
 
-// Run is the run as it stood when the file was opened or last changed through this Reader.
+// Run is the run as of when the file was opened, or last changed with this Reader.
 func (r *Reader) Run() rt.Run { return r.run }
 
 // Host is the machine that the run was tracked on.
@@ -251,19 +254,19 @@ func (r *Reader) Host() rt.Host { return r.host }
 // Live says whether the run's tracker is alive.
 func (r *Reader) Live() (bool, error) { return live(r.path) }
 
-// LastSeq is the number of the newest snapshot, 0 where there is none.
+// LastSeq is the number of the newest snapshot, 0 if there is none.
 func (r *Reader) LastSeq() (int64, error) {
 	n, err := r.db.queryInt("SELECT max(seq) FROM snapshot_delta")
 	return n, describe(r.path, err)
 }
 
-// Count is how many snapshots there are.
+// Count returns the number of snapshots.
 func (r *Reader) Count() (int64, error) {
 	n, err := r.db.queryInt("SELECT count(*) FROM snapshot_delta")
 	return n, describe(r.path, err)
 }
 
-// DeliveredAt is when the run was marked as delivered, zero before.
+// DeliveredAt returns the time at which the run was marked as delivered, zero before.
 func (r *Reader) DeliveredAt() (time.Time, error) {
 	var t time.Time
 	_, err := one(r.db, "run", []column{{"delivered_us", &t}})
@@ -294,8 +297,8 @@ func all[T any](r *Reader, from string, columns func(*T) []column) ([]T, error) 
 	return list, nil
 }
 
-// Registration is what is known of the run at the receiver; false before the
-// first intent.
+// Registration returns what is known about the run at the receiver; false before the first
+// request.
 func (r *Reader) Registration() (rt.Registration, bool, error) {
 	list, err := all(r, "registration", registrationColumns)
 	if err != nil || len(list) == 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// column ties a column of a table to the field of a struct that it holds. Empty
-// texts, absent values and zero times are NULL.
+// column connects a column of a table to the field of a struct. Empty texts, absent values and
+// zero times are NULL.
 type column struct {
 	name  string
 	field any // a pointer
@@ -95,7 +95,7 @@ func names(columns []column) string {
 	return strings.Join(list, ", ")
 }
 
-// insertSQL inserts one row of the columns, in place of one with the same key.
+// insertSQL inserts one row and replaces a row with the same key.
 func insertSQL(table string, columns []column) string {
 	return "INSERT OR REPLACE INTO " + table + " (" + names(columns) + ") VALUES (" + placeholders(len(columns)) + ")"
 }
@@ -174,13 +174,13 @@ func jsonValue(n int, v any) driver.Value {
 func scan(row []driver.Value, columns []column) error {
 	for i, c := range columns {
 		if !decode(row[i], c.field) {
-			return fmt.Errorf("column %s holds a %T that does not fit", c.name, row[i])
+			return fmt.Errorf("column %s holds a %T, which is the wrong type", c.name, row[i])
 		}
 	}
 	return nil
 }
 
-// decode is the reverse of encode. NULL leaves the field as it is.
+// decode is the reverse of encode. NULL does not change the field.
 func decode(v driver.Value, field any) bool {
 	switch v := v.(type) {
 	case nil:

@@ -14,8 +14,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Bounds of records, in bytes of their bodies: of one, of those that make a commit
-// come at once, and of those that wait while the disk does not take them.
+// Bounds of records, in bytes of their bodies: of one record, of pending records before a
+// commit, and of pending records while the disk refuses them.
 const (
 	maxRecord     = 1 << 20
 	commitRecords = 64 << 10
@@ -31,9 +31,9 @@ type records struct {
 
 func (r *records) reset() { *r = records{list: r.list[:0]} }
 
-// Record keeps a report of another program with the run; it goes with the next
-// commit. One above 1 MiB is refused. While the disk does not take them, 2 MiB are
-// kept, and the ledger tells how many more there were.
+// Record stores a report of another program with the run, with the next commit. A report above
+// 1 MiB is refused. While the disk refuses writes, 2 MiB of reports are kept in memory; the
+// ledger records how many were dropped.
 func (w *Writer) Record(r rt.Record) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -41,7 +41,7 @@ func (w *Writer) Record(r rt.Record) error {
 		return fmt.Errorf("record into %s: %w", w.path, ErrClosed)
 	}
 	if len(r.Body) > maxRecord {
-		return fmt.Errorf("record into %s: a report of %s has %d bytes and the bound is %d: have it send less at once", w.path, r.Source, len(r.Body), maxRecord)
+		return fmt.Errorf("record into %s: a report of %s has %d bytes, the limit is %d: configure it to send smaller reports", w.path, r.Source, len(r.Body), maxRecord)
 	}
 	if w.records.bytes+len(r.Body) > maxRecords {
 		w.records.dropped++
@@ -69,13 +69,13 @@ func (w *Writer) writeRecords() error {
 	}
 	return w.writeEvent(&rt.Event{
 		Time: time.Unix(0, w.records.list[len(w.records.list)-1].Time).UTC(), Kind: "spool", Name: "record", Status: "failed",
-		Detail: fmt.Sprintf("%d reports of other programs were dropped: the disk did not take them in time", w.records.dropped),
+		Detail: fmt.Sprintf("%d reports of other programs were dropped: they could not be written in time", w.records.dropped),
 	})
 }
 
-// Records goes through the reports of a source, or of all where it is empty, in
-// the order they were kept; times are in whole microseconds. A body belongs to the
-// caller. After an error there is no further record.
+// Records iterates over the reports of a source, or over all if source is empty, in the order
+// of their arrival. Times are in whole microseconds. The caller may keep a body. After an
+// error there is no further record.
 func (r *Reader) Records(ctx context.Context, source string) iter.Seq2[rt.Record, error] {
 	return func(yield func(rt.Record, error) bool) {
 		err := r.db.each("SELECT time_us, source, body FROM record WHERE ?1 = '' OR source = ?1 ORDER BY id", []driver.Value{source},
@@ -101,8 +101,8 @@ func (r *Reader) Records(ctx context.Context, source string) iter.Seq2[rt.Record
 	}
 }
 
-// RecordsBefore returns the newest n reports of a source that came at or before a
-// time (nanoseconds since the epoch), the newest first.
+// RecordsBefore returns the newest n reports of a source that arrived at or before a time
+// (nanoseconds since the epoch), the newest first.
 func (r *Reader) RecordsBefore(source string, at int64, n int) (list []rt.Record, err error) {
 	err = r.db.each("SELECT time_us, body FROM record WHERE source = ? AND time_us <= ? ORDER BY id DESC LIMIT ?",
 		[]driver.Value{source, at / 1000, int64(n)}, func(row []driver.Value) error {
@@ -120,17 +120,18 @@ func (r *Reader) RecordsBefore(source string, at int64, n int) (list []rt.Record
 	return list, nil
 }
 
-// AddRecords keeps reports of other programs with a run that has no tracker any more,
-// with a line in the ledger that tells of it, and returns how many. Those that are kept
-// already, with the same time, source and body, are left out; where all are, nothing
-// changes. While the run's tracker lives the error is ErrLive.
-func (r *Reader) AddRecords(list []rt.Record, told rt.Event) (added int, err error) {
-	if err := r.ended("keep reports"); err != nil {
+// AddRecords stores reports of other programs with a run that has no tracker any more, and
+// adds entry to the ledger. Reports that are stored already, with the same time, source and
+// body, are skipped; if all are, nothing changes. It returns how many were added. If the
+// tracker is alive, the error is ErrLive.
+func (r *Reader) AddRecords(list []rt.Record, entry rt.Event) (added int, err error) {
+	if err := r.ended("add reports"); err != nil {
 		return 0, err
 	}
-	err = r.change("keep reports", func() error {
+	err = r.change("add reports", func() error {
 		fresh, err := r.unknown(list)
-		if added = len(fresh); err != nil || added == 0 {
+		added = len(fresh)
+		if err != nil || added == 0 {
 			return err
 		}
 		for _, rec := range fresh {
@@ -138,7 +139,7 @@ func (r *Reader) AddRecords(list []rt.Record, told rt.Event) (added int, err err
 				return err
 			}
 		}
-		return r.addEvent(&told)
+		return r.addEvent(&entry)
 	})
 	if err != nil {
 		return 0, err
@@ -146,7 +147,7 @@ func (r *Reader) AddRecords(list []rt.Record, told rt.Event) (added int, err err
 	return added, nil
 }
 
-// unknown are those of a list, each once, that are not kept yet.
+// unknown returns the reports of a list that are not stored yet, each once.
 func (r *Reader) unknown(list []rt.Record) (fresh []*rt.Record, err error) {
 	known := map[[sha256.Size]byte]bool{}
 	for rec, err := range r.Records(context.Background(), "") {
@@ -164,7 +165,7 @@ func (r *Reader) unknown(list []rt.Record) (fresh []*rt.Record, err error) {
 	return fresh, nil
 }
 
-// recordKey tells a record from all others.
+// recordKey identifies a record.
 func recordKey(rec *rt.Record) [sha256.Size]byte {
 	head := fmt.Appendf(nil, "%d %s\n", rec.Time/1000, rec.Source)
 	return sha256.Sum256(append(head, rec.Body...))

@@ -18,7 +18,7 @@ func newest() int { return 1 + len(migrations) }
 // keep what is written per snapshot low (measured, see DESIGN.md).
 const pageSize = 1024
 
-// migrate brings a database from the version it has to the newest one.
+// migrate brings a database to the newest version.
 func migrate(c *conn, from int) error {
 	return c.inTx(func() error {
 		now, err := c.queryInt("PRAGMA user_version")
@@ -50,7 +50,7 @@ func check(c *conn, path string) (int, error) {
 	case v < 1:
 		return 0, damaged(path, fmt.Errorf("its user_version is %d", v))
 	case v > int64(newest()):
-		return 0, fmt.Errorf("%s: %w: it has version %d and this program knows up to %d; use the newer rt-spool that is installed where it was written",
+		return 0, fmt.Errorf("%s: %w: it has version %d, this program reads versions up to %d; use the newer rt-spool of the machine that wrote it",
 			path, ErrNewer, v, newest())
 	}
 	return int(v), nil

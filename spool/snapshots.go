@@ -11,15 +11,15 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Columns before those of deltaColumns in the rows of the first table, and in those
-// of the others, that a Reader goes through.
+// The columns that come before those of deltaColumns in a row of the first table, and their
+// number in the first and in the other tables.
 const (
 	rowSeq, rowReason, rowPhase, rowCores = 0, 1, 2, 3
 
 	movingColumns, otherColumns = 4, 1
 )
 
-// scalarSQL selects those columns and some more of a table, of the snapshots between two numbers.
+// scalarSQL selects these columns and those in of from a table, for the snapshots between two numbers.
 func scalarSQL(table int, of []int, cores bool) string {
 	columns := []string{"seq"}
 	if table == inMoving {
@@ -32,23 +32,23 @@ func scalarSQL(table int, of []int, cores bool) string {
 	return "SELECT " + strings.Join(columns, ", ") + " FROM " + deltaTables[table] + " WHERE seq BETWEEN ? AND ? ORDER BY seq"
 }
 
-// Scalars goes through the snapshots from number from to number to (to <= 0: to
-// the newest there is now), without CPUs and devices. The snapshot is reused: it
-// holds until the next one, and a consumer that keeps it copies it (it has no
-// references). After an error there is no further snapshot.
+// Scalars iterates over the snapshots from number from to number to (to <= 0: to the newest
+// at the time of the call), without CPUs and devices. The snapshot is reused: it is valid
+// until the next one. A plain copy of it can be kept, because it has no references. After an
+// error there is no further snapshot.
 func (r *Reader) Scalars(ctx context.Context, from, to int64) iter.Seq2[*rt.Snapshot, error] {
 	return r.iterate(ctx, from, to, &tableColumns, false)
 }
 
-// Rates is Scalars with those figures alone that rt.DeriveScalars and
-// rt.DeriveProcess look at; the others are absent. That is what rows of CSV are
-// made of, and reading it takes two thirds of the time.
+// Rates does the same as Scalars, but reads only the figures that rt.DeriveScalars and
+// rt.DeriveProcess use; the others are absent. These are enough for the rows of CSV, and
+// reading them takes two thirds of the time.
 func (r *Reader) Rates(ctx context.Context, from, to int64) iter.Seq2[*rt.Snapshot, error] {
 	return r.iterate(ctx, from, to, &rateColumns, false)
 }
 
-// Snapshots is Scalars with CPUs and devices. Their slices are reused as well. Of
-// a CPU it gives busy ticks as User and the others as Idle; times are in whole
+// Snapshots does the same as Scalars with CPUs and devices. Their slices are reused as well.
+// The ticks of a CPU are busy ticks in User and all others in Idle. Times are in whole
 // microseconds.
 func (r *Reader) Snapshots(ctx context.Context, from, to int64) iter.Seq2[*rt.Snapshot, error] {
 	return r.iterate(ctx, from, to, &tableColumns, true)
@@ -82,26 +82,26 @@ func (r *Reader) iterate(ctx context.Context, from, to int64, columns *[numTable
 	}
 }
 
-// iterator goes through rows from a keyframe on. It sees them as they are when it
-// begins: a tracker may thin them meanwhile.
+// iterator iterates over the rows that follow a keyframe. Its view of the database does not
+// change while it runs: a tracker may thin rows at the same time.
 type iterator struct {
 	held     driver.Rows
-	columns  *[numTables][]int // that are read of each table
+	columns  *[numTables][]int // of each table, that are read
 	tables   [numTables]tableRows
 	read     int
 	total    sums
 	vector   vector
 	cores    []core
-	devices  *deviceReaders // nil for scalars alone
+	devices  *deviceReaders // nil if only scalars are read
 	snapshot rt.Snapshot
 }
 
-// tableRows goes through the rows of one table. A cgo call per column is what
-// reading costs, so a table that seldom has a row is not joined to the others.
+// tableRows iterates over the rows of one table. The cost of reading is one cgo call per
+// column: therefore the tables that have few rows are not joined to the first one.
 type tableRows struct {
 	rows driver.Rows
 	row  []driver.Value
-	seq  int64 // of the row, which is not used yet; 0 at the end
+	seq  int64 // of the row that is read next; 0 at the end
 }
 
 func (t *tableRows) next() error {
@@ -128,7 +128,8 @@ func (r *Reader) start(from, to int64, columns *[numTables][]int, full bool) (_ 
 			it.close()
 		}
 	}()
-	if it.held, err = r.db.hold(); err != nil {
+	it.held, err = r.db.hold()
+	if err != nil {
 		return nil, describe(r.path, err)
 	}
 	newest, err := r.LastSeq()
@@ -160,20 +161,21 @@ func (it *iterator) open(c *conn, from, to int64, cores bool) (err error) {
 			return err
 		}
 		t.row = make([]driver.Value, len(t.rows.Columns()))
-		if err = t.next(); err != nil {
+		err = t.next()
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// keyframe is where reading may start.
+// keyframe is a position at which reading can start.
 type keyframe struct {
 	seq  int64
 	rows [numReadings]int64 // of the tables of readings, before seq
 }
 
-// seek finds the last keyframe at or before from, and sets the sums it holds.
+// seek reads the last keyframe at or before from and sets the sums.
 func (r *Reader) seek(it *iterator, from int64) (keyframe, error) {
 	row, err := r.db.query("SELECT "+keyframeColumns+" FROM keyframe WHERE seq <= ? ORDER BY seq DESC LIMIT 1", from)
 	if err != nil {
@@ -189,10 +191,10 @@ func (r *Reader) seek(it *iterator, from int64) (keyframe, error) {
 	return k, nil
 }
 
-// keyframeHead is how many columns of a keyframe come before the sums.
+// keyframeHead is the number of columns of a keyframe before the sums.
 const keyframeHead = 1 + numReadings
 
-// keyframeColumns lists its columns.
+// keyframeColumns lists the columns of keyframe.
 var keyframeColumns = func() string {
 	columns := []string{"seq"}
 	for _, t := range readingTables {
@@ -239,7 +241,8 @@ func (it *iterator) close() {
 func (it *iterator) next() error {
 	row := it.tables[inMoving].row
 	s := &it.snapshot
-	if s.Seq = it.tables[inMoving].seq; s.Seq == 0 {
+	s.Seq = it.tables[inMoving].seq
+	if s.Seq == 0 {
 		return io.EOF
 	}
 	it.read++
@@ -265,8 +268,8 @@ func (it *iterator) next() error {
 	return it.devices.read(s)
 }
 
-// readTables adds the rows of snapshot seq. A table without one says that nothing
-// changed in it.
+// readTables adds the rows of snapshot seq. If a table has no row, none of its figures
+// changed.
 func (it *iterator) readTables(seq int64) error {
 	for i := range it.tables {
 		t := &it.tables[i]

@@ -9,16 +9,16 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// stretch is the snapshots from number first, which is 1 or stands at a keyframe,
-// up to the keyframe at number end, which is not part of it.
+// stretch is a range of snapshots. It begins at number first, which is 1 or has a keyframe,
+// and ends before the keyframe at number end.
 type stretch struct{ first, end int64 }
 
-// thinner thins stretches of one database. All that is kept adds up to what it added
-// up to before: at every row that stays, and so at every keyframe that stays.
+// thinner thins stretches of one database. The sums at every row that stays, and therefore at
+// every keyframe that stays, are the same as before.
 type thinner struct {
 	r      *Reader
 	enc    encoder
-	coarse int64 // how many times wider than elsewhere the snapshots stand
+	coarse int64 // factor by which the distance between snapshots is larger than usual
 }
 
 // newThinner thins a database of the newest version.
@@ -34,9 +34,10 @@ type thinRow struct {
 	keep     bool
 }
 
-// thin drops ordinary snapshots of a stretch beyond number sealed, as far as their
-// followers carry all totals, and makes the stretch a single one, without keyframes
-// inside: of two stretches of the same detail it leaves every second snapshot. It runs in the caller's transaction and returns how many went.
+// thin drops ordinary snapshots of a stretch after number sealed if the next snapshot carries
+// all their totals, and removes the keyframes inside the stretch. Of two stretches with the
+// same detail it leaves every second snapshot. It runs in the transaction of the caller and
+// returns how many snapshots were dropped.
 func (t *thinner) thin(s stretch, sealed int64) (dropped int64, err error) {
 	from, err := t.keyframe(s.first)
 	if err != nil {
@@ -78,13 +79,13 @@ func (t *thinner) thin(s stretch, sealed int64) (dropped int64, err error) {
 	return dropped, err
 }
 
-// startAt is where a stretch begins.
+// startAt is the position at which a stretch begins.
 type startAt struct {
 	keyframe
 	total sums
 }
 
-// keyframe reads the one at a number; nothing comes before the first snapshot.
+// keyframe reads the keyframe at a number. The first snapshot needs none.
 func (t *thinner) keyframe(seq int64) (startAt, error) {
 	if seq == 1 {
 		return startAt{}, nil
@@ -92,7 +93,7 @@ func (t *thinner) keyframe(seq int64) (startAt, error) {
 	it := iterator{columns: &tableColumns}
 	k, err := t.r.seek(&it, seq)
 	if err == nil && k.seq != seq {
-		err = fmt.Errorf("no keyframe stands at %d", seq)
+		err = fmt.Errorf("there is no keyframe at %d", seq)
 	}
 	return startAt{k, it.total}, err
 }
@@ -107,7 +108,7 @@ func (t *thinner) innerKeyframes(s stretch) (map[int64]bool, error) {
 	return inner, err
 }
 
-// read takes a stretch's snapshots.
+// read reads the snapshots of a stretch.
 func (t *thinner) read(s stretch) ([]thinRow, error) {
 	var list []thinRow
 	for snap, err := range t.r.iterate(background, s.first, s.end-1, &tableColumns, true) {
@@ -124,9 +125,9 @@ func (t *thinner) read(s stretch) ([]thinRow, error) {
 	return list, nil
 }
 
-// choose marks what stays: the ends, what is sealed, what is not ordinary, the last
-// reading of each column, both sides of a counter's reset and of a change of the
-// job's phase, and of the rest what is far enough from its neighbours.
+// choose marks the snapshots that stay: the ends, those of sealed batches, those with a reason
+// other than tick, the last reading of each column, both sides of a counter's reset and of a
+// change of the job's phase, and of the rest those that are far enough apart.
 func (t *thinner) choose(s stretch, list []thinRow, sealed int64) {
 	last := len(list) - 1
 	for i := range list {
@@ -143,15 +144,16 @@ func (t *thinner) choose(s stretch, list []thinRow, sealed int64) {
 	apart, at := s.apart()*t.coarse, int64(0)
 	for i := range list {
 		seq := list[i].snapshot.Seq
-		if list[i].keep = list[i].keep || seq-at >= apart; list[i].keep {
+		list[i].keep = list[i].keep || seq-at >= apart
+		if list[i].keep {
 			at = seq
 		}
 	}
 	carryPeaks(list)
 }
 
-// apart is how far the numbers of a stretch's snapshots will be from each other: as
-// many are to stay as lie between two keyframes.
+// apart returns the distance of the numbers of the snapshots that stay. As many stay as there
+// are between two keyframes.
 func (s stretch) apart() int64 {
 	n := int64(1)
 	for 2*n*keyframeEvery <= s.end-s.first {
@@ -177,7 +179,7 @@ func (t *thinner) chooseColumn(list []thinRow, col int) {
 	}
 }
 
-// write puts the rows that stay in place of all; total are the sums before them.
+// write replaces the rows of the stretch by those that stay. total are the sums before it.
 func (t *thinner) write(s stretch, list []thinRow, total sums) error {
 	for _, table := range deltaTables {
 		if _, err := t.r.db.change("DELETE FROM "+table+" WHERE seq >= ? AND seq < ?", s.first, s.end); err != nil {
@@ -198,15 +200,16 @@ func (t *thinner) write(s stretch, list []thinRow, total sums) error {
 	return nil
 }
 
-// thinStretch thins one stretch and says so in the ledger, in one transaction.
+// thinStretch thins one stretch and records it in the ledger, in one transaction.
 func (t *thinner) thinStretch(s stretch, why string) (dropped int64, err error) {
 	c := t.r.db
 	err = c.inTx(func() error {
-		sealed, err := lastSealed(c) // others may have sealed a batch since
+		sealed, err := lastSealed(c) // another process may have sealed a batch since
 		if err != nil {
 			return err
 		}
-		if dropped, err = t.thin(s, sealed); err != nil || dropped == 0 {
+		dropped, err = t.thin(s, sealed)
+		if err != nil || dropped == 0 {
 			return err
 		}
 		return noteThinned(c, dropped, why)

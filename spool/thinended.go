@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Thin brings the file of a run that has ended to at most limit bytes, as far as
-// that can be done without losing a total, and returns how many snapshots it
-// dropped. Sealed batches keep theirs. The error is ErrLive while the tracker lives.
+// Thin reduces the file of an ended run to at most limit bytes, as far as that is possible
+// without losing a total, and returns how many snapshots it dropped. Snapshots of sealed
+// batches stay. If the tracker is alive, the error is ErrLive.
 func (r *Reader) Thin(limit int64) (dropped int64, err error) {
 	if err := r.ended("thin"); err != nil {
 		return 0, err
@@ -15,9 +15,9 @@ func (r *Reader) Thin(limit int64) (dropped int64, err error) {
 	if r.readOnly || r.version != newest() {
 		return 0, fmt.Errorf("thin %s: %w", r.path, ErrReadOnly)
 	}
-	err = r.patient(func() error {
+	err = r.withTimeout(func() error {
 		dropped, err = r.thin(limit)
-		return errors.Join(err, vacuum(r.db)) // a disk that is full needs what was freed so far, too
+		return errors.Join(err, vacuum(r.db)) // a full disk needs the space that was freed before an error, too
 	})
 	if err != nil {
 		return dropped, fmt.Errorf("thin: %w", describe(r.path, err))
@@ -25,8 +25,8 @@ func (r *Reader) Thin(limit int64) (dropped int64, err error) {
 	return dropped, nil
 }
 
-// vacuum returns all free pages to the file system, in steps: the journal of one is
-// small, for a disk that is nearly full.
+// vacuum returns all free pages to the file system, in steps: the journal of a step is small,
+// which matters on a disk that is nearly full.
 func vacuum(c *conn) error {
 	for {
 		used, size, err := usage(c)
@@ -42,8 +42,8 @@ func vacuum(c *conn) error {
 	}
 }
 
-// coarser is how much wider the snapshots of a stretch may stand than elsewhere, where a
-// run that has ended must be smaller than its stretches of about 128 rows let it be.
+// coarser lists the factors by which the distance of snapshots can grow further, if the file
+// of an ended run is still too large with stretches of about 128 rows.
 var coarser = []int64{2, 4, 8}
 
 func (r *Reader) thin(limit int64) (dropped int64, err error) {
@@ -61,7 +61,8 @@ func (r *Reader) thin(limit int64) (dropped int64, err error) {
 			break
 		}
 		n, small, err := t.thinAll(pairs, limit, stuck)
-		if dropped += n; small || err != nil {
+		dropped += n
+		if small || err != nil {
 			return dropped, err
 		}
 	}
@@ -75,15 +76,16 @@ func (r *Reader) thin(limit int64) (dropped int64, err error) {
 			list = append(list, stretch{starts[i], starts[i+1]})
 		}
 		n, small, err := t.thinAll(list, limit, stuck)
-		if dropped += n; small || err != nil {
+		dropped += n
+		if small || err != nil {
 			return dropped, err
 		}
 	}
 	return dropped, nil
 }
 
-// thinAll thins one stretch after the other until the content takes no more than limit;
-// small says that it does. Those of which nothing can go become stuck.
+// thinAll thins one stretch after the other until the size of the content is at most limit;
+// small says whether it is. Stretches that cannot be thinned are added to stuck.
 func (t *thinner) thinAll(list []stretch, limit int64, stuck map[stretch]bool) (dropped int64, small bool, err error) {
 	for _, s := range list {
 		used, _, err := usage(t.r.db)

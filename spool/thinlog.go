@@ -10,15 +10,15 @@ import (
 
 var errNoRoom = errors.New("no room between the readings")
 
-// logThinner rewrites the readings of a stretch for the snapshots that stay. In every
-// table of readings the snapshot comes first, then the device, and whether it is gone
-// at the end; there is a row where a reading differs from the one before. Of the
-// readings at dropped snapshots the last of each device goes to the next snapshot that
-// stays, that of a device which was gone by then too; it is gone one snapshot later.
+// logThinner rewrites the readings of a stretch for the snapshots that stay. The first column
+// of each table of readings is the snapshot, the second the device, the last says whether it
+// is gone; there is a row if a reading differs from the previous one. The last reading of
+// each device at the dropped snapshots moves to the next snapshot that stays. That holds for a
+// device that was gone by then, too: it is gone one snapshot later.
 type logThinner struct {
 	table     string
-	kept      map[int64]bool // of each snapshot of the stretch, whether it stays
-	keyframes map[int64]bool // those inside it
+	kept      map[int64]bool // whether a snapshot of the stretch stays
+	keyframes map[int64]bool // inside the stretch
 
 	columns []string
 	order   []*logDevice
@@ -26,12 +26,12 @@ type logThinner struct {
 	out     [][]driver.Value
 }
 
-// logDevice is what a device showed last.
+// logDevice is the last reading of a device.
 type logDevice struct {
 	id      driver.Value
-	row     []driver.Value // its last reading; nil: none that is not written and gone
+	row     []driver.Value // its last reading; nil after a reading with gone = 1 was written
 	present bool
-	wrote   []driver.Value // its last reading that was written again; nil: none, or gone
+	wrote   []driver.Value // its last reading that was written; nil if there is none or it is gone
 }
 
 // thin rewrites the rows of a table from rowid from up to the one before to.
@@ -43,7 +43,7 @@ func (t *logThinner) thin(c *conn, from, to int64) error {
 	t.devices = map[driver.Value]*logDevice{}
 	at := 0
 	for _, seq := range slices.Sorted(maps.Keys(t.kept)) {
-		if t.keyframes[seq] { // it lists all that are there
+		if t.keyframes[seq] { // it lists all devices
 			for _, d := range t.order {
 				d.present = false
 			}
@@ -84,16 +84,18 @@ func (t *logThinner) apply(row []driver.Value) {
 		t.devices[row[1]] = d
 		t.order = append(t.order, d)
 	}
-	if d.present = row[len(row)-1] == nil; d.present {
+	d.present = row[len(row)-1] == nil
+	if d.present {
 		d.row = row
 	}
 }
 
-// emit writes what has changed since the last snapshot that stays.
+// emit writes the readings that have changed since the last snapshot that stays.
 func (t *logThinner) emit(seq int64) {
 	for _, d := range t.order {
+		same := d.row != nil && d.wrote != nil && sameReading(d.row, d.wrote)
 		switch {
-		case d.row != nil && (d.wrote == nil || !sameReading(d.row, d.wrote)):
+		case d.row != nil && !same:
 			d.wrote = slices.Clone(d.row)
 			d.wrote[0] = seq
 			t.out = append(t.out, d.wrote)
@@ -109,8 +111,8 @@ func (t *logThinner) emit(seq int64) {
 // sameReading compares all but the snapshot's number.
 func sameReading(a, b []driver.Value) bool { return slices.Equal(a[1:], b[1:]) }
 
-// replace puts the new rows into the place of the old ones. Where there is no room
-// for them, they cannot be in order with what follows.
+// replace replaces the old rows by the new ones. If there are too few row ids for them, they
+// cannot be in order with the rows that follow, and the error is errNoRoom.
 func (t *logThinner) replace(c *conn, from, to int64) error {
 	if int64(len(t.out)) > to-from {
 		return errNoRoom

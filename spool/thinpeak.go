@@ -2,9 +2,9 @@ package spool
 
 import "github.com/resource-tracker/rt"
 
-// carryPeaks makes the peak of each interval that grows the highest that was
-// read in it. The last peak of the stretch stays what it is, for the
-// sum at the keyframe that follows to be the same: so the one before it stays, too.
+// carryPeaks sets the peak of each snapshot that stays to the highest peak since the previous
+// one that stays. The last peak of the stretch must not change, because the sum at the next
+// keyframe must stay the same: therefore the snapshot before it stays, too.
 func carryPeaks(list []thinRow) {
 	last := lastPeak(list, len(list))
 	if last < 0 {
@@ -24,7 +24,7 @@ func carryPeaks(list []thinRow) {
 	}
 }
 
-// higher is the higher one of what was read.
+// higher returns the higher value; an absent one does not count.
 func higher(a, b rt.Opt[uint64]) rt.Opt[uint64] {
 	if !a.Valid() || b.Or(0) > a.Or(0) {
 		return b
@@ -34,7 +34,7 @@ func higher(a, b rt.Opt[uint64]) rt.Opt[uint64] {
 
 func peakOf(r *thinRow) *rt.Opt[uint64] { return &r.snapshot.Job.MemIntervalPeak }
 
-// lastPeak is the last row before number end that has a peak, -1 where none has.
+// lastPeak returns the last row before number end that has a peak, -1 if there is none.
 func lastPeak(list []thinRow, end int) int {
 	for i := end - 1; i >= 0; i-- {
 		if peakOf(&list[i]).Valid() {

@@ -9,7 +9,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Problem is something that should not be in a spool file.
+// Problem is an error in a spool file.
 type Problem struct {
 	What string // one sentence
 }
@@ -17,18 +17,18 @@ type Problem struct {
 // maxProblems bounds what Verify reports of one file.
 const maxProblems = 100
 
-// Verify checks the file against SQLite's own rules and the invariants of
-// DESIGN.md. No problem is a sound file.
+// Verify checks the integrity of the database and the invariants of DESIGN.md. It returns no
+// problem for a valid file.
 func (r *Reader) Verify(ctx context.Context) []Problem {
 	v := &verifier{r: r}
-	held, err := r.db.hold() // a tracker may be at work
+	held, err := r.db.hold() // a tracker may be writing
 	if err != nil {
 		v.add("the database cannot be read: %v", err)
 		return v.problems
 	}
 	defer held.Close()
 	v.integrity()
-	if len(v.problems) == 0 { // else what follows would only repeat it
+	if len(v.problems) == 0 { // further checks would only repeat it
 		v.devices()
 		v.snapshots(ctx)
 		v.keyframes(ctx)
@@ -39,8 +39,8 @@ func (r *Reader) Verify(ctx context.Context) []Problem {
 	return v.problems
 }
 
-// Readable goes through the snapshots and returns how many can be read before the
-// first that cannot, and the number of the last of them.
+// Readable returns how many snapshots can be read before the first one that cannot, and the
+// number of the last of them.
 func (r *Reader) Readable(ctx context.Context) (n, last int64) {
 	for s, err := range r.Scalars(ctx, 1, 0) {
 		if err != nil {
@@ -81,7 +81,7 @@ func (v *verifier) integrity() {
 	}
 }
 
-// devices looks for readings of devices that nothing tells of.
+// devices looks for readings without a device and for figures without a snapshot.
 func (v *verifier) devices() {
 	sql := `
 		SELECT 'device', device FROM device_reading WHERE device NOT IN
@@ -104,8 +104,8 @@ func (v *verifier) devices() {
 	}
 }
 
-// snapshots reads every row: ascending numbers without a gap but where some were
-// thinned, time that does not go back, CPUs and devices that decode.
+// snapshots reads every row and checks that the numbers ascend, that gaps are those of thinned
+// snapshots, that time does not go back, and that CPUs and devices can be decoded.
 func (v *verifier) snapshots(ctx context.Context) {
 	var boot, missing int64
 	for s, err := range v.r.Snapshots(ctx, 1, 0) {
@@ -118,7 +118,7 @@ func (v *verifier) snapshots(ctx context.Context) {
 			v.add("snapshot %d was taken before %d, by the boot clock", s.Seq, v.last)
 		}
 		if s.Reason > rt.ReasonStop || s.Job.Phase > rt.JobGone {
-			v.add("snapshot %d has reason %d and job phase %d, which nobody writes", s.Seq, s.Reason, s.Job.Phase)
+			v.add("snapshot %d has reason %d and job phase %d, which is not valid", s.Seq, s.Reason, s.Job.Phase)
 		}
 		v.last, boot = s.Seq, s.Boot
 	}
@@ -126,7 +126,7 @@ func (v *verifier) snapshots(ctx context.Context) {
 	case err != nil:
 		v.add("the ledger cannot be read: %v", err)
 	case gone != missing:
-		v.add("%d numbers are without a snapshot, and the ledger says that %d were thinned", missing, gone)
+		v.add("%d numbers have no snapshot, but %d snapshots were thinned according to the ledger", missing, gone)
 	}
 }
 
@@ -151,7 +151,7 @@ func (v *verifier) keyframes(ctx context.Context) {
 			}
 		}
 		if key.seq < 2 || key.seq != *next {
-			v.add("a keyframe stands at %d, where no snapshot is", key.seq)
+			v.add("there is a keyframe at %d, but no snapshot", key.seq)
 			return nil
 		}
 		if !slices.Equal(kept[:numSums], it.total[:numSums]) {
@@ -164,7 +164,7 @@ func (v *verifier) keyframes(ctx context.Context) {
 	}
 }
 
-// batches checks the ledger: from snapshot 1 on, one after the other.
+// batches checks that the sealed batches follow each other from snapshot 1 on.
 func (v *verifier) batches() {
 	list, err := v.r.Batches()
 	if err != nil {
@@ -174,7 +174,7 @@ func (v *verifier) batches() {
 	last := int64(0)
 	for i, b := range list {
 		if b.Number != i+1 {
-			v.add("batch %d stands at place %d", b.Number, i+1)
+			v.add("batch %d is in position %d", b.Number, i+1)
 		}
 		if !follows(b, last) || b.LastSeq > v.last {
 			v.add("batch %d holds the snapshots %d to %d, after one that ends at %d, with %d stored", b.Number, b.FirstSeq, b.LastSeq, last, v.last)
@@ -195,10 +195,10 @@ func (v *verifier) ending() {
 	switch run.State {
 	case rt.StateRunning:
 		if run.Outcome != rt.OutcomeNone {
-			v.add("the run is running and has the outcome %q", run.Outcome)
+			v.add("the run is running but has the outcome %q", run.Outcome)
 		}
 	case rt.StateEnded, rt.StateDelivered:
 	default:
-		v.add("the run is in the state %q, which nobody writes", run.State)
+		v.add("the run is in the state %q, which is not valid", run.State)
 	}
 }

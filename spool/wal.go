@@ -11,11 +11,11 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// The files that SQLite writes beside a database: the log of a run that is tracked, the
-// journal of a change to one that has ended.
+// The files that SQLite writes next to a database: the log of a run that is tracked, the
+// journal of a change to a run that has ended.
 
-// keepLog looks whether the log is there that a run in state running has from its first
-// instant to its end. There was one: it stays when this Reader is the last to close.
+// keepLog checks for the log, which a run in state running has from its beginning to its end.
+// A log stays, even if this Reader is the last one that closes the file.
 func (r *Reader) keepLog(there bool) error {
 	if there {
 		if r.readOnly {
@@ -28,15 +28,15 @@ func (r *Reader) keepLog(there bool) error {
 	return err
 }
 
-// missingStatus marks the event that says that a run was closed without its log.
+// missingStatus marks the event of a run that was closed while its log was missing.
 const missingStatus = "missing"
 
-// noLogText says what a missing log may have cost.
+// noLogText describes what can be lost with a missing log.
 func noLogText(last int64) string {
-	return fmt.Sprintf("the WAL of this run is missing: snapshots after number %d may be lost, unless sqlite3 was run on the file, which brings the WAL into it", last)
+	return fmt.Sprintf("the WAL of this run is missing: snapshots after number %d may be lost, unless sqlite3 was run on the file, which moves the WAL into it", last)
 }
 
-// noteNoLog puts it into the ledger of a run that is closed.
+// noteNoLog adds noLogText to the ledger of a run that is closed.
 func (r *Reader) noteNoLog(at time.Time) error {
 	if !r.noLog {
 		return nil
@@ -48,7 +48,7 @@ func (r *Reader) noteNoLog(at time.Time) error {
 	return r.addEvent(&rt.Event{Time: at, Kind: "spool", Name: "log", Status: missingStatus, Detail: noLogText(last)})
 }
 
-// log looks for the log: beside the file of a run without an end, in the ledger of others.
+// log reports a missing log: of a run without an end from its files, of others from the ledger.
 func (v *verifier) log() {
 	if v.r.noLog && v.r.run.State == rt.StateRunning {
 		v.add("%s", noLogText(v.last))
@@ -65,8 +65,8 @@ func (v *verifier) log() {
 	}
 }
 
-// journaled runs f, which changes a database. Its commits are on the disk when they
-// return: to zero the journal's header is synced, to remove the journal is not.
+// journaled runs f, which changes a database. Its commits are on the disk when they return:
+// SQLite syncs the zeroing of a journal header, but not the removal of a journal.
 func (r *Reader) journaled(f func() error) error {
 	inLog, err := r.db.inLog()
 	if err != nil || inLog {
@@ -78,9 +78,9 @@ func (r *Reader) journaled(f func() error) error {
 	return errors.Join(f(), r.db.exec("PRAGMA journal_mode = DELETE"))
 }
 
-// sweep removes what stands beside a file without a log: the journal of a change that was
-// broken off and is undone already, and an empty log, which was to be removed when the
-// disk refused that.
+// sweep removes the files next to a database without a log: the journal of a change that was
+// interrupted and is already rolled back, and an empty log that could not be removed
+// earlier.
 func (r *Reader) sweep() error {
 	if st, err := os.Lstat(r.path + "-wal"); err == nil && st.Mode().IsRegular() && st.Size() == 0 {
 		if err := os.Remove(r.path + "-wal"); err != nil {
@@ -93,11 +93,12 @@ func (r *Reader) sweep() error {
 	return r.journaled(func() error { return nil })
 }
 
-// hideJournal makes the journal of a file that others may read: SQLite would give it the
-// file's mode, without the list of who they are, and the members of the file's group
-// could read it. To one that is not empty it leaves its mode; the zero at its beginning
-// says that there is nothing in it. Root's is given to the file's owner, as SQLite does when
-// it opens it: should we die before, he could not open his database beside it.
+// hideJournal makes the journal of a file with an access control list. SQLite would create it
+// with the mode of the file but without the list, so that the members of the file's group
+// could read it. SQLite does not change the mode of a journal that is not empty; a zero in
+// its first byte means that it contains nothing. A journal of root is given to the owner of
+// the file, as SQLite does when it opens it: if this process died before, the owner could not
+// open the database.
 func hideJournal(path string) error {
 	st, err := os.Lstat(path)
 	if err != nil || st.Mode().Perm()&0o077 == 0 {
@@ -116,13 +117,15 @@ func hideJournal(path string) error {
 	if err == nil {
 		_, err = f.Write([]byte{0})
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	err = errors.Join(err, f.Close())
+	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
 }
 
-// hideLog takes the log of a file that others may read from them. No lock is on it.
+// hideLog makes the log of a file with an access control list unreadable for other users. There
+// is no lock on the log.
 func hideLog(path string) error {
 	f, err := os.OpenFile(path+"-wal", os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {

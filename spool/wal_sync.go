@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// logSyncEvery bounds what a power failure costs of a run that is tracked.
+// logSyncEvery bounds how much of a tracked run a power failure can destroy.
 const logSyncEvery = time.Minute
 
-// logSync brings what was committed to the disk, beside the thread that takes
-// readings: a commit itself is not synced.
+// logSync syncs the log in a goroutine of its own, so that readings do not wait for the disk.
+// A commit itself is not synced.
 type logSync struct {
-	at     int64       // Boot at the last one
-	busy   atomic.Bool // one is under way: a slow disk gets no second
+	at     int64       // Boot of the last sync
+	busy   atomic.Bool // a sync is running: there is never a second one
 	synced atomic.Int64
 }
 
-// begin syncs the log of the database at path when it is time to; now is Boot. What
-// goes wrong is told by the next checkpoint, which syncs too.
+// begin starts a sync of the log of the database at path if one is due; now is Boot. Errors
+// are not reported: the next checkpoint syncs, too, and reports them.
 func (l *logSync) begin(path string, now int64) {
 	if now-l.at < int64(logSyncEvery) || !l.busy.CompareAndSwap(false, true) {
 		return
@@ -28,17 +28,20 @@ func (l *logSync) begin(path string, now int64) {
 	l.at = now
 	go func() {
 		defer func() {
-			_ = recover() // the checkpoint would meet it too, where it is told
+			_ = recover() // the checkpoint reports the same error
 			l.busy.Store(false)
 		}()
-		// No lock is on the log, so another descriptor of it does no harm. Where the run
-		// has ended there is none.
+		// There is no lock on the log that closing another descriptor could drop. A run
+		// that has ended has no log.
 		f, err := os.OpenFile(path+"-wal", os.O_RDONLY|syscall.O_NOFOLLOW, 0)
 		if err != nil {
 			return
 		}
 		defer f.Close()
-		if syscall.Fdatasync(int(f.Fd())) == nil && (l.synced.Load() > 0 || syncDir(filepath.Dir(path)) == nil) {
+		if syscall.Fdatasync(int(f.Fd())) != nil {
+			return
+		}
+		if l.synced.Load() > 0 || syncDir(filepath.Dir(path)) == nil {
 			l.synced.Add(1)
 		}
 	}()

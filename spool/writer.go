@@ -9,15 +9,15 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// maxEvents bounds the events kept in memory while the disk does not take them.
+// maxEvents bounds the events in memory while the disk refuses them.
 const maxEvents = 128
 
-// walPages is the size at which the log is copied into the database, in pages, where
-// the disk is not small.
+// walPages is the size at which the log is copied to the database, in pages, on a disk that is
+// not small.
 const walPages = 256
 
 // Writer appends to the file of one run. Its methods may be called from several
-// goroutines. Nothing it is given is kept by reference.
+// goroutines. It copies what it gets.
 type Writer struct {
 	path string
 	opts Options
@@ -35,13 +35,13 @@ type Writer struct {
 	run      rt.Run
 	runDirty bool
 	rows     pending
-	fresh    int   // snapshots since the last try to commit
+	fresh    int   // snapshots since the last attempt to commit
 	freshAt  int64 // Boot of the first of them
 	events   []rt.Event
 	unkept   int // events beyond maxEvents
 	records  records
 	failing  bool
-	told     toldOf
+	notified notified
 	granted  bool // Options.Access
 	quota    quota
 	normal   bool // the first commit was made, see open
@@ -64,16 +64,17 @@ func (w *Writer) prepare() error {
 		{&w.record, "INSERT INTO record (time_us, source, body) VALUES (?, ?, ?)"},
 	} {
 		var err error
-		if *p.to, err = w.db.prepare(p.sql); err != nil {
+		*p.to, err = w.db.prepare(p.sql)
+		if err != nil {
 			return err
 		}
 	}
 	return w.enc.prepare(w.db)
 }
 
-// Put copies a snapshot and commits when it is time to: at once where the
-// snapshot is the first or not an ordinary one. While the disk refuses, snapshots
-// wait in memory and Put returns nil; the ledger and Options.Notify tell of it.
+// Put copies a snapshot and commits if a commit is due. The first snapshot, and one with a
+// reason other than tick, is committed at once. While the disk refuses writes, snapshots stay
+// in memory and Put returns nil; the ledger and Options.Notify report it.
 func (w *Writer) Put(s *rt.Snapshot) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -84,19 +85,21 @@ func (w *Writer) Put(s *rt.Snapshot) error {
 		w.rows.thin()
 	}
 	w.rows.add(s, &w.opts)
-	w.told.now, w.quota.wall = s.Boot, s.Wall
-	if w.fresh++; w.fresh == 1 {
+	w.notified.now, w.quota.wall = s.Boot, s.Wall
+	w.fresh++
+	if w.fresh == 1 {
 		w.freshAt = s.Boot
 	}
-	if s.Reason != rt.ReasonTick || w.fresh >= w.opts.CommitRows || s.Boot-w.freshAt >= int64(w.opts.CommitInterval) ||
-		(w.enc.state.seq == 0 && !w.failing) {
+	isFirst := w.enc.state.seq == 0 && !w.failing
+	isDue := w.fresh >= w.opts.CommitRows || s.Boot-w.freshAt >= int64(w.opts.CommitInterval)
+	if isFirst || isDue || s.Reason != rt.ReasonTick {
 		w.flush() // a failure is in the ledger; the rows wait
 	}
 	return nil
 }
 
-// Event adds a line to the ledger. One of kind "job" is committed at once, with
-// all that waits; the others go with the next commit.
+// Event adds a line to the ledger. A line of kind "job" is committed at once with everything
+// that is pending, others with the next commit.
 func (w *Writer) Event(e rt.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -109,7 +112,7 @@ func (w *Writer) Event(e rt.Event) {
 	}
 }
 
-// UpdateRun replaces what is kept of the run: metadata that arrived late.
+// UpdateRun replaces the description of the run: metadata that arrived late.
 func (w *Writer) UpdateRun(run rt.Run) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -120,8 +123,7 @@ func (w *Writer) UpdateRun(run rt.Run) error {
 	return w.flush()
 }
 
-// Flush commits all that waits. The error is that of the disk; what could not be
-// written still waits.
+// Flush commits everything that is pending. After an error it remains pending.
 func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -131,10 +133,10 @@ func (w *Writer) Flush() error {
 	return w.flush()
 }
 
-// End writes what waits and the run, whose state becomes ended, and makes the
-// file one plain database without a log beside it; then the lock ends. After an
-// error, unless it is ErrClosed, the file is open and locked still and all that
-// waits is kept: End can be called again, and Close gives up.
+// End writes everything that is pending and the run in state ended, makes the file one plain
+// database without a log, and releases the lock. After an error other than ErrClosed the file
+// is still open and locked and nothing pending is dropped: End can be called again, and Close
+// gives up.
 func (w *Writer) End(run rt.Run) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -144,14 +146,14 @@ func (w *Writer) End(run rt.Run) error {
 	run.State = rt.StateEnded
 	w.run, w.runDirty = run, true
 	w.grant()
-	err := w.db.exec(pragma("busy_timeout", 1000)) // ms: there is no next commit to wait for
+	err := w.db.exec(pragma("busy_timeout", 1000)) // ms: no later commit can do it
 	if err == nil {
 		err = w.flush()
 	}
 	if err != nil {
 		return fmt.Errorf("end the spool file %s: %d snapshots wait: %w", w.path, len(w.rows.rows), err)
 	}
-	if err := fold(w.db); err != nil && !busy(err) { // busy: a reader has it open; whoever opens it next folds it
+	if err := fold(w.db); err != nil && !busy(err) { // busy: a reader has it open; the next Open folds it
 		return fmt.Errorf("end the spool file %s: %w", w.path, err)
 	}
 	if err := w.close(true); err != nil {
@@ -160,8 +162,8 @@ func (w *Writer) End(run rt.Run) error {
 	return nil
 }
 
-// grant lets those read the file who may once the run has ended. Where that
-// fails the run is complete all the same, and the ledger says why they cannot.
+// grant sets the access of the file when the run has ended. If that fails, the run is complete
+// nevertheless, and the ledger has the reason.
 func (w *Writer) grant() {
 	if w.granted {
 		return
@@ -175,10 +177,9 @@ func (w *Writer) grant() {
 	}
 }
 
-// Close lets go of the file: what waits is written, and the run is ended only
-// where End was called. What cannot be written now is lost; then the lock's file
-// stays, which nobody holds, and says that this run was not closed properly. It
-// does nothing after an End that succeeded.
+// Close writes everything that is pending and closes the file without ending the run. What
+// cannot be written is lost; then the file of the lock stays without a lock on it, which
+// shows that the run was not closed properly. After a successful End it does nothing.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -211,7 +212,7 @@ func (w *Writer) close(removeLock bool) error {
 	return err
 }
 
-// note keeps an event for the next commit.
+// note adds an event to the next commit.
 func (w *Writer) note(e rt.Event) {
 	if len(w.events) >= maxEvents {
 		w.unkept++

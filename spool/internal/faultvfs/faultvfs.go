@@ -1,9 +1,9 @@
-// Package faultvfs is a disk that fails, for tests: a file system layer between SQLite
-// and the real files of one directory. It fails the n-th operation, or all from there
-// on, with EIO, ENOSPC, EROFS or after half of the bytes; and it knows what was synced,
-// so that it can show what a power failure leaves.
+// Package faultvfs simulates a failing disk for tests: a file system layer between SQLite and
+// the real files of one directory. It fails the n-th operation, or all from the n-th on, with
+// EIO, ENOSPC, EROFS or after half of the bytes. It records what was synced and can produce
+// the files that remain after a power failure.
 //
-// Only tests import it. What a program does to the files past SQLite it does not see.
+// Only tests import it. It does not see changes that a program makes without SQLite.
 package faultvfs
 
 /*
@@ -30,7 +30,7 @@ type Kind int
 // The faults of a disk.
 const (
 	IOError    Kind = iota // EIO
-	NoSpace                // ENOSPC, where something new is written
+	NoSpace                // ENOSPC, for operations that need space
 	ReadOnly               // EROFS, as after a file system error
 	ShortWrite             // half of the bytes are written, then there is no space
 )
@@ -49,22 +49,22 @@ type Plan struct {
 	For  int // how many fail; 0: all from there on
 }
 
-// Disk is the directory that is watched.
+// Disk is a directory on the simulated disk.
 type Disk struct {
 	dir string
 
 	mu     sync.Mutex
 	plan   Plan
 	count  int // operations since the plan was made
-	failed int // of these, how many failed
+	failed int // how many of them failed
 	what   string
-	open   []string // what each open file is called
+	open   []string // the names of the open files
 	files  map[string]*file
 	gone   map[string][]byte // removed, but the directory was not synced since
 	syncs  int
 }
 
-// file is what is known of the content of one file.
+// file is the content of one file as far as it is known.
 type file struct {
 	now     []byte
 	durable []byte   // at its last sync
@@ -79,15 +79,15 @@ type change struct {
 	truncate bool
 }
 
-// watched is the one disk that the shim asks.
+// watched is the disk that the shim uses.
 var watched atomic.Pointer[Disk]
 
-// Install lets all databases below dir, an absolute path, that are opened from now on
-// lie on a disk that does not fail yet. There is one such disk at a time.
+// Install puts all databases below dir, an absolute path, that are opened from now on, on a
+// simulated disk without failures. There is one such disk at a time.
 func Install(dir string) (*Disk, error) {
 	d := &Disk{dir: dir, files: map[string]*file{}, gone: map[string][]byte{}}
 	if !watched.CompareAndSwap(nil, d) {
-		return nil, errors.New("another disk is watched")
+		return nil, errors.New("another disk is installed")
 	}
 	if C.rt_shim_install() == 0 {
 		watched.Store(nil)
@@ -96,14 +96,13 @@ func Install(dir string) (*Disk, error) {
 	return d, nil
 }
 
-// Remove gives SQLite its own file system back. Databases that are open must have been
-// closed.
+// Remove restores SQLite's own file system. All databases must be closed.
 func (d *Disk) Remove() {
 	C.rt_shim_remove()
 	watched.CompareAndSwap(d, nil)
 }
 
-// Fail makes a new plan, and counts from 1 again.
+// Fail sets a new plan and restarts the count at 1.
 func (d *Disk) Fail(p Plan) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -118,7 +117,7 @@ func (d *Disk) Count() (operations, failed int, first string) {
 	return d.count, d.failed, d.what
 }
 
-// Syncs is how many files were synced.
+// Syncs returns how many files were synced.
 func (d *Disk) Syncs() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -127,25 +126,28 @@ func (d *Disk) Syncs() int {
 
 func (d *Disk) holds(path string) bool { return strings.HasPrefix(path, d.dir+"/") }
 
-// fails counts an operation and says whether it fails. What takes no room never fails for
-// want of it.
+// fails counts an operation and returns whether it fails. An operation that needs no space
+// never fails with ENOSPC.
 func (d *Disk) fails(what, path string) bool {
 	d.count++
 	p := d.plan
-	if p.At == 0 || d.count < p.At || p.For > 0 && d.count >= p.At+p.For {
+	isOver := p.For > 0 && d.count >= p.At+p.For
+	if p.At == 0 || d.count < p.At || isOver {
 		return false
 	}
-	if takesRoom := what == "write" || what == "create" || what == "sync"; !takesRoom && (p.Kind == NoSpace || p.Kind == ShortWrite) {
+	takesRoom := what == "write" || what == "create" || what == "sync"
+	needsRoom := p.Kind == NoSpace || p.Kind == ShortWrite
+	if needsRoom && !takesRoom {
 		return false
 	}
-	if d.failed++; d.failed == 1 {
+	d.failed++
+	if d.failed == 1 {
 		d.what = fmt.Sprintf("%s %s (%v)", what, filepath.Ext(path), p.Kind)
 	}
 	return true
 }
 
-// opened begins to watch a file. What it holds when it is first seen was synced by who
-// made it.
+// opened starts to record a file. Its content at that time is considered synced.
 func (d *Disk) opened(path string, isLog bool) error {
 	if d.files[path] != nil {
 		return nil
@@ -176,8 +178,8 @@ func (c change) apply(to []byte) []byte {
 	return to
 }
 
-// synced brings a file to the disk. With a new log or journal SQLite's own file system
-// syncs the directory, too.
+// synced marks the content of a file as synced. SQLite's own file system syncs the directory
+// of a new log or journal, too.
 func (d *Disk) synced(path string) {
 	f := d.files[path]
 	f.durable, f.since = append([]byte(nil), f.now...), nil
@@ -204,7 +206,7 @@ func (d *Disk) removed(path string, sync bool) {
 	}
 }
 
-// Forget drops what is known of the files below a directory, whose databases are closed.
+// Forget drops the records of the files below a directory. Their databases must be closed.
 func (d *Disk) Forget(dir string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -220,22 +222,21 @@ func (d *Disk) Forget(dir string) {
 	}
 }
 
-// PowerFailure writes into the directory to what the disk may hold when the power fails
-// now: of each file in the directory from what was synced, and of what was written since any sectors of any
-// writes; a file that is new or was removed is there or not, unless its directory was
-// synced. rng chooses.
+// PowerFailure writes to the directory to what the disk can contain after a power failure: of
+// each file in the directory from the synced content and any sectors of any later writes. A
+// file that is new or was removed exists or not, unless its directory was synced. rng chooses.
 func (d *Disk) PowerFailure(from, to string, rng *rand.Rand) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	left := map[string][]byte{}
-	keep := rng.IntN(3) // of what was not synced: nothing, all, or some
+	keep := rng.IntN(3) // which unsynced writes stay: none, all, or some
 	for path, content := range d.gone {
 		if filepath.Dir(path) == from && some(rng, keep) {
 			left[path] = content
 		}
 	}
 	for path, f := range d.files {
-		if _, err := os.Lstat(path); err != nil || filepath.Dir(path) != from { // or the program has removed it
+		if _, err := os.Lstat(path); err != nil || filepath.Dir(path) != from { // the program has removed it
 			continue
 		}
 		if f.isNew && !some(rng, keep) {
@@ -255,10 +256,10 @@ func (d *Disk) PowerFailure(from, to string, rng *rand.Rand) error {
 	return nil
 }
 
-// sectorSize is what a disk writes whole, in bytes.
+// sectorSize is the unit that a disk writes completely or not at all, in bytes.
 const sectorSize = 512
 
-// some says whether something that was not synced is there.
+// some says whether an unsynced change stays.
 func some(rng *rand.Rand, keep int) bool { return keep == 1 || keep == 2 && rng.IntN(2) == 0 }
 
 // torn applies those sectors of a change that reached the disk.

@@ -10,8 +10,8 @@ import (
 	"unsafe"
 )
 
-// What the shim asks and tells, see shim.c. A file is known by its place in Disk.open,
-// counted from 1; all of it under the Disk's lock.
+// The functions that the shim calls, see shim.c. A file is identified by its index in
+// Disk.open, counted from 1. Each function takes the lock of the Disk.
 
 // SQLite's results, https://www.sqlite.org/rescode.html.
 const (
@@ -30,7 +30,7 @@ const (
 	openLogs      = 0x800 | 0x80000 // a rollback journal, a write-ahead log
 )
 
-// refuse is the answer to an operation that fails with code.
+// refuse returns the result of an operation that fails with code.
 func (d *Disk) refuse(code int) C.rt_answer {
 	return C.rt_answer{code: C.int(code), err: C.int(d.plan.Kind.errno())}
 }
@@ -112,7 +112,7 @@ func faultSync(id C.int) C.rt_answer {
 	return a
 }
 
-// ask is the answer for what has no bytes.
+// ask returns the result of an operation without data.
 func ask(what string, id, code int) C.rt_answer {
 	d := watched.Load()
 	if d == nil {

@@ -9,7 +9,7 @@ extern int sqlite3_vfs_register(rt_vfs *, int) __attribute__((weak));
 extern int sqlite3_vfs_unregister(rt_vfs *) __attribute__((weak));
 
 static rt_vfs *real; // the file system below
-static int last_error; // errno of the last fault that was not told yet
+static int last_error; // errno of the last fault that was not returned yet
 
 // shim is an open file; the real one follows it in memory.
 typedef struct shim {
@@ -20,7 +20,7 @@ typedef struct shim {
 #define REAL(f) ((rt_file *)((shim *)(f) + 1))
 #define BELOW(f) REAL(f)->methods
 
-static int told(rt_answer a) {
+static int answered(rt_answer a) {
   if (a.code != 0) last_error = a.err;
   return a.code;
 }
@@ -38,14 +38,14 @@ static int shim_write(rt_file *f, const void *from, int n, rt_int64 at) {
     if (rc != 0) return rc;
     faultWrote(id, (void *)from, a.bytes, at);
   }
-  return told(a);
+  return answered(a);
 }
 
 static int shim_truncate(rt_file *f, rt_int64 size) {
   int id = ((shim *)f)->id;
   if (id == 0) return BELOW(f)->truncate(REAL(f), size);
   rt_answer a = faultTruncate(id);
-  if (a.code != 0) return told(a);
+  if (a.code != 0) return answered(a);
   int rc = BELOW(f)->truncate(REAL(f), size);
   if (rc == 0) faultTruncated(id, size);
   return rc;
@@ -54,7 +54,7 @@ static int shim_truncate(rt_file *f, rt_int64 size) {
 // What is synced is what Go remembers: the disk below is left in peace.
 static int shim_sync(rt_file *f, int flags) {
   int id = ((shim *)f)->id;
-  return id == 0 ? BELOW(f)->sync(REAL(f), flags) : told(faultSync(id));
+  return id == 0 ? BELOW(f)->sync(REAL(f), flags) : answered(faultSync(id));
 }
 
 static int shim_size(rt_file *f, rt_int64 *n) { return BELOW(f)->size(REAL(f), n); }
@@ -84,7 +84,7 @@ static int vfs_open(rt_vfs *v, const char *name, rt_file *f, int flags, int *out
   ((shim *)f)->id = 0;
   if (name != NULL) {
     rt_answer a = faultOpen((char *)name, flags);
-    if (a.code != 0) return told(a);
+    if (a.code != 0) return answered(a);
     ((shim *)f)->id = a.bytes;
   }
   int rc = real->open(real, name, REAL(f), flags, out);
@@ -95,7 +95,7 @@ static int vfs_open(rt_vfs *v, const char *name, rt_file *f, int flags, int *out
 static int vfs_remove(rt_vfs *v, const char *name, int sync) {
   (void)v;
   rt_answer a = faultRemove((char *)name);
-  if (a.code != 0) return told(a);
+  if (a.code != 0) return answered(a);
   int rc = real->remove(real, name, sync);
   if (rc == 0) faultRemoved((char *)name, sync);
   return rc;
