@@ -50,7 +50,7 @@ func check(c *conn, path string) (int, error) {
 	case v < 1:
 		return 0, damaged(path, fmt.Errorf("its user_version is %d", v))
 	case v > int64(newest()):
-		return 0, fmt.Errorf("%s: %w: it has version %d, this program reads versions up to %d; use the newer rt-spool of the machine that wrote it",
+		return 0, fmt.Errorf("%s: %w: it has version %d and this program reads versions up to %d; use the newer rt-spool of the machine that wrote it",
 			path, ErrNewer, v, newest())
 	}
 	return int(v), nil
