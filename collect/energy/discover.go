@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/resource-tracker/rt"
 )
 
@@ -37,27 +35,26 @@ func (s *Source) add(d domain) error {
 		a, b := &known.reading, &d.reading
 		return a.Source == b.Source && a.Domain == b.Domain && a.Kind == b.Kind
 	})
-	if i >= 0 && s.domains[i].fd >= 0 {
+	if i >= 0 && s.domains[i].file.IsOpen() {
 		return nil
 	}
-	fd, err := unix.Open(d.path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	err := d.file.Open(d.path)
 	switch {
-	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		return &fs.PathError{Op: "open", Path: d.path, Err: err}
+	case errors.Is(err, fs.ErrPermission):
+		return err
 	case err != nil:
-		return nil // it has just gone
+		return nil // it was just removed
 	case i >= 0:
 		known := &s.domains[i]
-		known.path, known.wraps, known.fd = d.path, d.wraps, fd
+		known.path, known.wraps, known.file = d.path, d.wraps, d.file
 		return nil
 	}
-	d.fd = fd
 	s.domains = append(s.domains, d)
 	return nil
 }
 
-// powercap lists RAPL's domains, /sys/class/powercap/intel-rapl:<n>[:<m>]. Those that
-// are also reached by memory (intel-rapl-mmio) are the same ones again.
+// powercap lists RAPL's domains, /sys/class/powercap/intel-rapl:<n>[:<m>]. The domains of
+// intel-rapl-mmio are the same ones, accessed through memory.
 func (s *Source) powercap() []domain {
 	dir := filepath.Join(s.sys, "class/powercap")
 	var out []domain
@@ -81,14 +78,14 @@ func (s *Source) rapl(dir, control, name string) (domain, bool) {
 		of = text(filepath.Join(dir, control+parent), "name")
 		label = of + "/" + label
 	}
-	d := domain{path: filepath.Join(zone, "energy_uj"), fd: -1}
+	d := domain{path: filepath.Join(zone, "energy_uj")}
 	d.reading = rt.EnergyReading{Source: "powercap", Domain: label, Kind: kindOf(label), Socket: socketOf(of)}
-	d.wraps, _ = strconv.ParseUint(text(zone, "max_energy_range_uj"), 10, 64) // 0 where it is not there
+	d.wraps, _ = strconv.ParseUint(text(zone, "max_energy_range_uj"), 10, 64) // 0 if there is no file
 	return d, of != "" && d.reading.Kind != ""
 }
 
-// kindOf tells a zone's kind by its name: "package-0", "package-1-die-0", "psys", and
-// "package-0/core", "package-0/uncore", "package-0/dram".
+// kindOf returns a zone's kind by its name: "package-0", "package-1-die-0", "psys",
+// "package-0/core", "package-0/uncore" or "package-0/dram".
 func kindOf(label string) rt.EnergyKind {
 	_, part, sub := strings.Cut(label, "/")
 	switch {
@@ -106,7 +103,7 @@ func kindOf(label string) rt.EnergyKind {
 	return ""
 }
 
-// socketOf reads the number in "package-1" and "package-1-die-0".
+// socketOf parses the number in "package-1" and "package-1-die-0".
 func socketOf(label string) rt.Opt[uint64] {
 	number, ok := strings.CutPrefix(label, "package-")
 	number, _, _ = strings.Cut(number, "-")
@@ -116,8 +113,8 @@ func socketOf(label string) rt.Opt[uint64] {
 	return rt.None[uint64]()
 }
 
-// hwmon lists the power meters of the node, and what amd_energy counts of sockets:
-// Documentation/hwmon/acpi_power_meter.rst, and amd_energy.rst of Linux 5.8 to 5.12.
+// hwmon lists the power meters of the node (Documentation/hwmon/acpi_power_meter.rst) and
+// the counters of sockets of amd_energy (amd_energy.rst of Linux 5.8 to 5.12).
 func (s *Source) hwmon() []domain {
 	dir := filepath.Join(s.sys, "class/hwmon")
 	var out []domain
@@ -129,7 +126,7 @@ func (s *Source) hwmon() []domain {
 			if len(out) > 0 {
 				label = name + " " + label
 			}
-			out = append(out, domain{path: filepath.Join(chip, "power1_average"), fd: -1, unit: microwatts,
+			out = append(out, domain{path: filepath.Join(chip, "power1_average"), unit: microwatts,
 				reading: rt.EnergyReading{Source: "hwmon", Domain: label, Kind: rt.EnergyNode}})
 		case "amd_energy":
 			out = append(out, amdSockets(chip)...)
@@ -147,7 +144,7 @@ func amdSockets(chip string) []domain {
 		if !ok || !isSocket || err != nil {
 			continue
 		}
-		out = append(out, domain{path: filepath.Join(chip, number+"_input"), fd: -1,
+		out = append(out, domain{path: filepath.Join(chip, number+"_input"),
 			reading: rt.EnergyReading{Source: "hwmon", Domain: "package-" + socket, Kind: rt.EnergyPackage, Socket: rt.Some(n)}})
 	}
 	return out
@@ -175,14 +172,14 @@ func (s *Source) cray() []domain {
 		default:
 			continue
 		}
-		out = append(out, domain{path: filepath.Join(dir, name), fd: -1, unit: joules,
+		out = append(out, domain{path: filepath.Join(dir, name), unit: joules,
 			reading: rt.EnergyReading{Source: "pm_counters", Domain: part, Kind: kind}})
 	}
 	return out
 }
 
-// list returns the entries of a directory that begin with prefix, in the order of
-// their names and the numbers in them; none where it is not there.
+// list returns the entries of a directory that begin with prefix, ordered by their names
+// and the numbers in them; none if there is no directory.
 func list(dir, prefix string) []string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -198,7 +195,7 @@ func list(dir, prefix string) []string {
 	return out
 }
 
-// text is a file's content without blanks at its ends, empty where it is not there.
+// text is a file's content without blanks at its ends, empty if there is no file.
 func text(dir, name string) string {
 	b, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {

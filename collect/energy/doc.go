@@ -1,23 +1,23 @@
-// Package energy reads what the node measures of its energy and power:
+// Package energy reads the energy counters and power meters of the node:
 //
 //   - RAPL, through the powercap framework (Documentation/power/powercap/powercap.rst):
-//     packages, and in them cores, uncore and memory; the platform. AMD's processors
-//     are there under Intel's name.
-//   - hwmon: the ACPI power meter, which on servers asks the management controller
-//     (DCMI), and AMD's counters where the module amd_energy shows them.
+//     packages with their cores, uncore and memory; the platform. AMD's processors have
+//     the same names as Intel's.
+//   - hwmon: the ACPI power meter, which on servers reads the management controller
+//     (DCMI), and AMD's counters if the module amd_energy is loaded.
 //   - Cray's pm_counters.
 //
-// The management controller's own device, /dev/ipmi0, is left alone: who may send it
-// the command that reads the power (DCMI) may send it the one that switches the node
-// off, an answer can take seconds, and each job's tracker would ask. Where the kernel
-// is to ask instead, acpi_power_meter and acpi_ipmi have to be loaded.
+// The package does not use the management controller's own device, /dev/ipmi0: a process
+// that may send it the command to read the power (DCMI) may also send the one that
+// switches the node off, an answer can take seconds, and each job's tracker would send
+// one. With the modules acpi_power_meter and acpi_ipmi the kernel reads it instead.
 //
-// RAPL's counters are root's to read. They are opened once, by whoever may, and then
-// read through the descriptors. A domain that goes is absent until it comes back, and
-// its energy is what was counted while it was there: nothing is made up for the rest.
+// Only root can read RAPL's counters. They are opened once, with privileges, and then
+// read through the descriptors. A domain that vanishes is absent until it appears again;
+// its energy is what was counted while it was present, and is not extrapolated.
 //
-// A counter wraps: of a package after 262 kJ or so, of memory after 65 kJ. One that
-// wraps twice between two readings cannot be told from one that wraps once: at 500 W
-// and 65 kJ that takes 4 minutes. One that would have wrapped at 10 kW or more was set
-// back, and what was used meanwhile is not known.
+// A counter wraps: that of a package after about 262 kJ, that of memory after 65 kJ. Two
+// wraps between two readings look like one: at 500 W and 65 kJ that takes 4 minutes. A
+// counter that would have wrapped at 10 kW or more was reset, and the energy used
+// meanwhile is unknown.
 package energy

@@ -4,37 +4,38 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 const (
-	// lookAgain is how often is looked for domains that came, or came back; where
-	// there is none at all, lookSeldom.
+	// lookAgain is the time between two searches for new domains, and lookSeldom the same
+	// on a node without any.
 	lookAgain  = time.Minute
 	lookSeldom = time.Hour
-	// meterPause is the time between two readings of a power meter. It may ask
-	// another processor over a slow line: one that takes longer than meterTime is
-	// not asked again for meterAgain.
+	// meterPause is the time between two readings of a power meter. It may be connected by
+	// a slow bus: one that takes longer than meterTime is read again after meterAgain.
 	meterPause = 10 * time.Second
 	meterTime  = 50 * time.Millisecond
 	meterAgain = 10 * time.Minute
 )
 
-// Source reads all domains. It is used by one goroutine, as a collect.Source.
+// Source reads all domains. It is a collect.Source; one goroutine uses it.
 type Source struct {
 	sys     string
 	domains []domain
-	look    int64 // Boot of the next look for domains
-	none    error // there is no domain, or none that may be read
-	buf     []byte
+	look    int64 // boot time of the next search for domains
+	none    error // there is no domain, or none that can be opened
+	buf     procfile.Buffer
 	now     func() time.Time
 }
 
-// unit is what a domain's file shows.
+// unit is the unit of a domain's file.
 type unit uint8
 
 const (
@@ -43,34 +44,32 @@ const (
 	microwatts
 )
 
-// domain is one file that measures.
+// domain is one counter or meter.
 type domain struct {
 	path    string
 	unit    unit
-	wraps   uint64 // after this the counter begins at 0 again; 0 where it does not
-	fd      int    // -1 while it is not there
+	wraps   uint64 // the value after which the counter restarts at 0; 0 for none
+	file    procfile.File
 	reading rt.EnergyReading
 
-	counting bool   // last is good
+	counting bool   // last and at are valid
 	last     uint64 // microjoules: the counter when it was last read
-	at       int64  // Boot of that reading
+	at       int64  // boot time of that reading
 	total    uint64 // microjoules since the first reading
-	next     int64  // Boot before which a power meter is left alone
+	next     int64  // boot time of the next reading of a power meter
 }
 
-// New returns the source for what is below sysRoot (/sys). Nothing is opened yet.
-func New(sysRoot string) *Source {
-	return &Source{sys: sysRoot, buf: make([]byte, 128), now: time.Now}
-}
+// New returns the source of Snapshot.Energy below sysRoot (/sys). It opens nothing yet.
+func New(sysRoot string) *Source { return &Source{sys: sysRoot, now: time.Now} }
 
-// Name is what the ledger calls the source.
+// Name is the name of the source in the ledger.
 func (s *Source) Name() string { return "energy" }
 
-// Open opens what there is, so that it can be read after privileges are dropped. It
-// is no error here that there is nothing: Read says so.
+// Open opens the domains, so that they can be read after privileges are dropped. Errors
+// are left to Read.
 func (s *Source) Open() { s.discover() }
 
-// Close gives the descriptors back.
+// Close closes the descriptors.
 func (s *Source) Close() error {
 	var failed []error
 	for i := range s.domains {
@@ -81,19 +80,15 @@ func (s *Source) Close() error {
 }
 
 func (d *domain) close() error {
-	if d.fd < 0 {
-		return nil
-	}
-	fd := d.fd
-	d.fd, d.counting = -1, false
-	if err := unix.Close(fd); err != nil {
+	d.counting = false
+	if err := d.file.Close(); err != nil {
 		return &fs.PathError{Op: "close", Path: d.path, Err: err}
 	}
 	return nil
 }
 
-// Read adds to snap.Energy, where GPUs may be already. A domain that cannot be read is there without a value, and
-// the error says why; one of fs.ErrNotExist says that nothing measures on this node.
+// Read appends to snap.Energy, in microjoules and watts. A domain that cannot be read has no
+// value, and the error has the reason; fs.ErrNotExist means that this node has no domain.
 func (s *Source) Read(snap *rt.Snapshot) error {
 	if snap.Boot >= s.look {
 		s.discover()
@@ -118,7 +113,7 @@ func (s *Source) Read(snap *rt.Snapshot) error {
 // measure reads one domain.
 func (s *Source) measure(d *domain, boot int64) error {
 	switch {
-	case d.fd < 0:
+	case !d.file.IsOpen():
 		return &fs.PathError{Op: "read", Path: d.path, Err: unix.ENODEV}
 	case d.unit == microwatts:
 		return s.meter(d, boot)
@@ -132,8 +127,8 @@ func (s *Source) measure(d *domain, boot int64) error {
 	return err
 }
 
-// meter reads a power meter, if it is time to. Not in the first reading: a job waits
-// for that.
+// meter reads a power meter, if its next reading is due. It is never read for the first
+// snapshot, which must not take long.
 func (s *Source) meter(d *domain, boot int64) error {
 	if d.next == 0 {
 		d.next = boot + 1
@@ -156,11 +151,11 @@ func (s *Source) meter(d *domain, boot int64) error {
 	return err
 }
 
-// maxPower is more than a processor, its memory or a platform takes, in watts: a
-// counter that would have to have wrapped at more was set back, as root may.
+// maxPower is more than a processor, its memory or a platform uses, in watts. A counter
+// that would have wrapped at a higher power was reset, which root may do.
 const maxPower = 10_000
 
-// count takes a counter's new value, in microjoules.
+// count adds a counter's new value, in microjoules.
 func (d *domain) count(v uint64, boot int64) error {
 	before, elapsed := d.last, time.Duration(boot-d.at)
 	known := d.counting
@@ -172,54 +167,39 @@ func (d *domain) count(v uint64, boot int64) error {
 	case d.wraps > 0 && before <= d.wraps:
 		used := d.wraps - before + v
 		if float64(used) > maxPower*1e6*elapsed.Seconds() {
-			return fmt.Errorf("%s fell from %d to %d within %s: it did not wrap but was set back; what was used between is not known", d.path, before, v, elapsed)
+			return fmt.Errorf("%s fell from %d to %d within %s: it did not wrap but was reset; the energy used meanwhile is unknown", d.path, before, v, elapsed)
 		}
 		d.total += used
 	default:
-		return fmt.Errorf("%s fell from %d to %d and has no known range: what was used between is not known", d.path, before, v)
+		return fmt.Errorf("%s fell from %d to %d and has no known range: the energy used meanwhile is unknown", d.path, before, v)
 	}
 	return nil
 }
 
-// value reads a domain's file. One that has gone is closed.
+// value reads a domain's file. The file of a removed domain is closed.
 func (s *Source) value(d *domain) (uint64, error) {
-	for {
-		n, err := unix.Pread(d.fd, s.buf, 0)
-		switch {
-		case errors.Is(err, unix.EINTR):
-			continue
-		case errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENXIO):
-			_ = d.close() // it was opened for reading: nothing can be lost
-			return 0, &fs.PathError{Op: "read", Path: d.path, Err: err}
-		case err != nil:
-			return 0, &fs.PathError{Op: "read", Path: d.path, Err: err}
-		}
-		v, ok := parse(s.buf[:n], d.unit)
-		if !ok {
-			return 0, fmt.Errorf("%s does not hold one number and its unit: %.40q", d.path, s.buf[:n])
-		}
-		return v, nil
+	b, err := s.buf.Read(&d.file)
+	if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENXIO) {
+		_ = d.close() // opened for reading: nothing can be lost
 	}
+	if err != nil {
+		return 0, &fs.PathError{Op: "read", Path: d.path, Err: err}
+	}
+	v, ok := parse(b, d.unit)
+	if !ok {
+		return 0, fmt.Errorf("%s does not hold one number and its unit: %.40q", d.path, b)
+	}
+	return v, nil
 }
 
-// parse reads "1234\n", and of Cray's counters "1234 J", "1234 J 1400000000 us".
+// parse parses "1234\n", and for Cray's counters "1234 J", "1234 J 1400000000 us".
 func parse(b []byte, u unit) (uint64, bool) {
-	var v uint64
-	i := 0
-	for ; i < len(b) && b[i] >= '0' && b[i] <= '9'; i++ {
-		digit := uint64(b[i] - '0')
-		if v > (1<<64-1-digit)/10 {
-			return 0, false
-		}
-		v = 10*v + digit
-	}
-	rest := b[i:]
-	switch {
-	case i == 0:
-		return 0, false
-	case u == joules:
+	word, rest := procfile.Field(procfile.Trim(b))
+	v, ok := procfile.Uint(word)
+	if u == joules {
 		const million = 1_000_000
-		return v * million, v <= (1<<64-1)/million && len(rest) > 1 && rest[0] == ' ' && rest[1] == 'J'
+		unit, _ := procfile.Field(rest)
+		return v * million, ok && v <= math.MaxUint64/million && string(unit) == "J"
 	}
-	return v, len(rest) == 0 || rest[0] == '\n'
+	return v, ok && len(rest) == 0
 }

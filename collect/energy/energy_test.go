@@ -132,8 +132,8 @@ func TestSetBack(t *testing.T) {
 	}
 	n.rapl(t, "0", 50)
 	got, err := n.after(time.Second)
-	if err == nil || !strings.Contains(err.Error(), "was set back") || got[0].Energy != rt.Some[uint64](100) {
-		t.Errorf("a counter that was set back: %v, %+v", err, got[0])
+	if err == nil || !strings.Contains(err.Error(), "was reset") || got[0].Energy != rt.Some[uint64](100) {
+		t.Errorf("a counter that was reset: %v, %+v", err, got[0])
 	}
 	n.rapl(t, "0", 70)
 	if got, err := n.after(time.Second); err != nil || got[0].Energy != rt.Some[uint64](120) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// cpus lists the CPUs of a mask, or all that are online.
+// cpus lists the CPUs of a mask, or all online CPUs.
 func cpus(sys, mask string) ([]cpu, error) {
 	path := filepath.Join(sys, "devices/system/cpu/online")
 	if mask != "" {
@@ -29,14 +29,14 @@ func cpus(sys, mask string) ([]cpu, error) {
 		c := cpu{number: n}
 		text, err := os.ReadFile(filepath.Join(sys, fmt.Sprintf("devices/system/cpu/cpu%d/topology/physical_package_id", n)))
 		if socket, bad := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && bad == nil && socket >= 0 {
-			c.socket = socket // else it is a machine without sockets: 0
+			c.socket = socket // 0 on a machine without sockets
 		}
 		out = append(out, c)
 	}
 	return out, nil
 }
 
-// parseList reads "0-3,8".
+// parseList parses "0-3,8".
 func parseList(text string) ([]int, error) {
 	var out []int
 	for part := range strings.SplitSeq(text, ",") {
@@ -46,7 +46,8 @@ func parseList(text string) ([]int, error) {
 		}
 		from, err1 := strconv.ParseUint(low, 10, 16)
 		last, err2 := strconv.ParseUint(high, 10, 16)
-		if err1 != nil || err2 != nil || from > last || len(out) > 0 && int(from) <= out[len(out)-1] {
+		isAscending := len(out) == 0 || int(from) > out[len(out)-1]
+		if err1 != nil || err2 != nil || from > last || !isAscending {
 			return nil, fmt.Errorf("%q is not a list of CPUs", text)
 		}
 		for n := from; n <= last; n++ {

@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Event is one thing that is counted, as perf_event_attr encodes it.
+// Event is an event as perf_event_attr encodes it.
 type Event struct {
-	Name    string // what it is called in readings
+	Name    string // in readings
 	Type    uint32
 	Config  uint64
 	Config1 uint64
 	Config2 uint64
 }
 
-// generic are the events that the kernel names on every machine, uapi/linux/perf_event.h.
+// generic are the events with a name on every machine, uapi/linux/perf_event.h.
 var generic = []Event{
 	{Name: "cycles", Type: unix.PERF_TYPE_HARDWARE, Config: unix.PERF_COUNT_HW_CPU_CYCLES},
 	{Name: "instructions", Type: unix.PERF_TYPE_HARDWARE, Config: unix.PERF_COUNT_HW_INSTRUCTIONS},
@@ -39,20 +39,20 @@ var generic = []Event{
 	{Name: "cpu-migrations", Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_MIGRATIONS},
 }
 
-// substitutes are counted where a machine has no hardware counters.
+// substitutes are counted on a machine without hardware counters.
 var substitutes = []string{"task-clock", "page-faults", "context-switches"}
 
-// Parse reads a list of events with commas. Each is one of
+// Parse parses a list of events, separated by commas. Each is one of
 //
-//	cycles, instructions, ...  what the kernel names on every machine, see perf-list(1)
+//	cycles, instructions, ...  an event of every machine, see perf-list(1)
 //	r01c2                      a raw event of the CPU, hexadecimal
 //	power/energy-pkg/          an event of a PMU by its name below
 //	                           <sys>/bus/event_source/devices/<PMU>/events
-//	cpu/event=0x3c,umask=0x1/  by its fields, as format/ there has them, or config=...
+//	cpu/event=0x3c,umask=0x1/  an event by its fields, which format/ describes, or config=...
 //
-// and may have a name of its own before it: "INSTRUCTIONS_RETIRED=instructions". A
-// name that no machine can know is an error; one that this machine does not know is
-// a *StatusError.
+// optionally after a name for the readings: "INSTRUCTIONS_RETIRED=instructions". The error
+// for an event that exists on no machine is a plain one, and for an event that this machine
+// does not have a *StatusError.
 func Parse(sysRoot, list string) ([]Event, error) {
 	var out []Event
 	for _, word := range split(list) {
@@ -61,14 +61,14 @@ func Parse(sysRoot, list string) ([]Event, error) {
 			return nil, err
 		}
 		if slices.ContainsFunc(out, func(o Event) bool { return o.Name == e.Name }) {
-			return nil, fmt.Errorf("the event %q is there twice", e.Name)
+			return nil, fmt.Errorf("the event %q occurs twice", e.Name)
 		}
 		out = append(out, e)
 	}
 	return out, nil
 }
 
-// split cuts at commas outside of slashes.
+// split splits the list at commas outside of slashes.
 func split(list string) []string {
 	inside := false
 	words := strings.FieldsFunc(list, func(r rune) bool {
@@ -83,7 +83,7 @@ func split(list string) []string {
 	return slices.DeleteFunc(words, func(w string) bool { return w == "" })
 }
 
-// Check says whether a list can be events of any machine.
+// Check returns an error for a list that is valid on no machine.
 func Check(list string) error {
 	for _, word := range split(list) {
 		_, spec := nameOf(word)
@@ -99,7 +99,7 @@ func Check(list string) error {
 	return nil
 }
 
-// nameOf cuts an own name off. Fields have = too, but within slashes.
+// nameOf cuts the name for the readings off. Fields contain = too, but within slashes.
 func nameOf(word string) (name, spec string) {
 	before, after, found := strings.Cut(word, "=")
 	if found && !strings.Contains(before, "/") {
@@ -122,7 +122,7 @@ func parseEvent(sysRoot, word string) (e Event, err error) {
 	return e, err
 }
 
-// parsePlain reads a generic or a raw event.
+// parsePlain parses a generic or a raw event.
 func parsePlain(spec string) (Event, error) {
 	for _, g := range generic {
 		if g.Name == spec {
@@ -137,7 +137,7 @@ func parsePlain(spec string) (Event, error) {
 	return Event{}, fmt.Errorf("the event %q is neither a generic one such as cycles nor like r01c2 nor like power/energy-pkg/", spec)
 }
 
-// named reads what a PMU calls its event, or the fields of one.
+// named parses the name of an event of a PMU, or the fields of an event.
 func named(pmu, spec string) (Event, error) {
 	number, err := os.ReadFile(filepath.Join(pmu, "type"))
 	if err != nil {
@@ -165,7 +165,7 @@ func named(pmu, spec string) (Event, error) {
 	return e, nil
 }
 
-// set puts one field, "event=0x3c" or "inv" for inv=1, where format/ says.
+// set sets one field, "event=0x3c" or "inv" for inv=1, in the bits that format/ has.
 func (e *Event) set(pmu, field string) error {
 	name, text, found := strings.Cut(strings.TrimSpace(field), "=")
 	if !found {
@@ -186,13 +186,13 @@ func (e *Event) set(pmu, field string) error {
 	word, bits, _ := strings.Cut(where, ":")
 	to := map[string]*uint64{"config": &e.Config, "config1": &e.Config1, "config2": &e.Config2}[word]
 	if to == nil {
-		return unsupported("PMU %s keeps its field %s in %s, which is not known", filepath.Base(pmu), name, word)
+		return unsupported("PMU %s keeps its field %s in %s, which is unknown", filepath.Base(pmu), name, word)
 	}
 	return scatter(to, bits, value, name)
 }
 
-// scatter puts the bits of value, the lowest first, where a format such as
-// "0-7,32-35" has them.
+// scatter sets the bits of value, the lowest first, at the positions of a format such as
+// "0-7,32-35".
 func scatter(to *uint64, bits string, value uint64, name string) error {
 	for part := range strings.SplitSeq(bits, ",") {
 		low, high, found := strings.Cut(part, "-")

@@ -10,24 +10,24 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// group is some events that one CPU counts together. Its first descriptor is the
-// leader, whose read(2) has all.
+// group is a set of events that one CPU counts at the same time. Its first descriptor is
+// the leader: one read(2) of it returns all values.
 type group struct {
 	fds      []int
-	hardware bool // it takes counters of the CPU
+	hardware bool // it uses counters of the CPU
 	readings []rt.PerfReading
 	buf      []byte
 
-	enabled, running uint64 // when they were last read
+	enabled, running uint64 // nanoseconds, at the last reading
 }
 
 const readFormat = unix.PERF_FORMAT_GROUP | unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING
 
-// cpu is a logical CPU and where it is.
+// cpu is a logical CPU and its socket.
 type cpu struct{ number, socket int }
 
-// openGroups opens events on one CPU, of a cgroup's processes, or with cgroup -1 of
-// all: in one group, or where the CPU has too few counters for all of them, in more.
+// openGroups opens events on one CPU for the processes of a cgroup, or with cgroup -1 for
+// all processes: in one group, or in several if the CPU has too few counters.
 func openGroups(name string, events []Event, cgroup int, on cpu) (_ []group, err error) {
 	var out []group
 	defer func() {
@@ -53,7 +53,10 @@ func openGroups(name string, events []Event, cgroup int, on cpu) (_ []group, err
 		}
 		g := &out[len(out)-1]
 		g.fds = append(g.fds, fd)
-		g.hardware = g.hardware || e.Type != unix.PERF_TYPE_SOFTWARE && (name == GroupCore || name == GroupNode)
+		usesCPU := name == GroupCore || name == GroupNode
+		if usesCPU && e.Type != unix.PERF_TYPE_SOFTWARE {
+			g.hardware = true
+		}
 		g.readings = append(g.readings, rt.PerfReading{Group: name, Socket: uint64(on.socket), CPU: uint64(on.number), Event: e.Name})
 	}
 	for i := range out {
@@ -62,7 +65,7 @@ func openGroups(name string, events []Event, cgroup int, on cpu) (_ []group, err
 	return out, nil
 }
 
-// open is perf_event_open(2).
+// open calls perf_event_open(2).
 func open(e Event, cgroup, cpu, leader int) (int, error) {
 	attr := unix.PerfEventAttr{
 		Type: e.Type, Size: unix.PERF_ATTR_SIZE_VER5, Config: e.Config, Ext1: e.Config1, Ext2: e.Config2, Read_format: readFormat,
@@ -74,15 +77,16 @@ func open(e Event, cgroup, cpu, leader int) (int, error) {
 	return unix.PerfEventOpen(&attr, cgroup, cpu, leader, flags)
 }
 
-// read takes what the group has counted; the readings are absent where it fails.
-// running is by how much less than enabled it ran since the last time.
+// read reads the counters of the group; after an error the readings are absent. enabled
+// and running are the times since the last reading, in nanoseconds, during which the group
+// was enabled and was on the CPU's counters.
 func (g *group) read() (enabled, running uint64, err error) {
 	n, err := unix.Read(g.fds[0], g.buf)
 	for errors.Is(err, unix.EINTR) {
 		n, err = unix.Read(g.fds[0], g.buf)
 	}
 	if err == nil && n != len(g.buf) {
-		err = io.ErrUnexpectedEOF // a pinned group in error gives nothing; ours are not pinned
+		err = io.ErrUnexpectedEOF // only a pinned group in error state returns nothing; ours are not pinned
 	}
 	if err != nil {
 		g.clear()
@@ -100,8 +104,8 @@ func (g *group) read() (enabled, running uint64, err error) {
 	return enabled, running, nil
 }
 
-// takesTurns says whether the next group wants the same counters of the same CPU.
-func (g *group) takesTurns(next *group) bool {
+// alternates reports whether the next group uses the same counters of the same CPU.
+func (g *group) alternates(next *group) bool {
 	a, b := &g.readings[0], &next.readings[0]
 	return g.hardware && a.CPU == b.CPU && a.Group == b.Group
 }
@@ -114,7 +118,7 @@ func (g *group) clear() {
 	}
 }
 
-// enable lets the group count, or gives the counters to others.
+// enable starts or stops counting; a stopped group uses no counter.
 func (g *group) enable(on bool) error {
 	request := unix.PERF_EVENT_IOC_DISABLE
 	if on {

@@ -21,52 +21,52 @@ const (
 )
 
 const (
-	// standDown is how long the counters are left to others who use them, and
-	// openAgain when is tried again what could not be opened.
-	standDown = 5 * time.Minute
+	// pauseTime is the time for which the source does not count while another process uses
+	// the counters, and openAgain the time between two attempts to open the events.
+	pauseTime = 5 * time.Minute
 	openAgain = 10 * time.Minute
-	// ours is the part of the time that our events are to be on the counters; less,
-	// and somebody else counts.
-	ours = 0.95
+	// minShare is the least fraction of the time that our events must be on the counters;
+	// below it, another process counts too.
+	minShare = 0.95
 )
 
-// Options say what is counted.
+// Options are the events to count.
 type Options struct {
 	Sys string // /sys
 
-	// Core, Node, RAPL and MSR are lists of events, see Parse; empty for none.
-	// "energy-pkg" and "tsc" alone are power/energy-pkg/ and msr/tsc/ in their groups.
-	// Those of Node are counted as long as those of Core are.
+	// Core, Node, RAPL and MSR are lists of events, see Parse; empty for none. In RAPL
+	// and MSR "energy-pkg" and "tsc" mean power/energy-pkg/ and msr/tsc/. The events of
+	// Node are counted only while those of Core are.
 	Core, Node, RAPL, MSR string
 
-	// Cgroup returns the directory of the job's cgroup in the hierarchy that counters
-	// know: of version 2, or of version 1's perf_event. False while there is none.
+	// Cgroup returns the directory of the job's cgroup in the hierarchy that perf events
+	// use: of version 2, or of version 1's perf_event. ok is false if there is none.
 	Cgroup func() (dir string, ok bool)
 }
 
-// Source counts events. It is used by one goroutine, as a collect.Source.
+// Source counts events. It is a collect.Source; one goroutine uses it.
 type Source struct {
 	o      Options
 	node   []group // of RAPL and MSR
-	job    []group // of Core, and after them of Node
-	opened bool    // node was tried
-	jobErr error   // why job could not be opened
-	err    error   // the same of node
-	again  int64   // Boot when to try the job's once more
-	quiet  int64   // Boot when to enable the job's again; 0 where they count
-	fit    bool    // Core and Node were seen on the counters together
-	gone   bool    // the cgroup that they belong to is
+	job    []group // of Core, then of Node
+	opened bool    // opening node was tried
+	jobErr error   // of opening job
+	err    error   // of opening node
+	again  int64   // boot time of the next attempt to open job
+	paused int64   // boot time of the end of the pause; 0 while job counts
+	fit    bool    // Core and Node were on the counters at the same time once
+	gone   bool    // the cgroup of job was removed
 	cgroup uint64  // its inode number
 	notes  []rt.Event
 }
 
-// New returns the source. Nothing is opened before the first reading.
+// New returns the source of Snapshot.Perf. It opens nothing before the first reading.
 func New(o Options) *Source { return &Source{o: o} }
 
-// Name is what the ledger calls the source.
+// Name is the name of the source in the ledger.
 func (s *Source) Name() string { return "perf" }
 
-// Close gives the counters back.
+// Close closes the events, which frees their counters.
 func (s *Source) Close() error {
 	for i := range s.node {
 		s.node[i].close()
@@ -94,7 +94,8 @@ func (s *Source) note(wall int64, status, detail string) {
 	s.notes = append(s.notes, rt.Event{Time: time.Unix(0, wall).UTC(), Kind: "sensor", Name: "perf", Status: status, Detail: detail})
 }
 
-// Read fills snap.Perf. The error, a *StatusError, says what is not counted and why.
+// Read fills snap.Perf: counts, and times in nanoseconds. The error, a *StatusError, has the
+// events that are not counted and the reason.
 func (s *Source) Read(snap *rt.Snapshot) error {
 	snap.Perf = snap.Perf[:0]
 	s.open(snap)
@@ -115,8 +116,8 @@ func (s *Source) readJob(snap *rt.Snapshot) error {
 	if len(s.job) == 0 {
 		return s.jobErr
 	}
-	if s.quiet != 0 {
-		return s.wait(snap)
+	if s.paused != 0 {
+		return s.readPaused(snap)
 	}
 	var core, node onCounters
 	var err error
@@ -131,8 +132,8 @@ func (s *Source) readJob(snap *rt.Snapshot) error {
 			if g.readings[0].Group == GroupNode {
 				of = &node
 			}
-			// Several groups of one CPU take turns: together they are to run all the time.
-			if i == 0 || !s.job[i-1].takesTurns(g) {
+			// Several groups of one CPU alternate: together they should run all the time.
+			if i == 0 || !s.job[i-1].alternates(g) {
 				of.enabled += e
 			}
 			of.running += r
@@ -141,23 +142,25 @@ func (s *Source) readJob(snap *rt.Snapshot) error {
 	}
 	switch {
 	case err != nil:
-	case !core.short() && !node.short():
-		s.fit = s.fit || core.enabled > 0 && node.enabled > 0
+	case !core.isShort() && !node.isShort():
+		if core.enabled > 0 && node.enabled > 0 {
+			s.fit = true
+		}
 	case node.enabled > 0 && !s.fit:
-		s.dropWhole(snap.Wall, core, node)
+		s.dropNode(snap.Wall, core, node)
 	default:
-		return s.standDown(snap, core.enabled+node.enabled, core.running+node.running)
+		return s.pause(snap, core.enabled+node.enabled, core.running+node.running)
 	}
 	return err
 }
 
-// onCounters is for how long events were to be on the counters in an interval, and
-// were, in nanoseconds of all CPUs.
+// onCounters are the times of an interval during which events were enabled and were on the
+// counters, in nanoseconds, summed over the CPUs.
 type onCounters struct{ enabled, running uint64 }
 
-func (c onCounters) short() bool { return float64(c.running) < ours*float64(c.enabled) }
+func (c onCounters) isShort() bool { return float64(c.running) < minShare*float64(c.enabled) }
 
-// percent of the time that they were on the counters.
+// percent is the part of the time during which they were on the counters.
 func (c onCounters) percent() float64 {
 	if c.enabled == 0 {
 		return 100
@@ -165,27 +168,27 @@ func (c onCounters) percent() float64 {
 	return 100 * float64(c.running) / float64(c.enabled)
 }
 
-// dropWhole gives up the whole node's events, which have never been on the counters
-// beside the job's: it may be ours alone that want more counters than a CPU has, and
-// to stand down would then help nobody.
-func (s *Source) dropWhole(wall int64, core, node onCounters) {
-	s.closeWhole(slices.IndexFunc(s.job, func(g group) bool { return g.readings[0].Group == GroupNode }))
+// dropNode stops counting the node's events, which have never been on the counters at the
+// same time as the job's: ours alone may need more counters than a CPU has, and then a
+// pause would not help.
+func (s *Source) dropNode(wall int64, core, node onCounters) {
+	s.closeNode(slices.IndexFunc(s.job, func(g group) bool { return g.readings[0].Group == GroupNode }))
 	s.note(wall, Busy, fmt.Sprintf("the whole node's events are not counted any more: the job's were on the counters for %.0f %% of the interval and the node's for %.0f %%: "+
-		"both together are more than a CPU has, or a profiler or another job's tracker counts too; have fewer events in perf.core and perf.node", core.percent(), node.percent()))
+		"together they need more counters than a CPU has, or a profiler or another job's tracker counts too; configure fewer events in perf.core and perf.node", core.percent(), node.percent()))
 }
 
-// closeWhole closes the groups of the whole node, which begin at this one.
-func (s *Source) closeWhole(at int) {
+// closeNode closes the groups of the whole node, which begin at index at.
+func (s *Source) closeNode(at int) {
 	for i := range s.job[at:] {
 		s.job[at+i].close()
 	}
 	s.job = s.job[:at]
 }
 
-// standDown leaves the counters to whoever else uses them. What they counted so far
-// stays in the readings, with the times that tell how much of it is an estimate.
-func (s *Source) standDown(snap *rt.Snapshot, enabled, running uint64) error {
-	s.quiet = snap.Boot + int64(standDown)
+// pause frees the counters for the other process. The values so far stay in the readings,
+// with the times that show how much of them is an estimate.
+func (s *Source) pause(snap *rt.Snapshot, enabled, running uint64) error {
+	s.paused = snap.Boot + int64(pauseTime)
 	for i := range s.job {
 		if s.job[i].hardware {
 			if err := s.job[i].enable(false); err != nil {
@@ -193,34 +196,36 @@ func (s *Source) standDown(snap *rt.Snapshot, enabled, running uint64) error {
 			}
 		}
 	}
-	return &StatusError{Busy, fmt.Errorf("another program, or the tracker of another job, counts too: ours were on the counters for %.0f %% of the interval; they are left to it for %s",
-		100*float64(running)/float64(enabled), standDown)}
+	return &StatusError{Busy, fmt.Errorf("another program, or the tracker of another job, counts too: our events were on the counters for %.0f %% of the interval; they are not counted for %s",
+		100*float64(running)/float64(enabled), pauseTime)}
 }
 
-// wait leaves the counters alone, and takes them up again when it is time to.
-// Software events go on meanwhile.
-func (s *Source) wait(snap *rt.Snapshot) error {
-	over := snap.Boot >= s.quiet
+// readPaused reads the software events, which continue during a pause, and ends the pause
+// when its time is over.
+func (s *Source) readPaused(snap *rt.Snapshot) error {
+	isOver := snap.Boot >= s.paused
 	for i := range s.job {
 		g := &s.job[i]
-		if !g.hardware {
-			_, _, _ = g.read() // its readings are absent then
-		} else if g.clear(); over {
-			_, _, _ = g.read() // the times from now on
+		if !g.hardware || isOver {
+			_, _, _ = g.read() // after an error the readings are absent
+		}
+		if g.hardware {
 			g.clear()
+		}
+		if g.hardware && isOver {
 			if err := g.enable(true); err != nil {
 				return &StatusError{Failed, fmt.Errorf("count again: %w", err)}
 			}
 		}
 		snap.Perf = append(snap.Perf, g.readings...)
 	}
-	if over {
-		s.quiet = 0
+	if isOver {
+		s.paused = 0
 	}
-	return &StatusError{Busy, errors.New("the counters are left to another program")}
+	return &StatusError{Busy, errors.New("another program uses the counters")}
 }
 
-// open opens what can be opened by now and is not.
+// open opens the events that are not open, if they can be opened by now.
 func (s *Source) open(snap *rt.Snapshot) {
 	if !s.opened {
 		s.opened = true
@@ -230,8 +235,9 @@ func (s *Source) open(snap *rt.Snapshot) {
 	case rt.JobGone:
 		s.gone = true
 	case rt.JobPresent:
-		if s.gone || snap.Reason == rt.ReasonAppeared && s.replaced() { // it was made anew for the job's next step
-			s.gone, s.again, s.quiet = false, 0, 0
+		isReplaced := snap.Reason == rt.ReasonAppeared && s.isReplaced()
+		if s.gone || isReplaced { // it was created again for the job's next step
+			s.gone, s.again, s.paused = false, 0, 0
 			s.closeJob()
 		}
 	}
@@ -246,9 +252,9 @@ func (s *Source) open(snap *rt.Snapshot) {
 	s.jobErr = s.openJob(snap.Wall, dir)
 }
 
-// replaced says whether the job's cgroup is another one than that whose events are
-// counted: it may have been made anew before anybody saw that it was gone.
-func (s *Source) replaced() bool {
+// isReplaced reports whether the job's cgroup is another one than that of the open events:
+// it may have been removed and created again between two readings.
+func (s *Source) isReplaced() bool {
 	if len(s.job) == 0 {
 		return false
 	}
@@ -280,7 +286,7 @@ func (s *Source) openNode() error {
 	return failed
 }
 
-// ofPMU completes events that are written without their PMU.
+// ofPMU adds the PMU to events that are written without it.
 func ofPMU(pmu, list string) string {
 	words := split(list)
 	for i, w := range words {
@@ -292,12 +298,12 @@ func ofPMU(pmu, list string) string {
 	return strings.Join(words, ",")
 }
 
-// openJob opens the job's events on all CPUs, or where this machine has none of
-// them, the software events instead.
+// openJob opens the job's events on all CPUs, or the software events if this machine does
+// not have them.
 func (s *Source) openJob(wall int64, dir string) error {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return unsupported("open the job's cgroup %s to count its events, which takes cgroup version 2, for Slurm makes none of version 1's perf_event: %w", dir, err)
+		return unsupported("open the job's cgroup %s to count its events, which requires cgroup version 2, because Slurm does not use version 1's perf_event: %w", dir, err)
 	}
 	defer unix.Close(fd) // the events hold the cgroup
 	var of unix.Stat_t
@@ -314,11 +320,11 @@ func (s *Source) openJob(wall int64, dir string) error {
 		err = s.openOn(events, fd, on)
 	}
 	if err == nil {
-		s.openWhole(wall, on)
+		s.openJobNode(wall, on)
 	}
 	var status *StatusError
 	if errors.As(err, &status) && status.Word == NotSupported {
-		instead, _ := Parse(s.o.Sys, strings.Join(substitutes, ",")) // they are good
+		instead, _ := Parse(s.o.Sys, strings.Join(substitutes, ",")) // they are valid
 		if s.openOn(instead, fd, on) == nil {
 			s.note(wall, NotSupported, fmt.Sprintf("%v; %s are counted instead", err, strings.Join(substitutes, ", ")))
 			return nil
@@ -339,9 +345,9 @@ func (s *Source) openOn(events []Event, cgroup int, on []cpu) error {
 	return nil
 }
 
-// openWhole opens what is counted of the whole node beside the job. Without it the
-// job's counters are good all the same.
-func (s *Source) openWhole(wall int64, on []cpu) {
+// openJobNode opens the node's events that accompany the job's. The job's counters are
+// valid without them.
+func (s *Source) openJobNode(wall int64, on []cpu) {
 	ofJob := len(s.job)
 	events, err := Parse(s.o.Sys, s.o.Node)
 	for i := 0; err == nil && i < len(on); i++ {
@@ -352,7 +358,7 @@ func (s *Source) openWhole(wall int64, on []cpu) {
 	if err == nil {
 		return
 	}
-	s.closeWhole(ofJob)
+	s.closeNode(ofJob)
 	var status *StatusError
 	word := Failed
 	if errors.As(err, &status) {

@@ -246,16 +246,16 @@ func TestStandsDown(t *testing.T) {
 	}
 	snap := rt.Snapshot{Boot: int64(time.Hour)}
 	var status *StatusError
-	if err := s.standDown(&snap, 100, 50); !errors.As(err, &status) || status.Word != Busy {
+	if err := s.pause(&snap, 100, 50); !errors.As(err, &status) || status.Word != Busy {
 		t.Fatalf("%v", err)
 	}
-	for _, after := range []time.Duration{time.Second, standDown - 1, standDown} {
+	for _, after := range []time.Duration{time.Second, pauseTime - 1, pauseTime} {
 		snap, err := s.readAt(t, time.Hour+after, rt.JobPresent)
 		if !errors.As(err, &status) || status.Word != Busy || len(snap.Perf) != runtime.NumCPU() || snap.Perf[0].Value.Valid() {
 			t.Errorf("%s later: %v, %+v", after, err, snap.Perf)
 		}
 	}
-	if snap, err := s.readAt(t, time.Hour+standDown+time.Second, rt.JobPresent); err != nil || !snap.Perf[0].Value.Valid() {
+	if snap, err := s.readAt(t, time.Hour+pauseTime+time.Second, rt.JobPresent); err != nil || !snap.Perf[0].Value.Valid() {
 		t.Errorf("afterwards: %v, %+v", err, snap.Perf)
 	}
 }
@@ -304,12 +304,12 @@ func TestSomebodyElseCounts(t *testing.T) {
 	} {
 		s := New(Options{})
 		s.opened, s.job = true, tt.groups
-		if _, err := s.readAt(t, time.Hour, rt.JobPresent); err != nil || s.quiet != 0 {
+		if _, err := s.readAt(t, time.Hour, rt.JobPresent); err != nil || s.paused != 0 {
 			t.Errorf("%s, at first: %v", tt.what, err)
 		}
 		snap, err := s.readAt(t, time.Hour+time.Second, rt.JobPresent)
-		if stood := s.quiet != 0; stood == tt.alone || (err == nil) != tt.alone { // a pipe cannot be told to stop counting
-			t.Errorf("%s: stood down %v, %v", tt.what, stood, err)
+		if stood := s.paused != 0; stood == tt.alone || (err == nil) != tt.alone { // a pipe cannot stop counting
+			t.Errorf("%s: paused %v, %v", tt.what, stood, err)
 		}
 		if v := snap.Perf[0].Value; v != rt.Some[uint64](1000) {
 			t.Errorf("%s: what was counted so far is %v", tt.what, v)
@@ -329,13 +329,13 @@ func TestOursAreTooMany(t *testing.T) {
 	s := New(Options{})
 	s.opened, s.job = true, []group{core, node}
 	snap, err := s.readAt(t, time.Hour, rt.JobPresent)
-	if notes := s.Notes(); err != nil || s.quiet != 0 || len(snap.Perf) != 2 || len(notes) != 1 || notes[0].Status != Busy {
-		t.Errorf("at first: %v, stood down %v, %d readings, %+v", err, s.quiet != 0, len(snap.Perf), notes)
+	if notes := s.Notes(); err != nil || s.paused != 0 || len(snap.Perf) != 2 || len(notes) != 1 || notes[0].Status != Busy {
+		t.Errorf("at first: %v, paused %v, %d readings, %+v", err, s.paused != 0, len(snap.Perf), notes)
 	}
-	if snap, err = s.readAt(t, time.Hour+time.Second, rt.JobPresent); err != nil || s.quiet != 0 || len(snap.Perf) != 1 || len(s.Notes()) != 0 {
+	if snap, err = s.readAt(t, time.Hour+time.Second, rt.JobPresent); err != nil || s.paused != 0 || len(snap.Perf) != 1 || len(s.Notes()) != 0 {
 		t.Errorf("the job's alone: %v, %+v", err, snap.Perf)
 	}
-	if _, err = s.readAt(t, time.Hour+2*time.Second, rt.JobPresent); err == nil || s.quiet == 0 {
+	if _, err = s.readAt(t, time.Hour+2*time.Second, rt.JobPresent); err == nil || s.paused == 0 {
 		t.Errorf("a profiler beside the job's: %v", err)
 	}
 }
