@@ -7,9 +7,9 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// askAlibaba asks the metadata service of ECS, in its hardened mode where that is
-// there. Its address may be some other host's on a private network, so the
-// instance type must look like one. See "Instance metadata" in the ECS user guide.
+// askAlibaba reads the metadata service of ECS, in its hardened mode if that is enabled. Its
+// address may be that of another host on a private network, so the form of the instance type
+// is checked. See "Instance metadata" in the ECS user guide.
 func askAlibaba(ctx context.Context, s *service, h *rt.Host) bool {
 	const meta = "/latest/meta-data/"
 	if !s.authenticate(ctx, "/latest/api/token", "X-Aliyun-Ecs-Metadata-Token-Ttl-Seconds", "X-Aliyun-Ecs-Metadata-Token") {

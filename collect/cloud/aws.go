@@ -7,10 +7,9 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// askAWS asks the instance metadata service, version 2 where it is there. The
-// services' domain (amazonaws.com, amazonaws.com.cn) tells it from the clouds that
-// serve the same paths, as OpenStack does. See "Instance metadata categories" in
-// the EC2 user guide.
+// askAWS reads the instance metadata service, version 2 if it is enabled. The services'
+// domain (amazonaws.com, amazonaws.com.cn) distinguishes it from clouds with the same paths,
+// such as OpenStack. See "Instance metadata categories" in the EC2 user guide.
 func askAWS(ctx context.Context, s *service, h *rt.Host) bool {
 	const meta = "/latest/meta-data/"
 	if !s.authenticate(ctx, "/latest/api/token", "X-Aws-Ec2-Metadata-Token-Ttl-Seconds", "X-Aws-Ec2-Metadata-Token") {
@@ -26,7 +25,7 @@ func askAWS(ctx context.Context, s *service, h *rt.Host) bool {
 	if s.document(ctx, meta+"identity-credentials/ec2/info", &info) {
 		h.CloudAccountID = clean(info.AccountID)
 	}
-	if s.value(ctx, meta+"placement/host-id") != "" { // there on Dedicated Hosts alone
+	if s.value(ctx, meta+"placement/host-id") != "" { // only on Dedicated Hosts
 		h.HostAllocation = "dedicated"
 	}
 	return true

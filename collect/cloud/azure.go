@@ -7,9 +7,9 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// askAzure asks the Azure instance metadata service. The zone is a number within
-// the region, and missing where the machine is in none. See "Azure Instance
-// Metadata Service for virtual machines".
+// askAzure reads the Azure instance metadata service. The zone is a number within the
+// region, and missing for a machine without a zone. See "Azure Instance Metadata Service for
+// virtual machines".
 func askAzure(ctx context.Context, s *service, h *rt.Host) bool {
 	s.send.Set("Metadata", "true")
 	var compute struct {

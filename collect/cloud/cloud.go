@@ -1,6 +1,6 @@
-// Package cloud asks the metadata services of cloud vendors what section 8.2 of the
-// specification says of a machine. It is the one source that uses the network, so
-// nothing that runs in a job's way imports it.
+// Package cloud reads the facts of a machine that section 8.2 of the specification lists
+// from the metadata services of cloud vendors. It is the only source that uses the network,
+// so no program that can delay a job imports it.
 package cloud
 
 import (
@@ -13,10 +13,10 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Vendor is the value of cloud_vendor_id: the name that Spare Cores gives the vendor.
+// Vendor is the value of cloud_vendor_id: the name of the vendor at Spare Cores.
 type Vendor string
 
-// The vendors whose metadata services are known.
+// The vendors with a known metadata service.
 const (
 	AWS     Vendor = "aws"
 	GCP     Vendor = "gcp"
@@ -27,13 +27,13 @@ const (
 	Alibaba Vendor = "alicloud"
 )
 
-// All returns every vendor that can be asked.
+// All returns every known vendor.
 func All() []Vendor { return []Vendor{AWS, GCP, Azure, Hetzner, UpCloud, OVH, Alibaba} }
 
 const (
-	// vendorTimeout is for all requests to one vendor together (T-CLD-02).
+	// vendorTimeout limits all requests to one vendor together (T-CLD-02).
 	vendorTimeout = 2 * time.Second
-	// probeTimeout is for all vendors, which are asked at the same time.
+	// probeTimeout limits the requests to all vendors, which run at the same time.
 	probeTimeout = 2500 * time.Millisecond
 )
 
@@ -44,7 +44,7 @@ type Endpoints struct {
 	Alibaba   string
 }
 
-// DefaultEndpoints returns where the vendors have their services.
+// DefaultEndpoints returns the vendors' addresses.
 func DefaultEndpoints() Endpoints {
 	return Endpoints{
 		LinkLocal: "http://169.254.169.254",
@@ -53,23 +53,23 @@ func DefaultEndpoints() Endpoints {
 	}
 }
 
-// Prober asks metadata services.
+// Prober reads metadata services.
 type Prober struct {
 	Endpoints Endpoints
-	// Dial makes connections; nil means a net.Dialer.
+	// Dial opens connections; nil means a net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-// Probe asks the vendors at the same time and returns what the first of them says
-// that knows this machine: its cloud_* fields, and host_allocation where the kind
-// of instance decides it. Where none answers all fields are empty; that is no
-// error, and neither is a field that a vendor does not tell. It takes 2.5 s at most.
+// Probe sends requests to all vendors at the same time and returns the answer of the first
+// one that recognises this machine: its cloud_* fields, and host_allocation if the instance
+// type decides it. Without an answer all fields are empty; that is no error, and neither is
+// a field that a vendor does not have. It takes 2.5 s at most.
 func (p *Prober) Probe(ctx context.Context, vendors []Vendor) rt.Host {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	transport := p.transport()
 	defer transport.CloseIdleConnections()
-	answers := make(chan rt.Host, len(vendors)) // no goroutine waits for us
+	answers := make(chan rt.Host, len(vendors)) // so that no goroutine blocks
 	for _, v := range vendors {
 		go func() {
 			answers <- guarded(func() rt.Host {
@@ -92,8 +92,8 @@ func (p *Prober) Probe(ctx context.Context, vendors []Vendor) rt.Host {
 	return rt.Host{}
 }
 
-// guarded turns a panic into no answer: a fault in one vendor's probe costs that
-// vendor, and not the program.
+// guarded turns a panic into an empty answer, so that a defect in one vendor's probe does
+// not end the program.
 func guarded(ask func() rt.Host) (h rt.Host) {
 	defer func() {
 		if recover() != nil {
@@ -103,7 +103,7 @@ func guarded(ask func() rt.Host) (h rt.Host) {
 	return ask()
 }
 
-// ask returns what one vendor says; nothing where this is not its machine.
+// ask returns the answer of one vendor; empty if this is not its machine.
 func (p *Prober) ask(ctx context.Context, v Vendor, transport http.RoundTripper) rt.Host {
 	var known func(context.Context, *service, *rt.Host) bool
 	base := p.Endpoints.LinkLocal
@@ -130,15 +130,15 @@ func (p *Prober) ask(ctx context.Context, v Vendor, transport http.RoundTripper)
 		return rt.Host{}
 	}
 	h.CloudVendorID = string(v)
-	if bareMetal(h.CloudInstanceType) {
+	if isBareMetal(h.CloudInstanceType) {
 		h.HostAllocation = "dedicated"
 	}
 	return h
 }
 
-// bareMetal says whether it is one of the instance types without a hypervisor: AWS (m7i.metal-24xl),
+// isBareMetal recognises the instance types without a hypervisor: AWS (m7i.metal-24xl),
 // Google (c3-standard-192-metal), Alibaba (ecs.ebmg7.32xlarge, ecs.sccg7.32xlarge).
-func bareMetal(instanceType string) bool {
+func isBareMetal(instanceType string) bool {
 	return strings.HasSuffix(instanceType, ".metal") || strings.Contains(instanceType, ".metal-") ||
 		strings.HasSuffix(instanceType, "-metal") ||
 		strings.HasPrefix(instanceType, "ecs.ebm") || strings.HasPrefix(instanceType, "ecs.scc")

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Suspects returns the vendors that are worth asking: the one that the firmware
-// names in <sysRoot>/class/dmi/id, else all. That saves the networks of all others
-// from requests that nobody answers.
+// Suspects returns the possible vendors: the one that the firmware names in
+// <sysRoot>/class/dmi/id, else all. That avoids requests without an answer on the networks
+// of other machines.
 func Suspects(sysRoot string) []Vendor {
 	dmi := func(name string) string { return firmware(filepath.Join(sysRoot, "class/dmi/id", name)) }
 	maker, product := dmi("sys_vendor"), dmi("product_name")
@@ -32,11 +32,11 @@ func Suspects(sysRoot string) []Vendor {
 	return All()
 }
 
-// azureTag is the asset tag of every chassis in Azure. Its maker, Microsoft
-// Corporation, would fit a Hyper-V guest anywhere.
+// azureTag is the asset tag of every chassis in Azure. Its vendor, Microsoft Corporation, is
+// that of every Hyper-V guest.
 const azureTag = "7783-7084-3265-9085-8269-3286-77"
 
-// firmware is one attribute, empty where it cannot be read.
+// firmware is one attribute, empty if it cannot be read.
 func firmware(path string) string {
 	f, err := os.Open(path)
 	if err != nil {

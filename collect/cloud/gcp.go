@@ -9,8 +9,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// askGCP asks Google's metadata server, which marks its answers as its own. Zone
-// and machine type come as projects/<number>/zones/<zone> and
+// askGCP reads Google's metadata server, which marks its answers with a header. Zone and
+// machine type have the form projects/<number>/zones/<zone> and
 // projects/<number>/machineTypes/<type>. See "About VM metadata" of Compute Engine.
 func askGCP(ctx context.Context, s *service, h *rt.Host) bool {
 	const meta = "/computeMetadata/v1/"

@@ -7,8 +7,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// askHetzner asks the server metadata of Hetzner Cloud, which tells neither the
-// project nor the type of the server. See "Server metadata" in its API reference.
+// askHetzner reads the server metadata of Hetzner Cloud, which has neither the project nor
+// the type of the server. See "Server metadata" in its API reference.
 func askHetzner(ctx context.Context, s *service, h *rt.Host) bool {
 	const meta = "/hetzner/v1/metadata/"
 	id := s.value(ctx, meta+"instance-id")

@@ -10,7 +10,7 @@ func TestBareMetal(t *testing.T) {
 		"m7i.metal-24xl": true, "i3.metal": true, "c3-standard-192-metal": true, "ecs.ebmg7.32xlarge": true, "ecs.sccg7.32xlarge": true,
 		"m7i.large": false, "ecs.g7.xlarge": false, "metal": false, "x.metallic": false, "my.ecs.ebm": false, "": false,
 	} {
-		if got := bareMetal(name); got != want {
+		if got := isBareMetal(name); got != want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -6,13 +6,13 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// ovhResolver is the name server that OVH gives its instances. Nothing else in the
-// metadata of its OpenStack names the vendor.
+// ovhResolver is the name server of OVH's instances. The metadata of its OpenStack has no
+// other sign of the vendor.
 const ovhResolver = "213.186.33.99"
 
-// askOVH asks the metadata service of OVH's public cloud, which is OpenStack's. A
-// region with one zone only calls that "nova". See "Metadata service" in the
-// documentation of OpenStack Nova.
+// askOVH reads the metadata service of OVH's public cloud, which is OpenStack's. The only
+// zone of a region is called "nova". See "Metadata service" in the documentation of
+// OpenStack Nova.
 func askOVH(ctx context.Context, s *service, h *rt.Host) bool {
 	var network struct {
 		Services []struct{ Type, Address string }
@@ -20,11 +20,13 @@ func askOVH(ctx context.Context, s *service, h *rt.Host) bool {
 	if !s.document(ctx, "/openstack/latest/network_data.json", &network) {
 		return false
 	}
-	found := false
+	isOVH := false
 	for _, service := range network.Services {
-		found = found || service.Type == "dns" && service.Address == ovhResolver
+		if service.Type == "dns" && service.Address == ovhResolver {
+			isOVH = true
+		}
 	}
-	if !found {
+	if !isOVH {
 		return false
 	}
 	var meta struct {
@@ -42,7 +44,7 @@ func askOVH(ctx context.Context, s *service, h *rt.Host) bool {
 	return true
 }
 
-// regionOf drops what a zone's name has beyond its region's: eu-west-par-a.
+// regionOf removes the suffix of a zone from its name: eu-west-par-a.
 func regionOf(zone string) string {
 	n := len(zone)
 	if n > 2 && zone[n-2] == '-' && zone[n-1] >= 'a' && zone[n-1] <= 'z' {

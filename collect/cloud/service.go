@@ -18,7 +18,7 @@ const (
 	maxToken  = 1024      // bytes of a session token
 )
 
-// transport never uses a proxy: a machine's metadata is for the machine alone.
+// transport never uses a proxy: metadata services answer only the machine itself.
 func (p *Prober) transport() *http.Transport {
 	dial := p.Dial
 	if dial == nil {
@@ -80,7 +80,7 @@ func (s *service) do(ctx context.Context, method, path string, extra http.Header
 	return resp.StatusCode, body, err
 }
 
-// value is an answer that is one name; empty where there is none.
+// value returns an answer that is one name; empty if there is none.
 func (s *service) value(ctx context.Context, path string) string {
 	status, body, err := s.do(ctx, http.MethodGet, path, nil)
 	if err != nil || status != http.StatusOK {
@@ -89,16 +89,15 @@ func (s *service) value(ctx context.Context, path string) string {
 	return clean(string(bytes.TrimSpace(body)))
 }
 
-// document decodes an answer that is JSON.
+// document decodes a JSON answer.
 func (s *service) document(ctx context.Context, path string, into any) bool {
 	status, body, err := s.do(ctx, http.MethodGet, path, nil)
 	return err == nil && status == http.StatusOK && json.Unmarshal(body, into) == nil
 }
 
-// authenticate opens a session and sends its token with all later requests. It
-// says whether requests can be made: also where the service plainly refuses
-// sessions, because there the older version without tokens is still open. Silence
-// is no refusal.
+// authenticate opens a session and sends its token with all later requests. It reports
+// whether requests are possible. They also are if the service refuses sessions, because then
+// the older version without tokens works. No answer is no refusal.
 func (s *service) authenticate(ctx context.Context, path, ttlHeader, tokenHeader string) bool {
 	extra := http.Header{}
 	extra.Set(ttlHeader, "60") // seconds
@@ -120,18 +119,15 @@ func (s *service) authenticate(ctx context.Context, path, ttlHeader, tokenHeader
 	return false
 }
 
-// clean lets names of regions, zones, accounts and instance types through, of 256
-// bytes at most. Anything else, such as a page of some captive portal, is empty.
+// clean returns names of regions, zones, accounts and instance types, of 256 bytes at most.
+// For any other text, such as a page of a captive portal, it returns "".
 func clean(s string) string {
 	if len(s) > 256 {
 		return ""
 	}
-	for i := range len(s) {
-		c := s[i]
-		inner := i > 0 && strings.IndexByte("._:/+-", c) >= 0
-		if !inner && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
-			return ""
-		}
+	const letters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	if strings.Trim(s, letters+"._:/+-") != "" || strings.TrimLeft(s, letters) == s {
+		return ""
 	}
 	return s
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// askUpCloud asks UpCloud's metadata service, which tells no more than the region:
-// other vendors serve the same path, so it must name its cloud. See "Metadata
-// service" in the UpCloud API.
+// askUpCloud reads UpCloud's metadata service, which has only the region. Other vendors use
+// the same path, so the name of the cloud is checked. See "Metadata service" in the UpCloud
+// API.
 func askUpCloud(ctx context.Context, s *service, h *rt.Host) bool {
 	var server struct {
 		CloudName string `json:"cloud_name"`

@@ -11,39 +11,40 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// amd reads what the module amdgpu shows of its cards, below
+// amd reads the cards of the module amdgpu below
 // /sys/bus/pci/drivers/amdgpu/<PCI address>/.
 type amd struct {
 	sys   string
-	again time.Time // when to list the cards again
+	again time.Time // of the next listing of the cards
 	cards []amdCard
-	none  error // why they could not be listed
-	buf   []byte
+	none  error // of listing them
+	buf   procfile.Buffer
 
 	details bool
 }
 
 // amdCard is one card, its attributes held open.
 type amdCard struct {
-	id rt.GPUReading // what does not change
+	id rt.GPUReading // the values that do not change
 
 	busy        attribute // gpu_busy_percent
 	vram        attribute // mem_info_vram_used, bytes
-	temperature attribute // hwmon temp1_input, thousandths of a degree Celsius; temp2 where there is no edge sensor
+	temperature attribute // hwmon temp1_input, thousandths of a degree Celsius; temp2 without an edge sensor
 	power       attribute // hwmon power1_average or power1_input, microwatts
 	clock       attribute // pp_dpm_sclk, the states of the graphics clock
 }
 
-func newAMD(sysRoot string) *amd { return &amd{sys: sysRoot, buf: make([]byte, 4096)} }
+func newAMD(sysRoot string) *amd { return &amd{sys: sysRoot} }
 
 func (a *amd) vendor() string { return "AMD" }
 
 func (a *amd) close() {
 	for i := range a.cards {
 		for _, f := range a.cards[i].attributes() {
-			f.close()
+			_ = f.file.Close() // opened for reading: nothing can be lost
 		}
 	}
 	a.cards = nil
@@ -61,17 +62,17 @@ func (a *amd) read(r *reading) {
 		if a.details {
 			a.readDetails(&a.cards[i], r)
 		}
-		r.processesShort = true // amdgpu shows them below each process: nobody asks there
+		r.processesShort = true // amdgpu has them in files of each process, which are not read
 	}
 }
 
-// list finds the cards. The driver's other entries (bind, module, new_id) are no
-// PCI addresses.
+// list finds the cards. The other entries of the driver (bind, module, new_id) are no PCI
+// addresses.
 func (a *amd) list() error {
 	driver := filepath.Join(a.sys, "bus/pci/drivers/amdgpu")
 	entries, err := os.ReadDir(driver)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // the module is there, its driver not yet or no more
+		return nil // the module exists, its driver not yet or no more
 	}
 	if err != nil {
 		return fmt.Errorf("list AMD's GPUs: %w", err)
@@ -94,7 +95,7 @@ func (a *amd) open(driver, address string) amdCard {
 	if c.id.Name == "" {
 		c.id.Name = strings.TrimSpace("AMD GPU " + device)
 	}
-	if nodes, _ := filepath.Glob(filepath.Join(dir, "drm/card*")); len(nodes) > 0 { // the pattern is good
+	if nodes, _ := filepath.Glob(filepath.Join(dir, "drm/card*")); len(nodes) > 0 { // the pattern is valid
 		c.id.Host = filepath.Base(nodes[0])
 	}
 	for key, value := range map[string]string{
@@ -107,7 +108,7 @@ func (a *amd) open(driver, address string) amdCard {
 			c.id.Detail[key] = value
 		}
 	}
-	if total, ok := number([]byte(text(dir, "mem_info_vram_total"))); ok {
+	if total, ok := procfile.Uint([]byte(text(dir, "mem_info_vram_total"))); ok {
 		c.id.VRAMTotal.Set(total)
 	}
 	c.busy = openAttribute(dir, "gpu_busy_percent")
@@ -149,64 +150,53 @@ func (a *amd) readCard(c *amdCard, r *reading) {
 
 // number reads an attribute that holds one number.
 func (a *amd) number(c *amdCard, f *attribute, r *reading) (uint64, bool) {
-	return number(a.bytes(c, f, r))
+	return procfile.Uint(procfile.Trim(a.bytes(c, f, r)))
 }
 
-// bytes reads an attribute; nothing where the card does not have it or it cannot be
-// read now. The bytes are good until the next call.
+// bytes reads an attribute; nil if the card does not have it or it cannot be read now. The
+// bytes are valid until the next call.
 func (a *amd) bytes(c *amdCard, f *attribute, r *reading) []byte {
 	f.failed = false
-	if !f.open {
+	if !f.file.IsOpen() {
 		return nil
 	}
-	for {
-		n, err := unix.Pread(f.fd, a.buf, 0)
-		switch {
-		case err == nil:
-			return a.buf[:n]
-		case errors.Is(err, unix.EINTR):
-			continue
-		case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENODATA), errors.Is(err, unix.EINVAL):
-			return nil // this card cannot say
-		case errors.Is(err, unix.ENODEV):
-			r.fail(fmt.Errorf("AMD GPU %s is gone: read %s: %w", c.id.UUID, f.name, err))
-		default:
-			f.failed = true
-			r.fail(fmt.Errorf("AMD GPU %s: read %s: %w", c.id.UUID, f.name, err))
-		}
-		return nil
+	b, err := a.buf.Read(&f.file)
+	switch {
+	case err == nil:
+		return b
+	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENODATA), errors.Is(err, unix.EINVAL):
+		// this card does not have the value
+	case errors.Is(err, unix.ENODEV):
+		r.fail(fmt.Errorf("AMD GPU %s was removed: read %s: %w", c.id.UUID, f.name, err))
+	default:
+		f.failed = true
+		r.fail(fmt.Errorf("AMD GPU %s: read %s: %w", c.id.UUID, f.name, err))
 	}
+	return nil
 }
 
-// attribute is one file of a card that is held open, where the card has it.
+// attribute is one file of a card, held open if the card has it.
 type attribute struct {
 	name   string
-	fd     int
-	open   bool
+	file   procfile.File
 	failed bool // in the newest reading
 }
 
-// openAttribute opens the first of the patterns' files that is there.
+// openAttribute opens the first file that matches a pattern.
 func openAttribute(dir string, patterns ...string) attribute {
 	for _, p := range patterns {
-		paths, _ := filepath.Glob(filepath.Join(dir, p)) // the patterns are good
+		paths, _ := filepath.Glob(filepath.Join(dir, p)) // the patterns are valid
 		for _, path := range paths {
-			if fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
-				return attribute{name: filepath.Base(path), fd: fd, open: true}
+			f := attribute{name: filepath.Base(path)}
+			if f.file.Open(path) == nil {
+				return f
 			}
 		}
 	}
 	return attribute{}
 }
 
-func (f *attribute) close() {
-	if f.open {
-		unix.Close(f.fd) // opened for reading: nothing can be lost
-		f.open = false
-	}
-}
-
-// text is a file's content without blanks at its ends, empty where it is not there.
+// text is a file's content without blanks at its ends, empty if there is no file.
 func text(dir, name string) string {
 	b, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {

@@ -4,20 +4,21 @@ import (
 	"path/filepath"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-func (a *amd) askDetails() { a.details = true }
+func (a *amd) enableDetails() { a.details = true }
 
-// readDetails reads what the module shows of a card beyond its reading.
+// readDetails reads the Details of a card.
 func (a *amd) readDetails(c *amdCard, r *reading) {
 	dir := filepath.Join(a.sys, "bus/pci/drivers/amdgpu", c.id.UUID)
 	d := Details{UUID: c.id.UUID, State: text(dir, "power_dpm_force_performance_level"), Firmware: c.id.Detail["vbios_version"]}
 	read := func(name string) (uint64, bool) {
-		paths, _ := filepath.Glob(filepath.Join(dir, name)) // the patterns are good
+		paths, _ := filepath.Glob(filepath.Join(dir, name)) // the patterns are valid
 		if len(paths) == 0 {
 			return 0, false
 		}
-		return number([]byte(text(paths[0], "")))
+		return procfile.Uint([]byte(text(paths[0], "")))
 	}
 	speed, ok1 := read("hwmon/hwmon*/fan1_input")
 	if most, ok2 := read("hwmon/hwmon*/fan1_max"); ok1 && ok2 && most > 0 {

@@ -2,34 +2,18 @@ package gpu
 
 import (
 	"bytes"
-	"math"
+
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// number reads the decimal number that b begins with; what follows must be blank.
-func number(b []byte) (uint64, bool) {
-	v, rest, ok := digits(b)
-	return v, ok && len(bytes.TrimSpace(rest)) == 0
-}
-
-func digits(b []byte) (v uint64, rest []byte, ok bool) {
-	i := 0
-	for ; i < len(b) && '0' <= b[i] && b[i] <= '9'; i++ {
-		d := uint64(b[i] - '0')
-		if v > (math.MaxUint64-d)/10 {
-			return 0, b, false
-		}
-		v = v*10 + d
-	}
-	return v, b[i:], i > 0
-}
-
-// parseClock finds the clock in MHz in pp_dpm_sclk, one state a line, the present
-// one with a star: "1: 1700Mhz *".
+// parseClock finds the clock in MHz in pp_dpm_sclk, which has one state a line and a star
+// after the current one: "1: 1700Mhz *".
 func parseClock(b []byte) (uint64, bool) {
 	for len(b) > 0 {
 		var line []byte
-		line, b, _ = bytes.Cut(b, []byte{'\n'})
-		if line = bytes.TrimSpace(line); bytes.HasSuffix(line, []byte{'*'}) && bytes.IndexByte(line, ':') >= 0 {
+		line, b = procfile.Line(b)
+		line = bytes.TrimSpace(line)
+		if bytes.HasSuffix(line, []byte{'*'}) && bytes.IndexByte(line, ':') >= 0 {
 			return clockOf(line)
 		}
 	}
@@ -52,6 +36,8 @@ func clockOf(line []byte) (uint64, bool) {
 	if !ok {
 		return 0, false
 	}
-	mhz, unit, ok := digits(bytes.TrimLeft(state, " "))
+	state = bytes.TrimLeft(state, " ")
+	unit := bytes.TrimLeft(state, "0123456789")
+	mhz, ok := procfile.Uint(state[:len(state)-len(unit)])
 	return mhz, ok && len(unit) >= 3 && bytes.EqualFold(unit[:3], []byte("mhz"))
 }

@@ -3,7 +3,6 @@ package gpu
 import (
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 const amdDriver = "bus/pci/drivers/amdgpu"
@@ -68,7 +68,7 @@ func TestAMDReadsAgain(t *testing.T) {
 		if err := src.Read(&s); err != nil {
 			t.Fatal(err)
 		}
-		want, ok := number([]byte(busy))
+		want, ok := procfile.Uint([]byte(strings.TrimSpace(busy)))
 		got, read := s.GPUs[0].Utilization.Get()
 		if read != (ok && want <= 100) || read && got != float64(want) {
 			t.Errorf("%q was read as %v, %v", busy, got, read)
@@ -152,22 +152,6 @@ func FuzzParseClock(f *testing.F) {
 		mhz, ok := parseClock(b)
 		if ok && !strings.Contains(strings.ToLower(string(b)), "mhz") {
 			t.Errorf("%q has no clock, and %d was read", b, mhz)
-		}
-	})
-}
-
-func FuzzNumber(f *testing.F) {
-	for _, seed := range []string{"0", "87\n", "18446744073709551615", "18446744073709551616", "-1", " 1", "1x", ""} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		v, ok := number(b)
-		if !ok {
-			return
-		}
-		text := strings.TrimLeft(strings.TrimSpace(string(b)), "0")
-		if v != 0 && text != strconv.FormatUint(v, 10) || v == 0 && text != "" {
-			t.Errorf("%q was read as %d", b, v)
 		}
 	})
 }

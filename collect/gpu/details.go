@@ -2,38 +2,39 @@ package gpu
 
 import "github.com/resource-tracker/rt"
 
-// Details is what a driver says of one GPU beyond its reading. It is for those who
-// ask once, not for a record. What was not said is absent or empty.
+// Details are the properties of one GPU that its reading does not have. They are for a
+// single report, not for a record. A property that the driver does not have is absent or
+// empty.
 type Details struct {
-	UUID string // as in rt.GPUReading; MIG instances have none of this
+	UUID string // as in rt.GPUReading; MIG instances have no Details
 
-	Fan            rt.Opt[uint64] // percent of its highest speed
-	ComputeMode    string         // "Exclusive_Process", "Prohibited"; empty for the default one too
-	State          string         // "P0" to "P15" of NVIDIA's; "auto", "low", "high", ... of AMD's
-	MemUtilization rt.Opt[uint64] // percent of time in which its memory was read or written
+	Fan            rt.Opt[uint64] // percent of the highest speed
+	ComputeMode    string         // "Exclusive_Process", "Prohibited"; also empty for the default mode
+	State          string         // "P0" to "P15" for NVIDIA's; "auto", "low", "high", ... for AMD's
+	MemUtilization rt.Opt[uint64] // percent of the time in which its memory was read or written
 	MemClock       rt.Opt[uint64] // MHz
 
-	PowerLimit, MinPowerLimit, MaxPowerLimit rt.Opt[float64] // watts: the one that is set, and its bounds
+	PowerLimit, MinPowerLimit, MaxPowerLimit rt.Opt[float64] // watts: the current limit and its bounds
 	MaxClock, MaxMemClock                    rt.Opt[uint64]  // MHz
 
 	Architecture string // "Hopper"
 	Firmware     string // version of its VBIOS
 }
 
-// WithDetails has each reading ask for Details too, see Source.Details.
+// WithDetails makes each reading include Details, see Source.Details.
 func WithDetails() Option { return func(s *Source) { s.details = true } }
 
-// Details appends what the newest Read found of the GPUs. There is nothing without
+// Details appends the details that the newest Read found. There are none without
 // WithDetails.
 func (s *Source) Details(dst []Details) []Details { return append(dst, s.now.details...) }
 
 // detailer is a driver that has details.
-type detailer interface{ askDetails() }
+type detailer interface{ enableDetails() }
 
-// detailed has a driver ask for details where the source wants them.
-func (s *Source) detailed(d driver) driver {
+// withDetails makes a driver read details if the source needs them.
+func (s *Source) withDetails(d driver) driver {
 	if of, ok := d.(detailer); ok && s.details {
-		of.askDetails()
+		of.enableDetails()
 	}
 	return d
 }

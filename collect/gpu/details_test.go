@@ -22,7 +22,7 @@ func TestAMDDetails(t *testing.T) {
 		}
 	}
 	src := New(t.TempDir(), sys, WithDetails())
-	src.patience = ample
+	src.maxWait = ample
 	defer src.Close()
 	var s rt.Snapshot
 	if err := src.Read(&s); err != nil {

@@ -17,7 +17,7 @@ func TestTotalEnergy(t *testing.T) {
 	srv := newServer(2, a100)
 	n := &nvidia{lib: srv}
 	src := with(n)
-	src.patience = ample
+	src.maxWait = ample
 	counted := []uint64{7_000, 9_000, 9_500, 100, 160}
 	at := 0
 	srv.devices[1].GetTotalEnergyConsumptionFunc = func() (uint64, nvml.Return) { return counted[at], nvml.SUCCESS }
@@ -43,7 +43,7 @@ func TestTotalEnergy(t *testing.T) {
 	old.lacks["nvmlDeviceGetTotalEnergyConsumption"] = true
 	old.devices[0].GetTotalEnergyConsumptionFunc = nil // a call would panic
 	src = with(&nvidia{lib: old})
-	src.patience = ample
+	src.maxWait = ample
 	if s := read(t, src); len(s.Energy) != 0 || !s.GPUs[0].Power.Valid() {
 		t.Errorf("an old driver: %+v", s.Energy)
 	}

@@ -1,17 +1,14 @@
-// Package gpu reads the GPUs of the node: NVIDIA's through NVML, a library of the
-// driver that is loaded while the program runs, and AMD's from what the module
-// amdgpu shows below /sys. A node that has neither is a node without GPUs: no
-// device, sums of zero, no error and no library loaded.
+// Package gpu reads the GPUs of the node: NVIDIA's through NVML, a library of the driver
+// that is loaded at run time, and AMD's from the files of the module amdgpu below /sys. A
+// node without these drivers has no device, sums of zero, no error, and loads no library.
 //
-// What a device cannot say is absent. With MIG on, an NVIDIA GPU stands in the list
-// with what it alone knows, its temperature, power and clock, and each of its MIG
-// instances follows as a device of its own with its memory. The GPU's own memory is
-// absent then, so that no sum over the list counts a byte twice, and so is
-// utilization, which NVML reports for neither.
+// A value that a device does not have is absent. With MIG enabled, an NVIDIA GPU is in the
+// list with its temperature, power and clock, and each of its MIG instances follows as a
+// device with its memory. The GPU's own memory is then absent, so that no sum over the list
+// counts a byte twice, and so is utilization, which NVML reports for neither.
 //
-// While a program has NVML open it is a client of the driver: the GPU keeps its
-// state between jobs' processes, and nvidia-smi cannot reset it or change its MIG
-// mode until Close.
+// A program that has NVML open is a client of the driver: until Close the GPU keeps its
+// state between jobs' processes, and nvidia-smi cannot reset it or change its MIG mode.
 package gpu
 
 import (
@@ -24,24 +21,23 @@ import (
 )
 
 const (
-	// patience is how long a reading waits for the drivers, all together.
-	patience = 100 * time.Millisecond
-	// lookAgain is how often is looked for what may have come or gone: a driver, a
-	// GPU, a MIG instance.
+	// maxWait is the time that a reading waits for all drivers together.
+	maxWait = 100 * time.Millisecond
+	// lookAgain is the time between two searches for drivers, GPUs and MIG instances.
 	lookAgain = time.Minute
 )
 
-// Source reads the GPUs of the node and what is summed over them. It is used by one
-// goroutine at a time, as a collect.Source.
+// Source reads the GPUs of the node and the sums over them. It is a collect.Source; one
+// goroutine at a time uses it.
 type Source struct {
 	dev, sys    string
-	patience    time.Duration
-	processes   bool     // whether drivers list them
-	details     bool     // whether drivers are asked for them
-	tracked     *tracker // whose processes are told apart; nil for nobody's
-	nvidia, amd bool     // whether drivers has them
+	maxWait     time.Duration
+	processes   bool     // drivers list the processes
+	details     bool     // drivers read Details
+	tracked     *tracker // nil without WithTracked
+	nvidia, amd bool     // drivers has them
 	drivers     []*worker
-	look        time.Time // when to look for drivers again
+	look        time.Time // of the next search for drivers
 	wait        waiting
 	now         reading // of the newest Read; its devices are the snapshot's
 }
@@ -49,28 +45,28 @@ type Source struct {
 // Option changes what a Source reads.
 type Option func(*Source)
 
-// WithProcesses has each reading ask for all processes on the GPUs, see Processes.
+// WithProcesses makes each reading include all processes on the GPUs, see Processes.
 func WithProcesses() Option { return func(s *Source) { s.processes = true } }
 
 // New returns the source for the devices below devRoot (/dev) and sysRoot (/sys).
-// Nothing is looked for or loaded before the first reading.
+// It searches and loads nothing before the first reading.
 func New(devRoot, sysRoot string, options ...Option) *Source {
-	s := &Source{dev: devRoot, sys: sysRoot, patience: patience}
+	s := &Source{dev: devRoot, sys: sysRoot, maxWait: maxWait}
 	for _, o := range options {
 		o(s)
 	}
 	return s
 }
 
-// Name is what the ledger calls the source.
+// Name is the name of the source in the ledger.
 func (s *Source) Name() string { return "gpu" }
 
-// Close gives the drivers back. One that hangs is left behind.
+// Close closes the drivers. It does not wait for one that hangs.
 func (s *Source) Close() error {
 	for _, w := range s.drivers {
 		w.stop()
 	}
-	s.wait.start(s.patience)
+	s.wait.start(s.maxWait)
 	for _, w := range s.drivers {
 		s.wait.on(w.gone)
 	}
@@ -78,11 +74,10 @@ func (s *Source) Close() error {
 	return nil
 }
 
-// Read fills the devices and their sums in, section 6.1.5. It waits 100 ms at most:
-// a driver that has not answered then costs its devices their values, and so does a
-// device that fails. The error says which and why; the rest of the reading is good.
-// In its first 10 s a driver may be silent without an error, because it then wakes
-// up GPUs that nobody used.
+// Read fills the devices and their sums, section 6.1.5. It waits 100 ms at most: after
+// that, the values of a driver without an answer are absent, as are those of a device that
+// fails. The error has the device and the reason; the other values are valid. In its first
+// 10 s a driver may not answer without an error, because it initializes unused GPUs.
 func (s *Source) Read(snap *rt.Snapshot) error {
 	if now := time.Now(); !now.Before(s.look) {
 		s.find()
@@ -91,7 +86,7 @@ func (s *Source) Read(snap *rt.Snapshot) error {
 	for _, w := range s.drivers {
 		w.begin()
 	}
-	s.wait.start(s.patience)
+	s.wait.start(s.maxWait)
 	s.now.reset()
 	s.now.devices = snap.GPUs[:0]
 	for _, w := range s.drivers {
@@ -107,23 +102,23 @@ func (s *Source) Read(snap *rt.Snapshot) error {
 	return s.now.err
 }
 
-// Processes appends the processes that the newest Read found on the GPUs, whoever
-// they are. There are none without WithProcesses or WithTracked, and of AMD's GPUs.
+// Processes appends all processes that the newest Read found on the GPUs. There are none
+// without WithProcesses or WithTracked, and for AMD's GPUs.
 func (s *Source) Processes(dst []rt.GPUProcessReading) []rt.GPUProcessReading {
 	return append(dst, s.now.processes...)
 }
 
-// find begins to use the drivers that the node has by now: NVIDIA's has made
-// /dev/nvidiactl, AMD's is the module amdgpu. NVML is not loaded to find out,
-// because it would load the kernel's module where that is only installed.
+// find starts to use the drivers that the node has by now: NVIDIA's creates
+// /dev/nvidiactl, AMD's is the module amdgpu. NVML is not loaded to find out, because that
+// would load the kernel module if it is installed.
 func (s *Source) find() {
 	if !s.nvidia && exists(filepath.Join(s.dev, "nvidiactl")) {
 		s.nvidia = true
-		s.drivers = append(s.drivers, newWorker(s.detailed(newNVIDIA(s.processes))))
+		s.drivers = append(s.drivers, newWorker(s.withDetails(newNVIDIA(s.processes))))
 	}
 	if !s.amd && exists(filepath.Join(s.sys, "module/amdgpu")) {
 		s.amd = true
-		s.drivers = append(s.drivers, newWorker(s.detailed(newAMD(s.sys))))
+		s.drivers = append(s.drivers, newWorker(s.withDetails(newAMD(s.sys))))
 	}
 }
 
@@ -132,35 +127,35 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// reading is what the devices of one driver, or of all, have said.
+// reading has the values of the devices of one driver, or of all.
 type reading struct {
 	devices   []rt.GPUReading
 	energy    []rt.EnergyReading
-	processes []rt.GPUProcessReading // on NVIDIA's GPUs, by the pids of the node's namespace
+	processes []rt.GPUProcessReading // on NVIDIA's GPUs, with pids of the node's namespace
 	details   []Details
-	// A device that reports its utilization or its memory failed to do so now:
-	// a sum without it would be too low.
+	// Reading the utilization or the memory of a device failed: a sum without it would be
+	// too low.
 	usageShort, vramShort bool
-	processesShort        bool  // a device has not listed its processes
-	late                  bool  // a driver has not answered in time
-	err                   error // what went wrong, of one device or all
+	processesShort        bool  // a device did not list its processes
+	late                  bool  // a driver did not answer in time
+	err                   error // the errors of all devices
 }
 
 func (r *reading) reset() {
 	*r = reading{devices: r.devices[:0], energy: r.energy[:0], processes: r.processes[:0], details: r.details[:0]}
 }
 
-// fail says that something went wrong, beside what else did.
+// fail adds an error.
 func (r *reading) fail(err error) {
 	if err != nil {
 		r.err = errors.Join(r.err, err)
 	}
 }
 
-// sumDevices adds up what the chosen devices said. A value that a device does not
-// report, or no longer because it fell off the bus, is left out of its sum; one
-// that could not be read this time makes the sum absent, as does a choice of which
-// no device reports it. Over no device at all the sums are 0.
+// sumDevices adds up the values of the chosen devices. A device that does not have a
+// value, or is lost, is left out of the sum. A value that could not be read this time makes
+// the sum absent, and so does a choice without any device that has it. Without any device
+// the sums are 0.
 func (r *reading) sumDevices(chosen func(g *rt.GPUReading) bool) (sum rt.GPUUse) {
 	var percent float64
 	var n, utilized, vram uint64
@@ -183,12 +178,14 @@ func (r *reading) sumDevices(chosen func(g *rt.GPUReading) bool) (sum rt.GPUUse)
 			vram += v
 		}
 	}
-	none := n == 0 && (len(r.devices) > 0 || r.err == nil)
-	if (usageRead || none) && !r.usageShort {
+	isKnown := len(r.devices) > 0 || r.err == nil
+	isNone := n == 0 && isKnown
+	hasUsage, hasVRAM := usageRead || isNone, vramRead || isNone
+	if hasUsage && !r.usageShort {
 		sum.Usage.Set(percent / 100)
 		sum.Utilized.Set(utilized)
 	}
-	if (vramRead || none) && !r.vramShort {
+	if hasVRAM && !r.vramShort {
 		sum.VRAMUsed.Set(vram)
 	}
 	return sum

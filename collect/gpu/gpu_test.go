@@ -15,14 +15,14 @@ import (
 // insides lets cmp look into rt.Opt.
 var insides = cmp.Exporter(func(reflect.Type) bool { return true })
 
-// ample is a patience that no test outlasts, however busy its machine.
+// ample is a maxWait that no test outlasts, however busy its machine.
 const ample = 5 * time.Minute
 
 // open returns the source of a node, to be closed with the test.
 func open(t testing.TB, dev, sys string, options ...Option) *Source {
 	t.Helper()
 	s := New(dev, sys, options...)
-	s.patience = ample
+	s.maxWait = ample
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)

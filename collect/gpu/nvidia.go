@@ -11,26 +11,26 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// nvidia asks NVIDIA's driver through NVML, libnvidia-ml.so.1.
+// nvidia reads NVIDIA's driver through NVML, libnvidia-ml.so.1.
 type nvidia struct {
 	lib       nvml.Interface
 	processes bool
 	details   bool
 
 	opened bool
-	failed error     // why it is not
-	again  time.Time // when to try again, or to list the GPUs again
-	stale  bool      // a MIG instance is gone: list them now
+	failed error     // of opening it
+	again  time.Time // of the next attempt to open it, or to list the GPUs
+	stale  bool      // a MIG instance was removed: list the GPUs now
 	can    abilities
 
 	driverVersion, nvmlVersion, cudaVersion string
 
 	gpus    []nvidiaGPU
-	missing error // GPUs of which not even the name is known
+	missing error // GPUs without even a name
 }
 
-// abilities are functions that not every NVML has. One that is called and not there
-// ends the process, so the library is asked for them first.
+// abilities are functions that not every NVML has. Calling a missing function ends the
+// process, so their symbols are looked up first.
 type abilities struct {
 	cuda, cores, mig, attributes, memory2, processUse, energy bool
 }
@@ -43,7 +43,7 @@ func (n *nvidia) vendor() string { return "NVIDIA" }
 
 func (n *nvidia) close() {
 	if n.opened {
-		n.lib.Shutdown() // its failure leaves nothing to do
+		n.lib.Shutdown() // after an error there is nothing to do
 		n.opened = false
 	}
 }
@@ -78,7 +78,7 @@ func (n *nvidia) read(r *reading) {
 	}
 }
 
-// open loads the library and begins to use the driver.
+// open loads the library and initializes the driver.
 func (n *nvidia) open() error {
 	ret := n.lib.Init()
 	switch ret {
@@ -86,11 +86,11 @@ func (n *nvidia) open() error {
 	case nvml.ERROR_LIBRARY_NOT_FOUND:
 		return fmt.Errorf("the node has NVIDIA's driver but libnvidia-ml.so.1 cannot be loaded (%w): install the driver's libraries", fs.ErrNotExist)
 	case nvml.ERROR_DRIVER_NOT_LOADED:
-		return fmt.Errorf("NVIDIA's kernel module is not loaded (%w): nvidia-smi shows why", fs.ErrNotExist)
+		return fmt.Errorf("NVIDIA's kernel module is not loaded (%w): nvidia-smi shows the reason", fs.ErrNotExist)
 	case nvml.ERROR_LIB_RM_VERSION_MISMATCH:
-		return fmt.Errorf("NVIDIA's library and kernel module are of different versions (%w): load the module anew or reboot", ret)
+		return fmt.Errorf("NVIDIA's library and kernel module are of different versions (%w): reload the module or reboot", ret)
 	default:
-		return fmt.Errorf("begin to use NVIDIA's driver: %w", nvmlError(ret))
+		return fmt.Errorf("initialize NVIDIA's driver: %w", nvmlError(ret))
 	}
 	n.opened = true
 	has := func(symbol string) bool { return n.lib.Extensions().LookupSymbol(symbol) == nil }
@@ -118,8 +118,8 @@ func (n *nvidia) open() error {
 	return nil
 }
 
-// list finds the GPUs and their MIG instances. A GPU that was known and does not
-// answer stays in the list, as lost.
+// list finds the GPUs and their MIG instances. A known GPU that does not answer stays in
+// the list, as lost.
 func (n *nvidia) list() {
 	count, ret := n.lib.DeviceGetCount()
 	if ret != nvml.SUCCESS {
@@ -147,7 +147,7 @@ func (n *nvidia) list() {
 	}
 }
 
-// keep takes GPU i over from the list before, with its MIG instances.
+// keep takes over GPU i and its MIG instances from the previous list.
 func (n *nvidia) keep(before []nvidiaGPU, i int, ret nvml.Return) bool {
 	kept := false
 	for _, g := range before {
@@ -160,14 +160,14 @@ func (n *nvidia) keep(before []nvidiaGPU, i int, ret nvml.Return) bool {
 	return kept
 }
 
-// answer is what a Return says of the value that was asked for.
+// answer classifies the Return of a call for a value.
 type answer uint8
 
 const (
 	given      answer = iota
-	impossible        // this device has no such value
-	lost              // the device is there no more
-	failed            // it should have been given
+	impossible        // this device does not have the value
+	lost              // the device does not exist any more
+	failed            // the call should have succeeded
 )
 
 func answerOf(ret nvml.Return) answer {
@@ -182,7 +182,7 @@ func answerOf(ret nvml.Return) answer {
 	return failed
 }
 
-// nvmlError is ret as an error that the ledger knows the kind of.
+// nvmlError wraps ret in an error that has a status in the ledger.
 func nvmlError(ret nvml.Return) error {
 	if ret == nvml.ERROR_NO_PERMISSION {
 		return fmt.Errorf("%w: %w", fs.ErrPermission, ret)

@@ -10,13 +10,13 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-func (n *nvidia) askDetails() { n.details = true }
+func (n *nvidia) enableDetails() { n.details = true }
 
-// detail is one question to NVML, and the function that it calls: one that a
-// library does not have ends the process.
+// detail is one call of NVML and the function that it needs: calling one that a library
+// does not have ends the process.
 type detail struct {
 	symbol string
-	ask    func(dev nvml.Device, to *Details)
+	read   func(dev nvml.Device, to *Details)
 }
 
 var details = [...]detail{
@@ -69,7 +69,7 @@ var details = [...]detail{
 	}},
 }
 
-// computeModes are called as nvidia-smi calls them.
+// computeModes are the names that nvidia-smi prints.
 var computeModes = map[nvml.ComputeMode]string{
 	nvml.COMPUTEMODE_EXCLUSIVE_THREAD: "Exclusive_Thread", nvml.COMPUTEMODE_PROHIBITED: "Prohibited",
 	nvml.COMPUTEMODE_EXCLUSIVE_PROCESS: "Exclusive_Process",
@@ -93,7 +93,7 @@ func setWatts(to *rt.Opt[float64], milliwatts uint32, ret nvml.Return) {
 	}
 }
 
-// readDetails asks a GPU for them. What it cannot say is left out: nobody counts on it.
+// readDetails reads the Details of a GPU. A property that it does not have is left out.
 func (n *nvidia) readDetails(g *nvidiaGPU, r *reading) {
 	if g.kind == migInstance || g.away != nil {
 		return
@@ -101,7 +101,7 @@ func (n *nvidia) readDetails(g *nvidiaGPU, r *reading) {
 	d := Details{UUID: g.id.UUID}
 	for i := range details {
 		if n.lib.Extensions().LookupSymbol(details[i].symbol) == nil {
-			details[i].ask(g.dev, &d)
+			details[i].read(g.dev, &d)
 		}
 	}
 	r.details = append(r.details, d)

@@ -43,7 +43,7 @@ func TestNVIDIADetails(t *testing.T) {
 	}
 	s.lacks["nvmlDeviceGetArchitecture"] = true
 	src := with(&nvidia{lib: s, details: true})
-	src.patience = ample
+	src.maxWait = ample
 	read(t, src)
 	want := []Details{{
 		UUID: "GPU-0000", Fan: rt.Some[uint64](105), ComputeMode: "Exclusive_Process", State: "P0", MemUtilization: rt.Some[uint64](40),

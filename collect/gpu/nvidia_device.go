@@ -17,19 +17,19 @@ import (
 type nvidiaGPU struct {
 	dev     nvml.Device
 	index   int           // NVML's, of the GPU, as nvidia-smi counts
-	id      rt.GPUReading // what does not change
+	id      rt.GPUReading // the values that do not change
 	kind    kind
-	memory2 bool // ask for memory without what the driver keeps for itself
+	memory2 bool // read memory without the part that the driver reserves
 
 	counter energyCounter
 
-	away    error  // it is lost, and not asked again before the next list
+	away    error  // it is lost, and not read again before the next list
 	trouble error  // of the newest reading
-	stale   bool   // the instance is no more
+	stale   bool   // the instance was removed
 	seen    uint64 // microseconds: the newest sample of its processes
 }
 
-// kind is what a device of the list is.
+// kind is the kind of a device of the list.
 type kind uint8
 
 const (
@@ -38,10 +38,10 @@ const (
 	migInstance      // one of its instances
 )
 
-// value is one thing that a device is asked for.
+// value is one value of a device.
 type value struct {
 	what        string
-	usage, vram bool // it is part of that sum
+	usage, vram bool // it is part of this sum
 	read        func(g *nvidiaGPU, to *rt.GPUReading) nvml.Return
 }
 
@@ -53,7 +53,7 @@ var (
 	clock       = value{what: "graphics clock", read: (*nvidiaGPU).clock}
 	energy      = value{what: "total energy", read: (*nvidiaGPU).energy}
 
-	// values are what a device of each kind can say.
+	// values are the values of each kind of device.
 	values = [...][]value{
 		whole:       {utilization, memory, temperature, power, clock, energy},
 		migParent:   {temperature, power, clock, energy},
@@ -61,15 +61,17 @@ var (
 	}
 )
 
-// add puts GPU i into the list, and its MIG instances after it.
+// add appends GPU i to the list, and its MIG instances after it.
 func (n *nvidia) add(dev nvml.Device, i int) nvml.Return {
 	g := nvidiaGPU{dev: dev, index: i, kind: whole, memory2: n.can.memory2, counter: energyCounter{can: n.can.energy}}
 	g.id = rt.GPUReading{Type: "GPU", Host: strconv.Itoa(i), Detail: map[string]string{}}
 	var ret nvml.Return
-	if g.id.UUID, ret = dev.GetUUID(); ret != nvml.SUCCESS {
+	g.id.UUID, ret = dev.GetUUID()
+	if ret != nvml.SUCCESS {
 		return ret
 	}
-	if g.id.Name, ret = dev.GetName(); answerOf(ret) == lost {
+	g.id.Name, ret = dev.GetName()
+	if answerOf(ret) == lost {
 		return ret
 	}
 	if n.can.cores {
@@ -104,8 +106,7 @@ func (n *nvidia) add(dev nvml.Device, i int) nvml.Return {
 	return nvml.SUCCESS
 }
 
-// addInstances puts the MIG instances of a GPU into the list. Their numbers have
-// gaps.
+// addInstances appends the MIG instances of a GPU to the list. Their numbers have gaps.
 func (n *nvidia) addInstances(parent *nvidiaGPU) {
 	count, ret := parent.dev.GetMaxMigDeviceCount()
 	if ret != nvml.SUCCESS {
@@ -126,16 +127,19 @@ func (n *nvidia) addInstances(parent *nvidiaGPU) {
 	}
 }
 
-// addInstance adds instance i. The GPU has as many compute slices as it can have
-// instances, slices: of which this one has "mig_compute_slices", as "2/7".
+// addInstance appends instance i. slices is the number of compute slices of the GPU, which
+// is also its greatest number of instances: "mig_compute_slices" is the part of this one,
+// "2/7".
 func (n *nvidia) addInstance(parent *nvidiaGPU, dev nvml.Device, i, slices int) nvml.Return {
 	g := nvidiaGPU{dev: dev, index: parent.index, kind: migInstance, memory2: n.can.memory2}
 	g.id = rt.GPUReading{Type: "GPU", Host: parent.id.Host + ":" + strconv.Itoa(i), Detail: map[string]string{}}
 	var ret nvml.Return
-	if g.id.UUID, ret = dev.GetUUID(); ret != nvml.SUCCESS {
+	g.id.UUID, ret = dev.GetUUID()
+	if ret != nvml.SUCCESS {
 		return ret
 	}
-	if g.id.Name, ret = dev.GetName(); ret != nvml.SUCCESS {
+	g.id.Name, ret = dev.GetName()
+	if ret != nvml.SUCCESS {
 		g.id.Name = parent.id.Name + " MIG"
 	}
 	if id, ret := dev.GetGpuInstanceId(); ret == nvml.SUCCESS {
@@ -163,7 +167,7 @@ func (g *nvidiaGPU) detail(key, value string) {
 	}
 }
 
-// read asks the device for all its values, and adds it to r.
+// read reads all values of the device and adds it to r.
 func (g *nvidiaGPU) read(r *reading) {
 	g.trouble = g.away
 	g.counter.now.Clear()
@@ -193,17 +197,20 @@ func (g *nvidiaGPU) read(r *reading) {
 	}
 }
 
-// lose says that the device is there no more.
+// lose marks the device as lost.
 func (g *nvidiaGPU) lose(ret nvml.Return) {
-	g.away = fmt.Errorf("NVIDIA GPU %s (%s, PCI %s) is lost: %w: its values are absent; the kernel's log has an Xid message, and the GPU needs a reset or the node a reboot",
+	g.away = fmt.Errorf("NVIDIA GPU %s (%s, PCI %s) is lost: %w: its values are absent; see the Xid message in the kernel's log, and reset the GPU or reboot the node",
 		g.id.Host, g.id.UUID, g.id.Detail["pci_bus_id"], nvmlError(ret))
 	g.trouble = g.away
 }
 
-// fail says that a value could not be read. An instance whose handle is no longer
-// good was destroyed.
+// fail records that a value could not be read. An instance with an invalid handle was
+// destroyed.
 func (g *nvidiaGPU) fail(what string, ret nvml.Return) {
-	g.stale = g.stale || g.kind == migInstance && (ret == nvml.ERROR_INVALID_ARGUMENT || ret == nvml.ERROR_NOT_FOUND)
+	isInvalid := ret == nvml.ERROR_INVALID_ARGUMENT || ret == nvml.ERROR_NOT_FOUND
+	if g.kind == migInstance && isInvalid {
+		g.stale = true
+	}
 	if g.trouble == nil {
 		g.trouble = fmt.Errorf("NVIDIA GPU %s (%s): read its %s: %w", g.id.Host, g.id.UUID, what, nvmlError(ret))
 	}
@@ -220,8 +227,8 @@ func (g *nvidiaGPU) utilization(to *rt.GPUReading) nvml.Return {
 	return ret
 }
 
-// memory reads what nvidia-smi shows: memory in use, without what the driver
-// reserves for itself. A driver before 510 cannot tell the two apart.
+// memory reads the memory in use as nvidia-smi shows it: without the part that the driver
+// reserves, which drivers before 510 include.
 func (g *nvidiaGPU) memory(to *rt.GPUReading) nvml.Return {
 	var total, used uint64
 	ret := nvml.ERROR_NOT_SUPPORTED
@@ -270,14 +277,14 @@ func (g *nvidiaGPU) clock(to *rt.GPUReading) nvml.Return {
 	return ret
 }
 
-// energyCounter is what a GPU has used since its first reading. The driver counts in
-// millijoules, from when it was loaded.
+// energyCounter is the energy that a GPU has used since its first reading. The driver counts
+// in millijoules since it was loaded.
 type energyCounter struct {
 	can   bool // the driver counts
-	known bool // last is good
+	known bool // last is valid
 	last  uint64
 	total uint64
-	now   rt.Opt[uint64] // microjoules; absent where it was not read this time
+	now   rt.Opt[uint64] // microjoules; absent if it was not read this time
 }
 
 func (g *nvidiaGPU) energy(*rt.GPUReading) nvml.Return {

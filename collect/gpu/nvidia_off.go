@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// nvidia stands in for NVML, which can be loaded with cgo alone.
+// nvidia replaces NVML, which can only be loaded with cgo.
 type nvidia struct{}
 
 func newNVIDIA(bool) driver { return nvidia{} }

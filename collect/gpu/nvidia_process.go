@@ -10,9 +10,9 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// readProcesses adds the processes that compute on the device: their memory, and
-// how busy each kept it since the reading before. NVML cannot tell the latter of
-// MIG instances, and a GPU with MIG on has its processes on them.
+// readProcesses adds the processes that compute on the device: their memory, and their
+// utilization since the previous reading. NVML does not have the latter for MIG instances,
+// and the processes of a GPU with MIG enabled are on those.
 func (g *nvidiaGPU) readProcesses(r *reading, canUse bool) {
 	if g.away != nil || g.kind == migParent {
 		return
@@ -46,7 +46,7 @@ func (g *nvidiaGPU) readProcesses(r *reading, canUse bool) {
 	}
 }
 
-// listed says whether a call gave its list, and keeps what went wrong.
+// listed reports whether a call returned its list, and records its error.
 func (g *nvidiaGPU) listed(what string, ret nvml.Return) bool {
 	switch answerOf(ret) {
 	case given:
@@ -59,7 +59,7 @@ func (g *nvidiaGPU) listed(what string, ret nvml.Return) bool {
 	return false
 }
 
-// newestUse is the newest sample of a process, in percent; without one it was idle.
+// newestUse is the newest sample of a process, in percent; 0 without a sample.
 func newestUse(samples []nvml.ProcessUtilizationSample, pid uint32) float64 {
 	var newest uint64
 	var percent uint32

@@ -47,7 +47,7 @@ func TestLibrary(t *testing.T) {
 
 func readLibrary(t *testing.T, library string) {
 	src := with(&nvidia{lib: nvml.New(nvml.WithLibraryPath(library)), processes: true})
-	src.patience = ample
+	src.maxWait = ample
 	var told ledger
 	WithTracked(Tracked{PIDs: pids(100, 101), Devices: "1", ByDevice: true, Event: told.take})(src)
 	s := read(t, src)

@@ -125,7 +125,7 @@ func partition(d *mock.Device, uuid string, instances ...int) {
 // source is the source of a server's node.
 func (s *server) source(t testing.TB, options ...Option) *Source {
 	src := with(&nvidia{lib: s})
-	src.patience = ample
+	src.maxWait = ample
 	for _, o := range options {
 		o(src)
 		src.drivers[0].drv.(*nvidia).processes = src.processes
@@ -393,7 +393,7 @@ func TestNoDevices(t *testing.T) {
 	wantSums(t, &s.Node, rt.Some(0.0), rt.Some[uint64](0), rt.Some[uint64](0))
 }
 
-// What keeps NVML from starting is the sensor's status; it is tried again each minute.
+// An error of starting NVML is the status of the sensor; the next attempt is a minute later.
 func TestInitFails(t *testing.T) {
 	for _, tc := range []struct {
 		ret  nvml.Return
@@ -403,8 +403,8 @@ func TestInitFails(t *testing.T) {
 		{nvml.ERROR_LIBRARY_NOT_FOUND, fs.ErrNotExist, "libnvidia-ml.so.1"},
 		{nvml.ERROR_DRIVER_NOT_LOADED, fs.ErrNotExist, "kernel module is not loaded"},
 		{nvml.ERROR_LIB_RM_VERSION_MISMATCH, nvml.ERROR_LIB_RM_VERSION_MISMATCH, "different versions"},
-		{nvml.ERROR_NO_PERMISSION, fs.ErrPermission, "begin to use"},
-		{nvml.ERROR_UNKNOWN, nvml.ERROR_UNKNOWN, "begin to use"},
+		{nvml.ERROR_NO_PERMISSION, fs.ErrPermission, "initialize"},
+		{nvml.ERROR_UNKNOWN, nvml.ERROR_UNKNOWN, "initialize"},
 	} {
 		t.Run(tc.ret.Error(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -443,7 +443,7 @@ func TestNVMLHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(2, a100)
 		src := srv.source(t)
-		src.patience = patience
+		src.maxWait = maxWait
 		read(t, src)
 		release := make(chan struct{})
 		works := srv.devices[1].GetPowerUsageFunc
@@ -451,7 +451,7 @@ func TestNVMLHangs(t *testing.T) {
 		var s rt.Snapshot
 		for range 3 {
 			begun := time.Now()
-			if err := src.Read(&s); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(begun) != patience {
+			if err := src.Read(&s); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(begun) != maxWait {
 				t.Errorf("%v after %s", err, time.Since(begun))
 			}
 			if len(s.GPUs) != 2 || s.GPUs[0].Utilization.Valid() || s.GPUs[1].Name != a100.name {
@@ -476,7 +476,7 @@ func TestNoLibrary(t *testing.T) {
 	const name = "RT_TEST_NO_LIBRARY"
 	if os.Getenv(name) != "" {
 		src := with(&nvidia{lib: nvml.New(nvml.WithLibraryPath("libnvidia-ml-of-no-machine.so.1"))})
-		src.patience = ample
+		src.maxWait = ample
 		defer src.Close()
 		var s rt.Snapshot
 		if err := src.Read(&s); !errors.Is(err, fs.ErrNotExist) || len(s.GPUs) != 0 {

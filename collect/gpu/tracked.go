@@ -11,51 +11,51 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Tracked is whose use of the GPUs a source looks for: a job's, or a process tree's.
+// Tracked is the job or process tree of which a source records the use of the GPUs.
 type Tracked struct {
-	// PIDs appends the processes of the job or the tree to dst. It is called in
-	// readings that find processes on a GPU.
+	// PIDs appends the processes of the job or the tree to dst. It is called in readings
+	// that find processes on a GPU.
 	PIDs func(dst []int) []int
 	// Devices are the GPUs that are allocated to the job, as Slurm lists them
-	// (SLURM_JOB_GPUS): the minor numbers of their device files, or UUIDs. Empty
-	// where the scheduler has said nothing.
+	// (SLURM_JOB_GPUS): the minor numbers of their device files, or UUIDs. Empty if the
+	// scheduler gives no list.
 	Devices string
-	// ByDevice: Snapshot.GPU is what these devices did, whoever used them. Without
-	// it, or where they are not known, it is what the processes did.
+	// ByDevice makes Snapshot.GPU the sum over these devices, including the use by other
+	// processes. Otherwise, or if the devices are unknown, it is the sum over the processes.
 	ByDevice bool
-	// Event is told what does not fit together: processes of others on the job's
-	// GPUs, processes of the job on others. Nil for nobody.
+	// Event receives contradictions: other processes on the job's GPUs, processes of the job
+	// on other GPUs. It may be nil.
 	Event func(rt.Event)
 }
 
-// WithTracked has each reading ask for the processes on the GPUs, and fill in
+// WithTracked makes each reading include the processes on the GPUs, and fill
 // Snapshot.GPUProcesses, Snapshot.GPU, and InJob of the devices.
 func WithTracked(t Tracked) Option {
 	return func(s *Source) {
 		s.processes, s.tracked = true, &tracker{Tracked: t}
-		s.tracked.allocated, s.tracked.unread = parseAllocation(t.Devices)
+		s.tracked.allocated, s.tracked.invalid = parseAllocation(t.Devices)
 	}
 }
 
-// tracker attributes what the drivers said to the job or the tree.
+// tracker attributes the values of the drivers to the job or the tree.
 type tracker struct {
 	Tracked
 	allocated allocation
-	unread    error // why Devices could not be read
+	invalid   error // of parsing Devices
 
-	pids    []int // sorted
-	foreign []use // of the newest reading: processes of others on the job's GPUs
-	before  []use // of the reading before
-	told    []finding
+	pids     []int // sorted
+	foreign  []use // of the newest reading: other processes on the job's GPUs
+	before   []use // of the previous reading
+	reported []finding
 
-	listed []string // UUIDs of the devices that the allocation was last held against
-	misfit error    // what that showed
+	listed []string // UUIDs of the devices with which the allocation was last compared
+	misfit error    // the result
 }
 
-// finding is what is told once.
+// finding is a contradiction, which is reported once.
 type finding struct {
 	uuid    string
-	foreign bool // somebody else's process on a GPU of the job; or the other way round
+	foreign bool // another process on a GPU of the job; else a process of the job on another GPU
 }
 
 // use is a process on a device.
@@ -64,7 +64,7 @@ type use struct {
 	uuid string
 }
 
-// attribute fills in what r, the newest reading, says of the job or the tree.
+// attribute fills the values of the job or the tree from r, the newest reading.
 func (t *tracker) attribute(r *reading, snap *rt.Snapshot) {
 	known := t.mark(r)
 	t.pids = t.pids[:0]
@@ -76,7 +76,7 @@ func (t *tracker) attribute(r *reading, snap *rt.Snapshot) {
 	t.before, t.foreign = t.foreign, t.before[:0]
 	for i := range r.processes {
 		p := &r.processes[i]
-		if _, mine := slices.BinarySearch(t.pids, int(p.PID)); mine {
+		if _, isOurs := slices.BinarySearch(t.pids, int(p.PID)); isOurs {
 			snap.GPUProcesses = append(snap.GPUProcesses, *p)
 		}
 	}
@@ -90,14 +90,13 @@ func (t *tracker) attribute(r *reading, snap *rt.Snapshot) {
 	snap.GPU = r.sumProcesses(snap.GPUProcesses)
 }
 
-// mark says of each device whether it is allocated to the job, and whether that is
-// known of all.
+// mark sets InJob of each device, and reports whether the allocation is known.
 func (t *tracker) mark(r *reading) bool {
 	if t.Devices == "" {
 		return false
 	}
 	if r.late && len(r.devices) == 0 {
-		return false // the driver has yet to say what there is
+		return false // the driver has not listed the devices yet
 	}
 	err := t.fit(r.devices)
 	for i := range r.devices {
@@ -110,8 +109,8 @@ func (t *tracker) mark(r *reading) bool {
 	return err == nil
 }
 
-// fit says why the list cannot be of these devices, and tells it when they have
-// changed.
+// fit returns an error if the list cannot be of these devices. It records the error when
+// the devices have changed.
 func (t *tracker) fit(devices []rt.GPUReading) error {
 	same := t.listed != nil && len(t.listed) == len(devices)
 	for i := 0; same && i < len(devices); i++ {
@@ -124,19 +123,19 @@ func (t *tracker) fit(devices []rt.GPUReading) error {
 	for i := range devices {
 		t.listed[i] = devices[i].UUID
 	}
-	t.misfit = t.unread
+	t.misfit = t.invalid
 	if t.misfit == nil {
 		t.misfit = t.allocated.fits(devices)
 	}
 	if t.misfit != nil {
-		t.tell("absent", fmt.Sprintf("which of the GPUs are the job's is not known: %v; what its processes use is recorded", t.misfit))
+		t.record("absent", fmt.Sprintf("the GPUs of the job are unknown: %v; the use by its processes is recorded", t.misfit))
 	}
 	return t.misfit
 }
 
-// check compares the allocation with the processes that the drivers see. That a
-// process of another is on a GPU of the job is told when two readings say so: it
-// may have joined the job between the list of the driver and that of the job.
+// check compares the allocation with the processes that the drivers list. Another process
+// on a GPU of the job is reported after two readings: it may have joined the job between the
+// list of the driver and that of the job.
 func (t *tracker) check(r *reading) {
 	for i := range r.processes {
 		p := &r.processes[i]
@@ -145,22 +144,22 @@ func (t *tracker) check(r *reading) {
 			continue
 		}
 		inJob, ok := g.InJob.Get()
-		_, mine := slices.BinarySearch(t.pids, int(p.PID))
+		_, isOurs := slices.BinarySearch(t.pids, int(p.PID))
 		switch {
-		case !ok || inJob == mine:
-		case mine:
-			t.find(finding{uuid: p.UUID}, g)
+		case !ok || inJob == isOurs:
+		case isOurs:
+			t.report(finding{uuid: p.UUID}, g)
 		default:
 			u := use{p.PID, p.UUID}
 			t.foreign = append(t.foreign, u)
 			if slices.Contains(t.before, u) {
-				t.find(finding{p.UUID, true}, g)
+				t.report(finding{p.UUID, true}, g)
 			}
 		}
 	}
 }
 
-// device is the one with this UUID, nil where there is none.
+// device returns the device with this UUID, nil if there is none.
 func (r *reading) device(uuid string) *rt.GPUReading {
 	for i := range r.devices {
 		if r.devices[i].UUID == uuid {
@@ -170,20 +169,20 @@ func (r *reading) device(uuid string) *rt.GPUReading {
 	return nil
 }
 
-// find tells what does not fit together, once.
-func (t *tracker) find(f finding, g *rt.GPUReading) {
-	if slices.Contains(t.told, f) {
+// report records a contradiction, once.
+func (t *tracker) report(f finding, g *rt.GPUReading) {
+	if slices.Contains(t.reported, f) {
 		return
 	}
-	t.told = append(t.told, f)
+	t.reported = append(t.reported, f)
 	text := "a process of the job uses %s (PCI %s), which is not among the job's GPUs (%s)"
 	if f.foreign {
 		text = "a process that is not of the job uses %s (PCI %s), which is among the job's GPUs (%s)"
 	}
-	t.tell("mismatch", fmt.Sprintf(text, f.uuid, g.Detail["pci_bus_id"], t.Devices))
+	t.record("mismatch", fmt.Sprintf(text, f.uuid, g.Detail["pci_bus_id"], t.Devices))
 }
 
-func (t *tracker) tell(status, detail string) {
+func (t *tracker) record(status, detail string) {
 	if t.Event == nil {
 		return
 	}
@@ -196,7 +195,7 @@ type allocation struct {
 	uuids  []string // as NVML writes them
 }
 
-// parseAllocation reads "0,2-3" or "GPU-...,MIG-...".
+// parseAllocation parses "0,2-3" or "GPU-...,MIG-...".
 func parseAllocation(text string) (a allocation, err error) {
 	if text == "" {
 		return a, nil
@@ -223,15 +222,15 @@ func parseAllocation(text string) (a allocation, err error) {
 	return a, nil
 }
 
-// fits says why the list cannot be of these devices. A number is that of a device
-// file, which NVIDIA's GPUs alone have here; where a GPU is divided Slurm counts
-// the instances too, in an order of its own.
+// fits returns an error if the list cannot be of these devices. A number is that of a
+// device file, which only NVIDIA's GPUs have; if a GPU is divided (MIG), Slurm numbers the
+// instances too, in an order of its own.
 func (a *allocation) fits(devices []rt.GPUReading) error {
-	var there int
+	var found int
 	for i := range devices {
 		g := &devices[i]
 		if slices.Contains(a.uuids, g.UUID) {
-			there++
+			found++
 			continue
 		}
 		if len(a.minors) == 0 {
@@ -245,17 +244,16 @@ func (a *allocation) fits(devices []rt.GPUReading) error {
 			return fmt.Errorf("%s has no device file with a number", g.UUID)
 		}
 		if slices.Contains(a.minors, minor) {
-			there++
+			found++
 		}
 	}
-	if all := len(a.minors) + len(a.uuids); there < all {
-		return fmt.Errorf("%d of the %d GPUs of the list were not found", all-there, all)
+	if all := len(a.minors) + len(a.uuids); found < all {
+		return fmt.Errorf("%d of the %d GPUs of the list were not found", all-found, all)
 	}
 	return nil
 }
 
-// holds says whether g is allocated. A GPU of which an instance is, is so in part:
-// that is absent.
+// holds reports whether g is allocated. It is absent for a GPU of which only an instance is.
 func (a *allocation) holds(g *rt.GPUReading, devices []rt.GPUReading) rt.Opt[bool] {
 	if slices.Contains(a.uuids, g.UUID) {
 		return rt.Some(true)
@@ -271,15 +269,15 @@ func (a *allocation) holds(g *rt.GPUReading, devices []rt.GPUReading) rt.Opt[boo
 	return rt.Some(false)
 }
 
-// minorOf is the number of the device file, as the driver says it.
+// minorOf is the number of the device file.
 func minorOf(g *rt.GPUReading) (uint64, bool) {
 	n, err := strconv.ParseUint(g.Detail["minor_number"], 10, 12)
 	return n, err == nil
 }
 
-// sumProcesses is what these processes did on the GPUs. It is absent where a driver
-// did not list its processes, and so is the usage where one of them has none:
-// on a MIG instance it is not known.
+// sumProcesses adds up the use of the GPUs by these processes. It is absent if a driver did
+// not list its processes. The usage is absent if that of a process is: on a MIG instance it
+// is unknown.
 func (r *reading) sumProcesses(processes []rt.GPUProcessReading) (sum rt.GPUUse) {
 	if r.processesShort {
 		return sum
@@ -292,7 +290,8 @@ func (r *reading) sumProcesses(processes []rt.GPUProcessReading) (sum rt.GPUUse)
 		v, ok := p.Utilization.Get()
 		usageRead = usageRead && ok
 		percent += v
-		if v > 0 && !slices.ContainsFunc(processes[:i], func(o rt.GPUProcessReading) bool { return o.UUID == p.UUID && o.Utilization.Or(0) > 0 }) {
+		isCounted := slices.ContainsFunc(processes[:i], func(o rt.GPUProcessReading) bool { return o.UUID == p.UUID && o.Utilization.Or(0) > 0 })
+		if v > 0 && !isCounted {
 			utilized++
 		}
 		bytes, ok := p.VRAMUsed.Get()

@@ -152,7 +152,7 @@ func TestListThatDoesNotFit(t *testing.T) {
 				}
 				wantUse(t, s.GPU, rt.Some(0.0), rt.Some[uint64](0), rt.Some[uint64](0))
 			}
-			told.want(t, "absent: which of the GPUs are the job's is not known: ")
+			told.want(t, "absent: the GPUs of the job are unknown: ")
 			told.want(t, tc.says)
 		})
 	}
@@ -203,7 +203,7 @@ func TestLateDriver(t *testing.T) {
 	var told ledger
 	src := with(&script{answer: func(_ int, r *reading) { select {} }})
 	WithTracked(Tracked{PIDs: pids(), Devices: "0", ByDevice: true, Event: told.take})(src)
-	src.patience = 1
+	src.maxWait = 1
 	var s rt.Snapshot
 	if err := src.Read(&s); err != nil {
 		t.Fatal(err)

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// tooOld is how long a reading may have taken and still be handed out late.
-	tooOld = 5 * time.Second
-	// starting is how long a driver may need for its first answer before that is
-	// called a failure: it wakes up GPUs that nobody uses.
-	starting = 10 * time.Second
+	// maxAge is the longest duration of a late reading that is still used.
+	maxAge = 5 * time.Second
+	// startTime is the time that a driver may need for its first answer without an error:
+	// it initializes unused GPUs.
+	startTime = 10 * time.Second
 )
 
-// driver asks one vendor's driver. Its methods may take for ever.
+// driver reads one vendor's driver. Its methods may block for ever.
 type driver interface {
 	vendor() string
 	// read adds the devices to r, which is empty.
@@ -25,29 +25,28 @@ type driver interface {
 	close()
 }
 
-// worker makes all calls of one driver on a goroutine of its own, one after the
-// other, so that a driver that hangs holds up nobody and is not called again
-// meanwhile.
+// worker makes all calls of one driver in one goroutine, one after the other, so that a
+// driver that hangs delays no reading and is not called again meanwhile.
 type worker struct {
 	drv  driver
 	ask  chan struct{} // closed to stop
 	done chan struct{} // a reading is complete; one at most is
-	gone chan struct{} // closed when the driver has been closed
+	gone chan struct{} // closed after the driver was closed
 
-	asked    bool  // and the answer was not yet taken notice of
-	hung     error // what is said while it does not answer
+	asked    bool  // done was not received since the last request
+	hung     error // while the driver does not answer
 	begun    time.Time
 	answered bool
 
 	mu    sync.Mutex
 	last  reading // the newest complete one
 	took  time.Duration
-	fresh bool // last was not handed out
+	fresh bool // last was not used yet
 }
 
 func newWorker(drv driver) *worker {
 	w := &worker{drv: drv, ask: make(chan struct{}, 1), done: make(chan struct{}, 1), gone: make(chan struct{})}
-	w.hung = fmt.Errorf("the %s driver does not answer (%w): its GPUs are recorded without values until it does; the kernel's log may say why",
+	w.hung = fmt.Errorf("the %s driver does not answer (%w): its GPUs are recorded without values until it does; see the kernel's log",
 		drv.vendor(), os.ErrDeadlineExceeded)
 	go w.run()
 	return w
@@ -55,7 +54,7 @@ func newWorker(drv driver) *worker {
 
 func (w *worker) run() {
 	defer close(w.gone)
-	defer func() { _ = recover() }() // of closing: read has its own, and nobody needs the driver any more
+	defer func() { _ = recover() }() // of closing: read has its own, and the driver is no longer used
 	defer w.drv.close()
 	var r reading
 	for range w.ask {
@@ -70,7 +69,7 @@ func (w *worker) run() {
 	}
 }
 
-// read reads once; a panic is the reading's failure.
+// read reads once; a panic counts as an error.
 func (w *worker) read(r *reading) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -81,7 +80,7 @@ func (w *worker) read(r *reading) {
 	w.drv.read(r)
 }
 
-// begin asks for a reading, unless the driver still owes one.
+// begin requests a reading, unless the last one is not complete.
 func (w *worker) begin() {
 	if w.asked {
 		select {
@@ -97,10 +96,9 @@ func (w *worker) begin() {
 	w.ask <- struct{}{}
 }
 
-// finish waits for the reading and adds it to r. Where it is not there in time, the
-// one that came too late for the reading before is the newest there is: a slow
-// driver's values are one interval old, not absent. Without either the devices that
-// are known are added without values.
+// finish waits for the reading and adds it to r. If it is not complete in time, the one
+// that was too late for the previous snapshot is used: the values of a slow driver are one
+// interval old, not absent. Without either, the known devices are added without values.
 func (w *worker) finish(p *waiting, r *reading) {
 	if p.on(w.done) {
 		w.asked = false
@@ -109,7 +107,7 @@ func (w *worker) finish(p *waiting, r *reading) {
 	defer w.mu.Unlock()
 	from := len(r.devices)
 	r.devices = append(r.devices, w.last.devices...)
-	if w.fresh && w.took <= tooOld {
+	if w.fresh && w.took <= maxAge {
 		w.fresh, w.answered = false, true
 		r.energy = append(r.energy, w.last.energy...)
 		r.processes = append(r.processes, w.last.processes...)
@@ -124,15 +122,15 @@ func (w *worker) finish(p *waiting, r *reading) {
 		r.devices[i] = identity(&r.devices[i])
 	}
 	r.usageShort, r.vramShort, r.processesShort, r.late = true, true, true, true
-	if w.answered || time.Since(w.begun) > starting {
+	if w.answered || time.Since(w.begun) > startTime {
 		r.fail(w.hung)
 	}
 }
 
-// stop has the goroutine end once the driver lets it.
+// stop ends the goroutine after its current call of the driver.
 func (w *worker) stop() { close(w.ask) }
 
-// identity is g without what is measured.
+// identity is g without measured values.
 func identity(g *rt.GPUReading) rt.GPUReading {
 	return rt.GPUReading{
 		UUID: g.UUID, Name: g.Name, Type: g.Type, Host: g.Host,
@@ -140,7 +138,7 @@ func identity(g *rt.GPUReading) rt.GPUReading {
 	}
 }
 
-// waiting is one span of time that several waits share.
+// waiting is a time limit that several waits share.
 type waiting struct {
 	timer *time.Timer
 	over  bool
@@ -155,7 +153,7 @@ func (p *waiting) start(d time.Duration) {
 	p.timer.Reset(d)
 }
 
-// on is true when c delivered or was closed before the time was over.
+// on is true if c is received from or closed within the time.
 func (p *waiting) on(c <-chan struct{}) bool {
 	select {
 	case <-c:

@@ -24,7 +24,7 @@ func (d *script) read(r *reading) { d.answer(int(d.calls.Add(1)), r) }
 
 // with returns a source that has these drivers alone.
 func with(drivers ...driver) *Source {
-	s := &Source{nvidia: true, amd: true, patience: patience}
+	s := &Source{nvidia: true, amd: true, maxWait: maxWait}
 	for _, d := range drivers {
 		s.drivers = append(s.drivers, newWorker(d))
 	}
@@ -62,7 +62,7 @@ func TestHang(t *testing.T) {
 			begun := time.Now()
 			s.Node = rt.NodeReading{}
 			err := src.Read(&s)
-			if took := time.Since(begun); took != patience {
+			if took := time.Since(begun); took != maxWait {
 				t.Errorf("the reading took %s", took)
 			}
 			if !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -98,7 +98,7 @@ func TestHang(t *testing.T) {
 func TestSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := with(&script{answer: func(call int, r *reading) {
-			time.Sleep(3 * patience)
+			time.Sleep(3 * maxWait)
 			add(call, r)
 		}})
 		defer src.Close()
@@ -122,12 +122,12 @@ func TestSlow(t *testing.T) {
 func TestTooOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := with(&script{answer: func(call int, r *reading) {
-			time.Sleep(2 * tooOld)
+			time.Sleep(2 * maxAge)
 			add(call, r)
 		}})
 		defer func() {
 			src.Close()
-			time.Sleep(2 * tooOld) // the goroutine ends
+			time.Sleep(2 * maxAge) // the goroutine ends
 		}()
 		var s rt.Snapshot
 		for i := range 3 {
@@ -135,7 +135,7 @@ func TestTooOld(t *testing.T) {
 			if i > 0 && !errors.Is(err, os.ErrDeadlineExceeded) || len(s.GPUs) != 0 && s.GPUs[0].Utilization.Valid() {
 				t.Errorf("reading %d: %v, %+v", i, err, s.GPUs)
 			}
-			time.Sleep(3 * tooOld)
+			time.Sleep(3 * maxAge)
 		}
 	})
 }
@@ -154,7 +154,7 @@ func TestCloseOfAHang(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		begun := time.Now()
-		if err := src.Close(); err != nil || time.Since(begun) != patience || d.closed.Load() {
+		if err := src.Close(); err != nil || time.Since(begun) != maxWait || d.closed.Load() {
 			t.Errorf("%v after %s", err, time.Since(begun))
 		}
 		close(release)
@@ -167,7 +167,7 @@ func TestCloseOfAHang(t *testing.T) {
 
 func TestPanic(t *testing.T) {
 	src := with(&script{answer: func(int, *reading) { panic("of the binding") }}, &script{answer: add})
-	src.patience = ample
+	src.maxWait = ample
 	defer src.Close()
 	var s rt.Snapshot
 	for range 2 {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// IP is host_ip, the node's IPv4 address: the one on the interface of the default route,
-// else the first that is not a loopback's. It is read from the kernel's routing
+// IP returns host_ip, the node's IPv4 address: that of the interface of the default route,
+// else the first one that is no loopback address. It is read from the kernel's routing
 // tables in /proc, because the tracker links no network code.
 func (r Roots) IP() string {
 	trie, err := os.ReadFile(filepath.Join(r.Proc, "net/fib_trie"))
@@ -33,8 +33,8 @@ func (r Roots) IP() string {
 	return ""
 }
 
-// parseLocalAddrs reads /proc/net/fib_trie: the node's own addresses are the leaves
-// (a line "|-- 192.0.2.2") that "/32 host LOCAL" follows. Loopback's are left out.
+// parseLocalAddrs parses /proc/net/fib_trie: the node's own addresses are the leaves (a
+// line "|-- 192.0.2.2") before a line "/32 host LOCAL". Loopback addresses are left out.
 func parseLocalAddrs(b []byte) []netip.Addr {
 	var out []netip.Addr
 	var leaf netip.Addr
@@ -43,7 +43,7 @@ func parseLocalAddrs(b []byte) []netip.Addr {
 		words := strings.Fields(string(l))
 		switch {
 		case len(words) == 2 && words[0] == "|--":
-			leaf, _ = netip.ParseAddr(words[1]) // what is none is not valid
+			leaf, _ = netip.ParseAddr(words[1]) // the zero Addr for another text
 		case len(words) == 3 && words[0] == "/32" && words[1] == "host" && words[2] == "LOCAL":
 			if leaf.Is4() && !leaf.IsLoopback() && !seen[leaf] {
 				seen[leaf] = true
@@ -62,9 +62,9 @@ type route struct {
 	metric  uint64
 }
 
-// parseRoutes reads /proc/net/route: Iface, Destination, Gateway, Flags, RefCnt,
-// Use, Metric, Mask, ... with addresses as hexadecimal numbers in the byte order
-// of the host, which is the little one on all that rt is built for.
+// parseRoutes parses /proc/net/route: Iface, Destination, Gateway, Flags, RefCnt, Use,
+// Metric, Mask, ... with addresses as hexadecimal numbers in the byte order of the host,
+// which is little-endian on all architectures of rt.
 func parseRoutes(b []byte) []route {
 	var out []route
 	for l := range bytes.Lines(b) {
@@ -77,7 +77,7 @@ func parseRoutes(b []byte) []route {
 		metric, err3 := strconv.ParseUint(words[6], 10, 64)
 		mask, err4 := hexAddr(words[7])
 		if err1 != nil || err2 != nil || err3 != nil || err4 != nil {
-			continue // the heading
+			continue // the header line
 		}
 		bits := 0
 		for _, c := range mask.As4() {
@@ -99,7 +99,8 @@ func hexAddr(s string) (netip.Addr, error) {
 func defaultSubnets(routes []route) []netip.Prefix {
 	best := -1
 	for i, r := range routes {
-		if r.to.Bits() == 0 && (best < 0 || r.metric < routes[best].metric) {
+		isBetter := best < 0 || r.metric < routes[best].metric
+		if r.to.Bits() == 0 && isBetter {
 			best = i
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// parseCPUInfo reads /proc/cpuinfo: how many processors it lists and what the
-// first calls itself. On x86 that is "model name"; on POWER "cpu", on s390 and
-// RISC-V other keys. arm64 gives numbers alone, which armName translates.
+// parseCPUInfo parses /proc/cpuinfo: the number of processors and the name of the first.
+// The key is "model name" on x86, "cpu" on POWER, "uarch" on RISC-V. arm64 has only
+// numbers, which armName translates.
 func parseCPUInfo(b []byte) (vcpus rt.Opt[uint64], model string) {
 	var n uint64
 	first := map[string]string{}
@@ -38,9 +38,9 @@ func parseCPUInfo(b []byte) (vcpus rt.Opt[uint64], model string) {
 	return vcpus, armName(first["CPU implementer"], first["CPU part"])
 }
 
-// armName names an arm64 core by its MIDR_EL1 implementer and part number, as in
-// the kernel's arch/arm64/include/asm/cputype.h; the numbers where it is not one of
-// those found in servers.
+// armName returns the name of an arm64 core by its MIDR_EL1 implementer and part number,
+// see the kernel's arch/arm64/include/asm/cputype.h; the numbers for a core that is not
+// used in servers.
 func armName(implementer, part string) string {
 	if implementer == "" {
 		return ""

@@ -1,5 +1,5 @@
-// Package host collects what section 8.1 of the specification says once of a
-// machine, from files alone: nothing is asked over a network.
+// Package host reads the facts of a machine that section 8.1 of the specification lists,
+// from files alone: it uses no network.
 package host
 
 import (
@@ -14,19 +14,19 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Roots say where the files are. NewRoots gives those of the machine.
+// Roots are the directories of the files.
 type Roots struct {
 	Proc string // where procfs is mounted
 	Sys  string // where sysfs is mounted
-	Etc  string // where machine-id is
+	Etc  string // directory of machine-id
 }
 
-// NewRoots returns the roots below other mounts of procfs and sysfs.
+// NewRoots returns the roots with procfs and sysfs mounted there, and /etc.
 func NewRoots(procRoot, sysRoot string) Roots {
 	return Roots{Proc: procRoot, Sys: sysRoot, Etc: "/etc"}
 }
 
-// BootID is the kernel's random id of this boot: <procRoot>/sys/kernel/random/boot_id.
+// BootID returns the kernel's random id of this boot: <procRoot>/sys/kernel/random/boot_id.
 func BootID(procRoot string) (string, error) {
 	b, err := os.ReadFile(filepath.Join(procRoot, "sys/kernel/random/boot_id"))
 	if err != nil {
@@ -39,8 +39,8 @@ func BootID(procRoot string) (string, error) {
 	return id, nil
 }
 
-// Read collects the facts. What cannot be found out is left empty or absent, as
-// section 8.1 asks. The GPU's are left to the driver's source.
+// Read reads the facts. A fact that cannot be read is empty or absent, as section 8.1
+// requires. Those of GPUs come from the source of the driver.
 func Read(r Roots) rt.Host {
 	h := rt.Host{
 		HostID:    r.ID(),
@@ -58,27 +58,27 @@ func Read(r Roots) rt.Host {
 	return h
 }
 
-// Name is host_name, as gethostname(3) gives it: <Proc>/sys/kernel/hostname.
+// Name returns host_name, the result of gethostname(3): <Proc>/sys/kernel/hostname.
 func (r Roots) Name() string { return firstLine(filepath.Join(r.Proc, "sys/kernel/hostname")) }
 
-// awsInstance recognises i- and 8 to 17 lower-case hexadecimal digits. A tracker
-// compiles no regular expression: its start is in a job's way.
-func awsInstance(tag string) bool {
+// isAWSInstance recognises i- and 8 to 17 lower-case hexadecimal digits. It uses no
+// regular expression, because compiling one delays the start of a job.
+func isAWSInstance(tag string) bool {
 	id, ok := strings.CutPrefix(tag, "i-")
 	return ok && len(id) >= 8 && len(id) <= 17 && strings.Trim(id, "0123456789abcdef") == ""
 }
 
-// ID is host_id: the instance's name where the cloud puts it into the firmware
-// (AWS: <Sys>/class/dmi/id/board_asset_tag), else the machine's own from
-// <Etc>/machine-id; empty where neither is there.
+// ID returns host_id: the name of the instance if the firmware has it (AWS:
+// <Sys>/class/dmi/id/board_asset_tag), else that of the machine in <Etc>/machine-id;
+// empty without both.
 func (r Roots) ID() string {
-	if tag := firstLine(filepath.Join(r.Sys, "class/dmi/id/board_asset_tag")); awsInstance(tag) {
+	if tag := firstLine(filepath.Join(r.Sys, "class/dmi/id/board_asset_tag")); isAWSInstance(tag) {
 		return tag
 	}
 	return firstLine(filepath.Join(r.Etc, "machine-id"))
 }
 
-// parseMemTotal reads MemTotal of /proc/meminfo (KiB) as MiB.
+// parseMemTotal parses MemTotal of /proc/meminfo (KiB), in MiB.
 func parseMemTotal(b []byte) rt.Opt[uint64] {
 	for l := range bytes.Lines(b) {
 		words := strings.Fields(string(l))
@@ -92,9 +92,9 @@ func parseMemTotal(b []byte) rt.Opt[uint64] {
 	return rt.None[uint64]()
 }
 
-// storage is the capacity of the drives in units of 10^9 bytes: of what the kernel
-// shows in /sys/block without loop, ram and zram devices, and without those that
-// are made of others (dm, md) or are another path to one.
+// storage is the capacity of the drives in units of 10^9 bytes: of the devices in
+// /sys/block without loop, ram and zram devices, and without those that consist of others
+// (dm, md) or are another path to one.
 func (r Roots) storage() rt.Opt[float64] {
 	dir := filepath.Join(r.Sys, "block")
 	entries, err := os.ReadDir(dir)
@@ -103,7 +103,7 @@ func (r Roots) storage() rt.Opt[float64] {
 	}
 	var sectors uint64
 	for _, e := range entries {
-		if noDrive(e.Name()) || firstLine(filepath.Join(dir, e.Name(), "hidden")) == "1" {
+		if isNoDrive(e.Name()) || firstLine(filepath.Join(dir, e.Name(), "hidden")) == "1" {
 			continue
 		}
 		if n, err := strconv.ParseUint(firstLine(filepath.Join(dir, e.Name(), "size")), 10, 54); err == nil {
@@ -113,19 +113,19 @@ func (r Roots) storage() rt.Opt[float64] {
 	return rt.Some(float64(sectors*512) / 1e9)
 }
 
-// noDrive recognises what is no drive of its own.
-func noDrive(name string) bool {
+// isNoDrive recognises devices that are no drives.
+func isNoDrive(name string) bool {
 	for _, kind := range [...]string{"loop", "ram", "zram", "zd", "bcache", "drbd", "md", "sr", "fd"} {
 		rest, ok := strings.CutPrefix(name, kind)
-		if ok && rest != "" && (rest[0] == '_' || rest[0] >= '0' && rest[0] <= '9') {
+		if ok && rest != "" && strings.Contains("_0123456789", rest[:1]) {
 			return true
 		}
 	}
 	return strings.HasPrefix(name, "dm-")
 }
 
-// firstLine is the first line of a file without blanks at its ends; empty where
-// the file cannot be read.
+// firstLine is the first line of a file without blanks at its ends; empty if the file
+// cannot be read.
 func firstLine(path string) string {
 	f, err := os.Open(path)
 	if err != nil {

@@ -116,7 +116,7 @@ func FuzzParsers(f *testing.F) {
 		if hypervisor, known := parseHypervisor(b); hypervisor && !known {
 			t.Error("a flag was found where there are none")
 		}
-		stolen(b)
+		hasSteal(b)
 		parseMemTotal(b)
 		for _, a := range parseLocalAddrs(b) {
 			if !a.Is4() || a.IsLoopback() {

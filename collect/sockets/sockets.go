@@ -14,13 +14,13 @@ import (
 // Conn is one end of a connection.
 type Conn struct {
 	Local, Remote netip.AddrPort
-	Inode         uint64 // of the socket: "socket:[N]" in /proc/<pid>/fd; 0 before somebody has accepted it
-	// Bytes and packets with data that this end has sent, without those that were sent
-	// again. tcp_info: bytes_sent - bytes_retrans, data_segs_out - total_retrans.
+	Inode         uint64 // of the socket: "socket:[N]" in /proc/<pid>/fd; 0 before accept(2)
+	// Bytes and packets with data that this end has sent, without retransmissions. In
+	// tcp_info: bytes_sent - bytes_retrans, data_segs_out - total_retrans.
 	SentBytes, SentPackets uint64
 }
 
-// Reader asks the kernel. It is used by one goroutine.
+// Reader reads the connections. One goroutine uses it.
 type Reader struct {
 	fd      int
 	seq     uint32
@@ -28,45 +28,45 @@ type Reader struct {
 	answer  []byte
 }
 
-// MaxConns is how many ends there may be: more of them are too many to be asked for
-// again and again.
+// MaxConns limits the number of ends: reading more of them repeatedly costs too much.
 const MaxConns = 1 << 16
 
-// ErrTooMany is that there are more than MaxConns.
+// ErrTooMany means that there are more than MaxConns ends.
 var ErrTooMany = fmt.Errorf("there are more than %d TCP connections", MaxConns)
 
-// errOld is a kernel before 4.19, which counts no sent bytes.
-var errOld = errors.New("this kernel does not count what a connection sends: bytes_sent of tcp_info is missing (Linux 4.19)")
+// errOld means a kernel before 4.19, which counts no sent bytes.
+var errOld = errors.New("this kernel does not count the bytes that a connection sends: bytes_sent of tcp_info is missing (Linux 4.19)")
 
-// Open returns a reader, which has asked nothing yet.
+// Open returns a reader.
 func Open() (*Reader, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
-		return nil, fmt.Errorf("open a socket to ask for TCP connections: %w", err)
+		return nil, fmt.Errorf("open a socket to read TCP connections: %w", err)
 	}
-	patience := unix.Timeval{Sec: 1} // the answer is there when the question is asked
-	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &patience); err != nil {
-		return nil, errors.Join(fmt.Errorf("open a socket to ask for TCP connections: %w", err), unix.Close(fd))
+	timeout := unix.Timeval{Sec: 1} // the kernel answers within sendto
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout); err != nil {
+		return nil, errors.Join(fmt.Errorf("open a socket to read TCP connections: %w", err), unix.Close(fd))
 	}
 	return &Reader{fd: fd, answer: make([]byte, 32<<10)}, nil
 }
 
-// Close gives the descriptor back.
+// Close closes the descriptor.
 func (r *Reader) Close() error { return os.NewSyscallError("close", unix.Close(r.fd)) }
 
-// Read appends the ends that are open, of IPv4 and IPv6, each with addresses that are
-// not mapped.
+// Read appends the open ends, of IPv4 and IPv6, to dst. Mapped IPv4 addresses are
+// unmapped.
 func (r *Reader) Read(dst []Conn) ([]Conn, error) {
 	var err error
 	for _, family := range [...]uint8{unix.AF_INET, unix.AF_INET6} {
-		if dst, err = r.dump(dst, family); err != nil {
-			return dst, fmt.Errorf("ask the kernel for TCP connections: %w", err)
+		dst, err = r.dump(dst, family)
+		if err != nil {
+			return dst, fmt.Errorf("read TCP connections from the kernel: %w", err)
 		}
 	}
 	return dst, nil
 }
 
-// What the package asks, linux/netlink.h, linux/sock_diag.h and linux/inet_diag.h.
+// Constants of linux/netlink.h, linux/sock_diag.h and linux/inet_diag.h.
 const (
 	headerSize    = unix.SizeofNlMsghdr
 	requestSize   = 56 // struct inet_diag_req_v2
@@ -105,14 +105,15 @@ func (r *Reader) dump(dst []Conn, family uint8) ([]Conn, error) {
 			return dst, fmt.Errorf("an answer of %d bytes", n)
 		}
 		var done bool
-		if dst, done, err = parse(dst, r.answer[:n], r.seq); done || err != nil {
+		dst, done, err = parse(dst, r.answer[:n], r.seq)
+		if done || err != nil {
 			return dst, err
 		}
 	}
 }
 
-// parse reads the messages of one datagram; done is that no other one comes. Those of
-// an older question are passed over.
+// parse parses the messages of one datagram; done means that it is the last one. Messages
+// of an older request are skipped.
 func parse(dst []Conn, b []byte, seq uint32) (_ []Conn, done bool, err error) {
 	e := binary.NativeEndian
 	for len(b) >= headerSize {
@@ -121,10 +122,10 @@ func parse(dst []Conn, b []byte, seq uint32) (_ []Conn, done bool, err error) {
 			return dst, false, fmt.Errorf("a message of %d bytes in a datagram that has %d left", size, len(b))
 		}
 		body := b[headerSize:size]
-		kind, mine := e.Uint16(b[4:]), e.Uint32(b[8:]) == seq
+		kind, isOurs := e.Uint16(b[4:]), e.Uint32(b[8:]) == seq
 		b = b[min((size+3)&^3, len(b)):]
 		switch {
-		case !mine:
+		case !isOurs:
 		case kind == unix.NLMSG_DONE:
 			return dst, true, nil
 		case kind == unix.NLMSG_ERROR && len(body) >= 4:
@@ -134,7 +135,8 @@ func parse(dst []Conn, b []byte, seq uint32) (_ []Conn, done bool, err error) {
 			if err != nil {
 				return dst, false, err
 			}
-			if dst = append(dst, c); len(dst) > MaxConns {
+			dst = append(dst, c)
+			if len(dst) > MaxConns {
 				return dst, false, ErrTooMany
 			}
 		}
@@ -142,7 +144,7 @@ func parse(dst []Conn, b []byte, seq uint32) (_ []Conn, done bool, err error) {
 	return dst, false, nil
 }
 
-// parseConn reads a struct inet_diag_msg and the attributes behind it.
+// parseConn parses a struct inet_diag_msg and its attributes.
 func parseConn(b []byte) (Conn, error) {
 	if len(b) < messageSize {
 		return Conn{}, fmt.Errorf("a connection of %d bytes", len(b))
@@ -152,7 +154,7 @@ func parseConn(b []byte) (Conn, error) {
 		size = 16
 	}
 	address := func(port, at int) netip.AddrPort {
-		a, _ := netip.AddrFromSlice(id[at : at+size]) // 4 or 16 bytes are one
+		a, _ := netip.AddrFromSlice(id[at : at+size]) // 4 or 16 bytes are valid
 		return netip.AddrPortFrom(a.Unmap(), binary.BigEndian.Uint16(id[port:]))
 	}
 	e := binary.NativeEndian
@@ -167,10 +169,10 @@ func parseConn(b []byte) (Conn, error) {
 		}
 		b = b[min((size+3)&^3, len(b)):]
 	}
-	return c, nil // of a socket that is just closed, the kernel tells no more
+	return c, nil // a socket that was just closed has no tcp_info
 }
 
-// count reads a struct tcp_info, which grows with kernels.
+// count parses a struct tcp_info, which is longer in newer kernels.
 func (c *Conn) count(info []byte) error {
 	var i unix.TCPInfo
 	if len(info) < int(unsafe.Offsetof(i.Bytes_retrans))+8 {

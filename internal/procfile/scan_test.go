@@ -1,6 +1,10 @@
 package procfile
 
-import "testing"
+import (
+	"strconv"
+	"strings"
+	"testing"
+)
 
 func TestUint(t *testing.T) {
 	for word, want := range map[string]uint64{"0": 0, "007": 7, "18446744073709551615": 1<<64 - 1} {
@@ -33,4 +37,20 @@ func TestScan(t *testing.T) {
 	if got := Trim([]byte("\x00 a b\n\x00")); string(got) != "a b" {
 		t.Errorf("%q", got)
 	}
+}
+
+func FuzzUint(f *testing.F) {
+	for _, seed := range []string{"0", "87", "18446744073709551615", "18446744073709551616", "-1", " 1", "1x", ""} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		v, ok := Uint(b)
+		if !ok {
+			return
+		}
+		want := strings.TrimPrefix(strconv.FormatUint(v, 10), "0")
+		if digits := strings.TrimLeft(string(b), "0"); digits != want {
+			t.Errorf("%q is read as %d", b, v)
+		}
+	})
 }
