@@ -47,6 +47,9 @@ type JobReading struct {
 	// v1: memory.usage_in_bytes, memory.max_usage_in_bytes, the hierarchical limit.
 	// A limit of "max" is Unlimited.
 	MemCurrent, MemPeak, MemLimit, Swap Opt[uint64]
+	// SwapPeak is the highest use of swap, in bytes: memory.swap.peak (v2, Linux 6.5).
+	// v1 has the peak of memory and swap together only.
+	SwapPeak Opt[uint64]
 	// MemIntervalPeak is the highest MemCurrent since the previous snapshot, in bytes:
 	// memory.peak of a descriptor that each reading resets (Linux 6.12).
 	MemIntervalPeak Opt[uint64]

@@ -115,6 +115,7 @@ var JobFigures = [...]Figure[JobReading, uint64]{
 	{"mem_peak", KiB, Peak, Steady, kept, func(j *JobReading) *Opt[uint64] { return &j.MemPeak }},
 	{"mem_limit", KiB, Limit, Steady, derived, func(j *JobReading) *Opt[uint64] { return &j.MemLimit }},
 	{"swap", KiB, Gauge, Steady, kept, func(j *JobReading) *Opt[uint64] { return &j.Swap }},
+	{"swap_peak", KiB, Peak, Steady, kept, func(j *JobReading) *Opt[uint64] { return &j.SwapPeak }},
 	{"mem_interval_peak", KiB, Gauge, Moving, kept, func(j *JobReading) *Opt[uint64] { return &j.MemIntervalPeak }},
 	{"anon", KiB, Gauge, Moving, kept, func(j *JobReading) *Opt[uint64] { return &j.Anon }},
 	{"file", KiB, Gauge, Moving, derived, func(j *JobReading) *Opt[uint64] { return &j.File }},

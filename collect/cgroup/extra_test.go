@@ -27,6 +27,7 @@ func TestReadV2Controllers(t *testing.T) {
 		"hugetlb.2MB.events":        "max 0\n",
 		"rdma.current":              "mlx5_0 hca_handle=2 hca_object=2000\nmlx5_1 hca_handle=1 hca_object=5\n",
 		"memory.peak":               "5000\n",
+		"memory.swap.peak":          "8192\n",
 		"step_0/user/cpu.stat":      "usage_usec 1\n",
 		"step_0/user/cpu.pressure":  "some avg10=0.00 avg60=0.00 avg300=0.00 total=1\n",
 		"step_0/user/pids.current":  "3\n",
@@ -36,7 +37,7 @@ func TestReadV2Controllers(t *testing.T) {
 	}
 	j := manual(t, v2Candidate(root))
 	same(t, read(t, j), rt.JobReading{
-		Phase: rt.JobPresent, MemPeak: some(5000), Threads: some(12),
+		Phase: rt.JobPresent, MemPeak: some(5000), SwapPeak: some(8192), Threads: some(12),
 		CPUStallSome: some(630180), CPUStallFull: some(138490), MemStallSome: some(7), MemStallFull: some(6),
 		IOStallSome: some(53154), HugeTLB: some(4194304 + 1073741824), RDMAHandles: some(3), RDMAObjects: some(2005),
 	})

@@ -32,6 +32,7 @@ func jobFilesV2() []file {
 	return []file{
 		{name: "memory.max", parse: parseMemoryMax}, // Slurm sets the allocated memory here
 		{name: "memory.swap.current", parse: number(func(r *rt.JobReading) *rt.Opt[uint64] { return &r.Swap })},
+		{name: "memory.swap.peak", parse: number(func(r *rt.JobReading) *rt.Opt[uint64] { return &r.SwapPeak })}, // Linux 6.5
 		{name: "cpu.pressure", parse: func(b []byte, r *rt.JobReading) { parsePressure(b, &r.CPUStallSome, &r.CPUStallFull) }},
 		{name: "memory.pressure", parse: func(b []byte, r *rt.JobReading) { parsePressure(b, &r.MemStallSome, &r.MemStallFull) }},
 		{name: "io.pressure", parse: func(b []byte, r *rt.JobReading) { parsePressure(b, &r.IOStallSome, &r.IOStallFull) }},
