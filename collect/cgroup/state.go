@@ -314,7 +314,8 @@ func (s *state) removed(path string) {
 		s.tasks.Leave(root, path)
 		s.files.LeaveStep(path)
 		s.watch.Remove(path)
-		if root == s.tasks.Lead() && (d.Part == cgroupfs.PartStep || d.IsTaskDir()) {
+		isEnd := d.Part == cgroupfs.PartStep || d.IsTaskDir()
+		if isEnd && root == s.tasks.Lead() {
 			s.stepEnded()
 		}
 	}

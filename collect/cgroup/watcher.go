@@ -112,7 +112,8 @@ func (j *Job) step(notices []watch.Notice) []collect.JobEvent {
 func (s *state) readEnding(notices []watch.Notice) {
 	isEnding := func(n watch.Notice) bool {
 		isProcessEnd := n.Modified() && !n.IsOf(memoryEvents) && !n.IsOf(procsFile)
-		return (n.Removed() || isProcessEnd) && s.watch.Covers(n.Path())
+		isEnd := n.Removed() || isProcessEnd
+		return isEnd && s.watch.Covers(n.Path())
 	}
 	if !slices.ContainsFunc(notices, isEnding) {
 		return

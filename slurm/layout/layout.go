@@ -67,7 +67,8 @@ func ParseProcess[T Text](text T) (p Path[T], ok bool) {
 		if !found {
 			continue
 		}
-		if len(p.Step) == 0 && (!ok || len(q.Step) > 0) {
+		isBetter := !ok || len(q.Step) > 0
+		if len(p.Step) == 0 && isBetter {
 			p, ok = q, true
 			continue
 		}

@@ -34,7 +34,8 @@ func (s *Set) enterTaskV1(h *hierarchy, n *directory) {
 	}
 	// slurmstepd writes to it; the kernel reports nothing by itself
 	s.host.WatchFile(filepath.Join(n.path, "cgroup.procs"))
-	if s.list(h, n); len(s.pids) > 0 { // a process was put there before
+	s.list(h, n)
+	if len(s.pids) > 0 { // a process was put there before
 		s.ProcessJoined(n.path)
 	}
 }

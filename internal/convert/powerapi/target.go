@@ -1,12 +1,12 @@
 package powerapi
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/format/powerapi"
+	"github.com/resource-tracker/rt/slurm/layout"
 )
 
 // target is a job as a report's target names it: <cluster>:<job id>[_<array
@@ -32,16 +32,17 @@ func parseTarget(text string) (t target, ok bool) {
 	return t, isJobID(id) && (!isTask || isNumber(task))
 }
 
-// parseCgroup reads ".../job_12" and ".../job_12/step_0/task_1".
+// parseCgroup parses ".../job_12" and ".../job_12/step_0/task_1".
 func parseCgroup(path string) (t target, ok bool) {
-	names := strings.Split(strings.TrimRight(path, "/"), "/")
-	i := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, "job_") })
-	if i < 0 {
-		return t, false
+	path = strings.TrimRight(path, "/")
+	p, _ := layout.Parse(path)
+	id, ok := p.JobID.Get()
+	t.label = strconv.FormatUint(id, 10)
+	t.part = strings.TrimPrefix(path[len(p.Job):], "/")
+	if p.Step != "" {
+		t.part = p.Step + path[len(p.StepDir):]
 	}
-	t.label = strings.TrimPrefix(names[i], "job_")
-	t.part = strings.TrimPrefix(strings.Join(names[i+1:], "/"), "step_")
-	return t, isJobID(t.label)
+	return t, ok && id > 0
 }
 
 func isNumber(text string) bool {
