@@ -32,9 +32,9 @@ func countedBy(controller string, j *rt.JobReading) []*rt.Opt[uint64] {
 	return nil
 }
 
-// carryControllers keeps what was counted in a hierarchy of v1 whose directory was removed
-// while others have the job's: the next step may come before they are removed, or one may
-// be left behind.
+// carryControllers keeps what was counted in a hierarchy of v1 when the job's directory in
+// it was removed and others are left: the next step may come before they are removed, or
+// one may be left behind.
 func (r *readings) carryControllers(controllers []string) {
 	for _, c := range controllers {
 		last, past := countedBy(c, &r.last), countedBy(c, &r.past)
@@ -74,7 +74,7 @@ func (s *state) ReadJob() {
 	s.pressure.Update(r, s.tasks.DirOf("memory"))
 	if n := s.files.TakeEstimate(); n > 0 {
 		s.Note(rt.Event{Kind: "job", Name: "cpu", Status: "estimated",
-			Detail: fmt.Sprintf("cpu_usec=%d of a step whose end was not read: what slurmstepd used of it is counted as the job's", n)})
+			Detail: fmt.Sprintf("cpu_usec=%d of a step that was not read at its end: what slurmstepd used of it is counted as the job's", n)})
 	}
 }
 

@@ -46,8 +46,8 @@ func TestReadV2Controllers(t *testing.T) {
 	}
 }
 
-// A process that is killed for its memory is told of once, with its step and limit.
-func TestOOMKillIsTold(t *testing.T) {
+// A process that is killed for its memory is logged once, with its step and limit.
+func TestOOMKillIsLogged(t *testing.T) {
 	s := newShareJob(t)
 	s.group("step_0/user", 10, 900, "")
 	s.group("step_0/user/task_1", 10, 900, "1\n")
@@ -62,7 +62,7 @@ func TestOOMKillIsTold(t *testing.T) {
 	s.look()
 	read(t, s.j)
 	if n := s.j.Notes(); n != nil {
-		t.Errorf("told of nothing: %v", n)
+		t.Errorf("logged without a kill: %v", n)
 	}
 	kills("2")
 	// as when the end of the process is reported first
@@ -80,11 +80,11 @@ func TestOOMKillIsTold(t *testing.T) {
 	}
 	kills("3")
 	if read(t, s.j); len(s.j.Notes()) != 1 {
-		t.Error("the next one is not told")
+		t.Error("the next one is not logged")
 	}
 }
 
-// A job that lives at its limit is not looked at for each of its events.
+// A job that lives at its limit is not read for each of its events.
 func TestMemoryEventsAreBounded(t *testing.T) {
 	s := newShareJob(t)
 	name := filepath.Join(s.dir, "memory.events")
@@ -100,8 +100,8 @@ func TestMemoryEventsAreBounded(t *testing.T) {
 	}
 }
 
-// The CPUs of the job are told when they are set, and when they are set later.
-func TestCPUSetIsTold(t *testing.T) {
+// The CPUs of the job are logged when they are set, and when they are set later.
+func TestCPUSetIsLogged(t *testing.T) {
 	root := t.TempDir()
 	v1 := filepath.Join(root, "cpuset/slurm/uid_1000/job_12")
 	write(t, filepath.Join(v1, "cpuset.cpus"), "\n")

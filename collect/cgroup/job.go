@@ -37,8 +37,8 @@ type Options struct {
 	Settle time.Duration
 	// StepEnds is called by the watcher when a directory of the job is removed, right
 	// after its own reading: what else must be read then has some milliseconds. step is
-	// the one whose tasks have been collected, stepds are processes one of which is its
-	// daemon; step is empty if none has ended. The function must be quick and call no
+	// the one that has ended with all of its tasks, empty for none; stepds are processes,
+	// and one of them is its daemon. The function must be quick and call no
 	// method of the Job. Nil for none.
 	StepEnds func(step string, stepds []int)
 	// StepBegins is called by the watcher when a directory of the job was made. stepds
@@ -131,9 +131,9 @@ func (j *Job) Phase() rt.JobPhase {
 // Read fills s.Job, its phase included, appends the steps and tasks to s.Steps, and
 // changes nothing else of s; one goroutine at a time calls it. A step or task that ended
 // is in each reading until Written is called with a snapshot that has it. A cgroup that
-// does not exist, yet or any more, is a phase and no error. Counters, peak and limit
-// whose files are gone keep the values of the last reading, which the watcher takes by
-// itself when a directory is removed; a job that is gone has its totals. All else that
+// does not exist, yet or any more, is a phase and no error. Counters, peak and limit keep
+// the values of the last reading when their files are gone: the watcher takes it by itself
+// when a directory is removed; a job that is gone has its totals. All else that
 // cannot be read now is absent. An error means that nothing at all could be read of a
 // cgroup that exists.
 func (j *Job) Read(s *rt.Snapshot) error {
@@ -257,7 +257,7 @@ func (j *Job) Close() error {
 		close(j.done)
 		err = j.state.watch.Wake()
 		<-j.ended
-		j.requests.mu.Lock() // no goroutine wakes a watcher whose descriptor may be another file's by then
+		j.requests.mu.Lock() // nothing wakes the watcher any more: its descriptor may be another file's by then
 		j.isWatched.Store(false)
 		j.requests.mu.Unlock()
 		j.mu.Lock()

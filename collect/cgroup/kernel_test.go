@@ -101,8 +101,8 @@ func (k *kernelJob) run(tb testing.TB, in string) time.Duration {
 	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime() - time.Duration(before)
 }
 
-// end removes the job's directories as the resource manager does, the deepest
-// first, and waits for what watched to be told of the task's.
+// end removes the job's directories as the resource manager does, the deepest first, and
+// waits for the watcher to report the task's.
 func (k *kernelJob) end(tb testing.TB, j *Job) {
 	tb.Helper()
 	for _, d := range k.dirs {

@@ -16,8 +16,8 @@ import (
 	"github.com/resource-tracker/rt/slurm/layout"
 )
 
-// node is a fixture: the directories of a node on which job 5 runs, whose
-// comment says what the run knows and what is to be found.
+// node is a fixture: the directories of a node on which job 5 runs. Its comment says what
+// is known of the run and what is to be found.
 type node struct {
 	run        rt.Run
 	mounts     cgroupfs.Mounts
@@ -104,7 +104,7 @@ func TestLayouts(t *testing.T) {
 				t.Errorf("read %v, written %v", s.Job.IOReadBytes, s.Job.IOWriteBytes)
 			}
 			for deadline := time.Now().Add(20 * time.Second); len(s.Steps) < 2 && time.Now().Before(deadline); {
-				time.Sleep(10 * time.Millisecond) // v1's numbers of a task are compared before it is told of
+				time.Sleep(10 * time.Millisecond) // v1's directories of a task are matched before it is reported
 				s = rt.Snapshot{}
 				if err := job.Read(&s); err != nil {
 					t.Fatal(err)

@@ -68,7 +68,7 @@ func fixtureJob(tb testing.TB, version int) *Job {
 	return manual(tb, c)
 }
 
-// manual is a watched job whose steps the test takes itself.
+// manual is a watched job without a goroutine: the test calls its steps.
 func manual(tb testing.TB, c ...cgroupfs.Candidate) *Job {
 	tb.Helper()
 	return manualWith(tb, Options{ProcRoot: tb.TempDir()}, c...)

@@ -18,7 +18,7 @@ import (
 	"github.com/resource-tracker/rt/slurm/layout"
 )
 
-// Events that the kernel dropped are made up for by looking.
+// Events that the kernel dropped are replaced by a comparison with what exists.
 func TestOverflow(t *testing.T) {
 	root := t.TempDir()
 	j := manual(t, v1Candidate(root, "cpuacct", "memory"))
@@ -49,8 +49,8 @@ func TestOverflow(t *testing.T) {
 	}
 }
 
-// Whatever is made or removed while the watcher looks: what it tells is in order,
-// and in the end it sees what is there.
+// Whatever is made or removed while the watcher looks: its events are in order, and in the
+// end it has found what exists.
 func TestRaces(t *testing.T) {
 	root := t.TempDir()
 	j := start(t, Options{Settle: time.Microsecond}, v1Candidate(root, "cpuacct"), v2Candidate(root))
@@ -108,7 +108,7 @@ func checkOrder(t *testing.T, events []collect.JobEvent) {
 	}
 }
 
-// Nobody receives: Close still ends the watcher, and nothing is held open.
+// Without a receiver Close still ends the watcher, and no file is left open.
 func TestClose(t *testing.T) {
 	root := t.TempDir()
 	unpack(t, "v1-job.txtar", root)
@@ -155,8 +155,8 @@ func TestWithoutWatches(t *testing.T) {
 	}
 }
 
-// A fault in the reading of a step ends the watching, and nobody waits for its lock.
-func TestFaultInAStep(t *testing.T) {
+// A panic in a reading ends the watching, and releases the lock.
+func TestPanicInAReading(t *testing.T) {
 	root := t.TempDir()
 	mkdir(t, filepath.Join(root, "cpuacct/slurm/uid_1000/job_12"))
 	j := start(t, Options{}, v1Candidate(root, "cpuacct"))

@@ -254,7 +254,7 @@ func (s *state) memoryChanged(path string) {
 const memoryEvents = "memory.events"
 
 // checkMemory looks whether a process was killed since the kernel signalled an OOM, and
-// whether a job whose memory is polled is near its limit.
+// whether a job that is polled is near its limit.
 func (s *state) checkMemory() {
 	if s.pressure.IsKillCheckDue(s.tasks.Len() > 0) && s.pressure.CheckKills(s.tasks.OOMKillsV1()) {
 		s.ReadJob()
@@ -321,7 +321,7 @@ func (s *state) removed(path string) {
 	}
 }
 
-// rootRemoved forgets one hierarchy of the job, whose directory was removed. With the
+// rootRemoved forgets one hierarchy of the job after its directory was removed. With the
 // last one the job has ended here.
 func (s *state) rootRemoved(root string) {
 	controllers := slices.Clone(s.tasks.Controllers(root))

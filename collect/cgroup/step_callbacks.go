@@ -17,8 +17,8 @@ type callbacks struct {
 }
 
 // call calls them for steps that begin and end. It runs without the job's lock: a thread
-// that takes a reading at the lowest priority holds it, and on a node whose every core is
-// busy that can last longer than a short step.
+// that takes a reading at the lowest priority holds it, and if all cores are busy that can
+// last longer than a short step.
 func (c *callbacks) call(notices []watch.Notice) {
 	var begun, ended []string
 	for _, n := range notices {

@@ -157,8 +157,7 @@ func TestLifeV1(t *testing.T) {
 	}
 }
 
-// Whoever else must read at the end of a step hears of it from the watcher, before
-// the event is told.
+// The watcher calls StepEnds and StepBegins before it delivers the event.
 func TestStepEndsIsCalled(t *testing.T) {
 	root := t.TempDir()
 	mkdir(t, filepath.Join(root, "cpuacct"))
@@ -248,8 +247,8 @@ func TestLifeV2(t *testing.T) {
 	}
 }
 
-// Without an extern step the job's directory is removed after each step and made
-// anew: its counters go on where they were.
+// Without an extern step the job's directory is removed after each step and made again:
+// its counters go on where they were.
 func TestReappears(t *testing.T) {
 	root := t.TempDir()
 	j := start(t, Options{}, v2Candidate(root))

@@ -107,8 +107,8 @@ func (j *Job) step(notices []watch.Notice) []collect.JobEvent {
 	return s.out
 }
 
-// readEnding reads the job, and the steps and tasks whose directories were removed or
-// whose processes have ended.
+// readEnding reads the job, and the steps and tasks of which a directory was removed or
+// the processes have ended.
 func (s *state) readEnding(notices []watch.Notice) {
 	isEnding := func(n watch.Notice) bool {
 		isProcessEnd := n.Modified() && !n.IsOf(memoryEvents) && !n.IsOf(procsFile)

@@ -25,8 +25,8 @@ func ReadStackedMajors(procRoot string) Majors {
 	return parseStackedMajors(b)
 }
 
-// parseStackedMajors parses the section "Block devices:" of /proc/devices, whose
-// lines are "253 device-mapper".
+// parseStackedMajors parses the section "Block devices:" of /proc/devices. Its lines are
+// "253 device-mapper".
 func parseStackedMajors(b []byte) Majors {
 	var out Majors
 	block := false

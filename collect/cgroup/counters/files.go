@@ -29,7 +29,7 @@ type Files struct {
 
 // file is one of them.
 type file struct {
-	controller string // whose hierarchy of v1 has it; cgroupfs.Unified
+	controller string // v1: the hierarchy that has it; cgroupfs.Unified
 	name       string
 	parse      func(b []byte, r *rt.JobReading)
 	isFallback bool // it is read if the files before it had no user and system time
@@ -89,7 +89,7 @@ func (f *Files) Open(controller, dir string) error {
 	return errors.Join(errs...)
 }
 
-// Drop closes the files of a controller whose directory was removed. They can be
+// Drop closes the files of a controller after its directory was removed. They can be
 // opened again in another directory.
 func (f *Files) Drop(controller string) {
 	for i := range f.all {
@@ -239,8 +239,8 @@ func Open(f *procfile.File, path string) error {
 	return fmt.Errorf("%w; reading a job's cgroup requires root or CAP_DAC_READ_SEARCH", err)
 }
 
-// Read returns what a file holds, until the next use of buf. A file whose directory was
-// removed (ENODEV) is closed for good.
+// Read returns what a file holds, until the next use of buf. If the directory was removed
+// (ENODEV), the file is closed for good.
 func Read(f *procfile.File, buf *procfile.Buffer) ([]byte, bool) {
 	b, err := buf.Read(f)
 	if errors.Is(err, unix.ENODEV) {

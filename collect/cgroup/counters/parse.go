@@ -112,8 +112,8 @@ func parseMemoryStat(b []byte, r *rt.JobReading) {
 	inactive.store(&r.Inactive)
 }
 
-// parseMemoryStatV1 parses the v1 file memory.stat, whose total_ lines count for the
-// whole tree: bytes, and counts of faults.
+// parseMemoryStatV1 parses the v1 file memory.stat. Its total_ lines count for the whole
+// tree: bytes, and counts of faults.
 func parseMemoryStatV1(b []byte, r *rt.JobReading) {
 	var active, inactive halves
 	for len(b) > 0 {
@@ -184,7 +184,7 @@ func ParseKey(b []byte, key string) (uint64, bool) {
 	return 0, false
 }
 
-// parsePressure parses a PSI file, whose lines are "some avg10=0.00 avg60=0.00
+// parsePressure parses a PSI file. Its lines are "some avg10=0.00 avg60=0.00
 // avg300=0.00 total=630180", microseconds. Before Linux 5.13 the CPU's has no line "full".
 func parsePressure(b []byte, some, full *rt.Opt[uint64]) {
 	for len(b) > 0 {

@@ -158,7 +158,7 @@ func TestPidListInPieces(t *testing.T) {
 	}
 }
 
-// seeds adds every file of the fixtures whose name ends in suffix.
+// seeds adds every file of the fixtures with a name that ends in suffix.
 func seeds(f *testing.F, suffix string) {
 	f.Helper()
 	n := 0

@@ -67,7 +67,7 @@ type Poller interface {
 type eventfd struct {
 	fd       int  // -1 until it is needed and if it cannot be made
 	signals  int  // how often it woke the watcher
-	removals int  // directories whose removal signals it
+	removals int  // directories that signal it when they are removed
 	isClosed bool // for good
 }
 
@@ -204,9 +204,8 @@ func (m *Monitor) drain(e *eventfd, isUseless bool) {
 }
 
 // Update takes a reading of the job, and decides how NearLimit is learned until the next
-// one. v1 signals the threshold, but once, and by all of the memory, so that a job whose
-// page cache is in the way is polled from then on. dir is the job's in v1's memory
-// hierarchy.
+// one. v1 signals the threshold once, and counts all of the memory: if it was page cache,
+// the job is polled from then on. dir is the job's in v1's memory hierarchy.
 func (m *Monitor) Update(r *rt.JobReading, dir string) {
 	limit, hasLimit := r.MemLimit.Get()
 	used, isRead := r.MemCurrent.Get()
@@ -236,7 +235,7 @@ func withoutPageCache(r *rt.JobReading) uint64 {
 	return used - min(used, file-min(file, shared))
 }
 
-// Poll looks whether a job whose memory is polled is near its limit by now.
+// Poll looks whether a job that is polled is near its limit by now.
 func (m *Monitor) Poll(isPresent bool) (isNear bool) {
 	return m.isPolling && isPresent && m.checkNear(false)
 }

@@ -18,7 +18,7 @@ type directory struct {
 	at   cgroupfs.Dir
 	counters.Directory
 
-	own        *Group // whose cgroup it is, nil for most
+	own        *Group // that it is a cgroup of, nil for most
 	step, task *Group // that its processes belong to
 }
 
@@ -29,7 +29,7 @@ func (n *directory) groups() [2]*Group { return [...]*Group{n.step, n.task} }
 // first.
 type hierarchy struct {
 	dir         string
-	controllers []string // v1: those whose directory this is, the important ones first; v2: cgroupfs.Unified
+	controllers []string // v1: those of this hierarchy, the important ones first; v2: cgroupfs.Unified
 	dirs        []*directory
 
 	fail, oomKill rt.Opt[uint64] // what removed directories had at their last reading
@@ -262,8 +262,8 @@ func (s *Hierarchies) DirOf(controller string) string {
 	return s.all[i].dir
 }
 
-// Lead is the hierarchy whose removals are reported: all hierarchies of v1 lose the same
-// directories.
+// Lead is the hierarchy of which removals are reported: all hierarchies of v1 lose the
+// same directories.
 func (s *Hierarchies) Lead() string { return s.lead().dir }
 
 func (s *Hierarchies) lead() *hierarchy {

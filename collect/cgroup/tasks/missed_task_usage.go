@@ -9,7 +9,7 @@ import (
 )
 
 // addMissedUsage adds the CPU time that a step which ended has beyond its tasks' to the
-// task whose last reading was missed. If several were missed, their shares are unknown,
+// task that was not read at its end. If there are several, their shares are unknown,
 // which is logged.
 func (s *Set) addMissedUsage(step *Group) {
 	var missed []*Group

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxLooks is how often a task whose processes come and go is looked at between two
-// readings because one of them ended: one that makes thousands costs no more.
+// maxLooks is how often a task is looked at between two readings because one of its
+// processes ended: a task that makes thousands costs no more.
 const maxLooks = 16
 
 // The end of one process of each task is awaited. After that the task's directory exists
@@ -64,7 +64,7 @@ func (s *Set) processJoined(g *Group) {
 }
 
 // watchExit waits for the end of one of a task's processes, if it does not wait for one
-// yet. A task whose processes have all ended is read.
+// yet. The task is read if all of them have ended.
 func (s *Set) watchExit(g *Group) {
 	t := &g.task
 	for before := 0; t.looks > 0 && t.pidfd < 0 && !g.isFinal && g.isTask(); {
@@ -103,8 +103,7 @@ func (s *Set) taskExited(g *Group) {
 	s.finishStep(g.step)
 }
 
-// finishStep reads a step whose tasks have all ended, and the job. A directory that its
-// process left for another one waits for no process.
+// finishStep reads a step if all of its tasks have ended, and the job.
 func (s *Set) finishStep(step *Group) {
 	if step == nil || step.isFinal {
 		return

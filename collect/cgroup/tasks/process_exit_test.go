@@ -82,8 +82,8 @@ func (f *fixture) task(number uint64) *Group {
 	return f.set.groups[i]
 }
 
-// A task whose processes come and go is looked at so often between two readings, and no
-// more; it never has more than one descriptor.
+// A task with many short processes is looked at a limited number of times between two
+// readings; it never has more than one descriptor.
 func TestTaskOfManyProcesses(t *testing.T) {
 	f := newFixture(t, "cpuacct")
 	f.join("cpuacct", 0, os.Getpid())
@@ -106,8 +106,8 @@ func TestTaskOfManyProcesses(t *testing.T) {
 	}
 }
 
-// A task whose processes are listed and cannot be waited for, as those of another pid
-// namespace, is not looked at again and again.
+// If the processes of a task are listed and cannot be waited for, as those of another pid
+// namespace, the task is not looked at again and again.
 func TestProcessesThatCannotBeWaitedFor(t *testing.T) {
 	f := newFixture(t, "cpuacct")
 	f.join("cpuacct", 0, 1<<29)

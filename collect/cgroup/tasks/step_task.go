@@ -42,7 +42,7 @@ type taskState struct {
 	seen       []int      // v1: the first of its processes, which match its directories, see matching
 	isMatched  bool       // v1: more than one hierarchy has a directory of it
 	in         *hierarchy // where its processes are listed, nil until it was looked for
-	pidfd      int        // of a process of it, whose end is awaited; -1 for none
+	pidfd      int        // of the process that is waited for; -1 for none
 	looks      int        // how often it may be looked at for an ended process before the next reading
 	hadProcess bool
 	isGone     bool // it lost a directory, so that no process is left
@@ -65,7 +65,7 @@ func (g *Group) isTask() bool { return g.r.Task.Valid() }
 type Host interface {
 	// WatchFile has the writes to a file reported.
 	WatchFile(path string)
-	// ReadJob reads the job, whose last process may have ended.
+	// ReadJob reads the job: its last process may have ended.
 	ReadJob()
 }
 
@@ -262,9 +262,9 @@ func (s *Set) read(g *Group) bool {
 	return now.CPUUsage.Valid()
 }
 
-// ReadEnding reads the steps and tasks of a directory that was removed, or whose processes
-// have ended: soon nothing of them can be read. A task is read once at its step's end, for
-// there can be many, and before its step, which can be read a little longer.
+// ReadEnding reads the steps and tasks of a directory that was removed or has no process
+// any more: soon they cannot be read. A task is read once at its step's end, for there can
+// be many, and before its step, which can be read a little longer.
 func (s *Set) ReadEnding(root, path, step string, isRemoved bool) {
 	var own *Group
 	if n := s.find(root).find(path); n != nil {
@@ -305,7 +305,7 @@ func (s *Set) readEndingTask(g *Group, isRemoved bool) {
 }
 
 // EndGroups lists the steps and tasks that have no directory any more as ended. A task
-// whose last reading was missed waits for its step's end.
+// that was not read at its end waits for its step's end.
 func (s *Set) EndGroups() {
 	for _, g := range s.groups {
 		if g.dirs == 0 && !g.isTask() {
@@ -352,7 +352,7 @@ func (s *Set) ReadGroup(g *Group, snap *rt.Snapshot) {
 	snap.Steps = append(snap.Steps, g.r)
 }
 
-// AppendEnded adds those that ended and were not written yet to snap, whose steps from
+// AppendEnded adds those that ended and were not written yet to snap, where the steps from
 // first on are the readings of List.
 func (s *Set) AppendEnded(snap *rt.Snapshot, first int) {
 	clear(s.listed)

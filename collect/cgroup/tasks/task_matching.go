@@ -11,8 +11,8 @@ import (
 // each task into a directory by its number in the step, too, and leaves that behind): of
 // eight tasks on two nodes, cpuacct's task_3 and memory's task_1 are the same one, and
 // memory's task_3 has no task or another one. Directories of different hierarchies are
-// matched by the processes that are in them. A task whose processes were not seen in more
-// than one hierarchy is not reported: its step is. The lowest number of a task's
+// matched by the processes that are in them. If the processes of a task were not seen in
+// more than one hierarchy, the task is not reported: its step is. The lowest number of a task's
 // directories is the one on the node.
 
 // settleTime is how long after its last directory was made a step's tasks are reported:
@@ -22,7 +22,7 @@ const settleTime = 250 * time.Millisecond
 // maxSeen is how many processes of a task match its directories.
 const maxSeen = 4
 
-// enterTaskV1 adds the directory of a task, whose processes are awaited.
+// enterTaskV1 adds the directory of a task, and waits for its processes.
 func (s *Set) enterTaskV1(h *hierarchy, n *directory) {
 	if n.step != nil {
 		all := &n.step.all
@@ -48,7 +48,7 @@ func (s *Set) ProcessJoined(path string) {
 	}
 }
 
-// match assigns a directory to the task whose process is in it. It returns the directory
+// match assigns a directory to the task that has a process in it. It returns the directory
 // of the same hierarchy that the task left, nil for none.
 func (s *Set) match(h *hierarchy, n *directory) (left *directory) {
 	s.list(h, n)
@@ -90,7 +90,7 @@ func (s *Set) assignSeen(h *hierarchy, n *directory, seen []int) (left *director
 	return left
 }
 
-// isReportable says whether g is not a part of a task whose other directories are unknown.
+// isReportable says whether all directories of g are known.
 func (s *Set) isReportable(g *Group) bool {
 	if s.version == 2 || !g.isTask() || g.task.isMatched {
 		return true

@@ -98,8 +98,8 @@ func NewNotifier() (*Notifier, error) {
 	return n, nil
 }
 
-// WithoutInotify returns a Notifier that only waits, and whose watches fail because
-// inotify_init1 failed. A user has 128 instances by default, and a node may have more
+// WithoutInotify returns a Notifier that only waits: its watches fail because inotify_init1
+// failed. A user has 128 instances by default, and a node may have more
 // jobs: the trackers beyond that poll.
 func WithoutInotify(reason error) (*Notifier, error) {
 	wakeFD, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)

@@ -74,8 +74,8 @@ func TestOthersAreNotLookedAt(t *testing.T) {
 	check("once there is a user", map[string]bool{"slurm_n1/uid_7/job_12": true, "slurm_n1/uid_7/job_13": false, "slurm_n1/uid_8": true})
 }
 
-// A watch that cannot be renewed, for lack of memory for example, does not make a
-// directory another one, whose counters would be added to those that were read before.
+// If a watch cannot be renewed, for lack of memory for example, the directory is not taken
+// for another one: its counters would be added to those that were read before.
 func TestWatchCannotBeRenewed(t *testing.T) {
 	root := t.TempDir()
 	job := filepath.Join(root, "job_2")

@@ -20,7 +20,7 @@ import (
 // The next step comes while the last one's directories are removed, one hierarchy
 // after another, or one of them is left behind: what is counted in the new ones is
 // added to what the old ones had.
-func TestAnewInOneHierarchy(t *testing.T) {
+func TestReplacedInOneHierarchy(t *testing.T) {
 	root := t.TempDir()
 	lost := []watch.Notice{{Mask: unix.IN_Q_OVERFLOW}}
 	j := manual(t, v1Candidate(root, "cpuacct", "memory"))
@@ -49,9 +49,9 @@ func TestAnewInOneHierarchy(t *testing.T) {
 	}
 }
 
-// Where nothing can be watched a directory that is made anew between two looks is
-// told from the one before it all the same.
-func TestAnewWithoutWatches(t *testing.T) {
+// Without watches a directory that is replaced between two looks is still distinguished
+// from the one before it.
+func TestReplacedWithoutWatches(t *testing.T) {
 	root := t.TempDir()
 	scope := filepath.Join(root, "system.slice/slurmstepd.scope")
 	mkdir(t, scope)
@@ -91,8 +91,8 @@ func withoutInotify(tb testing.TB, j *Job) {
 	}
 }
 
-// A user's inotify instances are used up: the job is followed from its beginning to its
-// end all the same, and the ledger says how.
+// If a user's inotify instances are used up, the job is still followed from its beginning
+// to its end, and the reason is logged.
 func TestWithoutInotify(t *testing.T) {
 	root := t.TempDir()
 	j := manual(t, v1Candidate(root, "cpuacct"))

@@ -18,8 +18,8 @@ import (
 	"github.com/resource-tracker/rt/collect/cgroup/watch"
 )
 
-// TestKernelOOMV1: the kernel tells of a job that nears its limit, and of a kill, with
-// no reading in between.
+// TestKernelOOMV1: the kernel reports a job that nears its limit, and a kill, with no
+// reading in between.
 func TestKernelOOMV1(t *testing.T) {
 	k := kernelV1(t)
 	j := start(t, Options{}, k.candidate)
@@ -40,17 +40,17 @@ func TestKernelOOMV1(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err == nil {
 		t.Fatalf("32 MiB fit into 20: %s", out)
 	}
-	var told []rt.Event
-	for deadline := time.Now().Add(20 * time.Second); len(told) == 0 && time.Now().Before(deadline); {
+	var notes []rt.Event
+	for deadline := time.Now().Add(20 * time.Second); len(notes) == 0 && time.Now().Before(deadline); {
 		through(t, j, collect.JobShort)
-		told = j.Notes()
+		notes = j.Notes()
 	}
 	text := ""
-	for _, e := range told {
+	for _, e := range notes {
 		text += e.Name + " " + e.Detail + "\n"
 	}
 	if !strings.Contains(text, "oom_kill killed=1 total=1 (1 in step 0, 1 in step 0 task 0) memory_limit_bytes=20971520") {
-		t.Errorf("the ledger is told %q", text)
+		t.Errorf("logged: %q", text)
 	}
 	k.end(t, nil)
 	through(t, j, collect.JobEnded)
@@ -83,7 +83,7 @@ func TestPollV2(t *testing.T) {
 	}
 	write(t, at("memory.current"), "950\n")
 	if n := shorts(); n != 1 {
-		t.Errorf("told %d times", n)
+		t.Errorf("reported %d times", n)
 	}
 	read(t, s.j)
 	if s.j.state.schedule(time.Now()); !s.j.state.deadline.IsZero() || shorts() != 0 {
@@ -91,7 +91,7 @@ func TestPollV2(t *testing.T) {
 	}
 }
 
-// shorts counts how often Short is told at something.
+// shorts counts how often JobShort is reported by a call.
 func (s *shareJob) shorts(what func()) (n int) {
 	s.j.state.out = s.j.state.out[:0]
 	what()
@@ -103,9 +103,9 @@ func (s *shareJob) shorts(what func()) (n int) {
 	return n
 }
 
-// TestPageCacheIsNoShortage: a job whose memory is full of page cache is not near its
-// limit; one whose memory is full of its processes' or shared memory is, and so is one
-// that reached a step's limit.
+// TestPageCacheIsNoShortage: a job that fills its memory with page cache is not near its
+// limit; a job that fills it with its processes or shared memory is, and so is one that
+// reached a step's limit.
 func TestPageCacheIsNoShortage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShareJob(t)
@@ -165,7 +165,7 @@ func testKillAfterShortages(t *testing.T) {
 		t.Errorf("near its limit %d times, want %d", near, most)
 	}
 	if n := happened(2*most, 1); n != 1 {
-		t.Errorf("the kill is told %d times", n)
+		t.Errorf("the kill is reported %d times", n)
 	}
 	if n := happened(2*most, 2); n != 0 {
 		t.Errorf("the next one at once, %d times", n)
@@ -175,7 +175,7 @@ func testKillAfterShortages(t *testing.T) {
 	}
 }
 
-// TestKillThatAnotherReadingFinds: a kill is told whatever the cgroup was read for, as
+// TestKillThatAnotherReadingFinds: a kill is reported whatever the cgroup was read for, as
 // for the end of the process that was killed, where the watcher comes late.
 func TestKillThatAnotherReadingFinds(t *testing.T) {
 	root := t.TempDir()
@@ -183,20 +183,20 @@ func TestKillThatAnotherReadingFinds(t *testing.T) {
 	write(t, filepath.Join(memory, "memory.oom_control"), "oom_kill 1\n")
 	j := manual(t, v1Candidate(root, "memory"))
 	if slices.Contains(j.state.out, collect.JobShort) {
-		t.Error("a kill from before the job was there is told")
+		t.Error("a kill from before the job was found is reported")
 	}
 	write(t, filepath.Join(memory, "memory.oom_control"), "oom_kill 2\n")
 	changed := []watch.Notice{{Dir: memory, Mask: unix.IN_MODIFY}}
 	if out := j.step(changed); !slices.Contains(out, collect.JobShort) {
-		t.Errorf("told %v", out)
+		t.Errorf("reported %v", out)
 	}
 	if out := j.step(changed); len(out) != 0 {
 		t.Errorf("and once more %v", out)
 	}
 }
 
-// TestShortWaitsForNobody: the watcher goes on while nobody receives.
-func TestShortWaitsForNobody(t *testing.T) {
+// TestShortWaitsForNoReceiver: the watcher goes on without a receiver.
+func TestShortWaitsForNoReceiver(t *testing.T) {
 	j := manual(t, v2Candidate(t.TempDir()))
 	for range 2 * cap(j.events) {
 		sent := make(chan bool)
@@ -209,7 +209,7 @@ func TestShortWaitsForNobody(t *testing.T) {
 	}
 }
 
-// TestNoNearLimit: who takes no snapshot then has nobody look for it, and hears of kills.
+// TestNoNearLimit: with NoNearLimit the memory is not checked, and kills are logged.
 func TestNoNearLimit(t *testing.T) {
 	s := newShareJob(t)
 	s.j = manualWith(t, Options{ProcRoot: s.proc, NoNearLimit: true}, v2Candidate(filepath.Dir(filepath.Dir(filepath.Dir(s.dir)))))

@@ -50,8 +50,8 @@ func readingOf(step string, task rt.Opt[uint64], usage, memory, pids uint64) rt.
 	}
 }
 
-// A step of two unequal tasks: each has its own figures, and those of its end are
-// told until somebody has written them down.
+// A step of two unequal tasks: each has its own figures, and those of its end are in each
+// reading until one was written.
 func TestSteps(t *testing.T) {
 	s := newShareJob(t)
 	none := rt.None[uint64]()
@@ -137,8 +137,8 @@ func TestStepsV1(t *testing.T) {
 	}
 }
 
-// With more steps and tasks than can be held open, some are left out, and the
-// ledger hears of it once.
+// With more steps and tasks than can be held open, some are left out, which is logged
+// once.
 func TestTooManySteps(t *testing.T) {
 	s := newShareJob(t)
 	for i := range 256 + 10 {
@@ -154,12 +154,12 @@ func TestTooManySteps(t *testing.T) {
 		t.Errorf("notes %+v", notes)
 	}
 	if again := s.j.Notes(); again != nil {
-		t.Errorf("told twice: %v", again)
+		t.Errorf("logged twice: %v", again)
 	}
 }
 
-// Without its steps a job costs less; those that end are told all the same.
-func TestShed(t *testing.T) {
+// Without its steps a job costs less; those that end are still reported.
+func TestSkipSteps(t *testing.T) {
 	s := newShareJob(t)
 	s.group("step_0/user", 1000, 900, "1\n")
 	s.look()

@@ -13,8 +13,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// pairJob is a v1 job with a step, whose tasks have directories in several hierarchies
-// that the test makes.
+// pairJob is a v1 job with a step. The test makes the directories of its tasks in several
+// hierarchies.
 type pairJob struct {
 	t    *testing.T
 	root string
@@ -45,7 +45,7 @@ func (s *pairJob) dir(controller, task string) string {
 	return filepath.Join(s.root, controller, "slurm/uid_1000/job_12/step_0", task)
 }
 
-// used writes what a hierarchy tells of a task, or of the step with "": microseconds
+// used writes the counter of a task in a hierarchy, or of the step with "": microseconds
 // or bytes.
 func (s *pairJob) used(controller, task string, n int) {
 	name := map[string]string{"cpuacct": "cpuacct.usage", "memory": "memory.max_usage_in_bytes"}[controller]
@@ -111,14 +111,14 @@ func shown(v rt.Opt[uint64]) string {
 	return "-"
 }
 
-// A task that ends before any reading has the figures of all hierarchies, whichever
-// tells first that its process has ended, also where nothing can be read at its removal.
+// A task that ends before any reading has the figures of all hierarchies, whichever of
+// them reports the end of its process first, even if nothing can be read at its removal.
 func TestTaskEndsBeforeAReading(t *testing.T) {
 	for _, order := range [][]string{{"cpuacct", "memory"}, {"memory", "cpuacct"}} {
 		t.Run(fmt.Sprint(order), func(t *testing.T) {
 			s := newPairJob(t, "cpuacct 0", "memory 0")
 			pid, end := process(t)
-			for _, c := range order { // the kernel tells in the order of asking
+			for _, c := range order { // the kernel reports in the order of registration
 				s.procs(c, "0", pid)
 			}
 			s.drain()
@@ -203,9 +203,9 @@ func TestTasksOfOneHierarchy(t *testing.T) {
 	s.want("after the end", "3 0 -", "5 0 -")
 }
 
-// On the second node, memory's task_1 is first the directory through which one task
-// goes, which both are told of by then, and then the other's.
-func TestTaskMovesAfterItWasTold(t *testing.T) {
+// On the second node, one task passes through memory's task_1, which is then the other
+// task's; both were reported before.
+func TestTaskMovesAfterItWasReported(t *testing.T) {
 	s := newPairJob(t, "cpuacct 1", "cpuacct 3", "memory 1", "memory 3")
 	for i, task := range []string{"1", "3"} {
 		s.used("cpuacct", task, 10*(i+1))
@@ -232,8 +232,8 @@ func TestTaskMovesAfterItWasTold(t *testing.T) {
 	s.want("after the end", "1 10 1000", "3 20 2000")
 }
 
-// Tasks whose end nobody was told of are told of once, all the same.
-func TestUntoldTasksAfterLostEvents(t *testing.T) {
+// If the notices of their ends were lost, tasks are still reported once.
+func TestTasksAfterLostEvents(t *testing.T) {
 	s := newPairJob(t, "cpuacct 1", "cpuacct 3", "memory 0", "memory 1", "memory 3")
 	for i, task := range []string{"1", "3"} {
 		s.procs("cpuacct", task, 7+i)
@@ -288,7 +288,7 @@ func TestTooManyTasksV1(t *testing.T) {
 				t.Errorf("%d of %d tasks have their CPU time, want %d", cpu, tt.tasks, tt.want)
 			}
 			if notes := fmt.Sprint(j.Notes()); strings.Contains(notes, "more than 256") != (tt.tasks > 256) {
-				t.Errorf("the ledger is told %s", notes)
+				t.Errorf("logged: %s", notes)
 			}
 		})
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// taskJob is a v1 job with a step of several tasks, whose files the test writes.
+// taskJob is a v1 job with a step of several tasks. The test writes its files.
 type taskJob struct {
 	t    *testing.T
 	step string // the directory
@@ -68,7 +68,7 @@ func (s *taskJob) drain() {
 	}
 }
 
-// gone removes the step, and has the watcher told of it too late to read its tasks.
+// gone removes the step, and notifies the watcher too late to read its tasks.
 func (s *taskJob) gone() map[string]rt.StepReading {
 	s.t.Helper()
 	lost, err := filepath.Glob(filepath.Join(s.step, "task_*/cpuacct.*"))
@@ -93,7 +93,7 @@ func (s *taskJob) gone() map[string]rt.StepReading {
 			name = fmt.Sprint(n)
 		}
 		if _, twice := all[name]; twice || !r.Ended {
-			s.t.Errorf("%s: told twice, or as going on: %+v", name, r)
+			s.t.Errorf("%s: reported twice, or as not ended: %+v", name, r)
 		}
 		all[name] = r
 	}
@@ -149,19 +149,19 @@ func TestTaskIsReadAtItsEnd(t *testing.T) {
 		}
 	}
 	if n := s.j.Notes(); len(n) != 0 {
-		t.Errorf("the ledger is told %v", n)
+		t.Errorf("logged: %v", n)
 	}
 }
 
-// Tasks whose end nobody read: what the step has beyond the others is the one's, and
-// of several the ledger tells.
+// Tasks that were not read at their ends: if it is one, it has what the step has beyond
+// the others; several are logged.
 func TestTasksWhoseEndWasMissed(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		missed   int
 		mixed    bool
 		want     [3]uint64
-		told     string
+		logged   string
 		unlikely string
 	}{
 		{"none", 0, false, [3]uint64{100, 200, 300}, "", "task"},
@@ -171,7 +171,7 @@ func TestTasksWhoseEndWasMissed(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newTaskJob(t, 3)
-			ends := map[int]func(){} // of the tasks whose end is seen
+			ends := map[int]func(){} // of the tasks that are seen to end
 			for i := range 3 {
 				pid, end := process(t)
 				if i >= tt.missed {
@@ -213,8 +213,8 @@ func TestTasksWhoseEndWasMissed(t *testing.T) {
 				t.Errorf("the step: %v, want %d", all["step"].CPUUsage, used)
 			}
 			notes := fmt.Sprint(s.j.Notes())
-			if !strings.Contains(notes, tt.told) || strings.Contains(notes, tt.unlikely) {
-				t.Errorf("the ledger is told %s, want %q", notes, tt.told)
+			if !strings.Contains(notes, tt.logged) || strings.Contains(notes, tt.unlikely) {
+				t.Errorf("logged: %s, want %q", notes, tt.logged)
 			}
 		})
 	}

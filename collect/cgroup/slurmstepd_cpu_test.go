@@ -11,7 +11,7 @@ import (
 	"github.com/resource-tracker/rt/collect/cgroup/watch"
 )
 
-// shareJob is a v2 job whose files the test writes.
+// shareJob is a v2 job. The test writes its files.
 type shareJob struct {
 	t         *testing.T
 	dir, proc string
@@ -45,7 +45,7 @@ func (s *shareJob) step(name string, populated bool, user, stepd uint64) {
 	s.cpu(name+"/slurm", stepd)
 }
 
-// end removes a directory, and the watcher is told.
+// end removes a directory, and notifies the watcher.
 func (s *shareJob) end(name string) {
 	remove(s.t, filepath.Join(s.dir, name))
 	s.j.state.removed(filepath.Join(s.dir, name))
@@ -65,8 +65,8 @@ func (s *shareJob) want(what string, own, stepd uint64) {
 	}
 }
 
-// The life of two steps whose ends are seen: what slurmstepd uses after the end
-// of a step's processes is its own.
+// Two steps from their beginnings to their ends: what slurmstepd uses after the end of a
+// step's processes is its own.
 func TestShares(t *testing.T) {
 	s := newShareJob(t)
 	if got := read(t, s.j); got.CPUUsage != some(0) || got.StepdCPUUsage.Valid() {
@@ -104,7 +104,7 @@ func TestSharesOfAMissedEnd(t *testing.T) {
 	s.end("step_0")
 	s.want("step 0 gone", 1101, 34)
 	if n := s.j.Notes(); len(n) != 1 || !strings.Contains(n[0].Detail, "cpu_usec=1000 ") {
-		t.Errorf("the ledger is told %v", n)
+		t.Errorf("logged: %v", n)
 	}
 	s.total(1145)
 	s.want("later", 1101, 44)
@@ -170,7 +170,7 @@ func TestSharesOfAnotherLayout(t *testing.T) {
 }
 
 // The process that Slurm keeps in the extern step is not the job's. A session that
-// pam_slurm_adopt puts beside it is.
+// pam_slurm_adopt puts next to it is.
 func TestSharesOfTheExternStep(t *testing.T) {
 	s := newShareJob(t)
 	stat := func(pid, user, system, start int) {
@@ -184,7 +184,7 @@ func TestSharesOfTheExternStep(t *testing.T) {
 	stat(71, 1, 2, 899)
 	s.total(35_000)
 	s.look()
-	s.want("the placeholder", 0, 35_000)
+	s.want("the sleeper", 0, 35_000)
 	s.step("step_extern", true, 530_000, 6000)
 	s.total(536_000)
 	s.want("a session", 500_000, 36_000)
