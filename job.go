@@ -93,8 +93,8 @@ type JobReading struct {
 }
 
 // CarryOver fills the figures of some kinds that are absent in j with those of an older
-// reading: Counter for the gap before j, AnyKind for a last reading whose controllers vanished
-// one after another.
+// reading: Counter for the gap before j, AnyKind for a last reading, because the controllers of a
+// job disappear one after another.
 func (j *JobReading) CarryOver(older *JobReading, kinds Kind) {
 	carryOver(JobFigures[:], j, older, kinds)
 }

@@ -54,7 +54,7 @@ const (
 	kept    = false
 )
 
-// Figure describes one figure of the noun T whose value is a V. The tables below are the only
+// Figure describes one figure of the noun T with a value of type V. The tables below are the only
 // lists of figures: the spool's columns, the carry-over of counters and the exports are made
 // from them.
 type Figure[T, V any] struct {

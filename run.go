@@ -287,7 +287,7 @@ type Registration struct {
 // Batch is one sealed upload: its rows and bytes never change.
 type Batch struct {
 	Number     int       `json:"number"`    // 1, 2, 3, ... within the run
-	FirstSeq   int64     `json:"first_seq"` // the snapshots whose intervals are in it:
+	FirstSeq   int64     `json:"first_seq"` // the snapshots of its intervals:
 	LastSeq    int64     `json:"last_seq"`  // each row is derived from snapshot n-1 and n
 	Rows       int       `json:"rows"`
 	Bytes      int64     `json:"bytes"`  // of the body, compressed

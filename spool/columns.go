@@ -2,7 +2,7 @@ package spool
 
 import "github.com/resource-tracker/rt"
 
-// kib is the unit of the columns whose names end in _kib.
+// kib is the unit of the columns with names that end in _kib.
 const kib = 1024
 
 // The columns of the figures of a snapshot: the boot clock and the difference of the real

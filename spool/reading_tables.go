@@ -21,8 +21,8 @@ type storedList interface {
 	reader(c *conn, from *keyframe) (listReader, error)
 }
 
-// storedLists are all lists but the CPUs, which are in core_ticks, and the GPUs, whose details
-// are a map.
+// storedLists are all lists except the CPUs, which are in core_ticks, and the GPUs, which have
+// a map.
 var storedLists = [...]storedList{
 	&listTable[rt.NetReading]{"net", ofDevice, func(s *rt.Snapshot) *[]rt.NetReading { return &s.Nets }},
 	&listTable[rt.DiskReading]{"disk", ofDevice, func(s *rt.Snapshot) *[]rt.DiskReading { return &s.Disks }},

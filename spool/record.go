@@ -18,7 +18,7 @@ type column struct {
 	field any // a pointer
 }
 
-// inKiB is a figure in bytes whose column is in KiB.
+// inKiB is a figure in bytes with a column in KiB.
 type inKiB struct{ *rt.Opt[uint64] }
 
 func runColumns(r *rt.Run) []column {
