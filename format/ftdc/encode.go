@@ -102,7 +102,8 @@ func (e *Encoder) Encode(time int64, values []float32) error {
 			prev[i] = v
 			continue
 		}
-		if d != d && (v != v || v == prev[i]) { // NaN, or the same infinity again
+		isUnchanged := v != v || v == prev[i] // NaN, or the same infinity again
+		if d != d && isUnchanged {
 			continue
 		}
 		prev[i] = v

@@ -148,7 +148,7 @@ func array[T any](list []T) json.RawMessage {
 
 // finite leaves out what JSON has no number for.
 func finite(v rt.Opt[float64]) rt.Opt[float64] {
-	if f, ok := v.Get(); ok && (math.IsNaN(f) || math.IsInf(f, 0)) {
+	if f := v.Or(0); math.IsNaN(f) || math.IsInf(f, 0) {
 		return rt.None[float64]()
 	}
 	return v

@@ -1,6 +1,9 @@
 package gempba
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+)
 
 // finiteJSON is the line with null for each bare nan and inf, however a C library
 // prints them: with a sign, in capitals, "infinity", with something in parentheses.
@@ -11,7 +14,7 @@ func finiteJSON(line []byte) []byte {
 		switch c := line[i]; {
 		case c == '"':
 			i = stringEnd(line, i)
-		case isLetter(c) || (c == '-' || c == '+') && i+1 < len(line) && isLetter(line[i+1]):
+		case isWord(line[i:]):
 			end, ok := notFinite(line, i)
 			if ok {
 				out = append(append(out, line[done:i]...), "null"...)
@@ -19,7 +22,7 @@ func finiteJSON(line []byte) []byte {
 			}
 			i = end
 		case c >= '0' && c <= '9': // the e of an exponent is no word
-			for i < len(line) && (isLetter(line[i]) || line[i] >= '0' && line[i] <= '9' || line[i] == '.' || line[i] == '+' || line[i] == '-') {
+			for i < len(line) && isNumeric(line[i]) {
 				i++
 			}
 		default:
@@ -32,7 +35,18 @@ func finiteJSON(line []byte) []byte {
 	return append(out, line[done:]...)
 }
 
-// notFinite says where the word at i ends and whether it is one of those.
+// isWord reports whether b begins with a letter, after a sign or without one.
+func isWord(b []byte) bool {
+	if b[0] == '-' || b[0] == '+' {
+		b = b[1:]
+	}
+	return len(b) > 0 && isLetter(b[0])
+}
+
+// isNumeric reports whether c can be a part of a number with an exponent.
+func isNumeric(c byte) bool { return isLetter(c) || strings.IndexByte("0123456789.+-", c) >= 0 }
+
+// notFinite returns the end of the word at i, and whether it is a name of such a value.
 func notFinite(line []byte, i int) (end int, ok bool) {
 	word := i
 	if line[word] == '-' || line[word] == '+' {

@@ -184,7 +184,8 @@ func (f *fields) parse(s string, decimals int) rt.Opt[uint64] {
 		return rt.None[uint64]()
 	}
 	digits, frac, dotted := strings.Cut(s, ".")
-	if digits == "" || dotted && frac == "" || len(frac) > decimals || strings.ContainsFunc(digits+frac, notDigit) {
+	lacksDecimals := dotted && frac == ""
+	if digits == "" || lacksDecimals || len(frac) > decimals || strings.ContainsFunc(digits+frac, notDigit) {
 		f.fail("%q is no number with at most %d decimals", s, decimals)
 		return rt.None[uint64]()
 	}
@@ -246,7 +247,8 @@ func (f *fields) space() (total, available rt.Opt[uint64]) {
 	if total.Valid() && available.Valid() {
 		want = rt.Some(max(t, a) - min(t, a))
 	}
-	if f.err == nil && (used != want || negative != (want.Valid() && a > t)) {
+	isNegative := want.Valid() && a > t
+	if isWrong := used != want || negative != isNegative; isWrong && f.err == nil {
 		f.err = &ParseError{Line: f.line, Column: f.names[f.next-2], Reason: fmt.Sprintf("%q is not total - free", usedText)}
 	}
 	return total, available

@@ -167,7 +167,9 @@ func float(dst []byte, key string, o rt.Opt[float64]) []byte {
 		return append(dst, "null"...)
 	}
 	format := byte('f')
-	if abs := math.Abs(v); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
+	abs := math.Abs(v)
+	isPlain := abs >= 1e-6 && abs < 1e21
+	if abs != 0 && !isPlain {
 		format = 'e'
 	}
 	return strconv.AppendFloat(dst, v, format, -1, 64)

@@ -45,7 +45,8 @@ func DecodeBase45(text string) ([]uint64, error) {
 			return nil, fmt.Errorf("%q begins no base-45 number", text[i])
 		}
 		last := &out[len(out)-1]
-		if digit > 0 && (unit == 0 || uint64(digit) > (math.MaxUint64-*last)/unit) {
+		isTooLong := unit == 0 || uint64(digit) > (math.MaxUint64-*last)/unit
+		if digit > 0 && isTooLong {
 			return nil, fmt.Errorf("the base-45 number that place %d is in has more than 64 bits", i)
 		}
 		*last += uint64(digit) * unit

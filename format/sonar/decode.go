@@ -72,7 +72,11 @@ func decodeCSV(br *bufio.Reader, yield func(Record, error) bool) {
 		if bad != nil {
 			rec, bad = nil, &Error{Line: number, Offset: start, Err: bad}
 		}
-		if (rec != nil || bad != nil) && !yield(rec, bad) || err != nil {
+		hasResult := rec != nil || bad != nil
+		if hasResult && !yield(rec, bad) {
+			return
+		}
+		if err != nil {
 			return
 		}
 	}

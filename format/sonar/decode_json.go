@@ -185,7 +185,7 @@ func scalar(raw json.RawMessage) (string, bool) {
 		var s string
 		err := json.Unmarshal(raw, &s)
 		return clean(s), err == nil
-	case raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9':
+	case strings.IndexByte("-0123456789", raw[0]) >= 0:
 		return string(raw), true
 	}
 	return "", false

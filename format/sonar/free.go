@@ -128,7 +128,7 @@ func cutField(s string) (text, rest string, more bool, err error) {
 		return s, "", false, nil
 	case s[at] == ',':
 		return s[:at], s[at+1:], true, nil
-	case at > 0 && (s[at-1] != '=' || strings.IndexByte(s, '=') != at-1):
+	case at > 0 && strings.IndexByte(s[:at], '=') != at-1:
 		return "", "", false, errBareQuote
 	}
 	var b strings.Builder
