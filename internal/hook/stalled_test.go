@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestStalledExec: a tracker whose file cannot be opened, as on a dead file system,
+// TestStalledExec: a tracker that cannot be opened, as on a dead file system,
 // does not make the job wait. The kernel suspends the hook's thread, which keeps its
 // processor of the runtime, until the tracker's exec has returned.
 func TestStalledExec(t *testing.T) {

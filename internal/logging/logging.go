@@ -34,7 +34,7 @@ type Options struct {
 	Async    bool      // calls do not wait until their message is written; Close ends the writer
 }
 
-// Logger is a slog.Logger whose messages may be written in the background.
+// Logger is a slog.Logger. It can write its messages in the background.
 type Logger struct {
 	*slog.Logger
 	queue *queue // nil: messages are written at once

@@ -1,3 +1,2 @@
-// Package accounting parses what sacct reports of jobs and adds it to their runs. Its
-// callers run sacct.
+// Package accounting runs sacct, parses what it reports of jobs and adds that to their runs.
 package accounting

@@ -27,7 +27,7 @@ func FindSacct() string {
 // ErrTooLong is wrapped by the error of Run when the output is larger than its limit.
 var ErrTooLong = errors.New("its output is too large")
 
-// Run runs sacct, whose path is program, and returns its output, at most maxBytes of it.
+// Run runs sacct, found at the path program, and returns its output, at most maxBytes.
 // Times in the output are seconds since the epoch. The error names the program, wraps
 // context.DeadlineExceeded when ctx ends first, and ends with what sacct wrote to its
 // standard error.
