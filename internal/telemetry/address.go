@@ -8,8 +8,7 @@ import (
 	"syscall"
 )
 
-// CheckHostPort says what is wrong with a HOST:PORT that a person has written, and
-// gives an example.
+// CheckHostPort checks a HOST:PORT that a user wrote. The error has an example.
 func CheckHostPort(text, example string) error {
 	host, port, err := net.SplitHostPort(text)
 	what := ""
@@ -27,13 +26,13 @@ func CheckHostPort(text, example string) error {
 	return fmt.Errorf("%q: %sgive HOST:PORT, such as %s", text, what, example)
 }
 
-// knownPort takes the name of a service too.
+// knownPort also accepts the name of a service.
 func knownPort(port string) bool {
 	_, err := net.LookupPort("tcp", port)
 	return err == nil && port != ""
 }
 
-// ListenError is what net.Listen says at an address, in words that say what to do.
+// ListenError adds what to do to an error of net.Listen.
 func ListenError(err error) error {
 	var dns *net.DNSError
 	what := ""
@@ -45,21 +44,21 @@ func ListenError(err error) error {
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		what = "this machine has no such address: give one of its own, 127.0.0.1 for this machine alone, or 0.0.0.0 for all of them"
 	case errors.Is(err, syscall.EACCES):
-		what = "ports below 1024 are root's: choose another port"
+		what = "only root may listen at ports below 1024: choose another port"
 	case errors.As(err, &dns):
-		what = "no address is known of this name: give one of this machine, as 127.0.0.1"
+		what = "this name has no address: give an address of this machine, such as 127.0.0.1"
 	}
 	if what != "" {
 		return &listenError{what, err}
 	}
 	var op *net.OpError
 	if errors.As(err, &op) {
-		return op.Err // op says again where
+		return op.Err // the text of op repeats the address
 	}
 	return err
 }
 
-// listenError is a cause in other words.
+// listenError is a cause with another text.
 type listenError struct {
 	what  string
 	cause error

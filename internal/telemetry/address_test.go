@@ -31,8 +31,8 @@ func TestListenError(t *testing.T) {
 	for want, err := range map[string]error{
 		"choose another port":              of(os.NewSyscallError("bind", syscall.EADDRINUSE)),
 		"this machine has no such address": of(os.NewSyscallError("bind", syscall.EADDRNOTAVAIL)),
-		"ports below 1024 are root's":      of(os.NewSyscallError("bind", syscall.EACCES)),
-		"no address is known of this name": of(&net.DNSError{Err: "no such host", Name: "x", IsNotFound: true}),
+		"only root may listen at ports below 1024":      of(os.NewSyscallError("bind", syscall.EACCES)),
+		"this name has no address": of(&net.DNSError{Err: "no such host", Name: "x", IsNotFound: true}),
 		"something else":                   of(errors.New("something else")),
 	} {
 		got := ListenError(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/resource-tracker/rt/format/gempba"
 )
 
-// client is one connection. Its lines wait in a channel; the server closes it.
+// client is one connection. Its lines wait in a channel, which the server closes.
 type client struct {
 	conn    net.Conn
 	name    string
@@ -18,7 +18,7 @@ type client struct {
 	lines   chan []byte
 }
 
-// write sends what is queued, until the server drops the client.
+// write sends the queued lines until the server drops the client.
 func (s *Server) write(c *client) {
 	for line := range c.lines {
 		if _, err := c.conn.Write(line); err != nil {
@@ -28,7 +28,7 @@ func (s *Server) write(c *client) {
 	}
 }
 
-// read takes the client's control lines, until it leaves.
+// read reads the client's control lines until it disconnects.
 func (s *Server) read(c *client) {
 	var lines gempba.ControlLines
 	b := make([]byte, 1024)
@@ -50,8 +50,8 @@ func (s *Server) read(c *client) {
 	}
 }
 
-// control hands a line to the broadcast. Where a client sends them faster than they
-// are obeyed, the later ones are lost, as on a line that is cut.
+// control passes a line to the broadcast. Lines that arrive faster than the broadcast
+// handles them are dropped.
 func (s *Server) control(c Control) {
 	select {
 	case s.controls <- c:
@@ -65,7 +65,7 @@ func (s *Server) left(c *client, why error) {
 	s.drop(c, why)
 }
 
-// gone is why a connection failed, nil where the client just went away.
+// gone is why a connection failed, nil if the client disconnected.
 func gone(err error) error {
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.ErrClosedPipe) {
 		return nil

@@ -6,8 +6,8 @@ import (
 	"github.com/resource-tracker/rt/format/gempba"
 )
 
-// crossing is what workers send to workers on other nodes: each node tells the
-// connections whose other end it does not know, and here both ends meet.
+// crossing has what workers send to workers on other nodes. Each node reports the
+// connections with an unknown other end; crossing matches the two ends.
 type crossing struct {
 	ends map[addresses]*crossEnd
 	sums sums[jointID]
@@ -16,7 +16,7 @@ type crossing struct {
 // addresses name one end of a connection.
 type addresses struct{ local, remote netip.AddrPort }
 
-// crossEnd is an end over the looks.
+// crossEnd is one end of a connection, kept between readings.
 type crossEnd struct {
 	from, to       jointID
 	met            bool   // to is known
@@ -27,7 +27,7 @@ func newCrossing() crossing {
 	return crossing{ends: map[addresses]*crossEnd{}, sums: sums[jointID]{}}
 }
 
-// look brings the sums up to date.
+// look updates the sums.
 func (c *crossing) look(parts []part, there func(jointID) bool) {
 	at := map[addresses]jointID{}
 	each := func(visit func(who jointID, p *gempba.Peer)) {
@@ -44,7 +44,7 @@ func (c *crossing) look(parts []part, there func(jointID) bool) {
 	each(func(who jointID, p *gempba.Peer) {
 		key := addresses{p.Local, p.Remote}
 		e := c.ends[key]
-		if e == nil || e.from != who || p.Bytes < e.bytes { // another connection has got the port
+		if e == nil || e.from != who || p.Bytes < e.bytes { // another connection uses the port
 			e = &crossEnd{from: who}
 			c.ends[key] = e
 		}

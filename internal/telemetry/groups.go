@@ -16,7 +16,7 @@ import (
 	"github.com/resource-tracker/rt/slurm/layout"
 )
 
-// Tree finds the processes of a tree: each is a worker, the root the first.
+// Tree finds the processes of a tree. Each is a worker, the root is the first.
 type Tree struct {
 	tree *proc.Tree
 	snap rt.Snapshot
@@ -28,7 +28,7 @@ func NewTree(procfs, sysfs string, pid int) *Tree {
 	return &Tree{tree: proc.NewTree(proc.NewFS(procfs, sysfs), pid)}
 }
 
-// Groups implements Groups. A tree that is over has none.
+// Groups implements Groups. A tree that has ended has none.
 func (t *Tree) Groups() ([]Group, error) {
 	if err := t.tree.Read(&t.snap); err != nil {
 		return nil, err
@@ -41,18 +41,18 @@ func (t *Tree) Groups() ([]Group, error) {
 	return out, nil
 }
 
-// Close gives the descriptor back.
+// Close closes the descriptor.
 func (t *Tree) Close() error { return t.tree.Close() }
 
-// Tasks finds the tasks of a job on this node: each is a worker. Where none has a
-// rank, the batch script is one, and the processes of a step that are in no task.
+// Tasks finds the tasks of a job on this node. Each is a worker. If no task has a rank,
+// the batch script is a worker, and so are the processes of a step that are in no task.
 type Tasks struct {
 	job    *cgroup.Job
 	procfs string
-	self   string // what we are called, in /proc/<pid>/comm
+	self   string // name of this program, as in /proc/<pid>/comm
 	snap   rt.Snapshot
 	pids   []int
-	task   map[int]taskKey // of the pids of the look before that have begun their own program
+	task   map[int]taskKey // by pid, for processes that had executed their own program at the last reading
 }
 
 type taskKey struct {
@@ -80,8 +80,8 @@ func (t *Tasks) Groups() ([]Group, error) {
 	return out, err
 }
 
-// sort finds the task of each process, and which tasks have others than us: whoever
-// else watches the job has a step like ours.
+// sort finds the task of each process, and the tasks with another program than this one:
+// another rt-spool that watches the job has a step of its own.
 func (t *Tasks) sort() (byKey map[taskKey][]int, others map[taskKey]bool) {
 	known := make(map[int]taskKey, len(t.pids))
 	byKey, others = map[taskKey][]int{}, map[taskKey]bool{}
@@ -89,7 +89,7 @@ func (t *Tasks) sort() (byKey map[taskKey][]int, others map[taskKey]bool) {
 		key, ok := t.task[pid]
 		ours := false
 		if !ok {
-			name := nameOf(t.procfs, pid) // first: who has begun its own program moves to no other task
+			name := nameOf(t.procfs, pid) // before the task: a process that has executed its program moves to no other task
 			if name == stepd {
 				continue
 			}
@@ -97,7 +97,7 @@ func (t *Tasks) sort() (byKey map[taskKey][]int, others map[taskKey]bool) {
 			if !ok {
 				continue // it has just ended
 			}
-			ours = name == t.self // for now: it may be about to begin another program
+			ours = name == t.self // for now: it may be about to execute another program
 		}
 		byKey[key] = append(byKey[key], pid)
 		if !ours {
@@ -108,11 +108,11 @@ func (t *Tasks) sort() (byKey map[taskKey][]int, others map[taskKey]bool) {
 	return byKey, others
 }
 
-// stepd is what Slurm's daemon of a step is called, and its children before they begin
-// a task's program: those may be on their way from one cgroup to another.
+// stepd is the name of Slurm's daemon of a step, and of its children before they execute
+// a task's program: those may still move to another cgroup.
 const stepd = "slurmstepd"
 
-// nameOf is what a process is called; empty where it is gone.
+// nameOf returns the name of a process, empty if it has ended.
 func nameOf(procfs string, pid int) string {
 	text, err := os.ReadFile(filepath.Join(procfs, strconv.Itoa(pid), "comm"))
 	if err != nil {
@@ -121,8 +121,8 @@ func nameOf(procfs string, pid int) string {
 	return strings.TrimSuffix(string(text), "\n")
 }
 
-// workersOf are the tasks that are workers, in their order: the batch script and what
-// else only starts others not where there are others: tasks of steps with a number.
+// workersOf returns the tasks that are workers, sorted. If there are tasks of numbered
+// steps, the others, such as the batch script, only start them and are no workers.
 func workersOf(tasks map[taskKey]bool) []taskKey {
 	keys := slices.SortedFunc(maps.Keys(tasks), compareTasks)
 	if slices.ContainsFunc(keys, numbered) {
@@ -136,15 +136,15 @@ func numbered(k taskKey) bool {
 	return err == nil && k.task >= 0
 }
 
-// Memory is what the job's cgroup held at the newest look, and its limit, in bytes.
+// Memory returns what the job's cgroup held at the last reading, and its limit, in bytes.
 func (t *Tasks) Memory() (used, limit rt.Opt[uint64]) {
 	return t.snap.Job.MemCurrent, t.snap.Job.MemLimit
 }
 
-// cpu is what the task's cgroup counts, in microseconds.
+// cpu returns the CPU time of the task's cgroup in microseconds.
 func (t *Tasks) cpu(key taskKey) rt.Opt[uint64] {
 	if key.task < 0 {
-		return rt.None[uint64]() // a step as a whole counts its tasks, too
+		return rt.None[uint64]() // a step includes its tasks
 	}
 	for i := range t.snap.Steps {
 		s := &t.snap.Steps[i]
@@ -172,7 +172,7 @@ func parseTask(text string) taskKey {
 	return taskKey{p.Step, -1}
 }
 
-// compareTasks puts numbered steps first, by their numbers, and then the named ones.
+// compareTasks orders numbered steps by number, and named ones after them.
 func compareTasks(a, b taskKey) int {
 	na, errA := strconv.ParseUint(a.step, 10, 63)
 	nb, errB := strconv.ParseUint(b.step, 10, 63)

@@ -14,17 +14,17 @@ import (
 	"github.com/resource-tracker/rt/format/gempba"
 )
 
-// Joint is the source of a job on several nodes: this one, and what the others send.
-// Worker ids are given out anew, so that they are unique over the job.
+// Joint is the source of a job on several nodes: this one and those that send. It assigns
+// new worker ids, which are unique within the job.
 type Joint struct {
 	local Source
 	warn  func(error)
 	ids   map[jointID]uint32 // of the workers in the job
-	next  uint32             // id that was never given out
-	full  bool               // and somebody was told
-	here  gempba.Envelope    // the newest look at this node
-	parts []part             // what the newest look was made of
-	cross crossing           // what goes from node to node
+	next  uint32             // the lowest id that was never assigned
+	full  bool               // and this was reported
+	here  gempba.Envelope    // the last reading of this node
+	parts []part             // the nodes of the last reading
+	cross crossing           // traffic between nodes
 
 	mu     sync.Mutex
 	others map[string]*gempba.Envelope // the newest line of each other node
@@ -35,18 +35,18 @@ type jointID struct {
 	id   uint32
 }
 
-// part is what one node says.
+// part is the line of one node.
 type part struct {
 	node string
 	*gempba.Envelope
 }
 
-// NewJoint returns the source of this node, until others send.
+// NewJoint returns a source that has this node until others send.
 func NewJoint(local Source, warn func(error)) *Joint {
 	return &Joint{local: local, warn: warn, ids: map[jointID]uint32{}, cross: newCrossing(), others: map[string]*gempba.Envelope{}}
 }
 
-// Read takes the lines of another node until they end, and then forgets it.
+// Read reads the lines of another node until they end, and then drops the node.
 func (j *Joint) Read(ctx context.Context, node string, r io.Reader) error {
 	defer j.set(node, nil)
 	d := gempba.NewDecoder(r)
@@ -111,7 +111,7 @@ func (j *Joint) Workers(now time.Time) []gempba.WorkerFrame {
 	return out
 }
 
-// forget frees the ids of workers that are gone.
+// forget frees the ids of workers that have ended.
 func (j *Joint) forget() {
 	there := make(map[jointID]bool, len(j.ids))
 	for _, p := range j.parts {
@@ -122,8 +122,8 @@ func (j *Joint) forget() {
 	maps.DeleteFunc(j.ids, func(id jointID, _ uint32) bool { return !there[id] })
 }
 
-// give gives a worker its id in the job, if it has none and there is one left. Ids of
-// workers that are gone are given out once there are no others.
+// give assigns an id in the job to a worker that has none, if one is left. Ids of workers
+// that have ended are used again when there are no others.
 func (j *Joint) give(node string, worker uint32) {
 	key := jointID{node, worker}
 	if _, ok := j.ids[key]; ok {
@@ -163,8 +163,8 @@ func (j *Joint) Nodes(now time.Time) []gempba.NodeFrame {
 	return out
 }
 
-// sentinel is the id in the job of who speaks for a node: where that worker has gone
-// since, of the node's first one.
+// sentinel returns the id in the job of the worker that represents a node: the first
+// worker of the node if the chosen one has ended.
 func (j *Joint) sentinel(p *part, worker uint32) uint32 {
 	if id, ok := j.ids[jointID{p.node, worker}]; ok {
 		return id

@@ -112,7 +112,7 @@ func TestJointBeyondTheLimit(t *testing.T) {
 	}
 }
 
-// A node frame that names a worker that has gone since speaks for the node still.
+// A node frame with a worker that has ended still represents the node.
 func TestSentinelThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := NewJoint(&here{Envelope: two("n1")}, func(err error) { t.Error(err) })

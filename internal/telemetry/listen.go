@@ -21,7 +21,7 @@ import (
 // Address is where to listen: host:port, or unix:PATH.
 type Address struct{ network, text string }
 
-// ParseAddress reads what a person has written.
+// ParseAddress parses HOST:PORT or unix:PATH.
 func ParseAddress(text string) (Address, error) {
 	if path, ok := strings.CutPrefix(text, "unix:"); ok {
 		if !filepath.IsAbs(path) {
@@ -35,7 +35,7 @@ func ParseAddress(text string) (Address, error) {
 	return Address{"tcp", text}, nil
 }
 
-// String is the address as a person writes it.
+// String returns the address in the form of ParseAddress.
 func (a Address) String() string {
 	if a.network == "unix" {
 		return "unix:" + a.text
@@ -43,7 +43,7 @@ func (a Address) String() string {
 	return a.text
 }
 
-// Dial connects to who listens at the address.
+// Dial connects to the address.
 func (a Address) Dial(ctx context.Context) (net.Conn, error) {
 	var d net.Dialer
 	return d.DialContext(ctx, a.network, a.text)
@@ -52,11 +52,11 @@ func (a Address) Dial(ctx context.Context) (net.Conn, error) {
 // Listener waits for clients at one address.
 type Listener struct {
 	l     net.Listener
-	owner int // of a unix socket: who may connect, beside root
+	owner int // of a unix socket: the user next to root that may connect
 }
 
-// Listen begins to listen. Who connects to a unix socket must be owner or root; one
-// that nobody listens at any more is replaced.
+// Listen listens at an address. Only owner and root may connect to a unix socket. A
+// stale socket is replaced.
 func Listen(ctx context.Context, a Address, owner int) (*Listener, error) {
 	var c net.ListenConfig
 	if a.network == "unix" {
@@ -64,12 +64,12 @@ func Listen(ctx context.Context, a Address, owner int) (*Listener, error) {
 			return nil, err
 		}
 		mode := uint32(0o600)
-		if owner != os.Geteuid() { // who may not connect is told apart by meet
+		if owner != os.Geteuid() { // meet checks the user
 			mode = 0o666
 			defer unix.Umask(unix.Umask(0))
 		}
-		// The mode is that of the socket before it has a name: nothing that somebody
-		// puts in its place is ever changed.
+		// The mode is set before the socket has a name, so that a file that replaces it
+		// is never changed.
 		c.Control = func(_, _ string, conn syscall.RawConn) error {
 			var err error
 			if failed := conn.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), mode) }); failed != nil {
@@ -85,7 +85,7 @@ func Listen(ctx context.Context, a Address, owner int) (*Listener, error) {
 	return &Listener{l, owner}, nil
 }
 
-// removeStale removes a socket that nobody listens at.
+// removeStale removes a socket without a listener.
 func removeStale(ctx context.Context, a Address) error {
 	st, err := os.Lstat(a.text)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -99,8 +99,8 @@ func removeStale(ctx context.Context, a Address) error {
 	}
 	conn, err := a.Dial(ctx)
 	if err == nil {
-		_ = conn.Close() // it was only to see
-		return fmt.Errorf("listen at %s: somebody else does; name another path", a)
+		_ = conn.Close() // this was only a check
+		return fmt.Errorf("listen at %s: another program does; name another path", a)
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("listen at %s: %w", a, err)
@@ -108,7 +108,7 @@ func removeStale(ctx context.Context, a Address) error {
 	return os.Remove(a.text)
 }
 
-// Addr is where clients find it.
+// Addr returns the address for clients.
 func (l *Listener) Addr() string {
 	if l.l.Addr().Network() == "unix" {
 		return "unix:" + l.l.Addr().String()
@@ -116,13 +116,13 @@ func (l *Listener) Addr() string {
 	return l.l.Addr().String()
 }
 
-// Public says whether other machines can connect.
+// Public reports whether other machines can connect.
 func (l *Listener) Public() bool {
 	tcp, ok := l.l.Addr().(*net.TCPAddr)
 	return ok && !tcp.IP.IsLoopback()
 }
 
-// Close ends the listening. The clients stay.
+// Close stops listening. The clients stay.
 func (l *Listener) Close() error { return l.l.Close() }
 
 // Serve accepts clients and broadcasts until ctx is done.
@@ -136,9 +136,9 @@ func (s *Server) Serve(ctx context.Context, l *Listener) {
 	accepting.Wait()
 }
 
-// Accept serves all who connect, until the listener is closed or ctx is done.
+// Accept serves clients until the listener is closed or ctx is done.
 func (s *Server) Accept(ctx context.Context, l *Listener) {
-	stop := context.AfterFunc(ctx, func() { _ = l.Close() }) // Accept says so
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() }) // Accept returns its error
 	defer stop()
 	for {
 		conn, err := l.l.Accept()
@@ -147,7 +147,7 @@ func (s *Server) Accept(ctx context.Context, l *Listener) {
 			return
 		case err != nil:
 			s.log(fmt.Errorf("wait for clients of the telemetry: %w", err))
-			if !pause(ctx, time.Second) { // no descriptor left, say
+			if !pause(ctx, time.Second) { // perhaps no descriptor is left
 				return
 			}
 			continue
@@ -175,7 +175,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 
 var errStranger = errors.New("only the job's owner and root may watch it")
 
-// meet says who has connected. At a unix socket the kernel knows (SO_PEERCRED).
+// meet identifies a client: at a unix socket by SO_PEERCRED.
 func (l *Listener) meet(conn net.Conn) (name string, trusted bool, err error) {
 	local, ok := conn.(*net.UnixConn)
 	if !ok {
@@ -191,12 +191,12 @@ func (l *Listener) meet(conn net.Conn) (name string, trusted bool, err error) {
 		return "of a socket", false, err
 	}
 	if failed != nil {
-		return "of a socket", false, fmt.Errorf("ask the kernel who it is: %w", failed)
+		return "of a socket", false, fmt.Errorf("ask the kernel for its user: %w", failed)
 	}
 	return fmt.Sprintf("of user %d, process %d", peer.Uid, peer.Pid), true, mayWatch(int(peer.Uid), l.owner)
 }
 
-// mayWatch refuses all but root and the owner.
+// mayWatch returns an error for all users but root and the owner.
 func mayWatch(uid, owner int) error {
 	if uid != 0 && uid != owner {
 		return errStranger

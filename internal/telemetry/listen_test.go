@@ -53,7 +53,7 @@ func TestUnixSocket(t *testing.T) {
 		t.Errorf("the socket's mode is %v, %v", st.Mode(), err)
 	}
 	a := Address{"unix", path}
-	if _, err := Listen(t.Context(), a, 0); err == nil || !strings.Contains(err.Error(), "somebody else does") {
+	if _, err := Listen(t.Context(), a, 0); err == nil || !strings.Contains(err.Error(), "another program does") {
 		t.Errorf("a second listener: %v", err)
 	}
 	l.l.(*net.UnixListener).SetUnlinkOnClose(false) // as if we had been killed
@@ -82,7 +82,7 @@ func TestMayWatch(t *testing.T) {
 	}
 }
 
-// Another user who can reach the socket is refused by what the kernel says of him.
+// Another user that can reach the socket is refused by SO_PEERCRED.
 func TestStrangerIsRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to be another user")

@@ -12,20 +12,19 @@ import (
 	"github.com/resource-tracker/rt/format/gempba"
 )
 
-// NodeOptions say what a Node looks at.
+// NodeOptions select what a Node reads.
 type NodeOptions struct {
 	Hostname      string
 	Procfs, Sysfs string
 	Groups        Groups
-	// Memory is what the cgroup of the workers holds and may hold, in bytes. Nil
-	// where they have none of their own.
+	// Memory returns the use and the limit of the workers' cgroup in bytes. Nil if they
+	// have none of their own.
 	Memory func() (used, limit rt.Opt[uint64])
-	// Conns are the node's TCP connections, of which the workers' edges are made. Nil
-	// for none.
+	// Conns lists the node's TCP connections, for the edges of the workers. Nil for none.
 	Conns Conns
-	// Peers: the workers' connections to elsewhere are told to who gathers nodes.
+	// Peers adds the workers' connections to other nodes to the lines, for a Joint.
 	Peers bool
-	// Warn is told what cannot be seen, each kind of trouble once.
+	// Warn gets the first error of each kind.
 	Warn func(error)
 }
 
@@ -35,30 +34,30 @@ type Node struct {
 	procfs, sysfs string
 	groups        Groups
 	memory        func() (used, limit rt.Opt[uint64])
-	tell          func(error)
-	told          map[string]bool
+	onWarn        func(error)
+	warned        map[string]bool
 
 	workers  []*worker
 	byKey    map[string]*worker
 	nextID   uint32
-	sentinel rt.Opt[uint32] // as a client wished
+	sentinel rt.Opt[uint32] // as a client chose
 
-	machine *machine // nil where it cannot be read
+	machine *machine // nil if it cannot be read
 	sources []collect.Source
 	snap    rt.Snapshot
 	before  []rt.CPUReading
 	busy    []rt.Opt[float64] // percent, of each socket
 	lastCPU time.Time
 	packets packets
-	traffic *traffic // nil where the connections are not known
+	traffic *traffic // nil if the connections are not known
 	peers   bool
 }
 
-// NewNode returns a source that has looked at nothing but the machine.
+// NewNode returns a source that has read only the machine.
 func NewNode(o NodeOptions) *Node {
 	fs := proc.NewFS(o.Procfs, o.Sysfs)
 	n := &Node{
-		hostname: o.Hostname, procfs: o.Procfs, sysfs: o.Sysfs, groups: o.Groups, memory: o.Memory, tell: o.Warn, told: map[string]bool{},
+		hostname: o.Hostname, procfs: o.Procfs, sysfs: o.Sysfs, groups: o.Groups, memory: o.Memory, onWarn: o.Warn, warned: map[string]bool{},
 		packets: newPackets(o.Procfs), peers: o.Peers,
 		sources: []collect.Source{proc.NewCPU(fs), proc.NewMemory(fs), proc.NewNet(fs), proc.NewDisk(fs)},
 	}
@@ -68,7 +67,7 @@ func NewNode(o NodeOptions) *Node {
 	var err error
 	n.machine, err = readMachine(o.Procfs, o.Sysfs)
 	if err != nil {
-		n.warn("topology", fmt.Errorf("the topology is not known: %w", err))
+		n.warn("topology", fmt.Errorf("read the topology: %w", err))
 		n.machine = nil
 	} else if len(n.machine.sockets) > gempba.MaxSockets {
 		n.warn("sockets", fmt.Errorf("there are %d sockets and telemetry has room for %d: the others are left out", len(n.machine.sockets), gempba.MaxSockets))
@@ -76,11 +75,11 @@ func NewNode(o NodeOptions) *Node {
 	return n
 }
 
-// warn tells of each kind of trouble once.
+// warn reports the first error of each kind.
 func (n *Node) warn(kind string, err error) {
-	if !n.told[kind] {
-		n.told[kind] = true
-		n.tell(err)
+	if !n.warned[kind] {
+		n.warned[kind] = true
+		n.onWarn(err)
 	}
 }
 
@@ -126,7 +125,7 @@ func (n *Node) Nodes(now time.Time) []gempba.NodeFrame {
 	return []gempba.NodeFrame{f}
 }
 
-// measure takes how busy each socket was since the look before.
+// measure computes how busy each socket was since the last reading.
 func (n *Node) measure(now time.Time) {
 	if !n.lastCPU.IsZero() && now.Sub(n.lastCPU) < shortest {
 		return
@@ -154,8 +153,8 @@ func (n *Node) measure(now time.Time) {
 	n.before, n.lastCPU = append(n.before[:0], n.snap.CPUs...), now
 }
 
-// sentinelID is the worker that speaks for the node: the one that a client chose,
-// while it is there, else the first.
+// sentinelID returns the worker that represents the node: the one that a client chose
+// while it exists, else the first.
 func (n *Node) sentinelID() uint32 {
 	chosen, ok := n.sentinel.Get()
 	var first uint32
@@ -202,7 +201,7 @@ func (n *Node) Topology() *gempba.Topology {
 	return t
 }
 
-// Close gives the descriptors back.
+// Close closes the descriptors.
 func (n *Node) Close() error {
 	var err error
 	for _, s := range n.sources {

@@ -47,7 +47,7 @@ func TestMachine(t *testing.T) {
 		t.Errorf("memory of the first socket: %v of %v", used, total)
 	}
 	if total, used := m.sockets[1].memory(); total.Valid() || used.Valid() {
-		t.Errorf("memory of a node whose file lacks a line: %v of %v", used, total)
+		t.Errorf("memory of a node with a missing line in its file: %v of %v", used, total)
 	}
 	for _, c := range []struct {
 		cpus []uint32
@@ -74,7 +74,7 @@ func TestMachineThatShowsNothing(t *testing.T) {
 	}
 }
 
-// A worker is what the kernel says of the process.
+// The figures of a worker are those of the kernel.
 func TestWorkers(t *testing.T) {
 	cmd := exec.Command("cat")
 	in, err1 := cmd.StdinPipe()
@@ -192,9 +192,8 @@ func TestWorkersOf(t *testing.T) {
 	}
 }
 
-// TestTasksBegin: a child of slurmstepd goes through other directories before it begins
-// its task's program, and is seen there; it is of its task alone. Who only watches, as
-// we do, is no worker.
+// TestTasksBegin: a child of slurmstepd is in other directories before it executes its
+// task's program; it belongs to its task only. A program that only watches is no worker.
 func TestTasksBegin(t *testing.T) {
 	procfs := t.TempDir()
 	is := func(pid int, name, memory, cpuacct string) {
@@ -222,7 +221,7 @@ func TestTasksBegin(t *testing.T) {
 	is(10, "slurmstepd", "step_0/task_4", "step_0")        // memory's first directory is by the number in the step
 	is(11, "slurmstepd", "step_0/task_1", "step_0/task_5") // it has arrived
 	is(20, "rt-spool", "step_1/task_0", "step_1/task_0")
-	is(21, "rt-spool", "step_2/task_0", "step_2/task_0") // somebody else's
+	is(21, "rt-spool", "step_2/task_0", "step_2/task_0") // a user else's
 	look(map[taskKey][]int{{"1", 0}: {20}, {"2", 0}: {21}})
 	is(10, "program", "step_0/task_0", "step_0/task_4")
 	is(11, "program", "step_0/task_1", "step_0/task_5")

@@ -11,15 +11,15 @@ import (
 	"github.com/resource-tracker/rt/format/gempba"
 )
 
-// packets counts what the interfaces but lo carried, /proc/net/dev. Interfaces that
-// go, come or are set back make no sum jump or fall.
+// packets counts the packets of all interfaces but lo in /proc/net/dev. The sums do not
+// jump or decrease when an interface appears, disappears or is reset.
 type packets struct {
 	file  string
 	seen  map[string][2]uint64
 	total [2]uint64 // in, out
 }
 
-// read fills in the sums, or leaves them absent.
+// read sets the sums, or leaves them absent.
 func (p *packets) read(to *gempba.NetAggregate) error {
 	b, err := os.ReadFile(p.file)
 	if err != nil {
@@ -45,7 +45,7 @@ func (p *packets) read(to *gempba.NetAggregate) error {
 	return nil
 }
 
-// parsePackets reads the second and the tenth figure of each interface.
+// parsePackets parses the second and the tenth figure of each interface.
 func parsePackets(text string) (map[string][2]uint64, error) {
 	out := map[string][2]uint64{}
 	for line := range strings.Lines(text) {

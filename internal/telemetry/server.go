@@ -13,31 +13,31 @@ import (
 	"github.com/resource-tracker/rt/internal/recovery"
 )
 
-// Source is what a Server shows. It is used by one goroutine.
+// Source is what a Server broadcasts. One goroutine uses it.
 type Source interface {
-	// Workers looks at all workers, now.
+	// Workers reads all workers.
 	Workers(now time.Time) []gempba.WorkerFrame
-	// Nodes looks at the hosts, now. It follows Workers.
+	// Nodes reads the hosts. It is called after Workers.
 	Nodes(now time.Time) []gempba.NodeFrame
-	// Topology says where the workers of the newest look are.
+	// Topology describes where the workers of the last reading run.
 	Topology() *gempba.Topology
-	// Promote makes a worker the sentinel of its host, if it is there.
+	// Promote makes a worker the sentinel of its host, if the worker exists.
 	Promote(worker uint32)
 }
 
-// Bounds of what clients cost.
+// Limits of the cost of clients.
 const (
-	// MaxClients is how many there can be at once.
+	// MaxClients is how many clients can be connected.
 	MaxClients = 256
-	// queued is how many lines wait for a client that does not read. One that is
+	// queued is how many lines wait for a client that does not read. A client that is
 	// further behind is dropped.
 	queued = 4
-	// sendBuffer bounds what the kernel keeps for such a client, in bytes.
+	// sendBuffer limits what the kernel keeps for such a client, in bytes.
 	sendBuffer = 256 << 10
 )
 
-// Server broadcasts a source to its clients and obeys their control lines. While it
-// has no client it looks at nothing.
+// Server broadcasts a source to its clients and handles their control lines. It reads
+// nothing while it has no client.
 type Server struct {
 	source  Source
 	log     func(error)
@@ -48,17 +48,17 @@ type Server struct {
 	clients  map[*client]bool
 	closed   bool
 	done     sync.WaitGroup // all goroutines of clients and listeners
-	arrived  chan struct{}  // a client came, and there was none
+	arrived  chan struct{}  // the first client has connected
 }
 
-// Control is a control line and whether its sender may give orders to workers.
+// Control is a control line, and whether its sender may control workers.
 type Control struct {
 	gempba.Control
 	Trusted bool
 }
 
-// NewServer returns a server without clients. log is told why each client was
-// dropped, in one line, from several goroutines.
+// NewServer returns a server without clients. It calls log, from several goroutines, with
+// the reason for each client that it drops.
 func NewServer(source Source, log func(error)) *Server {
 	return &Server{
 		source: source, log: log, started: time.Now(),
@@ -66,7 +66,7 @@ func NewServer(source Source, log func(error)) *Server {
 	}
 }
 
-// Run broadcasts until ctx is done, and returns when all clients are gone.
+// Run broadcasts until ctx is done, and returns when all clients are disconnected.
 func (s *Server) Run(ctx context.Context) {
 	defer s.close()
 	b := newBroadcast(s.source, s.started)
@@ -77,7 +77,7 @@ func (s *Server) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-s.arrived:
-			s.tick(&b, time.Now()) // the first line comes at once
+			s.tick(&b, time.Now()) // the first line is sent at once
 		case c := <-s.controls:
 			b.obey(c)
 		case <-timer.C:
@@ -87,8 +87,8 @@ func (s *Server) Run(ctx context.Context) {
 	}
 }
 
-// Print writes the lines that a client would get, until ctx is done or one cannot be
-// written. It waits for w.
+// Print writes the lines that a client would get until ctx is done or a write fails. It
+// waits for w.
 func Print(ctx context.Context, source Source, w io.Writer) error {
 	b := newBroadcast(source, time.Now())
 	for {
@@ -110,7 +110,7 @@ type broadcast struct {
 	source                 Source
 	started                time.Time
 	workerEvery, nodeEvery time.Duration
-	last, lastNodes        time.Time // of the newest looks, by their schedule
+	last, lastNodes        time.Time // of the last readings, by their schedule
 	nodes                  []gempba.NodeFrame
 }
 
@@ -132,7 +132,7 @@ func (b *broadcast) obey(c Control) {
 	}
 }
 
-// tick sends one line, where there is a client.
+// tick sends one line if there is a client.
 func (s *Server) tick(b *broadcast, now time.Time) {
 	if s.empty() {
 		b.advance(now)
@@ -146,19 +146,19 @@ func (s *Server) tick(b *broadcast, now time.Time) {
 	s.send(line)
 }
 
-// advance keeps ticks on a grid: a late one makes none of the later ones late.
+// advance keeps ticks on a grid: a late tick does not delay the later ones.
 func (b *broadcast) advance(now time.Time) {
 	b.last = now.Add(-(now.Sub(b.last) % b.workerEvery))
 }
 
-// look makes one line.
+// look makes one line from a reading.
 func (b *broadcast) look(now time.Time) ([]byte, error) {
 	b.advance(now)
 	e := gempba.Envelope{
 		Version: gempba.SchemaVersion, TS: now.UnixMilli(), ElapsedSeconds: uint64(now.Sub(b.started) / time.Second),
 		Workers: b.source.Workers(now),
 	}
-	// Node frames go out with a line: half a tick early is nearer than a whole one late.
+	// Node frames are part of a line: half a tick early is closer than a whole one late.
 	if b.lastNodes.IsZero() || now.Sub(b.lastNodes) >= b.nodeEvery-b.workerEvery/2 {
 		b.nodes, b.lastNodes = b.source.Nodes(now), now
 	}
@@ -172,7 +172,7 @@ func (s *Server) empty() bool {
 	return len(s.clients) == 0
 }
 
-// send gives a line, which nobody changes, to all clients.
+// send queues a line, which is never changed, for all clients.
 func (s *Server) send(line []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,17 +185,17 @@ func (s *Server) send(line []byte) {
 	}
 }
 
-// drop lets a client go, with one line of the log. s.mu is held.
+// drop disconnects a client and logs the reason. s.mu is held.
 func (s *Server) drop(c *client, why error) {
 	if !s.clients[c] {
 		return
 	}
 	delete(s.clients, c)
 	close(c.lines)
-	_ = c.conn.Close() // whatever it still had to say, it is gone
+	_ = c.conn.Close() // an error does not matter now
 	if why != nil {
-		s.done.Go(func() { // s.mu is held: a log that blocks holds up nobody
-			defer recovery.Handle(func(error) {}) // it is the log that failed
+		s.done.Go(func() { // s.mu is held: a log that blocks must not block the others
+			defer recovery.Handle(func(error) {}) // the log itself failed
 			s.log(fmt.Errorf("the telemetry's client %s is dropped: %w", c.name, why))
 		})
 	}
@@ -211,21 +211,21 @@ func (s *Server) close() {
 	s.done.Wait()
 }
 
-// errFull: too many clients.
+// errFull is the error of a client above MaxClients.
 var errFull = errors.New("there are too many clients")
 
-// Add serves one more client, until it leaves or is dropped. trusted says whether it
-// may give orders to workers. The server closes conn, in any case.
+// Add serves one more client until it disconnects or is dropped. A trusted client may
+// control workers. The server always closes conn.
 func (s *Server) Add(conn net.Conn, name string, trusted bool) {
 	c := &client{conn: conn, name: name, trusted: trusted, lines: make(chan []byte, queued)}
 	if b, ok := conn.(interface{ SetWriteBuffer(int) error }); ok {
-		_ = b.SetWriteBuffer(sendBuffer) // else the kernel keeps as much as it likes
+		_ = b.SetWriteBuffer(sendBuffer) // the default of the kernel has no limit that matters here
 	}
 	s.mu.Lock()
 	full := len(s.clients) >= MaxClients
 	if full || s.closed {
 		s.mu.Unlock()
-		_ = conn.Close() // it has been told nothing
+		_ = conn.Close() // nothing was sent to it
 		if full {
 			s.log(fmt.Errorf("the telemetry's client %s is not served: %w (%d)", name, errFull, MaxClients))
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/resource-tracker/rt/format/gempba"
 )
 
-// fake is a source that counts its looks.
+// fake is a source that counts its readings.
 type fake struct {
 	workers, nodes atomic.Int64
 	promoted       []uint32
@@ -59,7 +59,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// log is what was logged, once everybody has come to rest.
+// log returns what was logged when all goroutines are blocked.
 func (b *bench) log() []string {
 	synctest.Wait()
 	b.mu.Lock()
@@ -80,7 +80,7 @@ func (b *bench) connect(name string, trusted bool) *peer {
 	return &peer{ours, gempba.NewDecoder(ours)}
 }
 
-// next reads a line and says how long it took.
+// next reads a line and returns how long it took.
 func (b *bench) next(p *peer) (time.Duration, *gempba.Envelope) {
 	b.t.Helper()
 	began := time.Now()
@@ -178,7 +178,7 @@ func TestOnlyTheTrustedPromote(t *testing.T) {
 	})
 }
 
-// 64 clients, half of them stalled: those are dropped, and nobody waits for them.
+// 64 clients, half of them stalled: those are dropped, and the others do not wait for them.
 func TestStalledClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -202,7 +202,7 @@ func TestStalledClients(t *testing.T) {
 		}
 		all.Wait()
 		log := b.log()
-		// One look for each tick, however many watch: those who came after the first
+		// One reading for each tick, however many watch: clients that came after the first
 		// have had their lines a tick later.
 		if looks := b.source.workers.Load(); looks != 21 && looks != 22 {
 			t.Errorf("%d looks for 21 lines", looks)
@@ -218,7 +218,7 @@ func TestStalledClients(t *testing.T) {
 	})
 }
 
-// Whatever a client sends, it alone is dropped, and the log has one line of it.
+// Whatever a client sends, only that client is dropped, and the log has one line.
 func TestBadClients(t *testing.T) {
 	for name, c := range map[string]struct {
 		send  []byte
@@ -238,7 +238,7 @@ func TestBadClients(t *testing.T) {
 				good, bad := b.connect("good", false), b.connect("bad", false)
 				go io.Copy(io.Discard, bad)
 				b.next(good)
-				synctest.Wait() // who leaves while a line is on its way is not missed
+				synctest.Wait() // a client that leaves during a line is not counted
 				if _, err := bad.Write(c.send); err == nil && c.leave {
 					_ = bad.Close()
 				}

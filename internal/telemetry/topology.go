@@ -15,34 +15,34 @@ import (
 	"github.com/resource-tracker/rt/format/gempba"
 )
 
-// machine is how the node's CPUs hang together. It is read once; a CPU that comes
-// later belongs to no socket.
+// machine is the topology of the node's CPUs. It is read once; a CPU that appears later
+// belongs to no socket.
 type machine struct {
 	logical  int          // CPUs that are online
 	physical int          // cores of these
 	sockets  []cpuPackage // ascending
-	socketOf map[int]int  // CPU -> place in sockets
+	socketOf map[int]int  // CPU -> index in sockets
 }
 
 // cpuPackage is a CPU package.
 type cpuPackage struct {
 	gempba.Socket
-	numa []string // directories of the memory that is attached to it
+	numa []string // directories of its memory nodes
 }
 
 // readMachine reads /sys/devices/system (Documentation/ABI/stable/sysfs-devices-system-cpu,
 // Documentation/ABI/stable/sysfs-devices-node): the CPUs that are online, their
 // packages and cores, and the memory nodes. A node of memory belongs to the package
-// of its first CPU; one without CPUs, to none.
+// of its first CPU, and to none if it has no CPU.
 func readMachine(procfs, sysfs string) (*machine, error) {
 	dir := filepath.Join(sysfs, "devices/system")
 	text, err := os.ReadFile(filepath.Join(dir, "cpu/online"))
 	if err != nil {
-		return nil, fmt.Errorf("read which CPUs there are: %w", err)
+		return nil, fmt.Errorf("read the CPUs that are online: %w", err)
 	}
 	online, err := parseList(string(text))
 	if err != nil {
-		return nil, fmt.Errorf("read which CPUs there are: %w", err)
+		return nil, fmt.Errorf("read the CPUs that are online: %w", err)
 	}
 	m := &machine{logical: len(online), socketOf: map[int]int{}}
 	cores := map[[2]int]bool{}
@@ -51,13 +51,13 @@ func readMachine(procfs, sysfs string) (*machine, error) {
 	for _, cpu := range online {
 		socket, err := readNumber(filepath.Join(dir, fmt.Sprintf("cpu/cpu%d/topology/physical_package_id", cpu)))
 		if err != nil {
-			return nil, fmt.Errorf("read where CPU %d is: %w", cpu, err)
+			return nil, fmt.Errorf("read the socket and core of CPU %d: %w", cpu, err)
 		}
 		core, err := readNumber(filepath.Join(dir, fmt.Sprintf("cpu/cpu%d/topology/core_id", cpu)))
 		if err != nil {
-			return nil, fmt.Errorf("read where CPU %d is: %w", cpu, err)
+			return nil, fmt.Errorf("read the socket and core of CPU %d: %w", cpu, err)
 		}
-		p := byID[max(0, socket)] // -1 where the firmware does not say
+		p := byID[max(0, socket)] // -1 if the firmware does not report it
 		if p == nil {
 			p = &cpuPackage{Socket: gempba.Socket{SocketID: uint32(max(0, socket)), Name: name}}
 			p.PhysicalCores.Set(0)
@@ -91,11 +91,11 @@ func (m *machine) readNUMA(dir string) error {
 	for _, node := range nodes {
 		text, err := os.ReadFile(filepath.Join(node, "cpulist"))
 		if err != nil {
-			return fmt.Errorf("read which CPUs a memory node has: %w", err)
+			return fmt.Errorf("read the CPUs of a memory node: %w", err)
 		}
 		cpus, err := parseList(string(text))
 		if err != nil {
-			return fmt.Errorf("read which CPUs a memory node has: %w", err)
+			return fmt.Errorf("read the CPUs of a memory node: %w", err)
 		}
 		for _, cpu := range cpus {
 			if at, ok := m.socketOf[cpu]; ok {
@@ -107,7 +107,7 @@ func (m *machine) readNUMA(dir string) error {
 	return nil
 }
 
-// primary is the socket that has most of the CPUs.
+// primary returns the socket that has most of the CPUs.
 func (m *machine) primary(cpus []uint32) rt.Opt[int64] {
 	count := make([]int, len(m.sockets))
 	for _, cpu := range cpus {
@@ -121,8 +121,8 @@ func (m *machine) primary(cpus []uint32) rt.Opt[int64] {
 	return rt.Some(int64(m.sockets[slices.Index(count, slices.Max(count))].SocketID))
 }
 
-// memory sums what the package's nodes of memory say, in bytes. What is cached of
-// files and can be given back is not used.
+// memory sums the memory nodes of the package, in bytes. Reclaimable file cache does not
+// count as used.
 func (p *cpuPackage) memory() (total, used rt.Opt[uint64]) {
 	if len(p.numa) == 0 {
 		return total, used
@@ -140,7 +140,7 @@ func (p *cpuPackage) memory() (total, used rt.Opt[uint64]) {
 	return rt.Some(sumTotal), rt.Some(sumUsed)
 }
 
-// readNodeMeminfo reads lines as "Node 0 MemTotal:  7902512 kB".
+// readNodeMeminfo parses lines such as "Node 0 MemTotal:  7902512 kB".
 func readNodeMeminfo(name string) (map[string]uint64, error) {
 	b, err := os.ReadFile(name)
 	if err != nil {
@@ -164,7 +164,7 @@ func readNodeMeminfo(name string) (map[string]uint64, error) {
 	return kib, nil
 }
 
-// modelName is that of the first CPU in /proc/cpuinfo, empty where it has none.
+// modelName returns the model of the first CPU in /proc/cpuinfo, empty if there is none.
 func modelName(procfs string) string {
 	f, err := os.Open(filepath.Join(procfs, "cpuinfo"))
 	if err != nil {
@@ -180,8 +180,8 @@ func modelName(procfs string) string {
 	return ""
 }
 
-// affinity is which CPUs a process may run on, ascending; nil where that cannot be
-// known. sched_getaffinity(2), which here knows 1024 CPUs.
+// affinity returns the CPUs that a process may run on, ascending; nil if that is unknown.
+// It uses sched_getaffinity(2) with 1024 CPUs.
 func affinity(pid int) []uint32 {
 	var set unix.CPUSet
 	if unix.SchedGetaffinity(pid, &set) != nil {
@@ -208,7 +208,7 @@ func readNumber(name string) (int, error) {
 	return n, nil
 }
 
-// parseList reads the kernel's lists of CPUs, "0-3,8".
+// parseList parses the kernel's lists of CPUs, "0-3,8".
 func parseList(text string) ([]int, error) {
 	var out []int
 	text = strings.TrimSpace(text)
@@ -223,7 +223,7 @@ func parseList(text string) ([]int, error) {
 			last, err = strconv.ParseUint(to, 10, 16)
 		}
 		if err != nil || first > last || last >= gempba.MaxCPUs {
-			return nil, fmt.Errorf("%.40q is no list of CPUs as \"0-3,8\"", text)
+			return nil, fmt.Errorf("%.40q is no list of CPUs such as \"0-3,8\"", text)
 		}
 		for cpu := first; cpu <= last; cpu++ {
 			out = append(out, int(cpu))

@@ -16,23 +16,23 @@ import (
 	"github.com/resource-tracker/rt/format/gempba"
 )
 
-// Conns appends the ends of TCP connections that are open on this node: a
-// sockets.Reader.
+// Conns appends the ends of the open TCP connections on this node. A sockets.Reader
+// implements it.
 type Conns interface {
 	Read([]sockets.Conn) ([]sockets.Conn, error)
 }
 
-// traffic is what workers send to each other over TCP: the sockets of their processes,
-// matched by their addresses. What goes through a socket between the last look and its
-// end is not seen, nor what goes through memory, pipes or another kind of network.
+// traffic has what workers send to each other over TCP: the sockets of their processes,
+// matched by addresses. It does not see what a socket carries after the last reading of
+// it, and no traffic through memory, pipes or other networks.
 type traffic struct {
 	conns  Conns
 	procfs string
 
-	next  time.Time // of the next look
+	next  time.Time // of the next reading
 	list  []sockets.Conn
-	pids  []int             // of the workers, when their descriptors were read
-	owner map[uint64]string // worker of each socket; empty: of none
+	pids  []int             // of the workers at the last reading of descriptors
+	owner map[uint64]string // worker of each socket; empty for none
 	ends  map[uint64]*connEnd
 	sums  sums[string]
 }
@@ -40,7 +40,7 @@ type traffic struct {
 // sums are bytes and packets by sender and receiver.
 type sums[K comparable] map[K]map[K]*gempba.Edge
 
-// add counts what one has sent to another.
+// add counts bytes and packets from one worker to another.
 func (s sums[K]) add(from, to K, bytes, packets uint64) {
 	if s[from] == nil {
 		s[from] = map[K]*gempba.Edge{}
@@ -54,7 +54,7 @@ func (s sums[K]) add(from, to K, bytes, packets uint64) {
 	sum.Count += packets
 }
 
-// forget leaves out those that are gone.
+// forget removes the workers that have ended.
 func (s sums[K]) forget(there func(K) bool) {
 	for from, all := range s {
 		if !there(from) {
@@ -65,11 +65,11 @@ func (s sums[K]) forget(there func(K) bool) {
 	}
 }
 
-// maxEdges is how many edges of a worker are told, those with most bytes: a line has
-// room for so many of each worker that it may have.
+// maxEdges is how many edges of a worker are sent, those with most bytes. A line has room
+// for that many edges of each worker.
 const maxEdges = 64
 
-// of are the edges of one, by the ids of their receivers.
+// of returns the edges of a sender, sorted by the ids of the receivers.
 func (s sums[K]) of(from K, id func(K) (uint32, bool)) []gempba.Edge {
 	out := []gempba.Edge{}
 	for to, sum := range s[from] {
@@ -80,7 +80,7 @@ func (s sums[K]) of(from K, id func(K) (uint32, bool)) []gempba.Edge {
 	return heaviest(out)
 }
 
-// heaviest leaves maxEdges, in the order of their receivers.
+// heaviest returns the maxEdges with most bytes, sorted by receiver.
 func heaviest(edges []gempba.Edge) []gempba.Edge {
 	slices.SortFunc(edges, func(a, b gempba.Edge) int { return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.To, b.To)) })
 	edges = edges[:min(len(edges), maxEdges)]
@@ -88,7 +88,7 @@ func heaviest(edges []gempba.Edge) []gempba.Edge {
 	return edges
 }
 
-// connEnd is a socket of a worker over the looks.
+// connEnd is a socket of a worker, kept between readings.
 type connEnd struct {
 	local, remote  netip.AddrPort
 	from, to       string // to is empty until it is known
@@ -96,18 +96,18 @@ type connEnd struct {
 	sent           sockets.Conn
 }
 
-// A look costs what there are connections and descriptors: it is taken once a second
-// at most, and takes no more than a part of the time.
+// The cost of a reading grows with connections and descriptors. It is taken at most once
+// a second, and takes at most a part of the time.
 const (
 	trafficEvery = time.Second
-	trafficPart  = 400 // of the time one look may take one
+	trafficPart  = 400 // a reading takes at most 1/400 of the time
 )
 
 func newTraffic(procfs string, conns Conns) *traffic {
 	return &traffic{conns: conns, procfs: procfs, owner: map[uint64]string{}, ends: map[uint64]*connEnd{}, sums: sums[string]{}}
 }
 
-// look brings the sums up to date, where it is time to.
+// look updates the sums if a reading is due.
 func (t *traffic) look(now time.Time, workers []*worker) error {
 	if now.Before(t.next) {
 		return nil
@@ -117,7 +117,7 @@ func (t *traffic) look(now time.Time, workers []*worker) error {
 	var err error
 	t.list, err = t.conns.Read(t.list[:0])
 	if err != nil {
-		return fmt.Errorf("what workers send to each other is not known: %w", err)
+		return fmt.Errorf("read what workers send to each other: %w", err)
 	}
 	t.identify(workers)
 	t.match()
@@ -137,8 +137,8 @@ func (t *traffic) look(now time.Time, workers []*worker) error {
 	return nil
 }
 
-// identify finds the worker of each socket. Descriptors are read only where there is a
-// socket or a process that was not there before.
+// identify finds the worker of each socket. It reads descriptors only if there is a new
+// socket or process.
 func (t *traffic) identify(workers []*worker) {
 	var pids []int
 	for _, w := range workers {
@@ -166,8 +166,8 @@ func (t *traffic) identify(workers []*worker) {
 	}
 }
 
-// readDescriptors gives the sockets of a process to its worker. Those of a process
-// that has just ended, or that may not be read, stay nobody's.
+// readDescriptors assigns the sockets of a process to its worker. Those of a process that
+// has just ended, or that may not be read, stay without a worker.
 func (t *traffic) readDescriptors(pid int, key string) {
 	dir := filepath.Join(t.procfs, strconv.Itoa(pid), "fd")
 	d, err := os.Open(dir)
@@ -175,7 +175,7 @@ func (t *traffic) readDescriptors(pid int, key string) {
 		return
 	}
 	defer d.Close()
-	names, _ := d.Readdirnames(-1) // what could be read of them will do
+	names, _ := d.Readdirnames(-1) // the names that could be read are enough
 	for _, name := range names {
 		target, err := os.Readlink(filepath.Join(dir, name))
 		if err != nil {
@@ -195,7 +195,7 @@ func (t *traffic) readDescriptors(pid int, key string) {
 	}
 }
 
-// match finds who is at the other end of the workers' sockets.
+// match finds the workers at the other ends of the sockets.
 func (t *traffic) match() {
 	at := make(map[addresses]string, len(t.list))
 	for i := range t.list {
@@ -221,7 +221,7 @@ func (t *traffic) match() {
 	}
 }
 
-// count adds what has been sent since it was counted last.
+// count adds what was sent since the last count.
 func (t *traffic) count(e *connEnd) {
 	if e.sent.SentBytes <= e.bytes {
 		return
@@ -230,7 +230,7 @@ func (t *traffic) count(e *connEnd) {
 	e.bytes, e.packets = e.sent.SentBytes, e.sent.SentPackets
 }
 
-// peers are the worker's sockets whose other end is not on this node.
+// peers returns the sockets of a worker with the other end on another node.
 func (t *traffic) peers(key string) []gempba.Peer {
 	var out []gempba.Peer
 	for _, e := range t.ends {

@@ -15,7 +15,7 @@ import (
 	"github.com/resource-tracker/rt/format/gempba"
 )
 
-// TestMain lets the test program be a task that talks to another one.
+// TestMain makes the test program a task that sends to another one.
 func TestMain(m *testing.M) {
 	if address := os.Getenv("RT_TEST_TALK_TO"); address != "" {
 		talk(address)
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// talk sends 5 MiB, says so, and holds the connection until its input ends.
+// talk sends 5 MiB, prints a line, and holds the connection until its input ends.
 func talk(address string) {
 	conn, err := net.Dial("tcp", address)
 	if err == nil {
@@ -35,7 +35,7 @@ func talk(address string) {
 	runtime.KeepAlive(conn) // which a collection would close
 }
 
-// Two processes talk over TCP: the one that sends has the edge.
+// Two processes are connected over TCP: the one that sends has the edge.
 func TestEdgesOfProcesses(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -86,7 +86,7 @@ func TestEdgesOfProcesses(t *testing.T) {
 	}
 }
 
-// scripted are connections that a test says.
+// scripted are connections that a test sets.
 type scripted struct {
 	list []sockets.Conn
 	err  error
@@ -117,8 +117,8 @@ func descriptors(t *testing.T, of map[string][]uint64) string {
 	return dir
 }
 
-// Counts go on when a connection ends and another one comes, and what goes to nobody
-// we know is told to who gathers.
+// Counts go on when a connection ends and another one comes, and traffic to
+// unknown addresses is a peer.
 func TestTraffic(t *testing.T) {
 	c := &scripted{}
 	tr := newTraffic(descriptors(t, map[string][]uint64{"10": {1, 5, 7}, "11": {2, 6, 8}}), c)
@@ -156,7 +156,7 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
-// The kernel that does not tell is asked once.
+// A kernel without the figures is asked once.
 func TestTrafficThatIsNotKnown(t *testing.T) {
 	var warned []error
 	n := NewNode(NodeOptions{
@@ -174,8 +174,8 @@ func TestTrafficThatIsNotKnown(t *testing.T) {
 	}
 }
 
-// Ends on two nodes meet, also when one is told before the other, and a port that is
-// used again begins anew.
+// Ends on two nodes meet, also when one is reported first, and a port that is used
+// again begins at zero.
 func TestCrossing(t *testing.T) {
 	peer := func(local, remote string, bytes uint64) []gempba.Peer {
 		return []gempba.Peer{{Local: netip.MustParseAddrPort(local), Remote: netip.MustParseAddrPort(remote), Bytes: bytes, Count: bytes / 10}}

@@ -19,32 +19,32 @@ import (
 
 // Group is one worker: a process, or the processes of one task.
 type Group struct {
-	Key  string // what it is called from one look to the next
-	PIDs []int  // its processes, the one that it is named after first
-	// CPU is what the kernel counted for all of it, ended processes too, in
-	// microseconds. Where it is absent, its processes are asked.
+	Key  string // identifies it between readings
+	PIDs []int  // its processes, beginning with the one that names it
+	// CPU is the CPU time of all its processes, also of ended ones, in microseconds. If it
+	// is absent, the processes are read.
 	CPU rt.Opt[uint64]
 }
 
-// Groups finds the workers, in the order of their ids to be.
+// Groups finds the workers, in the order in which they get ids.
 type Groups func() ([]Group, error)
 
-// worker is a group over its looks.
+// worker is a group, kept between readings.
 type worker struct {
 	id     uint32
 	key    string
 	seq    uint64
 	pids   []int
-	last   time.Time             // of the look that CPU is counted from
+	last   time.Time             // of the reading that CPU time is counted from
 	cpu    rt.Opt[uint64]        // of Group.CPU, then
 	clocks map[int]time.Duration // CPU time of each process, then
 	pct    rt.Opt[float64]
 }
 
-// shortest is the least time that CPU percentages are taken over.
+// shortest is the least interval of a CPU percentage.
 const shortest = 40 * time.Millisecond
 
-// look refreshes the workers.
+// look reads the workers.
 func (n *Node) look(now time.Time) []gempba.WorkerFrame {
 	groups, err := n.groups()
 	if err != nil {
@@ -70,7 +70,7 @@ func (n *Node) look(now time.Time) []gempba.WorkerFrame {
 	return out
 }
 
-// connect gives the frames what workers have sent to each other.
+// connect adds what workers have sent to each other to the frames.
 func (n *Node) connect(frames []gempba.WorkerFrame, now time.Time) {
 	if n.traffic == nil {
 		return
@@ -100,10 +100,10 @@ func (n *Node) connect(frames []gempba.WorkerFrame, now time.Time) {
 	}
 }
 
-// maxPeers is how many connections to elsewhere a line of a node tells.
+// maxPeers is how many connections to other nodes a line has.
 const maxPeers = 1 << 14
 
-// settle forgets the workers that are gone, so that their ids can be given out again.
+// settle removes the workers that have ended, so that their ids are free.
 func (n *Node) settle(groups []Group) {
 	before := n.byKey
 	n.byKey = make(map[string]*worker, len(groups))
@@ -115,8 +115,8 @@ func (n *Node) settle(groups []Group) {
 	n.workers = slices.DeleteFunc(n.workers, func(w *worker) bool { return n.byKey[w.key] != w })
 }
 
-// worker is the group's, a new one for a new group; nil where there is no id left.
-// Ids of workers that are gone are given out once there are no others.
+// worker returns the worker of a group, a new one for a new group, and nil if no id is
+// left. Ids of workers that have ended are used again when there are no others.
 func (n *Node) worker(g *Group) *worker {
 	if w := n.byKey[g.Key]; w != nil {
 		return w
@@ -140,7 +140,7 @@ func (n *Node) worker(g *Group) *worker {
 	return w
 }
 
-// frame is one look at a worker; it is false where none of its processes is there.
+// frame reads a worker; false if all of its processes have ended.
 func (n *Node) frame(w *worker, g *Group, now time.Time) (gempba.WorkerFrame, bool) {
 	var rss, threads uint64
 	w.pids = w.pids[:0]
@@ -165,8 +165,8 @@ func (n *Node) frame(w *worker, g *Group, now time.Time) (gempba.WorkerFrame, bo
 	}, true
 }
 
-// measure takes the CPU time since the look before. A process that was not there then
-// has used all of its time since, if the worker was.
+// measure computes the CPU time since the last reading. All CPU time of a process that
+// is new in an existing worker belongs to this interval.
 func (w *worker) measure(g *Group, now time.Time) {
 	over := now.Sub(w.last)
 	if !w.last.IsZero() && over < shortest {
@@ -178,7 +178,7 @@ func (w *worker) measure(g *Group, now time.Time) {
 	for _, pid := range w.pids {
 		at, err := cpuClock(pid)
 		if err != nil {
-			known = known && errors.Is(err, unix.EINVAL) // gone since
+			known = known && errors.Is(err, unix.EINVAL) // it has ended since
 			continue
 		}
 		clocks[pid] = at
@@ -195,7 +195,7 @@ func (w *worker) measure(g *Group, now time.Time) {
 	w.last, w.cpu, w.clocks = now, g.CPU, clocks
 }
 
-// cpuClock is the CPU time of all threads of a process, to the nanosecond:
+// cpuClock returns the CPU time of all threads of a process, to the nanosecond:
 // CLOCK_PROCESS_CPUTIME_ID of another process, clock_getcpuclockid(3).
 func cpuClock(pid int) (time.Duration, error) {
 	const sched = 2
@@ -210,10 +210,9 @@ type stat struct{ threads, rss uint64 }
 
 var pageSize = uint64(os.Getpagesize())
 
-// readStat reads how many threads a process has and its resident pages, the second
-// figure of /proc/<pid>/statm: new kernels give them there to the page, while field 24
-// of stat may be off by some hundred for each CPU. A process that has ended and is not
-// yet waited for is an error.
+// readStat reads the threads and the resident memory of a process. Resident pages are the
+// second figure of /proc/<pid>/statm, which is exact; field 24 of stat may be off by some
+// hundred pages for each CPU. A zombie is an error.
 func readStat(procfs string, pid int) (stat, error) {
 	st, err := procfile.ReadStat(procfs, pid)
 	if err != nil {
@@ -231,7 +230,7 @@ func readStat(procfs string, pid int) (stat, error) {
 	return stat{threads: st.Threads, rss: rss}, err
 }
 
-// parseResident is in bytes.
+// parseResident returns resident memory in bytes.
 func parseResident(b []byte, dir string) (uint64, error) {
 	fields := strings.Fields(string(b))
 	if len(fields) < 2 {
