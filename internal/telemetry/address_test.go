@@ -29,11 +29,11 @@ func TestListenError(t *testing.T) {
 		return &net.OpError{Op: "listen", Net: "tcp", Addr: &net.TCPAddr{Port: 80}, Err: err}
 	}
 	for want, err := range map[string]error{
-		"choose another port":              of(os.NewSyscallError("bind", syscall.EADDRINUSE)),
-		"this machine has no such address": of(os.NewSyscallError("bind", syscall.EADDRNOTAVAIL)),
-		"only root may listen at ports below 1024":      of(os.NewSyscallError("bind", syscall.EACCES)),
-		"this name has no address": of(&net.DNSError{Err: "no such host", Name: "x", IsNotFound: true}),
-		"something else":                   of(errors.New("something else")),
+		"choose another port":                      of(os.NewSyscallError("bind", syscall.EADDRINUSE)),
+		"this machine has no such address":         of(os.NewSyscallError("bind", syscall.EADDRNOTAVAIL)),
+		"only root may listen at ports below 1024": of(os.NewSyscallError("bind", syscall.EACCES)),
+		"this name has no address":                 of(&net.DNSError{Err: "no such host", Name: "x", IsNotFound: true}),
+		"something else":                           of(errors.New("something else")),
 	} {
 		got := ListenError(err)
 		if !strings.Contains(got.Error(), want) || strings.Contains(got.Error(), "listen tcp") {

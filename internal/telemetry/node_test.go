@@ -221,7 +221,7 @@ func TestTasksBegin(t *testing.T) {
 	is(10, "slurmstepd", "step_0/task_4", "step_0")        // memory's first directory is by the number in the step
 	is(11, "slurmstepd", "step_0/task_1", "step_0/task_5") // it has arrived
 	is(20, "rt-spool", "step_1/task_0", "step_1/task_0")
-	is(21, "rt-spool", "step_2/task_0", "step_2/task_0") // a user else's
+	is(21, "rt-spool", "step_2/task_0", "step_2/task_0") // of another user
 	look(map[taskKey][]int{{"1", 0}: {20}, {"2", 0}: {21}})
 	is(10, "program", "step_0/task_0", "step_0/task_4")
 	is(11, "program", "step_0/task_1", "step_0/task_5")

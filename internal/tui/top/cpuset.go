@@ -7,10 +7,10 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// cpuSet is a list of CPUs as the kernel writes it, "0-3,8"; empty is not known.
+// cpuSet is a list of CPUs in the kernel's format, "0-3,8"; empty is unknown.
 type cpuSet string
 
-// cpusOfJob is what the ledger last told of the job's cpuset.
+// cpusOfJob returns the job's last cpuset in the ledger.
 func cpusOfJob(events []rt.Event) (set cpuSet) {
 	for i := range events {
 		e := &events[i]
@@ -26,8 +26,7 @@ func cpusOfJob(events []rt.Event) (set cpuSet) {
 	return set
 }
 
-// has says whether a CPU is in the list; absent where that is not known or the list
-// is none.
+// has reports whether a CPU is in the list; absent if the list is unknown or malformed.
 func (s cpuSet) has(cpu int) (in rt.Opt[bool]) {
 	if s == "" {
 		return in

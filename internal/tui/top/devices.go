@@ -9,7 +9,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// noun is what is looked at: a job, or the run of a command.
+// noun is what is shown: a job, or the run of a command.
 func (d *Detail) noun() string {
 	if d.Job.JobID.Valid() {
 		return "job"
@@ -17,10 +17,10 @@ func (d *Detail) noun() string {
 	return "run"
 }
 
-// owner stands above what is the job's.
+// owner is the head of a column that belongs to the job.
 func (d *Detail) owner() string { return strings.ToUpper(d.noun()) + "'S" }
 
-// coresPage is the logical CPUs of the node.
+// coresPage shows the logical CPUs of the node.
 func coresPage(d *Detail, b brush) page {
 	p := page{
 		name: "cpus", empty: "no CPUs were read",
@@ -43,7 +43,7 @@ func coresPage(d *Detail, b brush) page {
 	return p
 }
 
-// yesNo shows whether something is the job's.
+// yesNo shows whether something belongs to the job.
 func yesNo(v rt.Opt[bool]) cell {
 	mine, ok := v.Get()
 	switch {
@@ -55,7 +55,7 @@ func yesNo(v rt.Opt[bool]) cell {
 	return cell{text: "no", value: "no"}
 }
 
-// memoryPage is the kinds of memory against the limit.
+// memoryPage shows the kinds of memory and their share of the limit.
 func memoryPage(d *Detail, b brush) page {
 	p := page{
 		name: "memory", empty: "no memory was read",
@@ -67,7 +67,7 @@ func memoryPage(d *Detail, b brush) page {
 	limit := toFloat(d.Job.Limit)
 	add := func(kind string, v rt.Opt[uint64]) {
 		pct := share(toFloat(v), limit)
-		if strings.HasPrefix(kind, "node:") && d.Cur.Job.Phase != rt.JobNone { // the limit is not its
+		if strings.HasPrefix(kind, "node:") && d.Cur.Job.Phase != rt.JobNone { // the limit is the job's
 			pct.Clear()
 		}
 		p.rows = append(p.rows, row{id: kind, alarm: kind == "charged" && pct.Or(0) >= nearLimit, cells: []cell{
@@ -102,7 +102,7 @@ func memoryPage(d *Detail, b brush) page {
 	return p
 }
 
-// gpusPage is the GPUs of the node, each with the job's processes on it.
+// gpusPage shows the GPUs of the node, each with the job's processes on it.
 func gpusPage(d *Detail, b brush) page {
 	p := page{
 		name: "gpus", empty: "no GPUs were read",
@@ -135,7 +135,7 @@ func processesOn(s *rt.Snapshot, uuid string) string {
 	return strings.Join(list, " ")
 }
 
-// ioPage is what was read and written: of the job, and of the node's devices.
+// ioPage shows the I/O of the job and of the node's devices.
 func ioPage(d *Detail, _ brush) page {
 	p := page{
 		name: "io", empty: "no I/O was read",
@@ -188,7 +188,7 @@ func ioPage(d *Detail, _ brush) page {
 	return p
 }
 
-// find is the element that is the same; a zero one where there is none.
+// find returns the same element of another list, the zero value if there is none.
 func find[T any](list []T, same func(*T) bool) *T {
 	for i := range list {
 		if same(&list[i]) {
@@ -198,7 +198,7 @@ func find[T any](list []T, same func(*T) bool) *T {
 	return new(T)
 }
 
-// stall is how long tasks of the job waited for something.
+// stall is how long tasks of the job waited for a resource.
 type stall struct {
 	of               string
 	some, full       rt.Opt[float64] // percent of the interval
@@ -221,7 +221,7 @@ func pressures(d *Detail) [3]stall {
 	}
 }
 
-// pressurePage is PSI: for how long tasks of the job waited.
+// pressurePage shows PSI: how long tasks of the job waited.
 func pressurePage(d *Detail, b brush) page {
 	p := page{
 		name: "pressure", empty: "no pressure was read",
@@ -241,7 +241,7 @@ func pressurePage(d *Detail, b brush) page {
 	return p
 }
 
-// power is what a domain of energy used.
+// power is the use of an energy domain.
 type power struct {
 	source, domain string
 	kind           rt.EnergyKind
@@ -249,7 +249,7 @@ type power struct {
 	watts, joules  rt.Opt[float64]
 }
 
-// energies are the domains, the widest first.
+// energies returns the domains, the widest first.
 func energies(d *Detail) []power {
 	kinds := []rt.EnergyKind{rt.EnergyNode, rt.EnergyPlatform, rt.EnergyPackage, rt.EnergyCore, rt.EnergyUncore, rt.EnergyDRAM, rt.EnergyGPU}
 	prev := d.Prev
@@ -272,10 +272,10 @@ func energies(d *Detail) []power {
 	return out
 }
 
-// energyPage is what measures energy or power.
+// energyPage shows the domains that measure energy or power.
 func energyPage(d *Detail, _ brush) page {
 	p := page{
-		name: "energy", empty: "nothing on this node measures energy, or nothing of it was read",
+		name: "energy", empty: "nothing on this node measures energy, or it was not read",
 		columns: []column{
 			{"KIND", "kind", 8, 0, true}, {"DOMAIN", "domain", 14, 0, true}, {"SOURCE", "source", 10, 1, true}, {"SOCKET", "socket", 6, 2, false},
 			{"WATTS", "watts", 8, 0, false}, {"JOULES", "joules", 9, 0, false},

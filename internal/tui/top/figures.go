@@ -6,7 +6,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// scope says whose figures a run has.
+// scope is what the figures of a run describe.
 type scope int
 
 const (
@@ -25,8 +25,8 @@ func scopeOf(cur *rt.Snapshot) scope {
 	return ofNode
 }
 
-// figures are those of the interval that cur ends; prev is nil for the first
-// reading, of which nothing is known but its gauges.
+// figures computes those of the interval that cur ends. prev is nil for the first
+// reading, which has only gauges.
 func figures(prev, cur *rt.Snapshot) Figures {
 	f := Figures{Read: rt.Some(time.Unix(0, cur.Wall).UTC())}
 	p := rt.DeriveProcess(prev, cur)

@@ -119,7 +119,7 @@ func (m *model) inTime(k tui.Key) (tea.Cmd, bool) {
 	return nil, false
 }
 
-// turn goes to a page; beyond the last comes the first.
+// turn goes to a page; the first follows the last.
 func (m *model) turn(to int) {
 	n := len(m.titles())
 	if n == 0 {
@@ -130,7 +130,7 @@ func (m *model) turn(to int) {
 	m.keepCursor()
 }
 
-// enter opens what the cursor is at: a run, or the processes of a step.
+// enter opens the run at the cursor, or the processes of the step at the cursor.
 func (m *model) enter() tea.Cmd {
 	id := m.cursor[m.view()].id
 	switch {
@@ -176,8 +176,8 @@ func (m *model) move(k tui.Key) bool {
 	return true
 }
 
-// sort takes the next column that is shown, the one before, or turns the order around.
-// It reports whether the key does that.
+// sort selects the next or previous visible column, or reverses the order. It reports
+// whether the key does that.
 func (m *model) sort(k tui.Key) bool {
 	p := m.current()
 	o := m.order()
@@ -211,15 +211,15 @@ func (m *model) sort(k tui.Key) bool {
 	return true
 }
 
-// pause holds the moment, or lets it go on: to the newest where the run is tracked,
-// through what has been where it is over.
+// pause stops at the moment, or continues: with the last reading of a run that is
+// tracked, else by playing the run.
 func (m *model) pause() tea.Cmd {
 	d := m.detail()
 	switch {
 	case m.pace == playing:
 		m.pace = still
 	case m.pace == following && d != nil && !d.Job.Live && m.single:
-		m.pace, m.at = playing, 0 // it is over: from its beginning
+		m.pace, m.at = playing, 0 // it has ended: from its beginning
 		return m.look()
 	case m.pace == following:
 		m.pace = still
@@ -239,7 +239,7 @@ func (m *model) pause() tea.Cmd {
 	return nil
 }
 
-// scrub goes on or back in time.
+// scrub moves the moment.
 func (m *model) scrub(by time.Duration) tea.Cmd {
 	d := m.detail()
 	if d == nil {
@@ -301,8 +301,8 @@ func (m *model) goToText(text string) tea.Cmd {
 	return m.goTo(at)
 }
 
-// parseMoment reads seconds after the first reading, a duration such as 1m30s, or a
-// time of the day: that on or after the first reading's.
+// parseMoment parses seconds after the first reading, a duration such as 1m30s, or a time
+// of the day, on the day of the first reading or the next.
 func parseMoment(text string, first time.Time) (time.Duration, error) {
 	text = strings.TrimSpace(text)
 	if n, err := strconv.ParseUint(text, 10, 31); err == nil {

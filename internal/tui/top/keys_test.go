@@ -265,7 +265,7 @@ func TestForeignText(t *testing.T) {
 	}
 }
 
-// With colours or without, the text is the same: they tell nothing of their own.
+// With colours or without, the text is the same: they add nothing.
 func TestAlarmIsText(t *testing.T) {
 	run := sampleRun(7)
 	j := Job{Run: &run, Path: "x", Live: true}

@@ -10,13 +10,13 @@ import (
 	"github.com/resource-tracker/rt/internal/tui"
 )
 
-// pace is how the moment that is shown moves.
+// pace is how the shown moment moves.
 type pace int
 
 const (
-	following pace = iota // it is the newest
+	following pace = iota // it is that of the last reading
 	still                 // it stays
-	playing               // a second each second, through what has been
+	playing               // it passes through the run in real time
 )
 
 // asks is what the prompt asks for.
@@ -36,17 +36,17 @@ type model struct {
 	width, height int
 
 	frame   *Frame
-	list    *Frame // the newest one of the list
+	list    *Frame // the last one of the list
 	failed  error  // what ends the program
-	trouble error  // of the last look
-	busy    bool   // a look is under way
-	again   bool   // and what it asked for is stale
+	trouble error  // of the last Look
+	busy    bool   // a Look is under way
+	again   bool   // and its answer is stale
 
 	open   string        // the run in detail; empty is the list
-	single bool          // there is no list to go back to
-	page   int           // of pages, where a run is open, or of programPages
-	first  int           // the column that the matrix begins with
-	at     time.Duration // the moment, where the pace is not following
+	single bool          // there is no list
+	page   int           // index in pages if a run is open, or in programPages
+	first  int           // the first column of the matrix
+	at     time.Duration // the moment, if the pace is not following
 	pace   pace
 	all    bool
 	help   bool
@@ -56,7 +56,7 @@ type model struct {
 	filter string
 	prompt tui.Prompt
 	asks   asks
-	said   string // what was wrong with what was typed
+	said   string // error of the typed text
 }
 
 // place is the cursor and the row that it is at.
@@ -65,7 +65,7 @@ type place struct {
 	id string
 }
 
-// listView is the view that is none of pages.
+// listView is the view that is not in pages.
 const listView = -1
 
 func newModel(ctx context.Context, src Source, o Options) *model {
@@ -86,7 +86,7 @@ type looked struct {
 	err   error
 }
 
-// tick comes every Options.Every.
+// tick is sent every Options.Every.
 type tick struct{}
 
 // Init implements tea.Model.
@@ -96,7 +96,7 @@ func (m *model) wait() tea.Cmd {
 	return tea.Tick(m.o.Every, func(time.Time) tea.Msg { return tick{} })
 }
 
-// look asks the source, aside of the screen, for what is to be shown now.
+// look reads the source in the background, for the current view.
 func (m *model) look() tea.Cmd {
 	if m.busy {
 		m.again = true
@@ -113,7 +113,7 @@ func (m *model) look() tea.Cmd {
 	}
 }
 
-// view is what is shown: listView, or a page of the run.
+// view returns listView, or the page of the run.
 func (m *model) view() int {
 	if m.open == "" && m.program() == nil {
 		return listView
@@ -149,7 +149,7 @@ func (m *model) took(l looked) tea.Cmd {
 		return tea.Quit
 	case l.err != nil:
 		m.trouble = l.err
-	case l.ask.Open != m.open: // another view has been chosen since
+	case l.ask.Open != m.open: // the view has changed since
 	default:
 		m.frame, m.trouble = l.frame, nil
 		if m.open == "" {
@@ -164,7 +164,7 @@ func (m *model) took(l looked) tea.Cmd {
 	return nil
 }
 
-// ticked does what a second brings.
+// ticked handles a tick.
 func (m *model) ticked() tea.Cmd {
 	switch m.pace {
 	case following:
@@ -180,13 +180,13 @@ func (m *model) ticked() tea.Cmd {
 	case still:
 		return nil
 	}
-	if m.busy { // a slow source is not asked twice
+	if m.busy { // a slow source is not read twice at a time
 		return nil
 	}
 	return m.look()
 }
 
-// detail is the open run, nil where it is not there yet.
+// detail returns the open run, nil if it is not read yet.
 func (m *model) detail() *Detail {
 	if m.frame == nil || m.open == "" {
 		return nil
@@ -194,7 +194,7 @@ func (m *model) detail() *Detail {
 	return m.frame.Open
 }
 
-// program is what broadcasts its frames, nil where the source is the spool.
+// program returns the program that broadcasts frames, nil if the source is a spool.
 func (m *model) program() *Program {
 	if m.frame == nil {
 		return nil
@@ -202,8 +202,8 @@ func (m *model) program() *Program {
 	return m.frame.Program
 }
 
-// titles are those of the pages that there are beside the shown one: of a run also
-// its program's, where it has broadcast frames.
+// titles returns the titles of all pages: of a run also those of its program, if it has
+// broadcast frames.
 func (m *model) titles() (out []string) {
 	d := m.detail()
 	if m.open != "" {
@@ -223,7 +223,7 @@ func (m *model) titles() (out []string) {
 	return out
 }
 
-// current is the page that is shown.
+// current returns the shown page.
 func (m *model) current() page {
 	if p := m.program(); p != nil {
 		return programPages[m.page].make(p, m.first, m.brush)
@@ -242,7 +242,7 @@ func (m *model) current() page {
 	return programPages[m.page-len(pages)].make(d.Program, 0, m.brush)
 }
 
-// rows are those of the page that the filter lets through.
+// rows returns the rows of the page that match the filter.
 func (m *model) rows(p *page) []row { return p.sorted(m.filter, m.order()) }
 
 func (m *model) order() order {
@@ -252,7 +252,7 @@ func (m *model) order() order {
 	return order{column: -1}
 }
 
-// keepCursor finds the row again that the cursor was at.
+// keepCursor moves the cursor to its row in new rows.
 func (m *model) keepCursor() {
 	p := m.current()
 	rows := m.rows(&p)
@@ -266,7 +266,7 @@ func (m *model) keepCursor() {
 	m.cursor[m.view()] = c.within(rows)
 }
 
-// within bounds the cursor, and notes what it is at.
+// within keeps the cursor within the rows, and records its row.
 func (c place) within(rows []row) place {
 	c.Bound(len(rows))
 	c.id = ""

@@ -13,8 +13,8 @@ import (
 	"github.com/resource-tracker/rt/report"
 )
 
-// Once writes what Run would show, as text of a width that scripts can read: the
-// list, or all pages of the run that is open.
+// Once writes what Run would show as text of a width: the list, or all pages of the open
+// run.
 func Once(ctx context.Context, src Source, o Options, w io.Writer, columns int) (*Frame, error) {
 	o = o.withDefaults()
 	f, err := src.Look(ctx, o.ask())
@@ -67,7 +67,7 @@ func (p *Program) write(out *strings.Builder, b brush) {
 
 func (o *Options) ask() Ask { return Ask{Open: o.Open, At: o.At, All: o.All, Wait: true} }
 
-// write writes a page as it is, with all of its rows.
+// write writes a page with all of its rows.
 func (p *page) write(out *strings.Builder, columns int) {
 	for _, h := range p.head {
 		out.WriteString(strings.TrimRight(tui.Clip(report.Plain(h), columns), " ") + "\n")
@@ -86,8 +86,8 @@ func (p *page) write(out *strings.Builder, columns int) {
 	}
 }
 
-// OnceJSON writes the same as one JSON document: an array of the runs, each with its
-// pages where it is open; of a program one object.
+// OnceJSON writes the same as one JSON document: an array of the runs, the open one with
+// its pages; for a program one object.
 func OnceJSON(ctx context.Context, src Source, o Options, w io.Writer) (*Frame, error) {
 	o = o.withDefaults()
 	f, err := src.Look(ctx, o.ask())
@@ -117,14 +117,14 @@ func writeJSON(w io.Writer, v any) error {
 	return nil
 }
 
-// document is a run in JSON: what the list has, and a list for each page.
+// document is the JSON of a run: its row of the list, and a list for each page.
 type document struct {
 	Job
 	AtSecs   float64                     `json:"at_secs"`         // the moment, after the first reading
 	LastSecs float64                     `json:"last_secs"`       // of the newest reading
-	Reading  int                         `json:"reading"`         // which one is shown, from 1
-	Readings int                         `json:"readings"`        // how many there are
-	Interval float64                     `json:"rates_over_secs"` // that rates are over; 0 of the first
+	Reading  int                         `json:"reading"`         // of the shown one, from 1
+	Readings int                         `json:"readings"`        // their number
+	Interval float64                     `json:"rates_over_secs"` // interval of rates; 0 for the first
 	Pages    map[string][]map[string]any `json:"pages"`           // by the names of the pages
 }
 
@@ -146,7 +146,7 @@ func (d *Detail) document() document {
 	return doc
 }
 
-// document is a program in JSON: its newest line, and a list for each page.
+// document returns the JSON of a program: its last line, and a list for each page.
 func (p *Program) document(where string) map[string]any {
 	doc := map[string]any{
 		"address": where, "time": time.UnixMilli(p.newest.TS).UTC(), "elapsed_secs": p.newest.ElapsedSeconds, "topology": p.newest.Topology != nil,
@@ -157,11 +157,11 @@ func (p *Program) document(where string) map[string]any {
 	return doc
 }
 
-// records are the rows of its pages, by their names.
+// records returns the rows of its pages by the names of the pages.
 func (p *Program) records() map[string][]map[string]any {
 	out := map[string][]map[string]any{}
 	for i := range programPages {
-		if i != pageMatrix { // it is the traffic once more
+		if i != pageMatrix { // it repeats the traffic
 			t := programPages[i].make(p, 0, brush{})
 			out[t.name] = t.records()
 		}
@@ -169,7 +169,7 @@ func (p *Program) records() map[string][]map[string]any {
 	return out
 }
 
-// records are the rows of a page by the keys of its columns.
+// records returns the rows of a page, with the keys of its columns.
 func (p *page) records() []map[string]any {
 	out := []map[string]any{}
 	for _, r := range p.rows {
@@ -184,10 +184,10 @@ func (p *page) records() []map[string]any {
 	return out
 }
 
-// ErrMoment says that a text means no moment of the run.
+// ErrMoment marks a text that names no moment of the run.
 var ErrMoment = errors.New("not a moment of the run")
 
-// Moment reads how long after the first reading of the open run a text means.
+// Moment parses a moment of the open run as the time after its first reading.
 func Moment(ctx context.Context, src Source, o Options, text string) (time.Duration, error) {
 	o = o.withDefaults()
 	f, err := src.Look(ctx, Ask{Open: o.Open, At: -1})
@@ -205,7 +205,7 @@ func Moment(ctx context.Context, src Source, o Options, text string) (time.Durat
 	return at, err
 }
 
-// momentError is an ErrMoment that speaks for itself.
+// momentError is an ErrMoment with another text.
 type momentError struct{ error }
 
 func (momentError) Is(target error) bool { return target == ErrMoment }

@@ -7,26 +7,26 @@ import (
 	"github.com/resource-tracker/rt/report"
 )
 
-// Columns of the first page: of the labels, of a figure, and of a bar.
+// Columns of the labels, of a figure and of a bar on the first page.
 const (
 	lineLabel  = 11
 	labelWidth = 20
 	barWidth   = 20
 )
 
-// overview is the first page of a run: all of it in brief.
+// overview is the first page of a run, a summary.
 func overview(d *Detail, b brush) page {
 	p := page{name: "overview"}
 	cur := d.Cur
 	if cur == nil {
-		p.head = []string{"nothing has been read of it yet"}
+		p.head = []string{"nothing has been read yet"}
 		return p
 	}
 	line := func(label, format string, args ...any) {
 		p.head = append(p.head, fmt.Sprintf("%-10s ", label)+fmt.Sprintf(format, args...))
 	}
 	if cur.Job.Phase == rt.JobPending {
-		line("Job", "its cgroup has not appeared yet: no process of it runs")
+		line("Job", "its cgroup has not appeared yet: none of its processes runs")
 	}
 	j := &d.Job
 	alloc := toFloat(allocated(j.Run, cur))
@@ -50,7 +50,7 @@ func overview(d *Detail, b brush) page {
 	return p
 }
 
-// gauge is a percentage with its bar and sparkline.
+// gauge formats a percentage with its bar and sparkline.
 func (d *Detail) gauge(b brush, pct rt.Opt[float64], values []rt.Opt[float64], top float64) string {
 	rest := b.width - lineLabel - labelWidth - 9 - barWidth - 1
 	return fmt.Sprintf("%7s  %s %s", withPercent(pct), b.bar(pct, barWidth), b.spark(values, top, rest))
@@ -63,7 +63,7 @@ func withPercent(v rt.Opt[float64]) string {
 	return shown(v, percent) + "%"
 }
 
-// split is the CPU time of the interval in its parts.
+// split formats the parts of the interval's CPU time.
 func (d *Detail) split() string {
 	c := &d.Cur.Job
 	if d.Prev == nil || c.Phase == rt.JobNone {
@@ -75,7 +75,7 @@ func (d *Detail) split() string {
 		shown(scaled(perSecond(q.CPUSystem, c.CPUSystem, secs), 1e-6), cores), shown(scaled(perSecond(q.CPUThrottled, c.CPUThrottled, secs), 1e-6), cores))
 }
 
-// lists are the lines about what the other pages tell more of.
+// lists adds the lines that summarize the other pages.
 func (d *Detail) lists(line func(label, format string, args ...any)) {
 	cur := d.Cur
 	stalls := pressures(d)
@@ -108,11 +108,11 @@ func (d *Detail) lists(line func(label, format string, args ...any)) {
 	line("Energy", "%s", energy)
 }
 
-// gpus is what was used of the GPUs: by the job where that is known, else by anybody.
+// gpus formats the use of the GPUs: by the job if that is known, else by all processes.
 func (d *Detail) gpus() string {
-	use, whose := d.Cur.GPU, ""
+	use, user := d.Cur.GPU, ""
 	if n := &d.Cur.Node; !use.Valid() {
-		use, whose = rt.GPUUse{Usage: n.GPUUsage, VRAMUsed: n.GPUVRAMUsed}, "  (by anybody)"
+		use, user = rt.GPUUse{Usage: n.GPUUsage, VRAMUsed: n.GPUVRAMUsed}, "  (by anybody)"
 	}
 	switch {
 	case !use.Valid():
@@ -120,5 +120,5 @@ func (d *Detail) gpus() string {
 	case len(d.Cur.GPUs) == 0:
 		return "none was found on the node"
 	}
-	return fmt.Sprintf("%s in use of %d on the node  memory %s%s", shown(use.Usage, fraction), len(d.Cur.GPUs), shownSize(use.VRAMUsed), whose)
+	return fmt.Sprintf("%s in use of %d on the node  memory %s%s", shown(use.Usage, fraction), len(d.Cur.GPUs), shownSize(use.VRAMUsed), user)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/resource-tracker/rt/report"
 )
 
-// pages are the views of a run, in the order of their numbers.
+// pages are the views of a run, by number.
 var pages = []struct {
 	title string
 	make  func(d *Detail, b brush) page
@@ -25,14 +25,14 @@ var pages = []struct {
 	{"energy", energyPage},
 }
 
-// The pages that keys lead to.
+// Pages that keys select.
 const (
 	pageJob = iota
 	pageSteps
 	pageProcesses
 )
 
-// jobsPage is the list of runs.
+// jobsPage shows the list of runs.
 func jobsPage(f *Frame, b brush) page {
 	p := page{
 		name: "jobs", empty: "no runs",
@@ -52,7 +52,7 @@ func jobsPage(f *Frame, b brush) page {
 	}
 	for i, err := range f.Problems {
 		if i == 2 && len(f.Problems) > 3 {
-			p.head = append(p.head, fmt.Sprintf("and %d more files that cannot be read: rt-spool verify tells of them", len(f.Problems)-i))
+			p.head = append(p.head, fmt.Sprintf("and %d more files that cannot be read: rt-spool verify lists them", len(f.Problems)-i))
 			break
 		}
 		p.head = append(p.head, "cannot be read: "+strings.ReplaceAll(err.Error(), f.Where+"/", ""))
@@ -67,7 +67,7 @@ func jobRow(j *Job, now time.Time, b brush) row {
 	alloc := toFloat(j.AllocCPUs)
 	used := share(toFloat(j.Memory), toFloat(j.Limit))
 	c, r, w := j.Cores, j.ReadRate, j.WriteRate
-	if j.State != rt.StateRunning { // it uses nothing any more
+	if j.State != rt.StateRunning { // it has ended
 		c, r, w = rt.None[float64](), rt.None[float64](), rt.None[float64]()
 	}
 	cells := []cell{
@@ -84,7 +84,7 @@ func jobRow(j *Job, now time.Time, b brush) row {
 	return row{id: j.Path, cells: cells, alarm: used.Or(0) >= nearLimit}
 }
 
-// nearLimit is from what percentage of its limit on a job's memory stands out.
+// nearLimit is the percentage of its limit from which a job's memory is marked.
 const nearLimit = 90
 
 func limitCell(f *Figures) cell {
@@ -94,7 +94,7 @@ func limitCell(f *Figures) cell {
 	return bytesOf(f.Limit)
 }
 
-// stepsPage is the steps and tasks, those that have ended too.
+// stepsPage shows the steps and tasks, also those that have ended.
 func stepsPage(d *Detail, _ brush) page {
 	p := page{
 		name: "steps", empty: "no steps were read",
@@ -129,7 +129,7 @@ func stepsPage(d *Detail, _ brush) page {
 	return p
 }
 
-// processesPage is the processes that used most.
+// processesPage shows the processes that used most.
 func processesPage(d *Detail, _ brush) page {
 	p := page{
 		name: "processes_most", empty: "no processes were read",
@@ -158,8 +158,8 @@ func processesPage(d *Detail, _ brush) page {
 	return p
 }
 
-// processBefore is the process in the reading before; one without figures where it
-// was not there.
+// processBefore returns the process at the previous reading, without figures if it did
+// not exist.
 func processBefore(d *Detail, q *rt.ProcessReading) *rt.ProcessReading {
 	if d.Prev != nil {
 		for i := range d.Prev.Procs {
@@ -180,7 +180,7 @@ func ticksOf(q *rt.ProcessReading) rt.Opt[uint64] {
 	return rt.Some(user + sys)
 }
 
-// headline names the run above each of its pages.
+// headline is the line above each page of a run.
 func headline(d *Detail) string {
 	j := &d.Job
 	words := []string{"Job " + j.label()}

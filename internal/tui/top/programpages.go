@@ -23,9 +23,9 @@ var programPages = []struct {
 
 const pageMatrix = 4
 
-// workersPage is the newest frame of each worker.
+// workersPage shows the last frame of each worker.
 func workersPage(p *Program, _ int, b brush) page {
-	ran := 0 // the first to go where nobody tells of tasks: what live broadcasts
+	ran := 0 // rank of columns without values: rt-spool live broadcasts no tasks
 	if !slices.ContainsFunc(p.newest.Workers, func(f gempba.WorkerFrame) bool { return f.TasksLocalTotal.Valid() || f.TasksRunning.Valid() }) {
 		ran = 7
 	}
@@ -63,7 +63,7 @@ func workersPage(p *Program, _ int, b brush) page {
 	return out
 }
 
-// identity is what the topology says of a worker; empty where it says nothing.
+// identity returns the worker in the topology, empty if it is not there.
 func (p *Program) identity(id uint32) gempba.Identity {
 	t := p.newest.Topology
 	if t == nil {
@@ -88,7 +88,7 @@ func signed(v rt.Opt[int64]) rt.Opt[float64] {
 	return rt.None[float64]()
 }
 
-// nodesPage is the newest frame of each host.
+// nodesPage shows the last frame of each host.
 func nodesPage(p *Program, _ int, _ brush) page {
 	out := page{
 		name: "nodes", empty: "no host has sent a frame yet",
@@ -127,10 +127,10 @@ func nodesPage(p *Program, _ int, _ brush) page {
 	return out
 }
 
-// socketsPage is the CPU packages of the hosts.
+// socketsPage shows the CPU packages of the hosts.
 func socketsPage(p *Program, _ int, b brush) page {
 	out := page{
-		name: "sockets", empty: "no host tells of its sockets",
+		name: "sockets", empty: "no host reports its sockets",
 		columns: []column{
 			{"HOST", "hostname", 8, 0, true}, {"SOCKET", "socket_id", 6, 0, false}, {"MODEL", "name", 12, 1, true}, {"CORES", "logical_cores", 5, 1, false},
 			{"CPU%", "cpu_pct", 6, 0, false}, {"USED", "mem_used_bytes", 5, 0, false}, {"OF", "mem_total_bytes", 5, 0, false}, {"", "", 0, 2, true},
@@ -161,7 +161,7 @@ func (p *Program) socket(host string, id uint32) gempba.Socket {
 	return gempba.Socket{}
 }
 
-// trafficPage is the edges, the heaviest first.
+// trafficPage shows the edges, the heaviest first.
 func trafficPage(p *Program, _ int, _ brush) page {
 	out := page{
 		name: "traffic", empty: "no worker has sent anything to another one",
@@ -174,7 +174,7 @@ func trafficPage(p *Program, _ int, _ brush) page {
 		for _, e := range w.cur.EdgesOut {
 			q := rt.None[uint64]()
 			n := rt.None[uint64]()
-			if w.past != 0 { // an edge that was not there had sent nothing
+			if w.past != 0 { // an edge that did not exist had sent nothing
 				q.Set(0)
 				n.Set(0)
 			}
@@ -197,7 +197,7 @@ func trafficPage(p *Program, _ int, _ brush) page {
 	return out
 }
 
-// sorted are the workers by their ids.
+// sorted returns the workers by id.
 func (p *Program) sorted() []*worker {
 	out := make([]*worker, 0, len(p.workers))
 	for _, w := range p.workers {
@@ -207,8 +207,8 @@ func (p *Program) sorted() []*worker {
 	return out
 }
 
-// matrixPage is what each worker has sent to each other one, in bytes: a row for
-// each sender and a column for each receiver, from a first one on.
+// matrixPage shows the bytes between workers: a row for each sender and a column for
+// each receiver, beginning with the receiver first.
 func matrixPage(p *Program, first int, _ brush) page {
 	out := page{name: "matrix", empty: "no workers", columns: []column{{"FROM", "from", 4, 0, false}, {"ALL", "all", 6, 0, false}}}
 	to := []uint32{}
@@ -234,7 +234,7 @@ func matrixPage(p *Program, first int, _ brush) page {
 			sent[e.To] = e.Bytes
 			sum += e.Bytes
 		}
-		all := cell{text: "·"} // nothing was sent, or nothing is known of it
+		all := cell{text: "·"} // nothing was sent, or that is unknown
 		if len(sent) > 0 {
 			all = bytesOf(rt.Some(sum))
 		}
@@ -251,7 +251,7 @@ func matrixPage(p *Program, first int, _ brush) page {
 	return out
 }
 
-// headline says what a program's newest line holds.
+// headline summarizes a program's last line.
 func (p *Program) headline(where string) string {
 	e := p.newest
 	t := fmt.Sprintf("%s  %d workers on %d nodes  %s", where, len(e.Workers), len(e.Nodes), span(float64(e.ElapsedSeconds)))

@@ -12,7 +12,7 @@ import (
 	"github.com/resource-tracker/rt/report"
 )
 
-// kind says what a line of the screen is, for those terminals that can show it.
+// kind is the style of a line, on terminals that have styles.
 type kind int
 
 const (
@@ -29,7 +29,7 @@ type line struct {
 	text string
 }
 
-// View implements tea.Model. Nothing is told by colour alone.
+// View implements tea.Model. Styles add nothing to the text.
 func (m *model) View() tea.View {
 	var b strings.Builder
 	for i, l := range m.screen() {
@@ -50,7 +50,7 @@ func (m *model) View() tea.View {
 	return tui.Screen(b.String())
 }
 
-// screen is all that is shown, a line for each of the terminal's.
+// screen returns a line for each line of the terminal.
 func (m *model) screen() []line {
 	var lines []line
 	switch {
@@ -74,7 +74,7 @@ func (m *model) screen() []line {
 	return lines
 }
 
-// shown is the title, the page and, of a run, the line of time.
+// shown returns the title, the page and, for a run, the line of time.
 func (m *model) shown() []line {
 	lines := []line{{titleLine, m.title()}}
 	below := 1 // the last line
@@ -98,7 +98,7 @@ func (m *model) shown() []line {
 	return lines
 }
 
-// title says what is looked at, and when.
+// title names the source and the time.
 func (m *model) title() string {
 	clock := m.frame.Time.In(m.o.Zone).Format(time.TimeOnly)
 	if d := m.detail(); d != nil {
@@ -127,7 +127,7 @@ func (m *model) title() string {
 	return report.Plain(t)
 }
 
-// tabs are the pages; where they are wider than the screen, those around the shown one.
+// tabs lists the pages; if they do not fit, those around the shown one.
 func (m *model) tabs() string {
 	var out []string
 	for i, title := range m.titles() {
@@ -143,7 +143,7 @@ func (m *model) tabs() string {
 	return strings.Join(out, " ")
 }
 
-// table is the part of the page's table that the cursor is in.
+// table returns the part of the page's table around the cursor.
 func (m *model) table(p *page, height int) []line {
 	if len(p.columns) == 0 || height < 1 {
 		return nil
@@ -175,7 +175,7 @@ func (m *model) table(p *page, height int) []line {
 	return lines
 }
 
-// timeLine is where in the run the moment stands.
+// timeLine shows the position of the moment in the run.
 func (m *model) timeLine(d *Detail) string {
 	if d.Cur == nil {
 		return "no readings"
@@ -200,7 +200,7 @@ func (m *model) timeLine(d *Detail) string {
 	return "[" + strings.Repeat("=", at) + "|" + strings.Repeat("-", n-1-at) + "]" + text
 }
 
-// lastLine is the prompt, or what is wrong, or the keys.
+// lastLine is the prompt, an error, or the keys.
 func (m *model) lastLine() string {
 	switch {
 	case m.prompt.IsOpen():
@@ -244,14 +244,14 @@ enter           open a run; of a step: its processes
 esc backspace   drop the filter; else back to the first page; else to the list
 tab shift+tab   next and previous page of a run; 1 to 9 choose one
 /               show only rows with a text: enter keeps it, esc drops it
-s S r           sort by the next, the previous column; turn the order around
-space           pause and go on; a run that is over is played from there
+s S r           sort by the next, the previous column; reverse the order
+space           pause and continue; a run that has ended is played
 a               in the list: also runs that ended more than a day ago, or not
 left right      one second back, on; < > or with shift: one minute;
                 of the matrix: the columns
 home end        the run's first and newest reading; in a list: first, last row
 t               go to a moment: 90 (seconds), 1m30s, 12:30:05
-ctrl+l          draw the screen anew
+ctrl+l          redraw the screen
 ? h f1          this help
 q ctrl+c        quit
 

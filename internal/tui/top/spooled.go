@@ -18,14 +18,14 @@ import (
 // recent is how long ago a run may have ended to be in the list.
 const recent = 24 * time.Hour
 
-// patience is how long a look reads files that it has not seen before.
+// patience is how long a Look reads new files.
 const patience = 300 * time.Millisecond
 
 // Spooled is the Source of the runs of a spool directory, or of some of its files.
 // A run that has ended is read once; a directory that has not changed is not listed.
 type Spooled struct {
-	Dir  string                   // of all that are there; with Find it is what to watch
-	Find func() ([]string, error) // the files to show; nil is all of Dir
+	Dir  string                   // with the runs; with Find the directory to watch
+	Find func() ([]string, error) // returns the files to show; nil for all of Dir
 	Now  func() time.Time         // nil is time.Now
 
 	changed time.Time // of Dir when it was listed
@@ -36,7 +36,7 @@ type Spooled struct {
 	open    *tape
 }
 
-// File is a Source of one run, wherever its file lies.
+// File returns a Source of one run, in any directory.
 func File(path string) *Spooled {
 	return &Spooled{Dir: path, Find: func() ([]string, error) { return []string{path}, nil }}
 }
@@ -88,7 +88,7 @@ func (s *Spooled) Look(ctx context.Context, ask Ask) (*Frame, error) {
 	return f, nil
 }
 
-// list finds the files, where something has come or gone.
+// list finds the files if the directory has changed.
 func (s *Spooled) list(all bool, now time.Time) error {
 	st, err := os.Stat(s.Dir)
 	if err != nil {
@@ -119,8 +119,8 @@ func (s *Spooled) list(all bool, now time.Time) error {
 	return nil
 }
 
-// listDir returns the files of runs that are tracked, and then of those that were
-// changed lately, the newest first.
+// listDir returns the files of runs that are tracked, and then those that were changed
+// recently, the newest first.
 func listDir(dir string, all bool, now time.Time) (paths []string, older int, err error) {
 	files, err := os.ReadDir(dir)
 	if err != nil {
@@ -157,7 +157,7 @@ func listDir(dir string, all bool, now time.Time) (paths []string, older int, er
 	return paths, older, nil
 }
 
-// detail shows one run, which is read as a whole.
+// detail returns one run, which is read completely.
 func (s *Spooled) detail(ctx context.Context, ask Ask, now time.Time) (*Detail, error) {
 	if s.open == nil || s.open.path != ask.Open {
 		s.open = &tape{path: ask.Open, whole: true}
@@ -169,7 +169,7 @@ func (s *Spooled) detail(ctx context.Context, ask Ask, now time.Time) (*Detail, 
 	return s.open.detail(ctx, ask.At, now)
 }
 
-// sortJobs puts those that run first, each kind by its start.
+// sortJobs sorts by start, the running ones first.
 func sortJobs(jobs []Job) {
 	slices.SortStableFunc(jobs, func(a, b Job) int {
 		return cmp.Or(cmp.Compare(b2i(a.State != rt.StateRunning), b2i(b.State != rt.StateRunning)), a.Start.Compare(b.Start), strings.Compare(a.Path, b.Path))

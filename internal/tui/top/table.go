@@ -9,38 +9,38 @@ import (
 	"github.com/resource-tracker/rt/internal/tui"
 )
 
-// page is what one view shows: some lines, and a table below them.
+// page is the content of one view: some lines, and a table below them.
 type page struct {
 	name    string // in --json
 	head    []string
 	columns []column
 	rows    []row
-	empty   string // what is said where the table has no rows
+	empty   string // text instead of an empty table
 }
 
-// column of a table. Where not all fit, those with the lowest rank go first; the
-// one without a width takes what is left.
+// column of a table. If not all fit, those with the highest rank are left out first. The
+// one without a width fills the rest.
 type column struct {
 	title string
 	key   string // in --json
-	width int    // at least; 0: what is left
-	rank  int    // 0 stays always
-	text  bool   // aligned to the left, and sorted upwards first
+	width int    // at least; 0 for the rest
+	rank  int    // 0 is always shown
+	text  bool   // aligned left, and sorted in ascending order first
 }
 
 // row of a table.
 type row struct {
-	id    string // what the row is of, so that the cursor stays with it
+	id    string // identifies the row, so that the cursor stays with it
 	cells []cell
 	alarm bool // close to a limit
 }
 
-// cell is what is shown and what it is sorted by and printed as in JSON: a float64,
-// a string, or nil where nothing was read.
+// cell has a text, and the value for sorting and JSON: a float64, a string, or nil if
+// nothing was read.
 type cell struct {
 	text  string
 	value any
-	draw  func(width int) string // in place of text, for what is as wide as there is room
+	draw  func(width int) string // instead of text, for a cell that fills its column
 }
 
 func word(s string) cell { return cell{text: dash(s), value: s} }
@@ -56,7 +56,7 @@ func count(v rt.Opt[uint64]) cell { return number(toFloat(v), bigNumber) }
 
 func bytesOf(v rt.Opt[uint64]) cell { return number(toFloat(v), size) }
 
-// name is a number that names something: it is shown whole.
+// name is a number that identifies something; all digits are shown.
 func name(v rt.Opt[uint64]) cell {
 	c := number(toFloat(v), func(x float64) string { return decimal(x) })
 	if !v.Valid() {
@@ -65,13 +65,13 @@ func name(v rt.Opt[uint64]) cell {
 	return c
 }
 
-// order is how a table is sorted; column -1 is as it comes.
+// order is how a table is sorted; column -1 is the original order.
 type order struct {
 	column  int
 	reverse bool
 }
 
-// sorted returns the rows that hold the filter's text, in order.
+// sorted returns the rows that contain the filter's text, in order.
 func (p *page) sorted(filter string, o order) []row {
 	filter = strings.ToLower(filter)
 	rows := slices.DeleteFunc(slices.Clone(p.rows), func(r row) bool { return filter != "" && !r.holds(filter) })
@@ -84,7 +84,7 @@ func (p *page) sorted(filter string, o order) []row {
 	down := !p.columns[o.column].text != o.reverse
 	slices.SortStableFunc(rows, func(a, b row) int {
 		x, y := a.cells[o.column].value, b.cells[o.column].value
-		if x == nil || y == nil { // what was not read stands last, either way
+		if x == nil || y == nil { // values that were not read are last in both orders
 			return cmp.Compare(b2i(x == nil), b2i(y == nil))
 		}
 		d := compare(x, y)
@@ -126,7 +126,7 @@ func (r *row) holds(lower string) bool {
 	return false
 }
 
-// layout is where the columns stand; 0 is one that does not fit.
+// layout returns the widths of the columns; 0 is a column that does not fit.
 func (p *page) layout(rows []row, total int) []int {
 	widths := make([]int, len(p.columns))
 	for i, c := range p.columns {
@@ -171,10 +171,10 @@ func (p *page) layout(rows []row, total int) []int {
 	return widths
 }
 
-// leastSpark is the least width of the column that takes what is left.
+// leastSpark is the least width of the column that fills the rest.
 const leastSpark = 8
 
-// titles is the line above the rows; the column it is sorted by is marked.
+// titles returns the line above the rows, with a mark at the sorted column.
 func (p *page) titles(widths []int, o order) string {
 	var out []string
 	for i, c := range p.columns {

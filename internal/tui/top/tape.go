@@ -15,37 +15,38 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// How many readings a sparkline shows at most, and how many of the newest are kept of
-// a run in the list.
+// How many readings a sparkline shows at most, and how many of the last are kept of a run
+// in the list.
 const (
 	window     = 240
 	listWindow = 60
 )
 
-// tape is what was read of a run's file so far. The file is opened only when
-// something about it has changed, and closed again at once, as drain does.
+// tape has what was read from a run's file. The file is opened only when it has changed,
+// and closed at once.
 type tape struct {
 	path   string
 	whole  bool // from the first reading on, with the steps that have ended
 	seen   fingerprint
-	err    error // of what was seen
-	looked bool  // since the directory has changed
+	err    error // of the last reading of the file
+	looked bool  // since the last change of the directory
 
 	run     rt.Run
 	live    bool
-	before  rt.Snapshot // the newest reading, without lists
-	last    Figures     // of the newest reading
+	before  rt.Snapshot // the last reading, without lists
+	last    Figures     // of the last reading
 	cpus    rt.Opt[uint64]
 	first   int64   // boot time of the first reading
 	points  []point // ascending
 	ended   []endedStep
-	mine    cpuSet       // the CPUs that the job may use, where the ledger tells
-	program *Program     // of its own frames, at the reading that was shown last
-	prev    *rt.Snapshot // the interval that was shown last
+	mine    cpuSet       // the CPUs that the job may use, from the ledger
+	program *Program     // of its frames, at the last shown reading
+	prev    *rt.Snapshot // the last shown interval
 	cur     *rt.Snapshot
 }
 
-// point is one reading as sparklines and the line of time need it. NaN is not read.
+// point has the figures of one reading for sparklines and the line of time. NaN was not
+// read.
 type point struct {
 	seq, boot, wall            int64
 	cores, memory, read, write float32
@@ -53,11 +54,11 @@ type point struct {
 
 // endedStep is a step or task, with its last figures.
 type endedStep struct {
-	boot int64 // of the reading that had them
+	boot int64 // of its last reading
 	rt.StepReading
 }
 
-// fingerprint tells that a file may have changed.
+// fingerprint identifies a state of a file.
 type fingerprint struct {
 	size, logSize int64
 	time, logTime time.Time
@@ -77,12 +78,12 @@ func (t *tape) fingerprint() (f fingerprint, err error) {
 	return f, err
 }
 
-// settled says that nothing more will come.
+// settled reports whether the file is complete.
 func (t *tape) settled() bool {
 	return t.run.State != rt.StateRunning && t.run.State != ""
 }
 
-// grow reads what is new in the file.
+// grow reads the new part of the file.
 func (t *tape) grow(ctx context.Context) error {
 	t.looked = true
 	f, err := t.fingerprint()
@@ -146,7 +147,7 @@ func (t *tape) read(ctx context.Context, r *spool.Reader) error {
 	return nil
 }
 
-// readFirst learns when the tracking began.
+// readFirst reads the time of the first reading.
 func (t *tape) readFirst(ctx context.Context, r *spool.Reader) error {
 	for cur, err := range r.Scalars(ctx, 1, 1) {
 		if err != nil {
@@ -167,7 +168,7 @@ func (t *tape) add(cur *rt.Snapshot) {
 		}
 	}
 	scalars := rt.Snapshot{Seq: cur.Seq, Wall: cur.Wall, Boot: cur.Boot, Reason: cur.Reason, Node: cur.Node, Job: cur.Job, GPU: cur.GPU, Tree: cur.Tree}
-	var prev *rt.Snapshot // as it was read: a difference over a gap is no rate of the interval
+	var prev *rt.Snapshot // unchanged: a difference over a gap is no rate of the interval
 	if t.before.Seq != 0 {
 		prev = &t.before
 	}
@@ -188,7 +189,7 @@ func small(v rt.Opt[float64]) float32 {
 	return float32(math.NaN())
 }
 
-// series are the newest values of points.
+// series returns the last values of points.
 func series(points []point, of func(*point) float32) []rt.Opt[float64] {
 	points = points[max(0, len(points)-window):]
 	out := make([]rt.Opt[float64], len(points))
@@ -205,7 +206,7 @@ func memoryOf(p *point) float32 { return p.memory }
 func readOf(p *point) float32   { return p.read }
 func writeOf(p *point) float32  { return p.write }
 
-// job is the run as the list shows it.
+// job returns the run for the list.
 func (t *tape) job(now time.Time) Job {
 	run := t.run
 	j := Job{Run: &run, Path: t.path, Live: t.live, Figures: t.last, cores: series(t.points, coresOf), memory: series(t.points, memoryOf)}
@@ -216,7 +217,8 @@ func (t *tape) job(now time.Time) Job {
 	return j
 }
 
-// detail is the run at a moment after its first reading; a negative one is the newest.
+// detail returns the run at a moment after its first reading, at the last reading if the
+// moment is negative.
 func (t *tape) detail(ctx context.Context, at time.Duration, now time.Time) (*Detail, error) {
 	d := &Detail{Job: t.job(now), Count: len(t.points), mine: t.mine}
 	n := len(t.points)
@@ -252,8 +254,8 @@ func (t *tape) detail(ctx context.Context, at time.Duration, now time.Time) (*De
 	return d, nil
 }
 
-// newest is the reading that is shown without being asked for. Of a command that has
-// ended it is the last one of its processes: the very last was taken without them.
+// newest returns the index of the default reading. For a command that has ended it is the
+// last reading with processes.
 func (t *tape) newest() int {
 	i := len(t.points) - 1
 	if t.run.JobID.Valid() || !t.settled() {
@@ -286,18 +288,18 @@ func (t *tape) load(ctx context.Context, i int) (err error) {
 		t.cur.CopyFrom(cur)
 	}
 	if t.cur == nil {
-		t.points = nil // readings have been thinned since
+		t.points = nil // readings were thinned since
 		return fmt.Errorf("%s: reading %d has been thinned since it was listed: look again", t.path, seq)
 	}
 	return nil
 }
 
-// kept is how many frames of the program before a moment are read: enough for the
-// rates of workers that send one with every second line.
+// kept is how many frames of the program are read before a moment: enough for the rates
+// of workers that send a frame with every second line.
 const kept = 4
 
-// frames is what the job's program has broadcast at a time, nil where nothing of it
-// was kept or can be read: the readings are shown without.
+// frames returns the broadcast of the job's program at a time, nil if nothing was
+// recorded or can be read: the readings are shown without it.
 func frames(r *spool.Reader, wall int64) *Program {
 	list, err := r.RecordsBefore("gempba", wall, kept)
 	if err != nil {
@@ -317,7 +319,7 @@ func frames(r *spool.Reader, wall int64) *Program {
 	return p
 }
 
-// steps are those of the reading that is shown and those that had ended before.
+// steps returns those of the shown reading and those that had ended before.
 func (t *tape) steps() []step {
 	var out []step
 	for i := range t.ended {

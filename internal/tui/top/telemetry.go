@@ -14,30 +14,30 @@ import (
 	"github.com/resource-tracker/rt/internal/recovery"
 )
 
-// Telemetry is the Source of a program that broadcasts GemPBA's frames. It connects
-// at the first look, and again when the connection ends.
+// Telemetry is the Source of a program that broadcasts GemPBA's frames. It connects at
+// the first Look, and again when the connection ends.
 type Telemetry struct {
-	Name string // of the address, for people
+	Name string // of the address
 	Dial func(context.Context) (net.Conn, error)
 	Now  func() time.Time // nil is time.Now
 
 	once    sync.Once
-	changed chan struct{} // something has come: the first line, or a failure
+	changed chan struct{} // after the first line or a failure
 	mu      sync.Mutex
 	program *Program
 	lines   int
 	err     error
 }
 
-// Waits of a Telemetry.
+// Timeouts of a Telemetry.
 const (
-	firstFrame  = 10 * time.Second        // for the first line, which comes within a cadence
-	secondFrame = 1500 * time.Millisecond // for one more, that rates can be taken of
+	firstFrame  = 10 * time.Second        // for the first line, which is sent within a cadence
+	secondFrame = 1500 * time.Millisecond // for the second, which rates need
 	connectWait = 5 * time.Second
 	retryAfter  = time.Second
 )
 
-// badLines is how many lines in a row may be no telemetry before the server is left.
+// badLines is how many consecutive lines may be no telemetry before it disconnects.
 const badLines = 100
 
 // Look implements Source.
@@ -72,7 +72,7 @@ func (t *Telemetry) Look(ctx context.Context, _ Ask) (*Frame, error) {
 	return f, nil
 }
 
-// await waits until so many lines have come, or the connection has failed.
+// await waits for a number of lines, or until the connection has failed.
 func (t *Telemetry) await(ctx context.Context, lines int, most time.Duration) {
 	late := time.NewTimer(most)
 	defer late.Stop()
@@ -93,7 +93,7 @@ func (t *Telemetry) await(ctx context.Context, lines int, most time.Duration) {
 	}
 }
 
-// follow keeps a connection.
+// follow keeps the connection open.
 func (t *Telemetry) follow(ctx context.Context) {
 	defer recovery.Handle(t.fail)
 	for ctx.Err() == nil {
@@ -139,7 +139,7 @@ func (t *Telemetry) connect(ctx context.Context) error {
 		}
 		inRow++
 		if inRow == 1 {
-			t.fail(fmt.Errorf("%s: %w", t.Name, err)) // a line that is none of the format's
+			t.fail(fmt.Errorf("%s: %w", t.Name, err)) // a line in another format
 		}
 		if inRow >= badLines {
 			return fmt.Errorf("%s: %w", t.Name, err)
@@ -147,7 +147,7 @@ func (t *Telemetry) connect(ctx context.Context) error {
 	}
 }
 
-// fail notes what is wrong.
+// fail records an error.
 func (t *Telemetry) fail(err error) {
 	defer t.tell()
 	t.mu.Lock()
@@ -167,7 +167,7 @@ func (t *Telemetry) take(e *gempba.Envelope) {
 	t.lines++
 }
 
-// Program is what the workers of a program did, as far as their frames tell.
+// Program has the activity of a program's workers from their frames.
 type Program struct {
 	newest  *gempba.Envelope
 	workers map[uint32]*worker
@@ -178,20 +178,20 @@ func newProgram() *Program {
 	return &Program{workers: map[uint32]*worker{}, hosts: map[string]*hostFrames{}}
 }
 
-// worker is the newest frame of a worker and the one before.
+// worker has the last two frames of a worker.
 type worker struct {
 	cur, prev gempba.WorkerFrame
-	at, past  int64 // milliseconds, when they were taken
+	at, past  int64 // times in milliseconds
 	cpu       []rt.Opt[float64]
 }
 
-// hostFrames is the same of a host.
+// hostFrames has the last two frames of a host.
 type hostFrames struct {
 	cur, prev gempba.NodeFrame
 	at, past  int64
 }
 
-// take adds a line. One repeats the frames of workers that have sent none since.
+// take adds a line. A line repeats the frames of workers that have sent none since.
 func (p *Program) take(e *gempba.Envelope) {
 	p.newest = e
 	workers := make(map[uint32]*worker, len(e.Workers))
@@ -227,13 +227,13 @@ func (p *Program) take(e *gempba.Envelope) {
 	p.workers, p.hosts = workers, hosts
 }
 
-// snapshot is what nobody changes later: take makes new maps and new entries.
+// snapshot returns a state that never changes: take makes new maps and entries.
 func (p *Program) snapshot() *Program {
 	c := *p
 	return &c
 }
 
-// secs is the time between two frames; 0 of the first.
+// secs returns the time between the two frames; 0 for the first.
 func (w *worker) secs() float64 { return between(w.past, w.at) }
 
 func (h *hostFrames) secs() float64 { return between(h.past, h.at) }

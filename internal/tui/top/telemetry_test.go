@@ -17,7 +17,7 @@ import (
 )
 
 // sampleLine is line i, half a second after the one before: four workers on two
-// hosts, of which 0 sends to all others and 1 tells nothing of its process.
+// hosts, of which 0 sends to all others and 1 reports no figures of its process.
 func sampleLine(t *testing.T, i uint64) []byte {
 	t.Helper()
 	e := gempba.Envelope{
@@ -70,7 +70,7 @@ func (s *server) dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// telemetry is a source whose server sends what send writes.
+// telemetry is a source with a server that sends what send writes.
 func telemetry(t *testing.T, send func(net.Conn)) *Telemetry {
 	s := &server{make(chan net.Conn)}
 	go func() {

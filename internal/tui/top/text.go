@@ -11,10 +11,10 @@ import (
 	"github.com/resource-tracker/rt/report"
 )
 
-// notRead stands where nothing was read: it is not 0.
+// notRead is shown for a value that was not read, which is not 0.
 const notRead = "n/a"
 
-// pad fills a text up to a width, and cuts it there.
+// pad fills or cuts a text to a width.
 func pad(s string, n int, right bool) string {
 	s = tui.Clip(s, n)
 	blank := strings.Repeat(" ", max(n-tui.Width(s), 0))
@@ -80,7 +80,7 @@ func percent(v float64) string { return fmt.Sprintf("%.1f", v) }
 
 func fraction(v float64) string { return fmt.Sprintf("%.2f", v) }
 
-// shown is v in a format, and notRead where there is none.
+// shown formats v, as notRead if it is absent.
 func shown(v rt.Opt[float64], format func(float64) string) string {
 	if x, ok := v.Get(); ok && x == x {
 		return format(x)
@@ -90,7 +90,7 @@ func shown(v rt.Opt[float64], format func(float64) string) string {
 
 func shownSize(v rt.Opt[uint64]) string { return shown(toFloat(v), size) }
 
-// rate is bytes per second.
+// rate formats bytes per second.
 func rate(v rt.Opt[float64]) string {
 	if !v.Valid() {
 		return notRead
@@ -98,7 +98,7 @@ func rate(v rt.Opt[float64]) string {
 	return shown(v, size) + "/s"
 }
 
-// span shows a time as h:mm:ss, and d-hh:mm from a day on.
+// span formats a time as h:mm:ss, and as d-hh:mm from a day on.
 func span(secs float64) string {
 	if secs < 0 {
 		return "0:00:00"
@@ -111,7 +111,7 @@ func span(secs float64) string {
 	return fmt.Sprintf("%d:%02d:%02d", h, m, s)
 }
 
-// cpuTime shows seconds of CPU time: with hundredths while they tell something.
+// cpuTime formats seconds of CPU time, with hundredths below a minute.
 func cpuTime(secs float64) string {
 	if secs < 60 {
 		return fmt.Sprintf("%.2f s", secs)
@@ -119,14 +119,14 @@ func cpuTime(secs float64) string {
 	return span(secs)
 }
 
-// brush draws with the characters that the terminal has.
+// brush draws with the characters of the terminal.
 type brush struct {
 	ascii bool
 	width int // of the screen
 }
 
-// spark draws the newest values that fit into n columns, from 0 to top, blank where nothing
-// was read. With no top it is the highest value.
+// spark draws the last values that fit into n columns, from 0 to top, with blanks for
+// absent ones. A top of 0 is the highest value.
 func (b brush) spark(values []rt.Opt[float64], top float64, n int) string {
 	values = values[max(0, len(values)-max(n, 0)):]
 	if top <= 0 {
