@@ -11,23 +11,22 @@ import (
 	"github.com/resource-tracker/rt/format/powerapi"
 )
 
-// counters adds up what reports tell of intervals.
+// counters adds up the intervals of reports.
 type counters struct {
 	start time.Time // of the first interval
 	s     rt.Snapshot
 	perf  map[counterKey]int
 	watts map[string]int // domains of s.Energy
-	parts []powerPart    // of the node's power since the last snapshot
+	parts []powerPart    // of the power of the node since the last snapshot
 }
 
-// powerPart is what a formula tells of a part of the node: of a socket's cores, of its
-// memory.
+// powerPart is the power of a part of the node, such as the cores of a socket, or its memory.
 type powerPart struct {
 	key   partKey
 	watts float64
 }
 
-// partKey tells the parts of one target apart.
+// partKey distinguishes the parts of one target.
 type partKey struct{ scope, socket string }
 
 func partOf(r *powerapi.PowerReport) partKey {
@@ -40,8 +39,8 @@ type counterKey struct {
 	event       string
 }
 
-// newPowerapiCounters has all counters of the reports, at zero: a report tells what
-// was counted in the interval before it.
+// newCounters returns all counters of the reports, at zero: a report counts the interval
+// before it.
 func newCounters(of []*targeted) *counters {
 	c := &counters{perf: map[counterKey]int{}, watts: map[string]int{}}
 	for _, t := range of {
@@ -70,7 +69,7 @@ func newCounters(of []*targeted) *counters {
 	return c
 }
 
-// firstInterval is how long the first reports counted; a second where they do not say.
+// firstInterval returns the interval of the first reports, a second if they do not have it.
 func firstInterval(of []*targeted) time.Duration {
 	first := of[0].report.Head().Time
 	interval := uint64(0)
@@ -96,16 +95,17 @@ func firstInterval(of []*targeted) time.Duration {
 func (c *counters) add(t *targeted) {
 	switch r := t.report.(type) {
 	case *powerapi.HWPCReport:
-		if t.part || t.job == (target{}) && r.Target != powerapi.All {
-			return // of a step, which the job's has too, or of a cgroup that is no job: the records have it
+		isOther := t.job == (target{}) && r.Target != powerapi.All // a cgroup that is not a job's
+		if t.part || isOther {
+			return // the report of the job includes its steps; the records have the other cgroups
 		}
 		for group, sockets := range r.Groups {
 			if group == powerapi.GroupCore && r.Target == powerapi.All {
-				group = nodeGroup // not the job's
+				group = nodeGroup
 			}
 			for socket, cpus := range sockets {
 				for cpu, counters := range cpus {
-					c.counters(group, socket, cpu, counters)
+					c.addCPU(group, socket, cpu, counters)
 				}
 			}
 		}
@@ -116,7 +116,7 @@ func (c *counters) add(t *targeted) {
 	}
 }
 
-// power takes a power of the node, or of a part of it: those of one time add up.
+// power adds a power of the node or of a part of the node. The parts of one time add up.
 func (c *counters) power(r *powerapi.PowerReport) {
 	i := slices.IndexFunc(c.parts, func(p powerPart) bool { return p.key == partOf(r) })
 	if i < 0 {
@@ -131,7 +131,7 @@ func (c *counters) power(r *powerapi.PowerReport) {
 	c.energy(powerapi.All, rt.EnergyNode, rt.None[uint64]()).Power.Set(sum)
 }
 
-// clearPower forgets powers, which were of one instant.
+// clearPower drops the powers: they are valid for one instant.
 func (c *counters) clearPower() {
 	c.parts = c.parts[:0]
 	for i := range c.s.Energy {
@@ -139,8 +139,8 @@ func (c *counters) clearPower() {
 	}
 }
 
-// counters adds one CPU's.
-func (c *counters) counters(group string, socket, cpu uint64, counters powerapi.Counters) {
+// addCPU adds the counters of one CPU.
+func (c *counters) addCPU(group string, socket, cpu uint64, counters powerapi.Counters) {
 	for event, n := range counters {
 		if event == powerapi.TimeEnabled || event == powerapi.TimeRunning {
 			continue
@@ -175,7 +175,7 @@ func (c *counters) energy(domain string, kind rt.EnergyKind, socket rt.Opt[uint6
 	return &c.s.Energy[i]
 }
 
-// snapshot is what was counted up to now.
+// snapshot returns the sums up to now.
 func (c *counters) snapshot(at time.Time, last bool) *rt.Snapshot {
 	c.s.Seq++
 	c.s.Wall, c.s.Boot, c.s.Reason = at.UnixNano(), at.UnixNano(), rt.ReasonTick

@@ -15,8 +15,8 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// ExportJSON writes the reports of one kind as lines of JSON, those of the job and those
-// of the node.
+// ExportJSON writes the reports of one kind, hwpc, power or procfs, of the job and of the node,
+// as lines of JSON.
 func ExportJSON(ctx context.Context, w io.Writer, r *spool.Reader, kind string) error {
 	return reports(ctx, r, kind, func(report powerapi.Report) error {
 		line, err := report.AppendJSON(nil, powerapi.ISO)
@@ -28,11 +28,11 @@ func ExportJSON(ctx context.Context, w io.Writer, r *spool.Reader, kind string) 
 	})
 }
 
-// reports visits the reports of a run, and in between those of other sensors
-// that are kept with it, as far as rt has not made such itself: a formula would add both
-// up. A run that was made of reports has no others.
+// reports visits the reports of a run, merged with the stored reports of other sensors by time.
+// It leaves out stored figures that rt has too: a formula would add up both. A run that was
+// imported from reports has only stored ones.
 func reports(ctx context.Context, r *spool.Reader, kind string, visit func(powerapi.Report) error) error {
-	kept, err := keptReports(ctx, r, kind)
+	kept, err := storedReports(ctx, r, kind)
 	if err != nil {
 		return err
 	}
@@ -67,8 +67,8 @@ func kindOfReport(report powerapi.Report) string {
 	return "procfs"
 }
 
-// ownReports visits what rt makes of the run's readings. The idle power is the least
-// of the whole run: a first look finds it.
+// ownReports visits the reports that rt makes of the readings of a run. The idle power is the
+// least power of the whole run: a first pass finds it.
 func ownReports(ctx context.Context, r *spool.Reader, kind string, visit func(powerapi.Report) error) error {
 	run := r.Run()
 	m := NewMaker(&run, 0)
@@ -98,7 +98,7 @@ func ownReports(ctx context.Context, r *spool.Reader, kind string, visit func(po
 	return nil
 }
 
-// ExportCSV writes one kind as PowerAPI's CSV input reads it.
+// ExportCSV writes the reports of one kind as the CSV input of PowerAPI reads them.
 func ExportCSV(ctx context.Context, w io.Writer, r *spool.Reader, kind string) error {
 	out := powerapi.NewCSVWriter(w)
 	if err := reports(ctx, r, kind, out.Write); err != nil {
@@ -107,10 +107,10 @@ func ExportCSV(ctx context.Context, w io.Writer, r *spool.Reader, kind string) e
 	return out.Flush()
 }
 
-// ExportGroupCSV writes one group of the HWPC reports. The columns are the events
-// that were counted at some time; a CPU that lacks one in an interval is left out of
-// that, because the format cannot say so: the error, LeftOut, tells. Another sensor's
-// events are others, so its reports are written where rt has counted none of the group.
+// ExportGroupCSV writes one group of the HWPC reports: core, rapl or msr. Each event that was
+// counted at any time has a column. The format has no absent values, so a CPU that lacks an
+// event in an interval has no row there; the error is LeftOut then. The events of other sensors
+// differ, so their reports are written only if rt counted no event of the group.
 func ExportGroupCSV(ctx context.Context, w io.Writer, r *spool.Reader, group string) error {
 	from := reportSource(ownReports)
 	events, err := eventsOf(ctx, r, group, from)
@@ -147,8 +147,8 @@ func ExportGroupCSV(ctx context.Context, w io.Writer, r *spool.Reader, group str
 	return nil
 }
 
-// LeftOut is how many rows of each target a table of events has no place for. The
-// others are written.
+// LeftOut has the number of rows of each target that a table of events has no place for. All
+// other rows are written.
 type LeftOut map[string]int
 
 func (l LeftOut) Error() string {

@@ -15,14 +15,16 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// source is what the records of imported reports are called.
+// source is the source of the records of imported reports.
 const source = "powerapi"
 
-// Import keeps reports with the runs that they are about, which trackers have
-// made. Of the others it makes a run of each job and sensor that they name, and of a
-// sensor that names no job one run. What is told of the node goes into all runs of
-// its sensor. The reports are kept with the runs as they came, and what they counted
-// of energy and events is in the readings of the runs that are made.
+// Import stores reports with the runs of trackers that they are about. Of the other reports it
+// makes a run for each job and sensor that they name, and one run for a sensor that names no
+// job. Reports of the node go into all runs of their sensor. The reports are stored unchanged;
+// the readings of the new runs have the energy and the events that the reports counted.
+//
+// dir is the spool, into the runs of --run, name the name of the file that r reads. The result
+// has the paths of the new runs, next to an error too. warn reports what is left out.
 func Import(dir string, into []spool.Entry, name string, r io.Reader, warn func(format string, args ...any)) ([]string, error) {
 	join, err := newJoin(dir, into)
 	if err != nil {
@@ -36,22 +38,22 @@ func Import(dir string, into []spool.Entry, name string, r io.Reader, warn func(
 		if err != nil {
 			im.failed = append(im.failed, err)
 			if len(im.failed) >= maxBadReports {
-				im.failed = append(im.failed, errors.New("and no more is read"))
+				im.failed = append(im.failed, errors.New("and the rest was not read"))
 				break
 			}
 		}
 	}
 	if im.reports == 0 {
-		return nil, errors.Join(append(im.failed, errors.New("it holds no report of PowerAPI"))...)
+		return nil, errors.Join(append(im.failed, errors.New("it has no report of PowerAPI"))...)
 	}
 	made, err := im.write()
 	return made, errors.Join(append(im.failed, err)...)
 }
 
-// maxBadReports are named before a file is given up.
+// maxBadReports bounds the malformed reports of a file that are read.
 const maxBadReports = 20
 
-// decodePowerAPI reads JSON, or CSV of a group that is called like the file.
+// decode reads JSON, or CSV of the group that the file is named after.
 func decode(name string, r io.Reader) iter.Seq2[powerapi.Report, error] {
 	text := bufio.NewReader(r)
 	for {
@@ -63,7 +65,7 @@ func decode(name string, r io.Reader) iter.Seq2[powerapi.Report, error] {
 			}
 			return powerapi.Decoder{}.Decode(text)
 		}
-		_, _ = text.Discard(1) // it was there
+		_, _ = text.Discard(1) // Peek has read it
 	}
 }
 
@@ -71,8 +73,8 @@ type importer struct {
 	dir, name string // of the spool and of the file
 	warn      func(format string, args ...any)
 	join      *join
-	sensors   map[string]*sensor // with what no run has taken
-	left      []powerapi.Report  // the same, where --run names the runs
+	sensors   map[string]*sensor // with the reports that no run took
+	left      []powerapi.Report  // the same if --run names the runs
 	reports   int
 	failed    []error
 }
@@ -84,11 +86,11 @@ type sensor struct {
 	all  []*targeted
 }
 
-// targeted is a report and whom it is about; job is nobody's for the node.
+// targeted is a report and the job that it is about; job is zero for the node.
 type targeted struct {
 	job    target
-	part   bool // of the job, not all of it
-	kept   bool // with some run
+	part   bool // it is about a part of the job
+	kept   bool // it is stored with a run
 	report powerapi.Report
 }
 
@@ -112,13 +114,13 @@ func (im *importer) add(report powerapi.Report) error {
 	}
 	seen := map[target]bool{}
 	for _, name := range targetsOf(report) {
-		t, isJob := parseTarget(name) // else it is of the node, or of what is no job
+		t, isJob := parseTarget(name) // otherwise it is the node, or a cgroup that is not a job's
 		if isJob {
 			s.jobs[t.job()] = true
 		} else {
 			t = target{}
 		}
-		if job := t.job(); !seen[job] { // it is kept once, whichever steps it tells of
+		if job := t.job(); !seen[job] { // the report is stored once, however many steps it names
 			seen[job] = true
 			s.all = append(s.all, &targeted{job: job, part: t.part != "", report: report})
 		}
@@ -132,7 +134,7 @@ func (im *importer) write() ([]string, error) {
 	}
 	err := im.join.write(im.name, im.warn)
 	if n := len(im.left); n > 0 {
-		im.warn("%s: %d other reports are of another time or of other jobs, and are not kept", im.name, n)
+		im.warn("%s: %d other reports are of another time or of other jobs, and are not stored", im.name, n)
 	}
 	var made []string
 	failed := []error{err}

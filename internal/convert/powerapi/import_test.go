@@ -109,9 +109,9 @@ func TestImportOfAGrownFile(t *testing.T) {
 	dir := t.TempDir()
 	mustImport(t, dir, lines(5, 9, "c:12", powerapi.All), 1)
 	for want, text := range map[string]string{
-		"4 of its 14 reports are not kept": lines(5, 11, "c:12", powerapi.All),
-		"2 of its 12 reports are not kept": lines(4, 9, "c:12", powerapi.All),
-		"6 of its 8 reports are not kept":  lines(9, 12, "c:12", powerapi.All),
+		"4 of its 14 reports are not stored": lines(5, 11, "c:12", powerapi.All),
+		"2 of its 12 reports are not stored": lines(4, 9, "c:12", powerapi.All),
+		"6 of its 8 reports are not stored":  lines(9, 12, "c:12", powerapi.All),
 	} {
 		made, err := Import(dir, nil, "reports.json", strings.NewReader(text), ignore)
 		if err == nil || len(made) != 0 || !strings.Contains(err.Error(), want) {
@@ -219,7 +219,7 @@ func TestImportOfAJobsTime(t *testing.T) {
 			t.Errorf("%+v, want %d", p, want)
 		}
 	}
-	if want := "7 other reports of n1 are of times without a job, and are not kept"; !strings.Contains(said.String(), want) {
+	if want := "7 other reports of n1 are of times without a job, and are not stored"; !strings.Contains(said.String(), want) {
 		t.Errorf("said %q, want %q", said.String(), want)
 	}
 }

@@ -12,28 +12,26 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// join keeps reports with runs that the spool has already: of their node and
-// their job, and of their time.
+// join stores reports with the runs in the spool that have the same node, job and time.
 type join struct {
 	runs  []*joinedRun
-	on    map[string][]*joinedRun // the same by node
-	named bool                    // the runs are those of --run, and the sensor may be called as it likes
-	nodes map[string]bool         // sensors of whose reports a run took some
-	made  []importedRun           // that earlier imports made
+	on    map[string][]*joinedRun // the runs of a node
+	named bool                    // the runs are those of --run, and the sensor may have any name
+	nodes map[string]bool         // sensors with reports that a run took
+	made  []importedRun           // of earlier imports
 	paths map[string]bool         // of all runs
 }
 
-// joinedRun is a run and what is to be kept with it.
+// joinedRun is a run and the reports to store with it.
 type joinedRun struct {
 	path    string
 	run     rt.Run
 	records []rt.Record
-	ours    int  // reports that rt made of it
-	early   bool // there are reports of its job, but it has not ended
+	ours    int  // number of reports that rt made of it
+	early   bool // it has reports, but has not ended
 }
 
-// newPowerapiJoin takes the runs of --run, or where there is none all that trackers
-// have made.
+// newJoin takes the runs of --run, or all runs of trackers.
 func newJoin(dir string, into []spool.Entry) (*join, error) {
 	j := &join{named: len(into) > 0, on: map[string][]*joinedRun{}, nodes: map[string]bool{}, paths: map[string]bool{}}
 	for i := range into {
@@ -41,18 +39,18 @@ func newJoin(dir string, into []spool.Entry) (*join, error) {
 	}
 	if j.named {
 		if len(j.runs) == 0 {
-			return nil, errors.New("--run: it was made of reports, and stays as it is")
+			return nil, errors.New("--run: the run was imported from reports and is not changed")
 		}
 		return j, nil
 	}
 	return j, spool.Walk(dir, func(e *spool.Entry) {
-		if run, err := runOf(e); err == nil { // one that cannot be read affects no others
+		if run, err := runOf(e); err == nil { // an unreadable run does not affect the others
 			j.add(e.Path, run)
 		}
 	})
 }
 
-// runOf is the entry's run, which spool.Walk does not show of one that was delivered.
+// runOf returns the run of an entry. spool.Walk leaves it out for delivered runs.
 func runOf(e *spool.Entry) (rt.Run, error) {
 	if e.Err != nil || e.Run.Node != "" {
 		return e.Run, e.Err
@@ -75,8 +73,8 @@ func (j *join) add(path string, run rt.Run) {
 	j.on[run.Node] = append(j.on[run.Node], r)
 }
 
-// of are the runs on the node that a sensor is called after, by its name or by the
-// host's whole name, or those of --run.
+// of returns the runs of --run, or those on the node that the sensor is named after, with or
+// without the domain.
 func (j *join) of(sensor string) []*joinedRun {
 	if j.named {
 		return j.runs
@@ -87,18 +85,20 @@ func (j *join) of(sensor string) []*joinedRun {
 	return j.on[sensor]
 }
 
-// take keeps a report with each run that it is about, and says whether there is one.
-// What rt made of a run's readings is not kept beside them.
+// take adds a report to each run that it is about, and reports whether there is one. It only
+// counts the reports that rt made of the readings of a run.
 func (j *join) take(report powerapi.Report) (taken bool, err error) {
 	head := report.Head()
 	for _, r := range j.of(head.Sensor) {
 		running := r.run.State == rt.StateRunning
-		if head.Time.Before(r.run.Start) || !running && head.Time.After(r.run.End) {
+		isAfter := !running && head.Time.After(r.run.End)
+		if isAfter || head.Time.Before(r.run.Start) {
 			continue
 		}
 		about := r.concerned(report)
 		own := isOwn(report)
-		if about == concernsNobody || running && about == concernsNode && !j.named && !own {
+		isUnclear := running && about == concernsNode && !j.named && !own // the run may end before the report
+		if isUnclear || about == concernsNeither {
 			continue
 		}
 		taken = true
@@ -120,17 +120,17 @@ func (j *join) take(report powerapi.Report) (taken bool, err error) {
 	return taken, nil
 }
 
-// concern is whom a report is about, as a run sees it.
+// concern is what a report is about, relative to a run.
 type concern uint8
 
 const (
-	concernsNobody concern = iota
+	concernsNeither concern = iota
 	concernsNode
 	concernsJob
 )
 
 func (r *joinedRun) concerned(report powerapi.Report) concern {
-	about := concernsNobody
+	about := concernsNeither
 	for _, target := range targetsOf(report) {
 		if t, ok := parseTarget(target); ok && t.isOf(&r.run) {
 			return concernsJob
@@ -142,7 +142,7 @@ func (r *joinedRun) concerned(report powerapi.Report) concern {
 	return about
 }
 
-// write puts the reports into the runs' files, and tells what was done.
+// write stores the reports in the files of the runs, and reports how many.
 func (j *join) write(name string, warn func(format string, args ...any)) error {
 	var failed []error
 	for _, r := range j.runs {
@@ -150,7 +150,7 @@ func (j *join) write(name string, warn func(format string, args ...any)) error {
 			failed = append(failed, fmt.Errorf("%s has not ended: import its reports again when it has", r.path))
 		}
 		if r.ours > 0 {
-			warn("%s: %d reports were made of %s, which has their readings: they are not kept beside these", name, r.ours, r.path)
+			warn("%s: %d reports were made of %s, which has their readings: they are not stored", name, r.ours, r.path)
 		}
 		if len(r.records) == 0 {
 			continue
@@ -160,7 +160,7 @@ func (j *join) write(name string, warn func(format string, args ...any)) error {
 			failed = append(failed, err)
 			continue
 		}
-		warn("%s: %d reports are kept with %s now%s", name, added, r.path, alreadyThere(len(r.records)-added))
+		warn("%s: %d reports are stored with %s now%s", name, added, r.path, alreadyThere(len(r.records)-added))
 	}
 	return errors.Join(failed...)
 }
@@ -169,7 +169,7 @@ func alreadyThere(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", %d were there already", n)
+	return fmt.Sprintf(", %d were already stored", n)
 }
 
 func (r *joinedRun) write(name string) (added int, err error) {
@@ -178,17 +178,17 @@ func (r *joinedRun) write(name string) (added int, err error) {
 		return 0, err
 	}
 	added, err = f.AddRecords(r.records, rt.Event{Time: time.Now().UTC(), Kind: "tracker", Name: "import", Status: "ok",
-		Detail: "PowerAPI's reports are kept from " + name})
+		Detail: "PowerAPI reports stored from " + name})
 	return added, errors.Join(err, f.Close())
 }
 
-// none says that the reports are of none of the runs of --run.
+// none returns the error for reports that belong to none of the runs of --run.
 func (j *join) none(left []powerapi.Report) error {
 	var runs []string
 	for _, r := range j.runs {
 		runs = append(runs, fmt.Sprintf("%s on %s from %s to %s", r.run.Label(), r.run.Node, r.run.Start.UTC().Format(time.RFC3339), r.run.End.UTC().Format(time.RFC3339)))
 	}
 	first := left[0].Head()
-	return fmt.Errorf("none of its %d reports is of %s: the first is of sensor %q, target %q, %s",
+	return fmt.Errorf("none of its %d reports belongs to %s: the first has sensor %q, target %q, time %s",
 		len(left), strings.Join(runs, ", or "), first.Sensor, strings.Join(targetsOf(left[0]), ", "), first.Time.Format(time.RFC3339))
 }

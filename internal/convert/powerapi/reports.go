@@ -9,15 +9,15 @@ import (
 	"github.com/resource-tracker/rt/report"
 )
 
-// Maker makes reports of a run's intervals. The sensor is the node, the
-// target <cluster>:<job>, of a step <cluster>:<job>.<step>, and powerapi.All the node.
+// Maker makes reports of the intervals of a run. The sensor is the name of the node. The target
+// is <cluster>:<job>, <cluster>:<job>.<step> for a step, and powerapi.All for the node.
 type Maker struct {
 	sensor, target string
-	steps          bool            // those of the job have reports of their own
-	idleWatts      float64         // that the site has configured, 0 for none
+	steps          bool            // the steps of the job have reports of their own
+	idleWatts      float64         // as configured by the site; 0 for none
 	least          rt.Opt[float64] // the least power so far, in watts
-	watts          rt.Opt[float64] // of a power meter when it was last read
-	wattsAt        int64           // Boot
+	watts          rt.Opt[float64] // of a power meter, when it was last read
+	wattsAt        int64           // Boot of watts
 }
 
 // NewMaker returns a Maker for a run. Without idleWatts the idle power is the least power
@@ -42,8 +42,9 @@ func (m *Maker) Reports(kind string, prev, cur *rt.Snapshot) (node powerapi.Repo
 	return m.procfs(prev, cur)
 }
 
-// ownMark is the metadata by which import knows what rt made itself: the report's kind.
-// A formula's reports, which may have the metadata of those that it was given, have not.
+// ownMark is the key of the metadata with the kind of a report that rt made: import recognizes
+// these reports by it. The report of a formula may have the metadata of its input, but is of
+// another kind.
 const ownMark = "rt"
 
 func isOwn(report powerapi.Report) bool {
@@ -54,7 +55,7 @@ func (m *Maker) head(s *rt.Snapshot, kind string) powerapi.Header {
 	return powerapi.Header{Time: time.Unix(0, s.Wall).UTC().Truncate(time.Microsecond), Sensor: m.sensor, Metadata: powerapi.Metadata{ownMark: kind}}
 }
 
-// hwpc is what was counted of the node, and of the job. Of its steps nothing is.
+// hwpc returns the counters of the node and of the job. Steps are not counted.
 func (m *Maker) hwpc(prev, cur *rt.Snapshot) (node powerapi.Report, jobs []powerapi.Report) {
 	j := &powerapi.HWPCReport{Header: m.head(cur, "hwpc"), Target: m.target}
 	n := &powerapi.HWPCReport{Header: m.head(cur, "hwpc"), Target: powerapi.All}
@@ -84,13 +85,13 @@ func (m *Maker) hwpc(prev, cur *rt.Snapshot) (node powerapi.Report, jobs []power
 	return node, jobs
 }
 
-// nodeGroup is the group of readings whose events are those of powerapi.GroupCore, of
-// all that ran on the node.
+// nodeGroup is the group of readings that has the events of powerapi.GroupCore for the whole
+// node.
 const nodeGroup = "node"
 
 func perfKey(p *rt.PerfReading) string { return fmt.Sprint(p.Group, " ", p.CPU, " ", p.Event) }
 
-// count puts the differences of a counter and its times into a report, if all are there.
+// count adds the differences of a counter and its times to a report, if none is absent.
 func count(to *powerapi.HWPCReport, before, now *rt.PerfReading) {
 	var diffs [3]uint64
 	for i, v := range [...][2]rt.Opt[uint64]{{before.Value, now.Value}, {before.TimeEnabled, now.TimeEnabled}, {before.TimeRunning, now.TimeRunning}} {
@@ -102,7 +103,7 @@ func count(to *powerapi.HWPCReport, before, now *rt.PerfReading) {
 		diffs[i] = b - a
 	}
 	group := now.Group
-	if group == nodeGroup { // a formula knows the same events of all by their target
+	if group == nodeGroup { // formulas distinguish the two by the target
 		group = powerapi.GroupCore
 	}
 	to.Set(group, now.Socket, now.CPU, now.Event, diffs[0])
@@ -110,14 +111,14 @@ func count(to *powerapi.HWPCReport, before, now *rt.PerfReading) {
 	to.Set(group, now.Socket, now.CPU, powerapi.TimeRunning, diffs[2])
 }
 
-// raplEvents are what the counters of powercap are called there.
+// raplEvents are the names of the counters of powercap in reports.
 var raplEvents = map[rt.EnergyKind]string{
 	rt.EnergyPackage: powerapi.EventPackage, rt.EnergyDRAM: powerapi.EventDRAM, rt.EnergyCore: powerapi.EventCores,
 	rt.EnergyUncore: powerapi.EventUncore, rt.EnergyPlatform: powerapi.EventPlatform,
 }
 
-// rapl puts what was counted of energy into the node's report. The sensor has it of
-// one CPU of each socket: here that is CPU 0. Dies of one socket add up.
+// rapl adds the energy to the report of the node. A sensor reports it for one CPU of each socket;
+// here that is CPU 0. The dies of a socket add up.
 func (m *Maker) rapl(to *powerapi.HWPCReport, prev, cur *rt.Snapshot) {
 	sums := map[[2]uint64]map[string]uint64{}
 	for i := range cur.Energy {
@@ -157,8 +158,8 @@ func energyGrown(prev *rt.Snapshot, e *rt.EnergyReading) rt.Opt[uint64] {
 	return rt.None[uint64]()
 }
 
-// power is the node's power, and the job's part of what is beyond its idle power, of
-// which each step has what it had of the job's CPU time.
+// power returns the power of the node, and the share of the job in the power above the idle
+// power. A step has the part of it that it has of the CPU time of the job.
 func (m *Maker) power(prev, cur *rt.Snapshot) (node powerapi.Report, jobs []powerapi.Report) {
 	secs := float64(cur.Boot-prev.Boot) / 1e9
 	if secs <= 0 {
@@ -203,15 +204,15 @@ func (m *Maker) power(prev, cur *rt.Snapshot) (node powerapi.Report, jobs []powe
 	return node, jobs
 }
 
-// stepUse is what a step had of the job's CPU time.
+// stepUse is the part of a step in the CPU time of the job.
 type stepUse struct {
 	step string
 	used uint64  // microseconds
-	part float64 // of the job's, from 0 to 1
+	part float64 // from 0 to 1
 }
 
-// stepsBetween are the steps that ran in an interval, where it is known what the job
-// used. One that was not there before began in it, from zero.
+// stepsBetween returns the steps that ran in an interval, none if the use of the job is unknown.
+// A step that is new in the interval starts from zero.
 func (m *Maker) stepsBetween(prev, cur *rt.Snapshot, job rt.Opt[uint64]) (out []stepUse) {
 	whole, ok := job.Get()
 	if !ok || !m.steps {
@@ -230,7 +231,7 @@ func (m *Maker) stepsBetween(prev, cur *rt.Snapshot, job rt.Opt[uint64]) (out []
 			}
 		}
 		if was, ok := before.Get(); ok && now >= was {
-			u := stepUse{step: s.Step, used: min(now-was, whole)} // the two are not read at the same instant
+			u := stepUse{step: s.Step, used: min(now-was, whole)} // step and job are not read at the same instant
 			if whole > 0 {
 				u.part = float64(u.used) / float64(whole)
 			}
@@ -240,7 +241,7 @@ func (m *Maker) stepsBetween(prev, cur *rt.Snapshot, job rt.Opt[uint64]) (out []
 	return out
 }
 
-// idle is the power that nobody's work draws: as configured, or the least so far.
+// idle returns the power of the idle node: as configured, or the least power so far.
 func (m *Maker) idle(watts float64) float64 {
 	if m.idleWatts > 0 {
 		return m.idleWatts
@@ -251,8 +252,7 @@ func (m *Maker) idle(watts float64) float64 {
 	return m.least.Or(0)
 }
 
-// procfs is the use of the CPU by the job and its steps, in percent of all CPUs of
-// the node.
+// procfs returns the CPU use of the job and its steps, in percent of all CPUs of the node.
 func (m *Maker) procfs(prev, cur *rt.Snapshot) (node powerapi.Report, jobs []powerapi.Report) {
 	before, ok1 := prev.Node.CPU.Get()
 	after, ok2 := cur.Node.CPU.Get()

@@ -11,9 +11,9 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// Sensors sums up the reports of other sensors that are kept with a run.
+// Sensors summarizes the reports of other sensors that are stored with a run.
 func Sensors(ctx context.Context, r *spool.Reader) ([]report.Sensor, error) {
-	kept, err := keptReports(ctx, r, "")
+	kept, err := storedReports(ctx, r, "")
 	if err != nil {
 		return nil, err
 	}
@@ -39,11 +39,11 @@ func Sensors(ctx context.Context, r *spool.Reader) ([]report.Sensor, error) {
 
 type sensorKey struct{ sensor, target, kind string }
 
-// sensorSum adds up what one sensor tells of one target in reports of a kind.
+// sensorSum adds up the reports of one sensor, target and kind.
 type sensorSum struct {
 	n       int
 	usage   mean
-	parts   map[partKey]*mean // powers: those of several parts add up
+	parts   map[partKey]*mean // powers; those of several parts add up
 	joules  float64
 	counted bool
 }
@@ -83,7 +83,7 @@ func (s *sensorSum) sensor(k sensorKey) report.Sensor {
 		for _, m := range s.parts {
 			parts = append(parts, m.value())
 		}
-		slices.Sort(parts) // a sum of other order differs in its last digits
+		slices.Sort(parts) // the last digits of a sum depend on its order
 		sum := 0.0
 		for _, watts := range parts {
 			sum += watts
@@ -99,7 +99,7 @@ func (s *sensorSum) sensor(k sensorKey) report.Sensor {
 	return of
 }
 
-// raplJoules is what a report counted of packages and their memory.
+// raplJoules returns the energy of packages and their memory in a report.
 func raplJoules(of *powerapi.HWPCReport) (joules float64, counted bool) {
 	for _, cpus := range of.Groups[powerapi.GroupRAPL] {
 		for _, counters := range cpus {

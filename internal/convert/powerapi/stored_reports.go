@@ -10,8 +10,8 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// keptReports are those of one kind that other sensors made, in the order of time.
-func keptReports(ctx context.Context, r *spool.Reader, kind string) ([]powerapi.Report, error) {
+// storedReports returns the stored reports of one kind, all for an empty kind, in the order of time.
+func storedReports(ctx context.Context, r *spool.Reader, kind string) ([]powerapi.Report, error) {
 	var out []powerapi.Report
 	for rec, err := range r.Records(ctx, source) {
 		if err != nil {
@@ -19,7 +19,7 @@ func keptReports(ctx context.Context, r *spool.Reader, kind string) ([]powerapi.
 		}
 		report, err := powerapi.Decoder{}.Parse(rec.Body)
 		if err != nil {
-			return nil, fmt.Errorf("%s: a report that is kept with the run: %w", r.Path(), err)
+			return nil, fmt.Errorf("%s: a report that is stored with the run: %w", r.Path(), err)
 		}
 		if kind == "" || kindOfReport(report) == kind {
 			out = append(out, report)
@@ -29,10 +29,10 @@ func keptReports(ctx context.Context, r *spool.Reader, kind string) ([]powerapi.
 	return out, nil
 }
 
-// told is of what a report tells: of a target, and of counters of a group.
+// figure is the subject of a part of a report: a target, and for counters their group.
 type figure struct{ target, group string }
 
-// withoutOwn takes from the reports of other sensors the figures that rt has itself.
+// withoutOwn removes the figures that rt has too from the reports of other sensors.
 func withoutOwn(ctx context.Context, r *spool.Reader, kind string, kept []powerapi.Report) ([]powerapi.Report, error) {
 	if len(kept) == 0 {
 		return nil, nil
@@ -53,8 +53,8 @@ func withoutOwn(ctx context.Context, r *spool.Reader, kind string, kept []powera
 	}), nil
 }
 
-// keepFigures leaves out of a report the figures that are not to be kept, and returns
-// how many are. Of a power, which is one figure, nothing is left out.
+// keepFigures removes the figures of a report for which keep is false, and returns how many are
+// left. A power is one figure and stays in its report.
 func keepFigures(report powerapi.Report, keep func(figure) bool) (n int) {
 	switch r := report.(type) {
 	case *powerapi.HWPCReport:

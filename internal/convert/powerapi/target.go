@@ -9,13 +9,12 @@ import (
 	"github.com/resource-tracker/rt/slurm/layout"
 )
 
-// target is a job as a report's target names it: <cluster>:<job id>[_<array
-// task>][.<step>], or the path of a cgroup with job_<job id> in it, as sensors do
-// that know nothing of Slurm.
+// target is a job in the target of a report: <cluster>:<job id>[_<array task>][.<step>], or the
+// path of a cgroup with job_<job id> from a sensor that does not support Slurm.
 type target struct {
-	cluster string // empty where the target does not say
+	cluster string // empty if the target has none
 	label   string // "12", "10_3"
-	part    string // of the job, "0" for its step; empty for all of it
+	part    string // "0" for a step; empty for the whole job
 }
 
 func parseTarget(text string) (t target, ok bool) {
@@ -29,7 +28,10 @@ func parseTarget(text string) (t target, ok bool) {
 	t.cluster = text[:at]
 	t.label, t.part, _ = strings.Cut(text[at+1:], ".")
 	id, task, isTask := strings.Cut(t.label, "_")
-	return t, isJobID(id) && (!isTask || isNumber(task))
+	if isTask && !isNumber(task) {
+		return t, false
+	}
+	return t, isJobID(id)
 }
 
 // parseCgroup parses ".../job_12" and ".../job_12/step_0/task_1".
@@ -55,7 +57,7 @@ func isJobID(text string) bool {
 	return err == nil && id > 0
 }
 
-// job is the target of all of the job.
+// job returns the target of the whole job.
 func (t target) job() target {
 	return target{cluster: t.cluster, label: t.label}
 }
@@ -68,12 +70,11 @@ func (t target) String() string {
 	return s
 }
 
-// identify puts the job into a run. Of a task of an array the target does not tell the
-// job's own id.
+// identify sets the job of a run. The target of an array task does not have its own job id.
 func (t target) identify(run *rt.Run) {
 	run.Cluster = t.cluster
 	label, task, isTask := strings.Cut(t.label, "_")
-	id, _ := strconv.ParseUint(label, 10, 32) // parseTarget has seen that they are numbers
+	id, _ := strconv.ParseUint(label, 10, 32) // parseTarget has checked the numbers
 	if !isTask {
 		run.JobID.Set(id)
 		return
@@ -83,17 +84,17 @@ func (t target) identify(run *rt.Run) {
 	run.ArrayTaskID.Set(n)
 }
 
-// isOf says whether the job, or this part of it, is the run's.
+// isOf reports whether the target is the job or step of the run.
 func (t target) isOf(run *rt.Run) bool {
 	id, known := run.JobID.Get()
 	label, _, _ := strings.Cut(run.Label(), ".")
-	if !known || t.label != label && t.label != strconv.FormatUint(id, 10) {
-		return false
-	}
-	return (t.cluster == "" || t.cluster == run.Cluster) && (run.Step == "" || run.Step == t.part)
+	isJob := t.label == label || t.label == strconv.FormatUint(id, 10)
+	isCluster := t.cluster == "" || t.cluster == run.Cluster
+	isStep := run.Step == "" || run.Step == t.part
+	return known && isJob && isCluster && isStep
 }
 
-// targetsOf are those that a report names.
+// targetsOf returns the targets of a report.
 func targetsOf(report powerapi.Report) []string {
 	switch r := report.(type) {
 	case *powerapi.HWPCReport:

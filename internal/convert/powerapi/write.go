@@ -12,13 +12,12 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// writeSensor makes the runs of one sensor. One that cannot be made keeps none of the
-// others from it.
+// writeSensor makes the runs of one sensor. A failure of one run does not prevent the others.
 func (im *importer) writeSensor(s *sensor) (made []string, err error) {
 	slices.SortStableFunc(s.all, func(a, b *targeted) int { return a.time().Compare(b.time()) })
 	jobs := slices.SortedFunc(maps.Keys(s.jobs), func(a, b target) int { return strings.Compare(a.String(), b.String()) })
 	if len(jobs) == 0 && im.join.nodes[s.name] {
-		im.warn("%s: %d other reports of %s are of times without a run, and are not kept", im.name, len(s.all), s.name)
+		im.warn("%s: %d other reports of %s are of times without a run, and are not stored", im.name, len(s.all), s.name)
 		return nil, nil
 	}
 	if len(jobs) == 0 {
@@ -33,7 +32,7 @@ func (im *importer) writeSensor(s *sensor) (made []string, err error) {
 		case err != nil:
 			failed = append(failed, fmt.Errorf("%s on %s: %w", job, s.name, err))
 		case there:
-			im.warn("%s: these reports are in the spool already, as %s, which stays as it is", im.name, path)
+			im.warn("%s: these reports are already in the spool, as %s, which stays as it is", im.name, path)
 		default:
 			made = append(made, path)
 		}
@@ -45,13 +44,13 @@ func (im *importer) writeSensor(s *sensor) (made []string, err error) {
 		}
 	}
 	if left > 0 {
-		im.warn("%s: %d other reports of %s are of times without a job, and are not kept", im.name, left, s.name)
+		im.warn("%s: %d other reports of %s are of times without a job, and are not stored", im.name, left, s.name)
 	}
 	return made, errors.Join(failed...)
 }
 
-// reportsOf are those of a job with those of the node in its time, or where there is no
-// job all. Of the node's first half an interval may be missing: clocks jitter.
+// reportsOf returns the reports of a job and those of the node in its time, or all if there is
+// no job. The first report of the node may be up to half an interval early: clocks jitter.
 func (s *sensor) reportsOf(job target) []*targeted {
 	own := slices.DeleteFunc(slices.Clone(s.all), func(t *targeted) bool { return t.job != job })
 	if job == (target{}) {
@@ -60,7 +59,8 @@ func (s *sensor) reportsOf(job target) []*targeted {
 	from, to := own[0].time().Add(-firstInterval(own)/2), own[len(own)-1].time()
 	var of []*targeted
 	for _, t := range s.all {
-		if t.job == job || t.job == (target{}) && !t.time().Before(from) && !t.time().After(to) {
+		isNode := t.job == (target{}) && !t.time().Before(from) && !t.time().After(to)
+		if isNode || t.job == job {
 			t.kept = true
 			of = append(of, t)
 		}
@@ -68,8 +68,8 @@ func (s *sensor) reportsOf(job target) []*targeted {
 	return of
 }
 
-// writeRun makes a run of a job and returns its path. Where the reports have made one
-// before, that is it, and stays as it is.
+// writeRun makes a run of a job and returns its path. If an earlier import made the run of these
+// reports, there is true and the run stays as it is.
 func (s *sensor) writeRun(join *join, dir, name string, job target) (path string, there bool, err error) {
 	of := s.reportsOf(job)
 	counted := newCounters(of)
@@ -77,7 +77,7 @@ func (s *sensor) writeRun(join *join, dir, name string, job target) (path string
 	if job.label != "" {
 		job.identify(&run)
 	}
-	if path, err := join.madeBefore(&run, of); path != "" || err != nil {
+	if path, err := join.importedBefore(&run, of); path != "" || err != nil {
 		return path, path != "", err
 	}
 	join.makeRoom(dir, &run)
@@ -85,7 +85,7 @@ func (s *sensor) writeRun(join *join, dir, name string, job target) (path string
 	if err != nil {
 		return "", false, err
 	}
-	w.Event(rt.Event{Time: run.End, Kind: "tracker", Name: "import", Status: "ok", Detail: "imported from PowerAPI's reports in " + name})
+	w.Event(rt.Event{Time: run.End, Kind: "tracker", Name: "import", Status: "ok", Detail: "imported from the PowerAPI reports in " + name})
 	err = counted.write(w, of)
 	run.State, run.Outcome = rt.StateEnded, rt.OutcomeUnknown
 	if err == nil {
@@ -99,7 +99,7 @@ func (s *sensor) writeRun(join *join, dir, name string, job target) (path string
 	return w.Path(), false, nil
 }
 
-// write puts a reading for each time of the reports, and the reports.
+// write stores the reports, and a reading for each of their times.
 func (c *counters) write(w *spool.Writer, of []*targeted) error {
 	err := w.Put(c.snapshot(c.start, false))
 	for i := 0; i < len(of) && err == nil; {
@@ -107,7 +107,7 @@ func (c *counters) write(w *spool.Writer, of []*targeted) error {
 		for ; i < len(of) && err == nil && of[i].time().Equal(at); i++ {
 			c.add(of[i])
 			if i == 0 || of[i].report != of[i-1].report {
-				err = keepReport(w, of[i].report)
+				err = storeReport(w, of[i].report)
 			}
 		}
 		if err == nil {
@@ -118,8 +118,8 @@ func (c *counters) write(w *spool.Writer, of []*targeted) error {
 	return err
 }
 
-// keepReport keeps a report with the run.
-func keepReport(w *spool.Writer, report powerapi.Report) error {
+// storeReport stores a report with the run.
+func storeReport(w *spool.Writer, report powerapi.Report) error {
 	rec, err := recordOf(report)
 	if err != nil {
 		return err
