@@ -15,17 +15,17 @@ import (
 
 // The exit statuses from sysexits.h, next to those of all programs.
 const (
-	exitDamaged   = 65 // EX_DATAERR: all was done but for damaged files
-	exitTemporary = 75 // EX_TEMPFAIL: try again later, nothing is lost
-	exitConfig    = 78 // EX_CONFIG: a person must change something first
+	exitDamaged   = 65 // EX_DATAERR: some files are damaged; everything else was done
+	exitTemporary = 75 // EX_TEMPFAIL: retry later, nothing is lost
+	exitConfig    = 78 // EX_CONFIG: the configuration must be changed first
 )
 
 const exitHelp = `EXIT STATUS:
-   0   done (drain: all that was ready is delivered, or another drain works)
+   0   done (drain: everything that was ready is delivered, or another drain is running)
    1   something went wrong, see the message
    2   wrong command line
    65  some files are damaged; everything else was done
-   75  not everything could be delivered now; it is kept, try again
+   75  not everything could be delivered now; it is kept; retry
    78  the configuration must be changed first
 `
 
@@ -37,7 +37,7 @@ var (
 // misconfigured marks an error that is fixed in the configuration.
 func misconfigured(err error) error { return rtcli.WithKind(errConfig, err) }
 
-// exitStatus is the one place where errors become exit statuses.
+// exitStatus maps errors to exit statuses.
 func exitStatus(err error) int {
 	switch {
 	case err == nil:
@@ -54,7 +54,7 @@ func exitStatus(err error) int {
 	return rtcli.ExitError
 }
 
-// run is the whole program but for the process around it.
+// run is the program without its process.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	app := newApp(stdout, stderr)
 	err := app.RunContext(ctx, inOrder(app, args))

@@ -20,19 +20,19 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// importer makes runs in a spool and returns the paths of those that it has made, also
-// next to an error: of the text of one file, or of the texts of several files together.
+// importer makes runs in a spool, of each file or of all files together. It returns the paths of
+// the new runs, next to an error too.
 type importer struct {
 	format string
 	read   func(to importTarget, name string, r io.Reader) ([]string, error)
 	all    func(to importTarget, files iter.Seq2[string, io.Reader]) ([]string, error)
-	into   bool // --run names the runs that the file goes to
+	into   bool // it takes --run
 }
 
 // importTarget is where the imported runs go.
 type importTarget struct {
 	dir     string
-	cluster string        // of the jobs; empty if it is not known
+	cluster string        // of the jobs; empty if it is unknown
 	into    []spool.Entry // the runs of --run
 	warn    func(format string, args ...any)
 }
@@ -48,7 +48,7 @@ var importers = []importer{
 	{format: "gempba", read: runOf(gempba.Import)},
 }
 
-// runOf adapts an import of a file that holds one run.
+// runOf adapts the import of a file that has one run.
 func runOf(read func(dir, name string, r io.Reader) ([]string, error)) func(importTarget, string, io.Reader) ([]string, error) {
 	return func(to importTarget, name string, r io.Reader) ([]string, error) { return read(to.dir, name, r) }
 }
@@ -68,12 +68,12 @@ func importFormats() string {
 func importCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "import",
-		Usage:     "make runs of files in another format, which report, export and drain then treat like their own",
+		Usage:     "make runs of files in another format, for report, export and drain",
 		ArgsUsage: "FILE...",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Usage: "the files' `FORMAT`: " + importFormats()},
 			&cli.StringFlag{Name: "cluster", Usage: "the jobs of Sonar's files are those of the cluster `NAME`"},
-			&cli.StringFlag{Name: "run", Usage: "keep PowerAPI's reports with the runs of `JOB`, as far as they are of its time"},
+			&cli.StringFlag{Name: "run", Usage: "store PowerAPI's reports with the runs of `JOB`, if they are of its time"},
 			nodeFlag,
 		},
 		OnUsageError: onUsageError,
@@ -85,15 +85,15 @@ func runImport(c *cli.Context) error {
 	at := slices.IndexFunc(importers, func(i importer) bool { return i.format == c.String("format") })
 	switch {
 	case !c.IsSet("format"):
-		return rtcli.Usage("import wants to know what the files are: give --format, one of %s", importFormats())
+		return rtcli.Usage("import needs the format of the files: give --format, one of %s", importFormats())
 	case at < 0:
 		return rtcli.Usage("--format %q: it is one of %s", c.String("format"), importFormats())
 	case c.IsSet("cluster") && importers[at].all == nil:
-		return rtcli.Usage("--cluster: files of %s say themselves whose jobs they hold", c.String("format"))
+		return rtcli.Usage("--cluster: files of %s name the cluster themselves", c.String("format"))
 	case c.IsSet("run") && !importers[at].into:
-		return rtcli.Usage("--run: files of %s make runs of their own", c.String("format"))
+		return rtcli.Usage("--run: files of %s become runs of their own", c.String("format"))
 	case c.IsSet("node") && !c.IsSet("run"):
-		return rtcli.Usage("--node goes with --run")
+		return rtcli.Usage("--node needs --run")
 	case c.NArg() == 0:
 		return rtcli.Usage("import takes the FILEs to import, or - for standard input")
 	}
@@ -127,20 +127,20 @@ func runImport(c *cli.Context) error {
 	return errors.Join(failed...)
 }
 
-// makeSpool makes the directory that --spool names: whoever names it is to own what it
-// holds. The configured one belongs to spool.user, and is made with the node.
+// makeSpool creates the directory of --spool, for the user who runs the command. The configured
+// one belongs to spool.user and is created with the node.
 func makeSpool(c *cli.Context, dir string) error {
 	if !c.IsSet("spool") {
 		return spoolThere(dir)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make the spool directory: %w", err)
+		return fmt.Errorf("create the spool directory: %w", err)
 	}
 	return nil
 }
 
-// handOver prints the paths of new files. What root makes belongs to the spool's
-// owner, who delivers it.
+// handOver prints the paths of new files. Files of root get the owner of the spool, who delivers
+// them.
 func handOver(w io.Writer, dir string, made []string) error {
 	var failed []error
 	for _, path := range made {
@@ -155,36 +155,36 @@ func handOver(w io.Writer, dir string, made []string) error {
 	return errors.Join(failed...)
 }
 
-func importFile(im importer, to importTarget, name string) ([]string, error) {
+// openInput opens a file; - is standard input.
+func openInput(name string) (label string, f io.ReadCloser, err error) {
 	if name == "-" {
-		return im.read(to, "standard input", os.Stdin)
+		return "standard input", io.NopCloser(os.Stdin), nil
 	}
-	f, err := os.Open(name)
+	f, err = os.Open(name)
+	return name, f, err
+}
+
+func importFile(im importer, to importTarget, name string) ([]string, error) {
+	label, f, err := openInput(name)
 	if err != nil {
 		return nil, err
 	}
-	made, err := im.read(to, name, f)
+	made, err := im.read(to, label, f)
 	return made, errors.Join(err, f.Close())
 }
 
-// importAll opens the files one after the other. One that cannot be opened keeps
-// none of the others from being imported.
+// importAll opens one file after the other. A file that cannot be opened does not prevent the
+// import of the others.
 func importAll(c *cli.Context, im importer, to importTarget) error {
 	var failed []error
 	files := func(yield func(string, io.Reader) bool) {
 		for _, name := range c.Args().Slice() {
-			if name == "-" {
-				if !yield("standard input", os.Stdin) {
-					return
-				}
-				continue
-			}
-			f, err := os.Open(name)
+			label, f, err := openInput(name)
 			if err != nil {
 				failed = append(failed, fmt.Errorf("import: %w", err))
 				continue
 			}
-			more := yield(name, f)
+			more := yield(label, f)
 			if err := f.Close(); err != nil {
 				failed = append(failed, fmt.Errorf("import %s: %w", name, err))
 			}

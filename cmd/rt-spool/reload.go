@@ -16,20 +16,20 @@ import (
 	"github.com/resource-tracker/rt/upload/receiver"
 )
 
-// reloadEvery is how often serve looks whether its files have changed.
+// reloadEvery is the interval at which serve checks its files for changes.
 const reloadEvery = 5 * time.Second
 
-// secrets are the files of serve that change while it runs: tokens are withdrawn,
-// certificates end. What cannot be read leaves what was read before in force.
+// secrets has the files of serve that change while it runs: tokens are revoked and certificates
+// expire. If a file cannot be read, the previous content stays valid.
 type secrets struct {
 	conf   config.Serve
 	rc     *receiver.Receiver
 	cert   atomic.Pointer[tls.Certificate]
 	tokens []receiver.TokenHash
-	stamps []stamp // of the files, as they were read
+	stamps []stamp // of the files that were read
 }
 
-// stamp tells one content of a file from another.
+// stamp identifies the content of a file.
 type stamp struct {
 	inode uint64
 	size  int64
@@ -48,7 +48,7 @@ func stampOf(path string) stamp {
 	return s
 }
 
-// now returns the stamps of all the files.
+// now returns the current stamps of all files.
 func (s *secrets) now() []stamp {
 	var all []stamp
 	for _, path := range []string{s.conf.TokenFile, s.conf.TLSCert, s.conf.TLSKey} {
@@ -59,12 +59,12 @@ func (s *secrets) now() []stamp {
 	return all
 }
 
-// read reads the files; nothing is put in force where one cannot be read.
+// read reads the files. If one of them cannot be read, nothing changes.
 func (s *secrets) read() error {
-	s.stamps = s.now() // before: a change while they are read is another one
+	s.stamps = s.now() // first: a change during the read counts as another one
 	text, err := os.ReadFile(s.conf.TokenFile)
 	if err != nil {
-		return fmt.Errorf("serve.token_file: %w; put the API tokens there, one a line, or name their file by --token-file", err)
+		return fmt.Errorf("serve.token_file: %w; write the API tokens there, one per line, or give another file by --token-file", err)
 	}
 	tokens, err := receiver.ParseTokens(text)
 	if err != nil {
@@ -84,9 +84,8 @@ func (s *secrets) read() error {
 	return nil
 }
 
-// watch reads the files anew when they have changed, or at SIGHUP, until the
-// context ends.
-func (s *secrets) watch(ctx context.Context, say *log.Logger) {
+// watch reads the files again when they have changed, and on SIGHUP, until the context ends.
+func (s *secrets) watch(ctx context.Context, logger *log.Logger) {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
@@ -103,14 +102,14 @@ func (s *secrets) watch(ctx context.Context, say *log.Logger) {
 		case <-hup:
 		}
 		if err := s.read(); err != nil {
-			say.Printf("%v; what was read before stays in force", err)
+			logger.Printf("%v; the previous content stays valid", err)
 			continue
 		}
-		say.Printf("tokens and certificate are read anew: %d tokens", len(s.tokens))
+		logger.Printf("tokens and certificate reloaded: %d tokens", len(s.tokens))
 	}
 }
 
-// certificate is for tls.Config.
+// certificate is the GetCertificate of a tls.Config.
 func (s *secrets) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return s.cert.Load(), nil
 }

@@ -46,9 +46,9 @@ func writeCertificate(t *testing.T, certFile, keyFile string, serial int64) {
 	}
 }
 
-// TestServeReadsItsFilesAnew: tokens and certificate are those of the files, and
+// TestServeReloadsItsFiles: tokens and certificate are those of the files, and
 // what cannot be read leaves the old ones in force.
-func TestServeReadsItsFilesAnew(t *testing.T) {
+func TestServeReloadsItsFiles(t *testing.T) {
 	dir := t.TempDir()
 	s := &secrets{conf: config.Serve{
 		Listen: "127.0.0.1:0", TokenFile: filepath.Join(dir, "tokens"),
@@ -65,7 +65,8 @@ func TestServeReadsItsFilesAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	var err error
-	if s.rc, err = receiver.New(receiver.Config{Dir: filepath.Join(dir, "data"), Tokens: s.tokens}); err != nil {
+	s.rc, err = receiver.New(receiver.Config{Dir: filepath.Join(dir, "data"), Tokens: s.tokens})
+	if err != nil {
 		t.Fatal(err)
 	}
 	ln, scheme, err := s.listen()
@@ -77,7 +78,7 @@ func TestServeReadsItsFilesAnew(t *testing.T) {
 	defer server.Close()
 	expect := func(when string, serial int64, accepted, refused string) {
 		t.Helper()
-		conn, err := tls.Dial("tcp", ln.Addr().String(), &tls.Config{InsecureSkipVerify: true}) // the certificate itself is looked at
+		conn, err := tls.Dial("tcp", ln.Addr().String(), &tls.Config{InsecureSkipVerify: true}) // the test checks the certificate itself
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,14 +90,15 @@ func TestServeReadsItsFilesAnew(t *testing.T) {
 			r := httptest.NewRequest("GET", "/runs", nil)
 			r.Header.Set("Authorization", "Bearer "+token)
 			w := httptest.NewRecorder()
-			if s.rc.ServeHTTP(w, r); w.Code != want {
+			s.rc.ServeHTTP(w, r)
+			if w.Code != want {
 				t.Errorf("%s: token %q: %d", when, token, w.Code)
 			}
 		}
 	}
 	expect("at first", 1, "first", "second")
 	if !slices.Equal(s.stamps, s.now()) {
-		t.Error("files that nobody touched have changed")
+		t.Error("unchanged files have changed")
 	}
 	writeTokens("second\n# a comment that makes it longer\n")
 	writeCertificate(t, s.conf.TLSCert, s.conf.TLSKey, 2)

@@ -122,3 +122,11 @@ func runsFor(c *cli.Context, job string) ([]spool.Entry, error) {
 	}
 	return out, nil
 }
+
+func paths(entries []spool.Entry) []string {
+	var out []string
+	for _, e := range entries {
+		out = append(out, e.Path)
+	}
+	return out
+}

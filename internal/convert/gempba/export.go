@@ -13,9 +13,9 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// Export writes the lines that a GemPBA program of the job sent, if lines were stored;
-// otherwise the lines that rt-spool live would have sent of the run, one for each reading.
-// With speed 0 it writes them at once, otherwise speed times as fast as they came.
+// Export writes the stored lines of the GemPBA program of the job. If there are none, it writes
+// the lines that rt-spool live would have sent of the run, one for each reading. With speed 0 it
+// writes them at once, otherwise speed times as fast as they were sent.
 func Export(ctx context.Context, w io.Writer, r *spool.Reader, speed float64) error {
 	run := r.Run()
 	p := pacer{w: w, speed: speed, run: runOf(&run)}
@@ -39,7 +39,7 @@ func Export(ctx context.Context, w io.Writer, r *spool.Reader, speed float64) er
 	return nil
 }
 
-// hasTasks says whether the run's tasks were read one by one.
+// hasTasks reports whether the tasks of the run were read separately.
 func hasTasks(ctx context.Context, r *spool.Reader) (bool, error) {
 	for s, err := range r.Snapshots(ctx, 1, 0) {
 		if err != nil {
@@ -52,8 +52,8 @@ func hasTasks(ctx context.Context, r *spool.Reader) (bool, error) {
 	return false, nil
 }
 
-// writeStored writes the lines that were kept, each with the topology that was kept
-// last. It is false where there are none.
+// writeStored writes the stored lines, each with the last stored topology. known is false if
+// there are none.
 func writeStored(ctx context.Context, r *spool.Reader, p *pacer) (known bool, err error) {
 	var topology *gempba.Topology
 	err = storedLines(ctx, r, func(_ int64, e *gempba.Envelope) error {
@@ -67,7 +67,7 @@ func writeStored(ctx context.Context, r *spool.Reader, p *pacer) (known bool, er
 	return known, err
 }
 
-// runOf says in the lines whose they are, nil where nobody knows.
+// runOf returns the run for the lines, nil if nothing is known of it.
 func runOf(run *rt.Run) *gempba.Run {
 	out := gempba.Run{
 		Cluster: run.Cluster, JobID: run.JobID, ArrayJobID: run.ArrayJobID, ArrayTaskID: run.ArrayTaskID, Step: run.Step,
@@ -113,23 +113,23 @@ func (p *pacer) write(ctx context.Context, e *gempba.Envelope) error {
 	return err
 }
 
-// exporter makes lines of a run's readings.
+// exporter makes lines of the readings of a run.
 type exporter struct {
 	run     *rt.Run
-	tasks   bool     // its tasks were read one by one
+	tasks   bool     // the tasks were read separately
 	workers []worker // by their ids
 	first   int64    // Boot of the first reading
-	before  int64    // of the one before, 0 for none
+	before  int64    // Boot of the previous reading, 0 for none
 }
 
-// worker is one task of the job, or all of it where its tasks are not known.
+// worker is one task of the job, or the whole job if its tasks are unknown.
 type worker struct {
 	step string
 	task rt.Opt[uint64]
 	seq  uint64
 	pid  rt.Opt[int64]
-	cpu  rt.Opt[uint64] // microseconds, at the reading before
-	boot int64          // of that
+	cpu  rt.Opt[uint64] // microseconds, at the previous reading
+	boot int64          // Boot of cpu
 }
 
 func (e *exporter) envelope(s *rt.Snapshot) *gempba.Envelope {
@@ -155,7 +155,7 @@ func (e *exporter) envelope(s *rt.Snapshot) *gempba.Envelope {
 	return out
 }
 
-// whole is the one worker of a run whose tasks are not known.
+// whole adds the one worker of a run with unknown tasks.
 func (e *exporter) whole(out *gempba.Envelope, s *rt.Snapshot) {
 	if user, ok := s.Tree.CPUUserTicks.Get(); ok && s.Job.Phase == rt.JobNone {
 		micros := rt.Some((user + s.Tree.CPUSystemTicks.Or(0)) * (1e6 / rt.TicksPerSecond))
@@ -174,11 +174,11 @@ func (e *exporter) worker(out *gempba.Envelope, s *rt.Snapshot, step string, tas
 	at := slices.IndexFunc(e.workers, func(w worker) bool { return w.step == step && w.task == task })
 	if at < 0 {
 		if len(e.workers) == gempba.MaxWorkers {
-			return // the format has no room for more tasks of one run
+			return // the limit of the format
 		}
 		at = len(e.workers)
 		e.workers = append(e.workers, worker{step: step, task: task})
-		if e.before != 0 { // it was not there then: all of its time is since
+		if e.before != 0 { // the task is new: all of its CPU time is of this interval
 			e.workers[at].cpu, e.workers[at].boot = rt.Some[uint64](0), e.before
 		}
 	}
@@ -199,7 +199,7 @@ func (e *exporter) worker(out *gempba.Envelope, s *rt.Snapshot, step string, tas
 	out.Workers = append(out.Workers, f)
 }
 
-// pid is the task's first process among those that were read.
+// pid returns the lowest PID of the processes of the task that were read.
 func (e *exporter) pid(s *rt.Snapshot, step string, task rt.Opt[uint64]) (first rt.Opt[int64]) {
 	for i := range s.Procs {
 		if p := &s.Procs[i]; p.Step == step && p.Task == task && int64(p.PID) < first.Or(1<<62) {
@@ -209,8 +209,8 @@ func (e *exporter) pid(s *rt.Snapshot, step string, task rt.Opt[uint64]) (first 
 	return first
 }
 
-// resident is what a cgroup has in memory but for files: the nearest that it says of
-// the resident memory of its processes.
+// resident returns the memory of a cgroup without files: the best estimate of the resident
+// memory of its processes.
 func resident(anon, shmem rt.Opt[uint64]) rt.Opt[uint64] {
 	if a, ok := anon.Get(); ok {
 		return rt.Some(a + shmem.Or(0))
@@ -233,7 +233,7 @@ func (e *exporter) node(s *rt.Snapshot) gempba.NodeFrame {
 	return f
 }
 
-// topology is what a spool knows of it: no sockets.
+// topology returns the part of the topology that a spool has: no sockets.
 func (e *exporter) topology(s *rt.Snapshot) *gempba.Topology {
 	node := gempba.TopologyNode{Hostname: e.run.Node, TotalLogicalCores: s.Node.CPUs, MemTotalBytes: s.Node.MemTotal}
 	t := &gempba.Topology{}

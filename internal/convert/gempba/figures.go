@@ -13,8 +13,8 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// storedLines goes through the lines of the job's GemPBA program that were kept, each
-// with the time when it came.
+// storedLines visits the stored lines of the GemPBA program of the job, each with the time when
+// it was received.
 func storedLines(ctx context.Context, r *spool.Reader, visit func(at int64, e *gempba.Envelope) error) error {
 	for rec, err := range r.Records(ctx, "gempba") {
 		if err != nil {
@@ -22,7 +22,7 @@ func storedLines(ctx context.Context, r *spool.Reader, visit func(at int64, e *g
 		}
 		e, err := gempba.Parse(rec.Body)
 		if err != nil {
-			return fmt.Errorf("%s: a line of GemPBA that was kept: %w", r.Path(), err)
+			return fmt.Errorf("%s: a stored line of GemPBA: %w", r.Path(), err)
 		}
 		if err := visit(rec.Time, e); err != nil {
 			return err
@@ -31,8 +31,7 @@ func storedLines(ctx context.Context, r *spool.Reader, visit func(at int64, e *g
 	return nil
 }
 
-// Figures sums up what the job's program told of itself; nil where no line was
-// kept.
+// Figures summarizes the stored lines of the program of the job, nil if there are none.
 func Figures(ctx context.Context, r *spool.Reader) (*report.GemPBA, error) {
 	t := tally{workers: map[uint32]*workerTally{}, edges: map[[2]uint32]*edgeTally{}}
 	err := storedLines(ctx, r, func(_ int64, e *gempba.Envelope) error {
@@ -45,29 +44,29 @@ func Figures(ctx context.Context, r *spool.Reader) (*report.GemPBA, error) {
 	return t.figures(), nil
 }
 
-// tally gathers the figures of a program.
+// tally adds up the figures of a program.
 type tally struct {
 	lines, hosts     int
-	running, pending rt.Opt[uint64] // most at once
+	running, pending rt.Opt[uint64] // highest
 	workers          map[uint32]*workerTally
 	edges            map[[2]uint32]*edgeTally
 }
 
-// workerTally is one worker so far.
+// workerTally adds up the figures of one worker.
 type workerTally struct {
 	host              string
 	local, sent, recv restarted
 	idle              restarted
-	idleMicros        uint64 // between lines that both have it
+	idleMicros        uint64 // between lines that both have the value
 	overMillis        int64
 	at                int64
 }
 
 type edgeTally struct{ bytes, count restarted }
 
-// restarted sums a counter that begins anew with its worker.
+// restarted sums a counter that starts from zero again with its worker.
 type restarted struct {
-	ended uint64 // what it was each time before it fell
+	ended uint64 // sum of the values before each restart
 	rt.Opt[uint64]
 }
 
@@ -173,7 +172,7 @@ func (t *tally) figures() *report.GemPBA {
 	return g
 }
 
-// withOther is the sum of those that are there.
+// withOther returns the sum of the present values.
 func withOther(a, b rt.Opt[uint64]) rt.Opt[uint64] {
 	if v, ok := b.Get(); ok {
 		return rt.Some(a.Or(0) + v)
@@ -181,13 +180,14 @@ func withOther(a, b rt.Opt[uint64]) rt.Opt[uint64] {
 	return a
 }
 
-// Samples are the sums of the lines that were kept, in the order they came, for
-// the samples of a run.
+// Samples has the totals of the stored lines, in the order of their time, for the samples of a
+// run.
 type Samples struct {
 	times  []int64 // nanoseconds since the epoch
 	totals []gempba.Totals
 }
 
+// ReadSamples reads the totals of all stored lines of a run.
 func ReadSamples(ctx context.Context, r *spool.Reader) (out Samples, err error) {
 	err = storedLines(ctx, r, func(at int64, e *gempba.Envelope) error {
 		out.times, out.totals = append(out.times, at), append(out.totals, e.Totals())
@@ -196,8 +196,8 @@ func ReadSamples(ctx context.Context, r *spool.Reader) (out Samples, err error) 
 	return out, err
 }
 
-// Until is the JSON of the newest line that came Until then and was not asked for
-// before; nil where there is none.
+// Until returns the totals of the newest line up to a time in nanoseconds since the epoch, as
+// JSON, and nil if there is none since the previous call.
 func (g *Samples) Until(wall int64) ([]byte, error) {
 	n := 0
 	for n < len(g.times) && g.times[n] <= wall {

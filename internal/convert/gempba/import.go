@@ -13,14 +13,14 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// Import makes a run of a broadcast that was recorded: the lines are kept as
-// reports of the program, and what they say of the first host are its readings. A
-// file that is damaged or cut makes no run.
+// Import makes a run of a recorded broadcast in the spool at dir, and returns its path. The lines
+// are stored with the run, and the frames of the first host are its readings. name is the name of
+// the file for the ledger. A file that is damaged or cut makes no run.
 func Import(dir, name string, r io.Reader) ([]string, error) {
 	d := gempba.NewDecoder(r)
 	first, err := d.Next()
 	if errors.Is(err, io.EOF) {
-		return nil, errors.New("it has no line of telemetry")
+		return nil, errors.New("it has no lines of telemetry")
 	}
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func Import(dir, name string, r io.Reader) ([]string, error) {
 	return []string{im.w.Path()}, nil
 }
 
-// runFrom is what the first line says of the run.
+// runFrom returns the run that the first line describes.
 func runFrom(first *gempba.Envelope) rt.Run {
 	run := rt.Run{Identity: rt.Identity{Start: time.UnixMilli(first.TS).UTC(), Node: hostOf(first)}, Ending: rt.Ending{State: rt.StateRunning}}
 	if of := first.Run; of != nil {
@@ -58,7 +58,7 @@ func runFrom(first *gempba.Envelope) rt.Run {
 	return run
 }
 
-// hostOf is the host that the center speaks of first.
+// hostOf returns the first host in a line.
 func hostOf(e *gempba.Envelope) string {
 	switch {
 	case len(e.Nodes) > 0:
@@ -73,13 +73,12 @@ type importer struct {
 	w        *spool.Writer
 	run      rt.Run
 	snap     rt.Snapshot
-	frame    rt.Opt[int64] // when the host's newest frame was taken, by its own clock
+	frame    rt.Opt[int64] // time of the newest frame of the host, by the clock of the host
 	topology []byte
 	work
 }
 
-// take keeps a line, without its topology where that is as before, and what it says
-// of the host, where that is new.
+// take stores a line, without its topology if that has not changed, and a reading of the host.
 func (im *importer) take(e *gempba.Envelope) error {
 	im.reading(e)
 	if err := im.w.Put(&im.snap); err != nil {
@@ -90,7 +89,7 @@ func (im *importer) take(e *gempba.Envelope) error {
 		return err
 	}
 	line := *e
-	line.Run = nil // the run's row has it
+	line.Run = nil // the run has it
 	if bytes.Equal(topology, im.topology) {
 		line.Topology = nil
 	} else if e.Topology != nil {
@@ -103,8 +102,8 @@ func (im *importer) take(e *gempba.Envelope) error {
 	return im.w.Record(rt.Record{Time: im.snap.Wall, Source: "gempba", Body: bytes.TrimSuffix(body, []byte("\n"))})
 }
 
-// reading is what the line says of the host. Time never goes back: where the program's
-// clock did, a reading is a millisecond after the one before.
+// reading sets the reading of the host. If the clock of the program was set back, the reading is
+// a millisecond after the previous one.
 func (im *importer) reading(e *gempba.Envelope) {
 	before := im.snap
 	s := rt.Snapshot{Seq: before.Seq + 1, Wall: e.TS * 1e6, Reason: rt.ReasonTick}
@@ -116,7 +115,7 @@ func (im *importer) reading(e *gempba.Envelope) {
 	at := slices.IndexFunc(e.Nodes, func(n gempba.NodeFrame) bool { return n.Hostname == im.run.Node })
 	if at >= 0 {
 		n := &e.Nodes[at]
-		if taken := n.SentinelLocalMS; !taken.Valid() || taken != im.frame { // else it was read already, and nothing is read twice
+		if taken := n.SentinelLocalMS; !taken.Valid() || taken != im.frame { // otherwise the frame is repeated
 			im.frame = taken
 			s.Node = rt.NodeReading{
 				CPUs: n.LogicalCores, MemTotal: n.MemTotalBytes, MemAvailable: n.MemAvailBytes,
@@ -129,12 +128,7 @@ func (im *importer) reading(e *gempba.Envelope) {
 	im.snap = s
 }
 
-// discard removes what was made of a file that is not whole.
+// discard removes the run of a damaged file.
 func (im *importer) discard(why error) error {
-	why = errors.Join(fmt.Errorf("no run is made of it: %w", why), im.w.Close())
-	made, err := spool.Open(im.w.Path())
-	if err != nil {
-		return errors.Join(why, err)
-	}
-	return errors.Join(why, made.Remove())
+	return errors.Join(fmt.Errorf("no run is made of it: %w", why), im.w.Discard())
 }

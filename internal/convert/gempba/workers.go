@@ -8,24 +8,24 @@ import (
 	"github.com/resource-tracker/rt/format/gempba"
 )
 
-// work is what the workers of the run's host have used, as their frames say.
+// work adds up the use of the workers on the host of the run, from their frames.
 type work struct {
 	seen   map[uint32]seenWorker
-	ts     int64   // of the line before
+	ts     int64   // of the previous line
 	used   float64 // microseconds of CPU time
-	gaps   int     // frames of workers that had been there, without a percentage
-	worked bool    // there was a worker
+	gaps   int     // frames of known workers without a percentage
+	worked bool    // a worker was seen
 	summed bool    // memory is the sum of resident sets
 }
 
 // seenWorker is the newest frame of a worker.
 type seenWorker struct {
 	seq rt.Opt[uint64]
-	at  int64 // milliseconds, of the newest with a percentage
+	at  int64 // milliseconds, of the newest frame with a percentage
 }
 
-// job is what the line says of the job on its first host: the CPU time that the
-// workers' percentages come to, and the memory of the cgroup, or of the workers.
+// job sets the figures of the job on the first host: the CPU time from the percentages of the
+// workers, and the memory of the cgroup or of the workers.
 func (im *importer) job(e *gempba.Envelope, s *rt.Snapshot) {
 	rss, threads, whole := rt.None[uint64](), rt.None[uint64](), true
 	there := 0
@@ -57,23 +57,22 @@ func (im *importer) job(e *gempba.Envelope, s *rt.Snapshot) {
 	}
 }
 
-// use adds what a worker used since its frame before. It is false where that is not
-// known.
+// use adds what a worker used since its previous frame. It is false if that is unknown.
 func (w *work) use(f *gempba.WorkerFrame, ts int64) bool {
 	before, known := w.seen[f.WorkerID]
 	if known && f.SeqNo.Valid() && f.SeqNo == before.seq {
-		return true // the frame of the line before
+		return true // the frame of the previous line
 	}
 	at := f.WorkerLocalMS.Or(ts)
 	pct, ok := f.ProcessCPUPct.Get()
-	if known && !ok { // the next one that has a percentage stands for this time, too
+	if known && !ok { // the next percentage counts for this time too
 		w.seen[f.WorkerID] = seenWorker{f.SeqNo, before.at}
 		w.gaps++
 		return false
 	}
 	w.seen[f.WorkerID] = seenWorker{f.SeqNo, at}
 	if !known {
-		before.at = w.ts // it has come since the line before
+		before.at = w.ts // the worker is new since the previous line
 	}
 	if ok && before.at != 0 && at > before.at {
 		w.used += pct / 100 * float64(at-before.at) * 1e3
@@ -81,7 +80,7 @@ func (w *work) use(f *gempba.WorkerFrame, ts int64) bool {
 	return true
 }
 
-// isOn says whether a worker is on a host; without a topology, whether there is no other.
+// isOn reports whether a worker is on a host; without a topology, whether there is only one host.
 func isOn(e *gempba.Envelope, host string, worker uint32) bool {
 	if e.Topology == nil {
 		return len(e.Nodes) <= 1
@@ -99,17 +98,17 @@ func isOn(e *gempba.Envelope, host string, worker uint32) bool {
 	return false
 }
 
-// remark tells readers of the run what its figures are made of.
+// remark records in the ledger how the figures were computed.
 func (im *importer) remark() {
 	if !im.worked {
 		return
 	}
-	parts := []string{"CPU time is what the percentages of GemPBA's workers come to"}
+	parts := []string{"CPU time is computed from the percentages of the GemPBA workers"}
 	if im.gaps > 0 {
-		parts[0] += ", of which some are missing"
+		parts[0] += ", some of which are missing"
 	}
 	if im.summed {
-		parts = append(parts, "memory is the sum of the workers' resident sets")
+		parts = append(parts, "memory is the sum of the resident sets of the workers")
 	}
 	im.w.Event(rt.Event{Time: im.run.End, Kind: "job", Name: "import", Status: "derived", Detail: strings.Join(parts, "; ")})
 }

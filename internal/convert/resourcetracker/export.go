@@ -32,7 +32,7 @@ func ExportCSV(ctx context.Context, w io.Writer, r *spool.Reader, scope rt.Scope
 // Program returns what the job's own program reported, as JSON.
 type Program interface {
 	// Until returns the newest report up to a time in nanoseconds since the epoch, and nil
-	// if there is none since the call before.
+	// if there is none since the previous call.
 	Until(wall int64) ([]byte, error)
 }
 

@@ -15,14 +15,13 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// Export writes what sonar ps --rollup --load would have printed of the job alone at each
-// reading: one record for all its processes.
+// Export writes what sonar ps --rollup --load would have printed at each reading if only the
+// job had run: one record for all its processes, as JSON or as free CSV.
 //
-// It writes one record for each second in which there was a reading: all
-// records of one second are one invocation to whoever reads them. It has the
-// counters of the last reading and the highest of what was held. A reading that has
-// not the CPU time is left out: the format cannot say so, and what the next one
-// counts would seem to be of its interval alone.
+// There is one record for each second with a reading, because a reader takes all records of
+// one second for one invocation. It has the counters of the last reading of the second and the
+// highest levels. A reading without the CPU time is left out: the format has no absent values,
+// and the count of the next record would seem to be that of its interval.
 func Export(ctx context.Context, w io.Writer, r *spool.Reader, asJSON bool) error {
 	run := r.Run()
 	e := exporter{run: &run, zone: time.Local}
@@ -70,9 +69,9 @@ type exporter struct {
 	prev  rt.Snapshot
 }
 
-var errNoProcesses = errors.New("the run is of a whole node: Sonar has records of processes alone; export it as csv, jsonl or ftdc")
+var errNoProcesses = errors.New("the run is of a whole node, and Sonar has records of processes only: export it as csv, jsonl or ftdc")
 
-// timed says whether the snapshot has the CPU time of the job or the tree.
+// timed reports whether the snapshot has the CPU time of the job or the tree.
 func (e *exporter) timed(s *rt.Snapshot) bool {
 	switch s.Job.Phase {
 	case rt.JobPending:
@@ -83,8 +82,8 @@ func (e *exporter) timed(s *rt.Snapshot) bool {
 	return s.Job.CPUUsage.Valid()
 }
 
-// sample is the record of one snapshot. The CPU time of the last one, where it was
-// not read, is that of an older one.
+// sample returns the record of a snapshot. If the last snapshot has no CPU time, that of an
+// older one is used.
 func (e *exporter) sample(s *rt.Snapshot) (sonar.Sample, error) {
 	if e.prev.Seq == 0 {
 		e.first = s.Boot
@@ -123,7 +122,7 @@ func (e *exporter) sample(s *rt.Snapshot) (sonar.Sample, error) {
 	return out, nil
 }
 
-// gpus fills in what the job used of the node's GPUs.
+// gpus sets what the job used of the GPUs of the node.
 func (e *exporter) gpus(s *rt.Snapshot, out *sonar.Sample) {
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
@@ -157,7 +156,7 @@ func (e *exporter) user() string {
 	return sonar.NoInfo
 }
 
-// command is what all the job's processes are called together.
+// command returns the one name for all processes of the job.
 func (e *exporter) command() string {
 	switch {
 	case len(e.run.Command) > 0:

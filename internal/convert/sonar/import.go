@@ -15,13 +15,12 @@ import (
 	"github.com/resource-tracker/rt/format/sonar"
 )
 
-// Import makes a run of each job on each host that the files of sonar ps have
-// records of. What sonar sysinfo says of the host and sonar slurm of the job
-// goes into it, from whichever of the files. Each file is read to its end, whatever
-// is malformed in it.
+// Import makes a run of each job on each host in the records of sonar ps. The run gets the
+// records of sonar sysinfo about the host and of sonar slurm about the job, from any of the
+// files. Each file is read to its end, even if it has malformed records.
 //
-// The runs go into the spool at dir, as jobs of cluster, which may be empty. The result
-// has their paths, next to an error too. warn reports what is left out.
+// The runs go into the spool at dir, as jobs of cluster, which may be empty. The result has
+// their paths, next to an error too. warn reports what is left out.
 func Import(dir, cluster string, files iter.Seq2[string, io.Reader], warn func(format string, args ...any)) ([]string, error) {
 	im := importer{cluster: cluster, warn: warn, jobs: map[jobKey]*job{}, hosts: map[string]*host{}}
 	var bad []error
@@ -33,25 +32,25 @@ func Import(dir, cluster string, files iter.Seq2[string, io.Reader], warn func(f
 	made, err := im.write(dir)
 	switch {
 	case im.records == 0 && bad == nil:
-		bad = append(bad, errors.New("no records of sonar ps, sysinfo or slurm were given: no run is made"))
+		bad = append(bad, errors.New("there are no records of sonar ps, sysinfo or slurm: no run is made"))
 	case im.jobless > 0:
 		im.warn("%d records are of processes without a job: no run is made of them", im.jobless)
 	case im.records > 0 && len(im.jobs) == 0:
 		im.warn("none of the %d records is of sonar ps: no run is made", im.records)
 	}
 	if im.repeated > 0 {
-		im.warn("%d records are there twice: each is counted once", im.repeated)
+		im.warn("%d records are duplicates: each is counted once", im.repeated)
 	}
 	return made, errors.Join(append(bad, err)...)
 }
 
-// jobKey is what a run is made of.
+// jobKey identifies a run.
 type jobKey struct {
 	job  uint64
 	host string
 }
 
-// importer gathers what the files say.
+// importer collects the records of the files.
 type importer struct {
 	cluster  string
 	jobs     map[jobKey]*job
@@ -62,20 +61,20 @@ type importer struct {
 	records, jobless, repeated int
 }
 
-// job is a job on one host.
+// job has the records of a job on one host.
 type job struct {
 	user, version string
 	points        map[int64]*point // by time in seconds since the epoch
 	seen          map[processKey]bool
 }
 
-// processKey is one process at one time: a file that is given twice has it twice.
+// processKey is one process at one time. It occurs twice if a file is given twice.
 type processKey struct {
 	at  int64
 	pid uint64
 }
 
-// point is the sum of a job's records at one time.
+// point is the sum of the records of a job at one time.
 type point struct {
 	cpuSeconds, anonKiB, processes uint64
 	gpuPct                         float64
@@ -83,7 +82,7 @@ type point struct {
 	gpus                           bool
 }
 
-// host is what is known of a host: once, and at each time.
+// host has the records of a host.
 type host struct {
 	sysinfo *sonar.Sysinfo
 	cpus    map[int64]int
@@ -105,7 +104,7 @@ var ErrDamaged = errors.New("some records are malformed")
 // maxComplaints bounds the messages about one file.
 const maxComplaints = 5
 
-// read takes one file. The error says what was malformed; the rest is taken.
+// read takes the records of one file. The error names the malformed ones.
 func (im *importer) read(name string, r io.Reader) error {
 	var bad []error
 	records, malformed := 0, 0
@@ -134,7 +133,7 @@ func (im *importer) read(name string, r io.Reader) error {
 		}
 		return nil
 	}
-	bad = append(bad, fmt.Errorf("%s: %d malformed places in all; %d records were read", name, malformed, records))
+	bad = append(bad, fmt.Errorf("%s: %d malformed places in total; %d records were read", name, malformed, records))
 	return fmt.Errorf("%w: %w", ErrDamaged, errors.Join(bad...))
 }
 
@@ -173,7 +172,7 @@ func (im *importer) sample(s *sonar.Sample) {
 	p.add(s)
 }
 
-// add adds a record. One in which all is zero is of a job without a process yet.
+// add adds a record. A record of zeros is of a job that has no process yet.
 func (p *point) add(s *sonar.Sample) {
 	if s.PID != 0 || s.RolledUp != 0 || s.CPUTimeSec != 0 || s.RSSAnonKiB != 0 || s.CPUKiB != 0 || s.CPUPct != 0 {
 		p.processes = plus(p.processes, s.RolledUp+1)
@@ -192,7 +191,7 @@ func plus(a, b uint64) uint64 {
 	return a + b
 }
 
-// times is v of a unit in a smaller one; absent where that is beyond what is kept.
+// times multiplies v by a unit. The result is absent if the spool cannot store it.
 func times(v, unit uint64) rt.Opt[uint64] {
 	if v > math.MaxInt64/unit {
 		return rt.None[uint64]()
@@ -200,8 +199,8 @@ func times(v, unit uint64) rt.Opt[uint64] {
 	return rt.Some(v * unit)
 }
 
-// snapshot is what the records of one time say of the job. The formats cannot tell
-// zero from not known: of memory it is the latter, as the format's page has it.
+// snapshot sets the figures of the job at one time. The formats have one value for zero and
+// unknown: for memory it means unknown, according to the page of the format.
 func (p *point) snapshot(s *rt.Snapshot) {
 	s.Job.Phase = rt.JobPresent
 	if p.processes == 0 && p.cpuSeconds == 0 {
@@ -220,9 +219,9 @@ func (p *point) snapshot(s *rt.Snapshot) {
 	}
 }
 
-// snapshots are the job's, oldest first. What it used before the first record
-// counts too: the first snapshot is of the job before its first process, at its
-// start where sonar slurm says it, else at the time of the first record.
+// snapshots returns the snapshots of a job, oldest first. The use before the first record
+// counts too: the first snapshot is of the job before its first process, at the start in the
+// record of sonar slurm, or at the time of the first record.
 func (im *importer) snapshots(key jobKey, start time.Time) []rt.Snapshot {
 	j, h := im.jobs[key], im.host(key.host)
 	ats := slices.Sorted(maps.Keys(j.points))
@@ -241,12 +240,12 @@ func (im *importer) snapshots(key jobKey, start time.Time) []rt.Snapshot {
 	}
 	for i, at := range walls {
 		out[i].Seq, out[i].Wall = int64(i+1), at*1e9
-		out[i].Boot = (at-first)*1e9 + 1 // not known: it counts from the start
+		out[i].Boot = (at-first)*1e9 + 1 // unknown: it counts from the start
 	}
 	return out
 }
 
-// fill adds what is known of the host at that time.
+// fill sets the figures of the host at that time.
 func (h *host) fill(s *rt.Snapshot, at int64) {
 	if n, ok := h.cpus[at]; ok {
 		s.Node.CPUs.Set(uint64(n))
@@ -273,7 +272,7 @@ func (h *host) fill(s *rt.Snapshot, at int64) {
 	}
 }
 
-// known is absent for zero, which stands for not known too.
+// known is times, but absent for zero, which also means unknown.
 func known(v, unit uint64) rt.Opt[uint64] {
 	if v == 0 {
 		return rt.None[uint64]()
@@ -281,7 +280,7 @@ func known(v, unit uint64) rt.Opt[uint64] {
 	return times(v, unit)
 }
 
-// run is what is known of the job.
+// run returns the run of a job.
 func (im *importer) run(key jobKey) rt.Run {
 	j := im.jobs[key]
 	ats := slices.Sorted(maps.Keys(j.points))

@@ -16,7 +16,7 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// write makes the runs, by job and host. One that is in the spool already stays as it is.
+// write makes the runs, by job and host. It does not change a run that is already in the spool.
 func (im *importer) write(dir string) ([]string, error) {
 	keys := slices.SortedFunc(maps.Keys(im.jobs), func(a, b jobKey) int {
 		if a.job != b.job {
@@ -28,7 +28,7 @@ func (im *importer) write(dir string) ([]string, error) {
 	for _, key := range keys {
 		path, err := im.writeRun(dir, key)
 		if errors.Is(err, spool.ErrExists) {
-			im.warn("job %d on %s is in the spool already: it stays as it is", key.job, key.host)
+			im.warn("job %d on %s is already in the spool, and stays as it is", key.job, key.host)
 			continue
 		}
 		if err != nil {
@@ -62,7 +62,7 @@ func (im *importer) writeRun(dir string, key jobKey) (string, error) {
 	return w.Path(), nil
 }
 
-// hostFacts is what sonar sysinfo says of the host.
+// hostFacts returns the host that a record of sonar sysinfo describes.
 func hostFacts(name string, s *sonar.Sysinfo) rt.Host {
 	h := rt.Host{HostName: name}
 	if s == nil {
@@ -76,9 +76,8 @@ func hostFacts(name string, s *sonar.Sysinfo) rt.Host {
 	return h
 }
 
-// account lays what sonar slurm says of the job over the run, and what that means
-// for a receiver. A job of which neither that nor its cluster is known may be of
-// any scheduler, or of none.
+// account merges the records of sonar slurm into the run, and completes its metadata. A job
+// without such a record and without a cluster may belong to any scheduler, or to none.
 func (im *importer) account(run *rt.Run) {
 	var of []slurmacct.Account
 	id := strconv.FormatUint(run.JobID.Or(0), 10)
@@ -101,7 +100,7 @@ func (im *importer) account(run *rt.Run) {
 	}
 }
 
-// allocation takes the job's, which is that of the node where it is the only one.
+// allocation sets the allocation. That of the job is that of the node if the job has one node.
 func allocation(run *rt.Run, tres map[string]string) {
 	if n, err := strconv.ParseUint(tres["node"], 10, 32); err == nil {
 		run.NumNodes.Set(n)
@@ -115,7 +114,7 @@ func allocation(run *rt.Run, tres map[string]string) {
 	run.AllocMem = slurmSize(tres["mem"])
 }
 
-// sonarAccount reads the record as the line of sacct that it was.
+// sonarAccount parses the record as the line of sacct that it was made of.
 func sonarAccount(j *sonar.Job) (slurmacct.Account, bool) {
 	epoch := func(text string) string {
 		if t, err := time.Parse(time.RFC3339, text); err == nil {
@@ -138,7 +137,7 @@ func sonarAccount(j *sonar.Job) (slurmacct.Account, bool) {
 	return accounts[0], true
 }
 
-// parseTRES reads cpu=2,mem=800M,node=2.
+// parseTRES parses cpu=2,mem=800M,node=2.
 func parseTRES(text string) map[string]string {
 	out := map[string]string{}
 	for _, word := range splitList(text) {
@@ -148,7 +147,7 @@ func parseTRES(text string) map[string]string {
 	return out
 }
 
-// slurmSize reads a size as Slurm writes it, 800M or 1.50G, as bytes.
+// slurmSize parses a size of Slurm, 800M or 1.50G, to bytes.
 func slurmSize(text string) rt.Opt[uint64] {
 	if text == "" {
 		return rt.None[uint64]()

@@ -29,7 +29,7 @@ func writeSamples(w io.Writer, head *sonar.Sample, samples []sonar.Sample, asJSO
 	return err
 }
 
-// loadOf is the busy time of each CPU since boot in seconds.
+// loadOf returns the busy time of each CPU since boot in seconds.
 func loadOf(s *rt.Snapshot) []uint64 {
 	seconds := make([]uint64, len(s.CPUs))
 	for i := range s.CPUs {
@@ -38,7 +38,7 @@ func loadOf(s *rt.Snapshot) []uint64 {
 	return seconds
 }
 
-// gpusOf is what the GPUs did, as far as it was read.
+// gpusOf returns the state of the GPUs.
 func gpusOf(all []rt.GPUReading, details []gpu.Details) []sonar.GPU {
 	var out []sonar.GPU
 	for _, g := range wholeGPUs(all) {
@@ -53,11 +53,11 @@ func gpusOf(all []rt.GPUReading, details []gpu.Details) []sonar.GPU {
 	return out
 }
 
-// natural is a figure without its fraction, 0 where it is not known.
+// natural returns a figure without its fraction, 0 if it is unknown.
 func natural(v rt.Opt[float64]) uint64 { return uint64(max(0, v.Or(0))) }
 
-// gpuIndex is the number of a GPU, which a MIG instance shares with the GPU that
-// it is part of, or its place among the GPUs where the driver counts none.
+// gpuIndex returns the number of a GPU, or its position if the driver does not number them. A
+// MIG instance has the number of its GPU.
 func gpuIndex(all []rt.GPUReading, g *rt.GPUReading) uint32 {
 	number, _, _ := strings.Cut(g.Host, ":") // NVIDIA: 1, and 1:0 for an instance; AMD: a PCI address, 0000:03:00.0
 	if n, err := strconv.ParseUint(number, 10, 31); err == nil && !strings.Contains(g.Host, ".") {
@@ -71,7 +71,7 @@ func gpuIndex(all []rt.GPUReading, g *rt.GPUReading) uint32 {
 	return 0
 }
 
-// wholeGPUs are the GPUs without the MIG instances.
+// wholeGPUs returns the GPUs without the MIG instances.
 func wholeGPUs(all []rt.GPUReading) []*rt.GPUReading {
 	var out []*rt.GPUReading
 	for i := range all {
@@ -82,7 +82,7 @@ func wholeGPUs(all []rt.GPUReading) []*rt.GPUReading {
 	return out
 }
 
-// detailsOf are those of a GPU, empty ones where there are none.
+// detailsOf returns the details of a GPU, or empty ones.
 func detailsOf(all []gpu.Details, uuid string) gpu.Details {
 	for i := range all {
 		if all[i].UUID == uuid {
@@ -102,7 +102,7 @@ func union(a, b []uint32) []uint32 {
 	return slices.Compact(all)
 }
 
-// splitList are the elements of a list with commas, without empty ones.
+// splitList returns the elements of a list with commas, without empty ones.
 func splitList(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
 }
