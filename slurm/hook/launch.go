@@ -6,25 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
-	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/procfile"
-)
-
-// Linux capabilities of a tracker that is not root, see capabilities(7): to read
-// /proc/<pid>/environ and io of the job's processes, and cgroup files, directories and
-// energy counters of root. The third is for perf_event_open(2), if the site wants
-// counters; kernels before 5.8 lack it.
-const (
-	capDACReadSearch = 2
-	capSysPtrace     = 19
-	capPerfmon       = 38
 )
 
 // tracker is a process that was started and has not reported its state yet.
@@ -144,8 +137,11 @@ func (h *Hook) startProcess(files []*os.File) (pid int, err error) {
 	return pid, nil
 }
 
-// privileges returns the attributes to start a tracker with, the most capable first.
-// Kernels before 5.8 lack the third capability, and in a container root may lack all.
+// privileges returns the attributes to start a tracker with, the most capable first, see
+// capabilities(7). A tracker that is not root needs them for /proc/<pid>/environ and io of
+// the job's processes, and for cgroup files, directories and energy counters of root;
+// CAP_PERFMON is for perf_event_open(2), if the site wants counters. Kernels before 5.8 lack
+// it, and in a container root may lack all.
 func (h *Hook) privileges() []*syscall.SysProcAttr {
 	with := func(caps ...uintptr) *syscall.SysProcAttr {
 		attr := &syscall.SysProcAttr{Setsid: true}
@@ -155,13 +151,14 @@ func (h *Hook) privileges() []*syscall.SysProcAttr {
 		}
 		return attr
 	}
-	switch {
-	case h.User == nil:
+	if h.User == nil {
 		return []*syscall.SysProcAttr{with()}
-	case h.Counters:
-		return []*syscall.SysProcAttr{with(capPerfmon, capDACReadSearch, capSysPtrace), with(capDACReadSearch, capSysPtrace), with()}
 	}
-	return []*syscall.SysProcAttr{with(capDACReadSearch, capSysPtrace), with()}
+	list := []*syscall.SysProcAttr{with(unix.CAP_DAC_READ_SEARCH, unix.CAP_SYS_PTRACE), with()}
+	if h.Counters {
+		list = slices.Insert(list, 0, with(unix.CAP_PERFMON, unix.CAP_DAC_READ_SEARCH, unix.CAP_SYS_PTRACE))
+	}
+	return list
 }
 
 // waitReady waits for the tracker's line on its descriptor 3: "ready", or "error: ..." if
@@ -207,44 +204,23 @@ func (t *tracker) status() string {
 
 // closeOnExec sets close-on-exec on all descriptors above 2: the runtime does so only for
 // those that it opened. Kernels before 5.11 fail; slurmd leaves no descriptors open.
-func closeOnExec() {
-	const (
-		sysCloseRange = 436 // the same on all of rt's platforms
-		cloexec       = 4   // CLOSE_RANGE_CLOEXEC of <linux/close_range.h>
-	)
-	_, _, _ = syscall.RawSyscall(sysCloseRange, 3, 1<<31-1, cloexec)
-}
+func closeOnExec() { _ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) }
 
 // allowNiceZero allows the tracker, which lowers its priority while the job runs, to
 // restore it when the Epilog waits. Without the right to set the limit it cannot.
 func allowNiceZero() {
-	const (
-		rlimitNice = 13 // RLIMIT_NICE of <sys/resource.h>
-		zero       = 20 // the nice value 0, see getrlimit(2)
-	)
-	_ = syscall.Setrlimit(rlimitNice, &syscall.Rlimit{Cur: zero, Max: zero})
+	const zero = 20 // the nice value 0, see getrlimit(2)
+	_ = unix.Setrlimit(unix.RLIMIT_NICE, &unix.Rlimit{Cur: zero, Max: zero})
 }
 
 // clearSignalMask empties the signal mask of the calling thread, which must be locked to
 // its goroutine. restore sets the former mask.
 func clearSignalMask() (restore func(), err error) {
-	const (
-		sigSetmask = 2 // SIG_SETMASK of <signal.h>
-		setSize    = 8 // bytes of the kernel's sigset_t
-	)
-	var empty, old uint64
-	set := func(to, was *uint64) error {
-		_, _, errno := syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, sigSetmask,
-			uintptr(unsafe.Pointer(to)), uintptr(unsafe.Pointer(was)), setSize, 0, 0)
-		if errno != 0 {
-			return os.NewSyscallError("rt_sigprocmask", errno)
-		}
-		return nil
+	var empty, old unix.Sigset_t
+	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &empty, &old); err != nil {
+		return nil, os.NewSyscallError("rt_sigprocmask", err)
 	}
-	if err := set(&empty, &old); err != nil {
-		return nil, err
-	}
-	return func() { _ = set(&old, nil) }, nil
+	return func() { _ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil) }, nil
 }
 
 // feedRun first writes what the pipe accepts without waiting, which is nearly always the

@@ -6,7 +6,8 @@ import (
 	"os"
 	"syscall"
 	"time"
-	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt/internal/procfile"
 )
@@ -57,31 +58,21 @@ func (f *foreign) waitGone(deadline time.Time) bool {
 	return true
 }
 
-// pollFD is struct pollfd of poll(2).
-type pollFD struct {
-	fd              int32
-	events, revents int16
-}
-
 // pollIn waits until the descriptor is readable: the process of a pidfd has ended. At the
 // deadline the error is os.ErrDeadlineExceeded.
 func pollIn(fd uintptr, deadline time.Time) error {
-	const pollin = 1
 	for {
 		left := time.Until(deadline)
 		if left <= 0 {
 			return os.ErrDeadlineExceeded
 		}
-		set := pollFD{fd: int32(fd), events: pollin}
-		wait := syscall.NsecToTimespec(int64(left))
-		n, _, errno := syscall.Syscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&set)), 1,
-			uintptr(unsafe.Pointer(&wait)), 0, 0, 0)
-		switch {
-		case errno == syscall.EINTR:
-		case errno != 0:
-			return os.NewSyscallError("ppoll", errno)
-		case n > 0:
+		wait := unix.NsecToTimespec(int64(left))
+		n, err := unix.Ppoll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, &wait, nil)
+		if n > 0 {
 			return nil
+		}
+		if err != nil && !errors.Is(err, syscall.EINTR) {
+			return os.NewSyscallError("ppoll", err)
 		}
 	}
 }
