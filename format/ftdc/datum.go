@@ -32,8 +32,8 @@ func Parse(r io.Reader) ([]FlatDatum, error) {
 	return ParseWithLogger(r, slog.New(slog.DiscardHandler))
 }
 
-// ParseWithLogger is Parse that tells at level debug of each schema and at the end of
-// what was read, and warns of damage.
+// ParseWithLogger is Parse with log messages: each schema and the totals at level debug,
+// damage at level warn.
 func ParseWithLogger(r io.Reader, logger *slog.Logger) ([]FlatDatum, error) {
 	dec := NewDecoder(r)
 	var all []FlatDatum

@@ -3,14 +3,14 @@
 // kind.
 //
 // A file is a sequence of documents. A schema document, the byte 0x01, a JSON array
-// of metric names and a newline, says what follows. A metric document has a bit for
-// each metric, set where its value differs from the one before; then the time in
-// nanoseconds since the epoch (8 bytes, big-endian); then the values that differ
-// (4 bytes each, IEEE 754, big-endian). Bits are numbered from the lowest; bit 0 of
-// the first byte is 0 and tells a metric document from a schema. After a schema all
-// values before are 0.
+// of metric names and a newline, describes the following documents. A metric document
+// has a bit for each metric, set if its value differs from the previous one; then the
+// time in nanoseconds since the epoch (8 bytes, big-endian); then the values that
+// differ (4 bytes each, IEEE 754, big-endian). Bits are numbered from the lowest; bit 0
+// of the first byte is 0, which distinguishes a metric document from a schema. After a
+// schema all previous values are 0.
 //
-// Encoder and Decoder go through a file datum by datum and allocate nothing for one.
+// Encoder and Decoder process a file datum by datum and allocate nothing for one.
 // Parse reads a whole file. FTDC records what Statsers say, once a second, into files
 // that are bounded in size and number.
 //

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// flatten appends the numbers of v, whose name is name: a number itself, the exported
+// flatten appends the numbers of v, which has the name name: a number itself, the exported
 // fields of a struct in order, the entries of a map with text keys by name. A bool is
 // 0 or 1. A nil pointer or interface has none; neither has a value of another kind.
 func flatten(dst []Reading, name string, v reflect.Value) []Reading {

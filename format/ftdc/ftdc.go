@@ -17,7 +17,7 @@ const interval = time.Second
 
 // Statser says how a part of a program does.
 type Statser interface {
-	// Stats returns a struct whose exported fields are numbers, bools, or structs of
+	// Stats returns a struct with exported fields that are numbers, bools, or structs of
 	// such. It should have the same fields each time: every change costs a schema in
 	// the file. A field that is a nil pointer is left out, and so is a NaN: what was
 	// not read is not recorded.
@@ -129,8 +129,8 @@ func (f *FTDC) loop(ctx context.Context) {
 	}
 }
 
-// record asks every Statser and writes what they said. A disk that does not take it
-// is told of once, and tried again with the next datum.
+// record reads every Statser and writes a datum. A write error is logged once; the next
+// datum is another attempt.
 func (f *FTDC) record(now time.Time) {
 	f.datum.Time, f.datum.Readings = now.UnixNano(), f.datum.Readings[:0]
 	f.mu.Lock()

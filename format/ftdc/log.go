@@ -20,10 +20,10 @@ func DefaultDirectory(home, part string) string {
 	return filepath.Join(home, "diagnostics.ftdc", filepath.Base(part))
 }
 
-// LogOptions bound what a Log keeps. The zero value is 1 MiB in each of 10 files.
+// LogOptions limit the files of a Log. The zero value is 10 files of 1 MiB each.
 type LogOptions struct {
-	FileBytes int64 // a file that is as long gets no further datum
-	Files     int   // the oldest go where the directory has more, whoever wrote them
+	FileBytes int64 // a file of this length gets no further datum
+	Files     int   // the oldest ones beyond this number are removed, those of other programs too
 }
 
 func (o LogOptions) withDefaults() LogOptions {

@@ -19,7 +19,7 @@ const (
 	MaxLine    = 8 << 20 // bytes of one line, its end included
 )
 
-// The cadences of frames that nobody has changed. A line goes out on that of workers.
+// The default intervals of frames. A line is sent at that of workers.
 const (
 	WorkerInterval = 500 * time.Millisecond
 	NodeInterval   = 1000 * time.Millisecond
@@ -36,8 +36,8 @@ type Envelope struct {
 	Run            *Run          // nil in GemPBA's own lines
 }
 
-// Run says whose the workers are. It is ours, "rt_run": GemPBA's lines have none, and
-// its readers pass it over.
+// Run identifies the job of the workers. It is rt's own field, "rt_run": GemPBA's lines
+// do not have it, and its readers ignore it.
 type Run struct {
 	Cluster     string         `json:"cluster,omitempty"`
 	JobID       rt.Opt[uint64] `json:"job_id"`
@@ -68,12 +68,12 @@ type WorkerFrame struct {
 	ProcessRSSBytes rt.Opt[uint64]
 	ProcessThreads  rt.Opt[uint64]
 
-	EdgesOut []Edge // those whose count is not 0
-	Peers    []Peer // ours, "rt_peers": for who gathers several hosts
+	EdgesOut []Edge // those with a count above 0
+	Peers    []Peer // rt's own field, "rt_peers", to join the lines of several hosts
 }
 
-// Peer is an open connection of a worker whose other end is no worker of its host, and
-// what the worker has sent over it.
+// Peer is an open connection from a worker to an end that is no worker of its host, and
+// the bytes that the worker has sent over it.
 type Peer struct {
 	Local  netip.AddrPort `json:"local"`
 	Remote netip.AddrPort `json:"remote"`

@@ -125,11 +125,10 @@ func sorted[V any](m map[uint64]V) []uint64 {
 
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// DecodeCSV goes through the reports of a CSV file: the header tells their kind, and
-// group is the name of a group, which such a file does not say. Rows that belong to
-// the same time, sensor and target (of ProcfsReports: time and sensor) follow each
-// other and are one report. After an error nothing follows, but for a figure that nobody
-// can have measured: it costs its row.
+// DecodeCSV yields the reports of a CSV file. The header determines their kind; group is
+// the name of the group, which such a file does not have. Consecutive rows of the same
+// time, sensor and target (of ProcfsReports: time and sensor) are one report. An error ends
+// the file, except for a figure out of range, which only drops its row.
 func DecodeCSV(r io.Reader, group string) iter.Seq2[Report, error] {
 	return func(yield func(Report, error) bool) {
 		c := csv.NewReader(r)

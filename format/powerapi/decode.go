@@ -14,8 +14,8 @@ const MaxDocument = 1 << 20
 
 // Decoder reads reports.
 type Decoder struct {
-	// CPUOutside says that the groups nest CPUs around sockets, as the page's text
-	// has it; sensors nest them the other way round. Nothing in a document tells.
+	// CPUOutside means that the groups nest CPUs around sockets, as the text of the page
+	// describes; sensors nest them the other way round. A document does not show which.
 	CPUOutside bool
 }
 
@@ -77,7 +77,7 @@ type document struct {
 	Global    *float64           `json:"global_cpu_usage"`
 }
 
-var errKind = errors.New("it has none of groups, power and usage, by which reports are told apart, or more than one")
+var errKind = errors.New("it has none of groups, power and usage, which distinguish the kinds of reports, or more than one")
 
 // Parse reads one document. What it does not know is passed over.
 func (d Decoder) Parse(data []byte) (Report, error) {
@@ -200,7 +200,7 @@ const most = 1e9
 
 var errRange = fmt.Errorf("it can be from 0 to %g", most)
 
-// measured holds that a figure can be one that somebody measured; the error is errRange.
+// measured checks that a figure can be a measurement; the error is errRange.
 func measured(name string, v float64) error {
 	if v < 0 || v > most {
 		return fmt.Errorf("the %s is %g: %w", name, v, errRange)

@@ -27,7 +27,7 @@ const (
 // Header is what all reports have.
 type Header struct {
 	Time     time.Time // of the measurement, not of its evaluation; whole microseconds
-	Sensor   string    // whose reports belong together: the node
+	Sensor   string    // the reports of one sensor belong together: the node
 	Metadata Metadata
 }
 

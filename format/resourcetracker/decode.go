@@ -17,7 +17,7 @@ import (
 // Dialect says which columns a CSV file has.
 type Dialect uint8
 
-// The dialects, told apart by the header line.
+// The dialects, which differ in the header line.
 const (
 	Spec Dialect = iota // the 21 columns of section 7.2
 	Live                // the 32 columns of the running service

@@ -34,10 +34,10 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Decode reads a file of sonar ps, sysinfo or slurm, in CSV of any version or in
-// JSON, which it tells apart. What is malformed is yielded as an *Error with a nil
-// Record: a bad line of CSV costs that line alone, and bad JSON ends the reading
-// after the records before it. An error of r ends it too.
+// Decode reads a file of sonar ps, sysinfo or slurm, in CSV of any version or in JSON,
+// which it recognises. Malformed input is yielded as an *Error with a nil Record: a
+// malformed line of CSV drops only that line, and malformed JSON ends the reading after
+// the records before it. An error of r ends it too.
 func Decode(r io.Reader) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		br := bufio.NewReaderSize(r, 64<<10)
@@ -67,7 +67,7 @@ func decodeCSV(br *bufio.Reader, yield func(Record, error) bool) {
 		case err == nil:
 			rec, bad = parseLine(line[:len(line)-1])
 		case errors.Is(err, io.EOF):
-			bad = errors.New("the file ends inside this line, whose last field may be cut short: a record ends with a newline")
+			bad = errors.New("the file ends inside this line, and its last field may be incomplete: a record ends with a newline")
 		}
 		if bad != nil {
 			rec, bad = nil, &Error{Line: number, Offset: start, Err: bad}
@@ -122,14 +122,14 @@ func parseLine(line []byte) (Record, error) {
 	return rec, nil
 }
 
-// flat is a record whose fields are set by name.
+// flat is a record with fields that are set by name.
 type flat interface {
 	Record
 	set(name, text string) error
 	check() error
 }
 
-// recordOf tells by the names of the fields what record they are of.
+// recordOf returns the kind of record that has fields with these names.
 func recordOf(fields []Field) flat {
 	for _, f := range fields {
 		switch f.Name {
@@ -143,7 +143,7 @@ func recordOf(fields []Field) flat {
 			return &Sysinfo{}
 		}
 	}
-	return &Sample{} // whose check says what is missing
+	return &Sample{} // its check reports the missing fields
 }
 
 // unnamed are the columns of 0.6; those from gpus on may be absent.

@@ -3,11 +3,10 @@
 // JSON. Encoders write version 0.13 and, of sonar ps, every earlier one; Decode
 // reads them all, also the unnamed columns of 0.6.
 //
-// A field that is absent has its default, zero in most cases: these formats cannot
-// tell "not read" from zero. Decode ignores names that it does not know, as the
-// format asks. Times carry their zone's offset and have whole seconds (0.6: a
-// fraction, always UTC).
+// An absent field has its default, zero in most cases: these formats cannot distinguish
+// "not read" from zero. Decode ignores unknown names, as the format requires. Times have
+// the offset of their zone and whole seconds (0.6: a fraction, always UTC).
 //
-// Where the format's page and the programs that read it differ, what is written
-// here satisfies both; see the comments.
+// If the format's page and the programs that read it differ, the encoders satisfy both;
+// see the comments.
 package sonar

@@ -26,7 +26,7 @@ type Sample struct {
 	User string
 	// Cmd is the name of the executable, or Unknown of a zombie, or NoInfo.
 	Cmd  string
-	Job  uint64 // 0: a job of its own whose id is not known, never to be merged with others
+	Job  uint64 // 0: a separate job with an unknown id, never merged with others
 	PID  uint64 // 0 in a rolled-up record
 	PPID uint64 // from 0.11
 
@@ -111,7 +111,7 @@ func parseGPUSet(text string) (GPUSet, error) {
 // bitVectorUnknown is the value of 0.6 for "unknown".
 var bitVectorUnknown = strings.Repeat("1", 32)
 
-// bits is the set as 0.6 writes it: a binary number whose bit n is GPU n.
+// bits is the set as 0.6 writes it: a binary number with bit n for GPU n.
 func (g GPUSet) bits() (string, error) {
 	if g.Unknown {
 		return bitVectorUnknown, nil
@@ -119,12 +119,12 @@ func (g GPUSet) bits() (string, error) {
 	var v uint64
 	for _, n := range g.Indices {
 		if n >= 64 {
-			return "", fmt.Errorf("GPU %d is beyond what version 0.6 can say", n)
+			return "", fmt.Errorf("GPU %d is too high for version 0.6", n)
 		}
 		v |= 1 << n
 	}
 	if v == math.MaxUint32 {
-		return "", errors.New("32 GPUs in use cannot be told from unknown ones in version 0.6")
+		return "", errors.New("version 0.6 has the same value for 32 GPUs in use and for unknown ones")
 	}
 	return strconv.FormatUint(v, 2), nil
 }
