@@ -16,7 +16,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// scatter sets about half of the figures of a struct, within what the format keeps.
+// scatter sets about half of the figures of a struct, within the limits of the format.
 func scatter(r *rand.Rand, figures []field) {
 	for _, f := range figures {
 		x := r.IntN(8)
@@ -52,7 +52,7 @@ func scatter(r *rand.Rand, figures []field) {
 	}
 }
 
-// scattered is a snapshot with some of everything that a file holds.
+// scattered returns a snapshot with some elements of every list.
 func scattered(r *rand.Rand, i int64) rt.Snapshot {
 	s := rt.Snapshot{
 		Seq: i + 1, Boot: 1e15 + i*1e9, Wall: 1772367180e9 + i*1e9 + r.Int64N(3)*1e6, Reason: rt.Reason(r.IntN(5)),
@@ -68,7 +68,7 @@ func scattered(r *rand.Rand, i int64) rt.Snapshot {
 		},
 		GPUProcesses: []rt.GPUProcessReading{{UUID: "GPU-1.2", PID: 7}, {UUID: "", PID: 8}},
 	}
-	for k := range s.Procs { // they come and go
+	for k := range s.Procs { // a process is missing
 		if r.IntN(3) == 0 {
 			s.Procs = slices.Delete(s.Procs, k, k+1)
 			break
@@ -96,8 +96,8 @@ func scattered(r *rand.Rand, i int64) rt.Snapshot {
 	return s
 }
 
-// seen drops the devices of which nothing was read: the file has no metric of them.
-// The order of processes is that in which they came.
+// seen drops the devices without a figure, which have no metrics in the file, and sorts the
+// processes, which the file has in the order of their appearance.
 func seen(s rt.Snapshot) rt.Snapshot {
 	all := s
 	for i := range parts {
@@ -196,8 +196,8 @@ func TestSnapshotsGoThroughFTDC(t *testing.T) {
 	}
 }
 
-// A clock that is set and a machine that slept for days: the intervals are those of
-// the boot clock, and the times those of the other.
+// If the wall clock is set, or the machine is suspended for days, intervals follow the boot clock
+// and times follow the wall clock.
 func TestFTDCKeepsBothClocks(t *testing.T) {
 	const day = 86_400e9
 	var snapshots []rt.Snapshot
@@ -237,13 +237,13 @@ func TestNames(t *testing.T) {
 		{"job_name", &run.Meta.JobName}, {"het_job_offset", &run.HetJobOffset},
 	} {
 		if !slices.Contains(all, want) {
-			t.Errorf("no metric is named %s, or it is that of another field", want.name)
+			t.Errorf("no metric of this field is named %s", want.name)
 		}
 	}
 }
 
 // Every field of a run, of its host and of a snapshot is exported. The fields of readings
-// that stand in lists are those of their method Fields, which the tests of rt compare.
+// in lists are those of their method Fields, which the tests of rt check.
 func TestEveryFieldIsExported(t *testing.T) {
 	var s rt.Snapshot
 	run, host := rt.Run{}, rt.Host{}
@@ -261,7 +261,7 @@ func TestEveryFieldIsExported(t *testing.T) {
 	for _, p := range runTimes(&run) {
 		known[p.at] = true
 	}
-	known[(*string)(&run.State)], known[&run.Command] = true, true // State says where the run is, and not what it was
+	known[(*string)(&run.State)], known[&run.Command] = true, true // the state of an imported run is always ended; the command is a text
 	for _, v := range []any{&s.Node, &s.Job, &s.GPU, &s.Tree, &run.Identity, &run.Allocation, &run.Meta, &run.Ending, &run, &host} {
 		of := reflect.ValueOf(v).Elem()
 		for i := range of.NumField() {
@@ -295,7 +295,7 @@ func TestEveryFieldIsExported(t *testing.T) {
 	}
 }
 
-// FuzzImportFTDC: a file gives snapshots and perhaps an error.
+// Any file gives snapshots, an error, or both.
 func FuzzImportFTDC(f *testing.F) {
 	r := rand.New(rand.NewPCG(9, 10))
 	run := rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](12), Node: "n1", Start: time.Unix(1772367179, 0)}, Meta: rt.Metadata{JobName: "md"}}

@@ -32,7 +32,7 @@ func sorted(fields []rt.Field) noun {
 	return n
 }
 
-// cpuOf is the noun of a processor, whose ticks are not among its fields.
+// cpuOf returns the noun of a processor: its method Fields does not list the ticks.
 func cpuOf(c *rt.CPUReading) noun {
 	n := sorted(c.Fields())
 	n.figures = timesOf(&c.Times)

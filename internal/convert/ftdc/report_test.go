@@ -15,7 +15,7 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// eventful is a ledger of which a report tells.
+// eventful is a ledger with lines that a report shows.
 var eventful = []rt.Event{
 	{Kind: "gap", Name: "readings", Status: "late", Detail: "5 readings before number 9 were not taken"},
 	{Kind: "sensor", Name: "disk", Status: "denied", Detail: "open /x: permission denied"},
@@ -25,8 +25,8 @@ var eventful = []rt.Event{
 	{Kind: "tracker", Name: "sensors", Status: "ok", Detail: "cgroup ok, disk denied"},
 }
 
-// eventfulRun is longRun with a thousand processes that come and go, one that is
-// killed, and all that a report tells of beside.
+// eventfulRun is runtest.Job with a thousand short processes, an OOM kill, and everything else
+// that a report shows.
 func eventfulRun(t *testing.T) *spool.Reader {
 	t.Helper()
 	run, list := runtest.Job()
@@ -47,7 +47,7 @@ func eventfulRun(t *testing.T) *spool.Reader {
 		if n%12 == 0 {
 			p.PSS.Set(1 << 29)
 		}
-		if n%5 != 0 { // no walk over the processes
+		if n%5 != 0 { // processes were not read
 			s.Procs = append(s.Procs, p)
 		} else {
 			s.Procs = nil
@@ -82,7 +82,7 @@ func eventfulRun(t *testing.T) *spool.Reader {
 	return runtest.Open(t, w.Path())
 }
 
-// reportOf is all that a report says, as JSON.
+// reportOf returns the report as JSON.
 func reportOf(t *testing.T, r *spool.Reader) []byte {
 	t.Helper()
 	last, err := r.LastSeq()
@@ -104,13 +104,13 @@ func reportOf(t *testing.T, r *spool.Reader) []byte {
 	return text
 }
 
-// TestFTDCReport: what comes back is told of as what went out, to the last figure.
+// The report of an imported run is the report of the exported run, to the last figure.
 func TestFTDCReport(t *testing.T) {
 	r := eventfulRun(t)
 	want := reportOf(t, r)
 	for _, part := range []string{`"comm": "train"`, `"pss_bytes": 536870912`, `"gaps": 1`, `"left_out": 3`, `"name": "H100"`, `"oom"`, `"processes": 2`} {
 		if !bytes.Contains(want, []byte(part)) {
-			t.Errorf("the report tells of no %s:\n%s", part, want)
+			t.Errorf("the report has no %s:\n%s", part, want)
 		}
 	}
 	var file bytes.Buffer
@@ -130,7 +130,7 @@ func TestFTDCReport(t *testing.T) {
 	}
 	var again bytes.Buffer
 	if err := Export(t.Context(), &again, back); err != nil || !bytes.Equal(again.Bytes(), file.Bytes()) {
-		t.Errorf("%v; once more it is another file, of %d bytes and not %d", err, again.Len(), file.Len())
+		t.Errorf("%v; the second export differs: %d bytes, the first has %d", err, again.Len(), file.Len())
 	}
 	if limit := 512 << 10; file.Len() > limit {
 		t.Errorf("the file of 121 readings and 1,211 processes has %d bytes", file.Len())

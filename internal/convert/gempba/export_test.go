@@ -15,7 +15,7 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// replayed are the lines of a run.
+// replayed returns the exported lines of a run.
 func replayed(t *testing.T, r *spool.Reader) (lines []*gempba.Envelope) {
 	t.Helper()
 	var out bytes.Buffer
@@ -76,8 +76,8 @@ func TestExportGemPBAOfAJobWithoutTasks(t *testing.T) {
 	}
 }
 
-// What a GemPBA program had sent goes out as it came.
-func TestExportGemPBAOfKeptLines(t *testing.T) {
+// Stored lines of a GemPBA program are exported unchanged.
+func TestExportGemPBAOfStoredLines(t *testing.T) {
 	dir := t.TempDir()
 	run, list := runtest.Job()
 	w, err := spool.Create(dir, run, rt.Host{}, spool.Options{})
@@ -113,7 +113,7 @@ func TestReplayAtSpeed(t *testing.T) {
 		var out bytes.Buffer
 		p := pacer{w: &out, speed: 4}
 		began := time.Now()
-		for _, ts := range []int64{5000, 7000, 6000, 9000} { // a clock that was set back makes nobody wait
+		for _, ts := range []int64{5000, 7000, 6000, 9000} { // a clock that was set back causes no wait
 			if err := p.write(t.Context(), &gempba.Envelope{TS: ts}); err != nil {
 				t.Fatal(err)
 			}
@@ -124,7 +124,7 @@ func TestReplayAtSpeed(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := p.write(ctx, &gempba.Envelope{TS: 99000}); err == nil {
-			t.Error("it goes on when it is told to stop")
+			t.Error("the replay goes on after the context has ended")
 		}
 	})
 }

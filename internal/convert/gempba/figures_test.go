@@ -40,7 +40,7 @@ func programLine(ms int64, topology, workers string) string {
 	return fmt.Sprintf(`{"version":1,"ts":%d,"elapsed_seconds":0,"topology":%s,"workers":[%s],"nodes":[{"sentinel_worker_id":0,"hostname":"n1"},{"sentinel_worker_id":1,"hostname":"n2"}]}`, ms, topology, workers)
 }
 
-// Worker 1 begins anew between the second line and the third.
+// Worker 1 restarts between the second line and the third.
 func TestGempbaFigures(t *testing.T) {
 	r := withProgram(t, []int64{5, 15, 25},
 		programLine(1000, `{"nodes":[],"identities":[{"worker_id":0,"hostname":"n1"},{"worker_id":1,"hostname":"n2"}]}`,
@@ -71,6 +71,6 @@ func TestGempbaFigures(t *testing.T) {
 func TestNoGempbaFigures(t *testing.T) {
 	r := withProgram(t, nil)
 	if got, err := Figures(t.Context(), r); got != nil || err != nil {
-		t.Errorf("of nothing: %+v, %v", got, err)
+		t.Errorf("without lines: %+v, %v", got, err)
 	}
 }

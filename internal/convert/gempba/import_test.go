@@ -32,7 +32,7 @@ func gempbaStream(n int) []byte {
 	return out
 }
 
-// A broadcast that comes in goes out as it was.
+// An imported broadcast is exported unchanged.
 func TestGemPBAExchange(t *testing.T) {
 	in := gempbaStream(10)
 	made, err := Import(t.TempDir(), "stream", bytes.NewReader(in))
@@ -45,7 +45,7 @@ func TestGemPBAExchange(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(string(in), out.String()); d != "" {
-		t.Errorf("what came in and went out (-in +out):\n%s", d)
+		t.Errorf("the import and the export (-in +out):\n%s", d)
 	}
 	if run := r.Run(); run.Node != "n1" || run.State != rt.StateEnded || run.End.Sub(run.Start).Seconds() != 4.5 {
 		t.Errorf("the run is %+v", run)
@@ -82,7 +82,7 @@ func TestGemPBAThatMakesNoRun(t *testing.T) {
 	}
 }
 
-// A job that was exported has, once it is imported, the same CPU time, memory and owner.
+// An exported job has the same CPU time, memory and owner after the import.
 func TestGemPBAJobExchange(t *testing.T) {
 	run, list := runtest.Job()
 	run.UID, run.Account, run.Partition = rt.Some[uint64](1000), "physics", "main"
@@ -120,12 +120,12 @@ func TestGemPBAJobExchange(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(first, out.String()); d != "" {
-		t.Errorf("what went out first and again (-first +again):\n%s", d)
+		t.Errorf("the first and the second export (-first +second):\n%s", d)
 	}
 }
 
-// Of several hosts, the first one's workers are counted; frames that are repeated,
-// once; and of one without a percentage the time is not known.
+// Only the workers of the first host are counted, and repeated frames count once. The CPU time is
+// unknown for a frame without a percentage.
 func TestGemPBAWork(t *testing.T) {
 	pct := func(id uint32, seq uint64, v float64) gempba.WorkerFrame {
 		return gempba.WorkerFrame{WorkerID: id, SeqNo: rt.Some(seq), ProcessCPUPct: rt.Some(v), ProcessRSSBytes: rt.Some(uint64(id+1) << 20)}

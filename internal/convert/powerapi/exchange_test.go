@@ -18,7 +18,7 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// exportedAs is a run in one of the formats of rt-spool export.
+// exportedAs returns a run in one of the formats of rt-spool export.
 func exportedAs(t *testing.T, r *spool.Reader, format string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -70,7 +70,7 @@ func TestExportPowerAPI(t *testing.T) {
 	}
 }
 
-// The same events of the node and of the job are told apart by their targets, both ways.
+// Events of the node and of the job are distinguished by their targets, in export and import.
 func TestNodeEventsAreNotTheJobs(t *testing.T) {
 	s := runtest.PoweredSnapshots()
 	for i := range s {
@@ -79,7 +79,7 @@ func TestNodeEventsAreNotTheJobs(t *testing.T) {
 	}
 	text := exportedAs(t, runtest.Spool(t, runtest.PoweredRun(), s), "powerapi-hwpc")
 	if !strings.Contains(text, `"target":"all","groups":{"core":{"0":{"0":{"page-faults":7000,`) {
-		t.Errorf("the node's faults are not there:\n%s", text)
+		t.Errorf("the page faults of the node are missing:\n%s", text)
 	}
 	made, err := Import(t.TempDir(), nil, "reports.json", strings.NewReader(text), ignore)
 	if err != nil {
@@ -101,8 +101,7 @@ func TestNodeEventsAreNotTheJobs(t *testing.T) {
 	}
 }
 
-// Half of what the node draws beyond its idle power is the half's that had half of
-// the CPU time.
+// A job with half of the CPU time gets half of the power above the idle power of the node.
 func TestPowerIsShared(t *testing.T) {
 	s := runtest.PoweredSnapshots()
 	m := NewMaker(new(runtest.PoweredRun()), 120)
@@ -128,8 +127,7 @@ func TestPowerIsShared(t *testing.T) {
 	}
 }
 
-// Reports that were exported make the same counters and energy when they are
-// imported, and are kept as they were.
+// Imported reports give the counters and the energy of the export, and are stored unchanged.
 func TestImportPowerAPI(t *testing.T) {
 	text := exportedAs(t, runtest.Spool(t, runtest.PoweredRun(), runtest.PoweredSnapshots()), "powerapi-hwpc")
 	made, err := Import(t.TempDir(), nil, "reports.json", strings.NewReader(text+`{"timestamp":1,"sensor":"n1"}`), ignore)
@@ -158,7 +156,7 @@ func TestImportPowerAPI(t *testing.T) {
 	}
 }
 
-// The page's own examples, which are of no job, and CSV.
+// The examples of the format's page, which name no job, and CSV.
 func TestImportPowerAPIPage(t *testing.T) {
 	a, err := txtar.ParseFile("../../../format/powerapi/testdata/page.txtar")
 	if err != nil {
@@ -180,7 +178,7 @@ func TestImportPowerAPIPage(t *testing.T) {
 			}
 		}
 		if n == 0 {
-			t.Errorf("%s: nothing is kept", f.Name)
+			t.Errorf("%s: nothing is stored", f.Name)
 		}
 	}
 }

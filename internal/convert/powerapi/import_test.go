@@ -18,7 +18,7 @@ import (
 // second is a time of the reports of these tests.
 func second(n int) int64 { return 1_700_000_000_000 + int64(n)*1000 }
 
-// counts is a report of one event in the second before the time, of the node its energy.
+// counts is a report of one event in the second before the time. For the node it is energy.
 func counts(n int, target string, count int) string {
 	group, event := "core", "INSTRUCTIONS_RETIRED"
 	if target == powerapi.All {
@@ -28,7 +28,7 @@ func counts(n int, target string, count int) string {
 		second(n), target, group, event, count)
 }
 
-// lines are reports of targets for each second of from to to.
+// lines returns a report of each target for each second between from and to.
 func lines(from, to int, targets ...string) string {
 	var b strings.Builder
 	for n := from; n <= to; n++ {
@@ -50,7 +50,7 @@ func mustImport(t *testing.T, dir, text string, want int) []string {
 	return made
 }
 
-// last is the last reading of a run.
+// last returns the last reading of a run.
 func last(t *testing.T, path string) rt.Snapshot {
 	t.Helper()
 	r := runtest.Open(t, path)
@@ -79,9 +79,9 @@ func kept(t *testing.T, path string) (n int) {
 	return n
 }
 
-// Tasks of an array, and jobs of one number of two clusters, have a run each, whose
-// figures are their own; a second time nothing is made.
-func TestImportTellsJobsApart(t *testing.T) {
+// Tasks of an array, and jobs with the same number on two clusters, become separate runs with
+// their own figures. A second import makes no run.
+func TestImportSeparatesJobs(t *testing.T) {
 	dir := t.TempDir()
 	text := lines(1, 3, "c:10_1", "c:10_2", "a:12", "b:12", powerapi.All)
 	for _, path := range mustImport(t, dir, text, 4) {
@@ -103,8 +103,8 @@ func TestImportTellsJobsApart(t *testing.T) {
 	mustImport(t, dir, text, 0)
 }
 
-// A file that has grown is not taken for the one that was imported, nor one that begins
-// earlier: the node's energy would be there twice. What comes before or after is.
+// A file that has grown, or that starts earlier, is not imported again: the energy of the node would
+// count twice. Reports of the time before or after are imported.
 func TestImportOfAGrownFile(t *testing.T) {
 	dir := t.TempDir()
 	mustImport(t, dir, lines(5, 9, "c:12", powerapi.All), 1)
@@ -118,14 +118,14 @@ func TestImportOfAGrownFile(t *testing.T) {
 			t.Errorf("made %v, want %q: %v", made, want, err)
 		}
 	}
-	mustImport(t, dir, lines(6, 8, "c:12", powerapi.All), 0) // all of it is there
+	mustImport(t, dir, lines(6, 8, "c:12", powerapi.All), 0) // all are stored
 	mustImport(t, dir, lines(10, 12, "c:12", powerapi.All), 1)
 	mustImport(t, dir, lines(1, 4, "c:12", powerapi.All), 1)
 	mustImport(t, dir, lines(5, 9, "c:13", powerapi.All), 1)
 }
 
-// What rt made itself is not kept beside that of which it was made, and of other
-// sensors' reports not what rt has of the same target.
+// Reports that rt made are not stored with the run that they were made of, and neither are figures
+// of other sensors that rt has for the same target.
 func TestImportOfOurOwn(t *testing.T) {
 	dir := t.TempDir()
 	run, snapshots := runtest.PoweredRun(), runtest.PoweredSnapshots()
@@ -151,11 +151,11 @@ func TestImportOfOurOwn(t *testing.T) {
 		mustImport(t, dir, text, 0)
 	}
 	if n := kept(t, w.Path()); n != 0 {
-		t.Errorf("%d of our own reports are kept with their run", n)
+		t.Errorf("%d reports of rt are stored with their run", n)
 	}
 	mustImport(t, dir, lines(1, 3, powerapi.All), 0)
 	if n := kept(t, w.Path()); n != 3 {
-		t.Errorf("%d of another sensor's reports are kept, of 3 of the node", n)
+		t.Errorf("%d reports of another sensor are stored, of 3 of the node", n)
 	}
 	for format, text := range before {
 		if d := cmp.Diff(text, exportedAs(t, runtest.Open(t, w.Path()), format)); d != "" {
@@ -164,8 +164,8 @@ func TestImportOfOurOwn(t *testing.T) {
 	}
 }
 
-// A power is of its time: the readings after it have none. Parts of the node add up, and
-// one that two formulas tell of counts once.
+// A power is valid at its time only: later readings have none. The parts of the node add up, and a
+// part that two formulas report counts once.
 func TestImportOfPower(t *testing.T) {
 	power := func(n int, scope, socket string, watts int) string {
 		return fmt.Sprintf(`{"timestamp":%d,"sensor":"n1","target":"all","power":%d,"metadata":{"scope":%q,"socket":%q}}`+"\n", second(n), watts, scope, socket)
@@ -201,7 +201,8 @@ func TestImportOfPower(t *testing.T) {
 	}
 }
 
-// Of the node a job's run has what was in the job's time, and the rest is told.
+// The run of a job has the reports of the node in the time of the job. The others are counted in a
+// message.
 func TestImportOfAJobsTime(t *testing.T) {
 	dir := t.TempDir()
 	text := lines(1, 3, powerapi.All) + lines(4, 6, powerapi.All, "c:12") + lines(7, 10, powerapi.All)
@@ -220,11 +221,11 @@ func TestImportOfAJobsTime(t *testing.T) {
 		}
 	}
 	if want := "7 other reports of n1 are of times without a job, and are not stored"; !strings.Contains(said.String(), want) {
-		t.Errorf("said %q, want %q", said.String(), want)
+		t.Errorf("the message is %q, want %q", said.String(), want)
 	}
 }
 
-// A power of long ago is not the node's any more.
+// An old power of a meter is not valid any more.
 func TestPowerOfAMeterIsHeldForAMinute(t *testing.T) {
 	m := NewMaker(new(runtest.PoweredRun()), 0)
 	at := func(secs int64) *rt.Snapshot { return &rt.Snapshot{Wall: secs * 1e9, Boot: secs * 1e9} }
@@ -240,8 +241,8 @@ func TestPowerOfAMeterIsHeldForAMinute(t *testing.T) {
 	}
 }
 
-// A table has the same events for all: who has counted fewer is told.
-func TestRowsThatLackAnEventAreTold(t *testing.T) {
+// All rows of a table have the same events: CPUs that counted fewer are left out and reported.
+func TestRowsWithoutAnEventAreReported(t *testing.T) {
 	s := runtest.PoweredSnapshots()
 	for i := range s {
 		s[i].Perf = append(s[i].Perf, rt.PerfReading{Group: "node", Event: "page-faults",

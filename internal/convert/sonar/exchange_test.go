@@ -40,8 +40,8 @@ func oneFile(name string, text []byte) iter.Seq2[string, io.Reader] {
 	return func(yield func(string, io.Reader) bool) { yield(name, bytes.NewReader(text)) }
 }
 
-// TestSonarExchange holds the report of a run that went out and came back against
-// the run's own: the same within what the format can say.
+// The report of an imported run is the report of the exported run, within the precision of the
+// format.
 func TestSonarExchange(t *testing.T) {
 	run, snapshots := runtest.Job()
 	r := runtest.Spool(t, run, snapshots)
@@ -104,7 +104,6 @@ func holdGPUs(t *testing.T, r *spool.Reader) {
 	}
 }
 
-// TestSonarExportRecords: what a reading is as a record.
 func TestSonarExportRecords(t *testing.T) {
 	run, snapshots := runtest.Job()
 	var out bytes.Buffer
@@ -136,7 +135,7 @@ func TestSonarExportTree(t *testing.T) {
 	start := time.Unix(1_772_367_000, 0)
 	run := rt.Run{Identity: rt.Identity{Node: "n1", Start: start}, Allocation: rt.Allocation{UID: rt.Some[uint64](1001)}, PID: rt.Some[uint64](77), Command: []string{"/opt/bin/solver", "-x"}, Ending: rt.Ending{State: rt.StateRunning}}
 	var list []rt.Snapshot
-	for i := range int64(4) { // twice a second: one record a second
+	for i := range int64(4) { // two readings and one record per second
 		list = append(list, rt.Snapshot{
 			Seq: i + 1, Wall: start.UnixNano() + i*5e8, Boot: 1e9 + i*5e8,
 			Tree: rt.TreeReading{CPUUserTicks: rt.Some(uint64(i * 100)), CPUSystemTicks: rt.Some(uint64(i * 10)), Children: rt.Some(uint64(7 - i))},
@@ -161,11 +160,11 @@ func TestSonarExportTree(t *testing.T) {
 		list[i].Tree = rt.TreeReading{}
 	}
 	if err := Export(context.Background(), &out, runtest.Spool(t, run, list), false); !errors.Is(err, errNoProcesses) {
-		t.Errorf("of a whole node: %v", err)
+		t.Errorf("the export of a whole node: %v", err)
 	}
 }
 
-// TestSonarImportSizes: sums that no counter can hold are not known.
+// Sums that overflow are unknown.
 func TestSonarImportSizes(t *testing.T) {
 	const line = "v=0.13.0,time=2026-03-01T12:00:0%d+00:00,host=h,user=u,cmd=c,job=1,pid=%d,cputime_sec=4503599627370495,rssanonkib=4503599627370495\n"
 	var text []byte
