@@ -228,13 +228,12 @@ func checkAllocs(t *testing.T, j *Job) {
 
 func benchmarkRead(b *testing.B, version int) {
 	j := fixtureJob(b, version)
-	_, dir, _ := j.Found()
-	lists, err := filepath.Glob(filepath.Dir(filepath.Dir(filepath.Dir(filepath.Dir(filepath.Dir(dir))))) + "/*/*/*/*/*/task_*/cgroup.procs")
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, name := range lists { // processes that exist, as those of a job do
-		write(b, name, strconv.Itoa(os.Getpid())+"\n")
+	for _, root := range j.state.watch.Roots() { // processes that exist, as those of a job do
+		for _, dir := range j.state.watch.Below(root) {
+			if strings.HasPrefix(filepath.Base(dir), "task_") {
+				write(b, filepath.Join(dir, "cgroup.procs"), strconv.Itoa(os.Getpid())+"\n")
+			}
+		}
 	}
 	var s rt.Snapshot
 	for range 10 {
