@@ -12,7 +12,7 @@ import (
 	"github.com/resource-tracker/rt/collect/cgroup/watch"
 )
 
-// What only some kernels and sites have: PSI, and the controllers pids, hugetlb, rdma.
+// Files that only some kernels and sites have: PSI, and the controllers pids, hugetlb, rdma.
 func TestReadV2Controllers(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "system.slice/slurmstepd.scope/job_2")
@@ -80,7 +80,7 @@ func TestOOMKillIsLogged(t *testing.T) {
 	}
 	kills("3")
 	if read(t, s.j); len(s.j.Notes()) != 1 {
-		t.Error("the next one is not logged")
+		t.Error("the next kill is not logged")
 	}
 }
 
@@ -96,7 +96,7 @@ func TestMemoryEventsAreBounded(t *testing.T) {
 		s.j.step([]watch.Notice{{WD: s.j.state.watch.Watches()[name], Dir: name, Mask: unix.IN_MODIFY}})
 	}
 	if _, watched := s.j.state.watch.Watches()[name]; watched {
-		t.Error("it is still watched")
+		t.Error("the file is still watched")
 	}
 }
 

@@ -268,7 +268,7 @@ func checkUsage(t *testing.T, who string, got rt.Opt[uint64], used time.Duration
 	diff := time.Duration(usage)*time.Microsecond - used
 	t.Logf("%s: cgroup %d us, getrusage %v, difference %v", who, usage, used, diff)
 	if !ok || diff.Abs() > max(used/100, 20*time.Millisecond) {
-		t.Errorf("CPU time of %s: %d us (%t), the process itself says %v", who, usage, ok, used)
+		t.Errorf("CPU time of %s: %d us (%t), getrusage %v", who, usage, ok, used)
 	}
 }
 

@@ -56,8 +56,8 @@ func TestKernelOOMV1(t *testing.T) {
 	through(t, j, collect.JobEnded)
 }
 
-// TestPollV2: a job of v2 on its way to its limit is looked at between readings, and
-// said to be short once.
+// TestPollV2: the memory of a v2 job that approaches its limit is polled between readings,
+// and JobShort is reported once.
 func TestPollV2(t *testing.T) {
 	s := newShareJob(t)
 	at := func(name string) string { return filepath.Join(s.dir, name) }
@@ -79,7 +79,7 @@ func TestPollV2(t *testing.T) {
 		return n
 	}
 	if n := shorts(); n != 0 {
-		t.Errorf("short at 80 %%: %d", n)
+		t.Errorf("%d reports at 80 %%", n)
 	}
 	write(t, at("memory.current"), "950\n")
 	if n := shorts(); n != 1 {
@@ -140,8 +140,8 @@ func TestPageCacheIsNoShortage(t *testing.T) {
 	})
 }
 
-// TestKillAfterShortages: after the most reports of a job near its limit its kills are
-// still reported, once a second.
+// TestKillAfterShortages: kills are still reported, once a second, after the largest
+// number of reports that the job is near its limit.
 func TestKillAfterShortages(t *testing.T) { synctest.Test(t, testKillAfterShortages) }
 
 func testKillAfterShortages(t *testing.T) {
@@ -168,15 +168,15 @@ func testKillAfterShortages(t *testing.T) {
 		t.Errorf("the kill is reported %d times", n)
 	}
 	if n := happened(2*most, 2); n != 0 {
-		t.Errorf("the next one at once, %d times", n)
+		t.Errorf("the next kill is reported %d times at once", n)
 	}
 	if n := len(s.j.Notes()); n != 2 {
-		t.Errorf("the ledger has %d of two kills", n)
+		t.Errorf("%d of two kills are logged", n)
 	}
 }
 
-// TestKillThatAnotherReadingFinds: a kill is reported whatever the cgroup was read for, as
-// for the end of the process that was killed, where the watcher comes late.
+// TestKillThatAnotherReadingFinds: a kill is reported whatever the cgroup was read for, for
+// example at the end of the process that was killed, if the watcher is late.
 func TestKillThatAnotherReadingFinds(t *testing.T) {
 	root := t.TempDir()
 	memory := filepath.Join(root, "memory/slurm/uid_1000/job_12")
@@ -191,7 +191,7 @@ func TestKillThatAnotherReadingFinds(t *testing.T) {
 		t.Errorf("reported %v", out)
 	}
 	if out := j.step(changed); len(out) != 0 {
-		t.Errorf("and once more %v", out)
+		t.Errorf("reported again: %v", out)
 	}
 }
 
@@ -204,7 +204,7 @@ func TestShortWaitsForNoReceiver(t *testing.T) {
 		select {
 		case <-sent:
 		case <-time.After(20 * time.Second):
-			t.Fatalf("it waits with %d events in the queue", len(j.events))
+			t.Fatalf("the watcher waits with %d events in the queue", len(j.events))
 		}
 	}
 }
@@ -225,6 +225,6 @@ func TestNoNearLimit(t *testing.T) {
 	}
 	write(t, at("memory.events"), "max 1\noom_kill 1\n")
 	if n := s.shorts(func() { s.j.state.memoryChanged(at("memory.events")) }); n != 0 || len(s.j.Notes()) != 1 {
-		t.Errorf("short %d times, or the kill is not in the ledger", n)
+		t.Errorf("%d reports, or the kill is not logged", n)
 	}
 }

@@ -46,7 +46,7 @@ func (s *taskJob) procs(task string, pids ...int) {
 	write(s.t, filepath.Join(s.step, task, "cgroup.procs"), strings.Trim(strings.ReplaceAll(fmt.Sprint(pids), " ", "\n"), "[]"))
 }
 
-// next lets the watcher do what is next; the bound only keeps a broken one from
+// next waits for the next event and handles it. The bound only keeps a broken watcher from
 // hanging the test.
 func (s *taskJob) next() {
 	s.t.Helper()
@@ -57,7 +57,7 @@ func (s *taskJob) next() {
 	s.j.step(notices)
 }
 
-// drain does all that is to be done.
+// drain handles all events that are pending.
 func (s *taskJob) drain() {
 	for {
 		notices, err := s.j.state.watch.Wait(time.Now(), s.j.state.epoll.FD())
@@ -100,7 +100,7 @@ func (s *taskJob) gone() map[string]rt.StepReading {
 	return all
 }
 
-// process starts one that lasts until end.
+// process starts a process that runs until end is called.
 func process(t *testing.T) (pid int, end func()) {
 	t.Helper()
 	c := exec.Command("/bin/sleep", "1000")
@@ -153,8 +153,8 @@ func TestTaskIsReadAtItsEnd(t *testing.T) {
 	}
 }
 
-// Tasks that were not read at their ends: if it is one, it has what the step has beyond
-// the others; several are logged.
+// Tasks that were not read at their ends: one such task is credited with what the step has
+// beyond the others; several are logged.
 func TestTasksWhoseEndWasMissed(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -165,8 +165,8 @@ func TestTasksWhoseEndWasMissed(t *testing.T) {
 		unlikely string
 	}{
 		{"none", 0, false, [3]uint64{100, 200, 300}, "", "task"},
-		{"one", 1, false, [3]uint64{90, 200, 300}, "task 0 of step 0 was not read; cpu_usec=90 that", "none's"},
-		{"two", 2, false, [3]uint64{0, 0, 300}, "task 0,1 of step 0 was not read; cpu_usec=290 of the step are theirs", "own"},
+		{"one", 1, false, [3]uint64{90, 200, 300}, "task 0 of step 0 was not read; cpu_usec=90 that", "unknown"},
+		{"two", 2, false, [3]uint64{0, 0, 300}, "task 0,1 of step 0 was not read; cpu_usec=290 of the step are theirs", "its own"},
 		{"one, and others in its step", 1, true, [3]uint64{0, 200, 300}, "task 0 of step 0 was not read; its figures", "cpu_usec"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -154,8 +154,8 @@ func TestReadV1(t *testing.T) {
 	}
 }
 
-// A kernel older than 4.6 has cpuacct.stat alone; one without the memory
-// controller has nothing of memory, and that is not zero.
+// A kernel older than 4.6 has only cpuacct.stat. Without the memory controller the figures
+// of the memory are absent, not zero.
 func TestReadMissingFiles(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "cpuacct/slurm/uid_1000/job_12")

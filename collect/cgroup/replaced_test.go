@@ -77,7 +77,7 @@ func TestReplacedWithoutWatches(t *testing.T) {
 	}
 }
 
-// withoutInotify makes j one that inotify is refused.
+// withoutInotify makes j a Job without inotify.
 func withoutInotify(tb testing.TB, j *Job) {
 	tb.Helper()
 	w := j.state.watch
@@ -119,6 +119,6 @@ func TestWithoutInotify(t *testing.T) {
 	}
 	notes := j.Notes()
 	if len(notes) == 0 || notes[0].Name != "cgroup watch" || !strings.Contains(notes[0].Detail, "max_user_instances") {
-		t.Errorf("the ledger: %+v", notes)
+		t.Errorf("logged: %+v", notes)
 	}
 }

@@ -140,7 +140,7 @@ func descriptors(tb testing.TB) int {
 	return len(entries)
 }
 
-// A watch that cannot be set is reported, and the job is looked at from time to time.
+// If a watch cannot be set, that is reported, and the job is polled.
 func TestWithoutWatches(t *testing.T) {
 	root := t.TempDir()
 	j := manual(t, v1Candidate(root, "cpuacct"))
@@ -183,6 +183,6 @@ func TestPanicInAReading(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	case <-time.After(20 * time.Second):
-		t.Fatal("the reading does not come back")
+		t.Fatal("the reading does not return")
 	}
 }

@@ -51,7 +51,7 @@ func (s *shareJob) end(name string) {
 	s.j.state.removed(filepath.Join(s.dir, name))
 }
 
-// look lets the watcher see what was made.
+// look scans for new directories.
 func (s *shareJob) look() { s.j.state.watch.Scan(s.dir, s.dir) }
 
 func (s *shareJob) want(what string, own, stepd uint64) {
@@ -91,7 +91,7 @@ func TestShares(t *testing.T) {
 	s.want("gone", 1005, 185)
 }
 
-// A step's last time was not read: all that the total grew by since is the job's,
+// If a step's last CPU time was not read, all that the total grew by since is the job's,
 // and is counted once.
 func TestSharesOfAMissedEnd(t *testing.T) {
 	s := newShareJob(t)
@@ -114,7 +114,7 @@ func TestSharesOfAMissedEnd(t *testing.T) {
 	s.want("the next step", 1151, 74)
 }
 
-// A step that came and went unseen is the job's.
+// A step that began and ended unseen is the job's.
 func TestSharesOfAnUnseenStep(t *testing.T) {
 	s := newShareJob(t)
 	s.step("step_extern", true, 1, 9)
@@ -126,7 +126,7 @@ func TestSharesOfAnUnseenStep(t *testing.T) {
 	s.want("after an overflow", 501, 9)
 }
 
-// A tracker that starts late: what its job used in steps that are gone is the job's.
+// If a tracker starts late, what the job used in removed steps is the job's.
 func TestSharesOfALateStart(t *testing.T) {
 	root := t.TempDir()
 	s := &shareJob{t: t, dir: filepath.Join(root, "system.slice/slurmstepd.scope/job_2")}
@@ -136,7 +136,7 @@ func TestSharesOfALateStart(t *testing.T) {
 	s.want("late", 5100, 10)
 }
 
-// What was taken for the unseen step's was another's: it is not counted twice.
+// CPU time that was taken for an unseen step's and then read of another is not counted twice.
 func TestSharesAreNeverMoreThanTheTotal(t *testing.T) {
 	s := newShareJob(t)
 	s.step("step_0", true, 100, 10)
@@ -153,8 +153,8 @@ func TestSharesAreNeverMoreThanTheTotal(t *testing.T) {
 	s.want("later", 480, 20)
 }
 
-// Without a directory "user" in any step, all is the job's but what slurmstepd is
-// known to have used.
+// Without a directory "user" in any step, all except what slurmstepd is known to have used
+// is the job's.
 func TestSharesOfAnotherLayout(t *testing.T) {
 	s := newShareJob(t)
 	s.cpu("step_0/other", 70)

@@ -91,7 +91,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// The steps of v1 have a directory in each hierarchy, and end with the last of them.
+// A step of v1 has a directory in each hierarchy, and ends with the last of them.
 func TestStepsV1(t *testing.T) {
 	root := t.TempDir()
 	j := manual(t, v1Candidate(root, "cpuacct", "memory", "freezer"))
@@ -175,6 +175,6 @@ func TestSkipSteps(t *testing.T) {
 	s.group("step_1/user", 1000, 900, "1\n")
 	s.look()
 	if got, _ := steps(t, s.j); len(got) != 2 {
-		t.Errorf("taken up again %+v", got)
+		t.Errorf("included again: %+v", got)
 	}
 }

@@ -61,7 +61,7 @@ func (s *pairJob) procs(controller, task string, pids ...int) {
 	write(s.t, filepath.Join(s.dir(controller, task), "cgroup.procs"), text)
 }
 
-// empty leaves nothing in files that are open.
+// empty truncates files that are open.
 func (s *pairJob) empty(names ...string) {
 	for _, name := range names {
 		if err := os.Truncate(name, 0); err != nil {
@@ -70,7 +70,7 @@ func (s *pairJob) empty(names ...string) {
 	}
 }
 
-// drain does all that is to be done.
+// drain handles all events that are pending.
 func (s *pairJob) drain() {
 	for {
 		notices, err := s.j.state.watch.Wait(time.Now(), s.j.state.epoll.FD())
@@ -81,7 +81,7 @@ func (s *pairJob) drain() {
 	}
 }
 
-// gone removes the step everywhere at once.
+// gone removes the step from all hierarchies at once.
 func (s *pairJob) gone() {
 	for _, c := range []string{"memory", "cpuacct"} {
 		remove(s.t, s.dir(c, ""))
@@ -89,7 +89,7 @@ func (s *pairJob) gone() {
 	s.drain()
 }
 
-// want reads the job and compares its tasks: "number cpu peak", "-" where that is absent.
+// want reads the job and compares its tasks: "number cpu peak", "-" for an absent figure.
 func (s *pairJob) want(what string, want ...string) {
 	s.t.Helper()
 	all, _ := steps(s.t, s.j)
@@ -136,8 +136,8 @@ func TestTaskEndsBeforeAReading(t *testing.T) {
 	}
 }
 
-// A process that was put into a task's directory before that could be watched is waited
-// for as well.
+// The end of a process is also awaited if it was put into a task's directory before the
+// directory was watched.
 func TestProcessBeforeTheWatch(t *testing.T) {
 	s := newPairJob(t)
 	pid, end := process(t)
@@ -154,7 +154,7 @@ func TestProcessBeforeTheWatch(t *testing.T) {
 	s.want("after the end", "0 4096 4096")
 }
 
-// A step is read when its tasks have ended, whatever directories they went through.
+// A step is read when its tasks have ended, whatever directories they passed through.
 func TestStepEndsBeforeAReading(t *testing.T) {
 	s := newPairJob(t, "cpuacct 3", "memory 3", "memory 0")
 	pid, end := process(t)
@@ -179,8 +179,8 @@ func TestStepEndsBeforeAReading(t *testing.T) {
 	}
 }
 
-// Two tasks stay two: a directory in which one's process is seen is not the other's, of
-// whom none was seen there.
+// Two tasks stay two: a directory with a process of one task is not assigned to the other,
+// which is not reported: its process was seen nowhere.
 func TestTwoTasksStayTwo(t *testing.T) {
 	s := newPairJob(t, "cpuacct 0", "cpuacct 1", "memory 0", "memory 1")
 	s.used("cpuacct", "0", 10)
@@ -192,7 +192,7 @@ func TestTwoTasksStayTwo(t *testing.T) {
 	s.want("one was seen", "0 20 4096")
 }
 
-// Where one hierarchy alone has directories of tasks, they keep their numbers.
+// If only one hierarchy has directories of tasks, they keep their numbers.
 func TestTasksOfOneHierarchy(t *testing.T) {
 	s := newPairJob(t, "cpuacct 3", "cpuacct 5")
 	s.procs("cpuacct", "3", 7)
@@ -256,8 +256,8 @@ func TestTasksAfterLostEvents(t *testing.T) {
 	}
 }
 
-// Of more tasks than can be read one by one each is left out in all hierarchies; as long
-// as it is not known which directories are one task's, there may be three for each.
+// If there are more tasks than can be read one by one, each of the others is left out in
+// all hierarchies. Directories without a process use up no place.
 func TestTooManyTasksV1(t *testing.T) {
 	for _, tt := range []struct {
 		tasks, want int

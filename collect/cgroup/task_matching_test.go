@@ -9,9 +9,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// TestTasksOfSecondNode: four of the eight tasks that were dealt out to two nodes.
-// cpuacct numbers them 1, 3, 5, 7; memory 0 to 3, and has directories 5 and 7 that
-// they went through. Each is reported once, as 0 to 3, with the figures of both.
+// TestTasksOfSecondNode: four of eight tasks on two nodes. cpuacct numbers them 1, 3, 5, 7;
+// memory 0 to 3, and has directories 5 and 7 through which they passed. Each is reported once, as 0 to 3, with the figures of both.
 func TestTasksOfSecondNode(t *testing.T) {
 	root := t.TempDir()
 	j := manual(t, v1Candidate(root, "cpuacct", "memory", "freezer"))

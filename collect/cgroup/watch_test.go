@@ -117,8 +117,8 @@ func TestNewJobRefuses(t *testing.T) {
 	}
 }
 
-// The life of a v1 job: the way to it is made piece by piece, the controllers come
-// one after another, steps come and go, the hierarchies vanish in turn.
+// A v1 job from beginning to end: its path is made element by element, the controllers
+// appear one after another, steps begin and end, the hierarchies are removed in turn.
 func TestLifeV1(t *testing.T) {
 	root := t.TempDir()
 	for _, c := range []string{"freezer", "cpuacct", "memory"} {
@@ -201,7 +201,7 @@ func TestSettle(t *testing.T) {
 	expect(t, j, collect.JobAppeared)
 }
 
-// A job that came and went within the settling has its events all the same.
+// A job that begins and ends within the settling time still has its events.
 func TestGoneWhileSettling(t *testing.T) {
 	root := t.TempDir()
 	j := manual(t, v1Candidate(root, "cpuacct", "memory"))
@@ -274,8 +274,8 @@ func TestReappears(t *testing.T) {
 	}
 }
 
-// A tracker that starts late finds the job at once, and the surest candidate wins
-// over another layout's directory of the same job id.
+// A tracker that starts late finds the job at once, and the first candidate is preferred
+// to another layout's directory of the same job id.
 func TestLateStart(t *testing.T) {
 	root := t.TempDir()
 	unpack(t, "v1-job.txtar", root)
@@ -294,7 +294,7 @@ func TestLateStart(t *testing.T) {
 	}
 }
 
-// What a pattern stands for is the same in every hierarchy.
+// A pattern matches the same name in every hierarchy.
 func TestPatternIsBound(t *testing.T) {
 	root := t.TempDir()
 	c := cgroupfs.Candidate{Layout: "any node", Version: 1, Dirs: map[string]string{
@@ -330,7 +330,7 @@ func TestMountedTogether(t *testing.T) {
 	}
 }
 
-// v1 forgets what a removed directory had counted of memory events: we do not.
+// v1 forgets what a removed directory had counted of memory events: it is kept.
 func TestEventsOfEndedSteps(t *testing.T) {
 	root := t.TempDir()
 	unpack(t, "v1-job.txtar", root)

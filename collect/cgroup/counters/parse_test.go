@@ -53,7 +53,7 @@ func TestParseMemoryMax(t *testing.T) {
 
 func some(v uint64) rt.Opt[uint64] { return rt.Some(v) }
 
-// same fails when two readings differ, and says where.
+// same fails if two readings differ.
 func same(t *testing.T, got, want rt.JobReading) {
 	t.Helper()
 	if d := cmp.Diff(want, got, cmp.Comparer(func(a, b rt.Opt[uint64]) bool { return a == b }), cmpopts.IgnoreUnexported(rt.JobReading{})); d != "" {

@@ -38,8 +38,8 @@ func signal(t *testing.T, m *Monitor, e *eventfd) {
 	}
 }
 
-// TestEventfdsAreBounded: an eventfd that is signalled for ever is closed, and the removal
-// of a directory is no signal too many.
+// TestEventfdsAreBounded: an eventfd that is signalled too often is closed. The signals of
+// removed directories do not count.
 func TestEventfdsAreBounded(t *testing.T) {
 	m := newMonitor(t)
 	if !m.open(&m.oom) || !m.open(&m.near) {

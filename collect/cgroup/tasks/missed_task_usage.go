@@ -41,7 +41,7 @@ func (s *Set) addMissedUsage(step *Group) {
 		missed[0].addUsage(rest)
 		detail += fmt.Sprintf("cpu_usec=%d that its step has beyond the other tasks are counted as its own; all else is", rest.Usage)
 	case isKnown:
-		detail += fmt.Sprintf("cpu_usec=%d of the step are theirs and counted as none's; their figures are", rest.Usage)
+		detail += fmt.Sprintf("cpu_usec=%d of the step are theirs, but their shares are unknown; their figures are", rest.Usage)
 	default:
 		detail += "its figures are"
 	}
