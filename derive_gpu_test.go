@@ -23,8 +23,8 @@ func TestJobScopeShowsTheJobsGPUs(t *testing.T) {
 	wantF(t, "gpu_usage without a job", DeriveScalars(nil, s, ScopeJob).GPUUsage, 3.5)
 }
 
-// The bytes of a job are counted once, whoever counted them: its processes while
-// the io controller's counter is not there, the controller from then on.
+// The bytes of a job are counted once: by its processes while there is no counter of the io
+// controller, by the controller from then on.
 func TestJobIOChangesItsSourceWithoutCountingTwice(t *testing.T) {
 	some := Some[uint64]
 	type io struct{ controller, processes Opt[uint64] }

@@ -2,8 +2,8 @@ package rt
 
 import "testing"
 
-// TestJobIOSums: the rows of a job's disk I/O add up to what was counted, whoever
-// counted it, and whenever that was first read.
+// TestJobIOSums: the rows of a job's disk I/O add up to what the controller or the processes
+// counted, no matter when the counters were first read.
 func TestJobIOSums(t *testing.T) {
 	no := None[uint64]
 	yes := Some[uint64]

@@ -318,8 +318,8 @@ func TestDeriveProcess(t *testing.T) {
 	wantU(t, "utime of the first interval", DeriveProcess(nil, cur).UserMillis, 0)
 }
 
-// The node's values were read by another tracker: rates are over the time between
-// those readings, whoever took them.
+// The values of the node were read by another tracker: rates are over the time between those
+// readings.
 func TestDeriveNodeReadByAnother(t *testing.T) {
 	at := func(boot, read int64, rx uint64) *Snapshot {
 		s := &Snapshot{

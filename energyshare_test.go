@@ -155,7 +155,7 @@ func TestSharedByInstructions(t *testing.T) {
 	b.Perf[4].TimeRunning = a.Perf[4].TimeRunning
 	check("never on the counters", 2_000_000, 1_500_000, ByCPUTime)
 	b.Perf = counters(5000, 50, 20)
-	check("opened anew", 2_000_000, 1_500_000, ByCPUTime)
+	check("opened again", 2_000_000, 1_500_000, ByCPUTime)
 	b.Job.CPUUsage.Clear()
 	check("neither", 0, 0, "")
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// powered is a node of 100 W that draws 300 W while it works: two packages, all of
-// whose CPU time beyond what others use is the job's.
+// powered is a node with two packages that draws 100 W while idle and 300 W while it works. All
+// CPU time that others do not use is the job's.
 func powered(share float64, seconds int) []rt.Snapshot {
 	var out []rt.Snapshot
 	var uj, busy, job uint64
@@ -134,9 +134,9 @@ func TestJobEnergyOfCountedGPUs(t *testing.T) {
 	near(t, "GPU", s.JobEnergy.GPUJoules, 240*20)
 }
 
-// Of a power meter what the GPUs' drivers counted is taken off too, and one of the job's
-// GPUs that nothing measured is told.
-func TestJobEnergyOfCountedGPUsBesideAMeter(t *testing.T) {
+// The energy that the GPU drivers counted is subtracted from a power meter, too, and a GPU of
+// the job without a measurement is reported.
+func TestJobEnergyOfCountedGPUsWithAMeter(t *testing.T) {
 	snapshots := powered(0.5, 21)
 	for i := range snapshots {
 		for k := range snapshots[i].GPUs {
@@ -158,8 +158,8 @@ func TestJobEnergyOfCountedGPUsBesideAMeter(t *testing.T) {
 	}
 }
 
-// A MIG instance has its slices' part of the card's energy, and nothing where the
-// driver tells no slices.
+// A MIG instance has the share of its slices in the card's energy, and none if the driver
+// reports no slices.
 func TestJobEnergyOfSlices(t *testing.T) {
 	snapshots := powered(0.5, 21)
 	share := func(slices string) {

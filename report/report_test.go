@@ -19,7 +19,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 var start = time.Date(2026, 3, 30, 2, 0, 0, 0, time.UTC)
 
@@ -233,8 +233,8 @@ func TestScreen(t *testing.T) {
 	}
 }
 
-// Of a command that was over before its second reading no memory was read: that is not
-// none, and what the kernel said at its end is told instead.
+// The memory of a command that ended before its second reading is unknown, not zero: the report
+// shows what the kernel reported at its end instead.
 func TestShortCommand(t *testing.T) {
 	for _, tt := range []struct {
 		name, detail string
@@ -273,7 +273,7 @@ func TestShortCommand(t *testing.T) {
 	}
 }
 
-// What was not read is null with a reason beside it, in every block.
+// A value that was not read is null and has a reason, in every block.
 func TestAbsentHasAReason(t *testing.T) {
 	for _, e := range examples() {
 		s, err := Summarize(e.run, e.events, seq(e.snapshots))

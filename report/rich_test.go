@@ -266,12 +266,12 @@ func TestLedger(t *testing.T) {
 		t.Errorf("sensors %v, budget %q, remarks %q", r.Sensors, r.Budget, r.Remarks)
 	}
 	if missed("the node slept for 3 s") != 0 || missed("-3 readings") != 0 {
-		t.Error("a text without a number of readings told one")
+		t.Error("a text without a number of readings gave one")
 	}
 }
 
-// The tasks of srun that ran on when the tracked one had ended are told of, and no
-// advice is given from figures that are not their last.
+// The tasks of srun that continued after the tracked one are reported, and there is no advice
+// from figures that are not final.
 func TestUnseenTasks(t *testing.T) {
 	for detail, want := range map[string]string{
 		"7 other tasks of step 0 on this node had not ended": "7 other tasks of step 0 continued on this node after 02:10:00, when the tracked one had ended: their use after that is not in these figures",

@@ -22,8 +22,8 @@ func textOf(t *testing.T, s *Summary) string {
 	return b.String()
 }
 
-// TestSacct: accounting's figures stand beside ours, each with the reason of the
-// difference, and the allowed CPUs beside the CPU time.
+// TestSacct: accounting's figures are shown next to ours, each with the reason of the
+// difference, and the allowed CPUs next to the CPU time.
 func TestSacct(t *testing.T) {
 	events := []rt.Event{
 		sacctEvent("elapsed_secs=3600 cpu_secs=7000 cpu_user_secs=6300 max_rss_bytes=1073741824 max_rss_step=0 max_rss_node=n1"),
@@ -53,7 +53,7 @@ func TestSacct(t *testing.T) {
 	}
 }
 
-// TestSacctOfNodes: of a job of two nodes accounting's sums stand beside the sums, once.
+// TestSacctOfNodes: of a job of two nodes accounting's sums are shown next to ours, once.
 func TestSacctOfNodes(t *testing.T) {
 	var list []*Summary
 	for _, node := range []string{"n1", "n2"} {
@@ -69,7 +69,7 @@ func TestSacctOfNodes(t *testing.T) {
 		t.Errorf("%+v", n.Sacct)
 	}
 	if len(list[0].Sacct.Differences) != 0 {
-		t.Errorf("a node's part beside the whole job's: %+v", list[0].Sacct.Differences)
+		t.Errorf("a node's part is compared with the whole job's: %+v", list[0].Sacct.Differences)
 	}
 	one := []*Summary{list[0]}
 	one[0].Nodes = nil

@@ -24,9 +24,9 @@ func trackedRun(t *testing.T, access string) (base, path string) {
 	return base, entries[0].Path
 }
 
-// nobodyElseReads asserts that the members of the file's group, the job's user and
-// others cannot read a file beside the database, which is there.
-func nobodyElseReads(t *testing.T, base, path string) {
+// onlyOwnerReads asserts that the members of the file's group, the job's user and others
+// cannot read a file next to the database, and that it exists.
+func onlyOwnerReads(t *testing.T, base, path string) {
 	t.Helper()
 	st, err := os.Lstat(path)
 	if err != nil || st.Size() == 0 || ownerOf(t, path) != trackerUID {
@@ -39,8 +39,8 @@ func nobodyElseReads(t *testing.T, base, path string) {
 	}
 }
 
-// While root changes a run, what is changed stands in a journal. Nobody may read that
-// who may not read the run, and when the change is done it has gone.
+// While root changes a run, there is a journal. Users that may not read the run may not read the
+// journal either, and after the change it does not exist.
 func TestNobodyReadsTheJournal(t *testing.T) {
 	base, path := trackedRun(t, "group")
 	r := mustOpen(t, path)
@@ -48,7 +48,7 @@ func TestNobodyReadsTheJournal(t *testing.T) {
 		// So many pages that SQLite must write some of them before the end.
 		err := r.db.exec(`PRAGMA cache_size = 2; UPDATE run SET comment = hex(zeroblob(5000));
 			INSERT INTO event (detail) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300) SELECT hex(zeroblob(900)) FROM n`)
-		nobodyElseReads(t, base, path+"-journal")
+		onlyOwnerReads(t, base, path+"-journal")
 		return err
 	})
 	if err := errors.Join(err, r.Close()); err != nil {
@@ -60,7 +60,7 @@ func TestNobodyReadsTheJournal(t *testing.T) {
 	}
 }
 
-// Where somebody has a run open when its tracker ends, its log stays for a while.
+// If another process has a run open when its tracker ends, its log stays for a while.
 func TestNobodyReadsTheLog(t *testing.T) {
 	base, path := trackedRun(t, "owner")
 	c, err := openConn(path, map[string][]string{"mode": {"rw"}})
@@ -79,7 +79,7 @@ func TestNobodyReadsTheLog(t *testing.T) {
 	if err := r.AddEvent(rt.Event{Kind: "drain"}); err != nil {
 		t.Fatal(err)
 	}
-	nobodyElseReads(t, base, path+"-wal")
+	onlyOwnerReads(t, base, path+"-wal")
 	if err := errors.Join(held.Close(), c.Close(), r.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestAnEmptyJournalIsRemoved(t *testing.T) {
 	if err := hideJournal(path); err != nil { // as root, who may die right afterwards
 		t.Fatal(err)
 	}
-	nobodyElseReads(t, base, path+"-journal")
+	onlyOwnerReads(t, base, path+"-journal")
 	if out, err := as(t, base, trackerUID, trackerUID, "open", path); err != nil || out != "events: 1\n" {
 		t.Errorf("the file's owner: %v: %s", err, out)
 	}

@@ -32,8 +32,8 @@ func sharedSpool(t *testing.T) (base, dir string) {
 	return base, dir
 }
 
-// The owner of an ended job reads it, and so does the configured group; nobody
-// else does, and nobody changes anything.
+// The owner of an ended job can read it, and so can the configured group. Other users cannot,
+// and none of them can change it.
 func TestWhoMayRead(t *testing.T) {
 	for _, access := range []string{"owner", "group", "root"} {
 		t.Run(access, func(t *testing.T) {
@@ -81,8 +81,8 @@ func TestWhoMayRead(t *testing.T) {
 	}
 }
 
-// While a job runs, and after its tracker was killed, its file is the tracker's
-// alone; whoever closes it lets the owner read.
+// While a job runs, and after its tracker was killed, only the tracker's user can read its file;
+// the process that closes it lets the owner read.
 func TestWhoMayReadALostRun(t *testing.T) {
 	base, dir := sharedSpool(t)
 	if out, err := as(t, base, trackerUID, trackerUID, "track", dir, "owner", "killed"); err != nil {
@@ -105,9 +105,9 @@ func TestWhoMayReadALostRun(t *testing.T) {
 	}
 }
 
-// The owner of an ended job can keep his file from being changed, with sqlite3 and a
-// query that he leaves open. Whoever delivers it is told so at once and can read on;
-// when he is done all is as before.
+// The owner of an ended job can block changes of its file with a query in sqlite3 that stays
+// open. The process that delivers it gets an error at once and can still read; when the query
+// is closed, changes work again.
 func TestOwnerLocksHisRun(t *testing.T) {
 	base, dir := sharedSpool(t)
 	if out, err := as(t, base, trackerUID, trackerUID, "track", dir, "owner"); err != nil {
@@ -160,8 +160,8 @@ func TestOwnerLocksHisRun(t *testing.T) {
 	}
 }
 
-// A change that was broken off: who may only read is not shown half of it, and reads
-// on when somebody who may write has completed it.
+// An interrupted change: a user with read access does not see half of it, and can read again when
+// a process with write access has completed it.
 func TestOwnerReadsNoHalfOfAChange(t *testing.T) {
 	base, dir := sharedSpool(t)
 	if out, err := as(t, base, trackerUID, trackerUID, "track", dir, "owner"); err != nil {
@@ -220,8 +220,8 @@ func TestNoAccessControlLists(t *testing.T) {
 	})
 	run := testRun()
 	run.UID = rt.Some[uint64](ownerUID)
-	var told []rt.Event
-	w, err := Create(dir, run, rt.Host{}, Options{Access: Access{Owner: true}, Notify: func(e rt.Event) { told = append(told, e) }})
+	var notified []rt.Event
+	w, err := Create(dir, run, rt.Host{}, Options{Access: Access{Owner: true}, Notify: func(e rt.Event) { notified = append(notified, e) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func TestNoAccessControlLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	events, err := mustOpen(t, w.Path()).Events()
-	if err != nil || len(events) != 1 || len(told) != 1 || !strings.Contains(events[0].Detail, "no POSIX ACLs") || told[0].Detail != events[0].Detail {
-		t.Errorf("the ledger: %+v; told: %+v; %v", events, told, err)
+	if err != nil || len(events) != 1 || len(notified) != 1 || !strings.Contains(events[0].Detail, "no POSIX ACLs") || notified[0].Detail != events[0].Detail {
+		t.Errorf("the ledger: %+v; notified: %+v; %v", events, notified, err)
 	}
 }

@@ -33,8 +33,8 @@ func writtenBytes(b *testing.B) int64 {
 	return 0
 }
 
-// BenchmarkPut prints, beside the time, what a snapshot adds to the file and what
-// it makes SQLite write: log and checkpoints together.
+// BenchmarkPut prints, in addition to the time, what a snapshot adds to the file and how much
+// SQLite writes for it, log and checkpoints together.
 func BenchmarkPut(b *testing.B) {
 	for _, kind := range []struct {
 		name        string
@@ -144,8 +144,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkLife is what a tracker's spool costs beside its snapshots: a file made,
-// one snapshot, the file ended.
+// BenchmarkLife measures the fixed cost of a tracker's spool: a file is created, gets one
+// snapshot and is ended.
 func BenchmarkLife(b *testing.B) {
 	dir := b.TempDir()
 	m := newMachine(16, 0)

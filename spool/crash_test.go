@@ -18,7 +18,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// victimDir tells a copy of the test binary to write a run there until it is killed.
+// victimDir is the directory in which a copy of the test binary writes a run until it is killed.
 const victimDir = "RT_SPOOL_TEST_VICTIM_DIR"
 
 func TestMain(m *testing.M) {
@@ -231,7 +231,7 @@ func onlyFile(t *testing.T, path string) {
 	}
 	for _, f := range files {
 		if f.Name() != filepath.Base(path) {
-			t.Errorf("%s is left beside the spool file", f.Name())
+			t.Errorf("%s is left next to the spool file", f.Name())
 		}
 	}
 }

@@ -16,8 +16,7 @@ import (
 // of them are committed together.
 const faultRows, faultCommit = 24, 4
 
-// faultyDisk lets the databases below a new directory lie on a disk that fails when it
-// is told to.
+// faultyDisk puts the databases below a new directory on a simulated disk.
 func faultyDisk(t *testing.T) (*faultvfs.Disk, string) {
 	t.Helper()
 	base := t.TempDir()
@@ -29,19 +28,19 @@ func faultyDisk(t *testing.T) (*faultvfs.Disk, string) {
 	return disk, base
 }
 
-// faultRun is a run on such a disk, and what it was told.
+// faultRun is a run on such a disk, and the events that Notify got.
 type faultRun struct {
-	w    *Writer
-	m    *machine
-	list []*rt.Snapshot
-	told []rt.Event
+	w        *Writer
+	m        *machine
+	list     []*rt.Snapshot
+	notified []rt.Event
 }
 
-// newFaultRun makes a run whose log is emptied after every second commit or so.
+// newFaultRun makes a run with a checkpoint after about every second commit.
 func newFaultRun(t *testing.T, dir string) *faultRun {
 	t.Helper()
 	f := &faultRun{m: newMachine(4, 1)}
-	w, err := Create(dir, testRun(), rt.Host{}, Options{CommitRows: faultCommit, QuotaNode: 1 << 20, Notify: func(e rt.Event) { f.told = append(f.told, e) }})
+	w, err := Create(dir, testRun(), rt.Host{}, Options{CommitRows: faultCommit, QuotaNode: 1 << 20, Notify: func(e rt.Event) { f.notified = append(f.notified, e) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +63,7 @@ func (f *faultRun) put(t *testing.T) {
 func TestEveryFaultOfTheDisk(t *testing.T) {
 	disk, base := faultyDisk(t)
 	lasts := []int{1, 60, 0} // operations; 0: until the tracker gives up
-	seen := map[bool]int{}   // whether the ledger tells of it
+	seen := map[bool]int{}   // whether the ledger has it
 	for _, kind := range []faultvfs.Kind{faultvfs.IOError, faultvfs.NoSpace, faultvfs.ReadOnly, faultvfs.ShortWrite} {
 		step := faultStep()
 		if kind != faultvfs.IOError { // the places are the same
@@ -83,7 +82,7 @@ func TestEveryFaultOfTheDisk(t *testing.T) {
 			if !hit {
 				break
 			}
-			seen[len(f.told) > 0]++
+			seen[len(f.notified) > 0]++
 			over(t, disk, dir)
 			if t.Failed() {
 				return
@@ -91,7 +90,7 @@ func TestEveryFaultOfTheDisk(t *testing.T) {
 		}
 	}
 	if seen[true] == 0 || seen[false] == 0 {
-		t.Errorf("the ledger tells of %d faults and not of %d: the log is emptied unseen, commits are not", seen[true], seen[false])
+		t.Errorf("the ledger has %d failures and not %d others: only failures of a checkpoint may be missing", seen[true], seen[false])
 	}
 	t.Logf("%d faults are in the ledger, %d cost nothing", seen[true], seen[false])
 }
@@ -127,9 +126,9 @@ func (f *faultRun) onFaultyDisk(t *testing.T, disk *faultvfs.Disk, plan faultvfs
 	if err == nil || errors.Is(err, ErrClosed) {
 		committed = faultRows
 	}
-	for i, e := range f.told {
+	for i, e := range f.notified {
 		if want := []string{"failed", "ok"}[i%2]; e.Status != want || e.Status == "failed" && !aboutDisk(e.Detail) {
-			t.Errorf("%s: Notify was told %+v", what, f.told)
+			t.Errorf("%s: Notify got %+v", what, f.notified)
 		}
 	}
 	disk.Fail(faultvfs.Plan{})
@@ -180,7 +179,7 @@ func (f *faultRun) whole(t *testing.T, what, path string, least int64) (stored i
 	}
 	files, err := filepath.Glob(path + "-*")
 	if err != nil || len(files) > 0 {
-		t.Errorf("%s: beside the file are %v, %v", what, files, err)
+		t.Errorf("%s: next to the file are %v, %v", what, files, err)
 	}
 	return stored
 }

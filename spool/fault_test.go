@@ -74,11 +74,11 @@ func TestLockedDatabaseCostsNothingUnsaid(t *testing.T) {
 	}
 }
 
-// A disk that is full for a while costs no total: what was thinned is in its
-// successor, the numbers have no gap, the ledger tells of it, and once only.
+// No total is lost on a disk that is full for a while: the next snapshot includes what was
+// thinned, the numbers have no gap, and the ledger records it once.
 func TestFullDatabaseKeepsTotals(t *testing.T) {
-	var told []rt.Event
-	w := mustCreate(t, Options{MaxPending: 40, Notify: func(e rt.Event) { told = append(told, e) }})
+	var notified []rt.Event
+	w := mustCreate(t, Options{MaxPending: 40, Notify: func(e rt.Event) { notified = append(notified, e) }})
 	m := newMachine(4, 1)
 	put := func(n int) {
 		t.Helper()
@@ -102,8 +102,8 @@ func TestFullDatabaseKeepsTotals(t *testing.T) {
 	if err := w.End(testRun()); err != nil {
 		t.Fatal(err)
 	}
-	if len(told) != 2 || told[0].Status != "failed" || told[1].Status != "ok" || told[0].Time.IsZero() {
-		t.Errorf("Notify was told: %+v", told)
+	if len(notified) != 2 || notified[0].Status != "failed" || notified[1].Status != "ok" || notified[0].Time.IsZero() {
+		t.Errorf("Notify got: %+v", notified)
 	}
 	r := mustOpen(t, w.Path())
 	for _, p := range r.Verify(t.Context()) {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// What somebody else has put into a spool is not opened, by whatever name.
+// A file that another user has put into a spool is not opened, whatever its name is.
 func TestForeignFilesAreRefused(t *testing.T) {
 	base, dir := sharedSpool(t)
 	victim := filepath.Join(base, "victim.db")
@@ -51,8 +51,8 @@ func TestForeignFilesAreRefused(t *testing.T) {
 	}
 }
 
-// Nobody makes a drain give a file away: the directory's owner puts another name of
-// it, or a link to it, in the place of the lock.
+// A drain of root does not give away the owner of a file: the directory's owner puts a hard link
+// or a symbolic link to it in the place of the lock.
 func TestLockGivesNothingAway(t *testing.T) {
 	base, dir := sharedSpool(t)
 	lock := filepath.Join(dir, drainLock)

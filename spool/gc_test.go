@@ -155,8 +155,8 @@ func TestCollectLeftovers(t *testing.T) {
 	}
 }
 
-// A run whose tracker has died has no end: it is as old as what was written last, however
-// long ago it began and however often somebody looks.
+// A run with a dead tracker has no end: its age is that of the last write, no matter when it
+// began and how often it is read.
 func TestAnAbandonedRunIsAsOldAsItsLog(t *testing.T) {
 	for _, withLog := range []bool{true, false} {
 		path := lostTracker(t, 200, withLog)

@@ -75,7 +75,7 @@ func TestDeliveryOfARun(t *testing.T) {
 		"Remove":        r.Remove(),
 	} {
 		if !errors.Is(err, ErrLive) {
-			t.Errorf("%s beside a living tracker: %v", what, err)
+			t.Errorf("%s next to a live tracker: %v", what, err)
 		}
 	}
 	if _, ok, err := r.Registration(); ok || err != nil {

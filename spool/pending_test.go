@@ -82,11 +82,11 @@ func TestThinKeepsFirstsAndTotals(t *testing.T) {
 	}
 }
 
-// On a disk where room comes and goes Notify is told once a minute, and of a
-// failure that lasts in any case; the ledger has them all.
+// On a disk that is full again and again Notify is called once a minute, and in any case for a
+// failure that lasts; the ledger has all failures.
 func TestNotifyIsBounded(t *testing.T) {
-	var told []string
-	w := mustCreate(t, Options{CommitRows: 1, Notify: func(e rt.Event) { told = append(told, e.Status) }})
+	var notified []string
+	w := mustCreate(t, Options{CommitRows: 1, Notify: func(e rt.Event) { notified = append(notified, e.Status) }})
 	var s rt.Snapshot
 	put := func(pages int64) {
 		t.Helper()
@@ -106,18 +106,18 @@ func TestNotifyIsBounded(t *testing.T) {
 		put(1)
 		put(1 << 30)
 	}
-	if got := strings.Join(told, " "); got != "failed ok" {
-		t.Errorf("20 s: Notify was told %q", got)
+	if got := strings.Join(notified, " "); got != "failed ok" {
+		t.Errorf("20 s: Notify got %q", got)
 	}
 	for range 31 { // beyond the minute
 		put(1)
 	}
-	if got := strings.Join(told, " "); got != "failed ok failed" {
-		t.Errorf("a failure that lasts: Notify was told %q", got)
+	if got := strings.Join(notified, " "); got != "failed ok failed" {
+		t.Errorf("a failure that lasts: Notify got %q", got)
 	}
 	put(1 << 30)
-	if got := strings.Join(told, " "); got != "failed ok failed ok" {
-		t.Errorf("after it: Notify was told %q", got)
+	if got := strings.Join(notified, " "); got != "failed ok failed ok" {
+		t.Errorf("after it: Notify got %q", got)
 	}
 	if err := w.End(testRun()); err != nil {
 		t.Fatal(err)

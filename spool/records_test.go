@@ -107,7 +107,7 @@ func TestRecordsWaitForTheDisk(t *testing.T) {
 		found = found || strings.HasPrefix(e.Detail, "1 reports of other programs were dropped")
 	}
 	if !found {
-		t.Errorf("the ledger does not tell of the dropped record: %v", events)
+		t.Errorf("the ledger does not have the dropped record: %v", events)
 	}
 }
 
@@ -121,9 +121,9 @@ func TestAddRecords(t *testing.T) {
 	if err := w.Record(list[0]); err != nil {
 		t.Fatal(err)
 	}
-	told := rt.Event{Kind: "tracker", Name: "import", Status: "ok"}
+	entry := rt.Event{Kind: "tracker", Name: "import", Status: "ok"}
 	live := mustOpen(t, w.Path())
-	if n, err := live.AddRecords(list, told); n != 0 || !errors.Is(err, ErrLive) {
+	if n, err := live.AddRecords(list, entry); n != 0 || !errors.Is(err, ErrLive) {
 		t.Errorf("while the tracker lives: %d, %v", n, err)
 	}
 	if err := w.End(testRun()); err != nil {
@@ -131,7 +131,7 @@ func TestAddRecords(t *testing.T) {
 	}
 	r := mustOpen(t, w.Path())
 	for i, want := range []int{1, 0} {
-		if n, err := r.AddRecords(append(list, list[1]), told); n != want || err != nil {
+		if n, err := r.AddRecords(append(list, list[1]), entry); n != want || err != nil {
 			t.Errorf("time %d: %d added, %v", i+1, n, err)
 		}
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Jobs that would write ten times what fits into a spool of 4 MiB, four at a time,
-// and nobody who delivers: each tracker goes on, what is left adds up to the totals,
-// each ledger says what was thinned, and every run is there. The disk may be full for
-// a moment, when several thin at once: then snapshots wait, and the ledger says so.
+// Jobs that would write ten times the size of a spool of 4 MiB, four at a time, without a
+// delivery: each tracker continues, what is left adds up to the totals, each ledger counts what
+// was thinned, and every run exists. The disk can be full for a moment if several thin at the
+// same time: then snapshots stay in memory, and the ledger records it.
 func TestSmallDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); err != nil {
@@ -64,12 +64,12 @@ func TestSmallDisk(t *testing.T) {
 
 // smallJob is one job of TestSmallDisk.
 type smallJob struct {
-	id    uint64
-	run   rt.Run
-	last  *rt.Snapshot
-	told  []rt.Event
-	put   int64
-	would int64 // bytes without a quota
+	id       uint64
+	run      rt.Run
+	last     *rt.Snapshot
+	notified []rt.Event
+	put      int64
+	would    int64 // bytes without a quota
 }
 
 // smallRows is how many snapshots one job has, of about 450 bytes each.
@@ -80,7 +80,7 @@ func (j *smallJob) begin(t *testing.T, dir string) *Writer {
 	j.run = testRun()
 	j.run.JobID = rt.Some(j.id)
 	j.run.Start = start.Add(time.Duration(j.id) * time.Second)
-	w, err := Create(dir, j.run, rt.Host{}, Options{QuotaRun: 64 << 20, QuotaNode: 1 << 30, Notify: func(e rt.Event) { j.told = append(j.told, e) }})
+	w, err := Create(dir, j.run, rt.Host{}, Options{QuotaRun: 64 << 20, QuotaNode: 1 << 30, Notify: func(e rt.Event) { j.notified = append(j.notified, e) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,8 +200,8 @@ func (j *smallJob) thinned(t *testing.T, events []rt.Event) (stored, memory int6
 			t.Errorf("job %d: the ledger has %+v: %v", j.id, e, err)
 		}
 	}
-	if failing || lines != 1 || len(j.told)%2 != 0 {
-		t.Errorf("job %d: the ledger has %+v, and Notify was told %+v", j.id, events, j.told)
+	if failing || lines != 1 || len(j.notified)%2 != 0 {
+		t.Errorf("job %d: the ledger has %+v, and Notify got %+v", j.id, events, j.notified)
 	}
 	return stored, memory
 }

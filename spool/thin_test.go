@@ -130,7 +130,7 @@ func TestReadingWhileSnapshotsAreThinned(t *testing.T) {
 	}
 }
 
-// The file of a run that has ended is thinned by whoever keeps the node's quota.
+// The file of a run that has ended is thinned by the process that enforces the node's quota.
 func TestThinAnEndedRun(t *testing.T) {
 	w := mustCreate(t, Options{})
 	m := newMachine(16, 1)

@@ -9,9 +9,9 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// The log is synced once a minute of the run, and the database beside it stays
-// locked for who has it open: a descriptor of the log drops no lock of SQLite.
-func TestTheLogIsSyncedBesideTheCommits(t *testing.T) {
+// The log is synced once a minute of the run, and the locks of SQLite on the database stay: a
+// descriptor of the log drops none.
+func TestTheLogIsSyncedOnceAMinute(t *testing.T) {
 	w := mustCreate(t, Options{})
 	r := mustOpen(t, w.Path())
 	var s rt.Snapshot

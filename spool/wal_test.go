@@ -11,7 +11,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// lostTracker is the file of a run with so many snapshots whose tracker was killed, as
+// lostTracker returns the file of a run with so many snapshots and a tracker that was killed, as
 // far as the files show it: a copy of a run that is tracked.
 func lostTracker(t *testing.T, snapshots int, withLog bool) string {
 	t.Helper()

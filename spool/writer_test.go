@@ -45,7 +45,7 @@ func TestWhenSnapshotsAreCommitted(t *testing.T) {
 		{"a young one again", rt.ReasonTick, time.Second, 7},
 		{"the cgroup appeared", rt.ReasonAppeared, time.Second, 9},
 		{"the last one", rt.ReasonLast, time.Second, 10},
-		{"told to stop", rt.ReasonStop, time.Second, 11},
+		{"stopped", rt.ReasonStop, time.Second, 11},
 	} {
 		s.Boot += int64(step.after)
 		s.Reason = step.reason
@@ -159,7 +159,7 @@ func TestOneRunOneWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Create(dir, testRun(), rt.Host{}, Options{}); !errors.Is(err, ErrExists) {
-		t.Errorf("a second writer beside the first: %v", err)
+		t.Errorf("a second writer next to the first: %v", err)
 	}
 	if alive, err := live(w.Path()); !alive || err != nil {
 		t.Errorf("the refused writer ended the first one's lock: %v %v", alive, err)
