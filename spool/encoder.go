@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/spool/internal/codec"
 )
 
 // keyframeEvery is the number of snapshots from one keyframe to the next. A reader that
@@ -21,8 +22,8 @@ type encoder struct {
 
 	state  encoderState
 	saved  encoderState
-	cores  []core // of the previous row
-	next   []core
+	cores  []codec.Core // of the previous row
+	next   []codec.Core
 	row    []byte
 	vector vector
 }
@@ -117,12 +118,12 @@ func (e *encoder) putScalars(s *rt.Snapshot, keyframe bool) error {
 
 // coreTicks encodes the CPUs, NULL for none.
 func (e *encoder) coreTicks(s *rt.Snapshot) driver.Value {
-	e.next = loadCores(e.next, s.CPUs)
+	e.next = codec.Load(e.next, s.CPUs)
 	defer func() { e.cores, e.next = e.next, e.cores }()
 	if len(e.next) == 0 {
 		return nil
 	}
-	e.row = appendCores(e.row[:0], e.cores, e.next)
+	e.row = codec.Append(e.row[:0], e.cores, e.next)
 	return e.row
 }
 

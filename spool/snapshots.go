@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/spool/internal/codec"
 )
 
 // The columns that come before those of deltaColumns in a row of the first table, and their
@@ -91,7 +92,7 @@ type iterator struct {
 	read     int
 	total    sums
 	vector   vector
-	cores    []core
+	cores    []codec.Core
 	devices  *deviceReaders // nil if only scalars are read
 	snapshot rt.Snapshot
 }
@@ -301,10 +302,10 @@ func (it *iterator) readCores(blob driver.Value) (err error) {
 	case nil:
 		it.cores = it.cores[:0]
 	case []byte:
-		it.cores, err = decodeCores(it.cores, row)
+		it.cores, err = codec.Decode(it.cores, row)
 	default:
-		err = errCores
+		err = codec.ErrCores
 	}
-	it.snapshot.CPUs = storeCores(it.snapshot.CPUs, it.cores)
+	it.snapshot.CPUs = codec.Store(it.snapshot.CPUs, it.cores)
 	return err
 }

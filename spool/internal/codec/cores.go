@@ -1,4 +1,5 @@
-package spool
+// Package codec encodes the per-core counters of snapshots for the column core_ticks.
+package codec
 
 import (
 	"encoding/binary"
@@ -8,37 +9,38 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// core holds the counters of a logical CPU that the share of busy time needs.
-type core struct {
-	cpu         int
-	busy, total uint64 // ticks
+// Core holds the counters of a logical CPU that the share of busy time needs.
+type Core struct {
+	CPU         int
+	Busy, Total uint64 // ticks
 }
 
 // maxCPU bounds the numbers of CPUs, as a check against damaged rows.
 const maxCPU = 1 << 20
 
-var errCores = errors.New("core_ticks does not decode")
+// ErrCores is the error for a row that cannot be decoded.
+var ErrCores = errors.New("core_ticks does not decode")
 
-// loadCores copies the per-core counters of a snapshot to dst.
-func loadCores(dst []core, cpus []rt.CPUReading) []core {
+// Load copies the per-core counters of a snapshot to dst.
+func Load(dst []Core, cpus []rt.CPUReading) []Core {
 	dst = dst[:0]
 	for i := range cpus {
 		t := &cpus[i].Times
-		dst = append(dst, core{cpus[i].CPU, t.Busy(), t.Total()})
+		dst = append(dst, Core{cpus[i].CPU, t.Busy(), t.Total()})
 	}
 	return dst
 }
 
-// storeCores copies the counters to dst: busy ticks as User, the others as Idle.
-func storeCores(dst []rt.CPUReading, cores []core) []rt.CPUReading {
+// Store copies the counters to dst: busy ticks as User, the others as Idle.
+func Store(dst []rt.CPUReading, cores []Core) []rt.CPUReading {
 	dst = dst[:0]
 	for _, c := range cores {
-		dst = append(dst, rt.CPUReading{CPU: c.cpu, Times: rt.CPUTimes{User: c.busy, Idle: c.total - c.busy}})
+		dst = append(dst, rt.CPUReading{CPU: c.CPU, Times: rt.CPUTimes{User: c.Busy, Idle: c.Total - c.Busy}})
 	}
 	return dst
 }
 
-// appendCores encodes a row of core_ticks, usually in less than 2 bytes per core.
+// Append encodes a row of core_ticks, usually in less than 2 bytes per core.
 //
 // A full row is the byte 0 and, for each core, three varints: the number of cores that are
 // left out before it, its busy ticks and its total ticks. Any other row holds differences
@@ -46,22 +48,22 @@ func storeCores(dst []rt.CPUReading, cores []core) []rt.CPUReading {
 // advanced, and for each core the varint of 4 times its busy ticks plus 0, 1 or 2 if it
 // advanced T, T+1 or T-1 ticks, or plus 3 if it advanced T+d ticks; then the zigzag varint
 // of d follows.
-func appendCores(dst []byte, prev, cur []core) []byte {
+func Append(dst []byte, prev, cur []Core) []byte {
 	if !sameCores(prev, cur) {
 		dst = append(dst, 0)
 		next := 0
 		for _, c := range cur {
-			dst = binary.AppendUvarint(dst, uint64(c.cpu-next))
-			dst = binary.AppendUvarint(dst, c.busy)
-			dst = binary.AppendUvarint(dst, c.total)
-			next = c.cpu + 1
+			dst = binary.AppendUvarint(dst, uint64(c.CPU-next))
+			dst = binary.AppendUvarint(dst, c.Busy)
+			dst = binary.AppendUvarint(dst, c.Total)
+			next = c.CPU + 1
 		}
 		return dst
 	}
 	common := commonPassed(prev, cur)
 	dst = binary.AppendUvarint(dst, common+1)
 	for i, c := range cur {
-		busy, more := c.busy-prev[i].busy, int64(c.total-prev[i].total-common)
+		busy, more := c.Busy-prev[i].Busy, int64(c.Total-prev[i].Total-common)
 		switch more {
 		case 0, 1:
 			dst = binary.AppendUvarint(dst, busy<<2|uint64(more))
@@ -77,13 +79,13 @@ func appendCores(dst []byte, prev, cur []core) []byte {
 
 // sameCores says whether cur can be encoded as differences from prev: the cores are the
 // same, and no counter fell.
-func sameCores(prev, cur []core) bool {
+func sameCores(prev, cur []Core) bool {
 	if len(prev) != len(cur) {
 		return false
 	}
 	for i, c := range cur {
 		p := prev[i]
-		if c.cpu != p.cpu || c.busy < p.busy || c.busy-p.busy >= 1<<62 || c.total < p.total {
+		if c.CPU != p.CPU || c.Busy < p.Busy || c.Busy-p.Busy >= 1<<62 || c.Total < p.Total {
 			return false
 		}
 	}
@@ -92,11 +94,11 @@ func sameCores(prev, cur []core) bool {
 
 // commonPassed returns the number of ticks by which most cores advanced, give or take 1: the
 // mean of the cores that are near the majority.
-func commonPassed(prev, cur []core) uint64 {
+func commonPassed(prev, cur []Core) uint64 {
 	var vote uint64
 	votes := 0
 	for i, c := range cur {
-		switch passed := c.total - prev[i].total; {
+		switch passed := c.Total - prev[i].Total; {
 		case votes == 0:
 			vote, votes = passed, 1
 		case passed == vote:
@@ -108,7 +110,7 @@ func commonPassed(prev, cur []core) uint64 {
 	const near = 2
 	sum, n := 0, 0
 	for i, c := range cur {
-		if d := int64(c.total - prev[i].total - vote); d >= -near && d <= near {
+		if d := int64(c.Total - prev[i].Total - vote); d >= -near && d <= near {
 			sum += int(d)
 			n++
 		}
@@ -120,8 +122,8 @@ func commonPassed(prev, cur []core) uint64 {
 	return min(vote+uint64(mean), 1<<62)
 }
 
-// decodeCores applies a row of core_ticks to the cores of the previous row.
-func decodeCores(cores []core, row []byte) ([]core, error) {
+// Decode applies a row of core_ticks to the cores of the previous row.
+func Decode(cores []Core, row []byte) ([]Core, error) {
 	r := uvarints{rest: row}
 	first := r.next()
 	if first == 0 {
@@ -131,9 +133,9 @@ func decodeCores(cores []core, row []byte) ([]core, error) {
 			cpu := next + r.next()
 			busy, total := r.next(), r.next()
 			if cpu >= maxCPU || cpu < next {
-				return cores, errCores
+				return cores, ErrCores
 			}
-			cores = append(cores, core{int(cpu), busy, total})
+			cores = append(cores, Core{int(cpu), busy, total})
 			next = cpu + 1
 		}
 		return cores, r.end()
@@ -148,8 +150,8 @@ func decodeCores(cores []core, row []byte) ([]core, error) {
 		case 3:
 			passed += unzigzag(r.next())
 		}
-		cores[i].busy += busy >> 2
-		cores[i].total += passed
+		cores[i].Busy += busy >> 2
+		cores[i].Total += passed
 	}
 	return cores, r.end()
 }
@@ -176,7 +178,7 @@ func (r *uvarints) next() uint64 {
 
 func (r *uvarints) end() error {
 	if r.fault || len(r.rest) > 0 {
-		return errCores
+		return ErrCores
 	}
 	return nil
 }
