@@ -24,7 +24,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		OnUsageError:    onUsageError,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "config", Usage: "read `FILE` instead of " + config.DefaultPath},
-			&cli.StringFlag{Name: "spool", Usage: "the spool is `DIR`, whatever the configuration says"},
+			&cli.StringFlag{Name: "spool", Usage: "use the spool `DIR` instead of spool.dir of the configuration"},
 		},
 		Description: `JOB is a job id (12), a task of an array (12_3), a step (12.0), the name of
 a run as ls shows it, or the path of a spool file.`,
@@ -45,7 +45,7 @@ a run as ls shows it, or the path of a spool file.`,
 	}
 }
 
-// load reads the configuration and lays the flags over it.
+// load reads the configuration and applies the flags.
 func load(c *cli.Context) (config.Config, error) {
 	cfg, err := config.Load(c.String("config"))
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	rtcli "github.com/resource-tracker/rt/internal/cli"
 )
 
-// inOrder puts flags where the library wants them: those of every verb before the verb,
-// the verb's own before its arguments. People write them anywhere. What follows -- is
-// an argument, whatever it looks like.
+// inOrder moves flags where the library expects them: those of all verbs before the verb,
+// the verb's own before its arguments. Users write them anywhere. All words after -- are
+// arguments.
 func inOrder(app *cli.App, args []string) []string {
 	verb, first, at := verbOf(app, args)
 	if verb == nil {
@@ -35,7 +35,7 @@ func inOrder(app *cli.App, args []string) []string {
 			flags, to = app.Flags, &before
 		}
 		end := at + flagWords(flags, arg)
-		if end > len(args) && to == &before { // no other word may stand in for its value
+		if end > len(args) && to == &before { // no other word may become its value
 			return append(before, arg)
 		}
 		if end > len(args) {
@@ -47,7 +47,8 @@ func inOrder(app *cli.App, args []string) []string {
 	return slices.Concat(before, own, operands)
 }
 
-// verbOf finds the verb, or the verb of a verb, where its words begin and what follows.
+// verbOf returns the verb, or the verb of a verb, the index of its first word, and the
+// index of the word after it.
 func verbOf(app *cli.App, args []string) (verb *cli.Command, first, next int) {
 	for first = 1; first < len(args) && isFlag(args[first]); {
 		first += flagWords(app.Flags, args[first])
@@ -63,10 +64,10 @@ func verbOf(app *cli.App, args []string) (verb *cli.Command, first, next int) {
 	return verb, first, next
 }
 
-// isFlag says whether a word is a flag; - alone is standard input.
+// isFlag reports whether a word is a flag; - alone is standard input.
 func isFlag(arg string) bool { return len(arg) > 1 && arg[0] == '-' && arg != "--" }
 
-// named finds the flag that arg is, as --node, -node or --node=n1; nil where it is none.
+// named returns the flag of arg, such as --node, -node or --node=n1; nil if it is none.
 func named(flags []cli.Flag, arg string) cli.Flag {
 	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 	for _, f := range flags {
@@ -77,7 +78,7 @@ func named(flags []cli.Flag, arg string) cli.Flag {
 	return nil
 }
 
-// flagWords is how many words a flag takes with its value.
+// flagWords returns how many words a flag has with its value.
 func flagWords(flags []cli.Flag, arg string) int {
 	f, ok := named(flags, arg).(cli.DocGenerationFlag)
 	if ok && f.TakesValue() && !strings.Contains(arg, "=") {
@@ -86,7 +87,7 @@ func flagWords(flags []cli.Flag, arg string) int {
 	return 1
 }
 
-// What the flag package says of a command line.
+// The messages of the flag package.
 var (
 	badValue  = regexp.MustCompile(`(?s)^invalid (?:boolean )?value "(.*)" for (?:flag )?-([a-z-]+): `)
 	noValue   = regexp.MustCompile(`^flag needs an argument: -+([a-z-]+)$`)
@@ -94,8 +95,8 @@ var (
 	quotedArg = regexp.MustCompile("`([^`]+)`")
 )
 
-// onUsageError says what is wrong with a flag and what it should look like, and keeps
-// the library from printing a page of help over its own message.
+// onUsageError explains an error in a flag, and keeps the library from printing a page of
+// help before its message.
 func onUsageError(c *cli.Context, err error, _ bool) error {
 	verb, text := c.Command.HelpName, err.Error()
 	if m := badValue.FindStringSubmatch(text); m != nil {
@@ -110,7 +111,7 @@ func onUsageError(c *cli.Context, err error, _ bool) error {
 	return rtcli.Usage("%w; see %s --help", err, verb)
 }
 
-// wanted is what the value of a flag looks like.
+// wanted describes the value of a flag.
 func wanted(f cli.Flag) string {
 	switch f.(type) {
 	case *cli.DurationFlag:
@@ -125,7 +126,7 @@ func wanted(f cli.Flag) string {
 	return "it cannot be this"
 }
 
-// placeholder is the name of a flag's value in its help.
+// placeholder returns the name of a flag's value in its help.
 func placeholder(f cli.Flag) string {
 	if f, ok := f.(cli.DocGenerationFlag); ok {
 		if m := quotedArg.FindStringSubmatch(f.GetUsage()); m != nil {

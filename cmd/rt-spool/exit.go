@@ -22,7 +22,7 @@ const (
 
 const exitHelp = `EXIT STATUS:
    0   done (drain: everything that was ready is delivered, or another drain is running)
-   1   something went wrong, see the message
+   1   an error, see the message
    2   wrong command line
    65  some files are damaged; everything else was done
    75  not everything could be delivered now; it is kept; retry

@@ -20,22 +20,22 @@ func ftdcCommand() *cli.Command {
 		Usage:     "show the metrics of FTDC files: a list, plots, CSV or JSON",
 		ArgsUsage: "FILE...",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "metric", Aliases: []string{"m"}, Usage: "only metrics whose names match the regular expression `RE`"},
+			&cli.StringFlag{Name: "metric", Aliases: []string{"m"}, Usage: "only metrics with names that match the regular expression `RE`"},
 			&cli.StringFlag{Name: "from", Usage: "nothing before `TIME`: 2026-03-01T12:00:00Z, 12:00:30, or such as 10m after the first reading, -10m before the last"},
 			&cli.StringFlag{Name: "to", Usage: "nothing after `TIME`"},
-			&cli.BoolFlag{Name: "rate", Aliases: []string{"r"}, Usage: "growth per second in place of values, for counters"},
+			&cli.BoolFlag{Name: "rate", Aliases: []string{"r"}, Usage: "growth per second instead of values, for counters"},
 			&cli.BoolFlag{Name: "plot", Aliases: []string{"p"}, Usage: "draw each metric over time"},
 			&cli.BoolFlag{Name: "csv", Usage: "print a row for each reading"},
 			jsonFlag,
-			&cli.BoolFlag{Name: "interactive", Aliases: []string{"i"}, Usage: "choose what is drawn on a full screen; its last line names the keys"},
-			&cli.BoolFlag{Name: "any-time", Usage: "read on where the clock was set"},
+			&cli.BoolFlag{Name: "interactive", Aliases: []string{"i"}, Usage: "select metrics to draw on a full screen; its last line names the keys"},
+			&cli.BoolFlag{Name: "any-time", Usage: "continue where the clock was set"},
 		},
 		OnUsageError: onUsageError,
 		Action:       runFTDC,
 	}
 }
 
-// maxPlots is how many metrics are drawn below each other.
+// maxPlots is how many metrics are drawn at most.
 const maxPlots = 50
 
 func runFTDC(c *cli.Context) error {
@@ -57,7 +57,7 @@ func runFTDC(c *cli.Context) error {
 		return damage
 	}
 	if v.Overlap() {
-		fmt.Fprintln(c.App.ErrWriter, "rt-spool: the files overlap in time: what several recorders wrote is shown as if it were of one")
+		fmt.Fprintln(c.App.ErrWriter, "rt-spool: the files overlap in time: the data of several recorders is shown as if one had written it")
 	}
 	n := sum.Metrics()
 	switch {

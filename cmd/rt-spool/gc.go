@@ -20,25 +20,25 @@ import (
 func gcCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "gc",
-		Usage: "remove what was delivered long ago, and keep the spool within its size",
-		Description: `In this order: what a crash left in the making an hour ago goes; then runs
-that were delivered longer ago than --retain. Where the spool is larger than
---max-size still, other delivered runs go, the oldest first; then runs that
-have ended and are not delivered are thinned, which keeps their totals.
-Nothing else is touched: not what is tracked, not what cannot be read, and
-only --undelivered removes what is not delivered.
+		Usage: "remove runs that were delivered long ago, and limit the size of the spool",
+		Description: `In this order: temporary files of a crash an hour ago; runs that were
+delivered longer ago than --retain; if the spool is still larger than
+--max-size, other delivered runs, the oldest first; then runs that have ended
+and are not delivered are thinned, which keeps their totals.
+Runs that are tracked or cannot be read stay as they are, and only
+--undelivered removes what is not delivered.
 Each rt-spool drain does the same at its end.
 
-   rt-spool gc --dry-run                     what would go
-   rt-spool gc --retain 24h                  all that was delivered a day ago
+   rt-spool gc --dry-run                     what would be removed
+   rt-spool gc --retain 24h                  delivered a day ago
    rt-spool gc --max-size 64MiB              make room
-   rt-spool gc --undelivered --retain 720h   also what nobody fetched`,
+   rt-spool gc --undelivered --retain 720h   also what was not delivered`,
 		Flags: []cli.Flag{
 			jsonFlag,
 			&cli.DurationFlag{Name: "retain", DefaultText: "spool.retain", Usage: "remove runs that were delivered `T` ago"},
-			&cli.StringFlag{Name: "max-size", DefaultText: "spool.quota_node", Usage: "bring the spool to `SIZE`, such as 512MiB; 0 for no bound"},
-			&cli.BoolFlag{Name: "undelivered", Usage: "treat runs that have ended as if they were delivered: what they hold is lost"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "change nothing, and say what would be done"},
+			&cli.StringFlag{Name: "max-size", DefaultText: "spool.quota_node", Usage: "bring the spool to `SIZE`, such as 512MiB; 0 for no limit"},
+			&cli.BoolFlag{Name: "undelivered", Usage: "treat runs that have ended as if they were delivered: their data is lost"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "change nothing, and print what would be done"},
 		},
 		OnUsageError: onUsageError,
 		Action:       runGC,
@@ -48,10 +48,10 @@ Each rt-spool drain does the same at its end.
 // gcDone is the JSON document of gc.
 type gcDone struct {
 	DryRun     bool     `json:"dry_run"`
-	SpoolBytes int64    `json:"spool_bytes"` // what all files of the directory take then
+	SpoolBytes int64    `json:"spool_bytes"` // size of all files of the directory afterwards
 	FreedBytes int64    `json:"freed_bytes"`
 	Files      []gcFile `json:"files"`
-	// AnotherRuns says that nothing was done because a drain or another gc is at work.
+	// AnotherRuns: nothing was done because a drain or another gc is running.
 	AnotherRuns bool `json:"another_drain_runs"`
 }
 
@@ -86,7 +86,7 @@ func runGC(c *cli.Context) error {
 	switch {
 	case c.Bool("json"):
 		return errors.Join(err, rtcli.PrintJSON(c.App.Writer, &out))
-	case err != nil && len(out.Files) == 0: // nothing was looked at
+	case err != nil && len(out.Files) == 0: // no file was checked
 		return err
 	}
 	return errors.Join(err, out.print(c.App.Writer))
@@ -98,7 +98,7 @@ func gcOptions(c *cli.Context, cfg config.Spool) (spool.GC, error) {
 		Undelivered: c.Bool("undelivered"), DryRun: c.Bool("dry-run"),
 	}
 	if c.NArg() > 0 {
-		return o, rtcli.Usage("gc takes no arguments; it looks at all runs of the spool")
+		return o, rtcli.Usage("gc takes no arguments; it works on all runs of the spool")
 	}
 	if c.IsSet("retain") {
 		o.Retain = c.Duration("retain")
@@ -116,7 +116,7 @@ func gcOptions(c *cli.Context, cfg config.Spool) (spool.GC, error) {
 	return o, nil
 }
 
-// collect does it under the directory's lock.
+// collect removes and thins runs with the lock of the directory.
 func (g *gcDone) collect(ctx context.Context, dir string, o spool.GC) error {
 	unlock, err := delivery.LockSpool(ctx, dir)
 	if errors.Is(err, spool.ErrLocked) {
@@ -150,7 +150,7 @@ func (g *gcDone) collect(ctx context.Context, dir string, o spool.GC) error {
 
 func (g *gcDone) print(w io.Writer) error {
 	if g.AnotherRuns {
-		_, err := fmt.Fprintln(w, "a drain or another gc is at work on this spool; nothing was done")
+		_, err := fmt.Fprintln(w, "a drain or another gc works on this spool; nothing was done")
 		return err
 	}
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
@@ -172,7 +172,7 @@ func (g *gcDone) print(w io.Writer) error {
 	return err
 }
 
-// actionOf is what was done to a file, or would be.
+// actionOf describes what was done to a file, or would be done.
 func actionOf(d *spool.Collected, dryRun bool) string {
 	if dryRun {
 		return map[string]string{spool.Removed: "would remove", spool.Thinned: "would thin"}[d.Action]

@@ -11,14 +11,14 @@ import (
 	rtcli "github.com/resource-tracker/rt/internal/cli"
 )
 
-// noDefault is what the library says of every flag that is off without a word.
+// noDefault matches the default that the library prints for every flag that is off.
 var noDefault = regexp.MustCompile(` \(default: (false|0|0s)\)`)
 
-// helpText finds the second column of a line of help, which begins behind two spaces.
+// helpText matches a line of help up to its second column, which two spaces precede.
 var helpText = regexp.MustCompile(`^( +\S.*?  +)\S`)
 
-// printHelp prints the library's help in lines that fit a terminal. It has no way to
-// return an error of w, and neither has the library.
+// printHelp prints the library's help in lines that fit a terminal. The library has no way
+// to return an error of w.
 func printHelp(w io.Writer, template string, data any) {
 	var page strings.Builder
 	cli.HelpPrinterCustom(&page, template, data, nil)
@@ -27,7 +27,7 @@ func printHelp(w io.Writer, template string, data any) {
 	}
 }
 
-// folded breaks a line that is too wide, and continues below its text.
+// folded breaks a line that is too wide, and aligns the continuation with its text.
 func folded(line string) string {
 	line = strings.TrimRight(line, " \n")
 	if utf8.RuneCountInString(line) <= rtcli.Width {

@@ -21,10 +21,10 @@ import (
 func hostCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "host",
-		Usage: "find out what this host and its cloud are, and write it down for the trackers",
+		Usage: "find out the facts of this host and its cloud, and record them for the trackers",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON object"},
-			&cli.BoolFlag{Name: "no-cloud", Usage: "ask no cloud's metadata service"},
+			&cli.BoolFlag{Name: "no-cloud", Usage: "use no metadata service of a cloud"},
 		},
 		OnUsageError: onUsageError,
 		Action:       runHost,
@@ -68,7 +68,7 @@ func runHost(c *cli.Context) error {
 	return err
 }
 
-// machine is what the facts of a host are collected from.
+// machine has the sources of a host's facts.
 type machine struct {
 	roots host.Roots
 	env   hostfacts.Lookup
@@ -76,18 +76,18 @@ type machine struct {
 	cloud func(context.Context) rt.Host
 }
 
-// facts asks all of them. What cannot be found out is left empty, but facts that
-// were cut short are an error: they must not replace better ones.
+// facts reads all sources. Facts that cannot be read are empty. An interrupted read is an
+// error: it must not replace better facts.
 func (m *machine) facts(ctx context.Context, now time.Time) (hostfacts.Cache, error) {
 	boot, err := host.BootID(m.roots.Proc)
 	if err != nil {
 		return hostfacts.Cache{}, err
 	}
 	known := hostfacts.Start(ctx, host.Read(m.roots), m.env, m.cloud)
-	gpus := m.gpus(ctx) // while the cloud is asked
+	gpus := m.gpus(ctx) // while the cloud's service answers
 	h := <-known
 	if ctx.Err() != nil {
-		return hostfacts.Cache{}, fmt.Errorf("find out what this host is: %w", ctx.Err())
+		return hostfacts.Cache{}, fmt.Errorf("find out the facts of this host: %w", ctx.Err())
 	}
 	hostfacts.AddGPUs(&h, gpus)
 	drop := hostfacts.Suppressed(m.env)

@@ -19,11 +19,11 @@ func liveCommand() *cli.Command {
 		ArgsUsage: "JOB",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "listen", Usage: "serve clients at `ADDRESS`: HOST:PORT or unix:PATH (default: print the lines)"},
-			&cli.BoolFlag{Name: "job", Usage: "all nodes of the job: the others are asked by srun or ssh"},
-			&cli.StringFlag{Name: "nodes", Usage: "the job's nodes are `LIST`, as squeue shows it (default: as its tracker knows, or SLURM_JOB_NODELIST)"},
-			&cli.StringFlag{Name: "via", Value: "srun", Usage: "ask the other nodes by `PROGRAM`: srun (a step that overlaps), or ssh"},
-			&cli.StringFlag{Name: "node", Usage: "this node's `NAME` in Slurm, where the host has several"},
-			&cli.BoolFlag{Name: "peers", Usage: "tell the tasks' connections to other nodes, for who gathers these"},
+			&cli.BoolFlag{Name: "job", Usage: "all nodes of the job: reach the others by srun or ssh"},
+			&cli.StringFlag{Name: "nodes", Usage: "the job's nodes are `LIST`, as squeue shows it (default: as recorded by its tracker, or SLURM_JOB_NODELIST)"},
+			&cli.StringFlag{Name: "via", Value: "srun", Usage: "reach the other nodes by `PROGRAM`: srun (a step that overlaps), or ssh"},
+			&cli.StringFlag{Name: "node", Usage: "this node's `NAME` in Slurm, if the host has several"},
+			&cli.BoolFlag{Name: "peers", Usage: "include the tasks' connections to other nodes, as --job needs"},
 		},
 		OnUsageError: onUsageError,
 		Action:       runLive,
@@ -79,7 +79,7 @@ func serveLive(ctx context.Context, c *cli.Context, source telemetry.Source, a t
 		return err
 	}
 	if listener.Public() {
-		warn(fmt.Errorf("whoever reaches this machine can watch the job at %s; --listen 127.0.0.1:PORT is for this machine alone", listener.Addr()))
+		warn(fmt.Errorf("every user that reaches this machine can watch the job at %s; --listen 127.0.0.1:PORT is for this machine only", listener.Addr()))
 	}
 	if _, err := fmt.Fprintf(c.App.Writer, "listening on %s\n", listener.Addr()); err != nil {
 		return errors.Join(err, listener.Close())

@@ -17,14 +17,14 @@ func lsCommand() *cli.Command {
 		ArgsUsage: "[JOB...]",
 		Flags: []cli.Flag{
 			jsonFlag,
-			&cli.BoolFlag{Name: "wide", Aliases: []string{"w"}, Usage: "all columns, however narrow the terminal is"},
+			&cli.BoolFlag{Name: "wide", Aliases: []string{"w"}, Usage: "all columns, also on a narrow terminal"},
 		},
 		OnUsageError: onUsageError,
 		Action:       runLs,
 	}
 }
 
-// listed is one run of ls --json: the run's own fields, and what the file says.
+// listed is one run of ls --json: the fields of the run and of the file.
 type listed struct {
 	*rt.Run     `json:",omitempty"`
 	Path        string     `json:"path"`
@@ -66,7 +66,7 @@ func runLs(c *cli.Context) error {
 	return unreadable(bad, len(entries))
 }
 
-// listedAs is a file of the spool as it is listed.
+// listedAs returns the row of a file of the spool.
 func listedAs(e *spool.Entry) listed {
 	l := listed{Path: e.Path, Live: e.Live, SizeBytes: e.Size, Snapshots: e.Snapshots}
 	if e.Err != nil {

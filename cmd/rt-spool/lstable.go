@@ -16,7 +16,7 @@ import (
 // lsColumn is a column of ls.
 type lsColumn struct {
 	rtcli.Column
-	cell func(*listed) string // of a run that can be read
+	cell func(*listed) string // of a readable run
 }
 
 var lsColumns = []lsColumn{
@@ -66,7 +66,7 @@ func printRuns(w io.Writer, runs []listed, width int) error {
 	return err
 }
 
-// printUnreadable says what is wrong with a file that cannot be read.
+// printUnreadable prints the error of a file that cannot be read.
 func printUnreadable(w io.Writer, l *listed) error {
 	if l.Error == "" {
 		return nil
@@ -75,7 +75,7 @@ func printUnreadable(w io.Writer, l *listed) error {
 	return err
 }
 
-// of is the cell of a run, also of one that cannot be read.
+// of returns the cell of a run, also of one that cannot be read.
 func (c *lsColumn) of(l *listed) string {
 	switch {
 	case l.Run != nil:
@@ -90,7 +90,7 @@ func (c *lsColumn) of(l *listed) string {
 	return "-"
 }
 
-// handle is what a person calls the run by: its job, or else its file's name.
+// handle returns the name of the run for users: its job, else the name of its file.
 func handle(l *listed) string {
 	if l.JobID.Valid() {
 		return l.Label()
@@ -98,7 +98,7 @@ func handle(l *listed) string {
 	return strings.TrimSuffix(filepath.Base(l.Path), ".db")
 }
 
-// stateOf is the run's state; a run whose tracker has died is neither running nor ended.
+// stateOf returns the run's state. A run with a dead tracker is neither running nor ended.
 func stateOf(l *listed) string {
 	if l.State == rt.StateRunning && !l.Live {
 		return "abandoned"
@@ -124,7 +124,7 @@ func elapsedOf(l *listed) string {
 	return "-"
 }
 
-// ageOf is how long ago the run ended, or began where it has not.
+// ageOf returns how long ago the run ended, or began if it has not ended.
 func ageOf(l *listed) string {
 	since := l.End
 	if since.IsZero() {

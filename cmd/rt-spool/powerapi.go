@@ -19,11 +19,11 @@ import (
 func powerapiCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "powerapi",
-		Usage: "send the reports of running jobs to a PowerAPI formula, until it is told to stop",
+		Usage: "send the reports of running jobs to a PowerAPI formula, until SIGTERM",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "socket", Usage: "the formula listens on `HOST:PORT` (default: the configuration's powerapi.socket)"},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "append the reports to `FILE` instead"},
-			&cli.StringFlag{Name: "listen", Usage: "keep what other sensors send to `HOST:PORT` in the file of --output, for import"},
+			&cli.StringFlag{Name: "listen", Usage: "write reports that other sensors send to `HOST:PORT` to the file of --output, for import"},
 			&cli.DurationFlag{Name: "interval", Usage: "look for new readings every `TIME` (default: the configuration's spool.commit_interval)"},
 		},
 		OnUsageError: onUsageError,
@@ -60,13 +60,13 @@ func runPowerAPI(c *cli.Context) error {
 	}
 	switch {
 	case c.IsSet("listen") && c.String("output") == "", c.IsSet("listen") && c.IsSet("socket"), c.IsSet("listen") && c.IsSet("interval"):
-		return rtcli.Usage("--listen goes with --output alone")
+		return rtcli.Usage("--listen needs --output and no other flag")
 	case c.IsSet("listen"):
 		return receiveToFile(c, c.String("listen"), c.String("output"), o.Log)
 	case c.String("output") != "":
 		return powerapi.FollowToFile(c.Context, o, c.String("output"))
 	case cfg.PowerAPI.Socket == "":
-		return misconfigured(errors.New("nobody is to get the reports: set powerapi.socket, or give --socket or --output"))
+		return misconfigured(errors.New("there is no receiver of the reports: set powerapi.socket, or give --socket or --output"))
 	}
 	return powerapi.FollowToSocket(c.Context, o, cfg.PowerAPI.Socket, cfg.PowerAPI.Queue)
 }
@@ -86,7 +86,7 @@ func receiveToFile(c *cli.Context, address, name string, log *log.Logger) error 
 	}
 	fmt.Fprintf(c.App.Writer, "listening on %s\n", ln.Addr())
 	if !loopback(ln.Addr()) {
-		fmt.Fprintln(c.App.ErrWriter, "rt-spool: warning: whoever can connect can add reports")
+		fmt.Fprintln(c.App.ErrWriter, "rt-spool: warning: every host that can connect can add reports")
 	}
 	r := powerapi.NewReceiver(out, log)
 	err = r.Serve(c.Context, ln)

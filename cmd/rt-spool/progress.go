@@ -7,7 +7,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// bar shows a drain's progress to a person. Its methods do nothing on nil.
+// bar shows the progress of a drain on a terminal. finish does nothing on nil.
 type bar struct {
 	w io.Writer
 	p *progressbar.ProgressBar
@@ -24,7 +24,7 @@ func (b *bar) Begin(runs int) {
 }
 
 // Done implements upload.Progress.
-func (b *bar) Done(string, error) { _ = b.p.Add(1) } // a bar that cannot be drawn is no reason to stop
+func (b *bar) Done(string, error) { _ = b.p.Add(1) } // a failure to draw does not stop a drain
 
 func (b *bar) finish() {
 	if b != nil && b.p != nil {

@@ -24,7 +24,7 @@ func reportCommand() *cli.Command {
 		Flags: []cli.Flag{
 			jsonFlag, nodeFlag,
 			&cli.BoolFlag{Name: "array", Usage: "one screen for all tasks of the array JOB: percentiles and outliers"},
-			&cli.BoolFlag{Name: "ascii", Usage: "draw with ASCII characters alone; also without a UTF-8 locale"},
+			&cli.BoolFlag{Name: "ascii", Usage: "draw with ASCII characters only; the default without a UTF-8 locale"},
 		},
 		OnUsageError: onUsageError,
 		Action:       runReport,
@@ -67,11 +67,11 @@ func reportArray(c *cli.Context, summaries []*report.Summary) error {
 	return report.WriteArray(c.App.Writer, a)
 }
 
-// manyNodes is from how many on a job's nodes are not shown one by one.
+// manyNodes is the number of nodes from which a job's nodes are not shown one by one.
 const manyNodes = 5
 
-// writeScreens writes a screen for each run; what the nodes of a job used together
-// comes before the first of them, and of many nodes it is all.
+// writeScreens writes a screen for each run. The sum of the nodes of a job precedes the
+// first of them, and replaces many nodes.
 func writeScreens(c *cli.Context, summaries []*report.Summary) error {
 	o := report.TextOptions{ASCII: c.Bool("ascii") || !utf8Locale(), Zone: time.Local}
 	written := map[*report.Nodes]bool{}
@@ -145,7 +145,7 @@ func summarize(c *cli.Context, path string) (*report.Summary, error) {
 	return s, nil
 }
 
-// utf8Locale says whether the environment promises a terminal with block characters.
+// utf8Locale reports whether the terminal has block characters.
 func utf8Locale() bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if v := os.Getenv(name); v != "" {

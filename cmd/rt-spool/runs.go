@@ -15,7 +15,7 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// unreadable says that some files cannot be read: damaged, or not for us.
+// unreadable returns the error of files that are damaged or that this user may not read.
 func unreadable(bad []error, of int) error {
 	denied := 0
 	for _, err := range bad {
@@ -32,7 +32,7 @@ func unreadable(bad []error, of int) error {
 	return fmt.Errorf("%w: %d of %d files cannot be read", errDamaged, len(bad), of)
 }
 
-// entriesOf returns the runs of the jobs, or all of the spool where none is named.
+// entriesOf returns the runs of the jobs, or all of the spool if none is named.
 func entriesOf(c *cli.Context, jobs []string) ([]spool.Entry, error) {
 	cfg, err := load(c)
 	if err != nil {
@@ -55,8 +55,8 @@ func entriesOf(c *cli.Context, jobs []string) ([]spool.Entry, error) {
 	return out, nil
 }
 
-// findRuns finds the runs that a person means. Where it finds none among files that
-// this user may not read, it says so: the run may be one of these.
+// findRuns returns the runs of a JOB. If it finds none and there are files that this user
+// may not read, the error names them: the run may be one of these.
 func findRuns(dir, job string) ([]spool.Entry, error) {
 	found, err := spool.FindJob(dir, job)
 	if !errors.Is(err, spool.ErrNotFound) {
@@ -78,8 +78,8 @@ func findRuns(dir, job string) ([]spool.Entry, error) {
 	return nil, rtcli.WithKind(spool.ErrNotFound, fmt.Errorf("job %q in %s is none of the runs that can be read: %w", job, dir, unreadable(denied, len(entries))))
 }
 
-// spoolThere says what to do where the spool directory does not exist, unless all
-// that is asked for are files.
+// spoolThere returns an error if the spool directory does not exist, unless all jobs are
+// paths of files.
 func spoolThere(dir string, jobs ...string) error {
 	isFile := func(job string) bool {
 		return strings.HasSuffix(job, ".db") || strings.ContainsRune(job, filepath.Separator)

@@ -23,16 +23,16 @@ func serveCommand() *cli.Command {
 		Name:  "serve",
 		Usage: "receive runs: the Sentinel API and an S3-compatible store, with data on this machine's disk",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "listen", Usage: "listen on `HOST:PORT`; port 0 takes a free one"},
+			&cli.StringFlag{Name: "listen", Usage: "listen on `HOST:PORT`; port 0 selects a free one"},
 			&cli.StringFlag{Name: "dir", Usage: "keep everything in `DIR`"},
-			&cli.StringFlag{Name: "token-file", Usage: "take the API tokens of `FILE`, one a line"},
+			&cli.StringFlag{Name: "token-file", Usage: "accept the API tokens in `FILE`, one a line"},
 		},
 		OnUsageError: onUsageError,
 		Action:       runServe,
 	}
 }
 
-// shutdown is how long requests that are under way may take when serve is told to stop.
+// shutdown is how long requests under way may take after a signal.
 const shutdown = 10 * time.Second
 
 func runServe(c *cli.Context) (err error) {
@@ -79,24 +79,24 @@ func runServe(c *cli.Context) (err error) {
 	return files.serve(c.Context, ln, log.New(c.App.ErrWriter, "rt-spool: ", log.LstdFlags))
 }
 
-// serve receives until the context ends, and looks after files and old runs.
+// serve receives until ctx is done, reloads its files and removes old runs.
 func (s *secrets) serve(ctx context.Context, ln net.Listener, say *log.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
-	var beside sync.WaitGroup
-	tell := func(err error) { say.Print(err) }
-	beside.Go(func() {
-		defer recovery.Handle(tell)
+	var background sync.WaitGroup
+	report := func(err error) { say.Print(err) }
+	background.Go(func() {
+		defer recovery.Handle(report)
 		s.watch(ctx, say)
 	})
 	if retain := s.conf.Retain.Duration; retain > 0 {
-		beside.Go(func() {
-			defer recovery.Handle(tell)
-			s.rc.Retain(ctx, retain, tell)
+		background.Go(func() {
+			defer recovery.Handle(report)
+			s.rc.Retain(ctx, retain, report)
 		})
 	}
 	err := receiver.Serve(ctx, ln, s.rc, shutdown, say)
 	cancel()
-	beside.Wait()
+	background.Wait()
 	return err
 }
 

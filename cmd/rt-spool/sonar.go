@@ -28,7 +28,7 @@ func sonarCommand() *cli.Command {
 	}
 }
 
-// sonarForms are the flags that say in which form a record is printed.
+// sonarForms returns the flags for the format of a record.
 func sonarForms() []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{Name: "csv", Usage: "print free CSV"},
@@ -36,13 +36,13 @@ func sonarForms() []cli.Flag {
 	}
 }
 
-// sonarJSON says whether JSON is to be printed: as asked, or as it is without a word.
+// sonarJSON reports whether to print JSON: as the flags say, else the default.
 func sonarJSON(c *cli.Context, otherwise bool) (bool, error) {
 	switch {
 	case c.NArg() > 0:
 		return false, rtcli.Usage("sonar %s takes no arguments", c.Command.Name)
 	case c.Bool("csv") && c.Bool("json"):
-		return false, rtcli.Usage("--csv and --json: one of them")
+		return false, rtcli.Usage("--csv and --json exclude each other")
 	case c.Bool("csv"):
 		return false, nil
 	case c.Bool("json"):
@@ -51,7 +51,7 @@ func sonarJSON(c *cli.Context, otherwise bool) (bool, error) {
 	return otherwise, nil
 }
 
-// fqdn is the name of this host with its domain, where the resolver knows it soon.
+// fqdn returns the name of this host, with its domain if the resolver answers soon.
 func fqdn(ctx context.Context) string {
 	name, err := os.Hostname()
 	if err != nil || name == "" {

@@ -19,12 +19,12 @@ import (
 func sonarSlurmCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "slurm",
-		Usage: "print the jobs that ended lately, as sacct knows them",
+		Usage: "print the jobs that ended recently, from sacct",
 		Flags: append(sonarForms(),
 			&cli.IntFlag{Name: "window", Value: 90, Usage: "jobs of the last `MINUTES`"},
 			&cli.StringFlag{Name: "span", Usage: "jobs of these days: `FROM,TO`, each yyyy-mm-dd"},
-			&cli.BoolFlag{Name: "deluge", Usage: "jobs that wait or run, too"},
-			&cli.DurationFlag{Name: "deadline", Value: 3 * time.Minute, Usage: "sacct may take `T`"},
+			&cli.BoolFlag{Name: "deluge", Usage: "also jobs that wait or run"},
+			&cli.DurationFlag{Name: "deadline", Value: 3 * time.Minute, Usage: "the time limit of sacct is `T`"},
 		),
 		OnUsageError: onUsageError,
 		Action:       runSonarSlurm,
@@ -61,13 +61,13 @@ func runSonarSlurm(c *cli.Context) error {
 	return errors.Join(err, rtcli.Buffered(c.App.Writer, func(w io.Writer) error { return printJobs(w, jobs, asJSON) }))
 }
 
-// sacctArgs is the one call of sacct.
+// sacctArgs returns the arguments of the call of sacct.
 func sacctArgs(c *cli.Context, now time.Time) ([]string, error) {
 	const layout = "2006-01-02T15:04:05"
 	from, to := now.Add(-time.Duration(c.Int("window"))*time.Minute), now
 	switch {
 	case c.IsSet("span") && c.IsSet("window"):
-		return nil, rtcli.Usage("--span and --window: one of them")
+		return nil, rtcli.Usage("--span and --window exclude each other")
 	case c.Int("window") <= 0:
 		return nil, rtcli.Usage("--window %d: minutes, 1 or more", c.Int("window"))
 	case c.Duration("deadline") <= 0:
@@ -107,8 +107,8 @@ func runSacct(ctx context.Context, program string, args []string) (string, error
 	return output, err
 }
 
-// printFailure prints the record of a failure, which is what a consumer waits
-// for; the exit status says it too.
+// printFailure prints the record of a failure, for the consumer of the records, and
+// returns the error.
 func printFailure(w io.Writer, failed error, asJSON bool) error {
 	f := sonar.Failure{Version: sonar.Version, Message: strings.Join(strings.Fields(failed.Error()), " "), Timestamp: time.Now()}
 	out := f.AppendCSV(nil)

@@ -20,16 +20,16 @@ import (
 func topCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "top",
-		Usage:     "watch the jobs of this node, one job, a run that is over or a GemPBA program on a full screen",
+		Usage:     "watch the jobs of this node, one job, a run that has ended or a GemPBA program on a full screen",
 		ArgsUsage: "[JOB]",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "connect", Usage: "show the workers of the GemPBA program whose telemetry is at `ADDR`: HOST:PORT or unix:PATH"},
+			&cli.StringFlag{Name: "connect", Usage: "show the workers of the GemPBA program with telemetry at `ADDR`: HOST:PORT or unix:PATH"},
 			&cli.StringFlag{Name: "replay", Usage: "go through the run of the spool file `FILE` second by second"},
 			&cli.StringFlag{Name: "at", Usage: "begin at `TIME` of the run: seconds after its first reading, such as 90 or 1m30s, or 12:30:05"},
 			&cli.BoolFlag{Name: "all", Usage: "also runs that ended more than a day ago"},
 			&cli.BoolFlag{Name: "once", Usage: "print one screen as text and exit"},
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON document, with --once"},
-			&cli.BoolFlag{Name: "ascii", Usage: "draw with ASCII characters alone; also without a UTF-8 locale"},
+			&cli.BoolFlag{Name: "ascii", Usage: "draw with ASCII characters only; the default without a UTF-8 locale"},
 		},
 		OnUsageError: onUsageError,
 		Action:       runTop,
@@ -72,7 +72,7 @@ func runTop(c *cli.Context) error {
 	return unreadable(f.Problems, len(f.Jobs)+len(f.Problems))
 }
 
-// given is how many things the command line names to look at.
+// given returns how many sources the command line names.
 func given(c *cli.Context) int {
 	n := c.NArg()
 	for _, flag := range []string{"connect", "replay"} {
@@ -87,7 +87,7 @@ func onTerminal(c *cli.Context) bool {
 	return rtcli.IsTerminal(c.App.Writer) && rtcli.IsTerminal(os.Stdin)
 }
 
-// topSource is what the command line asks to look at.
+// topSource returns the source that the command line names.
 func topSource(c *cli.Context, o *top.Options) (top.Source, error) {
 	if c.IsSet("connect") {
 		addr, err := telemetry.ParseAddress(c.String("connect"))
@@ -126,7 +126,7 @@ func topSource(c *cli.Context, o *top.Options) (top.Source, error) {
 	return &top.Spooled{Dir: dir, Find: find}, nil
 }
 
-// setAt finds the moment of --at, for which the run's beginning must be known.
+// setAt sets the moment of --at, which needs the start of the run.
 func setAt(c *cli.Context, src top.Source, o *top.Options) error {
 	at := c.String("at")
 	if at == "" {
@@ -143,8 +143,8 @@ func setAt(c *cli.Context, src top.Source, o *top.Options) error {
 	return err
 }
 
-// damagedFile makes errors of the file's content those of the table of statuses, and
-// says what to do about rights.
+// damagedFile marks errors of the content of files as damage, and adds what to do if
+// permissions are missing.
 func damagedFile(err error) error {
 	if errors.Is(err, spool.ErrDamaged) || errors.Is(err, spool.ErrForeign) {
 		return rtcli.WithKind(errDamaged, err)

@@ -16,7 +16,7 @@ import (
 func verifyCommand() *cli.Command {
 	return &cli.Command{
 		Name:         "verify",
-		Usage:        "check the files of the spool, or those of JOB, and say what is wrong with each",
+		Usage:        "check the files of the spool, or those of JOB, and print the problems of each",
 		ArgsUsage:    "[JOB...]",
 		Flags:        []cli.Flag{jsonFlag},
 		OnUsageError: onUsageError,
@@ -24,7 +24,7 @@ func verifyCommand() *cli.Command {
 	}
 }
 
-// verified is what was found in one file.
+// verified is the result of one file.
 type verified struct {
 	Path     string   `json:"path"`
 	Job      string   `json:"job"`
@@ -32,7 +32,7 @@ type verified struct {
 	Problems []string `json:"problems"`
 	// Readable is how many snapshots can be read, from the first one on.
 	Readable int64 `json:"readable_snapshots"`
-	// denied is why this user may not read the file: that says nothing of its content.
+	// denied is why this user may not read the file; its content is unknown.
 	denied error
 }
 
@@ -85,7 +85,7 @@ func (v *verified) print(w io.Writer) {
 	fmt.Fprintf(w, "     %s: %s\n", v.Path, v.salvage())
 }
 
-// salvage says what can still be had of a damaged file.
+// salvage describes the readable part of a damaged file.
 func (v *verified) salvage() string {
 	switch {
 	case v.Readable > 0:
@@ -93,12 +93,12 @@ func (v *verified) salvage() string {
 	case v.Job != "":
 		return "no snapshot can be read; what was tracked is in the table run"
 	}
-	return "nothing of it can be read"
+	return "no part of it can be read"
 }
 
 func verify(c *cli.Context, e *spool.Entry) verified {
 	v := verified{Path: e.Path, Problems: []string{}}
-	// The messages begin with the path, and so do our lines.
+	// The messages and the printed lines both begin with the path.
 	problem := func(text string) { v.Problems = append(v.Problems, strings.ReplaceAll(text, e.Path+": ", "")) }
 	failed := func(err error) verified {
 		problem(err.Error())

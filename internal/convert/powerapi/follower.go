@@ -20,7 +20,7 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// FollowOptions say which runs are followed.
+// FollowOptions select the runs and the reports.
 type FollowOptions struct {
 	Dir       string   // of the spool
 	Kinds     []string // of reports: hwpc, power, procfs
@@ -78,7 +78,7 @@ type follower struct {
 
 	began bool
 	runs  map[string]*followedRun // by path
-	node  string                  // path of the run whose readings of the node are reported
+	node  string                  // path of the run that also reports the node
 }
 
 // follow polls until ctx is done, and logs an error when it differs from the one before.
@@ -148,7 +148,7 @@ func (f *follower) read(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	last, err := r.LastSeq() // after Live: what a run that has ended holds is all
+	last, err := r.LastSeq() // after Live: the readings of a run that has ended are complete
 	if err != nil {
 		return err
 	}

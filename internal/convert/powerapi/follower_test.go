@@ -18,7 +18,7 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// The follower tells what trackers add, of each job, and of the node once.
+// The follower reports the new readings of each job, and the node once.
 func TestFollow(t *testing.T) {
 	dir := t.TempDir()
 	begin := func(job uint64) *spool.Writer {
@@ -42,7 +42,7 @@ func TestFollow(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("told %q, want %q", got, want)
+			t.Errorf("reported %q, want %q", got, want)
 		}
 		got = nil
 	}

@@ -17,8 +17,7 @@ import (
 // maxSensors is how many sensors may send at the same time; more are refused.
 const maxSensors = 64
 
-// Receiver takes the reports of other sensors and writes each that is good to
-// out, as import reads them.
+// Receiver writes the valid reports of other sensors to out, in the format of import.
 type Receiver struct {
 	log   *log.Logger
 	slots chan struct{}
@@ -40,7 +39,7 @@ func (r *Receiver) Serve(ctx context.Context, ln net.Listener) error {
 	defer cancel()
 	var sensors sync.WaitGroup
 	defer sensors.Wait()
-	defer context.AfterFunc(ctx, func() { _ = ln.Close() })() // nobody is left who could do anything about it
+	defer context.AfterFunc(ctx, func() { _ = ln.Close() })() // its error does not matter at the end
 	for {
 		conn, err := ln.Accept()
 		switch {
@@ -48,7 +47,7 @@ func (r *Receiver) Serve(ctx context.Context, ln net.Listener) error {
 			return r.broken()
 		case err != nil:
 			r.log.Printf("accept a sensor: %v", err)
-			time.Sleep(100 * time.Millisecond) // descriptors may be short
+			time.Sleep(100 * time.Millisecond) // perhaps no descriptor is left
 			continue
 		}
 		select {
@@ -65,7 +64,7 @@ func (r *Receiver) Serve(ctx context.Context, ln net.Listener) error {
 			if !r.receive(conn) {
 				cancel()
 			}
-			_ = conn.Close() // all that is wanted of it was read
+			_ = conn.Close() // everything was read
 		})
 	}
 }
@@ -83,7 +82,7 @@ func (r *Receiver) broken() error {
 	return r.failed
 }
 
-// receive keeps what one sensor sends, and says whether more can be kept.
+// receive keeps the reports of one sensor, and reports whether out can take more.
 func (r *Receiver) receive(conn net.Conn) bool {
 	for report, err := range (powerapi.Decoder{}).Decode(conn) {
 		if err == nil {

@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// Two sensors send what is written to a file input; a document that is no report
-// costs itself alone, and one that is no JSON its connection.
+// The reports of two sensors are written for a file input. A document that is no report is
+// skipped, and one that is no JSON ends its connection.
 func TestListen(t *testing.T) {
-	var out, said bytes.Buffer
+	var out, logged bytes.Buffer
 	var mu sync.Mutex
-	say := writerFunc(func(b []byte) (int, error) { mu.Lock(); defer mu.Unlock(); return said.Write(b) })
+	say := writerFunc(func(b []byte) (int, error) { mu.Lock(); defer mu.Unlock(); return logged.Write(b) })
 	r := NewReceiver(&out, log.New(say, "", 0))
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -51,8 +51,8 @@ func TestListen(t *testing.T) {
 	if n := strings.Count(out.String(), "\n"); n != 3 || r.kept != 3 || strings.Contains(out.String(), `"power":5`) {
 		t.Errorf("kept %d:\n%s", r.kept, out.String())
 	}
-	if !strings.Contains(said.String(), "no timestamp") || !strings.Contains(said.String(), "not JSON") {
-		t.Errorf("said %s", said.String())
+	if !strings.Contains(logged.String(), "no timestamp") || !strings.Contains(logged.String(), "not JSON") {
+		t.Errorf("logged %s", logged.String())
 	}
 	made, err := Import(t.TempDir(), nil, "kept.json", &out, func(string, ...any) {})
 	if err != nil || len(made) != 2 {

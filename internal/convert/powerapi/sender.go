@@ -14,14 +14,14 @@ import (
 	"github.com/resource-tracker/rt/internal/recovery"
 )
 
-// queue holds the reports that wait for a formula. Whoever puts never waits:
-// beyond the bound the oldest are dropped and counted.
+// queue has the reports that wait for a formula. put never blocks: above the limit the
+// oldest are dropped and counted.
 type queue struct {
 	mu      sync.Mutex
 	lines   [][]byte
 	most    int
 	dropped int64
-	more    chan struct{} // has room for one word that there are lines
+	more    chan struct{} // signals that there are lines
 }
 
 func newQueue(most int) *queue {
@@ -50,7 +50,7 @@ func (q *queue) bound() {
 	}
 }
 
-// back puts lines back that were taken and did not arrive: they are the oldest.
+// back returns lines that were taken and did not arrive: they are the oldest.
 func (q *queue) back(lines [][]byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -61,7 +61,7 @@ func (q *queue) back(lines [][]byte) {
 	}
 }
 
-// take returns the oldest line, nil where there is none now.
+// take returns the oldest line, nil if there is none.
 func (q *queue) take() []byte {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -79,14 +79,14 @@ func (q *queue) counts() (waiting int, dropped int64) {
 	return len(q.lines), q.dropped
 }
 
-// Pauses between two tries to reach a formula: each is twice the one before, and a
-// random part of it longer, so that the nodes of a cluster do not come together.
+// Pauses between two attempts to connect: each is twice the one before, plus a random
+// part, so that the nodes of a cluster do not connect at the same time.
 const (
 	firstPause   = 500 * time.Millisecond
 	longestPause = 30 * time.Second
 )
 
-// sender sends what is queued to a formula, in order, as long as it listens.
+// sender sends the queued reports to a formula, in order.
 type sender struct {
 	queue   *queue
 	address string
@@ -118,7 +118,7 @@ func (s *sender) run(ctx context.Context) {
 		if ctx.Err() == nil {
 			waiting, dropped := s.queue.counts()
 			s.log.Printf("the formula at %s is gone, %d reports wait, %d were dropped so far: %v", s.address, waiting, dropped, err)
-			select { // one that takes connections and closes them is not to be called all the time
+			select { // a formula may accept connections and close them
 			case <-ctx.Done():
 			case <-time.After(pause):
 			}
@@ -126,15 +126,15 @@ func (s *sender) run(ctx context.Context) {
 	}
 }
 
-// serve sends over one connection until it breaks. A formula that does not read is
-// waited for: the queue's bound holds meanwhile.
+// serve sends over one connection until it breaks. It waits for a formula that does not
+// read; the queue keeps its limit.
 func (s *sender) serve(ctx context.Context, conn net.Conn) error {
 	closed := make(chan error, 1)
-	wake := func() { _ = conn.SetWriteDeadline(time.Unix(1, 0)) } // it fails for a broken connection, which waits for nothing
+	wake := func() { _ = conn.SetWriteDeadline(time.Unix(1, 0)) } // it fails only for a broken connection
 	defer context.AfterFunc(ctx, wake)()
 	go func() {
 		defer recovery.Handle(func(err error) { closed <- err; wake() })
-		_, err := conn.Read(make([]byte, 1)) // a formula says nothing: this is its end
+		_, err := conn.Read(make([]byte, 1)) // a formula sends nothing: this is the end of the connection
 		closed <- fmt.Errorf("it closed the connection: %v", err)
 		wake()
 	}()
@@ -166,26 +166,26 @@ func (s *sender) serve(ctx context.Context, conn net.Conn) error {
 	}
 }
 
-// inFlight are the lines that were written to a connection and may not have arrived.
+// inFlight has the lines that were written to a connection and may not have arrived.
 type inFlight struct {
 	conn    net.Conn
 	lines   [][]byte
-	begin   int64 // of the first of lines in what was written, in bytes
-	end     int64 // of the last
+	begin   int64 // offset of the first of lines in the stream, in bytes
+	end     int64 // offset of the end of the last
 	arrived int64 // lines
 
 	unwritten int64 // bytes of the last line that the kernel did not take
 }
 
-// send remembers a line that is about to be written.
+// send records a line before it is written.
 func (f *inFlight) send(line []byte) {
 	f.trim(f.acknowledged())
 	f.lines = append(f.lines, line)
 	f.end += int64(len(line))
 }
 
-// acknowledged is how many bytes the other host has confirmed. Where nobody knows,
-// all but the newest line.
+// acknowledged returns how many bytes the other host has confirmed. Without a TCP
+// connection these are all written bytes.
 func (f *inFlight) acknowledged() int64 {
 	tcp, ok := f.conn.(*net.TCPConn)
 	if !ok {
@@ -202,7 +202,7 @@ func (f *inFlight) acknowledged() int64 {
 	return f.end - f.unwritten - int64(left)
 }
 
-// trim forgets the lines that arrived.
+// trim drops the lines that arrived.
 func (f *inFlight) trim(confirmed int64) {
 	for len(f.lines) > 0 && f.begin+int64(len(f.lines[0])) <= confirmed {
 		f.begin += int64(len(f.lines[0]))
@@ -211,9 +211,8 @@ func (f *inFlight) trim(confirmed int64) {
 	}
 }
 
-// land returns what did not arrive when the connection is over: the lines that the
-// other host has not confirmed. What it had confirmed and its formula had not read is
-// lost with the formula.
+// land returns the lines that the other host had not confirmed when the connection ended.
+// Lines that it had confirmed and the formula had not read are lost.
 func (f *inFlight) land() [][]byte {
 	f.trim(f.acknowledged())
 	return f.lines

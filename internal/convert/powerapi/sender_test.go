@@ -49,7 +49,7 @@ func (f *formula) accept() {
 	f.t.Cleanup(func() { _ = conn.Close() })
 }
 
-// next reads one number; what is cut by a close is none.
+// next reads one number; false for a line that a close has cut.
 func (f *formula) next() (int, bool) {
 	line, err := f.in.ReadBytes('\n')
 	if err != nil {
@@ -86,7 +86,7 @@ func startSender(t *testing.T, address string, most int) (*sender, func()) {
 	return s, stop
 }
 
-// A formula that is not there, comes, goes, and comes back gets all reports in order.
+// A formula that starts late, stops, and starts again gets all reports in order.
 func TestStreamComesBack(t *testing.T) {
 	f := newFormula(t)
 	if err := f.ln.Close(); err != nil {
@@ -116,8 +116,8 @@ func TestStreamComesBack(t *testing.T) {
 	}
 }
 
-// A formula that stalls: nobody who puts waits, the queue keeps its bound, and what
-// arrives then is in order, with what was dropped missing and counted.
+// With a stalled formula put does not block, the queue keeps its limit, and the reports
+// that arrive later are in order; the dropped ones are counted.
 func TestStreamStalls(t *testing.T) {
 	const most, all, size = 50, 3000, 16 << 10
 	f := newFormula(t)
@@ -144,8 +144,8 @@ func TestStreamStalls(t *testing.T) {
 	}
 }
 
-// A formula that stalls and then goes: what it had in its own buffer is lost with
-// it; what its host had not confirmed is sent to the next one, in order and once.
+// When a stalled formula closes, the reports in its buffer are lost. Those that its host
+// had not confirmed are sent to the next formula, in order and once.
 func TestStreamClosesWhileStalled(t *testing.T) {
 	const most, all, size = 100, 2000, 16 << 10
 	f := newFormula(t)

@@ -8,15 +8,15 @@ import (
 	"github.com/resource-tracker/rt/format/sonar"
 )
 
-// GPUSource is the part of gpu.Source that is used here.
+// GPUSource is the part of gpu.Source that ReadMachine and WriteSysinfo use.
 type GPUSource interface {
 	gpu.Reader
 	Processes([]rt.GPUProcessReading) []rt.GPUProcessReading
 	Details([]gpu.Details) []gpu.Details
 }
 
-// keptGPUs keeps what belongs to the reading that gpu.ReadOnce takes, before it closes
-// the source.
+// keptGPUs keeps the processes and details of the reading that gpu.ReadOnce takes, which
+// closes the source.
 type keptGPUs struct {
 	GPUSource
 	processes []rt.GPUProcessReading
@@ -29,7 +29,7 @@ func (k *keptGPUs) Read(snap *rt.Snapshot) error {
 	return err
 }
 
-// gpuUse is what each process uses of the GPUs.
+// gpuUse returns the use of the GPUs by process id.
 func (m *Machine) gpuUse() map[int]process {
 	byUUID := map[string]*rt.GPUReading{}
 	for i := range m.snap.GPUs {

@@ -21,7 +21,7 @@ import (
 	"github.com/resource-tracker/rt/format/sonar"
 )
 
-// userNames returns a function that asks for each user once.
+// userNames returns a function that looks up each user once.
 func userNames() func(uid uint64) string {
 	known := map[uint64]string{}
 	return func(uid uint64) string {
@@ -37,8 +37,8 @@ func userNames() func(uid uint64) string {
 	}
 }
 
-// jobOf is the Slurm job of a process: by its cgroup, whose name nobody but Slurm
-// gives, else by SLURM_JOB_ID of its environment where we may read it; 0 for none.
+// jobOf returns the Slurm job of a process: of its cgroup, which only Slurm names, else of
+// SLURM_JOB_ID in its environment, if that is readable; 0 for none.
 func jobOf(procRoot string, p *proc.Listed) uint64 {
 	path, _ := layout.ParseProcess(p.Cgroup)
 	if job, ok := path.JobID.Get(); ok {
@@ -56,17 +56,17 @@ func jobOf(procRoot string, p *proc.Listed) uint64 {
 	}
 	for variable := range bytes.SplitSeq(environ[:n], []byte{0}) {
 		if value, ok := bytes.CutPrefix(variable, []byte("SLURM_JOB_ID=")); ok {
-			job, _ := strconv.ParseUint(string(value), 10, 32) // anybody may set it to anything
+			job, _ := strconv.ParseUint(string(value), 10, 32) // a user may set it to any text
 			return job
 		}
 	}
 	return 0
 }
 
-// maxEnviron bounds what is read of one process's environment, in bytes.
+// maxEnviron limits the read part of a process's environment, in bytes.
 const maxEnviron = 64 << 10
 
-// describe is the host in one line for people.
+// describe returns a description of the host in one line.
 func describe(h *rt.Host, cards []sonar.Card) string {
 	model := h.CPUModel
 	if model == "" {

@@ -17,7 +17,7 @@ import (
 	"github.com/resource-tracker/rt/format/sonar"
 )
 
-// Machine is what was read of this host at one time.
+// Machine is a reading of this host and its processes.
 type Machine struct {
 	snap    rt.Snapshot // Wall, Boot, CPUs, memory, GPUs
 	all     []proc.Listed
@@ -27,11 +27,11 @@ type Machine struct {
 	job     func(p *proc.Listed) uint64
 }
 
-// PsOptions say how the processes are printed.
+// PsOptions configure WritePs.
 type PsOptions struct {
 	Filter
 	RollUp   bool   // one record for the processes of a job with the same command
-	Load     bool   // with what the host's CPUs and GPUs did
+	Load     bool   // with the load of the host's CPUs and GPUs
 	Hostname string // with its domain
 	JSON     bool   // not CSV
 }
@@ -65,7 +65,7 @@ func ReadMachine(ctx context.Context, fs proc.FS, gpus GPUSource) (*Machine, err
 	cpu, memory := proc.NewCPU(fs), proc.NewMemory(fs)
 	err := errors.Join(cpu.Read(&m.snap), memory.Read(&m.snap), cpu.Close(), memory.Close())
 	if err != nil {
-		return nil, fmt.Errorf("read what this host does: %w", err)
+		return nil, fmt.Errorf("read the CPUs and the memory of this host: %w", err)
 	}
 	m.snap.Wall = time.Now().UnixNano()
 	var boot unix.Timespec
@@ -94,7 +94,7 @@ type process struct {
 	gpuBytes        uint64
 }
 
-// Filter selects processes: where any limit is set, those that reach one of them.
+// Filter selects processes: if any limit is set, those that reach one of them.
 type Filter struct {
 	MinCPU          rt.Opt[float64] // percent of a core over the process's life
 	MinMemory       rt.Opt[float64] // percent of the host's memory
@@ -104,7 +104,7 @@ type Filter struct {
 	ExcludeCommands string          // prefixes of names, separated by commas
 }
 
-// processes are those that pass the filter.
+// processes returns those that pass the filter.
 func (m *Machine) processes(filter Filter) []process {
 	use := m.gpuUse()
 	var list []process
@@ -204,7 +204,7 @@ func rollUp(list []process) []process {
 	return out
 }
 
-// sample is the record. Integers are cut off, not rounded, and percentages have
+// sample returns the record. Integers are truncated, not rounded, and percentages have
 // three decimals.
 func (p *process) sample(head sonar.Sample) sonar.Sample {
 	s := head

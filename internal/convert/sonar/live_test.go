@@ -147,8 +147,8 @@ func TestJobOf(t *testing.T) {
 	}
 }
 
-// TestSonarTaken reads this machine.
-func TestTaken(t *testing.T) {
+// TestReadMachine reads this machine.
+func TestReadMachine(t *testing.T) {
 	m, err := ReadMachine(t.Context(), proc.NewFS("/proc", "/sys"), noGPUs{})
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/resource-tracker/rt/format/ftdc"
 )
 
-// ftdcSample is ten minutes of four metrics, one of which comes halfway.
+// ftdcSample is ten minutes of four metrics, one of which starts halfway.
 func ftdcSample(t *testing.T) []byte {
 	var file bytes.Buffer
 	enc := ftdc.NewEncoder(&file)
@@ -37,7 +37,7 @@ func sampleView(t *testing.T) *View {
 	return &View{files: []file{{name: "a.ftdc", text: ftdcSample(t)}}, from: math.MinInt64, to: math.MaxInt64, names: Names{RestSuffix: "_rest"}}
 }
 
-// feed sends messages to the model, and what it asks for back to it.
+// feed sends messages to the model, and the results of its commands.
 func feed(t *testing.T, m *model, msgs ...tea.Msg) {
 	t.Helper()
 	for _, msg := range msgs {
@@ -133,7 +133,7 @@ func TestFTDCScreenOfAnySize(t *testing.T) {
 	}
 }
 
-// A damaged file is shown as far as it goes, and said to be one.
+// A damaged file is shown up to the damage, with a message.
 func TestFTDCScreenOfDamage(t *testing.T) {
 	text := ftdcSample(t)
 	m := newModel(sampleView(t))

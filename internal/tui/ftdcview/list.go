@@ -47,7 +47,7 @@ func localTime(ns int64) string {
 	return time.Unix(0, ns).Format("2006-01-02T15:04:05.999Z07:00")
 }
 
-// exact shows whole numbers whole, and 6 digits of the others.
+// exact formats all digits of whole numbers, and 6 digits of the others.
 func exact(v float64) string {
 	switch {
 	case v != v:
@@ -64,7 +64,7 @@ type Document struct {
 	Readings int        `json:"readings"`
 	First    *time.Time `json:"first"`
 	Last     *time.Time `json:"last"`
-	Rate     bool       `json:"rate"` // growth per second in place of values
+	Rate     bool       `json:"rate"` // growth per second instead of values
 	Metrics  []Metric   `json:"metrics"`
 	Error    string     `json:"error,omitempty"` // of a damaged file
 }
@@ -76,7 +76,7 @@ type Metric struct {
 	Min      rt.Opt[float64] `json:"min"`
 	Mean     rt.Opt[float64] `json:"mean"`
 	Max      rt.Opt[float64] `json:"max"`
-	Last     rt.Opt[float64] `json:"last"` // null also if it is infinite
+	Last     rt.Opt[float64] `json:"last"` // also null if it is infinite
 }
 
 // Document describes what Summarize returned.

@@ -25,14 +25,14 @@ type model struct {
 	view          View
 	width, height int
 
-	asked  int // loads that were asked for: an answer to an older one is stale
+	asked  int // number of the last load: an answer to an older one is stale
 	sum    *Summary
 	drawn  *series
 	failed error // what ends the program
 	damage error
 
-	whole  struct{ first, last int64 } // of all that is in the files
-	shown  []int                       // the metrics that the filter lets through
+	whole  struct{ first, last int64 } // times of all readings
+	shown  []int                       // indices of the metrics that match the filter
 	cursor tui.Cursor                  // in shown
 	marked map[string]bool
 	filter string
@@ -52,7 +52,7 @@ type loaded struct {
 // Init implements tea.Model.
 func (m *model) Init() tea.Cmd { return m.load() }
 
-// load reads the files for what is to be shown now, aside of the screen.
+// load reads the files in the background, for the current view.
 func (m *model) load() tea.Cmd {
 	m.asked++
 	asked, view, names, width := m.asked, m.view, m.chosen(), m.width
@@ -68,13 +68,13 @@ func (m *model) load() tea.Cmd {
 			}
 			some := view
 			some.match = regexp.MustCompile("^(?:" + strings.Join(names, "|") + ")$")
-			l.drawn, _ = some.series(l.sum, width-axisWidth) // its error is that of summarize
+			l.drawn, _ = some.series(l.sum, width-axisWidth) // its error is that of Summarize
 		}
 		return l
 	}
 }
 
-// chosen are the metrics to draw: those that are marked, else that of the cursor.
+// chosen returns the metrics to draw: the marked ones, else the one at the cursor.
 func (m *model) chosen() (names []string) {
 	if m.sum == nil {
 		return nil
@@ -122,12 +122,12 @@ func (m *model) loaded(l loaded) tea.Cmd {
 	}
 	m.sift()
 	if m.drawn == nil && len(m.shown) > 0 {
-		return m.load() // now it is known what to draw
+		return m.load() // the metric to draw is known now
 	}
 	return nil
 }
 
-// sift applies the filter. A text that is no regular expression yet is taken as it is.
+// sift applies the filter. A text that is no regular expression is matched literally.
 func (m *model) sift() {
 	re, err := regexp.Compile("(?i)" + m.filter)
 	if err != nil {

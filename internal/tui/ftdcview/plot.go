@@ -15,17 +15,16 @@ import (
 	"github.com/resource-tracker/rt/report"
 )
 
-// axisWidth is what asciigraph takes of a line beside the curve: a label of up to 9
-// characters and the axis.
+// axisWidth is the width of asciigraph's label of up to 9 characters and its axis.
 const axisWidth = 13
 
-// series are the means of some metrics in columns of equal time.
+// series has the means of some metrics in columns of equal time.
 type series struct {
 	names  []string
-	values [][]float64 // NaN where nothing was read
+	values [][]float64 // NaN if nothing was read
 }
 
-// series makes the columns of a view whose times are those of sum.
+// series computes the columns of a view with the times of sum.
 func (v *View) series(sum *Summary, columns int) (*series, error) {
 	columns = max(columns, 2)
 	out := &series{}
@@ -59,8 +58,8 @@ func (v *View) series(sum *Summary, columns int) (*series, error) {
 	return out, err
 }
 
-// bridge carries values over columns that no datum falls in, where there are fewer
-// data than columns. Longer gaps stay: nothing was read there.
+// bridge repeats values in columns without data, if there are fewer data than columns.
+// Longer gaps stay: nothing was read there.
 func bridge(values []float64, data int) {
 	if data < 1 {
 		return
@@ -97,7 +96,7 @@ func (v *View) WritePlots(w io.Writer, sum *Summary, width int) error {
 	return nil
 }
 
-// plot draws one series of a width and height in characters, its caption included.
+// plot draws one series in a width and height in characters, which include the caption.
 func plot(name string, values []float64, sum *Summary, width, height int) string {
 	title := report.Plain(name)
 	if !slices.ContainsFunc(values, func(v float64) bool { return v == v }) {
@@ -113,7 +112,7 @@ func plot(name string, values []float64, sum *Summary, width, height int) string
 
 func padded(s string) string { return strings.Repeat(" ", max(9-len(s), 0)) + s }
 
-// clock is a time as short as the span of the view allows.
+// clock formats a time as short as the span of the view allows.
 func clock(ns int64, sum *Summary) string {
 	layout := time.TimeOnly
 	if sum.last-sum.first > int64(20*time.Hour) {
@@ -124,7 +123,7 @@ func clock(ns int64, sum *Summary) string {
 	return time.Unix(0, ns).Format(layout)
 }
 
-// short is a number in at most 9 characters, with the suffixes of thousands.
+// short formats a number in at most 9 characters, with suffixes of thousands.
 func short(v float64) string {
 	if v != v {
 		return "-"

@@ -13,11 +13,11 @@ import (
 	"github.com/resource-tracker/rt/format/ftdc"
 )
 
-// file can be read again and again.
+// file can be read several times.
 type file struct {
 	name  string
-	text  []byte // of what cannot be, as standard input
-	first int64  // when its first reading was taken, in ns since the epoch
+	text  []byte // content of standard input, which can be read only once
+	first int64  // time of its first reading in ns since the epoch
 }
 
 func openFile(name string, stdin io.Reader) (file, error) {
@@ -45,16 +45,16 @@ func (f file) open() (io.ReadCloser, error) {
 	return os.Open(f.name)
 }
 
-// row is one datum of a view: its time and a value for each of the names so far, NaN
-// where it has none. Both slices are reused, and names grows at its end.
+// row is one datum of a view: its time and a value for each of the names so far, NaN if
+// it has none. Both slices are reused, and names only grows.
 type row struct {
 	at     int64
 	names  []string
 	values []float64
 }
 
-// scan visits the data of the view in order. Where a file is damaged, it goes on with
-// the next, and the error, which is ErrDamaged, names the place.
+// scan visits the data of the view in order. It continues after the damage of a file with
+// the next file and returns an ErrDamaged that names the place.
 func (v *View) scan(visit func(*row) error) error {
 	s := &scanner{view: v, index: map[string]int{}}
 	var bad []error
@@ -65,7 +65,7 @@ func (v *View) scan(visit func(*row) error) error {
 		case errors.Is(err, errNotFTDC):
 			bad = append(bad, fmt.Errorf("%s %w", f.name, err))
 		case errors.As(err, &syntax):
-			bad = append(bad, fmt.Errorf("%s: %w; what stands before it was read", f.name, err))
+			bad = append(bad, fmt.Errorf("%s: %w; the data before it was read", f.name, err))
 		case err != nil:
 			return err
 		}
@@ -76,19 +76,19 @@ func (v *View) scan(visit func(*row) error) error {
 	return nil
 }
 
-// scanner goes through files once.
+// scanner reads the files once.
 type scanner struct {
 	view    *View
 	index   map[string]int // of a name in row.names
 	columns []column       // of the newest schema
 	row     row
 	newest  int64     // time of a reading
-	last    []float64 // of each name, for rates; NaN before
+	last    []float64 // of each name, for rates; NaN without one
 	lastAt  []int64
 }
 
 // column is a metric of a schema.
-type column struct{ name, value, rest int } // rest is -1 where there is none
+type column struct{ name, value, rest int } // rest is -1 if there is none
 
 func (s *scanner) file(f file, visit func(*row) error) (err error) {
 	r, err := f.open()
@@ -129,23 +129,23 @@ func (s *scanner) file(f file, visit func(*row) error) (err error) {
 	}
 }
 
-// errNotFTDC says that a file is something else.
+// errNotFTDC is the error of a file in another format.
 var errNotFTDC = errors.New("is not FTDC")
 
-// whatElse looks at how a file begins, for what people take for FTDC.
+// whatElse checks for files that users mistake for FTDC.
 func whatElse(text *bufio.Reader, name string) error {
 	const sqlite = "SQLite format 3\x00"
 	switch head, err := text.Peek(len(sqlite)); {
 	case len(head) == 0 && err == io.EOF:
 		return fmt.Errorf("%w: it is empty", errNotFTDC)
 	case string(head) == sqlite:
-		return fmt.Errorf("%w but a database, as the files of a spool are: rt-spool export --format ftdc %s writes what is in it as FTDC", errNotFTDC, name)
+		return fmt.Errorf("%w but a database like the files of a spool: rt-spool export --format ftdc %s writes it as FTDC", errNotFTDC, name)
 	}
 	return nil
 }
 
-// schema finds the columns that are looked at. A metric whose name is that of another
-// and _rest belongs to it.
+// schema selects the columns. The metric with the name of another one and the suffix of
+// rests belongs to that one.
 func (s *scanner) schema(names []string) {
 	s.columns = s.columns[:0]
 	in := make(map[string]int, len(names))
@@ -178,7 +178,7 @@ func (s *scanner) schema(names []string) {
 	}
 }
 
-// take makes the row of a datum.
+// take sets the row of a datum.
 func (s *scanner) take(at int64, values []float32) {
 	s.row.at = at
 	for i := range s.row.values {
@@ -192,7 +192,7 @@ func (s *scanner) take(at int64, values []float32) {
 		if s.view.rate {
 			before, dt := s.last[c.name], float64(at-s.lastAt[c.name])/1e9
 			s.last[c.name], s.lastAt[c.name] = v, at
-			// A counter that went backwards was set anew: nothing is known of that time.
+			// A counter that decreased was reset: the growth is unknown.
 			v = (v - before) / dt
 			if dt <= 0 || v < 0 {
 				v = math.NaN()
@@ -202,8 +202,8 @@ func (s *scanner) take(at int64, values []float32) {
 	}
 }
 
-// metric is what list shows of one metric. Only finite values count, but for
-// Last, which is NaN before there is one.
+// metric has the statistics of one metric over its finite values. last may be infinite,
+// and is NaN without a value.
 type metric struct {
 	name           string
 	n              int
@@ -231,7 +231,7 @@ func (m *metric) add(v float64) {
 
 func (m *metric) mean() float64 { return m.sum / float64(m.n) }
 
-// Summary is what one pass over a view finds.
+// Summary is the result of one pass over a view.
 type Summary struct {
 	data        int
 	first, last int64 // ns since the epoch

@@ -13,13 +13,13 @@ import (
 // keyLine names the keys.
 var keyLine = tui.Help(tui.Bind("arrows", "move", "up", "down"), markKey, tui.Filter, rateKey, zoomInKey, backKey, allKey, clearKey, tui.Quit)
 
-// listHeight is how many lines the list has: half of what the titles leave.
+// listHeight returns the lines of the list: half of the screen without the titles.
 func (m *model) listHeight() int { return max((m.height-4)/2, 1) }
 
 // View implements tea.Model.
 func (m *model) View() tea.View { return tui.Screen(m.screen()) }
 
-// screen is all that is shown: a title, the list, the plots and the keys.
+// screen returns a title, the list, the plots and the keys.
 func (m *model) screen() string {
 	if m.sum == nil || m.width == 0 {
 		return "reading ...\n"
@@ -57,7 +57,7 @@ func (m *model) title() string {
 	return report.Plain(t)
 }
 
-// list is the part of the list that the cursor is in.
+// list returns the part of the list around the cursor.
 func (m *model) list() (lines []string) {
 	from, to := m.cursor.Scroll(len(m.shown), m.listHeight())
 	for i := from; i < to; i++ {
@@ -79,7 +79,7 @@ func (m *model) list() (lines []string) {
 	return lines
 }
 
-// plots fills a height with as many plots as can be read there.
+// plots fills a height with as many readable plots as fit.
 func (m *model) plots(height int) (lines []string) {
 	const least = 7
 	if m.drawn == nil || height < least {

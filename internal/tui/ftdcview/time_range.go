@@ -43,9 +43,9 @@ func (v *View) setRange(from, to string) error {
 	return nil
 }
 
-// momentOf reads a duration after the first reading or before the last, a time of
-// this zone, or one of the day of the first reading, of the next day where only that
-// is among the readings.
+// momentOf parses a duration after the first reading or before the last, a local time, or
+// a time of the day: on the day of the first reading, or on the next day if only that is
+// within the readings.
 func momentOf(text string, whole *Summary) (int64, bool) {
 	if d, err := time.ParseDuration(text); err == nil {
 		if strings.HasPrefix(text, "-") {
@@ -73,8 +73,8 @@ func momentOf(text string, whole *Summary) (int64, bool) {
 	return 0, false
 }
 
-// sortFiles sorts the files by the time of their first readings. One that cannot be
-// read stays where it was.
+// sortFiles sorts the files by the time of their first readings. A file that cannot be
+// read keeps its place.
 func (v *View) sortFiles() {
 	if len(v.files) < 2 {
 		return
@@ -86,7 +86,7 @@ func (v *View) sortFiles() {
 		}
 		r, err := v.files[i].open()
 		if err != nil {
-			continue // whoever reads it says so
+			continue // scan reports it
 		}
 		if at, err := ftdc.NewDecoder(r).Next(); err == nil {
 			v.files[i].first = at

@@ -9,24 +9,24 @@ import (
 	"regexp"
 )
 
-// Options say what is shown of which files.
+// Options select the files and what is shown.
 type Options struct {
 	Files    []string       // paths; - is Stdin
 	Stdin    io.Reader      // read to its end if Files names it
 	Match    *regexp.Regexp // of a metric's name; nil for all
-	From, To string         // times or durations, see TimeRangeError; empty for no bound
-	Rate     bool           // growth per second in place of values
+	From, To string         // times or durations, see ErrTimeRange; empty for no limit
+	Rate     bool           // growth per second instead of values
 	AnyTime  bool           // accept times that go backwards
 	Names    Names
 }
 
-// Names are the conventions for metric names of the program that wrote the files.
+// Names has the conventions for metric names of the program that wrote the files.
 type Names struct {
 	RestSuffix string                 // of the metric that holds what a float32 cannot
 	IsText     func(name string) bool // reports whether the name is all that a metric says
 }
 
-// ErrDamaged marks an error that leaves what stands before the damage readable.
+// ErrDamaged marks the error of a file with readable data before the damage.
 var ErrDamaged = errors.New("damaged")
 
 // ErrTimeRange marks a From or To that cannot be read.
