@@ -12,25 +12,25 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// shedJob is a job whose steps can be left out.
-type shedJob struct {
+// skippingJob is a job with steps that can be skipped.
+type skippingJob struct {
 	*fakeJob
 	shed bool
 }
 
-func (j *shedJob) SkipSteps(on bool) { j.shed = on }
+func (j *skippingJob) SkipSteps(on bool) { j.shed = on }
 
 // costs is a tracker in which each part costs something.
 type costs struct {
 	used              time.Duration
 	base, procs, node time.Duration // of each reading
-	job               *shedJob
+	job               *skippingJob
 	steps             time.Duration
 	until             time.Time // procs cost something; zero: always
 }
 
 func (c *costs) options(k *keeper, interval time.Duration) Options {
-	c.job = &shedJob{fakeJob: newJob()}
+	c.job = &skippingJob{fakeJob: newJob()}
 	c.job.set(rt.JobPresent, usage(1), usage(1))
 	return Options{
 		Interval: interval, Budget: 0.005, Drop: []string{"job processes", StepsName},
@@ -113,8 +113,8 @@ func TestBudgetIsOver(t *testing.T) {
 	})
 }
 
-// A dear time passes: all is read again. One that passes only when nothing is read
-// is tried seldom.
+// After an expensive time everything is read again. If the cost is low only while sources
+// are skipped, reading them again is tried seldom.
 func TestBudgetRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, c := &keeper{}, &costs{base: time.Millisecond, procs: 200 * time.Millisecond}
@@ -130,7 +130,7 @@ func TestBudgetRecovers(t *testing.T) {
 	})
 }
 
-// What a minute may cost is spent in ten seconds: nobody waits for the minute.
+// If the allowance of a minute is used in ten seconds, the level rises at once.
 func TestBudgetInHaste(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, c := &keeper{}, &costs{procs: 100 * time.Millisecond}
@@ -139,7 +139,7 @@ func TestBudgetInHaste(t *testing.T) {
 			t.Errorf("decisions (-want +got):\n%s", d)
 		}
 		if n := c.used / c.procs; n > 8 {
-			t.Errorf("%d dear readings", n)
+			t.Errorf("%d expensive readings", n)
 		}
 	})
 }
@@ -176,6 +176,6 @@ func TestSensorsAtTheEnd(t *testing.T) {
 				return
 			}
 		}
-		t.Errorf("not told: %+v", k.events)
+		t.Errorf("not recorded: %+v", k.events)
 	})
 }

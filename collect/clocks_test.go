@@ -10,8 +10,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// A wall clock that is set by an hour, forth and back, and a machine that sleeps in
-// between: no rate changes, and the ledger names what happened.
+// The wall clock is set by an hour, forth and back, and the machine sleeps in between: no
+// rate changes, and the ledger records each event.
 func TestClocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &keeper{}
@@ -35,7 +35,7 @@ func TestClocks(t *testing.T) {
 		var last rt.Snapshot
 		for _, step := range []func(){
 			func() {}, func() { set = time.Hour }, func() {}, func() { set = -time.Hour }, func() { slept = 8 * time.Hour }, func() {},
-			func() { set -= 900 * time.Millisecond }, // told by nobody: NTP does so
+			func() { set -= 900 * time.Millisecond }, // not recorded: NTP does so
 		} {
 			time.Sleep(10 * time.Second)
 			step()

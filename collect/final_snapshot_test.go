@@ -31,8 +31,8 @@ func jobOptions(k *keeper, j *fakeJob) Options {
 	}
 }
 
-// A short job: it appears, works 0.2 s, and its directories go one by one, its
-// memory controller first.
+// A short job: it appears, works 0.2 s, and its directories vanish one by one, its memory
+// controller first.
 func TestLastReadingOfAShortJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, j := &keeper{}, newJob()
@@ -99,7 +99,7 @@ func TestTickSupersedesTheCandidate(t *testing.T) {
 	})
 }
 
-// The end is announced while a sink hangs: the job is read all the same.
+// The end is announced while a sink hangs: the job is still read.
 func TestSlowSinkDoesNotCostTheLastReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, j := &keeper{block: 300 * ms}, newJob()
@@ -157,7 +157,7 @@ func TestStopWithoutAJob(t *testing.T) {
 	})
 }
 
-// The order to stop overtakes the news of the job's end.
+// The stop signal arrives before the event of the job's end.
 func TestStopAsTheJobGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, j := &keeper{}, newJob()
@@ -185,7 +185,7 @@ func TestJobThatCannotBeReadIsReported(t *testing.T) {
 	})
 }
 
-// A watcher that gives up closes its channel: the run goes on without its news.
+// A watcher that fails closes its channel: the run continues without events.
 func TestWatcherThatGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, j := &keeper{}, newJob()
@@ -197,7 +197,7 @@ func TestWatcherThatGivesUp(t *testing.T) {
 	})
 }
 
-// Without an extern step a job's cgroup goes with each of its steps.
+// Without an extern step a job's cgroup is removed with each of its steps.
 func TestJobThatComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, j := &keeper{}, newJob()

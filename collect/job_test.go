@@ -11,8 +11,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// stepsJob is a job whose ended steps are told until they are written, and that
-// has news.
+// stepsJob is a job that repeats its ended steps until they are stored, and that has
+// events for the ledger.
 type stepsJob struct {
 	*fakeJob
 	ended []rt.StepReading

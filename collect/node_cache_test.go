@@ -61,7 +61,7 @@ func fill(v reflect.Value, n *uint64) {
 	}
 }
 
-// nodeValues is a snapshot whose node's part is full.
+// nodeValues is a snapshot with a full node's part.
 func nodeValues(seed uint64) rt.Snapshot {
 	var s rt.Snapshot
 	fill(reflect.ValueOf(&s.Node).Elem(), &seed)
@@ -99,13 +99,13 @@ func TestNodeCacheCarriesEveryField(t *testing.T) {
 	for seed := range uint64(50) {
 		want := nodeValues(seed)
 		if !writer.tryLock() {
-			t.Fatal("nobody else is there and it is not elected")
+			t.Fatal("there is no other tracker and the lock is taken")
 		}
 		if err := writer.write(&want); err != nil {
 			t.Fatal(err)
 		}
 		if !reader.load(&got, 1000) {
-			t.Fatal("nothing to take")
+			t.Fatal("nothing to load")
 		}
 		want.Node.ReadBoot, want.Boot = 1000, 2000
 		if d := cmp.Diff(want, got, cacheOpts); d != "" {
@@ -118,7 +118,7 @@ func TestNodeCacheCarriesEveryField(t *testing.T) {
 			t.Error(err)
 		}
 	}); n != 0 {
-		t.Errorf("giving and taking makes %v allocations", n)
+		t.Errorf("writing and loading makes %v allocations", n)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestNodeCacheOfOldAndForeignValues(t *testing.T) {
 	} {
 		got := rt.Snapshot{Boot: tt.boot}
 		if ok := l.load(&got, tt.notBefore); ok != tt.want {
-			t.Errorf("%s: taken %v", name, ok)
+			t.Errorf("%s: loaded %v", name, ok)
 		} else if !ok && (len(got.CPUs) > 0 || got.Node != rt.NodeReading{}) {
 			t.Errorf("%s: something is there: %+v", name, got)
 		}
@@ -148,11 +148,11 @@ func TestNodeCacheOfOldAndForeignValues(t *testing.T) {
 	}
 	defer other.Close()
 	if got := (rt.Snapshot{Boot: 2000}); other.load(&got, 0) {
-		t.Error("values of another boot are taken")
+		t.Error("values of another boot are loaded")
 	}
 }
 
-// Each byte of the file that changes makes it worthless.
+// A file with any changed byte is not used.
 func TestNodeCacheOfDamagedValues(t *testing.T) {
 	dir := t.TempDir()
 	l := openNodeCache(t, dir)
@@ -179,7 +179,7 @@ func TestNodeCacheOfDamagedValues(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := (rt.Snapshot{Boot: 2000}); l.load(&got, 0) {
-			t.Errorf("taken though byte %d is another", i)
+			t.Errorf("loaded although byte %d was changed", i)
 		}
 	}
 }
@@ -270,12 +270,12 @@ func TestNodeCacheOf64Trackers(t *testing.T) {
 	t.Logf("%d readings of %d snapshots", reads, reads+shared)
 }
 
-// A tracker that holds the lock and hangs keeps nobody waiting.
+// A tracker that hangs with the lock delays no other.
 func TestNodeCacheOfOneThatHangs(t *testing.T) {
 	dir := t.TempDir()
 	hung := openNodeCache(t, dir)
 	if !hung.tryLock() {
-		t.Fatal("not elected")
+		t.Fatal("the lock is taken")
 	}
 	var reads int
 	var now int64
@@ -331,7 +331,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Processes that read and write at the same time never take half of anything.
+// Processes that read and write at the same time never load a part of a file.
 func TestNodeCacheOfProcesses(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

@@ -70,7 +70,7 @@ func (s source) Name() string                 { return s.name }
 func (s source) Read(snap *rt.Snapshot) error { return s.read(snap) }
 func (s source) Close() error                 { return nil }
 
-// fakeJob is a job whose counters follow the clock while it is there.
+// fakeJob is a job with counters that follow the clock while it exists.
 type fakeJob struct {
 	events chan JobEvent
 	mu     sync.Mutex
@@ -264,12 +264,12 @@ type nothing struct{}
 
 func (nothing) Put(*rt.Snapshot) error { return nil }
 
-// busy is an error of a source that says in a word what is wrong.
+// busy is an error with a status of its own.
 type busy struct{ error }
 
 func (busy) Status() string { return "busy" }
 
-// A source's own word for what is wrong is the sensor's status in the ledger.
+// The status of an error is the status of the sensor in the ledger.
 func TestStatusOfASourcesOwn(t *testing.T) {
 	for _, tt := range []struct {
 		err  error

@@ -15,8 +15,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// pipes makes a Prober whose connections end at serve, within the process: time
-// can be a bubble's.
+// pipes makes a Prober with connections to serve, within the process, so that a test can
+// use a synctest bubble.
 func pipes(serve func(net.Conn)) *Prober {
 	return &Prober{
 		Endpoints: DefaultEndpoints(),

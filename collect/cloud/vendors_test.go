@@ -27,7 +27,7 @@ func (a answers) with(request, text string) answers {
 	return a
 }
 
-// guard is what a service demands of a request, beside its path.
+// guard checks what a service requires of a request in addition to its path.
 type guard func(*http.Request) bool
 
 func open(*http.Request) bool { return true }
@@ -165,7 +165,7 @@ func TestVendors(t *testing.T) {
 	}
 }
 
-// What answers, but is not the vendor's metadata service, is nobody.
+// A service that is not the vendor's metadata service is not recognised.
 func TestImpostors(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -206,8 +206,8 @@ func TestOnlyNamedVendors(t *testing.T) {
 	if d := cmp.Diff([]string{"GET /hetzner/v1/metadata/instance-id"}, asked()); d != "" {
 		t.Errorf("requests (-want +got):\n%s", d)
 	}
-	if got := p.Probe(t.Context(), []Vendor{"nobody"}); got != (rt.Host{}) || len(asked()) != 1 {
-		t.Errorf("of a vendor that nobody knows: %+v, requests %v", got, asked())
+	if got := p.Probe(t.Context(), []Vendor{"unknown"}); got != (rt.Host{}) || len(asked()) != 1 {
+		t.Errorf("of an unknown vendor: %+v, requests %v", got, asked())
 	}
 }
 

@@ -236,7 +236,7 @@ func TestNothing(t *testing.T) {
 	}
 }
 
-// What may not be read is denied, what may be is read, and both are told.
+// A domain that may not be read is denied, the others are read, and both are reported.
 func TestDenied(t *testing.T) {
 	n := newNode(t, "two")
 	for _, zone := range []string{"0", "0:0"} {
@@ -313,7 +313,7 @@ func vanishing(t *testing.T) (path string, set func(v string), remove func()) {
 				}
 			}
 	}
-	t.Skip("only root can make a cgroup, whose files vanish as a driver's do")
+	t.Skip("only root can make a cgroup, the files of which vanish as a driver's do")
 	return "", nil, nil
 }
 

@@ -56,7 +56,7 @@ func TestAMD(t *testing.T) {
 	wantSums(t, &s.Node, rt.Some(0.87), rt.Some[uint64](12884901888+1024), rt.Some[uint64](1))
 }
 
-// The values are read anew each time, through the descriptors that are held open.
+// The values are read again each time, through the held descriptors.
 func TestAMDReadsAgain(t *testing.T) {
 	sys := amdNode(t)
 	src := open(t, t.TempDir(), sys)

@@ -41,6 +41,6 @@ func TestAMDDetails(t *testing.T) {
 	}
 	plain := open(t, t.TempDir(), sys)
 	if err := plain.Read(&s); err != nil || len(plain.Details(nil)) != 0 {
-		t.Errorf("nobody asked: %v, %v", err, plain.Details(nil))
+		t.Errorf("without WithDetails: %v, %v", err, plain.Details(nil))
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// The energy of each GPU is counted from the first reading, in microjoules, over a
-// new list of the GPUs and a counter that began anew; a driver that does not count
-// has none, and neither has a reading that failed.
+// The energy of each GPU is counted from the first reading, in microjoules, across a new
+// list of the GPUs and a restarted counter. A driver that does not count has none, and
+// neither does a failed reading.
 func TestTotalEnergy(t *testing.T) {
 	srv := newServer(2, a100)
 	n := &nvidia{lib: srv}

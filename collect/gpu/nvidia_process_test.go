@@ -80,7 +80,7 @@ func TestProcessesFail(t *testing.T) {
 	}
 }
 
-// Nobody who did not ask for processes pays for them.
+// Without WithProcesses the processes are not read.
 func TestProcessesAreOptional(t *testing.T) {
 	src := newServer(1, a100).source(t) // a call would panic
 	if s := read(t, src); len(s.GPUProcesses) != 0 || s.GPU != (rt.GPUUse{}) {
@@ -88,7 +88,7 @@ func TestProcessesAreOptional(t *testing.T) {
 	}
 }
 
-// Without a job all processes are there, and nobody's use is told.
+// Without a job all processes are listed, and no use is recorded.
 func TestAllProcesses(t *testing.T) {
 	srv := newServer(1, a100)
 	running(srv.devices[0], nvml.ProcessInfo{Pid: 10, UsedGpuMemory: 5})

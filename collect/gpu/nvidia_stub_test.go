@@ -48,8 +48,8 @@ func TestLibrary(t *testing.T) {
 func readLibrary(t *testing.T, library string) {
 	src := with(&nvidia{lib: nvml.New(nvml.WithLibraryPath(library)), processes: true})
 	src.maxWait = ample
-	var told ledger
-	WithTracked(Tracked{PIDs: pids(100, 101), Devices: "1", ByDevice: true, Event: told.take})(src)
+	var events ledger
+	WithTracked(Tracked{PIDs: pids(100, 101), Devices: "1", ByDevice: true, Event: events.take})(src)
 	s := read(t, src)
 	want := rt.GPUReading{
 		UUID: "GPU-stub-0", Name: "Stub 0", Type: "GPU", Host: "0", InJob: rt.Some(true),
@@ -75,7 +75,7 @@ func readLibrary(t *testing.T, library string) {
 		t.Error(diff)
 	}
 	wantUse(t, s.GPU, rt.Some(0.75), rt.Some[uint64](2<<30), rt.Some[uint64](1))
-	told.want(t)
+	events.want(t)
 	if err := src.Close(); err != nil {
 		t.Error(err)
 	}

@@ -33,7 +33,7 @@ type server struct {
 	closes  int
 }
 
-// model is what tells the GPUs of one server from those of another.
+// model has the differences between the GPUs of servers.
 type model struct {
 	name             string
 	memory           uint64
@@ -240,7 +240,7 @@ func TestMIGEverywhere(t *testing.T) {
 	wantSums(t, &s.Node, rt.None[float64](), rt.Some[uint64](1<<20), rt.None[uint64]())
 }
 
-// An instance that was destroyed fails once; then the list is made anew.
+// A destroyed instance fails once; then the list is made again.
 func TestMIGChanges(t *testing.T) {
 	srv := newServer(1, a100)
 	partition(srv.devices[0], "x", 1)

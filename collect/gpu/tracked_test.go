@@ -13,7 +13,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// ledger keeps what is told.
+// ledger keeps events.
 type ledger []rt.Event
 
 func (l *ledger) take(e rt.Event) { *l = append(*l, e) }
@@ -52,8 +52,8 @@ func inJob(gpus []rt.GPUReading) (text string) {
 	return text
 }
 
-// shuffled is a node whose device files are numbered the other way round than NVML
-// counts, as after a GPU was replaced.
+// shuffled is a node with device files in the reverse order of NVML's numbers, as after a
+// GPU was replaced.
 func shuffled(count int, m model) *server {
 	srv := newServer(count, m)
 	for i, d := range srv.devices {
@@ -82,14 +82,14 @@ func TestAllocationByMinor(t *testing.T) {
 		{"1-3", "yyyn", 1.5, 6},
 		{"GPU-0001", "nynn", 0.5, 2},
 	} {
-		var told ledger
+		var events ledger
 		srv := idle(shuffled(4, a100))
-		s := read(t, srv.source(t, WithTracked(Tracked{PIDs: pids(), Devices: tc.list, ByDevice: true, Event: told.take})))
+		s := read(t, srv.source(t, WithTracked(Tracked{PIDs: pids(), Devices: tc.list, ByDevice: true, Event: events.take})))
 		if got := inJob(s.GPUs); got != tc.want {
 			t.Errorf("%s: %s, want %s", tc.list, got, tc.want)
 		}
 		wantUse(t, s.GPU, rt.Some(tc.usage), rt.Some(tc.gib*gib), rt.Some(uint64(tc.usage*2)))
-		told.want(t)
+		events.want(t)
 	}
 }
 
@@ -114,13 +114,13 @@ func TestUseOfATree(t *testing.T) {
 // where it has none on a GPU.
 func TestJobWithoutList(t *testing.T) {
 	for name, srv := range map[string]*server{"4 GPUs": idle(newServer(4, a100)), "no GPU": newServer(0, a100)} {
-		var told ledger
-		s := read(t, srv.source(t, WithTracked(Tracked{PIDs: pids(1), ByDevice: true, Event: told.take})))
+		var events ledger
+		s := read(t, srv.source(t, WithTracked(Tracked{PIDs: pids(1), ByDevice: true, Event: events.take})))
 		wantUse(t, s.GPU, rt.Some(0.0), rt.Some[uint64](0), rt.Some[uint64](0))
 		if strings.Trim(inJob(s.GPUs), "?") != "" {
 			t.Errorf("%s: %s", name, inJob(s.GPUs))
 		}
-		told.want(t)
+		events.want(t)
 	}
 }
 
@@ -143,8 +143,8 @@ func TestListThatDoesNotFit(t *testing.T) {
 		"numbers with MIG":  {mig, "0", "divided"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var told ledger
-			src := tc.srv.source(t, WithTracked(Tracked{PIDs: pids(), Devices: tc.list, ByDevice: true, Event: told.take}))
+			var events ledger
+			src := tc.srv.source(t, WithTracked(Tracked{PIDs: pids(), Devices: tc.list, ByDevice: true, Event: events.take}))
 			for range 2 {
 				s := read(t, src)
 				if got := inJob(s.GPUs); strings.Trim(got, "?") != "" {
@@ -152,8 +152,8 @@ func TestListThatDoesNotFit(t *testing.T) {
 				}
 				wantUse(t, s.GPU, rt.Some(0.0), rt.Some[uint64](0), rt.Some[uint64](0))
 			}
-			told.want(t, "absent: the GPUs of the job are unknown: ")
-			told.want(t, tc.says)
+			events.want(t, "absent: the GPUs of the job are unknown: ")
+			events.want(t, tc.says)
 		})
 	}
 }
@@ -174,57 +174,57 @@ func TestAllocatedInstance(t *testing.T) {
 	wantUse(t, s.GPU, rt.None[float64](), rt.Some[uint64](1<<20), rt.None[uint64]())
 }
 
-// Processes that are where they should not be are told once, and those of others
-// only when they stay.
+// Processes on the wrong GPU are reported once, and those outside the job only if they
+// stay.
 func TestMismatch(t *testing.T) {
 	srv := idle(newServer(3, a100))
 	for _, d := range srv.devices {
 		d.GetProcessUtilizationFunc = func(uint64) ([]nvml.ProcessUtilizationSample, nvml.Return) { return nil, nvml.ERROR_NOT_FOUND }
 	}
-	var told ledger
-	src := srv.source(t, WithTracked(Tracked{PIDs: pids(5), Devices: "0", ByDevice: true, Event: told.take}))
+	var events ledger
+	src := srv.source(t, WithTracked(Tracked{PIDs: pids(5), Devices: "0", ByDevice: true, Event: events.take}))
 	running(srv.devices[0], nvml.ProcessInfo{Pid: 5}, nvml.ProcessInfo{Pid: 6})
 	running(srv.devices[2], nvml.ProcessInfo{Pid: 8})
 	read(t, src)
-	told.want(t)
+	events.want(t)
 	running(srv.devices[0], nvml.ProcessInfo{Pid: 7})
 	read(t, src) // pid 6 was on its way into the job
-	told.want(t)
+	events.want(t)
 	read(t, src)
-	told.want(t, "mismatch: a process that is not of the job uses GPU-0000 (PCI 00000000:01:00.0), which is among the job's GPUs (0)")
+	events.want(t, "mismatch: a process that is not of the job uses GPU-0000 (PCI 00000000:01:00.0), which is among the job's GPUs (0)")
 	running(srv.devices[1], nvml.ProcessInfo{Pid: 5})
 	read(t, src)
 	read(t, src)
-	told.want(t, "mismatch: a process that is not of the job", "mismatch: a process of the job uses GPU-0001 (PCI 00000000:02:00.0), which is not among the job's GPUs (0)")
+	events.want(t, "mismatch: a process that is not of the job", "mismatch: a process of the job uses GPU-0001 (PCI 00000000:02:00.0), which is not among the job's GPUs (0)")
 }
 
 // A driver that is late says nothing about the job's GPUs, and nothing is said of it.
 func TestLateDriver(t *testing.T) {
-	var told ledger
+	var events ledger
 	src := with(&script{answer: func(_ int, r *reading) { select {} }})
-	WithTracked(Tracked{PIDs: pids(), Devices: "0", ByDevice: true, Event: told.take})(src)
+	WithTracked(Tracked{PIDs: pids(), Devices: "0", ByDevice: true, Event: events.take})(src)
 	src.maxWait = 1
 	var s rt.Snapshot
 	if err := src.Read(&s); err != nil {
 		t.Fatal(err)
 	}
 	wantUse(t, s.GPU, rt.None[float64](), rt.None[uint64](), rt.None[uint64]())
-	told.want(t)
+	events.want(t)
 }
 
-// Of AMD's GPUs the processes are not known: what they used is not, either, and no
-// device file's number tells a job's from another's.
+// The processes on AMD's GPUs are unknown, and so is their use. There is no number of a
+// device file that identifies a job's GPUs.
 func TestTrackedOnAMD(t *testing.T) {
 	for _, list := range []string{"", "0"} {
-		var told ledger
-		src := open(t, t.TempDir(), amdNode(t), WithTracked(Tracked{PIDs: pids(1), Devices: list, ByDevice: true, Event: told.take}))
+		var events ledger
+		src := open(t, t.TempDir(), amdNode(t), WithTracked(Tracked{PIDs: pids(1), Devices: list, ByDevice: true, Event: events.take}))
 		s := read(t, src)
 		wantUse(t, s.GPU, rt.None[float64](), rt.None[uint64](), rt.None[uint64]())
 		if len(s.GPUs) == 0 || strings.Trim(inJob(s.GPUs), "?") != "" {
 			t.Errorf("the devices: %q", inJob(s.GPUs))
 		}
 		if list != "" {
-			told.want(t, "has no device file with a number")
+			events.want(t, "has no device file with a number")
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// script is a driver that does what it is told.
+// script is a driver with scripted answers.
 type script struct {
 	calls  atomic.Int32
 	answer func(call int, r *reading)
@@ -31,7 +31,7 @@ func with(drivers ...driver) *Source {
 	return s
 }
 
-// device is a device whose utilization is the number of the call.
+// device is a device with the number of the call as its utilization.
 func device(call int) rt.GPUReading {
 	return rt.GPUReading{UUID: "u", Name: "n", Type: "GPU", VRAMTotal: rt.Some[uint64](9),
 		Utilization: rt.Some(float64(call)), VRAMUsed: rt.Some[uint64](1), Temperature: rt.Some[uint64](1),

@@ -27,7 +27,7 @@ func TestComesBack(t *testing.T) {
 	}
 }
 
-// Nor is it the one before where nobody saw that that was gone.
+// A cgroup that was replaced between two readings is opened again, too.
 func TestComesBackAtOnce(t *testing.T) {
 	dir := newCgroup(t)
 	s := New(Options{Sys: "/sys", Core: "task-clock", Cgroup: func() (string, bool) { return dir, true }})
@@ -45,7 +45,7 @@ func TestComesBackAtOnce(t *testing.T) {
 		read()
 		before := s.cgroup
 		if read(); s.cgroup != before {
-			t.Error("opened anew without a reason")
+			t.Error("opened again without a reason")
 		}
 		if err := unix.Stat(dir, &st); err != nil || st.Ino != s.cgroup || seen[s.cgroup] {
 			t.Errorf("the events are of cgroup %d, %s is %d: %v", s.cgroup, dir, st.Ino, err)

@@ -176,8 +176,8 @@ func TestNoHardware(t *testing.T) {
 	}
 }
 
-// What the whole node did is counted beside the job, and where that cannot be the
-// job's counters go on.
+// The node's events are counted in addition to the job's; without them the job's counters
+// continue.
 func TestWholeNode(t *testing.T) {
 	dir := newCgroup(t)
 	s := New(Options{Sys: "/sys", Core: "page-faults", Node: "page-faults", Cgroup: func() (string, bool) { return dir, true }})
@@ -232,9 +232,9 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
-// Ours were on the counters for half the time: they are left to whoever has them,
-// and taken up again later.
-func TestStandsDown(t *testing.T) {
+// Our events were on the counters for half the time: the source pauses and continues
+// later.
+func TestPause(t *testing.T) {
 	dir := newCgroup(t)
 	s := New(Options{Sys: "/sys", Core: "task-clock", Cgroup: func() (string, bool) { return dir, true }})
 	defer s.Close()
@@ -260,9 +260,9 @@ func TestStandsDown(t *testing.T) {
 	}
 }
 
-// takingTurns is a hardware group of CPU 0 as the kernel would tell of it at each
-// reading: for how long it was enabled and on the counters so far.
-func takingTurns(t *testing.T, name string, times ...[2]uint64) group {
+// alternating is a hardware group of CPU 0 with the times of each reading: enabled and on
+// the counters so far.
+func alternating(t *testing.T, name string, times ...[2]uint64) group {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -285,22 +285,22 @@ func takingTurns(t *testing.T, name string, times ...[2]uint64) group {
 	return group{fds: []int{int(r.Fd())}, hardware: true, buf: make([]byte, 32), readings: []rt.PerfReading{{Group: name, Event: "cycles"}}}
 }
 
-// Ours that take turns with each other are on the counters all the time together; one
-// that was off them meanwhile has lost them to somebody else's.
-func TestSomebodyElseCounts(t *testing.T) {
+// Our groups that alternate are on the counters all the time together; a group that was
+// not has lost them to another process.
+func TestAnotherProcessCounts(t *testing.T) {
 	for _, tt := range []struct {
 		what   string
 		groups []group
 		alone  bool
 	}{
-		{"alone", []group{takingTurns(t, GroupCore, [2]uint64{100, 100}, [2]uint64{200, 199})}, true},
+		{"alone", []group{alternating(t, GroupCore, [2]uint64{100, 100}, [2]uint64{200, 199})}, true},
 		{"two groups in turns", []group{
-			takingTurns(t, GroupCore, [2]uint64{100, 50}, [2]uint64{200, 101}), takingTurns(t, GroupCore, [2]uint64{100, 50}, [2]uint64{200, 99})}, true},
-		{"and a profiler", []group{takingTurns(t, GroupCore, [2]uint64{100, 100}, [2]uint64{200, 160})}, false},
-		{"a profiler beside two groups", []group{
-			takingTurns(t, GroupCore, [2]uint64{100, 50}, [2]uint64{200, 83}), takingTurns(t, GroupCore, [2]uint64{100, 50}, [2]uint64{200, 83})}, false},
+			alternating(t, GroupCore, [2]uint64{100, 50}, [2]uint64{200, 101}), alternating(t, GroupCore, [2]uint64{100, 50}, [2]uint64{200, 99})}, true},
+		{"and a profiler", []group{alternating(t, GroupCore, [2]uint64{100, 100}, [2]uint64{200, 160})}, false},
+		{"a profiler and two groups", []group{
+			alternating(t, GroupCore, [2]uint64{100, 50}, [2]uint64{200, 83}), alternating(t, GroupCore, [2]uint64{100, 50}, [2]uint64{200, 83})}, false},
 		{"a profiler on the node's", []group{
-			takingTurns(t, GroupCore, [2]uint64{100, 100}, [2]uint64{200, 200}), takingTurns(t, GroupNode, [2]uint64{100, 100}, [2]uint64{200, 150})}, false},
+			alternating(t, GroupCore, [2]uint64{100, 100}, [2]uint64{200, 200}), alternating(t, GroupNode, [2]uint64{100, 100}, [2]uint64{200, 150})}, false},
 	} {
 		s := New(Options{})
 		s.opened, s.job = true, tt.groups
@@ -320,8 +320,8 @@ func TestSomebodyElseCounts(t *testing.T) {
 // Where the events of the job and of the node are more than a CPU counts at once the
 // node's are given up, and the job's go on; only what is short afterwards stands down.
 func TestOursAreTooMany(t *testing.T) {
-	core := takingTurns(t, GroupCore, [2]uint64{100, 60}, [2]uint64{200, 160}, [2]uint64{300, 210})
-	node := takingTurns(t, GroupNode, [2]uint64{100_000, 99_960})
+	core := alternating(t, GroupCore, [2]uint64{100, 60}, [2]uint64{200, 160}, [2]uint64{300, 210})
+	node := alternating(t, GroupNode, [2]uint64{100_000, 99_960})
 	var err error
 	if node.fds[0], err = unix.Dup(node.fds[0]); err != nil { // it is closed
 		t.Fatal(err)
@@ -336,7 +336,7 @@ func TestOursAreTooMany(t *testing.T) {
 		t.Errorf("the job's alone: %v, %+v", err, snap.Perf)
 	}
 	if _, err = s.readAt(t, time.Hour+2*time.Second, rt.JobPresent); err == nil || s.paused == 0 {
-		t.Errorf("a profiler beside the job's: %v", err)
+		t.Errorf("a profiler and the job's: %v", err)
 	}
 }
 

@@ -62,8 +62,7 @@ func TestCPUFreq(t *testing.T) {
 	}
 }
 
-// A kernel that sleeps for every CPU is left alone, one whose machine is busy is asked
-// again.
+// A kernel that sleeps for every CPU is read seldom; one of a busy machine is read again.
 func TestCPUFreqOfASlowKernel(t *testing.T) {
 	root := contextFixture(t)
 	s := rt.Snapshot{CPUs: []rt.CPUReading{{CPU: 0}, {CPU: 3}}}

@@ -42,8 +42,8 @@ func netDev(pairs ...any) string {
 	return b.String()
 }
 
-// Interfaces come, go, swap places and begin anew: the sums grow by what each
-// counted while it was there.
+// Interfaces appear, vanish, swap places and restart: the sums grow by what each counted
+// while it existed.
 func TestNetSums(t *testing.T) {
 	root := fixture(t)
 	src := NewNet(root)
@@ -54,11 +54,11 @@ func TestNetSums(t *testing.T) {
 		{netDev("lo", "5", "a", "100", "b", "50"), 150},            // the plain sum
 		{netDev("lo", "9", "a", "110", "b", "50"), 160},            // a +10
 		{netDev("b", "60", "a", "120"), 180},                       // other places, +10 +10
-		{netDev("a", "120", "c", "1000"), 180},                     // b goes, c comes
-		{netDev("a", "130", "c", "1005", "b", "70"), 195},          // b comes anew: only a +10, c +5
-		{netDev("a", "3", "c", "1005", "b", "71"), 196},            // a began anew, b +1
+		{netDev("a", "120", "c", "1000"), 180},                     // b vanishes, c appears
+		{netDev("a", "130", "c", "1005", "b", "70"), 195},          // b appears again: only a +10, c +5
+		{netDev("a", "3", "c", "1005", "b", "71"), 196},            // a restarted, b +1
 		{netDev("a", "13", "c", "1005", "b", "71"), 206},           // a +10
-		{netDev("lo", "1000"), 206},                                // all gone
+		{netDev("lo", "1000"), 206},                                // all vanished
 		{netDev("a", "20", "veth1", "7", "veth2", "7"), 206},       // all new
 		{netDev("veth2", "8", "veth1", "7", "a", "20"), 206 + 1},   // veth2 +1
 		{netDev("veth2", "8", "veth1", "10", "a", "20"), 206 + 4},  // veth1 +3
@@ -157,7 +157,7 @@ func TestDiskIdentityIsReadAgain(t *testing.T) {
 		if err := src.Read(&s); err != nil {
 			t.Fatal(err)
 		}
-		write(t, root.Sys+"/block/sda/size", "4000\n") // somebody grows it
+		write(t, root.Sys+"/block/sda/size", "4000\n") // it is enlarged
 	}
 	if got := s.Disks[1].Capacity.Or(0); got != 4000*512 {
 		t.Errorf("sda has %d bytes", got)

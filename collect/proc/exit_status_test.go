@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The kernel keeps the status of a collected process for whoever holds a pidfd
-// of it since Linux 6.15; before, it must be absent, never a guess.
+// Since Linux 6.15 the kernel keeps the status of a process that was waited for while a
+// pidfd is open; before, it must be absent, never a guess.
 func TestExitStatus(t *testing.T) {
 	for _, tc := range []struct {
 		script string

@@ -104,7 +104,7 @@ var ioSteps = []struct {
 	{"a child that was never seen is collected", func(c *crowd) { c.put(one{pid: 100, parent: 50, read: 110}) }, 130},
 	{"the child ends and shows late in its parent", func(c *crowd) { c.end(101) }, 130},
 	{"now it does", func(c *crowd) { c.put(one{pid: 100, parent: 50, read: 131}) }, 131},
-	{"a child that nobody collects", func(c *crowd) { c.put(one{pid: 103, parent: 100, read: 50}) }, 181},
+	{"a child that no process waits for", func(c *crowd) { c.put(one{pid: 103, parent: 100, read: 50}) }, 181},
 	{"ends", func(c *crowd) { c.end(103) }, 181},
 	{"and is counted for ever", func(c *crowd) {}, 181},
 	{"what its parent reads later counts in full", func(c *crowd) { c.put(one{pid: 100, parent: 50, read: 141}) }, 191},
@@ -142,7 +142,7 @@ func TestJobProcsBytes(t *testing.T) {
 func TestJobProcsShortStep(t *testing.T) {
 	for name, tt := range map[string]struct {
 		begins, ends []int // the pids that the watcher sees
-		late         bool  // the daemon is gone when the step's end is told
+		late         bool  // the daemon has ended when the step's end is reported
 		want         rt.Opt[uint64]
 		notes        int
 	}{
@@ -176,12 +176,12 @@ func TestJobProcsShortStep(t *testing.T) {
 					t.Errorf("%v bytes, want %v", got, tt.want)
 				}
 				if s.Job.VoluntarySwitches.Valid() {
-					t.Errorf("switches of nobody: %v", s.Job.VoluntarySwitches)
+					t.Errorf("switches without a process: %v", s.Job.VoluntarySwitches)
 				}
 			}
 			notes := src.Notes()
 			if len(notes) != tt.notes || tt.notes > 0 && !strings.Contains(notes[0].Detail, "step 3:") {
-				t.Errorf("the ledger is told %v", notes)
+				t.Errorf("the ledger has %v", notes)
 			}
 			if again := src.Notes(); len(again) > 0 {
 				t.Errorf("and again %v", again)
@@ -229,7 +229,7 @@ func TestTitleStep(t *testing.T) {
 	}
 }
 
-// A task that has not begun its program yet looks like the daemon whose child it is.
+// A task that has not executed its program yet looks like the daemon, which is its parent.
 func TestJobProcsTaskBegins(t *testing.T) {
 	c := newCrowd(t)
 	c.put(one{pid: 50, parent: 1, read: 1000, own: 1000, comm: stepd})
@@ -261,8 +261,8 @@ func TestJobProcsTaskBegins(t *testing.T) {
 	}
 }
 
-// The daemon collects the last task and is gone before the next reading: what it
-// had then was noted at the step's end.
+// The daemon waits for the last task and ends before the next reading: its counters were
+// read at the step's end.
 func TestJobProcsStepEnds(t *testing.T) {
 	c := newCrowd(t)
 	c.put(one{pid: 50, parent: 1, read: 1000, own: 1000, comm: stepd})
@@ -379,7 +379,7 @@ func TestJobProcsOnItsWay(t *testing.T) {
 		}
 		c.put(one{pid: 100, parent: 1, pages: 1, cgroup: step + "4:memory:/slurm/uid_0/job_7/step_3/task_2\n"})
 		c.put(one{pid: 102, parent: 1, pages: 1, cgroup: step + task + "4:memory:/slurm/uid_0/job_7/step_3/task_1\n"})
-		if i >= maxLooks { // nobody looks any more
+		if i >= maxLooks { // it is not read any more
 			c.put(one{pid: 101, parent: 1, pages: 1, cgroup: step + "4:memory:/slurm/uid_0/job_7/step_3/task_9\n"})
 		}
 	}

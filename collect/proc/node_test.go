@@ -101,7 +101,7 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// A process that comes is seen over the descriptor that is held.
+// A new process is found through the held descriptor.
 func TestProcessesAgain(t *testing.T) {
 	root := fixture(t)
 	src := NewProcesses(root)
@@ -159,7 +159,7 @@ func TestProcessesByLinks(t *testing.T) {
 	}
 }
 
-// A source whose file is missing says so, and reads it once it is there.
+// A missing file is an error of its source, which reads the file once it exists.
 func TestFileThatComesLater(t *testing.T) {
 	dir := t.TempDir()
 	root := NewFS(dir, dir)

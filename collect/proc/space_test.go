@@ -48,7 +48,7 @@ func TestSpace(t *testing.T) {
 	})
 }
 
-// Whatever hangs, a reading goes on without the figures; they come back when it does.
+// If a file system hangs, a reading continues without the figures, until it responds again.
 func TestSpaceThatHangs(t *testing.T) {
 	root := fixture(t)
 	synctest.Test(t, func(t *testing.T) {

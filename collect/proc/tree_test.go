@@ -64,8 +64,8 @@ func (w *world) flush() {
 	}
 }
 
-// treeSteps are what happens to a tree whose root is 100, each with what the tree
-// has used by then and how many children it has (-1: absent).
+// treeSteps are changes of a tree with the root 100, each with the time that the tree has
+// used by then and the number of its children (-1: absent).
 var treeSteps = []struct {
 	name     string
 	do       func(w *world)
@@ -73,7 +73,7 @@ var treeSteps = []struct {
 	children int
 }{
 	{"the root alone", func(w *world) { w.put(1, 0, 999, 999); w.put(100, 1, 10, 0); w.put(7, 1, 500, 0) }, 10, 0},
-	{"a child and its child, whose pid is lower", func(w *world) { w.put(200, 100, 5, 0); w.put(50, 200, 3, 0) }, 18, 2},
+	{"a child and its child with a lower pid", func(w *world) { w.put(200, 100, 5, 0); w.put(50, 200, 3, 0) }, 18, 2},
 	{"they work", func(w *world) { w.put(200, 100, 10, 0); w.put(50, 200, 7, 0) }, 27, 2},
 	{"the grandchild works on, ends and is waited for", func(w *world) { w.kill(50); w.put(200, 100, 10, 9) }, 29, 1},
 	{"a child that was never seen", func(w *world) { w.put(200, 100, 10, 14) }, 34, 1},
@@ -82,7 +82,7 @@ var treeSteps = []struct {
 	{"the child ends, its own becomes an orphan", func(w *world) { w.kill(300); w.put(301, 1, 8, 0); w.put(100, 1, 11, 30) }, 49, 1},
 	{"the orphan ends far from here", func(w *world) { w.kill(301) }, 49, 0},
 	{"and stays counted", func(w *world) {}, 49, 0},
-	{"a child that nobody will wait for", func(w *world) { w.put(400, 100, 20, 0) }, 69, 1},
+	{"a child that no process will wait for", func(w *world) { w.put(400, 100, 20, 0) }, 69, 1},
 	{"ends", func(w *world) { w.kill(400) }, 69, 0},
 	{"and is settled as lost", func(w *world) {}, 69, 0},
 	{"later children count in full", func(w *world) { w.put(100, 1, 11, 35) }, 74, 0},
@@ -97,9 +97,9 @@ var treeSteps = []struct {
 		w.procs[600].start, w.procs[601].start = 9000, 9001
 	}, 94, 2},
 	{"ends from the top, and the orphan after it", func(w *world) { w.kill(600); w.kill(601); w.put(100, 1, 11, 53) }, 94, 0},
-	{"which nobody here waits for", func(w *world) {}, 94, 0},
+	{"which no member waits for", func(w *world) {}, 94, 0},
 	{"a pid comes again as another process", func(w *world) { w.put(700, 100, 8, 0) }, 102, 1},
-	{"of somebody else", func(w *world) {
+	{"of another process", func(w *world) {
 		w.kill(700)
 		w.put(700, 1, 5000, 0)
 		w.procs[700].start = 7777
@@ -108,11 +108,11 @@ var treeSteps = []struct {
 	{"a child that will not wait for its own", func(w *world) { w.put(900, 100, 4, 0); w.put(901, 900, 3, 0) }, 109, 2},
 	{"the lower one ends", func(w *world) { w.kill(901) }, 109, 1},
 	{"the upper one ends with that debt", func(w *world) { w.kill(900); w.put(100, 1, 11, 65) }, 109, 0},
-	{"which nobody settles", func(w *world) {}, 109, 0},
+	{"which is never settled", func(w *world) {}, 109, 0},
 	{"later children count in full again", func(w *world) { w.put(100, 1, 11, 70) }, 114, 0},
 	{"the root ends and leaves a child", func(w *world) { w.put(800, 100, 5, 0) }, 119, 1},
-	{"whose time goes on", func(w *world) { w.kill(100); w.put(800, 1, 6, 0) }, 120, -1},
-	{"nobody is left", func(w *world) { w.kill(800) }, 120, -1},
+	{"the time of which grows", func(w *world) { w.kill(100); w.put(800, 1, 6, 0) }, 120, -1},
+	{"no process is left", func(w *world) { w.kill(800) }, 120, -1},
 }
 
 func TestTree(t *testing.T) {
@@ -124,7 +124,7 @@ func TestTree(t *testing.T) {
 			for _, step := range treeSteps {
 				step.do(w)
 				w.flush()
-				if err := tree.Close(); err != nil { // flush makes the directory anew
+				if err := tree.Close(); err != nil { // flush creates the directory again
 					t.Fatal(err)
 				}
 				var s rt.Snapshot
@@ -181,7 +181,7 @@ func TestTreeThatIsNotThere(t *testing.T) {
 	}
 }
 
-// A real child of this process, which works until it is told to end.
+// A real child of this process, which works until it gets a signal.
 func TestTreeOfThisProcess(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo ready; read x")
 	in, err := cmd.StdinPipe()
@@ -249,7 +249,7 @@ func TestTreeUnread(t *testing.T) {
 	tree := NewTree(w.root, 100)
 	for round, unreadable := range []int{0, 100, 0, 200, 0} {
 		w.flush()
-		if err := tree.Close(); err != nil { // flush makes the directory anew
+		if err := tree.Close(); err != nil { // flush creates the directory again
 			t.Fatal(err)
 		}
 		if unreadable > 0 {
