@@ -116,7 +116,7 @@ func countedBetween(prev, cur *Snapshot) (Opt[uint64], EnergyKind) {
 			if isSecond || e.Power.Valid() {
 				continue
 			}
-			used, ok := grown(prev, e, i).Get()
+			used, ok := e.UsedSince(prev, i).Get()
 			if !ok {
 				isPackage := e.Kind == kind && kind == EnergyPackage
 				short = short || isPackage
@@ -177,8 +177,9 @@ func countedEvents(prev, cur *Snapshot, group, event string) Opt[uint64] {
 	return Some(uint64(sum))
 }
 
-// grown returns by how much the counter of the domain has grown since prev.
-func grown(prev *Snapshot, e *EnergyReading, at int) Opt[uint64] {
+// UsedSince returns the energy of the domain since prev, in microjoules; absent where prev
+// lacks it. at is the position of e in its snapshot.
+func (e *EnergyReading) UsedSince(prev *Snapshot, at int) Opt[uint64] {
 	before := find(prev.Energy, at, func(o *EnergyReading) bool {
 		return o.Source == e.Source && o.Domain == e.Domain && o.Kind == e.Kind
 	})

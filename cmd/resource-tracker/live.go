@@ -8,11 +8,9 @@ import (
 	"os"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/collect/cgroup"
 	"github.com/resource-tracker/rt/collect/sockets"
 	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/internal/telemetry"
-	"github.com/resource-tracker/rt/slurm/layout"
 )
 
 // broadcast sends telemetry to the clients of --listen.
@@ -68,18 +66,12 @@ func (b *broadcast) findWorkers(s settings, run *rt.Run, o *telemetry.NodeOption
 	pid, tree := run.PID.Get()
 	switch {
 	case s.scope == rt.ScopeJob:
-		mounts, err := cgroupMounts(s)
+		job, err := newJobSource(s, run)
 		if err != nil {
 			return err
 		}
-		job, err := cgroup.NewJob(layout.Candidates(run, mounts), layout.Slurm{}, cgroup.Options{ProcRoot: s.procfs, NoNearLimit: true})
-		if err != nil {
-			return fmt.Errorf("watch the cgroup of job %s: %w", run.Label(), err)
-		}
-		source := jobSource{job, make(chan struct{})}
-		go source.drain()
-		tasks := telemetry.NewTasks(s.procfs, job)
-		b.workers, o.Groups, o.Memory = source, tasks.Groups, tasks.Memory
+		tasks := telemetry.NewTasks(s.procfs, job.Job)
+		b.workers, o.Groups, o.Memory = job, tasks.Groups, tasks.Memory
 	case tree:
 		processes := telemetry.NewTree(s.procfs, s.sysfs, int(pid))
 		b.workers, o.Groups = processes, processes.Groups

@@ -124,7 +124,7 @@ func (m *Maker) rapl(to *powerapi.HWPCReport, prev, cur *rt.Snapshot) {
 	for i := range cur.Energy {
 		e := &cur.Energy[i]
 		event, known := raplEvents[e.Kind]
-		used, ok := energyGrown(prev, e).Get()
+		used, ok := e.UsedSince(prev, i).Get()
 		if !known || !ok {
 			continue
 		}
@@ -144,18 +144,6 @@ func (m *Maker) rapl(to *powerapi.HWPCReport, prev, cur *rt.Snapshot) {
 		to.Set(powerapi.GroupRAPL, at[0], at[1], powerapi.TimeEnabled, interval)
 		to.Set(powerapi.GroupRAPL, at[0], at[1], powerapi.TimeRunning, interval)
 	}
-}
-
-func energyGrown(prev *rt.Snapshot, e *rt.EnergyReading) rt.Opt[uint64] {
-	for i := range prev.Energy {
-		o := &prev.Energy[i]
-		a, ok1 := o.Energy.Get()
-		b, ok2 := e.Energy.Get()
-		if o.Source == e.Source && o.Domain == e.Domain && o.Kind == e.Kind && ok1 && ok2 && b >= a {
-			return rt.Some(b - a)
-		}
-	}
-	return rt.None[uint64]()
 }
 
 // power returns the power of the node, and the share of the job in the power above the idle
