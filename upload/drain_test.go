@@ -78,8 +78,8 @@ func TestDrainDeliversTheOldestFirstAndLeavesTheRestAlone(t *testing.T) {
 	}
 }
 
-// A run whose file its owner keeps locked is tried again after all others; it costs
-// them nothing, and the receiver is told nothing of it.
+// A run with a file that its owner keeps locked is retried after all others, which do not wait
+// for it, and no request is sent for it.
 func TestLockedRunsAreTriedLast(t *testing.T) {
 	for locks, wantErr := range map[int]error{1: nil, 2: upload.ErrTemporary} {
 		d := dirOf(newRun(1, 5), newRun(2, 5), newRun(3, 5))

@@ -20,7 +20,7 @@ type killer struct {
 	mu    sync.Mutex
 	calls int
 	at    int  // 0: never
-	late  bool // the call takes effect, and nobody learns of it
+	late  bool // the call takes effect, and its answer is lost
 	dead  bool
 	kill  context.CancelFunc
 }
@@ -71,7 +71,7 @@ type fakeRun struct {
 	locked    int  // how often the file is locked when it is to be changed
 }
 
-// lockedError is what the spool says of a file that somebody else has open.
+// lockedError is the spool's error for a file that another process has locked.
 type lockedError struct{}
 
 func (lockedError) Error() string { return "database is locked" }

@@ -9,8 +9,8 @@ import (
 	"github.com/resource-tracker/rt/upload"
 )
 
-// The bytes of sealed batches are those of the versions before: a run whose first
-// batches an older version has uploaded goes on with the same rows.
+// The bytes of sealed batches are those of earlier versions: a run of which the first
+// batches were uploaded by an older version continues with the same rows.
 func TestTheBytesOfBatchesStay(t *testing.T) {
 	const golden = `job
 1 2-34 30 565 d4933d93ce52c2729d84aa17c206d85439a55320f1870e8833f1fa102001d07c

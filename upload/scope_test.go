@@ -12,10 +12,10 @@ import (
 
 // A site changes drain.scope between two uploads of a run that is tracked: the run
 // stays with the scope that it was registered with, to its last batch and wherever
-// it is registered anew, and what is sent again has the same bytes.
+// it is registered again, and what is sent again has the same bytes.
 func TestARunKeepsItsScope(t *testing.T) {
 	whole := newRun(1, 40)
-	want := map[rt.Scope][]string{} // the bodies of a run whose scope nobody changed
+	want := map[rt.Scope][]string{} // the bodies of a run with an unchanged scope
 	for _, scope := range []rt.Scope{rt.ScopeJob, rt.ScopeNode} {
 		c := &fakeClient{}
 		r := &fakeRun{run: whole.run, snaps: whole.snaps}

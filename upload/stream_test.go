@@ -25,7 +25,7 @@ func newStream(t *testing.T, c upload.Client, p upload.Putter, o upload.Options)
 	return s
 }
 
-// growing is a run whose tracker has written the first n snapshots so far.
+// growing is a run with the first n snapshots, which its tracker still writes.
 func growing(r *fakeRun) (run *fakeRun, upTo func(n int)) {
 	all := r.snaps
 	return r, func(n int) { r.snaps = all[:min(n, len(all))] }
@@ -205,9 +205,9 @@ func (r ticking) LastSeq() (int64, error) {
 	return 1 + int64(time.Since(r.began)/(10*time.Second)), nil
 }
 
-// Section 9.2.2: a failed upload is tried again, three failures in a row are told
-// once, and all that waited is sent when the store is back. A receiver that is not
-// there at the start is told of at once and asked again.
+// Section 9.2.2: a failed upload is retried, three failures in a row are reported
+// once, and all that waited is sent when the store is back. A receiver that is missing at
+// the start is reported at once, and the registration is retried.
 func TestStreamKeepsWhatItCannotSend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -217,14 +217,14 @@ func TestStreamKeepsWhatItCannotSend(t *testing.T) {
 		}}
 		r := newRun(1, 60)
 		s := newStream(t, c, c, upload.Options{Tries: 2})
-		var told []string
+		var warnings []string
 		ctx, cancel := context.WithTimeout(t.Context(), 450*time.Second)
 		defer cancel()
 		s.Run(ctx, ticking{r, began}, time.Minute, func(err error) {
-			told = append(told, fmt.Sprintf("%.0f %v", time.Since(began).Minutes(), err))
+			warnings = append(warnings, fmt.Sprintf("%.0f %v", time.Since(began).Minutes(), err))
 		})
-		if len(told) != 2 || !strings.HasPrefix(told[0], "0 the run is not registered") || !strings.HasPrefix(told[1], "4 uploads failed 3 times in a row") {
-			t.Errorf("told %q", told)
+		if len(warnings) != 2 || !strings.HasPrefix(warnings[0], "0 the run is not registered") || !strings.HasPrefix(warnings[1], "4 uploads failed 3 times in a row") {
+			t.Errorf("warnings %q", warnings)
 		}
 		if c.calls["register"] != 3 || c.calls["put"] != 1+5*2+2 || len(r.batches) != 3 { // each was tried twice
 			t.Errorf("%v requests, batches %+v", c.calls, r.batches)
@@ -242,7 +242,7 @@ func TestStreamKeepsWhatItCannotSend(t *testing.T) {
 }
 
 // The answer to a registration is awaited for a moment when the stream is ended;
-// else the receiver would hold a run that nobody knows of.
+// otherwise the receiver would hold an unknown run.
 func TestARegistrationUnderWayIsNotBrokenOff(t *testing.T) {
 	for _, tc := range []struct {
 		slow  time.Duration

@@ -13,7 +13,7 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// fullPipe is the end to write to of a pipe that is full and that nobody reads.
+// fullPipe is the writing end of a full pipe without a reader.
 func fullPipe(t *testing.T) *os.File {
 	t.Helper()
 	var p [2]int
@@ -42,7 +42,7 @@ func fullPipe(t *testing.T) *os.File {
 	return f
 }
 
-// T-EOR-01, though nobody reads what it prints, not even its messages.
+// T-EOR-01, although its output, and even its messages, are not read.
 func TestTermEndsItWithAReaderThatStandsStill(t *testing.T) {
 	t.Parallel()
 	for name, both := range map[string]bool{"standard output": false, "both": true} {
@@ -74,8 +74,8 @@ func TestTermEndsItWithAReaderThatStandsStill(t *testing.T) {
 	}
 }
 
-// Around a command all readings are kept and the status is the command's, though
-// nobody reads the samples.
+// With a command all readings are kept and the status is the command's, although the samples
+// are not read.
 func TestReadingsAreKeptWithAReaderThatStandsStill(t *testing.T) {
 	t.Parallel()
 	cmd := command(t, "-o", "/dev/stdout", "--spool", "runs", "sh", "-c", "sleep 4.5; exit 7") // ample: the machine may be busy

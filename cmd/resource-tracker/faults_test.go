@@ -204,7 +204,7 @@ func expiredOnce() meddler {
 func TestADeadNetwork(t *testing.T) {
 	t.Parallel()
 	rtSpool(t)                                      // its building is nothing that an end waits for
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes connections, nobody answers
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts connections, and no program answers
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/resource-tracker/rt/internal/tracker"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 // machine is what /proc and /sys of a machine say at two instants.
 type machine struct {
@@ -259,9 +259,9 @@ func machineOf(t *testing.T, name string) frozen {
 func (f frozen) run(t *testing.T, args ...string) string {
 	t.Helper()
 	roots := []string{"--gpu", "off", "--path.procfs", f.dir + "/proc", "--path.sysfs", f.dir + "/sys"}
-	out, told, status := ran(t, f.dir, append(roots, args...)...)
-	if status != 0 || told != "" {
-		t.Fatalf("status %d, standard error %q", status, told)
+	out, stderr, status := ran(t, f.dir, append(roots, args...)...)
+	if status != 0 || stderr != "" {
+		t.Fatalf("status %d, standard error %q", status, stderr)
 	}
 	return out
 }

@@ -52,7 +52,7 @@ func (w *waiting) end(t *testing.T) string {
 	return w.stderr.String()
 }
 
-// dial connects as soon as somebody listens.
+// dial connects as soon as the program listens.
 func dial(t *testing.T, path string) net.Conn {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
@@ -61,7 +61,7 @@ func dial(t *testing.T, path string) net.Conn {
 			return conn
 		}
 	}
-	t.Fatalf("nobody listens at %s", path)
+	t.Fatalf("nothing listens at %s", path)
 	return nil
 }
 
@@ -102,7 +102,7 @@ func TestListen(t *testing.T) {
 	}
 }
 
-// Nobody can connect to a tracker that was not told to listen.
+// A tracker without --listen has no sockets.
 func TestNothingListens(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "samples")
 	w := startWaiting(t, "-o", out)
@@ -236,7 +236,7 @@ func TestFramesNeedASpool(t *testing.T) {
 	}
 }
 
-// A sample has what the program told in its interval, and another one has nothing.
+// A sample has what the program has sent in its interval, and the next one nothing.
 func TestFramesInSamples(t *testing.T) {
 	config, sent := gempbaProgram(t, gempbaLine(1, "null", 10)+gempbaLine(2, "null", 20))
 	out := filepath.Join(t.TempDir(), "samples")
@@ -255,7 +255,7 @@ func TestFramesInSamples(t *testing.T) {
 	if said := w.end(t); said != "" {
 		t.Errorf("said %q", said)
 	}
-	told := []int64{}
+	sums := []int64{}
 	for _, line := range samples[:len(samples)-1] {
 		var sample struct {
 			GemPBA *gempba.Totals `json:"gempba"`
@@ -264,10 +264,10 @@ func TestFramesInSamples(t *testing.T) {
 			t.Fatal(err, line)
 		}
 		if sample.GemPBA != nil {
-			told = append(told, sample.GemPBA.TS, int64(sample.GemPBA.TasksLocalTotal.Or(0)))
+			sums = append(sums, sample.GemPBA.TS, int64(sample.GemPBA.TasksLocalTotal.Or(0)))
 		}
 	}
-	if n := len(told); n < 2 || n > 4 || !slices.Equal(told[n-2:], []int64{2, 20}) { // a sample may come between the lines
-		t.Errorf("samples have %v of:\n%s", told, strings.Join(samples, ""))
+	if n := len(sums); n < 2 || n > 4 || !slices.Equal(sums[n-2:], []int64{2, 20}) { // a sample may come between the lines
+		t.Errorf("samples have %v of:\n%s", sums, strings.Join(samples, ""))
 	}
 }

@@ -36,10 +36,10 @@ func TestT_CFG_01(t *testing.T) {
 // T-CFG-02: --format csv emits the header before the first row.
 func TestT_CFG_02(t *testing.T) {
 	t.Parallel()
-	out, told, status := ran(t, t.TempDir(), "--format", "csv", "true")
+	out, stderr, status := ran(t, t.TempDir(), "--format", "csv", "true")
 	lines := strings.Split(out, "\n")
-	if status != 0 || told != "" || len(lines) != 3 || lines[0] != header || lines[2] != "" {
-		t.Fatalf("status %d, standard error %q, output\n%s", status, told, out)
+	if status != 0 || stderr != "" || len(lines) != 3 || lines[0] != header || lines[2] != "" {
+		t.Fatalf("status %d, standard error %q, output\n%s", status, stderr, out)
 	}
 	if first, _, _ := strings.Cut(lines[1], ","); !regexp.MustCompile(`^[0-9]+$`).MatchString(first) {
 		t.Errorf("the row begins with %q", first)
@@ -52,12 +52,12 @@ func TestT_CFG_03(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, v := range []string{"0", "-1", "soon", "1e9", "1000000000", "1.5", ""} {
-		out, told, status := ran(t, dir, "--interval="+v, "touch", "ran")
+		out, stderr, status := ran(t, dir, "--interval="+v, "touch", "ran")
 		if status == 0 || out != "" {
 			t.Errorf("--interval=%s: status %d, output %q", v, status, out)
 		}
-		if want := fmt.Sprintf("--interval %q: give a whole number of seconds from 1 to", v); !strings.Contains(told, want) || strings.Count(told, "\n") != 1 {
-			t.Errorf("--interval=%s: standard error %q", v, told)
+		if want := fmt.Sprintf("--interval %q: give a whole number of seconds from 1 to", v); !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("--interval=%s: standard error %q", v, stderr)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "ran")); err == nil {
@@ -111,13 +111,13 @@ func paced(t *testing.T, seconds int64, toml string, args ...string) {
 // T-CFG-06: a TOML file that is missing is passed over in silence, and the defaults hold.
 func TestT_CFG_06(t *testing.T) {
 	t.Parallel()
-	out, told, status := ran(t, t.TempDir(), "--config", "no/such/file.toml", "--spool", "runs", "-o", "/dev/stdout", "true")
-	if status != 0 || told != "" || object(t, out)["job_name"] != nil {
-		t.Errorf("status %d, standard error %q, output %q", status, told, out)
+	out, stderr, status := ran(t, t.TempDir(), "--config", "no/such/file.toml", "--spool", "runs", "-o", "/dev/stdout", "true")
+	if status != 0 || stderr != "" || object(t, out)["job_name"] != nil {
+		t.Errorf("status %d, standard error %q, output %q", status, stderr, out)
 	}
 	dir := t.TempDir()
-	if _, told, status := ran(t, dir, "-c", "no/such/file.toml", "--spool", "runs", "true"); status != 0 || told != "" {
-		t.Fatalf("status %d, standard error %q", status, told)
+	if _, stderr, status := ran(t, dir, "-c", "no/such/file.toml", "--spool", "runs", "true"); status != 0 || stderr != "" {
+		t.Fatalf("status %d, standard error %q", status, stderr)
 	}
 	run, _, err := snapshotsOf(filepath.Join(dir, "runs"))
 	if err != nil || run.Interval != 1 || run.Meta.JobName != "" {
@@ -264,7 +264,7 @@ func TestT_CSV_04(t *testing.T) {
 // that stands still, and what it printed is printed again as it was.
 func TestT_CSV_05(t *testing.T) {
 	t.Parallel()
-	node := machineOf(t, "networks") // it has no file system whose space could change
+	node := machineOf(t, "networks") // it has no file system with changing space
 	var rows []string
 	for range 2 {
 		out := node.run(t, "--format", "csv", "true")

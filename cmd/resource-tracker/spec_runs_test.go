@@ -101,7 +101,7 @@ func work(path string, stop <-chan struct{}) {
 	}
 }
 
-// sampled runs the program until it has printed so many lines, tells it to stop
+// sampled runs the program until it has printed so many lines, signals it to stop
 // and returns all its lines, each with its newline.
 func sampled(dir string, lines int, args ...string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -123,7 +123,7 @@ func sampled(dir string, lines int, args ...string) ([]string, error) {
 			got = append(got, line)
 		}
 		if len(got) == lines {
-			_ = cmd.Process.Signal(syscall.SIGTERM) // it fails when it has ended, which Wait tells
+			_ = cmd.Process.Signal(syscall.SIGTERM) // it fails when it has ended, which Wait returns
 		}
 		if errors.Is(err, io.EOF) {
 			break
@@ -160,13 +160,13 @@ func bareCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
 func ran(t *testing.T, dir string, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
 	cmd := bareCommand(t.Context(), dir, args...)
-	var out, told bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &told
+	var out, messages bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &messages
 	var exit *exec.ExitError
 	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	return out.String(), told.String(), cmd.ProcessState.ExitCode()
+	return out.String(), messages.String(), cmd.ProcessState.ExitCode()
 }
 
 func decoded(lines []string) ([]rt.Sample, error) {

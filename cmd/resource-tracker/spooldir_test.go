@@ -11,8 +11,7 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// Where nobody names a spool and there is no home for it, it is a private directory
-// among temporary files.
+// Without --spool and without a usable home the spool is a private directory below TMPDIR.
 func TestFindSpoolAmongTemporaryFiles(t *testing.T) {
 	private := "rt-" + strconv.Itoa(os.Getuid())
 	file := filepath.Join(t.TempDir(), "file")
@@ -54,7 +53,7 @@ func TestFindSpoolThatIsNamed(t *testing.T) {
 	}
 }
 
-// Somebody who expects us cannot make us write where he likes.
+// Another user who prepares the directory cannot redirect our files.
 func TestPrivateInMistrusts(t *testing.T) {
 	name := "rt-" + strconv.Itoa(os.Getuid())
 	for what, make := range map[string]func(path string) error{

@@ -181,7 +181,7 @@ func (s *station) streaming(args ...string) *exec.Cmd {
 	cmd.Env = append(cmd.Env, "TMPDIR="+temp, "SENTINEL_API_TOKEN="+testToken, "SENTINEL_API_URL="+s.url,
 		"AWS_ENDPOINT_URL="+s.url, "TRACKER_UPLOAD_INTERVAL=1", "NO_PROXY=127.0.0.1")
 	for _, fact := range []string{"VENDOR_ID", "ACCOUNT_ID", "REGION_ID", "ZONE_ID", "INSTANCE_TYPE"} {
-		cmd.Env = append(cmd.Env, "TRACKER_CLOUD_"+fact+"=0") // nobody on the network is asked
+		cmd.Env = append(cmd.Env, "TRACKER_CLOUD_"+fact+"=0") // no request to the network
 	}
 	return cmd
 }
@@ -274,8 +274,8 @@ var built struct {
 	err  error
 }
 
-// rtSpool is the program beside ours. It is built as the tests are: most of it is
-// there already.
+// rtSpool is the program rt-spool, built with the options of the tests: most of its packages
+// are in the build cache.
 func rtSpool(t *testing.T) string {
 	t.Helper()
 	built.once.Do(func() { built.path, built.err = buildRTSpool() })

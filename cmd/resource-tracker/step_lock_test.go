@@ -70,7 +70,7 @@ func runsIn(t *testing.T, dir string) []spool.Entry {
 	}
 	left, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil || len(left) != len(entries) {
-		t.Errorf("beside the runs: %q, %v", left, err)
+		t.Errorf("other files than the runs: %q, %v", left, err)
 	}
 	return entries
 }

@@ -123,7 +123,7 @@ func (s *station) awaitUpload() {
 	s.t.Fatal("nothing was uploaded")
 }
 
-// T-EOR-01: told to stop by SIGTERM it sends the rest and exits with 0.
+// T-EOR-01: after SIGTERM it sends the rest and exits with 0.
 func TestT_EOR_01(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, receiver.Config{})
@@ -207,13 +207,13 @@ func TestT_EOR_04(t *testing.T) {
 	for _, put := range s.requests("PUT", "") {
 		uris = append(uris, "s3:/"+put.path)
 	}
-	uris = slices.Compact(uris) // an upload whose answer is late is made again
+	uris = slices.Compact(uris) // an upload is repeated when its answer is late
 	if f.DataSource != "s3" || f.DataCSV != "" || len(uris) == 0 || !slices.Equal(f.DataURIs, uris) {
 		t.Errorf("%+v after uploads of %q", f, uris)
 	}
 }
 
-// The command's environment is ours, and a malformed one of streaming is told.
+// The command gets our environment, and invalid settings of streaming are reported.
 func TestStreamingSettings(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, receiver.Config{})
@@ -304,8 +304,8 @@ func TestKilledWhileStreaming(t *testing.T) {
 	}
 }
 
-// T-CLD-01: where no metadata service is, the program starts as ever and registers
-// without a cloud_* field. The firmware names a vendor whose network this machine is not in.
+// T-CLD-01: without a metadata service the program starts as usual and registers without a
+// cloud_* field. The firmware names a vendor, but this machine is not in that vendor's network.
 func TestT_CLD_01(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, receiver.Config{})

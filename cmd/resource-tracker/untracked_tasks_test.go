@@ -12,8 +12,8 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// The task that tracks ends: the ledger tells how many others have not.
-func TestOtherTasksAreTold(t *testing.T) {
+// When the tracked task ends, the ledger has the number of tasks that still run.
+func TestOtherTasksAreNoted(t *testing.T) {
 	t.Parallel()
 	const tail = " of step 3 on this node had not ended when the tracked one did: what was used after that is not in the record"
 	for _, tt := range []struct {
@@ -45,8 +45,8 @@ func TestOtherTasksAreTold(t *testing.T) {
 			if cmd.ProcessState.ExitCode() != 4 || fmt.Sprint(cmd.Stderr) != "" {
 				t.Errorf("%s, said %q", cmd.ProcessState, cmd.Stderr)
 			}
-			if got := toldOfTasks(t, filepath.Join(dir, "runs")); got != tt.want {
-				t.Errorf("the ledger tells %q, want %q", got, tt.want)
+			if got := notesOfTasks(t, filepath.Join(dir, "runs")); got != tt.want {
+				t.Errorf("the ledger has %q, want %q", got, tt.want)
 			}
 		})
 	}
@@ -110,8 +110,8 @@ func fakeStep(t *testing.T, root, step string, pids []int) {
 	}
 }
 
-// toldOfTasks is what the ledger of the one run says of tasks.
-func toldOfTasks(t *testing.T, dir string) string {
+// notesOfTasks is what the ledger of the one run says of tasks.
+func notesOfTasks(t *testing.T, dir string) string {
 	t.Helper()
 	runs := runsIn(t, dir)
 	if len(runs) != 1 {
@@ -126,11 +126,11 @@ func toldOfTasks(t *testing.T, dir string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told []string
+	var notes []string
 	for _, e := range events {
 		if e.Kind == "job" && e.Name == "tasks" {
-			told = append(told, e.Status+" "+e.Detail)
+			notes = append(notes, e.Status+" "+e.Detail)
 		}
 	}
-	return strings.Join(told, "; ")
+	return strings.Join(notes, "; ")
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// ending is a tracker whose run is over, with snapshots that wait in memory.
+// ending is a tracker of a run that is over, with snapshots that wait in memory.
 type ending struct {
 	*jobTracker
 	site *site
@@ -112,7 +112,7 @@ func (e *ending) complete(t *testing.T, snapshots int) {
 }
 
 // A disk that is full when the job ends and has room again a minute later: all is
-// there, though the Epilog's word has gone meanwhile.
+// written, although the Epilog's file is removed meanwhile.
 func TestEndWaitsForAFullDisk(t *testing.T) {
 	e := newEnding(t)
 	dir := filepath.Join(e.site.dir, "spool")
@@ -247,7 +247,7 @@ func TestWaitEndsWithoutAJob(t *testing.T) {
 	}
 }
 
-// hanging is a source whose reading does not come back.
+// hanging is a source that never returns from a reading.
 type hanging struct{ collect.Source }
 
 func (hanging) Name() string              { return "hanging" }

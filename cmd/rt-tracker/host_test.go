@@ -83,8 +83,8 @@ func TestHostFromDamagedCache(t *testing.T) {
 	t.Errorf("the ledger does not name %s: %v", cache, events)
 }
 
-// Energy is always looked for, and counters where the site wants them: the ledger
-// tells how each sensor is. "off" leaves energy out.
+// Energy is read by default, and counters where the site configures them: the ledger has the
+// state of each sensor. "off" disables energy.
 func TestEnergyAndCountersInLedger(t *testing.T) {
 	sensors := func(more string) string {
 		s := newSite(t)

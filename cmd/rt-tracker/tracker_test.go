@@ -77,7 +77,7 @@ func (s *site) start(t *testing.T, stdin string) (*exec.Cmd, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ready, tell, err := os.Pipe()
+	ready, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,11 +85,11 @@ func (s *site) start(t *testing.T, stdin string) (*exec.Cmd, string) {
 	cmd := exec.Command(self, "--config", s.config)
 	cmd.Env = mainEnv
 	cmd.Stdin = strings.NewReader(stdin)
-	cmd.ExtraFiles = []*os.File{tell}
+	cmd.ExtraFiles = []*os.File{write}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	tell.Close()
+	write.Close()
 	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended, if all went well
 	said, err := bufio.NewReader(ready).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -172,7 +172,7 @@ func TestStopWithExit(t *testing.T) {
 	}
 }
 
-// Nobody says how the job ended: the outcome is unknown and the ledger says why.
+// No Epilog reports how the job ended: the outcome is unknown and the ledger has the reason.
 func TestStopWithoutExit(t *testing.T) {
 	s := newSite(t)
 	cmd, said := s.start(t, s.stdin(t))
@@ -280,7 +280,7 @@ func TestCannotTrack(t *testing.T) {
 				t.Errorf("the tracker ended with %v, want status 1", err)
 			}
 			if log, err := os.ReadFile(s.log); err == nil {
-				t.Errorf("logged what the Prolog was told: %s", log)
+				t.Errorf("logged what the Prolog has received: %s", log)
 			}
 		})
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/creack/pty"
 )
 
-// TestByHand: who starts a tracker on a terminal is told what it is, and it does not
-// wait for a run that nobody types.
+// TestByHand: a tracker that is started on a terminal prints what it is, and does not wait for
+// its standard input.
 func TestByHand(t *testing.T) {
 	keyboard, tty, err := pty.Open()
 	if err != nil {

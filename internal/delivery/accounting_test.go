@@ -17,7 +17,7 @@ import (
 
 const labJobs = "../../slurm/accounting/testdata/sacct-P-all-lab-jobs.txt"
 
-// accounted makes a directory whose sacct is a shell script.
+// accounted makes a directory with a shell script as sacct.
 func accounted(t *testing.T, script string) *locked {
 	t.Helper()
 	dir := t.TempDir()
@@ -72,8 +72,8 @@ func runAt(t *testing.T, path string) rt.Run {
 	return r.Run()
 }
 
-// TestAccountingCompletesRuns: what the Epilog cannot tell comes from sacct, in one
-// call for all jobs, those whose trackers died among them, and one for what they used.
+// TestAccountingCompletesRuns: what the Epilog does not know comes from sacct, in one call for
+// all jobs, also those of dead trackers, and one call for what they used.
 func TestAccountingCompletesRuns(t *testing.T) {
 	fixture, err := filepath.Abs(labJobs)
 	if err != nil {
@@ -122,8 +122,8 @@ func TestAccountingCompletesRuns(t *testing.T) {
 	}
 }
 
-// TestAccountingIsNotNeeded: whatever sacct does, each run is there to be
-// delivered, but one that ended just now and whose record may still come.
+// TestAccountingIsNotNeeded: whatever sacct does, each run is ready for delivery, except one
+// that ended just now without a record.
 func TestAccountingIsNotNeeded(t *testing.T) {
 	now := time.Now()
 	record := func(state string) string {
@@ -182,7 +182,7 @@ func TestAccountingOfManySteps(t *testing.T) {
 	use := "Cluster|JobIDRaw|State|Start|TotalCPU|MaxRSS|MaxRSSNode"
 	answer := fmt.Sprintf("printf '%s\nlab|7|TIMEOUT|%d|00:05||\nlab|7.0|TIMEOUT|%d|00:05|4096|n1\n'", use, start.Unix(), start.Unix())
 	for _, tt := range []struct{ name, script, detail, says string }{
-		{"they are told", answer, "elapsed_secs=60 cpu_secs=5 max_rss_bytes=4096 max_rss_step=0 max_rss_node=n1", ""},
+		{"complete", answer, "elapsed_secs=60 cpu_secs=5 max_rss_bytes=4096 max_rss_step=0 max_rss_node=n1", ""},
 		{"it fails", "echo no >&2; exit 1", "elapsed_secs=60", "have used"},
 		{"it hangs", "exec sleep 100", "elapsed_secs=60", "did not answer within"},
 		{"it says too much", "echo '" + use + "'; head -c 33554432 /dev/zero", "elapsed_secs=60", "more than 33554432 bytes"},

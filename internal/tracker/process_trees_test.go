@@ -12,10 +12,10 @@ import (
 	"github.com/resource-tracker/rt/collect/proc"
 )
 
-// The trees of a job without a cgroup: what steps that ended have used stays, the
-// ledger tells of it once, and a job with a cgroup has none.
+// The trees of a job without a cgroup: the use of ended steps stays, the ledger has one event,
+// and a job with a cgroup has no trees.
 func TestProcessTrees(t *testing.T) {
-	// Each is a slurmstepd to us: it works for a moment, says so and waits.
+	// Each is a slurmstepd to us: it works for a moment, prints a line and waits.
 	start := func() (pid int, end func()) {
 		cmd := exec.Command("sh", "-c", "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; echo; read x")
 		in, err := cmd.StdinPipe()
@@ -35,11 +35,11 @@ func TestProcessTrees(t *testing.T) {
 		return cmd.Process.Pid, func() { in.Close(); _ = cmd.Wait() } // its status says that the pipe was closed
 	}
 	var stepds []int
-	var told []rt.Event
+	var noted []rt.Event
 	fs := proc.NewFS("/proc", "/sys")
 	all := proc.NewProcesses(fs)
 	defer all.Close()
-	j := NewProcessTrees(fs, all, func([]int) []int { return stepds }, func(e rt.Event) { told = append(told, e) })
+	j := NewProcessTrees(fs, all, func([]int) []int { return stepds }, func(e rt.Event) { noted = append(noted, e) })
 	defer j.Close()
 	boot := int64(time.Hour)
 	read := func(why rt.Reason, phase rt.JobPhase) rt.TreeReading {
@@ -49,8 +49,8 @@ func TestProcessTrees(t *testing.T) {
 		}
 		return s.Tree
 	}
-	if r := read(rt.ReasonTick, rt.JobPending); r.CPUUserTicks.Valid() || len(told) != 0 {
-		t.Errorf("of no step: %+v, %v", r, told)
+	if r := read(rt.ReasonTick, rt.JobPending); r.CPUUserTicks.Valid() || len(noted) != 0 {
+		t.Errorf("of no step: %+v, %v", r, noted)
 	}
 	pid, end := start()
 	stepds = []int{pid}
@@ -60,15 +60,15 @@ func TestProcessTrees(t *testing.T) {
 		}
 	}
 	first := read(rt.ReasonTick, rt.JobPending)
-	if n, ok := first.CPUUserTicks.Get(); !ok || n == 0 || first.RSS.Or(0) == 0 || len(told) != 0 {
-		t.Errorf("one step: %+v, %v", first, told)
+	if n, ok := first.CPUUserTicks.Get(); !ok || n == 0 || first.RSS.Or(0) == 0 || len(noted) != 0 {
+		t.Errorf("one step: %+v, %v", first, noted)
 	}
 	if pids := j.PIDs(nil); len(pids) != 0 {
 		t.Errorf("processes %v of a job whose cgroup may come yet", pids)
 	}
 	boot += cgroupWithin
-	if read(rt.ReasonTick, rt.JobPending); len(told) != 1 {
-		t.Errorf("a job that has no cgroup for so long: %v", told)
+	if read(rt.ReasonTick, rt.JobPending); len(noted) != 1 {
+		t.Errorf("a job that has no cgroup for so long: %v", noted)
 	}
 	if pids := j.PIDs([]int{os.Getpid()}); !slices.Equal(pids, []int{os.Getpid(), pid}) {
 		t.Errorf("processes %v, want %d after our own", pids, pid)
@@ -81,13 +81,13 @@ func TestProcessTrees(t *testing.T) {
 	pid, end = start()
 	defer end()
 	stepds = []int{pid}
-	if r := read(rt.ReasonTick, rt.JobPending); r.CPUUserTicks.Or(0) <= first.CPUUserTicks.Or(0) || len(told) != 1 {
-		t.Errorf("with a second step: %+v, %v", r, told)
+	if r := read(rt.ReasonTick, rt.JobPending); r.CPUUserTicks.Or(0) <= first.CPUUserTicks.Or(0) || len(noted) != 1 {
+		t.Errorf("with a second step: %+v, %v", r, noted)
 	}
 	select {
 	case <-j.met:
 	default:
-		t.Error("nobody was told that the job is there")
+		t.Error("met is not closed")
 	}
 }
 

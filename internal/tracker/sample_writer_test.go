@@ -66,21 +66,21 @@ func TestSampleWriterAllocatesNothing(t *testing.T) {
 
 func TestSampleWriterFailsOnce(t *testing.T) {
 	broken := errors.New("the disk is full")
-	var told []error
-	o := NewSampleWriter(&writes{fail: broken}, "x.csv", func(err error) { told = append(told, err) })
+	var failures []error
+	o := NewSampleWriter(&writes{fail: broken}, "x.csv", func(err error) { failures = append(failures, err) })
 	for range 3 {
 		o.Add([]byte("line\n"))
 	}
 	if err := o.Wait(context.Background()); err != nil {
 		t.Error(err)
 	}
-	if len(told) != 1 || !errors.Is(told[0], broken) || !strings.Contains(told[0].Error(), "x.csv") {
-		t.Errorf("%v", told)
+	if len(failures) != 1 || !errors.Is(failures[0], broken) || !strings.Contains(failures[0].Error(), "x.csv") {
+		t.Errorf("%v", failures)
 	}
 }
 
-// A reader that stands still keeps nobody waiting. What it missed is told, and is
-// in the rates of the sample after.
+// A reader that stops reading blocks nothing. The number of missed samples is reported, and
+// the next sample covers their time.
 func TestSampleWriterWithAReaderThatStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()

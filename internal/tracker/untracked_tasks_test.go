@@ -42,7 +42,7 @@ func TestRunningTasks(t *testing.T) {
 	}{
 		{pids, rt.Some[uint64](13), 2},
 		{pids, rt.None[uint64](), 2},
-		{pids, rt.Some[uint64](2), 1}, // all there are: nobody else is looked at
+		{pids, rt.Some[uint64](2), 1}, // that is all: no other process is read
 		{pids, rt.Some[uint64](1), 0},
 		{pids[:2], rt.Some[uint64](13), 0},
 		{nil, rt.None[uint64](), 0},
@@ -53,8 +53,8 @@ func TestRunningTasks(t *testing.T) {
 	}
 }
 
-// A process that hangs with its memory locked, here one whose environ nobody writes,
-// does not keep the record from its end.
+// A process that hangs with its memory locked, here a FIFO as environ without a writer, does
+// not block the end of the record.
 func TestCountInTime(t *testing.T) {
 	procfs := t.TempDir()
 	if err := os.Mkdir(filepath.Join(procfs, "100"), 0o700); err != nil {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// registered makes a run whose run.json has more than so many bytes.
+// registered registers a run with more than so many bytes in its run.json.
 func registered(t *testing.T, rc *Receiver, bytes int) (id string) {
 	t.Helper()
 	status, body := api(t, rc, "POST", "/runs", `{"job_name":"`+strings.Repeat("x", bytes)+`"}`)
@@ -36,8 +36,8 @@ func wantRows(t *testing.T, rc *Receiver, id, csv string) {
 	}
 }
 
-// A run counts as finished when its rows are there, never before: a drain that asks
-// again is told that all is done.
+// A run is finished when its rows are there, never before: a drain that repeats the finish
+// gets the answer that all is done.
 func TestAFinishThatFailsHasItsRowsOrIsNone(t *testing.T) {
 	large := strings.Repeat("x", smallFile)
 	for name, tc := range map[string]struct {
@@ -77,8 +77,8 @@ func TestAFinishThatFailsHasItsRowsOrIsNone(t *testing.T) {
 	}
 }
 
-// A large finish is durable, but not yet that the journal's registration is no longer
-// the newest: nobody is told that it is finished, as the next start undoes it.
+// A large finish is durable, but not yet the record that the journal's registration is old:
+// the finish is not confirmed, as the next start undoes it.
 func TestALargeFinishWhoseJournalFails(t *testing.T) {
 	rc := newReceiver(t, Config{})
 	id := registered(t, rc, 0)
@@ -92,7 +92,7 @@ func TestALargeFinishWhoseJournalFails(t *testing.T) {
 		}
 	}
 	if err := rc.Close(); err == nil {
-		t.Error("the fault was not told at the end")
+		t.Error("Close does not return the fault")
 	}
 	again := newReceiver(t, Config{Dir: rc.store.dir})
 	if status, body := finishInline(t, again, id, csv); status != 200 {
@@ -114,7 +114,7 @@ func diskFull(t *testing.T, j *journal) {
 	j.seg.f = os.NewFile(uintptr(full), name)
 }
 
-// A disk that is full for one write: that request is told, the next ones go into a new
+// A disk that is full for one write: that request fails, the next ones go into a new
 // segment, and a start finds all that was confirmed, before and after.
 func TestAFullDiskEndsASegment(t *testing.T) {
 	rc := newReceiver(t, Config{})
@@ -171,28 +171,28 @@ func TestNoNewSegment(t *testing.T) {
 	wantRows(t, again, id, large)
 }
 
-// A panic in the writer while somebody waits for its segment to go: who waits is told.
-func TestAFaultOfTheWriterEndsWhoWaits(t *testing.T) {
+// A panic in the writer while empty waits for its segment: empty returns the fault.
+func TestAPanicOfTheWriterEndsEmpty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rc := newReceiver(t, Config{})
 		j := rc.store.journal
 		never := &entry{records: appendElsewhere(nil, "runs/none"), done: make(chan error)}
 		j.waiting, j.writing = []*entry{never}, true
 		go j.write()
-		synctest.Wait() // it cannot tell never
+		synctest.Wait() // it cannot answer never
 		seg := j.seg
-		told := make(chan error, 1)
-		go func() { told <- j.empty() }()
+		result := make(chan error, 1)
+		go func() { result <- j.empty() }()
 		synctest.Wait() // for never's segment
 		close(never.done)
-		if err := <-told; err == nil || !strings.Contains(err.Error(), "closed channel") {
+		if err := <-result; err == nil || !strings.Contains(err.Error(), "closed channel") {
 			t.Error(err)
 		}
 		if status, body := api(t, rc, "POST", "/runs", "{}"); status != 503 {
 			t.Errorf("%d %s", status, body)
 		}
 		if err := rc.Close(); err == nil {
-			t.Error("the fault was not told at the end")
+			t.Error("Close does not return the fault")
 		}
 		seg.unended.Done() // the goroutine that removes segments is not left in the bubble
 	})
@@ -234,14 +234,14 @@ func TestRequestsWaitForFullSegments(t *testing.T) {
 	})
 }
 
-// Where syncfs would not tell what could not be written, each file is synced by itself.
-func TestAKernelWhoseSyncfsTellsNothing(t *testing.T) {
-	for release, tells := range map[string]bool{
+// Where syncfs does not report failed writes, each file is synced by itself.
+func TestAKernelWithoutErrorsOfSyncfs(t *testing.T) {
+	for release, reports := range map[string]bool{
 		"6.1.0-18-amd64": true, "5.14.0-427.el9.x86_64": true, "5.8": true, "5.7.19": false,
 		"4.18.0-553.el8_10.x86_64": false, "3.10.0-1160.el7": false, "": false, "linux": false,
 	} {
-		if syncfsReports(release) != tells {
-			t.Errorf("%q: %v", release, !tells)
+		if syncfsReports(release) != reports {
+			t.Errorf("%q: %v", release, !reports)
 		}
 	}
 	rc := newReceiver(t, Config{})

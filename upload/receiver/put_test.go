@@ -113,7 +113,7 @@ func signatures(g, other grant, path string) []putCase {
 	}
 }
 
-// wrongBodies are PUTs whose body is not what it should be.
+// wrongBodies are PUTs with an invalid body.
 func wrongBodies(t *testing.T, body []byte) []putCase {
 	return []putCase{
 		{"another body than signed", signedPut{tamper: func(r *http.Request) {

@@ -20,13 +20,13 @@ func segmentOf(round string) (b []byte, ends []int) {
 	return append(b, make([]byte, 100)...), ends
 }
 
-// A damaged segment loses what is damaged and nothing else, is told of, and kept.
+// A damaged segment loses only its damaged records; it is reported and kept.
 func TestADamagedSegmentIsKept(t *testing.T) {
 	for name, tc := range map[string]struct {
 		damage func(b []byte, ends []int)
 		newest bool // it is the last segment
 		kept   bool
-		lost   int // number of the file whose record is not found; -1 for none
+		lost   int // number of the file without a record; -1 for none
 	}{
 		"a bit":                      {func(b []byte, ends []int) { b[ends[2]-1] ^= 4 }, true, true, 2},
 		"a bit, and another segment": {func(b []byte, ends []int) { b[ends[2]-1] ^= 4 }, false, true, 2},
@@ -52,7 +52,7 @@ func TestADamagedSegmentIsKept(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			told := startTwice(t, dir)
+			warnings := startTwice(t, dir)
 			for i := range 5 {
 				want := "new" + strings.Repeat("x", i)
 				if i == tc.lost {
@@ -63,30 +63,30 @@ func TestADamagedSegmentIsKept(t *testing.T) {
 				}
 			}
 			got, err := os.ReadFile(filepath.Join(journal, "00000002.log.damaged"))
-			if tc.kept && (!bytes.Equal(got, b) || len(told) != 1 || !strings.Contains(told[0].Error(), "00000002.log is damaged at byte")) {
-				t.Errorf("%d bytes are kept, %v; told %v", len(got), err, told)
+			if tc.kept && (!bytes.Equal(got, b) || len(warnings) != 1 || !strings.Contains(warnings[0].Error(), "00000002.log is damaged at byte")) {
+				t.Errorf("%d bytes are kept, %v; warnings %v", len(got), err, warnings)
 			}
-			if !tc.kept && (err == nil || len(told) > 0) {
-				t.Errorf("%d bytes are kept; told %v", len(got), told)
+			if !tc.kept && (err == nil || len(warnings) > 0) {
+				t.Errorf("%d bytes are kept; warnings %v", len(got), warnings)
 			}
 		})
 	}
 }
 
 // startTwice starts a receiver that adds something, and another one.
-func startTwice(t *testing.T, dir string) (told []error) {
+func startTwice(t *testing.T, dir string) (warnings []error) {
 	t.Helper()
 	for range 2 {
-		rc := newReceiver(t, Config{Dir: dir, Warn: func(err error) { told = append(told, err) }})
+		rc := newReceiver(t, Config{Dir: dir, Warn: func(err error) { warnings = append(warnings, err) }})
 		register(t, rc)
 		if err := rc.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return told
+	return warnings
 }
 
-// A start on a kernel whose syncfs tells nothing syncs each file that it restores.
+// A start on a kernel that reports no errors of syncfs syncs each file that it restores.
 func TestRestoreWithoutSyncfs(t *testing.T) {
 	rc := newReceiver(t, Config{})
 	j := rc.store.journal
