@@ -5,6 +5,7 @@ package cgroupfs
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/resource-tracker/rt"
 )
@@ -77,3 +78,10 @@ func (d Dir) IsGroup(version int) bool {
 // IsTaskDir says whether the directory is the cgroup of a task of the user's or, like
 // task_special, of the resource manager's.
 func (d Dir) IsTaskDir() bool { return d.Part == PartTask || d.Part == PartUserTask }
+
+// IsBelow says whether path is dir or below it.
+func IsBelow(path, dir string) bool {
+	rest, ok := strings.CutPrefix(path, dir)
+	isElement := rest == "" || rest[0] == '/'
+	return ok && isElement
+}

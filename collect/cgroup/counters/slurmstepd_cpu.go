@@ -4,7 +4,6 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
@@ -82,7 +81,7 @@ func (h *SlurmstepdCPU) enter(path string, d cgroupfs.Dir) (watch string, err er
 // leave closes the files of a directory that was removed, and keeps what they had.
 func (h *SlurmstepdCPU) leave(path string) {
 	h.steps = slices.DeleteFunc(h.steps, func(s *stepCPU) bool {
-		isWhole := s.dir == path || strings.HasPrefix(s.dir, path+"/")
+		isWhole := cgroupfs.IsBelow(s.dir, path)
 		if isWhole || path == s.userDir {
 			h.missed = h.missed || !s.final
 			h.endedSteps = h.endedSteps.Plus(s.own)

@@ -1,9 +1,7 @@
 package tasks
 
 import (
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/cgroup/counters"
@@ -77,7 +75,7 @@ func (h *hierarchy) find(path string) *directory {
 // remove forgets path and all below it.
 func (h *hierarchy) remove(path string) {
 	h.dirs = slices.DeleteFunc(h.dirs, func(n *directory) bool {
-		if !isBelow(n.path, path) {
+		if !cgroupfs.IsBelow(n.path, path) {
 			return false
 		}
 		counters.Add(&h.fail, n.Fail)
@@ -337,9 +335,4 @@ func (s *Hierarchies) sort() {
 func (s *Hierarchies) delete(h *hierarchy) {
 	isIt := func(o *hierarchy) bool { return o == h }
 	s.all, s.byProc = slices.DeleteFunc(s.all, isIt), slices.DeleteFunc(s.byProc, isIt)
-}
-
-// isBelow says whether path is dir or below it.
-func isBelow(path, dir string) bool {
-	return strings.HasPrefix(path, dir) && (len(path) == len(dir) || path[len(dir)] == filepath.Separator)
 }

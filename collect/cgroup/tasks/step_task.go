@@ -213,7 +213,7 @@ func (s *Set) assign(h *hierarchy, n *directory, g *Group) {
 // setTask makes the processes in n and below those of a task.
 func (h *hierarchy) setTask(n *directory, g *Group) {
 	for _, o := range h.dirs {
-		if isBelow(o.path, n.path) {
+		if cgroupfs.IsBelow(o.path, n.path) {
 			o.task = g
 		}
 	}
@@ -225,7 +225,7 @@ func (s *Set) Leave(root, path string) {
 	for _, n := range h.dirs {
 		// In the hierarchy of the CPU time a directory without a group is a task that was not seen.
 		isUnseenTask := n.at.Task.Valid() && n.own == nil && n.task == nil
-		if isUnseenTask && isBelow(n.path, path) && h == s.lead() {
+		if isUnseenTask && cgroupfs.IsBelow(n.path, path) && h == s.lead() {
 			n.markMixed()
 		}
 	}

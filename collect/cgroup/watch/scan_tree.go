@@ -119,7 +119,7 @@ func (w *Watcher) IsKnown(path string) bool { return w.dirs[path] != nil }
 
 // RootOf returns the job's directory that contains path.
 func (w *Watcher) RootOf(path string) (root string, ok bool) {
-	i := slices.IndexFunc(w.roots, func(r string) bool { return IsBelow(path, r) })
+	i := slices.IndexFunc(w.roots, func(r string) bool { return cgroupfs.IsBelow(path, r) })
 	if i < 0 {
 		return "", false
 	}
@@ -149,7 +149,7 @@ func (w *Watcher) Exists(path string) bool {
 // Below returns the directories that were entered in root, children before their parents.
 func (w *Watcher) Below(root string) (paths []string) {
 	for path := range w.dirs {
-		if IsBelow(path, root) {
+		if cgroupfs.IsBelow(path, root) {
 			paths = append(paths, path)
 		}
 	}
@@ -161,13 +161,13 @@ func (w *Watcher) Below(root string) (paths []string) {
 // Remove forgets the directory at path and all below it, which may be a root.
 func (w *Watcher) Remove(path string) {
 	for at, d := range w.dirs {
-		if IsBelow(at, path) {
+		if cgroupfs.IsBelow(at, path) {
 			d.release()
 			delete(w.dirs, at)
 		}
 	}
 	for watched := range w.byPath {
-		if IsBelow(watched, path) {
+		if cgroupfs.IsBelow(watched, path) {
 			w.Unwatch(watched)
 		}
 	}
@@ -234,9 +234,4 @@ func (d *watchedDir) release() {
 		_ = unix.Close(d.held)
 	}
 	d.held = -1
-}
-
-// IsBelow says whether path is dir or below it.
-func IsBelow(path, dir string) bool {
-	return strings.HasPrefix(path, dir) && (len(path) == len(dir) || path[len(dir)] == '/')
 }
