@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// FlatDatum is what was read at one time, with the names of nested figures joined by
-// dots as the file has them: {"webrtc": {"connections": 5}} is "webrtc.connections".
+// FlatDatum has the readings of one time. The names of nested figures are joined by dots, as in
+// the file: {"webrtc": {"connections": 5}} is "webrtc.connections".
 type FlatDatum struct {
 	Time     int64 // nanoseconds since the epoch
 	Readings []Reading
@@ -23,11 +23,10 @@ type Reading struct {
 // ConvertedTime is Time in UTC.
 func (d *FlatDatum) ConvertedTime() time.Time { return time.Unix(0, d.Time).UTC() }
 
-// Parse reads a whole file. Where it is cut or damaged, the datums before that place
-// come with the error, a *SyntaxError that names it. The readings of a datum in which
-// nothing changed are those of the datum before: do not write to them. A reading
-// takes 24 bytes and stands for at least one bit of the file; a Decoder reads a file
-// of any length in little memory.
+// Parse reads a whole file. If the file is cut or damaged, it returns the datums before that
+// place, and a *SyntaxError with the place. A datum without changes shares the readings of the
+// previous datum: do not modify them. A reading takes 24 bytes for at least one bit of the file.
+// A Decoder reads a file of any length in little memory.
 func Parse(r io.Reader) ([]FlatDatum, error) {
 	return ParseWithLogger(r, slog.New(slog.DiscardHandler))
 }
@@ -76,7 +75,7 @@ func readings(names []string, values []float32) []Reading {
 	return out
 }
 
-// sameBits compares NaNs and signed zeros as what they are.
+// sameBits compares the bits, and so distinguishes signed zeros and NaNs.
 func sameBits(a, b []float32) bool {
 	for i := range a {
 		if math.Float32bits(a[i]) != math.Float32bits(b[i]) {

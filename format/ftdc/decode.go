@@ -15,20 +15,19 @@ import (
 
 const readSize = 64 << 10
 
-// Decoder reads the datums of one file in order. It reuses its memory, which is that
-// of the schema and a buffer of 64 KiB.
+// Decoder reads the datums of one file in order. It reuses its memory: the schema and a buffer of
+// 64 KiB.
 type Decoder struct {
-	// AnyTime reads on where a datum is older than the one before or more than a day
-	// newer, as after a step of the clock; else that is an error, because damage looks
-	// the same.
+	// AnyTime accepts a datum that is older than the previous one or more than a day newer, as
+	// after a step of the clock. Otherwise that is an error, because damage looks the same.
 	AnyTime bool
 
 	r        io.Reader
-	buf      []byte // read and not yet used: buf[at:]
+	buf      []byte // buf[at:] is read and not yet used
 	at       int
 	offset   int64 // of buf[0] in the file
-	document int64 // where the document begins that is being read
-	eof      error // what the reader said last
+	document int64 // offset of the current document
+	eof      error // last error of the reader
 	bits     []byte
 
 	names   []string
@@ -38,25 +37,24 @@ type Decoder struct {
 	err     error
 }
 
-// NewDecoder returns a Decoder that reads r from a file's first byte on.
+// NewDecoder returns a Decoder that reads r from the first byte of a file.
 func NewDecoder(r io.Reader) *Decoder { return &Decoder{r: r} }
 
-// Names are the metrics of the newest datum, in order. They change where Schemas
-// does.
+// Names returns the metrics of the newest datum, in order. They change only when Schemas changes.
 func (d *Decoder) Names() []string { return d.names }
 
-// Values are those of the newest datum, one for each name. They hold until Next.
+// Values returns the values of the newest datum, one for each name. They are valid until Next.
 func (d *Decoder) Values() []float32 { return d.values }
 
-// Schemas is how many schemas were read.
+// Schemas returns the number of schemas that were read.
 func (d *Decoder) Schemas() int { return d.schemas }
 
-// Offset is where the next document begins, in bytes.
+// Offset returns the offset of the next document in bytes.
 func (d *Decoder) Offset() int64 { return d.offset + int64(d.at) }
 
-// Next reads the next datum and returns its time in nanoseconds since the epoch. At
-// the end of a whole file the error is io.EOF; where the file is cut or damaged it is
-// a *SyntaxError, and there is no next datum. Any other error is the reader's.
+// Next reads the next datum and returns its time in nanoseconds since the epoch. The error is
+// io.EOF at the end of a complete file, and a *SyntaxError if the file is cut or damaged; there
+// is no further datum then. Any other error is from the reader.
 func (d *Decoder) Next() (time int64, err error) {
 	if d.err != nil {
 		return 0, d.err
@@ -85,7 +83,7 @@ func (d *Decoder) next() (int64, error) {
 				return 0, err
 			}
 		case d.schemas == 0:
-			return 0, d.syntax(fmt.Errorf("it begins with 0x%02x, as no FTDC file does: %w", first, ErrNoSchema))
+			return 0, d.syntax(fmt.Errorf("it starts with 0x%02x, unlike any FTDC file: %w", first, ErrNoSchema))
 		case first&1 != 0:
 			return 0, d.syntax(fmt.Errorf("the first byte is 0x%02x: a schema begins with 0x01, metrics with an even byte", first))
 		default:
@@ -94,8 +92,8 @@ func (d *Decoder) next() (int64, error) {
 	}
 }
 
-// have makes n bytes available at d.at, and says whether there are as many. n is at
-// most readSize.
+// have makes n bytes available at d.at, and reports whether there are that many. n is at most
+// readSize.
 func (d *Decoder) have(n int) bool {
 	return len(d.buf)-d.at >= n || d.fill(n)
 }
@@ -122,7 +120,7 @@ func (d *Decoder) fill(n int) bool {
 	return len(d.buf) >= n
 }
 
-// cut is the error where a document needs more bytes than there are.
+// cut returns the error for a document that needs more bytes than the file has.
 func (d *Decoder) cut() error {
 	if d.eof != io.EOF {
 		return fmt.Errorf("ftdc: read the document at byte %d: %w", d.document, d.eof)
@@ -158,10 +156,10 @@ func (d *Decoder) readSchema() error {
 	return nil
 }
 
-// parseSchema takes the line of a schema without its newline.
+// parseSchema parses the line of a schema without its newline.
 func parseSchema(line []byte) ([]string, error) {
 	if bytes.HasSuffix(line, []byte("\r")) {
-		return nil, errors.New("its schema ends in CR LF: the newline is a bare LF; something has translated the file's line ends")
+		return nil, errors.New("its schema ends in CR LF: the newline is a bare LF; the line ends of the file were translated")
 	}
 	if !utf8.Valid(line) {
 		return nil, errors.New("its schema is not UTF-8")

@@ -1,6 +1,5 @@
 // Package ftdc reads and writes FTDC, the compact binary format in which a program
-// records its own figures for debugging in production, and holds a recorder of that
-// kind.
+// records its own figures for debugging in production, and has such a recorder.
 //
 // A file is a sequence of documents. A schema document, the byte 0x01, a JSON array
 // of metric names and a newline, describes the following documents. A metric document
@@ -14,6 +13,6 @@
 // Parse reads a whole file. FTDC records what Statsers say, once a second, into files
 // that are bounded in size and number.
 //
-// What the format cannot say: a value has the 24 significant bits of a float32, and a
-// metric that was not read is left out of the schema, not NaN.
+// Limits of the format: a value has the 24 significant bits of a float32, and a metric that was
+// not read is left out of the schema, not NaN.
 package ftdc

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// epsilon is the change that is too small to be written.
+	// epsilon is the largest change that is not written.
 	epsilon = 1e-9
-	// maxStep is how much later than the one before a datum may be, in ns: a day.
+	// maxStep is the largest difference between the times of two datums in ns: a day.
 	maxStep = 86_400_000_000_000
 
 	schemaByte = 0x01
@@ -23,24 +23,24 @@ const (
 	valueBytes = 4
 )
 
-// bitBytes is how many bytes the document bit and the diff bits of n metrics take.
+// bitBytes returns the size of the document bit and the diff bits of n metrics in bytes.
 func bitBytes(n int) int { return 1 + n/8 }
 
-// outOfOrder says whether a reader would take t after last for damage. A last of 0
-// is no time.
+// outOfOrder reports whether a reader would take t after last for damage. A last of 0 is not a
+// time.
 func outOfOrder(last, t int64) bool {
 	return last != 0 && (t < last || uint64(t)-uint64(last) > maxStep)
 }
 
 // Encoder writes the documents of one file, each with one Write.
 type Encoder struct {
-	// AnyTime writes what would be refused with ErrTime: readers that do not expect it
-	// stop there.
+	// AnyTime writes datums that are otherwise refused with ErrTime. Readers that do not expect
+	// them stop there.
 	AnyTime bool
 
 	w     io.Writer
 	names []string
-	prev  []float32 // what the metrics had in the datum before
+	prev  []float32 // values of the previous datum
 	last  int64     // its time
 	ready bool      // a schema is written
 	buf   []byte
@@ -50,8 +50,7 @@ type Encoder struct {
 // NewEncoder returns an Encoder at the start of a file.
 func NewEncoder(w io.Writer) *Encoder { return &Encoder{w: w} }
 
-// Schema says which metrics the next datums have. Every name has a dot. names is
-// copied.
+// Schema sets the metrics of the next datums. Every name has a dot. names is copied.
 func (e *Encoder) Schema(names []string) error {
 	for _, n := range names {
 		switch {
@@ -77,10 +76,10 @@ func (e *Encoder) Schema(names []string) error {
 }
 
 // Encode writes one datum: a time in nanoseconds since the epoch and a value for
-// each metric of the schema. A value is written where it differs by more than 1e-9
-// from that of the datum before. A NaN never is: the metric keeps what it had, and a
-// caller that has nothing to say leaves the metric out of the schema. A time that
-// readers would stop at is refused with ErrTime and nothing is written.
+// each metric of the schema. A value is written if it differs by more than 1e-9 from that of the
+// previous datum. A NaN is never written: the metric keeps its value, and a caller without a
+// value leaves the metric out of the schema. A time at which readers would stop is refused with
+// ErrTime, and nothing is written.
 func (e *Encoder) Encode(time int64, values []float32) error {
 	switch {
 	case !e.ready:
@@ -102,7 +101,7 @@ func (e *Encoder) Encode(time int64, values []float32) error {
 			prev[i] = v
 			continue
 		}
-		isUnchanged := v != v || v == prev[i] // NaN, or the same infinity again
+		isUnchanged := v != v || v == prev[i] // NaN, or the same infinity
 		if d != d && isUnchanged {
 			continue
 		}
@@ -119,8 +118,8 @@ func (e *Encoder) Encode(time int64, values []float32) error {
 	return nil
 }
 
-// EncodeDatum is Encode for a datum with names, which writes a schema first where
-// they are not those of the datum before. A NaN is left out, name and all.
+// EncodeDatum is Encode for a datum with names. It writes a schema first if the names differ from
+// those of the previous datum. A NaN is left out with its name.
 func (e *Encoder) EncodeDatum(d *FlatDatum) error {
 	e.flat = e.flat[:0]
 	same := e.ready
@@ -136,7 +135,7 @@ func (e *Encoder) EncodeDatum(d *FlatDatum) error {
 	if same && len(e.flat) == len(e.names) {
 		return e.Encode(d.Time, e.flat)
 	}
-	if outOfOrder(e.last, d.Time) && !e.AnyTime { // before a schema that no datum would follow
+	if outOfOrder(e.last, d.Time) && !e.AnyTime { // before the schema: no datum would follow it
 		return fmt.Errorf("ftdc: encode the datum of %d ns after that of %d ns: %w", d.Time, e.last, ErrTime)
 	}
 	names := make([]string, 0, len(e.flat))

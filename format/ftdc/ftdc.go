@@ -12,20 +12,19 @@ import (
 	"time"
 )
 
-// interval is how often an FTDC asks its Statsers.
+// interval is the interval between two datums of an FTDC.
 const interval = time.Second
 
-// Statser says how a part of a program does.
+// Statser is a part of a program with figures.
 type Statser interface {
 	// Stats returns a struct with exported fields that are numbers, bools, or structs of
-	// such. It should have the same fields each time: every change costs a schema in
-	// the file. A field that is a nil pointer is left out, and so is a NaN: what was
-	// not read is not recorded.
+	// these. It should have the same fields each time: every change costs a schema in the
+	// file. Nil pointers and NaNs are left out: a figure that was not read is not recorded.
 	Stats() any
 }
 
-// FTDC records what Statsers say, for debugging in production. The order is that of
-// Add, and every name begins with that of the Statser.
+// FTDC records the figures of Statsers, for debugging in production. They are in the order of Add,
+// and every name starts with the name of the Statser.
 type FTDC struct {
 	logger *slog.Logger
 	write  func(*FlatDatum) error
@@ -52,8 +51,8 @@ func New(ftdcDirectory string, logger *slog.Logger) *FTDC {
 	return &FTDC{logger: logger, write: l.Write, finish: l.Close}
 }
 
-// NewWithWriter returns an FTDC that writes one file to w. It does not close w. Where
-// the clock is set meanwhile, a Decoder reads past that place with AnyTime alone.
+// NewWithWriter returns an FTDC that writes one file to w. It does not close w. If the clock is
+// set meanwhile, a Decoder reads past that place with AnyTime only.
 func NewWithWriter(w io.Writer, logger *slog.Logger) *FTDC {
 	enc := NewEncoder(w)
 	write := func(d *FlatDatum) error {
@@ -67,8 +66,8 @@ func NewWithWriter(w io.Writer, logger *slog.Logger) *FTDC {
 	return &FTDC{logger: logger, write: write, finish: func() error { return nil }}
 }
 
-// Add records what s says from the next second on. A name that is taken is refused
-// with a warning: the first keeps it.
+// Add records the figures of s from the next second on. It refuses a name that is in use with a
+// warning.
 func (f *FTDC) Add(name string, s Statser) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -79,22 +78,21 @@ func (f *FTDC) Add(name string, s Statser) {
 	f.statsers = append(f.statsers, namedStatser{name, s})
 }
 
-// Remove stops recording what the Statser of that name says.
+// Remove stops recording the Statser of that name.
 func (f *FTDC) Remove(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.statsers = slices.DeleteFunc(f.statsers, func(n namedStatser) bool { return n.name == name })
 }
 
-// Start begins to record, once a second, in the background.
+// Start starts recording, once a second, in the background.
 func (f *FTDC) Start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	f.cancel, f.done = cancel, make(chan struct{})
 	go f.loop(ctx)
 }
 
-// StopAndJoin stops what Start began, and returns when the last datum is written or
-// when ctx ends.
+// StopAndJoin stops recording, and returns when the last datum is written or when ctx ends.
 func (f *FTDC) StopAndJoin(ctx context.Context) {
 	f.cancel()
 	select {
@@ -107,7 +105,7 @@ func (f *FTDC) StopAndJoin(ctx context.Context) {
 func (f *FTDC) loop(ctx context.Context) {
 	defer close(f.done)
 	defer func() {
-		if p := recover(); p != nil { // of a Statser, most likely
+		if p := recover(); p != nil { // probably from a Statser
 			f.logger.Error("ftdc: recording has ended by a panic", "panic", p, "stack", string(debug.Stack()))
 			if err := f.finish(); err != nil {
 				f.logger.Warn("ftdc: the record is not closed", "err", err)

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// fileSuffix is that of every file of the format.
+// fileSuffix is the suffix of every file of the format.
 const fileSuffix = ".ftdc"
 
-// DefaultDirectory is where the program below home writes its files. Each part that
-// runs on a machine has a directory of its own.
+// DefaultDirectory returns the directory of the files of a program below home. Each part that runs
+// on a machine has its own directory.
 func DefaultDirectory(home, part string) string {
 	return filepath.Join(home, "diagnostics.ftdc", filepath.Base(part))
 }
@@ -37,19 +37,19 @@ func (o LogOptions) withDefaults() LogOptions {
 }
 
 // Log writes datums into files of a directory, <name>-<UTC time>.ftdc with mode 0640.
-// A new one is begun where the newest is long enough, where the clock was set (a file
-// is not read past such a place) and after a write that failed. Every datum is one
-// write, so that a program that dies leaves files that can be read to their end.
+// It starts a new file if the newest is long enough, if the clock was set (readers stop at such a
+// place) and after a failed write. Every datum is one write, so that the files of a killed
+// program can be read to their end.
 type Log struct {
 	dir, name string
 	o         LogOptions
-	f         *os.File // nil where a new file is due
+	f         *os.File // nil before a new file
 	size      int64
 	datums    int // in f
 	enc       *Encoder
 }
 
-// NewLog returns a Log that makes dir and its first file with the first datum.
+// NewLog returns a Log that creates dir and its first file with the first datum.
 func NewLog(dir, name string, o LogOptions) *Log {
 	return &Log{dir: dir, name: name, o: o.withDefaults()}
 }
@@ -78,8 +78,8 @@ func (l *Log) Write(d *FlatDatum) error {
 	return nil
 }
 
-// giveUp ends a file that does not take a datum. One without any is removed: on a
-// full disk they would take the place of those that have some.
+// giveUp closes a file after a failed write, and removes it if it has no datum: on a full disk,
+// empty files would replace those with datums.
 func (l *Log) giveUp() error {
 	path, empty := l.f.Name(), l.datums == 0
 	err := l.Close()
@@ -89,7 +89,7 @@ func (l *Log) giveUp() error {
 	return err
 }
 
-// Close ends the newest file.
+// Close closes the newest file.
 func (l *Log) Close() error {
 	if l.f == nil {
 		return nil
@@ -99,11 +99,11 @@ func (l *Log) Close() error {
 	return f.Close()
 }
 
-// rotate begins a file.
+// rotate starts a file.
 func (l *Log) rotate(now time.Time) error {
 	closed := l.Close()
 	if err := os.MkdirAll(l.dir, 0o750); err != nil {
-		return errors.Join(closed, fmt.Errorf("make a directory to record in: %w", err))
+		return errors.Join(closed, fmt.Errorf("create the directory of the records: %w", err))
 	}
 	stem := filepath.Join(l.dir, l.name+"-"+now.Format("20060102T150405.000Z"))
 	for n := 1; ; n++ {
@@ -116,7 +116,7 @@ func (l *Log) rotate(now time.Time) error {
 			continue
 		}
 		if err != nil {
-			return errors.Join(closed, fmt.Errorf("begin a file to record in: %w", err))
+			return errors.Join(closed, fmt.Errorf("create a file for records: %w", err))
 		}
 		l.f, l.size, l.datums = f, 0, 0
 		l.enc = NewEncoder(counting{l})
@@ -124,7 +124,7 @@ func (l *Log) rotate(now time.Time) error {
 	}
 }
 
-// counting counts what the newest file takes.
+// counting counts the bytes of the newest file.
 type counting struct{ l *Log }
 
 func (c counting) Write(p []byte) (int, error) {
@@ -133,7 +133,7 @@ func (c counting) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// prune removes the oldest files but the one at path, until there are o.Files.
+// prune removes the oldest files until there are o.Files, but never the one at path.
 func (l *Log) prune(path string) error {
 	type old struct {
 		path string
@@ -141,13 +141,13 @@ func (l *Log) prune(path string) error {
 	}
 	entries, err := os.ReadDir(l.dir)
 	if err != nil {
-		return fmt.Errorf("look for old records: %w", err)
+		return fmt.Errorf("list old records: %w", err)
 	}
 	var files []old
 	for _, e := range entries {
 		info, err := e.Info()
 		if err != nil || !info.Mode().IsRegular() || !strings.HasSuffix(e.Name(), fileSuffix) {
-			continue // gone meanwhile, or none of ours
+			continue // removed meanwhile, or another file
 		}
 		if p := filepath.Join(l.dir, e.Name()); p != path {
 			files = append(files, old{p, info.ModTime()})

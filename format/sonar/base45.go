@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// The digits of the compressed load. A number begins with one of initial, so that
-// it needs no separator; the others follow it, the least significant first.
+// The digits of the compressed load. A number starts with one of initial and needs no separator;
+// the others follow, the least significant first.
 const (
 	initial    = "(){}[]<>+-abcdefghijklmnopqrstuvwxyz!@#$%^&*_"
 	subsequent = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ~|';:.?/`"
 	base       = uint64(len(initial))
 )
 
-// AppendBase45 appends the numbers, one after the other.
+// AppendBase45 appends the numbers without separators.
 func AppendBase45(dst []byte, numbers ...uint64) []byte {
 	for _, n := range numbers {
 		dst = append(dst, initial[n%base])
@@ -27,10 +27,10 @@ func AppendBase45(dst []byte, numbers ...uint64) []byte {
 	return dst
 }
 
-// DecodeBase45 reads what AppendBase45 wrote.
+// DecodeBase45 is the reverse of AppendBase45.
 func DecodeBase45(text string) ([]uint64, error) {
 	var out []uint64
-	var unit uint64 // of the next digit; 0 where it is beyond 64 bits
+	var unit uint64 // of the next digit; 0 beyond 64 bits
 	for i := range len(text) {
 		if digit := strings.IndexByte(initial, text[i]); digit >= 0 {
 			out = append(out, uint64(digit))
@@ -39,15 +39,15 @@ func DecodeBase45(text string) ([]uint64, error) {
 		}
 		digit := strings.IndexByte(subsequent, text[i])
 		if digit < 0 {
-			return nil, fmt.Errorf("%q at place %d is no base-45 digit", text[i], i)
+			return nil, fmt.Errorf("%q at position %d is not a base-45 digit", text[i], i)
 		}
 		if len(out) == 0 {
-			return nil, fmt.Errorf("%q begins no base-45 number", text[i])
+			return nil, fmt.Errorf("%q does not start a base-45 number", text[i])
 		}
 		last := &out[len(out)-1]
 		isTooLong := unit == 0 || uint64(digit) > (math.MaxUint64-*last)/unit
 		if digit > 0 && isTooLong {
-			return nil, fmt.Errorf("the base-45 number that place %d is in has more than 64 bits", i)
+			return nil, fmt.Errorf("the base-45 number at position %d has more than 64 bits", i)
 		}
 		*last += uint64(digit) * unit
 		if unit > math.MaxUint64/base {
@@ -58,8 +58,8 @@ func DecodeBase45(text string) ([]uint64, error) {
 	return out, nil
 }
 
-// appendLoad appends the seconds of each CPU: the smallest of them, which is the
-// base of the others, and what each has beyond it.
+// appendLoad appends the seconds of each CPU: the smallest number, and the difference of each
+// CPU from it.
 func appendLoad(dst []byte, seconds []uint64) []byte {
 	low := slices.Min(seconds)
 	dst = AppendBase45(dst, low)
@@ -76,7 +76,7 @@ func decodeLoad(text string) ([]uint64, error) {
 	}
 	low, seconds := numbers[0], numbers[1:]
 	if len(seconds) == 0 {
-		return nil, errors.New("the load has a base and no CPU")
+		return nil, errors.New("the load has a base and no CPUs")
 	}
 	for i := range seconds {
 		if seconds[i] > math.MaxUint64-low {

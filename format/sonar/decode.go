@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Record is what Decode finds: a *Sample, *Sysinfo, *Job or *Failure.
+// Record is a *Sample, *Sysinfo, *Job or *Failure.
 type Record interface{ record() }
 
 func (*Sample) record()  {}
@@ -18,10 +18,10 @@ func (*Sysinfo) record() {}
 func (*Job) record()     {}
 func (*Failure) record() {}
 
-// Error says where in the input something is malformed.
+// Error has the place of malformed input.
 type Error struct {
 	Line   int   // 1, 2, ... of CSV; 0 in JSON
-	Offset int64 // bytes before the line, or before what is wrong in JSON
+	Offset int64 // bytes before the line, or before the malformed JSON
 	Err    error
 }
 
@@ -41,7 +41,7 @@ func (e *Error) Unwrap() error { return e.Err }
 func Decode(r io.Reader) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		br := bufio.NewReaderSize(r, 64<<10)
-		head, _ := br.Peek(256) // an error comes again with the first read
+		head, _ := br.Peek(256) // the first read returns the error again
 		if bytes.HasPrefix(bytes.TrimLeft(head, " \t\r\n"), []byte("{")) {
 			decodeJSON(br, yield)
 			return
@@ -50,7 +50,7 @@ func Decode(r io.Reader) iter.Seq2[Record, error] {
 	}
 }
 
-// decodeCSV reads lines.
+// decodeCSV decodes lines.
 func decodeCSV(br *bufio.Reader, yield func(Record, error) bool) {
 	var line []byte
 	var offset int64
@@ -82,7 +82,7 @@ func decodeCSV(br *bufio.Reader, yield func(Record, error) bool) {
 	}
 }
 
-// readLine appends a line with its newline to dst. An error comes with what there was before it.
+// readLine appends a line with its newline to dst. With an error, dst has the bytes before it.
 func readLine(br *bufio.Reader, dst []byte) ([]byte, error) {
 	for {
 		part, err := br.ReadSlice('\n')
@@ -93,7 +93,7 @@ func readLine(br *bufio.Reader, dst []byte) ([]byte, error) {
 	}
 }
 
-// parseLine reads one record; an empty line is none.
+// parseLine parses one record. An empty line has none.
 func parseLine(line []byte) (Record, error) {
 	line = bytes.TrimSuffix(line, []byte("\r"))
 	if len(bytes.TrimSpace(line)) == 0 {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// decodeJSON reads objects, one after the other.
+// decodeJSON decodes a sequence of objects.
 func decodeJSON(r io.Reader, yield func(Record, error) bool) {
 	d := json.NewDecoder(r)
 	d.UseNumber()
@@ -51,10 +51,10 @@ type object struct {
 	cards   []Card
 	samples []Sample
 	jobs    []Job
-	kind    string // "samples" or "jobs" where it is an envelope
+	kind    string // "samples" or "jobs" for an envelope
 }
 
-// read reads the object as far as it is good.
+// read reads the valid part of the object.
 func (o *object) read() error {
 	t, err := o.dec.Token()
 	if err != nil {
@@ -120,9 +120,9 @@ func (o *object) member(name string) error {
 	return nil
 }
 
-const maxRecords = 1 << 30 // of an envelope: bounded by what is read
+const maxRecords = 1 << 30 // of an envelope, which the input bounds
 
-// each reads an array of objects, as far as they are good.
+// each reads the valid part of an array of objects.
 func each[T any](d *json.Decoder, to *[]T, limit int, one func(*T, json.RawMessage) error) error {
 	t, err := d.Token()
 	if err != nil || t == nil { // null
@@ -133,7 +133,7 @@ func each[T any](d *json.Decoder, to *[]T, limit int, one func(*T, json.RawMessa
 	}
 	for d.More() {
 		if len(*to) >= limit {
-			return fmt.Errorf("more than %d of them", limit)
+			return fmt.Errorf("more than %d elements", limit)
 		}
 		var raw json.RawMessage
 		var item T
@@ -176,7 +176,7 @@ func setAll(raw json.RawMessage, set func(name, text string) error) error {
 	return nil
 }
 
-// scalar is the text of a string or a number; nothing else of a record is one.
+// scalar returns the text of a string or a number. Records have no other scalars.
 func scalar(raw json.RawMessage) (string, bool) {
 	switch {
 	case len(raw) == 0:
@@ -193,8 +193,8 @@ func scalar(raw json.RawMessage) (string, bool) {
 
 func quote(name string) string { return strings.TrimSpace(clean(name)) }
 
-// records are what the object holds. One that was cut short gives the records of
-// its array alone, where the envelope's own fields came before.
+// records returns the records of the object. A truncated object gives the records of its array,
+// if the fields of the envelope come before them.
 func (o *object) records(cut bool) ([]Record, error) {
 	switch o.kind {
 	case "samples":
@@ -228,7 +228,7 @@ func (o *object) sampleRecords() ([]Record, error) {
 		}
 	}
 	envelope := head
-	envelope.User, envelope.Cmd = NoInfo, NoInfo // which an envelope has not
+	envelope.User, envelope.Cmd = NoInfo, NoInfo // an envelope has none
 	if err := envelope.check(); err != nil {
 		return nil, err
 	}

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// AppendCSV appends the record as one line of CSV, with its newline, in the form of
-// s.Version: unnamed columns before 0.7, all fields with their defaults before 0.8,
-// then those alone that differ from their defaults. Fields that the version does
-// not have are left out. Integers beyond 52 bits, numbers that are not finite or
-// below zero, and a missing required field are an error, and nothing is appended.
+// AppendCSV appends the record as one line of CSV, with its newline, in the form of s.Version:
+// unnamed columns before 0.7, all fields with their defaults before 0.8, and from then on only
+// fields that differ from their defaults. Fields that the version does not have are left out.
+// Integers beyond 52 bits, numbers that are not finite or negative, and a missing required field
+// are errors, and nothing is appended.
 func (s *Sample) AppendCSV(dst []byte) ([]byte, error) {
 	v, err := s.valid()
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *Sample) AppendCSV(dst []byte) ([]byte, error) {
 	return append(e.dst, '\n'), nil
 }
 
-// fieldsOf07 are those of 0.7 in the order of the page's example.
+// fieldsOf07 appends the fields of 0.7 in the order of the example on the page.
 func (s *Sample) fieldsOf07(e *encoder) {
 	e.integer("cores", s.Cores)
 	e.text("user", clean(s.User))
@@ -50,7 +50,7 @@ func (s *Sample) fieldsOf07(e *encoder) {
 	e.sparse("rolledup", s.RolledUp)
 }
 
-// fields are those of 0.8 and later, but for the first three.
+// fields appends the fields of 0.8 and later, except the first three.
 func (s *Sample) fields(e *encoder, v version) {
 	if v.before(version{0, 10}) {
 		e.integer("cores", s.Cores)
@@ -65,7 +65,7 @@ func (s *Sample) fields(e *encoder, v version) {
 	}
 }
 
-// process are the fields of the process itself, in CSV and JSON alike.
+// process appends the fields of the process, which are the same in CSV and JSON.
 func (s *Sample) process(e *encoder, ppid bool) {
 	e.text("user", clean(s.User))
 	e.text("cmd", clean(s.Cmd))
@@ -87,7 +87,7 @@ func (s *Sample) process(e *encoder, ppid bool) {
 	e.integer("rolledup", s.RolledUp)
 }
 
-// appendUnnamed is the form of 0.6.
+// appendUnnamed appends the form of 0.6.
 func (s *Sample) appendUnnamed(dst []byte) ([]byte, error) {
 	bits, err := s.GPUs.bits()
 	if err != nil {
@@ -106,11 +106,11 @@ func (s *Sample) appendUnnamed(dst []byte) ([]byte, error) {
 }
 
 // AppendJSON appends the records of one invocation as one JSON object and a
-// newline. Head says Version, Time and Host of them all, and the host's Load and
-// GPUInfo. JSON has been there since 0.13. Errors are those of AppendCSV.
+// newline. head has the Version, Time and Host of all records, and the Load and GPUInfo of the
+// host. JSON exists since 0.13. Errors are those of AppendCSV.
 func AppendJSON(dst []byte, head *Sample, samples []Sample) ([]byte, error) {
 	envelope := *head
-	envelope.User, envelope.Cmd = NoInfo, NoInfo // which an envelope has not
+	envelope.User, envelope.Cmd = NoInfo, NoInfo // an envelope has none
 	if _, err := envelope.valid(); err != nil {
 		return dst, fmt.Errorf("sonar: write the JSON of %.40q: %w", head.Host, err)
 	}
@@ -163,7 +163,7 @@ func appendGPUs(dst []byte, gpus []GPU) []byte {
 	return append(dst, ']')
 }
 
-// valid says whether the record can be written.
+// valid reports why the record cannot be written.
 func (s *Sample) valid() (version, error) {
 	if err := s.check(); err != nil {
 		return version{}, err
@@ -191,7 +191,7 @@ func (s *Sample) valid() (version, error) {
 		return version{}, errors.New("the time is not between 1970 and 2262")
 	}
 	if len(s.GPUInfo) > maxGPUs {
-		return version{}, fmt.Errorf("%d GPUs are more than a host has", len(s.GPUInfo))
+		return version{}, fmt.Errorf("%d GPUs are more than a host can have", len(s.GPUInfo))
 	}
 	return parseVersion(s.Version)
 }
@@ -199,9 +199,9 @@ func (s *Sample) valid() (version, error) {
 // encoder appends the fields of a flat record.
 type encoder struct {
 	dst   []byte
-	start int  // where the record begins
-	json  bool // else free CSV
-	all   bool // numbers that are zero too
+	start int  // of the record
+	json  bool // otherwise free CSV
+	all   bool // write zeros too
 }
 
 func (e *encoder) name(name string) {
@@ -230,7 +230,7 @@ func (e *encoder) number(name, value string) {
 	e.dst = append(e.dst, value...)
 }
 
-// sparse is left out where it is zero.
+// sparse leaves out a zero.
 func (e *encoder) sparse(name string, n uint64) {
 	if n != 0 {
 		e.number(name, decimal(n))
@@ -253,15 +253,15 @@ func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 
 func number(v float64) string { return strconv.FormatFloat(math.Abs(v), 'f', -1, 64) } // no "-0"
 
-// formatTime has whole seconds, as all versions but 0.6 want them.
+// formatTime has whole seconds, as in all versions except 0.6.
 func formatTime(t time.Time) string {
 	if _, offset := t.Zone(); offset%60 != 0 {
-		t = t.UTC() // an offset of whole minutes is all that can be written
+		t = t.UTC() // only offsets of whole minutes can be written
 	}
 	return t.Format(isoTime)
 }
 
-// formatFraction has as many decimals as there are, in threes, and is UTC.
+// formatFraction has 0, 3, 6 or 9 decimals as needed, in UTC.
 func formatFraction(t time.Time) string {
 	t = t.UTC()
 	layout := "2006-01-02T15:04:05"
@@ -277,7 +277,7 @@ func formatFraction(t time.Time) string {
 	return t.Format(layout) + "+00:00"
 }
 
-// appendString appends a JSON string of a text that clean has seen.
+// appendString appends a text that clean returned as a JSON string.
 func appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for i := range len(s) {

@@ -8,25 +8,25 @@ import (
 	"unicode/utf8"
 )
 
-// Field is one name=value of free CSV. Where Sub is not nil the value is nested:
-// free CSV itself, which Text is ignored for.
+// Field is one name=value of free CSV. If Sub is not nil, the value is nested free CSV and Text is
+// ignored.
 type Field struct {
 	Name string
 	Text string
 	Sub  []Field
 }
 
-// Quoting says what is put into quotes where a value holds a comma or a quote.
+// Quoting is the form of a field with a comma or a quote in its value.
 type Quoting uint8
 
-// The kinds of quoting. Readers that are built on an ordinary CSV parser take
-// QuoteField alone; QuoteValue is how the format's page shows nested data.
+// The kinds of quoting. Readers with an ordinary CSV parser accept QuoteField only. The page of the
+// format shows nested data with QuoteValue.
 const (
 	QuoteField Quoting = iota // "name=a,b"
 	QuoteValue                // name="a,b"
 )
 
-// maxFields bounds the fields of one line: no record has a tenth of it.
+// maxFields bounds the fields of one line: no record has a tenth of that.
 const maxFields = 4096
 
 // AppendFree appends the fields as one line of free CSV without its newline.
@@ -74,8 +74,8 @@ func appendQuoted(dst []byte, text string) []byte {
 	return append(dst, '"')
 }
 
-// SplitFree reads one line of free CSV, quoted in either way. A field without a
-// name has an empty Name. Nested values stay as Text, for another SplitFree.
+// SplitFree parses one line of free CSV with either quoting. A field without a name has an empty
+// Name. Nested values are in Text, for another SplitFree.
 func SplitFree(line string) ([]Field, error) {
 	texts, err := split(line)
 	if err != nil {
@@ -96,7 +96,7 @@ func named(texts []string) []Field {
 	return fields
 }
 
-// split reads the fields of one line of CSV without their quotes.
+// split parses the fields of one line of CSV without their quotes.
 func split(line string) ([]string, error) {
 	var texts []string
 	for rest := line; ; {
@@ -116,11 +116,11 @@ func split(line string) ([]string, error) {
 }
 
 var (
-	errBareQuote = errors.New("a quote inside a field that is not quoted")
-	errOpenQuote = errors.New("a quoted field that does not end")
+	errBareQuote = errors.New("a quote inside an unquoted field")
+	errOpenQuote = errors.New("an unterminated quoted field")
 )
 
-// cutField takes the first field off a line, without its quotes.
+// cutField splits the first field off a line, without its quotes.
 func cutField(s string) (text, rest string, more bool, err error) {
 	at := strings.IndexAny(s, `",`)
 	switch {
@@ -146,15 +146,15 @@ func cutField(s string) (text, rest string, more bool, err error) {
 		case s[0] == ',':
 			return b.String(), s[1:], true, nil
 		case s[0] != '"':
-			return "", "", false, errors.New("text behind the end of a quoted field")
+			return "", "", false, errors.New("text after a quoted field")
 		}
 		b.WriteByte('"')
 		s = s[1:]
 	}
 }
 
-// clean makes a text what the formats allow: valid UTF-8 without control
-// characters. The name of a process can be anything.
+// clean replaces what the formats do not allow: invalid UTF-8 and control characters. The name of a
+// process can have any bytes.
 func clean(s string) string {
 	if plain(s) {
 		return s
@@ -175,7 +175,7 @@ func plain(s string) bool {
 
 func control(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }
 
-// readable refuses what the formats do not allow in a line.
+// readable returns an error for a line with characters that the formats do not allow.
 func readable(line []byte) error {
 	if i := bytes.IndexFunc(line, control); i >= 0 {
 		return fmt.Errorf("in column %d: a control character", i+1)

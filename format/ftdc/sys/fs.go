@@ -7,16 +7,16 @@ import (
 	"strconv"
 )
 
-// ticksPerSecond is USER_HZ, which the kernel fixes at 100 in its interface.
+// ticksPerSecond is USER_HZ, which is always 100 in the interface of the kernel.
 const ticksPerSecond = 100
 
 // FS is a mounted procfs.
 type FS struct{ root string }
 
-// NewFS returns the procfs that is mounted at root, /proc as a rule.
+// NewFS returns the procfs that is mounted at root, usually /proc.
 func NewFS(root string) FS { return FS{root} }
 
-// read returns a file, nil where it cannot be read: then there is nothing to record.
+// read returns a file, nil if it cannot be read: there is nothing to record then.
 func (fs FS) read(name ...string) []byte {
 	text, err := os.ReadFile(filepath.Join(append([]string{fs.root}, name...)...))
 	if err != nil {
@@ -25,7 +25,7 @@ func (fs FS) read(name ...string) []byte {
 	return text
 }
 
-// number is the n-th of the words in units of 1/per, nil where there is none.
+// number returns the n-th of the words in units of 1/per, nil if there is none.
 func number(words [][]byte, n int, per float64) *float64 {
 	if n < 0 || n >= len(words) {
 		return nil
@@ -38,13 +38,13 @@ func number(words [][]byte, n int, per float64) *float64 {
 	return &v
 }
 
-// in is v in units of 1/per.
+// in returns v in units of 1/per.
 func in(v uint64, per float64) *float64 {
 	f := float64(v) / per
 	return &f
 }
 
-// table is the numbers of lines "<key>: <n> ..." by key.
+// table returns the numbers of lines "<key>: <n> ..." by key.
 func table(text []byte) map[string][][]byte {
 	out := map[string][][]byte{}
 	for line := range bytes.Lines(text) {
@@ -55,7 +55,7 @@ func table(text []byte) map[string][][]byte {
 	return out
 }
 
-// sum adds what was read; nil where nothing was.
+// sum adds the figures that were read, nil if there are none.
 func sum(parts ...*float64) *float64 {
 	var total *float64
 	for _, p := range parts {

@@ -2,20 +2,20 @@ package sys
 
 import "bytes"
 
-// Host is a Statser of the machine: processors and memory.
+// Host is a Statser of the processors and the memory of the machine.
 type Host struct{ fs FS }
 
 // NewHost returns a Statser of the machine.
 func NewHost(fs FS) *Host { return &Host{fs} }
 
-// HostStats are the figures of the machine. Absent ones could not be read.
+// HostStats has the figures of the machine. Absent ones could not be read.
 type HostStats struct {
 	// Seconds of all CPUs together since boot, /proc/stat.
 	UserCPUSecs, SystemCPUSecs, IdleCPUSecs, IOWaitCPUSecs, StealCPUSecs *float64
 	Load1, Load5, Load15                                                 *float64 // /proc/loadavg
 	// 10^6 bytes, /proc/meminfo.
 	MemTotalMB, MemFreeMB, MemAvailableMB, SwapFreeMB *float64
-	// Microseconds in which some task waited, total= of /proc/pressure.
+	// Microseconds in which at least one task waited, total= of /proc/pressure.
 	CPUStallUsec, MemoryStallUsec, IOStallUsec *float64
 }
 

@@ -2,14 +2,13 @@ package sys
 
 import "bytes"
 
-// Net is a Statser of the machine's network interfaces.
+// Net is a Statser of the network interfaces of the machine.
 type Net struct{ fs FS }
 
 // NewNet returns a Statser of the interfaces.
 func NewNet(fs FS) *Net { return &Net{fs} }
 
-// NetStats are the counters of the interfaces. One that comes or goes changes the
-// schema.
+// NetStats has the counters of the interfaces. A new or removed interface changes the schema.
 type NetStats struct {
 	Interfaces map[string]InterfaceStats // by name, "lo" too
 	TCPSockets *float64                  // in use, /proc/net/sockstat
@@ -17,7 +16,7 @@ type NetStats struct {
 	OpenOrphan *float64 // TCP sockets without a process
 }
 
-// InterfaceStats are the counters of one interface since it came up, /proc/net/dev.
+// InterfaceStats has the counters of one interface since it came up, /proc/net/dev.
 type InterfaceStats struct {
 	RxBytes, RxPackets, RxErrors, RxDropped *float64
 	TxBytes, TxPackets, TxErrors, TxDropped *float64
@@ -30,7 +29,7 @@ func (n *Net) Stats() any {
 		name, rest, ok := bytes.Cut(line, []byte(":"))
 		f := bytes.Fields(rest)
 		if !ok || len(f) < 16 {
-			continue // the two lines of headings
+			continue // the two header lines
 		}
 		s.Interfaces[string(bytes.TrimSpace(name))] = InterfaceStats{
 			RxBytes: number(f, 0, 1), RxPackets: number(f, 1, 1), RxErrors: number(f, 2, 1), RxDropped: number(f, 3, 1),

@@ -18,11 +18,11 @@ type Process struct {
 // NewProcess returns a Statser of the process.
 func NewProcess(fs FS, pid int) *Process { return &Process{fs, strconv.Itoa(pid)} }
 
-// ProcessStats are the figures of a process, proc(5). Absent ones could not be read.
+// ProcessStats has the figures of a process, proc(5). Absent ones could not be read.
 type ProcessStats struct {
 	UserCPUSecs    *float64 // /proc/<pid>/stat utime
 	SystemCPUSecs  *float64 // stime
-	ElapsedSecs    *float64 // since it began: /proc/uptime - starttime
+	ElapsedSecs    *float64 // since its start: /proc/uptime - starttime
 	Threads        *float64 // num_threads
 	MajorFaults    *float64 // majflt
 	VirtualMB      *float64 // vsize, 10^6 bytes
