@@ -17,7 +17,7 @@ skip+='|^TestEveryTestOfTheSpecificationIsThereOnce$'
 skip+='|^(TestBreakerCountsHangs|TestPrologsAtOnce|TestLaterEpilogRemovesStaleState)$'
 # The emulator has no perf_event_open(2) and no sock_diag(7), cannot start the test's own
 # binary, and /proc shows its own memory as that of the program:
-skip+='|^(TestTheKernelCountsConnections|TestSoftwareEventsAreTheTruth|TestNoHardware|TestWholeNode|TestStandsDown|TestComesBack|TestComesBackAtOnce|TestReadAllocatesNothing|TestNodeCacheOfProcesses|TestStatsOfThisProcess|TestWhoMayRead|TestWhoMayReadALostRun|TestOwnerLocksHisRun|TestOwnerReadsNoHalfOfAChange|TestForeignFilesAreRefused|TestNobodyReadsTheJournal|TestNobodyReadsTheLog|TestAnEmptyJournalIsRemoved|TestNoAccessControlLists|TestSmallDisk)$'
+skip+='|^(TestTheKernelCountsConnections|TestSoftwareEventsAreTheTruth|TestNoHardware|TestWholeNode|TestPause|TestComesBack|TestComesBackAtOnce|TestReadAllocatesNothing|TestNodeCacheOfProcesses|TestStatsOfThisProcess|TestWhoMayRead|TestWhoMayReadALostRun|TestOwnerLocksHisRun|TestOwnerReadsNoHalfOfAChange|TestForeignFilesAreRefused|TestNobodyReadsTheJournal|TestNobodyReadsTheLog|TestAnEmptyJournalIsRemoved|TestNoAccessControlLists|TestSmallDisk)$'
 # Every disk operation fails in turn, which takes the emulator 15 minutes:
 skip+='|^(TestEveryFaultOfTheDisk|TestPowerFailureOfATrackedRun|TestPowerFailureOfALedger|TestPowerFailureWhileThinning)$'
 
