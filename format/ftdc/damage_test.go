@@ -125,7 +125,7 @@ func TestMalformed(t *testing.T) {
 		{schema + datum + `03 00`, 1, 22, "first byte is 0x03"},
 		{schema + datum + `04 0000000000000002`, 1, 22, "a bit for a metric after the last of 1"},
 		{schema + datum + `01 "[\"a.b\"]\r\n"`, 1, 22, "CR LF"},
-		{schema + datum + `01 "[\"nodot\"]\n"`, 1, 22, `metric "nodot" of its schema: a metric's name needs a dot`},
+		{schema + datum + `01 "[\"nodot\"]\n"`, 1, 22, `metric "nodot" of its schema: the name of a metric needs a dot`},
 		{schema + datum + `01 "[\"a.b\",3]\n"`, 1, 22, "not a JSON array of strings"},
 		{schema + datum + `01 "{}\n"`, 1, 22, "not a JSON array of strings"},
 		{schema + datum + `01 "[\"a.b\"\n"`, 1, 22, "not a JSON array of strings"},
