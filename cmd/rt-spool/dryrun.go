@@ -12,18 +12,18 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// planned is what a drain would do with one file: what ls says of it, and that.
+// planned is a file as ls lists it, with what a drain would do with it.
 type planned struct {
 	Action string `json:"action"` // "deliver", "close and deliver", "upload", "remove", "leave"
 	listed
 }
 
-// planColumns are those of ls that say what an action is about.
+// planColumns are the columns of ls that are shown with an action.
 var planColumns = []string{"JOB", "NODE", "STARTED", "READINGS", "UNSENT", "KIB"}
 
-// dryRun lists what a drain would do now, in its order. Delivered runs that stay
-// are not listed. It takes no lock, changes nothing and asks nobody. A receiver that
-// is not configured yet is no reason not to say what it would get.
+// dryRun lists what a drain would do now, in its order. Delivered runs that stay are not
+// listed. It takes no lock, changes nothing and sends no request. Without a configured
+// receiver it prints a warning and the list.
 func dryRun(c *cli.Context, cfg config.Config) error {
 	if err := spoolThere(cfg.Spool.Dir); err != nil {
 		return err

@@ -18,8 +18,8 @@ const maxWait = 10 * time.Second
 // burst is how many requests a client may send at once before its rate is limited.
 const burst = 50
 
-// limits is how many requests are served at the same time, and how many a second the address
-// of one client may send.
+// limits is how many requests are served at the same time, and how many per second the
+// address of one client may send.
 type limits struct {
 	places chan struct{}
 	every  time.Duration // between two requests of a client, on average; 0: no limit
