@@ -6,8 +6,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// maxCandidateAge bounds the age of the job's newest reading whose time the last
-// snapshot takes over: a job's end is announced some ten milliseconds after it.
+// maxCandidateAge limits the age of the job's newest reading for the last snapshot to take
+// over its time: a job's end is announced some ten milliseconds after it.
 const maxCandidateAge = time.Second
 
 // readJob reads the job into s. The reading becomes the candidate for the job's final

@@ -20,7 +20,7 @@ const (
 	JobShort
 )
 
-// Job is a job whose cgroup is watched.
+// Job is a job with a watched cgroup.
 type Job interface {
 	// Events delivers the events of the job. While it runs, the recorder receives
 	// without delay. A closed channel delivers no more events.

@@ -21,7 +21,7 @@ type device[T any] struct {
 // one takes a comparison with the device at the same place last time. It also adds up
 // the counters of the devices while they exist. The sums begin with the counters of the
 // first reading; a device that appears later adds nothing at first, one that vanishes
-// subtracts nothing, and one whose counters restart continues from there.
+// subtracts nothing, and counters that restart continue from there.
 type deviceTotals[T any] struct {
 	devices []device[T]
 	n       int // devices seen in this reading

@@ -43,7 +43,7 @@ type Lister interface {
 // Bytes are exact as long as another process of the job or its slurmstepd waits for each
 // process that ends (see account); they include short processes that no scan has seen.
 // They are a lower bound if no process waits, if the parent ignores SIGCHLD, and for a
-// step whose slurmstepd ended before its final reading; Notes reports such a step.
+// step with a slurmstepd that ended before its final reading; Notes reports such a step.
 type JobProcs struct {
 	fs       FS
 	list     Lister

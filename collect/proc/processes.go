@@ -95,7 +95,7 @@ func (d *pidDir) links() (uint64, bool) {
 	return uint64(st.Nlink), err == nil
 }
 
-// each calls fn for each entry whose name is a number.
+// each calls fn for each entry with a number as its name.
 func (d *pidDir) each(fn func(pid int)) error {
 	_, err := d.all(fn)
 	return err

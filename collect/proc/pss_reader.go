@@ -23,7 +23,7 @@ const (
 	pssPerByte = 4e6 / float64(1<<30) // nanoseconds
 )
 
-// pssReader reads the files whose reading a process can block: for smaps_rollup and
+// pssReader reads the files that a process can block: for smaps_rollup and
 // environ the kernel takes the lock of the process's memory, and a process that hangs on
 // a dead file server may hold it for hours. One goroutine blocks there; a reading waits
 // for it for the time wait at most. With root and wait set it is ready to use.

@@ -13,7 +13,7 @@ import (
 
 // Tree reads a process and its descendants.
 //
-// Its members are the root and each process whose parent is a member. A member remains
+// Its members are the root and each process with a member as its parent. A member remains
 // one when its parent ends and the kernel gives it another parent.
 //
 // The CPU time of the tree is that of all processes that were ever members. The stat of

@@ -76,7 +76,7 @@ func parsePIDs(b []byte, pids []int) []int {
 	return pids
 }
 
-// scanAll reads every process that is no member and adds those whose parent is one.
+// scanAll reads every process that is no member and adds those with a member as their parent.
 func (t *Tree) scanAll() error {
 	t.pids = t.pids[:0]
 	if err := t.procs.each(func(pid int) { t.pids = append(t.pids, pid) }); err != nil {

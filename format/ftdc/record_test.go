@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// stats is a Statser that says what it is told to.
+// stats is a Statser with fixed values.
 type stats struct{ next func() any }
 
 func (s stats) Stats() any { return s.next() }

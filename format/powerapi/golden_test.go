@@ -241,7 +241,7 @@ func TestBadCSV(t *testing.T) {
 	}
 }
 
-// A power that nobody can have measured costs its row.
+// A power out of range drops its row.
 func TestCSVOfNoPower(t *testing.T) {
 	var watts []float64
 	var failed []error

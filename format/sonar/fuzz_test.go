@@ -60,7 +60,7 @@ func FuzzFree(f *testing.F) {
 		}
 		for i := range fields {
 			if fields[i].Name == "" {
-				return // the name cannot be told from the value
+				return // the name cannot be distinguished from the value
 			}
 		}
 		again, err := SplitFree(string(AppendFree(nil, fields, QuoteField)))

@@ -73,8 +73,8 @@ func (f *File) Close() error {
 	return syscall.Close(int(f.fd))
 }
 
-// Retire closes the file for good, for a file whose directory was removed: Open
-// does nothing from then on.
+// Retire closes the file for good, because its directory was removed: Open does nothing
+// from then on.
 func (f *File) Retire() {
 	_ = f.Close() // opened for reading: nothing can be lost
 	f.retired = true
