@@ -12,42 +12,42 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Control is what a client asks of the center.
+// Control is a request of a client to the center.
 type Control struct {
 	Kind     ControlKind
 	Value    uint64         // milliseconds, of the two intervals
-	WorkerID rt.Opt[uint32] // of BeNodeSentinel: the worker that is to speak for its host
+	WorkerID rt.Opt[uint32] // of BeNodeSentinel: the worker that shall report for its host
 }
 
-// ControlKind is what a control line asks for.
+// ControlKind is the kind of a request.
 type ControlKind string
 
-// The kinds. Others are passed over.
+// The kinds. Others are ignored.
 const (
 	SetWorkerInterval ControlKind = "set_worker_interval_ms"
 	SetNodeInterval   ControlKind = "set_node_interval_ms"
 	BeNodeSentinel    ControlKind = "be_node_sentinel"
 )
 
-// The bounds of cadences: what is beyond is brought within.
+// The bounds of intervals. Values outside are clamped.
 const (
 	MinInterval = 50 * time.Millisecond
 	MaxInterval = 60_000 * time.Millisecond
 )
 
-// MaxPending is how many bytes of an unfinished control line a server keeps: a client
-// that sends more is dropped.
+// MaxPending bounds the bytes of an unfinished control line. A server drops a client that sends
+// more.
 const MaxPending = 4096
 
-// Interval is the cadence that the line asks for, within its bounds.
+// Interval returns the requested interval, within its bounds.
 func (c Control) Interval() time.Duration {
 	ms := min(max(c.Value, uint64(MinInterval/time.Millisecond)), uint64(MaxInterval/time.Millisecond))
 	return time.Duration(ms) * time.Millisecond
 }
 
-// ParseControl reads one control line, with or without its end. A kind may also be in
-// the page's capitals. Values below 0 are taken as 0, fractions are cut off. Of a kind
-// that is not known nothing else is looked at.
+// ParseControl parses one control line, with or without its newline. A kind may also have the
+// capitals of the page. Negative values are taken as 0, fractions are cut off. Of an unknown kind
+// only the kind is parsed.
 func ParseControl(line []byte) (Control, error) {
 	var in struct {
 		Kind     string         `json:"kind"`
@@ -90,7 +90,7 @@ func milliseconds(text string) (uint64, error) {
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	switch {
-	case err != nil && !math.IsInf(f, 0): // beyond the largest float is beyond the bound, too
+	case err != nil && !math.IsInf(f, 0): // a value beyond the largest float is beyond the bound too
 		return 0, err
 	case f <= 0:
 		return 0, nil
@@ -100,7 +100,7 @@ func milliseconds(text string) (uint64, error) {
 	return uint64(f), nil
 }
 
-// AppendControl appends a control line as GemPBA's own parser wants it: lower case,
+// AppendControl appends a control line in the form that GemPBA's parser requires: lower case,
 // without blanks, unsigned.
 func AppendControl(b []byte, c Control) []byte {
 	b = append(append(append(b, `{"kind":"`...), c.Kind...), '"')
@@ -113,11 +113,11 @@ func AppendControl(b []byte, c Control) []byte {
 	return append(b, "}\n"...)
 }
 
-// ControlLines takes the bytes of one client and calls each for its whole lines. What
-// is left waits for the next bytes; an error means that the client is to be dropped.
+// ControlLines splits the bytes of one client into lines and calls each for every complete line. The
+// rest waits for more bytes. After an error the client must be dropped.
 type ControlLines struct{ pending []byte }
 
-// Take takes what has come.
+// Take takes received bytes.
 func (l *ControlLines) Take(b []byte, each func(Control)) error {
 	for len(b) > 0 {
 		text, rest, whole := bytes.Cut(b, []byte("\n"))
@@ -141,7 +141,7 @@ func (l *ControlLines) Take(b []byte, each func(Control)) error {
 	return nil
 }
 
-// Close says whether the client left in the middle of a line.
+// Close returns an error if the client left in the middle of a line.
 func (l *ControlLines) Close() error {
 	if len(l.pending) > 0 {
 		return fmt.Errorf("%d bytes of a control line: %w", len(l.pending), ErrCut)

@@ -10,7 +10,7 @@ import (
 	"iter"
 )
 
-// Decoder reads the lines of a broadcast.
+// Decoder decodes the lines of a broadcast.
 type Decoder struct {
 	r    *bufio.Reader
 	buf  []byte
@@ -18,13 +18,13 @@ type Decoder struct {
 	err  error
 }
 
-// NewDecoder returns a decoder that reads from r as far ahead as it likes.
+// NewDecoder returns a decoder of r, which may read ahead.
 func NewDecoder(r io.Reader) *Decoder { return &Decoder{r: bufio.NewReaderSize(r, 64<<10)} }
 
-// Next reads the next line. At the end it returns io.EOF; where the stream ends within
-// a line, ErrCut. After an error that wraps ErrFormat, ErrVersion or ErrLimit it goes
-// on with the line after it, but for a line longer than MaxLine: then, and after an
-// error of the stream, every further call fails alike.
+// Next decodes the next line. At the end it returns io.EOF, or ErrCut if the stream ends within a
+// line. After an error that wraps ErrFormat, ErrVersion or ErrLimit it continues with the next
+// line. After a line longer than MaxLine, or an error of the stream, every further call returns
+// the same error.
 func (d *Decoder) Next() (*Envelope, error) {
 	for {
 		line, err := d.readLine()
@@ -43,8 +43,7 @@ func (d *Decoder) Next() (*Envelope, error) {
 	}
 }
 
-// All goes through the lines until the end. Where an error can be passed over, going
-// on does so.
+// All yields the lines until the end. After an error that concerns one line, continuing skips it.
 func (d *Decoder) All() iter.Seq2[*Envelope, error] {
 	return func(yield func(*Envelope, error) bool) {
 		for {
@@ -90,7 +89,7 @@ func (d *Decoder) readLine() ([]byte, error) {
 	}
 }
 
-// Parse reads one line, with or without its end.
+// Parse parses one line, with or without its newline.
 func Parse(line []byte) (*Envelope, error) {
 	var in struct {
 		Version        uint32          `json:"version"`
@@ -256,7 +255,7 @@ func (n *TopologyNode) read(raw json.RawMessage) error {
 	return nil
 }
 
-// listOf reads a list of at most limit elements; null and nothing are empty ones.
+// listOf parses a list of at most limit elements. null and an absent list are empty.
 func listOf[T any](raw json.RawMessage, limit int, name string) ([]T, error) {
 	out := []T{}
 	if len(raw) == 0 || string(raw) == "null" {

@@ -58,8 +58,7 @@ type socketFrameJSON struct {
 	MemUsedBytes  rt.Opt[uint64]  `json:"mem_used_bytes"`
 }
 
-// AppendLine appends the envelope as one line. It fails where a limit is passed
-// (ErrLimit), and then appends nothing.
+// AppendLine appends the envelope as one line. It appends nothing if a limit is exceeded (ErrLimit).
 func AppendLine(b []byte, e *Envelope) ([]byte, error) {
 	if err := e.check(); err != nil {
 		return b, fmt.Errorf("write a line of telemetry: %w", err)
@@ -113,7 +112,7 @@ func (n *NodeFrame) json() nodeFrameJSON {
 	}
 }
 
-// listed is t with empty lists where it has none: a reader need not expect null.
+// listed returns t with empty lists for absent ones: readers need not expect null.
 func (t *Topology) listed() *Topology {
 	if t == nil {
 		return nil
@@ -133,8 +132,7 @@ func (t *Topology) listed() *Topology {
 	return &out
 }
 
-// array is the JSON of a list that always has one: its elements are numbers and
-// addresses.
+// array returns the JSON of a list of numbers and addresses, which cannot fail.
 func array[T any](list []T) json.RawMessage {
 	if len(list) == 0 {
 		return json.RawMessage("[]")
@@ -146,7 +144,7 @@ func array[T any](list []T) json.RawMessage {
 	return b
 }
 
-// finite leaves out what JSON has no number for.
+// finite drops values that JSON has no number for.
 func finite(v rt.Opt[float64]) rt.Opt[float64] {
 	if f := v.Or(0); math.IsNaN(f) || math.IsInf(f, 0) {
 		return rt.None[float64]()

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// What can be wrong with a stream. Errors wrap one of these.
+// The kinds of errors of a stream. Errors wrap one of these.
 var (
 	ErrFormat  = errors.New("it is no telemetry of GemPBA")
 	ErrVersion = errors.New("its schema is newer than this program")
@@ -13,7 +13,7 @@ var (
 	ErrCut     = errors.New("it ends in the middle of a line")
 )
 
-// check holds the limits.
+// check checks the limits.
 func (e *Envelope) check() error {
 	if e.Version > SchemaVersion {
 		return fmt.Errorf("version %d: %w, which knows %d", e.Version, ErrVersion, SchemaVersion)
@@ -69,7 +69,7 @@ func (t *Topology) check() error {
 	return nil
 }
 
-// checkIDs holds the number of things that belong to workers, and their ids.
+// checkIDs checks the number of elements of workers, and their ids.
 func checkIDs[T any](what string, list []T, id func(*T) uint32) error {
 	if len(list) > MaxWorkers {
 		return fmt.Errorf("%s: %d of them: %w (%d)", what, len(list), ErrLimit, MaxWorkers)

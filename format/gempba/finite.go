@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// finiteJSON is the line with null for each bare nan and inf, however a C library
-// prints them: with a sign, in capitals, "infinity", with something in parentheses.
+// finiteJSON replaces each bare nan and inf in the line by null, in all forms of C libraries: with a
+// sign, in capitals, as "infinity", with a text in parentheses.
 func finiteJSON(line []byte) []byte {
 	var out []byte // nil until something is replaced
 	done := 0
@@ -21,7 +21,7 @@ func finiteJSON(line []byte) []byte {
 				done = end
 			}
 			i = end
-		case c >= '0' && c <= '9': // the e of an exponent is no word
+		case c >= '0' && c <= '9': // the e of an exponent is not a word
 			for i < len(line) && isNumeric(line[i]) {
 				i++
 			}
@@ -46,7 +46,7 @@ func isWord(b []byte) bool {
 // isNumeric reports whether c can be a part of a number with an exponent.
 func isNumeric(c byte) bool { return isLetter(c) || strings.IndexByte("0123456789.+-", c) >= 0 }
 
-// notFinite returns the end of the word at i, and whether it is a name of such a value.
+// notFinite returns the end of the word at i, and whether the word is such a value.
 func notFinite(line []byte, i int) (end int, ok bool) {
 	word := i
 	if line[word] == '-' || line[word] == '+' {
@@ -71,7 +71,7 @@ func notFinite(line []byte, i int) (end int, ok bool) {
 	return end, false
 }
 
-// stringEnd is where the string that begins at i ends.
+// stringEnd returns the end of the string that starts at i.
 func stringEnd(line []byte, i int) int {
 	for i++; i < len(line); i++ {
 		switch line[i] {

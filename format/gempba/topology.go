@@ -10,14 +10,13 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Topology says where the workers are. It is taken once, when the telemetry comes up.
+// Topology has the places of the workers. It is read once, when the telemetry starts.
 type Topology struct {
 	Nodes      []TopologyNode `json:"nodes"`
 	Identities []Identity     `json:"identities"`
 }
 
-// TopologyNode is one host. Counts that are not known are 0 in GemPBA's own lines
-// and null in ours.
+// TopologyNode is one host. Unknown counts are 0 in lines of GemPBA and null in lines of rt.
 type TopologyNode struct {
 	Hostname           string         `json:"hostname"`
 	SentinelWorkerID   uint32         `json:"sentinel_worker_id"`
@@ -37,13 +36,13 @@ type Socket struct {
 	CPUIDs        []uint32       `json:"cpu_ids"` // ascending
 }
 
-// Identity says which process a worker is.
+// Identity is the process of a worker.
 type Identity struct {
-	WorkerID      uint32 // where a line does not say it: the place in the list
+	WorkerID      uint32 // the index in the list if the line has none
 	Hostname      string
 	PID           rt.Opt[int64]
-	PrimarySocket rt.Opt[int64] // socket_id of most of the CPUs it may use
-	AllowedCPUs   []uint32      // ascending: what its affinity lets it use; nil where not known
+	PrimarySocket rt.Opt[int64] // socket_id of most of its allowed CPUs
+	AllowedCPUs   []uint32      // ascending, from its affinity; nil if unknown
 }
 
 type identityJSON struct {

@@ -12,7 +12,7 @@ import (
 // MaxDocument bounds one report in bytes.
 const MaxDocument = 1 << 20
 
-// Decoder reads reports.
+// Decoder decodes reports.
 type Decoder struct {
 	// CPUOutside means that the groups nest CPUs around sockets, as the text of the page
 	// describes; sensors nest them the other way round. A document does not show which.
@@ -48,7 +48,7 @@ func (d Decoder) Decode(r io.Reader) iter.Seq2[Report, error] {
 	}
 }
 
-// limit reads so many bytes and then fails.
+// limit reads a limited number of bytes and then fails.
 type limit struct {
 	r    io.Reader
 	left int
@@ -79,7 +79,7 @@ type document struct {
 
 var errKind = errors.New("it has none of groups, power and usage, which distinguish the kinds of reports, or more than one")
 
-// Parse reads one document. What it does not know is passed over.
+// Parse parses one document. It ignores unknown fields.
 func (d Decoder) Parse(data []byte) (Report, error) {
 	if len(data) > MaxDocument {
 		return nil, errTooLarge
@@ -195,7 +195,7 @@ func (doc *document) procfs(head Header) (Report, error) {
 	return r, nil
 }
 
-// most is beyond what a node can draw in watts or use in percent of a CPU.
+// most is more than a node can draw in watts, or use in percent of a CPU.
 const most = 1e9
 
 var errRange = fmt.Errorf("it can be from 0 to %g", most)

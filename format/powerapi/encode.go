@@ -48,7 +48,7 @@ func (r *ProcfsReport) finite() error {
 	return finite("global_cpu_usage", r.GlobalCPUUsage)
 }
 
-// finite holds that a number can be written in JSON.
+// finite returns an error for a number that JSON does not have.
 func finite(name string, v float64) error {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return fmt.Errorf("%s is %v: a report holds finite numbers alone; leave it out", name, v)
@@ -61,7 +61,7 @@ type field struct {
 	value any
 }
 
-// append writes the report's own fields after time and sensor, and metadata last.
+// append writes time and sensor, the fields of the report, and metadata last.
 func (h *Header) append(dst []byte, stamp Stamp, fields ...field) ([]byte, error) {
 	out, err := appendStamp(append(dst, `{"timestamp":`...), h.Time, stamp)
 	if err != nil {

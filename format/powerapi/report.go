@@ -11,11 +11,11 @@ import (
 type Report interface {
 	// AppendJSON appends the report as one line, with its newline.
 	AppendJSON(dst []byte, stamp Stamp) ([]byte, error)
-	// Head returns what all reports have.
+	// Head returns the header of the report.
 	Head() *Header
 }
 
-// Stamp is how a time is written.
+// Stamp is the form of a time.
 type Stamp uint8
 
 // The forms of a time.
@@ -24,7 +24,7 @@ const (
 	Millis              // milliseconds since the epoch, a number: for sockets and CSV
 )
 
-// Header is what all reports have.
+// Header has the fields of all reports.
 type Header struct {
 	Time     time.Time // of the measurement, not of its evaluation; whole microseconds
 	Sensor   string    // the reports of one sensor belong together: the node
@@ -34,13 +34,13 @@ type Header struct {
 // Head returns the header.
 func (h *Header) Head() *Header { return h }
 
-// Metadata is whatever else is to be said of a report. Numbers are json.Number.
+// Metadata has further facts about a report. Numbers are json.Number.
 type Metadata map[string]any
 
 // All is the target that stands for the whole node.
 const All = "all"
 
-// HWPCReport has what performance counters and RAPL counted in one interval.
+// HWPCReport has the performance counters and RAPL energy of one interval.
 type HWPCReport struct {
 	Header
 	Target string // a cgroup, or All
@@ -66,9 +66,9 @@ const (
 // Sockets are the counters of a group by socket and CPU, as the sensor nests them.
 type Sockets map[uint64]map[uint64]Counters
 
-// Counters are the events of one CPU: how often each was counted, and for how many
-// nanoseconds they were to be counted and were. A counter that shared its register
-// with others ran for less: scaled by enabled / running it is an estimate.
+// Counters has the counts of the events of one CPU, and the nanoseconds in which the counters were
+// enabled and running. A counter that shared its register ran for less time: scaled by enabled /
+// running it is an estimate.
 type Counters map[string]uint64
 
 // The two times among the Counters, in nanoseconds.
@@ -77,7 +77,7 @@ const (
 	TimeRunning = "time_running"
 )
 
-// Set puts one event in its place.
+// Set sets the count of one event.
 func (r *HWPCReport) Set(group string, socket, cpu uint64, event string, count uint64) {
 	if r.Groups == nil {
 		r.Groups = map[string]Sockets{}
@@ -96,25 +96,25 @@ func (r *HWPCReport) Set(group string, socket, cpu uint64, event string, count u
 	sockets[socket][cpu][event] = count
 }
 
-// PowerReport is a power.
+// PowerReport has a power.
 type PowerReport struct {
 	Header
 	Target string
 	Power  float64 // watts, finite
 }
 
-// ProcfsReport is what some cgroups used of the CPU.
+// ProcfsReport has the CPU use of some cgroups.
 type ProcfsReport struct {
 	Header
 	Targets        []string
 	Usage          map[string]float64 // percent of the CPU by target
-	GlobalCPUUsage float64            // percent, of whatever ran
+	GlobalCPUUsage float64            // percent, of all processes
 }
 
 // energyUnit is the unit of RAPL's counters in perf_event_open(2), in joules.
 const energyUnit = 1.0 / (1 << 32)
 
-// RAPLCount is an energy in microjoules in the unit of GroupRAPL, to the nearest.
+// RAPLCount converts an energy in microjoules to the unit of GroupRAPL, rounded to the nearest count.
 func RAPLCount(microjoules uint64) (uint64, error) {
 	hi, lo := bits.Mul64(microjoules, 1<<32)
 	lo, carry := bits.Add64(lo, 500_000, 0)
@@ -126,10 +126,10 @@ func RAPLCount(microjoules uint64) (uint64, error) {
 	return count, nil
 }
 
-// Joules is a count of GroupRAPL in joules.
+// Joules converts a count of GroupRAPL to joules.
 func Joules(count uint64) float64 { return float64(count) * energyUnit }
 
-// clone makes metadata that is never nil.
+// clone returns a copy that is never nil.
 func (m Metadata) clone() Metadata {
 	if len(m) == 0 {
 		return Metadata{}

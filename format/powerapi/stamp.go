@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The times that can be written with four digits of the year.
+// The bounds of times with a year of four digits.
 var (
 	earliest = time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)
 	latest   = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -29,8 +29,7 @@ func appendStamp(dst []byte, t time.Time, stamp Stamp) ([]byte, error) {
 	return t.AppendFormat(dst, `"2006-01-02T15:04:05.000000"`), nil
 }
 
-// parseStampJSON reads a time as any version writes it: milliseconds as a number or
-// in a text, or ISO 8601.
+// parseStampJSON parses a time of any version: milliseconds as a number or as text, or ISO 8601.
 func parseStampJSON(raw json.RawMessage) (time.Time, error) {
 	var text string
 	if json.Unmarshal(raw, &text) == nil && len(raw) > 0 && raw[0] == '"' {
@@ -49,7 +48,7 @@ func parseStamp(text string) (time.Time, error) {
 	}
 	if ms, err := strconv.ParseFloat(text, 64); err == nil {
 		us := math.Round(ms * 1000)
-		ok := math.Abs(us) < 1e18 // not for NaN either
+		ok := math.Abs(us) < 1e18 // false for NaN too
 		if !ok {
 			us = 0
 		}
@@ -57,7 +56,7 @@ func parseStamp(text string) (time.Time, error) {
 	}
 	iso := strings.Replace(text, " ", "T", 1)
 	for _, layout := range [...]string{"2006-01-02T15:04:05", "2006-01-02T15:04:05Z07:00", "2006-01-02T15:04:05-0700"} {
-		if t, err := time.Parse(layout, iso); err == nil { // a fraction is read wherever it stands
+		if t, err := time.Parse(layout, iso); err == nil { // Parse accepts a fraction after the seconds of any layout
 			return bounded(text, t.UTC().Truncate(time.Microsecond), true)
 		}
 	}
@@ -71,7 +70,7 @@ func bounded(text string, t time.Time, ok bool) (time.Time, error) {
 	return t, nil
 }
 
-// shorten keeps what is foreign in an error short.
+// shorten bounds foreign text in an error.
 func shorten(s string) string {
 	const most = 64
 	if len(s) > most {

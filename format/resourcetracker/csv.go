@@ -22,14 +22,14 @@ const LiveCSVHeader = "timestamp,system_processes,system_utime,system_stime,syst
 	"process_stime,process_cpu_usage,process_memory_mib,process_disk_read_bytes,process_disk_write_bytes," +
 	"process_gpu_usage,process_gpu_vram_mib,process_gpu_utilized\n"
 
-// notANumber is the last field of a row where it was not read: no row ends in a
-// comma (T-CSV-06), and 0 would be a figure.
+// notANumber is the last field of a row if it was not read: no row ends in a comma (T-CSV-06), and
+// 0 would be a figure.
 const notANumber = "NaN"
 
 // AppendCSV appends the row of one interval, with its newline. timestamp is the
 // interval's end in seconds since the epoch. Times have 3 decimals, usages and
-// GPU memory 4, disk space 6 (section 7.2). What was not read is an empty field, but
-// NaN at the end of the row.
+// GPU memory 4, disk space 6 (section 7.2). A value that was not read is an empty
+// field, or NaN at the end of the row.
 func AppendCSV(dst []byte, timestamp int64, s *rt.Scalars) []byte {
 	dst = appendScalars(dst, timestamp, s)
 	if !s.GPUUtilized.Valid() {
@@ -39,8 +39,8 @@ func AppendCSV(dst []byte, timestamp int64, s *rt.Scalars) []byte {
 }
 
 // AppendLiveCSV appends a row of the live dialect: system is the interval of the
-// node (rt.ScopeNode), process that of the job or the tree below pid. What was not
-// read is an empty field, at the end of the row too, as in its other clients' rows.
+// node (rt.ScopeNode), process that of the job or the tree below pid. A value that was
+// not read is an empty field, also at the end of the row, as in the rows of other clients.
 func AppendLiveCSV(dst []byte, timestamp int64, system *rt.Scalars, pid rt.Opt[uint64], process *rt.ProcessScalars) []byte {
 	dst = appendScalars(dst, timestamp, system)
 	dst = whole(dst, pid)
@@ -83,7 +83,7 @@ func appendScalars(dst []byte, timestamp int64, s *rt.Scalars) []byte {
 	return whole(dst, s.GPUUtilized)
 }
 
-// Each of these appends a comma and a field, which is empty where nothing was read.
+// Each of these functions appends a comma and a field, which is empty if the value was not read.
 
 func whole(dst []byte, o rt.Opt[uint64]) []byte {
 	dst = append(dst, ',')
@@ -126,7 +126,7 @@ func space(dst []byte, totalBytes, freeBytes rt.Opt[uint64]) []byte {
 	dst = append(dst, ',')
 	switch {
 	case !ok1 || !ok2:
-	case free > total: // a file system that reports nonsense
+	case free > total: // the file system reports invalid figures
 		dst = fixed(append(dst, '-'), free-total, unit)
 	default:
 		dst = fixed(dst, total-free, unit)

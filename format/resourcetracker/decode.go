@@ -14,7 +14,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Dialect says which columns a CSV file has.
+// Dialect is the set of columns of a CSV file.
 type Dialect uint8
 
 // The dialects, which differ in the header line.
@@ -32,10 +32,10 @@ type Row struct {
 	Process   rt.ProcessScalars
 }
 
-// ParseError is a line of a CSV file that is not as section 7.2 wants it.
+// ParseError reports a line of a CSV file that violates section 7.2.
 type ParseError struct {
 	Line   int    // from 1
-	Column string // its name; empty where the line as a whole is wrong
+	Column string // its name; empty if the error is about the whole line
 	Reason string
 }
 
@@ -52,7 +52,7 @@ const maxLine = 4096
 // ReadCSV reads the header and returns the dialect and the rows. The rows end
 // with the first error, a *ParseError or the reader's own. It is strict: fields
 // are empty or plain numbers with no more decimals than their column has (the last
-// one may be NaN, which is as empty), used space is total - free, and every line
+// one may be NaN, which means empty), used space is total - free, and every line
 // ends in a newline.
 func ReadCSV(r io.Reader) (Dialect, iter.Seq2[Row, error], error) {
 	br := bufio.NewReaderSize(r, maxLine)
@@ -106,7 +106,7 @@ func readLine(br *bufio.Reader, line int) ([]byte, error) {
 	return nil, fmt.Errorf("resourcetracker: read CSV line %d: %w", line, err)
 }
 
-// fields takes the fields of one line from left to right and remembers the first mistake.
+// fields parses the fields of one line from left to right and keeps the first error.
 type fields struct {
 	rest  []byte
 	line  int
@@ -178,7 +178,7 @@ func (f *fields) whole() rt.Opt[uint64] { return f.parse(f.take(), 0) }
 
 func (f *fields) fixed(decimals int) rt.Opt[uint64] { return f.parse(f.take(), decimals) }
 
-// parse reads digits with at most so many decimals, as a multiple of the last one.
+// parse parses digits with at most that many decimals, as a multiple of the last decimal.
 func (f *fields) parse(s string, decimals int) rt.Opt[uint64] {
 	if s == "" {
 		return rt.None[uint64]()
@@ -216,7 +216,7 @@ func (f *fields) fraction() rt.Opt[float64] {
 	switch {
 	case !ok:
 		return rt.None[float64]()
-	case v > 1<<53: // beyond what a float64 holds to the last decimal
+	case v > 1<<53: // a float64 cannot hold the last decimal
 		f.fail("%d is too large", v/10000)
 		return rt.None[float64]()
 	}

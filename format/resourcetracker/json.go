@@ -34,8 +34,8 @@ func AppendJSON(dst []byte, s *rt.Sample, version string) []byte {
 	return append(dst, '}', '\n')
 }
 
-// With gives a line of AppendJSON one more member, which the specification does not
-// name and its readers pass over. value is its JSON.
+// With adds a member to a line of AppendJSON. The specification does not have it, and its readers
+// ignore it. value is JSON.
 func With(line []byte, name string, value []byte) []byte {
 	line = str(append(line[:len(line)-len("}\n")], ','), name)
 	return append(append(append(line, ':'), value...), '}', '\n')
@@ -183,8 +183,8 @@ func text(dst []byte, key string, o rt.Opt[string]) []byte {
 	return append(dst, "null"...)
 }
 
-// str appends a JSON string. Bytes that are no UTF-8 become U+FFFD: names of
-// mount points and interfaces can be anything.
+// str appends a JSON string. Invalid UTF-8 becomes U+FFFD: names of mount points and interfaces can
+// have any bytes.
 func str(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
@@ -201,8 +201,8 @@ func str(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// DecodeJSON reads one line that AppendJSON wrote: the sample, without its
-// Scalars, and the version. A field that section 6.1 does not know is an error.
+// DecodeJSON parses one line of AppendJSON: the sample, without its
+// Scalars, and the version. A field that is not in section 6.1 is an error.
 func DecodeJSON(line []byte) (rt.Sample, string, error) {
 	var doc struct {
 		rt.Sample

@@ -35,7 +35,7 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // Decode reads a file of sonar ps, sysinfo or slurm, in CSV of any version or in JSON,
-// which it recognises. Malformed input is yielded as an *Error with a nil Record: a
+// which it recognizes. Malformed input is yielded as an *Error with a nil Record: a
 // malformed line of CSV drops only that line, and malformed JSON ends the reading after
 // the records before it. An error of r ends it too.
 func Decode(r io.Reader) iter.Seq2[Record, error] {
@@ -153,8 +153,7 @@ var unnamed = [...]string{
 
 const unnamedRequired = 8
 
-// VersionUnnamed is the Version of a Sample that was read from unnamed columns,
-// which say none.
+// VersionUnnamed is the Version of a Sample from unnamed columns, which have none.
 const VersionUnnamed = "0.6.0"
 
 func parseUnnamed(texts []string) (Record, error) {

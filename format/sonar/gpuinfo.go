@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// GPU is what one GPU of the host did: an element of gpuinfo.
+// GPU is the state of one GPU of the host: an element of gpuinfo.
 type GPU struct {
 	FanPct      uint64 // of its highest speed; may exceed 100
 	Mode        string // compute mode; empty for the default one
 	Perf        string // performance state, "P8"
 	MemUseKiB   uint64
-	UtilPct     uint64 // of time that it computed
+	UtilPct     uint64 // of the time in which it computed
 	MemUtilPct  uint64
 	TempC       uint64 // degrees Celsius
 	PowerW      uint64 // watts
@@ -22,16 +22,16 @@ type GPU struct {
 	MemClockMHz uint64
 }
 
-// maxGPUs bounds how many GPUs a host is believed to have.
+// maxGPUs bounds the GPUs of a host.
 const maxGPUs = 4096
 
-// gpuAttributes are the names of a GPU's fields in the order of the format's page.
+// gpuAttributes are the names of the fields of a GPU in the order of the page of the format.
 var gpuAttributes = [...]string{
 	"fan%", "mode", "perf", "musekib", "cutil%", "mutil%", "tempc", "poww", "powlimw", "cez", "memz",
 }
 
-// Texts of Mode and Perf that stand for none in CSV, because the last value of a
-// list may not be empty: readers drop such a record.
+// Texts of Mode and Perf in CSV for absent values. The last value of a list must not be empty:
+// readers drop such a record.
 const (
 	defaultMode = "Default"
 	noPerf      = "Unknown"
@@ -61,7 +61,7 @@ func (g *GPU) integer(name string) *uint64 {
 	return nil
 }
 
-// set reads one attribute; one that is not known is passed over.
+// set parses one attribute. It ignores unknown ones.
 func (g *GPU) set(name, text string) (err error) {
 	if p := g.integer(name); p != nil {
 		if text == "" {
@@ -79,7 +79,7 @@ func (g *GPU) set(name, text string) (err error) {
 	return nil
 }
 
-// text is the attribute as it is in JSON: empty where it is omitted.
+// text returns the attribute for JSON, empty if it is omitted.
 func (g *GPU) text(name string) string {
 	if p := g.integer(name); p != nil {
 		if *p == 0 {
@@ -93,7 +93,7 @@ func (g *GPU) text(name string) string {
 	return g.Perf
 }
 
-// element is the attribute in a list of CSV, where something must stand.
+// element returns the attribute for a list in CSV, which must not be empty.
 func (g *GPU) element(name string) string {
 	text := strings.ReplaceAll(clean(g.text(name)), "|", "/")
 	if text != "" {
@@ -108,9 +108,8 @@ func (g *GPU) element(name string) string {
 	return "0"
 }
 
-// gpuInfo is the nested value of gpuinfo: a list over the GPUs for each attribute
-// that one of them has. Every list has as many values as there are GPUs and none of
-// them is empty, which is what readers can cope with.
+// gpuInfo returns the nested value of gpuinfo: for each attribute that a GPU has, a list over the
+// GPUs. Every list has a value for each GPU, and no value is empty: readers fail otherwise.
 func gpuInfo(gpus []GPU) []Field {
 	var fields []Field
 	for _, name := range gpuAttributes {
@@ -118,7 +117,7 @@ func gpuInfo(gpus []GPU) []Field {
 			fields = append(fields, gpuList(name, gpus))
 		}
 	}
-	if fields == nil { // at least how many there are
+	if fields == nil { // at least the number of GPUs
 		fields = append(fields, gpuList(gpuAttributes[0], gpus))
 	}
 	return fields
@@ -163,5 +162,5 @@ func parseGPUInfo(text string) ([]GPU, error) {
 			i++
 		}
 	}
-	return gpus, nil // nil where no attribute is one that is known
+	return gpus, nil // nil without known attributes
 }

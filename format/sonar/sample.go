@@ -13,11 +13,11 @@ import (
 // Version is the version of the formats that rt writes.
 const Version = "0.13.0"
 
-// maxInteger bounds all integers of the formats but those of the load: they fit in 52 bits.
+// maxInteger bounds all integers of the formats except those of the load: they fit in 52 bits.
 const maxInteger = 1<<52 - 1
 
-// Sample is one record of sonar ps: a process, or those of a job that have the
-// same command, rolled up.
+// Sample is one record of sonar ps: a process, or the sum of the processes of a job with the same
+// command.
 type Sample struct {
 	Version string    // of the program that wrote it, "0.13.0"; "0.6.0" for unnamed columns
 	Time    time.Time // the same in all records of one invocation
@@ -33,15 +33,15 @@ type Sample struct {
 	Cores       uint64 // on the host; up to 0.9
 	MemTotalKiB uint64 // of the host; 0.8 and 0.9
 
-	CPUPct     float64 // mean over the process's life; 100 is one core
+	CPUPct     float64 // mean over the life of the process; 100 is one core
 	CPUKiB     uint64  // virtual memory: data and stack
 	RSSAnonKiB uint64  // resident private memory; from 0.8
-	CPUTimeSec uint64  // over its life, with that of its ended children
-	RolledUp   uint64  // how many more processes are in the record
+	CPUTimeSec uint64  // with its ended children
+	RolledUp   uint64  // number of further processes in the record
 
-	GPUs      GPUSet  // that it uses
+	GPUs      GPUSet
 	GPUPct    float64 // sum over the GPUs; 100 is one GPU
-	GPUMemPct float64 // the same of their memory
+	GPUMemPct float64 // the same for their memory
 	GPUKiB    uint64  // sum over the GPUs
 
 	// Of the host; in one record of an invocation. Load is the busy time of each CPU
@@ -50,29 +50,29 @@ type Sample struct {
 	GPUInfo []GPU
 }
 
-// What User and Cmd say where there is no name.
+// User and Cmd without a name.
 const (
 	NoInfo  = "_noinfo_"
 	Unknown = "_unknown_"
 )
 
-// NoInfoUID is the User of a user without a name (from 0.9).
+// NoInfoUID returns the User of a user without a name (from 0.9).
 func NoInfoUID(uid uint64) string { return NoInfo + strconv.FormatUint(uid, 10) }
 
-// UID is the user id in a User that NoInfoUID made.
+// UID returns the user id in a User of NoInfoUID.
 func UID(user string) (uint64, bool) {
 	text, ok := strings.CutPrefix(user, NoInfo)
 	uid, err := strconv.ParseUint(text, 10, 32)
 	return uid, ok && err == nil
 }
 
-// GPUSet is which GPUs a process uses. The zero value is none.
+// GPUSet is the set of GPUs that a process uses. The zero value is the empty set.
 type GPUSet struct {
-	Unknown bool     // it uses some, but it is not known which
+	Unknown bool     // it uses some, but which is unknown
 	Indices []uint32 // device numbers, below 2^31
 }
 
-// String is the set as the field gpus has it: "none", "unknown" or "0,1".
+// String returns the set as in the field gpus: "none", "unknown" or "0,1".
 func (g GPUSet) String() string {
 	switch {
 	case g.Unknown:
@@ -146,7 +146,7 @@ func parseBits(text string) (GPUSet, error) {
 	return g, nil
 }
 
-// integers are the fields of a Sample that are unsigned integers, in no order.
+// integer returns the named unsigned integer of a Sample.
 func (s *Sample) integer(name string) *uint64 {
 	switch name {
 	case "job":
@@ -185,7 +185,7 @@ func (s *Sample) float(name string) *float64 {
 	return nil
 }
 
-// set reads one field. A name that is not known is passed over.
+// set parses one field. It ignores unknown names.
 func (s *Sample) set(name, text string) (err error) {
 	if p := s.integer(name); p != nil {
 		*p, err = parseInteger(text)
@@ -216,7 +216,7 @@ func (s *Sample) set(name, text string) (err error) {
 	return err
 }
 
-// check says what a record cannot be without.
+// check reports a missing required field.
 func (s *Sample) check() error {
 	switch {
 	case s.Version == "":
@@ -253,7 +253,7 @@ func parseFloat(text string) (float64, error) {
 	return v, nil
 }
 
-// minTime and maxTime bound what is taken for a time: what counts nanoseconds in 64 bits.
+// minTime and maxTime bound times: nanoseconds in 64 bits.
 var minTime, maxTime = time.Unix(0, 0), time.Unix(0, math.MaxInt64)
 
 func parseTime(text string) (time.Time, error) {
@@ -261,7 +261,7 @@ func parseTime(text string) (time.Time, error) {
 	if err != nil || t.Before(minTime) || t.After(maxTime) {
 		return time.Time{}, fmt.Errorf("%.60q is no ISO 8601 time with an offset between 1970 and 2262", text)
 	}
-	// A zone of its own, never that of this machine: the same text, the same value.
+	// Never the zone of this machine: the same text gives the same value.
 	_, offset := t.Zone()
 	return t.In(zone(offset)), nil
 }
@@ -275,7 +275,7 @@ func zone(offset int) *time.Location {
 
 const isoTime = "2006-01-02T15:04:05-07:00"
 
-// version is major and minor of a semantic version.
+// version has the major and minor number of a semantic version.
 type version [2]uint64
 
 func (v version) before(o version) bool { return slices.Compare(v[:], o[:]) < 0 }

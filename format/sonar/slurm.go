@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// Job is one line of sacct, a job or a step of one, as sonar slurm writes it: all
-// fields are texts as sacct has them, but zero values are empty and times have an
-// offset.
+// Job is one line of sacct, for a job or a step, as sonar slurm writes it. All fields are the texts
+// of sacct, except that zero values are empty and times have an offset.
 type Job struct {
 	Version string // of the program that wrote it
 
@@ -23,8 +22,8 @@ type Job struct {
 	Priority, JobName                                                string
 }
 
-// JobFields are the names of a Job's fields, sacct's own, in the format's order.
-// JobName is the last, because it alone may hold the separator of sacct -P.
+// JobFields are the names of the fields of a Job, as in sacct, in the order of the format. JobName
+// is the last: only it may contain the separator of sacct -P.
 var JobFields = [...]string{
 	"JobID", "JobIDRaw", "User", "Account", "State", "Start", "End", "AveCPU", "AveDiskRead", "AveDiskWrite",
 	"AveRSS", "AveVMSize", "ElapsedRaw", "ExitCode", "Layout", "MaxRSS", "MaxVMSize", "MinCPU", "ReqCPUS", "ReqMem",
@@ -41,7 +40,7 @@ func (j *Job) fields() [len(JobFields)]*string {
 	}
 }
 
-// kept are the fields that are written where they are empty too.
+// kept are the fields that are written even if they are empty.
 func kept(name string) bool { return name == "JobName" || name == "Account" || name == "User" }
 
 // zero are the values of sacct that are left out.
@@ -53,17 +52,17 @@ func zero(value string) bool {
 	return false
 }
 
-// Failure is what sonar slurm writes when it could not ask sacct.
+// Failure is the record of a failed call of sacct by sonar slurm.
 type Failure struct {
 	Version   string
 	Message   string
 	Timestamp time.Time
 }
 
-// SacctJobs reads the output of sacct -P with the fields JobFields in their order
-// and with its header. Times are seconds since the epoch (SLURM_TIME_FORMAT=%s) or
-// without a zone, then of loc; they come out with the offset of loc. A line that
-// cannot be read is an error, but the others count: both are returned.
+// SacctJobs parses the output of sacct -P with the fields JobFields in their order and with a
+// header. Times are seconds since the epoch (SLURM_TIME_FORMAT=%s), or local times of loc; the
+// result has the offset of loc. It returns the jobs of the valid lines next to the error for the
+// others.
 func SacctJobs(output string, loc *time.Location) ([]Job, error) {
 	header := strings.Join(JobFields[:], "|")
 	first, rest, _ := strings.Cut(output, "\n")
@@ -89,7 +88,7 @@ func SacctJobs(output string, loc *time.Location) ([]Job, error) {
 	return jobs, errors.Join(bad...)
 }
 
-// sacctValue is a value as the format wants it.
+// sacctValue returns a value in the form of the format.
 func sacctValue(name, value string, loc *time.Location) string {
 	if zero(value) && !kept(name) {
 		return ""
@@ -103,7 +102,7 @@ func sacctValue(name, value string, loc *time.Location) string {
 	if t, err := time.ParseInLocation("2006-01-02T15:04:05", value, loc); err == nil {
 		return formatTime(t)
 	}
-	return clean(value) // "None": it never began
+	return clean(value) // "None": it never started
 }
 
 func (j *Job) set(name, text string) error {
@@ -146,8 +145,8 @@ func (j *Job) AppendCSV(dst []byte) ([]byte, error) {
 	return append(e.dst, '\n'), nil
 }
 
-// AppendJobsJSON appends the jobs as one JSON object and a newline. The page calls
-// the version "v" and the program that reads it wants "version": both are there.
+// AppendJobsJSON appends the jobs as one JSON object and a newline. The object has the version as "v",
+// as on the page, and as "version", which the reader requires.
 func AppendJobsJSON(dst []byte, jobs []Job) ([]byte, error) {
 	version := Version
 	if len(jobs) > 0 {

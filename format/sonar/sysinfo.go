@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Sysinfo is what sonar sysinfo says of a host. It carries no version.
+// Sysinfo is the description of a host by sonar sysinfo. It has no version.
 type Sysinfo struct {
 	Timestamp   time.Time
 	Hostname    string // fully qualified
@@ -19,7 +19,7 @@ type Sysinfo struct {
 	GPUInfo     []Card // from 0.13
 }
 
-// Card is one GPU as sonar sysinfo describes it.
+// Card is the description of one GPU by sonar sysinfo.
 type Card struct {
 	BusAddr, UUID, Manufacturer, Model, Arch, Driver, Firmware string
 
@@ -84,7 +84,7 @@ func (c *Card) set(name, text string) (err error) {
 	return err
 }
 
-// append writes the card's fields. Which card it is is never left out.
+// append writes the fields of the card. Its index is never left out.
 func (c *Card) append(e *encoder) {
 	for _, name := range cardFields {
 		if p := c.integer(name); p != nil {
@@ -131,7 +131,7 @@ func (s *Sysinfo) set(name, text string) (err error) {
 	return err
 }
 
-// parseCards reads the CSV of gpu_info: a list of nested records.
+// parseCards parses the CSV of gpu_info: a list of nested records.
 func parseCards(text string) ([]Card, error) {
 	if text == "" {
 		return nil, nil
