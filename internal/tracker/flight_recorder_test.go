@@ -104,7 +104,7 @@ func TestFlightRecorderAllocatesNothing(t *testing.T) {
 	f = NewFlightRecorder(filepath.Join(dir, "file"), &run, 1<<30, &ledger)
 	put()
 	put()
-	if len(ledger) != 1 || ledger[0].Name != "flight recorder" || !strings.Contains(ledger[0].Detail, "make a directory to record in") {
+	if len(ledger) != 1 || ledger[0].Name != "flight recorder" || !strings.Contains(ledger[0].Detail, "create the directory of the records") {
 		t.Errorf("events: %v", ledger)
 	}
 }
