@@ -16,7 +16,7 @@ const (
 	// the scheduler creates it again for the job's next step.
 	JobEnded
 	// JobShort: the job is near its memory limit, or the kernel has just killed one of
-	// its processes for that. A snapshot taken now shows who uses how much.
+	// its processes for that. A snapshot taken now shows how much each process uses.
 	JobShort
 )
 
