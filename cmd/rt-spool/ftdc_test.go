@@ -18,7 +18,7 @@ import (
 	"github.com/resource-tracker/rt/format/ftdc"
 )
 
-// ftdcSample is ten minutes of four metrics, one of which comes halfway.
+// ftdcSample is ten minutes of four metrics, one of which starts halfway.
 func ftdcSample(t interface{ Fatal(...any) }) []byte {
 	var file bytes.Buffer
 	enc := ftdc.NewEncoder(&file)
@@ -71,7 +71,7 @@ func (c *console) read(f *os.File) {
 	}
 }
 
-// until waits for a text after the given place, and returns its end.
+// until waits for a text after an offset, and returns the end of the text.
 func (c *console) until(t *testing.T, from int, want string) int {
 	t.Helper()
 	late := time.After(30 * time.Second)
@@ -90,8 +90,8 @@ func (c *console) until(t *testing.T, from int, want string) int {
 	}
 }
 
-// The program on a real terminal: it takes the screen, draws, follows its size and
-// keys, and gives the screen back.
+// The program on a real terminal: it switches to the alternate screen, draws, follows the
+// size and the keys, and restores the screen.
 func TestFTDCInteractive(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.ftdc")
 	if err := os.WriteFile(path, ftdcSample(t), 0o644); err != nil {
@@ -123,7 +123,7 @@ func TestFTDCInteractive(t *testing.T) {
 	if err := pty.Setsize(tty, &pty.Winsize{Cols: 120, Rows: 40}); err != nil {
 		t.Fatal(err)
 	}
-	at = c.until(t, at, "match sats") // all is drawn anew
+	at = c.until(t, at, "match sats") // everything is drawn again
 	send("q")
 	c.until(t, at, "\x1b[?1049l")
 	if err := cmd.Wait(); err != nil {

@@ -63,7 +63,7 @@ func TestFactsOfHost(t *testing.T) {
 	}
 }
 
-// Facts that were cut short do not replace those that are written down.
+// Facts of an interrupted read do not replace the recorded ones.
 func TestFactsCutShort(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	m := fakeMachine(t, nil)

@@ -10,9 +10,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Whatever the runs are called, and however narrow the terminal is, no line of the table
-// is longer than it, down to what ls is for: which job, its state, what is undelivered,
-// its size and age.
+// For any names of runs and any width of the terminal, no line of the table is too long,
+// down to the columns that ls always prints: job, state, outcome, unsent, size and age.
 func TestTableFitsTheTerminal(t *testing.T) {
 	long := strings.Repeat("näme-", 20)
 	runs := []listed{

@@ -28,7 +28,7 @@ type screen struct {
 	cmd *exec.Cmd
 	tty *os.File
 	vt  vt10x.Terminal
-	// more is told of every piece that the program has drawn.
+	// more has a value after each part that the program has drawn.
 	more chan struct{}
 }
 
@@ -104,7 +104,7 @@ func (s *screen) until(want ...string) {
 	}
 }
 
-// same compares all of the screen with testdata/top/NAME.
+// same compares the screen with testdata/top/NAME.
 func (s *screen) same(name string) {
 	s.t.Helper()
 	var lines []string
@@ -130,7 +130,7 @@ func (s *screen) quit(key string) {
 	}
 }
 
-// tracked spools n readings of a job, whose tracker is what is returned.
+// tracked spools n readings of a job and returns the writer of its tracker.
 func tracked(t *testing.T, dir string, job uint64, n int64) (*spool.Writer, rt.Run) {
 	t.Helper()
 	run := rt.Run{
@@ -176,7 +176,7 @@ func failed(run rt.Run, n int64) rt.Run {
 	return run
 }
 
-// Every key on a run that is over, to a chosen second of it, and another size.
+// Every key on a run that has ended, a chosen second, and another size.
 func TestTopReplay(t *testing.T) {
 	dir := t.TempDir()
 	w, run := tracked(t, dir, 12, 121)
@@ -231,7 +231,7 @@ func TestTopReplay(t *testing.T) {
 	s.quit("q")
 }
 
-// Jobs of a node: one is opened while it runs, and ends meanwhile; another comes.
+// Jobs of a node: one is opened while it runs, and ends then; another one starts.
 func TestTopLive(t *testing.T) {
 	dir := t.TempDir()
 	w, run := tracked(t, dir, 12, 10)
@@ -258,7 +258,7 @@ func TestTopLive(t *testing.T) {
 	s.quit("\x03") // ctrl+c
 }
 
-// What cannot be drawn on says so, and what to do instead.
+// Without a usable terminal the error says what to do instead.
 func TestTopDumb(t *testing.T) {
 	s := topOn(t, []string{"TERM=dumb"}, "--config", "/dev/null", "--spool", t.TempDir(), "top")
 	for range s.more { // to its end
@@ -311,7 +311,7 @@ func TestTopConnect(t *testing.T) {
 	s.quit("q")
 }
 
-// Close to its limit a job is red and has a mark; with NO_COLOR, the mark alone.
+// Close to its limit a job is red and has a mark; with NO_COLOR only the mark.
 func TestTopColour(t *testing.T) {
 	dir := t.TempDir()
 	for job, memory := range map[uint64]uint64{1: 10 << 20, 2: 125 << 20} {
