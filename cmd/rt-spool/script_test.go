@@ -230,7 +230,7 @@ func TestServe(t *testing.T) {
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		t.Fatalf("serve said nothing: %v; %s", err, stderr.String())
+		t.Fatalf("serve printed nothing: %v; %s", err, stderr.String())
 	}
 	url := strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
 	for given, want := range map[string]int{testToken: http.StatusOK, "wrong": http.StatusUnauthorized} {
@@ -252,7 +252,7 @@ func TestServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("serve, told to stop: %v; %s", err, stderr.String())
+		t.Errorf("serve after SIGTERM: %v; %s", err, stderr.String())
 	}
 	if strings.Contains(stderr.String(), testToken) {
 		t.Error("the token is in the log")

@@ -36,7 +36,7 @@ var (
 
 // pressed handles a key outside of a prompt.
 func (m *model) pressed(k tui.Key) tea.Cmd {
-	m.said = ""
+	m.notice = ""
 	switch {
 	case k.Is(tui.Quit):
 		return tea.Quit
@@ -291,11 +291,11 @@ func (m *model) goToText(text string) tea.Cmd {
 	}
 	at, err := parseMoment(text, d.First.In(m.o.Zone))
 	if err != nil {
-		m.said = err.Error()
+		m.notice = err.Error()
 		return nil
 	}
 	if at < 0 || at > d.Last {
-		m.said = fmt.Sprintf("%s is not within the run: it has %s from %s", text, span(d.Last.Seconds()), d.First.In(m.o.Zone).Format(time.DateTime))
+		m.notice = fmt.Sprintf("%s is not within the run: it has %s from %s", text, span(d.Last.Seconds()), d.First.In(m.o.Zone).Format(time.DateTime))
 		return nil
 	}
 	return m.goTo(at)

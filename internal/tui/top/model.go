@@ -56,7 +56,7 @@ type model struct {
 	filter string
 	prompt tui.Prompt
 	asks   asks
-	said   string // error of the typed text
+	notice string // error of the typed text
 }
 
 // place is the cursor and the row that it is at.

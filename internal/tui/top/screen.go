@@ -207,8 +207,8 @@ func (m *model) lastLine() string {
 		return report.Plain(m.prompt.Line())
 	case m.help:
 		return "any key: back"
-	case m.said != "":
-		return report.Plain(m.said)
+	case m.notice != "":
+		return report.Plain(m.notice)
 	case m.trouble != nil:
 		return report.Plain("cannot read: " + m.trouble.Error())
 	case m.frame != nil && m.frame.Note != "":

@@ -107,7 +107,7 @@ func (t *Telemetry) follow(ctx context.Context) {
 	}
 }
 
-func (t *Telemetry) tell() {
+func (t *Telemetry) notify() {
 	select {
 	case t.changed <- struct{}{}:
 	default:
@@ -149,14 +149,14 @@ func (t *Telemetry) connect(ctx context.Context) error {
 
 // fail records an error.
 func (t *Telemetry) fail(err error) {
-	defer t.tell()
+	defer t.notify()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.err = err
 }
 
 func (t *Telemetry) take(e *gempba.Envelope) {
-	defer t.tell()
+	defer t.notify()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.program == nil {
