@@ -52,8 +52,8 @@ help:
 	test-counters 'software counters of a real Slurm job, in an emulated machine with cgroup v2' \
 	test-arm64 'unit tests and real samples of linux/arm64 under qemu-user' \
 	compat 'one minute next to the Python resource-tracker, compared column by column' \
-	lint 'gofmt, go vet, staticcheck, depguard for the table of floors, a recover in each goroutine' \
-	prose 'the words of comments, man pages and documents' \
+	lint 'gofmt, go vet, staticcheck, depguard for the table of floors, the checks of tools/rtvet, prose' \
+	prose 'Vale over comments, man pages and documents' \
 	bench 'the cost of a reading, a spooled snapshot and the hooks, next to their budgets' \
 	soak 'memory and CPU time of resource-tracker in ten minutes of an idle machine' \
 	scale '2,000 simulated nodes that drain to one receiver, with and without jitter' \
@@ -83,12 +83,12 @@ tools:
 		github.com/OpenPeeDeeP/depguard/v2/cmd/depguard honnef.co/go/tools/cmd/staticcheck
 
 # depguard compares absolute paths: its globs are bound to this checkout first.
-lint: tools
+lint: tools prose
 	@echo '== lint'
 	@unformatted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); \
 		[ -z "$$unformatted" ] || { echo "not formatted with gofmt:"; echo "$$unformatted"; exit 1; }
 	@$(GO) vet -tags $(TAGS),e2e,s3,qemu,powerapi ./...
-	@$(GO) vet -vettool='$(abspath $(TOOLS)/rtvet)' -goroutines -tags $(TAGS) ./...
+	@$(GO) vet -vettool='$(abspath $(TOOLS)/rtvet)' -tags $(TAGS) ./...
 	@$(GO) test -C tools ./...
 	@mkdir -p build/lint && sed 's|"\(!*\)\*\*/|"\1$(CURDIR)/|g' .depguard.yml >build/lint/.depguard.yml
 	@cd build/lint && GOFLAGS='$(GOFLAGS) -tags=$(TAGS),e2e,s3,qemu,powerapi' ../tools/depguard $(PACKAGES)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Dir makes a directory on a file system whose writes the kernel counts in
+// Dir makes a directory on a file system for which the kernel counts writes in
 // /proc/<pid>/io, below the first of the given directories that is on one, and removes
 // it when the test ends.  A tmpfs counts nothing.  The test fails if none counts.
 func Dir(t testing.TB, below ...string) string {
