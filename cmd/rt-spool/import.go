@@ -119,8 +119,7 @@ func runImport(c *cli.Context) error {
 	}
 	for _, name := range c.Args().Slice() {
 		made, err := importFile(importers[at], to, name)
-		err = errors.Join(err, handOver(c.App.Writer, cfg.Spool.Dir, made))
-		if err != nil {
+		if err := errors.Join(err, handOver(c.App.Writer, cfg.Spool.Dir, made)); err != nil {
 			failed = append(failed, fmt.Errorf("import %s: %w", name, err))
 		}
 	}
@@ -194,8 +193,7 @@ func importAll(c *cli.Context, im importer, to importTarget) error {
 		}
 	}
 	made, err := im.all(to, files)
-	err = errors.Join(err, handOver(c.App.Writer, to.dir, made))
-	if err != nil {
+	if err := errors.Join(err, handOver(c.App.Writer, to.dir, made)); err != nil {
 		failed = append(failed, fmt.Errorf("import: %w", err))
 	}
 	return errors.Join(failed...)
