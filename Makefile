@@ -98,7 +98,7 @@ lint: tools prose
 PROSE := git ls-files -z '*.go' '*.md' 'man/*.[158]' ':!**/testdata/**'
 
 $(TOOLS)/vale: tools/vale/go.mod tools/vale/go.sum
-	@contrib/lab/need g++=g++
+	@contrib/lab/need g++=build-essential
 	@mkdir -p $(TOOLS)
 	$(GO) build -C tools/vale -trimpath -ldflags '-s -w' -o ../../$@ github.com/errata-ai/vale/v3/cmd/vale
 
