@@ -33,7 +33,7 @@ COMPDIR    ?= $(PREFIX)/share/bash-completion/completions
 # The files of the checkout have the default paths; the installed files have those of the
 # installation.  In two steps, so that a path below /usr/local is not replaced twice.
 PATHS      := -e 's|/usr/local/libexec/rt|@LIBEXECDIR@|g' -e 's|/usr/local/bin|@BINDIR@|g' \
-	-e 's|/usr/local/share/doc/rt|@DOCDIR@|g' -e 's|/usr/local|@PREFIX@|g' \
+	-e 's|/usr/local/share/doc/rt|@DOCDIR@|g' -e 's|/usr/local|@PREFIX@|g' -e 's|(contrib/slurm/|(slurm/|g' \
 	-e 's|@LIBEXECDIR@|$(LIBEXECDIR)|g' -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@DOCDIR@|$(DOCDIR)|g' -e 's|@PREFIX@|$(PREFIX)|g'
 
 .PHONY: all build test fresh lint bench soak demo install cross clean clean-system help
@@ -182,13 +182,14 @@ demo: build
 
 install: build
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(MANDIR)/man{1,5,8} \
-		$(DESTDIR)$(DOCDIR)/{slurm,cron,systemd,sysusers.d,tmpfiles.d} $(DESTDIR)$(COMPDIR)
+		$(DESTDIR)$(DOCDIR)/{docs,spool,upload,slurm,cron,systemd,sysusers.d,tmpfiles.d} $(DESTDIR)$(COMPDIR)
 	install -m 755 $(BIN)/resource-tracker $(BIN)/rt-spool $(DESTDIR)$(BINDIR)/
 	install -m 755 $(BIN)/rt-prolog $(BIN)/rt-epilog $(BIN)/rt-tracker $(DESTDIR)$(LIBEXECDIR)/
 	install -m 644 contrib/completions/* $(DESTDIR)$(COMPDIR)/
 	@set -e; put() { to=$$1; shift; for f; do sed $(PATHS) "$$f" | install -m 644 /dev/stdin "$(DESTDIR)$$to/$${f##*/}"; done; }; \
 	for s in 1 5 8; do put $(MANDIR)/man$$s man/*.$$s; done; \
-	put $(DOCDIR) contrib/rt.toml README.md CHANGELOG.md LICENSE spool/DESIGN.md; \
+	put $(DOCDIR) contrib/rt.toml README.md CONTRIBUTING.md CHANGELOG.md LICENSE; \
+	put $(DOCDIR)/docs docs/*.md; put $(DOCDIR)/spool spool/DESIGN.md; put $(DOCDIR)/upload upload/DESIGN.md; \
 	for d in slurm cron systemd sysusers.d tmpfiles.d; do put $(DOCDIR)/$$d $$(find contrib/$$d -maxdepth 1 -type f); done; \
 	put $(LIBEXECDIR) contrib/slurm/hooks/*; chmod 755 $(DESTDIR)$(LIBEXECDIR)/{prolog,epilog}
 

@@ -25,6 +25,7 @@ func TestInstall(t *testing.T) {
 			".I /usr/share/doc/rt/rt.toml\n":      "/usr/share/man/man5/rt.toml.5",
 			"    make install PREFIX=/usr\n":      "/usr/share/doc/rt/slurm/INSTALL.md",
 			"Epilog=/usr/libexec/rt/epilog\n":     "/usr/share/man/man8/rt-epilog.8",
+			"](slurm/INSTALL.md)":                 "/usr/share/doc/rt/README.md",
 			"complete -o filenames -F _rt_spool":  "/usr/share/bash-completion/completions/rt-spool",
 		}},
 		{"below the default", []string{"PREFIX=/usr/local/rt", "LIBEXECDIR=/opt/rt/lib"}, map[string]string{
@@ -52,10 +53,12 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-var installedPath = regexp.MustCompile(`/(?:usr|opt)/[a-z/]*(?:bin|libexec/rt|lib|doc/rt)/(?:rt|prolog|epilog|DESIGN)[a-zA-Z.-]*[a-zA-Z]`)
+var installedPath = regexp.MustCompile(`/(?:usr|opt)/[a-z/]*(?:bin|libexec/rt|lib|doc/rt)/(?:rt|prolog|epilog|spool/DESIGN)[a-zA-Z.-]*[a-zA-Z]`)
 
-// checkPaths: each path of ours that a text of an installation names is there, and
-// none below /usr/local where nothing was put.
+var relativeLink = regexp.MustCompile(`\]\(([^):#]+)\)`)
+
+// checkPaths: each path of ours that a text of an installation names is there, each relative
+// link of a document too, and none below /usr/local where nothing was put.
 func checkPaths(t *testing.T, dest string, other bool) {
 	t.Helper()
 	err := filepath.WalkDir(dest, func(path string, d fs.DirEntry, err error) error {
@@ -71,9 +74,22 @@ func checkPaths(t *testing.T, dest string, other bool) {
 				t.Errorf("%s names %s: %v", path, name, err)
 			}
 		}
+		if strings.HasSuffix(path, ".md") {
+			checkLinks(t, path, text)
+		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// checkLinks: the files that a document links to are installed.
+func checkLinks(t *testing.T, path, text string) {
+	t.Helper()
+	for _, link := range relativeLink.FindAllStringSubmatch(text, -1) {
+		if _, err := os.Stat(filepath.Join(filepath.Dir(path), link[1])); err != nil {
+			t.Errorf("%s links to %s: %v", path, link[1], err)
+		}
 	}
 }
