@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/durable"
 )
 
 // The changes that a Reader makes. Each is one transaction that is on the disk when the
@@ -231,25 +232,17 @@ func (r *Reader) Remove() error {
 			return fmt.Errorf("remove the spool file: %w", err)
 		}
 	}
-	return errors.Join(removeLock(r.path), syncDir(filepath.Dir(r.path)))
+	err := removeLock(r.path)
+	if failed := durable.SyncDir(filepath.Dir(r.path)); failed != nil {
+		err = errors.Join(err, fmt.Errorf("sync the spool directory: %w", failed))
+	}
+	return err
 }
 
 // removeLock deletes the lock file of a tracker that was killed.
 func removeLock(db string) error {
 	if err := os.Remove(lockPath(db)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the lock of a dead tracker: %w", err)
-	}
-	return nil
-}
-
-// syncDir syncs a directory, so that new and removed files survive a power failure.
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("sync the spool directory: %w", err)
-	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("sync the spool directory: %w", err)
 	}
 	return nil
 }

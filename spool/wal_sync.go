@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/resource-tracker/rt/internal/durable"
 )
 
 // logSyncEvery bounds how much of a tracked run a power failure can destroy.
@@ -41,7 +43,7 @@ func (l *logSync) begin(path string, now int64) {
 		if syscall.Fdatasync(int(f.Fd())) != nil {
 			return
 		}
-		if l.synced.Load() > 0 || syncDir(filepath.Dir(path)) == nil {
+		if l.synced.Load() > 0 || durable.SyncDir(filepath.Dir(path)) == nil {
 			l.synced.Add(1)
 		}
 	}()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/recovery"
+	"github.com/resource-tracker/rt/internal/wait"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/upload"
 )
@@ -96,7 +97,7 @@ func firstGPUs(ctx context.Context, r *spool.Reader) []rt.GPUReading {
 			}
 			return s.GPUs
 		}
-		if !pause(ctx, 20*time.Millisecond) {
+		if !wait.For(ctx, 20*time.Millisecond) {
 			return nil
 		}
 	}
@@ -159,8 +160,8 @@ func (s *Stream) Abandon() {
 }
 
 // warnKept reports why the run is not delivered, and how to send it.
-func (s *Stream) warnKept(why error) {
-	s.Warn(fmt.Errorf("the run is not delivered: %w; it is kept, and this sends it later: %s", why, s.command(filepath.Dir(s.Path))))
+func (s *Stream) warnKept(cause error) {
+	s.Warn(fmt.Errorf("the run is not delivered: %w; it is kept, and this sends it later: %s", cause, s.command(filepath.Dir(s.Path))))
 }
 
 // errOpenRecord: the end of the run is not in its spool.
@@ -177,7 +178,7 @@ func (s *Stream) deliver(ctx context.Context) error {
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, spool.ErrLocked) || !pause(ctx, 100*time.Millisecond) {
+		if !errors.Is(err, spool.ErrLocked) || !wait.For(ctx, 100*time.Millisecond) {
 			return err
 		}
 	}
@@ -193,18 +194,6 @@ func (s *Stream) deliver(ctx context.Context) error {
 		err = s.stream.Finish(ctx, r)
 	}
 	return errors.Join(err, r.Close())
-}
-
-// pause waits for d; it is false where ctx is done first.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // command is the shell command that sends what is in dir; the token is in the

@@ -14,6 +14,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/host"
+	"github.com/resource-tracker/rt/internal/durable"
 )
 
 // Cache is the file that `rt-spool host` writes, so that trackers query no service.
@@ -65,11 +66,7 @@ func replace(path string, text []byte) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return durable.SyncDir(filepath.Dir(path))
 }
 
 // Load reads the cache. A missing file is fs.ErrNotExist.

@@ -13,6 +13,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/format/gempba"
 	"github.com/resource-tracker/rt/internal/recovery"
+	"github.com/resource-tracker/rt/internal/wait"
 )
 
 // Frames keeps what a GemPBA program of the job broadcasts: the newest line of each
@@ -65,11 +66,11 @@ func (f *Frames) Stop() {
 // run reads until ctx is done, again from the start where the program comes back.
 func (f *Frames) run(ctx context.Context) {
 	defer f.flush()
-	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
+	for pause := firstRetry; ; pause = min(2*pause, lastRetry) {
 		if f.session(ctx) {
-			wait = firstRetry
+			pause = firstRetry
 		}
-		if !pause(ctx, wait) {
+		if !wait.For(ctx, pause) {
 			return
 		}
 	}

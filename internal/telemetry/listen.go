@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt/internal/recovery"
+	"github.com/resource-tracker/rt/internal/wait"
 )
 
 // Address is where to listen: host:port, or unix:PATH.
@@ -64,7 +65,7 @@ func Listen(ctx context.Context, a Address, owner int) (*Listener, error) {
 			return nil, err
 		}
 		mode := uint32(0o600)
-		if owner != os.Geteuid() { // meet checks the user
+		if owner != os.Geteuid() { // identify checks the user
 			mode = 0o666
 			defer unix.Umask(unix.Umask(0))
 		}
@@ -147,12 +148,12 @@ func (s *Server) Accept(ctx context.Context, l *Listener) {
 			return
 		case err != nil:
 			s.log(fmt.Errorf("wait for clients of the telemetry: %w", err))
-			if !pause(ctx, time.Second) { // perhaps no descriptor is left
+			if !wait.For(ctx, time.Second) { // perhaps no descriptor is left
 				return
 			}
 			continue
 		}
-		name, trusted, err := l.meet(conn)
+		name, trusted, err := l.identify(conn)
 		if err != nil {
 			_ = conn.Close()
 			s.log(fmt.Errorf("the telemetry's client %s is refused: %w", name, err))
@@ -162,21 +163,10 @@ func (s *Server) Accept(ctx context.Context, l *Listener) {
 	}
 }
 
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
+var errNotAllowed = errors.New("only the job's owner and root may watch it")
 
-var errStranger = errors.New("only the job's owner and root may watch it")
-
-// meet identifies a client: at a unix socket by SO_PEERCRED.
-func (l *Listener) meet(conn net.Conn) (name string, trusted bool, err error) {
+// identify identifies a client: at a unix socket by SO_PEERCRED.
+func (l *Listener) identify(conn net.Conn) (name string, trusted bool, err error) {
 	local, ok := conn.(*net.UnixConn)
 	if !ok {
 		return conn.RemoteAddr().String(), false, nil
@@ -199,7 +189,7 @@ func (l *Listener) meet(conn net.Conn) (name string, trusted bool, err error) {
 // mayWatch returns an error for all users but root and the owner.
 func mayWatch(uid, owner int) error {
 	if uid != 0 && uid != owner {
-		return errStranger
+		return errNotAllowed
 	}
 	return nil
 }

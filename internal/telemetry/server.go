@@ -11,6 +11,7 @@ import (
 
 	"github.com/resource-tracker/rt/format/gempba"
 	"github.com/resource-tracker/rt/internal/recovery"
+	"github.com/resource-tracker/rt/internal/wait"
 )
 
 // Source is what a Server broadcasts. One goroutine uses it.
@@ -99,7 +100,7 @@ func Print(ctx context.Context, source Source, w io.Writer) error {
 		if _, err := w.Write(line); err != nil {
 			return fmt.Errorf("print the telemetry: %w", err)
 		}
-		if !pause(ctx, time.Until(b.last.Add(b.workerEvery))) {
+		if !wait.For(ctx, time.Until(b.last.Add(b.workerEvery))) {
 			return nil
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/resource-tracker/rt/internal/durable"
 )
 
 // file is a file of the store, by its name below the directory, and its whole content.
@@ -120,20 +122,11 @@ func (t temp) commit(path string) error {
 	if err := os.Rename(t.Name(), path); err != nil {
 		return err
 	}
-	return errors.Join(syncDir(dir), syncDir(filepath.Dir(dir)))
+	return errors.Join(durable.SyncDir(dir), durable.SyncDir(filepath.Dir(dir)))
 }
 
-// discard removes a file that was not committed; where it cannot, the next start does.
+// discard removes a file that was not committed; if it cannot, the next start does.
 func (t temp) discard() {
 	_ = t.Close()
 	_ = os.Remove(t.Name())
-}
-
-func syncDir(dir string) (err error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, d.Close()) }()
-	return d.Sync()
 }

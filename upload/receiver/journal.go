@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt/internal/durable"
 )
 
 // journal makes small files durable with one sync for all requests that arrive during the
@@ -21,8 +23,8 @@ type journal struct {
 	dir  string   // of the segments
 	fs   *os.File // a file on the file system
 	warn func(error)
-	// unused: the kernel does not report which files it could not write to their places, so
-	// that the journal might be removed although it has the only good copy.
+	// unused disables the journal: the kernel does not report which writes failed, so
+	// removing a segment could lose the only good copy.
 	unused bool
 
 	mu       sync.Mutex
@@ -184,7 +186,7 @@ func (j *journal) begin() (*segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := syncDir(j.dir); err != nil {
+	if err := durable.SyncDir(j.dir); err != nil {
 		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
 	}
 	return &segment{f: f}, nil

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt/internal/durable"
 )
 
 // damaged is the suffix of a segment that is kept for inspection.
@@ -48,7 +50,7 @@ func (j *journal) replay() error {
 		}
 		err = errors.Join(err, os.Remove(path))
 	}
-	return errors.Join(err, syncDir(j.dir))
+	return errors.Join(err, durable.SyncDir(j.dir))
 }
 
 // segments lists the paths of segments, the oldest first, and sets the number of the next
@@ -134,7 +136,7 @@ func (j *journal) restore(files map[string][]byte) error {
 	return nil
 }
 
-// kernelRelease is what uname -r prints; empty where that is not known.
+// kernelRelease is what uname -r prints; empty if that is not known.
 func kernelRelease() string {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {

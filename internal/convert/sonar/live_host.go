@@ -1,24 +1,21 @@
 package sonar
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"os/user"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/gpu"
 	collecthost "github.com/resource-tracker/rt/collect/host"
-	"github.com/resource-tracker/rt/slurm/layout"
-
-	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/proc"
 	"github.com/resource-tracker/rt/format/sonar"
+	"github.com/resource-tracker/rt/slurm/environ"
+	"github.com/resource-tracker/rt/slurm/layout"
 )
 
 // userNames returns a function that looks up each user once.
@@ -44,27 +41,13 @@ func jobOf(procRoot string, p *proc.Listed) uint64 {
 	if job, ok := path.JobID.Get(); ok {
 		return job
 	}
-	f, err := os.Open(filepath.Join(procRoot, strconv.Itoa(p.PID), "environ"))
+	text, err := environ.ReadProcess(procRoot, p.PID, nil)
 	if err != nil {
 		return 0 // another user's, or it has ended
 	}
-	defer f.Close() // opened for reading: nothing can be lost
-	environ := make([]byte, maxEnviron)
-	n, err := f.Read(environ)
-	if err != nil {
-		return 0
-	}
-	for variable := range bytes.SplitSeq(environ[:n], []byte{0}) {
-		if value, ok := bytes.CutPrefix(variable, []byte("SLURM_JOB_ID=")); ok {
-			job, _ := strconv.ParseUint(string(value), 10, 32) // a user may set it to any text
-			return job
-		}
-	}
-	return 0
+	job, _ := strconv.ParseUint(environ.Parse(text)["SLURM_JOB_ID"], 10, 32) // a user may set it to any text
+	return job
 }
-
-// maxEnviron limits the read part of a process's environment, in bytes.
-const maxEnviron = 64 << 10
 
 // describe returns a description of the host in one line.
 func describe(h *rt.Host, cards []sonar.Card) string {
