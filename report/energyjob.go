@@ -10,7 +10,7 @@ import (
 
 // JobEnergy is the share of a job, or of a process tree, in the energy of the node. In each
 // interval the energy above the idle power is divided by instructions if they were counted,
-// else by CPU time. Idle energy belongs to no job; the upper bound includes all of it. GPUs
+// else by CPU time. Idle energy belongs to no job; the upper bound includes all idle energy. GPUs
 // are counted separately, by device.
 type JobEnergy struct {
 	ActiveJoules rt.Opt[float64] `json:"active_joules"` // also the lower bound: without idle energy
@@ -26,7 +26,7 @@ type JobEnergy struct {
 	// Method is "cpu time", "instructions", or both in this order.
 	Method           string  `json:"method,omitempty"`
 	CoveredSecs      float64 `json:"covered_secs"`      // time of the run that was measured
-	InstructionsSecs float64 `json:"instructions_secs"` // part of it that was divided by instructions
+	InstructionsSecs float64 `json:"instructions_secs"` // the part that was divided by instructions
 
 	GPUJoules rt.Opt[float64] `json:"gpu_joules"` // of the job's GPUs, counted or by their mean power
 	// GPUMethod is "device", or "slice" if a MIG instance got the share of its card's

@@ -74,15 +74,15 @@ func (p *page) head(s *Summary, o TextOptions) {
 	what := cut(title(s), max(width-len([]rune(name)), width/2)) // a long command leaves room for it
 	p.WriteString(strings.TrimRight(cut(what+name, width), " ") + "\n")
 	p.line("Outcome", "%s", outcome(s))
-	var who []string
+	var where []string
 	for _, f := range [][2]string{
 		{"cluster", r.Cluster}, {"node", r.Node}, {"user", r.User}, {"account", r.Account}, {"partition", r.Partition},
 	} {
 		if f[1] != "" {
-			who = append(who, f[0]+" "+Plain(f[1]))
+			where = append(where, f[0]+" "+Plain(f[1]))
 		}
 	}
-	p.line("Where", "%s", strings.Join(who, ", "))
+	p.line("Where", "%s", strings.Join(where, ", "))
 	when := "-"
 	if !r.Start.IsZero() {
 		when = r.Start.In(o.Zone).Format("2006-01-02 15:04:05 MST")
@@ -123,18 +123,18 @@ func outcome(s *Summary) string {
 	case out == "":
 		out = "-"
 	}
-	var said []string
+	var parts []string
 	if code, ok := r.ExitCode.Get(); ok {
-		said = append(said, fmt.Sprintf("exit code %d", code))
+		parts = append(parts, fmt.Sprintf("exit code %d", code))
 	}
 	if signal, ok := r.ExitSignal.Get(); ok && signal != 0 {
-		said = append(said, fmt.Sprintf("signal %d", signal))
+		parts = append(parts, fmt.Sprintf("signal %d", signal))
 	}
 	if code, ok := r.DerivedExit.Get(); ok && code != r.ExitCode.Or(0) {
-		said = append(said, fmt.Sprintf("%d in a step", code))
+		parts = append(parts, fmt.Sprintf("%d in a step", code))
 	}
-	if len(said) > 0 {
-		out += ", " + strings.Join(said, ", ")
+	if len(parts) > 0 {
+		out += ", " + strings.Join(parts, ", ")
 	}
 	if r.OutcomeSource != "" {
 		out += " (said by " + Plain(r.OutcomeSource) + ")"

@@ -20,23 +20,23 @@ const (
 	nodeEvery  = time.Minute // between two checks of the whole directory
 	thinAtOnce = 4           // at most so many stretches are thinned per commit
 	recent     = 2           // whole stretches before the newest snapshots that are not thinned
-	besides    = 480 << 10   // bytes: the largest log, after a stretch was thinned, and its index
+	logReserve = 480 << 10   // bytes: room for the log at its largest, after a stretch was thinned, and its index
 	vacuumStep = 256         // at most so many pages are returned to the file system per commit
 )
 
 // quota is how large a writer lets its file grow.
 type quota struct {
-	limit  int64 // bytes of content, 0: none
-	forced bool  // the limit comes from QuotaNode
-	looked bool
-	at     int64 // Boot of the last check of the directory
-	thin   *thinner
-	plan   []stretch
-	stuck  map[stretch]bool // nothing of them can be dropped
-	err    error            // of the last attempt; the next commit tries again
-	said   bool             // whether the ledger has the error
-	saidAt int64            // Boot when it was last noted
-	wall   int64            // of the newest snapshot
+	limit   int64 // bytes of content, 0: none
+	forced  bool  // the limit comes from QuotaNode
+	looked  bool
+	at      int64 // Boot of the last check of the directory
+	thin    *thinner
+	plan    []stretch
+	stuck   map[stretch]bool // nothing of them can be dropped
+	err     error            // of the last attempt; the next commit tries again
+	isNoted bool             // the ledger has the error
+	notedAt int64            // Boot when it was last noted
+	wall    int64            // of the newest snapshot
 }
 
 // enforce thins old snapshots if the file is larger than its limit. If that fails, the file
@@ -46,7 +46,7 @@ func (w *Writer) enforce() error {
 	if w.opts.QuotaRun == 0 && w.opts.QuotaNode == 0 {
 		return nil
 	}
-	if err := w.lookAround(); err != nil || q.limit == 0 {
+	if err := w.updateLimit(); err != nil || q.limit == 0 {
 		return err
 	}
 	for range thinAtOnce {
@@ -64,7 +64,7 @@ func (w *Writer) enforce() error {
 	if !q.forced {
 		return nil
 	}
-	return w.giveBack()
+	return w.releasePages()
 }
 
 // quotaState records in the ledger, with the next commit, that thinning fails, and when it
@@ -73,22 +73,22 @@ func (w *Writer) quotaState(err error) {
 	q := &w.quota
 	q.err = err
 	switch {
-	case busy(err), (err != nil) == q.said:
+	case busy(err), (err != nil) == q.isNoted:
 		return
-	case err != nil && q.saidAt != 0 && w.notified.now-q.saidAt < int64(notifyEvery):
+	case err != nil && q.notedAt != 0 && w.notified.now-q.notedAt < int64(notifyEvery):
 		return
 	}
 	e := rt.Event{Time: time.Unix(0, q.wall).UTC(), Kind: "spool", Name: "quota", Status: "ok", Detail: "old snapshots are thinned again"}
-	q.said = err != nil
-	if q.said {
-		q.saidAt = w.notified.now
+	q.isNoted = err != nil
+	if q.isNoted {
+		q.notedAt = w.notified.now
 		e.Status, e.Detail = "failed", "old snapshots could not be thinned, the file grows beyond its quota: "+err.Error()
 	}
 	w.note(e)
 }
 
-// giveBack returns free pages and the log to the file system.
-func (w *Writer) giveBack() error {
+// releasePages returns free pages and the log to the file system.
+func (w *Writer) releasePages() error {
 	used, size, err := usage(w.db)
 	if err != nil || size-used < vacuumStep/4*pageSize {
 		return err
@@ -114,7 +114,7 @@ func (w *Writer) makeRoom() error {
 }
 
 // contentBound returns the limit of the database: the bound less the log and its index.
-func contentBound(limit int64) int64 { return max(limit/2, limit-besides) }
+func contentBound(limit int64) int64 { return max(limit/2, limit-logReserve) }
 
 // thinOne thins the next stretch of the plan; false if nothing is left to thin.
 func (w *Writer) thinOne() (bool, error) {
@@ -136,24 +136,24 @@ func (w *Writer) thinOne() (bool, error) {
 	}
 	next := q.plan[0]
 	q.plan = q.plan[1:]
-	n, err := q.thin.thinStretch(next, w.why())
+	n, err := q.thin.thinStretch(next, w.limitName())
 	if err == nil && n == 0 {
 		q.stuck[next] = true
 	}
 	return true, err
 }
 
-// why names the bound for the ledger.
-func (w *Writer) why() string {
+// limitName names the limit for the ledger.
+func (w *Writer) limitName() string {
 	if w.quota.forced {
 		return "spool.quota_node"
 	}
 	return "spool.quota_run"
 }
 
-// lookAround sets the limit, once a minute: that of the run or, while all runs of the node
+// updateLimit sets the limit, once a minute: that of the run or, while all runs of the node
 // take more than QuotaNode, three quarters of the present content.
-func (w *Writer) lookAround() error {
+func (w *Writer) updateLimit() error {
 	q := &w.quota
 	if q.looked && w.notified.now-q.at < int64(nodeEvery) {
 		return nil

@@ -14,7 +14,7 @@ import (
 type Credentials struct {
 	AccessKey    string
 	SecretKey    string
-	SessionToken string    // empty where the store needs none
+	SessionToken string    // empty if the store needs none
 	Expiration   time.Time // zero when not known
 	Region       string    // the bucket's region; empty when the receiver does not say
 }

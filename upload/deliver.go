@@ -85,8 +85,8 @@ func (r *delivery) deliver(ctx context.Context) error {
 	return nil
 }
 
-// registered calls do for a run that is registered. Where the receiver does not know the
-// run any more, it registers the run again, once.
+// registered calls do, and registers the run again, once, if the receiver no longer knows
+// it.
 func (r *delivery) registered(ctx context.Context, do func(context.Context) error) error {
 	if err := r.register(ctx); err != nil {
 		return err
@@ -149,7 +149,7 @@ func (r *delivery) put(ctx context.Context, uri string, body []byte) error {
 }
 
 // Status is how the run ended in the terms of section 9.2.3: finished for exit code 0 and
-// SIGTERM, and where there is no sign of a failure.
+// SIGTERM, and if there is no sign of a failure.
 func Status(run *rt.Run) string {
 	switch run.Outcome {
 	case rt.OutcomeOOM, rt.OutcomeTimeout, rt.OutcomeLost:
@@ -165,7 +165,7 @@ func Status(run *rt.Run) string {
 	return StatusFinished
 }
 
-// exitCode is absent where a signal ended the run.
+// exitCode is absent if a signal ended the run.
 func exitCode(run *rt.Run) rt.Opt[int64] {
 	if run.ExitSignal.Or(0) != 0 {
 		return rt.None[int64]()

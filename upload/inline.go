@@ -18,10 +18,10 @@ const inlineKey = "inline"
 // at one a second.
 const inlineRows = 3600
 
-// collect puts the rows where the finish can refer to them: into the object store, or into
-// the finish itself where nothing was uploaded and the run is short (section 9.2.3).
-// Batches that were sealed for the store may be there although no answer has confirmed it:
-// they are put there again, and inline only where that fails.
+// collect puts the rows into the object store, where the finish refers to them, or into the
+// finish itself if nothing was uploaded and the run is short (section 9.2.3). Batches that
+// were sealed for the store may be in it although no answer has confirmed it: they are
+// uploaded again, and sent inline only if that fails.
 func (r *delivery) collect(ctx context.Context) error {
 	sealed, err := r.ledger.Batches()
 	if err != nil {

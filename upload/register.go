@@ -11,7 +11,7 @@ import (
 
 // Registrations keeps what is known of a run at a receiver.
 type Registrations interface {
-	// Registration is false where nothing is known.
+	// Registration is false if nothing is known.
 	Registration() (rt.Registration, bool, error)
 	SaveRegistration(rt.Registration) error
 }

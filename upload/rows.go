@@ -120,7 +120,7 @@ func (r *rows) build(ctx context.Context, to int64, limit int) (rt.Batch, []byte
 	err := r.advance(ctx, to, func(prev, cur *rt.Snapshot) (bool, error) {
 		buf.csv = r.enc.Append(buf.csv, prev, cur)
 		if b.Rows == 0 {
-			b.FirstSeq = prev.Seq + 1 // so that batches are contiguous even where snapshots were thinned
+			b.FirstSeq = prev.Seq + 1 // so that batches are contiguous even if snapshots were thinned
 		}
 		b.LastSeq = cur.Seq
 		b.Rows++

@@ -34,7 +34,7 @@ func (s *Stream) Start(ctx context.Context, run Spooled) error {
 	return s.r.register(ctx)
 }
 
-// Sync registers the run where Start failed, and uploads all rows that are in the spool and
+// Sync registers the run if Start failed, and uploads all rows that are in the spool and
 // not at the receiver.
 func (s *Stream) Sync(ctx context.Context, run Spooled) error {
 	s.r.use(run)
@@ -42,7 +42,7 @@ func (s *Stream) Sync(ctx context.Context, run Spooled) error {
 }
 
 // Finish delivers the rest of the run, which has ended, and closes it at the receiver: inline
-// where nothing was uploaded and the run is short. After an error the run waits in the spool
+// if nothing was uploaded and the run is short. After an error the run waits in the spool
 // for the next Drain.
 func (s *Stream) Finish(ctx context.Context, run Spooled) error {
 	s.r.use(run)

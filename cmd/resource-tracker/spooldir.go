@@ -24,7 +24,7 @@ func (s *settings) findSpool(check func(dir string) error) (string, error) {
 		}
 		return s.spoolDir, nil
 	}
-	var why error
+	var failed error
 	if s.spoolDir != "" {
 		err := os.MkdirAll(s.spoolDir, 0o700)
 		if err == nil {
@@ -33,16 +33,16 @@ func (s *settings) findSpool(check func(dir string) error) (string, error) {
 		if err == nil {
 			return s.spoolDir, nil
 		}
-		why = err
+		failed = err
 	}
 	for _, temp := range slices.Compact([]string{tempDir(), "/tmp"}) {
 		dir, err := privateIn(temp, check)
 		if err == nil {
 			return dir, nil
 		}
-		why = errors.Join(why, err)
+		failed = errors.Join(failed, err)
 	}
-	return "", fmt.Errorf("find a directory for the spool (--spool names one): %w", why)
+	return "", fmt.Errorf("find a directory for the spool (--spool names one): %w", failed)
 }
 
 // usable returns why a directory cannot hold runs, nil where it can.

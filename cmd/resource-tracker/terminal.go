@@ -36,14 +36,15 @@ func (t *terminal) foreground() int {
 	return group
 }
 
-func (t *terminal) give(group int) {
+// setForeground makes a process group the foreground.
+func (t *terminal) setForeground(group int) {
 	_ = unix.IoctlSetPointerInt(int(t.f.Fd()), unix.TIOCSPGRP, group) // it fails when the group or the terminal is gone
 }
 
 // takeBack makes our process group the foreground again.
 func (t *terminal) takeBack(group int) {
 	if t.foreground() == group {
-		t.give(t.own)
+		t.setForeground(t.own)
 	}
 }
 
@@ -61,7 +62,7 @@ func (t *terminal) stopped(c *child, s syscall.Signal) {
 		stopSelf()
 	}
 	if wants && t.foreground() == t.own {
-		t.give(c.pid)
+		t.setForeground(c.pid)
 	}
 	c.signal(syscall.SIGCONT)
 }

@@ -50,9 +50,9 @@ func (t *jobTracker) openSources() {
 	}
 }
 
-// openLease opens the readings of the node that its trackers share. Without it this
+// openNodeCache opens the readings of the node that its trackers share. Without it this
 // tracker reads the node by itself, which costs a little more.
-func (t *jobTracker) openLease() {
+func (t *jobTracker) openNodeCache() {
 	dir := filepath.Join(t.cfg.Tracker.StateDir, "node")
 	_ = os.Mkdir(dir, 0o700) // the Prolog makes it where the tracker has no permission
 	cache, err := collect.OpenNodeCache(dir, cacheKey(t.id.BootID))

@@ -76,7 +76,7 @@ func newJobTracker(cfg config.Config, run rt.Run, log *slog.Logger) (_ *jobTrack
 	}
 	t.environment = tracker.NewJobEnvironment(t.job, run, t.writer.UpdateRun, func(err error) { log.Warn(err.Error()) })
 	t.flight = tracker.NewFlightRecorder(cfg.Spool.Dir, &run, cfg.Tracker.FlightRecorder.Bytes, t.writer)
-	t.openLease()
+	t.openNodeCache()
 	if stale != nil && !errors.Is(stale, os.ErrNotExist) {
 		t.writer.Event(rt.Event{Time: time.Now(), Kind: "sensor", Name: "host cache", Status: "failed", Detail: stale.Error()})
 	}

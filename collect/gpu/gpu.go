@@ -68,7 +68,7 @@ func (s *Source) Close() error {
 	}
 	s.wait.start(s.maxWait)
 	for _, w := range s.drivers {
-		s.wait.on(w.gone)
+		s.wait.waitFor(w.gone)
 	}
 	s.drivers, s.nvidia, s.amd, s.look = nil, false, false, time.Time{}
 	return nil

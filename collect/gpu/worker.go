@@ -29,8 +29,8 @@ type driver interface {
 // driver that hangs delays no reading and is not called again meanwhile.
 type worker struct {
 	drv  driver
-	ask  chan struct{} // closed to stop
-	done chan struct{} // a reading is complete; one at most is
+	ask  chan struct{} // requests a reading; at most one is pending; closed to stop
+	done chan struct{} // a reading is complete; at most one is pending
 	gone chan struct{} // closed after the driver was closed
 
 	asked    bool  // done was not received since the last request
@@ -100,7 +100,7 @@ func (w *worker) begin() {
 // that was too late for the previous snapshot is used: the values of a slow driver are one
 // interval old, not absent. Without either, the known devices are added without values.
 func (w *worker) finish(p *waiting, r *reading) {
-	if p.on(w.done) {
+	if p.waitFor(w.done) {
 		w.asked = false
 	}
 	w.mu.Lock()
@@ -153,8 +153,8 @@ func (p *waiting) start(d time.Duration) {
 	p.timer.Reset(d)
 }
 
-// on is true if c is received from or closed within the time.
-func (p *waiting) on(c <-chan struct{}) bool {
+// waitFor is true if c is received from or closed within the time.
+func (p *waiting) waitFor(c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true

@@ -23,7 +23,7 @@ type jobProcess struct {
 	used     uint64   // ticks since the previous reading
 	threads  uint64
 	rss      uint64 // pages
-	io       account
+	io       processCounter
 	ioRead   bool // io was read
 	switches counters
 	idle     int            // readings since switches was read, in which it did nothing
@@ -85,7 +85,7 @@ func (p *jobProcess) refresh(names *peek, root string) (alive, denied bool) {
 		denied = true
 	case err == nil:
 		if c, ok := parsePidIO(b); ok {
-			p.io.see(c)
+			p.io.update(c)
 			p.ioRead = true
 		}
 	}

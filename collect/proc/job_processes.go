@@ -41,7 +41,7 @@ type Lister interface {
 // makes one: a snapshot between two scans has no process, and the sums of the last scan.
 //
 // Bytes are exact as long as another process of the job or its slurmstepd waits for each
-// process that ends (see account); they include short processes that no scan has seen.
+// process that ends (see processCounter); they include short processes that no scan has seen.
 // They are a lower bound if no process waits, if the parent ignores SIGCHLD, and for a
 // step with a slurmstepd that ended before its final reading; Notes reports such a step.
 type JobProcs struct {
@@ -174,7 +174,7 @@ func (j *JobProcs) scan() {
 		}
 	}
 	j.discover()
-	j.settleExited()
+	j.removeEnded()
 }
 
 func (j *JobProcs) refresh(p *jobProcess) {
@@ -261,8 +261,8 @@ func (j *JobProcs) stepName(b []byte) string {
 	return keep("", b)
 }
 
-// settleExited adds the final I/O of exited processes to the totals and drops them.
-func (j *JobProcs) settleExited() {
+// removeEnded adds the final I/O of exited processes to the totals and drops them.
+func (j *JobProcs) removeEnded() {
 	for i := range j.procs {
 		p := &j.procs[i]
 		if p.alive {
@@ -270,12 +270,12 @@ func (j *JobProcs) settleExited() {
 		}
 		j.ended.add(p.switches)
 		if a := j.collector(p); a != nil {
-			a.gone.add(p.io.total())
+			a.ended.add(p.io.total())
 		} else {
 			j.lost.add(p.io.total())
 		}
 	}
-	past, present, any := j.reapers.settle()
+	past, present, any := j.reapers.endScan()
 	j.ioSeen = j.ioSeen || any
 	j.lost.add(past)
 	j.io, j.switches = present, j.ended
@@ -288,7 +288,7 @@ func (j *JobProcs) settleExited() {
 			delete(j.at, p.pid)
 			continue
 		}
-		j.lost.add(p.io.settle())
+		j.lost.add(p.io.reconcile())
 		j.io.add(p.io.total())
 		j.switches.add(p.switches)
 		living = append(living, *p)
@@ -303,9 +303,9 @@ func (j *JobProcs) settleExited() {
 	j.io.add(j.lost)
 }
 
-// collector is the account in which an ended process should appear: that of its nearest
+// collector is the counter in which an ended process should appear: that of its nearest
 // living ancestor, or of the slurmstepd above.
-func (j *JobProcs) collector(p *jobProcess) *account {
+func (j *JobProcs) collector(p *jobProcess) *processCounter {
 	for range j.procs {
 		i, ok := j.at[p.ppid]
 		if !ok {

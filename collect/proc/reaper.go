@@ -28,10 +28,10 @@ type reaper struct {
 	all   procfile.File // /proc/<pid>/io
 	own   procfile.File // /proc/<pid>/task/<pid>/io
 	alive bool
-	final bool     // it was read after the end of its last task
-	gone  bool     // it had ended when the scan began
-	io    account  // of the scans
-	late  counters // the bytes of its tasks when it was last read
+	final bool           // it was read after the end of its last task
+	gone  bool           // it had ended when the scan began
+	io    processCounter // of the scans
+	late  counters       // the bytes of its tasks when it was last read
 }
 
 // reapers are also read between two scans: at the end of a step there are a few
@@ -197,13 +197,13 @@ func (r *reapers) begin() {
 	for i := range r.list {
 		p := &r.list[i]
 		p.gone = !r.look(p)
-		p.io.see(p.late)
+		p.io.update(p.late)
 	}
 }
 
-// of returns the account of the reaper pid if it may have waited for an ended process,
+// of returns the counter of the reaper pid if it may have waited for an ended process,
 // else nil.
-func (r *reapers) of(pid int) *account {
+func (r *reapers) of(pid int) *processCounter {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.list {
@@ -217,15 +217,15 @@ func (r *reapers) of(pid int) *account {
 	return nil
 }
 
-// settle ends a scan. It returns the bytes that are lost or were those of ended reapers,
+// endScan ends a scan. It returns the bytes that are lost or were those of ended reapers,
 // the bytes of the living ones, and whether there was any reaper.
-func (r *reapers) settle() (past, present counters, any bool) {
+func (r *reapers) endScan() (past, present counters, any bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	any = len(r.list) > 0
 	living := r.list[:0]
 	for _, p := range r.list {
-		past.add(p.io.settle())
+		past.add(p.io.reconcile())
 		if !p.gone {
 			present.add(p.io.total())
 			living = append(living, p)

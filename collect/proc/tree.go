@@ -20,7 +20,7 @@ import (
 // a process has its own time and the time of the children that it has waited for, so the
 // sum of both over the living members is exact as long as each process that ends is
 // waited for by a member. When a member ends, its last seen time must therefore appear
-// in the waited-for time of its nearest living ancestor: see account. The part that never
+// in the waited-for time of its nearest living ancestor: see processCounter. The part that never
 // appears (no process waited, or one outside of the tree did) is kept as lost time and
 // counted for ever. So nothing is counted twice, and nothing is missing except the time
 // that such a process used after it was last read.
@@ -49,9 +49,9 @@ type member struct {
 	pid, ppid int
 	start     uint64
 	alive     bool
-	own       counters // user and system time, ticks of USER_HZ
-	waited    account  // the same of the children that it has waited for
-	rss       uint64   // pages
+	own       counters       // user and system time, ticks of USER_HZ
+	waited    processCounter // the same of the children that it has waited for
+	rss       uint64         // pages
 }
 
 func (m *member) total() counters {
@@ -87,7 +87,7 @@ func (t *Tree) Read(s *rt.Snapshot) error {
 		t.add(m)
 	} else {
 		t.refresh()
-		t.settleExited()
+		t.removeEnded()
 	}
 	if err := t.discover(); err != nil {
 		return err
@@ -112,7 +112,7 @@ func (t *Tree) look(pid int) (member, error) {
 	}
 	return member{
 		pid: pid, ppid: p.PPID, start: p.Start, alive: true,
-		own: p.Own, waited: account{now: p.Waited}, rss: p.RSS,
+		own: p.Own, waited: processCounter{now: p.Waited}, rss: p.RSS,
 	}, err
 }
 
@@ -141,21 +141,21 @@ func (t *Tree) refresh() {
 			m.alive = false
 			continue
 		}
-		m.waited.see(now.waited.now)
+		m.waited.update(now.waited.now)
 		m.ppid, m.own, m.rss = now.ppid, now.own, now.rss
 	}
 }
 
-// settleExited adds the time of ended members to the accounts of their nearest living
-// ancestors, settles those, and drops the ended members.
-func (t *Tree) settleExited() {
+// removeEnded adds the time of ended members to the counters of their nearest living
+// ancestors, reconciles those, and drops the ended members.
+func (t *Tree) removeEnded() {
 	for i := range t.members {
 		m := &t.members[i]
 		if m.alive {
 			continue
 		}
 		if a := t.ancestor(m); a != nil {
-			a.waited.gone.add(m.total())
+			a.waited.ended.add(m.total())
 		} else {
 			t.lost.add(m.total())
 		}
@@ -166,7 +166,7 @@ func (t *Tree) settleExited() {
 		if !m.alive {
 			continue
 		}
-		for k, lost := range m.waited.settle() {
+		for k, lost := range m.waited.reconcile() {
 			if lost > 1 { // the kernel rounds each figure down to whole ticks
 				t.lost[k] += lost
 			}

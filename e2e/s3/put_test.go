@@ -168,7 +168,7 @@ func TestOneByteChangedIsRefused(t *testing.T) {
 }
 
 // The kind of a refusal decides what the drain does next.
-func TestRefusalsAreTold(t *testing.T) {
+func TestRefusalsAreReported(t *testing.T) {
 	good := store.session(t)
 	for _, tc := range []struct {
 		name, uri string

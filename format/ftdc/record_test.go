@@ -125,7 +125,7 @@ func TestRecordWithoutRoom(t *testing.T) {
 		f.StopAndJoin(context.Background())
 	})
 	if n := strings.Count(log.String(), "no space left"); n != 1 {
-		t.Errorf("told %d times: %s", n, log.String())
+		t.Errorf("logged %d times: %s", n, log.String())
 	}
 }
 

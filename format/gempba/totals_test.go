@@ -28,6 +28,6 @@ func TestTotals(t *testing.T) {
 		t.Errorf("of 101 edges: %+v", got)
 	}
 	if got := (&Envelope{}).Totals(); got.TasksLocalTotal.Valid() || got.IdleMicros.Valid() {
-		t.Errorf("nobody has done something: %+v", got)
+		t.Errorf("the totals of no worker have values: %+v", got)
 	}
 }

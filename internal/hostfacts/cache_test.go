@@ -77,7 +77,7 @@ func TestKnown(t *testing.T) {
 		"old":                             {Cache{BootID: "boot-0", CollectedAt: now.Add(-31 * 24 * time.Hour), Host: cached}, nil, local, true},
 		"of the future":                   {Cache{BootID: "boot-0", CollectedAt: now.Add(24 * time.Hour), Host: cached}, nil, local, true},
 		"of another machine":              {Cache{BootID: "boot-0", CollectedAt: now, Host: foreign}, nil, local, true},
-		"of nobody knows what":            {Cache{BootID: "boot-0", CollectedAt: now, Host: nameless}, nil, local, true},
+		"of an unknown machine":           {Cache{BootID: "boot-0", CollectedAt: now, Host: nameless}, nil, local, true},
 		"without a boot":                  {Cache{CollectedAt: now, Host: foreign}, nil, local, true},
 		"its writer kept back":            {Cache{BootID: "boot-1", CollectedAt: now, Host: cached, Suppressed: []string{"host_name", "cloud_account_id"}}, nil, rt.Host{HostID: id, CPUModel: "cached", CloudVendorID: "aws"}, false},
 		"its reader holds back":           {Cache{BootID: "boot-1", CollectedAt: now, Host: cached}, map[string]string{"TRACKER_CLOUD_VENDOR_ID": "0", "TRACKER_CLOUD_ACCOUNT_ID": ""}, rt.Host{HostID: id, HostName: "n1", CPUModel: "cached"}, false},

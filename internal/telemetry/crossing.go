@@ -30,7 +30,7 @@ func newCrossing() crossing {
 // look updates the sums.
 func (c *crossing) look(parts []part, there func(jointID) bool) {
 	at := map[addresses]jointID{}
-	each := func(visit func(who jointID, p *gempba.Peer)) {
+	each := func(visit func(id jointID, p *gempba.Peer)) {
 		for _, part := range parts {
 			for i := range part.Workers {
 				w := &part.Workers[i]
@@ -40,12 +40,12 @@ func (c *crossing) look(parts []part, there func(jointID) bool) {
 			}
 		}
 	}
-	each(func(who jointID, p *gempba.Peer) { at[addresses{p.Local, p.Remote}] = who })
-	each(func(who jointID, p *gempba.Peer) {
+	each(func(id jointID, p *gempba.Peer) { at[addresses{p.Local, p.Remote}] = id })
+	each(func(id jointID, p *gempba.Peer) {
 		key := addresses{p.Local, p.Remote}
 		e := c.ends[key]
-		if e == nil || e.from != who || p.Bytes < e.bytes { // another connection uses the port
-			e = &crossEnd{from: who}
+		if e == nil || e.from != id || p.Bytes < e.bytes { // another connection uses the port
+			e = &crossEnd{from: id}
 			c.ends[key] = e
 		}
 		if other, ok := at[addresses{p.Remote, p.Local}]; ok {

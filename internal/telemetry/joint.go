@@ -85,7 +85,7 @@ func (j *Joint) Workers(now time.Time) []gempba.WorkerFrame {
 	j.forget()
 	for _, p := range j.parts {
 		for i := range p.Workers {
-			j.give(p.node, p.Workers[i].WorkerID)
+			j.assignID(p.node, p.Workers[i].WorkerID)
 		}
 	}
 	j.cross.look(j.parts, func(id jointID) bool { _, ok := j.ids[id]; return ok })
@@ -122,9 +122,9 @@ func (j *Joint) forget() {
 	maps.DeleteFunc(j.ids, func(id jointID, _ uint32) bool { return !there[id] })
 }
 
-// give assigns an id in the job to a worker that has none, if one is left. Ids of workers
+// assignID assigns an id in the job to a worker that has none, if one is left. Ids of workers
 // that have ended are used again when there are no others.
-func (j *Joint) give(node string, worker uint32) {
+func (j *Joint) assignID(node string, worker uint32) {
 	key := jointID{node, worker}
 	if _, ok := j.ids[key]; ok {
 		return

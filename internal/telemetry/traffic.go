@@ -149,8 +149,8 @@ func (t *traffic) identify(workers []*worker) {
 	fresh := !slices.Equal(pids, t.pids)
 	for i := range t.list {
 		inode := t.list[i].Inode
-		who, known := t.owner[inode]
-		open[inode] = who
+		owner, known := t.owner[inode]
+		open[inode] = owner
 		fresh = fresh || !known
 	}
 	t.owner = open
@@ -205,13 +205,13 @@ func (t *traffic) match() {
 	}
 	for i := range t.list {
 		c := &t.list[i]
-		who := t.owner[c.Inode]
-		if who == "" || c.Inode == 0 {
+		owner := t.owner[c.Inode]
+		if owner == "" || c.Inode == 0 {
 			continue
 		}
 		e := t.ends[c.Inode]
-		if e == nil || e.local != c.Local || e.remote != c.Remote || e.from != who {
-			e = &connEnd{local: c.Local, remote: c.Remote, from: who}
+		if e == nil || e.local != c.Local || e.remote != c.Remote || e.from != owner {
+			e = &connEnd{local: c.Local, remote: c.Remote, from: owner}
 			t.ends[c.Inode] = e
 		}
 		e.sent = *c

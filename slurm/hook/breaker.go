@@ -39,9 +39,9 @@ type trial struct {
 	Job   uint64 `json:"job_id"`
 }
 
-// wellPath is the path of a file that means that the Prolog did not fail. The Prolog
+// markPath is the path of a file that means that the Prolog did not fail. The Prolog
 // writes it if it cannot remove its entry because others hold the breaker's file.
-func (b breaker) wellPath(t trial) string {
+func (b breaker) markPath(t trial) string {
 	return fmt.Sprintf("%s.%d-%d.well", b.path, t.PID, t.Start)
 }
 
@@ -77,8 +77,8 @@ func (b breaker) begin(job uint64, now time.Time) (*attempt, error) {
 	a.trial.Start = stat.Start
 	var opened error
 	err = b.update(func(st *breakerState) {
-		if died := b.forgetDead(st); died > 0 {
-			opened = b.count(st, died, errors.New("the Prolog was killed while it started a tracker"), now)
+		if killed := b.removeEnded(st); killed > 0 {
+			opened = b.count(st, killed, errors.New("the Prolog was killed while it started a tracker"), now)
 		}
 		if opened == nil {
 			st.Trying = append(st.Trying, a.trial)
@@ -91,14 +91,14 @@ func (b breaker) begin(job uint64, now time.Time) (*attempt, error) {
 	return a, err
 }
 
-// forgetDead removes the entries of Prologs that have ended and counts those that were
+// removeEnded removes the entries of Prologs that have ended and counts those that were
 // killed.
-func (b breaker) forgetDead(st *breakerState) (killed int) {
+func (b breaker) removeEnded(st *breakerState) (killed int) {
 	st.Trying = slices.DeleteFunc(st.Trying, func(t trial) bool {
 		if procfile.Alive(b.procRoot, t.PID, t.Start) {
 			return false
 		}
-		if os.Remove(b.wellPath(t)) != nil {
+		if os.Remove(b.markPath(t)) != nil {
 			killed++
 		}
 		return true
@@ -125,7 +125,7 @@ func (b breaker) count(st *breakerState, failures int, cause error, now time.Tim
 
 // failed counts the attempt as a failure and returns its cause, see count.
 func (a *attempt) failed(cause error) error {
-	err := a.settle(func(st *breakerState) {
+	err := a.setResult(func(st *breakerState) {
 		if opened := a.breaker.count(st, 1, cause, a.now); opened != nil {
 			cause = opened
 		}
@@ -138,22 +138,22 @@ func (a *attempt) failed(cause error) error {
 
 // succeeded closes the breaker.
 func (a *attempt) succeeded() error {
-	return a.well(a.settle(func(st *breakerState) { st.Failures, st.OpenedAt = 0, time.Time{} }))
+	return a.orMark(a.setResult(func(st *breakerState) { st.Failures, st.OpenedAt = 0, time.Time{} }))
 }
 
-// needless withdraws the attempt: no tracker was started.
-func (a *attempt) needless() error { return a.well(a.settle(func(*breakerState) {})) }
+// withdraw withdraws the attempt: no tracker was started.
+func (a *attempt) withdraw() error { return a.orMark(a.setResult(func(*breakerState) {})) }
 
-// well writes the file of wellPath if the entry could not be removed.
-func (a *attempt) well(err error) error {
+// orMark writes the file of markPath if the entry could not be removed.
+func (a *attempt) orMark(err error) error {
 	if err == nil || !a.entered {
 		return err
 	}
-	return errors.Join(err, os.WriteFile(a.breaker.wellPath(a.trial), nil, 0o600))
+	return errors.Join(err, os.WriteFile(a.breaker.markPath(a.trial), nil, 0o600))
 }
 
-// settle removes the entry and records the attempt's result. Only the first result counts.
-func (a *attempt) settle(result func(*breakerState)) (err error) {
+// setResult removes the entry and records the attempt's result. Only the first result counts.
+func (a *attempt) setResult(result func(*breakerState)) (err error) {
 	a.once.Do(func() {
 		err = a.breaker.update(func(st *breakerState) {
 			if i := slices.Index(st.Trying, a.trial); i >= 0 {

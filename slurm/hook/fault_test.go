@@ -193,7 +193,7 @@ func TestBreakerCountsKilledPrologs(t *testing.T) {
 	if st := b.read(); a == nil || err != nil || st.Failures != 2 || len(st.Trying) != 1 {
 		t.Fatalf("two were killed: %+v, %v", st, err)
 	}
-	if err := a.needless(); err != nil || b.read().Failures != 2 {
+	if err := a.withdraw(); err != nil || b.read().Failures != 2 {
 		t.Errorf("a Prolog that started nothing: %+v, %v", b.read(), err)
 	}
 	if err := writeJSON(b.path, breakerState{Failures: 2, Trying: []trial{gone}}, 0o600); err != nil {

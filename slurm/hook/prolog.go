@@ -38,7 +38,7 @@ func (h *Hook) Prolog(run rt.Run) error {
 	err := h.track(&run)
 	switch {
 	case errors.Is(err, ErrTracked):
-		return errors.Join(err, uncounted, a.needless())
+		return errors.Join(err, uncounted, a.withdraw())
 	case err != nil:
 		return errors.Join(a.failed(err), uncounted)
 	}

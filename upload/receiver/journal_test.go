@@ -167,7 +167,7 @@ func TestFullSegmentsAreRemoved(t *testing.T) {
 }
 
 // A disk that does not take what was written to it: nothing more is confirmed.
-func TestADiskThatFailsIsToldAndNothingIsTaken(t *testing.T) {
+func TestADiskFailureIsReportedAndNothingIsAccepted(t *testing.T) {
 	rc := newReceiver(t, Config{})
 	register(t, rc)
 	closed, err := os.Open(t.TempDir())

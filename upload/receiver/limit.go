@@ -61,7 +61,7 @@ func (l *limits) early(client string, now time.Time) time.Duration {
 	return 0
 }
 
-// enter takes a place; false where none became free in time.
+// enter takes a place; false if none became free in time.
 func (l *limits) enter(ctx context.Context) bool {
 	select {
 	case l.places <- struct{}{}:
@@ -79,7 +79,7 @@ func (l *limits) enter(ctx context.Context) bool {
 	return false
 }
 
-// end takes all places for good, as the requests in progress end; false where that takes too
+// end takes all places for good, as the requests in progress end; false if that takes too
 // long.
 func (l *limits) end() bool {
 	t := time.NewTimer(maxWait)
@@ -96,7 +96,7 @@ func (l *limits) end() bool {
 
 func (l *limits) leave() { <-l.places }
 
-// limited applies the limits to a handler: 429 for a client that sends too much, 503 where no
+// limited applies the limits to a handler: 429 for a client that sends too much, 503 if no
 // place is free, with HeaderUndone; both with Retry-After.
 func (l *limits) limited(w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request)) {
 	client, _, err := net.SplitHostPort(r.RemoteAddr)

@@ -12,7 +12,7 @@ import (
 	"github.com/resource-tracker/rt/upload"
 )
 
-func TestAClientThatAsksTooMuchIsTold(t *testing.T) {
+func TestAClientWithTooManyRequestsIsRefused(t *testing.T) {
 	l := newLimits(1, 10)
 	now := time.Unix(1e9, 0)
 	allowed := func(client string, at time.Time, n int) (passed int) {

@@ -201,7 +201,7 @@ func refuse(status int, format string, args ...any) error {
 	return &problem{status: status, detail: fmt.Sprintf(format, args...)}
 }
 
-// failWith answers with the error, with 500 where it is the store's.
+// failWith answers with the error, with 500 if it is the store's.
 func failWith(w http.ResponseWriter, err error) {
 	var p *problem
 	if errors.As(err, &p) {

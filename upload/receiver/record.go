@@ -10,7 +10,7 @@ import (
 //
 //	CRC-32C of all that follows    4 bytes, little-endian like the others
 //	length of the name             4 bytes
-//	length of the content          4 bytes; all ones where it is not in the journal
+//	length of the content          4 bytes; all ones if it is not in the journal
 //	name, content
 const recordHead = 12
 
@@ -39,7 +39,7 @@ func appendHead(dst []byte, name string, length uint32, content []byte) []byte {
 	return dst
 }
 
-// nextRecord parses the first record of b. It is not ok at the end, and where a crash has cut
+// nextRecord parses the first record of b. It is not ok at the end, and if a crash has cut
 // the record, which was then never confirmed.
 func nextRecord(b []byte) (name string, content []byte, here bool, rest []byte, ok bool) {
 	if len(b) < recordHead {

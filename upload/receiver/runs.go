@@ -106,7 +106,7 @@ type finish struct {
 }
 
 // sameRows reports whether two finishes have the same rows. How the run ended may differ in
-// the second: where the answer to the first was lost, accounting may have answered since.
+// the second: if the answer to the first was lost, accounting may have answered since.
 func (f *finish) sameRows(o *finish) bool {
 	return f.DataSource == o.DataSource && slices.Equal(f.DataURIs, o.DataURIs) && f.CSVSHA256 == o.CSVSHA256
 }

@@ -23,7 +23,7 @@ import (
 //
 //	master.key              from which credentials are derived
 //	runs/<id>/run.json      the registration and the finish
-//	runs/<id>/inline.csv    the rows, where they were in the finish
+//	runs/<id>/inline.csv    the rows, if they were in the finish
 //	runs/<id>/objects/<key> the uploads, named by their key below the run's prefix
 //	journal/                what may not be durable in its place yet, see journal
 //	tmp/                    files that are being written

@@ -18,7 +18,7 @@ const (
 
 // request is the part of a PUT that Signature Version 4 covers (section 10.4).
 type request struct {
-	host        string // with a port where it is not the scheme's
+	host        string // with a port if it is not the scheme's
 	path        string // not encoded, with a leading slash
 	region      string
 	payloadHash string // SHA-256 of the body, lower-case hexadecimal

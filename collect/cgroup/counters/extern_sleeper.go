@@ -32,7 +32,7 @@ func (p *externSleeper) read(procRoot, userDir string, step CPUTime, buf *procfi
 			p.used = p.used.most(ownTime(&stat))
 		}
 	}
-	// It used a part of it before it came to the step.
+	// Part of that CPU time was used before the process joined the step.
 	p.used.User, p.used.System = min(p.used.User, step.User), min(p.used.System, step.System)
 	p.used.Usage = min(p.used.Usage, step.Usage)
 }

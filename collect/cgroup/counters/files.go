@@ -178,7 +178,7 @@ func (f *Files) MissStep() {
 }
 
 // TakeEstimate returns the CPU time in microseconds that was counted as the job's since
-// the last call though slurmstepd may have used a part of it.
+// the last call though slurmstepd may have used a part.
 func (f *Files) TakeEstimate() int64 {
 	if f.stepd == nil {
 		return 0

@@ -158,7 +158,7 @@ func (h *SlurmstepdCPU) split(r *rt.JobReading, cpu *procfile.File, buf *procfil
 	}
 	own = own.Minus(h.sleeper.used).clamped()
 	daemon = daemon.Plus(h.sleeper.used)
-	h.account(total, own, daemon, cpu, buf)
+	h.splitUnexplained(total, own, daemon, cpu, buf)
 	h.own = h.own.most(own.Plus(h.unread))
 	r.CPUUsage.Set(uint64(h.own.Usage))
 	if r.CPUUser.Valid() && r.CPUSystem.Valid() {
@@ -171,8 +171,8 @@ func (h *SlurmstepdCPU) split(r *rt.JobReading, cpu *procfile.File, buf *procfil
 	}
 }
 
-// account sets what of the total is the job's though it was not read of a step.
-func (h *SlurmstepdCPU) account(total, own, daemon CPUTime, cpu *procfile.File, buf *procfile.Buffer) {
+// splitUnexplained splits the part of the total that no step reading explains.
+func (h *SlurmstepdCPU) splitUnexplained(total, own, daemon CPUTime, cpu *procfile.File, buf *procfile.Buffer) {
 	known := own.Plus(daemon)
 	isTooMuch := known.Usage+h.unread.Usage > total.Usage
 	switch {

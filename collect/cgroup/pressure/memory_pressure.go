@@ -1,5 +1,5 @@
 // Package pressure watches a job's memory between two readings: whether the job is near
-// its limit, and whether processes of it are killed for their memory.
+// its limit, and whether its processes are killed for their memory.
 package pressure
 
 import (

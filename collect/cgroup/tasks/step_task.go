@@ -22,10 +22,10 @@ const maxGroups = 256
 type Group struct {
 	r     rt.StepReading // as last read
 	files *counters.Files
-	dirs  int // directories of it that exist
+	dirs  int // its directories that exist
 
 	pids                rt.Opt[uint64] // processes in it and below, as last counted
-	oomKill, endedKills rt.Opt[uint64] // v1: processes killed in it and below; of them in removed directories
+	oomKill, endedKills rt.Opt[uint64] // v1: processes killed in it and below; those in removed directories
 	loggedKills         uint64         // of processes for their memory, that were logged
 	isReported          bool           // in a reading, under this number
 	// isFinal says that it was read after its last process, or all tasks of a step, had
@@ -40,7 +40,7 @@ type Group struct {
 // taskState is what only a task has.
 type taskState struct {
 	seen       []int      // v1: the first of its processes, which match its directories, see matching
-	isMatched  bool       // v1: more than one hierarchy has a directory of it
+	isMatched  bool       // v1: more than one hierarchy has one of its directories
 	in         *hierarchy // where its processes are listed, nil until it was looked for
 	pidfd      int        // of the process that is waited for; -1 for none
 	looks      int        // how often it may be looked at for an ended process before the next reading
@@ -51,8 +51,8 @@ type taskState struct {
 
 // stepState is what only a step has.
 type stepState struct {
-	isMixed      bool // its tasks are not all that was in it
-	endedTasks   int  // tasks of it that were removed
+	isMixed      bool // processes outside its tasks used CPU
+	endedTasks   int  // its tasks that were removed
 	endedUsage   counters.CPUTime
 	tasksIn      *hierarchy // v1: the first one that had a directory of a task
 	isSpread     bool       // v1: another one had, too
@@ -63,7 +63,7 @@ func (g *Group) isTask() bool { return g.r.Task.Valid() }
 
 // Host is what a Set requires of its owner.
 type Host interface {
-	// WatchFile has the writes to a file reported.
+	// WatchFile reports writes to a file.
 	WatchFile(path string)
 	// ReadJob reads the job: its last process may have ended.
 	ReadJob()
@@ -95,8 +95,8 @@ type Set struct {
 	ended  []rt.StepReading
 	skip   bool // leave the steps and tasks out
 
-	isCrowded bool          // there were too many groups
-	part      rt.JobReading // scratch of a group's reading
+	limitLogged bool          // too many groups: this is in the log
+	part        rt.JobReading // scratch of a group's reading
 }
 
 // NewSet returns the Set of a job without directories. Files are read into buf.
@@ -158,7 +158,7 @@ func (s *Set) Enter(version int, root, path string, at cgroupfs.Dir) *counters.D
 	return &n.Directory
 }
 
-// markMixed records that a directory in a step is none of its tasks'.
+// markMixed records that the step has a directory that belongs to no task.
 func (n *directory) markMixed() {
 	if n.step != nil && n.task == nil {
 		n.step.all.isMixed = true
@@ -179,8 +179,8 @@ func (s *Set) assignNew(h *hierarchy, n *directory) {
 func (s *Set) newGroup(n *directory) *Group {
 	if len(s.groups) >= maxGroups {
 		n.markMixed()
-		if !s.isCrowded {
-			s.isCrowded = true
+		if !s.limitLogged {
+			s.limitLogged = true
 			s.log.Note(rt.Event{Kind: "sensor", Name: "steps", Status: "failed",
 				Detail: fmt.Sprintf("more than %d steps and tasks at once: some of them are not read one by one", maxGroups)})
 		}
@@ -236,8 +236,8 @@ func (s *Set) Leave(root, path string) {
 	s.EndGroups()
 }
 
-// read reads g. The counters and peaks of files that are gone keep their values; if
-// nothing can be read, everything does. It is false if the CPU time cannot be read.
+// read reads g. The counters and peaks of removed files keep their values; if nothing can
+// be read, all values are kept. It is false if the CPU time cannot be read.
 func (s *Set) read(g *Group) bool {
 	now := &s.part
 	*now = rt.JobReading{}

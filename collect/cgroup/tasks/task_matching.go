@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// Slurm with cgroup v1 numbers the tasks of a step across all of its nodes in one
-// hierarchy (cpuacct) and on each node from 0 in another (memory, where it first puts
-// each task into a directory by its number in the step, too, and leaves that behind): of
-// eight tasks on two nodes, cpuacct's task_3 and memory's task_1 are the same one, and
-// memory's task_3 has no task or another one. Directories of different hierarchies are
-// matched by the processes that are in them. If the processes of a task were not seen in
-// more than one hierarchy, the task is not reported: its step is. The lowest number of a task's
-// directories is the one on the node.
+// Slurm with cgroup v1 numbers the tasks of a step differently in two hierarchies. If a step
+// has eight tasks on two nodes, and tasks 1, 3, 5 and 7 on the second, task 3 has there:
+//
+//	cpuacct  task_3  the number in the step
+//	memory   task_1  the number on the node; before it task_3, which stays: empty, or of task 7
+//
+// The directories of a task are therefore matched by the processes in them. If the processes
+// of a task were seen in only one hierarchy, then only the step is reported. The lowest number
+// of a task's directories is the one on the node.
 
 // settleTime is how long after its last directory was made a step's tasks are reported:
 // by then slurmstepd has put their processes where they stay.

@@ -27,7 +27,7 @@ type joinedRun struct {
 	path    string
 	run     rt.Run
 	records []rt.Record
-	ours    int  // number of reports that rt made of it
+	ours    int  // number of reports that rt made from the run
 	early   bool // it has reports, but has not ended
 }
 

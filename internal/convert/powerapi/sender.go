@@ -97,12 +97,12 @@ type sender struct {
 
 // run returns when ctx is done.
 func (s *sender) run(ctx context.Context) {
-	pause, told := firstPause, false
+	pause, isLogged := firstPause, false
 	for ctx.Err() == nil {
 		conn, err := s.dial(ctx, "tcp", s.address)
 		if err != nil {
-			if !told && ctx.Err() == nil {
-				told = true
+			if !isLogged && ctx.Err() == nil {
+				isLogged = true
 				s.log.Printf("the formula at %s cannot be reached, its reports wait: %v", s.address, err)
 			}
 			select {
@@ -112,7 +112,7 @@ func (s *sender) run(ctx context.Context) {
 			pause = min(2*pause, longestPause)
 			continue
 		}
-		pause, told = firstPause, false
+		pause, isLogged = firstPause, false
 		s.log.Printf("connected to the formula at %s", s.address)
 		err = s.serve(ctx, conn)
 		if ctx.Err() == nil {

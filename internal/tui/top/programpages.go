@@ -45,13 +45,13 @@ func workersPage(p *Program, _ int, b brush) page {
 			continue
 		}
 		c, q, secs := &w.cur, &w.prev, w.secs()
-		who := p.identity(f.WorkerID)
+		worker := p.identity(f.WorkerID)
 		cpus := cell{text: notRead}
-		if who.AllowedCPUs != nil {
-			cpus = number(rt.Some(float64(len(who.AllowedCPUs))), decimal)
+		if worker.AllowedCPUs != nil {
+			cpus = number(rt.Some(float64(len(worker.AllowedCPUs))), decimal)
 		}
 		out.rows = append(out.rows, row{id: fmt.Sprint(f.WorkerID), cells: []cell{
-			name(rt.Some(uint64(f.WorkerID))), word(who.Hostname), number(signed(who.PID), decimal), cpus,
+			name(rt.Some(uint64(f.WorkerID))), word(worker.Hostname), number(signed(worker.PID), decimal), cpus,
 			number(c.ProcessCPUPct, percent), bytesOf(c.ProcessRSSBytes), count(c.ProcessThreads), count(c.TasksRunning), count(c.PendingCount),
 			number(perSecond(q.TasksLocalTotal, c.TasksLocalTotal, secs), bigNumber), number(perSecond(q.TasksSentTotal, c.TasksSentTotal, secs), bigNumber),
 			number(perSecond(q.TasksRecvTotal, c.TasksRecvTotal, secs), bigNumber),
