@@ -81,7 +81,7 @@ func TestDeliveryOfARun(t *testing.T) {
 	if _, ok, err := r.Registration(); ok || err != nil {
 		t.Errorf("a registration before the first: %v", err)
 	}
-	reg := rt.Registration{Endpoint: "https://a", IntentAt: start, Attempts: 1}
+	reg := rt.Registration{Endpoint: "https://a", Dialect: "spec", Scope: rt.ScopeNode, IntentAt: start, Attempts: 1}
 	for range 2 {
 		reg.Attempts++
 		if err := r.SaveRegistration(reg); err != nil { // while the tracker writes

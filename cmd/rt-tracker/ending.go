@@ -44,7 +44,8 @@ func (t *jobTracker) endWithoutReading(stopped bool) {
 	detail := fmt.Sprintf("a reading has not come back within %s of the end: the run ends without it", t.cfg.Tracker.Grace)
 	t.writer.Event(rt.Event{Time: time.Now(), Kind: "tracker", Name: "recording", Status: "failed", Detail: detail})
 	seen := environ.Evidence{Batch: t.environment.BatchStatus()}
-	t.log.Error(errors.Join(errors.New(detail), t.finish(stopped, seen, t.endRetry())).Error())
+	err := t.environment.Close()
+	t.log.Error(errors.Join(errors.New(detail), err, t.finish(stopped, seen, t.endRetry())).Error())
 }
 
 // finish ends the run's file, and ignores further signals while it retries. What the

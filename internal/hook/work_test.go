@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/slurm/environ"
+	slurmhook "github.com/resource-tracker/rt/slurm/hook"
 )
 
 func TestHookContexts(t *testing.T) {
@@ -46,6 +48,10 @@ func TestRunInJob(t *testing.T) {
 		if refused := err != nil && strings.Contains(err.Error(), "RunInJob"); refused != inside {
 			t.Errorf("%q: %v", text, err)
 		}
+	}
+	var h slurmhook.Hook
+	if _ = build(&h, config.Default(), ""); h.Precheck == nil { // whether user rt exists or not
+		t.Error("the hook has no such check")
 	}
 }
 

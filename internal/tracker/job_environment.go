@@ -38,6 +38,8 @@ type JobEnvironment struct {
 	mu    sync.Mutex
 	run   rt.Run
 	batch *proc.ExitStatus // of the batch script; nil until it is found
+	// closed is set when the run ends: a reader that comes back late changes nothing.
+	closed bool
 }
 
 // NewJobEnvironment returns the environment of the run's job. changed receives each Run
@@ -63,10 +65,11 @@ func (e *JobEnvironment) BatchStatus() (status rt.Opt[syscall.WaitStatus]) {
 	return status
 }
 
-// Close closes the descriptor of the batch script.
+// Close closes the descriptor of the batch script. The Run does not change after it.
 func (e *JobEnvironment) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.closed = true
 	if e.batch == nil {
 		return nil
 	}
@@ -133,23 +136,29 @@ func (e *JobEnvironment) merge(pid int, env environ.Env) bool {
 	if !env.Number("SLURM_JOB_ID").Valid() {
 		return false
 	}
-	e.mu.Lock()
-	run := e.run
-	changed := environ.MergeTaskEnv(&run, env)
-	if changed {
-		e.run = run
-	}
-	if e.batch == nil && isBatchScript(pid, env) {
-		// Where this fails the outcome stays what the Epilog reports.
-		e.batch, _ = proc.NewExitStatus(pid)
-	}
-	e.mu.Unlock()
-	if changed {
-		if err := e.changed(run); err != nil {
-			e.warn(err)
-		}
+	if err := e.mergeTask(pid, env); err != nil {
+		e.warn(err)
 	}
 	return true
+}
+
+// mergeTask passes on the changed Run while it holds the lock, so that Close waits for it.
+func (e *JobEnvironment) mergeTask(pid int, env environ.Env) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil
+	}
+	if e.batch == nil && isBatchScript(pid, env) {
+		// If this fails the outcome stays what the Epilog reports.
+		e.batch, _ = proc.NewExitStatus(pid)
+	}
+	run := e.run
+	if !environ.MergeTaskEnv(&run, env) {
+		return nil
+	}
+	e.run = run
+	return e.changed(run)
 }
 
 // isComplete reports whether a job of this age has nothing more to show: its name is

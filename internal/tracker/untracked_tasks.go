@@ -34,11 +34,11 @@ func NoteUntrackedTasks(job StepCgroup, procfs string, env environ.Env, step str
 		}
 		return
 	}
-	n, counted := countInTime(func() int { return runningTasks(procfs, job.Procs(nil), env, here) })
+	n, err := countInTime(func() int { return runningTasks(procfs, job.Procs(nil), env, here) })
 	switch {
-	case !counted:
+	case err != nil:
 		e.Status = "failed"
-		e.Detail = fmt.Sprintf("a process of the job did not answer within %s: whether other tasks of step %s on this node had ended when the tracked one did is not known", countWithin, step)
+		e.Detail = fmt.Sprintf("%v: whether other tasks of step %s on this node had ended when the tracked one did is not known", err, step)
 	case n > 0:
 		e.Status = "unseen"
 		e.Detail = fmt.Sprintf("%s of step %s on this node had not ended when the tracked one did: what was used after that is not in the record", otherTasks(n), step)
@@ -51,20 +51,23 @@ func NoteUntrackedTasks(job StepCgroup, procfs string, env environ.Env, step str
 // countWithin is how long the command's status waits for the count of other tasks.
 const countWithin = time.Second
 
-// countInTime returns what count does, and false where that takes too long: the kernel
-// takes the lock of a process's memory to read environ, and a process that hangs on a
-// dead file server may hold it for hours. The record must not wait for that.
-func countInTime(count func() int) (n int, ok bool) {
-	counted := make(chan int, 1)
+// countInTime returns the result of count, and an error if count panics or takes too
+// long: the kernel takes the lock of a process's memory to read environ, and a process
+// that hangs on a dead file server may hold it for hours. The record must not wait for
+// that.
+func countInTime(count func() int) (int, error) {
+	counted, failed := make(chan int, 1), make(chan error, 1)
 	go func() {
-		defer recovery.Handle(func(error) {}) // the record then has no count
+		defer recovery.Handle(func(err error) { failed <- err })
 		counted <- count()
 	}()
 	select {
-	case n = <-counted:
-		return n, true
+	case n := <-counted:
+		return n, nil
+	case err := <-failed:
+		return 0, err
 	case <-time.After(countWithin):
-		return 0, false
+		return 0, fmt.Errorf("a process of the job did not answer within %s", countWithin)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -65,18 +66,22 @@ func TestCountInTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	ended := make(chan struct{})
-	n, counted := countInTime(func() int {
+	n, err := countInTime(func() int {
 		defer close(ended)
 		return runningTasks(procfs, []int{100}, environ.Env{}, rt.None[uint64]())
 	})
-	if counted {
+	if err == nil {
 		t.Errorf("a process that did not answer was counted: %d", n)
 	}
 	if err := os.WriteFile(path, nil, 0); err != nil { // it answers at last
 		t.Error(err)
 	}
 	<-ended
-	if n, counted := countInTime(func() int { return 3 }); n != 3 || !counted {
-		t.Errorf("counted %d, %t", n, counted)
+	if n, err := countInTime(func() int { return 3 }); n != 3 || err != nil {
+		t.Errorf("counted %d, %v", n, err)
+	}
+	_, err = countInTime(func() int { panic("a hole in the map") })
+	if err == nil || !strings.Contains(err.Error(), "a hole in the map") {
+		t.Errorf("a panic is reported as %v", err)
 	}
 }

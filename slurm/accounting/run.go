@@ -42,7 +42,7 @@ func Run(ctx context.Context, program string, args []string, maxBytes int) (stri
 	case ctx.Err() != nil:
 		err = ctx.Err()
 	case err != nil && len(messages.text) > 0:
-		err = fmt.Errorf("%w: %.200s", err, strings.Join(strings.Fields(string(messages.text)), " "))
+		err = fmt.Errorf("%w: %s", err, strings.Join(strings.Fields(string(messages.text)), " "))
 	case err == nil && output.cut:
 		err = fmt.Errorf("%w: more than %d bytes", ErrTooLong, maxBytes)
 	}

@@ -141,7 +141,7 @@ func InsideJob(text []byte) (string, bool) {
 	for rest := string(text); rest != ""; {
 		var path string
 		_, path, rest = CutEntry(rest)
-		if p, _ := Parse(path); p.Step == "extern" {
+		if strings.Contains(path+"/", "/step_extern/") { // at any depth: slurmd may itself run in a job
 			return path, true
 		}
 	}

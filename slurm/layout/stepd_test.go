@@ -98,10 +98,11 @@ func TestStepdCgroup(t *testing.T) {
 
 func TestInsideJob(t *testing.T) {
 	for text, want := range map[string]string{
-		"0::/system.slice/slurmd.service\n":                                 "",
-		"0::/system.slice/slurmstepd.scope/job_5/step_extern/user/task_0\n": "/system.slice/slurmstepd.scope/job_5/step_extern/user/task_0",
-		"4:memory:/slurm/uid_1/job_5/step_extern\n0::/\n":                   "/slurm/uid_1/job_5/step_extern",
-		"0::/system.slice/slurmstepd.scope/job_5/step_external/user\n":      "",
+		"0::/system.slice/slurmd.service\n":                                   "",
+		"0::/system.slice/slurmstepd.scope/job_5/step_extern/user/task_0\n":   "/system.slice/slurmstepd.scope/job_5/step_extern/user/task_0",
+		"4:memory:/slurm/uid_1/job_5/step_extern\n0::/\n":                     "/slurm/uid_1/job_5/step_extern",
+		"0::/system.slice/slurmstepd.scope/job_5/step_external/user\n":        "",
+		"0::/job_1/step_0/user/task_0/job_12/step_extern/user/task_special\n": "/job_1/step_0/user/task_0/job_12/step_extern/user/task_special",
 		"garbage\n":                      "",
 		"0::/user.slice/step_extern.x\n": "",
 	} {
