@@ -104,7 +104,7 @@ func (s *Scalars) nodeScope(prev, cur *NodeReading) {
 	}
 }
 
-// jobScope uses the figures of the job where they exist. A job has no buffers: the
+// jobScope uses the figures of the job if they exist. A job has no buffers: the
 // kernel counts them in its file pages. Its disk I/O comes from the io controller or,
 // if that is off, from its processes; the I/O of the node is never used instead. secs is
 // the time that the difference of CPUUsage spans.

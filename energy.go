@@ -5,7 +5,7 @@ type EnergyReading struct {
 	Source string      // "powercap", "hwmon", "ipmi", "pm_counters", "gpu"
 	Domain string      // its name in the source: "package-0", "dram", a GPU's UUID
 	Kind   EnergyKind  // what it measures
-	Socket Opt[uint64] // the CPU package; absent where it belongs to none
+	Socket Opt[uint64] // the CPU package; absent if it belongs to none
 
 	Energy Opt[uint64]  // microjoules since the tracker's first reading: it neither wraps nor falls
 	Power  Opt[float64] // watts, if the domain reports power and not energy

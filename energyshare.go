@@ -177,7 +177,7 @@ func countedEvents(prev, cur *Snapshot, group, event string) Opt[uint64] {
 	return Some(uint64(sum))
 }
 
-// UsedSince returns the energy of the domain since prev, in microjoules; absent where prev
+// UsedSince returns the energy of the domain since prev, in microjoules; absent if prev
 // lacks it. at is the position of e in its snapshot.
 func (e *EnergyReading) UsedSince(prev *Snapshot, at int) Opt[uint64] {
 	before := find(prev.Energy, at, func(o *EnergyReading) bool {

@@ -167,7 +167,7 @@ func (j *smallJob) check(t *testing.T, dir string) {
 		t.Errorf("job %d: of %d snapshots %d are left, the last is number %d, and the ledger has %+v", j.id, j.put, n, newest, events)
 		return
 	}
-	j.last.Seq = newest // who was thinned in memory has no number
+	j.last.Seq = newest // snapshots that were thinned in memory have no number
 	same(t, j.last, collect(t, r, newest, newest)[0])
 }
 

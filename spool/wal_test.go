@@ -79,8 +79,8 @@ func TestAMissingLogIsSaid(t *testing.T) {
 	}
 }
 
-// With its log the file is whole, however often it was looked at before, and who looks
-// leaves the log where it is.
+// With its log the file is whole, however often it was read before, and a reader
+// leaves the log in place.
 func TestALogThatIsThereIsNotMissed(t *testing.T) {
 	path := lostTracker(t, 200, true)
 	for range 3 {
@@ -154,7 +154,7 @@ func TestALogThatCannotBeReadStays(t *testing.T) {
 		alterLogged(t, path, pragma("user_version", int64(newest())))
 		r := mustOpen(t, path)
 		if n, err := r.Count(); n != 200 || err != nil || len(r.Verify(t.Context())) > 0 {
-			t.Errorf("to who can read it: %d snapshots, %v, %v", n, err, r.Verify(t.Context()))
+			t.Errorf("to a reader of this version: %d snapshots, %v, %v", n, err, r.Verify(t.Context()))
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/resource-tracker/rt/slurm/environ"
 )
 
-// newRun returns the identity of the run, for the spool and for the samples. pid is 0 where no
+// newRun returns the identity of the run, for the spool and for the samples. pid is 0 if no
 // process tree is tracked.
 func newRun(s settings, pid int, started time.Time) rt.Run {
 	run := rt.Run{Identity: rt.Identity{Start: started}, Ending: rt.Ending{State: rt.StateRunning}}

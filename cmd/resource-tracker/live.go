@@ -19,7 +19,7 @@ type broadcast struct {
 	done    chan struct{}
 	node    *telemetry.Node
 	workers io.Closer       // nil for none
-	conns   *sockets.Reader // nil where the kernel does not support them
+	conns   *sockets.Reader // nil if the kernel does not support them
 }
 
 // openLive starts to listen. The workers are the job's tasks on this node in the scope of the

@@ -14,7 +14,7 @@ import (
 	"github.com/resource-tracker/rt/internal/delivery"
 )
 
-// findSpool creates the directory of the spool and returns it. Where the user did not name one
+// findSpool creates the directory of the spool and returns it. If the user did not name one
 // and the default cannot be used, for example a home on a network file system, it is a private
 // one below TMPDIR. check is spool.CheckDir.
 func (s *settings) findSpool(check func(dir string) error) (string, error) {
@@ -45,7 +45,7 @@ func (s *settings) findSpool(check func(dir string) error) (string, error) {
 	return "", fmt.Errorf("find a directory for the spool (--spool names one): %w", failed)
 }
 
-// usable returns why a directory cannot hold runs, nil where it can.
+// usable returns why a directory cannot hold runs, nil if it can.
 func usable(dir string, check func(dir string) error) error {
 	if err := check(dir); err != nil {
 		return err
@@ -56,7 +56,7 @@ func usable(dir string, check func(dir string) error) error {
 	return nil
 }
 
-// tempDir is TMPDIR where it is absolute.
+// tempDir is TMPDIR if it is absolute.
 func tempDir() string {
 	if dir := os.TempDir(); filepath.IsAbs(dir) {
 		return filepath.Clean(dir)

@@ -17,7 +17,7 @@ import (
 // task tracks the step already.
 const stepLockTimeout = time.Second
 
-// acquireStepLock takes the lock of the step where the command is one of its tasks and its
+// acquireStepLock takes the lock of the step if the command is one of its tasks and its
 // readings go to a spool. An error of the spool is reported later, when it is opened.
 func acquireStepLock(s settings) tracker.StepLock {
 	run, err := environ.FromTask(environ.NewEnv(os.Environ()), time.Time{})

@@ -43,7 +43,7 @@ type streaming struct {
 	every time.Duration
 }
 
-// newStreaming returns nil where there is no token: nothing is sent then (section 9).
+// newStreaming returns nil if there is no token: nothing is sent then (section 9).
 func newStreaming(getenv func(string) string) (*streaming, error) {
 	token := strings.TrimSpace(getenv(delivery.EnvToken))
 	if token == "" {

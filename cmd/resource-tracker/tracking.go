@@ -27,13 +27,13 @@ import (
 type tracking struct {
 	run     rt.Run
 	sources []collect.Source
-	job     *cgroup.Job // the Slurm job around us; nil where its cgroup is not read
+	job     *cgroup.Job // the Slurm job around us; nil if its cgroup is not read
 	sinks   []collect.Sink
 	writer  *spool.Writer         // nil without a spool
-	stream  *delivery.Stream      // nil where nothing is sent
+	stream  *delivery.Stream      // nil if nothing is sent
 	live    *broadcast            // nil without --listen
 	frames  *telemetry.Frames     // nil without gempba.connect
-	out     *tracker.SampleWriter // nil where no samples are printed
+	out     *tracker.SampleWriter // nil if no samples are printed
 	lock    tracker.StepLock
 	kills   tracker.OOMKills
 	rec     *collect.Recorder
@@ -133,7 +133,7 @@ func (t *tracking) tracked(o gpu.Tracked) []gpu.Option {
 	return []gpu.Option{gpu.WithTracked(o)}
 }
 
-// note writes an event into the run's ledger, where it has a spool.
+// note writes an event into the run's ledger, if it has a spool.
 func (t *tracking) note(e rt.Event) {
 	if t.writer != nil {
 		t.writer.Event(e)
@@ -179,7 +179,7 @@ func (t *tracking) openFrames(s settings, warn func(error)) {
 }
 
 // openNamedSpool opens the spool of --spool or of a Slurm job, and prints its directory
-// where it is not the usual one.
+// if it is not the usual one.
 func (t *tracking) openNamedSpool(s settings, warn func(error)) error {
 	if !s.hasSpool() {
 		return nil

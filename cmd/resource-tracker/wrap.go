@@ -84,7 +84,7 @@ func newRunOf(s settings, pid int, started time.Time) func() rt.Run {
 }
 
 // follow tracks until ctx is done, unless another task has the step's lock. It returns nil
-// where nothing could be tracked, or not to the end; begun is set in the latter case too.
+// if nothing could be tracked, or not to the end; begun is set in the latter case too.
 func follow(ctx context.Context, s settings, locks <-chan tracker.StepLock, run func() rt.Run, begun *atomic.Pointer[tracking]) (t *tracking) {
 	defer recovery.Handle(func(err error) {
 		warn(fmt.Errorf("the command is no longer tracked: %w", err))
@@ -148,7 +148,7 @@ func exitOf(status unix.WaitStatus, signalled syscall.Signal, now time.Time) rt.
 }
 
 // rusageEvent is what wait4(2) reports of the command: its whole use, of which readings
-// that are an interval apart see little where the command is short. The memory is the
+// that are an interval apart see little if the command is short. The memory is the
 // largest resident set of one process, not of all together.
 func rusageEvent(used *unix.Rusage, now time.Time) rt.Event {
 	return rt.Event{

@@ -92,7 +92,7 @@ func drainDirectory(cfg config.Config) *delivery.Directory {
 	}
 }
 
-// sacctProgram is the path of sacct; empty where it is not installed or switched off.
+// sacctProgram is the path of sacct; empty if it is not installed or switched off.
 func sacctProgram(cfg config.Drain) string {
 	switch cfg.Sacct {
 	case "off":

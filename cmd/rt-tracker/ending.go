@@ -50,7 +50,7 @@ func (t *jobTracker) endWithoutReading(stopped bool) {
 
 // finish ends the run's file, and ignores further signals while it retries. What the
 // Epilog has written is kept once it was read, because the job's next Prolog removes the
-// file; where there was none, each retry looks for it again.
+// file; if there was none, each retry looks for it again.
 func (t *jobTracker) finish(stopped bool, seen environ.Evidence, retry tracker.Retry) error {
 	seen.OOMKills, seen.End = t.last.oomKills.Load(), t.jobEnded
 	exit, known := t.readExit(stopped)

@@ -14,7 +14,7 @@ type ready struct {
 	pipe *os.File
 }
 
-// openReady uses descriptor 3 where it is a pipe; a tracker that was started by hand has
+// openReady uses descriptor 3 if it is a pipe; a tracker that was started by hand has
 // none.
 func openReady() *ready {
 	var st syscall.Stat_t

@@ -54,7 +54,7 @@ func (t *jobTracker) openSources() {
 // tracker reads the node by itself, which costs a little more.
 func (t *jobTracker) openNodeCache() {
 	dir := filepath.Join(t.cfg.Tracker.StateDir, "node")
-	_ = os.Mkdir(dir, 0o700) // the Prolog makes it where the tracker has no permission
+	_ = os.Mkdir(dir, 0o700) // the Prolog makes it if the tracker has no permission
 	cache, err := collect.OpenNodeCache(dir, cacheKey(t.id.BootID))
 	if err != nil {
 		status := "failed"

@@ -150,7 +150,7 @@ func (t *jobTracker) run(prolog *ready, stop <-chan os.Signal) error {
 	return nil
 }
 
-// waitRecorded waits for the last snapshot, most at most, and is false where it does not
+// waitRecorded waits for the last snapshot, most at most, and is false if it does not
 // come.
 func (t *jobTracker) waitRecorded(ended <-chan rt.Reason, most time.Duration) bool {
 	late := time.After(most)

@@ -262,13 +262,13 @@ func testKernel(t *testing.T, k *kernelJob) {
 
 // checkUsage compares the last reading with getrusage: within 1 %, or two ticks of
 // a kernel that counts CPU time by the tick.
-func checkUsage(t *testing.T, who string, got rt.Opt[uint64], used time.Duration) {
+func checkUsage(t *testing.T, name string, got rt.Opt[uint64], used time.Duration) {
 	t.Helper()
 	usage, ok := got.Get()
 	diff := time.Duration(usage)*time.Microsecond - used
-	t.Logf("%s: cgroup %d us, getrusage %v, difference %v", who, usage, used, diff)
+	t.Logf("%s: cgroup %d us, getrusage %v, difference %v", name, usage, used, diff)
 	if !ok || diff.Abs() > max(used/100, 20*time.Millisecond) {
-		t.Errorf("CPU time of %s: %d us (%t), getrusage %v", who, usage, ok, used)
+		t.Errorf("CPU time of %s: %d us (%t), getrusage %v", name, usage, ok, used)
 	}
 }
 

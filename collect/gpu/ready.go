@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	readyTimeout = 10 * time.Second // NVIDIA's driver takes seconds to start where nothing keeps it loaded
+	readyTimeout = 10 * time.Second // NVIDIA's driver takes seconds to start if nothing keeps it loaded
 	readyPause   = 250 * time.Millisecond
 )
 

@@ -146,7 +146,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// A file in which the clock was set can be read past that place by who wants to.
+// With the option for it, a file in which the clock was set can be read past that place.
 func TestAnyTime(t *testing.T) {
 	file := assemble(t, `01 "[\"a.b\"]\n" 02 0000000000000005 3f800000 00 0000000000000001 00 7000000000000000 00 7000000000000001`)
 	dec := NewDecoder(bytes.NewReader(file))

@@ -27,7 +27,7 @@ const (
 
 // Envelope is one line of the broadcast.
 type Envelope struct {
-	Version        uint32 // SchemaVersion; 0 where the line has none
+	Version        uint32 // SchemaVersion; 0 if the line has none
 	TS             int64  // milliseconds since the epoch, when it was sent
 	ElapsedSeconds uint64 // since the telemetry came up
 	Topology       *Topology
@@ -101,7 +101,7 @@ type NodeFrame struct {
 	MemTotalBytes rt.Opt[uint64]
 	MemAvailBytes rt.Opt[uint64]
 
-	// Of the sentinel's cgroup, bytes. Left out where not known; a cgroup that has no limit has none here.
+	// Of the sentinel's cgroup, bytes. Left out if not known; a cgroup that has no limit has none here.
 	CgroupMemUsedBytes  rt.Opt[uint64]
 	CgroupMemLimitBytes rt.Opt[uint64]
 

@@ -10,7 +10,7 @@ import (
 // MaxTotalsEdges is how many edges Totals has at most.
 const MaxTotalsEdges = 32
 
-// Totals is what the workers of one line say together. A sum is absent where a worker
+// Totals is what the workers of one line say together. A sum is absent if a worker
 // does not say its part.
 type Totals struct {
 	TS      int64 `json:"ts"`      // of the line

@@ -14,7 +14,7 @@ import (
 )
 
 // Accounting completes ended runs from Slurm's accounting: in one drain, one call for how
-// all of them ended and then calls for what they have used. Where sacct fails, the runs
+// all of them ended and then calls for what they have used. If sacct fails, the runs
 // are delivered as they are.
 type Accounting struct {
 	Sacct    string // path of the program; empty: accounting is not used

@@ -6,7 +6,7 @@ import (
 	"net/url"
 )
 
-// ClearText returns what a delivery sends over a network without encryption; nothing where all
+// ClearText returns what a delivery sends over a network without encryption; nothing if all
 // of it is encrypted or stays on this machine.
 func (r Receiver) ClearText() (unprotected []string) {
 	for _, to := range []struct{ what, endpoint string }{{"the API's token crosses", r.Endpoint}, {"uploads cross", r.S3Endpoint}} {

@@ -36,7 +36,7 @@ type StreamOptions struct {
 	Private bool          // remove the spool once the run is delivered
 	Temp    string        // where private spools of earlier runs may be
 	Every   time.Duration // between two uploads
-	// Host completes the facts about the host before the registration; false where
+	// Host completes the facts about the host before the registration; false if
 	// ctx is done first. firstGPUs returns the GPUs of the first reading.
 	Host func(ctx context.Context, firstGPUs func() []rt.GPUReading) (rt.Host, bool)
 	Warn func(error)

@@ -28,7 +28,7 @@ type Options struct {
 	Environ  []string  // os.Environ()
 	Stdout   io.Writer // for --version and --help only
 	DevLog   string    // the socket of syslog
-	Fallback string    // the log file where there is no syslog
+	Fallback string    // the log file if there is no syslog
 
 	LogTime time.Duration // limit for writing a message, which is lost then
 	Exit    func(status int)

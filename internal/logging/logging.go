@@ -21,7 +21,7 @@ import (
 const (
 	Syslog       = "syslog"          // as a target: the system's log
 	DevLog       = "/dev/log"        // the socket of the system's log
-	FallbackFile = "/var/log/rt.log" // used where there is no such socket
+	FallbackFile = "/var/log/rt.log" // used if there is no such socket
 )
 
 // Options are the places of a Logger's messages.

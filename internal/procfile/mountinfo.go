@@ -7,7 +7,7 @@ import (
 
 // Mount is a line of /proc/<pid>/mountinfo, see proc_pid_mountinfo(5).
 type Mount struct {
-	Major, Minor uint64 // of the file system's device; major 0 where it is no block device
+	Major, Minor uint64 // of the file system's device; major 0 if it is no block device
 	Root         string // the directory of the file system that is mounted
 	Point        string // the mount point, an absolute path
 	FSType       string

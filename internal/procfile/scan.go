@@ -62,7 +62,7 @@ func Uints(line []byte, dst []uint64) (rest []byte, ok bool) {
 	return line, true
 }
 
-// Pair cuts the first line off b, which is "key value". ok is false where the second
+// Pair cuts the first line off b, which is "key value". ok is false if the second
 // word is no number.
 func Pair(b []byte) (key []byte, v uint64, ok bool, rest []byte) {
 	line, rest := Line(b)

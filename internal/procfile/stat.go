@@ -67,7 +67,7 @@ func ReadStat(procRoot string, pid int) (Stat, error) {
 }
 
 // Alive reports whether the process with that start time still runs. A zombie does
-// not: it remains for ever where its parent never waits for it.
+// not: it remains for ever if its parent never waits for it.
 func Alive(procRoot string, pid int, start uint64) bool {
 	s, err := ReadStat(procRoot, pid)
 	return err == nil && s.Start == start && !s.Ended()

@@ -63,7 +63,7 @@ func (f *Frames) Stop() {
 	<-f.done
 }
 
-// run reads until ctx is done, again from the start where the program comes back.
+// run reads until ctx is done, again from the start if the program is started again.
 func (f *Frames) run(ctx context.Context) {
 	defer f.flush()
 	for pause := firstRetry; ; pause = min(2*pause, lastRetry) {
@@ -112,7 +112,7 @@ func (f *Frames) take(e *gempba.Envelope, now time.Time) {
 }
 
 // Sums returns the JSON of the sums of the newest line that came since the last call; nil
-// where none has come.
+// if none has come.
 func (f *Frames) Sums() ([]byte, error) {
 	f.mu.Lock()
 	totals := f.totals
@@ -124,7 +124,7 @@ func (f *Frames) Sums() ([]byte, error) {
 	return json.Marshal(totals)
 }
 
-// flush keeps the newest line, without its topology where that has not changed.
+// flush keeps the newest line, without its topology if that has not changed.
 func (f *Frames) flush() {
 	if f.newest == nil || f.keep == nil {
 		return

@@ -34,14 +34,14 @@ type FlightRecorder struct {
 	failing bool
 }
 
-// flightEvents are the events that are counted, by their kind and, where it is not
+// flightEvents are the events that are counted, by their kind and, if it is not
 // empty, their status; the last entry counts all others.
 var flightEvents = [...]struct{ kind, status, metric string }{
 	{"gap", "", "ledger.gaps"}, {"sensor", "failed", "ledger.sensors_failed"}, {"sensor", "denied", "ledger.sensors_denied"},
 	{"spool", "", "ledger.spool"}, {"tracker", "", "ledger.tracker"}, {"", "", "ledger.others"},
 }
 
-// NewFlightRecorder returns the recorder of a run, nil where bytes, the size of all
+// NewFlightRecorder returns the recorder of a run, nil if bytes, the size of all
 // records of the node, is 0. Events pass through it to ledger.
 func NewFlightRecorder(spoolDir string, run *rt.Run, bytes int64, ledger collect.Ledger) *FlightRecorder {
 	if bytes <= 0 {

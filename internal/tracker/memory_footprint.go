@@ -34,7 +34,7 @@ func DeferGC() {
 }
 
 // ReleaseMemory returns to the kernel what only the start has used: garbage, and the
-// mapped pages of the program's file, of its libraries too where they are not used any
+// mapped pages of the program's file, of its libraries too if they are not used any
 // more. Pages that are needed again come back from the page cache.
 func ReleaseMemory(libraries bool) {
 	debug.FreeOSMemory() // first, because it reads much of the program
@@ -51,7 +51,7 @@ func ReleaseMemory(libraries bool) {
 		return // the process stays as large as it is
 	}
 	for _, m := range cleanMappings(text, only) {
-		// This is advice: where the kernel refuses it, only the saving is lost.
+		// This is advice: if the kernel refuses it, only the saving is lost.
 		_, _, _ = unix.Syscall(unix.SYS_MADVISE, m.start, m.end-m.start, unix.MADV_DONTNEED)
 	}
 }
