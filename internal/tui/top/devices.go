@@ -29,7 +29,7 @@ func coresPage(d *Detail, b brush) page {
 	if d.Cur == nil {
 		return p
 	}
-	p.head = []string{"All online CPUs of the node; " + d.owner() + " marks those that the job may use"}
+	p.head = []string{"All online CPUs of the node; " + d.owner() + " marks those that the " + d.noun() + " may use"}
 	s := rt.Derive(d.Prev, d.Cur, rt.ScopeNode)
 	for i, c := range d.Cur.CPUs {
 		busy := s.CPU.PerCorePct[i]
