@@ -100,7 +100,7 @@ func TestWithoutInotify(t *testing.T) {
 	dir := filepath.Join(root, "cpuacct/slurm/uid_1000/job_12")
 	j.state.watch.Look()
 	write(t, dir+"/cpuacct.usage", "1000\n")
-	mkdir(t, dir+"/step_0/task_0")
+	write(t, dir+"/step_0/task_0/cgroup.procs", "")
 	for _, want := range [][]collect.JobEvent{{collect.JobAppeared}, {collect.JobStepEnded}, {collect.JobEnded}} {
 		if notices, err := j.state.watch.Wait(time.Now(), j.state.epoll.FD()); len(notices) > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("before %v: %v, %v", want, notices, err)
@@ -109,6 +109,11 @@ func TestWithoutInotify(t *testing.T) {
 			t.Errorf("events %v, want %v; the next look is at %v", got, want, j.state.deadline)
 		}
 		if want[0] == collect.JobAppeared {
+			write(t, dir+"/step_0/task_0/cgroup.procs", "7\n") // without a notice
+			j.step(nil)
+			if all, _ := steps(t, j); len(all) != 2 || all[1].Task != some(0) {
+				t.Errorf("steps and tasks %+v", all)
+			}
 			remove(t, dir+"/step_0")
 		} else {
 			remove(t, dir)

@@ -373,5 +373,6 @@ func (s *state) reconcile() {
 			s.checkPopulated()
 		}
 	}
+	s.tasks.MatchAgain()
 	s.watch.Look()
 }

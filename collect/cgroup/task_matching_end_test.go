@@ -232,6 +232,147 @@ func TestTaskMovesAfterItWasReported(t *testing.T) {
 	s.want("after the end", "1 10 1000", "3 20 2000")
 }
 
+// A task that passes through memory's task_1 and ends before it is seen where it went: the
+// next task in task_1 has the figures of the directory, and the first has no row.
+func TestTaskLeavesUnseen(t *testing.T) {
+	s := newPairJob(t, "cpuacct 1", "cpuacct 3", "memory 1", "memory 0")
+	s.used("cpuacct", "1", 10)
+	s.used("cpuacct", "3", 20)
+	s.procs("cpuacct", "1", 7)
+	s.drain()
+	s.procs("memory", "1", 7)
+	s.drain()
+	s.procs("memory", "1")
+	s.procs("memory", "0", 7)
+	s.procs("memory", "0")
+	s.procs("cpuacct", "1")
+	s.drain()
+	s.procs("cpuacct", "3", 8)
+	s.drain()
+	s.procs("memory", "1", 8)
+	s.used("memory", "1", 99000)
+	s.drain()
+	s.want("while it runs", "1 20 99000")
+	s.gone()
+	s.want("after the end", "1 20 99000")
+}
+
+// A task that was reported has a row at its end, and no other task has its number, though
+// a hierarchy is seen later in which only the other one was found.
+func TestReportedTaskKeepsItsRow(t *testing.T) {
+	s := newPairJob(t, "cpuacct 1", "cpuacct 3")
+	s.used("cpuacct", "1", 10)
+	s.used("cpuacct", "3", 20)
+	s.procs("cpuacct", "1", 7)
+	s.drain()
+	s.want("one hierarchy", "1 10 -")
+	s.used("memory", "1", 4096)
+	s.procs("memory", "1")
+	s.drain()
+	s.procs("memory", "1", 8)
+	s.drain()
+	s.procs("cpuacct", "3", 8)
+	s.drain()
+	s.want("two hierarchies", "1 10 -")
+	remove(t, s.dir("cpuacct", "1"))
+	s.drain()
+	s.want("the first has ended", "1 10 -")
+	s.gone()
+	all, snap := steps(t, s.j)
+	var ended []string
+	for _, r := range all {
+		if r.Task.Valid() {
+			ended = append(ended, fmt.Sprint(r.Task.Or(0), r.CPUUsage.Or(0), r.Ended))
+		}
+	}
+	if !slices.Equal(ended, []string{"1 10 true"}) {
+		t.Errorf("after the end: %q", ended)
+	}
+	s.j.Written(snap)
+	s.want("it was written")
+}
+
+// A task that was not seen in one of three hierarchies is not reported: its number there
+// may be the one that it has elsewhere, and so another task's.
+func TestTasksOfThreeHierarchies(t *testing.T) {
+	root := t.TempDir()
+	in := func(c string, task int) string {
+		return filepath.Join(root, c, fmt.Sprintf("slurm/uid_1000/job_12/step_0/task_%d", task))
+	}
+	for _, d := range []struct {
+		controller string
+		task       int
+		procs      string
+	}{
+		{"cpuacct", 1, "7\n"}, {"devices", 1, "7\n"}, {"memory", 0, ""},
+		{"cpuacct", 3, "8\n"}, {"devices", 3, "8\n"}, {"memory", 1, "8\n"},
+	} {
+		write(t, in(d.controller, d.task)+"/cgroup.procs", d.procs)
+	}
+	write(t, in("cpuacct", 1)+"/cpuacct.usage", "10000\n")
+	write(t, in("cpuacct", 3)+"/cpuacct.usage", "20000\n")
+	write(t, in("memory", 1)+"/memory.max_usage_in_bytes", "99000\n")
+	s := &pairJob{t: t, root: root, j: manual(t, v1Candidate(root, "cpuacct", "memory", "devices"))}
+	s.j.state.tasks.Settle = 0
+	s.j.step(nil)
+	s.want("while they run", "1 20 99000")
+}
+
+// The ledger names no task that is not reported.
+func TestKillOfATaskThatIsNotReported(t *testing.T) {
+	s := newPairJob(t)
+	control := s.dir("memory", "1") + "/memory.oom_control"
+	write(t, control, "oom_kill 0\n")
+	s.procs("memory", "1", 9)
+	s.procs("cpuacct", "1")
+	s.drain()
+	steps(t, s.j)
+	write(t, control, "oom_kill 1\n")
+	s.want("not matched")
+	notes := s.j.Notes()
+	if len(notes) != 1 || !strings.Contains(notes[0].Detail, "(1 in step 0)") {
+		t.Errorf("logged: %+v", notes)
+	}
+}
+
+// A task is reported though its step has no group.
+func TestTaskOfACrowdedStep(t *testing.T) {
+	root := t.TempDir()
+	in := func(step int) string {
+		return filepath.Join(root, fmt.Sprintf("cpuacct/slurm/uid_1000/job_12/step_%d", step))
+	}
+	for i := range 256 {
+		mkdir(t, in(i))
+	}
+	s := &pairJob{t: t, root: root, j: manual(t, v1Candidate(root, "cpuacct"))}
+	procs := in(256) + "/task_0/cgroup.procs"
+	write(t, procs, "")
+	write(t, in(256)+"/task_0/cpuacct.usage", "10000\n")
+	s.drain()
+	remove(t, in(0))
+	s.drain()
+	write(t, procs, "7\n")
+	s.drain()
+	s.want("in the place of another step", "0 10 -")
+}
+
+// Without notices, the directories of tasks are matched when they are compared.
+func TestTasksAreMatchedWithoutNotices(t *testing.T) {
+	s := newPairJob(t)
+	s.j.state.isBlind = true
+	withoutInotify(t, s.j)
+	for _, c := range []string{"cpuacct", "memory"} {
+		s.used(c, "0", 10)
+		s.procs(c, "0")
+	}
+	s.j.step(nil)
+	for _, c := range []string{"cpuacct", "memory"} {
+		s.procs(c, "0", 7)
+	}
+	s.j.step(nil)
+	s.want("with a process", "0 10 10")
+}
+
 // If the notices of their ends were lost, tasks are still reported once.
 func TestTasksAfterLostEvents(t *testing.T) {
 	s := newPairJob(t, "cpuacct 1", "cpuacct 3", "memory 0", "memory 1", "memory 3")

@@ -146,6 +146,8 @@ func (h *hierarchy) detach(n *directory) {
 		}
 	}
 	g.dirs--
+	g.task.in = nil
+	g.task.matchedIn = slices.DeleteFunc(g.task.matchedIn, func(dir string) bool { return dir == h.dir })
 	n.own = nil
 	h.setTask(n, nil)
 }

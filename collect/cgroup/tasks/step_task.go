@@ -40,7 +40,7 @@ type Group struct {
 // taskState is what only a task has.
 type taskState struct {
 	seen       []int      // v1: the first of its processes, which match its directories, see matching
-	isMatched  bool       // v1: more than one hierarchy has one of its directories
+	matchedIn  []string   // v1: the hierarchies in which its directory is known
 	in         *hierarchy // where its processes are listed, nil until it was looked for
 	pidfd      int        // of the process that is waited for; -1 for none
 	looks      int        // how often it may be looked at for an ended process before the next reading
@@ -54,9 +54,8 @@ type stepState struct {
 	isMixed      bool // processes outside its tasks used CPU
 	endedTasks   int  // its tasks that were removed
 	endedUsage   counters.CPUTime
-	tasksIn      *hierarchy // v1: the first one that had a directory of a task
-	isSpread     bool       // v1: another one had, too
-	lastTaskMade time.Time  // v1: when the last directory of a task was made
+	tasksIn      []string  // v1: the hierarchies that had directories of its tasks
+	lastTaskMade time.Time // v1: when the last directory of a task was made
 }
 
 func (g *Group) isTask() bool { return g.r.Task.Valid() }
@@ -94,6 +93,8 @@ type Set struct {
 	listed []*Group // those of one reading
 	ended  []rt.StepReading
 	skip   bool // leave the steps and tasks out
+
+	reported []taskNumber // v1: of the tasks that were reported
 
 	limitLogged bool          // too many groups: this is in the log
 	part        rt.JobReading // scratch of a group's reading
@@ -198,6 +199,7 @@ func (s *Set) assign(h *hierarchy, n *directory, g *Group) {
 	n.own = g
 	if g.isTask() {
 		g.step = n.step
+		g.task.matchedIn = with(g.task.matchedIn, h.dir)
 		h.setTask(n, g)
 		if n.step != nil {
 			n.step.isFinal = false
@@ -312,6 +314,7 @@ func (s *Set) EndGroups() {
 			s.addMissedUsage(g)
 		}
 	}
+	before := len(s.groups)
 	s.groups = slices.DeleteFunc(s.groups, func(g *Group) bool {
 		isWaiting := !g.isFinal && g.step != nil && g.step.dirs > 0
 		if g.dirs > 0 || isWaiting {
@@ -326,10 +329,14 @@ func (s *Set) EndGroups() {
 		g.files.Close()
 		g.r.Ended = true
 		if s.isReportable(g) {
+			s.setReported(g)
 			s.ended = append(s.ended, g.r)
 		}
 		return true
 	})
+	if len(s.groups) < before {
+		s.forgetNumbers()
+	}
 }
 
 // List returns the steps and tasks to be read, until the next call.
@@ -343,7 +350,7 @@ func (s *Set) ReadGroup(g *Group, snap *rt.Snapshot) {
 	if g.r.Ended || s.skip || !s.isSettled(g) {
 		return
 	}
-	g.isReported = true
+	s.setReported(g)
 	g.task.looks = maxLooks
 	if !s.pidfds.off {
 		s.watchExit(g)
@@ -382,10 +389,13 @@ func (s *Set) Written(snap *rt.Snapshot) {
 // or reads them again.
 func (s *Set) SkipSteps(on bool) { s.skip = on }
 
-// NewKills reads all steps and tasks and returns those of which processes were killed
-// for their memory since the last call: "2 in step 0 task 1".
+// NewKills reads the steps and tasks that are reported by themselves, and returns those of
+// which processes were killed for their memory since the last call: "2 in step 0 task 1".
 func (s *Set) NewKills() (where []string) {
 	for _, g := range s.groups {
+		if !s.isReportable(g) {
+			continue
+		}
 		s.read(g)
 		now, before := g.r.EventsOOMKill.Or(0), g.loggedKills
 		if now <= before {

@@ -13,8 +13,8 @@ import (
 //	memory   task_1  the number on the node; before it task_3, which stays: empty, or of task 7
 //
 // The directories of a task are therefore matched by the processes in them. If the processes
-// of a task were seen in only one hierarchy, then only the step is reported. The lowest number
-// of a task's directories is the one on the node.
+// of a task were not seen in every hierarchy that has tasks of its step, then only the step is
+// reported. The lowest number of a task's directories is the one on the node.
 
 // settleTime is how long after its last directory was made a step's tasks are reported:
 // by then slurmstepd has put their processes where they stay.
@@ -27,18 +27,44 @@ const maxSeen = 4
 func (s *Set) enterTaskV1(h *hierarchy, n *directory) {
 	if n.step != nil {
 		all := &n.step.all
-		if all.tasksIn == nil {
-			all.tasksIn = h
-		}
-		all.isSpread = all.isSpread || all.tasksIn != h
+		all.tasksIn = with(all.tasksIn, h.dir)
 		all.lastTaskMade = time.Now()
 	}
 	// slurmstepd writes to it; the kernel reports nothing by itself
 	s.host.WatchFile(filepath.Join(n.path, "cgroup.procs"))
+	s.matchListed(h, n)
+}
+
+// matchListed matches the directory of a task if a process was put there before.
+func (s *Set) matchListed(h *hierarchy, n *directory) {
 	s.list(h, n)
-	if len(s.pids) > 0 { // a process was put there before
+	if len(s.pids) > 0 {
 		s.ProcessJoined(n.path)
 	}
+}
+
+// MatchAgain matches the directories of v1 that have no task yet, after notices of their
+// processes were lost.
+func (s *Set) MatchAgain() {
+	if s.version != 1 {
+		return
+	}
+	for _, h := range s.all {
+		for _, n := range h.dirs {
+			isTask := n.at.IsGroup(1) && n.at.Task.Valid()
+			if isTask && n.own == nil {
+				s.matchListed(h, n)
+			}
+		}
+	}
+}
+
+// with returns the list with the name, which is added once.
+func with(names []string, name string) []string {
+	if slices.Contains(names, name) {
+		return names
+	}
+	return append(names, name)
 }
 
 // ProcessJoined assigns the directory of a task, of v1, to which a process was moved.
@@ -55,6 +81,9 @@ func (s *Set) match(h *hierarchy, n *directory) (left *directory) {
 	s.list(h, n)
 	seen := s.pids[:min(len(s.pids), maxSeen)]
 	isCertain := len(seen) > 0 || s.Len() == 1 // else its processes have ended, or gone where they are seen
+	if s.isLeft(h, n) {
+		h.detach(n)
+	}
 	if n.own == nil && isCertain {
 		left = s.assignSeen(h, n, seen)
 	}
@@ -62,6 +91,17 @@ func (s *Set) match(h *hierarchy, n *directory) (left *directory) {
 		s.processJoined(n.own)
 	}
 	return left
+}
+
+// isLeft says whether the processes in a directory, which s.list has listed, are of
+// another task: its own passed through the directory and ended before it was seen
+// elsewhere. Processes stay where the leading hierarchy has them.
+func (s *Set) isLeft(h *hierarchy, n *directory) bool {
+	isTransient := n.own != nil && n.own.dirs > 1 && h != s.lead()
+	if !isTransient || len(s.pids) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(s.pids, func(pid int) bool { return slices.Contains(n.own.task.seen, pid) })
 }
 
 // assignSeen assigns a directory to the task of these processes, which is made if there
@@ -84,19 +124,45 @@ func (s *Set) assignSeen(h *hierarchy, n *directory, seen []int) (left *director
 	}
 	s.assign(h, n, g)
 	g.task.in = nil
-	g.task.isMatched = g.dirs > 1
 	if !g.isReported {
 		g.r.Task.Set(min(g.r.Task.Or(0), n.at.Task.Or(0)))
 	}
 	return left
 }
 
-// isReportable says whether all directories of g are known.
+// isReportable says whether g is reported by itself: all of its directories are known,
+// and no other task of its step was reported under its number. What was reported once
+// always is.
 func (s *Set) isReportable(g *Group) bool {
-	if s.version == 2 || !g.isTask() || g.task.isMatched {
+	if s.version == 2 || !g.isTask() || g.isReported {
 		return true
 	}
-	return g.step != nil && !g.step.all.isSpread
+	isMatched := g.step == nil || len(g.task.matchedIn) == len(g.step.all.tasksIn)
+	return isMatched && !slices.Contains(s.reported, g.number())
+}
+
+// taskNumber is the number under which a task was reported.
+type taskNumber struct {
+	step string
+	task uint64
+}
+
+func (g *Group) number() taskNumber { return taskNumber{g.r.Step, g.r.Task.Or(0)} }
+
+// setReported records that g is reported, and its number, which stays.
+func (s *Set) setReported(g *Group) {
+	isNewTask := s.version == 1 && g.isTask() && !g.isReported
+	if isNewTask {
+		s.reported = append(s.reported, g.number())
+	}
+	g.isReported = true
+}
+
+// forgetNumbers forgets those of steps that have ended with all of their tasks.
+func (s *Set) forgetNumbers() {
+	s.reported = slices.DeleteFunc(s.reported, func(n taskNumber) bool {
+		return !slices.ContainsFunc(s.groups, func(g *Group) bool { return g.r.Step == n.step })
+	})
 }
 
 // isSettled says whether g may be reported under its number.
