@@ -169,6 +169,18 @@ func TestSharesOfAnotherLayout(t *testing.T) {
 	s.want("slurm alone", 80, 20)
 }
 
+// A process in the extern step with an impossible CPU time is not the one that Slurm
+// keeps there.
+func TestSharesOfAnImpossibleTime(t *testing.T) {
+	s := newShareJob(t)
+	s.step("step_extern", true, 30_000, 5000)
+	write(t, filepath.Join(s.dir, "step_extern/user/task_0/cgroup.procs"), "71\n")
+	write(t, filepath.Join(s.proc, "71/stat"), fmt.Sprintf("71 (a) S 1 1 1 0 -1 4194560 1 0 0 0 %d 0 0 0 20 0 1 0 899 1 1\n", uint64(1)<<44))
+	s.total(35_000)
+	s.look()
+	s.want("no sleeper", 30_000, 5000)
+}
+
 // The process that Slurm keeps in the extern step is not the job's. A session that
 // pam_slurm_adopt puts next to it is.
 func TestSharesOfTheExternStep(t *testing.T) {

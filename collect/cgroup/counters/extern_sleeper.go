@@ -29,7 +29,8 @@ func (p *externSleeper) read(procRoot, userDir string, step CPUTime, buf *procfi
 	p.lastStep = step
 	if text, ok := Read(&p.stat, buf); ok {
 		if stat, ok := procfile.ParseStat(text); ok {
-			p.used = p.used.most(ownTime(&stat))
+			used, _ := ownTime(&stat)
+			p.used = p.used.most(used)
 		}
 	}
 	// Part of that CPU time was used before the process joined the step.
@@ -52,7 +53,10 @@ func (p *externSleeper) find(procRoot, userDir string) {
 	for _, pid := range pids {
 		stat, err := procfile.ReadStat(procRoot, pid)
 		isOldest := oldest == 0 || stat.Start < start
-		if err == nil && isOldest {
+		if err != nil || !isOldest {
+			continue
+		}
+		if _, ok := ownTime(&stat); ok {
 			oldest, start = pid, stat.Start
 		}
 	}
@@ -61,11 +65,13 @@ func (p *externSleeper) find(procRoot, userDir string) {
 	}
 }
 
-// ownTime is the CPU time that a process used itself.
-func ownTime(s *procfile.Stat) (used CPUTime) {
+// ownTime is the CPU time that a process used itself; false if it is out of range.
+func ownTime(s *procfile.Stat) (used CPUTime, ok bool) {
 	const microsPerTick = 1_000_000 / rt.TicksPerSecond
-	const most = 1 << 43
-	used.User, used.System = int64(min(s.Own[0], most))*microsPerTick, int64(min(s.Own[1], most))*microsPerTick
+	if max(s.Own[0], s.Own[1]) > 1<<43 {
+		return CPUTime{}, false
+	}
+	used.User, used.System = int64(s.Own[0])*microsPerTick, int64(s.Own[1])*microsPerTick
 	used.Usage = used.User + used.System
-	return used
+	return used, true
 }
