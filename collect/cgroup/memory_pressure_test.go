@@ -175,6 +175,44 @@ func testKillAfterShortages(t *testing.T) {
 	}
 }
 
+// TestKillLongAfterTheSignal: on a busy machine the kernel signals that there is no memory
+// long before it has chosen which process to kill, and much else happens meanwhile. The
+// watcher reads the count by itself, logs the kill and reports it.
+func TestKillLongAfterTheSignal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		root := t.TempDir()
+		control := filepath.Join(root, "memory/slurm/uid_1000/job_12/memory.oom_control")
+		write(t, control, "oom_kill 0\n")
+		j := manual(t, v1Candidate(root, "memory"))
+		read(t, j)
+		for _, after := range []time.Duration{0, 700 * time.Millisecond, 2 * time.Second} {
+			j.state.ready(-1) // the eventfd of memory.oom_control, which copies of the files do not have
+			signalled, logged := time.Now(), j.state.pressure.Kills()
+			for range 100 {
+				if slices.Contains(j.step(nil), collect.JobShort) {
+					t.Error("a kill is reported that did not happen")
+				}
+			}
+			looks := 0
+			for ; !j.state.deadline.IsZero(); looks++ {
+				time.Sleep(time.Until(j.state.deadline))
+				if time.Since(signalled) >= after {
+					write(t, control, fmt.Sprintf("oom_kill %d\n", logged+1))
+				}
+				j.step(nil)
+			}
+			kills, out := j.state.pressure.Kills(), j.state.out
+			if kills != logged+1 || looks > 15 || !slices.Contains(out, collect.JobShort) {
+				t.Errorf("%s after the signal: %d kills, want %d; %d looks, reported %v", after, kills, logged+1, looks, out)
+			}
+			if n := len(j.Notes()); n != 1 {
+				t.Errorf("%s after the signal: logged %d times", after, n)
+			}
+			time.Sleep(time.Second) // the rate limit
+		}
+	})
+}
+
 // TestKillThatAnotherReadingFinds: a kill is reported whatever the cgroup was read for, for
 // example at the end of the process that was killed, if the watcher is late.
 func TestKillThatAnotherReadingFinds(t *testing.T) {

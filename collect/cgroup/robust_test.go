@@ -13,6 +13,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
+	"github.com/resource-tracker/rt/collect/cgroup/tasks"
 	"github.com/resource-tracker/rt/collect/cgroup/watch"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 	"github.com/resource-tracker/rt/slurm/layout"
@@ -184,5 +185,33 @@ func TestPanicInAReading(t *testing.T) {
 		}
 	case <-time.After(20 * time.Second):
 		t.Fatal("the reading does not return")
+	}
+}
+
+// A panic in the reading of one step or task does so, too, and the job is still read.
+func TestPanicInAGroupReading(t *testing.T) {
+	root := t.TempDir()
+	write(t, filepath.Join(root, "cpuacct/slurm/uid_1000/job_12/cpuacct.usage"), "1000\n")
+	j := start(t, Options{}, v1Candidate(root, "cpuacct"))
+	expect(t, j, collect.JobAppeared)
+	done := make(chan error)
+	go func() {
+		defer func() {
+			_ = recover() // the recorder's does so
+			done <- j.Err()
+		}()
+		var s rt.Snapshot
+		j.request(func() { j.readGroup(new(tasks.Group), &s) }) // it has no files
+	}()
+	select {
+	case err := <-done:
+		if err == nil || !strings.Contains(err.Error(), "panicked") {
+			t.Errorf("error %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("the reading does not return")
+	}
+	if got := read(t, j); got.CPUUsage != some(1) {
+		t.Errorf("after the panic: %+v", got)
 	}
 }
