@@ -17,7 +17,7 @@ func ExampleTree() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("CPU time:", s.Tree.CPUUserTicks.Valid(), "RSS:", s.Tree.RSS.Or(0) > 0)
+	fmt.Println("CPU time:", s.Tree.CPUUserTicks.Valid(), "RSS:", s.Tree.RSS.Valid())
 	// Output: CPU time: true RSS: true
 }
 
