@@ -92,13 +92,11 @@ func (d *Decoder) readLine() ([]byte, error) {
 // Parse parses one line, with or without its newline.
 func Parse(line []byte) (*Envelope, error) {
 	var in struct {
-		Version        uint32          `json:"version"`
-		TS             *int64          `json:"ts"`
-		ElapsedSeconds uint64          `json:"elapsed_seconds"`
-		Topology       json.RawMessage `json:"topology"`
-		Workers        json.RawMessage `json:"workers"`
-		Nodes          json.RawMessage `json:"nodes"`
-		Run            *Run            `json:"rt_run"`
+		Envelope
+		TS       *int64          `json:"ts"`
+		Topology json.RawMessage `json:"topology"`
+		Workers  json.RawMessage `json:"workers"`
+		Nodes    json.RawMessage `json:"nodes"`
 	}
 	if err := unmarshal(finiteJSON(line), &in); err != nil {
 		return nil, err
@@ -109,7 +107,8 @@ func Parse(line []byte) (*Envelope, error) {
 	if in.TS == nil {
 		return nil, fmt.Errorf("%w: it has no ts", ErrFormat)
 	}
-	e := &Envelope{Version: in.Version, TS: *in.TS, ElapsedSeconds: in.ElapsedSeconds, Run: in.Run}
+	e := &in.Envelope
+	e.TS = *in.TS
 	var err error
 	e.Topology, err = topology(in.Topology)
 	if err != nil {
@@ -124,6 +123,13 @@ func Parse(line []byte) (*Envelope, error) {
 		return nil, err
 	}
 	return e, e.check()
+}
+
+type workerJSON struct {
+	WorkerFrame
+	WorkerID *uint32         `json:"worker_id"`
+	EdgesOut json.RawMessage `json:"edges_out"`
+	Peers    json.RawMessage `json:"rt_peers"`
 }
 
 func workers(raw json.RawMessage) ([]WorkerFrame, error) {
@@ -145,18 +151,19 @@ func workers(raw json.RawMessage) ([]WorkerFrame, error) {
 		if err != nil {
 			return nil, fmt.Errorf("worker %d: %w", *in.WorkerID, err)
 		}
-		out[i] = WorkerFrame{
-			WorkerID: *in.WorkerID, SeqNo: in.SeqNo, WorkerLocalMS: in.WorkerLocalMS,
-			TasksLocalTotal: in.TasksLocalTotal, TasksSentTotal: in.TasksSentTotal, TasksRecvTotal: in.TasksRecvTotal,
-			TasksRunning: in.TasksRunning, PendingCount: in.PendingCount, IdleMicros: in.IdleMicros,
-			ProcessCPUPct: in.ProcessCPUPct, ProcessRSSBytes: in.ProcessRSSBytes, ProcessThreads: in.ProcessThreads,
-			EdgesOut: edges,
-		}
+		out[i] = in.WorkerFrame
+		out[i].WorkerID, out[i].EdgesOut = *in.WorkerID, edges
 		if len(peers) > 0 {
 			out[i].Peers = peers
 		}
 	}
 	return out, nil
+}
+
+type nodeFrameJSON struct {
+	NodeFrame
+	SentinelWorkerID *uint32         `json:"sentinel_worker_id"`
+	Sockets          json.RawMessage `json:"sockets"`
 }
 
 func nodeFrames(raw json.RawMessage) ([]NodeFrame, error) {
@@ -170,20 +177,12 @@ func nodeFrames(raw json.RawMessage) ([]NodeFrame, error) {
 		if in.SentinelWorkerID == nil {
 			return nil, fmt.Errorf("nodes: number %d has no sentinel_worker_id: %w", i+1, ErrFormat)
 		}
-		sockets, err := listOf[socketFrameJSON](in.Sockets, MaxSockets, "sockets")
+		sockets, err := listOf[SocketFrame](in.Sockets, MaxSockets, "sockets")
 		if err != nil {
 			return nil, fmt.Errorf("node %.64q: %w", in.Hostname, err)
 		}
-		out[i] = NodeFrame{
-			SentinelWorkerID: *in.SentinelWorkerID, Hostname: in.Hostname, SentinelLocalMS: in.SentinelLocalMS,
-			SocketCount: in.SocketCount, LogicalCores: in.LogicalCores, Sockets: make([]SocketFrame, len(sockets)),
-			MemTotalBytes: in.MemTotalBytes, MemAvailBytes: in.MemAvailBytes,
-			CgroupMemUsedBytes: in.CgroupMemUsedBytes, CgroupMemLimitBytes: in.CgroupMemLimitBytes,
-			Net: in.Net, Disk: in.Disk,
-		}
-		for k, s := range sockets {
-			out[i].Sockets[k] = SocketFrame(s)
-		}
+		out[i] = in.NodeFrame
+		out[i].SentinelWorkerID, out[i].Sockets = *in.SentinelWorkerID, sockets
 	}
 	return out, nil
 }

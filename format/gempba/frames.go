@@ -27,13 +27,13 @@ const (
 
 // Envelope is one line of the broadcast.
 type Envelope struct {
-	Version        uint32 // SchemaVersion; 0 if the line has none
-	TS             int64  // milliseconds since the epoch, when it was sent
-	ElapsedSeconds uint64 // since the telemetry came up
-	Topology       *Topology
-	Workers        []WorkerFrame // the newest of each
-	Nodes          []NodeFrame   // the newest of each host
-	Run            *Run          // nil in GemPBA's own lines
+	Version        uint32        `json:"version,omitzero"` // SchemaVersion; 0 if the line has none
+	TS             int64         `json:"ts"`               // milliseconds since the epoch, when it was sent
+	ElapsedSeconds uint64        `json:"elapsed_seconds"`  // since the telemetry came up
+	Topology       *Topology     `json:"topology"`
+	Workers        []WorkerFrame `json:"workers"`          // the newest of each
+	Nodes          []NodeFrame   `json:"nodes"`            // the newest of each host
+	Run            *Run          `json:"rt_run,omitempty"` // nil in GemPBA's own lines
 }
 
 // Run identifies the job of the workers. It is rt's own field, "rt_run": GemPBA's lines
@@ -53,23 +53,23 @@ type Run struct {
 
 // WorkerFrame is one sample of a worker. Counters are since it began.
 type WorkerFrame struct {
-	WorkerID      uint32 // below MaxWorkers
-	SeqNo         rt.Opt[uint64]
-	WorkerLocalMS rt.Opt[int64] // milliseconds of the worker's own clock, when it was sampled
+	WorkerID      uint32         `json:"worker_id"` // below MaxWorkers
+	SeqNo         rt.Opt[uint64] `json:"seq_no"`
+	WorkerLocalMS rt.Opt[int64]  `json:"worker_local_ms"` // milliseconds of the worker's own clock, when it was sampled
 
-	TasksLocalTotal rt.Opt[uint64] // given to the worker's own threads
-	TasksSentTotal  rt.Opt[uint64] // given to other workers; none is in both
-	TasksRecvTotal  rt.Opt[uint64] // taken from other workers
-	TasksRunning    rt.Opt[uint64] // now
-	PendingCount    rt.Opt[uint64] // scheduler_pending_count: requests in the scheduler's queue, now
-	IdleMicros      rt.Opt[uint64] // idle_microseconds_per_worker: idle time of the pool by its size, microseconds
+	TasksLocalTotal rt.Opt[uint64] `json:"tasks_local_total"`            // given to the worker's own threads
+	TasksSentTotal  rt.Opt[uint64] `json:"tasks_sent_total"`             // given to other workers; none is in both
+	TasksRecvTotal  rt.Opt[uint64] `json:"tasks_recv_total"`             // taken from other workers
+	TasksRunning    rt.Opt[uint64] `json:"tasks_running"`                // now
+	PendingCount    rt.Opt[uint64] `json:"scheduler_pending_count"`      // requests in the scheduler's queue, now
+	IdleMicros      rt.Opt[uint64] `json:"idle_microseconds_per_worker"` // idle time of the pool by its size, microseconds
 
-	ProcessCPUPct   rt.Opt[float64] // percent of one core: 100 is one core in full
-	ProcessRSSBytes rt.Opt[uint64]
-	ProcessThreads  rt.Opt[uint64]
+	ProcessCPUPct   rt.Opt[float64] `json:"process_cpu_pct"` // percent of one core: 100 is one core in full
+	ProcessRSSBytes rt.Opt[uint64]  `json:"process_rss_bytes"`
+	ProcessThreads  rt.Opt[uint64]  `json:"process_threads"`
 
-	EdgesOut []Edge // those with a count above 0
-	Peers    []Peer // rt's own field, "rt_peers", to join the lines of several hosts
+	EdgesOut []Edge `json:"edges_out"`          // those with a count above 0
+	Peers    []Peer `json:"rt_peers,omitempty"` // rt's own field, to join the lines of several hosts
 }
 
 // Peer is an open connection from a worker to an end that is no worker of its host, and
@@ -90,31 +90,31 @@ type Edge struct {
 
 // NodeFrame is one sample of a host, which its sentinel takes.
 type NodeFrame struct {
-	SentinelWorkerID uint32
-	Hostname         string
-	SentinelLocalMS  rt.Opt[int64] // milliseconds of the sentinel's own clock, when it was sampled
+	SentinelWorkerID uint32        `json:"sentinel_worker_id"`
+	Hostname         string        `json:"hostname"`
+	SentinelLocalMS  rt.Opt[int64] `json:"sentinel_local_ms"` // milliseconds of the sentinel's own clock, when it was sampled
 
-	SocketCount  rt.Opt[uint64]
-	LogicalCores rt.Opt[uint64]
-	Sockets      []SocketFrame // at most MaxSockets
+	SocketCount  rt.Opt[uint64] `json:"socket_count"`
+	LogicalCores rt.Opt[uint64] `json:"logical_cores"`
+	Sockets      []SocketFrame  `json:"sockets"` // at most MaxSockets
 
-	MemTotalBytes rt.Opt[uint64]
-	MemAvailBytes rt.Opt[uint64]
+	MemTotalBytes rt.Opt[uint64] `json:"mem_total_bytes"`
+	MemAvailBytes rt.Opt[uint64] `json:"mem_avail_bytes"`
 
 	// Of the sentinel's cgroup, bytes. Left out if not known; a cgroup that has no limit has none here.
-	CgroupMemUsedBytes  rt.Opt[uint64]
-	CgroupMemLimitBytes rt.Opt[uint64]
+	CgroupMemUsedBytes  rt.Opt[uint64] `json:"cgroup_mem_used_bytes,omitzero"`
+	CgroupMemLimitBytes rt.Opt[uint64] `json:"cgroup_mem_limit_bytes,omitzero"`
 
-	Net  NetAggregate
-	Disk DiskAggregate
+	Net  NetAggregate  `json:"net_aggregate"`
+	Disk DiskAggregate `json:"disk_aggregate"`
 }
 
 // SocketFrame is one sample of a CPU package.
 type SocketFrame struct {
-	SocketID      uint32
-	CPUPct        rt.Opt[float64] // 0..100: percent of all its logical cores
-	MemTotalBytes rt.Opt[uint64]  // of the memory that is attached to it
-	MemUsedBytes  rt.Opt[uint64]
+	SocketID      uint32          `json:"socket_id"`
+	CPUPct        rt.Opt[float64] `json:"cpu_pct"`         // 0..100: percent of all its logical cores
+	MemTotalBytes rt.Opt[uint64]  `json:"mem_total_bytes"` // of the memory that is attached to it
+	MemUsedBytes  rt.Opt[uint64]  `json:"mem_used_bytes"`
 }
 
 // NetAggregate counts what the host's interfaces carried since it booted.

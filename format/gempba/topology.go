@@ -38,35 +38,30 @@ type Socket struct {
 
 // Identity is the process of a worker.
 type Identity struct {
-	WorkerID      uint32 // the index in the list if the line has none
-	Hostname      string
-	PID           rt.Opt[int64]
-	PrimarySocket rt.Opt[int64] // socket_id of most of its allowed CPUs
-	AllowedCPUs   []uint32      // ascending, from its affinity; nil if unknown
+	WorkerID      uint32        `json:"worker_id"` // the index in the list if the line has none
+	Hostname      string        `json:"hostname"`
+	PID           rt.Opt[int64] `json:"pid"`
+	PrimarySocket rt.Opt[int64] `json:"primary_socket"`  // socket_id of most of its allowed CPUs
+	AllowedCPUs   []uint32      `json:"allowed_cpu_ids"` // ascending, from its affinity; nil if unknown
 }
 
 type identityJSON struct {
-	WorkerID      *uint32         `json:"worker_id"`
-	Hostname      string          `json:"hostname"`
-	PID           rt.Opt[int64]   `json:"pid"`
-	PrimarySocket rt.Opt[int64]   `json:"primary_socket"`
-	AllowedIDs    json.RawMessage `json:"allowed_cpu_ids"`
-	AllowedMask   *string         `json:"allowed_cpu_mask"`
+	Identity
+	WorkerID    *uint32         `json:"worker_id"`
+	AllowedIDs  json.RawMessage `json:"allowed_cpu_ids"`
+	AllowedMask *string         `json:"allowed_cpu_mask"`
 }
 
 // MarshalJSON writes the CPUs as a list and as a mask.
 func (i Identity) MarshalJSON() ([]byte, error) {
-	out := identityJSON{
-		WorkerID: &i.WorkerID, Hostname: i.Hostname, PID: i.PID, PrimarySocket: i.PrimarySocket,
-		AllowedIDs: json.RawMessage("null"),
-	}
+	type plain Identity
+	out := struct {
+		plain
+		AllowedMask *string `json:"allowed_cpu_mask"`
+	}{plain: plain(i)}
 	if i.AllowedCPUs != nil {
-		ids, err := json.Marshal(i.AllowedCPUs)
-		if err != nil {
-			return nil, err
-		}
 		mask := Mask(i.AllowedCPUs)
-		out.AllowedIDs, out.AllowedMask = ids, &mask
+		out.AllowedMask = &mask
 	}
 	return json.Marshal(out)
 }
@@ -79,7 +74,8 @@ func identities(raw json.RawMessage) ([]Identity, error) {
 	}
 	out := make([]Identity, len(list))
 	for n, in := range list {
-		out[n] = Identity{WorkerID: uint32(n), Hostname: in.Hostname, PID: in.PID, PrimarySocket: in.PrimarySocket}
+		out[n] = in.Identity
+		out[n].WorkerID = uint32(n)
 		if in.WorkerID != nil {
 			out[n].WorkerID = *in.WorkerID
 		}

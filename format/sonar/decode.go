@@ -110,16 +110,27 @@ func parseLine(line []byte) (Record, error) {
 		return parseUnnamed(texts)
 	}
 	fields := named(texts)
-	rec := recordOf(fields)
-	for _, f := range fields {
-		if err := rec.set(f.Name, f.Text); err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Name, err)
-		}
+	return complete(recordOf(fields), fields)
+}
+
+// complete sets the fields of a record and checks it.
+func complete(rec flat, fields []Field) (Record, error) {
+	if err := setFields(rec, fields); err != nil {
+		return nil, err
 	}
 	if err := rec.check(); err != nil {
 		return nil, err
 	}
 	return rec, nil
+}
+
+func setFields(rec flat, fields []Field) error {
+	for _, f := range fields {
+		if err := rec.set(f.Name, f.Text); err != nil {
+			return fmt.Errorf("%s: %w", f.Name, err)
+		}
+	}
+	return nil
 }
 
 // flat is a record with fields that are set by name.

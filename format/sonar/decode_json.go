@@ -64,17 +64,22 @@ func (o *object) read() error {
 	if t != json.Delim('{') {
 		return errors.New("not a JSON object")
 	}
-	for o.dec.More() {
-		t, err := o.dec.Token()
+	return members(o.dec, o.member)
+}
+
+// members calls one for each member of an object after its '{', with the decoder at the value.
+func members(d *json.Decoder, one func(name string) error) error {
+	for d.More() {
+		t, err := d.Token()
 		if err != nil {
 			return err
 		}
 		name, _ := t.(string) // an object has no other keys
-		if err := o.member(name); err != nil {
-			return fmt.Errorf("%.40s: %w", quote(name), err)
+		if err := one(name); err != nil {
+			return fmt.Errorf("%.40s: %w", strings.TrimSpace(clean(name)), err)
 		}
 	}
-	_, err = o.dec.Token()
+	_, err := d.Token()
 	return err
 }
 
@@ -157,23 +162,16 @@ func setAll(raw json.RawMessage, set func(name, text string) error) error {
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return errors.New("not a JSON object")
 	}
-	for d.More() {
-		t, err := d.Token()
-		if err != nil {
-			return err
-		}
-		name, _ := t.(string)
+	return members(d, func(name string) error {
 		var value json.RawMessage
 		if err := d.Decode(&value); err != nil {
 			return err
 		}
 		if text, ok := scalar(value); ok {
-			if err := set(name, text); err != nil {
-				return fmt.Errorf("%.40s: %w", quote(name), err)
-			}
+			return set(name, text)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // scalar returns the text of a string or a number. Records have no other scalars.
@@ -191,8 +189,6 @@ func scalar(raw json.RawMessage) (string, bool) {
 	return "", false
 }
 
-func quote(name string) string { return strings.TrimSpace(clean(name)) }
-
 // records returns the records of the object. A truncated object gives the records of its array,
 // if the fields of the envelope come before them.
 func (o *object) records(cut bool) ([]Record, error) {
@@ -209,23 +205,17 @@ func (o *object) records(cut bool) ([]Record, error) {
 	if sysinfo, ok := rec.(*Sysinfo); ok {
 		sysinfo.GPUInfo = o.cards
 	}
-	for _, f := range o.scalars {
-		if err := rec.set(f.Name, f.Text); err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Name, err)
-		}
-	}
-	if err := rec.check(); err != nil {
+	done, err := complete(rec, o.scalars)
+	if err != nil {
 		return nil, err
 	}
-	return []Record{rec}, nil
+	return []Record{done}, nil
 }
 
 func (o *object) sampleRecords() ([]Record, error) {
 	var head Sample
-	for _, f := range o.scalars {
-		if err := head.set(f.Name, f.Text); err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Name, err)
-		}
+	if err := setFields(&head, o.scalars); err != nil {
+		return nil, err
 	}
 	envelope := head
 	envelope.User, envelope.Cmd = NoInfo, NoInfo // an envelope has none

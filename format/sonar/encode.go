@@ -1,9 +1,7 @@
 package sonar
 
 import (
-	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"time"
 )
@@ -18,73 +16,44 @@ func (s *Sample) AppendCSV(dst []byte) ([]byte, error) {
 	if err != nil {
 		return dst, fmt.Errorf("sonar: write a record of process %d, %.40q: %w", s.PID, s.Cmd, err)
 	}
-	if v.before(version{0, 7}) {
+	e := encoder{dst: dst, start: len(dst)}
+	switch {
+	case v.before(version{0, 7}):
 		return s.appendUnnamed(dst)
-	}
-	e := encoder{dst: dst, start: len(dst), all: v.before(version{0, 8})}
-	e.text("v", clean(s.Version))
-	e.text("time", formatTime(s.Time))
-	e.text("host", clean(s.Host))
-	if e.all {
-		s.fieldsOf07(&e)
-	} else {
-		s.fields(&e, v)
+	case v.before(version{0, 8}):
+		for _, name := range columnsOf07 {
+			e.all = name != "pid" && name != "rolledup"
+			e.put(name, s.at(name))
+		}
+	default:
+		for _, c := range sampleColumns {
+			if v.has(c.name) {
+				e.put(c.name, c.at(s))
+			}
+		}
 	}
 	return append(e.dst, '\n'), nil
 }
 
-// fieldsOf07 appends the fields of 0.7 in the order of the example on the page.
-func (s *Sample) fieldsOf07(e *encoder) {
-	e.integer("cores", s.Cores)
-	e.text("user", clean(s.User))
-	e.integer("job", s.Job)
-	e.sparse("pid", s.PID)
-	e.text("cmd", clean(s.Cmd))
-	e.float("cpu%", s.CPUPct)
-	e.integer("cpukib", s.CPUKiB)
-	e.text("gpus", s.GPUs.String())
-	e.float("gpu%", s.GPUPct)
-	e.float("gpumem%", s.GPUMemPct)
-	e.integer("gpukib", s.GPUKiB)
-	e.integer("cputime_sec", s.CPUTimeSec)
-	e.sparse("rolledup", s.RolledUp)
+// columnsOf07 are the fields of 0.7 in the order of the example on the page.
+var columnsOf07 = [...]string{
+	"v", "time", "host", "cores", "user", "job", "pid", "cmd", "cpu%", "cpukib", "gpus", "gpu%", "gpumem%", "gpukib",
+	"cputime_sec", "rolledup",
 }
 
-// fields appends the fields of 0.8 and later, except the first three.
-func (s *Sample) fields(e *encoder, v version) {
-	if v.before(version{0, 10}) {
-		e.integer("cores", s.Cores)
-		e.integer("memtotalkib", s.MemTotalKiB)
+// has reports whether the version, which is 0.8 or later, has a field.
+func (v version) has(name string) bool {
+	switch name {
+	case "cores", "memtotalkib":
+		return v.before(version{0, 10})
+	case "ppid":
+		return !v.before(version{0, 11})
+	case "load":
+		return !v.before(version{0, 12})
+	case "gpuinfo":
+		return !v.before(version{0, 13})
 	}
-	s.process(e, !v.before(version{0, 11}))
-	if len(s.Load) > 0 && !v.before(version{0, 12}) {
-		e.text("load", string(appendLoad(nil, s.Load)))
-	}
-	if len(s.GPUInfo) > 0 && !v.before(version{0, 13}) {
-		e.text("gpuinfo", string(AppendFree(nil, gpuInfo(s.GPUInfo), QuoteField)))
-	}
-}
-
-// process appends the fields of the process, which are the same in CSV and JSON.
-func (s *Sample) process(e *encoder, ppid bool) {
-	e.text("user", clean(s.User))
-	e.text("cmd", clean(s.Cmd))
-	e.integer("job", s.Job)
-	e.integer("pid", s.PID)
-	if ppid {
-		e.integer("ppid", s.PPID)
-	}
-	e.float("cpu%", s.CPUPct)
-	e.integer("cpukib", s.CPUKiB)
-	e.integer("rssanonkib", s.RSSAnonKiB)
-	if gpus := s.GPUs.String(); gpus != "none" {
-		e.text("gpus", gpus)
-	}
-	e.float("gpu%", s.GPUPct)
-	e.float("gpumem%", s.GPUMemPct)
-	e.integer("gpukib", s.GPUKiB)
-	e.integer("cputime_sec", s.CPUTimeSec)
-	e.integer("rolledup", s.RolledUp)
+	return true
 }
 
 // appendUnnamed appends the form of 0.6.
@@ -93,14 +62,22 @@ func (s *Sample) appendUnnamed(dst []byte) ([]byte, error) {
 	if err != nil {
 		return dst, fmt.Errorf("sonar: write a record of %.40q: %w", s.Cmd, err)
 	}
-	for i, text := range [...]string{
-		formatFraction(s.Time), clean(s.Host), decimal(s.Cores), clean(s.User), decimal(s.Job), clean(s.Cmd),
-		number(s.CPUPct), decimal(s.CPUKiB), bits, number(s.GPUPct), number(s.GPUMemPct), decimal(s.GPUKiB),
-	} {
+	for i, name := range unnamed {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendElement(dst, text)
+		switch p := s.at(name).(type) {
+		case *time.Time:
+			dst = append(dst, formatFraction(*p)...)
+		case *GPUSet:
+			dst = append(dst, bits...)
+		case *uint64:
+			dst = strconv.AppendUint(dst, *p, 10)
+		case *float64:
+			dst = append(dst, formatFloat(*p)...)
+		case *string:
+			dst = appendElement(dst, clean(*p))
+		}
 	}
 	return append(dst, '\n'), nil
 }
@@ -114,53 +91,19 @@ func AppendJSON(dst []byte, head *Sample, samples []Sample) ([]byte, error) {
 	if _, err := envelope.valid(); err != nil {
 		return dst, fmt.Errorf("sonar: write the JSON of %.40q: %w", head.Host, err)
 	}
-	out := appendString(append(dst, `{"v":`...), clean(head.Version))
-	out = appendString(append(out, `,"time":`...), formatTime(head.Time))
-	out = appendString(append(out, `,"host":`...), clean(head.Host))
-	if len(head.Load) > 0 {
-		out = append(out, `,"load":`...)
-		for i, seconds := range head.Load {
-			out = strconv.AppendUint(append(out, "[,"[min(i, 1)]), seconds, 10)
-		}
-		out = append(out, ']')
-	}
-	if len(head.GPUInfo) > 0 {
-		out = appendGPUs(append(out, `,"gpuinfo":`...), head.GPUInfo)
-	}
-	out = append(out, `,"samples":[`...)
-	for i := range samples {
-		s := samples[i]
+	for _, s := range samples {
 		s.Version, s.Time, s.Host = head.Version, head.Time, head.Host
 		if _, err := s.valid(); err != nil {
 			return dst, fmt.Errorf("sonar: write the JSON of process %d, %.40q: %w", s.PID, s.Cmd, err)
 		}
-		if i > 0 {
-			out = append(out, ',')
-		}
-		e := encoder{dst: append(out, '{'), start: len(out) + 1, json: true}
-		s.process(&e, true)
-		out = append(e.dst, '}')
 	}
-	return append(out, "]}\n"...), nil
-}
-
-func appendGPUs(dst []byte, gpus []GPU) []byte {
-	dst = append(dst, '[')
-	for i := range gpus {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		e := encoder{dst: append(dst, '{'), start: len(dst) + 1, json: true}
-		for _, name := range gpuAttributes {
-			if p := gpus[i].integer(name); p != nil {
-				e.integer(name, *p)
-			} else if text := clean(gpus[i].text(name)); text != "" {
-				e.text(name, text)
-			}
-		}
-		dst = append(e.dst, '}')
+	e := encoder{dst: append(dst, '{'), start: len(dst) + 1, json: true}
+	for _, name := range [...]string{"v", "time", "host", "load", "gpuinfo"} {
+		e.put(name, head.at(name))
 	}
-	return append(dst, ']')
+	e.name("samples")
+	out := appendArray(e.dst, samples, func(dst []byte, s *Sample) []byte { return appendObject(dst, processColumns, s) })
+	return append(out, "}\n"...), nil
 }
 
 // valid reports why the record cannot be written.
@@ -168,90 +111,19 @@ func (s *Sample) valid() (version, error) {
 	if err := s.check(); err != nil {
 		return version{}, err
 	}
-	for _, name := range [...]string{
-		"job", "pid", "ppid", "cores", "memtotalkib", "cpukib", "rssanonkib", "cputime_sec", "rolledup", "gpukib",
-	} {
-		if n := *s.integer(name); n > maxInteger {
-			return version{}, fmt.Errorf("%s is %d, which has more than 52 bits", name, n)
-		}
-	}
-	for i := range s.GPUInfo {
-		for _, name := range gpuAttributes {
-			if p := s.GPUInfo[i].integer(name); p != nil && *p > maxInteger {
-				return version{}, fmt.Errorf("%s of GPU %d is %d, which has more than 52 bits", name, i, *p)
-			}
-		}
-	}
-	for _, name := range [...]string{"cpu%", "gpu%", "gpumem%"} {
-		if v := *s.float(name); math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
-			return version{}, fmt.Errorf("%s is %v: it must be 0 or more", name, v)
-		}
-	}
-	if s.Time.Before(minTime) || s.Time.After(maxTime) {
-		return version{}, errors.New("the time is not between 1970 and 2262")
+	if err := writable(sampleColumns, s, ""); err != nil {
+		return version{}, err
 	}
 	if len(s.GPUInfo) > maxGPUs {
 		return version{}, fmt.Errorf("%d GPUs are more than a host can have", len(s.GPUInfo))
 	}
+	for i := range s.GPUInfo {
+		if err := writable(gpuColumns[:], &s.GPUInfo[i], " of GPU "+strconv.Itoa(i)); err != nil {
+			return version{}, err
+		}
+	}
 	return parseVersion(s.Version)
 }
-
-// encoder appends the fields of a flat record.
-type encoder struct {
-	dst   []byte
-	start int  // of the record
-	json  bool // otherwise free CSV
-	all   bool // write zeros too
-}
-
-func (e *encoder) name(name string) {
-	if len(e.dst) > e.start {
-		e.dst = append(e.dst, ',')
-	}
-	if e.json {
-		e.dst = append(appendString(e.dst, name), ':')
-	}
-}
-
-func (e *encoder) text(name, value string) {
-	e.name(name)
-	if e.json {
-		e.dst = appendString(e.dst, value)
-		return
-	}
-	e.dst = appendPair(e.dst, name, value, QuoteField)
-}
-
-func (e *encoder) number(name, value string) {
-	e.name(name)
-	if !e.json {
-		e.dst = append(append(e.dst, name...), '=')
-	}
-	e.dst = append(e.dst, value...)
-}
-
-// sparse leaves out a zero.
-func (e *encoder) sparse(name string, n uint64) {
-	if n != 0 {
-		e.number(name, decimal(n))
-	}
-}
-
-func (e *encoder) integer(name string, n uint64) {
-	if n != 0 || e.all {
-		e.number(name, decimal(n))
-	}
-}
-
-func (e *encoder) float(name string, v float64) {
-	if v != 0 || e.all {
-		e.number(name, number(v))
-	}
-}
-
-func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
-
-func number(v float64) string { return strconv.FormatFloat(math.Abs(v), 'f', -1, 64) } // no "-0"
 
 // formatTime has whole seconds, as in all versions except 0.6.
 func formatTime(t time.Time) string {
@@ -275,16 +147,4 @@ func formatFraction(t time.Time) string {
 		layout += ".000000000"
 	}
 	return t.Format(layout) + "+00:00"
-}
-
-// appendString appends a text that clean returned as a JSON string.
-func appendString(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	for i := range len(s) {
-		if s[i] == '"' || s[i] == '\\' {
-			dst = append(dst, '\\')
-		}
-		dst = append(dst, s[i])
-	}
-	return append(dst, '"')
 }

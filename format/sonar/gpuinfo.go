@@ -2,7 +2,6 @@ package sonar
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -25,111 +24,80 @@ type GPU struct {
 // maxGPUs bounds the GPUs of a host.
 const maxGPUs = 4096
 
-// gpuAttributes are the names of the fields of a GPU in the order of the page of the format.
-var gpuAttributes = [...]string{
-	"fan%", "mode", "perf", "musekib", "cutil%", "mutil%", "tempc", "poww", "powlimw", "cez", "memz",
+// gpuColumns are the attributes of a GPU in the order of the page of the format.
+var gpuColumns = [...]column[GPU]{
+	{"fan%", func(g *GPU) any { return &g.FanPct }},
+	{"mode", func(g *GPU) any { return &g.Mode }},
+	{"perf", func(g *GPU) any { return &g.Perf }},
+	{"musekib", func(g *GPU) any { return &g.MemUseKiB }},
+	{"cutil%", func(g *GPU) any { return &g.UtilPct }},
+	{"mutil%", func(g *GPU) any { return &g.MemUtilPct }},
+	{"tempc", func(g *GPU) any { return &g.TempC }},
+	{"poww", func(g *GPU) any { return &g.PowerW }},
+	{"powlimw", func(g *GPU) any { return &g.PowerLimitW }},
+	{"cez", func(g *GPU) any { return &g.ClockMHz }},
+	{"memz", func(g *GPU) any { return &g.MemClockMHz }},
 }
 
-// Texts of Mode and Perf in CSV for absent values. The last value of a list must not be empty:
-// readers drop such a record.
-const (
-	defaultMode = "Default"
-	noPerf      = "Unknown"
-)
-
-func (g *GPU) integer(name string) *uint64 {
+// absent returns the text of an attribute without a value in CSV, where the last value of a list
+// must not be empty: readers drop such a record.
+func absent(name string) string {
 	switch name {
-	case "fan%":
-		return &g.FanPct
-	case "musekib":
-		return &g.MemUseKiB
-	case "cutil%":
-		return &g.UtilPct
-	case "mutil%":
-		return &g.MemUtilPct
-	case "tempc":
-		return &g.TempC
-	case "poww":
-		return &g.PowerW
-	case "powlimw":
-		return &g.PowerLimitW
-	case "cez":
-		return &g.ClockMHz
-	case "memz":
-		return &g.MemClockMHz
+	case "mode":
+		return "Default"
+	case "perf":
+		return "Unknown"
 	}
-	return nil
+	return "0"
 }
 
 // set parses one attribute. It ignores unknown ones.
-func (g *GPU) set(name, text string) (err error) {
-	if p := g.integer(name); p != nil {
-		if text == "" {
-			return nil
-		}
-		*p, err = parseInteger(text)
-		return err
+func (g *GPU) set(name, text string) error {
+	at := find(gpuColumns[:], g, name)
+	_, isText := at.(*string)
+	isAbsent := isText && text == absent(name) || !isText && text == ""
+	if isAbsent {
+		return nil
 	}
-	switch {
-	case name == "mode" && text != defaultMode:
-		g.Mode = text
-	case name == "perf" && text != noPerf:
-		g.Perf = text
-	}
-	return nil
+	return parse(at, text)
 }
 
-// text returns the attribute for JSON, empty if it is omitted.
-func (g *GPU) text(name string) string {
-	if p := g.integer(name); p != nil {
-		if *p == 0 {
-			return ""
+// element returns the attribute for a list in CSV, and whether it has a value.
+func (c *column[T]) element(rec *T) (text string, ok bool) {
+	switch p := c.at(rec).(type) {
+	case *uint64:
+		return strconv.FormatUint(*p, 10), *p != 0
+	case *string:
+		if *p != "" {
+			return strings.ReplaceAll(clean(*p), "|", "/"), true
 		}
-		return strconv.FormatUint(*p, 10)
 	}
-	if name == "mode" {
-		return g.Mode
-	}
-	return g.Perf
-}
-
-// element returns the attribute for a list in CSV, which must not be empty.
-func (g *GPU) element(name string) string {
-	text := strings.ReplaceAll(clean(g.text(name)), "|", "/")
-	if text != "" {
-		return text
-	}
-	switch name {
-	case "mode":
-		return defaultMode
-	case "perf":
-		return noPerf
-	}
-	return "0"
+	return absent(c.name), false
 }
 
 // gpuInfo returns the nested value of gpuinfo: for each attribute that a GPU has, a list over the
 // GPUs. Every list has a value for each GPU, and no value is empty: readers fail otherwise.
 func gpuInfo(gpus []GPU) []Field {
 	var fields []Field
-	for _, name := range gpuAttributes {
-		if slices.ContainsFunc(gpus, func(g GPU) bool { return g.text(name) != "" }) {
-			fields = append(fields, gpuList(name, gpus))
+	words := make([]string, len(gpus))
+	for n := range gpuColumns {
+		used := false
+		for i := range gpus {
+			text, ok := gpuColumns[n].element(&gpus[i])
+			words[i], used = text, used || ok
+		}
+		if used {
+			fields = append(fields, Field{Name: gpuColumns[n].name, Text: strings.Join(words, "|")})
 		}
 	}
 	if fields == nil { // at least the number of GPUs
-		fields = append(fields, gpuList(gpuAttributes[0], gpus))
+		zeros := strings.Repeat("|0", len(gpus))
+		fields = append(fields, Field{Name: gpuColumns[0].name, Text: strings.TrimPrefix(zeros, "|")})
 	}
 	return fields
 }
 
-func gpuList(name string, gpus []GPU) Field {
-	words := make([]string, len(gpus))
-	for i := range gpus {
-		words[i] = gpus[i].element(name)
-	}
-	return Field{Name: name, Text: strings.Join(words, "|")}
-}
+func appendGPUInfo(dst []byte, gpus []GPU) []byte { return AppendFree(dst, gpuInfo(gpus), QuoteField) }
 
 func parseGPUInfo(text string) ([]GPU, error) {
 	if text == "" {
@@ -141,7 +109,7 @@ func parseGPUInfo(text string) ([]GPU, error) {
 	}
 	var gpus []GPU
 	for _, f := range fields {
-		if !slices.Contains(gpuAttributes[:], f.Name) {
+		if find(gpuColumns[:], &GPU{}, f.Name) == nil {
 			continue
 		}
 		n := strings.Count(f.Text, "|") + 1

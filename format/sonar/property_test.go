@@ -75,8 +75,8 @@ func (r random) gpus() []GPU {
 	var list []GPU
 	for range r.IntN(4) {
 		g := GPU{}
-		for _, name := range gpuAttributes {
-			if p := g.integer(name); p != nil {
+		for _, c := range gpuColumns {
+			if p, ok := c.at(&g).(*uint64); ok {
 				*p = r.integer()
 			}
 		}
@@ -194,11 +194,12 @@ func TestSysinfoRoundTrip(t *testing.T) {
 		}
 		for range r.IntN(4) {
 			c := Card{}
-			for _, name := range cardFields {
-				if p := c.integer(name); p != nil {
+			for _, column := range cardColumns {
+				switch p := column.at(&c).(type) {
+				case *uint64:
 					*p = r.integer()
-				} else {
-					*c.string(name) = r.text(true)
+				case *string:
+					*p = r.text(true)
 				}
 			}
 			want.GPUInfo = append(want.GPUInfo, c)

@@ -146,75 +146,39 @@ func parseBits(text string) (GPUSet, error) {
 	return g, nil
 }
 
-// integer returns the named unsigned integer of a Sample.
-func (s *Sample) integer(name string) *uint64 {
-	switch name {
-	case "job":
-		return &s.Job
-	case "pid":
-		return &s.PID
-	case "ppid":
-		return &s.PPID
-	case "cores":
-		return &s.Cores
-	case "memtotalkib":
-		return &s.MemTotalKiB
-	case "cpukib":
-		return &s.CPUKiB
-	case "rssanonkib":
-		return &s.RSSAnonKiB
-	case "cputime_sec":
-		return &s.CPUTimeSec
-	case "rolledup":
-		return &s.RolledUp
-	case "gpukib":
-		return &s.GPUKiB
-	}
-	return nil
+// processColumns are the fields of a process in the order of 0.8 and later.
+var processColumns = []column[Sample]{
+	{"user", func(s *Sample) any { return &s.User }},
+	{"cmd", func(s *Sample) any { return &s.Cmd }},
+	{"job", func(s *Sample) any { return &s.Job }},
+	{"pid", func(s *Sample) any { return &s.PID }},
+	{"ppid", func(s *Sample) any { return &s.PPID }},
+	{"cpu%", func(s *Sample) any { return &s.CPUPct }},
+	{"cpukib", func(s *Sample) any { return &s.CPUKiB }},
+	{"rssanonkib", func(s *Sample) any { return &s.RSSAnonKiB }},
+	{"gpus", func(s *Sample) any { return &s.GPUs }},
+	{"gpu%", func(s *Sample) any { return &s.GPUPct }},
+	{"gpumem%", func(s *Sample) any { return &s.GPUMemPct }},
+	{"gpukib", func(s *Sample) any { return &s.GPUKiB }},
+	{"cputime_sec", func(s *Sample) any { return &s.CPUTimeSec }},
+	{"rolledup", func(s *Sample) any { return &s.RolledUp }},
 }
 
-func (s *Sample) float(name string) *float64 {
-	switch name {
-	case "cpu%":
-		return &s.CPUPct
-	case "gpu%":
-		return &s.GPUPct
-	case "gpumem%":
-		return &s.GPUMemPct
-	}
-	return nil
-}
+// sampleColumns are the fields of all versions.
+var sampleColumns = slices.Concat([]column[Sample]{
+	{"v", func(s *Sample) any { return &s.Version }},
+	{"time", func(s *Sample) any { return &s.Time }},
+	{"host", func(s *Sample) any { return &s.Host }},
+	{"cores", func(s *Sample) any { return &s.Cores }},
+	{"memtotalkib", func(s *Sample) any { return &s.MemTotalKiB }},
+}, processColumns, []column[Sample]{
+	{"load", func(s *Sample) any { return &s.Load }},
+	{"gpuinfo", func(s *Sample) any { return &s.GPUInfo }},
+})
 
-// set parses one field. It ignores unknown names.
-func (s *Sample) set(name, text string) (err error) {
-	if p := s.integer(name); p != nil {
-		*p, err = parseInteger(text)
-		return err
-	}
-	if p := s.float(name); p != nil {
-		*p, err = parseFloat(text)
-		return err
-	}
-	switch name {
-	case "v":
-		s.Version = text
-	case "time":
-		s.Time, err = parseTime(text)
-	case "host":
-		s.Host = text
-	case "user":
-		s.User = text
-	case "cmd":
-		s.Cmd = text
-	case "gpus":
-		s.GPUs, err = parseGPUSet(text)
-	case "load":
-		s.Load, err = decodeLoad(text)
-	case "gpuinfo":
-		s.GPUInfo, err = parseGPUInfo(text)
-	}
-	return err
-}
+func (s *Sample) at(name string) any { return find(sampleColumns, s, name) }
+
+func (s *Sample) set(name, text string) error { return parse(s.at(name), text) }
 
 // check reports a missing required field.
 func (s *Sample) check() error {

@@ -152,33 +152,32 @@ func AppendJobsJSON(dst []byte, jobs []Job) ([]byte, error) {
 	if len(jobs) > 0 {
 		version = jobs[0].Version
 	}
-	out := appendString(append(dst, `{"v":`...), clean(version))
-	out = appendString(append(out, `,"version":`...), clean(version))
-	out = append(out, `,"jobs":[`...)
 	for i := range jobs {
 		if err := jobs[i].check(); err != nil {
 			return dst, fmt.Errorf("sonar: write job %.40q: %w", jobs[i].JobID, err)
 		}
-		if i > 0 {
-			out = append(out, ',')
-		}
-		e := encoder{dst: append(out, '{'), start: len(out) + 1, json: true}
-		jobs[i].append(&e)
-		out = append(e.dst, '}')
 	}
-	return append(out, "]}\n"...), nil
+	out := appendString(append(dst, `{"v":`...), clean(version))
+	out = appendString(append(out, `,"version":`...), clean(version))
+	out = appendArray(append(out, `,"jobs":`...), jobs, func(dst []byte, j *Job) []byte {
+		e := encoder{dst: append(dst, '{'), start: len(dst) + 1, json: true}
+		j.append(&e)
+		return append(e.dst, '}')
+	})
+	return append(out, "}\n"...), nil
 }
 
-func (f *Failure) set(name, text string) (err error) {
-	switch name {
-	case "v", "version":
-		f.Version = text
-	case "error":
-		f.Message = text
-	case "timestamp":
-		f.Timestamp, err = parseTime(text)
+var failureColumns = [...]column[Failure]{
+	{"v", func(f *Failure) any { return &f.Version }},
+	{"error", func(f *Failure) any { return &f.Message }},
+	{"timestamp", func(f *Failure) any { return &f.Timestamp }},
+}
+
+func (f *Failure) set(name, text string) error {
+	if name == "version" {
+		name = "v"
 	}
-	return err
+	return parse(find(failureColumns[:], f, name), text)
 }
 
 func (f *Failure) check() error {
@@ -193,20 +192,14 @@ func (f *Failure) check() error {
 
 // AppendCSV appends the record as one line of free CSV with its newline.
 func (f *Failure) AppendCSV(dst []byte) []byte {
-	e := encoder{dst: dst, start: len(dst)}
-	f.append(&e)
+	e := encoder{dst: dst, start: len(dst), all: true}
+	putAll(&e, failureColumns[:], f)
 	return append(e.dst, '\n')
 }
 
 // AppendJSON appends the record as one JSON object and a newline.
 func (f *Failure) AppendJSON(dst []byte) []byte {
-	e := encoder{dst: append(dst, '{'), start: len(dst) + 1, json: true}
-	f.append(&e)
+	e := encoder{dst: append(dst, '{'), start: len(dst) + 1, json: true, all: true}
+	putAll(&e, failureColumns[:], f)
 	return append(e.dst, '}', '\n')
-}
-
-func (f *Failure) append(e *encoder) {
-	e.text("v", clean(f.Version))
-	e.text("error", clean(f.Message))
-	e.text("timestamp", formatTime(f.Timestamp))
 }

@@ -30,106 +30,37 @@ type Card struct {
 	MaxClockMHz, MaxMemClockMHz uint64
 }
 
-var cardFields = [...]string{
-	"bus_addr", "index", "uuid", "manufacturer", "model", "arch", "driver", "firmware", "mem_size_kib",
-	"power_limit_watt", "max_power_limit_watt", "min_power_limit_watt", "max_ce_clock_mhz", "max_mem_clock_mhz",
+var cardColumns = [...]column[Card]{
+	{"bus_addr", func(c *Card) any { return &c.BusAddr }},
+	{"index", func(c *Card) any { return &c.Index }},
+	{"uuid", func(c *Card) any { return &c.UUID }},
+	{"manufacturer", func(c *Card) any { return &c.Manufacturer }},
+	{"model", func(c *Card) any { return &c.Model }},
+	{"arch", func(c *Card) any { return &c.Arch }},
+	{"driver", func(c *Card) any { return &c.Driver }},
+	{"firmware", func(c *Card) any { return &c.Firmware }},
+	{"mem_size_kib", func(c *Card) any { return &c.MemSizeKiB }},
+	{"power_limit_watt", func(c *Card) any { return &c.PowerLimitW }},
+	{"max_power_limit_watt", func(c *Card) any { return &c.MaxPowerLimitW }},
+	{"min_power_limit_watt", func(c *Card) any { return &c.MinPowerLimitW }},
+	{"max_ce_clock_mhz", func(c *Card) any { return &c.MaxClockMHz }},
+	{"max_mem_clock_mhz", func(c *Card) any { return &c.MaxMemClockMHz }},
 }
 
-func (c *Card) string(name string) *string {
-	switch name {
-	case "bus_addr":
-		return &c.BusAddr
-	case "uuid":
-		return &c.UUID
-	case "manufacturer":
-		return &c.Manufacturer
-	case "model":
-		return &c.Model
-	case "arch":
-		return &c.Arch
-	case "driver":
-		return &c.Driver
-	case "firmware":
-		return &c.Firmware
-	}
-	return nil
+func (c *Card) set(name, text string) error { return parse(find(cardColumns[:], c, name), text) }
+
+var sysinfoColumns = [...]column[Sysinfo]{
+	{"timestamp", func(s *Sysinfo) any { return &s.Timestamp }},
+	{"hostname", func(s *Sysinfo) any { return &s.Hostname }},
+	{"description", func(s *Sysinfo) any { return &s.Description }},
+	{"cpu_cores", func(s *Sysinfo) any { return &s.CPUCores }},
+	{"mem_gb", func(s *Sysinfo) any { return &s.MemGB }},
+	{"gpu_cards", func(s *Sysinfo) any { return &s.GPUCards }},
+	{"gpumem_gb", func(s *Sysinfo) any { return &s.GPUMemGB }},
+	{"gpu_info", func(s *Sysinfo) any { return &s.GPUInfo }},
 }
 
-func (c *Card) integer(name string) *uint64 {
-	switch name {
-	case "index":
-		return &c.Index
-	case "mem_size_kib":
-		return &c.MemSizeKiB
-	case "power_limit_watt":
-		return &c.PowerLimitW
-	case "max_power_limit_watt":
-		return &c.MaxPowerLimitW
-	case "min_power_limit_watt":
-		return &c.MinPowerLimitW
-	case "max_ce_clock_mhz":
-		return &c.MaxClockMHz
-	case "max_mem_clock_mhz":
-		return &c.MaxMemClockMHz
-	}
-	return nil
-}
-
-func (c *Card) set(name, text string) (err error) {
-	if p := c.integer(name); p != nil {
-		*p, err = parseInteger(text)
-	} else if p := c.string(name); p != nil {
-		*p = text
-	}
-	return err
-}
-
-// append writes the fields of the card. Its index is never left out.
-func (c *Card) append(e *encoder) {
-	for _, name := range cardFields {
-		if p := c.integer(name); p != nil {
-			if name == "index" {
-				e.number(name, decimal(*p))
-			} else {
-				e.integer(name, *p)
-			}
-		} else if text := clean(*c.string(name)); text != "" {
-			e.text(name, text)
-		}
-	}
-}
-
-func (s *Sysinfo) integer(name string) *uint64 {
-	switch name {
-	case "cpu_cores":
-		return &s.CPUCores
-	case "mem_gb":
-		return &s.MemGB
-	case "gpu_cards":
-		return &s.GPUCards
-	case "gpumem_gb":
-		return &s.GPUMemGB
-	}
-	return nil
-}
-
-func (s *Sysinfo) set(name, text string) (err error) {
-	if p := s.integer(name); p != nil {
-		*p, err = parseInteger(text)
-		return err
-	}
-	switch name {
-	case "timestamp":
-		s.Timestamp, err = parseTime(text)
-	case "hostname":
-		s.Hostname = text
-	case "description":
-		s.Description = text
-	case "gpu_info":
-		s.GPUInfo, err = parseCards(text)
-	}
-	return err
-}
+func (s *Sysinfo) set(name, text string) error { return parse(find(sysinfoColumns[:], s, name), text) }
 
 // parseCards parses the CSV of gpu_info: a list of nested records.
 func parseCards(text string) ([]Card, error) {
@@ -166,74 +97,48 @@ func (s *Sysinfo) check() error {
 // AppendJSON appends the record as one JSON object and a newline.
 func (s *Sysinfo) AppendJSON(dst []byte) ([]byte, error) {
 	if err := s.valid(); err != nil {
-		return dst, fmt.Errorf("sonar: write the system information of %.40q: %w", s.Hostname, err)
+		return dst, err
 	}
-	e := encoder{dst: append(dst, '{'), start: len(dst) + 1, json: true}
-	s.append(&e)
-	if len(s.GPUInfo) > 0 {
-		e.name("gpu_info")
-		for i := range s.GPUInfo {
-			card := encoder{dst: append(e.dst, "[,"[min(i, 1)], '{'), start: len(e.dst) + 2, json: true}
-			s.GPUInfo[i].append(&card)
-			e.dst = append(card.dst, '}')
-		}
-		e.dst = append(e.dst, ']')
-	}
-	return append(e.dst, '}', '\n'), nil
+	return append(appendObject(dst, sysinfoColumns[:], s), '\n'), nil
 }
 
 // AppendCSV appends the record as one line of free CSV with its newline. The cards
 // are nested: a list of records.
 func (s *Sysinfo) AppendCSV(dst []byte) ([]byte, error) {
 	if err := s.valid(); err != nil {
-		return dst, fmt.Errorf("sonar: write the system information of %.40q: %w", s.Hostname, err)
+		return dst, err
 	}
 	e := encoder{dst: dst, start: len(dst)}
-	s.append(&e)
-	if len(s.GPUInfo) > 0 {
-		var list []byte
-		for i := range s.GPUInfo {
-			var card encoder
-			s.GPUInfo[i].append(&card)
-			if i > 0 {
-				list = append(list, ',')
-			}
-			list = appendElement(list, string(card.dst))
-		}
-		e.text("gpu_info", string(list))
-	}
+	putAll(&e, sysinfoColumns[:], s)
 	return append(e.dst, '\n'), nil
 }
 
-func (s *Sysinfo) append(e *encoder) {
-	e.text("timestamp", formatTime(s.Timestamp))
-	e.text("hostname", clean(s.Hostname))
-	if s.Description != "" {
-		e.text("description", clean(s.Description))
+// appendCards appends the CSV of gpu_info.
+func appendCards(dst []byte, cards []Card) []byte {
+	for i := range cards {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		var card encoder
+		putAll(&card, cardColumns[:], &cards[i])
+		dst = appendElement(dst, string(card.dst))
 	}
-	for _, name := range [...]string{"cpu_cores", "mem_gb", "gpu_cards", "gpumem_gb"} {
-		e.integer(name, *s.integer(name))
-	}
+	return dst
 }
 
 func (s *Sysinfo) valid() error {
-	if s.Timestamp.Before(minTime) || s.Timestamp.After(maxTime) {
-		return errors.New("the timestamp is not between 1970 and 2262")
+	err := writable(sysinfoColumns[:], s, "")
+	if n := len(s.GPUInfo); err == nil && n > maxGPUs {
+		err = fmt.Errorf("%d cards are more than a host has", n)
 	}
-	if len(s.GPUInfo) > maxGPUs {
-		return errors.New(strconv.Itoa(len(s.GPUInfo)) + " cards are more than a host has")
+	for i := 0; err == nil && i < len(s.GPUInfo); i++ {
+		err = writable(cardColumns[:], &s.GPUInfo[i], " of card "+strconv.Itoa(i))
 	}
-	for i := range s.GPUInfo {
-		for _, name := range cardFields {
-			if p := s.GPUInfo[i].integer(name); p != nil && *p > maxInteger {
-				return fmt.Errorf("%s of card %d is %d, which has more than 52 bits", name, i, *p)
-			}
-		}
+	if err == nil {
+		err = s.check()
 	}
-	for _, name := range [...]string{"cpu_cores", "mem_gb", "gpu_cards", "gpumem_gb"} {
-		if n := *s.integer(name); n > maxInteger {
-			return fmt.Errorf("%s is %d, which has more than 52 bits", name, n)
-		}
+	if err != nil {
+		return fmt.Errorf("sonar: write the system information of %.40q: %w", s.Hostname, err)
 	}
-	return s.check()
+	return nil
 }

@@ -1,0 +1,184 @@
+package sonar
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// column is a field of a record, for both directions and both formats.
+type column[T any] struct {
+	name string
+	at   func(*T) any // points to the field; parse and put have its possible types
+}
+
+// find returns a pointer to the named field of a record, nil if there is none.
+func find[T any](columns []column[T], rec *T, name string) any {
+	if i := slices.IndexFunc(columns, func(c column[T]) bool { return c.name == name }); i >= 0 {
+		return columns[i].at(rec)
+	}
+	return nil
+}
+
+// parse sets the field that at points to, or nothing if at is nil.
+func parse(at any, text string) (err error) {
+	switch p := at.(type) {
+	case *uint64:
+		*p, err = parseInteger(text)
+	case *float64:
+		*p, err = parseFloat(text)
+	case *string:
+		*p = text
+	case *time.Time:
+		*p, err = parseTime(text)
+	case *GPUSet:
+		*p, err = parseGPUSet(text)
+	case *[]uint64:
+		*p, err = decodeLoad(text)
+	case *[]GPU:
+		*p, err = parseGPUInfo(text)
+	case *[]Card:
+		*p, err = parseCards(text)
+	}
+	return err
+}
+
+// writable returns an error for a field of a record that the formats cannot hold. of follows the
+// names of its numbers.
+func writable[T any](columns []column[T], rec *T, of string) error {
+	for _, c := range columns {
+		switch p := c.at(rec).(type) {
+		case *uint64:
+			if *p > maxInteger {
+				return fmt.Errorf("%s%s is %d, which has more than 52 bits", c.name, of, *p)
+			}
+		case *float64:
+			if math.IsNaN(*p) || math.IsInf(*p, 0) || *p < 0 {
+				return fmt.Errorf("%s is %v: it must be 0 or more", c.name, *p)
+			}
+		case *time.Time:
+			if p.Before(minTime) || p.After(maxTime) {
+				return fmt.Errorf("the %s is not between 1970 and 2262", c.name)
+			}
+		}
+	}
+	return nil
+}
+
+// encoder appends the fields of a flat record.
+type encoder struct {
+	dst   []byte
+	start int  // of the record
+	json  bool // otherwise free CSV
+	all   bool // write defaults too
+}
+
+// putAll appends the fields of a record that differ from their defaults.
+func putAll[T any](e *encoder, columns []column[T], rec *T) {
+	for _, c := range columns {
+		e.put(c.name, c.at(rec))
+	}
+}
+
+// put appends a field, unless it has its default. The index of a card is never left out.
+func (e *encoder) put(name string, at any) {
+	switch p := at.(type) {
+	case *uint64:
+		if *p != 0 || e.all || name == "index" {
+			e.number(name, strconv.FormatUint(*p, 10))
+		}
+	case *float64:
+		if *p != 0 || e.all {
+			e.number(name, formatFloat(*p))
+		}
+	case *string:
+		if *p != "" || e.all {
+			e.text(name, clean(*p))
+		}
+	case *time.Time:
+		e.text(name, formatTime(*p))
+	case *GPUSet:
+		if text := p.String(); text != "none" || e.all {
+			e.text(name, text)
+		}
+	case *[]uint64:
+		putList(e, name, *p, appendLoad, func(dst []byte, seconds *uint64) []byte { return strconv.AppendUint(dst, *seconds, 10) })
+	case *[]GPU:
+		putList(e, name, *p, appendGPUInfo, func(dst []byte, g *GPU) []byte { return appendObject(dst, gpuColumns[:], g) })
+	case *[]Card:
+		putList(e, name, *p, appendCards, func(dst []byte, c *Card) []byte { return appendObject(dst, cardColumns[:], c) })
+	}
+}
+
+// putList appends a list: as one text in CSV, as an array of its elements in JSON.
+func putList[T any](e *encoder, name string, list []T, csv func([]byte, []T) []byte, one func([]byte, *T) []byte) {
+	switch {
+	case len(list) == 0:
+	case e.json:
+		e.name(name)
+		e.dst = appendArray(e.dst, list, one)
+	default:
+		e.text(name, string(csv(nil, list)))
+	}
+}
+
+// appendArray appends a JSON array.
+func appendArray[T any](dst []byte, list []T, one func([]byte, *T) []byte) []byte {
+	dst = append(dst, '[')
+	for i := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = one(dst, &list[i])
+	}
+	return append(dst, ']')
+}
+
+// appendObject appends a record as a JSON object.
+func appendObject[T any](dst []byte, columns []column[T], rec *T) []byte {
+	e := encoder{dst: append(dst, '{'), start: len(dst) + 1, json: true}
+	putAll(&e, columns, rec)
+	return append(e.dst, '}')
+}
+
+func (e *encoder) name(name string) {
+	if len(e.dst) > e.start {
+		e.dst = append(e.dst, ',')
+	}
+	if e.json {
+		e.dst = append(appendString(e.dst, name), ':')
+	}
+}
+
+func (e *encoder) text(name, value string) {
+	e.name(name)
+	if e.json {
+		e.dst = appendString(e.dst, value)
+		return
+	}
+	e.dst = appendPair(e.dst, name, value, QuoteField)
+}
+
+func (e *encoder) number(name, value string) {
+	e.name(name)
+	if !e.json {
+		e.dst = append(append(e.dst, name...), '=')
+	}
+	e.dst = append(e.dst, value...)
+}
+
+func formatFloat(v float64) string { return strconv.FormatFloat(math.Abs(v), 'f', -1, 64) } // no "-0"
+
+// appendString appends a text that clean returned as a JSON string.
+func appendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	for i := range len(s) {
+		if s[i] == '"' || s[i] == '\\' {
+			dst = append(dst, '\\')
+		}
+		dst = append(dst, s[i])
+	}
+	return append(dst, '"')
+}
