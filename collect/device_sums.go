@@ -1,6 +1,10 @@
 package collect
 
-import "github.com/resource-tracker/rt"
+import (
+	"slices"
+
+	"github.com/resource-tracker/rt"
+)
 
 // deviceSums adds up the counters of devices while they exist, as the sources of the
 // node do: values from the cache contain the sums of another tracker, which began at
@@ -40,15 +44,10 @@ func (d *deviceSums) count(i int, name string, now [2]uint64) {
 // end drops the devices that were not in this reading, and sets the sums.
 func (d *deviceSums) end(first, second *rt.Opt[uint64]) {
 	d.started = true
-	living := d.rows[:0]
-	for _, r := range d.rows {
-		if r.seen {
-			r.seen = false
-			living = append(living, r)
-		}
+	d.rows = slices.DeleteFunc(d.rows, func(r deviceRow) bool { return !r.seen })
+	for i := range d.rows {
+		d.rows[i].seen = false
 	}
-	clear(d.rows[len(living):])
-	d.rows = living
 	first.Set(d.total[0])
 	second.Set(d.total[1])
 }

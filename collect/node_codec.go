@@ -16,18 +16,20 @@ type coder struct {
 	bad   bool // the input is malformed
 }
 
-func (c *coder) u64(v *uint64) {
-	if c.write {
-		c.b = binary.AppendUvarint(c.b, *v)
-		return
+func (c *coder) u64(values ...*uint64) {
+	for _, v := range values {
+		if c.write {
+			c.b = binary.AppendUvarint(c.b, *v)
+			continue
+		}
+		n, size := binary.Uvarint(c.b)
+		if size <= 0 {
+			c.bad, c.b = true, nil
+			*v = 0
+			continue
+		}
+		*v, c.b = n, c.b[size:]
 	}
-	n, size := binary.Uvarint(c.b)
-	if size <= 0 {
-		c.bad, c.b = true, nil
-		*v = 0
-		return
-	}
-	*v, c.b = n, c.b[size:]
 }
 
 func (c *coder) flag(v *bool) {
@@ -50,38 +52,33 @@ func (c *coder) equal(want string) bool {
 	return true
 }
 
-// text keeps the present string if it is the same.
-func (c *coder) text(v *string) {
-	n := uint64(len(*v))
-	c.u64(&n)
-	if c.write {
-		c.b = append(c.b, *v...)
-		return
+// text keeps the present strings if they are the same.
+func (c *coder) text(values ...*string) {
+	for _, v := range values {
+		n := uint64(len(*v))
+		c.u64(&n)
+		if c.write {
+			c.b = append(c.b, *v...)
+			continue
+		}
+		if n > uint64(len(c.b)) {
+			c.bad, c.b = true, nil
+			return
+		}
+		if string(c.b[:n]) != *v {
+			*v = string(c.b[:n])
+		}
+		c.b = c.b[n:]
 	}
-	if n > uint64(len(c.b)) {
-		c.bad, c.b = true, nil
-		return
-	}
-	if string(c.b[:n]) != *v {
-		*v = string(c.b[:n])
-	}
-	c.b = c.b[n:]
 }
 
 func (c *coder) opt(values ...*rt.Opt[uint64]) {
 	for _, v := range values {
-		n, ok := v.Get()
-		c.flag(&ok)
-		if !ok {
-			v.Clear()
-			continue
-		}
-		c.u64(&n)
-		v.Set(n)
+		option(c, v)
 	}
 }
 
-func (c *coder) signed(v *rt.Opt[int64]) {
+func option[T uint64 | int64](c *coder, v *rt.Opt[T]) {
 	n, ok := v.Get()
 	c.flag(&ok)
 	if !ok {
@@ -90,13 +87,11 @@ func (c *coder) signed(v *rt.Opt[int64]) {
 	}
 	u := uint64(n)
 	c.u64(&u)
-	v.Set(int64(u))
+	v.Set(T(u))
 }
 
 func (c *coder) times(t *rt.CPUTimes) {
-	for _, v := range [...]*uint64{&t.User, &t.Nice, &t.System, &t.Idle, &t.IOWait, &t.IRQ, &t.SoftIRQ, &t.Steal} {
-		c.u64(v)
-	}
+	c.u64(&t.User, &t.Nice, &t.System, &t.Idle, &t.IOWait, &t.IRQ, &t.SoftIRQ, &t.Steal)
 }
 
 // rows encodes or decodes the number of rows of a table. Decoding reuses the texts of
@@ -140,15 +135,12 @@ func (c *coder) node(s *rt.Snapshot) {
 		f := &s.Fabrics[i]
 		c.text(&f.Device)
 		c.u64(&f.Port)
-		c.text(&f.Link)
-		c.text(&f.State)
+		c.text(&f.Link, &f.State)
 		c.opt(&f.RateMbps, &f.RxBytes, &f.TxBytes, &f.RxPackets, &f.TxPackets)
 	}
 	for i := range rows(c, &s.RemoteFS) {
 		f := &s.RemoteFS[i]
-		c.text(&f.Kind)
-		c.text(&f.Source)
-		c.text(&f.MountPoint)
+		c.text(&f.Kind, &f.Source, &f.MountPoint)
 		c.opt(&f.ReadBytes, &f.WriteBytes, &f.Ops)
 	}
 }
@@ -158,36 +150,26 @@ func (c *coder) devices(s *rt.Snapshot) {
 		n := &s.Nets[i]
 		c.text(&n.Name)
 		c.opt(&n.RxBytes, &n.TxBytes, &n.MTU)
-		c.text(&n.MAC)
-		c.text(&n.Driver)
-		c.text(&n.OperState)
-		c.signed(&n.SpeedMbps)
+		c.text(&n.MAC, &n.Driver, &n.OperState)
+		option(c, &n.SpeedMbps)
 	}
 	for i := range rows(c, &s.Disks) {
 		d := &s.Disks[i]
 		c.text(&d.Name)
 		c.flag(&d.Leaf)
 		c.opt(&d.ReadBytes, &d.WriteBytes, &d.Capacity)
-		c.text(&d.Model)
-		c.text(&d.Vendor)
-		c.text(&d.Serial)
-		c.text(&d.Type)
+		c.text(&d.Model, &d.Vendor, &d.Serial, &d.Type)
 	}
 	for i := range rows(c, &s.Mounts) {
 		m := &s.Mounts[i]
-		c.text(&m.Disk)
-		c.text(&m.MountPoint)
-		c.text(&m.FSType)
-		c.u64(&m.Total)
-		c.u64(&m.Available)
-		c.u64(&m.Used)
+		c.text(&m.Disk, &m.MountPoint, &m.FSType)
+		c.u64(&m.Total, &m.Available, &m.Used)
 	}
 }
 
 // clearNode empties what node walks over.
 func clearNode(s *rt.Snapshot) {
-	gpu := rt.NodeReading{GPUUsage: s.Node.GPUUsage, GPUVRAMUsed: s.Node.GPUVRAMUsed, GPUUtilized: s.Node.GPUUtilized}
-	s.Node = gpu
+	s.Node = rt.NodeReading{GPUUsage: s.Node.GPUUsage, GPUVRAMUsed: s.Node.GPUVRAMUsed, GPUUtilized: s.Node.GPUUtilized}
 	s.CPUs, s.Nets, s.Disks, s.Mounts = s.CPUs[:0], s.Nets[:0], s.Disks[:0], s.Mounts[:0]
 	s.Fabrics, s.RemoteFS = s.Fabrics[:0], s.RemoteFS[:0]
 }

@@ -195,23 +195,22 @@ func (r *Recorder) watch() (events <-chan JobEvent, stop func()) {
 			if e != JobEnded {
 				r.readCandidate()
 			}
-			if e == JobStepEnded {
-				continue
-			}
-			if e == JobShort {
+			switch e {
+			case JobStepEnded:
+			case JobShort:
 				select {
 				case out <- e:
 				default: // a snapshot is being taken; the job's end must not wait for it
 				}
-				continue
-			}
-			select {
-			case out <- e:
-			case <-quit:
-				return
-			}
-			if e == JobEnded {
-				return
+			default:
+				select {
+				case out <- e:
+				case <-quit:
+					return
+				}
+				if e == JobEnded {
+					return
+				}
 			}
 		}
 	})
@@ -246,11 +245,9 @@ func (r *Recorder) read(why rt.Reason) {
 
 // begin empties s and sets its time.
 func (r *Recorder) begin(s *rt.Snapshot, why rt.Reason) {
+	clearNode(s)
 	s.Node, s.Job, s.Tree, s.GPU = rt.NodeReading{}, rt.JobReading{}, rt.TreeReading{}, rt.GPUUse{}
-	s.CPUs, s.Nets, s.Disks = s.CPUs[:0], s.Nets[:0], s.Disks[:0]
-	s.Mounts, s.GPUs = s.Mounts[:0], s.GPUs[:0]
-	s.Fabrics, s.RemoteFS = s.Fabrics[:0], s.RemoteFS[:0]
-	s.Steps, s.Procs, s.GPUProcesses = s.Steps[:0], s.Procs[:0], s.GPUProcesses[:0]
+	s.GPUs, s.Steps, s.Procs, s.GPUProcesses = s.GPUs[:0], s.Steps[:0], s.Procs[:0], s.GPUProcesses[:0]
 	s.Energy, s.Perf = s.Energy[:0], s.Perf[:0]
 	s.Reason = why
 	s.Wall, s.Boot = r.o.Clock()

@@ -116,12 +116,21 @@ func (r *Recorder) event(e rt.Event) {
 
 // read reads a source; a panic counts as its error.
 func read(src interface{ Read(*rt.Snapshot) error }, s *rt.Snapshot) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("the reading panicked: %v", p)
-		}
-	}()
+	defer recovered(&err, "the reading")
 	return src.Read(s)
+}
+
+// put passes a snapshot to a sink; a panic counts as its error.
+func put(sink Sink, s *rt.Snapshot) (err error) {
+	defer recovered(&err, "writing the snapshot")
+	return sink.Put(s)
+}
+
+// recovered is deferred: it sets err if there is a panic.
+func recovered(err *error, what string) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%s panicked: %v", what, p)
+	}
 }
 
 // recoverEvents is deferred by the goroutine that receives the job's events. Without
@@ -130,14 +139,4 @@ func (r *Recorder) recoverEvents() {
 	if p := recover(); p != nil {
 		r.event(rt.Event{Kind: "sensor", Name: "cgroup", Status: "failed", Detail: fmt.Sprintf("receiving the job's events panicked: %v", p)})
 	}
-}
-
-// put passes a snapshot to a sink; a panic counts as its error.
-func put(sink Sink, s *rt.Snapshot) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("writing the snapshot panicked: %v", p)
-		}
-	}()
-	return sink.Put(s)
 }

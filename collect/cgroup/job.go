@@ -144,9 +144,6 @@ func (j *Job) Read(s *rt.Snapshot) error {
 	q := &j.requests
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !j.isWatched.Load() {
-		return j.read(s)
-	}
 	q.snap = s
 	j.request(q.read)
 	q.snap = nil
@@ -195,9 +192,6 @@ func (j *Job) Procs(dst []int) []int {
 	q := &j.requests
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !j.isWatched.Load() {
-		return j.procs(dst)
-	}
 	q.pids = dst
 	j.request(q.list)
 	dst, q.pids = q.pids, nil

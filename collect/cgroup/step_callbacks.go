@@ -53,10 +53,7 @@ func (c *callbacks) hasTasks(dir string) bool {
 // processes are among them.
 func (c *callbacks) daemonsOf(stepDir string) (pids []int) {
 	for _, dir := range c.layout.DaemonDirs(stepDir) {
-		text, err := os.ReadFile(filepath.Join(dir, procsFile))
-		if err == nil { // else it was removed, or is of the other version
-			new(counters.PIDs).Parse(text, &pids)
-		}
+		pids = counters.AppendPIDs(pids, filepath.Join(dir, procsFile))
 	}
 	return pids
 }

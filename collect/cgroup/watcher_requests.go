@@ -30,9 +30,13 @@ func (q *requests) bind(j *Job) {
 	q.list = func() { q.pids = j.procs(q.pids) }
 }
 
-// request has the watcher do f, or does it itself after the watcher has ended.
+// request has the watcher do f, or does it itself without a watcher.
 func (j *Job) request(f func()) {
 	q := &j.requests
+	if !j.isWatched.Load() {
+		f()
+		return
+	}
 	select {
 	case q.asked <- f:
 	default: // the watcher has ended without it

@@ -2,6 +2,7 @@ package counters
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
@@ -62,18 +63,19 @@ func (d *Directory) ReadEvents(buf *procfile.Buffer) {
 // kernel returns a page at a time, less the entry that does not fit.
 const minPage = 2048
 
-// ListProcs reads the processes of the directory into list and, unless dst is nil, their
-// pids into dst. It is false if nothing could be read.
+// ListProcs counts the processes of the directory and, unless dst is nil, appends their
+// pids to dst. It is false if nothing could be read.
 //
 // In v1 a descriptor that is read again within a second returns the list of the last
 // time, and each reading begins that second again: the file is opened again.
-func (d *Directory) ListProcs(version int, buf *procfile.Buffer, list *PIDs, dst *[]int) (ok bool) {
+func (d *Directory) ListProcs(version int, buf *procfile.Buffer, dst *[]int) (count int, ok bool) {
 	if version == 1 && !d.procs.Retired() {
 		_ = d.procs.Close() // opened for reading: nothing can be lost
 		if err := d.procs.OpenBytes(d.procsPath, 0); isGone(err) {
 			d.procs.Retire()
 		}
 	}
+	var list PIDs
 	b := buf.Bytes()
 	for off := int64(0); ; {
 		n, err := d.procs.Pread(b, off)
@@ -90,7 +92,7 @@ func (d *Directory) ListProcs(version int, buf *procfile.Buffer, list *PIDs, dst
 		}
 	}
 	list.end(dst)
-	return ok
+	return list.Count, ok
 }
 
 func isGone(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) }
@@ -103,10 +105,13 @@ type PIDs struct {
 	within bool
 }
 
-// Parse parses a whole file and appends its pids to dst.
-func (l *PIDs) Parse(b []byte, dst *[]int) {
-	l.add(b, dst)
-	l.end(dst)
+// AppendPIDs appends the pids in a file cgroup.procs to dst: none if it was removed.
+func AppendPIDs(dst []int, path string) []int {
+	text, _ := os.ReadFile(path)
+	var list PIDs
+	list.add(text, &dst)
+	list.end(&dst)
+	return dst
 }
 
 // add parses the next piece.

@@ -1,7 +1,6 @@
 package counters
 
 import (
-	"os"
 	"path/filepath"
 	"strconv"
 
@@ -43,11 +42,7 @@ func (p *externSleeper) find(procRoot, userDir string) {
 	lists, _ := filepath.Glob(filepath.Join(userDir, "*/cgroup.procs")) // the pattern is valid
 	var pids []int
 	for _, name := range append(lists, filepath.Join(userDir, "cgroup.procs")) {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			continue // it was removed
-		}
-		new(PIDs).Parse(text, &pids)
+		pids = AppendPIDs(pids, name)
 	}
 	oldest, start := 0, uint64(0)
 	for _, pid := range pids {

@@ -12,17 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/cgroupfs"
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // Files are the counter files of the cgroup of a job, step or task: one directory in
 // v2, one in each hierarchy in v1.
 type Files struct {
-	all   []file
-	stepd *SlurmstepdCPU // v2, of a job
-	peak  *intervalPeak  // v2, of a job
-	huge  *hugePages     // v2, of a job
+	*slurmstepdCPU // v2, of a job; else nil
+
+	all  []file
+	peak intervalPeak // v2, of a job
+	huge hugePages    // v2, of a job
 
 	usage, stat, events *file // of the memory; there are no events in v1
 }
@@ -39,30 +39,26 @@ type file struct {
 
 // NewStepFiles returns the files of a step or task, which have what is in a StepReading.
 func NewStepFiles(version int, stacked Majors) *Files {
-	f := &Files{all: stepFilesV2(stacked)}
 	if version == 1 {
-		f.all = stepFilesV1(stacked)
+		return newFiles(stepFilesV1(stacked))
 	}
-	f.index()
-	return f
+	return newFiles(stepFilesV2(stacked))
 }
 
 // NewJobFiles returns the files of a job. procRoot is where proc is mounted.
 func NewJobFiles(version int, stacked Majors, procRoot string) *Files {
-	f := &Files{}
 	if version == 1 {
-		f.all = append(stepFilesV1(stacked), jobFilesV1()...)
-	} else {
-		f.all = append(stepFilesV2(stacked), jobFilesV2()...)
-		f.stepd, f.peak, f.huge = &SlurmstepdCPU{procRoot: procRoot}, &intervalPeak{}, &hugePages{}
+		return newFiles(append(stepFilesV1(stacked), jobFilesV1()...))
 	}
-	f.index()
+	f := newFiles(append(stepFilesV2(stacked), jobFilesV2()...))
+	f.slurmstepdCPU = &slurmstepdCPU{procRoot: procRoot}
 	return f
 }
 
-func (f *Files) index() {
-	for i := range f.all {
-		switch e := &f.all[i]; e.name {
+func newFiles(all []file) *Files {
+	f := &Files{all: all}
+	for i := range all {
+		switch e := &all[i]; e.name {
 		case "memory.current", "memory.usage_in_bytes":
 			f.usage = e
 		case "memory.stat":
@@ -71,6 +67,7 @@ func (f *Files) index() {
 			f.events = e
 		}
 	}
+	return f
 }
 
 // Open opens the files of a controller in dir that are not open yet. A file that does
@@ -82,7 +79,7 @@ func (f *Files) Open(controller, dir string) error {
 			errs = append(errs, Open(&e.File, filepath.Join(dir, e.name)))
 		}
 	}
-	if f.peak != nil {
+	if f.slurmstepdCPU != nil {
 		f.peak.open(dir)
 		errs = append(errs, f.huge.open(dir))
 	}
@@ -98,9 +95,10 @@ func (f *Files) Drop(controller string) {
 			e.File = procfile.File{}
 		}
 	}
-	if f.stepd != nil {
-		f.closeJob()
-		f.stepd, f.peak, f.huge = &SlurmstepdCPU{procRoot: f.stepd.procRoot}, &intervalPeak{}, &hugePages{}
+	f.closeJob()
+	f.peak, f.huge = intervalPeak{}, hugePages{}
+	if f.slurmstepdCPU != nil {
+		f.slurmstepdCPU = &slurmstepdCPU{procRoot: f.procRoot}
 	}
 }
 
@@ -109,13 +107,12 @@ func (f *Files) Close() {
 	for i := range f.all {
 		f.all[i].Retire()
 	}
-	if f.stepd != nil {
-		f.closeJob()
-	}
+	f.closeJob()
 }
 
+// closeJob closes what only a job of v2 has.
 func (f *Files) closeJob() {
-	f.stepd.close()
+	f.close()
 	f.peak.file.Retire()
 	f.huge.close()
 }
@@ -132,75 +129,31 @@ func (f *Files) Read(r *rt.JobReading, buf *procfile.Buffer) {
 			continue
 		}
 		e.parse(b, r)
-		if f.stepd != nil && e.name == cpuStat { // the steps are read right after the total
-			f.stepd.split(r, &e.File, buf)
+		if e.name == cpuStat { // the steps are read right after the total
+			f.split(r, &e.File, buf)
 		}
 	}
-	if f.peak != nil {
-		f.huge.read(r, buf)
-		f.peak.readInto(r, buf)
-	}
+	f.huge.read(r, buf)
+	f.peak.readInto(r, buf)
 }
 
 // EnterJob reads the job's CPU time of v2 before its steps are listed: what is used
 // later by a step that is not found is known to be a step's.
 func (f *Files) EnterJob(dir string, buf *procfile.Buffer) error {
-	if f.stepd == nil {
+	if f.slurmstepdCPU == nil {
 		return nil
 	}
 	cpu := &f.all[0]
 	err := Open(&cpu.File, filepath.Join(dir, cpu.name))
-	f.stepd.before, _ = readCPUTime(&cpu.File, buf)
+	f.before, _ = readCPUTime(&cpu.File, buf)
 	return err
 }
 
-// EnterStep adds a directory of a step, in v2. If a file reports that the step's last
-// process ended, EnterStep returns its path.
-func (f *Files) EnterStep(path string, d cgroupfs.Dir) (watch string, err error) {
-	if f.stepd == nil {
-		return "", nil
-	}
-	return f.stepd.enter(path, d)
-}
-
-// LeaveStep removes a directory and all below it.
-func (f *Files) LeaveStep(path string) {
-	if f.stepd != nil {
-		f.stepd.leave(path)
-	}
-}
-
-// MissStep records that a step may have begun and ended unseen.
-func (f *Files) MissStep() {
-	if f.stepd != nil {
-		f.stepd.missed = true
-	}
-}
-
-// TakeEstimate returns the CPU time in microseconds that was counted as the job's since
-// the last call though slurmstepd may have used a part.
-func (f *Files) TakeEstimate() int64 {
-	if f.stepd == nil {
-		return 0
-	}
-	n := f.stepd.estimated
-	f.stepd.estimated = 0
-	return n
-}
-
 // ReadDone begins a new interval of MemIntervalPeak for the caller of Read.
-func (f *Files) ReadDone() {
-	if f.peak != nil {
-		f.peak.sinceRead = 0
-	}
-}
+func (f *Files) ReadDone() { f.peak.sinceRead = 0 }
 
 // Written says that a reading was kept: a new interval of MemIntervalPeak begins with it.
-func (f *Files) Written() {
-	if f.peak != nil {
-		f.peak.sinceWritten = f.peak.sinceRead
-	}
-}
+func (f *Files) Written() { f.peak.sinceWritten = f.peak.sinceRead }
 
 // UsageFile returns the file of the memory in use, for a threshold of v1.
 func (f *Files) UsageFile() *procfile.File { return &f.usage.File }

@@ -2,6 +2,7 @@ package counters
 
 import (
 	"errors"
+	"math"
 	"path/filepath"
 	"slices"
 
@@ -10,17 +11,17 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// SlurmstepdCPU splits the CPU time of a job in v2 into that of the job's own processes
+// slurmstepdCPU splits the CPU time of a job in v2 into that of the job's own processes
 // and that of slurmstepd, which the kernel counts in the same job: each step has
 // slurmstepd in one directory, and all else in another. The process in the extern step
 // that only waits for the job's end counts as slurmstepd's. A step's time is read there
 // until its end; what the job's own file has beyond that is slurmstepd's, which goes on
-// to clean up.
+// to clean up. The methods of a nil *slurmstepdCPU, of v1 or of a step, do nothing.
 //
 // If a step's time at its end was not read, the job's own file still has it, together
 // with what slurmstepd used meanwhile: all of that is counted as the job's. So is all
 // that is not known to be slurmstepd's if no step has a directory of its own processes.
-type SlurmstepdCPU struct {
+type slurmstepdCPU struct {
 	procRoot string
 	sleeper  externSleeper
 
@@ -55,9 +56,12 @@ type stepCPU struct {
 	final     bool // own was read after the last process in userDir had ended
 }
 
-// enter adds a directory of a step. It returns the file that reports the end of the
-// step's last process, if path has one.
-func (h *SlurmstepdCPU) enter(path string, d cgroupfs.Dir) (watch string, err error) {
+// EnterStep adds a directory of a step, in v2. If a file reports that the step's last
+// process ended, EnterStep returns its path.
+func (h *slurmstepdCPU) EnterStep(path string, d cgroupfs.Dir) (watch string, err error) {
+	if h == nil {
+		return "", nil
+	}
 	i := slices.IndexFunc(h.steps, func(s *stepCPU) bool { return s.dir == d.StepDir })
 	if i < 0 {
 		i = len(h.steps)
@@ -78,8 +82,12 @@ func (h *SlurmstepdCPU) enter(path string, d cgroupfs.Dir) (watch string, err er
 	return watch, err
 }
 
-// leave closes the files of a directory that was removed, and keeps what they had.
-func (h *SlurmstepdCPU) leave(path string) {
+// LeaveStep closes the files of a directory that was removed, and of all below it, and
+// keeps what they had.
+func (h *slurmstepdCPU) LeaveStep(path string) {
+	if h == nil {
+		return
+	}
 	h.steps = slices.DeleteFunc(h.steps, func(s *stepCPU) bool {
 		isWhole := cgroupfs.IsBelow(s.dir, path)
 		if isWhole || path == s.userDir {
@@ -98,8 +106,27 @@ func (h *SlurmstepdCPU) leave(path string) {
 	})
 }
 
+// MissStep records that a step may have begun and ended unseen.
+func (h *slurmstepdCPU) MissStep() {
+	if h != nil {
+		h.missed = true
+	}
+}
+
+// TakeEstimate returns the CPU time in microseconds that was counted as the job's since
+// the last call though slurmstepd may have used a part.
+func (h *slurmstepdCPU) TakeEstimate() (n int64) {
+	if h != nil {
+		n, h.estimated = h.estimated, 0
+	}
+	return n
+}
+
 // close closes all files.
-func (h *SlurmstepdCPU) close() {
+func (h *slurmstepdCPU) close() {
+	if h == nil {
+		return
+	}
 	h.sleeper.stat.Retire()
 	for _, s := range h.steps {
 		s.user.Retire()
@@ -140,11 +167,11 @@ func (s *stepCPU) isEmpty(buf *procfile.Buffer) bool {
 
 // split makes of the job's total, which r has from its file cpu.stat, the time of the
 // job's own processes and of slurmstepd. The steps are read after the total.
-func (h *SlurmstepdCPU) split(r *rt.JobReading, cpu *procfile.File, buf *procfile.Buffer) {
-	if !r.CPUUsage.Valid() {
+func (h *slurmstepdCPU) split(r *rt.JobReading, cpu *procfile.File, buf *procfile.Buffer) {
+	if h == nil || !r.CPUUsage.Valid() {
 		return // the steps were removed before their job
 	}
-	total := jobCPUTime(r)
+	total := CPUTimeOf(r.CPUUsage, r.CPUUser, r.CPUSystem)
 	own, daemon := h.endedSteps, h.endedStepd
 	for _, s := range h.steps {
 		if !s.read(buf) {
@@ -172,7 +199,7 @@ func (h *SlurmstepdCPU) split(r *rt.JobReading, cpu *procfile.File, buf *procfil
 }
 
 // splitUnexplained splits the part of the total that no step reading explains.
-func (h *SlurmstepdCPU) splitUnexplained(total, own, daemon CPUTime, cpu *procfile.File, buf *procfile.Buffer) {
+func (h *slurmstepdCPU) splitUnexplained(total, own, daemon CPUTime, cpu *procfile.File, buf *procfile.Buffer) {
 	known := own.Plus(daemon)
 	isTooMuch := known.Usage+h.unread.Usage > total.Usage
 	switch {
@@ -197,4 +224,46 @@ func (h *SlurmstepdCPU) splitUnexplained(total, own, daemon CPUTime, cpu *procfi
 	h.missed = false
 	h.begun = true
 	h.unexplained = total.Minus(known).Minus(h.unread)
+}
+
+// CPUTime is CPU time in microseconds: all of it, in user mode, in the kernel.
+type CPUTime struct{ Usage, User, System int64 }
+
+// Plus returns t + o.
+func (t CPUTime) Plus(o CPUTime) CPUTime {
+	return CPUTime{t.Usage + o.Usage, t.User + o.User, t.System + o.System}
+}
+
+// Minus returns t - o.
+func (t CPUTime) Minus(o CPUTime) CPUTime {
+	return CPUTime{t.Usage - o.Usage, t.User - o.User, t.System - o.System}
+}
+
+// most is the greater of each.
+func (t CPUTime) most(o CPUTime) CPUTime {
+	return CPUTime{max(t.Usage, o.Usage), max(t.User, o.User), max(t.System, o.System)}
+}
+
+// clamped is t without negative values, its parts no more than the whole.
+func (t CPUTime) clamped() CPUTime {
+	usage := max(t.Usage, 0)
+	user := min(max(t.User, 0), usage)
+	return CPUTime{usage, user, min(max(t.System, 0), usage-user)}
+}
+
+// CPUTimeOf returns the CPU time of a reading, zero for what it has not.
+func CPUTimeOf(usage, user, system rt.Opt[uint64]) CPUTime {
+	return CPUTime{int64(usage.Or(0)), int64(user.Or(0)), int64(system.Or(0))}
+}
+
+// readCPUTime reads a v2 file cpu.stat.
+func readCPUTime(f *procfile.File, buf *procfile.Buffer) (t CPUTime, ok bool) {
+	b, _ := Read(f, buf)
+	usage, ok := ParseKey(b, "usage_usec")
+	if !ok || usage > math.MaxInt64 {
+		return CPUTime{}, false
+	}
+	user, _ := ParseKey(b, "user_usec")
+	system, _ := ParseKey(b, "system_usec")
+	return CPUTime{int64(usage), int64(user), int64(system)}, true
 }

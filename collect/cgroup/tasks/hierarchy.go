@@ -63,13 +63,17 @@ func (h *hierarchy) procRank() int {
 	return best
 }
 
+// first returns the first of the list that has a property, nil if none has.
+func first[T any](list []*T, has func(*T) bool) *T {
+	if i := slices.IndexFunc(list, has); i >= 0 {
+		return list[i]
+	}
+	return nil
+}
+
 // find returns the directory at path, nil if there is none.
 func (h *hierarchy) find(path string) *directory {
-	i := slices.IndexFunc(h.dirs, func(n *directory) bool { return n.path == path })
-	if i < 0 {
-		return nil
-	}
-	return h.dirs[i]
+	return first(h.dirs, func(n *directory) bool { return n.path == path })
 }
 
 // remove forgets path and all below it.
@@ -125,10 +129,9 @@ func (h *hierarchy) holdsJob(i int) bool {
 
 // daemons appends the pids of the job's slurmstepds.
 func (h *hierarchy) daemons(buf *procfile.Buffer, dst *[]int) {
-	var list counters.PIDs
 	for i, n := range h.dirs {
 		if !h.holdsJob(i) {
-			n.ListProcs(h.version(), buf, &list, dst)
+			n.ListProcs(h.version(), buf, dst)
 		}
 	}
 }
@@ -154,9 +157,7 @@ func (h *hierarchy) detach(n *directory) {
 
 // procs lists the job's processes and returns how many there are, and false if none could
 // be listed. With dst it appends their pids, else it counts those of each group.
-func (h *hierarchy) procs(buf *procfile.Buffer, dst *[]int) (uint64, bool) {
-	var list counters.PIDs
-	ok := false
+func (h *hierarchy) procs(buf *procfile.Buffer, dst *[]int) (total uint64, ok bool) {
 	for _, n := range h.dirs {
 		if n.own != nil && dst == nil {
 			n.own.pids.Set(0)
@@ -166,15 +167,15 @@ func (h *hierarchy) procs(buf *procfile.Buffer, dst *[]int) (uint64, bool) {
 		if !h.holdsJob(i) {
 			continue
 		}
-		before := list.Count
-		ok = n.ListProcs(h.version(), buf, &list, dst) || ok
+		count, isRead := n.ListProcs(h.version(), buf, dst)
+		total, ok = total+uint64(count), ok || isRead
 		for _, g := range n.groups() {
 			if g != nil && dst == nil {
-				counters.Add(&g.pids, rt.Some(uint64(list.Count-before)))
+				counters.Add(&g.pids, rt.Some(uint64(count)))
 			}
 		}
 	}
-	return uint64(list.Count), ok
+	return total, ok
 }
 
 // Hierarchies are the job's directories in all hierarchies.
@@ -186,11 +187,7 @@ type Hierarchies struct {
 }
 
 func (s *Hierarchies) find(root string) *hierarchy {
-	i := slices.IndexFunc(s.all, func(h *hierarchy) bool { return h.dir == root })
-	if i < 0 {
-		return nil
-	}
-	return s.all[i]
+	return first(s.all, func(h *hierarchy) bool { return h.dir == root })
 }
 
 // findDir returns the directory at path and its hierarchy, nil if it was not entered.
@@ -205,9 +202,8 @@ func (s *Hierarchies) findDir(path string) (*hierarchy, *directory) {
 
 // list lists the processes of one directory in s.pids.
 func (s *Hierarchies) list(h *hierarchy, n *directory) {
-	var list counters.PIDs
 	s.pids = s.pids[:0]
-	n.ListProcs(h.version(), s.buf, &list, &s.pids)
+	n.ListProcs(h.version(), s.buf, &s.pids)
 }
 
 // members lists the processes of a task, or those in a step's directory itself, in
@@ -227,10 +223,10 @@ func (s *Hierarchies) members(g *Group) (ok bool) {
 		return false
 	}
 	h := g.task.in
-	var list counters.PIDs
 	for _, n := range h.dirs {
 		if n.own == g || n.task == g {
-			ok = n.ListProcs(h.version(), s.buf, &list, &s.pids) || ok
+			_, isRead := n.ListProcs(h.version(), s.buf, &s.pids)
+			ok = ok || isRead
 		}
 	}
 	if !ok {
@@ -255,11 +251,11 @@ func (s *Hierarchies) Controllers(root string) []string { return s.find(root).co
 
 // DirOf returns the job's directory of a controller, "" if there is none.
 func (s *Hierarchies) DirOf(controller string) string {
-	i := slices.IndexFunc(s.all, func(h *hierarchy) bool { return h.has(controller) })
-	if i < 0 {
+	h := first(s.all, func(h *hierarchy) bool { return h.has(controller) })
+	if h == nil {
 		return ""
 	}
-	return s.all[i].dir
+	return h.dir
 }
 
 // Lead is the hierarchy of which removals are reported: all hierarchies of v1 lose the

@@ -50,7 +50,7 @@ func (s *Set) addMissedUsage(step *Group) {
 
 // usageOf is the CPU time of a reading, zero if it has none.
 func usageOf(r *rt.StepReading) counters.CPUTime {
-	return counters.CPUTime{Usage: int64(r.CPUUsage.Or(0)), User: int64(r.CPUUser.Or(0)), System: int64(r.CPUSystem.Or(0))}
+	return counters.CPUTimeOf(r.CPUUsage, r.CPUUser, r.CPUSystem)
 }
 
 // addUsage adds CPU time to what was read.

@@ -120,11 +120,10 @@ func (s *Set) finishStep(step *Group) {
 // ProcessExited reads the task of which a process has ended, by its descriptor. It is
 // false if the descriptor is no task's.
 func (s *Set) ProcessExited(pidfd int) bool {
-	i := slices.IndexFunc(s.groups, func(g *Group) bool { return g.task.pidfd == pidfd })
-	if i < 0 {
+	g := first(s.groups, func(g *Group) bool { return g.task.pidfd == pidfd })
+	if g == nil {
 		return false
 	}
-	g := s.groups[i]
 	g.unwatch()
 	s.watchExit(g)
 	if !g.isFinal {

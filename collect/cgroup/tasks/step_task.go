@@ -168,10 +168,11 @@ func (n *directory) markMixed() {
 
 // assignNew assigns a directory to its step or task, which is made if there is none.
 func (s *Set) assignNew(h *hierarchy, n *directory) {
-	i := slices.IndexFunc(s.groups, func(g *Group) bool { return g.r.Step == n.at.Step && g.r.Task == n.at.Task })
-	if i >= 0 {
-		s.assign(h, n, s.groups[i])
-	} else if g := s.newGroup(n); g != nil {
+	g := first(s.groups, func(g *Group) bool { return g.r.Step == n.at.Step && g.r.Task == n.at.Task })
+	if g == nil {
+		g = s.newGroup(n)
+	}
+	if g != nil {
 		s.assign(h, n, g)
 	}
 }
@@ -241,10 +242,9 @@ func (s *Set) Leave(root, path string) {
 // read reads g. The counters and peaks of removed files keep their values; if nothing can
 // be read, all values are kept. It is false if the CPU time cannot be read.
 func (s *Set) read(g *Group) bool {
-	now := &s.part
+	now, r := &s.part, &g.r
 	*now = rt.JobReading{}
 	g.files.Read(now, s.buf)
-	r := &g.r
 	if now.CPUUsage.Valid() || now.MemCurrent.Valid() {
 		r.MemCurrent, r.Anon, r.File, r.Shmem = now.MemCurrent, now.Anon, now.File, now.Shmem
 		r.Pids = g.pids

@@ -107,19 +107,18 @@ func (s *Set) isLeft(h *hierarchy, n *directory) bool {
 // assignSeen assigns a directory to the task of these processes, which is made if there
 // is none. It returns the directory that the task left.
 func (s *Set) assignSeen(h *hierarchy, n *directory, seen []int) (left *directory) {
-	i := slices.IndexFunc(s.groups, func(g *Group) bool {
+	g := first(s.groups, func(g *Group) bool {
 		return g.isTask() && g.r.Step == n.at.Step && slices.ContainsFunc(seen, func(pid int) bool { return slices.Contains(g.task.seen, pid) })
 	})
-	if i < 0 {
-		if g := s.newGroup(n); g != nil {
+	if g == nil {
+		if g = s.newGroup(n); g != nil {
 			g.task.seen = slices.Clone(seen)
 			s.assign(h, n, g)
 		}
 		return nil
 	}
-	g := s.groups[i]
-	if i := slices.IndexFunc(h.dirs, func(o *directory) bool { return o.own == g }); i >= 0 {
-		left = h.dirs[i]
+	left = first(h.dirs, func(o *directory) bool { return o.own == g })
+	if left != nil {
 		h.detach(left)
 	}
 	s.assign(h, n, g)

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -35,17 +36,15 @@ func targets(c cgroupfs.Candidate) ([]target, error) {
 		if _, err := path.Match(dir, ""); err != nil {
 			return nil, fmt.Errorf("cgroup candidate %q: directory %q: %w", c.Layout, dir, err)
 		}
-		elems := strings.Split(strings.TrimPrefix(filepath.Clean(dir), "/"), "/")
-		out = append(out, target{controller, elems})
+		out = append(out, target{controller, splitPath(filepath.Clean(dir))})
 	}
 	slices.SortFunc(out, func(a, b target) int {
-		if d := cgroupfs.Rank(a.controller) - cgroupfs.Rank(b.controller); d != 0 {
-			return d
-		}
-		return strings.Compare(a.controller, b.controller)
+		return cmp.Or(cgroupfs.Rank(a.controller)-cgroupfs.Rank(b.controller), strings.Compare(a.controller, b.controller))
 	})
 	return out, nil
 }
+
+func splitPath(dir string) []string { return strings.Split(strings.TrimPrefix(dir, "/"), "/") }
 
 // isPattern says whether a path element has to be matched instead of opened.
 func isPattern(elem string) bool { return strings.ContainsAny(elem, `*?[\`) }
@@ -66,21 +65,13 @@ func bindings(elems, found []string) []string {
 // all hierarchies are of the same job. With another number of patterns elems stay as
 // they are.
 func bind(elems, bound []string) []string {
-	n := 0
-	for _, e := range elems {
-		if isPattern(e) {
-			n++
-		}
-	}
-	if n != len(bound) {
+	if len(bindings(elems, elems)) != len(bound) {
 		return elems
 	}
 	out := slices.Clone(elems)
-	n = 0
 	for i, e := range out {
 		if isPattern(e) {
-			out[i] = bound[n]
-			n++
+			out[i], bound = bound[0], bound[1:]
 		}
 	}
 	return out

@@ -6,7 +6,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 )
@@ -29,11 +28,9 @@ type place struct {
 	missing []target // those that do not exist
 }
 
-var errNoCandidate = errors.New("watch for the job's cgroup: there is no place where it may appear; is a cgroup hierarchy mounted?")
-
 func newSearch(candidates []cgroupfs.Candidate) (search, error) {
 	if len(candidates) == 0 {
-		return search{}, errNoCandidate
+		return search{}, errors.New("watch for the job's cgroup: there is no place where it may appear; is a cgroup hierarchy mounted?")
 	}
 	s := search{best: len(cgroupfs.ControllersV1) + 1}
 	for _, c := range candidates {
@@ -147,22 +144,15 @@ func (w *Watcher) take(p *place, t target, dir string) {
 	}
 	p.missing = slices.DeleteFunc(slices.Clone(p.missing), func(m target) bool { return m.controller == t.controller })
 	if found := splitPath(dir); len(found) == len(t.elems) {
-		all := slices.Clone(p.all)
 		bound := bindings(p.bound(t.controller), found)
-		for i := range all {
-			if len(bound) > 0 {
-				all[i].elems = bind(all[i].elems, bound)
-			}
+		p.all = slices.Clone(p.all)
+		for i := range p.all {
+			p.all[i].elems = bind(p.all[i].elems, bound)
 		}
-		p.all = all
 	}
 	if r := cgroupfs.Rank(t.controller); r < w.search.best {
 		w.search.best, w.search.path = r, dir
 	}
-}
-
-func splitPath(dir string) []string {
-	return strings.Split(strings.TrimPrefix(dir, "/"), "/")
 }
 
 // walk follows elems down from dir and returns the first directory that they lead to.
@@ -172,40 +162,41 @@ func (w *Watcher) walk(dir string, elems []string, wanted map[string]bool) (stri
 	if len(elems) == 0 {
 		return dir, true
 	}
-	if !isPattern(elems[0]) {
-		name := filepath.Join(dir, elems[0])
-		next, ok := directory(name)
-		if !ok || len(elems) == 1 {
-			w.search.await(dir, elems[0])
-			if !w.guard(dir, wanted) {
-				return "", false
-			}
-			next, ok = directory(name)
-			if !ok {
-				return "", false
-			}
+	names := elems[:1]
+	if !isPattern(elems[0]) && len(elems) > 1 {
+		if next, ok := directory(filepath.Join(dir, elems[0])); ok {
+			return w.walk(next, elems[1:], wanted)
 		}
-		return w.walk(next, elems[1:], wanted)
 	}
 	w.search.await(dir, elems[0])
 	if !w.guard(dir, wanted) {
 		return "", false
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return "", false
+	if isPattern(elems[0]) {
+		names = matches(dir, elems[0])
 	}
-	for _, e := range entries { // sorted by name
-		if match, _ := path.Match(elems[0], e.Name()); !match {
-			continue
-		}
-		if next, ok := directory(filepath.Join(dir, e.Name())); ok {
+	for _, name := range names {
+		if next, ok := directory(filepath.Join(dir, name)); ok {
 			if found, ok := w.walk(next, elems[1:], wanted); ok {
 				return found, true
 			}
 		}
 	}
 	return "", false
+}
+
+// matches are the names in a directory that a pattern matches, sorted.
+func matches(dir, pattern string) (names []string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		if match, _ := path.Match(pattern, e.Name()); match {
+			names = append(names, e.Name())
+		}
+	}
+	return names
 }
 
 // guard watches dir and its parent, the parent first: what is removed later gives an
@@ -225,18 +216,11 @@ func (w *Watcher) guard(dir string, wanted map[string]bool) bool {
 // controllers that are mounted together are often links to one place.
 func directory(name string) (string, bool) {
 	info, err := os.Lstat(name)
-	if err != nil {
-		return "", false
-	}
-	if info.Mode()&os.ModeSymlink != 0 {
+	if err == nil && info.Mode()&os.ModeSymlink != 0 {
 		name, err = filepath.EvalSymlinks(name)
-		if err != nil {
-			return "", false
-		}
-		info, err = os.Lstat(name)
-		if err != nil {
-			return "", false
+		if err == nil {
+			info, err = os.Lstat(name)
 		}
 	}
-	return name, info.IsDir()
+	return name, err == nil && info.IsDir()
 }

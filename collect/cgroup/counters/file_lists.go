@@ -5,7 +5,53 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-const cpuStat = "cpu.stat"
+const (
+	cpuStat       = "cpu.stat"
+	nanosPerMicro = 1000
+)
+
+// stepFilesV1 are the files of a job, step or task in v1. Except oom_kill and
+// memory.failcnt (see Directory) they count all below a directory, with what was
+// removed.
+//
+// https://docs.kernel.org/admin-guide/cgroup-v1/
+func stepFilesV1(stacked Majors) []file {
+	return []file{
+		{controller: "cpuacct", name: "cpuacct.usage", parse: scaled(func(r *rt.JobReading) *rt.Opt[uint64] { return &r.CPUUsage }, nanosPerMicro)},
+		{controller: "cpuacct", name: "cpuacct.usage_user", parse: scaled(func(r *rt.JobReading) *rt.Opt[uint64] { return &r.CPUUser }, nanosPerMicro)},  // Linux 4.6
+		{controller: "cpuacct", name: "cpuacct.usage_sys", parse: scaled(func(r *rt.JobReading) *rt.Opt[uint64] { return &r.CPUSystem }, nanosPerMicro)}, // Linux 4.6
+		{controller: "cpuacct", name: "cpuacct.stat", parse: parseCPUAcctStat, isFallback: true},
+		{controller: "memory", name: "memory.usage_in_bytes", parse: number(func(r *rt.JobReading) *rt.Opt[uint64] { return &r.MemCurrent })}, // with page cache
+		{controller: "memory", name: "memory.max_usage_in_bytes", parse: number(func(r *rt.JobReading) *rt.Opt[uint64] { return &r.MemPeak })},
+		{controller: "memory", name: "memory.stat", parse: parseMemoryStatV1},
+		{controller: "blkio", name: "blkio.throttle.io_service_bytes_recursive", parse: func(b []byte, r *rt.JobReading) {
+			read, write := parseBlkio(b, stacked)
+			r.IOReadBytes.Set(read)
+			r.IOWriteBytes.Set(write)
+		}},
+	}
+}
+
+// jobFilesV1 are the files that only a job's reading has. cpu.stat counts for its own
+// directory alone.
+func jobFilesV1() []file {
+	return []file{
+		{controller: "cpu", name: "cpu.stat", parse: parseCPUStatV1},
+		{controller: "pids", name: "pids.current", parse: number(func(r *rt.JobReading) *rt.Opt[uint64] { return &r.Threads })},
+	}
+}
+
+// number parses a file that holds one number.
+func number(field figure) func([]byte, *rt.JobReading) { return scaled(field, 1) }
+
+// scaled parses a file that holds one number, which is divided.
+func scaled(field figure, divisor uint64) func([]byte, *rt.JobReading) {
+	return func(b []byte, r *rt.JobReading) {
+		if n, ok := parseNumber(b); ok {
+			field(r).Set(n / divisor)
+		}
+	}
+}
 
 // stepFilesV2 are the files of a job, step or task in v2. They count all below a
 // directory, with what was removed. cpu.stat is the first, see EnterJob.
