@@ -14,8 +14,9 @@ import (
 
 // TextOptions are the options of the screen.
 type TextOptions struct {
-	ASCII bool           // no characters beyond ASCII in sparklines
-	Zone  *time.Location // of the times; nil is UTC
+	ASCII   bool           // no characters beyond ASCII in sparklines
+	Verbose bool           // with the source of the outcome
+	Zone    *time.Location // of the times; nil is UTC
 }
 
 // Columns of the screen, and of the labels on its left.
@@ -73,7 +74,7 @@ func (p *page) head(s *Summary, o TextOptions) {
 	}
 	what := cut(title(s), max(width-len([]rune(name)), width/2)) // a long command leaves room for it
 	p.WriteString(strings.TrimRight(cut(what+name, width), " ") + "\n")
-	p.line("Outcome", "%s", outcome(s))
+	p.line("Outcome", "%s", outcome(s, o.Verbose))
 	var where []string
 	for _, f := range [][2]string{
 		{"cluster", r.Cluster}, {"node", r.Node}, {"user", r.User}, {"account", r.Account}, {"partition", r.Partition},
@@ -112,7 +113,7 @@ func title(s *Summary) string {
 	return "Run"
 }
 
-func outcome(s *Summary) string {
+func outcome(s *Summary, isVerbose bool) string {
 	r := &s.Run
 	out := string(r.Outcome)
 	switch {
@@ -136,8 +137,8 @@ func outcome(s *Summary) string {
 	if len(parts) > 0 {
 		out += ", " + strings.Join(parts, ", ")
 	}
-	if r.OutcomeSource != "" {
-		out += " (said by " + Plain(r.OutcomeSource) + ")"
+	if isVerbose && r.OutcomeSource != "" {
+		out += " (source: " + Plain(r.OutcomeSource) + ")"
 	}
 	return out
 }

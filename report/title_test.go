@@ -31,3 +31,17 @@ func TestTitle(t *testing.T) {
 		}
 	}
 }
+
+// The source of the outcome is shown only on request.
+func TestOutcomeSource(t *testing.T) {
+	s := &Summary{Label: "12", Run: rt.Run{Ending: rt.Ending{Outcome: rt.OutcomeOOM, OutcomeSource: "kernel"}}}
+	for isVerbose, want := range map[bool]string{false: "\nOutcome      oom\n", true: "\nOutcome      oom (source: kernel)\n"} {
+		var b strings.Builder
+		if err := WriteText(&b, s, TextOptions{Verbose: isVerbose}); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("verbose %t: %q is missing in\n%s", isVerbose, want, b.String())
+		}
+	}
+}

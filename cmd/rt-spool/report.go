@@ -25,6 +25,7 @@ func reportCommand() *cli.Command {
 			jsonFlag, nodeFlag,
 			&cli.BoolFlag{Name: "array", Usage: "one screen for all tasks of the array JOB: percentiles and outliers"},
 			&cli.BoolFlag{Name: "ascii", Usage: "draw with ASCII characters only; the default without a UTF-8 locale"},
+			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "also show the source of the outcome, such as epilog or sacct"},
 		},
 		OnUsageError: onUsageError,
 		Action:       runReport,
@@ -73,7 +74,7 @@ const manyNodes = 5
 // writeScreens writes a screen for each run. The sum of the nodes of a job precedes the
 // first of them, and replaces many nodes.
 func writeScreens(c *cli.Context, summaries []*report.Summary) error {
-	o := report.TextOptions{ASCII: c.Bool("ascii") || !utf8Locale(), Zone: time.Local}
+	o := report.TextOptions{ASCII: c.Bool("ascii") || !utf8Locale(), Verbose: c.Bool("verbose"), Zone: time.Local}
 	written := map[*report.Nodes]bool{}
 	for i, s := range summaries {
 		n := s.Nodes
