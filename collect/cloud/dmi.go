@@ -1,17 +1,16 @@
 package cloud
 
 import (
-	"io"
-	"os"
-	"path/filepath"
 	"strings"
+
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // Suspects returns the possible vendors: the one that the firmware names in
 // <sysRoot>/class/dmi/id, else all. That avoids requests without an answer on the networks
 // of other machines.
 func Suspects(sysRoot string) []Vendor {
-	dmi := func(name string) string { return firmware(filepath.Join(sysRoot, "class/dmi/id", name)) }
+	dmi := func(name string) string { return procfile.Text(sysRoot, "class/dmi/id", name) }
 	maker, product := dmi("sys_vendor"), dmi("product_name")
 	switch {
 	case maker == "Amazon EC2", strings.Contains(strings.ToLower(dmi("bios_version")), "amazon"): // the latter with Xen
@@ -35,17 +34,3 @@ func Suspects(sysRoot string) []Vendor {
 // azureTag is the asset tag of every chassis in Azure. Its vendor, Microsoft Corporation, is
 // that of every Hyper-V guest.
 const azureTag = "7783-7084-3265-9085-8269-3286-77"
-
-// firmware is one attribute, empty if it cannot be read.
-func firmware(path string) string {
-	f, err := os.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer f.Close() // opened for reading: nothing can be lost
-	b, err := io.ReadAll(io.LimitReader(f, 4096))
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(b))
-}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // discover opens the domains that are not open yet.
@@ -71,16 +72,16 @@ func (s *Source) powercap() []domain {
 
 func (s *Source) rapl(dir, control, name string) (domain, bool) {
 	zone := filepath.Join(dir, name)
-	label := text(zone, "name")
+	label := procfile.Text(zone, "name")
 	parent, _, sub := strings.Cut(strings.TrimPrefix(name, control), ":")
 	of := label
 	if sub {
-		of = text(filepath.Join(dir, control+parent), "name")
+		of = procfile.Text(dir, control+parent, "name")
 		label = of + "/" + label
 	}
 	d := domain{path: filepath.Join(zone, "energy_uj")}
 	d.reading = rt.EnergyReading{Source: "powercap", Domain: label, Kind: kindOf(label), Socket: socketOf(of)}
-	d.wraps, _ = strconv.ParseUint(text(zone, "max_energy_range_uj"), 10, 64) // 0 if there is no file
+	d.wraps, _ = strconv.ParseUint(procfile.Text(zone, "max_energy_range_uj"), 10, 64) // 0 if there is no file
 	return d, of != "" && d.reading.Kind != ""
 }
 
@@ -120,9 +121,9 @@ func (s *Source) hwmon() []domain {
 	var out []domain
 	for _, name := range list(dir, "hwmon") {
 		chip := filepath.Join(dir, name)
-		switch text(chip, "name") {
+		switch procfile.Text(chip, "name") {
 		case "power_meter":
-			label := strings.TrimSpace("power_meter " + text(chip, "power1_oem_info"))
+			label := strings.TrimSpace("power_meter " + procfile.Text(chip, "power1_oem_info"))
 			if len(out) > 0 {
 				label = name + " " + label
 			}
@@ -139,7 +140,7 @@ func amdSockets(chip string) []domain {
 	var out []domain
 	for _, label := range list(chip, "energy") {
 		number, ok := strings.CutSuffix(label, "_label")
-		socket, isSocket := strings.CutPrefix(text(chip, label), "Esocket")
+		socket, isSocket := strings.CutPrefix(procfile.Text(chip, label), "Esocket")
 		n, err := strconv.ParseUint(socket, 10, 32)
 		if !ok || !isSocket || err != nil {
 			continue
@@ -193,13 +194,4 @@ func list(dir, prefix string) []string {
 	}
 	slices.SortStableFunc(out, func(a, b string) int { return len(a) - len(b) })
 	return out
-}
-
-// text is a file's content without blanks at its ends, empty if there is no file.
-func text(dir, name string) string {
-	b, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil {
-		return ""
-	}
-	return strings.ToValidUTF8(strings.TrimSpace(string(b)), "")
 }

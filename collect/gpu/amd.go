@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -40,6 +41,8 @@ type amdCard struct {
 func newAMD(sysRoot string) *amd { return &amd{sys: sysRoot} }
 
 func (a *amd) vendor() string { return "AMD" }
+
+func (a *amd) enableDetails() { a.details = true }
 
 func (a *amd) close() {
 	for i := range a.cards {
@@ -87,9 +90,9 @@ func (a *amd) list() error {
 
 func (a *amd) open(driver, address string) amdCard {
 	dir := filepath.Join(driver, address)
-	device := text(dir, "device")
+	device := procfile.Text(dir, "device")
 	c := amdCard{id: rt.GPUReading{
-		UUID: address, Name: text(dir, "product_name"), Type: "GPU", Host: address,
+		UUID: address, Name: procfile.Text(dir, "product_name"), Type: "GPU", Host: address,
 		Detail: map[string]string{"pci_bus_id": address},
 	}}
 	if c.id.Name == "" {
@@ -100,15 +103,15 @@ func (a *amd) open(driver, address string) amdCard {
 	}
 	for key, value := range map[string]string{
 		"device_id":      device,
-		"driver_version": text(a.sys, "module/amdgpu/version"),
-		"unique_id":      text(dir, "unique_id"),
-		"vbios_version":  text(dir, "vbios_version"),
+		"driver_version": procfile.Text(a.sys, "module/amdgpu/version"),
+		"unique_id":      procfile.Text(dir, "unique_id"),
+		"vbios_version":  procfile.Text(dir, "vbios_version"),
 	} {
 		if value != "" {
 			c.id.Detail[key] = value
 		}
 	}
-	if total, ok := procfile.Uint([]byte(text(dir, "mem_info_vram_total"))); ok {
+	if total, ok := procfile.Uint([]byte(procfile.Text(dir, "mem_info_vram_total"))); ok {
 		c.id.VRAMTotal.Set(total)
 	}
 	c.busy = openAttribute(dir, "gpu_busy_percent")
@@ -196,11 +199,74 @@ func openAttribute(dir string, patterns ...string) attribute {
 	return attribute{}
 }
 
-// text is a file's content without blanks at its ends, empty if there is no file.
-func text(dir, name string) string {
-	b, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil {
-		return ""
+// readDetails reads the Details of a card.
+func (a *amd) readDetails(c *amdCard, r *reading) {
+	dir := filepath.Join(a.sys, "bus/pci/drivers/amdgpu", c.id.UUID)
+	d := Details{UUID: c.id.UUID, State: procfile.Text(dir, "power_dpm_force_performance_level"), Firmware: c.id.Detail["vbios_version"]}
+	read := func(name string) (uint64, bool) {
+		paths, _ := filepath.Glob(filepath.Join(dir, name)) // the patterns are valid
+		if len(paths) == 0 {
+			return 0, false
+		}
+		return procfile.Uint([]byte(procfile.Text(paths[0])))
 	}
-	return strings.TrimSpace(string(b))
+	speed, ok1 := read("hwmon/hwmon*/fan1_input")
+	if most, ok2 := read("hwmon/hwmon*/fan1_max"); ok1 && ok2 && most > 0 {
+		d.Fan.Set(uint64(float64(speed) / float64(most) * 100))
+	}
+	if percent, ok := read("mem_busy_percent"); ok && percent <= 100 {
+		d.MemUtilization.Set(percent)
+	}
+	for name, to := range map[string]*rt.Opt[float64]{"power1_cap": &d.PowerLimit, "power1_cap_min": &d.MinPowerLimit, "power1_cap_max": &d.MaxPowerLimit} {
+		if microwatts, ok := read("hwmon/hwmon*/" + name); ok {
+			to.Set(float64(microwatts) / 1e6)
+		}
+	}
+	memory := []byte(procfile.Text(dir, "pp_dpm_mclk"))
+	if mhz, ok := parseClock(memory); ok {
+		d.MemClock.Set(mhz)
+	}
+	if mhz, ok := parseMaxClock(memory); ok {
+		d.MaxMemClock.Set(mhz)
+	}
+	if mhz, ok := parseMaxClock([]byte(procfile.Text(dir, "pp_dpm_sclk"))); ok {
+		d.MaxClock.Set(mhz)
+	}
+	r.details = append(r.details, d)
+}
+
+// parseClock finds the clock in MHz in pp_dpm_sclk, which has one state a line and a star
+// after the current one: "1: 1700Mhz *".
+func parseClock(b []byte) (uint64, bool) {
+	for len(b) > 0 {
+		var line []byte
+		line, b = procfile.Line(b)
+		line = bytes.TrimSpace(line)
+		if bytes.HasSuffix(line, []byte{'*'}) && bytes.IndexByte(line, ':') >= 0 {
+			return clockOf(line)
+		}
+	}
+	return 0, false
+}
+
+// parseMaxClock finds the highest clock of all states.
+func parseMaxClock(b []byte) (most uint64, found bool) {
+	for line := range bytes.Lines(b) {
+		if mhz, ok := clockOf(line); ok {
+			most, found = max(most, mhz), true
+		}
+	}
+	return most, found
+}
+
+// clockOf is the clock of one state.
+func clockOf(line []byte) (uint64, bool) {
+	_, state, ok := bytes.Cut(line, []byte{':'})
+	if !ok {
+		return 0, false
+	}
+	state = bytes.TrimLeft(state, " ")
+	unit := bytes.TrimLeft(state, "0123456789")
+	mhz, ok := procfile.Uint(state[:len(state)-len(unit)])
+	return mhz, ok && len(unit) >= 3 && bytes.EqualFold(unit[:3], []byte("mhz"))
 }

@@ -12,6 +12,7 @@
 package gpu
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -25,6 +26,9 @@ const (
 	maxWait = 100 * time.Millisecond
 	// lookAgain is the time between two searches for drivers, GPUs and MIG instances.
 	lookAgain = time.Minute
+
+	readyTimeout = 10 * time.Second // NVIDIA's driver takes seconds to start if nothing keeps it loaded
+	readyPause   = 250 * time.Millisecond
 )
 
 // Source reads the GPUs of the node and the sums over them. It is a collect.Source; one
@@ -47,6 +51,9 @@ type Option func(*Source)
 
 // WithProcesses makes each reading include all processes on the GPUs, see Processes.
 func WithProcesses() Option { return func(s *Source) { s.processes = true } }
+
+// WithDetails makes each reading include Details, see Source.Details.
+func WithDetails() Option { return func(s *Source) { s.details = true } }
 
 // New returns the source for the devices below devRoot (/dev) and sysRoot (/sys).
 // It searches and loads nothing before the first reading.
@@ -108,6 +115,10 @@ func (s *Source) Processes(dst []rt.GPUProcessReading) []rt.GPUProcessReading {
 	return append(dst, s.now.processes...)
 }
 
+// Details appends the details that the newest Read found. There are none without
+// WithDetails.
+func (s *Source) Details(dst []Details) []Details { return append(dst, s.now.details...) }
+
 // find starts to use the drivers that the node has by now: NVIDIA's creates
 // /dev/nvidiactl, AMD's is the module amdgpu. NVML is not loaded to find out, because that
 // would load the kernel module if it is installed.
@@ -122,9 +133,65 @@ func (s *Source) find() {
 	}
 }
 
+// detailer is a driver that has details.
+type detailer interface{ enableDetails() }
+
+// withDetails makes a driver read details if the source needs them.
+func (s *Source) withDetails(d driver) driver {
+	if of, ok := d.(detailer); ok && s.details {
+		of.enableDetails()
+	}
+	return d
+}
+
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
+}
+
+// Reader is the part of a Source that ReadOnce uses.
+type Reader interface {
+	Read(*rt.Snapshot) error
+	Close() error
+}
+
+// ReadOnce reads the GPUs when their drivers answer, without those that do not within
+// 10 s, and closes the source.
+func ReadOnce(ctx context.Context, source Reader) []rt.GPUReading {
+	defer source.Close() // nothing was written
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	for {
+		var s rt.Snapshot
+		err := source.Read(&s)
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return s.GPUs
+		}
+		select {
+		case <-ctx.Done():
+			return s.GPUs
+		case <-time.After(readyPause):
+		}
+	}
+}
+
+// Details are the properties of one GPU that its reading does not have. They are for a
+// single report, not for a record. A property that the driver does not have is absent or
+// empty.
+type Details struct {
+	UUID string // as in rt.GPUReading; MIG instances have no Details
+
+	Fan            rt.Opt[uint64] // percent of the highest speed
+	ComputeMode    string         // "Exclusive_Process", "Prohibited"; also empty for the default mode
+	State          string         // "P0" to "P15" for NVIDIA's; "auto", "low", "high", ... for AMD's
+	MemUtilization rt.Opt[uint64] // percent of the time in which its memory was read or written
+	MemClock       rt.Opt[uint64] // MHz
+
+	PowerLimit, MinPowerLimit, MaxPowerLimit rt.Opt[float64] // watts: the current limit and its bounds
+	MaxClock, MaxMemClock                    rt.Opt[uint64]  // MHz
+
+	Architecture string // "Hopper"
+	Firmware     string // version of its VBIOS
 }
 
 // reading has the values of the devices of one driver, or of all.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -255,25 +256,19 @@ func (g *nvidiaGPU) memory(to *rt.GPUReading) nvml.Return {
 
 func (g *nvidiaGPU) temperature(to *rt.GPUReading) nvml.Return {
 	degrees, ret := g.dev.GetTemperature(nvml.TEMPERATURE_GPU)
-	if ret == nvml.SUCCESS {
-		to.Temperature.Set(uint64(degrees))
-	}
+	set(&to.Temperature, degrees, ret)
 	return ret
 }
 
 func (g *nvidiaGPU) power(to *rt.GPUReading) nvml.Return {
 	milliwatts, ret := g.dev.GetPowerUsage()
-	if ret == nvml.SUCCESS {
-		to.Power.Set(float64(milliwatts) / 1000)
-	}
+	setWatts(&to.Power, milliwatts, ret)
 	return ret
 }
 
 func (g *nvidiaGPU) clock(to *rt.GPUReading) nvml.Return {
 	mhz, ret := g.dev.GetClockInfo(nvml.CLOCK_GRAPHICS)
-	if ret == nvml.SUCCESS {
-		to.Frequency.Set(uint64(mhz))
-	}
+	set(&to.Frequency, mhz, ret)
 	return ret
 }
 
@@ -302,4 +297,65 @@ func (g *nvidiaGPU) energy(*rt.GPUReading) nvml.Return {
 	c.last, c.known = millijoules, true
 	c.now.Set(1000 * c.total)
 	return ret
+}
+
+// readProcesses adds the processes that compute on the device: their memory, and their
+// utilization since the previous reading. NVML does not have the latter for MIG instances,
+// and the processes of a GPU with MIG enabled are on those.
+func (g *nvidiaGPU) readProcesses(r *reading, canUse bool) {
+	if g.away != nil || g.kind == migParent {
+		return
+	}
+	infos, ret := g.dev.GetComputeRunningProcesses()
+	if !g.listed("processes", ret) {
+		r.processesShort = r.processesShort || g.away == nil
+		return
+	}
+	from := len(r.processes)
+	for i := range infos {
+		p := rt.GPUProcessReading{PID: uint64(infos[i].Pid), UUID: g.id.UUID}
+		if m := infos[i].UsedGpuMemory; m != math.MaxUint64 { // NVML_VALUE_NOT_AVAILABLE
+			p.VRAMUsed.Set(m)
+		}
+		r.processes = append(r.processes, p)
+	}
+	if g.kind == migInstance || !canUse || len(infos) == 0 {
+		return
+	}
+	samples, ret := g.dev.GetProcessUtilization(g.seen)
+	if ret != nvml.ERROR_NOT_FOUND && !g.listed("processes' utilization", ret) { // not found: all were idle
+		return
+	}
+	added := r.processes[from:]
+	for i := range added {
+		added[i].Utilization = rt.Some(newestUse(samples, uint32(added[i].PID)))
+	}
+	for i := range samples {
+		g.seen = max(g.seen, samples[i].TimeStamp)
+	}
+}
+
+// listed reports whether a call returned its list, and records its error.
+func (g *nvidiaGPU) listed(what string, ret nvml.Return) bool {
+	switch answerOf(ret) {
+	case given:
+		return true
+	case lost:
+		g.lose(ret)
+	case failed:
+		g.fail(what, ret)
+	}
+	return false
+}
+
+// newestUse is the newest sample of a process, in percent; 0 without a sample.
+func newestUse(samples []nvml.ProcessUtilizationSample, pid uint32) float64 {
+	var newest uint64
+	var percent uint32
+	for i := range samples {
+		if s := &samples[i]; s.Pid == pid && s.TimeStamp >= newest && s.SmUtil <= 100 {
+			newest, percent = s.TimeStamp, s.SmUtil
+		}
+	}
+	return float64(percent)
 }

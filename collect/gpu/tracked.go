@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // Tracked is the job or process tree of which a source records the use of the GPUs.
@@ -112,11 +113,8 @@ func (t *tracker) mark(r *reading) bool {
 // fit returns an error if the list cannot be of these devices. It records the error when
 // the devices have changed.
 func (t *tracker) fit(devices []rt.GPUReading) error {
-	same := t.listed != nil && len(t.listed) == len(devices)
-	for i := 0; same && i < len(devices); i++ {
-		same = t.listed[i] == devices[i].UUID
-	}
-	if same {
+	isListed := func(uuid string, g rt.GPUReading) bool { return g.UUID == uuid }
+	if t.listed != nil && slices.EqualFunc(t.listed, devices, isListed) {
 		return t.misfit
 	}
 	t.listed = make([]string, len(devices))
@@ -161,10 +159,8 @@ func (t *tracker) check(r *reading) {
 
 // device returns the device with this UUID, nil if there is none.
 func (r *reading) device(uuid string) *rt.GPUReading {
-	for i := range r.devices {
-		if r.devices[i].UUID == uuid {
-			return &r.devices[i]
-		}
+	if i := slices.IndexFunc(r.devices, func(g rt.GPUReading) bool { return g.UUID == uuid }); i >= 0 {
+		return &r.devices[i]
 	}
 	return nil
 }
@@ -206,13 +202,8 @@ func parseAllocation(text string) (a allocation, err error) {
 			a.uuids = append(a.uuids, word)
 			continue
 		}
-		from, to, isRange := strings.Cut(word, "-")
-		if !isRange {
-			to = from
-		}
-		first, err1 := strconv.ParseUint(from, 10, 12)
-		last, err2 := strconv.ParseUint(to, 10, 12)
-		if err1 != nil || err2 != nil || last < first {
+		first, last, ok := procfile.Range(word, 12)
+		if !ok {
 			return allocation{}, fmt.Errorf("%q in the list %q is neither a number nor a UUID", word, text)
 		}
 		for n := first; n <= last; n++ {

@@ -2,9 +2,11 @@ package host
 
 import (
 	"bytes"
+	"math/bits"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -18,13 +20,10 @@ func (r Roots) IP() string {
 		return ""
 	}
 	addrs := parseLocalAddrs(trie)
-	if table, err := os.ReadFile(filepath.Join(r.Proc, "net/route")); err == nil {
-		for _, subnet := range defaultSubnets(parseRoutes(table)) {
-			for _, a := range addrs {
-				if subnet.Contains(a) {
-					return a.String()
-				}
-			}
+	table, _ := os.ReadFile(filepath.Join(r.Proc, "net/route")) // without it any address counts
+	for _, subnet := range defaultSubnets(parseRoutes(table)) {
+		if i := slices.IndexFunc(addrs, subnet.Contains); i >= 0 {
+			return addrs[i].String()
 		}
 	}
 	if len(addrs) > 0 {
@@ -38,15 +37,13 @@ func (r Roots) IP() string {
 func parseLocalAddrs(b []byte) []netip.Addr {
 	var out []netip.Addr
 	var leaf netip.Addr
-	seen := map[netip.Addr]bool{}
 	for l := range bytes.Lines(b) {
 		words := strings.Fields(string(l))
 		switch {
 		case len(words) == 2 && words[0] == "|--":
 			leaf, _ = netip.ParseAddr(words[1]) // the zero Addr for another text
 		case len(words) == 3 && words[0] == "/32" && words[1] == "host" && words[2] == "LOCAL":
-			if leaf.Is4() && !leaf.IsLoopback() && !seen[leaf] {
-				seen[leaf] = true
+			if leaf.Is4() && !leaf.IsLoopback() && !slices.Contains(out, leaf) {
 				out = append(out, leaf)
 			}
 		}
@@ -79,13 +76,11 @@ func parseRoutes(b []byte) []route {
 		if err1 != nil || err2 != nil || err3 != nil || err4 != nil {
 			continue // the header line
 		}
-		bits := 0
+		ones := 0
 		for _, c := range mask.As4() {
-			for ; c&0x80 != 0; c <<= 1 {
-				bits++
-			}
+			ones += bits.OnesCount8(c)
 		}
-		out = append(out, route{words[0], netip.PrefixFrom(to, bits), !gateway.IsUnspecified(), metric})
+		out = append(out, route{words[0], netip.PrefixFrom(to, ones), !gateway.IsUnspecified(), metric})
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -69,16 +70,10 @@ func hasSteal(stat []byte) bool {
 // without flags, as on all architectures except x86.
 func parseHypervisor(cpuinfo []byte) (hypervisor, known bool) {
 	for l := range bytes.Lines(cpuinfo) {
-		key, value, ok := bytes.Cut(l, []byte(":"))
-		if !ok || string(bytes.TrimSpace(key)) != "flags" {
-			continue
+		key, value, ok := strings.Cut(string(l), ":")
+		if ok && strings.TrimSpace(key) == "flags" {
+			return slices.Contains(strings.Fields(value), "hypervisor"), true
 		}
-		for _, flag := range bytes.Fields(value) {
-			if string(flag) == "hypervisor" {
-				return true, true
-			}
-		}
-		return false, true
 	}
 	return false, false
 }

@@ -3,8 +3,6 @@
 package host
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // Roots are the directories of the files.
@@ -28,13 +27,14 @@ func NewRoots(procRoot, sysRoot string) Roots {
 
 // BootID returns the kernel's random id of this boot: <procRoot>/sys/kernel/random/boot_id.
 func BootID(procRoot string) (string, error) {
-	b, err := os.ReadFile(filepath.Join(procRoot, "sys/kernel/random/boot_id"))
+	path := filepath.Join(procRoot, "sys/kernel/random/boot_id")
+	b, err := os.ReadFile(path)
 	if err != nil {
 		return "", fmt.Errorf("read the id of this boot: %w", err)
 	}
 	id := strings.TrimSpace(string(b))
 	if id == "" {
-		return "", fmt.Errorf("read the id of this boot: %s is empty", filepath.Join(procRoot, "sys/kernel/random/boot_id"))
+		return "", fmt.Errorf("read the id of this boot: %s is empty", path)
 	}
 	return id, nil
 }
@@ -80,14 +80,12 @@ func (r Roots) ID() string {
 
 // parseMemTotal parses MemTotal of /proc/meminfo (KiB), in MiB.
 func parseMemTotal(b []byte) rt.Opt[uint64] {
-	for l := range bytes.Lines(b) {
-		words := strings.Fields(string(l))
-		if len(words) < 2 || words[0] != "MemTotal:" {
-			continue
-		}
-		if kib, err := strconv.ParseUint(words[1], 10, 64); err == nil {
+	for len(b) > 0 {
+		key, kib, ok, rest := procfile.Pair(b)
+		if ok && string(key) == "MemTotal:" {
 			return rt.Some(kib / 1024)
 		}
+		b = rest
 	}
 	return rt.None[uint64]()
 }
@@ -127,12 +125,10 @@ func isNoDrive(name string) bool {
 // firstLine is the first line of a file without blanks at its ends; empty if the file
 // cannot be read.
 func firstLine(path string) string {
-	f, err := os.Open(path)
+	b, err := os.ReadFile(path)
 	if err != nil {
 		return ""
 	}
-	defer f.Close() // opened for reading: nothing can be lost
-	s := bufio.NewScanner(f)
-	s.Scan()
-	return strings.TrimSpace(strings.ToValidUTF8(s.Text(), ""))
+	line, _, _ := strings.Cut(string(b), "\n")
+	return strings.TrimSpace(strings.ToValidUTF8(line, ""))
 }

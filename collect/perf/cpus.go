@@ -6,15 +6,18 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/resource-tracker/rt/internal/procfile"
 )
+
+// cpu is a logical CPU and its socket.
+type cpu struct{ number, socket int }
 
 // cpus lists the CPUs of a mask, or all online CPUs.
 func cpus(sys, mask string) ([]cpu, error) {
 	path := filepath.Join(sys, "devices/system/cpu/online")
-	if mask != "" {
-		if m := filepath.Join(sys, mask); exists(m) {
-			path = m
-		}
+	if m := filepath.Join(sys, mask); mask != "" && exists(m) {
+		path = m
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -27,8 +30,8 @@ func cpus(sys, mask string) ([]cpu, error) {
 	var out []cpu
 	for _, n := range numbers {
 		c := cpu{number: n}
-		text, err := os.ReadFile(filepath.Join(sys, fmt.Sprintf("devices/system/cpu/cpu%d/topology/physical_package_id", n)))
-		if socket, bad := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && bad == nil && socket >= 0 {
+		text := procfile.Text(sys, fmt.Sprintf("devices/system/cpu/cpu%d/topology/physical_package_id", n))
+		if socket, err := strconv.Atoi(text); err == nil && socket >= 0 {
 			c.socket = socket // 0 on a machine without sockets
 		}
 		out = append(out, c)
@@ -40,14 +43,9 @@ func cpus(sys, mask string) ([]cpu, error) {
 func parseList(text string) ([]int, error) {
 	var out []int
 	for part := range strings.SplitSeq(text, ",") {
-		low, high, found := strings.Cut(part, "-")
-		if !found {
-			high = low
-		}
-		from, err1 := strconv.ParseUint(low, 10, 16)
-		last, err2 := strconv.ParseUint(high, 10, 16)
+		from, last, ok := procfile.Range(part, 16)
 		isAscending := len(out) == 0 || int(from) > out[len(out)-1]
-		if err1 != nil || err2 != nil || from > last || !isAscending {
+		if !ok || !isAscending {
 			return nil, fmt.Errorf("%q is not a list of CPUs", text)
 		}
 		for n := from; n <= last; n++ {

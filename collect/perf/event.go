@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // Event is an event as perf_event_attr encodes it.
@@ -195,13 +197,8 @@ func (e *Event) set(pmu, field string) error {
 // "0-7,32-35".
 func scatter(to *uint64, bits string, value uint64, name string) error {
 	for part := range strings.SplitSeq(bits, ",") {
-		low, high, found := strings.Cut(part, "-")
-		if !found {
-			high = low
-		}
-		from, err1 := strconv.ParseUint(low, 10, 8)
-		last, err2 := strconv.ParseUint(high, 10, 8)
-		if err1 != nil || err2 != nil || from > last || last > 63 {
+		from, last, ok := procfile.Range(part, 8)
+		if !ok || last > 63 {
 			return fmt.Errorf("the format %q of the field %s is not like 0-7,32-35", bits, name)
 		}
 		for bit := from; bit <= last; bit++ {

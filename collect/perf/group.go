@@ -23,8 +23,19 @@ type group struct {
 
 const readFormat = unix.PERF_FORMAT_GROUP | unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING
 
-// cpu is a logical CPU and its socket.
-type cpu struct{ number, socket int }
+// openOn opens events on each of the CPUs, see openGroups. After an error it returns those
+// of the CPUs before.
+func openOn(name string, events []Event, cgroup int, on []cpu) ([]group, error) {
+	var out []group
+	for _, c := range on {
+		opened, err := openGroups(name, events, cgroup, c)
+		if err != nil {
+			return out, err
+		}
+		out = append(out, opened...)
+	}
+	return out, nil
+}
 
 // openGroups opens events on one CPU for the processes of a cgroup, or with cgroup -1 for
 // all processes: in one group, or in several if the CPU has too few counters.
@@ -32,9 +43,7 @@ func openGroups(name string, events []Event, cgroup int, on cpu) (_ []group, err
 	var out []group
 	defer func() {
 		if err != nil {
-			for i := range out {
-				out[i].close()
-			}
+			closeAll(out)
 		}
 	}()
 	for _, e := range events {
@@ -54,9 +63,7 @@ func openGroups(name string, events []Event, cgroup int, on cpu) (_ []group, err
 		g := &out[len(out)-1]
 		g.fds = append(g.fds, fd)
 		usesCPU := name == GroupCore || name == GroupNode
-		if usesCPU && e.Type != unix.PERF_TYPE_SOFTWARE {
-			g.hardware = true
-		}
+		g.hardware = g.hardware || usesCPU && e.Type != unix.PERF_TYPE_SOFTWARE
 		g.readings = append(g.readings, rt.PerfReading{Group: name, Socket: uint64(on.socket), CPU: uint64(on.number), Event: e.Name})
 	}
 	for i := range out {
@@ -132,4 +139,10 @@ func (g *group) close() {
 		_ = unix.Close(fd) // nothing can be lost
 	}
 	g.fds = nil
+}
+
+func closeAll(groups []group) {
+	for i := range groups {
+		groups[i].close()
+	}
 }

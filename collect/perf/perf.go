@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -68,18 +69,14 @@ func (s *Source) Name() string { return "perf" }
 
 // Close closes the events, which frees their counters.
 func (s *Source) Close() error {
-	for i := range s.node {
-		s.node[i].close()
-	}
+	closeAll(s.node)
 	s.closeJob()
 	s.node, s.opened = nil, false
 	return nil
 }
 
 func (s *Source) closeJob() {
-	for i := range s.job {
-		s.job[i].close()
-	}
+	closeAll(s.job)
 	s.job, s.fit = nil, false
 }
 
@@ -179,9 +176,7 @@ func (s *Source) dropNode(wall int64, core, node onCounters) {
 
 // closeNode closes the groups of the whole node, which begin at index at.
 func (s *Source) closeNode(at int) {
-	for i := range s.job[at:] {
-		s.job[at+i].close()
-	}
+	closeAll(s.job[at:])
 	s.job = s.job[:at]
 }
 
@@ -274,14 +269,12 @@ func (s *Source) openNode() error {
 		if err == nil {
 			on, err = cpus(s.o.Sys, "bus/event_source/devices/"+g.pmu+"/cpumask")
 		}
-		for i := 0; err == nil && i < len(on); i++ {
-			var opened []group
-			opened, err = openGroups(g.name, events, -1, on[i])
+		var opened []group
+		if err == nil {
+			opened, err = openOn(g.name, events, -1, on)
 			s.node = append(s.node, opened...)
 		}
-		if failed == nil {
-			failed = err
-		}
+		failed = cmp.Or(failed, err)
 	}
 	return failed
 }
@@ -317,7 +310,7 @@ func (s *Source) openJob(wall int64, dir string) error {
 	}
 	events, err := Parse(s.o.Sys, s.o.Core)
 	if err == nil {
-		err = s.openOn(events, fd, on)
+		err = s.openCore(events, fd, on)
 	}
 	if err == nil {
 		s.openJobNode(wall, on)
@@ -325,7 +318,7 @@ func (s *Source) openJob(wall int64, dir string) error {
 	var status *StatusError
 	if errors.As(err, &status) && status.Word == NotSupported {
 		instead, _ := Parse(s.o.Sys, strings.Join(substitutes, ",")) // they are valid
-		if s.openOn(instead, fd, on) == nil {
+		if s.openCore(instead, fd, on) == nil {
 			s.note(wall, NotSupported, fmt.Sprintf("%v; %s are counted instead", err, strings.Join(substitutes, ", ")))
 			return nil
 		}
@@ -333,16 +326,12 @@ func (s *Source) openJob(wall int64, dir string) error {
 	return err
 }
 
-func (s *Source) openOn(events []Event, cgroup int, on []cpu) error {
-	for _, c := range on {
-		opened, err := openGroups(GroupCore, events, cgroup, c)
-		if err != nil {
-			s.closeJob()
-			return err
-		}
-		s.job = append(s.job, opened...)
+func (s *Source) openCore(events []Event, cgroup int, on []cpu) (err error) {
+	s.job, err = openOn(GroupCore, events, cgroup, on)
+	if err != nil {
+		s.closeJob()
 	}
-	return nil
+	return err
 }
 
 // openJobNode opens the node's events that accompany the job's. The job's counters are
@@ -350,17 +339,17 @@ func (s *Source) openOn(events []Event, cgroup int, on []cpu) error {
 func (s *Source) openJobNode(wall int64, on []cpu) {
 	ofJob := len(s.job)
 	events, err := Parse(s.o.Sys, s.o.Node)
-	for i := 0; err == nil && i < len(on); i++ {
+	if err == nil {
 		var opened []group
-		opened, err = openGroups(GroupNode, events, -1, on[i])
+		opened, err = openOn(GroupNode, events, -1, on)
 		s.job = append(s.job, opened...)
 	}
 	if err == nil {
 		return
 	}
 	s.closeNode(ofJob)
-	var status *StatusError
 	word := Failed
+	var status *StatusError
 	if errors.As(err, &status) {
 		word = status.Word
 	}

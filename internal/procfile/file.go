@@ -3,6 +3,9 @@ package procfile
 import (
 	"errors"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"unsafe"
 )
@@ -142,4 +145,15 @@ func (b *Buffer) ReadAll(f *File) ([]byte, error) {
 		}
 		n += k
 	}
+}
+
+// Text returns the content of the file with these elements of a path, without blanks at its
+// ends; empty if it cannot be read. Bytes that are no UTF-8 are left out. It is for files
+// that are read once.
+func Text(path ...string) string {
+	b, err := os.ReadFile(filepath.Join(path...))
+	if err != nil {
+		return ""
+	}
+	return strings.ToValidUTF8(strings.TrimSpace(string(b)), "")
 }

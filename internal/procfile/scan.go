@@ -3,6 +3,8 @@ package procfile
 import (
 	"bytes"
 	"math"
+	"strconv"
+	"strings"
 )
 
 // Line cuts the first line off b.
@@ -81,4 +83,16 @@ func Trim(b []byte) []byte {
 		b = b[:len(b)-1]
 	}
 	return b
+}
+
+// Range parses one part of a list such as "0-3,8": two numbers of at most so many bits
+// with a dash between them, or one number, which is then first and last.
+func Range(part string, bits int) (first, last uint64, ok bool) {
+	from, to, isRange := strings.Cut(part, "-")
+	if !isRange {
+		to = from
+	}
+	first, err1 := strconv.ParseUint(from, 10, bits)
+	last, err2 := strconv.ParseUint(to, 10, bits)
+	return first, last, err1 == nil && err2 == nil && first <= last
 }
