@@ -22,13 +22,12 @@ type Frames struct {
 	from     Address
 	interval time.Duration
 	keep     func(rt.Record) error // nil for none
-	warn     func(error)
+	warn     func(kind string, err error)
 
 	kept     time.Time
 	newest   *gempba.Envelope // that is not kept yet
 	came     time.Time
 	topology []byte // of the newest line that was kept with one
-	warned   map[string]bool
 	cancel   context.CancelFunc
 	done     chan struct{}
 
@@ -46,7 +45,7 @@ const (
 // ReadFrames starts to read from the program at an address. keep stores a record; it may
 // be nil. warn receives each kind of error once, on another goroutine.
 func ReadFrames(from Address, interval time.Duration, keep func(rt.Record) error, warn func(error)) *Frames {
-	f := &Frames{from: from, interval: interval, keep: keep, warn: warn, warned: map[string]bool{}, done: make(chan struct{})}
+	f := &Frames{from: from, interval: interval, keep: keep, warn: onceEach(warn), done: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())
 	f.cancel = cancel
 	go func() {
@@ -92,7 +91,7 @@ func (f *Frames) session(ctx context.Context) (useful bool) {
 		case ctx.Err() != nil || errors.Is(err, io.EOF):
 			return useful
 		case err != nil:
-			f.warnOnce("stream", fmt.Errorf("the connection to the GemPBA program at %s is closed: %w", f.from, err))
+			f.warn("stream", fmt.Errorf("the connection to the GemPBA program at %s is closed: %w", f.from, err))
 			return useful
 		}
 		f.take(e, time.Now())
@@ -141,7 +140,7 @@ func (f *Frames) flush() {
 		err = f.keep(rt.Record{Time: f.came.UnixNano(), Source: "gempba", Body: bytes.TrimSuffix(line, []byte("\n"))})
 	}
 	if err != nil {
-		f.warnOnce("keep", fmt.Errorf("keep a line of GemPBA: %w", err))
+		f.warn("keep", fmt.Errorf("keep a line of GemPBA: %w", err))
 		return
 	}
 	if e.Topology != nil {
@@ -149,10 +148,13 @@ func (f *Frames) flush() {
 	}
 }
 
-// warnOnce warns of each kind of error once: a stream repeats it.
-func (f *Frames) warnOnce(kind string, err error) {
-	if !f.warned[kind] {
-		f.warned[kind] = true
-		f.warn(err)
+// onceEach returns a function that warns of the first error of each kind: readings repeat them.
+func onceEach(warn func(error)) func(kind string, err error) {
+	warned := map[string]bool{}
+	return func(kind string, err error) {
+		if !warned[kind] {
+			warned[kind] = true
+			warn(err)
+		}
 	}
 }

@@ -88,7 +88,8 @@ func (j *Joint) Workers(now time.Time) []gempba.WorkerFrame {
 			j.assignID(p.node, p.Workers[i].WorkerID)
 		}
 	}
-	j.cross.look(j.parts, func(id jointID) bool { _, ok := j.ids[id]; return ok })
+	idOf := func(of jointID) (uint32, bool) { id, ok := j.ids[of]; return id, ok }
+	j.cross.look(j.parts, func(id jointID) bool { _, ok := idOf(id); return ok })
 	var out []gempba.WorkerFrame
 	for _, p := range j.parts {
 		for _, w := range p.Workers {
@@ -96,7 +97,7 @@ func (j *Joint) Workers(now time.Time) []gempba.WorkerFrame {
 			if !ok {
 				continue
 			}
-			edges := j.cross.sums.of(jointID{p.node, w.WorkerID}, func(to jointID) (uint32, bool) { id, ok := j.ids[to]; return id, ok })
+			edges := j.cross.sums.of(jointID{p.node, w.WorkerID}, idOf)
 			w.WorkerID, w.Peers = id, nil
 			for _, e := range w.EdgesOut {
 				if to, ok := j.ids[jointID{p.node, e.To}]; ok {
@@ -122,32 +123,23 @@ func (j *Joint) forget() {
 	maps.DeleteFunc(j.ids, func(id jointID, _ uint32) bool { return !there[id] })
 }
 
-// assignID assigns an id in the job to a worker that has none, if one is left. Ids of workers
-// that have ended are used again when there are no others.
+// assignID assigns an id in the job to a worker that has none, if one is left.
 func (j *Joint) assignID(node string, worker uint32) {
 	key := jointID{node, worker}
 	if _, ok := j.ids[key]; ok {
 		return
 	}
-	id := j.next
-	if id < gempba.MaxWorkers {
-		j.next++
-	} else {
-		taken := make([]bool, gempba.MaxWorkers)
+	id, ok := newID(&j.next, func(taken []bool) {
 		for _, id := range j.ids {
 			taken[id] = true
 		}
-		free := slices.Index(taken, false)
-		if free < 0 {
-			if !j.full {
-				j.full = true
-				j.warn(fmt.Errorf("the job has more than %d workers: the others are left out", gempba.MaxWorkers))
-			}
-			return
-		}
-		id = uint32(free)
+	})
+	if ok {
+		j.ids[key] = id
+	} else if !j.full {
+		j.full = true
+		j.warn(fmt.Errorf("the job has more than %d workers: the others are left out", gempba.MaxWorkers))
 	}
-	j.ids[key] = id
 }
 
 // Nodes implements Source.

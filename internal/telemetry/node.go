@@ -30,12 +30,8 @@ type NodeOptions struct {
 
 // Node is the source of this node: its workers and itself, from /proc and /sys.
 type Node struct {
-	hostname      string
-	procfs, sysfs string
-	groups        Groups
-	memory        func() (used, limit rt.Opt[uint64])
-	onWarn        func(error)
-	warned        map[string]bool
+	NodeOptions
+	warn func(kind string, err error)
 
 	workers  []*worker
 	byKey    map[string]*worker
@@ -50,15 +46,13 @@ type Node struct {
 	lastCPU time.Time
 	packets packets
 	traffic *traffic // nil if the connections are not known
-	peers   bool
 }
 
 // NewNode returns a source that has read only the machine.
 func NewNode(o NodeOptions) *Node {
 	fs := proc.NewFS(o.Procfs, o.Sysfs)
 	n := &Node{
-		hostname: o.Hostname, procfs: o.Procfs, sysfs: o.Sysfs, groups: o.Groups, memory: o.Memory, onWarn: o.Warn, warned: map[string]bool{},
-		packets: newPackets(o.Procfs), peers: o.Peers,
+		NodeOptions: o, warn: onceEach(o.Warn), packets: newPackets(o.Procfs),
 		sources: []collect.Source{proc.NewCPU(fs), proc.NewMemory(fs), proc.NewNet(fs), proc.NewDisk(fs)},
 	}
 	if o.Conns != nil {
@@ -75,17 +69,6 @@ func NewNode(o NodeOptions) *Node {
 	return n
 }
 
-// warn reports the first error of each kind.
-func (n *Node) warn(kind string, err error) {
-	if !n.warned[kind] {
-		n.warned[kind] = true
-		n.onWarn(err)
-	}
-}
-
-// Workers implements Source.
-func (n *Node) Workers(now time.Time) []gempba.WorkerFrame { return n.look(now) }
-
 // Nodes implements Source.
 func (n *Node) Nodes(now time.Time) []gempba.NodeFrame {
 	n.snap = rt.Snapshot{CPUs: n.snap.CPUs[:0], Nets: n.snap.Nets[:0], Disks: n.snap.Disks[:0]}
@@ -96,7 +79,7 @@ func (n *Node) Nodes(now time.Time) []gempba.NodeFrame {
 	}
 	r := &n.snap.Node
 	f := gempba.NodeFrame{
-		SentinelWorkerID: n.sentinelID(), Hostname: n.hostname, SentinelLocalMS: rt.Some(now.UnixMilli()),
+		SentinelWorkerID: n.sentinelID(), Hostname: n.Hostname, SentinelLocalMS: rt.Some(now.UnixMilli()),
 		LogicalCores: r.CPUs, MemTotalBytes: r.MemTotal, MemAvailBytes: r.MemAvailable,
 		Net:     gempba.NetAggregate{BytesIn: r.NetRxBytes, BytesOut: r.NetTxBytes},
 		Disk:    gempba.DiskAggregate{ReadBytes: r.DiskReadBytes, WriteBytes: r.DiskWriteBytes},
@@ -105,8 +88,8 @@ func (n *Node) Nodes(now time.Time) []gempba.NodeFrame {
 	if err := n.packets.read(&f.Net); err != nil {
 		n.warn("packets", err)
 	}
-	if n.memory != nil {
-		f.CgroupMemUsedBytes, f.CgroupMemLimitBytes = n.memory()
+	if n.Memory != nil {
+		f.CgroupMemUsedBytes, f.CgroupMemLimitBytes = n.Memory()
 		if f.CgroupMemLimitBytes.Or(0) == rt.Unlimited {
 			f.CgroupMemLimitBytes.Clear()
 		}
@@ -178,7 +161,7 @@ func (n *Node) Promote(id uint32) {
 
 // Topology implements Source.
 func (n *Node) Topology() *gempba.Topology {
-	node := gempba.TopologyNode{Hostname: n.hostname, SentinelWorkerID: n.sentinelID(), MemTotalBytes: n.snap.Node.MemTotal}
+	node := gempba.TopologyNode{Hostname: n.Hostname, SentinelWorkerID: n.sentinelID(), MemTotalBytes: n.snap.Node.MemTotal}
 	t := &gempba.Topology{}
 	if m := n.machine; m != nil {
 		node.TotalPhysicalCores.Set(uint64(m.physical))
@@ -188,7 +171,7 @@ func (n *Node) Topology() *gempba.Topology {
 		}
 	}
 	for _, w := range n.workers {
-		id := gempba.Identity{WorkerID: w.id, Hostname: n.hostname, PID: rt.Some(int64(w.pids[0])), AllowedCPUs: affinity(w.pids[0])}
+		id := gempba.Identity{WorkerID: w.id, Hostname: n.Hostname, PID: rt.Some(int64(w.pids[0])), AllowedCPUs: affinity(w.pids[0])}
 		if n.machine != nil {
 			id.PrimarySocket = n.machine.primary(id.AllowedCPUs)
 		}

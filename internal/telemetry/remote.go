@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt/internal/recovery"
+	"github.com/resource-tracker/rt/internal/wait"
 )
 
 // Remote starts rt-spool live on the other nodes of a job and reads its output. srun
@@ -56,7 +57,7 @@ func (r *Remote) gather(ctx context.Context, j *Joint, warn func(error)) {
 		all.Go(func() {
 			defer recovery.Handle(warn)
 			reported := false
-			for wait := time.Second; ; wait = min(2*wait, time.Minute) {
+			for pause := time.Second; ; pause = min(2*pause, time.Minute) {
 				err := r.read(ctx, j, node)
 				if ctx.Err() != nil {
 					return
@@ -65,10 +66,8 @@ func (r *Remote) gather(ctx context.Context, j *Joint, warn func(error)) {
 					reported = true
 					warn(fmt.Errorf("node %s cannot be watched now: %w", node, err))
 				}
-				select {
-				case <-ctx.Done():
+				if !wait.For(ctx, pause) {
 					return
-				case <-time.After(wait):
 				}
 			}
 		})

@@ -1,3 +1,6 @@
+// Package telemetry broadcasts what runs on this node as GemPBA's telemetry. It reads the
+// processes and the node at a cadence that clients may change, and sends each line to all
+// clients. It never waits for a client.
 package telemetry
 
 import (
@@ -7,6 +10,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/resource-tracker/rt/format/gempba"
@@ -248,4 +252,64 @@ func (s *Server) Add(conn net.Conn, name string, trusted bool) {
 		s.read(c)
 	})
 	s.mu.Unlock()
+}
+
+// client is one connection. Its lines wait in a channel, which the server closes.
+type client struct {
+	conn    net.Conn
+	name    string
+	trusted bool
+	lines   chan []byte
+}
+
+// write sends the queued lines until the server drops the client.
+func (s *Server) write(c *client) {
+	for line := range c.lines {
+		if _, err := c.conn.Write(line); err != nil {
+			s.left(c, gone(err))
+			return
+		}
+	}
+}
+
+// read reads the client's control lines until it disconnects.
+func (s *Server) read(c *client) {
+	var lines gempba.ControlLines
+	take := func(control gempba.Control) {
+		select {
+		case s.controls <- Control{control, c.trusted}:
+		default: // it came faster than the broadcast handles them
+		}
+	}
+	b := make([]byte, 1024)
+	for {
+		n, err := c.conn.Read(b)
+		if bad := lines.Take(b[:n], take); bad != nil {
+			s.left(c, bad)
+			return
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF):
+			s.left(c, lines.Close())
+			return
+		default:
+			s.left(c, gone(err))
+			return
+		}
+	}
+}
+
+func (s *Server) left(c *client, why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(c, why)
+}
+
+// gone is why a connection failed, nil if the client disconnected.
+func gone(err error) error {
+	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.ErrClosedPipe) {
+		return nil
+	}
+	return fmt.Errorf("its connection failed: %w", err)
 }

@@ -1,7 +1,7 @@
 package telemetry
 
 import (
-	"bufio"
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,11 +36,7 @@ type cpuPackage struct {
 // of its first CPU, and to none if it has no CPU.
 func readMachine(procfs, sysfs string) (*machine, error) {
 	dir := filepath.Join(sysfs, "devices/system")
-	text, err := os.ReadFile(filepath.Join(dir, "cpu/online"))
-	if err != nil {
-		return nil, fmt.Errorf("read the CPUs that are online: %w", err)
-	}
-	online, err := parseList(string(text))
+	online, err := readList(filepath.Join(dir, "cpu/online"))
 	if err != nil {
 		return nil, fmt.Errorf("read the CPUs that are online: %w", err)
 	}
@@ -49,12 +45,10 @@ func readMachine(procfs, sysfs string) (*machine, error) {
 	byID := map[int]*cpuPackage{}
 	name := modelName(procfs)
 	for _, cpu := range online {
-		socket, err := readNumber(filepath.Join(dir, fmt.Sprintf("cpu/cpu%d/topology/physical_package_id", cpu)))
-		if err != nil {
-			return nil, fmt.Errorf("read the socket and core of CPU %d: %w", cpu, err)
-		}
-		core, err := readNumber(filepath.Join(dir, fmt.Sprintf("cpu/cpu%d/topology/core_id", cpu)))
-		if err != nil {
+		of := filepath.Join(dir, fmt.Sprintf("cpu/cpu%d/topology", cpu))
+		socket, err1 := readNumber(filepath.Join(of, "physical_package_id"))
+		core, err2 := readNumber(filepath.Join(of, "core_id"))
+		if err := cmp.Or(err1, err2); err != nil {
 			return nil, fmt.Errorf("read the socket and core of CPU %d: %w", cpu, err)
 		}
 		p := byID[max(0, socket)] // -1 if the firmware does not report it
@@ -89,19 +83,14 @@ func (m *machine) readNUMA(dir string) error {
 		return err
 	}
 	for _, node := range nodes {
-		text, err := os.ReadFile(filepath.Join(node, "cpulist"))
+		cpus, err := readList(filepath.Join(node, "cpulist"))
 		if err != nil {
 			return fmt.Errorf("read the CPUs of a memory node: %w", err)
 		}
-		cpus, err := parseList(string(text))
-		if err != nil {
-			return fmt.Errorf("read the CPUs of a memory node: %w", err)
-		}
-		for _, cpu := range cpus {
-			if at, ok := m.socketOf[cpu]; ok {
-				m.sockets[at].numa = append(m.sockets[at].numa, node)
-				break
-			}
+		isKnown := func(cpu int) bool { _, ok := m.socketOf[cpu]; return ok }
+		if i := slices.IndexFunc(cpus, isKnown); i >= 0 {
+			p := &m.sockets[m.socketOf[cpus[i]]]
+			p.numa = append(p.numa, node)
 		}
 	}
 	return nil
@@ -166,14 +155,9 @@ func readNodeMeminfo(name string) (map[string]uint64, error) {
 
 // modelName returns the model of the first CPU in /proc/cpuinfo, empty if there is none.
 func modelName(procfs string) string {
-	f, err := os.Open(filepath.Join(procfs, "cpuinfo"))
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		if key, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(key) == "model name" {
+	text, _ := os.ReadFile(filepath.Join(procfs, "cpuinfo")) // without it there is no name
+	for line := range strings.Lines(string(text)) {
+		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
 			return strings.TrimSpace(value)
 		}
 	}
@@ -206,6 +190,14 @@ func readNumber(name string) (int, error) {
 		return 0, fmt.Errorf("parse %s: %w", name, err)
 	}
 	return n, nil
+}
+
+func readList(name string) ([]int, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return parseList(string(text))
 }
 
 // parseList parses the kernel's lists of CPUs, "0-3,8".

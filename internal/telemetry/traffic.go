@@ -153,12 +153,10 @@ func (t *traffic) identify(workers []*worker) {
 		open[inode] = owner
 		fresh = fresh || !known
 	}
-	t.owner = open
+	t.owner, t.pids = open, pids
 	if !fresh || len(open) == 0 {
-		t.pids = pids
 		return
 	}
-	t.pids = pids
 	for _, w := range workers {
 		for _, pid := range w.pids {
 			t.readDescriptors(pid, w.key)

@@ -44,9 +44,9 @@ type worker struct {
 // shortest is the least interval of a CPU percentage.
 const shortest = 40 * time.Millisecond
 
-// look reads the workers.
-func (n *Node) look(now time.Time) []gempba.WorkerFrame {
-	groups, err := n.groups()
+// Workers implements Source.
+func (n *Node) Workers(now time.Time) []gempba.WorkerFrame {
+	groups, err := n.Groups()
 	if err != nil {
 		n.warn("workers", err)
 	}
@@ -84,15 +84,12 @@ func (n *Node) connect(frames []gempba.WorkerFrame, now time.Time) {
 	for _, w := range n.workers {
 		keys[w.id], ids[w.key] = w.key, w.id
 	}
-	idOf := func(key string) (uint32, bool) {
-		id, ok := ids[key]
-		return id, ok
-	}
+	idOf := func(key string) (uint32, bool) { id, ok := ids[key]; return id, ok }
 	room := maxPeers
 	for i := range frames {
 		key := keys[frames[i].WorkerID]
 		frames[i].EdgesOut = n.traffic.sums.of(key, idOf)
-		if n.peers {
+		if n.Peers {
 			peers := n.traffic.peers(key)
 			frames[i].Peers = peers[:min(len(peers), room)]
 			room -= len(frames[i].Peers)
@@ -115,25 +112,31 @@ func (n *Node) settle(groups []Group) {
 	n.workers = slices.DeleteFunc(n.workers, func(w *worker) bool { return n.byKey[w.key] != w })
 }
 
-// worker returns the worker of a group, a new one for a new group, and nil if no id is
-// left. Ids of workers that have ended are used again when there are no others.
+// newID returns an id for a new worker; false if none is left. Ids of workers that have ended are
+// used again when there are no others.
+func newID(next *uint32, mark func(taken []bool)) (uint32, bool) {
+	if *next < gempba.MaxWorkers {
+		*next++
+		return *next - 1, true
+	}
+	taken := make([]bool, gempba.MaxWorkers)
+	mark(taken)
+	free := slices.Index(taken, false)
+	return uint32(free), free >= 0
+}
+
+// worker returns the worker of a group, a new one for a new group; nil if no id is left.
 func (n *Node) worker(g *Group) *worker {
 	if w := n.byKey[g.Key]; w != nil {
 		return w
 	}
-	id := n.nextID
-	if id < gempba.MaxWorkers {
-		n.nextID++
-	} else {
-		taken := make([]bool, gempba.MaxWorkers)
+	id, ok := newID(&n.nextID, func(taken []bool) {
 		for _, w := range n.workers {
 			taken[w.id] = true
 		}
-		free := slices.Index(taken, false)
-		if free < 0 {
-			return nil
-		}
-		id = uint32(free)
+	})
+	if !ok {
+		return nil
 	}
 	w := &worker{id: id, key: g.Key, clocks: map[int]time.Duration{}}
 	n.workers, n.byKey[w.key] = append(n.workers, w), w
@@ -145,7 +148,7 @@ func (n *Node) frame(w *worker, g *Group, now time.Time) (gempba.WorkerFrame, bo
 	var rss, threads uint64
 	w.pids = w.pids[:0]
 	for _, pid := range g.PIDs {
-		st, err := readStat(n.procfs, pid)
+		st, err := readStat(n.Procfs, pid)
 		if err != nil {
 			continue // it has just ended
 		}

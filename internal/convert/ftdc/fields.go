@@ -2,6 +2,7 @@ package ftdc
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -137,15 +138,10 @@ func eachText(texts []field, yield func(name, text string)) {
 				yield(f.name, *p)
 			}
 		case *map[string]string:
-			keys := make([]string, 0, len(*p))
-			for key, text := range *p {
-				if text != "" {
-					keys = append(keys, key)
+			for _, key := range slices.Sorted(maps.Keys(*p)) {
+				if text := (*p)[key]; text != "" {
+					yield(f.name+"."+key, text)
 				}
-			}
-			slices.Sort(keys)
-			for _, key := range keys {
-				yield(f.name+"."+key, (*p)[key])
 			}
 		}
 	}

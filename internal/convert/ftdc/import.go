@@ -84,9 +84,12 @@ type importer struct {
 	run     rt.Run
 	host    rt.Host
 	events  []*rt.Event
-	first   int64 // time of the first datum
-	last    int64 // time of the newest datum
-	at      struct{ reason, boot, clock, nodeRead, nodeReadKnown float64 }
+	first   int64    // time of the first datum
+	last    int64    // time of the newest datum
+	at      struct { // nanoseconds
+		boot, clock int64
+		nodeRead    rt.Opt[int64]
+	}
 }
 
 func newImport(r io.Reader) *importer {
@@ -145,7 +148,7 @@ func (im *importer) next() error {
 		}
 	}
 	values := im.dec.Values()
-	im.at.nodeReadKnown = 0
+	im.at.nodeRead.Clear()
 	for _, s := range im.setters {
 		v := float64(values[s.value])
 		if s.rest >= 0 && !math.IsInf(v, 0) {
@@ -157,12 +160,11 @@ func (im *importer) next() error {
 	}
 	im.targets.processes(&im.s)
 	im.s.Seq++
-	im.s.Reason = rt.Reason(im.at.reason)
-	im.s.Boot = seconds(im.at.boot) + at - im.first
-	im.s.Wall = at + seconds(im.at.clock)
+	im.s.Boot = im.at.boot + at - im.first
+	im.s.Wall = at + im.at.clock
 	im.s.Node.ReadBoot = 0
-	if im.at.nodeReadKnown != 0 {
-		im.s.Node.ReadBoot = im.s.Boot - seconds(im.at.nodeRead)
+	if before, ok := im.at.nodeRead.Get(); ok {
+		im.s.Node.ReadBoot = im.s.Boot - before
 	}
 	return nil
 }
@@ -179,21 +181,25 @@ func (im *importer) plan(names []string) error {
 		index[n] = i
 	}
 	im.takeTexts(names)
-	im.targets = newTargets(&im.s, names, im.texts)
+	var err error
+	im.targets, err = newTargets(&im.s, names, im.texts)
+	if err != nil {
+		return fmt.Errorf("the schema before byte %d: %w", im.dec.Offset(), err)
+	}
+	im.addTargets()
 	im.setters = im.setters[:0]
 	for i, n := range names {
 		base, isRest := strings.CutSuffix(n, RestSuffix)
 		if _, pair := index[base]; isRest && pair {
 			continue
 		}
-		s := setter{name: n, value: i, rest: -1}
+		s := setter{name: n, value: i, rest: -1, set: im.targets.set[n]}
 		if rest, ok := index[n+RestSuffix]; ok {
 			s.rest = rest
 		}
-		var err error
-		s.set, err = im.target(n)
-		if err != nil {
-			return fmt.Errorf("the schema before byte %d: %w", im.dec.Offset(), err)
+		if event, ok := ledgerEvent(n); ok && im.schemas <= 1 {
+			im.events = append(im.events, &event)
+			s.set = im.timeInto(&event.Time)
 		}
 		if s.set != nil {
 			im.setters = append(im.setters, s)
@@ -207,39 +213,40 @@ func (im *importer) plan(names []string) error {
 	return nil
 }
 
-// target returns the function that stores a metric, nil if no field is known for it.
-func (im *importer) target(name string) (func(float64) error, error) {
-	into := func(to *float64, most float64) func(float64) error {
-		return func(v float64) error {
-			if !(math.Abs(v) <= most) {
-				return fmt.Errorf("%v is out of range", v)
-			}
-			*to = v
-			return nil
-		}
-	}
+// addTargets adds the targets of the metrics of the reading itself, and in the first schema those
+// of the run and its host.
+func (im *importer) addTargets() {
 	const most = 1e9 // seconds: 30 years
-	switch name {
-	case "snapshot.reason":
-		set := into(&im.at.reason, float64(rt.ReasonStop))
-		return func(v float64) error {
-			if v < 0 || v != math.Trunc(v) {
-				return fmt.Errorf("%v is not the reason of a reading", v)
-			}
-			return set(v)
-		}, nil
-	case "snapshot.boot_secs":
-		return into(&im.at.boot, most), nil
-	case "snapshot.clock_secs":
-		return into(&im.at.clock, most), nil
-	case "snapshot.node_read_secs":
-		set := into(&im.at.nodeRead, most)
-		return func(v float64) error { im.at.nodeReadKnown = 1; return set(v) }, nil
+	set := im.targets.set
+	set["snapshot.boot_secs"] = bounded(most, func(v float64) { im.at.boot = seconds(v) })
+	set["snapshot.clock_secs"] = bounded(most, func(v float64) { im.at.clock = seconds(v) })
+	set["snapshot.node_read_secs"] = bounded(most, func(v float64) { im.at.nodeRead.Set(seconds(v)) })
+	setReason := bounded(float64(rt.ReasonStop), func(v float64) { im.s.Reason = rt.Reason(v) })
+	set["snapshot.reason"] = func(v float64) error {
+		if v < 0 || v != math.Trunc(v) {
+			return fmt.Errorf("%v is not the reason of a reading", v)
+		}
+		return setReason(v)
 	}
-	if set, ok := im.runTarget(name); ok {
-		return set, nil
+	if im.schemas > 1 {
+		return
 	}
-	return im.targets.find(name)
+	im.targets.add("run", runOf(&im.run).figures)
+	im.targets.add("host", hostOf(&im.host).figures)
+	for _, t := range runTimes(&im.run) {
+		set["run."+t.name] = im.timeInto(t.at)
+	}
+}
+
+// bounded returns a function that refuses values of more than most.
+func bounded(most float64, set func(float64)) func(float64) error {
+	return func(v float64) error {
+		if !(math.Abs(v) <= most) {
+			return fmt.Errorf("%v is out of range", v)
+		}
+		set(v)
+		return nil
+	}
 }
 
 // takeTexts takes the texts of a schema: those of the run and its host from the first schema,
@@ -262,55 +269,18 @@ func (im *importer) takeTexts(names []string) {
 		if im.schemas > 1 {
 			continue
 		}
-		if word, ok := strings.CutPrefix(n, "run"+infoSuffix); ok {
-			field, text, _ := strings.Cut(word, "=")
+		kind, word, _ := strings.Cut(n, infoSuffix)
+		field, text, _ := strings.Cut(word, "=")
+		switch kind {
+		case "run":
 			setRunText(&im.run, field, text)
-		}
-		if word, ok := strings.CutPrefix(n, "host"+infoSuffix); ok {
-			field, text, _ := strings.Cut(word, "=")
+		case "host":
 			setText(hostOf(&im.host).texts, field, text)
 		}
 	}
 }
 
-// runTarget is target for the metrics of the run, its host and its ledger. They are read from
-// the first schema only; ok reports that the metric is one of them.
-func (im *importer) runTarget(name string) (set func(float64) error, ok bool) {
-	if event, ok := ledgerEvent(name); ok {
-		if im.schemas > 1 {
-			return nil, true
-		}
-		im.events = append(im.events, &event)
-		return im.timeInto(&event.Time), true
-	}
-	of, figure, _ := strings.Cut(name, ".")
-	var figures []field
-	switch of {
-	case "run":
-		figures = runOf(&im.run).figures
-	case "host":
-		figures = hostOf(&im.host).figures
-	default:
-		return nil, strings.HasSuffix(of, strings.TrimSuffix(infoSuffix, "."))
-	}
-	if im.schemas > 1 {
-		return nil, true
-	}
-	for _, t := range runTimes(&im.run) {
-		if of == "run" && t.name == figure {
-			return im.timeInto(t.at), true
-		}
-	}
-	return setterOf(figures, figure), true
-}
-
 // timeInto stores a time that is given in seconds after the first datum.
 func (im *importer) timeInto(at *time.Time) func(float64) error {
-	return func(v float64) error {
-		if !(math.Abs(v) <= 1e10) {
-			return fmt.Errorf("%v is out of range", v)
-		}
-		*at = time.Unix(0, im.first+seconds(v)).UTC()
-		return nil
-	}
+	return bounded(1e10, func(v float64) { *at = time.Unix(0, im.first+seconds(v)).UTC() })
 }

@@ -39,16 +39,15 @@ func cpuOf(c *rt.CPUReading) noun {
 	return n
 }
 
-// fixed returns the figures of a snapshot that are not in lists, with the first word of their
-// metrics.
-func fixed(s *rt.Snapshot) [4]struct {
+type fixedPart struct {
 	kind    string
 	figures []field
-} {
-	return [...]struct {
-		kind    string
-		figures []field
-	}{
+}
+
+// fixed returns the figures of a snapshot that are not in lists, with the first word of their
+// metrics.
+func fixed(s *rt.Snapshot) [4]fixedPart {
+	return [...]fixedPart{
 		{"node", tabled(rt.NodeFigures[:], &s.Node, field{rt.NodeGPUUsage.Name, &s.Node.GPUUsage})},
 		{"job", tabled(rt.JobFigures[:], &s.Job, field{"phase", &s.Job.Phase})},
 		{"gpus", tabled(rt.GPUUseFigures[:], &s.GPU, field{rt.GPUUseUsage.Name, &s.GPU.Usage})},

@@ -21,12 +21,13 @@ type part struct {
 // list returns the part for a list of a snapshot.
 func list[T any](kind string, in func(*rt.Snapshot) *[]T, view func(*T) noun) part {
 	return part{
-		kind:   kind,
-		texts:  view(new(T)).texts,
-		len:    func(s *rt.Snapshot) int { return len(*in(s)) },
-		resize: func(s *rt.Snapshot, n int) { *in(s) = make([]T, n) },
-		at:     func(s *rt.Snapshot, i int) noun { return view(&(*in(s))[i]) },
-		move:   func(to, from *rt.Snapshot, i int) { *in(to) = append(*in(to), (*in(from))[i]) },
+		kind:      kind,
+		transient: kind == processKind || kind == gpuProcessKind,
+		texts:     view(new(T)).texts,
+		len:       func(s *rt.Snapshot) int { return len(*in(s)) },
+		resize:    func(s *rt.Snapshot, n int) { *in(s) = make([]T, n) },
+		at:        func(s *rt.Snapshot, i int) noun { return view(&(*in(s))[i]) },
+		move:      func(to, from *rt.Snapshot, i int) { *in(to) = append(*in(to), (*in(from))[i]) },
 	}
 }
 
@@ -45,7 +46,7 @@ const (
 )
 
 // parts are the lists of a snapshot.
-var parts = append([]part{
+var parts = []part{
 	list("cpu", func(s *rt.Snapshot) *[]rt.CPUReading { return &s.CPUs }, cpuOf),
 	list("net", func(s *rt.Snapshot) *[]rt.NetReading { return &s.Nets }, nounOf),
 	list("disk", func(s *rt.Snapshot) *[]rt.DiskReading { return &s.Disks }, nounOf),
@@ -56,17 +57,8 @@ var parts = append([]part{
 	list("step", func(s *rt.Snapshot) *[]rt.StepReading { return &s.Steps }, nounOf),
 	list("energy", func(s *rt.Snapshot) *[]rt.EnergyReading { return &s.Energy }, nounOf),
 	list("perf", func(s *rt.Snapshot) *[]rt.PerfReading { return &s.Perf }, nounOf),
-}, transientParts()...)
-
-func transientParts() []part {
-	all := []part{
-		list(processKind, func(s *rt.Snapshot) *[]rt.ProcessReading { return &s.Procs }, nounOf),
-		list(gpuProcessKind, func(s *rt.Snapshot) *[]rt.GPUProcessReading { return &s.GPUProcesses }, nounOf),
-	}
-	for i := range all {
-		all[i].transient = true
-	}
-	return all
+	list(processKind, func(s *rt.Snapshot) *[]rt.ProcessReading { return &s.Procs }, nounOf),
+	list(gpuProcessKind, func(s *rt.Snapshot) *[]rt.GPUProcessReading { return &s.GPUProcesses }, nounOf),
 }
 
 // cut splits <kind>.<key>.<field>. The key may contain dots, the field does not.

@@ -2,25 +2,31 @@ package ftdc
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/resource-tracker/rt"
 )
 
-// targets has the fields of a snapshot that the metrics of a schema go to.
+// targets has the functions that store the metrics of a schema.
 type targets struct {
-	s       *rt.Snapshot
-	figures map[string][]field  // of the elements of lists, by kind and key
-	held    rt.Snapshot         // the processes of the schema, whether they were read now or not
-	read    map[string]*uint64  // what was read of each process, by kind and key
-	reads   map[*part][]*uint64 // the same in the order of held
-	times   rt.CPUTimes
-	err     error
+	set   map[string]func(float64) error // by the name of the metric; it ignores unknown ones
+	held  rt.Snapshot                    // the processes of the schema, whether they were read now or not
+	reads map[*part][]*uint64            // what was read of each process, in the order of held
+	times rt.CPUTimes                    // of the node
 }
 
 // newTargets creates the devices in s that the metrics are of, with their texts.
-func newTargets(s *rt.Snapshot, names []string, texts map[string]map[string]string) *targets {
-	t := &targets{s: s, figures: map[string][]field{}, read: map[string]*uint64{}, reads: map[*part][]*uint64{}}
+func newTargets(s *rt.Snapshot, names []string, texts map[string]map[string]string) (*targets, error) {
+	t := &targets{set: map[string]func(float64) error{}, reads: map[*part][]*uint64{}}
+	for _, f := range fixed(s) {
+		t.add(f.kind, f.figures)
+	}
+	for _, f := range timesOf(&t.times) {
+		t.set["node.cpu."+f.name] = func(v float64) error {
+			err := f.setFigure(v)
+			s.Node.CPU.Set(t.times) // the ticks are always read together
+			return err
+		}
+	}
 	for i := range parts {
 		p := &parts[i]
 		keys := keysOf(p, names)
@@ -32,20 +38,27 @@ func newTargets(s *rt.Snapshot, names []string, texts map[string]map[string]stri
 		for k, key := range keys {
 			prefix := p.kind + "." + key
 			element := p.at(to, k)
-			if err := element.setName(key); err != nil && t.err == nil {
-				t.err = fmt.Errorf("the name of a %s: %w", p.kind, err)
+			if err := element.setName(key); err != nil {
+				return nil, fmt.Errorf("the name of a %s: %w", p.kind, err)
 			}
-			t.figures[prefix] = element.figures
+			t.add(prefix, element.figures)
 			if p.transient {
-				t.read[prefix] = new(uint64)
-				t.reads[p] = append(t.reads[p], t.read[prefix])
+				read := new(uint64)
+				t.set[prefix+"."+readMetric] = func(v float64) (err error) { *read, err = toCount(v); return err }
+				t.reads[p] = append(t.reads[p], read)
 			}
 			for name, text := range texts[prefix] {
 				setText(element.texts, name, text)
 			}
 		}
 	}
-	return t
+	return t, nil
+}
+
+func (t *targets) add(prefix string, figures []field) {
+	for _, f := range figures {
+		t.set[prefix+"."+f.name] = f.setFigure
+	}
 }
 
 // keysOf returns the keys of the elements of a part, in the order of their metrics.
@@ -81,54 +94,4 @@ func (t *targets) processes(s *rt.Snapshot) {
 			}
 		}
 	}
-}
-
-// find returns the function that sets a figure of the snapshot, nil if it has none of that name.
-func (t *targets) find(name string) (func(float64) error, error) {
-	if t.err != nil {
-		return nil, t.err
-	}
-	for _, f := range fixed(t.s) {
-		if field, ok := strings.CutPrefix(name, f.kind+"."); ok {
-			if tick, isTimes := strings.CutPrefix(field, "cpu."); isTimes && f.kind == "node" {
-				return t.nodeTimes(tick), nil
-			}
-			return setterOf(f.figures, field), nil
-		}
-	}
-	for i := range parts {
-		key, field, ok := parts[i].cut(name)
-		if !ok {
-			continue
-		}
-		prefix := parts[i].kind + "." + key
-		if read := t.read[prefix]; read != nil && field == readMetric {
-			return func(v float64) (err error) { *read, err = toCount(v); return err }, nil
-		}
-		return setterOf(t.figures[prefix], field), nil
-	}
-	return nil, nil
-}
-
-// nodeTimes returns the function that sets one of the tick counters of the node. They are
-// always read together.
-func (t *targets) nodeTimes(field string) func(float64) error {
-	set := setterOf(timesOf(&t.times), field)
-	if set == nil {
-		return nil
-	}
-	return func(v float64) error {
-		err := set(v)
-		t.s.Node.CPU.Set(t.times)
-		return err
-	}
-}
-
-func setterOf(figures []field, name string) func(float64) error {
-	for _, f := range figures {
-		if f.name == name {
-			return f.setFigure
-		}
-	}
-	return nil
 }

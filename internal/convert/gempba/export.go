@@ -10,6 +10,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/format/gempba"
+	"github.com/resource-tracker/rt/internal/wait"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -103,9 +104,7 @@ func (p *pacer) write(ctx context.Context, e *gempba.Envelope) error {
 	}
 	if p.speed > 0 {
 		due := p.began.Add(time.Duration(float64(e.TS-p.firstTS) / p.speed * 1e6))
-		select {
-		case <-time.After(time.Until(due)):
-		case <-ctx.Done():
+		if !wait.For(ctx, time.Until(due)) {
 			return context.Cause(ctx)
 		}
 	}

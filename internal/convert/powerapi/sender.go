@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt/internal/recovery"
+	"github.com/resource-tracker/rt/internal/wait"
 )
 
 // queue has the reports that wait for a formula. put never blocks: above the limit the
@@ -105,10 +106,7 @@ func (s *sender) run(ctx context.Context) {
 				isLogged = true
 				s.log.Printf("the formula at %s cannot be reached, its reports wait: %v", s.address, err)
 			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(pause + rand.N(pause)):
-			}
+			wait.For(ctx, pause+rand.N(pause))
 			pause = min(2*pause, longestPause)
 			continue
 		}
@@ -118,10 +116,7 @@ func (s *sender) run(ctx context.Context) {
 		if ctx.Err() == nil {
 			waiting, dropped := s.queue.counts()
 			s.log.Printf("the formula at %s is gone, %d reports wait, %d were dropped so far: %v", s.address, waiting, dropped, err)
-			select { // a formula may accept connections and close them
-			case <-ctx.Done():
-			case <-time.After(pause):
-			}
+			wait.For(ctx, pause) // a formula may accept connections and close them
 		}
 	}
 }
