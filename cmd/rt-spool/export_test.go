@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/convert/runtest"
+	"github.com/resource-tracker/rt/e2e/runtest"
 	"github.com/resource-tracker/rt/spool"
 )
 

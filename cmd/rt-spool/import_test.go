@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/runtest"
 	"github.com/resource-tracker/rt/internal/convert/ftdc"
-	"github.com/resource-tracker/rt/internal/convert/runtest"
 )
 
 // What root imports belongs to the owner of the spool, who delivers it.

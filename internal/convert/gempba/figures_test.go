@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/convert/runtest"
+	"github.com/resource-tracker/rt/e2e/runtest"
 	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/spool"
 )

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/runtest"
 	"github.com/resource-tracker/rt/format/gempba"
-	"github.com/resource-tracker/rt/internal/convert/runtest"
 	"github.com/resource-tracker/rt/spool"
 )
 

@@ -13,8 +13,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/runtest"
 	"github.com/resource-tracker/rt/format/powerapi"
-	"github.com/resource-tracker/rt/internal/convert/runtest"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -40,7 +40,7 @@ func exportedAs(t *testing.T, r *spool.Reader, format string) string {
 }
 
 func TestExportPowerAPI(t *testing.T) {
-	r := runtest.Spool(t, runtest.PoweredRun(), runtest.PoweredSnapshots())
+	r := runtest.Spool(t, poweredRun(), poweredSnapshots())
 	first := func(format string) string {
 		lines := strings.SplitAfterN(exportedAs(t, r, format), "\n", 3)
 		return lines[0] + lines[1]
@@ -72,12 +72,12 @@ func TestExportPowerAPI(t *testing.T) {
 
 // Events of the node and of the job are distinguished by their targets, in export and import.
 func TestNodeEventsAreNotTheJobs(t *testing.T) {
-	s := runtest.PoweredSnapshots()
+	s := poweredSnapshots()
 	for i := range s {
 		s[i].Perf = append(s[i].Perf, rt.PerfReading{Group: "node", Event: "page-faults",
 			Value: rt.Some(uint64(i) * 7000), TimeEnabled: rt.Some(uint64(i) * 1e9), TimeRunning: rt.Some(uint64(i) * 1e9)})
 	}
-	text := exportedAs(t, runtest.Spool(t, runtest.PoweredRun(), s), "powerapi-hwpc")
+	text := exportedAs(t, runtest.Spool(t, poweredRun(), s), "powerapi-hwpc")
 	if !strings.Contains(text, `"target":"all","groups":{"core":{"0":{"0":{"page-faults":7000,`) {
 		t.Errorf("the page faults of the node are missing:\n%s", text)
 	}
@@ -103,8 +103,8 @@ func TestNodeEventsAreNotTheJobs(t *testing.T) {
 
 // A job with half of the CPU time gets half of the power above the idle power of the node.
 func TestPowerIsShared(t *testing.T) {
-	s := runtest.PoweredSnapshots()
-	m := NewMaker(new(runtest.PoweredRun()), 120)
+	s := poweredSnapshots()
+	m := NewMaker(new(poweredRun()), 120)
 	step := func(name string, used uint64) rt.StepReading {
 		return rt.StepReading{Step: name, CPUUsage: rt.Some(used)}
 	}
@@ -129,7 +129,7 @@ func TestPowerIsShared(t *testing.T) {
 
 // Imported reports give the counters and the energy of the export, and are stored unchanged.
 func TestImportPowerAPI(t *testing.T) {
-	text := exportedAs(t, runtest.Spool(t, runtest.PoweredRun(), runtest.PoweredSnapshots()), "powerapi-hwpc")
+	text := exportedAs(t, runtest.Spool(t, poweredRun(), poweredSnapshots()), "powerapi-hwpc")
 	made, err := Import(t.TempDir(), nil, "reports.json", strings.NewReader(text+`{"timestamp":1,"sensor":"n1"}`), ignore)
 	if err == nil || !strings.Contains(err.Error(), "no target") || len(made) != 1 {
 		t.Fatalf("%v, %v", made, err)

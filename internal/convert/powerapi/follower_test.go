@@ -14,7 +14,6 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/format/powerapi"
-	"github.com/resource-tracker/rt/internal/convert/runtest"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -22,7 +21,7 @@ import (
 func TestFollow(t *testing.T) {
 	dir := t.TempDir()
 	begin := func(job uint64) *spool.Writer {
-		run := runtest.PoweredRun()
+		run := poweredRun()
 		run.JobID.Set(job)
 		w, err := spool.Create(dir, run, rt.Host{}, spool.Options{CommitRows: 1})
 		if err != nil {
@@ -46,7 +45,7 @@ func TestFollow(t *testing.T) {
 		}
 		got = nil
 	}
-	s := runtest.PoweredSnapshots()
+	s := poweredSnapshots()
 	put := func(w *spool.Writer, from, to int) {
 		t.Helper()
 		for i := from; i <= to; i++ {
@@ -64,13 +63,13 @@ func TestFollow(t *testing.T) {
 	expect("all 3 200", "lab:1 3 50", "lab:2 1 50")
 	expect()
 	put(one, 4, 4)
-	if err := one.End(runtest.PoweredRun()); err != nil {
+	if err := one.End(poweredRun()); err != nil {
 		t.Fatal(err)
 	}
 	expect("all 4 200", "lab:1 4 50")
 	put(two, 2, 2)
 	expect("all 2 200", "lab:2 2 50")
-	if err := two.End(runtest.PoweredRun()); err != nil {
+	if err := two.End(poweredRun()); err != nil {
 		t.Fatal(err)
 	}
 	expect()
@@ -81,12 +80,12 @@ func TestFollow(t *testing.T) {
 
 func TestFollowToFile(t *testing.T) {
 	dir := t.TempDir()
-	w, err := spool.Create(dir, runtest.PoweredRun(), rt.Host{}, spool.Options{CommitRows: 1})
+	w, err := spool.Create(dir, poweredRun(), rt.Host{}, spool.Options{CommitRows: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	s := runtest.PoweredSnapshots()
+	s := poweredSnapshots()
 	if err := w.Put(&s[0]); err != nil {
 		t.Fatal(err)
 	}

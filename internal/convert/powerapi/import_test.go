@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/runtest"
 	"github.com/resource-tracker/rt/format/powerapi"
-	"github.com/resource-tracker/rt/internal/convert/runtest"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -128,7 +128,7 @@ func TestImportOfAGrownFile(t *testing.T) {
 // of other sensors that rt has for the same target.
 func TestImportOfOurOwn(t *testing.T) {
 	dir := t.TempDir()
-	run, snapshots := runtest.PoweredRun(), runtest.PoweredSnapshots()
+	run, snapshots := poweredRun(), poweredSnapshots()
 	run.Start = time.Unix(0, snapshots[0].Wall)
 	w, err := spool.Create(dir, run, rt.Host{}, spool.Options{})
 	if err != nil {
@@ -227,7 +227,7 @@ func TestImportOfAJobsTime(t *testing.T) {
 
 // An old power of a meter is not valid any more.
 func TestPowerOfAMeterIsHeldForAMinute(t *testing.T) {
-	m := NewMaker(new(runtest.PoweredRun()), 0)
+	m := NewMaker(new(poweredRun()), 0)
 	at := func(secs int64) *rt.Snapshot { return &rt.Snapshot{Wall: secs * 1e9, Boot: secs * 1e9} }
 	first := at(1)
 	first.Energy = []rt.EnergyReading{{Source: "hwmon", Domain: "power_meter", Kind: rt.EnergyNode, Power: rt.Some(300.0)}}
@@ -243,13 +243,13 @@ func TestPowerOfAMeterIsHeldForAMinute(t *testing.T) {
 
 // All rows of a table have the same events: CPUs that counted fewer are left out and reported.
 func TestRowsWithoutAnEventAreReported(t *testing.T) {
-	s := runtest.PoweredSnapshots()
+	s := poweredSnapshots()
 	for i := range s {
 		s[i].Perf = append(s[i].Perf, rt.PerfReading{Group: "node", Event: "page-faults",
 			Value: rt.Some(uint64(i)), TimeEnabled: rt.Some(uint64(i)), TimeRunning: rt.Some(uint64(i))})
 	}
 	var out bytes.Buffer
-	err := ExportGroupCSV(t.Context(), &out, runtest.Spool(t, runtest.PoweredRun(), s), powerapi.GroupCore)
+	err := ExportGroupCSV(t.Context(), &out, runtest.Spool(t, poweredRun(), s), powerapi.GroupCore)
 	if err == nil || !strings.HasSuffix(err.Error(), "left out: 4 of all") || strings.Count(out.String(), "\n") != 1+2*4 {
 		t.Errorf("%v\n%s", err, out.String())
 	}

@@ -16,18 +16,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/runtest"
 	"github.com/resource-tracker/rt/format/powerapi"
-	"github.com/resource-tracker/rt/internal/convert/runtest"
 )
 
 // TestPowerAPIReads has the inputs of a real PowerAPI read what export writes and what
 // is sent to a formula: JSON, CSV, and its socket. RT_POWERAPI is a Python that has it.
 func TestPowerAPIReads(t *testing.T) {
-	snapshots := runtest.PoweredSnapshots()
+	snapshots := poweredSnapshots()
 	for i := range snapshots {
 		snapshots[i].Steps = []rt.StepReading{{Step: "batch", CPUUsage: rt.Some(uint64(i) * 500_000)}}
 	}
-	r := runtest.Spool(t, runtest.PoweredRun(), snapshots)
+	r := runtest.Spool(t, poweredRun(), snapshots)
 	dir := t.TempDir()
 	for name, write := range map[string]func(io.Writer) error{
 		"hwpc.json":   func(w io.Writer) error { return ExportJSON(t.Context(), w, r, "hwpc") },
@@ -103,7 +103,7 @@ func sendPower(t *testing.T, dir string, snapshots []rt.Snapshot) (sent []powera
 		time.Sleep(100 * time.Millisecond)
 	}
 	s, _ := startSender(t, string(address), 100)
-	m := NewMaker(new(runtest.PoweredRun()), 0)
+	m := NewMaker(new(poweredRun()), 0)
 	for i := 1; i < len(snapshots); i++ {
 		node, jobs := m.Reports("power", &snapshots[i-1], &snapshots[i])
 		for _, report := range append([]powerapi.Report{node}, jobs...) {

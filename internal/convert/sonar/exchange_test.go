@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/runtest"
 	"github.com/resource-tracker/rt/format/sonar"
-	"github.com/resource-tracker/rt/internal/convert/runtest"
 	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/spool"
 )

@@ -2,23 +2,15 @@
 package runtest
 
 import (
+	"testing"
 	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/spool"
 )
 
-// TB is the part of testing.TB that is used here.
-type TB interface {
-	Helper()
-	TempDir() string
-	Cleanup(func())
-	Error(...any)
-	Fatal(...any)
-}
-
 // Spool writes a run of the snapshots into a spool of its own and opens it.
-func Spool(t TB, run rt.Run, snapshots []rt.Snapshot) *spool.Reader {
+func Spool(t testing.TB, run rt.Run, snapshots []rt.Snapshot) *spool.Reader {
 	t.Helper()
 	w, err := spool.Create(t.TempDir(), run, rt.Host{}, spool.Options{})
 	if err != nil {
@@ -37,7 +29,7 @@ func Spool(t TB, run rt.Run, snapshots []rt.Snapshot) *spool.Reader {
 }
 
 // Open opens a spool file until the test ends.
-func Open(t TB, path string) *spool.Reader {
+func Open(t testing.TB, path string) *spool.Reader {
 	t.Helper()
 	r, err := spool.Open(path)
 	if err != nil {
@@ -89,34 +81,4 @@ func Job() (rt.Run, []rt.Snapshot) {
 	}
 	list[120].Reason = rt.ReasonLast
 	return run, list
-}
-
-// PoweredRun returns the run of PoweredSnapshots.
-func PoweredRun() rt.Run {
-	return rt.Run{Identity: rt.Identity{Cluster: "lab", Node: "n1", JobID: rt.Some[uint64](12)}, Ending: rt.Ending{State: rt.StateRunning}}
-}
-
-// PoweredSnapshots returns a job on a node of two packages that draw 100 W each. The job
-// uses half of the node's CPU time, and other work the other half.
-func PoweredSnapshots() []rt.Snapshot {
-	var list []rt.Snapshot
-	for i := range uint64(5) {
-		s := rt.Snapshot{Seq: int64(i) + 1, Wall: 1_700_000_000_000_000_000 + int64(i)*1e9, Boot: 5e9 + int64(i)*1e9, Reason: rt.ReasonTick}
-		s.Job.Phase = rt.JobPresent
-		s.Job.CPUUsage.Set(i * 1_000_000)
-		s.Node.CPU.Set(rt.CPUTimes{User: i * 200, Idle: i * 200})
-		for socket := range uint64(2) {
-			s.Energy = append(s.Energy, rt.EnergyReading{Source: "powercap", Domain: "package-" + string(rune('0'+socket)), Kind: rt.EnergyPackage,
-				Socket: rt.Some(socket), Energy: rt.Some(i * 100_000_000)})
-		}
-		for cpu := range uint64(2) {
-			for _, event := range []string{"task-clock", "page-faults"} {
-				s.Perf = append(s.Perf, rt.PerfReading{Group: "core", Socket: cpu, CPU: cpu, Event: event,
-					Value: rt.Some(i * (1000 + cpu)), TimeEnabled: rt.Some(i * 1e9), TimeRunning: rt.Some(i * 1e9)})
-			}
-		}
-		list = append(list, s)
-	}
-	list[0].Reason, list[4].Reason = rt.ReasonFirst, rt.ReasonLast
-	return list
 }
