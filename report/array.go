@@ -102,9 +102,7 @@ func arrayTask(list []*Summary) ArrayTask {
 	t.UsedSecs, t.UsedPct, t.OOMKills, t.Complete = n.UsedSecs, n.UsedPct, n.OOMKills, n.Complete
 	t.PeakBytes, t.PeakPct = n.Nodes[0].PeakBytes, n.Nodes[0].PeakPct
 	for _, s := range list {
-		if v, ok := s.ElapsedSecs.Get(); ok {
-			t.ElapsedSecs.Set(max(v, t.ElapsedSecs.Or(0)))
-		}
+		raise(&t.ElapsedSecs, s.ElapsedSecs)
 		if t.Outcome == rt.OutcomeFinished || t.Outcome == rt.OutcomeNone {
 			t.Outcome = s.Run.Outcome
 		}
@@ -113,18 +111,13 @@ func arrayTask(list []*Summary) ArrayTask {
 }
 
 func (a *Array) spread() {
-	var kills sumOf
-	for i := range a.Tasks {
-		t := &a.Tasks[i]
+	for _, t := range a.Tasks {
 		a.Outcomes[cmp.Or(string(t.Outcome), "running")]++
-		kills.add(scaled(t.OOMKills, 1))
 		if t.Complete {
 			a.Complete++
 		}
 	}
-	if v, ok := kills.whole(); ok {
-		a.OOMKills.Set(uint64(v))
-	}
+	a.OOMKills = whole(sumOf(a.Tasks, func(t ArrayTask) rt.Opt[float64] { return scaled(t.OOMKills, 1) }))
 	for _, f := range []struct {
 		to   *Distribution
 		what string

@@ -68,12 +68,8 @@ func (t gpuTallies) add(s *rt.Snapshot, secs float64) {
 		if g.VRAMTotal.Valid() {
 			of.VRAMTotalBytes = g.VRAMTotal
 		}
-		if v, ok := g.VRAMUsed.Get(); ok {
-			of.VRAMPeakBytes.Set(max(v, of.VRAMPeakBytes.Or(0)))
-		}
-		if v, ok := g.Utilization.Get(); ok {
-			of.MaxBusyPct.Set(max(v, of.MaxBusyPct.Or(0)))
-		}
+		raise(&of.VRAMPeakBytes, g.VRAMUsed)
+		raise(&of.MaxBusyPct, g.Utilization)
 		of.busy.add(g.Utilization, secs)
 		of.watts.add(g.Power, secs)
 	}

@@ -48,14 +48,9 @@ const shortest = 1e9
 
 type nodeTally struct {
 	load, mhz mean
-	maxLoad   highest
-	fabrics   map[fabricKey]*fabricTally
-	remote    map[remoteKey]*remoteTally
-}
-
-type fabricKey struct {
-	device string
-	port   uint64
+	maxLoad   rt.Opt[uint64]
+	fabrics   map[Fabric]*fabricTally // by device and port
+	remote    map[RemoteFS]*remoteTally
 }
 
 type fabricTally struct {
@@ -63,12 +58,10 @@ type fabricTally struct {
 	rx, tx total
 }
 
-type remoteKey struct{ kind, source, mountPoint string }
-
 type remoteTally struct{ read, write, ops total }
 
 func newNodeTally() nodeTally {
-	return nodeTally{fabrics: map[fabricKey]*fabricTally{}, remote: map[remoteKey]*remoteTally{}}
+	return nodeTally{fabrics: map[Fabric]*fabricTally{}, remote: map[RemoteFS]*remoteTally{}}
 }
 
 func scaled(v rt.Opt[uint64], unit float64) rt.Opt[float64] {
@@ -80,28 +73,18 @@ func scaled(v rt.Opt[uint64], unit float64) rt.Opt[float64] {
 
 func (t *nodeTally) add(s *rt.Snapshot, secs float64) {
 	t.load.add(scaled(s.Node.Load1, 0.01), secs)
-	t.maxLoad.add(s.Node.Load1)
+	raise(&t.maxLoad, s.Node.Load1)
 	t.mhz.add(scaled(s.Node.CPUFreq, 0.001), secs)
 	for i := range s.Fabrics {
 		f := &s.Fabrics[i]
-		key := fabricKey{f.Device, f.Port}
-		of := t.fabrics[key]
-		if of == nil {
-			of = &fabricTally{}
-			t.fabrics[key] = of
-		}
+		of := entry(t.fabrics, Fabric{Device: f.Device, Port: f.Port})
 		of.link = f.Link
 		of.rx.add(f.RxBytes)
 		of.tx.add(f.TxBytes)
 	}
 	for i := range s.RemoteFS {
 		f := &s.RemoteFS[i]
-		key := remoteKey{f.Kind, f.Source, f.MountPoint}
-		of := t.remote[key]
-		if of == nil {
-			of = &remoteTally{}
-			t.remote[key] = of
-		}
+		of := entry(t.remote, RemoteFS{Kind: f.Kind, Source: f.Source, MountPoint: f.MountPoint})
 		of.read.add(f.ReadBytes)
 		of.write.add(f.WriteBytes)
 		of.ops.add(f.Ops)
@@ -111,24 +94,26 @@ func (t *nodeTally) add(s *rt.Snapshot, secs float64) {
 func (r *reading) nodeContext() Node {
 	t := &r.context
 	n := Node{
-		CPUs: r.onlineCPUs, MeanLoad: t.load.value(), MaxLoad: scaled(t.maxLoad.Opt, 0.01), MeanMHz: t.mhz.value(),
-		MaxMemoryBytes: r.node.memory.Opt, MemoryBytes: r.memTotal,
+		CPUs: r.onlineCPUs, MeanLoad: t.load.value(), MaxLoad: scaled(t.maxLoad, 0.01), MeanMHz: t.mhz.value(),
+		MaxMemoryBytes: r.node.memory, MemoryBytes: r.memTotal,
 		ReadBytes: r.node.read.value(), WriteBytes: r.node.write.value(),
 	}
 	if used, ok := r.node.cpu.scaled(1.0 / rt.TicksPerSecond).Get(); ok && r.last.boot-r.first.boot >= shortest {
 		n.MeanCores.Set(used / (float64(r.last.boot-r.first.boot) / 1e9))
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(t.fabrics), func(a, b fabricKey) int {
-		return cmp.Or(cmp.Compare(a.device, b.device), cmp.Compare(a.port, b.port))
+	for _, f := range slices.SortedFunc(maps.Keys(t.fabrics), func(a, b Fabric) int {
+		return cmp.Or(cmp.Compare(a.Device, b.Device), cmp.Compare(a.Port, b.Port))
 	}) {
-		of := t.fabrics[key]
-		n.Fabrics = append(n.Fabrics, Fabric{key.device, key.port, of.link, of.rx.value(), of.tx.value()})
+		of := t.fabrics[f]
+		f.Link, f.RecvBytes, f.SentBytes = of.link, of.rx.value(), of.tx.value()
+		n.Fabrics = append(n.Fabrics, f)
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(t.remote), func(a, b remoteKey) int {
-		return cmp.Or(cmp.Compare(a.source, b.source), cmp.Compare(a.mountPoint, b.mountPoint), cmp.Compare(a.kind, b.kind))
+	for _, f := range slices.SortedFunc(maps.Keys(t.remote), func(a, b RemoteFS) int {
+		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.MountPoint, b.MountPoint), cmp.Compare(a.Kind, b.Kind))
 	}) {
-		of := t.remote[key]
-		n.RemoteFS = append(n.RemoteFS, RemoteFS{key.kind, key.source, key.mountPoint, of.read.value(), of.write.value(), of.ops.value()})
+		of := t.remote[f]
+		f.ReadBytes, f.WriteBytes, f.Ops = of.read.value(), of.write.value(), of.ops.value()
+		n.RemoteFS = append(n.RemoteFS, f)
 	}
 	return n
 }

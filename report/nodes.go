@@ -82,7 +82,6 @@ func Together(list []*Summary) {
 func together(list []*Summary) *Nodes {
 	n := &Nodes{Expected: list[0].Run.NumNodes, Complete: true}
 	n.CoresOf = list[0].CPU.CoresOf
-	var kills, shares sumOf
 	var busiest float64
 	for _, s := range list {
 		share := NodeShare{
@@ -92,18 +91,12 @@ func together(list []*Summary) *Nodes {
 		}
 		n.Nodes = append(n.Nodes, share)
 		n.Complete = n.Complete && share.Complete
-		kills.add(scaled(share.OOMKills, 1))
-		shares.add(share.PeakPct)
-		if v, ok := share.PeakPct.Get(); ok {
-			n.WorstPct.Set(max(v, n.WorstPct.Or(0)))
-		}
+		raise(&n.WorstPct, share.PeakPct)
 		busiest = max(busiest, share.UsedSecs.Or(0))
 	}
 	n.sumCPU(list)
-	if v, ok := kills.whole(); ok {
-		n.OOMKills.Set(uint64(v))
-	}
-	if v, ok := shares.whole(); ok {
+	n.OOMKills = whole(sumOf(n.Nodes, func(s NodeShare) rt.Opt[float64] { return scaled(s.OOMKills, 1) }))
+	if v, ok := sumOf(n.Nodes, func(s NodeShare) rt.Opt[float64] { return s.PeakPct }).Get(); ok {
 		n.MeanPct.Set(v / float64(len(list)))
 	}
 	if used, ok := n.UsedSecs.Get(); ok && used > 0 {
@@ -119,40 +112,31 @@ func together(list []*Summary) *Nodes {
 
 // sumCPU adds up the CPU time. If it is unknown for one node, the sum is unknown.
 func (n *Nodes) sumCPU(list []*Summary) {
-	var used, user, system, allocated, cores sumOf
-	for _, s := range list {
-		used.add(s.CPU.UsedSecs)
-		user.add(s.CPU.UserSecs)
-		system.add(s.CPU.SystemSecs)
-		allocated.add(s.CPU.AllocatedSecs)
-		cores.add(scaled(s.CPU.Cores, 1))
-	}
-	n.UsedSecs, n.UserSecs, n.SystemSecs, n.AllocatedSecs = used.opt(), user.opt(), system.opt(), allocated.opt()
-	if v, ok := cores.whole(); ok {
-		n.Cores.Set(uint64(v))
-	}
+	n.UsedSecs = sumOf(list, func(s *Summary) rt.Opt[float64] { return s.CPU.UsedSecs })
+	n.UserSecs = sumOf(list, func(s *Summary) rt.Opt[float64] { return s.CPU.UserSecs })
+	n.SystemSecs = sumOf(list, func(s *Summary) rt.Opt[float64] { return s.CPU.SystemSecs })
+	n.AllocatedSecs = sumOf(list, func(s *Summary) rt.Opt[float64] { return s.CPU.AllocatedSecs })
+	n.Cores = whole(sumOf(list, func(s *Summary) rt.Opt[float64] { return scaled(s.CPU.Cores, 1) }))
 	if all := n.AllocatedSecs.Or(0); all > 0 && n.UsedSecs.Valid() {
 		n.UsedPct.Set(n.UsedSecs.Or(0) / all * 100)
 	}
 }
 
 // sumOf returns a sum that is absent if one of its parts is absent.
-type sumOf struct {
-	sum    float64
-	absent bool
-	n      int
-}
-
-func (s *sumOf) add(v rt.Opt[float64]) {
-	x, ok := v.Get()
-	s.sum, s.absent, s.n = s.sum+x, s.absent || !ok, s.n+1
-}
-
-func (s *sumOf) whole() (float64, bool) { return s.sum, s.n > 0 && !s.absent }
-
-func (s *sumOf) opt() (o rt.Opt[float64]) {
-	if v, ok := s.whole(); ok {
-		o.Set(v)
+func sumOf[T any](list []T, of func(T) rt.Opt[float64]) (sum rt.Opt[float64]) {
+	for _, part := range list {
+		v, ok := of(part).Get()
+		if !ok {
+			return rt.None[float64]()
+		}
+		sum.Set(sum.Or(0) + v)
 	}
-	return o
+	return sum
+}
+
+func whole(v rt.Opt[float64]) rt.Opt[uint64] {
+	if x, ok := v.Get(); ok {
+		return rt.Some(uint64(x))
+	}
+	return rt.None[uint64]()
 }

@@ -102,10 +102,8 @@ func killedIn(prev, s *rt.Snapshot) (step string, task rt.Opt[uint64]) {
 	for i := range s.Steps {
 		r := &s.Steps[i]
 		before := uint64(0)
-		for k := range prev.Steps {
-			if p := &prev.Steps[k]; p.Step == r.Step && p.Task == r.Task {
-				before = p.EventsOOMKill.Or(0)
-			}
+		if k := slices.IndexFunc(prev.Steps, func(p rt.StepReading) bool { return p.Step == r.Step && p.Task == r.Task }); k >= 0 {
+			before = prev.Steps[k].EventsOOMKill.Or(0)
 		}
 		closer := r.Task.Valid() && !task.Valid()
 		better := step == "" || closer
@@ -119,7 +117,6 @@ func killedIn(prev, s *rt.Snapshot) (step string, task rt.Opt[uint64]) {
 func processesOf(s *rt.Snapshot) []Process {
 	list := make([]Process, len(s.Procs))
 	for i := range s.Procs {
-		list[i].PID = s.Procs[i].PID
 		list[i].add(&s.Procs[i])
 	}
 	return list

@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/resource-tracker/rt"
@@ -34,12 +35,7 @@ type processTallies map[processKey]*Process
 func (t processTallies) add(s *rt.Snapshot) {
 	for i := range s.Procs {
 		r := &s.Procs[i]
-		p := t[processKey{r.PID, r.Start}]
-		if p == nil {
-			p = &Process{PID: r.PID}
-			t[processKey{r.PID, r.Start}] = p
-		}
-		p.add(r)
+		entry(t, processKey{r.PID, r.Start}).add(r)
 	}
 	if len(t) > maxProcesses {
 		t.prune()
@@ -47,7 +43,7 @@ func (t processTallies) add(s *rt.Snapshot) {
 }
 
 func (p *Process) add(r *rt.ProcessReading) {
-	p.Comm, p.Step, p.Task = r.Comm, r.Step, r.Task
+	p.PID, p.Comm, p.Step, p.Task = r.PID, r.Comm, r.Step, r.Task
 	user, ok1 := r.UserTicks.Get()
 	system, ok2 := r.SystemTicks.Get()
 	if ok1 && ok2 {
@@ -57,9 +53,7 @@ func (p *Process) add(r *rt.ProcessReading) {
 		{&p.RSSBytes, &r.RSS}, {&p.PSSBytes, &r.PSS}, {&p.Threads, &r.Threads},
 		{&p.ReadBytes, &r.ReadBytes}, {&p.WriteBytes, &r.WriteBytes},
 	} {
-		if v, ok := f[1].Get(); ok {
-			f[0].Set(max(v, f[0].Or(0)))
-		}
+		raise(f[0], *f[1])
 	}
 }
 
@@ -79,12 +73,7 @@ func (t processTallies) prune() {
 }
 
 func (t processTallies) sorted(by func(a, b *Process) int) []*Process {
-	list := make([]*Process, 0, len(t))
-	for _, p := range t {
-		list = append(list, p)
-	}
-	slices.SortFunc(list, func(a, b *Process) int { return cmp.Or(by(a, b), cmp.Compare(a.PID, b.PID)) })
-	return list
+	return slices.SortedFunc(maps.Values(t), func(a, b *Process) int { return cmp.Or(by(a, b), cmp.Compare(a.PID, b.PID)) })
 }
 
 func byCPU(a, b *Process) int { return -cmp.Compare(a.UsedSecs.Or(0), b.UsedSecs.Or(0)) }

@@ -34,28 +34,20 @@ type Difference struct {
 // sacctOf parses the pairs that the drain has written.
 func sacctOf(detail string) *Sacct {
 	s := &Sacct{}
+	numbers := map[string]*rt.Opt[float64]{
+		"elapsed_secs": &s.ElapsedSecs, "cpu_secs": &s.CPUSecs, "cpu_user_secs": &s.UserSecs, "cpu_system_secs": &s.SystemSecs, "max_rss_bytes": &s.MaxRSSBytes,
+	}
 	for pair := range strings.FieldsSeq(detail) {
 		name, value, _ := strings.Cut(pair, "=")
-		var number rt.Opt[float64]
-		var x float64
-		if _, err := fmt.Sscan(value, &x); err == nil {
-			number.Set(x)
-		}
 		switch name {
-		case "elapsed_secs":
-			s.ElapsedSecs = number
-		case "cpu_secs":
-			s.CPUSecs = number
-		case "cpu_user_secs":
-			s.UserSecs = number
-		case "cpu_system_secs":
-			s.SystemSecs = number
-		case "max_rss_bytes":
-			s.MaxRSSBytes = number
 		case "max_rss_step":
 			s.MaxRSSStep = value
 		case "max_rss_node":
 			s.MaxRSSNode = value
+		}
+		var x float64
+		if _, err := fmt.Sscan(value, &x); err == nil && numbers[name] != nil {
+			numbers[name].Set(x)
 		}
 	}
 	return s
@@ -118,9 +110,7 @@ func (n *Nodes) compareSacct(list []*Summary) {
 			return
 		}
 		of = s.Sacct
-		if v, ok := s.ElapsedSecs.Get(); ok && v >= elapsed.Or(0) {
-			elapsed.Set(v)
-		}
+		raise(&elapsed, s.ElapsedSecs)
 		if s.Run.Node == s.Sacct.MaxRSSNode {
 			peak, why = scaled(s.Memory.PeakBytes, 1), whyPeak(s)
 		}

@@ -45,9 +45,7 @@ func resample(points []point) Series {
 				s.Cores[c].Set(s.Cores[c].Or(0) + float64(v*overlap))
 				weight[c] += overlap
 			}
-			if v, ok := p.memory.Get(); ok {
-				s.MemoryBytes[c].Set(max(s.MemoryBytes[c].Or(0), float64(v)))
-			}
+			raise(&s.MemoryBytes[c], scaled(p.memory, 1))
 		}
 	}
 	for c := range s.Cores {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -51,13 +52,11 @@ type stepKey struct {
 // stepTally collects the readings of one step or task. Its cgroup begins with it, so that its
 // counters are its totals.
 type stepTally struct {
-	first, last         int64 // Boot
-	ended               bool
-	cpu, user, system   rt.Opt[uint64]
-	peak, memory, anon  highest
-	faults, major, oom  rt.Opt[uint64]
-	processes           highest
-	readBytes, wroteAll rt.Opt[uint64]
+	first, last       int64 // Boot
+	ended             bool
+	cpu, user, system rt.Opt[uint64] // microseconds
+	memory            rt.Opt[uint64] // highest reading; bytes
+	Figures
 }
 
 type stepTallies map[stepKey]*stepTally
@@ -78,27 +77,19 @@ func (t stepTallies) add(s *rt.Snapshot) {
 func (t *stepTally) add(r *rt.StepReading, boot int64) {
 	t.last, t.ended = boot, r.Ended
 	for _, p := range [...][2]*rt.Opt[uint64]{
-		{&t.cpu, &r.CPUUsage}, {&t.user, &r.CPUUser}, {&t.system, &r.CPUSystem}, {&t.faults, &r.PageFaults},
-		{&t.major, &r.MajorFaults}, {&t.oom, &r.EventsOOMKill}, {&t.readBytes, &r.IOReadBytes}, {&t.wroteAll, &r.IOWriteBytes},
+		{&t.cpu, &r.CPUUsage}, {&t.user, &r.CPUUser}, {&t.system, &r.CPUSystem}, {&t.PageFaults, &r.PageFaults},
+		{&t.MajorFaults, &r.MajorFaults}, {&t.OOMKills, &r.EventsOOMKill}, {&t.ReadBytes, &r.IOReadBytes}, {&t.WriteBytes, &r.IOWriteBytes},
+		{&t.PeakBytes, &r.MemPeak}, {&t.memory, &r.MemCurrent}, {&t.AnonBytes, &r.Anon}, {&t.MaxProcesses, &r.Pids},
 	} {
-		if v, ok := p[1].Get(); ok && v >= p[0].Or(0) {
-			p[0].Set(v)
-		}
+		raise(p[0], *p[1])
 	}
-	t.peak.add(r.MemPeak)
-	t.memory.add(r.MemCurrent)
-	t.anon.add(r.Anon)
-	t.processes.add(r.Pids)
 }
 
 func (t *stepTally) figures() Figures {
-	f := Figures{
-		UsedSecs: micros(t.cpu), UserSecs: micros(t.user), SystemSecs: micros(t.system),
-		PeakBytes: t.peak.Opt, AnonBytes: t.anon.Opt, PageFaults: t.faults, MajorFaults: t.major,
-		OOMKills: t.oom, MaxProcesses: t.processes.Opt, ReadBytes: t.readBytes, WriteBytes: t.wroteAll,
-	}
+	f := t.Figures
+	f.UsedSecs, f.UserSecs, f.SystemSecs = micros(t.cpu), micros(t.user), micros(t.system)
 	if !f.PeakBytes.Valid() {
-		f.PeakBytes = t.memory.Opt
+		f.PeakBytes = t.memory
 	}
 	return f
 }
@@ -112,16 +103,13 @@ func micros(v rt.Opt[uint64]) rt.Opt[float64] {
 
 // list returns the steps in the order in which they began, numbered ones by their number.
 func (t stepTallies) list() []Step {
-	byName := map[string]*Step{}
-	var out []*Step
+	var steps []Step
 	for _, key := range t.keys() {
 		of := t[key]
-		s := byName[key.step]
-		if s == nil {
-			s = &Step{Step: key.step}
-			byName[key.step] = s
-			out = append(out, s)
+		if n := len(steps); n == 0 || steps[n-1].Step != key.step {
+			steps = append(steps, Step{Step: key.step})
 		}
+		s := &steps[len(steps)-1]
 		task, isTask := key.task.Get()
 		if isTask {
 			s.Tasks = append(s.Tasks, Task{Task: task, Ended: of.ended, Figures: of.figures()})
@@ -132,37 +120,19 @@ func (t stepTallies) list() []Step {
 			s.ElapsedSecs.Set(float64(of.last-of.first) / 1e9)
 		}
 	}
-	steps := make([]Step, len(out))
-	for i, s := range out {
+	for i := range steps {
+		s := &steps[i]
 		s.CPUImbalance = imbalance(s.Tasks, func(f *Figures) rt.Opt[float64] { return f.UsedSecs })
-		s.MemoryImbalance = imbalance(s.Tasks, func(f *Figures) rt.Opt[float64] {
-			if v, ok := f.PeakBytes.Get(); ok {
-				return rt.Some(float64(v))
-			}
-			return rt.None[float64]()
-		})
-		steps[i] = *s
+		s.MemoryImbalance = imbalance(s.Tasks, func(f *Figures) rt.Opt[float64] { return scaled(f.PeakBytes, 1) })
 	}
 	return steps
 }
 
 // keys returns the keys in the order of the steps, each before its tasks.
 func (t stepTallies) keys() []stepKey {
-	keys := make([]stepKey, 0, len(t))
-	for k := range t {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(a, b stepKey) int {
-		return cmp.Or(compareSteps(a.step, b.step), cmp.Compare(taskOrder(a), taskOrder(b)))
+	return slices.SortedFunc(maps.Keys(t), func(a, b stepKey) int {
+		return cmp.Or(compareSteps(a.step, b.step), cmp.Compare(scaled(a.task, 1).Or(-1), scaled(b.task, 1).Or(-1)))
 	})
-	return keys
-}
-
-func taskOrder(k stepKey) float64 {
-	if task, ok := k.task.Get(); ok {
-		return float64(task)
-	}
-	return -1
 }
 
 // compareSteps puts extern, batch and interactive before 0, 1, 2, ...
@@ -193,15 +163,6 @@ func imbalance(tasks []Task, of func(*Figures) rt.Opt[float64]) rt.Opt[float64] 
 }
 
 // most returns the task with the largest value.
-func most(tasks []Task, of func(*Figures) float64) *Task {
-	if len(tasks) == 0 {
-		return nil
-	}
-	top := &tasks[0]
-	for i := range tasks {
-		if of(&tasks[i].Figures) > of(&top.Figures) {
-			top = &tasks[i]
-		}
-	}
-	return top
+func most(tasks []Task, of func(*Figures) float64) Task {
+	return slices.MaxFunc(tasks, func(a, b Task) int { return cmp.Compare(of(&a.Figures), of(&b.Figures)) })
 }

@@ -1,3 +1,8 @@
+// Package report describes a spooled run: the user and the command, how much of the
+// allocation was used, how close the job came to its limits, and how complete the record is.
+// Summarize returns a Summary, which is the JSON document; WriteText shows it on one screen.
+//
+// A figure that was not read is null in JSON and "-" in text, and the reason follows.
 package report
 
 import (
@@ -140,7 +145,7 @@ func (r *reading) summary(events []rt.Event) *Summary {
 		s.IO = r.job.io()
 	}
 	s.Network = Network{RecvBytes: r.recv.value(), SentBytes: r.sent.value(), Scope: ScopeNode}
-	s.Processes = Processes{Max: used.processes.Opt, MaxThreads: used.threads.Opt, Top: r.processes.top()}
+	s.Processes = Processes{Max: used.processes, MaxThreads: used.threads, Top: r.processes.top()}
 	s.Pressure, s.Faults = r.pressure(used), Faults{used.faults.value(), used.major.value()}
 	s.Steps, s.OOM, s.GPUs = r.steps.list(), r.oom.timed(events), r.gpus.list(s.Scope)
 	s.Node, s.Energy = r.nodeContext(), r.energy.list(float64(r.last.boot-r.first.boot)/1e9)
@@ -205,9 +210,7 @@ func (r *reading) cpu(s *Summary, used *usage, points []point) CPU {
 		c.Cores, c.CoresOf = r.onlineCPUs, "node"
 	}
 	for _, p := range points {
-		if v, ok := p.cores.Get(); ok && v >= c.PeakCores.Or(0) {
-			c.PeakCores.Set(v)
-		}
+		raise(&c.PeakCores, p.cores)
 	}
 	secs := s.ElapsedSecs.Or(0)
 	if n, ok := c.Cores.Get(); ok && secs > 0 {
@@ -224,14 +227,14 @@ func (r *reading) cpu(s *Summary, used *usage, points []point) CPU {
 
 func (r *reading) memory(s *Summary, used *usage) Memory {
 	m := Memory{
-		PeakBytes: used.peak.Opt, PeakOf: "kernel",
-		AnonymousBytes: used.anon.Opt, SharedBytes: used.shared.Opt, FileBytes: used.file.Opt, OOMKills: used.oomKills.value(),
+		PeakBytes: used.peak, PeakOf: "kernel",
+		AnonymousBytes: used.anon, SharedBytes: used.shared, FileBytes: used.file, OOMKills: used.oomKills.value(),
 	}
 	if !m.PeakBytes.Valid() {
-		m.PeakBytes = used.intervalPeak.Opt
+		m.PeakBytes = used.intervalPeak
 	}
 	if !m.PeakBytes.Valid() {
-		m.PeakBytes, m.PeakOf = used.memory.Opt, "readings"
+		m.PeakBytes, m.PeakOf = used.memory, "readings"
 	}
 	limit, ok := used.limit.Get()
 	switch {
@@ -246,4 +249,19 @@ func (r *reading) memory(s *Summary, used *usage) Memory {
 		m.PeakPct.Set(float64(peak) / float64(m.LimitBytes.Or(0)) * 100)
 	}
 	return m
+}
+
+func (r *reading) pressure(u *usage) Pressure {
+	p := Pressure{
+		CPUSomeSecs: u.stalls[0].scaled(1e-6), CPUFullSecs: u.stalls[1].scaled(1e-6),
+		MemorySomeSecs: u.stalls[2].scaled(1e-6), MemoryFullSecs: u.stalls[3].scaled(1e-6),
+		IOSomeSecs: u.stalls[4].scaled(1e-6), IOFullSecs: u.stalls[5].scaled(1e-6),
+	}
+	secs := float64(r.last.boot-r.first.boot) / 1e9
+	for _, f := range [...][2]*rt.Opt[float64]{{&p.CPUSomeSecs, &p.CPUPct}, {&p.MemorySomeSecs, &p.MemoryPct}, {&p.IOSomeSecs, &p.IOPct}} {
+		if v, ok := f[0].Get(); ok && secs > 0 {
+			f[1].Set(min(v/secs, 1) * 100)
+		}
+	}
+	return p
 }

@@ -114,6 +114,26 @@ type Network struct {
 	Reason    string         `json:"reason,omitempty"`
 }
 
+// Pressure is the time in which some tasks of the job, or all of them, waited, in seconds.
+type Pressure struct {
+	CPUSomeSecs    rt.Opt[float64] `json:"cpu_some_secs"`
+	CPUFullSecs    rt.Opt[float64] `json:"cpu_full_secs"`
+	MemorySomeSecs rt.Opt[float64] `json:"memory_some_secs"`
+	MemoryFullSecs rt.Opt[float64] `json:"memory_full_secs"`
+	IOSomeSecs     rt.Opt[float64] `json:"io_some_secs"`
+	IOFullSecs     rt.Opt[float64] `json:"io_full_secs"`
+	// The shares of the time between the readings in which some waited.
+	CPUPct    rt.Opt[float64] `json:"cpu_pct"`
+	MemoryPct rt.Opt[float64] `json:"memory_pct"`
+	IOPct     rt.Opt[float64] `json:"io_pct"`
+}
+
+// Faults are the page faults of the job.
+type Faults struct {
+	All   rt.Opt[uint64] `json:"all"`
+	Major rt.Opt[uint64] `json:"major"` // had to wait for a disk
+}
+
 // Processes is the number of processes at the same time.
 type Processes struct {
 	Max        rt.Opt[uint64] `json:"max"`
@@ -156,4 +176,16 @@ type Record struct {
 type SensorIs struct {
 	Status string `json:"status"`
 	Detail string `json:"detail,omitempty"`
+}
+
+// Sensor summarizes the stored reports of another program, of one kind and for one target. In
+// a run of a tracker these values are not part of the other figures.
+type Sensor struct {
+	Sensor    string          `json:"sensor"`
+	Target    string          `json:"target"` // name of a cgroup or job in the sensor; "all": the node
+	Kind      string          `json:"kind"`   // "hwpc", "power", "procfs"
+	Reports   int             `json:"reports"`
+	MeanWatts rt.Opt[float64] `json:"mean_watts"`   // of kind power
+	Joules    rt.Opt[float64] `json:"joules"`       // of kind hwpc, if RAPL was counted: packages and memory
+	MeanPct   rt.Opt[float64] `json:"mean_cpu_pct"` // of kind procfs, of the node's CPUs
 }

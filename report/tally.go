@@ -1,6 +1,10 @@
 package report
 
-import "github.com/resource-tracker/rt"
+import (
+	"cmp"
+
+	"github.com/resource-tracker/rt"
+)
 
 // total adds up the growth of one counter. A reading below the previous one restarts it and
 // adds nothing, because the interval is absent.
@@ -43,13 +47,20 @@ func (t *total) scaled(unit float64) rt.Opt[float64] {
 	return rt.Some(float64(t.sum) * unit)
 }
 
-// highest keeps the largest reading of a gauge.
-type highest struct{ rt.Opt[uint64] }
-
-func (h *highest) add(v rt.Opt[uint64]) {
-	if x, ok := v.Get(); ok && x >= h.Or(0) {
-		h.Set(x)
+// raise keeps the largest value.
+func raise[T cmp.Ordered](to *rt.Opt[T], v rt.Opt[T]) {
+	var zero T
+	if x, ok := v.Get(); ok && x >= to.Or(zero) {
+		*to = v
 	}
+}
+
+// entry returns the value of a key, a new one if there is none.
+func entry[K comparable, V any](m map[K]*V, key K) *V {
+	if m[key] == nil {
+		m[key] = new(V)
+	}
+	return m[key]
 }
 
 func minus(a, b rt.Opt[uint64]) rt.Opt[uint64] {
@@ -67,29 +78,34 @@ type usage struct {
 	procRead, procWrite          total // as the processes counted
 	stepd                        total // slurmstepd's CPU time
 	faults, major                total
-	stalls                       [6]total // some and full of CPU, memory, I/O
-	peak, memory                 highest  // from the kernel, from the readings; bytes
-	intervalPeak                 highest  // from the kernel, for each interval; bytes
-	threads                      highest
-	anon, shared, file           highest // bytes
-	processes                    highest
+	stalls                       [6]total       // some and full of CPU, memory, I/O
+	peak, memory                 rt.Opt[uint64] // highest, from the kernel and from the readings; bytes
+	intervalPeak                 rt.Opt[uint64] // highest, from the kernel for each interval; bytes
+	anon, shared, file           rt.Opt[uint64] // highest; bytes
+	processes, threads           rt.Opt[uint64] // highest
 	limit                        rt.Opt[uint64] // bytes, the last one that was read
 }
 
-// totals are the counters of a job's cgroup since its creation.
-func (u *usage) totals() []*total {
-	list := []*total{&u.cpu, &u.user, &u.system, &u.throttled, &u.read, &u.write, &u.oomKills,
-		&u.procRead, &u.procWrite, &u.stepd, &u.faults, &u.major}
-	for i := range u.stalls {
-		list = append(list, &u.stalls[i])
+type counter struct {
+	total *total
+	next  rt.Opt[uint64]
+}
+
+// counters are those of a job's cgroup since its creation, each with a reading.
+func (u *usage) counters(j *rt.JobReading) [18]counter {
+	return [...]counter{
+		{&u.cpu, j.CPUUsage}, {&u.user, j.CPUUser}, {&u.system, j.CPUSystem}, {&u.throttled, j.CPUThrottled},
+		{&u.read, j.IOReadBytes}, {&u.write, j.IOWriteBytes}, {&u.oomKills, j.EventsOOMKill},
+		{&u.procRead, j.ProcReadBytes}, {&u.procWrite, j.ProcWriteBytes}, {&u.stepd, j.StepdCPUUsage},
+		{&u.faults, j.PageFaults}, {&u.major, j.MajorFaults}, {&u.stalls[0], j.CPUStallSome}, {&u.stalls[1], j.CPUStallFull},
+		{&u.stalls[2], j.MemStallSome}, {&u.stalls[3], j.MemStallFull}, {&u.stalls[4], j.IOStallSome}, {&u.stalls[5], j.IOStallFull},
 	}
-	return list
 }
 
 func (u *usage) startAtZero() {
-	for _, t := range u.totals() {
-		if !t.last.Valid() {
-			t.origin.Set(0)
+	for _, c := range u.counters(&rt.JobReading{}) {
+		if !c.total.last.Valid() {
+			c.total.origin.Set(0)
 		}
 	}
 }
@@ -103,29 +119,17 @@ func (u *usage) addJob(j *rt.JobReading) {
 		}
 		return
 	}
-	u.cpu.add(j.CPUUsage)
-	u.user.add(j.CPUUser)
-	u.system.add(j.CPUSystem)
-	u.throttled.add(j.CPUThrottled)
-	u.read.add(j.IOReadBytes)
-	u.write.add(j.IOWriteBytes)
-	u.oomKills.add(j.EventsOOMKill)
-	u.procRead.add(j.ProcReadBytes)
-	u.procWrite.add(j.ProcWriteBytes)
-	u.stepd.add(j.StepdCPUUsage)
-	u.faults.add(j.PageFaults)
-	u.major.add(j.MajorFaults)
-	for i, v := range [...]rt.Opt[uint64]{j.CPUStallSome, j.CPUStallFull, j.MemStallSome, j.MemStallFull, j.IOStallSome, j.IOStallFull} {
-		u.stalls[i].add(v)
+	for _, c := range u.counters(j) {
+		c.total.add(c.next)
 	}
-	u.intervalPeak.add(j.MemIntervalPeak)
-	u.threads.add(j.Threads)
-	u.peak.add(j.MemPeak)
-	u.memory.add(j.MemCurrent)
-	u.anon.add(j.Anon)
-	u.shared.add(j.Shmem)
-	u.file.add(minus(j.File, j.Shmem))
-	u.processes.add(j.Pids)
+	raise(&u.intervalPeak, j.MemIntervalPeak)
+	raise(&u.threads, j.Threads)
+	raise(&u.peak, j.MemPeak)
+	raise(&u.memory, j.MemCurrent)
+	raise(&u.anon, j.Anon)
+	raise(&u.shared, j.Shmem)
+	raise(&u.file, minus(j.File, j.Shmem))
+	raise(&u.processes, j.Pids)
 	if j.MemLimit.Valid() {
 		u.limit = j.MemLimit
 	}
@@ -140,10 +144,10 @@ func (u *usage) addTree(t *rt.TreeReading) {
 	u.user.add(t.CPUUserTicks)
 	u.system.add(t.CPUSystemTicks)
 	if t.RSS.Or(0) > 0 { // a process that has ended has no memory any more
-		u.memory.add(t.RSS)
+		raise(&u.memory, t.RSS)
 	}
 	if children, ok := t.Children.Get(); ok {
-		u.processes.add(rt.Some(children + 1))
+		raise(&u.processes, rt.Some(children+1))
 	}
 }
 
@@ -155,8 +159,8 @@ func (u *usage) addNode(n *rt.NodeReading) {
 	}
 	u.read.add(n.DiskReadBytes)
 	u.write.add(n.DiskWriteBytes)
-	u.memory.add(n.MemUsed())
-	u.shared.add(n.Shmem)
-	u.file.add(minus(n.Cached, n.Shmem))
-	u.processes.add(n.Processes)
+	raise(&u.memory, n.MemUsed())
+	raise(&u.shared, n.Shmem)
+	raise(&u.file, minus(n.Cached, n.Shmem))
+	raise(&u.processes, n.Processes)
 }

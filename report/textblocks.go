@@ -114,13 +114,13 @@ func (p *page) tasks(st *Step) {
 	if !busiest.UsedSecs.Valid() && !fullest.PeakBytes.Valid() {
 		return
 	}
-	of := func(t *Task) string {
+	of := func(t Task) string {
 		return fmt.Sprintf("task %-3d %10s %8s  ", t.Task, number(t.UsedSecs, "%.2f s"), size(t.PeakBytes))
 	}
 	for i := 0; i < len(st.Tasks) && len(st.Tasks) <= few; i += 2 {
-		line := of(&st.Tasks[i])
+		line := of(st.Tasks[i])
 		if i+1 < len(st.Tasks) {
-			line += of(&st.Tasks[i+1])
+			line += of(st.Tasks[i+1])
 		}
 		p.line("", "  %s", line)
 	}
@@ -196,5 +196,32 @@ func (p *page) energy(s *Summary) {
 	}
 	if len(parts) > 0 {
 		p.list("Energy", []string{strings.Join(parts, ", ") + "; of all that ran"})
+	}
+}
+
+// mostSensors bounds the sensors on the screen; --json has all.
+const mostSensors = 4
+
+// sensors writes the lines of what other programs measured.
+func (p *page) sensors(s *Summary) {
+	for i, of := range s.Others {
+		if i == mostSensors {
+			p.line("", "and %d more, see --json", len(s.Others)-i)
+			return
+		}
+		label := ""
+		if i == 0 {
+			label = "Reports of"
+		}
+		figure := ""
+		switch {
+		case of.MeanWatts.Valid():
+			figure = number(of.MeanWatts, ", mean %.1f W")
+		case of.Joules.Valid():
+			figure = number(of.Joules, ", %.1f J")
+		case of.MeanPct.Valid():
+			figure = number(of.MeanPct, ", mean %.1f %% of the CPUs")
+		}
+		p.line(label, "%s", fmt.Sprintf("%s about %s: %d %s%s", Plain(of.Sensor), Plain(of.Target), of.Reports, Plain(of.Kind), figure))
 	}
 }
