@@ -66,11 +66,6 @@ func optional[T any](r *Recorder, fn func(T)) {
 	}
 }
 
-// acknowledge reports to the job and the sources that the snapshot was stored.
-func (r *Recorder) acknowledge() {
-	optional(r, func(a Acknowledger) { a.Written(&r.snap) })
-}
-
 // forwardEvents passes the events of the job and the sources to the ledger.
 func (r *Recorder) forwardEvents() {
 	if r.o.Ledger == nil {

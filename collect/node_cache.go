@@ -157,3 +157,34 @@ func (n *NodeCache) write(s *rt.Snapshot) error {
 	}
 	return nil
 }
+
+// readNode reads the sources of the node, unless another tracker has stored their
+// values in the cache within half of the time since the last snapshot. The first
+// reading never uses the cache: it finds out which sources the node has.
+func (r *Recorder) readNode(s *rt.Snapshot) {
+	cache := r.o.NodeCache
+	if cache == nil {
+		r.readSources(s)
+		return
+	}
+	notBefore := s.Boot - (s.Boot-r.written)/2
+	isCached := r.seq > 0 && cache.load(s, notBefore)
+	isWriter := !isCached && cache.tryLock()
+	if isWriter && r.seq > 0 && cache.load(s, notBefore) { // stored between the two calls
+		cache.unlock()
+		isCached, isWriter = true, false
+	}
+	if !isCached {
+		r.readSources(s)
+	}
+	r.sums.fill(s)
+	if isWriter {
+		r.report(&r.cache, "sensor", "node cache", cache.write(s))
+	}
+}
+
+func (r *Recorder) readSources(s *rt.Snapshot) {
+	for i, src := range r.o.Node {
+		r.report(&r.node[i], "sensor", src.Name(), read(src, s))
+	}
+}

@@ -134,7 +134,9 @@ func (r *Recorder) Run(ctx context.Context) rt.Reason {
 		case e := <-events:
 			switch e {
 			case JobEnded:
-				r.last()
+				r.read(rt.ReasonLast)
+				r.complete()
+				r.put()
 				return rt.ReasonLast
 			case JobShort:
 				r.take(rt.ReasonTick)
@@ -157,8 +159,12 @@ func (r *Recorder) Run(ctx context.Context) rt.Reason {
 	}
 }
 
+// schedule begins a schedule now.
 func (r *Recorder) schedule() schedule {
-	return newSchedule(time.Now(), r.o.FirstInterval, r.o.FirstFor, r.o.Interval, r.budget.factor())
+	now := time.Now()
+	s := schedule{next: now, fast: r.o.FirstInterval, slow: r.o.Interval, fastUntil: now.Add(r.o.FirstFor), factor: r.budget.factor()}
+	s.advance(now)
+	return s
 }
 
 // appears waits for the job; it is false if ctx is done first.
@@ -260,7 +266,7 @@ func (r *Recorder) put() {
 	for i, sink := range r.o.Sinks {
 		r.report(&r.sinks[i], "spool", "snapshot", put(sink, &r.snap))
 	}
-	r.acknowledge()
+	optional(r, func(a Acknowledger) { a.Written(&r.snap) })
 	r.forwardEvents()
 }
 
@@ -281,9 +287,26 @@ func (r *Recorder) finish(ctx context.Context) rt.Reason {
 	return why
 }
 
-// last takes the snapshot of the job's end.
-func (r *Recorder) last() {
-	r.read(rt.ReasonLast)
-	r.complete()
-	r.put()
+// schedule computes when readings are due: on a grid that begins with the first one,
+// so that the duration of a reading never delays the next ones.
+type schedule struct {
+	next       time.Time
+	fast, slow time.Duration
+	fastUntil  time.Time
+	factor     int // by which the steps are longer than configured
+}
+
+// advance moves to the next reading in the future and returns how many readings were
+// missed before it.
+func (s *schedule) advance(now time.Time) (missed int) {
+	step := s.slow * time.Duration(s.factor)
+	if s.next.Before(s.fastUntil) {
+		step = s.fast * time.Duration(s.factor)
+	}
+	s.next = s.next.Add(step)
+	if late := now.Sub(s.next); late >= 0 {
+		missed = int(late/step) + 1
+		s.next = s.next.Add(time.Duration(missed) * step)
+	}
+	return missed
 }

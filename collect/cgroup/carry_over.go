@@ -19,17 +19,12 @@ const lasting = rt.Counter | rt.Peak | rt.Limit
 
 // countedBy are the counters of a v1 controller.
 func countedBy(controller string, j *rt.JobReading) []*rt.Opt[uint64] {
-	switch controller {
-	case "cpuacct":
-		return []*rt.Opt[uint64]{&j.CPUUsage, &j.CPUUser, &j.CPUSystem}
-	case "cpu":
-		return []*rt.Opt[uint64]{&j.CPUThrottled}
-	case "memory":
-		return []*rt.Opt[uint64]{&j.PageFaults, &j.MajorFaults, &j.EventsMax, &j.EventsOOMKill}
-	case "blkio":
-		return []*rt.Opt[uint64]{&j.IOReadBytes, &j.IOWriteBytes}
-	}
-	return nil
+	return map[string][]*rt.Opt[uint64]{
+		"cpuacct": {&j.CPUUsage, &j.CPUUser, &j.CPUSystem},
+		"cpu":     {&j.CPUThrottled},
+		"memory":  {&j.PageFaults, &j.MajorFaults, &j.EventsMax, &j.EventsOOMKill},
+		"blkio":   {&j.IOReadBytes, &j.IOWriteBytes},
+	}[controller]
 }
 
 // carryControllers keeps what was counted in a hierarchy of v1 when the job's directory in

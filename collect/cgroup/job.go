@@ -228,21 +228,15 @@ func (j *Job) SkipSteps(on bool) {
 func (j *Job) Notes() []rt.Event {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.state.takeNotes()
+	notes := j.state.notes
+	j.state.notes = nil
+	return notes
 }
 
 // Thread is the id of the thread that watches and takes the last readings, 0 before it
 // runs. Only the watcher uses it: if the program lowers the priority of its threads
 // (setpriority(2)), this one has to run within 5 ms.
 func (j *Job) Thread() int { return int(j.thread.Load()) }
-
-// Err returns why a part of the cgroup could not be opened or watched, nil if all could.
-// What was opened is read all the same.
-func (j *Job) Err() error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.state.err
-}
 
 // Close ends the watching and closes all descriptors. Read may still be called.
 func (j *Job) Close() error {

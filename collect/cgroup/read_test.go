@@ -250,3 +250,10 @@ func benchmarkRead(b *testing.B, version int) {
 
 func BenchmarkReadV1(b *testing.B) { benchmarkRead(b, 1) }
 func BenchmarkReadV2(b *testing.B) { benchmarkRead(b, 2) }
+
+// Err returns why a part of the cgroup could not be opened or watched, nil if all could.
+func (j *Job) Err() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.state.err
+}

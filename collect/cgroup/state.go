@@ -35,14 +35,17 @@ type state struct {
 	buf      procfile.Buffer
 	toReopen int // readings that still open missing files
 	readings
-	cpuset  cpusetLog
-	process processEvents
+	cpuset      cpusetLog
+	processes   procfile.File // the v2 file cgroup.events of the job
+	isPopulated bool          // what it had last
 
 	phase     rt.JobPhase
-	wasFound  atomic.Bool // the job's cgroup existed once; read without the lock
-	timing                // of the watcher
-	isBlind   bool        // a directory could not be watched: all are compared from time to time
-	hasNewDir bool        // a directory was made since StepBegins was called
+	wasFound  atomic.Bool   // the job's cgroup existed once; read without the lock
+	settle    time.Duration // Options.Settle
+	settleBy  time.Time     // when JobAppeared waits no longer; zero while there is nothing to wait for
+	deadline  time.Time     // of the watcher's next wait; zero is none
+	isBlind   bool          // a directory could not be watched: all are compared from time to time
+	hasNewDir bool          // a directory was made since StepBegins was called
 	out       []collect.JobEvent
 }
 
@@ -65,25 +68,6 @@ func (l *ledger) Failed(err error) {
 	}
 }
 
-func (l *ledger) takeNotes() []rt.Event {
-	notes := l.notes
-	l.notes = nil
-	return notes
-}
-
-// timing is when the watcher looks by itself.
-type timing struct {
-	settle   time.Duration // Options.Settle
-	settleBy time.Time     // when JobAppeared waits no longer; zero while there is nothing to wait for
-	deadline time.Time     // of the watcher's next wait; zero is none
-}
-
-// processEvents is the v2 file cgroup.events of the job.
-type processEvents struct {
-	file        procfile.File
-	isPopulated bool // what it had last
-}
-
 // close closes all descriptors.
 func (s *state) close() error {
 	err := s.watch.Close()
@@ -93,7 +77,7 @@ func (s *state) close() error {
 	}
 	s.pressure.Close()
 	s.epoll.Close()
-	s.process.file.Retire()
+	s.processes.Retire()
 	return err
 }
 
@@ -116,7 +100,7 @@ func (s *state) Found(version int, controller, dir string) bool {
 		events := filepath.Join(dir, "cgroup.events")
 		s.WatchFile(events)
 		s.WatchFile(filepath.Join(dir, memoryEvents))
-		s.Failed(counters.Open(&s.process.file, events), false)
+		s.Failed(counters.Open(&s.processes, events), false)
 		s.checkPopulated()
 	}
 	return true
@@ -273,18 +257,14 @@ func (s *state) reportKill() {
 // checkPopulated reads the v2 file cgroup.events: when the job's last process ends,
 // "populated 1" becomes "populated 0". A suspended job stays populated.
 func (s *state) checkPopulated() {
-	b, ok := counters.Read(&s.process.file, &s.buf)
+	n, ok := counters.Key(&s.processes, &s.buf, "populated")
 	if !ok {
 		return
 	}
-	n, ok := counters.ParseKey(b, "populated")
-	if !ok {
-		return
-	}
-	if s.process.isPopulated && n == 0 {
+	if s.isPopulated && n == 0 {
 		s.stepEnded()
 	}
-	s.process.isPopulated = n != 0
+	s.isPopulated = n != 0
 }
 
 // created adds a directory that was made.
@@ -346,8 +326,8 @@ func (s *state) rootRemoved(root string) {
 	}
 	s.carryJob()
 	s.pressure.Reset(true)
-	s.process.file.Retire()
-	s.process = processEvents{}
+	s.processes.Retire()
+	s.processes, s.isPopulated = procfile.File{}, false
 	s.settleBy = time.Time{}
 	s.emit(collect.JobEnded)
 	s.phase = rt.JobGone

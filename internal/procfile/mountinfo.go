@@ -62,9 +62,6 @@ func text(line []byte) (word string, rest []byte) {
 // Unescape undoes the octal escapes of a word of mountinfo or of /proc/<pid>/mounts:
 // \040 is a blank.
 func Unescape(word []byte) string {
-	if bytes.IndexByte(word, '\\') < 0 {
-		return string(word)
-	}
 	return string(AppendUnescaped(nil, word))
 }
 

@@ -76,13 +76,7 @@ func Pair(b []byte) (key []byte, v uint64, ok bool, rest []byte) {
 
 // Trim drops blanks, line ends and zero bytes at both ends.
 func Trim(b []byte) []byte {
-	for len(b) > 0 && b[0] <= ' ' {
-		b = b[1:]
-	}
-	for len(b) > 0 && b[len(b)-1] <= ' ' {
-		b = b[:len(b)-1]
-	}
-	return b
+	return bytes.TrimFunc(b, func(c rune) bool { return c <= ' ' })
 }
 
 // Range parses one part of a list such as "0-3,8": two numbers of at most so many bits

@@ -52,10 +52,8 @@ func (d *Directory) ReadEvents(buf *procfile.Buffer) {
 	if n, ok := Number(&d.failcnt, buf); ok {
 		d.Fail.Set(n)
 	}
-	if b, ok := Read(&d.OOMControl, buf); ok {
-		if n, ok := ParseKey(b, "oom_kill"); ok {
-			d.OOMKill.Set(n)
-		}
+	if n, ok := Key(&d.OOMControl, buf, "oom_kill"); ok {
+		d.OOMKill.Set(n)
 	}
 }
 

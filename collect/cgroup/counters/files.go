@@ -204,11 +204,14 @@ func Read(f *procfile.File, buf *procfile.Buffer) ([]byte, bool) {
 
 // Number reads a file that holds one number.
 func Number(f *procfile.File, buf *procfile.Buffer) (uint64, bool) {
-	b, ok := Read(f, buf)
-	if !ok {
-		return 0, false
-	}
+	b, _ := Read(f, buf)
 	return parseNumber(b)
+}
+
+// Key reads the value of the line "key value" of a file.
+func Key(f *procfile.File, buf *procfile.Buffer, key string) (uint64, bool) {
+	b, _ := Read(f, buf)
+	return ParseKey(b, key)
 }
 
 func parseNumber(b []byte) (uint64, bool) { return procfile.Uint(bytes.TrimRight(b, " \n")) }

@@ -293,10 +293,8 @@ func (s *Hierarchies) OOMKillsV1() (kills uint64) {
 	for _, h := range s.all {
 		kills += h.oomKill.Or(0)
 		for _, n := range h.dirs {
-			if b, ok := counters.Read(&n.OOMControl, s.buf); ok {
-				v, _ := counters.ParseKey(b, "oom_kill")
-				kills += v
-			}
+			v, _ := counters.Key(&n.OOMControl, s.buf, "oom_kill")
+			kills += v
 		}
 	}
 	return kills
