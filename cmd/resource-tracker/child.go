@@ -54,11 +54,24 @@ func start(argv []string) (*child, error) {
 		c.pid, _, err = syscall.StartProcess("/bin/sh", append([]string{"sh", path}, argv[1:]...), attr)
 	}
 	if err != nil {
-		return nil, cli.WithKind(errNotExecutable, fmt.Errorf("%s: cannot be executed: %w", argv[0], err))
+		return nil, notExecutable(argv[0], err)
 	}
 	c.terminal = openTerminal()
 	go c.forward()
 	return c, nil
+}
+
+// execCommand replaces this process by the command. It returns only when that fails.
+func execCommand(argv []string) error {
+	path, err := look(argv[0])
+	if err != nil {
+		return err
+	}
+	err = syscall.Exec(path, argv, os.Environ())
+	if errors.Is(err, syscall.ENOEXEC) { // as in start
+		err = syscall.Exec("/bin/sh", append([]string{"sh", path}, argv[1:]...), os.Environ())
+	}
+	return notExecutable(argv[0], err)
 }
 
 // look finds the command as a shell does.
@@ -70,22 +83,24 @@ func look(name string) (string, error) {
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return "", cli.WithKind(errNotFound, fmt.Errorf("%s: command not found", name))
 	}
-	var cause *exec.Error
-	if errors.As(err, &cause) {
+	if cause, ok := errors.AsType[*exec.Error](err); ok {
 		err = cause.Err
 	}
-	return "", cli.WithKind(errNotExecutable, fmt.Errorf("%s: cannot be executed: %w", name, err))
+	return "", notExecutable(name, err)
+}
+
+func notExecutable(name string, err error) error {
+	return cli.WithKind(errNotExecutable, fmt.Errorf("%s: cannot be executed: %w", name, err))
 }
 
 func (c *child) forward() {
 	defer recovery.Handle(warn)
 	for s := range c.signals {
-		if n, ok := s.(syscall.Signal); ok {
-			c.mu.Lock()
-			c.sent = n
-			c.mu.Unlock()
-			c.signal(n)
-		}
+		n := s.(syscall.Signal)
+		c.mu.Lock()
+		c.sent = n
+		c.mu.Unlock()
+		c.signal(n)
 	}
 }
 

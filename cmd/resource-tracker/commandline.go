@@ -28,12 +28,17 @@ type commandLine struct {
 	values  map[string][]string // by the option's name; none for an option that is not set
 	flagged map[string]bool     // set by a flag, not by its variable
 	command []string
+	err     error // the first value that cannot be used
+}
+
+func newCommandLine() *commandLine {
+	return &commandLine{values: map[string][]string{}, flagged: map[string]bool{}}
 }
 
 // parseCommandLine parses args, without the program's name, and the variables of lookup, which
 // is os.LookupEnv. The error is flag.ErrHelp for --help.
 func parseCommandLine(args []string, options []option, lookup func(string) (string, bool)) (*commandLine, error) {
-	c := &commandLine{values: map[string][]string{}, flagged: map[string]bool{}}
+	c := newCommandLine()
 	flags := c.flagSet(options)
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -46,20 +51,18 @@ func parseCommandLine(args []string, options []option, lookup func(string) (stri
 		return nil, cli.Usage("-- without a command: leave it out to sample without one")
 	}
 	for _, o := range options {
-		value, set := lookup(o.variable)
-		if !set || value == "" || c.flagged[o.name] { // an empty variable counts as not set
-			continue
-		}
-		if o.takes == "" {
-			if _, err := strconv.ParseBool(value); err != nil {
+		value, _ := lookup(o.variable)
+		switch {
+		case c.flagged[o.name]:
+		case value == "": // an empty variable counts as not set
+			if o.fallback != "" {
+				c.values[o.name] = []string{o.fallback}
+			}
+		default:
+			if _, err := strconv.ParseBool(value); err != nil && o.takes == "" {
 				return nil, cli.Usage("%s %q: it is either true or false", o.variable, value)
 			}
-		}
-		c.values[o.name] = []string{value}
-	}
-	for _, o := range options {
-		if c.values[o.name] == nil && o.fallback != "" {
-			c.values[o.name] = []string{o.fallback}
+			c.values[o.name] = []string{value}
 		}
 	}
 	return c, nil
@@ -69,13 +72,29 @@ func (c *commandLine) flagSet(options []option) *flag.FlagSet {
 	flags := flag.NewFlagSet("resource-tracker", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	for _, o := range options {
-		v := &flagValue{line: c, option: o}
-		flags.Var(v, o.name, o.usage)
+		define, set := flags.Func, func(text string) error { return c.set(o, text) }
+		if o.takes == "" {
+			define = flags.BoolFunc
+		}
+		define(o.name, o.usage, set)
 		if o.short != "" {
-			flags.Var(v, o.short, o.usage)
+			define(o.short, o.usage, set)
 		}
 	}
 	return flags
+}
+
+// set adds the value of a flag.
+func (c *commandLine) set(o option, text string) error {
+	if _, err := strconv.ParseBool(text); err != nil && o.takes == "" {
+		return errors.New("it is either true or false")
+	}
+	c.flagged[o.name] = true
+	if !o.repeats {
+		c.values[o.name] = nil
+	}
+	c.values[o.name] = append(c.values[o.name], text)
+	return nil
 }
 
 // endsInDashes reports whether the last word announces a command that does not follow: it is
@@ -85,9 +104,15 @@ func endsInDashes(args []string, options []option) bool {
 	if last < 0 || args[last] != "--" {
 		return false
 	}
-	before := &commandLine{values: map[string][]string{}, flagged: map[string]bool{}}
-	flags := before.flagSet(options)
+	flags := newCommandLine().flagSet(options)
 	return flags.Parse(args[:last]) == nil && flags.NArg() == 0 && !slices.Contains(args[:last], "--")
+}
+
+// fail keeps the first error.
+func (c *commandLine) fail(format string, args ...any) {
+	if c.err == nil {
+		c.err = cli.Usage(format, args...)
+	}
 }
 
 // text is an option's value, the last one of several.
@@ -103,31 +128,3 @@ func (c *commandLine) on(name string) bool {
 	on, _ := strconv.ParseBool(c.text(name)) // the parser has checked it
 	return on
 }
-
-// flagValue is the flag.Value of an option.
-type flagValue struct {
-	line   *commandLine
-	option option
-}
-
-// String implements flag.Value; it is not used.
-func (*flagValue) String() string { return "" }
-
-// Set implements flag.Value.
-func (g *flagValue) Set(text string) error {
-	name := g.option.name
-	if g.option.takes == "" {
-		if _, err := strconv.ParseBool(text); err != nil {
-			return errors.New("it is either true or false")
-		}
-	}
-	g.line.flagged[name] = true
-	if !g.option.repeats {
-		g.line.values[name] = nil
-	}
-	g.line.values[name] = append(g.line.values[name], text)
-	return nil
-}
-
-// IsBoolFlag reports whether the flag takes no value.
-func (g *flagValue) IsBoolFlag() bool { return g.option.takes == "" }

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"cmp"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/pelletier/go-toml/v2"
+
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/telemetry"
 )
 
@@ -40,59 +43,27 @@ type settings struct {
 	procfs, sysfs, cgroupfs string // cgroupfs: empty for the kernel's mounts
 }
 
-func newSettings(c *commandLine) (s settings, err error) {
+func newSettings(c *commandLine) (settings, error) {
 	file := readConfig(c.text("config"))
-	s = settings{
-		command: c.command,
-		output:  c.text("output"), spoolDir: c.text("spool"),
+	s := settings{
+		interval: c.interval(file.interval), pid: c.pid(file.pid),
+		csv: c.choose("format", "json", "csv"), gpu: c.choose("gpu", "off", "auto"), scope: c.scope(),
+		meta: c.metadata(file.jobName), command: c.command,
+		output: c.text("output"), spoolDir: c.text("spool"), connect: file.connect,
 		procfs: c.text("path.procfs"), sysfs: c.text("path.sysfs"), cgroupfs: c.text("path.cgroupfs"),
 	}
-	seconds := file.interval
-	if text := c.text("interval"); c.values["interval"] != nil {
-		seconds, err = parseInterval(text)
+	if c.err == nil {
+		s.streaming, c.err = newStreaming(os.Getenv)
+	}
+	if text := c.text("listen"); text != "" {
+		a, err := telemetry.ParseAddress(text)
 		if err != nil {
-			return s, err
+			c.fail("--listen %w", err)
 		}
+		s.listen = &a
 	}
-	s.interval = time.Duration(seconds) * time.Second
-	s.pid, err = choosePID(c, file.pid)
-	if err != nil {
-		return s, err
-	}
-	s.csv, err = choose(c, "format", "json", "csv")
-	if err != nil {
-		return s, err
-	}
-	s.gpu, err = choose(c, "gpu", "off", "auto")
-	if err != nil {
-		return s, err
-	}
-	job, err := choose(c, "scope", string(rt.ScopeNode), string(rt.ScopeJob))
-	if err != nil {
-		return s, err
-	}
-	s.scope = rt.ScopeNode
-	if job {
-		if !insideSlurm() {
-			return s, cli.Usage("--scope job: this is not a Slurm job, SLURM_JOB_ID is not set; leave it out for the node's figures")
-		}
-		s.scope = rt.ScopeJob
-	}
-	s.meta, err = metadata(c, file.jobName)
-	if err != nil {
-		return s, err
-	}
-	s.streaming, err = newStreaming(os.Getenv)
-	if err != nil {
-		return s, err
-	}
-	s.listen, err = address("--listen", c.text("listen"))
-	if err != nil {
-		return s, err
-	}
-	s.connect = file.connect
 	s.chooseOutput(c)
-	return s, nil
+	return s, c.err
 }
 
 // chooseOutput decides where samples go without a flag: with a command in a Slurm job,
@@ -104,18 +75,6 @@ func (s *settings) chooseOutput(c *commandLine) {
 		return
 	}
 	s.toStdout = !isSet
-}
-
-// address parses where to listen; nil for an empty text.
-func address(flag, text string) (*telemetry.Address, error) {
-	if text == "" {
-		return nil, nil
-	}
-	a, err := telemetry.ParseAddress(text)
-	if err != nil {
-		return nil, cli.Usage("%s %w", flag, err)
-	}
-	return &a, nil
 }
 
 // hasSpool reports whether the readings go to a spool.
@@ -142,63 +101,123 @@ func stateDir() string {
 	return ""
 }
 
-// parseInterval parses a whole number of seconds.
-func parseInterval(text string) (uint64, error) {
-	seconds, err := strconv.ParseUint(text, 10, 64)
-	if err != nil || seconds < 1 || seconds > maxInterval {
-		return 0, cli.Usage("--interval %q: give a whole number of seconds from 1 to %d (RESOURCE_TRACKER_INTERVAL sets it too)", text, maxInterval)
+// interval returns how often to sample; fromFile is the file's, in seconds.
+func (c *commandLine) interval(fromFile uint64) time.Duration {
+	seconds := fromFile
+	if text := c.text("interval"); c.values["interval"] != nil {
+		var err error
+		seconds, err = strconv.ParseUint(text, 10, 64)
+		if err != nil || seconds < 1 || seconds > maxInterval {
+			c.fail("--interval %q: give a whole number of seconds from 1 to %d (RESOURCE_TRACKER_INTERVAL sets it too)", text, maxInterval)
+		}
 	}
-	return seconds, nil
+	return time.Duration(seconds) * time.Second
 }
 
-// choosePID returns the pid of the flag, the variable or the file, in this order; a command's
-// own pid overrides the latter two.
-func choosePID(c *commandLine, fromFile int) (int, error) {
+// pid returns the pid of the flag, the variable or the file, in this order; a command's own
+// pid overrides the latter two.
+func (c *commandLine) pid(fromFile int) int {
 	text := c.text("pid")
 	switch {
 	case len(c.command) > 0 && !c.flagged["pid"]:
-		return 0, nil
+		return 0
 	case len(c.command) > 0:
-		return 0, cli.Usage("--pid and a command: the command's own process is tracked, give only one of them")
+		c.fail("--pid and a command: the command's own process is tracked, give only one of them")
 	case c.values["pid"] == nil:
-		return fromFile, nil
+		return fromFile
 	}
 	pid, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || pid < 1 {
-		return 0, cli.Usage("--pid %q: give the number of a process, at least 1 (%s sets it too)", text, pidVariable)
+		c.fail("--pid %q: give the number of a process, at least 1 (%s sets it too)", text, pidVariable)
 	}
-	return int(pid), nil
+	return int(pid)
 }
 
 // choose reports whether a flag has the second of its two values.
-func choose(c *commandLine, name, first, second string) (bool, error) {
-	switch v := c.text(name); v {
-	case first:
-		return false, nil
-	case second:
-		return true, nil
-	default:
-		return false, cli.Usage("--%s %q: it is either %s or %s", name, v, first, second)
+func (c *commandLine) choose(name, first, second string) bool {
+	v := c.text(name)
+	if v != first && v != second {
+		c.fail("--%s %q: it is either %s or %s", name, v, first, second)
 	}
+	return v == second
 }
 
-func metadata(c *commandLine, jobName string) (rt.Metadata, error) {
+func (c *commandLine) scope() rt.Scope {
+	if !c.choose("scope", string(rt.ScopeNode), string(rt.ScopeJob)) {
+		return rt.ScopeNode
+	}
+	if !insideSlurm() {
+		c.fail("--scope job: this is not a Slurm job, SLURM_JOB_ID is not set; leave it out for the node's figures")
+	}
+	return rt.ScopeJob
+}
+
+func (c *commandLine) metadata(jobName string) rt.Metadata {
 	m := rt.Metadata{}
 	for _, field := range rt.MetadataFields {
 		*m.Field(field) = c.text(flagName(field))
 	}
-	if m.JobName == "" {
-		m.JobName = jobName
-	}
+	m.JobName = cmp.Or(m.JobName, jobName)
 	for _, tag := range c.values["tag"] {
 		key, value, ok := strings.Cut(tag, "=")
 		if !ok || key == "" {
-			return m, cli.Usage("--tag %q: give KEY=VALUE", tag)
+			c.fail("--tag %q: give KEY=VALUE", tag)
 		}
-		if m.Tags == nil {
-			m.Tags = map[string]string{}
-		}
-		m.Tags[key] = value
+		m.Merge(rt.Metadata{Tags: map[string]string{key: value}})
 	}
-	return m, nil
+	return m
+}
+
+// maxConfig limits what is read of a configuration file, in bytes.
+const maxConfig = 1 << 20
+
+// config is the content of the user's TOML file (section 3.3), with the defaults.
+type config struct {
+	jobName  string
+	pid      int                // 0: none
+	interval uint64             // seconds
+	connect  *telemetry.Address // of a GemPBA program; nil: none
+}
+
+// readConfig reads the file. It ignores, without a message, a file that is missing or invalid
+// and keys that are unknown or of another type (section 3.3).
+func readConfig(path string) config {
+	c := config{interval: 1}
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return c
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return c
+	}
+	defer f.Close()
+	if b, err := io.ReadAll(io.LimitReader(f, maxConfig)); err == nil {
+		c.parse(b)
+	}
+	return c
+}
+
+func (c *config) parse(b []byte) {
+	var doc map[string]any
+	if toml.Unmarshal(b, &doc) != nil {
+		return
+	}
+	job, _ := doc["job"].(map[string]any)
+	tracker, _ := doc["tracker"].(map[string]any)
+	if name, ok := job["name"].(string); ok {
+		c.jobName = name
+	}
+	if pid, ok := job["pid"].(int64); ok && pid > 0 && pid == int64(int32(pid)) {
+		c.pid = int(pid)
+	}
+	if secs, ok := tracker["interval_secs"].(int64); ok && secs >= 1 && secs <= maxInterval {
+		c.interval = uint64(secs)
+	}
+	gempba, _ := doc["gempba"].(map[string]any)
+	if text, ok := gempba["connect"].(string); ok {
+		if a, err := telemetry.ParseAddress(text); err == nil {
+			c.connect = &a
+		}
+	}
 }

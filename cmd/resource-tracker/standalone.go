@@ -34,7 +34,7 @@ func standalone(s settings) error {
 	if err != nil {
 		return err
 	}
-	t.record(ctx)
+	t.rec.Run(ctx)
 	shutdown, stopShutdown := shutdownContext()
 	defer stopShutdown()
 	soon, cancelSoon := context.WithTimeout(shutdown, recordTimeout)

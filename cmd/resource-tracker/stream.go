@@ -13,6 +13,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/cloud"
+	"github.com/resource-tracker/rt/collect/host"
 	"github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/delivery"
 	"github.com/resource-tracker/rt/internal/hostfacts"
@@ -71,7 +72,7 @@ func (t *tracking) openStream(s settings, warn func(error)) (err error) {
 	for _, what := range s.streaming.to.ClearText() {
 		warn(fmt.Errorf("%s: use https where others may listen", what))
 	}
-	local := readHost(s)
+	local := hostfacts.Local(host.NewRoots(s.procfs, s.sysfs), os.LookupEnv)
 	private := t.writer == nil
 	if private {
 		dir, err := os.MkdirTemp("", delivery.PrivatePrefix)
@@ -90,9 +91,9 @@ func (t *tracking) openStream(s settings, warn func(error)) (err error) {
 				return prober.Probe(ctx, cloud.Suspects(s.sysfs))
 			})
 			select {
-			case host := <-facts:
-				hostfacts.AddGPUs(&host, firstGPUs())
-				return hostfacts.Drop(host, hostfacts.Suppressed(os.LookupEnv)), true
+			case h := <-facts:
+				hostfacts.AddGPUs(&h, firstGPUs())
+				return hostfacts.Drop(h, hostfacts.Suppressed(os.LookupEnv)), true
 			case <-ctx.Done():
 				return rt.Host{}, false
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/user"
 	"runtime"
 	"strings"
 	"time"
@@ -15,8 +16,10 @@ import (
 	"github.com/resource-tracker/rt/collect/cgroup"
 	"github.com/resource-tracker/rt/collect/energy"
 	"github.com/resource-tracker/rt/collect/gpu"
+	"github.com/resource-tracker/rt/collect/host"
 	"github.com/resource-tracker/rt/collect/proc"
 	"github.com/resource-tracker/rt/internal/delivery"
+	"github.com/resource-tracker/rt/internal/hostfacts"
 	"github.com/resource-tracker/rt/internal/telemetry"
 	"github.com/resource-tracker/rt/internal/tracker"
 	"github.com/resource-tracker/rt/slurm/environ"
@@ -37,6 +40,40 @@ type tracking struct {
 	lock    tracker.StepLock
 	kills   tracker.OOMKills
 	rec     *collect.Recorder
+}
+
+// newRun returns the identity of the run, for the spool and for the samples. pid is 0 if no
+// process tree is tracked.
+func newRun(s settings, pid int, started time.Time) rt.Run {
+	run := rt.Run{Identity: rt.Identity{Start: started}, Ending: rt.Ending{State: rt.StateRunning}}
+	if insideSlurm() {
+		if task, err := environ.FromTask(environ.NewEnv(os.Environ()), started); err == nil {
+			run = task
+		}
+	}
+	setNode(&run)
+	if run.User == "" {
+		if u, err := user.Current(); err == nil {
+			run.User = u.Username
+		}
+	}
+	run.UID, run.GID = rt.Some(uint64(os.Getuid())), rt.Some(uint64(os.Getgid()))
+	run.BootID, _ = host.BootID(s.procfs)
+	run.Meta.Merge(s.meta)
+	run.Command = s.command
+	run.Interval = s.interval.Seconds()
+	run.TrackerVersion = rt.Version
+	if pid != 0 {
+		run.PID.Set(uint64(pid))
+	}
+	return run
+}
+
+// setNode sets a run's node to this host if Slurm does not name it.
+func setNode(run *rt.Run) {
+	if run.Node == "" {
+		run.Node, _ = os.Hostname() // empty after an error
+	}
 }
 
 // track opens all that tracking needs. failed is called, on another goroutine, when a
@@ -188,7 +225,7 @@ func (t *tracking) openNamedSpool(s settings, warn func(error)) error {
 	if err != nil {
 		return err
 	}
-	if err := t.openSpool(s, dir, readHost(s), warn); err != nil {
+	if err := t.openSpool(s, dir, hostfacts.Local(host.NewRoots(s.procfs, s.sysfs), os.LookupEnv), warn); err != nil {
 		return fmt.Errorf("%w (--spool names another directory)", err)
 	}
 	if dir != s.spoolDir {
@@ -221,9 +258,6 @@ func (t *tracking) openSpool(s settings, dir string, facts rt.Host, warn func(er
 	t.sinks = append(t.sinks, w)
 	return nil
 }
-
-// record takes readings until ctx is done, and then a last one.
-func (t *tracking) record(ctx context.Context) { t.rec.Run(ctx) }
 
 // end writes how the run ended and closes everything. It sends nothing.
 func (t *tracking) end(exit rt.Exit) error {

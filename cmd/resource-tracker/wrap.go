@@ -17,11 +17,16 @@ import (
 	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/internal/tracker"
 	"github.com/resource-tracker/rt/slurm/environ"
+	"github.com/resource-tracker/rt/spool"
 )
 
 // recordTimeout is how long a command that has ended waits for its record: for the last
 // reading, and once more for the end of the spool. A disk that hangs costs no more.
 const recordTimeout = 5 * time.Second
+
+// stepLockTimeout is how long a command waits for its spool to report whether another
+// task tracks the step already.
+const stepLockTimeout = time.Second
 
 // wrap runs the command, tracks it, and ends with its status. An error of the tracking is
 // a warning: the command runs all the same.
@@ -48,7 +53,9 @@ func wrap(s settings) error {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	var begun atomic.Pointer[tracking]
 	recorded := make(chan *tracking, 1)
-	go func() { recorded <- follow(ctx, s, locks, newRunOf(s, child.pid, started), &begun) }()
+	go func() {
+		recorded <- follow(ctx, s, locks, func() rt.Run { return newRun(s, child.pid, started) }, &begun)
+	}()
 
 	child.wait()
 	cancel(collect.ErrCommandEnded)
@@ -78,13 +85,28 @@ func wrap(s settings) error {
 	return nil
 }
 
-// newRunOf delays the system calls of newRun until the command runs.
-func newRunOf(s settings, pid int, started time.Time) func() rt.Run {
-	return func() rt.Run { return newRun(s, pid, started) }
+// acquireStepLock takes the lock of the step if the command is one of its tasks and its
+// readings go to a spool. An error of the spool is reported later, when it is opened.
+func acquireStepLock(s settings) tracker.StepLock {
+	run, err := environ.FromTask(environ.NewEnv(os.Environ()), time.Time{})
+	if err != nil {
+		return tracker.StepLock{}
+	}
+	setNode(&run)
+	name := tracker.StepLockName(&run)
+	if name == "" || !s.hasSpool() {
+		return tracker.StepLock{}
+	}
+	dir, err := s.findSpool(spool.CheckDir)
+	if err != nil {
+		return tracker.StepLock{}
+	}
+	return tracker.AcquireStepLock(dir, name)
 }
 
-// follow tracks until ctx is done, unless another task has the step's lock. It returns nil
-// if nothing could be tracked, or not to the end; begun is set in the latter case too.
+// follow tracks until ctx is done, unless another task has the step's lock. run returns
+// the run, after the command has started. follow returns nil if nothing could be tracked,
+// or not to the end; begun is set in the latter case too.
 func follow(ctx context.Context, s settings, locks <-chan tracker.StepLock, run func() rt.Run, begun *atomic.Pointer[tracking]) (t *tracking) {
 	defer recovery.Handle(func(err error) {
 		warn(fmt.Errorf("the command is no longer tracked: %w", err))
@@ -105,7 +127,7 @@ func follow(ctx context.Context, s settings, locks <-chan tracker.StepLock, run 
 	}
 	t.lock = lock
 	begun.Store(t)
-	t.record(ctx)
+	t.rec.Run(ctx)
 	if t.lock.Held() && t.job != nil {
 		tracker.NoteUntrackedTasks(t.job, s.procfs, environ.NewEnv(os.Environ()), t.run.Step, t.note)
 	}
@@ -132,17 +154,16 @@ func finish(t *tracking, exit rt.Exit) {
 // exitOf returns how the command ended. signalled is the last signal that was forwarded.
 func exitOf(status unix.WaitStatus, signalled syscall.Signal, now time.Time) rt.Exit {
 	e := rt.Exit{Source: "exit", Time: now, Outcome: rt.OutcomeFailed}
-	switch {
-	case status.Signaled():
+	if status.Signaled() {
 		e.Code, e.Signal = rt.Some[int64](0), rt.Some(int64(status.Signal()))
 		if status.Signal() == signalled {
 			e.Outcome = rt.OutcomeCancelled
 		}
-	default:
-		e.Code, e.Signal = rt.Some(int64(status.ExitStatus())), rt.Some[int64](0)
-		if status.ExitStatus() == 0 {
-			e.Outcome = rt.OutcomeFinished
-		}
+		return e
+	}
+	e.Code, e.Signal = rt.Some(int64(status.ExitStatus())), rt.Some[int64](0)
+	if status.ExitStatus() == 0 {
+		e.Outcome = rt.OutcomeFinished
 	}
 	return e
 }

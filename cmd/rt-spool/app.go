@@ -12,7 +12,7 @@ import (
 
 func newApp(stdout, stderr io.Writer) *cli.App {
 	cli.HelpPrinter = printHelp
-	return &cli.App{
+	app := &cli.App{
 		Name:            "rt-spool",
 		Usage:           "show, export, check and deliver the runs that trackers have spooled",
 		UsageText:       "rt-spool [--config FILE] [--spool DIR] VERB [flags] [JOB...]",
@@ -42,6 +42,15 @@ a run as ls shows it, or the path of a spool file.`,
 			return cli.ShowAppHelp(c)
 		},
 		CustomAppHelpTemplate: cli.AppHelpTemplate + "\n" + exitHelp,
+	}
+	explainUsageErrors(app.Commands)
+	return app
+}
+
+func explainUsageErrors(commands []*cli.Command) {
+	for _, c := range commands {
+		c.OnUsageError = onUsageError
+		explainUsageErrors(c.Subcommands)
 	}
 }
 

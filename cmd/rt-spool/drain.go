@@ -3,8 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
+	"time"
 
+	"github.com/schollz/progressbar/v3"
 	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt"
@@ -25,11 +28,10 @@ func drainCommand() *cli.Command {
 			&cli.DurationFlag{Name: "jitter", DefaultText: "drain.jitter", Usage: "wait for a random time of at most `T` first"},
 			&cli.DurationFlag{Name: "deadline", DefaultText: "drain.deadline", Usage: "stop after `T` and leave the rest to the next drain"},
 			&cli.IntFlag{Name: "concurrency", DefaultText: "drain.concurrency", Usage: "deliver `N` runs at the same time"},
-			&cli.BoolFlag{Name: "live", Usage: "upload what there is of runs that are still tracked, too"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "say what would be done, and do nothing"},
+			&cli.BoolFlag{Name: "live", Usage: "also upload the readings so far of runs that are still tracked"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "print what would be done, and change nothing"},
 		},
-		OnUsageError: onUsageError,
-		Action:       runDrain,
+		Action: runDrain,
 	}
 }
 
@@ -151,5 +153,30 @@ func printDrained(c *cli.Context, d *delivery.Drained, sacctNamed bool) {
 	}
 	if d.ProblemsOmitted > 0 {
 		fmt.Fprintf(c.App.ErrWriter, "rt-spool: and %d more problems\n", d.ProblemsOmitted)
+	}
+}
+
+// bar shows the progress of a drain on a terminal. finish does nothing on nil.
+type bar struct {
+	w io.Writer
+	p *progressbar.ProgressBar
+}
+
+func newBar(w io.Writer) *bar { return &bar{w: w} }
+
+// Begin implements upload.Progress.
+func (b *bar) Begin(runs int) {
+	b.p = progressbar.NewOptions(runs,
+		progressbar.OptionSetWriter(b.w), progressbar.OptionSetDescription("runs"),
+		progressbar.OptionShowCount(), progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionSetWidth(40), progressbar.OptionClearOnFinish())
+}
+
+// Done implements upload.Progress.
+func (b *bar) Done(string, error) { _ = b.p.Add(1) } // a failure to draw does not stop a drain
+
+func (b *bar) finish() {
+	if b != nil && b.p != nil {
+		_ = b.p.Finish()
 	}
 }

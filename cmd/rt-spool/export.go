@@ -88,8 +88,7 @@ func exportCommand() *cli.Command {
 			&cli.Float64Flag{Name: "speed", Usage: "of gempba: write the lines `FACTOR` times as fast as they were sent (default: as fast as possible)"},
 			nodeFlag,
 		},
-		OnUsageError: onUsageError,
-		Action:       runExport,
+		Action: runExport,
 	}
 }
 

@@ -30,8 +30,7 @@ func ftdcCommand() *cli.Command {
 			&cli.BoolFlag{Name: "interactive", Aliases: []string{"i"}, Usage: "select metrics to draw on a full screen; its last line names the keys"},
 			&cli.BoolFlag{Name: "any-time", Usage: "continue where the clock was set"},
 		},
-		OnUsageError: onUsageError,
-		Action:       runFTDC,
+		Action: runFTDC,
 	}
 }
 

@@ -40,8 +40,7 @@ Each rt-spool drain does the same at its end.
 			&cli.BoolFlag{Name: "undelivered", Usage: "treat runs that have ended as if they were delivered: their data is lost"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "change nothing, and print what would be done"},
 		},
-		OnUsageError: onUsageError,
-		Action:       runGC,
+		Action: runGC,
 	}
 }
 

@@ -26,8 +26,7 @@ func hostCommand() *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON object"},
 			&cli.BoolFlag{Name: "no-cloud", Usage: "use no metadata service of a cloud"},
 		},
-		OnUsageError: onUsageError,
-		Action:       runHost,
+		Action: runHost,
 	}
 }
 

@@ -76,8 +76,7 @@ func importCommand() *cli.Command {
 			&cli.StringFlag{Name: "run", Usage: "store PowerAPI's reports with the runs of `JOB`, if they are of its time"},
 			nodeFlag,
 		},
-		OnUsageError: onUsageError,
-		Action:       runImport,
+		Action: runImport,
 	}
 }
 

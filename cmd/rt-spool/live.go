@@ -1,15 +1,21 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strconv"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/resource-tracker/rt"
 	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/telemetry"
+	"github.com/resource-tracker/rt/slurm/environ"
+	"github.com/resource-tracker/rt/spool"
 )
 
 func liveCommand() *cli.Command {
@@ -25,8 +31,7 @@ func liveCommand() *cli.Command {
 			&cli.StringFlag{Name: "node", Usage: "this node's `NAME` in Slurm, if the host has several"},
 			&cli.BoolFlag{Name: "peers", Usage: "include the tasks' connections to other nodes, as --job needs"},
 		},
-		OnUsageError: onUsageError,
-		Action:       runLive,
+		Action: runLive,
 	}
 }
 
@@ -86,4 +91,86 @@ func serveLive(ctx context.Context, c *cli.Context, source telemetry.Source, a t
 	}
 	telemetry.NewServer(source, warn).Serve(ctx, listener)
 	return nil
+}
+
+// liveRun identifies the job: from its spool file, which root may read while it is
+// written, else from the job's number.
+func liveRun(c *cli.Context) (*rt.Run, error) {
+	name := c.Args().First()
+	run := rt.Run{}
+	entries, err := entriesOf(c, []string{name})
+	at := slices.IndexFunc(entries, func(e spool.Entry) bool { return e.Err == nil && e.Live })
+	number, notNumber := strconv.ParseUint(name, 10, 63)
+	switch {
+	case at >= 0:
+		run = entries[at].Run
+	case notNumber == nil:
+		run.JobID.Set(number)
+	case len(entries) > 0 && entries[0].Err == nil:
+		return nil, fmt.Errorf("job %s is not tracked any more: rt-spool export --format gempba replays what was kept of it", name)
+	case err != nil:
+		return nil, fmt.Errorf("%w; a job that runs is also found by its job id, the number", err)
+	default:
+		return nil, fmt.Errorf("job %s: its spool file says nothing of it now; a job that runs is also found by its job id, the number", name)
+	}
+	run.Node = cmp.Or(c.String("node"), run.Node, jobEnv(&run, "SLURMD_NODENAME"))
+	if run.Node == "" {
+		run.Node, err = os.Hostname()
+		return &run, err
+	}
+	return &run, nil
+}
+
+// jobEnv returns a variable of the environment if this process is in the job: else it
+// describes another job.
+func jobEnv(run *rt.Run, name string) string {
+	id, ok := run.JobID.Get()
+	if ok && os.Getenv("SLURM_JOB_ID") == strconv.FormatUint(id, 10) {
+		return os.Getenv(name)
+	}
+	return ""
+}
+
+// liveRemote describes how to reach the job's other nodes.
+func liveRemote(c *cli.Context, run *rt.Run) (*telemetry.Remote, error) {
+	via := c.String("via")
+	if via != "srun" && via != "ssh" {
+		return nil, rtcli.Usage("--via %q: it is srun or ssh", via)
+	}
+	nodes, err := otherNodes(c, run)
+	if err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find rt-spool on the other nodes: %w", err)
+	}
+	id, _ := run.JobID.Get()
+	return &telemetry.Remote{
+		Nodes: nodes, SSH: via == "ssh", Program: self, JobID: strconv.FormatUint(id, 10),
+		// A job that begins with rt-spool live is earlier than the metadata of its tracker.
+		JobName: cmp.Or(run.Meta.JobName, jobEnv(run, "SLURM_JOB_NAME"), "rt-spool"),
+		Env:     telemetry.StepEnv(os.Environ()),
+	}, nil
+}
+
+// otherNodes returns the job's nodes without this one.
+func otherNodes(c *cli.Context, run *rt.Run) ([]string, error) {
+	list := cmp.Or(c.String("nodes"), run.NodeList, jobEnv(run, "SLURM_JOB_NODELIST"))
+	if list == "" {
+		return nil, rtcli.Usage("--job: nothing here says which nodes job %s has; say --nodes LIST, as squeue shows it", run.Label())
+	}
+	nodes, err := environ.ExpandHosts(list)
+	if err != nil {
+		return nil, fmt.Errorf("the nodes of job %s: %w", run.Label(), err)
+	}
+	if !slices.Contains(nodes, run.Node) {
+		return nil, rtcli.Usage("--job: this node is %q, which is none of the job's (%s); say --node NAME", run.Node, list)
+	}
+	for _, node := range nodes {
+		if node == "" || node[0] == '-' {
+			return nil, rtcli.Usage("--nodes: %q is no node", node)
+		}
+	}
+	return slices.DeleteFunc(nodes, func(node string) bool { return node == run.Node }), nil
 }

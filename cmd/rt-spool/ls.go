@@ -19,8 +19,7 @@ func lsCommand() *cli.Command {
 			jsonFlag,
 			&cli.BoolFlag{Name: "wide", Aliases: []string{"w"}, Usage: "all columns, also on a narrow terminal"},
 		},
-		OnUsageError: onUsageError,
-		Action:       runLs,
+		Action: runLs,
 	}
 }
 

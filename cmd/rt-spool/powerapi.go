@@ -26,8 +26,7 @@ func powerapiCommand() *cli.Command {
 			&cli.StringFlag{Name: "listen", Usage: "write reports that other sensors send to `HOST:PORT` to the file of --output, for import"},
 			&cli.DurationFlag{Name: "interval", Usage: "look for new readings every `TIME` (default: the configuration's spool.commit_interval)"},
 		},
-		OnUsageError: onUsageError,
-		Action:       runPowerAPI,
+		Action: runPowerAPI,
 	}
 }
 

@@ -27,8 +27,7 @@ func reportCommand() *cli.Command {
 			&cli.BoolFlag{Name: "ascii", Usage: "draw with ASCII characters only; the default without a UTF-8 locale"},
 			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "also show the source of the outcome, such as epilog or sacct"},
 		},
-		OnUsageError: onUsageError,
-		Action:       runReport,
+		Action: runReport,
 	}
 }
 

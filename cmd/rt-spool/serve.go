@@ -27,8 +27,7 @@ func serveCommand() *cli.Command {
 			&cli.StringFlag{Name: "dir", Usage: "keep everything in `DIR`"},
 			&cli.StringFlag{Name: "token-file", Usage: "accept the API tokens in `FILE`, one a line"},
 		},
-		OnUsageError: onUsageError,
-		Action:       runServe,
+		Action: runServe,
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -9,7 +10,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect/gpu"
+	"github.com/resource-tracker/rt/collect/proc"
 	rtcli "github.com/resource-tracker/rt/internal/cli"
+	"github.com/resource-tracker/rt/internal/convert/sonar"
 )
 
 func sonarCommand() *cli.Command {
@@ -17,13 +22,27 @@ func sonarCommand() *cli.Command {
 		Name:            "sonar",
 		Usage:           "print what sonar ps, sonar sysinfo and sonar slurm print",
 		HideHelpCommand: true,
-		OnUsageError:    onUsageError,
 		Subcommands:     []*cli.Command{sonarPsCommand(), sonarSysinfoCommand(), sonarSlurmCommand()},
 		Action: func(c *cli.Context) error {
 			if what := c.Args().First(); what != "" {
 				return rtcli.Usage("sonar %q: it is ps, sysinfo or slurm", what)
 			}
 			return rtcli.Usage("sonar takes ps, sysinfo or slurm; see rt-spool sonar --help")
+		},
+	}
+}
+
+func sonarSysinfoCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "sysinfo",
+		Usage: "print what this host is: one JSON object, or free CSV",
+		Flags: sonarForms(),
+		Action: func(c *cli.Context) error {
+			asJSON, err := sonarJSON(c, true)
+			if err != nil {
+				return err
+			}
+			return sonar.WriteSysinfo(c.Context, c.App.Writer, gpu.New("/dev", "/sys", gpu.WithDetails()), fqdn(c.Context), asJSON)
 		},
 	}
 }
@@ -68,4 +87,50 @@ func fqdn(ctx context.Context) string {
 		return name
 	}
 	return full
+}
+
+func sonarPsCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "ps",
+		Usage: "print a record for each process on this host",
+		Flags: append(sonarForms(),
+			&cli.BoolFlag{Name: "rollup", Usage: "one record for all processes of a job that have the same command"},
+			&cli.BoolFlag{Name: "load", Usage: "print what the host's CPUs and GPUs did, too"},
+			&cli.Float64Flag{Name: "min-cpu-percent", Usage: "processes that used at least so much of a core over their lives, in `PERCENT`"},
+			&cli.Float64Flag{Name: "min-mem-percent", Usage: "processes that hold at least so much of the host's memory, in `PERCENT`"},
+			&cli.Float64Flag{Name: "min-cpu-time", Usage: "processes that used at least so much CPU time, in `SECONDS`"},
+			&cli.BoolFlag{Name: "exclude-system-jobs", Usage: "leave out the processes of user ids below 1000"},
+			&cli.StringFlag{Name: "exclude-users", Usage: "leave out the processes of these users: `NAME,...`"},
+			&cli.StringFlag{Name: "exclude-commands", Usage: "leave out the commands that begin so: `PREFIX,...`"},
+		),
+		Action: runSonarPs,
+	}
+}
+
+func runSonarPs(c *cli.Context) error {
+	asJSON, err := sonarJSON(c, false)
+	if err != nil {
+		return err
+	}
+	o := sonar.PsOptions{
+		Filter: sonar.Filter{
+			MinCPU: limitFlag(c, "min-cpu-percent"), MinMemory: limitFlag(c, "min-mem-percent"), MinCPUTime: limitFlag(c, "min-cpu-time"),
+			NoSystem: c.Bool("exclude-system-jobs"), ExcludeUsers: c.String("exclude-users"), ExcludeCommands: c.String("exclude-commands"),
+		},
+		RollUp: c.Bool("rollup"), Load: c.Bool("load"), JSON: asJSON,
+	}
+	m, err := sonar.ReadMachine(c.Context, proc.NewFS("/proc", "/sys"), gpu.New("/dev", "/sys", gpu.WithProcesses(), gpu.WithDetails()))
+	if err != nil {
+		return err
+	}
+	o.Hostname = fqdn(c.Context)
+	return rtcli.Buffered(c.App.Writer, func(w io.Writer) error { return m.WritePs(w, o) })
+}
+
+// limitFlag returns the value of a flag, absent if it was not given.
+func limitFlag(c *cli.Context, name string) rt.Opt[float64] {
+	if c.IsSet(name) {
+		return rt.Some(c.Float64(name))
+	}
+	return rt.None[float64]()
 }

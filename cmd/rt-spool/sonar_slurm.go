@@ -26,8 +26,7 @@ func sonarSlurmCommand() *cli.Command {
 			&cli.BoolFlag{Name: "deluge", Usage: "also jobs that wait or run"},
 			&cli.DurationFlag{Name: "deadline", Value: 3 * time.Minute, Usage: "the time limit of sacct is `T`"},
 		),
-		OnUsageError: onUsageError,
-		Action:       runSonarSlurm,
+		Action: runSonarSlurm,
 	}
 }
 

@@ -31,8 +31,7 @@ func topCommand() *cli.Command {
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON document, with --once"},
 			&cli.BoolFlag{Name: "ascii", Usage: "draw with ASCII characters only; the default without a UTF-8 locale"},
 		},
-		OnUsageError: onUsageError,
-		Action:       runTop,
+		Action: runTop,
 	}
 }
 

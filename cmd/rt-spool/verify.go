@@ -15,12 +15,11 @@ import (
 
 func verifyCommand() *cli.Command {
 	return &cli.Command{
-		Name:         "verify",
-		Usage:        "check the files of the spool, or those of JOB, and print the problems of each",
-		ArgsUsage:    "[JOB...]",
-		Flags:        []cli.Flag{jsonFlag},
-		OnUsageError: onUsageError,
-		Action:       runVerify,
+		Name:      "verify",
+		Usage:     "check the files of the spool, or those of JOB, and print the problems of each",
+		ArgsUsage: "[JOB...]",
+		Flags:     []cli.Flag{jsonFlag},
+		Action:    runVerify,
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -17,8 +16,16 @@ import (
 	"github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/logging"
+	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/internal/tracker"
 )
+
+// about is for a user who starts rt-tracker by hand: it would wait for its standard input.
+const about = `rt-tracker tracks one Slurm job on this node. It is not started by hand:
+rt-prolog starts it, with the run on its standard input. What it reads goes to
+the spool (spool.dir of rt.toml), which rt-spool shows; its messages go to the
+log (log.target). To track a command: resource-tracker -- COMMAND
+`
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
@@ -29,7 +36,10 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	flags.SetOutput(stderr)
 	configFile := flags.String("config", "", "read `FILE` instead of "+config.DefaultPath)
 	version := flags.Bool("version", false, "print the version and exit")
-	setUsage(flags)
+	flags.Usage = func() {
+		fmt.Fprintf(stderr, "usage: rt-tracker [--config FILE] < RUN\n\n%s\n", about)
+		flags.PrintDefaults()
+	}
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0
@@ -47,7 +57,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	prolog := openReady()
 	log := logging.New(logging.Options{Program: "rt-tracker", Target: logging.Syslog, DevLog: logging.DevLog, Fallback: logging.FallbackFile, Last: stderr})
 	defer func() { log.Close(time.Second) }()
-	err := recovered(func() error { return track(*configFile, stdin, stderr, &log, prolog) })
+	err := track(*configFile, stdin, stderr, &log, prolog)
 	if err == nil {
 		return 0
 	}
@@ -60,20 +70,11 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return 1
 }
 
-// recovered turns a panic into an error. Drain closes the run as lost, with all that was
-// committed.
-func recovered(f func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("internal error, please report it: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return f()
-}
-
 // track reads the configuration and the run, and tracks it to its end. last receives what
-// cannot be logged: the Prolog opened the log file for it while it was root.
-func track(configFile string, stdin io.Reader, last io.Writer, log **logging.Logger, prolog *ready) error {
+// cannot be logged: the Prolog opened the log file for it while it was root. A panic is an
+// error: drain closes the run as lost, with all that was committed.
+func track(configFile string, stdin io.Reader, last io.Writer, log **logging.Logger, prolog *ready) (err error) {
+	defer recovery.Handle(func(fault error) { err = fault })
 	stop := notifyStop()
 	cfg, err := config.Load(configFile)
 	if err != nil {
