@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"iter"
 	"os"
 	"strconv"
 	"strings"
@@ -42,19 +43,29 @@ func (s Spool) Readers(groupFile string) (Readers, error) {
 		r.Group.Set(gid)
 		return r, nil
 	}
-	text, err := os.ReadFile(groupFile)
+	groups, err := Accounts(groupFile)
 	if err != nil {
 		return r, fmt.Errorf("spool.access: %w", err)
 	}
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Split(strings.TrimRight(line, "\n"), ":")
-		if len(fields) < 3 || fields[0] != group {
-			continue
-		}
-		if gid, err := strconv.ParseUint(fields[2], 10, 32); err == nil {
+	for fields := range groups {
+		if gid, err := strconv.ParseUint(fields[2], 10, 32); err == nil && fields[0] == group {
 			r.Group.Set(gid)
 			return r, nil
 		}
 	}
 	return r, fmt.Errorf("spool.access: %s has no group %q; one of a directory service is named by its number, as group:1234", groupFile, group)
+}
+
+// Accounts returns the fields of each line of a file in the form of passwd(5) or group(5),
+// at least three. The error is that of reading the file, which counts as empty then.
+func Accounts(path string) (iter.Seq[[]string], error) {
+	text, err := os.ReadFile(path)
+	return func(yield func([]string) bool) {
+		for line := range strings.Lines(string(text)) {
+			fields := strings.Split(strings.TrimRight(line, "\n"), ":")
+			if len(fields) > 2 && !yield(fields) {
+				return
+			}
+		}
+	}, err
 }

@@ -3,6 +3,7 @@
 package config
 
 import (
+	"encoding"
 	"fmt"
 	"math"
 	"reflect"
@@ -14,7 +15,8 @@ import (
 // DefaultPath is the file that Load reads for an empty path.
 const DefaultPath = "/etc/rt/rt.toml"
 
-// Config is rt.toml. Every key has a default, see Default.
+// Config is rt.toml. The tags of a key are its name, its default, the limits of a number or
+// duration, and whether it is a path that may be empty.
 type Config struct {
 	Spool    Spool    `toml:"spool"`
 	Tracker  Tracker  `toml:"tracker"`
@@ -30,88 +32,89 @@ type Config struct {
 
 // Spool is the directory of runs that are not delivered yet.
 type Spool struct {
-	Dir            string   `toml:"dir"`             // one SQLite file per run, on a local disk
-	User           string   `toml:"user"`            // owner of the files; trackers run as this user
-	CommitInterval Duration `toml:"commit_interval"` // snapshots are committed together at least this often
-	Retain         Duration `toml:"retain"`          // how long a delivered run stays
-	QuotaRun       Size     `toml:"quota_run"`       // bytes of one run's file, 0: no limit
-	QuotaNode      Size     `toml:"quota_node"`      // bytes of all runs together, 0: no limit
-	Access         string   `toml:"access"`          // who may read a run that has ended: "owner", "group:NAME" or "root"
+	Dir            string   `toml:"dir" default:"/var/spool/rt" path:"required"` // one SQLite file per run, on a local disk
+	User           string   `toml:"user" default:"rt"`                           // owner of the files; trackers run as this user
+	CommitInterval Duration `toml:"commit_interval" default:"10s" in:"1s 1h"`    // snapshots are committed together at least this often
+	Retain         Duration `toml:"retain" default:"168h" in:"0s 87840h"`        // how long a delivered run stays
+	QuotaRun       Size     `toml:"quota_run" default:"64MiB"`                   // bytes of one run's file, 0: no limit
+	QuotaNode      Size     `toml:"quota_node" default:"1GiB"`                   // bytes of all runs together, 0: no limit
+	Access         string   `toml:"access" default:"owner"`                      // who may read a run that has ended: "owner", "group:NAME" or "root"
 }
 
 // Tracker is the daemon of one job on one node.
 type Tracker struct {
-	Path          string   `toml:"path"`           // the rt-tracker binary; empty: the one next to rt-prolog
-	Interval      Duration `toml:"interval"`       // between two readings
-	FirstInterval Duration `toml:"first_interval"` // between two readings at the start of a job
-	FirstFor      Duration `toml:"first_for"`      // how long the start of a job is
-	Grace         Duration `toml:"grace"`          // how long a tracker waits for its Epilog after the job's end
-	StateDir      string   `toml:"state_dir"`      // directory of the files by which Prolog and Epilog find each other; a reboot empties it
-	HostCache     string   `toml:"host_cache"`     // facts of the host and the cloud, written by rt-spool host; empty: none
-	TopProcesses  int      `toml:"top_processes"`  // number of the job's processes with the most CPU time, and with the most memory; 0: none are read
-	BudgetCPU     float64  `toml:"budget_cpu"`     // part of a core that a tracker may use, in percent; 0: no limit
+	Path          string   `toml:"path" path:"optional"`                                       // the rt-tracker binary; empty: the one next to rt-prolog
+	Interval      Duration `toml:"interval" default:"10s" in:"100ms 24h"`                      // between two readings
+	FirstInterval Duration `toml:"first_interval" default:"1s" in:"100ms 24h"`                 // between two readings at the start of a job
+	FirstFor      Duration `toml:"first_for" default:"1m" in:"0s 24h"`                         // how long the start of a job is
+	Grace         Duration `toml:"grace" default:"5m" in:"1s 24h"`                             // how long a tracker waits for its Epilog after the job's end
+	StateDir      string   `toml:"state_dir" default:"/run/rt" path:"required"`                // directory of the files by which Prolog and Epilog find each other; a reboot empties it
+	HostCache     string   `toml:"host_cache" default:"/var/lib/rt/host.json" path:"optional"` // facts of the host and the cloud, written by rt-spool host; empty: none
+	TopProcesses  int      `toml:"top_processes" default:"10" in:"0 1000"`                     // number of the job's processes with the most CPU time, and with the most memory; 0: none are read
+	BudgetCPU     float64  `toml:"budget_cpu" default:"0.5" in:"0 100"`                        // part of a core that a tracker may use, in percent; 0: no limit
 
-	FlightRecorder Size `toml:"flight_recorder"` // bytes of a node's flight records; 0: no records
+	FlightRecorder Size `toml:"flight_recorder" default:"4MiB"` // bytes of a node's flight records; 0: no records
 }
 
-// Hooks are rt-prolog and rt-epilog.
+// Hooks are rt-prolog and rt-epilog. A Prolog delays its job and an Epilog keeps its node,
+// so both timeouts are short.
 type Hooks struct {
-	ReadyTimeout    Duration `toml:"ready_timeout"`    // how long the Prolog waits for the tracker's first reading
-	StopTimeout     Duration `toml:"stop_timeout"`     // how long the Epilog waits for the tracker to end
-	DisableFile     string   `toml:"disable_file"`     // the hooks do nothing while this file exists
-	BreakerFailures int      `toml:"breaker_failures"` // the Prolog starts no tracker after this many failures in a row
-	BreakerReset    Duration `toml:"breaker_reset"`    // until this time has passed
+	ReadyTimeout    Duration `toml:"ready_timeout" default:"250ms" in:"1ms 30s"`              // how long the Prolog waits for the tracker's first reading
+	StopTimeout     Duration `toml:"stop_timeout" default:"2s" in:"1ms 1m"`                   // how long the Epilog waits for the tracker to end
+	DisableFile     string   `toml:"disable_file" default:"/etc/rt/disabled" path:"optional"` // the hooks do nothing while this file exists
+	BreakerFailures int      `toml:"breaker_failures" default:"5" in:"1 1000000"`             // the Prolog starts no tracker after this many failures in a row
+	BreakerReset    Duration `toml:"breaker_reset" default:"1h" in:"1s 720h"`                 // until this time has passed
 }
 
 // Log is the log of hooks and trackers.
 type Log struct {
-	Target string `toml:"target"` // "syslog" or the path of a file
+	Target string `toml:"target" default:"syslog"` // "syslog" or the path of a file
 }
 
 // Sentinel is the receiver of runs.
 type Sentinel struct {
-	Endpoint   string `toml:"endpoint"`    // base URL of the API; empty: nothing is sent
-	TokenFile  string `toml:"token_file"`  // file with the API token on its first line
-	Dialect    string `toml:"dialect"`     // "spec", "live" or "auto"
-	S3Endpoint string `toml:"s3_endpoint"` // base URL of an S3-compatible store; empty: Amazon's
-	S3Region   string `toml:"s3_region"`   // empty: the store's answer
-	CAFile     string `toml:"ca_file"`     // PEM certificates trusted in addition to the system's
-	AllowHTTP  bool   `toml:"allow_http"`  // no warning when the token is sent in clear text
+	Endpoint   string `toml:"endpoint"`                                                    // base URL of the API; empty: nothing is sent
+	TokenFile  string `toml:"token_file" default:"/etc/rt/sentinel-token" path:"optional"` // file with the API token on its first line
+	Dialect    string `toml:"dialect" default:"auto"`                                      // "spec", "live" or "auto"
+	S3Endpoint string `toml:"s3_endpoint"`                                                 // base URL of an S3-compatible store; empty: Amazon's
+	S3Region   string `toml:"s3_region"`                                                   // empty: the store's answer
+	CAFile     string `toml:"ca_file" path:"optional"`                                     // PEM certificates trusted in addition to the system's
+	AllowHTTP  bool   `toml:"allow_http"`                                                  // no warning when the token is sent in clear text
 }
 
 // Drain is the delivery of the spooled runs.
 type Drain struct {
-	Scope       string   `toml:"scope"`       // figures in a job's rows: of the "job" or of the "node"
-	Concurrency int      `toml:"concurrency"` // runs delivered at the same time
-	Deadline    Duration `toml:"deadline"`    // after this a drain stops; the next one continues
-	Jitter      Duration `toml:"jitter"`      // limit of the random wait before a drain starts
-	BatchRows   int      `toml:"batch_rows"`  // limit of the rows of one uploaded file
+	Scope       string   `toml:"scope" default:"job"`                      // figures in a job's rows: of the "job" or of the "node"
+	Concurrency int      `toml:"concurrency" default:"4" in:"1 256"`       // runs delivered at the same time
+	Deadline    Duration `toml:"deadline" default:"30m" in:"1s 168h"`      // after this a drain stops; the next one continues
+	Jitter      Duration `toml:"jitter" in:"0s 24h"`                       // limit of the random wait before a drain starts
+	BatchRows   int      `toml:"batch_rows" default:"3600" in:"1 1000000"` // limit of the rows of one uploaded file
 
-	Sacct         string   `toml:"sacct"`          // "auto", "off" or the path of sacct
-	SacctDeadline Duration `toml:"sacct_deadline"` // limit of its running time
-	SacctWait     Duration `toml:"sacct_wait"`     // limit of an ended run's wait for its record
+	Sacct         string   `toml:"sacct" default:"auto"`                     // "auto", "off" or the path of sacct
+	SacctDeadline Duration `toml:"sacct_deadline" default:"10s" in:"1s 10m"` // limit of its running time
+	SacctWait     Duration `toml:"sacct_wait" default:"30s" in:"0s 24h"`     // limit of an ended run's wait for its record
 }
 
 // Serve is the receiver of rt-spool serve.
 type Serve struct {
-	Listen    string `toml:"listen"`     // host:port
-	Dir       string `toml:"dir"`        // directory of the received runs
-	TokenFile string `toml:"token_file"` // file with the accepted API tokens, one per line
-	TLSCert   string `toml:"tls_cert"`   // PEM file; empty: plain HTTP
-	TLSKey    string `toml:"tls_key"`    // PEM file
+	Listen    string `toml:"listen" default:"127.0.0.1:8470"`                           // host:port
+	Dir       string `toml:"dir" default:"/var/lib/rt/receiver" path:"required"`        // directory of the received runs
+	TokenFile string `toml:"token_file" default:"/etc/rt/serve-tokens" path:"optional"` // file with the accepted API tokens, one per line
+	TLSCert   string `toml:"tls_cert" path:"optional"`                                  // PEM file; empty: plain HTTP
+	TLSKey    string `toml:"tls_key" path:"optional"`                                   // PEM file
 
-	MaxObject      int      `toml:"max_object_mib"`  // MiB of one uploaded file, compressed
-	MaxRequests    int      `toml:"max_requests"`    // served at the same time; others wait
-	ClientRate     int      `toml:"client_rate"`     // requests a second from one address; 0: any number
-	CredentialLife Duration `toml:"credential_life"` // how long a run's upload credentials last
-	Retain         Duration `toml:"retain"`          // how long a finished run stays; 0: for ever
+	MaxObject      int      `toml:"max_object_mib" default:"64" in:"1 4096"`   // MiB of one uploaded file, compressed
+	MaxRequests    int      `toml:"max_requests" default:"256" in:"1 100000"`  // served at the same time; others wait
+	ClientRate     int      `toml:"client_rate" in:"0 1000000"`                // requests a second from one address; 0: any number
+	CredentialLife Duration `toml:"credential_life" default:"1h" in:"1m 720h"` // how long a run's upload credentials last
+	Retain         Duration `toml:"retain" in:"0s 878400h"`                    // how long a finished run stays; 0: for ever
 }
 
 // Energy is the energy that the node measures, and what is computed from it.
 type Energy struct {
-	Source    string  `toml:"source"`             // "auto" or "off": whether trackers read it
-	IdleWatts float64 `toml:"idle_watts"`         // power of the node without a job; 0: the least measured
-	CO2e      float64 `toml:"co2e_grams_per_kwh"` // of the site's electricity; 0: unknown
+	Source    string  `toml:"source" default:"auto"`            // "auto" or "off": whether trackers read it
+	IdleWatts float64 `toml:"idle_watts" in:"0 1000000"`        // power of the node without a job; 0: the least measured
+	CO2e      float64 `toml:"co2e_grams_per_kwh" in:"0 100000"` // of the site's electricity; 0: unknown
 }
 
 // Perf are the hardware and software counters of a job.
@@ -124,66 +127,9 @@ type Perf struct {
 
 // PowerAPI is the stream of reports to a formula.
 type PowerAPI struct {
-	Socket  string `toml:"socket"`  // host:port of the formula; empty: none
-	Reports string `toml:"reports"` // kinds of reports, separated by commas: "hwpc", "power", "procfs"
-	Queue   int    `toml:"queue"`   // limit of the reports that wait while there is no connection to the formula
-}
-
-// Default returns the configuration of an empty rt.toml.
-func Default() Config {
-	return Config{
-		Spool: Spool{
-			Dir:            "/var/spool/rt",
-			User:           "rt",
-			CommitInterval: Duration{10 * time.Second},
-			Retain:         Duration{7 * 24 * time.Hour},
-			QuotaRun:       Size{64 << 20},
-			QuotaNode:      Size{1 << 30},
-			Access:         "owner",
-		},
-		Tracker: Tracker{
-			Interval:      Duration{10 * time.Second},
-			FirstInterval: Duration{time.Second},
-			FirstFor:      Duration{time.Minute},
-			Grace:         Duration{5 * time.Minute},
-			StateDir:      "/run/rt",
-			HostCache:     "/var/lib/rt/host.json",
-			TopProcesses:  10,
-			BudgetCPU:     0.5,
-
-			FlightRecorder: Size{4 << 20},
-		},
-		Hooks: Hooks{
-			ReadyTimeout:    Duration{250 * time.Millisecond},
-			StopTimeout:     Duration{2 * time.Second},
-			DisableFile:     "/etc/rt/disabled",
-			BreakerFailures: 5,
-			BreakerReset:    Duration{time.Hour},
-		},
-		Log:      Log{Target: "syslog"},
-		Sentinel: Sentinel{TokenFile: "/etc/rt/sentinel-token", Dialect: "auto"},
-		Drain: Drain{
-			Scope:       "job",
-			Concurrency: 4,
-			Deadline:    Duration{30 * time.Minute},
-			BatchRows:   3600,
-
-			Sacct:         "auto",
-			SacctDeadline: Duration{10 * time.Second},
-			SacctWait:     Duration{30 * time.Second},
-		},
-		Serve: Serve{
-			Listen:    "127.0.0.1:8470",
-			Dir:       "/var/lib/rt/receiver",
-			TokenFile: "/etc/rt/serve-tokens",
-
-			MaxObject:      64,
-			MaxRequests:    256,
-			CredentialLife: Duration{time.Hour},
-		},
-		Energy:   Energy{Source: "auto"},
-		PowerAPI: PowerAPI{Reports: "hwpc", Queue: 10000},
-	}
+	Socket  string `toml:"socket"`                                // host:port of the formula; empty: none
+	Reports string `toml:"reports" default:"hwpc"`                // kinds of reports, separated by commas: "hwpc", "power", "procfs"
+	Queue   int    `toml:"queue" default:"10000" in:"1 10000000"` // limit of the reports that wait while there is no connection to the formula
 }
 
 // Duration is a time span, written as a string such as "250ms", "10s" or "168h".
@@ -241,14 +187,53 @@ func (s Size) String() string {
 // MarshalText formats the size for UnmarshalText.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Keys returns every key of rt.toml as "section.key", in the order of Config.
-func Keys() []string {
-	var keys []string
-	sections := reflect.TypeFor[Config]()
-	for s := range sections.Fields() {
-		for k := range s.Type.Fields() {
-			keys = append(keys, s.Tag.Get("toml")+"."+k.Tag.Get("toml"))
+// Default returns the configuration of an empty rt.toml.
+func Default() Config {
+	var c Config
+	for _, k := range c.keys() {
+		if text, has := k.tag.Lookup("default"); has {
+			k.set(text)
 		}
 	}
-	return keys
+	return c
+}
+
+// Keys returns every key of rt.toml as "section.key", in the order of Config.
+func Keys() []string {
+	var names []string
+	for _, k := range new(Config).keys() {
+		names = append(names, k.name)
+	}
+	return names
+}
+
+// key is one key of rt.toml.
+type key struct {
+	name  string // section.key
+	tag   reflect.StructTag
+	value reflect.Value // can be set
+}
+
+func (c *Config) keys() (list []key) {
+	for section, value := range reflect.ValueOf(c).Elem().Fields() {
+		for k, v := range value.Fields() {
+			list = append(list, key{section.Tag.Get("toml") + "." + k.Tag.Get("toml"), k.Tag, v})
+		}
+	}
+	return list
+}
+
+// set sets the value to what text, a default, says; a test compares all of them with
+// rt.toml(5).
+func (k *key) set(text string) {
+	switch v := k.value.Addr().Interface().(type) {
+	case *string:
+		*v = text
+	case *int:
+		*v, _ = strconv.Atoi(text)
+	case *float64:
+		*v, _ = strconv.ParseFloat(text, 64)
+	case encoding.TextUnmarshaler:
+		_ = v.UnmarshalText([]byte(text))
+	}
 }

@@ -2,11 +2,11 @@ package config
 
 import (
 	"bytes"
+	"encoding"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"reflect"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
@@ -72,14 +72,12 @@ func plainNumber(data []byte) string {
 	if toml.Unmarshal(data, &raw) != nil {
 		return ""
 	}
-	for section := range reflect.TypeFor[Config]().Fields() {
-		for field := range section.Type.Fields() {
-			s, k := section.Tag.Get("toml"), field.Tag.Get("toml")
-			v, found := raw[s][k]
-			isText := field.Type == reflect.TypeFor[Duration]() || field.Type == reflect.TypeFor[Size]()
-			if _, isString := v.(string); found && isText && !isString {
-				return s + "." + k
-			}
+	for _, k := range new(Config).keys() {
+		section, name, _ := strings.Cut(k.name, ".")
+		v, found := raw[section][name]
+		_, isText := k.value.Addr().Interface().(encoding.TextUnmarshaler)
+		if _, isString := v.(string); found && isText && !isString {
+			return k.name
 		}
 	}
 	return ""

@@ -1,10 +1,9 @@
 package hook
 
 import (
-	"os"
 	"strconv"
-	"strings"
 
+	"github.com/resource-tracker/rt/internal/config"
 	slurmhook "github.com/resource-tracker/rt/slurm/hook"
 )
 
@@ -35,16 +34,12 @@ func groupName(group string, gid uint64) string {
 	return ""
 }
 
-// account returns the fields of the first line of a file in the form of passwd(5) or
-// group(5) with the value in field i, nil if there is none.
+// account returns the fields of the first account with the value in field i, nil if there is
+// none.
 func account(path string, i int, value string) []string {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil
-	}
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Split(strings.TrimRight(line, "\n"), ":")
-		if len(fields) > 2 && fields[i] == value {
+	all, _ := config.Accounts(path) // a file that cannot be read has none
+	for fields := range all {
+		if fields[i] == value {
 			return fields
 		}
 	}

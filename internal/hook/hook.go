@@ -4,6 +4,7 @@
 package hook
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -188,11 +189,7 @@ func jobOf(env environ.Env) string {
 	if !ok {
 		return ""
 	}
-	node := env.Text("SLURMD_NODENAME")
-	if node == "" {
-		node = hostname()
-	}
-	return fmt.Sprintf("job %d@%s", id, node)
+	return fmt.Sprintf("job %d@%s", id, cmp.Or(env.Text("SLURMD_NODENAME"), hostname()))
 }
 
 // build sets up the hook according to the configuration. It fails if the trackers' user

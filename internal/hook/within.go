@@ -33,12 +33,10 @@ func within[T any](limit time.Duration, f func() (T, error)) (T, error) {
 		}()
 		r.value, r.err = f()
 	}()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
 	select {
 	case r := <-results:
 		return r.value, r.err
-	case <-timer.C:
+	case <-time.After(limit):
 		var none T
 		return none, errLate
 	}

@@ -66,9 +66,6 @@ func outsideJob(cgroup string) error {
 
 // disabled reports whether the file of the kill switch exists. An empty path is no switch.
 func disabled(file string) bool {
-	if file == "" {
-		return false
-	}
 	_, err := os.Stat(file)
 	return err == nil
 }
@@ -79,10 +76,6 @@ func hostname() string {
 	if err != nil {
 		return "localhost"
 	}
-	for i := range len(name) {
-		if name[i] == '.' {
-			return name[:i]
-		}
-	}
+	name, _, _ = strings.Cut(name, ".")
 	return name
 }

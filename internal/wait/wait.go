@@ -8,10 +8,8 @@ import (
 
 // For waits for d and returns true, or returns false as soon as ctx is done.
 func For(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false
