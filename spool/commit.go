@@ -48,9 +48,7 @@ func (w *Writer) writePending() error {
 	if !w.runDirty {
 		return nil
 	}
-	columns := runColumns(&w.run)
-	_, err := w.db.change(updateSQL("run", columns), values(columns)...)
-	return err
+	return w.db.update("run", columnsOf(&w.run))
 }
 
 // mergedStatus marks events that count snapshots for which there was no room in memory.
@@ -69,9 +67,7 @@ func (w *Writer) writeLoss() error {
 }
 
 func (w *Writer) writeEvent(e *rt.Event) error {
-	for i, c := range eventColumns(e) {
-		w.event.args[i].Value = encode(c.field)
-	}
+	w.event.bindColumns(0, columnsOf(e))
 	return w.event.run()
 }
 

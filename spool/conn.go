@@ -211,6 +211,13 @@ func (s *stmt) bindFrom(i int, values ...driver.Value) {
 	}
 }
 
+// bindColumns sets the parameters from index i on to the fields of columns.
+func (s *stmt) bindColumns(i int, columns []column) {
+	for n, c := range columns {
+		s.args[i+n].Value = encode(c.field)
+	}
+}
+
 // placeholders is "?, ?, ..." for n values.
 func placeholders(n int) string {
 	b := make([]byte, 0, 3*n)
@@ -221,6 +228,18 @@ func placeholders(n int) string {
 		b = append(b, '?')
 	}
 	return string(b)
+}
+
+// insert writes one row and replaces a row with the same key.
+func (c *conn) insert(table string, columns []column) error {
+	_, err := c.change("INSERT OR REPLACE INTO "+table+" ("+names(columns)+") VALUES ("+placeholders(len(columns))+")", values(columns)...)
+	return err
+}
+
+// update sets the columns in the one row of a table.
+func (c *conn) update(table string, columns []column) error {
+	_, err := c.change("UPDATE "+table+" SET ("+names(columns)+") = ("+placeholders(len(columns))+") WHERE id = 1", values(columns)...)
+	return err
 }
 
 func pragma(name string, value int64) string {

@@ -130,15 +130,12 @@ func fillFile(path string, run rt.Run, host rt.Host) error {
 	if err != nil {
 		return err
 	}
+	id := column{"id", new(1)}
 	err = c.inTx(func() error {
-		columns := runColumns(&run)
-		_, err := c.change("INSERT INTO run (id, "+names(columns)+") VALUES (1, "+placeholders(len(columns))+")", values(columns)...)
-		if err != nil {
+		if err := c.insert("run", append(columnsOf(&run), id)); err != nil {
 			return err
 		}
-		columns = hostColumns(&host)
-		_, err = c.change("INSERT INTO host (id, "+names(columns)+") VALUES (1, "+placeholders(len(columns))+")", values(columns)...)
-		return err
+		return c.insert("host", append(columnsOf(&host), id))
 	})
 	if err == nil {
 		err = c.exec("PRAGMA journal_mode = WAL")

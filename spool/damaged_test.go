@@ -205,7 +205,7 @@ func TestVerifyFindsWhatBreaksAnInvariant(t *testing.T) {
 		"UPDATE keyframe SET seq = 9999 WHERE seq = (SELECT max(seq) FROM keyframe)": "keyframe",
 		"DELETE FROM net": "in no table",
 		"UPDATE device_reading SET seq = 9 WHERE rowid = 1":         "without a snapshot",
-		"UPDATE gpu_reading SET vram_used_bytes = 'x'":              "count",
+		"UPDATE gpu_reading SET vram_used_bytes = 'x'":              "wrong type",
 		"INSERT INTO batch VALUES (1, 5, 6, 2, 1, '', '', 1, NULL)": "batch 1",
 		"UPDATE run SET state = 'paused'":                           "paused",
 		"UPDATE run SET state = 'running', outcome = 'failed'":      "running",

@@ -2,81 +2,108 @@ package spool
 
 import (
 	"database/sql/driver"
-	"encoding/json"
-	"maps"
 	"slices"
 
 	"github.com/resource-tracker/rt"
 )
 
-// gpuID identifies and describes a GPU. A different identity is a different row of its
-// table, so that a change is stored with its time.
-type (
-	gpuID struct {
-		uuid, name, kind, host, detail string
-		vram, cores                    rt.Opt[uint64]
-		inJob                          rt.Opt[bool]
-	}
-)
-
-// gpuValue is what was read of a GPU.
-type (
-	gpuValue struct {
-		utilization, power           rt.Opt[float64]
-		vram, temperature, frequency rt.Opt[uint64]
-	}
-)
-
 // deviceWriter writes the devices of one list: an identity when it is new, a reading when it
-// differs from the last one, and a row with gone = 1 when the device has disappeared.
-type deviceWriter[I, V comparable] struct {
+// differs from the last one, and a row with gone = 1 when the device has disappeared. Its
+// statements are prepared when there is a first device: most runs have few lists.
+type deviceWriter[T any] struct {
+	of                      *listTable[T]
+	c                       *conn
 	insertID, insertReading *stmt
-	bindID                  func(s *stmt, id I) // from parameter 2 on
-	bindValue               func(s *stmt, v V)  // from parameter 2 on
+	bound                   T // the columns point into it
+	id, values              []column
 	count                   *deviceCount
-	known                   []knownDevice[I, V]
+	known                   []knownDevice[T]
 	at                      int // where the next device is expected
+}
+
+// listWriter is a deviceWriter of any type.
+type listWriter interface {
+	size() int
+	forget()
+	rollback(n int)
+	put(seq int64, keyframe bool, s *rt.Snapshot) error
+	end(seq int64, keyframe bool) error
 }
 
 // deviceCount holds the last id and the last rowid of a table of readings.
 type deviceCount struct{ id, row int64 }
 
-type knownDevice[I, V comparable] struct {
+type knownDevice[T any] struct {
 	id            int64
-	identity      I
-	value         V
+	identity      T // without the values
+	last          T
 	present, seen bool // in the previous snapshot, in this one
 }
 
-// put writes device number slot of snapshot seq.
-func (w *deviceWriter[I, V]) put(seq int64, keyframe bool, slot int, identity I, v V) error {
-	n := w.find(identity)
+func (t *listTable[T]) writer(c *conn, counts *[numReadings]deviceCount) listWriter {
+	w := &deviceWriter[T]{of: t, c: c, count: &counts[t.from.table]}
+	w.id, w.values = t.columns(&w.bound)
+	return w
+}
+
+func (w *deviceWriter[T]) prepare() (err error) {
+	w.insertID, err = w.c.prepare("INSERT INTO " + w.of.name + " (id, slot, " + names(w.id) + ") VALUES (" + placeholders(2+len(w.id)) + ")")
+	if err != nil {
+		return err
+	}
+	w.insertReading, err = w.c.prepare("INSERT INTO " + readingTables[w.of.from.table].name + " (seq, " + w.of.from.column + ", " +
+		names(w.values) + ", gone) VALUES (" + placeholders(3+len(w.values)) + ")")
+	return err
+}
+
+// put writes the devices of snapshot seq.
+func (w *deviceWriter[T]) put(seq int64, keyframe bool, s *rt.Snapshot) error {
+	list := *w.of.list(s)
+	if len(list) > 0 && w.insertReading == nil {
+		if err := w.prepare(); err != nil {
+			return err
+		}
+	}
+	for i := range list {
+		if err := w.putOne(seq, keyframe, i, &list[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putOne writes device number slot of snapshot seq.
+func (w *deviceWriter[T]) putOne(seq int64, keyframe bool, slot int, device *T) error {
+	w.bound = *device
+	clearFields(w.values)
+	n := w.find()
 	if n < 0 {
 		n = len(w.known)
 		w.count.id++
 		w.insertID.bindFrom(0, w.count.id, int64(slot))
-		w.bindID(w.insertID, identity)
+		w.insertID.bindColumns(2, w.id)
 		if err := w.insertID.run(); err != nil {
 			return err
 		}
-		w.known = append(w.known, knownDevice[I, V]{id: w.count.id, identity: identity})
+		w.known = append(w.known, knownDevice[T]{id: w.count.id, identity: w.bound})
 	}
 	w.at = n + 1
 	k := &w.known[n]
 	k.seen = true
-	if k.present && k.value == v && !keyframe {
+	if k.present && !keyframe && w.of.same(&k.last, device) {
 		return nil
 	}
-	k.value = v
-	w.bindValue(w.insertReading, v)
+	k.last, w.bound = *device, *device
+	w.insertReading.bindColumns(2, w.values)
 	return w.reading(seq, k.id, nil)
 }
 
-// find returns the index of a device that was not put in this snapshot yet, -1 for a new one.
-func (w *deviceWriter[I, V]) find(identity I) int {
+// find returns the index of the device in bound if it was not put in this snapshot yet, -1 for
+// a new one.
+func (w *deviceWriter[T]) find() int {
 	for i := range w.known {
 		n := (w.at + i) % len(w.known)
-		if k := &w.known[n]; !k.seen && k.identity == identity {
+		if k := &w.known[n]; !k.seen && w.of.same(&k.identity, &w.bound) {
 			return n
 		}
 	}
@@ -84,7 +111,7 @@ func (w *deviceWriter[I, V]) find(identity I) int {
 }
 
 // reading inserts the reading with the values that are bound.
-func (w *deviceWriter[I, V]) reading(seq, id int64, gone driver.Value) error {
+func (w *deviceWriter[T]) reading(seq, id int64, gone driver.Value) error {
 	w.insertReading.bindFrom(0, seq, id)
 	w.insertReading.args[len(w.insertReading.args)-1].Value = gone
 	w.count.row++
@@ -92,7 +119,7 @@ func (w *deviceWriter[I, V]) reading(seq, id int64, gone driver.Value) error {
 }
 
 // end closes snapshot seq: a device of the previous snapshot that was not put is gone.
-func (w *deviceWriter[I, V]) end(seq int64, keyframe bool) error {
+func (w *deviceWriter[T]) end(seq int64, keyframe bool) error {
 	w.at = 0
 	for n := range w.known {
 		k := &w.known[n]
@@ -116,16 +143,16 @@ func (w *deviceWriter[I, V]) end(seq int64, keyframe bool) error {
 const maxKnown = 512
 
 // forget drops the identities that are gone if there are more than maxKnown.
-func (w *deviceWriter[I, V]) forget() {
+func (w *deviceWriter[T]) forget() {
 	if len(w.known) > maxKnown {
-		w.known = slices.DeleteFunc(w.known, func(k knownDevice[I, V]) bool { return !k.present })
+		w.known = slices.DeleteFunc(w.known, func(k knownDevice[T]) bool { return !k.present })
 	}
 }
 
-func (w *deviceWriter[I, V]) size() int { return len(w.known) }
+func (w *deviceWriter[T]) size() int { return len(w.known) }
 
 // rollback drops the identities beyond the first n, which are not in the database.
-func (w *deviceWriter[I, V]) rollback(n int) {
+func (w *deviceWriter[T]) rollback(n int) {
 	w.known, w.at = w.known[:n], 0
 	for i := range w.known {
 		w.known[i].seen = false
@@ -134,53 +161,25 @@ func (w *deviceWriter[I, V]) rollback(n int) {
 
 // devices writes all lists of a snapshot.
 type devices struct {
-	gpu   deviceWriter[gpuID, gpuValue]
-	lists [len(storedLists)]listWriter
-
-	all    [len(storedLists) + 1]anyDeviceWriter
+	lists  [len(storedLists)]listWriter
 	counts [numReadings]deviceCount
-	detail []gpuDetail // per GPU, so that it is encoded once
 }
 
-type anyDeviceWriter interface {
-	size() int
-	forget()
-	rollback(n int)
-	end(seq int64, keyframe bool) error
-}
-
-type gpuDetail struct {
-	from map[string]string
-	json string
-}
-
-func (d *devices) prepare(c *conn) (err error) {
-	insert := func(to **stmt, table string, parameters int) {
-		if err == nil {
-			*to, err = c.prepare("INSERT INTO " + table + " VALUES (" + placeholders(parameters) + ")")
-		}
-	}
-	insert(&d.gpu.insertID, "gpu", 10)
-	insert(&d.gpu.insertReading, "gpu_reading", 8)
-	d.gpu.count = &d.counts[readingsOfGPUs]
-	d.gpu.bindID, d.gpu.bindValue = bindGPUID, bindGPU
-	d.all[len(storedLists)] = &d.gpu
+func (d *devices) prepare(c *conn) {
 	for i, l := range storedLists {
 		d.lists[i] = l.writer(c, &d.counts)
-		d.all[i] = d.lists[i]
 	}
-	return err
 }
 
 // mark is a position to which rollback returns.
 type mark struct {
 	counts [numReadings]deviceCount
-	known  [len(storedLists) + 1]int
+	known  [len(storedLists)]int
 }
 
 func (d *devices) mark() mark {
 	m := mark{counts: d.counts}
-	for i, w := range d.all {
+	for i, w := range d.lists {
 		w.forget()
 		m.known[i] = w.size()
 	}
@@ -191,7 +190,7 @@ func (d *devices) mark() mark {
 // next snapshot must be a keyframe.
 func (d *devices) rollback(m mark) {
 	d.counts = m.counts
-	for i, w := range d.all {
+	for i, w := range d.lists {
 		w.rollback(m.known[i])
 	}
 }
@@ -199,69 +198,15 @@ func (d *devices) rollback(m mark) {
 // put writes the devices of s as those of snapshot seq. It stops at the first error: SQLite
 // may have rolled back the transaction, and later rows would remain.
 func (d *devices) put(seq int64, keyframe bool, s *rt.Snapshot) error {
-	for i := range s.GPUs {
-		g := &s.GPUs[i]
-		id := gpuID{g.UUID, g.Name, g.Type, g.Host, d.detailOf(i, g.Detail), g.VRAMTotal, g.Cores, g.InJob}
-		v := gpuValue{g.Utilization, g.Power, g.VRAMUsed, g.Temperature, g.Frequency}
-		if err := d.gpu.put(seq, keyframe, i, id, v); err != nil {
+	for _, w := range d.lists {
+		if err := w.put(seq, keyframe, s); err != nil {
 			return err
 		}
 	}
 	for _, w := range d.lists {
-		if err := w.putAll(seq, keyframe, s); err != nil {
-			return err
-		}
-	}
-	for _, w := range d.all {
 		if err := w.end(seq, keyframe); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// detailOf returns the JSON of a GPU's details, empty for none.
-func (d *devices) detailOf(gpu int, detail map[string]string) string {
-	if len(detail) == 0 {
-		return ""
-	}
-	for len(d.detail) <= gpu {
-		d.detail = append(d.detail, gpuDetail{})
-	}
-	last := &d.detail[gpu]
-	if !maps.Equal(last.from, detail) {
-		text, _ := json.Marshal(detail) // strings always marshal
-		*last = gpuDetail{maps.Clone(detail), string(text)}
-	}
-	return last.json
-}
-
-func bindGPUID(s *stmt, id gpuID) {
-	s.bindFrom(2, textValue(id.uuid), textValue(id.name), textValue(id.kind), textValue(id.host), optValue(id.vram), optValue(id.cores), textValue(id.detail), optValue(id.inJob))
-}
-
-func bindGPU(s *stmt, v gpuValue) {
-	s.bindFrom(2, optValue(v.utilization), optValue(v.vram), optValue(v.temperature), optValue(v.power), optValue(v.frequency))
-}
-
-// textValue returns NULL for an empty text, which means not reported.
-func textValue(s string) driver.Value {
-	if s == "" {
-		return nil
-	}
-	return s
-}
-
-// optValue returns NULL for a value that was not read.
-func optValue[T int64 | uint64 | float64 | bool](o rt.Opt[T]) driver.Value {
-	v, ok := o.Get()
-	if !ok {
-		return nil
-	}
-	switch v := any(v).(type) {
-	case uint64:
-		return int64(v)
-	default:
-		return v
-	}
 }

@@ -18,13 +18,15 @@ type deviceReaders struct {
 	key       []driver.Value
 	nextKey   int64
 
-	gpu   deviceReader[rt.GPUReading]
 	lists [len(storedLists)]listReader
 }
 
 // deviceReader restores the devices of one list. The last reading of a device is valid until
 // there is another one.
 type deviceReader[T any] struct {
+	of      *listTable[T]
+	bound   T // values point into it
+	values  []column
 	rows    driver.Rows
 	row     []driver.Value
 	ahead   bool // row holds a reading of a later snapshot
@@ -32,7 +34,12 @@ type deviceReader[T any] struct {
 	known   map[int64]*T
 	slot    map[int64]int64
 	present []int64 // ids in the order of the snapshot
-	scan    func(values []driver.Value, d *T) error
+}
+
+// listReader is a deviceReader of any type.
+type listReader interface {
+	read(s *rt.Snapshot, keyframe bool) error
+	close()
 }
 
 func openDevices(c *conn, from keyframe, to int64) (*deviceReaders, error) {
@@ -41,9 +48,6 @@ func openDevices(c *conn, from keyframe, to int64) (*deviceReaders, error) {
 	d.keyframes, err = c.rows(background, "SELECT seq FROM keyframe WHERE seq BETWEEN ? AND ? ORDER BY seq", from.seq, to)
 	if err == nil {
 		err = d.advanceKey()
-	}
-	if err == nil {
-		err = d.gpu.open(c, "gpu", readings{readingsOfGPUs, "gpu"}, gpuValues, &from, gpuIDColumns, scanGPU)
 	}
 	for i := 0; err == nil && i < len(storedLists); i++ {
 		d.lists[i], err = storedLists[i].reader(c, &from)
@@ -55,14 +59,10 @@ func openDevices(c *conn, from keyframe, to int64) (*deviceReaders, error) {
 	return d, nil
 }
 
-// gpuValues are the columns of gpu_reading that scanGPU takes.
-const gpuValues = "utilization_pct, vram_used_bytes, temperature_celsius, power_watts, frequency_mhz"
-
 func (d *deviceReaders) close() {
 	if d.keyframes != nil {
 		d.keyframes.Close() // of a SELECT: nothing can be lost
 	}
-	d.gpu.close()
 	for _, r := range d.lists {
 		if r != nil {
 			r.close()
@@ -90,42 +90,43 @@ func (d *deviceReaders) read(s *rt.Snapshot) (err error) {
 			return err
 		}
 	}
-	s.GPUs, err = d.gpu.read(s.Seq, keyframe, s.GPUs)
 	for i := 0; err == nil && i < len(d.lists); i++ {
-		err = d.lists[i].readAll(s, keyframe)
+		err = d.lists[i].read(s, keyframe)
 	}
 	return err
 }
 
-// open reads the identities and starts to read the readings that follow a row.
-func (d *deviceReader[T]) open(c *conn, table string, from readings, columns string, after *keyframe, identity func(*T) []column,
-	scanValues func([]driver.Value, *T) error) error {
-	d.known, d.slot, d.scan = map[int64]*T{}, map[int64]int64{}, scanValues
-	var zero T
-	err := c.each("SELECT id, slot, "+names(identity(&zero))+" FROM "+table, nil, func(row []driver.Value) error {
-		id, ok := row[0].(int64)
+// reader reads the identities and starts to read the readings that follow a row.
+func (t *listTable[T]) reader(c *conn, after *keyframe) (listReader, error) {
+	d := &deviceReader[T]{of: t, known: map[int64]*T{}, slot: map[int64]int64{}}
+	id, values := t.columns(&d.bound)
+	d.values = values
+	err := c.each("SELECT id, slot, "+names(id)+" FROM "+t.name, nil, func(row []driver.Value) error {
+		number, ok := row[0].(int64)
 		slot, ok1 := row[1].(int64)
 		if !ok || !ok1 {
-			return fmt.Errorf("a device of table %s has no number", table)
+			return fmt.Errorf("a device of table %s has no number", t.name)
 		}
 		device := new(T)
-		d.known[id], d.slot[id] = device, slot
-		return scan(row[2:], identity(device))
+		d.known[number], d.slot[number] = device, slot
+		id, _ := t.columns(device)
+		return scan(row[2:], id)
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(d.known) == 0 {
 		d.done = true
-		return nil
+		return d, nil
 	}
-	values := "r." + strings.ReplaceAll(columns, ", ", ", r.")
-	d.rows, err = c.rows(background, "SELECT seq, r."+from.column+", gone, "+values+" FROM "+readingTables[from.table].name+
-		" AS r CROSS JOIN "+table+" AS d ON d.id = r."+from.column+" WHERE r.rowid > ? ORDER BY r.rowid", after.rows[from.table])
-	if err == nil {
-		d.row = make([]driver.Value, len(d.rows.Columns()))
+	columns := "r." + strings.ReplaceAll(names(values), ", ", ", r.")
+	d.rows, err = c.rows(background, "SELECT seq, r."+t.from.column+", gone, "+columns+" FROM "+readingTables[t.from.table].name+
+		" AS r CROSS JOIN "+t.name+" AS d ON d.id = r."+t.from.column+" WHERE r.rowid > ? ORDER BY r.rowid", after.rows[t.from.table])
+	if err != nil {
+		return nil, err
 	}
-	return err
+	d.row = make([]driver.Value, len(d.rows.Columns()))
+	return d, nil
 }
 
 func (d *deviceReader[T]) close() {
@@ -134,8 +135,8 @@ func (d *deviceReader[T]) close() {
 	}
 }
 
-// read appends the devices of snapshot seq to dst[:0].
-func (d *deviceReader[T]) read(seq int64, keyframe bool, dst []T) ([]T, error) {
+// read sets the devices of snapshot s.
+func (d *deviceReader[T]) read(s *rt.Snapshot, keyframe bool) error {
 	if keyframe {
 		d.present = d.present[:0]
 	}
@@ -147,25 +148,26 @@ func (d *deviceReader[T]) read(seq int64, keyframe bool, dst []T) ([]T, error) {
 				break
 			}
 			if err != nil {
-				return dst, err
+				return err
 			}
 			d.ahead = true
 		}
-		if at, ok := d.row[0].(int64); !ok || at < seq {
-			return dst, errors.New("a device has a reading without a snapshot")
-		} else if at > seq {
+		if at, ok := d.row[0].(int64); !ok || at < s.Seq {
+			return errors.New("a device has a reading without a snapshot")
+		} else if at > s.Seq {
 			break
 		}
 		if err := d.apply(); err != nil {
-			return dst, fmt.Errorf("snapshot %d: %w", seq, err)
+			return fmt.Errorf("snapshot %d: %w", s.Seq, err)
 		}
 		d.ahead = false
 	}
-	dst = dst[:0]
+	list := d.of.list(s)
+	*list = (*list)[:0]
 	for _, id := range d.present {
-		dst = append(dst, *d.known[id])
+		*list = append(*list, *d.known[id])
 	}
-	return dst, nil
+	return nil
 }
 
 // apply applies the reading in d.row.
@@ -184,33 +186,11 @@ func (d *deviceReader[T]) apply() error {
 	case d.row[2] == nil && !found:
 		d.present = slices.Insert(d.present, at, id)
 	}
-	return d.scan(d.row[3:], device)
-}
-
-func gpuIDColumns(g *rt.GPUReading) []column {
-	return []column{{"uuid", &g.UUID}, {"name", &g.Name}, {"type", &g.Type}, {"host", &g.Host},
-		{"vram_total_bytes", &g.VRAMTotal}, {"cores", &g.Cores}, {"detail", &g.Detail}, {"in_job", &g.InJob}}
-}
-
-func scanGPU(row []driver.Value, g *rt.GPUReading) error {
-	g.Utilization.Clear()
-	g.Power.Clear()
-	if !decode(row[0], &g.Utilization) || !decode(row[3], &g.Power) {
-		return errors.New("the reading of a GPU has a value of a wrong type")
+	d.bound = *device
+	clearFields(d.values)
+	err := scan(d.row[3:], d.values)
+	if err == nil {
+		*device = d.bound
 	}
-	return errors.Join(scanOpts(row[1:], &g.VRAMUsed, &g.Temperature), scanOpts(row[4:], &g.Frequency))
-}
-
-func scanOpts(row []driver.Value, fields ...*rt.Opt[uint64]) error {
-	for i, p := range fields {
-		switch v := row[i].(type) {
-		case nil:
-			p.Clear()
-		case int64:
-			p.Set(uint64(v))
-		default:
-			return fmt.Errorf("a value is a %T, not a count", v)
-		}
-	}
-	return nil
+	return err
 }

@@ -17,14 +17,14 @@ import (
 const faultRows, faultCommit = 24, 4
 
 // faultyDisk puts the databases below a new directory on a simulated disk.
-func faultyDisk(t *testing.T) (*faultvfs.Disk, string) {
+func faultyDisk(t *testing.T) (*faultDisk, string) {
 	t.Helper()
 	base := t.TempDir()
-	disk, err := faultvfs.Install(base)
+	disk, err := installDisk(base)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(disk.Remove)
+	t.Cleanup(faultvfs.Remove)
 	return disk, base
 }
 
@@ -64,9 +64,9 @@ func TestEveryFaultOfTheDisk(t *testing.T) {
 	disk, base := faultyDisk(t)
 	lasts := []int{1, 60, 0} // operations; 0: until the tracker gives up
 	seen := map[bool]int{}   // whether the ledger has it
-	for _, kind := range []faultvfs.Kind{faultvfs.IOError, faultvfs.NoSpace, faultvfs.ReadOnly, faultvfs.ShortWrite} {
+	for _, kind := range []faultKind{ioError, noSpace, readOnly, shortWrite} {
 		step := faultStep()
-		if kind != faultvfs.IOError { // the places are the same
+		if kind != ioError { // the places are the same
 			step *= 2
 		}
 		for at := 1; ; at += step {
@@ -74,9 +74,9 @@ func TestEveryFaultOfTheDisk(t *testing.T) {
 			if err := os.Mkdir(dir, 0o700); err != nil {
 				t.Fatal(err)
 			}
-			disk.Fail(faultvfs.Plan{})
+			disk.Fail(faultPlan{})
 			f := newFaultRun(t, dir)
-			plan := faultvfs.Plan{Kind: kind, At: at, For: lasts[at%len(lasts)]}
+			plan := faultPlan{Kind: kind, At: at, For: lasts[at%len(lasts)]}
 			disk.Fail(plan)
 			hit := f.onFaultyDisk(t, disk, plan)
 			if !hit {
@@ -104,7 +104,7 @@ func faultStep() int {
 }
 
 // onFaultyDisk writes the run and says whether the fault was met.
-func (f *faultRun) onFaultyDisk(t *testing.T, disk *faultvfs.Disk, plan faultvfs.Plan) (hit bool) {
+func (f *faultRun) onFaultyDisk(t *testing.T, disk *faultDisk, plan faultPlan) (hit bool) {
 	t.Helper()
 	for range faultRows {
 		f.put(t)
@@ -131,7 +131,7 @@ func (f *faultRun) onFaultyDisk(t *testing.T, disk *faultvfs.Disk, plan faultvfs
 			t.Errorf("%s: Notify got %+v", what, f.notified)
 		}
 	}
-	disk.Fail(faultvfs.Plan{})
+	disk.Fail(faultPlan{})
 	f.whole(t, what, f.w.Path(), committed)
 	return failed > 0
 }
@@ -187,12 +187,12 @@ func (f *faultRun) whole(t *testing.T, what, path string, least int64) (stored i
 // A run that cannot be begun leaves nothing, and can be begun when the disk takes it.
 func TestCreateOnAFaultyDisk(t *testing.T) {
 	disk, dir := faultyDisk(t)
-	for _, kind := range []faultvfs.Kind{faultvfs.IOError, faultvfs.NoSpace, faultvfs.ShortWrite} {
+	for _, kind := range []faultKind{ioError, noSpace, shortWrite} {
 		for at := 1; ; at += faultStep() {
-			disk.Fail(faultvfs.Plan{Kind: kind, At: at})
+			disk.Fail(faultPlan{Kind: kind, At: at})
 			w, err := Create(dir, testRun(), rt.Host{}, Options{})
 			_, failed, first := disk.Count()
-			disk.Fail(faultvfs.Plan{})
+			disk.Fail(faultPlan{})
 			switch {
 			case failed == 0 && err != nil:
 				t.Fatalf("operation %d: no fault, and %v", at, err)

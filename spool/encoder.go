@@ -54,10 +54,8 @@ func (e *encoder) prepare(c *conn) (err error) {
 		}
 	}
 	e.insertKey, err = c.prepare("INSERT INTO keyframe (" + keyframeColumns + ") VALUES (" + placeholders(keyframeHead+numSums) + ")")
-	if err != nil {
-		return err
-	}
-	return e.dev.prepare(c)
+	e.dev.prepare(c)
+	return err
 }
 
 func (e *encoder) begin() {

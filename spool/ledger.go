@@ -31,19 +31,12 @@ func (r *Reader) AddEvent(e rt.Event) error {
 	return r.change("add an event", func() error { return r.addEvent(&e) })
 }
 
-func (r *Reader) addEvent(e *rt.Event) error {
-	columns := eventColumns(e)
-	_, err := r.db.change(insertSQL("event", columns), values(columns)...)
-	return err
-}
+func (r *Reader) addEvent(e *rt.Event) error { return r.db.insert("event", columnsOf(e)) }
 
 // SaveRegistration replaces what is known about the run at the receiver.
 func (r *Reader) SaveRegistration(reg rt.Registration) error {
-	id := 1
-	columns := append(registrationColumns(&reg), column{"id", &id})
 	return r.change("save the registration", func() error {
-		_, err := r.db.change(insertSQL("registration", columns), values(columns)...)
-		return err
+		return r.db.insert("registration", append(columnsOf(&reg), column{"id", new(1)}))
 	})
 }
 
@@ -67,9 +60,7 @@ func (r *Reader) SealBatch(b rt.Batch) error {
 		if err := r.stillThere(b); err != nil {
 			return err
 		}
-		columns := batchColumns(&b)
-		_, err = r.db.change(insertSQL("batch", columns), values(columns)...)
-		return err
+		return r.db.insert("batch", columnsOf(&b))
 	})
 }
 
@@ -150,6 +141,16 @@ func (r *Reader) UpdateRun(run rt.Run) error {
 	return r.changeRun("update the run", run, func() error { return nil })
 }
 
+// UpdateHost replaces the description of the machine, parts of which arrive late. The run's
+// tracker may be alive.
+func (r *Reader) UpdateHost(h rt.Host) error {
+	err := r.change("update the description of the machine", func() error { return r.db.update("host", columnsOf(&h)) })
+	if err == nil {
+		r.host = h
+	}
+	return err
+}
+
 // CloseLost ends a run with a tracker that died, or that was on a machine that was rebooted.
 // bootID is the current boot of this machine, empty on another machine: it distinguishes the
 // two cases. exit is what is known about the end of the job; an empty outcome becomes
@@ -205,8 +206,7 @@ func (r *Reader) ended(what string) error {
 // changeRun writes the run and runs f in one transaction.
 func (r *Reader) changeRun(what string, run rt.Run, f func() error) error {
 	err := r.change(what, func() error {
-		columns := runColumns(&run)
-		if _, err := r.db.change(updateSQL("run", columns), values(columns)...); err != nil {
+		if err := r.db.update("run", columnsOf(&run)); err != nil {
 			return err
 		}
 		return f()

@@ -12,12 +12,11 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/spool/internal/faultvfs"
 )
 
 // after returns a directory, on the same disk, with what that holds of the directory from
 // when the power fails now.
-func after(t *testing.T, disk *faultvfs.Disk, from string, rng *rand.Rand) string {
+func after(t *testing.T, disk *faultDisk, from string, rng *rand.Rand) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(filepath.Dir(from), "image")
 	if err == nil {
@@ -30,7 +29,7 @@ func after(t *testing.T, disk *faultvfs.Disk, from string, rng *rand.Rand) strin
 }
 
 // over removes directories of such a disk.
-func over(t *testing.T, disk *faultvfs.Disk, dirs ...string) {
+func over(t *testing.T, disk *faultDisk, dirs ...string) {
 	t.Helper()
 	for _, dir := range dirs {
 		disk.Forget(dir)
@@ -52,9 +51,9 @@ func TestPowerFailureOfATrackedRun(t *testing.T) {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		disk.Fail(faultvfs.Plan{})
+		disk.Fail(faultPlan{})
 		f := newFaultRun(t, dir)
-		disk.Fail(faultvfs.Plan{At: at})
+		disk.Fail(faultPlan{At: at})
 		failed, safe := 0, int64(0)
 		for i := 0; i < faultRows && failed == 0; i++ {
 			syncs, committed := disk.Syncs(), f.w.enc.state.seq
@@ -70,7 +69,7 @@ func TestPowerFailureOfATrackedRun(t *testing.T) {
 		_, failed, first := disk.Count()
 		image := after(t, disk, dir, rng)
 		f.w.Close() // the machine is off; this only lets go
-		disk.Fail(faultvfs.Plan{})
+		disk.Fail(faultPlan{})
 		if failed == 0 {
 			break
 		}
@@ -116,7 +115,7 @@ func TestPowerFailureOfALedger(t *testing.T) {
 			if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(path, good, mode), os.Chmod(path, mode)); err != nil {
 				t.Fatal(err)
 			}
-			disk.Fail(faultvfs.Plan{At: at})
+			disk.Fail(faultPlan{At: at})
 			done := 0
 			r, err := Open(path)
 			for err == nil && done < len(steps) {
@@ -129,7 +128,7 @@ func TestPowerFailureOfALedger(t *testing.T) {
 			if r != nil {
 				r.Close() // the machine is off
 			}
-			disk.Fail(faultvfs.Plan{})
+			disk.Fail(faultPlan{})
 			if failed == 0 {
 				onlyFile(t, path)
 				break
@@ -183,7 +182,7 @@ func TestPowerFailureWhileThinning(t *testing.T) {
 		if before == nil {
 			before = columnSums(t, path)
 		}
-		disk.Fail(faultvfs.Plan{At: at})
+		disk.Fail(faultPlan{At: at})
 		r, err := Open(path)
 		if err == nil {
 			_, err = r.Thin(0)
@@ -193,7 +192,7 @@ func TestPowerFailureWhileThinning(t *testing.T) {
 		if r != nil {
 			r.Close() // the machine is off
 		}
-		disk.Fail(faultvfs.Plan{})
+		disk.Fail(faultPlan{})
 		if failed == 0 {
 			if err != nil {
 				t.Error(err)

@@ -316,13 +316,12 @@ func noteThinned(c *conn, dropped int64, why string) error {
 		Time: time.UnixMicro(wall).UTC(), Kind: "spool", Name: why, Status: thinnedStatus,
 		Detail: fmt.Sprintf("%d snapshots were thinned to save room: those that follow them carry their totals", before+dropped),
 	}
-	columns := eventColumns(&e)
-	if before > 0 {
-		args := append(values(columns), thinnedStatus)
-		_, err = c.change("UPDATE event SET ("+names(columns)+") = ("+placeholders(len(columns))+") WHERE kind = 'spool' AND status = ?", args...)
-		return err
+	columns := columnsOf(&e)
+	if before == 0 {
+		return c.insert("event", columns)
 	}
-	_, err = c.change(insertSQL("event", columns), values(columns)...)
+	args := append(values(columns), thinnedStatus)
+	_, err = c.change("UPDATE event SET ("+names(columns)+") = ("+placeholders(len(columns))+") WHERE kind = 'spool' AND status = ?", args...)
 	return err
 }
 

@@ -185,12 +185,12 @@ func kindOf(m fs.FileMode) string {
 // load reads the run and the host.
 func (r *Reader) load() error {
 	var run rt.Run
-	n, err := one(r.db, "run", runColumns(&run))
+	n, err := one(r.db, "run", columnsOf(&run))
 	if err == nil && n != 1 {
 		err = fmt.Errorf("it holds %d runs", n)
 	}
 	if err == nil {
-		_, err = one(r.db, "host", hostColumns(&r.host))
+		_, err = one(r.db, "host", columnsOf(&r.host))
 	}
 	if err != nil {
 		return r.broken(err)
@@ -209,7 +209,7 @@ func (r *Reader) broken(err error) error {
 
 // one scans the only row of a table and returns how many there are.
 func one(c *conn, table string, columns []column) (n int, err error) {
-	err = c.each(selectSQL(table, columns), nil, func(row []driver.Value) error {
+	err = c.each("SELECT "+names(columns)+" FROM "+table, nil, func(row []driver.Value) error {
 		n++
 		return scan(row, columns)
 	})
@@ -275,21 +275,22 @@ func (r *Reader) DeliveredAt() (time.Time, error) {
 
 // Events returns the quality ledger in the order it was written.
 func (r *Reader) Events() ([]rt.Event, error) {
-	return all(r, "event ORDER BY id", eventColumns)
+	return all[rt.Event](r, "event ORDER BY id")
 }
 
 // Batches returns the sealed batches, ascending.
 func (r *Reader) Batches() ([]rt.Batch, error) {
-	return all(r, "batch ORDER BY number", batchColumns)
+	return all[rt.Batch](r, "batch ORDER BY number")
 }
 
 // all scans every row of a table.
-func all[T any](r *Reader, from string, columns func(*T) []column) ([]T, error) {
+func all[T any](r *Reader, from string) ([]T, error) {
 	var list []T
-	var zero T
-	err := r.db.each(selectSQL(from, columns(&zero)), nil, func(row []driver.Value) error {
-		list = append(list, zero)
-		return scan(row, columns(&list[len(list)-1]))
+	err := r.db.each("SELECT "+names(columnsOf(new(T)))+" FROM "+from, nil, func(row []driver.Value) error {
+		element := new(T)
+		err := scan(row, columnsOf(element))
+		list = append(list, *element)
+		return err
 	})
 	if err != nil {
 		return nil, r.broken(err)
@@ -300,7 +301,7 @@ func all[T any](r *Reader, from string, columns func(*T) []column) ([]T, error) 
 // Registration returns what is known about the run at the receiver; false before the first
 // request.
 func (r *Reader) Registration() (rt.Registration, bool, error) {
-	list, err := all(r, "registration", registrationColumns)
+	list, err := all[rt.Registration](r, "registration")
 	if err != nil || len(list) == 0 {
 		return rt.Registration{}, false, err
 	}

@@ -1,18 +1,20 @@
 package spool
 
 import (
-	"database/sql/driver"
 	"fmt"
+	"maps"
+	"reflect"
 
 	"github.com/resource-tracker/rt"
 )
 
 // listTable says how the elements of one list of a snapshot are stored: what identifies
 // or describes an element in a table of its own, what was read of it in a table of readings.
-type listTable[T comparable] struct {
+type listTable[T any] struct {
 	name string                  // of the table of identities
 	from readings                // the table of readings
 	list func(*rt.Snapshot) *[]T // the list
+	same func(a, b *T) bool
 }
 
 // storedList is a listTable of any type.
@@ -21,19 +23,30 @@ type storedList interface {
 	reader(c *conn, from *keyframe) (listReader, error)
 }
 
-// storedLists are all lists except the CPUs, which are in core_ticks, and the GPUs, which have
-// a map.
+func listOf[T comparable](name string, from readings, list func(*rt.Snapshot) *[]T) storedList {
+	return &listTable[T]{name, from, list, func(a, b *T) bool { return *a == *b }}
+}
+
+// storedLists are all lists except the CPUs, which are in core_ticks.
 var storedLists = [...]storedList{
-	&listTable[rt.NetReading]{"net", ofDevice, func(s *rt.Snapshot) *[]rt.NetReading { return &s.Nets }},
-	&listTable[rt.DiskReading]{"disk", ofDevice, func(s *rt.Snapshot) *[]rt.DiskReading { return &s.Disks }},
-	&listTable[rt.MountReading]{"mount", ofDevice, func(s *rt.Snapshot) *[]rt.MountReading { return &s.Mounts }},
-	&listTable[rt.StepReading]{"step", readings{readingsOfSteps, "step"}, func(s *rt.Snapshot) *[]rt.StepReading { return &s.Steps }},
-	&listTable[rt.ProcessReading]{"process", readings{readingsOfProcesses, "process"}, func(s *rt.Snapshot) *[]rt.ProcessReading { return &s.Procs }},
-	&listTable[rt.GPUProcessReading]{"gpu_process", ofCounter, func(s *rt.Snapshot) *[]rt.GPUProcessReading { return &s.GPUProcesses }},
-	&listTable[rt.FabricReading]{"fabric", ofCounter, func(s *rt.Snapshot) *[]rt.FabricReading { return &s.Fabrics }},
-	&listTable[rt.RemoteFSReading]{"remote_fs", ofCounter, func(s *rt.Snapshot) *[]rt.RemoteFSReading { return &s.RemoteFS }},
-	&listTable[rt.EnergyReading]{"energy", ofCounter, func(s *rt.Snapshot) *[]rt.EnergyReading { return &s.Energy }},
-	&listTable[rt.PerfReading]{"perf", ofCounter, func(s *rt.Snapshot) *[]rt.PerfReading { return &s.Perf }},
+	listOf("net", ofDevice, func(s *rt.Snapshot) *[]rt.NetReading { return &s.Nets }),
+	listOf("disk", ofDevice, func(s *rt.Snapshot) *[]rt.DiskReading { return &s.Disks }),
+	listOf("mount", ofDevice, func(s *rt.Snapshot) *[]rt.MountReading { return &s.Mounts }),
+	listOf("step", readings{readingsOfSteps, "step"}, func(s *rt.Snapshot) *[]rt.StepReading { return &s.Steps }),
+	listOf("process", readings{readingsOfProcesses, "process"}, func(s *rt.Snapshot) *[]rt.ProcessReading { return &s.Procs }),
+	listOf("gpu_process", ofCounter, func(s *rt.Snapshot) *[]rt.GPUProcessReading { return &s.GPUProcesses }),
+	listOf("fabric", ofCounter, func(s *rt.Snapshot) *[]rt.FabricReading { return &s.Fabrics }),
+	listOf("remote_fs", ofCounter, func(s *rt.Snapshot) *[]rt.RemoteFSReading { return &s.RemoteFS }),
+	listOf("energy", ofCounter, func(s *rt.Snapshot) *[]rt.EnergyReading { return &s.Energy }),
+	listOf("perf", ofCounter, func(s *rt.Snapshot) *[]rt.PerfReading { return &s.Perf }),
+	&listTable[rt.GPUReading]{"gpu", readings{readingsOfGPUs, "gpu"}, func(s *rt.Snapshot) *[]rt.GPUReading { return &s.GPUs }, sameGPU},
+}
+
+// sameGPU compares GPUs, which have a map.
+func sameGPU(a, b *rt.GPUReading) bool {
+	x, y := *a, *b
+	x.Detail, y.Detail = nil, nil
+	return reflect.DeepEqual(x, y) && maps.Equal(a.Detail, b.Detail)
 }
 
 // The tables of readings.
@@ -100,100 +113,4 @@ func clearFields(values []column) {
 			*p = false
 		}
 	}
-}
-
-// listWriter is a tableWriter of any type.
-type listWriter interface {
-	anyDeviceWriter
-	putAll(seq int64, keyframe bool, s *rt.Snapshot) error
-}
-
-// tableWriter writes the elements of one list. Its statements are prepared when there is a
-// first element: most runs have few lists.
-type tableWriter[T comparable] struct {
-	deviceWriter[T, T]
-	of         *listTable[T]
-	c          *conn
-	bound      T // the columns point into it
-	id, values []column
-	ready      bool
-}
-
-func (t *listTable[T]) writer(c *conn, counts *[numReadings]deviceCount) listWriter {
-	w := &tableWriter[T]{c: c, of: t}
-	w.count = &counts[t.from.table]
-	w.id, w.values = t.columns(&w.bound)
-	bind := func(columns []column) func(*stmt, T) {
-		return func(s *stmt, v T) {
-			w.bound = v
-			for i, c := range columns {
-				s.args[2+i].Value = encode(c.field)
-			}
-		}
-	}
-	w.bindID, w.bindValue = bind(w.id), bind(w.values)
-	return w
-}
-
-func (w *tableWriter[T]) prepare() (err error) {
-	w.insertID, err = w.c.prepare("INSERT INTO " + w.of.name + " (id, slot, " + names(w.id) + ") VALUES (" + placeholders(2+len(w.id)) + ")")
-	if err != nil {
-		return err
-	}
-	w.insertReading, err = w.c.prepare("INSERT INTO " + readingTables[w.of.from.table].name + " (seq, " + w.of.from.column + ", " +
-		names(w.values) + ", gone) VALUES (" + placeholders(3+len(w.values)) + ")")
-	w.ready = err == nil
-	return err
-}
-
-// putAll writes the readings of snapshot seq.
-func (w *tableWriter[T]) putAll(seq int64, keyframe bool, s *rt.Snapshot) error {
-	list := *w.of.list(s)
-	if len(list) > 0 && !w.ready {
-		if err := w.prepare(); err != nil {
-			return err
-		}
-	}
-	for i, v := range list {
-		w.bound = v
-		clearFields(w.values)
-		if err := w.put(seq, keyframe, i, w.bound, v); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// listReader is a tableReader of any type.
-type listReader interface {
-	readAll(s *rt.Snapshot, keyframe bool) error
-	close()
-}
-
-// tableReader reads the elements of one list.
-type tableReader[T comparable] struct {
-	deviceReader[T]
-	of *listTable[T]
-}
-
-func (t *listTable[T]) reader(c *conn, from *keyframe) (listReader, error) {
-	bound := new(T)
-	_, values := t.columns(bound)
-	r := &tableReader[T]{of: t}
-	identity := func(element *T) []column { id, _ := t.columns(element); return id }
-	return r, r.open(c, t.name, t.from, names(values), from, identity, func(row []driver.Value, element *T) error {
-		*bound = *element
-		clearFields(values)
-		if err := scan(row, values); err != nil {
-			return err
-		}
-		*element = *bound
-		return nil
-	})
-}
-
-func (r *tableReader[T]) readAll(s *rt.Snapshot, keyframe bool) (err error) {
-	list := r.of.list(s)
-	*list, err = r.read(s.Seq, keyframe, *list)
-	return err
 }

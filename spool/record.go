@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"time"
 
@@ -21,66 +22,29 @@ type column struct {
 // inKiB is a figure in bytes with a column in KiB.
 type inKiB struct{ *rt.Opt[uint64] }
 
-func runColumns(r *rt.Run) []column {
-	columns := []column{
-		{"cluster", &r.Cluster}, {"job_id", &r.JobID}, {"array_job_id", &r.ArrayJobID},
-		{"array_task_id", &r.ArrayTaskID}, {"het_job_id", &r.HetJobID},
-		{"het_job_offset", &r.HetJobOffset}, {"step", &r.Step}, {"node", &r.Node},
-		{"attempt", &r.Attempt}, {"sluid", &r.SLUID}, {"boot_id", &r.BootID}, {"start_us", &r.Start},
-		{"scheduler", &r.Scheduler}, {"user", &r.User}, {"uid", &r.UID}, {"gid", &r.GID},
-		{"group", &r.Group}, {"account", &r.Account}, {"partition", &r.Partition}, {"qos", &r.QOS},
-		{"reservation", &r.Reservation}, {"node_list", &r.NodeList}, {"num_nodes", &r.NumNodes},
-		{"alloc_cpus", &r.AllocCPUs}, {"alloc_mem_bytes", &r.AllocMem}, {"gpus", &r.GPUs},
-		{"work_dir", &r.WorkDir}, {"comment", &r.Comment}, {"constraints", &r.Constraints},
-		{"licenses", &r.Licenses}, {"step_tasks", &r.StepTasks}, {"job_start_us", &r.JobStart},
-		{"job_end_limit_us", &r.JobEndLimit},
-		{"command", &r.Command}, {"pid", &r.PID}, {"interval_secs", &r.Interval},
-		{"cgroup_layout", &r.CgroupLayout}, {"cgroup_path", &r.CgroupPath},
-		{"tracker_version", &r.TrackerVersion},
-		{"state", (*string)(&r.State)}, {"outcome", (*string)(&r.Outcome)},
-		{"outcome_source", &r.OutcomeSource}, {"exit_code", &r.ExitCode},
-		{"exit_signal", &r.ExitSignal}, {"derived_exit", &r.DerivedExit}, {"end_us", &r.End},
-		{"tags", &r.Meta.Tags},
-	}
-	for _, name := range rt.MetadataFields {
-		columns = append(columns, column{name, r.Meta.Field(name)})
-	}
-	return columns
-}
+// columnsOf lists the columns of a table that holds structs, from a pointer to one. They have
+// the names in JSON; a time is in microseconds, in a column with the suffix _us.
+func columnsOf(of any) []column { return appendFieldColumns(nil, reflect.ValueOf(of).Elem()) }
 
-func hostColumns(h *rt.Host) []column {
-	return []column{
-		{"host_id", &h.HostID}, {"host_name", &h.HostName}, {"host_ip", &h.HostIP},
-		{"host_allocation", &h.HostAllocation}, {"host_vcpus", &h.VCPUs}, {"host_cpu_model", &h.CPUModel},
-		{"host_memory_mib", &h.MemoryMiB}, {"host_gpu_model", &h.GPUModel}, {"host_gpu_count", &h.GPUCount},
-		{"host_gpu_vram_mib", &h.GPUVRAMMiB}, {"host_storage_gb", &h.StorageGB},
-		{"cloud_vendor_id", &h.CloudVendorID}, {"cloud_account_id", &h.CloudAccountID},
-		{"cloud_region_id", &h.CloudRegionID}, {"cloud_zone_id", &h.CloudZoneID},
-		{"cloud_instance_type", &h.CloudInstanceType},
+func appendFieldColumns(list []column, of reflect.Value) []column {
+	for field, v := range of.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		at := v.Addr().Interface()
+		switch at.(type) {
+		case *rt.Metadata, *rt.Identity, *rt.Allocation, *rt.Ending:
+			list = appendFieldColumns(list, v)
+			continue
+		case *time.Time:
+			name = strings.TrimSuffix(name, "_at") + "_us"
+		case *rt.State, *rt.Outcome, *rt.Scope:
+			at = v.Addr().Convert(reflect.TypeFor[*string]()).Interface()
+		}
+		if name == "alloc_mem" {
+			name = "alloc_mem_bytes"
+		}
+		list = append(list, column{name, at})
 	}
-}
-
-func eventColumns(e *rt.Event) []column {
-	return []column{
-		{"time_us", &e.Time}, {"kind", &e.Kind}, {"name", &e.Name}, {"status", &e.Status}, {"detail", &e.Detail},
-	}
-}
-
-func registrationColumns(r *rt.Registration) []column {
-	return []column{
-		{"endpoint", &r.Endpoint}, {"dialect", &r.Dialect}, {"run_id", &r.RemoteID},
-		{"upload_uri_prefix", &r.UploadURIPrefix}, {"intent_us", &r.IntentAt},
-		{"registered_us", &r.RegisteredAt}, {"finished_us", &r.FinishedAt}, {"attempts", &r.Attempts},
-		{"scope", (*string)(&r.Scope)},
-	}
-}
-
-func batchColumns(b *rt.Batch) []column {
-	return []column{
-		{"number", &b.Number}, {"first_seq", &b.FirstSeq}, {"last_seq", &b.LastSeq}, {"rows", &b.Rows},
-		{"bytes", &b.Bytes}, {"sha256", &b.SHA256}, {"key", &b.Key}, {"sealed_us", &b.SealedAt},
-		{"uploaded_us", &b.UploadedAt},
-	}
+	return list
 }
 
 // names lists the columns' names as SQL.
@@ -93,20 +57,6 @@ func names(columns []column) string {
 		}
 	}
 	return strings.Join(list, ", ")
-}
-
-// insertSQL inserts one row and replaces a row with the same key.
-func insertSQL(table string, columns []column) string {
-	return "INSERT OR REPLACE INTO " + table + " (" + names(columns) + ") VALUES (" + placeholders(len(columns)) + ")"
-}
-
-// updateSQL sets the columns in the one row of a table.
-func updateSQL(table string, columns []column) string {
-	return "UPDATE " + table + " SET (" + names(columns) + ") = (" + placeholders(len(columns)) + ") WHERE id = 1"
-}
-
-func selectSQL(table string, columns []column) string {
-	return "SELECT " + names(columns) + " FROM " + table
 }
 
 // values encodes the fields.
@@ -160,6 +110,26 @@ func encode(field any) driver.Value {
 		return jsonValue(len(*p), *p)
 	}
 	return nil
+}
+
+// textValue returns NULL for an empty text, which means not reported.
+func textValue(s string) driver.Value {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// optValue returns NULL for a value that was not read.
+func optValue[T int64 | uint64 | float64 | bool](o rt.Opt[T]) driver.Value {
+	v, ok := o.Get()
+	if !ok {
+		return nil
+	}
+	if n, ok := any(v).(uint64); ok {
+		return int64(n)
+	}
+	return v
 }
 
 func jsonValue(n int, v any) driver.Value {
