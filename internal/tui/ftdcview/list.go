@@ -30,10 +30,6 @@ func (v *View) WriteList(w io.Writer, sum *Summary) error {
 		if i == len(texts) {
 			fmt.Fprintln(tw, "MIN\tMEAN\tMAX\tLAST\tREADINGS\t  METRIC")
 		}
-		if m.n == 0 {
-			fmt.Fprintf(tw, "-\t-\t-\t%s\t0\t  %s\n", exact(m.last), report.Plain(m.name))
-			continue
-		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%d\t  %s\n", exact(m.min), exact(m.mean()), exact(m.max), exact(m.last), m.n, report.Plain(m.name))
 	}
 	err := tw.Flush()

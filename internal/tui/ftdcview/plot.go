@@ -104,13 +104,11 @@ func plot(name string, values []float64, sum *Summary, width, height int) string
 	}
 	text := asciigraph.Plot(values,
 		asciigraph.Height(max(height-3, 1)), asciigraph.Width(max(width-axisWidth, 2)),
-		asciigraph.YAxisValueFormatter(func(v float64) string { return padded(short(v)) }))
+		asciigraph.YAxisValueFormatter(func(v float64) string { return fmt.Sprintf("%9s", short(v)) }))
 	first, last := clock(sum.first, sum), clock(sum.last, sum)
 	pad := strings.Repeat(" ", max(width-axisWidth-len(first)-len(last), 1))
 	return title + "\n" + text + "\n" + strings.Repeat(" ", axisWidth-1) + first + pad + last + "\n"
 }
-
-func padded(s string) string { return strings.Repeat(" ", max(9-len(s), 0)) + s }
 
 // clock formats a time as short as the span of the view allows.
 func clock(ns int64, sum *Summary) string {
@@ -131,13 +129,9 @@ func short(v float64) string {
 	for _, unit := range []struct {
 		name string
 		is   float64
-	}{{"P", 1e15}, {"T", 1e12}, {"G", 1e9}, {"M", 1e6}, {"k", 1e4}} {
-		if a := math.Abs(v); a >= unit.is && a < 1e18 {
-			divisor := unit.is
-			if unit.name == "k" {
-				divisor = 1e3
-			}
-			return strconv.FormatFloat(v/divisor, 'f', 2, 64) + unit.name
+	}{{"P", 1e15}, {"T", 1e12}, {"G", 1e9}, {"M", 1e6}, {"k", 1e3}} {
+		if a := math.Abs(v); a >= max(unit.is, 1e4) && a < 1e18 {
+			return strconv.FormatFloat(v/unit.is, 'f', 2, 64) + unit.name
 		}
 	}
 	return strconv.FormatFloat(v, 'g', 5, 64)

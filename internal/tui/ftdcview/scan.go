@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/resource-tracker/rt/format/ftdc"
+	"github.com/resource-tracker/rt/internal/tui"
 )
 
 // file can be read several times.
@@ -71,7 +72,7 @@ func (v *View) scan(visit func(*row) error) error {
 		}
 	}
 	if len(bad) > 0 {
-		return &kindError{kind: ErrDamaged, err: errors.Join(bad...)}
+		return tui.WithKind(ErrDamaged, errors.Join(bad...))
 	}
 	return nil
 }
@@ -202,8 +203,8 @@ func (s *scanner) take(at int64, values []float32) {
 	}
 }
 
-// metric has the statistics of one metric over its finite values. last may be infinite,
-// and is NaN without a value.
+// metric has the statistics of one metric over its finite values, NaN without one. last
+// may be infinite.
 type metric struct {
 	name           string
 	n              int
@@ -252,7 +253,7 @@ func (v *View) Summarize() (*Summary, error) {
 		}
 		sum.last = r.at
 		for i := len(sum.metrics); i < len(r.names); i++ {
-			sum.metrics = append(sum.metrics, metric{name: r.names[i], last: math.NaN()})
+			sum.metrics = append(sum.metrics, metric{name: r.names[i], min: math.NaN(), max: math.NaN(), last: math.NaN()})
 		}
 		for i, x := range r.values {
 			sum.metrics[i].add(x)

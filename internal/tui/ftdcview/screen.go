@@ -70,11 +70,7 @@ func (m *model) list() (lines []string) {
 		if i == m.cursor.Row {
 			at = '>'
 		}
-		text := fmt.Sprintf("%c%c %10s %10s %10s %10s  %s", at, mark, "-", "-", "-", short(x.last), report.Plain(x.name))
-		if x.n > 0 {
-			text = fmt.Sprintf("%c%c %10s %10s %10s %10s  %s", at, mark, short(x.min), short(x.mean()), short(x.max), short(x.last), report.Plain(x.name))
-		}
-		lines = append(lines, text)
+		lines = append(lines, fmt.Sprintf("%c%c %10s %10s %10s %10s  %s", at, mark, short(x.min), short(x.mean()), short(x.max), short(x.last), report.Plain(x.name)))
 	}
 	return lines
 }

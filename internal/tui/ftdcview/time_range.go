@@ -1,6 +1,7 @@
 package ftdcview
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt/format/ftdc"
+	"github.com/resource-tracker/rt/internal/tui"
 )
 
 // setRange sets the time range.
@@ -36,7 +38,7 @@ func (v *View) setRange(from, to string) error {
 		}
 		at, ok := momentOf(b.text, whole)
 		if !ok {
-			return &kindError{ErrTimeRange, fmt.Errorf("%s %q: it is a time such as 2026-03-01T12:00:00Z or 12:00:30, or a duration such as 10m after the first reading or -10m before the last", b.flag, b.text)}
+			return tui.WithKind(ErrTimeRange, fmt.Errorf("%s %q: it is a time such as 2026-03-01T12:00:00Z or 12:00:30, or a duration such as 10m after the first reading or -10m before the last", b.flag, b.text))
 		}
 		*b.at = at
 	}
@@ -93,13 +95,5 @@ func (v *View) sortFiles() {
 		}
 		_ = r.Close() // it was read only
 	}
-	slices.SortStableFunc(v.files, func(a, b file) int {
-		switch {
-		case a.first < b.first:
-			return -1
-		case a.first > b.first:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(v.files, func(a, b file) int { return cmp.Compare(a.first, b.first) })
 }

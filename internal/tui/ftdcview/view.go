@@ -32,12 +32,6 @@ var ErrDamaged = errors.New("damaged")
 // ErrTimeRange marks a From or To that cannot be read.
 var ErrTimeRange = errors.New("wrong time range")
 
-// kindError has the text of err and is kind as well.
-type kindError struct{ kind, err error }
-
-func (e *kindError) Error() string   { return e.err.Error() }
-func (e *kindError) Unwrap() []error { return []error{e.kind, e.err} }
-
 // View is a part of some FTDC files, which follow each other in time.
 type View struct {
 	files    []file

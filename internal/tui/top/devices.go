@@ -26,9 +26,6 @@ func coresPage(d *Detail, b brush) page {
 		name: "cpus", empty: "no CPUs were read",
 		columns: []column{{"CPU", "cpu", 5, 0, false}, {d.owner(), "in_job", 5, 0, true}, {"BUSY%", "busy_pct", 6, 0, false}, {"", "", 0, 0, true}},
 	}
-	if d.Cur == nil {
-		return p
-	}
 	p.head = []string{"All online CPUs of the node; " + d.owner() + " marks those that the " + d.noun() + " may use"}
 	s := rt.Derive(d.Prev, d.Cur, rt.ScopeNode)
 	for i, c := range d.Cur.CPUs {
@@ -61,9 +58,6 @@ func memoryPage(d *Detail, b brush) page {
 		name: "memory", empty: "no memory was read",
 		columns: []column{{"MEMORY", "kind", 26, 0, true}, {"SIZE", "bytes", 6, 0, false}, {"OF LIMIT%", "limit_pct", 9, 0, false}, {"", "", 0, 0, true}},
 	}
-	if d.Cur == nil {
-		return p
-	}
 	limit := toFloat(d.Job.Limit)
 	add := func(kind string, v rt.Opt[uint64]) {
 		pct := share(toFloat(v), limit)
@@ -75,11 +69,7 @@ func memoryPage(d *Detail, b brush) page {
 		}})
 	}
 	if m, n := &d.Cur.Job, &d.Cur.Node; m.Phase != rt.JobNone {
-		text := shownSize(d.Job.Limit)
-		if d.Job.Unlimited {
-			text = "none"
-		}
-		p.head = []string{fmt.Sprintf("Limit %s, reached %s times, high %s; OOM %s, killed %s; major faults %s", text,
+		p.head = []string{fmt.Sprintf("Limit %s, reached %s times, high %s; OOM %s, killed %s; major faults %s", limitCell(&d.Job.Figures).text,
 			count(m.EventsMax).text, count(m.EventsHigh).text, count(m.EventsOOM).text, count(m.EventsOOMKill).text, count(m.MajorFaults).text)}
 		add("charged", m.MemCurrent)
 		add("highest so far", m.MemPeak)
@@ -112,9 +102,6 @@ func gpusPage(d *Detail, b brush) page {
 			{"WATTS", "power_watts", 6, 1, false}, {"MHZ", "frequency_mhz", 5, 4, false}, {"PROCESSES", "processes", 12, 2, true}, {"", "", 0, 5, true},
 		},
 	}
-	if d.Cur == nil {
-		return p
-	}
 	for i := range d.Cur.GPUs {
 		g := &d.Cur.GPUs[i]
 		p.rows = append(p.rows, row{id: g.UUID, cells: []cell{
@@ -144,14 +131,8 @@ func ioPage(d *Detail, _ brush) page {
 			{"READ", "read_bytes", 6, 0, false}, {"WRITTEN", "write_bytes", 7, 0, false}, {"ABOUT", "about", 10, 1, true},
 		},
 	}
-	if d.Cur == nil {
-		return p
-	}
 	p.head = []string{"Networks: received is READ, sent is WRITTEN"}
-	prev := d.Prev
-	if prev == nil {
-		prev = &rt.Snapshot{}
-	}
+	prev := d.before()
 	add := func(of, what, about string, r, w [2]rt.Opt[uint64]) {
 		secs := d.nodeSecs()
 		if of == "job" {
@@ -206,11 +187,7 @@ type stall struct {
 }
 
 func pressures(d *Detail) [3]stall {
-	c, q := &d.Cur.Job, &rt.JobReading{}
-	if d.Prev != nil {
-		q = &d.Prev.Job
-	}
-	secs := d.secs()
+	c, q, secs := &d.Cur.Job, &d.before().Job, d.secs()
 	kind := func(of string, qs, qf, cs, cf rt.Opt[uint64]) stall {
 		return stall{of, scaled(perSecond(qs, cs, secs), 1e-4), scaled(perSecond(qf, cf, secs), 1e-4), scaled(toFloat(cs), 1e-6), scaled(toFloat(cf), 1e-6)}
 	}
@@ -230,9 +207,6 @@ func pressurePage(d *Detail, b brush) page {
 			{"SOME", "some_secs", 9, 0, false}, {"ALL", "full_secs", 9, 0, false}, {"", "", 0, 0, true},
 		},
 	}
-	if d.Cur == nil {
-		return p
-	}
 	p.head = []string{"% of the interval, and time so far, in which some or all tasks of the " + d.noun() + " waited"}
 	for _, s := range pressures(d) {
 		p.rows = append(p.rows, row{id: s.of, cells: []cell{word(s.of), number(s.some, percent), number(s.full, percent),
@@ -243,32 +217,26 @@ func pressurePage(d *Detail, b brush) page {
 
 // power is the use of an energy domain.
 type power struct {
-	source, domain string
-	kind           rt.EnergyKind
-	socket         rt.Opt[uint64]
-	watts, joules  rt.Opt[float64]
+	*rt.EnergyReading
+	watts, joules rt.Opt[float64]
 }
 
 // energies returns the domains, the widest first.
 func energies(d *Detail) []power {
 	kinds := []rt.EnergyKind{rt.EnergyNode, rt.EnergyPlatform, rt.EnergyPackage, rt.EnergyCore, rt.EnergyUncore, rt.EnergyDRAM, rt.EnergyGPU}
-	prev := d.Prev
-	if prev == nil {
-		prev = &rt.Snapshot{}
-	}
 	var out []power
 	for i := range d.Cur.Energy {
 		c := &d.Cur.Energy[i]
-		q := find(prev.Energy, func(o *rt.EnergyReading) bool {
+		q := find(d.before().Energy, func(o *rt.EnergyReading) bool {
 			return o.Source == c.Source && o.Domain == c.Domain && o.Kind == c.Kind
 		})
-		e := power{c.Source, c.Domain, c.Kind, c.Socket, scaled(perSecond(q.Energy, c.Energy, d.secs()), 1e-6), scaled(toFloat(c.Energy), 1e-6)}
+		e := power{c, scaled(perSecond(q.Energy, c.Energy, d.secs()), 1e-6), scaled(toFloat(c.Energy), 1e-6)}
 		if !e.watts.Valid() {
 			e.watts = c.Power
 		}
 		out = append(out, e)
 	}
-	slices.SortStableFunc(out, func(a, b power) int { return cmp.Compare(slices.Index(kinds, a.kind), slices.Index(kinds, b.kind)) })
+	slices.SortStableFunc(out, func(a, b power) int { return cmp.Compare(slices.Index(kinds, a.Kind), slices.Index(kinds, b.Kind)) })
 	return out
 }
 
@@ -281,12 +249,9 @@ func energyPage(d *Detail, _ brush) page {
 			{"WATTS", "watts", 8, 0, false}, {"JOULES", "joules", 9, 0, false},
 		},
 	}
-	if d.Cur == nil {
-		return p
-	}
 	p.head = []string{"Of the node and its devices, not of the " + d.noun() + " alone; a package holds its cores"}
 	for _, e := range energies(d) {
-		p.rows = append(p.rows, row{id: e.source + e.domain + string(e.kind), cells: []cell{word(string(e.kind)), word(e.domain), word(e.source), name(e.socket),
+		p.rows = append(p.rows, row{id: e.Source + e.Domain + string(e.Kind), cells: []cell{word(string(e.Kind)), word(e.Domain), word(e.Source), name(e.Socket),
 			number(e.watts, decimal), number(e.joules, bigNumber)}})
 	}
 	return p

@@ -6,41 +6,22 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// scope is what the figures of a run describe.
-type scope int
-
-const (
-	ofJob scope = iota
-	ofTree
-	ofNode
-)
-
-func scopeOf(cur *rt.Snapshot) scope {
-	switch {
-	case cur.Job.Phase != rt.JobNone:
-		return ofJob
-	case cur.Tree.CPUUserTicks.Valid() || cur.Tree.RSS.Valid():
-		return ofTree
-	}
-	return ofNode
-}
-
 // figures computes those of the interval that cur ends. prev is nil for the first
 // reading, which has only gauges.
 func figures(prev, cur *rt.Snapshot) Figures {
 	f := Figures{Read: rt.Some(time.Unix(0, cur.Wall).UTC())}
 	p := rt.DeriveProcess(prev, cur)
-	switch scopeOf(cur) {
-	case ofJob:
+	switch {
+	case cur.Job.Phase != rt.JobNone:
 		f.Memory, f.CPUSecs = cur.Job.MemCurrent, scaled(toFloat(cur.Job.CPUUsage), 1e-6)
 		f.setLimit(cur.Job.MemLimit)
-	case ofTree:
+	case cur.Tree.CPUUserTicks.Valid() || cur.Tree.RSS.Valid():
 		f.Memory = p.Memory
 		f.setLimit(cur.Node.MemTotal)
 		if user, ok := cur.Tree.CPUUserTicks.Get(); ok && cur.Tree.CPUSystemTicks.Valid() {
 			f.CPUSecs.Set(float64(user+cur.Tree.CPUSystemTicks.Or(0)) / rt.TicksPerSecond)
 		}
-	case ofNode:
+	default: // the whole node
 		s := rt.DeriveScalars(prev, cur, rt.ScopeNode)
 		p.CPUUsage, p.DiskReadBytes, p.DiskWriteBytes, p.Children = s.CPUUsage, s.DiskReadBytes, s.DiskWriteBytes, s.Processes
 		f.Memory = cur.Node.MemUsed()

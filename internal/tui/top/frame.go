@@ -78,14 +78,6 @@ func (j *Job) elapsed(now time.Time) time.Duration {
 	return j.Read.Or(j.Start).Sub(j.Start)
 }
 
-// allocated returns the number of allocated cores: those of the job, else of the node.
-func allocated(run *rt.Run, cur *rt.Snapshot) rt.Opt[uint64] {
-	if run.AllocCPUs.Valid() || cur == nil {
-		return run.AllocCPUs
-	}
-	return cur.Node.CPUs
-}
-
 // Detail is one run at one moment.
 type Detail struct {
 	Job   Job
@@ -103,6 +95,14 @@ type Detail struct {
 
 	mine        cpuSet            // the CPUs that the job may use
 	read, write []rt.Opt[float64] // like cores and memory of Job, bytes/s
+}
+
+// before returns the previous reading, without figures if there is none.
+func (d *Detail) before() *rt.Snapshot {
+	if d.Prev == nil {
+		return &rt.Snapshot{}
+	}
+	return d.Prev
 }
 
 // secs returns the length of the interval that Cur ends.
@@ -131,7 +131,7 @@ func (d *Detail) nodeSecs() float64 {
 // step is one step or task.
 type step struct {
 	rt.StepReading
-	before *rt.StepReading // at the previous reading; nil if it did not exist
+	before *rt.StepReading // at the previous reading; without figures if it did not exist
 }
 
 // perSecond returns the growth of a counter per second; absent if it was not read twice
@@ -154,7 +154,7 @@ func scaled(v rt.Opt[float64], f float64) rt.Opt[float64] {
 }
 
 // toFloat converts v.
-func toFloat(v rt.Opt[uint64]) rt.Opt[float64] {
+func toFloat[T int64 | uint64](v rt.Opt[T]) rt.Opt[float64] {
 	if x, ok := v.Get(); ok {
 		return rt.Some(float64(x))
 	}

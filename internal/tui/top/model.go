@@ -235,7 +235,7 @@ func (m *model) current() page {
 	case d == nil:
 		return page{}
 	case m.page < len(pages):
-		return pages[m.page].make(d, m.brush)
+		return d.page(m.page, m.brush)
 	case d.Program == nil:
 		return page{head: []string{"its program had broadcast nothing yet"}}
 	}

@@ -35,7 +35,7 @@ func Once(ctx context.Context, src Source, o Options, w io.Writer, columns int) 
 				d.First.Add(d.At).In(o.Zone).Format(time.DateTime), d.Index, d.Count)
 		}
 		for i := range pages {
-			p := pages[i].make(d, b)
+			p := d.page(i, b)
 			if i > 0 && d.Cur != nil {
 				fmt.Fprintf(&out, "\n%s\n", strings.ToUpper(pages[i].title))
 			}
@@ -134,7 +134,7 @@ func (d *Detail) document() document {
 		Interval: d.secs(), Pages: map[string][]map[string]any{},
 	}
 	for i := range pages {
-		if p := pages[i].make(d, brush{}); len(p.columns) > 0 {
+		if p := d.page(i, brush{}); len(p.columns) > 0 {
 			doc.Pages[p.name] = p.records()
 		}
 	}
@@ -200,12 +200,7 @@ func Moment(ctx context.Context, src Source, o Options, text string) (time.Durat
 		err = fmt.Errorf("%q is not within the run: its readings are of %s", text, span(f.Open.Last.Seconds()))
 	}
 	if err != nil {
-		err = &momentError{err}
+		err = tui.WithKind(ErrMoment, err)
 	}
 	return at, err
 }
-
-// momentError is an ErrMoment with another text.
-type momentError struct{ error }
-
-func (momentError) Is(target error) bool { return target == ErrMoment }

@@ -1,7 +1,9 @@
 package top
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/report"
@@ -18,10 +20,6 @@ const (
 func overview(d *Detail, b brush) page {
 	p := page{name: "overview"}
 	cur := d.Cur
-	if cur == nil {
-		p.head = []string{"nothing has been read yet"}
-		return p
-	}
 	line := func(label, format string, args ...any) {
 		p.head = append(p.head, fmt.Sprintf("%-10s ", label)+fmt.Sprintf(format, args...))
 	}
@@ -29,14 +27,14 @@ func overview(d *Detail, b brush) page {
 		line("Job", "its cgroup has not appeared yet: none of its processes runs")
 	}
 	j := &d.Job
-	alloc := toFloat(allocated(j.Run, cur))
+	alloc := toFloat(j.AllocCPUs)
+	if !alloc.Valid() {
+		alloc = toFloat(cur.Node.CPUs)
+	}
 	used := share(j.Cores, alloc)
 	line("CPU", "%s%s", pad(shown(j.Cores, cores)+" of "+shown(alloc, decimal)+" cores", labelWidth, false), d.gauge(b, used, j.cores, alloc.Or(0)))
 	line("", "total %s  mean %s  %s", shown(j.CPUSecs, cpuTime), shown(j.MeanCores, cores), d.split())
-	limit := shownSize(j.Limit)
-	if j.Unlimited {
-		limit = "none"
-	}
+	limit := limitCell(&j.Figures).text
 	line("Memory", "%s%s", pad(shownSize(j.Memory)+" of "+limit, labelWidth, false), d.gauge(b, share(toFloat(j.Memory), toFloat(j.Limit)), j.memory, toFloat(j.Limit).Or(0)))
 	if cur.Job.Phase != rt.JobNone {
 		m := &cur.Job
@@ -53,14 +51,7 @@ func overview(d *Detail, b brush) page {
 // gauge formats a percentage with its bar and sparkline.
 func (d *Detail) gauge(b brush, pct rt.Opt[float64], values []rt.Opt[float64], top float64) string {
 	rest := b.width - lineLabel - labelWidth - 9 - barWidth - 1
-	return fmt.Sprintf("%7s  %s %s", withPercent(pct), b.bar(pct, barWidth), b.spark(values, top, rest))
-}
-
-func withPercent(v rt.Opt[float64]) string {
-	if !v.Valid() {
-		return notRead
-	}
-	return shown(v, percent) + "%"
+	return fmt.Sprintf("%7s  %s %s", withUnit(pct, percent, "%"), b.bar(pct, barWidth), b.spark(values, top, rest))
 }
 
 // split formats the parts of the interval's CPU time.
@@ -79,7 +70,7 @@ func (d *Detail) split() string {
 func (d *Detail) lists(line func(label, format string, args ...any)) {
 	cur := d.Cur
 	stalls := pressures(d)
-	line("Waited", "for CPU %s  memory %s  I/O %s of the time", withPercent(stalls[0].some), withPercent(stalls[1].some), withPercent(stalls[2].some))
+	line("Waited", "for CPU %s  memory %s  I/O %s of the time", withUnit(stalls[0].some, percent, "%"), withUnit(stalls[1].some, percent, "%"), withUnit(stalls[2].some, percent, "%"))
 	running, ended := 0, 0
 	for i := range d.Steps {
 		switch {
@@ -92,20 +83,15 @@ func (d *Detail) lists(line func(label, format string, args ...any)) {
 	}
 	line("Processes", "%s  threads %s  steps %d running, %d ended", count(d.Job.Processes).text, count(cur.Job.Threads).text, running, ended)
 	line("GPUs", "%s", d.gpus())
-	rx, tx := rt.None[float64](), rt.None[float64]()
-	if d.Prev != nil {
-		rx, tx = perSecond(d.Prev.Node.NetRxBytes, cur.Node.NetRxBytes, d.nodeSecs()), perSecond(d.Prev.Node.NetTxBytes, cur.Node.NetTxBytes, d.nodeSecs())
-	}
+	q := &d.before().Node
+	rx, tx := perSecond(q.NetRxBytes, cur.Node.NetRxBytes, d.nodeSecs()), perSecond(q.NetTxBytes, cur.Node.NetTxBytes, d.nodeSecs())
 	line("Node", "load %s  memory %s of %s  network in %s  out %s", shown(scaled(toFloat(cur.Node.Load1), 0.01), fraction),
 		shownSize(cur.Node.MemUsed()), shownSize(cur.Node.MemTotal), rate(rx), rate(tx))
-	energy := notRead
-	if e := energies(d); len(e) > 0 {
-		energy = fmt.Sprintf("%s %s %s W", e[0].kind, report.Plain(e[0].domain), shown(e[0].watts, decimal))
-		for _, o := range e[1:min(len(e), 3)] {
-			energy += fmt.Sprintf("  %s %s %s W", o.kind, report.Plain(o.domain), shown(o.watts, decimal))
-		}
+	var energy []string
+	for _, e := range energies(d) {
+		energy = append(energy, fmt.Sprintf("%s %s %s W", e.Kind, report.Plain(e.Domain), shown(e.watts, decimal)))
 	}
-	line("Energy", "%s", energy)
+	line("Energy", "%s", cmp.Or(strings.Join(energy[:min(len(energy), 3)], "  "), notRead))
 }
 
 // gpus formats the use of the GPUs: by the job if that is known, else by all processes.

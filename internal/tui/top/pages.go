@@ -25,6 +25,21 @@ var pages = []struct {
 	{"energy", energyPage},
 }
 
+// page returns a page of the run. As long as nothing was read it has no rows.
+func (d *Detail) page(i int, b brush) page {
+	if d.Cur != nil {
+		return pages[i].make(d, b)
+	}
+	unread := *d
+	unread.Cur = &rt.Snapshot{}
+	p := pages[i].make(&unread, b)
+	p.head, p.rows = nil, nil
+	if i == pageJob {
+		p.head = []string{"nothing has been read yet"}
+	}
+	return p
+}
+
 // Pages that keys select.
 const (
 	pageJob = iota
@@ -66,19 +81,15 @@ func jobsPage(f *Frame, b brush) page {
 func jobRow(j *Job, now time.Time, b brush) row {
 	alloc := toFloat(j.AllocCPUs)
 	used := share(toFloat(j.Memory), toFloat(j.Limit))
-	c, r, w := j.Cores, j.ReadRate, j.WriteRate
-	if j.State != rt.StateRunning { // it has ended
-		c, r, w = rt.None[float64](), rt.None[float64](), rt.None[float64]()
-	}
 	cells := []cell{
 		{text: dash(j.label()), value: j.label()}, word(j.User), word(j.Meta.JobName), word(j.Node), {text: j.state(), value: j.state()},
-		number(rt.Some(j.elapsed(now).Seconds()), span), number(c, cores), name(j.AllocCPUs), number(share(j.MeanCores, alloc), percent),
-		bytesOf(j.Memory), limitCell(&j.Figures), number(used, percent), number(r, size), number(w, size), count(j.Processes),
+		number(rt.Some(j.elapsed(now).Seconds()), span), number(j.Cores, cores), name(j.AllocCPUs), number(share(j.MeanCores, alloc), percent),
+		bytesOf(j.Memory), limitCell(&j.Figures), number(used, percent), number(j.ReadRate, size), number(j.WriteRate, size), count(j.Processes),
 		{draw: func(n int) string { return b.spark(j.cores, alloc.Or(0), n) }},
 	}
-	for _, i := range []int{6, 12, 13} {
+	for _, i := range []int{6, 12, 13} { // figures of the last interval
 		if j.State != rt.StateRunning {
-			cells[i].text = "-"
+			cells[i] = cell{text: "-"}
 		}
 	}
 	return row{id: j.Path, cells: cells, alarm: used.Or(0) >= nearLimit}
@@ -107,10 +118,7 @@ func stepsPage(d *Detail, _ brush) page {
 	}
 	for i := range d.Steps {
 		s := &d.Steps[i]
-		before := s.before
-		if before == nil {
-			before = &rt.StepReading{}
-		}
+		before, secs := s.before, d.secs()
 		state, task := "running", word("-")
 		if s.Ended {
 			state = "ended"
@@ -118,7 +126,6 @@ func stepsPage(d *Detail, _ brush) page {
 		if s.Task.Valid() {
 			task = name(s.Task)
 		}
-		secs := d.secs()
 		p.rows = append(p.rows, row{id: s.Step + "/" + task.text, cells: []cell{
 			word(s.Step), task, word(state), number(scaled(perSecond(before.CPUUsage, s.CPUUsage, secs), 1e-6), cores),
 			number(scaled(toFloat(s.CPUUsage), 1e-6), cpuTime), bytesOf(s.MemCurrent), bytesOf(s.MemPeak), bytesOf(s.Anon), count(s.Pids),
@@ -140,14 +147,10 @@ func processesPage(d *Detail, _ brush) page {
 			{"WRIT/s", "write_bytes_per_sec", 6, 1, false},
 		},
 	}
-	if d.Cur == nil {
-		return p
-	}
 	for i := range d.Cur.Procs {
 		q := &d.Cur.Procs[i]
-		before := processBefore(d, q)
-		secs := d.secs()
-		ticks := ticksOf(q)
+		before := find(d.before().Procs, func(b *rt.ProcessReading) bool { return b.PID == q.PID && b.Start == q.Start })
+		secs, ticks := d.secs(), ticksOf(q)
 		p.rows = append(p.rows, row{id: fmt.Sprint(q.PID, "/", q.Start), cells: []cell{
 			name(rt.Some(q.PID)), word(q.Comm), word(q.Step), name(q.Task),
 			number(scaled(perSecond(ticksOf(before), ticks, secs), 100/float64(rt.TicksPerSecond)), percent),
@@ -156,19 +159,6 @@ func processesPage(d *Detail, _ brush) page {
 		}})
 	}
 	return p
-}
-
-// processBefore returns the process at the previous reading, without figures if it did
-// not exist.
-func processBefore(d *Detail, q *rt.ProcessReading) *rt.ProcessReading {
-	if d.Prev != nil {
-		for i := range d.Prev.Procs {
-			if b := &d.Prev.Procs[i]; b.PID == q.PID && b.Start == q.Start {
-				return b
-			}
-		}
-	}
-	return &rt.ProcessReading{}
 }
 
 func ticksOf(q *rt.ProcessReading) rt.Opt[uint64] {

@@ -1,7 +1,9 @@
 package top
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -51,7 +53,7 @@ func workersPage(p *Program, _ int, b brush) page {
 			cpus = number(rt.Some(float64(len(worker.AllowedCPUs))), decimal)
 		}
 		out.rows = append(out.rows, row{id: fmt.Sprint(f.WorkerID), cells: []cell{
-			name(rt.Some(uint64(f.WorkerID))), word(worker.Hostname), number(signed(worker.PID), decimal), cpus,
+			name(rt.Some(uint64(f.WorkerID))), word(worker.Hostname), number(toFloat(worker.PID), decimal), cpus,
 			number(c.ProcessCPUPct, percent), bytesOf(c.ProcessRSSBytes), count(c.ProcessThreads), count(c.TasksRunning), count(c.PendingCount),
 			number(perSecond(q.TasksLocalTotal, c.TasksLocalTotal, secs), bigNumber), number(perSecond(q.TasksSentTotal, c.TasksSentTotal, secs), bigNumber),
 			number(perSecond(q.TasksRecvTotal, c.TasksRecvTotal, secs), bigNumber),
@@ -63,12 +65,14 @@ func workersPage(p *Program, _ int, b brush) page {
 	return out
 }
 
+// topology returns the program's last topology, an empty one if there is none.
+func (p *Program) topology() *gempba.Topology {
+	return cmp.Or(p.newest.Topology, &gempba.Topology{})
+}
+
 // identity returns the worker in the topology, empty if it is not there.
 func (p *Program) identity(id uint32) gempba.Identity {
-	t := p.newest.Topology
-	if t == nil {
-		return gempba.Identity{}
-	}
+	t := p.topology()
 	i := slices.IndexFunc(t.Identities, func(i gempba.Identity) bool { return i.WorkerID == id })
 	if i >= 0 {
 		return t.Identities[i]
@@ -79,13 +83,6 @@ func (p *Program) identity(id uint32) gempba.Identity {
 		}
 	}
 	return gempba.Identity{}
-}
-
-func signed(v rt.Opt[int64]) rt.Opt[float64] {
-	if x, ok := v.Get(); ok {
-		return rt.Some(float64(x))
-	}
-	return rt.None[float64]()
 }
 
 // nodesPage shows the last frame of each host.
@@ -110,11 +107,9 @@ func nodesPage(p *Program, _ int, _ brush) page {
 			used.Set(total - c.MemAvailBytes.Or(0))
 		}
 		workers := rt.None[float64]()
-		if t := p.newest.Topology; t != nil {
-			for _, n := range t.Nodes {
-				if n.Hostname == f.Hostname {
-					workers.Set(float64(len(n.WorkerIDs)))
-				}
+		for _, n := range p.topology().Nodes {
+			if n.Hostname == f.Hostname {
+				workers.Set(float64(len(n.WorkerIDs)))
 			}
 		}
 		out.rows = append(out.rows, row{id: f.Hostname, cells: []cell{
@@ -149,12 +144,10 @@ func socketsPage(p *Program, _ int, b brush) page {
 }
 
 func (p *Program) socket(host string, id uint32) gempba.Socket {
-	if t := p.newest.Topology; t != nil {
-		for _, n := range t.Nodes {
-			for _, s := range n.Sockets {
-				if n.Hostname == host && s.SocketID == id {
-					return s
-				}
+	for _, n := range p.topology().Nodes {
+		for _, s := range n.Sockets {
+			if n.Hostname == host && s.SocketID == id {
+				return s
 			}
 		}
 	}
@@ -172,24 +165,14 @@ func trafficPage(p *Program, _ int, _ brush) page {
 	}
 	for _, w := range p.sorted() {
 		for _, e := range w.cur.EdgesOut {
-			q := rt.None[uint64]()
-			n := rt.None[uint64]()
-			if w.past != 0 { // an edge that did not exist had sent nothing
-				q.Set(0)
-				n.Set(0)
-			}
-			for _, b := range w.prev.EdgesOut {
-				if b.To == e.To {
-					q, n = rt.Some(b.Bytes), rt.Some(b.Count)
-				}
-			}
+			q := find(w.prev.EdgesOut, func(b *gempba.Edge) bool { return b.To == e.To }) // one that did not exist had sent nothing
 			hosts := strings.TrimSpace(p.identity(w.cur.WorkerID).Hostname + " > " + p.identity(e.To).Hostname)
 			if hosts == ">" {
 				hosts = ""
 			}
 			out.rows = append(out.rows, row{id: fmt.Sprint(w.cur.WorkerID, ">", e.To), cells: []cell{
 				name(rt.Some(uint64(w.cur.WorkerID))), name(rt.Some(uint64(e.To))), bytesOf(rt.Some(e.Bytes)), count(rt.Some(e.Count)),
-				number(perSecond(q, rt.Some(e.Bytes), w.secs()), size), number(perSecond(n, rt.Some(e.Count), w.secs()), bigNumber), word(hosts),
+				number(perSecond(rt.Some(q.Bytes), rt.Some(e.Bytes), w.secs()), size), number(perSecond(rt.Some(q.Count), rt.Some(e.Count), w.secs()), bigNumber), word(hosts),
 			}})
 		}
 	}
@@ -199,22 +182,14 @@ func trafficPage(p *Program, _ int, _ brush) page {
 
 // sorted returns the workers by id.
 func (p *Program) sorted() []*worker {
-	out := make([]*worker, 0, len(p.workers))
-	for _, w := range p.workers {
-		out = append(out, w)
-	}
-	slices.SortFunc(out, func(a, b *worker) int { return int(a.cur.WorkerID) - int(b.cur.WorkerID) })
-	return out
+	return slices.SortedFunc(maps.Values(p.workers), func(a, b *worker) int { return cmp.Compare(a.cur.WorkerID, b.cur.WorkerID) })
 }
 
 // matrixPage shows the bytes between workers: a row for each sender and a column for
 // each receiver, beginning with the receiver first.
 func matrixPage(p *Program, first int, _ brush) page {
 	out := page{name: "matrix", empty: "no workers", columns: []column{{"FROM", "from", 4, 0, false}, {"ALL", "all", 6, 0, false}}}
-	to := []uint32{}
-	for id := range p.workers {
-		to = append(to, id)
-	}
+	to := slices.Collect(maps.Keys(p.workers))
 	for _, w := range p.workers {
 		for _, e := range w.cur.EdgesOut {
 			to = append(to, e.To)

@@ -12,15 +12,14 @@ import (
 	"github.com/resource-tracker/rt/report"
 )
 
-// kind is the style of a line, on terminals that have styles.
-type kind int
+// kind is the style of a line, as terminals that have styles read it.
+type kind string
 
 const (
-	ordinary kind = iota
-	titleLine
-	headLine
-	cursorLine
-	alarmLine
+	ordinary kind = ""
+	headLine kind = "\x1b[1m"
+	reversed kind = "\x1b[7m" // the title and the cursor
+	red      kind = "\x1b[31m"
 )
 
 // line of the screen.
@@ -36,16 +35,13 @@ func (m *model) View() tea.View {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		switch l.kind {
-		case titleLine, cursorLine:
-			b.WriteString("\x1b[7m" + pad(l.text, m.width, false) + "\x1b[m")
-		case headLine:
-			b.WriteString("\x1b[1m" + l.text + "\x1b[m")
-		case alarmLine:
-			b.WriteString("\x1b[31m" + l.text + "\x1b[m")
-		default:
-			b.WriteString(l.text)
+		if l.kind == reversed {
+			l.text = pad(l.text, m.width, false)
 		}
+		if l.kind != ordinary {
+			l.text = string(l.kind) + l.text + "\x1b[m"
+		}
+		b.WriteString(l.text)
 	}
 	return tui.Screen(b.String())
 }
@@ -59,7 +55,7 @@ func (m *model) screen() []line {
 	case m.help:
 		lines = helpLines()
 	case m.frame == nil, m.open != "" && m.detail() == nil:
-		lines = []line{{titleLine, "rt-spool top"}, {ordinary, "reading ..."}}
+		lines = []line{{reversed, "rt-spool top"}, {ordinary, "reading ..."}}
 	default:
 		lines = m.shown()
 	}
@@ -76,7 +72,7 @@ func (m *model) screen() []line {
 
 // shown returns the title, the page and, for a run, the line of time.
 func (m *model) shown() []line {
-	lines := []line{{titleLine, m.title()}}
+	lines := []line{{reversed, m.title()}}
 	below := 1 // the last line
 	if len(m.titles()) > 0 {
 		lines = append(lines, line{ordinary, m.tabs()})
@@ -165,10 +161,10 @@ func (m *model) table(p *page, height int) []line {
 	for i := from; i < to; i++ {
 		l := line{ordinary, "  " + p.line(&rows[i], widths)}
 		if rows[i].alarm {
-			l = line{alarmLine, "! " + l.text[2:]}
+			l = line{red, "! " + l.text[2:]}
 		}
 		if i == c.Row {
-			l = line{cursorLine, ">" + l.text[1:]}
+			l = line{reversed, ">" + l.text[1:]}
 		}
 		lines = append(lines, l)
 	}
@@ -231,7 +227,7 @@ var runKeys = []key.Binding{nextPageKey, leftKey, timeKey, tui.Filter, sortKey, 
 
 // helpLines fit on 80 columns and 23 lines.
 func helpLines() []line {
-	lines := []line{{titleLine, "rt-spool top: keys"}}
+	lines := []line{{reversed, "rt-spool top: keys"}}
 	for _, text := range strings.Split(strings.TrimSpace(helpText), "\n") {
 		lines = append(lines, line{ordinary, text})
 	}

@@ -58,7 +58,7 @@ func bytesOf(v rt.Opt[uint64]) cell { return number(toFloat(v), size) }
 
 // name is a number that identifies something; all digits are shown.
 func name(v rt.Opt[uint64]) cell {
-	c := number(toFloat(v), func(x float64) string { return decimal(x) })
+	c := number(toFloat(v), decimal)
 	if !v.Valid() {
 		c.text = "-"
 	}
@@ -118,12 +118,7 @@ func compare(x, y any) int {
 }
 
 func (r *row) holds(lower string) bool {
-	for i := range r.cells {
-		if strings.Contains(strings.ToLower(r.cells[i].text), lower) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.cells, func(c cell) bool { return strings.Contains(strings.ToLower(c.text), lower) })
 }
 
 // layout returns the widths of the columns; 0 is a column that does not fit.
@@ -176,34 +171,30 @@ const leastSpark = 8
 
 // titles returns the line above the rows, with a mark at the sorted column.
 func (p *page) titles(widths []int, o order) string {
-	var out []string
-	for i, c := range p.columns {
-		if widths[i] == 0 {
-			continue
-		}
-		title := c.title
+	return p.joined(widths, func(i int) string {
 		if i == o.column {
-			title = "*" + title
-			if tui.Width(title) > widths[i] {
-				title = tui.Clip(title, widths[i])
-			}
+			return "*" + p.columns[i].title
 		}
-		out = append(out, pad(title, widths[i], !c.text))
-	}
-	return strings.TrimRight(strings.Join(out, " "), " ")
+		return p.columns[i].title
+	})
 }
 
 func (p *page) line(r *row, widths []int) string {
+	return p.joined(widths, func(i int) string {
+		if draw := r.cells[i].draw; draw != nil {
+			return draw(widths[i])
+		}
+		return r.cells[i].text
+	})
+}
+
+// joined returns a line of the table with a text for each column that is shown.
+func (p *page) joined(widths []int, text func(i int) string) string {
 	var out []string
 	for i, c := range p.columns {
-		if widths[i] == 0 {
-			continue
+		if widths[i] > 0 {
+			out = append(out, pad(text(i), widths[i], !c.text))
 		}
-		text := r.cells[i].text
-		if draw := r.cells[i].draw; draw != nil {
-			text = draw(widths[i])
-		}
-		out = append(out, pad(text, widths[i], !c.text))
 	}
 	return strings.TrimRight(strings.Join(out, " "), " ")
 }

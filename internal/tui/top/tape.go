@@ -250,7 +250,7 @@ func (t *tape) detail(ctx context.Context, at time.Duration, now time.Time) (*De
 	}
 	d.Job.cores, d.Job.memory = series(shown, coresOf), series(shown, memoryOf)
 	d.read, d.write = series(shown, readOf), series(shown, writeOf)
-	d.Steps = t.steps()
+	d.Steps = t.steps(d.before())
 	return d, nil
 }
 
@@ -320,22 +320,15 @@ func frames(r *spool.Reader, wall int64) *Program {
 }
 
 // steps returns those of the shown reading and those that had ended before.
-func (t *tape) steps() []step {
+func (t *tape) steps(prev *rt.Snapshot) []step {
 	var out []step
 	for i := range t.ended {
 		if e := &t.ended[i]; e.boot < t.cur.Boot {
-			out = append(out, step{StepReading: e.StepReading})
+			out = append(out, step{e.StepReading, &rt.StepReading{}})
 		}
 	}
-	for i := range t.cur.Steps {
-		s := step{StepReading: t.cur.Steps[i]}
-		if t.prev != nil {
-			at := slices.IndexFunc(t.prev.Steps, func(p rt.StepReading) bool { return p.Step == s.Step && p.Task == s.Task })
-			if at >= 0 {
-				s.before = &t.prev.Steps[at]
-			}
-		}
-		out = append(out, s)
+	for _, s := range t.cur.Steps {
+		out = append(out, step{s, find(prev.Steps, func(p *rt.StepReading) bool { return p.Step == s.Step && p.Task == s.Task })})
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package top
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/format/gempba"
 	"github.com/resource-tracker/rt/internal/recovery"
+	"github.com/resource-tracker/rt/internal/wait"
 )
 
 // Telemetry is the Source of a program that broadcasts GemPBA's frames. It connects at
@@ -98,12 +100,7 @@ func (t *Telemetry) follow(ctx context.Context) {
 	defer recovery.Handle(t.fail)
 	for ctx.Err() == nil {
 		t.fail(t.connect(ctx))
-		wait := time.NewTimer(retryAfter)
-		select {
-		case <-wait.C:
-		case <-ctx.Done():
-		}
-		wait.Stop()
+		wait.For(ctx, retryAfter)
 	}
 }
 
@@ -178,49 +175,37 @@ func newProgram() *Program {
 	return &Program{workers: map[uint32]*worker{}, hosts: map[string]*hostFrames{}}
 }
 
-// worker has the last two frames of a worker.
-type worker struct {
-	cur, prev gempba.WorkerFrame
-	at, past  int64 // times in milliseconds
-	cpu       []rt.Opt[float64]
+// lastTwo has the last two frames of a worker or a host.
+type lastTwo[F any] struct {
+	cur, prev F
+	at, past  int64 // times in milliseconds; 0 without a frame
 }
 
-// hostFrames has the last two frames of a host.
-type hostFrames struct {
-	cur, prev gempba.NodeFrame
-	at, past  int64
+type worker struct {
+	lastTwo[gempba.WorkerFrame]
+	cpu []rt.Opt[float64]
 }
+
+type hostFrames = lastTwo[gempba.NodeFrame]
 
 // take adds a line. A line repeats the frames of workers that have sent none since.
 func (p *Program) take(e *gempba.Envelope) {
 	p.newest = e
 	workers := make(map[uint32]*worker, len(e.Workers))
 	for _, f := range e.Workers {
-		at := f.WorkerLocalMS.Or(e.TS)
-		w := p.workers[f.WorkerID]
-		switch {
-		case w == nil:
-			w = &worker{cur: f, at: at}
-		case f.SeqNo.Valid() && f.SeqNo == w.cur.SeqNo:
-			workers[f.WorkerID] = w
-			continue
-		default:
-			n := *w
-			n.prev, n.past, n.cur, n.at = w.cur, w.at, f, at
-			w = &n
+		w := cmp.Or(p.workers[f.WorkerID], &worker{})
+		if !f.SeqNo.Valid() || f.SeqNo != w.cur.SeqNo {
+			cpu := append(w.cpu[max(0, len(w.cpu)-window+1):len(w.cpu):len(w.cpu)], f.ProcessCPUPct)
+			w = &worker{w.next(f, f.WorkerLocalMS.Or(e.TS)), cpu}
 		}
-		w.cpu = append(w.cpu[max(0, len(w.cpu)-window+1):len(w.cpu):len(w.cpu)], f.ProcessCPUPct)
 		workers[f.WorkerID] = w
 	}
 	hosts := make(map[string]*hostFrames, len(e.Nodes))
 	for _, f := range e.Nodes {
-		at := f.SentinelLocalMS.Or(e.TS)
-		h := p.hosts[f.Hostname]
-		switch {
-		case h == nil:
-			h = &hostFrames{cur: f, at: at}
-		case at != h.at:
-			h = &hostFrames{cur: f, at: at, prev: h.cur, past: h.at}
+		h, known := p.hosts[f.Hostname]
+		if at := f.SentinelLocalMS.Or(e.TS); !known || at != h.at {
+			next := cmp.Or(h, &hostFrames{}).next(f, at)
+			h = &next
 		}
 		hosts[f.Hostname] = h
 	}
@@ -233,14 +218,15 @@ func (p *Program) snapshot() *Program {
 	return &c
 }
 
+// next returns the frames after another one.
+func (l *lastTwo[F]) next(f F, at int64) lastTwo[F] {
+	return lastTwo[F]{cur: f, prev: l.cur, at: at, past: l.at}
+}
+
 // secs returns the time between the two frames; 0 for the first.
-func (w *worker) secs() float64 { return between(w.past, w.at) }
-
-func (h *hostFrames) secs() float64 { return between(h.past, h.at) }
-
-func between(past, at int64) float64 {
-	if past == 0 || at <= past {
+func (l *lastTwo[F]) secs() float64 {
+	if l.past == 0 || l.at <= l.past {
 		return 0
 	}
-	return float64(at-past) / 1000
+	return float64(l.at-l.past) / 1000
 }

@@ -91,11 +91,13 @@ func shown(v rt.Opt[float64], format func(float64) string) string {
 func shownSize(v rt.Opt[uint64]) string { return shown(toFloat(v), size) }
 
 // rate formats bytes per second.
-func rate(v rt.Opt[float64]) string {
+func rate(v rt.Opt[float64]) string { return withUnit(v, size, "/s") }
+
+func withUnit(v rt.Opt[float64], format func(float64) string, unit string) string {
 	if !v.Valid() {
 		return notRead
 	}
-	return shown(v, size) + "/s"
+	return shown(v, format) + unit
 }
 
 // span formats a time as h:mm:ss, and as d-hh:mm from a day on.
