@@ -9,35 +9,20 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// CPU reads /proc/stat: the tick counters of the node and of each online CPU.
-type CPU struct {
-	file file
-}
-
-// NewCPU returns the source of Node.CPU, Node.CPUs and Snapshot.CPUs.
-func NewCPU(fs FS) *CPU { return &CPU{file: file{path: fs.Proc + "/stat"}} }
-
-// Name is the name of the source in the ledger.
-func (c *CPU) Name() string { return "cpu" }
-
-// Close closes the descriptor.
-func (c *CPU) Close() error { return c.file.close() }
-
-// Read fills the CPU part of s.
-func (c *CPU) Read(s *rt.Snapshot) error {
-	b, err := c.file.read()
-	if err != nil {
-		return err
-	}
-	total, cpus, err := parseStat(b, s.CPUs[:0])
-	s.CPUs = cpus
-	if err != nil {
-		s.CPUs = cpus[:0]
-		return fmt.Errorf("parse %s: %w", c.file.path, err)
-	}
-	s.Node.CPU.Set(total)
-	s.Node.CPUs.Set(uint64(len(cpus)))
-	return nil
+// NewCPU returns the source of Node.CPU, Node.CPUs and Snapshot.CPUs: /proc/stat has the
+// tick counters of the node and of each online CPU.
+func NewCPU(fs FS) *File {
+	return &File{"cpu", file{path: fs.Proc + "/stat"}, func(b []byte, s *rt.Snapshot) error {
+		total, cpus, err := parseStat(b, s.CPUs[:0])
+		if err != nil {
+			s.CPUs = cpus[:0]
+			return err
+		}
+		s.CPUs = cpus
+		s.Node.CPU.Set(total)
+		s.Node.CPUs.Set(uint64(len(cpus)))
+		return nil
+	}}
 }
 
 // parseStat parses the cpu lines at the beginning of /proc/stat and appends the CPUs,

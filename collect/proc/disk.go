@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
@@ -17,11 +18,11 @@ const sectorBytes = 512
 // Disk reads /proc/diskstats, and /sys/block/<name>/ for new devices and from time to
 // time.
 type Disk struct {
-	file  file
+	File
 	sys   string
-	devs  deviceTotals[disk]
+	devs  collect.DeviceTotals[disk]
 	peek  peek
-	until int // readings until the identities are read again
+	sizes countdown
 }
 
 // disk is the part of a line of diskstats that is kept.
@@ -34,57 +35,42 @@ type disk struct {
 // NewDisk returns the source of Snapshot.Disks and of the node's sums over its
 // leaf devices.
 func NewDisk(fs FS) *Disk {
-	return &Disk{file: file{path: fs.Proc + "/diskstats"}, sys: fs.Sys + "/block/"}
+	d := &Disk{sys: fs.Sys + "/block/"}
+	d.File = File{"disk", file{path: fs.Proc + "/diskstats"}, d.takeAll}
+	return d
 }
 
-// Name is the name of the source in the ledger.
-func (d *Disk) Name() string { return "disk" }
-
-// Close closes the descriptor.
-func (d *Disk) Close() error { return d.file.close() }
-
-// Read fills the disk part of s.
-func (d *Disk) Read(s *rt.Snapshot) error {
-	b, err := d.file.read()
-	if err != nil {
-		return err
-	}
-	again := d.until == 0
-	if again {
-		d.until = identityEvery
-	}
-	d.until--
-
+// takeAll fills the disk part of s.
+func (d *Disk) takeAll(b []byte, s *rt.Snapshot) error {
+	again := d.sizes.isDue()
 	s.Disks = s.Disks[:0]
-	d.devs.begin()
+	d.devs.Begin()
 	for len(b) > 0 {
 		var l []byte
 		l, b = procfile.Line(b)
 		name, now, ok := parseDiskstats(l)
 		if !ok {
 			s.Disks = s.Disks[:0]
-			return fmt.Errorf("parse %s: the line %q does not have the counters of sectors", d.file.path, l)
+			return fmt.Errorf("the line %q does not have the counters of sectors", l)
 		}
-		r := d.devs.next(name)
-		if r.isNew {
+		r := d.devs.Next(string(name))
+		if r.IsNew {
 			d.identify(r)
-		} else if again && r.info.whole {
+		} else if again && r.Info.whole {
 			d.resize(r)
 		}
-		if r.info.whole {
+		if r.Info.whole {
 			d.take(r, now, s)
 		}
 	}
-	d.devs.end()
-	s.Node.DiskReadBytes.Set(d.devs.total[0])
-	s.Node.DiskWriteBytes.Set(d.devs.total[1])
+	d.devs.End(&s.Node.DiskReadBytes, &s.Node.DiskWriteBytes)
 	return nil
 }
 
-func (d *Disk) take(r *device[disk], now counters, s *rt.Snapshot) {
-	v := &r.info.reading
+func (d *Disk) take(r *collect.Device[disk], now counters, s *rt.Snapshot) {
+	v := &r.Info.reading
 	if v.Leaf {
-		d.devs.count(r, now)
+		d.devs.Count(r, now)
 	}
 	if !v.Capacity.Valid() && now == (counters{}) {
 		return // an empty drive, or a device that is not set up
@@ -113,10 +99,10 @@ func parseDiskstats(l []byte) (name []byte, now counters, ok bool) {
 var stacked = []string{"dm-", "md", "loop", "zram", "zd", "bcache", "drbd"}
 
 // identify reads the kind and the identity of a new device.
-func (d *Disk) identify(r *device[disk]) {
-	v := &r.info
-	v.reading = rt.DiskReading{Name: r.name}
-	v.sysName = strings.ReplaceAll(r.name, "/", "!")
+func (d *Disk) identify(r *collect.Device[disk]) {
+	v := &r.Info
+	v.reading = rt.DiskReading{Name: r.Name}
+	v.sysName = strings.ReplaceAll(r.Name, "/", "!")
 	if strings.HasPrefix(v.sysName, "loop") || strings.HasPrefix(v.sysName, "ram") {
 		return
 	}
@@ -158,10 +144,10 @@ func (d *Disk) kind(name string) string {
 	return ""
 }
 
-func (d *Disk) resize(r *device[disk]) {
-	v := &r.info.reading
+func (d *Disk) resize(r *collect.Device[disk]) {
+	v := &r.Info.reading
 	v.Capacity.Clear()
-	n, ok := d.peek.path(d.sys).str(r.info.sysName).str("/size").uint()
+	n, ok := d.peek.path(d.sys).str(r.Info.sysName).str("/size").uint()
 	if ok && n > 0 && n <= math.MaxUint64/sectorBytes {
 		v.Capacity.Set(n * sectorBytes)
 	}

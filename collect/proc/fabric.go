@@ -16,10 +16,10 @@ import (
 // /sys/class/infiniband/<device>/ports/<port>/
 // (Documentation/ABI/stable/sysfs-class-infiniband).
 type Fabric struct {
+	named
 	dir   string
 	ports []port
 	peek  peek
-	until int // readings until the ports are listed again
 	retryBackoff
 }
 
@@ -36,10 +36,7 @@ var portCounters = [...]string{"port_rcv_data", "port_xmit_data", "port_rcv_pack
 const octets = 4
 
 // NewFabric returns the source of Snapshot.Fabrics.
-func NewFabric(fs FS) *Fabric { return &Fabric{dir: fs.Sys + "/class/infiniband"} }
-
-// Name is the name of the source in the ledger.
-func (f *Fabric) Name() string { return "fabric" }
+func NewFabric(fs FS) *Fabric { return &Fabric{named: "fabric", dir: fs.Sys + "/class/infiniband"} }
 
 // Close closes the descriptors.
 func (f *Fabric) Close() error {
@@ -59,17 +56,9 @@ func (p *port) close() {
 // Read fills s.Fabrics. A counter that cannot be read is absent.
 func (f *Fabric) Read(s *rt.Snapshot) error {
 	s.Fabrics = s.Fabrics[:0]
-	if err := f.pending(); err != nil {
+	if err := f.list(f.discover); err != nil {
 		return err
 	}
-	if f.until == 0 {
-		f.until = identityEvery
-		if err := f.note(f.discover()); err != nil {
-			f.until = 0
-			return err
-		}
-	}
-	f.until--
 	for i := range f.ports {
 		p := &f.ports[i]
 		for k, dst := range [...]*rt.Opt[uint64]{&p.now.RxBytes, &p.now.TxBytes, &p.now.RxPackets, &p.now.TxPackets} {
@@ -138,7 +127,7 @@ func (f *Fabric) add(device string, n uint64) {
 func parseRate(b []byte) rt.Opt[uint64] {
 	word, rest := procfile.Field(b)
 	unit, _ := procfile.Field(rest)
-	whole, part, _ := bytes.Cut(word, dot)
+	whole, part, _ := bytes.Cut(word, []byte{'.'})
 	v, ok := procfile.Uint(whole)
 	if !ok || string(unit) != "Gb/sec" || v > 1<<30 || len(part) > 3 {
 		return rt.None[uint64]()

@@ -24,6 +24,7 @@ const (
 // /sys/devices/system/cpu/cpu<N>/cpufreq/scaling_cur_freq
 // (Documentation/admin-guide/pm/cpufreq.rst). Virtual machines have none.
 type CPUFreq struct {
+	named
 	dir  string
 	peek peek
 	next int64 // boot time of the next reading
@@ -36,11 +37,8 @@ type CPUFreq struct {
 // NewCPUFreq returns the source of Node.CPUFreq, kHz. It is read after CPU, which lists
 // the online CPUs.
 func NewCPUFreq(fs FS) *CPUFreq {
-	return &CPUFreq{dir: fs.Sys + "/devices/system/cpu/cpu", now: time.Now}
+	return &CPUFreq{named: "cpu frequency", dir: fs.Sys + "/devices/system/cpu/cpu", now: time.Now}
 }
-
-// Name is the name of the source in the ledger.
-func (c *CPUFreq) Name() string { return "cpu frequency" }
 
 // Close does nothing: no file is held open.
 func (c *CPUFreq) Close() error { return nil }

@@ -32,9 +32,9 @@ type Listed struct {
 // and allocates for each process, and so is not for repeated readings.
 func List(fs FS, visit func(*Listed)) error {
 	l := listing{fs: fs, pageSize: uint64(unix.Getpagesize())}
-	var pids []int
 	dir := newPIDDir(fs.Proc)
-	if err := dir.each(func(pid int) { pids = append(pids, pid) }); err != nil {
+	pids, _, err := dir.list(nil)
+	if err != nil {
 		return err
 	}
 	for _, pid := range pids {
@@ -42,7 +42,7 @@ func List(fs FS, visit func(*Listed)) error {
 			visit(&p)
 		}
 	}
-	return dir.close()
+	return dir.Close()
 }
 
 type listing struct {

@@ -16,9 +16,9 @@ import (
 // llite/<name>-<instance>/stats, below debugfs since Lustre 2.12 and below
 // /proc/fs/lustre before (Lustre Operations Manual, "Monitoring Client Activity").
 type Lustre struct {
+	named
 	fs     FS
 	mounts []lustreMount
-	until  int // readings until the mounts are listed again
 	retryBackoff
 }
 
@@ -30,16 +30,13 @@ type lustreMount struct {
 
 // NewLustre returns the source of the rows "lustre" of Snapshot.RemoteFS, which it
 // appends.
-func NewLustre(fs FS) *Lustre { return &Lustre{fs: fs} }
-
-// Name is the name of the source in the ledger.
-func (l *Lustre) Name() string { return "lustre" }
+func NewLustre(fs FS) *Lustre { return &Lustre{named: "lustre", fs: fs} }
 
 // Close closes the descriptors.
 func (l *Lustre) Close() error {
 	var err error
 	for i := range l.mounts {
-		err = errors.Join(err, l.mounts[i].file.close())
+		err = errors.Join(err, l.mounts[i].file.Close())
 	}
 	l.mounts = nil
 	return err
@@ -47,16 +44,9 @@ func (l *Lustre) Close() error {
 
 // Read appends to s.RemoteFS. A file system that was unmounted is left out.
 func (l *Lustre) Read(s *rt.Snapshot) error {
-	if err := l.pending(); err != nil {
+	if err := l.list(l.discover); err != nil {
 		return err
 	}
-	if l.until == 0 {
-		if err := l.note(l.discover()); err != nil {
-			return err
-		}
-		l.until = identityEvery
-	}
-	l.until--
 	var failed error
 	for i := range l.mounts {
 		m := &l.mounts[i]

@@ -2,37 +2,15 @@ package proc
 
 import (
 	"errors"
-	"fmt"
 	"math"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// Memory reads /proc/meminfo.
-type Memory struct {
-	file file
-}
-
-// NewMemory returns the source of the node's memory figures, in bytes.
-func NewMemory(fs FS) *Memory { return &Memory{file: file{path: fs.Proc + "/meminfo"}} }
-
-// Name is the name of the source in the ledger.
-func (m *Memory) Name() string { return "memory" }
-
-// Close closes the descriptor.
-func (m *Memory) Close() error { return m.file.close() }
-
-// Read fills the memory part of s.Node.
-func (m *Memory) Read(s *rt.Snapshot) error {
-	b, err := m.file.read()
-	if err != nil {
-		return err
-	}
-	if err := parseMeminfo(b, &s.Node); err != nil {
-		return fmt.Errorf("parse %s: %w", m.file.path, err)
-	}
-	return nil
+// NewMemory returns the source of the node's memory figures, in bytes: /proc/meminfo.
+func NewMemory(fs FS) *File {
+	return &File{"memory", file{path: fs.Proc + "/meminfo"}, func(b []byte, s *rt.Snapshot) error { return parseMeminfo(b, &s.Node) }}
 }
 
 // parseMeminfo sets the fields of n that have a line, in bytes. The file's "kB" are 1024

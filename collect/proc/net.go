@@ -5,53 +5,37 @@ import (
 	"fmt"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect"
 	"github.com/resource-tracker/rt/internal/procfile"
 )
-
-// identityEvery is the number of readings after which the data of a device that seldom
-// changes (its link state, its size) is read again.
-const identityEvery = 60
 
 // Net reads /proc/net/dev, and /sys/class/net/<name>/ for new interfaces and from time to
 // time.
 type Net struct {
-	file  file
-	sys   string
-	ifs   deviceTotals[rt.NetReading]
-	peek  peek
-	until int // readings until the identities are read again
+	File
+	sys        string
+	ifs        collect.DeviceTotals[rt.NetReading]
+	peek       peek
+	identities countdown
 }
 
 // NewNet returns the source of Snapshot.Nets and of the node's sums over all interfaces
 // except lo. The counters are those of the network namespace in which the source was
 // first read.
 func NewNet(fs FS) *Net {
-	return &Net{file: file{path: fs.Proc + "/net/dev"}, sys: fs.Sys + "/class/net/"}
+	n := &Net{sys: fs.Sys + "/class/net/"}
+	n.File = File{"network", file{path: fs.Proc + "/net/dev"}, n.take}
+	return n
 }
 
-// Name is the name of the source in the ledger.
-func (n *Net) Name() string { return "network" }
-
-// Close closes the descriptor.
-func (n *Net) Close() error { return n.file.close() }
-
-// Read fills the network part of s.
-func (n *Net) Read(s *rt.Snapshot) error {
-	b, err := n.file.read()
-	if err != nil {
+// take fills the network part of s.
+func (n *Net) take(b []byte, s *rt.Snapshot) error {
+	if err := checkNetDev(b); err != nil {
 		return err
 	}
-	if err := checkNetDev(b); err != nil {
-		return fmt.Errorf("parse %s: %w", n.file.path, err)
-	}
-	again := n.until == 0
-	if again {
-		n.until = identityEvery
-	}
-	n.until--
-
+	again := n.identities.isDue()
 	s.Nets = s.Nets[:0]
-	n.ifs.begin()
+	n.ifs.Begin()
 	for {
 		name, now, rest, ok := nextInterface(b)
 		if !ok {
@@ -61,37 +45,35 @@ func (n *Net) Read(s *rt.Snapshot) error {
 		if string(name) == "lo" {
 			continue
 		}
-		r := n.ifs.next(name)
-		if r.isNew || again {
+		r := n.ifs.Next(string(name))
+		if r.IsNew || again {
 			n.identify(r)
 		}
-		n.ifs.count(r, now)
-		r.info.RxBytes.Set(now[0])
-		r.info.TxBytes.Set(now[1])
-		s.Nets = append(s.Nets, r.info)
+		n.ifs.Count(r, now)
+		r.Info.RxBytes.Set(now[0])
+		r.Info.TxBytes.Set(now[1])
+		s.Nets = append(s.Nets, r.Info)
 	}
-	n.ifs.end()
-	s.Node.NetRxBytes.Set(n.ifs.total[0])
-	s.Node.NetTxBytes.Set(n.ifs.total[1])
+	n.ifs.End(&s.Node.NetRxBytes, &s.Node.NetTxBytes)
 	return nil
 }
 
 // identify reads the interface's attributes. A file that does not exist, and the speed of
 // a link that is down (EINVAL), leave their field absent or empty.
-func (n *Net) identify(r *device[rt.NetReading]) {
-	d := &r.info
-	d.Name = r.name
-	if b, err := n.peek.path(n.sys).str(r.name).str("/device/driver").link(); err == nil {
+func (n *Net) identify(r *collect.Device[rt.NetReading]) {
+	d := &r.Info
+	d.Name = r.Name
+	if b, err := n.peek.path(n.sys).str(r.Name).str("/device/driver").link(); err == nil {
 		d.Driver = keep(d.Driver, b)
 	}
-	d.MAC = n.peek.path(n.sys).str(r.name).str("/address").text(d.MAC)
-	d.OperState = n.peek.path(n.sys).str(r.name).str("/operstate").text(d.OperState)
+	d.MAC = n.peek.path(n.sys).str(r.Name).str("/address").text(d.MAC)
+	d.OperState = n.peek.path(n.sys).str(r.Name).str("/operstate").text(d.OperState)
 	d.MTU.Clear()
-	if v, ok := n.peek.path(n.sys).str(r.name).str("/mtu").uint(); ok {
+	if v, ok := n.peek.path(n.sys).str(r.Name).str("/mtu").uint(); ok {
 		d.MTU.Set(v)
 	}
 	d.SpeedMbps.Set(-1)
-	if v, ok := n.peek.path(n.sys).str(r.name).str("/speed").uint(); ok && v < 1<<32-1 {
+	if v, ok := n.peek.path(n.sys).str(r.Name).str("/speed").uint(); ok && v < 1<<32-1 {
 		d.SpeedMbps.Set(int64(v))
 	}
 }

@@ -12,33 +12,28 @@ import (
 // namespace: /proc/self/mountstats (the kernel's fs/nfs/super.c and
 // net/sunrpc/stats.c; nfsiostat(8) reads the same).
 type NFS struct {
-	file  file
+	named
+	file
 	parse mountstats
 	retryBackoff
 }
 
 // NewNFS returns the source of the rows "nfs" of Snapshot.RemoteFS, which it appends.
-func NewNFS(fs FS) *NFS { return &NFS{file: file{path: fs.Proc + "/self/mountstats"}} }
-
-// Name is the name of the source in the ledger.
-func (n *NFS) Name() string { return "nfs" }
-
-// Close closes the descriptor.
-func (n *NFS) Close() error { return n.file.close() }
+func NewNFS(fs FS) *NFS { return &NFS{named: "nfs", file: file{path: fs.Proc + "/self/mountstats"}} }
 
 // Read appends to s.RemoteFS.
 func (n *NFS) Read(s *rt.Snapshot) error {
 	if err := n.pending(); err != nil {
 		return err
 	}
-	b, err := n.file.read()
+	b, err := n.read()
 	if err != nil {
 		return n.note(err)
 	}
 	before := len(s.RemoteFS)
 	s.RemoteFS = n.parse.all(b, s.RemoteFS)
 	if len(s.RemoteFS) == before {
-		return n.note(&fs.PathError{Op: "find a mount of NFS in", Path: n.file.path, Err: fs.ErrNotExist})
+		return n.note(&fs.PathError{Op: "find a mount of NFS in", Path: n.path, Err: fs.ErrNotExist})
 	}
 	return nil
 }

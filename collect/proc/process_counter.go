@@ -1,5 +1,14 @@
 package proc
 
+// counters are two counters of one thing: bytes in and out, bytes read and written,
+// user and system time.
+type counters [2]uint64
+
+func (c *counters) add(o counters) {
+	c[0] += o[0]
+	c[1] += o[1]
+}
+
 // processCounter is a counter of a process that includes its children: the kernel adds a
 // child's counter to that of its parent when the parent waits for it. That holds for
 // the bytes of /proc/<pid>/io and for cutime and cstime of /proc/<pid>/stat.

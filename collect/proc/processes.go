@@ -19,6 +19,7 @@ import (
 // where other users' processes are hidden, the following readings only use the links, until
 // the next list: a driver may have added a directory.
 type Processes struct {
+	named
 	dir   pidDir
 	pids  []int  // of the newest list
 	fresh bool   // the list belongs to the newest reading
@@ -31,13 +32,10 @@ type Processes struct {
 const recountEvery = 12
 
 // NewProcesses returns the source of Node.Processes.
-func NewProcesses(fs FS) *Processes { return &Processes{dir: newPIDDir(fs.Proc)} }
-
-// Name is the name of the source in the ledger.
-func (p *Processes) Name() string { return "processes" }
+func NewProcesses(fs FS) *Processes { return &Processes{named: "processes", dir: newPIDDir(fs.Proc)} }
 
 // Close closes the descriptor.
-func (p *Processes) Close() error { return p.dir.close() }
+func (p *Processes) Close() error { return p.dir.Close() }
 
 // Read fills s.Node.Processes.
 func (p *Processes) Read(s *rt.Snapshot) error {
@@ -50,7 +48,8 @@ func (p *Processes) Read(s *rt.Snapshot) error {
 		}
 	}
 	before, _ := p.dir.links() // 0 if it cannot be read: then every reading makes a list
-	others, err := p.list()
+	pids, others, err := p.dir.list(p.pids[:0])
+	p.pids = pids
 	if err != nil {
 		return err
 	}
@@ -63,20 +62,15 @@ func (p *Processes) Read(s *rt.Snapshot) error {
 	return nil
 }
 
-// list makes the list and returns the number of other directories, including . and ...
-func (p *Processes) list() (others uint64, err error) {
-	p.pids = p.pids[:0]
-	return p.dir.all(func(pid int) { p.pids = append(p.pids, pid) })
-}
-
 // PIDs returns the processes in ascending order: those of the reading of s if they were
 // listed for it, else the current ones. The list is valid until the next call of a method.
 func (p *Processes) PIDs(s *rt.Snapshot) ([]int, error) {
 	if s.Node.ReadBoot == 0 && p.fresh {
 		return p.pids, nil
 	}
-	_, err := p.list()
-	return p.pids, err
+	pids, _, err := p.dir.list(p.pids[:0])
+	p.pids = pids
+	return pids, err
 }
 
 // pidDir is a directory of numbered entries, /proc or /proc/<pid>/task, that is held open
@@ -95,54 +89,51 @@ func (d *pidDir) links() (uint64, bool) {
 	return uint64(st.Nlink), err == nil
 }
 
-// each calls fn for each entry with a number as its name.
-func (d *pidDir) each(fn func(pid int)) error {
-	_, err := d.all(fn)
-	return err
-}
-
-// all is each, and counts the other directories.
-func (d *pidDir) all(fn func(pid int)) (others uint64, err error) {
+// list appends the entries with a number as their name to pids, and counts the other
+// directories.
+func (d *pidDir) list(pids []int) (_ []int, others uint64, err error) {
 	if err := d.open.Open(d.path); err != nil {
-		return 0, err
+		return pids, 0, err
 	}
 	if d.buf == nil {
 		d.buf = make(procfile.Buffer, 32<<10)
 	}
 	_, err = unix.Seek(d.open.Fd(), 0, unix.SEEK_SET)
 	if err == nil {
-		others, err = eachNumber(d.open.Fd(), d.buf, fn)
+		pids, others, err = appendNumbers(d.open.Fd(), d.buf, pids)
 	}
 	if err != nil {
-		_ = d.close() // the listing has failed already
-		return 0, &fs.PathError{Op: "list", Path: d.path, Err: err}
+		_ = d.Close() // the listing has failed already
+		return pids, 0, &fs.PathError{Op: "list", Path: d.path, Err: err}
 	}
-	return others, nil
+	return pids, others, nil
 }
 
-// eachNumber lists the open directory fd from its current position, calls fn for each
-// number and counts the directories with other names.
-func eachNumber(fd int, buf []byte, fn func(n int)) (others uint64, err error) {
+// appendNumbers lists the open directory fd from its current position, appends each number
+// to dst and counts the directories with other names.
+func appendNumbers(fd int, buf []byte, dst []int) (_ []int, others uint64, err error) {
 	for {
 		n, err := unix.Getdents(fd, buf)
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
 		if err != nil || n <= 0 {
-			return others, err
+			return dst, others, err
 		}
-		others += parseDirents(buf[:n], fn)
+		var more uint64
+		dst, more = parseDirents(buf[:n], dst)
+		others += more
 	}
 }
 
 // parseDirents parses records of getdents64(2): inode (8 bytes), offset (8), length
 // of the record (2), type (1), name with a NUL.
-func parseDirents(b []byte, fn func(n int)) (others uint64) {
+func parseDirents(b []byte, dst []int) (_ []int, others uint64) {
 	const typeAt, nameAt = 18, 19
 	for len(b) > nameAt {
 		size := int(binary.NativeEndian.Uint16(b[16:]))
 		if size <= nameAt || size > len(b) {
-			return others
+			return dst, others
 		}
 		name := b[nameAt:size]
 		v, k := 0, 0
@@ -151,11 +142,11 @@ func parseDirents(b []byte, fn func(n int)) (others uint64) {
 			k++
 		}
 		if k > 0 && k < len(name) && name[k] == 0 {
-			fn(v)
+			dst = append(dst, v)
 		} else if b[typeAt] == unix.DT_DIR {
 			others++
 		}
 		b = b[size:]
 	}
-	return others
+	return dst, others
 }

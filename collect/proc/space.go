@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -28,6 +29,7 @@ const mountList = "the list of mounts"
 // and a reading takes the last results. Once a result is half a minute overdue, the
 // figures are absent.
 type Space struct {
+	named
 	fs     FS
 	statfs func(path string, buf *unix.Statfs_t) error
 
@@ -54,11 +56,8 @@ func NewSpace(fs FS) *Space {
 	if fs.Proc != "/proc" {
 		self = "/1/mountinfo" // self is no process of another root
 	}
-	return &Space{fs: fs, statfs: unix.Statfs, file: file{path: fs.Proc + self}}
+	return &Space{named: "space", fs: fs, statfs: unix.Statfs, file: file{path: fs.Proc + self}}
 }
-
-// Name is the name of the source in the ledger.
-func (p *Space) Name() string { return "space" }
 
 // Close ends the goroutine. It does not wait for a file system that hangs.
 func (p *Space) Close() error {
@@ -125,7 +124,7 @@ func (p *Space) fill(s *rt.Snapshot) {
 // work makes a round each time it is woken.
 func (p *Space) work(wake <-chan struct{}, done chan<- struct{}) {
 	defer func() { _ = recover() }() // without results the figures become absent, with an error
-	defer p.file.close()             // opened for reading: nothing can be lost
+	defer p.file.Close()             // opened for reading: nothing can be lost
 	for first := true; ; first = false {
 		if _, ok := <-wake; !ok {
 			return
@@ -213,4 +212,51 @@ func (p *Space) diskOf(m *procfile.Mount) string {
 		dir = filepath.Dir(dir)
 	}
 	return filepath.Base(dir)
+}
+
+// localMounts selects the file systems on this node's own block devices, each once, at
+// its first mount point. It leaves out hidden mounts, images (loop devices) and every file
+// system that depends on a network or on a user's process, because statvfs of those can
+// hang. A root that is an overlay, as in a container, counts if there is nothing else: it
+// is the only view of its disk.
+func localMounts(all []procfile.Mount) []procfile.Mount {
+	var out []procfile.Mount
+	seen := map[any]bool{}
+	for i, m := range all {
+		device, ok := deviceOf(&m)
+		if !ok || seen[device] || hidden(m, all[i+1:]) {
+			continue
+		}
+		seen[device] = true
+		out = append(out, m)
+	}
+	if len(out) > 0 {
+		return out
+	}
+	for i, m := range all {
+		if m.Point == "/" && m.FSType == "overlay" && !hidden(m, all[i+1:]) {
+			return []procfile.Mount{m}
+		}
+	}
+	return nil
+}
+
+// deviceOf identifies the device of a mount: it is equal for two mounts of the same space.
+// ok is false without a local block device.
+func deviceOf(m *procfile.Mount) (device any, ok bool) {
+	const loop = 7 // Documentation/admin-guide/devices.txt
+	switch m.FSType {
+	case "btrfs", "bcachefs": // each subvolume has an anonymous device
+		return m.Source, strings.HasPrefix(m.Source, "/dev/") && !strings.HasPrefix(m.Source, "/dev/loop")
+	case "zfs": // the datasets share the space of their pool
+		pool, _, _ := strings.Cut(m.Source, "/")
+		return "zfs " + pool, pool != ""
+	case "fuseblk":
+		return nil, false
+	}
+	return [2]uint64{m.Major, m.Minor}, m.Major != 0 && m.Major != loop
+}
+
+func hidden(m procfile.Mount, later []procfile.Mount) bool {
+	return slices.ContainsFunc(later, func(l procfile.Mount) bool { return l.Point == m.Point })
 }

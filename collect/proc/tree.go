@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // Tree reads a process and its descendants.
@@ -25,6 +26,7 @@ import (
 // counted for ever. So nothing is counted twice, and nothing is missing except the time
 // that such a process used after it was last read.
 type Tree struct {
+	named
 	fs       FS
 	root     int
 	pageSize uint64
@@ -63,16 +65,13 @@ func (m *member) total() counters {
 // NewTree returns the source of Snapshot.Tree for the tree below the process pid.
 func NewTree(fs FS, pid int) *Tree {
 	return &Tree{
-		fs: fs, root: pid, pageSize: uint64(os.Getpagesize()),
+		named: "tree", fs: fs, root: pid, pageSize: uint64(os.Getpagesize()),
 		at: map[int]int{}, procs: newPIDDir(fs.Proc),
 	}
 }
 
-// Name is the name of the source in the ledger.
-func (t *Tree) Name() string { return "tree" }
-
 // Close closes the descriptor.
-func (t *Tree) Close() error { return t.procs.close() }
+func (t *Tree) Close() error { return t.procs.Close() }
 
 // Read fills s.Tree. A root that never existed is an error, and all of s.Tree is then
 // absent. After the end of the root the CPU time remains, and grows while descendants
@@ -208,4 +207,100 @@ func (t *Tree) publish(r *rt.TreeReading) {
 	if _, ok := t.at[t.root]; ok {
 		r.Children.Set(uint64(len(t.members) - 1))
 	}
+}
+
+var errNoChildrenFiles = errors.New("the kernel has no /proc/<pid>/task/<tid>/children")
+
+// discover finds the processes that have become members: in the children files of the
+// members' threads if the kernel has them (CONFIG_PROC_CHILDREN), else by reading every
+// process.
+func (t *Tree) discover() error {
+	for i := 0; i < len(t.members) && !t.scan; i++ { // it grows meanwhile: children of children
+		err := t.childrenOf(t.members[i].pid)
+		t.scan = errors.Is(err, errNoChildrenFiles)
+	}
+	if !t.scan {
+		return nil
+	}
+	return t.scanAll()
+}
+
+// childrenOf adds the children of each thread of pid. A process that has just ended has
+// none. The kernel's list may omit a child while its sibling ends: the next reading
+// finds it.
+func (t *Tree) childrenOf(pid int) error {
+	task, err := t.peek.path(t.fs.Proc).num(pid).str("/task").open(unix.O_DIRECTORY)
+	if err != nil {
+		return nil
+	}
+	defer task.Close() // opened for reading: nothing can be lost
+	if t.list == nil {
+		t.list = make([]byte, 32<<10)
+	}
+	t.pids = t.pids[:0]
+	t.tids, _, err = appendNumbers(task.Fd(), t.list, t.tids[:0])
+	if err != nil {
+		return nil
+	}
+	for _, tid := range t.tids {
+		b, err := t.peek.path(t.fs.Proc).num(pid).str("/task").num(tid).str("/children").read()
+		if errors.Is(err, fs.ErrNotExist) && tid == pid {
+			if _, err := t.look(pid); err == nil {
+				return errNoChildrenFiles // the process exists and the file does not
+			}
+		}
+		if err == nil {
+			t.pids = parsePIDs(b, t.pids)
+		}
+	}
+	for _, child := range t.pids {
+		if _, ok := t.at[child]; ok {
+			continue
+		}
+		if m, err := t.look(child); err == nil && m.ppid == pid {
+			t.add(m)
+		}
+	}
+	return nil
+}
+
+// parsePIDs appends the numbers of a children file to pids.
+func parsePIDs(b []byte, pids []int) []int {
+	for len(b) > 0 {
+		var word []byte
+		word, b = procfile.Field(b)
+		if n, ok := procfile.Uint(word); ok && n > 0 && n < 1<<31 {
+			pids = append(pids, int(n))
+		}
+	}
+	return pids
+}
+
+// scanAll reads every process that is no member and adds those with a member as their parent.
+func (t *Tree) scanAll() error {
+	pids, _, err := t.procs.list(t.pids[:0])
+	t.pids = pids
+	if err != nil {
+		return fmt.Errorf("find the children of process %d: %w", t.root, err)
+	}
+	t.strays = t.strays[:0]
+	for _, pid := range t.pids {
+		if _, ok := t.at[pid]; ok {
+			continue
+		}
+		if m, err := t.look(pid); err == nil {
+			t.strays = append(t.strays, m)
+		}
+	}
+	for more := true; more; { // a child may come before its parent
+		more = false
+		for i := range t.strays {
+			m := &t.strays[i]
+			if _, ok := t.at[m.ppid]; ok && m.alive {
+				t.add(*m)
+				m.alive, more = false, true
+			}
+		}
+	}
+	return nil
 }
