@@ -4,6 +4,7 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -55,11 +56,13 @@ func ParseWithLogger(r io.Reader, logger *slog.Logger) ([]FlatDatum, error) {
 			before = make([]float32, len(dec.Values()))
 			logger.Debug("ftdc: a schema", "at", at, "metrics", len(dec.Names()))
 		}
-		changed = changed || !sameBits(before, dec.Values())
 		d := FlatDatum{Time: t}
-		if changed {
+		if changed || !slices.EqualFunc(before, dec.Values(), sameBits) {
 			copy(before, dec.Values())
-			d.Readings = readings(dec.Names(), dec.Values())
+			d.Readings = make([]Reading, len(before))
+			for i, name := range dec.Names() {
+				d.Readings[i] = Reading{name, before[i]}
+			}
 		} else {
 			d.Readings = all[len(all)-1].Readings
 		}
@@ -67,20 +70,5 @@ func ParseWithLogger(r io.Reader, logger *slog.Logger) ([]FlatDatum, error) {
 	}
 }
 
-func readings(names []string, values []float32) []Reading {
-	out := make([]Reading, len(values))
-	for i := range out {
-		out[i] = Reading{names[i], values[i]}
-	}
-	return out
-}
-
-// sameBits compares the bits, and so distinguishes signed zeros and NaNs.
-func sameBits(a, b []float32) bool {
-	for i := range a {
-		if math.Float32bits(a[i]) != math.Float32bits(b[i]) {
-			return false
-		}
-	}
-	return true
-}
+// sameBits distinguishes signed zeros and NaNs.
+func sameBits(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }

@@ -56,12 +56,10 @@ func NewLog(dir, name string, o LogOptions) *Log {
 
 // Write appends a datum.
 func (l *Log) Write(d *FlatDatum) error {
-	if l.f == nil || l.size >= l.o.FileBytes {
-		if err := l.rotate(d.ConvertedTime()); err != nil {
-			return err
-		}
+	err := ErrTime // a new file
+	if l.f != nil && l.size < l.o.FileBytes {
+		err = l.enc.EncodeDatum(d)
 	}
-	err := l.enc.EncodeDatum(d)
 	if errors.Is(err, ErrTime) {
 		if err := l.rotate(d.ConvertedTime()); err != nil {
 			return err
