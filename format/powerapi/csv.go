@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,8 +91,8 @@ func (w *CSVWriter) row(sensor, target string, rest ...string) error {
 
 func (w *CSVWriter) group(r *HWPCReport) error {
 	sockets := r.Groups[w.Group]
-	for _, socket := range sorted(sockets) {
-		for _, cpu := range sorted(sockets[socket]) {
+	for _, socket := range slices.Sorted(maps.Keys(sockets)) {
+		for _, cpu := range slices.Sorted(maps.Keys(sockets[socket])) {
 			row := []string{strconv.FormatUint(socket, 10), strconv.FormatUint(cpu, 10)}
 			for _, event := range w.Events {
 				n, ok := sockets[socket][cpu][event]
@@ -112,15 +113,6 @@ func (w *CSVWriter) group(r *HWPCReport) error {
 func (w *CSVWriter) Flush() error {
 	w.csv.Flush()
 	return w.csv.Error()
-}
-
-func sorted[V any](m map[uint64]V) []uint64 {
-	var keys []uint64
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
@@ -192,14 +184,11 @@ func (t *csvTable) begin(header []string) error {
 		t.at[name] = i
 	}
 	for _, kind := range [...][]string{{"cpu", "socket"}, {"power"}, {"usage", "global_cpu_usage"}} {
-		if t.has(common[:]...) && t.has(kind...) {
+		known := append(slices.Clone(common[:]), kind...)
+		isMissing := func(name string) bool { return !slices.Contains(header, name) }
+		if !slices.ContainsFunc(known, isMissing) {
 			t.kind = kind[0]
-			known := append(slices.Clone(common[:]), kind...)
-			for _, name := range header {
-				if !slices.Contains(known, name) {
-					t.others = append(t.others, name)
-				}
-			}
+			t.others = slices.DeleteFunc(slices.Clone(header), func(name string) bool { return slices.Contains(known, name) })
 			return nil
 		}
 	}
@@ -211,15 +200,6 @@ func valid(fields []string) {
 	for i := range fields {
 		fields[i] = strings.ToValidUTF8(fields[i], "\ufffd")
 	}
-}
-
-func (t *csvTable) has(names ...string) bool {
-	for _, name := range names {
-		if _, ok := t.at[name]; !ok {
-			return false
-		}
-	}
-	return true
 }
 
 // row takes a row and returns the report that is complete because of it, or nil.

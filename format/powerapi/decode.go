@@ -94,21 +94,15 @@ func (d Decoder) Parse(data []byte) (Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	kinds := 0
-	for _, is := range [...]bool{doc.Groups != nil, doc.Power != nil, doc.Usage != nil} {
-		if is {
-			kinds++
-		}
-	}
-	switch {
-	case kinds != 1:
-		return nil, errKind
-	case doc.Groups != nil:
+	switch [...]bool{doc.Groups != nil, doc.Power != nil, doc.Usage != nil} {
+	case [...]bool{true, false, false}:
 		return d.hwpc(&doc, head)
-	case doc.Power != nil:
+	case [...]bool{false, true, false}:
 		return doc.power(head)
+	case [...]bool{false, false, true}:
+		return doc.procfs(head)
 	}
-	return doc.procfs(head)
+	return nil, errKind
 }
 
 func (doc *document) head() (Header, error) {

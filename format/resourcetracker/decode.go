@@ -179,60 +179,55 @@ func (f *fields) whole() rt.Opt[uint64] { return f.parse(f.take(), 0) }
 func (f *fields) fixed(decimals int) rt.Opt[uint64] { return f.parse(f.take(), decimals) }
 
 // parse parses digits with at most that many decimals, as a multiple of the last decimal.
-func (f *fields) parse(s string, decimals int) rt.Opt[uint64] {
+func (f *fields) parse(s string, decimals int) (out rt.Opt[uint64]) {
 	if s == "" {
-		return rt.None[uint64]()
+		return out
 	}
 	digits, frac, dotted := strings.Cut(s, ".")
 	lacksDecimals := dotted && frac == ""
 	if digits == "" || lacksDecimals || len(frac) > decimals || strings.ContainsFunc(digits+frac, notDigit) {
 		f.fail("%q is no number with at most %d decimals", s, decimals)
-		return rt.None[uint64]()
+		return out
 	}
 	v, err := strconv.ParseUint(digits+frac+"000000"[:decimals-len(frac)], 10, 64)
 	if err != nil {
 		f.fail("%q is too large", s)
-		return rt.None[uint64]()
+		return out
 	}
 	return rt.Some(v)
 }
 
 func notDigit(r rune) bool { return r < '0' || r > '9' }
 
-func (f *fields) times(o rt.Opt[uint64], unit uint64) rt.Opt[uint64] {
+// atMost fails if o, which is the column's value times unit, is more than most.
+func (f *fields) atMost(o rt.Opt[uint64], most, unit uint64, name string) (uint64, bool) {
 	v, ok := o.Get()
-	if ok && v > math.MaxUint64/unit {
-		f.fail("%d is too large", v)
-		return rt.None[uint64]()
+	if ok && v > most {
+		f.fail("%d%s is too large", v/unit, name)
+		return 0, false
 	}
-	if ok {
-		return rt.Some(v * unit)
-	}
-	return o
+	return v, ok
 }
 
-func (f *fields) fraction() rt.Opt[float64] {
-	v, ok := f.parse(f.take(), 4).Get()
-	switch {
-	case !ok:
-		return rt.None[float64]()
-	case v > 1<<53: // a float64 cannot hold the last decimal
-		f.fail("%d is too large", v/10000)
-		return rt.None[float64]()
+func (f *fields) times(o rt.Opt[uint64], unit uint64) (out rt.Opt[uint64]) {
+	if v, ok := f.atMost(o, math.MaxUint64/unit, 1, ""); ok {
+		out.Set(v * unit)
 	}
-	return rt.Some(float64(v) / 10000)
+	return out
 }
 
-func (f *fields) mebibytes() rt.Opt[uint64] {
-	v, ok := f.parse(f.take(), 4).Get()
-	if !ok {
-		return rt.None[uint64]()
+func (f *fields) fraction() (out rt.Opt[float64]) {
+	if v, ok := f.atMost(f.fixed(4), 1<<53, 10000, ""); ok { // a float64 cannot hold more with the last decimal
+		out.Set(float64(v) / 10000)
 	}
-	if v > math.MaxUint64/(1<<20) {
-		f.fail("%d MiB is too large", v/10000)
-		return rt.None[uint64]()
+	return out
+}
+
+func (f *fields) mebibytes() (out rt.Opt[uint64]) {
+	if v, ok := f.atMost(f.fixed(4), math.MaxUint64/(1<<20), 10000, " MiB"); ok {
+		out.Set((v<<20 + 5000) / 10000)
 	}
-	return rt.Some((v<<20 + 5000) / 10000)
+	return out
 }
 
 func (f *fields) space() (total, available rt.Opt[uint64]) {
