@@ -91,9 +91,8 @@ func (s *Scalars) nodeScope(prev, cur *NodeReading) {
 	s.MemActive = toMiB(cur.Active)
 	s.MemInactive = toMiB(cur.Inactive)
 
-	p, ok1 := prev.CPU.Get()
-	c, ok2 := cur.CPU.Get()
-	if !ok1 || !ok2 || c.User < p.User || c.Nice < p.Nice || c.System < p.System {
+	p, c, ok := both(prev.CPU, cur.CPU)
+	if !ok || c.User < p.User || c.Nice < p.Nice || c.System < p.System {
 		return
 	}
 	s.UserMillis.Set((c.User + c.Nice - p.User - p.Nice) * millisPerTick)
@@ -205,9 +204,8 @@ func DeriveProcess(prev, cur *Snapshot) ProcessScalars {
 
 func deriveTree(prev, cur *Snapshot) ProcessScalars {
 	p := ProcessScalars{Children: cur.Tree.Children, Memory: cur.Tree.RSS, GPU: cur.GPU}
-	user, ok1 := delta(prev.Tree.CPUUserTicks, cur.Tree.CPUUserTicks).Get()
-	sys, ok2 := delta(prev.Tree.CPUSystemTicks, cur.Tree.CPUSystemTicks).Get()
-	if !ok1 || !ok2 {
+	user, sys, ok := ticksBetween(&prev.Tree, &cur.Tree)
+	if !ok {
 		return p
 	}
 	p.UserMillis.Set(user * millisPerTick)
@@ -217,6 +215,11 @@ func deriveTree(prev, cur *Snapshot) ProcessScalars {
 		p.CPUUsage.Set(float64(user+sys) / TicksPerSecond / secs)
 	}
 	return p
+}
+
+// ticksBetween returns what the tree used of the CPUs between two readings.
+func ticksBetween(prev, cur *TreeReading) (user, system uint64, ok bool) {
+	return both(delta(prev.CPUUserTicks, cur.CPUUserTicks), delta(prev.CPUSystemTicks, cur.CPUSystemTicks))
 }
 
 func deriveMemory(cur *Snapshot, scope Scope, s *Scalars) MemoryMetrics {
@@ -266,9 +269,8 @@ func delta(prev, cur Opt[uint64]) Opt[uint64] { return deltaScaled(prev, cur, 1)
 // deltaScaled returns the difference of the two values, each divided by unit first, so
 // that the differences of a series add up to the difference of its ends.
 func deltaScaled(prev, cur Opt[uint64], unit uint64) Opt[uint64] {
-	p, ok1 := prev.Get()
-	c, ok2 := cur.Get()
-	if !ok1 || !ok2 || c < p {
+	p, c, ok := both(prev, cur)
+	if !ok || c < p {
 		return None[uint64]()
 	}
 	return Some(c/unit - p/unit)

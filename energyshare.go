@@ -62,14 +62,10 @@ const (
 // Shared returns the arguments of ShareEnergy for everything that ran and for the job:
 // instructions if they were counted, else CPU time. The method is empty if neither is known.
 func (u *EnergyUse) Shared() (all, job uint64, by EnergyMethod) {
-	all, ok1 := u.NodeInstructions.Get()
-	job, ok2 := u.JobInstructions.Get()
-	if ok1 && ok2 && all > 0 {
+	if all, job, ok := both(u.NodeInstructions, u.JobInstructions); ok && all > 0 {
 		return all, job, ByInstructions
 	}
-	all, ok1 = u.Busy.Get()
-	job, ok2 = u.Job.Get()
-	if ok1 && ok2 {
+	if all, job, ok := both(u.Busy, u.Job); ok {
 		return all, job, ByCPUTime
 	}
 	return 0, 0, ""
@@ -81,18 +77,14 @@ func EnergyBetween(prev, cur *Snapshot) EnergyUse {
 	u.Node, u.Of = countedBetween(prev, cur)
 	u.NodeInstructions = instructionsBetween(prev, cur, "node")
 	u.JobInstructions = instructionsBetween(prev, cur, "core")
-	before, ok1 := prev.Node.CPU.Get()
-	after, ok2 := cur.Node.CPU.Get()
-	if ok1 && ok2 && after.Busy() >= before.Busy() {
+	if before, after, ok := both(prev.Node.CPU, cur.Node.CPU); ok && after.Busy() >= before.Busy() {
 		u.Busy.Set((after.Busy() - before.Busy()) * microsPerTick)
 	}
 	if cur.Job.Phase != JobNone {
 		u.Job = delta(prev.Job.counter(prev.Job.CPUUsage), cur.Job.counter(cur.Job.CPUUsage))
 		return u
 	}
-	user, ok1 := delta(prev.Tree.CPUUserTicks, cur.Tree.CPUUserTicks).Get()
-	sys, ok2 := delta(prev.Tree.CPUSystemTicks, cur.Tree.CPUSystemTicks).Get()
-	if ok1 && ok2 {
+	if user, sys, ok := ticksBetween(&prev.Tree, &cur.Tree); ok {
 		u.Job.Set((user + sys) * microsPerTick)
 	}
 	return u

@@ -130,9 +130,8 @@ func (j *JobReading) counter(v Opt[uint64]) Opt[uint64] {
 
 // MemUsed returns the memory of the job without page cache and reclaimable slab, in bytes.
 func (j *JobReading) MemUsed() Opt[uint64] {
-	current, ok1 := j.MemCurrent.Get()
-	cached, ok2 := j.CachedAll().Get()
-	if !ok1 || !ok2 {
+	current, cached, ok := both(j.MemCurrent, j.CachedAll())
+	if !ok {
 		return None[uint64]()
 	}
 	return Some(subFloor(current, cached))

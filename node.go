@@ -59,11 +59,9 @@ type NodeReading struct {
 // MemUsed is MemTotal - MemFree - Buffers - (Cached + SReclaimable), never below
 // zero, in bytes; absent if one of them is.
 func (n *NodeReading) MemUsed() Opt[uint64] {
-	total, ok1 := n.MemTotal.Get()
-	free, ok2 := n.MemFree.Get()
-	buffers, ok3 := n.Buffers.Get()
-	cached, ok4 := n.CachedAll().Get()
-	if !ok1 || !ok2 || !ok3 || !ok4 {
+	total, free, ok1 := both(n.MemTotal, n.MemFree)
+	buffers, cached, ok2 := both(n.Buffers, n.CachedAll())
+	if !ok1 || !ok2 {
 		return None[uint64]()
 	}
 	return Some(subFloor(total, free+buffers+cached))
@@ -71,9 +69,8 @@ func (n *NodeReading) MemUsed() Opt[uint64] {
 
 // CachedAll is Cached + SReclaimable in bytes; absent if one of them is.
 func (n *NodeReading) CachedAll() Opt[uint64] {
-	cached, ok1 := n.Cached.Get()
-	slab, ok2 := n.SReclaimable.Get()
-	if !ok1 || !ok2 {
+	cached, slab, ok := both(n.Cached, n.SReclaimable)
+	if !ok {
 		return None[uint64]()
 	}
 	return Some(cached + slab)

@@ -11,23 +11,32 @@ func finiteJSON(line []byte) []byte {
 	var out []byte // nil until something is replaced
 	done := 0
 	for i := 0; i < len(line); {
+		start := i
 		switch c := line[i]; {
 		case c == '"':
 			i = stringEnd(line, i)
-		case isWord(line[i:]):
-			end, ok := notFinite(line, i)
-			if ok {
-				out = append(append(out, line[done:i]...), "null"...)
-				done = end
-			}
-			i = end
+			continue
+		case c == '-', c == '+':
+			i++ // a word may follow
 		case c >= '0' && c <= '9': // the e of an exponent is not a word
-			for i < len(line) && isNumeric(line[i]) {
-				i++
-			}
-		default:
+			i = wordEnd(line, i, "0123456789.+-")
+			continue
+		case !isLetter(c):
 			i++
+			continue
 		}
+		word := i
+		i = wordEnd(line, i, "")
+		name := bytes.ToLower(line[word:i])
+		switch string(name) {
+		case "inf", "infinity":
+		case "nan":
+			i += textEnd(line[i:])
+		default:
+			continue
+		}
+		out = append(append(out, line[done:start]...), "null"...)
+		done = i
 	}
 	if out == nil {
 		return line
@@ -35,40 +44,20 @@ func finiteJSON(line []byte) []byte {
 	return append(out, line[done:]...)
 }
 
-// isWord reports whether b begins with a letter, after a sign or without one.
-func isWord(b []byte) bool {
-	if b[0] == '-' || b[0] == '+' {
-		b = b[1:]
+// wordEnd returns the end of the letters and the other characters from i on.
+func wordEnd(line []byte, i int, others string) int {
+	for i < len(line) && (isLetter(line[i]) || strings.IndexByte(others, line[i]) >= 0) {
+		i++
 	}
-	return len(b) > 0 && isLetter(b[0])
+	return i
 }
 
-// isNumeric reports whether c can be a part of a number with an exponent.
-func isNumeric(c byte) bool { return isLetter(c) || strings.IndexByte("0123456789.+-", c) >= 0 }
-
-// notFinite returns the end of the word at i, and whether the word is such a value.
-func notFinite(line []byte, i int) (end int, ok bool) {
-	word := i
-	if line[word] == '-' || line[word] == '+' {
-		word++
+// textEnd returns the length of the text in parentheses with which b begins, or 0.
+func textEnd(b []byte) int {
+	if !bytes.HasPrefix(b, []byte("(")) {
+		return 0
 	}
-	end = word
-	for end < len(line) && isLetter(line[end]) {
-		end++
-	}
-	name := bytes.ToLower(line[word:end])
-	switch string(name) {
-	case "inf", "infinity":
-		return end, true
-	case "nan":
-		if end < len(line) && line[end] == '(' {
-			if n := bytes.IndexByte(line[end:min(len(line), end+32)], ')'); n >= 0 {
-				end += n + 1
-			}
-		}
-		return end, true
-	}
-	return end, false
+	return bytes.IndexByte(b[:min(len(b), 32)], ')') + 1
 }
 
 // stringEnd returns the end of the string that starts at i.
