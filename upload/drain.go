@@ -92,14 +92,10 @@ type drainer struct {
 // wraps ErrConfig, ErrTemporary or ErrDamaged, or is the Directory's. The summary is valid
 // in every case.
 func Drain(ctx context.Context, dir Directory, client Client, putter Putter, format Format, opts Options) (Summary, error) {
-	d := &drainer{client: client, putter: putter, format: format, dir: dir, opts: opts.withDefaults()}
-	d.sum.Problems = []Problem{}
-	ctx, d.stop = context.WithCancelCause(ctx)
-	defer d.stop(nil)
-	down := func(err error) { d.stop(&stopped{kind: ErrTemporary, err: err}) }
-	d.api = d.endpoint("the endpoint "+client.Endpoint(), down)
-	d.store = d.endpoint("the object store", down)
-
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	d := newDrainer(client, putter, format, opts, stop)
+	d.dir, d.sum.Problems = dir, []Problem{}
 	if err := sleep(ctx, opts.Jitter); err != nil {
 		return d.sum, fmt.Errorf("%w: %w", ErrTemporary, err)
 	}
@@ -119,11 +115,16 @@ func Drain(ctx context.Context, dir Directory, client Client, putter Putter, for
 	return d.sum, d.sum.result(ctx)
 }
 
-func (d *drainer) endpoint(name string, down func(error)) *endpoint {
-	return &endpoint{
-		name: name, tries: uint(d.opts.Tries), maxPause: d.opts.MaxRetryAfter,
-		limit: d.opts.BreakerFailures, down: down,
+func newDrainer(client Client, putter Putter, format Format, opts Options, stop context.CancelCauseFunc) *drainer {
+	d := &drainer{client: client, putter: putter, format: format, opts: opts.withDefaults(), stop: stop}
+	server := func(name string) *endpoint {
+		return &endpoint{
+			name: name, tries: uint(d.opts.Tries), maxPause: d.opts.MaxRetryAfter, limit: d.opts.BreakerFailures,
+			down: func(err error) { stop(&stopped{kind: ErrTemporary, err: err}) },
+		}
 	}
+	d.api, d.store = server("the endpoint "+client.Endpoint()), server("the object store")
+	return d
 }
 
 // sleep waits for a random part of d.

@@ -8,11 +8,11 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 )
 
 // The kinds of Drain's error, for the exit status of its caller.
@@ -153,11 +153,7 @@ func Excerpt(body []byte, secrets ...string) string {
 	}, s)
 	s = strings.Join(strings.Fields(s), " ")
 	if len(s) > maxExcerpt {
-		cut := maxExcerpt
-		for cut > 0 && !utf8.RuneStart(s[cut]) {
-			cut--
-		}
-		s = s[:cut] + "..."
+		s = strings.ToValidUTF8(s[:maxExcerpt], "") + "..." // without a part of a character
 	}
 	return s
 }
@@ -187,21 +183,13 @@ func isBusy(err error) bool {
 }
 
 func isKind(err error, k Kind) bool {
-	var e *Error
-	return errors.As(err, &e) && e.Kind == k
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Kind == k
 }
 
 func hasStatus(err error, statuses ...int) bool {
-	var e *Error
-	if !errors.As(err, &e) {
-		return false
-	}
-	for _, s := range statuses {
-		if e.Status == s {
-			return true
-		}
-	}
-	return false
+	e, ok := errors.AsType[*Error](err)
+	return ok && slices.Contains(statuses, e.Status)
 }
 
 // stopped is the cause with which a drain ends early.

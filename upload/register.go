@@ -91,15 +91,7 @@ const answerGrace = 3 * time.Second
 // withGrace returns a context that ends answerGrace after ctx.
 func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		t := time.NewTimer(answerGrace)
-		defer t.Stop()
-		select {
-		case <-t.C:
-			cancel()
-		case <-late.Done():
-		}
-	})
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(answerGrace, cancel) })
 	return late, func() { stop(); cancel() }
 }
 

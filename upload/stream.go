@@ -17,10 +17,7 @@ type Stream struct{ r *delivery }
 // NewStream returns a Stream. It uses the options BatchRows, Tries, MaxRetryAfter
 // and Scope.
 func NewStream(client Client, putter Putter, format Format, opts Options) (*Stream, error) {
-	d := &drainer{client: client, putter: putter, format: format, opts: opts.withDefaults()}
-	d.stop = func(error) {}
-	d.api = d.endpoint("the endpoint "+client.Endpoint(), d.stop)
-	d.store = d.endpoint("the object store", d.stop)
+	d := newDrainer(client, putter, format, opts, func(error) {})
 	buf, err := newBuffers()
 	if err != nil {
 		return nil, err

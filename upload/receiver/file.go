@@ -1,7 +1,9 @@
 package receiver
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,20 +69,15 @@ func (s *store) adopt(t temp, name string) error {
 
 // write makes a file durable and visible, at once, under its name below root.
 func write(root, name string, content []byte) error {
-	t, err := newTemp(root)
-	if err != nil {
-		return err
-	}
-	defer t.discard()
-	if _, err := t.Write(content); err != nil {
-		return err
-	}
-	return t.commit(filepath.Join(root, name))
+	return writeFile(root, name, content, temp.commit)
 }
 
 // place makes a file visible, at once, under its name below root, without a sync.
 func place(root, name string, content []byte) error {
-	path := filepath.Join(root, name)
+	return writeFile(root, name, content, temp.rename)
+}
+
+func writeFile(root, name string, content []byte, as func(t temp, path string) error) error {
 	t, err := newTemp(root)
 	if err != nil {
 		return err
@@ -89,16 +86,7 @@ func place(root, name string, content []byte) error {
 	if _, err := t.Write(content); err != nil {
 		return err
 	}
-	if err := t.Close(); err != nil {
-		return err
-	}
-	if err := os.Rename(t.Name(), path); !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	return os.Rename(t.Name(), path)
+	return as(t, filepath.Join(root, name))
 }
 
 // temp is a file that becomes visible under its name at commit, or never.
@@ -125,8 +113,50 @@ func (t temp) commit(path string) error {
 	return errors.Join(durable.SyncDir(dir), durable.SyncDir(filepath.Dir(dir)))
 }
 
+// rename gives the file its name, without a sync.
+func (t temp) rename(path string) error {
+	if err := t.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(t.Name(), path); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return os.Rename(t.Name(), path)
+}
+
 // discard removes a file that was not committed; if it cannot, the next start does.
 func (t temp) discard() {
 	_ = t.Close()
 	_ = os.Remove(t.Name())
+}
+
+// body is an upload between its arrival and its place in the store.
+type body struct {
+	io.Reader                         // reads what was received
+	keep      func(name string) error // makes it a durable and visible file of the store
+	discard   func()                  // removes what was not kept
+}
+
+// receive reads an upload to its end: a small one into memory, a larger one into a file.
+func (s *store) receive(from io.Reader, length int64) (body, error) {
+	if length <= smallFile {
+		content, err := io.ReadAll(from)
+		return body{bytes.NewReader(content), func(name string) error { return s.keep(file{name, content}) }, func() {}}, err
+	}
+	t, err := newTemp(s.dir)
+	if err != nil {
+		return body{}, err
+	}
+	_, err = io.Copy(t, from)
+	if err == nil {
+		_, err = t.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		t.discard()
+		return body{}, err
+	}
+	return body{t, func(name string) error { return s.adopt(t, name) }, t.discard}, nil
 }

@@ -71,12 +71,12 @@ func (rc *Receiver) put(w http.ResponseWriter, r *http.Request) error {
 	case !rc.store.exists(cred.runID):
 		return &s3Error{404, "NoSuchKey", "there is no such run"}
 	}
-	body := rc.body(r.ContentLength)
-	defer body.discard()
 	sum := sha256.New()
-	if err := body.receive(http.MaxBytesReader(w, r.Body, rc.conf.MaxObject), sum); err != nil {
+	body, err := rc.store.receive(io.TeeReader(http.MaxBytesReader(w, r.Body, rc.conf.MaxObject), sum), r.ContentLength)
+	if err != nil {
 		return bodyError(err)
 	}
+	defer body.discard()
 	if hex.EncodeToString(sum.Sum(nil)) != payload {
 		return &s3Error{400, "XAmzContentSHA256Mismatch", "the body is not the one that was signed"}
 	}

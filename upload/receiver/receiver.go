@@ -6,6 +6,7 @@
 package receiver
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -71,24 +72,12 @@ func (rc *Receiver) Close() error {
 // New opens the store and returns a Receiver. No other Receiver may use its directory. It
 // removes temporary files that a crash has left.
 func New(c Config) (*Receiver, error) {
-	if c.Bucket == "" {
-		c.Bucket = "rt"
-	}
-	if c.Prefix == "" {
-		c.Prefix = "runs"
-	}
-	if c.Region == "" {
-		c.Region = "eu-central-1"
-	}
-	if c.CredentialLife <= 0 {
-		c.CredentialLife = time.Hour
-	}
-	if c.MaxObject <= 0 {
-		c.MaxObject = 64 << 20
-	}
-	if c.MaxRequests <= 0 {
-		c.MaxRequests = 256
-	}
+	setDefault(&c.Bucket, "rt")
+	setDefault(&c.Prefix, "runs")
+	setDefault(&c.Region, "eu-central-1")
+	setDefault(&c.CredentialLife, time.Hour)
+	setDefault(&c.MaxObject, 64<<20)
+	setDefault(&c.MaxRequests, 256)
 	if c.Warn == nil {
 		c.Warn = func(error) {}
 	}
@@ -113,6 +102,14 @@ func New(c Config) (*Receiver, error) {
 	rc := &Receiver{conf: c, store: s, keys: keyring{master: master}, limits: newLimits(c.MaxRequests, c.ClientRate)}
 	rc.SetTokens(c.Tokens)
 	return rc, nil
+}
+
+// setDefault sets a value that is empty, zero or negative.
+func setDefault[T cmp.Ordered](v *T, def T) {
+	var zero T
+	if *v <= zero {
+		*v = def
+	}
 }
 
 // SetTokens replaces the tokens that are accepted, from the next request on. Credentials for
@@ -157,21 +154,25 @@ func (rc *Receiver) serveAPI(w http.ResponseWriter, r *http.Request, path []stri
 		fail(w, http.StatusNotFound, "there is no such run")
 		return
 	}
+	var err error
 	switch route {
 	case "POST":
-		rc.register(w, r)
+		err = rc.register(w, r)
 	case "GET":
-		rc.list(w, r)
+		err = rc.list(w, r)
 	case "GET {id}":
-		rc.show(w, path[0])
+		err = rc.show(w, path[0])
 	case "GET {id} data":
-		rc.data(w, path[0])
+		err = rc.data(w, path[0])
 	case "POST {id} refresh-credentials":
 		rc.refresh(w, path[0])
 	case "POST {id} finish":
-		rc.finish(w, r, path[0])
+		err = rc.finish(w, r, path[0])
 	default:
-		fail(w, http.StatusNotFound, "there is nothing at this path for "+r.Method)
+		err = refuse(http.StatusNotFound, "there is nothing at this path for %s", r.Method)
+	}
+	if err != nil {
+		failWith(w, err)
 	}
 }
 

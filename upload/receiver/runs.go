@@ -30,23 +30,22 @@ var liveFields = strings.Fields(`job_name project_name stage_name task_name team
 var liveFinishFields = strings.Fields("exit_code run_status finished_at data_source data_uris data_csv")
 
 // register answers POST /runs.
-func (rc *Receiver) register(w http.ResponseWriter, r *http.Request) {
+func (rc *Receiver) register(w http.ResponseWriter, r *http.Request) error {
 	body, err := rc.readObject(w, r, maxMetadata, liveFields)
 	if err != nil {
-		failWith(w, err)
-		return
+		return err
 	}
 	now := time.Now()
 	run, err := rc.store.create(body, now)
 	if err != nil {
-		failWith(w, err)
-		return
+		return err
 	}
 	reply(w, http.StatusCreated, map[string]any{
 		"run_id":             run.ID,
 		"upload_uri_prefix":  "s3://" + rc.conf.Bucket + "/" + rc.conf.Prefix,
 		"upload_credentials": rc.credentials(run.ID, now),
 	})
+	return nil
 }
 
 // refresh answers POST /runs/{id}/refresh-credentials.
@@ -120,22 +119,20 @@ func (f *finish) sameEnd(o *finish) bool {
 
 // finish answers POST /runs/{id}/finish. A repeated finish with the same rows succeeds: the
 // answer to the first one may have been lost.
-func (rc *Receiver) finish(w http.ResponseWriter, r *http.Request, id string) {
+func (rc *Receiver) finish(w http.ResponseWriter, r *http.Request, id string) error {
 	body, err := rc.readObject(w, r, maxJSON, liveFinishFields)
 	if err != nil {
-		failWith(w, err)
-		return
+		return err
 	}
 	f, csv, err := rc.parseFinish(body, id)
 	if err != nil {
-		failWith(w, err)
-		return
+		return err
 	}
 	if err := rc.close(id, f, csv); err != nil {
-		failWith(w, err)
-		return
+		return err
 	}
 	reply(w, http.StatusOK, map[string]string{"run_id": id, "run_status": f.RunStatus})
+	return nil
 }
 
 func (rc *Receiver) parseFinish(body []byte, id string) (*finish, []byte, error) {

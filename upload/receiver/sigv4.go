@@ -147,13 +147,7 @@ func expectedMAC(r *http.Request, s signature, secret, stamp, payload string) []
 
 // canonicalPath encodes the decoded path once: the client has signed this form, whichever it
 // sent.
-func canonicalPath(path string) string {
-	segments := strings.Split(path, "/")
-	for i, s := range segments {
-		segments[i] = awsEscape(s)
-	}
-	return strings.Join(segments, "/")
-}
+func canonicalPath(path string) string { return strings.ReplaceAll(awsEscape(path), "%2F", "/") }
 
 func canonicalQuery(q url.Values) string {
 	var pairs []string

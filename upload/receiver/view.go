@@ -68,21 +68,19 @@ const (
 // list answers GET /runs with an array, the oldest run first: those after the id ?after=, at
 // most ?limit= of them. Where there are more, the header Link has the next URL. It is written
 // run by run. A damaged run is shown with its error.
-func (rc *Receiver) list(w http.ResponseWriter, r *http.Request) {
+func (rc *Receiver) list(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	limit := pageRuns
 	if text := q.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > maxPageRuns {
-			fail(w, http.StatusBadRequest, fmt.Sprintf("limit must be a number from 1 to %d", maxPageRuns))
-			return
+			return refuse(http.StatusBadRequest, "limit must be a number from 1 to %d", maxPageRuns)
 		}
 		limit = n
 	}
 	ids, more, err := rc.store.ids(q.Get("after"), limit)
 	if err != nil {
-		failWith(w, err)
-		return
+		return err
 	}
 	if more {
 		next := url.Values{"after": {ids[len(ids)-1]}, "limit": {strconv.Itoa(limit)}}
@@ -99,6 +97,7 @@ func (rc *Receiver) list(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(out, "\n%s", rc.item(id))
 	}
 	fmt.Fprint(out, "]\n")
+	return nil
 }
 
 // item is a run in the list.
@@ -115,35 +114,32 @@ func (rc *Receiver) item(id string) []byte {
 }
 
 // show answers GET /runs/{id}.
-func (rc *Receiver) show(w http.ResponseWriter, id string) {
+func (rc *Receiver) show(w http.ResponseWriter, id string) error {
 	v, err := rc.view(id)
-	if err != nil {
-		failWith(w, err)
-		return
+	if err == nil {
+		reply(w, http.StatusOK, v)
 	}
-	reply(w, http.StatusOK, v)
+	return err
 }
 
 // data answers GET /runs/{id}/data: the CSV of all objects, with one header, or the inline
 // data of the finish: objects are then abandoned uploads of the same rows. The answer has a
 // Content-Length, so that the client detects an incomplete one.
-func (rc *Receiver) data(w http.ResponseWriter, id string) {
+func (rc *Receiver) data(w http.ResponseWriter, id string) error {
 	v, err := rc.view(id)
 	if err != nil {
-		failWith(w, err)
-		return
+		return err
 	}
 	list := v.Objects
 	w.Header().Set("Content-Type", "text/csv")
 	if len(list) == 0 || v.DataSource == "inline" {
 		inline, err := os.ReadFile(rc.inlinePath(id))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			failWith(w, err)
-			return
+			return err
 		}
 		w.Header().Set("Content-Length", strconv.Itoa(len(inline)))
 		_, _ = w.Write(inline) // the client has closed the connection
-		return
+		return nil
 	}
 	length := list[0].header
 	for _, o := range list {
@@ -153,9 +149,10 @@ func (rc *Receiver) data(w http.ResponseWriter, id string) {
 	for i, o := range list {
 		name, ok := rc.objectName(id, o.Key)
 		if !ok || copyCSV(w, rc.objectPath(id, name), i == 0) != nil {
-			return
+			return nil // the client sees that the answer is too short
 		}
 	}
+	return nil
 }
 
 // copyCSV writes an object's lines, the first one only with header.

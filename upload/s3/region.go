@@ -1,61 +1,55 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 )
 
 // fallbackRegion is the region of a bucket with an unknown region (section 10.2).
 const fallbackRegion = "eu-central-1"
 
-// regions caches the regions of buckets for the lifetime of an Uploader. Several uploads to
-// one bucket wait for one request.
+// regions caches the regions of buckets for the lifetime of an Uploader.
 type regions struct {
-	mu    sync.Mutex
-	known map[string]string
-	busy  map[string]chan struct{}
+	mu      sync.Mutex
+	buckets map[string]*bucket
+}
+
+// bucket is a bucket and its region, empty before an answer. Several uploads to one bucket wait
+// for one request: the one that has put an element into turn.
+type bucket struct {
+	turn   chan struct{}
+	region string
 }
 
 // of returns the bucket's region, from a HEAD request the first time. A bucket that answers
 // without its region is in fallbackRegion; a request without an answer is an error and is
 // not cached.
-func (r *regions) of(ctx context.Context, bucket string, head func(context.Context) (string, error)) (string, error) {
-	for {
-		r.mu.Lock()
-		if region, ok := r.known[bucket]; ok {
-			r.mu.Unlock()
-			return region, nil
-		}
-		wait, busy := r.busy[bucket]
-		if !busy {
-			r.busy[bucket] = make(chan struct{})
-			r.mu.Unlock()
-			return r.lookUp(ctx, bucket, head)
-		}
-		r.mu.Unlock()
-		select {
-		case <-wait:
-		case <-ctx.Done():
-			return "", context.Cause(ctx)
-		}
-	}
-}
-
-func (r *regions) lookUp(ctx context.Context, bucket string, head func(context.Context) (string, error)) (string, error) {
-	region, err := head(ctx)
-	if err == nil && region == "" {
-		region = fallbackRegion
-	}
+func (r *regions) of(ctx context.Context, name string, head func(context.Context) (string, error)) (string, error) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err == nil {
-		r.known[bucket] = region
+	b := r.buckets[name]
+	if b == nil {
+		b = &bucket{turn: make(chan struct{}, 1)}
+		r.buckets[name] = b
 	}
-	close(r.busy[bucket])
-	delete(r.busy, bucket)
-	return region, err
+	r.mu.Unlock()
+	select {
+	case b.turn <- struct{}{}:
+		defer func() { <-b.turn }()
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	if b.region != "" {
+		return b.region, nil
+	}
+	region, err := head(ctx)
+	if err == nil {
+		b.region = cmp.Or(region, fallbackRegion)
+	}
+	return b.region, err
 }
 
 // headBucket sends a HEAD request to the global endpoint; the answer has the region,
@@ -79,14 +73,5 @@ func (u *Uploader) headBucket(ctx context.Context, bucket string) (string, error
 
 // validRegion checks a region, which becomes part of a host name.
 func validRegion(r string) bool {
-	if r == "" || len(r) > 64 {
-		return false
-	}
-	for _, c := range []byte(r) {
-		isLetter, isDigit := c >= 'a' && c <= 'z', c >= '0' && c <= '9'
-		if !isLetter && !isDigit && c != '-' {
-			return false
-		}
-	}
-	return true
+	return r != "" && len(r) <= 64 && strings.Trim(r, "-"+digits+lower) == ""
 }

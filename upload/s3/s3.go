@@ -4,6 +4,7 @@ package s3
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -41,7 +42,7 @@ type Uploader struct {
 func New(c Config) (*Uploader, error) {
 	u := &Uploader{
 		http: upload.WithoutRedirects(c.HTTP), region: c.Region,
-		regions: regions{known: map[string]string{}, busy: map[string]chan struct{}{}},
+		regions: regions{buckets: map[string]*bucket{}},
 	}
 	if c.Region != "" && !validRegion(c.Region) {
 		return nil, fmt.Errorf("S3 region %q: lower-case letters, digits and hyphens are allowed", c.Region)
@@ -100,10 +101,7 @@ func (u *Uploader) locate(ctx context.Context, bucket, key, credRegion string) (
 		region = credRegion
 	}
 	if u.endpoint != nil {
-		if region == "" {
-			region = fallbackRegion
-		}
-		return target{base: u.endpoint, path: u.endpoint.Path + "/" + bucket + "/" + key, region: region}, nil
+		return target{base: u.endpoint, path: u.endpoint.Path + "/" + bucket + "/" + key, region: cmp.Or(region, fallbackRegion)}, nil
 	}
 	if region == "" {
 		var err error

@@ -27,41 +27,19 @@ func ParseURI(uri string) (bucket, key string, err error) {
 // letters, digits, dots and hyphens; Ceph and MinIO are as strict. Older buckets with
 // capitals or underscores are accepted: they cannot be reached by host name.
 func validBucket(b string) bool {
-	if b == "" || len(b) > 255 || b[0] == '.' || b[0] == '-' {
-		return false
-	}
-	for _, c := range []byte(b) {
-		if !unreserved(c) || c == '~' {
-			return false
-		}
-	}
-	return true
+	isName := b != "" && len(b) <= 255 && b[0] != '.' && b[0] != '-'
+	return isName && strings.Trim(b, "-_."+digits+lower+strings.ToUpper(lower)) == ""
 }
 
-func unreserved(c byte) bool {
-	switch {
-	case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
-		return true
-	}
-	return c == '-' || c == '_' || c == '.' || c == '~'
-}
+const (
+	digits = "0123456789"
+	lower  = "abcdefghijklmnopqrstuvwxyz"
+)
 
 // escapePath percent-encodes every segment of a path once, for the canonical URI of S3:
 // all bytes but A-Z a-z 0-9 - _ . ~ and the slashes between segments.
 func escapePath(path string) string {
-	const hex = "0123456789ABCDEF"
-	var b strings.Builder
-	for i := range len(path) {
-		c := path[i]
-		if c == '/' || unreserved(c) {
-			b.WriteByte(c)
-			continue
-		}
-		b.WriteByte('%')
-		b.WriteByte(hex[c>>4])
-		b.WriteByte(hex[c&15])
-	}
-	return b.String()
+	return strings.NewReplacer("+", "%20", "%2F", "/").Replace(url.QueryEscape(path))
 }
 
 // target is where an object lives.

@@ -1,6 +1,7 @@
 package sentinel
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -74,11 +75,7 @@ func (a *answerBody) credentials() (upload.Credentials, error) {
 	if !printable(c.SessionToken, 16<<10) || !printable(c.Region, 64) {
 		return upload.Credentials{}, errors.New("upload_credentials.session_token or region is malformed")
 	}
-	when := c.Expiration
-	if when == "" {
-		when = c.ExpiresAt
-	}
-	expires, err := parseTime(when)
+	expires, err := parseTime(cmp.Or(c.Expiration, c.ExpiresAt))
 	if err != nil {
 		return upload.Credentials{}, err
 	}
@@ -102,29 +99,14 @@ func parseTime(s string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("the expiration %q is not a time in ISO 8601", upload.Excerpt([]byte(s)))
 }
 
+// idCharacters are the characters of a run's id, which is not only dots.
+const idCharacters = "-_.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
 func validID(id string) bool {
-	if id == "" || len(id) > 200 || strings.Trim(id, ".") == "" {
-		return false
-	}
-	for _, c := range []byte(id) {
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_', c == '.':
-		default:
-			return false
-		}
-	}
-	return true
+	return len(id) <= 200 && strings.Trim(id, ".") != "" && strings.Trim(id, idCharacters) == ""
 }
 
 // printable accepts ASCII without blanks and control characters, at most max bytes.
 func printable(s string, max int) bool {
-	if len(s) > max {
-		return false
-	}
-	for _, c := range []byte(s) {
-		if c <= ' ' || c > '~' {
-			return false
-		}
-	}
-	return true
+	return len(s) <= max && strings.IndexFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
 }

@@ -25,7 +25,11 @@ type specRegistration struct {
 type liveRegistration struct {
 	rt.Metadata
 	Command string `json:"command,omitempty"` // argv as a JSON array, in a string
+	liveHost
+}
 
+// liveHost is rt.Host with the names of the public service.
+type liveHost struct {
 	HostID         string          `json:"host_id,omitempty"`
 	HostName       string          `json:"host_hostname,omitempty"`
 	HostIP         string          `json:"host_ip,omitempty"`
@@ -53,14 +57,7 @@ func registration(dialect string, run rt.Run, h rt.Host) any {
 	if dialect != upload.DialectLive {
 		return specRegistration{Metadata: meta, Host: h, PID: run.PID}
 	}
-	live := liveRegistration{
-		Metadata: meta,
-		HostID:   h.HostID, HostName: h.HostName, HostIP: h.HostIP, HostAllocation: h.HostAllocation,
-		VCPUs: h.VCPUs, CPUModel: h.CPUModel, MemoryMiB: h.MemoryMiB, GPUModel: h.GPUModel,
-		GPUCount: h.GPUCount, GPUVRAMMiB: h.GPUVRAMMiB, StorageGB: h.StorageGB,
-		CloudVendorID: h.CloudVendorID, CloudAccountID: h.CloudAccountID, CloudRegionID: h.CloudRegionID,
-		CloudZoneID: h.CloudZoneID, CloudInstanceType: h.CloudInstanceType,
-	}
+	live := liveRegistration{Metadata: meta, liveHost: liveHost(h)}
 	if len(run.Command) > 0 {
 		argv, err := json.Marshal(run.Command)
 		if err == nil { // a []string always has a JSON form
@@ -98,8 +95,8 @@ func finish(f upload.Finish) (finishBody, error) {
 		b.DataCSV = string(f.CSV)
 		return b, nil
 	}
-	packed, err := pack(f.CSV)
-	b.DataCSV = packed
+	var err error
+	b.DataCSV, err = pack(f.CSV)
 	return b, err
 }
 

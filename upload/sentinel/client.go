@@ -4,6 +4,7 @@ package sentinel
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,9 +50,7 @@ type Client struct {
 
 // New checks the configuration and returns a Client.
 func New(c Config) (*Client, error) {
-	if c.Endpoint == "" {
-		c.Endpoint = DefaultEndpoint
-	}
+	c.Endpoint = cmp.Or(c.Endpoint, DefaultEndpoint)
 	base, err := url.Parse(c.Endpoint)
 	if err != nil {
 		return nil, errors.New("the Sentinel endpoint is not a URL")
@@ -63,14 +62,11 @@ func New(c Config) (*Client, error) {
 	if token == "" {
 		return nil, errors.New("no Sentinel token was given")
 	}
-	for _, b := range []byte(token) {
-		if b <= ' ' || b > '~' {
-			return nil, errors.New("the Sentinel token has blanks or other invalid characters")
-		}
+	if !printable(token, len(token)) {
+		return nil, errors.New("the Sentinel token has blanks or other invalid characters")
 	}
+	c.Dialect = cmp.Or(c.Dialect, DialectAuto)
 	switch c.Dialect {
-	case "":
-		c.Dialect = DialectAuto
 	case DialectAuto, upload.DialectSpec, upload.DialectLive:
 	default:
 		return nil, fmt.Errorf("the Sentinel dialect %q: it must be auto, spec or live", c.Dialect)
