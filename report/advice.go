@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -80,9 +81,4 @@ func (s *Summary) adviseTasks() {
 	}
 }
 
-func gpuName(g *GPU) string {
-	if g.Host != "" {
-		return g.Host
-	}
-	return g.UUID
-}
+func gpuName(g *GPU) string { return cmp.Or(g.Host, g.UUID) }

@@ -197,12 +197,12 @@ func (a *Array) outliers(what string, values []float64, tasks []*ArrayTask) {
 
 // shown formats the figure of an outlier.
 func (o *Outlier) shown() string {
-	name, value, median := "elapsed", span(rt.Some(o.Value)), span(rt.Some(o.Median))
+	name, show := "elapsed", span
 	switch o.What {
 	case "cpu_used_secs":
-		name, value, median = "CPU", fmt.Sprintf("%.2f s", o.Value), fmt.Sprintf("%.2f s", o.Median)
+		name, show = "CPU", seconds
 	case "memory_peak_bytes":
-		name, value, median = "memory", size(rt.Some(uint64(o.Value))), size(rt.Some(uint64(o.Median)))
+		name, show = "memory", bytes
 	}
-	return fmt.Sprintf("%s %s, median %s", name, value, median)
+	return fmt.Sprintf("%s %s, median %s", name, show(rt.Some(o.Value)), show(rt.Some(o.Median)))
 }

@@ -62,12 +62,8 @@ func (t gpuTallies) add(s *rt.Snapshot, secs float64) {
 		}
 		of.UUID, of.Name, of.Host = g.UUID, g.Name, g.Host
 		of.part.set(g.Detail)
-		if g.InJob.Valid() {
-			of.InJob = g.InJob
-		}
-		if g.VRAMTotal.Valid() {
-			of.VRAMTotalBytes = g.VRAMTotal
-		}
+		of.InJob = cmp.Or(g.InJob, of.InJob)
+		of.VRAMTotalBytes = cmp.Or(g.VRAMTotal, of.VRAMTotalBytes)
 		raise(&of.VRAMPeakBytes, g.VRAMUsed)
 		raise(&of.MaxBusyPct, g.Utilization)
 		of.busy.add(g.Utilization, secs)

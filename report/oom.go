@@ -65,10 +65,7 @@ func (t *oomTally) look(prev, s *rt.Snapshot) {
 	if !ok || now <= before || len(t.kills) >= maxOOMKills {
 		return
 	}
-	k := OOMKill{Time: time.Unix(0, s.Wall).UTC(), after: time.Unix(0, prev.Wall), Kills: now - before, LimitBytes: s.Job.MemLimit, BeforeBytes: prev.Job.MemCurrent}
-	if !k.LimitBytes.Valid() {
-		k.LimitBytes = prev.Job.MemLimit
-	}
+	k := OOMKill{Time: time.Unix(0, s.Wall).UTC(), after: time.Unix(0, prev.Wall), Kills: now - before, LimitBytes: cmp.Or(s.Job.MemLimit, prev.Job.MemLimit), BeforeBytes: prev.Job.MemCurrent}
 	if k.LimitBytes == rt.Some(rt.Unlimited) {
 		k.LimitBytes.Clear() // the node's own memory was the limit
 	}

@@ -125,16 +125,16 @@ func (p *page) differences(list []Difference) {
 	label := "sacct"
 	for i := range list {
 		d := &list[i]
-		show := func(v float64) string { return fmt.Sprintf("%.2f s", v) }
+		show := seconds
 		name := map[string]string{"cpu_secs": "CPU", "elapsed_secs": "elapsed", "max_rss_bytes": "MaxRSS"}[d.Figure]
 		if d.Figure == "max_rss_bytes" {
-			show = func(v float64) string { return size(rt.Some(uint64(v))) }
+			show = bytes
 		}
 		off := ""
 		if v, ok := d.OffPct.Get(); ok {
 			off = fmt.Sprintf(", %+.1f %%", v)
 		}
-		p.list(label, []string{fmt.Sprintf("%s %s (ours %s%s): %s", name, show(d.Sacct), show(d.Ours), off, d.Reason)})
+		p.list(label, []string{fmt.Sprintf("%s %s (ours %s%s): %s", name, show(rt.Some(d.Sacct)), show(rt.Some(d.Ours)), off, d.Reason)})
 		label = ""
 	}
 }

@@ -88,9 +88,7 @@ func (t *stepTally) add(r *rt.StepReading, boot int64) {
 func (t *stepTally) figures() Figures {
 	f := t.Figures
 	f.UsedSecs, f.UserSecs, f.SystemSecs = micros(t.cpu), micros(t.user), micros(t.system)
-	if !f.PeakBytes.Valid() {
-		f.PeakBytes = t.memory
-	}
+	f.PeakBytes = cmp.Or(f.PeakBytes, t.memory)
 	return f
 }
 

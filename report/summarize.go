@@ -6,6 +6,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"time"
@@ -84,12 +85,8 @@ func (r *reading) add(s *rt.Snapshot) {
 	r.node.addNode(&s.Node)
 	r.recv.add(s.Node.NetRxBytes)
 	r.sent.add(s.Node.NetTxBytes)
-	if s.Node.CPUs.Valid() {
-		r.onlineCPUs = s.Node.CPUs
-	}
-	if s.Node.MemTotal.Valid() {
-		r.memTotal = s.Node.MemTotal
-	}
+	r.onlineCPUs = cmp.Or(s.Node.CPUs, r.onlineCPUs)
+	r.memTotal = cmp.Or(s.Node.MemTotal, r.memTotal)
 	r.steps.add(s)
 	r.processes.add(s)
 	r.gpus.add(s, secs)
@@ -227,11 +224,8 @@ func (r *reading) cpu(s *Summary, used *usage, points []point) CPU {
 
 func (r *reading) memory(s *Summary, used *usage) Memory {
 	m := Memory{
-		PeakBytes: used.peak, PeakOf: "kernel",
+		PeakBytes: cmp.Or(used.peak, used.intervalPeak), PeakOf: "kernel",
 		AnonymousBytes: used.anon, SharedBytes: used.shared, FileBytes: used.file, OOMKills: used.oomKills.value(),
-	}
-	if !m.PeakBytes.Valid() {
-		m.PeakBytes = used.intervalPeak
 	}
 	if !m.PeakBytes.Valid() {
 		m.PeakBytes, m.PeakOf = used.memory, "readings"

@@ -40,12 +40,7 @@ func (t *total) value() rt.Opt[uint64] {
 }
 
 // scaled returns the sum times unit.
-func (t *total) scaled(unit float64) rt.Opt[float64] {
-	if !t.spans {
-		return rt.None[float64]()
-	}
-	return rt.Some(float64(t.sum) * unit)
-}
+func (t *total) scaled(unit float64) rt.Opt[float64] { return scaled(t.value(), unit) }
 
 // raise keeps the largest value.
 func raise[T cmp.Ordered](to *rt.Opt[T], v rt.Opt[T]) {
@@ -130,9 +125,7 @@ func (u *usage) addJob(j *rt.JobReading) {
 	raise(&u.shared, j.Shmem)
 	raise(&u.file, minus(j.File, j.Shmem))
 	raise(&u.processes, j.Pids)
-	if j.MemLimit.Valid() {
-		u.limit = j.MemLimit
-	}
+	u.limit = cmp.Or(j.MemLimit, u.limit)
 }
 
 func (u *usage) addTree(t *rt.TreeReading) {

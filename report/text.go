@@ -153,9 +153,9 @@ func (p *page) cpu(s *Summary, o TextOptions) {
 	if c.CoresOf == "node" {
 		of = fmt.Sprintf(" of the node's %s (%s cores)", number(c.AllocatedSecs, "%.1f s"), count(c.Cores))
 	}
-	p.line("CPU", "%s%s, %s", number(c.UsedSecs, "%.2f s"), of, number(c.UsedPct, "%.1f %%"))
+	p.line("CPU", "%s%s, %s", seconds(c.UsedSecs), of, number(c.UsedPct, "%.1f %%"))
 	p.line("", "%s cores mean, %s peak; user %s, system %s", number(c.MeanCores, "%.2f"), number(c.PeakCores, "%.2f"),
-		number(c.UserSecs, "%.2f s"), number(c.SystemSecs, "%.2f s"))
+		seconds(c.UserSecs), seconds(c.SystemSecs))
 	top := Peak(s.Series.Cores)
 	p.spark(s.Series.Cores, top, fmt.Sprintf("0-%s", Significant(top)), o.ASCII)
 	var more []string
@@ -164,7 +164,7 @@ func (p *page) cpu(s *Summary, o TextOptions) {
 			number(w.CPUPct, "%.1f %%"), number(w.MemoryPct, "%.1f %%"), number(w.IOPct, "%.1f %%")))
 	}
 	if c.StepdSecs.Valid() {
-		more = append(more, "+ slurmstepd "+number(c.StepdSecs, "%.2f s"))
+		more = append(more, "+ slurmstepd "+seconds(c.StepdSecs))
 	}
 	if c.AllowedCPUs != "" {
 		more = append(more, "may use CPUs "+Plain(c.AllowedCPUs)+", NUMA nodes "+Plain(cmp.Or(c.AllowedMems, "-")))
@@ -213,7 +213,7 @@ func (p *page) memory(s *Summary, o TextOptions) {
 		p.line("  parts", "-%s", because(m.PartsReason))
 	}
 	top := Peak(s.Series.MemoryBytes)
-	p.spark(s.Series.MemoryBytes, top, "0-"+size(rt.Some(uint64(top))), o.ASCII)
+	p.spark(s.Series.MemoryBytes, top, "0-"+bytes(rt.Some(top)), o.ASCII)
 	faults := ""
 	if s.Faults.All.Valid() {
 		faults = fmt.Sprintf("; page faults %s, %s from disk", count(s.Faults.All), count(s.Faults.Major))
@@ -262,7 +262,7 @@ func (p *page) quality(s *Summary, o TextOptions) {
 	}
 	cost := ""
 	if t := &s.Record.Tracker; t.CPUSecs.Valid() {
-		cost = fmt.Sprintf("; the tracker used %s, %s", number(t.CPUSecs, "%.2f s"), size(t.MaxRSSBytes))
+		cost = fmt.Sprintf("; the tracker used %s, %s", seconds(t.CPUSecs), size(t.MaxRSSBytes))
 	}
 	p.line("Readings", "%s, %s, %s%s", taken, plural(s.Record.Gaps, "gap"), whole, cost)
 	if n := len(s.Record.Budget); n > 0 {

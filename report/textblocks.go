@@ -21,7 +21,7 @@ func (p *page) oom(s *Summary, o TextOptions) {
 		p.line("  killed", "%s at %s%s, limit %s", plural(int(k.Kills), "process"), k.Time.In(o.Zone).Format("15:04:05"), where, size(k.LimitBytes))
 		growth := ""
 		if g, ok := k.GrowthBytesPerSec.Get(); ok && g > 0 {
-			growth = fmt.Sprintf(", growing by %s a second", size(rt.Some(uint64(g))))
+			growth = fmt.Sprintf(", growing by %s a second", bytes(rt.Some(g)))
 		}
 		if k.BeforeBytes.Valid() {
 			p.line("  before it", "%s%s", size(k.BeforeBytes), growth)
@@ -61,7 +61,7 @@ func (p *page) topProcesses(top []Process) {
 	if len(top) == 0 {
 		return
 	}
-	both := func(q *Process) string { return number(q.UsedSecs, "%.2f s") + " " + size(q.RSSBytes) }
+	both := func(q *Process) string { return seconds(q.UsedSecs) + " " + size(q.RSSBytes) }
 	n := min(len(top), 3)
 	for n > 1 && len([]rune(joined(top[:n], both))) > width-labelWidth {
 		n--
@@ -97,7 +97,7 @@ func (p *page) steps(s *Summary) {
 				tasks += fmt.Sprintf(", %d not to the end", unseen)
 			}
 		}
-		p.line(label, "%-11s %s CPU, peak %s%s", Plain(st.Step), number(st.UsedSecs, "%.2f s"), size(st.PeakBytes), tasks)
+		p.line(label, "%-11s %s CPU, peak %s%s", Plain(st.Step), seconds(st.UsedSecs), size(st.PeakBytes), tasks)
 		label = ""
 		p.tasks(st)
 	}
@@ -115,7 +115,7 @@ func (p *page) tasks(st *Step) {
 		return
 	}
 	of := func(t Task) string {
-		return fmt.Sprintf("task %-3d %10s %8s  ", t.Task, number(t.UsedSecs, "%.2f s"), size(t.PeakBytes))
+		return fmt.Sprintf("task %-3d %10s %8s  ", t.Task, seconds(t.UsedSecs), size(t.PeakBytes))
 	}
 	for i := 0; i < len(st.Tasks) && len(st.Tasks) <= few; i += 2 {
 		line := of(st.Tasks[i])

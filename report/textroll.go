@@ -19,7 +19,7 @@ func WriteNodes(w io.Writer, s *Summary) error {
 		of = fmt.Sprintf(" of %d", all)
 	}
 	p.line("Job "+s.Label, "  on %d%s nodes", len(n.Nodes), of)
-	p.line("CPU", "%s of %s allocated (%s cores), %s; node max/mean %s", number(n.UsedSecs, "%.2f s"),
+	p.line("CPU", "%s of %s allocated (%s cores), %s; node max/mean %s", seconds(n.UsedSecs),
 		number(n.AllocatedSecs, "%.1f s"), count(n.Cores), number(n.UsedPct, "%.1f %%"), number(n.CPUImbalance, "%.2f"))
 	p.line("Memory", "worst node %s, mean %s of its limit; OOM kills %s", number(n.WorstPct, "%.1f %%"), number(n.MeanPct, "%.1f %%"), count(n.OOMKills))
 	const shown = 8
@@ -29,7 +29,7 @@ func WriteNodes(w io.Writer, s *Summary) error {
 		if !o.Complete {
 			whole = ", not complete"
 		}
-		p.line("  "+Plain(o.Node), " CPU %s, %s; memory %s of %s, %s%s", number(o.UsedSecs, "%.2f s"), number(o.UsedPct, "%.1f %%"),
+		p.line("  "+Plain(o.Node), " CPU %s, %s; memory %s of %s, %s%s", seconds(o.UsedSecs), number(o.UsedPct, "%.1f %%"),
 			size(o.PeakBytes), size(o.LimitBytes), number(o.PeakPct, "%.1f %%"), whole)
 	}
 	if more := len(n.Nodes) - shown; more > 0 {
@@ -59,14 +59,7 @@ func WriteArray(w io.Writer, a *Array) error {
 	}
 	p.line("Complete", "%d of %d; the figures below are of these", a.Complete, len(a.Tasks))
 	p.line("", "%10s %10s %10s %10s %10s", "min", "10 %", "median", "90 %", "max")
-	seconds := func(v rt.Opt[float64]) string { return number(v, "%.2f s") }
 	percent := func(v rt.Opt[float64]) string { return number(v, "%.1f %%") }
-	bytes := func(v rt.Opt[float64]) string {
-		if x, ok := v.Get(); ok {
-			return size(rt.Some(uint64(x)))
-		}
-		return "-"
-	}
 	for _, row := range []struct {
 		label string
 		of    *Distribution

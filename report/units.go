@@ -39,19 +39,19 @@ func Significant(f float64) string {
 	return fmt.Sprintf("%.0f", f)
 }
 
-func number(o rt.Opt[float64], format string) string {
+func number[T any](o rt.Opt[T], format string) string {
 	if v, ok := o.Get(); ok {
 		return fmt.Sprintf(format, v)
 	}
 	return "-"
 }
 
-func count(o rt.Opt[uint64]) string {
-	if v, ok := o.Get(); ok {
-		return fmt.Sprint(v)
-	}
-	return "-"
-}
+func count(o rt.Opt[uint64]) string { return number(o, "%d") }
+
+func seconds(o rt.Opt[float64]) string { return number(o, "%.2f s") }
+
+// bytes is size for a number with a fraction.
+func bytes(o rt.Opt[float64]) string { return size(whole(o)) }
 
 // span formats seconds as days, hours, minutes and seconds.
 func span(o rt.Opt[float64]) string {

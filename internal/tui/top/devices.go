@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/resource-tracker/rt"
@@ -230,11 +231,8 @@ func energies(d *Detail) []power {
 		q := find(d.before().Energy, func(o *rt.EnergyReading) bool {
 			return o.Source == c.Source && o.Domain == c.Domain && o.Kind == c.Kind
 		})
-		e := power{c, scaled(perSecond(q.Energy, c.Energy, d.secs()), 1e-6), scaled(toFloat(c.Energy), 1e-6)}
-		if !e.watts.Valid() {
-			e.watts = c.Power
-		}
-		out = append(out, e)
+		watts := scaled(perSecond(q.Energy, c.Energy, d.secs()), 1e-6)
+		out = append(out, power{c, cmp.Or(watts, c.Power), scaled(toFloat(c.Energy), 1e-6)})
 	}
 	slices.SortStableFunc(out, func(a, b power) int { return cmp.Compare(slices.Index(kinds, a.Kind), slices.Index(kinds, b.Kind)) })
 	return out
@@ -255,4 +253,44 @@ func energyPage(d *Detail, _ brush) page {
 			number(e.watts, decimal), number(e.joules, bigNumber)}})
 	}
 	return p
+}
+
+// cpuSet is a list of CPUs in the kernel's format, "0-3,8"; empty is unknown.
+type cpuSet string
+
+// cpusOfJob returns the job's last cpuset in the ledger.
+func cpusOfJob(events []rt.Event) (set cpuSet) {
+	for i := range events {
+		e := &events[i]
+		if e.Kind != "job" || e.Name != "cpuset" {
+			continue
+		}
+		for _, field := range strings.Fields(e.Detail) {
+			if list, ok := strings.CutPrefix(field, "cpus="); ok {
+				set = cpuSet(list)
+			}
+		}
+	}
+	return set
+}
+
+// has reports whether a CPU is in the list; absent if the list is unknown or malformed.
+func (s cpuSet) has(cpu int) (in rt.Opt[bool]) {
+	if s == "" {
+		return in
+	}
+	found := false
+	for part := range strings.SplitSeq(string(s), ",") {
+		from, to, isRange := strings.Cut(part, "-")
+		if !isRange {
+			to = from
+		}
+		a, err1 := strconv.ParseUint(from, 10, 31)
+		b, err2 := strconv.ParseUint(to, 10, 31)
+		if err1 != nil || err2 != nil || b < a {
+			return rt.None[bool]()
+		}
+		found = found || uint64(cpu) >= a && uint64(cpu) <= b
+	}
+	return rt.Some(found)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"time"
 
@@ -139,9 +140,7 @@ func (d *Detail) document() document {
 		}
 	}
 	if d.Program != nil {
-		for name, records := range d.Program.records() {
-			doc.Pages[name] = records
-		}
+		maps.Copy(doc.Pages, d.Program.records())
 	}
 	return doc
 }

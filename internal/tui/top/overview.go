@@ -27,10 +27,7 @@ func overview(d *Detail, b brush) page {
 		line("Job", "its cgroup has not appeared yet: none of its processes runs")
 	}
 	j := &d.Job
-	alloc := toFloat(j.AllocCPUs)
-	if !alloc.Valid() {
-		alloc = toFloat(cur.Node.CPUs)
-	}
+	alloc := toFloat(cmp.Or(j.AllocCPUs, cur.Node.CPUs))
 	used := share(j.Cores, alloc)
 	line("CPU", "%s%s", pad(shown(j.Cores, cores)+" of "+shown(alloc, decimal)+" cores", labelWidth, false), d.gauge(b, used, j.cores, alloc.Or(0)))
 	line("", "total %s  mean %s  %s", shown(j.CPUSecs, cpuTime), shown(j.MeanCores, cores), d.split())

@@ -110,10 +110,7 @@ func (s *Spooled) list(all bool, now time.Time) error {
 	s.paths, s.changed, s.all = paths, st.ModTime(), all
 	s.tapes = make(map[string]*tape, len(paths))
 	for _, p := range paths {
-		s.tapes[p] = old[p]
-		if s.tapes[p] == nil {
-			s.tapes[p] = &tape{path: p}
-		}
+		s.tapes[p] = cmp.Or(old[p], &tape{path: p})
 		s.tapes[p].looked = false // it may have been delivered since
 	}
 	return nil

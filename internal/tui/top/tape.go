@@ -1,6 +1,7 @@
 package top
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -210,9 +211,7 @@ func writeOf(p *point) float32  { return p.write }
 func (t *tape) job(now time.Time) Job {
 	run := t.run
 	j := Job{Run: &run, Path: t.path, Live: t.live, Figures: t.last, cores: series(t.points, coresOf), memory: series(t.points, memoryOf)}
-	if !run.AllocCPUs.Valid() {
-		run.AllocCPUs = t.cpus
-	}
+	run.AllocCPUs = cmp.Or(run.AllocCPUs, t.cpus)
 	j.ElapsedSec = j.elapsed(now).Seconds()
 	return j
 }

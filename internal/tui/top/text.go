@@ -1,6 +1,7 @@
 package top
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -24,12 +25,7 @@ func pad(s string, n int, right bool) string {
 	return s + blank
 }
 
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return report.Plain(s)
-}
+func dash(s string) string { return cmp.Or(report.Plain(s), "-") }
 
 // size formats bytes in at most 5 characters, in units of 1024.
 func size(v float64) string {
