@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // Vendor is the value of cloud_vendor_id: the name of the vendor at Spare Cores.
@@ -143,3 +144,32 @@ func isBareMetal(instanceType string) bool {
 		strings.HasSuffix(instanceType, "-metal") ||
 		strings.HasPrefix(instanceType, "ecs.ebm") || strings.HasPrefix(instanceType, "ecs.scc")
 }
+
+// Suspects returns the possible vendors: the one that the firmware names in
+// <sysRoot>/class/dmi/id, else all. That avoids requests without an answer on the networks
+// of other machines.
+func Suspects(sysRoot string) []Vendor {
+	dmi := func(name string) string { return procfile.Text(sysRoot, "class/dmi/id", name) }
+	maker, product := dmi("sys_vendor"), dmi("product_name")
+	switch {
+	case maker == "Amazon EC2", strings.Contains(strings.ToLower(dmi("bios_version")), "amazon"): // the latter with Xen
+		return []Vendor{AWS}
+	case maker == "Google" && product == "Google Compute Engine":
+		return []Vendor{GCP}
+	case dmi("chassis_asset_tag") == azureTag:
+		return []Vendor{Azure}
+	case maker == "Hetzner":
+		return []Vendor{Hetzner}
+	case maker == "UpCloud":
+		return []Vendor{UpCloud}
+	case strings.HasPrefix(maker, "Alibaba Cloud"):
+		return []Vendor{Alibaba}
+	case strings.HasPrefix(product, "OpenStack"):
+		return []Vendor{OVH}
+	}
+	return All()
+}
+
+// azureTag is the asset tag of every chassis in Azure. Its vendor, Microsoft Corporation, is
+// that of every Hyper-V guest.
+const azureTag = "7783-7084-3265-9085-8269-3286-77"

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/resource-tracker/rt"
 )
 
 // nvidia reads NVIDIA's driver through NVML, libnvidia-ml.so.1.
@@ -21,7 +23,7 @@ type nvidia struct {
 	failed error     // of opening it
 	again  time.Time // of the next attempt to open it, or to list the GPUs
 	stale  bool      // a MIG instance was removed: list the GPUs now
-	can    abilities
+	canUse bool      // it lists the utilization of processes
 
 	driverVersion, nvmlVersion, cudaVersion string
 
@@ -29,11 +31,8 @@ type nvidia struct {
 	missing error // GPUs without even a name
 }
 
-// abilities are functions that not every NVML has. Calling a missing function ends the
-// process, so their symbols are looked up first.
-type abilities struct {
-	cuda, cores, mig, attributes, memory2, processUse, energy bool
-}
+// has reports whether NVML has a function: calling a missing one ends the process.
+func (n *nvidia) has(symbol string) bool { return n.lib.Extensions().LookupSymbol(symbol) == nil }
 
 func newNVIDIA(processes bool) driver {
 	return &nvidia{lib: nvml.New(), processes: processes}
@@ -68,7 +67,7 @@ func (n *nvidia) read(r *reading) {
 		g := &n.gpus[i]
 		g.read(r)
 		if n.processes {
-			g.readProcesses(r, n.can.processUse)
+			g.readProcesses(r, n.canUse)
 		}
 		if n.details {
 			n.readDetails(g, r)
@@ -93,16 +92,7 @@ func (n *nvidia) open() error {
 		return fmt.Errorf("initialize NVIDIA's driver: %w", nvmlError(ret))
 	}
 	n.opened = true
-	has := func(symbol string) bool { return n.lib.Extensions().LookupSymbol(symbol) == nil }
-	n.can = abilities{
-		cuda:       has("nvmlSystemGetCudaDriverVersion"),
-		cores:      has("nvmlDeviceGetNumGpuCores"),
-		mig:        has("nvmlDeviceGetMigMode") && has("nvmlDeviceGetMaxMigDeviceCount") && has("nvmlDeviceGetMigDeviceHandleByIndex"),
-		attributes: has("nvmlDeviceGetAttributes_v2"),
-		memory2:    has("nvmlDeviceGetMemoryInfo_v2"),
-		processUse: has("nvmlDeviceGetProcessUtilization"),
-		energy:     has("nvmlDeviceGetTotalEnergyConsumption"),
-	}
+	n.canUse = n.has("nvmlDeviceGetProcessUtilization")
 	n.driverVersion, n.nvmlVersion, n.cudaVersion = "", "", ""
 	if v, ret := n.lib.SystemGetDriverVersion(); ret == nvml.SUCCESS {
 		n.driverVersion = v
@@ -110,7 +100,7 @@ func (n *nvidia) open() error {
 	if v, ret := n.lib.SystemGetNVMLVersion(); ret == nvml.SUCCESS {
 		n.nvmlVersion = v
 	}
-	if n.can.cuda {
+	if n.has("nvmlSystemGetCudaDriverVersion") {
 		if v, ret := n.lib.SystemGetCudaDriverVersion(); ret == nvml.SUCCESS {
 			n.cudaVersion = fmt.Sprintf("%d.%d", v/1000, v%1000/10)
 		}
@@ -188,4 +178,100 @@ func nvmlError(ret nvml.Return) error {
 		return fmt.Errorf("%w: %w", fs.ErrPermission, ret)
 	}
 	return ret
+}
+
+func (n *nvidia) enableDetails() { n.details = true }
+
+// detail is one call of NVML and the function that it needs.
+type detail struct {
+	symbol string
+	read   func(dev nvml.Device, to *Details)
+}
+
+var details = [...]detail{
+	{"nvmlDeviceGetFanSpeed", func(dev nvml.Device, to *Details) {
+		percent, ret := dev.GetFanSpeed()
+		set(&to.Fan, percent, ret)
+	}},
+	{"nvmlDeviceGetComputeMode", func(dev nvml.Device, to *Details) {
+		if mode, ret := dev.GetComputeMode(); ret == nvml.SUCCESS {
+			to.ComputeMode = computeModes[mode]
+		}
+	}},
+	{"nvmlDeviceGetPerformanceState", func(dev nvml.Device, to *Details) {
+		if state, ret := dev.GetPerformanceState(); ret == nvml.SUCCESS && state <= nvml.PSTATE_15 {
+			to.State = fmt.Sprintf("P%d", state)
+		}
+	}},
+	{"nvmlDeviceGetUtilizationRates", func(dev nvml.Device, to *Details) {
+		use, ret := dev.GetUtilizationRates()
+		set(&to.MemUtilization, use.Memory, ret)
+	}},
+	{"nvmlDeviceGetClockInfo", func(dev nvml.Device, to *Details) {
+		mhz, ret := dev.GetClockInfo(nvml.CLOCK_MEM)
+		set(&to.MemClock, mhz, ret)
+	}},
+	{"nvmlDeviceGetMaxClockInfo", func(dev nvml.Device, to *Details) {
+		mhz, ret := dev.GetMaxClockInfo(nvml.CLOCK_GRAPHICS)
+		set(&to.MaxClock, mhz, ret)
+		mhz, ret = dev.GetMaxClockInfo(nvml.CLOCK_MEM)
+		set(&to.MaxMemClock, mhz, ret)
+	}},
+	{"nvmlDeviceGetPowerManagementLimit", func(dev nvml.Device, to *Details) {
+		milliwatts, ret := dev.GetPowerManagementLimit()
+		setWatts(&to.PowerLimit, milliwatts, ret)
+	}},
+	{"nvmlDeviceGetPowerManagementLimitConstraints", func(dev nvml.Device, to *Details) {
+		low, high, ret := dev.GetPowerManagementLimitConstraints()
+		setWatts(&to.MinPowerLimit, low, ret)
+		setWatts(&to.MaxPowerLimit, high, ret)
+	}},
+	{"nvmlDeviceGetArchitecture", func(dev nvml.Device, to *Details) {
+		if of, ret := dev.GetArchitecture(); ret == nvml.SUCCESS {
+			to.Architecture = architectures[of]
+		}
+	}},
+	{"nvmlDeviceGetVbiosVersion", func(dev nvml.Device, to *Details) {
+		if version, ret := dev.GetVbiosVersion(); ret == nvml.SUCCESS {
+			to.Firmware = version
+		}
+	}},
+}
+
+// computeModes are the names that nvidia-smi prints.
+var computeModes = map[nvml.ComputeMode]string{
+	nvml.COMPUTEMODE_EXCLUSIVE_THREAD: "Exclusive_Thread", nvml.COMPUTEMODE_PROHIBITED: "Prohibited",
+	nvml.COMPUTEMODE_EXCLUSIVE_PROCESS: "Exclusive_Process",
+}
+
+var architectures = map[nvml.DeviceArchitecture]string{
+	nvml.DEVICE_ARCH_KEPLER: "Kepler", nvml.DEVICE_ARCH_MAXWELL: "Maxwell", nvml.DEVICE_ARCH_PASCAL: "Pascal",
+	nvml.DEVICE_ARCH_VOLTA: "Volta", nvml.DEVICE_ARCH_TURING: "Turing", nvml.DEVICE_ARCH_AMPERE: "Ampere",
+	nvml.DEVICE_ARCH_ADA: "Ada", nvml.DEVICE_ARCH_HOPPER: "Hopper", nvml.DEVICE_ARCH_BLACKWELL: "Blackwell",
+}
+
+func set(to *rt.Opt[uint64], v uint32, ret nvml.Return) {
+	if ret == nvml.SUCCESS {
+		to.Set(uint64(v))
+	}
+}
+
+func setWatts(to *rt.Opt[float64], milliwatts uint32, ret nvml.Return) {
+	if ret == nvml.SUCCESS {
+		to.Set(float64(milliwatts) / 1000)
+	}
+}
+
+// readDetails reads the Details of a GPU. A property that it does not have is left out.
+func (n *nvidia) readDetails(g *nvidiaGPU, r *reading) {
+	if g.kind == migInstance || g.away != nil {
+		return
+	}
+	d := Details{UUID: g.id.UUID}
+	for i := range details {
+		if n.has(details[i].symbol) {
+			details[i].read(g.dev, &d)
+		}
+	}
+	r.details = append(r.details, d)
 }

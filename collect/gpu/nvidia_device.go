@@ -64,7 +64,8 @@ var (
 
 // add appends GPU i to the list, and its MIG instances after it.
 func (n *nvidia) add(dev nvml.Device, i int) nvml.Return {
-	g := nvidiaGPU{dev: dev, index: i, kind: whole, memory2: n.can.memory2, counter: energyCounter{can: n.can.energy}}
+	g := nvidiaGPU{dev: dev, index: i, kind: whole, memory2: n.has("nvmlDeviceGetMemoryInfo_v2")}
+	g.counter.can = n.has("nvmlDeviceGetTotalEnergyConsumption")
 	g.id = rt.GPUReading{Type: "GPU", Host: strconv.Itoa(i), Detail: map[string]string{}}
 	var ret nvml.Return
 	g.id.UUID, ret = dev.GetUUID()
@@ -75,7 +76,7 @@ func (n *nvidia) add(dev nvml.Device, i int) nvml.Return {
 	if answerOf(ret) == lost {
 		return ret
 	}
-	if n.can.cores {
+	if n.has("nvmlDeviceGetNumGpuCores") {
 		if cores, ret := dev.GetNumGpuCores(); ret == nvml.SUCCESS && cores > 0 {
 			g.id.Cores.Set(uint64(cores))
 		}
@@ -91,7 +92,7 @@ func (n *nvidia) add(dev nvml.Device, i int) nvml.Return {
 	g.detail("nvml_version", n.nvmlVersion)
 	g.detail("cuda_version", n.cudaVersion)
 	mode := nvml.DEVICE_MIG_DISABLE
-	if n.can.mig {
+	if n.has("nvmlDeviceGetMigMode") && n.has("nvmlDeviceGetMaxMigDeviceCount") && n.has("nvmlDeviceGetMigDeviceHandleByIndex") {
 		if current, _, ret := dev.GetMigMode(); ret == nvml.SUCCESS {
 			mode = current
 		}
@@ -132,7 +133,7 @@ func (n *nvidia) addInstances(parent *nvidiaGPU) {
 // is also its greatest number of instances: "mig_compute_slices" is the part of this one,
 // "2/7".
 func (n *nvidia) addInstance(parent *nvidiaGPU, dev nvml.Device, i, slices int) nvml.Return {
-	g := nvidiaGPU{dev: dev, index: parent.index, kind: migInstance, memory2: n.can.memory2}
+	g := nvidiaGPU{dev: dev, index: parent.index, kind: migInstance, memory2: parent.memory2}
 	g.id = rt.GPUReading{Type: "GPU", Host: parent.id.Host + ":" + strconv.Itoa(i), Detail: map[string]string{}}
 	var ret nvml.Return
 	g.id.UUID, ret = dev.GetUUID()
@@ -150,7 +151,7 @@ func (n *nvidia) addInstance(parent *nvidiaGPU, dev nvml.Device, i, slices int) 
 		g.detail("compute_instance_id", strconv.Itoa(id))
 	}
 	g.detail("parent_uuid", parent.id.UUID)
-	if n.can.attributes {
+	if n.has("nvmlDeviceGetAttributes_v2") {
 		if a, ret := dev.GetAttributes(); ret == nvml.SUCCESS && a.ComputeInstanceSliceCount > 0 && int(a.ComputeInstanceSliceCount) <= slices {
 			g.detail("mig_compute_slices", fmt.Sprintf("%d/%d", a.ComputeInstanceSliceCount, slices))
 		}
