@@ -29,8 +29,7 @@ type AccountingResult struct {
 	SacctError string `json:"sacct_error,omitempty"`
 }
 
-// ended is a job's run that accounting may complete: only the fields that it needs, as
-// there may be very many.
+// ended is a job's run that accounting may complete: few fields, as there may be very many.
 type ended struct {
 	name       string // of the spool file
 	job        uint64
@@ -38,19 +37,13 @@ type ended struct {
 	start, end time.Time
 }
 
-func endedRun(name string, run *rt.Run) ended {
-	return ended{name, run.JobID.Or(0), run.Cluster, run.Start, run.End}
-}
-
-// wants reports whether accounting may know more of the run than its file. The end of a
-// step's run is that of its own command.
+// wants reports whether accounting may know more of the run than its file; not of a step's run.
 func (a *Accounting) wants(run *rt.Run) bool {
 	isEndedJob := run.State == rt.StateEnded && run.JobID.Valid() && run.Step == ""
 	return a.Sacct != "" && isEndedJob && run.OutcomeSource != "sacct"
 }
 
-// complete writes what accounting knows into the files of the runs in dir. It returns the
-// names of those without a record yet: they wait.
+// complete writes what accounting knows into the runs in dir, and returns those that must wait.
 func (a *Accounting) complete(ctx context.Context, dir string, runs []ended, now time.Time) (done AccountingResult, waiting map[string]bool) {
 	if len(runs) == 0 {
 		return done, nil
@@ -101,9 +94,9 @@ func (a *Accounting) readEnds(ctx context.Context, runs []ended) (map[uint64][]a
 	slices.Sort(ids)
 	accounts := map[uint64][]accounting.Account{}
 	for jobs := range slices.Chunk(slices.Compact(ids), jobsPerCall) {
-		list, err := a.call(ctx, accounting.SacctArgs(jobs))
-		for _, account := range list {
-			accounts[account.JobID] = append(accounts[account.JobID], account)
+		byJob, err := a.call(ctx, accounting.SacctArgs(jobs))
+		for id, list := range byJob {
+			accounts[id] = append(accounts[id], list...)
 		}
 		if err != nil {
 			return accounts, fmt.Errorf("read how %d jobs ended: %w; the runs are delivered without", len(jobs), err)
@@ -126,19 +119,15 @@ func (a *Accounting) readUse(ctx context.Context, accounts map[uint64][]accounti
 		if err != nil {
 			return fmt.Errorf("read what %d jobs have used: %w; the runs are delivered without", len(jobs), err)
 		}
-		byJob := map[uint64][]accounting.Account{}
-		for _, u := range used {
-			byJob[u.JobID] = append(byJob[u.JobID], u)
-		}
 		for _, id := range jobs {
-			accounting.MergeUse(accounts[id], byJob[id])
+			accounting.MergeUse(accounts[id], used[id])
 		}
 	}
 	return nil
 }
 
-// call runs sacct.
-func (a *Accounting) call(ctx context.Context, args []string) ([]accounting.Account, error) {
+// call runs sacct, and returns the accounts by job id.
+func (a *Accounting) call(ctx context.Context, args []string) (map[uint64][]accounting.Account, error) {
 	output, err := accounting.Run(ctx, a.Sacct, args, maxSacct)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("%s did not answer within %s (drain.sacct_deadline)", a.Sacct, a.Deadline)
@@ -150,7 +139,11 @@ func (a *Accounting) call(ctx context.Context, args []string) ([]accounting.Acco
 	if err != nil {
 		err = fmt.Errorf("%s: %w", a.Sacct, err)
 	}
-	return list, err
+	byJob := map[uint64][]accounting.Account{}
+	for _, account := range list {
+		byJob[account.JobID] = append(byJob[account.JobID], account)
+	}
+	return byJob, err
 }
 
 // account returns that of the run, nil for none.
@@ -165,8 +158,7 @@ func (e *ended) account(accounts map[uint64][]accounting.Account) *accounting.Ac
 	return nil
 }
 
-// write completes a run's file. After an error, which is reported, the run is delivered as
-// it is.
+// write completes a run's file. After an error the run is delivered as it is.
 func (d *AccountingResult) write(path string, account *accounting.Account) {
 	r, err := spool.Open(path)
 	if err != nil {

@@ -33,7 +33,7 @@ func accounted(t *testing.T, script string) *locked {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := d.close(); err != nil {
+		if err := d.unlock(); err != nil {
 			t.Error(err)
 		}
 	})

@@ -37,8 +37,7 @@ type locked struct {
 	accounted AccountingResult
 }
 
-// Runs implements upload.Directory. It closes the runs of dead trackers and
-// completes those that have ended from accounting.
+// Runs implements upload.Directory. It closes the runs of dead trackers and completes ended ones.
 func (d *locked) Runs(ctx context.Context) ([]upload.Entry, error) {
 	var err error
 	d.unlock, err = LockSpool(ctx, d.Dir)
@@ -61,7 +60,7 @@ func (d *locked) Runs(ctx context.Context) ([]upload.Entry, error) {
 		}
 		name := filepath.Base(e.Path)
 		if e.Err == nil && !e.Live && d.Accounting.wants(&e.Run) {
-			known = append(known, endedRun(name, &e.Run))
+			known = append(known, ended{name, e.Run.JobID.Or(0), e.Run.Cluster, e.Run.Start, e.Run.End})
 		}
 		out = append(out, upload.Entry{Name: name, Start: e.Run.Start, Live: e.Live, Err: e.Err})
 	})
@@ -80,14 +79,6 @@ func LockSpool(ctx context.Context, dir string) (unlock func() error, err error)
 		err = fmt.Errorf("%w: run rt-spool as root or as the spool's owner", err)
 	}
 	return unlock, err
-}
-
-// close releases the lock.
-func (d *locked) close() error {
-	if d.unlock == nil {
-		return nil
-	}
-	return d.unlock()
 }
 
 // reap closes the run of a dead tracker. What the Epilog wrote for the tracker is
@@ -161,8 +152,7 @@ func (r rowReader) Scalars(ctx context.Context, from, to int64) iter.Seq2[*rt.Sn
 	return r.Rates(ctx, from, to)
 }
 
-// removeOld removes what was delivered longer ago than Retain, and reduces the spool to
-// QuotaNode.
+// removeOld removes what was delivered longer ago than Retain, and keeps QuotaNode.
 func (d *locked) removeOld(ctx context.Context, now time.Time) (removed int, err error) {
 	done, _, err := spool.Collect(ctx, d.Dir, spool.GC{Retain: d.Retain, Bytes: d.QuotaNode, Now: now})
 	errs := []error{err}
@@ -175,4 +165,58 @@ func (d *locked) removeOld(ctx context.Context, now time.Time) (removed int, err
 		}
 	}
 	return removed, errors.Join(errs...)
+}
+
+// Drained is the result of a drain, as a JSON document.
+type Drained struct {
+	upload.Summary
+	Lost    int `json:"runs_closed_as_lost"` // their trackers had died
+	Removed int `json:"runs_removed"`        // delivered longer ago than Directory.Retain
+	AccountingResult
+	Warnings []string `json:"warnings,omitempty"`
+	// AnotherRuns: nothing was done because another drain holds the lock.
+	AnotherRuns bool `json:"another_drain_runs"`
+}
+
+// Drain delivers all runs of the directory that have ended, under the directory's lock,
+// and removes old ones. Its error is upload.Drain's or the directory's; the result is
+// valid in every case.
+func (dir *Directory) Drain(ctx context.Context, client upload.Client, putter upload.Putter, o upload.Options) (d Drained, err error) {
+	l := &locked{Directory: dir}
+	d.Summary, err = upload.Drain(ctx, l, client, putter, Format, o)
+	d.Lost, d.AccountingResult = l.lost, l.accounted
+	if errors.Is(err, spool.ErrLocked) {
+		d.AnotherRuns = true
+		return d, nil
+	}
+	if l.unlock == nil {
+		return d, err
+	}
+	var removeErr error
+	d.Removed, removeErr = l.removeOld(context.WithoutCancel(ctx), time.Now())
+	return d, errors.Join(err, removeErr, l.unlock())
+}
+
+// Action returns what a drain would do with a file at this moment: "deliver", "close and
+// deliver", "upload", "remove", "leave", or "" for nothing at all. live is whether it
+// uploads runs that are still tracked.
+func (dir *Directory) Action(e *spool.Entry, live bool) string {
+	switch {
+	case e.Err != nil:
+		return "leave"
+	case e.Live && live:
+		return "upload"
+	case e.Live:
+		return "leave"
+	}
+	switch e.Run.State {
+	case rt.StateDelivered:
+		if time.Since(e.DeliveredAt) >= dir.Retain {
+			return "remove"
+		}
+		return ""
+	case rt.StateRunning:
+		return "close and deliver"
+	}
+	return "deliver"
 }

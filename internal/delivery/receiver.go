@@ -6,8 +6,12 @@ package delivery
 import (
 	"cmp"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/format/resourcetracker"
 	"github.com/resource-tracker/rt/upload"
 	"github.com/resource-tracker/rt/upload/s3"
 	"github.com/resource-tracker/rt/upload/sentinel"
@@ -59,3 +63,56 @@ func (r Receiver) Connect() (*sentinel.Client, *s3.Uploader, error) {
 	}
 	return client, store, nil
 }
+
+// ClearText returns what a delivery sends over a network without encryption; nothing if all
+// of it is encrypted or stays on this machine.
+func (r Receiver) ClearText() (unprotected []string) {
+	for _, to := range []struct{ what, endpoint string }{{"the API's token crosses", r.Endpoint}, {"uploads cross", r.S3Endpoint}} {
+		u, err := url.Parse(to.endpoint)
+		if err != nil || u.Scheme != "http" || u.Hostname() == "localhost" {
+			continue
+		}
+		if ip := net.ParseIP(u.Hostname()); ip == nil || !ip.IsLoopback() {
+			unprotected = append(unprotected, fmt.Sprintf("%s the network to %s in clear text", to.what, u.Host))
+		}
+	}
+	return unprotected
+}
+
+// Format is an upload.Format with the columns of each dialect.
+func Format(run *rt.Run, dialect string, scope rt.Scope) (upload.Encoder, error) {
+	switch dialect {
+	case upload.DialectSpec:
+		return SpecRows{scope}, nil
+	case upload.DialectLive:
+		return liveRows{run.PID}, nil
+	}
+	return nil, fmt.Errorf("no columns are known for dialect %q", dialect)
+}
+
+// SpecRows encodes the 21 columns of section 7.2.
+type SpecRows struct{ Scope rt.Scope }
+
+// Header implements upload.Encoder.
+func (SpecRows) Header() []byte { return []byte(resourcetracker.CSVHeader) }
+
+// Append implements upload.Encoder.
+func (e SpecRows) Append(dst []byte, prev, cur *rt.Snapshot) []byte {
+	s := rt.DeriveScalars(prev, cur, e.Scope)
+	return resourcetracker.AppendCSV(dst, timestamp(cur), &s)
+}
+
+// liveRows encodes the 32 columns of the running Sentinel service.
+type liveRows struct{ pid rt.Opt[uint64] }
+
+// Header implements upload.Encoder.
+func (liveRows) Header() []byte { return []byte(resourcetracker.LiveCSVHeader) }
+
+// Append implements upload.Encoder.
+func (e liveRows) Append(dst []byte, prev, cur *rt.Snapshot) []byte {
+	system := rt.DeriveScalars(prev, cur, rt.ScopeNode)
+	process := rt.DeriveProcess(prev, cur)
+	return resourcetracker.AppendLiveCSV(dst, timestamp(cur), &system, e.pid, &process)
+}
+
+func timestamp(s *rt.Snapshot) int64 { return s.Wall / 1e9 }

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -196,8 +198,7 @@ func (s *Stream) deliver(ctx context.Context) error {
 	return errors.Join(err, r.Close())
 }
 
-// command is the shell command that sends what is in dir; the token is in the
-// environment.
+// command is the shell command that sends what is in dir; the token is in the environment.
 func (s *Stream) command(dir string) string {
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs
@@ -212,4 +213,37 @@ func ShellWord(text string) string {
 		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// PrivatePrefix begins the names of the private spool directories of streams.
+const PrivatePrefix = "resource-tracker-"
+
+// undelivered lists the private spools below temp, but one, that killed trackers have left.
+func undelivered(temp, but string) (list []string) {
+	dirs, err := filepath.Glob(filepath.Join(temp, PrivatePrefix+"*"))
+	if err != nil {
+		return nil // the name of the temporary directory has brackets
+	}
+	for _, dir := range dirs {
+		if dir != but && IsPrivate(dir) && hasUndelivered(dir) {
+			list = append(list, dir)
+		}
+	}
+	return list
+}
+
+// IsPrivate reports whether only our user can write into a directory.
+func IsPrivate(dir string) bool {
+	info, err := os.Lstat(dir)
+	if err != nil || info.Mode()&^os.ModeSetgid != os.ModeDir|0o700 { // a directory may inherit its parent's group
+		return false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) == os.Getuid()
+}
+
+func hasUndelivered(dir string) bool {
+	entries, err := spool.List(dir)
+	isUndelivered := func(e spool.Entry) bool { return e.Err == nil && !e.Live && e.DeliveredAt.IsZero() }
+	return err == nil && slices.ContainsFunc(entries, isUndelivered)
 }

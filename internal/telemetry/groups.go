@@ -80,8 +80,7 @@ func (t *Tasks) Groups() ([]Group, error) {
 	return out, err
 }
 
-// sort finds the task of each process, and the tasks with another program than this one:
-// another rt-spool that watches the job has a step of its own.
+// sort finds the task of each process, and the tasks with another program than rt-spool.
 func (t *Tasks) sort() (byKey map[taskKey][]int, others map[taskKey]bool) {
 	known := make(map[int]taskKey, len(t.pids))
 	byKey, others = map[taskKey][]int{}, map[taskKey]bool{}
@@ -121,8 +120,7 @@ func nameOf(procfs string, pid int) string {
 	return strings.TrimSuffix(string(text), "\n")
 }
 
-// workersOf returns the tasks that are workers, sorted. If there are tasks of numbered
-// steps, the others, such as the batch script, only start them and are no workers.
+// workersOf returns the workers, sorted. The batch script is none if there are numbered steps.
 func workersOf(tasks map[taskKey]bool) []taskKey {
 	keys := slices.SortedFunc(maps.Keys(tasks), compareTasks)
 	if slices.ContainsFunc(keys, numbered) {

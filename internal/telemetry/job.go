@@ -77,8 +77,7 @@ func findGroup(run *rt.Run) (*cgroup.Job, error) {
 	return job, nil
 }
 
-// ownerOf returns the owner of the job's processes. Root owns setuid programs of any
-// user's job, so another user wins.
+// ownerOf returns the owner of the job's processes; root last, as setuid programs are root's.
 func ownerOf(job *cgroup.Job) (int, error) {
 	pids := job.Procs(nil)
 	slices.Sort(pids)

@@ -49,8 +49,7 @@ func StepEnv(env []string) []string {
 	})
 }
 
-// gather feeds j until ctx is done. It restarts the program of a node that ends, after
-// pauses that grow, and reports the first failure of each node.
+// gather feeds j until ctx is done. It restarts a program that ends, after pauses that grow.
 func (r *Remote) gather(ctx context.Context, j *Joint, warn func(error)) {
 	var all sync.WaitGroup
 	for _, node := range r.Nodes {

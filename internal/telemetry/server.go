@@ -139,7 +139,10 @@ func (b *broadcast) obey(c Control) {
 
 // tick sends one line if there is a client.
 func (s *Server) tick(b *broadcast, now time.Time) {
-	if s.empty() {
+	s.mu.Lock()
+	isEmpty := len(s.clients) == 0
+	s.mu.Unlock()
+	if isEmpty {
 		b.advance(now)
 		return
 	}
@@ -169,12 +172,6 @@ func (b *broadcast) look(now time.Time) ([]byte, error) {
 	}
 	e.Nodes, e.Topology = b.nodes, b.source.Topology()
 	return gempba.AppendLine(nil, &e)
-}
-
-func (s *Server) empty() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.clients) == 0
 }
 
 // send queues a line, which is never changed, for all clients.
@@ -216,9 +213,6 @@ func (s *Server) close() {
 	s.done.Wait()
 }
 
-// errFull is the error of a client above MaxClients.
-var errFull = errors.New("there are too many clients")
-
 // Add serves one more client until it disconnects or is dropped. A trusted client may
 // control workers. The server always closes conn.
 func (s *Server) Add(conn net.Conn, name string, trusted bool) {
@@ -232,7 +226,7 @@ func (s *Server) Add(conn net.Conn, name string, trusted bool) {
 		s.mu.Unlock()
 		_ = conn.Close() // nothing was sent to it
 		if full {
-			s.log(fmt.Errorf("the telemetry's client %s is not served: %w (%d)", name, errFull, MaxClients))
+			s.log(fmt.Errorf("the telemetry's client %s is not served: there are too many clients (%d)", name, MaxClients))
 		}
 		return
 	}

@@ -15,8 +15,7 @@ import (
 	"github.com/resource-tracker/rt/format/gempba"
 )
 
-// machine is the topology of the node's CPUs. It is read once; a CPU that appears later
-// belongs to no socket.
+// machine is the topology of the node's CPUs, read once. A later CPU belongs to no socket.
 type machine struct {
 	logical  int          // CPUs that are online
 	physical int          // cores of these
@@ -110,8 +109,7 @@ func (m *machine) primary(cpus []uint32) rt.Opt[int64] {
 	return rt.Some(int64(m.sockets[slices.Index(count, slices.Max(count))].SocketID))
 }
 
-// memory sums the memory nodes of the package, in bytes. Reclaimable file cache does not
-// count as used.
+// memory sums the memory nodes of the package, in bytes. Reclaimable cache is not used memory.
 func (p *cpuPackage) memory() (total, used rt.Opt[uint64]) {
 	if len(p.numa) == 0 {
 		return total, used
@@ -165,7 +163,6 @@ func modelName(procfs string) string {
 }
 
 // affinity returns the CPUs that a process may run on, ascending; nil if that is unknown.
-// It uses sched_getaffinity(2) with 1024 CPUs.
 func affinity(pid int) []uint32 {
 	var set unix.CPUSet
 	if unix.SchedGetaffinity(pid, &set) != nil {

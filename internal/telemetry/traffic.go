@@ -65,8 +65,7 @@ func (s sums[K]) forget(there func(K) bool) {
 	}
 }
 
-// maxEdges is how many edges of a worker are sent, those with most bytes. A line has room
-// for that many edges of each worker.
+// maxEdges is how many edges of a worker a line has room for: those with most bytes.
 const maxEdges = 64
 
 // of returns the edges of a sender, sorted by the ids of the receivers.
@@ -137,8 +136,7 @@ func (t *traffic) look(now time.Time, workers []*worker) error {
 	return nil
 }
 
-// identify finds the worker of each socket. It reads descriptors only if there is a new
-// socket or process.
+// identify finds the worker of each socket, by descriptors if there is a new socket or process.
 func (t *traffic) identify(workers []*worker) {
 	var pids []int
 	for _, w := range workers {
@@ -164,8 +162,7 @@ func (t *traffic) identify(workers []*worker) {
 	}
 }
 
-// readDescriptors assigns the sockets of a process to its worker. Those of a process that
-// has just ended, or that may not be read, stay without a worker.
+// readDescriptors assigns the sockets of a process, if it can be read, to its worker.
 func (t *traffic) readDescriptors(pid int, key string) {
 	dir := filepath.Join(t.procfs, strconv.Itoa(pid), "fd")
 	d, err := os.Open(dir)

@@ -112,8 +112,7 @@ func (n *Node) settle(groups []Group) {
 	n.workers = slices.DeleteFunc(n.workers, func(w *worker) bool { return n.byKey[w.key] != w })
 }
 
-// newID returns an id for a new worker; false if none is left. Ids of workers that have ended are
-// used again when there are no others.
+// newID returns an id for a new worker, one of an ended worker only if there is no other.
 func newID(next *uint32, mark func(taken []bool)) (uint32, bool) {
 	if *next < gempba.MaxWorkers {
 		*next++

@@ -128,8 +128,7 @@ func split(v float64) (value, rest float32) {
 // join is the reverse of split.
 func join(value, rest float32) float64 { return float64(value) + float64(rest) }
 
-// eachText calls yield with each text that is not empty. The texts of a map are named
-// field.key, in the order of their keys.
+// eachText calls yield with each text that is not empty; those of a map are named field.key.
 func eachText(texts []field, yield func(name, text string)) {
 	for _, f := range texts {
 		switch p := f.at.(type) {
@@ -147,8 +146,7 @@ func eachText(texts []field, yield func(name, text string)) {
 	}
 }
 
-// setText is the reverse of eachText. It ignores names that it does not know: they are
-// from a newer version.
+// setText is the reverse of eachText. It ignores unknown names: they are from a newer version.
 func setText(texts []field, name, text string) {
 	for _, f := range texts {
 		switch p := f.at.(type) {

@@ -172,8 +172,7 @@ func (im *importer) next() error {
 // seconds converts seconds to nanoseconds, rounded to the microseconds that the spool stores.
 func seconds(s float64) int64 { return int64(math.Round(s*1e6)) * 1000 }
 
-// plan finds the field of each metric of a schema in a new snapshot. It ignores unknown
-// metrics: they are from a newer version.
+// plan finds the target of each metric of a schema. Unknown metrics are from a newer version.
 func (im *importer) plan(names []string) error {
 	im.s = rt.Snapshot{Seq: im.s.Seq}
 	index := make(map[string]int, len(names))
@@ -213,8 +212,7 @@ func (im *importer) plan(names []string) error {
 	return nil
 }
 
-// addTargets adds the targets of the metrics of the reading itself, and in the first schema those
-// of the run and its host.
+// addTargets adds the targets of the reading itself, and in the first schema of the run and host.
 func (im *importer) addTargets() {
 	const most = 1e9 // seconds: 30 years
 	set := im.targets.set
@@ -249,8 +247,7 @@ func bounded(most float64, set func(float64)) func(float64) error {
 	}
 }
 
-// takeTexts takes the texts of a schema: those of the run and its host from the first schema,
-// those of devices from each.
+// takeTexts takes the texts of devices from each schema, those of the run and host from the first.
 func (im *importer) takeTexts(names []string) {
 	for _, n := range names {
 		for i := range parts {

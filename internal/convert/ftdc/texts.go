@@ -23,8 +23,7 @@ func info(kind, name, text string) string {
 	return strings.ToValidUTF8(kind+infoSuffix+name+"="+text, "?")
 }
 
-// eachRunText calls yield with each text of the run. Of its command that is the name only:
-// arguments may be secret.
+// eachRunText calls yield with each text of the run, but no arguments: they may be secret.
 func eachRunText(run *rt.Run, yield func(name, text string)) {
 	eachText(runOf(run).texts, yield)
 	if len(run.Command) > 0 {
@@ -61,8 +60,7 @@ func ledgerEvent(name string) (e rt.Event, ok bool) {
 	return rt.Event{Kind: words[0], Status: words[1], Name: words[2], Detail: detail}, true
 }
 
-// ofTheFile reports whether a line of the ledger is about the import of the run, and not about
-// the run.
+// ofTheFile reports whether a line of the ledger is about the import of the run.
 func ofTheFile(e rt.Event) bool { return e.Kind == "tracker" && e.Name == "import" }
 
 // IsText reports whether the name of a metric is its content: a text or a line of the ledger.

@@ -85,8 +85,7 @@ type gpuProcKey struct {
 // procUse has the highest values of a process.
 type procUse struct{ ticks, rss uint64 }
 
-// processSurvey collects the processes of a run in a first pass, to select those that the
-// file has.
+// processSurvey collects the processes of a run, to select those that the file has.
 type processSurvey struct {
 	use    map[procID]procUse
 	seen   map[procKey]span
@@ -144,8 +143,7 @@ func (b *processSurvey) keepLargest(procs []rt.ProcessReading) {
 	}
 }
 
-// most returns the n processes with the most CPU time, the n with the most memory, ordered as
-// in a report, and those that keepLargest selected.
+// most returns the n processes with the most CPU time, the n with the most memory, and the killed.
 func (b *processSurvey) most(n int) map[procID]bool {
 	out := maps.Clone(b.killed)
 	ids := slices.Collect(maps.Keys(b.use))
@@ -169,24 +167,22 @@ func (b *processSurvey) forget(keep int) {
 
 // transients has the processes of a file, in the order in which they appeared.
 type transients struct {
-	list   []*transient
-	procs  map[procKey]*transient
-	onGPUs map[gpuProcKey]*transient
+	list []*transient
+	of   map[any]*transient // by procKey or gpuProcKey
 }
 
 func (b *processSurvey) selected() transients {
-	out := transients{procs: map[procKey]*transient{}, onGPUs: map[gpuProcKey]*transient{}}
+	out := transients{of: map[any]*transient{}}
+	add := func(key any, t *transient) { out.of[key], out.list = t, append(out.list, t) }
 	kept := b.most(processesByUse)
 	for key, s := range b.seen {
 		if kept[key.procID] {
 			p := rt.ProcessReading{PID: key.pid, Start: key.start, Task: key.task, Step: key.step, Comm: key.comm}
-			out.procs[key] = newTransient(processKind, nounOf(&p), s)
-			out.list = append(out.list, out.procs[key])
+			add(key, newTransient(processKind, nounOf(&p), s))
 		}
 	}
 	for key, s := range b.onGPUs {
-		out.onGPUs[key] = newTransient(gpuProcessKind, nounOf(&rt.GPUProcessReading{UUID: key.uuid, PID: key.pid}), s)
-		out.list = append(out.list, out.onGPUs[key])
+		add(key, newTransient(gpuProcessKind, nounOf(&rt.GPUProcessReading{UUID: key.uuid, PID: key.pid}), s))
 	}
 	slices.SortFunc(out.list, func(p, q *transient) int {
 		return cmp.Or(cmp.Compare(p.first, q.first), strings.Compare(p.prefix, q.prefix))
@@ -197,12 +193,12 @@ func (b *processSurvey) selected() transients {
 // take stores the readings of a snapshot, and yields the processes of its datum.
 func (t *transients) take(s *rt.Snapshot, yield func(*transient)) {
 	for i := range s.Procs {
-		if of := t.procs[procKeyOf(&s.Procs[i])]; of != nil {
+		if of := t.of[procKeyOf(&s.Procs[i])]; of != nil {
 			of.take(nounOf(&s.Procs[i]).figures)
 		}
 	}
 	for i := range s.GPUProcesses {
-		if of := t.onGPUs[gpuProcKey{s.GPUProcesses[i].UUID, s.GPUProcesses[i].PID}]; of != nil {
+		if of := t.of[gpuProcKey{s.GPUProcesses[i].UUID, s.GPUProcesses[i].PID}]; of != nil {
 			of.take(nounOf(&s.GPUProcesses[i]).figures)
 		}
 	}

@@ -53,8 +53,7 @@ func hasTasks(ctx context.Context, r *spool.Reader) (bool, error) {
 	return false, nil
 }
 
-// writeStored writes the stored lines, each with the last stored topology. known is false if
-// there are none.
+// writeStored writes the stored lines, each with the last stored topology, if there are any.
 func writeStored(ctx context.Context, r *spool.Reader, p *pacer) (known bool, err error) {
 	var topology *gempba.Topology
 	err = storedLines(ctx, r, func(_ int64, e *gempba.Envelope) error {
@@ -208,8 +207,7 @@ func (e *exporter) pid(s *rt.Snapshot, step string, task rt.Opt[uint64]) (first 
 	return first
 }
 
-// resident returns the memory of a cgroup without files: the best estimate of the resident
-// memory of its processes.
+// resident returns the memory of a cgroup without files, an estimate of its resident memory.
 func resident(anon, shmem rt.Opt[uint64]) rt.Opt[uint64] {
 	if a, ok := anon.Get(); ok {
 		return rt.Some(a + shmem.Or(0))

@@ -13,8 +13,7 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// storedLines visits the stored lines of the GemPBA program of the job, each with the time when
-// it was received.
+// storedLines visits the stored lines of the GemPBA program, each with the time when it came.
 func storedLines(ctx context.Context, r *spool.Reader, visit func(at int64, e *gempba.Envelope) error) error {
 	for rec, err := range r.Records(ctx, "gempba") {
 		if err != nil {

@@ -15,9 +15,8 @@ import (
 type counters struct {
 	start time.Time // of the first interval
 	s     rt.Snapshot
-	perf  map[counterKey]int
-	watts map[string]int // domains of s.Energy
-	parts []powerPart    // of the power of the node since the last snapshot
+	perf  map[counterKey]int // indices in s.Perf
+	parts []powerPart        // of the power of the node since the last snapshot
 }
 
 // powerPart is the power of a part of the node, such as the cores of a socket, or its memory.
@@ -39,10 +38,9 @@ type counterKey struct {
 	event       string
 }
 
-// newCounters returns all counters of the reports, at zero: a report counts the interval
-// before it.
+// newCounters returns all counters of the reports, at zero: a report counts the interval before it.
 func newCounters(of []*targeted) *counters {
-	c := &counters{perf: map[counterKey]int{}, watts: map[string]int{}}
+	c := &counters{perf: map[counterKey]int{}}
 	for _, t := range of {
 		c.add(t)
 	}
@@ -59,9 +57,7 @@ func newCounters(of []*targeted) *counters {
 		c.perf[counterKey{p.Group, p.Socket, p.CPU, p.Event}] = i
 	}
 	for i := range c.s.Energy {
-		e := &c.s.Energy[i]
-		c.watts[e.Domain] = i
-		if e.Energy.Valid() {
+		if e := &c.s.Energy[i]; e.Energy.Valid() {
 			e.Energy.Set(0)
 		}
 	}
@@ -166,10 +162,9 @@ func (c *counters) addCPU(group string, socket, cpu uint64, counters powerapi.Co
 }
 
 func (c *counters) energy(domain string, kind rt.EnergyKind, socket rt.Opt[uint64]) *rt.EnergyReading {
-	i, ok := c.watts[domain]
-	if !ok {
+	i := slices.IndexFunc(c.s.Energy, func(e rt.EnergyReading) bool { return e.Domain == domain })
+	if i < 0 {
 		i = len(c.s.Energy)
-		c.watts[domain] = i
 		c.s.Energy = append(c.s.Energy, rt.EnergyReading{Source: source, Domain: domain, Kind: kind, Socket: socket})
 	}
 	return &c.s.Energy[i]

@@ -67,8 +67,7 @@ func kindOfReport(report powerapi.Report) string {
 	return "procfs"
 }
 
-// ownReports visits the reports that rt makes of the readings of a run. The idle power is the
-// least power of the whole run: a first pass finds it.
+// ownReports visits the reports of the readings of a run. A first pass finds the idle power.
 func ownReports(ctx context.Context, r *spool.Reader, kind string, visit func(powerapi.Report) error) error {
 	run := r.Run()
 	m := NewMaker(&run, 0)
@@ -147,8 +146,7 @@ func ExportGroupCSV(ctx context.Context, w io.Writer, r *spool.Reader, group str
 	return nil
 }
 
-// LeftOut has the number of rows of each target that a table of events has no place for. All
-// other rows are written.
+// LeftOut has the number of rows of each target that a table of events has no place for.
 type LeftOut map[string]int
 
 func (l LeftOut) Error() string {
@@ -181,4 +179,65 @@ func eachCPU(report powerapi.Report, group string, visit func(h *powerapi.HWPCRe
 			visit(h, socket, cpu, counters)
 		}
 	}
+}
+
+// storedReports returns the stored reports of one kind, all for an empty kind, in the order of time.
+func storedReports(ctx context.Context, r *spool.Reader, kind string) ([]powerapi.Report, error) {
+	var out []powerapi.Report
+	for rec, err := range r.Records(ctx, source) {
+		if err != nil {
+			return nil, err
+		}
+		report, err := powerapi.Decoder{}.Parse(rec.Body)
+		if err != nil {
+			return nil, fmt.Errorf("%s: a report that is stored with the run: %w", r.Path(), err)
+		}
+		if kind == "" || kindOfReport(report) == kind {
+			out = append(out, report)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b powerapi.Report) int { return a.Head().Time.Compare(b.Head().Time) })
+	return out, nil
+}
+
+// figure is the subject of a part of a report: a target, and for counters their group.
+type figure struct{ target, group string }
+
+// withoutOwn removes the figures that rt has too from the reports of other sensors.
+func withoutOwn(ctx context.Context, r *spool.Reader, kind string, kept []powerapi.Report) ([]powerapi.Report, error) {
+	if len(kept) == 0 {
+		return nil, nil
+	}
+	own := map[figure]bool{}
+	err := ownReports(ctx, r, kind, func(report powerapi.Report) error {
+		keepFigures(report, func(f figure) bool {
+			own[f] = true
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(kept, func(report powerapi.Report) bool {
+		return keepFigures(report, func(f figure) bool { return !own[f] }) == 0
+	}), nil
+}
+
+// keepFigures removes the figures for which keep is false, and returns how many are left.
+func keepFigures(report powerapi.Report, keep func(figure) bool) (n int) {
+	switch r := report.(type) {
+	case *powerapi.HWPCReport:
+		maps.DeleteFunc(r.Groups, func(group string, _ powerapi.Sockets) bool { return !keep(figure{r.Target, group}) })
+		return len(r.Groups)
+	case *powerapi.PowerReport:
+		if keep(figure{target: r.Target}) {
+			return 1
+		}
+	case *powerapi.ProcfsReport:
+		r.Targets = slices.DeleteFunc(r.Targets, func(target string) bool { return !keep(figure{target: target}) })
+		maps.DeleteFunc(r.Usage, func(target string, _ float64) bool { return !slices.Contains(r.Targets, target) })
+		return len(r.Targets)
+	}
+	return 0
 }

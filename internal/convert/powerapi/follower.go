@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -29,8 +30,7 @@ type FollowOptions struct {
 	Log       *log.Logger
 }
 
-// FollowToFile appends reports to a file, as PowerAPI's file input reads them, until
-// ctx is done.
+// FollowToFile appends reports to a file, as PowerAPI's file input reads them, until ctx is done.
 func FollowToFile(ctx context.Context, o FollowOptions, name string) error {
 	out, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
 	if err != nil {
@@ -70,8 +70,7 @@ func FollowToSocket(ctx context.Context, o FollowOptions, address string, limit 
 	return nil
 }
 
-// follower makes reports of what trackers add to their spool files. Trackers never wait
-// for it.
+// follower makes reports of what trackers add to their spool files. Trackers never wait for it.
 type follower struct {
 	FollowOptions
 	put func(powerapi.Report) error
@@ -115,10 +114,7 @@ func (f *follower) poll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	paths := make([]string, 0, len(locks)+len(f.runs))
-	for path := range f.runs {
-		paths = append(paths, path)
-	}
+	paths := slices.Collect(maps.Keys(f.runs))
 	for _, lock := range locks {
 		if path := strings.TrimSuffix(lock, ".lock") + ".db"; f.runs[path] == nil {
 			paths = append(paths, path)

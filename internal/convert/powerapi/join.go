@@ -73,8 +73,7 @@ func (j *join) add(path string, run rt.Run) {
 	j.on[run.Node] = append(j.on[run.Node], r)
 }
 
-// of returns the runs of --run, or those on the node that the sensor is named after, with or
-// without the domain.
+// of returns the runs of --run, or those on the node that the sensor is named after.
 func (j *join) of(sensor string) []*joinedRun {
 	if j.named {
 		return j.runs
@@ -85,8 +84,7 @@ func (j *join) of(sensor string) []*joinedRun {
 	return j.on[sensor]
 }
 
-// take adds a report to each run that it is about, and reports whether there is one. It only
-// counts the reports that rt made of the readings of a run.
+// take adds a report to each run that it is about, if any. It only counts reports that rt made.
 func (j *join) take(report powerapi.Report) (taken bool, err error) {
 	head := report.Head()
 	for _, r := range j.of(head.Sensor) {
@@ -160,16 +158,13 @@ func (j *join) write(name string, warn func(format string, args ...any)) error {
 			failed = append(failed, err)
 			continue
 		}
-		warn("%s: %d reports are stored with %s now%s", name, added, r.path, alreadyThere(len(r.records)-added))
+		before := ""
+		if n := len(r.records) - added; n > 0 {
+			before = fmt.Sprintf(", %d were already stored", n)
+		}
+		warn("%s: %d reports are stored with %s now%s", name, added, r.path, before)
 	}
 	return errors.Join(failed...)
-}
-
-func alreadyThere(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprintf(", %d were already stored", n)
 }
 
 func (r *joinedRun) write(name string) (added int, err error) {

@@ -85,8 +85,7 @@ func (m *Maker) hwpc(prev, cur *rt.Snapshot) (node powerapi.Report, jobs []power
 	return node, jobs
 }
 
-// nodeGroup is the group of readings that has the events of powerapi.GroupCore for the whole
-// node.
+// nodeGroup is the group of readings with the events of powerapi.GroupCore for the whole node.
 const nodeGroup = "node"
 
 func perfKey(p *rt.PerfReading) string { return fmt.Sprint(p.Group, " ", p.CPU, " ", p.Event) }
@@ -117,8 +116,7 @@ var raplEvents = map[rt.EnergyKind]string{
 	rt.EnergyUncore: powerapi.EventUncore, rt.EnergyPlatform: powerapi.EventPlatform,
 }
 
-// rapl adds the energy to the report of the node. A sensor reports it for one CPU of each socket;
-// here that is CPU 0. The dies of a socket add up.
+// rapl adds the energy to the report of the node: for CPU 0 of each socket, summed over its dies.
 func (m *Maker) rapl(to *powerapi.HWPCReport, prev, cur *rt.Snapshot) {
 	sums := map[[2]uint64]map[string]uint64{}
 	for i := range cur.Energy {
@@ -199,8 +197,7 @@ type stepUse struct {
 	part float64 // from 0 to 1
 }
 
-// stepsBetween returns the steps that ran in an interval, none if the use of the job is unknown.
-// A step that is new in the interval starts from zero.
+// stepsBetween returns the steps that ran in an interval; none if the use of the job is unknown.
 func (m *Maker) stepsBetween(prev, cur *rt.Snapshot, job rt.Opt[uint64]) (out []stepUse) {
 	whole, ok := job.Get()
 	if !ok || !m.steps {

@@ -121,8 +121,7 @@ func (s *sender) run(ctx context.Context) {
 	}
 }
 
-// serve sends over one connection until it breaks. It waits for a formula that does not
-// read; the queue keeps its limit.
+// serve sends over one connection until it breaks. It waits for a formula that does not read.
 func (s *sender) serve(ctx context.Context, conn net.Conn) error {
 	closed := make(chan error, 1)
 	wake := func() { _ = conn.SetWriteDeadline(time.Unix(1, 0)) } // it fails only for a broken connection
@@ -179,8 +178,7 @@ func (f *inFlight) send(line []byte) {
 	f.end += int64(len(line))
 }
 
-// acknowledged returns how many bytes the other host has confirmed. Without a TCP
-// connection these are all written bytes.
+// acknowledged returns how many bytes the other host has confirmed: all written ones without TCP.
 func (f *inFlight) acknowledged() int64 {
 	tcp, ok := f.conn.(*net.TCPConn)
 	if !ok {

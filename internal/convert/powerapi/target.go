@@ -27,11 +27,15 @@ func parseTarget(text string) (t target, ok bool) {
 	}
 	t.cluster = text[:at]
 	t.label, t.part, _ = strings.Cut(text[at+1:], ".")
-	id, task, isTask := strings.Cut(t.label, "_")
-	if isTask && !isNumber(task) {
-		return t, false
+	label, task, isTask := strings.Cut(t.label, "_")
+	if isTask {
+		_, err := strconv.ParseUint(task, 10, 32)
+		if err != nil {
+			return t, false
+		}
 	}
-	return t, isJobID(id)
+	id, err := strconv.ParseUint(label, 10, 32)
+	return t, err == nil && id > 0
 }
 
 // parseCgroup parses ".../job_12" and ".../job_12/step_0/task_1".
@@ -45,16 +49,6 @@ func parseCgroup(path string) (t target, ok bool) {
 		t.part = p.Step + path[len(p.StepDir):]
 	}
 	return t, ok && id > 0
-}
-
-func isNumber(text string) bool {
-	_, err := strconv.ParseUint(text, 10, 32)
-	return err == nil
-}
-
-func isJobID(text string) bool {
-	id, err := strconv.ParseUint(text, 10, 32)
-	return err == nil && id > 0
 }
 
 // job returns the target of the whole job.
@@ -101,8 +95,6 @@ func targetsOf(report powerapi.Report) []string {
 		return []string{r.Target}
 	case *powerapi.PowerReport:
 		return []string{r.Target}
-	case *powerapi.ProcfsReport:
-		return r.Targets
 	}
-	return nil
+	return report.(*powerapi.ProcfsReport).Targets
 }

@@ -82,8 +82,7 @@ func (e *exporter) timed(s *rt.Snapshot) bool {
 	return s.Job.CPUUsage.Valid()
 }
 
-// sample returns the record of a snapshot. If the last snapshot has no CPU time, that of an
-// older one is used.
+// sample returns the record of a snapshot, with the CPU time of an older one if it has none.
 func (e *exporter) sample(s *rt.Snapshot) (sonar.Sample, error) {
 	if e.prev.Seq == 0 {
 		e.first = s.Boot

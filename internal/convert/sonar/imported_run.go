@@ -1,6 +1,7 @@
 package sonar
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,10 +20,7 @@ import (
 // write makes the runs, by job and host. It does not change a run that is already in the spool.
 func (im *importer) write(dir string) ([]string, error) {
 	keys := slices.SortedFunc(maps.Keys(im.jobs), func(a, b jobKey) int {
-		if a.job != b.job {
-			return int(int64(a.job) - int64(b.job))
-		}
-		return strings.Compare(a.host, b.host)
+		return cmp.Or(cmp.Compare(a.job, b.job), strings.Compare(a.host, b.host))
 	})
 	var made []string
 	for _, key := range keys {

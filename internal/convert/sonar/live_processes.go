@@ -150,8 +150,7 @@ func (f *Filter) passes(s *process, p *proc.Listed, memTotal uint64) bool {
 		reaches(rt.Some(float64(s.ticks)/rt.TicksPerSecond), f.MinCPUTime)
 }
 
-// reaches reports whether v is at least a limit; absent ones reach nothing and are
-// never reached.
+// reaches reports whether v is at least a limit; false if one of them is absent.
 func reaches(v, limit rt.Opt[float64]) bool {
 	x, known := v.Get()
 	least, isSet := limit.Get()
@@ -204,8 +203,7 @@ func rollUp(list []process) []process {
 	return out
 }
 
-// sample returns the record. Integers are truncated, not rounded, and percentages have
-// three decimals.
+// sample returns the record. Integers are truncated; percentages have three decimals.
 func (p *process) sample(head sonar.Sample) sonar.Sample {
 	s := head
 	s.User, s.Cmd, s.Job, s.PID, s.PPID = p.user, p.cmd, p.job, uint64(p.pid), uint64(p.ppid)
