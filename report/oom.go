@@ -33,7 +33,6 @@ const (
 	growthOver  = int64(60) // seconds
 )
 
-// oomTally collects the kills.
 type oomTally struct {
 	kills  []OOMKill
 	recent []memoryAt // readings of the last minute

@@ -13,7 +13,6 @@ type Cost struct {
 	MaxRSSBytes rt.Opt[uint64]  `json:"max_rss_bytes"`
 }
 
-// ledger evaluates the quality ledger.
 func (s *Summary) ledger(events []rt.Event) {
 	r := &s.Record
 	for i := range events {

@@ -62,7 +62,6 @@ const (
 	whySpans   = whySpan + " where that is longest"
 )
 
-// compare compares our figures with sacct's.
 func (s *Sacct) compare(cpu, elapsed, peak rt.Opt[float64], whyElapsed, whyPeak string) (list []Difference) {
 	for _, d := range [...]struct {
 		figure, reason string
@@ -122,7 +121,6 @@ func (n *Nodes) compareSacct(list []*Summary) {
 
 // differences writes sacct's figures, each with ours and the reason of the difference.
 func (p *page) differences(list []Difference) {
-	label := "sacct"
 	for i := range list {
 		d := &list[i]
 		show := seconds
@@ -130,11 +128,7 @@ func (p *page) differences(list []Difference) {
 		if d.Figure == "max_rss_bytes" {
 			show = bytes
 		}
-		off := ""
-		if v, ok := d.OffPct.Get(); ok {
-			off = fmt.Sprintf(", %+.1f %%", v)
-		}
-		p.list(label, []string{fmt.Sprintf("%s %s (ours %s%s): %s", name, show(rt.Some(d.Sacct)), show(rt.Some(d.Ours)), off, d.Reason)})
-		label = ""
+		off := onlyIf(d.OffPct.Valid(), number(d.OffPct, ", %+.1f %%"))
+		p.list(onlyIf(i == 0, "sacct"), []string{fmt.Sprintf("%s %s (ours %s%s): %s", name, show(rt.Some(d.Sacct)), show(rt.Some(d.Ours)), off, d.Reason)})
 	}
 }

@@ -43,7 +43,6 @@ type Figures struct {
 	WriteBytes   rt.Opt[uint64]  `json:"write_bytes"`
 }
 
-// stepKey identifies a step or one of its tasks.
 type stepKey struct {
 	step string
 	task rt.Opt[uint64]
@@ -160,7 +159,6 @@ func imbalance(tasks []Task, of func(*Figures) rt.Opt[float64]) rt.Opt[float64] 
 	return rt.Some(top / (sum / float64(len(tasks))))
 }
 
-// most returns the task with the largest value.
 func most(tasks []Task, of func(*Figures) float64) Task {
 	return slices.MaxFunc(tasks, func(a, b Task) int { return cmp.Compare(of(&a.Figures), of(&b.Figures)) })
 }

@@ -33,7 +33,6 @@ func Summarize(run rt.Run, events []rt.Event, snapshots iter.Seq2[*rt.Snapshot, 
 	return r.summary(events), nil
 }
 
-// reading is the state while the snapshots are read.
 type reading struct {
 	run             rt.Run
 	job, tree, node usage

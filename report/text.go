@@ -59,19 +59,18 @@ func (p *page) line(label, format string, args ...any) {
 }
 
 // because returns the text that follows an absent figure.
-func because(reason string) string {
-	if reason == "" {
-		return ""
+func because(reason string) string { return onlyIf(reason != "", " ("+Plain(reason)+")") }
+
+func onlyIf(condition bool, text string) string {
+	if condition {
+		return text
 	}
-	return " (" + Plain(reason) + ")"
+	return ""
 }
 
 func (p *page) head(s *Summary, o TextOptions) {
 	r := &s.Run
-	name := ""
-	if r.Meta.JobName != "" {
-		name = "  " + Plain(r.Meta.JobName)
-	}
+	name := onlyIf(r.Meta.JobName != "", "  "+Plain(r.Meta.JobName))
 	what := cut(title(s), max(width-len([]rune(name)), width/2)) // a long command leaves room for it
 	p.WriteString(strings.TrimRight(cut(what+name, width), " ") + "\n")
 	p.line("Outcome", "%s", outcome(s, o.Verbose))
@@ -97,7 +96,6 @@ func (p *page) head(s *Summary, o TextOptions) {
 	}
 }
 
-// title names what was tracked.
 func title(s *Summary) string {
 	r := &s.Run
 	switch {
@@ -192,14 +190,8 @@ func (p *page) memory(s *Summary, o TextOptions) {
 		return
 	}
 	of := map[string]string{"cgroup": "limit", "allocation": "allocated", "node": "node memory"}[m.LimitOf]
-	peakOf, charged := "", " charged"
-	if m.PeakOf == "readings" {
-		peakOf = "highest reading"
-	}
-	if s.Scope != ScopeJob {
-		charged = ""
-	}
-	p.line("Memory", "peak %s%s of %s %s, %s%s", size(m.PeakBytes), charged, size(m.LimitBytes), of, number(m.PeakPct, "%.1f %%"), because(peakOf))
+	peakOf, charged := onlyIf(m.PeakOf == "readings", " (highest reading)"), onlyIf(s.Scope == ScopeJob, " charged")
+	p.line("Memory", "peak %s%s of %s %s, %s%s", size(m.PeakBytes), charged, size(m.LimitBytes), of, number(m.PeakPct, "%.1f %%"), peakOf)
 	p.largestProcess(m)
 	if m.AnonymousBytes.Valid() || m.SharedBytes.Valid() {
 		if m.AnonymousBytes.Valid() {
@@ -214,10 +206,7 @@ func (p *page) memory(s *Summary, o TextOptions) {
 	}
 	top := Peak(s.Series.MemoryBytes)
 	p.spark(s.Series.MemoryBytes, top, "0-"+bytes(rt.Some(top)), o.ASCII)
-	faults := ""
-	if s.Faults.All.Valid() {
-		faults = fmt.Sprintf("; page faults %s, %s from disk", count(s.Faults.All), count(s.Faults.Major))
-	}
+	faults := onlyIf(s.Faults.All.Valid(), "; page faults "+count(s.Faults.All)+", "+count(s.Faults.Major)+" from disk")
 	p.line("OOM kills", "%s%s%s", count(m.OOMKills), because(m.OOMReason), faults)
 }
 
@@ -229,23 +218,16 @@ func (p *page) largestProcess(m *Memory) {
 }
 
 func (p *page) rest(s *Summary) {
-	of := ""
-	if s.IO.Of == "processes" {
-		of = " (as its processes counted)"
-	}
 	if s.IO.Reason != "" {
 		p.line("Disk I/O", "not measured%s", because(s.IO.Reason))
 	} else {
-		p.line("Disk I/O", "read %s, written %s%s", size(s.IO.ReadBytes), size(s.IO.WriteBytes), of)
+		p.line("Disk I/O", "read %s, written %s%s", size(s.IO.ReadBytes), size(s.IO.WriteBytes), onlyIf(s.IO.Of == "processes", " (as its processes counted)"))
 	}
 	if s.Processes.Reason != "" {
 		p.line("Processes", "-%s", because(s.Processes.Reason))
 		return
 	}
-	threads := ""
-	if s.Processes.MaxThreads.Valid() {
-		threads = fmt.Sprintf(", %s threads", count(s.Processes.MaxThreads))
-	}
+	threads := onlyIf(s.Processes.MaxThreads.Valid(), ", "+count(s.Processes.MaxThreads)+" threads")
 	p.line("Processes", "%s%s at most", count(s.Processes.Max), threads)
 	p.topProcesses(s.Processes.Top)
 }
@@ -260,10 +242,8 @@ func (p *page) quality(s *Summary, o TextOptions) {
 	if s.Record.Expected > s.Record.Readings {
 		taken = fmt.Sprintf("%d of %d", s.Record.Readings, s.Record.Expected)
 	}
-	cost := ""
-	if t := &s.Record.Tracker; t.CPUSecs.Valid() {
-		cost = fmt.Sprintf("; the tracker used %s, %s", seconds(t.CPUSecs), size(t.MaxRSSBytes))
-	}
+	t := &s.Record.Tracker
+	cost := onlyIf(t.CPUSecs.Valid(), "; the tracker used "+seconds(t.CPUSecs)+", "+size(t.MaxRSSBytes))
 	p.line("Readings", "%s, %s, %s%s", taken, plural(s.Record.Gaps, "gap"), whole, cost)
 	if n := len(s.Record.Budget); n > 0 {
 		p.list("  budget", []string{Plain(s.Record.Budget[n-1])})

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/resource-tracker/rt"
 )
 
 // oom writes the first kills, each with the largest processes just before.
@@ -14,15 +12,9 @@ func (p *page) oom(s *Summary, o TextOptions) {
 	const shown = 2
 	for i := range s.OOM[:min(shown, len(s.OOM))] {
 		k := &s.OOM[i]
-		where := ""
-		if k.Step != "" {
-			where = " in step " + Plain(k.Step) + ofTask(k.Task)
-		}
+		where := onlyIf(k.Step != "", " in step "+Plain(k.Step)+onlyIf(k.Task.Valid(), ", task "+count(k.Task)))
 		p.line("  killed", "%s at %s%s, limit %s", plural(int(k.Kills), "process"), k.Time.In(o.Zone).Format("15:04:05"), where, size(k.LimitBytes))
-		growth := ""
-		if g, ok := k.GrowthBytesPerSec.Get(); ok && g > 0 {
-			growth = fmt.Sprintf(", growing by %s a second", bytes(rt.Some(g)))
-		}
+		growth := onlyIf(k.GrowthBytesPerSec.Or(0) > 0, ", growing by "+bytes(k.GrowthBytesPerSec)+" a second")
 		if k.BeforeBytes.Valid() {
 			p.line("  before it", "%s%s", size(k.BeforeBytes), growth)
 		}
@@ -35,23 +27,11 @@ func (p *page) oom(s *Summary, o TextOptions) {
 	}
 }
 
-func ofTask(task rt.Opt[uint64]) string {
-	if n, ok := task.Get(); ok {
-		return fmt.Sprintf(", task %d", n)
-	}
-	return ""
-}
-
-// joined lists processes with one figure each.
 func joined(list []Process, figure func(*Process) string) string {
 	var out []string
 	for i := range list {
 		q := &list[i]
-		name := fmt.Sprintf("%s[%d]", Plain(q.Comm), q.PID)
-		if q.Task.Valid() {
-			name += " task " + count(q.Task)
-		}
-		out = append(out, name+" "+figure(q))
+		out = append(out, fmt.Sprintf("%s[%d]%s %s", Plain(q.Comm), q.PID, onlyIf(q.Task.Valid(), " task "+count(q.Task)), figure(q)))
 	}
 	return strings.Join(out, ", ")
 }
@@ -76,7 +56,6 @@ func (p *page) topProcesses(top []Process) {
 // steps writes a line for each step that used anything, with its tasks.
 func (p *page) steps(s *Summary) {
 	const shown = 6
-	label := "Steps"
 	var list []*Step
 	for i := range s.Steps {
 		if st := &s.Steps[i]; st.UsedSecs.Or(1) >= 0.005 || st.Step != "extern" {
@@ -89,7 +68,7 @@ func (p *page) steps(s *Summary) {
 		list = slices.DeleteFunc(list, func(st *Step) bool { return !slices.Contains(busiest[:shown], st) })
 		defer func() { p.line("", "and %s that used less", plural(more, "step")) }()
 	}
-	for _, st := range list {
+	for i, st := range list {
 		tasks := ""
 		if n := len(st.Tasks); n > 0 {
 			tasks = "; " + plural(n, "task")
@@ -97,8 +76,7 @@ func (p *page) steps(s *Summary) {
 				tasks += fmt.Sprintf(", %d not to the end", unseen)
 			}
 		}
-		p.line(label, "%-11s %s CPU, peak %s%s", Plain(st.Step), seconds(st.UsedSecs), size(st.PeakBytes), tasks)
-		label = ""
+		p.line(onlyIf(i == 0, "Steps"), "%-11s %s CPU, peak %s%s", Plain(st.Step), seconds(st.UsedSecs), size(st.PeakBytes), tasks)
 		p.tasks(st)
 	}
 }
@@ -134,19 +112,14 @@ func (p *page) tasks(st *Step) {
 
 // gpus writes a line for each GPU of the job, also for unused ones.
 func (p *page) gpus(s *Summary) {
-	label := "GPUs"
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
-		watts := ""
-		if g.MeanWatts.Valid() {
-			watts = ", " + number(g.MeanWatts, "%.0f W")
-		}
-		p.line(label, "%s %s: busy %s (max %s), memory %s of %s%s", Plain(gpuName(g)), Plain(g.Name), number(g.BusyPct, "%.0f %%"),
+		watts := onlyIf(g.MeanWatts.Valid(), number(g.MeanWatts, ", %.0f W"))
+		p.line(onlyIf(i == 0, "GPUs"), "%s %s: busy %s (max %s), memory %s of %s%s", Plain(gpuName(g)), Plain(g.Name), number(g.BusyPct, "%.0f %%"),
 			number(g.MaxBusyPct, "%.0f %%"), size(g.VRAMPeakBytes), size(g.VRAMTotalBytes), watts)
-		label = ""
 	}
 	if len(s.GPUs) == 0 && s.Scope == ScopeJob && s.Run.GPUs != "" {
-		p.line(label, "%s allocated; nothing was read of them", Plain(s.Run.GPUs))
+		p.line("GPUs", "%s allocated; nothing was read of them", Plain(s.Run.GPUs))
 	}
 }
 
@@ -202,16 +175,11 @@ func (p *page) energy(s *Summary) {
 // mostSensors bounds the sensors on the screen; --json has all.
 const mostSensors = 4
 
-// sensors writes the lines of what other programs measured.
 func (p *page) sensors(s *Summary) {
 	for i, of := range s.Others {
 		if i == mostSensors {
 			p.line("", "and %d more, see --json", len(s.Others)-i)
 			return
-		}
-		label := ""
-		if i == 0 {
-			label = "Reports of"
 		}
 		figure := ""
 		switch {
@@ -222,6 +190,6 @@ func (p *page) sensors(s *Summary) {
 		case of.MeanPct.Valid():
 			figure = number(of.MeanPct, ", mean %.1f %% of the CPUs")
 		}
-		p.line(label, "%s", fmt.Sprintf("%s about %s: %d %s%s", Plain(of.Sensor), Plain(of.Target), of.Reports, Plain(of.Kind), figure))
+		p.line(onlyIf(i == 0, "Reports of"), "%s about %s: %d %s%s", Plain(of.Sensor), Plain(of.Target), of.Reports, Plain(of.Kind), figure)
 	}
 }

@@ -14,10 +14,8 @@ import (
 func WriteNodes(w io.Writer, s *Summary) error {
 	n := s.Nodes
 	p := page{}
-	of := ""
-	if all, ok := n.Expected.Get(); ok && all != uint64(len(n.Nodes)) {
-		of = fmt.Sprintf(" of %d", all)
-	}
+	all, known := n.Expected.Get()
+	of := onlyIf(known && all != uint64(len(n.Nodes)), fmt.Sprintf(" of %d", all))
 	p.line("Job "+s.Label, "  on %d%s nodes", len(n.Nodes), of)
 	p.line("CPU", "%s of %s allocated (%s cores), %s; node max/mean %s", seconds(n.UsedSecs),
 		number(n.AllocatedSecs, "%.1f s"), count(n.Cores), number(n.UsedPct, "%.1f %%"), number(n.CPUImbalance, "%.2f"))
@@ -25,12 +23,8 @@ func WriteNodes(w io.Writer, s *Summary) error {
 	const shown = 8
 	for i := range n.Nodes[:min(shown, len(n.Nodes))] {
 		o := &n.Nodes[i]
-		whole := ""
-		if !o.Complete {
-			whole = ", not complete"
-		}
 		p.line("  "+Plain(o.Node), " CPU %s, %s; memory %s of %s, %s%s", seconds(o.UsedSecs), number(o.UsedPct, "%.1f %%"),
-			size(o.PeakBytes), size(o.LimitBytes), number(o.PeakPct, "%.1f %%"), whole)
+			size(o.PeakBytes), size(o.LimitBytes), number(o.PeakPct, "%.1f %%"), onlyIf(!o.Complete, ", not complete"))
 	}
 	if more := len(n.Nodes) - shown; more > 0 {
 		p.line("", "and %s with a lower peak", plural(more, "node"))
@@ -73,11 +67,9 @@ func WriteArray(w io.Writer, a *Array) error {
 	}
 	p.line("OOM kills", "%s", count(a.OOMKills))
 	const shown = 10
-	label := "Outliers"
 	for i := range a.Outliers[:min(shown, len(a.Outliers))] {
 		o := &a.Outliers[i]
-		p.line(label, "%s on %s: %s", Plain(o.Job), Plain(o.Node), o.shown())
-		label = ""
+		p.line(onlyIf(i == 0, "Outliers"), "%s on %s: %s", Plain(o.Job), Plain(o.Node), o.shown())
 	}
 	if more := len(a.Outliers) - shown; more > 0 {
 		p.line("", "and %d more", more)

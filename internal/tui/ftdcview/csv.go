@@ -60,7 +60,6 @@ func fewDigits(v float64) float64 {
 	return short
 }
 
-// quoted is a field of CSV.
 func quoted(s string) string {
 	if strings.ContainsAny(s, ",\"\r\n") {
 		return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`

@@ -20,7 +20,6 @@ func (v *View) Interact(ctx context.Context, in io.Reader, out *os.File) error {
 	return errors.Join(tui.Run(ctx, m, in, out), m.failed)
 }
 
-// model is the state of the screen.
 type model struct {
 	view          View
 	width, height int
@@ -41,7 +40,6 @@ type model struct {
 
 func newModel(v *View) *model { return &model{view: *v, marked: map[string]bool{}} }
 
-// loaded is the answer to a load.
 type loaded struct {
 	asked int
 	sum   *Summary
@@ -142,7 +140,6 @@ func (m *model) sift() {
 	m.cursor.Bound(len(m.shown))
 }
 
-// typed changes the filter.
 func (m *model) typed(k tea.KeyPressMsg) tea.Cmd {
 	switch m.prompt.Type(k) {
 	case tui.Quitting:
@@ -196,7 +193,6 @@ func (m *model) pressed(k tui.Key) tea.Cmd {
 	return m.load()
 }
 
-// mark marks the metric at the cursor, or removes its mark.
 func (m *model) mark() {
 	if m.cursor.Row < len(m.shown) {
 		name := m.sum.metrics[m.shown[m.cursor.Row]].name

@@ -77,7 +77,6 @@ func (v *View) scan(visit func(*row) error) error {
 	return nil
 }
 
-// scanner reads the files once.
 type scanner struct {
 	view    *View
 	index   map[string]int // of a name in row.names
@@ -130,7 +129,6 @@ func (s *scanner) file(f file, visit func(*row) error) (err error) {
 	}
 }
 
-// errNotFTDC is the error of a file in another format.
 var errNotFTDC = errors.New("is not FTDC")
 
 // whatElse checks for files that users mistake for FTDC.
@@ -179,7 +177,6 @@ func (s *scanner) schema(names []string) {
 	}
 }
 
-// take sets the row of a datum.
 func (s *scanner) take(at int64, values []float32) {
 	s.row.at = at
 	for i := range s.row.values {

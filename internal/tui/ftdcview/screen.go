@@ -10,7 +10,6 @@ import (
 	"github.com/resource-tracker/rt/report"
 )
 
-// keyLine names the keys.
 var keyLine = tui.Help(tui.Bind("arrows", "move", "up", "down"), markKey, tui.Filter, rateKey, zoomInKey, backKey, allKey, clearKey, tui.Quit)
 
 // listHeight returns the lines of the list: half of the screen without the titles.

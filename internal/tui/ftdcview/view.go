@@ -69,7 +69,6 @@ func New(o Options) (*View, error) {
 // scan so far.
 func (v *View) Overlap() bool { return v.overlap }
 
-// setRange sets the time range.
 func (v *View) setRange(from, to string) error {
 	var whole *Summary
 	for _, b := range []struct {

@@ -128,7 +128,6 @@ func (d *Detail) nodeSecs() float64 {
 	return float64(at(d.Cur)-at(d.Prev)) / 1e9
 }
 
-// step is one step or task.
 type step struct {
 	rt.StepReading
 	before *rt.StepReading // at the previous reading; without figures if it did not exist
@@ -145,7 +144,6 @@ func perSecond(prev, cur rt.Opt[uint64], secs float64) rt.Opt[float64] {
 	return rt.Some(float64(c-p) / secs)
 }
 
-// scaled returns v times f.
 func scaled(v rt.Opt[float64], f float64) rt.Opt[float64] {
 	if x, ok := v.Get(); ok {
 		return rt.Some(x * f)
@@ -153,7 +151,6 @@ func scaled(v rt.Opt[float64], f float64) rt.Opt[float64] {
 	return v
 }
 
-// toFloat converts v.
 func toFloat[T int64 | uint64](v rt.Opt[T]) rt.Opt[float64] {
 	if x, ok := v.Get(); ok {
 		return rt.Some(float64(x))

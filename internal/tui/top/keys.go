@@ -83,7 +83,6 @@ func (m *model) pressed(k tui.Key) tea.Cmd {
 	return nil
 }
 
-// shift moves the columns of the matrix.
 func (m *model) shift(k tui.Key) {
 	p := m.program()
 	switch {
@@ -239,7 +238,6 @@ func (m *model) pause() tea.Cmd {
 	return nil
 }
 
-// scrub moves the moment.
 func (m *model) scrub(by time.Duration) tea.Cmd {
 	d := m.detail()
 	if d == nil {
@@ -265,7 +263,6 @@ func (m *model) goTo(at time.Duration) tea.Cmd {
 	return m.look()
 }
 
-// write handles a key in a prompt.
 func (m *model) write(k tea.KeyPressMsg) tea.Cmd {
 	answer, text := m.prompt.Type(k), m.prompt.Text()
 	switch {
@@ -283,7 +280,6 @@ func (m *model) write(k tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-// goToText shows the moment that a text names.
 func (m *model) goToText(text string) tea.Cmd {
 	d := m.detail()
 	if d == nil || strings.TrimSpace(text) == "" {

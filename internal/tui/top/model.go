@@ -27,7 +27,6 @@ const (
 	timePrompt
 )
 
-// model is the state of the screen.
 type model struct {
 	ctx           context.Context
 	src           Source
@@ -79,7 +78,6 @@ func newModel(ctx context.Context, src Source, o Options) *model {
 	return m
 }
 
-// looked is the answer of the source.
 type looked struct {
 	ask   Ask
 	frame *Frame
@@ -164,7 +162,6 @@ func (m *model) took(l looked) tea.Cmd {
 	return nil
 }
 
-// ticked handles a tick.
 func (m *model) ticked() tea.Cmd {
 	switch m.pace {
 	case following:
@@ -223,7 +220,6 @@ func (m *model) titles() (out []string) {
 	return out
 }
 
-// current returns the shown page.
 func (m *model) current() page {
 	if p := m.program(); p != nil {
 		return programPages[m.page].make(p, m.first, m.brush)

@@ -57,7 +57,6 @@ func Once(ctx context.Context, src Source, o Options, w io.Writer, columns int) 
 	return f, nil
 }
 
-// write writes the pages of a program.
 func (p *Program) write(out *strings.Builder, b brush) {
 	for i := range programPages {
 		t := programPages[i].make(p, 0, b)

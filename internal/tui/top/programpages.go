@@ -180,7 +180,6 @@ func trafficPage(p *Program, _ int, _ brush) page {
 	return out
 }
 
-// sorted returns the workers by id.
 func (p *Program) sorted() []*worker {
 	return slices.SortedFunc(maps.Values(p.workers), func(a, b *worker) int { return cmp.Compare(a.cur.WorkerID, b.cur.WorkerID) })
 }

@@ -22,7 +22,6 @@ const (
 	red      kind = "\x1b[31m"
 )
 
-// line of the screen.
 type line struct {
 	kind kind
 	text string

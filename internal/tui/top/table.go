@@ -28,7 +28,6 @@ type column struct {
 	text  bool   // aligned left, and sorted in ascending order first
 }
 
-// row of a table.
 type row struct {
 	id    string // identifies the row, so that the cursor stays with it
 	cells []cell

@@ -144,7 +144,6 @@ func (t *Telemetry) connect(ctx context.Context) error {
 	}
 }
 
-// fail records an error.
 func (t *Telemetry) fail(err error) {
 	defer t.notify()
 	t.mu.Lock()
