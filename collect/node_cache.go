@@ -188,3 +188,60 @@ func (r *Recorder) readSources(s *rt.Snapshot) {
 		r.report(&r.node[i], "sensor", src.Name(), read(src, s))
 	}
 }
+
+// deviceSums adds up the counters of devices while they exist, as the sources of the
+// node do: values from the cache contain the sums of another tracker, which began at
+// another time.
+type deviceSums struct {
+	last, now map[string][2]uint64 // the counters of each device, at the last reading and at this one
+	total     [2]uint64
+	started   bool
+}
+
+// count adds a reading of a device.
+func (d *deviceSums) count(name string, now [2]uint64) {
+	last, isKnown := d.last[name]
+	if d.started && !isKnown {
+		last = now
+	}
+	for k := range now {
+		d.total[k] += now[k] - min(now[k], last[k])
+	}
+	if d.now == nil {
+		d.last, d.now = map[string][2]uint64{}, map[string][2]uint64{}
+	}
+	d.now[name] = now
+}
+
+// end drops the devices that were not in this reading, and sets the sums.
+func (d *deviceSums) end(first, second *rt.Opt[uint64]) {
+	d.started = true
+	d.last, d.now = d.now, d.last
+	clear(d.now)
+	first.Set(d.total[0])
+	second.Set(d.total[1])
+}
+
+// nodeSums has the sums of the node's tables.
+type nodeSums struct {
+	nets, disks deviceSums
+}
+
+// fill replaces the sums in s.
+func (n *nodeSums) fill(s *rt.Snapshot) {
+	if s.Node.NetRxBytes.Valid() {
+		for i := range s.Nets {
+			r := &s.Nets[i]
+			n.nets.count(r.Name, [2]uint64{r.RxBytes.Or(0), r.TxBytes.Or(0)})
+		}
+		n.nets.end(&s.Node.NetRxBytes, &s.Node.NetTxBytes)
+	}
+	if s.Node.DiskReadBytes.Valid() {
+		for i := range s.Disks {
+			if r := &s.Disks[i]; r.Leaf {
+				n.disks.count(r.Name, [2]uint64{r.ReadBytes.Or(0), r.WriteBytes.Or(0)})
+			}
+		}
+		n.disks.end(&s.Node.DiskReadBytes, &s.Node.DiskWriteBytes)
+	}
+}

@@ -111,17 +111,15 @@ func (s *state) Enter(root, path string) {
 	d := s.locate(root, path)
 	s.pressure.WatchOOM(path, s.tasks.Enter(s.version, root, path, d))
 	s.hasNewDir = true
-	if path == root {
+	switch {
+	case path == root:
 		s.Failed(s.files.EnterJob(path, &s.buf), false)
-		return
-	}
-	if d.Step == "" {
-		return
-	}
-	events, err := s.files.EnterStep(path, d)
-	s.Failed(err, false)
-	if events != "" {
-		s.WatchFile(events)
+	case d.Step != "":
+		events, err := s.files.EnterStep(path, d)
+		s.Failed(err, false)
+		if events != "" {
+			s.WatchFile(events)
+		}
 	}
 }
 

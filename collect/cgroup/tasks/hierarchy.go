@@ -20,8 +20,15 @@ type directory struct {
 	step, task *Group // that its processes belong to
 }
 
-// groups are the step and the task of a directory.
-func (n *directory) groups() [2]*Group { return [...]*Group{n.step, n.task} }
+// groups yields the step and the task of a directory, if it is of one.
+func (n *directory) groups(yield func(*Group) bool) {
+	if n.step != nil && !yield(n.step) {
+		return
+	}
+	if n.task != nil {
+		yield(n.task)
+	}
+}
 
 // hierarchy is the job's directory in one hierarchy and all below it, the job's own
 // first.
@@ -56,11 +63,10 @@ func (h *hierarchy) rank() int {
 var procOrder = []string{cgroupfs.Unified, "freezer", "pids", "cpuacct", "memory"}
 
 func (h *hierarchy) procRank() int {
-	best := slices.IndexFunc(procOrder, h.has)
-	if best < 0 {
-		return len(procOrder)
+	if i := slices.IndexFunc(procOrder, h.has); i >= 0 {
+		return i
 	}
-	return best
+	return len(procOrder)
 }
 
 // first returns the first of the list that has a property, nil if none has.
@@ -84,10 +90,8 @@ func (h *hierarchy) remove(path string) {
 		}
 		counters.Add(&h.fail, n.Fail)
 		counters.Add(&h.oomKill, n.OOMKill)
-		for _, g := range n.groups() {
-			if g != nil {
-				counters.Add(&g.endedKills, n.OOMKill)
-			}
+		for g := range n.groups {
+			counters.Add(&g.endedKills, n.OOMKill)
 		}
 		if n.own != nil {
 			n.own.dirs--
@@ -109,10 +113,8 @@ func (h *hierarchy) readEvents(r *rt.JobReading, buf *procfile.Buffer) {
 		n.ReadEvents(buf)
 		counters.Add(&r.EventsMax, n.Fail)
 		counters.Add(&r.EventsOOMKill, n.OOMKill)
-		for _, g := range n.groups() {
-			if g != nil {
-				counters.Add(&g.oomKill, n.OOMKill)
-			}
+		for g := range n.groups {
+			counters.Add(&g.oomKill, n.OOMKill)
 		}
 	}
 }
@@ -125,15 +127,6 @@ func (h *hierarchy) holdsJob(i int) bool {
 		return len(h.dirs) == 1
 	}
 	return h.dirs[i].at.Part != cgroupfs.PartDaemon
-}
-
-// daemons appends the pids of the job's slurmstepds.
-func (h *hierarchy) daemons(buf *procfile.Buffer, dst *[]int) {
-	for i, n := range h.dirs {
-		if !h.holdsJob(i) {
-			n.ListProcs(h.version(), buf, dst)
-		}
-	}
 }
 
 // detach takes a directory from the task that left it.
@@ -169,8 +162,8 @@ func (h *hierarchy) procs(buf *procfile.Buffer, dst *[]int) (total uint64, ok bo
 		}
 		count, isRead := n.ListProcs(h.version(), buf, dst)
 		total, ok = total+uint64(count), ok || isRead
-		for _, g := range n.groups() {
-			if g != nil && dst == nil {
+		for g := range n.groups {
+			if dst == nil {
 				counters.Add(&g.pids, rt.Some(uint64(count)))
 			}
 		}
@@ -188,16 +181,6 @@ type Hierarchies struct {
 
 func (s *Hierarchies) find(root string) *hierarchy {
 	return first(s.all, func(h *hierarchy) bool { return h.dir == root })
-}
-
-// findDir returns the directory at path and its hierarchy, nil if it was not entered.
-func (s *Hierarchies) findDir(path string) (*hierarchy, *directory) {
-	for _, h := range s.all {
-		if n := h.find(path); n != nil {
-			return h, n
-		}
-	}
-	return nil, nil
 }
 
 // list lists the processes of one directory in s.pids.
@@ -315,17 +298,16 @@ func (s *Hierarchies) Procs(dst []int) []int {
 // until it goes to its task's directory.
 func (s *Hierarchies) Daemons(dst []int) []int {
 	for _, h := range s.byProc {
-		h.daemons(s.buf, &dst)
+		for i, n := range h.dirs {
+			if !h.holdsJob(i) {
+				n.ListProcs(h.version(), s.buf, &dst)
+			}
+		}
 		if len(dst) > 0 {
 			break
 		}
 	}
 	return dst
-}
-
-// sort sets the order for the processes.
-func (s *Hierarchies) sort() {
-	s.byProc = slices.SortedStableFunc(slices.Values(s.all), func(a, b *hierarchy) int { return a.procRank() - b.procRank() })
 }
 
 func (s *Hierarchies) delete(h *hierarchy) {

@@ -129,7 +129,7 @@ func (s *Set) AddController(root, controller string) {
 			s.log.Failed(n.own.files.Open(controller, n.path))
 		}
 	}
-	s.sort()
+	s.byProc = slices.SortedStableFunc(slices.Values(s.all), func(a, b *hierarchy) int { return a.procRank() - b.procRank() })
 }
 
 // Enter adds a directory below root, or root itself, and returns its files.

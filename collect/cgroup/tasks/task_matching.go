@@ -69,9 +69,11 @@ func with(names []string, name string) []string {
 
 // ProcessJoined assigns the directory of a task, of v1, to which a process was moved.
 func (s *Set) ProcessJoined(path string) {
-	h, n := s.findDir(path)
-	for i := 0; n != nil && i < maxSeen; i++ { // the task may have left a directory that is another's now
-		n = s.match(h, n)
+	for _, h := range s.all {
+		n := h.find(path)
+		for i := 0; n != nil && i < maxSeen; i++ { // the task may have left a directory that is another's now
+			n = s.match(h, n)
+		}
 	}
 }
 

@@ -62,7 +62,7 @@ func (w *Watcher) Look() {
 	for i := range w.search.places {
 		p := &w.search.places[i]
 		for _, t := range p.missing {
-			dir, ok := w.walk("/", p.bound(t.controller), wanted)
+			dir, ok := w.walk("/", p.target(t.controller).elems, wanted)
 			if !ok {
 				continue
 			}
@@ -108,8 +108,7 @@ func (w *Watcher) LookAgain() {
 // while other controllers have theirs.
 func (w *Watcher) LookForController(controller string) {
 	p := &w.search.places[0]
-	i := slices.IndexFunc(p.all, func(t target) bool { return t.controller == controller })
-	p.missing = append(slices.Clone(p.missing), p.all[i])
+	p.missing = append(slices.Clone(p.missing), p.target(controller))
 }
 
 // IsReadable says whether the directories that count CPU time and memory, as far as
@@ -134,10 +133,9 @@ func (s *search) await(dir, name string) {
 	}
 }
 
-// bound returns the path elements by which a controller is looked for now.
-func (p *place) bound(controller string) []string {
-	i := slices.IndexFunc(p.all, func(t target) bool { return t.controller == controller })
-	return p.all[i].elems
+// target returns what is looked for now of a controller.
+func (p *place) target(controller string) target {
+	return p.all[slices.IndexFunc(p.all, func(t target) bool { return t.controller == controller })]
 }
 
 // take adds a directory of the job that was found.
@@ -147,7 +145,7 @@ func (w *Watcher) take(p *place, t target, dir string) {
 	}
 	p.missing = slices.DeleteFunc(slices.Clone(p.missing), func(m target) bool { return m.controller == t.controller })
 	if found := splitPath(dir); len(found) == len(t.elems) {
-		bound := bindings(p.bound(t.controller), found)
+		bound := bindings(p.target(t.controller).elems, found)
 		p.all = slices.Clone(p.all)
 		for i := range p.all {
 			p.all[i].elems = bind(p.all[i].elems, bound)
