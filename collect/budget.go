@@ -42,8 +42,7 @@ type budget struct {
 	lowered bool          // the last change was downwards
 }
 
-// check is called after each reading. It returns by how much the level changed, and
-// the fraction of a core that was used over which time.
+// check returns by how much the level changed, and which share was used over which time.
 func (b *budget) check(boot int64) (change int, share float64, over time.Duration) {
 	if b.share <= 0 {
 		return 0, 0, 0
@@ -107,8 +106,7 @@ func (b *budget) effect(level int) string {
 	return fmt.Sprintf("%d times the time between readings", 1<<(level-len(b.drop)))
 }
 
-// keepBudget checks the tracker's cost after a reading and records a change of level
-// in the ledger.
+// keepBudget checks the tracker's cost after a reading and records a change of level.
 func (r *Recorder) keepBudget() {
 	change, share, over := r.budget.check(r.snap.Boot)
 	if change == 0 {

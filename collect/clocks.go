@@ -18,8 +18,7 @@ type clocks struct {
 // that is only slewed (adjtimex(2)) differs by less than a thousandth.
 const minClockStep = time.Second
 
-// compareClocks records in the ledger that the wall clock was set, or that the machine
-// slept, since the last reading.
+// compareClocks records that the wall clock was set, or that the machine slept.
 func (r *Recorder) compareClocks(s *rt.Snapshot) {
 	before := r.clocks
 	r.clocks = clocks{wall: s.Wall, boot: s.Boot, mono: time.Now()}

@@ -24,8 +24,7 @@ func (r *Recorder) readJob(s *rt.Snapshot) error {
 	return err
 }
 
-// readCandidate reads the job alone. Errors are left to the next snapshot, which
-// reports them.
+// readCandidate reads the job alone. The next snapshot reports its errors.
 func (r *Recorder) readCandidate() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

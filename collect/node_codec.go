@@ -94,8 +94,7 @@ func (c *coder) times(t *rt.CPUTimes) {
 	c.u64(&t.User, &t.Nice, &t.System, &t.Idle, &t.IOWait, &t.IRQ, &t.SoftIRQ, &t.Steal)
 }
 
-// rows encodes or decodes the number of rows of a table. Decoding reuses the texts of
-// the present rows.
+// rows encodes or decodes the number of rows of a table. Decoding reuses their texts.
 func rows[T any](c *coder, table *[]T) []T {
 	n := uint64(len(*table))
 	c.u64(&n)

@@ -270,8 +270,7 @@ func (r *Recorder) put() {
 	r.forwardEvents()
 }
 
-// finish takes the last snapshot when ctx is done: the job may have ended at the same
-// time.
+// finish takes the last snapshot when ctx is done. The job may have ended at the same time.
 func (r *Recorder) finish(ctx context.Context) rt.Reason {
 	why := rt.ReasonStop
 	if errors.Is(context.Cause(ctx), ErrCommandEnded) {
@@ -296,8 +295,7 @@ type schedule struct {
 	factor     int // by which the steps are longer than configured
 }
 
-// advance moves to the next reading in the future and returns how many readings were
-// missed before it.
+// advance moves to the next reading in the future and returns how many were missed.
 func (s *schedule) advance(now time.Time) (missed int) {
 	step := s.slow * time.Duration(s.factor)
 	if s.next.Before(s.fastUntil) {

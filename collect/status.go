@@ -13,12 +13,10 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// status is the last status of a source or a sink in the ledger. Empty is "ok", which
-// is not recorded.
+// status is the last recorded status of a source or a sink. Empty is "ok".
 type status string
 
-// statusError is an error of a source with a status of its own: "not supported",
-// "busy".
+// statusError is an error with a status of its own: "not supported", "busy".
 type statusError interface {
 	error
 	Status() string
@@ -79,8 +77,7 @@ func (r *Recorder) cost() {
 	})
 }
 
-// sensors records the status of each sensor at the end: one that never failed is in no
-// other event.
+// sensors records the status of each sensor: one that never failed is in no other event.
 func (r *Recorder) sensors() {
 	var all []string
 	add := func(name string, is status) {

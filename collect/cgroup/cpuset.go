@@ -1,12 +1,9 @@
 package cgroup
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
-
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
+	"github.com/resource-tracker/rt/internal/procfile"
 )
 
 // cpusetLooks is at how many readings after the job appeared its CPUs are read: the
@@ -33,19 +30,10 @@ func (s *state) logCPUSet() {
 	if dir == "" {
 		return
 	}
-	cpus, mems := word(dir, "cpuset.cpus"+suffix), word(dir, "cpuset.mems"+suffix)
+	cpus, mems := procfile.Text(dir, "cpuset.cpus"+suffix), procfile.Text(dir, "cpuset.mems"+suffix)
 	allowed := "cpus=" + cpus + " mems=" + mems
 	if cpus != "" && allowed != s.cpuset.allowed {
 		s.cpuset.allowed = allowed
 		s.Note(rt.Event{Kind: "job", Name: "cpuset", Status: "ok", Detail: allowed})
 	}
-}
-
-// word returns what a small file has, nothing if there is none.
-func word(dir, name string) string {
-	b, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil || len(b) > 4096 {
-		return ""
-	}
-	return strings.TrimSpace(string(b))
 }

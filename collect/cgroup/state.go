@@ -19,8 +19,7 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// state is what the lock of a Job protects. It is the Host of the tasks and the Visitor
-// of the directories.
+// state is what the lock of a Job protects: a tasks.Host and a watch.Visitor.
 type state struct {
 	watch     *watch.Watcher
 	epoll     *watch.Epoll // the ends of processes, and the kernel's eventfds
@@ -235,8 +234,7 @@ func (s *state) memoryChanged(path string) {
 // memoryEvents is the v2 file that changes when the job reaches its memory limit.
 const memoryEvents = "memory.events"
 
-// checkMemory looks whether a process was killed since the kernel signalled an OOM, and
-// whether a job that is polled is near its limit.
+// checkMemory looks for kills after the kernel signalled an OOM, and polls the limit.
 func (s *state) checkMemory() {
 	if s.pressure.IsKillCheckDue(s.tasks.Len() > 0) && s.pressure.CheckKills(s.tasks.OOMKillsV1()) {
 		s.ReadJob()
@@ -299,8 +297,7 @@ func (s *state) removed(path string) {
 	}
 }
 
-// rootRemoved forgets one hierarchy of the job after its directory was removed. With the
-// last one the job has ended here.
+// rootRemoved forgets one hierarchy of the job. With the last one the job has ended here.
 func (s *state) rootRemoved(root string) {
 	controllers := slices.Clone(s.tasks.Controllers(root))
 	s.watch.Remove(root)

@@ -49,8 +49,7 @@ func (c *callbacks) hasTasks(dir string) bool {
 	})
 }
 
-// daemonsOf lists the processes where the daemon of a step can be. The job's own
-// processes are among them.
+// daemonsOf lists the processes where the daemon of a step can be, the job's own too.
 func (c *callbacks) daemonsOf(stepDir string) (pids []int) {
 	for _, dir := range c.layout.DaemonDirs(stepDir) {
 		pids = counters.AppendPIDs(pids, filepath.Join(dir, procsFile))

@@ -44,8 +44,7 @@ func (j *Job) watch() {
 	}
 }
 
-// recoverWatcher turns a panic of the watcher into an error of the job, which is then
-// read at the recorder's ticks alone.
+// recoverWatcher turns a panic into an error of the job, which is then read at ticks alone.
 func (j *Job) recoverWatcher() {
 	if p := recover(); p != nil {
 		j.mu.Lock()
@@ -108,8 +107,7 @@ func (j *Job) step(notices []watch.Notice) []collect.JobEvent {
 	return s.out
 }
 
-// readEnding reads the job, and the steps and tasks of which a directory was removed or
-// the processes have ended.
+// readEnding reads the job, and the steps and tasks that lost a directory or all processes.
 func (s *state) readEnding(notices []watch.Notice) {
 	isEnding := func(n watch.Notice) bool {
 		isProcessEnd := n.Modified() && !n.IsOf(memoryEvents) && !n.IsOf(procsFile)
@@ -227,8 +225,7 @@ func (j *Job) serve() {
 	}
 }
 
-// next waits for events of the job's directories and serves requests meanwhile. After
-// Close it fails with watch.ErrWoken.
+// next waits for events and serves requests meanwhile. It fails with ErrWoken after Close.
 func (j *Job) next() ([]watch.Notice, error) {
 	s := &j.state
 	for {

@@ -62,8 +62,7 @@ func mountsOf(all []procfile.Mount) Mounts {
 	return t
 }
 
-// isController distinguishes a controller from the other mount options of a v1
-// hierarchy.
+// isController distinguishes a controller from the other mount options of v1.
 func isController(option string) bool {
 	switch option {
 	case "", "rw", "ro", "xattr", "none", "all", "noprefix", "clone_children", "cpuset_v2_mode",

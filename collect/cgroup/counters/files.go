@@ -96,7 +96,7 @@ func (f *Files) Drop(controller string) {
 		}
 	}
 	f.closeJob()
-	f.peak, f.huge = intervalPeak{}, hugePages{}
+	f.peak, f.huge = intervalPeak{}, nil
 	if f.slurmstepdCPU != nil {
 		f.slurmstepdCPU = &slurmstepdCPU{procRoot: f.procRoot}
 	}

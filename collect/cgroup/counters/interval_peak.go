@@ -55,10 +55,10 @@ func (p *intervalPeak) readInto(r *rt.JobReading, buf *procfile.Buffer) {
 }
 
 // hugePages are the files hugetlb.<size>.current, in bytes.
-type hugePages struct{ files []procfile.File }
+type hugePages []procfile.File
 
 func (h *hugePages) open(dir string) error {
-	if len(h.files) > 0 {
+	if len(*h) > 0 {
 		return nil
 	}
 	names, _ := filepath.Glob(filepath.Join(dir, "hugetlb.*[0-9][KMG]B.current")) // the pattern is valid; not .rsvd
@@ -66,22 +66,22 @@ func (h *hugePages) open(dir string) error {
 	for _, name := range names {
 		var f procfile.File
 		errs = append(errs, Open(&f, name))
-		h.files = append(h.files, f)
+		*h = append(*h, f)
 	}
 	return errors.Join(errs...)
 }
 
-func (h *hugePages) read(r *rt.JobReading, buf *procfile.Buffer) {
-	for i := range h.files {
-		if n, ok := Number(&h.files[i], buf); ok {
+func (h hugePages) read(r *rt.JobReading, buf *procfile.Buffer) {
+	for i := range h {
+		if n, ok := Number(&h[i], buf); ok {
 			Add(&r.HugeTLB, rt.Some(n))
 		}
 	}
 }
 
-func (h *hugePages) close() {
-	for i := range h.files {
-		h.files[i].Retire()
+func (h hugePages) close() {
+	for i := range h {
+		h[i].Retire()
 	}
 }
 

@@ -3,6 +3,11 @@ package counters
 import (
 	"bytes"
 	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/procfile"
@@ -24,8 +29,7 @@ func keyed(figures map[string]figure) func([]byte, *rt.JobReading) {
 	}
 }
 
-// parseCPUStat parses the v2 file cpu.stat, microseconds; only the cpu controller adds
-// throttled_usec.
+// parseCPUStat parses the v2 file cpu.stat. Only the cpu controller adds throttled_usec.
 var parseCPUStat = keyed(map[string]figure{
 	"usage_usec":     func(r *rt.JobReading) *rt.Opt[uint64] { return &r.CPUUsage },
 	"user_usec":      func(r *rt.JobReading) *rt.Opt[uint64] { return &r.CPUUser },
@@ -33,8 +37,7 @@ var parseCPUStat = keyed(map[string]figure{
 	"throttled_usec": func(r *rt.JobReading) *rt.Opt[uint64] { return &r.CPUThrottled },
 })
 
-// parseCPUStatV1 parses the v1 file cpu.stat of the cpu controller: throttled_time
-// in nanoseconds.
+// parseCPUStatV1 parses the v1 file cpu.stat of the cpu controller: nanoseconds.
 func parseCPUStatV1(b []byte, r *rt.JobReading) {
 	if n, ok := ParseKey(b, "throttled_time"); ok {
 		r.CPUThrottled.Set(n / 1000)
@@ -83,8 +86,7 @@ func setSum(o *rt.Opt[uint64], b []byte, first, second string) {
 // multiple of the page size below 2^63.
 const unlimitedV1 = 1 << 62
 
-// parseMemoryStatV1 parses the v1 file memory.stat. Its total_ lines count for the whole
-// tree: bytes, and counts of faults.
+// parseMemoryStatV1 parses the v1 file memory.stat: total_ is that of the whole tree.
 func parseMemoryStatV1(b []byte, r *rt.JobReading) {
 	memoryStatV1(b, r)
 	setSum(&r.Active, b, "total_active_anon", "total_active_file")
@@ -197,8 +199,7 @@ func stepFilesV1(stacked Majors) []file {
 	}
 }
 
-// jobFilesV1 are the files that only a job's reading has. cpu.stat counts for its own
-// directory alone.
+// jobFilesV1 are the job's alone. cpu.stat counts for its own directory alone.
 func jobFilesV1() []file {
 	return []file{
 		{controller: "cpu", name: "cpu.stat", parse: parseCPUStatV1},
@@ -261,4 +262,85 @@ func parseMemoryMax(b []byte, r *rt.JobReading) {
 	if n, ok := parseNumber(b); ok {
 		r.MemLimit.Set(n)
 	}
+}
+
+// Majors are major numbers of block devices.
+type Majors []uint64
+
+// hides says whether "major:minor" is a stacked device, or no device.
+func (m Majors) hides(device []byte) bool {
+	before, after, _ := bytes.Cut(device, []byte{':'})
+	major, ok := procfile.Uint(before)
+	_, isDevice := procfile.Uint(after)
+	return !ok || !isDevice || slices.Contains(m, major)
+}
+
+// ReadStackedMajors reads from <procRoot>/devices which block devices are stacked on
+// others (device mapper, md, loop, zram): their I/O is counted again below them. The
+// kernel assigns most of these numbers at run time. Without the file there are none.
+func ReadStackedMajors(procRoot string) Majors {
+	b, err := os.ReadFile(filepath.Join(procRoot, "devices"))
+	if err != nil {
+		return nil
+	}
+	return parseStackedMajors(b)
+}
+
+// parseStackedMajors parses the lines "253 device-mapper" of the block devices.
+func parseStackedMajors(b []byte) Majors {
+	var out Majors
+	block := false
+	for line := range bytes.Lines(b) {
+		f := strings.Fields(string(line))
+		if len(f) == 2 && f[1] == "devices:" {
+			block = f[0] == "Block"
+			continue
+		}
+		if !block || len(f) != 2 {
+			continue
+		}
+		switch f[1] {
+		case "device-mapper", "md", "mdp", "loop", "zram":
+			if n, err := strconv.ParseUint(f[0], 10, 64); err == nil {
+				out = append(out, n)
+			}
+		}
+	}
+	return out
+}
+
+// parseIOStat sums the v2 file io.stat over the devices that stand on no other,
+// bytes. A line is "8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=5 dios=6"; the file is
+// empty before the first I/O.
+func parseIOStat(b []byte, stacked Majors) (read, write uint64) {
+	eachNumber(b, func(device, key []byte, n uint64) {
+		switch {
+		case string(key) == "rbytes" && !stacked.hides(device):
+			read += n
+		case string(key) == "wbytes" && !stacked.hides(device):
+			write += n
+		}
+	})
+	return read, write
+}
+
+// parseBlkio sums the v1 file blkio.throttle.io_service_bytes_recursive over the
+// devices that stand on no other, bytes. A line is "8:0 Read 4096"; the last one,
+// "Total 4096", names no device.
+func parseBlkio(b []byte, stacked Majors) (read, write uint64) {
+	for len(b) > 0 {
+		var line []byte
+		line, b = procfile.Line(b)
+		device, rest := procfile.Field(line)
+		kind, value := procfile.Field(rest)
+		n, ok := parseNumber(procfile.Trim(value))
+		switch {
+		case !ok, stacked.hides(device):
+		case string(kind) == "Read":
+			read += n
+		case string(kind) == "Write":
+			write += n
+		}
+	}
+	return read, write
 }

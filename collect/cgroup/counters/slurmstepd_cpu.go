@@ -304,11 +304,9 @@ func (p *externSleeper) find(procRoot, userDir string) {
 	oldest, start := 0, uint64(0)
 	for _, pid := range pids {
 		stat, err := procfile.ReadStat(procRoot, pid)
+		_, ok := ownTime(&stat)
 		isOldest := oldest == 0 || stat.Start < start
-		if err != nil || !isOldest {
-			continue
-		}
-		if _, ok := ownTime(&stat); ok {
+		if err == nil && ok && isOldest {
 			oldest, start = pid, stat.Start
 		}
 	}

@@ -9,8 +9,7 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// directory is one directory of the job in one hierarchy: the job's own, a step's, a
-// task's.
+// directory is one directory of one hierarchy: the job's own, a step's, a task's.
 type directory struct {
 	path string
 	at   cgroupfs.Dir
@@ -30,12 +29,11 @@ func (n *directory) groups(yield func(*Group) bool) {
 	}
 }
 
-// hierarchy is the job's directory in one hierarchy and all below it, the job's own
-// first.
+// hierarchy is the job's directory in one hierarchy, and all below it.
 type hierarchy struct {
 	dir         string
-	controllers []string // v1: those of this hierarchy, the important ones first; v2: cgroupfs.Unified
-	dirs        []*directory
+	controllers []string     // v1: those of this hierarchy, the important ones first; v2: cgroupfs.Unified
+	dirs        []*directory // the job's own first
 
 	fail, oomKill rt.Opt[uint64] // what removed directories had at their last reading
 }

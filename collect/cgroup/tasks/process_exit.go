@@ -131,3 +131,45 @@ func (s *Set) ProcessExited(pidfd int) bool {
 	}
 	return true
 }
+
+// ReadEnding reads the steps and tasks of a directory that was removed or has no process
+// any more: soon they cannot be read. A task is read once at its step's end, for there can
+// be many, and before its step, which can be read a little longer.
+func (s *Set) ReadEnding(root, path, step string, isRemoved bool) {
+	var own *Group
+	if n := s.find(root).find(path); n != nil {
+		own = n.own
+	}
+	if own != nil && isRemoved {
+		own.task.isGone = true
+	}
+	for _, g := range s.groups {
+		if g.r.Step != step || !g.isTask() {
+			continue
+		}
+		isAffected := g == own
+		if isRemoved {
+			isAffected = !g.task.isLastRead && !g.isFinal
+		}
+		if isAffected {
+			s.readEndingTask(g, isRemoved)
+		}
+	}
+	for _, g := range s.groups {
+		isAffected := isRemoved || g == own
+		if g.r.Step == step && !g.isTask() && isAffected {
+			s.finishStep(g)
+			s.read(g)
+		}
+	}
+}
+
+func (s *Set) readEndingTask(g *Group, isRemoved bool) {
+	g.task.isLastRead = isRemoved
+	g.unwatch() // the process may have gone elsewhere
+	g.task.looks = max(g.task.looks, 1)
+	s.watchExit(g)
+	if !isRemoved || !g.isFinal {
+		s.read(g)
+	}
+}

@@ -189,7 +189,7 @@ func (s *Set) newGroup(n *directory) *Group {
 		return nil
 	}
 	g := &Group{r: rt.StepReading{Step: n.at.Step, Task: n.at.Task}, files: counters.NewStepFiles(s.version, s.stacked)}
-	g.task.pidfd, g.task.looks = -1, maxLooks
+	g.task = taskState{pidfd: -1, looks: maxLooks}
 	s.groups = append(s.groups, g)
 	return g
 }
@@ -262,48 +262,6 @@ func (s *Set) read(g *Group) bool {
 		}
 	}
 	return now.CPUUsage.Valid()
-}
-
-// ReadEnding reads the steps and tasks of a directory that was removed or has no process
-// any more: soon they cannot be read. A task is read once at its step's end, for there can
-// be many, and before its step, which can be read a little longer.
-func (s *Set) ReadEnding(root, path, step string, isRemoved bool) {
-	var own *Group
-	if n := s.find(root).find(path); n != nil {
-		own = n.own
-	}
-	if own != nil && isRemoved {
-		own.task.isGone = true
-	}
-	for _, g := range s.groups {
-		if g.r.Step != step || !g.isTask() {
-			continue
-		}
-		isAffected := g == own
-		if isRemoved {
-			isAffected = !g.task.isLastRead && !g.isFinal
-		}
-		if isAffected {
-			s.readEndingTask(g, isRemoved)
-		}
-	}
-	for _, g := range s.groups {
-		isAffected := isRemoved || g == own
-		if g.r.Step == step && !g.isTask() && isAffected {
-			s.finishStep(g)
-			s.read(g)
-		}
-	}
-}
-
-func (s *Set) readEndingTask(g *Group, isRemoved bool) {
-	g.task.isLastRead = isRemoved
-	g.unwatch() // the process may have gone elsewhere
-	g.task.looks = max(g.task.looks, 1)
-	s.watchExit(g)
-	if !isRemoved || !g.isFinal {
-		s.read(g)
-	}
 }
 
 // EndGroups lists the steps and tasks that have no directory any more as ended. A task

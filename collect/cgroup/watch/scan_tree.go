@@ -44,9 +44,8 @@ type watchedDir struct {
 	held int   // else a descriptor, which keeps the inode number from being used again; -1 for none
 }
 
-// NewWatcher returns a Watcher that does not look yet. The candidates are tried in their
-// order, and the first one of which a directory exists is the job's: the most certain
-// one is first. The error says which candidate is malformed.
+// NewWatcher returns a Watcher that does not look yet. The first candidate of which a
+// directory exists is the job's. The error says which candidate is malformed.
 func NewWatcher(candidates []cgroupfs.Candidate, visitor Visitor) (*Watcher, error) {
 	s, err := newSearch(candidates)
 	if err != nil {
@@ -216,8 +215,7 @@ func (d *watchedDir) hold(dir string) {
 	}
 }
 
-// isAt says whether the held directory is at path; if it could not be held, whether
-// any directory is.
+// isAt says whether the held directory is at path, or any if none could be held.
 func (d *watchedDir) isAt(path string) bool {
 	var now, held unix.Stat_t
 	if err := unix.Stat(path, &now); err != nil {

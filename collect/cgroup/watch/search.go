@@ -46,9 +46,8 @@ func newSearch(candidates []cgroupfs.Candidate) (search, error) {
 	return s, nil
 }
 
-// Found returns the candidate's layout and the job's directory; for v1 the one of
-// cpuacct, or else of the next controller that exists. It is false before any directory
-// appeared, and keeps its last answer after the end.
+// Found returns the candidate's layout and the job's directory; for v1 the one of the most
+// important controller that exists. It is false before any directory appeared.
 func (w *Watcher) Found() (layout, path string, ok bool) {
 	return w.search.layout, w.search.path, w.search.path != ""
 }
@@ -264,8 +263,7 @@ func splitPath(dir string) []string { return strings.Split(strings.TrimPrefix(di
 // isPattern says whether a path element has to be matched instead of opened.
 func isPattern(elem string) bool { return strings.ContainsAny(elem, `*?[\`) }
 
-// bindings are the names that the patterns of elems matched in found, the elements of
-// the path that was found.
+// bindings are the names that the patterns of elems matched in the path found.
 func bindings(elems, found []string) []string {
 	var out []string
 	for i, e := range elems {
