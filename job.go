@@ -22,13 +22,7 @@ const (
 )
 
 // String returns the phase's name as the spool's views show it.
-func (p JobPhase) String() string {
-	names := [...]string{"none", "pending", "present", "gone"}
-	if int(p) < len(names) {
-		return names[p]
-	}
-	return "unknown"
-}
+func (p JobPhase) String() string { return nameOf(int(p), "none", "pending", "present", "gone") }
 
 // JobReading holds what was read of the job's cgroup on this node.
 type JobReading struct {

@@ -14,9 +14,12 @@ const (
 
 // String returns the reason's name as the spool's views show it.
 func (r Reason) String() string {
-	names := [...]string{"tick", "first", "appeared", "last", "stop"}
-	if int(r) < len(names) {
-		return names[r]
+	return nameOf(int(r), "tick", "first", "appeared", "last", "stop")
+}
+
+func nameOf(n int, names ...string) string {
+	if n < len(names) {
+		return names[n]
 	}
 	return "unknown"
 }

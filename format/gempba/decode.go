@@ -12,26 +12,37 @@ import (
 
 // Decoder decodes the lines of a broadcast.
 type Decoder struct {
-	r    *bufio.Reader
-	buf  []byte
-	line int
-	err  error
+	lines *bufio.Scanner
+	line  int // number of the last one
 }
 
 // NewDecoder returns a decoder of r, which may read ahead.
-func NewDecoder(r io.Reader) *Decoder { return &Decoder{r: bufio.NewReaderSize(r, 64<<10)} }
+func NewDecoder(r io.Reader) *Decoder {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 64<<10), MaxLine)
+	lines.Split(splitLine)
+	return &Decoder{lines: lines}
+}
+
+// splitLine is a bufio.SplitFunc of lines that all end in a newline.
+func splitLine(data []byte, atEOF bool) (advance int, line []byte, err error) {
+	if end := bytes.IndexByte(data, '\n'); end >= 0 {
+		return end + 1, data[:end], nil
+	}
+	if atEOF && len(data) > 0 {
+		return 0, nil, ErrCut
+	}
+	return 0, nil, nil
+}
 
 // Next decodes the next line. At the end it returns io.EOF, or ErrCut if the stream ends within a
 // line. After an error that wraps ErrFormat, ErrVersion or ErrLimit it continues with the next
 // line. After a line longer than MaxLine, or an error of the stream, every further call returns
 // the same error.
 func (d *Decoder) Next() (*Envelope, error) {
-	for {
-		line, err := d.readLine()
-		if err != nil {
-			return nil, err
-		}
-		line = bytes.TrimSpace(line)
+	for d.lines.Scan() {
+		d.line++
+		line := bytes.TrimSpace(d.lines.Bytes())
 		if len(line) == 0 {
 			continue
 		}
@@ -41,6 +52,16 @@ func (d *Decoder) Next() (*Envelope, error) {
 		}
 		return e, nil
 	}
+	switch err := d.lines.Err(); {
+	case err == nil:
+		return nil, io.EOF
+	case errors.Is(err, bufio.ErrTooLong):
+		return nil, fmt.Errorf("line %d of the telemetry has more than %d bytes: %w", d.line+1, MaxLine, ErrLimit)
+	case errors.Is(err, ErrCut):
+		return nil, fmt.Errorf("line %d of the telemetry: %w", d.line+1, ErrCut)
+	default:
+		return nil, fmt.Errorf("read line %d of the telemetry: %w", d.line+1, err)
+	}
 }
 
 // All yields the lines until the end. After an error that concerns one line, continuing skips it.
@@ -48,43 +69,9 @@ func (d *Decoder) All() iter.Seq2[*Envelope, error] {
 	return func(yield func(*Envelope, error) bool) {
 		for {
 			e, err := d.Next()
-			if errors.Is(err, io.EOF) || !yield(e, err) || d.err != nil {
+			if errors.Is(err, io.EOF) || !yield(e, err) || d.lines.Err() != nil {
 				return
 			}
-		}
-	}
-}
-
-// readLine reads a line of at most MaxLine bytes.
-func (d *Decoder) readLine() ([]byte, error) {
-	if d.err != nil {
-		return nil, d.err
-	}
-	d.line++
-	d.buf = d.buf[:0]
-	for {
-		part, err := d.r.ReadSlice('\n')
-		if len(d.buf)+len(part) > MaxLine {
-			d.err = fmt.Errorf("line %d of the telemetry has more than %d bytes: %w", d.line, MaxLine, ErrLimit)
-			return nil, d.err
-		}
-		switch {
-		case err == nil && len(d.buf) == 0:
-			return part, nil
-		case err == nil:
-			d.buf = append(d.buf, part...)
-			return d.buf, nil
-		case errors.Is(err, bufio.ErrBufferFull):
-			d.buf = append(d.buf, part...)
-		case errors.Is(err, io.EOF) && len(d.buf)+len(part) == 0:
-			d.err = io.EOF
-			return nil, d.err
-		case errors.Is(err, io.EOF):
-			d.err = fmt.Errorf("line %d of the telemetry: %w", d.line, ErrCut)
-			return nil, d.err
-		default:
-			d.err = fmt.Errorf("read line %d of the telemetry: %w", d.line, err)
-			return nil, d.err
 		}
 	}
 }

@@ -46,8 +46,10 @@ func finiteJSON(line []byte) []byte {
 
 // wordEnd returns the end of the letters and the other characters from i on.
 func wordEnd(line []byte, i int, others string) int {
-	for i < len(line) && (isLetter(line[i]) || strings.IndexByte(others, line[i]) >= 0) {
-		i++
+	for ; i < len(line); i++ {
+		if !isLetter(line[i]) && strings.IndexByte(others, line[i]) < 0 {
+			break
+		}
 	}
 	return i
 }

@@ -85,44 +85,46 @@ func appendScalars(dst []byte, timestamp int64, s *rt.Scalars) []byte {
 
 // Each of these functions appends a comma and a field, which is empty if the value was not read.
 
-func whole(dst []byte, o rt.Opt[uint64]) []byte {
+func column[T any](dst []byte, o rt.Opt[T], one func([]byte, T) []byte) []byte {
 	dst = append(dst, ',')
 	if v, ok := o.Get(); ok {
-		dst = strconv.AppendUint(dst, v, 10)
+		return one(dst, v)
 	}
 	return dst
 }
 
+func whole(dst []byte, o rt.Opt[uint64]) []byte { return column(dst, o, appendUint) }
+
 func thousandths(dst []byte, o rt.Opt[uint64]) []byte {
-	dst = append(dst, ',')
-	if v, ok := o.Get(); ok {
-		dst = fixed(dst, v, 1000)
-	}
-	return dst
+	return column(dst, o, func(dst []byte, v uint64) []byte { return fixed(dst, v, 1000) })
 }
 
 func fraction(dst []byte, o rt.Opt[float64]) []byte {
-	dst = append(dst, ',')
-	v, ok := o.Get()
-	if !ok || math.IsNaN(v) || math.IsInf(v, 0) {
-		return dst
-	}
-	if math.Abs(v) < 0.00005 {
-		v = 0 // no "-0.0000"
-	}
-	return strconv.AppendFloat(dst, v, 'f', 4, 64)
+	return column(dst, o, func(dst []byte, v float64) []byte {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return dst
+		}
+		if math.Abs(v) < 0.00005 {
+			v = 0 // no "-0.0000"
+		}
+		return strconv.AppendFloat(dst, v, 'f', 4, 64)
+	})
+}
+
+func mebibytes(dst []byte, o rt.Opt[uint64]) []byte {
+	const unit, mask = 10_000, 1<<20 - 1
+	return column(dst, o, func(dst []byte, v uint64) []byte { return fixed(dst, v>>20*unit+(v&mask*unit+1<<19)>>20, unit) })
 }
 
 // space appends total, used and free in GB. All are multiples of 1000 bytes as
 // printed, so that used is exactly total - free (T-CSV-04).
 func space(dst []byte, totalBytes, freeBytes rt.Opt[uint64]) []byte {
 	const unit = 1_000_000
-	total, ok1 := thousands(totalBytes).Get()
-	free, ok2 := thousands(freeBytes).Get()
-	dst = append(dst, ',')
-	if ok1 {
-		dst = fixed(dst, total, unit)
-	}
+	totalBytes, freeBytes = thousands(totalBytes), thousands(freeBytes)
+	total, ok1 := totalBytes.Get()
+	free, ok2 := freeBytes.Get()
+	gigabytes := func(dst []byte, v uint64) []byte { return fixed(dst, v, unit) }
+	dst = column(dst, totalBytes, gigabytes)
 	dst = append(dst, ',')
 	switch {
 	case !ok1 || !ok2:
@@ -131,11 +133,7 @@ func space(dst []byte, totalBytes, freeBytes rt.Opt[uint64]) []byte {
 	default:
 		dst = fixed(dst, total-free, unit)
 	}
-	dst = append(dst, ',')
-	if ok2 {
-		dst = fixed(dst, free, unit)
-	}
-	return dst
+	return column(dst, freeBytes, gigabytes)
 }
 
 func thousands(o rt.Opt[uint64]) rt.Opt[uint64] {
@@ -147,16 +145,6 @@ func thousands(o rt.Opt[uint64]) rt.Opt[uint64] {
 		return rt.Some(v/1000 + 1)
 	}
 	return rt.Some(v / 1000)
-}
-
-func mebibytes(dst []byte, o rt.Opt[uint64]) []byte {
-	dst = append(dst, ',')
-	v, ok := o.Get()
-	if !ok {
-		return dst
-	}
-	const unit, mask = 10_000, 1<<20 - 1
-	return fixed(dst, v>>20*unit+(v&mask*unit+1<<19)>>20, unit)
 }
 
 // fixed appends v / unit with as many decimals as unit has zeros.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -171,14 +172,9 @@ func (e *encoder) number(name, value string) {
 
 func formatFloat(v float64) string { return strconv.FormatFloat(math.Abs(v), 'f', -1, 64) } // no "-0"
 
+var escaped = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
+
 // appendString appends a text that clean returned as a JSON string.
 func appendString(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	for i := range len(s) {
-		if s[i] == '"' || s[i] == '\\' {
-			dst = append(dst, '\\')
-		}
-		dst = append(dst, s[i])
-	}
-	return append(dst, '"')
+	return append(append(append(dst, '"'), escaped.Replace(s)...), '"')
 }

@@ -64,14 +64,7 @@ func appendElement(dst []byte, text string) []byte {
 }
 
 func appendQuoted(dst []byte, text string) []byte {
-	dst = append(dst, '"')
-	for i := range len(text) {
-		if text[i] == '"' {
-			dst = append(dst, '"')
-		}
-		dst = append(dst, text[i])
-	}
-	return append(dst, '"')
+	return append(append(append(dst, '"'), strings.ReplaceAll(text, `"`, `""`)...), '"')
 }
 
 // SplitFree parses one line of free CSV with either quoting. A field without a name has an empty
@@ -156,21 +149,12 @@ func cutField(s string) (text, rest string, more bool, err error) {
 // clean replaces what the formats do not allow: invalid UTF-8 and control characters. The name of a
 // process can have any bytes.
 func clean(s string) string {
-	if plain(s) {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
+	return strings.Map(func(r rune) rune {
 		if control(r) {
-			r = utf8.RuneError
+			return utf8.RuneError
 		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
-
-func plain(s string) bool {
-	return utf8.ValidString(s) && strings.IndexFunc(s, control) < 0
+		return r
+	}, s)
 }
 
 func control(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }
