@@ -93,8 +93,7 @@ func (p *Prober) Probe(ctx context.Context, vendors []Vendor) rt.Host {
 	return rt.Host{}
 }
 
-// guarded turns a panic into an empty answer, so that a defect in one vendor's probe does
-// not end the program.
+// guarded turns a panic into an empty answer: a defect in a probe must not end the program.
 func guarded(ask func() rt.Host) (h rt.Host) {
 	defer func() {
 		if recover() != nil {

@@ -179,8 +179,7 @@ func (s *Source) cray() []domain {
 	return out
 }
 
-// list returns the entries of a directory that begin with prefix, ordered by their names
-// and the numbers in them; none if there is no directory.
+// list returns the entries of a directory that begin with prefix, in natural order.
 func list(dir, prefix string) []string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -15,8 +15,7 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// amd reads the cards of the module amdgpu below
-// /sys/bus/pci/drivers/amdgpu/<PCI address>/.
+// amd reads the cards of amdgpu below /sys/bus/pci/drivers/amdgpu/<PCI address>/.
 type amd struct {
 	sys   string
 	again time.Time // of the next listing of the cards
@@ -38,11 +37,7 @@ type amdCard struct {
 	clock       attribute // pp_dpm_sclk, the states of the graphics clock
 }
 
-func newAMD(sysRoot string) *amd { return &amd{sys: sysRoot} }
-
 func (a *amd) vendor() string { return "AMD" }
-
-func (a *amd) enableDetails() { a.details = true }
 
 func (a *amd) close() {
 	for i := range a.cards {
@@ -69,8 +64,7 @@ func (a *amd) read(r *reading) {
 	}
 }
 
-// list finds the cards. The other entries of the driver (bind, module, new_id) are no PCI
-// addresses.
+// list finds the cards. The driver's other entries (bind, module) are no PCI addresses.
 func (a *amd) list() error {
 	driver := filepath.Join(a.sys, "bus/pci/drivers/amdgpu")
 	entries, err := os.ReadDir(driver)
@@ -156,8 +150,7 @@ func (a *amd) number(c *amdCard, f *attribute, r *reading) (uint64, bool) {
 	return procfile.Uint(procfile.Trim(a.bytes(c, f, r)))
 }
 
-// bytes reads an attribute; nil if the card does not have it or it cannot be read now. The
-// bytes are valid until the next call.
+// bytes reads an attribute, until the next call; nil if the card does not have it now.
 func (a *amd) bytes(c *amdCard, f *attribute, r *reading) []byte {
 	f.failed = false
 	if !f.file.IsOpen() {
@@ -235,8 +228,7 @@ func (a *amd) readDetails(c *amdCard, r *reading) {
 	r.details = append(r.details, d)
 }
 
-// parseClock finds the clock in MHz in pp_dpm_sclk, which has one state a line and a star
-// after the current one: "1: 1700Mhz *".
+// parseClock finds the clock in MHz of the current state in pp_dpm_sclk: "1: 1700Mhz *".
 func parseClock(b []byte) (uint64, bool) {
 	for len(b) > 0 {
 		var line []byte

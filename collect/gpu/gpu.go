@@ -125,23 +125,12 @@ func (s *Source) Details(dst []Details) []Details { return append(dst, s.now.det
 func (s *Source) find() {
 	if !s.nvidia && exists(filepath.Join(s.dev, "nvidiactl")) {
 		s.nvidia = true
-		s.drivers = append(s.drivers, newWorker(s.withDetails(newNVIDIA(s.processes))))
+		s.drivers = append(s.drivers, newWorker(newNVIDIA(s.processes, s.details)))
 	}
 	if !s.amd && exists(filepath.Join(s.sys, "module/amdgpu")) {
 		s.amd = true
-		s.drivers = append(s.drivers, newWorker(s.withDetails(newAMD(s.sys))))
+		s.drivers = append(s.drivers, newWorker(&amd{sys: s.sys, details: s.details}))
 	}
-}
-
-// detailer is a driver that has details.
-type detailer interface{ enableDetails() }
-
-// withDetails makes a driver read details if the source needs them.
-func (s *Source) withDetails(d driver) driver {
-	if of, ok := d.(detailer); ok && s.details {
-		of.enableDetails()
-	}
-	return d
 }
 
 func exists(path string) bool {

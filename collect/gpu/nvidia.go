@@ -34,8 +34,8 @@ type nvidia struct {
 // has reports whether NVML has a function: calling a missing one ends the process.
 func (n *nvidia) has(symbol string) bool { return n.lib.Extensions().LookupSymbol(symbol) == nil }
 
-func newNVIDIA(processes bool) driver {
-	return &nvidia{lib: nvml.New(), processes: processes}
+func newNVIDIA(processes, details bool) driver {
+	return &nvidia{lib: nvml.New(), processes: processes, details: details}
 }
 
 func (n *nvidia) vendor() string { return "NVIDIA" }
@@ -108,8 +108,7 @@ func (n *nvidia) open() error {
 	return nil
 }
 
-// list finds the GPUs and their MIG instances. A known GPU that does not answer stays in
-// the list, as lost.
+// list finds the GPUs and MIG instances. A known GPU without an answer stays, as lost.
 func (n *nvidia) list() {
 	count, ret := n.lib.DeviceGetCount()
 	if ret != nvml.SUCCESS {
@@ -179,8 +178,6 @@ func nvmlError(ret nvml.Return) error {
 	}
 	return ret
 }
-
-func (n *nvidia) enableDetails() { n.details = true }
 
 // detail is one call of NVML and the function that it needs.
 type detail struct {

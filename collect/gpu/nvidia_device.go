@@ -206,8 +206,7 @@ func (g *nvidiaGPU) lose(ret nvml.Return) {
 	g.trouble = g.away
 }
 
-// fail records that a value could not be read. An instance with an invalid handle was
-// destroyed.
+// fail records a failed reading. An instance with an invalid handle was destroyed.
 func (g *nvidiaGPU) fail(what string, ret nvml.Return) {
 	isInvalid := ret == nvml.ERROR_INVALID_ARGUMENT || ret == nvml.ERROR_NOT_FOUND
 	if g.kind == migInstance && isInvalid {

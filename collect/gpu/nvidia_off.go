@@ -10,7 +10,7 @@ import (
 // nvidia replaces NVML, which can only be loaded with cgo.
 type nvidia struct{}
 
-func newNVIDIA(bool) driver { return nvidia{} }
+func newNVIDIA(_, _ bool) driver { return nvidia{} }
 
 func (nvidia) vendor() string { return "NVIDIA" }
 

@@ -110,8 +110,7 @@ func (t *tracker) mark(r *reading) bool {
 	return err == nil
 }
 
-// fit returns an error if the list cannot be of these devices. It records the error when
-// the devices have changed.
+// fit is allocation.fits, and records the error when the devices have changed.
 func (t *tracker) fit(devices []rt.GPUReading) error {
 	isListed := func(uuid string, g rt.GPUReading) bool { return g.UUID == uuid }
 	if t.listed != nil && slices.EqualFunc(t.listed, devices, isListed) {

@@ -123,8 +123,7 @@ func isNoDrive(name string) bool {
 	return strings.HasPrefix(name, "dm-")
 }
 
-// firstLine is the first line of a file without blanks at its ends; empty if the file
-// cannot be read.
+// firstLine is the trimmed first line of a file; empty if the file cannot be read.
 func firstLine(path string) string {
 	b, err := os.ReadFile(path)
 	if err != nil {

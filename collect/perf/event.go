@@ -193,8 +193,7 @@ func (e *Event) set(pmu, field string) error {
 	return scatter(to, bits, value, name)
 }
 
-// scatter sets the bits of value, the lowest first, at the positions of a format such as
-// "0-7,32-35".
+// scatter sets the bits of value, lowest first, at the positions of a format: "0-7,32-35".
 func scatter(to *uint64, bits string, value uint64, name string) error {
 	for part := range strings.SplitSeq(bits, ",") {
 		from, last, ok := procfile.Range(part, 8)

@@ -29,8 +29,7 @@ type group struct {
 
 const readFormat = unix.PERF_FORMAT_GROUP | unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING
 
-// openOn opens events on each of the CPUs, see openGroups. After an error it returns those
-// of the CPUs before.
+// openOn is openGroups for several CPUs. After an error it returns those of the CPUs before.
 func openOn(name string, events []Event, cgroup int, on []cpu) ([]group, error) {
 	var out []group
 	for _, c := range on {

@@ -208,8 +208,7 @@ func (s *Source) pause(snap *rt.Snapshot, enabled, running uint64) error {
 		100*float64(running)/float64(enabled), pauseTime)}
 }
 
-// readPaused reads the software events, which continue during a pause, and ends the pause
-// when its time is over.
+// readPaused reads the software events, which continue, and ends a pause that is over.
 func (s *Source) readPaused(snap *rt.Snapshot) error {
 	isOver := snap.Boot >= s.paused
 	for i := range s.job {
@@ -304,8 +303,7 @@ func ofPMU(pmu, list string) string {
 	return strings.Join(words, ",")
 }
 
-// openJob opens the job's events on all CPUs, or the software events if this machine does
-// not have them.
+// openJob opens the job's events on all CPUs, or substitutes if the machine has none.
 func (s *Source) openJob(wall int64, dir string) error {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -347,8 +345,7 @@ func (s *Source) openCore(events []Event, cgroup int, on []cpu) (err error) {
 	return err
 }
 
-// openJobNode opens the node's events that accompany the job's. The job's counters are
-// valid without them.
+// openJobNode opens the node's events next to the job's, which are valid without them.
 func (s *Source) openJobNode(wall int64, on []cpu) {
 	ofJob := len(s.job)
 	events, err := Parse(s.o.Sys, s.o.Node)

@@ -23,8 +23,7 @@ type Fabric struct {
 	retryBackoff
 }
 
-// port is one port. Its counters have the names of the InfiniBand specification; the unit
-// of data is four octets.
+// port is one port. The unit of its counters of data is four octets.
 type port struct {
 	path string
 	fds  [4]procfile.File // of portCounters

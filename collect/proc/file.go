@@ -13,8 +13,7 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// file is a file that is held open. The first read opens it, and so does the next read
-// after an error.
+// file is held open. The first read opens it, and so does the next read after an error.
 type file struct {
 	path string
 	open procfile.File
@@ -78,8 +77,7 @@ func (p *peek) open(flags int) (f procfile.File, err error) {
 	return f, err
 }
 
-// read returns the file's text without blanks at its ends. The bytes are valid until the
-// next call.
+// read returns the file's text without blanks at its ends, valid until the next call.
 func (p *peek) read() ([]byte, error) {
 	f, err := p.open(0)
 	if err != nil {
@@ -130,8 +128,7 @@ func (p *peek) link() ([]byte, error) {
 	return target[bytes.LastIndexByte(target, '/')+1:], nil
 }
 
-// keep returns the bytes as a string: old if it is the same text, so that a refresh
-// without a change allocates nothing.
+// keep returns the bytes as a string: old if it is the same, so that nothing is allocated.
 func keep(old string, b []byte) string {
 	if old == string(b) {
 		return old

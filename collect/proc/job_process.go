@@ -35,8 +35,7 @@ type jobProcess struct {
 	status procfile.File
 }
 
-// hold opens the process's files, to read them again with pread. A file that cannot be
-// opened is read by its path each time.
+// hold opens the process's files. One that cannot be opened is read by its path each time.
 func (p *jobProcess) hold(names *peek, root string) {
 	p.held = true
 	p.stat, _ = names.path(root).num(p.pid).str("/stat").open(0)
@@ -59,8 +58,7 @@ func (p *jobProcess) text(names *peek, root, name string, f *procfile.File) ([]b
 	return names.buf.Read(f)
 }
 
-// refresh reads the process again and is false if it has ended. denied means that the
-// tracker may not read its bytes.
+// refresh reads the process again. denied means that the tracker may not read its bytes.
 func (p *jobProcess) refresh(names *peek, root string) (alive, denied bool) {
 	b, err := p.text(names, root, "/stat", &p.stat)
 	if isUnread(err) {

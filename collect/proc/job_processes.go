@@ -118,8 +118,7 @@ func (j *JobProcs) StepEnds(step string, pids []int) {
 	j.reapers.read(step)
 }
 
-// isRunning reports whether the job has processes although its cgroup does not exist:
-// the resource manager may create none.
+// isRunning reports whether the job has processes: its cgroup may never be created.
 func (j *JobProcs) isRunning() bool {
 	if len(j.procs) == 0 && !j.seen {
 		j.pids = j.list.Procs(j.pids[:0])
@@ -233,8 +232,7 @@ func (j *JobProcs) trackReaper(p *jobProcess) {
 // of another number, and then to the task's.
 const maxLooks = 4
 
-// locateStep finds the step and task of p. If no cgroup has them, the pssReader reads
-// the environment.
+// locateStep finds the step and task of p by its cgroup; the pssReader by its environment.
 func (j *JobProcs) locateStep(p *jobProcess) {
 	p.looks++
 	b, err := j.names.path(j.fs.Proc).num(p.pid).str("/cgroup").read()
@@ -303,8 +301,7 @@ func (j *JobProcs) removeEnded() {
 	j.io.add(j.lost)
 }
 
-// collector is the counter in which an ended process should appear: that of its nearest
-// living ancestor, or of the slurmstepd above.
+// collector is the counter of the nearest living ancestor, or of the slurmstepd above.
 func (j *JobProcs) collector(p *jobProcess) *processCounter {
 	for range j.procs {
 		i, ok := j.at[p.ppid]
@@ -362,8 +359,7 @@ func (t *topN) offer(i int, value uint64, n int) {
 	t.at[k], t.values[k] = i, value
 }
 
-// show appends the processes that used most CPU time since the last scan, then those
-// with most memory that are not among them.
+// show appends the processes with most CPU time since the last scan, then most memory.
 func (j *JobProcs) show(s *rt.Snapshot) {
 	j.top.reset()
 	for i := range j.procs {

@@ -71,8 +71,7 @@ func (l *listing) look(pid int) (Listed, bool) {
 	return p, true
 }
 
-// parseStatus parses the fields of /proc/<pid>/status (proc_pid_status(5)) that List
-// needs. A missing line leaves its field absent.
+// parseStatus parses /proc/<pid>/status (proc_pid_status(5)). A field without a line is absent.
 func parseStatus(b []byte, p *Listed) {
 	var data, stack rt.Opt[uint64]
 	for len(b) > 0 {

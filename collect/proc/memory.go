@@ -13,8 +13,7 @@ func NewMemory(fs FS) *File {
 	return &File{"memory", file{path: fs.Proc + "/meminfo"}, func(b []byte, s *rt.Snapshot) error { return parseMeminfo(b, &s.Node) }}
 }
 
-// parseMeminfo sets the fields of n that have a line, in bytes. The file's "kB" are 1024
-// bytes.
+// parseMeminfo sets the fields of n that have a line, in bytes. "kB" are 1024 bytes.
 func parseMeminfo(b []byte, n *rt.NodeReading) error {
 	for len(b) > 0 {
 		key, kib, ok, rest := procfile.Pair(b)

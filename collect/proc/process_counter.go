@@ -1,7 +1,6 @@
 package proc
 
-// counters are two counters of one thing: bytes in and out, bytes read and written,
-// user and system time.
+// counters are two counters of one thing: bytes read and written, user and system time.
 type counters [2]uint64
 
 func (c *counters) add(o counters) {

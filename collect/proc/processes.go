@@ -73,8 +73,7 @@ func (p *Processes) PIDs(s *rt.Snapshot) ([]int, error) {
 	return pids, err
 }
 
-// pidDir is a directory of numbered entries, /proc or /proc/<pid>/task, that is held open
-// and listed repeatedly.
+// pidDir is a directory of numbered entries, such as /proc, that is held open.
 type pidDir struct{ file }
 
 func newPIDDir(path string) pidDir { return pidDir{file{path: path}} }
@@ -89,8 +88,7 @@ func (d *pidDir) links() (uint64, bool) {
 	return uint64(st.Nlink), err == nil
 }
 
-// list appends the entries with a number as their name to pids, and counts the other
-// directories.
+// list appends the entries that are numbers to pids, and counts the other directories.
 func (d *pidDir) list(pids []int) (_ []int, others uint64, err error) {
 	if err := d.open.Open(d.path); err != nil {
 		return pids, 0, err
@@ -109,8 +107,7 @@ func (d *pidDir) list(pids []int) (_ []int, others uint64, err error) {
 	return pids, others, nil
 }
 
-// appendNumbers lists the open directory fd from its current position, appends each number
-// to dst and counts the directories with other names.
+// appendNumbers is pidDir.list for the open directory fd, from its current position.
 func appendNumbers(fd int, buf []byte, dst []int) (_ []int, others uint64, err error) {
 	for {
 		n, err := unix.Getdents(fd, buf)
@@ -126,8 +123,7 @@ func appendNumbers(fd int, buf []byte, dst []int) (_ []int, others uint64, err e
 	}
 }
 
-// parseDirents parses records of getdents64(2): inode (8 bytes), offset (8), length
-// of the record (2), type (1), name with a NUL.
+// parseDirents parses getdents64(2): inode (8 bytes), offset (8), length (2), type (1), name.
 func parseDirents(b []byte, dst []int) (_ []int, others uint64) {
 	const typeAt, nameAt = 18, 19
 	for len(b) > nameAt {

@@ -201,8 +201,7 @@ func (r *reapers) begin() {
 	}
 }
 
-// of returns the counter of the reaper pid if it may have waited for an ended process,
-// else nil.
+// of returns the counter of the reaper pid; nil if it has waited for no ended process.
 func (r *reapers) of(pid int) *processCounter {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -189,8 +189,7 @@ func mountReading(m *procfile.Mount, st *unix.Statfs_t) rt.MountReading {
 	}
 }
 
-// diskOf is the kernel's name of the whole device below the mount, which for a partition
-// is its parent; empty if there is none.
+// diskOf is the kernel's name of the whole device below the mount; empty if there is none.
 func (p *Space) diskOf(m *procfile.Mount) string {
 	link := fmt.Sprintf("%s/dev/block/%d:%d", p.fs.Sys, m.Major, m.Minor)
 	if m.Major == 0 {

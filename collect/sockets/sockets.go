@@ -116,8 +116,7 @@ func (r *Reader) dump(dst []Conn, family uint8) ([]Conn, error) {
 	}
 }
 
-// parse parses the messages of one datagram; done means that it is the last one. Messages
-// of an older request are skipped.
+// parse parses one datagram, without messages of an older request; done: it is the last one.
 func parse(dst []Conn, b []byte, seq uint32) (_ []Conn, done bool, err error) {
 	e := binary.NativeEndian
 	for len(b) >= headerSize {
@@ -182,11 +181,8 @@ func (c *Conn) count(info []byte) error {
 	if len(info) < int(unsafe.Offsetof(i.Bytes_retrans))+8 {
 		return errOld
 	}
-	e := binary.NativeEndian
-	u64 := func(at uintptr) uint64 { return e.Uint64(info[at:]) }
-	u32 := func(at uintptr) uint64 { return uint64(e.Uint32(info[at:])) }
-	sent, again := u64(unsafe.Offsetof(i.Bytes_sent)), u64(unsafe.Offsetof(i.Bytes_retrans))
-	packets, repeated := u32(unsafe.Offsetof(i.Data_segs_out)), u32(unsafe.Offsetof(i.Total_retrans))
-	c.SentBytes, c.SentPackets = sent-min(again, sent), packets-min(repeated, packets)
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&i)), unsafe.Sizeof(i)), info)
+	c.SentBytes = i.Bytes_sent - min(i.Bytes_retrans, i.Bytes_sent)
+	c.SentPackets = uint64(i.Data_segs_out - min(i.Total_retrans, i.Data_segs_out))
 	return nil
 }
