@@ -207,12 +207,9 @@ func (s *Summary) ShareEnergy(idleWatts, gramsPerKWh float64) {
 			e.InstructionsSecs += i.secs
 		}
 	}
-	e.Method = methods(e.InstructionsSecs < e.CoveredSecs, string(rt.ByCPUTime), e.InstructionsSecs > 0, string(rt.ByInstructions))
-	e.NodeJoules.Set(float64(node) / 1e6)
-	e.IdleJoules.Set(float64(idle) / 1e6)
-	e.ActiveJoules.Set(float64(job) / 1e6)
-	e.HighJoules.Set(float64(job+idle) / 1e6)
-	e.OtherJoules.Set(float64(node-idle-job) / 1e6)
+	e.Method = present(", ", onlyIf(e.InstructionsSecs < e.CoveredSecs, string(rt.ByCPUTime)), onlyIf(e.InstructionsSecs > 0, string(rt.ByInstructions)))
+	e.NodeJoules, e.IdleJoules, e.ActiveJoules = micros(rt.Some(node)), micros(rt.Some(idle)), micros(rt.Some(job))
+	e.HighJoules, e.OtherJoules = micros(rt.Some(job+idle)), micros(rt.Some(node-idle-job))
 	e.MeanWatts.Set(float64(job) / 1e6 / e.CoveredSecs)
 	e.priced(gramsPerKWh)
 }
@@ -260,16 +257,11 @@ func (p *page) jobEnergy(s *Summary) {
 	case e == nil:
 		return
 	case e.ActiveJoules.Valid():
-		price := number(e.KWh, "%.4f kWh")
-		if e.CO2eGrams.Valid() {
-			price += number(e.CO2eGrams, ", %.1f g CO2e")
-		}
-		p.list("Job energy", []string{
-			fmt.Sprintf("%s by %s to %s with all idle, GPUs %s; %s", number(e.ActiveJoules, "%.1f J"), strings.Replace(e.Method, "cpu", "CPU", 1),
-				number(e.HighJoules, "%.1f J"), e.gpus(), price),
-		})
+		price := number(e.KWh, "%.4f kWh") + onlyIf(e.CO2eGrams.Valid(), number(e.CO2eGrams, ", %.1f g CO2e"))
+		p.list("Job energy", fmt.Sprintf("%s by %s to %s with all idle, GPUs %s; %s", number(e.ActiveJoules, "%.1f J"),
+			strings.Replace(e.Method, "cpu", "CPU", 1), number(e.HighJoules, "%.1f J"), e.gpus(), price))
 	default:
-		p.list("Job energy", []string{fmt.Sprintf("n/a%s; GPUs %s", because(e.Reason), e.gpus())})
+		p.list("Job energy", fmt.Sprintf("n/a%s; GPUs %s", because(e.Reason), e.gpus()))
 	}
 }
 
@@ -315,7 +307,7 @@ func (r *reading) gpuJoules(e *JobEnergy) {
 			e.GPUsUnmeasured++
 		}
 	}
-	e.GPUMethod = methods(device, "device", slice, "slice")
+	e.GPUMethod = present(", ", onlyIf(device, "device"), onlyIf(slice, "slice"))
 }
 
 // gpusBetween returns the energy of the node's GPUs in an interval, in microjoules: as the
@@ -352,27 +344,8 @@ func (r *reading) deviceJoules(of *gpuTally) rt.Opt[float64] {
 	return rt.None[float64]()
 }
 
-// methods lists the methods that were used.
-func methods(first bool, name string, second bool, other string) string {
-	switch {
-	case first && second:
-		return name + ", " + other
-	case first:
-		return name
-	case second:
-		return other
-	}
-	return ""
-}
-
 // gpus formats the energy of the GPUs, and says what was not measured.
 func (e *JobEnergy) gpus() string {
-	text := number(e.GPUJoules, "%.1f J")
-	if strings.Contains(e.GPUMethod, "slice") {
-		text += " by MIG slice"
-	}
-	if e.GPUJoules.Valid() && e.GPUsUnmeasured > 0 {
-		text += fmt.Sprintf(", and %d that nothing measured", e.GPUsUnmeasured)
-	}
-	return text
+	return number(e.GPUJoules, "%.1f J") + onlyIf(strings.Contains(e.GPUMethod, "slice"), " by MIG slice") +
+		onlyIf(e.GPUJoules.Valid() && e.GPUsUnmeasured > 0, fmt.Sprintf(", and %d that nothing measured", e.GPUsUnmeasured))
 }

@@ -129,6 +129,6 @@ func (p *page) differences(list []Difference) {
 			show = bytes
 		}
 		off := onlyIf(d.OffPct.Valid(), number(d.OffPct, ", %+.1f %%"))
-		p.list(onlyIf(i == 0, "sacct"), []string{fmt.Sprintf("%s %s (ours %s%s): %s", name, show(rt.Some(d.Sacct)), show(rt.Some(d.Ours)), off, d.Reason)})
+		p.list(onlyIf(i == 0, "sacct"), fmt.Sprintf("%s %s (ours %s%s): %s", name, show(rt.Some(d.Sacct)), show(rt.Some(d.Ours)), off, d.Reason))
 	}
 }

@@ -91,6 +91,7 @@ func (t *stepTally) figures() Figures {
 	return f
 }
 
+// micros returns a number of millionths.
 func micros(v rt.Opt[uint64]) rt.Opt[float64] {
 	if us, ok := v.Get(); ok {
 		return rt.Some(float64(us) / 1e6)

@@ -68,6 +68,11 @@ func onlyIf(condition bool, text string) string {
 	return ""
 }
 
+// present joins the texts that are not empty.
+func present(sep string, texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), sep)
+}
+
 func (p *page) head(s *Summary, o TextOptions) {
 	r := &s.Run
 	name := onlyIf(r.Meta.JobName != "", "  "+Plain(r.Meta.JobName))
@@ -122,23 +127,10 @@ func outcome(s *Summary, isVerbose bool) string {
 	case out == "":
 		out = "-"
 	}
-	var parts []string
-	if code, ok := r.ExitCode.Get(); ok {
-		parts = append(parts, fmt.Sprintf("exit code %d", code))
-	}
-	if signal, ok := r.ExitSignal.Get(); ok && signal != 0 {
-		parts = append(parts, fmt.Sprintf("signal %d", signal))
-	}
-	if code, ok := r.DerivedExit.Get(); ok && code != r.ExitCode.Or(0) {
-		parts = append(parts, fmt.Sprintf("%d in a step", code))
-	}
-	if len(parts) > 0 {
-		out += ", " + strings.Join(parts, ", ")
-	}
-	if isVerbose && r.OutcomeSource != "" {
-		out += " (source: " + Plain(r.OutcomeSource) + ")"
-	}
-	return out
+	out = present(", ", out, onlyIf(r.ExitCode.Valid(), number(r.ExitCode, "exit code %d")),
+		onlyIf(r.ExitSignal.Or(0) != 0, number(r.ExitSignal, "signal %d")),
+		onlyIf(r.DerivedExit.Or(r.ExitCode.Or(0)) != r.ExitCode.Or(0), number(r.DerivedExit, "%d in a step")))
+	return out + onlyIf(isVerbose && r.OutcomeSource != "", " (source: "+Plain(r.OutcomeSource)+")")
 }
 
 func (p *page) cpu(s *Summary, o TextOptions) {
@@ -147,28 +139,23 @@ func (p *page) cpu(s *Summary, o TextOptions) {
 		p.line("CPU", "-%s", because(c.Reason))
 		return
 	}
-	of := fmt.Sprintf(" of %s allocated (%s cores)", number(c.AllocatedSecs, "%.1f s"), count(c.Cores))
+	of := number(c.AllocatedSecs, "%.1f s") + " allocated"
 	if c.CoresOf == "node" {
-		of = fmt.Sprintf(" of the node's %s (%s cores)", number(c.AllocatedSecs, "%.1f s"), count(c.Cores))
+		of = "the node's " + number(c.AllocatedSecs, "%.1f s")
 	}
-	p.line("CPU", "%s%s, %s", seconds(c.UsedSecs), of, number(c.UsedPct, "%.1f %%"))
+	p.line("CPU", "%s of %s (%s cores), %s", seconds(c.UsedSecs), of, count(c.Cores), number(c.UsedPct, "%.1f %%"))
 	p.line("", "%s cores mean, %s peak; user %s, system %s", number(c.MeanCores, "%.2f"), number(c.PeakCores, "%.2f"),
 		seconds(c.UserSecs), seconds(c.SystemSecs))
 	top := Peak(s.Series.Cores)
 	p.spark(s.Series.Cores, top, fmt.Sprintf("0-%s", Significant(top)), o.ASCII)
-	var more []string
-	if w := &s.Pressure; w.CPUPct.Valid() || w.MemoryPct.Valid() || w.IOPct.Valid() {
-		more = append(more, fmt.Sprintf("waited: CPU %s, memory %s, I/O %s",
-			number(w.CPUPct, "%.1f %%"), number(w.MemoryPct, "%.1f %%"), number(w.IOPct, "%.1f %%")))
-	}
-	if c.StepdSecs.Valid() {
-		more = append(more, "+ slurmstepd "+seconds(c.StepdSecs))
-	}
-	if c.AllowedCPUs != "" {
-		more = append(more, "may use CPUs "+Plain(c.AllowedCPUs)+", NUMA nodes "+Plain(cmp.Or(c.AllowedMems, "-")))
-	}
-	if len(more) > 0 {
-		p.list("", []string{strings.Join(more, "; ")})
+	w := &s.Pressure
+	more := present("; ",
+		onlyIf(w.CPUPct.Valid() || w.MemoryPct.Valid() || w.IOPct.Valid(), fmt.Sprintf("waited: CPU %s, memory %s, I/O %s",
+			number(w.CPUPct, "%.1f %%"), number(w.MemoryPct, "%.1f %%"), number(w.IOPct, "%.1f %%"))),
+		onlyIf(c.StepdSecs.Valid(), "+ slurmstepd "+seconds(c.StepdSecs)),
+		onlyIf(c.AllowedCPUs != "", "may use CPUs "+Plain(c.AllowedCPUs)+", NUMA nodes "+Plain(cmp.Or(c.AllowedMems, "-"))))
+	if more != "" {
+		p.list("", more)
 	}
 }
 
@@ -246,7 +233,7 @@ func (p *page) quality(s *Summary, o TextOptions) {
 	cost := onlyIf(t.CPUSecs.Valid(), "; the tracker used "+seconds(t.CPUSecs)+", "+size(t.MaxRSSBytes))
 	p.line("Readings", "%s, %s, %s%s", taken, plural(s.Record.Gaps, "gap"), whole, cost)
 	if n := len(s.Record.Budget); n > 0 {
-		p.list("  budget", []string{Plain(s.Record.Budget[n-1])})
+		p.list("  budget", Plain(s.Record.Budget[n-1]))
 	}
 	var sensors []string
 	for _, name := range slices.Sorted(maps.Keys(s.Sensors)) {
@@ -257,19 +244,19 @@ func (p *page) quality(s *Summary, o TextOptions) {
 		}
 		sensors = append(sensors, Plain(name+" "+is.Status)+because(detail))
 	}
-	p.list("Not ok", sensors)
+	p.list("Not ok", sensors...)
 	if n := s.Record.Unseen; n > 0 {
-		p.list("Note", []string{fmt.Sprintf("%s of step %s continued on this node after %s, when the tracked one had ended: their use after that is not in these figures",
-			plural(n, "other task"), Plain(s.Run.Step), s.Record.Last.In(o.Zone).Format("15:04:05"))})
+		p.list("Note", fmt.Sprintf("%s of step %s continued on this node after %s, when the tracked one had ended: their use after that is not in these figures",
+			plural(n, "other task"), Plain(s.Run.Step), s.Record.Last.In(o.Zone).Format("15:04:05")))
 	}
 	for _, remark := range s.Record.Remarks[:min(2, len(s.Record.Remarks))] {
-		p.list("Note", []string{Plain(remark)})
+		p.list("Note", Plain(remark))
 	}
-	p.list("Advice", s.Advice)
+	p.list("Advice", s.Advice...)
 }
 
 // list writes each item on lines of its own, broken between words.
-func (p *page) list(label string, items []string) {
+func (p *page) list(label string, items ...string) {
 	for _, item := range items {
 		line := ""
 		for _, word := range strings.Fields(item) {

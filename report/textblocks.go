@@ -127,17 +127,13 @@ func (p *page) gpus(s *Summary) {
 func (p *page) node(s *Summary) {
 	n := &s.Node
 	if s.Scope != ScopeNode {
-		parts := []string{fmt.Sprintf("%s of %s cores busy", number(n.MeanCores, "%.2f"), count(n.CPUs))}
-		if n.MeanLoad.Valid() {
-			parts = append(parts, fmt.Sprintf("load %s (max %s)", number(n.MeanLoad, "%.2f"), number(n.MaxLoad, "%.2f")))
-		}
-		if n.MaxMemoryBytes.Valid() {
-			parts = append(parts, "memory "+size(n.MaxMemoryBytes))
-		}
+		parts := present(", ", number(n.MeanCores, "%.2f")+" of "+count(n.CPUs)+" cores busy",
+			onlyIf(n.MeanLoad.Valid(), "load "+number(n.MeanLoad, "%.2f")+" (max "+number(n.MaxLoad, "%.2f")+")"),
+			onlyIf(n.MaxMemoryBytes.Valid(), "memory "+size(n.MaxMemoryBytes)))
 		short := s.Record.Readings > 1 && s.Record.Last.Sub(s.Record.First) < shortest
-		known := n.MeanCores.Valid() || len(parts) > 1
+		known := n.MeanCores.Valid() || n.MeanLoad.Valid() || n.MaxMemoryBytes.Valid()
 		if known && !short {
-			p.line("Whole node", "%s", strings.Join(parts, ", "))
+			p.line("Whole node", "%s", parts)
 		}
 	}
 	if s.Network.Reason != "" {
@@ -168,7 +164,7 @@ func (p *page) energy(s *Summary) {
 		parts = append(parts, Plain(e.Domain)+" "+figure)
 	}
 	if len(parts) > 0 {
-		p.list("Energy", []string{strings.Join(parts, ", ") + "; of all that ran"})
+		p.list("Energy", strings.Join(parts, ", ")+"; of all that ran")
 	}
 }
 

@@ -1,6 +1,7 @@
 package top
 
 import (
+	"cmp"
 	"path/filepath"
 	"strings"
 	"time"
@@ -119,12 +120,7 @@ func (d *Detail) nodeSecs() float64 {
 	if d.Prev == nil || d.Cur == nil {
 		return 0
 	}
-	at := func(s *rt.Snapshot) int64 {
-		if s.Node.ReadBoot != 0 {
-			return s.Node.ReadBoot
-		}
-		return s.Boot
-	}
+	at := func(s *rt.Snapshot) int64 { return cmp.Or(s.Node.ReadBoot, s.Boot) }
 	return float64(at(d.Cur)-at(d.Prev)) / 1e9
 }
 

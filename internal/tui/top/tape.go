@@ -128,8 +128,11 @@ func (t *tape) read(ctx context.Context, r *spool.Reader) error {
 			return err
 		}
 		from = max(1, newest-listWindow)
-		if err := t.readFirst(ctx, r); err != nil {
-			return err
+		for cur, err := range r.Scalars(ctx, 1, 1) {
+			if err != nil {
+				return err
+			}
+			t.first = cur.Boot
 		}
 	}
 	snapshots := r.Scalars(ctx, from, 0)
@@ -144,17 +147,6 @@ func (t *tape) read(ctx context.Context, r *spool.Reader) error {
 	}
 	if n := len(t.points) - listWindow; n > 0 && !t.whole {
 		t.points = slices.Delete(t.points, 0, n)
-	}
-	return nil
-}
-
-// readFirst reads the time of the first reading.
-func (t *tape) readFirst(ctx context.Context, r *spool.Reader) error {
-	for cur, err := range r.Scalars(ctx, 1, 1) {
-		if err != nil {
-			return err
-		}
-		t.first = cur.Boot
 	}
 	return nil
 }

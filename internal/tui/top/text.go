@@ -98,10 +98,7 @@ func withUnit(v rt.Opt[float64], format func(float64) string, unit string) strin
 
 // span formats a time as h:mm:ss, and as d-hh:mm from a day on.
 func span(secs float64) string {
-	if secs < 0 {
-		return "0:00:00"
-	}
-	d := time.Duration(secs * float64(time.Second)).Truncate(time.Second)
+	d := time.Duration(max(secs, 0) * float64(time.Second)).Truncate(time.Second)
 	h, m, s := int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60
 	if h >= 24 {
 		return fmt.Sprintf("%d-%02d:%02d", h/24, h%24, m)
