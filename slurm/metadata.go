@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"cmp"
 	"maps"
 	"strconv"
 	"unicode/utf8"
@@ -68,7 +69,7 @@ func described(run *rt.Run) rt.Metadata {
 	m := rt.Metadata{
 		ProjectName:   run.Account,
 		TaskName:      run.Step,
-		Team:          run.Group,
+		Team:          cmp.Or(run.Group, run.Account),
 		Orchestrator:  run.Scheduler,
 		Executor:      run.Cluster + "/" + run.Partition,
 		ExternalRunID: run.ExternalRunID(),
@@ -77,38 +78,28 @@ func described(run *rt.Run) rt.Metadata {
 	if task, ok := run.ArrayTaskID.Get(); ok {
 		m.TaskName = strconv.FormatUint(task, 10)
 	}
-	if m.Team == "" {
-		m.Team = run.Account
-	}
-	tag := func(name, value string) {
-		if value != "" {
-			m.Tags["slurm_"+name] = clip(value, maxTag)
+	for _, tag := range [...]struct{ name, value string }{
+		{"user", run.User}, {"account", run.Account}, {"partition", run.Partition}, {"qos", run.QOS},
+		{"reservation", run.Reservation}, {"nodelist", run.NodeList}, {"gpus", run.GPUs},
+		{"work_dir", run.WorkDir}, {"comment", run.Comment}, {"constraints", run.Constraints},
+		{"licenses", run.Licenses}, {"sluid", run.SLUID},
+	} {
+		if tag.value != "" {
+			m.Tags["slurm_"+tag.name] = clip(tag.value, maxTag)
 		}
 	}
-	number := func(name string, value rt.Opt[uint64]) {
-		if n, ok := value.Get(); ok {
-			tag(name, strconv.FormatUint(n, 10))
+	for _, tag := range [...]struct {
+		name  string
+		value rt.Opt[uint64]
+		unit  uint64
+	}{
+		{"job_id", run.JobID, 1}, {"uid", run.UID, 1}, {"num_nodes", run.NumNodes, 1},
+		{"cpus", run.AllocCPUs, 1}, {"memory_mib", run.AllocMem, 1 << 20},
+	} {
+		if n, ok := tag.value.Get(); ok {
+			m.Tags["slurm_"+tag.name] = strconv.FormatUint(n/tag.unit, 10)
 		}
 	}
-	number("job_id", run.JobID)
-	tag("user", run.User)
-	number("uid", run.UID)
-	tag("account", run.Account)
-	tag("partition", run.Partition)
-	tag("qos", run.QOS)
-	tag("reservation", run.Reservation)
-	tag("nodelist", run.NodeList)
-	number("num_nodes", run.NumNodes)
-	number("cpus", run.AllocCPUs)
-	if bytes, ok := run.AllocMem.Get(); ok {
-		number("memory_mib", rt.Some(bytes>>20))
-	}
-	tag("gpus", run.GPUs)
-	tag("work_dir", run.WorkDir)
-	tag("comment", run.Comment)
-	tag("constraints", run.Constraints)
-	tag("licenses", run.Licenses)
-	tag("sluid", run.SLUID)
 	return m
 }
 

@@ -1,6 +1,7 @@
 package accounting
 
 import (
+	"cmp"
 	"reflect"
 	"strings"
 	"time"
@@ -38,9 +39,7 @@ func (a *Account) Merge(run *rt.Run) bool {
 			{&run.QOS, &a.QOS}, {&run.Reservation, &a.Reservation}, {&run.User, &a.User},
 			{&run.Account, &a.Account}, {&run.Partition, &a.Partition}, {&run.NodeList, &a.NodeList},
 		} {
-			if *f.to == "" {
-				*f.to = *f.from
-			}
+			*f.to = cmp.Or(*f.to, *f.from)
 		}
 		if !run.ArrayJobID.Valid() {
 			run.ArrayJobID, run.ArrayTaskID = a.ArrayJobID, a.ArrayTaskID

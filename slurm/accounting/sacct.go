@@ -1,3 +1,4 @@
+// Package accounting runs sacct, parses what it reports of jobs and adds that to their runs.
 package accounting
 
 import (
@@ -105,6 +106,10 @@ const noName = "allocation"
 
 // parseAccount parses the line of a job.
 func parseAccount(header, values []string, loc *time.Location) (a Account, ok bool) {
+	texts := map[string]*string{
+		"Cluster": &a.Cluster, "QOS": &a.QOS, "Reservation": &a.Reservation, "User": &a.User,
+		"Account": &a.Account, "Partition": &a.Partition, "NodeList": &a.NodeList, "JobName": &a.JobName,
+	}
 	for i, name := range header {
 		v := values[i]
 		switch name {
@@ -135,35 +140,12 @@ func parseAccount(header, values []string, loc *time.Location) (a Account, ok bo
 		default:
 			a.Used.set(name, v)
 			isNoName := name == "JobName" && v == noName
-			if field := a.text(name); field != nil && slurm.Printable(v, slurm.MaxValue) && !isNoName {
+			if field := texts[name]; field != nil && slurm.Printable(v, slurm.MaxValue) && !isNoName {
 				*field = v
 			}
 		}
 	}
 	return a, true
-}
-
-// text returns the named text field, nil for an unknown name.
-func (a *Account) text(name string) *string {
-	switch name {
-	case "Cluster":
-		return &a.Cluster
-	case "QOS":
-		return &a.QOS
-	case "Reservation":
-		return &a.Reservation
-	case "User":
-		return &a.User
-	case "Account":
-		return &a.Account
-	case "Partition":
-		return &a.Partition
-	case "NodeList":
-		return &a.NodeList
-	case "JobName":
-		return &a.JobName
-	}
-	return nil
 }
 
 // setIDs parses sacct's JobID: 12, 10_3 for a task of an array, 4+1 for a component of a

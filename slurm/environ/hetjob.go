@@ -10,28 +10,23 @@ import (
 // maxComponents limits the components of a heterogeneous job; Slurm allows 128.
 const maxComponents = 128
 
-// hetNumber returns a variable that a heterogeneous job has for each component.
-func hetNumber(env Env, name string, component uint64) rt.Opt[uint64] {
+// hetNames returns the names of a variable that a heterogeneous job has for each component.
+func hetNames(name string, component uint64) []string {
 	i := strconv.FormatUint(component, 10)
-	return env.Number(name+"_HET_GROUP_"+i, name+"_PACK_GROUP_"+i)
-}
-
-func hetText(env Env, name string, component uint64) string {
-	i := strconv.FormatUint(component, 10)
-	return env.Text(name+"_HET_GROUP_"+i, name+"_PACK_GROUP_"+i)
+	return []string{name + "_HET_GROUP_" + i, name + "_PACK_GROUP_" + i}
 }
 
 // setHet sets which component of a heterogeneous job the run is, from the environment of
 // one of its tasks.
 func setHet(run *rt.Run, env Env) {
 	size := env.Number("SLURM_HET_SIZE", "SLURM_PACK_SIZE").Or(0)
-	leader := hetNumber(env, "SLURM_JOB_ID", 0)
+	leader := env.Number(hetNames("SLURM_JOB_ID", 0)...)
 	if size == 0 || !leader.Valid() {
 		return
 	}
 	run.HetJobID = leader
 	for i := range min(size, maxComponents) {
-		if id := hetNumber(env, "SLURM_JOB_ID", i); id.Valid() && id == run.JobID {
+		if id := env.Number(hetNames("SLURM_JOB_ID", i)...); id.Valid() && id == run.JobID {
 			run.HetJobOffset.Set(i)
 			return
 		}
@@ -46,25 +41,25 @@ func setComponent(run *rt.Run, env Env) {
 	size := env.Number("SLURM_HET_SIZE", "SLURM_PACK_SIZE").Or(0)
 	var here []uint64
 	for i := range min(size, maxComponents) {
-		hosts, err := ExpandHosts(hetText(env, "SLURM_JOB_NODELIST", i))
+		hosts, err := ExpandHosts(env.Text(hetNames("SLURM_JOB_NODELIST", i)...))
 		if err == nil && slices.Contains(hosts, run.Node) {
 			here = append(here, i)
 		}
 	}
 	if len(here) == 1 {
 		i := here[0]
-		if id := hetNumber(env, "SLURM_JOB_ID", i); id.Valid() {
+		if id := env.Number(hetNames("SLURM_JOB_ID", i)...); id.Valid() {
 			run.JobID = id
 		}
 		for field, name := range map[*string]string{
 			&run.Account: "SLURM_JOB_ACCOUNT", &run.Partition: "SLURM_JOB_PARTITION",
 			&run.QOS: "SLURM_JOB_QOS", &run.NodeList: "SLURM_JOB_NODELIST",
 		} {
-			if v := hetText(env, name, i); v != "" {
+			if v := env.Text(hetNames(name, i)...); v != "" {
 				*field = v
 			}
 		}
-		if n := hetNumber(env, "SLURM_JOB_NUM_NODES", i); n.Valid() {
+		if n := env.Number(hetNames("SLURM_JOB_NUM_NODES", i)...); n.Valid() {
 			run.NumNodes = n
 		}
 	}

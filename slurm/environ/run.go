@@ -1,6 +1,9 @@
+// Package environ makes the Run of a job from the environment that Slurm gives its hooks
+// and its tasks, and reads how the job ended from that of its Epilog.
 package environ
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -59,12 +62,8 @@ func FromTask(env Env, now time.Time) (rt.Run, error) {
 	}
 	setMemory(&run, env)
 	run.StepTasks = env.Number("SLURM_STEP_NUM_TASKS")
-	if run.GPUs == "" {
-		run.GPUs = env.Text("SLURM_STEP_GPUS")
-	}
-	if run.WorkDir == "" {
-		run.WorkDir = env.Text("SLURM_SUBMIT_DIR")
-	}
+	run.GPUs = cmp.Or(run.GPUs, env.Text("SLURM_STEP_GPUS"))
+	run.WorkDir = cmp.Or(run.WorkDir, env.Text("SLURM_SUBMIT_DIR"))
 	slurm.SetJobName(&run, env.Text("SLURM_JOB_NAME"), true)
 	slurm.Describe(&run)
 	run.Meta.Merge(userMetadata(env, slurm.MaxValue))
@@ -155,7 +154,7 @@ func (e Env) Step() string {
 func setMemory(run *rt.Run, env Env) {
 	perNode := env.Number("SLURM_MEM_PER_NODE")
 	if i, ok := run.HetJobOffset.Get(); ok {
-		perNode = hetNumber(env, "SLURM_MEM_PER_NODE", i)
+		perNode = env.Number(hetNames("SLURM_MEM_PER_NODE", i)...)
 	}
 	const most = 1 << 40 // MiB; keeps the product below within 64 bits
 	per := func(amount, count rt.Opt[uint64]) uint64 {

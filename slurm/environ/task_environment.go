@@ -1,6 +1,7 @@
 package environ
 
 import (
+	"cmp"
 	"maps"
 	"reflect"
 	"slices"
@@ -54,14 +55,8 @@ func setFromTask(run *rt.Run, env Env) {
 	if !run.ArrayJobID.Valid() && array.Valid() && task.Valid() {
 		run.ArrayJobID, run.ArrayTaskID = array, task
 	}
-	for _, late := range [...]struct {
-		field *string
-		name  string
-	}{{&run.QOS, "SLURM_JOB_QOS"}, {&run.Reservation, "SLURM_JOB_RESERVATION"}} {
-		if *late.field == "" {
-			*late.field = env.Text(late.name)
-		}
-	}
+	run.QOS = cmp.Or(run.QOS, env.Text("SLURM_JOB_QOS"))
+	run.Reservation = cmp.Or(run.Reservation, env.Text("SLURM_JOB_RESERVATION"))
 	if run.JobStart.IsZero() {
 		run.JobStart = env.Time("SLURM_JOB_START_TIME")
 	}
