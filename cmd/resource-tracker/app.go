@@ -61,7 +61,7 @@ func options() []option {
 		{name: "interval", short: "i", variable: "RESOURCE_TRACKER_INTERVAL", takes: "SECONDS",
 			usage: "whole SECONDS between samples, at least 1 (default: 1)"},
 		{name: "config", short: "c", variable: "RESOURCE_TRACKER_CONFIG", takes: "FILE", fallback: "resource-tracker.toml",
-			usage: "TOML FILE with defaults; ignored where it is missing or invalid"},
+			usage: "TOML FILE with defaults; ignored if it is missing or invalid"},
 		{name: "format", short: "f", variable: "RESOURCE_TRACKER_FORMAT", takes: "FORMAT", fallback: "json",
 			usage: "FORMAT of the samples: json or csv"},
 		{name: "output", short: "o", variable: "RESOURCE_TRACKER_OUTPUT", takes: "FILE",

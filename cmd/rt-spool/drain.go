@@ -66,7 +66,7 @@ func runDrain(c *cli.Context) error {
 	}
 	var bar *bar
 	if rtcli.IsTerminal(c.App.ErrWriter) && !c.Bool("json") {
-		bar = newBar(c.App.ErrWriter)
+		bar = &bar{w: c.App.ErrWriter}
 		o.Progress = bar
 	}
 	done, err := drainDirectory(cfg).Drain(c.Context, client, putter, o)
@@ -161,8 +161,6 @@ type bar struct {
 	w io.Writer
 	p *progressbar.ProgressBar
 }
-
-func newBar(w io.Writer) *bar { return &bar{w: w} }
 
 // Begin implements upload.Progress.
 func (b *bar) Begin(runs int) {

@@ -69,11 +69,7 @@ func exportJSON(ctx context.Context, w io.Writer, r *spool.Reader, scope rt.Scop
 }
 
 func exportFormats() string {
-	var names []string
-	for _, e := range exporters {
-		names = append(names, e.format)
-	}
-	return strings.Join(names, ", ")
+	return strings.Join(texts(exporters, func(e exporter) string { return e.format }), ", ")
 }
 
 func exportCommand() *cli.Command {

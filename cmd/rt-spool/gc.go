@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,6 +69,9 @@ type gcFile struct {
 	Error     string `json:"error,omitempty"`
 }
 
+// wouldBe are the actions of a dry run.
+var wouldBe = map[string]string{spool.Removed: "would remove", spool.Thinned: "would thin"}
+
 func runGC(c *cli.Context) error {
 	cfg, err := load(c)
 	if err != nil {
@@ -129,8 +133,11 @@ func (g *gcDone) collect(ctx context.Context, dir string, o spool.GC) error {
 	g.SpoolBytes = total
 	failed := 0
 	for _, d := range done {
-		f := gcFile{Path: d.Path, Node: d.Run.Node, Delivered: d.Delivered, Action: actionOf(&d, o.DryRun), Reason: d.Reason,
+		f := gcFile{Path: d.Path, Node: d.Run.Node, Delivered: d.Delivered, Action: d.Action, Reason: d.Reason,
 			SizeBytes: d.Size, Freed: d.Freed, Dropped: d.Dropped}
+		if o.DryRun {
+			f.Action = wouldBe[d.Action]
+		}
 		if d.Run.JobID.Valid() {
 			f.Job = d.Run.Label()
 		}
@@ -158,7 +165,7 @@ func (g *gcDone) print(w io.Writer) error {
 		if f.Error != "" {
 			action = "not " + f.Action
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", action, filepath.Base(f.Path), config.Size{Bytes: f.Freed}, reasonOf(&f))
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", action, filepath.Base(f.Path), config.Size{Bytes: f.Freed}, cmp.Or(f.Error, f.Reason))
 	}
 	if err := tw.Flush(); err != nil {
 		return err
@@ -169,19 +176,4 @@ func (g *gcDone) print(w io.Writer) error {
 	}
 	_, err := fmt.Fprintf(w, sum, g.FreedBytes>>10, g.SpoolBytes>>10)
 	return err
-}
-
-// actionOf describes what was done to a file, or would be done.
-func actionOf(d *spool.Collected, dryRun bool) string {
-	if dryRun {
-		return map[string]string{spool.Removed: "would remove", spool.Thinned: "would thin"}[d.Action]
-	}
-	return d.Action
-}
-
-func reasonOf(f *gcFile) string {
-	if f.Error != "" {
-		return f.Error
-	}
-	return f.Reason
 }

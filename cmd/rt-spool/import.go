@@ -58,11 +58,7 @@ func importSonar(to importTarget, files iter.Seq2[string, io.Reader]) ([]string,
 }
 
 func importFormats() string {
-	var names []string
-	for _, i := range importers {
-		names = append(names, i.format)
-	}
-	return strings.Join(names, ", ")
+	return strings.Join(texts(importers, func(i importer) string { return i.format }), ", ")
 }
 
 func importCommand() *cli.Command {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -21,11 +22,11 @@ type lsColumn struct {
 
 var lsColumns = []lsColumn{
 	{rtcli.Column{Head: "JOB"}, handle},
-	{rtcli.Column{Head: "NODE", Drop: 4}, func(l *listed) string { return dash(l.Node) }},
-	{rtcli.Column{Head: "USER", Drop: 1, IsName: true}, func(l *listed) string { return dash(l.User) }},
-	{rtcli.Column{Head: "NAME", Drop: 2, IsName: true}, func(l *listed) string { return dash(l.Meta.JobName) }},
+	{rtcli.Column{Head: "NODE", Drop: 4}, func(l *listed) string { return cmp.Or(l.Node, "-") }},
+	{rtcli.Column{Head: "USER", Drop: 1, IsName: true}, func(l *listed) string { return cmp.Or(l.User, "-") }},
+	{rtcli.Column{Head: "NAME", Drop: 2, IsName: true}, func(l *listed) string { return cmp.Or(l.Meta.JobName, "-") }},
 	{rtcli.Column{Head: "STATE"}, stateOf},
-	{rtcli.Column{Head: "OUTCOME"}, func(l *listed) string { return dash(string(l.Outcome)) }},
+	{rtcli.Column{Head: "OUTCOME"}, func(l *listed) string { return cmp.Or(string(l.Outcome), "-") }},
 	{rtcli.Column{Head: "EXIT", Drop: 5}, func(l *listed) string { return exitOf(l.Run) }},
 	{rtcli.Column{Head: "STARTED", Drop: 7}, func(l *listed) string { return l.Start.Local().Format("01-02 15:04:05") }},
 	{rtcli.Column{Head: "ELAPSED", Drop: 3}, elapsedOf},
@@ -138,11 +139,4 @@ func ageOf(l *listed) string {
 	default:
 		return fmt.Sprintf("%dm", age/time.Minute)
 	}
-}
-
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,10 +16,9 @@ import (
 // connect returns the configured receiver and its clients.
 func connect(cfg config.Sentinel) (to delivery.Receiver, client upload.Client, putter upload.Putter, err error) {
 	to, err = destination(cfg)
-	if err != nil {
-		return to, nil, nil, err
+	if err == nil {
+		client, putter, err = to.Connect()
 	}
-	client, putter, err = to.Connect()
 	if err != nil {
 		err = misconfigured(err)
 	}
@@ -31,24 +31,20 @@ func destination(cfg config.Sentinel) (delivery.Receiver, error) {
 	if endpoint := os.Getenv(delivery.EnvEndpoint); endpoint != "" {
 		token := os.Getenv(delivery.EnvToken)
 		if token == "" {
-			return delivery.Receiver{}, misconfigured(fmt.Errorf("nothing is sent because %s is set without a token: set %s too", delivery.EnvEndpoint, delivery.EnvToken))
+			return delivery.Receiver{}, fmt.Errorf("nothing is sent because %s is set without a token: set %s too", delivery.EnvEndpoint, delivery.EnvToken)
 		}
 		return delivery.Receiver{Endpoint: endpoint, Token: token, S3Endpoint: delivery.S3Endpoint(os.Getenv)}, nil
 	}
 	if cfg.Endpoint == "" {
-		return delivery.Receiver{}, misconfigured(fmt.Errorf("nothing is sent because no receiver is configured: set endpoint in [sentinel] of rt.toml, or %s", delivery.EnvEndpoint))
+		return delivery.Receiver{}, fmt.Errorf("nothing is sent because no receiver is configured: set endpoint in [sentinel] of rt.toml, or %s", delivery.EnvEndpoint)
 	}
 	token, err := readToken(cfg.TokenFile)
 	if err != nil {
-		return delivery.Receiver{}, misconfigured(err)
-	}
-	store := cfg.S3Endpoint
-	if store == "" {
-		store = delivery.S3Endpoint(os.Getenv)
+		return delivery.Receiver{}, err
 	}
 	return delivery.Receiver{
 		Endpoint: cfg.Endpoint, Token: token, Dialect: cfg.Dialect,
-		S3Endpoint: store, S3Region: cfg.S3Region, CAFile: cfg.CAFile,
+		S3Endpoint: cmp.Or(cfg.S3Endpoint, delivery.S3Endpoint(os.Getenv)), S3Region: cfg.S3Region, CAFile: cfg.CAFile,
 	}, nil
 }
 

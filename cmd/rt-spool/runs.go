@@ -111,22 +111,20 @@ func runsFor(c *cli.Context, job string) ([]spool.Entry, error) {
 	if node == "" {
 		return entries, nil
 	}
-	var out []spool.Entry
-	for _, e := range entries {
-		if e.Run.Node == node {
-			out = append(out, e)
-		}
-	}
-	if len(out) == 0 {
+	entries = slices.DeleteFunc(entries, func(e spool.Entry) bool { return e.Run.Node != node })
+	if len(entries) == 0 {
 		return nil, fmt.Errorf("job %s on node %s: %w", job, node, spool.ErrNotFound)
 	}
-	return out, nil
+	return entries, nil
 }
 
 func paths(entries []spool.Entry) []string {
-	var out []string
-	for _, e := range entries {
-		out = append(out, e.Path)
+	return texts(entries, func(e spool.Entry) string { return e.Path })
+}
+
+func texts[T any](list []T, text func(T) string) (out []string) {
+	for _, v := range list {
+		out = append(out, text(v))
 	}
 	return out
 }

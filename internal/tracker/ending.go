@@ -3,6 +3,8 @@ package tracker
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -16,17 +18,11 @@ type Retry struct {
 	Total          time.Duration // when to give up
 }
 
-// RunWriter is a run's file: a spool.Writer.
-type RunWriter interface {
-	End(run rt.Run) error
-	Close() error
-}
-
 // EndRun writes the end of a run's file. While the disk is full or another process holds
 // the file it retries for r.Total; what is not written by then is lost. run is called
 // before each attempt, warn when the attempts begin to fail and when one succeeds after
 // that.
-func EndRun(w RunWriter, run func() rt.Run, r Retry, warn func(string)) error {
+func EndRun(w *spool.Writer, run func() rt.Run, r Retry, warn func(string)) error {
 	began := time.Now()
 	for pause, warned := r.First, false; ; pause = min(2*pause, r.Longest) {
 		err := w.End(run())
@@ -75,3 +71,37 @@ func AbsentFor(now, limit time.Time, grace time.Duration) time.Duration {
 	}
 	return max(limit.Sub(now), 0) + grace
 }
+
+// OOMKills is the sink that counts the processes which the kernel killed for their
+// memory: all of a step of srun, which begins with its tracker, and otherwise those of
+// the job since the first reading. Step must be set before the first Put.
+type OOMKills struct {
+	Step          string
+	first, newest atomic.Uint64
+	seen          bool
+}
+
+// Put implements collect.Sink.
+func (k *OOMKills) Put(s *rt.Snapshot) error {
+	if _, err := strconv.ParseUint(k.Step, 10, 32); err == nil {
+		for i := range s.Steps {
+			if r := &s.Steps[i]; r.Step == k.Step && !r.Task.Valid() {
+				k.newest.Store(max(k.newest.Load(), r.EventsOOMKill.Or(0)))
+			}
+		}
+		return nil
+	}
+	n, ok := s.Job.EventsOOMKill.Get()
+	if !ok {
+		return nil
+	}
+	if !k.seen {
+		k.first.Store(n)
+		k.seen = true
+	}
+	k.newest.Store(n)
+	return nil
+}
+
+// Count returns the number of killed processes.
+func (k *OOMKills) Count() uint64 { return k.newest.Load() - k.first.Load() }

@@ -55,7 +55,7 @@ func (e *JobEnvironment) Run() rt.Run {
 	return e.run
 }
 
-// BatchStatus returns how the batch script ended, where the kernel reports it.
+// BatchStatus returns how the batch script ended, if the kernel reports it.
 func (e *JobEnvironment) BatchStatus() (status rt.Opt[syscall.WaitStatus]) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -136,33 +136,27 @@ func (e *JobEnvironment) merge(pid int, env environ.Env) bool {
 	if !env.Number("SLURM_JOB_ID").Valid() {
 		return false
 	}
-	if err := e.mergeTask(pid, env); err != nil {
-		e.warn(err)
-	}
-	return true
-}
-
-// mergeTask passes on the changed Run while it holds the lock, so that Close waits for it.
-func (e *JobEnvironment) mergeTask(pid int, env environ.Env) error {
-	e.mu.Lock()
+	e.mu.Lock() // also while the changed Run is passed on, so that Close waits for that
 	defer e.mu.Unlock()
 	if e.closed {
-		return nil
+		return true
 	}
 	if e.batch == nil && isBatchScript(pid, env) {
 		// If this fails the outcome stays what the Epilog reports.
 		e.batch, _ = proc.NewExitStatus(pid)
 	}
 	run := e.run
-	if !environ.MergeTaskEnv(&run, env) {
-		return nil
+	if environ.MergeTaskEnv(&run, env) {
+		e.run = run
+		if err := e.changed(run); err != nil {
+			e.warn(err)
+		}
 	}
-	e.run = run
-	return e.changed(run)
+	return true
 }
 
 // isComplete reports whether a job of this age has nothing more to show: its name is
-// known, and its batch script where it has one.
+// known, and its batch script if it has one.
 func (e *JobEnvironment) isComplete(age time.Duration) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

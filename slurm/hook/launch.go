@@ -33,29 +33,27 @@ type tracker struct {
 // group. The tracker gets the complete Run as JSON on its standard input and the writing
 // end of a pipe as descriptor 3. It gets no descriptor that keeps slurmd's pipes open.
 func (h *Hook) launch(run *rt.Run, deadline time.Time) (_ *tracker, err error) {
-	var ours, theirs []io.Closer
-	defer func() {
-		closeAll(theirs)
-		if err != nil {
-			closeAll(ours)
-		}
-	}()
 	stdin, feed, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the tracker: %w", err)
 	}
-	theirs = append(theirs, stdin)
+	defer stdin.Close()
 	defer feed.Close()
 	ready, report, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the tracker: %w", err)
 	}
-	ours, theirs = append(ours, ready), append(theirs, report)
+	defer report.Close()
+	defer func() {
+		if err != nil {
+			ready.Close()
+		}
+	}()
 	output, err := h.openOutput()
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the tracker: %w", err)
 	}
-	theirs = append(theirs, output)
+	defer output.Close()
 
 	pid, err := h.startProcess([]*os.File{stdin, output, output, report})
 	if err != nil {
@@ -245,10 +243,4 @@ func feedRun(feed *os.File, text []byte, deadline time.Time) error {
 	}
 	_, err = feed.Write(text[written:])
 	return err
-}
-
-func closeAll(files []io.Closer) {
-	for _, f := range files {
-		f.Close()
-	}
 }
