@@ -64,13 +64,13 @@ func runDrain(c *cli.Context) error {
 		Jitter: cfg.Drain.Jitter.Duration, BatchRows: cfg.Drain.BatchRows, Live: c.Bool("live"),
 		Scope: rt.Scope(cfg.Drain.Scope),
 	}
-	var bar *bar
+	var progress *bar
 	if rtcli.IsTerminal(c.App.ErrWriter) && !c.Bool("json") {
-		bar = &bar{w: c.App.ErrWriter}
-		o.Progress = bar
+		progress = &bar{w: c.App.ErrWriter}
+		o.Progress = progress
 	}
 	done, err := drainDirectory(cfg).Drain(c.Context, client, putter, o)
-	bar.finish()
+	progress.finish()
 	done.Warnings = warnings
 	if c.Bool("json") {
 		return errors.Join(err, rtcli.PrintJSON(c.App.Writer, &done))
