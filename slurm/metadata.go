@@ -43,8 +43,7 @@ func Update(run *rt.Run, change func(*rt.Run)) {
 	}
 }
 
-// jobNameTag is the tag with the scheduler's name of the job, which distinguishes it from
-// a name that the user set instead.
+// jobNameTag has the scheduler's name of the job, which the user's may replace.
 const jobNameTag = "slurm_job_name"
 
 // SetJobName sets the scheduler's name of the job. A name that is not sure (a step may

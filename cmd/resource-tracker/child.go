@@ -32,15 +32,13 @@ type child struct {
 	sent   syscall.Signal // the last signal that was forwarded
 }
 
-// forwarded are the signals that are sent to the command, unless they were ignored when we
-// were started (nohup).
+// forwarded are the signals that are sent to the command, see notIgnored.
 var forwarded = []os.Signal{
 	syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
 	syscall.SIGTSTP, syscall.SIGWINCH,
 }
 
-// start runs the command with our standard descriptors and environment. The error is
-// errNotFound or errNotExecutable.
+// start runs the command. The error is errNotFound or errNotExecutable.
 func start(argv []string) (*child, error) {
 	path, err := look(argv[0])
 	if err != nil {
@@ -150,8 +148,7 @@ func (c *child) stopSignal() (syscall.Signal, bool) {
 	return status.StopSignal(), true
 }
 
-// reap removes the command's entry in the process table and returns how it ended, what it
-// used, and the last signal that was forwarded to it, 0 for none.
+// reap ends the wait for the command; signalled is the last forwarded signal, 0 for none.
 func (c *child) reap() (status unix.WaitStatus, used unix.Rusage, signalled syscall.Signal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -3,15 +3,18 @@ package main
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
+	"strings"
 
+	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/cli"
 )
 
-// option is one flag. All flags take text, so that the message about an invalid value is ours
-// and says what is valid.
+// option is one flag. All take text, so that the message about a wrong value is ours.
 type option struct {
 	name, short string
 	variable    string // of the environment; a flag wins over it
@@ -35,8 +38,7 @@ func newCommandLine() *commandLine {
 	return &commandLine{values: map[string][]string{}, flagged: map[string]bool{}}
 }
 
-// parseCommandLine parses args, without the program's name, and the variables of lookup, which
-// is os.LookupEnv. The error is flag.ErrHelp for --help.
+// parseCommandLine parses args, without the program's name. It returns flag.ErrHelp for --help.
 func parseCommandLine(args []string, options []option, lookup func(string) (string, bool)) (*commandLine, error) {
 	c := newCommandLine()
 	flags := c.flagSet(options)
@@ -97,8 +99,7 @@ func (c *commandLine) set(o option, text string) error {
 	return nil
 }
 
-// endsInDashes reports whether the last word announces a command that does not follow: it is
-// not a flag's value, and the words before it have no command either.
+// endsInDashes reports whether the last word announces a command that does not follow.
 func endsInDashes(args []string, options []option) bool {
 	last := len(args) - 1
 	if last < 0 || args[last] != "--" {
@@ -127,4 +128,123 @@ func (c *commandLine) text(name string) string {
 func (c *commandLine) on(name string) bool {
 	on, _ := strconv.ParseBool(c.text(name)) // the parser has checked it
 	return on
+}
+
+const helpHead = `NAME:
+   resource-tracker - sample the use of a machine, or of a command and the
+   machine around it
+
+USAGE:
+   resource-tracker [flags]
+   resource-tracker [flags] [--] command [args...]
+
+DESCRIPTION:
+   A flag overrides its environment variable, which overrides the configuration
+   file, which overrides the default. Flags end at the first word that is not
+   one: the rest is the command.
+   Inside a Slurm job, around a command, samples go to a spool instead of
+   standard output.
+
+OPTIONS:
+`
+
+// app runs the command line.
+func app(args []string, stdout io.Writer) error {
+	line, err := parseCommandLine(args[min(1, len(args)):], options(), os.LookupEnv)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return help(stdout)
+	case err != nil:
+		return err
+	case line.on("version"):
+		_, err := fmt.Fprintf(stdout, "resource-tracker %s\n", rt.Version)
+		return err
+	}
+	s, err := newSettings(line)
+	switch {
+	case err != nil:
+		return err
+	case len(s.command) > 0:
+		return wrap(s)
+	}
+	return standalone(s)
+}
+
+// options are the flags of sections 3.2 and 9.3 of the specification, and the suite's own.
+func options() []option {
+	list := []option{
+		{name: "pid", short: "p", variable: pidVariable, takes: "PID",
+			usage: "the root PID of the process tree to track"},
+		{name: "interval", short: "i", variable: "RESOURCE_TRACKER_INTERVAL", takes: "SECONDS",
+			usage: "whole SECONDS between samples, at least 1 (default: 1)"},
+		{name: "config", short: "c", variable: "RESOURCE_TRACKER_CONFIG", takes: "FILE", fallback: "resource-tracker.toml",
+			usage: "TOML FILE with defaults; ignored if it is missing or invalid"},
+		{name: "format", short: "f", variable: "RESOURCE_TRACKER_FORMAT", takes: "FORMAT", fallback: "json",
+			usage: "FORMAT of the samples: json or csv"},
+		{name: "output", short: "o", variable: "RESOURCE_TRACKER_OUTPUT", takes: "FILE",
+			usage: "write the samples to FILE, not to standard output"},
+		{name: "quiet", short: "q", variable: "RESOURCE_TRACKER_QUIET",
+			usage: "write no samples to standard output"},
+		{name: "spool", variable: "RESOURCE_TRACKER_SPOOL", takes: "DIR",
+			usage: "write the readings to a database in DIR, for rt-spool, not to standard output"},
+		{name: "scope", variable: "RESOURCE_TRACKER_SCOPE", takes: "job|node", fallback: string(rt.ScopeNode),
+			usage: "show the figures of the surrounding Slurm job, or of the node"},
+		{name: "listen", takes: "ADDRESS",
+			usage: "broadcast GemPBA's telemetry at HOST:PORT or unix:PATH"},
+		{name: "gpu", variable: "RESOURCE_TRACKER_GPU", takes: "auto|off", fallback: "auto",
+			usage: "read GPUs"},
+		{name: "path.procfs", takes: "DIR", fallback: "/proc", usage: "DIR where procfs is mounted"},
+		{name: "path.sysfs", takes: "DIR", fallback: "/sys", usage: "DIR where sysfs is mounted"},
+		{name: "path.cgroupfs", takes: "DIR", usage: "DIR where cgroups are mounted (default: see /proc/mounts)"},
+		{name: "version", usage: "print the version and exit"},
+	}
+	for _, field := range rt.MetadataFields {
+		upper := strings.ToUpper(field)
+		o := option{name: flagName(field), variable: "TRACKER_" + upper, takes: upper, usage: "label the run: " + upper}
+		if field == "job_name" {
+			o.short = "n"
+		}
+		list = append(list, o)
+	}
+	return append(list, option{name: "tag", takes: "KEY=VALUE", repeats: true, usage: "label the run: KEY=VALUE; may be repeated"})
+}
+
+func flagName(field string) string { return strings.ReplaceAll(field, "_", "-") }
+
+func help(to io.Writer) error {
+	var text strings.Builder
+	text.WriteString(helpHead)
+	const column = 3 + formsWidth + 2
+	for _, o := range append(options(), option{name: "help", short: "h", usage: "show help"}) {
+		fmt.Fprintf(&text, "   %-*s  %s\n", formsWidth, o.forms(), cli.Fold(o.usage+o.origin(), column, column))
+	}
+	text.WriteString("\n" + exitHelp)
+	_, err := io.WriteString(to, text.String())
+	return err
+}
+
+// formsWidth is the width of the column of a flag's forms.
+const formsWidth = 33
+
+// forms are the ways to write an option.
+func (o *option) forms() string {
+	value := ""
+	if o.takes != "" {
+		value = " " + o.takes
+	}
+	if o.short == "" {
+		return "--" + o.name + value
+	}
+	return "--" + o.name + value + ", -" + o.short + value
+}
+
+// origin describes where the value comes from when there is no flag.
+func (o *option) origin() (text string) {
+	if o.fallback != "" {
+		text = " (default: " + o.fallback + ")"
+	}
+	if o.variable != "" {
+		text += " [$" + o.variable + "]"
+	}
+	return text
 }

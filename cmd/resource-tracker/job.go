@@ -55,8 +55,7 @@ func (j jobSource) Close() error {
 // Name is what the ledger calls the source.
 func (jobSource) Name() string { return "cgroup" }
 
-// cgroupMounts returns the kernel's list of mounts, or the content of --path.cgroupfs: a v2
-// hierarchy, or one directory for each v1 controller.
+// cgroupMounts returns the kernel's mounts, or those in the directory of --path.cgroupfs.
 func cgroupMounts(s settings) (cgroupfs.Mounts, error) {
 	if s.cgroupfs == "" {
 		return cgroupfs.ReadMounts(s.procfs)

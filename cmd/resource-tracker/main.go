@@ -34,8 +34,7 @@ var (
 	errNotFound      = errors.New("command not found")
 )
 
-// commandStatus is the status of a command that did not end with 0. It is not an error of
-// resource-tracker and prints no message.
+// commandStatus is the status of a command other than 0; it prints no message.
 type commandStatus int
 
 func (s commandStatus) Error() string { return fmt.Sprintf("the command's status is %d", int(s)) }

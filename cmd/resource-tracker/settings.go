@@ -89,8 +89,7 @@ func (s *settings) keepsJob() bool {
 	return insideSlurm() && len(s.command) > 0 && s.hasSpool()
 }
 
-// stateDir is the user's default spool: $XDG_STATE_HOME/rt, by default
-// ~/.local/state/rt; empty without a home.
+// stateDir is the user's default spool; empty without a home.
 func stateDir() string {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "rt")
@@ -114,8 +113,7 @@ func (c *commandLine) interval(fromFile uint64) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// pid returns the pid of the flag, the variable or the file, in this order; a command's own
-// pid overrides the latter two.
+// pid is that of the flag, the variable or the file; a command overrides the latter two.
 func (c *commandLine) pid(fromFile int) int {
 	text := c.text("pid")
 	switch {
@@ -179,8 +177,7 @@ type config struct {
 	connect  *telemetry.Address // of a GemPBA program; nil: none
 }
 
-// readConfig reads the file. It ignores, without a message, a file that is missing or invalid
-// and keys that are unknown or of another type (section 3.3).
+// readConfig ignores a file or a key that is missing or invalid (section 3.3).
 func readConfig(path string) config {
 	c := config{interval: 1}
 	info, err := os.Stat(path)

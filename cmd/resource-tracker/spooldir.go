@@ -64,8 +64,7 @@ func tempDir() string {
 	return "/tmp"
 }
 
-// privateIn creates our directory in one that all users may write to, and returns it. It is an
-// error when another user has created it.
+// privateIn creates our directory in one that all users may write to, and returns it.
 func privateIn(temp string, check func(dir string) error) (string, error) {
 	dir := filepath.Join(temp, "rt-"+strconv.Itoa(os.Getuid()))
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {

@@ -52,8 +52,7 @@ func standalone(s settings) error {
 	return err
 }
 
-// notIgnored leaves out the signals that were ignored when we were started (nohup), except
-// SIGTERM.
+// notIgnored leaves out signals that were ignored at our start (nohup), except SIGTERM.
 func notIgnored(signals ...os.Signal) []os.Signal {
 	return slices.DeleteFunc(slices.Clone(signals), func(s os.Signal) bool {
 		return s != syscall.SIGTERM && signal.Ignored(s)
@@ -63,8 +62,7 @@ func notIgnored(signals ...os.Signal) []os.Signal {
 // warn prints an error after which the tracking goes on.
 func warn(err error) { printMessage(fmt.Sprintf("resource-tracker: warning: %v\n", err)) }
 
-// printMessage writes to standard error. That may be a full pipe without a reader, for
-// which it waits a second at most.
+// printMessage writes to standard error, which may be a full pipe: it waits a second at most.
 func printMessage(message string) {
 	written := make(chan struct{})
 	go func() {

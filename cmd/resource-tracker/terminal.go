@@ -16,8 +16,7 @@ type terminal struct {
 	own int // our process group
 }
 
-// openTerminal returns nil for none. It must be called after the command was started, because
-// it changes what a command inherits.
+// openTerminal returns nil for none. It changes what a command inherits: start comes before.
 func openTerminal() *terminal {
 	f, err := os.OpenFile("/dev/tty", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {

@@ -42,8 +42,7 @@ type tracking struct {
 	rec     *collect.Recorder
 }
 
-// newRun returns the identity of the run, for the spool and for the samples. pid is 0 if no
-// process tree is tracked.
+// newRun returns the identity of the run; pid is 0 if no process tree is tracked.
 func newRun(s settings, pid int, started time.Time) rt.Run {
 	run := rt.Run{Identity: rt.Identity{Start: started}, Ending: rt.Ending{State: rt.StateRunning}}
 	if insideSlurm() {
@@ -215,8 +214,7 @@ func (t *tracking) openFrames(s settings, warn func(error)) {
 	t.frames = telemetry.ReadFrames(*s.connect, s.interval, keep, warn)
 }
 
-// openNamedSpool opens the spool of --spool or of a Slurm job, and prints its directory
-// if it is not the usual one.
+// openNamedSpool opens the spool, and prints its directory if it is not the usual one.
 func (t *tracking) openNamedSpool(s settings, warn func(error)) error {
 	if !s.hasSpool() {
 		return nil
@@ -282,8 +280,7 @@ func (t *tracking) deliver(ctx context.Context) {
 	}
 }
 
-// abandon is for a run that cannot be ended, because a source or a disk hangs: neither is
-// used again.
+// abandon leaves a run that cannot be ended, because a source or a disk hangs.
 func (t *tracking) abandon() {
 	if t.stream != nil {
 		t.stream.Abandon()

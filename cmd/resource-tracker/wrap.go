@@ -24,12 +24,10 @@ import (
 // reading, and once more for the end of the spool. A disk that hangs costs no more.
 const recordTimeout = 5 * time.Second
 
-// stepLockTimeout is how long a command waits for its spool to report whether another
-// task tracks the step already.
+// stepLockTimeout limits the wait for the lock of the step.
 const stepLockTimeout = time.Second
 
-// wrap runs the command, tracks it, and ends with its status. An error of the tracking is
-// a warning: the command runs all the same.
+// wrap runs the command and ends with its status. An error of the tracking is a warning.
 func wrap(s settings) error {
 	locks := make(chan tracker.StepLock, 1)
 	go func() {

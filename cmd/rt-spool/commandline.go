@@ -13,8 +13,7 @@ import (
 )
 
 // inOrder moves flags where the library expects them: those of all verbs before the verb,
-// the verb's own before its arguments. Users write them anywhere. All words after -- are
-// arguments.
+// the verb's own before its arguments. All words after -- are arguments.
 func inOrder(app *cli.App, args []string) []string {
 	verb, first, at := verbOf(app, args)
 	if verb == nil {
@@ -49,8 +48,7 @@ func inOrder(app *cli.App, args []string) []string {
 	return slices.Concat(before, own, operands)
 }
 
-// verbOf returns the verb, or the verb of a verb, the index of its first word, and the
-// index of the word after it.
+// verbOf returns the verb, the index of its first word, and that of the word after it.
 func verbOf(app *cli.App, args []string) (verb *cli.Command, first, next int) {
 	for first = 1; first < len(args) && isFlag(args[first]); {
 		first += flagWords(app.Flags, args[first])
@@ -97,8 +95,7 @@ var (
 	quotedArg = regexp.MustCompile("`([^`]+)`")
 )
 
-// onUsageError explains an error in a flag, and keeps the library from printing a page of
-// help before its message.
+// onUsageError explains an error in a flag; the library would print a page of help.
 func onUsageError(c *cli.Context, err error, _ bool) error {
 	verb, text := c.Command.HelpName, err.Error()
 	if m := badValue.FindStringSubmatch(text); m != nil {
@@ -144,8 +141,7 @@ var noDefault = regexp.MustCompile(` \(default: (false|0|0s)\)`)
 // helpText matches a line of help up to its second column, which two spaces precede.
 var helpText = regexp.MustCompile(`^( +\S.*?  +)\S`)
 
-// printHelp prints the library's help in lines that fit a terminal. The library has no way
-// to return an error of w.
+// printHelp prints the library's help in lines that fit a terminal.
 func printHelp(w io.Writer, template string, data any) {
 	var page strings.Builder
 	cli.HelpPrinterCustom(&page, template, data, nil)

@@ -121,8 +121,7 @@ func runImport(c *cli.Context) error {
 	return errors.Join(failed...)
 }
 
-// makeSpool creates the directory of --spool, for the user who runs the command. The configured
-// one belongs to spool.user and is created with the node.
+// makeSpool creates the directory of --spool; the configured one is created with the node.
 func makeSpool(c *cli.Context, dir string) error {
 	if !c.IsSet("spool") {
 		return spoolThere(dir)
@@ -133,8 +132,7 @@ func makeSpool(c *cli.Context, dir string) error {
 	return nil
 }
 
-// handOver prints the paths of new files. Files of root get the owner of the spool, who delivers
-// them.
+// handOver prints the paths of new files, and gives those of root to the spool's owner.
 func handOver(w io.Writer, dir string, made []string) error {
 	var failed []error
 	for _, path := range made {
@@ -167,8 +165,7 @@ func importFile(im importer, to importTarget, name string) ([]string, error) {
 	return made, errors.Join(err, f.Close())
 }
 
-// importAll opens one file after the other. A file that cannot be opened does not prevent the
-// import of the others.
+// importAll imports all files together, except those that cannot be opened.
 func importAll(c *cli.Context, im importer, to importTarget) error {
 	var failed []error
 	files := func(yield func(string, io.Reader) bool) {

@@ -93,8 +93,7 @@ func serveLive(ctx context.Context, c *cli.Context, source telemetry.Source, a t
 	return nil
 }
 
-// liveRun identifies the job: from its spool file, which root may read while it is
-// written, else from the job's number.
+// liveRun identifies the job by its spool file, else by its number.
 func liveRun(c *cli.Context) (*rt.Run, error) {
 	name := c.Args().First()
 	run := rt.Run{}
@@ -121,8 +120,7 @@ func liveRun(c *cli.Context) (*rt.Run, error) {
 	return &run, nil
 }
 
-// jobEnv returns a variable of the environment if this process is in the job: else it
-// describes another job.
+// jobEnv returns a variable of the environment if this process is in the job.
 func jobEnv(run *rt.Run, name string) string {
 	id, ok := run.JobID.Get()
 	if ok && os.Getenv("SLURM_JOB_ID") == strconv.FormatUint(id, 10) {

@@ -38,8 +38,7 @@ var lsColumns = []lsColumn{
 
 func kib(l *listed) string { return strconv.FormatInt((l.SizeBytes+1023)/1024, 10) }
 
-// printRuns prints a table of runs, as much of it as fits into width, and the errors of
-// the files that cannot be read.
+// printRuns prints a table of runs that fits into width, and the errors of files.
 func printRuns(w io.Writer, runs []listed, width int) error {
 	if len(runs) == 0 {
 		_, err := fmt.Fprintln(w, "no runs")

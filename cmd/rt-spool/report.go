@@ -70,8 +70,7 @@ func reportArray(c *cli.Context, summaries []*report.Summary) error {
 // manyNodes is the number of nodes from which a job's nodes are not shown one by one.
 const manyNodes = 5
 
-// writeScreens writes a screen for each run. The sum of the nodes of a job precedes the
-// first of them, and replaces many nodes.
+// writeScreens writes a screen for each run; the sum of many nodes replaces them.
 func writeScreens(c *cli.Context, summaries []*report.Summary) error {
 	o := report.TextOptions{ASCII: c.Bool("ascii") || !utf8Locale(), Verbose: c.Bool("verbose"), Zone: time.Local}
 	written := map[*report.Nodes]bool{}

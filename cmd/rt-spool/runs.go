@@ -78,8 +78,7 @@ func findRuns(dir, job string) ([]spool.Entry, error) {
 	return nil, rtcli.WithKind(spool.ErrNotFound, fmt.Errorf("job %q in %s is none of the runs that can be read: %w", job, dir, unreadable(denied, len(entries))))
 }
 
-// spoolThere returns an error if the spool directory does not exist, unless all jobs are
-// paths of files.
+// spoolThere checks that the spool directory exists, unless all jobs are paths of files.
 func spoolThere(dir string, jobs ...string) error {
 	isFile := func(job string) bool {
 		return strings.HasSuffix(job, ".db") || strings.ContainsRune(job, filepath.Separator)

@@ -106,8 +106,7 @@ func runSacct(ctx context.Context, program string, args []string) (string, error
 	return output, err
 }
 
-// printFailure prints the record of a failure, for the consumer of the records, and
-// returns the error.
+// printFailure prints the record of a failure and returns its error.
 func printFailure(w io.Writer, failed error, asJSON bool) error {
 	f := sonar.Failure{Version: sonar.Version, Message: strings.Join(strings.Fields(failed.Error()), " "), Timestamp: time.Now()}
 	out := f.AppendCSV(nil)

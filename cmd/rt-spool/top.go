@@ -142,8 +142,7 @@ func setAt(c *cli.Context, src top.Source, o *top.Options) error {
 	return err
 }
 
-// damagedFile marks errors of the content of files as damage, and adds what to do if
-// permissions are missing.
+// damagedFile marks damage of files, and adds what to do if permissions are missing.
 func damagedFile(err error) error {
 	if errors.Is(err, spool.ErrDamaged) || errors.Is(err, spool.ErrForeign) {
 		return rtcli.WithKind(errDamaged, err)

@@ -16,8 +16,7 @@ func (t *jobTracker) endRetry() tracker.Retry {
 	return tracker.Retry{First: time.Second, Longest: 30 * time.Second, Total: t.cfg.Tracker.Grace.Duration}
 }
 
-// end writes how the job ended and closes the file. Its error is logged: the Prolog does
-// not wait for it.
+// end writes how the job ended and closes the file. Its error is logged.
 func (t *jobTracker) end(stopped bool) {
 	layout, path, found := t.job.Found()
 	if found {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -29,8 +30,7 @@ log (log.target). To track a command: resource-tracker -- COMMAND
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-// run is the program without os.Exit. Its status is for users and tests: no program
-// waits for a tracker.
+// run is the program without os.Exit; no program waits for its status.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("rt-tracker", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -110,4 +110,34 @@ func readRun(r io.Reader) (rt.Run, error) {
 		return out, errors.New("the run on standard input lacks its job id, node or start; rt-tracker is started by rt-prolog, not by hand")
 	}
 	return out, nil
+}
+
+// readyFD is where rt-prolog waits for one line: "ready", or "error: ...".
+const readyFD = 3
+
+// ready reports to rt-prolog, once, whether tracking has begun.
+type ready struct {
+	pipe *os.File
+}
+
+// openReady uses descriptor 3 if it is a pipe.
+func openReady() *ready {
+	var st syscall.Stat_t
+	if syscall.Fstat(readyFD, &st) != nil || st.Mode&syscall.S_IFMT != syscall.S_IFIFO {
+		return &ready{}
+	}
+	syscall.CloseOnExec(readyFD)
+	return &ready{pipe: os.NewFile(readyFD, "ready")}
+}
+
+// send writes the line, and is false if the Prolog could not read it.
+func (r *ready) send(line string) bool {
+	if r.pipe == nil {
+		return false
+	}
+	line = strings.ReplaceAll(line, "\n", " ")
+	_, err := r.pipe.WriteString(line + "\n")
+	r.pipe.Close()
+	r.pipe = nil
+	return err == nil
 }

@@ -50,8 +50,7 @@ func (t *jobTracker) openSources() {
 	}
 }
 
-// openNodeCache opens the readings of the node that its trackers share. Without it this
-// tracker reads the node by itself, which costs a little more.
+// openNodeCache opens the node's readings that its trackers share; without it each reads its own.
 func (t *jobTracker) openNodeCache() {
 	dir := filepath.Join(t.cfg.Tracker.StateDir, "node")
 	_ = os.Mkdir(dir, 0o700) // the Prolog makes it if the tracker has no permission
@@ -70,8 +69,7 @@ func (t *jobTracker) openNodeCache() {
 	t.cache = cache
 }
 
-// cacheKey identifies the values that trackers can share: those of another boot, or with
-// other namespaces of network and mounts, read other values.
+// cacheKey identifies the boot and the namespaces in which trackers read the same values.
 func cacheKey(boot string) string {
 	key := []string{boot}
 	for _, kind := range [...]string{"net", "mnt"} {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -18,6 +19,7 @@ import (
 	"github.com/resource-tracker/rt/collect/proc"
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/hostfacts"
+	"github.com/resource-tracker/rt/internal/recovery"
 	"github.com/resource-tracker/rt/internal/tracker"
 	"github.com/resource-tracker/rt/slurm/hook"
 	"github.com/resource-tracker/rt/spool"
@@ -29,8 +31,7 @@ const (
 	devRoot  = "/dev"
 )
 
-// settle is how long a tracker that was signalled to stop waits for the event of its
-// job's end.
+// settle limits the wait of a stopping tracker for the event of its job's end.
 const settle = 500 * time.Millisecond
 
 // jobTracker tracks one job.
@@ -170,8 +171,7 @@ func (t *jobTracker) run(prolog *ready, stop <-chan os.Signal) error {
 	return nil
 }
 
-// waitRecorded waits for the last snapshot, most at most, and is false if it does not
-// come.
+// waitRecorded waits for the last snapshot, and is false if it does not come in time.
 func (t *jobTracker) waitRecorded(ended <-chan rt.Reason, most time.Duration) bool {
 	late := time.After(most)
 	for {
@@ -284,4 +284,41 @@ func (a *announcement) Put(*rt.Snapshot) error {
 		tracker.ReleaseMemory(true)
 	}
 	return nil
+}
+
+// recoverFrom is deferred at the top of a goroutine: a panic ends what the goroutine was
+// doing and nothing else. What was read until then is committed.
+func (t *jobTracker) recoverFrom(doing string) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	fault := fmt.Errorf("internal error, please report it; it ended the %s: %v", doing, p)
+	t.log.Error(fmt.Sprintf("%v\n%s", fault, debug.Stack()))
+	t.writer.Event(rt.Event{Time: time.Now(), Kind: "tracker", Name: "fault", Status: "failed", Detail: fault.Error()})
+	if err := t.writer.Flush(); err != nil {
+		t.log.Warn(err.Error())
+	}
+}
+
+// start runs f next to the recording.
+func (t *jobTracker) start(all *sync.WaitGroup, doing string, f func()) {
+	all.Go(func() {
+		defer t.recoverFrom(doing)
+		f()
+	})
+}
+
+// waitAtMost waits for all, at most for a time.
+func waitAtMost(all *sync.WaitGroup, most time.Duration) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer recovery.Handle(func(error) {}) // the wait ends all the same
+		all.Wait()
+	}()
+	select {
+	case <-done:
+	case <-time.After(most):
+	}
 }

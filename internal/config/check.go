@@ -23,8 +23,7 @@ func (c *Config) check() *keyError {
 	return c.checkPowerAPI()
 }
 
-// checkPath checks that paths are absolute: hooks and cron jobs run in an arbitrary
-// directory.
+// checkPath requires absolute paths: hooks and cron jobs run in an arbitrary directory.
 func (k *key) checkPath() string {
 	kind, isPath := k.tag.Lookup("path")
 	isUnset := kind == "optional" && k.value.IsZero()
@@ -65,8 +64,7 @@ func isBetween(v float64, least, greatest string) bool {
 	return v >= first && v <= last
 }
 
-// checkSize checks that a quota has room for what thinning keeps: the newest snapshots, and
-// the log next to the file.
+// checkSize checks that a quota has room for what thinning keeps.
 func (k *key) checkSize() string {
 	const least = 1 << 20
 	s, _ := k.value.Interface().(Size)

@@ -223,8 +223,7 @@ func (c *Config) keys() (list []key) {
 	return list
 }
 
-// set sets the value to what text, a default, says; a test compares all of them with
-// rt.toml(5).
+// set sets the value to a default; a test compares all of them with rt.toml(5).
 func (k *key) set(text string) {
 	switch v := k.value.Addr().Interface().(type) {
 	case *string:

@@ -65,8 +65,7 @@ func explain(name string, data []byte, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// plainNumber returns the first key of a duration or a size that has no string as its
-// value: the decoder's error lacks the key.
+// plainNumber returns the key of a duration or size that is no string: the decoder does not.
 func plainNumber(data []byte) string {
 	var raw map[string]map[string]any
 	if toml.Unmarshal(data, &raw) != nil {

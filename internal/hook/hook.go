@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -192,8 +193,7 @@ func jobOf(env environ.Env) string {
 	return fmt.Sprintf("job %d@%s", id, cmp.Or(env.Text("SLURMD_NODENAME"), hostname()))
 }
 
-// build sets up the hook according to the configuration. It fails if the trackers' user
-// does not exist, so that no tracker runs as root instead.
+// build sets up the hook. No tracker runs as root because its user does not exist.
 func build(h *slurmhook.Hook, cfg config.Config, path string) error {
 	h.Tracker = cfg.Tracker.Path
 	h.ConfigFile = path
@@ -229,4 +229,77 @@ func build(h *slurmhook.Hook, cfg config.Config, path string) error {
 		return fmt.Errorf("spool.user %q is not in /etc/passwd: no tracker is started; make that user (INSTALL.md, step 1) or name another one", cfg.Spool.User)
 	}
 	return nil
+}
+
+// trackerUser returns the trackers' user from a file in the form of passwd(5), nil if it
+// has no such user.
+//
+// trackerUser and groupName only read local files. Package os/user can use the C library's
+// name services, and a directory service can take longer than a Prolog may.
+func trackerUser(passwd, name string) *slurmhook.User {
+	fields := account(passwd, 0, name)
+	if len(fields) < 4 {
+		return nil
+	}
+	uid, err1 := strconv.ParseUint(fields[2], 10, 32)
+	gid, err2 := strconv.ParseUint(fields[3], 10, 32)
+	if err1 != nil || err2 != nil {
+		return nil
+	}
+	return &slurmhook.User{UID: uint32(uid), GID: uint32(gid)}
+}
+
+// groupName returns a group's name from a file in the form of group(5), empty for none.
+func groupName(group string, gid uint64) string {
+	if fields := account(group, 2, strconv.FormatUint(gid, 10)); fields != nil {
+		return fields[0]
+	}
+	return ""
+}
+
+// account returns the first account with the value in field i, nil for none.
+func account(path string, i int, value string) []string {
+	all, _ := config.Accounts(path) // a file that cannot be read has none
+	for fields := range all {
+		if fields[i] == value {
+			return fields
+		}
+	}
+	return nil
+}
+
+// errLate means that the limit of within has passed.
+var errLate = errors.New("took too long")
+
+// defect is a panic.
+type defect struct{ value any }
+
+func (d defect) Error() string { return fmt.Sprint("panic: ", d.value) }
+
+// within returns the result of f, or errLate if that takes longer than the limit. f then
+// keeps running, because nothing interrupts a call that waits for a dead file system. A
+// panic of f becomes a defect, because slurmd drains the node of a hook that panics.
+func within[T any](limit time.Duration, f func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	results := make(chan result, 1)
+	go func() {
+		var r result
+		defer func() {
+			if p := recover(); p != nil {
+				r.err = defect{p}
+			}
+			results <- r
+		}()
+		r.value, r.err = f()
+	}()
+	select {
+	case r := <-results:
+		return r.value, r.err
+	case <-time.After(limit):
+		var none T
+		return none, errLate
+	}
 }

@@ -73,8 +73,7 @@ type message struct {
 
 func (handler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
 
-// Handle writes a message: the logger's attributes, the text and the attributes of the
-// call as name=value.
+// Handle writes the logger's attributes, the text, and the call's attributes as name=value.
 func (h handler) Handle(_ context.Context, r slog.Record) error {
 	m := message{r.Time, r.Level, h.prefix + r.Message}
 	r.Attrs(func(a slog.Attr) bool {
@@ -136,8 +135,7 @@ func (h handler) write(m message) {
 // maxLine limits a message, in bytes; syslog daemons cut at 2048 to 8192.
 const maxLine = 2000
 
-// oneLine makes a message one line: joined errors have several lines, and names from users
-// can have control characters.
+// oneLine joins the lines of errors and removes control characters.
 func oneLine(text string) string {
 	text = strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ")
 	text = strings.Map(func(c rune) rune {
@@ -171,4 +169,48 @@ func (h handler) toSyslog(now time.Time, severity int, text string) error {
 		time.Sleep(2 * time.Millisecond)
 	}
 	return os.NewSyscallError("sendto", err)
+}
+
+// OpenFile opens a log file for appending and creates it if it is missing. It
+// accepts only regular files and /dev/null: the writer of a FIFO or a terminal would wait
+// for a reader. It follows no link: root that logs into a user's directory would write to
+// any file to which that user links.
+func OpenFile(path string) (*os.File, error) {
+	if path == "" {
+		return nil, os.ErrNotExist
+	}
+	const flags = os.O_WRONLY | os.O_APPEND | os.O_CREATE | syscall.O_NONBLOCK | syscall.O_NOFOLLOW | syscall.O_NOCTTY
+	f, err := os.OpenFile(path, flags, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() && !isNull(info) {
+		err = fmt.Errorf("%s is neither a regular file nor %s: no log goes there", path, os.DevNull)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// isNull reports whether a file is the null device, under any name.
+func isNull(info os.FileInfo) bool {
+	const null = 1<<8 | 3 // device 1:3, see null(4)
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && info.Mode()&os.ModeCharDevice != 0 && stat.Rdev == null
+}
+
+// appendLine appends a line in one write, so that lines of several programs do not mix.
+func appendLine(path, line string) error {
+	f, err := OpenFile(path)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(line)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	return err
 }

@@ -16,8 +16,7 @@ import (
 const (
 	// flightDir is the directory of a node's flight records, below the spool.
 	flightDir = "flight"
-	// flightFiles is the largest number of them: each tracker of a node writes one, and
-	// those of trackers that have ended are removed first.
+	// flightFiles limits them: those of trackers that have ended are removed first.
 	flightFiles = 64
 )
 
@@ -34,8 +33,7 @@ type FlightRecorder struct {
 	failing bool
 }
 
-// flightEvents are the events that are counted, by their kind and, if it is not
-// empty, their status; the last entry counts all others.
+// flightEvents are counted by kind and status, if not empty; the last entry has all others.
 var flightEvents = [...]struct{ kind, status, metric string }{
 	{"gap", "", "ledger.gaps"}, {"sensor", "failed", "ledger.sensors_failed"}, {"sensor", "denied", "ledger.sensors_denied"},
 	{"spool", "", "ledger.spool"}, {"tracker", "", "ledger.tracker"}, {"", "", "ledger.others"},
@@ -113,8 +111,7 @@ func (f *FlightRecorder) addReading(s *rt.Snapshot) {
 	f.add("job.steps", float64(len(s.Steps)))
 }
 
-// addCost adds what the tracker itself has used: getrusage(2) and the figures of the Go
-// runtime.
+// addCost adds what the tracker has used: getrusage(2) and the figures of the Go runtime.
 func (f *FlightRecorder) addCost() {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) == nil {

@@ -155,8 +155,7 @@ func (e *JobEnvironment) merge(pid int, env environ.Env) bool {
 	return true
 }
 
-// isComplete reports whether a job of this age has nothing more to show: its name is
-// known, and its batch script if it has one.
+// isComplete reports whether a job of this age has nothing more to show.
 func (e *JobEnvironment) isComplete(age time.Duration) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -164,8 +163,7 @@ func (e *JobEnvironment) isComplete(age time.Duration) bool {
 	return hasBatch && e.run.Meta.JobName != ""
 }
 
-// isBatchScript recognises the process that slurmstepd started for the batch step: its
-// task's pid is its own, and it belongs to no numbered step.
+// isBatchScript reports whether a process is its own task, and of no numbered step.
 func isBatchScript(pid int, env environ.Env) bool {
 	task, ok := env.Number("SLURM_TASK_PID").Get()
 	return ok && task == uint64(pid) && !env.Number("SLURM_STEP_ID", "SLURM_STEPID").Valid()

@@ -106,8 +106,7 @@ func (w *JobWatch) stepEnds(step string, stepds []int) {
 	}
 }
 
-// stepBegins runs on the watcher's own thread too: one of low priority would find the
-// slurmstepd of a short step gone.
+// stepBegins runs there too: a thread of low priority would find a short step gone.
 func (w *JobWatch) stepBegins(stepds []int) {
 	w.noteStep()
 	if p := w.procs.Load(); p != nil {

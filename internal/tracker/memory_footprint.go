@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// gcPercent collects garbage from 1 MiB on, not from 4: a tracker shares its machine
-// with jobs.
+// gcPercent collects garbage from 1 MiB on, not from 4.
 const gcPercent = 25
 
 // LimitMemory keeps the heap small and uses two processors. A fixed number also saves

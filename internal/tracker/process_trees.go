@@ -77,8 +77,7 @@ func (j *ProcessTrees) Read(s *rt.Snapshot) error {
 	return nil
 }
 
-// cgroupWithin is how long a job may have slurmstepds before its cgroup: they make it
-// at their start, which can take seconds on a busy node.
+// cgroupWithin is how long slurmstepds may take to make a cgroup, on a busy node.
 const cgroupWithin = int64(3 * time.Second)
 
 // searchesAfter is how many searches follow the newest process: a slurmstepd has another

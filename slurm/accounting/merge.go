@@ -10,8 +10,7 @@ import (
 	"github.com/resource-tracker/rt/slurm"
 )
 
-// attemptSlack is the largest difference between Slurm's clock and the node's, with the
-// fraction of a second that sacct cuts off.
+// attemptSlack limits the difference of Slurm's clock, which has whole seconds, and the node's.
 const attemptSlack = 30 * time.Second
 
 // Describes reports whether the account is that of the run: of the same job of the same

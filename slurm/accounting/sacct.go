@@ -2,8 +2,11 @@
 package accounting
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,8 +41,7 @@ type Account struct {
 	Used AccountUse
 }
 
-// sacctFields are in the order of sacct's output. JobName is the last, because only it can
-// have the separator.
+// sacctFields ends with JobName: only that can have the separator.
 const sacctFields = "Cluster,JobIDRaw,JobID,State,ExitCode,DerivedExitCode,Start,End,QOS,Reservation,User,Account,Partition,NodeList,ElapsedRaw,JobName"
 
 // sacctUseFields are those of MergeUse. sacct reports no use for a job without its steps.
@@ -100,8 +102,7 @@ func ParseSacct(output string, loc *time.Location) ([]Account, error) {
 	return accounts, errors.Join(bad...)
 }
 
-// noName is slurmdbd's name of a job of which it has only the end: seen for jobs that
-// ended immediately.
+// noName is slurmdbd's name of a job of which it has only the end.
 const noName = "allocation"
 
 // parseAccount parses the line of a job.
@@ -148,8 +149,7 @@ func parseAccount(header, values []string, loc *time.Location) (a Account, ok bo
 	return a, true
 }
 
-// setIDs parses sacct's JobID: 12, 10_3 for a task of an array, 4+1 for a component of a
-// heterogeneous job.
+// setIDs parses sacct's JobID: 12, 10_3 (a task of an array), 4+1 (a het component).
 func (a *Account) setIDs(id string) {
 	pair := func(sep string) (first, second rt.Opt[uint64]) {
 		l, r, found := strings.Cut(id, sep)
@@ -192,4 +192,59 @@ func sacctTime(text string, loc *time.Location) time.Time {
 		return time.Time{}
 	}
 	return t.UTC()
+}
+
+// sacctPlaces are where FindSacct looks when PATH, that of cron for example, lacks it.
+var sacctPlaces = []string{"/usr/local/bin/sacct", "/opt/slurm/bin/sacct", "/usr/local/slurm/bin/sacct"}
+
+// FindSacct returns the path of sacct; empty where it is not installed.
+func FindSacct() string {
+	for _, path := range append([]string{"sacct"}, sacctPlaces...) {
+		if found, err := exec.LookPath(path); err == nil {
+			return found
+		}
+	}
+	return ""
+}
+
+// ErrTooLong is wrapped by the error of Run when the output is larger than its limit.
+var ErrTooLong = errors.New("its output is too large")
+
+// Run runs sacct, found at the path program, and returns its output, at most maxBytes.
+// Times in the output are seconds since the epoch. The error names the program, wraps
+// context.DeadlineExceeded when ctx ends first, and ends with what sacct wrote to its
+// standard error.
+func Run(ctx context.Context, program string, args []string, maxBytes int) (string, error) {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = append(os.Environ(), "SLURM_TIME_FORMAT=%s")
+	cmd.WaitDelay = time.Second // for a child that keeps its output open
+	output, messages := prefix{limit: maxBytes}, prefix{limit: 4 << 10}
+	cmd.Stdout, cmd.Stderr = &output, &messages
+	err := cmd.Run()
+	switch {
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	case err != nil && len(messages.text) > 0:
+		err = fmt.Errorf("%w: %s", err, strings.Join(strings.Fields(string(messages.text)), " "))
+	case err == nil && output.cut:
+		err = fmt.Errorf("%w: more than %d bytes", ErrTooLong, maxBytes)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", program, err)
+	}
+	return string(output.text), nil
+}
+
+// prefix keeps the beginning of what is written to it.
+type prefix struct {
+	text  []byte
+	limit int
+	cut   bool
+}
+
+// Write implements io.Writer.
+func (p *prefix) Write(b []byte) (int, error) {
+	fits := min(len(b), p.limit-len(p.text))
+	p.text, p.cut = append(p.text, b[:fits]...), p.cut || fits < len(b)
+	return len(b), nil
 }

@@ -53,8 +53,7 @@ func (u *AccountUse) set(name, value string) {
 	}
 }
 
-// addStep adds the memory of a step to its job, and is false for the line of a job. The
-// step of a job with a malformed line is ignored.
+// addStep adds the memory of a step to its job, and is false for the line of a job.
 func addStep(header, values []string, accounts []Account) bool {
 	var id, step, node string
 	var rss rt.Opt[uint64]
@@ -132,8 +131,7 @@ func sacctBytes(text string) rt.Opt[uint64] {
 	return rt.Some(uint64(math.Round(v * unit)))
 }
 
-// Event returns the event of a run's ledger with what the job used; false if the account
-// has nothing of that.
+// Event is the ledger's event of what the job used; false if there is nothing of that.
 func (a *Account) Event(now time.Time) (rt.Event, bool) {
 	u := &a.Used
 	var pairs []string

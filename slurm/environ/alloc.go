@@ -8,8 +8,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// cpuRun is one element of SLURM_JOB_CPUS_PER_NODE: 4(x3) is four CPUs on each
-// of three nodes.
+// cpuRun is an element of SLURM_JOB_CPUS_PER_NODE: 4(x3) is 4 CPUs on each of 3 nodes.
 type cpuRun struct{ cpus, nodes uint64 }
 
 // parseCPUs parses SLURM_JOB_CPUS_PER_NODE, such as "2,4(x3)"; nil if it is malformed.

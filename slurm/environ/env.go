@@ -29,8 +29,7 @@ func NewEnv(environ []string) Env {
 	return env
 }
 
-// MaxProcess limits how much of a process's environment is read, in bytes. The job's user
-// writes that environment.
+// MaxProcess limits, in bytes, how much is read of an environment, which the user writes.
 const MaxProcess = 256 << 10
 
 // ReadProcess returns the environment of a process for Parse: at most MaxProcess bytes
@@ -82,8 +81,7 @@ func (e Env) Number(names ...string) rt.Opt[uint64] {
 	return rt.None[uint64]()
 }
 
-// Time returns the named variable, in seconds since the epoch, as a time. It is zero if the
-// variable is unset or zero.
+// Time returns a variable in seconds since the epoch as a time, zero if it is unset or 0.
 func (e Env) Time(name string) time.Time {
 	n, ok := e.Number(name).Get()
 	if !ok || n == 0 || n > 1<<40 {

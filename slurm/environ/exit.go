@@ -9,8 +9,7 @@ import (
 	"github.com/resource-tracker/rt/slurm"
 )
 
-// oomSignal is the signal that Slurm reports of a job that was out of memory: exit code
-// 0:125, raw 253.
+// oomSignal is Slurm's signal of a job that was out of memory: 0:125, raw 253.
 const oomSignal = 125
 
 // ExitFromEpilog returns how the job ended according to the environment of its Epilog; now

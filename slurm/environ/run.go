@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -149,8 +150,7 @@ func (e Env) Step() string {
 	return id
 }
 
-// setMemory sets the memory that the job may use on this node. Slurm counts in MiB; 0
-// means all memory of the node, the size of which is not in the environment.
+// setMemory sets the job's memory on this node. Slurm counts in MiB; 0 means all of it.
 func setMemory(run *rt.Run, env Env) {
 	perNode := env.Number("SLURM_MEM_PER_NODE")
 	if i, ok := run.HetJobOffset.Get(); ok {
@@ -182,4 +182,62 @@ func sluid(env Env) string {
 		return s
 	}
 	return ""
+}
+
+// maxComponents limits the components of a heterogeneous job; Slurm allows 128.
+const maxComponents = 128
+
+// hetNames returns the names of a variable that a heterogeneous job has for each component.
+func hetNames(name string, component uint64) []string {
+	i := strconv.FormatUint(component, 10)
+	return []string{name + "_HET_GROUP_" + i, name + "_PACK_GROUP_" + i}
+}
+
+// setHet sets the run's component from the environment of one of its tasks.
+func setHet(run *rt.Run, env Env) {
+	size := env.Number("SLURM_HET_SIZE", "SLURM_PACK_SIZE").Or(0)
+	leader := env.Number(hetNames("SLURM_JOB_ID", 0)...)
+	if size == 0 || !leader.Valid() {
+		return
+	}
+	run.HetJobID = leader
+	for i := range min(size, maxComponents) {
+		if id := env.Number(hetNames("SLURM_JOB_ID", i)...); id.Valid() && id == run.JobID {
+			run.HetJobOffset.Set(i)
+			return
+		}
+	}
+}
+
+// setComponent makes the run that of its own component. In every task of a heterogeneous
+// job SLURM_JOB_ID is the leader's id and the lists are those of all components, but the
+// cgroup has the component's id. The node identifies the component, unless two components
+// share the node.
+func setComponent(run *rt.Run, env Env) {
+	size := env.Number("SLURM_HET_SIZE", "SLURM_PACK_SIZE").Or(0)
+	var here []uint64
+	for i := range min(size, maxComponents) {
+		hosts, err := ExpandHosts(env.Text(hetNames("SLURM_JOB_NODELIST", i)...))
+		if err == nil && slices.Contains(hosts, run.Node) {
+			here = append(here, i)
+		}
+	}
+	if len(here) == 1 {
+		i := here[0]
+		if id := env.Number(hetNames("SLURM_JOB_ID", i)...); id.Valid() {
+			run.JobID = id
+		}
+		for field, name := range map[*string]string{
+			&run.Account: "SLURM_JOB_ACCOUNT", &run.Partition: "SLURM_JOB_PARTITION",
+			&run.QOS: "SLURM_JOB_QOS", &run.NodeList: "SLURM_JOB_NODELIST",
+		} {
+			if v := env.Text(hetNames(name, i)...); v != "" {
+				*field = v
+			}
+		}
+		if n := env.Number(hetNames("SLURM_JOB_NUM_NODES", i)...); n.Valid() {
+			run.NumNodes = n
+		}
+	}
+	setHet(run, env)
 }

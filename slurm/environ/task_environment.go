@@ -11,8 +11,7 @@ import (
 	"github.com/resource-tracker/rt/slurm"
 )
 
-// maxTaskValue limits a value from the environment of a job's process, in bytes. The job's
-// user writes that environment.
+// maxTaskValue limits a value of a task's environment, in bytes: the user writes it.
 const maxTaskValue = 256
 
 // taskNames are the variables that are used from a job's process, with the TRACKER_* of

@@ -54,8 +54,7 @@ type attempt struct {
 	once    sync.Once
 }
 
-// breakerLockTime limits the wait for a hook that reads or writes the breaker's file, which
-// takes much less than a millisecond.
+// breakerLockTime limits the wait for the breaker's file, which takes less than 1 ms.
 const breakerLockTime = 500 * time.Millisecond
 
 func (h *Hook) breaker(node string) breaker {
@@ -91,8 +90,7 @@ func (b breaker) begin(job uint64, now time.Time) (*attempt, error) {
 	return a, err
 }
 
-// removeEnded removes the entries of Prologs that have ended and counts those that were
-// killed.
+// removeEnded removes the entries of ended Prologs and counts those that were killed.
 func (b breaker) removeEnded(st *breakerState) (killed int) {
 	st.Trying = slices.DeleteFunc(st.Trying, func(t trial) bool {
 		if procfile.Alive(b.procRoot, t.PID, t.Start) {
@@ -111,8 +109,7 @@ func (b breaker) open(st breakerState, now time.Time) bool {
 	return st.Failures >= b.failures && now.Before(st.OpenedAt.Add(b.reset)) && !now.Before(st.OpenedAt)
 }
 
-// count adds failures. If they open the breaker it returns their cause with how long the
-// breaker stays open, else nil.
+// count adds failures. If they open the breaker it returns their cause with its time.
 func (b breaker) count(st *breakerState, failures int, cause error, now time.Time) error {
 	st.Failures += failures
 	if st.Failures < b.failures {

@@ -181,8 +181,7 @@ func (t *tracker) waitReady(deadline time.Time) (running bool, err error) {
 	return false, fmt.Errorf("%s (process %d) ended without a message%s", t.path, t.pid, t.status())
 }
 
-// status describes how a tracker ended that has closed its descriptors; empty if its
-// status is not known yet.
+// status describes how a tracker ended; empty if that is not known yet.
 func (t *tracker) status() string {
 	var ws syscall.WaitStatus
 	for range 10 {
@@ -211,8 +210,7 @@ func allowNiceZero() {
 	_ = unix.Setrlimit(unix.RLIMIT_NICE, &unix.Rlimit{Cur: zero, Max: zero})
 }
 
-// clearSignalMask empties the signal mask of the calling thread, which must be locked to
-// its goroutine. restore sets the former mask.
+// clearSignalMask empties the mask of the calling thread, which must be locked.
 func clearSignalMask() (restore func(), err error) {
 	var empty, old unix.Sigset_t
 	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &empty, &old); err != nil {

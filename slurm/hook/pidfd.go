@@ -21,8 +21,7 @@ type foreign struct {
 	start    uint64
 }
 
-// findProcess opens the process with that number and start time. The error is
-// os.ErrProcessDone if it has ended.
+// findProcess returns os.ErrProcessDone if the process has ended.
 func findProcess(procRoot string, pid int, start uint64) (*foreign, error) {
 	p, err := os.FindProcess(pid)
 	if err != nil {
@@ -40,8 +39,7 @@ func (f *foreign) terminate() error { return f.process.Signal(syscall.SIGTERM) }
 
 func (f *foreign) close() error { return f.process.Release() }
 
-// waitGone waits until the process has ended, at most until the deadline, and reports
-// whether it has.
+// waitGone waits until the process has ended, and is false at the deadline.
 func (f *foreign) waitGone(deadline time.Time) bool {
 	var polled error
 	err := f.process.WithHandle(func(pidfd uintptr) { polled = pollIn(pidfd, deadline) })
@@ -58,8 +56,7 @@ func (f *foreign) waitGone(deadline time.Time) bool {
 	return true
 }
 
-// pollIn waits until the descriptor is readable: the process of a pidfd has ended. At the
-// deadline the error is os.ErrDeadlineExceeded.
+// pollIn waits until a pidfd's process has ended, or returns os.ErrDeadlineExceeded.
 func pollIn(fd uintptr, deadline time.Time) error {
 	for {
 		left := time.Until(deadline)

@@ -58,8 +58,7 @@ func (h *Hook) complete(run *rt.Run) {
 	run.TrackerVersion = rt.Version
 }
 
-// track starts the run's tracker unless the attempt has one, writes the note for the
-// Epilog and waits until the tracker is ready. It holds the job's lock.
+// track starts the tracker, writes the note and waits, with the job's lock.
 func (h *Hook) track(run *rt.Run) (err error) {
 	if h.Precheck != nil {
 		if err := h.Precheck(); err != nil {

@@ -96,8 +96,7 @@ func (s State) path(job uint64, node, suffix string) string {
 	return filepath.Join(s.Dir, fmt.Sprintf("%d@%s.%s", job, fileName(node), suffix))
 }
 
-// create makes the directory, which a reboot removes. Root's hooks write its files, the
-// trackers read them.
+// create makes the directory: root's hooks write its files, trackers read them.
 func (s State) create() error {
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		return fmt.Errorf("cannot make tracker.state_dir: %w", err)
@@ -143,8 +142,7 @@ func readJSON(path string, v any) error {
 	return nil
 }
 
-// writeJSON replaces the file atomically. It does not sync, because a reboot removes the
-// file anyway.
+// writeJSON replaces the file atomically, without a sync: a reboot removes it anyway.
 func writeJSON(path string, v any, mode fs.FileMode) error {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -172,8 +170,7 @@ func removeIfThere(path string) error {
 	return nil
 }
 
-// hookLock excludes other hooks: those of the same job on the same node, or all that write
-// the breaker's file.
+// hookLock excludes other hooks of the job, or all that write the breaker's file.
 type hookLock struct{ file *os.File }
 
 // lock locks the job, or fails at the deadline.

@@ -31,8 +31,7 @@ type Path[T Text] struct {
 	Part    cgroupfs.Part
 }
 
-// Parse parses an absolute path or one relative to the job's directory. It is false if
-// the path has neither job_<id> nor step_<name>.
+// Parse is false if the path, of any root, has neither job_<id> nor step_<name>.
 func Parse[T Text](path T) (p Path[T], ok bool) {
 	var parent T
 	for start := 0; start <= len(path); {

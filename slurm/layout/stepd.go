@@ -148,8 +148,7 @@ func InsideJob(text []byte) (string, bool) {
 	return "", false
 }
 
-// numericNames returns the numeric entries of a directory, which in /proc are the
-// processes.
+// numericNames returns the numeric entries of a directory: of /proc the processes.
 func numericNames(dir string) ([]int, error) {
 	d, err := os.Open(dir)
 	if err != nil {
