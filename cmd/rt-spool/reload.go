@@ -26,31 +26,21 @@ type secrets struct {
 	rc     *receiver.Receiver
 	cert   atomic.Pointer[tls.Certificate]
 	tokens []receiver.TokenHash
-	stamps []stamp // of the files that were read
+	stamps []string // of the files that were read
 }
 
-// stamp identifies the content of a file.
-type stamp struct {
-	inode uint64
-	size  int64
-	time  time.Time
-}
-
-func stampOf(path string) stamp {
+// stampOf identifies the content of a file; empty for none.
+func stampOf(path string) string {
 	st, err := os.Stat(path)
 	if err != nil {
-		return stamp{}
+		return ""
 	}
-	s := stamp{size: st.Size(), time: st.ModTime()}
-	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
-		s.inode = sys.Ino
-	}
-	return s
+	return fmt.Sprint(st.Sys().(*syscall.Stat_t).Ino, st.Size(), st.ModTime())
 }
 
 // now returns the current stamps of all files.
-func (s *secrets) now() []stamp {
-	var all []stamp
+func (s *secrets) now() []string {
+	var all []string
 	for _, path := range []string{s.conf.TokenFile, s.conf.TLSCert, s.conf.TLSKey} {
 		if path != "" {
 			all = append(all, stampOf(path))

@@ -146,20 +146,11 @@ type settings struct {
 	isBroken bool // the file has an error
 }
 
+// settings parses the flags and reads the configuration.
 func (o Options) settings() (s settings, err error) {
-	s.path, s.done, err = o.parse()
-	if err == nil && !s.done {
-		s.cfg, err = config.Load(s.path)
-		s.isBroken = err != nil
-	}
-	return s, err
-}
-
-// parse parses the flags; done means that they only print a text.
-func (o Options) parse() (path string, done bool, err error) {
 	flags := flag.NewFlagSet(o.Program, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	flags.StringVar(&path, "config", "", "configuration `FILE` (default "+config.DefaultPath+")")
+	flags.StringVar(&s.path, "config", "", "configuration `FILE` (default "+config.DefaultPath+")")
 	version := flags.Bool("version", false, "print the version and exit")
 	err = flags.Parse(o.Args)
 	switch {
@@ -167,16 +158,20 @@ func (o Options) parse() (path string, done bool, err error) {
 		fmt.Fprintf(o.Stdout, "usage: %s [--config FILE]\n\nslurmd runs it, see slurm.conf(5). It always exits 0.\n\n", o.Program)
 		flags.SetOutput(o.Stdout)
 		flags.PrintDefaults()
-		return "", true, nil
+		s.done = true
+		return s, nil
 	case err != nil:
-		return "", false, fmt.Errorf("bad command line: %w", err)
+		return s, fmt.Errorf("bad command line: %w", err)
 	case *version:
 		fmt.Fprintln(o.Stdout, o.Program, rt.Version)
-		return "", true, nil
+		s.done = true
+		return s, nil
 	case flags.NArg() > 0:
-		return "", false, fmt.Errorf("bad command line: unexpected argument %q", flags.Arg(0))
+		return s, fmt.Errorf("bad command line: unexpected argument %q", flags.Arg(0))
 	}
-	return path, false, nil
+	s.cfg, err = config.Load(s.path)
+	s.isBroken = err != nil
+	return s, err
 }
 
 func (o Options) logger(target, job string) *slog.Logger {

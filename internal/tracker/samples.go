@@ -1,10 +1,14 @@
 package tracker
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"sync"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/format/resourcetracker"
+	"github.com/resource-tracker/rt/internal/recovery"
 )
 
 // LineWriter takes the lines of samples: a SampleWriter.
@@ -96,5 +100,130 @@ func (NoGPUs) Read(s *rt.Snapshot) error {
 	s.Node.GPUUsage.Set(0)
 	s.Node.GPUVRAMUsed.Set(0)
 	s.Node.GPUUtilized.Set(0)
+	return nil
+}
+
+// maxWaiting is how many lines wait for their reader: ten minutes of samples.
+const maxWaiting = 600
+
+// SampleWriter writes the lines of samples on a goroutine of its own: a slow or stopped
+// reader delays nothing else. Each line is one write(2), so that no reader gets half of
+// one (section 12).
+type SampleWriter struct {
+	to     io.WriteCloser
+	name   string      // of to, for messages
+	failed func(error) // called once, when a line could not be written; nothing is written after that
+
+	mu      sync.Mutex
+	changed sync.Cond // waiting or ended
+	waiting [][]byte  // in order; the first one is being written
+	spare   []byte    // the memory of a line that was written
+	missed  int       // samples for which there was no room
+	ended   bool      // no line follows
+	broken  bool
+	done    chan struct{} // closed when all is written, or broken
+}
+
+// NewSampleWriter starts the writer, which closes to at its end. name is that of to;
+// failed is called once, on another goroutine, when a line cannot be written.
+func NewSampleWriter(to io.WriteCloser, name string, failed func(error)) *SampleWriter {
+	w := &SampleWriter{to: to, name: name, failed: failed, done: make(chan struct{})}
+	w.changed.L = &w.mu
+	go w.run()
+	return w
+}
+
+// Room reports whether there is room for a sample. A sample without room is counted.
+func (w *SampleWriter) Room() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.waiting) < maxWaiting {
+		return true
+	}
+	w.missed++
+	return false
+}
+
+// Add takes a copy of a line. After Stop, or an error, it does nothing.
+func (w *SampleWriter) Add(line []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended || w.broken {
+		return
+	}
+	w.waiting = append(w.waiting, append(w.spare[:0], line...))
+	w.spare = nil
+	w.changed.Signal()
+}
+
+func (w *SampleWriter) run() {
+	defer close(w.done)
+	defer recovery.Handle(w.failed)
+	var err error
+	for {
+		line, ok := w.first()
+		if !ok {
+			break
+		}
+		_, err = w.to.Write(line)
+		if err != nil {
+			break
+		}
+		w.written(line)
+	}
+	if e := w.to.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		w.mu.Lock()
+		w.broken, w.waiting = true, nil
+		w.mu.Unlock()
+		w.failed(fmt.Errorf("write a sample to %s: %w", w.name, err))
+	}
+}
+
+// first waits for a line. It is false at the end.
+func (w *SampleWriter) first() ([]byte, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.waiting) == 0 && !w.ended {
+		w.changed.Wait()
+	}
+	if len(w.waiting) == 0 {
+		return nil, false
+	}
+	return w.waiting[0], true
+}
+
+func (w *SampleWriter) written(line []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.spare = line
+	n := copy(w.waiting, w.waiting[1:])
+	w.waiting[n] = nil
+	w.waiting = w.waiting[:n]
+}
+
+// Stop ends the input. Waiting lines are still written.
+func (w *SampleWriter) Stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = true
+	w.changed.Signal()
+}
+
+// Wait stops the writer and waits until all is written, or ctx is done. The error says
+// how many lines the reader did not take in time.
+func (w *SampleWriter) Wait(ctx context.Context) error {
+	w.Stop()
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := w.missed + len(w.waiting); n > 0 && !w.broken {
+		return fmt.Errorf("%d lines were not written to %s: its reader is too slow", n, w.name)
+	}
 	return nil
 }

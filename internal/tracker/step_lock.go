@@ -7,10 +7,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/recovery"
+	"github.com/resource-tracker/rt/slurm/environ"
 )
 
 // StepLock is the right to track a step of a job on this node: of the tasks that
@@ -89,4 +92,99 @@ func (l StepLock) Close() error {
 		return nil
 	}
 	return errors.Join(os.Remove(l.file.Name()), l.file.Close())
+}
+
+// StepCgroup lists the processes of a job: a cgroup.Job.
+type StepCgroup interface {
+	Found() (layout, path string, ok bool)
+	Procs(dst []int) []int
+}
+
+// NoteUntrackedTasks passes note an event about the tasks of our step on this node that
+// the record does not have, or not to their ends; env is our environment. They have
+// replaced themselves by their commands because this process has the step's lock, and
+// Slurm waits for our status: nothing reads on. A process that we left behind would be in
+// the step's cgroup. Slurm kills it with the step, without a SIGTERM. With cgroup v1,
+// 22.05 holds the step for a second to see it gone; one that ends by itself as soon as
+// the last task has ended is in time for that in 12 to 15 steps of 20.
+func NoteUntrackedTasks(job StepCgroup, procfs string, env environ.Env, step string, note func(rt.Event)) {
+	here := environ.StepTasksHere(env)
+	e := rt.Event{Time: time.Now(), Kind: "job", Name: "tasks"}
+	if _, _, found := job.Found(); !found {
+		if n := int(here.Or(1)) - 1; n > 0 {
+			e.Status = "absent"
+			e.Detail = fmt.Sprintf("%s of step %s on this node not in the record: no cgroup was found that has them", otherTasks(n), step)
+			note(e)
+		}
+		return
+	}
+	n, err := countInTime(func() int { return runningTasks(procfs, job.Procs(nil), env, here) })
+	switch {
+	case err != nil:
+		e.Status = "failed"
+		e.Detail = fmt.Sprintf("%v: whether other tasks of step %s on this node had ended when the tracked one did is not known", err, step)
+	case n > 0:
+		e.Status = "unseen"
+		e.Detail = fmt.Sprintf("%s of step %s on this node had not ended when the tracked one did: what was used after that is not in the record", otherTasks(n), step)
+	default:
+		return
+	}
+	note(e)
+}
+
+// countWithin is how long the command's status waits for the count of other tasks.
+const countWithin = time.Second
+
+// countInTime returns the result of count, and an error if count panics or takes too
+// long: the kernel takes the lock of a process's memory to read environ, and a process
+// that hangs on a dead file server may hold it for hours. The record must not wait for
+// that.
+func countInTime(count func() int) (int, error) {
+	counted, failed := make(chan int, 1), make(chan error, 1)
+	go func() {
+		defer recovery.Handle(func(err error) { failed <- err })
+		counted <- count()
+	}()
+	select {
+	case n := <-counted:
+		return n, nil
+	case err := <-failed:
+		return 0, err
+	case <-time.After(countWithin):
+		return 0, fmt.Errorf("a process of the job did not answer within %s", countWithin)
+	}
+}
+
+func otherTasks(n int) string {
+	if n == 1 {
+		return "1 other task"
+	}
+	return strconv.Itoa(n) + " other tasks"
+}
+
+// runningTasks counts the tasks of our step, without ours, that have one of the processes.
+// They belong to our user. A process's task is in its environment, but not in every
+// layout of cgroups. here is how many tasks there are, where that is known.
+func runningTasks(procfs string, pids []int, ours environ.Env, here rt.Opt[uint64]) int {
+	seen := map[string]bool{ours["SLURM_LOCALID"]: true}
+	for _, pid := range pids {
+		if n, ok := here.Get(); ok && uint64(len(seen)) >= n {
+			break
+		}
+		text, err := environ.ReadProcess(procfs, pid, nil)
+		if err != nil {
+			continue // it has ended, or is another user's
+		}
+		if task, ok := taskOf(environ.Parse(text), ours); ok {
+			seen[task] = true
+		}
+	}
+	return len(seen) - 1
+}
+
+// taskOf returns the task on this node of a process of our step, from its environment.
+func taskOf(env, ours environ.Env) (task string, ok bool) {
+	isOurStep := env["SLURM_JOB_ID"] == ours["SLURM_JOB_ID"] && env["SLURM_STEP_ID"] == ours["SLURM_STEP_ID"]
+	task = env["SLURM_LOCALID"]
+	return task, isOurStep && task != ""
 }
