@@ -18,9 +18,8 @@ import (
 )
 
 // child is the command that we run. It leads a process group of its own, so that each
-// signal reaches all of its processes once: Ctrl-C on the terminal signals the foreground
-// process group, which is ours, and we forward it; once the command has the terminal, the
-// signal reaches the command's group and not us.
+// signal reaches its processes once: we forward those of our group, for example Ctrl-C until
+// the command has the terminal.
 type child struct {
 	pid      int
 	terminal *terminal // nil for none
@@ -200,9 +199,8 @@ func (t *terminal) takeBack(group int) {
 	}
 }
 
-// stopped handles a stopped command. One that reads or writes the terminal in the background
-// gets the foreground. After Ctrl-Z we stop too, for the shell, and continue with the command
-// when the shell continues us. A command that SIGSTOP has stopped stays stopped.
+// stopped gives the foreground to a command that stopped because it uses the terminal. After
+// Ctrl-Z we stop and continue with the command. One that SIGSTOP has stopped stays stopped.
 func (t *terminal) stopped(c *child, s syscall.Signal) {
 	if s == syscall.SIGSTOP {
 		return
@@ -219,9 +217,8 @@ func (t *terminal) stopped(c *child, s syscall.Signal) {
 	c.signal(syscall.SIGCONT)
 }
 
-// stopSelf stops this process and returns when it is continued. The signal is sent to this
-// thread: a signal to the process may take effect on another thread, after the next statement
-// here.
+// stopSelf stops this process until it is continued. It signals this thread: a signal to the
+// process may take effect on another thread, after the next statement here.
 func stopSelf() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

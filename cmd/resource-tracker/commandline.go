@@ -24,9 +24,8 @@ type option struct {
 	repeats     bool // all values count, not the last alone
 }
 
-// commandLine is the values of flags and their variables. The flag package of the standard
-// library parses it: a library that prints its help by text/template makes the linker keep
-// every method of every type, 1.5 MiB of them.
+// commandLine is the values of flags and their variables. Package flag parses it: a library
+// that prints its help by text/template adds 1.5 MiB of methods to the program.
 type commandLine struct {
 	values  map[string][]string // by the option's name; none for an option that is not set
 	flagged map[string]bool     // set by a flag, not by its variable

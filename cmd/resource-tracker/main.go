@@ -41,11 +41,11 @@ func (s commandStatus) Error() string { return fmt.Sprintf("the command's status
 
 // exitStatus maps errors to exit statuses.
 func exitStatus(err error) int {
-	var command commandStatus
+	command, isCommand := errors.AsType[commandStatus](err)
 	switch {
 	case err == nil:
 		return cli.ExitOK
-	case errors.As(err, &command):
+	case isCommand:
 		return int(command)
 	case errors.Is(err, cli.ErrUsage):
 		return cli.ExitUsage
@@ -66,8 +66,7 @@ func run(args []string, stdout, stderr io.Writer) (status int) {
 		status = cli.ExitError
 	})
 	err := app(args, stdout)
-	var command commandStatus
-	if err != nil && !errors.As(err, &command) {
+	if _, isCommand := errors.AsType[commandStatus](err); err != nil && !isCommand {
 		fmt.Fprintf(stderr, "resource-tracker: %v\n", err)
 	}
 	return exitStatus(err)

@@ -88,9 +88,8 @@ func (s *settings) hasSpool() bool { return s.spoolDir != "" || s.anySpool }
 
 func insideSlurm() bool { return os.Getenv("SLURM_JOB_ID") != "" }
 
-// keepsJob reports whether the spool gets the figures of the surrounding Slurm job, with its
-// steps and tasks: other tasks of the step have no tracker of their own. The samples that are
-// printed still follow --scope.
+// keepsJob reports whether the spool gets the figures of the surrounding Slurm job: other
+// tasks of the step have no tracker of their own. Printed samples still follow --scope.
 func (s *settings) keepsJob() bool {
 	return insideSlurm() && len(s.command) > 0 && s.hasSpool()
 }
@@ -225,9 +224,8 @@ func (c *config) parse(b []byte) {
 	}
 }
 
-// findSpool creates the directory of the spool and returns it. If the user did not name one
-// and the default cannot be used, for example a home on a network file system, it is a private
-// one below TMPDIR. check is spool.CheckDir.
+// findSpool creates the directory of the spool. If the default one cannot be used (a network
+// file system), it is a private one below TMPDIR. check is spool.CheckDir.
 func (s *settings) findSpool(check func(dir string) error) (string, error) {
 	if !s.anySpool {
 		if err := os.MkdirAll(s.spoolDir, 0o700); err != nil {

@@ -19,14 +19,12 @@ import (
 	"github.com/resource-tracker/rt/internal/hostfacts"
 )
 
-// shutdownTimeout is how long the end of a run may wait for the network. What is not
-// delivered by then stays in the spool. It is less than the 10 s after which containers
-// are killed.
+// shutdownTimeout is how long the end of a run may wait for the network; the rest stays in
+// the spool. It is less than the 10 s after which containers are killed.
 const shutdownTimeout = 8 * time.Second
 
-// secondSignalTimeout is what remains of shutdownTimeout after another signal. It is not
-// 0: a job is ended by a signal to all of its processes, which reaches us a moment after
-// our command.
+// secondSignalTimeout is what remains after another signal. It is not 0: a signal that ends
+// a job reaches us a moment after our command.
 const secondSignalTimeout = 2 * time.Second
 
 // shutdownContext returns the context of the end.

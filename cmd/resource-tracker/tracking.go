@@ -326,9 +326,8 @@ type unclosed struct{ io.Writer }
 // Close does nothing.
 func (unclosed) Close() error { return nil }
 
-// startup is the sink that ends the start: it releases the memory that only the start has
-// used. The collector allocates now what it would allocate in its first rounds, two minutes
-// apart, in which the process would be seen to grow.
+// startup is the sink that releases the memory that only the start has used. The collector
+// allocates now what it would allocate minutes later, when the process would be seen to grow.
 type startup struct{ readings int }
 
 // Put implements collect.Sink.

@@ -102,9 +102,8 @@ func acquireStepLock(s settings) tracker.StepLock {
 	return tracker.AcquireStepLock(dir, name)
 }
 
-// follow tracks until ctx is done, unless another task has the step's lock. run returns
-// the run, after the command has started. follow returns nil if nothing could be tracked,
-// or not to the end; begun is set in the latter case too.
+// follow tracks until ctx is done, unless another task has the step's lock. It returns nil
+// if nothing could be tracked, or not to the end; begun is set in the latter case too.
 func follow(ctx context.Context, s settings, locks <-chan tracker.StepLock, run func() rt.Run, begun *atomic.Pointer[tracking]) (t *tracking) {
 	defer recovery.Handle(func(err error) {
 		warn(fmt.Errorf("the command is no longer tracked: %w", err))
@@ -166,9 +165,8 @@ func exitOf(status unix.WaitStatus, signalled syscall.Signal, now time.Time) rt.
 	return e
 }
 
-// rusageEvent is what wait4(2) reports of the command: its whole use, of which readings
-// that are an interval apart see little if the command is short. The memory is the
-// largest resident set of one process, not of all together.
+// rusageEvent is what wait4(2) reports of the whole command, of which readings may see little.
+// The memory is the largest resident set of one process.
 func rusageEvent(used *unix.Rusage, now time.Time) rt.Event {
 	return rt.Event{
 		Time: now, Kind: "job", Name: "rusage", Status: "ok",

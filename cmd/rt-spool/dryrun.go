@@ -21,9 +21,8 @@ type planned struct {
 // planColumns are the columns of ls that are shown with an action.
 var planColumns = []string{"JOB", "NODE", "STARTED", "READINGS", "UNSENT", "KIB"}
 
-// dryRun lists what a drain would do now, in its order. Delivered runs that stay are not
-// listed. It takes no lock, changes nothing and sends no request. Without a configured
-// receiver it prints a warning and the list.
+// dryRun lists what a drain would do now, in its order, without delivered runs that stay.
+// It takes no lock, changes nothing and sends no request.
 func dryRun(c *cli.Context, cfg config.Config) error {
 	if err := spoolThere(cfg.Spool.Dir); err != nil {
 		return err

@@ -51,9 +51,6 @@ func runServe(c *cli.Context) (err error) {
 		}
 		return misconfigured(fmt.Errorf("serve.listen %w", err))
 	}
-	if (s.TLSCert == "") != (s.TLSKey == "") {
-		return misconfigured(errors.New("serve.tls_cert and serve.tls_key belong together: set both or neither"))
-	}
 	files := &secrets{conf: s}
 	if err := files.read(); err != nil {
 		return misconfigured(err)

@@ -36,9 +36,8 @@ func (t *jobTracker) end(stopped bool) {
 	}
 }
 
-// endWithoutReading ends the run while a reading hangs in the kernel, for example in a
-// driver or a dead file system. It may hang for ever, and no drain delivers the run of a
-// living tracker. What is being read stays open.
+// endWithoutReading ends the run while a reading hangs in the kernel, maybe for ever: no drain
+// delivers the run of a living tracker. What is being read stays open.
 func (t *jobTracker) endWithoutReading(stopped bool) {
 	detail := fmt.Sprintf("a reading has not come back within %s of the end: the run ends without it", t.cfg.Tracker.Grace)
 	t.writer.Event(rt.Event{Time: time.Now(), Kind: "tracker", Name: "recording", Status: "failed", Detail: detail})
@@ -47,9 +46,8 @@ func (t *jobTracker) endWithoutReading(stopped bool) {
 	t.log.Error(errors.Join(errors.New(detail), err, t.finish(stopped, seen, t.endRetry())).Error())
 }
 
-// finish ends the run's file, and ignores further signals while it retries. What the
-// Epilog has written is kept once it was read, because the job's next Prolog removes the
-// file; if there was none, each retry looks for it again.
+// finish ends the run's file, and ignores further signals. The exit is kept once it was read,
+// because the job's next Prolog removes its file; until then each retry looks for it again.
 func (t *jobTracker) finish(stopped bool, seen environ.Evidence, retry tracker.Retry) error {
 	seen.OOMKills, seen.End = t.last.oomKills.Load(), t.jobEnded
 	exit, known := t.readExit(stopped)

@@ -70,9 +70,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return 1
 }
 
-// track reads the configuration and the run, and tracks it to its end. last receives what
-// cannot be logged: the Prolog opened the log file for it while it was root. A panic is an
-// error: drain closes the run as lost, with all that was committed.
+// track tracks the run to its end. last receives what cannot be logged: the Prolog opened it
+// while it was root. A panic is an error: drain closes the run with all that was committed.
 func track(configFile string, stdin io.Reader, last io.Writer, log **logging.Logger, prolog *ready) (err error) {
 	defer recovery.Handle(func(fault error) { err = fault })
 	stop := notifyStop()

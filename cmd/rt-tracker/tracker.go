@@ -112,9 +112,8 @@ func (t *jobTracker) spoolFault(e rt.Event) {
 	t.log.Warn(fmt.Sprintf("%s %s: %s", e.Name, e.Status, e.Detail))
 }
 
-// notifyStop receives the signals that stop a tracker. It comes before all else: the
-// Epilog of a short job on a busy node may come while its tracker still starts, and the
-// run is then still written and ended.
+// notifyStop comes before all else: the Epilog of a short job may come while its tracker
+// still starts, and the run is then still written and ended.
 func notifyStop() <-chan os.Signal {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)

@@ -31,9 +31,8 @@ func parseAccess(text string) (r Readers, group string, err error) {
 	return Readers{}, "", fmt.Errorf("%q is none of \"owner\", \"group:NAME\" and \"root\"", text)
 }
 
-// Readers returns spool.access. It looks up the group's name in groupFile, see group(5), and
-// not in a directory service, which can take longer than the end of a job. A number is a
-// group id. If the group is not found the readers without it are returned with the error.
+// Readers returns spool.access. It looks up the group in groupFile, see group(5), not in a slow
+// directory service; a number is a group id. Without it the other readers come with the error.
 func (s Spool) Readers(groupFile string) (Readers, error) {
 	r, group, err := parseAccess(s.Access)
 	if err != nil || group == "" {

@@ -12,9 +12,8 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// Load reads the configuration from path. An empty path means DefaultPath; without that file
-// Load returns the defaults. The file of another path must exist. An error has the file,
-// and the line and the key if there is one.
+// Load reads the configuration from path, which must exist. An empty path means DefaultPath,
+// or the defaults without that file. An error has the file, and the line and the key.
 func Load(path string) (Config, error) {
 	file := path
 	if file == "" {

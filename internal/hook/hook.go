@@ -72,12 +72,9 @@ func Epilog(opts Options) {
 	run(opts, stopTracker, func(c config.Hooks) time.Duration { return c.StopTimeout.Duration })
 }
 
-// run does the hook's work within its configured time. It returns no error and never
-// panics: errors are in the log. It ends the process with status 0 if the work does not
-// end in time.
-//
-// Each call that can wait for a file system has its own limit, messages too. The timer is
-// for all other waits: it is set first and never stopped, and its function does not wait.
+// run does the hook's work within its configured time. Errors are in the log, and the status
+// is 0 in any case. Each call that can wait for a file system has its own limit; the timer
+// is for all other waits: it is set first and never stopped, and its function does not wait.
 func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 	end := time.AfterFunc(readTime+2*opts.LogTime, func() { opts.Exit(0) })
 	env := environ.NewEnv(opts.Environ)
@@ -226,11 +223,8 @@ func build(h *slurmhook.Hook, cfg config.Config, path string) error {
 	return nil
 }
 
-// trackerUser returns the trackers' user from a file in the form of passwd(5), nil if it
-// has no such user.
-//
-// trackerUser and groupName only read local files. Package os/user can use the C library's
-// name services, and a directory service can take longer than a Prolog may.
+// trackerUser returns the trackers' user from a file in the form of passwd(5), nil for none.
+// It reads a local file: a directory service can take longer than a Prolog may.
 func trackerUser(passwd, name string) *slurmhook.User {
 	fields := account(passwd, 0, name)
 	if len(fields) < 4 {
@@ -271,9 +265,8 @@ type defect struct{ value any }
 
 func (d defect) Error() string { return fmt.Sprint("panic: ", d.value) }
 
-// within returns the result of f, or errLate if that takes longer than the limit. f then
-// keeps running, because nothing interrupts a call that waits for a dead file system. A
-// panic of f becomes a defect, because slurmd drains the node of a hook that panics.
+// within returns the result of f, or errLate after the limit: f then keeps running. A panic
+// of f becomes a defect, because slurmd drains the node of a hook that panics.
 func within[T any](limit time.Duration, f func() (T, error)) (T, error) {
 	type result struct {
 		value T

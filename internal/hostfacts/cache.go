@@ -107,9 +107,8 @@ func printable(s string) bool {
 // errStale means that a cache is of another machine or too old.
 var errStale = errors.New("the host's facts are out of date; run `rt-spool host` at boot")
 
-// check returns an error if the cache is of another machine or too old. A cache of this boot
-// is always valid. One of another boot may come from a disk image, so its host_id must be
-// that of this machine.
+// check returns an error if the cache is of another machine or too old. One of another boot
+// may come from a disk image, so its host_id must be that of this machine.
 func (c *Cache) check(bootID, hostID string, now time.Time) error {
 	if c.BootID != "" && c.BootID == bootID {
 		return nil

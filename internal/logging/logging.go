@@ -171,10 +171,8 @@ func (h handler) toSyslog(now time.Time, severity int, text string) error {
 	return os.NewSyscallError("sendto", err)
 }
 
-// OpenFile opens a log file for appending and creates it if it is missing. It
-// accepts only regular files and /dev/null: the writer of a FIFO or a terminal would wait
-// for a reader. It follows no link: root that logs into a user's directory would write to
-// any file to which that user links.
+// OpenFile opens or creates a log file for appending. It refuses what can make a writer wait,
+// a FIFO or a terminal, and follows no link, which a user could set to any file of root.
 func OpenFile(path string) (*os.File, error) {
 	if path == "" {
 		return nil, os.ErrNotExist

@@ -129,9 +129,8 @@ func (e *JobEnvironment) look() {
 	}
 }
 
-// merge adds a process's environment to the Run. It reports whether the process is one
-// of the job's tasks: a slurmstepd that has not begun its task yet shows another
-// environment.
+// merge adds a process's environment to the Run. It reports whether the process is a task of
+// the job: a slurmstepd that has not begun its task yet shows another environment.
 func (e *JobEnvironment) merge(pid int, env environ.Env) bool {
 	if !env.Number("SLURM_JOB_ID").Valid() {
 		return false

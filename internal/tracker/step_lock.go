@@ -135,10 +135,8 @@ func NoteUntrackedTasks(job StepCgroup, procfs string, env environ.Env, step str
 // countWithin is how long the command's status waits for the count of other tasks.
 const countWithin = time.Second
 
-// countInTime returns the result of count, and an error if count panics or takes too
-// long: the kernel takes the lock of a process's memory to read environ, and a process
-// that hangs on a dead file server may hold it for hours. The record must not wait for
-// that.
+// countInTime returns an error if count panics or takes too long: the kernel takes the lock
+// of a process's memory to read environ, which a dead file server may block for hours.
 func countInTime(count func() int) (int, error) {
 	counted, failed := make(chan int, 1), make(chan error, 1)
 	go func() {
@@ -162,9 +160,8 @@ func otherTasks(n int) string {
 	return strconv.Itoa(n) + " other tasks"
 }
 
-// runningTasks counts the tasks of our step, without ours, that have one of the processes.
-// They belong to our user. A process's task is in its environment, but not in every
-// layout of cgroups. here is how many tasks there are, where that is known.
+// runningTasks counts the other tasks of our step that have one of the processes. A task is in
+// the environment, not in each layout of cgroups. here is their number, if it is known.
 func runningTasks(procfs string, pids []int, ours environ.Env, here rt.Opt[uint64]) int {
 	seen := map[string]bool{ours["SLURM_LOCALID"]: true}
 	for _, pid := range pids {

@@ -210,10 +210,9 @@ func FindSacct() string {
 // ErrTooLong is wrapped by the error of Run when the output is larger than its limit.
 var ErrTooLong = errors.New("its output is too large")
 
-// Run runs sacct, found at the path program, and returns its output, at most maxBytes.
-// Times in the output are seconds since the epoch. The error names the program, wraps
-// context.DeadlineExceeded when ctx ends first, and ends with what sacct wrote to its
-// standard error.
+// Run runs sacct at the path program and returns at most maxBytes of output, with times in
+// seconds since the epoch. The error wraps context.DeadlineExceeded when ctx ends first, and
+// ends with what sacct wrote to its standard error.
 func Run(ctx context.Context, program string, args []string, maxBytes int) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), "SLURM_TIME_FORMAT=%s")

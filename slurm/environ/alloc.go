@@ -32,9 +32,8 @@ func parseCPUs(spec string) []cpuRun {
 	return runs
 }
 
-// cpusOn returns the job's CPUs on one node of the list; spec is in the notation of
-// SLURM_JOB_CPUS_PER_NODE. Without PrologFlags the list is that of a step and the CPUs are
-// those of the job: then only a number that is the same on all nodes is used.
+// cpusOn returns the job's CPUs on a node of the list. Without PrologFlags the list is that of
+// a step and the CPUs are the job's: then only a number that is the same everywhere is used.
 func cpusOn(spec, list, node string) rt.Opt[uint64] {
 	runs := parseCPUs(spec)
 	if len(runs) == 0 {

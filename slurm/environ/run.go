@@ -71,9 +71,8 @@ func FromTask(env Env, now time.Time) (rt.Run, error) {
 	return run, nil
 }
 
-// areUUIDs reports whether a list of devices has only UUIDs. Slurm sets these for
-// instances of divided GPUs (MIG), which its numbers count in an order of their own.
-// A hook has the list of the job, a task may have that of a part of its devices.
+// areUUIDs reports whether a list has only UUIDs, as those of divided GPUs (MIG), which Slurm's
+// numbers count in an order of their own. A task may have a part of the job's list.
 func areUUIDs(list string) bool {
 	for name := range strings.SplitSeq(list, ",") {
 		if !strings.HasPrefix(name, "MIG-") && !strings.HasPrefix(name, "GPU-") {
@@ -131,9 +130,8 @@ func stepOf(env Env, node string) string {
 	return env.Step()
 }
 
-// Step returns the name of the step: "0", "batch", "extern", "interactive"; empty
-// without a valid step id. Slurm numbers its special steps from the top of 32 bits
-// (slurm.h).
+// Step returns the step: "0", "batch", "extern", "interactive"; empty without a valid id.
+// Slurm numbers its special steps from the top of 32 bits (slurm.h).
 func (e Env) Step() string {
 	id := e.Text("SLURM_STEP_ID", "SLURM_STEPID")
 	switch id {
@@ -209,10 +207,9 @@ func setHet(run *rt.Run, env Env) {
 	}
 }
 
-// setComponent makes the run that of its own component. In every task of a heterogeneous
-// job SLURM_JOB_ID is the leader's id and the lists are those of all components, but the
-// cgroup has the component's id. The node identifies the component, unless two components
-// share the node.
+// setComponent makes the run that of its own component. A task's SLURM_JOB_ID is the leader's,
+// and its lists are those of all components. The node identifies the component, unless two
+// components share it.
 func setComponent(run *rt.Run, env Env) {
 	size := env.Number("SLURM_HET_SIZE", "SLURM_PACK_SIZE").Or(0)
 	var here []uint64

@@ -61,9 +61,8 @@ func (h *Hook) breaker(node string) breaker {
 	return breaker{filepath.Join(h.State.Dir, "breaker@"+fileName(node)+".json"), h.ProcRoot, h.Failures, h.Reset}
 }
 
-// begin adds the entry of a job's Prolog. The attempt is nil if the Prolog must start no
-// tracker; the error is the reason then, if this Prolog is the first to find it. An error
-// with an attempt means that the entry could not be added.
+// begin adds the entry of a job's Prolog. The attempt is nil if the Prolog must start no tracker,
+// with an error for the first Prolog to find that. Else an error means that there is no entry.
 func (b breaker) begin(job uint64, now time.Time) (*attempt, error) {
 	if st := b.read(); b.open(st, now) {
 		return nil, nil

@@ -115,9 +115,8 @@ func cutSuffix(name string) (stem, suffix string) {
 	return name[:i], name[i+1:]
 }
 
-// removeIfStale removes the files of one job, under its lock, if they are no longer
-// needed; path is that of the files without their suffixes. It does nothing while another
-// hook has the job's lock.
+// removeIfStale removes the files of one job if they are no longer needed and no hook has the
+// job's lock; path is that of the files without their suffixes.
 func (h *Hook) removeIfStale(path string) error {
 	lock, err := tryLock(path + ".lock")
 	if lock == nil {

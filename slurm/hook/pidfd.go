@@ -12,9 +12,8 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// foreign is a process that is not our child. Its pidfd makes sure that signals reach no
-// other process with that number (pidfd_open(2), Linux 5.3); on older kernels only the
-// comparison of start times does.
+// foreign is a process that is not our child. Signals to its pidfd (Linux 5.3) reach no other
+// process; on older kernels only the comparison of start times prevents that.
 type foreign struct {
 	process  *os.Process
 	procRoot string

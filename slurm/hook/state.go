@@ -105,8 +105,7 @@ func (s State) create() error {
 }
 
 // createShared makes the directory in which the trackers share their readings of the node.
-// Their user owns it. Without it each tracker reads the node itself and records that in
-// its ledger.
+// Their user owns it. Without it each tracker reads the node itself, see its ledger.
 func (s State) createShared(user *User) {
 	dir := filepath.Join(s.Dir, "node")
 	_ = os.Mkdir(dir, 0o700)

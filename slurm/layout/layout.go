@@ -37,7 +37,7 @@ type Path[T Text] struct {
 func Parse[T Text](path T) (p Path[T], ok bool) {
 	var parent T
 	for start := 0; start <= len(path); {
-		element := firstElement(path[start:])
+		element, _ := cut(path[start:], '/')
 		end := start + len(element)
 		if step, isStep := cutPrefix(element, "step_"); isStep && len(step) > 0 {
 			p.Job, p.Name = path[:max(start-1, 0)], parent
@@ -57,9 +57,8 @@ func Parse[T Text](path T) (p Path[T], ok bool) {
 	return p, p.JobID.Valid()
 }
 
-// ParseProcess parses /proc/<pid>/cgroup: the job, step and task that a process belongs
-// to. Hierarchies of v1 may have different numbers of one task: the lowest is the number
-// on the node.
+// ParseProcess parses /proc/<pid>/cgroup of a process. Hierarchies of v1 may have different
+// numbers of one task: the lowest is the number on the node.
 func ParseProcess[T Text](text T) (p Path[T], ok bool) {
 	for len(text) > 0 {
 		var path T
@@ -81,9 +80,8 @@ func ParseProcess[T Text](text T) (p Path[T], ok bool) {
 	return p, ok
 }
 
-// CutEntry cuts the first line "<id>:<controllers>:<path>" off /proc/<pid>/cgroup. The
-// controllers of v1 are separated by commas, v2 has none. The path of a malformed line
-// is empty.
+// CutEntry cuts the first line "<id>:<controllers>:<path>" off /proc/<pid>/cgroup: v2 has no
+// controllers, v1 a list with commas. The path of a malformed line is empty.
 func CutEntry[T Text](text T) (controllers, path, rest T) {
 	line, rest := cut(text, '\n')
 	_, line = cut(line, ':')
@@ -182,11 +180,6 @@ func cut[T Text](s T, separator byte) (first, rest T) {
 		}
 	}
 	return s, s[len(s):]
-}
-
-func firstElement[T Text](path T) T {
-	first, _ := cut(path, '/')
-	return first
 }
 
 // Candidates returns where the cgroup of the run's job may be on its node, in the

@@ -63,9 +63,8 @@ func StepdCgroup(procRoot string, run *rt.Run, mounts cgroupfs.Mounts) (cgroupfs
 	return cgroupfs.Candidate{}, ErrNoStepd
 }
 
-// isJobsStepd reports whether a process is a slurmstepd of the job. It runs for every
-// process of the node and avoids os.File, which calls the kernel four times to check
-// whether a file can be polled.
+// isJobsStepd reports whether a process is a slurmstepd of the job. It avoids os.File, which
+// calls the kernel four times to check whether a file can be polled.
 func isJobsStepd(procRoot string, pid int, id uint64, leader rt.Opt[uint64]) bool {
 	fd, err := syscall.Open(procRoot+"/"+strconv.Itoa(pid)+"/cmdline", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
