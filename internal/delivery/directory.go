@@ -178,9 +178,8 @@ type Drained struct {
 	AnotherRuns bool `json:"another_drain_runs"`
 }
 
-// Drain delivers all runs of the directory that have ended, under the directory's lock,
-// and removes old ones. Its error is upload.Drain's or the directory's; the result is
-// valid in every case.
+// Drain delivers all ended runs of the directory under its lock, and removes old ones. Its error is
+// upload.Drain's or the directory's; the result is valid in every case.
 func (dir *Directory) Drain(ctx context.Context, client upload.Client, putter upload.Putter, o upload.Options) (d Drained, err error) {
 	l := &locked{Directory: dir}
 	d.Summary, err = upload.Drain(ctx, l, client, putter, Format, o)

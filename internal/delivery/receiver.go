@@ -33,8 +33,7 @@ type Receiver struct {
 	CAFile     string // PEM certificates trusted in addition to the system's; may be empty
 }
 
-// S3Endpoint returns the store that the environment variables of the AWS tools name;
-// empty for none.
+// S3Endpoint returns the store that the variables of the AWS tools name; empty for none.
 func S3Endpoint(getenv func(string) string) string {
 	return cmp.Or(getenv("AWS_ENDPOINT_URL_S3"), getenv("AWS_ENDPOINT_URL"))
 }
@@ -64,8 +63,7 @@ func (r Receiver) Connect() (*sentinel.Client, *s3.Uploader, error) {
 	return client, store, nil
 }
 
-// ClearText returns what a delivery sends over a network without encryption; nothing if all
-// of it is encrypted or stays on this machine.
+// ClearText returns what a delivery sends to other machines without encryption.
 func (r Receiver) ClearText() (unprotected []string) {
 	for _, to := range []struct{ what, endpoint string }{{"the API's token crosses", r.Endpoint}, {"uploads cross", r.S3Endpoint}} {
 		u, err := url.Parse(to.endpoint)

@@ -19,8 +19,7 @@ import (
 	"github.com/resource-tracker/rt/upload"
 )
 
-// Stream sends a run from its spool file while the run is recorded. It never delays the
-// recording.
+// Stream sends a run from its spool file while the run is recorded, without any delay for that.
 type Stream struct {
 	StreamOptions
 	client upload.Client
@@ -127,8 +126,7 @@ func (s *Stream) lock(ctx context.Context) error {
 	return err
 }
 
-// Finish delivers the rest of the ended run until ctx is done, or warns how it can be
-// sent later.
+// Finish delivers the rest of the ended run until ctx is done, or warns how to send it later.
 func (s *Stream) Finish(ctx context.Context) {
 	result := make(chan error, 1)
 	go func() {

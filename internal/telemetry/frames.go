@@ -35,8 +35,7 @@ type Frames struct {
 	totals *gempba.Totals // of the newest line; nil once they were returned
 }
 
-// The waits between two attempts to connect to the program: it starts after the tracker,
-// may end before it, and may not exist at all.
+// The waits between two attempts to connect to the program, which may not exist at all.
 const (
 	firstRetry = time.Second
 	lastRetry  = 30 * time.Second
@@ -110,8 +109,7 @@ func (f *Frames) take(e *gempba.Envelope, now time.Time) {
 	}
 }
 
-// Sums returns the JSON of the sums of the newest line that came since the last call; nil
-// if none has come.
+// Sums returns the JSON of the sums of the newest line since the last call; nil for none.
 func (f *Frames) Sums() ([]byte, error) {
 	f.mu.Lock()
 	totals := f.totals

@@ -107,8 +107,7 @@ func (t *Tasks) sort() (byKey map[taskKey][]int, others map[taskKey]bool) {
 	return byKey, others
 }
 
-// stepd is the name of Slurm's daemon of a step, and of its children before they execute
-// a task's program: those may still move to another cgroup.
+// stepd is the name of Slurm's daemon of a step. Its children may still move to another cgroup.
 const stepd = "slurmstepd"
 
 // nameOf returns the name of a process, empty if it has ended.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -209,22 +208,12 @@ func (j *Joint) Promote(worker uint32) {
 
 // crossing matches the ends of connections between workers on two nodes, and sums what they send.
 type crossing struct {
-	ends map[addresses]*crossEnd
+	ends map[addresses]*connEnd[jointID]
 	sums sums[jointID]
 }
 
-// addresses name one end of a connection.
-type addresses struct{ local, remote netip.AddrPort }
-
-// crossEnd is one end of a connection, kept between readings.
-type crossEnd struct {
-	from, to       jointID
-	met            bool   // to is known
-	bytes, packets uint64 // that are in sums
-}
-
 func newCrossing() crossing {
-	return crossing{ends: map[addresses]*crossEnd{}, sums: sums[jointID]{}}
+	return crossing{ends: map[addresses]*connEnd[jointID]{}, sums: sums[jointID]{}}
 }
 
 // look updates the sums.
@@ -245,16 +234,13 @@ func (c *crossing) look(parts []part, there func(jointID) bool) {
 		key := addresses{p.Local, p.Remote}
 		e := c.ends[key]
 		if e == nil || e.from != id || p.Bytes < e.bytes { // another connection uses the port
-			e = &crossEnd{from: id}
+			e = &connEnd[jointID]{from: id}
 			c.ends[key] = e
 		}
 		if other, ok := at[addresses{p.Remote, p.Local}]; ok {
 			e.to, e.met = other, true
 		}
-		if e.met && p.Bytes > e.bytes {
-			c.sums.add(e.from, e.to, p.Bytes-e.bytes, max(p.Count, e.packets)-e.packets)
-			e.bytes, e.packets = p.Bytes, p.Count
-		}
+		e.count(c.sums, p.Bytes, p.Count)
 	})
 	for key := range c.ends {
 		if _, open := at[key]; !open {

@@ -56,8 +56,7 @@ type Listener struct {
 	owner int // of a unix socket: the user next to root that may connect
 }
 
-// Listen listens at an address. Only owner and root may connect to a unix socket. A
-// stale socket is replaced.
+// Listen listens at an address. It replaces a stale unix socket; only owner and root may connect to one.
 func Listen(ctx context.Context, a Address, owner int) (*Listener, error) {
 	var c net.ListenConfig
 	if a.network == "unix" {

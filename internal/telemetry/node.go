@@ -21,8 +21,7 @@ type NodeOptions struct {
 	Hostname      string
 	Procfs, Sysfs string
 	Groups        Groups
-	// Memory returns the use and the limit of the workers' cgroup in bytes. Nil if they
-	// have none of their own.
+	// Memory returns the use and the limit of the workers' own cgroup in bytes. Nil for none.
 	Memory func() (used, limit rt.Opt[uint64])
 	// Conns lists the node's TCP connections, for the edges of the workers. Nil for none.
 	Conns Conns
@@ -196,8 +195,7 @@ func (n *Node) Close() error {
 	return err
 }
 
-// packets counts the packets of all interfaces but lo in /proc/net/dev. The sums do not
-// jump or decrease when an interface appears, disappears or is reset.
+// packets counts those of all interfaces but lo. The sums survive a reset or loss of an interface.
 type packets struct {
 	file  string
 	seen  map[string][2]uint64

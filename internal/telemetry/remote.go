@@ -16,8 +16,7 @@ import (
 	"github.com/resource-tracker/rt/internal/wait"
 )
 
-// Remote starts rt-spool live on the other nodes of a job and reads its output. srun
-// and ssh authenticate the user there.
+// Remote starts rt-spool live on the other nodes of a job, by srun or ssh, and reads its output.
 type Remote struct {
 	Nodes   []string
 	SSH     bool     // start it by ssh, not by srun

@@ -34,8 +34,7 @@ type Source interface {
 const (
 	// MaxClients is how many clients can be connected.
 	MaxClients = 256
-	// queued is how many lines wait for a client that does not read. A client that is
-	// further behind is dropped.
+	// queued is how many lines wait for a client. One that is further behind is dropped.
 	queued = 4
 	// sendBuffer limits what the kernel keeps for such a client, in bytes.
 	sendBuffer = 256 << 10
@@ -62,8 +61,7 @@ type Control struct {
 	Trusted bool
 }
 
-// NewServer returns a server without clients. It calls log, from several goroutines, with
-// the reason for each client that it drops.
+// NewServer returns a server without clients. log gets, from several goroutines, why it drops one.
 func NewServer(source Source, log func(error)) *Server {
 	return &Server{
 		source: source, log: log, started: time.Now(),
@@ -92,8 +90,7 @@ func (s *Server) Run(ctx context.Context) {
 	}
 }
 
-// Print writes the lines that a client would get until ctx is done or a write fails. It
-// waits for w.
+// Print writes the lines that a client would get until ctx is done or a write fails.
 func Print(ctx context.Context, source Source, w io.Writer) error {
 	b := newBroadcast(source, time.Now())
 	for {

@@ -16,8 +16,7 @@ import (
 	"github.com/resource-tracker/rt/format/gempba"
 )
 
-// Conns appends the ends of the open TCP connections on this node. A sockets.Reader
-// implements it.
+// Conns appends the ends of the open TCP connections on this node, as a sockets.Reader does.
 type Conns interface {
 	Read([]sockets.Conn) ([]sockets.Conn, error)
 }
@@ -33,7 +32,7 @@ type traffic struct {
 	list  []sockets.Conn
 	pids  []int             // of the workers at the last reading of descriptors
 	owner map[uint64]string // worker of each socket; empty for none
-	ends  map[uint64]*connEnd
+	ends  map[uint64]*connEnd[string]
 	sums  sums[string]
 }
 
@@ -87,12 +86,24 @@ func heaviest(edges []gempba.Edge) []gempba.Edge {
 	return edges
 }
 
-// connEnd is a socket of a worker, kept between readings.
-type connEnd struct {
-	local, remote  netip.AddrPort
-	from, to       string // to is empty until it is known
+// addresses name one end of a connection.
+type addresses struct{ local, remote netip.AddrPort }
+
+// connEnd is one end of a connection, with the workers at both ends, kept between readings.
+type connEnd[K comparable] struct {
+	addresses
+	from, to       K
+	met            bool   // to is known
 	bytes, packets uint64 // that are in sums
 	sent           sockets.Conn
+}
+
+// count adds what was sent since the last count.
+func (e *connEnd[K]) count(to sums[K], bytes, packets uint64) {
+	if e.met && bytes > e.bytes {
+		to.add(e.from, e.to, bytes-e.bytes, max(packets, e.packets)-e.packets)
+		e.bytes, e.packets = bytes, packets
+	}
 }
 
 // The cost of a reading grows with connections and descriptors. It is taken at most once
@@ -103,7 +114,7 @@ const (
 )
 
 func newTraffic(procfs string, conns Conns) *traffic {
-	return &traffic{conns: conns, procfs: procfs, owner: map[uint64]string{}, ends: map[uint64]*connEnd{}, sums: sums[string]{}}
+	return &traffic{conns: conns, procfs: procfs, owner: map[uint64]string{}, ends: map[uint64]*connEnd[string]{}, sums: sums[string]{}}
 }
 
 // look updates the sums if a reading is due.
@@ -121,8 +132,8 @@ func (t *traffic) look(now time.Time, workers []*worker) error {
 	t.identify(workers)
 	t.match()
 	for inode, e := range t.ends {
-		if e.to != "" && e.to != e.from {
-			t.count(e)
+		if e.to != e.from {
+			e.count(t.sums, e.sent.SentBytes, e.sent.SentPackets)
 		}
 		if _, open := t.owner[inode]; !open {
 			delete(t.ends, inode)
@@ -205,31 +216,22 @@ func (t *traffic) match() {
 			continue
 		}
 		e := t.ends[c.Inode]
-		if e == nil || e.local != c.Local || e.remote != c.Remote || e.from != owner {
-			e = &connEnd{local: c.Local, remote: c.Remote, from: owner}
+		if of := (addresses{c.Local, c.Remote}); e == nil || e.addresses != of || e.from != owner {
+			e = &connEnd[string]{addresses: of, from: owner}
 			t.ends[c.Inode] = e
 		}
 		e.sent = *c
 		if other := at[addresses{c.Remote, c.Local}]; other != "" {
-			e.to = other
+			e.to, e.met = other, true
 		}
 	}
-}
-
-// count adds what was sent since the last count.
-func (t *traffic) count(e *connEnd) {
-	if e.sent.SentBytes <= e.bytes {
-		return
-	}
-	t.sums.add(e.from, e.to, e.sent.SentBytes-e.bytes, max(e.sent.SentPackets, e.packets)-e.packets)
-	e.bytes, e.packets = e.sent.SentBytes, e.sent.SentPackets
 }
 
 // peers returns the sockets of a worker with the other end on another node.
 func (t *traffic) peers(key string) []gempba.Peer {
 	var out []gempba.Peer
 	for _, e := range t.ends {
-		if e.from == key && e.to == "" && !e.remote.Addr().IsLoopback() {
+		if e.from == key && !e.met && !e.remote.Addr().IsLoopback() {
 			out = append(out, gempba.Peer{Local: e.local, Remote: e.remote, Bytes: e.sent.SentBytes, Count: e.sent.SentPackets})
 		}
 	}

@@ -21,8 +21,7 @@ import (
 type Group struct {
 	Key  string // identifies it between readings
 	PIDs []int  // its processes, beginning with the one that names it
-	// CPU is the CPU time of all its processes, also of ended ones, in microseconds. If it
-	// is absent, the processes are read.
+	// CPU is the time of all its processes, also of ended ones, in microseconds; read if absent.
 	CPU rt.Opt[uint64]
 }
 
@@ -167,8 +166,7 @@ func (n *Node) frame(w *worker, g *Group, now time.Time) (gempba.WorkerFrame, bo
 	}, true
 }
 
-// measure computes the CPU time since the last reading. All CPU time of a process that
-// is new in an existing worker belongs to this interval.
+// measure computes the CPU time since the last reading, with all CPU time of new processes.
 func (w *worker) measure(g *Group, now time.Time) {
 	over := now.Sub(w.last)
 	if !w.last.IsZero() && over < shortest {

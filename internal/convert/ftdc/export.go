@@ -15,9 +15,8 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// Export writes every snapshot of the run with the counters as they were read: readers of
-// the format compute differences themselves. The run, its host and the ledger are in the
-// first datum.
+// Export writes every snapshot of the run with the counters as they were read: readers compute
+// differences themselves. The run, its host and the ledger are in the first datum.
 //
 // The time of a datum is the time of the first one plus the difference of the boot clock, so
 // that a step of the wall clock changes no interval. snapshot.clock_secs is that step.

@@ -179,8 +179,7 @@ func withOther(a, b rt.Opt[uint64]) rt.Opt[uint64] {
 	return a
 }
 
-// Samples has the totals of the stored lines, in the order of their time, for the samples of a
-// run.
+// Samples has the totals of the stored lines, in the order of their time.
 type Samples struct {
 	times  []int64 // nanoseconds since the epoch
 	totals []gempba.Totals
@@ -195,8 +194,8 @@ func ReadSamples(ctx context.Context, r *spool.Reader) (out Samples, err error) 
 	return out, err
 }
 
-// Until returns the totals of the newest line up to a time in nanoseconds since the epoch, as
-// JSON, and nil if there is none since the previous call.
+// Until returns the totals of the newest line up to wall, in nanoseconds since the epoch, as JSON;
+// nil if there is no new one.
 func (g *Samples) Until(wall int64) ([]byte, error) {
 	n := 0
 	for n < len(g.times) && g.times[n] <= wall {

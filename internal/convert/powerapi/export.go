@@ -15,8 +15,7 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// ExportJSON writes the reports of one kind, hwpc, power or procfs, of the job and of the node,
-// as lines of JSON.
+// ExportJSON writes the reports of one kind, hwpc, power or procfs, as lines of JSON.
 func ExportJSON(ctx context.Context, w io.Writer, r *spool.Reader, kind string) error {
 	return reports(ctx, r, kind, func(report powerapi.Report) error {
 		line, err := report.AppendJSON(nil, powerapi.ISO)

@@ -30,8 +30,8 @@ func NewMaker(run *rt.Run, idleWatts float64) *Maker {
 	return m
 }
 
-// Reports returns the reports of an interval of one kind, hwpc, power or procfs: that of
-// the node, nil if there is none, and those of the job and its steps.
+// Reports returns the reports of an interval of one kind, hwpc, power or procfs: of the node, nil
+// for none, and of the job and its steps.
 func (m *Maker) Reports(kind string, prev, cur *rt.Snapshot) (node powerapi.Report, jobs []powerapi.Report) {
 	switch kind {
 	case "hwpc":
@@ -42,9 +42,8 @@ func (m *Maker) Reports(kind string, prev, cur *rt.Snapshot) (node powerapi.Repo
 	return m.procfs(prev, cur)
 }
 
-// ownMark is the key of the metadata with the kind of a report that rt made: import recognizes
-// these reports by it. The report of a formula may have the metadata of its input, but is of
-// another kind.
+// ownMark is the key of the metadata with the kind of a report that rt made. The report of a
+// formula may have the metadata of its input, but is of another kind.
 const ownMark = "rt"
 
 func isOwn(report powerapi.Report) bool {

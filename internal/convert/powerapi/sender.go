@@ -15,8 +15,7 @@ import (
 	"github.com/resource-tracker/rt/internal/wait"
 )
 
-// queue has the reports that wait for a formula. put never blocks: above the limit the
-// oldest are dropped and counted.
+// queue has the reports that wait for a formula. Above the limit it drops and counts the oldest.
 type queue struct {
 	mu      sync.Mutex
 	lines   [][]byte
@@ -204,8 +203,7 @@ func (f *inFlight) trim(confirmed int64) {
 	}
 }
 
-// land returns the lines that the other host had not confirmed when the connection ended.
-// Lines that it had confirmed and the formula had not read are lost.
+// land returns the lines that the other host had not confirmed. Confirmed, unread lines are lost.
 func (f *inFlight) land() [][]byte {
 	f.trim(f.acknowledged())
 	return f.lines

@@ -31,13 +31,11 @@ func ExportCSV(ctx context.Context, w io.Writer, r *spool.Reader, scope rt.Scope
 
 // Program returns what the job's own program reported, as JSON.
 type Program interface {
-	// Until returns the newest report up to a time in nanoseconds since the epoch, and nil
-	// if there is none since the previous call.
+	// Until returns the newest report up to wall, in nanoseconds since the epoch; nil for no new one.
 	Until(wall int64) ([]byte, error)
 }
 
-// ExportJSON writes the lines of section 7.1, a line for each interval, with the reports
-// of the job's GemPBA program.
+// ExportJSON writes the lines of section 7.1, one for each interval, with the reports of gempba.
 func ExportJSON(ctx context.Context, w io.Writer, r *spool.Reader, scope rt.Scope, gempba Program) error {
 	name := r.Run().Meta.JobName
 	var line []byte
