@@ -198,12 +198,6 @@ func (j *Job) Procs(dst []int) []int {
 	return dst
 }
 
-func (j *Job) procs(dst []int) []int {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.state.tasks.Procs(dst)
-}
-
 // Written says that s, which Read has filled, was kept: the steps and tasks in it that
 // ended are not read again.
 func (j *Job) Written(s *rt.Snapshot) {

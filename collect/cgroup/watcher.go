@@ -185,7 +185,11 @@ type requests struct {
 func (q *requests) bind(j *Job) {
 	q.asked, q.done = make(chan func(), 1), make(chan struct{}, 1)
 	q.read = func() { q.err = j.read(q.snap) }
-	q.list = func() { q.pids = j.procs(q.pids) }
+	q.list = func() {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		q.pids = j.state.tasks.Procs(q.pids)
+	}
 }
 
 // request has the watcher do f, or does it itself without a watcher.

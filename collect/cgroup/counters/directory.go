@@ -69,7 +69,8 @@ const minPage = 2048
 func (d *Directory) ListProcs(version int, buf *procfile.Buffer, dst *[]int) (count int, ok bool) {
 	if version == 1 && !d.procs.Retired() {
 		_ = d.procs.Close() // opened for reading: nothing can be lost
-		if err := d.procs.OpenBytes(d.procsPath, 0); isGone(err) {
+		err := d.procs.OpenBytes(d.procsPath, 0)
+		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) {
 			d.procs.Retire()
 		}
 	}
@@ -92,8 +93,6 @@ func (d *Directory) ListProcs(version int, buf *procfile.Buffer, dst *[]int) (co
 	list.end(dst)
 	return list.Count, ok
 }
-
-func isGone(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) }
 
 // PIDs parses cgroup.procs as it comes in pieces, which may end within a number. The
 // zero value is ready to use.

@@ -307,8 +307,3 @@ func (s *Hierarchies) Daemons(dst []int) []int {
 	}
 	return dst
 }
-
-func (s *Hierarchies) delete(h *hierarchy) {
-	isIt := func(o *hierarchy) bool { return o == h }
-	s.all, s.byProc = slices.DeleteFunc(s.all, isIt), slices.DeleteFunc(s.byProc, isIt)
-}

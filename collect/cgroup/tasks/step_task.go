@@ -234,7 +234,8 @@ func (s *Set) Leave(root, path string) {
 	}
 	h.remove(path)
 	if path == root {
-		s.delete(h)
+		isIt := func(o *hierarchy) bool { return o == h }
+		s.all, s.byProc = slices.DeleteFunc(s.all, isIt), slices.DeleteFunc(s.byProc, isIt)
 	}
 	s.EndGroups()
 }
