@@ -8,7 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
-	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
 )
@@ -81,22 +82,9 @@ func (a Access) grant(path string, run *rt.Run) error {
 	return nil
 }
 
-// lsetxattr calls lsetxattr(2), which package syscall does not have.
+// lsetxattr calls lsetxattr(2), which does not open the file.
 func lsetxattr(path, name string, value []byte) error {
-	p, err := syscall.BytePtrFromString(path)
-	if err != nil {
-		return err
-	}
-	n, err := syscall.BytePtrFromString(name)
-	if err != nil {
-		return err
-	}
-	_, _, errno := syscall.Syscall6(syscall.SYS_LSETXATTR, uintptr(unsafe.Pointer(p)), uintptr(unsafe.Pointer(n)),
-		uintptr(unsafe.Pointer(unsafe.SliceData(value))), uintptr(len(value)), 0, 0)
-	if errno != 0 {
-		return os.NewSyscallError("lsetxattr", errno)
-	}
-	return nil
+	return os.NewSyscallError("lsetxattr", unix.Lsetxattr(path, name, value, 0))
 }
 
 // Grant lets the users of a read the run, which must have ended. This user must own the file.

@@ -66,26 +66,18 @@ func appendColumns[T, V any](list []deltaColumn, noun string, figures []rt.Figur
 	return list
 }
 
-// tableColumns lists the columns of each table.
-var tableColumns = func() (of [numTables][]int) {
-	for i, c := range deltaColumns {
-		of[c.table] = append(of[c.table], i)
-	}
-	return of
-}()
+// tableColumns lists the columns of each table, rateColumns those that rt.DeriveScalars and
+// rt.DeriveProcess use, which is three fifths of all.
+var tableColumns, rateColumns = columnsOfTables(false), columnsOfTables(true)
 
-// rateColumns lists the columns of each table that rt.DeriveScalars and rt.DeriveProcess
-// use, which is three fifths of all.
-var rateColumns = func() (of [numTables][]int) {
-	for table, columns := range tableColumns {
-		for _, i := range columns {
-			if deltaColumns[i].derived {
-				of[table] = append(of[table], i)
-			}
+func columnsOfTables(derived bool) (of [numTables][]int) {
+	for i, c := range deltaColumns {
+		if c.derived || !derived {
+			of[c.table] = append(of[c.table], i)
 		}
 	}
 	return of
-}()
+}
 
 // columnNames lists the names of some columns.
 func columnNames(columns []int) []string {

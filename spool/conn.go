@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
 )
@@ -109,6 +110,16 @@ func (c *conn) each(sql string, args []driver.Value, f func(row []driver.Value) 
 // rows starts a statement; it is finalized when the rows are closed.
 func (c *conn) rows(ctx context.Context, sql string, args ...driver.Value) (driver.Rows, error) {
 	return c.c.QueryContext(ctx, sql, named(args))
+}
+
+// queryInts returns the numbers in the first column of all rows.
+func (c *conn) queryInts(sql string, args ...driver.Value) (list []int64, err error) {
+	err = c.each(sql, args, func(row []driver.Value) error {
+		n, _ := row[0].(int64)
+		list = append(list, n)
+		return nil
+	})
+	return list, err
 }
 
 // hold gives all statements of the connection the same view of the database until the
@@ -219,16 +230,7 @@ func (s *stmt) bindColumns(i int, columns []column) {
 }
 
 // placeholders is "?, ?, ..." for n values.
-func placeholders(n int) string {
-	b := make([]byte, 0, 3*n)
-	for i := range n {
-		if i > 0 {
-			b = append(b, ", "...)
-		}
-		b = append(b, '?')
-	}
-	return string(b)
-}
+func placeholders(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
 
 // insert writes one row and replaces a row with the same key.
 func (c *conn) insert(table string, columns []column) error {

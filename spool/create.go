@@ -63,7 +63,7 @@ func (o Options) withDefaults() Options {
 // local file system (else ErrNetworkFS). If the run already has a file or a lock, the error
 // is ErrExists. Times are stored in microseconds.
 func Create(dir string, run rt.Run, host rt.Host, opts Options) (*Writer, error) {
-	if err := localFS(dir); err != nil {
+	if err := CheckDir(dir); err != nil {
 		return nil, err
 	}
 	path := filepath.Join(dir, run.FileStem()+dbSuffix)

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"database/sql/driver"
+	"slices"
 	"strings"
 
 	"github.com/resource-tracker/rt"
@@ -36,19 +37,10 @@ type encoderState struct {
 	devices  mark
 }
 
-// movingHead lists the columns of snapshot_delta that are not in deltaColumns.
-const movingHead = "seq, reason, job_phase, core_ticks, "
-
 func (e *encoder) prepare(c *conn) (err error) {
 	for i, table := range deltaTables {
-		head := "seq, "
-		if i == inMoving {
-			head = movingHead
-		}
-		columns := columnNames(tableColumns[i])
-		parameters := len(columns) + strings.Count(head, ",")
-		e.insert[i], err = c.prepare("INSERT INTO " + table + " (" + head + strings.Join(columns, ", ") +
-			") VALUES (" + placeholders(parameters) + ")")
+		columns := slices.Concat(headColumns[i], columnNames(tableColumns[i]))
+		e.insert[i], err = c.prepare("INSERT INTO " + table + " (" + strings.Join(columns, ", ") + ") VALUES (" + placeholders(len(columns)) + ")")
 		if err != nil {
 			return err
 		}
@@ -97,13 +89,11 @@ func (e *encoder) putScalars(s *rt.Snapshot, keyframe bool) error {
 	st := &e.state
 	e.vector.load(s)
 	for i, insert := range e.insert {
-		head := 1
 		insert.args[0].Value = st.seq
 		if i == inMoving {
-			head = 4
 			insert.bindFrom(1, int64(s.Reason), int64(s.Job.Phase), e.coreTicks(s))
 		}
-		changed := st.total.next(tableColumns[i], &e.vector, &st.read, insert.args[head:])
+		changed := st.total.next(tableColumns[i], &e.vector, &st.read, insert.args[len(headColumns[i]):])
 		if !changed && !keyframe && i != inMoving {
 			continue
 		}

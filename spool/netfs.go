@@ -25,10 +25,7 @@ var networkFS = map[uint32]string{
 }
 
 // CheckDir returns ErrNetworkFS if runs cannot be stored in dir.
-func CheckDir(dir string) error { return localFS(dir) }
-
-// localFS refuses directories on network file systems.
-func localFS(dir string) error {
+func CheckDir(dir string) error {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {
 		return fmt.Errorf("spool directory %s: statfs: %w", dir, err)

@@ -257,13 +257,7 @@ func stretches(c *conn) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	starts := []int64{1}
-	err = c.each("SELECT seq FROM keyframe ORDER BY seq", nil, func(row []driver.Value) error {
-		if seq, ok := row[0].(int64); ok && seq > 1 {
-			starts = append(starts, seq)
-		}
-		return nil
-	})
+	starts, err := c.queryInts("SELECT 1 UNION SELECT seq FROM keyframe WHERE seq > 1 ORDER BY 1")
 	for len(starts) > 1 && starts[1]-1 <= sealed {
 		starts = starts[1:]
 	}

@@ -73,28 +73,33 @@ func (w *Writer) writeRecords() error {
 	})
 }
 
+const selectRecord = "SELECT time_us, source, body FROM record WHERE "
+
+func scanRecord(row []driver.Value) (rec rt.Record, err error) {
+	var body string
+	err = scan(row, []column{{"time_us", &rec.Time}, {"source", &rec.Source}, {"body", &body}})
+	rec.Time, rec.Body = rec.Time*1000, []byte(body)
+	return rec, err
+}
+
 // Records iterates over the reports of a source, or over all if source is empty, in the order
 // of their arrival. Times are in whole microseconds. The caller may keep a body. After an
 // error there is no further record.
 func (r *Reader) Records(ctx context.Context, source string) iter.Seq2[rt.Record, error] {
 	return func(yield func(rt.Record, error) bool) {
-		err := r.db.each("SELECT time_us, source, body FROM record WHERE ?1 = '' OR source = ?1 ORDER BY id", []driver.Value{source},
-			func(row []driver.Value) error {
-				var us int64
-				var rec rt.Record
-				var body string
-				if err := scan(row, []column{{"time_us", &us}, {"source", &rec.Source}, {"body", &body}}); err != nil {
-					return err
-				}
-				rec.Time, rec.Body = us*1000, []byte(body)
-				if err := ctx.Err(); err != nil {
-					return fmt.Errorf("read %s: %w", r.path, err)
-				}
-				if !yield(rec, nil) {
-					return io.EOF
-				}
-				return nil
-			})
+		err := r.db.each(selectRecord+"?1 = '' OR source = ?1 ORDER BY id", []driver.Value{source}, func(row []driver.Value) error {
+			rec, err := scanRecord(row)
+			if err != nil {
+				return err
+			}
+			if err := ctx.Err(); err != nil {
+				return fmt.Errorf("read %s: %w", r.path, err)
+			}
+			if !yield(rec, nil) {
+				return io.EOF
+			}
+			return nil
+		})
 		if err != nil && !errors.Is(err, io.EOF) {
 			yield(rt.Record{}, r.broken(err))
 		}
@@ -104,15 +109,11 @@ func (r *Reader) Records(ctx context.Context, source string) iter.Seq2[rt.Record
 // RecordsBefore returns the newest n reports of a source that arrived at or before a time
 // (nanoseconds since the epoch), the newest first.
 func (r *Reader) RecordsBefore(source string, at int64, n int) (list []rt.Record, err error) {
-	err = r.db.each("SELECT time_us, body FROM record WHERE source = ? AND time_us <= ? ORDER BY id DESC LIMIT ?",
-		[]driver.Value{source, at / 1000, int64(n)}, func(row []driver.Value) error {
-			var us int64
-			var body string
-			if err := scan(row, []column{{"time_us", &us}, {"body", &body}}); err != nil {
-				return err
-			}
-			list = append(list, rt.Record{Time: us * 1000, Source: source, Body: []byte(body)})
-			return nil
+	err = r.db.each(selectRecord+"source = ? AND time_us <= ? ORDER BY id DESC LIMIT ?", []driver.Value{source, at / 1000, int64(n)},
+		func(row []driver.Value) error {
+			rec, err := scanRecord(row)
+			list = append(list, rec)
+			return err
 		})
 	if err != nil {
 		return nil, r.broken(err)

@@ -6,30 +6,30 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/spool/internal/codec"
 )
 
-// The columns that come before those of deltaColumns in a row of the first table, and their
-// number in the first and in the other tables.
-const (
-	rowSeq, rowReason, rowPhase, rowCores = 0, 1, 2, 3
+// headColumns are those before deltaColumns in a row of each table.
+var headColumns = func() (head [numTables][]string) {
+	for i := range head {
+		head[i] = []string{"seq"}
+	}
+	head[inMoving] = []string{rowSeq: "seq", rowReason: "reason", rowPhase: "job_phase", rowCores: "core_ticks"}
+	return head
+}()
 
-	movingColumns, otherColumns = 4, 1
-)
+const rowSeq, rowReason, rowPhase, rowCores = 0, 1, 2, 3
 
 // scalarSQL selects these columns and those in of from a table, for the snapshots between two numbers.
 func scalarSQL(table int, of []int, cores bool) string {
-	columns := []string{"seq"}
-	if table == inMoving {
-		columns = append(columns, "reason", "job_phase", "NULL")
-		if cores {
-			columns[rowCores] = "core_ticks"
-		}
+	columns := slices.Concat(headColumns[table], columnNames(of))
+	if table == inMoving && !cores {
+		columns[rowCores] = "NULL"
 	}
-	columns = append(columns, columnNames(of)...)
 	return "SELECT " + strings.Join(columns, ", ") + " FROM " + deltaTables[table] + " WHERE seq BETWEEN ? AND ? ORDER BY seq"
 }
 
@@ -280,11 +280,7 @@ func (it *iterator) readTables(seq int64) error {
 		if t.seq < seq {
 			return fmt.Errorf("table %s has a row %d without a snapshot", deltaTables[i], t.seq)
 		}
-		head := otherColumns
-		if i == inMoving {
-			head = movingColumns
-		}
-		if err := it.total.add(it.columns[i], t.row[head:], &it.vector); err != nil {
+		if err := it.total.add(it.columns[i], t.row[len(headColumns[i]):], &it.vector); err != nil {
 			return err
 		}
 		if err := t.next(); err != nil {

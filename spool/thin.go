@@ -1,7 +1,6 @@
 package spool
 
 import (
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"slices"
@@ -62,7 +61,7 @@ func (t *thinner) thin(s stretch, sealed int64) (dropped int64, err error) {
 	if dropped == 0 {
 		return 0, nil
 	}
-	inner, err := t.innerKeyframes(s)
+	inner, err := t.r.db.queryInts("SELECT seq FROM keyframe WHERE seq > ? AND seq < ?", s.first, s.end)
 	if err != nil {
 		return 0, err
 	}
@@ -96,16 +95,6 @@ func (t *thinner) keyframe(seq int64) (startAt, error) {
 		err = fmt.Errorf("there is no keyframe at %d", seq)
 	}
 	return startAt{k, it.total}, err
-}
-
-func (t *thinner) innerKeyframes(s stretch) (map[int64]bool, error) {
-	inner := map[int64]bool{}
-	err := t.r.db.each("SELECT seq FROM keyframe WHERE seq > ? AND seq < ?", []driver.Value{s.first, s.end}, func(row []driver.Value) error {
-		seq, _ := row[0].(int64)
-		inner[seq] = true
-		return nil
-	})
-	return inner, err
 }
 
 // read reads the snapshots of a stretch.
@@ -218,4 +207,46 @@ func (t *thinner) thinStretch(s stretch, why string) (dropped int64, err error) 
 		return 0, nil
 	}
 	return dropped, err
+}
+
+// carryPeaks sets the peak of each snapshot that stays to the highest peak since the previous
+// one that stays. The last peak of the stretch must not change, because the sum at the next
+// keyframe must stay the same: therefore the snapshot before it stays, too.
+func carryPeaks(list []thinRow) {
+	last := lastPeak(list, len(list))
+	if last < 0 {
+		return
+	}
+	if before := lastPeak(list, last); before >= 0 {
+		list[before].keep = true
+	}
+	var highest rt.Opt[uint64]
+	for i := range list[:last] {
+		peak := peakOf(&list[i])
+		highest = higher(highest, *peak)
+		if list[i].keep {
+			*peak = highest
+			highest.Clear()
+		}
+	}
+}
+
+// higher returns the higher value; an absent one does not count.
+func higher(a, b rt.Opt[uint64]) rt.Opt[uint64] {
+	if !a.Valid() || b.Or(0) > a.Or(0) {
+		return b
+	}
+	return a
+}
+
+func peakOf(r *thinRow) *rt.Opt[uint64] { return &r.snapshot.Job.MemIntervalPeak }
+
+// lastPeak returns the last row before number end that has a peak, -1 if there is none.
+func lastPeak(list []thinRow, end int) int {
+	for i := end - 1; i >= 0; i-- {
+		if peakOf(&list[i]).Valid() {
+			return i
+		}
+	}
+	return -1
 }

@@ -18,7 +18,7 @@ var errNoRoom = errors.New("no room between the readings")
 type logThinner struct {
 	table     string
 	kept      map[int64]bool // whether a snapshot of the stretch stays
-	keyframes map[int64]bool // inside the stretch
+	keyframes []int64        // inside the stretch
 
 	columns []string
 	order   []*logDevice
@@ -43,7 +43,7 @@ func (t *logThinner) thin(c *conn, from, to int64) error {
 	t.devices = map[driver.Value]*logDevice{}
 	at := 0
 	for _, seq := range slices.Sorted(maps.Keys(t.kept)) {
-		if t.keyframes[seq] { // it lists all devices
+		if slices.Contains(t.keyframes, seq) { // it lists all devices
 			for _, d := range t.order {
 				d.present = false
 			}

@@ -59,8 +59,8 @@ func (e *Error) Unwrap() error { return e.Err }
 // refused reports whether the other side answered that it did nothing, or did not receive
 // the request. After a lost answer or a gateway's error it may have acted.
 func refused(err error) bool {
-	var e *Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
 		return false
 	}
 	isRefusal := e.Status >= 300 && e.Status < 500 && e.Status != http.StatusRequestTimeout
@@ -74,17 +74,13 @@ const HeaderUndone = "Resource-Tracker-Undone"
 
 // NoAnswer returns the Error of a request without a complete answer.
 func NoAnswer(op string, err error) *Error {
-	var named *url.Error
-	if errors.As(err, &named) {
+	if named, ok := errors.AsType[*url.Error](err); ok {
 		err = named.Err // op has method and URL already
 	}
 	e := &Error{Op: op, Kind: Temporary, Err: err}
-	var dial *net.OpError
-	var dns *net.DNSError
-	var cert *tls.CertificateVerificationError
-	if errors.As(err, &dns) || errors.As(err, &cert) {
+	if errors.As(err, new(*net.DNSError)) || errors.As(err, new(*tls.CertificateVerificationError)) {
 		e.Unsent = true
-	} else if errors.As(err, &dial) {
+	} else if dial, ok := errors.AsType[*net.OpError](err); ok {
 		e.Unsent = dial.Op == "dial" || dial.Op == "proxyconnect"
 	}
 	return e

@@ -3,6 +3,7 @@ package receiver
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/xml"
@@ -28,31 +29,27 @@ func (rc *Receiver) serveObject(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusOK)
 		return
 	}
-	var e *s3Error
-	var p *problem
-	var tooLong *http.MaxBytesError
+	p, known := errors.AsType[*problem](err)
 	switch {
-	case errors.As(err, &e):
-	case errors.As(err, &p):
-		e = &s3Error{p.status, "OperationAborted", p.detail}
-	case errors.As(err, &tooLong):
-		e = &s3Error{400, "EntityTooLarge", fmt.Sprintf("an object may have %d bytes", rc.conf.MaxObject)}
+	case known:
+	case errors.As(err, new(*http.MaxBytesError)):
+		p = &problem{400, "EntityTooLarge", fmt.Sprintf("an object may have %d bytes", rc.conf.MaxObject)}
 	default:
-		e = &s3Error{500, "InternalError", storeFault(err)}
+		p = &problem{500, "InternalError", storeFault(err)}
 	}
 	w.Header().Set("Content-Type", "application/xml")
-	w.WriteHeader(e.status)
+	w.WriteHeader(p.status)
 	type answer struct {
 		XMLName xml.Name `xml:"Error"`
 		Code    string
 		Message string
 	}
-	_ = xml.NewEncoder(w).Encode(answer{Code: e.code, Message: e.message}) // the client has closed the connection
+	_ = xml.NewEncoder(w).Encode(answer{Code: cmp.Or(p.code, "OperationAborted"), Message: p.detail}) // the client has closed the connection
 }
 
 func (rc *Receiver) put(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPut {
-		return &s3Error{405, "MethodNotAllowed", "only PUT is supported"}
+		return &problem{405, "MethodNotAllowed", "only PUT is supported"}
 	}
 	cred, payload, err := rc.verify(r, time.Now())
 	if err != nil {
@@ -61,15 +58,15 @@ func (rc *Receiver) put(w http.ResponseWriter, r *http.Request) error {
 	name, ok := rc.objectName(cred.runID, strings.TrimPrefix(r.URL.Path, "/"+rc.conf.Bucket+"/"))
 	switch {
 	case !ok:
-		return &s3Error{403, "AccessDenied", "the credentials are for keys below " + rc.conf.Prefix + "/" + cred.runID + "/"}
+		return &problem{403, "AccessDenied", "the credentials are for keys below " + rc.conf.Prefix + "/" + cred.runID + "/"}
 	case r.URL.RawQuery != "":
-		return &s3Error{501, "NotImplemented", "sub-resources are not supported"}
+		return &problem{501, "NotImplemented", "sub-resources are not supported"}
 	case r.ContentLength < 0:
-		return &s3Error{411, "MissingContentLength", "Content-Length is missing"}
+		return &problem{411, "MissingContentLength", "Content-Length is missing"}
 	case r.ContentLength > rc.conf.MaxObject:
 		return &http.MaxBytesError{Limit: rc.conf.MaxObject}
 	case !rc.store.exists(cred.runID):
-		return &s3Error{404, "NoSuchKey", "there is no such run"}
+		return &problem{404, "NoSuchKey", "there is no such run"}
 	}
 	sum := sha256.New()
 	body, err := rc.store.receive(io.TeeReader(http.MaxBytesReader(w, r.Body, rc.conf.MaxObject), sum), r.ContentLength)
@@ -78,19 +75,17 @@ func (rc *Receiver) put(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer body.discard()
 	if hex.EncodeToString(sum.Sum(nil)) != payload {
-		return &s3Error{400, "XAmzContentSHA256Mismatch", "the body is not the one that was signed"}
+		return &problem{400, "XAmzContentSHA256Mismatch", "the body is not the one that was signed"}
 	}
 	return rc.keep(body, cred.runID, name)
 }
 
 // bodyError distinguishes an incomplete body from an error of the disk.
 func bodyError(err error) error {
-	var onDisk *fs.PathError
-	var tooLong *http.MaxBytesError
-	if errors.As(err, &onDisk) || errors.As(err, &tooLong) {
+	if errors.As(err, new(*fs.PathError)) || errors.As(err, new(*http.MaxBytesError)) {
 		return err
 	}
-	return &s3Error{400, "IncompleteBody", "the body is incomplete"}
+	return &problem{400, "IncompleteBody", "the body is incomplete"}
 }
 
 // keep checks an upload and gives it its name. The objects of a finished run do not change
@@ -98,7 +93,7 @@ func bodyError(err error) error {
 func (rc *Receiver) keep(b body, runID, name string) error {
 	o, err := inspect(b)
 	if err != nil {
-		return &s3Error{400, "InvalidRequest", err.Error()}
+		return &problem{400, "InvalidRequest", err.Error()}
 	}
 	defer rc.store.lock(runID)()
 	r, err := rc.store.load(runID)

@@ -7,11 +7,15 @@ package receiver
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log"
+	"net"
 	"net/http"
 	"regexp"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -190,10 +194,10 @@ func fail(w http.ResponseWriter, status int, detail string) {
 	reply(w, status, map[string]string{"detail": detail})
 }
 
-// problem is an error with the status of its answer.
+// problem is an error with the status of its answer and, for S3, its code.
 type problem struct {
-	status int
-	detail string
+	status       int
+	code, detail string
 }
 
 func (p *problem) Error() string { return p.detail }
@@ -204,10 +208,48 @@ func refuse(status int, format string, args ...any) error {
 
 // failWith answers with the error, with 500 if it is the store's.
 func failWith(w http.ResponseWriter, err error) {
-	var p *problem
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*problem](err); ok {
 		fail(w, p.status, p.detail)
 		return
 	}
 	fail(w, http.StatusInternalServerError, "the receiver cannot write or read its store: "+storeFault(err))
+}
+
+// Serve answers requests on the listener until the context ends; then it waits for the
+// requests in progress, for at most grace. faults logs errors below HTTP (mostly of
+// handshakes) and may be nil.
+func Serve(ctx context.Context, ln net.Listener, h http.Handler, grace time.Duration, faults *log.Logger) error {
+	srv := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       2 * time.Minute,
+		WriteTimeout:      5 * time.Minute,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          faults,
+	}
+	ended := make(chan error, 1)
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				ended <- fmt.Errorf("internal error, please report it; the listener is closed: %v\n%s", p, debug.Stack())
+			}
+		}()
+		ended <- srv.Serve(ln)
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	err := srv.Shutdown(late)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = srv.Close()
+	}
+	if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	return err
 }

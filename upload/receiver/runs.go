@@ -69,8 +69,7 @@ func (rc *Receiver) credentials(id string, now time.Time) map[string]string {
 // the fields that the service does not know.
 func (rc *Receiver) readObject(w http.ResponseWriter, r *http.Request, limit int64, known []string) (json.RawMessage, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	var tooLong *http.MaxBytesError
-	if errors.As(err, &tooLong) {
+	if errors.As(err, new(*http.MaxBytesError)) {
 		return nil, refuse(http.StatusRequestEntityTooLarge, "the request may have %d bytes", limit)
 	}
 	if err != nil {

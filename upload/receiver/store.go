@@ -199,8 +199,7 @@ func (s *store) ids(after string, limit int) (ids []string, more bool, err error
 
 // storeFault is the part of a store's error that a client may see: no path.
 func storeFault(err error) string {
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return errno.Error()
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {

@@ -175,8 +175,7 @@ func (c *Client) refused(op string, resp *http.Response, answer []byte) *upload.
 
 // forbidden changes a refused registration into a refused token.
 func forbidden(err error) error {
-	var e *upload.Error
-	if errors.As(err, &e) && e.Status == http.StatusForbidden {
+	if e, ok := errors.AsType[*upload.Error](err); ok && e.Status == http.StatusForbidden {
 		e.Kind = upload.Unauthorised
 		e.Err = fmt.Errorf("the token may not register runs; check the token file: %w", e.Err)
 	}
