@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -58,11 +59,8 @@ func (s *service) do(ctx context.Context, method, path string, extra http.Header
 	if err != nil {
 		return 0, nil, err
 	}
-	for _, header := range [...]http.Header{s.send, extra} {
-		for name, values := range header {
-			req.Header[name] = values
-		}
-	}
+	maps.Copy(req.Header, s.send)
+	maps.Copy(req.Header, extra)
 	resp, err := s.client.Do(req)
 	if err != nil {
 		return 0, nil, err
@@ -99,9 +97,7 @@ func (s *service) document(ctx context.Context, path string, into any) bool {
 // whether requests are possible. They also are if the service refuses sessions, because then
 // the older version without tokens works. No answer is no refusal.
 func (s *service) authenticate(ctx context.Context, path, ttlHeader, tokenHeader string) bool {
-	extra := http.Header{}
-	extra.Set(ttlHeader, "60") // seconds
-	status, body, err := s.do(ctx, http.MethodPut, path, extra)
+	status, body, err := s.do(ctx, http.MethodPut, path, http.Header{ttlHeader: {"60"}}) // seconds
 	if err != nil {
 		return false
 	}

@@ -126,10 +126,8 @@ func parseEvent(sysRoot, word string) (e Event, err error) {
 
 // parsePlain parses a generic or a raw event.
 func parsePlain(spec string) (Event, error) {
-	for _, g := range generic {
-		if g.Name == spec {
-			return g, nil
-		}
+	if i := slices.IndexFunc(generic, func(g Event) bool { return g.Name == spec }); i >= 0 {
+		return generic[i], nil
 	}
 	if hex, ok := strings.CutPrefix(spec, "r"); ok {
 		if config, err := strconv.ParseUint(hex, 16, 64); err == nil {

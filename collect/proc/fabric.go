@@ -40,16 +40,12 @@ func NewFabric(fs FS) *Fabric { return &Fabric{named: "fabric", dir: fs.Sys + "/
 // Close closes the descriptors.
 func (f *Fabric) Close() error {
 	for i := range f.ports {
-		f.ports[i].close()
+		for k := range f.ports[i].fds {
+			_ = f.ports[i].fds[k].Close() // opened for reading: nothing can be lost
+		}
 	}
 	f.ports = nil
 	return nil
-}
-
-func (p *port) close() {
-	for k := range p.fds {
-		_ = p.fds[k].Close() // opened for reading: nothing can be lost
-	}
 }
 
 // Read fills s.Fabrics. A counter that cannot be read is absent.

@@ -41,6 +41,9 @@ func (f *file) Close() error {
 	return nil
 }
 
+// pageSize is the unit of the memory in /proc/<pid>/stat, in bytes.
+var pageSize = uint64(unix.Getpagesize())
+
 // peek reads short files that are not held open: attributes of devices, the stat of a
 // process. It keeps its buffers and allocates nothing. The caller builds a path, then
 // reads the file: p.path(root).num(pid).str("/stat").read().

@@ -106,7 +106,7 @@ func (p *jobProcess) refresh(names *peek, root string) (alive, denied bool) {
 const maxIdle = 4
 
 // reading is the process as the snapshot shows it.
-func (p *jobProcess) reading(pageSize uint64) rt.ProcessReading {
+func (p *jobProcess) reading() rt.ProcessReading {
 	r := rt.ProcessReading{
 		PID: uint64(p.pid), Start: p.start, Comm: p.comm, Step: p.step, Task: p.task,
 		UserTicks: rt.Some(p.own[0]), SystemTicks: rt.Some(p.own[1]),

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -45,11 +44,10 @@ type Lister interface {
 // They are a lower bound if no process waits, if the parent ignores SIGCHLD, and for a
 // step with a slurmstepd that ended before its final reading; Notes reports such a step.
 type JobProcs struct {
-	fs       FS
-	list     Lister
-	topSize  int
-	pageSize uint64
-	held     int // processes with open descriptors
+	fs      FS
+	list    Lister
+	topSize int
+	held    int // processes with open descriptors
 
 	procs   []jobProcess // a parent always before its children
 	at      map[int]int  // pid -> index in procs
@@ -80,7 +78,7 @@ type JobProcs struct {
 // snapshot: it is read after the job.
 func NewJobProcs(fs FS, list Lister, top int) *JobProcs {
 	return &JobProcs{
-		fs: fs, list: list, topSize: top, pageSize: uint64(os.Getpagesize()),
+		fs: fs, list: list, topSize: top,
 		at: map[int]int{}, slow: pssReader{root: fs.Proc, wait: slowWait}, time: threadTime,
 	}
 }
@@ -108,13 +106,17 @@ func (j *JobProcs) Read(s *rt.Snapshot) error {
 
 // StepBegins adds the slurmstepds of new steps; other processes among pids are ignored.
 // It may be called during Read.
-func (j *JobProcs) StepBegins(pids []int) { j.reapers.trackAll(pids, j.fs.Proc) }
+func (j *JobProcs) StepBegins(pids []int) {
+	for _, pid := range pids {
+		j.reapers.track(pid, j.fs.Proc)
+	}
+}
 
 // StepEnds adds the slurmstepds among pids and reads that of the step, of which all tasks
 // have ended: it ends some milliseconds later itself. Without the name of a step all
 // slurmstepds are read. It may be called during Read.
 func (j *JobProcs) StepEnds(step string, pids []int) {
-	j.reapers.trackAll(pids, j.fs.Proc)
+	j.StepBegins(pids)
 	j.reapers.read(step)
 }
 
@@ -379,6 +381,6 @@ func (j *JobProcs) show(s *rt.Snapshot) {
 	}
 	j.readSlowly(s.Boot)
 	for _, i := range j.shown {
-		s.Procs = append(s.Procs, j.procs[i].reading(j.pageSize))
+		s.Procs = append(s.Procs, j.procs[i].reading())
 	}
 }

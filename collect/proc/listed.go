@@ -3,8 +3,6 @@ package proc
 import (
 	"math"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/procfile"
 )
@@ -31,44 +29,39 @@ type Listed struct {
 // List reads every process once. One that ends meanwhile is left out. List opens files
 // and allocates for each process, and so is not for repeated readings.
 func List(fs FS, visit func(*Listed)) error {
-	l := listing{fs: fs, pageSize: uint64(unix.Getpagesize())}
-	dir := newPIDDir(fs.Proc)
+	dir := pidDir{file{path: fs.Proc}}
 	pids, _, err := dir.list(nil)
 	if err != nil {
 		return err
 	}
+	var p peek
 	for _, pid := range pids {
-		if p, ok := l.look(pid); ok {
-			visit(&p)
+		if process, ok := p.look(fs.Proc, pid); ok {
+			visit(&process)
 		}
 	}
 	return dir.Close()
 }
 
-type listing struct {
-	fs       FS
-	pageSize uint64
-	peek     peek
-}
-
-func (l *listing) look(pid int) (Listed, bool) {
-	stat, err := l.peek.stat(l.fs.Proc, pid)
+// look reads one process.
+func (p *peek) look(root string, pid int) (l Listed, ok bool) {
+	stat, err := p.stat(root, pid)
 	if err != nil {
 		return Listed{}, false
 	}
-	p := Listed{
-		PID: pid, PPID: stat.PPID, State: stat.State, Start: stat.Start, RSS: stat.RSS * l.pageSize, Comm: keep("", stat.Comm),
+	l = Listed{
+		PID: pid, PPID: stat.PPID, State: stat.State, Start: stat.Start, RSS: stat.RSS * pageSize, Comm: keep("", stat.Comm),
 		OwnTicks: stat.Own[0] + stat.Own[1], ChildTicks: stat.Waited[0] + stat.Waited[1],
 	}
-	b, err := l.peek.path(l.fs.Proc).num(pid).str("/status").read()
+	b, err := p.path(root).num(pid).str("/status").read()
 	if err != nil {
 		return Listed{}, false
 	}
-	parseStatus(b, &p)
-	if b, err := l.peek.path(l.fs.Proc).num(pid).str("/cgroup").read(); err == nil {
-		p.Cgroup = string(b)
+	parseStatus(b, &l)
+	if b, err := p.path(root).num(pid).str("/cgroup").read(); err == nil {
+		l.Cgroup = string(b)
 	}
-	return p, true
+	return l, true
 }
 
 // parseStatus parses /proc/<pid>/status (proc_pid_status(5)). A field without a line is absent.

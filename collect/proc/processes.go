@@ -32,7 +32,9 @@ type Processes struct {
 const recountEvery = 12
 
 // NewProcesses returns the source of Node.Processes.
-func NewProcesses(fs FS) *Processes { return &Processes{named: "processes", dir: newPIDDir(fs.Proc)} }
+func NewProcesses(fs FS) *Processes {
+	return &Processes{named: "processes", dir: pidDir{file{path: fs.Proc}}}
+}
 
 // Close closes the descriptor.
 func (p *Processes) Close() error { return p.dir.Close() }
@@ -75,8 +77,6 @@ func (p *Processes) PIDs(s *rt.Snapshot) ([]int, error) {
 
 // pidDir is a directory of numbered entries, such as /proc, that is held open.
 type pidDir struct{ file }
-
-func newPIDDir(path string) pidDir { return pidDir{file{path: path}} }
 
 // links is the number of links of the directory, if it is open.
 func (d *pidDir) links() (uint64, bool) {

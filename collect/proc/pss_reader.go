@@ -169,7 +169,7 @@ func (j *JobProcs) readSlowly(boot int64) {
 			p.located = true
 			j.slow.list = append(j.slow.list, slowRead{pid: p.pid, start: p.start, locate: true})
 		}
-		if cost := float64(p.rss*j.pageSize) * pssPerByte; isPSSDue && cost <= left {
+		if cost := float64(p.rss*pageSize) * pssPerByte; isPSSDue && cost <= left {
 			left -= cost
 			j.slow.list = append(j.slow.list, slowRead{pid: p.pid, start: p.start})
 		}

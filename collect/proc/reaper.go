@@ -80,10 +80,7 @@ func (r *reapers) isDaemon(pid int, root string) bool {
 
 // title is the step of a slurmstepd, which sets it as its arguments.
 func (r *reapers) title(pid int, root string) string {
-	b, err := r.peek.path(root).num(pid).str("/cmdline").read()
-	if err != nil {
-		return ""
-	}
+	b, _ := r.peek.path(root).num(pid).str("/cmdline").read()
 	return string(titleStep(b))
 }
 
@@ -109,13 +106,6 @@ func (r *reapers) drop(pid int) {
 		p.close()
 		return true
 	})
-}
-
-// trackAll adds those of the processes that are slurmstepds.
-func (r *reapers) trackAll(pids []int, root string) {
-	for _, pid := range pids {
-		r.track(pid, root)
-	}
 }
 
 // look reads the bytes of p's tasks, and is false if p has ended. The sum is read first:

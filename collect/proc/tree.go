@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 
 	"golang.org/x/sys/unix"
 
@@ -27,9 +26,8 @@ import (
 // that such a process used after it was last read.
 type Tree struct {
 	named
-	fs       FS
-	root     int
-	pageSize uint64
+	fs   FS
+	root int
 
 	members []member    // a parent always before its children
 	at      map[int]int // pid -> index in members
@@ -65,8 +63,8 @@ func (m *member) total() counters {
 // NewTree returns the source of Snapshot.Tree for the tree below the process pid.
 func NewTree(fs FS, pid int) *Tree {
 	return &Tree{
-		named: "tree", fs: fs, root: pid, pageSize: uint64(os.Getpagesize()),
-		at: map[int]int{}, procs: newPIDDir(fs.Proc),
+		named: "tree", fs: fs, root: pid,
+		at: map[int]int{}, procs: pidDir{file{path: fs.Proc}},
 	}
 }
 
@@ -203,7 +201,7 @@ func (t *Tree) publish(r *rt.TreeReading) {
 	}
 	r.CPUUserTicks.Set(t.shown[0])
 	r.CPUSystemTicks.Set(t.shown[1])
-	r.RSS.Set(pages * t.pageSize)
+	r.RSS.Set(pages * pageSize)
 	if _, ok := t.at[t.root]; ok {
 		r.Children.Set(uint64(len(t.members) - 1))
 	}
