@@ -130,18 +130,15 @@ func workers(raw json.RawMessage) ([]WorkerFrame, error) {
 		if in.WorkerID == nil {
 			return nil, fmt.Errorf("workers: number %d has no worker_id: %w", i+1, ErrFormat)
 		}
-		edges, err := listOf[Edge](in.EdgesOut, MaxWorkers, "edges_out")
-		if err != nil {
-			return nil, fmt.Errorf("worker %d: %w", *in.WorkerID, err)
+		w := &out[i]
+		*w = in.WorkerFrame
+		w.WorkerID = *in.WorkerID
+		w.EdgesOut, err = listOf[Edge](in.EdgesOut, MaxWorkers, "edges_out")
+		if err == nil && len(in.Peers) > 0 {
+			w.Peers, err = listOf[Peer](in.Peers, MaxPeers, "rt_peers")
 		}
-		peers, err := listOf[Peer](in.Peers, MaxPeers, "rt_peers")
 		if err != nil {
-			return nil, fmt.Errorf("worker %d: %w", *in.WorkerID, err)
-		}
-		out[i] = in.WorkerFrame
-		out[i].WorkerID, out[i].EdgesOut = *in.WorkerID, edges
-		if len(peers) > 0 {
-			out[i].Peers = peers
+			return nil, fmt.Errorf("worker %d: %w", w.WorkerID, err)
 		}
 	}
 	return out, nil

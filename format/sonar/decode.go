@@ -52,12 +52,10 @@ func Decode(r io.Reader) iter.Seq2[Record, error] {
 
 // decodeCSV decodes lines.
 func decodeCSV(br *bufio.Reader, yield func(Record, error) bool) {
-	var line []byte
 	var offset int64
 	for number := 1; ; number++ {
-		var err error
 		start := offset
-		line, err = readLine(br, line[:0])
+		line, err := br.ReadBytes('\n')
 		offset += int64(len(line))
 		if len(line) == 0 && errors.Is(err, io.EOF) {
 			return
@@ -78,17 +76,6 @@ func decodeCSV(br *bufio.Reader, yield func(Record, error) bool) {
 		}
 		if err != nil {
 			return
-		}
-	}
-}
-
-// readLine appends a line with its newline to dst. With an error, dst has the bytes before it.
-func readLine(br *bufio.Reader, dst []byte) ([]byte, error) {
-	for {
-		part, err := br.ReadSlice('\n')
-		dst = append(dst, part...)
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return dst, err
 		}
 	}
 }

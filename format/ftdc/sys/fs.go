@@ -2,6 +2,7 @@ package sys
 
 import (
 	"bytes"
+	"cmp"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -56,16 +57,10 @@ func table(text []byte) map[string][][]byte {
 }
 
 // sum adds the figures that were read, nil if there are none.
-func sum(parts ...*float64) *float64 {
-	var total *float64
-	for _, p := range parts {
-		if p == nil {
-			continue
-		}
-		if total == nil {
-			total = new(float64)
-		}
-		*total += *p
+func sum(a, b *float64) *float64 {
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
 	}
-	return total
+	*a += *b
+	return a
 }

@@ -53,8 +53,7 @@ func (p *Process) Stats() any {
 	s.VoluntarySw = number(status["voluntary_ctxt_switches"], 0, 1)
 	s.NonvoluntarySw = number(status["nonvoluntary_ctxt_switches"], 0, 1)
 	if fds, err := os.ReadDir(filepath.Join(p.fs.root, p.pid, "fd")); err == nil {
-		n := float64(len(fds))
-		s.OpenFiles = &n
+		s.OpenFiles = in(uint64(len(fds)), 1)
 	}
 	return s
 }
