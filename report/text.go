@@ -79,15 +79,9 @@ func (p *page) head(s *Summary, o TextOptions) {
 	what := cut(title(s), max(width-len([]rune(name)), width/2)) // a long command leaves room for it
 	p.WriteString(strings.TrimRight(cut(what+name, width), " ") + "\n")
 	p.line("Outcome", "%s", outcome(s, o.Verbose))
-	var where []string
-	for _, f := range [][2]string{
-		{"cluster", r.Cluster}, {"node", r.Node}, {"user", r.User}, {"account", r.Account}, {"partition", r.Partition},
-	} {
-		if f[1] != "" {
-			where = append(where, f[0]+" "+Plain(f[1]))
-		}
-	}
-	p.line("Where", "%s", strings.Join(where, ", "))
+	named := func(label, name string) string { return onlyIf(name != "", label+Plain(name)) }
+	p.line("Where", "%s", present(", ", named("cluster ", r.Cluster), named("node ", r.Node), named("user ", r.User),
+		named("account ", r.Account), named("partition ", r.Partition)))
 	when := "-"
 	if !r.Start.IsZero() {
 		when = r.Start.In(o.Zone).Format("2006-01-02 15:04:05 MST")

@@ -91,6 +91,8 @@ const (
 	Quitting                // ctrl+c
 )
 
+var answers = map[string]Answer{"enter": Accepted, "esc": Cancelled, "ctrl+c": Quitting}
+
 // Prompt is a line of text that the user types. The zero value is closed.
 type Prompt struct {
 	label string
@@ -118,16 +120,9 @@ func (p *Prompt) Text() string { return p.input.Value() }
 
 // Type applies a key. All answers but Typing close the prompt.
 func (p *Prompt) Type(k tea.KeyPressMsg) Answer {
-	switch k.String() {
-	case "ctrl+c":
+	if answer, ok := answers[k.String()]; ok {
 		p.open = false
-		return Quitting
-	case "esc":
-		p.open = false
-		return Cancelled
-	case "enter":
-		p.open = false
-		return Accepted
+		return answer
 	}
 	p.input, _ = p.input.Update(k) // its commands blink a cursor that is not shown
 	return Typing

@@ -61,13 +61,12 @@ func (m *model) list() (lines []string) {
 	from, to := m.cursor.Scroll(len(m.shown), m.listHeight())
 	for i := from; i < to; i++ {
 		x := &m.sum.metrics[m.shown[i]]
-		mark := ' '
-		if m.marked[x.name] {
-			mark = '*'
-		}
-		at := ' '
+		at, mark := ' ', ' '
 		if i == m.cursor.Row {
 			at = '>'
+		}
+		if m.marked[x.name] {
+			mark = '*'
 		}
 		lines = append(lines, fmt.Sprintf("%c%c %10s %10s %10s %10s  %s", at, mark, short(x.min), short(x.mean()), short(x.max), short(x.last), report.Plain(x.name)))
 	}

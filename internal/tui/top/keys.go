@@ -192,14 +192,9 @@ func (m *model) sort(k tui.Key) bool {
 	default:
 		return false
 	}
-	for n := len(p.columns) + 1; step != 0 && n > 0; n-- {
-		o.column += step
-		if o.column < -1 {
-			o.column = len(p.columns) - 1
-		}
-		if o.column >= len(p.columns) {
-			o.column = -1
-		}
+	orders := len(p.columns) + 1 // with the original order, -1
+	for n := orders; step != 0 && n > 0; n-- {
+		o.column = (o.column+1+step+orders)%orders - 1
 		isShown := o.column == -1 || (widths[o.column] > 0 && p.columns[o.column].key != "")
 		if isShown {
 			break

@@ -238,7 +238,6 @@ func (m *model) current() page {
 	return programPages[m.page-len(pages)].make(d.Program, 0, m.brush)
 }
 
-// rows returns the rows of the page that match the filter.
 func (m *model) rows(p *page) []row { return p.sorted(m.filter, m.order()) }
 
 func (m *model) order() order {

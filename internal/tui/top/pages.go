@@ -47,7 +47,6 @@ const (
 	pageProcesses
 )
 
-// jobsPage shows the list of runs.
 func jobsPage(f *Frame, b brush) page {
 	p := page{
 		name: "jobs", empty: "no runs",

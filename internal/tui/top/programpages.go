@@ -25,7 +25,6 @@ var programPages = []struct {
 
 const pageMatrix = 4
 
-// workersPage shows the last frame of each worker.
 func workersPage(p *Program, _ int, b brush) page {
 	ran := 0 // rank of columns without values: rt-spool live broadcasts no tasks
 	if !slices.ContainsFunc(p.newest.Workers, func(f gempba.WorkerFrame) bool { return f.TasksLocalTotal.Valid() || f.TasksRunning.Valid() }) {
@@ -85,7 +84,6 @@ func (p *Program) identity(id uint32) gempba.Identity {
 	return gempba.Identity{}
 }
 
-// nodesPage shows the last frame of each host.
 func nodesPage(p *Program, _ int, _ brush) page {
 	out := page{
 		name: "nodes", empty: "no host has sent a frame yet",
@@ -122,7 +120,6 @@ func nodesPage(p *Program, _ int, _ brush) page {
 	return out
 }
 
-// socketsPage shows the CPU packages of the hosts.
 func socketsPage(p *Program, _ int, b brush) page {
 	out := page{
 		name: "sockets", empty: "no host reports its sockets",

@@ -208,8 +208,6 @@ func (m *model) lastLine() string {
 		return report.Plain("cannot read: " + m.trouble.Error())
 	case m.frame != nil && m.frame.Note != "":
 		return report.Plain(m.frame.Note)
-	}
-	switch {
 	case m.filter != "":
 		return fmt.Sprintf("filter %q (esc drops it)  ", report.Plain(m.filter)) + tui.Help(helpKey, tui.Quit)
 	case m.open != "" && m.single:
