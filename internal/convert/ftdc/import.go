@@ -38,7 +38,7 @@ func Import(dir, name string, r io.Reader) ([]string, error) {
 	var damage error
 	switch {
 	case err == io.EOF:
-	case im.source.failed():
+	case im.source.err != nil:
 		return nil, errors.Join(err, w.Discard())
 	default:
 		damage = fmt.Errorf("%w: %w; the run has the %d readings before that place", ErrDamaged, err, im.s.Seq)
@@ -69,8 +69,6 @@ func (w *watched) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
-
-func (w *watched) failed() bool { return w.err != nil }
 
 // importer reads the snapshots of a file one by one.
 type importer struct {

@@ -94,7 +94,7 @@ func (j *join) take(report powerapi.Report) (taken bool, err error) {
 			continue
 		}
 		about := r.concerned(report)
-		own := isOwn(report)
+		own := head.Metadata[ownMark] == kindOfReport(report)
 		isUnclear := running && about == concernsNode && !j.named && !own // the run may end before the report
 		if isUnclear || about == concernsNeither {
 			continue

@@ -46,10 +46,6 @@ func (m *Maker) Reports(kind string, prev, cur *rt.Snapshot) (node powerapi.Repo
 // formula may have the metadata of its input, but is of another kind.
 const ownMark = "rt"
 
-func isOwn(report powerapi.Report) bool {
-	return report.Head().Metadata[ownMark] == kindOfReport(report)
-}
-
 func (m *Maker) head(s *rt.Snapshot, kind string) powerapi.Header {
 	return powerapi.Header{Time: time.Unix(0, s.Wall).UTC().Truncate(time.Microsecond), Sensor: m.sensor, Metadata: powerapi.Metadata{ownMark: kind}}
 }

@@ -3,6 +3,7 @@
 package sonar
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -91,11 +92,8 @@ func (e *exporter) sample(s *rt.Snapshot) (sonar.Sample, error) {
 	}
 	e.prev.CopyFrom(s)
 	out := sonar.Sample{
-		Version: sonar.Version, Time: time.Unix(0, s.Wall).In(e.zone).Truncate(time.Second), Host: e.run.Node,
+		Version: sonar.Version, Time: time.Unix(0, s.Wall).In(e.zone).Truncate(time.Second), Host: cmp.Or(e.run.Node, "localhost"),
 		User: e.user(), Cmd: e.command(), Job: e.run.JobID.Or(0), Load: loadOf(s), GPUInfo: gpusOf(s.GPUs, nil),
-	}
-	if out.Host == "" {
-		out.Host = "localhost"
 	}
 	var micros, processes uint64
 	switch t := &s.Tree; {
@@ -157,11 +155,8 @@ func (e *exporter) user() string {
 
 // command returns the one name for all processes of the job.
 func (e *exporter) command() string {
-	switch {
-	case len(e.run.Command) > 0:
+	if len(e.run.Command) > 0 {
 		return filepath.Base(e.run.Command[0])
-	case e.run.Meta.JobName != "":
-		return e.run.Meta.JobName
 	}
-	return sonar.NoInfo
+	return cmp.Or(e.run.Meta.JobName, sonar.NoInfo)
 }

@@ -51,10 +51,7 @@ func jobOf(procRoot string, p *proc.Listed) uint64 {
 
 // describe returns a description of the host in one line.
 func describe(h *rt.Host, cards []sonar.Card) string {
-	model := h.CPUModel
-	if model == "" {
-		model = "CPUs of an unknown model"
-	}
+	model := cmp.Or(h.CPUModel, "CPUs of an unknown model")
 	parts := []string{fmt.Sprintf("%dx %s", h.VCPUs.Or(0), model), fmt.Sprintf("%d GiB", h.MemoryMiB.Or(0)>>10)}
 	for i := 0; i < len(cards); {
 		n := i + 1

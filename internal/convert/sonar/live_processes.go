@@ -1,6 +1,7 @@
 package sonar
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,11 +112,8 @@ func (m *Machine) processes(filter Filter) []process {
 	for i := range m.all {
 		p := &m.all[i]
 		s := process{
-			user: m.user(p), cmd: p.Comm, pid: p.PID, ppid: p.PPID, job: m.job(p), ticks: p.OwnTicks + p.ChildTicks,
+			user: m.user(p), cmd: cmp.Or(p.Comm, sonar.NoInfo), pid: p.PID, ppid: p.PPID, job: m.job(p), ticks: p.OwnTicks + p.ChildTicks,
 			dataStack: p.DataStack.Or(0), anon: p.RSSAnon.Or(0),
-		}
-		if s.cmd == "" {
-			s.cmd = sonar.NoInfo
 		}
 		if life := float64(m.snap.Boot)/1e9 - float64(p.Start)/rt.TicksPerSecond; life > 0 {
 			s.cpu = float64(p.OwnTicks) / rt.TicksPerSecond / life * 100
