@@ -23,7 +23,7 @@ const (
 	Microjoules Unit = "uj"
 )
 
-// Kind says how a figure behaves from one snapshot to the next. Kinds combine to a set.
+// Kind says how a figure changes from one snapshot to the next. Kinds can be combined to a set.
 type Kind uint8
 
 // The kinds of figures.
@@ -36,8 +36,8 @@ const (
 	AnyKind = Gauge | Counter | Peak | Limit
 )
 
-// Storage is the table of a spool file that holds a figure. A table costs a row only where
-// one of its figures changed, except Moving, which has a row for each snapshot.
+// Storage is the table of a spool file that holds a figure. Moving has a row for each snapshot;
+// the other tables have a row only where one of their figures changed.
 type Storage uint8
 
 // The tables.

@@ -34,8 +34,8 @@ const (
 )
 
 // Run is one attempt of one job (or step, or wrapped command) on one node.
-// Empty strings and absent values are not known, or not known yet: the job's name
-// and its array ids arrive late.
+// Empty strings and absent values are unknown. Some become known during the run: the
+// job's name and its array ids.
 type Run struct {
 	Identity
 	Allocation
@@ -52,7 +52,7 @@ type Run struct {
 	Ending
 }
 
-// Identity is what distinguishes a run from all others.
+// Identity has the fields that distinguish a run from all others.
 type Identity struct {
 	Cluster      string      `json:"cluster,omitempty"`
 	JobID        Opt[uint64] `json:"job_id"` // Slurm's raw job id; absent outside a scheduler
@@ -68,7 +68,7 @@ type Identity struct {
 	Start        time.Time   `json:"start"`   // when tracking began
 }
 
-// Allocation is what the scheduler gave to the job, and to which user.
+// Allocation describes the resources that the scheduler gave to the job, and its user.
 type Allocation struct {
 	Scheduler   string      `json:"scheduler,omitempty"` // "slurm", or empty
 	User        string      `json:"user,omitempty"`
@@ -93,7 +93,7 @@ type Allocation struct {
 	JobEndLimit time.Time   `json:"job_end_limit,omitzero"` // when the time limit ends the job
 }
 
-// Ending is how a run ended.
+// Ending describes how a run ended.
 type Ending struct {
 	State         State      `json:"state"`
 	Outcome       Outcome    `json:"outcome,omitempty"`
@@ -104,7 +104,7 @@ type Ending struct {
 	End           time.Time  `json:"end,omitzero"`             // of the job on this node
 }
 
-// Metadata is what a user can set for a run, section 9.3 of the specification.
+// Metadata has the fields of a run that a user can set, section 9.3 of the specification.
 // The JSON names are those of the Sentinel API.
 type Metadata struct {
 	JobName        string            `json:"job_name,omitempty"`
@@ -216,7 +216,7 @@ func safe(s string) string {
 	}, s)
 }
 
-// Exit is how a job or a command ended, as far as it is known.
+// Exit describes how a job or a command ended, as far as that is known.
 type Exit struct {
 	Code    Opt[int64] `json:"exit_code"`    // 0..255
 	Signal  Opt[int64] `json:"exit_signal"`  // 0 for none
@@ -268,8 +268,8 @@ type Event struct {
 	Detail string    `json:"detail,omitempty"`
 }
 
-// Registration is what is known about a run at a receiver. It contains no secret: a process
-// that resumes an upload requests credentials again.
+// Registration is the state of a run at a receiver. It contains no secret: a process that
+// resumes an upload requests new credentials.
 type Registration struct {
 	Endpoint        string    `json:"endpoint"`          // base URL of the API
 	Dialect         string    `json:"dialect,omitempty"` // "spec" or "live": the one that was accepted

@@ -12,23 +12,23 @@ import (
 
 const (
 	// budgetWindow is the time over which the recorder measures its cost before it
-	// changes the level, and budgetMinWindow the least time if the allowance of a whole
-	// window is used before its end.
+	// changes the level. If the allowance of a whole window is used earlier, the level
+	// changes earlier, but not before budgetMinWindow.
 	budgetWindow    = time.Minute
 	budgetMinWindow = 5 * time.Second
-	// budgetLow is the fraction of the budget below which a level is taken back.
+	// budgetLow is the fraction of the budget below which the level is lowered.
 	budgetLow = 0.4
-	// budgetStretch is how often the interval is doubled at most.
+	// budgetStretch is the maximum number of times that the interval is doubled.
 	budgetStretch = 3
-	// budgetMaxWait bounds the number of windows below budgetLow before a level is taken
-	// back.
+	// budgetMaxWait is the maximum number of consecutive windows below budgetLow that
+	// are required to lower the level.
 	budgetMaxWait = 64
 )
 
-// budget keeps the cost of the tracker within its share of a core. The first levels
-// each skip one more expensive source, the most expensive one first; each of the
-// following ones doubles the time between readings. After some windows with a low cost
-// the level falls again; each time that this proves wrong, the wait doubles.
+// budget keeps the CPU use of the tracker within its share of a core. It raises a level
+// when the use is too high. Each of the first levels skips one more source of drop; each
+// further level doubles the time between readings. After wait windows with a low use the
+// level is lowered. If the use is then too high again, wait doubles.
 type budget struct {
 	share float64              // of a core; 0 for no limit
 	used  func() time.Duration // CPU time of the tracker so far
@@ -89,7 +89,7 @@ func (b *budget) decide(share float64) (change int) {
 	return 0
 }
 
-// factor is the ratio of the time between readings to the configured one.
+// factor returns the factor by which the configured time between readings is multiplied.
 func (b *budget) factor() int { return 1 << max(b.level-len(b.drop), 0) }
 
 // skips reports whether the source is skipped.

@@ -15,10 +15,10 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// NodeCache shares the values of the node among its trackers, so that many jobs on one
-// node cost one reading of it. The values are in one small file. A tracker that finds
-// them too old and gets the file's lock (flock(2)) reads the node and writes the file.
-// No tracker waits: if another one holds the lock, or the file is stale, damaged or
+// NodeCache shares the node's values among the trackers of a node, so that many jobs cost
+// one reading of the node. The values are in one small file. If they are too old, the
+// tracker that gets the file's lock (flock(2)) reads the node and writes the file. No
+// tracker waits for another one: if the lock is taken, or the file is stale, damaged or
 // has another key, a tracker reads the node for itself.
 //
 //	8 bytes  cacheMagic
@@ -40,9 +40,9 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// OpenNodeCache opens the file of the node's values in dir, which only the trackers'
-// user can write to, and creates it if necessary. Trackers share values of the same key:
-// of one boot and one view of the machine.
+// OpenNodeCache opens the file of the node's values in dir, and creates it if necessary.
+// Only the trackers' user may have write access to dir. Trackers share values only if they
+// use the same key, which stands for one boot and one view of the machine.
 func OpenNodeCache(dir, key string) (*NodeCache, error) {
 	path := filepath.Join(dir, "values")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
@@ -75,7 +75,7 @@ func checkOwner(path string, info fs.FileInfo) error {
 func (n *NodeCache) Close() error { return n.file.Close() }
 
 // load fills the node's part of s with values that were read at or after notBefore
-// (boot time). It is false if there are none; s is then unchanged.
+// (boot time). If there are none, it returns false and does not change s.
 func (n *NodeCache) load(s *rt.Snapshot, notBefore int64) bool {
 	b, ok := n.readFile()
 	if !ok {
@@ -100,7 +100,7 @@ func (n *NodeCache) load(s *rt.Snapshot, notBefore int64) bool {
 	return true
 }
 
-// readFile returns what follows the header, if the checksum is right.
+// readFile returns the content after the header, if the checksum is right.
 func (n *NodeCache) readFile() ([]byte, bool) {
 	if n.buf == nil {
 		n.buf = make([]byte, 16<<10)
@@ -128,12 +128,12 @@ func (n *NodeCache) readFile() ([]byte, bool) {
 	}
 }
 
-// tryLock is true for the one tracker that may write the values now.
+// tryLock takes the file's lock without waiting. Only the tracker that gets it may write.
 func (n *NodeCache) tryLock() bool {
 	return unix.Flock(int(n.file.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil
 }
 
-// unlock releases the lock. Closing the file does so, too.
+// unlock releases the lock. Closing the file also releases it.
 func (n *NodeCache) unlock() { _ = unix.Flock(int(n.file.Fd()), unix.LOCK_UN) }
 
 // write stores the node's part of s and releases the lock.

@@ -13,15 +13,15 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// ErrCommandEnded is the cause with which the caller cancels Run's context
-// (context.WithCancelCause) when the tracked command has ended: the reason of the last
-// snapshot is then ReasonLast.
+// ErrCommandEnded reports to Run that the tracked command has ended: the caller cancels
+// Run's context with this cause (context.WithCancelCause). The last snapshot then has
+// ReasonLast.
 var ErrCommandEnded = errors.New("the tracked command ended")
 
-// Options are what a Recorder reads, when, and where its snapshots go.
+// Options set what a Recorder reads, when it reads, and where its snapshots go.
 type Options struct {
-	// FirstInterval is the time between readings during the first FirstFor of the
-	// run, and again of the job once it has appeared. FirstFor 0 disables it.
+	// FirstInterval is the time between readings during the time FirstFor after the
+	// start of the run, and again after the job has appeared. FirstFor 0 disables it.
 	FirstInterval, FirstFor time.Duration
 	// Interval is the time between readings from then on.
 	Interval time.Duration
@@ -34,14 +34,14 @@ type Options struct {
 	Ledger    Ledger // nil for none
 
 	// Budget is the fraction of a core that the whole process may use; 0 for no limit.
-	// Above it, the recorder first skips the sources in Drop, in this order (StepsName
-	// stands for the steps of a Job that is a StepSkipper), except in the first and the
-	// last snapshot of a run or a job, and then doubles the time between readings, three
-	// times at most.
+	// Above it, the recorder first skips the sources in Drop, in this order, and then
+	// doubles the time between readings, at most three times. StepsName in Drop stands for
+	// the steps of a Job that is a StepSkipper. The first and the last snapshot of a run or
+	// a job skip no source.
 	Budget float64
 	Drop   []string
-	// Used returns the CPU time that the tracker has used. The default is that of the
-	// process.
+	// Used returns the CPU time that the tracker has used so far. The default returns
+	// that of the process.
 	Used func() time.Duration
 
 	// Clock returns CLOCK_REALTIME and CLOCK_BOOTTIME in nanoseconds. The default reads
@@ -68,7 +68,7 @@ type Recorder struct {
 
 	// The job is also read at its events, while a sink may still store a snapshot.
 	mu        sync.Mutex
-	spare     rt.Snapshot   // where such a reading goes
+	spare     rt.Snapshot   // such a reading
 	candidate rt.Snapshot   // Job, Wall and Boot of the job's newest reading
 	earlier   rt.JobReading // the one before it
 }
@@ -96,7 +96,7 @@ func New(o Options) (*Recorder, error) {
 	}, nil
 }
 
-// systemClock reads the two clocks immediately one after the other.
+// systemClock reads the two clocks with nothing in between.
 func systemClock() (wall, boot int64) {
 	var w, b unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_REALTIME, &w) // fails for an unknown clock only
@@ -105,13 +105,13 @@ func systemClock() (wall, boot int64) {
 }
 
 // Run takes the first snapshot at once, then one at every tick, one when the job
-// appears and a last one when it ends or ctx is done. It returns the reason of the last
-// one: ReasonLast if the job ended or the cause of ctx is ErrCommandEnded, else
-// ReasonStop. Errors meanwhile go to the ledger and never end the run.
+// appears, and the last one when the job ends or ctx is done. It returns the reason of
+// the last snapshot: ReasonLast if the job ended or the cause of ctx is ErrCommandEnded,
+// else ReasonStop. Errors go to the ledger and never end the run.
 //
-// After the job's end Run can be called again, for a job that comes back with its
-// next step: it then takes no snapshot before the job appears, and returns ReasonLast
-// if ctx is done before that. The sources stay open: the caller closes them.
+// A job's cgroup can be created again for its next step. For that case Run can be called
+// again after the job's end: it then takes no snapshot before the job appears, and
+// returns ReasonLast if ctx is done first. The caller closes the sources.
 func (r *Recorder) Run(ctx context.Context) rt.Reason {
 	defer r.cost()
 	events, stop := r.watch()
@@ -167,7 +167,7 @@ func (r *Recorder) schedule() schedule {
 	return s
 }
 
-// appears waits for the job; it is false if ctx is done first.
+// appears waits for the job. It returns false if ctx is done first.
 func appears(ctx context.Context, events <-chan JobEvent) bool {
 	select {
 	case <-ctx.Done():
@@ -177,9 +177,9 @@ func appears(ctx context.Context, events <-chan JobEvent) bool {
 	}
 }
 
-// watch receives the job's events without delay, whatever the recorder is doing. It
-// reads the job when it appears and at the end of each step, and passes the other
-// events to Run.
+// watch starts a goroutine that receives the job's events, so that a snapshot in progress
+// does not delay them. The goroutine reads the job when it appears and at the end of each
+// step. It passes all events but step ends to Run.
 func (r *Recorder) watch() (events <-chan JobEvent, stop func()) {
 	if r.o.Job == nil {
 		return nil, func() {}
@@ -223,7 +223,7 @@ func (r *Recorder) watch() (events <-chan JobEvent, stop func()) {
 	return out, func() { close(quit); done.Wait() }
 }
 
-// take reads everything and passes it to the sinks.
+// take takes a snapshot and passes it to the sinks.
 func (r *Recorder) take(why rt.Reason) {
 	r.read(why)
 	r.put()

@@ -14,19 +14,19 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// GC says what Collect may remove from a spool directory.
+// GC sets what Collect may remove from a spool directory.
 type GC struct {
 	// Retain is how long a run is kept after its delivery.
 	Retain time.Duration
-	// Bytes bounds the disk space of the directory, 0: no bound. The bound is never more than
-	// three quarters of its file system. Beyond it delivered runs are removed before Retain
-	// is over, the oldest first, and the others are thinned, which keeps their totals.
+	// Bytes limits the disk space of the directory; 0 means no limit. The limit is never more
+	// than three quarters of the file system. Above it, delivered runs are removed before Retain
+	// has passed, the oldest first. Then the other runs are thinned, which keeps their totals.
 	Bytes int64
-	// Undelivered allows the removal of runs that are not delivered but have ended or lost
-	// their tracker: when Retain has passed since their end or last write, and beyond Bytes
-	// if nothing else helps. Their data is lost.
+	// Undelivered allows the removal of undelivered runs that have ended or have no tracker:
+	// after Retain has passed since their end or last write, or if the directory is still above
+	// Bytes after everything else. Their data is lost.
 	Undelivered bool
-	// DryRun changes no file: neither its content nor its version or mark.
+	// DryRun makes Collect change no file, not even its version or its mark.
 	DryRun bool
 	Now    time.Time
 }
@@ -50,7 +50,7 @@ type Collected struct {
 	Err       error // why the action failed
 }
 
-// leftAfter is the age from which an incomplete file is considered left by a crash.
+// leftAfter is the age above which an incomplete file counts as left by a crash.
 const leftAfter = time.Hour
 
 // Collect removes and thins files of a directory as o allows. The caller must hold the lock
@@ -61,7 +61,7 @@ func Collect(ctx context.Context, dir string, o GC) ([]Collected, int64, error) 
 	c := &collector{ctx: ctx, o: o}
 	err := walk(dir, !o.DryRun, func(e *Entry) {
 		if e.Err == nil && !e.Live {
-			// There can be very many: long fields that are not needed here are dropped.
+			// The list can be long: drop long fields that are not needed here.
 			e.Run.Meta, e.Run.Command, e.Run.NodeList = rt.Metadata{}, nil, ""
 			c.entries = append(c.entries, e)
 		}
@@ -229,8 +229,8 @@ func (c *collector) removeOne(e *Entry) (rt.Run, error) {
 	return run, errors.Join(err, r.Close())
 }
 
-// stillDelivered refuses a run that is not delivered any more, although its mark, or its file
-// at an earlier time, said so: a user has requested a new delivery.
+// stillDelivered returns an error if a run is no longer marked as delivered, although it was when
+// it was listed: a user has requested a new delivery.
 func stillDelivered(e *Entry, r *Reader) error {
 	if !delivered(e) {
 		return nil
@@ -242,8 +242,8 @@ func stillDelivered(e *Entry, r *Reader) error {
 	return fmt.Errorf("%s: %w; the next drain delivers it", e.Path, ErrUndelivered)
 }
 
-// leftovers removes incomplete files that a crash has left, and locks and logs without a
-// database, which no process reads.
+// leftovers removes incomplete files that a crash left, and lock files and logs without a
+// database.
 func (c *collector) leftovers(dir string) {
 	files, err := os.ReadDir(dir)
 	if err != nil {

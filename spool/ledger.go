@@ -12,8 +12,8 @@ import (
 	"github.com/resource-tracker/rt/internal/durable"
 )
 
-// The changes that a Reader makes. Each is one transaction that is on the disk when the
-// method returns.
+// These methods change the file. Each change is one transaction, which is on disk when the method
+// returns.
 
 // change runs f in a transaction.
 func (r *Reader) change(what string, f func() error) error {
@@ -40,10 +40,10 @@ func (r *Reader) SaveRegistration(reg rt.Registration) error {
 	})
 }
 
-// SealBatch writes a batch to the ledger before any of its bytes is sent. It must continue
-// after the last batch; the first begins at snapshot 1, or at 2, where the first interval
-// ends. Or it replaces the batch with the same number and must have the same snapshots.
-// Otherwise the error is ErrOutOfOrder.
+// SealBatch stores the description of a batch before any of its bytes is sent. The batch must
+// either start directly after the last batch, or have the number and the snapshots of an earlier
+// batch, which it replaces. The first batch starts at snapshot 1, or at 2, where the first interval
+// ends. Otherwise the error is ErrOutOfOrder.
 func (r *Reader) SealBatch(b rt.Batch) error {
 	return r.change("seal a batch", func() error {
 		newest, err := r.LastSeq()
@@ -64,8 +64,7 @@ func (r *Reader) SealBatch(b rt.Batch) error {
 	})
 }
 
-// stillThere refuses a batch if the tracker has thinned some of its snapshots since they were
-// read.
+// stillThere returns an error if the tracker has thinned snapshots of a batch since they were read.
 func (r *Reader) stillThere(b rt.Batch) error {
 	if gone, err := thinned(r.db); err != nil || gone == 0 {
 		return err
@@ -131,9 +130,9 @@ func (r *Reader) MarkDelivered(at time.Time) error {
 	})
 }
 
-// UpdateRun replaces the description of a run that has no tracker any more, with what the
-// accounting of the scheduler knows. While the tracker is alive, only the tracker may change
-// the run, and the error is ErrLive.
+// UpdateRun replaces the description of a run without a tracker, for example after a query of the
+// scheduler's accounting. If the run's tracker is alive, the error is ErrLive, because only the
+// tracker may change the run.
 func (r *Reader) UpdateRun(run rt.Run) error {
 	if err := r.ended("update the run"); err != nil {
 		return err
@@ -151,11 +150,11 @@ func (r *Reader) UpdateHost(h rt.Host) error {
 	return err
 }
 
-// CloseLost ends a run with a tracker that died, or that was on a machine that was rebooted.
-// bootID is the current boot of this machine, empty on another machine: it distinguishes the
-// two cases. exit is what is known about the end of the job; an empty outcome becomes
-// OutcomeLost. Without a time of its end the run ends at its last snapshot. If the tracker
-// is alive, the error is ErrLive. A run that has ended is not changed.
+// CloseLost ends a run after its tracker died or its machine was rebooted. bootID, which
+// distinguishes the two cases, is the current boot id of this machine; it is empty on another
+// machine. exit has what is known about the end of the job; an empty outcome becomes OutcomeLost.
+// If exit has no time, the run ends at its last snapshot. If the tracker is alive, the error is
+// ErrLive. A run that has ended is not changed.
 func (r *Reader) CloseLost(exit rt.Exit, bootID string) error {
 	if err := r.ended("close the run as lost"); err != nil {
 		return err
@@ -190,8 +189,8 @@ func (r *Reader) CloseLost(exit rt.Exit, bootID string) error {
 	return removeLock(r.path)
 }
 
-// ended refuses a run with a live tracker. If the tracker has ended since the file was
-// opened, ended reads what it wrote last.
+// ended returns an error if the run's tracker is alive. If the tracker has exited since the file
+// was opened, ended reads the run again.
 func (r *Reader) ended(what string) error {
 	alive, err := r.Live()
 	if err == nil && alive {
@@ -226,7 +225,7 @@ func (r *Reader) Remove() error {
 	if err := r.Close(); err != nil {
 		return fmt.Errorf("remove %s: %w", r.path, err)
 	}
-	// The database is removed first: a log without a database is worthless, but not the reverse.
+	// The database is removed first, because a database without its log would lack readings.
 	for _, path := range []string{r.path, r.path + "-wal", r.path + "-shm", r.path + "-journal"} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove the spool file: %w", err)

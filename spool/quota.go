@@ -24,7 +24,7 @@ const (
 	vacuumStep = 256         // at most so many pages are returned to the file system per commit
 )
 
-// quota is how large a writer lets its file grow.
+// quota limits the size of a writer's file.
 type quota struct {
 	limit   int64 // bytes of content, 0: none
 	forced  bool  // the limit comes from QuotaNode
@@ -67,8 +67,8 @@ func (w *Writer) enforce() error {
 	return w.releasePages()
 }
 
-// quotaState records in the ledger, with the next commit, that thinning fails, and when it
-// succeeds again: at most one such pair per minute. A locked database is not a failure.
+// quotaState adds an event to the next commit when thinning starts to fail and when it succeeds
+// again, at most one such pair per minute. A locked database is not a failure.
 func (w *Writer) quotaState(err error) {
 	q := &w.quota
 	q.err = err
@@ -99,8 +99,8 @@ func (w *Writer) releasePages() error {
 	return w.db.exec("PRAGMA wal_checkpoint(TRUNCATE)")
 }
 
-// makeRoom thins a stretch when the disk is full, unless the file has free pages that new
-// snapshots can use. It can fail for the same reason.
+// makeRoom thins a stretch when the disk is full, unless the file has free pages for new
+// snapshots. It can itself fail because the disk is full.
 func (w *Writer) makeRoom() error {
 	if w.opts.QuotaRun == 0 && w.opts.QuotaNode == 0 {
 		return nil
@@ -113,10 +113,10 @@ func (w *Writer) makeRoom() error {
 	return err
 }
 
-// contentBound returns the limit of the database: the bound less the log and its index.
+// contentBound returns the limit of the database's content: limit minus the log and its index.
 func contentBound(limit int64) int64 { return max(limit/2, limit-logReserve) }
 
-// thinOne thins the next stretch of the plan; false if nothing is left to thin.
+// thinOne thins the next stretch of the plan. It returns false if nothing is left to thin.
 func (w *Writer) thinOne() (bool, error) {
 	q := &w.quota
 	if q.thin == nil {
@@ -151,8 +151,8 @@ func (w *Writer) limitName() string {
 	return "spool.quota_run"
 }
 
-// updateLimit sets the limit, once a minute: that of the run or, while all runs of the node
-// take more than QuotaNode, three quarters of the present content.
+// updateLimit sets the limit once a minute. It is that of QuotaRun. While all runs of the node
+// together exceed QuotaNode, it is three quarters of the current content.
 func (w *Writer) updateLimit() error {
 	q := &w.quota
 	if q.looked && w.notified.now-q.at < int64(nodeEvery) {
@@ -199,8 +199,8 @@ func nodeBound(dir string, configured int64) (int64, error) {
 	return min(configured, int64(st.Blocks)*st.Bsize/4*3), nil
 }
 
-// logPages returns how many pages the log may have before it is copied to the database: fewer
-// on a small disk.
+// logPages returns the size of the log in pages at which it is copied to the database. It is
+// smaller on a small disk.
 func logPages(dir string, quotaNode int64) int64 {
 	if quotaNode == 0 {
 		return walPages
@@ -251,7 +251,8 @@ func usage(c *conn) (used, size int64, err error) {
 	return (pages - free) * pageSize, pages * pageSize, err
 }
 
-// stretches returns where the stretches that are not sealed begin. The last one has no end yet.
+// stretches returns the first numbers of the stretches that are not sealed. The last stretch has
+// no end yet.
 func stretches(c *conn) ([]int64, error) {
 	sealed, err := lastSealed(c)
 	if err != nil {
@@ -264,8 +265,8 @@ func stretches(c *conn) ([]int64, error) {
 	return starts, err
 }
 
-// plan lists pairs of adjacent stretches, each to be thinned to one stretch. It takes those
-// with the finest detail, the oldest first.
+// plan lists pairs of adjacent stretches; each pair is thinned to one stretch. The pairs with the
+// finest detail are taken, the oldest first.
 func plan(c *conn, stuck map[stretch]bool) ([]stretch, error) {
 	starts, err := stretches(c)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Reader reads the file of one run and writes its ledger of deliveries. It can be used while
-// the run's tracker writes, from one goroutine at a time.
+// Reader reads the file of one run and writes the state of its delivery. It may be used while the
+// run's tracker writes the file, by one goroutine at a time.
 type Reader struct {
 	path     string
 	db       *conn
@@ -28,8 +28,8 @@ type Reader struct {
 	host     rt.Host
 }
 
-// Open opens a run's file. If the file may be written, the log of a killed tracker is
-// recovered and an ended run becomes one plain file; otherwise the file is opened as it is.
+// Open opens a run's file. With write access to the file, Open recovers the log of a killed tracker
+// and moves the log of an ended run into the database. Without it the file is opened unchanged.
 // Errors name the file and wrap ErrForeign, ErrNewer or ErrDamaged if it is not a valid spool
 // file. Symbolic links are refused.
 func Open(path string) (*Reader, error) {
@@ -48,9 +48,9 @@ func Open(path string) (*Reader, error) {
 }
 
 // openReader opens a file without changing its version. A file with a log is first opened
-// read-only: the last connection with write access moves the log into the database when it
-// closes and removes it, even if this program could not read it, for example because it is of
-// a newer version. If there is a journal, too, the log has already been moved.
+// read-only: when the last connection with write access closes, it moves the log into the database
+// and removes the log, even if this program cannot read the file, for example because its version
+// is newer. If there is also a journal, the log has already been moved.
 func openReader(path string) (*Reader, error) {
 	st, readOnly, params, err := howToOpen(path)
 	if err != nil {
@@ -120,14 +120,14 @@ func (r *Reader) upgrade() error {
 	return r.db.exec(pragma("busy_timeout", busyTimeout))
 }
 
-// The busy timeouts in milliseconds. A tracker holds its lock briefly. A user who may read an
-// ended file can keep it locked for any time.
+// The busy timeouts in milliseconds. A tracker holds its lock briefly. The one for ended files is
+// short, because any user with read access can keep an ended file locked.
 const (
 	busyTimeout      = 5000
 	busyTimeoutEnded = 100
 )
 
-// withTimeout runs f, which changes the file, with the busy timeout for its state.
+// withTimeout runs f, which changes the file, with the busy timeout that fits the run's state.
 func (r *Reader) withTimeout(f func() error) error {
 	alive, err := r.Live()
 	if err != nil || alive {
@@ -163,7 +163,7 @@ func howToOpen(path string) (st fs.FileInfo, readOnly bool, params url.Values, e
 	return st, true, params, nil
 }
 
-// exists says whether a file with that name exists, or whether that cannot be found out.
+// exists says whether a file with that name exists. If that cannot be determined, it returns true.
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, fs.ErrNotExist)
@@ -199,7 +199,7 @@ func (r *Reader) load() error {
 	return nil
 }
 
-// broken wraps an error in the content of the file.
+// broken describes an error that the content of the file caused.
 func (r *Reader) broken(err error) error {
 	if described := describe(r.path, err); described.Error() != err.Error() {
 		return described
@@ -245,7 +245,7 @@ func (r *Reader) Close() error {
 // Path is the run's file.
 func (r *Reader) Path() string { return r.path }
 
-// Run is the run as of when the file was opened, or last changed with this Reader.
+// Run returns the run as it was when the file was opened or last changed with this Reader.
 func (r *Reader) Run() rt.Run { return r.run }
 
 // Host is the machine that the run was tracked on.

@@ -33,24 +33,22 @@ func scalarSQL(table int, of []int, cores bool) string {
 	return "SELECT " + strings.Join(columns, ", ") + " FROM " + deltaTables[table] + " WHERE seq BETWEEN ? AND ? ORDER BY seq"
 }
 
-// Scalars iterates over the snapshots from number from to number to (to <= 0: to the newest
-// at the time of the call), without CPUs and devices. The snapshot is reused: it is valid
-// until the next one. A plain copy of it can be kept, because it has no references. After an
-// error there is no further snapshot.
+// Scalars iterates over the snapshots with the numbers from to to, without CPUs and devices. If to
+// <= 0, it iterates to the newest snapshot at the time of the call. The snapshot is reused: it is
+// valid until the next iteration, but a plain copy can be kept, because it has no references. The
+// iteration ends after an error.
 func (r *Reader) Scalars(ctx context.Context, from, to int64) iter.Seq2[*rt.Snapshot, error] {
 	return r.iterate(ctx, from, to, &tableColumns, false)
 }
 
-// Rates does the same as Scalars, but reads only the figures that rt.DeriveScalars and
-// rt.DeriveProcess use; the others are absent. These are enough for the rows of CSV, and
-// reading them takes two thirds of the time.
+// Rates is Scalars with only the figures that rt.DeriveScalars and rt.DeriveProcess use; the others
+// are absent. It takes two thirds of the time of Scalars. A CSV row needs no other figures.
 func (r *Reader) Rates(ctx context.Context, from, to int64) iter.Seq2[*rt.Snapshot, error] {
 	return r.iterate(ctx, from, to, &rateColumns, false)
 }
 
-// Snapshots does the same as Scalars with CPUs and devices. Their slices are reused as well.
-// The ticks of a CPU are busy ticks in User and all others in Idle. Times are in whole
-// microseconds.
+// Snapshots is Scalars with CPUs and devices, in slices that are also reused. A CPU has its busy
+// ticks in User and all other ticks in Idle. Times are in whole microseconds.
 func (r *Reader) Snapshots(ctx context.Context, from, to int64) iter.Seq2[*rt.Snapshot, error] {
 	return r.iterate(ctx, from, to, &tableColumns, true)
 }
@@ -83,8 +81,8 @@ func (r *Reader) iterate(ctx context.Context, from, to int64, columns *[numTable
 	}
 }
 
-// iterator iterates over the rows that follow a keyframe. Its view of the database does not
-// change while it runs: a tracker may thin rows at the same time.
+// iterator iterates over the rows that follow a keyframe. It reads in one transaction, because a
+// tracker may thin rows at the same time.
 type iterator struct {
 	held     driver.Rows
 	columns  *[numTables][]int // of each table, that are read
@@ -97,8 +95,8 @@ type iterator struct {
 	snapshot rt.Snapshot
 }
 
-// tableRows iterates over the rows of one table. The cost of reading is one cgo call per
-// column: therefore the tables that have few rows are not joined to the first one.
+// tableRows iterates over the rows of one table. Reading costs one cgo call per column; therefore
+// the tables with few rows are not joined to the first one.
 type tableRows struct {
 	rows driver.Rows
 	row  []driver.Value

@@ -12,8 +12,8 @@ import (
 // and ends before the keyframe at number end.
 type stretch struct{ first, end int64 }
 
-// thinner thins stretches of one database. The sums at every row that stays, and therefore at
-// every keyframe that stays, are the same as before.
+// thinner thins stretches of one database. It does not change the sums at the rows and keyframes
+// that it keeps.
 type thinner struct {
 	r      *Reader
 	enc    encoder
@@ -33,10 +33,10 @@ type thinRow struct {
 	keep     bool
 }
 
-// thin drops ordinary snapshots of a stretch after number sealed if the next snapshot carries
-// all their totals, and removes the keyframes inside the stretch. Of two stretches with the
-// same detail it leaves every second snapshot. It runs in the transaction of the caller and
-// returns how many snapshots were dropped.
+// thin drops the ordinary snapshots of a stretch after number sealed of which the next snapshot
+// has all totals, and removes the keyframes inside the stretch. A stretch that was merged from two
+// stretches of the same detail keeps every second snapshot. thin runs in the transaction of the
+// caller and returns the number of dropped snapshots.
 func (t *thinner) thin(s stretch, sealed int64) (dropped int64, err error) {
 	from, err := t.keyframe(s.first)
 	if err != nil {
@@ -114,9 +114,10 @@ func (t *thinner) read(s stretch) ([]thinRow, error) {
 	return list, nil
 }
 
-// choose marks the snapshots that stay: the ends, those of sealed batches, those with a reason
-// other than tick, the last reading of each column, both sides of a counter's reset and of a
-// change of the job's phase, and of the rest those that are far enough apart.
+// choose marks the snapshots to keep: the ends of the stretch, snapshots of sealed batches,
+// snapshots with a reason other than tick, the last reading of each column, and both sides of a
+// counter reset and of a change of the job's phase. Of the rest it keeps those that are far enough
+// apart.
 func (t *thinner) choose(s stretch, list []thinRow, sealed int64) {
 	last := len(list) - 1
 	for i := range list {
@@ -141,8 +142,8 @@ func (t *thinner) choose(s stretch, list []thinRow, sealed int64) {
 	carryPeaks(list)
 }
 
-// apart returns the distance of the numbers of the snapshots that stay. As many stay as there
-// are between two keyframes.
+// apart returns the distance between the numbers of kept snapshots, so that as many are kept as
+// there are between two keyframes.
 func (s stretch) apart() int64 {
 	n := int64(1)
 	for 2*n*keyframeEvery <= s.end-s.first {
@@ -168,7 +169,7 @@ func (t *thinner) chooseColumn(list []thinRow, col int) {
 	}
 }
 
-// write replaces the rows of the stretch by those that stay. total are the sums before it.
+// write replaces the rows of the stretch by the kept ones. total has the sums before the stretch.
 func (t *thinner) write(s stretch, list []thinRow, total sums) error {
 	for _, table := range deltaTables {
 		if _, err := t.r.db.change("DELETE FROM "+table+" WHERE seq >= ? AND seq < ?", s.first, s.end); err != nil {

@@ -13,12 +13,12 @@ import (
 // maxEvents bounds the events in memory while the disk refuses them.
 const maxEvents = 128
 
-// walPages is the size at which the log is copied to the database, in pages, on a disk that is
-// not small.
+// walPages is the size of the log in pages at which it is copied to the database; it is less on
+// a small disk.
 const walPages = 256
 
-// Writer appends to the file of one run. Its methods may be called from several
-// goroutines. It copies what it gets.
+// Writer appends to the file of one run. Its methods may be called from several goroutines and
+// do not retain their arguments.
 type Writer struct {
 	path string
 	opts Options
@@ -134,10 +134,9 @@ func (w *Writer) Flush() error {
 	return w.flush()
 }
 
-// End writes everything that is pending and the run in state ended, makes the file one plain
-// database without a log, and releases the lock. After an error other than ErrClosed the file
-// is still open and locked and nothing pending is dropped: End can be called again, and Close
-// gives up.
+// End commits everything that is pending and the run in state ended, moves the log into the
+// database, and releases the lock. After an error other than ErrClosed the file is still open
+// and locked and no pending row is dropped: call End again, or Close to give up.
 func (w *Writer) End(run rt.Run) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -163,8 +162,8 @@ func (w *Writer) End(run rt.Run) error {
 	return nil
 }
 
-// grant sets the access of the file when the run has ended. If that fails, the run is complete
-// nevertheless, and the ledger has the reason.
+// grant sets the access of the file after the end of the run. If that fails, the run is still
+// complete, and the ledger has the reason.
 func (w *Writer) grant() {
 	if w.granted {
 		return
@@ -178,9 +177,9 @@ func (w *Writer) grant() {
 	}
 }
 
-// Close writes everything that is pending and closes the file without ending the run. What
-// cannot be written is lost; then the file of the lock stays without a lock on it, which
-// shows that the run was not closed properly. After a successful End it does nothing.
+// Close commits everything that is pending and closes the file without ending the run. Rows that
+// cannot be written are lost. The lock file then remains without a lock, which shows that the run
+// was not ended. After a successful End, Close does nothing.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

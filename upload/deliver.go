@@ -8,9 +8,9 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Spooled is a run that has ended; for a Stream and with Options.Live also one that is
-// still tracked. What is written through it is durable when the method returns. An error
-// with a method Busy() bool that is true means that another process has the file locked.
+// Spooled is a run that has ended. For a Stream and with Options.Live it can be one that is
+// still tracked. A change is durable when its method returns. If another process has locked the
+// file, the error has a method Busy() bool that returns true.
 type Spooled interface {
 	Description
 	Registrations
@@ -127,8 +127,8 @@ func (r *delivery) uploadAndFinish(ctx context.Context) error {
 	return r.save()
 }
 
-// put uploads one body. Credentials that the store refuses are replaced once: its clock
-// may differ from ours.
+// put uploads one body. If the store refuses the credentials, put requests new ones, once: the
+// clock of the store may differ from ours.
 func (r *delivery) put(ctx context.Context, uri string, body []byte) error {
 	for again := false; ; again = true {
 		if err := r.refresh(ctx); err != nil {

@@ -87,10 +87,9 @@ type drainer struct {
 	last   bool    // this is the retry
 }
 
-// Drain delivers all runs that are ready, the oldest first. A run that its tracker ends
-// meanwhile is left to the next drain. The error is nil when nothing is left, and otherwise
-// wraps ErrConfig, ErrTemporary or ErrDamaged, or is the Directory's. The summary is valid
-// in every case.
+// Drain delivers all runs that are ready, the oldest first. A run that ends during the drain is
+// left to the next one. If all runs are delivered, the error is nil; otherwise it wraps ErrConfig,
+// ErrTemporary or ErrDamaged, or is the error of dir. The summary is valid in every case.
 func Drain(ctx context.Context, dir Directory, client Client, putter Putter, format Format, opts Options) (Summary, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -142,7 +141,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// ready counts the entries that are not delivered and returns the others, oldest first.
+// ready returns the entries to deliver, the oldest first. It counts the others in the summary.
 func (d *drainer) ready(entries []Entry) []Entry {
 	var ready []Entry
 	for _, e := range entries {
@@ -212,8 +211,8 @@ func (d *drainer) work(ctx context.Context, work <-chan Entry) {
 	}
 }
 
-// one opens a run, delivers it and closes it; of a run that is still tracked, what its
-// tracker has committed.
+// one opens a run, delivers it and closes it. Of a run that is still tracked it uploads the
+// committed rows.
 func (d *drainer) one(ctx context.Context, e Entry, r *delivery) (err error) {
 	s, err := d.dir.Open(e.Name)
 	if err != nil {

@@ -16,11 +16,10 @@ type Registrations interface {
 	SaveRegistration(rt.Registration) error
 }
 
-// register registers the run, unless that is done. It first saves that a request is about
-// to be sent: there is no idempotency key, so a lost answer may leave a run at the receiver
-// that is never finished, and the next attempt counts as a possible duplicate. The scope is
-// saved with it and stays, wherever else the run is registered later: all its batches show
-// the same figures.
+// register registers the run, unless it is registered. It saves the intent before it sends the
+// request. There is no idempotency key: if the response is lost, the receiver may keep a run that
+// is never finished, and the next attempt counts as a possible duplicate. register also saves the
+// scope, which never changes again, so that all batches have the same figures.
 func (r *delivery) register(ctx context.Context) error {
 	reg, known, err := r.registry.Registration()
 	if err != nil {
@@ -84,8 +83,8 @@ func (r *delivery) reregister(ctx context.Context) error {
 	return r.save()
 }
 
-// answerGrace is how long a registration waits for its answer after the drain was stopped:
-// without the answer the receiver may hold a run that is never finished.
+// answerGrace is the time for which a registration waits for its response after the drain was
+// stopped. Without the response the receiver may keep a run that is never finished.
 const answerGrace = 3 * time.Second
 
 // withGrace returns a context that ends answerGrace after ctx.
@@ -117,8 +116,8 @@ func (r *delivery) noteDuplicate() error {
 	return r.event("register", "possible duplicate", errDuplicate.Error())
 }
 
-// refresh replaces credentials that are missing or about to expire. A receiver that does not
-// know the run any more has no data from it: the run starts again, once.
+// refresh replaces credentials that are missing or about to expire. If the receiver no longer
+// knows the run, it has no data of the run, and the delivery starts again, once.
 func (r *delivery) refresh(ctx context.Context) error {
 	if !r.cred.stale(time.Now()) {
 		return nil
@@ -141,7 +140,7 @@ func orForgotten(err error) error {
 	return &forgottenError{err: err}
 }
 
-// forgottenError: the receiver does not know a run that it had registered.
+// forgottenError means that the receiver no longer knows a run that it had registered.
 type forgottenError struct{ err error }
 
 func (e *forgottenError) Error() string { return e.err.Error() }

@@ -17,34 +17,34 @@ import (
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 )
 
-// Layout is how the resource manager arranges the directories below a job's.
+// Layout describes how the resource manager arranges the directories below a job's.
 type Layout interface {
 	// Locate returns the step and task to which a directory belongs. path is absolute or
 	// relative to the job's directory.
 	Locate(path string) cgroupfs.Dir
-	// DaemonDirs returns the directories that can have the daemon of a step.
+	// DaemonDirs returns the directories that can contain the daemon of a step.
 	DaemonDirs(stepDir string) [3]string
 }
 
 // Options are the settings of NewJob. The zero value is ready to use.
 type Options struct {
-	// ProcRoot is where proc is mounted; "" is /proc. <ProcRoot>/devices says which block
-	// devices are stacked on others, <ProcRoot>/<pid>/stat what the resource manager's own
-	// process in the extern step has used.
+	// ProcRoot is where proc is mounted; "" is /proc. <ProcRoot>/devices lists the block
+	// devices that are stacked on others. <ProcRoot>/<pid>/stat has the CPU time of the
+	// resource manager's own process in the extern step.
 	ProcRoot string
-	// Settle is how long JobAppeared waits for the v1 controllers that count CPU time and
-	// memory after the first one appeared; 0 is 50 ms.
+	// Settle is the maximum delay of JobAppeared after the first v1 controller appeared, in
+	// which the controllers of CPU time and memory may appear too; 0 is 50 ms.
 	Settle time.Duration
 	// StepEnds is called by the watcher when a directory of the job is removed, right
-	// after its own reading: what else must be read then has some milliseconds. step is
-	// the one that has ended with all of its tasks, empty for none; stepds are processes,
-	// and one of them is its daemon. The function must be quick and call no
-	// method of the Job. Nil for none.
+	// after its own reading. The caller has some milliseconds to read what else ends with
+	// the step. step has ended with all of its tasks; it is empty if no step has ended. One
+	// of the processes stepds is its daemon. The function must be quick and must not call
+	// a method of the Job. Nil for none.
 	StepEnds func(step string, stepds []int)
-	// StepBegins is called by the watcher when a directory of the job was made. stepds
-	// are processes of the job's cgroup: at the latest when a task's directory is made,
-	// the daemon of its step is among them, and the task has not begun. As StepEnds
-	// otherwise.
+	// StepBegins is called by the watcher when a directory of the job was created. stepds
+	// are processes of the job's cgroup. At the latest at the call for a task's directory,
+	// the daemon of its step is one of them; the task has not begun then. The function must
+	// be quick and must not call a method of the Job. Nil for none.
 	StepBegins func(stepds []int)
 	// NoNearLimit disables the near-limit check, for callers that take no snapshot at
 	// JobShort. Kills are logged all the same.
@@ -67,12 +67,12 @@ type Job struct {
 	state state
 }
 
-// NewJob begins to watch for the job's cgroup in the candidates, which are tried in their
-// order: the first one of which a directory exists is the job's, so the most certain one
-// is first. A pattern that also matches the directory of another node of the same host
-// would take that one. NewJob does not wait: none of the directories has to exist. A
-// cgroup that exists is found at once. Without inotify the cgroup is looked for every
-// second. The error says which candidate is malformed.
+// NewJob starts to watch for the job's cgroup in the candidates. The first candidate with
+// an existing directory is taken as the job's, so the most certain candidate must be first.
+// A pattern must not match the directory of another node on the same host. NewJob does not
+// wait, and the directories need not exist yet; a cgroup that exists is found at once.
+// Without inotify the watcher looks for the cgroup every second. The error names the
+// malformed candidate.
 func NewJob(candidates []cgroupfs.Candidate, layout Layout, opts Options) (*Job, error) {
 	j, err := newJob(candidates, layout, opts)
 	if err != nil {
@@ -106,15 +106,15 @@ func newJob(candidates []cgroupfs.Candidate, layout Layout, opts Options) (*Job,
 	return j, nil
 }
 
-// Events delivers what happens to the job. Without a receiver some of JobStepEnded and
-// JobShort may be left out; no reading is lost by that. The channel is never closed.
-// Without an extern step Slurm removes the job's cgroup after each step and makes it
-// again for the next one: JobAppeared may follow JobEnded.
+// Events returns the channel of the job's events, which is never closed. If nothing
+// receives from it, some JobStepEnded and JobShort are dropped; no reading is lost by
+// that. Without an extern step, Slurm removes the job's cgroup after each step and creates
+// it again for the next one, so JobAppeared may follow JobEnded.
 func (j *Job) Events() <-chan collect.JobEvent { return j.events }
 
-// Found returns the candidate's layout and the job's directory; for v1 the one of
-// cpuacct, or else of the next controller that exists. It is false before any directory
-// appeared, and keeps its last answer after the end.
+// Found returns the candidate's layout and the job's directory. With v1 the directory is
+// that of cpuacct, or else of the next controller that exists. ok is false before any
+// directory appeared. After the job's end Found keeps returning the last values.
 func (j *Job) Found() (layout, path string, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -128,14 +128,14 @@ func (j *Job) Phase() rt.JobPhase {
 	return j.state.phase
 }
 
-// Read fills s.Job, its phase included, appends the steps and tasks to s.Steps, and
-// changes nothing else of s; one goroutine at a time calls it. A step or task that ended
-// is in each reading until Written is called with a snapshot that has it. A cgroup that
-// does not exist, yet or any more, is a phase and no error. Counters, peak and limit keep
-// the values of the last reading when their files are gone: the watcher takes it by itself
-// when a directory is removed; a job that is gone has its totals. All else that
-// cannot be read now is absent. An error means that nothing at all could be read of a
-// cgroup that exists.
+// Read fills s.Job with its phase, and appends the steps and tasks to s.Steps. It changes
+// nothing else in s. Only one goroutine may call it at a time.
+//
+// A step or task that has ended is in each reading until Written is called with a snapshot
+// that has it. If the cgroup does not exist, the phase says so; that is not an error. When
+// a directory is removed, the watcher takes a last reading by itself: counters, peak and
+// limit keep these values. Other values that cannot be read are absent. An error means that
+// the cgroup exists and nothing in it could be read.
 func (j *Job) Read(s *rt.Snapshot) error {
 	if !j.state.wasFound.Load() {
 		s.Job = rt.JobReading{Phase: rt.JobPending}
@@ -162,8 +162,8 @@ func (j *Job) readTotals(s *rt.Snapshot) error {
 	return j.state.readTotals(s)
 }
 
-// readSteps reads the steps and tasks. Between two of them it releases the lock for the
-// watcher, which has to be on time.
+// readSteps reads the steps and tasks. It releases the lock between two of them, because
+// the watcher has only milliseconds for a last reading.
 func (j *Job) readSteps(s *rt.Snapshot) {
 	j.mu.Lock()
 	groups := j.state.tasks.List()
@@ -183,8 +183,8 @@ func (j *Job) readGroup(g *tasks.Group, s *rt.Snapshot) {
 	j.state.tasks.ReadGroup(g, s)
 }
 
-// Procs appends the pids of the job's processes on this node to dst, without those of the
-// resource manager's daemons. They may have ended since.
+// Procs appends the pids of the job's processes on this node to dst, without the resource
+// manager's daemons. The processes may already have ended.
 func (j *Job) Procs(dst []int) []int {
 	if !j.state.wasFound.Load() {
 		return dst
@@ -198,8 +198,8 @@ func (j *Job) Procs(dst []int) []int {
 	return dst
 }
 
-// Written says that s, which Read has filled, was kept: the steps and tasks in it that
-// ended are not read again.
+// Written reports that the snapshot s, which Read filled, is stored. The ended steps and
+// tasks in it are then not read again.
 func (j *Job) Written(s *rt.Snapshot) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -209,16 +209,15 @@ func (j *Job) Written(s *rt.Snapshot) {
 	j.state.tasks.Written(s)
 }
 
-// SkipSteps leaves the steps and tasks out from the next reading on, except those that end,
-// or reads them again.
+// SkipSteps sets whether the following readings omit steps and tasks. Those that end are
+// read in any case.
 func (j *Job) SkipSteps(on bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.state.tasks.SkipSteps(on)
 }
 
-// Notes returns what happened since the last call that the run's ledger should have,
-// each with its time.
+// Notes returns the events for the run's ledger since the last call.
 func (j *Job) Notes() []rt.Event {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -227,12 +226,12 @@ func (j *Job) Notes() []rt.Event {
 	return notes
 }
 
-// Thread is the id of the thread that watches and takes the last readings, 0 before it
-// runs. Only the watcher uses it: if the program lowers the priority of its threads
-// (setpriority(2)), this one has to run within 5 ms.
+// Thread returns the id of the watcher's thread, which takes the last readings; 0 before it
+// runs. A program that lowers the priority of its threads (setpriority(2)) must exclude this
+// one, because it has to run within 5 ms.
 func (j *Job) Thread() int { return int(j.thread.Load()) }
 
-// Close ends the watching and closes all descriptors. Read may still be called.
+// Close stops the watcher and closes all descriptors. Read may still be called.
 func (j *Job) Close() error {
 	var err error
 	j.close.Do(func() {

@@ -12,10 +12,10 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// Tracked is the job or process tree of which a source records the use of the GPUs.
+// Tracked describes the job or process tree of which a source records the GPU use.
 type Tracked struct {
-	// PIDs appends the processes of the job or the tree to dst. It is called in readings
-	// that find processes on a GPU.
+	// PIDs appends the processes of the job or the tree to dst. It is called only if a
+	// reading finds processes on a GPU.
 	PIDs func(dst []int) []int
 	// Devices are the GPUs that are allocated to the job, as Slurm lists them
 	// (SLURM_JOB_GPUS): the minor numbers of their device files, or UUIDs. Empty if the
@@ -29,8 +29,8 @@ type Tracked struct {
 	Event func(rt.Event)
 }
 
-// WithTracked makes each reading include the processes on the GPUs, and fill
-// Snapshot.GPUProcesses, Snapshot.GPU, and InJob of the devices.
+// WithTracked makes each reading fill Snapshot.GPUProcesses, Snapshot.GPU, and InJob of the
+// devices.
 func WithTracked(t Tracked) Option {
 	return func(s *Source) {
 		s.processes, s.tracked = true, &tracker{Tracked: t}
@@ -130,9 +130,9 @@ func (t *tracker) fit(devices []rt.GPUReading) error {
 	return t.misfit
 }
 
-// check compares the allocation with the processes that the drivers list. Another process
-// on a GPU of the job is reported after two readings: it may have joined the job between the
-// list of the driver and that of the job.
+// check compares the allocation with the processes that the drivers list. A foreign process on
+// a GPU of the job is reported only if two readings show it: it may have joined the job between
+// the listing of the driver and that of the job.
 func (t *tracker) check(r *reading) {
 	for i := range r.processes {
 		p := &r.processes[i]
@@ -212,9 +212,9 @@ func parseAllocation(text string) (a allocation, err error) {
 	return a, nil
 }
 
-// fits returns an error if the list cannot be of these devices. A number is that of a
-// device file, which only NVIDIA's GPUs have; if a GPU is divided (MIG), Slurm numbers the
-// instances too, in an order of its own.
+// fits returns an error if the allocation names devices that do not exist. A number is the minor
+// number of a device file, which only NVIDIA GPUs have. If a GPU is divided (MIG), Slurm also
+// numbers the instances, in an order of its own.
 func (a *allocation) fits(devices []rt.GPUReading) error {
 	var found int
 	for i := range devices {
@@ -243,7 +243,7 @@ func (a *allocation) fits(devices []rt.GPUReading) error {
 	return nil
 }
 
-// holds reports whether g is allocated. It is absent for a GPU of which only an instance is.
+// holds reports whether g is allocated. The result is absent if only an instance of g is.
 func (a *allocation) holds(g *rt.GPUReading, devices []rt.GPUReading) rt.Opt[bool] {
 	if slices.Contains(a.uuids, g.UUID) {
 		return rt.Some(true)
@@ -265,9 +265,8 @@ func minorOf(g *rt.GPUReading) (uint64, bool) {
 	return n, err == nil
 }
 
-// sumProcesses adds up the use of the GPUs by these processes. It is absent if a driver did
-// not list its processes. The usage is absent if that of a process is: on a MIG instance it
-// is unknown.
+// sumProcesses adds up the GPU use of these processes. The sum is absent if a driver did not
+// list its processes. The usage is absent if the usage of one process is, as on a MIG instance.
 func (r *reading) sumProcesses(processes []rt.GPUProcessReading) (sum rt.GPUUse) {
 	if r.processesShort {
 		return sum

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// scanShare limits the cost of reading the job's processes, as a fraction of a core:
-	// the next scan waits until the last one has cost no more.
+	// scanShare limits the CPU use of the scans, as a fraction of a core: the next scan
+	// starts when the cost of the last one, divided by the time since, is below it.
 	scanShare = 0.0025
-	// scanPause is the least time between two scans: a little less than a second, so that
-	// it has passed at a reading every second.
+	// scanPause is the least time between two scans. It is a little less than a second, so
+	// that readings every second can each make a scan.
 	scanPause = 900 * time.Millisecond
 	// maxHeld is the number of processes with open descriptors, three each. The files of
 	// the others are opened for each reading.
@@ -33,16 +33,16 @@ type Lister interface {
 	Procs(dst []int) []int
 }
 
-// JobProcs reads the processes of a job: those that use most, and the bytes and context
-// switches of all.
+// JobProcs reads the processes of a job: the processes with the most CPU time and memory, and
+// the sums of the I/O bytes and context switches of all processes.
 //
-// A scan of a thousand processes costs some ten milliseconds, so that not every reading
-// makes one: a snapshot between two scans has no process, and the sums of the last scan.
+// A scan of a thousand processes takes tens of milliseconds, so not every reading makes one.
+// A snapshot between two scans has no processes, and has the sums of the last scan.
 //
-// Bytes are exact as long as another process of the job or its slurmstepd waits for each
-// process that ends (see processCounter); they include short processes that no scan has seen.
-// They are a lower bound if no process waits, if the parent ignores SIGCHLD, and for a
-// step with a slurmstepd that ended before its final reading; Notes reports such a step.
+// The bytes are exact if another process of the job or its slurmstepd waits for each process
+// that exits (see processCounter). They then include short processes that no scan has seen.
+// They are a lower bound if no process waits, if the parent ignores SIGCHLD, and if the
+// slurmstepd of a step exited before its final reading; Notes reports such a step.
 type JobProcs struct {
 	fs      FS
 	list    Lister
@@ -54,7 +54,7 @@ type JobProcs struct {
 	fresh   []jobProcess // scratch: those found in this scan
 	pids    []int
 	top     topN
-	shown   []int // scratch: indices in procs of those that the snapshot shows
+	shown   []int // scratch: indices in procs of the processes in the snapshot
 	names   peek
 	reapers reapers
 	slow    pssReader
@@ -72,10 +72,9 @@ type JobProcs struct {
 	isDue    atomic.Bool // the next Read makes a scan
 }
 
-// NewJobProcs returns the source of Snapshot.Procs and of the fields of the job
-// that are sums over its processes. top is the number of processes that are shown for
-// their CPU time, and the number for their memory. The source uses the job's part of the
-// snapshot: it is read after the job.
+// NewJobProcs returns the source of Snapshot.Procs and of the job's fields that are sums over
+// its processes. A snapshot has the top processes by CPU time and the top processes by memory.
+// The source uses the job's part of the snapshot, so it must be read after the job.
 func NewJobProcs(fs FS, list Lister, top int) *JobProcs {
 	return &JobProcs{
 		fs: fs, list: list, topSize: top,
@@ -112,9 +111,9 @@ func (j *JobProcs) StepBegins(pids []int) {
 	}
 }
 
-// StepEnds adds the slurmstepds among pids and reads that of the step, of which all tasks
-// have ended: it ends some milliseconds later itself. Without the name of a step all
-// slurmstepds are read. It may be called during Read.
+// StepEnds adds the slurmstepds among pids and reads the slurmstepd of the step. All tasks of
+// the step have ended, and its slurmstepd exits some milliseconds later. If step is empty, all
+// slurmstepds are read. StepEnds may be called during Read.
 func (j *JobProcs) StepEnds(step string, pids []int) {
 	j.StepBegins(pids)
 	j.reapers.read(step)
@@ -128,12 +127,12 @@ func (j *JobProcs) isRunning() bool {
 	return j.seen || len(j.pids) > 0
 }
 
-// Hurry makes the next Read scan the processes, whatever that costs. It may be called
-// during Read.
+// Hurry makes the next Read scan the processes, even if that exceeds scanShare. It may be
+// called during Read.
 func (j *JobProcs) Hurry() { j.isDue.Store(true) }
 
-// Notes reports the steps of which the bytes are a lower bound. It may be called during
-// Read.
+// Notes returns an event for each step of which the bytes are a lower bound. It may be called
+// during Read.
 func (j *JobProcs) Notes() []rt.Event { return j.reapers.take() }
 
 // Close closes the descriptors.
@@ -148,8 +147,8 @@ func (j *JobProcs) Close() error {
 	return nil
 }
 
-// threadTime is the CPU time of the calling thread. If the goroutine moves to another
-// thread meanwhile, the cost of one scan is wrong.
+// threadTime returns the CPU time of the calling thread. If the goroutine moves to another
+// thread during a scan, the cost of this scan is wrong.
 func threadTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
@@ -189,7 +188,7 @@ func (j *JobProcs) refresh(p *jobProcess) {
 	j.seen = j.seen || p.alive
 }
 
-// discover adds the new processes, the older first.
+// discover adds the new processes, the oldest first.
 func (j *JobProcs) discover() {
 	j.fresh = j.fresh[:0]
 	for _, pid := range j.pids {
@@ -229,9 +228,9 @@ func (j *JobProcs) trackReaper(p *jobProcess) {
 	}
 }
 
-// maxLooks is the number of readings of a process's cgroup, unless two of them have the
-// same task: Slurm moves a process to the step's directory first, on some nodes to that
-// of another number, and then to the task's.
+// maxLooks is the maximum number of readings of a process's cgroup. Several are necessary,
+// because Slurm moves a process first to the step's directory, on some nodes to that of
+// another task, and then to its task's. Two readings with the same task end the search.
 const maxLooks = 4
 
 // locateStep finds the step and task of p by its cgroup; the pssReader by its environment.
@@ -325,7 +324,7 @@ func (j *JobProcs) release(p *jobProcess) {
 	}
 }
 
-// publish fills the sums.
+// publish fills the sums in the job's reading.
 func (j *JobProcs) publish(r *rt.JobReading) {
 	if j.seen {
 		r.VoluntarySwitches.Set(j.switches[0])

@@ -13,11 +13,11 @@ import (
 
 // Processes counts the numeric entries of /proc.
 //
-// To list them the kernel looks up each process, which is most of the cost of a reading of
-// the node. The number of links of /proc is the same figure: two, and one for each process
-// and each other directory. If a list confirms that, which it does not in a container or
-// where other users' processes are hidden, the following readings only use the links, until
-// the next list: a driver may have added a directory.
+// Listing /proc is most of the cost of a reading of the node, because the kernel looks up each
+// process. The link count of /proc has the same information: it is two, plus one per process,
+// plus one per other directory. If a listing confirms that, the next readings use only the link
+// count. It does not apply in a container, or if the processes of other users are hidden. From
+// time to time a listing is repeated, because a driver may have added a directory.
 type Processes struct {
 	named
 	dir   pidDir
@@ -27,8 +27,8 @@ type Processes struct {
 	until int    // readings of the links before the next list
 }
 
-// recountEvery is the number of readings after which the links are compared with a list.
-// Until then the figure may be wrong by the directories that were added or removed.
+// recountEvery is the number of readings after which the link count is compared with a listing.
+// Until then the figure is wrong by the number of directories that were added or removed.
 const recountEvery = 12
 
 // NewProcesses returns the source of Node.Processes.
@@ -64,8 +64,8 @@ func (p *Processes) Read(s *rt.Snapshot) error {
 	return nil
 }
 
-// PIDs returns the processes in ascending order: those of the reading of s if they were
-// listed for it, else the current ones. The list is valid until the next call of a method.
+// PIDs returns the pids in ascending order. It lists /proc unless the reading of s has done
+// that. The slice is valid until the next call of a method.
 func (p *Processes) PIDs(s *rt.Snapshot) ([]int, error) {
 	if s.Node.ReadBoot == 0 && p.fresh {
 		return p.pids, nil

@@ -10,23 +10,23 @@ import (
 )
 
 const (
-	// slowWait is the time that a reading waits for the pssReader.
+	// slowWait is the maximum time that a reading waits for the pssReader.
 	slowWait = 50 * time.Millisecond
-	// pssPause is the least time between two rounds of PSS, and pssShare the fraction of
-	// a core that they may cost.
+	// pssPause is the least time between two rounds of PSS. pssShare is the fraction of a
+	// core that they may use.
 	pssPause = 2 * time.Minute
 	pssShare = 0.0005
-	// pssTime limits one round of PSS. The kernel takes some 4 ms for each GiB of a
-	// process, during which the process may have to wait to change its memory: processes
-	// that are too large for the time are left out.
+	// pssTime limits one round of PSS. The kernel takes about 4 ms per GiB of a process, and
+	// the process may have to wait meanwhile to map memory. Processes that are too large for
+	// pssTime are not read.
 	pssTime    = 20 * time.Millisecond
 	pssPerByte = 4e6 / float64(1<<30) // nanoseconds
 )
 
-// pssReader reads the files that a process can block: for smaps_rollup and
-// environ the kernel takes the lock of the process's memory, and a process that hangs on
-// a dead file server may hold it for hours. One goroutine blocks there; a reading waits
-// for it for the time wait at most. With root and wait set it is ready to use.
+// pssReader reads smaps_rollup and environ in a goroutine of its own. For these files the
+// kernel takes the mmap lock of the process, which a process that hangs on a dead file server
+// can hold for hours. A reading waits for the goroutine at most the time wait. A pssReader with
+// root and wait is ready to use.
 type pssReader struct {
 	root  string
 	wait  time.Duration
@@ -61,7 +61,7 @@ func (r *pssReader) failed() error {
 	return r.fault
 }
 
-// free empties the list. It is false while the goroutine still uses it.
+// free empties the list. It returns false if the goroutine still uses the list.
 func (r *pssReader) free() bool {
 	if r.busy {
 		select {
@@ -75,7 +75,7 @@ func (r *pssReader) free() bool {
 	return true
 }
 
-// run reads the list and is true if that is finished in time.
+// run reads the list. It returns true if the goroutine finished in time.
 func (r *pssReader) run() bool {
 	if r.start == nil {
 		r.start, r.done = make(chan struct{}), make(chan struct{}, 1)
@@ -95,7 +95,7 @@ func (r *pssReader) run() bool {
 	}
 }
 
-// close ends the goroutine as soon as it does not block any more.
+// close stops the goroutine as soon as its system call returns.
 func (r *pssReader) close() {
 	if r.start != nil {
 		close(r.start)
@@ -154,8 +154,8 @@ func stepOf(env environ.Env) (step string, task rt.Opt[uint64]) {
 	return step, task
 }
 
-// readSlowly completes the processes that the snapshot shows: with their PSS from time
-// to time, and with their step and task if no cgroup has them.
+// readSlowly completes the processes in the snapshot: with their PSS at most every pssPause, and
+// with their step and task if their cgroup does not show them.
 func (j *JobProcs) readSlowly(boot int64) {
 	isPSSDue := boot >= j.nextPSS
 	isNeeded := isPSSDue || j.hasUnlocated()

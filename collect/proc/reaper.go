@@ -12,16 +12,16 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// stepd is the name of Slurm's daemon of a step (/proc/<pid>/comm). It is no process of
-// the job, but it waits for the step's tasks when they end, and its /proc/<pid>/io then
-// includes what they have read and written.
+// stepd is the name of Slurm's daemon of a step (/proc/<pid>/comm). The daemon is not a process
+// of the job, but it waits for the step's tasks, and its /proc/<pid>/io then includes the bytes
+// that they have read and written.
 const stepd = "slurmstepd"
 
-// reaper is a slurmstepd with children that are processes of the job.
+// reaper is a slurmstepd that is the parent of processes of the job.
 //
-// The bytes of the tasks that it has waited for are those of its process without those of
-// its own main thread, which does its reading and writing. So it does not matter when it
-// is first seen, as long as it is read once between the end of its last task and its own.
+// The bytes of the tasks that it has waited for are the bytes of its process minus those of its
+// main thread, because only that thread does I/O for slurmstepd itself. Therefore one reading
+// between the end of its last task and its own end is sufficient.
 type reaper struct {
 	pid   int
 	step  string        // "" if its title has none
@@ -34,8 +34,8 @@ type reaper struct {
 	late  counters       // the bytes of its tasks when it was last read
 }
 
-// reapers are also read between two scans: at the end of a step there are a few
-// milliseconds before its slurmstepd ends.
+// reapers has the slurmstepds of the job. They are also read between two scans, because a
+// slurmstepd exits a few milliseconds after the end of its step.
 type reapers struct {
 	mu    sync.Mutex
 	list  []reaper
@@ -60,15 +60,15 @@ func (r *reapers) track(pid int, root string) {
 	p := reaper{pid: pid, step: r.title(pid, root), alive: true}
 	p.all, _ = r.peek.path(root).num(pid).str("/io").open(0)
 	p.own, _ = r.peek.path(root).num(pid).str("/task").num(pid).str("/io").open(0)
-	if !r.look(&p) { // it has ended, or is not ours to read
+	if !r.look(&p) { // it has exited, or we may not read it
 		p.close()
 		return
 	}
 	r.list = append(r.list, p)
 }
 
-// isDaemon distinguishes a slurmstepd from its child that has not executed the task's
-// program yet: that one still has the same name, and will be a process of the job.
+// isDaemon distinguishes a slurmstepd from its child that has not executed the task's program
+// yet. Such a child has the same name and becomes a process of the job.
 func (r *reapers) isDaemon(pid int, root string) bool {
 	stat, err := r.peek.stat(root, pid)
 	if err != nil || string(stat.Comm) != stepd {
@@ -78,7 +78,7 @@ func (r *reapers) isDaemon(pid int, root string) bool {
 	return err != nil || string(parent.Comm) != stepd
 }
 
-// title is the step of a slurmstepd, which sets it as its arguments.
+// title returns the step of a slurmstepd, which is in its command line.
 func (r *reapers) title(pid int, root string) string {
 	b, _ := r.peek.path(root).num(pid).str("/cmdline").read()
 	return string(titleStep(b))
@@ -95,7 +95,7 @@ func titleStep(title []byte) []byte {
 	return id[dot+1:]
 }
 
-// drop removes the process pid, which is one of the job.
+// drop removes the process pid from the list, because it is a process of the job.
 func (r *reapers) drop(pid int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,8 +108,9 @@ func (r *reapers) drop(pid int) {
 	})
 }
 
-// look reads the bytes of p's tasks, and is false if p has ended. The sum is read first:
-// bytes that p itself writes in between must not count as its tasks'.
+// look reads the bytes of p's tasks. It returns false if p has exited. The file of the process
+// is read before that of the thread: otherwise bytes that p writes between the two readings
+// would count as its tasks'.
 func (r *reapers) look(p *reaper) bool {
 	if !p.alive {
 		return false
@@ -133,7 +134,7 @@ func (r *reapers) counters(f *procfile.File) (counters, bool) {
 	return parsePidIO(b)
 }
 
-// read reads the reaper of the step, of which all tasks have ended, or all reapers.
+// read reads the reaper of a step that has ended, or all reapers if step is empty.
 func (r *reapers) read(step string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -163,7 +164,7 @@ func (r *reapers) isFirstEnd(step string) bool {
 	return true
 }
 
-// noteBound notes that the bytes of a step are a lower bound.
+// noteBound adds an event: the bytes of a step are a lower bound.
 func (r *reapers) noteBound(step string) {
 	r.notes = append(r.notes, rt.Event{
 		Time: time.Now(), Kind: "job", Name: "bytes", Status: "estimated",
@@ -180,7 +181,7 @@ func (r *reapers) take() []rt.Event {
 	return notes
 }
 
-// begin starts a scan, which counts what the reapers have now and nothing later.
+// begin starts a scan. The scan uses the current values of the reapers, not later ones.
 func (r *reapers) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -35,23 +35,23 @@ type Options struct {
 	LogTime time.Duration // limit for writing a message, which is lost then
 	Exit    func(status int)
 
-	// isReported: the job's Prolog has already logged an error of the configuration, and
-	// one line a job is enough. The next job's Prolog logs a later error.
+	// isReported is set if the job's Prolog logs errors of the configuration: one line per
+	// job is enough.
 	isReported bool
 }
 
-// readTime limits reading the configuration. slack is added to a hook's configured time.
-// logTime limits each message, and the entry in the breaker. Then the hook ends, even if a
-// call still waits.
+// readTime limits reading the configuration. slack is added to a hook's configured time. logTime
+// limits each log message, and the entry in the breaker. After these times the hook exits, even
+// if a system call is still blocked.
 const (
 	readTime = 3 * time.Second
 	slack    = time.Second
 	logTime  = 100 * time.Millisecond
 )
 
-// System returns the options of a hook that Slurm started, and limits the program to one
-// processor: a hook does one thing after another, and waking threads that find nothing to
-// do costs a tenth of its time. The start of a tracker adds a second processor.
+// System returns the options of a hook that Slurm started. It also limits the program to one P
+// (GOMAXPROCS): a hook has no parallel work, and waking idle threads costs a tenth of its time.
+// The start of a tracker adds a second P.
 func System(program string) Options {
 	runtime.GOMAXPROCS(1)
 	return Options{
@@ -123,7 +123,7 @@ func (o Options) report(log *slog.Logger, err error) {
 	if p, ok := errors.AsType[defect](err); ok {
 		err = fmt.Errorf("this is a defect of %s, please report it: %v", o.Program, p.value)
 	}
-	// A message that cannot be written in time is lost: the job must not wait.
+	// A message that cannot be written in time is lost, so that the job does not wait.
 	_, _ = within(o.LogTime, func() (struct{}, error) {
 		if errors.Is(err, slurmhook.ErrTracked) {
 			log.Warn(err.Error())

@@ -39,8 +39,8 @@ type trial struct {
 	Job   uint64 `json:"job_id"`
 }
 
-// markPath is the path of a file that means that the Prolog did not fail. The Prolog
-// writes it if it cannot remove its entry because others hold the breaker's file.
+// markPath returns the path of a file that means that the Prolog did not fail. The Prolog
+// writes it if it cannot remove its entry because other hooks have locked the breaker's file.
 func (b breaker) markPath(t trial) string {
 	return fmt.Sprintf("%s.%d-%d.well", b.path, t.PID, t.Start)
 }

@@ -20,10 +20,10 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// tracker is a process that was started and has not reported its state yet.
+// tracker is a started tracker process that has not reported its state yet.
 type tracker struct {
 	path    string
-	pid     int      // of our child; it stays taken, because this process does not wait for it
+	pid     int      // of our child; it is not reused, because this process does not wait for it
 	start   uint64   // field 22 of /proc/<pid>/stat
 	ready   *os.File // reading end of its descriptor 3
 	timeout time.Duration
@@ -82,7 +82,7 @@ func (t *tracker) stop() error {
 	return os.NewSyscallError("kill", syscall.Kill(t.pid, syscall.SIGTERM))
 }
 
-// openOutput opens the tracker's standard output and error, which only a crash uses.
+// openOutput opens the tracker's standard output and error, to which only a crash writes.
 func (h *Hook) openOutput() (*os.File, error) {
 	if h.OpenLog != nil {
 		if f, err := h.OpenLog(); err == nil {
@@ -97,9 +97,9 @@ func (h *Hook) openOutput() (*os.File, error) {
 // inherits the mask through exec. It inherits no handler: the runtime handles all signals
 // that were not ignored at its start, and exec resets handled signals to their default.
 //
-// The kernel suspends the thread that forks (CLONE_VFORK) until exec has returned, which
-// it never does on a dead file system. That thread keeps its processor of the runtime, so
-// the deadlines of the hook need a second processor.
+// The kernel suspends the thread that forks (CLONE_VFORK) until exec has returned. On a dead
+// file system exec never returns, and the thread keeps its P of the Go runtime. Therefore the
+// deadlines of the hook need a second P.
 func (h *Hook) startProcess(files []*os.File) (pid int, err error) {
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	argv := []string{h.Tracker}
@@ -135,11 +135,11 @@ func (h *Hook) startProcess(files []*os.File) (pid int, err error) {
 	return pid, nil
 }
 
-// privileges returns the attributes to start a tracker with, the most capable first, see
-// capabilities(7). A tracker that is not root needs them for /proc/<pid>/environ and io of
-// the job's processes, and for cgroup files, directories and energy counters of root;
-// CAP_PERFMON is for perf_event_open(2), if the site wants counters. Kernels before 5.8 lack
-// it, and in a container root may lack all.
+// privileges returns the attributes to try for the tracker, those with the most capabilities
+// first, see capabilities(7). A tracker that is not root needs capabilities to read
+// /proc/<pid>/environ and io of the job's processes, and cgroup files, directories and energy
+// counters of root. CAP_PERFMON is for perf_event_open(2), if the configuration has events.
+// Kernels before 5.8 do not have CAP_PERFMON, and root in a container may have no capability.
 func (h *Hook) privileges() []*syscall.SysProcAttr {
 	with := func(caps ...uintptr) *syscall.SysProcAttr {
 		attr := &syscall.SysProcAttr{Setsid: true}
@@ -203,8 +203,8 @@ func (t *tracker) status() string {
 // those that it opened. Kernels before 5.11 fail; slurmd leaves no descriptors open.
 func closeOnExec() { _ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) }
 
-// allowNiceZero allows the tracker, which lowers its priority while the job runs, to
-// restore it when the Epilog waits. Without the right to set the limit it cannot.
+// allowNiceZero allows the tracker, which runs at a lower priority during the job, to restore
+// its priority when the Epilog waits. Without permission to set the limit it has no effect.
 func allowNiceZero() {
 	const zero = 20 // the nice value 0, see getrlimit(2)
 	_ = unix.Setrlimit(unix.RLIMIT_NICE, &unix.Rlimit{Cur: zero, Max: zero})
@@ -219,9 +219,10 @@ func clearSignalMask() (restore func(), err error) {
 	return func() { _ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil) }, nil
 }
 
-// feedRun first writes what the pipe accepts without waiting, which is nearly always the
-// whole run, even after the deadline: on a busy node exec alone can take that long, and
-// the Prolog does not stop a slow tracker. It writes the rest until the deadline.
+// feedRun writes the run to the pipe. The first write does not block and is made even after
+// the deadline, because on a busy node exec alone can take that long, and the Prolog does not
+// stop a slow tracker. Nearly always the pipe takes the whole run. feedRun writes the rest
+// until the deadline.
 func feedRun(feed *os.File, text []byte, deadline time.Time) error {
 	raw, err := feed.SyscallConn()
 	if err != nil {

@@ -19,15 +19,14 @@ import (
 // ErrTracked means that the job already has a tracker: its Prolog ran twice.
 var ErrTracked = errors.New("this attempt of the job is tracked already")
 
-// Prolog starts a tracker for the run, which begins now, and waits until it is ready, at
-// most ReadyTimeout. It may be repeated: an attempt of a job that has a running tracker
-// gets no second one (ErrTracked). It sends SIGTERM to the tracker of an earlier attempt
-// and does not wait for it.
+// Prolog starts a tracker for the run, which begins now, and waits at most ReadyTimeout until
+// the tracker is ready. If the attempt of the job already has a running tracker, the error is
+// ErrTracked. Prolog sends SIGTERM to the tracker of an earlier attempt and does not wait for
+// it.
 //
-// The error is for the log and never for an exit status, because Slurm drains the node of
-// a Prolog that fails. After Failures errors in a row Prolog starts nothing and returns no
-// error until Reset has passed. The next Prolog counts one that was killed as a failure;
-// GaveUp counts one that hangs.
+// The error is only for the log: if the hook failed, Slurm would drain the node. After Failures
+// errors in a row, Prolog starts no tracker and returns no error until Reset has passed. A
+// Prolog that was killed counts as a failure at the next call; GaveUp counts one that hangs.
 func (h *Hook) Prolog(run rt.Run) error {
 	if err := h.State.create(); err != nil {
 		return err
@@ -48,7 +47,7 @@ func (h *Hook) Prolog(run rt.Run) error {
 	return errors.Join(uncounted, a.succeeded())
 }
 
-// complete adds to the run what the environment lacks.
+// complete adds the fields to the run that the environment does not have.
 func (h *Hook) complete(run *rt.Run) {
 	if gid, ok := run.GID.Get(); ok && run.Group == "" && h.GroupName != nil {
 		run.Group = h.GroupName(gid)

@@ -13,18 +13,18 @@ import (
 	"github.com/resource-tracker/rt/internal/durable"
 )
 
-// journal makes small files durable with one sync for all requests that arrive during the
-// sync before. The files are first written to a segment of the journal, which is synced, and
-// then to their places, which are not. A start writes the contents of the segments to their
-// places again. A full segment is removed after a sync of the whole file system, in the
-// background.
+// journal makes small files durable with few syncs. The files are first written to a segment of
+// the journal. One sync of the segment serves all requests that arrived during the previous sync.
+// Then the files are written to their places without a sync. At start the receiver writes the
+// contents of the segments to their places again. A full segment is removed in the background,
+// after a sync of the whole file system.
 type journal struct {
 	root string   // the names of files are relative to it
 	dir  string   // of the segments
 	fs   *os.File // a file on the file system
 	warn func(error)
-	// unused disables the journal: the kernel does not report which writes failed, so
-	// removing a segment could lose the only good copy.
+	// unused disables the journal if the kernel does not report failed writes: removing a
+	// segment could then lose the only good copy.
 	unused bool
 
 	mu       sync.Mutex
@@ -46,7 +46,7 @@ type segment struct {
 	unended sync.WaitGroup // entries without their files in their places
 }
 
-// entry is the addition of one request.
+// entry has the records of one request.
 type entry struct {
 	records []byte
 	seg     *segment
@@ -55,11 +55,11 @@ type entry struct {
 
 const (
 	segmentBytes = 8 << 20
-	// fillBytes are added to a segment at a time: the syncs that follow find its size
-	// unchanged, and cost half.
+	// fillBytes is the number of bytes by which a segment grows. A sync that does not change
+	// the size of the file costs half.
 	fillBytes = 256 << 10
-	// maxFull segments may wait while others are removed; then requests wait. It limits
-	// what a start reads and what the disk holds.
+	// maxFull is the number of full segments above which requests wait. It limits the disk
+	// space and the duration of a start.
 	maxFull = 8
 )
 
@@ -76,8 +76,8 @@ func openJournal(root string, fs *os.File, warn func(error)) (*journal, error) {
 	return j, nil
 }
 
-// add makes records durable. The caller must call placed when the files are in their places,
-// or will never be.
+// add makes records durable. The caller must call placed after it has written the files to their
+// places or given up.
 func (j *journal) add(records []byte) (placed func(), err error) {
 	e := &entry{records: records, done: make(chan error, 1)}
 	j.mu.Lock()
@@ -131,7 +131,7 @@ func (j *journal) write() {
 	}
 }
 
-// next returns all waiting entries with their place in a segment; an empty group for none.
+// next returns all waiting entries and their place in a segment. The group is empty if none waits.
 func (j *journal) next() (group []*entry, records []byte, seg *segment, at int64, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -147,8 +147,8 @@ func (j *journal) next() (group []*entry, records []byte, seg *segment, at int64
 	return group, records, seg, at, err
 }
 
-// fail ends the journal and returns the fault to the entries of group without an answer and
-// to those that wait.
+// fail stops the journal. It returns the fault to the entries of group that have no result yet and
+// to the waiting ones.
 func (j *journal) fail(why error, group []*entry) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -217,7 +217,7 @@ func (j *journal) abandon(seg *segment) {
 	}
 }
 
-// retire ends the current segment.
+// retire closes the current segment for new records.
 func (j *journal) retire() {
 	j.full = append(j.full, j.seg)
 	j.seg = nil
@@ -227,7 +227,7 @@ func (j *journal) retire() {
 	}
 }
 
-// remove syncs the files of full segments in their places, and removes the segments.
+// remove syncs the files of full segments at their places, and removes the segments.
 func (j *journal) remove() {
 	defer func() { _ = recover() }() // settle, which does the work, has its own
 	j.mu.Lock()
@@ -267,8 +267,7 @@ func (j *journal) settle(full []*segment) (err error) {
 	return nil
 }
 
-// empty makes all files durable in their places, so that the journal has nothing that was
-// added before.
+// empty makes all files durable at their places and removes all segments of earlier records.
 func (j *journal) empty() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -281,8 +280,8 @@ func (j *journal) empty() error {
 	return j.fault
 }
 
-// forget makes durable that the newest content of names is not in the journal. Where that
-// cannot be written the journal is emptied: a replay would restore the replaced content.
+// forget records durably that the newest content of names is not in the journal. Without that, a
+// replay would restore the old content. If the record cannot be written, the journal is emptied.
 func (j *journal) forget(names ...string) error {
 	j.mu.Lock()
 	holds, fault := j.seg != nil || j.removing, j.fault
@@ -302,7 +301,7 @@ func (j *journal) forget(names ...string) error {
 	return nil
 }
 
-// sound returns the fault after which nothing is accepted.
+// sound returns the fault after which the receiver accepts no data, or nil.
 func (j *journal) sound() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -77,9 +77,9 @@ func (j *journal) segments() (paths []string, err error) {
 	return paths, nil
 }
 
-// readSegment adds the records of a segment to newest. at is the position of the first bytes
-// that are neither a record nor the zeros at the end, -1 for none; torn reports that no
-// record follows them.
+// readSegment adds the records of a segment to newest. at is the position of the first damage:
+// bytes that are neither a record nor zeros at the end; -1 for none. torn is true if no record
+// follows the damage.
 func readSegment(b []byte, newest map[string][]byte) (at int, torn bool) {
 	at = -1
 	for rest := b; len(rest) > 0; {
@@ -105,7 +105,7 @@ func readSegment(b []byte, newest map[string][]byte) (at int, torn bool) {
 	return at, false
 }
 
-// nextStart returns where the next record begins after bytes that are not one.
+// nextStart returns the position of the next record after damaged bytes.
 func nextStart(b []byte) (at int, found bool) {
 	for at := 1; at+recordHead < len(b); at++ {
 		if _, _, _, _, ok := nextRecord(b[at:]); ok {

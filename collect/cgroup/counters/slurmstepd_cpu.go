@@ -13,15 +13,15 @@ import (
 )
 
 // slurmstepdCPU splits the CPU time of a job in v2 into that of the job's own processes
-// and that of slurmstepd, which the kernel counts in the same job: each step has
-// slurmstepd in one directory, and all else in another. The process in the extern step
-// that only waits for the job's end counts as slurmstepd's. A step's time is read there
-// until its end; what the job's own file has beyond that is slurmstepd's, which goes on
-// to clean up. The methods of a nil *slurmstepdCPU, of v1 or of a step, do nothing.
+// and that of slurmstepd, because the kernel counts both in the job's cgroup. Each step has
+// one directory for slurmstepd and one for all other processes; both are read until the end
+// of the step. Time in the job's cpu.stat that no step explains belongs to slurmstepd, which
+// cleans up after the step. The process in the extern step that only waits for the job's end
+// also counts as slurmstepd. For v1 and for a step the pointer is nil; its methods do nothing.
 //
-// If a step's time at its end was not read, the job's own file still has it, together
-// with what slurmstepd used meanwhile: all of that is counted as the job's. So is all
-// that is not known to be slurmstepd's if no step has a directory of its own processes.
+// If a step's time was not read at its end, it is only in the job's cpu.stat, together with
+// the time that slurmstepd used meanwhile. All of it is then counted as the job's. The same
+// applies if no step has a directory for its own processes.
 type slurmstepdCPU struct {
 	procRoot string
 	sleeper  externSleeper
@@ -31,7 +31,7 @@ type slurmstepdCPU struct {
 
 	endedSteps  CPUTime // of the steps that were removed
 	endedStepd  CPUTime
-	unread      CPUTime // of the job, though it was not read of a step
+	unread      CPUTime // counted as the job's without a reading of a step
 	missed      bool    // a step was removed with time that was not read
 	estimated   int64   // what was added to unread for that, since TakeEstimate
 	before      CPUTime // the job's total just before its steps were listed
@@ -42,7 +42,7 @@ type slurmstepdCPU struct {
 	stepd int64
 }
 
-// stepCPU is one step's.
+// stepCPU is the CPU time of one step.
 type stepCPU struct {
 	dir, userDir, daemonDir string
 	isExtern                bool
@@ -83,8 +83,8 @@ func (h *slurmstepdCPU) EnterStep(path string, d cgroupfs.Dir) (watch string, er
 	return watch, err
 }
 
-// LeaveStep closes the files of a directory that was removed, and of all below it, and
-// keeps what they had.
+// LeaveStep closes the files of a removed directory and of all directories below it, and
+// keeps their last values.
 func (h *slurmstepdCPU) LeaveStep(path string) {
 	if h == nil {
 		return
@@ -107,15 +107,15 @@ func (h *slurmstepdCPU) LeaveStep(path string) {
 	})
 }
 
-// MissStep records that a step may have begun and ended unseen.
+// MissStep records that a step may have begun and ended between two readings.
 func (h *slurmstepdCPU) MissStep() {
 	if h != nil {
 		h.missed = true
 	}
 }
 
-// TakeEstimate returns the CPU time in microseconds that was counted as the job's since
-// the last call though slurmstepd may have used a part.
+// TakeEstimate returns the CPU time in microseconds that was counted as the job's since the
+// last call, although slurmstepd may have used a part of it.
 func (h *slurmstepdCPU) TakeEstimate() (n int64) {
 	if h != nil {
 		n, h.estimated = h.estimated, 0
@@ -136,7 +136,7 @@ func (h *slurmstepdCPU) close() {
 	}
 }
 
-// read reads the step's files. It is false if the last of its time was missed.
+// read reads the step's files. It returns false if the step ended without a last reading.
 func (s *stepCPU) read(buf *procfile.Buffer) bool {
 	if s.user.IsOpen() {
 		isEmpty := s.isEmpty(buf)
@@ -162,8 +162,9 @@ func (s *stepCPU) isEmpty(buf *procfile.Buffer) bool {
 	return ok && n == 0 && s.populated
 }
 
-// split makes of the job's total, which r has from its file cpu.stat, the time of the
-// job's own processes and of slurmstepd. The steps are read after the total.
+// split replaces the job's total in r, which comes from the job's cpu.stat, by the time of
+// the job's own processes, and sets the time of slurmstepd. The steps are read after the
+// total.
 func (h *slurmstepdCPU) split(r *rt.JobReading, cpu *procfile.File, buf *procfile.Buffer) {
 	if h == nil || !r.CPUUsage.Valid() {
 		return // the steps were removed before their job
@@ -236,19 +237,19 @@ func (t CPUTime) Minus(o CPUTime) CPUTime {
 	return CPUTime{t.Usage - o.Usage, t.User - o.User, t.System - o.System}
 }
 
-// most is the greater of each.
+// most returns the greater value of each field.
 func (t CPUTime) most(o CPUTime) CPUTime {
 	return CPUTime{max(t.Usage, o.Usage), max(t.User, o.User), max(t.System, o.System)}
 }
 
-// clamped is t without negative values, its parts no more than the whole.
+// clamped returns t without negative values, and with User + System no greater than Usage.
 func (t CPUTime) clamped() CPUTime {
 	usage := max(t.Usage, 0)
 	user := min(max(t.User, 0), usage)
 	return CPUTime{usage, user, min(max(t.System, 0), usage-user)}
 }
 
-// CPUTimeOf returns the CPU time of a reading, zero for what it has not.
+// CPUTimeOf returns the CPU time of a reading; absent values are zero.
 func CPUTimeOf(usage, user, system rt.Opt[uint64]) CPUTime {
 	return CPUTime{int64(usage.Or(0)), int64(user.Or(0)), int64(system.Or(0))}
 }

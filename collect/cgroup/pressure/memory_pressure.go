@@ -22,14 +22,15 @@ const (
 	maxMemoryNews = 1000 // see Monitor.MemoryEvents
 )
 
-// Monitor reports that a job is near its memory limit or lost a process to it. In v2 the
-// file memory.events changes at the limit, and memory.current is polled before that. v1
-// writes to an eventfd that was passed to cgroup.event_control: with a threshold of
-// memory.usage_in_bytes, or together with memory.oom_control, for the group that is out of
-// memory and all below it. That comes before the kernel has chosen which process to kill,
-// which takes a while on a busy machine, so that the count of kills is read a few times
-// after it. Every user may ask for it; if the kernel no longer supports it, a kill is seen
-// at the next reading.
+// Monitor reports that a job is near its memory limit, and OOM kills of its processes.
+//
+// With v2 the file memory.events changes at the limit; before that memory.current is polled.
+// With v1 the kernel signals an eventfd that was registered with cgroup.event_control, for a
+// threshold of memory.usage_in_bytes or for memory.oom_control. The second one is signalled
+// for the cgroup that is out of memory and all cgroups below it, before the kernel has chosen
+// a process to kill. On a busy machine that takes a while, so the Monitor reads the count of
+// kills several times. Every user may register an eventfd. If the kernel does not support it,
+// the next reading finds the kill.
 //
 // https://docs.kernel.org/admin-guide/cgroup-v1/memory.html section 10
 type Monitor struct {
@@ -47,7 +48,7 @@ type Monitor struct {
 	next      time.Time // when it is read again
 
 	near      eventfd // v1: of a threshold
-	limit     uint64  // from which the threshold was made
+	limit     uint64  // the limit that the threshold was computed from
 	isPolling bool    // the job's memory is read every second
 
 	news        int       // events of memory.events that were read
@@ -63,15 +64,15 @@ type Poller interface {
 	Remove(fd int)
 }
 
-// eventfd is one that the kernel writes to.
+// eventfd is an eventfd that the kernel signals.
 type eventfd struct {
-	fd       int  // -1 until it is needed and if it cannot be made
+	fd       int  // -1 before it is needed and if it cannot be created
 	signals  int  // how often it woke the watcher
 	removals int  // directories that signal it when they are removed
 	isClosed bool // for good
 }
 
-// rateLimit is how often something is reported.
+// rateLimit limits how often something is reported.
 type rateLimit struct {
 	reports int
 	next    time.Time // when it may be reported again
@@ -83,17 +84,17 @@ func (r *rateLimit) allows(now time.Time) bool {
 
 func (r *rateLimit) use(now time.Time) { r.reports, r.next = r.reports+1, now.Add(reportEvery) }
 
-// NewMonitor returns the Monitor of a job that was not found yet. With killsOnly it does
-// not look whether the job is near its limit.
+// NewMonitor returns the Monitor of a job that is not found yet. With killsOnly it reports
+// only OOM kills.
 func NewMonitor(poller Poller, killsOnly bool, buf *procfile.Buffer) *Monitor {
 	return &Monitor{buf: buf, poller: poller, isKillsOnly: killsOnly, oom: eventfd{fd: -1}, near: eventfd{fd: -1}}
 }
 
-// SetFiles says that the job was found, and which files have its memory.
+// SetFiles sets the files of the job after it was found.
 func (m *Monitor) SetFiles(files *counters.Files, version int) { m.files, m.version = files, version }
 
-// Reset forgets the limit and the counts of a cgroup that was removed: of v1's memory
-// hierarchy alone, or of the whole job.
+// Reset clears the limit and the counts after a cgroup was removed: the whole job, or only
+// its directory in v1's memory hierarchy.
 func (m *Monitor) Reset(isWhole bool) {
 	m.kills, m.limit = 0, 0
 	if isWhole {
@@ -115,7 +116,7 @@ func (e *eventfd) close() {
 	e.fd, e.isClosed = -1, true
 }
 
-// Wake is when the watcher looks by itself, the zero time for never.
+// Wake returns the time at which the watcher must check the job's memory, zero for never.
 func (m *Monitor) Wake(now time.Time) time.Time {
 	switch {
 	case !m.since.IsZero():
@@ -126,7 +127,7 @@ func (m *Monitor) Wake(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// WatchOOM has the kernel signal an OOM in a directory of v1.
+// WatchOOM requests a signal for an OOM in a v1 directory.
 func (m *Monitor) WatchOOM(path string, d *counters.Directory) {
 	if d.IsOOMWatched || !d.OOMControl.IsOpen() {
 		return
@@ -136,8 +137,8 @@ func (m *Monitor) WatchOOM(path string, d *counters.Directory) {
 	m.register(&m.oom, path, &d.OOMControl, "")
 }
 
-// register has the kernel signal an eventfd, which is made first, when something happens
-// to a file of a directory of v1. If the kernel refuses, nothing is signalled.
+// register requests a signal of e for an event of the file f in a v1 directory, and creates
+// the eventfd if necessary. If the kernel refuses, nothing is signalled.
 func (m *Monitor) register(e *eventfd, dir string, f *procfile.File, args string) {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(f.Fd(), &fs); err != nil || fs.Type != unix.CGROUP_SUPER_MAGIC {
@@ -154,7 +155,7 @@ func (m *Monitor) register(e *eventfd, dir string, f *procfile.File, args string
 	_ = unix.Close(fd)
 }
 
-// open makes an eventfd and waits for it.
+// open creates an eventfd and adds it to the poller.
 func (m *Monitor) open(e *eventfd) bool {
 	if m.noEventfd || e.isClosed {
 		return false
@@ -173,8 +174,8 @@ func (m *Monitor) open(e *eventfd) bool {
 	return true
 }
 
-// Signalled handles an eventfd of the Monitor that the kernel signalled; isOwn is false for
-// another descriptor. isNear says that NearLimit is to be reported.
+// Signalled handles the signal of a descriptor. isOwn is false if it is not an eventfd of the
+// Monitor. isNear says whether to report NearLimit.
 func (m *Monitor) Signalled(fd int, isPresent bool) (isNear, isOwn bool) {
 	switch fd {
 	case m.oom.fd: // before the kill, and when a directory is removed
@@ -190,9 +191,9 @@ func (m *Monitor) Signalled(fd int, isPresent bool) (isNear, isOwn bool) {
 	return isNear, true
 }
 
-// drain resets an eventfd. One that is not needed or was signalled too often, as that of a
-// job that is killed for its memory again and again, or that swings about its limit, is
-// closed: the readings still see it.
+// drain resets an eventfd. It closes an eventfd that is not needed or was signalled too
+// often, for example by repeated OOM kills or by memory use that crosses the threshold again
+// and again. The readings still show these events.
 func (m *Monitor) drain(e *eventfd, isUseless bool) {
 	var count [8]byte
 	_, _ = unix.Read(e.fd, count[:]) // the count has no meaning
@@ -203,9 +204,10 @@ func (m *Monitor) drain(e *eventfd, isUseless bool) {
 	}
 }
 
-// Update takes a reading of the job, and decides how NearLimit is learned until the next
-// one. v1 signals the threshold once, and counts all of the memory: if it was page cache,
-// the job is polled from then on. dir is the job's in v1's memory hierarchy.
+// Update decides from a reading of the job how to detect NearLimit until the next reading.
+// v1 signals the threshold once, and its count includes the page cache. If the signal was
+// caused by page cache, the Monitor polls from then on. dir is the job's directory in v1's
+// memory hierarchy.
 func (m *Monitor) Update(r *rt.JobReading, dir string) {
 	limit, hasLimit := r.MemLimit.Get()
 	used, isRead := r.MemCurrent.Get()
@@ -225,8 +227,9 @@ func (m *Monitor) Update(r *rt.JobReading, dir string) {
 	m.isPolling = own >= limit/10*7 && !isWaiting && !isReported && m.nearReports.reports < maxSnapshots
 }
 
-// withoutPageCache is the job's memory without the page cache, which the kernel reclaims
-// before it kills a process. If that cannot be distinguished from shared memory it counts.
+// withoutPageCache returns the job's memory without the page cache, which the kernel reclaims
+// before it kills a process. If the page cache cannot be distinguished from shared memory, it
+// is included.
 func withoutPageCache(r *rt.JobReading) uint64 {
 	used, file, shared := r.MemCurrent.Or(0), r.File.Or(0), r.Shmem.Or(0)
 	if !r.Shmem.Valid() {
@@ -235,14 +238,14 @@ func withoutPageCache(r *rt.JobReading) uint64 {
 	return used - min(used, file-min(file, shared))
 }
 
-// Poll looks whether a job that is polled is near its limit by now.
+// Poll checks a polled job. It returns true if the job is near its limit now.
 func (m *Monitor) Poll(isPresent bool) (isNear bool) {
 	return m.isPolling && isPresent && m.checkNear(false)
 }
 
-// checkNear says whether NearLimit is to be reported: at nine tenths of the limit with
-// eight that are not page cache, or (isLimitHit) below that if the job reached a limit,
-// which is then a step's.
+// checkNear says whether to report NearLimit. It does if the job uses 90 % of its limit and
+// at least 80 % without page cache. With isLimitHit it also does below that: the job reached
+// a limit, which is then that of a step.
 func (m *Monitor) checkNear(isLimitHit bool) bool {
 	now := time.Now()
 	if m.isKillsOnly || !m.nearReports.allows(now) {
@@ -255,7 +258,7 @@ func (m *Monitor) checkNear(isLimitHit bool) bool {
 		return false
 	}
 	if isFull && withoutPageCache(r) < m.limit/10*8 {
-		m.isPolling = true // the next reading knows how long that is of use
+		m.isPolling = true // until Update ends it
 		m.nearReports.next = now.Add(reportEvery)
 		return false
 	}

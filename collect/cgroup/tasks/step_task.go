@@ -14,8 +14,8 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// maxGroups is how many steps and tasks are read at once. Each has up to nine open files;
-// those beyond are left out, which is logged once.
+// maxGroups is the maximum number of steps and tasks in a reading. Each has up to nine open
+// files. Further ones are not read, which is logged once.
 const maxGroups = 256
 
 // Group is the cgroup of a step of the job, or of a task: a directory in each hierarchy.
@@ -28,8 +28,8 @@ type Group struct {
 	oomKill, endedKills rt.Opt[uint64] // v1: processes killed in it and below; those in removed directories
 	loggedKills         uint64         // of processes for their memory, that were logged
 	isReported          bool           // in a reading, under this number
-	// isFinal says that it was read after its last process, or all tasks of a step, had
-	// ended.
+	// isFinal is set when the group was read after its end: of its last process, or of all
+	// tasks of the step.
 	isFinal bool
 
 	step *Group // of a task: its step, if that has a group
@@ -37,7 +37,7 @@ type Group struct {
 	all  stepState
 }
 
-// taskState is what only a task has.
+// taskState has the fields that only a task uses.
 type taskState struct {
 	seen       []int      // v1: the first of its processes, which match its directories, see matching
 	matchedIn  []string   // v1: the hierarchies in which its directory is known
@@ -49,7 +49,7 @@ type taskState struct {
 	isLastRead bool // it was read at its step's end
 }
 
-// stepState is what only a step has.
+// stepState has the fields that only a step uses.
 type stepState struct {
 	isMixed      bool // processes outside its tasks used CPU
 	endedTasks   int  // its tasks that were removed
@@ -60,11 +60,11 @@ type stepState struct {
 
 func (g *Group) isTask() bool { return g.r.Task.Valid() }
 
-// Host is what a Set requires of its owner.
+// Host has the methods of the owner of a Set.
 type Host interface {
 	// WatchFile reports writes to a file.
 	WatchFile(path string)
-	// ReadJob reads the job: its last process may have ended.
+	// ReadJob reads the job, because its last process may have ended.
 	ReadJob()
 }
 
@@ -79,7 +79,7 @@ type Poller interface {
 	Add(fd int) error
 }
 
-// Set are the steps and tasks of a job.
+// Set has the steps and tasks of a job.
 type Set struct {
 	Hierarchies
 	host    Host
@@ -118,7 +118,7 @@ func (s *Set) Close() {
 	s.pidfds.off = true
 }
 
-// AddController says that a hierarchy is a controller's, after its directories were entered.
+// AddController records that a hierarchy has a controller, after its directories were entered.
 func (s *Set) AddController(root, controller string) {
 	h := s.find(root)
 	h.controllers = append(h.controllers, controller)
@@ -166,7 +166,7 @@ func (n *directory) markMixed() {
 	}
 }
 
-// assignNew assigns a directory to its step or task, which is made if there is none.
+// assignNew assigns a directory to its step or task, and creates the group if necessary.
 func (s *Set) assignNew(h *hierarchy, n *directory) {
 	g := first(s.groups, func(g *Group) bool { return g.r.Step == n.at.Step && g.r.Task == n.at.Task })
 	if g == nil {
@@ -177,7 +177,7 @@ func (s *Set) assignNew(h *hierarchy, n *directory) {
 	}
 }
 
-// newGroup makes the group of a directory; nil if there are too many.
+// newGroup creates the group of a directory. It returns nil if there are too many.
 func (s *Set) newGroup(n *directory) *Group {
 	if len(s.groups) >= maxGroups {
 		n.markMixed()
@@ -213,7 +213,7 @@ func (s *Set) assign(h *hierarchy, n *directory, g *Group) {
 	}
 }
 
-// setTask makes the processes in n and below those of a task.
+// setTask records that the processes in n and below belong to a task.
 func (h *hierarchy) setTask(n *directory, g *Group) {
 	for _, o := range h.dirs {
 		if cgroupfs.IsBelow(o.path, n.path) {
@@ -222,11 +222,11 @@ func (h *hierarchy) setTask(n *directory, g *Group) {
 	}
 }
 
-// Leave forgets a directory below root, or root itself, with all below it.
+// Leave drops a directory below root, or root itself, and all directories below it.
 func (s *Set) Leave(root, path string) {
 	h := s.find(root)
 	for _, n := range h.dirs {
-		// In the hierarchy of the CPU time a directory without a group is a task that was not seen.
+		// In the hierarchy of the CPU time, a directory without a group belonged to a task without a reading.
 		isUnseenTask := n.at.Task.Valid() && n.own == nil && n.task == nil
 		if isUnseenTask && cgroupfs.IsBelow(n.path, path) && h == s.lead() {
 			n.markMixed()
@@ -240,8 +240,8 @@ func (s *Set) Leave(root, path string) {
 	s.EndGroups()
 }
 
-// read reads g. The counters and peaks of removed files keep their values; if nothing can
-// be read, all values are kept. It is false if the CPU time cannot be read.
+// read reads g. The counters and peaks of removed files keep their values. If nothing can
+// be read, all values are kept. It returns false if the CPU time cannot be read.
 func (s *Set) read(g *Group) bool {
 	now, r := &s.part, &g.r
 	*now = rt.JobReading{}
@@ -265,8 +265,8 @@ func (s *Set) read(g *Group) bool {
 	return now.CPUUsage.Valid()
 }
 
-// EndGroups lists the steps and tasks that have no directory any more as ended. A task
-// that was not read at its end waits for its step's end.
+// EndGroups marks the steps and tasks without a directory as ended. A task that was not
+// read at its end is kept until the end of its step.
 func (s *Set) EndGroups() {
 	for _, g := range s.groups {
 		if g.dirs == 0 && !g.isTask() {
@@ -318,8 +318,8 @@ func (s *Set) ReadGroup(g *Group, snap *rt.Snapshot) {
 	snap.Steps = append(snap.Steps, g.r)
 }
 
-// AppendEnded adds those that ended and were not written yet to snap, where the steps from
-// first on are the readings of List.
+// AppendEnded appends the steps and tasks that have ended and are not stored yet to snap.
+// The steps of snap from index first on are the readings of List.
 func (s *Set) AppendEnded(snap *rt.Snapshot, first int) {
 	clear(s.listed)
 	for _, e := range s.ended {
@@ -334,7 +334,7 @@ func (s *Set) AppendEnded(snap *rt.Snapshot, first int) {
 	}
 }
 
-// Written says that a snapshot was kept: the ended steps and tasks in it are not
+// Written reports that a snapshot is stored. The ended steps and tasks in it are then not
 // reported again.
 func (s *Set) Written(snap *rt.Snapshot) {
 	for _, r := range snap.Steps {
@@ -344,12 +344,12 @@ func (s *Set) Written(snap *rt.Snapshot) {
 	}
 }
 
-// SkipSteps leaves the steps and tasks out from the next reading on, except those that end,
-// or reads them again.
+// SkipSteps sets whether the following readings omit steps and tasks. Those that end are
+// read in any case.
 func (s *Set) SkipSteps(on bool) { s.skip = on }
 
-// NewKills reads the steps and tasks that are reported by themselves, and returns those of
-// which processes were killed for their memory since the last call: "2 in step 0 task 1".
+// NewKills reads the reported steps and tasks and returns the OOM kills in them since the
+// last call, such as "2 in step 0 task 1".
 func (s *Set) NewKills() (where []string) {
 	for _, g := range s.groups {
 		if !s.isReportable(g) {

@@ -6,21 +6,23 @@ import (
 	"time"
 )
 
-// Slurm with cgroup v1 numbers the tasks of a step differently in two hierarchies. If a step
-// has eight tasks on two nodes, and tasks 1, 3, 5 and 7 on the second, task 3 has there:
+// With cgroup v1 Slurm uses different task numbers in different hierarchies. Example: a step
+// has eight tasks on two nodes, and tasks 1, 3, 5 and 7 run on the second node. There task 3
+// has the directories:
 //
 //	cpuacct  task_3  the number in the step
 //	memory   task_1  the number on the node; before it task_3, which stays: empty, or of task 7
 //
-// The directories of a task are therefore matched by the processes in them. If the processes
-// of a task were not seen in every hierarchy that has tasks of its step, then only the step is
-// reported. The lowest number of a task's directories is the one on the node.
+// Therefore this file matches the directories of a task by the processes in them. A task is
+// reported only if its processes were seen in every hierarchy with tasks of its step; else
+// only the step is reported. The number of the task on the node is the lowest number of its
+// directories.
 
-// settleTime is how long after its last directory was made a step's tasks are reported:
-// by then slurmstepd has put their processes where they stay.
+// settleTime is the delay between the creation of a step's last directory and the first
+// report of its tasks. After it slurmstepd no longer moves their processes.
 const settleTime = 250 * time.Millisecond
 
-// maxSeen is how many processes of a task match its directories.
+// maxSeen is the number of processes of a task that are used to match its directories.
 const maxSeen = 4
 
 // enterTaskV1 adds the directory of a task, and waits for its processes.
@@ -35,7 +37,7 @@ func (s *Set) enterTaskV1(h *hierarchy, n *directory) {
 	s.matchListed(h, n)
 }
 
-// matchListed matches the directory of a task if a process was put there before.
+// matchListed matches the directory of a task if it already has a process.
 func (s *Set) matchListed(h *hierarchy, n *directory) {
 	s.list(h, n)
 	if len(s.pids) > 0 {
@@ -43,8 +45,7 @@ func (s *Set) matchListed(h *hierarchy, n *directory) {
 	}
 }
 
-// MatchAgain matches the directories of v1 that have no task yet, after notices of their
-// processes were lost.
+// MatchAgain matches the v1 directories without a task, after inotify events were lost.
 func (s *Set) MatchAgain() {
 	if s.version != 1 {
 		return
@@ -59,7 +60,7 @@ func (s *Set) MatchAgain() {
 	}
 }
 
-// with returns the list with the name, which is added once.
+// with returns the list with the name added, unless it has the name.
 func with(names []string, name string) []string {
 	if slices.Contains(names, name) {
 		return names
@@ -131,9 +132,9 @@ func (s *Set) assignSeen(h *hierarchy, n *directory, seen []int) (left *director
 	return left
 }
 
-// isReportable says whether g is reported by itself: all of its directories are known,
-// and no other task of its step was reported under its number. What was reported once
-// always is.
+// isReportable says whether g is reported separately: all of its directories are known, and
+// no other task of its step was reported under its number. A group that was reported once is
+// always reported.
 func (s *Set) isReportable(g *Group) bool {
 	if s.version == 2 || !g.isTask() || g.isReported {
 		return true
