@@ -14,11 +14,8 @@ import (
 
 // deviceReaders restores the devices of snapshots, which are read in their order.
 type deviceReaders struct {
-	keyframes driver.Rows
-	key       []driver.Value
-	nextKey   int64
-
-	lists [len(storedLists)]listReader
+	keyframes []int64 // that follow
+	lists     [len(storedLists)]listReader
 }
 
 // deviceReader restores the devices of one list. The last reading of a device is valid until
@@ -43,12 +40,9 @@ type listReader interface {
 }
 
 func openDevices(c *conn, from keyframe, to int64) (*deviceReaders, error) {
-	d := &deviceReaders{key: make([]driver.Value, 1)}
+	d := &deviceReaders{}
 	var err error
-	d.keyframes, err = c.rows(background, "SELECT seq FROM keyframe WHERE seq BETWEEN ? AND ? ORDER BY seq", from.seq, to)
-	if err == nil {
-		err = d.advanceKey()
-	}
+	d.keyframes, err = c.queryInts("SELECT seq FROM keyframe WHERE seq BETWEEN ? AND ? ORDER BY seq", from.seq, to)
 	for i := 0; err == nil && i < len(storedLists); i++ {
 		d.lists[i], err = storedLists[i].reader(c, &from)
 	}
@@ -60,9 +54,6 @@ func openDevices(c *conn, from keyframe, to int64) (*deviceReaders, error) {
 }
 
 func (d *deviceReaders) close() {
-	if d.keyframes != nil {
-		d.keyframes.Close() // of a SELECT: nothing can be lost
-	}
 	for _, r := range d.lists {
 		if r != nil {
 			r.close()
@@ -70,25 +61,11 @@ func (d *deviceReaders) close() {
 	}
 }
 
-func (d *deviceReaders) advanceKey() error {
-	d.nextKey = 0
-	err := d.keyframes.Next(d.key)
-	if err == io.EOF {
-		return nil
-	}
-	if err == nil {
-		d.nextKey, _ = d.key[0].(int64)
-	}
-	return err
-}
-
 // read sets the devices of s, which follows the last snapshot that was read.
 func (d *deviceReaders) read(s *rt.Snapshot) (err error) {
-	keyframe := s.Seq == d.nextKey
+	keyframe := len(d.keyframes) > 0 && s.Seq == d.keyframes[0]
 	if keyframe {
-		if err := d.advanceKey(); err != nil {
-			return err
-		}
+		d.keyframes = d.keyframes[1:]
 	}
 	for i := 0; err == nil && i < len(d.lists); i++ {
 		err = d.lists[i].read(s, keyframe)

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -110,10 +111,7 @@ func (f *finish) sameRows(o *finish) bool {
 }
 
 func (f *finish) sameEnd(o *finish) bool {
-	if f.RunStatus != o.RunStatus || f.ExitCode == nil || o.ExitCode == nil {
-		return f.RunStatus == o.RunStatus && f.ExitCode == o.ExitCode
-	}
-	return *f.ExitCode == *o.ExitCode
+	return f.RunStatus == o.RunStatus && reflect.DeepEqual(f.ExitCode, o.ExitCode)
 }
 
 // finish answers POST /runs/{id}/finish. A repeated finish with the same rows succeeds: the
