@@ -114,7 +114,8 @@ func (s *Set) assignSeen(h *hierarchy, n *directory, seen []int) (left *director
 		return g.isTask() && g.r.Step == n.at.Step && slices.ContainsFunc(seen, func(pid int) bool { return slices.Contains(g.task.seen, pid) })
 	})
 	if g == nil {
-		if g = s.newGroup(n); g != nil {
+		g = s.newGroup(n)
+		if g != nil {
 			g.task.seen = slices.Clone(seen)
 			s.assign(h, n, g)
 		}
