@@ -12,8 +12,7 @@ import (
 	"github.com/resource-tracker/rt/slurm/layout"
 )
 
-// jobSource reads the cgroup of the surrounding Slurm job. The job outlives this process, so
-// its events are not used, and near its memory limit no snapshot is taken.
+// jobSource reads the cgroup of the surrounding Slurm job, which outlives this process.
 type jobSource struct {
 	*cgroup.Job
 	quit chan struct{}

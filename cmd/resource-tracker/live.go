@@ -22,8 +22,7 @@ type broadcast struct {
 	conns   *sockets.Reader // nil if the kernel does not support them
 }
 
-// openLive starts to listen. The workers are the job's tasks on this node in the scope of the
-// job, and otherwise the processes of the tree.
+// openLive starts to listen. The workers are the job's tasks here, or the tree's processes.
 func (t *tracking) openLive(s settings, warn func(error)) error {
 	listener, err := telemetry.Listen(context.Background(), *s.listen, os.Geteuid())
 	if err != nil {

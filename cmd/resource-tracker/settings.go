@@ -72,8 +72,7 @@ func newSettings(c *commandLine) (settings, error) {
 	return s, c.err
 }
 
-// chooseOutput decides where samples go without a flag: with a command in a Slurm job,
-// standard output is the job's, and stays clean.
+// chooseOutput keeps the standard output of a command in a Slurm job clean.
 func (s *settings) chooseOutput(c *commandLine) {
 	isSet := s.output != "" || s.spoolDir != "" || c.on("quiet")
 	if !isSet && len(s.command) > 0 && insideSlurm() {

@@ -75,8 +75,7 @@ func setNode(run *rt.Run) {
 	}
 }
 
-// track opens all that tracking needs. failed is called, on another goroutine, when a
-// sample cannot be written, warn for all that tracking can do without.
+// track opens all sources and sinks. failed is called when a sample cannot be written.
 func track(s settings, run rt.Run, failed, warn func(error)) (_ *tracking, err error) {
 	tracker.LimitMemory()
 	t := &tracking{run: run}

@@ -20,8 +20,7 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// recordTimeout is how long a command that has ended waits for its record: for the last
-// reading, and once more for the end of the spool. A disk that hangs costs no more.
+// recordTimeout limits the wait for the last reading, and that for the end of the spool.
 const recordTimeout = 5 * time.Second
 
 // stepLockTimeout limits the wait for the lock of the step.
@@ -83,8 +82,7 @@ func wrap(s settings) error {
 	return nil
 }
 
-// acquireStepLock takes the lock of the step if the command is one of its tasks and its
-// readings go to a spool. An error of the spool is reported later, when it is opened.
+// acquireStepLock takes the lock of the command's step. Errors of the spool come again later.
 func acquireStepLock(s settings) tracker.StepLock {
 	run, err := environ.FromTask(environ.NewEnv(os.Environ()), time.Time{})
 	if err != nil {

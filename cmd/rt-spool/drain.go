@@ -124,8 +124,7 @@ func overrideDrain(c *cli.Context, d *config.Drain) error {
 	return nil
 }
 
-// printDrained prints the warnings and errors of a drain, and on a terminal its result.
-// sacctNamed is whether the configuration names sacct: its error is then always printed.
+// printDrained prints problems. The error of a sacct that the configuration names is always one.
 func printDrained(c *cli.Context, d *delivery.Drained, sacctNamed bool) {
 	switch {
 	case d.AnotherRuns:

@@ -75,8 +75,7 @@ type machine struct {
 	cloud func(context.Context) rt.Host
 }
 
-// facts reads all sources. Facts that cannot be read are empty. An interrupted read is an
-// error: it must not replace better facts.
+// facts reads all sources. An interrupted read is an error: it must not replace better facts.
 func (m *machine) facts(ctx context.Context, now time.Time) (hostfacts.Cache, error) {
 	boot, err := host.BootID(m.roots.Proc)
 	if err != nil {

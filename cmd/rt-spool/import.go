@@ -20,8 +20,7 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// importer makes runs in a spool, of each file or of all files together. It returns the paths of
-// the new runs, next to an error too.
+// importer makes runs of each file or of all together, and returns their paths, with an error too.
 type importer struct {
 	format string
 	read   func(to importTarget, name string, r io.Reader) ([]string, error)

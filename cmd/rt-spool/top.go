@@ -37,8 +37,10 @@ func topCommand() *cli.Command {
 
 func runTop(c *cli.Context) error {
 	once := c.Bool("once")
+	isBoth := c.IsSet("connect") && c.IsSet("replay")
+	isFlag := c.IsSet("connect") || c.IsSet("replay")
 	switch {
-	case given(c) > 1:
+	case c.NArg() > 1, isBoth, isFlag && c.NArg() > 0:
 		return rtcli.Usage("top takes one JOB, or --replay FILE, or --connect ADDR; rt-spool ls shows what there is")
 	case c.Bool("json") && !once:
 		return rtcli.Usage("--json prints what --once does: give both")
@@ -69,17 +71,6 @@ func runTop(c *cli.Context) error {
 		return damagedFile(err)
 	}
 	return unreadable(f.Problems, len(f.Jobs)+len(f.Problems))
-}
-
-// given returns how many sources the command line names.
-func given(c *cli.Context) int {
-	n := c.NArg()
-	for _, flag := range []string{"connect", "replay"} {
-		if c.IsSet(flag) {
-			n++
-		}
-	}
-	return n
 }
 
 func onTerminal(c *cli.Context) bool {

@@ -258,16 +258,14 @@ func (l *lastReading) Put(s *rt.Snapshot) error {
 	return nil
 }
 
-// announcement reports "ready" to the Prolog as soon as the first snapshot is in the
-// spool, and then lowers the priority: the job does not wait any more.
+// announcement reports "ready" after the first snapshot, and then lowers the priority.
 type announcement struct {
 	prolog   *ready
 	job      *tracker.JobWatch
 	readings int
 }
 
-// shrinkAt is the reading after which a tracker begins to collect garbage and releases
-// memory. A short job has fewer, so that its Epilog does not wait for that.
+// shrinkAt is the reading after which garbage is collected; a short job has fewer.
 const shrinkAt = 10
 
 // Put implements collect.Sink.
@@ -285,8 +283,7 @@ func (a *announcement) Put(*rt.Snapshot) error {
 	return nil
 }
 
-// recoverFrom is deferred at the top of a goroutine: a panic ends what the goroutine was
-// doing and nothing else. What was read until then is committed.
+// recoverFrom is deferred at the top of a goroutine: a panic ends nothing else.
 func (t *jobTracker) recoverFrom(doing string) {
 	p := recover()
 	if p == nil {

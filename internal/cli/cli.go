@@ -20,8 +20,7 @@ import (
 // Width is how wide a line of help is at most, in characters.
 const Width = 80
 
-// Fold breaks text between its words into lines of at most Width characters, where no
-// word is longer. The first begins in the column first, the others in the column next.
+// Fold breaks text into lines of at most Width characters, from column first on, then next.
 func Fold(text string, first, next int) string {
 	var out strings.Builder
 	at := first
@@ -92,8 +91,7 @@ func Buffered(w io.Writer, write func(io.Writer) error) error {
 	return errors.Join(write(bw), bw.Flush())
 }
 
-// WriteFile replaces the file name by what write writes, completely or not at all. A
-// name that is no regular file, such as a terminal or a pipe, is written to directly.
+// WriteFile replaces a file completely or not at all, and writes to a terminal or pipe directly.
 func WriteFile(name string, write func(io.Writer) error) error {
 	if st, err := os.Stat(name); err == nil && !st.Mode().IsRegular() {
 		if st.IsDir() {
@@ -132,8 +130,7 @@ func withoutName(err error) error {
 	return err
 }
 
-// TerminalWidth returns how many characters fit into a line of w: 0 if w is no terminal,
-// and 80 if the terminal does not report its size.
+// TerminalWidth is 0 if w is no terminal, and 80 if the terminal does not report its size.
 func TerminalWidth(w io.Writer) int {
 	f, ok := w.(*os.File)
 	if !ok || !IsTerminal(f) {

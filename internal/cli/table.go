@@ -52,8 +52,7 @@ func (t *Table) Write(w io.Writer, width int) (dropped []string, err error) {
 	return dropped, tw.Flush()
 }
 
-// fit shortens the names in rows and leaves columns out, until the rest fits into
-// width. It returns the indices of the columns that stay and the heads of the others.
+// fit returns the indices of the columns that stay and the heads of the others.
 func (t *Table) fit(rows [][]string, width int) (shown []int, dropped []string) {
 	for i := range t.Columns {
 		shown = append(shown, i)

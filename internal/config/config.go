@@ -198,15 +198,6 @@ func Default() Config {
 	return c
 }
 
-// Keys returns every key of rt.toml as "section.key", in the order of Config.
-func Keys() []string {
-	var names []string
-	for _, k := range new(Config).keys() {
-		names = append(names, k.name)
-	}
-	return names
-}
-
 // key is one key of rt.toml.
 type key struct {
 	name  string // section.key

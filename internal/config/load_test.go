@@ -162,3 +162,12 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// Keys returns every key of rt.toml as "section.key", in the order of Config.
+func Keys() []string {
+	var names []string
+	for _, k := range new(Config).keys() {
+		names = append(names, k.name)
+	}
+	return names
+}

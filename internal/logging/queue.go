@@ -10,8 +10,7 @@ import (
 // maxQueued limits the messages that wait for a slow log.
 const maxQueued = 64
 
-// queue passes messages to one writer, in their order, without making callers wait: while
-// the log is slow, the oldest are dropped and counted.
+// queue makes no caller wait: while the log is slow, the oldest messages are dropped and counted.
 type queue struct {
 	write   func(message)
 	waiting chan message

@@ -18,10 +18,9 @@ type Retry struct {
 	Total          time.Duration // when to give up
 }
 
-// EndRun writes the end of a run's file. While the disk is full or another process holds
-// the file it retries for r.Total; what is not written by then is lost. run is called
-// before each attempt, warn when the attempts begin to fail and when one succeeds after
-// that.
+// EndRun writes the end of a run's file. While the disk is full or another process holds the
+// file it retries for r.Total. run is called before each attempt, warn when attempts begin to
+// fail and when one succeeds after that.
 func EndRun(w *spool.Writer, run func() rt.Run, r Retry, warn func(string)) error {
 	began := time.Now()
 	for pause, warned := r.First, false; ; pause = min(2*pause, r.Longest) {
@@ -46,8 +45,7 @@ func EndRun(w *spool.Writer, run func() rt.Run, r Retry, warn func(string)) erro
 	}
 }
 
-// Ended returns the run with its end: exit is what an Epilog or a wait status reports,
-// seen what the node recorded.
+// Ended returns the run with its end, from its exit and what the node recorded.
 func Ended(run rt.Run, exit rt.Exit, seen environ.Evidence) rt.Run {
 	run.Apply(environ.Decide(exit, seen))
 	run.State = rt.StateEnded
@@ -72,9 +70,8 @@ func AbsentFor(now, limit time.Time, grace time.Duration) time.Duration {
 	return max(limit.Sub(now), 0) + grace
 }
 
-// OOMKills is the sink that counts the processes which the kernel killed for their
-// memory: all of a step of srun, which begins with its tracker, and otherwise those of
-// the job since the first reading. Step must be set before the first Put.
+// OOMKills counts the processes which the kernel killed for their memory: all of a step of srun,
+// otherwise those of the job since the first reading. Step is set before the first Put.
 type OOMKills struct {
 	Step          string
 	first, newest atomic.Uint64

@@ -20,9 +20,8 @@ const (
 	flightFiles = 64
 )
 
-// FlightRecorder records a tracker's own cost and errors at each reading, to find out
-// later why it behaved as it did. It is the last sink, so that it measures what a reading
-// and its spooling took.
+// FlightRecorder records a tracker's own cost and errors at each reading. It is the last sink,
+// so that it measures what a reading and its spooling took.
 type FlightRecorder struct {
 	log     *ftdc.Log
 	ledger  collect.Ledger

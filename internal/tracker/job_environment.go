@@ -23,9 +23,8 @@ const (
 	batchFor   = time.Minute      // a job that has no batch script by then has none
 )
 
-// JobEnvironment completes a Run from the environment of the job's own processes, which
-// has what Slurm passes to no hook (the job's name, its array ids), and finds the job's
-// batch script.
+// JobEnvironment completes a Run from the environment of the job's processes, which has what
+// no hook has (the job's name, its array ids), and finds the batch script.
 type JobEnvironment struct {
 	job     *JobWatch
 	changed func(rt.Run) error

@@ -44,9 +44,8 @@ type JobWatch struct {
 	job *cgroup.Job
 }
 
-// WatchJob watches for the job's cgroup in all places that Slurm may use. procRoot is
-// where procfs is mounted. warn receives, on another goroutine, an error that ends the
-// events.
+// WatchJob watches for the job's cgroup in all places that Slurm may use. procRoot is the mount
+// of procfs. warn receives, on another goroutine, an error that ends the events.
 func WatchJob(run *rt.Run, procRoot string, warn func(error)) (*JobWatch, error) {
 	mounts, err := cgroupfs.ReadMounts(procRoot)
 	if err != nil {
@@ -71,8 +70,7 @@ func newJobWatch(procRoot string, warn func(error)) *JobWatch {
 	}
 }
 
-// UseTrees lists the processes of a job without a cgroup by these trees. It must be
-// called before the first reading.
+// UseTrees lists the processes of a job without a cgroup. It comes before the first reading.
 func (w *JobWatch) UseTrees(trees *ProcessTrees) {
 	trees.stepBegun = w.noteStep
 	w.trees = trees
@@ -122,8 +120,7 @@ func (w *JobWatch) noteStep() {
 	}
 }
 
-// pump passes a job's events on. The watcher has taken the reading of a step's end
-// itself, so that waiting here loses nothing.
+// pump passes events on. It may wait: the watcher takes the reading of a step's end itself.
 func (w *JobWatch) pump(job *cgroup.Job) {
 	defer recovery.Handle(w.warn)
 	for {
@@ -225,9 +222,8 @@ const (
 	searchMax   = 5 * time.Minute
 )
 
-// Search looks for the cgroup of the job's own slurmstepd, until it appears in one of
-// the known places or ctx is done: a site may configure a layout that this program does
-// not know. run returns the current Run, note receives what went wrong.
+// Search looks for the cgroup of the job's own slurmstepd, in a layout that this program does not
+// know, until it appears or ctx is done. run returns the current Run, note receives errors.
 func (w *JobWatch) Search(ctx context.Context, run func() rt.Run, note func(rt.Event)) {
 	for pause := searchAfter; ; pause = min(2*pause, searchMax) {
 		select {

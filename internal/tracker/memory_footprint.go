@@ -23,9 +23,8 @@ func LimitMemory() {
 	debug.SetMemoryLimit(math.MaxInt64) // near a limit the collector would run all the time
 }
 
-// DeferGC uses two processors, one for the thread of the last readings, and collects no
-// garbage before LimitMemory: the Prolog waits for a tracker's start, and an Epilog may
-// follow at once. A heap of 64 MiB, ten times that of a start, is collected all the same.
+// DeferGC uses two processors and collects no garbage up to a heap of 64 MiB, ten times that of a
+// start, before LimitMemory: the Prolog waits for the start, and an Epilog may follow at once.
 func DeferGC() {
 	const maxHeap = 64 << 20 // bytes
 	runtime.GOMAXPROCS(2)
@@ -33,9 +32,8 @@ func DeferGC() {
 	debug.SetMemoryLimit(maxHeap)
 }
 
-// ReleaseMemory returns to the kernel what only the start has used: garbage, and the
-// mapped pages of the program's file, of its libraries too if they are not used any
-// more. Pages that are needed again come back from the page cache.
+// ReleaseMemory returns garbage to the kernel, and the mapped pages of the program's file, or
+// of its libraries too. Pages that are needed again come back from the page cache.
 func ReleaseMemory(libraries bool) {
 	debug.FreeOSMemory() // first, because it reads much of the program
 	only := ""
@@ -111,8 +109,7 @@ func LowerPriority(except int) {
 // long. rt-prolog has set RLIMIT_NICE to permit it.
 func RaisePriority() { setNice(0, 0) }
 
-// raiseThread is RaisePriority for the thread that takes a job's last readings, where it
-// began after LowerPriority: that of a cgroup which JobWatch.Search has found.
+// raiseThread does so for a job's thread that began later, in a cgroup that Search has found.
 func raiseThread(thread int) {
 	const zero = 20 // what getpriority(2) returns in the kernel for nice value 0
 	if p, err := syscall.Getpriority(syscall.PRIO_PROCESS, thread); err == nil && p < zero {

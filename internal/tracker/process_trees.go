@@ -10,10 +10,9 @@ import (
 	"github.com/resource-tracker/rt/collect/proc"
 )
 
-// ProcessTrees replaces the cgroup of a job that has none (proctrack/linuxproc): it
-// reads the processes below each slurmstepd of the job. The figures include the CPU
-// time of slurmstepd. They lack what a step used between the last reading and its end,
-// and every process that has left its parents.
+// ProcessTrees replaces the cgroup of a job that has none (proctrack/linuxproc) by the processes
+// below each slurmstepd, with its CPU time. The figures lack what a step used after the last
+// reading, and every process that has left its parents.
 type ProcessTrees struct {
 	fs        proc.FS
 	all       *proc.Processes // of the node, read before
@@ -39,9 +38,8 @@ type stepTree struct {
 	last [2]uint64
 }
 
-// NewProcessTrees returns the source. all lists the node's processes and is read before
-// it; find selects the job's slurmstepds among pids; note receives an event when the job
-// turns out to have no cgroup.
+// NewProcessTrees returns the source. all is read before it; find selects the job's slurmstepds
+// among pids; note receives an event when the job turns out to have no cgroup.
 func NewProcessTrees(fs proc.FS, all *proc.Processes, find func(pids []int) []int, note func(rt.Event)) *ProcessTrees {
 	return &ProcessTrees{fs: fs, all: all, newest: proc.NewLastPID(fs), find: find, note: note, met: make(chan struct{})}
 }
@@ -151,8 +149,7 @@ func (j *ProcessTrees) checkCgroup(s *rt.Snapshot) {
 		Detail: "the job has slurmstepds and no cgroup (proctrack/linuxproc): its figures are those of the processes below the slurmstepds, these included, without what a step used between the last reading and its end"})
 }
 
-// PIDs appends the processes of the newest reading to dst; none while the job may still
-// get a cgroup, which does not contain the slurmstepds.
+// PIDs appends the processes of the newest reading to dst; none while a cgroup may come.
 func (j *ProcessTrees) PIDs(dst []int) []int {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -106,9 +106,8 @@ func (NoGPUs) Read(s *rt.Snapshot) error {
 // maxWaiting is how many lines wait for their reader: ten minutes of samples.
 const maxWaiting = 600
 
-// SampleWriter writes the lines of samples on a goroutine of its own: a slow or stopped
-// reader delays nothing else. Each line is one write(2), so that no reader gets half of
-// one (section 12).
+// SampleWriter writes lines on a goroutine of its own: a slow or stopped reader delays nothing
+// else. Each line is one write(2), so that no reader gets half of one (section 12).
 type SampleWriter struct {
 	to     io.WriteCloser
 	name   string      // of to, for messages
@@ -124,8 +123,7 @@ type SampleWriter struct {
 	done    chan struct{} // closed when all is written, or broken
 }
 
-// NewSampleWriter starts the writer, which closes to at its end. name is that of to;
-// failed is called once, on another goroutine, when a line cannot be written.
+// NewSampleWriter starts the writer, which closes to. failed is called once, on another goroutine.
 func NewSampleWriter(to io.WriteCloser, name string, failed func(error)) *SampleWriter {
 	w := &SampleWriter{to: to, name: name, failed: failed, done: make(chan struct{})}
 	w.changed.L = &w.mu
@@ -212,8 +210,7 @@ func (w *SampleWriter) Stop() {
 	w.changed.Signal()
 }
 
-// Wait stops the writer and waits until all is written, or ctx is done. The error says
-// how many lines the reader did not take in time.
+// Wait stops the writer and waits until all is written or ctx is done; the error has the rest.
 func (w *SampleWriter) Wait(ctx context.Context) error {
 	w.Stop()
 	select {

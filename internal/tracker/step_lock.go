@@ -16,9 +16,8 @@ import (
 	"github.com/resource-tracker/rt/slurm/environ"
 )
 
-// StepLock is the right to track a step of a job on this node: of the tasks that
-// "srun -n 64 resource-tracker -- command" starts there, one tracks. The kernel releases
-// it with the process.
+// StepLock is the right to track a step on this node: of the tasks of one srun, one tracks. The
+// kernel releases it with the process.
 type StepLock struct {
 	file *os.File // nil for none
 	lost bool     // another process has it

@@ -15,9 +15,8 @@ import (
 // attemptSlack limits the difference of Slurm's clock, which has whole seconds, and the node's.
 const attemptSlack = 30 * time.Second
 
-// Describes reports whether the account is that of the run: of the same job of the same
-// cluster, and of an attempt during which the run began. A requeued job has an account for
-// each attempt, and Slurm reuses ids.
+// Describes reports whether the account is that of the run: of its job and cluster, and of the
+// attempt during which it began. A requeued job has several accounts, and ids are reused.
 func (a *Account) Describes(run *rt.Run) bool {
 	id, ok := run.JobID.Get()
 	if a.Cluster != "" && run.Cluster != "" && !strings.EqualFold(a.Cluster, run.Cluster) {
@@ -29,10 +28,9 @@ func (a *Account) Describes(run *rt.Run) bool {
 	return a.End.IsZero() || run.Start.Before(a.End.Add(time.Second))
 }
 
-// Merge adds the account to its run, see Describes, and reports whether that changed the
-// run. Names and ids of the run stay. The outcome is that of the account: only accounting
-// distinguishes cancelled, time limit and a lost node, and it has the end of a job without
-// a tracker.
+// Merge adds the account to its run and reports whether that changed the run. Names and ids of
+// the run stay. The outcome is the account's: only accounting distinguishes cancelled, time
+// limit and a lost node, and it has the end of a job without a tracker.
 func (a *Account) Merge(run *rt.Run) bool {
 	before := *run
 	slurm.Update(run, func(run *rt.Run) {

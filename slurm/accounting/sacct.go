@@ -52,8 +52,7 @@ const sacctUseFields = "Cluster,JobIDRaw,State,Start,TotalCPU,UserCPU,SystemCPU,
 // ParseSacct, and has one line for each attempt.
 func SacctArgs(jobs []uint64) []string { return sacctArgs(jobs, sacctFields, "--allocations") }
 
-// SacctUseArgs returns those of a second call, for what the jobs have used. Its output may
-// be long: a job can have any number of steps.
+// SacctUseArgs returns those of a second call, for what the jobs' steps have used.
 func SacctUseArgs(jobs []uint64) []string { return sacctArgs(jobs, sacctUseFields, "--noconvert") }
 
 func sacctArgs(jobs []uint64, fields, option string) []string {
@@ -64,11 +63,10 @@ func sacctArgs(jobs []uint64, fields, option string) []string {
 	return []string{"--parsable2", option, "--allusers", "--duplicates", "--format=" + fields, "--jobs=" + strings.Join(ids, ",")}
 }
 
-// ParseSacct parses the output of sacct --parsable2 with its header: any fields in any
-// order, with JobIDRaw and State. The lines of steps follow that of their job; only their
-// memory is used. Times are seconds since the epoch or, if SLURM_TIME_FORMAT was not set,
-// local times in loc. A malformed line is an error. The accounts of the other lines are
-// returned with the error.
+// ParseSacct parses the output of sacct --parsable2 with its header: any fields in any order,
+// with JobIDRaw and State. Of the lines of steps, after that of their job, only the memory is
+// used. Times are seconds since the epoch, or local times in loc. The error has the malformed
+// lines, and the accounts are those of the other lines.
 func ParseSacct(output string, loc *time.Location) ([]Account, error) {
 	var header []string
 	var accounts []Account

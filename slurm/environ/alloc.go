@@ -88,9 +88,8 @@ const maxHostName = 256
 
 var errHostList = errors.New("not a host list such as n[1-3,5] or rack[1-2]node[01-16]")
 
-// ExpandHosts returns the names of a host list in its order. A list has names such as
-// n[1-2,5], separated by commas. A range can be padded with zeros. A name can have
-// several brackets; the last one varies fastest.
+// ExpandHosts returns the names of a host list, such as n[1-2,05],m, in its order. A range can be
+// padded with zeros. A name can have several brackets; the last one varies fastest.
 func ExpandHosts(list string) ([]string, error) {
 	var hosts []string
 	for rest := list; rest != ""; {

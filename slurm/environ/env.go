@@ -17,8 +17,7 @@ import (
 	"github.com/resource-tracker/rt/slurm"
 )
 
-// Env is an environment: values by name. The first of two entries with one name counts,
-// as in getenv(3).
+// Env has the values by name: the first of two entries counts, as in getenv(3).
 type Env map[string]string
 
 // NewEnv parses an environment in the form of os.Environ: NAME=value.
@@ -59,10 +58,9 @@ func Parse(text []byte) Env {
 	return NewEnv(strings.Split(string(text), "\x00"))
 }
 
-// Text returns the first of the named variables that has a printable value. A value that
-// is too long, is not UTF-8 or has control characters counts as unset, because users
-// choose some of the values, and logs and databases show them. So does "(null)", which
-// Slurm writes where it has no value.
+// Text returns the first of the named variables that has a value. One that is too long or not
+// printable counts as unset, because users choose some, and logs and databases show them. So
+// does "(null)", which Slurm writes for no value.
 func (e Env) Text(names ...string) string {
 	for _, name := range names {
 		if v := e[name]; v != "(null)" && slurm.Printable(v, slurm.MaxValue) {
@@ -97,8 +95,7 @@ func (e Env) Time(name string) time.Time {
 // maxTaskValue limits a value of a task's environment, in bytes: the user writes it.
 const maxTaskValue = 256
 
-// taskNames are the variables that are used from a job's process, with the TRACKER_* of
-// section 9.3 and the numbered ones of heterogeneous jobs.
+// taskNames are used from a job's process, with TRACKER_* and those of heterogeneous jobs.
 var taskNames = []string{
 	"SLURM_JOB_ID", "SLURM_JOBID", "SLURM_STEP_ID", "SLURM_STEPID",
 	"SLURM_JOB_NAME", "SLURM_JOB_QOS", "SLURM_JOB_RESERVATION",

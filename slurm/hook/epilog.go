@@ -79,9 +79,8 @@ func (h *Hook) stop(job uint64, node string, note Note, exit rt.Exit, deadline t
 // maxStale limits the files that one Epilog checks, because the node waits for it.
 const maxStale = 64
 
-// removeStale removes the notes and exits that are no longer needed: those of runs that
-// their trackers, or rt-spool drain, have closed since their own Epilogs. A run that is
-// not closed has its lock next to its spool file. The files of this Epilog's job stay.
+// removeStale removes the notes and exits of other jobs if their runs are closed: a run that is
+// not closed has its lock next to its spool file.
 func (h *Hook) removeStale(job uint64, node string) error {
 	files, err := os.ReadDir(h.State.Dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {

@@ -150,10 +150,9 @@ type Hook struct {
 	attempt atomic.Pointer[attempt] // of the Prolog, while it runs
 }
 
-// GaveUp counts a Prolog that the caller no longer waits for as a failure. It returns the
-// cause, and adds how long Prologs start no tracker if this failure decides that. Prolog
-// may still be running: its own result no longer counts. For an Epilog GaveUp returns only
-// the cause.
+// GaveUp counts a Prolog that the caller no longer waits for as a failure, and returns the cause
+// with how long Prologs start no tracker if this failure decides that. A later result of the
+// Prolog does not count. For an Epilog GaveUp returns only the cause.
 func (h *Hook) GaveUp(cause error) error {
 	if a := h.attempt.Load(); a != nil {
 		return a.failed(cause)

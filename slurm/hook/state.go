@@ -55,8 +55,7 @@ func (s State) writeNote(job uint64, node string, n Note) error {
 	return writeJSON(s.path(job, node, "json"), n, 0o600)
 }
 
-// leftExit is the file of an exit. RunID is Note.RunID: the exit of a requeued job's next
-// attempt does not apply to this one.
+// leftExit is an exit with Note.RunID: that of a job's next attempt does not apply to this one.
 type leftExit struct {
 	rt.Exit
 	RunID string `json:"run_id,omitempty"`
@@ -216,8 +215,7 @@ func awaitRelease(path string, deadline time.Time) {
 	}
 }
 
-// tryLock returns nil and no error if another process holds the lock. The holder removes
-// the file, so a lock counts only if the path still leads to the locked file.
+// tryLock is nil without an error if another process holds the lock, or has removed its file.
 func tryLock(path string) (*hookLock, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

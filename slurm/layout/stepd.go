@@ -107,8 +107,7 @@ func isStepdOf(cmdline []byte, id uint64, leader rt.Opt[uint64]) bool {
 	return job == strconv.FormatUint(id, 10)
 }
 
-// jobDirs returns the job's directories according to /proc/<pid>/cgroup of a process in
-// one of its steps. It refuses the directories of another job and of another node's slurmd.
+// jobDirs refuses the directories of another job and of another node's slurmd.
 func jobDirs(text []byte, id uint64, node string, mounts cgroupfs.Mounts) (cgroupfs.Candidate, bool) {
 	dirs := make(map[string]string)
 	for rest := string(text); rest != ""; {
