@@ -56,55 +56,95 @@ func parseCPUAcctStat(b []byte, r *rt.JobReading) {
 	set(&r.CPUSystem, "system")
 }
 
-// parseMemoryStat parses the v2 file memory.stat: bytes, and counts of faults.
-func parseMemoryStat(b []byte, r *rt.JobReading) {
-	memoryStatV2(b, r)
-	setSum(&r.Active, b, "active_anon", "active_file")
-	setSum(&r.Inactive, b, "inactive_anon", "inactive_file")
+// halves adds two values, neither of which is of use alone.
+type halves struct {
+	sum  uint64
+	seen int
 }
 
-var memoryStatV2 = keyed(map[string]figure{
-	"anon":             func(r *rt.JobReading) *rt.Opt[uint64] { return &r.Anon },
-	"file":             func(r *rt.JobReading) *rt.Opt[uint64] { return &r.File },
-	"kernel":           func(r *rt.JobReading) *rt.Opt[uint64] { return &r.Kernel },
-	"shmem":            func(r *rt.JobReading) *rt.Opt[uint64] { return &r.Shmem },
-	"slab_reclaimable": func(r *rt.JobReading) *rt.Opt[uint64] { return &r.SlabReclaimable },
-	"pgfault":          func(r *rt.JobReading) *rt.Opt[uint64] { return &r.PageFaults },
-	"pgmajfault":       func(r *rt.JobReading) *rt.Opt[uint64] { return &r.MajorFaults },
-})
+func (h *halves) add(v uint64) { h.sum += v; h.seen++ }
 
-// setSum sets a figure to the sum of two values, neither of which is of use alone.
-func setSum(o *rt.Opt[uint64], b []byte, first, second string) {
-	x, ok1 := ParseKey(b, first)
-	y, ok2 := ParseKey(b, second)
-	if ok1 && ok2 {
-		o.Set(x + y)
+func (h *halves) store(o *rt.Opt[uint64]) {
+	if h.seen == 2 {
+		o.Set(h.sum)
 	}
+}
+
+// parseMemoryStat parses the v2 file memory.stat: bytes, and counts of faults.
+func parseMemoryStat(b []byte, r *rt.JobReading) {
+	var active, inactive halves
+	for len(b) > 0 {
+		key, v, ok, rest := procfile.Pair(b)
+		b = rest
+		if !ok {
+			continue
+		}
+		switch string(key) {
+		case "anon":
+			r.Anon.Set(v)
+		case "file":
+			r.File.Set(v)
+		case "kernel":
+			r.Kernel.Set(v)
+		case "shmem":
+			r.Shmem.Set(v)
+		case "slab_reclaimable":
+			r.SlabReclaimable.Set(v)
+		case "active_anon", "active_file":
+			active.add(v)
+		case "inactive_anon", "inactive_file":
+			inactive.add(v)
+		case "pgfault":
+			r.PageFaults.Set(v)
+		case "pgmajfault":
+			r.MajorFaults.Set(v)
+		}
+	}
+	active.store(&r.Active)
+	inactive.store(&r.Inactive)
+}
+
+// parseMemoryStatV1 parses the v1 file memory.stat. Its total_ lines count for the whole
+// tree: bytes, and counts of faults.
+func parseMemoryStatV1(b []byte, r *rt.JobReading) {
+	var active, inactive halves
+	for len(b) > 0 {
+		key, v, ok, rest := procfile.Pair(b)
+		b = rest
+		if !ok {
+			continue
+		}
+		switch string(key) {
+		case "total_rss":
+			r.Anon.Set(v)
+		case "total_cache":
+			r.File.Set(v)
+		case "total_shmem":
+			r.Shmem.Set(v)
+		case "total_swap":
+			r.Swap.Set(v)
+		case "total_active_anon", "total_active_file":
+			active.add(v)
+		case "total_inactive_anon", "total_inactive_file":
+			inactive.add(v)
+		case "total_pgfault":
+			r.PageFaults.Set(v)
+		case "total_pgmajfault":
+			r.MajorFaults.Set(v)
+		case "hierarchical_memory_limit":
+			if v >= unlimitedV1 {
+				v = rt.Unlimited
+			}
+			r.MemLimit.Set(v)
+		}
+	}
+	active.store(&r.Active)
+	inactive.store(&r.Inactive)
 }
 
 // unlimitedV1 is the lowest v1 limit that means "no limit", which is the largest
 // multiple of the page size below 2^63.
 const unlimitedV1 = 1 << 62
-
-// parseMemoryStatV1 parses the v1 file memory.stat: total_ is that of the whole tree.
-func parseMemoryStatV1(b []byte, r *rt.JobReading) {
-	memoryStatV1(b, r)
-	setSum(&r.Active, b, "total_active_anon", "total_active_file")
-	setSum(&r.Inactive, b, "total_inactive_anon", "total_inactive_file")
-	if r.MemLimit.Or(0) >= unlimitedV1 {
-		r.MemLimit.Set(rt.Unlimited)
-	}
-}
-
-var memoryStatV1 = keyed(map[string]figure{
-	"total_rss":                 func(r *rt.JobReading) *rt.Opt[uint64] { return &r.Anon },
-	"total_cache":               func(r *rt.JobReading) *rt.Opt[uint64] { return &r.File },
-	"total_shmem":               func(r *rt.JobReading) *rt.Opt[uint64] { return &r.Shmem },
-	"total_swap":                func(r *rt.JobReading) *rt.Opt[uint64] { return &r.Swap },
-	"total_pgfault":             func(r *rt.JobReading) *rt.Opt[uint64] { return &r.PageFaults },
-	"total_pgmajfault":          func(r *rt.JobReading) *rt.Opt[uint64] { return &r.MajorFaults },
-	"hierarchical_memory_limit": func(r *rt.JobReading) *rt.Opt[uint64] { return &r.MemLimit },
-})
 
 // parseMemoryEvents parses the v2 file memory.events, which counts for the whole tree.
 var parseMemoryEvents = keyed(map[string]figure{
