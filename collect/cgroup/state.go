@@ -34,18 +34,28 @@ type state struct {
 	buf      procfile.Buffer
 	toReopen int // readings that still open missing files
 	readings
-	cpuset      cpusetLog
-	processes   procfile.File // the v2 file cgroup.events of the job
-	isPopulated bool          // what it had last
+	cpuset cpusetLog
+	population
 
 	phase     rt.JobPhase
-	wasFound  atomic.Bool   // the job's cgroup existed once; read without the lock
-	settle    time.Duration // Options.Settle
-	settleBy  time.Time     // when JobAppeared waits no longer; zero while there is nothing to wait for
-	deadline  time.Time     // of the watcher's next wait; zero is none
-	isBlind   bool          // a directory could not be watched: all are compared from time to time
-	hasNewDir bool          // a directory was made since StepBegins was called
+	wasFound  atomic.Bool // the job's cgroup existed once; read without the lock
+	timing                // of the watcher
+	isBlind   bool        // a directory could not be watched: all are compared from time to time
+	hasNewDir bool        // a directory was made since StepBegins was called
 	out       []collect.JobEvent
+}
+
+// population says whether the job has processes (v2).
+type population struct {
+	processes   procfile.File // cgroup.events of the job
+	isPopulated bool          // what it had last
+}
+
+// timing is when the watcher looks without an event.
+type timing struct {
+	settle   time.Duration // Options.Settle
+	settleBy time.Time     // when JobAppeared waits no longer; zero while there is nothing to wait for
+	deadline time.Time     // of the watcher's next wait; zero is none
 }
 
 // ledger is what happened and what failed.

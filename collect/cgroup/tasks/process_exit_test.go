@@ -154,16 +154,16 @@ func TestTasksSettle(t *testing.T) {
 	f := newFixture(t, "cpuacct", "memory")
 	f.join("cpuacct", 1, 7)
 	g := f.task(1)
-	if f.set.isSettled(g) {
+	if f.set.isSettled(g, f.set.Len()) {
 		t.Error("a task of one hierarchy is reported")
 	}
 	f.join("memory", 0, 7)
 	f.set.Settle = time.Hour
-	if f.set.isSettled(g) || g.r.Task != rt.Some[uint64](0) {
+	if f.set.isSettled(g, f.set.Len()) || g.r.Task != rt.Some[uint64](0) {
 		t.Errorf("task %v is reported at once", g.r.Task)
 	}
 	f.set.Settle = 0
-	if !f.set.isSettled(g) {
+	if !f.set.isSettled(g, f.set.Len()) {
 		t.Error("it is not reported later")
 	}
 }

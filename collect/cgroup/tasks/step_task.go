@@ -82,19 +82,16 @@ type Poller interface {
 // Set has the steps and tasks of a job.
 type Set struct {
 	Hierarchies
+	taskNumbers
 	host    Host
 	log     Log
 	pidfds  pidfds
 	stacked counters.Majors
-	version int           // of the cgroup interface; 0 before a directory was entered
-	Settle  time.Duration // how long tasks are awaited, see settleTime
 
 	groups []*Group // those that exist
 	listed []*Group // those of one reading
 	ended  []rt.StepReading
 	skip   bool // leave the steps and tasks out
-
-	reported []taskNumber // v1: of the tasks that were reported
 
 	limitLogged bool          // too many groups: this is in the log
 	part        rt.JobReading // scratch of a group's reading
@@ -102,7 +99,7 @@ type Set struct {
 
 // NewSet returns the Set of a job without directories. Files are read into buf.
 func NewSet(host Host, log Log, poller Poller, stacked counters.Majors, buf *procfile.Buffer) *Set {
-	return &Set{Hierarchies: Hierarchies{buf: buf}, host: host, log: log, pidfds: pidfds{poller: poller}, stacked: stacked, Settle: settleTime}
+	return &Set{Hierarchies: Hierarchies{buf: buf}, host: host, log: log, pidfds: pidfds{poller: poller}, stacked: stacked, taskNumbers: taskNumbers{Settle: settleTime}}
 }
 
 // Close closes all files.
@@ -294,7 +291,7 @@ func (s *Set) EndGroups() {
 		return true
 	})
 	if len(s.groups) < before {
-		s.forgetNumbers()
+		s.forgetNumbers(s.groups)
 	}
 }
 
@@ -306,7 +303,7 @@ func (s *Set) List() []*Group {
 
 // ReadGroup appends the reading of a step or task of List to snap.
 func (s *Set) ReadGroup(g *Group, snap *rt.Snapshot) {
-	if g.r.Ended || s.skip || !s.isSettled(g) {
+	if g.r.Ended || s.skip || !s.isSettled(g, s.Len()) {
 		return
 	}
 	s.setReported(g)

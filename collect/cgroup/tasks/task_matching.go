@@ -133,15 +133,11 @@ func (s *Set) assignSeen(h *hierarchy, n *directory, seen []int) (left *director
 	return left
 }
 
-// isReportable says whether g is reported separately: all of its directories are known, and
-// no other task of its step was reported under its number. A group that was reported once is
-// always reported.
-func (s *Set) isReportable(g *Group) bool {
-	if s.version == 2 || !g.isTask() || g.isReported {
-		return true
-	}
-	isMatched := g.step == nil || len(g.task.matchedIn) == len(g.step.all.tasksIn)
-	return isMatched && !slices.Contains(s.reported, g.number())
+// taskNumbers says under which numbers tasks are reported.
+type taskNumbers struct {
+	version  int           // of the cgroup interface; 0 before a directory was entered
+	Settle   time.Duration // how long tasks are awaited, see settleTime
+	reported []taskNumber  // v1: of the tasks that were reported
 }
 
 // taskNumber is the number under which a task was reported.
@@ -152,27 +148,39 @@ type taskNumber struct {
 
 func (g *Group) number() taskNumber { return taskNumber{g.r.Step, g.r.Task.Or(0)} }
 
+// isReportable says whether g is reported separately: all of its directories are known, and
+// no other task of its step was reported under its number. A group that was reported once is
+// always reported.
+func (t *taskNumbers) isReportable(g *Group) bool {
+	if t.version == 2 || !g.isTask() || g.isReported {
+		return true
+	}
+	isMatched := g.step == nil || len(g.task.matchedIn) == len(g.step.all.tasksIn)
+	return isMatched && !slices.Contains(t.reported, g.number())
+}
+
+// isSettled says whether g, a group of a job with this number of hierarchies, may be
+// reported under its number.
+func (t *taskNumbers) isSettled(g *Group, hierarchies int) bool {
+	if g.isReported || !g.isTask() {
+		return true
+	}
+	isNew := t.version == 1 && hierarchies > 1 && g.step != nil && time.Since(g.step.all.lastTaskMade) < t.Settle
+	return !isNew && t.isReportable(g)
+}
+
 // setReported records that g is reported, and its number, which stays.
-func (s *Set) setReported(g *Group) {
-	isNewTask := s.version == 1 && g.isTask() && !g.isReported
+func (t *taskNumbers) setReported(g *Group) {
+	isNewTask := t.version == 1 && g.isTask() && !g.isReported
 	if isNewTask {
-		s.reported = append(s.reported, g.number())
+		t.reported = append(t.reported, g.number())
 	}
 	g.isReported = true
 }
 
-// forgetNumbers forgets those of steps that have ended with all of their tasks.
-func (s *Set) forgetNumbers() {
-	s.reported = slices.DeleteFunc(s.reported, func(n taskNumber) bool {
-		return !slices.ContainsFunc(s.groups, func(g *Group) bool { return g.r.Step == n.step })
+// forgetNumbers forgets those of steps that have ended with all of their tasks: no group is left.
+func (t *taskNumbers) forgetNumbers(groups []*Group) {
+	t.reported = slices.DeleteFunc(t.reported, func(n taskNumber) bool {
+		return !slices.ContainsFunc(groups, func(g *Group) bool { return g.r.Step == n.step })
 	})
-}
-
-// isSettled says whether g may be reported under its number.
-func (s *Set) isSettled(g *Group) bool {
-	if g.isReported || !g.isTask() {
-		return true
-	}
-	isNew := s.version == 1 && s.Len() > 1 && g.step != nil && time.Since(g.step.all.lastTaskMade) < s.Settle
-	return !isNew && s.isReportable(g)
 }
