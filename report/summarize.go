@@ -179,19 +179,6 @@ func (r *reading) elapsed() rt.Opt[float64] {
 	return rt.None[float64]()
 }
 
-// split scales user and system time so that they add up to the used time. Cgroup v1 samples
-// them by tick, which is inexact, but counts the sum exactly. For v2 the kernel does the
-// same.
-func (c *CPU) split() {
-	used, ok1 := c.UsedSecs.Get()
-	user, ok2 := c.UserSecs.Get()
-	system, ok3 := c.SystemSecs.Get()
-	if sum := user + system; ok1 && ok2 && ok3 && sum > 0 {
-		c.UserSecs.Set(used * user / sum)
-		c.SystemSecs.Set(used * system / sum)
-	}
-}
-
 func (r *reading) cpu(s *Summary, used *usage, points []point) CPU {
 	unit := 1e-6 // microseconds
 	if s.Scope != ScopeJob {
@@ -201,7 +188,6 @@ func (r *reading) cpu(s *Summary, used *usage, points []point) CPU {
 		UsedSecs: used.cpu.scaled(unit), UserSecs: used.user.scaled(unit), SystemSecs: used.system.scaled(unit),
 		ThrottledSecs: used.throttled.scaled(unit), StepdSecs: used.stepd.scaled(unit), Cores: r.run.AllocCPUs, CoresOf: "allocation",
 	}
-	c.split()
 	if !c.Cores.Valid() || s.Scope == ScopeNode {
 		c.Cores, c.CoresOf = r.onlineCPUs, "node"
 	}

@@ -62,6 +62,8 @@ func (s *state) ReadJob() {
 	s.files.Read(r, &s.buf)
 	s.tasks.Read(r)
 	r.CarryOver(&s.last, lasting)
+	cpu := counters.CPUFigures{Usage: &r.CPUUsage, User: &r.CPUUser, System: &r.CPUSystem}
+	cpu.Balance(counters.CPUTimeOf(s.last.CPUUsage, s.last.CPUUser, s.last.CPUSystem))
 	s.last = *r
 	if e, ok := s.pressure.LogKills(r, s.tasks.NewKills); ok {
 		s.Note(e)

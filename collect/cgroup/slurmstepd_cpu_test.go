@@ -60,7 +60,7 @@ func (s *shareJob) want(what string, own, stepd uint64) {
 	if got.CPUUsage != some(own) || got.StepdCPUUsage != some(stepd) {
 		s.t.Errorf("%s: the job's %v and slurmstepd's %v, want %d and %d", what, got.CPUUsage, got.StepdCPUUsage, own, stepd)
 	}
-	if user, system := got.CPUUser.Or(0), got.CPUSystem.Or(0); user+system > own {
+	if user, system := got.CPUUser.Or(0), got.CPUSystem.Or(0); user+system != own {
 		s.t.Errorf("%s: user %d and system %d of %d", what, user, system, own)
 	}
 }

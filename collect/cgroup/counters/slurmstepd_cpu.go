@@ -224,36 +224,6 @@ func (h *slurmstepdCPU) splitUnexplained(total, own, daemon CPUTime, cpu *procfi
 	h.unexplained = total.Minus(known).Minus(h.unread)
 }
 
-// CPUTime is CPU time in microseconds: all of it, in user mode, in the kernel.
-type CPUTime struct{ Usage, User, System int64 }
-
-// Plus returns t + o.
-func (t CPUTime) Plus(o CPUTime) CPUTime {
-	return CPUTime{t.Usage + o.Usage, t.User + o.User, t.System + o.System}
-}
-
-// Minus returns t - o.
-func (t CPUTime) Minus(o CPUTime) CPUTime {
-	return CPUTime{t.Usage - o.Usage, t.User - o.User, t.System - o.System}
-}
-
-// most returns the greater value of each field.
-func (t CPUTime) most(o CPUTime) CPUTime {
-	return CPUTime{max(t.Usage, o.Usage), max(t.User, o.User), max(t.System, o.System)}
-}
-
-// clamped returns t without negative values, and with User + System no greater than Usage.
-func (t CPUTime) clamped() CPUTime {
-	usage := max(t.Usage, 0)
-	user := min(max(t.User, 0), usage)
-	return CPUTime{usage, user, min(max(t.System, 0), usage-user)}
-}
-
-// CPUTimeOf returns the CPU time of a reading; absent values are zero.
-func CPUTimeOf(usage, user, system rt.Opt[uint64]) CPUTime {
-	return CPUTime{int64(usage.Or(0)), int64(user.Or(0)), int64(system.Or(0))}
-}
-
 // readCPUTime reads a v2 file cpu.stat.
 func readCPUTime(f *procfile.File, buf *procfile.Buffer) (t CPUTime, ok bool) {
 	b, _ := Read(f, buf)

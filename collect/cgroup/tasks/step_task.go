@@ -240,7 +240,7 @@ func (s *Set) Leave(root, path string) {
 // read reads g. The counters and peaks of removed files keep their values. If nothing can
 // be read, all values are kept. It returns false if the CPU time cannot be read.
 func (s *Set) read(g *Group) bool {
-	now, r := &s.part, &g.r
+	now, r, last := &s.part, &g.r, usageOf(&g.r)
 	*now = rt.JobReading{}
 	g.files.Read(now, s.buf)
 	if now.CPUUsage.Valid() || now.MemCurrent.Valid() {
@@ -259,6 +259,7 @@ func (s *Set) read(g *Group) bool {
 			*f.was = *f.now
 		}
 	}
+	g.cpu().Balance(last)
 	return now.CPUUsage.Valid()
 }
 
