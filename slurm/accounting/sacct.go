@@ -205,15 +205,28 @@ func FindSacct() string {
 	return ""
 }
 
+// environment returns the variables that sacct needs and no others: a drain has tokens and keys
+// in its environment, which no other program must get.
+func environment() []string {
+	env := []string{"SLURM_TIME_FORMAT=%s"}
+	for _, name := range [...]string{"PATH", "LANG", "SLURM_CONF", "TZ"} {
+		if value, isSet := os.LookupEnv(name); isSet {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
 // ErrTooLong is wrapped by the error of Run when the output is larger than its limit.
 var ErrTooLong = errors.New("its output is too large")
 
 // Run runs sacct at the path program and returns at most maxBytes of output, with times in
-// seconds since the epoch. The error wraps context.DeadlineExceeded when ctx ends first, and
+// seconds since the epoch. Of the environment sacct gets only PATH, LANG, SLURM_CONF and TZ. The
+// error wraps context.DeadlineExceeded when ctx ends first, and
 // ends with what sacct wrote to its standard error.
 func Run(ctx context.Context, program string, args []string, maxBytes int) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Env = append(os.Environ(), "SLURM_TIME_FORMAT=%s")
+	cmd.Env = environment()
 	cmd.WaitDelay = time.Second // for a child that keeps its output open
 	output, messages := prefix{limit: maxBytes}, prefix{limit: 4 << 10}
 	cmd.Stdout, cmd.Stderr = &output, &messages
