@@ -26,11 +26,14 @@ const (
 	OutcomeNone      Outcome = ""          // not ended
 	OutcomeFinished  Outcome = "finished"  // ended with status 0
 	OutcomeFailed    Outcome = "failed"    // ended with another status or by a signal
-	OutcomeCancelled Outcome = "cancelled" // ended from outside
+	OutcomeCancelled Outcome = "cancelled" // ended from outside before its time limit: cancelled, preempted or requeued
 	OutcomeTimeout   Outcome = "timeout"   // reached its time limit
 	OutcomeOOM       Outcome = "oom"       // killed for its memory
 	OutcomeLost      Outcome = "lost"      // the tracker died before the run ended
 	OutcomeUnknown   Outcome = "unknown"   // ended, but the outcome is not known
+	// OutcomeTerminated means that Slurm ended the job, which is either OutcomeCancelled or
+	// OutcomeTimeout: the node does not know the time limit. Accounting does.
+	OutcomeTerminated Outcome = "terminated"
 )
 
 // Run is one attempt of one job (or step, or wrapped command) on one node.

@@ -30,7 +30,7 @@ type jobCase struct {
 
 var (
 	finished  = []string{"finished", "unknown"}
-	cancelled = []string{"cancelled", "unknown"}
+	cancelled = []string{"cancelled", "terminated", "unknown"} // Slurm 22.05 does not pass the time limit to the node
 )
 
 // matrix lists the jobs; nodes are the names of two.

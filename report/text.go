@@ -120,6 +120,8 @@ func outcome(s *Summary, isVerbose bool) string {
 		return "running"
 	case out == "":
 		out = "-"
+	case r.Outcome == rt.OutcomeTerminated:
+		out += " (cancelled, or at its time limit)"
 	}
 	out = present(", ", out, onlyIf(r.ExitCode.Valid(), number(r.ExitCode, "exit code %d")),
 		onlyIf(r.ExitSignal.Or(0) != 0, number(r.ExitSignal, "signal %d")),

@@ -276,6 +276,7 @@ func TestStatus(t *testing.T) {
 		{rt.Some[int64](0), rt.Some[int64](0), rt.OutcomeUnknown, "finished"},
 		{rt.Some[int64](7), rt.Some[int64](0), rt.OutcomeFailed, "failed"},
 		{rt.Some[int64](0), rt.Some[int64](15), rt.OutcomeCancelled, "finished"},
+		{rt.Some[int64](0), rt.Some[int64](0), rt.OutcomeTerminated, "finished"},
 		{rt.None[int64](), rt.Some[int64](9), rt.OutcomeFailed, "failed"},
 		{rt.None[int64](), rt.Some[int64](15), rt.OutcomeTimeout, "failed"},
 		{rt.None[int64](), rt.None[int64](), rt.OutcomeLost, "failed"},

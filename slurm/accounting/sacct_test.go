@@ -172,7 +172,7 @@ func TestAccountMerge(t *testing.T) {
 		Code: rt.Some[int64](0), Signal: rt.Some[int64](0), Start: began, End: began.Add(time.Hour), QOS: "normal", Account: "other", JobName: "train",
 	}
 	run := prologRun()
-	run.Outcome, run.OutcomeSource = rt.OutcomeUnknown, "epilog"
+	run.Outcome, run.OutcomeSource = rt.OutcomeTerminated, "kernel"
 	if !a.Merge(&run) {
 		t.Error("nothing was changed")
 	}
