@@ -1,0 +1,170 @@
+package receiver
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"time"
+)
+
+// A body must arrive, and an answer be read, at minRate bytes per second on average after
+// slowStart.
+const (
+	slowStart = 10 * time.Second
+	minRate   = 16 << 10
+)
+
+// rateDeadline is when the next bytes must have come, or have gone, after so many.
+func rateDeadline(begin time.Time, bytes int64) time.Time {
+	return begin.Add(slowStart + time.Duration(bytes)*(time.Second/minRate))
+}
+
+// body is the body of a request that has arrived: a small one in memory, a larger one in a
+// temporary file, for which space in spool and quota is reserved.
+type body struct {
+	io.ReadSeeker
+	size    int64
+	small   []byte // nil for a larger one
+	file    temp
+	release []func()
+}
+
+// done removes the temporary file, unless it was kept, and gives everything back.
+func (b *body) done() {
+	if b.file.File != nil {
+		b.file.discard()
+	}
+	for _, release := range b.release {
+		release()
+	}
+}
+
+// content returns the whole body.
+func (b *body) content() ([]byte, error) {
+	if b.small != nil {
+		return b.small, nil
+	}
+	content := make([]byte, b.size)
+	_, err := b.file.ReadAt(content, 0)
+	return content, err
+}
+
+// arrive reads the body of a request of a client, of at most limit bytes. to receives its bytes
+// too. No part of work is taken meanwhile.
+func (rc *Receiver) arrive(w http.ResponseWriter, r *http.Request, client string, limit int64, to io.Writer) (_ *body, err error) {
+	if wait := rc.limits.bytes.early(client, time.Now()); wait > 0 {
+		return nil, tooFast(wait, "bytes (serve.token_rate)")
+	}
+	if err := rc.store.writable(); err != nil {
+		return nil, err
+	}
+	length := r.ContentLength
+	if length < 0 {
+		length = limit
+	}
+	if length > limit {
+		return nil, &http.MaxBytesError{Limit: limit}
+	}
+	b := &body{}
+	defer func() {
+		if err != nil {
+			b.done()
+		}
+	}()
+	// A second file comes with a run or an object: its run.json, or its directory.
+	release, err := rc.store.quota.reserve(client, length+2*blockBytes)
+	if err != nil {
+		return nil, err
+	}
+	b.release = append(b.release, release)
+	from := io.TeeReader(&paced{http.MaxBytesReader(w, r.Body, limit), http.NewResponseController(w), time.Now(), 0}, to)
+	defer func() { _ = http.NewResponseController(w).SetReadDeadline(time.Time{}) }() // else it would end the request
+	if length <= smallBody {
+		b.small, err = io.ReadAll(from)
+		b.ReadSeeker, b.size = bytes.NewReader(b.small), int64(len(b.small))
+	} else {
+		err = rc.arriveInFile(r, client, from, length, b)
+	}
+	rc.limits.bytes.count(client, b.size, time.Now())
+	return b, err
+}
+
+func (rc *Receiver) arriveInFile(r *http.Request, client string, from io.Reader, length int64, b *body) error {
+	give, err := take(r.Context(), rc.limits.spool, client, int(length>>10)+1)
+	if err != nil {
+		return err
+	}
+	b.release = append(b.release, give)
+	b.file, err = newTemp(rc.store.dir)
+	if err != nil {
+		return err
+	}
+	b.ReadSeeker = b.file
+	b.size, err = io.Copy(b.file, from)
+	if err != nil {
+		return err
+	}
+	_, err = b.file.Seek(0, io.SeekStart)
+	return err
+}
+
+// bodyError distinguishes a body that is too long, incomplete or too slow from an error of the
+// store.
+func bodyError(err error, limit int64) error {
+	_, isProblem := errors.AsType[*problem](err)
+	isDisk := errors.As(err, new(*fs.PathError))
+	switch {
+	case isProblem, isDisk:
+		return err
+	case errors.As(err, new(*http.MaxBytesError)):
+		return &problem{status: http.StatusRequestEntityTooLarge, code: "EntityTooLarge", detail: tooLong(limit)}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return &problem{status: http.StatusRequestTimeout, code: "RequestTimeout", detail: "the body arrives too slowly"}
+	}
+	return &problem{status: http.StatusBadRequest, code: "IncompleteBody", detail: "the body is incomplete"}
+}
+
+// paced reads a body with the deadlines of the minimum rate.
+type paced struct {
+	io.Reader
+	conn  *http.ResponseController
+	begin time.Time
+	bytes int64
+}
+
+func (p *paced) Read(b []byte) (int, error) {
+	_ = p.conn.SetReadDeadline(rateDeadline(p.begin, p.bytes)) // not all connections have one: those of tests
+	n, err := p.Reader.Read(b)
+	p.bytes += int64(n)
+	return n, err
+}
+
+// pacedWriter writes an answer with the deadlines of the minimum rate.
+type pacedWriter struct {
+	http.ResponseWriter
+	begin time.Time
+	bytes int64
+}
+
+func (p *pacedWriter) Write(b []byte) (written int, err error) {
+	conn := http.NewResponseController(p.ResponseWriter)
+	for len(b) > 0 && err == nil {
+		part := b[:min(len(b), workUnit)]
+		b = b[len(part):]
+		_ = conn.SetWriteDeadline(rateDeadline(p.begin, p.bytes))
+		var n int
+		n, err = p.ResponseWriter.Write(part)
+		p.bytes += int64(n)
+		written += n
+	}
+	return written, err
+}
+
+// Unwrap is for http.ResponseController.
+func (p *pacedWriter) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+
+// work is the number of requests that the body counts as.
+func (b *body) work() int { return 1 + int(b.size/workUnit) }
