@@ -80,8 +80,8 @@ func (rc *Receiver) arrive(w http.ResponseWriter, r *http.Request, client string
 		return nil, err
 	}
 	b.release = append(b.release, release)
-	from := io.TeeReader(&paced{http.MaxBytesReader(w, r.Body, limit), http.NewResponseController(w), time.Now(), 0}, to)
-	defer func() { _ = http.NewResponseController(w).SetReadDeadline(time.Time{}) }() // else it would end the request
+	conn := http.NewResponseController(w)
+	from := io.TeeReader(&paced{http.MaxBytesReader(w, r.Body, limit), conn, time.Now(), 0}, to)
 	if length <= smallBody {
 		b.small, err = io.ReadAll(from)
 		b.ReadSeeker, b.size = bytes.NewReader(b.small), int64(len(b.small))
@@ -89,6 +89,9 @@ func (rc *Receiver) arrive(w http.ResponseWriter, r *http.Request, client string
 		err = rc.arriveInFile(r, client, from, length, b)
 	}
 	rc.limits.bytes.count(client, b.size, time.Now())
+	if err == nil { // else the server reads the rest of the body, and the deadline must end that
+		_ = conn.SetReadDeadline(time.Time{})
+	}
 	return b, err
 }
 

@@ -30,7 +30,7 @@ func (j *journal) replay() error {
 	if err != nil || len(segments) == 0 {
 		return err
 	}
-	defer debug.FreeOSMemory() // the segments are read as a whole
+	defer debug.FreeOSMemory()    // the segments are read as a whole
 	newest := map[string][]byte{} // nil: not in the journal
 	bad := map[string]int{}       // where a segment is damaged
 	for i, path := range segments {

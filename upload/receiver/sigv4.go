@@ -44,7 +44,7 @@ func (rc *Receiver) verify(r *http.Request, now time.Time) (credentials, string,
 		return cred, "", invalid(403, "RequestTimeTooSkewed", "the clocks differ by more than 15 minutes")
 	}
 	if sig.region != rc.conf.Region {
-		return cred, "", invalid(400, "AuthorizationHeaderMalformed", "the region is " + rc.conf.Region)
+		return cred, "", invalid(400, "AuthorizationHeaderMalformed", "the region is "+rc.conf.Region)
 	}
 	payload := r.Header.Get("X-Amz-Content-Sha256")
 	if b, err := hex.DecodeString(payload); err != nil || len(b) != sha256.Size {
@@ -100,7 +100,7 @@ func checkSigned(names []string) error {
 	}
 	for _, must := range []string{"host", "x-amz-content-sha256", "x-amz-date", "x-amz-security-token"} {
 		if !slices.Contains(names, must) {
-			return invalid(403, "AccessDenied", "the header " + must + " is not signed")
+			return invalid(403, "AccessDenied", "the header "+must+" is not signed")
 		}
 	}
 	return nil
