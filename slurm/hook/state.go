@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/smallfile"
 )
 
 // State is the directory with the files of a job's Prolog and Epilog on a node
@@ -130,7 +131,7 @@ func fileName(node string) string {
 }
 
 func readJSON(path string, v any) error {
-	text, err := os.ReadFile(path)
+	text, err := smallfile.Read(path, smallfile.Limit)
 	if err != nil {
 		return err
 	}
