@@ -46,6 +46,9 @@ type Summary struct {
 	AdviceReason string   `json:"advice_reason,omitempty"`
 	// Nodes is what all runs of the job together used, if there are several.
 	Nodes *Nodes `json:"nodes,omitempty"`
+	// Damage is why the snapshots after the ones that the report covers cannot be read; empty:
+	// all can be read. The reader of the file sets it.
+	Damage string `json:"damage,omitempty"`
 	// Abandoned: the tracker has died, and no drain has closed the run yet. The reader of
 	// the spool sets it.
 	Abandoned bool                `json:"abandoned"`

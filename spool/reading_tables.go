@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"reflect"
@@ -20,7 +21,7 @@ type listTable[T any] struct {
 // storedList is a listTable of any type.
 type storedList interface {
 	writer(c *conn, counts *[numReadings]deviceCount) listWriter
-	reader(c *conn, from *keyframe) (listReader, error)
+	reader(ctx context.Context, c *conn, from *keyframe) (listReader, error)
 }
 
 func listOf[T comparable](name string, from readings, list func(*rt.Snapshot) *[]T) storedList {

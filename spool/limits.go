@@ -1,0 +1,265 @@
+package spool
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	sqlite3 "github.com/mattn/go-sqlite3"
+
+	"github.com/resource-tracker/rt/internal/recovery"
+)
+
+// A Reader does not trust its file: a user can give any file to the staff of a site. The schema
+// is compared before the first query, and what follows has limits, because also the pages of a
+// valid schema can form a cycle. See "Files of others" in DESIGN.md.
+const (
+	maxValue = 2 * maxRecord // bytes of one value or row
+	maxKept  = 32 << 20      // bytes of the rows that one query keeps in memory
+	maxHeap  = 96 << 20      // bytes that SQLite uses in this process
+	minRow   = 4             // bytes of a row in the file, at least
+	sizeRows = 1 << 16       // rows between two comparisons with the size of the file
+)
+
+// stepLimit bounds the time until the next row. Tests lower it.
+var stepLimit = 10 * time.Second
+
+// stepRate is how much SQLite can check at least, in bytes per second. It extends stepLimit
+// for large files.
+const stepRate = 16 << 20
+
+// limit sets the limits of a connection for a Reader. size is what the file takes on its disk,
+// in bytes.
+func (c *conn) limit(size int64) error {
+	c.c.SetLimit(sqlite3.SQLITE_LIMIT_LENGTH, maxValue)
+	c.step = stepLimit + time.Duration(size/stepRate)*time.Second
+	return c.exec("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON")
+}
+
+// blocksOf is what the files of a run take on their disk: a sparse file may be larger.
+func blocksOf(path string) (n int64) {
+	for _, name := range [...]string{path, path + "-wal"} {
+		var st syscall.Stat_t
+		if syscall.Lstat(name, &st) == nil {
+			n += st.Blocks * 512
+		}
+	}
+	return n
+}
+
+// within calls open, which opens the file at path, and stops waiting for it at the limit. SQLite
+// parses the schema where it cannot be interrupted; then the goroutine remains.
+func within(path string, open func() (*Reader, error)) (*Reader, error) {
+	type result struct {
+		r   *Reader
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		defer recovery.Handle(func(err error) { done <- result{nil, err} })
+		r, err := open()
+		done <- result{r, err}
+	}()
+	timer := time.NewTimer(2*stepLimit + busyTimeout*time.Millisecond)
+	defer timer.Stop()
+	select {
+	case got := <-done:
+		return got.r, got.err
+	case <-timer.C:
+		return nil, fmt.Errorf("%s: %w: it could not be opened in %v; move it away", path, ErrLimit, 2*stepLimit)
+	}
+}
+
+// limitedRows are the rows of a Reader's statement.
+type limitedRows struct {
+	driver.Rows
+	c      *conn
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+	n      int64
+}
+
+func (c *conn) limited(ctx context.Context, sql string, args []driver.Value) (driver.Rows, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	rows, err := c.c.QueryContext(ctx, sql, named(args))
+	if err != nil {
+		cancel(nil)
+		return nil, err
+	}
+	r := &limitedRows{Rows: rows, c: c, ctx: ctx, cancel: cancel}
+	r.timer = time.AfterFunc(c.step, func() {
+		cancel(fmt.Errorf("%w: no answer in %v; its tables have a cycle, or its disk does not answer", ErrLimit, c.step))
+	})
+	r.timer.Stop()
+	return r, nil
+}
+
+// Next interrupts SQLite at the end of the context and at the limit.
+func (r *limitedRows) Next(row []driver.Value) error {
+	r.timer.Reset(r.c.step)
+	err := r.Rows.Next(row)
+	r.timer.Stop()
+	if err != nil {
+		if cause := context.Cause(r.ctx); cause != nil {
+			return cause
+		}
+		return err
+	}
+	r.n++
+	if r.n%sizeRows == 0 && r.n > sizeOf(r.c.path)/minRow {
+		return fmt.Errorf("%w: a table has more rows than there is room in the file", ErrLimit)
+	}
+	return nil
+}
+
+func (r *limitedRows) Close() error {
+	r.timer.Stop()
+	defer r.cancel(nil)
+	return r.Rows.Close()
+}
+
+func sizeOf(path string) (n int64) {
+	for _, name := range [...]string{path, path + "-wal"} {
+		if st, err := os.Lstat(name); err == nil {
+			n += st.Size()
+		}
+	}
+	return n
+}
+
+// weight is about what a row takes in memory, in bytes.
+func weight(row []driver.Value) int64 {
+	n := int64(32)
+	for _, v := range row {
+		n += 16
+		switch v := v.(type) {
+		case string:
+			n += int64(len(v))
+		case []byte:
+			n += int64(len(v))
+		}
+	}
+	return n
+}
+
+// object is a row of sqlite_schema.
+type object struct{ kind, name, table, sql string }
+
+// superJournal ends a journal that names another file, which SQLite then deletes. rt changes one
+// database at a time, so that its journals do not end like that.
+const superJournal = "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
+
+// ownFiles refuses a log or journal that is not a file of its own, or names another file:
+// SQLite writes and deletes them.
+func ownFiles(path string) error {
+	for _, suffix := range [...]string{"-wal", "-shm", "-journal"} {
+		name := path + suffix
+		st, err := os.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("open the spool file: %w", err)
+		}
+		if sys, ok := st.Sys().(*syscall.Stat_t); !ok || !st.Mode().IsRegular() || sys.Nlink != 1 {
+			return fmt.Errorf("%s: %w: it must be a regular file with one name; remove it", name, ErrForeign)
+		}
+	}
+	end := make([]byte, len(superJournal))
+	f, err := os.OpenFile(path+"-journal", os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil // there is none, or SQLite reports the error
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err == nil && st.Size() >= int64(len(end)) {
+		_, err = f.ReadAt(end, st.Size()-int64(len(end)))
+	}
+	if err != nil {
+		return fmt.Errorf("open the spool file: %w", err)
+	}
+	if string(end) == superJournal {
+		return fmt.Errorf("%s: %w: the journal names another file; remove it", f.Name(), ErrForeign)
+	}
+	return nil
+}
+
+// schemas caches what databases of this program hold, by the migrations that made them.
+var schemas sync.Map // of map[object]bool
+
+// schema returns what a database of a version holds. It also bounds the memory of SQLite in this
+// process, because SQLite parses the schema of a file before it can be compared.
+func schema(version int) (map[object]bool, error) {
+	key := strings.Join(migrations[:version-1], "\n")
+	if known, ok := schemas.Load(key); ok {
+		return known.(map[object]bool), nil
+	}
+	opened, err := (&sqlite3.SQLiteDriver{}).Open(":memory:")
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{c: opened.(*sqlite3.SQLiteConn)}
+	known := map[object]bool{}
+	err = c.c.Deserialize([]byte(emptyDB), "main")
+	if err == nil {
+		err = c.exec(key)
+	}
+	if err == nil {
+		err = c.objects(func(o object) error {
+			known[o] = true
+			return nil
+		})
+	}
+	if err == nil {
+		err = c.exec(pragma("hard_heap_limit", maxHeap))
+	}
+	err = errors.Join(err, c.Close())
+	if err != nil {
+		return nil, fmt.Errorf("make the schema of version %d: %w", version, err)
+	}
+	schemas.Store(key, known)
+	return known, nil
+}
+
+// ours returns an error if the schema differs from the one of its version, to the statement: a
+// view or a trigger in the place of a table would run with the rights of the reader.
+func (c *conn) ours(version int) error {
+	known, err := schema(version)
+	if err != nil {
+		return err
+	}
+	n := 0
+	err = c.objects(func(o object) error {
+		n++
+		if !known[o] || n > len(known) {
+			return fmt.Errorf("%w: rt does not make the %s %s that it holds", ErrForeign, o.kind, o.name)
+		}
+		return nil
+	})
+	if err == nil && n != len(known) {
+		err = fmt.Errorf("it holds %d tables and views, not %d", n, len(known))
+	}
+	return err
+}
+
+func (c *conn) objects(f func(object) error) error {
+	return c.each("SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema", nil, func(row []driver.Value) error {
+		var o object
+		for i, field := range [...]*string{&o.kind, &o.name, &o.table, &o.sql} {
+			text, ok := row[i].(string)
+			if !ok {
+				return fmt.Errorf("its schema has a row with %T", row[i])
+			}
+			*field = text
+		}
+		return f(o)
+	})
+}
