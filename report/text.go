@@ -54,7 +54,7 @@ type page struct{ strings.Builder }
 
 // line writes a line: a label of 13 columns and the text.
 func (p *page) line(label, format string, args ...any) {
-	text := fmt.Sprintf("%-*s", labelWidth, label) + fmt.Sprintf(format, args...)
+	text := Plain(fmt.Sprintf("%-*s", labelWidth, label) + fmt.Sprintf(format, args...))
 	p.WriteString(strings.TrimRight(cut(text, width), " ") + "\n")
 }
 
@@ -76,7 +76,7 @@ func present(sep string, texts ...string) string {
 func (p *page) head(s *Summary, o TextOptions) {
 	r := &s.Run
 	name := onlyIf(r.Meta.JobName != "", "  "+Plain(r.Meta.JobName))
-	what := cut(title(s), max(width-len([]rune(name)), width/2)) // a long command leaves room for it
+	what := cut(Plain(title(s)), max(width-len([]rune(name)), width/2)) // a long command leaves room for it
 	p.WriteString(strings.TrimRight(cut(what+name, width), " ") + "\n")
 	p.line("Outcome", "%s", outcome(s, o.Verbose))
 	named := func(label, name string) string { return onlyIf(name != "", label+Plain(name)) }
@@ -92,6 +92,9 @@ func (p *page) head(s *Summary, o TextOptions) {
 		p.line("Scope", "the process tree of pid %s", count(r.PID))
 	case ScopeNode:
 		p.line("Scope", "the whole node")
+	}
+	if s.Damage != "" {
+		p.line("Damaged", "only the %d readings before the damage are counted", s.Record.Readings)
 	}
 }
 

@@ -8,8 +8,8 @@ package slurm
 import (
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/resource-tracker/rt"
 )
 
 // MaxValue limits a value that Slurm itself set, in bytes. Node lists are the longest;
@@ -17,9 +17,9 @@ import (
 const MaxValue = 64 << 10
 
 // Printable reports whether s can be shown: it is not empty, has at most limit bytes, and
-// is UTF-8 without control characters.
+// rt.IsPrintable holds.
 func Printable(s string, limit int) bool {
-	return s != "" && len(s) <= limit && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+	return s != "" && len(s) <= limit && rt.IsPrintable(s)
 }
 
 // ParseExit parses Slurm's "code:signal": an exit code of 0..255 and a signal of 0..127.

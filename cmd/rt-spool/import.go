@@ -99,7 +99,7 @@ func runImport(c *cli.Context) error {
 		return err
 	}
 	to := importTarget{dir: cfg.Spool.Dir, cluster: c.String("cluster"), warn: func(format string, args ...any) {
-		fmt.Fprintf(c.App.ErrWriter, "rt-spool: import: "+format+"\n", args...)
+		rtcli.Message(c.App.ErrWriter, "rt-spool", "import: "+format, args...)
 	}}
 	if importers[at].all != nil {
 		return importAll(c, importers[at], to)

@@ -65,7 +65,7 @@ func runServe(c *cli.Context) (err error) {
 		Dir: s.Dir, Tokens: files.tokens, MaxObject: int64(s.MaxObject) << 20, MaxRequests: s.MaxRequests,
 		ClientRate: float64(s.ClientRate), TokenRate: s.TokenRate.Bytes, Quota: s.Quota.Bytes, TokenQuota: s.TokenQuota.Bytes,
 		CredentialLife: s.CredentialLife.Duration,
-		Warn:           func(err error) { fmt.Fprintln(c.App.ErrWriter, "rt-spool: warning:", err) },
+		Warn:           func(err error) { rtcli.Message(c.App.ErrWriter, "rt-spool", "warning: %v", err) },
 	})
 	if err != nil {
 		return err
