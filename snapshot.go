@@ -28,7 +28,7 @@ func nameOf(n int, names ...string) string {
 // collector reuses one Snapshot for all its readings.
 type Snapshot struct {
 	Seq    int64  // ascending from 1 within a run; numbers are missing where snapshots were thinned
-	Wall   int64  // nanoseconds since the epoch, CLOCK_REALTIME
+	Wall   int64  // nanoseconds since the epoch: CLOCK_REALTIME at the start of the run, advanced by Boot
 	Boot   int64  // nanoseconds since boot, CLOCK_BOOTTIME; intervals are measured with it
 	Reason Reason // why it was taken
 

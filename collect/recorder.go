@@ -59,6 +59,7 @@ type Recorder struct {
 	cache   status      // of o.NodeCache
 	sums    nodeSums    // with o.NodeCache
 	budget  budget
+	clock   runClock
 	clocks  clocks
 	missed  int      // readings that were due while another was taken
 	thinned int      // readings skipped for the budget
@@ -91,7 +92,7 @@ func New(o Options) (*Recorder, error) {
 		o.Drop = slices.DeleteFunc(slices.Clone(o.Drop), func(name string) bool { return name == StepsName })
 	}
 	return &Recorder{
-		o: o, budget: budget{share: o.Budget, drop: o.Drop, used: o.Used},
+		o: o, clock: newRunClock(o.Clock), budget: budget{share: o.Budget, drop: o.Drop, used: o.Used},
 		node: make([]status, len(o.Node)), sources: make([]status, len(o.Sources)), sinks: make([]status, len(o.Sinks)),
 	}, nil
 }
@@ -232,8 +233,8 @@ func (r *Recorder) take(why rt.Reason) {
 
 func (r *Recorder) read(why rt.Reason) {
 	s := &r.snap
-	r.begin(s, why)
-	r.compareClocks(s)
+	ahead := r.begin(s, why)
+	r.compareClocks(s.Boot, ahead)
 	if r.o.Job != nil {
 		r.mu.Lock()
 		err := r.readJob(s)
@@ -249,14 +250,15 @@ func (r *Recorder) read(why rt.Reason) {
 	}
 }
 
-// begin empties s and sets its time.
-func (r *Recorder) begin(s *rt.Snapshot, why rt.Reason) {
+// begin empties s and sets its time. It returns by how much the wall clock is ahead of the run.
+func (r *Recorder) begin(s *rt.Snapshot, why rt.Reason) (ahead time.Duration) {
 	clearNode(s)
 	s.Node, s.Job, s.Tree, s.GPU = rt.NodeReading{}, rt.JobReading{}, rt.TreeReading{}, rt.GPUUse{}
 	s.GPUs, s.Steps, s.Procs, s.GPUProcesses = s.GPUs[:0], s.Steps[:0], s.Procs[:0], s.GPUProcesses[:0]
 	s.Energy, s.Perf = s.Energy[:0], s.Perf[:0]
 	s.Reason = why
-	s.Wall, s.Boot = r.o.Clock()
+	s.Wall, s.Boot, ahead = r.clock.now()
+	return ahead
 }
 
 func (r *Recorder) put() {

@@ -136,7 +136,8 @@ func (w *Writer) Flush() error {
 
 // End commits everything that is pending and the run in state ended, moves the log into the
 // database, and releases the lock. After an error other than ErrClosed the file is still open
-// and locked and no pending row is dropped: call End again, or Close to give up.
+// and locked and no pending row is dropped: call End again, or Close to give up. A run without
+// an end has ended at its last snapshot, the time of which follows no clock that is set.
 func (w *Writer) End(run rt.Run) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -144,6 +145,9 @@ func (w *Writer) End(run rt.Run) error {
 		return fmt.Errorf("end %s: %w", w.path, ErrClosed)
 	}
 	run.State = rt.StateEnded
+	if run.End.IsZero() {
+		run.End = w.lastTime()
+	}
 	w.run, w.runDirty = run, true
 	w.grant()
 	err := w.db.exec(pragma("busy_timeout", 1000)) // ms: no later commit can do it
@@ -160,6 +164,14 @@ func (w *Writer) End(run rt.Run) error {
 		return fmt.Errorf("end the spool file %s: all is written, but %w: %w", w.path, ErrClosed, err)
 	}
 	return nil
+}
+
+// lastTime returns the time of the last snapshot, or the time now if there is none.
+func (w *Writer) lastTime() time.Time {
+	if w.quota.wall == 0 {
+		return time.Now().UTC()
+	}
+	return time.Unix(0, w.quota.wall).UTC()
 }
 
 // grant sets the access of the file after the end of the run. If that fails, the run is still
