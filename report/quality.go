@@ -38,6 +38,9 @@ func (s *Summary) ledger(events []rt.Event) {
 			r.Budget = append(r.Budget, e.Detail)
 		case e.Kind == "job" && e.Name == "tasks" && e.Status == "unseen":
 			r.Unseen, r.Complete = numberIn(e.Detail, "%d other"), false
+		case e.Kind == "job" && e.Name == "bytes":
+			s.IO.AtLeast = s.IO.Of == "processes"
+			r.Remarks = append(r.Remarks, e.Detail)
 		case e.Kind == "tracker" && e.Name == "clock", e.Kind == "job" && e.Status != "ok" && e.Detail != "":
 			r.Remarks = append(r.Remarks, e.Detail)
 		case e.Kind == "sensor" && e.Status == "ok":

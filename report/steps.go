@@ -38,7 +38,7 @@ type Figures struct {
 	PageFaults   rt.Opt[uint64]  `json:"page_faults"`
 	MajorFaults  rt.Opt[uint64]  `json:"major_faults"`
 	OOMKills     rt.Opt[uint64]  `json:"oom_kills"`
-	MaxProcesses rt.Opt[uint64]  `json:"max_processes"`
+	MaxProcesses rt.Opt[uint64]  `json:"max_processes"` // at least, see Processes
 	ReadBytes    rt.Opt[uint64]  `json:"read_bytes"`
 	WriteBytes   rt.Opt[uint64]  `json:"write_bytes"`
 }
@@ -88,6 +88,7 @@ func (t *stepTally) figures() Figures {
 	f := t.Figures
 	f.UsedSecs, f.UserSecs, f.SystemSecs = micros(t.cpu), micros(t.user), micros(t.system)
 	f.PeakBytes = cmp.Or(f.PeakBytes, t.memory)
+	f.MaxProcesses = atLeastOne(f.MaxProcesses, t.cpu)
 	return f
 }
 

@@ -141,7 +141,7 @@ func (r *reading) summary(events []rt.Event) *Summary {
 		s.IO = r.job.io()
 	}
 	s.Network = Network{RecvBytes: r.recv.value(), SentBytes: r.sent.value(), Scope: ScopeNode}
-	s.Processes = Processes{Max: used.processes, MaxThreads: used.threads, Top: r.processes.top()}
+	s.Processes = Processes{Max: atLeastOne(used.processes, used.cpu.value()), MaxThreads: used.threads, Top: r.processes.top()}
 	s.Pressure, s.Faults = r.pressure(used), Faults{used.faults.value(), used.major.value()}
 	s.Steps, s.OOM, s.GPUs = r.steps.list(), r.oom.timed(events), r.gpus.list(s.Scope)
 	s.Node, s.Energy = r.nodeContext(), r.energy.list(float64(r.last.boot-r.first.boot)/1e9)
@@ -157,6 +157,15 @@ func (r *reading) summary(events []rt.Event) *Summary {
 	r.reasons(s)
 	s.advise()
 	return s
+}
+
+// atLeastOne returns the highest number of processes of the readings, 1 if none of the
+// readings has a process although there was one, which used CPU time.
+func atLeastOne(highest, cpu rt.Opt[uint64]) rt.Opt[uint64] {
+	if highest == rt.Some[uint64](0) && cpu.Or(0) > 0 {
+		return rt.Some[uint64](1)
+	}
+	return highest
 }
 
 // io returns what the io controller counted, or the processes if it is off.

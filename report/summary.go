@@ -105,7 +105,9 @@ type IO struct {
 	ReadBytes  rt.Opt[uint64] `json:"read_bytes"`
 	WriteBytes rt.Opt[uint64] `json:"write_bytes"`
 	Of         string         `json:"of,omitempty"` // "processes": as they counted, because the io controller is off
-	Reason     string         `json:"reason,omitempty"`
+	// AtLeast is set if processes have read or written more, see Record.Remarks.
+	AtLeast bool   `json:"at_least,omitempty"`
+	Reason  string `json:"reason,omitempty"`
 }
 
 // Network is what the node received and sent during the run, in bytes. There is no such figure
@@ -137,10 +139,11 @@ type Faults struct {
 	Major rt.Opt[uint64] `json:"major"` // had to wait for a disk
 }
 
-// Processes is the number of processes at the same time.
+// Processes is the number of processes at the same time. The numbers are lower bounds: the
+// highest of the readings, and 1 if processes ran and none of the readings has one.
 type Processes struct {
 	Max        rt.Opt[uint64] `json:"max"`
-	MaxThreads rt.Opt[uint64] `json:"max_threads"`
+	MaxThreads rt.Opt[uint64] `json:"max_threads"`   // without slurmstepd's
 	Top        []Process      `json:"top,omitempty"` // by CPU time, then those largest in memory
 	Reason     string         `json:"reason,omitempty"`
 }

@@ -207,14 +207,15 @@ func (p *page) rest(s *Summary) {
 	if s.IO.Reason != "" {
 		p.line("Disk I/O", "not measured%s", because(s.IO.Reason))
 	} else {
-		p.line("Disk I/O", "read %s, written %s%s", size(s.IO.ReadBytes), size(s.IO.WriteBytes), onlyIf(s.IO.Of == "processes", " (as its processes counted)"))
+		atLeast := onlyIf(s.IO.AtLeast, "at least ")
+		p.line("Disk I/O", "read %s%s, written %s%s%s", atLeast, size(s.IO.ReadBytes), atLeast, size(s.IO.WriteBytes), onlyIf(s.IO.Of == "processes", " (as its processes counted)"))
 	}
 	if s.Processes.Reason != "" {
 		p.line("Processes", "-%s", because(s.Processes.Reason))
 		return
 	}
 	threads := onlyIf(s.Processes.MaxThreads.Valid(), ", "+count(s.Processes.MaxThreads)+" threads")
-	p.line("Processes", "%s%s at most", count(s.Processes.Max), threads)
+	p.line("Processes", "at least %s%s at the same time", count(s.Processes.Max), threads)
 	p.topProcesses(s.Processes.Top)
 }
 

@@ -39,6 +39,8 @@ type one struct {
 	pid, parent, ticks, pages, read, switches int
 	comm, cgroup, environ                     string
 
+	waited int // ticks of the children that it has waited for
+
 	own  int    // read by its main thread; of a slurmstepd
 	step string // of a slurmstepd
 }
@@ -56,8 +58,8 @@ func (c *crowd) put(p one) {
 	if p.comm != stepd && !slices.Contains(c.pids, p.pid) {
 		c.pids = append([]int{p.pid}, c.pids...) // the youngest first: the list has no order
 	}
-	write(c.t, dir+"/stat", fmt.Sprintf("%d (%s) S %d 1 1 0 -1 4194304 98 0 0 0 %d 1 0 0 20 0 3 0 %d 3133440 %d 18446744073709551615 1 1\n",
-		p.pid, p.comm, p.parent, p.ticks, 1000+p.pid, p.pages))
+	write(c.t, dir+"/stat", fmt.Sprintf("%d (%s) S %d 1 1 0 -1 4194304 98 0 0 0 %d 1 %d 0 20 0 3 0 %d 3133440 %d 18446744073709551615 1 1\n",
+		p.pid, p.comm, p.parent, p.ticks, p.waited, 1000+p.pid, p.pages))
 	write(c.t, dir+"/io", pidIO(p.read))
 	if p.comm == stepd {
 		write(c.t, fmt.Sprintf("%s/task/%d/io", dir, p.pid), pidIO(p.own))
@@ -193,6 +195,102 @@ func TestJobProcsShortStep(t *testing.T) {
 	}
 }
 
+// A process that no reading has seen, and that no process of the job waits for, leaves its
+// CPU time in the job's cgroup. The bytes are then a lower bound, once in the ledger.
+func TestJobProcsMissed(t *testing.T) {
+	for name, tt := range map[string]struct {
+		cgroup int // ticks of the job's cgroup; its processes have 100
+		io     bool
+		orphan bool // a process is seen whose parent is a stranger
+		want   string
+	}{
+		"all are counted":           {cgroup: 101},
+		"within the tolerance":      {cgroup: 106},
+		"a daemon was not seen":     {cgroup: 140, want: "not seen used 400 ms of the job's 1400 ms"},
+		"the io controller counts":  {cgroup: 140, io: true},
+		"an orphan was seen":        {cgroup: 106, orphan: true, want: "no process of the job waited"},
+		"an orphan and a daemon":    {cgroup: 146, orphan: true, want: "not seen used 400 ms"},
+		"more than the cgroup used": {cgroup: 50},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCrowd(t)
+			c.put(one{pid: 50, parent: 1, read: 1000, own: 1000, comm: stepd, step: "batch"})
+			c.put(one{pid: 100, parent: 50, read: 10, ticks: 59, waited: 40})
+			if tt.orphan {
+				c.put(one{pid: 200, parent: 1, read: 10, ticks: 5})
+			}
+			src := NewJobProcs(c.root, c, 10)
+			read := func(why rt.Reason) {
+				t.Helper()
+				s := rt.Snapshot{Reason: why, Job: rt.JobReading{Phase: rt.JobPresent, CPUUsage: u64(uint64(tt.cgroup) * 10_000)}}
+				if tt.io {
+					s.Job.IOReadBytes, s.Job.IOWriteBytes = u64(1), u64(1)
+				}
+				if err := src.Read(&s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			read(rt.ReasonFirst)
+			c.end(100)
+			if tt.orphan {
+				c.end(200)
+			}
+			c.put(one{pid: 50, parent: 1, read: 1010, own: 1000, waited: 100, comm: stepd, step: "batch"})
+			src.StepEnds("batch", nil)
+			c.end(50)
+			read(rt.ReasonLast)
+			read(rt.ReasonLast)
+			notes := src.Notes()
+			if len(notes) > 1 || len(notes) == 1 != (tt.want != "") {
+				t.Fatalf("the ledger has %v", notes)
+			}
+			if len(notes) == 1 && (notes[0].Name != "bytes" || notes[0].Status != "estimated" || !strings.Contains(notes[0].Detail, tt.want)) {
+				t.Errorf("the ledger has %+v, want %q", notes[0], tt.want)
+			}
+			if err := src.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Slurm 26.05 with cgroup v1 has slurmstepd among the processes of the step's cgroup.
+func TestJobProcsStepdInItsStep(t *testing.T) {
+	c := newCrowd(t)
+	c.put(one{pid: 50, parent: 1, read: 1000, own: 1000, ticks: 30, comm: stepd, step: "batch"})
+	c.put(one{pid: 100, parent: 50, read: 10, ticks: 99})
+	c.pids = append(c.pids, 50)
+	src := NewJobProcs(c.root, c, 10)
+	read := func(why rt.Reason, want uint64) {
+		t.Helper()
+		s := rt.Snapshot{Reason: why, Job: rt.JobReading{Phase: rt.JobPresent, CPUUsage: u64(1_310_000), Pids: u64(uint64(len(c.pids)))}}
+		if err := src.Read(&s); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Job.ProcReadBytes; got != u64(want) {
+			t.Errorf("%v bytes read, want %d", got, want)
+		}
+		if got := s.Job.Pids.Or(9); got != uint64(len(s.Procs)) {
+			t.Errorf("%d processes, want %d", got, len(s.Procs))
+		}
+		for _, p := range s.Procs {
+			if p.Comm == stepd {
+				t.Error("slurmstepd is shown as a process of the job")
+			}
+		}
+	}
+	read(rt.ReasonFirst, 10)
+	c.end(100)
+	c.put(one{pid: 50, parent: 1, read: 1040, own: 1000, ticks: 30, waited: 100, comm: stepd, step: "batch"})
+	read(rt.ReasonLast, 40)
+	if notes := src.Notes(); len(notes) > 0 {
+		t.Errorf("the ledger has %v", notes)
+	}
+	if err := src.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // What a daemon had collected when it was met counts once: as its own from then on,
 // not also as that of the task that was seen before.
 func TestJobProcsMetLate(t *testing.T) {
@@ -321,8 +419,8 @@ func TestJobProcsShown(t *testing.T) {
 	c.put(one{pid: 129, parent: 50, ticks: 900, pages: 3, comm: "busy", environ: "A=1\x00SLURM_STEPID=4294967291\x00SLURM_LOCALID=3\x00"})
 	c.put(one{pid: 110, parent: 50, ticks: 1000, pages: 990, comm: "busiest\xff", switches: 1})
 	read()
-	if len(s.Procs) != 0 || !s.Job.ProcReadBytes.Valid() {
-		t.Errorf("a walk before its time: %d processes, %+v", len(s.Procs), s.Job)
+	if len(s.Procs) != 0 || s.Job.ProcReadBytes.Valid() || s.Job.VoluntarySwitches.Valid() {
+		t.Errorf("a reading without a scan has %d processes, %v bytes and %v switches", len(s.Procs), s.Job.ProcReadBytes, s.Job.VoluntarySwitches)
 	}
 	s.Boot += int64(time.Minute)
 	read()

@@ -1,0 +1,45 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestDaemonBytes runs jobs with a daemon, whose bytes no process of the job collects. The
+// figures are then a lower bound, which the ledger and the report say. A job without one
+// has exact bytes.
+func TestDaemonBytes(t *testing.T) {
+	s := newSite(t, diskDir(t))
+	c := lab(t, s)
+	out := s.path("out", "data-$SLURM_JOB_ID")
+	const dd = `d() { dd if=/dev/zero of="$2" bs=1M count="$1" conv=fsync 2>/dev/null; }; `
+	for name, tt := range map[string]struct {
+		script  string
+		atLeast bool
+	}{
+		"daemon":  {dd + `( (setsid sh -c "dd if=/dev/zero of=F-d bs=1M count=200 conv=fsync 2>/dev/null; sleep 0.1" >/dev/null 2>&1 &) ); sleep 3`, true},
+		"waited":  {dd + `for i in 1 2 3; do d 50 F-$i; done; for i in $(seq 100); do true | cat | cat; done; sleep 1`, false},
+		"steps":   {`for i in 1 2 3 4 5 6; do srun dd if=/dev/zero of=F-$i bs=1M count=20 conv=fsync; done`, false},
+		"forking": {`for i in $(seq 1500); do /bin/true; done`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			id := c.submit(t, s, strings.ReplaceAll(tt.script, "F", out), "-n1", "--mem=200", "-w", c.nodes[0], "-J", name)
+			c.wait(t, id)
+			settle(t, s.path("spool"))
+			r := onlyRun(t, s, id, c.nodes[0])
+			ledger := query(t, r.path, "SELECT ifnull(group_concat(detail, '; '), '') FROM event WHERE kind = 'job' AND name = 'bytes'")
+			isBound := ledger != "" && !strings.Contains(ledger, "final reading")
+			t.Logf("%s written, CPU %s; ledger %q", query(t, r.path, "SELECT ifnull(max(job_proc_write_bytes), '-') FROM snapshot"),
+				query(t, r.path, "SELECT max(job_cpu_usage_us) FROM snapshot"), ledger)
+			if isBound != tt.atLeast {
+				t.Errorf("the ledger has %q, want a lower bound: %v", ledger, tt.atLeast)
+			}
+			text, rc := s.rtSpool(t, "report", r.path)
+			if rc != 0 || strings.Contains(text, "written at least") != (ledger != "") {
+				t.Errorf("the report, with status %d:\n%s", rc, text)
+			}
+		})
+	}
+}
