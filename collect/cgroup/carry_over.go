@@ -75,6 +75,14 @@ func (s *state) ReadJob() {
 	}
 }
 
+// SleeperCPU implements tasks.Host.
+func (s *state) SleeperCPU() (t counters.CPUTime) {
+	if s.files != nil {
+		t = s.files.SleeperCPU()
+	}
+	return t
+}
+
 // reopen opens files of the job's directories that did not exist before: a controller can
 // be enabled after the directory was made.
 func (s *state) reopen() {

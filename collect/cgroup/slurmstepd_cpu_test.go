@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/cgroup/watch"
 )
 
@@ -63,6 +64,45 @@ func (s *shareJob) want(what string, own, stepd uint64) {
 	if user, system := got.CPUUser.Or(0), got.CPUSystem.Or(0); user+system != own {
 		s.t.Errorf("%s: user %d and system %d of %d", what, user, system, own)
 	}
+}
+
+// wantStep compares the CPU time of the first step.
+func (s *shareJob) wantStep(what string, used uint64) {
+	s.t.Helper()
+	var snap rt.Snapshot
+	if err := s.j.Read(&snap); err != nil {
+		s.t.Fatal(err)
+	}
+	if len(snap.Steps) == 0 || snap.Steps[0].Task.Valid() {
+		s.t.Fatalf("%s: the steps are %+v", what, snap.Steps)
+	}
+	got := snap.Steps[0]
+	if user, system := got.CPUUser.Or(0), got.CPUSystem.Or(0); got.CPUUsage != some(used) || user+system != used {
+		s.t.Errorf("%s: step %s used %v, user %d and system %d, want %d", what, got.Step, got.CPUUsage, user, system, used)
+	}
+}
+
+// The threads of slurmstepd are not the job's.
+func TestThreadsWithoutSlurmstepd(t *testing.T) {
+	s := newShareJob(t)
+	want := func(what string, n rt.Opt[uint64]) {
+		t.Helper()
+		if got := read(t, s.j); got.Threads != n {
+			t.Errorf("%s: %v threads, want %v", what, got.Threads, n)
+		}
+	}
+	write(t, filepath.Join(s.dir, "pids.current"), "19\n")
+	s.step("step_0", true, 100, 20)
+	s.step("step_1", true, 100, 20)
+	write(t, filepath.Join(s.dir, "step_0/user/pids.current"), "1\n")
+	write(t, filepath.Join(s.dir, "step_1/user/pids.current"), "4\n")
+	s.j.state.reopen()
+	s.look()
+	want("two steps", some(5))
+	s.end("step_1")
+	want("one step", some(1))
+	write(t, filepath.Join(s.dir, "step_0/user/pids.current"), "\n")
+	want("a step that cannot be read", rt.None[uint64]())
 }
 
 // Two steps from their beginnings to their ends: what slurmstepd uses after the end of a
@@ -197,9 +237,11 @@ func TestSharesOfTheExternStep(t *testing.T) {
 	s.total(35_000)
 	s.look()
 	s.want("the sleeper", 0, 35_000)
+	s.wantStep("the sleeper", 0)
 	s.step("step_extern", true, 530_000, 6000)
 	s.total(536_000)
 	s.want("a session", 500_000, 36_000)
+	s.wantStep("a session", 500_000)
 	s.end("step_extern")
 	s.want("the end", 500_000, 36_000)
 }

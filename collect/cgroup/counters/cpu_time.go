@@ -36,6 +36,16 @@ func CPUTimeOf(usage, user, system rt.Opt[uint64]) CPUTime {
 	return CPUTime{int64(usage.Or(0)), int64(user.Or(0)), int64(system.Or(0))}
 }
 
+// LeaveOut subtracts CPU time from that of a reading that has it.
+func LeaveOut(r *rt.JobReading, t CPUTime) {
+	left := CPUTimeOf(r.CPUUsage, r.CPUUser, r.CPUSystem).Minus(t).clamped()
+	r.CPUUsage.Set(uint64(left.Usage))
+	if r.CPUUser.Valid() && r.CPUSystem.Valid() {
+		r.CPUUser.Set(uint64(left.User))
+		r.CPUSystem.Set(uint64(left.System))
+	}
+}
+
 // CPUFigures are the figures of CPU time of a reading: all of it, in user mode, in the kernel.
 type CPUFigures struct{ Usage, User, System *rt.Opt[uint64] }
 

@@ -49,6 +49,7 @@ type stepCPU struct {
 
 	user   procfile.File // cpu.stat of userDir
 	events procfile.File // cgroup.events of userDir
+	pids   procfile.File // pids.current of userDir
 	stepd  procfile.File // cpu.stat of daemonDir
 
 	own       CPUTime
@@ -74,7 +75,7 @@ func (h *slurmstepdCPU) EnterStep(path string, d cgroupfs.Dir) (watch string, er
 	case cgroupfs.PartUser:
 		s.userDir, s.populated, s.final = path, false, false
 		watch = filepath.Join(path, "cgroup.events")
-		err = errors.Join(Open(&s.user, cpu), Open(&s.events, watch))
+		err = errors.Join(Open(&s.user, cpu), Open(&s.events, watch), Open(&s.pids, filepath.Join(path, "pids.current")))
 		h.seenUser = h.seenUser || s.user.IsOpen()
 	case cgroupfs.PartDaemon:
 		s.daemonDir = path
@@ -96,7 +97,8 @@ func (h *slurmstepdCPU) LeaveStep(path string) {
 			h.endedSteps = h.endedSteps.Plus(s.own)
 			s.user.Retire()
 			s.events.Retire()
-			s.user, s.events, s.own, s.populated, s.final = procfile.File{}, procfile.File{}, CPUTime{}, false, true
+			s.pids.Retire()
+			s.user, s.events, s.pids, s.own, s.populated, s.final = procfile.File{}, procfile.File{}, procfile.File{}, CPUTime{}, false, true
 		}
 		if isWhole || path == s.daemonDir {
 			h.endedStepd = h.endedStepd.Plus(s.daemon)
@@ -132,6 +134,7 @@ func (h *slurmstepdCPU) close() {
 	for _, s := range h.steps {
 		s.user.Retire()
 		s.events.Retire()
+		s.pids.Retire()
 		s.stepd.Retire()
 	}
 }
@@ -194,6 +197,37 @@ func (h *slurmstepdCPU) split(r *rt.JobReading, cpu *procfile.File, buf *procfil
 		h.stepd = max(h.stepd, daemon.Usage, total.Usage-own.Usage-h.unread.Usage)
 		r.StepdCPUUsage.Set(uint64(h.stepd))
 	}
+}
+
+// leaveOutThreads replaces the threads in r, which come from the job's pids.current, by those
+// of the job's own processes: a slurmstepd has up to 20. Slurm enables a controller for all
+// parts of a step or for none.
+func (h *slurmstepdCPU) leaveOutThreads(r *rt.JobReading, buf *procfile.Buffer) {
+	if h == nil || !h.seenUser || !r.Threads.Valid() {
+		return
+	}
+	var sum uint64
+	for _, s := range h.steps {
+		if !s.user.IsOpen() {
+			continue
+		}
+		n, ok := Number(&s.pids, buf)
+		if !ok {
+			r.Threads.Clear()
+			return
+		}
+		sum += n
+	}
+	r.Threads.Set(sum)
+}
+
+// SleeperCPU is the CPU time that was left out of the job's for the process that Slurm keeps
+// in the extern step.
+func (h *slurmstepdCPU) SleeperCPU() (t CPUTime) {
+	if h != nil {
+		t = h.sleeper.used
+	}
+	return t
 }
 
 // splitUnexplained splits the part of the total that no step reading explains.

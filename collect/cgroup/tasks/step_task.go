@@ -28,6 +28,7 @@ type Group struct {
 	oomKill, endedKills rt.Opt[uint64] // v1: processes killed in it and below; those in removed directories
 	loggedKills         uint64         // of processes for their memory, that were logged
 	isReported          bool           // in a reading, under this number
+	isExtern            bool           // the step with a process of the resource manager's
 	// isFinal is set when the group was read after its end: of its last process, or of all
 	// tasks of the step.
 	isFinal bool
@@ -66,6 +67,8 @@ type Host interface {
 	WatchFile(path string)
 	// ReadJob reads the job, because its last process may have ended.
 	ReadJob()
+	// SleeperCPU is the CPU time in the extern step that is not the job's.
+	SleeperCPU() counters.CPUTime
 }
 
 // Log records what cannot be read and what happened.
@@ -186,6 +189,7 @@ func (s *Set) newGroup(n *directory) *Group {
 		return nil
 	}
 	g := &Group{r: rt.StepReading{Step: n.at.Step, Task: n.at.Task}, files: counters.NewStepFiles(s.version, s.stacked)}
+	g.isExtern = n.at.Extern && !n.at.Task.Valid()
 	g.task = taskState{pidfd: -1, looks: maxLooks}
 	s.groups = append(s.groups, g)
 	return g
@@ -243,6 +247,9 @@ func (s *Set) read(g *Group) bool {
 	now, r, last := &s.part, &g.r, usageOf(&g.r)
 	*now = rt.JobReading{}
 	g.files.Read(now, s.buf)
+	if g.isExtern && now.CPUUsage.Valid() {
+		counters.LeaveOut(now, s.host.SleeperCPU()) // as in the job's figures
+	}
 	if now.CPUUsage.Valid() || now.MemCurrent.Valid() {
 		r.MemCurrent, r.Anon, r.File, r.Shmem = now.MemCurrent, now.Anon, now.File, now.Shmem
 		r.Pids = g.pids
