@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strconv"
+	"syscall"
 	"testing"
 )
 
@@ -43,6 +44,7 @@ func load(t *testing.T, n int) {
 	t.Helper()
 	for range n {
 		cmd := exec.Command("sh", "-c", "while :; do :; done")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // the scheduler may share the cores by session
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
