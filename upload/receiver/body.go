@@ -17,6 +17,9 @@ const (
 	minRate   = 16 << 10
 )
 
+// writeTimeout is how long a short answer may take after the body of its request.
+const writeTimeout = time.Minute
+
 // rateDeadline is when the next bytes must have come, or have gone, after so many.
 func rateDeadline(begin time.Time, bytes int64) time.Time {
 	return begin.Add(slowStart + time.Duration(bytes)*(time.Second/minRate))
@@ -89,7 +92,8 @@ func (rc *Receiver) arrive(w http.ResponseWriter, r *http.Request, client string
 		err = rc.arriveInFile(r, client, from, length, b)
 	}
 	rc.limits.bytes.count(client, b.size, time.Now())
-	if err == nil { // else the server reads the rest of the body, and the deadline must end that
+	_ = conn.SetWriteDeadline(time.Now().Add(writeTimeout)) // the server counted from the header
+	if err == nil {                                         // else the server reads the rest of the body, and the deadline must end that
 		_ = conn.SetReadDeadline(time.Time{})
 	}
 	return b, err

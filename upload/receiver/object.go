@@ -223,13 +223,6 @@ func (s *store) objectAdded(runID string) {
 	}
 }
 
-// uncache forgets what is known of a file that changes.
-func (s *store) uncache(path string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.known, path)
-}
-
 func (s *store) cache(path string, o object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -275,7 +268,7 @@ func inspect(t turn, f io.Reader, limit int64, text io.Writer) (object, error) {
 	sum, raw := sha256.New(), &counter{}
 	gz, err := gzip.NewReader(bufio.NewReader(io.TeeReader(f, io.MultiWriter(sum, raw))))
 	if err != nil {
-		return object{}, errNoGzip
+		return object{}, fmt.Errorf("%w (%w)", errNoGzip, err)
 	}
 	defer gz.Close()
 	o := object{}
@@ -310,7 +303,7 @@ func inspect(t turn, f io.Reader, limit int64, text io.Writer) (object, error) {
 		return object{}, err
 	}
 	if !errors.Is(err, io.EOF) {
-		return object{}, errNoGzip
+		return object{}, fmt.Errorf("%w (%w)", errNoGzip, err)
 	}
 	o.Bytes, o.SHA256, o.Rows = raw.n, hex.EncodeToString(sum.Sum(nil)), max(0, lines-1)
 	return o, nil

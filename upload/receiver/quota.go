@@ -95,9 +95,11 @@ func sizeOf(path string) (bytes int64) {
 		if err != nil {
 			return nil // removed meanwhile, or not there
 		}
-		if info, err := d.Info(); err == nil {
-			bytes += max(blockBytes, blocks(info.Size()))
+		size := int64(blockBytes) // of a directory: its growth is small next to that of its files
+		if info, err := d.Info(); err == nil && !d.IsDir() {
+			size = max(size, blocks(info.Size()))
 		}
+		bytes += size
 		return nil
 	})
 	return bytes

@@ -305,7 +305,7 @@ func Serve(ctx context.Context, ln net.Listener, h http.Handler, grace time.Dura
 		Handler:           h,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second, // a body that is read has deadlines of its own, see paced
-		WriteTimeout:      time.Minute,      // and so has a long answer, see pacedWriter
+		WriteTimeout:      writeTimeout,     // and so has a long answer, see pacedWriter
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          faults,

@@ -61,14 +61,12 @@ func (rc *Receiver) sweep(ctx context.Context, before time.Time) (removed int, e
 
 // removeOld removes a run if all its files are older than the given time. A rename makes the
 // run invisible at once; its files are removed after that.
-func (rc *Receiver) removeOld(id string, before time.Time) (bool, error) {
+func (rc *Receiver) removeOld(id string, before time.Time) (removed bool, err error) {
 	defer rc.store.lock(id)()
 	if rc.store.journal.holds(id) {
 		return false, nil // a later replay would create it again
 	}
 	dir := rc.store.runDir(id)
-	r, _ := rc.store.load(id) // a damaged run has no owner
-	size := sizeOf(dir)
 	for _, path := range []string{filepath.Join(dir, "run.json"), filepath.Join(dir, "objects"), dir} {
 		st, err := os.Stat(path)
 		if err == nil && !st.ModTime().Before(before) {
@@ -78,12 +76,18 @@ func (rc *Receiver) removeOld(id string, before time.Time) (bool, error) {
 			return false, err
 		}
 	}
+	if rc.store.quota.counts() {
+		r, _ := rc.store.load(id) // a damaged run has no owner
+		size := sizeOf(dir)
+		defer func() {
+			if removed {
+				rc.store.quota.add(r.Owner, -size)
+			}
+		}()
+	}
 	away := filepath.Join(rc.store.dir, "tmp", "old-"+id)
 	if err := os.Rename(dir, away); err != nil {
 		return false, err
-	}
-	if rc.store.quota.counts() {
-		rc.store.quota.add(r.Owner, -size)
 	}
 	return true, os.RemoveAll(away)
 }

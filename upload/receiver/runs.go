@@ -278,7 +278,6 @@ func (rc *Receiver) confirm(r run, inline file) error {
 			return err
 		}
 		if err != nil || !bytes.Equal(old, inline.content) {
-			rc.store.uncache(rc.inlinePath(r.ID))
 			return rc.store.keepOf(r, inline)
 		}
 	}

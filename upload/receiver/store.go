@@ -1,6 +1,7 @@
 package receiver
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -161,11 +162,21 @@ func (s *store) create(owner string, metadata json.RawMessage, now time.Time) (r
 
 // save makes a run's new state durable, together with other files of the run.
 func (s *store) save(r run, with ...file) error {
-	b, err := json.Marshal(r)
+	b, err := marshal(r)
 	if err != nil {
 		return err
 	}
 	return s.keepOf(r, append(with, file{runFile(r.ID, "run.json"), b})...)
+}
+
+// marshal is json.Marshal without the escapes for HTML, by which a hostile text would grow to six
+// times its size.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // keepOf is keep for files of a run, which count against the quota.

@@ -58,8 +58,8 @@ func (rc *Receiver) view(t turn, id string) (view, error) {
 // the metadata is damaged.
 func (v view) write(w io.Writer) error {
 	objects, rows := v.Objects, v.Rows
-	v.Objects = nil
-	head, err := json.Marshal(v)
+	v.Objects, v.Rows = nil, 0
+	head, err := marshal(v)
 	if err != nil {
 		return errors.New("its metadata is damaged")
 	}
@@ -67,7 +67,7 @@ func (v view) write(w io.Writer) error {
 		return err
 	}
 	for i, o := range objects {
-		b, err := json.Marshal(o)
+		b, err := marshal(o)
 		if err != nil {
 			return err
 		}
