@@ -43,6 +43,14 @@ func Update(run *rt.Run, change func(*rt.Run)) {
 	}
 }
 
+// EnvironArrayTag and EnvironQOSTag have the array ids, such as 12_3, and the QOS that the
+// environment of a job's processes has and that nothing confirms: sbatch passes on that of its
+// caller.
+const (
+	EnvironArrayTag = "environ_array"
+	EnvironQOSTag   = "environ_qos"
+)
+
 // jobNameTag has the scheduler's name of the job, which the user's may replace.
 const jobNameTag = "slurm_job_name"
 

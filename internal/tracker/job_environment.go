@@ -2,6 +2,9 @@ package tracker
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -9,6 +12,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/proc"
 	"github.com/resource-tracker/rt/slurm/environ"
+	"github.com/resource-tracker/rt/slurm/layout"
 )
 
 // The pauses between two looks at the job's processes: short at first, because a step
@@ -24,7 +28,7 @@ const (
 )
 
 // JobEnvironment completes a Run from the environment of the job's processes, which has what
-// no hook has (the job's name, its array ids), and finds the batch script.
+// no hook has (the job's name, the user's labels), and finds the batch script.
 type JobEnvironment struct {
 	job     *JobWatch
 	changed func(rt.Run) error
@@ -139,12 +143,13 @@ func (e *JobEnvironment) merge(pid int, env environ.Env) bool {
 	if e.closed {
 		return true
 	}
-	if e.batch == nil && isBatchScript(pid, env) {
+	isBatch := isBatchScript(e.job.procRoot, pid, env)
+	if e.batch == nil && isBatch {
 		// If this fails the outcome stays what the Epilog reports.
 		e.batch, _ = proc.NewExitStatus(pid)
 	}
 	run := e.run
-	if environ.MergeTaskEnv(&run, env) {
+	if environ.MergeTaskEnv(&run, env, isBatch) {
 		e.run = run
 		if err := e.changed(run); err != nil {
 			e.warn(err)
@@ -161,8 +166,24 @@ func (e *JobEnvironment) isComplete(age time.Duration) bool {
 	return hasBatch && e.run.Meta.JobName != ""
 }
 
-// isBatchScript reports whether a process is its own task, and of no numbered step.
-func isBatchScript(pid int, env environ.Env) bool {
+// isBatchScript reports whether a process is its own task, and of the step batch.
+func isBatchScript(procRoot string, pid int, env environ.Env) bool {
 	task, ok := env.Number("SLURM_TASK_PID").Get()
-	return ok && task == uint64(pid) && !env.Number("SLURM_STEP_ID", "SLURM_STEPID").Valid()
+	if !ok || task != uint64(pid) {
+		return false
+	}
+	step := StepOf(procRoot, pid)
+	isInNoStep := step == "" && !env.Number("SLURM_STEP_ID", "SLURM_STEPID").Valid()
+	return step == "batch" || isInNoStep
+}
+
+// StepOf returns the step of a process's cgroup: "0", "batch"; empty if that is none of a step.
+// The environment has the step of the process that submitted the job, if that was in one.
+func StepOf(procRoot string, pid int) string {
+	text, err := os.ReadFile(filepath.Join(procRoot, strconv.Itoa(pid), "cgroup"))
+	if err != nil {
+		return ""
+	}
+	path, _ := layout.ParseProcess(string(text))
+	return path.Step
 }

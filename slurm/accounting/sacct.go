@@ -21,6 +21,7 @@ import (
 type Account struct {
 	Cluster      string
 	JobID        uint64 // JobIDRaw
+	HasID        bool   // the following four are known: absent, they do not apply to the job
 	ArrayJobID   rt.Opt[uint64]
 	ArrayTaskID  rt.Opt[uint64]
 	HetJobID     rt.Opt[uint64]
@@ -36,13 +37,14 @@ type Account struct {
 	Account      string
 	Partition    string
 	NodeList     string
-	JobName      string // empty until slurmdbd has it
+	Mem          rt.Opt[uint64] // bytes on all nodes, of AllocTRES
+	JobName      string         // empty until slurmdbd has it
 
 	Used AccountUse
 }
 
 // sacctFields ends with JobName: only that can have the separator.
-const sacctFields = "Cluster,JobIDRaw,JobID,State,ExitCode,DerivedExitCode,Start,End,QOS,Reservation,User,Account,Partition,NodeList,ElapsedRaw,JobName"
+const sacctFields = "Cluster,JobIDRaw,JobID,State,ExitCode,DerivedExitCode,Start,End,QOS,Reservation,User,Account,Partition,NodeList,ElapsedRaw,AllocTRES,JobName"
 
 // sacctUseFields are those of MergeUse. sacct reports no use for a job without its steps.
 const sacctUseFields = "Cluster,JobIDRaw,State,Start,TotalCPU,UserCPU,SystemCPU,MaxRSS,MaxRSSNode"
@@ -50,17 +52,19 @@ const sacctUseFields = "Cluster,JobIDRaw,State,Start,TotalCPU,UserCPU,SystemCPU,
 // SacctArgs returns the arguments of the call of sacct that reads every attempt of the
 // jobs of all users. Records can lag some seconds behind the jobs. Its output is for
 // ParseSacct, and has one line for each attempt.
-func SacctArgs(jobs []uint64) []string { return sacctArgs(jobs, sacctFields, "--allocations") }
+func SacctArgs(jobs []uint64) []string {
+	return sacctArgs(jobs, sacctFields, "--allocations", "--noconvert")
+}
 
 // SacctUseArgs returns those of a second call, for what the jobs' steps have used.
 func SacctUseArgs(jobs []uint64) []string { return sacctArgs(jobs, sacctUseFields, "--noconvert") }
 
-func sacctArgs(jobs []uint64, fields, option string) []string {
+func sacctArgs(jobs []uint64, fields string, options ...string) []string {
 	ids := make([]string, len(jobs))
 	for i, id := range jobs {
 		ids[i] = strconv.FormatUint(id, 10)
 	}
-	return []string{"--parsable2", option, "--allusers", "--duplicates", "--format=" + fields, "--jobs=" + strings.Join(ids, ",")}
+	return append(options, "--parsable2", "--allusers", "--duplicates", "--format="+fields, "--jobs="+strings.Join(ids, ","))
 }
 
 // ParseSacct parses the output of sacct --parsable2 with its header: any fields in any order,
@@ -132,6 +136,12 @@ func parseAccount(header, values []string, loc *time.Location) (a Account, ok bo
 			} else if ok {
 				a.Derived.Set(code)
 			}
+		case "AllocTRES":
+			for tres := range strings.SplitSeq(v, ",") {
+				if size, isMem := strings.CutPrefix(tres, "mem="); isMem {
+					a.Mem = sacctBytes(size)
+				}
+			}
 		case "Start":
 			a.Start = sacctTime(v, loc)
 		case "End":
@@ -160,6 +170,8 @@ func (a *Account) setIDs(id string) {
 	}
 	a.ArrayJobID, a.ArrayTaskID = pair("_")
 	a.HetJobID, a.HetJobOffset = pair("+")
+	_, err := strconv.ParseUint(id, 10, 64)
+	a.HasID = err == nil || a.ArrayJobID.Valid() || a.HetJobID.Valid()
 }
 
 // outcomeOf returns the outcome of a job's state. "CANCELLED by 1001" has the user.
