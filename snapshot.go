@@ -135,9 +135,9 @@ func (s *Snapshot) absorbPerf(older *Snapshot) {
 }
 
 // usageBoot returns the boot time at which Job.CPUUsage was read, here or in the older
-// snapshot that it was inherited from.
+// snapshot that it was inherited from. While the job is pending, it is known to be zero.
 func (s *Snapshot) usageBoot() int64 {
-	if s.Job.usageBoot != 0 {
+	if s.Job.usageBoot != 0 && s.Job.Phase != JobPending {
 		return s.Job.usageBoot
 	}
 	return s.Boot
