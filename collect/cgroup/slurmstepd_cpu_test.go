@@ -105,6 +105,20 @@ func TestThreadsWithoutSlurmstepd(t *testing.T) {
 	want("a step that cannot be read", rt.None[uint64]())
 }
 
+// A step that is over before StepBegins returns is read all the same: its files were opened
+// before. StepBegins may wait for a thread of low priority.
+func TestShortStepIsOpenedFirst(t *testing.T) {
+	root := t.TempDir()
+	s := &shareJob{t: t, dir: filepath.Join(root, "system.slice/slurmstepd.scope/job_2")}
+	s.total(0)
+	step := filepath.Join(s.dir, "step_0")
+	s.j = manualWith(t, Options{ProcRoot: t.TempDir(), StepBegins: func([]int) { remove(t, step) }}, v2Candidate(root))
+	s.step("step_0", true, 1000, 20)
+	s.total(1020)
+	s.j.step([]watch.Notice{{WD: s.j.state.watch.Watches()[s.dir], Dir: s.dir, Name: "step_0", Mask: unix.IN_CREATE | unix.IN_ISDIR}})
+	s.wantStep("a step of a moment", 1000)
+}
+
 // Two steps from their beginnings to their ends: what slurmstepd uses after the end of a
 // step's processes is its own.
 func TestShares(t *testing.T) {
