@@ -37,8 +37,8 @@ const (
 )
 
 // Run is one attempt of one job (or step, or wrapped command) on one node.
-// Empty strings and absent values are unknown. Some become known during the run: the
-// job's name and its array ids.
+// Empty strings and absent values are unknown. Some become known during the run, such as
+// the job's name, or when accounting completes it, such as the ids of an array's task.
 type Run struct {
 	Identity
 	Allocation

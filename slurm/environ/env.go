@@ -103,8 +103,8 @@ var taskNames = []string{
 }
 
 // MergeTaskEnv adds to a run of slurmd's Prolog what the environment of a process in the job's
-// cgroup has, and reports whether that changed the run. isBatch is true for the batch script,
-// whose name of the job replaces that of a step, which may be the step's own. The environment of
+// cgroup has, and reports whether that changed the run. isBatch is true for the batch script:
+// its name of the job replaces that of a step, which may be the step's own. The environment of
 // another job is ignored. In a component of a heterogeneous job SLURM_JOB_ID is the leader's.
 //
 // sbatch passes on the environment of its caller, which may be a task of another job, and
