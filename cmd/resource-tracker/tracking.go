@@ -183,12 +183,14 @@ func (t *tracking) openPrinter(s settings, failed func(error)) error {
 			return fmt.Errorf("open the file for samples: %w", err)
 		}
 		t.out = tracker.NewSampleWriter(f, s.output, failed)
-	case s.toStdout:
-		t.out = tracker.NewSampleWriter(unclosed{os.Stdout}, "standard output", failed)
+	case s.stream == os.Stderr:
+		t.out = tracker.NewSampleWriter(unclosed{s.stream}, "standard error", failed)
+	case s.stream != nil:
+		t.out = tracker.NewSampleWriter(unclosed{s.stream}, "standard output", failed)
 	default:
 		return nil
 	}
-	e := &tracker.Samples{Out: t.out, CSV: s.csv, Scope: s.scope}
+	e := &tracker.Samples{Out: t.out, CSV: s.csv, Live: s.live, PID: t.run.PID, Scope: s.scope}
 	if t.run.Meta.JobName != "" {
 		e.JobName.Set(t.run.Meta.JobName)
 	}
@@ -202,7 +204,7 @@ func (t *tracking) openPrinter(s settings, failed func(error)) error {
 // openFrames starts to read from the GemPBA program of gempba.connect.
 func (t *tracking) openFrames(s settings, warn func(error)) {
 	var keep func(rt.Record) error
-	isPrinted := s.toStdout || s.output != ""
+	isPrinted := s.stream != nil || s.output != ""
 	switch {
 	case t.writer != nil:
 		keep = t.writer.Record
@@ -319,7 +321,7 @@ func (t *tracking) close() error {
 	return errors.Join(err, t.lock.Close())
 }
 
-// unclosed keeps standard output open.
+// unclosed keeps a standard stream open.
 type unclosed struct{ io.Writer }
 
 // Close does nothing.
