@@ -262,11 +262,10 @@ func (o *option) origin() (text string) {
 		text = " (default: " + o.fallback + ")"
 	}
 	if o.variable != "" {
-		text += " [$" + o.variable
-		if o.other != "" {
-			text += ", $" + o.other
-		}
-		text += "]"
+		text += " [$" + o.variable + "]"
+	}
+	if o.other != "" {
+		text += " [$" + o.other + "]"
 	}
 	return text
 }
