@@ -281,7 +281,10 @@ type Registration struct {
 	UploadURIPrefix string    `json:"upload_uri_prefix,omitempty"`
 	IntentAt        time.Time `json:"intent_at"`              // before the first request was sent
 	RegisteredAt    time.Time `json:"registered_at,omitzero"` // when the response arrived
-	FinishedAt      time.Time `json:"finished_at,omitzero"`   // when the finish was confirmed
+	// FinishIntentAt is set before the first finish is sent, and cleared if an answer shows that
+	// nothing was done. While it is set, the receiver may have closed the run.
+	FinishIntentAt time.Time `json:"finish_intent_at,omitzero"`
+	FinishedAt     time.Time `json:"finished_at,omitzero"` // when the finish was confirmed
 	// Attempts counts the requests that were sent. If there was more than one without a
 	// response, the receiver can have a run that is not known here.
 	Attempts int `json:"attempts"`

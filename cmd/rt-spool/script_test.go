@@ -19,6 +19,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/spool"
+	"github.com/resource-tracker/rt/e2e/strict"
 	"github.com/resource-tracker/rt/upload/receiver"
 )
 
@@ -173,7 +174,7 @@ func snapshot(i int64, start time.Time) rt.Snapshot {
 func cmdReceiver(ts *testscript.TestScript, _ bool, _ []string) {
 	h, err := receiver.New(receiver.Config{Dir: ts.MkAbs("received"), Tokens: []receiver.TokenHash{receiver.HashToken(testToken)}})
 	ts.Check(err)
-	server := httptest.NewServer(h)
+	server := httptest.NewServer(strict.New(h))
 	ts.Defer(server.Close)
 	ts.Check(writeConfig(ts.MkAbs("."), server.URL))
 }

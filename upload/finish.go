@@ -1,0 +1,136 @@
+package upload
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// close uploads the rest of an ended run and closes it at the receiver, unless that is done.
+func (r *delivery) close(ctx context.Context) error {
+	here := r.d.client.Endpoint()
+	switch {
+	case !r.reg.FinishedAt.IsZero():
+		return nil
+	case finishSent(r.reg) && r.reg.Endpoint != here:
+		// The other endpoint can be the same receiver by another name, or give this id to another run.
+		return r.unconfirmed(fmt.Errorf("it was sent to %s, the endpoint is now %s", r.reg.Endpoint, here))
+	}
+	if err := r.collect(ctx); err != nil {
+		return err
+	}
+	// Whether the receiver still knows the run must be clear before the finish: after it, the
+	// receiver may answer 404 because it has closed the run.
+	isUnheard := r.cred.AccessKey == "" // no answer about the run in this process
+	if isUnheard && !finishSent(r.reg) {
+		if err := r.refresh(ctx); err != nil {
+			return err
+		}
+	}
+	return r.finish(ctx, r.closing())
+}
+
+// closing is the finish of the run, whose rows are uploaded or in csv.
+func (r *delivery) closing() Finish {
+	f := Finish{
+		Dialect: r.reg.Dialect, RemoteID: r.reg.RemoteID, URIs: r.uris, CSV: r.csv,
+		Status: Status(&r.run), ExitCode: exitCode(&r.run), FinishedAt: r.run.End,
+	}
+	if len(f.URIs)+len(f.CSV) == 0 {
+		f.CSV = r.rows.enc.Header()
+	}
+	if f.FinishedAt.IsZero() {
+		f.FinishedAt = r.run.Start
+		if r.rows.seq > 0 {
+			f.FinishedAt = time.Unix(0, r.rows.wall)
+		}
+	}
+	return f
+}
+
+// finish sends the finish until it is answered. It saves the intent before the first request: from
+// then on the receiver may have closed the run although no answer confirmed it, and a receiver may
+// refuse to close a run twice. Such a refusal is the end of the delivery, with a note. The intent
+// is removed only by an answer to the first request that shows that nothing was done.
+func (r *delivery) finish(ctx context.Context, f Finish) error {
+	return r.d.api.call(ctx, func(ctx context.Context) error {
+		isRepeated := finishSent(r.reg)
+		if !isRepeated {
+			if err := r.saveFinishIntent(time.Now()); err != nil {
+				return err
+			}
+		}
+		err := r.d.client.Finish(ctx, f)
+		switch {
+		case err == nil:
+			r.reg.FinishedAt = time.Now()
+			return r.save()
+		case isRepeated && refusedAsClosed(err):
+			return r.unconfirmed(fmt.Errorf("it got no answer that confirms it, and is now refused: %w", err))
+		case !isRepeated && notFinished(err):
+			if err := r.saveFinishIntent(time.Time{}); err != nil {
+				return err
+			}
+		}
+		return err
+	})
+}
+
+func (r *delivery) saveFinishIntent(at time.Time) error {
+	r.reg.FinishIntentAt = at
+	return r.save()
+}
+
+// unconfirmed notes that the receiver may have closed the run or not. The run counts as delivered.
+func (r *delivery) unconfirmed(why error) error {
+	err := fmt.Errorf("finish unconfirmed: the receiver has closed run %s, or has lost it; a finish was sent: %w", r.reg.RemoteID, why)
+	if err := r.event("finish", "finish unconfirmed", err.Error()); err != nil {
+		return err
+	}
+	r.d.noteUnconfirmed(r.name, err)
+	return nil
+}
+
+// finishSent reports whether the receiver may have closed the run.
+func finishSent(reg rt.Registration) bool { return !reg.FinishIntentAt.IsZero() }
+
+// notFinished reports whether an answer to the first finish shows that the run was not closed. A
+// gateway may have sent the request twice: the answers that a closed run gets show nothing.
+func notFinished(err error) bool {
+	return refused(err) && !hasStatus(err, http.StatusNotFound, http.StatusConflict, http.StatusGone)
+}
+
+// refusedAsClosed reports whether a repeated finish was refused because the run is closed, or may
+// have been. No gateway sends 409 or 422 by itself; the other statuses must be the API's own.
+func refusedAsClosed(err error) bool {
+	return hasStatus(err, http.StatusConflict, http.StatusUnprocessableEntity) ||
+		isOwn(err, http.StatusBadRequest, http.StatusNotFound, http.StatusGone)
+}
+
+// Status is how the run ended in the terms of section 9.2.3: finished for exit code 0 and
+// SIGTERM, and if there is no sign of a failure.
+func Status(run *rt.Run) string {
+	switch run.Outcome {
+	case rt.OutcomeOOM, rt.OutcomeTimeout, rt.OutcomeLost:
+		return StatusFailed
+	}
+	const sigterm = 15
+	switch signal := run.ExitSignal.Or(0); {
+	case signal == sigterm:
+		return StatusFinished
+	case signal != 0 || run.ExitCode.Or(0) != 0 || run.Outcome == rt.OutcomeFailed:
+		return StatusFailed
+	}
+	return StatusFinished
+}
+
+// exitCode is absent if a signal ended the run.
+func exitCode(run *rt.Run) rt.Opt[int64] {
+	if run.ExitSignal.Or(0) != 0 {
+		return rt.None[int64]()
+	}
+	return run.ExitCode
+}
