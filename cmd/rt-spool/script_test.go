@@ -18,8 +18,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/e2e/strict"
+	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/upload/receiver"
 )
 
