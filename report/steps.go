@@ -11,9 +11,13 @@ import (
 
 // Step is what one step of the job used on this node.
 type Step struct {
-	Step        string          `json:"step"`
-	Ended       bool            `json:"ended"`        // its cgroup was removed
-	ElapsedSecs rt.Opt[float64] `json:"elapsed_secs"` // between its first and its last reading
+	Step  string `json:"step"`
+	Ended bool   `json:"ended"` // its cgroup was removed
+	// The step began and ended between two readings. It lasted at least from the first reading
+	// that has it to the last one before its end, and at most from the reading before the first
+	// to the one that has its end; absent if there is no reading before the first.
+	ElapsedAtLeastSecs rt.Opt[float64] `json:"elapsed_at_least_secs"`
+	ElapsedAtMostSecs  rt.Opt[float64] `json:"elapsed_at_most_secs"`
 	Figures
 	Tasks []Task `json:"tasks,omitempty"`
 	// The imbalance of the tasks: the largest value over the mean; absent below two tasks.
@@ -51,7 +55,9 @@ type stepKey struct {
 // stepTally collects the readings of one step or task. Its cgroup begins with it, so that its
 // counters are its totals.
 type stepTally struct {
-	first, last       int64 // Boot
+	before            rt.Opt[int64] // Boot of the reading before the first
+	first, last       int64         // Boot of the readings that have it and not its end
+	end               int64         // Boot of the last reading that has it
 	ended             bool
 	cpu, user, system rt.Opt[uint64] // microseconds
 	memory            rt.Opt[uint64] // highest reading; bytes
@@ -60,13 +66,16 @@ type stepTally struct {
 
 type stepTallies map[stepKey]*stepTally
 
-func (t stepTallies) add(s *rt.Snapshot) {
+func (t stepTallies) add(prev, s *rt.Snapshot) {
 	for i := range s.Steps {
 		r := &s.Steps[i]
 		key := stepKey{r.Step, r.Task}
 		of := t[key]
 		if of == nil {
-			of = &stepTally{first: s.Boot}
+			of = &stepTally{first: s.Boot, last: s.Boot}
+			if prev != nil {
+				of.before.Set(prev.Boot)
+			}
 			t[key] = of
 		}
 		of.add(r, s.Boot)
@@ -74,7 +83,10 @@ func (t stepTallies) add(s *rt.Snapshot) {
 }
 
 func (t *stepTally) add(r *rt.StepReading, boot int64) {
-	t.last, t.ended = boot, r.Ended
+	t.end, t.ended = boot, r.Ended
+	if !r.Ended {
+		t.last = boot
+	}
 	for _, p := range [...][2]*rt.Opt[uint64]{
 		{&t.cpu, &r.CPUUsage}, {&t.user, &r.CPUUser}, {&t.system, &r.CPUSystem}, {&t.PageFaults, &r.PageFaults},
 		{&t.MajorFaults, &r.MajorFaults}, {&t.OOMKills, &r.EventsOOMKill}, {&t.ReadBytes, &r.IOReadBytes}, {&t.WriteBytes, &r.IOWriteBytes},
@@ -115,8 +127,9 @@ func (t stepTallies) list() []Step {
 			continue
 		}
 		s.Ended, s.Figures = of.ended, of.figures()
-		if of.last > of.first {
-			s.ElapsedSecs.Set(float64(of.last-of.first) / 1e9)
+		s.ElapsedAtLeastSecs.Set(float64(of.last-of.first) / 1e9)
+		if before, ok := of.before.Get(); ok {
+			s.ElapsedAtMostSecs.Set(float64(of.end-before) / 1e9)
 		}
 	}
 	for i := range steps {

@@ -86,7 +86,7 @@ func (r *reading) add(s *rt.Snapshot) {
 	r.sent.add(s.Node.NetTxBytes)
 	r.onlineCPUs = cmp.Or(s.Node.CPUs, r.onlineCPUs)
 	r.memTotal = cmp.Or(s.Node.MemTotal, r.memTotal)
-	r.steps.add(s)
+	r.steps.add(prev, s)
 	r.processes.add(s)
 	r.gpus.add(s, secs)
 	r.energy.add(s, secs)
