@@ -18,14 +18,14 @@ func TestDaemonBytes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		script  string
 		atLeast bool
-	}{
-		"daemon":  {dd + `( (setsid sh -c "dd if=/dev/zero of=F-d bs=1M count=200 conv=fsync 2>/dev/null; sleep 0.1" >/dev/null 2>&1 &) ); sleep 3`, true},
+	}{ // F is the prefix of a file name, W the workload
+		"daemon":  {dd + `( (setsid sh -c "dd if=/dev/zero of=F-d bs=1M count=200 conv=fsync 2>/dev/null; W --cpu 0.4" >/dev/null 2>&1 &) ); sleep 3`, true},
 		"waited":  {dd + `for i in 1 2 3; do d 50 F-$i; done; for i in $(seq 100); do true | cat | cat; done; sleep 1`, false},
 		"steps":   {`for i in 1 2 3 4 5 6; do srun dd if=/dev/zero of=F-$i bs=1M count=20 conv=fsync; done`, false},
 		"forking": {`for i in $(seq 1500); do /bin/true; done`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			id := c.submit(t, s, strings.ReplaceAll(tt.script, "F", out), "-n1", "--mem=200", "-w", c.nodes[0], "-J", name)
+			id := c.submit(t, s, strings.NewReplacer("F", out, "W", s.workload()).Replace(tt.script), "-n1", "--mem=200", "-w", c.nodes[0], "-J", name)
 			c.wait(t, id)
 			settle(t, s.path("spool"))
 			r := onlyRun(t, s, id, c.nodes[0])

@@ -33,7 +33,7 @@ func TestQuickSteps(t *testing.T) {
 		const steps = "(SELECT step, max(cpu_usage_us) AS cpu, max(mem_peak_kib) AS peak FROM step_reading WHERE task IS NULL GROUP BY step)"
 		t.Logf("job %d: %s", id, query(t, r.path, "SELECT group_concat(step || '=' || ifnull(cpu, '-') || '/' || ifnull(peak, '-'), ' ') FROM "+steps))
 		ledger := query(t, r.path, "SELECT ifnull(group_concat(detail, '; '), '') FROM event WHERE kind = 'job' AND status = 'estimated'")
-		for _, step := range lines(query(t, r.path, "SELECT step FROM "+steps+" WHERE step GLOB '[0-9]*' AND (cpu IS NULL OR cpu < 9000)")) {
+		for _, step := range lines(query(t, r.path, "SELECT ifnull(group_concat(step, char(10)), '') FROM "+steps+" WHERE step GLOB '[0-9]*' AND (cpu IS NULL OR cpu < 9000)")) {
 			if !strings.Contains(ledger, "of step "+step+" was not read") {
 				t.Errorf("job %d: the ledger does not say that step %s was not read: %s", id, step, ledger)
 			}
