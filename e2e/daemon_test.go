@@ -19,7 +19,7 @@ func TestDaemonBytes(t *testing.T) {
 		script  string
 		atLeast bool
 	}{ // F is the prefix of a file name, W the workload
-		"daemon":  {dd + `( (setsid sh -c "dd if=/dev/zero of=F-d bs=1M count=200 conv=fsync 2>/dev/null; W --cpu 0.4" >/dev/null 2>&1 &) ); sleep 3`, true},
+		"daemon":  {dd + `( (setsid sh -c "dd if=/dev/zero of=F-d bs=1M count=200 conv=fsync 2>/dev/null; W --cpu 0.4; touch F-end" >/dev/null 2>&1 &) ); until [ -e F-end ]; do sleep 0.2; done; sleep 1`, true},
 		"waited":  {dd + `for i in 1 2 3; do d 50 F-$i; done; for i in $(seq 100); do true | cat | cat; done; sleep 1`, false},
 		"steps":   {`for i in 1 2 3 4 5 6; do srun dd if=/dev/zero of=F-$i bs=1M count=20 conv=fsync; done`, false},
 		"forking": {`for i in $(seq 1500); do /bin/true; done`, false},
