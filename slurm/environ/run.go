@@ -52,7 +52,8 @@ func FromHook(env Env, now time.Time) (rt.Run, error) {
 // task, the batch script, or a shell that salloc started. step is that of the process's cgroup,
 // because the batch script may have the SLURM_STEP_ID of the step that submitted it; empty if
 // the process has no such cgroup. now is when tracking begins. As in MergeTaskEnv, variables that
-// may be those of another job are labels.
+// may be those of another job are labels. The account is used: a job lacks one only without
+// accounting, where the user can request any.
 // Run.Node is empty where Slurm does not name the node (a shell of salloc on a login
 // node); HOSTNAME is no substitute, because some tasks have that of the submit host.
 // FromTask fails with ErrNoJob outside a job.
