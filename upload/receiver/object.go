@@ -214,7 +214,7 @@ func (s *store) objectCount(runID string) int {
 	return len(entries)
 }
 
-// objectAdded counts a new object of a run whose objects are counted.
+// objectAdded counts a new object of a run if its objects are counted.
 func (s *store) objectAdded(runID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
