@@ -15,13 +15,17 @@ type Cost struct {
 
 func (s *Summary) ledger(events []rt.Event) {
 	r := &s.Record
+	counted := 0 // missed readings, by the tracker: the ledger leaves out repeated gaps
 	for i := range events {
 		e := &events[i]
 		switch {
 		case e.Kind == "gap":
 			r.Gaps++
 			r.Missed += missed(e.Detail)
+		case e.Kind == "spool" && e.Name == "gap/schedule" && e.Status == "repeated":
+			r.Gaps += numberIn(e.Detail, "%d further")
 		case e.Kind == "tracker" && e.Name == "cost":
+			counted = numberIn(e.Detail, "missed=%d")
 			r.Tracker = costOf(e.Detail)
 			r.LeftOut = numberIn(e.Detail, "left_out=%d")
 		case e.Kind == "job" && e.Name == "rusage":
@@ -49,6 +53,7 @@ func (s *Summary) ledger(events []rt.Event) {
 			s.Sensors[e.Name] = SensorIs{Status: e.Status, Detail: e.Detail}
 		}
 	}
+	r.Missed = max(r.Missed, counted)
 	r.Expected = r.Readings + r.Missed + r.LeftOut
 }
 

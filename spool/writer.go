@@ -40,6 +40,8 @@ type Writer struct {
 	freshAt  int64 // Boot of the first of them
 	events   []rt.Event
 	unkept   int // events beyond maxEvents
+	repeats  map[eventName]*repeats
+	names    []eventName // the keys of repeats, in their order
 	records  records
 	failing  bool
 	notified notified
@@ -150,6 +152,7 @@ func (w *Writer) End(run rt.Run) error {
 	}
 	w.run, w.runDirty = run, true
 	w.grant()
+	w.noteRepeats()
 	err := w.db.exec(pragma("busy_timeout", 1000)) // ms: no later commit can do it
 	if err == nil {
 		err = w.flush()
@@ -198,6 +201,7 @@ func (w *Writer) Close() error {
 	if w.db == nil {
 		return nil
 	}
+	w.noteRepeats()
 	err := w.flush()
 	lost := err != nil
 	if lost {
@@ -226,6 +230,9 @@ func (w *Writer) close(removeLock bool) error {
 
 // note adds an event to the next commit.
 func (w *Writer) note(e rt.Event) {
+	if w.isRepeated(&e) {
+		return
+	}
 	if len(w.events) >= maxEvents {
 		w.unkept++
 		return
