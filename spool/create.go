@@ -39,6 +39,8 @@ type Options struct {
 	// nearly full they alternate quickly. It is called from Put, Event, Flush, UpdateRun,
 	// End or Close and must not call the Writer. May be nil.
 	Notify func(rt.Event)
+
+	maxBytes int64 // of ImportLimits
 }
 
 func (o Options) withDefaults() Options {

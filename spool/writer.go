@@ -97,6 +97,7 @@ func (w *Writer) Put(s *rt.Snapshot) error {
 	isDue := w.fresh >= w.opts.CommitRows || s.Boot-w.freshAt >= int64(w.opts.CommitInterval)
 	if isFirst || isDue || s.Reason != rt.ReasonTick {
 		w.flush() // a failure is in the ledger; the rows wait
+		return w.tooLarge()
 	}
 	return nil
 }

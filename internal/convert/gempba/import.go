@@ -18,7 +18,7 @@ import (
 // are stored with the run, and the frames of the first host are its readings. name is the name of
 // the file for the ledger. A recording that ends within a line is imported up to that line, with
 // an event in the ledger; a damaged file makes no run.
-func Import(dir, name string, r io.Reader) ([]string, error) {
+func Import(dir string, limits *spool.ImportLimits, name string, r io.Reader) ([]string, error) {
 	d := gempba.NewDecoder(r)
 	first, err := d.Next()
 	if errors.Is(err, io.EOF) {
@@ -28,7 +28,7 @@ func Import(dir, name string, r io.Reader) ([]string, error) {
 		return nil, err
 	}
 	im := importer{run: runFrom(first), work: work{seen: map[uint32]seenWorker{}}}
-	im.w, err = spool.Create(dir, im.run, rt.Host{HostName: im.run.Node}, spool.Options{CommitRows: 128, CommitInterval: time.Hour})
+	im.w, err = limits.Create(dir, im.run, rt.Host{HostName: im.run.Node}, spool.Options{CommitRows: 128, CommitInterval: time.Hour})
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func TestSonarExchange(t *testing.T) {
 			if err := Export(context.Background(), &out, r, asJSON); err != nil {
 				t.Fatal(err)
 			}
-			made, err := Import(t.TempDir(), "c", oneFile(name, out.Bytes()), warnTo(&warn))
+			made, err := Import(t.TempDir(), nil, "c", oneFile(name, out.Bytes()), warnTo(&warn))
 			if err != nil || len(made) != 1 || warn.Len() > 0 {
 				t.Fatalf("%v, %v, %s", made, err, &warn)
 			}
@@ -151,7 +151,7 @@ func TestSonarExportTree(t *testing.T) {
 	}
 	// A record without a job makes no run.
 	var warn bytes.Buffer
-	if made, err := Import(t.TempDir(), "", oneFile("x", out.Bytes()), warnTo(&warn)); len(made) != 0 || err != nil || !strings.Contains(warn.String(), "2 records") {
+	if made, err := Import(t.TempDir(), nil, "", oneFile("x", out.Bytes()), warnTo(&warn)); len(made) != 0 || err != nil || !strings.Contains(warn.String(), "2 records") {
 		t.Errorf("%v, %v, %s", made, err, &warn)
 	}
 
@@ -171,7 +171,7 @@ func TestSonarImportSizes(t *testing.T) {
 	for i := range 3 {
 		text = fmt.Appendf(text, line, 1+i/2, 1+i)
 	}
-	made, err := Import(t.TempDir(), "", oneFile("x", text), warnTo(io.Discard))
+	made, err := Import(t.TempDir(), nil, "", oneFile("x", text), warnTo(io.Discard))
 	if err != nil || len(made) != 1 {
 		t.Fatalf("%v, %v", made, err)
 	}
