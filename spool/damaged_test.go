@@ -11,7 +11,7 @@ import (
 )
 
 // sample writes the file of an ended run with n snapshots and returns its bytes.
-func endedFile(t *testing.T, n int) []byte {
+func endedFile(t testing.TB, n int) []byte {
 	t.Helper()
 	w := mustCreate(t, Options{})
 	m := newMachine(4, 1)

@@ -92,7 +92,7 @@ type CPUFreq struct {
 	next int64 // boot time of the next reading
 	now  func() time.Time
 	last error // result of the last attempt: the status does not change between two
-	late int // consecutive readings that took too long
+	late int   // consecutive readings that took too long
 	retryBackoff
 }
 
