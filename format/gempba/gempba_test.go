@@ -105,7 +105,7 @@ func TestNeverNotFinite(t *testing.T) {
 	}
 }
 
-// A client whose frames have a number in each place reads a line without a single value, and rt
+// A client that requires a number in each place reads a line without a single value, and rt
 // reads the same line without inventing one.
 func TestTypedClientReadsUnreadValues(t *testing.T) {
 	line, err := AppendLine(nil, &Envelope{
