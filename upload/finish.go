@@ -33,7 +33,7 @@ func (r *delivery) close(ctx context.Context) error {
 	return r.finish(ctx, r.closing())
 }
 
-// closing is the finish of the run, whose rows are uploaded or in csv.
+// closing is the finish of the run. The rows are uploaded, or in csv.
 func (r *delivery) closing() Finish {
 	f := Finish{
 		Dialect: r.reg.Dialect, RemoteID: r.reg.RemoteID, URIs: r.uris, CSV: r.csv,
