@@ -114,7 +114,7 @@ func (t *jobTracker) spoolFault(e rt.Event) {
 
 // notifyStop comes before all else: the Epilog of a short job may come while its tracker
 // still starts, and the run is then still written and ended.
-func notifyStop() <-chan os.Signal {
+func notifyStop() chan os.Signal {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
 	signal.Ignore(syscall.SIGHUP)

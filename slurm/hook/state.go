@@ -21,8 +21,8 @@ import (
 //	<jobid>@<node>.json  Note: the job's tracker; written by the Prolog, readable by root
 //	<jobid>@<node>.exit  rt.Exit: how the job ended; written by the Epilog, for the tracker
 //	<jobid>@<node>.lock  held by flock(2) while a hook works on the job
-//	breaker@<node>.json  failures of the Prolog in a row, and running Prologs
-//	breaker@<node>.json.<pid>-<start>.well  of a Prolog that did not fail and could not remove its entry
+//	breaker@<node>.json  failures of the Prolog in a row
+//	prologs@<node>/      an entry for each Prolog that is starting a tracker
 //	node/values          readings of the node that the trackers share; owned by their user
 //
 // The Epilog removes the job's files. It leaves the exit if the tracker has died, for the
@@ -42,6 +42,7 @@ type Note struct {
 	RunID    string    `json:"run_id"`         // rt.Run.FileStem
 	Spool    string    `json:"spool"`          // the run's spool file
 	Started  time.Time `json:"started"`        // rt.Run.Start
+	Late     bool      `json:"late,omitempty"` // the Prolog did not wait until it was ready
 }
 
 // ReadNote returns the note of the job's tracker on the node. The error is fs.ErrNotExist
@@ -141,13 +142,15 @@ func readJSON(path string, v any) error {
 	return nil
 }
 
-// writeJSON replaces the file atomically, without a sync: a reboot removes it anyway.
+// writeJSON replaces the file atomically, without a sync: a reboot removes it anyway. The caller
+// has the lock of the file, so that the temporary file needs no name of its own, and one that
+// a killed hook leaves is replaced by the next.
 func writeJSON(path string, v any, mode fs.FileMode) error {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
+	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, mode)
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
@@ -187,7 +190,7 @@ func lockPath(path string, deadline time.Time) (*hookLock, error) {
 			return nil, fmt.Errorf("cannot lock %s: %w", path, err)
 		}
 		if !time.Now().Before(deadline) {
-			return nil, fmt.Errorf("cannot lock %s: another hook holds it", path)
+			return nil, fmt.Errorf("cannot lock %s: %w", path, errBusy)
 		}
 		awaitRelease(path, deadline)
 	}
