@@ -142,8 +142,8 @@ func (j *JobProcs) isRunning() bool {
 // called during Read.
 func (j *JobProcs) Hurry() { j.isDue.Store(true) }
 
-// Notes returns an event for each step of which the bytes are a lower bound, and one if the
-// job has other processes whose bytes are missing. It may be called during Read.
+// Notes returns an event for each step of which the bytes are a lower bound, and one if
+// bytes of other processes are missing. It may be called during Read.
 func (j *JobProcs) Notes() []rt.Event { return j.reapers.take() }
 
 // Close closes the descriptors.
@@ -317,13 +317,6 @@ func (j *JobProcs) removeEnded() {
 		}
 	}
 	j.io.add(j.lost)
-}
-
-// lose keeps bytes of ended processes that no process has waited for. What such a process
-// read and wrote after its last reading is missing.
-func (j *JobProcs) lose(c counters) {
-	j.lost.add(c)
-	j.isBound = j.isBound || c != counters{}
 }
 
 // collector is the counter of the nearest living ancestor, or of the slurmstepd above.

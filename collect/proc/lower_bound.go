@@ -54,3 +54,10 @@ func (r *reapers) noteMissed(reason string) {
 	defer r.mu.Unlock()
 	r.note(reason)
 }
+
+// lose keeps bytes of ended processes that no process has waited for. What such a process
+// read and wrote after its last reading is missing.
+func (j *JobProcs) lose(c counters) {
+	j.lost.add(c)
+	j.isBound = j.isBound || c != counters{}
+}
