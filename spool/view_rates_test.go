@@ -10,7 +10,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// withGaps is a run whose job is pending first, and whose figures are absent now and then.
+// withGaps is a run of a job that is pending first. Now and then a figure is absent.
 func withGaps(rng *rand.Rand, n int) []*rt.Snapshot {
 	var list []*rt.Snapshot
 	var total [16]uint64
