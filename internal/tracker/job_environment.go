@@ -27,16 +27,33 @@ const (
 	batchFor   = time.Minute      // a job that has no batch script by then has none
 )
 
+// The limits of the cost of looks: the job's user decides how many processes there are.
+const (
+	lookMost  = 64  // environments that one look reads
+	lookReads = 12  // reads of an environment that has nothing, over 8 s
+	lookShare = 400 // after lookYoung a look's duration is at most this part of the pause after it: half of tracker.budget_cpu
+)
+
+// seenProcess is a process of the job.
+type seenProcess struct {
+	first time.Time // when it was seen first
+	reads int       // of its environment; lookReads if it needs no further one
+	look  int       // the last one that saw it
+}
+
 // JobEnvironment completes a Run from the environment of the job's processes, which has what
 // no hook has (the job's name, the user's labels), and finds the batch script.
 type JobEnvironment struct {
 	job     *JobWatch
 	changed func(rt.Run) error
 	warn    func(error)
+	list    func([]int) []int                         // appends the job's processes
+	readEnv func(pid int, buf []byte) ([]byte, error) // of one of them
 
-	pids []int
-	seen map[int]bool // processes that need no second look
-	text []byte       // buffer for one environment
+	pids  []int
+	seen  map[int]seenProcess
+	looks int
+	text  []byte // buffer for one environment
 
 	mu    sync.Mutex
 	run   rt.Run
@@ -48,7 +65,8 @@ type JobEnvironment struct {
 // NewJobEnvironment returns the environment of the run's job. changed receives each Run
 // that has more than the one before; warn receives its errors.
 func NewJobEnvironment(job *JobWatch, run rt.Run, changed func(rt.Run) error, warn func(error)) *JobEnvironment {
-	return &JobEnvironment{job: job, run: run, changed: changed, warn: warn, seen: map[int]bool{}, text: make([]byte, 0, 8<<10)}
+	readEnv := func(pid int, buf []byte) ([]byte, error) { return environ.ReadProcess(job.procRoot, pid, buf) }
+	return &JobEnvironment{job: job, list: job.Procs, readEnv: readEnv, run: run, changed: changed, warn: warn, seen: map[int]seenProcess{}, text: make([]byte, 0, 8<<10)}
 }
 
 // Run returns the Run with all that is known by now.
@@ -89,11 +107,15 @@ func (e *JobEnvironment) Follow(ctx context.Context) {
 	}
 	since := time.Now()
 	for begun, pause := since, lookFirst; ; {
-		e.look()
+		began := time.Now()
+		e.look(began)
 		if e.isComplete(time.Since(since)) {
 			return
 		}
 		pause = min(2*pause, longestPause(time.Since(begun)))
+		if time.Since(since) > lookYoung {
+			pause = max(pause, lookShare*time.Since(began))
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -114,22 +136,44 @@ func longestPause(age time.Duration) time.Duration {
 	return min(age/lookPart, lookSeldom)
 }
 
-// look reads the environment of the job's processes that are new.
-func (e *JobEnvironment) look() {
-	e.pids = e.job.Procs(e.pids[:0])
+// look reads the environment of the job's processes that are new, of at most lookMost. One that
+// has nothing is read again after pauses that double, lookReads times in all: a slurmstepd that has
+// not begun its task yet shows another environment.
+func (e *JobEnvironment) look(now time.Time) {
+	e.pids = e.list(e.pids[:0])
+	e.looks++
+	reads := 0
 	for _, pid := range e.pids {
-		if e.seen[pid] {
-			continue
+		p, known := e.seen[pid]
+		if !known {
+			p.first = now
 		}
-		text, err := environ.ReadProcess(e.job.procRoot, pid, e.text)
-		if err != nil || len(text) == 0 {
-			continue // the process has ended, or has not executed its program yet
+		isDue := p.reads < lookReads && now.Sub(p.first) >= lookFirst<<p.reads-lookFirst
+		if isDue && reads < lookMost {
+			reads++
+			p.reads++
+			if e.read(pid) {
+				p.reads = lookReads
+			}
 		}
-		e.text = text
-		if e.merge(pid, environ.Parse(text)) {
-			e.seen[pid] = true
+		p.look = e.looks
+		e.seen[pid] = p
+	}
+	for pid, p := range e.seen { // another process may get the number
+		if p.look != e.looks {
+			delete(e.seen, pid)
 		}
 	}
+}
+
+// read reads the environment of one process, and reports whether it is a task of the job.
+func (e *JobEnvironment) read(pid int) bool {
+	text, err := e.readEnv(pid, e.text)
+	if err != nil || len(text) == 0 {
+		return false // the process has ended, or has not executed its program yet
+	}
+	e.text = text
+	return e.merge(pid, environ.Parse(text))
 }
 
 // merge adds a process's environment to the Run. It reports whether the process is a task of

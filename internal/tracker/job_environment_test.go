@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/slurm/environ"
@@ -56,5 +57,55 @@ func TestJobEnvironmentAfterItsClose(t *testing.T) {
 	e.merge(2, environ.NewEnv([]string{"SLURM_JOB_ID=12", "SLURM_JOB_NAME=first", "TRACKER_TEAM=late"}))
 	if team := e.Run().Meta.Team; team != "" || changes != 1 {
 		t.Errorf("after Close: team %q, %d changes", team, changes)
+	}
+}
+
+// A job with thousands of processes that say nothing costs a bounded number of reads, and the task
+// among them is found.
+func TestJobEnvironmentOfSilentProcesses(t *testing.T) {
+	const processes, task = 1500, 1400
+	e := NewJobEnvironment(newJobWatch(t.TempDir(), nil), rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](12)}}, func(rt.Run) error { return nil }, func(err error) { t.Error(err) })
+	e.list = func(dst []int) []int {
+		for pid := range processes {
+			dst = append(dst, pid+1)
+		}
+		return dst
+	}
+	reads, ofTask := 0, 0
+	e.readEnv = func(pid int, _ []byte) ([]byte, error) {
+		reads++
+		if pid == task {
+			ofTask++
+			return []byte("SLURM_JOB_ID=12\x00TRACKER_TEAM=found\x00"), nil
+		}
+		return []byte("HOME=/\x00"), nil
+	}
+	now := time.Now()
+	for range 1000 {
+		before := reads
+		e.look(now)
+		if reads-before > lookMost {
+			t.Fatalf("one look read %d environments", reads-before)
+		}
+		now = now.Add(time.Second)
+	}
+	if most := processes * lookReads; reads > most {
+		t.Errorf("%d reads, want at most %d", reads, most)
+	}
+	before := reads
+	for range 100 {
+		e.look(now)
+		now = now.Add(time.Second)
+	}
+	if reads != before || ofTask != 1 {
+		t.Errorf("%d more reads of processes that are known, and %d of the task", reads-before, ofTask)
+	}
+	if len(e.seen) != processes {
+		t.Errorf("%d processes are remembered", len(e.seen))
+	}
+	e.list = func(dst []int) []int { return append(dst, 1) }
+	e.look(now)
+	if len(e.seen) != 1 {
+		t.Errorf("%d processes are remembered after their end", len(e.seen))
 	}
 }
