@@ -40,7 +40,7 @@ type Options struct {
 	// End or Close and must not call the Writer. May be nil.
 	Notify func(rt.Event)
 
-	maxBytes int64 // of ImportLimits
+	maxBytes, importBytes int64 // what is left of ImportLimits.Bytes, and all
 }
 
 func (o Options) withDefaults() Options {

@@ -40,7 +40,7 @@ func (l *ImportLimits) Create(dir string, run rt.Run, host rt.Host, opts Options
 	}
 	l.used += blocksOf(l.last)
 	l.last = ""
-	opts.maxBytes = l.Bytes - l.used
+	opts.maxBytes, opts.importBytes = l.Bytes-l.used, l.Bytes
 	if opts.maxBytes <= 0 {
 		return nil, errBytes(l.Bytes)
 	}
@@ -59,7 +59,7 @@ func errBytes(limit int64) error {
 // tooLarge returns an error if the file takes more than the import may.
 func (w *Writer) tooLarge() error {
 	if limit := w.opts.maxBytes; limit > 0 && blocksOf(w.path) > limit {
-		return errBytes(limit)
+		return errBytes(w.opts.importBytes)
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func runReport(c *cli.Context) error {
 	var damage error
 	for _, e := range entries {
 		s, err := summarize(c, e.Path)
-		if err != nil && (s == nil || !isDamage(err)) {
+		if s == nil {
 			return err
 		}
 		damage = errors.Join(damage, err)
