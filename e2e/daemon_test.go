@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestDaemonBytes runs jobs with a daemon, whose bytes no process of the job collects. If
+// TestDaemonBytes runs jobs with a daemon. No process of the job collects its bytes. If
 // they are missing, the ledger and the report say that the figures are a lower bound. A job
 // without one has exact bytes.
 func TestDaemonBytes(t *testing.T) {

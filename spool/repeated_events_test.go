@@ -8,7 +8,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// A sensor whose status changes at every reading adds few lines to the ledger; the last one and
+// A sensor with a status that changes at every reading adds few lines to the ledger; the last one and
 // the number of those that are left out are there.
 func TestRepeatedEventsAreCounted(t *testing.T) {
 	w := mustCreate(t, Options{})

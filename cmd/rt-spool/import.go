@@ -130,17 +130,6 @@ func runImport(c *cli.Context) error {
 	return errors.Join(failed...)
 }
 
-// makeSpool creates the directory of --spool; the configured one is created with the node.
-func makeSpool(c *cli.Context, dir string) error {
-	if !c.IsSet("spool") {
-		return spoolThere(dir)
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("create the spool directory: %w", err)
-	}
-	return nil
-}
-
 // handOver prints the paths of new files, and gives those of root to the spool's owner.
 func handOver(w io.Writer, dir string, made []string) error {
 	var failed []error

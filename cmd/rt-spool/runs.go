@@ -154,3 +154,14 @@ func texts[T any](list []T, text func(T) string) (out []string) {
 	}
 	return out
 }
+
+// makeSpool creates the directory of --spool; the configured one is created with the node.
+func makeSpool(c *cli.Context, dir string) error {
+	if !c.IsSet("spool") {
+		return spoolThere(dir)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("create the spool directory: %w", err)
+	}
+	return nil
+}

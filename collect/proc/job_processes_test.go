@@ -201,7 +201,7 @@ func TestJobProcsMissed(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cgroup int // ticks of the job's cgroup; its processes have 100
 		io     bool
-		orphan bool // a process is seen whose parent is a stranger
+		orphan bool // a process with a foreign parent is seen
 		want   string
 	}{
 		"all are counted":           {cgroup: 101},
