@@ -76,15 +76,15 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 func track(configFile string, delay time.Duration, stdin io.Reader, last io.Writer, log **logging.Logger, prolog *ready) (err error) {
 	defer recovery.Handle(func(fault error) { err = fault })
 	stop := notifyStop()
+	run, noRun := readRun(stdin) // first: rt-prolog waits until a long one is read
 	waitForStart(delay, stop)
 	cfg, err := config.Load(configFile)
 	if err != nil {
 		return err
 	}
 	*log = logging.New(logging.Options{Program: "rt-tracker", Target: cfg.Log.Target, DevLog: logging.DevLog, Fallback: logging.FallbackFile, Last: last, Async: true})
-	run, err := readRun(stdin)
-	if err != nil {
-		return err
+	if noRun != nil {
+		return noRun
 	}
 	tracker.DeferGC()
 	syscall.Umask(0o027)
@@ -103,7 +103,10 @@ func waitForStart(delay time.Duration, stop chan os.Signal) {
 	select {
 	case <-time.After(delay):
 	case s := <-stop:
-		stop <- s // for the run, which ends at once
+		select {
+		case stop <- s: // for the run, which ends at once
+		default: // there is another one
+		}
 	}
 	tracker.RaisePriority() // rt-prolog has lowered it
 }

@@ -23,15 +23,15 @@ const (
 	lookSoon   = 25 * time.Millisecond // the longest pause within lookYoung of a step's beginning
 	lookYoung  = 2 * time.Second
 	lookPart   = 16               // later the pause is this part of the step's age
-	lookSeldom = 10 * time.Second // and never longer
+	lookSeldom = 10 * time.Second // and not longer, unless looks are expensive
 	batchFor   = time.Minute      // a job that has no batch script by then has none
 )
 
 // The limits of the cost of looks: the job's user decides how many processes there are.
 const (
 	lookMost  = 64  // environments that one look reads
-	lookReads = 12  // reads of an environment that has nothing, over 8 s
-	lookShare = 400 // after lookYoung a look's duration is at most this part of the pause after it: half of tracker.budget_cpu
+	lookReads = 17  // reads of an environment that has nothing, over two minutes: a TaskProlog comes before the program
+	lookShare = 400 // later than lookYoung a look's duration is at most this part of the pause after it: half of tracker.budget_cpu
 )
 
 // seenProcess is a process of the job.
@@ -113,8 +113,8 @@ func (e *JobEnvironment) Follow(ctx context.Context) {
 			return
 		}
 		pause = min(2*pause, longestPause(time.Since(begun)))
-		if time.Since(since) > lookYoung {
-			pause = max(pause, lookShare*time.Since(began))
+		if time.Since(begun) > lookYoung {
+			pause = min(max(pause, lookShare*time.Since(began)), batchFor)
 		}
 		select {
 		case <-ctx.Done():

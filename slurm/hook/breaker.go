@@ -56,7 +56,7 @@ const (
 	// the cause may be load that is over in seconds.
 	hangPause = 10 * time.Second
 	// maxEntries limits the entries that one Prolog checks; it begins with a random one.
-	maxEntries = 4
+	maxEntries = 16
 )
 
 func (h *Hook) breaker(node string) breaker {
@@ -144,6 +144,23 @@ func (a *attempt) succeeded() (err error) {
 func (a *attempt) withdraw() (err error) {
 	a.once.Do(func() { err = a.leave() })
 	return err
+}
+
+// late ends the attempt of a tracker that is late. It works as far as the Prolog knows, so an
+// open breaker lets the next Prologs try.
+func (a *attempt) late() (err error) {
+	a.once.Do(func() { err = errors.Join(a.breaker.letTry(), a.leave()) })
+	return err
+}
+
+// letTry makes an open breaker one that the next failure opens.
+func (b breaker) letTry() error {
+	if st := b.read(); st.Failures < b.failures {
+		return nil
+	}
+	return b.update(func(st *breakerState) {
+		*st = breakerState{Failures: min(st.Failures, b.failures-1)}
+	})
 }
 
 // close forgets all failures.

@@ -47,16 +47,28 @@ func (h *Hook) Epilog(run rt.Run, exit rt.Exit) (err error) {
 	return err
 }
 
-// errGone means that the tracker has ended before the Epilog and did not close its run.
-var errGone = errors.New("was gone before the job's Epilog")
+var (
+	// errGone means that the tracker has ended before the Epilog and did not close its run.
+	errGone = errors.New("was gone before the job's Epilog")
+	// errRunning means that the tracker did not end in time.
+	errRunning = errors.New("it keeps running")
+)
 
-// judgeLate records whether a tracker that was late in the Prolog worked, see breaker.
+// judgeLate records whether a tracker that was late in the Prolog worked, see breaker. One that
+// the Epilog ended before it began its run says nothing. One that keeps running may only be slow:
+// the pause after it is short.
 func (h *Hook) judgeLate(node string, note Note, stopped error, now time.Time) error {
 	b := h.breaker(node)
-	if !errors.Is(stopped, errGone) {
-		return errors.Join(stopped, b.close())
+	pause := b.reset
+	switch {
+	case stopped == nil && exists(note.Spool):
+		return b.close()
+	case stopped == nil:
+		return nil
+	case errors.Is(stopped, errRunning):
+		pause = b.hangPause()
 	}
-	opened, err := b.count(1, stopped, now, b.reset)
+	opened, err := b.count(1, stopped, now, pause)
 	if opened != nil {
 		stopped = opened
 	}
@@ -95,7 +107,7 @@ func (h *Hook) stop(job uint64, node string, note Note, exit rt.Exit, deadline t
 		return fmt.Errorf("cannot stop the tracker: %w", err)
 	}
 	if !p.waitGone(deadline) {
-		return fmt.Errorf("the tracker (process %d) has not ended within %s of its SIGTERM, for example because it waits for a full disk; it keeps running", note.PID, h.StopTimeout)
+		return fmt.Errorf("the tracker (process %d) has not ended within %s of its SIGTERM, for example because it waits for a full disk; %w", note.PID, h.StopTimeout, errRunning)
 	}
 	if _, err := os.Lstat(note.lock()); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("the tracker (process %d) has not closed its run: %s exists; rt-spool drain closes the run with the exit of this Epilog", note.PID, note.lock())

@@ -340,8 +340,39 @@ func TestLateTrackerIsJudged(t *testing.T) {
 	if err := h.Epilog(jobRun(22, 1, 0), exit7); err != nil {
 		t.Error(err)
 	}
+	if st := h.breaker("n1").read(); st.Failures != 2 {
+		t.Errorf("after a tracker that was ended before it began: %+v", st)
+	}
+	note := late(23)
+	if err := os.WriteFile(note.Spool, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Epilog(jobRun(23, 1, 0), exit7); err != nil {
+		t.Error(err)
+	}
 	if st := h.breaker("n1").read(); st.Failures != 0 {
 		t.Errorf("after a tracker that worked: %+v", st)
+	}
+}
+
+// A late tracker of the one Prolog that tries lets the next Prologs try too.
+func TestLateTryHalfClosesTheBreaker(t *testing.T) {
+	h, _ := newHook(t, fakeHangs)
+	h.ReadyTimeout = 20 * time.Millisecond
+	if err := h.State.create(); err != nil {
+		t.Fatal(err)
+	}
+	b := h.breaker("n1")
+	if err := b.update(func(st *breakerState) { *st = breakerState{Failures: 7, Until: time.Now().Add(-time.Second)} }); err != nil {
+		t.Fatal(err)
+	}
+	for job := range uint64(2) {
+		if err := h.Prolog(jobRun(20+job, 0, 0)); !errors.Is(err, ErrLate) {
+			t.Errorf("job %d: %v", 20+job, err)
+		}
+	}
+	if st := b.read(); st.Failures != h.Failures-1 || !st.Until.IsZero() {
+		t.Errorf("the breaker has %+v", st)
 	}
 }
 

@@ -33,8 +33,8 @@ var errBusy = errors.New("another hook holds it")
 //
 // The error is only for the log: if the hook failed, Slurm would drain the node. After Failures
 // failures in a row, Prolog starts no tracker and returns no error until Reset has passed. All
-// errors are failures except ErrTracked, ErrLate and a job that another hook has locked: these
-// come with load. A late tracker that dies before it has tracked its job counts in the Epilog,
+// errors are failures except ErrTracked, ErrLate, a job that another hook has locked and a tracker
+// that did not read its run in time: these come with load. A late tracker that dies before it has tracked its job counts in the Epilog,
 // a Prolog that was killed at the next call, and GaveUp counts one that hangs.
 func (h *Hook) Prolog(run rt.Run) error {
 	if err := h.State.create(); err != nil {
@@ -50,7 +50,9 @@ func (h *Hook) Prolog(run rt.Run) error {
 	switch {
 	case err == nil:
 		return errors.Join(uncounted, a.succeeded())
-	case errors.Is(err, ErrTracked), errors.Is(err, ErrLate), errors.Is(err, errBusy):
+	case errors.Is(err, ErrLate):
+		return errors.Join(err, uncounted, a.late())
+	case errors.Is(err, ErrTracked), errors.Is(err, errBusy), errors.Is(err, os.ErrDeadlineExceeded):
 		return errors.Join(err, uncounted, a.withdraw())
 	}
 	return errors.Join(a.failed(err, h.Reset), uncounted)
