@@ -164,6 +164,25 @@ func TestSonarExportTree(t *testing.T) {
 	}
 }
 
+// A process group with the number of a job of Slurm is no part of the job.
+func TestSonarImportProcessGroup(t *testing.T) {
+	const line = "v=0.13.0,time=2026-03-01T12:00:0%d+00:00,host=h,user=%s,cmd=c,job=20,pid=%d,rssanonkib=%d,epoch=%d\n"
+	var text []byte
+	for i := range 2 {
+		text = fmt.Appendf(text, line, i, "daemon", 20, 4000, 7)
+		text = fmt.Appendf(text, line, i, "anna", 900, 5, 0)
+	}
+	var warn bytes.Buffer
+	made, err := Import(t.TempDir(), nil, "", oneFile("x", text), warnTo(&warn))
+	if err != nil || len(made) != 1 || !strings.Contains(warn.String(), "2 records are of processes without a job") {
+		t.Fatalf("%v, %v, %s", made, err, &warn)
+	}
+	s := summaryOf(t, runtest.Open(t, made[0]))
+	if s.Run.User != "anna" || s.Memory.AnonymousBytes != rt.Some[uint64](5<<10) || s.Processes.Max != rt.Some[uint64](1) {
+		t.Errorf("%+v, %+v, %+v", s.Run, s.Memory, s.Processes)
+	}
+}
+
 // Sums that overflow are unknown.
 func TestSonarImportSizes(t *testing.T) {
 	const line = "v=0.13.0,time=2026-03-01T12:00:0%d+00:00,host=h,user=u,cmd=c,job=1,pid=%d,cputime_sec=4503599627370495,rssanonkib=4503599627370495\n"

@@ -148,7 +148,8 @@ func (im *importer) sample(s *sonar.Sample) {
 	if len(s.GPUInfo) > 0 {
 		im.host(s.Host).gpus[at] = s.GPUInfo
 	}
-	if s.Job == 0 {
+	isGroup := s.Epoch != 0 // Job is a process group, which may have the number of a job
+	if s.Job == 0 || isGroup {
 		im.jobless++
 		return
 	}
