@@ -8,9 +8,11 @@ import (
 
 // A sensor that changes its status at each reading would fill the ledger, and with it the quota of
 // the run. Of one kind and name the first maxRepeats events are stored, then one in maxRepeats, and
-// the last one with a count of those that were left out.
+// the last one with a count of those that were left out. Gaps count missed readings, and the count at
+// the end is lost with a killed tracker: far more of them are stored, as many as Events can read.
 const (
 	maxRepeats = 100
+	maxGaps    = 100_000
 	maxNames   = 1000 // further ones are counted together
 )
 
@@ -43,7 +45,11 @@ func (w *Writer) isRepeated(e *rt.Event) bool {
 		w.names = append(w.names, of)
 	}
 	r.n++
-	r.isStored = r.n <= maxRepeats || r.n%maxRepeats == 0
+	first := maxRepeats
+	if e.Kind == "gap" {
+		first = maxGaps
+	}
+	r.isStored = r.n <= first || r.n%maxRepeats == 0
 	r.last = *e
 	if !r.isStored {
 		r.leftOut++

@@ -45,6 +45,28 @@ func TestRepeatedEventsAreCounted(t *testing.T) {
 	}
 }
 
+// The ledger of a tracker that is killed has every gap: the report adds up what they missed.
+func TestEveryGapIsStored(t *testing.T) {
+	w := mustCreate(t, Options{CommitRows: 1})
+	const gaps = 3 * maxRepeats
+	for i := range gaps {
+		w.Event(rt.Event{Kind: "gap", Name: "schedule", Status: "missed", Detail: fmt.Sprint(i)})
+		if i%50 != 0 {
+			continue
+		}
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	events, err := mustOpen(t, w.Path()).Events()
+	if err != nil || len(events) != gaps {
+		t.Errorf("%d events, %v", len(events), err)
+	}
+}
+
 // Names that never repeat are bounded, too.
 func TestNamesOfEventsAreBounded(t *testing.T) {
 	w := mustCreate(t, Options{CommitRows: 1})
