@@ -25,6 +25,8 @@ type conn struct {
 	path  string
 	stmts []*stmt
 	step  time.Duration // until the next row, see limits.go; 0: no limit
+
+	size, blocks int64 // bytes of a Reader's file when it was opened, and on its disk
 }
 
 // background has no Done channel, so that the driver starts no goroutine per statement.
@@ -92,13 +94,18 @@ func (c *conn) queryInt(sql string, args ...driver.Value) (int64, error) {
 // each calls f, which may keep the values, with every row of a statement; the row is reused. It
 // stops at f's error and, for a Reader, when the values take more than maxKept.
 func (c *conn) each(sql string, args []driver.Value, f func(row []driver.Value) error) error {
+	return c.eachUpTo(maxKept, sql, args, f)
+}
+
+// eachUpTo is each with another limit, in bytes.
+func (c *conn) eachUpTo(limit int64, sql string, args []driver.Value, f func(row []driver.Value) error) error {
 	kept := int64(0)
 	return c.stream(background, sql, args, func(row []driver.Value) error {
 		if c.step > 0 {
 			kept += weight(row)
 		}
-		if kept > maxKept {
-			return fmt.Errorf("%w: a table takes more than %d MiB of memory", ErrLimit, maxKept>>20)
+		if kept > limit {
+			return fmt.Errorf("%w: a table takes more than %d MiB of memory", ErrLimit, limit>>20)
 		}
 		return f(row)
 	})

@@ -79,7 +79,7 @@ func (t *listTable[T]) reader(ctx context.Context, c *conn, after *keyframe) (li
 	d := &deviceReader[T]{of: t, known: map[int64]*T{}, slot: map[int64]int64{}}
 	id, values := t.columns(&d.bound)
 	d.values = values
-	err := c.each("SELECT id, slot, "+names(id)+" FROM "+t.name, nil, func(row []driver.Value) error {
+	err := c.eachUpTo(c.maxIdentities(), "SELECT id, slot, "+names(id)+" FROM "+t.name, nil, func(row []driver.Value) error {
 		number, ok := row[0].(int64)
 		slot, ok1 := row[1].(int64)
 		if !ok || !ok1 {

@@ -10,7 +10,9 @@ import (
 // FuzzReader reads mutated spool files: reading ends, without a panic, and within the limits.
 // The seeds are files of ended runs. A mutation sets a few bytes at a position.
 func FuzzReader(f *testing.F) {
+	before := stepLimit
 	stepLimit = time.Second
+	f.Cleanup(func() { stepLimit = before })
 	seeds := [][]byte{endedFile(f, 3), endedFile(f, 40)}
 	for i := range seeds {
 		f.Add(byte(i), uint32(28), []byte{0, 0, 0xff, 0xff})                  // the number of pages

@@ -6,11 +6,13 @@ import (
 	"database/sql/driver"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -81,6 +83,53 @@ func TestTableAboveTheLimit(t *testing.T) {
 	if _, err := r.Events(); !errors.Is(err, ErrLimit) {
 		t.Errorf("events: %v", err)
 	}
+}
+
+// A run of a year has more processes than the rows of other tables may take, and is not damaged.
+func TestManyIdentities(t *testing.T) {
+	path := hostile(t, endedFile(t, 3), "WITH RECURSIVE n(i) AS (SELECT 1000000 UNION ALL SELECT i + 1 FROM n LIMIT 300000) "+
+		"INSERT INTO process (id, slot, pid, start_ticks, comm) SELECT i, 1, i, i, 'sh' FROM n")
+	r := mustOpen(t, path)
+	if n, _ := r.Readable(t.Context()); n != 3 {
+		t.Errorf("%d snapshots can be read", n)
+	}
+	if problems := r.Verify(t.Context()); len(problems) > 0 {
+		t.Errorf("%v", problems)
+	}
+}
+
+// A file that is removed while it is read is not a damaged one.
+func TestRemovedWhileItIsRead(t *testing.T) {
+	path := hostile(t, endedFile(t, 3), fmt.Sprintf("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT %d) "+
+		"INSERT INTO event (kind) SELECT 'x' FROM n", 2*sizeRows))
+	r := mustOpen(t, path)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	err := r.db.stream(t.Context(), "SELECT id FROM event", nil, func([]driver.Value) error { n++; return nil })
+	if err != nil || n < 2*sizeRows {
+		t.Errorf("%d rows, %v", n, err)
+	}
+}
+
+// A file that opens after the limit is closed.
+func TestLateOpenIsClosed(t *testing.T) {
+	r := mustOpen(t, hostile(t, endedFile(t, 3), ""))
+	synctest.Test(t, func(t *testing.T) {
+		_, err := within(r.Path(), func() (*Reader, error) {
+			time.Sleep(time.Hour)
+			return r, nil
+		})
+		if !errors.Is(err, ErrLimit) {
+			t.Errorf("%v", err)
+		}
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		if r.db != nil {
+			t.Error("it is open")
+		}
+	})
 }
 
 // A statement that does not end is interrupted, at the limit or with the context.

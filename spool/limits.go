@@ -39,8 +39,18 @@ const stepRate = 16 << 20
 // in bytes.
 func (c *conn) limit(size int64) error {
 	c.c.SetLimit(sqlite3.SQLITE_LIMIT_LENGTH, maxValue)
+	c.size, c.blocks = sizeOf(c.path), size
 	c.step = stepLimit + time.Duration(size/stepRate)*time.Second
 	return c.exec("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON")
+}
+
+// identityWeight is the weight of identities per byte of the file, at most: that of a process is
+// about 160, and it and a reading take over 40 bytes, or fewer on a disk that compresses.
+const identityWeight = 16
+
+// maxIdentities is the limit for the identities of a list, in bytes. A long run has many.
+func (c *conn) maxIdentities() int64 {
+	return max(maxKept, identityWeight*max(c.blocks, blocksOf(c.path)))
 }
 
 // blocksOf is what the files of a run take on their disk: a sparse file may be larger.
@@ -73,6 +83,12 @@ func within(path string, open func() (*Reader, error)) (*Reader, error) {
 	case got := <-done:
 		return got.r, got.err
 	case <-timer.C:
+		go func() {
+			defer recovery.Handle(func(error) {}) // the caller has its answer
+			if late := <-done; late.r != nil {
+				late.r.Close() // nothing was changed
+			}
+		}()
 		return nil, fmt.Errorf("%s: %w: it could not be opened in %v; move it away", path, ErrLimit, 2*stepLimit)
 	}
 }
@@ -114,7 +130,7 @@ func (r *limitedRows) Next(row []driver.Value) error {
 		return err
 	}
 	r.n++
-	if r.n%sizeRows == 0 && r.n > sizeOf(r.c.path)/minRow {
+	if r.n%sizeRows == 0 && r.n > max(r.c.size, sizeOf(r.c.path))/minRow { // it may grow, or be removed
 		return fmt.Errorf("%w: a table has more rows than there is room in the file", ErrLimit)
 	}
 	return nil
