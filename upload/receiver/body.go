@@ -149,10 +149,11 @@ func (p *paced) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// pacedWriter writes an answer with the deadlines of the minimum rate.
+// pacedWriter writes an answer with the deadlines of the minimum rate. Only the time in Write counts:
+// what the server needs for the answer is not the client's.
 type pacedWriter struct {
 	http.ResponseWriter
-	begin time.Time
+	spent time.Duration
 	bytes int64
 }
 
@@ -161,9 +162,11 @@ func (p *pacedWriter) Write(b []byte) (written int, err error) {
 	for len(b) > 0 && err == nil {
 		part := b[:min(len(b), workUnit)]
 		b = b[len(part):]
-		_ = conn.SetWriteDeadline(rateDeadline(p.begin, p.bytes))
+		begin := time.Now()
+		_ = conn.SetWriteDeadline(rateDeadline(begin.Add(-p.spent), p.bytes))
 		var n int
 		n, err = p.ResponseWriter.Write(part)
+		p.spent += time.Since(begin)
 		p.bytes += int64(n)
 		written += n
 	}

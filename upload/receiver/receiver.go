@@ -196,7 +196,7 @@ func (rc *Receiver) serveAPI(w http.ResponseWriter, r *http.Request, owner strin
 			return err
 		}
 		defer leave()
-		w = &pacedWriter{w, time.Now(), 0}
+		w = &pacedWriter{ResponseWriter: w}
 	}
 	t := turn{r.Context(), owner, rc.limits.cpu}
 	switch route {
