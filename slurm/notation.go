@@ -8,18 +8,18 @@ package slurm
 import (
 	"strconv"
 	"strings"
-
-	"github.com/resource-tracker/rt"
+	"unicode"
+	"unicode/utf8"
 )
 
 // MaxValue limits a value that Slurm itself set, in bytes. Node lists are the longest;
 // a work directory has at most 4096.
 const MaxValue = 64 << 10
 
-// Printable reports whether s can be shown: it is not empty, has at most limit bytes, and
-// rt.IsPrintable holds.
+// Printable reports whether s can be stored: it is not empty, has at most limit bytes, and is UTF-8
+// without control characters. Output replaces further characters, see rt.Printable.
 func Printable(s string, limit int) bool {
-	return s != "" && len(s) <= limit && rt.IsPrintable(s)
+	return s != "" && len(s) <= limit && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
 // ParseExit parses Slurm's "code:signal": an exit code of 0..255 and a signal of 0..127.
