@@ -142,6 +142,14 @@ func TestRootLeavesTheSpoolOfAUser(t *testing.T) {
 	}
 }
 
+// An error that is not damage is the answer, not a report of a damaged file.
+func TestReportAfterAnotherError(t *testing.T) {
+	dir := hostileSpool(t, rt.Run{}, "INSERT INTO record (time_us, source, body) VALUES (1, 'gempba', 'x')")
+	if status, out := onSpool(t, dir, "report", "12"); status != 1 || strings.Contains(out, "Damaged") || !strings.Contains(out, "a stored line of GemPBA") {
+		t.Errorf("report: status %d, %s", status, out)
+	}
+}
+
 // What verify says of a damaged file is what report and export show.
 func TestReportOfADamagedFile(t *testing.T) {
 	dir := hostileSpool(t, rt.Run{}, "UPDATE snapshot_delta SET boot_us = 'x' WHERE seq = 3")

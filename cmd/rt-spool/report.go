@@ -124,9 +124,12 @@ func summarize(c *cli.Context, path string) (*report.Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	var damage error
+	var damage, failed error
 	note := func(err error) {
-		if damage == nil {
+		switch {
+		case !isDamage(err):
+			failed = errors.Join(failed, err)
+		case damage == nil:
 			damage = err
 		}
 	}
@@ -134,12 +137,15 @@ func summarize(c *cli.Context, path string) (*report.Summary, error) {
 	note(err)
 	s, err := report.Summarize(r.Run(), events, undamaged(r.Snapshots(c.Context, 1, 0), note))
 	if err != nil {
-		return nil, errors.Join(err, damage)
+		return nil, errors.Join(err, damage, failed)
 	}
 	s.GemPBA, err = gempba.Figures(c.Context, r)
 	note(err)
 	s.Others, err = powerapi.Sensors(c.Context, r)
 	note(err)
+	if failed != nil {
+		return nil, failed
+	}
 	s.ShareEnergy(cfg.Energy.IdleWatts, cfg.Energy.CO2e)
 	if s.Run.State == rt.StateRunning {
 		live, err := r.Live()
