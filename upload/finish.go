@@ -17,7 +17,8 @@ func (r *delivery) close(ctx context.Context) error {
 		return nil
 	case finishSent(r.reg) && r.reg.Endpoint != here:
 		// The other endpoint can be the same receiver by another name, or give this id to another run.
-		return r.unconfirmed(fmt.Errorf("it was sent to %s, the endpoint is now %s", r.reg.Endpoint, here))
+		return fmt.Errorf("the finish of run %s was sent to %s and not confirmed, and the endpoint is now %s: set the endpoint back, or remove the run with rt-spool gc --undelivered",
+			r.reg.RemoteID, r.reg.Endpoint, here)
 	}
 	if err := r.collect(ctx); err != nil {
 		return err
@@ -54,7 +55,7 @@ func (r *delivery) closing() Finish {
 // finish sends the finish until it is answered. It saves the intent before the first request: from
 // then on the receiver may have closed the run although no answer confirmed it, and a receiver may
 // refuse to close a run twice. Such a refusal is the end of the delivery, with a note. The intent
-// is removed only by an answer to the first request that shows that nothing was done.
+// is removed only if the first request is refused: the next one is then the first again.
 func (r *delivery) finish(ctx context.Context, f Finish) error {
 	return r.d.api.call(ctx, func(ctx context.Context) error {
 		isRepeated := finishSent(r.reg)
@@ -98,16 +99,18 @@ func (r *delivery) unconfirmed(why error) error {
 func finishSent(reg rt.Registration) bool { return !reg.FinishIntentAt.IsZero() }
 
 // notFinished reports whether an answer to the first finish shows that the run was not closed. A
-// gateway may have sent the request twice: the answers that a closed run gets show nothing.
+// gateway's 404 is not about the run.
 func notFinished(err error) bool {
-	return refused(err) && !hasStatus(err, http.StatusNotFound, http.StatusConflict, http.StatusGone)
+	isAbsent := hasStatus(err, http.StatusNotFound, http.StatusGone)
+	isGateways := isAbsent && !isOwn(err, http.StatusNotFound, http.StatusGone)
+	return refused(err) && !isGateways
 }
 
 // refusedAsClosed reports whether a repeated finish was refused because the run is closed, or may
 // have been. No gateway sends 409 or 422 by itself; the other statuses must be the API's own.
 func refusedAsClosed(err error) bool {
 	return hasStatus(err, http.StatusConflict, http.StatusUnprocessableEntity) ||
-		isOwn(err, http.StatusBadRequest, http.StatusNotFound, http.StatusGone)
+		isOwn(err, http.StatusNotFound, http.StatusGone)
 }
 
 // Status is how the run ended in the terms of section 9.2.3: finished for exit code 0 and

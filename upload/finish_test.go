@@ -65,17 +65,38 @@ func TestARefusedSecondFinishIsTheEnd(t *testing.T) {
 
 // The first finish is refused: nothing was closed, and no later drain takes that for a success.
 func TestARefusedFirstFinishIsNoSuccess(t *testing.T) {
+	foreign := fault(upload.Permanent, http.StatusConflict, 0)
+	for _, answer := range []error{own(400), own(404), own(409), foreign, own(410), own(422)} {
+		synctest.Test(t, func(t *testing.T) {
+			r, c := newRun(1, 9), &fakeClient{}
+			c.fault = func(what string, _ int) error { return pick(what == "finish", answer) }
+			for range 3 {
+				if sum, err := drain(t, dirOf(r), c, upload.Options{}); !errors.Is(err, upload.ErrTemporary) || r.delivered || sum.FinishUnconfirmed != 0 {
+					t.Fatalf("%v: %+v, %v", answer, sum, err)
+				}
+			}
+			c.fault = nil
+			sum, err := drain(t, dirOf(r), c, upload.Options{})
+			if err != nil || sum.FinishUnconfirmed != 0 || len(c.finished) != 1 || c.registered != 1 {
+				t.Errorf("%v: %+v, %v, %d registered", answer, sum, err, c.registered)
+			}
+		})
+	}
+}
+
+// A finish without an answer is repeated and refused as invalid: that does not mean that the run
+// is closed.
+func TestAnInvalidFinishIsNoEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, c := newRun(1, 9), &fakeClient{}
-		c.fault = func(what string, _ int) error { return pick(what == "finish", own(422)) }
-		for range 3 {
-			if sum, err := drain(t, dirOf(r), c, upload.Options{}); !errors.Is(err, upload.ErrTemporary) || r.delivered || sum.FinishUnconfirmed != 0 {
-				t.Fatalf("%+v, %v", sum, err)
+		c.fault = func(what string, n int) error {
+			if what == "finish" && n == 1 {
+				return lost()
 			}
+			return pick(what == "finish", own(400))
 		}
-		c.fault = nil
-		if sum, err := drain(t, dirOf(r), c, upload.Options{}); err != nil || sum.FinishUnconfirmed != 0 || len(c.finished) != 1 {
-			t.Errorf("%+v, %v", sum, err)
+		if sum, err := drain(t, dirOf(r), c, upload.Options{}); !errors.Is(err, upload.ErrTemporary) || r.delivered || c.calls["finish"] != 2 {
+			t.Errorf("%+v, %v, %v", sum, err, c.calls)
 		}
 	})
 }
@@ -107,23 +128,25 @@ func TestOnlyTheAPIForgetsARun(t *testing.T) {
 // A receiver loses its store after the uploads. The next drain has no answer of it about the
 // run, and requests credentials before the finish, so that it learns this before it is too late.
 func TestARunThatTheReceiverForgotBeforeItsFinishStartsAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r, c := newRun(1, 9), &fakeClient{}
-		c.fault = func(what string, _ int) error { return pick(what == "finish", fault(upload.Temporary, 429, 0)) }
-		if _, err := drain(t, dirOf(r), c, upload.Options{Tries: 1}); err == nil {
-			t.Fatal("delivered")
-		}
-		c.fault = nil
-		c.forget()
-		sum, err := drain(t, dirOf(r), c, upload.Options{})
-		if err != nil || sum.Delivered != 1 || sum.PossibleDuplicates != 1 || len(c.finished["r2"].URIs) != 1 {
-			t.Fatalf("%+v, %v, %+v", sum, err, c.finished)
-		}
-	})
+	for _, answer := range []error{fault(upload.Temporary, 429, 0), own(404), own(410)} {
+		synctest.Test(t, func(t *testing.T) {
+			r, c := newRun(1, 9), &fakeClient{}
+			c.fault = func(what string, _ int) error { return pick(what == "finish", answer) }
+			if _, err := drain(t, dirOf(r), c, upload.Options{Tries: 1}); err == nil {
+				t.Fatal("delivered")
+			}
+			c.fault = nil
+			c.forget()
+			sum, err := drain(t, dirOf(r), c, upload.Options{})
+			if err != nil || sum.Delivered != 1 || sum.PossibleDuplicates != 1 || len(c.finished["r2"].URIs) != 1 {
+				t.Fatalf("%v: %+v, %v, %+v", answer, sum, err, c.finished)
+			}
+		})
+	}
 }
 
 // The endpoint is changed after a finish without an answer: the run may be closed there, or here
-// by another name.
+// by another name. It is kept until the endpoint is set back.
 func TestAFinishedRunDoesNotMove(t *testing.T) {
 	for _, confirmed := range []bool{true, false} {
 		r, c := newRun(1, 9), &fakeClient{}
@@ -132,8 +155,19 @@ func TestAFinishedRunDoesNotMove(t *testing.T) {
 			r.reg.FinishedAt = start
 		}
 		sum, err := drain(t, dirOf(r), c, upload.Options{})
-		if err != nil || sum.Delivered != 1 || len(c.calls) != 0 || (sum.FinishUnconfirmed == 0) != confirmed {
+		if (err == nil) != confirmed || r.delivered != confirmed || len(c.calls) != 0 || sum.FinishUnconfirmed != 0 {
 			t.Errorf("confirmed %v: %+v, %v, %v", confirmed, sum, err, c.calls)
+		}
+		if confirmed {
+			continue
+		}
+		p := sum.Problems
+		if !errors.Is(err, upload.ErrTemporary) || len(p) != 1 || !strings.Contains(p[0].Error, "http://elsewhere") || !strings.Contains(p[0].Error, "gc --undelivered") {
+			t.Errorf("%+v, %v", sum, err)
+		}
+		r.reg.Endpoint, c.known = c.Endpoint(), []string{"old"} // as if the endpoint were set back
+		if sum, err := drain(t, dirOf(r), c, upload.Options{}); err != nil || len(c.finished) != 1 || sum.FinishUnconfirmed != 0 {
+			t.Errorf("set back: %+v, %v", sum, err)
 		}
 	}
 }
