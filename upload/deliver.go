@@ -57,7 +57,8 @@ type delivery struct {
 	// mayInline: a short run without uploads may be delivered inline.
 	mayInline bool
 
-	duplicate bool // a second registration was sent after one without an answer
+	duplicate bool  // a second registration was sent after one without an answer
+	note      error // the finish is unconfirmed
 	sentRows  int64
 	sentBytes int64
 }
@@ -75,6 +76,9 @@ func (r *delivery) deliver(ctx context.Context) error {
 	}
 	if err := r.journal.MarkDelivered(time.Now()); err != nil {
 		return unwritable("mark the run delivered", err)
+	}
+	if r.note != nil {
+		r.d.noteUnconfirmed(r.name, r.note)
 	}
 	return nil
 }

@@ -143,7 +143,14 @@ func (f *fakeRun) Scalars(ctx context.Context, from, to int64) iter.Seq2[*rt.Sna
 	}
 }
 func (f *fakeRun) MarkDelivered(time.Time) error {
-	return f.killer.step(func() error { f.delivered = true; return nil })
+	return f.killer.step(func() error {
+		if f.locked > 0 {
+			f.locked--
+			return fmt.Errorf("mark the run delivered: %w", lockedError{})
+		}
+		f.delivered = true
+		return nil
+	})
 }
 func (f *fakeRun) AddEvent(e rt.Event) error {
 	return f.killer.step(func() error { f.events = append(f.events, e); return nil })

@@ -64,7 +64,9 @@ func (r *delivery) finish(ctx context.Context, f Finish) error {
 				return err
 			}
 		}
-		err := r.d.client.Finish(ctx, f)
+		late, cancel := withGrace(ctx)
+		defer cancel()
+		err := r.d.client.Finish(late, f)
 		switch {
 		case err == nil:
 			r.reg.FinishedAt = time.Now()
@@ -91,7 +93,7 @@ func (r *delivery) unconfirmed(why error) error {
 	if err := r.event("finish", "finish unconfirmed", err.Error()); err != nil {
 		return err
 	}
-	r.d.noteUnconfirmed(r.name, err)
+	r.note = err
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package upload_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/upload"
@@ -97,6 +99,34 @@ func TestAnInvalidFinishIsNoEnd(t *testing.T) {
 		}
 		if sum, err := drain(t, dirOf(r), c, upload.Options{}); !errors.Is(err, upload.ErrTemporary) || r.delivered || c.calls["finish"] != 2 {
 			t.Errorf("%+v, %v, %v", sum, err, c.calls)
+		}
+	})
+}
+
+// The file is locked when a run with an unconfirmed finish is marked delivered: it is one such run.
+func TestAnUnconfirmedFinishIsCountedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, c := newRun(1, 9), &fakeClient{after: func(what string, n int) error { return pick(what == "finish" && n == 1, lost()) }}
+		if _, err := drain(t, dirOf(r), c, upload.Options{Tries: 1}); err == nil {
+			t.Fatal("delivered")
+		}
+		r.locked = 1
+		sum, err := drain(t, dirOf(r), c, upload.Options{})
+		if err != nil || r.locked != 0 || sum.Delivered != 1 || sum.FinishUnconfirmed != 1 || len(sum.Problems) != 1 {
+			t.Errorf("%+v, %v", sum, err)
+		}
+	})
+}
+
+// A drain that is stopped during a finish waits for the answer.
+func TestAStoppedDrainWaitsForTheAnswerToItsFinish(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, c := newRun(1, 9), &fakeClient{slow: time.Second} // registration, upload and finish end after 1, 2 and 3 s
+		ctx, stop := context.WithTimeout(t.Context(), 2500*time.Millisecond)
+		defer stop()
+		sum, err := upload.Drain(ctx, dirOf(r), c, c, format, upload.Options{})
+		if err != nil || sum.Delivered != 1 || r.reg.FinishedAt.IsZero() {
+			t.Errorf("%+v, %v, %+v", sum, err, r.reg)
 		}
 	})
 }

@@ -84,8 +84,9 @@ func (r *delivery) reregister(ctx context.Context) error {
 	return r.save()
 }
 
-// answerGrace is the time for which a registration waits for its response after the drain was
-// stopped. Without the response the receiver may keep a run that is never finished.
+// answerGrace is the time for which a registration or finish waits for its response after the drain
+// was stopped. Without the response the receiver may keep a run that is never finished, or may have
+// closed the run or not.
 const answerGrace = 3 * time.Second
 
 // withGrace returns a context that ends answerGrace after ctx.
