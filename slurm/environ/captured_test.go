@@ -74,7 +74,11 @@ func (c capture) runOf(t testing.TB) rt.Run {
 	t.Helper()
 	from := FromHook
 	if strings.HasSuffix(c.context, "_task") || c.context == "batchenv" {
-		from = func(env Env, now time.Time) (rt.Run, error) { return FromTask(env, "", now) }
+		step := c.step // of the cgroup
+		if step == "none" {
+			step = "batch"
+		}
+		from = func(env Env, now time.Time) (rt.Run, error) { return FromTask(env, step, now) }
 	}
 	run, err := from(c.env, began)
 	if err != nil {
@@ -114,6 +118,9 @@ func TestCapturedIdentity(t *testing.T) {
 				if strings.HasSuffix(c.context, "_task") || c.context == "batchenv" {
 					step = "batch"
 				}
+			}
+			if got := stepOf(c.env, run.Node); step != "" && got != step {
+				t.Errorf("step %q according to the environment, want %q", got, step)
 			}
 			if run.Step != step {
 				t.Errorf("step %q, want %q", run.Step, step)

@@ -137,7 +137,13 @@ func MergeTaskEnv(run *rt.Run, env Env, isBatch bool) bool {
 	})
 	slurm.SetJobName(run, env.Text("SLURM_JOB_NAME"), isBatch)
 	run.Meta.Merge(labels(run, env))
-	meta := userMetadata(env, maxTaskValue)
+	mergeUser(run, env, maxTaskValue)
+	return !reflect.DeepEqual(before, *run)
+}
+
+// mergeUser adds what TRACKER_* variables of at most limit bytes set, and the tag userFieldsTag.
+func mergeUser(run *rt.Run, env Env, limit int) {
+	meta := userMetadata(env, limit)
 	if fields := setFields(&meta); len(fields) > 0 {
 		fields = append(fields, strings.Split(run.Meta.Tags[userFieldsTag], ",")...)
 		slices.Sort(fields)
@@ -145,7 +151,6 @@ func MergeTaskEnv(run *rt.Run, env Env, isBatch bool) bool {
 		meta.Tags = map[string]string{userFieldsTag: strings.Join(fields, ",")}
 	}
 	run.Meta.Merge(meta)
-	return !reflect.DeepEqual(before, *run)
 }
 
 // userFieldsTag names the fields of the metadata that the user has set.

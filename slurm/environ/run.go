@@ -31,9 +31,12 @@ func FromHook(env Env, now time.Time) (rt.Run, error) {
 	if err != nil {
 		return rt.Run{}, fmt.Errorf("this is not a Prolog or Epilog of Slurm: %w", err)
 	}
+	run.GPUs = env.Text("SLURM_JOB_GPUS")
 	if devices := env.Text("CUDA_VISIBLE_DEVICES"); areUUIDs(devices) {
 		run.GPUs = devices
 	}
+	run.Comment, run.Constraints = env.Text("SLURM_JOB_COMMENT"), env.Text("SLURM_JOB_CONSTRAINTS")
+	run.Licenses = env.Text("SLURM_JOB_LICENSES")
 	run.Attempt = env.Number("SLURM_JOB_RESTART_COUNT").Or(0)
 	run.ArrayJobID, run.ArrayTaskID = env.Number("SLURM_ARRAY_JOB_ID"), env.Number("SLURM_ARRAY_TASK_ID")
 	run.QOS, run.Reservation = env.Text("SLURM_JOB_QOS"), env.Text("SLURM_JOB_RESERVATION")
@@ -52,7 +55,8 @@ func FromHook(env Env, now time.Time) (rt.Run, error) {
 // task, the batch script, or a shell that salloc started. step is that of the process's cgroup,
 // because the batch script may have the SLURM_STEP_ID of the step that submitted it; empty if
 // the process has no such cgroup. now is when tracking begins. As in MergeTaskEnv, variables that
-// may be those of another job are labels. The account is used: a job lacks one only without
+// may be those of another job are labels, also SLURM_RESTART_COUNT and, see ownGPUs, the GPUs. The
+// attempt is therefore 0. The account is used: a job lacks one only without
 // accounting, where the user can request any.
 // Run.Node is empty where Slurm does not name the node (a shell of salloc on a login
 // node); HOSTNAME is no substitute, because some tasks have that of the submit host.
@@ -62,7 +66,6 @@ func FromTask(env Env, step string, now time.Time) (rt.Run, error) {
 	if err != nil {
 		return rt.Run{}, fmt.Errorf("this is not a process of a Slurm job: %w", err)
 	}
-	run.Attempt = env.Number("SLURM_RESTART_COUNT").Or(0)
 	run.Step = cmp.Or(step, stepOf(env, run.Node))
 	setComponent(&run, env)
 	setArray(&run, env)
@@ -73,13 +76,44 @@ func FromTask(env Env, step string, now time.Time) (rt.Run, error) {
 	if _, err := strconv.ParseUint(run.Step, 10, 32); err == nil {
 		run.StepTasks = env.Number("SLURM_STEP_NUM_TASKS")
 	}
-	run.GPUs = cmp.Or(run.GPUs, env.Text("SLURM_STEP_GPUS"))
+	run.GPUs = ownGPUs(env, step)
 	run.WorkDir = cmp.Or(run.WorkDir, env.Text("SLURM_SUBMIT_DIR"))
 	slurm.SetJobName(&run, env.Text("SLURM_JOB_NAME"), true)
 	slurm.Describe(&run)
 	run.Meta.Merge(labels(&run, env))
-	run.Meta.Merge(userMetadata(env, slurm.MaxValue))
+	run.Meta.Merge(taskLabels(&run, env))
+	mergeUser(&run, env, slurm.MaxValue)
 	return run, nil
+}
+
+// ownGPUs returns the GPUs that slurmstepd has set for a process of this step; empty where they
+// can be those of another job. slurmstepd (22.05 and later, with the plugin gres/gpu) sets or
+// removes SLURM_JOB_GPUS in the steps batch and interactive, and SLURM_STEP_GPUS in the others,
+// where it can list a part of the job's GPUs and SLURM_JOB_GPUS is that of srun's caller.
+func ownGPUs(env Env, step string) string {
+	ofJob, ofStep := env.Text("SLURM_JOB_GPUS"), env.Text("SLURM_STEP_GPUS")
+	if step == "batch" || step == "interactive" {
+		return ofJob
+	}
+	_, err := strconv.ParseUint(step, 10, 32)
+	isSame := ofJob == "" || ofJob == ofStep
+	if err != nil || !isSame {
+		return ""
+	}
+	return ofStep
+}
+
+// taskLabels returns the attempt and the GPUs that the environment of a task has and does not
+// prove. slurmstepd sets SLURM_RESTART_COUNT only in a job that was requeued.
+func taskLabels(run *rt.Run, env Env) rt.Metadata {
+	tags := map[string]string{}
+	if n := env.Number("SLURM_RESTART_COUNT").Or(0); n > 0 {
+		tags[slurm.EnvironAttemptTag] = strconv.FormatUint(n, 10)
+	}
+	if gpus := env.Text("SLURM_JOB_GPUS", "SLURM_STEP_GPUS"); gpus != "" && run.GPUs == "" {
+		tags[slurm.EnvironGPUsTag] = gpus
+	}
+	return rt.Metadata{Tags: tags}
 }
 
 // areUUIDs reports whether a list has only UUIDs, as those of divided GPUs (MIG), which Slurm's
@@ -108,20 +142,16 @@ func base(env Env, now time.Time) (rt.Run, error) {
 			Start:   now,
 		},
 		Allocation: rt.Allocation{
-			Scheduler:   "slurm",
-			User:        env.Text("SLURM_JOB_USER"),
-			UID:         env.Number("SLURM_JOB_UID", "SLURM_UID"),
-			GID:         env.Number("SLURM_JOB_GID"),
-			Group:       env.Text("SLURM_JOB_GROUP"),
-			Account:     env.Text("SLURM_JOB_ACCOUNT"),
-			Partition:   env.Text("SLURM_JOB_PARTITION"),
-			NodeList:    env.Text("SLURM_JOB_NODELIST", "SLURM_NODELIST"),
-			NumNodes:    env.Number("SLURM_JOB_NUM_NODES", "SLURM_NNODES"),
-			GPUs:        env.Text("SLURM_JOB_GPUS"),
-			WorkDir:     env.Text("SLURM_JOB_WORK_DIR"),
-			Comment:     env.Text("SLURM_JOB_COMMENT"),
-			Constraints: env.Text("SLURM_JOB_CONSTRAINTS"),
-			Licenses:    env.Text("SLURM_JOB_LICENSES"),
+			Scheduler: "slurm",
+			User:      env.Text("SLURM_JOB_USER"),
+			UID:       env.Number("SLURM_JOB_UID", "SLURM_UID"),
+			GID:       env.Number("SLURM_JOB_GID"),
+			Group:     env.Text("SLURM_JOB_GROUP"),
+			Account:   env.Text("SLURM_JOB_ACCOUNT"),
+			Partition: env.Text("SLURM_JOB_PARTITION"),
+			NodeList:  env.Text("SLURM_JOB_NODELIST", "SLURM_NODELIST"),
+			NumNodes:  env.Number("SLURM_JOB_NUM_NODES", "SLURM_NNODES"),
+			WorkDir:   env.Text("SLURM_JOB_WORK_DIR"),
 		},
 		Ending: rt.Ending{State: rt.StateRunning},
 	}, nil

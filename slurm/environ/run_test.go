@@ -87,7 +87,7 @@ func TestGPUsByUUID(t *testing.T) {
 		if err != nil || run.GPUs != want || run.Meta.Tags["slurm_gpus"] != want {
 			t.Errorf("of %q: %q, %v, %v", devices, run.GPUs, run.Meta.Tags, err)
 		}
-		if run, err = FromTask(env, "", began); err != nil || run.GPUs != "0,3" { // it may be of some of the job's devices
+		if run, err = FromTask(env, "batch", began); err != nil || run.GPUs != "0,3" { // it may be of some of the job's devices
 			t.Errorf("of a task's %q: %q, %v", devices, run.GPUs, err)
 		}
 	}
@@ -240,6 +240,44 @@ func TestInheritedIdentity(t *testing.T) {
 	for _, run := range []rt.Run{merged, task} {
 		if m := run.Meta; m.Tags[slurm.EnvironArrayTag] != "1_7" || m.Tags[slurm.EnvironQOSTag] != "gold" || m.JobName != "child" || m.TaskName != run.Step {
 			t.Errorf("the labels are %+v", m)
+		}
+	}
+}
+
+// The attempt, the GPUs and what only a hook gets are not those of the job that submitted this one.
+func TestInheritedAllocation(t *testing.T) {
+	parents := Env{
+		"SLURM_RESTART_COUNT": "2", "SLURM_JOB_COMMENT": "c", "SLURM_JOB_CONSTRAINTS": "a100", "SLURM_JOB_LICENSES": "matlab:1",
+		"TRACKER_TEAM": "us", "TRACKER_ENV": "prod",
+	}
+	for _, tt := range []struct{ name, step, job, ofStep, want, label string }{
+		{"batch", "batch", "0,1", "", "0,1", ""},
+		{"batch of a step of another job", "batch", "0,1", "5", "0,1", ""},
+		{"batch without GPUs", "batch", "", "5", "", "5"},
+		{"shell of salloc", "interactive", "2", "5", "2", ""},
+		{"step", "3", "0,1", "0,1", "0,1", ""},
+		{"step that srun started without a job", "3", "", "1", "1", ""},
+		{"step without GPUs", "3", "0,1", "", "", "0,1"},
+		{"step with a part, or in a job of srun", "3", "0,1", "1", "", "0,1"},
+		{"step that is not known", "", "0,1", "0,1", "", "0,1"},
+		{"extern", "extern", "0", "0", "", "0"},
+		{"nothing", "batch", "", "", "", ""},
+	} {
+		env := maps.Clone(parents)
+		maps.Copy(env, Env{"SLURM_JOB_ID": "12", "SLURMD_NODENAME": "n1", "SLURM_JOB_GPUS": tt.job, "SLURM_STEP_GPUS": tt.ofStep})
+		run, err := FromTask(env, tt.step, began)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tags := run.Meta.Tags
+		if run.GPUs != tt.want || tags["slurm_gpus"] != tt.want || tags[slurm.EnvironGPUsTag] != tt.label {
+			t.Errorf("%s: GPUs %q, label %q, tags %v; want %q, %q", tt.name, run.GPUs, tags[slurm.EnvironGPUsTag], tags, tt.want, tt.label)
+		}
+		if run.Attempt != 0 || tags[slurm.EnvironAttemptTag] != "2" || run.Comment+run.Constraints+run.Licenses != "" {
+			t.Errorf("%s: attempt %d, %q, %q, %q, tags %v", tt.name, run.Attempt, run.Comment, run.Constraints, run.Licenses, tags)
+		}
+		if tags[userFieldsTag] != "env,team" || run.Meta.Team != "us" {
+			t.Errorf("%s: the user has set %q, team %q", tt.name, tags[userFieldsTag], run.Meta.Team)
 		}
 	}
 }
