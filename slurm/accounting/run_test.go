@@ -11,16 +11,17 @@ import (
 	"time"
 )
 
-// No token or key of a drain reaches sacct.
+// No token or key of a drain reaches sacct, except the one that it needs: Slurm's own.
 func TestRunEnvironment(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "sacct")
 	if err := os.WriteFile(program, []byte("#!/bin/sh\nunset PWD\nexec env\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for name, value := range map[string]string{
-		"SENTINEL_API_TOKEN": "secret", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "secret", "SLURM_JWT": "secret",
+		"SENTINEL_API_TOKEN": "secret", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "secret",
 		"HTTPS_PROXY": "http://user:secret@proxy", "SACCT_FEDERATION": "1", "SLURM_JOB_ID": "12",
 		"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "SLURM_CONF": "/etc/slurm/x.conf", "TZ": "Asia/Tokyo",
+		"SLURM_JWT": "jwt", "LD_LIBRARY_PATH": "/opt/slurm/lib",
 	} {
 		t.Setenv(name, value)
 	}
@@ -30,7 +31,10 @@ func TestRunEnvironment(t *testing.T) {
 	}
 	got := strings.Split(strings.TrimSpace(output), "\n")
 	slices.Sort(got)
-	want := []string{"LANG=C.UTF-8", "PATH=/usr/bin:/bin", "SLURM_CONF=/etc/slurm/x.conf", "SLURM_TIME_FORMAT=%s", "TZ=Asia/Tokyo"}
+	want := []string{
+		"LANG=C.UTF-8", "LD_LIBRARY_PATH=/opt/slurm/lib", "PATH=/usr/bin:/bin", "SLURM_CONF=/etc/slurm/x.conf", "SLURM_JWT=jwt",
+		"SLURM_TIME_FORMAT=%s", "TZ=Asia/Tokyo",
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("sacct's environment is %q, want %q", got, want)
 	}

@@ -217,11 +217,14 @@ func FindSacct() string {
 	return ""
 }
 
-// environment returns the variables that sacct needs and no others: a drain has tokens and keys
-// in its environment, which no other program must get.
+// passed are the variables that sacct gets: a drain has tokens and keys in its environment, which
+// no other program must get. SLURM_JWT is Slurm's own, for clusters with auth/jwt.
+var passed = [...]string{"PATH", "LANG", "LD_LIBRARY_PATH", "SLURM_CONF", "SLURM_JWT", "TZ"}
+
+// environment returns those of the variables that are set, and the format of times.
 func environment() []string {
 	env := []string{"SLURM_TIME_FORMAT=%s"}
-	for _, name := range [...]string{"PATH", "LANG", "SLURM_CONF", "TZ"} {
+	for _, name := range passed {
 		if value, isSet := os.LookupEnv(name); isSet {
 			env = append(env, name+"="+value)
 		}
@@ -233,8 +236,8 @@ func environment() []string {
 var ErrTooLong = errors.New("its output is too large")
 
 // Run runs sacct at the path program and returns at most maxBytes of output, with times in
-// seconds since the epoch. Of the environment sacct gets only PATH, LANG, SLURM_CONF and TZ. The
-// error wraps context.DeadlineExceeded when ctx ends first, and
+// seconds since the epoch. Of the environment sacct gets only PATH, LANG, LD_LIBRARY_PATH,
+// SLURM_CONF, SLURM_JWT and TZ. The error wraps context.DeadlineExceeded when ctx ends first, and
 // ends with what sacct wrote to its standard error.
 func Run(ctx context.Context, program string, args []string, maxBytes int) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
