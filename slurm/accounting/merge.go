@@ -28,6 +28,9 @@ func (a *Account) Describes(run *rt.Run) bool {
 	return a.End.IsZero() || run.Start.Before(a.End.Add(time.Second))
 }
 
+// LacksArray reports whether the run has array ids only as a tag, which nothing has confirmed.
+func LacksArray(run *rt.Run) bool { return run.Meta.Tags[slurm.EnvironArrayTag] != "" }
+
 // Merge corrects its run with the account and reports whether that changed the run: what the
 // account has replaces what the run has, because the run has it from a Prolog, or from a process
 // of the job. The user's values of the metadata stay. The outcome is the account's: only accounting distinguishes cancelled, time
