@@ -46,7 +46,7 @@ type tracking struct {
 func newRun(s settings, pid int, started time.Time) rt.Run {
 	run := rt.Run{Identity: rt.Identity{Start: started}, Ending: rt.Ending{State: rt.StateRunning}}
 	if insideSlurm() {
-		if task, err := environ.FromTask(environ.NewEnv(os.Environ()), tracker.StepOf(s.procfs, os.Getpid()), started); err == nil {
+		if task, err := environ.FromTask(environ.NewEnv(os.Environ()), tracker.OwnStep(), started); err == nil {
 			run = task
 		}
 	}

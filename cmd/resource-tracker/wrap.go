@@ -84,7 +84,7 @@ func wrap(s settings) error {
 
 // acquireStepLock takes the lock of the command's step. Errors of the spool come again later.
 func acquireStepLock(s settings) tracker.StepLock {
-	run, err := environ.FromTask(environ.NewEnv(os.Environ()), tracker.StepOf(s.procfs, os.Getpid()), time.Time{})
+	run, err := environ.FromTask(environ.NewEnv(os.Environ()), tracker.OwnStep(), time.Time{})
 	if err != nil {
 		return tracker.StepLock{}
 	}

@@ -224,7 +224,15 @@ func isBatchScript(procRoot string, pid int, env environ.Env) bool {
 // StepOf returns the step of a process's cgroup: "0", "batch"; empty if that is none of a step.
 // The environment has the step of the process that submitted the job, if that was in one.
 func StepOf(procRoot string, pid int) string {
-	text, err := os.ReadFile(filepath.Join(procRoot, strconv.Itoa(pid), "cgroup"))
+	return stepIn(filepath.Join(procRoot, strconv.Itoa(pid), "cgroup"))
+}
+
+// OwnStep is StepOf this process. It reads /proc: in a procfs of another pid namespace, our pid
+// is another process.
+func OwnStep() string { return stepIn("/proc/self/cgroup") }
+
+func stepIn(file string) string {
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return ""
 	}
