@@ -66,19 +66,21 @@ func (s *shareJob) want(what string, own, stepd uint64) {
 	}
 }
 
-// wantStep compares the CPU time of the first step.
-func (s *shareJob) wantStep(what string, used uint64) {
+// wantStep compares the CPU time of the first step and of its tasks.
+func (s *shareJob) wantStep(what string, used uint64, ofTasks ...uint64) {
 	s.t.Helper()
 	var snap rt.Snapshot
 	if err := s.j.Read(&snap); err != nil {
 		s.t.Fatal(err)
 	}
-	if len(snap.Steps) == 0 || snap.Steps[0].Task.Valid() {
+	if len(snap.Steps) != 1+len(ofTasks) || snap.Steps[0].Task.Valid() {
 		s.t.Fatalf("%s: the steps are %+v", what, snap.Steps)
 	}
-	got := snap.Steps[0]
-	if user, system := got.CPUUser.Or(0), got.CPUSystem.Or(0); got.CPUUsage != some(used) || user+system != used {
-		s.t.Errorf("%s: step %s used %v, user %d and system %d, want %d", what, got.Step, got.CPUUsage, user, system, used)
+	for i, used := range append([]uint64{used}, ofTasks...) {
+		got := snap.Steps[i]
+		if user, system := got.CPUUser.Or(0), got.CPUSystem.Or(0); got.CPUUsage != some(used) || user+system != used {
+			s.t.Errorf("%s: step %s, task %v used %v, user %d and system %d, want %d", what, got.Step, got.Task, got.CPUUsage, user, system, used)
+		}
 	}
 }
 
@@ -248,14 +250,39 @@ func TestSharesOfTheExternStep(t *testing.T) {
 	write(t, filepath.Join(s.dir, "step_extern/user/task_0/cgroup.procs"), "71\n")
 	stat(70, 50, 0, 900)
 	stat(71, 1, 2, 899)
+	s.cpu("step_extern/user/task_0", 29_000)
 	s.total(35_000)
 	s.look()
 	s.want("the sleeper", 0, 35_000)
-	s.wantStep("the sleeper", 0)
+	s.wantStep("the sleeper", 0, 0)
 	s.step("step_extern", true, 530_000, 6000)
+	s.cpu("step_extern/user/task_0", 32_000)
 	s.total(536_000)
 	s.want("a session", 500_000, 36_000)
-	s.wantStep("a session", 500_000)
+	s.wantStep("a session", 500_000, 2000)
 	s.end("step_extern")
 	s.want("the end", 500_000, 36_000)
+}
+
+// The time of the sleeper is known in ticks of 10 ms. The extern step's does not fall when
+// a tick ends.
+func TestExternStepDoesNotFall(t *testing.T) {
+	s := newShareJob(t)
+	use := func(step uint64, ticks int) {
+		s.step("step_extern", true, step, 0)
+		s.cpu("step_extern/user/task_0", step)
+		write(t, filepath.Join(s.proc, "71/stat"), fmt.Sprintf("71 (a) S 1 1 1 0 -1 4194560 1 0 0 0 %d 0 0 0 20 0 1 0 899 1 1\n", ticks))
+		s.total(step)
+	}
+	use(9000, 0)
+	write(t, filepath.Join(s.dir, "step_extern/user/task_0/cgroup.procs"), "71\n")
+	s.look()
+	s.want("before the first tick", 9000, 0)
+	s.wantStep("before the first tick", 9000, 9000)
+	use(12_000, 1)
+	s.want("a tick", 9000, 10_000)
+	s.wantStep("a tick", 9000, 9000)
+	use(25_000, 1)
+	s.want("a session", 15_000, 10_000)
+	s.wantStep("a session", 15_000, 15_000)
 }

@@ -36,10 +36,14 @@ func CPUTimeOf(usage, user, system rt.Opt[uint64]) CPUTime {
 	return CPUTime{int64(usage.Or(0)), int64(user.Or(0)), int64(system.Or(0))}
 }
 
-// LeaveOut subtracts CPU time from that of a reading that has it.
-func LeaveOut(r *rt.JobReading, t CPUTime) {
+// LeaveOut subtracts t from the CPU time of a reading that has it. The usage does not fall
+// below that of the last result: t is in whole ticks, and a tick is seen at its end.
+func LeaveOut(r *rt.JobReading, t, last CPUTime) {
+	if t == (CPUTime{}) {
+		return
+	}
 	left := CPUTimeOf(r.CPUUsage, r.CPUUser, r.CPUSystem).Minus(t).clamped()
-	r.CPUUsage.Set(uint64(left.Usage))
+	r.CPUUsage.Set(uint64(max(left.Usage, last.Usage)))
 	if r.CPUUser.Valid() && r.CPUSystem.Valid() {
 		r.CPUUser.Set(uint64(left.User))
 		r.CPUSystem.Set(uint64(left.System))

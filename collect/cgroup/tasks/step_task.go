@@ -28,7 +28,7 @@ type Group struct {
 	oomKill, endedKills rt.Opt[uint64] // v1: processes killed in it and below; those in removed directories
 	loggedKills         uint64         // of processes for their memory, that were logged
 	isReported          bool           // in a reading, under this number
-	isExtern            bool           // the step with a process of the resource manager's
+	isExtern            bool           // the step with a process of the resource manager's, or its task 0, which has it
 	// isFinal is set when the group was read after its end: of its last process, or of all
 	// tasks of the step.
 	isFinal bool
@@ -189,7 +189,7 @@ func (s *Set) newGroup(n *directory) *Group {
 		return nil
 	}
 	g := &Group{r: rt.StepReading{Step: n.at.Step, Task: n.at.Task}, files: counters.NewStepFiles(s.version, s.stacked)}
-	g.isExtern = n.at.Extern && !n.at.Task.Valid()
+	g.isExtern = n.at.Extern && n.at.Task.Or(0) == 0
 	g.task = taskState{pidfd: -1, looks: maxLooks}
 	s.groups = append(s.groups, g)
 	return g
@@ -248,7 +248,7 @@ func (s *Set) read(g *Group) bool {
 	*now = rt.JobReading{}
 	g.files.Read(now, s.buf)
 	if g.isExtern && now.CPUUsage.Valid() {
-		counters.LeaveOut(now, s.host.SleeperCPU()) // as in the job's figures
+		counters.LeaveOut(now, s.host.SleeperCPU(), last) // as in the job's figures
 	}
 	if now.CPUUsage.Valid() || now.MemCurrent.Valid() {
 		r.MemCurrent, r.Anon, r.File, r.Shmem = now.MemCurrent, now.Anon, now.File, now.Shmem
