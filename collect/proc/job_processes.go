@@ -105,11 +105,11 @@ func (j *JobProcs) Read(s *rt.Snapshot) error {
 		if isEnd := s.Reason == rt.ReasonLast || s.Reason == rt.ReasonStop; isEnd {
 			j.lowerBound(&s.Job)
 		}
+		if n, ok := s.Job.Pids.Get(); ok { // without a scan, an earlier one does not say which of them still run
+			s.Job.Pids.Set(n - min(n, j.daemons))
+		}
 		cost := j.time() - began
 		j.next = s.Boot + int64(max(scanPause, time.Duration(float64(cost)/scanShare)))
-	}
-	if n, ok := s.Job.Pids.Get(); ok {
-		s.Job.Pids.Set(n - min(n, j.daemons))
 	}
 	return errors.Join(j.denied, j.slow.failed())
 }

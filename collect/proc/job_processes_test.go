@@ -43,6 +43,7 @@ type one struct {
 
 	own  int    // read by its main thread; of a slurmstepd
 	step string // of a slurmstepd
+	uid  int
 }
 
 func pidIO(read int) string {
@@ -65,7 +66,7 @@ func (c *crowd) put(p one) {
 		write(c.t, fmt.Sprintf("%s/task/%d/io", dir, p.pid), pidIO(p.own))
 		write(c.t, dir+"/cmdline", fmt.Sprintf("slurmstepd: [7.%s]\x00\x00", p.step))
 	}
-	write(c.t, dir+"/status", fmt.Sprintf("Name:\tx\nvoluntary_ctxt_switches:\t%d\nnonvoluntary_ctxt_switches:\t%d\n", p.switches, 3*p.switches))
+	write(c.t, dir+"/status", fmt.Sprintf("Name:\tx\nUid:\t%d\t0\t0\t0\nvoluntary_ctxt_switches:\t%d\nnonvoluntary_ctxt_switches:\t%d\n", p.uid, p.switches, 3*p.switches))
 	write(c.t, dir+"/cgroup", p.cgroup)
 	write(c.t, dir+"/environ", p.environ)
 	write(c.t, dir+"/smaps_rollup", "5600-7ff ---p 00000000 00:00 0 [rollup]\nRss: 100 kB\nPss:                 40 kB\nPss_Dirty: 3 kB\n")
@@ -288,6 +289,61 @@ func TestJobProcsStepdInItsStep(t *testing.T) {
 	}
 	if err := src.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A reading without a scan does not know whether slurmstepd is still among the processes that
+// were counted: it leaves out none.
+func TestJobProcsStepdEndsBetweenScans(t *testing.T) {
+	c := newCrowd(t)
+	c.put(one{pid: 50, parent: 1, comm: stepd, step: "0"})
+	c.put(one{pid: 100, parent: 50})
+	c.pids = append(c.pids, 50)
+	src := NewJobProcs(c.root, c, 10)
+	for _, tt := range []struct {
+		why          rt.Reason
+		listed, want uint64
+	}{{rt.ReasonFirst, 2, 1}, {rt.ReasonTick, 1, 1}} {
+		s := rt.Snapshot{Reason: tt.why, Job: rt.JobReading{Phase: rt.JobPresent, Pids: u64(tt.listed)}}
+		if err := src.Read(&s); err != nil {
+			t.Fatal(err)
+		}
+		if s.Job.Pids != u64(tt.want) {
+			t.Errorf("%v processes of %d, want %d", s.Job.Pids, tt.listed, tt.want)
+		}
+	}
+	if err := src.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A program of the user that is called slurmstepd is a process of the job, whatever its title.
+// So is a program of root without the title of a step.
+func TestJobProcsNamedLikeStepd(t *testing.T) {
+	for name, tt := range map[string]struct {
+		uid     int
+		cmdline string
+	}{
+		"the user's": {1000, "slurmstepd: [7.0]\x00"},
+		"root's":     {0, "./slurmstepd\x00-v\x00"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCrowd(t)
+			c.put(one{pid: 100, parent: 1, read: 10, comm: stepd, uid: tt.uid})
+			write(t, c.root.Proc+"/100/cmdline", tt.cmdline)
+			c.pids = append(c.pids, 100)
+			src := NewJobProcs(c.root, c, 10)
+			s := rt.Snapshot{Reason: rt.ReasonFirst, Job: rt.JobReading{Phase: rt.JobPresent, Pids: u64(1)}}
+			if err := src.Read(&s); err != nil {
+				t.Fatal(err)
+			}
+			if s.Job.Pids != u64(1) || len(s.Procs) != 1 || s.Job.ProcReadBytes != u64(10) {
+				t.Errorf("%v processes, %d shown, %v bytes; want 1, 1, 10", s.Job.Pids, len(s.Procs), s.Job.ProcReadBytes)
+			}
+			if err := src.Close(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

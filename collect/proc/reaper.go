@@ -56,10 +56,13 @@ type reapers struct {
 
 // track adds the process pid if it is a slurmstepd that is not known yet, and reports
 // whether it is one. isInJob is set if it is in a cgroup of the job, which then counts its
-// own CPU time too.
+// own CPU time too. There a program of the user can have the same name.
 func (r *reapers) track(pid int, root string, isInJob bool) (isStepd bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if isInJob && !r.isSlurms(pid, root) {
+		return false
+	}
 	for i := range r.list {
 		p := &r.list[i]
 		if p.pid == pid && r.look(p) {
@@ -91,6 +94,21 @@ func (r *reapers) isDaemon(pid int, root string) bool {
 	}
 	parent, err := r.peek.stat(root, stat.PPID)
 	return err != nil || string(parent.Comm) != stepd
+}
+
+// isSlurms reports whether root started a process that has the title of a step's slurmstepd.
+func (r *reapers) isSlurms(pid int, root string) bool {
+	b, err := r.peek.path(root).num(pid).str("/status").read()
+	if err != nil {
+		return false
+	}
+	var l Listed
+	parseStatus(b, &l)
+	if l.UID != rt.Some[uint64](0) {
+		return false
+	}
+	b, err = r.peek.path(root).num(pid).str("/cmdline").read()
+	return err == nil && titleStep(b) != nil
 }
 
 // title returns the step of a slurmstepd, which is in its command line.
