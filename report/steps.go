@@ -3,8 +3,10 @@ package report
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/resource-tracker/rt"
 )
@@ -14,8 +16,8 @@ type Step struct {
 	Step  string `json:"step"`
 	Ended bool   `json:"ended"` // its cgroup was removed
 	// The step began and ended between two readings. It lasted at least from the first reading
-	// that has it to the last one before its end, and at most from the reading before the first
-	// to the one that has its end; absent if there is no reading before the first.
+	// that has it to the last one before its end, and at most from the reading of steps before
+	// the first to the one that has its end; absent if there is no such reading.
 	ElapsedAtLeastSecs rt.Opt[float64] `json:"elapsed_at_least_secs"`
 	ElapsedAtMostSecs  rt.Opt[float64] `json:"elapsed_at_most_secs"`
 	Figures
@@ -55,7 +57,7 @@ type stepKey struct {
 // stepTally collects the readings of one step or task. Its cgroup begins with it, so that its
 // counters are its totals.
 type stepTally struct {
-	before            rt.Opt[int64] // Boot of the reading before the first
+	before            rt.Opt[int64] // Boot of the reading of steps before the first
 	first, last       int64         // Boot of the readings that have it and not its end
 	end               int64         // Boot of the last reading that has it
 	ended             bool
@@ -66,20 +68,43 @@ type stepTally struct {
 
 type stepTallies map[stepKey]*stepTally
 
-func (t stepTallies) add(prev, s *rt.Snapshot) {
+// add adds the steps of a reading. before is the Boot of the last one that read steps.
+func (t stepTallies) add(before rt.Opt[int64], s *rt.Snapshot) {
 	for i := range s.Steps {
 		r := &s.Steps[i]
 		key := stepKey{r.Step, r.Task}
 		of := t[key]
 		if of == nil {
-			of = &stepTally{first: s.Boot, last: s.Boot}
-			if prev != nil {
-				of.before.Set(prev.Boot)
-			}
+			of = &stepTally{before: before, first: s.Boot, last: s.Boot}
 			t[key] = of
 		}
 		of.add(r, s.Boot)
 	}
+}
+
+// seqRange are snapshots by their Seq, from first up to and without end.
+type seqRange struct{ first, end int64 }
+
+// withoutSteps returns the snapshots in which the tracker left out the steps that ran, to
+// keep within its budget: all, if the ledger does not have all of these events.
+func withoutSteps(events []rt.Event) (list []seqRange) {
+	for i := range events {
+		e := &events[i]
+		from := int64(numberIn(e.Detail, "from snapshot %d"))
+		isSteps := e.Kind == "tracker" && e.Name == "budget" && strings.HasSuffix(e.Detail, " steps")
+		n := len(list)
+		isOff := n > 0 && list[n-1].end == math.MaxInt64
+		switch {
+		case e.Kind == "spool" && e.Name == "tracker/budget":
+			return []seqRange{{0, math.MaxInt64}}
+		case !isSteps:
+		case e.Status == "over" && !isOff:
+			list = append(list, seqRange{from, math.MaxInt64})
+		case e.Status == "ok" && isOff:
+			list[n-1].end = from
+		}
+	}
+	return list
 }
 
 func (t *stepTally) add(r *rt.StepReading, boot int64) {

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -19,7 +20,7 @@ import (
 // need lists are missing. It returns the first error of the snapshots.
 func Summarize(run rt.Run, events []rt.Event, snapshots iter.Seq2[*rt.Snapshot, error]) (*Summary, error) {
 	r := reading{
-		run: run, steps: stepTallies{}, processes: processTallies{}, gpus: gpuTallies{}, energy: energyTallies{}, context: newNodeTally(),
+		run: run, noSteps: withoutSteps(events), steps: stepTallies{}, processes: processTallies{}, gpus: gpuTallies{}, energy: energyTallies{}, context: newNodeTally(),
 	}
 	if len(run.Command) > 0 {
 		r.tree.startAtZero() // the tree began with the tracker
@@ -48,6 +49,8 @@ type reading struct {
 	jobs, trees     []point
 	nodes           []point
 	steps           stepTallies
+	noSteps         []seqRange
+	stepsRead       rt.Opt[int64] // Boot of the last reading with steps
 	processes       processTallies
 	gpus            gpuTallies
 	energy          energyTallies
@@ -86,7 +89,10 @@ func (r *reading) add(s *rt.Snapshot) {
 	r.sent.add(s.Node.NetTxBytes)
 	r.onlineCPUs = cmp.Or(s.Node.CPUs, r.onlineCPUs)
 	r.memTotal = cmp.Or(s.Node.MemTotal, r.memTotal)
-	r.steps.add(prev, s)
+	r.steps.add(r.stepsRead, s)
+	if !slices.ContainsFunc(r.noSteps, func(of seqRange) bool { return of.first <= s.Seq && s.Seq < of.end }) {
+		r.stepsRead.Set(s.Boot)
+	}
 	r.processes.add(s)
 	r.gpus.add(s, secs)
 	r.energy.add(s, secs)
