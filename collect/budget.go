@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// budgetWindow is the time over which the recorder measures its cost before it
-	// changes the level. If the allowance of a whole window is used earlier, the level
+	// budgetWindow is the time over which the recorder measures its CPU use before it
+	// changes the level. If it uses the CPU time of a whole window earlier, the level
 	// changes earlier, but not before budgetMinWindow.
 	budgetWindow    = time.Minute
 	budgetMinWindow = 5 * time.Second
@@ -35,14 +35,15 @@ type budget struct {
 	drop  []string             // sources in the order in which they are skipped
 
 	level   int
-	began   int64         // Boot time of the window's begin; 0 before the first
-	before  time.Duration // used at that time
+	began   int64         // Boot time of the start of the window; 0 before the first window
+	before  time.Duration // CPU time at the start of the window
 	low     int           // consecutive windows below budgetLow
-	wait    int           // windows below budgetLow before the level falls
+	wait    int           // number of such windows after which the level is lowered
 	lowered bool          // the last change was downwards
 }
 
-// check returns by how much the level changed, and which share was used over which time.
+// check returns the change of the level (-1, 0 or 1), the share of a core that was used, and the
+// time over which it was measured.
 func (b *budget) check(boot int64) (change int, share float64, over time.Duration) {
 	if b.share <= 0 {
 		return 0, 0, 0
@@ -98,7 +99,7 @@ func (b *budget) skips(name string) bool {
 	return i >= 0 && i < b.level
 }
 
-// effect describes the level, for the ledger.
+// effect returns the description of a level for the ledger.
 func (b *budget) effect(level int) string {
 	if level <= len(b.drop) {
 		return "without " + b.drop[level-1]

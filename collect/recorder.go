@@ -20,13 +20,13 @@ var ErrCommandEnded = errors.New("the tracked command ended")
 
 // Options set what a Recorder reads, when it reads, and where its snapshots go.
 type Options struct {
-	// FirstInterval is the time between readings during the time FirstFor after the
-	// start of the run, and again after the job has appeared. FirstFor 0 disables it.
+	// FirstInterval is the time between readings at the start of the run, for the time
+	// FirstFor, and again after the job has appeared. FirstFor 0 disables it.
 	FirstInterval, FirstFor time.Duration
-	// Interval is the time between readings from then on.
+	// Interval is the time between all other readings.
 	Interval time.Duration
 
-	Node      []Source   // of the node's values, read first and in this order
+	Node      []Source   // sources of the node's values, read in this order, after Job
 	NodeCache *NodeCache // shares the values of Node among trackers; nil for none
 	Sources   []Source   // read in this order, after Job and Node
 	Job       Job        // nil if no job is watched
@@ -49,12 +49,12 @@ type Options struct {
 	Clock func() (wall, boot int64)
 }
 
-// Recorder takes snapshots on a schedule. One goroutine uses it.
+// Recorder takes snapshots on a schedule. Only one goroutine may use it.
 type Recorder struct {
 	o       Options
 	snap    rt.Snapshot // reused for every reading
 	seq     int64       // of the newest snapshot
-	written int64       // its Boot time
+	written int64       // Boot time of the newest snapshot
 	node    []status    // of o.Node
 	cache   status      // of o.NodeCache
 	sums    nodeSums    // with o.NodeCache
@@ -67,11 +67,12 @@ type Recorder struct {
 	job     status
 	sinks   []status // of o.Sinks
 
-	// The job is also read at its events, while a sink may still store a snapshot.
+	// The job is also read at its events, even while a sink is storing a snapshot. mu
+	// serializes its readings and protects the fields below.
 	mu        sync.Mutex
-	spare     rt.Snapshot   // such a reading
+	spare     rt.Snapshot   // buffer for a reading at an event
 	candidate rt.Snapshot   // Job, Wall and Boot of the job's newest reading
-	earlier   rt.JobReading // the one before it
+	earlier   rt.JobReading // the job's reading before candidate
 }
 
 // New returns a recorder, or an error that names the invalid option.
@@ -97,7 +98,7 @@ func New(o Options) (*Recorder, error) {
 	}, nil
 }
 
-// systemClock reads the two clocks with nothing in between.
+// systemClock reads the two clocks, one immediately after the other.
 func systemClock() (wall, boot int64) {
 	var w, b unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_REALTIME, &w) // fails for an unknown clock only
@@ -160,7 +161,7 @@ func (r *Recorder) Run(ctx context.Context) rt.Reason {
 	}
 }
 
-// schedule begins a schedule now.
+// schedule returns a schedule that begins now.
 func (r *Recorder) schedule() schedule {
 	now := time.Now()
 	s := schedule{next: now, fast: r.o.FirstInterval, slow: r.o.Interval, fastUntil: now.Add(r.o.FirstFor), factor: r.budget.factor()}
@@ -250,7 +251,8 @@ func (r *Recorder) read(why rt.Reason) {
 	}
 }
 
-// begin empties s and sets its time. It returns by how much the wall clock is ahead of the run.
+// begin clears s and sets its time. ahead is the time by which the wall clock is ahead of the
+// run's own clock.
 func (r *Recorder) begin(s *rt.Snapshot, why rt.Reason) (ahead time.Duration) {
 	clearNode(s)
 	s.Node, s.Job, s.Tree, s.GPU = rt.NodeReading{}, rt.JobReading{}, rt.TreeReading{}, rt.GPUUse{}
@@ -294,7 +296,7 @@ type schedule struct {
 	next       time.Time
 	fast, slow time.Duration
 	fastUntil  time.Time
-	factor     int // by which the steps are longer than configured
+	factor     int // multiplies the configured steps, see budget.factor
 }
 
 // advance moves to the next reading in the future and returns how many were missed.

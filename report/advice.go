@@ -8,11 +8,12 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// enough is how long a run must have been tracked for advice, in seconds.
+// enough is the minimum elapsed time of a run with advice, in seconds.
 const enough = 60
 
-// advise sets what the job could request instead. An incomplete record gives no advice: the
-// job may have needed more in the part that is missing.
+// advise sets Advice, which says what to request next time, or AdviceReason, which says why there
+// is none. An incomplete record gives no advice, because the job may have needed more in the
+// part that is missing.
 func (s *Summary) advise() {
 	switch elapsed := s.ElapsedSecs.Or(0); {
 	case s.Scope != ScopeJob:
@@ -45,7 +46,7 @@ func (s *Summary) adviseMemory() {
 		s.advice("request more memory than %s: processes were killed for lack of it", size(m.LimitBytes))
 	case !ok || m.PeakOf != "kernel" || m.LimitOf == "node" || !m.PeakPct.Valid():
 	case m.PeakPct.Or(100) < 50 && s.Run.Outcome == rt.OutcomeFinished:
-		mib := math.Ceil(float64(peak)*1.2/(256<<20)) * 256 // a fifth more, in steps of 256 MiB
+		mib := math.Ceil(float64(peak)*1.2/(256<<20)) * 256 // the peak plus 20 %, rounded up to a multiple of 256 MiB
 		if bytes := uint64(mib) << 20; bytes < m.LimitBytes.Or(0) {
 			s.advice("--mem=%.0fM would do here: the peak was %s of %s", mib, size(m.PeakBytes), size(m.LimitBytes))
 		}

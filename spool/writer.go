@@ -10,11 +10,11 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// maxEvents bounds the events in memory while the disk refuses them.
+// maxEvents limits the number of events in memory while writes to the disk fail.
 const maxEvents = 128
 
-// walPages is the size of the log in pages at which it is copied to the database; it is less on
-// a small disk.
+// walPages is the size in pages at which SQLite copies the log to the database. On a small disk
+// the limit is lower, see logPages.
 const walPages = 256
 
 // Writer appends to the file of one run. Its methods may be called from several goroutines and
@@ -39,19 +39,19 @@ type Writer struct {
 	fresh    int   // snapshots since the last attempt to commit
 	freshAt  int64 // Boot of the first of them
 	events   []rt.Event
-	unkept   int // events beyond maxEvents
+	unkept   int // number of events that were dropped because of maxEvents
 	repeats  map[eventName]*repeats
-	names    []eventName // the keys of repeats, in their order
+	names    []eventName // the keys of repeats, in the order in which they were added
 	records  records
 	failing  bool
 	notified notified
-	granted  bool // Options.Access
+	granted  bool // Options.Access was applied
 	quota    quota
 	normal   bool // the first commit was made, see open
 	sync     logSync
 }
 
-// Path is the run's file.
+// Path returns the path of the run's file.
 func (w *Writer) Path() string { return w.path }
 
 func (w *Writer) prepare() error {
@@ -75,9 +75,9 @@ func (w *Writer) prepare() error {
 	return w.enc.prepare(w.db)
 }
 
-// Put copies a snapshot and commits if a commit is due. The first snapshot, and one with a
-// reason other than tick, is committed at once. While the disk refuses writes, snapshots stay
-// in memory and Put returns nil; the ledger and Options.Notify report it.
+// Put copies a snapshot and commits if a commit is due. It commits the first snapshot, and each
+// snapshot with a reason other than tick, at once. While writes to the disk fail, snapshots stay in
+// memory and Put returns nil; the failure is recorded in the ledger and passed to Options.Notify.
 func (w *Writer) Put(s *rt.Snapshot) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -102,8 +102,8 @@ func (w *Writer) Put(s *rt.Snapshot) error {
 	return nil
 }
 
-// Event adds a line to the ledger. A line of kind "job" is committed at once with everything
-// that is pending, others with the next commit.
+// Event adds a line to the ledger. It commits a line of kind "job" at once, with everything that
+// is pending. Other lines are committed with the next commit.
 func (w *Writer) Event(e rt.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,7 +116,7 @@ func (w *Writer) Event(e rt.Event) {
 	}
 }
 
-// UpdateRun replaces the description of the run: metadata that arrived late.
+// UpdateRun replaces the description of the run, for example when metadata arrives late.
 func (w *Writer) UpdateRun(run rt.Run) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,8 +139,9 @@ func (w *Writer) Flush() error {
 
 // End commits everything that is pending and the run in state ended, moves the log into the
 // database, and releases the lock. After an error other than ErrClosed the file is still open
-// and locked and no pending row is dropped: call End again, or Close to give up. A run without
-// an end has ended at its last snapshot, the time of which follows no clock that is set.
+// and locked and no pending row is dropped: call End again, or Close to give up. If run.End is
+// zero, the end is the time of the last snapshot, which does not depend on whether the system
+// clock was set.
 func (w *Writer) End(run rt.Run) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -154,7 +155,7 @@ func (w *Writer) End(run rt.Run) error {
 	w.run, w.runDirty = run, true
 	w.grant()
 	w.noteRepeats()
-	err := w.db.exec(pragma("busy_timeout", 1000)) // ms: no later commit can do it
+	err := w.db.exec(pragma("busy_timeout", 1000)) // ms; this commit waits for a lock, because no commit follows
 	if err == nil {
 		err = w.flush()
 	}
@@ -241,7 +242,7 @@ func (w *Writer) note(e rt.Event) {
 	w.events = append(w.events, e)
 }
 
-// notifyEvery is the least time between two failures that Notify gets.
+// notifyEvery is the minimum time between two failures that are passed to Notify.
 const notifyEvery = time.Minute
 
 // notified is the state of Options.Notify.

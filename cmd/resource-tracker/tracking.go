@@ -30,7 +30,7 @@ import (
 type tracking struct {
 	run     rt.Run
 	sources []collect.Source
-	job     *cgroup.Job // the Slurm job around us; nil if its cgroup is not read
+	job     *cgroup.Job // the Slurm job that this process is in; nil if its cgroup is not read
 	sinks   []collect.Sink
 	writer  *spool.Writer         // nil without a spool
 	stream  *delivery.Stream      // nil if nothing is sent
@@ -75,7 +75,8 @@ func setNode(run *rt.Run) {
 	}
 }
 
-// track opens all sources and sinks. failed is called when a sample cannot be written.
+// track opens all sources and sinks. failed is called when a sample cannot be written, warn
+// after other errors.
 func track(s settings, run rt.Run, failed, warn func(error)) (_ *tracking, err error) {
 	tracker.LimitMemory()
 	t := &tracking{run: run}
@@ -103,7 +104,7 @@ func track(s settings, run rt.Run, failed, warn func(error)) (_ *tracking, err e
 			warn(fmt.Errorf("--listen is not available: %w", err))
 		}
 	}
-	if err := t.openPrinter(s, failed); err != nil { // the last of the sinks: the spool comes first
+	if err := t.openPrinter(s, failed); err != nil { // the last sink, so that the spool gets each snapshot first
 		return nil, err
 	}
 	if !s.gpu {
@@ -150,7 +151,7 @@ func (t *tracking) openSources(s settings, warn func(error)) error {
 	return nil
 }
 
-// openJob adds the cgroup of the Slurm job around us, with its steps and tasks.
+// openJob adds the cgroup of the Slurm job that this process is in, with its steps and tasks.
 func (t *tracking) openJob(s settings) (jobSource, error) {
 	job, err := newJobSource(s, &t.run)
 	if err != nil {
@@ -201,7 +202,7 @@ func (t *tracking) openPrinter(s settings, failed func(error)) error {
 	return nil
 }
 
-// openFrames starts to read from the GemPBA program of gempba.connect.
+// openFrames starts to read frames from the GemPBA program that gempba.connect names.
 func (t *tracking) openFrames(s settings, warn func(error)) {
 	var keep func(rt.Record) error
 	isPrinted := s.stream != nil || s.output != ""
@@ -215,7 +216,7 @@ func (t *tracking) openFrames(s settings, warn func(error)) {
 	t.frames = telemetry.ReadFrames(*s.connect, s.interval, keep, warn)
 }
 
-// openNamedSpool opens the spool, and prints its directory if it is not the usual one.
+// openNamedSpool opens the spool. If the spool is not in s.spoolDir, it prints the directory.
 func (t *tracking) openNamedSpool(s settings, warn func(error)) error {
 	if !s.hasSpool() {
 		return nil
@@ -243,10 +244,10 @@ func (t *tracking) openSpool(s settings, dir string, facts rt.Host, warn func(er
 		},
 	}
 	if s.streaming != nil {
-		options.CommitInterval = min(s.streaming.every, 10*time.Second) // what is not committed is not sent
+		options.CommitInterval = min(s.streaming.every, 10*time.Second) // only committed rows are sent
 	}
 	w, err := spool.Create(dir, t.run, facts, options)
-	for tries := 0; errors.Is(err, spool.ErrExists) && tries < 10; tries++ { // two commands of a batch script, in the same millisecond
+	for tries := 0; errors.Is(err, spool.ErrExists) && tries < 10; tries++ { // two commands of a batch script may start in the same millisecond
 		t.run.Start = t.run.Start.Add(time.Millisecond)
 		w, err = spool.Create(dir, t.run, facts, options)
 	}
@@ -281,7 +282,7 @@ func (t *tracking) deliver(ctx context.Context) {
 	}
 }
 
-// abandon leaves a run that cannot be ended, because a source or a disk hangs.
+// abandon stops the stream of a run that cannot be ended because a source or a disk hangs.
 func (t *tracking) abandon() {
 	if t.stream != nil {
 		t.stream.Abandon()
@@ -321,20 +322,21 @@ func (t *tracking) close() error {
 	return errors.Join(err, t.lock.Close())
 }
 
-// unclosed keeps a standard stream open.
+// unclosed is a standard stream that stays open.
 type unclosed struct{ io.Writer }
 
 // Close does nothing.
 func (unclosed) Close() error { return nil }
 
-// startup is the sink that releases the memory that only the start has used. The collector
-// allocates now what it would allocate minutes later, when the process would be seen to grow.
+// startup is a sink that releases the memory that only the start needed. It also runs the
+// garbage collector, so that the collector allocates its own memory now. Minutes later this
+// would look like a growing process.
 type startup struct{ readings int }
 
 // Put implements collect.Sink.
 func (s *startup) Put(*rt.Snapshot) error {
 	s.readings++
-	if s.readings == 3 { // all sources have been read twice, and a sample is out
+	if s.readings == 3 { // all sources have been read twice, and a sample was printed
 		for range 4 {
 			runtime.GC()
 		}

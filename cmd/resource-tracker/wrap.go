@@ -20,13 +20,13 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// recordTimeout limits the wait for the last reading, and that for the end of the spool.
+// recordTimeout limits the wait for the last reading, and the wait until the spool is closed.
 const recordTimeout = 5 * time.Second
 
 // stepLockTimeout limits the wait for the lock of the step.
 const stepLockTimeout = time.Second
 
-// wrap runs the command and ends with its status. An error of the tracking is a warning.
+// wrap runs the command and returns its status. Errors of the tracking are only warnings.
 func wrap(s settings) error {
 	locks := make(chan tracker.StepLock, 1)
 	go func() {
@@ -36,12 +36,12 @@ func wrap(s settings) error {
 	select {
 	case lock := <-locks:
 		if lock.Lost() && s.output == "" {
-			return execCommand(s.command) // nothing has been set up that the command could notice
+			return execCommand(s.command) // nothing was set up yet that the command would inherit
 		}
 		locks <- lock
 	case <-time.After(stepLockTimeout): // a disk that hangs must not delay the command further
 	}
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // writes return EPIPE; the command outlives our reader
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a write to a closed pipe returns EPIPE and does not end this process before the command
 	started := time.Now()
 	child, err := start(s.command)
 	if err != nil {
@@ -58,11 +58,11 @@ func wrap(s settings) error {
 	cancel(collect.ErrCommandEnded)
 	var t *tracking
 	select {
-	case t = <-recorded: // the last reading saw what the command had used
+	case t = <-recorded: // the last reading includes what the command has used
 	case <-time.After(recordTimeout):
 		warn(fmt.Errorf("the last reading took longer than %s: the record is not complete", recordTimeout))
 	}
-	shutdown, stop := shutdownContext() // before signals are no longer the command's
+	shutdown, stop := shutdownContext() // before reap, which ends the forwarding of signals
 	defer stop()
 	status, used, signalled := child.reap()
 	soon, cancelSoon := context.WithTimeout(shutdown, recordTimeout)
@@ -82,7 +82,8 @@ func wrap(s settings) error {
 	return nil
 }
 
-// acquireStepLock takes the lock of the command's step. Errors of the spool come again later.
+// acquireStepLock takes the lock of the command's step. It ignores errors of the spool, because
+// track reports them.
 func acquireStepLock(s settings) tracker.StepLock {
 	run, err := environ.FromTask(environ.NewEnv(os.Environ()), tracker.OwnStep(), time.Time{})
 	if err != nil {
@@ -100,8 +101,9 @@ func acquireStepLock(s settings) tracker.StepLock {
 	return tracker.AcquireStepLock(dir, name)
 }
 
-// follow tracks until ctx is done, unless another task has the step's lock. It returns nil
-// if nothing could be tracked, or not to the end; begun is set in the latter case too.
+// follow tracks the command until ctx is done. If another task has the step's lock, it tracks
+// only for --output. It returns nil if the command is not tracked, or if a panic ended the
+// tracking. It sets begun when the tracking starts.
 func follow(ctx context.Context, s settings, locks <-chan tracker.StepLock, run func() rt.Run, begun *atomic.Pointer[tracking]) (t *tracking) {
 	defer recovery.Handle(func(err error) {
 		warn(fmt.Errorf("the command is no longer tracked: %w", err))
@@ -110,7 +112,7 @@ func follow(ctx context.Context, s settings, locks <-chan tracker.StepLock, run 
 	lock := <-locks
 	if lock.Lost() {
 		s.spoolDir, s.anySpool = "", false
-		s.listen, s.connect = nil, nil // the task that has the lock does that
+		s.listen, s.connect = nil, nil // only the task that has the lock does this
 		if s.output == "" {
 			return nil
 		}
@@ -129,7 +131,7 @@ func follow(ctx context.Context, s settings, locks <-chan tracker.StepLock, run 
 	return t
 }
 
-// finish closes the record within recordTimeout.
+// finish ends the run. It gives up after recordTimeout.
 func finish(t *tracking, exit rt.Exit) {
 	done := make(chan error, 1)
 	go func() {
@@ -163,8 +165,9 @@ func exitOf(status unix.WaitStatus, signalled syscall.Signal, now time.Time) rt.
 	return e
 }
 
-// rusageEvent is what wait4(2) reports of the whole command, of which readings may see little.
-// The memory is the largest resident set of one process.
+// rusageEvent returns an event with the resource usage of the whole command from wait4(2),
+// because the readings of a short command may miss most of it. max_process_rss_kib is the
+// largest resident set of one process.
 func rusageEvent(used *unix.Rusage, now time.Time) rt.Event {
 	return rt.Event{
 		Time: now, Kind: "job", Name: "rusage", Status: "ok",
@@ -173,7 +176,7 @@ func rusageEvent(used *unix.Rusage, now time.Time) rt.Event {
 	}
 }
 
-// shellStatus is the exit status that a shell returns for a command.
+// shellStatus returns the exit status that a shell has after a command with this wait status.
 func shellStatus(status unix.WaitStatus) int {
 	if status.Signaled() {
 		return exitSignal + int(status.Signal())

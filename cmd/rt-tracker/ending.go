@@ -11,12 +11,13 @@ import (
 	"github.com/resource-tracker/rt/slurm/environ"
 )
 
-// endRetry waits as long for the disk as for an Epilog (tracker.grace).
+// endRetry returns the retries of the write that ends the run. They last as long as the wait
+// for an Epilog (tracker.grace).
 func (t *jobTracker) endRetry() tracker.Retry {
 	return tracker.Retry{First: time.Second, Longest: 30 * time.Second, Total: t.cfg.Tracker.Grace.Duration}
 }
 
-// end writes how the job ended and closes the file. Its error is logged.
+// end writes how the job ended and closes the sources and the file. It logs errors.
 func (t *jobTracker) end(stopped bool) {
 	layout, path, found := t.job.Found()
 	if found {
@@ -36,8 +37,9 @@ func (t *jobTracker) end(stopped bool) {
 	}
 }
 
-// endWithoutReading ends the run while a reading hangs in the kernel, maybe for ever: no drain
-// delivers the run of a living tracker. What is being read stays open.
+// endWithoutReading ends the run while a reading hangs in the kernel, possibly for ever. It does
+// not wait for the reading, because a drain delivers no run of a living tracker. The sources
+// stay open, because the reading still uses them.
 func (t *jobTracker) endWithoutReading(stopped bool) {
 	detail := fmt.Sprintf("a reading has not come back within %s of the end: the run ends without it", t.cfg.Tracker.Grace)
 	t.writer.Event(rt.Event{Time: time.Now(), Kind: "tracker", Name: "recording", Status: "failed", Detail: detail})
@@ -46,8 +48,9 @@ func (t *jobTracker) endWithoutReading(stopped bool) {
 	t.log.Error(errors.Join(errors.New(detail), err, t.finish(stopped, seen, t.endRetry())).Error())
 }
 
-// finish ends the run's file, and ignores further signals. The exit is kept once it was read,
-// because the job's next Prolog removes its file; until then each retry looks for it again.
+// finish ends the run's file. It ignores further signals. Each retry reads the file that the
+// Epilog writes, until one has found it. finish then keeps the exit, because the job's next
+// Prolog removes the file.
 func (t *jobTracker) finish(stopped bool, seen environ.Evidence, retry tracker.Retry) error {
 	seen.OOMKills, seen.End = t.last.oomKills.Load(), t.jobEnded
 	exit, known := t.readExit(stopped)
@@ -67,7 +70,8 @@ func (t *jobTracker) finish(stopped bool, seen environ.Evidence, retry tracker.R
 	return tracker.EndRun(t.writer, ended, retry, func(message string) { t.log.Warn(message) })
 }
 
-// readExit returns what the job's Epilog has written, or only the time and false.
+// readExit returns the exit that the job's Epilog has written. If there is none, it returns an
+// exit with only the time, and false.
 func (t *jobTracker) readExit(stopped bool) (rt.Exit, bool) {
 	exit, err := t.state.ReadExit(t.id.JobID.Or(0), t.id.Node, t.id.FileStem())
 	switch {

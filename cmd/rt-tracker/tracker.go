@@ -31,7 +31,8 @@ const (
 	devRoot  = "/dev"
 )
 
-// settle limits the wait of a stopping tracker for the event of its job's end.
+// settle limits two waits of a tracker that stops: for the end of its job, and for its
+// other goroutines.
 const settle = 500 * time.Millisecond
 
 // jobTracker tracks one job.
@@ -43,17 +44,18 @@ type jobTracker struct {
 	job         *tracker.JobWatch
 	environment *tracker.JobEnvironment
 	writer      *spool.Writer
-	node        []collect.Source   // of the node's values
-	cache       *collect.NodeCache // shares those; nil for none
+	node        []collect.Source   // sources of the node's values
+	cache       *collect.NodeCache // shares the values of node among trackers; nil for none
 	sources     []collect.Source
 	last        lastReading
 	flight      *tracker.FlightRecorder // nil for none
 
-	jobEnded     time.Time // when the job's cgroup emptied
-	layout, path string    // of the job's cgroup, once it has ended
+	jobEnded     time.Time // when the job's cgroup became empty
+	layout, path string    // of the job's cgroup, set at the end
 }
 
-// newJobTracker opens all that is needed. The job does not have to exist yet.
+// newJobTracker opens the job watch, the sources and the spool file. The job's cgroup does
+// not have to exist yet.
 func newJobTracker(cfg config.Config, run rt.Run, log *slog.Logger) (_ *jobTracker, err error) {
 	log = log.With("job", fmt.Sprintf("job %s@%s", run.Label(), run.Node))
 	t := &jobTracker{cfg: cfg, log: log, state: hook.State{Dir: cfg.Tracker.StateDir}}
@@ -104,7 +106,7 @@ func (t *jobTracker) openSpool(facts rt.Host) (err error) {
 	return nil
 }
 
-// spoolFault logs a fault of the spool, once when it begins and once when it is over.
+// spoolFault logs the beginning or the end of a fault of the spool.
 func (t *jobTracker) spoolFault(e rt.Event) {
 	if t.flight != nil {
 		t.flight.Count(e)
@@ -112,8 +114,9 @@ func (t *jobTracker) spoolFault(e rt.Event) {
 	t.log.Warn(fmt.Sprintf("%s %s: %s", e.Name, e.Status, e.Detail))
 }
 
-// notifyStop comes before all else: the Epilog of a short job may come while its tracker
-// still starts, and the run is then still written and ended.
+// notifyStop returns the channel of the signals that stop the tracker. It is called before
+// everything else, because the Epilog of a short job may stop the tracker while it starts.
+// The run is then still written and ended.
 func notifyStop() chan os.Signal {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
@@ -121,7 +124,7 @@ func notifyStop() chan os.Signal {
 	return stop
 }
 
-// run records until the job has ended and its Epilog has come.
+// run records the job until wait returns, and then ends the run.
 func (t *jobTracker) run(prolog *ready, stop <-chan os.Signal) error {
 	sinks, ledger := []collect.Sink{t.writer, &t.last, &announcement{prolog: prolog, job: t.job}}, collect.Ledger(t.writer)
 	if t.flight != nil {
@@ -154,7 +157,7 @@ func (t *jobTracker) run(prolog *ready, stop <-chan os.Signal) error {
 	go func() {
 		defer close(ended)
 		defer t.recoverFrom("recording")
-		for first := true; first || ctx.Err() == nil; first = false { // a job without an extern step comes back with its next step
+		for first := true; first || ctx.Err() == nil; first = false { // the cgroup of a job without an extern step is created again for the next step
 			ended <- recorder.Run(ctx)
 		}
 	}()
@@ -164,13 +167,14 @@ func (t *jobTracker) run(prolog *ready, stop <-chan os.Signal) error {
 		t.endWithoutReading(stopped)
 		return nil
 	}
-	// A process that hangs in the kernel can block its reader for ever.
+	// A process that hangs in the kernel can block a reader of its environment for ever.
 	waitAtMost(&helpers, settle)
 	t.end(stopped)
 	return nil
 }
 
-// waitRecorded waits for the last snapshot, and is false if it does not come in time.
+// waitRecorded waits until the recording has ended. It returns false if that takes longer
+// than most.
 func (t *jobTracker) waitRecorded(ended <-chan rt.Reason, most time.Duration) bool {
 	late := time.After(most)
 	for {
@@ -188,8 +192,8 @@ func (t *jobTracker) waitRecorded(ended <-chan rt.Reason, most time.Duration) bo
 	}
 }
 
-// wait returns after a signal to stop, when the job has been over for the grace time, or
-// when the job has not appeared within absent; it reports whether there was a signal.
+// wait returns after a signal to stop, when the grace time since the job's end has passed, or
+// when the job has not appeared within absent. stopped reports whether there was a signal.
 func (t *jobTracker) wait(stop <-chan os.Signal, ended <-chan rt.Reason, absent time.Duration) (stopped bool) {
 	var grace, settled <-chan time.Time
 	abandoned := time.After(absent)
@@ -197,7 +201,7 @@ func (t *jobTracker) wait(stop <-chan os.Signal, ended <-chan rt.Reason, absent 
 		select {
 		case _, records := <-ended:
 			if !records {
-				ended = nil // a panic ended it; the Epilog or the grace time ends the rest
+				ended = nil // a panic ended the recording; the Epilog or the grace time ends the wait
 				continue
 			}
 			t.noteJobEnd()
@@ -216,7 +220,7 @@ func (t *jobTracker) wait(stop <-chan os.Signal, ended <-chan rt.Reason, absent 
 			return true
 		case <-grace:
 			if t.job.Present() {
-				grace = nil // it came back
+				grace = nil // the job's cgroup exists again
 				continue
 			}
 			t.noteNoEpilog("no Epilog came within " + t.cfg.Tracker.Grace.String() + " of the job's end")
@@ -235,7 +239,7 @@ func (t *jobTracker) noteNoEpilog(detail string) {
 	t.writer.Event(rt.Event{Time: time.Now(), Kind: "tracker", Name: "epilog", Status: "absent", Detail: detail})
 }
 
-// noteJobEnd keeps the time of the job's end and makes its last snapshot durable.
+// noteJobEnd stores the time of the job's end and commits its last snapshot.
 func (t *jobTracker) noteJobEnd() {
 	t.jobEnded = time.Unix(0, t.last.wall.Load()).UTC()
 	if err := t.writer.Flush(); err != nil {
@@ -243,7 +247,7 @@ func (t *jobTracker) noteJobEnd() {
 	}
 }
 
-// lastReading keeps what the end of a run needs of its last snapshot.
+// lastReading holds the values of the newest snapshot that are needed at the end of the run.
 type lastReading struct {
 	wall     atomic.Int64  // nanoseconds since the epoch
 	oomKills atomic.Uint64 // of the job
@@ -258,14 +262,16 @@ func (l *lastReading) Put(s *rt.Snapshot) error {
 	return nil
 }
 
-// announcement reports "ready" after the first snapshot, and then lowers the priority.
+// announcement is a sink that sends "ready" to the Prolog after the first snapshot, and then
+// lowers the priority of the tracker's threads.
 type announcement struct {
 	prolog   *ready
 	job      *tracker.JobWatch
 	readings int
 }
 
-// shrinkAt is the reading after which garbage is collected; a short job has fewer.
+// shrinkAt is the number of readings after which the tracker releases memory. A short job
+// has fewer readings.
 const shrinkAt = 10
 
 // Put implements collect.Sink.
@@ -283,7 +289,8 @@ func (a *announcement) Put(*rt.Snapshot) error {
 	return nil
 }
 
-// recoverFrom is deferred at the top of a goroutine: a panic ends nothing else.
+// recoverFrom is deferred at the top of a goroutine. It records a panic, which then ends only
+// this goroutine. doing describes the goroutine.
 func (t *jobTracker) recoverFrom(doing string) {
 	p := recover()
 	if p == nil {
@@ -297,7 +304,7 @@ func (t *jobTracker) recoverFrom(doing string) {
 	}
 }
 
-// start runs f next to the recording.
+// start runs f in a goroutine that is part of all. doing describes it, see recoverFrom.
 func (t *jobTracker) start(all *sync.WaitGroup, doing string, f func()) {
 	all.Go(func() {
 		defer t.recoverFrom(doing)
@@ -305,12 +312,12 @@ func (t *jobTracker) start(all *sync.WaitGroup, doing string, f func()) {
 	})
 }
 
-// waitAtMost waits for all, at most for a time.
+// waitAtMost waits until all have returned, but not longer than most.
 func waitAtMost(all *sync.WaitGroup, most time.Duration) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		defer recovery.Handle(func(error) {}) // the wait ends all the same
+		defer recovery.Handle(func(error) {}) // the wait ends after a panic too
 		all.Wait()
 	}()
 	select {

@@ -1,7 +1,7 @@
-// Package tracker holds what rt-tracker and resource-tracker share, and what of them
-// is testable without a command line: the watch of a job's cgroup, the environment of
-// its processes, the tracker's own memory and priority, the samples and the end of a
-// run. It links no network code.
+// Package tracker contains the code that rt-tracker and resource-tracker share, and code of
+// either program that can be tested without a command line: the watch of a job's cgroup,
+// the environment of the job's processes, the tracker's own memory and priority, the samples,
+// and the end of a run. It links no network code.
 package tracker
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/resource-tracker/rt/slurm/layout"
 )
 
-// JobWatch watches a job's cgroup for a recorder, from before it exists.
+// JobWatch watches a job's cgroup for a recorder. The cgroup does not have to exist yet.
 type JobWatch struct {
 	procRoot string
 	mounts   cgroupfs.Mounts
@@ -44,8 +44,8 @@ type JobWatch struct {
 	job *cgroup.Job
 }
 
-// WatchJob watches for the job's cgroup in all places that Slurm may use. procRoot is the mount
-// of procfs. warn receives, on another goroutine, an error that ends the events.
+// WatchJob starts to watch all directories that Slurm may use for the job's cgroup. procRoot is
+// the mount point of procfs. If an error ends the events, another goroutine passes it to warn.
 func WatchJob(run *rt.Run, procRoot string, warn func(error)) (*JobWatch, error) {
 	mounts, err := cgroupfs.ReadMounts(procRoot)
 	if err != nil {
@@ -70,16 +70,17 @@ func newJobWatch(procRoot string, warn func(error)) *JobWatch {
 	}
 }
 
-// UseTrees lists the processes of a job without a cgroup. It comes before the first reading.
+// UseTrees sets the source that lists the processes of a job without a cgroup. It must be
+// called before the first reading.
 func (w *JobWatch) UseTrees(trees *ProcessTrees) {
 	trees.stepBegun = w.noteStep
 	w.trees = trees
 }
 
-// UseProcs notifies procs of the beginning and the end of each step.
+// UseProcs sets the source that is notified of the beginning and the end of each step.
 func (w *JobWatch) UseProcs(procs *proc.JobProcs) { w.procs.Store(procs) }
 
-// watch replaces the watched candidates.
+// watch replaces the watched directories by candidates.
 func (w *JobWatch) watch(candidates []cgroupfs.Candidate) error {
 	job, err := cgroup.NewJob(candidates, layout.Slurm{}, cgroup.Options{ProcRoot: w.procRoot, StepBegins: w.stepBegins, StepEnds: w.stepEnds})
 	if err != nil {
@@ -104,7 +105,8 @@ func (w *JobWatch) stepEnds(step string, stepds []int) {
 	}
 }
 
-// stepBegins runs there too: a thread of low priority would find a short step gone.
+// stepBegins runs on the same thread: a thread of low priority could run only after a short
+// step has ended.
 func (w *JobWatch) stepBegins(stepds []int) {
 	w.noteStep()
 	if p := w.procs.Load(); p != nil {
@@ -116,11 +118,12 @@ func (w *JobWatch) stepBegins(stepds []int) {
 func (w *JobWatch) noteStep() {
 	select {
 	case w.begun <- struct{}{}:
-	default: // the step before has not been received yet
+	default: // the previous step has not been received yet
 	}
 }
 
-// pump passes events on. It may wait: the watcher takes the reading of a step's end itself.
+// pump forwards the events of job. It may block, because the watcher itself takes the reading at
+// the end of a step.
 func (w *JobWatch) pump(job *cgroup.Job) {
 	defer recovery.Handle(w.warn)
 	for {
@@ -159,11 +162,11 @@ func (w *JobWatch) Notes() []rt.Event { return w.current().Notes() }
 // SkipSteps implements collect.StepSkipper.
 func (w *JobWatch) SkipSteps(on bool) { w.current().SkipSteps(on) }
 
-// Found is cgroup.Job.Found.
+// Found returns the layout and the path of the job's cgroup, see cgroup.Job.Found.
 func (w *JobWatch) Found() (layout, path string, ok bool) { return w.current().Found() }
 
-// PerfCgroup is the directory of the job's cgroup for perf_event_open(2): that of
-// version 2, or the same path in version 1's hierarchy perf_event.
+// PerfCgroup returns the directory of the job's cgroup for perf_event_open(2). With cgroup v2
+// it is the job's cgroup itself, with v1 the same path in the hierarchy perf_event.
 func (w *JobWatch) PerfCgroup() (dir string, ok bool) {
 	_, path, ok := w.Found()
 	if !ok || !w.Present() {
@@ -177,7 +180,7 @@ func (w *JobWatch) PerfCgroup() (dir string, ok bool) {
 	return path, true
 }
 
-// Procs appends the pids of the job's processes to dst, also of a job without a cgroup.
+// Procs appends the pids of the job's processes to dst, even if the job has no cgroup.
 func (w *JobWatch) Procs(dst []int) []int {
 	if w.trees != nil && !w.Appeared() {
 		return w.trees.PIDs(dst)
@@ -198,7 +201,7 @@ func (w *JobWatch) Appeared() bool {
 // Present reports whether the job's cgroup exists now.
 func (w *JobWatch) Present() bool { return w.current().Phase() == rt.JobPresent }
 
-// Thread is the thread that takes the job's last readings.
+// Thread returns the id of the thread that takes the job's last readings.
 func (w *JobWatch) Thread() int { return w.current().Thread() }
 
 func (w *JobWatch) current() *cgroup.Job {
@@ -215,15 +218,16 @@ func (w *JobWatch) Close() error {
 	return err
 }
 
-// searchAfter is when Search begins to look at all processes for the job's slurmstepd;
+// Search looks at all processes for the job's slurmstepd, for the first time after searchAfter.
 // searchMax is the longest pause between two searches.
 const (
 	searchAfter = 5 * time.Second
 	searchMax   = 5 * time.Minute
 )
 
-// Search looks for the cgroup of the job's own slurmstepd, in a layout that this program does not
-// know, until it appears or ctx is done. run returns the current Run, note receives errors.
+// Search finds a job's cgroup in a layout that this program does not know: it looks for the job's
+// slurmstepd and watches its cgroup. It returns when the job's cgroup has appeared or ctx is
+// done. run returns the current Run; note is called with errors.
 func (w *JobWatch) Search(ctx context.Context, run func() rt.Run, note func(rt.Event)) {
 	for pause := searchAfter; ; pause = min(2*pause, searchMax) {
 		select {

@@ -16,15 +16,16 @@ import (
 	"github.com/resource-tracker/rt/slurm/environ"
 )
 
-// StepLock is the right to track a step on this node: of the tasks of one srun, one tracks. The
-// kernel releases it with the process.
+// StepLock is the lock on a step on this node: only one of the tasks of an srun tracks the step.
+// The kernel releases the lock when the process exits.
 type StepLock struct {
 	file *os.File // nil for none
 	lost bool     // another process has it
 }
 
-// StepLockName is the name of the lock file of a task's step; empty for a run that is no
-// task of srun. A batch script may run many commands at the same time: all are tracked.
+// StepLockName returns the name of the lock file of a task's step. It is empty for a run that is
+// not a task of srun: a batch script may run many commands at the same time, and each of them is
+// tracked.
 func StepLockName(run *rt.Run) string {
 	if _, err := strconv.ParseUint(run.Step, 10, 32); err != nil {
 		return ""
@@ -38,8 +39,8 @@ func StepLockName(run *rt.Run) string {
 	return fmt.Sprintf("%d.%s@%s.turn", run.JobID.Or(0), run.Step, node)
 }
 
-// AcquireStepLock takes the lock of this name in dir, or reports by Lost that another
-// process has it. Where the file cannot be locked for another reason there is no lock.
+// AcquireStepLock takes the lock with this name in dir. If another process has it, Lost of the
+// result is true. If the file cannot be locked for another reason, Held and Lost are false.
 func AcquireStepLock(dir, name string) StepLock {
 	for range 10 { // the file is removed whenever a task that had the lock ends
 		l, err := lockFile(filepath.Join(dir, name))
@@ -50,7 +51,7 @@ func AcquireStepLock(dir, name string) StepLock {
 	return StepLock{lost: true}
 }
 
-// errRemoved: the file was removed before it was locked.
+// errRemoved means that the lock file was removed before it was locked.
 var errRemoved = errors.New("the lock file was removed")
 
 func lockFile(path string) (StepLock, error) {
@@ -93,19 +94,23 @@ func (l StepLock) Close() error {
 	return errors.Join(os.Remove(l.file.Name()), l.file.Close())
 }
 
-// StepCgroup lists the processes of a job: a cgroup.Job.
+// StepCgroup lists the processes of a job. cgroup.Job implements it.
 type StepCgroup interface {
 	Found() (layout, path string, ok bool)
 	Procs(dst []int) []int
 }
 
-// NoteUntrackedTasks passes note an event about the tasks of our step on this node that
-// the record does not have, or not to their ends; env is our environment. They have
-// replaced themselves by their commands because this process has the step's lock, and
-// Slurm waits for our status: nothing reads on. A process that we left behind would be in
-// the step's cgroup. Slurm kills it with the step, without a SIGTERM. With cgroup v1,
-// 22.05 holds the step for a second to see it gone; one that ends by itself as soon as
-// the last task has ended is in time for that in 12 to 15 steps of 20.
+// NoteUntrackedTasks calls note with an event if the record lacks other tasks of our step on
+// this node, or the ends of such tasks. env is our environment.
+//
+// The other tasks have replaced themselves by their commands, because this process has the
+// step's lock. When this process exits, nothing records them any more. It does not wait for
+// them, because Slurm waits for its status.
+//
+// Leaving a process behind to record them does not work. It would be in the step's cgroup, and
+// Slurm kills it with the step, without a SIGTERM. With cgroup v1, Slurm 22.05 then holds the
+// step for a second until the process is gone. Even if the process exits as soon as the last
+// task has ended, it is early enough to avoid this delay in only 12 to 15 of 20 steps.
 func NoteUntrackedTasks(job StepCgroup, procfs string, env environ.Env, step string, note func(rt.Event)) {
 	here := environ.StepTasksHere(env)
 	e := rt.Event{Time: time.Now(), Kind: "job", Name: "tasks"}
@@ -131,11 +136,11 @@ func NoteUntrackedTasks(job StepCgroup, procfs string, env environ.Env, step str
 	note(e)
 }
 
-// countWithin is how long the command's status waits for the count of other tasks.
+// countWithin limits the time to count the other tasks, which delays the command's status.
 const countWithin = time.Second
 
-// countInTime returns an error if count panics or takes too long: the kernel takes the lock
-// of a process's memory to read environ, which a dead file server may block for hours.
+// countInTime returns an error if count panics or takes too long. To read environ, the kernel
+// takes the lock of the process's memory, which a dead file server may block for hours.
 func countInTime(count func() int) (int, error) {
 	counted, failed := make(chan int, 1), make(chan error, 1)
 	go func() {
@@ -159,8 +164,9 @@ func otherTasks(n int) string {
 	return strconv.Itoa(n) + " other tasks"
 }
 
-// runningTasks counts the other tasks of our step that have one of the processes. A task is in
-// the environment, not in each layout of cgroups. here is their number, if it is known.
+// runningTasks counts the other tasks of our step to which at least one of pids belongs. It reads
+// the task from the environment of each process, because not every cgroup layout shows the task.
+// here is the number of all tasks of the step on this node, if it is known.
 func runningTasks(procfs string, pids []int, ours environ.Env, here rt.Opt[uint64]) int {
 	seen := map[string]bool{ours["SLURM_LOCALID"]: true}
 	for _, pid := range pids {
@@ -178,7 +184,8 @@ func runningTasks(procfs string, pids []int, ours environ.Env, here rt.Opt[uint6
 	return len(seen) - 1
 }
 
-// taskOf returns the task on this node of a process of our step, from its environment.
+// taskOf returns the task id on this node (SLURM_LOCALID) of a process with the environment env.
+// ok is false if the process is not in our step.
 func taskOf(env, ours environ.Env) (task string, ok bool) {
 	isOurStep := env["SLURM_JOB_ID"] == ours["SLURM_JOB_ID"] && env["SLURM_STEP_ID"] == ours["SLURM_STEP_ID"]
 	task = env["SLURM_LOCALID"]
