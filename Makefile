@@ -47,8 +47,6 @@ help:
 	test 'lint, unit tests with -race, and jobs on a real Slurm with cgroup v1 and v2 (as root)' \
 	fresh 'demo and test on a Debian 12 that is made for them and has nothing else (as root)' \
 	test-each 'the tests of each package by themselves; a test fails if it leaves something on the machine' \
-	test-hostile 'ten minutes of a hostile token holder against the receiver' \
-	test-kills '1,000 random kills of drain, with faults of the network and a strict receiver (KILLS=1000)' \
 	test-s3 'uploads to a real MinIO on loopback, which is built first' \
 	test-powerapi 'reports that a real PowerAPI reads from files and its socket' \
 	test-counters 'software counters of a real Slurm job, in an emulated machine with cgroup v2' \
@@ -129,17 +127,6 @@ fresh:
 .PHONY: test-each
 test-each: testsum
 	@GO='$(GO)' contrib/lab/each-package $(TAGS) 2>&1 | $(SUM)
-
-# HOSTILE=1m for a shorter attack. make test has one of 20 s, which checks no times.
-.PHONY: test-hostile
-HOSTILE ?= 10m
-test-hostile: build
-	@RT_HOSTILE=$(HOSTILE) RT_BIN='$(abspath $(BIN))' $(GO) test -tags $(TAGS),e2e -count=1 -timeout 1h -v -run '^TestHostileTokenHolder$$' ./e2e/delivery
-
-KILLS ?= 1000
-.PHONY: test-kills
-test-kills: build
-	@RT_KILLS=$(KILLS) RT_BIN='$(abspath $(BIN))' $(GO) test -tags $(TAGS),e2e -count=1 -timeout 2h -v -run '^TestDrainKilledAtRandom$$' ./e2e/delivery
 
 # A real object store from its Go module: built once, which takes minutes.
 $(TOOLS)/minio: tools/minio/go.mod tools/minio/go.sum

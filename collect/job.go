@@ -66,16 +66,13 @@ func optional[T any](r *Recorder, fn func(T)) {
 	}
 }
 
-// forwardEvents passes the events of the job and the sources to the ledger, with times that
-// are comparable with those of the snapshots.
+// forwardEvents passes the events of the job and the sources to the ledger.
 func (r *Recorder) forwardEvents() {
 	if r.o.Ledger == nil {
 		return
 	}
-	_, _, ahead := r.clock.now()
 	optional(r, func(s EventSource) {
 		for _, e := range s.Notes() {
-			e.Time = e.Time.Add(-ahead)
 			r.o.Ledger.Event(e)
 		}
 	})

@@ -20,8 +20,9 @@ var ErrCommandEnded = errors.New("the tracked command ended")
 
 // Options set what a Recorder reads, when it reads, and where its snapshots go.
 type Options struct {
-	// FirstInterval is the time between readings at the start of the run, for the time
-	// FirstFor, and again after the job has appeared. FirstFor 0 disables it.
+	// FirstInterval is the time between readings during the time FirstFor at the start of
+	// the run, and again during FirstFor after the job has appeared. If FirstFor is 0,
+	// FirstInterval is not used.
 	FirstInterval, FirstFor time.Duration
 	// Interval is the time between all other readings.
 	Interval time.Duration
@@ -59,7 +60,6 @@ type Recorder struct {
 	cache   status      // of o.NodeCache
 	sums    nodeSums    // with o.NodeCache
 	budget  budget
-	clock   runClock
 	clocks  clocks
 	missed  int      // readings that were due while another was taken
 	thinned int      // readings skipped for the budget
@@ -68,7 +68,7 @@ type Recorder struct {
 	sinks   []status // of o.Sinks
 
 	// The job is also read at its events, even while a sink is storing a snapshot. mu
-	// serializes its readings and protects the fields below.
+	// serializes the readings of the job and protects the fields below.
 	mu        sync.Mutex
 	spare     rt.Snapshot   // buffer for a reading at an event
 	candidate rt.Snapshot   // Job, Wall and Boot of the job's newest reading
@@ -93,7 +93,7 @@ func New(o Options) (*Recorder, error) {
 		o.Drop = slices.DeleteFunc(slices.Clone(o.Drop), func(name string) bool { return name == StepsName })
 	}
 	return &Recorder{
-		o: o, clock: newRunClock(o.Clock), budget: budget{share: o.Budget, drop: o.Drop, used: o.Used},
+		o: o, budget: budget{share: o.Budget, drop: o.Drop, used: o.Used},
 		node: make([]status, len(o.Node)), sources: make([]status, len(o.Sources)), sinks: make([]status, len(o.Sinks)),
 	}, nil
 }
@@ -208,7 +208,7 @@ func (r *Recorder) watch() (events <-chan JobEvent, stop func()) {
 			case JobShort:
 				select {
 				case out <- e:
-				default: // a snapshot is being taken; the job's end must not wait for it
+				default: // Run is busy with a snapshot: drop e, so that the job's end need not wait for the snapshot
 				}
 			default:
 				select {
@@ -234,8 +234,8 @@ func (r *Recorder) take(why rt.Reason) {
 
 func (r *Recorder) read(why rt.Reason) {
 	s := &r.snap
-	ahead := r.begin(s, why)
-	r.compareClocks(s.Boot, ahead)
+	r.begin(s, why)
+	r.compareClocks(s)
 	if r.o.Job != nil {
 		r.mu.Lock()
 		err := r.readJob(s)
@@ -251,16 +251,14 @@ func (r *Recorder) read(why rt.Reason) {
 	}
 }
 
-// begin clears s and sets its time. ahead is the time by which the wall clock is ahead of the
-// run's own clock.
-func (r *Recorder) begin(s *rt.Snapshot, why rt.Reason) (ahead time.Duration) {
+// begin empties s and sets its time.
+func (r *Recorder) begin(s *rt.Snapshot, why rt.Reason) {
 	clearNode(s)
 	s.Node, s.Job, s.Tree, s.GPU = rt.NodeReading{}, rt.JobReading{}, rt.TreeReading{}, rt.GPUUse{}
 	s.GPUs, s.Steps, s.Procs, s.GPUProcesses = s.GPUs[:0], s.Steps[:0], s.Procs[:0], s.GPUProcesses[:0]
 	s.Energy, s.Perf = s.Energy[:0], s.Perf[:0]
 	s.Reason = why
-	s.Wall, s.Boot, ahead = r.clock.now()
-	return ahead
+	s.Wall, s.Boot = r.o.Clock()
 }
 
 func (r *Recorder) put() {
@@ -296,7 +294,7 @@ type schedule struct {
 	next       time.Time
 	fast, slow time.Duration
 	fastUntil  time.Time
-	factor     int // multiplies the configured steps, see budget.factor
+	factor     int // multiplies the configured times between readings, see budget.factor
 }
 
 // advance moves to the next reading in the future and returns how many were missed.

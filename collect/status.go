@@ -106,8 +106,8 @@ func (r *Recorder) event(e rt.Event) {
 	if r.o.Ledger == nil {
 		return
 	}
-	at, _, _ := r.clock.now()
-	e.Time = time.Unix(0, at).UTC()
+	wall, _ := r.o.Clock()
+	e.Time = time.Unix(0, wall).UTC()
 	r.o.Ledger.Event(e)
 }
 

@@ -12,7 +12,7 @@ import (
 const enough = 60
 
 // advise sets Advice, which says what to request next time, or AdviceReason, which says why there
-// is none. An incomplete record gives no advice, because the job may have needed more in the
+// is none. For an incomplete record there is no advice, because the job may have needed more in the
 // part that is missing.
 func (s *Summary) advise() {
 	switch elapsed := s.ElapsedSecs.Or(0); {

@@ -15,17 +15,13 @@ type Cost struct {
 
 func (s *Summary) ledger(events []rt.Event) {
 	r := &s.Record
-	counted := 0 // missed readings, by the tracker: the ledger leaves out repeated gaps
 	for i := range events {
 		e := &events[i]
 		switch {
 		case e.Kind == "gap":
 			r.Gaps++
 			r.Missed += missed(e.Detail)
-		case e.Kind == "spool" && e.Name == "gap/schedule" && e.Status == "repeated":
-			r.Gaps += numberIn(e.Detail, "%d further")
 		case e.Kind == "tracker" && e.Name == "cost":
-			counted = numberIn(e.Detail, "missed=%d")
 			r.Tracker = costOf(e.Detail)
 			r.LeftOut = numberIn(e.Detail, "left_out=%d")
 		case e.Kind == "job" && e.Name == "rusage":
@@ -42,9 +38,6 @@ func (s *Summary) ledger(events []rt.Event) {
 			r.Budget = append(r.Budget, e.Detail)
 		case e.Kind == "job" && e.Name == "tasks" && e.Status == "unseen":
 			r.Unseen, r.Complete = numberIn(e.Detail, "%d other"), false
-		case e.Kind == "job" && e.Name == "bytes":
-			s.IO.AtLeast = s.IO.Of == "processes"
-			r.Remarks = append(r.Remarks, e.Detail)
 		case e.Kind == "tracker" && e.Name == "clock", e.Kind == "job" && e.Status != "ok" && e.Detail != "":
 			r.Remarks = append(r.Remarks, e.Detail)
 		case e.Kind == "sensor" && e.Status == "ok":
@@ -53,7 +46,6 @@ func (s *Summary) ledger(events []rt.Event) {
 			s.Sensors[e.Name] = SensorIs{Status: e.Status, Detail: e.Detail}
 		}
 	}
-	r.Missed = max(r.Missed, counted)
 	r.Expected = r.Readings + r.Missed + r.LeftOut
 }
 

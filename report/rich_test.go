@@ -150,45 +150,6 @@ func summarized(t *testing.T, e example) *Summary {
 	return s
 }
 
-// The ledger says that processes read or wrote more than was counted.
-func TestBytesAtLeast(t *testing.T) {
-	list := jobSnapshots()
-	for i := range list {
-		list[i].Job.IOReadBytes.Clear()
-		list[i].Job.IOWriteBytes.Clear()
-		list[i].Job.ProcReadBytes, list[i].Job.ProcWriteBytes = u(uint64(i)<<10), u(uint64(i)<<20)
-		list[i].Job.Pids = u(0) // no reading has met a process
-	}
-	note := rt.Event{Kind: "job", Name: "bytes", Status: "estimated", Detail: "a process ended"}
-	for _, tt := range []struct {
-		events []rt.Event
-		want   string
-	}{
-		{nil, "Disk I/O     read "},
-		{[]rt.Event{note}, "Disk I/O     read at least "},
-	} {
-		s := summarized(t, example{run: slurmRun(), snapshots: list, events: tt.events})
-		if s.IO.Of != "processes" || s.IO.AtLeast != (len(tt.events) > 0) || len(s.Record.Remarks) != len(tt.events) {
-			t.Errorf("%d events: I/O %+v, remarks %q", len(tt.events), s.IO, s.Record.Remarks)
-		}
-		if s.Processes.Max != u(1) {
-			t.Errorf("%v processes at least, want 1: the job used %v s", s.Processes.Max, s.CPU.UsedSecs)
-		}
-		var text strings.Builder
-		if err := WriteText(&text, s, TextOptions{Zone: time.UTC}); err != nil {
-			t.Fatal(err)
-		}
-		if isBound := strings.Contains(text.String(), "written at least "); !strings.Contains(text.String(), tt.want) || isBound != s.IO.AtLeast {
-			t.Errorf("%d events:\n%s", len(tt.events), text.String())
-		}
-	}
-	list[5].Job.IOReadBytes, list[5].Job.IOWriteBytes = u(0), u(0)
-	list[6].Job.IOReadBytes, list[6].Job.IOWriteBytes = u(9), u(9)
-	if s := summarized(t, example{run: slurmRun(), snapshots: list, events: []rt.Event{note}}); s.IO.AtLeast {
-		t.Errorf("the io controller counts exactly: %+v", s.IO)
-	}
-}
-
 func TestStepsAndTasks(t *testing.T) {
 	s := summarized(t, richExamples()[1])
 	if len(s.Steps) != 3 || s.Steps[2].Step != "0" || len(s.Steps[2].Tasks) != len(taskCPU) {

@@ -46,9 +46,6 @@ type Summary struct {
 	AdviceReason string   `json:"advice_reason,omitempty"`
 	// Nodes is what all runs of the job together used, if there are several.
 	Nodes *Nodes `json:"nodes,omitempty"`
-	// Damage is why the snapshots after the ones that the report covers cannot be read; empty:
-	// all can be read. The reader of the file sets it.
-	Damage string `json:"damage,omitempty"`
 	// Abandoned: the tracker has died, and no drain has closed the run yet. The reader of
 	// the spool sets it.
 	Abandoned bool                `json:"abandoned"`
@@ -105,9 +102,7 @@ type IO struct {
 	ReadBytes  rt.Opt[uint64] `json:"read_bytes"`
 	WriteBytes rt.Opt[uint64] `json:"write_bytes"`
 	Of         string         `json:"of,omitempty"` // "processes": as they counted, because the io controller is off
-	// AtLeast is set if processes have read or written more, see Record.Remarks.
-	AtLeast bool   `json:"at_least,omitempty"`
-	Reason  string `json:"reason,omitempty"`
+	Reason     string         `json:"reason,omitempty"`
 }
 
 // Network is what the node received and sent during the run, in bytes. There is no such figure
@@ -139,11 +134,10 @@ type Faults struct {
 	Major rt.Opt[uint64] `json:"major"` // had to wait for a disk
 }
 
-// Processes is the number of processes at the same time. The numbers are lower bounds: the
-// highest of the readings, and 1 if processes ran and none of the readings has one.
+// Processes is the number of processes at the same time.
 type Processes struct {
 	Max        rt.Opt[uint64] `json:"max"`
-	MaxThreads rt.Opt[uint64] `json:"max_threads"`   // without slurmstepd's
+	MaxThreads rt.Opt[uint64] `json:"max_threads"`
 	Top        []Process      `json:"top,omitempty"` // by CPU time, then those largest in memory
 	Reason     string         `json:"reason,omitempty"`
 }

@@ -54,7 +54,7 @@ type page struct{ strings.Builder }
 
 // line writes a line: a label of 13 columns and the text.
 func (p *page) line(label, format string, args ...any) {
-	text := Plain(fmt.Sprintf("%-*s", labelWidth, label) + fmt.Sprintf(format, args...))
+	text := fmt.Sprintf("%-*s", labelWidth, label) + fmt.Sprintf(format, args...)
 	p.WriteString(strings.TrimRight(cut(text, width), " ") + "\n")
 }
 
@@ -76,7 +76,7 @@ func present(sep string, texts ...string) string {
 func (p *page) head(s *Summary, o TextOptions) {
 	r := &s.Run
 	name := onlyIf(r.Meta.JobName != "", "  "+Plain(r.Meta.JobName))
-	what := cut(Plain(title(s)), max(width-len([]rune(name)), width/2)) // a long command leaves room for it
+	what := cut(title(s), max(width-len([]rune(name)), width/2)) // a long command leaves room for it
 	p.WriteString(strings.TrimRight(cut(what+name, width), " ") + "\n")
 	p.line("Outcome", "%s", outcome(s, o.Verbose))
 	named := func(label, name string) string { return onlyIf(name != "", label+Plain(name)) }
@@ -92,9 +92,6 @@ func (p *page) head(s *Summary, o TextOptions) {
 		p.line("Scope", "the process tree of pid %s", count(r.PID))
 	case ScopeNode:
 		p.line("Scope", "the whole node")
-	}
-	if s.Damage != "" {
-		p.line("Damaged", "only the %d readings before the damage are counted", s.Record.Readings)
 	}
 }
 
@@ -123,8 +120,6 @@ func outcome(s *Summary, isVerbose bool) string {
 		return "running"
 	case out == "":
 		out = "-"
-	case r.Outcome == rt.OutcomeTerminated:
-		out += " (cancelled, or at its time limit)"
 	}
 	out = present(", ", out, onlyIf(r.ExitCode.Valid(), number(r.ExitCode, "exit code %d")),
 		onlyIf(r.ExitSignal.Or(0) != 0, number(r.ExitSignal, "signal %d")),
@@ -207,15 +202,14 @@ func (p *page) rest(s *Summary) {
 	if s.IO.Reason != "" {
 		p.line("Disk I/O", "not measured%s", because(s.IO.Reason))
 	} else {
-		atLeast := onlyIf(s.IO.AtLeast, "at least ")
-		p.line("Disk I/O", "read %s%s, written %s%s%s", atLeast, size(s.IO.ReadBytes), atLeast, size(s.IO.WriteBytes), onlyIf(s.IO.Of == "processes", " (as its processes counted)"))
+		p.line("Disk I/O", "read %s, written %s%s", size(s.IO.ReadBytes), size(s.IO.WriteBytes), onlyIf(s.IO.Of == "processes", " (as its processes counted)"))
 	}
 	if s.Processes.Reason != "" {
 		p.line("Processes", "-%s", because(s.Processes.Reason))
 		return
 	}
 	threads := onlyIf(s.Processes.MaxThreads.Valid(), ", "+count(s.Processes.MaxThreads)+" threads")
-	p.line("Processes", "at least %s%s at the same time", count(s.Processes.Max), threads)
+	p.line("Processes", "%s%s at most", count(s.Processes.Max), threads)
 	p.topProcesses(s.Processes.Top)
 }
 

@@ -2,7 +2,9 @@ package report
 
 import (
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/resource-tracker/rt"
 )
@@ -71,8 +73,16 @@ func span(o rt.Opt[float64]) string {
 	return fmt.Sprintf("%dm %02ds", m, s)
 }
 
-// Plain is rt.Printable.
-func Plain(s string) string { return rt.Printable(s) }
+// Plain replaces the characters of a text that a terminal would interpret. The name of a job
+// can contain any character.
+func Plain(s string) string {
+	return strings.Map(func(c rune) rune {
+		if !unicode.IsPrint(c) {
+			return '?'
+		}
+		return c
+	}, s)
+}
 
 // cut shortens a line to width columns.
 func cut(s string, width int) string {

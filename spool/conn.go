@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
 )
@@ -22,11 +21,7 @@ import (
 // POSIX locks of the process.
 type conn struct {
 	c     *sqlite3.SQLiteConn
-	path  string
 	stmts []*stmt
-	step  time.Duration // until the next row, see limits.go; 0: no limit
-
-	size, blocks int64 // bytes of a Reader's file when it was opened, and on its disk
 }
 
 // background has no Done channel, so that the driver starts no goroutine per statement.
@@ -46,7 +41,7 @@ func openConn(path string, params url.Values) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{c: c.(*sqlite3.SQLiteConn), path: path}, nil
+	return &conn{c: c.(*sqlite3.SQLiteConn)}, nil
 }
 
 // Close finalizes all statements and closes the connection.
@@ -91,29 +86,9 @@ func (c *conn) queryInt(sql string, args ...driver.Value) (int64, error) {
 	return n, nil
 }
 
-// each calls f, which may keep the values, with every row of a statement; the row is reused. It
-// stops at f's error and, for a Reader, when the values take more than maxKept.
-func (c *conn) each(sql string, args []driver.Value, f func(row []driver.Value) error) error {
-	return c.eachUpTo(maxKept, sql, args, f)
-}
-
-// eachUpTo is each with another limit, in bytes.
-func (c *conn) eachUpTo(limit int64, sql string, args []driver.Value, f func(row []driver.Value) error) error {
-	kept := int64(0)
-	return c.stream(background, sql, args, func(row []driver.Value) error {
-		if c.step > 0 {
-			kept += weight(row)
-		}
-		if kept > limit {
-			return fmt.Errorf("%w: a table takes more than %d MiB of memory", ErrLimit, limit>>20)
-		}
-		return f(row)
-	})
-}
-
-// stream is each for an f that keeps nothing.
-func (c *conn) stream(ctx context.Context, sql string, args []driver.Value, f func(row []driver.Value) error) (err error) {
-	rows, err := c.rows(ctx, sql, args...)
+// each calls f with every row of a statement; the row is reused. It stops at f's error.
+func (c *conn) each(sql string, args []driver.Value, f func(row []driver.Value) error) (err error) {
+	rows, err := c.rows(background, sql, args...)
 	if err != nil {
 		return err
 	}
@@ -134,9 +109,6 @@ func (c *conn) stream(ctx context.Context, sql string, args []driver.Value, f fu
 
 // rows starts a statement; it is finalized when the rows are closed.
 func (c *conn) rows(ctx context.Context, sql string, args ...driver.Value) (driver.Rows, error) {
-	if c.step > 0 {
-		return c.limited(ctx, sql, args)
-	}
 	return c.c.QueryContext(ctx, sql, named(args))
 }
 

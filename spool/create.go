@@ -39,8 +39,6 @@ type Options struct {
 	// nearly full they alternate quickly. It is called from Put, Event, Flush, UpdateRun,
 	// End or Close and must not call the Writer. May be nil.
 	Notify func(rt.Event)
-
-	maxBytes, importBytes int64 // what is left of ImportLimits.Bytes, and all
 }
 
 func (o Options) withDefaults() Options {

@@ -144,7 +144,7 @@ func inspect(path string) (e Entry) {
 			e.written = st.ModTime()
 		}
 	}
-	r, err := within(path, func() (*Reader, error) { return openReader(path) })
+	r, err := openReader(path)
 	if err != nil {
 		e.Err = err
 		return e

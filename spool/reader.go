@@ -33,7 +33,7 @@ type Reader struct {
 // Errors name the file and wrap ErrForeign, ErrNewer or ErrDamaged if it is not a valid spool
 // file. Symbolic links are refused.
 func Open(path string) (*Reader, error) {
-	r, err := within(path, func() (*Reader, error) { return openReader(path) })
+	r, err := openReader(path)
 	if err != nil {
 		return nil, err
 	}
@@ -83,18 +83,12 @@ func openReader(path string) (*Reader, error) {
 
 // newReader opens the file, which must still be st, and reads the run and the host.
 func newReader(path string, st fs.FileInfo, params url.Values) (*Reader, error) {
-	if _, err := schema(1); err != nil { // limits the memory of SQLite before it opens the file
-		return nil, err
-	}
 	c, err := openConn(path, params)
 	if err != nil {
 		return nil, describe(path, err)
 	}
 	r := &Reader{path: path, db: c}
-	err = c.limit(blocksOf(path))
-	if err == nil {
-		err = unchanged(path, st)
-	}
+	err = unchanged(path, st)
 	if err == nil {
 		r.version, err = check(c, path)
 	}
@@ -155,11 +149,7 @@ func howToOpen(path string) (st fs.FileInfo, readOnly bool, params url.Values, e
 	if !st.Mode().IsRegular() {
 		return nil, false, nil, fmt.Errorf("%s: %w: it is a %s", path, ErrForeign, kindOf(st.Mode()))
 	}
-	err = trusted(path, st)
-	if err == nil {
-		err = ownFiles(path)
-	}
-	if err != nil {
+	if err := trusted(path, st); err != nil {
 		return nil, false, nil, err
 	}
 	params = url.Values{"mode": {"rw"}, "_synchronous": {"FULL"}, "_busy_timeout": {strconv.Itoa(busyTimeout)}}
@@ -210,7 +200,12 @@ func (r *Reader) load() error {
 }
 
 // broken describes an error that the content of the file caused.
-func (r *Reader) broken(err error) error { return refused(r.path, err) }
+func (r *Reader) broken(err error) error {
+	if described := describe(r.path, err); described.Error() != err.Error() {
+		return described
+	}
+	return damaged(r.path, err)
+}
 
 // one scans the only row of a table and returns how many there are.
 func one(c *conn, table string, columns []column) (n int, err error) {

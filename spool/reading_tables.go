@@ -1,7 +1,6 @@
 package spool
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"reflect"
@@ -21,7 +20,7 @@ type listTable[T any] struct {
 // storedList is a listTable of any type.
 type storedList interface {
 	writer(c *conn, counts *[numReadings]deviceCount) listWriter
-	reader(ctx context.Context, c *conn, from *keyframe) (listReader, error)
+	reader(c *conn, from *keyframe) (listReader, error)
 }
 
 func listOf[T comparable](name string, from readings, list func(*rt.Snapshot) *[]T) storedList {

@@ -13,8 +13,8 @@ import (
 // maxEvents limits the number of events in memory while writes to the disk fail.
 const maxEvents = 128
 
-// walPages is the size in pages at which SQLite copies the log to the database. On a small disk
-// the limit is lower, see logPages.
+// walPages is the size of the log, in pages, at which SQLite copies the log into the database. On
+// a small disk the limit is lower, see logPages.
 const walPages = 256
 
 // Writer appends to the file of one run. Its methods may be called from several goroutines and
@@ -40,8 +40,6 @@ type Writer struct {
 	freshAt  int64 // Boot of the first of them
 	events   []rt.Event
 	unkept   int // number of events that were dropped because of maxEvents
-	repeats  map[eventName]*repeats
-	names    []eventName // the keys of repeats, in the order in which they were added
 	records  records
 	failing  bool
 	notified notified
@@ -97,7 +95,6 @@ func (w *Writer) Put(s *rt.Snapshot) error {
 	isDue := w.fresh >= w.opts.CommitRows || s.Boot-w.freshAt >= int64(w.opts.CommitInterval)
 	if isFirst || isDue || s.Reason != rt.ReasonTick {
 		w.flush() // a failure is in the ledger; the rows wait
-		return w.tooLarge()
 	}
 	return nil
 }
@@ -139,9 +136,7 @@ func (w *Writer) Flush() error {
 
 // End commits everything that is pending and the run in state ended, moves the log into the
 // database, and releases the lock. After an error other than ErrClosed the file is still open
-// and locked and no pending row is dropped: call End again, or Close to give up. If run.End is
-// zero, the end is the time of the last snapshot, which does not depend on whether the system
-// clock was set.
+// and locked and no pending row is dropped: call End again, or Close to give up.
 func (w *Writer) End(run rt.Run) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -149,34 +144,22 @@ func (w *Writer) End(run rt.Run) error {
 		return fmt.Errorf("end %s: %w", w.path, ErrClosed)
 	}
 	run.State = rt.StateEnded
-	if run.End.IsZero() {
-		run.End = w.lastTime()
-	}
 	w.run, w.runDirty = run, true
 	w.grant()
-	w.noteRepeats()
-	err := w.db.exec(pragma("busy_timeout", 1000)) // ms; this commit waits for a lock, because no commit follows
+	err := w.db.exec(pragma("busy_timeout", 1000)) // ms: no later commit can do it
 	if err == nil {
 		err = w.flush()
 	}
 	if err != nil {
 		return fmt.Errorf("end the spool file %s: %d snapshots wait: %w", w.path, len(w.rows.rows), err)
 	}
-	if err := fold(w.db); err != nil && !busy(err) { // busy: a reader has it open; the next Open folds it
+	if err := fold(w.db); err != nil && !busy(err) { // busy: a reader has the file open; the next Open moves the log into the database
 		return fmt.Errorf("end the spool file %s: %w", w.path, err)
 	}
 	if err := w.close(true); err != nil {
 		return fmt.Errorf("end the spool file %s: all is written, but %w: %w", w.path, ErrClosed, err)
 	}
 	return nil
-}
-
-// lastTime returns the time of the last snapshot, or the time now if there is none.
-func (w *Writer) lastTime() time.Time {
-	if w.quota.wall == 0 {
-		return time.Now().UTC()
-	}
-	return time.Unix(0, w.quota.wall).UTC()
 }
 
 // grant sets the access of the file after the end of the run. If that fails, the run is still
@@ -195,15 +178,14 @@ func (w *Writer) grant() {
 }
 
 // Close commits everything that is pending and closes the file without ending the run. Rows that
-// cannot be written are lost. The lock file then remains without a lock, which shows that the run
-// was not ended. After a successful End, Close does nothing.
+// cannot be written are lost. If rows are lost, Close releases the lock but keeps the lock file: an
+// unlocked lock file shows that the run was not ended. After a successful End, Close does nothing.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.db == nil {
 		return nil
 	}
-	w.noteRepeats()
 	err := w.flush()
 	lost := err != nil
 	if lost {
@@ -232,9 +214,6 @@ func (w *Writer) close(removeLock bool) error {
 
 // note adds an event to the next commit.
 func (w *Writer) note(e rt.Event) {
-	if w.isRepeated(&e) {
-		return
-	}
 	if len(w.events) >= maxEvents {
 		w.unkept++
 		return
@@ -253,8 +232,9 @@ type notified struct {
 	failing bool  // Notify got "failed" and no "ok" since
 }
 
-// notify passes an event of the spool to Notify. A failure within notifyEvery of the last one
-// is passed later, if it lasts. An "ok" is passed only after a "failed".
+// notify passes an event of the spool to Notify. If the last failure was passed less than
+// notifyEvery ago, a new failure is passed later, and only if it lasts. An "ok" is passed only
+// after a "failed".
 func (w *Writer) notify(e rt.Event) {
 	n := &w.notified
 	if e.Status == "ok" {

@@ -282,16 +282,9 @@ func (d *drainer) record(ctx context.Context, e Entry, r *delivery, err error) {
 	}
 }
 
-func (d *drainer) noteDuplicate(name string, why error) {
+func (d *drainer) noteDuplicate(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.sum.PossibleDuplicates++
-	d.sum.problem(name, why)
-}
-
-func (d *drainer) noteUnconfirmed(name string, why error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.sum.FinishUnconfirmed++
-	d.sum.problem(name, why)
+	d.sum.problem(name, errDuplicate)
 }

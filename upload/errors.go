@@ -47,7 +47,6 @@ type Error struct {
 	RetryAfter time.Duration // of the answer; 0 for none
 	Unsent     bool          // no connection was made: the other side did not receive the request
 	Undone     bool          // the receiver itself reports that it did nothing, see HeaderUndone
-	Own        bool          // the answer is the API's own, in the shape of its errors, and not a gateway's
 	Err        error         // what went wrong
 }
 
@@ -187,12 +186,6 @@ func isKind(err error, k Kind) bool {
 func hasStatus(err error, statuses ...int) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && slices.Contains(statuses, e.Status)
-}
-
-// isOwn reports whether the API itself answered with one of the statuses.
-func isOwn(err error, statuses ...int) bool {
-	e, ok := errors.AsType[*Error](err)
-	return ok && e.Own && slices.Contains(statuses, e.Status)
 }
 
 // stopped is the cause with which a drain ends early.

@@ -25,8 +25,7 @@ func (r *delivery) register(ctx context.Context) error {
 	if err != nil {
 		return unreadable("read the registration", err)
 	}
-	here := r.d.client.Endpoint()
-	if hasMoved := known && reg.Endpoint != here; hasMoved && !finishSent(reg) {
+	if here := r.d.client.Endpoint(); known && reg.Endpoint != here {
 		if err := r.event("register", "moved", fmt.Sprintf("was registered at %s as %q, starts again at %s", reg.Endpoint, reg.RemoteID, here)); err != nil {
 			return err
 		}
@@ -84,9 +83,8 @@ func (r *delivery) reregister(ctx context.Context) error {
 	return r.save()
 }
 
-// answerGrace is the time for which a registration or finish waits for its response after the drain
-// was stopped. Without the response the receiver may keep a run that is never finished, or may have
-// closed the run or not.
+// answerGrace is the time for which a registration waits for its response after the drain was
+// stopped. Without the response the receiver may keep a run that is never finished.
 const answerGrace = 3 * time.Second
 
 // withGrace returns a context that ends answerGrace after ctx.
@@ -114,7 +112,7 @@ func (r *delivery) noteDuplicate() error {
 		return nil
 	}
 	r.duplicate = true
-	r.d.noteDuplicate(r.name, errDuplicate)
+	r.d.noteDuplicate(r.name)
 	return r.event("register", "possible duplicate", errDuplicate.Error())
 }
 
@@ -131,14 +129,12 @@ func (r *delivery) refresh(ctx context.Context) error {
 		}
 		return err
 	})
-	return r.orForgotten(err)
+	return orForgotten(err)
 }
 
-// orForgotten turns the API's own answer that there is no such run into a forgottenError. A
-// gateway's 404 is not about the run. After a finish was sent, the answer may mean that the run is
-// closed: a second registration would then deliver all rows twice.
-func (r *delivery) orForgotten(err error) error {
-	if finishSent(r.reg) || !isOwn(err, http.StatusNotFound, http.StatusGone) {
+// orForgotten turns the answer that there is no such run into a forgottenError.
+func orForgotten(err error) error {
+	if !hasStatus(err, http.StatusNotFound, http.StatusGone) {
 		return err
 	}
 	return &forgottenError{err: err}
@@ -151,12 +147,10 @@ func (e *forgottenError) Error() string { return e.err.Error() }
 func (e *forgottenError) Unwrap() error { return e.err }
 
 func (r *delivery) startAgain(ctx context.Context, cause error) error {
-	again := fmt.Errorf("registered again, because the receiver no longer knows run %s: %w", r.reg.RemoteID, cause)
-	if err := r.event("register", "forgotten", again.Error()); err != nil {
+	if err := r.event("register", "forgotten", cause.Error()); err != nil {
 		return err
 	}
-	r.d.noteDuplicate(r.name, again)
-	r.reg, r.cred = rt.Registration{Scope: r.reg.Scope, Attempts: r.reg.Attempts}, Credentials{}
+	r.reg, r.cred = rt.Registration{Scope: r.reg.Scope}, Credentials{}
 	r.rewind()
 	return r.reregister(ctx)
 }

@@ -1,6 +1,7 @@
 package upload_test
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -37,7 +38,9 @@ func TestARunKeepsItsScope(t *testing.T) {
 			}
 		}
 		if forget {
-			c.forget()
+			c.fault = func(what string, n int) error {
+				return pick(what == "finish" && n == 1, fault(upload.Permanent, http.StatusNotFound, 0))
+			}
 		}
 		r.snaps = whole.snaps
 		if _, err := drain(t, dir, c, upload.Options{BatchRows: 10, Scope: rt.ScopeJob}); err != nil {
@@ -59,7 +62,7 @@ func TestARunKeepsItsScope(t *testing.T) {
 func TestARegistrationWithoutScopeGetsOne(t *testing.T) {
 	r := newRun(1, 9)
 	r.reg, r.known = rt.Registration{Endpoint: "http://fake", Dialect: upload.DialectSpec, RemoteID: "rx", UploadURIPrefix: "s3://b/p"}, true
-	c := &fakeClient{known: []string{"rx"}}
+	c := &fakeClient{}
 	for i, scope := range []rt.Scope{rt.ScopeNode, rt.ScopeJob} {
 		r.snaps = r.snaps[:5+i]
 		if _, err := upload.Drain(t.Context(), liveDir{dirOf(r)}, c, c, format, upload.Options{Scope: scope, Live: true}); err != nil {

@@ -47,9 +47,6 @@ func (s *Stream) Finish(ctx context.Context, run Spooled) error {
 	return s.r.deliver(ctx)
 }
 
-// Problems returns what was noted about a delivery that succeeded.
-func (s *Stream) Problems() []Problem { return s.r.d.sum.Problems }
-
 // Run starts the run and syncs it at the given interval until ctx is done. It calls warn
 // when the first registration fails, and when uploads have failed three times in a row, and
 // continues to retry.

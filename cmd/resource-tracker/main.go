@@ -62,12 +62,12 @@ func main() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) }
 // run is the program without os.Exit.
 func run(args []string, stdout, stderr io.Writer) (status int) {
 	defer recovery.Handle(func(err error) {
-		cli.Message(stderr, "resource-tracker", "%v", err)
+		fmt.Fprintf(stderr, "resource-tracker: %v\n", err)
 		status = cli.ExitError
 	})
 	err := app(args, stdout)
 	if _, isCommand := errors.AsType[commandStatus](err); err != nil && !isCommand {
-		cli.Message(stderr, "resource-tracker", "%v", err)
+		fmt.Fprintf(stderr, "resource-tracker: %v\n", err)
 	}
 	return exitStatus(err)
 }

@@ -32,7 +32,7 @@ func dryRun(c *cli.Context, cfg config.Config) error {
 		return err
 	}
 	if _, _, _, err := connect(cfg.Sentinel); err != nil {
-		rtcli.Message(c.App.ErrWriter, "rt-spool", "warning: %v", err)
+		fmt.Fprintln(c.App.ErrWriter, "rt-spool: warning:", err)
 	}
 	dir := drainDirectory(cfg)
 	list := make([]planned, 0, len(entries))

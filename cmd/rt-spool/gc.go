@@ -12,7 +12,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/resource-tracker/rt"
 	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/delivery"
@@ -83,9 +82,6 @@ func runGC(c *cli.Context) error {
 		return err
 	}
 	if err := spoolThere(cfg.Spool.Dir); err != nil {
-		return err
-	}
-	if err := ownSpool(cfg.Spool); err != nil {
 		return err
 	}
 	out := gcDone{DryRun: o.DryRun, Files: []gcFile{}}
@@ -169,7 +165,7 @@ func (g *gcDone) print(w io.Writer) error {
 		if f.Error != "" {
 			action = "not " + f.Action
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", action, rt.Printable(filepath.Base(f.Path)), config.Size{Bytes: f.Freed}, rt.Printable(cmp.Or(f.Error, f.Reason)))
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", action, filepath.Base(f.Path), config.Size{Bytes: f.Freed}, cmp.Or(f.Error, f.Reason))
 	}
 	if err := tw.Flush(); err != nil {
 		return err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,37 +42,5 @@ func TestImportedRunsBelongToTheSpool(t *testing.T) {
 	}
 	if owner := int(st.Sys().(*syscall.Stat_t).Uid); owner != uid {
 		t.Errorf("it belongs to %d, not to %d", owner, uid)
-	}
-}
-
-// A small file that names many jobs is refused before a run is made; a flag raises the limit. The
-// size of what is made has a limit, too.
-func TestImportIsBounded(t *testing.T) {
-	var text strings.Builder
-	for job := range 300 {
-		fmt.Fprintf(&text, "v=0.12.0,time=2026-03-01T12:00:00+00:00,host=h%d,user=u,job=%d,pid=%d,cmd=c,cputime_sec=5\n", job, job+1, job+1)
-	}
-	file := filepath.Join(t.TempDir(), "x.csv")
-	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		args       []string
-		status     int
-		text       string
-		atMost     int
-		everything bool
-	}{
-		{args: []string{"--max-runs", "299"}, status: 1, text: "300 runs, a file each, and the limit is 299: --max-runs raises it"},
-		{args: []string{"--max-size", "1MiB"}, status: 1, text: "more than 1 MiB: --max-size raises the limit", atMost: 20},
-		{args: []string{"--max-runs", "300"}, atMost: 300, everything: true},
-		{args: []string{"--max-size", "much"}, status: 2, text: "--max-size"},
-	} {
-		dir := t.TempDir()
-		status, out := onSpool(t, dir, append(append([]string{"import", "-f", "sonar-csv"}, c.args...), file)...)
-		made, err := filepath.Glob(filepath.Join(dir, "*.db"))
-		if err != nil || status != c.status || !strings.Contains(out, c.text) || len(made) > c.atMost || c.everything && len(made) != 300 {
-			t.Errorf("%q: status %d, %d runs, %v, %s", c.args, status, len(made), err, out[max(0, len(out)-300):])
-		}
 	}
 }

@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -55,7 +56,7 @@ func exitStatus(err error) int {
 		return exitConfig
 	case errors.Is(err, upload.ErrTemporary), errors.Is(err, context.Canceled):
 		return exitTemporary
-	case errors.Is(err, errDamaged), isDamage(err), errors.Is(err, ftdc.ErrDamaged), errors.Is(err, ftdcview.ErrDamaged), errors.Is(err, sonar.ErrDamaged), errors.Is(err, upload.ErrDamaged):
+	case errors.Is(err, errDamaged), errors.Is(err, ftdc.ErrDamaged), errors.Is(err, ftdcview.ErrDamaged), errors.Is(err, sonar.ErrDamaged), errors.Is(err, upload.ErrDamaged):
 		return exitDamaged
 	}
 	return rtcli.ExitError
@@ -73,7 +74,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	app := newApp(stdout, stderr)
 	err := app.RunContext(ctx, inOrder(app, args))
 	if err != nil {
-		rtcli.Message(stderr, "rt-spool", "%v", err)
+		fmt.Fprintf(stderr, "rt-spool: %v\n", err)
 	}
 	return exitStatus(err)
 }

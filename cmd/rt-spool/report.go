@@ -2,9 +2,7 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"iter"
 	"os"
 	"strings"
 	"time"
@@ -42,19 +40,13 @@ func runReport(c *cli.Context) error {
 		return err
 	}
 	summaries := make([]*report.Summary, 0, len(entries))
-	var damage error
 	for _, e := range entries {
 		s, err := summarize(c, e.Path)
-		if s == nil {
+		if err != nil {
 			return err
 		}
-		damage = errors.Join(damage, err)
 		summaries = append(summaries, s)
 	}
-	return errors.Join(writeSummaries(c, summaries), damage)
-}
-
-func writeSummaries(c *cli.Context, summaries []*report.Summary) error {
 	if c.Bool("array") {
 		return reportArray(c, summaries)
 	}
@@ -112,41 +104,37 @@ func writeScreens(c *cli.Context, summaries []*report.Summary) error {
 	return nil
 }
 
-// summarize returns the report of a run. If the file is damaged, it covers the snapshots before
-// the damage, and the error describes the damage.
 func summarize(c *cli.Context, path string) (*report.Summary, error) {
 	r, err := spool.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
+	last, err := r.LastSeq()
+	if err != nil {
+		return nil, err
+	}
+	events, err := r.Events()
+	if err != nil {
+		return nil, err
+	}
+	s, err := report.Summarize(r.Run(), events, r.Snapshots(c.Context, 1, last))
+	if err != nil {
+		return nil, err
+	}
 	cfg, err := load(c)
 	if err != nil {
 		return nil, err
 	}
-	var damage, failed error
-	note := func(err error) {
-		switch {
-		case !isDamage(err):
-			failed = errors.Join(failed, err)
-		case damage == nil:
-			damage = err
-		}
-	}
-	events, err := r.Events()
-	note(err)
-	s, err := report.Summarize(r.Run(), events, undamaged(r.Snapshots(c.Context, 1, 0), note))
-	if err != nil {
-		return nil, errors.Join(err, damage, failed)
-	}
 	s.GemPBA, err = gempba.Figures(c.Context, r)
-	note(err)
-	s.Others, err = powerapi.Sensors(c.Context, r)
-	note(err)
-	if failed != nil {
-		return nil, failed
+	if err != nil {
+		return nil, err
 	}
 	s.ShareEnergy(cfg.Energy.IdleWatts, cfg.Energy.CO2e)
+	s.Others, err = powerapi.Sensors(c.Context, r)
+	if err != nil {
+		return nil, err
+	}
 	if s.Run.State == rt.StateRunning {
 		live, err := r.Live()
 		if err != nil {
@@ -154,30 +142,7 @@ func summarize(c *cli.Context, path string) (*report.Summary, error) {
 		}
 		s.Abandoned = !live
 	}
-	if damage != nil {
-		s.Damage = damage.Error()
-	}
-	return s, damage
-}
-
-// isDamage reports whether err is about the content of a spool file.
-func isDamage(err error) bool {
-	return errors.Is(err, spool.ErrDamaged) || errors.Is(err, spool.ErrLimit)
-}
-
-// undamaged ends before the first snapshot that cannot be read, and gives the error to note.
-func undamaged(snapshots iter.Seq2[*rt.Snapshot, error], note func(error)) iter.Seq2[*rt.Snapshot, error] {
-	return func(yield func(*rt.Snapshot, error) bool) {
-		for s, err := range snapshots {
-			if isDamage(err) {
-				note(err)
-				return
-			}
-			if !yield(s, err) {
-				return
-			}
-		}
-	}
+	return s, nil
 }
 
 // utf8Locale reports whether the terminal has block characters.

@@ -5,17 +5,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/user"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/urfave/cli/v2"
 
 	rtcli "github.com/resource-tracker/rt/internal/cli"
-	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -96,29 +92,6 @@ func spoolThere(dir string, jobs ...string) error {
 	return nil
 }
 
-// ownSpool refuses that root works on the directory of another user than root and spool.user. Its
-// owner can write any run and any registration into it, which root would deliver with the token
-// of the site, and can exchange its files meanwhile.
-func ownSpool(cfg config.Spool) error {
-	st, err := os.Stat(cfg.Dir)
-	if os.Geteuid() != 0 || errors.Is(err, fs.ErrNotExist) {
-		return nil // spoolThere reports a missing one
-	}
-	if err != nil {
-		return fmt.Errorf("the spool directory: %w", err)
-	}
-	owner, ok := st.Sys().(*syscall.Stat_t)
-	if !ok || owner.Uid == 0 {
-		return nil
-	}
-	uid := strconv.FormatUint(uint64(owner.Uid), 10)
-	if u, err := user.Lookup(cfg.User); err == nil && u.Uid == uid {
-		return nil
-	}
-	return misconfigured(fmt.Errorf("%s belongs to uid %s, neither to root nor to spool.user (%s): root does not deliver or remove runs of other users; run rt-spool as uid %s, or make it the site's own with chown -R %s %s",
-		cfg.Dir, uid, cfg.User, uid, cfg.User, cfg.Dir))
-}
-
 // runsOf returns the runs of the one JOB of the command line, on the node of --node.
 func runsOf(c *cli.Context) ([]spool.Entry, error) {
 	if c.NArg() != 1 {
@@ -153,15 +126,4 @@ func texts[T any](list []T, text func(T) string) (out []string) {
 		out = append(out, text(v))
 	}
 	return out
-}
-
-// makeSpool creates the directory of --spool; the configured one is created with the node.
-func makeSpool(c *cli.Context, dir string) error {
-	if !c.IsSet("spool") {
-		return spoolThere(dir)
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("create the spool directory: %w", err)
-	}
-	return nil
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/e2e/strict"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/upload/receiver"
 )
@@ -174,7 +173,7 @@ func snapshot(i int64, start time.Time) rt.Snapshot {
 func cmdReceiver(ts *testscript.TestScript, _ bool, _ []string) {
 	h, err := receiver.New(receiver.Config{Dir: ts.MkAbs("received"), Tokens: []receiver.TokenHash{receiver.HashToken(testToken)}})
 	ts.Check(err)
-	server := httptest.NewServer(strict.New(h))
+	server := httptest.NewServer(h)
 	ts.Defer(server.Close)
 	ts.Check(writeConfig(ts.MkAbs("."), server.URL))
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/resource-tracker/rt"
 	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -71,19 +70,18 @@ func runVerify(c *cli.Context) error {
 }
 
 func (v *verified) print(w io.Writer) {
-	path := rt.Printable(v.Path)
 	switch {
 	case v.OK:
-		fmt.Fprintf(w, "ok   %s\n", path)
+		fmt.Fprintf(w, "ok   %s\n", v.Path)
 		return
 	case v.denied != nil:
-		fmt.Fprintf(w, "?    %s: may not be read by this user\n", path)
+		fmt.Fprintf(w, "?    %s: may not be read by this user\n", v.Path)
 		return
 	}
 	for _, p := range v.Problems {
-		fmt.Fprintf(w, "BAD  %s: %s\n", path, rt.PrintableLines(p))
+		fmt.Fprintf(w, "BAD  %s: %s\n", v.Path, p)
 	}
-	fmt.Fprintf(w, "     %s: %s\n", path, v.salvage())
+	fmt.Fprintf(w, "     %s: %s\n", v.Path, v.salvage())
 }
 
 // salvage describes the readable part of a damaged file.

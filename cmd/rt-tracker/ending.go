@@ -11,8 +11,8 @@ import (
 	"github.com/resource-tracker/rt/slurm/environ"
 )
 
-// endRetry returns the retries of the write that ends the run. They last as long as the wait
-// for an Epilog (tracker.grace).
+// endRetry returns when to retry the write that ends the run. The retries end after the time for
+// which the tracker waits for an Epilog (tracker.grace).
 func (t *jobTracker) endRetry() tracker.Retry {
 	return tracker.Retry{First: time.Second, Longest: 30 * time.Second, Total: t.cfg.Tracker.Grace.Duration}
 }
@@ -38,8 +38,8 @@ func (t *jobTracker) end(stopped bool) {
 }
 
 // endWithoutReading ends the run while a reading hangs in the kernel, possibly for ever. It does
-// not wait for the reading, because a drain delivers no run of a living tracker. The sources
-// stay open, because the reading still uses them.
+// not wait for the reading: a drain does not deliver the run until the tracker has exited. The
+// sources stay open, because the reading still uses them.
 func (t *jobTracker) endWithoutReading(stopped bool) {
 	detail := fmt.Sprintf("a reading has not come back within %s of the end: the run ends without it", t.cfg.Tracker.Grace)
 	t.writer.Event(rt.Event{Time: time.Now(), Kind: "tracker", Name: "recording", Status: "failed", Detail: detail})
@@ -48,9 +48,9 @@ func (t *jobTracker) endWithoutReading(stopped bool) {
 	t.log.Error(errors.Join(errors.New(detail), err, t.finish(stopped, seen, t.endRetry())).Error())
 }
 
-// finish ends the run's file. It ignores further signals. Each retry reads the file that the
-// Epilog writes, until one has found it. finish then keeps the exit, because the job's next
-// Prolog removes the file.
+// finish ends the run's file. It ignores further signals. If the Epilog has not yet written its
+// file with the exit, each retry looks for that file again. When the file has been read, finish
+// keeps the exit in memory, because the job's next Prolog removes the file.
 func (t *jobTracker) finish(stopped bool, seen environ.Evidence, retry tracker.Retry) error {
 	seen.OOMKills, seen.End = t.last.oomKills.Load(), t.jobEnded
 	exit, known := t.readExit(stopped)

@@ -31,8 +31,8 @@ const (
 	devRoot  = "/dev"
 )
 
-// settle limits two waits of a tracker that stops: for the end of its job, and for its
-// other goroutines.
+// A tracker that stops waits for the end of its job, and later for its other goroutines. settle
+// limits each of these two waits.
 const settle = 500 * time.Millisecond
 
 // jobTracker tracks one job.
@@ -114,10 +114,10 @@ func (t *jobTracker) spoolFault(e rt.Event) {
 	t.log.Warn(fmt.Sprintf("%s %s: %s", e.Name, e.Status, e.Detail))
 }
 
-// notifyStop returns the channel of the signals that stop the tracker. It is called before
-// everything else, because the Epilog of a short job may stop the tracker while it starts.
-// The run is then still written and ended.
-func notifyStop() chan os.Signal {
+// notifyStop returns a channel that receives the signals to stop. The tracker calls it first: the
+// Epilog of a short job may send its signal while the tracker still starts. The tracker then still
+// writes and ends the run.
+func notifyStop() <-chan os.Signal {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
 	signal.Ignore(syscall.SIGHUP)
@@ -167,7 +167,8 @@ func (t *jobTracker) run(prolog *ready, stop <-chan os.Signal) error {
 		t.endWithoutReading(stopped)
 		return nil
 	}
-	// A process that hangs in the kernel can block a reader of its environment for ever.
+	// If a process of the job hangs in the kernel, the goroutine that reads its environment can block
+	// for ever.
 	waitAtMost(&helpers, settle)
 	t.end(stopped)
 	return nil
@@ -192,8 +193,9 @@ func (t *jobTracker) waitRecorded(ended <-chan rt.Reason, most time.Duration) bo
 	}
 }
 
-// wait returns after a signal to stop, when the grace time since the job's end has passed, or
-// when the job has not appeared within absent. stopped reports whether there was a signal.
+// wait returns in one of three cases: a signal to stop was received, the grace time after the job's
+// end has passed, or the job has not appeared within the time absent. stopped reports whether
+// there was a signal.
 func (t *jobTracker) wait(stop <-chan os.Signal, ended <-chan rt.Reason, absent time.Duration) (stopped bool) {
 	var grace, settled <-chan time.Time
 	abandoned := time.After(absent)
@@ -239,7 +241,7 @@ func (t *jobTracker) noteNoEpilog(detail string) {
 	t.writer.Event(rt.Event{Time: time.Now(), Kind: "tracker", Name: "epilog", Status: "absent", Detail: detail})
 }
 
-// noteJobEnd stores the time of the job's end and commits its last snapshot.
+// noteJobEnd stores the time of the job's end and commits the job's last snapshot.
 func (t *jobTracker) noteJobEnd() {
 	t.jobEnded = time.Unix(0, t.last.wall.Load()).UTC()
 	if err := t.writer.Flush(); err != nil {
@@ -289,8 +291,8 @@ func (a *announcement) Put(*rt.Snapshot) error {
 	return nil
 }
 
-// recoverFrom is deferred at the top of a goroutine. It records a panic, which then ends only
-// this goroutine. doing describes the goroutine.
+// recoverFrom is deferred at the top of a goroutine. If the goroutine panics, recoverFrom records
+// the panic, and only this goroutine ends. doing describes the goroutine.
 func (t *jobTracker) recoverFrom(doing string) {
 	p := recover()
 	if p == nil {
@@ -304,7 +306,8 @@ func (t *jobTracker) recoverFrom(doing string) {
 	}
 }
 
-// start runs f in a goroutine that is part of all. doing describes it, see recoverFrom.
+// start runs f in a goroutine and adds the goroutine to the wait group all. doing describes the
+// goroutine, see recoverFrom.
 func (t *jobTracker) start(all *sync.WaitGroup, doing string, f func()) {
 	all.Go(func() {
 		defer t.recoverFrom(doing)
@@ -312,7 +315,7 @@ func (t *jobTracker) start(all *sync.WaitGroup, doing string, f func()) {
 	})
 }
 
-// waitAtMost waits until all have returned, but not longer than most.
+// waitAtMost waits until all goroutines of the wait group have returned, but not longer than most.
 func waitAtMost(all *sync.WaitGroup, most time.Duration) {
 	done := make(chan struct{})
 	go func() {

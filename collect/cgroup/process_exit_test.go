@@ -144,7 +144,7 @@ func TestTaskIsReadAtItsEnd(t *testing.T) {
 	s.drain()
 	all := s.gone()
 	for name, want := range map[string]uint64{"0": 500, "1": 90, "step": 590} {
-		if all[name].CPUUsage != some(want) || all[name].CPUUser != some(want-want/4) {
+		if all[name].CPUUsage != some(want) || all[name].CPUUser != some(want*3/4) {
 			t.Errorf("%s: %+v, want %d", name, all[name], want)
 		}
 	}

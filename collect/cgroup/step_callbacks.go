@@ -16,43 +16,27 @@ type callbacks struct {
 	begins func(stepds []int)              // Options.StepBegins
 }
 
-// stepsEnd calls ends for the steps that end. It runs without the job's lock, and before the
-// reading: the step's daemon exits some milliseconds later.
-func (c *callbacks) stepsEnd(notices []watch.Notice) {
-	if c.ends == nil {
-		return
-	}
-	var ended []string
+// call calls them for steps that begin and end. It runs without the job's lock: a thread
+// that takes a reading at the lowest priority holds it, and if all cores are busy that can
+// last longer than a short step.
+func (c *callbacks) call(notices []watch.Notice) {
+	var begun, ended []string
 	for _, n := range notices {
 		path := n.Path()
 		d := c.layout.Locate(path)
-		if d.Step == "" || !n.Removed() || slices.Contains(ended, d.StepDir) {
-			continue
+		switch {
+		case d.Step == "":
+		case n.Created() && c.begins != nil && !slices.Contains(begun, d.StepDir):
+			begun = append(begun, d.StepDir)
+			c.begins(c.daemonsOf(d.StepDir))
+		case n.Removed() && c.ends != nil && !slices.Contains(ended, d.StepDir):
+			ended = append(ended, d.StepDir)
+			step := d.Step
+			if d.IsTaskDir() && c.hasTasks(filepath.Dir(path)) {
+				step = "" // v2 removes each task's directory when that task ends
+			}
+			c.ends(step, c.daemonsOf(d.StepDir))
 		}
-		ended = append(ended, d.StepDir)
-		step := d.Step
-		if d.IsTaskDir() && c.hasTasks(filepath.Dir(path)) {
-			step = "" // v2 removes each task's directory when that task ends
-		}
-		c.ends(step, c.daemonsOf(d.StepDir))
-	}
-}
-
-// stepsBegin calls begins for the steps that begin. It runs without the job's lock, and
-// after the files of the steps were opened: the function may wait for a thread of low
-// priority, on a busy node for longer than a short step.
-func (c *callbacks) stepsBegin(notices []watch.Notice) {
-	if c.begins == nil {
-		return
-	}
-	var begun []string
-	for _, n := range notices {
-		d := c.layout.Locate(n.Path())
-		if d.Step == "" || !n.Created() || slices.Contains(begun, d.StepDir) {
-			continue
-		}
-		begun = append(begun, d.StepDir)
-		c.begins(c.daemonsOf(d.StepDir))
 	}
 }
 

@@ -75,17 +75,10 @@ func (j *Job) send(e collect.JobEvent) bool {
 	}
 }
 
-// step handles the notices and returns the events to deliver.
+// step handles the notices and returns the events to deliver. The reading comes before
+// all else: the counters of a job can be gone 5 ms after the first of its directories.
 func (j *Job) step(notices []watch.Notice) []collect.JobEvent {
-	j.callbacks.stepsEnd(notices)
-	events := j.handle(notices)
-	j.callbacks.stepsBegin(notices)
-	return events
-}
-
-// handle is step without the callbacks. The reading comes before all else: the counters of
-// a job can be gone 5 ms after the first of its directories.
-func (j *Job) handle(notices []watch.Notice) []collect.JobEvent {
+	j.callbacks.call(notices)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	s := &j.state

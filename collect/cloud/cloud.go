@@ -26,11 +26,10 @@ const (
 	UpCloud Vendor = "upcloud"
 	OVH     Vendor = "ovh"
 	Alibaba Vendor = "alicloud"
-	Vultr   Vendor = "vultr"
 )
 
 // All returns every known vendor.
-func All() []Vendor { return []Vendor{AWS, GCP, Azure, Hetzner, UpCloud, OVH, Alibaba, Vultr} }
+func All() []Vendor { return []Vendor{AWS, GCP, Azure, Hetzner, UpCloud, OVH, Alibaba} }
 
 const (
 	// vendorTimeout limits all requests to one vendor together (T-CLD-02).
@@ -41,7 +40,7 @@ const (
 
 // Endpoints are the base URLs of the services, without a slash at their ends.
 type Endpoints struct {
-	LinkLocal string // all others
+	LinkLocal string // AWS, Azure, Hetzner, UpCloud and OVH
 	Google    string
 	Alibaba   string
 }
@@ -123,8 +122,6 @@ func (p *Prober) ask(ctx context.Context, v Vendor, transport http.RoundTripper)
 		known = askOVH
 	case Alibaba:
 		known, base = askAlibaba, p.Endpoints.Alibaba
-	case Vultr:
-		known = askVultr
 	default:
 		return rt.Host{}
 	}
@@ -164,8 +161,6 @@ func Suspects(sysRoot string) []Vendor {
 		return []Vendor{Hetzner}
 	case maker == "UpCloud":
 		return []Vendor{UpCloud}
-	case maker == "Vultr":
-		return []Vendor{Vultr}
 	case strings.HasPrefix(maker, "Alibaba Cloud"):
 		return []Vendor{Alibaba}
 	case strings.HasPrefix(product, "OpenStack"):

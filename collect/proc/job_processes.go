@@ -37,13 +37,12 @@ type Lister interface {
 // the sums of the I/O bytes and context switches of all processes.
 //
 // A scan of a thousand processes takes tens of milliseconds, so not every reading makes one.
-// A snapshot between two scans has no processes and no sums.
+// A snapshot between two scans has no processes, and has the sums of the last scan.
 //
 // The bytes are exact if another process of the job or its slurmstepd waits for each process
 // that exits (see processCounter). They then include short processes that no scan has seen.
 // They are a lower bound if no process waits, if the parent ignores SIGCHLD, and if the
-// slurmstepd of a step exited before its final reading. Notes reports each of these cases;
-// see lowerBound for how processes that no scan has seen are found.
+// slurmstepd of a step exited before its final reading; Notes reports such a step.
 type JobProcs struct {
 	fs      FS
 	list    Lister
@@ -65,10 +64,6 @@ type JobProcs struct {
 	nextPSS  int64                // Boot time of the next round of PSS
 	io       counters             // sums, see publish
 	lost     counters             // of io: those of ended processes
-	lostCPU  uint64               // ticks: of ended processes that no process has waited for
-	isBound  bool                 // a process has ended that no process has waited for
-	isNoted  bool                 // lowerBound has added its event
-	daemons  uint64               // slurmstepds in the list of the job's processes
 	switches counters
 	ended    counters // of switches: those of ended processes
 	ioSeen   bool
@@ -101,16 +96,10 @@ func (j *JobProcs) Read(s *rt.Snapshot) error {
 		began := j.time()
 		j.scan()
 		j.show(s)
-		j.publish(&s.Job)
-		if isEnd := s.Reason == rt.ReasonLast || s.Reason == rt.ReasonStop; isEnd {
-			j.lowerBound(&s.Job)
-		}
-		if n, ok := s.Job.Pids.Get(); ok { // without a scan, an earlier one does not say which of them still run
-			s.Job.Pids.Set(n - min(n, j.daemons))
-		}
 		cost := j.time() - began
 		j.next = s.Boot + int64(max(scanPause, time.Duration(float64(cost)/scanShare)))
 	}
+	j.publish(&s.Job)
 	return errors.Join(j.denied, j.slow.failed())
 }
 
@@ -118,7 +107,7 @@ func (j *JobProcs) Read(s *rt.Snapshot) error {
 // It may be called during Read.
 func (j *JobProcs) StepBegins(pids []int) {
 	for _, pid := range pids {
-		j.reapers.track(pid, j.fs.Proc, false)
+		j.reapers.track(pid, j.fs.Proc)
 	}
 }
 
@@ -142,8 +131,8 @@ func (j *JobProcs) isRunning() bool {
 // called during Read.
 func (j *JobProcs) Hurry() { j.isDue.Store(true) }
 
-// Notes returns an event for each step of which the bytes are a lower bound, and one if
-// bytes of other processes are missing. It may be called during Read.
+// Notes returns an event for each step of which the bytes are a lower bound. It may be called
+// during Read.
 func (j *JobProcs) Notes() []rt.Event { return j.reapers.take() }
 
 // Close closes the descriptors.
@@ -201,17 +190,12 @@ func (j *JobProcs) refresh(p *jobProcess) {
 
 // discover adds the new processes, the oldest first.
 func (j *JobProcs) discover() {
-	j.fresh, j.daemons = j.fresh[:0], 0
+	j.fresh = j.fresh[:0]
 	for _, pid := range j.pids {
 		if i, ok := j.at[pid]; ok && j.procs[i].alive {
 			continue
 		}
-		stat, err := j.names.stat(j.fs.Proc, pid)
-		switch {
-		case err != nil:
-		case string(stat.Comm) == stepd && j.reapers.track(pid, j.fs.Proc, true):
-			j.daemons++ // Slurm 26.05 has it in the step's directory of v1
-		default:
+		if stat, err := j.names.stat(j.fs.Proc, pid); err == nil {
 			j.fresh = append(j.fresh, jobProcess{pid: pid, ppid: stat.PPID, start: stat.Start, idle: maxIdle})
 		}
 	}
@@ -240,7 +224,7 @@ func older(a, b jobProcess) int {
 // trackReaper adds the parent of p if it is the step's slurmstepd.
 func (j *JobProcs) trackReaper(p *jobProcess) {
 	if _, ok := j.at[p.ppid]; !ok && p.ppid > 1 {
-		j.reapers.track(p.ppid, j.fs.Proc, false)
+		j.reapers.track(p.ppid, j.fs.Proc)
 	}
 }
 
@@ -287,8 +271,7 @@ func (j *JobProcs) removeEnded() {
 		if a := j.collector(p); a != nil {
 			a.ended.add(p.io.total())
 		} else {
-			j.lose(p.io.total())
-			j.lostCPU += p.cpu
+			j.lost.add(p.io.total())
 		}
 	}
 	past, present, any := j.reapers.endScan()
@@ -304,7 +287,7 @@ func (j *JobProcs) removeEnded() {
 			delete(j.at, p.pid)
 			continue
 		}
-		j.lose(p.io.reconcile())
+		j.lost.add(p.io.reconcile())
 		j.io.add(p.io.total())
 		j.switches.add(p.switches)
 		living = append(living, *p)

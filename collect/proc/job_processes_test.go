@@ -39,11 +39,8 @@ type one struct {
 	pid, parent, ticks, pages, read, switches int
 	comm, cgroup, environ                     string
 
-	waited int // ticks of the children that it has waited for
-
 	own  int    // read by its main thread; of a slurmstepd
 	step string // of a slurmstepd
-	uid  int
 }
 
 func pidIO(read int) string {
@@ -59,14 +56,14 @@ func (c *crowd) put(p one) {
 	if p.comm != stepd && !slices.Contains(c.pids, p.pid) {
 		c.pids = append([]int{p.pid}, c.pids...) // the youngest first: the list has no order
 	}
-	write(c.t, dir+"/stat", fmt.Sprintf("%d (%s) S %d 1 1 0 -1 4194304 98 0 0 0 %d 1 %d 0 20 0 3 0 %d 3133440 %d 18446744073709551615 1 1\n",
-		p.pid, p.comm, p.parent, p.ticks, p.waited, 1000+p.pid, p.pages))
+	write(c.t, dir+"/stat", fmt.Sprintf("%d (%s) S %d 1 1 0 -1 4194304 98 0 0 0 %d 1 0 0 20 0 3 0 %d 3133440 %d 18446744073709551615 1 1\n",
+		p.pid, p.comm, p.parent, p.ticks, 1000+p.pid, p.pages))
 	write(c.t, dir+"/io", pidIO(p.read))
 	if p.comm == stepd {
 		write(c.t, fmt.Sprintf("%s/task/%d/io", dir, p.pid), pidIO(p.own))
 		write(c.t, dir+"/cmdline", fmt.Sprintf("slurmstepd: [7.%s]\x00\x00", p.step))
 	}
-	write(c.t, dir+"/status", fmt.Sprintf("Name:\tx\nUid:\t%d\t0\t0\t0\nvoluntary_ctxt_switches:\t%d\nnonvoluntary_ctxt_switches:\t%d\n", p.uid, p.switches, 3*p.switches))
+	write(c.t, dir+"/status", fmt.Sprintf("Name:\tx\nvoluntary_ctxt_switches:\t%d\nnonvoluntary_ctxt_switches:\t%d\n", p.switches, 3*p.switches))
 	write(c.t, dir+"/cgroup", p.cgroup)
 	write(c.t, dir+"/environ", p.environ)
 	write(c.t, dir+"/smaps_rollup", "5600-7ff ---p 00000000 00:00 0 [rollup]\nRss: 100 kB\nPss:                 40 kB\nPss_Dirty: 3 kB\n")
@@ -188,157 +185,6 @@ func TestJobProcsShortStep(t *testing.T) {
 			}
 			if again := src.Notes(); len(again) > 0 {
 				t.Errorf("and again %v", again)
-			}
-			if err := src.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
-
-// A process that no reading has seen, and that no process of the job waits for, leaves its
-// CPU time in the job's cgroup. The bytes are then a lower bound, once in the ledger.
-func TestJobProcsMissed(t *testing.T) {
-	for name, tt := range map[string]struct {
-		cgroup int // ticks of the job's cgroup; its processes have 100
-		io     bool
-		orphan bool // a process with a foreign parent is seen
-		want   string
-	}{
-		"all are counted":           {cgroup: 101},
-		"within the tolerance":      {cgroup: 106},
-		"a daemon was not seen":     {cgroup: 140, want: "not seen used 400 ms of the job's 1400 ms"},
-		"the io controller counts":  {cgroup: 140, io: true},
-		"an orphan was seen":        {cgroup: 106, orphan: true, want: "no process of the job waited"},
-		"an orphan and a daemon":    {cgroup: 146, orphan: true, want: "not seen used 400 ms"},
-		"more than the cgroup used": {cgroup: 50},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := newCrowd(t)
-			c.put(one{pid: 50, parent: 1, read: 1000, own: 1000, comm: stepd, step: "batch"})
-			c.put(one{pid: 100, parent: 50, read: 10, ticks: 59, waited: 40})
-			if tt.orphan {
-				c.put(one{pid: 200, parent: 1, read: 10, ticks: 5})
-			}
-			src := NewJobProcs(c.root, c, 10)
-			read := func(why rt.Reason) {
-				t.Helper()
-				s := rt.Snapshot{Reason: why, Job: rt.JobReading{Phase: rt.JobPresent, CPUUsage: u64(uint64(tt.cgroup) * 10_000)}}
-				if tt.io {
-					s.Job.IOReadBytes, s.Job.IOWriteBytes = u64(1), u64(1)
-				}
-				if err := src.Read(&s); err != nil {
-					t.Fatal(err)
-				}
-			}
-			read(rt.ReasonFirst)
-			c.end(100)
-			if tt.orphan {
-				c.end(200)
-			}
-			c.put(one{pid: 50, parent: 1, read: 1010, own: 1000, waited: 100, comm: stepd, step: "batch"})
-			src.StepEnds("batch", nil)
-			c.end(50)
-			read(rt.ReasonLast)
-			read(rt.ReasonLast)
-			notes := src.Notes()
-			if len(notes) > 1 || len(notes) == 1 != (tt.want != "") {
-				t.Fatalf("the ledger has %v", notes)
-			}
-			if len(notes) == 1 && (notes[0].Name != "bytes" || notes[0].Status != "estimated" || !strings.Contains(notes[0].Detail, tt.want)) {
-				t.Errorf("the ledger has %+v, want %q", notes[0], tt.want)
-			}
-			if err := src.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
-
-// Slurm 26.05 with cgroup v1 has slurmstepd among the processes of the step's cgroup.
-func TestJobProcsStepdInItsStep(t *testing.T) {
-	c := newCrowd(t)
-	c.put(one{pid: 50, parent: 1, read: 1000, own: 1000, ticks: 30, comm: stepd, step: "batch"})
-	c.put(one{pid: 100, parent: 50, read: 10, ticks: 99})
-	c.pids = append(c.pids, 50)
-	src := NewJobProcs(c.root, c, 10)
-	read := func(why rt.Reason, want uint64) {
-		t.Helper()
-		s := rt.Snapshot{Reason: why, Job: rt.JobReading{Phase: rt.JobPresent, CPUUsage: u64(1_310_000), Pids: u64(uint64(len(c.pids)))}}
-		if err := src.Read(&s); err != nil {
-			t.Fatal(err)
-		}
-		if got := s.Job.ProcReadBytes; got != u64(want) {
-			t.Errorf("%v bytes read, want %d", got, want)
-		}
-		if got := s.Job.Pids.Or(9); got != uint64(len(s.Procs)) {
-			t.Errorf("%d processes, want %d", got, len(s.Procs))
-		}
-		for _, p := range s.Procs {
-			if p.Comm == stepd {
-				t.Error("slurmstepd is shown as a process of the job")
-			}
-		}
-	}
-	read(rt.ReasonFirst, 10)
-	c.end(100)
-	c.put(one{pid: 50, parent: 1, read: 1040, own: 1000, ticks: 30, waited: 100, comm: stepd, step: "batch"})
-	read(rt.ReasonLast, 40)
-	if notes := src.Notes(); len(notes) > 0 {
-		t.Errorf("the ledger has %v", notes)
-	}
-	if err := src.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
-// A reading without a scan does not know whether slurmstepd is still among the processes that
-// were counted: it leaves out none.
-func TestJobProcsStepdEndsBetweenScans(t *testing.T) {
-	c := newCrowd(t)
-	c.put(one{pid: 50, parent: 1, comm: stepd, step: "0"})
-	c.put(one{pid: 100, parent: 50})
-	c.pids = append(c.pids, 50)
-	src := NewJobProcs(c.root, c, 10)
-	for _, tt := range []struct {
-		why          rt.Reason
-		listed, want uint64
-	}{{rt.ReasonFirst, 2, 1}, {rt.ReasonTick, 1, 1}} {
-		s := rt.Snapshot{Reason: tt.why, Job: rt.JobReading{Phase: rt.JobPresent, Pids: u64(tt.listed)}}
-		if err := src.Read(&s); err != nil {
-			t.Fatal(err)
-		}
-		if s.Job.Pids != u64(tt.want) {
-			t.Errorf("%v processes of %d, want %d", s.Job.Pids, tt.listed, tt.want)
-		}
-	}
-	if err := src.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
-// A program of the user that is called slurmstepd is a process of the job, whatever its title.
-// So is a program of root without the title of a step.
-func TestJobProcsNamedLikeStepd(t *testing.T) {
-	for name, tt := range map[string]struct {
-		uid     int
-		cmdline string
-	}{
-		"the user's": {1000, "slurmstepd: [7.0]\x00"},
-		"root's":     {0, "./slurmstepd\x00-v\x00"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := newCrowd(t)
-			c.put(one{pid: 100, parent: 1, read: 10, comm: stepd, uid: tt.uid})
-			write(t, c.root.Proc+"/100/cmdline", tt.cmdline)
-			c.pids = append(c.pids, 100)
-			src := NewJobProcs(c.root, c, 10)
-			s := rt.Snapshot{Reason: rt.ReasonFirst, Job: rt.JobReading{Phase: rt.JobPresent, Pids: u64(1)}}
-			if err := src.Read(&s); err != nil {
-				t.Fatal(err)
-			}
-			if s.Job.Pids != u64(1) || len(s.Procs) != 1 || s.Job.ProcReadBytes != u64(10) {
-				t.Errorf("%v processes, %d shown, %v bytes; want 1, 1, 10", s.Job.Pids, len(s.Procs), s.Job.ProcReadBytes)
 			}
 			if err := src.Close(); err != nil {
 				t.Error(err)
@@ -475,8 +321,8 @@ func TestJobProcsShown(t *testing.T) {
 	c.put(one{pid: 129, parent: 50, ticks: 900, pages: 3, comm: "busy", environ: "A=1\x00SLURM_STEPID=4294967291\x00SLURM_LOCALID=3\x00"})
 	c.put(one{pid: 110, parent: 50, ticks: 1000, pages: 990, comm: "busiest\xff", switches: 1})
 	read()
-	if len(s.Procs) != 0 || s.Job.ProcReadBytes.Valid() || s.Job.VoluntarySwitches.Valid() {
-		t.Errorf("a reading without a scan has %d processes, %v bytes and %v switches", len(s.Procs), s.Job.ProcReadBytes, s.Job.VoluntarySwitches)
+	if len(s.Procs) != 0 || !s.Job.ProcReadBytes.Valid() {
+		t.Errorf("a walk before its time: %d processes, %+v", len(s.Procs), s.Job)
 	}
 	s.Boot += int64(time.Minute)
 	read()

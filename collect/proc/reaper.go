@@ -27,16 +27,11 @@ type reaper struct {
 	step  string        // "" if its title has none
 	all   procfile.File // /proc/<pid>/io
 	own   procfile.File // /proc/<pid>/task/<pid>/io
-	stat  procfile.File // /proc/<pid>/stat
 	alive bool
 	final bool           // it was read after the end of its last task
 	gone  bool           // it had ended when the scan began
 	io    processCounter // of the scans
 	late  counters       // the bytes of its tasks when it was last read
-
-	cpu, before uint64 // ticks of the processes that it has waited for: when last read, and at the last scan
-	ownCPU      uint64 // ticks
-	isInJob     bool   // see track
 }
 
 // reapers has the slurmstepds of the job. They are also read between two scans, because a
@@ -48,41 +43,28 @@ type reapers struct {
 	steps [64]string // those that ended last
 	ended int        // number of steps that ended
 	notes []rt.Event
-
-	endedCPU  uint64 // ticks of the processes that the ended reapers had waited for
-	endedList uint64 // number of ended reapers
-	isBound   bool   // a process ended that its reaper has not waited for
 }
 
-// track adds the process pid if it is a slurmstepd that is not known yet, and reports
-// whether it is one. isInJob is set if it is in a cgroup of the job, which then counts its
-// own CPU time too. There a program of the user can have the same name.
-func (r *reapers) track(pid int, root string, isInJob bool) (isStepd bool) {
+// track adds the process pid if it is a slurmstepd that is not known yet.
+func (r *reapers) track(pid int, root string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if isInJob && !r.isSlurms(pid, root) {
-		return false
-	}
 	for i := range r.list {
-		p := &r.list[i]
-		if p.pid == pid && r.look(p) {
-			p.isInJob = p.isInJob || isInJob
-			return true
+		if p := &r.list[i]; p.pid == pid && r.look(p) {
+			return
 		}
 	}
 	if !r.isDaemon(pid, root) {
-		return false
+		return
 	}
-	p := reaper{pid: pid, step: r.title(pid, root), alive: true, isInJob: isInJob}
+	p := reaper{pid: pid, step: r.title(pid, root), alive: true}
 	p.all, _ = r.peek.path(root).num(pid).str("/io").open(0)
 	p.own, _ = r.peek.path(root).num(pid).str("/task").num(pid).str("/io").open(0)
-	p.stat, _ = r.peek.path(root).num(pid).str("/stat").open(0)
 	if !r.look(&p) { // it has exited, or we may not read it
 		p.close()
-		return true
+		return
 	}
 	r.list = append(r.list, p)
-	return true
 }
 
 // isDaemon distinguishes a slurmstepd from its child that has not executed the task's program
@@ -94,21 +76,6 @@ func (r *reapers) isDaemon(pid int, root string) bool {
 	}
 	parent, err := r.peek.stat(root, stat.PPID)
 	return err != nil || string(parent.Comm) != stepd
-}
-
-// isSlurms reports whether root started a process that has the title of a step's slurmstepd.
-func (r *reapers) isSlurms(pid int, root string) bool {
-	b, err := r.peek.path(root).num(pid).str("/status").read()
-	if err != nil {
-		return false
-	}
-	var l Listed
-	parseStatus(b, &l)
-	if l.UID != rt.Some[uint64](0) {
-		return false
-	}
-	b, err = r.peek.path(root).num(pid).str("/cmdline").read()
-	return err == nil && titleStep(b) != nil
 }
 
 // title returns the step of a slurmstepd, which is in its command line.
@@ -150,47 +117,13 @@ func (r *reapers) look(p *reaper) bool {
 	}
 	all, ok := r.counters(&p.all)
 	own, ok2 := r.counters(&p.own)
-	p.alive = ok && ok2 && r.lookCPU(p)
+	p.alive = ok && ok2
 	if p.alive {
 		for k := range all {
 			p.late[k] = max(p.late[k], all[k]-min(own[k], all[k]))
 		}
 	}
 	return p.alive
-}
-
-// lookCPU reads the CPU time of p and of the processes that it has waited for.
-func (r *reapers) lookCPU(p *reaper) bool {
-	b, err := r.peek.buf.Read(&p.stat)
-	if err != nil {
-		return false
-	}
-	stat, err := parsePidStat(b)
-	if err != nil {
-		return false
-	}
-	p.cpu, p.ownCPU = stat.Waited[0]+stat.Waited[1], stat.Own[0]+stat.Own[1]
-	return true
-}
-
-// total is the CPU time that the job's cgroup has counted for p and its tasks, ticks.
-func (p *reaper) total() uint64 {
-	if p.isInJob {
-		return p.cpu + p.ownCPU
-	}
-	return p.cpu
-}
-
-// waited returns the CPU time of the processes that all reapers have waited for, ticks, and
-// how many reapers there were.
-func (r *reapers) waited() (ticks, n uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	ticks, n = r.endedCPU, r.endedList+uint64(len(r.list))
-	for i := range r.list {
-		ticks += r.list[i].total()
-	}
-	return ticks, n
 }
 
 func (r *reapers) counters(f *procfile.File) (counters, bool) {
@@ -233,14 +166,9 @@ func (r *reapers) isFirstEnd(step string) bool {
 
 // noteBound adds an event: the bytes of a step are a lower bound.
 func (r *reapers) noteBound(step string) {
-	r.note(fmt.Sprintf("step %s: its slurmstepd ended before its final reading", cmp.Or(step, "unknown")))
-}
-
-// note adds an event: the bytes are a lower bound for this reason.
-func (r *reapers) note(reason string) {
 	r.notes = append(r.notes, rt.Event{
 		Time: time.Now(), Kind: "job", Name: "bytes", Status: "estimated",
-		Detail: reason + "; the bytes read and written are a lower bound",
+		Detail: fmt.Sprintf("step %s: its slurmstepd ended before its final reading; the bytes read and written are a lower bound", cmp.Or(step, "unknown")),
 	})
 }
 
@@ -270,7 +198,7 @@ func (r *reapers) of(pid int) *processCounter {
 	defer r.mu.Unlock()
 	for i := range r.list {
 		p := &r.list[i]
-		hasRisen := p.io.rise != counters{} || p.cpu > p.before
+		hasRisen := p.io.rise != counters{}
 		isPossible := !p.gone || hasRisen
 		if p.pid == pid && isPossible {
 			return &p.io
@@ -287,18 +215,13 @@ func (r *reapers) endScan() (past, present counters, any bool) {
 	any = len(r.list) > 0
 	living := r.list[:0]
 	for _, p := range r.list {
-		lost := p.io.reconcile()
-		past.add(lost)
-		r.isBound = r.isBound || lost != counters{}
-		p.before = p.cpu
+		past.add(p.io.reconcile())
 		if !p.gone {
 			present.add(p.io.total())
 			living = append(living, p)
 			continue
 		}
 		past.add(p.io.total())
-		r.endedCPU += p.total()
-		r.endedList++
 		if !p.final {
 			r.noteBound(p.step)
 		}
@@ -320,5 +243,4 @@ func (r *reapers) close() {
 func (p *reaper) close() {
 	_ = p.all.Close() // opened for reading: nothing can be lost
 	_ = p.own.Close()
-	_ = p.stat.Close()
 }

@@ -148,21 +148,14 @@ func (b *bench) whole(t *testing.T) {
 		t.Errorf("the drain that nothing disturbs: %v", err)
 	}
 	for line := range bytes.Lines(out) {
-		isNote := bytes.Contains(line, []byte("a registration got no answer and was sent again")) || bytes.Contains(line, []byte("finish unconfirmed"))
-		if !isNote {
+		if !bytes.Contains(line, []byte("a registration got no answer and was sent again")) {
 			t.Errorf("the undisturbed drain prints %s", line)
 		}
 	}
 	if len(b.proxy.changed) > 0 {
 		t.Errorf("sent again with other bytes: %q", b.proxy.changed)
 	}
-	got := arrived(t, b.receiver, b.proxy.strict.Forgotten(), b.sent)
-	total := 0
-	for _, n := range b.proxy.failed {
-		total += n
-	}
-	t.Logf("%d runs arrived after %d faults: %d with an unconfirmed finish, %d unused registrations, %d forgotten runs",
-		len(b.sent), total, got.unconfirmed, got.unused, got.forgotten)
+	t.Logf("%d runs arrived, %d unused registrations", len(b.sent), arrived(t, b.receiver, b.sent))
 }
 
 // add puts another run into the spool.
@@ -214,22 +207,16 @@ func TestDrainKilledAtEveryStep(t *testing.T) {
 // TestDrainKilledAtRandom kills drains and the receiver at random times while the network
 // between them fails at random, and while some of the runs are still tracked.
 func TestDrainKilledAtRandom(t *testing.T) {
-	kills := 300
-	if text := os.Getenv("RT_KILLS"); text != "" {
-		var err error
-		if kills, err = strconv.Atoi(text); err != nil {
-			t.Fatalf("RT_KILLS: %v", err)
-		}
-	}
+	const kills = 300
 	var deaths, drains atomic.Int64
 	inParts(t, []string{"batch_rows = 8", "concurrency = 8", `sacct = "off"`}, func(t *testing.T, b *bench, _ int) {
-		killed, tried := b.killAtRandom(t, (kills+parts-1)/parts)
+		killed, tried := b.killAtRandom(t, kills/parts)
 		deaths.Add(int64(killed))
 		drains.Add(int64(tried))
 		b.whole(t)
 	})
 	t.Logf("%d of %d drains were killed", deaths.Load(), drains.Load())
-	if deaths.Load() < int64(kills) {
+	if deaths.Load() < kills {
 		t.Errorf("only %d drains were killed", deaths.Load())
 	}
 }

@@ -15,8 +15,6 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/resource-tracker/rt"
 )
 
 // Width is how wide a line of help is at most, in characters.
@@ -75,11 +73,6 @@ func PrintJSON(w io.Writer, v any) error {
 		return fmt.Errorf("print: %w", err)
 	}
 	return nil
-}
-
-// Message writes a message of a program, with rt.PrintableLines.
-func Message(w io.Writer, program, format string, args ...any) {
-	fmt.Fprintf(w, "%s: %s\n", program, rt.PrintableLines(fmt.Sprintf(format, args...)))
 }
 
 // IsTerminal reports whether a reader or writer is a terminal.

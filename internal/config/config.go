@@ -104,11 +104,8 @@ type Serve struct {
 	TLSKey    string `toml:"tls_key" path:"optional"`                                   // PEM file
 
 	MaxObject      int      `toml:"max_object_mib" default:"64" in:"1 4096"`   // MiB of one uploaded file, compressed
-	MaxRequests    int      `toml:"max_requests" default:"256" in:"1 100000"`  // served at the same time, a quarter of them for one token; others wait
+	MaxRequests    int      `toml:"max_requests" default:"256" in:"1 100000"`  // served at the same time; others wait
 	ClientRate     int      `toml:"client_rate" in:"0 1000000"`                // requests a second from one address; 0: any number
-	TokenRate      Size     `toml:"token_rate" default:"16MiB"`                // bytes a second of the requests with one token, on average; 0: any number
-	Quota          Size     `toml:"quota"`                                     // bytes of all runs on the disk, 0: no limit
-	TokenQuota     Size     `toml:"token_quota"`                               // bytes of the runs of one token, 0: no limit
 	CredentialLife Duration `toml:"credential_life" default:"1h" in:"1m 720h"` // how long a run's upload credentials last
 	Retain         Duration `toml:"retain" in:"0s 878400h"`                    // how long a finished run stays; 0: for ever
 }

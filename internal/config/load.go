@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/pelletier/go-toml/v2"
-
-	"github.com/resource-tracker/rt/internal/smallfile"
 )
 
 // Load reads the configuration from path, which must exist. An empty path means DefaultPath,
@@ -23,7 +22,7 @@ func Load(path string) (Config, error) {
 	if file == "" {
 		file = DefaultPath
 	}
-	data, err := smallfile.Read(file, smallfile.Limit)
+	data, err := os.ReadFile(file)
 	if path == "" && errors.Is(err, fs.ErrNotExist) {
 		return Default(), nil
 	}

@@ -143,14 +143,10 @@ func (s *Stream) Finish(ctx context.Context) {
 			err = context.Cause(ctx)
 		}
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		s.warnKept(err)
-		return
-	}
-	for _, p := range s.stream.Problems() {
-		s.Warn(errors.New(p.Error))
-	}
-	if s.Private {
+	case s.Private:
 		if err := os.RemoveAll(filepath.Dir(s.Path)); err != nil {
 			s.Warn(fmt.Errorf("the run is delivered, its spool stays: %w", err))
 		}

@@ -40,13 +40,12 @@ type Options struct {
 	isReported bool
 }
 
-// readTime limits reading the configuration. slack, which has readTime in it, is added to a hook's
-// configured time: hundreds of hooks that start at once need seconds. logTime limits each log
-// message, and the entry in the breaker. After these times the hook exits, even if a system call
-// is still blocked.
+// readTime limits reading the configuration. slack is added to a hook's configured time. logTime
+// limits each log message, and the entry in the breaker. After these times the hook exits, even
+// if a system call is still blocked.
 const (
 	readTime = 3 * time.Second
-	slack    = 4 * time.Second
+	slack    = time.Second
 	logTime  = 100 * time.Millisecond
 )
 
@@ -77,7 +76,6 @@ func Epilog(opts Options) {
 // is 0 in any case. Each call that can wait for a file system has its own limit; the timer
 // is for all other waits: it is set first and never stopped, and its function does not wait.
 func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
-	begin := time.Now()
 	end := time.AfterFunc(readTime+2*opts.LogTime, func() { opts.Exit(0) })
 	env := environ.NewEnv(opts.Environ)
 	job := jobOf(env)
@@ -96,10 +94,9 @@ func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 	}
 	log = opts.logger(s.cfg.Log.Target, job)
 	limit := timing(s.cfg.Hooks) + slack
-	left := limit - time.Since(begin)
-	end.Reset(left + 3*opts.LogTime)
+	end.Reset(limit + 3*opts.LogTime)
 	h := new(slurmhook.Hook)
-	_, err = within(left, func() (struct{}, error) {
+	_, err = within(limit, func() (struct{}, error) {
 		if disabled(s.cfg.Hooks.DisableFile) {
 			return struct{}{}, nil
 		}
@@ -128,7 +125,7 @@ func (o Options) report(log *slog.Logger, err error) {
 	}
 	// A message that cannot be written in time is lost, so that the job does not wait.
 	_, _ = within(o.LogTime, func() (struct{}, error) {
-		if errors.Is(err, slurmhook.ErrTracked) || errors.Is(err, slurmhook.ErrLate) {
+		if errors.Is(err, slurmhook.ErrTracked) {
 			log.Warn(err.Error())
 		} else {
 			log.Error(err.Error())

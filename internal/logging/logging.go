@@ -14,8 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/resource-tracker/rt"
+	"unicode"
 )
 
 // The places of messages.
@@ -136,9 +135,15 @@ func (h handler) write(m message) {
 // maxLine limits a message, in bytes; syslog daemons cut at 2048 to 8192.
 const maxLine = 2000
 
-// oneLine joins the lines of errors and replaces what is not printable.
+// oneLine joins the lines of errors and removes control characters.
 func oneLine(text string) string {
-	text = rt.Printable(strings.ReplaceAll(strings.TrimSpace(text), "\n", "; "))
+	text = strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ")
+	text = strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) {
+			return ' '
+		}
+		return c
+	}, text)
 	if len(text) > maxLine {
 		text = strings.ToValidUTF8(text[:maxLine], "") + "..."
 	}

@@ -45,12 +45,16 @@ func EndRun(w *spool.Writer, run func() rt.Run, r Retry, warn func(string)) erro
 	}
 }
 
-// Ended returns the run with its end, from its exit and what the node recorded. The time of
-// the end is left to spool.Writer.End: that of the last snapshot.
+// Ended returns the run with its end, from its exit and what the node recorded.
 func Ended(run rt.Run, exit rt.Exit, seen environ.Evidence) rt.Run {
 	run.Apply(environ.Decide(exit, seen))
 	run.State = rt.StateEnded
-	run.End = time.Time{}
+	if !seen.End.IsZero() {
+		run.End = seen.End
+	}
+	if run.End.IsZero() {
+		run.End = time.Now().UTC()
+	}
 	return run
 }
 

@@ -2,9 +2,6 @@ package tracker
 
 import (
 	"context"
-	"os"
-	"path/filepath"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -12,7 +9,6 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/proc"
 	"github.com/resource-tracker/rt/slurm/environ"
-	"github.com/resource-tracker/rt/slurm/layout"
 )
 
 // The pauses between two looks at the job's processes: short at first, because a step
@@ -23,37 +19,20 @@ const (
 	lookSoon   = 25 * time.Millisecond // the longest pause within lookYoung of a step's beginning
 	lookYoung  = 2 * time.Second
 	lookPart   = 16               // later the pause is this part of the step's age
-	lookSeldom = 10 * time.Second // and not longer, unless looks are expensive
+	lookSeldom = 10 * time.Second // and never longer
 	batchFor   = time.Minute      // a job that has no batch script by then has none
 )
 
-// The limits of the cost of looks: the job's user decides how many processes there are.
-const (
-	lookMost  = 64  // environments that one look reads
-	lookReads = 17  // reads of an environment that has nothing, over two minutes: a TaskProlog comes before the program
-	lookShare = 400 // later than lookYoung a look's duration is at most this part of the pause after it: half of tracker.budget_cpu
-)
-
-// seenProcess is a process of the job.
-type seenProcess struct {
-	first time.Time // when it was seen first
-	reads int       // of its environment; lookReads if it needs no further one
-	look  int       // the last one that saw it
-}
-
 // JobEnvironment completes a Run from the environment of the job's processes, which has what
-// no hook has (the job's name, the user's labels), and finds the batch script.
+// no hook has (the job's name, its array ids), and finds the batch script.
 type JobEnvironment struct {
 	job     *JobWatch
 	changed func(rt.Run) error
 	warn    func(error)
-	list    func([]int) []int                         // appends the job's processes
-	readEnv func(pid int, buf []byte) ([]byte, error) // of one of them
 
-	pids  []int
-	seen  map[int]seenProcess
-	looks int
-	text  []byte // buffer for one environment
+	pids []int
+	seen map[int]bool // processes that need no second look
+	text []byte       // buffer for one environment
 
 	mu    sync.Mutex
 	run   rt.Run
@@ -65,8 +44,7 @@ type JobEnvironment struct {
 // NewJobEnvironment returns the environment of the run's job. changed receives each Run
 // that has more than the one before; warn receives its errors.
 func NewJobEnvironment(job *JobWatch, run rt.Run, changed func(rt.Run) error, warn func(error)) *JobEnvironment {
-	readEnv := func(pid int, buf []byte) ([]byte, error) { return environ.ReadProcess(job.procRoot, pid, buf) }
-	return &JobEnvironment{job: job, list: job.Procs, readEnv: readEnv, run: run, changed: changed, warn: warn, seen: map[int]seenProcess{}, text: make([]byte, 0, 8<<10)}
+	return &JobEnvironment{job: job, run: run, changed: changed, warn: warn, seen: map[int]bool{}, text: make([]byte, 0, 8<<10)}
 }
 
 // Run returns the Run with all that is known by now.
@@ -107,15 +85,11 @@ func (e *JobEnvironment) Follow(ctx context.Context) {
 	}
 	since := time.Now()
 	for begun, pause := since, lookFirst; ; {
-		began := time.Now()
-		e.look(began)
+		e.look()
 		if e.isComplete(time.Since(since)) {
 			return
 		}
 		pause = min(2*pause, longestPause(time.Since(begun)))
-		if time.Since(begun) > lookYoung {
-			pause = min(max(pause, lookShare*time.Since(began)), batchFor)
-		}
 		select {
 		case <-ctx.Done():
 			return
@@ -136,44 +110,22 @@ func longestPause(age time.Duration) time.Duration {
 	return min(age/lookPart, lookSeldom)
 }
 
-// look reads the environment of the job's processes that are new, of at most lookMost. One that
-// has nothing is read again after pauses that double, lookReads times in all: a slurmstepd that has
-// not begun its task yet shows another environment.
-func (e *JobEnvironment) look(now time.Time) {
-	e.pids = e.list(e.pids[:0])
-	e.looks++
-	reads := 0
+// look reads the environment of the job's processes that are new.
+func (e *JobEnvironment) look() {
+	e.pids = e.job.Procs(e.pids[:0])
 	for _, pid := range e.pids {
-		p, known := e.seen[pid]
-		if !known {
-			p.first = now
+		if e.seen[pid] {
+			continue
 		}
-		isDue := p.reads < lookReads && now.Sub(p.first) >= lookFirst<<p.reads-lookFirst
-		if isDue && reads < lookMost {
-			reads++
-			p.reads++
-			if e.read(pid) {
-				p.reads = lookReads
-			}
+		text, err := environ.ReadProcess(e.job.procRoot, pid, e.text)
+		if err != nil || len(text) == 0 {
+			continue // the process has ended, or has not executed its program yet
 		}
-		p.look = e.looks
-		e.seen[pid] = p
-	}
-	for pid, p := range e.seen { // another process may get the number
-		if p.look != e.looks {
-			delete(e.seen, pid)
+		e.text = text
+		if e.merge(pid, environ.Parse(text)) {
+			e.seen[pid] = true
 		}
 	}
-}
-
-// read reads the environment of one process, and reports whether it is a task of the job.
-func (e *JobEnvironment) read(pid int) bool {
-	text, err := e.readEnv(pid, e.text)
-	if err != nil || len(text) == 0 {
-		return false // the process has ended, or has not executed its program yet
-	}
-	e.text = text
-	return e.merge(pid, environ.Parse(text))
 }
 
 // merge adds a process's environment to the Run. It reports whether the process is a task of
@@ -187,13 +139,12 @@ func (e *JobEnvironment) merge(pid int, env environ.Env) bool {
 	if e.closed {
 		return true
 	}
-	isBatch := isBatchScript(e.job.procRoot, pid, env)
-	if e.batch == nil && isBatch {
+	if e.batch == nil && isBatchScript(pid, env) {
 		// If this fails the outcome stays what the Epilog reports.
 		e.batch, _ = proc.NewExitStatus(pid)
 	}
 	run := e.run
-	if environ.MergeTaskEnv(&run, env, isBatch) {
+	if environ.MergeTaskEnv(&run, env) {
 		e.run = run
 		if err := e.changed(run); err != nil {
 			e.warn(err)
@@ -210,32 +161,8 @@ func (e *JobEnvironment) isComplete(age time.Duration) bool {
 	return hasBatch && e.run.Meta.JobName != ""
 }
 
-// isBatchScript reports whether a process is its own task, and of the step batch.
-func isBatchScript(procRoot string, pid int, env environ.Env) bool {
+// isBatchScript reports whether a process is its own task, and of no numbered step.
+func isBatchScript(pid int, env environ.Env) bool {
 	task, ok := env.Number("SLURM_TASK_PID").Get()
-	if !ok || task != uint64(pid) {
-		return false
-	}
-	step := StepOf(procRoot, pid)
-	isInNoStep := step == "" && !env.Number("SLURM_STEP_ID", "SLURM_STEPID").Valid()
-	return step == "batch" || isInNoStep
-}
-
-// StepOf returns the step of a process's cgroup: "0", "batch"; empty if that is none of a step.
-// The environment has the step of the process that submitted the job, if that was in one.
-func StepOf(procRoot string, pid int) string {
-	return stepIn(filepath.Join(procRoot, strconv.Itoa(pid), "cgroup"))
-}
-
-// OwnStep is StepOf this process. It reads /proc: in a procfs of another pid namespace, our pid
-// is another process.
-func OwnStep() string { return stepIn("/proc/self/cgroup") }
-
-func stepIn(file string) string {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return ""
-	}
-	path, _ := layout.ParseProcess(string(text))
-	return path.Step
+	return ok && task == uint64(pid) && !env.Number("SLURM_STEP_ID", "SLURM_STEPID").Valid()
 }

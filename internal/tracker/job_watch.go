@@ -1,5 +1,5 @@
-// Package tracker contains the code that rt-tracker and resource-tracker share, and code of
-// either program that can be tested without a command line: the watch of a job's cgroup,
+// Package tracker contains the code that rt-tracker and resource-tracker share, and code of only one
+// of them that can be tested without a command line. Its parts are the watch of a job's cgroup,
 // the environment of the job's processes, the tracker's own memory and priority, the samples,
 // and the end of a run. It links no network code.
 package tracker
@@ -45,7 +45,8 @@ type JobWatch struct {
 }
 
 // WatchJob starts to watch all directories that Slurm may use for the job's cgroup. procRoot is
-// the mount point of procfs. If an error ends the events, another goroutine passes it to warn.
+// the mount point of procfs. If a panic ends the goroutine that forwards the events, that goroutine
+// calls warn with the error.
 func WatchJob(run *rt.Run, procRoot string, warn func(error)) (*JobWatch, error) {
 	mounts, err := cgroupfs.ReadMounts(procRoot)
 	if err != nil {
@@ -80,7 +81,7 @@ func (w *JobWatch) UseTrees(trees *ProcessTrees) {
 // UseProcs sets the source that is notified of the beginning and the end of each step.
 func (w *JobWatch) UseProcs(procs *proc.JobProcs) { w.procs.Store(procs) }
 
-// watch replaces the watched directories by candidates.
+// watch watches candidates, and no longer the directories that were watched before.
 func (w *JobWatch) watch(candidates []cgroupfs.Candidate) error {
 	job, err := cgroup.NewJob(candidates, layout.Slurm{}, cgroup.Options{ProcRoot: w.procRoot, StepBegins: w.stepBegins, StepEnds: w.stepEnds})
 	if err != nil {
@@ -105,8 +106,8 @@ func (w *JobWatch) stepEnds(step string, stepds []int) {
 	}
 }
 
-// stepBegins runs on the same thread: a thread of low priority could run only after a short
-// step has ended.
+// stepBegins also runs on the watcher's own thread. On a thread of low priority it might start only
+// after a short step has ended.
 func (w *JobWatch) stepBegins(stepds []int) {
 	w.noteStep()
 	if p := w.procs.Load(); p != nil {
@@ -122,8 +123,8 @@ func (w *JobWatch) noteStep() {
 	}
 }
 
-// pump forwards the events of job. It may block, because the watcher itself takes the reading at
-// the end of a step.
+// pump forwards the events of job. It may block: this does not delay the reading at the end of a
+// step, because the watcher itself takes that reading.
 func (w *JobWatch) pump(job *cgroup.Job) {
 	defer recovery.Handle(w.warn)
 	for {
@@ -218,8 +219,8 @@ func (w *JobWatch) Close() error {
 	return err
 }
 
-// Search looks at all processes for the job's slurmstepd, for the first time after searchAfter.
-// searchMax is the longest pause between two searches.
+// Search looks for the job's slurmstepd among all processes. The first search begins after
+// searchAfter; searchMax is the longest pause between two searches.
 const (
 	searchAfter = 5 * time.Second
 	searchMax   = 5 * time.Minute

@@ -22,8 +22,6 @@ type LineWriter interface {
 type Samples struct {
 	Out     LineWriter
 	CSV     bool // JSON otherwise
-	Live    bool // the columns of the live dialect
-	PID     rt.Opt[uint64]
 	Scope   rt.Scope
 	JobName rt.Opt[string]
 	// Program returns the JSON of what a GemPBA program has reported since the last
@@ -32,7 +30,7 @@ type Samples struct {
 
 	walk    rt.Walk
 	primed  bool
-	started bool      // a sample was printed
+	started bool      // the header is written
 	last    int64     // time stamp of the line before
 	sample  rt.Sample // the newest; its memory is reused
 	buf     []byte
@@ -57,35 +55,19 @@ func (e *Samples) print(prev, cur *rt.Snapshot) error {
 	sample.JobName = e.JobName
 	sample.TimestampSecs = max(sample.TimestampSecs, e.last) // T-OUT-04, when the clock was set back
 	e.last = sample.TimestampSecs
-	isFirst := !e.started
-	e.started = true
-	if e.CSV {
-		e.row(isFirst, prev, cur)
-		return nil
+	if !e.CSV {
+		e.buf = resourcetracker.AppendJSON(e.buf[:0], sample, rt.Version)
+		err := e.addProgram()
+		e.Out.Add(e.buf)
+		return err
 	}
-	e.buf = resourcetracker.AppendJSON(e.buf[:0], sample, rt.Version)
-	if !isFirst {
-		e.buf = resourcetracker.WithInterval(e.buf, sample.Scalars.Seconds)
+	if !e.started {
+		e.Out.Add([]byte(resourcetracker.CSVHeader))
+		e.started = true
 	}
-	err := e.addProgram()
+	e.buf = resourcetracker.AppendCSV(e.buf[:0], sample.TimestampSecs, &sample.Scalars)
 	e.Out.Add(e.buf)
-	return err
-}
-
-// row prints the newest sample as CSV, the first one after the header.
-func (e *Samples) row(isFirst bool, prev, cur *rt.Snapshot) {
-	header := resourcetracker.CSVHeader
-	if e.Live {
-		header = resourcetracker.LiveCSVHeader
-		system, process := rt.DeriveScalars(prev, cur, rt.ScopeNode), rt.DeriveProcess(prev, cur)
-		e.buf = resourcetracker.AppendLiveCSV(e.buf[:0], e.last, &system, e.PID, &process)
-	} else {
-		e.buf = resourcetracker.AppendCSV(e.buf[:0], e.last, &e.sample.Scalars)
-	}
-	if isFirst {
-		e.Out.Add([]byte(header))
-	}
-	e.Out.Add(e.buf)
+	return nil
 }
 
 // addProgram adds the report of the job's program to a JSON sample.

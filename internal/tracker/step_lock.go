@@ -103,14 +103,14 @@ type StepCgroup interface {
 // NoteUntrackedTasks calls note with an event if the record lacks other tasks of our step on
 // this node, or the ends of such tasks. env is our environment.
 //
-// The other tasks have replaced themselves by their commands, because this process has the
-// step's lock. When this process exits, nothing records them any more. It does not wait for
-// them, because Slurm waits for its status.
+// This process has the step's lock, so the resource-tracker of each other task has replaced itself
+// by its command (execve(2)). When this process exits, no process records the other tasks any more.
+// This process does not wait for them, because Slurm waits for the exit status of this process.
 //
 // Leaving a process behind to record them does not work. It would be in the step's cgroup, and
 // Slurm kills it with the step, without a SIGTERM. With cgroup v1, Slurm 22.05 then holds the
-// step for a second until the process is gone. Even if the process exits as soon as the last
-// task has ended, it is early enough to avoid this delay in only 12 to 15 of 20 steps.
+// step for a second until the process is gone. If the process exits as soon as the last task has
+// ended, only 12 to 15 of 20 steps avoid this delay.
 func NoteUntrackedTasks(job StepCgroup, procfs string, env environ.Env, step string, note func(rt.Event)) {
 	here := environ.StepTasksHere(env)
 	e := rt.Event{Time: time.Now(), Kind: "job", Name: "tasks"}
@@ -139,8 +139,9 @@ func NoteUntrackedTasks(job StepCgroup, procfs string, env environ.Env, step str
 // countWithin limits the time to count the other tasks, which delays the command's status.
 const countWithin = time.Second
 
-// countInTime returns an error if count panics or takes too long. To read environ, the kernel
-// takes the lock of the process's memory, which a dead file server may block for hours.
+// countInTime returns an error if count panics or takes too long. To read /proc/<pid>/environ, the
+// kernel takes the lock of the process's memory map. If a file server is dead, that lock may be held
+// for hours.
 func countInTime(count func() int) (int, error) {
 	counted, failed := make(chan int, 1), make(chan error, 1)
 	go func() {

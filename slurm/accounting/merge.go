@@ -28,12 +28,8 @@ func (a *Account) Describes(run *rt.Run) bool {
 	return a.End.IsZero() || run.Start.Before(a.End.Add(time.Second))
 }
 
-// LacksArray reports whether the run has array ids only as a tag, which nothing has confirmed.
-func LacksArray(run *rt.Run) bool { return run.Meta.Tags[slurm.EnvironArrayTag] != "" }
-
-// Merge corrects its run with the account and reports whether that changed the run: what the
-// account has replaces what the run has, because the run has it from a Prolog, or from a process
-// of the job. The user's values of the metadata stay. The outcome is the account's: only accounting distinguishes cancelled, time
+// Merge adds the account to its run and reports whether that changed the run. Names and ids of
+// the run stay. The outcome is the account's: only accounting distinguishes cancelled, time
 // limit and a lost node, and it has the end of a job without a tracker.
 func (a *Account) Merge(run *rt.Run) bool {
 	before := *run
@@ -42,26 +38,19 @@ func (a *Account) Merge(run *rt.Run) bool {
 			{&run.QOS, &a.QOS}, {&run.Reservation, &a.Reservation}, {&run.User, &a.User},
 			{&run.Account, &a.Account}, {&run.Partition, &a.Partition}, {&run.NodeList, &a.NodeList},
 		} {
-			*f.to = cmp.Or(*f.from, *f.to)
+			*f.to = cmp.Or(*f.to, *f.from)
 		}
-		if a.HasID {
+		if !run.ArrayJobID.Valid() {
 			run.ArrayJobID, run.ArrayTaskID = a.ArrayJobID, a.ArrayTaskID
+		}
+		if !run.HetJobOffset.Valid() && a.HetJobOffset.Valid() {
 			run.HetJobID, run.HetJobOffset = a.HetJobID, a.HetJobOffset
 		}
-		if !a.Start.IsZero() {
+		if run.JobStart.IsZero() {
 			run.JobStart = a.Start
 		}
-		if run.NumNodes == rt.Some[uint64](1) && a.Mem.Valid() {
-			run.AllocMem = a.Mem // the part of one of several nodes is not known
-		}
 	})
-	if a.HasID {
-		delete(run.Meta.Tags, slurm.EnvironArrayTag)
-	}
-	if a.QOS != "" {
-		delete(run.Meta.Tags, slurm.EnvironQOSTag)
-	}
-	slurm.SetJobName(run, a.JobName, true)
+	slurm.SetJobName(run, a.JobName, false)
 	if a.Outcome != rt.OutcomeNone && run.Step == "" {
 		run.Outcome, run.OutcomeSource = a.Outcome, "sacct"
 		run.ExitCode, run.ExitSignal = a.Code, a.Signal

@@ -40,51 +40,12 @@ func (h *Hook) Epilog(run rt.Run, exit rt.Exit) (err error) {
 	if err != nil {
 		return errors.Join(fmt.Errorf("cannot find the tracker of the job: %w", err), h.State.removeNote(job, node))
 	}
-	err = h.stop(job, node, note, exit, deadline)
-	if note.Late {
-		return h.judgeLate(node, note, err, run.Start)
-	}
-	return err
-}
-
-var (
-	// errGone means that the tracker has ended before the Epilog and did not close its run.
-	errGone = errors.New("was gone before the job's Epilog")
-	// errRunning means that the tracker did not end in time.
-	errRunning = errors.New("it keeps running")
-)
-
-// judgeLate records whether a tracker that was late in the Prolog worked, see breaker. One that
-// the Epilog ended before it began its run says nothing. One that keeps running may only be slow:
-// the pause after it is short.
-func (h *Hook) judgeLate(node string, note Note, stopped error, now time.Time) error {
-	b := h.breaker(node)
-	pause := b.reset
-	switch {
-	case stopped == nil && exists(note.Spool):
-		return b.close()
-	case stopped == nil:
-		return nil
-	case errors.Is(stopped, errRunning):
-		pause = b.hangPause()
-	}
-	opened, err := b.count(1, stopped, now, pause)
-	if opened != nil {
-		stopped = opened
-	}
-	return errors.Join(stopped, err)
+	return h.stop(job, node, note, exit, deadline)
 }
 
 // lock is the path of the lock next to the spool file, which a tracker removes when it has
 // closed its run. A lock of a tracker that has ended means that the run is not closed.
 func (n Note) lock() string { return filepath.Join(filepath.Dir(n.Spool), n.RunID+".lock") }
-
-// isClosed reports whether the tracker has closed its run. A late tracker may have ended
-// before it began one.
-func (n Note) isClosed() bool {
-	hasBegun := !n.Late || exists(n.Spool)
-	return hasBegun && !exists(n.lock())
-}
 
 // stop ends the tracker that the note names.
 func (h *Hook) stop(job uint64, node string, note Note, exit rt.Exit, deadline time.Time) error {
@@ -93,10 +54,10 @@ func (h *Hook) stop(job uint64, node string, note Note, exit rt.Exit, deadline t
 	}
 	p, err := findProcess(h.ProcRoot, note.PID, note.PIDStart)
 	if errors.Is(err, os.ErrProcessDone) {
-		if note.isClosed() { // when its grace time was over, before this Epilog
+		if !exists(note.lock()) { // it closed its run when its grace time was over, before this Epilog
 			return errors.Join(h.State.removeNote(job, node), h.State.RemoveExit(job, node))
 		}
-		gone := fmt.Errorf("the tracker (process %d) %w; what it had committed is in %s, and rt-spool drain closes the run", note.PID, errGone, note.Spool)
+		gone := fmt.Errorf("the tracker (process %d) was gone before the job's Epilog; what it had committed is in %s, and rt-spool drain closes the run", note.PID, note.Spool)
 		return errors.Join(gone, h.State.removeNote(job, node))
 	}
 	if err != nil {
@@ -107,7 +68,7 @@ func (h *Hook) stop(job uint64, node string, note Note, exit rt.Exit, deadline t
 		return fmt.Errorf("cannot stop the tracker: %w", err)
 	}
 	if !p.waitGone(deadline) {
-		return fmt.Errorf("the tracker (process %d) has not ended within %s of its SIGTERM, for example because it waits for a full disk; %w", note.PID, h.StopTimeout, errRunning)
+		return fmt.Errorf("the tracker (process %d) has not ended within %s of its SIGTERM, for example because it waits for a full disk; it keeps running", note.PID, h.StopTimeout)
 	}
 	if _, err := os.Lstat(note.lock()); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("the tracker (process %d) has not closed its run: %s exists; rt-spool drain closes the run with the exit of this Epilog", note.PID, note.lock())
@@ -115,11 +76,11 @@ func (h *Hook) stop(job uint64, node string, note Note, exit rt.Exit, deadline t
 	return errors.Join(h.State.removeNote(job, node), h.State.RemoveExit(job, node))
 }
 
-// maxStale limits the files of other jobs that one Epilog checks, because the node waits for it.
-const maxStale = 32
+// maxStale limits the files that one Epilog checks, because the node waits for it.
+const maxStale = 64
 
-// removeStale removes what hooks that were killed have left, and the notes and exits of closed
-// runs: a run that is not closed has its lock next to its spool file.
+// removeStale removes the notes and exits of other jobs if their runs are closed: a run that is
+// not closed has its lock next to its spool file.
 func (h *Hook) removeStale(job uint64, node string) error {
 	files, err := os.ReadDir(h.State.Dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
@@ -128,26 +89,18 @@ func (h *Hook) removeStale(job uint64, node string) error {
 	if err != nil {
 		return err
 	}
-	own := strings.TrimSuffix(h.State.path(job, node, ""), ".")
-	errs := []error{h.removeIfStale(own)}
-	for i := range min(len(files), maxStale) { // from another one for each job: the first may all be needed
-		f := files[(job+uint64(i))%uint64(len(files))]
+	own := strings.TrimSuffix(filepath.Base(h.State.path(job, node, "")), ".")
+	var errs []error
+	for _, f := range files {
 		stem, suffix := cutSuffix(f.Name())
-		if suffix == "tmp" && !strings.HasPrefix(stem, "breaker@") {
-			stem, _ = cutSuffix(stem) // 12@n1.json.tmp
+		isOfJob := !strings.HasPrefix(stem, "breaker@") && (suffix == "json" || suffix == "exit")
+		if stem == own || !isOfJob {
+			continue
 		}
-		path := filepath.Join(h.State.Dir, stem)
-		hasData := suffix == "json" || suffix == "exit"
-		isLeft := suffix == "lock" || suffix == "tmp"
-		switch {
-		case path == own, f.IsDir():
-		case strings.HasPrefix(stem, "breaker@"):
-			if isLeft {
-				errs = append(errs, removeLeft(filepath.Join(h.State.Dir, stem)))
-			}
-		case isLeft, hasData && !h.isNeeded(path):
-			errs = append(errs, h.removeIfStale(path))
+		if len(errs) == maxStale {
+			break
 		}
+		errs = append(errs, h.removeIfStale(filepath.Join(h.State.Dir, stem)))
 	}
 	return errors.Join(errs...)
 }
@@ -161,15 +114,6 @@ func cutSuffix(name string) (stem, suffix string) {
 	return name[:i], name[i+1:]
 }
 
-// removeLeft removes what a killed hook has left when it changed the breaker's file.
-func removeLeft(path string) error {
-	lock, err := tryLock(path + ".lock")
-	if lock == nil {
-		return err
-	}
-	return errors.Join(removeIfThere(path+".tmp"), lock.release())
-}
-
 // removeIfStale removes the files of one job if they are no longer needed and no hook has the
 // job's lock; path is that of the files without their suffixes.
 func (h *Hook) removeIfStale(path string) error {
@@ -177,9 +121,8 @@ func (h *Hook) removeIfStale(path string) error {
 	if lock == nil {
 		return err
 	}
-	err = errors.Join(removeIfThere(path+".json.tmp"), removeIfThere(path+".exit.tmp"))
 	if !h.isNeeded(path) {
-		err = errors.Join(err, removeIfThere(path+".json"), removeIfThere(path+".exit"))
+		err = errors.Join(removeIfThere(path+".json"), removeIfThere(path+".exit"))
 	}
 	return errors.Join(err, lock.release())
 }

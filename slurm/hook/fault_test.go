@@ -3,12 +3,8 @@ package hook
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -77,15 +73,10 @@ func TestLateTrackerGetsItsRun(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			h, dir := newHook(t, fakeGood)
 			want := rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](12)}, Allocation: rt.Allocation{Comment: strings.Repeat("x", tt.comment)}}
-			tracker, err := h.launch(0)
+			tracker, err := h.launch(&want, tt.deadline)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer tracker.feed.Close()
-			if err := tracker.describe(&want, tt.deadline); err != nil {
-				t.Fatal(err)
-			}
-			tracker.feed.Close()
 			defer killNote(t, Note{PID: tracker.pid, PIDStart: tracker.start})
 			if running, err := tracker.waitReady(time.Now().Add(time.Minute)); !running || err != nil {
 				t.Fatalf("running %v, %v", running, err)
@@ -160,8 +151,8 @@ func TestBreakerCountsHangs(t *testing.T) {
 	}
 	// All are running at once, which is not a failure.
 	hooks := []*Hook{hang(20), hang(21), hang(22)}
-	if st := first.breaker("n1").read(); st.Failures != 0 || len(entries(t, first)) != 3 {
-		t.Errorf("the file while three hang: %+v, entries %q", st, entries(t, first))
+	if st := first.breaker("n1").read(); st.Failures != 0 || len(st.Trying) != 3 {
+		t.Errorf("the file while three hang: %+v", st)
 	}
 	for i, h := range hooks {
 		err := h.GaveUp(errors.New("gave up"))
@@ -178,54 +169,36 @@ func TestBreakerCountsHangs(t *testing.T) {
 			t.Errorf("a Prolog that continued: %v", err)
 		}
 	}
-	if st := first.breaker("n1").read(); st.Failures != 3 || len(entries(t, first)) != 0 {
-		t.Errorf("the file has %+v, entries %q", st, entries(t, first))
+	if st := first.breaker("n1").read(); st.Failures != 3 || len(st.Trying) != 0 {
+		t.Errorf("the file has %+v", st)
 	}
 	if err := new(Hook).GaveUp(os.ErrClosed); err != os.ErrClosed {
 		t.Errorf("without an attempt: %v", err)
 	}
 }
 
-// entries are the names of the breaker's entries.
-func entries(t *testing.T, h *Hook) (names []string) {
-	t.Helper()
-	list, err := os.ReadDir(h.breaker("n1").entries)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		t.Fatal(err)
-	}
-	for _, e := range list {
-		names = append(names, e.Name())
-	}
-	return names
-}
-
-// enterKilled adds entries of Prologs that were killed: no process has the number.
-func enterKilled(t *testing.T, h *Hook, number int) {
-	t.Helper()
-	dir := h.breaker("n1").entries
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for i := range number {
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d-1-20", 1<<30+i)), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // The next Prolog counts one that was killed as a failure.
 func TestBreakerCountsKilledPrologs(t *testing.T) {
 	h, dir := newHook(t, fakeGood)
-	b := h.breaker("n1")
-	enterKilled(t, h, 2)
-	a, err := b.begin(21, began)
-	if st := b.read(); a == nil || err != nil || st.Failures != 2 || len(entries(t, h)) != 1 {
-		t.Fatalf("two were killed: %+v, %v, entries %q", st, err, entries(t, h))
+	if err := h.State.create(); err != nil {
+		t.Fatal(err)
 	}
-	if err := a.withdraw(); err != nil || b.read().Failures != 2 || len(entries(t, h)) != 0 {
+	// The number of this test's process, with another start time.
+	gone := trial{PID: os.Getpid(), Start: 1, Job: 20}
+	b := h.breaker("n1")
+	if err := writeJSON(b.path, breakerState{Trying: []trial{gone, gone}}, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a, err := b.begin(21, began)
+	if st := b.read(); a == nil || err != nil || st.Failures != 2 || len(st.Trying) != 1 {
+		t.Fatalf("two were killed: %+v, %v", st, err)
+	}
+	if err := a.withdraw(); err != nil || b.read().Failures != 2 {
 		t.Errorf("a Prolog that started nothing: %+v, %v", b.read(), err)
 	}
-	enterKilled(t, h, 1)
+	if err := writeJSON(b.path, breakerState{Failures: 2, Trying: []trial{gone}}, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	err = h.Prolog(jobRun(22, 0, 0))
 	if err == nil || !strings.Contains(err.Error(), "was killed") || !strings.Contains(err.Error(), "failure 3 in a row") {
 		t.Errorf("the Prolog that counts the third: %v", err)
@@ -236,207 +209,39 @@ func TestBreakerCountsKilledPrologs(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "started")); err == nil {
 		t.Error("a tracker was started")
 	}
-	// The cause may have been load: one Prolog tries again after seconds.
-	if a, err := b.begin(21, began.Add(hangPause)); a == nil || err != nil {
-		t.Errorf("no Prolog tries again: %v", err)
-	}
-	if a, err := b.begin(21, began.Add(hangPause)); a != nil || err != nil {
-		t.Errorf("a second one tries at the same time: %v", err)
-	}
 }
 
-// A Prolog that succeeds does not wait for the lock of the breaker's file: hundreds of them
-// may run at once.
-func TestSuccessNeedsNoLock(t *testing.T) {
+// A Prolog that cannot remove its entry, because others hold the breaker's file, does not
+// count as killed.
+func TestBreakerEntryNotRemoved(t *testing.T) {
 	h, _ := newHook(t, fakeGood)
 	if err := h.State.create(); err != nil {
 		t.Fatal(err)
 	}
-	held, err := lockPath(h.breaker("n1").path+".lock", time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Prolog(prolog12); err != nil {
-		t.Error(err)
-	}
-	if err := held.release(); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Epilog(epilog12, exit7); err != nil {
-		t.Error(err)
-	}
-}
-
-// Prologs with late trackers, and those that wait for another hook of the job, do not open the
-// breaker: the trackers track their jobs.
-func TestLateIsNotFailed(t *testing.T) {
-	h, dir := newHook(t, "until [ -e %[1]s/go ]; do sleep 0.02; done\n"+fakeGood)
-	h.ReadyTimeout = 20 * time.Millisecond
-	for job := range uint64(2 * h.Failures) {
-		if err := h.Prolog(jobRun(20+job, 0, 0)); !errors.Is(err, ErrLate) || !strings.Contains(err.Error(), "was not ready within 20ms; it keeps running") {
-			t.Errorf("job %d: %v", 20+job, err)
-		}
-	}
-	held, err := h.State.lock(30, "n1", time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 2 * h.Failures {
-		if err := h.Prolog(jobRun(30, 0, 0)); !errors.Is(err, errBusy) {
-			t.Errorf("a job that another hook has locked: %v", err)
-		}
-	}
-	if err := held.release(); err != nil {
-		t.Fatal(err)
-	}
-	if st := h.breaker("n1").read(); st.Failures != 0 || len(entries(t, h)) != 0 {
-		t.Errorf("the breaker has %+v", st)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	h.SpoolDir = t.TempDir()
-	for job := range uint64(2 * h.Failures) {
-		if err := h.Epilog(jobRun(20+job, 1, 0), exit7); err != nil {
-			t.Errorf("the Epilog of job %d: %v", 20+job, err)
-		}
-	}
-	if left := stateFiles(t, h); !slices.Equal(left, []string{"node"}) {
-		t.Errorf("left in the state directory: %q", left)
-	}
-}
-
-// A late tracker that ends before it has tracked its job is a failure, which the Epilog counts;
-// one that works closes the breaker.
-func TestLateTrackerIsJudged(t *testing.T) {
-	h, _ := newHook(t, fakeHangs)
-	h.SpoolDir = t.TempDir()
-	h.ReadyTimeout = 20 * time.Millisecond
-	late := func(job uint64) Note {
-		t.Helper()
-		if err := h.Prolog(jobRun(job, 0, 0)); !errors.Is(err, ErrLate) {
-			t.Fatalf("job %d: %v", job, err)
-		}
-		note, err := h.State.ReadNote(job, "n1")
-		if err != nil || !note.Late {
-			t.Fatalf("note %+v, %v", note, err)
-		}
-		return note
-	}
-	for job := range uint64(2) {
-		note := late(20 + job)
-		killNote(t, note)
-		if p, err := findProcess("/proc", note.PID, note.PIDStart); err == nil && !p.waitGone(time.Now().Add(20*time.Second)) {
-			t.Fatal("SIGKILL did not end it")
-		}
-		if err := h.Epilog(jobRun(20+job, 1, 0), exit7); !errors.Is(err, errGone) {
-			t.Errorf("the Epilog of job %d: %v", 20+job, err)
-		}
-		if st := h.breaker("n1").read(); st.Failures != int(job)+1 {
-			t.Errorf("after job %d: %+v", 20+job, st)
-		}
-	}
-	late(22)
-	if err := h.Epilog(jobRun(22, 1, 0), exit7); err != nil {
-		t.Error(err)
-	}
-	if st := h.breaker("n1").read(); st.Failures != 2 {
-		t.Errorf("after a tracker that was ended before it began: %+v", st)
-	}
-	note := late(23)
-	if err := os.WriteFile(note.Spool, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Epilog(jobRun(23, 1, 0), exit7); err != nil {
-		t.Error(err)
-	}
-	if st := h.breaker("n1").read(); st.Failures != 0 {
-		t.Errorf("after a tracker that worked: %+v", st)
-	}
-}
-
-// A late tracker of the one Prolog that tries lets the next Prologs try too.
-func TestLateTryHalfClosesTheBreaker(t *testing.T) {
-	h, _ := newHook(t, fakeHangs)
-	h.ReadyTimeout = 20 * time.Millisecond
-	if err := h.State.create(); err != nil {
-		t.Fatal(err)
-	}
 	b := h.breaker("n1")
-	if err := b.update(func(st *breakerState) { *st = breakerState{Failures: 7, Until: time.Now().Add(-time.Second)} }); err != nil {
+	// The number of this test's process, with another start time: it is not alive.
+	a := &attempt{breaker: b, trial: trial{PID: os.Getpid(), Start: 1, Job: 20}, entered: true}
+	if err := writeJSON(b.path, breakerState{Trying: []trial{a.trial}}, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for job := range uint64(2) {
-		if err := h.Prolog(jobRun(20+job, 0, 0)); !errors.Is(err, ErrLate) {
-			t.Errorf("job %d: %v", 20+job, err)
-		}
-	}
-	if st := b.read(); st.Failures != h.Failures-1 || !st.Until.IsZero() {
-		t.Errorf("the breaker has %+v", st)
-	}
-}
-
-// A Prolog that its caller gives up after it has started the tracker is late: the tracker has
-// its note and its run.
-func TestGaveUpAfterTheStart(t *testing.T) {
-	h, _ := newHook(t, fakeHangs)
-	result := make(chan error)
-	go func() { result <- h.Prolog(prolog12) }()
-	for a := h.attempt.Load(); a == nil || !a.forked.Load(); a = h.attempt.Load() {
-		runtime.Gosched()
-	}
-	if err := h.GaveUp(errors.New("gave up")); !errors.Is(err, ErrLate) {
-		t.Errorf("after the start: %v", err)
-	}
-	if st := h.breaker("n1").read(); st.Failures != 0 || len(entries(t, h)) != 0 {
-		t.Errorf("the breaker has %+v", st)
-	}
-	note, err := h.State.ReadNote(12, "n1")
-	if err != nil {
-		t.Fatalf("the Epilog cannot find the tracker: %v", err)
-	}
-	killNote(t, note)
-	if err := <-result; err == nil {
-		t.Error("the Prolog does not report that its tracker ended")
-	}
-}
-
-// If many Prologs run at once, the trackers begin one after the other, and no Prolog waits.
-func TestSpread(t *testing.T) {
-	if s := newSpread(32, 2); s != (spread{}) {
-		t.Errorf("few Prologs wait: %+v", s)
-	}
-	for range 1000 {
-		s := newSpread(500, 2)
-		if s.fork < 0 || s.fork >= 1500*time.Millisecond || s.begin < 1500*time.Millisecond || s.begin >= 5250*time.Millisecond {
-			t.Fatalf("500 Prologs on two cores: %+v", s)
-		}
-	}
-	h, dir := newHook(t, `echo "$@" >%[1]s/args; `+fakeGood)
-	h.ConfigFile = "/etc/rt/site.toml"
-	if err := h.State.create(); err != nil {
-		t.Fatal(err)
-	}
-	a, err := h.breaker("n1").begin(12, began)
+	held, err := lockPath(b.path+".lock", time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := prolog12
-	tr, _, err := h.start(&run, a, time.Hour, time.Now())
-	if err != nil {
+	if err := a.succeeded(); err == nil || !strings.Contains(err.Error(), "another hook holds it") {
+		t.Errorf("the lock was held: %v", err)
+	}
+	if err := held.release(); err != nil {
 		t.Fatal(err)
 	}
-	if running, err := tr.waitReady(time.Now().Add(time.Hour)); !running || !errors.Is(err, ErrLate) {
-		t.Errorf("running %v, %v", running, err)
+	if a, err = b.begin(21, began); err != nil || a == nil {
+		t.Fatalf("the next: %v", err)
 	}
-	for !exists(filepath.Join(dir, "started")) {
-		runtime.Gosched()
+	if st := b.read(); st.Failures != 0 || len(st.Trying) != 1 || st.Trying[0].Job != 21 {
+		t.Errorf("the file has %+v", st)
 	}
-	if err := h.Epilog(epilog12, exit7); err != nil {
-		t.Error(err)
-	}
-	if got := read(t, dir, "args"); got != "--config /etc/rt/site.toml --delay 1h0m0s\n" {
-		t.Errorf("arguments %q", got)
+	if left, err := filepath.Glob(b.path + "*.well"); err != nil || len(left) != 0 {
+		t.Errorf("left: %v, %v", left, err)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"math/rand/v2"
 	"os"
 	"runtime"
 	"slices"
@@ -26,49 +25,20 @@ type tracker struct {
 	path    string
 	pid     int      // of our child; it is not reused, because this process does not wait for it
 	start   uint64   // field 22 of /proc/<pid>/stat
-	feed    *os.File // writing end of its standard input
 	ready   *os.File // reading end of its descriptor 3
 	timeout time.Duration
-	delay   time.Duration // the tracker waits as long before it does anything
 }
 
-// spread is how Prologs that run at once spread their trackers' work over the time that it takes,
-// because else the trackers take the CPU from the Prologs that have not started theirs.
-type spread struct {
-	fork  time.Duration // from now until the Prolog starts its tracker
-	begin time.Duration // from then until the tracker begins; 0: at once, and the Prolog waits for it
-}
-
-// newSpread returns random waits for one of that many Prologs. burst Prologs per core need no
-// wait: their trackers can be ready in time.
-func newSpread(prologs, cores int) spread {
-	const (
-		burst     = 16
-		forkCost  = 6 * time.Millisecond // CPU time of a Prolog and of its tracker until that has the run
-		startCost = 15 * time.Millisecond
-		maxFork   = 2 * time.Second
-	)
-	if prologs <= burst*cores {
-		return spread{}
-	}
-	perCore := time.Duration(prologs / cores)
-	forks := min(perCore*forkCost, maxFork)
-	return spread{rand.N(forks), forks + rand.N(perCore*startCost)}
-}
-
-// launch starts the tracker outside the Prolog's process group, which slurmd kills. The tracker gets a pipe as its standard input, see describe, and the writing end of
-// a pipe as descriptor 3. It gets no descriptor that keeps slurmd's pipes open.
-func (h *Hook) launch(delay time.Duration) (_ *tracker, err error) {
+// launch starts the tracker in its own session, because slurmd kills the Prolog's process
+// group. The tracker gets the complete Run as JSON on its standard input and the writing
+// end of a pipe as descriptor 3. It gets no descriptor that keeps slurmd's pipes open.
+func (h *Hook) launch(run *rt.Run, deadline time.Time) (_ *tracker, err error) {
 	stdin, feed, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the tracker: %w", err)
 	}
 	defer stdin.Close()
-	defer func() {
-		if err != nil {
-			feed.Close()
-		}
-	}()
+	defer feed.Close()
 	ready, report, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the tracker: %w", err)
@@ -85,29 +55,26 @@ func (h *Hook) launch(delay time.Duration) (_ *tracker, err error) {
 	}
 	defer output.Close()
 
-	pid, err := h.startProcess([]*os.File{stdin, output, output, report}, delay)
+	pid, err := h.startProcess([]*os.File{stdin, output, output, report})
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the tracker: %w", err)
 	}
-	t := &tracker{path: h.Tracker, pid: pid, feed: feed, ready: ready, timeout: h.ReadyTimeout, delay: delay}
+	t := &tracker{path: h.Tracker, pid: pid, ready: ready, timeout: h.ReadyTimeout}
 	if stat, err := procfile.ReadStat(h.ProcRoot, pid); err == nil {
 		t.start = stat.Start
 	}
-	return t, nil
-}
-
-// describe sends the tracker the complete Run as JSON. A tracker that gets no run exits.
-func (t *tracker) describe(run *rt.Run, deadline time.Time) error {
+	// The run is completed while the kernel loads the program.
+	h.complete(run)
 	text, err := json.Marshal(run)
 	if err != nil {
-		return fmt.Errorf("cannot describe the run to the tracker: %w", err)
+		return nil, errors.Join(fmt.Errorf("cannot describe the run to the tracker: %w", err), t.stop())
 	}
 	// A tracker that has already ended causes EPIPE here; its reason is on ready.
-	err = feedRun(t.feed, text, deadline)
+	err = feedRun(feed, text, deadline)
 	if err != nil && !errors.Is(err, syscall.EPIPE) {
-		return fmt.Errorf("%s (process %d) does not read its run: %w", t.path, t.pid, err)
+		return nil, errors.Join(fmt.Errorf("%s (process %d) does not read its run: %w", h.Tracker, pid, err), t.stop())
 	}
-	return nil
+	return t, nil
 }
 
 // stop sends the tracker SIGTERM.
@@ -133,18 +100,11 @@ func (h *Hook) openOutput() (*os.File, error) {
 // The kernel suspends the thread that forks (CLONE_VFORK) until exec has returned. On a dead
 // file system exec never returns, and the thread keeps its P of the Go runtime. Therefore the
 // deadlines of the hook need a second P.
-//
-// A tracker that is one of hundreds must not take the CPU from their Prologs: it begins with a low
-// priority, and has only its own process group, because Linux gives each session the same share of
-// the CPU (sched_autogroup_enabled). slurmd kills no other group than that of the Prolog.
-func (h *Hook) startProcess(files []*os.File, delay time.Duration) (pid int, err error) {
+func (h *Hook) startProcess(files []*os.File) (pid int, err error) {
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	argv := []string{h.Tracker}
 	if h.ConfigFile != "" {
 		argv = append(argv, "--config", h.ConfigFile)
-	}
-	if delay > 0 {
-		argv = append(argv, "--delay", delay.String())
 	}
 	attr := &syscall.ProcAttr{Dir: "/", Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"}}
 	for _, f := range files {
@@ -164,7 +124,6 @@ func (h *Hook) startProcess(files []*os.File, delay time.Duration) (pid int, err
 	// os.StartProcess would start another process to check for pidfds, which a tracker
 	// that this process does not wait for does not need.
 	for _, attr.Sys = range h.privileges() {
-		attr.Sys.Setsid, attr.Sys.Setpgid = delay == 0, delay > 0
 		pid, _, err = syscall.StartProcess(h.Tracker, argv, attr)
 		if !errors.Is(err, syscall.EPERM) && !errors.Is(err, syscall.EINVAL) {
 			break
@@ -172,10 +131,6 @@ func (h *Hook) startProcess(files []*os.File, delay time.Duration) (pid int, err
 	}
 	if err != nil {
 		return 0, &os.PathError{Op: "fork/exec", Path: h.Tracker, Err: err}
-	}
-	if delay > 0 {
-		// Not before: this thread waits for the child's exec. The tracker raises it when it begins.
-		_ = unix.Setpriority(unix.PRIO_PROCESS, pid, 19)
 	}
 	return pid, nil
 }
@@ -187,7 +142,7 @@ func (h *Hook) startProcess(files []*os.File, delay time.Duration) (pid int, err
 // Kernels before 5.8 do not have CAP_PERFMON, and root in a container may have no capability.
 func (h *Hook) privileges() []*syscall.SysProcAttr {
 	with := func(caps ...uintptr) *syscall.SysProcAttr {
-		attr := &syscall.SysProcAttr{}
+		attr := &syscall.SysProcAttr{Setsid: true}
 		if h.User != nil {
 			attr.Credential = &syscall.Credential{Uid: h.User.UID, Gid: h.User.GID}
 			attr.AmbientCaps = caps
@@ -208,9 +163,6 @@ func (h *Hook) privileges() []*syscall.SysProcAttr {
 // it cannot track. It also reports whether the tracker is still running.
 func (t *tracker) waitReady(deadline time.Time) (running bool, err error) {
 	defer t.ready.Close()
-	if t.delay > 0 {
-		return true, fmt.Errorf("many jobs begin at once: %s (process %d) begins in %s; %w", t.path, t.pid, t.delay.Round(time.Millisecond), ErrLate)
-	}
 	if err := t.ready.SetReadDeadline(deadline); err != nil {
 		return true, fmt.Errorf("cannot wait for %s (process %d): %w", t.path, t.pid, err)
 	}
@@ -222,7 +174,7 @@ func (t *tracker) waitReady(deadline time.Time) (running bool, err error) {
 	case line != "":
 		return false, fmt.Errorf("%s: %s", t.path, strings.TrimPrefix(line, "error: "))
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return true, fmt.Errorf("%s (process %d) was not ready within %s; %w", t.path, t.pid, t.timeout, ErrLate)
+		return true, fmt.Errorf("%s (process %d) was not ready within %s; it keeps running", t.path, t.pid, t.timeout)
 	case !errors.Is(err, io.EOF):
 		return true, fmt.Errorf("cannot read the state of %s (process %d): %w", t.path, t.pid, err)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -20,22 +19,14 @@ import (
 // ErrTracked means that the job already has a tracker: its Prolog ran twice.
 var ErrTracked = errors.New("this attempt of the job is tracked already")
 
-// ErrLate means that the tracker was started and may work, but was not ready in time.
-var ErrLate = errors.New("it keeps running")
-
-// errBusy means that another hook has a lock.
-var errBusy = errors.New("another hook holds it")
-
 // Prolog starts a tracker for the run, which begins now, and waits at most ReadyTimeout until
 // the tracker is ready. If the attempt of the job already has a running tracker, the error is
 // ErrTracked. Prolog sends SIGTERM to the tracker of an earlier attempt and does not wait for
 // it.
 //
 // The error is only for the log: if the hook failed, Slurm would drain the node. After Failures
-// failures in a row, Prolog starts no tracker and returns no error until Reset has passed. All
-// errors are failures except ErrTracked, ErrLate, a job that another hook has locked and a tracker
-// that did not read its run in time: these come with load. A late tracker that dies before it has tracked its job counts in the Epilog,
-// a Prolog that was killed at the next call, and GaveUp counts one that hangs.
+// errors in a row, Prolog starts no tracker and returns no error until Reset has passed. A
+// Prolog that was killed counts as a failure at the next call; GaveUp counts one that hangs.
 func (h *Hook) Prolog(run rt.Run) error {
 	if err := h.State.create(); err != nil {
 		return err
@@ -46,16 +37,14 @@ func (h *Hook) Prolog(run rt.Run) error {
 		return uncounted
 	}
 	h.attempt.Store(a)
-	err := h.track(&run, a)
+	err := h.track(&run)
 	switch {
-	case err == nil:
-		return errors.Join(uncounted, a.succeeded())
-	case errors.Is(err, ErrLate):
-		return errors.Join(err, uncounted, a.late())
-	case errors.Is(err, ErrTracked), errors.Is(err, errBusy), errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.Is(err, ErrTracked):
 		return errors.Join(err, uncounted, a.withdraw())
+	case err != nil:
+		return errors.Join(a.failed(err), uncounted)
 	}
-	return errors.Join(a.failed(err, h.Reset), uncounted)
+	return errors.Join(uncounted, a.succeeded())
 }
 
 // complete adds the fields to the run that the environment does not have.
@@ -71,17 +60,16 @@ func (h *Hook) complete(run *rt.Run) {
 	run.TrackerVersion = rt.Version
 }
 
-// track starts the tracker and waits, with the job's lock.
-func (h *Hook) track(run *rt.Run, a *attempt) (err error) {
+// track starts the tracker, writes the note and waits, with the job's lock.
+func (h *Hook) track(run *rt.Run) (err error) {
 	if h.Precheck != nil {
 		if err := h.Precheck(); err != nil {
 			return err
 		}
 	}
-	pace := newSpread(a.others, runtime.NumCPU())
-	time.Sleep(pace.fork)
 	deadline := time.Now().Add(h.ReadyTimeout)
-	lock, err := h.State.lock(run.JobID.Or(0), run.Node, deadline)
+	job := run.JobID.Or(0)
+	lock, err := h.State.lock(job, run.Node, deadline)
 	if err != nil {
 		return err
 	}
@@ -89,44 +77,23 @@ func (h *Hook) track(run *rt.Run, a *attempt) (err error) {
 	if err := h.clear(run); err != nil {
 		return err
 	}
-	t, note, err := h.start(run, a, pace.begin, deadline)
+	t, err := h.launch(run, deadline)
 	if err != nil {
 		return err
 	}
-	running, err := t.waitReady(deadline)
-	switch {
-	case !running:
-		err = errors.Join(err, h.State.removeNote(run.JobID.Or(0), run.Node))
-	case err != nil:
-		note.Late = true
-		err = errors.Join(err, h.State.writeNote(run.JobID.Or(0), run.Node, note))
-	}
-	return err
-}
-
-// start starts the tracker and writes its note before the tracker gets its run, without which
-// it does nothing: there is no tracker that the Epilog does not find, whenever the Prolog ends.
-func (h *Hook) start(run *rt.Run, a *attempt, delay time.Duration, deadline time.Time) (_ *tracker, note Note, err error) {
-	defer close(a.started)
-	t, err := h.launch(delay)
-	if err != nil {
-		return nil, note, err
-	}
-	a.forked.Store(true)
-	defer t.feed.Close()
-	job := run.JobID.Or(0)
-	note = Note{
+	err = h.State.writeNote(job, run.Node, Note{
 		PID: t.pid, PIDStart: t.start, Attempt: run.Attempt,
 		RunID: run.FileStem(), Spool: filepath.Join(h.SpoolDir, run.FileStem()+".db"), Started: run.Start,
+	})
+	if err != nil {
+		// The Epilog could not find the tracker, and a second Prolog would start another.
+		return errors.Join(err, t.stop())
 	}
-	if err := h.State.writeNote(job, run.Node, note); err != nil {
-		return nil, note, errors.Join(err, t.stop())
+	running, err := t.waitReady(deadline)
+	if !running {
+		err = errors.Join(err, h.State.removeNote(job, run.Node))
 	}
-	h.complete(run)
-	if err := t.describe(run, deadline); err != nil {
-		return nil, note, errors.Join(err, t.stop(), h.State.removeNote(job, run.Node))
-	}
-	return t, note, nil
+	return err
 }
 
 // clear removes what is left of an earlier attempt, and stops its tracker without waiting. It
@@ -185,19 +152,12 @@ type Hook struct {
 
 // GaveUp counts a Prolog that the caller no longer waits for as a failure, and returns the cause
 // with how long Prologs start no tracker if this failure decides that. A later result of the
-// Prolog does not count. If the Prolog has started its tracker, it is only late: GaveUp waits
-// until the tracker has its run, and the error is ErrLate. For an Epilog GaveUp returns only
-// the cause.
+// Prolog does not count. For an Epilog GaveUp returns only the cause.
 func (h *Hook) GaveUp(cause error) error {
-	a := h.attempt.Load()
-	if a == nil {
-		return cause
+	if a := h.attempt.Load(); a != nil {
+		return a.failed(cause)
 	}
-	if a.forked.Load() {
-		<-a.started
-		return errors.Join(fmt.Errorf("%w, after the tracker was started; %w", cause, ErrLate), a.withdraw())
-	}
-	return a.failed(cause, a.breaker.hangPause())
+	return cause
 }
 
 // User is the user of a tracker.

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/internal/smallfile"
 )
 
 // State is the directory with the files of a job's Prolog and Epilog on a node
@@ -21,8 +20,8 @@ import (
 //	<jobid>@<node>.json  Note: the job's tracker; written by the Prolog, readable by root
 //	<jobid>@<node>.exit  rt.Exit: how the job ended; written by the Epilog, for the tracker
 //	<jobid>@<node>.lock  held by flock(2) while a hook works on the job
-//	breaker@<node>.json  failures of the Prolog in a row
-//	prologs@<node>/      an entry for each Prolog that is starting a tracker
+//	breaker@<node>.json  failures of the Prolog in a row, and running Prologs
+//	breaker@<node>.json.<pid>-<start>.well  of a Prolog that did not fail and could not remove its entry
 //	node/values          readings of the node that the trackers share; owned by their user
 //
 // The Epilog removes the job's files. It leaves the exit if the tracker has died, for the
@@ -42,7 +41,6 @@ type Note struct {
 	RunID    string    `json:"run_id"`         // rt.Run.FileStem
 	Spool    string    `json:"spool"`          // the run's spool file
 	Started  time.Time `json:"started"`        // rt.Run.Start
-	Late     bool      `json:"late,omitempty"` // the Prolog did not wait until it was ready
 }
 
 // ReadNote returns the note of the job's tracker on the node. The error is fs.ErrNotExist
@@ -132,7 +130,7 @@ func fileName(node string) string {
 }
 
 func readJSON(path string, v any) error {
-	text, err := smallfile.Read(path, smallfile.Limit)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
@@ -142,15 +140,13 @@ func readJSON(path string, v any) error {
 	return nil
 }
 
-// writeJSON replaces the file atomically, without a sync: a reboot removes it anyway. The caller
-// has the lock of the file, so that the temporary file needs no name of its own, and one that
-// a killed hook leaves is replaced by the next.
+// writeJSON replaces the file atomically, without a sync: a reboot removes it anyway.
 func writeJSON(path string, v any, mode fs.FileMode) error {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
-	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, mode)
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
@@ -190,7 +186,7 @@ func lockPath(path string, deadline time.Time) (*hookLock, error) {
 			return nil, fmt.Errorf("cannot lock %s: %w", path, err)
 		}
 		if !time.Now().Before(deadline) {
-			return nil, fmt.Errorf("cannot lock %s: %w", path, errBusy)
+			return nil, fmt.Errorf("cannot lock %s: another hook holds it", path)
 		}
 		awaitRelease(path, deadline)
 	}

@@ -52,54 +52,40 @@ func ParseTokens(file []byte) ([]TokenHash, error) {
 	return hashes, nil
 }
 
-// knownToken is a token that is accepted, and the owner of what is sent with it.
-type knownToken struct {
-	hash  TokenHash
-	owner string
-}
-
-// authorised compares the request's bearer token with every hash, in constant time, and returns
-// its owner.
-func authorised(r *http.Request, known []knownToken) (owner string, ok bool) {
+// authorised compares the request's bearer token with every hash, in constant time.
+func authorised(r *http.Request, known []TokenHash) bool {
 	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !ok || !strings.EqualFold(scheme, "Bearer") {
-		return "", false
+		return false
 	}
 	got := HashToken(strings.TrimSpace(token))
-	match := -1
+	match := 0
 	for i := range known {
-		match = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(got[:], known[i].hash[:]), i, match)
+		match |= subtle.ConstantTimeCompare(got[:], known[i][:])
 	}
-	if match < 0 {
-		return "", false
-	}
-	return known[match].owner, true
+	return match == 1
 }
 
 // keyring issues and recognises upload credentials. They are not stored: a session token
-// contains its access key, its run, its owner and its expiration, and is sealed with the master key,
+// contains its access key, its run and its expiration, and is sealed with the master key,
 // from which the secret key is derived.
 type keyring struct{ master []byte }
 
 // credentials of one run.
 type credentials struct {
 	accessKey, secretKey, sessionToken string
-	runID, owner                       string
+	runID                              string
 	expires                            time.Time // whole seconds
 }
 
-// owner is the name of a token's holder in credentials and runs. It does not reveal the token.
-func (k keyring) owner(hash TokenHash) string { return k.seal("owner", string(hash[:]))[:16] }
-
-// issue returns credentials for a run. Run ids and owners have no '|'.
-func (k keyring) issue(runID, owner string, expires time.Time) credentials {
+// issue returns credentials for a run. Run ids have no '|'.
+func (k keyring) issue(runID string, expires time.Time) credentials {
 	c := credentials{
 		accessKey: "RT" + rand.Text()[:18],
 		runID:     runID,
-		owner:     owner,
 		expires:   expires.UTC().Truncate(time.Second),
 	}
-	claim := c.accessKey + "|" + runID + "|" + strconv.FormatInt(c.expires.Unix(), 10) + "|" + owner
+	claim := c.accessKey + "|" + runID + "|" + strconv.FormatInt(c.expires.Unix(), 10)
 	c.sessionToken = base64.RawURLEncoding.EncodeToString([]byte(claim)) + "." + k.seal("token", claim)
 	c.secretKey = k.seal("secret", claim)
 	return c
@@ -117,7 +103,7 @@ func (k keyring) recognise(sessionToken string) (credentials, bool) {
 		return credentials{}, false
 	}
 	parts := strings.Split(claim, "|")
-	if len(parts) != 4 {
+	if len(parts) != 3 {
 		return credentials{}, false
 	}
 	until, err := strconv.ParseInt(parts[2], 10, 64)
@@ -125,7 +111,7 @@ func (k keyring) recognise(sessionToken string) (credentials, bool) {
 		return credentials{}, false
 	}
 	return credentials{
-		accessKey: parts[0], runID: parts[1], owner: parts[3], expires: time.Unix(until, 0),
+		accessKey: parts[0], runID: parts[1], expires: time.Unix(until, 0),
 		sessionToken: sessionToken, secretKey: k.seal("secret", claim),
 	}, true
 }

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"mime"
-	"net/http"
 	"strings"
 	"time"
 
@@ -53,21 +51,6 @@ func parseRefreshed(b []byte) (upload.Credentials, error) {
 		return upload.Credentials{}, err
 	}
 	return a.credentials()
-}
-
-// isOwnError reports whether an answer has the shape of the API's errors: a JSON object with
-// detail, or error. Gateways send HTML, text, or an object with a message.
-func isOwnError(header http.Header, body []byte) bool {
-	kind, _, err := mime.ParseMediaType(header.Get("Content-Type"))
-	isJSON := kind == "application/json" || kind == "application/problem+json"
-	if err != nil || !isJSON {
-		return false
-	}
-	var e struct{ Detail, Error any }
-	if json.Unmarshal(body, &e) != nil {
-		return false
-	}
-	return e.Detail != nil || e.Error != nil
 }
 
 func parseAnswer(b []byte) (answerBody, error) {

@@ -133,7 +133,6 @@ func (f *Files) Read(r *rt.JobReading, buf *procfile.Buffer) {
 			f.split(r, &e.File, buf)
 		}
 	}
-	f.leaveOutThreads(r, buf)
 	f.huge.read(r, buf)
 	f.peak.readInto(r, buf)
 }

@@ -49,7 +49,6 @@ type stepCPU struct {
 
 	user   procfile.File // cpu.stat of userDir
 	events procfile.File // cgroup.events of userDir
-	pids   procfile.File // pids.current of userDir
 	stepd  procfile.File // cpu.stat of daemonDir
 
 	own       CPUTime
@@ -75,7 +74,7 @@ func (h *slurmstepdCPU) EnterStep(path string, d cgroupfs.Dir) (watch string, er
 	case cgroupfs.PartUser:
 		s.userDir, s.populated, s.final = path, false, false
 		watch = filepath.Join(path, "cgroup.events")
-		err = errors.Join(Open(&s.user, cpu), Open(&s.events, watch), Open(&s.pids, filepath.Join(path, "pids.current")))
+		err = errors.Join(Open(&s.user, cpu), Open(&s.events, watch))
 		h.seenUser = h.seenUser || s.user.IsOpen()
 	case cgroupfs.PartDaemon:
 		s.daemonDir = path
@@ -97,8 +96,7 @@ func (h *slurmstepdCPU) LeaveStep(path string) {
 			h.endedSteps = h.endedSteps.Plus(s.own)
 			s.user.Retire()
 			s.events.Retire()
-			s.pids.Retire()
-			s.user, s.events, s.pids, s.own, s.populated, s.final = procfile.File{}, procfile.File{}, procfile.File{}, CPUTime{}, false, true
+			s.user, s.events, s.own, s.populated, s.final = procfile.File{}, procfile.File{}, CPUTime{}, false, true
 		}
 		if isWhole || path == s.daemonDir {
 			h.endedStepd = h.endedStepd.Plus(s.daemon)
@@ -134,7 +132,6 @@ func (h *slurmstepdCPU) close() {
 	for _, s := range h.steps {
 		s.user.Retire()
 		s.events.Retire()
-		s.pids.Retire()
 		s.stepd.Retire()
 	}
 }
@@ -199,37 +196,6 @@ func (h *slurmstepdCPU) split(r *rt.JobReading, cpu *procfile.File, buf *procfil
 	}
 }
 
-// leaveOutThreads replaces the threads in r, which come from the job's pids.current, by those
-// of the job's own processes: a slurmstepd has up to 20. Slurm enables a controller for all
-// parts of a step or for none.
-func (h *slurmstepdCPU) leaveOutThreads(r *rt.JobReading, buf *procfile.Buffer) {
-	if h == nil || !h.seenUser || !r.Threads.Valid() {
-		return
-	}
-	var sum uint64
-	for _, s := range h.steps {
-		if !s.user.IsOpen() {
-			continue
-		}
-		n, ok := Number(&s.pids, buf)
-		if !ok {
-			r.Threads.Clear()
-			return
-		}
-		sum += n
-	}
-	r.Threads.Set(sum)
-}
-
-// SleeperCPU is the CPU time that was left out of the job's for the process that Slurm keeps
-// in the extern step.
-func (h *slurmstepdCPU) SleeperCPU() (t CPUTime) {
-	if h != nil {
-		t = h.sleeper.used
-	}
-	return t
-}
-
 // splitUnexplained splits the part of the total that no step reading explains.
 func (h *slurmstepdCPU) splitUnexplained(total, own, daemon CPUTime, cpu *procfile.File, buf *procfile.Buffer) {
 	known := own.Plus(daemon)
@@ -256,6 +222,36 @@ func (h *slurmstepdCPU) splitUnexplained(total, own, daemon CPUTime, cpu *procfi
 	h.missed = false
 	h.begun = true
 	h.unexplained = total.Minus(known).Minus(h.unread)
+}
+
+// CPUTime is CPU time in microseconds: all of it, in user mode, in the kernel.
+type CPUTime struct{ Usage, User, System int64 }
+
+// Plus returns t + o.
+func (t CPUTime) Plus(o CPUTime) CPUTime {
+	return CPUTime{t.Usage + o.Usage, t.User + o.User, t.System + o.System}
+}
+
+// Minus returns t - o.
+func (t CPUTime) Minus(o CPUTime) CPUTime {
+	return CPUTime{t.Usage - o.Usage, t.User - o.User, t.System - o.System}
+}
+
+// most returns the greater value of each field.
+func (t CPUTime) most(o CPUTime) CPUTime {
+	return CPUTime{max(t.Usage, o.Usage), max(t.User, o.User), max(t.System, o.System)}
+}
+
+// clamped returns t without negative values, and with User + System no greater than Usage.
+func (t CPUTime) clamped() CPUTime {
+	usage := max(t.Usage, 0)
+	user := min(max(t.User, 0), usage)
+	return CPUTime{usage, user, min(max(t.System, 0), usage-user)}
+}
+
+// CPUTimeOf returns the CPU time of a reading; absent values are zero.
+func CPUTimeOf(usage, user, system rt.Opt[uint64]) CPUTime {
+	return CPUTime{int64(usage.Or(0)), int64(user.Or(0)), int64(system.Or(0))}
 }
 
 // readCPUTime reads a v2 file cpu.stat.

@@ -53,14 +53,12 @@ func usageOf(r *rt.StepReading) counters.CPUTime {
 	return counters.CPUTimeOf(r.CPUUsage, r.CPUUser, r.CPUSystem)
 }
 
-// cpu returns the CPU time of what was read.
-func (g *Group) cpu() counters.CPUFigures {
-	return counters.CPUFigures{Usage: &g.r.CPUUsage, User: &g.r.CPUUser, System: &g.r.CPUSystem}
-}
-
-// addUsage adds CPU time to what was read. User and system time keep their ratio.
+// addUsage adds CPU time to what was read.
 func (g *Group) addUsage(t counters.CPUTime) {
-	last := usageOf(&g.r)
-	g.r.CPUUsage.Set(uint64(last.Usage + t.Usage))
-	g.cpu().Balance(last)
+	was := usageOf(&g.r)
+	g.r.CPUUsage.Set(uint64(was.Usage + t.Usage))
+	if g.r.CPUUser.Valid() && g.r.CPUSystem.Valid() && t.User >= 0 && t.System >= 0 {
+		g.r.CPUUser.Set(uint64(was.User + t.User))
+		g.r.CPUSystem.Set(uint64(was.System + t.System))
+	}
 }

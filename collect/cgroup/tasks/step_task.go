@@ -28,7 +28,6 @@ type Group struct {
 	oomKill, endedKills rt.Opt[uint64] // v1: processes killed in it and below; those in removed directories
 	loggedKills         uint64         // of processes for their memory, that were logged
 	isReported          bool           // in a reading, under this number
-	isExtern            bool           // the step with a process of the resource manager's, or its task 0, which has it
 	// isFinal is set when the group was read after its end: of its last process, or of all
 	// tasks of the step.
 	isFinal bool
@@ -67,8 +66,6 @@ type Host interface {
 	WatchFile(path string)
 	// ReadJob reads the job, because its last process may have ended.
 	ReadJob()
-	// SleeperCPU is the CPU time in the extern step that is not the job's.
-	SleeperCPU() counters.CPUTime
 }
 
 // Log records what cannot be read and what happened.
@@ -189,7 +186,6 @@ func (s *Set) newGroup(n *directory) *Group {
 		return nil
 	}
 	g := &Group{r: rt.StepReading{Step: n.at.Step, Task: n.at.Task}, files: counters.NewStepFiles(s.version, s.stacked)}
-	g.isExtern = n.at.Extern && n.at.Task.Or(0) == 0
 	g.task = taskState{pidfd: -1, looks: maxLooks}
 	s.groups = append(s.groups, g)
 	return g
@@ -244,12 +240,9 @@ func (s *Set) Leave(root, path string) {
 // read reads g. The counters and peaks of removed files keep their values. If nothing can
 // be read, all values are kept. It returns false if the CPU time cannot be read.
 func (s *Set) read(g *Group) bool {
-	now, r, last := &s.part, &g.r, usageOf(&g.r)
+	now, r := &s.part, &g.r
 	*now = rt.JobReading{}
 	g.files.Read(now, s.buf)
-	if g.isExtern && now.CPUUsage.Valid() {
-		counters.LeaveOut(now, s.host.SleeperCPU(), last) // as in the job's figures
-	}
 	if now.CPUUsage.Valid() || now.MemCurrent.Valid() {
 		r.MemCurrent, r.Anon, r.File, r.Shmem = now.MemCurrent, now.Anon, now.File, now.Shmem
 		r.Pids = g.pids
@@ -266,7 +259,6 @@ func (s *Set) read(g *Group) bool {
 			*f.was = *f.now
 		}
 	}
-	g.cpu().Balance(last)
 	return now.CPUUsage.Valid()
 }
 

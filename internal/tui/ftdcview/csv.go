@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/resource-tracker/rt"
 )
 
 // WriteCSV prints a column for every metric of the files, also of those that start
@@ -62,13 +60,7 @@ func fewDigits(v float64) float64 {
 	return short
 }
 
-// quoted returns a cell of text. A spreadsheet executes a text that begins as a formula; after
-// an apostrophe it does not.
 func quoted(s string) string {
-	if s != "" && strings.Contains("=+-@\t\r", s[:1]) {
-		s = "'" + s
-	}
-	s = rt.Printable(s)
 	if strings.ContainsAny(s, ",\"\r\n") {
 		return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
 	}
