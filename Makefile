@@ -47,6 +47,9 @@ help:
 	test 'lint, unit tests with -race, and jobs on a real Slurm with cgroup v1 and v2 (as root)' \
 	fresh 'demo and test on a Debian 12 that is made for them and has nothing else (as root)' \
 	test-each 'the tests of each package by themselves; a test fails if it leaves something on the machine' \
+	test-hostile 'ten minutes of a hostile token holder against the receiver' \
+	test-kills '1,000 random kills of drain, with faults of the network and a strict receiver (KILLS=1000)' \
+	fuzz 'each fuzz target for FUZZTIME (10m), one after the other; FUZZ=format/ for those below one directory' \
 	test-s3 'uploads to a real MinIO on loopback, which is built first' \
 	test-powerapi 'reports that a real PowerAPI reads from files and its socket' \
 	test-counters 'software counters of a real Slurm job, in an emulated machine with cgroup v2' \
@@ -115,7 +118,7 @@ SUM := $(TOOLS)/testsum -allow e2e/skip-allow.txt
 test: export GORACE = atexit_sleep_ms=100
 test: lint build
 	@echo '== tests'
-	@contrib/lab/need sqlite3=sqlite3 ps=procps linux.uml=user-mode-linux mmdebstrap=mmdebstrap mke2fs=e2fsprogs
+	@contrib/lab/need sqlite3=sqlite3 ps=procps linux.uml=user-mode-linux mmdebstrap=mmdebstrap mke2fs=e2fsprogs chromium=chromium fonts-liberation
 	@{ $(GO) test -race -tags $(TAGS) -shuffle=on -timeout 30m -json $(SLOWEST) ./...; echo "exit $$?"; \
 	   RT_BIN='$(abspath $(BIN))' $(GO) test -tags $(TAGS),e2e -count=1 -timeout 2h -json ./e2e ./e2e/delivery; echo "exit $$?"; \
 	 } 2>&1 | $(SUM)
@@ -127,6 +130,27 @@ fresh:
 .PHONY: test-each
 test-each: testsum
 	@GO='$(GO)' contrib/lab/each-package $(TAGS) 2>&1 | $(SUM)
+
+# HOSTILE=1m for a shorter attack. make test has one of 20 s, which checks no times.
+.PHONY: test-hostile
+HOSTILE ?= 10m
+test-hostile: build
+	@RT_HOSTILE=$(HOSTILE) RT_BIN='$(abspath $(BIN))' $(GO) test -tags $(TAGS),e2e -count=1 -timeout 1h -v -run '^TestHostileTokenHolder$$' ./e2e/delivery
+
+KILLS ?= 1000
+.PHONY: test-kills
+test-kills: build
+	@RT_KILLS=$(KILLS) RT_BIN='$(abspath $(BIN))' $(GO) test -tags $(TAGS),e2e -count=1 -timeout 2h -v -run '^TestDrainKilledAtRandom$$' ./e2e/delivery
+
+# An input that reaches new code is minimised in few executions: by default that takes a minute, and with
+# it most of the time.
+FUZZTIME ?= 10m
+FUZZ ?=
+.PHONY: fuzz
+fuzz:
+	@grep -roE --include='*_test.go' 'func Fuzz[A-Za-z0-9]+' './$(FUZZ)' | sed -E 's|/[^/]*:func | |' | sort | while read -r dir name; do \
+		echo "$$dir $$name"; $(GO) test -tags $(TAGS) -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x "$$dir" </dev/null || exit 1; \
+	done
 
 # A real object store from its Go module: built once, which takes minutes.
 $(TOOLS)/minio: tools/minio/go.mod tools/minio/go.sum
@@ -186,6 +210,7 @@ install: build
 	install -m 755 $(BIN)/resource-tracker $(BIN)/rt-spool $(DESTDIR)$(BINDIR)/
 	install -m 755 $(BIN)/rt-prolog $(BIN)/rt-epilog $(BIN)/rt-tracker $(DESTDIR)$(LIBEXECDIR)/
 	install -m 644 contrib/completions/* $(DESTDIR)$(COMPDIR)/
+	install -m 644 docs/*.png $(DESTDIR)$(DOCDIR)/docs/
 	@set -e; put() { to=$$1; shift; for f; do sed $(PATHS) "$$f" | install -m 644 /dev/stdin "$(DESTDIR)$$to/$${f##*/}"; done; }; \
 	for s in 1 5 8; do put $(MANDIR)/man$$s man/*.$$s; done; \
 	put $(DOCDIR) contrib/rt.toml README.md CONTRIBUTING.md CHANGELOG.md LICENSE; \

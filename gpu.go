@@ -7,7 +7,7 @@ type GPUUse struct {
 	Utilized Opt[uint64]  // how many were not idle
 }
 
-// Valid says whether any of its values was read.
+// Valid reports whether any of its values was read.
 func (u *GPUUse) Valid() bool { return u.Usage.Valid() || u.VRAMUsed.Valid() || u.Utilized.Valid() }
 
 // GPUReading holds what a driver reported about one GPU or MIG instance.

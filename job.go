@@ -5,7 +5,7 @@ import "math"
 // Unlimited is the value of a limit that the kernel reports as "max".
 const Unlimited uint64 = math.MaxUint64
 
-// JobPhase says whether the job's cgroup existed when a snapshot was taken.
+// JobPhase reports whether the job's cgroup existed when a snapshot was taken.
 type JobPhase uint8
 
 // The phases of a job on its node. They are stored by number: append only.
@@ -30,8 +30,9 @@ type JobReading struct {
 
 	// Microseconds of CPU time of the job's own processes. v2: cpu.stat usage_usec, user_usec, system_usec,
 	// throttled_usec. v1: cpuacct.usage, cpuacct.usage_user, cpuacct.usage_sys
-	// (nanoseconds there; user and system are sampled by tick), cpu.stat throttled_time.
-	// In v2 the directory contains slurmstepd, too: its CPU time is subtracted.
+	// (nanoseconds there), cpu.stat throttled_time. User and system time are scaled so that
+	// they add up to the usage, because v1 samples them by tick. In v2 the directory contains
+	// slurmstepd, too: its CPU time is subtracted.
 	CPUUsage, CPUUser, CPUSystem, CPUThrottled Opt[uint64]
 	// StepdCPUUsage is the CPU time of slurmstepd in the job's cgroup (v2:
 	// step_<x>/slurm), in microseconds; absent if Slurm runs it elsewhere.
@@ -57,7 +58,8 @@ type JobReading struct {
 	EventsHigh, EventsMax, EventsOOM, EventsOOMKill Opt[uint64]
 
 	// Processes of the job: the entries of every cgroup.procs below it, without those of
-	// Slurm itself (pids.current would count threads).
+	// Slurm itself (pids.current would count threads). Slurm 26.05 has slurmstepd among them in
+	// v1: a reading that does not scan the processes counts it.
 	Pids Opt[uint64]
 	// Bytes of io.stat (v2) or blkio.throttle.io_service_bytes_recursive (v1), where the controller is on.
 	IOReadBytes, IOWriteBytes Opt[uint64]

@@ -22,7 +22,7 @@ func None[T any]() Opt[T] { return Opt[T]{} }
 // Get returns the value and whether it was read.
 func (o Opt[T]) Get() (T, bool) { return o.value, o.ok }
 
-// Valid says whether the value was read.
+// Valid reports whether the value was read.
 func (o Opt[T]) Valid() bool { return o.ok }
 
 // Or returns the value, or def if it was not read.

@@ -26,16 +26,19 @@ const (
 	OutcomeNone      Outcome = ""          // not ended
 	OutcomeFinished  Outcome = "finished"  // ended with status 0
 	OutcomeFailed    Outcome = "failed"    // ended with another status or by a signal
-	OutcomeCancelled Outcome = "cancelled" // ended from outside
+	OutcomeCancelled Outcome = "cancelled" // ended from outside before its time limit: cancelled, preempted or requeued
 	OutcomeTimeout   Outcome = "timeout"   // reached its time limit
 	OutcomeOOM       Outcome = "oom"       // killed for its memory
 	OutcomeLost      Outcome = "lost"      // the tracker died before the run ended
 	OutcomeUnknown   Outcome = "unknown"   // ended, but the outcome is not known
+	// OutcomeTerminated means that Slurm ended the job, which is either OutcomeCancelled or
+	// OutcomeTimeout: the node does not know the time limit. Accounting does.
+	OutcomeTerminated Outcome = "terminated"
 )
 
 // Run is one attempt of one job (or step, or wrapped command) on one node.
-// Empty strings and absent values are unknown. Some become known during the run: the
-// job's name and its array ids.
+// Empty strings and absent values are unknown. Some become known during the run, such as
+// the job's name, or when accounting completes it, such as the ids of an array's task.
 type Run struct {
 	Identity
 	Allocation
@@ -261,7 +264,7 @@ type Host struct {
 // Event is one line of a run's quality ledger: a decision, a gap, the status of a
 // sensor, a failure of the spool.
 type Event struct {
-	Time   time.Time `json:"time"`
+	Time   time.Time `json:"time"`   // zero until it is stored: the time at which that happens
 	Kind   string    `json:"kind"`   // "sensor", "gap", "spool", "tracker", "job", "drain"
 	Name   string    `json:"name"`   // the subject: a sensor, a file
 	Status string    `json:"status"` // sensors: "ok", "absent", "denied", "failed", "n/a"
@@ -278,7 +281,10 @@ type Registration struct {
 	UploadURIPrefix string    `json:"upload_uri_prefix,omitempty"`
 	IntentAt        time.Time `json:"intent_at"`              // before the first request was sent
 	RegisteredAt    time.Time `json:"registered_at,omitzero"` // when the response arrived
-	FinishedAt      time.Time `json:"finished_at,omitzero"`   // when the finish was confirmed
+	// FinishIntentAt is set before the first finish is sent, and cleared if an answer shows that
+	// nothing was done. While it is set, the receiver may have closed the run.
+	FinishIntentAt time.Time `json:"finish_intent_at,omitzero"`
+	FinishedAt     time.Time `json:"finished_at,omitzero"` // when the finish was confirmed
 	// Attempts counts the requests that were sent. If there was more than one without a
 	// response, the receiver can have a run that is not known here.
 	Attempts int `json:"attempts"`

@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// budgetWindow is the time over which the recorder measures the CPU use of the tracker
-	// before it changes the level. If the tracker uses more CPU time than the budget allows
-	// for a whole window, the window ends early, but not before budgetMinWindow.
+	// budgetWindow is the time over which the recorder measures its CPU use before it
+	// changes the level. If it uses the CPU time of a whole window earlier, the level
+	// changes earlier, but not before budgetMinWindow.
 	budgetWindow    = time.Minute
 	budgetMinWindow = 5 * time.Second
 	// budgetLow is the fraction of the budget below which the level is lowered.
 	budgetLow = 0.4
 	// budgetStretch is the maximum number of times that the interval is doubled.
 	budgetStretch = 3
-	// budgetMaxWait is the maximum of budget.wait, the number of consecutive windows below
-	// budgetLow after which the level is lowered.
+	// budgetMaxWait is the maximum number of consecutive windows below budgetLow that
+	// are required to lower the level.
 	budgetMaxWait = 64
 )
 

@@ -7,11 +7,32 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// clocks are the three clocks at a reading. Intervals and schedules never use the
-// wall clock, so that setting it by an hour changes no rate; the ledger records it.
+// runClock is the time of a run: the wall clock at its start plus what the boot clock has
+// counted since. The times of a run therefore never run backwards, and its end minus its start
+// is its length, also if the wall clock is set meanwhile. The ledger records that.
+type runClock struct {
+	read  func() (wall, boot int64) // Options.Clock
+	epoch int64                     // wall - boot at the start
+}
+
+func newRunClock(read func() (wall, boot int64)) runClock {
+	wall, boot := read()
+	return runClock{read, wall - boot}
+}
+
+// now returns the time of the run in nanoseconds since the epoch, the boot clock, and by how
+// much the wall clock is ahead of the run.
+func (c *runClock) now() (at, boot int64, ahead time.Duration) {
+	wall, boot := c.read()
+	at = boot + c.epoch
+	return at, boot, time.Duration(wall - at)
+}
+
+// clocks are what compareClocks compares with the next reading.
 type clocks struct {
-	wall, boot int64
-	mono       time.Time // stops while the machine sleeps
+	ahead time.Duration // of the wall clock
+	boot  int64
+	mono  time.Time // stops while the machine sleeps
 }
 
 // minClockStep is the least difference between two clocks that is recorded. A clock
@@ -19,18 +40,18 @@ type clocks struct {
 const minClockStep = time.Second
 
 // compareClocks records that the wall clock was set, or that the machine slept.
-func (r *Recorder) compareClocks(s *rt.Snapshot) {
+func (r *Recorder) compareClocks(boot int64, ahead time.Duration) {
 	before := r.clocks
-	r.clocks = clocks{wall: s.Wall, boot: s.Boot, mono: time.Now()}
+	r.clocks = clocks{ahead, boot, time.Now()}
 	if before.boot == 0 {
 		return
 	}
-	passed := time.Duration(s.Boot - before.boot)
+	passed := time.Duration(boot - before.boot)
 	least := max(minClockStep, passed/1000)
-	if step := time.Duration(s.Wall-before.wall) - passed; step.Abs() >= least {
+	if step := ahead - before.ahead; step.Abs() >= least {
 		r.event(rt.Event{
 			Kind: "tracker", Name: "clock", Status: "stepped",
-			Detail: fmt.Sprintf("the wall clock was set by %+.3f s before snapshot %d; intervals are those of the boot clock", step.Seconds(), r.seq+1),
+			Detail: fmt.Sprintf("the wall clock was set by %+.3f s before snapshot %d; the times of the run do not follow it", step.Seconds(), r.seq+1),
 		})
 	}
 	if slept := passed - r.clocks.mono.Sub(before.mono); slept >= least {

@@ -69,8 +69,8 @@ func (t *DeviceTotals[T]) End(first, second *rt.Opt[uint64]) {
 	second.Set(t.total[1])
 }
 
-// nodeSums has the sums of the node's tables: those that the cache returns are of another
-// tracker, which began at another time.
+// nodeSums computes the sums over the node's devices since the start of this tracker. The sums in
+// the node cache are those of the tracker that wrote them, which started at another time.
 type nodeSums struct {
 	nets, disks DeviceTotals[struct{}]
 }

@@ -15,9 +15,9 @@ const (
 	// JobEnded: the job's cgroup is empty or was removed. JobAppeared may follow if
 	// the scheduler creates it again for the job's next step.
 	JobEnded
-	// JobShort: the job is near its memory limit, or the kernel has just killed one of
+	// JobNearLimit: the job is near its memory limit, or the kernel has just killed one of
 	// its processes for that. A snapshot taken now shows how much each process uses.
-	JobShort
+	JobNearLimit
 )
 
 // Job is a job with a watched cgroup.
@@ -66,13 +66,16 @@ func optional[T any](r *Recorder, fn func(T)) {
 	}
 }
 
-// forwardEvents passes the events of the job and the sources to the ledger.
+// forwardEvents passes the events of the job and the sources to the ledger, with times that
+// are comparable with those of the snapshots.
 func (r *Recorder) forwardEvents() {
 	if r.o.Ledger == nil {
 		return
 	}
+	_, _, ahead := r.clock.now()
 	optional(r, func(s EventSource) {
 		for _, e := range s.Notes() {
+			e.Time = e.Time.Add(-ahead)
 			r.o.Ledger.Event(e)
 		}
 	})

@@ -20,9 +20,8 @@ var ErrCommandEnded = errors.New("the tracked command ended")
 
 // Options set what a Recorder reads, when it reads, and where its snapshots go.
 type Options struct {
-	// FirstInterval is the time between readings during the time FirstFor at the start of
-	// the run, and again during FirstFor after the job has appeared. If FirstFor is 0,
-	// FirstInterval is not used.
+	// FirstInterval is the time between readings during the period FirstFor. The period
+	// begins at the start of the run, and again when the job appears. FirstFor 0 disables it.
 	FirstInterval, FirstFor time.Duration
 	// Interval is the time between all other readings.
 	Interval time.Duration
@@ -58,8 +57,9 @@ type Recorder struct {
 	written int64       // Boot time of the newest snapshot
 	node    []status    // of o.Node
 	cache   status      // of o.NodeCache
-	sums    nodeSums    // with o.NodeCache
+	sums    nodeSums    // of the values from o.NodeCache
 	budget  budget
+	clock   runClock
 	clocks  clocks
 	missed  int      // readings that were due while another was taken
 	thinned int      // readings skipped for the budget
@@ -68,7 +68,7 @@ type Recorder struct {
 	sinks   []status // of o.Sinks
 
 	// The job is also read at its events, even while a sink is storing a snapshot. mu
-	// serializes the readings of the job and protects the fields below.
+	// serializes its readings and protects the fields below.
 	mu        sync.Mutex
 	spare     rt.Snapshot   // buffer for a reading at an event
 	candidate rt.Snapshot   // Job, Wall and Boot of the job's newest reading
@@ -93,7 +93,7 @@ func New(o Options) (*Recorder, error) {
 		o.Drop = slices.DeleteFunc(slices.Clone(o.Drop), func(name string) bool { return name == StepsName })
 	}
 	return &Recorder{
-		o: o, budget: budget{share: o.Budget, drop: o.Drop, used: o.Used},
+		o: o, clock: newRunClock(o.Clock), budget: budget{share: o.Budget, drop: o.Drop, used: o.Used},
 		node: make([]status, len(o.Node)), sources: make([]status, len(o.Sources)), sinks: make([]status, len(o.Sinks)),
 	}, nil
 }
@@ -140,7 +140,7 @@ func (r *Recorder) Run(ctx context.Context) rt.Reason {
 				r.complete()
 				r.put()
 				return rt.ReasonLast
-			case JobShort:
+			case JobNearLimit:
 				r.take(rt.ReasonTick)
 				timer.Reset(time.Until(ticks.next))
 				continue
@@ -180,8 +180,9 @@ func appears(ctx context.Context, events <-chan JobEvent) bool {
 }
 
 // watch starts a goroutine that receives the job's events, so that a snapshot in progress
-// does not delay them. The goroutine reads the job when it appears and at the end of each
-// step. It passes all events but step ends to Run.
+// does not delay them. At each event except JobEnded the goroutine reads the job. It passes
+// JobAppeared and JobEnded to Run. It drops a JobNearLimit if two events already wait for
+// Run. It does not pass JobStepEnded, which Run does not need.
 func (r *Recorder) watch() (events <-chan JobEvent, stop func()) {
 	if r.o.Job == nil {
 		return nil, func() {}
@@ -205,10 +206,10 @@ func (r *Recorder) watch() (events <-chan JobEvent, stop func()) {
 			}
 			switch e {
 			case JobStepEnded:
-			case JobShort:
+			case JobNearLimit:
 				select {
 				case out <- e:
-				default: // Run is busy with a snapshot: drop e, so that the job's end need not wait for the snapshot
+				default: // dropped, so that the job's end does not wait for a snapshot in progress
 				}
 			default:
 				select {
@@ -234,8 +235,8 @@ func (r *Recorder) take(why rt.Reason) {
 
 func (r *Recorder) read(why rt.Reason) {
 	s := &r.snap
-	r.begin(s, why)
-	r.compareClocks(s)
+	ahead := r.begin(s, why)
+	r.compareClocks(s.Boot, ahead)
 	if r.o.Job != nil {
 		r.mu.Lock()
 		err := r.readJob(s)
@@ -251,14 +252,16 @@ func (r *Recorder) read(why rt.Reason) {
 	}
 }
 
-// begin empties s and sets its time.
-func (r *Recorder) begin(s *rt.Snapshot, why rt.Reason) {
+// begin clears s and sets its time. ahead is the time by which the wall clock is ahead of the
+// run's own clock.
+func (r *Recorder) begin(s *rt.Snapshot, why rt.Reason) (ahead time.Duration) {
 	clearNode(s)
 	s.Node, s.Job, s.Tree, s.GPU = rt.NodeReading{}, rt.JobReading{}, rt.TreeReading{}, rt.GPUUse{}
 	s.GPUs, s.Steps, s.Procs, s.GPUProcesses = s.GPUs[:0], s.Steps[:0], s.Procs[:0], s.GPUProcesses[:0]
 	s.Energy, s.Perf = s.Energy[:0], s.Perf[:0]
 	s.Reason = why
-	s.Wall, s.Boot = r.o.Clock()
+	s.Wall, s.Boot, ahead = r.clock.now()
+	return ahead
 }
 
 func (r *Recorder) put() {
@@ -294,7 +297,7 @@ type schedule struct {
 	next       time.Time
 	fast, slow time.Duration
 	fastUntil  time.Time
-	factor     int // multiplies the configured times between readings, see budget.factor
+	factor     int // multiplies the configured steps, see budget.factor
 }
 
 // advance moves to the next reading in the future and returns how many were missed.

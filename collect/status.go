@@ -106,8 +106,8 @@ func (r *Recorder) event(e rt.Event) {
 	if r.o.Ledger == nil {
 		return
 	}
-	wall, _ := r.o.Clock()
-	e.Time = time.Unix(0, wall).UTC()
+	at, _, _ := r.clock.now()
+	e.Time = time.Unix(0, at).UTC()
 	r.o.Ledger.Event(e)
 }
 

@@ -116,7 +116,8 @@ func TestGuarantees(t *testing.T) {
 		}
 	}
 	for line := range strings.Lines(text) {
-		isRow := strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| promise")
+		isPromise := strings.Count(line, "|") == 3 // the table of delivery states has more columns
+		isRow := isPromise && strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| promise")
 		if isRow && !testRef.MatchString(line) {
 			t.Errorf("guarantees.md has no test of: %s", line)
 		}

@@ -61,7 +61,7 @@ func shareWithGuest(t *testing.T, s *site) string {
 	return share
 }
 
-var result = regexp.MustCompile(`(?m)^ *--- (PASS|FAIL|SKIP): TestCgroupV2/(\S+/\S+)`)
+var result = regexp.MustCompile(`(?m)^ *--- (PASS|FAIL|SKIP): Test[^/\s]+/(\S+/\S+)`)
 
 // replay reports the results of the tests in the machine as tests of this run.
 func replay(t *testing.T, output []byte) {
@@ -78,16 +78,22 @@ func replay(t *testing.T, output []byte) {
 	}
 }
 
-// inGuest is the test as it runs in the machine: Slurm is up, and its hooks use /opt/rt.
-func inGuest(t *testing.T) {
+// guest is the installation in the machine: Slurm is up, and its hooks use /opt/rt.
+func guest(t *testing.T) (*cluster, *site) {
+	t.Helper()
 	s := newSite(t, "/opt/rt")
 	// The machine is slow, and charges a tracker for time in which the host's CPU did other
 	// work.
 	s.configure(map[string]string{"tracker.first_interval": `"1s"`, "tracker.interval": `"2s"`, "tracker.budget_cpu": "20.0"})
-	c := &cluster{
+	return &cluster{
 		name: "cg2", partition: "main", user: "tester", nodes: []string{"n1", "n2"},
 		asUser: []string{"setpriv", "--reuid=tester", "--regid=tester", "--init-groups", "--"}, oneByOne: true, tries: 5,
-	}
+	}, s
+}
+
+// inGuest is the test as it runs in the machine.
+func inGuest(t *testing.T) {
+	c, s := guest(t)
 	t.Run("matrix", func(t *testing.T) { runMatrix(t, c, s) })
 	files, err := filepath.Glob(s.path("spool", "*.db"))
 	if err != nil {

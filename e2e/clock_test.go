@@ -34,6 +34,12 @@ func runClock(t *testing.T, c *cluster, s *site) {
 	if n := query(t, r.path, "SELECT count(*) FROM sample WHERE seconds > 1800"); n != "0" {
 		t.Errorf("%s: %s intervals of more than half an hour", r.path, n)
 	}
+	if n := query(t, r.path, "SELECT count(*) FROM (SELECT wall_us - lag(wall_us) OVER (ORDER BY seq) AS passed FROM snapshot) WHERE passed <= 0"); n != "0" {
+		t.Errorf("%s: %s snapshots are not later than the one before", r.path, n)
+	}
+	if n := query(t, r.path, "SELECT count(*) FROM run WHERE end_us - start_us BETWEEN 0 AND 1800 * 1000000"); n != "1" {
+		t.Errorf("%s: the run ends before it starts, or lasts longer than half an hour", r.path)
+	}
 	e := expected{jobID: id, node: c.nodes[0], truth: id}
 	if apart := checkFigures(t, s, e, r); apart != "" {
 		t.Log(apart) // this machine charges too much CPU time, see cluster.tries; the clock does not matter

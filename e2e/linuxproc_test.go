@@ -39,7 +39,7 @@ func TestLinuxProc(t *testing.T) {
 		t.Errorf("%s: %s bytes, want those of 24 MiB", r.path, query(t, r.path, "SELECT max(job_proc_write_bytes) FROM snapshot"))
 	}
 	text, _ := s.rtSpool(t, "report", strconv.FormatInt(id, 10))
-	if !strings.Contains(text, "written 24.") || strings.Contains(text, "CPU          -") {
+	if !strings.Contains(text, "written at least 24.") || strings.Contains(text, "CPU time     -") {
 		t.Errorf("the report is\n%s", text)
 	}
 	if events := query(t, r.path, "SELECT count(*) FROM event WHERE name = 'cgroup' AND status = 'absent' AND detail LIKE '%linuxproc%'"); events != "1" {

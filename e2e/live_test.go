@@ -226,7 +226,7 @@ func (v *viewer) terminal(t *testing.T) {
 	top.shows("3", `\[3 processes\]`, ` workload`)
 	top.shows("1", `\[1 job\]`)
 	v.c.root(t, "scancel", id)
-	top.shows("", `^Job `+id+` .*(cancelled|unknown)`, `end`)
+	top.shows("", `^Job `+id+` .*(cancelled|terminated|unknown)`, `end`)
 	top.shows("t5\r", // the latest reading: on a busy machine not the fifth
 		`0:00:0[1-5] of .*PAUSED`)
 	top.shows("\x1b", `0 running`)

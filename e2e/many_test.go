@@ -31,9 +31,9 @@ func TestMany(t *testing.T) {
 	t.Run("processes", func(t *testing.T) { runManyProcesses(t, c, s) })
 	c.healthy(t)
 	for _, line := range s.logLines(t) {
-		// If 64 Prologs have to wait for more than each other, one may not get the lock of
-		// the breaker's file in time: it logs that, and its job is tracked like all others.
-		if !strings.Contains(line, "breaker@") || !strings.HasSuffix(line, "another hook holds it") {
+		// On a busy machine 64 trackers may not be ready in time: their jobs are tracked like
+		// all others.
+		if !strings.HasSuffix(line, "it keeps running") {
 			t.Errorf("unexpected log line: %s", line)
 		}
 	}

@@ -188,7 +188,7 @@ func command(t *testing.T, name string, args ...string) string {
 
 // patience limits the wait for an event. No test measures how soon an event comes, and a
 // busy machine may take long.
-const patience = 10 * time.Minute
+const patience = 4 * time.Minute
 
 // until waits for a condition, and fails the test if it never becomes true.
 func until(t *testing.T, what string, done func() bool) {

@@ -16,6 +16,9 @@ type truth struct {
 	began   time.Duration    // of cpu: used by the processes as slurmstepd, before exec
 	touched int64            // bytes; the maximum of one process tree
 	tasks   map[string]truth // of step 0, by their numbers on the node
+	steps   map[string]truth // the numbered steps
+	read    int64            // bytes, of the processes and those that they waited for; below 0 if they could not read it
+	written int64
 	reports int
 	// virtual: the machine has no steal time, and charges other work of its host to the
 	// process that runs, at the end of a process as at its beginning.
@@ -30,7 +33,7 @@ func (s *site) truthOf(t *testing.T, job int64, node string) truth {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum := truth{tasks: map[string]truth{}, virtual: os.Getenv(guestVar) != ""}
+	sum := truth{tasks: map[string]truth{}, steps: map[string]truth{}, virtual: os.Getenv(guestVar) != ""}
 	for _, f := range files {
 		data, err := os.ReadFile(f)
 		if err != nil {
@@ -45,23 +48,40 @@ func (s *site) truthOf(t *testing.T, job int64, node string) truth {
 			System  int64  `json:"system_us"`
 			Began   int64  `json:"began_us"`
 			Touched int64  `json:"touched_bytes"`
+			Read    int64  `json:"read_bytes"`
+			Written int64  `json:"written_bytes"`
 		}
 		if err := json.Unmarshal(data, &r); err != nil {
 			t.Fatalf("%s: %v\n%s", f, err, data)
 		}
-		if r.JobID == job && r.Node == node {
-			sum.cpu += time.Duration(r.User+r.System) * time.Microsecond
-			sum.began += time.Duration(r.Began) * time.Microsecond
-			sum.touched = max(sum.touched, r.Touched)
-			sum.reports++
-			if r.Step == "0" {
-				sum.tasks[r.Task] = truth{
-					cpu: time.Duration(r.User+r.System) * time.Microsecond, began: time.Duration(r.Began) * time.Microsecond, touched: r.Touched, virtual: sum.virtual,
-				}
-			}
+		if r.JobID != job || r.Node != node {
+			continue
+		}
+		own := truth{
+			cpu: time.Duration(r.User+r.System) * time.Microsecond, began: time.Duration(r.Began) * time.Microsecond,
+			touched: r.Touched, read: r.Read, written: r.Written, reports: 1, virtual: sum.virtual,
+		}
+		sum.add(own)
+		if r.Step == "0" {
+			sum.tasks[r.Task] = own
+		}
+		if r.Step != "" {
+			step := sum.steps[r.Step]
+			step.add(own)
+			step.virtual = own.virtual
+			sum.steps[r.Step] = step
 		}
 	}
 	return sum
+}
+
+// add adds one report.
+func (t *truth) add(one truth) {
+	t.cpu += one.cpu
+	t.began += one.began
+	t.touched = max(t.touched, one.touched)
+	t.read, t.written = t.read+one.read, t.written+one.written
+	t.reports++
 }
 
 // slack is the permitted error of a reading of CPU time: 0.5 % or 50 ms.

@@ -1,85 +1,176 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
-	"math"
+	"slices"
 
 	"github.com/resource-tracker/rt"
+)
+
+// Advice is what to request of one resource next time.
+type Advice struct {
+	Resource string  `json:"resource"` // "memory", "cores", "time", "gpus", "tasks"
+	Verdict  Verdict `json:"verdict"`
+	// Request is the option of sbatch; empty if there is none to give.
+	Request string `json:"request,omitempty"`
+	Text    string `json:"text"` // why, with figures
+	// Explain has the data and the rule, for report --explain.
+	Explain []string `json:"explain,omitempty"`
+	Runs    int      `json:"runs"` // the size of the sample, with this run
+	// RiskPct is the promise: the highest percentage of next runs that need more than the highest
+	// of the sample; absent if there is none. MarginPct is the margin above that.
+	RiskPct   rt.Opt[float64] `json:"risk_pct"`
+	MarginPct rt.Opt[float64] `json:"margin_pct"`
+}
+
+// String is the advice in one sentence: what to request, and why.
+func (a *Advice) String() string {
+	switch {
+	case a.Request != "":
+		return a.Request + ": " + a.Text
+	case a.Verdict == WellSized:
+		return a.Resource + " well sized: " + a.Text
+	}
+	return a.Resource + ": " + a.Text
+}
+
+// Verdict is the kind of an advice.
+type Verdict string
+
+// The verdicts.
+const (
+	Less      Verdict = "less"       // request less
+	More      Verdict = "more"       // request more
+	WellSized Verdict = "well sized" // leave the request as it is
+	NotKnown  Verdict = "not known"  // the record does not show what is needed
 )
 
 // enough is the minimum elapsed time of a run with advice, in seconds.
 const enough = 60
 
-// advise sets Advice, which says what to request next time, or AdviceReason, which says why there
-// is none. For an incomplete record there is no advice, because the job may have needed more in the
-// part that is missing.
-func (s *Summary) advise() {
-	switch elapsed := s.ElapsedSecs.Or(0); {
-	case s.Scope != ScopeJob:
+// A request is reduced only below this part of the present one.
+const worthwhile = 0.8
+
+// Advise sets Advice from the job and earlier jobs, the oldest first. It uses those that are
+// comparable: the same name, user, nodes and cores, finished, with a complete record. If the
+// job's own record does not allow to reduce a request, AdviceReason says why; what a kill or a
+// time limit shows is advised all the same.
+func (j *Job) Advise(earlier []*Job) {
+	j.Advice, j.AdviceReason = nil, ""
+	if j.Runs[0].Scope != ScopeJob {
 		return
-	case s.Run.State == rt.StateRunning:
-		s.AdviceReason = "the job is not over"
-	case !s.Record.Complete:
-		s.AdviceReason = "the record is not complete"
-	case s.Record.Missed > 0 || s.Record.Gaps > 0:
-		s.AdviceReason = "readings are missing"
-	case elapsed < enough:
-		s.AdviceReason = "the job was too short"
-	default:
-		s.adviseMemory()
-		s.adviseCPU()
-		s.adviseGPUs()
-		s.adviseTasks()
 	}
+	j.AdviceReason = j.whyNone()
+	runs := append(slices.DeleteFunc(slices.Clone(earlier), func(e *Job) bool { return !j.isLike(e) }), j)
+	a := adviser{job: j, runs: runs}
+	a.killed()
+	a.timedOut()
+	if j.AdviceReason != "" {
+		return
+	}
+	left := a.cores()
+	a.memory(left)
+	slices.Reverse(j.Advice) // memory first: it is what kills
+	a.time()
+	a.gpus()
+	a.tasks()
 }
 
-func (s *Summary) advice(format string, args ...any) {
-	s.Advice = append(s.Advice, fmt.Sprintf(format, args...))
-}
-
-func (s *Summary) adviseMemory() {
-	m := &s.Memory
-	peak, ok := m.PeakBytes.Get()
+// whyNone returns why the job's record does not show what it needs.
+func (j *Job) whyNone() string {
+	kills := j.Nodes.OOMKills.Or(0)
 	switch {
-	case m.OOMKills.Or(0) > 0:
-		s.advice("request more memory than %s: processes were killed for lack of it", size(m.LimitBytes))
-	case !ok || m.PeakOf != "kernel" || m.LimitOf == "node" || !m.PeakPct.Valid():
-	case m.PeakPct.Or(100) < 50 && s.Run.Outcome == rt.OutcomeFinished:
-		mib := math.Ceil(float64(peak)*1.2/(256<<20)) * 256 // the peak plus 20 %, rounded up to a multiple of 256 MiB
-		if bytes := uint64(mib) << 20; bytes < m.LimitBytes.Or(0) {
-			s.advice("--mem=%.0fM would do here: the peak was %s of %s", mib, size(m.PeakBytes), size(m.LimitBytes))
+	case j.State == rt.StateRunning:
+		return "the job is not over"
+	case j.Missing > 0:
+		return j.missingText()
+	case j.Outcome == rt.OutcomeOOM || kills > 0:
+		return "processes were killed for memory, so that this run does not show what a complete one needs"
+	case j.Outcome != rt.OutcomeFinished:
+		return "the job did not finish, so that this run does not show what a complete one needs"
+	case !j.Complete():
+		return "the record is not complete"
+	case j.Nodes.AtLeast:
+		return "the end of the job was not read"
+	case slices.ContainsFunc(j.Runs, (*Summary).hasGaps):
+		return "readings are missing"
+	case j.ElapsedSecs.Or(0) < enough:
+		return fmt.Sprintf("the job was too short: less than %d s", enough)
+	}
+	return ""
+}
+
+func (s *Summary) hasGaps() bool { return s.Record.Missed > 0 || s.Record.Gaps > 0 }
+
+// isNamed reports whether a name distinguishes a job: these are Slurm's own for any job.
+func isNamed(name string) bool {
+	return !slices.Contains([]string{"", "wrap", "bash", "sh", "interactive", "sbatch"}, name)
+}
+
+// isLike reports whether a job is an earlier run of j, or another task of its array, with the same
+// nodes and cores.
+func (j *Job) isLike(e *Job) bool {
+	same := e.Name == j.Name && e.User == j.User && e.Cluster == j.Cluster && e.Runs[0].Run.Step == j.Runs[0].Run.Step
+	sameShape := len(e.Runs) == len(j.Runs) && e.Nodes.Cores == j.Nodes.Cores
+	isOther := e.Label != j.Label
+	sameArray := e.Runs[0].Run.ArrayJobID == j.Runs[0].Run.ArrayJobID && e.Runs[0].Run.ArrayJobID.Valid()
+	isEarlier := isNamed(j.Name) && !e.Start.After(j.Start)
+	isRelated := isEarlier || sameArray
+	return isOther && same && sameShape && isRelated && e.Runs[0].Scope == ScopeJob
+}
+
+// adviser makes the advice of job from the runs like it, with job itself last.
+type adviser struct {
+	job  *Job
+	runs []*Job
+}
+
+func (a *adviser) add(one Advice) { a.job.Advice = append(a.job.Advice, one) }
+
+// values returns a figure of the runs that show what a complete run needs.
+func (a *adviser) values(of func(*Job) rt.Opt[float64]) (list []float64) {
+	for _, r := range a.runs {
+		if v, ok := of(r).Get(); ok && r.whyNone() == "" {
+			list = append(list, v)
 		}
 	}
+	return list
 }
 
-func (s *Summary) adviseCPU() {
-	c := &s.CPU
-	cores, ok := c.Cores.Get()
-	top, known := c.PeakCores.Get()
-	if !ok || !known || c.CoresOf != "allocation" || s.Run.Outcome != rt.OutcomeFinished {
-		return
+// sample describes the runs of a prediction, with what it promises.
+func (p *prediction) sample() string {
+	if p.n == 1 {
+		return fmt.Sprintf("from this run alone, plus %.0f %%", p.margin*100)
 	}
-	if need := uint64(math.Ceil(top)); need >= 1 && need < cores && c.UsedPct.Or(100) < 50 {
-		s.advice("%d of %d cores are enough: never more than %.2f were busy", need, cores, top)
+	return fmt.Sprintf("from %d runs, plus %.0f %%", p.n, p.margin*100)
+}
+
+// explain says how a prediction was made.
+func (p *prediction) explain(what, highest string) []string {
+	return []string{
+		fmt.Sprintf("sample: %s with a complete record, the same name, user, nodes and cores", plural(p.n, "run")),
+		fmt.Sprintf("%s: highest %s", what, highest),
+		fmt.Sprintf("if the next run is like these, it needs more than the highest with a probability of at most 1/%d (%.1f %%)", p.n+1, p.risk()*100),
+		fmt.Sprintf("margin: %.0f %% above the highest, then rounded up; it lowers the risk, but by how much depends on the job", p.margin*100),
 	}
 }
 
-func (s *Summary) adviseGPUs() {
-	for i := range s.GPUs {
-		if g := &s.GPUs[i]; g.InJob.Or(false) && g.MaxBusyPct == rt.Some(0.0) && g.Processes == 0 {
-			s.advice("GPU %s was allocated and never busy", gpuName(g))
-		}
+// promise sets the fields of an advice that was made by a prediction.
+func (p *prediction) promise(one *Advice) {
+	one.Runs = p.n
+	one.MarginPct.Set(p.margin * 100)
+	if !p.rising {
+		one.RiskPct.Set(p.risk() * 100)
 	}
 }
 
-func (s *Summary) adviseTasks() {
+// tasks reports a step in which tasks waited for one that had more to do.
+func (a *adviser) tasks() {
 	const unequal = 1.5
-	for i := range s.Steps {
-		if x, ok := s.Steps[i].CPUImbalance.Get(); ok && x >= unequal {
-			s.advice("step %s: its busiest task used %.1f times the mean; the others waited", s.Steps[i].Step, x)
+	for i := range a.job.Steps {
+		st := &a.job.Steps[i]
+		if x, ok := st.CPUImbalance.Get(); ok && x >= unequal {
+			a.add(Advice{Resource: "tasks", Verdict: NotKnown, Runs: 1, Text: fmt.Sprintf("step %s: its busiest task used %.1f times the mean; the others waited", Plain(st.Step), x)})
 		}
 	}
 }
-
-func gpuName(g *GPU) string { return cmp.Or(g.Host, g.UUID) }

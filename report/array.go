@@ -24,6 +24,9 @@ type Array struct {
 	PeakPct  Distribution   `json:"memory_peak_pct"`   // of its limit
 	Outliers []Outlier      `json:"outliers"`
 	OOMKills rt.Opt[uint64] `json:"oom_kills"`
+	// Advice is for each task of the next array, from all tasks.
+	Advice       []Advice `json:"advice,omitempty"`
+	AdviceReason string   `json:"advice_reason,omitempty"`
 }
 
 // ArrayTask is one task of an array, all of its nodes together.
@@ -82,7 +85,20 @@ func RollUp(job string, list []*Summary) *Array {
 		return cmp.Or(cmp.Compare(len(x.Job), len(y.Job)), cmp.Compare(x.Job, y.Job))
 	})
 	a.spread()
+	a.advise(Jobs(list))
 	return a
+}
+
+// advise takes the last task that shows what a complete one needs, with all others as its sample.
+func (a *Array) advise(tasks []*Job) {
+	a.AdviceReason = "no task finished with a complete record"
+	for i, j := range slices.Backward(tasks) {
+		if j.whyNone() == "" {
+			j.Advise(slices.Concat(tasks[:i], tasks[i+1:]))
+			a.Advice, a.AdviceReason = j.Advice, j.AdviceReason
+			return
+		}
+	}
 }
 
 func arrayTask(list []*Summary) ArrayTask {
@@ -197,10 +213,10 @@ func (a *Array) outliers(what string, values []float64, tasks []*ArrayTask) {
 
 // shown formats the figure of an outlier.
 func (o *Outlier) shown() string {
-	name, show := "elapsed", span
+	name, show := "elapsed", Clock
 	switch o.What {
 	case "cpu_used_secs":
-		name, show = "CPU", seconds
+		name, show = "CPU", Clock
 	case "memory_peak_bytes":
 		name, show = "memory", bytes
 	}

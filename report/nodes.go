@@ -91,6 +91,7 @@ func together(list []*Summary) *Nodes {
 		}
 		n.Nodes = append(n.Nodes, share)
 		n.Complete = n.Complete && share.Complete
+		n.AtLeast = n.AtLeast || s.CPU.AtLeast
 		raise(&n.WorstPct, share.PeakPct)
 		busiest = max(busiest, share.UsedSecs.Or(0))
 	}

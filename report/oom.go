@@ -18,6 +18,8 @@ type OOMKill struct {
 	LimitBytes rt.Opt[uint64] `json:"limit_bytes"`
 	// BeforeBytes is the last reading of the job's memory before the kill.
 	BeforeBytes rt.Opt[uint64] `json:"before_bytes"`
+	// BeforeAgeSecs is how long before the kill that reading was taken.
+	BeforeAgeSecs rt.Opt[float64] `json:"before_age_secs"`
 	// GrowthBytesPerSec is its growth until then, over a minute at most.
 	GrowthBytesPerSec rt.Opt[float64] `json:"growth_bytes_per_sec"`
 	// Biggest are processes of the last reading of processes before the kill, by resident
@@ -89,6 +91,7 @@ func (t *oomTally) timed(events []rt.Event) []OOMKill {
 		if at >= 0 {
 			k.Time = events[at].Time.UTC()
 		}
+		k.BeforeAgeSecs.Set(max(k.Time.Sub(k.after).Seconds(), 0))
 	}
 	return t.kills
 }

@@ -15,13 +15,17 @@ type Cost struct {
 
 func (s *Summary) ledger(events []rt.Event) {
 	r := &s.Record
+	counted := 0 // missed readings, by the tracker: the ledger leaves out repeated gaps
 	for i := range events {
 		e := &events[i]
 		switch {
 		case e.Kind == "gap":
 			r.Gaps++
 			r.Missed += missed(e.Detail)
+		case e.Kind == "spool" && e.Name == "gap/schedule" && e.Status == "repeated":
+			r.Gaps += numberIn(e.Detail, "%d further")
 		case e.Kind == "tracker" && e.Name == "cost":
+			counted = numberIn(e.Detail, "missed=%d")
 			r.Tracker = costOf(e.Detail)
 			r.LeftOut = numberIn(e.Detail, "left_out=%d")
 		case e.Kind == "job" && e.Name == "rusage":
@@ -38,6 +42,10 @@ func (s *Summary) ledger(events []rt.Event) {
 			r.Budget = append(r.Budget, e.Detail)
 		case e.Kind == "job" && e.Name == "tasks" && e.Status == "unseen":
 			r.Unseen, r.Complete = numberIn(e.Detail, "%d other"), false
+		case e.Kind == "job" && e.Name == "end":
+			s.CPU.AtLeast = true
+			r.Remarks = append(r.Remarks, e.Detail)
+		case e.Kind == "job" && e.Name == "oom_kill": // OOM has it
 		case e.Kind == "tracker" && e.Name == "clock", e.Kind == "job" && e.Status != "ok" && e.Detail != "":
 			r.Remarks = append(r.Remarks, e.Detail)
 		case e.Kind == "sensor" && e.Status == "ok":
@@ -46,6 +54,7 @@ func (s *Summary) ledger(events []rt.Event) {
 			s.Sensors[e.Name] = SensorIs{Status: e.Status, Detail: e.Detail}
 		}
 	}
+	r.Missed = max(r.Missed, counted)
 	r.Expected = r.Readings + r.Missed + r.LeftOut
 }
 
@@ -97,13 +106,6 @@ func costOf(detail string) Cost {
 		}
 	}
 	return c
-}
-
-// absences explain why a machine lacks something, and what to do. The ledger has the path of
-// /sys that does not exist.
-var absences = map[string]string{
-	"energy":        "no counters in /sys: virtual machines have none; elsewhere load the module intel_rapl_msr or that of a power meter",
-	"cpu frequency": "this kernel reports none",
 }
 
 // reasons sets the reason of each absent figure: the status of the sensor, or else what

@@ -177,9 +177,9 @@ func examples() []example {
 	}
 }
 
-// screens are how many lines an example may have, where not 24: a line more for each
+// screens are how many lines an example may have, where not 34: a line more for each
 // task pair, GPU, network and so on.
-var screens = map[string]int{"mpi": 39, "gap": 41}
+var screens = map[string]int{"mpi": 52, "gap": 48}
 
 func golden(t *testing.T, name, got string) {
 	t.Helper()
@@ -205,13 +205,15 @@ func TestScreen(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			j := Jobs([]*Summary{s})[0]
+			j.Advise(nil)
 			var text, plainText strings.Builder
-			if err := errors.Join(WriteText(&text, s, TextOptions{}), WriteText(&plainText, s, TextOptions{ASCII: true})); err != nil {
+			if err := errors.Join(WriteText(&text, j, TextOptions{Width: 80}), WriteText(&plainText, j, TextOptions{ASCII: true, Width: 80})); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, e.name+".txt", text.String())
 			lines := strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
-			if most := stdcmp.Or(screens[e.name], 24); len(lines) > most {
+			if most := stdcmp.Or(screens[e.name], 34); len(lines) > most {
 				t.Errorf("%d lines", len(lines))
 			}
 			for _, l := range lines {
@@ -255,7 +257,7 @@ func TestShortCommand(t *testing.T) {
 		run.End = run.Start.Add(30 * time.Millisecond)
 		s := summarized(t, example{run: run, snapshots: list, events: []rt.Event{{Kind: "job", Name: "rusage", Status: "ok", Detail: tt.detail}}})
 		var text strings.Builder
-		if err := WriteText(&text, s, TextOptions{}); err != nil {
+		if err := WriteText(&text, Jobs([]*Summary{s})[0], TextOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if s.Memory.PeakBytes != tt.peak || s.Node.MeanCores.Valid() {
@@ -376,7 +378,7 @@ func TestWriteTextPassesOnErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := WriteText(failing{}, s, TextOptions{}); err == nil {
+	if err := WriteText(failing{}, Jobs([]*Summary{s})[0], TextOptions{}); err == nil {
 		t.Error("no error")
 	}
 }
@@ -390,12 +392,12 @@ func TestUnits(t *testing.T) {
 			t.Errorf("size(%d) = %s, want %s", v, got, want)
 		}
 	}
-	for v, want := range map[float64]string{0: "0.00 s", 0.2: "0.20 s", 59.4: "59.4 s", 61: "1m 01s", 3661: "1h 01m 01s", 90061: "1d 01h 01m"} {
-		if got := span(rt.Some(v)); got != want {
-			t.Errorf("span(%v) = %s, want %s", v, got, want)
+	for v, want := range map[float64]string{0: "0.00 s", 0.2: "0.20 s", 59.4: "59.40 s", 61: "00:01:01", 3661: "01:01:01", 90061: "1-01:01:01", 10834912: "125-09:41:52"} {
+		if got := Clock(rt.Some(v)); got != want {
+			t.Errorf("Clock(%v) = %s, want %s", v, got, want)
 		}
 	}
-	if size(rt.None[uint64]()) != "-" || span(rt.None[float64]()) != "-" {
+	if size(rt.None[uint64]()) != "-" || Clock(rt.None[float64]()) != "-" {
 		t.Error("an absent value is not a dash")
 	}
 }

@@ -150,6 +150,60 @@ func summarized(t *testing.T, e example) *Summary {
 	return s
 }
 
+// If the job was not read after the end of its last step, its CPU time is a lower bound.
+func TestCPUAtLeast(t *testing.T) {
+	for _, isBound := range []bool{false, true} {
+		var events []rt.Event
+		if isBound {
+			events = []rt.Event{{Kind: "job", Name: "end", Status: "estimated", Detail: "the end was not read"}}
+		}
+		s := summarized(t, example{run: slurmRun(), snapshots: jobSnapshots(), events: events})
+		var text strings.Builder
+		if err := WriteDetails(&text, s, TextOptions{Zone: time.UTC}); err != nil {
+			t.Fatal(err)
+		}
+		inText := strings.Contains(text.String(), "CPU time     at least ")
+		if s.CPU.AtLeast != isBound || inText != isBound || len(s.Record.Remarks) != len(events) {
+			t.Errorf("a lower bound: %v; CPU %+v, remarks %q\n%s", isBound, s.CPU, s.Record.Remarks, text.String())
+		}
+	}
+}
+
+// What processes counted is a lower bound. If the ledger says that bytes are missing, the
+// report has a remark.
+func TestBytesAtLeast(t *testing.T) {
+	list := jobSnapshots()
+	for i := range list {
+		list[i].Job.IOReadBytes.Clear()
+		list[i].Job.IOWriteBytes.Clear()
+		list[i].Job.ProcReadBytes, list[i].Job.ProcWriteBytes = u(uint64(i)<<10), u(uint64(i)<<20)
+		list[i].Job.Pids = u(0) // no reading has met a process
+	}
+	note := rt.Event{Kind: "job", Name: "bytes", Status: "estimated", Detail: "a process ended"}
+	source := rt.Event{Kind: "job", Name: "io", Status: "ok", Detail: "the io controller is off"}
+	for _, events := range [][]rt.Event{{source}, {source, note}} {
+		s := summarized(t, example{run: slurmRun(), snapshots: list, events: events})
+		if s.IO.Of != "processes" || !s.IO.AtLeast || len(s.Record.Remarks) != len(events)-1 {
+			t.Errorf("%d events: I/O %+v, remarks %q", len(events), s.IO, s.Record.Remarks)
+		}
+		if s.Processes.Max != u(1) {
+			t.Errorf("%v processes at least, want 1: the job used %v s", s.Processes.Max, s.CPU.UsedSecs)
+		}
+		var text strings.Builder
+		if err := WriteText(&text, Jobs([]*Summary{s})[0], TextOptions{Zone: time.UTC}); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(text.String(), "Disk I/O     read at least ") || !strings.Contains(text.String(), ", written at least ") {
+			t.Errorf("%d events:\n%s", len(events), text.String())
+		}
+	}
+	list[5].Job.IOReadBytes, list[5].Job.IOWriteBytes = u(0), u(0)
+	list[6].Job.IOReadBytes, list[6].Job.IOWriteBytes = u(9), u(9)
+	if s := summarized(t, example{run: slurmRun(), snapshots: list, events: []rt.Event{note}}); s.IO.AtLeast {
+		t.Errorf("the io controller counts exactly: %+v", s.IO)
+	}
+}
+
 func TestStepsAndTasks(t *testing.T) {
 	s := summarized(t, richExamples()[1])
 	if len(s.Steps) != 3 || s.Steps[2].Step != "0" || len(s.Steps[2].Tasks) != len(taskCPU) {
@@ -190,8 +244,10 @@ func TestGPUsOfTheJob(t *testing.T) {
 	if g := s.GPUs[1]; g.BusyPct != rt.Some(0.0) || g.MeanWatts.Valid() {
 		t.Errorf("the idle one: %+v", g)
 	}
-	if a := strings.Join(s.Advice, "\n"); !strings.Contains(a, "GPU 2 was allocated and never busy") {
-		t.Errorf("advice: %s", a)
+	j := only(t, s)
+	j.Advise(nil)
+	if a := adviceOn(j, "gpus"); a.Verdict != Less || a.Request != "--gpus-per-node=1" || a.Text != "1 of 2 GPUs busy at no reading" {
+		t.Errorf("advice: %+v", a)
 	}
 }
 
@@ -229,30 +285,6 @@ func TestOOMKillIsDescribed(t *testing.T) {
 	}
 }
 
-// A record with holes gives no advice, and says why.
-func TestCompletenessGatesAdvice(t *testing.T) {
-	for _, tt := range []struct {
-		name, want string
-		change     func(*example)
-	}{
-		{"whole", "", func(*example) {}},
-		{"gap", "readings are missing", func(e *example) {
-			e.events = append(e.events, rt.Event{Kind: "gap", Detail: "2 readings before snapshot 9 were skipped"})
-		}},
-		{"late", "the record is not complete", func(e *example) { e.snapshots = e.snapshots[1:] }},
-		{"cut", "the record is not complete", func(e *example) { e.snapshots = e.snapshots[:20] }},
-		{"running", "the job is not over", func(e *example) { e.run.State, e.run.Outcome = rt.StateRunning, rt.OutcomeNone }},
-		{"short", "the job was too short", func(e *example) { e.run.End = e.run.Start.Add(time.Second) }},
-	} {
-		e := richExamples()[1]
-		tt.change(&e)
-		s := summarized(t, e)
-		if s.AdviceReason != tt.want || (len(s.Advice) == 0) != (tt.want != "") {
-			t.Errorf("%s: reason %q, advice %q", tt.name, s.AdviceReason, s.Advice)
-		}
-	}
-}
-
 func TestLedger(t *testing.T) {
 	s := summarized(t, richExamples()[2])
 	r := s.Record
@@ -281,15 +313,17 @@ func TestUnseenTasks(t *testing.T) {
 		e.run.Step = "0"
 		e.events = append(e.events, rt.Event{Kind: "job", Name: "tasks", Status: "unseen", Detail: detail})
 		s := summarized(t, e)
+		j := only(t, s)
+		j.Advise(nil)
 		var text strings.Builder
-		if err := WriteText(&text, s, TextOptions{}); err != nil {
+		if err := WriteText(&text, j, TextOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		words := strings.Join(strings.Fields(text.String()), " ")
 		number := want[:1]
-		if s.Record.Unseen != int(number[0]-'0') || s.Record.Complete || s.AdviceReason != "the record is not complete" ||
+		if s.Record.Unseen != int(number[0]-'0') || s.Record.Complete || j.AdviceReason != "the record is not complete" ||
 			!strings.Contains(words, "Note "+want) || strings.Count(words, "8 tasks, "+number+" not to the end") != 1 {
-			t.Errorf("%+v, advice %q, in\n%s", s.Record, s.AdviceReason, text.String())
+			t.Errorf("%+v, advice %q, in\n%s", s.Record, j.AdviceReason, text.String())
 		}
 	}
 }

@@ -33,7 +33,7 @@ func screen(t *testing.T, name string, write func(*strings.Builder) error) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
-	if len(lines) > 24 {
+	if len(lines) > 48 {
 		t.Errorf("%d lines", len(lines))
 	}
 	for _, l := range lines {
@@ -42,6 +42,19 @@ func screen(t *testing.T, name string, write func(*strings.Builder) error) {
 		}
 	}
 	golden(t, name, b.String())
+}
+
+// If the CPU time of one node is a lower bound, that of the job is one, too.
+func TestTogetherAtLeast(t *testing.T) {
+	for _, isBound := range []bool{false, true} {
+		list := []*Summary{onNode(12, "n1", 90, 2), onNode(12, "n2", 30, 6)}
+		list[1].CPU.AtLeast = isBound
+		Together(list)
+		used, _ := list[0].Nodes.allocationText()
+		if inText := used == "at least 00:02:00"; list[0].Nodes.AtLeast != isBound || inText != isBound {
+			t.Errorf("a lower bound: %v; %+v, %s", isBound, list[0].Nodes, used)
+		}
+	}
 }
 
 func TestTogether(t *testing.T) {
@@ -57,7 +70,7 @@ func TestTogether(t *testing.T) {
 	if n.WorstPct != rt.Some(75.0) || n.MeanPct != rt.Some(50.0) || n.Nodes[0].Node != "n2" || !n.Complete {
 		t.Errorf("memory %+v", n)
 	}
-	screen(t, "nodes.txt", func(b *strings.Builder) error { return WriteNodes(b, list[0]) })
+	screen(t, "nodes.txt", func(b *strings.Builder) error { return WriteText(b, Jobs(list)[0], TextOptions{Width: 80}) })
 }
 
 // What one node does not know is not known of all, and never counts as nothing.
@@ -130,7 +143,7 @@ func TestArrayRollUp(t *testing.T) {
 	if len(a.Outliers) != 2 || a.Outliers[0] != want[0] || a.Outliers[1].Job != want[1].Job || math.Abs(a.Outliers[1].Median-want[1].Median) > 1 {
 		t.Errorf("outliers %+v, want %+v", a.Outliers, want)
 	}
-	screen(t, "array.txt", func(b *strings.Builder) error { return WriteArray(b, a) })
+	screen(t, "array.txt", func(b *strings.Builder) error { return WriteArray(b, a, TextOptions{Width: 80}) })
 	doc, err := json.MarshalIndent(a, "", "  ")
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +158,7 @@ func TestArrayOfNothing(t *testing.T) {
 	if a.Elapsed.N != 0 || a.Elapsed.P50.Valid() || len(a.Tasks) != 1 {
 		t.Errorf("%+v", a)
 	}
-	screen(t, "array-nothing.txt", func(b *strings.Builder) error { return WriteArray(b, a) })
+	screen(t, "array-nothing.txt", func(b *strings.Builder) error { return WriteArray(b, a, TextOptions{Width: 80}) })
 }
 
 // A task on two nodes is one task: its CPU time is both's, its memory the worst node's.

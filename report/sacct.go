@@ -123,7 +123,7 @@ func (n *Nodes) compareSacct(list []*Summary) {
 func (p *page) differences(list []Difference) {
 	for i := range list {
 		d := &list[i]
-		show := seconds
+		show := Clock
 		name := map[string]string{"cpu_secs": "CPU", "elapsed_secs": "elapsed", "max_rss_bytes": "MaxRSS"}[d.Figure]
 		if d.Figure == "max_rss_bytes" {
 			show = bytes

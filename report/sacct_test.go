@@ -16,7 +16,7 @@ func sacctEvent(detail string) rt.Event {
 func textOf(t *testing.T, s *Summary) string {
 	t.Helper()
 	var b strings.Builder
-	if err := WriteText(&b, s, TextOptions{}); err != nil {
+	if err := WriteText(&b, Jobs([]*Summary{s})[0], TextOptions{Width: 80}); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -41,13 +41,13 @@ func TestSacct(t *testing.T) {
 		t.Errorf("user %v, system %v", s.Sacct.UserSecs, s.Sacct.SystemSecs)
 	}
 	text := textOf(t, s)
-	for _, want := range []string{"sacct        CPU 7000.00 s (ours ", "elapsed 3600.00 s (ours 3600.00 s, +0.0 %)", "MaxRSS 1.00 GiB (ours ", "may use CPUs 0-3, NUMA nodes 0"} {
+	for _, want := range []string{"sacct        CPU 01:56:40 (ours ", "elapsed 01:00:00 (ours 01:00:00, +0.0 %)", "MaxRSS 1.00 GiB (ours ", "CPU numbers 0-3, NUMA node numbers 0"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("it does not say %q:\n%s", want, text)
 		}
 	}
 	for line := range strings.Lines(text) {
-		if n := len([]rune(strings.TrimRight(line, "\n"))); n > width {
+		if n := len([]rune(strings.TrimRight(line, "\n"))); n > 80 {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}

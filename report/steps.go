@@ -3,17 +3,23 @@ package report
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/resource-tracker/rt"
 )
 
 // Step is what one step of the job used on this node.
 type Step struct {
-	Step        string          `json:"step"`
-	Ended       bool            `json:"ended"`        // its cgroup was removed
-	ElapsedSecs rt.Opt[float64] `json:"elapsed_secs"` // between its first and its last reading
+	Step  string `json:"step"`
+	Ended bool   `json:"ended"` // its cgroup was removed
+	// The step began and ended between two readings. It lasted at least from the first reading
+	// that has it to the last one before its end, and at most from the reading of steps before
+	// the first to the one that has its end; absent if there is no such reading.
+	ElapsedAtLeastSecs rt.Opt[float64] `json:"elapsed_at_least_secs"`
+	ElapsedAtMostSecs  rt.Opt[float64] `json:"elapsed_at_most_secs"`
 	Figures
 	Tasks []Task `json:"tasks,omitempty"`
 	// The imbalance of the tasks: the largest value over the mean; absent below two tasks.
@@ -38,7 +44,7 @@ type Figures struct {
 	PageFaults   rt.Opt[uint64]  `json:"page_faults"`
 	MajorFaults  rt.Opt[uint64]  `json:"major_faults"`
 	OOMKills     rt.Opt[uint64]  `json:"oom_kills"`
-	MaxProcesses rt.Opt[uint64]  `json:"max_processes"`
+	MaxProcesses rt.Opt[uint64]  `json:"max_processes"` // at least, see Processes
 	ReadBytes    rt.Opt[uint64]  `json:"read_bytes"`
 	WriteBytes   rt.Opt[uint64]  `json:"write_bytes"`
 }
@@ -51,7 +57,9 @@ type stepKey struct {
 // stepTally collects the readings of one step or task. Its cgroup begins with it, so that its
 // counters are its totals.
 type stepTally struct {
-	first, last       int64 // Boot
+	before            rt.Opt[int64] // Boot of the reading of steps before the first
+	first, last       int64         // Boot of the readings that have it and not its end
+	end               int64         // Boot of the last reading that has it
 	ended             bool
 	cpu, user, system rt.Opt[uint64] // microseconds
 	memory            rt.Opt[uint64] // highest reading; bytes
@@ -60,21 +68,50 @@ type stepTally struct {
 
 type stepTallies map[stepKey]*stepTally
 
-func (t stepTallies) add(s *rt.Snapshot) {
+// add adds the steps of a reading. before is the Boot of the last one that read steps.
+func (t stepTallies) add(before rt.Opt[int64], s *rt.Snapshot) {
 	for i := range s.Steps {
 		r := &s.Steps[i]
 		key := stepKey{r.Step, r.Task}
 		of := t[key]
 		if of == nil {
-			of = &stepTally{first: s.Boot}
+			of = &stepTally{before: before, first: s.Boot, last: s.Boot}
 			t[key] = of
 		}
 		of.add(r, s.Boot)
 	}
 }
 
+// seqRange are snapshots by their Seq, from first up to and without end.
+type seqRange struct{ first, end int64 }
+
+// withoutSteps returns the snapshots in which the tracker left out the steps that ran, to
+// keep within its budget: all, if the ledger does not have all of these events.
+func withoutSteps(events []rt.Event) (list []seqRange) {
+	for i := range events {
+		e := &events[i]
+		from := int64(numberIn(e.Detail, "from snapshot %d"))
+		isSteps := e.Kind == "tracker" && e.Name == "budget" && strings.HasSuffix(e.Detail, " steps")
+		n := len(list)
+		isOff := n > 0 && list[n-1].end == math.MaxInt64
+		switch {
+		case e.Kind == "spool" && e.Name == "tracker/budget":
+			return []seqRange{{0, math.MaxInt64}}
+		case !isSteps:
+		case e.Status == "over" && !isOff:
+			list = append(list, seqRange{from, math.MaxInt64})
+		case e.Status == "ok" && isOff:
+			list[n-1].end = from
+		}
+	}
+	return list
+}
+
 func (t *stepTally) add(r *rt.StepReading, boot int64) {
-	t.last, t.ended = boot, r.Ended
+	t.end, t.ended = boot, r.Ended
+	if !r.Ended {
+		t.last = boot
+	}
 	for _, p := range [...][2]*rt.Opt[uint64]{
 		{&t.cpu, &r.CPUUsage}, {&t.user, &r.CPUUser}, {&t.system, &r.CPUSystem}, {&t.PageFaults, &r.PageFaults},
 		{&t.MajorFaults, &r.MajorFaults}, {&t.OOMKills, &r.EventsOOMKill}, {&t.ReadBytes, &r.IOReadBytes}, {&t.WriteBytes, &r.IOWriteBytes},
@@ -88,6 +125,7 @@ func (t *stepTally) figures() Figures {
 	f := t.Figures
 	f.UsedSecs, f.UserSecs, f.SystemSecs = micros(t.cpu), micros(t.user), micros(t.system)
 	f.PeakBytes = cmp.Or(f.PeakBytes, t.memory)
+	f.MaxProcesses = atLeastOne(f.MaxProcesses, t.cpu)
 	return f
 }
 
@@ -114,8 +152,9 @@ func (t stepTallies) list() []Step {
 			continue
 		}
 		s.Ended, s.Figures = of.ended, of.figures()
-		if of.last > of.first {
-			s.ElapsedSecs.Set(float64(of.last-of.first) / 1e9)
+		s.ElapsedAtLeastSecs.Set(float64(of.last-of.first) / 1e9)
+		if before, ok := of.before.Get(); ok {
+			s.ElapsedAtMostSecs.Set(float64(of.end-before) / 1e9)
 		}
 	}
 	for i := range steps {

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -19,7 +20,7 @@ import (
 // need lists are missing. It returns the first error of the snapshots.
 func Summarize(run rt.Run, events []rt.Event, snapshots iter.Seq2[*rt.Snapshot, error]) (*Summary, error) {
 	r := reading{
-		run: run, steps: stepTallies{}, processes: processTallies{}, gpus: gpuTallies{}, energy: energyTallies{}, context: newNodeTally(),
+		run: run, noSteps: withoutSteps(events), steps: stepTallies{}, processes: processTallies{}, gpus: gpuTallies{}, energy: energyTallies{}, context: newNodeTally(),
 	}
 	if len(run.Command) > 0 {
 		r.tree.startAtZero() // the tree began with the tracker
@@ -48,6 +49,8 @@ type reading struct {
 	jobs, trees     []point
 	nodes           []point
 	steps           stepTallies
+	noSteps         []seqRange
+	stepsRead       rt.Opt[int64] // Boot of the last reading with steps
 	processes       processTallies
 	gpus            gpuTallies
 	energy          energyTallies
@@ -86,7 +89,10 @@ func (r *reading) add(s *rt.Snapshot) {
 	r.sent.add(s.Node.NetTxBytes)
 	r.onlineCPUs = cmp.Or(s.Node.CPUs, r.onlineCPUs)
 	r.memTotal = cmp.Or(s.Node.MemTotal, r.memTotal)
-	r.steps.add(s)
+	r.steps.add(r.stepsRead, s)
+	if !slices.ContainsFunc(r.noSteps, func(of seqRange) bool { return of.first <= s.Seq && s.Seq < of.end }) {
+		r.stepsRead.Set(s.Boot)
+	}
 	r.processes.add(s)
 	r.gpus.add(s, secs)
 	r.energy.add(s, secs)
@@ -141,7 +147,7 @@ func (r *reading) summary(events []rt.Event) *Summary {
 		s.IO = r.job.io()
 	}
 	s.Network = Network{RecvBytes: r.recv.value(), SentBytes: r.sent.value(), Scope: ScopeNode}
-	s.Processes = Processes{Max: used.processes, MaxThreads: used.threads, Top: r.processes.top()}
+	s.Processes = Processes{Max: atLeastOne(used.processes, used.cpu.value()), MaxThreads: used.threads, Top: r.processes.top()}
 	s.Pressure, s.Faults = r.pressure(used), Faults{used.faults.value(), used.major.value()}
 	s.Steps, s.OOM, s.GPUs = r.steps.list(), r.oom.timed(events), r.gpus.list(s.Scope)
 	s.Node, s.Energy = r.nodeContext(), r.energy.list(float64(r.last.boot-r.first.boot)/1e9)
@@ -155,15 +161,24 @@ func (r *reading) summary(events []rt.Event) *Summary {
 	s.ledger(events)
 	s.compareSacct()
 	r.reasons(s)
-	s.advise()
+	s.threads = r.processes.threadUses()
 	return s
+}
+
+// atLeastOne returns the highest number of processes of the readings, 1 if none of the
+// readings has a process although there was one, which used CPU time.
+func atLeastOne(highest, cpu rt.Opt[uint64]) rt.Opt[uint64] {
+	if highest == rt.Some[uint64](0) && cpu.Or(0) > 0 {
+		return rt.Some[uint64](1)
+	}
+	return highest
 }
 
 // io returns what the io controller counted, or the processes if it is off.
 func (u *usage) io() IO {
 	io := IO{ReadBytes: u.read.value(), WriteBytes: u.write.value()}
 	if !io.ReadBytes.Valid() && !io.WriteBytes.Valid() && u.procRead.spans {
-		io = IO{ReadBytes: u.procRead.value(), WriteBytes: u.procWrite.value(), Of: "processes"}
+		io = IO{ReadBytes: u.procRead.value(), WriteBytes: u.procWrite.value(), Of: "processes", AtLeast: true}
 	}
 	return io
 }
@@ -179,19 +194,6 @@ func (r *reading) elapsed() rt.Opt[float64] {
 	return rt.None[float64]()
 }
 
-// split scales user and system time so that they add up to the used time. Cgroup v1 samples
-// them by tick, which is inexact, but counts the sum exactly. For v2 the kernel does the
-// same.
-func (c *CPU) split() {
-	used, ok1 := c.UsedSecs.Get()
-	user, ok2 := c.UserSecs.Get()
-	system, ok3 := c.SystemSecs.Get()
-	if sum := user + system; ok1 && ok2 && ok3 && sum > 0 {
-		c.UserSecs.Set(used * user / sum)
-		c.SystemSecs.Set(used * system / sum)
-	}
-}
-
 func (r *reading) cpu(s *Summary, used *usage, points []point) CPU {
 	unit := 1e-6 // microseconds
 	if s.Scope != ScopeJob {
@@ -201,7 +203,6 @@ func (r *reading) cpu(s *Summary, used *usage, points []point) CPU {
 		UsedSecs: used.cpu.scaled(unit), UserSecs: used.user.scaled(unit), SystemSecs: used.system.scaled(unit),
 		ThrottledSecs: used.throttled.scaled(unit), StepdSecs: used.stepd.scaled(unit), Cores: r.run.AllocCPUs, CoresOf: "allocation",
 	}
-	c.split()
 	if !c.Cores.Valid() || s.Scope == ScopeNode {
 		c.Cores, c.CoresOf = r.onlineCPUs, "node"
 	}

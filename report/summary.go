@@ -40,12 +40,11 @@ type Summary struct {
 	GemPBA *GemPBA `json:"gempba,omitempty"`
 	Series Series  `json:"series"`
 	Sacct  *Sacct  `json:"sacct,omitempty"` // if a drain has queried it
-	// Advice says what could be requested instead; AdviceReason says why there is none if
-	// the record does not allow any.
-	Advice       []string `json:"advice,omitempty"`
-	AdviceReason string   `json:"advice_reason,omitempty"`
 	// Nodes is what all runs of the job together used, if there are several.
 	Nodes *Nodes `json:"nodes,omitempty"`
+	// Damage is why the snapshots after the ones that the report covers cannot be read; empty:
+	// all can be read. The reader of the file sets it.
+	Damage string `json:"damage,omitempty"`
 	// Abandoned: the tracker has died, and no drain has closed the run yet. The reader of
 	// the spool sets it.
 	Abandoned bool                `json:"abandoned"`
@@ -55,7 +54,8 @@ type Summary struct {
 	// parses their format sets it.
 	Others []Sensor `json:"powerapi,omitempty"`
 
-	energy energyRecord // of JobEnergy, for ShareEnergy
+	energy  energyRecord // of JobEnergy, for ShareEnergy
+	threads []threadUse  // for the advice about cores, by CPU time
 }
 
 // CPU is the processor time that was used.
@@ -66,7 +66,7 @@ type CPU struct {
 	ThrottledSecs rt.Opt[float64] `json:"throttled_secs"`
 	StepdSecs     rt.Opt[float64] `json:"slurmstepd_secs"` // in the job's cgroup, but not in UsedSecs
 	MeanCores     rt.Opt[float64] `json:"mean_cores"`
-	PeakCores     rt.Opt[float64] `json:"peak_cores"` // highest mean of one interval
+	PeakCores     rt.Opt[float64] `json:"peak_cores"` // highest mean of one interval, not a peak
 	Cores         rt.Opt[uint64]  `json:"cores"`      // what AllocatedSecs counts
 	CoresOf       string          `json:"cores_of"`   // "allocation" or "node"
 	AllocatedSecs rt.Opt[float64] `json:"allocated_secs"`
@@ -75,6 +75,9 @@ type CPU struct {
 	AllowedCPUs string `json:"allowed_cpus,omitempty"`
 	AllowedMems string `json:"allowed_mems,omitempty"`
 	Reason      string `json:"reason,omitempty"`
+	// AtLeast is set if the last step was not read at its end: UsedSecs, UserSecs and
+	// SystemSecs are those of the last reading before.
+	AtLeast bool `json:"at_least,omitempty"`
 }
 
 // Memory is the memory that was used, in bytes. The parts are the highest readings of each
@@ -102,7 +105,10 @@ type IO struct {
 	ReadBytes  rt.Opt[uint64] `json:"read_bytes"`
 	WriteBytes rt.Opt[uint64] `json:"write_bytes"`
 	Of         string         `json:"of,omitempty"` // "processes": as they counted, because the io controller is off
-	Reason     string         `json:"reason,omitempty"`
+	// AtLeast is set if Of is "processes": one that no process waits for leaves no trace.
+	// Record.Remarks has those that were noticed.
+	AtLeast bool   `json:"at_least,omitempty"`
+	Reason  string `json:"reason,omitempty"`
 }
 
 // Network is what the node received and sent during the run, in bytes. There is no such figure
@@ -134,10 +140,11 @@ type Faults struct {
 	Major rt.Opt[uint64] `json:"major"` // had to wait for a disk
 }
 
-// Processes is the number of processes at the same time.
+// Processes is the number of processes at the same time. The numbers are lower bounds: the
+// highest of the readings, and 1 if processes ran and none of the readings has one.
 type Processes struct {
 	Max        rt.Opt[uint64] `json:"max"`
-	MaxThreads rt.Opt[uint64] `json:"max_threads"`
+	MaxThreads rt.Opt[uint64] `json:"max_threads"`   // without slurmstepd's
 	Top        []Process      `json:"top,omitempty"` // by CPU time, then those largest in memory
 	Reason     string         `json:"reason,omitempty"`
 }

@@ -13,10 +13,10 @@ func (p *page) oom(s *Summary, o TextOptions) {
 	for i := range s.OOM[:min(shown, len(s.OOM))] {
 		k := &s.OOM[i]
 		where := onlyIf(k.Step != "", " in step "+Plain(k.Step)+onlyIf(k.Task.Valid(), ", task "+count(k.Task)))
-		p.line("  killed", "%s at %s%s, limit %s", plural(int(k.Kills), "process"), k.Time.In(o.Zone).Format("15:04:05"), where, size(k.LimitBytes))
+		p.list("  killed", fmt.Sprintf("%s at %s%s, limit %s, the kernel's peak %s", plural(int(k.Kills), "process"), k.Time.In(o.Zone).Format("15:04:05"), where, size(k.LimitBytes), size(s.Memory.PeakBytes)))
 		growth := onlyIf(k.GrowthBytesPerSec.Or(0) > 0, ", growing by "+bytes(k.GrowthBytesPerSec)+" a second")
 		if k.BeforeBytes.Valid() {
-			p.line("  before it", "%s%s", size(k.BeforeBytes), growth)
+			p.line("  reading", "%s, %s earlier%s", size(k.BeforeBytes), Clock(k.BeforeAgeSecs), growth)
 		}
 		if len(k.Biggest) > 0 {
 			p.line("  largest", "%s", joined(k.Biggest, func(b *Process) string { return size(b.RSSBytes) }))
@@ -41,9 +41,9 @@ func (p *page) topProcesses(top []Process) {
 	if len(top) == 0 {
 		return
 	}
-	both := func(q *Process) string { return seconds(q.UsedSecs) + " " + size(q.RSSBytes) }
+	both := func(q *Process) string { return Clock(q.UsedSecs) + " " + size(q.RSSBytes) }
 	n := min(len(top), 3)
-	for n > 1 && len([]rune(joined(top[:n], both))) > width-labelWidth {
+	for n > 1 && len([]rune(joined(top[:n], both))) > p.room()-labelWidth {
 		n--
 	}
 	p.line("  most CPU", "%s", joined(top[:n], both))
@@ -76,7 +76,7 @@ func (p *page) steps(s *Summary) {
 				tasks += fmt.Sprintf(", %d not to the end", unseen)
 			}
 		}
-		p.line(onlyIf(i == 0, "Steps"), "%-11s %s CPU, peak %s%s", Plain(st.Step), seconds(st.UsedSecs), size(st.PeakBytes), tasks)
+		p.line(onlyIf(i == 0, "Steps"), "%-11s %s CPU, peak %s%s", Plain(st.Step), Clock(st.UsedSecs), size(st.PeakBytes), tasks)
 		p.tasks(st)
 	}
 }
@@ -93,7 +93,7 @@ func (p *page) tasks(st *Step) {
 		return
 	}
 	of := func(t Task) string {
-		return fmt.Sprintf("task %-3d %10s %8s  ", t.Task, seconds(t.UsedSecs), size(t.PeakBytes))
+		return fmt.Sprintf("task %-3d %10s %8s  ", t.Task, Clock(t.UsedSecs), size(t.PeakBytes))
 	}
 	for i := 0; i < len(st.Tasks) && len(st.Tasks) <= few; i += 2 {
 		line := of(st.Tasks[i])
@@ -122,6 +122,8 @@ func (p *page) gpus(s *Summary) {
 		p.line("GPUs", "%s allocated; nothing was read of them", Plain(s.Run.GPUs))
 	}
 }
+
+func gpuName(g *GPU) string { return cmp.Or(g.Host, g.UUID) }
 
 // node writes the block of the whole node, which includes other jobs.
 func (p *page) node(s *Summary) {

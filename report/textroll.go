@@ -10,29 +10,6 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// WriteNodes writes what all nodes of a job used together; their own screens follow.
-func WriteNodes(w io.Writer, s *Summary) error {
-	n := s.Nodes
-	p := page{}
-	all, known := n.Expected.Get()
-	of := onlyIf(known && all != uint64(len(n.Nodes)), fmt.Sprintf(" of %d", all))
-	p.line("Job "+s.Label, "  on %d%s nodes", len(n.Nodes), of)
-	p.line("CPU", "%s of %s allocated (%s cores), %s; node max/mean %s", seconds(n.UsedSecs),
-		number(n.AllocatedSecs, "%.1f s"), count(n.Cores), number(n.UsedPct, "%.1f %%"), number(n.CPUImbalance, "%.2f"))
-	p.line("Memory", "worst node %s, mean %s of its limit; OOM kills %s", number(n.WorstPct, "%.1f %%"), number(n.MeanPct, "%.1f %%"), count(n.OOMKills))
-	const shown = 8
-	for i := range n.Nodes[:min(shown, len(n.Nodes))] {
-		o := &n.Nodes[i]
-		p.line("  "+Plain(o.Node), " CPU %s, %s; memory %s of %s, %s%s", seconds(o.UsedSecs), number(o.UsedPct, "%.1f %%"),
-			size(o.PeakBytes), size(o.LimitBytes), number(o.PeakPct, "%.1f %%"), onlyIf(!o.Complete, ", not complete"))
-	}
-	if more := len(n.Nodes) - shown; more > 0 {
-		p.line("", "and %s with a lower peak", plural(more, "node"))
-	}
-	p.differences(n.Sacct)
-	return p.write(w)
-}
-
 func (p *page) write(w io.Writer) error {
 	if _, err := io.WriteString(w, p.String()); err != nil {
 		return fmt.Errorf("report: write: %w", err)
@@ -41,8 +18,8 @@ func (p *page) write(w io.Writer) error {
 }
 
 // WriteArray writes the roll-up of an array as one screen.
-func WriteArray(w io.Writer, a *Array) error {
-	p := page{}
+func WriteArray(w io.Writer, a *Array, o TextOptions) error {
+	p := page{width: o.Width}
 	var outcomes []string
 	for _, name := range slices.Sorted(maps.Keys(a.Outcomes)) {
 		outcomes = append(outcomes, fmt.Sprintf("%d %s", a.Outcomes[name], name))
@@ -59,12 +36,13 @@ func WriteArray(w io.Writer, a *Array) error {
 		of    *Distribution
 		show  func(rt.Opt[float64]) string
 	}{
-		{"Elapsed", &a.Elapsed, span}, {"CPU", &a.Used, seconds}, {"  of alloc.", &a.UsedPct, percent},
+		{"Elapsed", &a.Elapsed, Clock}, {"CPU time", &a.Used, Clock}, {"  of alloc.", &a.UsedPct, percent},
 		{"Memory", &a.Peak, bytes}, {"  of limit", &a.PeakPct, percent},
 	} {
 		d := row.of
 		p.line(row.label, "%10s %10s %10s %10s %10s", row.show(d.Min), row.show(d.P10), row.show(d.P50), row.show(d.P90), row.show(d.Max))
 	}
+	p.advice(a.Advice, a.AdviceReason, o)
 	p.line("OOM kills", "%s", count(a.OOMKills))
 	const shown = 10
 	for i := range a.Outliers[:min(shown, len(a.Outliers))] {

@@ -19,14 +19,16 @@ func TestTitle(t *testing.T) {
 		"Command pyth": {Label: "-", Run: long},
 	} {
 		var b strings.Builder
-		if err := WriteText(&b, s, TextOptions{}); err != nil {
+		if err := WriteText(&b, Jobs([]*Summary{s})[0], TextOptions{Width: 80}); err != nil {
 			t.Fatal(err)
 		}
 		first, _, _ := strings.Cut(b.String(), "\n")
-		if !strings.HasPrefix(first, want) || s.Run.Command == nil && first != want || len(first) > width {
+		isExact := s.Run.Command != nil || first == want
+		if !strings.HasPrefix(first, want) || !isExact || len(first) > 80 {
 			t.Errorf("%q, want %q", first, want)
 		}
-		if s.Run.Meta.JobName == "demo" && (!strings.HasSuffix(first, "x...  demo") || len(first) != width) {
+		isCut := strings.HasSuffix(first, "x...  demo") && len(first) == 80
+		if s.Run.Meta.JobName == "demo" && !isCut {
 			t.Errorf("%q", first)
 		}
 	}
@@ -35,9 +37,9 @@ func TestTitle(t *testing.T) {
 // The source of the outcome is shown only on request.
 func TestOutcomeSource(t *testing.T) {
 	s := &Summary{Label: "12", Run: rt.Run{Ending: rt.Ending{Outcome: rt.OutcomeOOM, OutcomeSource: "kernel"}}}
-	for isVerbose, want := range map[bool]string{false: "\nOutcome      oom\n", true: "\nOutcome      oom (source: kernel)\n"} {
+	for isVerbose, want := range map[bool]string{false: "\nOutcome      oom (killed for memory)\n", true: "\nOutcome      oom (killed for memory) (source: kernel)\n"} {
 		var b strings.Builder
-		if err := WriteText(&b, s, TextOptions{Verbose: isVerbose}); err != nil {
+		if err := WriteText(&b, Jobs([]*Summary{s})[0], TextOptions{Verbose: isVerbose}); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(b.String(), want) {

@@ -2,9 +2,6 @@ package report
 
 import (
 	"fmt"
-	"strings"
-	"time"
-	"unicode"
 
 	"github.com/resource-tracker/rt"
 )
@@ -48,41 +45,37 @@ func number[T any](o rt.Opt[T], format string) string {
 
 func count(o rt.Opt[uint64]) string { return number(o, "%d") }
 
-func seconds(o rt.Opt[float64]) string { return number(o, "%.2f s") }
-
 // bytes is size for a number with a fraction.
 func bytes(o rt.Opt[float64]) string { return size(whole(o)) }
 
-// span formats seconds as days, hours, minutes and seconds.
-func span(o rt.Opt[float64]) string {
+// Clock formats seconds as Slurm does, D-HH:MM:SS, rounded down; below a minute with a fraction,
+// 9.00 s.
+func Clock(o rt.Opt[float64]) string {
 	secs, ok := o.Get()
-	if !ok {
-		return "-"
-	}
-	if secs < 60 {
-		return Significant(secs) + " s"
-	}
-	d := time.Duration(secs * float64(time.Second)).Round(time.Second)
-	h, m, s := int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60
 	switch {
-	case h >= 24:
-		return fmt.Sprintf("%dd %02dh %02dm", h/24, h%24, m)
-	case h > 0:
-		return fmt.Sprintf("%dh %02dm %02ds", h, m, s)
+	case !ok:
+		return "-"
+	case secs < 60:
+		return fmt.Sprintf("%.2f s", secs)
 	}
-	return fmt.Sprintf("%dm %02ds", m, s)
+	all := int(secs)
+	days := ""
+	if all >= 24*3600 {
+		days = fmt.Sprintf("%d-", all/(24*3600))
+	}
+	return fmt.Sprintf("%s%02d:%02d:%02d", days, all/3600%24, all/60%60, all%60)
 }
 
-// Plain replaces the characters of a text that a terminal would interpret. The name of a job
-// can contain any character.
-func Plain(s string) string {
-	return strings.Map(func(c rune) rune {
-		if !unicode.IsPrint(c) {
-			return '?'
-		}
-		return c
-	}, s)
+// coreHours formats seconds of CPU time as a number of core-hours.
+func coreHours(o rt.Opt[float64]) string {
+	if secs, ok := o.Get(); ok {
+		return Significant(secs / 3600)
+	}
+	return "-"
 }
+
+// Plain is rt.Printable.
+func Plain(s string) string { return rt.Printable(s) }
 
 // cut shortens a line to width columns.
 func cut(s string, width int) string {

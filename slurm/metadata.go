@@ -43,6 +43,16 @@ func Update(run *rt.Run, change func(*rt.Run)) {
 	}
 }
 
+// These tags have the array ids, such as 12_3, the QOS, the attempt and the GPUs that the
+// environment of a job's processes has and that nothing confirms: sbatch passes on that of its
+// caller.
+const (
+	EnvironArrayTag   = "environ_array"
+	EnvironQOSTag     = "environ_qos"
+	EnvironAttemptTag = "environ_attempt"
+	EnvironGPUsTag    = "environ_gpus"
+)
+
 // jobNameTag has the scheduler's name of the job, which the user's may replace.
 const jobNameTag = "slurm_job_name"
 

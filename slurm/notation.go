@@ -16,8 +16,8 @@ import (
 // a work directory has at most 4096.
 const MaxValue = 64 << 10
 
-// Printable reports whether s can be shown: it is not empty, has at most limit bytes, and
-// is UTF-8 without control characters.
+// Printable reports whether s can be stored: it is not empty, has at most limit bytes, and is UTF-8
+// without control characters. Output replaces further characters, see rt.Printable.
 func Printable(s string, limit int) bool {
 	return s != "" && len(s) <= limit && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Access lists the users that may read a run that has ended, in addition to the owner of
-// its file and root. Only these two may write. The zero value adds no user.
+// Access lists the users that may read a run, in addition to the owner of its file and root.
+// Only these two may write. The zero value adds no user.
 type Access struct {
 	Owner bool           // the user of the job (rt.Run.UID)
 	Group rt.Opt[uint64] // the members of this group
@@ -65,14 +65,20 @@ func (a Access) acl(uid rt.Opt[uint64]) []byte {
 	return list
 }
 
-// grant lets the users of a read the file at path, which this process must own. It does
-// not open the file, see DESIGN.md, and follows no link.
+// grant lets the users of a read the file at path and its log, which this process must own.
+// It does not open the files, see DESIGN.md, and follows no link.
 func (a Access) grant(path string, run *rt.Run) error {
 	list := a.acl(run.UID)
 	if list == nil {
 		return nil
 	}
 	err := lsetxattr(path, aclAttribute, list)
+	if err == nil {
+		err = lsetxattr(path+"-wal", aclAttribute, list)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // a run that has ended has no log
+	}
 	if errors.Is(err, syscall.ENOTSUP) {
 		return fmt.Errorf("set the access of %s: its file system has no POSIX ACLs (%w): only root and the owner of the spool can read the run; set spool.access = \"root\" if that is intended", path, err)
 	}
@@ -90,9 +96,37 @@ func lsetxattr(path, name string, value []byte) error {
 // Grant lets the users of a read the run, which must have ended. This user must own the file.
 func (r *Reader) Grant(a Access) error { return a.grant(r.path, &r.run) }
 
-// trusted refuses a file that another user has put into the directory: it must belong to
-// the owner of the directory, to root or to this user.
+// trusted refuses a file that another user has put into the directory, see CheckOwner. In a
+// directory of root or this user to which no other user can write, a file of any owner can be
+// read: it was copied with its owner.
 func trusted(path string, st fs.FileInfo) error {
+	err := checkOwner(path, st)
+	if err == nil {
+		return nil
+	}
+	dir, statErr := os.Stat(filepath.Dir(path))
+	if statErr != nil {
+		return err
+	}
+	owner, ok := dir.Sys().(*syscall.Stat_t)
+	isOurs := ok && (owner.Uid == 0 || int(owner.Uid) == os.Geteuid())
+	if isOurs && dir.Mode().Perm()&0o022 == 0 {
+		return nil
+	}
+	return err
+}
+
+// CheckOwner returns ErrForeign if the file must not be changed, because it belongs neither to
+// root, nor to this user, nor to the owner of its directory: another user may have written it.
+func CheckOwner(path string) error {
+	st, err := os.Lstat(path)
+	if err != nil {
+		return fmt.Errorf("check the owner of the spool file: %w", err)
+	}
+	return checkOwner(path, st)
+}
+
+func checkOwner(path string, st fs.FileInfo) error {
 	file, ok := st.Sys().(*syscall.Stat_t)
 	if !ok || file.Uid == 0 || int(file.Uid) == os.Geteuid() {
 		return nil

@@ -7,8 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/resource-tracker/rt"
 )
@@ -43,6 +46,12 @@ func act(args []string) error {
 			return fmt.Errorf("a change: %w", err)
 		}
 		return r.Close()
+	case "follow":
+		n, err := strconv.Atoi(args[2])
+		if err != nil {
+			return err
+		}
+		return follow(args[1], n)
 	case "open": // as the drain of the spool's owner does
 		r, err := Open(args[1])
 		if err != nil {
@@ -74,6 +83,38 @@ func act(args []string) error {
 	return fmt.Errorf("no such act: %q", args)
 }
 
+// follow reads a run that is tracked n times. Each time it must be whole, and not older than
+// before.
+func follow(path string, n int) error {
+	last := int64(0)
+	for range n {
+		r, err := Open(path)
+		if errors.Is(err, errRestarted) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		alive, err := r.Live()
+		if err != nil || !alive {
+			return fmt.Errorf("alive: %v, %w", alive, err)
+		}
+		if problems := r.Verify(background); len(problems) > 0 {
+			return fmt.Errorf("%v", problems)
+		}
+		n, err := r.LastSeq()
+		if err != nil || n < last {
+			return fmt.Errorf("snapshot %d after %d: %w", n, last, err)
+		}
+		last = n
+		if err := r.Close(); err != nil {
+			return err
+		}
+	}
+	fmt.Println("grew:", last > 3)
+	return nil
+}
+
 // track writes a whole run, as its tracker.
 func track(args []string) error {
 	run := testRun()
@@ -92,8 +133,25 @@ func track(args []string) error {
 			return err
 		}
 	}
-	if len(args) > 3 { // it is killed
+	switch {
+	case len(args) == 3:
+		return w.End(run)
+	case args[3] == "killed":
 		return nil
+	}
+	var closed atomic.Bool // standard input: then the job ends
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		closed.Store(true)
+	}()
+	fmt.Println("tracking")
+	for !closed.Load() {
+		if err := errors.Join(w.Put(m.next()), w.Flush()); err != nil {
+			return err
+		}
+		if args[3] == "live" {
+			time.Sleep(5 * time.Millisecond) // else a copy takes longer than the log from restart to restart
+		}
 	}
 	return w.End(run)
 }

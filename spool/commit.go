@@ -136,6 +136,9 @@ func (w *Writer) fault(status, detail string) rt.Event {
 	} else if n := len(w.events); n > 0 {
 		e.Time = w.events[n-1].Time
 	}
+	if e.Time.IsZero() {
+		e.Time = w.now()
+	}
 	return e
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	sqlite3 "github.com/mattn/go-sqlite3"
 )
@@ -21,7 +22,11 @@ import (
 // POSIX locks of the process.
 type conn struct {
 	c     *sqlite3.SQLiteConn
+	path  string
 	stmts []*stmt
+	step  time.Duration // until the next row, see limits.go; 0: no limit
+
+	size, blocks int64 // of a Reader's file when it was opened: its size and disk space, in bytes
 }
 
 // background has no Done channel, so that the driver starts no goroutine per statement.
@@ -41,7 +46,7 @@ func openConn(path string, params url.Values) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{c: c.(*sqlite3.SQLiteConn)}, nil
+	return &conn{c: c.(*sqlite3.SQLiteConn), path: path}, nil
 }
 
 // Close finalizes all statements and closes the connection.
@@ -86,9 +91,29 @@ func (c *conn) queryInt(sql string, args ...driver.Value) (int64, error) {
 	return n, nil
 }
 
-// each calls f with every row of a statement; the row is reused. It stops at f's error.
-func (c *conn) each(sql string, args []driver.Value, f func(row []driver.Value) error) (err error) {
-	rows, err := c.rows(background, sql, args...)
+// each calls f with every row of a statement. The row is reused, but f may keep its values. each
+// stops at an error of f and, for a Reader, when the values take more than maxKept.
+func (c *conn) each(sql string, args []driver.Value, f func(row []driver.Value) error) error {
+	return c.eachUpTo(maxKept, sql, args, f)
+}
+
+// eachUpTo is each with another limit, in bytes.
+func (c *conn) eachUpTo(limit int64, sql string, args []driver.Value, f func(row []driver.Value) error) error {
+	kept := int64(0)
+	return c.stream(background, sql, args, func(row []driver.Value) error {
+		if c.step > 0 {
+			kept += weight(row)
+		}
+		if kept > limit {
+			return fmt.Errorf("%w: a table takes more than %d MiB of memory", ErrLimit, limit>>20)
+		}
+		return f(row)
+	})
+}
+
+// stream is each for an f that keeps nothing.
+func (c *conn) stream(ctx context.Context, sql string, args []driver.Value, f func(row []driver.Value) error) (err error) {
+	rows, err := c.rows(ctx, sql, args...)
 	if err != nil {
 		return err
 	}
@@ -109,6 +134,9 @@ func (c *conn) each(sql string, args []driver.Value, f func(row []driver.Value) 
 
 // rows starts a statement; it is finalized when the rows are closed.
 func (c *conn) rows(ctx context.Context, sql string, args ...driver.Value) (driver.Rows, error) {
+	if c.step > 0 {
+		return c.limited(ctx, sql, args)
+	}
 	return c.c.QueryContext(ctx, sql, named(args))
 }
 
@@ -149,7 +177,7 @@ func (c *conn) change(sql string, args ...driver.Value) (int64, error) {
 	return res.RowsAffected()
 }
 
-// inLog says whether the database has a write-ahead log.
+// inLog reports whether the database has a write-ahead log.
 func (c *conn) inLog() (bool, error) {
 	row, err := c.query("PRAGMA journal_mode")
 	return err == nil && len(row) > 0 && row[0] == "wal", err

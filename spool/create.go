@@ -32,13 +32,15 @@ type Options struct {
 	// and the snapshots of sealed batches stay. If QuotaNode is set, the files take at
 	// most three quarters of their file system.
 	QuotaRun, QuotaNode int64
-	// Access lists other users that may read the file when the run has ended.
+	// Access lists other users that may read the file.
 	Access Access
 	// Notify gets an event when writing starts to fail and when it succeeds again, in
 	// addition to the ledger, but at most one such pair per minute: on a disk that is
-	// nearly full they alternate quickly. It is called from Put, Event, Flush, UpdateRun,
-	// End or Close and must not call the Writer. May be nil.
+	// nearly full they alternate quickly. It is called from Create, Put, Event, Flush,
+	// UpdateRun, End or Close and must not call the Writer. May be nil.
 	Notify func(rt.Event)
+
+	maxBytes, importBytes int64 // what is left of ImportLimits.Bytes, and all
 }
 
 func (o Options) withDefaults() Options {
@@ -86,6 +88,7 @@ func create(path string, run rt.Run, host rt.Host, opts Options) (*Writer, error
 	if err := w.open(); err != nil {
 		return nil, errors.Join(err, os.Remove(path), lock.release(true))
 	}
+	w.grant() // not before: SQLite gives a new log the mode of the database, see DESIGN.md
 	return w, nil
 }
 

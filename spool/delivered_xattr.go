@@ -20,7 +20,7 @@ const deliveredAttribute = "user.rt.delivered"
 // a second change within one step would go unnoticed.
 const settled = 2 * time.Second
 
-// markable says whether the file can be marked with what is read from now on; st must be
+// markable reports whether the file can be marked with what is read from now on; st must be
 // current.
 func markable(st fs.FileInfo) bool {
 	return st.Mode().IsRegular() && time.Since(st.ModTime()) >= settled

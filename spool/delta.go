@@ -98,7 +98,8 @@ func toUnit(n, unit int64) driver.Value {
 // whether anything changed; was says which columns were read before.
 func (t *sums) next(columns []int, v *vector, was *[numCols]bool, args []driver.NamedValue) (changed bool) {
 	for n, i := range columns {
-		changed = changed || v.ok[i] != was[i] || v.ok[i] && v.value[i] != t[i]
+		isNew := v.ok[i] && v.value[i] != t[i]
+		changed = changed || isNew || v.ok[i] != was[i]
 		was[i] = v.ok[i]
 		if !v.ok[i] {
 			args[n].Value = nil

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"cmp"
+	"context"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -39,12 +40,12 @@ type listReader interface {
 	close()
 }
 
-func openDevices(c *conn, from keyframe, to int64) (*deviceReaders, error) {
+func openDevices(ctx context.Context, c *conn, from keyframe, to int64) (*deviceReaders, error) {
 	d := &deviceReaders{}
 	var err error
 	d.keyframes, err = c.queryInts("SELECT seq FROM keyframe WHERE seq BETWEEN ? AND ? ORDER BY seq", from.seq, to)
 	for i := 0; err == nil && i < len(storedLists); i++ {
-		d.lists[i], err = storedLists[i].reader(c, &from)
+		d.lists[i], err = storedLists[i].reader(ctx, c, &from)
 	}
 	if err != nil {
 		d.close()
@@ -74,11 +75,11 @@ func (d *deviceReaders) read(s *rt.Snapshot) (err error) {
 }
 
 // reader reads the identities and starts to read the readings that follow a row.
-func (t *listTable[T]) reader(c *conn, after *keyframe) (listReader, error) {
+func (t *listTable[T]) reader(ctx context.Context, c *conn, after *keyframe) (listReader, error) {
 	d := &deviceReader[T]{of: t, known: map[int64]*T{}, slot: map[int64]int64{}}
 	id, values := t.columns(&d.bound)
 	d.values = values
-	err := c.each("SELECT id, slot, "+names(id)+" FROM "+t.name, nil, func(row []driver.Value) error {
+	err := c.eachUpTo(c.maxIdentities(), "SELECT id, slot, "+names(id)+" FROM "+t.name, nil, func(row []driver.Value) error {
 		number, ok := row[0].(int64)
 		slot, ok1 := row[1].(int64)
 		if !ok || !ok1 {
@@ -97,7 +98,7 @@ func (t *listTable[T]) reader(c *conn, after *keyframe) (listReader, error) {
 		return d, nil
 	}
 	columns := "r." + strings.ReplaceAll(names(values), ", ", ", r.")
-	d.rows, err = c.rows(background, "SELECT seq, r."+t.from.column+", gone, "+columns+" FROM "+readingTables[t.from.table].name+
+	d.rows, err = c.rows(ctx, "SELECT seq, r."+t.from.column+", gone, "+columns+" FROM "+readingTables[t.from.table].name+
 		" AS r CROSS JOIN "+t.name+" AS d ON d.id = r."+t.from.column+" WHERE r.rowid > ? ORDER BY r.rowid", after.rows[t.from.table])
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,11 +24,13 @@ var (
 	ErrNotFound   = errors.New("no such run in the spool")
 	ErrOutOfOrder = errors.New("batch out of order")
 	ErrClosed     = errors.New("spool file is closed")
+	// ErrLimit means that a file needs more time or memory than a run's file can need.
+	ErrLimit = errors.New("spool file beyond the limits of reading")
 	// ErrUndelivered prevents a run that is not delivered from being removed as a delivered one.
 	ErrUndelivered = errors.New("the run is not delivered, though its file was marked so")
 )
 
-// busy says whether err means that another process has the database locked.
+// busy reports whether err means that another process has the database locked.
 func busy(err error) bool {
 	var e sqlite3.Error
 	if !errors.As(err, &e) {
@@ -47,6 +50,8 @@ func describe(path string, err error) error {
 		return fmt.Errorf("%s: %w: it does not begin as an SQLite database (%w)", path, ErrForeign, err)
 	case sqlite3.ErrCorrupt, sqlite3.ErrFormat, sqlite3.ErrError: // the last: a table or column is missing
 		return damaged(path, err)
+	case sqlite3.ErrTooBig, sqlite3.ErrNomem:
+		return fmt.Errorf("%s: %w (%w); move it away", path, ErrLimit, err)
 	}
 	if e.Code == sqlite3.ErrCantOpen && errors.Is(e.SystemErrno, fs.ErrPermission) {
 		return fmt.Errorf("open the spool file %s: %w", path, e.SystemErrno)
@@ -58,6 +63,20 @@ func describe(path string, err error) error {
 		return &busyError{path, err}
 	}
 	return fmt.Errorf("%s: %w", path, err)
+}
+
+// refused describes an error that the content of the file at path caused.
+func refused(path string, err error) error {
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("read %s: %w", path, err)
+	case errors.Is(err, ErrForeign), errors.Is(err, ErrLimit):
+		return fmt.Errorf("%s: %w; move it away", path, err)
+	}
+	if described := describe(path, err); described.Error() != err.Error() {
+		return described
+	}
+	return damaged(path, err)
 }
 
 // busyError is the error for a file that another process has open, for example an sqlite3

@@ -41,8 +41,8 @@ func TestLockedDatabaseCostsNothingUnsaid(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range maxEvents + 3 {
-		w.Event(rt.Event{Kind: "sensor"})
+	for i := range maxEvents + 3 {
+		w.Event(rt.Event{Kind: "sensor", Name: fmt.Sprint(i)})
 	}
 	if err := errors.Join(other.exec("ROLLBACK"), w.End(testRun())); err != nil {
 		t.Fatal(err)

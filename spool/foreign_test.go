@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // A file that another user has put into a spool is not opened, whatever its name is.
@@ -49,6 +50,64 @@ func TestForeignFilesAreRefused(t *testing.T) {
 	if now, err := os.ReadFile(victim); err != nil || !bytes.Equal(now, good) {
 		t.Errorf("the file that a link leads to has changed: %v", err)
 	}
+}
+
+// Root copies runs of several nodes into one directory and keeps their owners. It reads them,
+// unless other users can write to the directory.
+func TestCopyKeepsItsOwner(t *testing.T) {
+	base, _ := sharedSpool(t)
+	good := endedFile(t, 5)
+	for mode, isRead := range map[os.FileMode]bool{0o755: true, 0o700: true, 0o775: false, 0o777 | os.ModeSticky: false} {
+		dir := filepath.Join(base, fmt.Sprintf("copy-%o", mode))
+		path := filepath.Join(dir, "copied.db")
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(path, good, 0o600), os.Chown(path, trackerUID, trackerUID), os.Chmod(dir, mode)); err != nil {
+			t.Fatal(err)
+		}
+		entries, err := FindJob(dir, path)
+		isWhole := err == nil && entries[0].Snapshots == 5
+		if isRead && !isWhole {
+			t.Errorf("%v: %v", mode, err)
+		}
+		if !isRead && !errors.Is(err, ErrForeign) {
+			t.Errorf("%v: %v, want ErrForeign", mode, err)
+		}
+	}
+}
+
+// What lists runs to change them refuses a copy of another owner, also one with a valid mark, and
+// gc leaves it there.
+func TestCopyOfAnotherOwnerIsNotChanged(t *testing.T) {
+	base, _ := sharedSpool(t)
+	dir := filepath.Join(base, "copy")
+	path := filepath.Join(dir, "copied.db")
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(path, endedFile(t, 5), 0o600), os.Chown(path, trackerUID, trackerUID)); err != nil {
+		t.Fatal(err)
+	}
+	check := func(want error) {
+		t.Helper()
+		n := 0
+		err := Walk(dir, func(e *Entry) {
+			n++
+			if !errors.Is(e.Err, want) {
+				t.Errorf("Walk: %v, want %v", e.Err, want)
+			}
+		})
+		if err != nil || n != 1 {
+			t.Errorf("%d runs, %v", n, err)
+		}
+		done, _, err := Collect(t.Context(), dir, GC{Undelivered: true, DryRun: want == nil, Now: time.Now().Add(time.Hour)})
+		if isTaken := len(done) > 0; err != nil || isTaken != (want == nil) {
+			t.Errorf("gc: %+v, %v", done, err)
+		}
+	}
+	check(ErrForeign)
+	if !exists(path) {
+		t.Error("gc has removed the run")
+	}
+	if err := os.Chown(path, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	check(nil)
 }
 
 // A drain of root does not give away the owner of a file: the directory's owner puts a hard link

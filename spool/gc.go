@@ -23,8 +23,9 @@ type GC struct {
 	// has passed, the oldest first. Then the other runs are thinned, which keeps their totals.
 	Bytes int64
 	// Undelivered allows the removal of undelivered runs that have ended or have no tracker:
-	// after Retain has passed since their end or last write, or if the directory is still above
-	// Bytes after everything else. Their data is lost.
+	// after Retain has passed since their end or last write, and since both if the clock was set
+	// during the run; or if the directory is still above Bytes after everything else. Their data
+	// is lost.
 	Undelivered bool
 	// DryRun makes Collect change no file, not even its version or its mark.
 	DryRun bool
@@ -108,10 +109,29 @@ func since(e *Entry) time.Time {
 	return e.Run.End
 }
 
+// clockMayBeSet reports whether the wall clock was set during a run, or that is not known. The
+// run's end is then a time of the clock at its start, which may have been wrong by years.
+func clockMayBeSet(path string) bool {
+	r, err := openReader(path)
+	if err != nil {
+		return true
+	}
+	events, err := r.Events()
+	if err := errors.Join(err, r.Close()); err != nil {
+		return true
+	}
+	return slices.ContainsFunc(events, func(e rt.Event) bool {
+		return e.Kind == "tracker" && e.Name == "clock" && e.Status == "stepped"
+	})
+}
+
 func (c *collector) byAge() {
 	c.entries = slices.DeleteFunc(c.entries, func(e *Entry) bool {
 		needed := !delivered(e) && !c.o.Undelivered
 		if needed || c.o.Now.Sub(since(e)) < c.o.Retain {
+			return false
+		}
+		if mayBeLater := !delivered(e) && clockMayBeSet(e.Path); mayBeLater && c.o.Now.Sub(e.written) < c.o.Retain {
 			return false
 		}
 		what := "delivered"
@@ -268,7 +288,7 @@ func (c *collector) leftovers(dir string) {
 	}
 }
 
-// leftover says whether a file belongs to a run that does not exist.
+// leftover reports whether a file belongs to a run that does not exist.
 func leftover(path string) bool {
 	name := filepath.Base(path)
 	if strings.HasSuffix(name, newSuffix) || strings.Contains(name, lockSuffix+newSuffix) {

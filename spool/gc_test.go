@@ -120,7 +120,7 @@ func TestCollectLeftovers(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone := []string{"a.new", "b.lock.new123", "c.lock", "d.db-shm", "d.db-wal"}
-	stay := []string{"notes.txt", ".drain.lock", "young.new", "x.newer"}
+	stay := []string{"notes.txt", ".drain.lock", "young.new", "x.newer", "7.0@n1.step-lock"}
 	for _, name := range append(gone, stay...) {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
@@ -181,6 +181,40 @@ func TestAnAbandonedRunIsAsOldAsItsLog(t *testing.T) {
 			if err != nil || (len(done) == 1) != c.goes || c.goes && (done[0].Err != nil || !strings.Contains(done[0].Reason, "its tracker died")) {
 				t.Errorf("with a log: %v, written %d hours ago: %+v, %v", withLog, c.hours, done, err)
 			}
+		}
+	}
+}
+
+// The clock of a node is a year behind at the start of a run and is set during the run: the
+// run's end is a year old, but its last write is not.
+func TestARunOfAClockThatWasSet(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		isSet bool
+		hours int // since the last write
+		goes  bool
+	}{{"set, just written", true, 1, false}, {"set, long ago", true, 169, true}, {"not set", false, 1, true}} {
+		run := testRun()
+		run.Start = gcNow.Add(-8760 * time.Hour)
+		run.End = run.Start.Add(time.Hour)
+		w, err := Create(t.TempDir(), run, rt.Host{}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Event(rt.Event{Time: run.Start, Kind: "tracker", Name: "sensors", Status: "ok"})
+		if c.isSet {
+			w.Event(rt.Event{Time: run.Start, Kind: "tracker", Name: "clock", Status: "stepped"})
+		}
+		if err := w.End(run); err != nil {
+			t.Fatal(err)
+		}
+		at := gcNow.Add(-time.Duration(c.hours) * time.Hour)
+		if err := os.Chtimes(w.Path(), at, at); err != nil {
+			t.Fatal(err)
+		}
+		done, _, err := Collect(t.Context(), filepath.Dir(w.Path()), GC{Retain: 168 * time.Hour, Undelivered: true, Now: gcNow})
+		if err != nil || len(done) == 1 != c.goes {
+			t.Errorf("%s: %+v, %v", c.what, done, err)
 		}
 	}
 }

@@ -97,7 +97,7 @@ func fits(b rt.Batch, list []rt.Batch, newest int64) error {
 	return nil
 }
 
-// follows says whether b begins directly after snapshot last. The first snapshot may be
+// follows reports whether b begins directly after snapshot last. The first snapshot may be
 // omitted: no interval ends there.
 func follows(b rt.Batch, last int64) bool {
 	return b.LastSeq >= b.FirstSeq && (b.FirstSeq == last+1 || last == 0 && b.FirstSeq == 2)

@@ -74,7 +74,7 @@ const listAtOnce = 8
 // Walk calls visit with the entries that List returns, one after the other, sorted by name:
 // for directories with very many runs. The file of a run that was delivered and has not
 // changed since need not be opened; then only Path, Size, Run.State and DeliveredAt are set.
-// visit may keep the entry.
+// visit may keep the entry. The callers change the files: Err says which ones CheckOwner refuses.
 func Walk(dir string, visit func(*Entry)) error { return walk(dir, true, visit) }
 
 func walk(dir string, mark bool, visit func(*Entry)) error {
@@ -91,6 +91,9 @@ func walk(dir string, mark bool, visit func(*Entry)) error {
 // glance does the same as inspect, but does not open a file with a valid mark. With mark it
 // marks delivered files.
 func glance(path string, mark bool) *Entry {
+	if err := CheckOwner(path); err != nil {
+		return &Entry{Path: path, Err: err}
+	}
 	if e, ok := peek(path); ok {
 		return e
 	}
@@ -144,7 +147,7 @@ func inspect(path string) (e Entry) {
 			e.written = st.ModTime()
 		}
 	}
-	r, err := openReader(path)
+	r, err := within(path, func() (*Reader, error) { return openReader(path) })
 	if err != nil {
 		e.Err = err
 		return e

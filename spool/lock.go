@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -67,15 +68,18 @@ func (l *liveLock) release(remove bool) error {
 	return err
 }
 
-// Live says whether the tracker of the run at path is alive, without opening the
+// Live reports whether the tracker of the run at path is alive, without opening the
 // database.
 func Live(path string) (bool, error) { return live(path) }
 
-// live says whether a tracker holds the run at db.
+// live reports whether a tracker holds the run at db.
 func live(db string) (bool, error) {
 	f, err := os.OpenFile(lockPath(db), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return kernelHasLock(lockPath(db))
 	}
 	if err != nil {
 		return false, fmt.Errorf("check whether the run's tracker is alive: %w", err)
@@ -87,6 +91,27 @@ func live(db string) (bool, error) {
 	}
 	if err != nil {
 		return false, fmt.Errorf("check whether the run's tracker is alive: flock %s: %w", f.Name(), err)
+	}
+	return false, nil
+}
+
+// kernelHasLock says whether a process holds an exclusive flock on the file at path, which the
+// job's user may not open: with a lock of his own he could keep a run from being closed.
+func kernelHasLock(path string) (bool, error) {
+	var st syscall.Stat_t
+	if err := syscall.Lstat(path, &st); err != nil {
+		return false, fmt.Errorf("check whether the run's tracker is alive: %s: %w", path, err)
+	}
+	locks, err := os.ReadFile("/proc/locks")
+	if err != nil {
+		return true, nil // a killed tracker leaves the file, but that is rare
+	}
+	inode := ":" + strconv.FormatUint(st.Ino, 10)
+	for line := range strings.Lines(string(locks)) {
+		f := strings.Fields(line) // "1: FLOCK ADVISORY WRITE 4711 08:01:262147 0 EOF"
+		if len(f) == 8 && f[1] == "FLOCK" && f[3] == "WRITE" && strings.HasSuffix(f[5], inode) {
+			return true, nil
+		}
 	}
 	return false, nil
 }

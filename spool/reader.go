@@ -33,7 +33,7 @@ type Reader struct {
 // Errors name the file and wrap ErrForeign, ErrNewer or ErrDamaged if it is not a valid spool
 // file. Symbolic links are refused.
 func Open(path string) (*Reader, error) {
-	r, err := openReader(path)
+	r, err := within(path, func() (*Reader, error) { return openReader(path) })
 	if err != nil {
 		return nil, err
 	}
@@ -56,11 +56,19 @@ func openReader(path string) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	hadLog := exists(path + "-wal")                      // SQLite makes one
-	if hadLog && !readOnly && !exists(path+"-journal") { // a journal can only be rolled back with write access
+	hadLog := exists(path + "-wal") // SQLite makes one
+	hasJournal := exists(path + "-journal")
+	if hadLog && readOnly && !hasJournal {
+		r, err := openCopy(path, st, params)
+		if err != nil && !exists(path+"-wal") { // the run has ended meanwhile
+			return openReader(path)
+		}
+		return r, err
+	}
+	if hadLog && !readOnly && !hasJournal { // a journal can only be rolled back with write access
 		look := maps.Clone(params)
 		look["mode"] = []string{"ro"}
-		r, err := newReader(path, st, look)
+		r, err := newReader(path, path, st, look)
 		if err == nil {
 			err = r.Close()
 		}
@@ -68,27 +76,38 @@ func openReader(path string) (*Reader, error) {
 			return nil, err
 		}
 	}
-	r, err := newReader(path, st, params)
+	r, err := newReader(path, path, st, params)
 	if err != nil {
 		return nil, err
 	}
 	r.readOnly = readOnly
 	if r.run.State == rt.StateRunning {
-		if err := r.keepLog(hadLog); err != nil {
+		err := r.keepLog(hadLog)
+		if err == nil && !hadLog && !readOnly {
+			err = hideLog(path) // SQLite made it with the mode of the database
+		}
+		if err != nil {
 			return nil, errors.Join(err, r.Close())
 		}
 	}
 	return r, nil
 }
 
-// newReader opens the file, which must still be st, and reads the run and the host.
-func newReader(path string, st fs.FileInfo, params url.Values) (*Reader, error) {
-	c, err := openConn(path, params)
+// newReader opens file, which is that at path or a copy, and reads the run and the host. The
+// file at path must still be st.
+func newReader(path, file string, st fs.FileInfo, params url.Values) (*Reader, error) {
+	if _, err := schema(1); err != nil { // limits the memory of SQLite before it opens the file
+		return nil, err
+	}
+	c, err := openConn(file, params)
 	if err != nil {
 		return nil, describe(path, err)
 	}
 	r := &Reader{path: path, db: c}
-	err = unchanged(path, st)
+	err = c.limit(blocksOf(file))
+	if err == nil {
+		err = unchanged(path, st)
+	}
 	if err == nil {
 		r.version, err = check(c, path)
 	}
@@ -149,7 +168,11 @@ func howToOpen(path string) (st fs.FileInfo, readOnly bool, params url.Values, e
 	if !st.Mode().IsRegular() {
 		return nil, false, nil, fmt.Errorf("%s: %w: it is a %s", path, ErrForeign, kindOf(st.Mode()))
 	}
-	if err := trusted(path, st); err != nil {
+	err = trusted(path, st)
+	if err == nil {
+		err = ownFiles(path)
+	}
+	if err != nil {
 		return nil, false, nil, err
 	}
 	params = url.Values{"mode": {"rw"}, "_synchronous": {"FULL"}, "_busy_timeout": {strconv.Itoa(busyTimeout)}}
@@ -163,7 +186,7 @@ func howToOpen(path string) (st fs.FileInfo, readOnly bool, params url.Values, e
 	return st, true, params, nil
 }
 
-// exists says whether a file with that name exists. If that cannot be determined, it returns true.
+// exists reports whether a file with that name exists. If that cannot be determined, it returns true.
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, fs.ErrNotExist)
@@ -200,12 +223,7 @@ func (r *Reader) load() error {
 }
 
 // broken describes an error that the content of the file caused.
-func (r *Reader) broken(err error) error {
-	if described := describe(r.path, err); described.Error() != err.Error() {
-		return described
-	}
-	return damaged(r.path, err)
-}
+func (r *Reader) broken(err error) error { return refused(r.path, err) }
 
 // one scans the only row of a table and returns how many there are.
 func one(c *conn, table string, columns []column) (n int, err error) {
@@ -251,7 +269,7 @@ func (r *Reader) Run() rt.Run { return r.run }
 // Host is the machine that the run was tracked on.
 func (r *Reader) Host() rt.Host { return r.host }
 
-// Live says whether the run's tracker is alive.
+// Live reports whether the run's tracker is alive.
 func (r *Reader) Live() (bool, error) { return live(r.path) }
 
 // LastSeq is the number of the newest snapshot, 0 if there is none.

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"reflect"
@@ -8,8 +9,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// listTable says how the elements of one list of a snapshot are stored: what identifies
-// or describes an element in a table of its own, what was read of it in a table of readings.
+// listTable describes how the elements of one list of a snapshot are stored: the identity of an
+// element in a table of its own, and its values in a table of readings.
 type listTable[T any] struct {
 	name string                  // of the table of identities
 	from readings                // the table of readings
@@ -20,7 +21,7 @@ type listTable[T any] struct {
 // storedList is a listTable of any type.
 type storedList interface {
 	writer(c *conn, counts *[numReadings]deviceCount) listWriter
-	reader(c *conn, from *keyframe) (listReader, error)
+	reader(ctx context.Context, c *conn, from *keyframe) (listReader, error)
 }
 
 func listOf[T comparable](name string, from readings, list func(*rt.Snapshot) *[]T) storedList {

@@ -87,7 +87,7 @@ func scanRecord(row []driver.Value) (rec rt.Record, err error) {
 // error there is no further record.
 func (r *Reader) Records(ctx context.Context, source string) iter.Seq2[rt.Record, error] {
 	return func(yield func(rt.Record, error) bool) {
-		err := r.db.each(selectRecord+"?1 = '' OR source = ?1 ORDER BY id", []driver.Value{source}, func(row []driver.Value) error {
+		err := r.db.stream(ctx, selectRecord+"?1 = '' OR source = ?1 ORDER BY id", []driver.Value{source}, func(row []driver.Value) error {
 			rec, err := scanRecord(row)
 			if err != nil {
 				return err

@@ -62,5 +62,8 @@ func check(c *conn, path string) (int, error) {
 		return 0, fmt.Errorf("%s: %w: it has version %d and this program reads versions up to %d; use the newer rt-spool of the machine that wrote it",
 			path, ErrNewer, v, newest())
 	}
+	if err := c.ours(int(v)); err != nil {
+		return 0, refused(path, err)
+	}
 	return int(v), nil
 }

@@ -55,7 +55,7 @@ func (r *Reader) Snapshots(ctx context.Context, from, to int64) iter.Seq2[*rt.Sn
 
 func (r *Reader) iterate(ctx context.Context, from, to int64, columns *[numTables][]int, full bool) iter.Seq2[*rt.Snapshot, error] {
 	return func(yield func(*rt.Snapshot, error) bool) {
-		it, err := r.start(max(from, 1), to, columns, full)
+		it, err := r.start(ctx, max(from, 1), to, columns, full)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -104,6 +104,7 @@ type tableRows struct {
 }
 
 func (t *tableRows) next() error {
+	before := t.seq
 	t.seq = 0
 	err := t.rows.Next(t.row)
 	if err == io.EOF {
@@ -113,14 +114,14 @@ func (t *tableRows) next() error {
 		return err
 	}
 	seq, ok := t.row[rowSeq].(int64)
-	if !ok || seq < 1 {
-		return fmt.Errorf("a snapshot has the number %v", t.row[rowSeq])
+	if !ok || seq <= before {
+		return fmt.Errorf("a snapshot has the number %v, after %d", t.row[rowSeq], before)
 	}
 	t.seq = seq
 	return nil
 }
 
-func (r *Reader) start(from, to int64, columns *[numTables][]int, full bool) (_ *iterator, err error) {
+func (r *Reader) start(ctx context.Context, from, to int64, columns *[numTables][]int, full bool) (_ *iterator, err error) {
 	it := &iterator{columns: columns}
 	defer func() {
 		if err != nil {
@@ -142,9 +143,9 @@ func (r *Reader) start(from, to int64, columns *[numTables][]int, full bool) (_ 
 	if err != nil {
 		return nil, err
 	}
-	err = it.open(r.db, key.seq, to, full)
+	err = it.open(ctx, r.db, key.seq, to, full)
 	if err == nil && full {
-		it.devices, err = openDevices(r.db, key, to)
+		it.devices, err = openDevices(ctx, r.db, key, to)
 	}
 	if err != nil {
 		return nil, describe(r.path, err)
@@ -152,10 +153,10 @@ func (r *Reader) start(from, to int64, columns *[numTables][]int, full bool) (_ 
 	return it, nil
 }
 
-func (it *iterator) open(c *conn, from, to int64, cores bool) (err error) {
+func (it *iterator) open(ctx context.Context, c *conn, from, to int64, cores bool) (err error) {
 	for i := range it.tables {
 		t := &it.tables[i]
-		t.rows, err = c.rows(background, scalarSQL(i, it.columns[i], cores), from, to)
+		t.rows, err = c.rows(ctx, scalarSQL(i, it.columns[i], cores), from, to)
 		if err != nil {
 			return err
 		}

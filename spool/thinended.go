@@ -85,7 +85,7 @@ func (r *Reader) thin(limit int64) (dropped int64, err error) {
 }
 
 // thinAll thins one stretch after the other until the size of the content is at most limit;
-// small says whether it is. Stretches that cannot be thinned are added to stuck.
+// small reports whether it is. Stretches that cannot be thinned are added to stuck.
 func (t *thinner) thinAll(list []stretch, limit int64, stuck map[stretch]bool) (dropped int64, small bool, err error) {
 	for _, s := range list {
 		used, _, err := usage(t.r.db)

@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/resource-tracker/rt"
 )
@@ -27,9 +28,9 @@ func (r *Reader) Verify(ctx context.Context) []Problem {
 		return v.problems
 	}
 	defer held.Close()
-	v.integrity()
+	v.integrity(ctx)
 	if len(v.problems) == 0 { // further checks would only repeat it
-		v.devices()
+		v.devices(ctx)
 		v.snapshots(ctx)
 		v.keyframes(ctx)
 		v.batches()
@@ -42,7 +43,7 @@ func (r *Reader) Verify(ctx context.Context) []Problem {
 // Readable returns how many snapshots can be read before the first one that cannot, and the
 // number of the last of them.
 func (r *Reader) Readable(ctx context.Context) (n, last int64) {
-	for s, err := range r.Scalars(ctx, 1, 0) {
+	for s, err := range r.Snapshots(ctx, 1, 0) {
 		if err != nil {
 			break
 		}
@@ -63,26 +64,31 @@ func (v *verifier) add(format string, args ...any) {
 	}
 }
 
-func (v *verifier) integrity() {
-	err := v.r.db.each("PRAGMA integrity_check", nil, func(row []driver.Value) error {
-		if row[0] != "ok" {
-			v.add("the database is damaged: %v", row[0])
+func (v *verifier) integrity(ctx context.Context) {
+	var found []string // a line each
+	err := v.r.db.stream(ctx, "PRAGMA integrity_check(100)", nil, func(row []driver.Value) error {
+		if text, _ := row[0].(string); text != "ok" {
+			found = append(found, strings.Split(strings.TrimSpace(text), "\n")...)
 		}
 		return nil
 	})
 	if err != nil {
 		v.add("the database cannot be checked: %v", err)
 	}
-	for _, view := range [...]string{"snapshot", "sample", "step_total", "process_total", "energy_total", "gpu_process_reading",
-		"fabric_reading", "remote_fs_reading", "perf_reading"} {
-		if _, err := v.r.db.query("SELECT * FROM " + view + " LIMIT 1"); err != nil {
-			v.add("the view %s cannot be read: %v", view, err)
-		}
+	// SQLite reports each page of the damage in its own terms: the first lines show the place.
+	for _, line := range found[:min(len(found), maxIntegrity)] {
+		v.add("the database is damaged: %s", line)
+	}
+	if more := len(found) - maxIntegrity; more > 0 {
+		v.add("the database is damaged: %d further lines of SQLite's integrity_check", more)
 	}
 }
 
+// maxIntegrity bounds the lines of SQLite that Verify reports.
+const maxIntegrity = 3
+
 // devices looks for readings without a device and for figures without a snapshot.
-func (v *verifier) devices() {
+func (v *verifier) devices(ctx context.Context) {
 	sql := `
 		SELECT 'device', device FROM device_reading WHERE device NOT IN
 			(SELECT id FROM net UNION ALL SELECT id FROM disk UNION ALL SELECT id FROM mount)
@@ -94,7 +100,7 @@ func (v *verifier) devices() {
 			UNION ALL SELECT id FROM perf)
 		UNION SELECT 'snapshot', seq FROM (SELECT seq FROM steady_delta UNION SELECT seq FROM tree_delta
 			UNION SELECT seq FROM gpu_delta) WHERE seq NOT IN (SELECT seq FROM snapshot_delta)`
-	err := v.r.db.each(sql, nil,
+	err := v.r.db.stream(ctx, sql, nil,
 		func(row []driver.Value) error {
 			v.add("there are readings of %v %v, which is in no table", row[0], row[1])
 			return nil
@@ -134,11 +140,11 @@ func (v *verifier) snapshots(ctx context.Context) {
 func (v *verifier) keyframes(ctx context.Context) {
 	it := &iterator{columns: &tableColumns}
 	defer it.close()
-	if err := it.open(v.r.db, 1, v.last, false); err != nil {
+	if err := it.open(ctx, v.r.db, 1, v.last, false); err != nil {
 		v.add("the snapshots cannot be read: %v", err)
 		return
 	}
-	err := v.r.db.each("SELECT "+keyframeColumns+" FROM keyframe ORDER BY seq", nil, func(row []driver.Value) error {
+	err := v.r.db.stream(ctx, "SELECT "+keyframeColumns+" FROM keyframe ORDER BY seq", nil, func(row []driver.Value) error {
 		var key keyframe
 		var kept sums
 		if err := key.scan(row, &kept); err != nil {

@@ -96,7 +96,7 @@ func (r *Reader) sweep() error {
 	return r.journaled(func() error { return nil })
 }
 
-// hideJournal makes the journal of a file with an access control list. SQLite would create it
+// hideJournal creates the journal of a file with an access control list. SQLite would create it
 // with the mode of the file but without the list, so that the members of the file's group
 // could read it. SQLite does not change the mode of a journal that is not empty; a zero in
 // its first byte means that it contains nothing. A journal of root is given to the owner of

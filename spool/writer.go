@@ -7,14 +7,16 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/resource-tracker/rt"
 )
 
 // maxEvents limits the number of events in memory while writes to the disk fail.
 const maxEvents = 128
 
-// walPages is the size of the log, in pages, at which SQLite copies the log into the database. On
-// a small disk the limit is lower, see logPages.
+// walPages is the size in pages at which SQLite copies the log to the database. On a small disk
+// the limit is lower, see logPages.
 const walPages = 256
 
 // Writer appends to the file of one run. Its methods may be called from several goroutines and
@@ -33,20 +35,23 @@ type Writer struct {
 	event  *stmt
 	record *stmt
 
-	run      rt.Run
-	runDirty bool
-	rows     pending
-	fresh    int   // snapshots since the last attempt to commit
-	freshAt  int64 // Boot of the first of them
-	events   []rt.Event
-	unkept   int // number of events that were dropped because of maxEvents
-	records  records
-	failing  bool
-	notified notified
-	granted  bool // Options.Access was applied
-	quota    quota
-	normal   bool // the first commit was made, see open
-	sync     logSync
+	run       rt.Run
+	runDirty  bool
+	rows      pending
+	fresh     int   // snapshots since the last attempt to commit
+	freshAt   int64 // Boot of the first of them
+	events    []rt.Event
+	unkept    int // number of events that were dropped because of maxEvents
+	repeats   map[eventName]*repeats
+	names     []eventName // the keys of repeats, in the order in which they were added
+	records   records
+	failing   bool
+	notified  notified
+	granted   bool // Options.Access was applied, for the user grantedTo
+	grantedTo rt.Opt[uint64]
+	quota     quota
+	normal    bool // PRAGMA synchronous is NORMAL, as after the first commit: see open
+	sync      logSync
 }
 
 // Path returns the path of the run's file.
@@ -95,17 +100,22 @@ func (w *Writer) Put(s *rt.Snapshot) error {
 	isDue := w.fresh >= w.opts.CommitRows || s.Boot-w.freshAt >= int64(w.opts.CommitInterval)
 	if isFirst || isDue || s.Reason != rt.ReasonTick {
 		w.flush() // a failure is in the ledger; the rows wait
+		return w.tooLarge()
 	}
 	return nil
 }
 
 // Event adds a line to the ledger. It commits a line of kind "job" at once, with everything that
-// is pending. Other lines are committed with the next commit.
+// is pending. Other lines are committed with the next commit. An event without a time gets the
+// present time of the run, see now.
 func (w *Writer) Event(e rt.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.db == nil {
 		return
+	}
+	if e.Time.IsZero() {
+		e.Time = w.now()
 	}
 	w.note(e)
 	if e.Kind == "job" {
@@ -134,9 +144,11 @@ func (w *Writer) Flush() error {
 	return w.flush()
 }
 
-// End commits everything that is pending and the run in state ended, moves the log into the
-// database, and releases the lock. After an error other than ErrClosed the file is still open
-// and locked and no pending row is dropped: call End again, or Close to give up.
+// End sets the state of the run to ended, commits everything that is pending, moves the log into
+// the database, and releases the lock. After an error other than ErrClosed the file is still open
+// and locked and no pending row is dropped: call End again, or Close to give up. If run.End is
+// zero, the end is the time of the last snapshot, which a change of the system clock does
+// not affect.
 func (w *Writer) End(run rt.Run) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -144,16 +156,20 @@ func (w *Writer) End(run rt.Run) error {
 		return fmt.Errorf("end %s: %w", w.path, ErrClosed)
 	}
 	run.State = rt.StateEnded
+	if run.End.IsZero() {
+		run.End = w.lastTime()
+	}
 	w.run, w.runDirty = run, true
 	w.grant()
-	err := w.db.exec(pragma("busy_timeout", 1000)) // ms: no later commit can do it
+	w.noteRepeats()
+	err := w.db.exec(pragma("busy_timeout", 1000)) // ms; no later commit can retry, so this one waits longer for a lock
 	if err == nil {
 		err = w.flush()
 	}
 	if err != nil {
 		return fmt.Errorf("end the spool file %s: %d snapshots wait: %w", w.path, len(w.rows.rows), err)
 	}
-	if err := fold(w.db); err != nil && !busy(err) { // busy: a reader has the file open; the next Open moves the log into the database
+	if err := fold(w.db); err != nil && !busy(err) { // busy: a reader has it open; the next Open folds it
 		return fmt.Errorf("end the spool file %s: %w", w.path, err)
 	}
 	if err := w.close(true); err != nil {
@@ -162,13 +178,31 @@ func (w *Writer) End(run rt.Run) error {
 	return nil
 }
 
-// grant sets the access of the file after the end of the run. If that fails, the run is still
-// complete, and the ledger has the reason.
+// now returns the present time on the clock of the snapshots, which a change of the system clock
+// does not affect.
+func (w *Writer) now() time.Time {
+	var boot unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot); err != nil || w.quota.wall == 0 {
+		return time.Now().UTC()
+	}
+	return time.Unix(0, w.quota.wall+boot.Nano()-w.notified.now).UTC()
+}
+
+// lastTime returns the time of the last snapshot, or the time now if there is none.
+func (w *Writer) lastTime() time.Time {
+	if w.quota.wall == 0 {
+		return time.Now().UTC()
+	}
+	return time.Unix(0, w.quota.wall).UTC()
+}
+
+// grant sets the access of the file and its log, again if the job's user has become known. If
+// that fails, the run is still complete, and the ledger has the reason.
 func (w *Writer) grant() {
-	if w.granted {
+	if w.granted && w.grantedTo == w.run.UID {
 		return
 	}
-	w.granted = true
+	w.granted, w.grantedTo = true, w.run.UID
 	if err := w.opts.Access.grant(w.path, &w.run); err != nil {
 		e := w.fault("failed", err.Error())
 		e.Name = "access"
@@ -178,14 +212,15 @@ func (w *Writer) grant() {
 }
 
 // Close commits everything that is pending and closes the file without ending the run. Rows that
-// cannot be written are lost. If rows are lost, Close releases the lock but keeps the lock file: an
-// unlocked lock file shows that the run was not ended. After a successful End, Close does nothing.
+// cannot be written are lost. The lock file then remains without a lock, which shows that the run
+// was not ended. After a successful End, Close does nothing.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.db == nil {
 		return nil
 	}
+	w.noteRepeats()
 	err := w.flush()
 	lost := err != nil
 	if lost {
@@ -214,6 +249,9 @@ func (w *Writer) close(removeLock bool) error {
 
 // note adds an event to the next commit.
 func (w *Writer) note(e rt.Event) {
+	if w.isRepeated(&e) {
+		return
+	}
 	if len(w.events) >= maxEvents {
 		w.unkept++
 		return
@@ -226,15 +264,14 @@ const notifyEvery = time.Minute
 
 // notified is the state of Options.Notify.
 type notified struct {
-	now     int64 // Boot of the newest snapshot, in nanoseconds: a writer has no other clock
+	now     int64 // Boot of the newest snapshot, in nanoseconds: the present time for notifyEvery
 	at      int64 // time of the last failure that Notify got
 	ever    bool  // whether there was one
 	failing bool  // Notify got "failed" and no "ok" since
 }
 
-// notify passes an event of the spool to Notify. If the last failure was passed less than
-// notifyEvery ago, a new failure is passed later, and only if it lasts. An "ok" is passed only
-// after a "failed".
+// notify passes an event of the spool to Notify. A failure within notifyEvery of the last one
+// is passed later, if it lasts. An "ok" is passed only after a "failed".
 func (w *Writer) notify(e rt.Event) {
 	n := &w.notified
 	if e.Status == "ok" {

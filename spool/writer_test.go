@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/resource-tracker/rt"
 )
 
@@ -258,5 +260,28 @@ func TestPutKeepsNoReference(t *testing.T) {
 	if got[0].GPUs[0].Detail["driver"] != "550" || got[1].GPUs[0].Detail["driver"] != "550" ||
 		got[1].Nets[0].RxBytes != want2.Nets[0].RxBytes || got[1].CPUs[0] != want2.CPUs[0] || got[0].CPUs[0] != want.CPUs[0] {
 		t.Errorf("what was put has changed: %+v", got[1])
+	}
+}
+
+// An event without a time gets that of the run, which does not follow the system clock.
+func TestAnEventHasTheTimeOfTheRun(t *testing.T) {
+	w := mustCreate(t, Options{})
+	var boot unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now().Add(-24 * time.Hour) // the clock was set forward by a day
+	if err := w.Put(&rt.Snapshot{Wall: began.UnixNano(), Boot: boot.Nano()}); err != nil {
+		t.Fatal(err)
+	}
+	given := time.Unix(1700000000, 0)
+	w.Event(rt.Event{Kind: "job", Name: "gpu"})
+	w.Event(rt.Event{Time: given, Kind: "job", Name: "tasks"})
+	events, err := mustOpen(t, w.Path()).Events()
+	if err != nil || len(events) != 2 || !events[1].Time.Equal(given) {
+		t.Fatalf("%+v, %v", events, err)
+	}
+	if at := events[0].Time; at.Before(began.Truncate(time.Microsecond)) || at.After(began.Add(12*time.Hour)) {
+		t.Errorf("an event %s after the snapshot", at.Sub(began))
 	}
 }

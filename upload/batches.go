@@ -10,15 +10,15 @@ import (
 
 // BatchLedger is the ledger of sealed batches.
 type BatchLedger interface {
-	// Batches is ascending by number.
+	// Batches returns the batches, ascending by number.
 	Batches() ([]rt.Batch, error)
-	// SealBatch writes the batch into the ledger, in place of one with its number.
+	// SealBatch writes the batch into the ledger. It replaces a batch with the same number.
 	SealBatch(rt.Batch) error
 	MarkUploaded(number int, at time.Time) error
 }
 
-// upload puts all batches that are not at the receiver yet, from the cursor on. The URIs of
-// all are then in uris, in order; none when the run has no rows.
+// upload uploads all batches after the cursor that the receiver has not confirmed yet. Afterwards
+// uris has the URIs of all batches, in order; it is empty if the run has no rows.
 func (r *delivery) upload(ctx context.Context) error {
 	if err := r.resume(); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (r *delivery) upload(ctx context.Context) error {
 	}
 }
 
-// resume sets the rows to the end of the batches that are done, at first to the beginning.
+// resume sets the rows to the end of the batches that are done, or to the beginning if none is.
 func (r *delivery) resume() error {
 	if r.rows == nil {
 		enc, err := r.d.format(&r.run, r.reg.Dialect, r.reg.Scope)
@@ -85,8 +85,8 @@ func (r *delivery) uri(n int) string {
 	return fmt.Sprintf("%s/%s/%06d.csv.gz", r.reg.UploadURIPrefix, r.reg.RemoteID, n)
 }
 
-// uploadBatch builds, seals and puts batch n; a batch without rows means that there are
-// none left. Where the batch is sealed already, its rows must be the same.
+// uploadBatch builds, seals and uploads batch n. A batch without rows means that no rows are left.
+// If the batch is sealed already, its rows must be the same.
 func (r *delivery) uploadBatch(ctx context.Context, sealed rt.Batch, last int64, n int, uri string) (rt.Batch, error) {
 	limit := r.d.opts.BatchRows
 	if sealed.Rows > 0 {
@@ -124,7 +124,7 @@ func (r *delivery) uploaded(n int) error {
 	return nil
 }
 
-// seal writes a batch into the ledger, unless the same is there. Rows that differ from the
+// seal writes a batch into the ledger, unless the ledger has the same batch. Rows that differ from the
 // sealed ones mean that the file is damaged. The same rows in other bytes (a newer version,
 // another scope) replace the object of the same key: nothing is stored twice.
 func (r *delivery) seal(sealed, b rt.Batch) error {

@@ -8,8 +8,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Spooled is a run that has ended. For a Stream and with Options.Live it can be one that is
-// still tracked. A change is durable when its method returns. If another process has locked the
+// Spooled is a run to deliver. The run has ended, but for a Stream and with Options.Live it may
+// still be tracked. A change is durable when its method returns. If another process has locked the
 // file, the error has a method Busy() bool that returns true.
 type Spooled interface {
 	Description
@@ -26,7 +26,7 @@ type Description interface {
 	Host() rt.Host
 }
 
-// Journal keeps what has happened to a run.
+// Journal stores the events of a delivery and its end.
 type Journal interface {
 	AddEvent(rt.Event) error
 	MarkDelivered(at time.Time) error
@@ -57,7 +57,8 @@ type delivery struct {
 	// mayInline: a short run without uploads may be delivered inline.
 	mayInline bool
 
-	duplicate bool // a second registration was sent after one without an answer
+	duplicate bool  // a second registration was sent after one without an answer
+	note      error // set if the finish is unconfirmed
 	sentRows  int64
 	sentBytes int64
 }
@@ -68,19 +69,16 @@ func (r *delivery) use(s Spooled) {
 	r.registry, r.ledger, r.snapshots, r.journal = s, s, s, s
 }
 
-// deliver does all steps of an ended run that are not done yet.
+// deliver delivers an ended run. It skips the steps that are already done.
 func (r *delivery) deliver(ctx context.Context) error {
-	err := r.registered(ctx, func(ctx context.Context) error {
-		if !r.reg.FinishedAt.IsZero() {
-			return nil
-		}
-		return r.uploadAndFinish(ctx)
-	})
-	if err != nil {
+	if err := r.registered(ctx, r.close); err != nil {
 		return err
 	}
 	if err := r.journal.MarkDelivered(time.Now()); err != nil {
 		return unwritable("mark the run delivered", err)
+	}
+	if r.note != nil {
+		r.d.noteUnconfirmed(r.name, r.note)
 	}
 	return nil
 }
@@ -102,31 +100,6 @@ func (r *delivery) registered(ctx context.Context, do func(context.Context) erro
 	return do(ctx)
 }
 
-func (r *delivery) uploadAndFinish(ctx context.Context) error {
-	if err := r.collect(ctx); err != nil {
-		return err
-	}
-	f := Finish{
-		Dialect: r.reg.Dialect, RemoteID: r.reg.RemoteID, URIs: r.uris, CSV: r.csv,
-		Status: Status(&r.run), ExitCode: exitCode(&r.run), FinishedAt: r.run.End,
-	}
-	if len(f.URIs)+len(f.CSV) == 0 {
-		f.CSV = r.rows.enc.Header()
-	}
-	if f.FinishedAt.IsZero() {
-		f.FinishedAt = r.run.Start
-		if r.rows.seq > 0 {
-			f.FinishedAt = time.Unix(0, r.rows.wall)
-		}
-	}
-	err := r.d.api.call(ctx, func(ctx context.Context) error { return r.d.client.Finish(ctx, f) })
-	if err := orForgotten(err); err != nil {
-		return err
-	}
-	r.reg.FinishedAt = time.Now()
-	return r.save()
-}
-
 // put uploads one body. If the store refuses the credentials, put requests new ones, once: the
 // clock of the store may differ from ours.
 func (r *delivery) put(ctx context.Context, uri string, body []byte) error {
@@ -141,34 +114,9 @@ func (r *delivery) put(ctx context.Context, uri string, body []byte) error {
 		}
 		if again {
 			final := *refused
-			final.Kind = Permanent // for this run; it does not concern the token
+			final.Kind = Permanent // the error concerns this run only, not the token
 			return &final
 		}
 		r.cred = Credentials{}
 	}
-}
-
-// Status is how the run ended in the terms of section 9.2.3: finished for exit code 0 and
-// SIGTERM, and if there is no sign of a failure.
-func Status(run *rt.Run) string {
-	switch run.Outcome {
-	case rt.OutcomeOOM, rt.OutcomeTimeout, rt.OutcomeLost:
-		return StatusFailed
-	}
-	const sigterm = 15
-	switch signal := run.ExitSignal.Or(0); {
-	case signal == sigterm:
-		return StatusFinished
-	case signal != 0 || run.ExitCode.Or(0) != 0 || run.Outcome == rt.OutcomeFailed:
-		return StatusFailed
-	}
-	return StatusFinished
-}
-
-// exitCode is absent if a signal ended the run.
-func exitCode(run *rt.Run) rt.Opt[int64] {
-	if run.ExitSignal.Or(0) != 0 {
-		return rt.None[int64]()
-	}
-	return run.ExitCode
 }

@@ -25,7 +25,7 @@ type Options struct {
 	Tries           int           // requests per step, at most; 5
 	MaxRetryAfter   time.Duration // a longer Retry-After is left to the next drain; 2 minutes
 	BreakerFailures int           // requests in a row without an answer after which an endpoint is down; 5
-	Live            bool          // runs that are still tracked are uploaded as far as they go, and not closed
+	Live            bool          // also upload the committed rows of runs that are still tracked; these runs are not closed
 	Progress        Progress      // may be nil
 }
 
@@ -49,7 +49,7 @@ func setDefault[T int | time.Duration](v *T, def T) {
 
 // Directory is the spool of a Drain. Several goroutines may call its methods.
 type Directory interface {
-	// Runs lists what is not delivered yet.
+	// Runs lists the runs that are not delivered yet.
 	Runs(ctx context.Context) ([]Entry, error)
 	// Open opens a ready run. An error means that it cannot be read.
 	Open(name string) (Spooled, error)
@@ -60,7 +60,7 @@ type Entry struct {
 	Name  string    // of the spool file
 	Start time.Time // the oldest runs are delivered first
 	Live  bool      // its tracker still writes it
-	Err   error     // it cannot be read: reported, and the others go on
+	Err   error     // why it cannot be read: the drain reports it and continues with the others
 }
 
 // Progress shows a drain. Several goroutines call it, one at a time.
@@ -282,9 +282,16 @@ func (d *drainer) record(ctx context.Context, e Entry, r *delivery, err error) {
 	}
 }
 
-func (d *drainer) noteDuplicate(name string) {
+func (d *drainer) noteDuplicate(name string, why error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.sum.PossibleDuplicates++
-	d.sum.problem(name, errDuplicate)
+	d.sum.problem(name, why)
+}
+
+func (d *drainer) noteUnconfirmed(name string, why error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sum.FinishUnconfirmed++
+	d.sum.problem(name, why)
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -218,7 +217,7 @@ func TestDamagedRunsDoNotStopTheOthers(t *testing.T) {
 	bad.readErr = errors.New("database disk image is malformed")
 	changed.reg, changed.known = rt.Registration{Endpoint: "http://fake", RemoteID: "rx", UploadURIPrefix: "s3://b/p"}, true
 	changed.batches = []rt.Batch{{Number: 1, FirstSeq: 2, LastSeq: 9, Rows: 9, SHA256: "x", Key: "s3://b/p/rx/000001.csv.gz"}}
-	c := &fakeClient{}
+	c := &fakeClient{known: []string{"rx"}}
 	sum, err := drain(t, dirOf(bad, changed, newRun(3, 9)), c, upload.Options{})
 	if !errors.Is(err, upload.ErrDamaged) || sum.Damaged != 2 || sum.Delivered != 1 || len(c.finished) != 1 {
 		t.Errorf("%+v, %v", sum, err)
@@ -229,40 +228,23 @@ func TestOtherBytesOfTheSameRowsAreSealedAnew(t *testing.T) {
 	r := newRun(1, 9)
 	r.reg, r.known = rt.Registration{Endpoint: "http://fake", RemoteID: "rx", UploadURIPrefix: "s3://b/p"}, true
 	r.batches = []rt.Batch{{Number: 1, FirstSeq: 2, LastSeq: 9, Rows: 8, SHA256: "x", Key: "s3://b/p/rx/000001.csv.gz"}}
-	sum, err := drain(t, dirOf(r), &fakeClient{}, upload.Options{})
+	sum, err := drain(t, dirOf(r), &fakeClient{known: []string{"rx"}}, upload.Options{})
 	if err != nil || sum.Delivered != 1 || r.batches[0].SHA256 == "x" || len(r.events) != 1 || r.events[0].Status != "resealed" {
 		t.Errorf("%+v, %v, %+v, %+v", sum, err, r.batches, r.events)
 	}
 }
 
-func TestARunThatTheReceiverForgotOrThatMovedStartsAnew(t *testing.T) {
+func TestARunThatTheReceiverForgotOrThatMovedStartsAgain(t *testing.T) {
 	for _, endpoint := range []string{"http://fake", "http://elsewhere"} {
-		r := newRun(1, 9)
-		c := &fakeClient{fault: func(what string, n int) error {
-			return pick(what == "refresh" && n == 1 && endpoint == "http://fake", fault(upload.Permanent, http.StatusNotFound, 0))
-		}}
+		r, c := newRun(1, 9), &fakeClient{}
 		r.reg, r.known = rt.Registration{Endpoint: endpoint, RemoteID: "old", UploadURIPrefix: "s3://b/p"}, true
 		r.batches = []rt.Batch{{Number: 1, FirstSeq: 2, LastSeq: 4, Rows: 3, SHA256: "x", Key: "s3://b/p/old/000001.csv.gz", UploadedAt: start}}
 		sum, err := drain(t, dirOf(r), c, upload.Options{})
 		if err != nil || sum.Delivered != 1 || sum.Rows != 8 || !slices.Equal(c.finished["r1"].URIs, []string{"s3://b/p/r1/000001.csv.gz", "s3://b/p/r1/000002.csv.gz"}) {
 			t.Errorf("%s: %+v, %v, %+v", endpoint, sum, err, c.finished)
 		}
-	}
-}
-
-// A receiver that lost its store between the last upload and the finish.
-func TestARunThatTheReceiverForgotAtItsFinishStartsAnew(t *testing.T) {
-	r := newRun(1, 9)
-	c := &fakeClient{fault: func(what string, n int) error {
-		return pick(what == "finish" && n == 1, fault(upload.Permanent, http.StatusNotFound, 0))
-	}}
-	sum, err := drain(t, dirOf(r), c, upload.Options{})
-	if err != nil || sum.Delivered != 1 || len(c.finished) != 1 {
-		t.Fatalf("%+v, %v, %+v", sum, err, c.finished)
-	}
-	for id, f := range c.finished {
-		if id == "r1" || len(f.URIs) != 1 {
-			t.Errorf("finished %s with %v, want another run with all rows", id, f.URIs)
+		if i := slices.IndexFunc(r.events, func(e rt.Event) bool { return strings.Contains(e.Detail, "old") }); i < 0 {
+			t.Errorf("%s: the old id is not in the ledger: %+v", endpoint, r.events)
 		}
 	}
 }
@@ -276,6 +258,7 @@ func TestStatus(t *testing.T) {
 		{rt.Some[int64](0), rt.Some[int64](0), rt.OutcomeUnknown, "finished"},
 		{rt.Some[int64](7), rt.Some[int64](0), rt.OutcomeFailed, "failed"},
 		{rt.Some[int64](0), rt.Some[int64](15), rt.OutcomeCancelled, "finished"},
+		{rt.Some[int64](0), rt.Some[int64](0), rt.OutcomeTerminated, "finished"},
 		{rt.None[int64](), rt.Some[int64](9), rt.OutcomeFailed, "failed"},
 		{rt.None[int64](), rt.Some[int64](15), rt.OutcomeTimeout, "failed"},
 		{rt.None[int64](), rt.None[int64](), rt.OutcomeLost, "failed"},

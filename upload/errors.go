@@ -28,7 +28,7 @@ var (
 var errDuplicate = errors.New("a registration got no answer and was sent again: " +
 	"the receiver may hold a second run that never ends")
 
-// Kind is what to do about a failed request.
+// Kind classifies failed requests by what to do about them.
 type Kind uint8
 
 // The kinds of failed requests.
@@ -47,6 +47,7 @@ type Error struct {
 	RetryAfter time.Duration // of the answer; 0 for none
 	Unsent     bool          // no connection was made: the other side did not receive the request
 	Undone     bool          // the receiver itself reports that it did nothing, see HeaderUndone
+	Own        bool          // the answer is the API's own, in the shape of its errors, and not a gateway's
 	Err        error         // what went wrong
 }
 
@@ -129,11 +130,11 @@ func retryAfter(v string, now time.Time) time.Duration {
 	return 0
 }
 
-// maxExcerpt is how much of an answer an error message quotes, in bytes.
+// maxExcerpt is the maximum number of bytes of an answer that an error message quotes.
 const maxExcerpt = 512
 
-// Excerpt makes a part of an answer fit for an error message: one line of at most 512 bytes
-// of printable text, in which each secret is redacted.
+// Excerpt returns a part of an answer for an error message: one line of at most 512 bytes of
+// printable text, in which each secret is redacted.
 func Excerpt(body []byte, secrets ...string) string {
 	s := strings.ToValidUTF8(string(body), "?")
 	for _, secret := range secrets {
@@ -186,6 +187,12 @@ func isKind(err error, k Kind) bool {
 func hasStatus(err error, statuses ...int) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && slices.Contains(statuses, e.Status)
+}
+
+// isOwn reports whether the API itself answered with one of the statuses.
+func isOwn(err error, statuses ...int) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Own && slices.Contains(statuses, e.Status)
 }
 
 // stopped is the cause with which a drain ends early.

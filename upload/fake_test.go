@@ -1,10 +1,12 @@
 package upload_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"net/http"
 	"slices"
 	"strconv"
 	"sync"
@@ -141,7 +143,14 @@ func (f *fakeRun) Scalars(ctx context.Context, from, to int64) iter.Seq2[*rt.Sna
 	}
 }
 func (f *fakeRun) MarkDelivered(time.Time) error {
-	return f.killer.step(func() error { f.delivered = true; return nil })
+	return f.killer.step(func() error {
+		if f.locked > 0 {
+			f.locked--
+			return fmt.Errorf("mark the run delivered: %w", lockedError{})
+		}
+		f.delivered = true
+		return nil
+	})
 }
 func (f *fakeRun) AddEvent(e rt.Event) error {
 	return f.killer.step(func() error { f.events = append(f.events, e); return nil })
@@ -255,11 +264,16 @@ func format(_ *rt.Run, _ string, scope rt.Scope) (upload.Encoder, error) {
 	return counters{scope}, nil
 }
 
-// fakeClient is a receiver's API in memory, and its object store.
+// fakeClient is a receiver's API in memory, and its object store. It is strict: it does not know
+// a run that it has not registered, refuses to close a run twice, and then hides it.
 type fakeClient struct {
 	mu         sync.Mutex
-	life       time.Duration // of credentials; 0: no end is known
-	fault      func(what string, n int) error
+	killer     *killer
+	life       time.Duration                  // of credentials; 0: no end is known
+	fault      func(what string, n int) error // in the place of the request
+	after      func(what string, n int) error // in the place of the answer; may be nil
+	closedAs   int                            // status of a second finish; 409 when 0
+	known      []string                       // ids of runs that are registered
 	calls      map[string]int
 	registered int
 	finished   map[string]upload.Finish
@@ -269,28 +283,45 @@ type fakeClient struct {
 	slow       time.Duration
 }
 
-func (c *fakeClient) enter(ctx context.Context, what string) error {
+// request is one request, of which do is the effect.
+func (c *fakeClient) request(ctx context.Context, what string, do func() error) error {
+	return c.killer.step(func() error {
+		n, err := c.enter(ctx, what)
+		if err != nil {
+			return err
+		}
+		c.mu.Lock()
+		err = do()
+		c.mu.Unlock()
+		if err == nil && c.after != nil {
+			err = c.after(what, n)
+		}
+		return err
+	})
+}
+
+func (c *fakeClient) enter(ctx context.Context, what string) (n int, err error) {
 	c.mu.Lock()
 	if c.calls == nil {
 		c.calls, c.finished, c.objects = map[string]int{}, map[string]upload.Finish{}, map[string][]byte{}
 	}
 	c.calls[what]++
-	n := c.calls[what]
+	n = c.calls[what]
 	c.busy++
 	c.peak = max(c.peak, c.busy)
 	c.mu.Unlock()
 	select {
 	case <-time.After(c.slow):
 	case <-ctx.Done():
-		return upload.NoAnswer(what, ctx.Err())
+		return n, upload.NoAnswer(what, ctx.Err())
 	}
 	c.mu.Lock()
 	c.busy--
 	c.mu.Unlock()
 	if c.fault != nil {
-		return c.fault(what, n)
+		return n, c.fault(what, n)
 	}
-	return nil
+	return n, nil
 }
 
 func (c *fakeClient) cred() upload.Credentials {
@@ -303,44 +334,58 @@ func (c *fakeClient) cred() upload.Credentials {
 
 func (c *fakeClient) Endpoint() string { return "http://fake" }
 
-func (c *fakeClient) Register(ctx context.Context, _ rt.Run, _ rt.Host) (upload.Registered, error) {
-	if err := c.enter(ctx, "register"); err != nil {
-		return upload.Registered{}, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.registered++
-	return upload.Registered{
-		Dialect: upload.DialectSpec, RemoteID: fmt.Sprint("r", c.registered), UploadURIPrefix: "s3://b/p", Credentials: c.cred(),
-	}, nil
+func (c *fakeClient) Register(ctx context.Context, _ rt.Run, _ rt.Host) (reg upload.Registered, err error) {
+	err = c.request(ctx, "register", func() error {
+		c.registered++
+		id := fmt.Sprint("r", c.registered)
+		c.known = append(c.known, id)
+		reg = upload.Registered{Dialect: upload.DialectSpec, RemoteID: id, UploadURIPrefix: "s3://b/p", Credentials: c.cred()}
+		return nil
+	})
+	return reg, err
 }
 
-func (c *fakeClient) Refresh(ctx context.Context, _ string) (upload.Credentials, error) {
-	if err := c.enter(ctx, "refresh"); err != nil {
-		return upload.Credentials{}, err
+// isOpen returns the API's own 404 for a run that is closed or was never registered.
+func (c *fakeClient) isOpen(id string) error {
+	if _, closed := c.finished[id]; closed || !slices.Contains(c.known, id) {
+		return own(http.StatusNotFound)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.cred(), nil
+	return nil
+}
+
+func (c *fakeClient) Refresh(ctx context.Context, id string) (cred upload.Credentials, err error) {
+	err = c.request(ctx, "refresh", func() error {
+		cred = c.cred()
+		return c.isOpen(id)
+	})
+	return cred, err
 }
 
 func (c *fakeClient) Finish(ctx context.Context, f upload.Finish) error {
-	if err := c.enter(ctx, "finish"); err != nil {
-		return err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.finished[f.RemoteID] = f
-	return nil
+	return c.request(ctx, "finish", func() error {
+		if _, closed := c.finished[f.RemoteID]; closed {
+			return own(cmp.Or(c.closedAs, http.StatusConflict))
+		}
+		if err := c.isOpen(f.RemoteID); err != nil {
+			return err
+		}
+		c.finished[f.RemoteID] = f
+		return nil
+	})
 }
 
 func (c *fakeClient) Put(ctx context.Context, uri string, cred upload.Credentials, body []byte) error {
-	if err := c.enter(ctx, "put"); err != nil {
-		return err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.objects[uri] = slices.Clone(body)
-	c.creds = append(c.creds, cred)
-	return nil
+	return c.request(ctx, "put", func() error {
+		c.objects[uri] = slices.Clone(body)
+		c.creds = append(c.creds, cred)
+		return nil
+	})
+}
+
+// forget loses all runs that are not closed.
+func (c *fakeClient) forget() { c.known = nil }
+
+// own is a refusal of the API itself.
+func own(status int) error {
+	return &upload.Error{Op: "POST x", Kind: upload.Permanent, Status: status, Own: true, Err: errors.New("own refusal")}
 }

@@ -15,7 +15,7 @@ import (
 const inlineKey = "inline"
 
 // inlineRows is the largest number of snapshots of a run that is delivered inline: an hour
-// at one a second.
+// with one per second.
 const inlineRows = 3600
 
 // collect puts the rows into the object store, where the finish refers to them, or into the

@@ -9,9 +9,9 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// Registrations keeps what is known of a run at a receiver.
+// Registrations stores the registration of a run at a receiver.
 type Registrations interface {
-	// Registration is false if nothing is known.
+	// Registration returns false if none is stored.
 	Registration() (rt.Registration, bool, error)
 	SaveRegistration(rt.Registration) error
 }
@@ -25,7 +25,8 @@ func (r *delivery) register(ctx context.Context) error {
 	if err != nil {
 		return unreadable("read the registration", err)
 	}
-	if here := r.d.client.Endpoint(); known && reg.Endpoint != here {
+	here := r.d.client.Endpoint()
+	if hasMoved := known && reg.Endpoint != here; hasMoved && !finishSent(reg) {
 		if err := r.event("register", "moved", fmt.Sprintf("was registered at %s as %q, starts again at %s", reg.Endpoint, reg.RemoteID, here)); err != nil {
 			return err
 		}
@@ -83,8 +84,9 @@ func (r *delivery) reregister(ctx context.Context) error {
 	return r.save()
 }
 
-// answerGrace is the time for which a registration waits for its response after the drain was
-// stopped. Without the response the receiver may keep a run that is never finished.
+// answerGrace is the time for which a registration or finish waits for its response after the drain
+// was stopped. Without the response it is unknown whether the receiver has registered or closed the
+// run.
 const answerGrace = 3 * time.Second
 
 // withGrace returns a context that ends answerGrace after ctx.
@@ -112,7 +114,7 @@ func (r *delivery) noteDuplicate() error {
 		return nil
 	}
 	r.duplicate = true
-	r.d.noteDuplicate(r.name)
+	r.d.noteDuplicate(r.name, errDuplicate)
 	return r.event("register", "possible duplicate", errDuplicate.Error())
 }
 
@@ -129,12 +131,14 @@ func (r *delivery) refresh(ctx context.Context) error {
 		}
 		return err
 	})
-	return orForgotten(err)
+	return r.orForgotten(err)
 }
 
-// orForgotten turns the answer that there is no such run into a forgottenError.
-func orForgotten(err error) error {
-	if !hasStatus(err, http.StatusNotFound, http.StatusGone) {
+// orForgotten returns a forgottenError if the API itself answers that it does not know the run. A
+// 404 of a gateway has no information about the run. After a finish was sent, the answer may mean that the run is
+// closed: a second registration would then deliver all rows twice.
+func (r *delivery) orForgotten(err error) error {
+	if finishSent(r.reg) || !isOwn(err, http.StatusNotFound, http.StatusGone) {
 		return err
 	}
 	return &forgottenError{err: err}
@@ -147,10 +151,12 @@ func (e *forgottenError) Error() string { return e.err.Error() }
 func (e *forgottenError) Unwrap() error { return e.err }
 
 func (r *delivery) startAgain(ctx context.Context, cause error) error {
-	if err := r.event("register", "forgotten", cause.Error()); err != nil {
+	again := fmt.Errorf("registered again, because the receiver no longer knows run %s: %w", r.reg.RemoteID, cause)
+	if err := r.event("register", "forgotten", again.Error()); err != nil {
 		return err
 	}
-	r.reg, r.cred = rt.Registration{Scope: r.reg.Scope}, Credentials{}
+	r.d.noteDuplicate(r.name, again)
+	r.reg, r.cred = rt.Registration{Scope: r.reg.Scope, Attempts: r.reg.Attempts}, Credentials{}
 	r.rewind()
 	return r.reregister(ctx)
 }

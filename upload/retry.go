@@ -18,7 +18,7 @@ type endpoint struct {
 	tries    uint            // requests per call, at most
 	maxPause time.Duration   // a longer Retry-After is left to the next drain
 	limit    int             // failures in a row, over all workers, that mean "down"
-	down     func(err error) // called when it is
+	down     func(err error) // called when the endpoint counts as down
 
 	mu       sync.Mutex
 	failures int

@@ -17,7 +17,7 @@ import (
 // gzipLevel is fixed: a batch must have the same bytes whenever it is built.
 const gzipLevel = 6
 
-// flushAt is how many bytes of rows are handed to gzip at once.
+// flushAt is the number of bytes of rows that are passed to gzip at once.
 const flushAt = 32 << 10
 
 // SnapshotReader reads the snapshots of a run.
@@ -56,8 +56,8 @@ func newBuffers() (*buffers, error) {
 	return &buffers{gz: gz, csv: make([]byte, 0, flushAt+4096)}, nil
 }
 
-// rows reads the snapshots of a run once and makes the bodies of batches of the intervals
-// between them.
+// rows reads the snapshots of a run once, and builds the bodies of batches. A row of a body covers
+// the interval between two snapshots.
 type rows struct {
 	snapshots SnapshotReader
 	enc       Encoder
@@ -73,8 +73,8 @@ type cursor struct {
 	wall int64 // its time
 }
 
-// advance reads to snapshot `to` and calls visit for every interval, which returns whether
-// to continue.
+// advance reads up to snapshot `to` and calls visit for every interval. visit returns whether to
+// continue.
 func (r *rows) advance(ctx context.Context, to int64, visit func(prev, cur *rt.Snapshot) (bool, error)) error {
 	if r.seq >= to {
 		return nil
@@ -98,7 +98,7 @@ func (r *rows) advance(ctx context.Context, to int64, visit func(prev, cur *rt.S
 	return ctx.Err()
 }
 
-// skip reads to snapshot `to`, the rows of which have been uploaded.
+// skip reads up to snapshot `to`, the rows of which have been uploaded.
 func (r *rows) skip(ctx context.Context, to int64) error {
 	err := r.advance(ctx, to, func(_, _ *rt.Snapshot) (bool, error) { return true, nil })
 	if err == nil && r.seq != to {

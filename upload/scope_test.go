@@ -1,7 +1,6 @@
 package upload_test
 
 import (
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -38,9 +37,7 @@ func TestARunKeepsItsScope(t *testing.T) {
 			}
 		}
 		if forget {
-			c.fault = func(what string, n int) error {
-				return pick(what == "finish" && n == 1, fault(upload.Permanent, http.StatusNotFound, 0))
-			}
+			c.forget()
 		}
 		r.snaps = whole.snaps
 		if _, err := drain(t, dir, c, upload.Options{BatchRows: 10, Scope: rt.ScopeJob}); err != nil {
@@ -62,7 +59,7 @@ func TestARunKeepsItsScope(t *testing.T) {
 func TestARegistrationWithoutScopeGetsOne(t *testing.T) {
 	r := newRun(1, 9)
 	r.reg, r.known = rt.Registration{Endpoint: "http://fake", Dialect: upload.DialectSpec, RemoteID: "rx", UploadURIPrefix: "s3://b/p"}, true
-	c := &fakeClient{}
+	c := &fakeClient{known: []string{"rx"}}
 	for i, scope := range []rt.Scope{rt.ScopeNode, rt.ScopeJob} {
 		r.snaps = r.snaps[:5+i]
 		if _, err := upload.Drain(t.Context(), liveDir{dirOf(r)}, c, c, format, upload.Options{Scope: scope, Live: true}); err != nil {

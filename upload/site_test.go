@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/resource-tracker/rt/e2e/strict"
 	"github.com/resource-tracker/rt/upload"
 	"github.com/resource-tracker/rt/upload/receiver"
 	"github.com/resource-tracker/rt/upload/s3"
@@ -21,6 +22,8 @@ type site struct {
 	http   *http.Client
 	client *sentinel.Client
 	store  *s3.Uploader
+
+	lenient http.Handler // our receiver, which accepts a repeated finish; the clients meet a strict one
 
 	mu      sync.Mutex
 	meddle  func(w http.ResponseWriter, r *http.Request, next http.Handler) // may be nil
@@ -77,6 +80,8 @@ func (s *site) handler(t *testing.T, dialect string) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.lenient = h
+	api := strict.New(h)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/runs") && r.Header.Get("Authorization") != "Bearer "+token {
 			s.noToken.Add(1)
@@ -85,10 +90,10 @@ func (s *site) handler(t *testing.T, dialect string) http.Handler {
 		meddle := s.meddle
 		s.mu.Unlock()
 		if meddle == nil {
-			h.ServeHTTP(w, r)
+			api.ServeHTTP(w, r)
 			return
 		}
-		meddle(w, r, h)
+		meddle(w, r, api)
 	})
 }
 

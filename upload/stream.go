@@ -10,8 +10,8 @@ import (
 const warnAfter = 3
 
 // Stream delivers one run while its tracker writes it, in the same steps and with the same
-// ledger as Drain: a later Drain continues what it leaves. What cannot be sent stays in the
-// spool. It is for one goroutine at a time.
+// ledger as Drain, so a later Drain can continue the delivery. Rows that cannot be sent stay in
+// the spool. Only one goroutine at a time may use a Stream.
 type Stream struct{ r *delivery }
 
 // NewStream returns a Stream. It uses the options BatchRows, Tries, MaxRetryAfter
@@ -46,6 +46,9 @@ func (s *Stream) Finish(ctx context.Context, run Spooled) error {
 	s.r.mayInline = true
 	return s.r.deliver(ctx)
 }
+
+// Problems returns the notes on a delivery that succeeded.
+func (s *Stream) Problems() []Problem { return s.r.d.sum.Problems }
 
 // Run starts the run and syncs it at the given interval until ctx is done. It calls warn
 // when the first registration fails, and when uploads have failed three times in a row, and

@@ -25,9 +25,12 @@ type Summary struct {
 	Rows  int64 `json:"rows"`  // uploaded by this drain
 	Bytes int64 `json:"bytes"` // uploaded by this drain, compressed
 
-	// PossibleDuplicates counts the runs that were registered again after a request
-	// without an answer: the receiver may hold each of them twice.
+	// PossibleDuplicates counts the runs that were registered again, after a request without an
+	// answer or because the receiver no longer knew the run: it may hold a second run that never ends.
 	PossibleDuplicates int `json:"possible_duplicates"`
+	// FinishUnconfirmed counts the runs that are delivered although no answer confirmed their
+	// finish: the receiver refused to close them a second time.
+	FinishUnconfirmed int `json:"finish_unconfirmed"`
 
 	Problems        []Problem `json:"problems"`
 	ProblemsOmitted int       `json:"problems_omitted,omitempty"`

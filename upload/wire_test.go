@@ -173,6 +173,7 @@ func (d *deaf) Finish(ctx context.Context, f upload.Finish) error {
 // lost: the run is finished as it is known then.
 func TestTheEndIsKnownBetterTheSecondTime(t *testing.T) {
 	s := newSite(t, upload.DialectSpec)
+	s.meddle = func(w http.ResponseWriter, r *http.Request, _ http.Handler) { s.lenient.ServeHTTP(w, r) }
 	d := dirOf(newRun(1, 5))
 	client := &deaf{Client: s.client}
 	if _, err := upload.Drain(t.Context(), d, client, s.store, format, upload.Options{Tries: 1}); !errors.Is(err, upload.ErrTemporary) {

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/resource-tracker/rt/internal/cli"
+	"github.com/resource-tracker/rt/internal/errkind"
 	"github.com/resource-tracker/rt/internal/recovery"
 )
 
@@ -79,7 +79,7 @@ func look(name string) (string, error) {
 	case err == nil, errors.Is(err, exec.ErrDot):
 		return path, nil
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
-		return "", cli.WithKind(errNotFound, fmt.Errorf("%s: command not found", name))
+		return "", errkind.With(errNotFound, fmt.Errorf("%s: command not found", name))
 	}
 	if cause, ok := errors.AsType[*exec.Error](err); ok {
 		err = cause.Err
@@ -88,7 +88,7 @@ func look(name string) (string, error) {
 }
 
 func notExecutable(name string, err error) error {
-	return cli.WithKind(errNotExecutable, fmt.Errorf("%s: cannot be executed: %w", name, err))
+	return errkind.With(errNotExecutable, fmt.Errorf("%s: cannot be executed: %w", name, err))
 }
 
 func (c *child) forward() {

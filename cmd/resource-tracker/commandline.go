@@ -18,6 +18,7 @@ import (
 type option struct {
 	name, short string
 	variable    string // of the environment; a flag wins over it
+	other       string // the same variable's name in other trackers; variable wins over it
 	takes       string // the name of its value in the help; empty for a switch
 	fallback    string // the default
 	usage       string
@@ -52,7 +53,12 @@ func parseCommandLine(args []string, options []option, lookup func(string) (stri
 		return nil, cli.Usage("-- without a command: leave it out to sample without one")
 	}
 	for _, o := range options {
-		value, _ := lookup(o.variable)
+		name := o.variable
+		value, _ := lookup(name)
+		if value == "" && o.other != "" {
+			name = o.other
+			value, _ = lookup(name)
+		}
 		switch {
 		case c.flagged[o.name]:
 		case value == "": // an empty variable counts as not set
@@ -60,8 +66,8 @@ func parseCommandLine(args []string, options []option, lookup func(string) (stri
 				c.values[o.name] = []string{o.fallback}
 			}
 		default:
-			if _, err := strconv.ParseBool(value); err != nil && o.takes == "" {
-				return nil, cli.Usage("%s %q: it is either true or false", o.variable, value)
+			if _, err := parseSwitch(value); err != nil && o.takes == "" {
+				return nil, cli.Usage("%s %q: it is either true or false", name, value)
 			}
 			c.values[o.name] = []string{value}
 		}
@@ -87,7 +93,7 @@ func (c *commandLine) flagSet(options []option) *flag.FlagSet {
 
 // set adds the value of a flag.
 func (c *commandLine) set(o option, text string) error {
-	if _, err := strconv.ParseBool(text); err != nil && o.takes == "" {
+	if _, err := parseSwitch(text); err != nil && o.takes == "" {
 		return errors.New("it is either true or false")
 	}
 	c.flagged[o.name] = true
@@ -125,8 +131,19 @@ func (c *commandLine) text(name string) string {
 
 // on reports whether a switch is on.
 func (c *commandLine) on(name string) bool {
-	on, _ := strconv.ParseBool(c.text(name)) // the parser has checked it
+	on, _ := parseSwitch(c.text(name)) // the parser has checked it
 	return on
+}
+
+// parseSwitch parses the value of a switch, also in the words that other trackers accept.
+func parseSwitch(text string) (bool, error) {
+	switch strings.ToLower(text) {
+	case "y", "yes", "on":
+		return true, nil
+	case "n", "no", "off":
+		return false, nil
+	}
+	return strconv.ParseBool(text)
 }
 
 const helpHead = `NAME:
@@ -163,8 +180,12 @@ func app(args []string, stdout io.Writer) error {
 	switch {
 	case err != nil:
 		return err
+	case len(s.command) > 0 && !hasDescriptors():
+		return runUntracked(s.command)
 	case len(s.command) > 0:
 		return wrap(s)
+	case !hasDescriptors():
+		return errFewDescriptors
 	}
 	return standalone(s)
 }
@@ -180,10 +201,12 @@ func options() []option {
 			usage: "TOML FILE with defaults; ignored if it is missing or invalid"},
 		{name: "format", short: "f", variable: "RESOURCE_TRACKER_FORMAT", takes: "FORMAT", fallback: "json",
 			usage: "FORMAT of the samples: json or csv"},
-		{name: "output", short: "o", variable: "RESOURCE_TRACKER_OUTPUT", takes: "FILE",
+		{name: "dialect", variable: "TRACKER_DIALECT", takes: "spec|live",
+			usage: "spec: samples on standard output, the CSV columns of the specification (default); live: those of the Rust tracker, on standard error"},
+		{name: "output", short: "o", variable: "RESOURCE_TRACKER_OUTPUT", other: "TRACKER_OUTPUT", takes: "FILE",
 			usage: "write the samples to FILE, not to standard output"},
-		{name: "quiet", short: "q", variable: "RESOURCE_TRACKER_QUIET",
-			usage: "write no samples to standard output"},
+		{name: "quiet", short: "q", variable: "RESOURCE_TRACKER_QUIET", other: "TRACKER_QUIET",
+			usage: "write no samples to standard output or standard error"},
 		{name: "spool", variable: "RESOURCE_TRACKER_SPOOL", takes: "DIR",
 			usage: "write the readings to a database in DIR, for rt-spool, not to standard output"},
 		{name: "scope", variable: "RESOURCE_TRACKER_SCOPE", takes: "job|node", fallback: string(rt.ScopeNode),
@@ -244,6 +267,9 @@ func (o *option) origin() (text string) {
 	}
 	if o.variable != "" {
 		text += " [$" + o.variable + "]"
+	}
+	if o.other != "" {
+		text += " [$" + o.other + "]"
 	}
 	return text
 }

@@ -50,6 +50,7 @@ func TestFaults(t *testing.T) {
 		meddle   meddler
 		kept     bool // nothing is delivered before the fault is over
 		maySpare bool // the receiver may hold further runs, of which no answer came
+		note     string
 	}{
 		"no fault": {},
 		"every third request gets 500": {meddle: func(w http.ResponseWriter, r *http.Request, next http.Handler, n int64) {
@@ -87,6 +88,7 @@ func TestFaults(t *testing.T) {
 				reset()
 			}
 		}},
+		"the first answer to the finish lost": {note: "finish unconfirmed", meddle: loseFirstFinish()},
 		"the store gets 500": {meddle: func(w http.ResponseWriter, r *http.Request, next http.Handler, _ int64) {
 			unless(isPut(r), 500, w, r, next)
 		}},
@@ -118,6 +120,9 @@ func TestFaults(t *testing.T) {
 			}
 			if kept := len(o.kept) > 0; kept != tc.kept || kept != strings.Contains(o.stderr, "this sends it later") {
 				t.Errorf("kept: %q, said: %s", o.kept, o.stderr)
+			}
+			if !strings.Contains(o.stderr, tc.note) {
+				t.Errorf("no %q: %s", tc.note, o.stderr)
 			}
 			s.disturb(nil)
 			if tc.kept {
@@ -184,6 +189,17 @@ func slowly(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		_, _ = w.Write(piece)
 		_ = http.NewResponseController(w).Flush()
 		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// loseFirstFinish loses the answer to the first finish; the receiver refuses the second.
+func loseFirstFinish() meddler {
+	var finishes atomic.Int64
+	return func(w http.ResponseWriter, r *http.Request, next http.Handler, _ int64) {
+		next.ServeHTTP(w, r)
+		if isFinish(r) && finishes.Add(1) == 1 {
+			reset()
+		}
 	}
 }
 

@@ -62,12 +62,12 @@ func main() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) }
 // run is the program without os.Exit.
 func run(args []string, stdout, stderr io.Writer) (status int) {
 	defer recovery.Handle(func(err error) {
-		fmt.Fprintf(stderr, "resource-tracker: %v\n", err)
+		cli.Message(stderr, "resource-tracker", "%v", err)
 		status = cli.ExitError
 	})
 	err := app(args, stdout)
 	if _, isCommand := errors.AsType[commandStatus](err); err != nil && !isCommand {
-		fmt.Fprintf(stderr, "resource-tracker: %v\n", err)
+		cli.Message(stderr, "resource-tracker", "%v", err)
 	}
 	return exitStatus(err)
 }

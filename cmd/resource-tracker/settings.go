@@ -19,6 +19,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/delivery"
 	"github.com/resource-tracker/rt/internal/telemetry"
+	"github.com/resource-tracker/rt/upload"
 )
 
 // maxInterval is a year: more is a mistake, and far more overflows a clock.
@@ -36,10 +37,11 @@ type settings struct {
 	meta     rt.Metadata
 	command  []string
 
-	output   string // a file; empty for none
-	toStdout bool
-	spoolDir string // empty for no spool
-	anySpool bool   // spoolDir is a default, and may be empty: another directory may replace it
+	live     bool     // print in the dialect of the Rust tracker
+	output   string   // a file; empty for none
+	stream   *os.File // for samples; nil for none
+	spoolDir string   // empty for no spool
+	anySpool bool     // spoolDir is a default, and may be empty: another directory may replace it
 
 	streaming *streaming         // nil: nothing is sent
 	listen    *telemetry.Address // nil: no telemetry
@@ -54,12 +56,12 @@ func newSettings(c *commandLine) (settings, error) {
 	s := settings{
 		interval: c.interval(file.interval), pid: c.pid(file.pid),
 		csv: c.choose("format", "json", "csv"), gpu: c.choose("gpu", "off", "auto"), scope: c.scope(),
-		meta: c.metadata(file.jobName), command: c.command,
+		meta: c.metadata(file.jobName), command: c.command, live: c.dialect() == upload.DialectLive,
 		output: c.text("output"), spoolDir: c.text("spool"), connect: file.connect,
 		procfs: c.text("path.procfs"), sysfs: c.text("path.sysfs"), cgroupfs: c.text("path.cgroupfs"),
 	}
 	if c.err == nil {
-		s.streaming, c.err = newStreaming(os.Getenv)
+		s.streaming, c.err = newStreaming(os.Getenv, c.dialect())
 	}
 	if text := c.text("listen"); text != "" {
 		a, err := telemetry.ParseAddress(text)
@@ -72,14 +74,29 @@ func newSettings(c *commandLine) (settings, error) {
 	return s, c.err
 }
 
-// chooseOutput keeps the standard output of a command in a Slurm job clean.
+// dialect is the one that the user chose; empty for none: samples are as specified, and the API
+// decides what is sent to it.
+func (c *commandLine) dialect() string {
+	dialect := c.text("dialect")
+	if dialect != "" {
+		c.choose("dialect", upload.DialectSpec, upload.DialectLive)
+	}
+	return dialect
+}
+
+// chooseOutput keeps the standard output of a command in a Slurm job clean. In the live dialect it
+// always is: samples go to standard error.
 func (s *settings) chooseOutput(c *commandLine) {
 	isSet := s.output != "" || s.spoolDir != "" || c.on("quiet")
-	if !isSet && len(s.command) > 0 && insideSlurm() {
+	switch {
+	case isSet:
+	case s.live:
+		s.stream = os.Stderr
+	case len(s.command) > 0 && insideSlurm():
 		s.spoolDir, s.anySpool = stateDir(), true
-		return
+	default:
+		s.stream = os.Stdout
 	}
-	s.toStdout = !isSet
 }
 
 // hasSpool reports whether the readings go to a spool.

@@ -129,10 +129,67 @@ func TestWhereSamplesGo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s.toStdout != tt.stdout || s.spoolDir != tt.spool || s.output != tt.output {
-				t.Errorf("stdout %v, spool %q, file %q", s.toStdout, s.spoolDir, s.output)
+			if (s.stream == os.Stdout) != tt.stdout || s.spoolDir != tt.spool || s.output != tt.output {
+				t.Errorf("stdout %v, spool %q, file %q", s.stream == os.Stdout, s.spoolDir, s.output)
 			}
 		})
+	}
+}
+
+// The variables of the Rust tracker have the same effect as ours, which win over them.
+func TestVariablesOfTheRustTracker(t *testing.T) {
+	for _, c := range []struct {
+		env            []string
+		output, stream string
+	}{
+		{[]string{"TRACKER_OUTPUT=a"}, "a", ""},
+		{[]string{"TRACKER_OUTPUT=a", "RESOURCE_TRACKER_OUTPUT=b"}, "b", ""},
+		{[]string{"TRACKER_QUIET=1"}, "", ""},
+		{[]string{"TRACKER_QUIET=yes"}, "", ""},
+		{[]string{"TRACKER_QUIET=no"}, "", os.Stdout.Name()},
+		{[]string{"TRACKER_QUIET=true", "RESOURCE_TRACKER_QUIET=false"}, "", os.Stdout.Name()},
+		{[]string{"TRACKER_DIALECT=live"}, "", os.Stderr.Name()},
+		{[]string{"TRACKER_DIALECT=live", "SLURM_JOB_ID=7"}, "", os.Stderr.Name()},
+		{[]string{"TRACKER_DIALECT=live", "TRACKER_QUIET=1"}, "", ""},
+		{[]string{"TRACKER_DIALECT=spec"}, "", os.Stdout.Name()},
+	} {
+		t.Run(strings.Join(c.env, " "), func(t *testing.T) {
+			bare(t)
+			for _, v := range c.env {
+				name, value, _ := strings.Cut(v, "=")
+				t.Setenv(name, value)
+			}
+			s, err := parse(t, "true")
+			stream := ""
+			if s.stream != nil {
+				stream = s.stream.Name()
+			}
+			if err != nil || s.output != c.output || stream != c.stream {
+				t.Errorf("file %q, stream %q, %v", s.output, stream, err)
+			}
+		})
+	}
+	bare(t)
+	for _, wrong := range []string{"TRACKER_QUIET=perhaps", "TRACKER_DIALECT=auto"} {
+		name, value, _ := strings.Cut(wrong, "=")
+		t.Setenv(name, value)
+		if _, err := parse(t); exitStatus(err) != cli.ExitUsage || !strings.Contains(err.Error(), value) {
+			t.Errorf("%s: %v", wrong, err)
+		}
+		t.Setenv(name, "")
+	}
+}
+
+// The chosen dialect is what the client of the API speaks; without one the API decides.
+func TestDialectOfTheAPI(t *testing.T) {
+	bare(t)
+	t.Setenv("SENTINEL_API_TOKEN", "t")
+	for _, dialect := range []string{"", "spec", "live"} {
+		t.Setenv("TRACKER_DIALECT", dialect)
+		s, err := parse(t)
+		if err != nil || s.streaming.to.Dialect != dialect || s.live != (dialect == "live") {
+			t.Errorf("%q: %+v, %v", dialect, s.streaming, err)
+		}
 	}
 }
 
@@ -192,7 +249,7 @@ func TestVariables(t *testing.T) {
 		{"FORMAT", "csv", "--format=json", func(s *settings) any { return s.csv }, true, false, false},
 		{"PID", "7", "--pid=9", func(s *settings) any { return s.pid }, 7, 9, 0},
 		{"OUTPUT", "a", "--output=b", func(s *settings) any { return s.output }, "a", "b", ""},
-		{"QUIET", "true", "--quiet=false", func(s *settings) any { return s.toStdout }, false, true, true},
+		{"QUIET", "true", "--quiet=false", func(s *settings) any { return s.stream == os.Stdout }, false, true, true},
 		{"SPOOL", "a", "--spool=b", func(s *settings) any { return s.spoolDir }, "a", "b", ""},
 		{"SCOPE", "job", "--scope=node", func(s *settings) any { return s.scope }, rt.ScopeJob, rt.ScopeNode, rt.ScopeNode},
 		{"GPU", "off", "--gpu=auto", func(s *settings) any { return s.gpu }, false, true, true},
@@ -288,12 +345,12 @@ func TestUploadInterval(t *testing.T) {
 	for text, want := range map[string]time.Duration{"": time.Minute, "5": 5 * time.Second} {
 		s, err := newStreaming(func(name string) string {
 			return map[string]string{"SENTINEL_API_TOKEN": "t", "TRACKER_UPLOAD_INTERVAL": text}[name]
-		})
+		}, "")
 		if err != nil || s.every != want {
 			t.Errorf("of %q: %+v, %v", text, s, err)
 		}
 	}
-	if s, err := newStreaming(func(string) string { return "" }); s != nil || err != nil {
+	if s, err := newStreaming(func(string) string { return "" }, "live"); s != nil || err != nil {
 		t.Errorf("without a token: %+v, %v", s, err)
 	}
 }

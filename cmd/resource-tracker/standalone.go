@@ -64,6 +64,7 @@ func warn(err error) { printMessage(fmt.Sprintf("resource-tracker: warning: %v\n
 
 // printMessage writes to standard error, which may be a full pipe: it waits a second at most.
 func printMessage(message string) {
+	message = rt.PrintableLines(message) + "\n"
 	written := make(chan struct{})
 	go func() {
 		defer close(written)

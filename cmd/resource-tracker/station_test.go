@@ -21,6 +21,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/resource-tracker/rt/e2e/strict"
 	"github.com/resource-tracker/rt/upload/receiver"
 )
 
@@ -54,7 +55,7 @@ func newStation(t *testing.T, c receiver.Config) *station {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &station{t: t, store: h, secrets: map[string]bool{}, objects: map[string]string{}}
+	s := &station{t: t, store: strict.New(h), secrets: map[string]bool{}, objects: map[string]string{}}
 	srv := httptest.NewUnstartedServer(s)
 	srv.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {

@@ -125,7 +125,7 @@ func TestStepLock(t *testing.T) {
 		commands = append(commands, inStep(t, dir, step, task(i, "exit 0")...))
 	}
 	statuses := map[string]int{"exit 5": 5, "kill -9 $$": 128 + 9, "kill -15 $$": 128 + 15, "exec /dev/null": 126}
-	holder := tracker.AcquireStepLock(dir, "77.8@nowhere7.turn")
+	holder := tracker.AcquireStepLock(dir, "77.8@nowhere7.step-lock")
 	if !holder.Held() {
 		t.Fatal("the step's lock is not free")
 	}

@@ -42,14 +42,15 @@ type streaming struct {
 	every time.Duration
 }
 
-// newStreaming returns nil if there is no token: nothing is sent then (section 9).
-func newStreaming(getenv func(string) string) (*streaming, error) {
+// newStreaming returns nil if there is no token: nothing is sent then (section 9). dialect is
+// that of the API, empty for the one that it accepts.
+func newStreaming(getenv func(string) string, dialect string) (*streaming, error) {
 	token := strings.TrimSpace(getenv(delivery.EnvToken))
 	if token == "" {
 		return nil, nil
 	}
 	s := &streaming{every: time.Minute, to: delivery.Receiver{
-		Endpoint: getenv(delivery.EnvEndpoint), Token: token, S3Endpoint: delivery.S3Endpoint(getenv),
+		Endpoint: getenv(delivery.EnvEndpoint), Token: token, Dialect: dialect, S3Endpoint: delivery.S3Endpoint(getenv),
 	}}
 	if text := getenv("TRACKER_UPLOAD_INTERVAL"); text != "" {
 		seconds, err := strconv.ParseUint(text, 10, 64)

@@ -46,7 +46,7 @@ type tracking struct {
 func newRun(s settings, pid int, started time.Time) rt.Run {
 	run := rt.Run{Identity: rt.Identity{Start: started}, Ending: rt.Ending{State: rt.StateRunning}}
 	if insideSlurm() {
-		if task, err := environ.FromTask(environ.NewEnv(os.Environ()), started); err == nil {
+		if task, err := environ.FromTask(environ.NewEnv(os.Environ()), tracker.OwnStep(), started); err == nil {
 			run = task
 		}
 	}
@@ -108,7 +108,7 @@ func track(s settings, run rt.Run, failed, warn func(error)) (_ *tracking, err e
 		return nil, err
 	}
 	if !s.gpu {
-		t.note(rt.Event{Time: time.Now(), Kind: "sensor", Name: "gpu", Status: "n/a", Detail: "--gpu off: GPUs are not read, their sums are 0"})
+		t.note(rt.Event{Kind: "sensor", Name: "gpu", Status: "n/a", Detail: "--gpu off: GPUs are not read, their sums are 0"})
 	}
 	t.kills.Step = run.Step
 	t.sinks = append(t.sinks, &t.kills, new(startup))
@@ -184,12 +184,14 @@ func (t *tracking) openPrinter(s settings, failed func(error)) error {
 			return fmt.Errorf("open the file for samples: %w", err)
 		}
 		t.out = tracker.NewSampleWriter(f, s.output, failed)
-	case s.toStdout:
-		t.out = tracker.NewSampleWriter(unclosed{os.Stdout}, "standard output", failed)
+	case s.stream == os.Stderr:
+		t.out = tracker.NewSampleWriter(unclosed{s.stream}, "standard error", failed)
+	case s.stream != nil:
+		t.out = tracker.NewSampleWriter(unclosed{s.stream}, "standard output", failed)
 	default:
 		return nil
 	}
-	e := &tracker.Samples{Out: t.out, CSV: s.csv, Scope: s.scope}
+	e := &tracker.Samples{Out: t.out, CSV: s.csv, Live: s.live, PID: t.run.PID, Scope: s.scope}
 	if t.run.Meta.JobName != "" {
 		e.JobName.Set(t.run.Meta.JobName)
 	}
@@ -203,7 +205,7 @@ func (t *tracking) openPrinter(s settings, failed func(error)) error {
 // openFrames starts to read frames from the GemPBA program that gempba.connect names.
 func (t *tracking) openFrames(s settings, warn func(error)) {
 	var keep func(rt.Record) error
-	isPrinted := s.toStdout || s.output != ""
+	isPrinted := s.stream != nil || s.output != ""
 	switch {
 	case t.writer != nil:
 		keep = t.writer.Record
@@ -320,7 +322,7 @@ func (t *tracking) close() error {
 	return errors.Join(err, t.lock.Close())
 }
 
-// unclosed keeps standard output open.
+// unclosed is a standard stream that stays open.
 type unclosed struct{ io.Writer }
 
 // Close does nothing.

@@ -68,7 +68,7 @@ func wrap(s settings) error {
 	soon, cancelSoon := context.WithTimeout(shutdown, recordTimeout)
 	defer cancelSoon()
 	if t != nil {
-		t.note(rusageEvent(&used, time.Now()))
+		t.note(rusageEvent(&used))
 		finish(t, exitOf(status, signalled, time.Now()))
 		t.deliver(shutdown)
 		t.print(soon)
@@ -85,7 +85,7 @@ func wrap(s settings) error {
 // acquireStepLock takes the lock of the command's step. It ignores errors of the spool, because
 // track reports them.
 func acquireStepLock(s settings) tracker.StepLock {
-	run, err := environ.FromTask(environ.NewEnv(os.Environ()), time.Time{})
+	run, err := environ.FromTask(environ.NewEnv(os.Environ()), tracker.OwnStep(), time.Time{})
 	if err != nil {
 		return tracker.StepLock{}
 	}
@@ -101,9 +101,9 @@ func acquireStepLock(s settings) tracker.StepLock {
 	return tracker.AcquireStepLock(dir, name)
 }
 
-// follow tracks the command until ctx is done. If another task has the step's lock, follow tracks
-// the command only if --output is set, and writes only that output. It returns nil if the command
-// is not tracked, or if a panic ended the tracking. It sets begun when the tracking starts.
+// follow tracks the command until ctx is done. If another task has the step's lock, it tracks
+// only for --output. It returns nil if the command is not tracked, or if a panic ended the
+// tracking. It sets begun when the tracking starts.
 func follow(ctx context.Context, s settings, locks <-chan tracker.StepLock, run func() rt.Run, begun *atomic.Pointer[tracking]) (t *tracking) {
 	defer recovery.Handle(func(err error) {
 		warn(fmt.Errorf("the command is no longer tracked: %w", err))
@@ -168,15 +168,15 @@ func exitOf(status unix.WaitStatus, signalled syscall.Signal, now time.Time) rt.
 // rusageEvent returns an event with the resource usage of the whole command from wait4(2),
 // because the readings of a short command may miss most of it. max_process_rss_kib is the
 // largest resident set of one process.
-func rusageEvent(used *unix.Rusage, now time.Time) rt.Event {
+func rusageEvent(used *unix.Rusage) rt.Event {
 	return rt.Event{
-		Time: now, Kind: "job", Name: "rusage", Status: "ok",
+		Kind: "job", Name: "rusage", Status: "ok",
 		Detail: fmt.Sprintf("cpu_user_secs=%.3f cpu_system_secs=%.3f max_process_rss_kib=%d major_faults=%d",
 			float64(used.Utime.Nano())/1e9, float64(used.Stime.Nano())/1e9, used.Maxrss, used.Majflt),
 	}
 }
 
-// shellStatus returns the exit status that a shell reports for a command with this wait status.
+// shellStatus returns the exit status that a shell has after a command with this wait status.
 func shellStatus(status unix.WaitStatus) int {
 	if status.Signaled() {
 		return exitSignal + int(status.Signal())

@@ -43,6 +43,9 @@ func runDrain(c *cli.Context) error {
 	if err := overrideDrain(c, &cfg.Drain); err != nil {
 		return err
 	}
+	if err := ownSpool(cfg.Spool); err != nil {
+		return err
+	}
 	if c.Bool("dry-run") {
 		return dryRun(c, cfg)
 	}
@@ -135,23 +138,23 @@ func printDrained(c *cli.Context, d *delivery.Drained, sacctNamed bool) {
 			d.Delivered, d.Rows, d.Bytes, d.Failed, d.Waiting+d.AwaitSacct, d.Live, d.Damaged)
 	}
 	for _, w := range d.Warnings {
-		fmt.Fprintln(c.App.ErrWriter, "rt-spool: warning:", w)
+		rtcli.Message(c.App.ErrWriter, "rt-spool", "warning: %v", w)
 	}
 	wantsSacct := sacctNamed || rtcli.IsTerminal(c.App.ErrWriter)
 	if d.SacctError != "" && wantsSacct {
-		fmt.Fprintln(c.App.ErrWriter, "rt-spool:", d.SacctError)
+		rtcli.Message(c.App.ErrWriter, "rt-spool", "%v", d.SacctError)
 	}
 	for _, p := range d.Problems {
 		switch {
 		case p.Run == "": // the drain's own is its error
 		case strings.Contains(p.Error, p.Run):
-			fmt.Fprintf(c.App.ErrWriter, "rt-spool: %s\n", p.Error)
+			rtcli.Message(c.App.ErrWriter, "rt-spool", "%s", p.Error)
 		default:
-			fmt.Fprintf(c.App.ErrWriter, "rt-spool: %s: %s\n", p.Run, p.Error)
+			rtcli.Message(c.App.ErrWriter, "rt-spool", "%s: %s", p.Run, p.Error)
 		}
 	}
 	if d.ProblemsOmitted > 0 {
-		fmt.Fprintf(c.App.ErrWriter, "rt-spool: and %d more problems\n", d.ProblemsOmitted)
+		rtcli.Message(c.App.ErrWriter, "rt-spool", "and %d more problems", d.ProblemsOmitted)
 	}
 }
 

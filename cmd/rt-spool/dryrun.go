@@ -32,11 +32,14 @@ func dryRun(c *cli.Context, cfg config.Config) error {
 		return err
 	}
 	if _, _, _, err := connect(cfg.Sentinel); err != nil {
-		fmt.Fprintln(c.App.ErrWriter, "rt-spool: warning:", err)
+		rtcli.Message(c.App.ErrWriter, "rt-spool", "warning: %v", err)
 	}
 	dir := drainDirectory(cfg)
 	list := make([]planned, 0, len(entries))
 	for i := range entries {
+		if entries[i].Err == nil {
+			entries[i].Err = spool.CheckOwner(entries[i].Path) // a drain changes the file
+		}
 		p := planned{dir.Action(&entries[i], c.Bool("live")), listedAs(&entries[i])}
 		if p.Action != "" {
 			list = append(list, p)

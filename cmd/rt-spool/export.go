@@ -132,7 +132,7 @@ func exportRun(c *cli.Context, e exporter, r *spool.Reader, scope rt.Scope) erro
 	write := func(w io.Writer) error {
 		err := e.write(c.Context, io.MultiWriter(w, &written), r, scope)
 		if short := (powerapi.LeftOut{}); errors.As(err, &short) {
-			fmt.Fprintf(c.App.ErrWriter, "rt-spool: export: %v\n", short)
+			rtcli.Message(c.App.ErrWriter, "rt-spool", "export: %v", short)
 			err = nil
 		}
 		if err == nil && written == 0 {
@@ -147,7 +147,7 @@ func exportRun(c *cli.Context, e exporter, r *spool.Reader, scope rt.Scope) erro
 		err = rtcli.Buffered(c.App.Writer, write)
 	}
 	if errors.Is(err, errNothing) {
-		fmt.Fprintf(c.App.ErrWriter, "rt-spool: export: nothing is written: no interval of the run has the data that %s needs: %s\n", e.format, e.needs)
+		rtcli.Message(c.App.ErrWriter, "rt-spool", "export: nothing is written: no interval of the run has the data that %s needs: %s", e.format, e.needs)
 		return nil
 	}
 	return err

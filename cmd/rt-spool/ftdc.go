@@ -11,6 +11,7 @@ import (
 
 	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/convert/ftdc"
+	"github.com/resource-tracker/rt/internal/errkind"
 	"github.com/resource-tracker/rt/internal/tui/ftdcview"
 )
 
@@ -41,7 +42,7 @@ func runFTDC(c *cli.Context) error {
 	v, err := ftdcView(c)
 	switch {
 	case errors.Is(err, ftdcview.ErrTimeRange):
-		return rtcli.WithKind(rtcli.ErrUsage, err)
+		return errkind.With(rtcli.ErrUsage, err)
 	case err != nil:
 		return err
 	case c.Bool("csv"):

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/resource-tracker/rt"
 	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/delivery"
@@ -45,33 +45,6 @@ Each rt-spool drain does the same at its end.
 	}
 }
 
-// gcDone is the JSON document of gc.
-type gcDone struct {
-	DryRun     bool     `json:"dry_run"`
-	SpoolBytes int64    `json:"spool_bytes"` // size of all files of the directory afterwards
-	FreedBytes int64    `json:"freed_bytes"`
-	Files      []gcFile `json:"files"`
-	// AnotherRuns: nothing was done because a drain or another gc is running.
-	AnotherRuns bool `json:"another_drain_runs"`
-}
-
-// gcFile is one file that was removed or thinned, or would be.
-type gcFile struct {
-	Path      string `json:"path"`
-	Job       string `json:"job,omitempty"`
-	Node      string `json:"node,omitempty"`
-	Delivered bool   `json:"delivered"`
-	Action    string `json:"action"` // "removed" or "thinned", in a dry run "would remove" or "would thin"
-	Reason    string `json:"reason"`
-	SizeBytes int64  `json:"size_bytes"` // before
-	Freed     int64  `json:"freed_bytes"`
-	Dropped   int64  `json:"snapshots_dropped"`
-	Error     string `json:"error,omitempty"`
-}
-
-// wouldBe are the actions of a dry run.
-var wouldBe = map[string]string{spool.Removed: "would remove", spool.Thinned: "would thin"}
-
 func runGC(c *cli.Context) error {
 	cfg, err := load(c)
 	if err != nil {
@@ -84,15 +57,17 @@ func runGC(c *cli.Context) error {
 	if err := spoolThere(cfg.Spool.Dir); err != nil {
 		return err
 	}
-	out := gcDone{DryRun: o.DryRun, Files: []gcFile{}}
-	err = out.collect(c.Context, cfg.Spool.Dir, o)
+	if err := ownSpool(cfg.Spool); err != nil {
+		return err
+	}
+	out, err := delivery.Collect(c.Context, cfg.Spool.Dir, o)
 	switch {
 	case c.Bool("json"):
 		return errors.Join(err, rtcli.PrintJSON(c.App.Writer, &out))
 	case err != nil && len(out.Files) == 0: // no file was checked
 		return err
 	}
-	return errors.Join(err, out.print(c.App.Writer))
+	return errors.Join(err, printCollected(c.App.Writer, &out))
 }
 
 func gcOptions(c *cli.Context, cfg config.Spool) (spool.GC, error) {
@@ -119,42 +94,7 @@ func gcOptions(c *cli.Context, cfg config.Spool) (spool.GC, error) {
 	return o, nil
 }
 
-// collect removes and thins runs with the lock of the directory.
-func (g *gcDone) collect(ctx context.Context, dir string, o spool.GC) error {
-	unlock, err := delivery.LockSpool(ctx, dir)
-	if errors.Is(err, spool.ErrLocked) {
-		g.AnotherRuns = true
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	done, total, err := spool.Collect(ctx, dir, o)
-	g.SpoolBytes = total
-	failed := 0
-	for _, d := range done {
-		f := gcFile{Path: d.Path, Node: d.Run.Node, Delivered: d.Delivered, Action: d.Action, Reason: d.Reason,
-			SizeBytes: d.Size, Freed: d.Freed, Dropped: d.Dropped}
-		if o.DryRun {
-			f.Action = wouldBe[d.Action]
-		}
-		if d.Run.JobID.Valid() {
-			f.Job = d.Run.Label()
-		}
-		if d.Err != nil {
-			f.Error = d.Err.Error()
-			failed++
-		}
-		g.FreedBytes += d.Freed
-		g.Files = append(g.Files, f)
-	}
-	if failed > 0 {
-		err = errors.Join(err, fmt.Errorf("%d of %d files could not be removed or thinned", failed, len(done)))
-	}
-	return errors.Join(err, unlock())
-}
-
-func (g *gcDone) print(w io.Writer) error {
+func printCollected(w io.Writer, g *delivery.Collected) error {
 	if g.AnotherRuns {
 		_, err := fmt.Fprintln(w, "a drain or another gc works on this spool; nothing was done")
 		return err
@@ -165,7 +105,7 @@ func (g *gcDone) print(w io.Writer) error {
 		if f.Error != "" {
 			action = "not " + f.Action
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", action, filepath.Base(f.Path), config.Size{Bytes: f.Freed}, cmp.Or(f.Error, f.Reason))
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", action, rt.Printable(filepath.Base(f.Path)), config.Size{Bytes: f.Freed}, rt.Printable(cmp.Or(f.Error, f.Reason)))
 	}
 	if err := tw.Flush(); err != nil {
 		return err

@@ -38,17 +38,17 @@ func runHost(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	m := machine{
-		roots: host.NewRoots("/proc", "/sys"),
-		env:   os.LookupEnv,
-		gpus:  func(ctx context.Context) []rt.GPUReading { return gpu.ReadOnce(ctx, gpu.New("/dev", "/sys")) },
-		cloud: func(context.Context) rt.Host { return rt.Host{} },
+	m := hostfacts.Machine{
+		Roots: host.NewRoots("/proc", "/sys"),
+		Env:   os.LookupEnv,
+		GPUs:  func(ctx context.Context) []rt.GPUReading { return gpu.ReadOnce(ctx, gpu.New("/dev", "/sys")) },
+		Cloud: func(context.Context) rt.Host { return rt.Host{} },
 	}
 	if !c.Bool("no-cloud") {
 		prober := cloud.Prober{Endpoints: cloud.DefaultEndpoints()}
-		m.cloud = func(ctx context.Context) rt.Host { return prober.Probe(ctx, cloud.Suspects("/sys")) }
+		m.Cloud = func(ctx context.Context) rt.Host { return prober.Probe(ctx, cloud.Suspects("/sys")) }
 	}
-	facts, err := m.facts(c.Context, time.Now().UTC())
+	facts, err := m.Facts(c.Context, time.Now().UTC())
 	if err != nil {
 		return err
 	}
@@ -65,29 +65,4 @@ func runHost(c *cli.Context) error {
 		err = errors.Join(err, hostfacts.Save(cfg.Tracker.HostCache, facts))
 	}
 	return err
-}
-
-// machine has the sources of a host's facts.
-type machine struct {
-	roots host.Roots
-	env   hostfacts.Lookup
-	gpus  func(context.Context) []rt.GPUReading
-	cloud func(context.Context) rt.Host
-}
-
-// facts reads all sources. An interrupted read is an error: it must not replace better facts.
-func (m *machine) facts(ctx context.Context, now time.Time) (hostfacts.Cache, error) {
-	boot, err := host.BootID(m.roots.Proc)
-	if err != nil {
-		return hostfacts.Cache{}, err
-	}
-	known := hostfacts.Start(ctx, host.Read(m.roots), m.env, m.cloud)
-	gpus := m.gpus(ctx) // while the cloud's service answers
-	h := <-known
-	if ctx.Err() != nil {
-		return hostfacts.Cache{}, fmt.Errorf("find out the facts of this host: %w", ctx.Err())
-	}
-	hostfacts.AddGPUs(&h, gpus)
-	drop := hostfacts.Suppressed(m.env)
-	return hostfacts.Cache{BootID: boot, CollectedAt: now, Suppressed: drop, Host: hostfacts.Drop(h, drop)}, nil
 }

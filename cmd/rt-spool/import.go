@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	rtcli "github.com/resource-tracker/rt/internal/cli"
+	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/convert/ftdc"
 	"github.com/resource-tracker/rt/internal/convert/gempba"
 	"github.com/resource-tracker/rt/internal/convert/powerapi"
@@ -33,6 +34,7 @@ type importTarget struct {
 	dir     string
 	cluster string        // of the jobs; empty if it is unknown
 	into    []spool.Entry // the runs of --run
+	limits  *spool.ImportLimits
 	warn    func(format string, args ...any)
 }
 
@@ -42,18 +44,20 @@ var importers = []importer{
 	{format: "sonar-csv", all: importSonar},
 	{format: "sonar-json", all: importSonar},
 	{format: "powerapi", into: true, read: func(to importTarget, name string, r io.Reader) ([]string, error) {
-		return powerapi.Import(to.dir, to.into, name, r, to.warn)
+		return powerapi.Import(to.dir, to.limits, to.into, name, r, to.warn)
 	}},
 	{format: "gempba", read: runOf(gempba.Import)},
 }
 
 // runOf adapts the import of a file that has one run.
-func runOf(read func(dir, name string, r io.Reader) ([]string, error)) func(importTarget, string, io.Reader) ([]string, error) {
-	return func(to importTarget, name string, r io.Reader) ([]string, error) { return read(to.dir, name, r) }
+func runOf(read func(dir string, limits *spool.ImportLimits, name string, r io.Reader) ([]string, error)) func(importTarget, string, io.Reader) ([]string, error) {
+	return func(to importTarget, name string, r io.Reader) ([]string, error) {
+		return read(to.dir, to.limits, name, r)
+	}
 }
 
 func importSonar(to importTarget, files iter.Seq2[string, io.Reader]) ([]string, error) {
-	return sonar.Import(to.dir, to.cluster, files, to.warn)
+	return sonar.Import(to.dir, to.limits, to.cluster, files, to.warn)
 }
 
 func importFormats() string {
@@ -70,6 +74,8 @@ func importCommand() *cli.Command {
 			&cli.StringFlag{Name: "cluster", Usage: "the jobs of Sonar's files are those of the cluster `NAME`"},
 			&cli.StringFlag{Name: "run", Usage: "store PowerAPI's reports with the runs of `JOB`, if they are of its time"},
 			nodeFlag,
+			&cli.IntFlag{Name: "max-runs", Value: 2000, Usage: "refuse to make more than `N` runs"},
+			&cli.StringFlag{Name: "max-size", Value: "1GiB", Usage: "stop when the runs take more than `SIZE` on the disk"},
 		},
 		Action: runImport,
 	}
@@ -91,6 +97,10 @@ func runImport(c *cli.Context) error {
 	case c.NArg() == 0:
 		return rtcli.Usage("import takes the FILEs to import, or - for standard input")
 	}
+	var size config.Size
+	if err := size.UnmarshalText([]byte(c.String("max-size"))); err != nil || size.Bytes < 1 || c.Int("max-runs") < 1 {
+		return rtcli.Usage("--max-runs %d, --max-size %q: give a number of at least 1 and a size such as 4GiB", c.Int("max-runs"), c.String("max-size"))
+	}
 	cfg, err := load(c)
 	if err != nil {
 		return err
@@ -98,8 +108,8 @@ func runImport(c *cli.Context) error {
 	if err := makeSpool(c, cfg.Spool.Dir); err != nil {
 		return err
 	}
-	to := importTarget{dir: cfg.Spool.Dir, cluster: c.String("cluster"), warn: func(format string, args ...any) {
-		fmt.Fprintf(c.App.ErrWriter, "rt-spool: import: "+format+"\n", args...)
+	to := importTarget{dir: cfg.Spool.Dir, cluster: c.String("cluster"), limits: &spool.ImportLimits{Runs: c.Int("max-runs"), Bytes: size.Bytes}, warn: func(format string, args ...any) {
+		rtcli.Message(c.App.ErrWriter, "rt-spool", "import: "+format, args...)
 	}}
 	if importers[at].all != nil {
 		return importAll(c, importers[at], to)
@@ -118,17 +128,6 @@ func runImport(c *cli.Context) error {
 		}
 	}
 	return errors.Join(failed...)
-}
-
-// makeSpool creates the directory of --spool; the configured one is created with the node.
-func makeSpool(c *cli.Context, dir string) error {
-	if !c.IsSet("spool") {
-		return spoolThere(dir)
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("create the spool directory: %w", err)
-	}
-	return nil
 }
 
 // handOver prints the paths of new files, and gives those of root to the spool's owner.

@@ -68,7 +68,7 @@ func runLive(c *cli.Context) error {
 	}
 	ctx, cancel := job.UntilEnded(c.Context)
 	defer cancel()
-	warn := func(err error) { fmt.Fprintf(c.App.ErrWriter, "rt-spool: warning: %v\n", err) }
+	warn := func(err error) { rtcli.Message(c.App.ErrWriter, "rt-spool", "warning: %v", err) }
 	return job.Watch(ctx, others, c.Bool("peers"), warn, func(source telemetry.Source) error {
 		if !c.IsSet("listen") {
 			return telemetry.Print(ctx, source, c.App.Writer)

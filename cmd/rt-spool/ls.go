@@ -42,6 +42,7 @@ func runLs(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	entries = leaveOutDenied(c, entries)
 	out := make([]listed, 0, len(entries))
 	var bad []error
 	for i := range entries {

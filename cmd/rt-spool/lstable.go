@@ -71,7 +71,7 @@ func printUnreadable(w io.Writer, l *listed) error {
 	if l.Error == "" {
 		return nil
 	}
-	_, err := fmt.Fprintln(w, "unreadable:", l.Error)
+	_, err := fmt.Fprintln(w, "unreadable:", rt.PrintableLines(l.Error))
 	return err
 }
 

@@ -4,7 +4,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -17,6 +16,7 @@ import (
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/convert/ftdc"
 	"github.com/resource-tracker/rt/internal/convert/sonar"
+	"github.com/resource-tracker/rt/internal/errkind"
 	"github.com/resource-tracker/rt/internal/tui/ftdcview"
 	"github.com/resource-tracker/rt/upload"
 )
@@ -43,7 +43,7 @@ var (
 )
 
 // misconfigured marks an error that is fixed in the configuration.
-func misconfigured(err error) error { return rtcli.WithKind(errConfig, err) }
+func misconfigured(err error) error { return errkind.With(errConfig, err) }
 
 // exitStatus maps errors to exit statuses.
 func exitStatus(err error) int {
@@ -56,7 +56,7 @@ func exitStatus(err error) int {
 		return exitConfig
 	case errors.Is(err, upload.ErrTemporary), errors.Is(err, context.Canceled):
 		return exitTemporary
-	case errors.Is(err, errDamaged), errors.Is(err, ftdc.ErrDamaged), errors.Is(err, ftdcview.ErrDamaged), errors.Is(err, sonar.ErrDamaged), errors.Is(err, upload.ErrDamaged):
+	case errors.Is(err, errDamaged), isDamage(err), errors.Is(err, ftdc.ErrDamaged), errors.Is(err, ftdcview.ErrDamaged), errors.Is(err, sonar.ErrDamaged), errors.Is(err, upload.ErrDamaged):
 		return exitDamaged
 	}
 	return rtcli.ExitError
@@ -74,7 +74,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	app := newApp(stdout, stderr)
 	err := app.RunContext(ctx, inOrder(app, args))
 	if err != nil {
-		fmt.Fprintf(stderr, "rt-spool: %v\n", err)
+		rtcli.Message(stderr, "rt-spool", "%v", err)
 	}
 	return exitStatus(err)
 }
@@ -98,7 +98,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		Description: `JOB is a job id (12), a task of an array (12_3), a step (12.0), the name of
 a run as ls shows it, or the path of a spool file.`,
 		Commands: []*cli.Command{
-			lsCommand(), reportCommand(), exportCommand(), importCommand(), topCommand(), liveCommand(), ftdcCommand(),
+			lsCommand(), jobsCommand(), reportCommand(), exportCommand(), importCommand(), topCommand(), liveCommand(), ftdcCommand(),
 			drainCommand(), serveCommand(), verifyCommand(), gcCommand(), hostCommand(), sonarCommand(), powerapiCommand(),
 		},
 		Action: func(c *cli.Context) error {

@@ -2,10 +2,10 @@ package main
 
 import (
 	"cmp"
-	"fmt"
+	"errors"
+	"iter"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -20,13 +20,16 @@ import (
 func reportCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "report",
-		Usage:     "show what a job used of what it had, a screen for each of its nodes and attempts",
+		Usage:     "show what a job used of what it had, over all of its nodes, and what to request next time",
 		ArgsUsage: "JOB",
 		Flags: []cli.Flag{
 			jsonFlag, nodeFlag,
+			&cli.StringFlag{Name: "format", Value: "text", Usage: "write the jobs as `FORM`: text, json, markdown or oneline"},
+			&cli.BoolFlag{Name: "explain", Usage: "also show how the advice was made"},
 			&cli.BoolFlag{Name: "array", Usage: "one screen for all tasks of the array JOB: percentiles and outliers"},
+			&cli.StringFlag{Name: "html", Usage: "write a page with plots of all runs to `FILE`, or to standard output (-); it needs no network"},
 			&cli.BoolFlag{Name: "ascii", Usage: "draw with ASCII characters only; the default without a UTF-8 locale"},
-			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "also show the source of the outcome, such as epilog or sacct"},
+			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "also show the source of the outcome, and which sensors the node does not have"},
 		},
 		Action: runReport,
 	}
@@ -35,106 +38,84 @@ func reportCommand() *cli.Command {
 var nodeFlag = &cli.StringFlag{Name: "node", Usage: "only the run on the node `NAME`"}
 
 func runReport(c *cli.Context) error {
-	entries, err := runsOf(c)
-	if err != nil {
+	if err := checkReportForm(c); err != nil {
 		return err
 	}
+	entries, err := runsOf(c)
+	if err != nil {
+		return stepOf(c, err)
+	}
+	if c.IsSet("html") {
+		if err := checkPage(c, len(entries)); err != nil {
+			return err
+		}
+	}
 	summaries := make([]*report.Summary, 0, len(entries))
+	var damage error
 	for _, e := range entries {
 		s, err := summarize(c, e.Path)
-		if err != nil {
+		if s == nil {
 			return err
 		}
+		damage = errors.Join(damage, err)
 		summaries = append(summaries, s)
 	}
-	if c.Bool("array") {
-		return reportArray(c, summaries)
+	if c.IsSet("html") {
+		return errors.Join(writeHTML(c, entries, summaries), damage)
 	}
-	report.Together(summaries)
-	if c.Bool("json") {
+	return errors.Join(writeSummaries(c, entries, summaries), damage)
+}
+
+func writeSummaries(c *cli.Context, entries []spool.Entry, summaries []*report.Summary) error {
+	switch {
+	case c.Bool("array"):
+		return reportArray(c, summaries)
+	case c.Bool("json"): // the runs one by one
+		report.Together(summaries)
 		return rtcli.PrintJSON(c.App.Writer, summaries)
 	}
-	return writeScreens(c, summaries)
+	jobs := report.Jobs(summaries)
+	if err := advise(c, jobs, entries); err != nil {
+		return err
+	}
+	return writeJobs(c, jobs, summaries)
 }
 
-func reportArray(c *cli.Context, summaries []*report.Summary) error {
-	a := report.RollUp(c.Args().First(), summaries)
-	if len(a.Tasks) == 0 {
-		return rtcli.Usage("report --array: %s has no tasks of an array; leave --array out", a.Job)
-	}
-	if c.Bool("json") {
-		return rtcli.PrintJSON(c.App.Writer, a)
-	}
-	return report.WriteArray(c.App.Writer, a)
-}
-
-// manyNodes is the number of nodes from which a job's nodes are not shown one by one.
-const manyNodes = 5
-
-// writeScreens writes a screen for each run; the sum of many nodes replaces them.
-func writeScreens(c *cli.Context, summaries []*report.Summary) error {
-	o := report.TextOptions{ASCII: c.Bool("ascii") || !utf8Locale(), Verbose: c.Bool("verbose"), Zone: time.Local}
-	written := map[*report.Nodes]bool{}
-	for i, s := range summaries {
-		n := s.Nodes
-		isShown := n == nil || len(n.Nodes) < manyNodes
-		isNew := n != nil && !written[n]
-		hasText := isShown || isNew
-		if i > 0 && hasText {
-			fmt.Fprintln(c.App.Writer)
-		}
-		if isNew {
-			written[n] = true
-			if err := report.WriteNodes(c.App.Writer, s); err != nil {
-				return err
-			}
-			if isShown {
-				fmt.Fprintln(c.App.Writer)
-			} else {
-				fmt.Fprintln(c.App.Writer, "  --node NODE shows one of them")
-			}
-		}
-		if !isShown {
-			continue
-		}
-		if err := report.WriteText(c.App.Writer, s, o); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
+// summarize returns the report of a run. If the file is damaged, it covers the snapshots before
+// the damage, and the error describes the damage.
 func summarize(c *cli.Context, path string) (*report.Summary, error) {
 	r, err := spool.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	last, err := r.LastSeq()
-	if err != nil {
-		return nil, err
-	}
-	events, err := r.Events()
-	if err != nil {
-		return nil, err
-	}
-	s, err := report.Summarize(r.Run(), events, r.Snapshots(c.Context, 1, last))
-	if err != nil {
-		return nil, err
-	}
 	cfg, err := load(c)
 	if err != nil {
 		return nil, err
 	}
-	s.GemPBA, err = gempba.Figures(c.Context, r)
+	var damage, failed error
+	note := func(err error) {
+		switch {
+		case !isDamage(err):
+			failed = errors.Join(failed, err)
+		case damage == nil:
+			damage = err
+		}
+	}
+	events, err := r.Events()
+	note(err)
+	s, err := report.Summarize(r.Run(), events, undamaged(r.Snapshots(c.Context, 1, 0), note))
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, damage, failed)
+	}
+	s.GemPBA, err = gempba.Figures(c.Context, r)
+	note(err)
+	s.Others, err = powerapi.Sensors(c.Context, r)
+	note(err)
+	if failed != nil {
+		return nil, failed
 	}
 	s.ShareEnergy(cfg.Energy.IdleWatts, cfg.Energy.CO2e)
-	s.Others, err = powerapi.Sensors(c.Context, r)
-	if err != nil {
-		return nil, err
-	}
 	if s.Run.State == rt.StateRunning {
 		live, err := r.Live()
 		if err != nil {
@@ -142,7 +123,30 @@ func summarize(c *cli.Context, path string) (*report.Summary, error) {
 		}
 		s.Abandoned = !live
 	}
-	return s, nil
+	if damage != nil {
+		s.Damage = damage.Error()
+	}
+	return s, damage
+}
+
+// isDamage reports whether err is about the content of a spool file.
+func isDamage(err error) bool {
+	return errors.Is(err, spool.ErrDamaged) || errors.Is(err, spool.ErrLimit)
+}
+
+// undamaged ends before the first snapshot that cannot be read, and gives the error to note.
+func undamaged(snapshots iter.Seq2[*rt.Snapshot, error], note func(error)) iter.Seq2[*rt.Snapshot, error] {
+	return func(yield func(*rt.Snapshot, error) bool) {
+		for s, err := range snapshots {
+			if isDamage(err) {
+				note(err)
+				return
+			}
+			if !yield(s, err) {
+				return
+			}
+		}
+	}
 }
 
 // utf8Locale reports whether the terminal has block characters.

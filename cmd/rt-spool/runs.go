@@ -1,17 +1,23 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/urfave/cli/v2"
 
 	rtcli "github.com/resource-tracker/rt/internal/cli"
+	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/internal/errkind"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -19,7 +25,7 @@ import (
 func unreadable(bad []error, of int) error {
 	denied := 0
 	for _, err := range bad {
-		if errors.Is(err, fs.ErrPermission) {
+		if isDenied(err) {
 			denied++
 		}
 	}
@@ -38,15 +44,16 @@ func entriesOf(c *cli.Context, jobs []string) ([]spool.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := spoolThere(cfg.Spool.Dir, jobs...); err != nil {
+	dirs := spoolDirs(c, cfg.Spool)
+	if err := spoolThere(dirs[0], jobs...); err != nil {
 		return nil, err
 	}
 	if len(jobs) == 0 {
-		return spool.List(cfg.Spool.Dir)
+		return listAll(dirs)
 	}
 	var out []spool.Entry
 	for _, job := range jobs {
-		found, err := findRuns(cfg.Spool.Dir, job)
+		found, err := findRuns(dirs, job)
 		if err != nil {
 			return nil, err
 		}
@@ -55,9 +62,32 @@ func entriesOf(c *cli.Context, jobs []string) ([]spool.Entry, error) {
 	return out, nil
 }
 
-// findRuns returns the runs of a JOB. If it finds none and there are files that this user
-// may not read, the error names them: the run may be one of these.
-func findRuns(dir, job string) ([]spool.Entry, error) {
+// findRuns returns the runs of a JOB in all directories, or the error of the first one.
+func findRuns(dirs []string, job string) ([]spool.Entry, error) {
+	if isFile(job) {
+		return spool.FindJob(dirs[0], job)
+	}
+	var out []spool.Entry
+	var missing error
+	for _, dir := range dirs {
+		found, err := findIn(dir, job)
+		switch {
+		case errors.Is(err, spool.ErrNotFound):
+			missing = cmp.Or(missing, err)
+		case err != nil:
+			return nil, err
+		}
+		out = append(out, found...)
+	}
+	if len(out) == 0 {
+		return nil, missing
+	}
+	return out, nil
+}
+
+// findIn returns the runs of a JOB in one directory. If it finds none and there are files that
+// this user may not read, the error names them: the run may be one of these.
+func findIn(dir, job string) ([]spool.Entry, error) {
 	found, err := spool.FindJob(dir, job)
 	if !errors.Is(err, spool.ErrNotFound) {
 		return found, err
@@ -68,28 +98,53 @@ func findRuns(dir, job string) ([]spool.Entry, error) {
 	}
 	var denied []error
 	for i := range entries {
-		if errors.Is(entries[i].Err, fs.ErrPermission) {
+		if isDenied(entries[i].Err) {
 			denied = append(denied, entries[i].Err)
 		}
 	}
 	if len(denied) == 0 {
 		return nil, err
 	}
-	return nil, rtcli.WithKind(spool.ErrNotFound, fmt.Errorf("job %q in %s is none of the runs that can be read: %w", job, dir, unreadable(denied, len(entries))))
+	return nil, errkind.With(spool.ErrNotFound, fmt.Errorf("job %q in %s is none of the runs that can be read: %w", job, dir, unreadable(denied, len(entries))))
+}
+
+// isFile reports whether JOB is the path of a file.
+func isFile(job string) bool {
+	return strings.HasSuffix(job, ".db") || strings.ContainsRune(job, filepath.Separator)
 }
 
 // spoolThere checks that the spool directory exists, unless all jobs are paths of files.
 func spoolThere(dir string, jobs ...string) error {
-	isFile := func(job string) bool {
-		return strings.HasSuffix(job, ".db") || strings.ContainsRune(job, filepath.Separator)
-	}
 	if len(jobs) > 0 && !slices.ContainsFunc(jobs, func(job string) bool { return !isFile(job) }) {
 		return nil
 	}
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return rtcli.WithKind(err, fmt.Errorf("there is no spool directory %s: --spool DIR names another one, and a user's own is ~/.local/state/rt", dir))
+		return errkind.With(err, fmt.Errorf("there is no spool directory %s: --spool DIR names another one, and a user's own is ~/.local/state/rt", dir))
 	}
 	return nil
+}
+
+// ownSpool refuses that root works on the directory of another user than root and spool.user. Its
+// owner can write any run and any registration into it, which root would deliver with the token
+// of the site, and can exchange its files meanwhile.
+func ownSpool(cfg config.Spool) error {
+	st, err := os.Stat(cfg.Dir)
+	if os.Geteuid() != 0 || errors.Is(err, fs.ErrNotExist) {
+		return nil // spoolThere reports a missing one
+	}
+	if err != nil {
+		return fmt.Errorf("the spool directory: %w", err)
+	}
+	owner, ok := st.Sys().(*syscall.Stat_t)
+	if !ok || owner.Uid == 0 {
+		return nil
+	}
+	uid := strconv.FormatUint(uint64(owner.Uid), 10)
+	if u, err := user.Lookup(cfg.User); err == nil && u.Uid == uid {
+		return nil
+	}
+	return misconfigured(fmt.Errorf("%s belongs to uid %s, neither to root nor to spool.user (%s): root does not deliver or remove runs of other users; run rt-spool as uid %s, or make it the site's own with chown -R %s %s",
+		cfg.Dir, uid, cfg.User, uid, cfg.User, cfg.Dir))
 }
 
 // runsOf returns the runs of the one JOB of the command line, on the node of --node.
@@ -126,4 +181,15 @@ func texts[T any](list []T, text func(T) string) (out []string) {
 		out = append(out, text(v))
 	}
 	return out
+}
+
+// makeSpool creates the directory of --spool; the configured one is created with the node.
+func makeSpool(c *cli.Context, dir string) error {
+	if !c.IsSet("spool") {
+		return spoolThere(dir)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("create the spool directory: %w", err)
+	}
+	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/strict"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/upload/receiver"
 )
@@ -48,7 +49,7 @@ func TestScripts(t *testing.T) {
 			return writeConfig(e.WorkDir, "http://127.0.0.1:1") // nothing listens on port 1
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"run": cmdRun, "receiver": cmdReceiver, "damage": cmdDamage, "lock": cmdLock, "cut": cmdCut, "sample": cmdSample, "command": cmdCommand,
+			"run": cmdRun, "receiver": cmdReceiver, "damage": cmdDamage, "lock": cmdLock, "cut": cmdCut, "sample": cmdSample, "command": cmdCommand, "history": cmdHistory,
 		},
 	})
 }
@@ -173,7 +174,7 @@ func snapshot(i int64, start time.Time) rt.Snapshot {
 func cmdReceiver(ts *testscript.TestScript, _ bool, _ []string) {
 	h, err := receiver.New(receiver.Config{Dir: ts.MkAbs("received"), Tokens: []receiver.TokenHash{receiver.HashToken(testToken)}})
 	ts.Check(err)
-	server := httptest.NewServer(h)
+	server := httptest.NewServer(strict.New(h))
 	ts.Defer(server.Close)
 	ts.Check(writeConfig(ts.MkAbs("."), server.URL))
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log"
 	"net"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -34,6 +35,10 @@ func serveCommand() *cli.Command {
 // shutdown is how long requests under way may take after a signal.
 const shutdown = 10 * time.Second
 
+// memoryLimit is the number of bytes above which the Go runtime collects garbage more often and
+// returns memory at once. What requests need at the same time is limited to less.
+const memoryLimit = 160 << 20
+
 func runServe(c *cli.Context) (err error) {
 	cfg, err := load(c)
 	if err != nil {
@@ -55,10 +60,12 @@ func runServe(c *cli.Context) (err error) {
 	if err := files.read(); err != nil {
 		return misconfigured(err)
 	}
+	debug.SetMemoryLimit(memoryLimit)
 	files.rc, err = receiver.New(receiver.Config{
 		Dir: s.Dir, Tokens: files.tokens, MaxObject: int64(s.MaxObject) << 20, MaxRequests: s.MaxRequests,
-		ClientRate: float64(s.ClientRate), CredentialLife: s.CredentialLife.Duration,
-		Warn: func(err error) { fmt.Fprintln(c.App.ErrWriter, "rt-spool: warning:", err) },
+		ClientRate: float64(s.ClientRate), TokenRate: s.TokenRate.Bytes, Quota: s.Quota.Bytes, TokenQuota: s.TokenQuota.Bytes,
+		CredentialLife: s.CredentialLife.Duration,
+		Warn:           func(err error) { rtcli.Message(c.App.ErrWriter, "rt-spool", "warning: %v", err) },
 	})
 	if err != nil {
 		return err

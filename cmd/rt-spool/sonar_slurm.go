@@ -11,8 +11,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/resource-tracker/rt/format/sonar"
+	record "github.com/resource-tracker/rt/format/sonar"
 	rtcli "github.com/resource-tracker/rt/internal/cli"
+	"github.com/resource-tracker/rt/internal/convert/sonar"
 	"github.com/resource-tracker/rt/slurm/accounting"
 )
 
@@ -29,9 +30,6 @@ func sonarSlurmCommand() *cli.Command {
 		Action: runSonarSlurm,
 	}
 }
-
-// sacctStates are those of jobs that have ended.
-const sacctStates = "BOOT_FAIL,CANCELLED,COMPLETED,DEADLINE,FAILED,NODE_FAIL,OUT_OF_MEMORY,PREEMPTED,TIMEOUT"
 
 func runSonarSlurm(c *cli.Context) error {
 	asJSON, err := sonarJSON(c, false)
@@ -50,19 +48,18 @@ func runSonarSlurm(c *cli.Context) error {
 	ctx, cancel := context.WithTimeout(c.Context, c.Duration("deadline"))
 	defer cancel()
 	output, err := runSacct(ctx, program, args)
-	var jobs []sonar.Job
+	var jobs []record.Job
 	if err == nil {
-		jobs, err = sonar.SacctJobs(output, time.Local)
+		jobs, err = record.SacctJobs(output, time.Local)
 	}
 	if len(jobs) == 0 && err != nil {
-		return printFailure(c.App.Writer, err, asJSON)
+		return sonar.WriteFailure(c.App.Writer, err, asJSON)
 	}
-	return errors.Join(err, rtcli.Buffered(c.App.Writer, func(w io.Writer) error { return printJobs(w, jobs, asJSON) }))
+	return errors.Join(err, rtcli.Buffered(c.App.Writer, func(w io.Writer) error { return sonar.WriteJobs(w, jobs, asJSON) }))
 }
 
 // sacctArgs returns the arguments of the call of sacct.
 func sacctArgs(c *cli.Context, now time.Time) ([]string, error) {
-	const layout = "2006-01-02T15:04:05"
 	from, to := now.Add(-time.Duration(c.Int("window"))*time.Minute), now
 	switch {
 	case c.IsSet("span") && c.IsSet("window"):
@@ -81,14 +78,7 @@ func sacctArgs(c *cli.Context, now time.Time) ([]string, error) {
 		}
 		to = to.AddDate(0, 0, 1).Add(-time.Second) // all of the last day
 	}
-	args := []string{
-		"--allusers", "--parsable2", "--format=" + strings.Join(sonar.JobFields[:], ","),
-		"--starttime=" + from.Format(layout), "--endtime=" + to.Format(layout),
-	}
-	if !c.Bool("deluge") {
-		args = append(args, "--state="+sacctStates)
-	}
-	return args, nil
+	return sonar.SacctArgs(from, to, c.Bool("deluge")), nil
 }
 
 // maxSacct limits the output of sacct, in bytes.
@@ -104,30 +94,4 @@ func runSacct(ctx context.Context, program string, args []string) (string, error
 		return "", fmt.Errorf("%w: ask for less time (--window, --span)", err)
 	}
 	return output, err
-}
-
-// printFailure prints the record of a failure and returns its error.
-func printFailure(w io.Writer, failed error, asJSON bool) error {
-	f := sonar.Failure{Version: sonar.Version, Message: strings.Join(strings.Fields(failed.Error()), " "), Timestamp: time.Now()}
-	out := f.AppendCSV(nil)
-	if asJSON {
-		out = f.AppendJSON(nil)
-	}
-	_, err := w.Write(out)
-	return errors.Join(failed, err)
-}
-
-func printJobs(w io.Writer, jobs []sonar.Job, asJSON bool) error {
-	var out []byte
-	var err error
-	if asJSON {
-		out, err = sonar.AppendJobsJSON(nil, jobs)
-	}
-	for i := 0; i < len(jobs) && err == nil && !asJSON; i++ {
-		out, err = jobs[i].AppendCSV(out)
-	}
-	if err == nil {
-		_, err = w.Write(out)
-	}
-	return err
 }

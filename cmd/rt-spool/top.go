@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	rtcli "github.com/resource-tracker/rt/internal/cli"
+	"github.com/resource-tracker/rt/internal/errkind"
 	"github.com/resource-tracker/rt/internal/telemetry"
 	"github.com/resource-tracker/rt/internal/tui/top"
 	"github.com/resource-tracker/rt/spool"
@@ -62,7 +63,12 @@ func runTop(c *cli.Context) error {
 	}
 	var f *top.Frame
 	if c.Bool("json") {
-		f, err = top.OnceJSON(c.Context, src, o, c.App.Writer)
+		var doc any
+		f, doc, err = top.OnceJSON(c.Context, src, o)
+		if err == nil {
+			noteDenied(c, f.Denied)
+			err = rtcli.PrintJSON(c.App.Writer, doc)
+		}
 	} else {
 		columns := cmp.Or(rtcli.TerminalWidth(c.App.Writer), 80)
 		f, err = top.Once(c.Context, src, o, c.App.Writer, columns)
@@ -94,15 +100,15 @@ func topSource(c *cli.Context, o *top.Options) (top.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, job := cfg.Spool.Dir, c.Args().First()
-	if err := spoolThere(dir, c.Args().Slice()...); err != nil {
+	dirs, job := spoolDirs(c, cfg.Spool), c.Args().First()
+	if err := spoolThere(dirs[0], c.Args().Slice()...); err != nil {
 		return nil, err
 	}
 	if job == "" {
-		return &top.Spooled{Dir: dir}, nil
+		return &top.Spooled{Dir: dirs[0], More: dirs[1:]}, nil
 	}
 	find := func() ([]string, error) {
-		entries, err := findRuns(dir, job)
+		entries, err := findRuns(dirs, job)
 		return paths(entries), err
 	}
 	found, err := find()
@@ -113,7 +119,7 @@ func topSource(c *cli.Context, o *top.Options) (top.Source, error) {
 		o.Open = found[0]
 		return top.File(found[0]), nil
 	}
-	return &top.Spooled{Dir: dir, Find: find}, nil
+	return &top.Spooled{Dir: dirs[0], More: dirs[1:], Find: find}, nil
 }
 
 // setAt sets the moment of --at, which needs the start of the run.
@@ -136,7 +142,7 @@ func setAt(c *cli.Context, src top.Source, o *top.Options) error {
 // damagedFile marks damage of files, and adds what to do if permissions are missing.
 func damagedFile(err error) error {
 	if errors.Is(err, spool.ErrDamaged) || errors.Is(err, spool.ErrForeign) {
-		return rtcli.WithKind(errDamaged, err)
+		return errkind.With(errDamaged, err)
 	}
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):

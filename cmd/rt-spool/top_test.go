@@ -315,10 +315,11 @@ func TestTopConnect(t *testing.T) {
 func TestTopColour(t *testing.T) {
 	dir := t.TempDir()
 	for job, memory := range map[uint64]uint64{1: 10 << 20, 2: 125 << 20} {
-		w, run := tracked(t, dir, job, 2)
+		w, _ := tracked(t, dir, job, 2) // it keeps running: an ended job is not marked
+		defer w.Close()
 		s := snapshot(2, topStart)
 		s.Job.MemCurrent = rt.Some(memory)
-		if err := errors.Join(w.Put(&s), w.End(failed(run, 3))); err != nil {
+		if err := errors.Join(w.Put(&s), w.Flush()); err != nil {
 			t.Fatal(err)
 		}
 	}

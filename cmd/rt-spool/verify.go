@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/resource-tracker/rt"
 	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -70,18 +71,19 @@ func runVerify(c *cli.Context) error {
 }
 
 func (v *verified) print(w io.Writer) {
+	path := rt.Printable(v.Path)
 	switch {
 	case v.OK:
-		fmt.Fprintf(w, "ok   %s\n", v.Path)
+		fmt.Fprintf(w, "ok   %s\n", path)
 		return
 	case v.denied != nil:
-		fmt.Fprintf(w, "?    %s: may not be read by this user\n", v.Path)
+		fmt.Fprintf(w, "?    %s: may not be read by this user\n", path)
 		return
 	}
 	for _, p := range v.Problems {
-		fmt.Fprintf(w, "BAD  %s: %s\n", v.Path, p)
+		fmt.Fprintf(w, "BAD  %s: %s\n", path, rt.PrintableLines(p))
 	}
-	fmt.Fprintf(w, "     %s: %s\n", v.Path, v.salvage())
+	fmt.Fprintf(w, "     %s: %s\n", path, v.salvage())
 }
 
 // salvage describes the readable part of a damaged file.

@@ -11,8 +11,8 @@ import (
 	"github.com/resource-tracker/rt/slurm/environ"
 )
 
-// endRetry returns when to retry the write that ends the run. The retries end after the time for
-// which the tracker waits for an Epilog (tracker.grace).
+// endRetry returns the retries of the write that ends the run. They last as long as the wait
+// for an Epilog (tracker.grace).
 func (t *jobTracker) endRetry() tracker.Retry {
 	return tracker.Retry{First: time.Second, Longest: 30 * time.Second, Total: t.cfg.Tracker.Grace.Duration}
 }
@@ -38,19 +38,19 @@ func (t *jobTracker) end(stopped bool) {
 }
 
 // endWithoutReading ends the run while a reading hangs in the kernel, possibly for ever. It does
-// not wait for the reading: a drain does not deliver the run until the tracker has exited. The
-// sources stay open, because the reading still uses them.
+// not wait for the reading, because a drain delivers no run of a living tracker. The sources
+// stay open, because the reading still uses them.
 func (t *jobTracker) endWithoutReading(stopped bool) {
 	detail := fmt.Sprintf("a reading has not come back within %s of the end: the run ends without it", t.cfg.Tracker.Grace)
-	t.writer.Event(rt.Event{Time: time.Now(), Kind: "tracker", Name: "recording", Status: "failed", Detail: detail})
+	t.writer.Event(rt.Event{Kind: "tracker", Name: "recording", Status: "failed", Detail: detail})
 	seen := environ.Evidence{Batch: t.environment.BatchStatus()}
 	err := t.environment.Close()
 	t.log.Error(errors.Join(errors.New(detail), err, t.finish(stopped, seen, t.endRetry())).Error())
 }
 
-// finish ends the run's file. It ignores further signals. If the Epilog has not yet written its
-// file with the exit, each retry looks for that file again. When the file has been read, finish
-// keeps the exit in memory, because the job's next Prolog removes the file.
+// finish ends the run's file. It ignores further signals. Each retry reads the file that the
+// Epilog writes, until one has found it. finish then keeps the exit, because the job's next
+// Prolog removes the file.
 func (t *jobTracker) finish(stopped bool, seen environ.Evidence, retry tracker.Retry) error {
 	seen.OOMKills, seen.End = t.last.oomKills.Load(), t.jobEnded
 	exit, known := t.readExit(stopped)
@@ -70,6 +70,15 @@ func (t *jobTracker) finish(stopped bool, seen environ.Evidence, retry tracker.R
 	return tracker.EndRun(t.writer, ended, retry, func(message string) { t.log.Warn(message) })
 }
 
+// noteMissedJob records that the job's Epilog came before this tracker began.
+func (t *jobTracker) noteMissedJob() {
+	if _, err := t.state.ReadExit(t.id.JobID.Or(0), t.id.Node, t.id.FileStem()); err != nil {
+		return
+	}
+	t.writer.Event(rt.Event{Kind: "job", Name: "tracker", Status: "missed",
+		Detail: "the job ended before its tracker began, " + time.Since(t.id.Start).Round(time.Millisecond).String() + " after its Prolog: its resource usage is not recorded"})
+}
+
 // readExit returns the exit that the job's Epilog has written. If there is none, it returns an
 // exit with only the time, and false.
 func (t *jobTracker) readExit(stopped bool) (rt.Exit, bool) {
@@ -81,7 +90,7 @@ func (t *jobTracker) readExit(stopped bool) (rt.Exit, bool) {
 		t.log.Error(err.Error())
 		return rt.Exit{Time: time.Now().UTC()}, true // a retry would get the same error
 	case stopped:
-		t.writer.Event(rt.Event{Time: time.Now(), Kind: "tracker", Name: "stop", Status: "absent",
+		t.writer.Event(rt.Event{Kind: "tracker", Name: "stop", Status: "absent",
 			Detail: "stopped by a signal, and no Epilog has written how the job ended"})
 	}
 	return rt.Exit{Time: time.Now().UTC()}, false

@@ -35,6 +35,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("rt-tracker", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	configFile := flags.String("config", "", "read `FILE` instead of "+config.DefaultPath)
+	delay := flags.Duration("delay", 0, "wait for `TIME` before the start: many jobs begin at once")
 	version := flags.Bool("version", false, "print the version and exit")
 	flags.Usage = func() {
 		fmt.Fprintf(stderr, "usage: rt-tracker [--config FILE] < RUN\n\n%s\n", about)
@@ -57,7 +58,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	prolog := openReady()
 	log := logging.New(logging.Options{Program: "rt-tracker", Target: logging.Syslog, DevLog: logging.DevLog, Fallback: logging.FallbackFile, Last: stderr})
 	defer func() { log.Close(time.Second) }()
-	err := track(*configFile, stdin, stderr, &log, prolog)
+	err := track(*configFile, *delay, stdin, stderr, &log, prolog)
 	if err == nil {
 		return 0
 	}
@@ -72,17 +73,18 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 // track tracks the run to its end. last receives what cannot be logged: the Prolog opened it
 // while it was root. A panic is an error: drain closes the run with all that was committed.
-func track(configFile string, stdin io.Reader, last io.Writer, log **logging.Logger, prolog *ready) (err error) {
+func track(configFile string, delay time.Duration, stdin io.Reader, last io.Writer, log **logging.Logger, prolog *ready) (err error) {
 	defer recovery.Handle(func(fault error) { err = fault })
 	stop := notifyStop()
+	run, noRun := readRun(stdin) // first: rt-prolog waits until a long one is read
+	waitForStart(delay, stop)
 	cfg, err := config.Load(configFile)
 	if err != nil {
 		return err
 	}
 	*log = logging.New(logging.Options{Program: "rt-tracker", Target: cfg.Log.Target, DevLog: logging.DevLog, Fallback: logging.FallbackFile, Last: last, Async: true})
-	run, err := readRun(stdin)
-	if err != nil {
-		return err
+	if noRun != nil {
+		return noRun
 	}
 	tracker.DeferGC()
 	syscall.Umask(0o027)
@@ -90,7 +92,24 @@ func track(configFile string, stdin io.Reader, last io.Writer, log **logging.Log
 	if err != nil {
 		return err
 	}
+	t.noteMissedJob()
 	return t.run(prolog, stop)
+}
+
+// waitForStart waits for the delay, or until the job's Epilog stops this tracker.
+func waitForStart(delay time.Duration, stop chan os.Signal) {
+	if delay <= 0 {
+		return
+	}
+	select {
+	case <-time.After(delay):
+	case s := <-stop:
+		select {
+		case stop <- s: // for the run, which ends at once
+		default: // there is another one
+		}
+	}
+	tracker.RaisePriority() // rt-prolog has lowered it
 }
 
 // maxRun limits what is read from standard input, in bytes.
@@ -101,6 +120,9 @@ func readRun(r io.Reader) (rt.Run, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxRun))
 	if err != nil {
 		return out, fmt.Errorf("read the run from standard input: %w", err)
+	}
+	if len(text) == 0 {
+		return out, errors.New("there is no run on standard input: rt-prolog was stopped before it sent it")
 	}
 	if err := json.Unmarshal(text, &out); err != nil {
 		return out, fmt.Errorf("the run on standard input is not what rt-prolog writes: %w", err)

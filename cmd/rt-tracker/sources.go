@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect"
@@ -63,7 +62,7 @@ func (t *jobTracker) openNodeCache() {
 		case errors.Is(err, fs.ErrPermission):
 			status = "denied"
 		}
-		t.writer.Event(rt.Event{Time: time.Now(), Kind: "sensor", Name: "node cache", Status: status, Detail: err.Error()})
+		t.writer.Event(rt.Event{Kind: "sensor", Name: "node cache", Status: status, Detail: err.Error()})
 		return
 	}
 	t.cache = cache

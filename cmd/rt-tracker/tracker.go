@@ -31,8 +31,8 @@ const (
 	devRoot  = "/dev"
 )
 
-// A tracker that stops waits for the end of its job, and later for its other goroutines. settle
-// limits each of these two waits.
+// settle limits two waits of a tracker that stops: for the end of its job, and for its
+// other goroutines.
 const settle = 500 * time.Millisecond
 
 // jobTracker tracks one job.
@@ -81,7 +81,7 @@ func newJobTracker(cfg config.Config, run rt.Run, log *slog.Logger) (_ *jobTrack
 	t.flight = tracker.NewFlightRecorder(cfg.Spool.Dir, &run, cfg.Tracker.FlightRecorder.Bytes, t.writer)
 	t.openNodeCache()
 	if stale != nil && !errors.Is(stale, os.ErrNotExist) {
-		t.writer.Event(rt.Event{Time: time.Now(), Kind: "sensor", Name: "host cache", Status: "failed", Detail: stale.Error()})
+		t.writer.Event(rt.Event{Kind: "sensor", Name: "host cache", Status: "failed", Detail: stale.Error()})
 	}
 	return t, nil
 }
@@ -101,7 +101,7 @@ func (t *jobTracker) openSpool(facts rt.Host) (err error) {
 	}
 	if denied != nil {
 		t.log.Warn(denied.Error())
-		t.writer.Event(rt.Event{Time: time.Now(), Kind: "spool", Name: "access", Status: "failed", Detail: denied.Error()})
+		t.writer.Event(rt.Event{Kind: "spool", Name: "access", Status: "failed", Detail: denied.Error()})
 	}
 	return nil
 }
@@ -114,12 +114,12 @@ func (t *jobTracker) spoolFault(e rt.Event) {
 	t.log.Warn(fmt.Sprintf("%s %s: %s", e.Name, e.Status, e.Detail))
 }
 
-// notifyStop returns a channel that receives the signals to stop. The tracker calls it first: the
-// Epilog of a short job may send its signal while the tracker still starts. The tracker then still
-// writes and ends the run.
-func notifyStop() <-chan os.Signal {
+// notifyStop returns the channel of the signals that stop the tracker; the Epilog sends SIGUSR1.
+// It is called before everything else, because the Epilog of a short job may stop the tracker while
+// it starts. The run is then still written and ended. rt-prolog blocks SIGUSR1 until this call.
+func notifyStop() chan os.Signal {
 	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
+	signal.Notify(stop, syscall.SIGUSR1, syscall.SIGTERM, syscall.SIGINT)
 	signal.Ignore(syscall.SIGHUP)
 	return stop
 }
@@ -167,8 +167,7 @@ func (t *jobTracker) run(prolog *ready, stop <-chan os.Signal) error {
 		t.endWithoutReading(stopped)
 		return nil
 	}
-	// If a process of the job hangs in the kernel, the goroutine that reads its environment can block
-	// for ever.
+	// A process that hangs in the kernel can block a reader of its environment for ever.
 	waitAtMost(&helpers, settle)
 	t.end(stopped)
 	return nil
@@ -193,9 +192,8 @@ func (t *jobTracker) waitRecorded(ended <-chan rt.Reason, most time.Duration) bo
 	}
 }
 
-// wait returns in one of three cases: a signal to stop was received, the grace time after the job's
-// end has passed, or the job has not appeared within the time absent. stopped reports whether
-// there was a signal.
+// wait returns after a signal to stop, when the grace time since the job's end has passed, or
+// when the job has not appeared within absent. stopped reports whether there was a signal.
 func (t *jobTracker) wait(stop <-chan os.Signal, ended <-chan rt.Reason, absent time.Duration) (stopped bool) {
 	var grace, settled <-chan time.Time
 	abandoned := time.After(absent)
@@ -238,10 +236,10 @@ func (t *jobTracker) wait(stop <-chan os.Signal, ended <-chan rt.Reason, absent 
 }
 
 func (t *jobTracker) noteNoEpilog(detail string) {
-	t.writer.Event(rt.Event{Time: time.Now(), Kind: "tracker", Name: "epilog", Status: "absent", Detail: detail})
+	t.writer.Event(rt.Event{Kind: "tracker", Name: "epilog", Status: "absent", Detail: detail})
 }
 
-// noteJobEnd stores the time of the job's end and commits the job's last snapshot.
+// noteJobEnd stores the time of the job's end and commits its last snapshot.
 func (t *jobTracker) noteJobEnd() {
 	t.jobEnded = time.Unix(0, t.last.wall.Load()).UTC()
 	if err := t.writer.Flush(); err != nil {
@@ -272,8 +270,8 @@ type announcement struct {
 	readings int
 }
 
-// shrinkAt is the number of readings after which the tracker releases memory. A short job
-// has fewer readings.
+// shrinkAt is the number of readings after which the tracker releases the memory that only its
+// start needed. For a short job, which has fewer readings, this is not worth its CPU time.
 const shrinkAt = 10
 
 // Put implements collect.Sink.
@@ -291,8 +289,8 @@ func (a *announcement) Put(*rt.Snapshot) error {
 	return nil
 }
 
-// recoverFrom is deferred at the top of a goroutine. If the goroutine panics, recoverFrom records
-// the panic, and only this goroutine ends. doing describes the goroutine.
+// recoverFrom is deferred at the top of a goroutine. It records a panic, which then ends only
+// this goroutine. doing describes the goroutine.
 func (t *jobTracker) recoverFrom(doing string) {
 	p := recover()
 	if p == nil {
@@ -300,14 +298,13 @@ func (t *jobTracker) recoverFrom(doing string) {
 	}
 	fault := fmt.Errorf("internal error, please report it; it ended the %s: %v", doing, p)
 	t.log.Error(fmt.Sprintf("%v\n%s", fault, debug.Stack()))
-	t.writer.Event(rt.Event{Time: time.Now(), Kind: "tracker", Name: "fault", Status: "failed", Detail: fault.Error()})
+	t.writer.Event(rt.Event{Kind: "tracker", Name: "fault", Status: "failed", Detail: fault.Error()})
 	if err := t.writer.Flush(); err != nil {
 		t.log.Warn(err.Error())
 	}
 }
 
-// start runs f in a goroutine and adds the goroutine to the wait group all. doing describes the
-// goroutine, see recoverFrom.
+// start runs f in a goroutine that is part of all. doing describes it, see recoverFrom.
 func (t *jobTracker) start(all *sync.WaitGroup, doing string, f func()) {
 	all.Go(func() {
 		defer t.recoverFrom(doing)
@@ -315,7 +312,7 @@ func (t *jobTracker) start(all *sync.WaitGroup, doing string, f func()) {
 	})
 }
 
-// waitAtMost waits until all goroutines of the wait group have returned, but not longer than most.
+// waitAtMost waits until all have returned, but not longer than most.
 func waitAtMost(all *sync.WaitGroup, most time.Duration) {
 	done := make(chan struct{})
 	go func() {

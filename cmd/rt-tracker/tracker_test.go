@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -230,6 +231,36 @@ func TestStopWhileItStarts(t *testing.T) {
 	}
 	if run, reasons, _ := s.spooled(t); run.State != rt.StateEnded || len(reasons) < 2 {
 		t.Errorf("state %s, snapshots %v", run.State, reasons)
+	}
+}
+
+// On a busy node the Epilog of a short job can stop the tracker before that handles its signal.
+// rt-prolog blocks SIGUSR1, so the run is written and ended, and its ledger has the reason.
+func TestStopBeforeItBegins(t *testing.T) {
+	s := newSite(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := fmt.Sprintf("%d@%s.exit", s.run.JobID.Or(0), s.run.Node)
+	if err := os.WriteFile(filepath.Join(s.dir, "state", name), []byte(exitSeven), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// The shell stops itself: the signal is pending when the tracker begins.
+	cmd := exec.Command("env", "--block-signal=USR1", "bash", "-c", `kill -USR1 $$; exec "$0" "$@"`, self, "--config", s.config)
+	cmd.Env = mainEnv
+	cmd.Stdin = strings.NewReader(s.stdin(t))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("the tracker ended with %v: %s", err, out)
+	}
+	run, reasons, events := s.spooled(t)
+	if run.State != rt.StateEnded || run.Outcome != rt.OutcomeFailed || run.ExitCode != rt.Some[int64](7) || len(reasons) == 0 {
+		t.Errorf("state %s, outcome %s, exit %v, snapshots %v", run.State, run.Outcome, run.ExitCode, reasons)
+	}
+	if !slices.ContainsFunc(events, func(e rt.Event) bool {
+		return e.Kind == "job" && e.Name == "tracker" && e.Status == "missed" && strings.Contains(e.Detail, "before its tracker began")
+	}) {
+		t.Errorf("no event gives the reason: %v", events)
 	}
 }
 

@@ -61,7 +61,12 @@ func (s *state) ReadJob() {
 	*r = rt.JobReading{}
 	s.files.Read(r, &s.buf)
 	s.tasks.Read(r)
+	if r.CPUUsage.Valid() {
+		s.tasks.IsEndMissed = false
+	}
 	r.CarryOver(&s.last, lasting)
+	cpu := counters.CPUFigures{Usage: &r.CPUUsage, User: &r.CPUUser, System: &r.CPUSystem}
+	cpu.Balance(counters.CPUTimeOf(s.last.CPUUsage, s.last.CPUUser, s.last.CPUSystem))
 	s.last = *r
 	if e, ok := s.pressure.LogKills(r, s.tasks.NewKills); ok {
 		s.Note(e)
@@ -71,6 +76,14 @@ func (s *state) ReadJob() {
 		s.Note(rt.Event{Kind: "job", Name: "cpu", Status: "estimated",
 			Detail: fmt.Sprintf("cpu_usec=%d of a step that was not read at its end: what slurmstepd used of it is counted as the job's", n)})
 	}
+}
+
+// SleeperCPU implements tasks.Host.
+func (s *state) SleeperCPU() (t counters.CPUTime) {
+	if s.files != nil {
+		t = s.files.SleeperCPU()
+	}
+	return t
 }
 
 // reopen opens files of the job's directories that did not exist before: a controller can

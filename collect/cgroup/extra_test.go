@@ -37,7 +37,7 @@ func TestReadV2Controllers(t *testing.T) {
 	}
 	j := manual(t, v2Candidate(root))
 	same(t, read(t, j), rt.JobReading{
-		Phase: rt.JobPresent, MemPeak: some(5000), SwapPeak: some(8192), Threads: some(12),
+		Phase: rt.JobPresent, MemPeak: some(5000), SwapPeak: some(8192), Threads: some(3),
 		CPUStallSome: some(630180), CPUStallFull: some(138490), MemStallSome: some(7), MemStallFull: some(6),
 		IOStallSome: some(53154), HugeTLB: some(4194304 + 1073741824), RDMAHandles: some(3), RDMAObjects: some(2005),
 	})

@@ -32,22 +32,23 @@ type Options struct {
 	// devices that are stacked on others. <ProcRoot>/<pid>/stat has the CPU time of the
 	// resource manager's own process in the extern step.
 	ProcRoot string
-	// Settle is the maximum delay of JobAppeared after the first v1 controller appeared, in
-	// which the controllers of CPU time and memory may appear too; 0 is 50 ms.
+	// Settle limits the time for which JobAppeared waits, after the first v1 controller has
+	// appeared, for the controllers of CPU time and memory; 0 is 50 ms.
 	Settle time.Duration
-	// StepEnds is called by the watcher when a directory of the job is removed, right
-	// after its own reading. The caller has some milliseconds to read what else ends with
-	// the step. step has ended with all of its tasks; it is empty if no step has ended. One
-	// of the processes stepds is its daemon. The function must be quick and must not call
-	// a method of the Job. Nil for none.
+	// StepEnds is called by the watcher when a directory of the job is removed, before the
+	// watcher reads the job's counters. After lost events it is called after that reading.
+	// The function has a few milliseconds to read what else ends with the step. step is the
+	// step that has ended with all of its tasks, or empty if no whole step has ended. stepds
+	// contains the daemon of the step to which the directory belongs. The function must not
+	// call a method of the Job. Nil for none.
 	StepEnds func(step string, stepds []int)
 	// StepBegins is called by the watcher when a directory of the job was created. stepds
-	// are processes of the job's cgroup. At the latest at the call for a task's directory,
-	// the daemon of its step is one of them; the task has not begun then. The function must
+	// are processes of the job's cgroup. In the call for the directory of a task they include
+	// the daemon of its step, and the task has not begun yet. The function must
 	// be quick and must not call a method of the Job. Nil for none.
 	StepBegins func(stepds []int)
 	// NoNearLimit disables the near-limit check, for callers that take no snapshot at
-	// JobShort. Kills are logged all the same.
+	// JobNearLimit. Kills are logged all the same.
 	NoNearLimit bool
 }
 
@@ -67,8 +68,8 @@ type Job struct {
 	state state
 }
 
-// NewJob starts to watch for the job's cgroup in the candidates. The first candidate with
-// an existing directory is taken as the job's, so the most certain candidate must be first.
+// NewJob starts to watch for the job's cgroup in the candidates. The job's
+// directory is that of the first candidate that exists, so the most certain one must be first.
 // A pattern must not match the directory of another node on the same host. NewJob does not
 // wait, and the directories need not exist yet; a cgroup that exists is found at once.
 // Without inotify the watcher looks for the cgroup every second. The error names the
@@ -107,8 +108,8 @@ func newJob(candidates []cgroupfs.Candidate, layout Layout, opts Options) (*Job,
 }
 
 // Events returns the channel of the job's events, which is never closed. If nothing
-// receives from it, some JobStepEnded and JobShort are dropped; no reading is lost by
-// that. Without an extern step, Slurm removes the job's cgroup after each step and creates
+// receives from it, some JobStepEnded and JobNearLimit are dropped, but no reading is
+// lost. Without an extern step, Slurm removes the job's cgroup after each step and creates
 // it again for the next one, so JobAppeared may follow JobEnded.
 func (j *Job) Events() <-chan collect.JobEvent { return j.events }
 
@@ -121,7 +122,7 @@ func (j *Job) Found() (layout, path string, ok bool) {
 	return j.state.watch.Found()
 }
 
-// Phase says whether the job's cgroup exists.
+// Phase returns the phase of the job: whether its cgroup exists.
 func (j *Job) Phase() rt.JobPhase {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -238,7 +239,7 @@ func (j *Job) Close() error {
 		close(j.done)
 		err = j.state.watch.Wake()
 		<-j.ended
-		j.requests.mu.Lock() // nothing wakes the watcher any more: its descriptor may be another file's by then
+		j.requests.mu.Lock() // after this no request wakes the watcher: the number of its closed descriptor may be reused
 		j.isWatched.Store(false)
 		j.requests.mu.Unlock()
 		j.mu.Lock()

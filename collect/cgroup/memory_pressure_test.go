@@ -42,7 +42,7 @@ func TestKernelOOMV1(t *testing.T) {
 	}
 	var notes []rt.Event
 	for deadline := time.Now().Add(20 * time.Second); len(notes) == 0 && time.Now().Before(deadline); {
-		through(t, j, collect.JobShort)
+		through(t, j, collect.JobNearLimit)
 		notes = j.Notes()
 	}
 	text := ""
@@ -57,7 +57,7 @@ func TestKernelOOMV1(t *testing.T) {
 }
 
 // TestPollV2: the memory of a v2 job that approaches its limit is polled between readings,
-// and JobShort is reported once.
+// and JobNearLimit is reported once.
 func TestPollV2(t *testing.T) {
 	s := newShareJob(t)
 	at := func(name string) string { return filepath.Join(s.dir, name) }
@@ -72,7 +72,7 @@ func TestPollV2(t *testing.T) {
 	}
 	shorts := func() (n int) {
 		for _, e := range s.j.step(nil) {
-			if e == collect.JobShort {
+			if e == collect.JobNearLimit {
 				n++
 			}
 		}
@@ -91,12 +91,12 @@ func TestPollV2(t *testing.T) {
 	}
 }
 
-// shorts counts how often JobShort is reported by a call.
+// shorts counts how often JobNearLimit is reported by a call.
 func (s *shareJob) shorts(what func()) (n int) {
 	s.j.state.out = s.j.state.out[:0]
 	what()
 	for _, e := range s.j.state.out {
-		if e == collect.JobShort {
+		if e == collect.JobNearLimit {
 			n++
 		}
 	}
@@ -189,7 +189,7 @@ func TestKillLongAfterTheSignal(t *testing.T) {
 			j.state.ready(-1) // the eventfd of memory.oom_control, which copies of the files do not have
 			signalled, logged := time.Now(), j.state.pressure.Kills()
 			for range 100 {
-				if slices.Contains(j.step(nil), collect.JobShort) {
+				if slices.Contains(j.step(nil), collect.JobNearLimit) {
 					t.Error("a kill is reported that did not happen")
 				}
 			}
@@ -202,7 +202,7 @@ func TestKillLongAfterTheSignal(t *testing.T) {
 				j.step(nil)
 			}
 			kills, out := j.state.pressure.Kills(), j.state.out
-			if kills != logged+1 || looks > 15 || !slices.Contains(out, collect.JobShort) {
+			if kills != logged+1 || looks > 15 || !slices.Contains(out, collect.JobNearLimit) {
 				t.Errorf("%s after the signal: %d kills, want %d; %d looks, reported %v", after, kills, logged+1, looks, out)
 			}
 			if n := len(j.Notes()); n != 1 {
@@ -220,12 +220,12 @@ func TestKillThatAnotherReadingFinds(t *testing.T) {
 	memory := filepath.Join(root, "memory/slurm/uid_1000/job_12")
 	write(t, filepath.Join(memory, "memory.oom_control"), "oom_kill 1\n")
 	j := manual(t, v1Candidate(root, "memory"))
-	if slices.Contains(j.state.out, collect.JobShort) {
+	if slices.Contains(j.state.out, collect.JobNearLimit) {
 		t.Error("a kill from before the job was found is reported")
 	}
 	write(t, filepath.Join(memory, "memory.oom_control"), "oom_kill 2\n")
 	changed := []watch.Notice{{Dir: memory, Mask: unix.IN_MODIFY}}
-	if out := j.step(changed); !slices.Contains(out, collect.JobShort) {
+	if out := j.step(changed); !slices.Contains(out, collect.JobNearLimit) {
 		t.Errorf("reported %v", out)
 	}
 	if out := j.step(changed); len(out) != 0 {
@@ -238,7 +238,7 @@ func TestShortWaitsForNoReceiver(t *testing.T) {
 	j := manual(t, v2Candidate(t.TempDir()))
 	for range 2 * cap(j.events) {
 		sent := make(chan bool)
-		go func() { sent <- j.send(collect.JobShort) }()
+		go func() { sent <- j.send(collect.JobNearLimit) }()
 		select {
 		case <-sent:
 		case <-time.After(20 * time.Second):

@@ -138,7 +138,7 @@ func TestReadV1(t *testing.T) {
 	j := fixtureJob(t, 1)
 	same(t, read(t, j), rt.JobReading{
 		Phase:    rt.JobPresent,
-		CPUUsage: some(3348302), CPUUser: some(3283490), CPUSystem: some(88000), CPUThrottled: some(1119649),
+		CPUUsage: some(3348302), CPUUser: some(3260908), CPUSystem: some(87394), CPUThrottled: some(1119649),
 		MemCurrent: some(50700288), MemPeak: some(51888128), MemLimit: some(67108864), Swap: some(0),
 		Anon: some(28446720), File: some(21323776), Shmem: some(0),
 		Active: some(20480 + 49152), Inactive: some(28323840 + 21274624),
@@ -163,7 +163,7 @@ func TestReadMissingFiles(t *testing.T) {
 	write(t, filepath.Join(dir, "cpuacct.stat"), "user 3\nsystem 2\n")
 	j := manual(t, v1Candidate(root, "cpuacct"))
 	same(t, read(t, j), rt.JobReading{
-		Phase: rt.JobPresent, CPUUsage: some(5000), CPUUser: some(30000), CPUSystem: some(20000),
+		Phase: rt.JobPresent, CPUUsage: some(5000), CPUUser: some(3000), CPUSystem: some(2000),
 	})
 }
 

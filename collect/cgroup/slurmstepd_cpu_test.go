@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/cgroup/watch"
 )
 
@@ -60,8 +61,87 @@ func (s *shareJob) want(what string, own, stepd uint64) {
 	if got.CPUUsage != some(own) || got.StepdCPUUsage != some(stepd) {
 		s.t.Errorf("%s: the job's %v and slurmstepd's %v, want %d and %d", what, got.CPUUsage, got.StepdCPUUsage, own, stepd)
 	}
-	if user, system := got.CPUUser.Or(0), got.CPUSystem.Or(0); user+system > own {
+	if user, system := got.CPUUser.Or(0), got.CPUSystem.Or(0); user+system != own {
 		s.t.Errorf("%s: user %d and system %d of %d", what, user, system, own)
+	}
+}
+
+// wantStep compares the CPU time of the first step and of its tasks.
+func (s *shareJob) wantStep(what string, used uint64, ofTasks ...uint64) {
+	s.t.Helper()
+	var snap rt.Snapshot
+	if err := s.j.Read(&snap); err != nil {
+		s.t.Fatal(err)
+	}
+	if len(snap.Steps) != 1+len(ofTasks) || snap.Steps[0].Task.Valid() {
+		s.t.Fatalf("%s: the steps are %+v", what, snap.Steps)
+	}
+	for i, used := range append([]uint64{used}, ofTasks...) {
+		got := snap.Steps[i]
+		if user, system := got.CPUUser.Or(0), got.CPUSystem.Or(0); got.CPUUsage != some(used) || user+system != used {
+			s.t.Errorf("%s: step %s, task %v used %v, user %d and system %d, want %d", what, got.Step, got.Task, got.CPUUsage, user, system, used)
+		}
+	}
+}
+
+// The threads of slurmstepd are not the job's.
+func TestThreadsWithoutSlurmstepd(t *testing.T) {
+	s := newShareJob(t)
+	want := func(what string, n rt.Opt[uint64]) {
+		t.Helper()
+		if got := read(t, s.j); got.Threads != n {
+			t.Errorf("%s: %v threads, want %v", what, got.Threads, n)
+		}
+	}
+	write(t, filepath.Join(s.dir, "pids.current"), "19\n")
+	s.step("step_0", true, 100, 20)
+	s.step("step_1", true, 100, 20)
+	write(t, filepath.Join(s.dir, "step_0/user/pids.current"), "1\n")
+	write(t, filepath.Join(s.dir, "step_1/user/pids.current"), "4\n")
+	s.j.state.reopen()
+	s.look()
+	want("two steps", some(5))
+	s.end("step_1")
+	want("one step", some(1))
+	write(t, filepath.Join(s.dir, "step_0/user/pids.current"), "\n")
+	want("a step that cannot be read", rt.None[uint64]())
+}
+
+// A step that is over before StepBegins returns is read all the same: its files were opened
+// before. StepBegins may wait for a thread of low priority.
+func TestShortStepIsOpenedFirst(t *testing.T) {
+	root := t.TempDir()
+	s := &shareJob{t: t, dir: filepath.Join(root, "system.slice/slurmstepd.scope/job_2")}
+	s.total(0)
+	step := filepath.Join(s.dir, "step_0")
+	s.j = manualWith(t, Options{ProcRoot: t.TempDir(), StepBegins: func([]int) { remove(t, step) }}, v2Candidate(root))
+	s.step("step_0", true, 1000, 20)
+	s.total(1020)
+	s.j.step([]watch.Notice{{WD: s.j.state.watch.Watches()[s.dir], Dir: s.dir, Name: "step_0", Mask: unix.IN_CREATE | unix.IN_ISDIR}})
+	s.wantStep("a step of a moment", 1000)
+}
+
+// StepBegins may wait for a thread of low priority: the job's methods do not wait with it.
+func TestStepBeginsHasNoLock(t *testing.T) {
+	root := t.TempDir()
+	s := &shareJob{t: t, dir: filepath.Join(root, "system.slice/slurmstepd.scope/job_2")}
+	s.total(0)
+	calls := 0
+	s.j = manualWith(t, Options{ProcRoot: t.TempDir(), StepBegins: func([]int) {
+		if s.j == nil {
+			return // manualWith has not returned
+		}
+		calls++
+		if !s.j.mu.TryLock() {
+			t.Errorf("call %d has the job's lock", calls)
+			return
+		}
+		s.j.mu.Unlock()
+	}}, v2Candidate(root))
+	s.step("step_0", true, 1000, 20)
+	s.j.step([]watch.Notice{{WD: s.j.state.watch.Watches()[s.dir], Dir: s.dir, Name: "step_0", Mask: unix.IN_CREATE | unix.IN_ISDIR}})
+	if calls != 2 {
+		t.Errorf("%d calls, want one for the directories that are new and one for the notice", calls)
 	}
 }
 
@@ -103,7 +183,7 @@ func TestSharesOfAMissedEnd(t *testing.T) {
 	s.total(1135)
 	s.end("step_0")
 	s.want("step 0 gone", 1101, 34)
-	if n := s.j.Notes(); len(n) != 1 || !strings.Contains(n[0].Detail, "cpu_usec=1000 ") {
+	if n := s.j.Notes(); len(n) != 2 || !strings.Contains(n[0].Detail, "the end of step 0 was not read") || !strings.Contains(n[1].Detail, "cpu_usec=1000 ") {
 		t.Errorf("logged: %v", n)
 	}
 	s.total(1145)
@@ -194,12 +274,39 @@ func TestSharesOfTheExternStep(t *testing.T) {
 	write(t, filepath.Join(s.dir, "step_extern/user/task_0/cgroup.procs"), "71\n")
 	stat(70, 50, 0, 900)
 	stat(71, 1, 2, 899)
+	s.cpu("step_extern/user/task_0", 29_000)
 	s.total(35_000)
 	s.look()
 	s.want("the sleeper", 0, 35_000)
+	s.wantStep("the sleeper", 0, 0)
 	s.step("step_extern", true, 530_000, 6000)
+	s.cpu("step_extern/user/task_0", 32_000)
 	s.total(536_000)
 	s.want("a session", 500_000, 36_000)
+	s.wantStep("a session", 500_000, 2000)
 	s.end("step_extern")
 	s.want("the end", 500_000, 36_000)
+}
+
+// The time of the sleeper is known in ticks of 10 ms. The extern step's does not fall when
+// a tick ends.
+func TestExternStepDoesNotFall(t *testing.T) {
+	s := newShareJob(t)
+	use := func(step uint64, ticks int) {
+		s.step("step_extern", true, step, 0)
+		s.cpu("step_extern/user/task_0", step)
+		write(t, filepath.Join(s.proc, "71/stat"), fmt.Sprintf("71 (a) S 1 1 1 0 -1 4194560 1 0 0 0 %d 0 0 0 20 0 1 0 899 1 1\n", ticks))
+		s.total(step)
+	}
+	use(9000, 0)
+	write(t, filepath.Join(s.dir, "step_extern/user/task_0/cgroup.procs"), "71\n")
+	s.look()
+	s.want("before the first tick", 9000, 0)
+	s.wantStep("before the first tick", 9000, 9000)
+	use(12_000, 1)
+	s.want("a tick", 9000, 10_000)
+	s.wantStep("a tick", 9000, 9000)
+	use(25_000, 1)
+	s.want("a session", 15_000, 10_000)
+	s.wantStep("a session", 15_000, 15_000)
 }

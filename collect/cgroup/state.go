@@ -19,7 +19,7 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// state is what the lock of a Job protects: a tasks.Host and a watch.Visitor.
+// state holds what the lock of a Job protects. It implements tasks.Host and watch.Visitor.
 type state struct {
 	watch     *watch.Watcher
 	epoll     *watch.Epoll // the ends of processes, and the kernel's eventfds
@@ -32,7 +32,7 @@ type state struct {
 	newFiles func(version int) *counters.Files
 	files    *counters.Files // of the job, nil before it was found
 	buf      procfile.Buffer
-	toReopen int // readings that still open missing files
+	toReopen int // number of the next readings that try again to open missing files
 	readings
 	cpuset cpusetLog
 	population
@@ -45,29 +45,38 @@ type state struct {
 	out       []collect.JobEvent
 }
 
-// population says whether the job has processes (v2).
+// population records whether the job has processes (v2).
 type population struct {
 	processes   procfile.File // cgroup.events of the job
-	isPopulated bool          // what it had last
+	isPopulated bool          // at the last reading
 }
 
-// timing is when the watcher looks without an event.
+// timing holds the times at which the watcher looks without an event.
 type timing struct {
 	settle   time.Duration // Options.Settle
-	settleBy time.Time     // when JobAppeared waits no longer; zero while there is nothing to wait for
+	settleBy time.Time     // until when JobAppeared waits for further controllers; zero for no wait
 	deadline time.Time     // of the watcher's next wait; zero is none
 }
 
-// ledger is what happened and what failed.
+// ledger holds the events that happened and the first failure.
 type ledger struct {
-	notes []rt.Event
-	err   error // why a part of the cgroup could not be opened or watched: the first one
+	notes      []rt.Event
+	missedStep string // the last step with a directory that was removed before it was entered
+	err        error  // why a part of the cgroup could not be opened or watched: the first one
 }
 
 // Note keeps an event for the run's ledger.
 func (l *ledger) Note(e rt.Event) {
 	e.Time = time.Now()
 	l.notes = append(l.notes, e)
+}
+
+// noteMissedStep adds one event for a step, also in v1, where a step has several directories.
+func (l *ledger) noteMissedStep(step string) {
+	if step != l.missedStep {
+		l.missedStep = step
+		l.Note(tasks.MissedEnd(step))
+	}
 }
 
 // Failed keeps the first error of opening or watching. A nil error is nothing.
@@ -147,8 +156,8 @@ func (s *state) locate(root, path string) cgroupfs.Dir {
 // WatchFile implements tasks.Host.
 func (s *state) WatchFile(path string) { s.Failed(s.watch.WatchFile(path), true) }
 
-// poll is how often the directories are compared that cannot be watched, because the
-// user's inotify watches are used up or they cannot be listed.
+// poll is the time between two comparisons of directories that cannot be watched, because the
+// user's inotify watches are used up, or because the directories cannot be listed.
 const poll = time.Second
 
 // Failed implements watch.Visitor. A nil error is nothing.
@@ -160,7 +169,7 @@ func (s *state) Failed(err error, isUnwatched bool) {
 	if isUnwatched && !s.isBlind {
 		s.isBlind = true
 		s.Note(rt.Event{Kind: "sensor", Name: "cgroup watch", Status: "failed",
-			Detail: fmt.Sprintf("%v; the job's directories are looked at every %s instead, and what a step used after the last look is not in its figures", err, poll)})
+			Detail: fmt.Sprintf("%v; the job's directories are checked every %s instead, and the figures of a step do not include what it used after the last check", err, poll)})
 	}
 }
 
@@ -169,7 +178,7 @@ func (s *state) ready(fd int) {
 	isNear, isOwn := s.pressure.Signalled(fd, s.isPresent())
 	switch {
 	case isNear:
-		s.emit(collect.JobShort)
+		s.emit(collect.JobNearLimit)
 	case isOwn, s.tasks.ProcessExited(fd):
 	default:
 		s.epoll.Remove(fd)
@@ -178,8 +187,8 @@ func (s *state) ready(fd int) {
 
 func (s *state) isPresent() bool { return s.phase == rt.JobPresent }
 
-// schedule lets the job appear once its important controllers exist or were awaited for
-// long enough, and sets when the watcher looks again by itself.
+// schedule calls appear when the controllers of CPU time and memory exist or Options.Settle
+// has passed. It sets the time at which the watcher looks again without an event.
 func (s *state) schedule(now time.Time) {
 	if s.tasks.Len() > 0 && !s.isPresent() {
 		if s.settleBy.IsZero() {
@@ -233,7 +242,7 @@ func (s *state) memoryChanged(path string) {
 		s.watch.Unwatch(path)
 	}
 	if isNear {
-		s.emit(collect.JobShort)
+		s.emit(collect.JobNearLimit)
 	}
 	if hasKill {
 		s.ReadJob()
@@ -250,13 +259,13 @@ func (s *state) checkMemory() {
 		s.ReadJob()
 	}
 	if s.pressure.Poll(s.isPresent()) {
-		s.emit(collect.JobShort)
+		s.emit(collect.JobNearLimit)
 	}
 }
 
 func (s *state) reportKill() {
 	if s.isPresent() && s.pressure.ReportKill() {
-		s.emit(collect.JobShort)
+		s.emit(collect.JobNearLimit)
 	}
 }
 
@@ -282,8 +291,10 @@ func (s *state) created(path string) {
 	}
 	s.watch.Scan(root, path)
 	s.toReopen = max(s.toReopen, 1)
-	if s.locate(root, path).Part == cgroupfs.PartStep && !s.watch.IsKnown(path) {
+	if d := s.locate(root, path); d.Part == cgroupfs.PartStep && !s.watch.IsKnown(path) {
 		s.files.MissStep()
+		s.noteMissedStep(d.Step)
+		s.tasks.IsEndMissed = true
 	}
 }
 
@@ -307,7 +318,8 @@ func (s *state) removed(path string) {
 	}
 }
 
-// rootRemoved forgets one hierarchy of the job. With the last one the job has ended here.
+// rootRemoved forgets one hierarchy of the job. When the last one is
+// removed, the job has ended on this node.
 func (s *state) rootRemoved(root string) {
 	controllers := slices.Clone(s.tasks.Controllers(root))
 	s.watch.Remove(root)
@@ -329,6 +341,10 @@ func (s *state) rootRemoved(root string) {
 	if !s.isPresent() { // it began and ended while JobAppeared waited
 		s.emit(collect.JobAppeared)
 	}
+	if s.tasks.IsEndMissed {
+		s.Note(rt.Event{Kind: "job", Name: "end", Status: "estimated",
+			Detail: "the end of the job's last step was not read: the CPU time and the memory of the job are those of the last reading before, a lower bound"})
+	}
 	s.carryJob()
 	s.pressure.Reset(true)
 	s.processes.Retire()
@@ -340,10 +356,10 @@ func (s *state) rootRemoved(root string) {
 	s.watch.LookAgain()
 }
 
-// reconcile compares all that is known with what exists, after events were lost.
+// reconcile compares the known directories with those that exist, after events were lost.
 func (s *state) reconcile() {
 	for _, root := range slices.Clone(s.watch.Roots()) {
-		s.watch.FollowParent(root) // before its own directory is looked at: the parent reports its end
+		s.watch.FollowParent(root) // before root is checked: the watch of the parent reports the removal of root
 		s.ReadJob()
 		if s.callbacks.ends != nil {
 			s.callbacks.ends("", s.tasks.Daemons(nil))
@@ -362,13 +378,13 @@ func (s *state) reconcile() {
 	s.watch.Look()
 }
 
-// cpusetLooks is at how many readings after the job appeared its CPUs are read: the
-// resource manager sets them a moment after it made the directory.
+// cpusetLooks is the number of readings after the job appeared that also read its CPUs. The
+// resource manager sets them a moment after it has created the directory.
 const cpusetLooks = 5
 
-// cpusetLog is which CPUs and NUMA nodes of the job were logged.
+// cpusetLog holds the CPUs and NUMA nodes of the job that were logged.
 type cpusetLog struct {
-	looks   int // at how many readings they are still read
+	looks   int // number of readings that still read them
 	allowed string
 }
 

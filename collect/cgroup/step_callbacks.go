@@ -9,47 +9,64 @@ import (
 	"github.com/resource-tracker/rt/collect/cgroup/watch"
 )
 
-// callbacks are what a Job calls when steps begin and end.
+// callbacks are the functions that a Job calls when steps begin and end.
 type callbacks struct {
 	layout Layout
 	ends   func(step string, stepds []int) // Options.StepEnds
 	begins func(stepds []int)              // Options.StepBegins
 }
 
-// call calls them for steps that begin and end. It runs without the job's lock: a thread
-// that takes a reading at the lowest priority holds it, and if all cores are busy that can
-// last longer than a short step.
-func (c *callbacks) call(notices []watch.Notice) {
-	var begun, ended []string
+// stepsEnd calls ends for the steps that end. It runs without the job's lock, and before the
+// reading: the step's daemon exits some milliseconds later.
+func (c *callbacks) stepsEnd(notices []watch.Notice) {
+	if c.ends == nil {
+		return
+	}
+	var ended []string
 	for _, n := range notices {
 		path := n.Path()
 		d := c.layout.Locate(path)
-		switch {
-		case d.Step == "":
-		case n.Created() && c.begins != nil && !slices.Contains(begun, d.StepDir):
-			begun = append(begun, d.StepDir)
-			c.begins(c.daemonsOf(d.StepDir))
-		case n.Removed() && c.ends != nil && !slices.Contains(ended, d.StepDir):
-			ended = append(ended, d.StepDir)
-			step := d.Step
-			if d.IsTaskDir() && c.hasTasks(filepath.Dir(path)) {
-				step = "" // v2 removes each task's directory when that task ends
-			}
-			c.ends(step, c.daemonsOf(d.StepDir))
+		if d.Step == "" || !n.Removed() || slices.Contains(ended, d.StepDir) {
+			continue
 		}
+		ended = append(ended, d.StepDir)
+		step := d.Step
+		if d.IsTaskDir() && c.hasTasks(filepath.Dir(path)) {
+			step = "" // v2 removes each task's directory when that task ends
+		}
+		c.ends(step, c.daemonsOf(d.StepDir))
 	}
 }
 
-// hasTasks says whether dir has the directory of a task.
+// stepsBegin calls begins for the steps that begin. It runs without the job's lock, and
+// after the files of the steps were opened: the function may wait for a thread of low
+// priority, on a busy node for longer than a short step.
+func (c *callbacks) stepsBegin(notices []watch.Notice) {
+	if c.begins == nil {
+		return
+	}
+	var begun []string
+	for _, n := range notices {
+		d := c.layout.Locate(n.Path())
+		if d.Step == "" || !n.Created() || slices.Contains(begun, d.StepDir) {
+			continue
+		}
+		begun = append(begun, d.StepDir)
+		c.begins(c.daemonsOf(d.StepDir))
+	}
+}
+
+// hasTasks reports whether dir has the directory of a task.
 func (c *callbacks) hasTasks(dir string) bool {
-	entries, _ := os.ReadDir(dir) // it was removed: so were they
+	entries, _ := os.ReadDir(dir) // on an error, dir was removed with all it had
 	return slices.ContainsFunc(entries, func(e os.DirEntry) bool {
 		d := c.layout.Locate(filepath.Join(dir, e.Name()))
 		return d.IsTaskDir() && d.Task.Valid()
 	})
 }
 
-// daemonsOf lists the processes where the daemon of a step can be, the job's own too.
+// daemonsOf returns the processes of the cgroups in which the daemon of a step can be. Some of
+// these cgroups also have processes of the job.
 func (c *callbacks) daemonsOf(stepDir string) (pids []int) {
 	for _, dir := range c.layout.DaemonDirs(stepDir) {
 		pids = counters.AppendPIDs(pids, filepath.Join(dir, procsFile))

@@ -179,6 +179,59 @@ func TestStepEndsBeforeAReading(t *testing.T) {
 	}
 }
 
+// The ledger has a step that was not read at its end, and one that was never read.
+func TestStepsThatAreNotRead(t *testing.T) {
+	s := newPairJob(t)
+	s.used("cpuacct", "", 500)
+	steps(t, s.j)
+	s.empty(s.dir("cpuacct", "") + "/cpuacct.usage")
+	s.gone()
+	for _, c := range []string{"cpuacct", "memory"} {
+		job := filepath.Dir(s.dir(c, ""))
+		if err := os.Mkdir(filepath.Join(job, "step_7"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		remove(t, filepath.Join(job, "step_7"))
+	}
+	s.drain()
+	var got []string
+	for _, e := range s.j.Notes() {
+		got = append(got, e.Name+" "+e.Status+" "+e.Detail)
+	}
+	const event = "tasks estimated the end of step %d was not read; its figures are of the last reading before, or absent"
+	if want := []string{fmt.Sprintf(event, 0), fmt.Sprintf(event, 7)}; !slices.Equal(got, want) {
+		t.Errorf("the ledger has %q, want %q", got, want)
+	}
+}
+
+// If the last step was not read at its end, and the job not after that, the ledger says so.
+func TestTheEndOfTheJobIsNotRead(t *testing.T) {
+	for _, isJobRead := range []bool{false, true} {
+		t.Run(fmt.Sprint(isJobRead), func(t *testing.T) {
+			s := newPairJob(t)
+			job := func(c string) string { return filepath.Dir(s.dir(c, "")) }
+			s.used("cpuacct", "", 500)
+			write(t, filepath.Join(job("cpuacct"), "cpuacct.usage"), "500000\n")
+			steps(t, s.j)
+			s.empty(s.dir("cpuacct", "") + "/cpuacct.usage")
+			if !isJobRead {
+				s.empty(filepath.Join(job("cpuacct"), "cpuacct.usage"))
+			}
+			s.gone()
+			steps(t, s.j)
+			for _, c := range []string{"memory", "cpuacct"} {
+				remove(t, job(c))
+			}
+			s.drain()
+			notes := s.j.Notes()
+			hasEnd := slices.ContainsFunc(notes, func(e rt.Event) bool { return e.Name == "end" && strings.Contains(e.Detail, "a lower bound") })
+			if hasEnd == isJobRead || len(notes) == 0 {
+				t.Errorf("the job was read after the step's end: %v; the ledger has %v", isJobRead, notes)
+			}
+		})
+	}
+}
+
 // Two tasks stay two: a directory with a process of one task is not assigned to the other,
 // which is not reported: its process was seen nowhere.
 func TestTwoTasksStayTwo(t *testing.T) {

@@ -55,10 +55,10 @@ func (j *Job) recoverWatcher() {
 	}
 }
 
-// send delivers e; it is false after Close. A missing receiver must not keep the watcher
-// from its readings, so that the events that can be left out are, before the queue is full.
+// send delivers e, or returns false after Close. A missing receiver must not keep the watcher from
+// its readings: while more than half of the queue is used, optional events are dropped.
 func (j *Job) send(e collect.JobEvent) bool {
-	isOptional := e == collect.JobStepEnded || e == collect.JobShort
+	isOptional := e == collect.JobStepEnded || e == collect.JobNearLimit
 	if isOptional && len(j.events) > cap(j.events)/2 {
 		return true
 	}
@@ -75,10 +75,35 @@ func (j *Job) send(e collect.JobEvent) bool {
 	}
 }
 
-// step handles the notices and returns the events to deliver. The reading comes before
-// all else: the counters of a job can be gone 5 ms after the first of its directories.
+// step handles the notices and returns the events to deliver.
 func (j *Job) step(notices []watch.Notice) []collect.JobEvent {
-	j.callbacks.call(notices)
+	j.callbacks.stepsEnd(notices)
+	events := j.handle(notices)
+	if daemons, ok := j.takeNewDirs(); ok { // not all of them gave a notice
+		j.callbacks.begins(daemons)
+	}
+	j.callbacks.stepsBegin(notices)
+	return events
+}
+
+// takeNewDirs returns the daemons of the steps if a directory was made since the last call. ok is
+// false without StepBegins, which must not be called with the lock: it may wait for a thread of low
+// priority, and the job's other methods would wait too.
+func (j *Job) takeNewDirs() (daemons []int, ok bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	s := &j.state
+	ok = s.hasNewDir && j.callbacks.begins != nil
+	if ok {
+		daemons = s.tasks.Daemons(nil)
+	}
+	s.hasNewDir = false
+	return daemons, ok
+}
+
+// handle is step without the callbacks. The reading comes before all else: the counters of
+// a job can be gone 5 ms after the first of its directories.
+func (j *Job) handle(notices []watch.Notice) []collect.JobEvent {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	s := &j.state
@@ -99,10 +124,6 @@ func (j *Job) step(notices []watch.Notice) []collect.JobEvent {
 	if wasPresent && s.pressure.Kills() > kills { // whatever the reading was for
 		s.reportKill()
 	}
-	if s.hasNewDir && s.callbacks.begins != nil { // not all of them gave a notice
-		s.callbacks.begins(s.tasks.Daemons(nil))
-	}
-	s.hasNewDir = false
 	s.schedule(time.Now())
 	return s.out
 }
@@ -166,9 +187,9 @@ func (s *state) handle(n watch.Notice) {
 	}
 }
 
-// requests are what other goroutines have the watcher's thread do. A reader of the job's
-// files holds its lock, and a thread of low priority that is preempted with it would keep
-// the watcher from a last reading: so the watcher reads for it.
+// requests are functions that the watcher's thread runs for other goroutines. A goroutine that read
+// the job's files itself would hold the job's lock. If its thread has a low priority and is
+// preempted, the watcher could not take a last reading in time.
 type requests struct {
 	mu sync.Mutex // one at a time
 
@@ -192,7 +213,7 @@ func (q *requests) bind(j *Job) {
 	}
 }
 
-// request has the watcher do f, or does it itself without a watcher.
+// request lets the watcher run f, or runs f itself if there is no watcher.
 func (j *Job) request(f func()) {
 	q := &j.requests
 	if !j.isWatched.Load() {

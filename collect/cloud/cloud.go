@@ -26,10 +26,11 @@ const (
 	UpCloud Vendor = "upcloud"
 	OVH     Vendor = "ovh"
 	Alibaba Vendor = "alicloud"
+	Vultr   Vendor = "vultr"
 )
 
 // All returns every known vendor.
-func All() []Vendor { return []Vendor{AWS, GCP, Azure, Hetzner, UpCloud, OVH, Alibaba} }
+func All() []Vendor { return []Vendor{AWS, GCP, Azure, Hetzner, UpCloud, OVH, Alibaba, Vultr} }
 
 const (
 	// vendorTimeout limits all requests to one vendor together (T-CLD-02).
@@ -40,7 +41,7 @@ const (
 
 // Endpoints are the base URLs of the services, without a slash at their ends.
 type Endpoints struct {
-	LinkLocal string // AWS, Azure, Hetzner, UpCloud and OVH
+	LinkLocal string // all others
 	Google    string
 	Alibaba   string
 }
@@ -122,6 +123,8 @@ func (p *Prober) ask(ctx context.Context, v Vendor, transport http.RoundTripper)
 		known = askOVH
 	case Alibaba:
 		known, base = askAlibaba, p.Endpoints.Alibaba
+	case Vultr:
+		known = askVultr
 	default:
 		return rt.Host{}
 	}
@@ -161,6 +164,8 @@ func Suspects(sysRoot string) []Vendor {
 		return []Vendor{Hetzner}
 	case maker == "UpCloud":
 		return []Vendor{UpCloud}
+	case maker == "Vultr":
+		return []Vendor{Vultr}
 	case strings.HasPrefix(maker, "Alibaba Cloud"):
 		return []Vendor{Alibaba}
 	case strings.HasPrefix(product, "OpenStack"):

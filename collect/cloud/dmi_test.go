@@ -21,6 +21,7 @@ func TestSuspects(t *testing.T) {
 		"other hyper-v":   {map[string]string{"sys_vendor": "Microsoft Corporation", "product_name": "Virtual Machine"}, All()},
 		"hetzner":         {map[string]string{"sys_vendor": "Hetzner", "product_name": "vServer"}, []Vendor{Hetzner}},
 		"upcloud":         {map[string]string{"sys_vendor": "UpCloud"}, []Vendor{UpCloud}},
+		"vultr":           {map[string]string{"sys_vendor": "Vultr"}, []Vendor{Vultr}},
 		"alibaba":         {map[string]string{"sys_vendor": "Alibaba Cloud", "product_name": "Alibaba Cloud ECS"}, []Vendor{Alibaba}},
 		"some openstack":  {map[string]string{"sys_vendor": "OpenStack Foundation", "product_name": "OpenStack Nova"}, []Vendor{OVH}},
 		"a server":        {map[string]string{"sys_vendor": "Dell Inc.", "product_name": "PowerEdge R7625"}, All()},

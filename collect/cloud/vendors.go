@@ -109,6 +109,26 @@ func askUpCloud(ctx context.Context, s *service, h *rt.Host) bool {
 	return true
 }
 
+// askVultr reads Vultr's metadata service, which has only the region. An instance has an id of
+// one of two names. See "Metadata" in the Vultr API.
+func askVultr(ctx context.Context, s *service, h *rt.Host) bool {
+	var server struct {
+		ID     string `json:"instanceid"`
+		IDv2   string `json:"instance-v2-id"`
+		Region struct {
+			Code string `json:"regioncode"`
+		} `json:"region"`
+	}
+	isVultr := s.document(ctx, "/v1.json", &server) && (server.ID != "" || server.IDv2 != "")
+	if !isVultr {
+		return false
+	}
+	if code := clean(server.Region.Code); code != "unknown" {
+		h.CloudRegionID = code
+	}
+	return true
+}
+
 // ovhResolver is the name server of OVH's instances. The metadata of its OpenStack has no
 // other sign of the vendor.
 const ovhResolver = "213.186.33.99"

@@ -104,6 +104,9 @@ var (
 	upcloudAnswers = answers{
 		"GET /metadata/v1.json": `{"cloud_name":"upcloud","instance_id":"00133ef9","region":"fi-hel1","public_keys":["ssh-ed25519 AAAA a b"]}`,
 	}
+	vultrAnswers = answers{
+		"GET /v1.json": `{"instanceid":"42001337","instance-v2-id":"a9b1","hostname":"vm","region":{"regioncode":"EWR"},"interfaces":[]}`,
+	}
 	ovhAnswers = answers{
 		"GET /openstack/latest/network_data.json": `{"links":[],"services":[{"type":"ntp","address":"213.186.33.99"},{"type":"dns","address":"213.186.33.99"}]}`,
 		"GET /openstack/latest/meta_data.json":    `{"availability_zone":"eu-west-par-b","project_id":"6f70656e737461636b20342065766572","name":"x"}`,
@@ -148,6 +151,8 @@ func TestVendors(t *testing.T) {
 			CloudRegionID: "westeurope", CloudZoneID: "2", CloudInstanceType: "Standard_D2s_v5"}},
 		{"hetzner", hetznerAnswers, open, nil, rt.Host{CloudVendorID: "hcloud", CloudRegionID: "eu-central", CloudZoneID: "fsn1-dc14"}},
 		{"upcloud", upcloudAnswers, open, nil, rt.Host{CloudVendorID: "upcloud", CloudRegionID: "fi-hel1"}},
+		{"vultr", vultrAnswers, open, nil, rt.Host{CloudVendorID: "vultr", CloudRegionID: "EWR"}},
+		{"vultr with the newer id", answers{"GET /v1.json": `{"instance-v2-id":"a9b1","region":{"regioncode":"unknown"}}`}, open, nil, rt.Host{CloudVendorID: "vultr"}},
 		{"ovh", ovhAnswers, open, nil, rt.Host{CloudVendorID: "ovh", CloudAccountID: "6f70656e737461636b20342065766572",
 			CloudRegionID: "eu-west-par", CloudZoneID: "eu-west-par-b", CloudInstanceType: "b3-8"}},
 		{"ovh with one zone", ovhAnswers.with("GET /openstack/latest/meta_data.json", `{"availability_zone":"nova"}`), open, nil,
@@ -187,6 +192,7 @@ func TestImpostors(t *testing.T) {
 		{"azure that never ends", answers{"GET /metadata/instance/compute?api-version=2021-02-01&format=json": `{"azEnvironment":"AzurePublicCloud","vmSize":"A1","x":"` + strings.Repeat("x", maxAnswer) + `"}`}, azure, nil},
 		{"hetzner with an id that is no number", hetznerAnswers.with("GET /hetzner/v1/metadata/instance-id", "i-42"), open, nil},
 		{"another cloud at upcloud's path", answers{"GET /metadata/v1.json": `{"droplet_id":1,"region":"nyc3"}`}, open, nil},
+		{"another service at vultr's path", answers{"GET /v1.json": `{"id":"42001337","region":{"regioncode":"EWR"}}`}, open, nil},
 		{"another OpenStack", ovhAnswers.with("GET /openstack/latest/network_data.json", `{"services":[{"type":"dns","address":"8.8.8.8"}]}`), open, nil},
 		{"a host at alibaba's address", alibabaAnswers.with("GET /latest/meta-data/instance/instance-type", "t2.micro"), aliToken, nil},
 	} {

@@ -81,8 +81,8 @@ func (s *Source) Close() error {
 	return nil
 }
 
-// Read fills the devices and their sums, section 6.1.5. It waits 100 ms at most: after
-// that, the values of a driver without an answer are absent, as are those of a device that
+// Read fills the devices and their sums, section 6.1.5. It waits 100 ms at most, and not for a
+// driver that has not answered the reading before: after that, the values of a driver without an answer are absent, as are those of a device that
 // fails. The error has the device and the reason; the other values are valid. In its first
 // 10 s a driver may not answer without an error, because it initializes unused GPUs.
 func (s *Source) Read(snap *rt.Snapshot) error {

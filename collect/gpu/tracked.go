@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/procfile"
@@ -25,7 +24,7 @@ type Tracked struct {
 	// processes. Otherwise, or if the devices are unknown, it is the sum over the processes.
 	ByDevice bool
 	// Event receives contradictions: other processes on the job's GPUs, processes of the job
-	// on other GPUs. It may be nil.
+	// on other GPUs. They have no time. It may be nil.
 	Event func(rt.Event)
 }
 
@@ -181,7 +180,7 @@ func (t *tracker) record(status, detail string) {
 	if t.Event == nil {
 		return
 	}
-	t.Event(rt.Event{Time: time.Now().UTC(), Kind: "job", Name: "gpu", Status: status, Detail: detail})
+	t.Event(rt.Event{Kind: "job", Name: "gpu", Status: status, Detail: detail})
 }
 
 // allocation is a list of devices as a scheduler writes it.

@@ -34,6 +34,7 @@ type worker struct {
 	gone chan struct{} // closed after the driver was closed
 
 	asked    bool  // done was not received since the last request
+	overdue  bool  // the last request is of an earlier reading
 	hung     error // while the driver does not answer
 	begun    time.Time
 	answered bool
@@ -86,9 +87,11 @@ func (w *worker) begin() {
 		select {
 		case <-w.done:
 		default:
+			w.overdue = true
 			return
 		}
 	}
+	w.overdue = false
 	if w.begun.IsZero() {
 		w.begun = time.Now()
 	}
@@ -98,9 +101,10 @@ func (w *worker) begin() {
 
 // finish waits for the reading and adds it to r. If it is not complete in time, the one
 // that was too late for the previous snapshot is used: the values of a slow driver are one
-// interval old, not absent. Without either, the known devices are added without values.
+// interval old, not absent. Without either, the known devices are added without values. A driver
+// that hangs delays only the first reading.
 func (w *worker) finish(p *waiting, r *reading) {
-	if p.waitFor(w.done) {
+	if !w.overdue && p.waitFor(w.done) {
 		w.asked = false
 	}
 	w.mu.Lock()

@@ -67,8 +67,9 @@ func openGroups(name string, events []Event, cgroup int, on cpu) (_ []group, err
 		}
 		g := &out[len(out)-1]
 		g.fds = append(g.fds, fd)
-		usesCPU := name == GroupCore || name == GroupNode
-		g.hardware = g.hardware || usesCPU && e.Type != unix.PERF_TYPE_SOFTWARE
+		isOfCPU := name == GroupCore || name == GroupNode
+		isHardware := isOfCPU && e.Type != unix.PERF_TYPE_SOFTWARE
+		g.hardware = g.hardware || isHardware
 		g.readings = append(g.readings, rt.PerfReading{Group: name, Socket: uint64(on.socket), CPU: uint64(on.number), Event: e.Name})
 	}
 	for i := range out {

@@ -100,8 +100,8 @@ func (s *Source) Notes() []rt.Event {
 	return notes
 }
 
-func (s *Source) note(wall int64, status, detail string) {
-	s.notes = append(s.notes, rt.Event{Time: time.Unix(0, wall).UTC(), Kind: "sensor", Name: "perf", Status: status, Detail: detail})
+func (s *Source) note(status, detail string) {
+	s.notes = append(s.notes, rt.Event{Time: time.Now().UTC(), Kind: "sensor", Name: "perf", Status: status, Detail: detail})
 }
 
 // Read fills snap.Perf: counts, and times in nanoseconds. The error, a *StatusError, has the
@@ -157,7 +157,7 @@ func (s *Source) readJob(snap *rt.Snapshot) error {
 			s.fit = true
 		}
 	case node.enabled > 0 && !s.fit:
-		s.dropNode(snap.Wall, core, node)
+		s.dropNode(core, node)
 	default:
 		return s.pause(snap, core.enabled+node.enabled, core.running+node.running)
 	}
@@ -181,9 +181,9 @@ func (c onCounters) percent() float64 {
 // dropNode stops counting the node's events, which have never been on the counters at the
 // same time as the job's: ours alone may need more counters than a CPU has, and then a
 // pause would not help.
-func (s *Source) dropNode(wall int64, core, node onCounters) {
+func (s *Source) dropNode(core, node onCounters) {
 	s.closeNode(slices.IndexFunc(s.job, func(g group) bool { return g.readings[0].Group == GroupNode }))
-	s.note(wall, Busy, fmt.Sprintf("the whole node's events are not counted any more: the job's were on the counters for %.0f %% of the interval and the node's for %.0f %%: "+
+	s.note(Busy, fmt.Sprintf("the whole node's events are not counted any more: the job's were on the counters for %.0f %% of the interval and the node's for %.0f %%: "+
 		"together they need more counters than a CPU has, or a profiler or another job's tracker counts too; configure fewer events in perf.core and perf.node", core.percent(), node.percent()))
 }
 
@@ -256,7 +256,7 @@ func (s *Source) open(snap *rt.Snapshot) {
 		return
 	}
 	s.again = snap.Boot + int64(openAgain)
-	s.jobErr = s.openJob(snap.Wall, dir)
+	s.jobErr = s.openJob(dir)
 }
 
 // isReplaced reports whether the job's cgroup is another one than that of the open events:
@@ -304,7 +304,7 @@ func ofPMU(pmu, list string) string {
 }
 
 // openJob opens the job's events on all CPUs, or substitutes if the machine has none.
-func (s *Source) openJob(wall int64, dir string) error {
+func (s *Source) openJob(dir string) error {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return unsupported("open the job's cgroup %s to count its events, which requires cgroup version 2, because Slurm does not use version 1's perf_event: %w", dir, err)
@@ -324,13 +324,13 @@ func (s *Source) openJob(wall int64, dir string) error {
 		err = s.openCore(events, fd, on)
 	}
 	if err == nil {
-		s.openJobNode(wall, on)
+		s.openJobNode(on)
 	}
 	var status *StatusError
 	if errors.As(err, &status) && status.Word == NotSupported {
 		instead, _ := Parse(s.o.Sys, strings.Join(substitutes, ",")) // they are valid
 		if s.openCore(instead, fd, on) == nil {
-			s.note(wall, NotSupported, fmt.Sprintf("%v; %s are counted instead", err, strings.Join(substitutes, ", ")))
+			s.note(NotSupported, fmt.Sprintf("%v; %s are counted instead", err, strings.Join(substitutes, ", ")))
 			return nil
 		}
 	}
@@ -346,7 +346,7 @@ func (s *Source) openCore(events []Event, cgroup int, on []cpu) (err error) {
 }
 
 // openJobNode opens the node's events next to the job's, which are valid without them.
-func (s *Source) openJobNode(wall int64, on []cpu) {
+func (s *Source) openJobNode(on []cpu) {
 	ofJob := len(s.job)
 	events, err := Parse(s.o.Sys, s.o.Node)
 	if err == nil {
@@ -363,5 +363,5 @@ func (s *Source) openJobNode(wall int64, on []cpu) {
 	if errors.As(err, &status) {
 		word = status.Word
 	}
-	s.note(wall, word, fmt.Sprintf("the whole node's events are not counted: %v", err))
+	s.note(word, fmt.Sprintf("the whole node's events are not counted: %v", err))
 }

@@ -174,6 +174,9 @@ func TestNoHardware(t *testing.T) {
 	if len(notes) != 1 || notes[0].Status != NotSupported || len(s.Notes()) != 0 {
 		t.Errorf("%+v", notes)
 	}
+	if len(notes) > 0 && notes[0].Time.UnixNano() <= snap.Wall {
+		t.Errorf("the note has the time %s of the run; the recorder expects that of the wall clock", notes[0].Time)
+	}
 }
 
 // The node's events are counted in addition to the job's; without them the job's counters

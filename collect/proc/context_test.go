@@ -62,6 +62,18 @@ func TestCPUFreq(t *testing.T) {
 	}
 }
 
+// Without frequencies the status is the same at every reading, however short the interval.
+func TestCPUFreqIsAbsentAtEveryReading(t *testing.T) {
+	src := NewCPUFreq(FS{Sys: t.TempDir()})
+	s := rt.Snapshot{CPUs: []rt.CPUReading{{CPU: 0}}}
+	for range 2000 {
+		if err := src.Read(&s); !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("at %s: %v", time.Duration(s.Boot), err)
+		}
+		s.Boot += int64(freqPause / 500)
+	}
+}
+
 // A kernel that sleeps for every CPU is read seldom; one of a busy machine is read again.
 func TestCPUFreqOfASlowKernel(t *testing.T) {
 	root := contextFixture(t)

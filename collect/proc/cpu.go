@@ -91,8 +91,8 @@ type CPUFreq struct {
 	peek peek
 	next int64 // boot time of the next reading
 	now  func() time.Time
-	slow error
-	late int // consecutive readings that took too long
+	last error // result of the last attempt: the status does not change between two
+	late int   // consecutive readings that took too long
 	retryBackoff
 }
 
@@ -111,9 +111,9 @@ func (c *CPUFreq) Read(s *rt.Snapshot) error {
 		return err
 	}
 	if s.Boot < c.next || len(s.CPUs) == 0 {
-		return c.slow
+		return c.last
 	}
-	c.next, c.slow = s.Boot+int64(freqPause), nil
+	c.next, c.last = s.Boot+int64(freqPause), nil
 	began := c.now()
 	var sum, n uint64
 	for i := range s.CPUs {
@@ -130,13 +130,14 @@ func (c *CPUFreq) Read(s *rt.Snapshot) error {
 				again = freqAgain
 			}
 			c.next = s.Boot + int64(again)
-			c.slow = fmt.Errorf("the frequencies of %d CPUs took more than %s; the next try is in %s", i+1, freqTime, again)
-			return c.slow
+			c.last = fmt.Errorf("the frequencies of %d CPUs took more than %s; the next try is in %s", i+1, freqTime, again)
+			return c.last
 		}
 	}
 	c.late = 0
 	if n == 0 {
-		return c.note(&fs.PathError{Op: "read", Path: c.dir + "*/cpufreq/scaling_cur_freq", Err: fs.ErrNotExist})
+		c.last = c.note(&fs.PathError{Op: "read", Path: c.dir + "*/cpufreq/scaling_cur_freq", Err: fs.ErrNotExist})
+		return c.last
 	}
 	s.Node.CPUFreq.Set((sum + n/2) / n)
 	return nil

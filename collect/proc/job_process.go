@@ -20,6 +20,7 @@ type jobProcess struct {
 	looks     int  // readings of its cgroup
 
 	own      counters // user and system time, USER_HZ
+	cpu      uint64   // ticks: own, and of the children that it has waited for
 	used     uint64   // ticks since the previous reading
 	threads  uint64
 	rss      uint64 // pages
@@ -75,6 +76,7 @@ func (p *jobProcess) refresh(names *peek, root string) (alive, denied bool) {
 	p.comm = keep(p.comm, now.Comm)
 	used := now.Own[0] + now.Own[1]
 	p.used = used - min(p.own[0]+p.own[1], used)
+	p.cpu = used + now.Waited[0] + now.Waited[1]
 	p.ppid, p.own, p.threads, p.rss = now.PPID, now.Own, now.Threads, now.RSS
 	before := p.io.now
 	b, err = p.text(names, root, "/io", &p.ioFile)

@@ -16,12 +16,6 @@ import (
 )
 
 const (
-	// scanShare limits the CPU use of the scans, as a fraction of a core: the next scan
-	// starts when the cost of the last one, divided by the time since, is below it.
-	scanShare = 0.0025
-	// scanPause is the least time between two scans. It is a little less than a second, so
-	// that readings every second can each make a scan.
-	scanPause = 900 * time.Millisecond
 	// maxHeld is the number of processes with open descriptors, three each. The files of
 	// the others are opened for each reading.
 	maxHeld = 1024
@@ -37,12 +31,13 @@ type Lister interface {
 // the sums of the I/O bytes and context switches of all processes.
 //
 // A scan of a thousand processes takes tens of milliseconds, so not every reading makes one.
-// A snapshot between two scans has no processes, and has the sums of the last scan.
+// A snapshot between two scans has no processes and no sums.
 //
-// The bytes are exact if another process of the job or its slurmstepd waits for each process
-// that exits (see processCounter). They then include short processes that no scan has seen.
-// They are a lower bound if no process waits, if the parent ignores SIGCHLD, and if the
-// slurmstepd of a step exited before its final reading; Notes reports such a step.
+// The bytes are a lower bound. They are complete if another process of the job or its
+// slurmstepd waits for each process that exits (see processCounter): then they include short
+// processes that no scan has seen. Bytes are missing if no process waits, if the parent
+// ignores SIGCHLD, and if the slurmstepd of a step exited before its final reading. Notes
+// reports the cases that are noticed; see lowerBound for processes that no scan has seen.
 type JobProcs struct {
 	fs      FS
 	list    Lister
@@ -59,17 +54,24 @@ type JobProcs struct {
 	reapers reapers
 	slow    pssReader
 
-	time     func() time.Duration // CPU time so far, to measure the cost of a scan
-	next     int64                // Boot time of the next scan
-	nextPSS  int64                // Boot time of the next round of PSS
-	io       counters             // sums, see publish
-	lost     counters             // of io: those of ended processes
-	switches counters
-	ended    counters // of switches: those of ended processes
-	ioSeen   bool
-	seen     bool
-	denied   error
-	isDue    atomic.Bool // the next Read makes a scan
+	time      func() time.Duration // CPU time so far, to measure the cost of a scan
+	pace      scanPace
+	nextPSS   int64    // Boot time of the next round of PSS
+	io        counters // sums, see publish
+	lost      counters // of io: those of ended processes
+	lostCPU   uint64   // ticks: of ended processes that no process has waited for
+	externCPU uint64   // the same of the extern step's own process, see isExternOwn
+	isBound   bool     // a process has ended that no process has waited for
+	isNoted   bool     // lowerBound has added its event of missing bytes
+	isIONoted bool     // lowerBound has added its event of the processes' bytes
+	daemons   []int    // slurmstepds in the list of the job's processes
+	isAmong   bool     // a scan has found slurmstepds there
+	switches  counters
+	ended     counters // of switches: those of ended processes
+	ioSeen    bool
+	seen      bool
+	denied    error
+	isDue     atomic.Bool // the next Read makes a scan
 }
 
 // NewJobProcs returns the source of Snapshot.Procs and of the job's fields that are sums over
@@ -92,14 +94,21 @@ func (j *JobProcs) Read(s *rt.Snapshot) error {
 	if s.Job.Phase == rt.JobNone || isEarly {
 		return nil
 	}
-	if isDue := j.isDue.Swap(false); isDue || s.Reason != rt.ReasonTick || s.Boot >= j.next {
+	if isDue := j.isDue.Swap(false); isDue || s.Reason != rt.ReasonTick || s.Boot >= j.pace.next {
 		began := j.time()
 		j.scan()
 		j.show(s)
-		cost := j.time() - began
-		j.next = s.Boot + int64(max(scanPause, time.Duration(float64(cost)/scanShare)))
+		j.publish(&s.Job)
+		if isEnd := s.Reason == rt.ReasonLast || s.Reason == rt.ReasonStop; isEnd {
+			j.lowerBound(&s.Job)
+		}
+		if detail := j.pace.scanned(s.Boot, j.time()-began, len(j.procs)); detail != "" {
+			j.reapers.add(rt.Event{Time: time.Now(), Kind: "tracker", Name: "budget", Status: "over", Detail: detail})
+		}
+	} else {
+		j.dropEndedDaemons()
 	}
-	j.publish(&s.Job)
+	j.leaveOutDaemons(s)
 	return errors.Join(j.denied, j.slow.failed())
 }
 
@@ -107,7 +116,7 @@ func (j *JobProcs) Read(s *rt.Snapshot) error {
 // It may be called during Read.
 func (j *JobProcs) StepBegins(pids []int) {
 	for _, pid := range pids {
-		j.reapers.track(pid, j.fs.Proc)
+		j.reapers.track(pid, j.fs.Proc, false)
 	}
 }
 
@@ -131,8 +140,8 @@ func (j *JobProcs) isRunning() bool {
 // called during Read.
 func (j *JobProcs) Hurry() { j.isDue.Store(true) }
 
-// Notes returns an event for each step of which the bytes are a lower bound. It may be called
-// during Read.
+// Notes returns an event for each step of which the bytes are a lower bound, and one if
+// bytes of other processes are missing. It may be called during Read.
 func (j *JobProcs) Notes() []rt.Event { return j.reapers.take() }
 
 // Close closes the descriptors.
@@ -190,12 +199,18 @@ func (j *JobProcs) refresh(p *jobProcess) {
 
 // discover adds the new processes, the oldest first.
 func (j *JobProcs) discover() {
-	j.fresh = j.fresh[:0]
+	j.fresh, j.daemons = j.fresh[:0], j.daemons[:0]
 	for _, pid := range j.pids {
 		if i, ok := j.at[pid]; ok && j.procs[i].alive {
 			continue
 		}
-		if stat, err := j.names.stat(j.fs.Proc, pid); err == nil {
+		stat, err := j.names.stat(j.fs.Proc, pid)
+		switch {
+		case err != nil:
+		case string(stat.Comm) == stepd && j.reapers.track(pid, j.fs.Proc, true):
+			j.isAmong = true
+			j.daemons = append(j.daemons, pid) // Slurm 26.05 has it in the step's directory of v1
+		default:
 			j.fresh = append(j.fresh, jobProcess{pid: pid, ppid: stat.PPID, start: stat.Start, idle: maxIdle})
 		}
 	}
@@ -224,7 +239,7 @@ func older(a, b jobProcess) int {
 // trackReaper adds the parent of p if it is the step's slurmstepd.
 func (j *JobProcs) trackReaper(p *jobProcess) {
 	if _, ok := j.at[p.ppid]; !ok && p.ppid > 1 {
-		j.reapers.track(p.ppid, j.fs.Proc)
+		j.reapers.track(p.ppid, j.fs.Proc, false)
 	}
 }
 
@@ -271,7 +286,8 @@ func (j *JobProcs) removeEnded() {
 		if a := j.collector(p); a != nil {
 			a.ended.add(p.io.total())
 		} else {
-			j.lost.add(p.io.total())
+			j.lose(p.io.total())
+			j.loseCPU(p)
 		}
 	}
 	past, present, any := j.reapers.endScan()
@@ -287,7 +303,7 @@ func (j *JobProcs) removeEnded() {
 			delete(j.at, p.pid)
 			continue
 		}
-		j.lost.add(p.io.reconcile())
+		j.lose(p.io.reconcile())
 		j.io.add(p.io.total())
 		j.switches.add(p.switches)
 		living = append(living, *p)

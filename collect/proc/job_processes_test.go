@@ -39,8 +39,11 @@ type one struct {
 	pid, parent, ticks, pages, read, switches int
 	comm, cgroup, environ                     string
 
+	waited int // ticks of the children that it has waited for
+
 	own  int    // read by its main thread; of a slurmstepd
 	step string // of a slurmstepd
+	uid  int
 }
 
 func pidIO(read int) string {
@@ -56,14 +59,14 @@ func (c *crowd) put(p one) {
 	if p.comm != stepd && !slices.Contains(c.pids, p.pid) {
 		c.pids = append([]int{p.pid}, c.pids...) // the youngest first: the list has no order
 	}
-	write(c.t, dir+"/stat", fmt.Sprintf("%d (%s) S %d 1 1 0 -1 4194304 98 0 0 0 %d 1 0 0 20 0 3 0 %d 3133440 %d 18446744073709551615 1 1\n",
-		p.pid, p.comm, p.parent, p.ticks, 1000+p.pid, p.pages))
+	write(c.t, dir+"/stat", fmt.Sprintf("%d (%s) S %d 1 1 0 -1 4194304 98 0 0 0 %d 1 %d 0 20 0 3 0 %d 3133440 %d 18446744073709551615 1 1\n",
+		p.pid, p.comm, p.parent, p.ticks, p.waited, 1000+p.pid, p.pages))
 	write(c.t, dir+"/io", pidIO(p.read))
 	if p.comm == stepd {
 		write(c.t, fmt.Sprintf("%s/task/%d/io", dir, p.pid), pidIO(p.own))
 		write(c.t, dir+"/cmdline", fmt.Sprintf("slurmstepd: [7.%s]\x00\x00", p.step))
 	}
-	write(c.t, dir+"/status", fmt.Sprintf("Name:\tx\nvoluntary_ctxt_switches:\t%d\nnonvoluntary_ctxt_switches:\t%d\n", p.switches, 3*p.switches))
+	write(c.t, dir+"/status", fmt.Sprintf("Name:\tx\nUid:\t%d\t0\t0\t0\nvoluntary_ctxt_switches:\t%d\nnonvoluntary_ctxt_switches:\t%d\n", p.uid, p.switches, 3*p.switches))
 	write(c.t, dir+"/cgroup", p.cgroup)
 	write(c.t, dir+"/environ", p.environ)
 	write(c.t, dir+"/smaps_rollup", "5600-7ff ---p 00000000 00:00 0 [rollup]\nRss: 100 kB\nPss:                 40 kB\nPss_Dirty: 3 kB\n")
@@ -168,7 +171,7 @@ func TestJobProcsShortStep(t *testing.T) {
 			c.end(50)
 			src.StepEnds("3", nil) // its other directories
 			for range 2 {
-				s := rt.Snapshot{Reason: rt.ReasonLast, Job: rt.JobReading{Phase: rt.JobGone}}
+				s := rt.Snapshot{Reason: rt.ReasonLast, Job: rt.JobReading{Phase: rt.JobGone, CPUUsage: u64(0)}}
 				if err := src.Read(&s); err != nil {
 					t.Fatal(err)
 				}
@@ -179,12 +182,232 @@ func TestJobProcsShortStep(t *testing.T) {
 					t.Errorf("switches without a process: %v", s.Job.VoluntarySwitches)
 				}
 			}
-			notes := src.Notes()
+			notes := missing(src)
 			if len(notes) != tt.notes || tt.notes > 0 && !strings.Contains(notes[0].Detail, "step 3:") {
 				t.Errorf("the ledger has %v", notes)
 			}
 			if again := src.Notes(); len(again) > 0 {
 				t.Errorf("and again %v", again)
+			}
+			if err := src.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A process that no reading has seen, and that no process of the job waits for, leaves its
+// CPU time in the job's cgroup. The bytes are then a lower bound, once in the ledger.
+func TestJobProcsMissed(t *testing.T) {
+	for name, tt := range map[string]struct {
+		cgroup int // ticks of the job's cgroup; its processes have 100
+		io     bool
+		orphan bool // a process with a foreign parent is seen
+		child  bool // a process with a parent in the job is seen, and the parent does not wait for it
+		extern bool // the extern step has a process of its own with 30 ticks, and an SSH session with 7
+		v2     bool // the cgroup's CPU time is without the process of the extern step
+		ended  bool // the extern step has ended, and its slurmstepd has waited for the process
+		none   bool // the job has no cgroup
+		noCPU  bool // the job's cgroup does not count CPU time
+		want   string
+	}{
+		"all are counted":            {cgroup: 101},
+		"within the tolerance":       {cgroup: 106},
+		"a daemon was not seen":      {cgroup: 140, want: "not seen used 400 ms of the job's 1400 ms"},
+		"the io controller counts":   {cgroup: 140, io: true},
+		"an orphan was seen":         {cgroup: 106, orphan: true, want: "no process of the job waited"},
+		"an orphan and a daemon":     {cgroup: 146, orphan: true, want: "not seen used 400 ms"},
+		"more than the cgroup used":  {cgroup: 50},
+		"a child was not waited for": {cgroup: 106, child: true, want: "no process of the job waited"},
+
+		"v1: the extern step":                {cgroup: 138, extern: true},
+		"v2: the extern step":                {cgroup: 108, extern: true, v2: true},
+		"v2: a daemon and the extern step":   {cgroup: 137, extern: true, v2: true, want: "not seen used 300 ms"},
+		"v1: the extern step ended":          {cgroup: 138, extern: true, ended: true},
+		"v2: a daemon, extern step ended":    {cgroup: 137, extern: true, v2: true, ended: true, want: "not seen used 300 ms"},
+		"v2: nothing, the extern step ended": {cgroup: 108, extern: true, v2: true, ended: true},
+		"there is no cgroup":                 {none: true, want: "no cgroup counts the CPU time of the job"},
+		"the cgroup counts no CPU time":      {noCPU: true, want: "no cgroup counts the CPU time of the job"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCrowd(t)
+			c.put(one{pid: 50, parent: 1, read: 1000, own: 1000, comm: stepd, step: "batch"})
+			c.put(one{pid: 100, parent: 50, read: 10, ticks: 59, waited: 40})
+			if tt.orphan {
+				c.put(one{pid: 200, parent: 1, read: 10, ticks: 5})
+			}
+			if tt.child {
+				c.put(one{pid: 200, parent: 100, read: 10, ticks: 5})
+			}
+			if tt.extern {
+				c.put(one{pid: 40, parent: 1, read: 1000, own: 1000, comm: stepd, step: "extern"})
+				c.put(one{pid: 60, parent: 40, ticks: 28, waited: 1, cgroup: "0::/slurm/job_7/step_extern/user/task_special\n"})
+				c.put(one{pid: 70, parent: 1, ticks: 6, cgroup: "0::/slurm/job_7/step_extern/user/task_special\n"})
+			}
+			src := NewJobProcs(c.root, c, 10)
+			read := func(why rt.Reason) {
+				t.Helper()
+				s := rt.Snapshot{Reason: why, Job: rt.JobReading{Phase: rt.JobPresent, CPUUsage: u64(uint64(tt.cgroup) * 10_000)}}
+				if tt.v2 {
+					s.Job.StepdCPUUsage = u64(1)
+				}
+				if tt.noCPU {
+					s.Job.CPUUsage.Clear()
+				}
+				if tt.none {
+					s.Job = rt.JobReading{Phase: rt.JobPending}
+				}
+				if tt.io {
+					s.Job.IOReadBytes, s.Job.IOWriteBytes = u64(1), u64(1)
+				}
+				if err := src.Read(&s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			read(rt.ReasonFirst)
+			c.end(100)
+			if tt.orphan || tt.child {
+				c.end(200)
+			}
+			c.put(one{pid: 50, parent: 1, read: 1010, own: 1000, waited: 100, comm: stepd, step: "batch"})
+			src.StepEnds("batch", nil)
+			c.end(50)
+			if tt.ended {
+				c.end(60)
+				c.put(one{pid: 40, parent: 1, read: 1000, own: 1000, waited: 30, comm: stepd, step: "extern"})
+				src.StepEnds("extern", nil)
+				c.end(40)
+			}
+			read(rt.ReasonLast)
+			read(rt.ReasonLast)
+			all := src.Notes()
+			notes := slices.DeleteFunc(slices.Clone(all), isSource)
+			if isBound := len(all) == len(notes)+1; isBound == tt.io {
+				t.Errorf("the ledger has %v; the io controller is on: %v", all, tt.io)
+			}
+			if len(notes) > 1 || len(notes) == 1 != (tt.want != "") {
+				t.Fatalf("the ledger has %v", notes)
+			}
+			if len(notes) == 1 && (notes[0].Name != "bytes" || notes[0].Status != "estimated" || !strings.Contains(notes[0].Detail, tt.want)) {
+				t.Errorf("the ledger has %+v, want %q", notes[0], tt.want)
+			}
+			if err := src.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// isSource reports whether an event says that the bytes are those of processes.
+func isSource(e rt.Event) bool {
+	return e.Name == "io" && e.Status == "ok" && strings.Contains(e.Detail, "a lower bound")
+}
+
+// missing returns the other events: bytes are missing.
+func missing(src *JobProcs) []rt.Event { return slices.DeleteFunc(src.Notes(), isSource) }
+
+// Slurm 26.05 with cgroup v1 has slurmstepd among the processes of the step's cgroup.
+func TestJobProcsStepdInItsStep(t *testing.T) {
+	c := newCrowd(t)
+	c.put(one{pid: 50, parent: 1, read: 1000, own: 1000, ticks: 30, comm: stepd, step: "batch"})
+	c.put(one{pid: 100, parent: 50, read: 10, ticks: 99})
+	c.pids = append(c.pids, 50)
+	src := NewJobProcs(c.root, c, 10)
+	read := func(why rt.Reason, want uint64) {
+		t.Helper()
+		s := rt.Snapshot{Reason: why, Job: rt.JobReading{Phase: rt.JobPresent, CPUUsage: u64(1_310_000), Pids: u64(uint64(len(c.pids)))}}
+		of := uint64(len(c.pids))
+		s.Steps = []rt.StepReading{
+			{Step: "batch", Pids: u64(of)}, {Step: "batch", Task: u64(0), Pids: u64(of - 1)},
+			{Step: "0", Pids: u64(3)}, {Step: "1"}, {Step: "batch", Ended: true, Pids: u64(2)},
+		}
+		if err := src.Read(&s); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Job.ProcReadBytes; got != u64(want) {
+			t.Errorf("%v bytes read, want %d", got, want)
+		}
+		if got := s.Job.Pids.Or(9); got != uint64(len(s.Procs)) {
+			t.Errorf("%d processes, want %d", got, len(s.Procs))
+		}
+		for i, want := range []rt.Opt[uint64]{u64(of - 1), u64(of - 1), u64(3), {}, u64(2)} {
+			if got := s.Steps[i].Pids; got != want {
+				t.Errorf("step %d of the reading: %v processes, want %v", i, got, want)
+			}
+		}
+		for _, p := range s.Procs {
+			if p.Comm == stepd {
+				t.Error("slurmstepd is shown as a process of the job")
+			}
+		}
+	}
+	read(rt.ReasonFirst, 10)
+	c.end(100)
+	c.put(one{pid: 50, parent: 1, read: 1040, own: 1000, ticks: 30, waited: 100, comm: stepd, step: "batch"})
+	read(rt.ReasonLast, 40)
+	if notes := missing(src); len(notes) > 0 {
+		t.Errorf("the ledger has %v", notes)
+	}
+	if err := src.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A reading without a scan leaves out the slurmstepds that still run. While one runs that began
+// after the last scan, the number of processes is not known.
+func TestJobProcsStepdBetweenScans(t *testing.T) {
+	c := newCrowd(t)
+	c.put(one{pid: 50, parent: 1, comm: stepd, step: "0"})
+	c.put(one{pid: 100, parent: 50})
+	c.pids = append(c.pids, 50)
+	src := NewJobProcs(c.root, c, 10)
+	read := func(why rt.Reason, listed uint64, want, wantStep0 rt.Opt[uint64]) {
+		t.Helper()
+		s := rt.Snapshot{Reason: why, Job: rt.JobReading{Phase: rt.JobPresent, Pids: u64(listed)}}
+		s.Steps = []rt.StepReading{{Step: "0", Pids: u64(listed)}}
+		if err := src.Read(&s); err != nil {
+			t.Fatal(err)
+		}
+		if s.Job.Pids != want || s.Steps[0].Pids != wantStep0 {
+			t.Errorf("%v processes of %d, want %v; step 0: %v, want %v", s.Job.Pids, listed, want, s.Steps[0].Pids, wantStep0)
+		}
+	}
+	read(rt.ReasonFirst, 2, u64(1), u64(1))
+	read(rt.ReasonTick, 2, u64(1), u64(1))
+	c.put(one{pid: 60, parent: 1, comm: stepd, step: "1"})
+	src.StepBegins([]int{60})
+	read(rt.ReasonTick, 3, rt.Opt[uint64]{}, u64(2))
+	c.end(60)
+	read(rt.ReasonTick, 2, u64(1), u64(1))
+	c.end(50)
+	read(rt.ReasonTick, 1, u64(1), u64(1))
+	if err := src.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A program of the user that is called slurmstepd is a process of the job, whatever its title.
+// So is a program of root without the title of a step.
+func TestJobProcsNamedLikeStepd(t *testing.T) {
+	for name, tt := range map[string]struct {
+		uid     int
+		cmdline string
+	}{
+		"the user's": {1000, "slurmstepd: [7.0]\x00"},
+		"root's":     {0, "./slurmstepd\x00-v\x00"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCrowd(t)
+			c.put(one{pid: 100, parent: 1, read: 10, comm: stepd, uid: tt.uid})
+			write(t, c.root.Proc+"/100/cmdline", tt.cmdline)
+			c.pids = append(c.pids, 100)
+			src := NewJobProcs(c.root, c, 10)
+			s := rt.Snapshot{Reason: rt.ReasonFirst, Job: rt.JobReading{Phase: rt.JobPresent, Pids: u64(1)}}
+			if err := src.Read(&s); err != nil {
+				t.Fatal(err)
+			}
+			if s.Job.Pids != u64(1) || len(s.Procs) != 1 || s.Job.ProcReadBytes != u64(10) {
+				t.Errorf("%v processes, %d shown, %v bytes; want 1, 1, 10", s.Job.Pids, len(s.Procs), s.Job.ProcReadBytes)
 			}
 			if err := src.Close(); err != nil {
 				t.Error(err)
@@ -321,8 +544,8 @@ func TestJobProcsShown(t *testing.T) {
 	c.put(one{pid: 129, parent: 50, ticks: 900, pages: 3, comm: "busy", environ: "A=1\x00SLURM_STEPID=4294967291\x00SLURM_LOCALID=3\x00"})
 	c.put(one{pid: 110, parent: 50, ticks: 1000, pages: 990, comm: "busiest\xff", switches: 1})
 	read()
-	if len(s.Procs) != 0 || !s.Job.ProcReadBytes.Valid() {
-		t.Errorf("a walk before its time: %d processes, %+v", len(s.Procs), s.Job)
+	if len(s.Procs) != 0 || s.Job.ProcReadBytes.Valid() || s.Job.VoluntarySwitches.Valid() {
+		t.Errorf("a reading without a scan has %d processes, %v bytes and %v switches", len(s.Procs), s.Job.ProcReadBytes, s.Job.VoluntarySwitches)
 	}
 	s.Boot += int64(time.Minute)
 	read()
@@ -388,15 +611,15 @@ func TestJobProcsOnItsWay(t *testing.T) {
 	}
 }
 
-// A walk that costs 20 ms of CPU is followed by 8 s without one.
+// A walk that costs 20 ms of CPU is followed by 8 s without one, after the credit of the first ones.
 func TestJobProcsPace(t *testing.T) {
 	c := newCrowd(t)
 	c.put(one{pid: 100, parent: 1})
 	src := NewJobProcs(c.root, c, 1)
 	var used time.Duration
-	src.time = func() time.Duration { used += 20 * time.Millisecond; return used }
+	src.time = func() time.Duration { used += 80 * time.Millisecond; return used }
 	var walked []int
-	for sec := range 20 {
+	for sec := range 120 {
 		s := rt.Snapshot{Boot: int64(sec) * 1e9, Job: rt.JobReading{Phase: rt.JobPresent}}
 		if err := src.Read(&s); err != nil {
 			t.Fatal(err)
@@ -405,11 +628,62 @@ func TestJobProcsPace(t *testing.T) {
 			walked = append(walked, sec)
 		}
 	}
-	if d := cmp.Diff([]int{0, 8, 16}, walked); d != "" {
+	if d := cmp.Diff([]int{0, 1, 2, 3, 4, 5, 6, 7, 16, 48, 80, 112}, walked); d != "" {
 		t.Errorf("seconds of the walks (-want +got):\n%s", d)
 	}
 	if err := src.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// One slow walk, as the first one on a busy node, does not leave a short job without another. Walks
+// that are too expensive for that are in the ledger, once.
+func TestJobProcsSlowWalks(t *testing.T) {
+	for _, tt := range []struct {
+		first, then time.Duration
+		within      int // second of the second walk
+		note        string
+	}{
+		{first: 590 * time.Millisecond, then: time.Millisecond, within: 1},
+		{first: 610 * time.Millisecond, then: time.Millisecond, within: 4},
+		{first: 700 * time.Millisecond, then: 700 * time.Millisecond, within: 40,
+			note: "reading 1 processes of the job took 700 ms of CPU time: the readings of the next 40 s are without processes, and so are most later ones"},
+	} {
+		c := newCrowd(t)
+		c.put(one{pid: 100, parent: 1})
+		src := NewJobProcs(c.root, c, 1)
+		used, cost, n := time.Duration(0), tt.first, 0
+		src.time = func() time.Duration {
+			n++
+			if n%2 == 0 { // the end of a walk
+				used += cost
+				cost = tt.then
+			}
+			return used
+		}
+		second := 0
+		for sec := range 60 {
+			s := rt.Snapshot{Boot: int64(sec) * 1e9, Job: rt.JobReading{Phase: rt.JobPresent}}
+			if err := src.Read(&s); err != nil {
+				t.Fatal(err)
+			}
+			if len(s.Procs) > 0 && sec > 0 && second == 0 {
+				second = sec
+			}
+		}
+		if second != tt.within {
+			t.Errorf("%s: the second walk is in second %d, want %d", tt.first, second, tt.within)
+		}
+		var notes []string
+		for _, e := range src.Notes() {
+			notes = append(notes, e.Detail)
+		}
+		if got := strings.Join(notes, "; "); got != tt.note {
+			t.Errorf("%s: the ledger has %q, want %q", tt.first, got, tt.note)
+		}
+		if err := src.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -437,7 +711,7 @@ func TestJobProcsDenied(t *testing.T) {
 	src := NewJobProcs(c.root, c, 1)
 	src.denied = fmt.Errorf("x: %w", fs.ErrPermission)
 	s := rt.Snapshot{Boot: 1, Job: rt.JobReading{Phase: rt.JobPresent}}
-	src.next = 10
+	src.pace.next = 10
 	if err := src.Read(&s); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("between two walks: %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 // Listed is a process that was read once.
 type Listed struct {
 	PID, PPID int
+	PGRP      int            // process group; 0 of a kernel thread
 	Comm      string         // /proc/<pid>/comm: at most 15 bytes, valid UTF-8
 	State     byte           // /proc/<pid>/stat: 'R', 'S', 'Z', ...
 	UID       rt.Opt[uint64] // real, /proc/<pid>/status
@@ -50,7 +51,7 @@ func (p *peek) look(root string, pid int) (l Listed, ok bool) {
 		return Listed{}, false
 	}
 	l = Listed{
-		PID: pid, PPID: stat.PPID, State: stat.State, Start: stat.Start, RSS: stat.RSS * pageSize, Comm: keep("", stat.Comm),
+		PID: pid, PPID: stat.PPID, PGRP: stat.PGRP, State: stat.State, Start: stat.Start, RSS: stat.RSS * pageSize, Comm: keep("", stat.Comm),
 		OwnTicks: stat.Own[0] + stat.Own[1], ChildTicks: stat.Waited[0] + stat.Waited[1],
 	}
 	b, err := p.path(root).num(pid).str("/status").read()

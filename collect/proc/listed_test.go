@@ -41,11 +41,11 @@ func TestList(t *testing.T) {
 	page := uint64(os.Getpagesize())
 	want := map[int]Listed{
 		12: {
-			PID: 12, PPID: 7, Comm: "a) b (c", State: 'S', UID: rt.Some[uint64](1001), Start: 5000, OwnTicks: 30, ChildTicks: 70, RSS: 25 * page,
+			PID: 12, PPID: 7, PGRP: 1, Comm: "a) b (c", State: 'S', UID: rt.Some[uint64](1001), Start: 5000, OwnTicks: 30, ChildTicks: 70, RSS: 25 * page,
 			DataStack: rt.Some[uint64](132 << 10), RSSAnon: rt.Some[uint64](8 << 10), Cgroup: "0::/system.slice/slurmstepd.scope/job_5/step_0/user/task_0",
 		},
 		13: {
-			PID: 13, PPID: 7, Comm: "kworker/0:1", State: 'I', UID: rt.Some[uint64](0), Start: 5000, OwnTicks: 30, ChildTicks: 70, RSS: 25 * page,
+			PID: 13, PPID: 7, PGRP: 1, Comm: "kworker/0:1", State: 'I', UID: rt.Some[uint64](0), Start: 5000, OwnTicks: 30, ChildTicks: 70, RSS: 25 * page,
 		},
 	}
 	found := map[int]Listed{}

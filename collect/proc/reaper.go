@@ -27,11 +27,17 @@ type reaper struct {
 	step  string        // "" if its title has none
 	all   procfile.File // /proc/<pid>/io
 	own   procfile.File // /proc/<pid>/task/<pid>/io
+	stat  procfile.File // /proc/<pid>/stat
 	alive bool
 	final bool           // it was read after the end of its last task
 	gone  bool           // it had ended when the scan began
 	io    processCounter // of the scans
 	late  counters       // the bytes of its tasks when it was last read
+
+	cpu, before uint64 // ticks of the processes that it has waited for: when last read, and at the last scan
+	ownCPU      uint64 // ticks
+	isInJob     bool   // see track
+	isOld       bool   // it was known when the last scan began
 }
 
 // reapers has the slurmstepds of the job. They are also read between two scans, because a
@@ -43,28 +49,41 @@ type reapers struct {
 	steps [64]string // those that ended last
 	ended int        // number of steps that ended
 	notes []rt.Event
+
+	endedCPU  waitedCPU // of the processes that the ended reapers had waited for
+	endedList uint64    // number of ended reapers
+	isBound   bool      // a process ended that its reaper has not waited for
 }
 
-// track adds the process pid if it is a slurmstepd that is not known yet.
-func (r *reapers) track(pid int, root string) {
+// track adds the process pid if it is a slurmstepd that is not known yet, and reports
+// whether it is one. isInJob is set if it is in a cgroup of the job, which then counts its
+// own CPU time too. There a program of the user can have the same name.
+func (r *reapers) track(pid int, root string, isInJob bool) (isStepd bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if isInJob && !r.isSlurms(pid, root) {
+		return false
+	}
 	for i := range r.list {
-		if p := &r.list[i]; p.pid == pid && r.look(p) {
-			return
+		p := &r.list[i]
+		if p.pid == pid && r.look(p) {
+			p.isInJob = p.isInJob || isInJob
+			return true
 		}
 	}
 	if !r.isDaemon(pid, root) {
-		return
+		return false
 	}
-	p := reaper{pid: pid, step: r.title(pid, root), alive: true}
+	p := reaper{pid: pid, step: r.title(pid, root), alive: true, isInJob: isInJob}
 	p.all, _ = r.peek.path(root).num(pid).str("/io").open(0)
 	p.own, _ = r.peek.path(root).num(pid).str("/task").num(pid).str("/io").open(0)
+	p.stat, _ = r.peek.path(root).num(pid).str("/stat").open(0)
 	if !r.look(&p) { // it has exited, or we may not read it
 		p.close()
-		return
+		return true
 	}
 	r.list = append(r.list, p)
+	return true
 }
 
 // isDaemon distinguishes a slurmstepd from its child that has not executed the task's program
@@ -76,6 +95,21 @@ func (r *reapers) isDaemon(pid int, root string) bool {
 	}
 	parent, err := r.peek.stat(root, stat.PPID)
 	return err != nil || string(parent.Comm) != stepd
+}
+
+// isSlurms reports whether root started a process that has the title of a step's slurmstepd.
+func (r *reapers) isSlurms(pid int, root string) bool {
+	b, err := r.peek.path(root).num(pid).str("/status").read()
+	if err != nil {
+		return false
+	}
+	var l Listed
+	parseStatus(b, &l)
+	if l.UID != rt.Some[uint64](0) {
+		return false
+	}
+	b, err = r.peek.path(root).num(pid).str("/cmdline").read()
+	return err == nil && titleStep(b) != nil
 }
 
 // title returns the step of a slurmstepd, which is in its command line.
@@ -117,13 +151,96 @@ func (r *reapers) look(p *reaper) bool {
 	}
 	all, ok := r.counters(&p.all)
 	own, ok2 := r.counters(&p.own)
-	p.alive = ok && ok2
+	p.alive = ok && ok2 && r.lookCPU(p)
 	if p.alive {
 		for k := range all {
 			p.late[k] = max(p.late[k], all[k]-min(own[k], all[k]))
 		}
 	}
 	return p.alive
+}
+
+// lookCPU reads the CPU time of p and of the processes that it has waited for.
+func (r *reapers) lookCPU(p *reaper) bool {
+	b, err := r.peek.buf.Read(&p.stat)
+	if err != nil {
+		return false
+	}
+	stat, err := parsePidStat(b)
+	if err != nil {
+		return false
+	}
+	p.cpu, p.ownCPU = stat.Waited[0]+stat.Waited[1], stat.Own[0]+stat.Own[1]
+	return true
+}
+
+// total is the CPU time that the job's cgroup has counted for p and its tasks, ticks.
+func (p *reaper) total() uint64 {
+	if p.isInJob {
+		return p.cpu + p.ownCPU
+	}
+	return p.cpu
+}
+
+// waitedCPU is CPU time in ticks.
+type waitedCPU struct {
+	extern uint64 // of the reaper of the extern step
+	others uint64
+}
+
+func (c *waitedCPU) add(p *reaper) {
+	if p.step == externStep {
+		c.extern += p.total()
+	} else {
+		c.others += p.total()
+	}
+}
+
+// waited returns the CPU time of the processes that all reapers have waited for, and how many
+// reapers there were.
+func (r *reapers) waited() (cpu waitedCPU, n uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	cpu, n = r.endedCPU, r.endedList+uint64(len(r.list))
+	for i := range r.list {
+		cpu.add(&r.list[i])
+	}
+	return cpu, n
+}
+
+// among returns how many of the processes are reapers of a step.
+func (r *reapers) among(pids []int, step string) (n uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.list {
+		if p := &r.list[i]; p.step == step && slices.Contains(pids, p.pid) {
+			n++
+		}
+	}
+	return n
+}
+
+// isAnyNew reports whether a reaper of a step, or of any if step is empty, runs that is none of the
+// processes and was not known when the last scan began.
+func (r *reapers) isAnyNew(pids []int, step string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.list {
+		p := &r.list[i]
+		isOfStep := step == "" || p.step == "" || p.step == step
+		isNew := isOfStep && !p.isOld && !slices.Contains(pids, p.pid)
+		if isNew && r.look(p) {
+			return true
+		}
+	}
+	return false
+}
+
+// isOf reports whether the process pid is the reaper of a step.
+func (r *reapers) isOf(pid int, step string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.list, func(p reaper) bool { return p.pid == pid && p.step == step })
 }
 
 func (r *reapers) counters(f *procfile.File) (counters, bool) {
@@ -166,10 +283,29 @@ func (r *reapers) isFirstEnd(step string) bool {
 
 // noteBound adds an event: the bytes of a step are a lower bound.
 func (r *reapers) noteBound(step string) {
+	r.note(fmt.Sprintf("step %s: its slurmstepd ended before its final reading", cmp.Or(step, "unknown")))
+}
+
+// note adds an event: the bytes are a lower bound for this reason.
+func (r *reapers) note(reason string) {
 	r.notes = append(r.notes, rt.Event{
 		Time: time.Now(), Kind: "job", Name: "bytes", Status: "estimated",
-		Detail: fmt.Sprintf("step %s: its slurmstepd ended before its final reading; the bytes read and written are a lower bound", cmp.Or(step, "unknown")),
+		Detail: reason + "; the bytes read and written are a lower bound",
 	})
+}
+
+// isPending reports whether bytes of ended processes have not appeared in a reaper.
+func (r *reapers) isPending() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.list, func(p reaper) bool { return p.io.pending != counters{} })
+}
+
+// add adds an event of another kind to the notes.
+func (r *reapers) add(e rt.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.notes = append(r.notes, e)
 }
 
 // take returns the notes and drops them.
@@ -187,7 +323,7 @@ func (r *reapers) begin() {
 	defer r.mu.Unlock()
 	for i := range r.list {
 		p := &r.list[i]
-		p.gone = !r.look(p)
+		p.gone, p.isOld = !r.look(p), true
 		p.io.update(p.late)
 	}
 }
@@ -198,7 +334,7 @@ func (r *reapers) of(pid int) *processCounter {
 	defer r.mu.Unlock()
 	for i := range r.list {
 		p := &r.list[i]
-		hasRisen := p.io.rise != counters{}
+		hasRisen := p.io.rise != counters{} || p.cpu > p.before
 		isPossible := !p.gone || hasRisen
 		if p.pid == pid && isPossible {
 			return &p.io
@@ -215,13 +351,19 @@ func (r *reapers) endScan() (past, present counters, any bool) {
 	any = len(r.list) > 0
 	living := r.list[:0]
 	for _, p := range r.list {
-		past.add(p.io.reconcile())
+		lost := p.io.reconcile()
+		past.add(lost)
+		r.isBound = r.isBound || lost != counters{}
+		p.before = p.cpu
 		if !p.gone {
 			present.add(p.io.total())
 			living = append(living, p)
 			continue
 		}
 		past.add(p.io.total())
+		r.isBound = r.isBound || p.io.pending != counters{}
+		r.endedCPU.add(&p)
+		r.endedList++
 		if !p.final {
 			r.noteBound(p.step)
 		}
@@ -243,4 +385,39 @@ func (r *reapers) close() {
 func (p *reaper) close() {
 	_ = p.all.Close() // opened for reading: nothing can be lost
 	_ = p.own.Close()
+	_ = p.stat.Close()
+}
+
+// dropEndedDaemons updates the list of the slurmstepds without a scan.
+func (j *JobProcs) dropEndedDaemons() {
+	j.daemons = slices.DeleteFunc(j.daemons, func(pid int) bool {
+		stat, err := j.names.stat(j.fs.Proc, pid)
+		return err != nil || string(stat.Comm) != stepd
+	})
+}
+
+// leaveOutDaemons subtracts the slurmstepds from the processes of the job and of their steps. If
+// the list may lack one that began after the last scan, the number of processes is not known.
+func (j *JobProcs) leaveOutDaemons(s *rt.Snapshot) {
+	if !j.isAmong {
+		return
+	}
+	if n, ok := s.Job.Pids.Get(); ok {
+		s.Job.Pids.Set(n - min(n, uint64(len(j.daemons))))
+	}
+	if j.reapers.isAnyNew(j.daemons, "") {
+		s.Job.Pids.Clear()
+	}
+	for i := range s.Steps {
+		r := &s.Steps[i]
+		n, ok := r.Pids.Get()
+		isStep := ok && !r.Ended && !r.Task.Valid()
+		if !isStep {
+			continue
+		}
+		r.Pids.Set(n - min(n, j.reapers.among(j.daemons, r.Step)))
+		if j.reapers.isAnyNew(j.daemons, r.Step) {
+			r.Pids.Clear()
+		}
+	}
 }

@@ -13,17 +13,17 @@ import (
 
 // Tree reads a process and its descendants.
 //
-// Its members are the root and each process with a member as its parent. A member remains
-// one when its parent ends and the kernel gives it another parent.
+// Its members are the root and each process with a member as its parent. A process
+// remains a member when its parent ends and the kernel gives it another parent.
 //
 // The CPU time of the tree is that of all processes that were ever members. The stat of
 // a process has its own time and the time of the children that it has waited for, so the
 // sum of both over the living members is exact as long as each process that ends is
 // waited for by a member. When a member ends, its last seen time must therefore appear
 // in the waited-for time of its nearest living ancestor: see processCounter. The part that never
-// appears (no process waited, or one outside of the tree did) is kept as lost time and
-// counted for ever. So nothing is counted twice, and nothing is missing except the time
-// that such a process used after it was last read.
+// appears is kept as lost time and remains in the sum: no process waited for the member, or a
+// process outside of the tree did. So nothing is counted twice, and only the time that such a
+// member used after its last reading is missing.
 type Tree struct {
 	named
 	fs   FS
@@ -101,6 +101,12 @@ func (t *Tree) PIDs(dst []int) []int {
 	return dst
 }
 
+// Has reports whether the last Read found the process pid in the tree.
+func (t *Tree) Has(pid int) bool {
+	_, ok := t.at[pid]
+	return ok
+}
+
 // look reads one process. The error is fs.ErrNotExist if the process does not exist.
 func (t *Tree) look(pid int) (member, error) {
 	p, err := t.peek.stat(t.fs.Proc, pid)
@@ -144,7 +150,7 @@ func (t *Tree) refresh() {
 }
 
 // removeEnded adds the time of ended members to the counters of their nearest living
-// ancestors, reconciles those, and drops the ended members.
+// ancestors, reconciles these counters, and drops the ended members.
 func (t *Tree) removeEnded() {
 	for i := range t.members {
 		m := &t.members[i]
@@ -174,7 +180,7 @@ func (t *Tree) removeEnded() {
 	t.members = living
 }
 
-// ancestor is the nearest living member above m, by the parents last seen.
+// ancestor returns the nearest living ancestor of m, according to the parents last read.
 func (t *Tree) ancestor(m *member) *member {
 	for range t.members {
 		i, ok := t.at[m.ppid]
@@ -213,7 +219,7 @@ var errNoChildrenFiles = errors.New("the kernel has no /proc/<pid>/task/<tid>/ch
 // members' threads if the kernel has them (CONFIG_PROC_CHILDREN), else by reading every
 // process.
 func (t *Tree) discover() error {
-	for i := 0; i < len(t.members) && !t.scan; i++ { // it grows meanwhile: children of children
+	for i := 0; i < len(t.members) && !t.scan; i++ { // the loop also visits the members that it adds
 		err := t.childrenOf(t.members[i].pid)
 		t.scan = errors.Is(err, errNoChildrenFiles)
 	}
@@ -274,7 +280,7 @@ func parsePIDs(b []byte, pids []int) []int {
 	return pids
 }
 
-// scanAll reads every process that is no member and adds those with a member as their parent.
+// scanAll reads every process that is not a member and adds those with a member as their parent.
 func (t *Tree) scanAll() error {
 	pids, _, err := t.procs.list(t.pids[:0])
 	t.pids = pids

@@ -3,5 +3,5 @@
 // complete.
 //
 // The tests have the build tag e2e; `make test` runs them. RT_BIN names the directory of
-// the programs, RT_SEED the seed of the random tests.
+// the programs, RT_SEED the seed of the random tests, RT_KILLS the number of random kills.
 package delivery

@@ -15,13 +15,16 @@ import (
 	"os/exec"
 	"sync"
 	"testing"
+
+	"github.com/resource-tracker/rt/e2e/strict"
 )
 
-// proxy forwards to a receiver. It kills the process that aim names at an exchange, and
+// proxy forwards to a receiver, in front of which it is as strict as strict.Handler. It kills the process that aim names at an exchange, and
 // fails at random in all the ways in which a network fails.
 type proxy struct {
 	*httptest.Server
-	to *receiver
+	to     *receiver
+	strict *strict.Handler
 
 	mu        sync.Mutex
 	random    *rand.Rand
@@ -32,10 +35,12 @@ type proxy struct {
 	victim    *os.Process
 	bodies    map[string][32]byte // of every object that was sent, by its path
 	changed   []string            // objects that were sent with other bytes than before
+	failed    map[int]int         // exchanges by how they failed
 }
 
 func newProxy(t *testing.T, to *receiver, random *rand.Rand) *proxy {
-	p := &proxy{to: to, random: random, bodies: map[string][32]byte{}}
+	p := &proxy{to: to, random: random, bodies: map[string][32]byte{}, failed: map[int]int{}}
+	p.strict = strict.New(http.HandlerFunc(p.pass))
 	p.Server = httptest.NewServer(p)
 	t.Cleanup(p.Close)
 	return p
@@ -58,7 +63,11 @@ const (
 	lose       // the connection breaks after the receiver has acted
 	break5xx   // 502 after the receiver has acted
 	cut        // the answer ends in the middle
-	faultKinds = cut
+	gateway    // 404 of a gateway, the receiver gets nothing
+	tooMany    // 429, the receiver gets nothing
+	breaks     // 500, the receiver gets nothing
+	forget     // the receiver forgets the run, if it is asked for credentials
+	faultKinds = forget
 )
 
 // ServeHTTP implements http.Handler.
@@ -76,24 +85,40 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case refuse:
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
+	case gateway:
+		http.Error(w, "<html>default backend - 404</html>", http.StatusNotFound)
+		return
+	case tooMany:
+		w.WriteHeader(http.StatusTooManyRequests)
+		return
+	case breaks:
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	case forget:
+		if id, what := strict.Run(r); what == "refresh-credentials" {
+			p.strict.Forget(id)
+		}
 	case drop:
 		hangUp(w)
 		return
 	}
-	status, header, answer, err := p.forward(r, body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	received := httptest.NewRecorder()
+	p.strict.ServeHTTP(received, r)
 	if dies {
 		p.kill()
 		return
 	}
-	switch {
-	case err != nil, fault == break5xx:
+	switch fault {
+	case break5xx:
 		w.WriteHeader(http.StatusBadGateway)
-	case fault == lose:
+	case lose:
 		hangUp(w)
 	default:
-		maps.Copy(w.Header(), header)
+		answer := received.Body.Bytes()
+		maps.Copy(w.Header(), received.Header())
 		w.Header().Set("Content-Length", fmt.Sprint(len(answer)))
-		w.WriteHeader(status)
+		w.WriteHeader(received.Code)
 		if fault == cut && len(answer) > 0 {
 			_, _ = w.Write(answer[:len(answer)/2])
 			panic(http.ErrAbortHandler)
@@ -116,25 +141,35 @@ func (p *proxy) plan(r *http.Request, body []byte) (fault int, dies bool) {
 	}
 	if p.random.Float64() < p.faults {
 		fault = 1 + p.random.IntN(faultKinds)
+		p.failed[fault]++
 	}
 	return fault, p.exchanges == p.killAt
 }
 
 func (p *proxy) kill() { _ = p.victim.Kill() } // it may have exited
 
-func (p *proxy) forward(r *http.Request, body []byte) (int, http.Header, []byte, error) {
-	req, err := http.NewRequest(r.Method, "http://"+p.to.addr+r.URL.RequestURI(), bytes.NewReader(body))
+// pass forwards a request to the receiver; 502 if that gives no answer.
+func (p *proxy) pass(w http.ResponseWriter, r *http.Request) {
+	req, err := http.NewRequest(r.Method, "http://"+p.to.addr+r.URL.RequestURI(), r.Body)
 	if err != nil {
-		return 0, nil, nil, err
+		w.WriteHeader(http.StatusBadGateway)
+		return
 	}
-	req.Header, req.Host = r.Header.Clone(), r.Host // the signature covers the host
+	req.Header, req.Host, req.ContentLength = r.Header.Clone(), r.Host, r.ContentLength // the signature covers the host
 	resp, err := http.DefaultTransport.RoundTrip(req)
 	if err != nil {
-		return 0, nil, nil, err
+		w.WriteHeader(http.StatusBadGateway)
+		return
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
-	return resp.StatusCode, resp.Header, answer, err
+	if err != nil {
+		w.WriteHeader(http.StatusBadGateway)
+		return
+	}
+	maps.Copy(w.Header(), resp.Header)
+	w.WriteHeader(resp.StatusCode)
+	_, _ = w.Write(answer)
 }
 
 func hangUp(w http.ResponseWriter) {

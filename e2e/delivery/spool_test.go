@@ -126,7 +126,9 @@ func next(prev rt.Snapshot, start time.Time, i int64, random *rand.Rand) rt.Snap
 type ledger struct {
 	state    rt.State
 	reg      rt.Registration
-	warnings int // events of a possible duplicate
+	warnings int // events of a possible duplicate or a forgotten run
+	// isUnconfirmed: the receiver refused to close the run twice.
+	isUnconfirmed bool
 }
 
 func readLedger(t *testing.T, path string) ledger {
@@ -146,23 +148,32 @@ func readLedger(t *testing.T, path string) ledger {
 	}
 	l := ledger{state: r.Run().State, reg: reg}
 	for _, e := range events {
-		if e.Kind == "drain" && e.Status == "possible duplicate" {
+		switch e.Status {
+		case "possible duplicate", "forgotten":
 			l.warnings++
+		case "finish unconfirmed":
+			l.isUnconfirmed = true
 		}
 	}
 	return l
 }
 
+// found is what arrived at a receiver, other than the runs themselves.
+type found struct{ unconfirmed, unused, forgotten int }
+
 // arrived checks that every run was finished once with the rows that it was spooled with,
-// and that its ledger explains each registration. It returns the number of unused
-// registrations at the receiver.
-func arrived(t *testing.T, r *receiver, sent []spooled) (unused int) {
+// and that its ledger explains each registration. What the receiver has forgotten does not count.
+func arrived(t *testing.T, r *receiver, forgotten map[string]bool, sent []spooled) (got found) {
 	t.Helper()
 	byID := r.runs(t)
 	for _, s := range sent {
 		l := readLedger(t, s.path)
-		if l.state != rt.StateDelivered || l.reg.FinishedAt.IsZero() {
+		isClosed := !l.reg.FinishedAt.IsZero() || l.isUnconfirmed
+		if l.state != rt.StateDelivered || !isClosed {
 			t.Errorf("%s is %s, its finish was confirmed at %s", s.externalID, l.state, l.reg.FinishedAt)
+		}
+		if l.isUnconfirmed {
+			got.unconfirmed++
 		}
 		there := byID[s.externalID]
 		delete(byID, s.externalID)
@@ -171,18 +182,16 @@ func arrived(t *testing.T, r *receiver, sent []spooled) (unused int) {
 		}
 		finished := 0
 		for _, run := range there {
-			if run.Status == "running" {
-				if unused++; run.Rows != 0 {
+			switch {
+			case forgotten[run.ID]:
+				got.forgotten++
+			case run.Status == "running":
+				if got.unused++; run.Rows != 0 {
 					t.Errorf("%s: an unused registration holds %d rows", s.externalID, run.Rows)
 				}
-				continue
-			}
-			finished++
-			if run.ID != l.reg.RemoteID {
-				t.Errorf("%s: %s is finished, the ledger has %s", s.externalID, run.ID, l.reg.RemoteID)
-			}
-			if got := string(r.get(t, "/runs/"+run.ID+"/data")); got != s.csv || run.Rows != s.rows {
-				t.Errorf("%s: %d rows in %d bytes arrived, %d in %d were spooled: %s", s.externalID, run.Rows, len(got), s.rows, len(s.csv), firstDifference(got, s.csv))
+			default:
+				finished++
+				s.compare(t, r, run, l.reg.RemoteID)
 			}
 		}
 		if finished != 1 {
@@ -192,7 +201,18 @@ func arrived(t *testing.T, r *receiver, sent []spooled) (unused int) {
 	for id := range byID {
 		t.Errorf("the receiver holds %q, which was never spooled", id)
 	}
-	return unused
+	return got
+}
+
+// compare checks a finished run of the receiver.
+func (s *spooled) compare(t *testing.T, r *receiver, run received, remoteID string) {
+	t.Helper()
+	if run.ID != remoteID {
+		t.Errorf("%s: %s is finished, the ledger has %s", s.externalID, run.ID, remoteID)
+	}
+	if got := string(r.get(t, "/runs/"+run.ID+"/data")); got != s.csv || run.Rows != s.rows {
+		t.Errorf("%s: %d rows in %d bytes arrived, %d in %d were spooled: %s", s.externalID, run.Rows, len(got), s.rows, len(s.csv), firstDifference(got, s.csv))
+	}
 }
 
 func firstDifference(a, b string) string {

@@ -121,14 +121,15 @@ func TestMalformed(t *testing.T) {
 		says   string
 	}{
 		{`"text"`, 0, 0, "no schema yet"},
-		{`03 "[\"a.b\"]\n"`, 0, 0, "no schema yet"},
-		{schema + datum + `03 00`, 1, 22, "first byte is 0x03"},
-		{schema + datum + `04 0000000000000002`, 1, 22, "a bit for a metric after the last of 1"},
+		{`"comma,separated\n"`, 0, 0, "no schema yet"},
+		{schema + datum + `03 00`, 1, 22, "not a JSON array of strings"},
 		{schema + datum + `01 "[\"a.b\"]\r\n"`, 1, 22, "CR LF"},
 		{schema + datum + `01 "[\"nodot\"]\n"`, 1, 22, `metric "nodot" of its schema: the name of a metric needs a dot`},
 		{schema + datum + `01 "[\"a.b\",3]\n"`, 1, 22, "not a JSON array of strings"},
 		{schema + datum + `01 "{}\n"`, 1, 22, "not a JSON array of strings"},
-		{schema + datum + `01 "[\"a.b\"\n"`, 1, 22, "not a JSON array of strings"},
+		{schema + datum + `01 "[\"a.b\"\n"`, 1, 22, "cut off at byte 30"},
+		{schema + datum + `01 "[\"a.b\"\n" ` + datum, 1, 22, "not a JSON array of strings"},
+		{schema + datum + `01 "[\"a.\nb\"]\n"`, 1, 22, "not a JSON array of strings"},
 		{schema + datum + `01 "[\"a.b\"] []\n"`, 1, 22, "not a JSON array of strings"},
 		{schema + datum + `01 "[\"a." ff "\"]\n"`, 1, 22, "not UTF-8"},
 		{schema + datum + `01 "[\"a.b\"]"`, 1, 22, "cut off at byte 30"},
@@ -142,6 +143,27 @@ func TestMalformed(t *testing.T) {
 			t.Errorf("%s: %d data, %v", c.file, len(got), err)
 		} else if syntax.Offset != c.offset {
 			t.Errorf("%s: at byte %d, want %d", c.file, syntax.Offset, c.offset)
+		}
+	}
+}
+
+// What the format leaves open is accepted: the unused bits of a schema's first byte and of the last
+// byte of diff bits, and white space in the JSON of a schema.
+func TestLenient(t *testing.T) {
+	want, err := Parse(bytes.NewReader(assemble(t, `01 "[\"a.b\",\"a.c\"]\n" 02 0000000000000001 3f800000 04 0000000000000002 40000000`)))
+	if err != nil || len(want) != 2 {
+		t.Fatal(want, err)
+	}
+	for name, text := range map[string]string{
+		"bits of the schema's byte":  `fd "[\"a.b\",\"a.c\"]\n" 02 0000000000000001 3f800000 04 0000000000000002 40000000`,
+		"a later schema's byte":      `01 "[\"a.x\"]\n" 81 "[\"a.b\",\"a.c\"]\n" 02 0000000000000001 3f800000 04 0000000000000002 40000000`,
+		"bits after the last metric": `01 "[\"a.b\",\"a.c\"]\n" fa 0000000000000001 3f800000 0c 0000000000000002 40000000`,
+		"blanks":                     `01 " [ \"a.b\" ,\t\"a.c\" ] \n" 02 0000000000000001 3f800000 04 0000000000000002 40000000`,
+		"newlines":                   `01 "[\n  \"a.b\",\r\n  \"a.c\"\n]\n" 02 0000000000000001 3f800000 04 0000000000000002 40000000`,
+	} {
+		got, err := Parse(bytes.NewReader(assemble(t, text)))
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
 }

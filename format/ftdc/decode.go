@@ -101,15 +101,19 @@ func (d *Decoder) next() (int64, error) {
 		}
 		first := d.buf[d.at]
 		switch {
-		case first == schemaByte:
+		case first&schemaByte != 0: // the other bits are not used
 			d.at++
-			if err := d.readSchema(); err != nil {
+			err := d.readSchema()
+			var syntax *SyntaxError
+			isOther := d.schemas == 0 && first != schemaByte && errors.As(err, &syntax) // another kind of file
+			if isOther {
+				return 0, d.noSchema(first)
+			}
+			if err != nil {
 				return 0, err
 			}
 		case d.schemas == 0:
-			return 0, d.syntax(fmt.Errorf("it starts with 0x%02x, unlike any FTDC file: %w", first, ErrNoSchema))
-		case first&1 != 0:
-			return 0, d.syntax(fmt.Errorf("the first byte is 0x%02x: a schema begins with 0x01, metrics with an even byte", first))
+			return 0, d.noSchema(first)
 		default:
 			return d.readMetrics()
 		}
@@ -154,23 +158,27 @@ func (d *Decoder) cut() error {
 
 func (d *Decoder) syntax(err error) error { return &SyntaxError{Offset: d.document, Err: err} }
 
+func (d *Decoder) noSchema(first byte) error {
+	return d.syntax(fmt.Errorf("it starts with 0x%02x, unlike any FTDC file: %w", first, ErrNoSchema))
+}
+
 func (d *Decoder) readSchema() error {
-	var line []byte
-	for {
+	var text []byte
+	var scan schemaScanner
+	for isEnd := false; !isEnd; {
 		if !d.have(1) {
 			return d.cut()
 		}
 		rest := d.buf[d.at:]
-		end := bytes.IndexByte(rest, '\n')
-		if end >= 0 {
-			line = append(line, rest[:end]...)
-			d.at += end + 1
-			break
+		n := 0
+		for n < len(rest) && !isEnd {
+			isEnd = scan.isEnd(rest[n])
+			n++
 		}
-		line = append(line, rest...)
-		d.at += len(rest)
+		text = append(text, rest[:n]...)
+		d.at += n
 	}
-	names, err := parseSchema(line)
+	names, err := parseSchema(bytes.TrimSuffix(text, []byte("\n")))
 	if err != nil {
 		return d.syntax(err)
 	}
@@ -180,7 +188,37 @@ func (d *Decoder) readSchema() error {
 	return nil
 }
 
-// parseSchema parses the line of a schema without its newline.
+// schemaScanner finds the end of a schema: the first newline after its array, which may itself have
+// white space in it, or the first byte that no schema has there.
+type schemaScanner struct {
+	inArray, inString, isEscaped, isOver bool
+}
+
+// isEnd reports whether b is the last byte of the schema.
+func (s *schemaScanner) isEnd(b byte) bool {
+	switch {
+	case s.isEscaped:
+		s.isEscaped = false
+	case s.inString:
+		s.isEscaped, s.inString = b == '\\', b != '"'
+		return b == '\n'
+	case b == '\n':
+		return s.isOver
+	case b == ' ', b == '\t', b == '\r':
+	case !s.inArray:
+		s.inArray = b == '['
+		return !s.inArray || s.isOver
+	case b == ']':
+		s.inArray, s.isOver = false, true
+	case b == '"':
+		s.inString = true
+	default:
+		return b != ','
+	}
+	return false
+}
+
+// parseSchema parses the text of a schema without its newline.
 func parseSchema(line []byte) ([]string, error) {
 	if bytes.HasSuffix(line, []byte("\r")) {
 		return nil, errors.New("its schema ends in CR LF: the newline is a bare LF; the line ends of the file were translated")
@@ -209,9 +247,9 @@ func (d *Decoder) readMetrics() (int64, error) {
 		n := copy(d.bits[done:], d.buf[d.at:])
 		done, d.at = done+n, d.at+n
 	}
-	if used := len(d.values) + 1; d.bits[len(d.bits)-1]>>(used-8*(len(d.bits)-1)) != 0 {
-		return 0, d.syntax(fmt.Errorf("it has a bit for a metric after the last of %d", len(d.values)))
-	}
+	// The bits after those of the last metric are not used: the format does not say what they are.
+	used := len(d.values) + 1
+	d.bits[len(d.bits)-1] &= byte(1<<(used-8*(len(d.bits)-1)) - 1)
 	if !d.have(timeBytes) {
 		return 0, d.cut()
 	}

@@ -2,6 +2,7 @@ package gempba
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -32,7 +33,7 @@ const (
 // The bounds of intervals. Values outside are clamped.
 const (
 	MinInterval = 50 * time.Millisecond
-	MaxInterval = 60_000 * time.Millisecond
+	MaxInterval = 600_000 * time.Millisecond
 )
 
 // MaxPending bounds the bytes of an unfinished control line. A server drops a client that sends
@@ -46,24 +47,25 @@ func (c Control) Interval() time.Duration {
 }
 
 // ParseControl parses one control line, with or without its newline. A kind may also have the
-// capitals of the page. Negative values are taken as 0, fractions are cut off. Of an unknown kind
+// name and the capitals of the page's table: {"control_kind":"SET_NODE_INTERVAL_MS"}. Negative values are taken as 0, fractions are cut off. Of an unknown kind
 // only the kind is parsed.
 func ParseControl(line []byte) (Control, error) {
 	var in struct {
-		Kind     string         `json:"kind"`
 		Value    json.Number    `json:"value"`
 		WorkerID rt.Opt[uint32] `json:"worker_id"`
 	}
 	var kind struct {
-		Kind *string `json:"kind"`
+		Kind     *string `json:"kind"`
+		PageKind *string `json:"control_kind"`
 	}
 	if err := unmarshal(line, &kind); err != nil {
 		return Control{}, fmt.Errorf("a control line: %w", err)
 	}
-	if kind.Kind == nil {
+	name := cmp.Or(kind.Kind, kind.PageKind)
+	if name == nil {
 		return Control{}, fmt.Errorf("a control line: %w: it has no kind", ErrFormat)
 	}
-	c := Control{Kind: ControlKind(strings.ToLower(*kind.Kind))}
+	c := Control{Kind: ControlKind(strings.ToLower(*name))}
 	switch c.Kind {
 	case SetWorkerInterval, SetNodeInterval, BeNodeSentinel:
 	default:

@@ -133,6 +133,7 @@ func workers(raw json.RawMessage) ([]WorkerFrame, error) {
 		w := &out[i]
 		*w = in.WorkerFrame
 		w.WorkerID = *in.WorkerID
+		w.restore()
 		w.EdgesOut, err = listOf[Edge](in.EdgesOut, MaxWorkers, "edges_out")
 		if err == nil && len(in.Peers) > 0 {
 			w.Peers, err = listOf[Peer](in.Peers, MaxPeers, "rt_peers")
@@ -167,6 +168,10 @@ func nodeFrames(raw json.RawMessage) ([]NodeFrame, error) {
 		}
 		out[i] = in.NodeFrame
 		out[i].SentinelWorkerID, out[i].Sockets = *in.SentinelWorkerID, sockets
+		out[i].restore()
+		for k := range sockets {
+			sockets[k].restore()
+		}
 	}
 	return out, nil
 }
@@ -211,6 +216,7 @@ func (n *TopologyNode) read(raw json.RawMessage) error {
 	if err := unmarshal(raw, &in); err != nil {
 		return err
 	}
+	n.restore()
 	var err error
 	n.WorkerIDs, err = listOf[uint32](in.WorkerIDs, MaxWorkers, "worker_ids")
 	if err != nil {
@@ -230,6 +236,7 @@ func (n *TopologyNode) read(raw json.RawMessage) error {
 		if err := unmarshal(sockets[i], &in); err != nil {
 			return err
 		}
+		n.Sockets[i].restore()
 		n.Sockets[i].CPUIDs, err = cpuIDs(in.CPUIDs, "cpu_ids")
 		if err != nil {
 			return err

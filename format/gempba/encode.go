@@ -19,12 +19,15 @@ func AppendLine(b []byte, e *Envelope) ([]byte, error) {
 	for i := range out.Workers {
 		w := &out.Workers[i]
 		w.ProcessCPUPct, w.EdgesOut = finite(w.ProcessCPUPct), copied(w.EdgesOut)
+		w.number()
 	}
 	for i := range out.Nodes {
 		n := &out.Nodes[i]
 		n.Sockets = copied(n.Sockets)
+		n.number()
 		for k := range n.Sockets {
 			n.Sockets[k].CPUPct = finite(n.Sockets[k].CPUPct)
+			n.Sockets[k].number()
 		}
 	}
 	line, err := json.Marshal(out)
@@ -40,7 +43,7 @@ func AppendLine(b []byte, e *Envelope) ([]byte, error) {
 // copied returns a copy of a list that is never nil: readers need not expect null.
 func copied[T any](list []T) []T { return append([]T{}, list...) }
 
-// listed returns a copy of t without nil lists.
+// listed returns a copy of t without nil lists and absent numbers.
 func (t *Topology) listed() *Topology {
 	if t == nil {
 		return nil
@@ -49,9 +52,14 @@ func (t *Topology) listed() *Topology {
 	for i := range out.Nodes {
 		n := &out.Nodes[i]
 		n.WorkerIDs, n.Sockets = copied(n.WorkerIDs), copied(n.Sockets)
+		n.number()
 		for k := range n.Sockets {
 			n.Sockets[k].CPUIDs = copied(n.Sockets[k].CPUIDs)
+			n.Sockets[k].number()
 		}
+	}
+	for i := range out.Identities {
+		out.Identities[i].number()
 	}
 	return &out
 }

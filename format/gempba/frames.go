@@ -70,6 +70,8 @@ type WorkerFrame struct {
 
 	EdgesOut []Edge `json:"edges_out"`          // those with a count above 0
 	Peers    []Peer `json:"rt_peers,omitempty"` // rt's own field, to join the lines of several hosts
+
+	Unread []string `json:"rt_unread,omitempty"` // only in lines: see unread.go
 }
 
 // Peer is an open connection from a worker to an end that is no worker of its host, and
@@ -101,12 +103,15 @@ type NodeFrame struct {
 	MemTotalBytes rt.Opt[uint64] `json:"mem_total_bytes"`
 	MemAvailBytes rt.Opt[uint64] `json:"mem_avail_bytes"`
 
-	// Of the sentinel's cgroup, bytes. Left out if not known; a cgroup that has no limit has none here.
-	CgroupMemUsedBytes  rt.Opt[uint64] `json:"cgroup_mem_used_bytes,omitzero"`
-	CgroupMemLimitBytes rt.Opt[uint64] `json:"cgroup_mem_limit_bytes,omitzero"`
+	// Of the sentinel's cgroup, bytes. Absent if not known, and the limit of a cgroup without one;
+	// 0 in the line, as GemPBA writes both.
+	CgroupMemUsedBytes  rt.Opt[uint64] `json:"cgroup_mem_used_bytes"`
+	CgroupMemLimitBytes rt.Opt[uint64] `json:"cgroup_mem_limit_bytes"`
 
 	Net  NetAggregate  `json:"net_aggregate"`
 	Disk DiskAggregate `json:"disk_aggregate"`
+
+	Unread []string `json:"rt_unread,omitempty"` // only in lines: see unread.go
 }
 
 // SocketFrame is one sample of a CPU package.
@@ -115,6 +120,8 @@ type SocketFrame struct {
 	CPUPct        rt.Opt[float64] `json:"cpu_pct"`         // 0..100: percent of all its logical cores
 	MemTotalBytes rt.Opt[uint64]  `json:"mem_total_bytes"` // of the memory that is attached to it
 	MemUsedBytes  rt.Opt[uint64]  `json:"mem_used_bytes"`
+
+	Unread []string `json:"rt_unread,omitempty"` // only in lines: see unread.go
 }
 
 // NetAggregate counts what the host's interfaces carried since it booted.

@@ -95,9 +95,51 @@ func TestNeverNotFinite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Contains(line, []byte(`"process_cpu_pct":null`)) || !bytes.Contains(line, []byte(`"cpu_pct":null`)) || !json.Valid(line) {
+		if !bytes.Contains(line, []byte(`"process_cpu_pct":0`)) || !bytes.Contains(line, []byte(`"cpu_pct":0`)) || !json.Valid(line) {
 			t.Errorf("%v became %s", f, line)
 		}
+		got, err := Parse(line)
+		if err != nil || got.Workers[0].ProcessCPUPct.Valid() || got.Nodes[0].Sockets[0].CPUPct.Valid() {
+			t.Errorf("%v is read as %+v (%v)", f, got, err)
+		}
+	}
+}
+
+// A client that requires a number in each place reads a line without a single value, and rt
+// reads the same line without inventing one.
+func TestTypedClientReadsUnreadValues(t *testing.T) {
+	line, err := AppendLine(nil, &Envelope{
+		Version: SchemaVersion, Workers: []WorkerFrame{{WorkerID: 3, TasksSentTotal: rt.Some[uint64](7)}},
+		Nodes:    []NodeFrame{{Sockets: []SocketFrame{{}}}},
+		Topology: &Topology{Nodes: []TopologyNode{{Sockets: []Socket{{}}}}, Identities: []Identity{{}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(line, []byte("null")) {
+		t.Errorf("it has a null: %s", line)
+	}
+	var typed struct {
+		Workers []struct {
+			TasksLocalTotal *uint64 `json:"tasks_local_total"`
+		}
+		Nodes []struct {
+			Used  *uint64 `json:"cgroup_mem_used_bytes"`
+			Limit *uint64 `json:"cgroup_mem_limit_bytes"`
+		}
+	}
+	if err := json.Unmarshal(line, &typed); err != nil || typed.Workers[0].TasksLocalTotal == nil || typed.Nodes[0].Used == nil || typed.Nodes[0].Limit == nil {
+		t.Errorf("a typed client reads %+v (%v) of %s", typed, err, line)
+	}
+	e, err := Parse(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, n, i := e.Workers[0], e.Nodes[0], e.Topology.Identities[0]
+	isInvented := w.TasksLocalTotal.Valid() || n.CgroupMemUsedBytes.Valid() || n.Net.BytesIn.Valid() || i.PID.Valid() || i.AllowedCPUs != nil ||
+		n.Sockets[0].MemUsedBytes.Valid() || e.Topology.Nodes[0].Sockets[0].LogicalCores.Valid()
+	if isInvented || w.TasksSentTotal != rt.Some[uint64](7) || w.Unread != nil {
+		t.Errorf("read back as %+v, %+v, %+v", w, n, i)
 	}
 }
 
@@ -216,9 +258,11 @@ func TestControl(t *testing.T) {
 		{` { "value" : 100 , "kind" : "SET_WORKER_INTERVAL_MS" } `, SetWorkerInterval, 100},
 		{`{"kind":"set_worker_interval_ms","value":0}`, SetWorkerInterval, 50},
 		{`{"kind":"set_worker_interval_ms","value":-7}`, SetWorkerInterval, 50},
-		{`{"kind":"set_worker_interval_ms","value":60001}`, SetWorkerInterval, 60000},
-		{`{"kind":"set_worker_interval_ms","value":18446744073709551615}`, SetWorkerInterval, 60000},
-		{`{"kind":"set_worker_interval_ms","value":1e999}`, SetWorkerInterval, 60000},
+		{`{"kind":"set_worker_interval_ms","value":600001}`, SetWorkerInterval, 600000},
+		{`{"kind":"set_worker_interval_ms","value":18446744073709551615}`, SetWorkerInterval, 600000},
+		{`{"kind":"set_worker_interval_ms","value":1e999}`, SetWorkerInterval, 600000},
+		{`{"control_kind":"SET_NODE_INTERVAL_MS","value":7500}`, SetNodeInterval, 7500},
+		{`{"value":7500,"control_kind":"set_worker_interval_ms"}`, SetWorkerInterval, 7500},
 		{`{"kind":"set_worker_interval_ms","value":250.9}`, SetWorkerInterval, 250},
 		{`{"kind":"be_node_sentinel","worker_id":3}`, BeNodeSentinel, 0},
 		{`{"kind":"be_kind","value":"later"}`, "be_kind", 0},

@@ -16,7 +16,7 @@ type Topology struct {
 	Identities []Identity     `json:"identities"`
 }
 
-// TopologyNode is one host. Unknown counts are 0 in lines of GemPBA and null in lines of rt.
+// TopologyNode is one host. Unknown counts are 0 in lines of GemPBA.
 type TopologyNode struct {
 	Hostname           string         `json:"hostname"`
 	SentinelWorkerID   uint32         `json:"sentinel_worker_id"`
@@ -25,6 +25,8 @@ type TopologyNode struct {
 	MemTotalBytes      rt.Opt[uint64] `json:"mem_total_bytes"`
 	WorkerIDs          []uint32       `json:"worker_ids"`
 	Sockets            []Socket       `json:"sockets"` // at most MaxSockets
+
+	Unread []string `json:"rt_unread,omitempty"` // only in lines: see unread.go
 }
 
 // Socket is one CPU package of a host.
@@ -34,6 +36,8 @@ type Socket struct {
 	PhysicalCores rt.Opt[uint64] `json:"physical_cores"`
 	LogicalCores  rt.Opt[uint64] `json:"logical_cores"`
 	CPUIDs        []uint32       `json:"cpu_ids"` // ascending
+
+	Unread []string `json:"rt_unread,omitempty"` // only in lines: see unread.go
 }
 
 // Identity is the process of a worker.
@@ -43,6 +47,8 @@ type Identity struct {
 	PID           rt.Opt[int64] `json:"pid"`
 	PrimarySocket rt.Opt[int64] `json:"primary_socket"`  // socket_id of most of its allowed CPUs
 	AllowedCPUs   []uint32      `json:"allowed_cpu_ids"` // ascending, from its affinity; nil if unknown
+
+	Unread []string `json:"rt_unread,omitempty"` // only in lines: see unread.go
 }
 
 type identityJSON struct {
@@ -55,15 +61,10 @@ type identityJSON struct {
 // MarshalJSON writes the CPUs as a list and as a mask.
 func (i Identity) MarshalJSON() ([]byte, error) {
 	type plain Identity
-	out := struct {
+	return json.Marshal(struct {
 		plain
-		AllowedMask *string `json:"allowed_cpu_mask"`
-	}{plain: plain(i)}
-	if i.AllowedCPUs != nil {
-		mask := Mask(i.AllowedCPUs)
-		out.AllowedMask = &mask
-	}
-	return json.Marshal(out)
+		AllowedMask string `json:"allowed_cpu_mask"`
+	}{plain(i), Mask(i.AllowedCPUs)})
 }
 
 // identities reads those of a topology.
@@ -83,6 +84,7 @@ func identities(raw json.RawMessage) ([]Identity, error) {
 		if err != nil {
 			return nil, fmt.Errorf("identity of worker %d: %w", out[n].WorkerID, err)
 		}
+		out[n].restore()
 	}
 	return out, checkIDs("identities", out, func(i *Identity) uint32 { return i.WorkerID })
 }

@@ -35,6 +35,12 @@ func With(line []byte, name string, value []byte) []byte {
 	return append(append(append(line, ':'), value...), '}', '\n')
 }
 
+// WithInterval adds actual_interval_ms, the time since the previous sample, which other trackers have
+// in all samples but the first.
+func WithInterval(line []byte, seconds float64) []byte {
+	return With(line, "actual_interval_ms", strconv.AppendInt(nil, max(0, int64(math.Round(seconds*1e3))), 10))
+}
+
 // appendValue appends a part of a sample, which is addressable: the fields of a struct under the
 // names of their tags, an element of a list, a number or a text.
 func appendValue(dst []byte, v reflect.Value) []byte {
@@ -144,11 +150,13 @@ func appendString(dst []byte, s string) []byte {
 }
 
 // DecodeJSON parses one line of AppendJSON: the sample, without its
-// Scalars, and the version. A field that is not in section 6.1 is an error.
+// Scalars, and the version. A field that is not in section 6.1 is an error, except that of
+// WithInterval.
 func DecodeJSON(line []byte) (rt.Sample, string, error) {
 	var doc struct {
 		rt.Sample
-		Version *string `json:"resource-tracker-version"`
+		Version  *string `json:"resource-tracker-version"`
+		Interval uint64  `json:"actual_interval_ms"`
 	}
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()

@@ -3,6 +3,7 @@ package sonar
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math"
 	"runtime"
 	"strings"
@@ -247,5 +248,24 @@ func TestCleaned(t *testing.T) {
 	got, ok := all(t, line)[0].(*Sample)
 	if !ok || got.Cmd != "a\uFFFDb\uFFFD\"c,\uFFFD" || got.GPUInfo[0].Mode != "x/y\uFFFD" {
 		t.Errorf("%+v of %s", got, line)
+	}
+}
+
+// A list of GPUs is read as the text that has the same GPUs; any other value is an error.
+func TestGPUsAsList(t *testing.T) {
+	const envelope = `{"v":"0.13.0","time":"2024-01-01T00:00:00+00:00","host":"h","samples":[{"user":"u","cmd":"c","pid":1,"gpus":%s}]}`
+	const record = `{"v":"0.13.0","time":"2024-01-01T00:00:00+00:00","host":"h","user":"u","cmd":"c","pid":1,"gpus":%s}`
+	for _, form := range []string{envelope, record} {
+		for list, want := range map[string]string{`[0,1]`: "0,1", `[7]`: "7", `[]`: "none", `null`: "none", `"0,1"`: "0,1", `3`: "3"} {
+			records, err := read([]byte(fmt.Sprintf(form, list)))
+			if err != nil || len(records) != 1 || records[0].(*Sample).GPUs.String() != want {
+				t.Errorf("%s: %v, %v", list, records, err)
+			}
+		}
+		for _, list := range []string{`[0,"x"]`, `[-1]`, `[0.5]`, `true`, `{"0":1}`, `[[0]]`} {
+			if records, err := read([]byte(fmt.Sprintf(form, list))); err == nil || len(records) != 0 {
+				t.Errorf("%s: %v, %v", list, records, err)
+			}
+		}
 	}
 }

@@ -119,10 +119,11 @@ func (o *object) member(name string) error {
 	if name == "load" {
 		return json.Unmarshal(raw, &o.load)
 	}
-	if text, ok := scalar(raw); ok && len(o.scalars) < maxFields {
+	text, ok, err := fieldText(name, raw)
+	if ok && len(o.scalars) < maxFields {
 		o.scalars = append(o.scalars, Field{Name: name, Text: text})
 	}
-	return nil
+	return err
 }
 
 const maxRecords = 1 << 30 // of an envelope, which the input bounds
@@ -167,10 +168,11 @@ func setAll(raw json.RawMessage, set func(name, text string) error) error {
 		if err := d.Decode(&value); err != nil {
 			return err
 		}
-		if text, ok := scalar(value); ok {
-			return set(name, text)
+		text, ok, err := fieldText(name, value)
+		if err != nil || !ok {
+			return err
 		}
-		return nil
+		return set(name, text)
 	})
 }
 
@@ -187,6 +189,24 @@ func scalar(raw json.RawMessage) (string, bool) {
 		return string(raw), true
 	}
 	return "", false
+}
+
+// fieldText returns the text of a field; ok is false for a value that no field has. Some writers have
+// gpus as a list of numbers.
+func fieldText(name string, raw json.RawMessage) (text string, ok bool, err error) {
+	text, ok = scalar(raw)
+	if ok || name != "gpus" {
+		return text, ok, nil
+	}
+	var list []json.Number // null is an empty one
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return "", false, errors.New("neither a text nor a list of numbers")
+	}
+	words := make([]string, len(list))
+	for i, n := range list {
+		words[i] = n.String()
+	}
+	return strings.Join(words, ","), true, nil
 }
 
 // records returns the records of the object. A truncated object gives the records of its array,

@@ -50,7 +50,7 @@ func (v version) has(name string) bool {
 		return !v.before(version{0, 11})
 	case "load":
 		return !v.before(version{0, 12})
-	case "gpuinfo":
+	case "epoch", "gpuinfo":
 		return !v.before(version{0, 13})
 	}
 	return true

@@ -54,9 +54,11 @@ func absent(name string) string {
 // set parses one attribute. It ignores unknown ones.
 func (g *GPU) set(name, text string) error {
 	at := find(gpuColumns[:], g, name)
-	_, isText := at.(*string)
-	isAbsent := isText && text == absent(name) || !isText && text == ""
-	if isAbsent {
+	none := ""
+	if _, isText := at.(*string); isText {
+		none = absent(name)
+	}
+	if text == none {
 		return nil
 	}
 	return parse(at, text)

@@ -25,10 +25,13 @@ type Sample struct {
 	// User is a name, or NoInfo, NoInfoUID(uid), or _zombie_<pid>.
 	User string
 	// Cmd is the name of the executable, or Unknown of a zombie, or NoInfo.
-	Cmd  string
-	Job  uint64 // 0: a separate job with an unknown id, never merged with others
-	PID  uint64 // 0 in a rolled-up record
-	PPID uint64 // from 0.11
+	Cmd string
+	Job uint64 // 0: a separate job with an unknown id, never merged with others
+	// Epoch is not 0 if Job is a process group, not a job of Slurm: the boot of the host in seconds
+	// after the start of 2020, because such numbers repeat after a boot (from 0.13).
+	Epoch uint64
+	PID   uint64 // 0 in a rolled-up record
+	PPID  uint64 // from 0.11
 
 	Cores       uint64 // on the host; up to 0.9
 	MemTotalKiB uint64 // of the host; 0.8 and 0.9
@@ -151,6 +154,7 @@ var processColumns = []column[Sample]{
 	{"user", func(s *Sample) any { return &s.User }},
 	{"cmd", func(s *Sample) any { return &s.Cmd }},
 	{"job", func(s *Sample) any { return &s.Job }},
+	{"epoch", func(s *Sample) any { return &s.Epoch }},
 	{"pid", func(s *Sample) any { return &s.PID }},
 	{"ppid", func(s *Sample) any { return &s.PPID }},
 	{"cpu%", func(s *Sample) any { return &s.CPUPct }},

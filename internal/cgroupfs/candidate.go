@@ -62,7 +62,7 @@ type Dir struct {
 	Part    Part
 }
 
-// IsGroup says whether the directory is the cgroup of a step or task in a version of
+// IsGroup reports whether the directory is the cgroup of a step or task in a version of
 // the cgroup interface.
 func (d Dir) IsGroup(version int) bool {
 	step, task := PartUser, PartUserTask
@@ -75,11 +75,11 @@ func (d Dir) IsGroup(version int) bool {
 	return d.Part == step
 }
 
-// IsTaskDir says whether the directory is the cgroup of a task of the user's or, like
+// IsTaskDir reports whether the directory is the cgroup of a task of the user's or, like
 // task_special, of the resource manager's.
 func (d Dir) IsTaskDir() bool { return d.Part == PartTask || d.Part == PartUserTask }
 
-// IsBelow says whether path is dir or below it.
+// IsBelow reports whether path is dir or below it.
 func IsBelow(path, dir string) bool {
 	rest, ok := strings.CutPrefix(path, dir)
 	isElement := rest == "" || rest[0] == '/'

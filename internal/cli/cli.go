@@ -15,6 +15,9 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/errkind"
 )
 
 // Width is how wide a line of help is at most, in characters.
@@ -53,16 +56,8 @@ var ErrUsage = errors.New("wrong command line")
 
 // Usage returns an error of the command line.
 func Usage(format string, args ...any) error {
-	return WithKind(ErrUsage, fmt.Errorf(format, args...))
+	return errkind.With(ErrUsage, fmt.Errorf(format, args...))
 }
-
-// WithKind returns an error that has the text of err and that errors.Is finds as kind too.
-func WithKind(kind, err error) error { return &kindError{kind: kind, err: err} }
-
-type kindError struct{ kind, err error }
-
-func (e *kindError) Error() string   { return e.err.Error() }
-func (e *kindError) Unwrap() []error { return []error{e.kind, e.err} }
 
 // PrintJSON writes v as one indented JSON document.
 func PrintJSON(w io.Writer, v any) error {
@@ -73,6 +68,11 @@ func PrintJSON(w io.Writer, v any) error {
 		return fmt.Errorf("print: %w", err)
 	}
 	return nil
+}
+
+// Message writes a message of a program, with rt.PrintableLines.
+func Message(w io.Writer, program, format string, args ...any) {
+	fmt.Fprintf(w, "%s: %s\n", program, rt.PrintableLines(fmt.Sprintf(format, args...)))
 }
 
 // IsTerminal reports whether a reader or writer is a terminal.
@@ -92,6 +92,7 @@ func Buffered(w io.Writer, write func(io.Writer) error) error {
 }
 
 // WriteFile replaces a file completely or not at all, and writes to a terminal or pipe directly.
+// A new file has the mode of the umask; a file of this user that is replaced keeps its mode.
 func WriteFile(name string, write func(io.Writer) error) error {
 	if st, err := os.Stat(name); err == nil && !st.Mode().IsRegular() {
 		if st.IsDir() {
@@ -107,7 +108,7 @@ func WriteFile(name string, write func(io.Writer) error) error {
 	if err != nil {
 		return fmt.Errorf("write %s: create a file in %s: %w", name, filepath.Dir(name), withoutName(err))
 	}
-	err = errors.Join(Buffered(f, write), f.Chmod(0o644), f.Sync(), f.Close())
+	err = errors.Join(Buffered(f, write), f.Chmod(modeFor(name)), f.Sync(), f.Close())
 	if err == nil {
 		err = withoutName(os.Rename(f.Name(), name))
 	}
@@ -115,6 +116,29 @@ func WriteFile(name string, write func(io.Writer) error) error {
 		return fmt.Errorf("write %s: %w", name, errors.Join(err, os.Remove(f.Name())))
 	}
 	return nil
+}
+
+// modeFor returns the mode of a file that is new or replaces name. A file of another user, such as
+// one that waits in /tmp for root's, makes it no wider.
+func modeFor(name string) fs.FileMode {
+	mode := 0o666 &^ umask()
+	var st unix.Stat_t
+	if err := unix.Lstat(name, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return mode
+	}
+	was := fs.FileMode(st.Mode) & fs.ModePerm
+	if st.Uid == uint32(os.Geteuid()) {
+		return was
+	}
+	return mode & was
+}
+
+// umask returns the umask of the process. To read it is to set it, for that moment to one that
+// shares nothing.
+func umask() fs.FileMode {
+	mask := unix.Umask(0o077)
+	unix.Umask(mask)
+	return fs.FileMode(mask) & fs.ModePerm
 }
 
 // withoutName removes the name of a temporary file from an error.

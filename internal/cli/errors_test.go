@@ -11,7 +11,4 @@ func TestErrorsHaveTheirKindAndTheirCause(t *testing.T) {
 	if err.Error() != "--run: file does not exist" || !errors.Is(err, ErrUsage) || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Usage returns %v", err)
 	}
-	if err := WithKind(fs.ErrExist, fs.ErrClosed); !errors.Is(err, fs.ErrExist) || !errors.Is(err, fs.ErrClosed) || errors.Is(err, ErrUsage) {
-		t.Errorf("WithKind returns %v", err)
-	}
 }

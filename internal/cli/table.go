@@ -8,6 +8,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"unicode/utf8"
+
+	"github.com/resource-tracker/rt"
 )
 
 // tableGap is how many blanks separate two columns.
@@ -30,7 +32,7 @@ type Table struct {
 	Rows    [][]string
 }
 
-// Write prints as much of the table as fits into width characters, all of it if width
+// Write prints, with rt.Printable, as much of the table as fits into width characters, all of it if width
 // is 0, and returns the heads of the columns that it left out.
 func (t *Table) Write(w io.Writer, width int) (dropped []string, err error) {
 	rows := [][]string{make([]string, len(t.Columns))}
@@ -38,7 +40,11 @@ func (t *Table) Write(w io.Writer, width int) (dropped []string, err error) {
 		rows[0][i] = c.Head
 	}
 	for _, row := range t.Rows {
-		rows = append(rows, slices.Clone(row))
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = rt.Printable(cell)
+		}
+		rows = append(rows, cells)
 	}
 	shown, dropped := t.fit(rows, width)
 	tw := tabwriter.NewWriter(w, 0, 8, tableGap, ' ', 0)

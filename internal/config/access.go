@@ -3,14 +3,14 @@ package config
 import (
 	"fmt"
 	"iter"
-	"os"
 	"strconv"
 	"strings"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/smallfile"
 )
 
-// Readers is spool.access: the users who may read a run that has ended, besides root and
+// Readers is spool.access: the users who may read a run, besides root and
 // spool.user. It converts to a spool.Access.
 type Readers struct {
 	Owner bool           // the job's user
@@ -55,10 +55,13 @@ func (s Spool) Readers(groupFile string) (Readers, error) {
 	return r, fmt.Errorf("spool.access: %s has no group %q; one of a directory service is named by its number, as group:1234", groupFile, group)
 }
 
+// maxAccounts bounds passwd(5) and group(5), which list every account at some sites.
+const maxAccounts = 32 << 20
+
 // Accounts returns the fields of each line of a file in the form of passwd(5) or group(5),
 // at least three. The error is that of reading the file, which counts as empty then.
 func Accounts(path string) (iter.Seq[[]string], error) {
-	text, err := os.ReadFile(path)
+	text, err := smallfile.Read(path, maxAccounts)
 	return func(yield func([]string) bool) {
 		for line := range strings.Lines(string(text)) {
 			fields := strings.Split(strings.TrimRight(line, "\n"), ":")

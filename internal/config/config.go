@@ -38,7 +38,7 @@ type Spool struct {
 	Retain         Duration `toml:"retain" default:"168h" in:"0s 87840h"`        // how long a delivered run stays
 	QuotaRun       Size     `toml:"quota_run" default:"64MiB"`                   // bytes of one run's file, 0: no limit
 	QuotaNode      Size     `toml:"quota_node" default:"1GiB"`                   // bytes of all runs together, 0: no limit
-	Access         string   `toml:"access" default:"owner"`                      // who may read a run that has ended: "owner", "group:NAME" or "root"
+	Access         string   `toml:"access" default:"owner"`                      // who may read a run: "owner", "group:NAME" or "root"
 }
 
 // Tracker is the daemon of one job on one node.
@@ -104,8 +104,11 @@ type Serve struct {
 	TLSKey    string `toml:"tls_key" path:"optional"`                                   // PEM file
 
 	MaxObject      int      `toml:"max_object_mib" default:"64" in:"1 4096"`   // MiB of one uploaded file, compressed
-	MaxRequests    int      `toml:"max_requests" default:"256" in:"1 100000"`  // served at the same time; others wait
+	MaxRequests    int      `toml:"max_requests" default:"256" in:"1 100000"`  // served at the same time, a quarter of them for one token; others wait
 	ClientRate     int      `toml:"client_rate" in:"0 1000000"`                // requests a second from one address; 0: any number
+	TokenRate      Size     `toml:"token_rate" default:"16MiB"`                // bytes a second of the requests with one token, on average; 0: any number
+	Quota          Size     `toml:"quota"`                                     // bytes of all runs on the disk, 0: no limit
+	TokenQuota     Size     `toml:"token_quota"`                               // bytes of the runs of one token, 0: no limit
 	CredentialLife Duration `toml:"credential_life" default:"1h" in:"1m 720h"` // how long a run's upload credentials last
 	Retain         Duration `toml:"retain" in:"0s 878400h"`                    // how long a finished run stays; 0: for ever
 }

@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/pelletier/go-toml/v2"
+
+	"github.com/resource-tracker/rt/internal/smallfile"
 )
 
 // Load reads the configuration from path, which must exist. An empty path means DefaultPath,
@@ -22,7 +23,7 @@ func Load(path string) (Config, error) {
 	if file == "" {
 		file = DefaultPath
 	}
-	data, err := os.ReadFile(file)
+	data, err := smallfile.Read(file, smallfile.Limit)
 	if path == "" && errors.Is(err, fs.ErrNotExist) {
 		return Default(), nil
 	}

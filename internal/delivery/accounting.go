@@ -37,10 +37,17 @@ type ended struct {
 	start, end time.Time
 }
 
-// wants reports whether accounting may know more of the run than its file; not of a step's run.
+// wants reports whether accounting may know more of the run than its file: of a step's run only
+// the array ids, if the file has them as a tag.
 func (a *Accounting) wants(run *rt.Run) bool {
-	isEndedJob := run.State == rt.StateEnded && run.JobID.Valid() && run.Step == ""
-	return a.Sacct != "" && isEndedJob && run.OutcomeSource != "sacct"
+	isEndedJob := run.State == rt.StateEnded && run.JobID.Valid()
+	if a.Sacct == "" || !isEndedJob {
+		return false
+	}
+	if run.Step != "" {
+		return accounting.LacksArray(run)
+	}
+	return run.OutcomeSource != "sacct"
 }
 
 // complete writes what accounting knows into the runs in dir, and returns those that must wait.
@@ -166,7 +173,8 @@ func (d *AccountingResult) write(path string, account *accounting.Account) {
 		return
 	}
 	run := r.Run()
-	if e, ok := account.Event(time.Now().UTC()); ok && account.Outcome != rt.OutcomeNone {
+	isWhole := account.Outcome != rt.OutcomeNone && run.Step == "" // the event has what the job used
+	if e, ok := account.Event(time.Now().UTC()); ok && isWhole {
 		err = r.AddEvent(e) // before the run is marked as completed: after an error the next drain retries
 	}
 	if err == nil && account.Merge(&run) {

@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/slurm"
 	"github.com/resource-tracker/rt/slurm/accounting"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -119,6 +121,63 @@ func TestAccountingCompletesRuns(t *testing.T) {
 	calls, err := os.ReadFile(d.Accounting.Sacct + ".calls")
 	if err != nil || strings.Count(string(calls), "\n") != 2 || strings.Count(string(calls), "--allocations") != 1 {
 		t.Errorf("not one call and one for the steps: %q, %v", calls, err)
+	}
+}
+
+// Of the run of a step sacct changes the identity of its job, if the file has that only as a tag,
+// and neither the outcome nor the ledger.
+func TestAccountingOfAStepsArray(t *testing.T) {
+	end := time.Now().Add(-time.Hour).Truncate(time.Second)
+	d := accounted(t, fmt.Sprintf("echo call >>\"$0.calls\"; printf 'Cluster|JobIDRaw|JobID|State|ExitCode|Start|End|ElapsedRaw|JobName\nlab|7|5_3|FAILED|1:0|%d|%d|60|arr\n'",
+		end.Add(-time.Minute).Unix(), end.Unix()))
+	makeRun := func(step string, tags map[string]string) string {
+		run := rt.Run{
+			Identity:   rt.Identity{Cluster: "lab", JobID: rt.Some[uint64](7), Step: step, Node: "n1", BootID: "another", Start: end.Add(-50 * time.Second)},
+			Allocation: rt.Allocation{Scheduler: "slurm"}, Ending: rt.Ending{State: rt.StateRunning},
+		}
+		slurm.Describe(&run)
+		maps.Copy(run.Meta.Tags, tags)
+		w, err := spool.Create(d.Dir, run, rt.Host{}, spool.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run.Apply(rt.Exit{Code: rt.Some[int64](0), Signal: rt.Some[int64](0), Outcome: rt.OutcomeFinished, Source: "exit", Time: end})
+		if err := w.End(run); err != nil {
+			t.Fatal(err)
+		}
+		return w.Path()
+	}
+	claimed, plain := makeRun("batch", map[string]string{slurm.EnvironArrayTag: "5_3"}), makeRun("0", nil)
+	if _, err := d.Runs(context.Background()); err != nil || d.accounted.SacctError != "" || d.accounted.Accounted != 1 {
+		t.Fatalf("%v, %+v", err, d.accounted)
+	}
+	run := runAt(t, claimed)
+	if run.Label() != "5_3.batch" || run.Meta.ExternalRunID != "lab:5_3.batch@n1#0" || run.Meta.Tags[slurm.EnvironArrayTag] != "" {
+		t.Errorf("label %q, %+v", run.Label(), run.Meta)
+	}
+	if code := run.ExitCode; run.Outcome != rt.OutcomeFinished || run.OutcomeSource != "exit" || code != rt.Some[int64](0) {
+		t.Errorf("outcome %q by %q, exit %v", run.Outcome, run.OutcomeSource, code)
+	}
+	if run = runAt(t, plain); run.ArrayTaskID.Valid() || run.Meta.JobName != "" {
+		t.Errorf("the run without a tag was changed: %+v", run)
+	}
+	r, err := spool.Open(claimed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	events, err := r.Events()
+	if isOfSacct := func(e rt.Event) bool { return e.Name == "sacct" }; err != nil || slices.ContainsFunc(events, isOfSacct) {
+		t.Errorf("the ledger has %+v, %v", events, err)
+	}
+	if err := d.unlock(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Runs(context.Background()); err != nil || d.accounted.Accounted != 0 {
+		t.Errorf("the second drain: %v, %+v", err, d.accounted)
+	}
+	if calls, err := os.ReadFile(d.Accounting.Sacct + ".calls"); err != nil || strings.Count(string(calls), "\n") != 2 {
+		t.Errorf("not two calls of one drain: %q, %v", calls, err)
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 type Directory struct {
 	Dir       string
 	StateDir  string                       // where the Epilogs write how jobs ended
-	Access    func() (spool.Access, error) // who may read a run that has ended
+	Access    func() (spool.Access, error) // who may read a run
 	Retain    time.Duration                // how long delivered runs are kept
 	QuotaNode int64                        // of the directory, in bytes
 

@@ -143,10 +143,14 @@ func (s *Stream) Finish(ctx context.Context) {
 			err = context.Cause(ctx)
 		}
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		s.warnKept(err)
-	case s.Private:
+		return
+	}
+	for _, p := range s.stream.Problems() {
+		s.Warn(errors.New(p.Error))
+	}
+	if s.Private {
 		if err := os.RemoveAll(filepath.Dir(s.Path)); err != nil {
 			s.Warn(fmt.Errorf("the run is delivered, its spool stays: %w", err))
 		}

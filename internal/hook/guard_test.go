@@ -1,27 +1,21 @@
 package hook
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestGuard: the scripts in slurm.conf exit 0 even if the programs cannot start.
 func TestGuard(t *testing.T) {
-	dir := t.TempDir()
-	for p := dir; p != os.TempDir() && p != "/"; p = filepath.Dir(p) {
-		if err := os.Chmod(p, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	build := exec.Command("go", "build", "-o", dir+"/", "../../cmd/rt-prolog", "../../cmd/rt-epilog")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	dir := buildHooks(t)
 	for _, name := range []string{"prolog", "epilog"} {
 		text, err := os.ReadFile(filepath.Join("../../contrib/slurm/hooks", name))
 		if err != nil {
@@ -44,10 +38,80 @@ func TestGuard(t *testing.T) {
 	}
 }
 
+// buildHooks builds the programs into a directory that each user can enter.
+func buildHooks(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for p := dir; p != os.TempDir() && p != "/"; p = filepath.Dir(p) {
+		if err := os.Chmod(p, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	build := exec.Command("go", "build", "-o", dir+"/", "../../cmd/rt-prolog", "../../cmd/rt-epilog")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return dir
+}
+
+// TestFewDescriptors: the hooks exit 0 with any limit on open files. Root with CAP_SYS_RESOURCE raises
+// the limit, and the tracker starts.
+func TestFewDescriptors(t *testing.T) {
+	dir := buildHooks(t)
+	config := filepath.Join(dir, "rt.toml")
+	text := strings.ReplaceAll("[spool]\nuser = \"root\"\n[tracker]\npath = \"DIR/rt-tracker\"\nstate_dir = \"DIR/state\"\n[hooks]\nready_timeout = \"10s\"\n[log]\ntarget = \"DIR/rt.log\"\n", "DIR", dir)
+	tracker := "#!/bin/sh\ncd " + dir + "\nulimit -n >>limits\necho ready >&3\n"
+	if err := errors.Join(os.WriteFile(config, []byte(text), 0o644), os.WriteFile(filepath.Join(dir, "rt-tracker"), []byte(tracker), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	users, raises := []bool{false}, mayRaiseLimits(t)
+	if os.Getuid() == 0 {
+		users = append(users, true)
+	}
+	for limit := range 17 {
+		for _, program := range []string{"rt-prolog", "rt-epilog"} {
+			argv := []string{fmt.Sprintf("--nofile=%d:%d", limit, limit), filepath.Join(dir, program), "--config", config}
+			for _, asRoot := range users {
+				cmd := starved(argv...)
+				want := program + ": error: the limit on open files is less than 32 and cannot be raised: nothing was done\n"
+				if asRoot {
+					cmd.SysProcAttr = nil
+				}
+				if asRoot && raises {
+					want = ""
+				}
+				if out, err := cmd.CombinedOutput(); err != nil || string(out) != want {
+					t.Errorf("%s with a limit of %d, as root %v: %v, %s", program, limit, asRoot, err, out)
+				}
+			}
+		}
+	}
+	if !raises {
+		return
+	}
+	if limits, err := os.ReadFile(filepath.Join(dir, "limits")); err != nil || string(limits) != strings.Repeat("1024\n", 17) {
+		t.Errorf("limits of 17 trackers: %q, %v", limits, err)
+	}
+	if log, err := os.ReadFile(filepath.Join(dir, "rt.log")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the log: %s, %v", log, err)
+	}
+}
+
+// mayRaiseLimits reports whether this process has CAP_SYS_RESOURCE.
+func mayRaiseLimits(t *testing.T) bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		t.Fatal(err)
+	}
+	return data[0].Effective&(1<<unix.CAP_SYS_RESOURCE) != 0
+}
+
 // starved runs a program with a limit, as another user if possible: the limit of processes
 // does not apply to root.
-func starved(limit, program string) *exec.Cmd {
-	c := exec.Command("prlimit", limit, program)
+func starved(args ...string) *exec.Cmd {
+	c := exec.Command("prlimit", args...)
 	c.Env = []string{"SLURM_JOB_ID=1"}
 	if os.Getuid() == 0 {
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}

@@ -32,26 +32,29 @@ type Options struct {
 	DevLog   string    // the socket of syslog
 	Fallback string    // the log file if there is no syslog
 
-	LogTime time.Duration // limit for writing a message, which is lost then
+	LogTime time.Duration // limit for writing a message; after it the message is lost
 	Exit    func(status int)
 
-	// isReported is set if the job's Prolog logs errors of the configuration: one line per
-	// job is enough.
+	// isReported is set in the Epilog: it does not log errors of the configuration, because
+	// the job's Prolog has logged them.
 	isReported bool
 }
 
-// readTime limits reading the configuration. slack is added to a hook's configured time. logTime
-// limits each log message, and the entry in the breaker. After these times the hook exits, even
-// if a system call is still blocked.
+// A hook takes at most its configured time (hooks.ready_timeout or hooks.stop_timeout), slack and
+// three times logTime. It then exits, even if a system call is still blocked.
+//   - readTime limits reading the configuration. It is a part of slack.
+//   - slack is for everything but the wait for the tracker: hundreds of hooks that start at once
+//     need seconds.
+//   - logTime limits each log message, and counting a failure in the breaker.
 const (
 	readTime = 3 * time.Second
-	slack    = time.Second
+	slack    = 4 * time.Second
 	logTime  = 100 * time.Millisecond
 )
 
 // System returns the options of a hook that Slurm started. It also limits the program to one P
 // (GOMAXPROCS): a hook has no parallel work, and waking idle threads costs a tenth of its time.
-// The start of a tracker adds a second P.
+// To start a tracker, the hook raises the limit to two.
 func System(program string) Options {
 	runtime.GOMAXPROCS(1)
 	return Options{
@@ -73,9 +76,14 @@ func Epilog(opts Options) {
 }
 
 // run does the hook's work within its configured time. Errors are in the log, and the status
-// is 0 in any case. Each call that can wait for a file system has its own limit; the timer
-// is for all other waits: it is set first and never stopped, and its function does not wait.
+// is 0 in any case. Each call that can wait for a file system has its own limit. The timer
+// limits all other waits: it is set first and is never stopped, and its function does not wait.
 func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
+	begin := time.Now()
+	if !hasDescriptors() { // before the first timer
+		printFewDescriptors(opts.Program)
+		return
+	}
 	end := time.AfterFunc(readTime+2*opts.LogTime, func() { opts.Exit(0) })
 	env := environ.NewEnv(opts.Environ)
 	job := jobOf(env)
@@ -94,9 +102,10 @@ func run(opts Options, do work, timing func(config.Hooks) time.Duration) {
 	}
 	log = opts.logger(s.cfg.Log.Target, job)
 	limit := timing(s.cfg.Hooks) + slack
-	end.Reset(limit + 3*opts.LogTime)
+	left := limit - time.Since(begin)
+	end.Reset(left + 3*opts.LogTime)
 	h := new(slurmhook.Hook)
-	_, err = within(limit, func() (struct{}, error) {
+	_, err = within(left, func() (struct{}, error) {
 		if disabled(s.cfg.Hooks.DisableFile) {
 			return struct{}{}, nil
 		}
@@ -125,7 +134,7 @@ func (o Options) report(log *slog.Logger, err error) {
 	}
 	// A message that cannot be written in time is lost, so that the job does not wait.
 	_, _ = within(o.LogTime, func() (struct{}, error) {
-		if errors.Is(err, slurmhook.ErrTracked) {
+		if errors.Is(err, slurmhook.ErrTracked) || errors.Is(err, slurmhook.ErrLate) {
 			log.Warn(err.Error())
 		} else {
 			log.Error(err.Error())
@@ -224,7 +233,7 @@ func build(h *slurmhook.Hook, cfg config.Config, path string) error {
 }
 
 // trackerUser returns the trackers' user from a file in the form of passwd(5), nil for none.
-// It reads a local file: a directory service can take longer than a Prolog may.
+// It reads a local file: a directory service can take longer than a Prolog is allowed to.
 func trackerUser(passwd, name string) *slurmhook.User {
 	fields := account(passwd, 0, name)
 	if len(fields) < 4 {

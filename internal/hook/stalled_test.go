@@ -45,7 +45,7 @@ func TestStalledExec(t *testing.T) {
 		t.Errorf("the Prolog waited for the tracker's exec: %v", err)
 	}
 	text, err := os.ReadFile(log)
-	if err != nil || !strings.Contains(string(text), "error: job 12@n1: gave up after 1.05s") {
+	if err != nil || !strings.Contains(string(text), "error: job 12@n1: gave up after 4.05s") {
 		t.Errorf("log %q, %v", text, err)
 	}
 }

@@ -57,7 +57,7 @@ func TestHangingWork(t *testing.T) {
 		}
 	})
 	text, err := os.ReadFile(log)
-	if err != nil || strings.Count(string(text), "\n") != 1 || !strings.HasSuffix(string(text), "error: job 12@n1: gave up after 1m1s\n") {
+	if err != nil || strings.Count(string(text), "\n") != 1 || !strings.HasSuffix(string(text), "error: job 12@n1: gave up after 1m4s\n") {
 		t.Errorf("log %q, %v", text, err)
 	}
 }

@@ -52,11 +52,12 @@ func identify(env environ.Env, now time.Time) (rt.Run, error) {
 	return r, nil
 }
 
-// outsideJob fails if the process with that /proc/<pid>/cgroup is in a job's cgroup.
+// outsideJob returns an error if a process is in a job's cgroup. cgroup is the path of the
+// process's /proc/<pid>/cgroup.
 func outsideJob(cgroup string) error {
 	own, err := os.ReadFile(cgroup)
 	if err != nil {
-		return nil // without cgroups the process is in none of a job
+		return nil // without cgroups no process is in a job's cgroup
 	}
 	if path, inside := layout.InsideJob(own); inside {
 		return fmt.Errorf("this hook runs in the job's own cgroup %s, where a tracker would be charged to the job and die with it: take RunInJob out of PrologFlags in slurm.conf", path)

@@ -10,19 +10,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/host"
 	"github.com/resource-tracker/rt/internal/durable"
+	"github.com/resource-tracker/rt/internal/smallfile"
 )
 
 // Lookup returns a variable of the environment, see os.LookupEnv.
@@ -222,16 +220,15 @@ func replace(path string, text []byte) error {
 
 // Load reads the cache. A missing file is fs.ErrNotExist.
 func Load(path string) (Cache, error) {
-	f, err := os.Open(path)
-	if err != nil {
+	text, err := smallfile.Read(path, maxCache)
+	isRefused := errors.Is(err, smallfile.ErrRefused)
+	if err != nil && !isRefused {
 		return Cache{}, fmt.Errorf("read the host's facts: %w", err)
 	}
-	defer f.Close() // opened for reading: nothing can be lost
-	text, err := io.ReadAll(io.LimitReader(f, maxCache+1))
-	if err != nil {
-		return Cache{}, fmt.Errorf("read the host's facts: %w", err)
+	var c Cache
+	if err == nil {
+		c, err = parse(text)
 	}
-	c, err := parse(text)
 	if err != nil {
 		return Cache{}, fmt.Errorf("%s is not what `rt-spool host` writes: %w; run it again", path, err)
 	}
@@ -239,9 +236,6 @@ func Load(path string) (Cache, error) {
 }
 
 func parse(text []byte) (Cache, error) {
-	if len(text) > maxCache {
-		return Cache{}, fmt.Errorf("it is longer than %d bytes", maxCache)
-	}
 	var c Cache
 	if err := json.Unmarshal(text, &c); err != nil {
 		return Cache{}, err
@@ -258,7 +252,7 @@ func parse(text []byte) (Cache, error) {
 }
 
 func printable(s string) bool {
-	return len(s) <= maxText && utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
+	return len(s) <= maxText && rt.IsPrintable(s)
 }
 
 // errStale means that a cache is of another machine or too old.

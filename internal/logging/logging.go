@@ -14,7 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
+
+	"github.com/resource-tracker/rt"
 )
 
 // The places of messages.
@@ -135,15 +136,9 @@ func (h handler) write(m message) {
 // maxLine limits a message, in bytes; syslog daemons cut at 2048 to 8192.
 const maxLine = 2000
 
-// oneLine joins the lines of errors and removes control characters.
+// oneLine joins the lines of errors and replaces what is not printable.
 func oneLine(text string) string {
-	text = strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ")
-	text = strings.Map(func(c rune) rune {
-		if unicode.IsControl(c) {
-			return ' '
-		}
-		return c
-	}, text)
+	text = rt.Printable(strings.ReplaceAll(strings.TrimSpace(text), "\n", "; "))
 	if len(text) > maxLine {
 		text = strings.ToValidUTF8(text[:maxLine], "") + "..."
 	}

@@ -24,7 +24,7 @@ func TestFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(Z|[+-]\d\d:\d\d) rt-prolog\[\d+\]: error: job 12@n1: first; second \[31m
+	want := regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(Z|[+-]\d\d:\d\d) rt-prolog\[\d+\]: error: job 12@n1: first; second\?\[31m
 \S+ rt-prolog\[\d+\]: warning: no job
 \S+ rt-prolog\[\d+\]: info: job 13@n1: fine tasks=2
 $`)

@@ -179,11 +179,15 @@ func (r *Remote) command(node string) []string {
 
 // StepEnv removes Slurm's description of the surrounding job from an environment: srun
 // takes SLURM_NTASKS_PER_NODE and the like as options of a new step. What srun needs to
-// reach the cluster stays.
+// reach the cluster stays. It also removes the credentials of uploads, which srun would pass
+// on to all nodes.
 func StepEnv(env []string) []string {
 	return slices.DeleteFunc(env, func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return strings.HasPrefix(name, "SLURM") && !strings.HasPrefix(name, "SLURM_CONF") && name != "SLURM_JWT"
+		reachesCluster := strings.HasPrefix(name, "SLURM_CONF") || name == "SLURM_JWT"
+		isCredential := strings.HasPrefix(name, "SENTINEL_") || strings.HasPrefix(name, "AWS_")
+		isOfJob := strings.HasPrefix(name, "SLURM") && !reachesCluster
+		return isOfJob || isCredential
 	})
 }
 

@@ -75,13 +75,7 @@ func (j *Joint) set(node string, e *gempba.Envelope) {
 // Workers implements Source.
 func (j *Joint) Workers(now time.Time) []gempba.WorkerFrame {
 	j.here.Workers, j.here.Topology = j.local.Workers(now), j.local.Topology()
-	j.parts = append(j.parts[:0], part{"", &j.here})
-	j.mu.Lock()
-	for node, e := range j.others {
-		j.parts = append(j.parts, part{node, e})
-	}
-	j.mu.Unlock()
-	slices.SortFunc(j.parts, func(a, b part) int { return strings.Compare(a.node, b.node) })
+	j.gather()
 	j.forget()
 	for _, p := range j.parts {
 		for i := range p.Workers {
@@ -110,6 +104,17 @@ func (j *Joint) Workers(now time.Time) []gempba.WorkerFrame {
 	}
 	slices.SortFunc(out, func(a, b gempba.WorkerFrame) int { return int(a.WorkerID) - int(b.WorkerID) })
 	return out
+}
+
+// gather takes the newest line of each node.
+func (j *Joint) gather() {
+	j.parts = append(j.parts[:0], part{"", &j.here})
+	j.mu.Lock()
+	for node, e := range j.others {
+		j.parts = append(j.parts, part{node, e})
+	}
+	j.mu.Unlock()
+	slices.SortFunc(j.parts, func(a, b part) int { return strings.Compare(a.node, b.node) })
 }
 
 // forget frees the ids of workers that have ended.
@@ -145,6 +150,7 @@ func (j *Joint) assignID(node string, worker uint32) {
 // Nodes implements Source.
 func (j *Joint) Nodes(now time.Time) []gempba.NodeFrame {
 	j.here.Nodes = j.local.Nodes(now)
+	j.gather()
 	var out []gempba.NodeFrame
 	for _, p := range j.parts {
 		for _, n := range p.Nodes {

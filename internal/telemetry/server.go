@@ -22,7 +22,7 @@ import (
 type Source interface {
 	// Workers reads all workers.
 	Workers(now time.Time) []gempba.WorkerFrame
-	// Nodes reads the hosts. It is called after Workers.
+	// Nodes reads the hosts. It is called after the first Workers.
 	Nodes(now time.Time) []gempba.NodeFrame
 	// Topology describes where the workers of the last reading run.
 	Topology() *gempba.Topology
@@ -73,20 +73,22 @@ func NewServer(source Source, log func(error)) *Server {
 func (s *Server) Run(ctx context.Context) {
 	defer s.close()
 	b := newBroadcast(s.source, s.started)
-	timer := time.NewTimer(b.workerEvery)
+	b.skip(time.Now())
+	timer := time.NewTimer(time.Until(b.next()))
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.arrived:
-			s.tick(&b, time.Now()) // the first line is sent at once
+		case <-s.arrived: // the first line is sent at once
+			b.workers.next, b.nodes.next = time.Time{}, time.Time{}
+			s.tick(&b, time.Now())
 		case c := <-s.controls:
-			b.obey(c)
+			b.obey(c, time.Now())
 		case <-timer.C:
 			s.tick(&b, time.Now())
 		}
-		timer.Reset(time.Until(b.last.Add(b.workerEvery)))
+		timer.Reset(time.Until(b.next()))
 	}
 }
 
@@ -101,7 +103,7 @@ func Print(ctx context.Context, source Source, w io.Writer) error {
 		if _, err := w.Write(line); err != nil {
 			return fmt.Errorf("print the telemetry: %w", err)
 		}
-		if !wait.For(ctx, time.Until(b.last.Add(b.workerEvery))) {
+		if !wait.For(ctx, time.Until(b.next())) {
 			return nil
 		}
 	}
@@ -109,27 +111,74 @@ func Print(ctx context.Context, source Source, w io.Writer) error {
 
 // broadcast is the state of Run.
 type broadcast struct {
-	source                 Source
-	started                time.Time
-	workerEvery, nodeEvery time.Duration
-	last, lastNodes        time.Time // of the last readings, by their schedule
-	nodes                  []gempba.NodeFrame
+	source         Source
+	started        time.Time
+	workers, nodes cadence
+	workerFrames   []gempba.WorkerFrame // newest
+	nodeFrames     []gempba.NodeFrame
+}
+
+// cadence is when frames of one kind are read: on a grid from start on. A late reading does not
+// delay the later ones, and readings of two cadences coincide where they can.
+type cadence struct {
+	start, next time.Time
+	every       time.Duration
+}
+
+// due reports whether it is time for a reading, and schedules the one after it.
+func (c *cadence) due(now time.Time) bool {
+	if now.Before(c.next) {
+		return false
+	}
+	c.next = c.after(now)
+	return true
+}
+
+// set changes the interval. An overdue reading stays due, or a client could suppress it.
+func (c *cadence) set(every time.Duration, now time.Time) {
+	c.every = every
+	if now.Before(c.next) {
+		c.next = c.after(now)
+	}
+}
+
+// after returns the next instant of the grid.
+func (c *cadence) after(now time.Time) time.Time {
+	return now.Add(c.every - now.Sub(c.start)%c.every)
 }
 
 func newBroadcast(source Source, started time.Time) broadcast {
-	return broadcast{source: source, started: started, last: time.Now(), workerEvery: gempba.WorkerInterval, nodeEvery: gempba.NodeInterval}
+	now := time.Now()
+	return broadcast{
+		source: source, started: started,
+		workers: cadence{start: now, every: gempba.WorkerInterval}, nodes: cadence{start: now, every: gempba.NodeInterval},
+	}
 }
 
-func (b *broadcast) obey(c Control) {
+// next returns when the next line is due: when a reading is.
+func (b *broadcast) next() time.Time {
+	if b.nodes.next.Before(b.workers.next) {
+		return b.nodes.next
+	}
+	return b.workers.next
+}
+
+// skip passes over the readings that are due.
+func (b *broadcast) skip(now time.Time) {
+	b.workers.due(now)
+	b.nodes.due(now)
+}
+
+func (b *broadcast) obey(c Control, now time.Time) {
 	switch c.Kind {
 	case gempba.SetWorkerInterval:
-		b.workerEvery = c.Interval()
+		b.workers.set(c.Interval(), now)
 	case gempba.SetNodeInterval:
-		b.nodeEvery = c.Interval()
+		b.nodes.set(c.Interval(), now)
 	case gempba.BeNodeSentinel:
 		if worker, ok := c.WorkerID.Get(); ok && c.Trusted {
 			b.source.Promote(worker)
-			b.lastNodes = time.Time{}
+			b.nodes.next = b.next()
 		}
 	}
 }
@@ -140,7 +189,7 @@ func (s *Server) tick(b *broadcast, now time.Time) {
 	isEmpty := len(s.clients) == 0
 	s.mu.Unlock()
 	if isEmpty {
-		b.advance(now)
+		b.skip(now)
 		return
 	}
 	line, err := b.look(now)
@@ -151,24 +200,18 @@ func (s *Server) tick(b *broadcast, now time.Time) {
 	s.send(line)
 }
 
-// advance keeps ticks on a grid: a late tick does not delay the later ones.
-func (b *broadcast) advance(now time.Time) {
-	b.last = now.Add(-(now.Sub(b.last) % b.workerEvery))
-}
-
-// look makes one line from a reading.
+// look makes one line of the newest frames, and reads those that are due.
 func (b *broadcast) look(now time.Time) ([]byte, error) {
-	b.advance(now)
-	e := gempba.Envelope{
+	if b.workers.due(now) {
+		b.workerFrames = b.source.Workers(now)
+	}
+	if b.nodes.due(now) {
+		b.nodeFrames = b.source.Nodes(now)
+	}
+	return gempba.AppendLine(nil, &gempba.Envelope{
 		Version: gempba.SchemaVersion, TS: now.UnixMilli(), ElapsedSeconds: uint64(now.Sub(b.started) / time.Second),
-		Workers: b.source.Workers(now),
-	}
-	// Node frames are part of a line: half a tick early is closer than a whole one late.
-	if b.lastNodes.IsZero() || now.Sub(b.lastNodes) >= b.nodeEvery-b.workerEvery/2 {
-		b.nodes, b.lastNodes = b.source.Nodes(now), now
-	}
-	e.Nodes, e.Topology = b.nodes, b.source.Topology()
-	return gempba.AppendLine(nil, &e)
+		Workers: b.workerFrames, Nodes: b.nodeFrames, Topology: b.source.Topology(),
+	})
 }
 
 // send queues a line, which is never changed, for all clients.

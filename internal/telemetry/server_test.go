@@ -143,11 +143,13 @@ func TestControlLinesChangeTheCadence(t *testing.T) {
 			{`{"kind":"set_worker_interval_ms","value":100}`, 100 * time.Millisecond},
 			{`{"kind":"later","value":[]}`, 100 * time.Millisecond},
 			{`{"kind":"set_worker_interval_ms","value":1}`, 50 * time.Millisecond},
+			{`{ "control_kind": "SET_NODE_INTERVAL_MS", "value": 600000 }`, 50 * time.Millisecond},
 			{`{ "kind": "SET_WORKER_INTERVAL_MS", "value": 2000 }`, 2 * time.Second},
-			{`{"kind":"set_worker_interval_ms","value":4000000000}`, time.Minute},
+			{`{"kind":"set_worker_interval_ms","value":4000000000}`, 10 * time.Minute},
 			{`{"kind":"set_worker_interval_ms","value":250}`, 250 * time.Millisecond},
 		} {
 			p.say(c.line + "\n")
+			b.next(p) // from here on the lines are on the grid of the new cadence
 			b.every(p, c.want)
 		}
 		p.say(`{"kind":"set_node_interval_ms","value":50}` + "\n")
@@ -164,6 +166,34 @@ func TestControlLinesChangeTheCadence(t *testing.T) {
 			t.Errorf("logged %q", log)
 		}
 	})
+}
+
+// A cadence of workers does not change that of the hosts, and neither does the reverse.
+func TestCadencesAreIndependent(t *testing.T) {
+	for _, c := range []struct {
+		line           string
+		workers, nodes int64 // readings in 6 s
+	}{
+		{`{"kind":"set_worker_interval_ms","value":6000}`, 1, 6},
+		{`{"kind":"set_worker_interval_ms","value":750}`, 8, 6},
+		{`{"kind":"set_worker_interval_ms","value":300}`, 20, 6},
+		{`{"kind":"set_node_interval_ms","value":100}`, 12, 60},
+		{`{"kind":"set_node_interval_ms","value":6000}`, 12, 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t)
+			p := b.connect("one", false)
+			go io.Copy(io.Discard, p)
+			time.Sleep(100 * time.Millisecond)
+			p.say(c.line + "\n")
+			time.Sleep(6 * time.Second) // the grid's instants are within
+			synctest.Wait()
+			workers, nodes := b.source.workers.Load()-1, b.source.nodes.Load()-1 // without those of the first line
+			if workers != c.workers || nodes != c.nodes {
+				t.Errorf("%s: %d readings of workers and %d of hosts in 6 s, want %d and %d", c.line, workers, nodes, c.workers, c.nodes)
+			}
+		})
+	}
 }
 
 func TestOnlyTheTrustedPromote(t *testing.T) {

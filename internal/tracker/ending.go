@@ -15,7 +15,7 @@ import (
 // Retry is the series of pauses between the attempts to write the end of a run.
 type Retry struct {
 	First, Longest time.Duration // each pause is twice the one before
-	Total          time.Duration // when to give up
+	Total          time.Duration // time after which no further attempt is made
 }
 
 // EndRun writes the end of a run's file. While the disk is full or another process holds the
@@ -45,24 +45,20 @@ func EndRun(w *spool.Writer, run func() rt.Run, r Retry, warn func(string)) erro
 	}
 }
 
-// Ended returns the run with its end, from its exit and what the node recorded.
+// Ended returns the run with its end, from its exit and what the node recorded. The time of
+// the end is left to spool.Writer.End: that of the last snapshot.
 func Ended(run rt.Run, exit rt.Exit, seen environ.Evidence) rt.Run {
 	run.Apply(environ.Decide(exit, seen))
 	run.State = rt.StateEnded
-	if !seen.End.IsZero() {
-		run.End = seen.End
-	}
-	if run.End.IsZero() {
-		run.End = time.Now().UTC()
-	}
+	run.End = time.Time{}
 	return run
 }
 
 // absentMax is how long a tracker waits for a job without a known time limit.
 const absentMax = 24 * time.Hour
 
-// AbsentFor is how long a tracker waits for a job without a cgroup, for example on a node
-// where Slurm uses none: until limit, when the job must be over, and grace.
+// AbsentFor returns how long a tracker waits for a job without a cgroup, for example on a node
+// where Slurm uses none: until limit, when the job must have ended, plus grace.
 func AbsentFor(now, limit time.Time, grace time.Duration) time.Duration {
 	if limit.IsZero() {
 		return absentMax
@@ -70,8 +66,8 @@ func AbsentFor(now, limit time.Time, grace time.Duration) time.Duration {
 	return max(limit.Sub(now), 0) + grace
 }
 
-// OOMKills counts the processes which the kernel killed for their memory: all of a step of srun,
-// otherwise those of the job since the first reading. Step is set before the first Put.
+// OOMKills counts the processes that the kernel killed for their memory: for a step of srun those of
+// the step, otherwise those of the job since the first reading. Step is set before the first Put.
 type OOMKills struct {
 	Step          string
 	first, newest atomic.Uint64

@@ -4,7 +4,6 @@ import (
 	"path/filepath"
 	"runtime/metrics"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -16,7 +15,8 @@ import (
 const (
 	// flightDir is the directory of a node's flight records, below the spool.
 	flightDir = "flight"
-	// flightFiles limits them: those of trackers that have ended are removed first.
+	// flightFiles is the maximum number of records. Those of trackers that have ended are removed
+	// first.
 	flightFiles = 64
 )
 
@@ -32,14 +32,15 @@ type FlightRecorder struct {
 	failing bool
 }
 
-// flightEvents are counted by kind and status, if not empty; the last entry has all others.
+// flightEvents lists the counters of events. An event counts in the first entry that matches; an
+// empty kind or status matches all events.
 var flightEvents = [...]struct{ kind, status, metric string }{
 	{"gap", "", "ledger.gaps"}, {"sensor", "failed", "ledger.sensors_failed"}, {"sensor", "denied", "ledger.sensors_denied"},
 	{"spool", "", "ledger.spool"}, {"tracker", "", "ledger.tracker"}, {"", "", "ledger.others"},
 }
 
-// NewFlightRecorder returns the recorder of a run, nil if bytes, the size of all
-// records of the node, is 0. Events pass through it to ledger.
+// NewFlightRecorder returns the recorder of a run. bytes limits the size of all records of
+// the node; if it is 0, the recorder is nil. Events pass through it to ledger.
 func NewFlightRecorder(spoolDir string, run *rt.Run, bytes int64, ledger collect.Ledger) *FlightRecorder {
 	if bytes <= 0 {
 		return nil
@@ -141,5 +142,5 @@ func (f *FlightRecorder) Close() {
 }
 
 func (f *FlightRecorder) report(err error) {
-	f.ledger.Event(rt.Event{Time: time.Now(), Kind: "tracker", Name: "flight recorder", Status: "failed", Detail: err.Error()})
+	f.ledger.Event(rt.Event{Kind: "tracker", Name: "flight recorder", Status: "failed", Detail: err.Error()})
 }

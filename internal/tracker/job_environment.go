@@ -2,6 +2,9 @@ package tracker
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -9,6 +12,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/proc"
 	"github.com/resource-tracker/rt/slurm/environ"
+	"github.com/resource-tracker/rt/slurm/layout"
 )
 
 // The pauses between two looks at the job's processes: short at first, because a step
@@ -19,32 +23,50 @@ const (
 	lookSoon   = 25 * time.Millisecond // the longest pause within lookYoung of a step's beginning
 	lookYoung  = 2 * time.Second
 	lookPart   = 16               // later the pause is this part of the step's age
-	lookSeldom = 10 * time.Second // and never longer
-	batchFor   = time.Minute      // a job that has no batch script by then has none
+	lookSeldom = 10 * time.Second // the longest pause, unless looks are expensive
+	batchFor   = time.Minute      // a job without a batch script after this time has none
 )
 
-// JobEnvironment completes a Run from the environment of the job's processes, which has what
-// no hook has (the job's name, its array ids), and finds the batch script.
+// The limits of the cost of looks: the job's user decides how many processes there are.
+const (
+	lookMost  = 64  // environments that one look reads
+	lookReads = 17  // reads of a process that is not a task yet, over two minutes: a TaskProlog runs before the task's program
+	lookShare = 400 // after lookYoung a pause is at least this many times as long as the look before it: half of tracker.budget_cpu
+)
+
+// seenProcess is a process of the job.
+type seenProcess struct {
+	first time.Time // when it was seen first
+	reads int       // of its environment; lookReads if it needs no further one
+	look  int       // the number of the last look that saw it
+}
+
+// JobEnvironment completes a Run with what no hook gets, the job's name and the user's labels: it
+// reads the environment of the job's processes. It also finds the batch script.
 type JobEnvironment struct {
 	job     *JobWatch
 	changed func(rt.Run) error
 	warn    func(error)
+	list    func([]int) []int                         // appends the job's processes
+	readEnv func(pid int, buf []byte) ([]byte, error) // of one of them
 
-	pids []int
-	seen map[int]bool // processes that need no second look
-	text []byte       // buffer for one environment
+	pids  []int
+	seen  map[int]seenProcess
+	looks int
+	text  []byte // buffer for one environment
 
 	mu    sync.Mutex
 	run   rt.Run
 	batch *proc.ExitStatus // of the batch script; nil until it is found
-	// closed is set when the run ends: a reader that comes back late changes nothing.
+	// closed is set when the run ends: a read that returns later changes nothing.
 	closed bool
 }
 
 // NewJobEnvironment returns the environment of the run's job. changed receives each Run
 // that has more than the one before; warn receives its errors.
 func NewJobEnvironment(job *JobWatch, run rt.Run, changed func(rt.Run) error, warn func(error)) *JobEnvironment {
-	return &JobEnvironment{job: job, run: run, changed: changed, warn: warn, seen: map[int]bool{}, text: make([]byte, 0, 8<<10)}
+	readEnv := func(pid int, buf []byte) ([]byte, error) { return environ.ReadProcess(job.procRoot, pid, buf) }
+	return &JobEnvironment{job: job, list: job.Procs, readEnv: readEnv, run: run, changed: changed, warn: warn, seen: map[int]seenProcess{}, text: make([]byte, 0, 8<<10)}
 }
 
 // Run returns the Run with all that is known by now.
@@ -85,11 +107,15 @@ func (e *JobEnvironment) Follow(ctx context.Context) {
 	}
 	since := time.Now()
 	for begun, pause := since, lookFirst; ; {
-		e.look()
+		began := time.Now()
+		e.look(began)
 		if e.isComplete(time.Since(since)) {
 			return
 		}
 		pause = min(2*pause, longestPause(time.Since(begun)))
+		if time.Since(begun) > lookYoung {
+			pause = min(max(pause, lookShare*time.Since(began)), batchFor)
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -110,26 +136,48 @@ func longestPause(age time.Duration) time.Duration {
 	return min(age/lookPart, lookSeldom)
 }
 
-// look reads the environment of the job's processes that are new.
-func (e *JobEnvironment) look() {
-	e.pids = e.job.Procs(e.pids[:0])
+// look reads the environments of new processes of the job, at most lookMost of them. A process
+// that is not a task yet is read again after pauses that double, lookReads times in all: until it
+// executes the program of the task, it has the environment of slurmstepd.
+func (e *JobEnvironment) look(now time.Time) {
+	e.pids = e.list(e.pids[:0])
+	e.looks++
+	reads := 0
 	for _, pid := range e.pids {
-		if e.seen[pid] {
-			continue
+		p, known := e.seen[pid]
+		if !known {
+			p.first = now
 		}
-		text, err := environ.ReadProcess(e.job.procRoot, pid, e.text)
-		if err != nil || len(text) == 0 {
-			continue // the process has ended, or has not executed its program yet
+		isDue := p.reads < lookReads && now.Sub(p.first) >= lookFirst<<p.reads-lookFirst
+		if isDue && reads < lookMost {
+			reads++
+			p.reads++
+			if e.read(pid) {
+				p.reads = lookReads
+			}
 		}
-		e.text = text
-		if e.merge(pid, environ.Parse(text)) {
-			e.seen[pid] = true
+		p.look = e.looks
+		e.seen[pid] = p
+	}
+	for pid, p := range e.seen { // another process may get the number
+		if p.look != e.looks {
+			delete(e.seen, pid)
 		}
 	}
 }
 
+// read reads the environment of one process, and reports whether it is a task of the job.
+func (e *JobEnvironment) read(pid int) bool {
+	text, err := e.readEnv(pid, e.text)
+	if err != nil || len(text) == 0 {
+		return false // the process has ended, or has not executed its program yet
+	}
+	e.text = text
+	return e.merge(pid, environ.Parse(text))
+}
+
 // merge adds a process's environment to the Run. It reports whether the process is a task of
-// the job: a slurmstepd that has not begun its task yet shows another environment.
+// the job.
 func (e *JobEnvironment) merge(pid int, env environ.Env) bool {
 	if !env.Number("SLURM_JOB_ID").Valid() {
 		return false
@@ -139,12 +187,13 @@ func (e *JobEnvironment) merge(pid int, env environ.Env) bool {
 	if e.closed {
 		return true
 	}
-	if e.batch == nil && isBatchScript(pid, env) {
+	isBatch := isBatchScript(e.job.procRoot, pid, env)
+	if e.batch == nil && isBatch {
 		// If this fails the outcome stays what the Epilog reports.
 		e.batch, _ = proc.NewExitStatus(pid)
 	}
 	run := e.run
-	if environ.MergeTaskEnv(&run, env) {
+	if environ.MergeTaskEnv(&run, env, isBatch) {
 		e.run = run
 		if err := e.changed(run); err != nil {
 			e.warn(err)
@@ -153,7 +202,7 @@ func (e *JobEnvironment) merge(pid int, env environ.Env) bool {
 	return true
 }
 
-// isComplete reports whether a job of this age has nothing more to show.
+// isComplete reports whether the processes of a job of this age can add nothing more.
 func (e *JobEnvironment) isComplete(age time.Duration) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -161,8 +210,33 @@ func (e *JobEnvironment) isComplete(age time.Duration) bool {
 	return hasBatch && e.run.Meta.JobName != ""
 }
 
-// isBatchScript reports whether a process is its own task, and of no numbered step.
-func isBatchScript(pid int, env environ.Env) bool {
+// isBatchScript reports whether a process is the first one of the task of step batch.
+func isBatchScript(procRoot string, pid int, env environ.Env) bool {
 	task, ok := env.Number("SLURM_TASK_PID").Get()
-	return ok && task == uint64(pid) && !env.Number("SLURM_STEP_ID", "SLURM_STEPID").Valid()
+	if !ok || task != uint64(pid) {
+		return false
+	}
+	step := StepOf(procRoot, pid)
+	isInNoStep := step == "" && !env.Number("SLURM_STEP_ID", "SLURM_STEPID").Valid()
+	return step == "batch" || isInNoStep
+}
+
+// StepOf returns the step of a process's cgroup, such as "0" or "batch"; empty if the cgroup is not
+// that of a step. The environment does not show it: a batch script inherits the step of the process
+// that submitted the job, if that was in a step.
+func StepOf(procRoot string, pid int) string {
+	return stepIn(filepath.Join(procRoot, strconv.Itoa(pid), "cgroup"))
+}
+
+// OwnStep is StepOf this process. It reads /proc: in a procfs of another pid namespace, our pid
+// is another process.
+func OwnStep() string { return stepIn("/proc/self/cgroup") }
+
+func stepIn(file string) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	path, _ := layout.ParseProcess(string(text))
+	return path.Step
 }

@@ -1,5 +1,5 @@
-// Package tracker contains the code that rt-tracker and resource-tracker share, and code of only one
-// of them that can be tested without a command line. Its parts are the watch of a job's cgroup,
+// Package tracker contains the code that rt-tracker and resource-tracker share, and code of
+// either program that can be tested without a command line: the watch of a job's cgroup,
 // the environment of the job's processes, the tracker's own memory and priority, the samples,
 // and the end of a run. It links no network code.
 package tracker
@@ -45,8 +45,7 @@ type JobWatch struct {
 }
 
 // WatchJob starts to watch all directories that Slurm may use for the job's cgroup. procRoot is
-// the mount point of procfs. If a panic ends the goroutine that forwards the events, that goroutine
-// calls warn with the error.
+// the mount point of procfs. If an error ends the events, another goroutine passes it to warn.
 func WatchJob(run *rt.Run, procRoot string, warn func(error)) (*JobWatch, error) {
 	mounts, err := cgroupfs.ReadMounts(procRoot)
 	if err != nil {
@@ -81,7 +80,7 @@ func (w *JobWatch) UseTrees(trees *ProcessTrees) {
 // UseProcs sets the source that is notified of the beginning and the end of each step.
 func (w *JobWatch) UseProcs(procs *proc.JobProcs) { w.procs.Store(procs) }
 
-// watch watches candidates, and no longer the directories that were watched before.
+// watch replaces the watched directories by candidates.
 func (w *JobWatch) watch(candidates []cgroupfs.Candidate) error {
 	job, err := cgroup.NewJob(candidates, layout.Slurm{}, cgroup.Options{ProcRoot: w.procRoot, StepBegins: w.stepBegins, StepEnds: w.stepEnds})
 	if err != nil {
@@ -106,8 +105,8 @@ func (w *JobWatch) stepEnds(step string, stepds []int) {
 	}
 }
 
-// stepBegins also runs on the watcher's own thread. On a thread of low priority it might start only
-// after a short step has ended.
+// stepBegins runs on the same thread: a thread of low priority could run only after a short
+// step has ended.
 func (w *JobWatch) stepBegins(stepds []int) {
 	w.noteStep()
 	if p := w.procs.Load(); p != nil {
@@ -123,8 +122,8 @@ func (w *JobWatch) noteStep() {
 	}
 }
 
-// pump forwards the events of job. It may block: this does not delay the reading at the end of a
-// step, because the watcher itself takes that reading.
+// pump forwards the events of job. It may block, because the watcher itself takes the reading at
+// the end of a step.
 func (w *JobWatch) pump(job *cgroup.Job) {
 	defer recovery.Handle(w.warn)
 	for {
@@ -136,7 +135,7 @@ func (w *JobWatch) pump(job *cgroup.Job) {
 			case e == collect.JobAppeared:
 				raiseThread(job.Thread())
 				w.foundOnce.Do(func() { close(w.found) })
-			case e == collect.JobShort && p != nil:
+			case e == collect.JobNearLimit && p != nil:
 				p.Hurry()
 			}
 			select {
@@ -219,8 +218,8 @@ func (w *JobWatch) Close() error {
 	return err
 }
 
-// Search looks for the job's slurmstepd among all processes. The first search begins after
-// searchAfter; searchMax is the longest pause between two searches.
+// Search looks for the job's slurmstepd among all processes, first after searchAfter, and then
+// after pauses that double up to searchMax.
 const (
 	searchAfter = 5 * time.Second
 	searchMax   = 5 * time.Minute
@@ -247,7 +246,7 @@ func (w *JobWatch) Search(ctx context.Context, run func() rt.Run, note func(rt.E
 			err = w.watch([]cgroupfs.Candidate{c})
 		}
 		if err != nil {
-			note(rt.Event{Time: time.Now(), Kind: "sensor", Name: "cgroup", Status: "failed", Detail: err.Error()})
+			note(rt.Event{Kind: "sensor", Name: "cgroup", Status: "failed", Detail: err.Error()})
 		}
 	}
 }

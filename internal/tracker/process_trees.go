@@ -35,7 +35,10 @@ type ProcessTrees struct {
 type stepTree struct {
 	pid  int
 	tree *proc.Tree
-	last [2]uint64
+
+	now   rt.TreeReading
+	alive bool
+	last  [2]uint64 // user and system ticks
 }
 
 // NewProcessTrees returns the source. all is read before it; find selects the job's slurmstepds
@@ -44,7 +47,7 @@ func NewProcessTrees(fs proc.FS, all *proc.Processes, find func(pids []int) []in
 	return &ProcessTrees{fs: fs, all: all, newest: proc.NewLastPID(fs), find: find, note: note, met: make(chan struct{})}
 }
 
-// Name is what the ledger calls the source.
+// Name returns the name of the source in the ledger.
 func (*ProcessTrees) Name() string { return "job trees" }
 
 // Read fills s.Tree while the job has no cgroup but slurmstepds. The Prolog's first
@@ -64,7 +67,7 @@ func (j *ProcessTrees) Read(s *rt.Snapshot) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, pid := range stepds {
-		if !slices.ContainsFunc(j.trees, func(t stepTree) bool { return t.pid == pid }) {
+		if !slices.ContainsFunc(j.trees, func(t stepTree) bool { return t.tree.Has(pid) }) {
 			j.trees = append(j.trees, stepTree{pid: pid, tree: proc.NewTree(j.fs, pid)})
 			if j.stepBegun != nil {
 				j.stepBegun()
@@ -78,15 +81,15 @@ func (j *ProcessTrees) Read(s *rt.Snapshot) error {
 // cgroupWithin is how long slurmstepds may take to make a cgroup, on a busy node.
 const cgroupWithin = int64(3 * time.Second)
 
-// searchesAfter is how many searches follow the newest process: a slurmstepd has another
-// name at its start. One that kept it for longer is found by the search that is made in
-// every searchAgain readings.
+// searchesAfter is the number of searches after the newest process has begun, because a slurmstepd
+// has another name at its start. If it keeps that name for longer, the search at every searchAgain
+// readings finds it.
 const (
 	searchesAfter = 3
 	searchAgain   = 100
 )
 
-// nothingBegan reports that no process has begun since the last searches.
+// nothingBegan reports whether no process has begun since the last searches.
 func (j *ProcessTrees) nothingBegan() bool {
 	newest, ok := j.newest.Read()
 	if !ok || newest != j.last {
@@ -97,23 +100,40 @@ func (j *ProcessTrees) nothingBegan() bool {
 	return j.unchanged >= searchesAfter && j.unchanged%searchAgain != 0
 }
 
+// read reads every tree. A task that slurmstepd has forked is named slurmstepd until it calls
+// exec: the search may take it for a step, and its tree is dropped, because it is part of its
+// parent's.
+func (j *ProcessTrees) read() {
+	for i := range j.trees {
+		t := &j.trees[i]
+		j.part.Tree = rt.TreeReading{}
+		err := t.tree.Read(&j.part)
+		t.now, t.alive = j.part.Tree, err == nil && j.part.Tree.Children.Valid()
+		t.last[0], t.last[1] = t.now.CPUUserTicks.Or(t.last[0]), t.now.CPUSystemTicks.Or(t.last[1])
+	}
+	for i := len(j.trees) - 1; i >= 0; i-- {
+		pid := j.trees[i].pid
+		isInAnother := func(t stepTree) bool { return t.pid != pid && t.tree.Has(pid) }
+		if slices.ContainsFunc(j.trees, isInAnother) {
+			_ = j.trees[i].tree.Close() // it was only read
+			j.trees = slices.Delete(j.trees, i, i+1)
+		}
+	}
+}
+
 // sum adds the trees up and drops those of exited slurmstepds.
 func (j *ProcessTrees) sum(s *rt.Snapshot) {
 	var rss, processes uint64
+	j.read()
 	living := j.trees[:0]
 	for _, t := range j.trees {
-		j.part.Tree = rt.TreeReading{}
-		err := t.tree.Read(&j.part)
-		now := &j.part.Tree
-		t.last[0], t.last[1] = now.CPUUserTicks.Or(t.last[0]), now.CPUSystemTicks.Or(t.last[1])
-		children, alive := now.Children.Get()
-		if err != nil || !alive {
+		if !t.alive {
 			j.ended[0] += t.last[0]
 			j.ended[1] += t.last[1]
 			_ = t.tree.Close() // it was only read
 			continue
 		}
-		rss, processes = rss+now.RSS.Or(0), processes+children
+		rss, processes = rss+t.now.RSS.Or(0), processes+t.now.Children.Or(0)
 		living = append(living, t)
 	}
 	j.trees = living
@@ -145,7 +165,7 @@ func (j *ProcessTrees) checkCgroup(s *rt.Snapshot) {
 		return
 	}
 	j.noCgroup = true
-	j.note(rt.Event{Time: time.Now(), Kind: "sensor", Name: "cgroup", Status: "absent",
+	j.note(rt.Event{Kind: "sensor", Name: "cgroup", Status: "absent",
 		Detail: "the job has slurmstepds and no cgroup (proctrack/linuxproc): its figures are those of the processes below the slurmstepds, these included, without what a step used between the last reading and its end"})
 }
 

@@ -1,6 +1,7 @@
 package tracker
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -113,5 +114,55 @@ func TestLateSlurmstepd(t *testing.T) {
 	}
 	if searches != searchesAfter+rounds {
 		t.Errorf("%d searches, want %d", searches, searchesAfter+rounds)
+	}
+}
+
+// A forked task that the search takes for a slurmstepd is counted once: in the tree of its
+// parent. It may be found before its parent, with it, or after it.
+func TestTaskTakenForSlurmstepd(t *testing.T) {
+	cmd := exec.Command("sh", "-c", "sh -c 'i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; echo $$; read x'; :")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { in.Close(); _ = cmd.Wait() }() // its status says that the pipe was closed
+	var task int
+	if _, err := fmt.Fscan(out, &task); err != nil {
+		t.Fatal(err)
+	}
+	fs, stepd := proc.NewFS("/proc", "/sys"), cmd.Process.Pid
+	for name, searches := range map[string][][]int{
+		"before": {{task}, {task, stepd}}, "with": {{stepd, task}, {task}}, "after": {{stepd}, {stepd, task}},
+	} {
+		all := proc.NewProcesses(fs)
+		var found []int
+		j := NewProcessTrees(fs, all, func([]int) []int { return found }, func(rt.Event) {})
+		var last rt.TreeReading
+		for _, found = range searches {
+			j.unchanged, j.last = 0, 0 // search again
+			s := rt.Snapshot{Reason: rt.ReasonTick, Boot: int64(time.Hour), Job: rt.JobReading{Phase: rt.JobPending}}
+			if err := j.Read(&s); err != nil {
+				t.Fatal(err)
+			}
+			last = s.Tree
+		}
+		one := proc.NewTree(fs, stepd)
+		var want rt.Snapshot
+		if err := one.Read(&want); err != nil {
+			t.Fatal(err)
+		}
+		if last != want.Tree {
+			t.Errorf("%s: %+v, want the tree of the parent: %+v", name, last, want.Tree)
+		}
+		one.Close()
+		j.Close()
+		all.Close()
 	}
 }

@@ -22,6 +22,8 @@ type LineWriter interface {
 type Samples struct {
 	Out     LineWriter
 	CSV     bool // JSON otherwise
+	Live    bool // the columns of the live dialect
+	PID     rt.Opt[uint64]
 	Scope   rt.Scope
 	JobName rt.Opt[string]
 	// Program returns the JSON of what a GemPBA program has reported since the last
@@ -30,7 +32,7 @@ type Samples struct {
 
 	walk    rt.Walk
 	primed  bool
-	started bool      // the header is written
+	started bool      // a sample was printed
 	last    int64     // time stamp of the line before
 	sample  rt.Sample // the newest; its memory is reused
 	buf     []byte
@@ -55,19 +57,35 @@ func (e *Samples) print(prev, cur *rt.Snapshot) error {
 	sample.JobName = e.JobName
 	sample.TimestampSecs = max(sample.TimestampSecs, e.last) // T-OUT-04, when the clock was set back
 	e.last = sample.TimestampSecs
-	if !e.CSV {
-		e.buf = resourcetracker.AppendJSON(e.buf[:0], sample, rt.Version)
-		err := e.addProgram()
-		e.Out.Add(e.buf)
-		return err
+	isFirst := !e.started
+	e.started = true
+	if e.CSV {
+		e.row(isFirst, prev, cur)
+		return nil
 	}
-	if !e.started {
-		e.Out.Add([]byte(resourcetracker.CSVHeader))
-		e.started = true
+	e.buf = resourcetracker.AppendJSON(e.buf[:0], sample, rt.Version)
+	if !isFirst {
+		e.buf = resourcetracker.WithInterval(e.buf, sample.Scalars.Seconds)
 	}
-	e.buf = resourcetracker.AppendCSV(e.buf[:0], sample.TimestampSecs, &sample.Scalars)
+	err := e.addProgram()
 	e.Out.Add(e.buf)
-	return nil
+	return err
+}
+
+// row prints the newest sample as CSV, the first one after the header.
+func (e *Samples) row(isFirst bool, prev, cur *rt.Snapshot) {
+	header := resourcetracker.CSVHeader
+	if e.Live {
+		header = resourcetracker.LiveCSVHeader
+		system, process := rt.DeriveScalars(prev, cur, rt.ScopeNode), rt.DeriveProcess(prev, cur)
+		e.buf = resourcetracker.AppendLiveCSV(e.buf[:0], e.last, &system, e.PID, &process)
+	} else {
+		e.buf = resourcetracker.AppendCSV(e.buf[:0], e.last, &e.sample.Scalars)
+	}
+	if isFirst {
+		e.Out.Add([]byte(header))
+	}
+	e.Out.Add(e.buf)
 }
 
 // addProgram adds the report of the job's program to a JSON sample.
@@ -89,7 +107,7 @@ func (e *Samples) addProgram() error {
 // is empty, their sums (section 7.2) are 0, and no CSV row ends in a comma (T-CSV-06).
 type NoGPUs struct{}
 
-// Name is what the ledger calls the source.
+// Name returns the name of the source in the ledger.
 func (NoGPUs) Name() string { return "gpu" }
 
 // Close does nothing.

@@ -90,6 +90,9 @@ func TestSamplesJSON(t *testing.T) {
 			t.Errorf("%v in %s", err, line)
 		}
 	}
+	if strings.Contains(out.list[0], "actual_interval_ms") || !strings.Contains(out.list[1], `,"actual_interval_ms":`) {
+		t.Errorf("the interval is in %q", out.list)
+	}
 	first, _, err := resourcetracker.DecodeJSON([]byte(out.list[0]))
 	if err != nil || first.Network[0].RxBytesPerSec != rt.Some(10.0) {
 		t.Errorf("rate %v, %v", first.Network[0].RxBytesPerSec, err)

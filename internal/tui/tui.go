@@ -28,14 +28,6 @@ func Run(ctx context.Context, m tea.Model, in io.Reader, out *os.File) error {
 	return fmt.Errorf("draw on the terminal: %w", err)
 }
 
-// WithKind returns an error that has the text of err and that errors.Is finds as kind too.
-func WithKind(kind, err error) error { return &kindError{kind, err} }
-
-type kindError struct{ kind, err error }
-
-func (e *kindError) Error() string   { return e.err.Error() }
-func (e *kindError) Unwrap() []error { return []error{e.kind, e.err} }
-
 // Screen returns a view of the whole terminal.
 func Screen(text string) tea.View {
 	v := tea.NewView(text)

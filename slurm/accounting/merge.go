@@ -28,8 +28,12 @@ func (a *Account) Describes(run *rt.Run) bool {
 	return a.End.IsZero() || run.Start.Before(a.End.Add(time.Second))
 }
 
-// Merge adds the account to its run and reports whether that changed the run. Names and ids of
-// the run stay. The outcome is the account's: only accounting distinguishes cancelled, time
+// LacksArray reports whether the run has array ids only as a tag, which nothing has confirmed.
+func LacksArray(run *rt.Run) bool { return run.Meta.Tags[slurm.EnvironArrayTag] != "" }
+
+// Merge corrects its run with the account and reports whether that changed the run: what the
+// account has replaces what the run has, because the run has it from a Prolog, or from a process
+// of the job. The user's values of the metadata stay. The outcome is the account's: only accounting distinguishes cancelled, time
 // limit and a lost node, and it has the end of a job without a tracker.
 func (a *Account) Merge(run *rt.Run) bool {
 	before := *run
@@ -38,19 +42,26 @@ func (a *Account) Merge(run *rt.Run) bool {
 			{&run.QOS, &a.QOS}, {&run.Reservation, &a.Reservation}, {&run.User, &a.User},
 			{&run.Account, &a.Account}, {&run.Partition, &a.Partition}, {&run.NodeList, &a.NodeList},
 		} {
-			*f.to = cmp.Or(*f.to, *f.from)
+			*f.to = cmp.Or(*f.from, *f.to)
 		}
-		if !run.ArrayJobID.Valid() {
+		if a.HasID {
 			run.ArrayJobID, run.ArrayTaskID = a.ArrayJobID, a.ArrayTaskID
-		}
-		if !run.HetJobOffset.Valid() && a.HetJobOffset.Valid() {
 			run.HetJobID, run.HetJobOffset = a.HetJobID, a.HetJobOffset
 		}
-		if run.JobStart.IsZero() {
+		if !a.Start.IsZero() {
 			run.JobStart = a.Start
 		}
+		if run.NumNodes == rt.Some[uint64](1) && a.Mem.Valid() {
+			run.AllocMem = a.Mem // the part of one of several nodes is not known
+		}
 	})
-	slurm.SetJobName(run, a.JobName, false)
+	if a.HasID {
+		delete(run.Meta.Tags, slurm.EnvironArrayTag)
+	}
+	if a.QOS != "" {
+		delete(run.Meta.Tags, slurm.EnvironQOSTag)
+	}
+	slurm.SetJobName(run, a.JobName, true)
 	if a.Outcome != rt.OutcomeNone && run.Step == "" {
 		run.Outcome, run.OutcomeSource = a.Outcome, "sacct"
 		run.ExitCode, run.ExitSignal = a.Code, a.Signal

@@ -5,10 +5,40 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 )
+
+// No token or key of a drain reaches sacct, except the one that it needs: Slurm's own.
+func TestRunEnvironment(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "sacct")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\nunset PWD\nexec env\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{
+		"SENTINEL_API_TOKEN": "secret", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "secret",
+		"HTTPS_PROXY": "http://user:secret@proxy", "SACCT_FEDERATION": "1", "SLURM_JOB_ID": "12",
+		"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "SLURM_CONF": "/etc/slurm/x.conf", "TZ": "Asia/Tokyo",
+		"SLURM_JWT": "jwt", "LD_LIBRARY_PATH": "/opt/slurm/lib",
+	} {
+		t.Setenv(name, value)
+	}
+	output, err := Run(t.Context(), program, nil, 1<<16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Split(strings.TrimSpace(output), "\n")
+	slices.Sort(got)
+	want := []string{
+		"LANG=C.UTF-8", "LD_LIBRARY_PATH=/opt/slurm/lib", "PATH=/usr/bin:/bin", "SLURM_CONF=/etc/slurm/x.conf", "SLURM_JWT=jwt",
+		"SLURM_TIME_FORMAT=%s", "TZ=Asia/Tokyo",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("sacct's environment is %q, want %q", got, want)
+	}
+}
 
 func TestRun(t *testing.T) {
 	for _, tt := range []struct{ name, script, output, err string }{

@@ -21,6 +21,7 @@ import (
 type Account struct {
 	Cluster      string
 	JobID        uint64 // JobIDRaw
+	HasID        bool   // the following four are known: absent, they do not apply to the job
 	ArrayJobID   rt.Opt[uint64]
 	ArrayTaskID  rt.Opt[uint64]
 	HetJobID     rt.Opt[uint64]
@@ -36,13 +37,14 @@ type Account struct {
 	Account      string
 	Partition    string
 	NodeList     string
-	JobName      string // empty until slurmdbd has it
+	Mem          rt.Opt[uint64] // bytes on all nodes, of AllocTRES
+	JobName      string         // empty until slurmdbd has it
 
 	Used AccountUse
 }
 
 // sacctFields ends with JobName: only that can have the separator.
-const sacctFields = "Cluster,JobIDRaw,JobID,State,ExitCode,DerivedExitCode,Start,End,QOS,Reservation,User,Account,Partition,NodeList,ElapsedRaw,JobName"
+const sacctFields = "Cluster,JobIDRaw,JobID,State,ExitCode,DerivedExitCode,Start,End,QOS,Reservation,User,Account,Partition,NodeList,ElapsedRaw,AllocTRES,JobName"
 
 // sacctUseFields are those of MergeUse. sacct reports no use for a job without its steps.
 const sacctUseFields = "Cluster,JobIDRaw,State,Start,TotalCPU,UserCPU,SystemCPU,MaxRSS,MaxRSSNode"
@@ -50,17 +52,19 @@ const sacctUseFields = "Cluster,JobIDRaw,State,Start,TotalCPU,UserCPU,SystemCPU,
 // SacctArgs returns the arguments of the call of sacct that reads every attempt of the
 // jobs of all users. Records can lag some seconds behind the jobs. Its output is for
 // ParseSacct, and has one line for each attempt.
-func SacctArgs(jobs []uint64) []string { return sacctArgs(jobs, sacctFields, "--allocations") }
+func SacctArgs(jobs []uint64) []string {
+	return sacctArgs(jobs, sacctFields, "--allocations", "--noconvert")
+}
 
 // SacctUseArgs returns those of a second call, for what the jobs' steps have used.
 func SacctUseArgs(jobs []uint64) []string { return sacctArgs(jobs, sacctUseFields, "--noconvert") }
 
-func sacctArgs(jobs []uint64, fields, option string) []string {
+func sacctArgs(jobs []uint64, fields string, options ...string) []string {
 	ids := make([]string, len(jobs))
 	for i, id := range jobs {
 		ids[i] = strconv.FormatUint(id, 10)
 	}
-	return []string{"--parsable2", option, "--allusers", "--duplicates", "--format=" + fields, "--jobs=" + strings.Join(ids, ",")}
+	return append(options, "--parsable2", "--allusers", "--duplicates", "--format="+fields, "--jobs="+strings.Join(ids, ","))
 }
 
 // ParseSacct parses the output of sacct --parsable2 with its header: any fields in any order,
@@ -132,6 +136,12 @@ func parseAccount(header, values []string, loc *time.Location) (a Account, ok bo
 			} else if ok {
 				a.Derived.Set(code)
 			}
+		case "AllocTRES":
+			for tres := range strings.SplitSeq(v, ",") {
+				if size, isMem := strings.CutPrefix(tres, "mem="); isMem {
+					a.Mem = sacctBytes(size)
+				}
+			}
 		case "Start":
 			a.Start = sacctTime(v, loc)
 		case "End":
@@ -160,6 +170,8 @@ func (a *Account) setIDs(id string) {
 	}
 	a.ArrayJobID, a.ArrayTaskID = pair("_")
 	a.HetJobID, a.HetJobOffset = pair("+")
+	_, err := strconv.ParseUint(id, 10, 64)
+	a.HasID = err == nil || a.ArrayJobID.Valid() || a.HetJobID.Valid()
 }
 
 // outcomeOf returns the outcome of a job's state. "CANCELLED by 1001" has the user.
@@ -205,15 +217,31 @@ func FindSacct() string {
 	return ""
 }
 
+// passed are the variables that sacct gets: a drain has tokens and keys in its environment, which
+// no other program must get. SLURM_JWT is Slurm's own, for clusters with auth/jwt.
+var passed = [...]string{"PATH", "LANG", "LD_LIBRARY_PATH", "SLURM_CONF", "SLURM_JWT", "TZ"}
+
+// environment returns those of the variables that are set, and the format of times.
+func environment() []string {
+	env := []string{"SLURM_TIME_FORMAT=%s"}
+	for _, name := range passed {
+		if value, isSet := os.LookupEnv(name); isSet {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
 // ErrTooLong is wrapped by the error of Run when the output is larger than its limit.
 var ErrTooLong = errors.New("its output is too large")
 
 // Run runs sacct at the path program and returns at most maxBytes of output, with times in
-// seconds since the epoch. The error wraps context.DeadlineExceeded when ctx ends first, and
+// seconds since the epoch. Of the environment sacct gets only PATH, LANG, LD_LIBRARY_PATH,
+// SLURM_CONF, SLURM_JWT and TZ. The error wraps context.DeadlineExceeded when ctx ends first, and
 // ends with what sacct wrote to its standard error.
 func Run(ctx context.Context, program string, args []string, maxBytes int) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Env = append(os.Environ(), "SLURM_TIME_FORMAT=%s")
+	cmd.Env = environment()
 	cmd.WaitDelay = time.Second // for a child that keeps its output open
 	output, messages := prefix{limit: maxBytes}, prefix{limit: 4 << 10}
 	cmd.Stdout, cmd.Stderr = &output, &messages

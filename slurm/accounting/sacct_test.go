@@ -55,13 +55,13 @@ func TestParseSacct(t *testing.T) {
 	}
 	some := rt.Some[int64]
 	want := map[uint64]Account{
-		1: {JobID: 1, State: "FAILED", Outcome: rt.OutcomeFailed, Code: some(7), Signal: some(0), Start: at("10:10:26"), End: at("10:10:31"),
+		1: {JobID: 1, HasID: true, Mem: rt.Some[uint64](200 << 20), State: "FAILED", Outcome: rt.OutcomeFailed, Code: some(7), Signal: some(0), Start: at("10:10:26"), End: at("10:10:31"),
 			User: "labuser", Account: "labacct", Partition: "lab", NodeList: "n1", JobName: "simple"},
-		3: {JobID: 3, ArrayJobID: rt.Some[uint64](2), ArrayTaskID: rt.Some[uint64](3), State: "FAILED", Outcome: rt.OutcomeFailed, Code: some(3), Signal: some(0),
+		3: {JobID: 3, HasID: true, Mem: rt.Some[uint64](100 << 20), ArrayJobID: rt.Some[uint64](2), ArrayTaskID: rt.Some[uint64](3), State: "FAILED", Outcome: rt.OutcomeFailed, Code: some(3), Signal: some(0),
 			Start: at("10:10:58"), End: at("10:10:58"), User: "labuser", Account: "labacct", Partition: "lab", NodeList: "n1", JobName: "arr"},
-		5: {JobID: 5, HetJobID: rt.Some[uint64](4), HetJobOffset: rt.Some[uint64](1), State: "FAILED", Outcome: rt.OutcomeFailed, Code: some(0), Signal: some(9),
+		5: {JobID: 5, HasID: true, Mem: rt.Some[uint64](100 << 20), HetJobID: rt.Some[uint64](4), HetJobOffset: rt.Some[uint64](1), State: "FAILED", Outcome: rt.OutcomeFailed, Code: some(0), Signal: some(9),
 			Start: at("10:10:58"), End: at("10:10:59"), User: "labuser", Account: "labacct", Partition: "lab", NodeList: "n2", JobName: "het"},
-		6: {JobID: 6, State: "COMPLETED", Outcome: rt.OutcomeFinished, Code: some(0), Signal: some(0), Start: at("10:10:59"), End: at("10:11:00"),
+		6: {JobID: 6, HasID: true, Mem: rt.Some[uint64](200 << 20), State: "COMPLETED", Outcome: rt.OutcomeFinished, Code: some(0), Signal: some(0), Start: at("10:10:59"), End: at("10:11:00"),
 			User: "labuser", Account: "labacct", Partition: "lab", NodeList: "n[1-2]", JobName: "inter"},
 	}
 	outcomes := map[rt.Outcome]int{}
@@ -168,15 +168,15 @@ func TestAccountDescribes(t *testing.T) {
 
 func TestAccountMerge(t *testing.T) {
 	a := Account{
-		JobID: 12, ArrayJobID: rt.Some[uint64](10), ArrayTaskID: rt.Some[uint64](3), State: "TIMEOUT", Outcome: rt.OutcomeTimeout,
+		JobID: 12, HasID: true, ArrayJobID: rt.Some[uint64](10), ArrayTaskID: rt.Some[uint64](3), State: "TIMEOUT", Outcome: rt.OutcomeTimeout,
 		Code: rt.Some[int64](0), Signal: rt.Some[int64](0), Start: began, End: began.Add(time.Hour), QOS: "normal", Account: "other", JobName: "train",
 	}
 	run := prologRun()
-	run.Outcome, run.OutcomeSource = rt.OutcomeUnknown, "epilog"
+	run.Outcome, run.OutcomeSource = rt.OutcomeTerminated, "kernel"
 	if !a.Merge(&run) {
 		t.Error("nothing was changed")
 	}
-	if run.Outcome != rt.OutcomeTimeout || run.OutcomeSource != "sacct" || run.QOS != "normal" || run.Account != "acct" ||
+	if run.Outcome != rt.OutcomeTimeout || run.OutcomeSource != "sacct" || run.QOS != "normal" || run.Account != "other" ||
 		run.Meta.JobName != "train" || run.Meta.ExternalRunID != "lab:10_3@n1#0" || !run.End.Equal(a.End) {
 		t.Errorf("run %+v", run)
 	}
@@ -187,6 +187,42 @@ func TestAccountMerge(t *testing.T) {
 	lost.Outcome, lost.OutcomeSource = rt.OutcomeLost, "drain"
 	if a.Merge(&lost); lost.Outcome != rt.OutcomeTimeout || lost.OutcomeSource != "sacct" || lost.Meta.JobName != "train" {
 		t.Errorf("a lost run became %+v", lost)
+	}
+}
+
+// The account corrects what a process of the job has said; the user's labels stay.
+func TestAccountCorrects(t *testing.T) {
+	accounts, err := ParseSacct("JobIDRaw|JobID|State|ExitCode|Start|End|QOS|Reservation|AllocTRES|JobName\n"+
+		"12|12|COMPLETED|0:0|1795168800|1795168900|normal||billing=1,cpu=2,mem=150M,node=1|child\n", time.UTC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := prologRun()
+	run.NumNodes = rt.Some[uint64](1)
+	slurm.Update(&run, func(run *rt.Run) {
+		run.ArrayJobID, run.ArrayTaskID, run.QOS = rt.Some[uint64](500), rt.Some[uint64](9), "gold"
+	})
+	slurm.SetJobName(&run, "step", true)
+	run.Meta.Team = "mine"
+	run.Meta.Tags[slurm.EnvironArrayTag], run.Meta.Tags[slurm.EnvironQOSTag] = "500_9", "gold"
+	first := run
+	if !accounts[0].Merge(&run) {
+		t.Error("nothing was changed")
+	}
+	m := run.Meta
+	if run.ArrayJobID.Valid() || run.ArrayTaskID.Valid() || run.QOS != "normal" || run.AllocMem != rt.Some[uint64](150<<20) {
+		t.Errorf("run %+v", run)
+	}
+	if m.ExternalRunID != "lab:12@n1#0" || m.JobName != "child" || m.TaskName != "" || m.Team != "mine" || m.Tags["slurm_qos"] != "normal" {
+		t.Errorf("metadata %+v", m)
+	}
+	for _, tag := range []string{slurm.EnvironArrayTag, slurm.EnvironQOSTag} {
+		if m.Tags[tag] != "" || first.Meta.Tags[tag] == "" {
+			t.Errorf("the tag %s: %q, in the run before %q", tag, m.Tags[tag], first.Meta.Tags[tag])
+		}
+	}
+	if accounts[0].Merge(&run) {
+		t.Error("the same account changed the run twice")
 	}
 }
 

@@ -2,7 +2,7 @@ package environ
 
 import (
 	"bytes"
-	"cmp"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -97,20 +97,31 @@ const maxTaskValue = 256
 
 // taskNames are used from a job's process, with TRACKER_* and those of heterogeneous jobs.
 var taskNames = []string{
-	"SLURM_JOB_ID", "SLURM_JOBID", "SLURM_STEP_ID", "SLURM_STEPID",
-	"SLURM_JOB_NAME", "SLURM_JOB_QOS", "SLURM_JOB_RESERVATION",
-	"SLURM_JOB_START_TIME", "SLURM_JOB_END_TIME",
+	"SLURM_JOB_ID", "SLURM_JOBID", "SLURM_JOB_NAME", "SLURM_JOB_QOS",
 	"SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID",
 	"SLURM_HET_SIZE", "SLURM_PACK_SIZE",
-	"SLURM_MEM_PER_NODE", "SLURM_MEM_PER_CPU", "SLURM_MEM_PER_GPU", "SLURM_GPUS_ON_NODE",
 }
 
 // MergeTaskEnv adds to a run of slurmd's Prolog what the environment of a process in the job's
-// cgroup has, and reports whether that changed the run. Only variables on a list are used; the
-// user's TRACKER_* of section 9.3 replace the scheduler's values. The environment of another
-// job is ignored. In a component of a heterogeneous job SLURM_JOB_ID is the leader's. The batch
-// script's name of the job replaces that of a step, which may be the step's own.
-func MergeTaskEnv(run *rt.Run, env Env) bool {
+// cgroup has, and reports whether that changed the run. isBatch is true for the batch script:
+// its name of the job replaces that of a step, which may be the step's own. The environment of
+// another job is ignored. In a component of a heterogeneous job SLURM_JOB_ID is the leader's.
+//
+// sbatch passes on the environment of its caller, which may be a task of another job, and
+// slurmstepd replaces only the variables that the new job has. A variable that a job can lack
+// (SLURM_ARRAY_*, SLURM_JOB_QOS, SLURM_JOB_RESERVATION, SLURM_MEM_PER_*, SLURM_STEP_ID) may
+// therefore be that of any other job. MergeTaskEnv takes over only
+//   - the array ids if SLURM_ARRAY_JOB_ID is the job's own id, as in the last task of an array:
+//     no other job has that id, see setArray;
+//   - the component of a job that is heterogeneous according to its Prolog: Slurm sets
+//     SLURM_HET_SIZE and SLURM_JOB_ID_HET_GROUP_<n> of all its components;
+//   - labels, which are the user's: SLURM_JOB_NAME, which sbatch and srun always set, and
+//     TRACKER_* of section 9.3, which replace the scheduler's values. The tag user_fields names
+//     the fields that TRACKER_* has set. Array ids and the QOS that could be another job's are
+//     the tags environ_array and environ_qos.
+//
+// All else is from the Prolog or from accounting.
+func MergeTaskEnv(run *rt.Run, env Env, isBatch bool) bool {
 	env = taskEnv(env)
 	id := env.Number("SLURM_JOB_ID", "SLURM_JOBID")
 	isOurs := id == run.JobID || id == run.HetJobID
@@ -118,33 +129,68 @@ func MergeTaskEnv(run *rt.Run, env Env) bool {
 		return false
 	}
 	before := *run
-	inStep := env.Text("SLURM_STEP_ID", "SLURM_STEPID") != ""
-	slurm.Update(run, func(run *rt.Run) { setFromTask(run, env) })
-	slurm.SetJobName(run, env.Text("SLURM_JOB_NAME"), !inStep)
-	run.Meta.Merge(userMetadata(env, maxTaskValue))
+	slurm.Update(run, func(run *rt.Run) {
+		if id == run.HetJobID && !run.HetJobOffset.Valid() {
+			setHet(run, env)
+		}
+		setArray(run, env)
+	})
+	slurm.SetJobName(run, env.Text("SLURM_JOB_NAME"), isBatch)
+	run.Meta.Merge(labels(run, env))
+	mergeUser(run, env, maxTaskValue)
 	return !reflect.DeepEqual(before, *run)
 }
 
-// setFromTask sets the scheduler's fields that a Prolog's environment lacks.
-func setFromTask(run *rt.Run, env Env) {
+// mergeUser adds what TRACKER_* variables of at most limit bytes set, and the tag userFieldsTag.
+func mergeUser(run *rt.Run, env Env, limit int) {
+	meta := userMetadata(env, limit)
+	if fields := setFields(&meta); len(fields) > 0 {
+		fields = append(fields, strings.Split(run.Meta.Tags[userFieldsTag], ",")...)
+		slices.Sort(fields)
+		fields = slices.DeleteFunc(slices.Compact(fields), func(name string) bool { return name == "" })
+		meta.Tags = map[string]string{userFieldsTag: strings.Join(fields, ",")}
+	}
+	run.Meta.Merge(meta)
+}
+
+// userFieldsTag names the fields of the metadata that the user has set.
+const userFieldsTag = "user_fields"
+
+// setFields returns the names of the fields that m has.
+func setFields(m *rt.Metadata) (names []string) {
+	for _, name := range rt.MetadataFields {
+		if *m.Field(name) != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// setArray sets the run's array ids from the environment of one of its processes if the array has
+// the id of the job. Slurm gives the array's own id to its last task, and an id to one job.
+func setArray(run *rt.Run, env Env) {
 	array, task := env.Number("SLURM_ARRAY_JOB_ID"), env.Number("SLURM_ARRAY_TASK_ID")
-	if !run.ArrayJobID.Valid() && array.Valid() && task.Valid() {
+	isOwn := array.Valid() && array == run.JobID
+	if isOwn && task.Valid() && !run.ArrayJobID.Valid() {
 		run.ArrayJobID, run.ArrayTaskID = array, task
 	}
-	run.QOS = cmp.Or(run.QOS, env.Text("SLURM_JOB_QOS"))
-	run.Reservation = cmp.Or(run.Reservation, env.Text("SLURM_JOB_RESERVATION"))
-	if run.JobStart.IsZero() {
-		run.JobStart = env.Time("SLURM_JOB_START_TIME")
+}
+
+// labels returns what the environment of a job's process says of the job's identity and accounting
+// and does not prove.
+func labels(run *rt.Run, env Env) rt.Metadata {
+	tags := map[string]string{}
+	hasLabel := func(tag string) bool { return run.Meta.Tags[tag] != "" } // the first process decides
+	array, isArray := env.Number("SLURM_ARRAY_JOB_ID").Get()
+	task, isTask := env.Number("SLURM_ARRAY_TASK_ID").Get()
+	isUnproven := isArray && isTask && !run.ArrayJobID.Valid()
+	if isUnproven && !hasLabel(slurm.EnvironArrayTag) {
+		tags[slurm.EnvironArrayTag] = fmt.Sprintf("%d_%d", array, task)
 	}
-	if run.JobEndLimit.IsZero() {
-		run.JobEndLimit = env.Time("SLURM_JOB_END_TIME")
+	if qos := env.Text("SLURM_JOB_QOS"); qos != "" && run.QOS == "" && !hasLabel(slurm.EnvironQOSTag) {
+		tags[slurm.EnvironQOSTag] = qos
 	}
-	if !run.HetJobOffset.Valid() {
-		setHet(run, env)
-	}
-	if !run.AllocMem.Valid() {
-		setMemory(run, env)
-	}
+	return rt.Metadata{Tags: tags}
 }
 
 // taskEnv returns the variables of a process's environment that are used.
@@ -160,10 +206,8 @@ func isUsed(name string) bool {
 	if slices.Contains(taskNames, name) {
 		return true
 	}
-	for _, per := range [...]string{"SLURM_JOB_ID", "SLURM_MEM_PER_NODE"} {
-		if strings.HasPrefix(name, per+"_HET_GROUP_") || strings.HasPrefix(name, per+"_PACK_GROUP_") {
-			return true
-		}
+	if strings.HasPrefix(name, "SLURM_JOB_ID_HET_GROUP_") || strings.HasPrefix(name, "SLURM_JOB_ID_PACK_GROUP_") {
+		return true
 	}
 	field, tracker := strings.CutPrefix(name, "TRACKER_")
 	return tracker && slices.Contains(rt.MetadataFields[:], strings.ToLower(field))

@@ -54,7 +54,7 @@ type Evidence struct {
 	OOMKills uint64                     // oom_kill of the job's cgroup: processes that the kernel killed for memory
 	Batch    rt.Opt[syscall.WaitStatus] // of the batch script, where the kernel reported it
 	End      time.Time                  // when the job's last process ended; zero: not known
-	Limit    time.Time                  // when the job's time limit ends it; zero: not known or none
+	Limit    time.Time                  // when the job's time limit ends it; zero: not known, as in Slurm 22.05, or none
 }
 
 // Decide combines an Epilog's exit with the node's evidence of the job's end. A code, a
@@ -70,7 +70,8 @@ func Decide(exit rt.Exit, seen Evidence) rt.Exit {
 	if exit.Outcome != rt.OutcomeUnknown && exit.Outcome != rt.OutcomeNone {
 		return exit
 	}
-	late := !seen.End.IsZero() && !seen.Limit.IsZero() && !seen.End.Before(seen.Limit)
+	isTimed := !seen.End.IsZero() && !seen.Limit.IsZero()
+	late := isTimed && !seen.End.Before(seen.Limit)
 	ws, known := seen.Batch.Get()
 	clean := known && ws.Exited() && ws.ExitStatus() == 0
 	switch {
@@ -80,9 +81,11 @@ func Decide(exit rt.Exit, seen Evidence) rt.Exit {
 		exit.Outcome, exit.Source = rt.OutcomeTimeout, "kernel"
 	case !known:
 		exit.Outcome = rt.OutcomeUnknown
-	case exit.Code.Valid():
+	case exit.Code.Valid() && isTimed:
 		// Slurm reports 0:0 of a script that ended otherwise: Slurm ended it.
 		exit.Outcome, exit.Source = rt.OutcomeCancelled, "kernel"
+	case exit.Code.Valid():
+		exit.Outcome, exit.Source = rt.OutcomeTerminated, "kernel"
 	case seen.OOMKills > 0 && ws.Signaled() && ws.Signal() == syscall.SIGKILL:
 		exit.Outcome, exit.Source = rt.OutcomeOOM, "kernel"
 	default:

@@ -23,17 +23,24 @@ var ErrNoJob = errors.New("SLURM_JOB_ID is not set")
 // slurmd's hooks lacks the name of the user's group: the caller sets Run.Group and then
 // calls slurm.Describe. FromHook fails with ErrNoJob outside a hook.
 //
-// slurmd's hooks also lack the job's name, its array ids and its QOS, in most versions
-// its times too: MergeTaskEnv adds them later. In slurmctld's hooks Run.Node is empty.
+// slurmd's hooks also lack the job's name and its array ids, before 26.05 its QOS and before 23.02
+// its times: MergeTaskEnv and accounting add some of them later. In slurmctld's hooks Run.Node is
+// empty.
 func FromHook(env Env, now time.Time) (rt.Run, error) {
 	run, err := base(env, now)
 	if err != nil {
 		return rt.Run{}, fmt.Errorf("this is not a Prolog or Epilog of Slurm: %w", err)
 	}
+	run.GPUs = env.Text("SLURM_JOB_GPUS")
 	if devices := env.Text("CUDA_VISIBLE_DEVICES"); areUUIDs(devices) {
 		run.GPUs = devices
 	}
+	run.Comment, run.Constraints = env.Text("SLURM_JOB_COMMENT"), env.Text("SLURM_JOB_CONSTRAINTS")
+	run.Licenses = env.Text("SLURM_JOB_LICENSES")
 	run.Attempt = env.Number("SLURM_JOB_RESTART_COUNT").Or(0)
+	run.ArrayJobID, run.ArrayTaskID = env.Number("SLURM_ARRAY_JOB_ID"), env.Number("SLURM_ARRAY_TASK_ID")
+	run.QOS, run.Reservation = env.Text("SLURM_JOB_QOS"), env.Text("SLURM_JOB_RESERVATION")
+	run.JobStart, run.JobEndLimit = env.Time("SLURM_JOB_START_TIME"), env.Time("SLURM_JOB_END_TIME")
 	run.AllocCPUs = cpusOn(env.Text("SLURM_JOB_CPUS_PER_NODE"), run.NodeList, run.Node)
 	run.HetJobID = env.Number("SLURM_HET_JOB_ID", "SLURM_PACK_JOB_ID")
 	run.HetJobOffset = env.Number("SLURM_HET_JOB_OFFSET", "SLURM_PACK_JOB_OFFSET")
@@ -45,30 +52,68 @@ func FromHook(env Env, now time.Time) (rt.Run, error) {
 }
 
 // FromTask makes the Run of a process inside a job from its own environment: a step's
-// task, the batch script, or a shell that salloc started. now is when tracking begins.
+// task, the batch script, or a shell that salloc started. step is that of the process's cgroup,
+// because the batch script may have the SLURM_STEP_ID of the step that submitted it; empty if
+// the process has no such cgroup. now is when tracking begins. As in MergeTaskEnv, variables that
+// may be those of another job are labels, also SLURM_RESTART_COUNT and, see ownGPUs, the GPUs. The
+// attempt is therefore 0. The account is used: a job lacks one only without
+// accounting, where the user can request any.
 // Run.Node is empty where Slurm does not name the node (a shell of salloc on a login
 // node); HOSTNAME is no substitute, because some tasks have that of the submit host.
 // FromTask fails with ErrNoJob outside a job.
-func FromTask(env Env, now time.Time) (rt.Run, error) {
+func FromTask(env Env, step string, now time.Time) (rt.Run, error) {
 	run, err := base(env, now)
 	if err != nil {
 		return rt.Run{}, fmt.Errorf("this is not a process of a Slurm job: %w", err)
 	}
-	run.Attempt = env.Number("SLURM_RESTART_COUNT").Or(0)
-	run.Step = stepOf(env, run.Node)
+	run.Step = cmp.Or(step, stepOf(env, run.Node))
 	setComponent(&run, env)
+	setArray(&run, env)
 	run.AllocCPUs = env.Number("SLURM_CPUS_ON_NODE")
 	if !run.AllocCPUs.Valid() {
 		run.AllocCPUs = cpusOn(env.Text("SLURM_JOB_CPUS_PER_NODE"), run.NodeList, run.Node)
 	}
-	setMemory(&run, env)
-	run.StepTasks = env.Number("SLURM_STEP_NUM_TASKS")
-	run.GPUs = cmp.Or(run.GPUs, env.Text("SLURM_STEP_GPUS"))
+	if _, err := strconv.ParseUint(run.Step, 10, 32); err == nil {
+		run.StepTasks = env.Number("SLURM_STEP_NUM_TASKS")
+	}
+	run.GPUs = ownGPUs(env, step)
 	run.WorkDir = cmp.Or(run.WorkDir, env.Text("SLURM_SUBMIT_DIR"))
 	slurm.SetJobName(&run, env.Text("SLURM_JOB_NAME"), true)
 	slurm.Describe(&run)
-	run.Meta.Merge(userMetadata(env, slurm.MaxValue))
+	run.Meta.Merge(labels(&run, env))
+	run.Meta.Merge(taskLabels(&run, env))
+	mergeUser(&run, env, slurm.MaxValue)
 	return run, nil
+}
+
+// ownGPUs returns the GPUs that slurmstepd has set for a process of this step; empty where they
+// can be those of another job. slurmstepd (22.05 and later, with the plugin gres/gpu) sets or
+// removes SLURM_JOB_GPUS in the steps batch and interactive, and SLURM_STEP_GPUS in the others,
+// where it can list a part of the job's GPUs and SLURM_JOB_GPUS is that of srun's caller.
+func ownGPUs(env Env, step string) string {
+	ofJob, ofStep := env.Text("SLURM_JOB_GPUS"), env.Text("SLURM_STEP_GPUS")
+	if step == "batch" || step == "interactive" {
+		return ofJob
+	}
+	_, err := strconv.ParseUint(step, 10, 32)
+	isSame := ofJob == "" || ofJob == ofStep
+	if err != nil || !isSame {
+		return ""
+	}
+	return ofStep
+}
+
+// taskLabels returns the attempt and the GPUs that the environment of a task has and does not
+// prove. slurmstepd sets SLURM_RESTART_COUNT only in a job that was requeued.
+func taskLabels(run *rt.Run, env Env) rt.Metadata {
+	tags := map[string]string{}
+	if n := env.Number("SLURM_RESTART_COUNT").Or(0); n > 0 {
+		tags[slurm.EnvironAttemptTag] = strconv.FormatUint(n, 10)
+	}
+	if gpus := env.Text("SLURM_JOB_GPUS", "SLURM_STEP_GPUS"); gpus != "" && run.GPUs == "" {
+		tags[slurm.EnvironGPUsTag] = gpus
+	}
+	return rt.Metadata{Tags: tags}
 }
 
 // areUUIDs reports whether a list has only UUIDs, as those of divided GPUs (MIG), which Slurm's
@@ -90,33 +135,23 @@ func base(env Env, now time.Time) (rt.Run, error) {
 	}
 	return rt.Run{
 		Identity: rt.Identity{
-			Cluster:     env.Text("SLURM_CLUSTER_NAME"),
-			JobID:       id,
-			ArrayJobID:  env.Number("SLURM_ARRAY_JOB_ID"),
-			ArrayTaskID: env.Number("SLURM_ARRAY_TASK_ID"),
-			Node:        env.Text("SLURMD_NODENAME"),
-			SLUID:       sluid(env),
-			Start:       now,
+			Cluster: env.Text("SLURM_CLUSTER_NAME"),
+			JobID:   id,
+			Node:    env.Text("SLURMD_NODENAME"),
+			SLUID:   sluid(env),
+			Start:   now,
 		},
 		Allocation: rt.Allocation{
-			Scheduler:   "slurm",
-			User:        env.Text("SLURM_JOB_USER"),
-			UID:         env.Number("SLURM_JOB_UID", "SLURM_UID"),
-			GID:         env.Number("SLURM_JOB_GID"),
-			Group:       env.Text("SLURM_JOB_GROUP"),
-			Account:     env.Text("SLURM_JOB_ACCOUNT"),
-			Partition:   env.Text("SLURM_JOB_PARTITION"),
-			QOS:         env.Text("SLURM_JOB_QOS"),
-			Reservation: env.Text("SLURM_JOB_RESERVATION"),
-			NodeList:    env.Text("SLURM_JOB_NODELIST", "SLURM_NODELIST"),
-			NumNodes:    env.Number("SLURM_JOB_NUM_NODES", "SLURM_NNODES"),
-			GPUs:        env.Text("SLURM_JOB_GPUS"),
-			WorkDir:     env.Text("SLURM_JOB_WORK_DIR"),
-			Comment:     env.Text("SLURM_JOB_COMMENT"),
-			Constraints: env.Text("SLURM_JOB_CONSTRAINTS"),
-			Licenses:    env.Text("SLURM_JOB_LICENSES"),
-			JobStart:    env.Time("SLURM_JOB_START_TIME"),
-			JobEndLimit: env.Time("SLURM_JOB_END_TIME"),
+			Scheduler: "slurm",
+			User:      env.Text("SLURM_JOB_USER"),
+			UID:       env.Number("SLURM_JOB_UID", "SLURM_UID"),
+			GID:       env.Number("SLURM_JOB_GID"),
+			Group:     env.Text("SLURM_JOB_GROUP"),
+			Account:   env.Text("SLURM_JOB_ACCOUNT"),
+			Partition: env.Text("SLURM_JOB_PARTITION"),
+			NodeList:  env.Text("SLURM_JOB_NODELIST", "SLURM_NODELIST"),
+			NumNodes:  env.Number("SLURM_JOB_NUM_NODES", "SLURM_NNODES"),
+			WorkDir:   env.Text("SLURM_JOB_WORK_DIR"),
 		},
 		Ending: rt.Ending{State: rt.StateRunning},
 	}, nil
@@ -148,32 +183,6 @@ func (e Env) Step() string {
 	return id
 }
 
-// setMemory sets the job's memory on this node. Slurm counts in MiB; 0 means all of it.
-func setMemory(run *rt.Run, env Env) {
-	perNode := env.Number("SLURM_MEM_PER_NODE")
-	if i, ok := run.HetJobOffset.Get(); ok {
-		perNode = env.Number(hetNames("SLURM_MEM_PER_NODE", i)...)
-	}
-	const most = 1 << 40 // MiB; keeps the product below within 64 bits
-	per := func(amount, count rt.Opt[uint64]) uint64 {
-		a, n := amount.Or(0), count.Or(0)
-		if a > most || n > 1<<20 || a*n > most {
-			return 0
-		}
-		return a * n
-	}
-	for _, mib := range [...]uint64{
-		per(perNode, rt.Some[uint64](1)),
-		per(env.Number("SLURM_MEM_PER_CPU"), run.AllocCPUs),
-		per(env.Number("SLURM_MEM_PER_GPU"), env.Number("SLURM_GPUS_ON_NODE")),
-	} {
-		if mib != 0 {
-			run.AllocMem.Set(mib << 20)
-			return
-		}
-	}
-}
-
 // sluid returns the job's SLUID if it has the form of one, because it names a directory.
 func sluid(env Env) string {
 	if s := env.Text("SLURM_JOB_SLUID"); slurm.IsSLUID(s) {
@@ -191,15 +200,25 @@ func hetNames(name string, component uint64) []string {
 	return []string{name + "_HET_GROUP_" + i, name + "_PACK_GROUP_" + i}
 }
 
+// componentsOf returns the number of components of the heterogeneous job of a task, 0 for another
+// job. A task of such a job has the leader's id as SLURM_JOB_ID; the variables of a job that was
+// submitted from one are those of the other job.
+func componentsOf(env Env) uint64 {
+	leader := env.Number(hetNames("SLURM_JOB_ID", 0)...)
+	if !leader.Valid() || leader != env.Number("SLURM_JOB_ID", "SLURM_JOBID") {
+		return 0
+	}
+	return min(env.Number("SLURM_HET_SIZE", "SLURM_PACK_SIZE").Or(0), maxComponents)
+}
+
 // setHet sets the run's component from the environment of one of its tasks.
 func setHet(run *rt.Run, env Env) {
-	size := env.Number("SLURM_HET_SIZE", "SLURM_PACK_SIZE").Or(0)
-	leader := env.Number(hetNames("SLURM_JOB_ID", 0)...)
-	if size == 0 || !leader.Valid() {
+	size := componentsOf(env)
+	if size == 0 {
 		return
 	}
-	run.HetJobID = leader
-	for i := range min(size, maxComponents) {
+	run.HetJobID = env.Number(hetNames("SLURM_JOB_ID", 0)...)
+	for i := range size {
 		if id := env.Number(hetNames("SLURM_JOB_ID", i)...); id.Valid() && id == run.JobID {
 			run.HetJobOffset.Set(i)
 			return
@@ -211,9 +230,8 @@ func setHet(run *rt.Run, env Env) {
 // and its lists are those of all components. The node identifies the component, unless two
 // components share it.
 func setComponent(run *rt.Run, env Env) {
-	size := env.Number("SLURM_HET_SIZE", "SLURM_PACK_SIZE").Or(0)
 	var here []uint64
-	for i := range min(size, maxComponents) {
+	for i := range componentsOf(env) {
 		hosts, err := ExpandHosts(env.Text(hetNames("SLURM_JOB_NODELIST", i)...))
 		if err == nil && slices.Contains(hosts, run.Node) {
 			here = append(here, i)
@@ -226,7 +244,7 @@ func setComponent(run *rt.Run, env Env) {
 		}
 		for field, name := range map[*string]string{
 			&run.Account: "SLURM_JOB_ACCOUNT", &run.Partition: "SLURM_JOB_PARTITION",
-			&run.QOS: "SLURM_JOB_QOS", &run.NodeList: "SLURM_JOB_NODELIST",
+			&run.NodeList: "SLURM_JOB_NODELIST",
 		} {
 			if v := env.Text(hetNames(name, i)...); v != "" {
 				*field = v

@@ -18,7 +18,7 @@ func TestOutsideSlurm(t *testing.T) {
 		if _, err := FromHook(env, began); !errors.Is(err, ErrNoJob) {
 			t.Errorf("FromHook of %v: %v", env, err)
 		}
-		if _, err := FromTask(env, began); !errors.Is(err, ErrNoJob) {
+		if _, err := FromTask(env, "", began); !errors.Is(err, ErrNoJob) {
 			t.Errorf("FromTask of %v: %v", env, err)
 		}
 	}
@@ -87,7 +87,7 @@ func TestGPUsByUUID(t *testing.T) {
 		if err != nil || run.GPUs != want || run.Meta.Tags["slurm_gpus"] != want {
 			t.Errorf("of %q: %q, %v, %v", devices, run.GPUs, run.Meta.Tags, err)
 		}
-		if run, err = FromTask(env, began); err != nil || run.GPUs != "0,3" { // it may be of some of the job's devices
+		if run, err = FromTask(env, "batch", began); err != nil || run.GPUs != "0,3" { // it may be of some of the job's devices
 			t.Errorf("of a task's %q: %q, %v", devices, run.GPUs, err)
 		}
 	}
@@ -103,29 +103,6 @@ func TestStepOf(t *testing.T) {
 	}
 	if got := stepOf(Env{}, ""); got != "" {
 		t.Errorf("the step of salloc's shell on a login node is %q", got)
-	}
-}
-
-func TestSetMemory(t *testing.T) {
-	tests := []struct {
-		name string
-		env  Env
-		want rt.Opt[uint64]
-	}{
-		{"--mem", Env{"SLURM_MEM_PER_NODE": "200"}, rt.Some[uint64](200 << 20)},
-		{"--mem-per-cpu", Env{"SLURM_MEM_PER_CPU": "100"}, rt.Some[uint64](400 << 20)},
-		{"--mem-per-gpu", Env{"SLURM_MEM_PER_GPU": "1000", "SLURM_GPUS_ON_NODE": "2"}, rt.Some[uint64](2000 << 20)},
-		{"--mem=0", Env{"SLURM_MEM_PER_NODE": "0"}, rt.None[uint64]()},
-		{"nothing", Env{}, rt.None[uint64]()},
-		{"absurd", Env{"SLURM_MEM_PER_NODE": "18446744073709551613"}, rt.None[uint64]()},
-		{"absurd product", Env{"SLURM_MEM_PER_GPU": "4294967296", "SLURM_GPUS_ON_NODE": "4294967296"}, rt.None[uint64]()},
-	}
-	for _, tt := range tests {
-		run := rt.Run{Allocation: rt.Allocation{AllocCPUs: rt.Some[uint64](4)}}
-		setMemory(&run, tt.env)
-		if run.AllocMem != tt.want {
-			t.Errorf("%s: %v, want %v", tt.name, run.AllocMem, tt.want)
-		}
 	}
 }
 
@@ -160,7 +137,8 @@ func TestMergeTaskEnv(t *testing.T) {
 			func(r *rt.Run) bool { return r.HetJobOffset == rt.Some[uint64](1) && r.Meta.JobName == "h" }},
 		{"the user's metadata is used", nil, Env{"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": "train", "TRACKER_JOB_NAME": "mine", "TRACKER_TEAM": "us", "TRACKER_ENV": "prod"}, true,
 			func(r *rt.Run) bool {
-				return r.Meta.JobName == "mine" && r.Meta.Team == "us" && r.Meta.Env == "prod" && r.Meta.ProjectName == "acct"
+				return r.Meta.JobName == "mine" && r.Meta.Team == "us" && r.Meta.Env == "prod" && r.Meta.ProjectName == "acct" &&
+					r.Meta.Tags[userFieldsTag] == "env,job_name,team"
 			}},
 		{"not on the list", nil, Env{"SLURM_JOB_ID": "12", "SLURM_JOB_ACCOUNT": "other", "SLURM_JOB_USER": "root", "TRACKER_HOST_IP": "0", "LD_PRELOAD": "x", "SLURM_CLUSTER_NAME": "x"}, false,
 			func(r *rt.Run) bool { return r.Account == "acct" && r.User == "" && r.Cluster == "lab" }},
@@ -172,18 +150,16 @@ func TestMergeTaskEnv(t *testing.T) {
 		{"beyond the limit", nil, Parse([]byte("SLURM_JOB_ID=12\x00X=" + strings.Repeat("y", MaxProcess) + "\x00SLURM_JOB_NAME=late\x00")), false,
 			func(r *rt.Run) bool { return r.Meta.JobName == "" }},
 		{"half of an array", nil, Env{"SLURM_JOB_ID": "12", "SLURM_ARRAY_JOB_ID": "10"}, false, func(r *rt.Run) bool { return !r.ArrayJobID.Valid() }},
-		{"an array's task", nil, Env{"SLURM_JOB_ID": "12", "SLURM_ARRAY_JOB_ID": "10", "SLURM_ARRAY_TASK_ID": "0"}, true,
-			func(r *rt.Run) bool { return r.Meta.ExternalRunID == "lab:10_0@n1#0" && r.Meta.TaskName == "0" }},
-		{"memory by CPU", nil, Env{"SLURM_JOB_ID": "12", "SLURM_MEM_PER_CPU": "100"}, true,
-			func(r *rt.Run) bool {
-				return r.AllocMem == rt.Some[uint64](200<<20) && r.Meta.Tags["slurm_memory_mib"] == "200"
-			}},
+		{"the last task of an array", nil, Env{"SLURM_JOB_ID": "12", "SLURM_ARRAY_JOB_ID": "12", "SLURM_ARRAY_TASK_ID": "0"}, true,
+			func(r *rt.Run) bool { return r.Meta.ExternalRunID == "lab:12_0@n1#0" && r.Meta.TaskName == "0" }},
+		{"the array's own id of a component's leader", Env{"SLURM_HET_JOB_ID": "11"}, Env{"SLURM_JOB_ID": "11", "SLURM_ARRAY_JOB_ID": "11", "SLURM_ARRAY_TASK_ID": "0"}, true,
+			func(r *rt.Run) bool { return !r.ArrayJobID.Valid() && r.Meta.Tags[slurm.EnvironArrayTag] == "11_0" }},
 		{"empty", nil, nil, false, func(*rt.Run) bool { return true }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			run := prologRun(t, tt.prolog)
-			if got := MergeTaskEnv(&run, tt.environ); got != tt.changed {
+			if got := MergeTaskEnv(&run, tt.environ, true); got != tt.changed {
 				t.Errorf("changed: %v, want %v", got, tt.changed)
 			}
 			if !tt.check(&run) {
@@ -196,16 +172,18 @@ func TestMergeTaskEnv(t *testing.T) {
 // The order in which a job's processes are found does not matter: the batch
 // script's name of the job replaces a step's, and a user's replaces both.
 func TestMergeTaskEnvOrder(t *testing.T) {
-	batch := Env{"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": "job"}
+	// A batch script that a step of another job has submitted has the number of that step.
+	batch := Env{"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": "job", "SLURM_STEP_ID": "0"}
+	isBatch := func(e Env) bool { return e["SLURM_JOB_NAME"] == "job" }
 	step := Env{"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": "step", "SLURM_STEP_ID": "0"}
 	users := Env{"SLURM_JOB_ID": "12", "SLURM_STEP_ID": "1", "TRACKER_JOB_NAME": "users", "TRACKER_EXTERNAL_RUN_ID": "x-1"}
-	array := Env{"SLURM_JOB_ID": "12", "SLURM_ARRAY_JOB_ID": "10", "SLURM_ARRAY_TASK_ID": "3"}
+	array := Env{"SLURM_JOB_ID": "12", "SLURM_ARRAY_JOB_ID": "12", "SLURM_ARRAY_TASK_ID": "3"}
 	for _, order := range [][]Env{{batch, step}, {step, batch}} {
 		run := prologRun(t, nil)
 		shared := maps.Clone(run.Meta.Tags)
 		first := run
 		for _, e := range order {
-			MergeTaskEnv(&run, e)
+			MergeTaskEnv(&run, e, isBatch(e))
 		}
 		if run.Meta.JobName != "job" {
 			t.Errorf("job name %q, want that of the batch script", run.Meta.JobName)
@@ -217,7 +195,7 @@ func TestMergeTaskEnvOrder(t *testing.T) {
 	for _, order := range [][]Env{{batch, users, array}, {users, array, batch, step}, {array, users, step, batch}} {
 		run := prologRun(t, nil)
 		for _, e := range order {
-			MergeTaskEnv(&run, e)
+			MergeTaskEnv(&run, e, isBatch(e))
 		}
 		if run.Meta.JobName != "users" || run.Meta.ExternalRunID != "x-1" || run.Meta.TaskName != "3" || run.Meta.Tags["slurm_job_name"] == "" {
 			t.Errorf("the user's names became %+v", run.Meta)
@@ -225,22 +203,104 @@ func TestMergeTaskEnvOrder(t *testing.T) {
 	}
 }
 
+// inherited is the environment of a batch script, job 12, that a step of a task of an array in a
+// heterogeneous job has submitted: sbatch passes on that of its caller.
+var inherited = Env{
+	"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": "child", "SLURMD_NODENAME": "n1", "SLURM_CLUSTER_NAME": "lab", "SLURM_STEP_ID": "3", "SLURM_STEP_NUM_TASKS": "8",
+	"SLURM_ARRAY_JOB_ID": "1", "SLURM_ARRAY_TASK_ID": "7", "SLURM_JOB_QOS": "gold", "SLURM_JOB_RESERVATION": "maint", "SLURM_MEM_PER_NODE": "777",
+	"SLURM_JOB_START_TIME": "1795168800", "SLURM_JOB_END_TIME": "1795172400",
+	"SLURM_HET_SIZE": "2", "SLURM_JOB_ID_HET_GROUP_0": "1", "SLURM_JOB_ID_HET_GROUP_1": "12", "SLURM_JOB_NODELIST_HET_GROUP_0": "n1", "SLURM_JOB_NODELIST_HET_GROUP_1": "n2",
+	"SLURM_JOB_ACCOUNT_HET_GROUP_0": "parents",
+}
+
+// A job keeps its own identity and allocation whatever environment it was submitted with.
+func TestInheritedIdentity(t *testing.T) {
+	prolog := prologRun(t, nil)
+	merged := prologRun(t, nil)
+	MergeTaskEnv(&merged, inherited, true)
+	task, err := FromTask(inherited, "batch", began)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt := cmp.Comparer(func(a, b rt.Opt[uint64]) bool { return a == b })
+	if d := cmp.Diff(prolog.Identity, merged.Identity, opt); d != "" {
+		t.Errorf("identity (-Prolog +merged):\n%s", d)
+	}
+	if d := cmp.Diff(prolog.Allocation, merged.Allocation, opt); d != "" {
+		t.Errorf("allocation (-Prolog +merged):\n%s", d)
+	}
+	want := prolog.Identity
+	want.Step = "batch"
+	if d := cmp.Diff(want, task.Identity, opt); d != "" {
+		t.Errorf("identity of FromTask (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff(rt.Allocation{Scheduler: "slurm"}, task.Allocation, opt); d != "" {
+		t.Errorf("allocation of FromTask (-want +got):\n%s", d)
+	}
+	for _, run := range []rt.Run{merged, task} {
+		if m := run.Meta; m.Tags[slurm.EnvironArrayTag] != "1_7" || m.Tags[slurm.EnvironQOSTag] != "gold" || m.JobName != "child" || m.TaskName != run.Step {
+			t.Errorf("the labels are %+v", m)
+		}
+	}
+}
+
+// The attempt, the GPUs and what only a hook gets are not those of the job that submitted this one.
+func TestInheritedAllocation(t *testing.T) {
+	parents := Env{
+		"SLURM_RESTART_COUNT": "2", "SLURM_JOB_COMMENT": "c", "SLURM_JOB_CONSTRAINTS": "a100", "SLURM_JOB_LICENSES": "matlab:1",
+		"TRACKER_TEAM": "us", "TRACKER_ENV": "prod",
+	}
+	for _, tt := range []struct{ name, step, job, ofStep, want, label string }{
+		{"batch", "batch", "0,1", "", "0,1", ""},
+		{"batch of a step of another job", "batch", "0,1", "5", "0,1", ""},
+		{"batch without GPUs", "batch", "", "5", "", "5"},
+		{"shell of salloc", "interactive", "2", "5", "2", ""},
+		{"step", "3", "0,1", "0,1", "0,1", ""},
+		{"step that srun started without a job", "3", "", "1", "1", ""},
+		{"step without GPUs", "3", "0,1", "", "", "0,1"},
+		{"step with a part, or in a job of srun", "3", "0,1", "1", "", "0,1"},
+		{"step that is not known", "", "0,1", "0,1", "", "0,1"},
+		{"extern", "extern", "0", "0", "", "0"},
+		{"nothing", "batch", "", "", "", ""},
+	} {
+		env := maps.Clone(parents)
+		maps.Copy(env, Env{"SLURM_JOB_ID": "12", "SLURMD_NODENAME": "n1", "SLURM_JOB_GPUS": tt.job, "SLURM_STEP_GPUS": tt.ofStep})
+		run, err := FromTask(env, tt.step, began)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tags := run.Meta.Tags
+		if run.GPUs != tt.want || tags["slurm_gpus"] != tt.want || tags[slurm.EnvironGPUsTag] != tt.label {
+			t.Errorf("%s: GPUs %q, label %q, tags %v; want %q, %q", tt.name, run.GPUs, tags[slurm.EnvironGPUsTag], tags, tt.want, tt.label)
+		}
+		if run.Attempt != 0 || tags[slurm.EnvironAttemptTag] != "2" || run.Comment+run.Constraints+run.Licenses != "" {
+			t.Errorf("%s: attempt %d, %q, %q, %q, tags %v", tt.name, run.Attempt, run.Comment, run.Constraints, run.Licenses, tags)
+		}
+		if tags[userFieldsTag] != "env,team" || run.Meta.Team != "us" {
+			t.Errorf("%s: the user has set %q, team %q", tt.name, tags[userFieldsTag], run.Meta.Team)
+		}
+	}
+}
+
 func FuzzMergeTaskEnv(f *testing.F) {
 	f.Add([]byte("SLURM_JOB_ID=12\x00SLURM_JOB_NAME=train\x00"))
 	f.Add([]byte("SLURM_JOB_ID=12\x00TRACKER_TEAM=us\x00SLURM_HET_SIZE=99999999999\x00SLURM_JOB_ID_HET_GROUP_0=12\x00"))
-	f.Add([]byte("SLURM_JOB_ID=12\x00SLURM_MEM_PER_CPU=18446744073709551613"))
+	f.Add([]byte("SLURM_JOB_ID=12\x00SLURM_ARRAY_JOB_ID=500\x00SLURM_ARRAY_TASK_ID=9\x00SLURM_JOB_QOS=gold\x00"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		run := prologRun(t, nil)
-		MergeTaskEnv(&run, Parse(text))
-		if run.JobID != rt.Some[uint64](12) || run.Node != "n1" || run.Account != "acct" {
-			t.Error("a task's environment changed the run's job, node or account")
+		MergeTaskEnv(&run, Parse(text), false)
+		if array := run.ArrayJobID; array.Valid() && array != run.JobID {
+			t.Error("a task's environment made the job a task of another array")
+		}
+		if run.JobID != rt.Some[uint64](12) || run.Node != "n1" || run.Account != "acct" || run.HetJobID.Valid() || run.QOS != "" {
+			t.Error("a task's environment changed the run's job, node, QOS or account")
 		}
 		for _, name := range rt.MetadataFields {
 			if v := *run.Meta.Field(name); v != "" && !slurm.Printable(v, maxTaskValue) {
 				t.Errorf("%s = %q", name, v)
 			}
 		}
-		if MergeTaskEnv(&run, Parse(text)) {
+		if MergeTaskEnv(&run, Parse(text), false) {
 			t.Error("the same environment changed the run twice")
 		}
 	})

@@ -3,166 +3,245 @@ package hook
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// breaker is a circuit breaker. It opens after repeated failures: Prologs then start no tracker,
-// so that a node on which trackers cannot start does not delay each job.
+// breaker keeps Prologs from starting trackers after repeated failures, so that a node on
+// which no tracker starts does not delay each job.
 //
-// A Prolog adds its entry to the file before it starts a tracker, and removes the entry when it
-// records the result. A Prolog that hangs and is killed never removes its entry: the next Prolog
-// counts the entry as a failure. The entry of a running Prolog is not a failure.
+// A tracker that is late is not a failure: on a busy node all trackers are late, and they
+// record their jobs. The Epilog finds out whether a late tracker worked.
+//
+// A Prolog that succeeds does not lock or write the breaker's file, because hundreds may run
+// at once. While a Prolog has no result it has an entry, a file of its own. A Prolog that is
+// killed never removes its entry: the next one counts it as a failure.
 type breaker struct {
-	path     string
+	path     string // of its file
+	entries  string // directory of the entries; it exists while there is one
 	procRoot string
-	failures int           // number of failures in a row that opens the breaker
+	failures int           // failures in a row that open it
 	reset    time.Duration // time after which one Prolog tries again
 }
 
-// breakerState is the breaker's file.
+// breakerState is the breaker's file, which does not exist without a failure.
 type breakerState struct {
-	Failures int       `json:"failures"`         // in a row
-	OpenedAt time.Time `json:"opened_at"`        // zero while it is closed
-	Trying   []trial   `json:"trying,omitempty"` // Prologs without a result
+	Failures int       `json:"failures"` // in a row
+	Until    time.Time `json:"until"`    // no Prolog starts a tracker before; zero while it is closed
 }
 
-// trial is the entry of a Prolog that is running or was killed.
-type trial struct {
-	PID   int    `json:"pid"`
-	Start uint64 `json:"pid_start_time"` // field 22 of its /proc/<pid>/stat
-	Job   uint64 `json:"job_id"`
-}
-
-// markPath returns the path of a mark, a file that shows that the Prolog did not fail. The Prolog
-// writes the mark if other hooks have locked the breaker's file, so that it cannot remove its entry.
-func (b breaker) markPath(t trial) string {
-	return fmt.Sprintf("%s.%d-%d.well", b.path, t.PID, t.Start)
-}
-
-// attempt represents one Prolog that tries to start a tracker. Only its first result counts.
+// attempt is one Prolog until its first result.
 type attempt struct {
 	breaker breaker
-	trial   trial
-	entered bool // the entry is in the file
+	entry   string // path; empty if it could not be written
+	others  int    // Prologs that were starting a tracker when this one began
 	now     time.Time
 	once    sync.Once
+
+	forked  atomic.Bool   // the tracker's process exists
+	started chan struct{} // closed when the tracker has its state file and its run, or when it failed
 }
 
-// breakerLockTime limits the wait for the lock of the breaker's file. An update of the file takes
-// less than 1 ms.
-const breakerLockTime = 500 * time.Millisecond
+const (
+	// breakerLockTime limits the wait for the lock of the breaker's file. Another hook holds the lock
+	// for less than 1 ms.
+	breakerLockTime = 500 * time.Millisecond
+	// hangPause is the time until one Prolog tries again after a Prolog that took too long:
+	// the cause may be load that is over in seconds. It doubles with each further failure, up
+	// to the time after other failures.
+	hangPause = 10 * time.Second
+	// maxEntries limits the entries that one Prolog checks; it begins with a random one.
+	maxEntries = 16
+)
 
 func (h *Hook) breaker(node string) breaker {
-	return breaker{filepath.Join(h.State.Dir, "breaker@"+fileName(node)+".json"), h.ProcRoot, h.Failures, h.Reset}
+	return breaker{
+		path:     filepath.Join(h.State.Dir, "breaker@"+fileName(node)+".json"),
+		entries:  filepath.Join(h.State.Dir, "prologs@"+fileName(node)),
+		procRoot: h.ProcRoot, failures: h.Failures, reset: h.Reset,
+	}
 }
 
-// begin adds the entry of a job's Prolog. If the breaker is open, it returns no attempt, and no
-// error either. If this call opens the breaker, it returns no attempt and an error. If a file could
-// not be written, it returns an attempt and an error, and the Prolog continues.
+// begin adds the entry of a job's Prolog. If the Prolog must start no tracker, the attempt is nil;
+// only the Prolog that opens the breaker also gets an error. If the attempt is not nil, an error is
+// one of counting failures or of writing the entry, and the attempt continues.
 func (b breaker) begin(job uint64, now time.Time) (*attempt, error) {
-	if st := b.read(); b.open(st, now) {
+	if st := b.read(); st.Failures >= b.failures && !b.tryAgain(now) {
 		return nil, nil
 	}
-	a := &attempt{breaker: b, trial: trial{PID: os.Getpid(), Job: job}, now: now}
-	stat, err := procfile.ReadStat(b.procRoot, a.trial.PID)
-	if err != nil {
-		return a, nil // others could not check an entry without a start time
-	}
-	a.trial.Start = stat.Start
-	var opened error
-	err = b.update(func(st *breakerState) {
-		if killed := b.removeEnded(st); killed > 0 {
-			opened = b.count(st, killed, errors.New("the Prolog was killed while it started a tracker"), now)
+	others, killed := b.removeEnded()
+	a := &attempt{breaker: b, others: others, now: now, started: make(chan struct{})}
+	if killed > 0 {
+		cause := errors.New("the Prolog was killed while it started a tracker")
+		opened, err := b.count(killed, cause, now, isHang)
+		if opened != nil {
+			return nil, opened
 		}
-		if opened == nil {
-			st.Trying = append(st.Trying, a.trial)
-		}
-	})
-	if opened != nil {
-		return nil, errors.Join(opened, err)
+		return a, errors.Join(err, a.enter(job))
 	}
-	a.entered = err == nil
-	return a, err
+	return a, a.enter(job)
 }
 
-// removeEnded removes the entries of ended Prologs. It returns the number of those that were
-// killed: they have no mark, see markPath.
-func (b breaker) removeEnded(st *breakerState) (killed int) {
-	st.Trying = slices.DeleteFunc(st.Trying, func(t trial) bool {
-		if procfile.Alive(b.procRoot, t.PID, t.Start) {
-			return false
-		}
-		if os.Remove(b.markPath(t)) != nil {
-			killed++
-		}
-		return true
-	})
-	return killed
-}
-
-// open reports whether the breaker is open, so that a Prolog must not start a tracker now.
+// open reports whether the Prolog must start no tracker now.
 func (b breaker) open(st breakerState, now time.Time) bool {
-	return st.Failures >= b.failures && now.Before(st.OpenedAt.Add(b.reset)) && !now.Before(st.OpenedAt)
+	isAhead := now.Before(st.Until) && st.Until.Sub(now) <= b.reset // else the clock was set back
+	return st.Failures >= b.failures && isAhead
 }
 
-// count adds failures. If they open the breaker, it returns an error with their cause and the time
-// until which the breaker stays open.
-func (b breaker) count(st *breakerState, failures int, cause error, now time.Time) error {
-	st.Failures += failures
-	if st.Failures < b.failures {
-		return nil
+// tryAgain reports whether the time of an open breaker has passed. Only one Prolog tries:
+// the others wait for its result, or for the next pause.
+func (b breaker) tryAgain(now time.Time) (again bool) {
+	err := b.update(func(st *breakerState) {
+		again = !b.open(*st, now)
+		if again {
+			st.Until = now.Add(b.pause(st.Failures, isHang))
+		}
+	})
+	return err == nil && again
+}
+
+// Whether the cause of a failure may be load, see hangPause.
+const (
+	isHang  = true
+	isFault = false
+)
+
+// pause is the time until one Prolog tries again after so many failures in a row.
+func (b breaker) pause(failures int, afterHang bool) time.Duration {
+	if !afterHang {
+		return b.reset
 	}
-	st.OpenedAt = now
-	return fmt.Errorf("%w; that was failure %d in a row: jobs on this node run untracked until %s, remove %s to try sooner",
-		cause, st.Failures, now.Add(b.reset).Format(time.RFC3339), b.path)
+	doubled := min(max(failures-b.failures, 0), 16) // times; more would exceed any reset
+	return min(hangPause<<doubled, b.reset)
+}
+
+// count adds failures. If they open the breaker, opened is their cause with the time until
+// which it stays open.
+func (b breaker) count(failures int, cause error, now time.Time, afterHang bool) (opened, err error) {
+	err = b.update(func(st *breakerState) {
+		st.Failures += failures
+		if st.Failures < b.failures {
+			return
+		}
+		st.Until = now.Add(b.pause(st.Failures, afterHang))
+		opened = fmt.Errorf("%w; that was failure %d in a row: jobs on this node run untracked until %s, remove %s to try sooner",
+			cause, st.Failures, st.Until.Format(time.RFC3339), b.path)
+	})
+	return opened, err
 }
 
 // failed counts the attempt as a failure and returns its cause, see count.
-func (a *attempt) failed(cause error) error {
-	err := a.setResult(func(st *breakerState) {
-		if opened := a.breaker.count(st, 1, cause, a.now); opened != nil {
-			cause = opened
+func (a *attempt) failed(cause error, afterHang bool) error {
+	err := cause
+	a.once.Do(func() {
+		opened, lost := a.breaker.count(1, cause, a.now, afterHang)
+		if opened != nil {
+			err = opened
 		}
+		err = errors.Join(err, lost, a.leave())
 	})
-	if err != nil {
-		return errors.Join(cause, err)
-	}
-	return cause
+	return err
 }
 
 // succeeded closes the breaker.
-func (a *attempt) succeeded() error {
-	return a.orMark(a.setResult(func(st *breakerState) { st.Failures, st.OpenedAt = 0, time.Time{} }))
-}
-
-// withdraw withdraws the attempt: no tracker was started.
-func (a *attempt) withdraw() error { return a.orMark(a.setResult(func(*breakerState) {})) }
-
-// orMark writes the file of markPath if the entry could not be removed.
-func (a *attempt) orMark(err error) error {
-	if err == nil || !a.entered {
-		return err
-	}
-	return errors.Join(err, os.WriteFile(a.breaker.markPath(a.trial), nil, 0o600))
-}
-
-// setResult removes the entry and records the attempt's result. Only the first result counts.
-func (a *attempt) setResult(result func(*breakerState)) (err error) {
-	a.once.Do(func() {
-		err = a.breaker.update(func(st *breakerState) {
-			if i := slices.Index(st.Trying, a.trial); i >= 0 {
-				st.Trying = slices.Delete(st.Trying, i, i+1)
-			}
-			result(st)
-		})
-	})
+func (a *attempt) succeeded() (err error) {
+	a.once.Do(func() { err = errors.Join(a.breaker.close(), a.leave()) })
 	return err
+}
+
+// withdraw ends the attempt without a result.
+func (a *attempt) withdraw() (err error) {
+	a.once.Do(func() { err = a.leave() })
+	return err
+}
+
+// late ends the attempt of a tracker that is late. It works as far as the Prolog knows, so an
+// open breaker lets the next Prologs try.
+func (a *attempt) late() (err error) {
+	a.once.Do(func() { err = errors.Join(a.breaker.letTry(), a.leave()) })
+	return err
+}
+
+// letTry makes an open breaker one that the next failure opens.
+func (b breaker) letTry() error {
+	if st := b.read(); st.Failures < b.failures {
+		return nil
+	}
+	return b.update(func(st *breakerState) {
+		*st = breakerState{Failures: min(st.Failures, b.failures-1)}
+	})
+}
+
+// close forgets all failures.
+func (b breaker) close() error {
+	if st := b.read(); st.Failures == 0 {
+		return nil
+	}
+	return b.update(func(st *breakerState) { *st = breakerState{} })
+}
+
+// enter adds the attempt's entry.
+func (a *attempt) enter(job uint64) error {
+	b := a.breaker
+	stat, err := procfile.ReadStat(b.procRoot, os.Getpid())
+	if err != nil {
+		return nil // others could not check an entry without a start time
+	}
+	path := filepath.Join(b.entries, fmt.Sprintf("%d-%d-%d", os.Getpid(), stat.Start, job))
+	for range 10 { // another Prolog may remove the directory in between
+		err = os.WriteFile(path, nil, 0o600)
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		err = os.Mkdir(b.entries, 0o700)
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			break
+		}
+	}
+	if err == nil {
+		a.entry = path
+	}
+	return err
+}
+
+// leave removes the attempt's entry, and the directory with the last entry.
+func (a *attempt) leave() error {
+	if a.entry == "" {
+		return nil
+	}
+	err := removeIfThere(a.entry)
+	_ = os.Remove(a.breaker.entries) // it stays while it has other entries
+	return err
+}
+
+// removeEnded removes entries of Prologs that were killed. It returns how many it left, and
+// how many it removed.
+func (b breaker) removeEnded() (others, killed int) {
+	dir, err := os.Open(b.entries)
+	if err != nil {
+		return 0, 0 // no Prolog is running
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1) // entries that cannot be read are checked by a later Prolog
+	first := rand.N(len(names) + 1)
+	for i := range min(len(names), maxEntries) {
+		name := names[(first+i)%len(names)]
+		var pid int
+		var start uint64
+		_, err := fmt.Sscanf(name, "%d-%d-", &pid, &start)
+		isRunning := err == nil && procfile.Alive(b.procRoot, pid, start)
+		if !isRunning && os.Remove(filepath.Join(b.entries, name)) == nil {
+			killed++
+		}
+	}
+	return len(names) - killed, killed
 }
 
 // update changes the breaker's file under its lock.
@@ -174,14 +253,13 @@ func (b breaker) update(change func(*breakerState)) (err error) {
 	defer func() { err = errors.Join(err, lock.release()) }()
 	st := b.read()
 	change(&st)
-	if st.Failures == 0 && len(st.Trying) == 0 {
+	if st.Failures == 0 {
 		return removeIfThere(b.path)
 	}
 	return writeJSON(b.path, st, 0o600)
 }
 
-// read returns the content of the breaker's file. If the file cannot be read, the breaker is
-// closed.
+// read returns the breaker's file. A file that cannot be read means a closed breaker.
 func (b breaker) read() breakerState {
 	var st breakerState
 	if err := readJSON(b.path, &st); err != nil {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,11 +23,11 @@ func TestEpilogOfUnclosedRun(t *testing.T) {
 	if err := h.Prolog(prolog12); err != nil {
 		t.Fatal(err)
 	}
-	note, err := h.State.ReadNote(12, "n1")
+	state, err := h.State.ReadStateFile(12, "n1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	lock := strings.TrimSuffix(note.Spool, ".db") + ".lock"
+	lock := strings.TrimSuffix(state.Spool, ".db") + ".lock"
 	if err := os.WriteFile(lock, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -36,8 +37,8 @@ func TestEpilogOfUnclosedRun(t *testing.T) {
 	if exit, err := h.State.ReadExit(12, "n1", stem12); err != nil || exit.Code != rt.Some[int64](7) {
 		t.Errorf("the exit: %+v, %v", exit, err)
 	}
-	if _, err := h.State.ReadNote(12, "n1"); err != nil {
-		t.Errorf("the note: %v", err)
+	if _, err := h.State.ReadStateFile(12, "n1"); err != nil {
+		t.Errorf("the state file: %v", err)
 	}
 }
 
@@ -48,11 +49,11 @@ func TestRequeueWhileTheTrackerWaits(t *testing.T) {
 	if err := h.Prolog(prolog12); err != nil {
 		t.Fatal(err)
 	}
-	old, err := h.State.ReadNote(12, "n1")
+	old, err := h.State.ReadStateFile(12, "n1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { killNote(t, old) })
+	t.Cleanup(func() { killTracker(t, old) })
 	h.StopTimeout = 30 * time.Millisecond
 	if err := h.Epilog(epilog12, exit7); err == nil || !strings.Contains(err.Error(), "has not ended within 30ms") {
 		t.Errorf("Epilog: %v", err)
@@ -60,16 +61,16 @@ func TestRequeueWhileTheTrackerWaits(t *testing.T) {
 	if exit, err := h.State.ReadExit(12, "n1", stem12); err != nil || exit.Code != rt.Some[int64](7) {
 		t.Errorf("the exit: %+v, %v", exit, err)
 	}
-	if note, err := h.State.ReadNote(12, "n1"); err != nil || note.PID != old.PID {
-		t.Errorf("the note: %+v, %v", note, err)
+	if state, err := h.State.ReadStateFile(12, "n1"); err != nil || state.PID != old.PID {
+		t.Errorf("the state file: %+v, %v", state, err)
 	}
 	h.StopTimeout = 20 * time.Second
 	setTracker(t, h, fakeGood)
 	if err := h.Prolog(jobRun(12, 1, time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	if note, err := h.State.ReadNote(12, "n1"); err != nil || note.PID == old.PID || note.Attempt != 1 {
-		t.Errorf("the note: %+v, %v", note, err)
+	if state, err := h.State.ReadStateFile(12, "n1"); err != nil || state.PID == old.PID || state.Attempt != 1 {
+		t.Errorf("the state file: %+v, %v", state, err)
 	}
 	if _, err := h.State.ReadExit(12, "n1", stem12); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the new attempt has an exit at its start: %v", err)
@@ -90,10 +91,10 @@ func TestLaterEpilogRemovesStaleState(t *testing.T) {
 	if err := h.State.create(); err != nil {
 		t.Fatal(err)
 	}
-	note := func(job uint64, pid int, run string) {
+	writeState := func(job uint64, pid int, run string) {
 		t.Helper()
-		n := Note{PID: pid, PIDStart: 1, RunID: run, Spool: filepath.Join(h.SpoolDir, run+".db")}
-		if err := h.State.writeNote(job, "n1.site", n); err != nil {
+		n := StateFile{PID: pid, PIDStart: 1, RunID: run, Spool: filepath.Join(h.SpoolDir, run+".db")}
+		if err := h.State.writeStateFile(job, "n1.site", n); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -104,9 +105,9 @@ func TestLaterEpilogRemovesStaleState(t *testing.T) {
 		}
 	}
 	const noPID = 1 << 30
-	note(1, noPID, "closed")
+	writeState(1, noPID, "closed")
 	exit(1, "closed")
-	note(2, noPID, "unclosed")
+	writeState(2, noPID, "unclosed")
 	exit(2, "unclosed")
 	exit(3, "closed by drain")
 	exit(4, "for drain")
@@ -115,28 +116,55 @@ func TestLaterEpilogRemovesStaleState(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// Late trackers that have ended without a run: the first job's own Epilog has yet to come.
+	for job := uint64(9); job <= 10; job++ {
+		if err := h.State.writeStateFile(job, "n1.site", StateFile{PID: noPID, PIDStart: 1, RunID: "none", Spool: filepath.Join(h.SpoolDir, "none.db"), Late: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exit(10, "none")
 	self, err := procfile.ReadStat("/proc", os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
-	living := Note{PID: os.Getpid(), PIDStart: self.Start, RunID: "living", Spool: filepath.Join(h.SpoolDir, "living.db")}
-	if err := h.State.writeNote(5, "n1.site", living); err != nil {
+	living := StateFile{PID: os.Getpid(), PIDStart: self.Start, RunID: "living", Spool: filepath.Join(h.SpoolDir, "living.db")}
+	if err := h.State.writeStateFile(5, "n1.site", living); err != nil {
 		t.Fatal(err)
 	}
-	note(6, noPID, "held")
+	writeState(6, noPID, "held")
 	held, err := h.State.lock(6, "n1.site", time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { held.release() })
+	for _, left := range []string{"7@n1.site.lock", "8@n1.site.json.tmp", "12@n1.exit.tmp", "breaker@n1.json.lock", "breaker@n1.json.tmp"} { // of hooks that were killed
+		if err := os.WriteFile(filepath.Join(h.State.Dir, left), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// One Epilog at a time: another one leaves the files, and takes no lock.
+	sweep, err := tryLock(filepath.Join(h.State.Dir, sweepLock))
+	if err != nil || sweep == nil {
+		t.Fatal(err)
+	}
+	all := stateFiles(t, h)
 	if err := h.Epilog(epilog12, exit7); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"2@n1.site.exit", "2@n1.site.json", "4@n1.site.exit", "5@n1.site.json", "6@n1.site.json", "6@n1.site.lock"}
+	if got := stateFiles(t, h); !slices.Contains(got, "7@n1.site.lock") || !slices.Contains(got, "1@n1.site.json") {
+		t.Errorf("left are %v of %v", got, all)
+	}
+	if err := sweep.release(); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Epilog(epilog12, exit7); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"2@n1.site.exit", "2@n1.site.json", "4@n1.site.exit", "5@n1.site.json", "6@n1.site.json", "6@n1.site.lock", "9@n1.site.json"}
 	if got := stateFiles(t, h); !slices.Equal(got, want) {
 		t.Errorf("left are %v, want %v", got, want)
 	}
-	if err := h.State.removeNote(5, "n1.site"); err != nil { // it is this process, which the test does not kill
+	if err := h.State.removeStateFile(5, "n1.site"); err != nil { // it is this process, which the test does not kill
 		t.Fatal(err)
 	}
 }
@@ -152,5 +180,37 @@ func TestExitIsOfOneRun(t *testing.T) {
 	}
 	if e, err := s.ReadExit(12, "n1", "job-12-n1-2000"); err != nil || e.Code != rt.Some[int64](3) {
 		t.Errorf("of its own: %+v, %v", e, err)
+	}
+}
+
+// The tracker of a Prolog that has written no signal into the state file is of an older version,
+// which knows only SIGTERM.
+func TestStopsTrackerOfOlderProlog(t *testing.T) {
+	h, _ := newHook(t, "trap '' USR1; trap 'exit 0' TERM\necho ready >&3\nexec 3>&-\nwhile :; do sleep 0.02; done")
+	for job, stop := range map[uint64]func(note StateFile) error{
+		12: func(StateFile) error { return h.Epilog(epilog12, exit7) },
+		13: h.stopEarlier,
+	} {
+		if err := h.Prolog(jobRun(job, 0, 0)); err != nil {
+			t.Fatal(err)
+		}
+		note, err := h.State.ReadStateFile(job, "n1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if note.Stop != syscall.SIGUSR1 {
+			t.Errorf("the Prolog writes the signal %v", note.Stop)
+		}
+		note.Stop = 0
+		if err := h.State.writeStateFile(job, "n1", note); err != nil {
+			t.Fatal(err)
+		}
+		if err := stop(note); err != nil {
+			t.Error(err)
+		}
+		p, err := findProcess("/proc", note.PID, note.PIDStart)
+		if err == nil && !p.waitGone(time.Now().Add(20*time.Second)) {
+			t.Errorf("the tracker of job %d is not stopped", job)
+		}
 	}
 }

@@ -20,8 +20,8 @@ import (
 
 // The bodies of fake trackers: shell scripts in which %s is the test's directory.
 const (
-	// fakeGood records its run, is ready, and copies the exit at SIGTERM.
-	fakeGood = `trap 'cp %[1]s/state/*.exit %[1]s/seen.exit; exit 0' TERM
+	// fakeGood records its run, is ready, and copies the exit at SIGUSR1.
+	fakeGood = `trap 'cp %[1]s/state/*.exit %[1]s/seen.exit; exit 0' USR1
 cat >%[1]s/run.json
 echo $$ >>%[1]s/started
 echo "ready" >&3
@@ -36,7 +36,7 @@ cat /proc/self/status >%[1]s/status
 cat /proc/$$/stat >%[1]s/stat
 echo "ready" >&3
 while :; do sleep 0.02; done`
-	fakeStubborn = `trap '' TERM
+	fakeStubborn = `trap '' USR1
 echo "ready" >&3
 exec 3>&-
 while :; do sleep 0.02; done`
@@ -76,22 +76,22 @@ func setTracker(t *testing.T, h *Hook, body string) {
 	}
 }
 
-// killTrackers kills the sessions of a test's notes.
+// killTrackers kills the sessions of a test's state files.
 func killTrackers(t *testing.T, h *Hook) {
-	notes, err := filepath.Glob(filepath.Join(h.State.Dir, "*.json"))
+	files, err := filepath.Glob(filepath.Join(h.State.Dir, "*.json"))
 	if err != nil {
 		t.Error(err)
 	}
-	for _, path := range notes {
-		var n Note
+	for _, path := range files {
+		var n StateFile
 		if readJSON(path, &n) == nil {
-			killNote(t, n)
+			killTracker(t, n)
 		}
 	}
 }
 
-// killNote kills the session of a note's tracker.
-func killNote(t *testing.T, n Note) {
+// killTracker kills the session of a state file's tracker.
+func killTracker(t *testing.T, n StateFile) {
 	if n.PID > 1 && procfile.Alive("/proc", n.PID, n.PIDStart) {
 		if err := syscall.Kill(-n.PID, syscall.SIGKILL); err != nil {
 			t.Error(err)
@@ -161,15 +161,15 @@ func TestPrologEpilog(t *testing.T) {
 	if run.JobID != rt.Some[uint64](12) || run.Node != "n1" || run.Group != "group1001" || run.Meta.Team != "group1001" || run.BootID != boot || run.Interval != 10 || !run.Start.Equal(began) {
 		t.Errorf("the tracker got the run %+v", run)
 	}
-	note, err := h.State.ReadNote(12, "n1")
+	state, err := h.State.ReadStateFile(12, "n1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if note.RunID != run.FileStem() || note.Spool != "/var/spool/rt/"+run.FileStem()+".db" || !note.Started.Equal(began) || !procfile.Alive("/proc", note.PID, note.PIDStart) {
-		t.Errorf("note %+v", note)
+	if state.RunID != run.FileStem() || state.Spool != "/var/spool/rt/"+run.FileStem()+".db" || !state.Started.Equal(began) || !procfile.Alive("/proc", state.PID, state.PIDStart) {
+		t.Errorf("state file %+v", state)
 	}
 	if info, err := os.Stat(h.State.path(12, "n1", "json")); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("note's mode: %v, %v", info.Mode(), err)
+		t.Errorf("the mode of the state file: %v, %v", info.Mode(), err)
 	}
 	// A second Prolog starts nothing.
 	if err := h.Prolog(prolog12); !errors.Is(err, ErrTracked) {
@@ -181,7 +181,7 @@ func TestPrologEpilog(t *testing.T) {
 	if err := h.Epilog(epilog12, exit7); err != nil {
 		t.Fatal(err)
 	}
-	if procfile.Alive("/proc", note.PID, note.PIDStart) {
+	if procfile.Alive("/proc", state.PID, state.PIDStart) {
 		t.Error("the tracker is alive after the Epilog")
 	}
 	var exit rt.Exit
@@ -225,14 +225,14 @@ func TestPrecheck(t *testing.T) {
 	}
 }
 
-// The tracker of an earlier attempt, which had no Epilog, gets SIGTERM, and the new attempt
+// The tracker of an earlier attempt, which had no Epilog, gets SIGUSR1, and the new attempt
 // gets another tracker.
 func TestNextAttempt(t *testing.T) {
 	h, dir := newHook(t, fakeGood)
 	if err := h.Prolog(prolog12); err != nil {
 		t.Fatal(err)
 	}
-	old, err := h.State.ReadNote(12, "n1")
+	old, err := h.State.ReadStateFile(12, "n1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,9 +243,9 @@ func TestNextAttempt(t *testing.T) {
 	if err == nil && !p.waitGone(time.Now().Add(20*time.Second)) {
 		t.Error("the old attempt's tracker is alive")
 	}
-	now, err := h.State.ReadNote(12, "n1")
+	now, err := h.State.ReadStateFile(12, "n1")
 	if err != nil || now.PID == old.PID || now.Attempt != 1 {
-		t.Errorf("note %+v, %v", now, err)
+		t.Errorf("state file %+v, %v", now, err)
 	}
 	if got := strings.Count(read(t, dir, "started"), "\n"); got != 2 {
 		t.Errorf("%d trackers were started, want 2", got)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"os"
 	"runtime"
 	"slices"
@@ -25,20 +26,50 @@ type tracker struct {
 	path    string
 	pid     int      // of our child; it is not reused, because this process does not wait for it
 	start   uint64   // field 22 of /proc/<pid>/stat
+	feed    *os.File // writing end of its standard input
 	ready   *os.File // reading end of its descriptor 3
 	timeout time.Duration
+	delay   time.Duration // the tracker waits for this time before it does anything
 }
 
-// launch starts the tracker in its own session, because slurmd kills the Prolog's process
-// group. The tracker gets the complete Run as JSON on its standard input and the writing
-// end of a pipe as descriptor 3. It gets no descriptor that keeps slurmd's pipes open.
-func (h *Hook) launch(run *rt.Run, deadline time.Time) (_ *tracker, err error) {
+// spread holds the random waits of one of many Prologs that run at once. Without them the trackers
+// that have started would take the CPU from the Prologs that have not started theirs.
+type spread struct {
+	fork  time.Duration // from now until the Prolog starts its tracker
+	begin time.Duration // from then until the tracker begins; 0: at once, and the Prolog waits for it
+}
+
+// newSpread returns the waits for one of this number of Prologs. Up to burst Prologs per core need
+// no wait: their trackers can be ready in time.
+func newSpread(prologs, cores int) spread {
+	const (
+		burst     = 16
+		forkCost  = 6 * time.Millisecond // CPU time of a Prolog, and of its tracker until the tracker has the run
+		startCost = 15 * time.Millisecond
+		maxFork   = 2 * time.Second
+	)
+	if prologs <= burst*cores {
+		return spread{}
+	}
+	perCore := time.Duration(prologs / cores)
+	forks := min(perCore*forkCost, maxFork)
+	return spread{rand.N(forks), forks + rand.N(perCore*startCost)}
+}
+
+// launch starts the tracker outside the Prolog's process group, which slurmd kills. The tracker gets
+// a pipe as its standard input, see describe, and the writing end of a pipe as descriptor 3. It gets
+// no descriptor that keeps slurmd's pipes open.
+func (h *Hook) launch(delay time.Duration) (_ *tracker, err error) {
 	stdin, feed, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the tracker: %w", err)
 	}
 	defer stdin.Close()
-	defer feed.Close()
+	defer func() {
+		if err != nil {
+			feed.Close()
+		}
+	}()
 	ready, report, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the tracker: %w", err)
@@ -55,26 +86,29 @@ func (h *Hook) launch(run *rt.Run, deadline time.Time) (_ *tracker, err error) {
 	}
 	defer output.Close()
 
-	pid, err := h.startProcess([]*os.File{stdin, output, output, report})
+	pid, err := h.startProcess([]*os.File{stdin, output, output, report}, delay)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the tracker: %w", err)
 	}
-	t := &tracker{path: h.Tracker, pid: pid, ready: ready, timeout: h.ReadyTimeout}
+	t := &tracker{path: h.Tracker, pid: pid, feed: feed, ready: ready, timeout: h.ReadyTimeout, delay: delay}
 	if stat, err := procfile.ReadStat(h.ProcRoot, pid); err == nil {
 		t.start = stat.Start
 	}
-	// The run is completed while the kernel loads the program.
-	h.complete(run)
+	return t, nil
+}
+
+// describe sends the tracker the complete Run as JSON. A tracker that gets no run exits.
+func (t *tracker) describe(run *rt.Run, deadline time.Time) error {
 	text, err := json.Marshal(run)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("cannot describe the run to the tracker: %w", err), t.stop())
+		return fmt.Errorf("cannot describe the run to the tracker: %w", err)
 	}
 	// A tracker that has already ended causes EPIPE here; its reason is on ready.
-	err = feedRun(feed, text, deadline)
+	err = feedRun(t.feed, text, deadline)
 	if err != nil && !errors.Is(err, syscall.EPIPE) {
-		return nil, errors.Join(fmt.Errorf("%s (process %d) does not read its run: %w", h.Tracker, pid, err), t.stop())
+		return fmt.Errorf("%s (process %d) does not read its run: %w", t.path, t.pid, err)
 	}
-	return t, nil
+	return nil
 }
 
 // stop sends the tracker SIGTERM.
@@ -93,18 +127,28 @@ func (h *Hook) openOutput() (*os.File, error) {
 }
 
 // startProcess starts the tracker's binary with the files as descriptors 0, 1, 2, ... and
-// an empty signal mask: slurmd blocks SIGPIPE in its children, slurmctld more, and a child
-// inherits the mask through exec. It inherits no handler: the runtime handles all signals
-// that were not ignored at its start, and exec resets handled signals to their default.
+// only SIGUSR1 blocked: slurmd blocks SIGPIPE in its children, slurmctld more, and a child
+// inherits the mask through exec. The Epilog's SIGUSR1 stays pending until the tracker handles
+// it (signal.Notify unblocks it): on a busy node a short job can end before that, and its tracker
+// still writes a run. The Go runtime would unblock SIGTERM before there is a handler. The tracker
+// inherits no handler: the runtime handles all signals that were not ignored at its start, and
+// exec resets handled signals to their default.
 //
 // The kernel suspends the thread that forks (CLONE_VFORK) until exec has returned. On a dead
 // file system exec never returns, and the thread keeps its P of the Go runtime. Therefore the
 // deadlines of the hook need a second P.
-func (h *Hook) startProcess(files []*os.File) (pid int, err error) {
+//
+// A tracker that is one of hundreds must not take the CPU from their Prologs: it begins with a low
+// priority, and has only its own process group, because Linux gives each session the same share of
+// the CPU (sched_autogroup_enabled). slurmd kills no other group than that of the Prolog.
+func (h *Hook) startProcess(files []*os.File, delay time.Duration) (pid int, err error) {
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	argv := []string{h.Tracker}
 	if h.ConfigFile != "" {
 		argv = append(argv, "--config", h.ConfigFile)
+	}
+	if delay > 0 {
+		argv = append(argv, "--delay", delay.String())
 	}
 	attr := &syscall.ProcAttr{Dir: "/", Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"}}
 	for _, f := range files {
@@ -116,7 +160,7 @@ func (h *Hook) startProcess(files []*os.File) (pid int, err error) {
 	// The child inherits the mask of the thread that forks.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	restore, err := clearSignalMask()
+	restore, err := blockStop()
 	if err != nil {
 		return 0, err
 	}
@@ -124,6 +168,7 @@ func (h *Hook) startProcess(files []*os.File) (pid int, err error) {
 	// os.StartProcess would start another process to check for pidfds, which a tracker
 	// that this process does not wait for does not need.
 	for _, attr.Sys = range h.privileges() {
+		attr.Sys.Setsid, attr.Sys.Setpgid = delay == 0, delay > 0
 		pid, _, err = syscall.StartProcess(h.Tracker, argv, attr)
 		if !errors.Is(err, syscall.EPERM) && !errors.Is(err, syscall.EINVAL) {
 			break
@@ -131,6 +176,10 @@ func (h *Hook) startProcess(files []*os.File) (pid int, err error) {
 	}
 	if err != nil {
 		return 0, &os.PathError{Op: "fork/exec", Path: h.Tracker, Err: err}
+	}
+	if delay > 0 {
+		// Not before: this thread waits for the child's exec. The tracker raises it when it begins.
+		_ = unix.Setpriority(unix.PRIO_PROCESS, pid, 19)
 	}
 	return pid, nil
 }
@@ -142,7 +191,7 @@ func (h *Hook) startProcess(files []*os.File) (pid int, err error) {
 // Kernels before 5.8 do not have CAP_PERFMON, and root in a container may have no capability.
 func (h *Hook) privileges() []*syscall.SysProcAttr {
 	with := func(caps ...uintptr) *syscall.SysProcAttr {
-		attr := &syscall.SysProcAttr{Setsid: true}
+		attr := &syscall.SysProcAttr{}
 		if h.User != nil {
 			attr.Credential = &syscall.Credential{Uid: h.User.UID, Gid: h.User.GID}
 			attr.AmbientCaps = caps
@@ -163,6 +212,9 @@ func (h *Hook) privileges() []*syscall.SysProcAttr {
 // it cannot track. It also reports whether the tracker is still running.
 func (t *tracker) waitReady(deadline time.Time) (running bool, err error) {
 	defer t.ready.Close()
+	if t.delay > 0 {
+		return true, fmt.Errorf("many jobs begin at once: %s (process %d) begins in %s; %w", t.path, t.pid, t.delay.Round(time.Millisecond), ErrLate)
+	}
 	if err := t.ready.SetReadDeadline(deadline); err != nil {
 		return true, fmt.Errorf("cannot wait for %s (process %d): %w", t.path, t.pid, err)
 	}
@@ -174,18 +226,28 @@ func (t *tracker) waitReady(deadline time.Time) (running bool, err error) {
 	case line != "":
 		return false, fmt.Errorf("%s: %s", t.path, strings.TrimPrefix(line, "error: "))
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return true, fmt.Errorf("%s (process %d) was not ready within %s; it keeps running", t.path, t.pid, t.timeout)
+		return true, fmt.Errorf("%s (process %d) was not ready within %s; %w", t.path, t.pid, t.timeout, ErrLate)
 	case !errors.Is(err, io.EOF):
 		return true, fmt.Errorf("cannot read the state of %s (process %d): %w", t.path, t.pid, err)
 	}
-	return false, fmt.Errorf("%s (process %d) ended without a message%s", t.path, t.pid, t.status())
+	return false, fmt.Errorf("%s (process %d) ended without a message%s", t.path, t.pid, t.status(deadline))
 }
 
-// status describes how a tracker ended; empty if that is not known yet.
-func (t *tracker) status() string {
+// statusWait is how long status waits for the exit of a tracker after the deadline.
+const statusWait = 10 * time.Millisecond
+
+// status describes how a tracker ended; empty if that is not known at the deadline or, if that is
+// later, within statusWait: a tracker closes its descriptors a little before it ends.
+func (t *tracker) status(deadline time.Time) string {
 	var ws syscall.WaitStatus
-	for range 10 {
-		if pid, err := syscall.Wait4(t.pid, &ws, syscall.WNOHANG, nil); err != nil || pid == t.pid {
+	latest := time.Now().Add(statusWait)
+	if deadline.After(latest) {
+		latest = deadline
+	}
+	for {
+		pid, err := syscall.Wait4(t.pid, &ws, syscall.WNOHANG, nil)
+		isKnown := err != nil || pid == t.pid
+		if isKnown || !time.Now().Before(latest) {
 			break
 		}
 		time.Sleep(time.Millisecond)
@@ -210,10 +272,11 @@ func allowNiceZero() {
 	_ = unix.Setrlimit(unix.RLIMIT_NICE, &unix.Rlimit{Cur: zero, Max: zero})
 }
 
-// clearSignalMask empties the mask of the calling thread, which must be locked.
-func clearSignalMask() (restore func(), err error) {
-	var empty, old unix.Sigset_t
-	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &empty, &old); err != nil {
+// blockStop makes SIGUSR1 the only blocked signal of the calling thread, which must be locked.
+func blockStop() (restore func(), err error) {
+	var mask, old unix.Sigset_t
+	mask.Val[0] = 1 << (unix.SIGUSR1 - 1)
+	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &mask, &old); err != nil {
 		return nil, os.NewSyscallError("rt_sigprocmask", err)
 	}
 	return func() { _ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil) }, nil

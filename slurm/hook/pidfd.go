@@ -33,8 +33,8 @@ func findProcess(procRoot string, pid int, start uint64) (*foreign, error) {
 	return &foreign{p, procRoot, start}, nil
 }
 
-// terminate sends SIGTERM.
-func (f *foreign) terminate() error { return f.process.Signal(syscall.SIGTERM) }
+// stop sends the signal of StateFile.stopSignal.
+func (f *foreign) stop(signal syscall.Signal) error { return f.process.Signal(signal) }
 
 func (f *foreign) close() error { return f.process.Release() }
 

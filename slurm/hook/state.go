@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,50 +13,63 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/smallfile"
 )
 
 // State is the directory with the files of a job's Prolog and Epilog on a node
 // (tracker.state_dir). It is below /run, so that a reboot empties it.
 //
-//	<jobid>@<node>.json  Note: the job's tracker; written by the Prolog, readable by root
+//	<jobid>@<node>.json  StateFile: the job's tracker; written by the Prolog, readable by root
 //	<jobid>@<node>.exit  rt.Exit: how the job ended; written by the Epilog, for the tracker
 //	<jobid>@<node>.lock  held by flock(2) while a hook works on the job
-//	breaker@<node>.json  failures of the Prolog in a row, and running Prologs
-//	breaker@<node>.json.<pid>-<start>.well  of a Prolog that did not fail and could not remove its entry
+//	sweep.lock           held while an Epilog removes files of other jobs
+//	breaker@<node>.json  failures of the Prolog in a row
+//	prologs@<node>/      an entry for each Prolog that is starting a tracker
 //	node/values          readings of the node that the trackers share; owned by their user
 //
-// The Epilog removes the job's files. It leaves the exit if the tracker has died, for the
-// process that closes the run, and the note too if the tracker keeps running. A later
-// Epilog of the node removes files that are no longer needed. A job has at most one run on
-// a node at a time, so job and node identify it. The attempt would not: Slurm increments
-// it before the Epilog of the attempt that ends.
+// The Epilog removes the job's files. If the tracker has died, the exit stays for the process that
+// closes the run. If the tracker keeps running, the state file stays too. A later Epilog of the
+// node removes files that are no longer needed.
+//
+// A job has at most one run on a node at a time, so the files need no attempt in their names.
+// Slurm increments the attempt before the Epilog of the attempt that ends.
 type State struct {
 	Dir string
 }
 
-// Note is written by a Prolog for the Epilog.
-type Note struct {
-	PID      int       `json:"pid"`            // of the tracker
-	PIDStart uint64    `json:"pid_start_time"` // field 22 of its /proc/<pid>/stat
-	Attempt  uint64    `json:"attempt"`        // SLURM_JOB_RESTART_COUNT at the Prolog
-	RunID    string    `json:"run_id"`         // rt.Run.FileStem
-	Spool    string    `json:"spool"`          // the run's spool file
-	Started  time.Time `json:"started"`        // rt.Run.Start
+// StateFile is what a Prolog writes for the Epilog.
+type StateFile struct {
+	PID      int       `json:"pid"`               // of the tracker
+	PIDStart uint64    `json:"pid_start_time"`    // field 22 of its /proc/<pid>/stat
+	Attempt  uint64    `json:"attempt"`           // SLURM_JOB_RESTART_COUNT at the Prolog
+	RunID    string    `json:"run_id"`            // rt.Run.FileStem
+	Spool    string    `json:"spool"`             // the run's spool file
+	Started  time.Time `json:"started"`           // rt.Run.Start
+	Late     bool      `json:"late,omitempty"`    // the Prolog did not wait until it was ready
+	Delayed  bool      `json:"delayed,omitempty"` // it is one of many that began at once, see spread
+
+	Stop syscall.Signal `json:"stop_signal,omitempty"` // see stopSignal
 }
 
-// ReadNote returns the note of the job's tracker on the node. The error is fs.ErrNotExist
+// stopSignal is the signal that stops the tracker. SIGUSR1 stays pending until a tracker that is
+// still starting handles it, see Hook.startProcess. A tracker that an older Prolog has started
+// knows only SIGTERM, and that Prolog has written no signal.
+func (f StateFile) stopSignal() syscall.Signal { return cmp.Or(f.Stop, syscall.SIGTERM) }
+
+// ReadStateFile returns the state file of the job's tracker on the node. The error is fs.ErrNotExist
 // if there is none.
-func (s State) ReadNote(job uint64, node string) (Note, error) {
-	var n Note
-	err := readJSON(s.path(job, node, "json"), &n)
-	return n, err
+func (s State) ReadStateFile(job uint64, node string) (StateFile, error) {
+	var f StateFile
+	err := readJSON(s.path(job, node, "json"), &f)
+	return f, err
 }
 
-func (s State) writeNote(job uint64, node string, n Note) error {
-	return writeJSON(s.path(job, node, "json"), n, 0o600)
+func (s State) writeStateFile(job uint64, node string, f StateFile) error {
+	return writeJSON(s.path(job, node, "json"), f, 0o600)
 }
 
-// leftExit is an exit with Note.RunID: that of a job's next attempt does not apply to this one.
+// leftExit is an exit with the StateFile.RunID of its run, so that it is not used for the job's
+// next attempt.
 type leftExit struct {
 	rt.Exit
 	RunID string `json:"run_id,omitempty"`
@@ -86,7 +100,7 @@ func (s State) writeExit(job uint64, node, runID string, e rt.Exit) error {
 	return writeJSON(s.path(job, node, "exit"), leftExit{e, runID}, 0o644)
 }
 
-func (s State) removeNote(job uint64, node string) error {
+func (s State) removeStateFile(job uint64, node string) error {
 	return removeIfThere(s.path(job, node, "json"))
 }
 
@@ -130,7 +144,7 @@ func fileName(node string) string {
 }
 
 func readJSON(path string, v any) error {
-	text, err := os.ReadFile(path)
+	text, err := smallfile.Read(path, smallfile.Limit)
 	if err != nil {
 		return err
 	}
@@ -140,13 +154,15 @@ func readJSON(path string, v any) error {
 	return nil
 }
 
-// writeJSON replaces the file atomically, without a sync: a reboot removes it anyway.
+// writeJSON replaces the file atomically, without a sync: a reboot removes it anyway. The caller
+// has the lock of the file, so that the temporary file needs no name of its own, and one that
+// a killed hook leaves is replaced by the next.
 func writeJSON(path string, v any, mode fs.FileMode) error {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
+	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, mode)
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
@@ -186,7 +202,7 @@ func lockPath(path string, deadline time.Time) (*hookLock, error) {
 			return nil, fmt.Errorf("cannot lock %s: %w", path, err)
 		}
 		if !time.Now().Before(deadline) {
-			return nil, fmt.Errorf("cannot lock %s: another hook holds it", path)
+			return nil, fmt.Errorf("cannot lock %s: %w", path, errBusy)
 		}
 		awaitRelease(path, deadline)
 	}

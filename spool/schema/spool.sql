@@ -7,7 +7,7 @@ CREATE TABLE snapshot_delta (
   seq INTEGER PRIMARY KEY, -- ascending from 1; numbers are missing where snapshots were thinned
   reason, -- not a difference: 0 tick, 1 first, 2 appeared, 3 last, 4 stop
   job_phase, -- not a difference: 0 none, 1 pending, 2 present, 3 gone
-  -- boot_us is CLOCK_BOOTTIME, clock_us is CLOCK_REALTIME - CLOCK_BOOTTIME
+  -- boot_us is CLOCK_BOOTTIME, clock_us is CLOCK_REALTIME - CLOCK_BOOTTIME at the start of the run
   {{columns "snapshot_delta"}},
   core_ticks BLOB -- per-core counters, see DESIGN.md
 );
@@ -222,7 +222,7 @@ CREATE TABLE event (
 CREATE TABLE registration (
   id INTEGER PRIMARY KEY CHECK (id = 1),
   endpoint TEXT, dialect TEXT, run_id TEXT, upload_uri_prefix TEXT,
-  intent_us INTEGER, registered_us INTEGER, finished_us INTEGER, attempts INTEGER,
+  intent_us INTEGER, registered_us INTEGER, finish_intent_us INTEGER, finished_us INTEGER, attempts INTEGER,
   scope TEXT -- of its rows, from the first batch to the last
 );
 
@@ -234,46 +234,81 @@ CREATE TABLE batch (
   sealed_us INTEGER NOT NULL, uploaded_us INTEGER
 );
 
--- What a person wants to see: rates over the interval before each snapshot. NULL: not read, or a
--- counter that went backwards, or no interval before the first.
+-- What a person wants to see: rates over the interval before each snapshot, the same as in an
+-- export. NULL: not read, or a counter that went backwards, or no interval before the first. The
+-- next value after a gap spans it: the times, and rates times seconds, add up to the totals;
+-- job_cores and tree_cores are means over the gap.
 CREATE VIEW sample AS
 WITH
 reading AS (
-  SELECT *,
-    node_cpu_user_ticks + node_cpu_nice_ticks + node_cpu_system_ticks + node_cpu_irq_ticks
-      + node_cpu_softirq_ticks + node_cpu_steal_ticks AS busy,
-    node_cpu_idle_ticks + node_cpu_iowait_ticks AS idle,
-    tree_cpu_user_ticks + tree_cpu_system_ticks AS tree,
+  SELECT s.*,
+    s.node_cpu_user_ticks + s.node_cpu_nice_ticks + s.node_cpu_system_ticks + s.node_cpu_irq_ticks
+      + s.node_cpu_softirq_ticks + s.node_cpu_steal_ticks AS busy,
+    s.node_cpu_idle_ticks + s.node_cpu_iowait_ticks AS idle,
+    s.tree_cpu_user_ticks + s.tree_cpu_system_ticks AS tree,
     -- a job that is pending has used nothing yet
-    iif(job_phase = 1, 0, job_cpu_usage_us) AS cpu,
-    iif(job_phase = 1, 0, job_io_read_bytes) AS io_read,
-    iif(job_phase = 1, 0, job_io_write_bytes) AS io_write,
-    iif(job_phase = 1, 0, job_proc_read_bytes) AS proc_read,
-    iif(job_phase = 1, 0, job_proc_write_bytes) AS proc_write
-  FROM snapshot
+    iif(s.job_phase = 1, 0, s.job_cpu_usage_us) AS cpu,
+    iif(s.job_phase = 1, 0, s.job_cpu_user_us) AS user,
+    iif(s.job_phase = 1, 0, s.job_cpu_system_us) AS system,
+    -- what each row adds to the last value that was read: the sum of the rows before is that value
+    d.node_cpu_user_ticks + d.node_cpu_nice_ticks + d.node_cpu_system_ticks + d.node_cpu_irq_ticks
+      + d.node_cpu_softirq_ticks + d.node_cpu_steal_ticks AS busy_add,
+    d.node_cpu_idle_ticks + d.node_cpu_iowait_ticks AS idle_add,
+    t.tree_cpu_user_ticks + t.tree_cpu_system_ticks AS tree_add,
+    d.job_cpu_usage_us AS cpu_add, d.job_cpu_user_us AS user_add, d.job_cpu_system_us AS system_add,
+    d.job_io_read_bytes AS io_read_add, d.job_io_write_bytes AS io_write_add,
+    d.job_proc_read_bytes AS proc_read_add, d.job_proc_write_bytes AS proc_write_add,
+    d.node_net_rx_bytes AS rx_add, d.node_net_tx_bytes AS tx_add,
+    d.node_disk_read_bytes AS read_add, d.node_disk_write_bytes AS write_add
+  FROM snapshot AS s JOIN snapshot_delta AS d ON d.seq = s.seq LEFT JOIN tree_delta AS t ON t.seq = s.seq
+),
+-- The last value before each row, so that a difference spans the rows without a value.
+last AS (
+  SELECT *,
+    sum(busy_add) OVER before AS busy_was, sum(idle_add) OVER before AS idle_was, sum(tree_add) OVER before AS tree_was,
+    coalesce(sum(cpu_add) OVER before, zero) AS cpu_was, coalesce(sum(user_add) OVER before, zero) AS user_was,
+    coalesce(sum(system_add) OVER before, zero) AS system_was,
+    max(iif(cpu IS NULL, NULL, boot_us)) OVER before AS cpu_boot_us,
+    max(iif(tree IS NULL, NULL, boot_us)) OVER before AS tree_boot_us,
+    sum(io_read_add) OVER before AS io_read_was, sum(io_write_add) OVER before AS io_write_was,
+    sum(proc_read_add) OVER before AS proc_read_was, sum(proc_write_add) OVER before AS proc_write_was,
+    sum(rx_add) OVER before AS rx_was, sum(tx_add) OVER before AS tx_was,
+    sum(read_add) OVER before AS read_was, sum(write_add) OVER before AS write_was
+  FROM (
+    -- the counters of a job that was pending began at zero
+    SELECT *, iif(max(job_phase = 1) OVER before, 0, NULL) AS zero FROM reading
+    WINDOW before AS (ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+  )
+  WINDOW before AS (ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ),
 pair AS (
   SELECT *,
     (boot_us - lag(boot_us) OVER w) / 1e6 AS secs,
     boot_us - first_value(boot_us) OVER w AS elapsed_us,
-    busy - lag(busy) OVER w AS busy_d, idle - lag(idle) OVER w AS idle_d,
-    cpu - lag(cpu) OVER w AS cpu_d, tree - lag(tree) OVER w AS tree_d,
-    -- the io controller's figure, else what the job's processes counted
-    coalesce(io_read - lag(io_read) OVER w, proc_read - lag(proc_read) OVER w) AS io_read_d,
-    coalesce(io_write - lag(io_write) OVER w, proc_write - lag(proc_write) OVER w) AS io_write_d,
+    busy - busy_was AS busy_d, idle - idle_was AS idle_d,
+    cpu - cpu_was AS cpu_d, tree - tree_was AS tree_d,
+    -- each divided first, so that the rows add up to the total
+    user / 1000 - user_was / 1000 AS user_d, system / 1000 - system_was / 1000 AS system_d,
+    job_io_read_bytes - coalesce(io_read_was, zero) AS io_read_c, job_proc_read_bytes - coalesce(proc_read_was, zero) AS io_read_p,
+    job_io_write_bytes - coalesce(io_write_was, zero) AS io_write_c, job_proc_write_bytes - coalesce(proc_write_was, zero) AS io_write_p,
     job_cpu_stall_some_us - lag(job_cpu_stall_some_us) OVER w AS cpu_stall_d,
     job_mem_stall_some_us - lag(job_mem_stall_some_us) OVER w AS mem_stall_d,
     job_io_stall_some_us - lag(job_io_stall_some_us) OVER w AS io_stall_d,
     job_page_faults - lag(job_page_faults) OVER w AS faults_d,
-    node_net_rx_bytes - lag(node_net_rx_bytes) OVER w AS rx_d,
-    node_net_tx_bytes - lag(node_net_tx_bytes) OVER w AS tx_d,
-    node_disk_read_bytes - lag(node_disk_read_bytes) OVER w AS read_d,
-    node_disk_write_bytes - lag(node_disk_write_bytes) OVER w AS write_d
-  FROM reading
+    node_net_rx_bytes - rx_was AS rx_d, node_net_tx_bytes - tx_was AS tx_d,
+    node_disk_read_bytes - read_was AS read_d, node_disk_write_bytes - write_was AS write_d
+  FROM last
   WINDOW w AS (ORDER BY seq ROWS UNBOUNDED PRECEDING)
 ),
 rate AS (
-  SELECT *, iif(secs > 0, secs, NULL) AS s FROM pair
+  SELECT *, iif(secs > 0, secs, NULL) AS s,
+    (boot_us - cpu_boot_us) / 1e6 AS cpu_s, (boot_us - tree_boot_us) / 1e6 AS tree_s,
+    -- the io controller's figure, else what the job's processes counted
+    CASE WHEN job_phase = 1 THEN NULL
+      WHEN io_read_was IS NOT NULL OR io_read_c >= 0 AND proc_read_was IS NULL THEN io_read_c ELSE io_read_p END AS io_read_d,
+    CASE WHEN job_phase = 1 THEN NULL
+      WHEN io_write_was IS NOT NULL OR io_write_c >= 0 AND proc_write_was IS NULL THEN io_write_c ELSE io_write_p END AS io_write_d
+  FROM pair
 )
 SELECT seq,
   strftime('%Y-%m-%dT%H:%M:%S', wall_us / 1000000, 'unixepoch')
@@ -284,7 +319,9 @@ SELECT seq,
     WHEN 4 THEN 'stop' ELSE reason END AS reason,
   CASE job_phase WHEN 0 THEN 'none' WHEN 1 THEN 'pending' WHEN 2 THEN 'present' WHEN 3 THEN 'gone'
     ELSE job_phase END AS job_phase,
-  round(CASE WHEN cpu_d >= 0 THEN cpu_d / 1e6 / s END, 2) AS job_cores,
+  round(CASE WHEN cpu_d >= 0 THEN cpu_d / 1e6 / cpu_s END, 2) AS job_cores,
+  CASE WHEN user_d >= 0 THEN user_d / 1e3 END AS job_user_s,
+  CASE WHEN system_d >= 0 THEN system_d / 1e3 END AS job_system_s,
   round(job_mem_current_kib / 1024.0, 1) AS job_mem_mib,
   round(job_mem_peak_kib / 1024.0, 1) AS job_mem_peak_mib,
   iif(job_mem_limit_kib = -1, 'none', round(job_mem_limit_kib / 1024.0, 1)) AS job_mem_limit_mib,
@@ -302,7 +339,7 @@ SELECT seq,
   job_events_oom_kill AS job_oom_kills,
   round(CASE WHEN io_read_d >= 0 THEN io_read_d / s END) AS job_read_bytes_per_s,
   round(CASE WHEN io_write_d >= 0 THEN io_write_d / s END) AS job_write_bytes_per_s,
-  round(CASE WHEN tree_d >= 0 THEN tree_d / 100.0 / s END, 2) AS tree_cores,
+  round(CASE WHEN tree_d >= 0 THEN tree_d / 100.0 / tree_s END, 2) AS tree_cores,
   round(tree_rss_kib / 1024.0, 1) AS tree_rss_mib,
   tree_children,
   round(CASE WHEN busy_d + idle_d = 0 THEN 0

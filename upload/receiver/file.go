@@ -1,9 +1,7 @@
 package receiver
 
 import (
-	"bytes"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,6 +24,9 @@ func (f file) large() bool { return len(f.content) > smallFile }
 // keep makes files durable, and then visible in their order. Small files share the sync of
 // other requests.
 func (s *store) keep(files ...file) error {
+	if err := s.writable(); err != nil {
+		return err
+	}
 	if s.journal.unused || slices.ContainsFunc(files, file.large) {
 		return s.keepAlone(files)
 	}
@@ -59,8 +60,23 @@ func (s *store) keepAlone(files []file) error {
 	return s.journal.forget(names...)
 }
 
+// writable returns why the store accepts no data, or nil.
+func (s *store) writable() error {
+	replayed, fault := s.journal.retry(s.countRun)
+	if replayed { // some files are new
+		s.mu.Lock()
+		clear(s.known)
+		clear(s.named)
+		s.mu.Unlock()
+	}
+	return fault
+}
+
 // adopt gives a temporary file its name, and removes that name from the journal.
 func (s *store) adopt(t temp, name string) error {
+	if err := s.writable(); err != nil {
+		return err
+	}
 	if err := t.commit(filepath.Join(s.dir, name)); err != nil {
 		return err
 	}
@@ -131,32 +147,4 @@ func (t temp) rename(path string) error {
 func (t temp) discard() {
 	_ = t.Close()
 	_ = os.Remove(t.Name())
-}
-
-// body is an upload between its arrival and its place in the store.
-type body struct {
-	io.Reader                         // reads what was received
-	keep      func(name string) error // makes it a durable and visible file of the store
-	discard   func()                  // removes what was not kept
-}
-
-// receive reads an upload to its end: a small one into memory, a larger one into a file.
-func (s *store) receive(from io.Reader, length int64) (body, error) {
-	if length <= smallFile {
-		content, err := io.ReadAll(from)
-		return body{bytes.NewReader(content), func(name string) error { return s.keep(file{name, content}) }, func() {}}, err
-	}
-	t, err := newTemp(s.dir)
-	if err != nil {
-		return body{}, err
-	}
-	_, err = io.Copy(t, from)
-	if err == nil {
-		_, err = t.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		t.discard()
-		return body{}, err
-	}
-	return body{t, func(name string) error { return s.adopt(t, name) }, t.discard}, nil
 }

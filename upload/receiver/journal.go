@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -36,6 +38,10 @@ type journal struct {
 	full     []*segment
 	removing bool  // full segments
 	fault    error // the disk has lost data: nothing is accepted until the next start
+	// held has the names of files that no replay could write because the disk was full; nil for
+	// none. Until a replay succeeds, fault refuses all data.
+	held  map[string]bool
+	tried time.Time // of the last replay
 }
 
 // segment is one file of the journal.
@@ -70,10 +76,63 @@ func openJournal(root string, fs *os.File, warn func(error)) (*journal, error) {
 	if err := os.MkdirAll(j.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the receiver's journal: %w", err)
 	}
-	if err := j.replay(); err != nil {
+	err := j.replay()
+	if isFull(err) {
+		warn(fmt.Errorf("the disk is full (%w): the receiver serves what it has, and accepts data when there is room", err))
+		return j, nil
+	}
+	if err != nil {
 		return nil, fmt.Errorf("replay the receiver's journal %s: %w", j.dir, err)
 	}
 	return j, nil
+}
+
+// replayEvery is the time between two replays on a full disk.
+const replayEvery = 5 * time.Second
+
+// retry replays the journal again if the disk was full, and returns the fault after which no data
+// is accepted, or nil. replayed is true if it has written files. placed is called with the runs of
+// these files, before another request can change them.
+func (j *journal) retry(placed func(id string)) (replayed bool, fault error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.held == nil || time.Since(j.tried) < replayEvery {
+		return false, j.fault
+	}
+	held := j.held
+	err := j.replay()
+	if err != nil && !isFull(err) {
+		j.fault = err
+	}
+	if err == nil {
+		for id := range runsOf(held) {
+			placed(id)
+		}
+	}
+	return err == nil, j.fault
+}
+
+// runsOf returns the runs of some files.
+func runsOf(names map[string]bool) map[string]bool {
+	ids := map[string]bool{}
+	for name := range names {
+		if parts := strings.Split(name, "/"); len(parts) > 2 && parts[0] == "runs" {
+			ids[parts[1]] = true
+		}
+	}
+	return ids
+}
+
+// holds reports whether the newest content of a file of a run may be in the journal alone.
+func (j *journal) holds(id string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for name := range j.held {
+		if strings.HasPrefix(name, runFile(id)+"/") {
+			return true
+		}
+	}
+	return false
 }
 
 // add makes records durable. The caller must call placed after it has written the files to their
@@ -267,10 +326,14 @@ func (j *journal) settle(full []*segment) (err error) {
 	return nil
 }
 
-// empty makes all files durable at their places and removes all segments of earlier records.
+// empty makes all files durable at their places and removes all segments of earlier records,
+// except those that a full disk has prevented from being replayed.
 func (j *journal) empty() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.held != nil {
+		return nil // see holds
+	}
 	if j.seg != nil && j.fault == nil {
 		j.retire()
 	}
@@ -299,11 +362,4 @@ func (j *journal) forget(names ...string) error {
 	}
 	placed()
 	return nil
-}
-
-// sound returns the fault after which the receiver accepts no data, or nil.
-func (j *journal) sound() error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.fault
 }

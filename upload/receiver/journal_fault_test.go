@@ -1,6 +1,8 @@
 package receiver
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"os"
@@ -29,6 +31,13 @@ func finishInline(t *testing.T, rc *Receiver, id, csv string) (int, string) {
 	return api(t, rc, "POST", "/runs/"+id+"/finish", `{"run_status":"finished","data_source":"inline","data_csv":`+strconv.Quote(csv)+`}`)
 }
 
+// incompressible is a text that does not fit into the journal, compressed or not.
+func incompressible() string {
+	random := make([]byte, smallFile)
+	rand.Read(random)
+	return hex.EncodeToString(random)
+}
+
 func wantRows(t *testing.T, rc *Receiver, id, csv string) {
 	t.Helper()
 	if _, got := api(t, rc, "GET", "/runs/"+id+"/data", ""); got != csv {
@@ -39,7 +48,7 @@ func wantRows(t *testing.T, rc *Receiver, id, csv string) {
 // A run is finished when its rows are there, never before: a drain that repeats the finish
 // gets the answer that all is done.
 func TestAFinishThatFailsHasItsRowsOrIsNone(t *testing.T) {
-	large := strings.Repeat("x", smallFile)
+	large := incompressible()
 	for name, tc := range map[string]struct {
 		metadata int
 		csv      string
@@ -82,7 +91,7 @@ func TestAFinishThatFailsHasItsRowsOrIsNone(t *testing.T) {
 func TestALargeFinishWhoseJournalFails(t *testing.T) {
 	rc := newReceiver(t, Config{})
 	id := registered(t, rc, 0)
-	csv := "a\n" + strings.Repeat("x", smallFile) + "\n"
+	csv := "a\n" + incompressible() + "\n"
 	if err := rc.store.journal.seg.f.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +134,7 @@ func TestAFullDiskEndsASegment(t *testing.T) {
 		t.Fatal(err)
 	}
 	diskFull(t, j)
-	if status, body := api(t, rc, "POST", "/runs", "{}"); status != 500 || !strings.Contains(body, "no space left") {
+	if status, body := api(t, rc, "POST", "/runs", "{}"); status != 507 || !strings.Contains(body, "no space left") {
 		t.Errorf("%d %s", status, body)
 	}
 	registered(t, rc, 0)
@@ -155,7 +164,7 @@ func TestNoNewSegment(t *testing.T) {
 	j.seg.taken = segmentBytes
 	was := j.dir
 	j.dir = filepath.Join(was, "missing")
-	large := "a\n" + strings.Repeat("x", smallFile) + "\n"
+	large := "a\n" + incompressible() + "\n"
 	if status, body := finishInline(t, rc, id, large); status != 200 {
 		t.Errorf("%d %s", status, body)
 	}

@@ -113,7 +113,7 @@ func TestTheJournalForgetsWhatALargeObjectReplaced(t *testing.T) {
 // What is too large for the journal finds its directory, which may be new.
 func TestALargeRegistrationAndFinish(t *testing.T) {
 	rc := newReceiver(t, Config{})
-	long := strings.Repeat("x", smallFile)
+	long := incompressible()
 	status, body := api(t, rc, "POST", "/runs", `{"job_name":"`+long+`"}`)
 	var g grant
 	if err := json.Unmarshal([]byte(body), &g); err != nil || status != 201 {

@@ -2,118 +2,181 @@ package receiver
 
 import (
 	"context"
-	"math"
 	"net"
 	"net/http"
-	"strconv"
+	"runtime"
 	"sync"
 	"time"
-
-	"github.com/resource-tracker/rt/upload"
 )
 
-// maxWait is how long a request waits for a place while all are taken.
+// maxWait is how long a request waits for each of the resources that it needs.
 const maxWait = 10 * time.Second
 
 // burst is how many requests a client may send at once before its rate is limited.
 const burst = 50
 
-// limits is how many requests are served at the same time, and how many per second the
-// address of one client may send.
+// limits are the resources that clients share. The limits of a token also apply to the uploads of
+// its runs, from all addresses. A request takes resources in the order of the fields. It takes a
+// part of work only after its body is complete, so a client that sends or reads slowly delays only
+// requests of its own token.
 type limits struct {
-	places chan struct{}
-	every  time.Duration // between two requests of a client, on average; 0: no limit
+	rate  *pace // requests of an address
+	bytes *pace // bytes of the bodies of a token
+
+	open  *slots // requests of a token, from the header to the end of the answer
+	reads *slots // requests of a token that return runs or data
+	spool *slots // KiB of bodies in temporary files
+	work  *slots // requests with a body that is complete; a large one counts more
+	cpu   *slots // steps of some milliseconds that need a processor, see turn
+}
+
+const (
+	// smallBody is the size, in bytes, up to which a body is kept in memory while it arrives.
+	smallBody = 16 << 10
+	// maxReads of a token run at the same time. Each can need some 20 MiB.
+	maxReads = 4
+	// The sizes of temporary files, of all tokens and of one, in KiB.
+	maxSpool, maxTokenSpool = 1 << 20, 256 << 10
+	// workUnit is the part of a body, in bytes, that counts as one request of work.
+	workUnit = 64 << 10
+)
+
+func newLimits(c Config) *limits {
+	cores := max(2, runtime.GOMAXPROCS(0))
+	return &limits{
+		rate:  newPace(c.ClientRate, burst),
+		bytes: newPace(float64(c.TokenRate), burstSeconds*float64(c.TokenRate)),
+		open:  newSlots(1<<30, 4*c.MaxRequests),
+		reads: newSlots(1<<30, maxReads),
+		spool: newSlots(maxSpool, maxTokenSpool),
+		work:  newSlots(c.MaxRequests, max(1, c.MaxRequests/4)),
+		cpu:   newSlots(cores, cores/2),
+	}
+}
+
+// take takes units of a resource for a client, and waits for them for maxWait. It fails with 503
+// and HeaderUndone.
+func take(ctx context.Context, from *slots, client string, units int) (give func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
+	defer cancel()
+	if give := from.take(ctx, client, units); give != nil {
+		return give, nil
+	}
+	return nil, &problem{
+		status: http.StatusServiceUnavailable, code: "SlowDown", retry: maxWait, undone: true,
+		detail: "the receiver has too much to do, or this token has too many requests in progress",
+	}
+}
+
+// turn limits the processors that a client uses, for example for requests that decompress, to half
+// of them, so that requests of others do not wait.
+type turn struct {
+	ctx    context.Context
+	client string
+	cpu    *slots
+}
+
+// do runs a step of some milliseconds. f must not wait for anything.
+func (t turn) do(f func()) error {
+	give := t.cpu.take(t.ctx, t.client, 1)
+	if give == nil {
+		return t.ctx.Err()
+	}
+	defer give()
+	f()
+	return nil
+}
+
+// pace limits the average of something per second: requests, or bytes.
+type pace struct {
+	every time.Duration // for one unit; 0: no limit
+	burst time.Duration // by which a client may be ahead
 
 	mu  sync.Mutex
-	due map[string]time.Time // when a client's next request would be due
+	due map[string]time.Time // when a client's next unit would be due
 }
 
-func newLimits(places int, rate float64) *limits {
-	l := &limits{places: make(chan struct{}, places), due: map[string]time.Time{}}
-	if rate > 0 {
-		l.every = time.Duration(float64(time.Second) / rate)
+// burstSeconds is the burst of bytes, in seconds of the average.
+const burstSeconds = 60
+
+func newPace(perSecond, burst float64) *pace {
+	p := &pace{due: map[string]time.Time{}}
+	if perSecond > 0 {
+		p.every = time.Duration(float64(time.Second) / perSecond)
+		p.burst = time.Duration(burst / perSecond * float64(time.Second))
 	}
-	return l
+	return p
 }
 
-// early returns how much too early a client's request comes; 0 for one in time.
-func (l *limits) early(client string, now time.Time) time.Duration {
-	if l.every == 0 {
+// early returns how long a client must wait before its next unit; 0 if it need not wait.
+func (p *pace) early(client string, now time.Time) time.Duration {
+	if p.every == 0 {
 		return 0
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	due := l.due[client]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(0, max(0, p.due[client].Sub(now))-p.burst)
+}
+
+// count adds units of a client.
+func (p *pace) count(client string, units int64, now time.Time) {
+	if p.every == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	due := p.due[client]
 	if due.Before(now) {
 		due = now
 	}
-	if ahead := due.Sub(now) - burst*l.every; ahead > 0 {
-		return ahead
-	}
-	if len(l.due) > 1<<16 { // those that are in time need no entry
-		for c, t := range l.due {
+	if len(p.due) > 1<<16 { // those that are in time need no entry
+		for c, t := range p.due {
 			if t.Before(now) {
-				delete(l.due, c)
+				delete(p.due, c)
 			}
 		}
 	}
-	l.due[client] = due.Add(l.every)
-	return 0
+	p.due[client] = due.Add(time.Duration(units) * p.every)
 }
 
-// enter takes a place; false if none became free in time.
-func (l *limits) enter(ctx context.Context) bool {
-	select {
-	case l.places <- struct{}{}:
-		return true
-	default:
-	}
-	t := time.NewTimer(maxWait)
-	defer t.Stop()
-	select {
-	case l.places <- struct{}{}:
-		return true
-	case <-t.C:
-	case <-ctx.Done():
-	}
-	return false
+// tooFast is the answer to a client that must wait.
+func tooFast(wait time.Duration, what string) error {
+	return &problem{status: http.StatusTooManyRequests, code: "SlowDown", retry: wait, undone: true, detail: "this client sends too many " + what}
 }
 
-// end takes all places for good, as the requests in progress end; false if that takes too
-// long.
-func (l *limits) end() bool {
-	t := time.NewTimer(maxWait)
-	defer t.Stop()
-	for range cap(l.places) {
-		select {
-		case l.places <- struct{}{}:
-		case <-t.C:
-			return false
+// addressOf is the client of a connection.
+func addressOf(remote string) string {
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		return remote
+	}
+	return host
+}
+
+// maxConnections is how many connections one address may have.
+const maxConnections = 2048
+
+// connections counts the connections of each address. It is the ConnState of an http.Server:
+// it closes the connections above maxConnections.
+type connections struct {
+	mu sync.Mutex
+	of map[string]int
+}
+
+func (c *connections) state(conn net.Conn, s http.ConnState) {
+	address := addressOf(conn.RemoteAddr().String())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch s {
+	case http.StateNew:
+		c.of[address]++
+		if c.of[address] > maxConnections {
+			_ = conn.Close() // the server then reports StateClosed
+		}
+	case http.StateClosed, http.StateHijacked:
+		c.of[address]--
+		if c.of[address] <= 0 {
+			delete(c.of, address)
 		}
 	}
-	return true
-}
-
-func (l *limits) leave() { <-l.places }
-
-// limited applies the limits to a handler: 429 for a client that sends too much, 503 if no
-// place is free, with HeaderUndone; both with Retry-After.
-func (l *limits) limited(w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request)) {
-	client, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		client = r.RemoteAddr
-	}
-	if wait := l.early(client, time.Now()); wait > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
-		fail(w, http.StatusTooManyRequests, "this client sends too many requests")
-		return
-	}
-	if !l.enter(r.Context()) {
-		w.Header().Set("Retry-After", strconv.Itoa(int(maxWait.Seconds())))
-		w.Header().Set(upload.HeaderUndone, "1")
-		fail(w, http.StatusServiceUnavailable, "the receiver has too much to do")
-		return
-	}
-	defer l.leave()
-	next(w, r)
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,11 +15,12 @@ import (
 )
 
 func TestAClientWithTooManyRequestsIsRefused(t *testing.T) {
-	l := newLimits(1, 10)
+	p := newPace(10, burst)
 	now := time.Unix(1e9, 0)
 	allowed := func(client string, at time.Time, n int) (passed int) {
 		for range n {
-			if l.early(client, at) == 0 {
+			if p.early(client, at) == 0 {
+				p.count(client, 1, at)
 				passed++
 			}
 		}
@@ -26,7 +29,7 @@ func TestAClientWithTooManyRequestsIsRefused(t *testing.T) {
 	if n := allowed("a", now, 1000); n != burst+1 {
 		t.Errorf("%d of 1000 requests at once passed, not %d", n, burst+1)
 	}
-	if wait := l.early("a", now); wait != 100*time.Millisecond {
+	if wait := p.early("a", now); wait != 100*time.Millisecond {
 		t.Errorf("the next one would be in time after %s, not 100ms", wait)
 	}
 	if n := allowed("b", now, 1); n != 1 {
@@ -39,43 +42,100 @@ func TestAClientWithTooManyRequestsIsRefused(t *testing.T) {
 		t.Errorf("%d passed an hour later, not %d", n, burst+1)
 	}
 	for i := range 1<<16 + 10 { // forgets those that are in time
-		l.early(time.Duration(i).String(), now.Add(2*time.Hour+time.Duration(i)*time.Second))
+		p.count(time.Duration(i).String(), 1, now.Add(2*time.Hour+time.Duration(i)*time.Second))
 	}
-	if len(l.due) > 1000 {
-		t.Errorf("%d clients are remembered", len(l.due))
+	if len(p.due) > 1000 {
+		t.Errorf("%d clients are remembered", len(p.due))
 	}
 }
 
+// TestRequestsWaitForAPlace: a request that gets no part of work in time is refused, and its
+// sender learns that nothing was done.
 func TestRequestsWaitForAPlace(t *testing.T) {
+	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimits(1, 0)
-		hold := make(chan struct{})
-		first := make(chan struct{})
-		go l.limited(httptest.NewRecorder(), httptest.NewRequest("GET", "/runs", nil), func(http.ResponseWriter, *http.Request) {
-			close(first)
-			<-hold
-		})
-		<-first
-		served := 0
-		ask := func() *httptest.ResponseRecorder {
-			w := httptest.NewRecorder()
-			l.limited(w, httptest.NewRequest("GET", "/runs", nil), func(http.ResponseWriter, *http.Request) { served++ })
-			return w
-		}
-		if w := ask(); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "10" || w.Header().Get(upload.HeaderUndone) == "" || served != 0 {
+		rc := newReceiver(t, Config{Dir: dir, MaxRequests: 1})
+		give := rc.limits.work.take(t.Context(), "other", 1)
+		r := httptest.NewRequest("POST", "/runs", strings.NewReader("{}"))
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		rc.ServeHTTP(w, r)
+		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "10" || w.Header().Get(upload.HeaderUndone) == "" {
 			t.Errorf("without a place: %d, Retry-After %q", w.Code, w.Header().Get("Retry-After"))
 		}
-		go func() { time.Sleep(maxWait / 2); close(hold) }()
-		if w := ask(); w.Code != http.StatusOK || served != 1 {
-			t.Errorf("a place came free: %d", w.Code)
-		}
+		go func() { time.Sleep(maxWait / 2); give() }()
+		register(t, rc)
+		rc.limits.work.take(t.Context(), "other", 1)
 		ctx, cancel := context.WithCancel(t.Context())
-		l.enter(ctx)
 		cancel()
-		if l.enter(ctx) {
+		if rc.limits.work.take(ctx, "another", 1) != nil {
 			t.Error("a place where there is none")
 		}
+		rc.store.held.Close()
 	})
+}
+
+// TestSlotsAreShared: a client with its share in use waits and delays no other.
+func TestSlotsAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(4, 2)
+		var order []string
+		var mu sync.Mutex
+		ask := func(name, client string, units int) {
+			go func() {
+				give := s.take(t.Context(), client, units)
+				mu.Lock()
+				order = append(order, name)
+				mu.Unlock()
+				time.Sleep(time.Second)
+				give()
+				give() // a second time is no change
+			}()
+			synctest.Wait()
+		}
+		for _, r := range []struct {
+			name, client string
+			units        int
+		}{
+			{"a1", "a", 1}, {"a2, more than its share", "a", 99}, {"a3, behind a2", "a", 1}, {"b1", "b", 1}, {"b2", "b", 1},
+			{"c1", "c", 1}, {"d2, no room", "d", 2}, {"e1, behind d2", "e", 1},
+		} {
+			ask(r.name, r.client, r.units)
+		}
+		for range 4 {
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		want := []string{"a1", "b1", "b2", "c1", "a2, more than its share", "d2, no room", "a3, behind a2", "e1, behind d2"}
+		if !slices.Equal(order[:4], want[:4]) || len(order) != len(want) || slices.Index(order, "a3, behind a2") < slices.Index(order, "a2, more than its share") {
+			t.Errorf("%q", order)
+		}
+		if s.used != 0 || len(s.queue) != 0 || len(s.clients) != 0 {
+			t.Errorf("%d in use, %d wait, %d clients", s.used, len(s.queue), len(s.clients))
+		}
+	})
+}
+
+// A client that asks for many runs takes only its share of the processors.
+func TestViewsTakeTurns(t *testing.T) {
+	rc := newReceiver(t, Config{})
+	id := register(t, rc).RunID
+	owner := rc.keys.owner(HashToken(token))
+	for _, path := range []string{"/runs", "/runs/" + id, "/runs/" + id + "/data"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		give := rc.limits.cpu.take(ctx, owner, 1<<20) // the share of this client
+		cancel()                                      // a request that waits ends
+		r := httptest.NewRequest("GET", path, nil).WithContext(ctx)
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		if rc.ServeHTTP(w, r); w.Code == http.StatusOK {
+			t.Errorf("%s: an answer without a turn: %s", path, w.Body)
+		}
+		give()
+		if status, answer := api(t, rc, "GET", path, ""); status != http.StatusOK {
+			t.Errorf("%s: %d %s", path, status, answer)
+		}
+	}
 }
 
 func TestLimitsAreAnswered(t *testing.T) {
@@ -98,7 +158,7 @@ func TestCloseWaitsForRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, ends := range []bool{true, false} {
 			rc := newReceiver(t, Config{Dir: dir})
-			rc.limits.enter(t.Context())
+			leave := rc.limits.open.take(t.Context(), "a", 1)
 			closed := make(chan error, 1)
 			go func() { closed <- rc.Close() }()
 			synctest.Wait()
@@ -106,7 +166,7 @@ func TestCloseWaitsForRequests(t *testing.T) {
 				t.Error("a request was not waited for")
 			}
 			if ends {
-				rc.limits.leave()
+				leave()
 				if err := <-closed; err != nil {
 					t.Error(err)
 				}

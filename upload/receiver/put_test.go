@@ -202,7 +202,7 @@ func FuzzParseAuthorization(f *testing.F) {
 
 func FuzzRecognise(f *testing.F) {
 	k := keyring{master: bytes.Repeat([]byte{7}, 32)}
-	good := k.issue("20260101t000000-aaaaaaaaaaaaaaaaaaaaaaaaaa", time.Unix(1e9, 0)).sessionToken
+	good := k.issue("20260101t000000-aaaaaaaaaaaaaaaaaaaaaaaaaa", "o", time.Unix(1e9, 0)).sessionToken
 	f.Add(good)
 	f.Add("a.b")
 	f.Add(good[1:])

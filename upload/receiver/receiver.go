@@ -11,14 +11,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log"
+	"math"
 	"net"
 	"net/http"
 	"regexp"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt/upload"
 )
@@ -38,18 +43,28 @@ type Config struct {
 	// CredentialLife is how long upload credentials last; an hour when 0.
 	CredentialLife time.Duration
 	MaxObject      int64 // bytes of one object, compressed; 64 MiB when 0
-	// MaxRequests are served at the same time, others wait; 256 when 0.
+	// MaxRequests with a complete body are served at the same time, a quarter of them for one
+	// token; others wait. 256 when 0.
 	MaxRequests int
 	// ClientRate is how many requests a second one address may send; 0: any number.
 	ClientRate float64
+	// TokenRate is how many bytes a second the bodies of one token may have on average; 0: any
+	// number.
+	TokenRate int64
+	// Quota and TokenQuota are the bytes of disk space of all runs, with the journal, and of
+	// the runs of one token; 0: no limit.
+	Quota, TokenQuota int64
 	// Warn receives what New finds damaged and can do without; may be nil.
 	Warn func(error)
 }
 
 const (
-	maxJSON     = 32 << 20         // bytes of a request to the API, with inline data
+	maxFinish   = 8 << 20          // bytes of a finish, with inline data
 	maxMetadata = 256 << 10        // bytes of a registration
+	maxInline   = 64 << 20         // bytes of inline data, decompressed
 	maxInflated = 1 << 30          // bytes of an object, decompressed
+	maxRows     = 10_000_000       // of an object or of inline data
+	maxObjects  = 1 << 15          // of a run
 	maxSkew     = 15 * time.Minute // between a signature's time and now
 )
 
@@ -58,7 +73,7 @@ type Receiver struct {
 	conf   Config
 	store  *store
 	keys   keyring
-	tokens atomic.Pointer[[]TokenHash]
+	tokens atomic.Pointer[[]knownToken]
 	limits *limits
 }
 
@@ -67,7 +82,9 @@ var nameOfBucket = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
 // Close ends the Receiver and unlocks its directory. It waits 10 s for the requests in
 // progress; if some remain, the directory stays locked.
 func (rc *Receiver) Close() error {
-	if !rc.limits.end() {
+	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
+	defer cancel()
+	if !rc.limits.open.end(ctx) {
 		return fmt.Errorf("requests are still in progress %s after the end: the receiver's directory stays locked until this process ends", maxWait)
 	}
 	return rc.store.close()
@@ -95,7 +112,7 @@ func New(c Config) (*Receiver, error) {
 	case c.Dialect != "" && c.Dialect != upload.DialectSpec && c.Dialect != upload.DialectLive:
 		return nil, fmt.Errorf("the receiver's dialect %q: it must be spec, live or empty", c.Dialect)
 	}
-	s, err := openStore(c.Dir, c.Warn)
+	s, err := openStore(c.Dir, newQuota(c.Quota, c.TokenQuota), c.Warn)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +120,7 @@ func New(c Config) (*Receiver, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.close())
 	}
-	rc := &Receiver{conf: c, store: s, keys: keyring{master: master}, limits: newLimits(c.MaxRequests, c.ClientRate)}
+	rc := &Receiver{conf: c, store: s, keys: keyring{master: master}, limits: newLimits(c)}
 	rc.SetTokens(c.Tokens)
 	return rc, nil
 }
@@ -118,16 +135,24 @@ func setDefault[T cmp.Ordered](v *T, def T) {
 
 // SetTokens replaces the tokens that are accepted, from the next request on. Credentials for
 // uploads that were issued for an old token stay valid until they expire.
-func (rc *Receiver) SetTokens(tokens []TokenHash) { rc.tokens.Store(&tokens) }
+func (rc *Receiver) SetTokens(tokens []TokenHash) {
+	known := make([]knownToken, len(tokens))
+	for i, hash := range tokens {
+		known[i] = knownToken{hash, rc.keys.owner(hash)}
+	}
+	rc.tokens.Store(&known)
+}
 
 // ServeHTTP implements http.Handler.
 func (rc *Receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	rc.limits.limited(w, r, rc.serve)
-}
-
-func (rc *Receiver) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
+	address, now := addressOf(r.RemoteAddr), time.Now()
+	if wait := rc.limits.rate.early(address, now); wait > 0 {
+		failWith(w, tooFast(wait, "requests (serve.client_rate)"))
+		return
+	}
+	rc.limits.rate.count(address, 1, now)
 	// Not a ServeMux: it would redirect keys that are not clean paths.
 	if strings.HasPrefix(r.URL.Path, "/"+rc.conf.Bucket+"/") {
 		rc.serveObject(w, r)
@@ -138,15 +163,23 @@ func (rc *Receiver) serve(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, "there is nothing at this path")
 		return
 	}
-	if !authorised(r, *rc.tokens.Load()) {
+	owner, ok := authorised(r, *rc.tokens.Load())
+	if !ok {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		fail(w, http.StatusUnauthorized, "the token is missing or not known here")
 		return
 	}
-	rc.serveAPI(w, r, parts[1:])
+	if err := rc.serveAPI(w, r, owner, parts[1:]); err != nil {
+		failWith(w, err)
+	}
 }
 
-func (rc *Receiver) serveAPI(w http.ResponseWriter, r *http.Request, path []string) {
+func (rc *Receiver) serveAPI(w http.ResponseWriter, r *http.Request, owner string, path []string) error {
+	leave, err := take(r.Context(), rc.limits.open, owner, 1)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	route := r.Method
 	if len(path) > 0 {
 		route += " {id}"
@@ -155,29 +188,52 @@ func (rc *Receiver) serveAPI(w http.ResponseWriter, r *http.Request, path []stri
 		route += " " + path[1]
 	}
 	if len(path) > 0 && !rc.store.exists(path[0]) {
-		fail(w, http.StatusNotFound, "there is no such run")
-		return
+		return refuse(http.StatusNotFound, "there is no such run")
 	}
-	var err error
+	if r.Method == http.MethodGet {
+		leave, err := take(r.Context(), rc.limits.reads, owner, 1)
+		if err != nil {
+			return err
+		}
+		defer leave()
+		w = &pacedWriter{ResponseWriter: w}
+	}
+	t := turn{r.Context(), owner, rc.limits.cpu}
 	switch route {
 	case "POST":
-		err = rc.register(w, r)
+		return rc.withBody(w, r, owner, maxMetadata, func(body []byte) error { return rc.register(w, t, body) })
 	case "GET":
-		err = rc.list(w, r)
+		return rc.list(w, r, t)
 	case "GET {id}":
-		err = rc.show(w, path[0])
+		return rc.show(w, t, path[0])
 	case "GET {id} data":
-		err = rc.data(w, path[0])
+		return rc.data(w, t, path[0])
 	case "POST {id} refresh-credentials":
-		rc.refresh(w, path[0])
+		rc.refresh(w, owner, path[0])
+		return nil
 	case "POST {id} finish":
-		err = rc.finish(w, r, path[0])
-	default:
-		err = refuse(http.StatusNotFound, "there is nothing at this path for %s", r.Method)
+		return rc.withBody(w, r, owner, maxFinish, func(body []byte) error { return rc.finish(w, t, path[0], body) })
 	}
+	return refuse(http.StatusNotFound, "there is nothing at this path for %s", r.Method)
+}
+
+// withBody calls next with the whole body of a request, in a part of work.
+func (rc *Receiver) withBody(w http.ResponseWriter, r *http.Request, owner string, limit int64, next func(body []byte) error) error {
+	b, err := rc.arrive(w, r, owner, limit, io.Discard)
 	if err != nil {
-		failWith(w, err)
+		return bodyError(err, limit)
 	}
+	defer b.done()
+	leave, err := take(r.Context(), rc.limits.work, owner, b.work())
+	if err != nil {
+		return err
+	}
+	defer leave()
+	content, err := b.content()
+	if err != nil {
+		return err
+	}
+	return next(content)
 }
 
 // reply writes a JSON answer.
@@ -198,21 +254,47 @@ func fail(w http.ResponseWriter, status int, detail string) {
 type problem struct {
 	status       int
 	code, detail string
+	retry        time.Duration // when the client may send it again, in Retry-After; 0: not said
+	undone       bool          // the request changed nothing: HeaderUndone
 }
 
 func (p *problem) Error() string { return p.detail }
+
+// header writes the fields of the problem that are headers.
+func (p *problem) header(h http.Header) {
+	if p.retry > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(p.retry.Seconds()))))
+	}
+	if p.undone {
+		h.Set(upload.HeaderUndone, "1")
+	}
+}
 
 func refuse(status int, format string, args ...any) error {
 	return &problem{status: status, detail: fmt.Sprintf(format, args...)}
 }
 
-// failWith answers with the error, with 500 if it is the store's.
-func failWith(w http.ResponseWriter, err error) {
+// problemOf returns the answer to an error: its own, 507 for a full disk, 500 for another error
+// of the store.
+func problemOf(err error) *problem {
 	if p, ok := errors.AsType[*problem](err); ok {
-		fail(w, p.status, p.detail)
-		return
+		return p
 	}
-	fail(w, http.StatusInternalServerError, "the receiver cannot write or read its store: "+storeFault(err))
+	detail := "the receiver cannot write or read its store: " + storeFault(err)
+	if isFull(err) {
+		return &problem{status: http.StatusInsufficientStorage, code: "InsufficientStorage", detail: detail, retry: retryFull}
+	}
+	return &problem{status: http.StatusInternalServerError, code: "InternalError", detail: detail}
+}
+
+// isFull reports whether an error says that the disk, or the disk quota of the user, is full.
+func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
+// failWith answers with the error as JSON.
+func failWith(w http.ResponseWriter, err error) {
+	p := problemOf(err)
+	p.header(w.Header())
+	fail(w, p.status, p.detail)
 }
 
 // Serve answers requests on the listener until the context ends; then it waits for the
@@ -222,11 +304,12 @@ func Serve(ctx context.Context, ln net.Listener, h http.Handler, grace time.Dura
 	srv := &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       2 * time.Minute,
-		WriteTimeout:      5 * time.Minute,
+		ReadTimeout:       30 * time.Second, // a body that is read has deadlines of its own, see paced
+		WriteTimeout:      writeTimeout,     // and so has a long answer, see pacedWriter
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          faults,
+		ConnState:         (&connections{of: map[string]int{}}).state,
 	}
 	ended := make(chan error, 1)
 	go func() {

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -20,12 +23,14 @@ import (
 const damaged = ".damaged"
 
 // replay writes the newest content of each file to its place, and removes the segments. A
-// damaged segment is renamed and kept.
+// damaged segment is renamed and kept. If the disk is full, all segments stay.
 func (j *journal) replay() error {
+	j.tried = time.Now()
 	segments, err := j.segments()
 	if err != nil || len(segments) == 0 {
 		return err
 	}
+	defer debug.FreeOSMemory()    // the segments are read as a whole
 	newest := map[string][]byte{} // nil: not in the journal
 	bad := map[string]int{}       // where a segment is damaged
 	for i, path := range segments {
@@ -40,9 +45,20 @@ func (j *journal) replay() error {
 			bad[path] = at
 		}
 	}
-	if err := j.restore(newest); err != nil {
+	if err := j.restore(newest); isFull(err) {
+		j.held = map[string]bool{}
+		for name := range newest {
+			j.held[name] = true
+		}
+		j.fault = &problem{
+			status: http.StatusInsufficientStorage, code: "InsufficientStorage", retry: retryFull, undone: true,
+			detail: "the receiver's disk is full; it accepts data when there is room",
+		}
+		return err
+	} else if err != nil {
 		return err
 	}
+	j.held, j.fault = nil, nil
 	for _, path := range segments {
 		if at, ok := bad[path]; ok {
 			err = errors.Join(err, os.Rename(path, path+damaged))
@@ -115,12 +131,14 @@ func nextStart(b []byte) (at int, found bool) {
 	return 0, false
 }
 
-// restore writes files to their places, durably.
+// restore writes files to their places, durably. It skips a file that already has its content.
+// After a kill all files have theirs, so that a full disk does not matter.
 func (j *journal) restore(files map[string][]byte) error {
 	put := place
 	if j.unused {
 		put = write
 	}
+	var full error
 	for name, content := range files {
 		if content == nil {
 			continue
@@ -128,9 +146,17 @@ func (j *journal) restore(files map[string][]byte) error {
 		if !filepath.IsLocal(name) {
 			return fmt.Errorf("it has the name %q, which is not in the receiver's directory", name)
 		}
-		if err := put(j.root, name, content); err != nil {
+		if there, err := os.ReadFile(filepath.Join(j.root, name)); err == nil && !j.unused && bytes.Equal(there, content) {
+			continue
+		}
+		if err := put(j.root, name, content); isFull(err) {
+			full = err // the others may have room
+		} else if err != nil {
 			return err
 		}
+	}
+	if full != nil {
+		return full
 	}
 	if err := unix.Syncfs(int(j.fs.Fd())); err != nil {
 		return os.NewSyscallError("syncfs", err)

@@ -61,8 +61,11 @@ func (rc *Receiver) sweep(ctx context.Context, before time.Time) (removed int, e
 
 // removeOld removes a run if all its files are older than the given time. A rename makes the
 // run invisible at once; its files are removed after that.
-func (rc *Receiver) removeOld(id string, before time.Time) (bool, error) {
+func (rc *Receiver) removeOld(id string, before time.Time) (removed bool, err error) {
 	defer rc.store.lock(id)()
+	if rc.store.journal.holds(id) {
+		return false, nil // a later replay would create it again
+	}
 	dir := rc.store.runDir(id)
 	for _, path := range []string{filepath.Join(dir, "run.json"), filepath.Join(dir, "objects"), dir} {
 		st, err := os.Stat(path)
@@ -72,6 +75,15 @@ func (rc *Receiver) removeOld(id string, before time.Time) (bool, error) {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return false, err
 		}
+	}
+	if rc.store.quota.counts() {
+		r, _ := rc.store.load(id) // a damaged run has no owner
+		size := sizeOf(dir)
+		defer func() {
+			if removed {
+				rc.store.quota.add(r.Owner, -size)
+			}
+		}()
 	}
 	away := filepath.Join(rc.store.dir, "tmp", "old-"+id)
 	if err := os.Rename(dir, away); err != nil {

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"maps"
 	"net/http"
 	"os"
 	"reflect"
@@ -31,31 +30,30 @@ var liveFields = strings.Fields(`job_name project_name stage_name task_name team
 var liveFinishFields = strings.Fields("exit_code run_status finished_at data_source data_uris data_csv")
 
 // register answers POST /runs.
-func (rc *Receiver) register(w http.ResponseWriter, r *http.Request) error {
-	body, err := rc.readObject(w, r, maxMetadata, liveFields)
-	if err != nil {
+func (rc *Receiver) register(w http.ResponseWriter, t turn, body []byte) error {
+	if err := rc.checkObject(t, body, liveFields); err != nil {
 		return err
 	}
 	now := time.Now()
-	run, err := rc.store.create(body, now)
+	run, err := rc.store.create(t.client, body, now)
 	if err != nil {
 		return err
 	}
 	reply(w, http.StatusCreated, map[string]any{
 		"run_id":             run.ID,
 		"upload_uri_prefix":  "s3://" + rc.conf.Bucket + "/" + rc.conf.Prefix,
-		"upload_credentials": rc.credentials(run.ID, now),
+		"upload_credentials": rc.credentials(run.ID, t.client, now),
 	})
 	return nil
 }
 
 // refresh answers POST /runs/{id}/refresh-credentials.
-func (rc *Receiver) refresh(w http.ResponseWriter, id string) {
-	reply(w, http.StatusOK, map[string]any{"upload_credentials": rc.credentials(id, time.Now())})
+func (rc *Receiver) refresh(w http.ResponseWriter, owner, id string) {
+	reply(w, http.StatusOK, map[string]any{"upload_credentials": rc.credentials(id, owner, time.Now())})
 }
 
-func (rc *Receiver) credentials(id string, now time.Time) map[string]string {
-	c := rc.keys.issue(id, now.Add(rc.conf.CredentialLife))
+func (rc *Receiver) credentials(id, owner string, now time.Time) map[string]string {
+	c := rc.keys.issue(id, owner, now.Add(rc.conf.CredentialLife))
 	end := "expiration"
 	if rc.conf.Dialect == upload.DialectLive {
 		end = "expires_at"
@@ -66,36 +64,48 @@ func (rc *Receiver) credentials(id string, now time.Time) map[string]string {
 	}
 }
 
-// readObject reads a request's JSON object. In the dialect of the public service it refuses
-// the fields that the service does not know.
-func (rc *Receiver) readObject(w http.ResponseWriter, r *http.Request, limit int64, known []string) (json.RawMessage, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	if errors.As(err, new(*http.MaxBytesError)) {
-		return nil, refuse(http.StatusRequestEntityTooLarge, "the request may have %d bytes", limit)
-	}
-	if err != nil {
-		return nil, refuse(http.StatusBadRequest, "the request is incomplete")
-	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(body, &fields); err != nil || fields == nil {
-		return nil, refuse(http.StatusBadRequest, "the request is not a JSON object")
-	}
-	if rc.conf.Dialect != upload.DialectLive {
-		return body, nil
-	}
+// checkObject checks that a body is a JSON object. In the dialect of the public service it
+// refuses the fields that the service does not know.
+func (rc *Receiver) checkObject(t turn, body []byte, known []string) error {
 	var unknown []string
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if !slices.Contains(known, name) {
-			unknown = append(unknown, name)
+	isObject := false
+	ended := t.do(func() {
+		isObject = bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) && json.Valid(body)
+		if isObject && rc.conf.Dialect == upload.DialectLive {
+			unknown = unknownFields(body, known)
 		}
+	})
+	switch {
+	case ended != nil:
+		return ended
+	case !isObject:
+		return refuse(http.StatusBadRequest, "the request is not a JSON object")
+	case len(unknown) > 0:
+		return refuse(http.StatusUnprocessableEntity, "unknown fields: %s", strings.Join(unknown, ", "))
 	}
-	if len(unknown) > 0 {
-		return nil, refuse(http.StatusUnprocessableEntity, "unknown fields: %s", strings.Join(unknown, ", "))
-	}
-	return body, nil
+	return nil
 }
 
-// finish is how a run was closed, as run.json keeps it.
+// unknownFields returns the first fields of an object that are not known. It reads field by
+// field: a map of a hostile object takes many times its size.
+func unknownFields(object []byte, known []string) (unknown []string) {
+	dec := json.NewDecoder(bytes.NewReader(object))
+	_, _ = dec.Token() // the brace of a valid object
+	for dec.More() && len(unknown) < 10 {
+		name, _ := dec.Token()
+		var value json.RawMessage
+		if text, isText := name.(string); isText && !slices.Contains(known, text) {
+			unknown = append(unknown, text)
+		}
+		if dec.Decode(&value) != nil {
+			break
+		}
+	}
+	slices.Sort(unknown)
+	return slices.Compact(unknown)
+}
+
+// finish is the end of a run, as stored in run.json.
 type finish struct {
 	ExitCode   *int64   `json:"exit_code"`
 	RunStatus  string   `json:"run_status"` // "finished" or "failed"
@@ -104,8 +114,8 @@ type finish struct {
 	CSVSHA256  string   `json:"csv_sha256,omitempty"` // of inline data
 }
 
-// sameRows reports whether two finishes have the same rows. How the run ended may differ in
-// the second: if the answer to the first was lost, accounting may have answered since.
+// sameRows reports whether two finishes have the same rows. Their outcomes may differ: if the
+// answer to the first was lost, sacct may have corrected the outcome before the second.
 func (f *finish) sameRows(o *finish) bool {
 	return f.DataSource == o.DataSource && slices.Equal(f.DataURIs, o.DataURIs) && f.CSVSHA256 == o.CSVSHA256
 }
@@ -116,29 +126,47 @@ func (f *finish) sameEnd(o *finish) bool {
 
 // finish answers POST /runs/{id}/finish. A repeated finish with the same rows succeeds: the
 // answer to the first one may have been lost.
-func (rc *Receiver) finish(w http.ResponseWriter, r *http.Request, id string) error {
-	body, err := rc.readObject(w, r, maxJSON, liveFinishFields)
+func (rc *Receiver) finish(w http.ResponseWriter, t turn, id string, body []byte) error {
+	if err := rc.checkObject(t, body, liveFinishFields); err != nil {
+		return err
+	}
+	f, packed, err := rc.parseFinish(t, body, id)
 	if err != nil {
 		return err
 	}
-	f, csv, err := rc.parseFinish(body, id)
-	if err != nil {
-		return err
-	}
-	if err := rc.close(id, f, csv); err != nil {
+	if err := rc.close(id, f, packed); err != nil {
 		return err
 	}
 	reply(w, http.StatusOK, map[string]string{"run_id": id, "run_status": f.RunStatus})
 	return nil
 }
 
-func (rc *Receiver) parseFinish(body []byte, id string) (*finish, []byte, error) {
+// parseFinish returns a finish and its inline data, compressed.
+func (rc *Receiver) parseFinish(t turn, body []byte, id string) (*finish, []byte, error) {
 	var in struct {
 		finish
-		RunID   string `json:"run_id"`
-		DataCSV string `json:"data_csv"`
+		RunID    string          `json:"run_id"`
+		DataURIs json.RawMessage `json:"data_uris"`
+		DataCSV  string          `json:"data_csv"`
 	}
-	if err := json.Unmarshal(body, &in); err != nil {
+	var err error
+	if ended := t.do(func() {
+		err = json.Unmarshal(body, &in)
+		if err != nil || len(in.DataURIs) == 0 {
+			return
+		}
+		if bytes.Count(in.DataURIs, []byte(`"`)) > 2*maxObjects {
+			err = refuse(http.StatusRequestEntityTooLarge, "data_uris may have %d URIs", maxObjects)
+			return
+		}
+		err = json.Unmarshal(in.DataURIs, &in.finish.DataURIs)
+	}); ended != nil {
+		return nil, nil, ended
+	}
+	if _, isProblem := errors.AsType[*problem](err); isProblem {
+		return nil, nil, err
+	}
+	if err != nil {
 		return nil, nil, refuse(http.StatusUnprocessableEntity, "a field has the wrong type: %v", err)
 	}
 	f := in.finish
@@ -153,84 +181,105 @@ func (rc *Receiver) parseFinish(body []byte, id string) (*finish, []byte, error)
 	case f.DataSource == "s3" && len(f.DataURIs) > 0 && in.DataCSV == "":
 		return &f, nil, nil
 	case f.DataSource == "inline" && len(f.DataURIs) == 0:
-		csv, err := rc.unpack(in.DataCSV)
-		sum := sha256.Sum256(csv)
-		f.CSVSHA256 = hex.EncodeToString(sum[:])
-		return &f, csv, err
+		packed, sum, err := rc.unpack(t, in.DataCSV)
+		f.CSVSHA256 = sum
+		return &f, packed, err
 	}
 	return nil, nil, refuse(http.StatusUnprocessableEntity, "data_source must be s3 with data_uris, or inline with data_csv")
 }
 
 // unpack decodes inline data: base64(gzip(csv)) as specified, plain text in the dialect of
-// the public service.
-func (rc *Receiver) unpack(text string) ([]byte, error) {
-	packed, err := base64.StdEncoding.DecodeString(text)
+// the public service. It returns the data compressed, and the SHA-256 of the text, which is
+// never in memory as a whole if it came compressed.
+func (rc *Receiver) unpack(t turn, text string) (packed []byte, sum string, err error) {
+	packed, err = base64.StdEncoding.DecodeString(text)
 	isPlain := rc.conf.Dialect == "" && err != nil
 	if rc.conf.Dialect == upload.DialectLive || isPlain {
-		return []byte(text), nil
+		return packText(t, text)
 	}
-	bad := refuse(http.StatusUnprocessableEntity, "data_csv is not base64 of gzip of CSV")
 	if err != nil {
-		return nil, bad
+		return nil, "", refuse(http.StatusUnprocessableEntity, "data_csv is not base64 of gzip of CSV")
 	}
-	gz, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		return nil, bad
+	hash := sha256.New()
+	_, err = inspect(t, bytes.NewReader(packed), inflatedLimit(int64(len(packed)), maxInline), hash)
+	if errors.Is(err, errNoGzip) {
+		err = refuse(http.StatusUnprocessableEntity, "data_csv is not base64 of gzip of CSV: %v", err)
 	}
-	defer gz.Close()
-	csv, err := io.ReadAll(io.LimitReader(gz, maxInflated+1))
-	if err != nil || len(csv) > maxInflated {
-		return nil, bad
-	}
-	return csv, nil
+	return packed, hex.EncodeToString(hash.Sum(nil)), err
+}
+
+func packText(t turn, text string) (packed []byte, sum string, err error) {
+	var b bytes.Buffer
+	ended := t.do(func() {
+		hash := sha256.Sum256([]byte(text))
+		sum = hex.EncodeToString(hash[:])
+		gz := gzip.NewWriter(&b)
+		_, err = io.WriteString(gz, text)
+		err = errors.Join(err, gz.Close())
+	})
+	return b.Bytes(), sum, errors.Join(ended, err)
 }
 
 // close writes the finish durably, once.
-func (rc *Receiver) close(id string, f *finish, csv []byte) error {
+func (rc *Receiver) close(id string, f *finish, packed []byte) error {
 	defer rc.store.lock(id)()
 	r, err := rc.store.load(id)
 	if err != nil {
 		return err
 	}
+	inline := file{runFile(id, inlineName), packed}
 	if r.Finish != nil {
 		if !r.Finish.sameRows(f) {
 			return refuse(http.StatusConflict, "the run was finished before, with other rows")
 		}
-		if err := rc.confirm(r, csv); err != nil || r.Finish.sameEnd(f) {
+		if err := rc.confirm(r, inline); err != nil || r.Finish.sameEnd(f) {
 			return err
 		}
 		r.Finish = f
 		return rc.store.save(r)
 	}
-	for _, uri := range f.DataURIs {
-		name, ok := rc.objectName(id, strings.TrimPrefix(uri, "s3://"+rc.conf.Bucket+"/"))
+	if err := rc.checkURIs(id, f.DataURIs); err != nil {
+		return err
+	}
+	r.Finish, r.Finished = f, time.Now().UTC()
+	if f.DataSource == "inline" {
+		return rc.store.save(r, inline)
+	}
+	return rc.store.save(r)
+}
+
+// checkURIs checks that each URI names an object of the run, and none twice.
+func (rc *Receiver) checkURIs(id string, uris []string) error {
+	named := make(map[string]bool, len(uris))
+	for _, uri := range uris {
+		name, ok := rc.objectOf(id, uri)
 		if !ok {
 			return refuse(http.StatusUnprocessableEntity, "%s is not an object of this run", uri)
 		}
-		if _, err := rc.store.object(rc.objectPath(id, name)); errors.Is(err, os.ErrNotExist) {
+		if named[name] {
+			return refuse(http.StatusUnprocessableEntity, "data_uris has %s twice", uri)
+		}
+		named[name] = true
+		if _, err := os.Stat(rc.objectPath(id, name)); errors.Is(err, os.ErrNotExist) {
 			return refuse(http.StatusUnprocessableEntity, "%s has not been uploaded", uri)
 		} else if err != nil {
 			return err
 		}
 	}
-	r.Finish, r.Finished = f, time.Now().UTC()
-	if f.DataSource == "inline" {
-		return rc.store.save(r, file{runFile(id, "inline.csv"), csv})
-	}
-	return rc.store.save(r)
+	return nil
 }
 
-// confirm answers a repeated finish. The one before may have had no answer because the disk
-// failed: confirm checks that its rows are there.
-func (rc *Receiver) confirm(r run, csv []byte) error {
+// confirm answers a repeated finish. If the disk failed during the first one, that got no answer,
+// and its rows may be missing: confirm checks that they are there.
+func (rc *Receiver) confirm(r run, inline file) error {
 	if r.Finish.DataSource == "inline" {
 		old, err := os.ReadFile(rc.inlinePath(r.ID))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
-		if err != nil || !bytes.Equal(old, csv) {
-			return rc.store.keep(file{runFile(r.ID, "inline.csv"), csv})
+		if err != nil || !bytes.Equal(old, inline.content) {
+			return rc.store.keepOf(r, inline)
 		}
 	}
-	return rc.store.journal.sound()
+	return rc.store.writable()
 }

@@ -27,40 +27,40 @@ func (rc *Receiver) verify(r *http.Request, now time.Time) (credentials, string,
 	}
 	cred, ok := rc.keys.recognise(r.Header.Get("X-Amz-Security-Token"))
 	if !ok {
-		return cred, "", &problem{403, "InvalidToken", "the session token was not issued here"}
+		return cred, "", invalid(403, "InvalidToken", "the session token was not issued here")
 	}
 	if sig.accessKey != cred.accessKey {
-		return cred, "", &problem{403, "InvalidAccessKeyId", "the access key does not belong to the session token"}
+		return cred, "", invalid(403, "InvalidAccessKeyId", "the access key does not belong to the session token")
 	}
 	if !now.Before(cred.expires) {
-		return cred, "", &problem{400, "ExpiredToken", "the credentials have expired"}
+		return cred, "", invalid(400, "ExpiredToken", "the credentials have expired")
 	}
 	stamp := r.Header.Get("X-Amz-Date")
 	at, err := time.Parse("20060102T150405Z", stamp)
 	if err != nil || stamp[:8] != sig.date {
-		return cred, "", &problem{403, "AccessDenied", "x-amz-date is missing, malformed or of another day than the scope"}
+		return cred, "", invalid(403, "AccessDenied", "x-amz-date is missing, malformed or of another day than the scope")
 	}
 	if skew := now.Sub(at); skew > maxSkew || skew < -maxSkew {
-		return cred, "", &problem{403, "RequestTimeTooSkewed", "the clocks differ by more than 15 minutes"}
+		return cred, "", invalid(403, "RequestTimeTooSkewed", "the clocks differ by more than 15 minutes")
 	}
 	if sig.region != rc.conf.Region {
-		return cred, "", &problem{400, "AuthorizationHeaderMalformed", "the region is " + rc.conf.Region}
+		return cred, "", invalid(400, "AuthorizationHeaderMalformed", "the region is "+rc.conf.Region)
 	}
 	payload := r.Header.Get("X-Amz-Content-Sha256")
 	if b, err := hex.DecodeString(payload); err != nil || len(b) != sha256.Size {
-		return cred, "", &problem{400, "InvalidRequest", "x-amz-content-sha256 must be the SHA-256 of the body"}
+		return cred, "", invalid(400, "InvalidRequest", "x-amz-content-sha256 must be the SHA-256 of the body")
 	}
 	if err := checkSigned(sig.signedHeaders); err != nil {
 		return cred, "", err
 	}
 	if !hmac.Equal(sig.mac, expectedMAC(r, sig, cred.secretKey, stamp, payload)) {
-		return cred, "", &problem{403, "SignatureDoesNotMatch", "the signature is not that of this request"}
+		return cred, "", invalid(403, "SignatureDoesNotMatch", "the signature is not that of this request")
 	}
 	return cred, strings.ToLower(payload), nil
 }
 
 func parseAuthorization(header string) (signature, error) {
-	malformed := &problem{403, "AccessDenied", "the Authorization header is missing or not AWS4-HMAC-SHA256"}
+	malformed := invalid(403, "AccessDenied", "the Authorization header is missing or not AWS4-HMAC-SHA256")
 	rest, ok := strings.CutPrefix(header, "AWS4-HMAC-SHA256 ")
 	if !ok {
 		return signature{}, malformed
@@ -96,11 +96,11 @@ func parseAuthorization(header string) (signature, error) {
 // checkSigned checks that the necessary headers are signed, in alphabetical order.
 func checkSigned(names []string) error {
 	if !slices.IsSorted(names) {
-		return &problem{403, "AccessDenied", "SignedHeaders are not in order"}
+		return invalid(403, "AccessDenied", "SignedHeaders are not in order")
 	}
 	for _, must := range []string{"host", "x-amz-content-sha256", "x-amz-date", "x-amz-security-token"} {
 		if !slices.Contains(names, must) {
-			return &problem{403, "AccessDenied", "the header " + must + " is not signed"}
+			return invalid(403, "AccessDenied", "the header "+must+" is not signed")
 		}
 	}
 	return nil

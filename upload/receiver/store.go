@@ -1,7 +1,7 @@
 package receiver
 
 import (
-	"cmp"
+	"bytes"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -23,7 +23,7 @@ import (
 //
 //	master.key              from which credentials are derived
 //	runs/<id>/run.json      the registration and the finish
-//	runs/<id>/inline.csv    the rows, if they were in the finish
+//	runs/<id>/inline.csv.gz the rows, if they were in the finish
 //	runs/<id>/objects/<key> the uploads, named by their key below the run's prefix
 //	journal/                what may not be durable in its place yet, see journal
 //	tmp/                    files that are being written
@@ -31,16 +31,19 @@ type store struct {
 	dir     string
 	held    *os.File // the directory, locked
 	journal *journal
+	quota   *quota
 	seed    maphash.Seed
 	locks   [1024]sync.Mutex // of a run's files, by the hash of its id
 
 	mu    sync.Mutex
 	known map[string]object // a cache, by path
+	named map[string]int    // a cache: the number of objects of a run
 }
 
 // run is the content of run.json.
 type run struct {
 	ID       string          `json:"id"`
+	Owner    string          `json:"owner,omitempty"` // of the token that registered it, see keyring
 	Created  time.Time       `json:"created"`
 	Metadata json.RawMessage `json:"metadata"` // the registration as it was sent
 	Finish   *finish         `json:"finish,omitempty"`
@@ -55,10 +58,11 @@ type object struct {
 	Rows   int64  `json:"rows"` // without the header
 
 	text, header int64 // bytes of the CSV, and of its first line
+	whole        bool  // the last line has an end
 }
 
-func openStore(dir string, warn func(error)) (*store, error) {
-	s := &store{dir: dir, seed: maphash.MakeSeed(), known: map[string]object{}}
+func openStore(dir string, q *quota, warn func(error)) (*store, error) {
+	s := &store{dir: dir, quota: q, seed: maphash.MakeSeed(), known: map[string]object{}, named: map[string]int{}}
 	for _, d := range []string{dir, filepath.Join(dir, "runs"), filepath.Join(dir, "tmp")} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, fmt.Errorf("make the receiver's directory: %w", err)
@@ -77,6 +81,9 @@ func openStore(dir string, warn func(error)) (*store, error) {
 		}
 	}
 	s.journal, err = openJournal(dir, s.held, warn)
+	if err == nil {
+		err = s.count()
+	}
 	if err != nil {
 		return nil, errors.Join(err, s.held.Close())
 	}
@@ -148,18 +155,49 @@ func (s *store) lock(id string) func() {
 }
 
 // create registers a run. Ids sort by time.
-func (s *store) create(metadata json.RawMessage, now time.Time) (run, error) {
-	r := run{ID: now.UTC().Format("20060102t150405-") + strings.ToLower(rand.Text()), Created: now.UTC(), Metadata: metadata}
+func (s *store) create(owner string, metadata json.RawMessage, now time.Time) (run, error) {
+	r := run{ID: now.UTC().Format("20060102t150405-") + strings.ToLower(rand.Text()), Owner: owner, Created: now.UTC(), Metadata: metadata}
 	return r, s.save(r)
 }
 
 // save makes a run's new state durable, together with other files of the run.
 func (s *store) save(r run, with ...file) error {
-	b, err := json.Marshal(r)
+	b, err := marshal(r)
 	if err != nil {
 		return err
 	}
-	return s.keep(append(with, file{runFile(r.ID, "run.json"), b})...)
+	return s.keepOf(r, append(with, file{runFile(r.ID, "run.json"), b})...)
+}
+
+// marshal is json.Marshal without the escapes for HTML, by which a hostile text would grow to six
+// times its size.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// keepOf is keep for files of a run, which count against the quota.
+func (s *store) keepOf(r run, files ...file) error {
+	var names []string
+	for _, f := range files {
+		names = append(names, f.name)
+	}
+	return s.counted(r.Owner, r.ID, func() error { return s.keep(files...) }, names...)
+}
+
+// keepBody makes the body of a request a file of a run.
+func (s *store) keepBody(r run, b *body, name string) error {
+	if b.size <= smallFile {
+		content, err := b.content()
+		if err != nil {
+			return err
+		}
+		return s.keepOf(r, file{name, content})
+	}
+	return s.counted(r.Owner, r.ID, func() error { return s.adopt(b.file, name) }, name)
 }
 
 func (s *store) load(id string) (run, error) {
@@ -178,23 +216,54 @@ func (s *store) load(id string) (run, error) {
 // there are more. A directory without run.json is a registration that a crash has
 // interrupted; it got no answer.
 func (s *store) ids(after string, limit int) (ids []string, more bool, err error) {
-	entries, err := os.ReadDir(filepath.Join(s.dir, "runs")) // sorted
+	for {
+		names, rest, err := s.namesAfter(after, limit+1)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, name := range names {
+			switch {
+			case !s.exists(name):
+			case len(ids) == limit:
+				return ids, true, nil
+			default:
+				ids = append(ids, name)
+			}
+		}
+		if !rest {
+			return ids, false, nil
+		}
+		after = names[len(names)-1]
+	}
+}
+
+// namesAfter returns the first names of runs after the given one, sorted, and reports whether
+// there are more. Its memory does not grow with the number of runs.
+func (s *store) namesAfter(after string, limit int) (names []string, more bool, err error) {
+	d, err := os.Open(filepath.Join(s.dir, "runs"))
 	if err != nil {
 		return nil, false, err
 	}
-	first, _ := slices.BinarySearchFunc(entries, after, func(e fs.DirEntry, after string) int {
-		return cmp.Or(strings.Compare(e.Name(), after), -1) // after it, not at it
-	})
-	for _, e := range entries[first:] {
-		switch {
-		case !s.exists(e.Name()):
-		case len(ids) == limit:
-			return ids, true, nil
-		default:
-			ids = append(ids, e.Name())
+	defer d.Close()
+	for {
+		part, err := d.Readdirnames(4096)
+		for _, name := range part {
+			if name > after {
+				names = append(names, name)
+			}
+		}
+		if len(names) > limit {
+			slices.Sort(names)
+			names, more = names[:limit], true
+		}
+		if errors.Is(err, io.EOF) {
+			slices.Sort(names)
+			return names, more, nil
+		}
+		if err != nil {
+			return nil, false, err
 		}
 	}
-	return ids, false, nil
 }
 
 // storeFault is the part of a store's error that a client may see: no path.

@@ -52,40 +52,54 @@ func ParseTokens(file []byte) ([]TokenHash, error) {
 	return hashes, nil
 }
 
-// authorised compares the request's bearer token with every hash, in constant time.
-func authorised(r *http.Request, known []TokenHash) bool {
+// knownToken is a token that is accepted, and the owner of what is sent with it.
+type knownToken struct {
+	hash  TokenHash
+	owner string
+}
+
+// authorised compares the request's bearer token with every hash, in constant time, and returns
+// its owner.
+func authorised(r *http.Request, known []knownToken) (owner string, ok bool) {
 	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !ok || !strings.EqualFold(scheme, "Bearer") {
-		return false
+		return "", false
 	}
 	got := HashToken(strings.TrimSpace(token))
-	match := 0
+	match := -1
 	for i := range known {
-		match |= subtle.ConstantTimeCompare(got[:], known[i][:])
+		match = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(got[:], known[i].hash[:]), i, match)
 	}
-	return match == 1
+	if match < 0 {
+		return "", false
+	}
+	return known[match].owner, true
 }
 
 // keyring issues and recognises upload credentials. They are not stored: a session token
-// contains its access key, its run and its expiration, and is sealed with the master key,
+// contains its access key, its run, its owner and its expiration, and is sealed with the master key,
 // from which the secret key is derived.
 type keyring struct{ master []byte }
 
 // credentials of one run.
 type credentials struct {
 	accessKey, secretKey, sessionToken string
-	runID                              string
+	runID, owner                       string
 	expires                            time.Time // whole seconds
 }
 
-// issue returns credentials for a run. Run ids have no '|'.
-func (k keyring) issue(runID string, expires time.Time) credentials {
+// owner is the name of a token's holder in credentials and runs. It does not reveal the token.
+func (k keyring) owner(hash TokenHash) string { return k.seal("owner", string(hash[:]))[:16] }
+
+// issue returns credentials for a run. Run ids and owners have no '|'.
+func (k keyring) issue(runID, owner string, expires time.Time) credentials {
 	c := credentials{
 		accessKey: "RT" + rand.Text()[:18],
 		runID:     runID,
+		owner:     owner,
 		expires:   expires.UTC().Truncate(time.Second),
 	}
-	claim := c.accessKey + "|" + runID + "|" + strconv.FormatInt(c.expires.Unix(), 10)
+	claim := c.accessKey + "|" + runID + "|" + strconv.FormatInt(c.expires.Unix(), 10) + "|" + owner
 	c.sessionToken = base64.RawURLEncoding.EncodeToString([]byte(claim)) + "." + k.seal("token", claim)
 	c.secretKey = k.seal("secret", claim)
 	return c
@@ -103,7 +117,7 @@ func (k keyring) recognise(sessionToken string) (credentials, bool) {
 		return credentials{}, false
 	}
 	parts := strings.Split(claim, "|")
-	if len(parts) != 3 {
+	if len(parts) != 4 {
 		return credentials{}, false
 	}
 	until, err := strconv.ParseInt(parts[2], 10, 64)
@@ -111,7 +125,7 @@ func (k keyring) recognise(sessionToken string) (credentials, bool) {
 		return credentials{}, false
 	}
 	return credentials{
-		accessKey: parts[0], runID: parts[1], expires: time.Unix(until, 0),
+		accessKey: parts[0], runID: parts[1], owner: parts[3], expires: time.Unix(until, 0),
 		sessionToken: sessionToken, secretKey: k.seal("secret", claim),
 	}, true
 }

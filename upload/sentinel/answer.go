@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"mime"
+	"net/http"
 	"strings"
 	"time"
 
@@ -51,6 +53,21 @@ func parseRefreshed(b []byte) (upload.Credentials, error) {
 		return upload.Credentials{}, err
 	}
 	return a.credentials()
+}
+
+// isOwnError reports whether an answer has the shape of the API's errors: a JSON object with
+// detail, or error. Gateways send HTML, text, or an object with a message.
+func isOwnError(header http.Header, body []byte) bool {
+	kind, _, err := mime.ParseMediaType(header.Get("Content-Type"))
+	isJSON := kind == "application/json" || kind == "application/problem+json"
+	if err != nil || !isJSON {
+		return false
+	}
+	var e struct{ Detail, Error any }
+	if json.Unmarshal(body, &e) != nil {
+		return false
+	}
+	return e.Detail != nil || e.Error != nil
 }
 
 func parseAnswer(b []byte) (answerBody, error) {
@@ -108,5 +125,6 @@ func validID(id string) bool {
 
 // printable accepts ASCII without blanks and control characters, at most max bytes.
 func printable(s string, max int) bool {
-	return len(s) <= max && strings.IndexFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
+	isRefused := func(r rune) bool { return r <= ' ' || r > '~' }
+	return len(s) <= max && !strings.ContainsFunc(s, isRefused)
 }

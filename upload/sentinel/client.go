@@ -167,6 +167,11 @@ func (c *Client) post(ctx context.Context, path string, body any) (answer []byte
 
 func (c *Client) refused(op string, resp *http.Response, answer []byte) *upload.Error {
 	e := upload.BadStatus(op, resp, c.redact(answer))
+	e.Own = isOwnError(resp.Header, answer)
+	isAboutRun := e.Status == http.StatusNotFound || e.Status == http.StatusGone
+	if isAboutRun && !e.Own {
+		e.Err = fmt.Errorf("the answer is not the API's; a gateway may have sent it, or the endpoint is wrong: %w", e.Err)
+	}
 	if e.Kind == upload.Unauthorised {
 		e.Err = fmt.Errorf("the token is refused; check the token file: %w", e.Err)
 	}

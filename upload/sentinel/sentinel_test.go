@@ -274,6 +274,31 @@ func TestOnlyTheReceiverItselfSaysThatItDidNothing(t *testing.T) {
 	}
 }
 
+// Only an error in the shape of the API's counts as its own: gateways answer 404 too.
+func TestOwnErrors(t *testing.T) {
+	for _, tc := range []struct {
+		kind, body string
+		own        bool
+	}{
+		{"application/json", `{"detail":"there is no such run"}`, true},
+		{"application/problem+json; charset=utf-8", `{"detail":[{"msg":"x"}]}`, true},
+		{"application/json", `{"error":"gone"}`, true},
+		{"application/json", `{"message":"no Route matched with those values"}`, false},
+		{"application/json", `"detail"`, false},
+		{"text/plain", `{"detail":"there is no such run"}`, false},
+		{"text/html", "<html>default backend - 404</html>", false},
+		{"", "", false},
+	} {
+		c, _ := newClient(t, "spec", func(string, int) (int, string, http.Header) {
+			return 404, tc.body, http.Header{"Content-Type": {tc.kind}}
+		})
+		var e *upload.Error
+		if err := c.Finish(t.Context(), upload.Finish{RemoteID: "r1"}); !errors.As(err, &e) || e.Own != tc.own || strings.Contains(err.Error(), "gateway") == tc.own {
+			t.Errorf("%+v: %+v", tc, e)
+		}
+	}
+}
+
 func TestAClientNeverPrintsItsToken(t *testing.T) {
 	c, _ := newClient(t, "", always(200, ""))
 	if s := fmt.Sprintf("%v %+v %#v", c, c, c); strings.Contains(s, token) {

@@ -11,9 +11,9 @@ import (
 	"github.com/resource-tracker/rt/internal/procfile"
 )
 
-// Directory are the files of one directory that do not count what is below it: the
-// list of its processes, and in v1 two counts of memory events, which the kernel counts
-// where the limit was reached or the victim was.
+// Directory holds the files of one directory that do not include the directories below it: the list
+// of its processes, and in v1 two counts of memory events. The kernel counts these events in the
+// directory in which the limit was reached or the killed process was.
 type Directory struct {
 	procs      procfile.File // cgroup.procs
 	procsPath  []byte        // ends in a zero byte
@@ -57,15 +57,15 @@ func (d *Directory) ReadEvents(buf *procfile.Buffer) {
 	}
 }
 
-// minPage is the length from which on a piece of a list may have a successor: the
-// kernel returns a page at a time, less the entry that does not fit.
+// minPage is the minimum length of a piece of a list that another piece may follow: the kernel
+// returns a page at a time, less the entry that does not fit.
 const minPage = 2048
 
 // ListProcs counts the processes of the directory and, unless dst is nil, appends their
 // pids to dst. It is false if nothing could be read.
 //
-// In v1 a descriptor that is read again within a second returns the list of the last
-// time, and each reading begins that second again: the file is opened again.
+// In v1 a descriptor that is read again within a second returns the list of the last time, and each
+// reading begins that second again. Therefore ListProcs opens the file again.
 func (d *Directory) ListProcs(version int, buf *procfile.Buffer, dst *[]int) (count int, ok bool) {
 	if version == 1 && !d.procs.Retired() {
 		_ = d.procs.Close() // opened for reading: nothing can be lost

@@ -117,7 +117,7 @@ func (f *Files) closeJob() {
 	f.huge.close()
 }
 
-// Read sets what the open files have in r.
+// Read sets the figures of the open files in r.
 func (f *Files) Read(r *rt.JobReading, buf *procfile.Buffer) {
 	for i := range f.all {
 		e := &f.all[i]
@@ -133,12 +133,13 @@ func (f *Files) Read(r *rt.JobReading, buf *procfile.Buffer) {
 			f.split(r, &e.File, buf)
 		}
 	}
+	f.leaveOutThreads(r, buf)
 	f.huge.read(r, buf)
 	f.peak.readInto(r, buf)
 }
 
-// EnterJob reads the job's CPU time of v2 before its steps are listed: what is used
-// later by a step that is not found is known to be a step's.
+// EnterJob reads the job's CPU time of v2 before its steps are listed. The part of
+// this time that no listed step explains was used by steps that had been removed before.
 func (f *Files) EnterJob(dir string, buf *procfile.Buffer) error {
 	if f.slurmstepdCPU == nil {
 		return nil
@@ -182,7 +183,7 @@ func (f *Files) ReadMemoryEvents(r *rt.JobReading, buf *procfile.Buffer) {
 	}
 }
 
-// Open opens a file. That it does not exist is no error.
+// Open opens a file. A file that does not exist is no error.
 func Open(f *procfile.File, path string) error {
 	err := f.Open(path)
 	isMissing := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV)

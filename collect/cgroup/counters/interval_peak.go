@@ -17,8 +17,8 @@ type intervalPeak struct {
 	sinceWritten, sinceRead uint64 // highest peak since the last reading that was kept, and since the last one
 }
 
-// open opens memory.peak for writing. Older kernels refuse to, and so they do for a user
-// other than root: there is no such figure then. A copy of such a file is not written to.
+// open opens memory.peak for writing. If the kernel refuses that, because it is older or the user is
+// not root, there is no such figure. A copy of such a file is not written to.
 func (p *intervalPeak) open(dir string) {
 	if p.file.IsOpen() || p.file.Retired() {
 		return

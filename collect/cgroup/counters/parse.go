@@ -310,7 +310,7 @@ func parseMemoryMax(b []byte, r *rt.JobReading) {
 // Majors are major numbers of block devices.
 type Majors []uint64
 
-// hides says whether "major:minor" is a stacked device, or no device.
+// hides reports whether "major:minor" is a stacked device, or no device.
 func (m Majors) hides(device []byte) bool {
 	before, after, _ := bytes.Cut(device, []byte{':'})
 	major, ok := procfile.Uint(before)

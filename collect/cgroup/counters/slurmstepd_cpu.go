@@ -33,7 +33,7 @@ type slurmstepdCPU struct {
 	endedStepd  CPUTime
 	unread      CPUTime // counted as the job's without a reading of a step
 	missed      bool    // a step was removed with time that was not read
-	estimated   int64   // what was added to unread for that, since TakeEstimate
+	estimated   int64   // added to unread because of missed, since the last TakeEstimate
 	before      CPUTime // the job's total just before its steps were listed
 	begun       bool    // a reading was taken
 	unexplained CPUTime // of the total at the last reading
@@ -49,6 +49,7 @@ type stepCPU struct {
 
 	user   procfile.File // cpu.stat of userDir
 	events procfile.File // cgroup.events of userDir
+	pids   procfile.File // pids.current of userDir
 	stepd  procfile.File // cpu.stat of daemonDir
 
 	own       CPUTime
@@ -74,7 +75,7 @@ func (h *slurmstepdCPU) EnterStep(path string, d cgroupfs.Dir) (watch string, er
 	case cgroupfs.PartUser:
 		s.userDir, s.populated, s.final = path, false, false
 		watch = filepath.Join(path, "cgroup.events")
-		err = errors.Join(Open(&s.user, cpu), Open(&s.events, watch))
+		err = errors.Join(Open(&s.user, cpu), Open(&s.events, watch), Open(&s.pids, filepath.Join(path, "pids.current")))
 		h.seenUser = h.seenUser || s.user.IsOpen()
 	case cgroupfs.PartDaemon:
 		s.daemonDir = path
@@ -96,7 +97,8 @@ func (h *slurmstepdCPU) LeaveStep(path string) {
 			h.endedSteps = h.endedSteps.Plus(s.own)
 			s.user.Retire()
 			s.events.Retire()
-			s.user, s.events, s.own, s.populated, s.final = procfile.File{}, procfile.File{}, CPUTime{}, false, true
+			s.pids.Retire()
+			s.user, s.events, s.pids, s.own, s.populated, s.final = procfile.File{}, procfile.File{}, procfile.File{}, CPUTime{}, false, true
 		}
 		if isWhole || path == s.daemonDir {
 			h.endedStepd = h.endedStepd.Plus(s.daemon)
@@ -132,6 +134,7 @@ func (h *slurmstepdCPU) close() {
 	for _, s := range h.steps {
 		s.user.Retire()
 		s.events.Retire()
+		s.pids.Retire()
 		s.stepd.Retire()
 	}
 }
@@ -155,7 +158,7 @@ func (s *stepCPU) read(buf *procfile.Buffer) bool {
 	return true
 }
 
-// isEmpty says whether the step had processes and all have ended.
+// isEmpty reports whether the step had processes and all have ended.
 func (s *stepCPU) isEmpty(buf *procfile.Buffer) bool {
 	n, ok := Key(&s.events, buf, "populated")
 	s.populated = s.populated || n != 0
@@ -196,6 +199,37 @@ func (h *slurmstepdCPU) split(r *rt.JobReading, cpu *procfile.File, buf *procfil
 	}
 }
 
+// leaveOutThreads replaces the threads in r, which come from the job's pids.current, by those
+// of the job's own processes: a slurmstepd has up to 20. Slurm enables a controller for all
+// parts of a step or for none.
+func (h *slurmstepdCPU) leaveOutThreads(r *rt.JobReading, buf *procfile.Buffer) {
+	if h == nil || !h.seenUser || !r.Threads.Valid() {
+		return
+	}
+	var sum uint64
+	for _, s := range h.steps {
+		if !s.user.IsOpen() {
+			continue
+		}
+		n, ok := Number(&s.pids, buf)
+		if !ok {
+			r.Threads.Clear()
+			return
+		}
+		sum += n
+	}
+	r.Threads.Set(sum)
+}
+
+// SleeperCPU returns the CPU time of the process that Slurm keeps in the extern step. It is not
+// part of the job's CPU time.
+func (h *slurmstepdCPU) SleeperCPU() (t CPUTime) {
+	if h != nil {
+		t = h.sleeper.used
+	}
+	return t
+}
+
 // splitUnexplained splits the part of the total that no step reading explains.
 func (h *slurmstepdCPU) splitUnexplained(total, own, daemon CPUTime, cpu *procfile.File, buf *procfile.Buffer) {
 	known := own.Plus(daemon)
@@ -224,36 +258,6 @@ func (h *slurmstepdCPU) splitUnexplained(total, own, daemon CPUTime, cpu *procfi
 	h.unexplained = total.Minus(known).Minus(h.unread)
 }
 
-// CPUTime is CPU time in microseconds: all of it, in user mode, in the kernel.
-type CPUTime struct{ Usage, User, System int64 }
-
-// Plus returns t + o.
-func (t CPUTime) Plus(o CPUTime) CPUTime {
-	return CPUTime{t.Usage + o.Usage, t.User + o.User, t.System + o.System}
-}
-
-// Minus returns t - o.
-func (t CPUTime) Minus(o CPUTime) CPUTime {
-	return CPUTime{t.Usage - o.Usage, t.User - o.User, t.System - o.System}
-}
-
-// most returns the greater value of each field.
-func (t CPUTime) most(o CPUTime) CPUTime {
-	return CPUTime{max(t.Usage, o.Usage), max(t.User, o.User), max(t.System, o.System)}
-}
-
-// clamped returns t without negative values, and with User + System no greater than Usage.
-func (t CPUTime) clamped() CPUTime {
-	usage := max(t.Usage, 0)
-	user := min(max(t.User, 0), usage)
-	return CPUTime{usage, user, min(max(t.System, 0), usage-user)}
-}
-
-// CPUTimeOf returns the CPU time of a reading; absent values are zero.
-func CPUTimeOf(usage, user, system rt.Opt[uint64]) CPUTime {
-	return CPUTime{int64(usage.Or(0)), int64(user.Or(0)), int64(system.Or(0))}
-}
-
 // readCPUTime reads a v2 file cpu.stat.
 func readCPUTime(f *procfile.File, buf *procfile.Buffer) (t CPUTime, ok bool) {
 	b, _ := Read(f, buf)
@@ -267,15 +271,15 @@ func readCPUTime(f *procfile.File, buf *procfile.Buffer) (t CPUTime, ok bool) {
 }
 
 // externSleeper is the process that Slurm keeps in step_extern/user, so that the step
-// lasts as long as the job. It is the oldest one there: what else comes into that step,
-// an SSH session, comes later.
+// lasts as long as the job. It is the oldest process of that step: other processes, such as
+// those of an SSH session, join the step later.
 type externSleeper struct {
-	stat     procfile.File // /proc/<pid>/stat: once open it is never another process's
+	stat     procfile.File // /proc/<pid>/stat: once open, it never becomes the file of another process
 	used     CPUTime
 	lastStep CPUTime // of the step, when the process was read last
 }
 
-// read reads the CPU time that the process used of its step's.
+// read reads the CPU time of the process. It is at most that of its step.
 func (p *externSleeper) read(procRoot, userDir string, step CPUTime, buf *procfile.Buffer) {
 	if step == p.lastStep {
 		return // it sleeps
@@ -316,7 +320,7 @@ func (p *externSleeper) find(procRoot, userDir string) {
 	}
 }
 
-// ownTime is the CPU time that a process used itself; false if it is out of range.
+// ownTime returns the CPU time that a process used itself, or false if it is out of range.
 func ownTime(s *procfile.Stat) (used CPUTime, ok bool) {
 	const microsPerTick = 1_000_000 / rt.TicksPerSecond
 	if max(s.Own[0], s.Own[1]) > 1<<43 {

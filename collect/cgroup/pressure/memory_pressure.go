@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	maxSnapshots  = 100             // how often the job is reported to be near its limit, and as often for kills
-	reportEvery   = time.Second     // for each of the two
-	killWait      = 2 * time.Second // for how long the count of kills is read; each pause doubles that
+	maxSnapshots  = 100             // maximum number of reports that the job is near its limit, and the same for kills
+	reportEvery   = time.Second     // minimum time between two reports of the same kind
+	killWait      = 2 * time.Second // how long the count of kills is read again; each pause is as long as the time so far
 	pollEvery     = time.Second
 	maxMemoryNews = 1000 // see Monitor.MemoryEvents
 )
@@ -243,9 +243,9 @@ func (m *Monitor) Poll(isPresent bool) (isNear bool) {
 	return m.isPolling && isPresent && m.checkNear(false)
 }
 
-// checkNear says whether to report NearLimit. It does if the job uses 90 % of its limit and
-// at least 80 % without page cache. With isLimitHit it also does below that: the job reached
-// a limit, which is then that of a step.
+// checkNear reports whether to report NearLimit: if the job uses 90 % of its limit and at least
+// 80 % without page cache. With isLimitHit the job has reached a limit. If it uses less than that,
+// the limit is that of a step, and checkNear also returns true.
 func (m *Monitor) checkNear(isLimitHit bool) bool {
 	now := time.Now()
 	if m.isKillsOnly || !m.nearReports.allows(now) {

@@ -8,10 +8,10 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// MemoryEvents reads v2's memory.events after it changed. hasKill says that a process was
-// killed for its memory, so that the job is to be read. useless says that the file need
-// not be watched any more: a job that lives at its limit changes it a hundred times a
-// second, and after maxMemoryNews it is read with all else.
+// MemoryEvents reads v2's memory.events after it changed. If hasKill is true, a process was killed
+// for its memory, and the caller must read the job. If isUseless is true, the caller can stop
+// watching the file: a job at its limit changes it a hundred times a second, so after maxMemoryNews
+// changes only the normal readings read it.
 func (m *Monitor) MemoryEvents(isPresent bool) (isNear, hasKill, isUseless bool) {
 	m.news++
 	if m.news > maxMemoryNews {
@@ -54,9 +54,9 @@ func (m *Monitor) LogKills(r *rt.JobReading, where func() []string) (e rt.Event,
 	return rt.Event{Kind: "job", Name: "oom_kill", Status: "killed", Detail: detail}, true
 }
 
-// IsKillCheckDue says whether the count of kills is to be read now, since the kernel
-// signalled an OOM; an event that wakes the watcher for another reason uses up none of
-// these readings. isThere is false once no directory of the job is left.
+// IsKillCheckDue reports whether the caller must read the count of kills now, because the kernel
+// signalled an OOM. An event that wakes the watcher for another reason uses up none of these
+// readings. isThere is false once no directory of the job is left.
 func (m *Monitor) IsKillCheckDue(isThere bool) bool {
 	now := time.Now()
 	if m.since.IsZero() || now.Before(m.next) {
@@ -70,8 +70,7 @@ func (m *Monitor) IsKillCheckDue(isThere bool) bool {
 	return true
 }
 
-// CheckKills takes the count of kills, and says whether it has grown, so that the job is
-// to be read.
+// CheckKills reports whether the count of kills has grown: the caller must then read the job.
 func (m *Monitor) CheckKills(kills uint64) bool {
 	if kills <= m.kills {
 		return false
@@ -80,8 +79,8 @@ func (m *Monitor) CheckKills(kills uint64) bool {
 	return true
 }
 
-// ReportKill says whether a kill is to be reported, also if the job was reported to be
-// near its limit just now.
+// ReportKill reports whether the caller must report a kill. A report that the job is near its limit
+// does not delay it.
 func (m *Monitor) ReportKill() bool {
 	now := time.Now()
 	if m.isKillsOnly || !m.killReports.allows(now) {

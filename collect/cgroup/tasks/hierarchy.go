@@ -15,8 +15,8 @@ type directory struct {
 	at   cgroupfs.Dir
 	counters.Directory
 
-	own        *Group // that it is a cgroup of, nil for most
-	step, task *Group // that its processes belong to
+	own        *Group // the step or task of which it is a cgroup, nil for most
+	step, task *Group // the step and task of its processes
 }
 
 // groups yields the step and the task of a directory, if it is of one.
@@ -56,7 +56,7 @@ func (h *hierarchy) rank() int {
 	return cgroupfs.Rank(h.controllers[0])
 }
 
-// procOrder is where the job's processes are counted in v1, the best first: Slurm
+// procOrder lists the v1 controllers in which the job's processes are counted, the best first: Slurm
 // keeps every process in the freezer.
 var procOrder = []string{cgroupfs.Unified, "freezer", "pids", "cpuacct", "memory"}
 
@@ -117,7 +117,7 @@ func (h *hierarchy) readEvents(r *rt.JobReading, buf *procfile.Buffer) {
 	}
 }
 
-// holdsJob says whether the processes of the i-th directory are the job's. slurmstepd
+// holdsJob reports whether the processes of the i-th directory are the job's. slurmstepd
 // is in step_X/slurm (v2), and in the job's directory of the freezer (v1); the job's
 // processes are in the steps. A directory with nothing below it has the job's processes.
 func (h *hierarchy) holdsJob(i int) bool {
@@ -239,8 +239,8 @@ func (s *Hierarchies) DirOf(controller string) string {
 	return h.dir
 }
 
-// Lead is the hierarchy of which removals are reported: all hierarchies of v1 lose the
-// same directories.
+// Lead returns the hierarchy in which removals are reported: all hierarchies of v1 lose the same
+// directories.
 func (s *Hierarchies) Lead() string { return s.lead().dir }
 
 func (s *Hierarchies) lead() *hierarchy {
@@ -292,8 +292,8 @@ func (s *Hierarchies) Procs(dst []int) []int {
 	return dst
 }
 
-// Daemons appends the pids of the job's slurmstepds to dst. A child of one is among them
-// until it goes to its task's directory.
+// Daemons appends the pids of the job's slurmstepds to dst, including their children that have not
+// been moved to the directory of a task yet.
 func (s *Hierarchies) Daemons(dst []int) []int {
 	for _, h := range s.byProc {
 		for i, n := range h.dirs {

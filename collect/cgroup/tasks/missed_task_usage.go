@@ -8,9 +8,9 @@ import (
 	"github.com/resource-tracker/rt/collect/cgroup/counters"
 )
 
-// addMissedUsage adds the CPU time that a step which ended has beyond its tasks' to the
-// task that was not read at its end. If there are several, their shares are unknown,
-// which is logged.
+// addMissedUsage corrects the tasks of an ended step that were not read at their end. If there is
+// one such task, it gets the CPU time of the step that no other task used. If there are several,
+// their shares are unknown, which is logged.
 func (s *Set) addMissedUsage(step *Group) {
 	var missed []*Group
 	var names []string
@@ -32,6 +32,12 @@ func (s *Set) addMissedUsage(step *Group) {
 	}
 	isKnown := step.isFinal && !step.all.isMixed && step.r.CPUUsage.Valid()
 	isRounding := isKnown && rest.Usage <= int64(tasks) // microseconds were rounded
+	if len(missed) == 0 && !step.isFinal {
+		s.log.Note(MissedEnd(step.r.Step))
+	}
+	if !step.isFinal && !step.isExtern {
+		s.IsEndMissed = true
+	}
 	if len(missed) == 0 || isRounding {
 		return
 	}
@@ -48,17 +54,25 @@ func (s *Set) addMissedUsage(step *Group) {
 	s.log.Note(rt.Event{Kind: "job", Name: "tasks", Status: "estimated", Detail: detail + " of the last reading before"})
 }
 
-// usageOf is the CPU time of a reading, zero if it has none.
+// MissedEnd is the event of a step that was not read at its end.
+func MissedEnd(step string) rt.Event {
+	return rt.Event{Kind: "job", Name: "tasks", Status: "estimated",
+		Detail: fmt.Sprintf("the end of step %s was not read; its figures are of the last reading before, or absent", step)}
+}
+
+// usageOf returns the CPU time of a reading, zero if it has none.
 func usageOf(r *rt.StepReading) counters.CPUTime {
 	return counters.CPUTimeOf(r.CPUUsage, r.CPUUser, r.CPUSystem)
 }
 
-// addUsage adds CPU time to what was read.
+// cpu returns the figures of CPU time in the last reading.
+func (g *Group) cpu() counters.CPUFigures {
+	return counters.CPUFigures{Usage: &g.r.CPUUsage, User: &g.r.CPUUser, System: &g.r.CPUSystem}
+}
+
+// addUsage adds CPU time to the last reading. User and system time keep their ratio.
 func (g *Group) addUsage(t counters.CPUTime) {
-	was := usageOf(&g.r)
-	g.r.CPUUsage.Set(uint64(was.Usage + t.Usage))
-	if g.r.CPUUser.Valid() && g.r.CPUSystem.Valid() && t.User >= 0 && t.System >= 0 {
-		g.r.CPUUser.Set(uint64(was.User + t.User))
-		g.r.CPUSystem.Set(uint64(was.System + t.System))
-	}
+	last := usageOf(&g.r)
+	g.r.CPUUsage.Set(uint64(last.Usage + t.Usage))
+	g.cpu().Balance(last)
 }

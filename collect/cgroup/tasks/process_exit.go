@@ -7,15 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxLooks is how often a task is looked at between two readings because one of its
-// processes ended: a task that makes thousands costs no more.
+// maxLooks is the maximum number of checks of a task between two readings that exits of its
+// processes cause, so that a task with thousands of processes costs no more.
 const maxLooks = 16
 
 // The end of one process of each task is awaited. After that the task's directory exists
 // for some milliseconds at least, and with it what the task has used.
 //
-// A pid that another process has by now, in the moment between the list and
-// pidfd_open(2), would only make the task be looked at late.
+// If another process gets the pid between the list and pidfd_open(2), the task is only checked
+// later.
 
 // unwatch no longer waits for the end of a process.
 func (g *Group) unwatch() {
@@ -117,8 +117,8 @@ func (s *Set) finishStep(step *Group) {
 	s.host.ReadJob()
 }
 
-// ProcessExited reads the task of which a process has ended, by its descriptor. It is
-// false if the descriptor is no task's.
+// ProcessExited reads the task to which the ended process with this descriptor belongs. It returns
+// false if the descriptor is not that of a process of a task.
 func (s *Set) ProcessExited(pidfd int) bool {
 	g := first(s.groups, func(g *Group) bool { return g.task.pidfd == pidfd })
 	if g == nil {
@@ -132,9 +132,9 @@ func (s *Set) ProcessExited(pidfd int) bool {
 	return true
 }
 
-// ReadEnding reads the steps and tasks of a directory that was removed or has no process
-// any more: soon they cannot be read. A task is read once at its step's end, for there can
-// be many, and before its step, which can be read a little longer.
+// ReadEnding reads the steps and tasks of a directory that was removed or has no process any more,
+// because soon they cannot be read. At the end of a step its tasks are read first, and only once,
+// because there can be many. The step itself can be read a little longer.
 func (s *Set) ReadEnding(root, path, step string, isRemoved bool) {
 	var own *Group
 	if n := s.find(root).find(path); n != nil {

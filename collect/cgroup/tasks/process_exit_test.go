@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/collect/cgroup/counters"
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 	"github.com/resource-tracker/rt/internal/procfile"
 )
@@ -21,11 +22,12 @@ type fixture struct {
 	set  *Set
 }
 
-func (*fixture) WatchFile(string) {}
-func (*fixture) ReadJob()         {}
-func (*fixture) Note(rt.Event)    {}
-func (*fixture) Add(int) error    { return nil }
-func (f *fixture) Failed(e error) { f.failed(e) }
+func (*fixture) WatchFile(string)                 {}
+func (*fixture) ReadJob()                         {}
+func (*fixture) SleeperCPU() (t counters.CPUTime) { return t }
+func (*fixture) Note(rt.Event)                    {}
+func (*fixture) Add(int) error                    { return nil }
+func (f *fixture) Failed(e error)                 { f.failed(e) }
 func (f *fixture) failed(e error) {
 	if e != nil {
 		f.t.Error(e)

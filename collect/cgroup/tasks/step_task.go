@@ -26,10 +26,11 @@ type Group struct {
 
 	pids                rt.Opt[uint64] // processes in it and below, as last counted
 	oomKill, endedKills rt.Opt[uint64] // v1: processes killed in it and below; those in removed directories
-	loggedKills         uint64         // of processes for their memory, that were logged
+	loggedKills         uint64         // OOM kills that were logged
 	isReported          bool           // in a reading, under this number
-	// isFinal is set when the group was read after its end: of its last process, or of all
-	// tasks of the step.
+	isExtern            bool           // the step in which the resource manager has a process, or its task 0 with this process
+	// isFinal is set when the group was read after its last process, or all tasks of the step,
+	// had ended.
 	isFinal bool
 
 	step *Group // of a task: its step, if that has a group
@@ -43,7 +44,7 @@ type taskState struct {
 	matchedIn  []string   // v1: the hierarchies in which its directory is known
 	in         *hierarchy // where its processes are listed, nil until it was looked for
 	pidfd      int        // of the process that is waited for; -1 for none
-	looks      int        // how often it may be looked at for an ended process before the next reading
+	looks      int        // checks for an ended process that are left until the next reading
 	hadProcess bool
 	isGone     bool // it lost a directory, so that no process is left
 	isLastRead bool // it was read at its step's end
@@ -66,6 +67,8 @@ type Host interface {
 	WatchFile(path string)
 	// ReadJob reads the job, because its last process may have ended.
 	ReadJob()
+	// SleeperCPU is the CPU time in the extern step that is not the job's.
+	SleeperCPU() counters.CPUTime
 }
 
 // Log records what cannot be read and what happened.
@@ -93,7 +96,11 @@ type Set struct {
 	ended  []rt.StepReading
 	skip   bool // leave the steps and tasks out
 
-	limitLogged bool          // too many groups: this is in the log
+	// IsEndMissed: a step has ended without its last reading. The owner resets it when it has
+	// read the job, which has the step's counters, too.
+	IsEndMissed bool
+
+	limitLogged bool          // the log has the note on too many groups
 	part        rt.JobReading // scratch of a group's reading
 }
 
@@ -108,7 +115,7 @@ func (s *Set) Close() {
 		h.remove(h.dir)
 	}
 	for _, g := range s.groups {
-		g.isFinal = true // or not: there is no reading any more
+		g.isFinal = true // no further reading uses it
 	}
 	s.EndGroups()
 	s.all, s.byProc = nil, nil
@@ -186,6 +193,7 @@ func (s *Set) newGroup(n *directory) *Group {
 		return nil
 	}
 	g := &Group{r: rt.StepReading{Step: n.at.Step, Task: n.at.Task}, files: counters.NewStepFiles(s.version, s.stacked)}
+	g.isExtern = n.at.Extern && n.at.Task.Or(0) == 0
 	g.task = taskState{pidfd: -1, looks: maxLooks}
 	s.groups = append(s.groups, g)
 	return g
@@ -240,9 +248,12 @@ func (s *Set) Leave(root, path string) {
 // read reads g. The counters and peaks of removed files keep their values. If nothing can
 // be read, all values are kept. It returns false if the CPU time cannot be read.
 func (s *Set) read(g *Group) bool {
-	now, r := &s.part, &g.r
+	now, r, last := &s.part, &g.r, usageOf(&g.r)
 	*now = rt.JobReading{}
 	g.files.Read(now, s.buf)
+	if g.isExtern && now.CPUUsage.Valid() {
+		counters.LeaveOut(now, s.host.SleeperCPU(), last) // as in the job's figures
+	}
 	if now.CPUUsage.Valid() || now.MemCurrent.Valid() {
 		r.MemCurrent, r.Anon, r.File, r.Shmem = now.MemCurrent, now.Anon, now.File, now.Shmem
 		r.Pids = g.pids
@@ -259,6 +270,7 @@ func (s *Set) read(g *Group) bool {
 			*f.was = *f.now
 		}
 	}
+	g.cpu().Balance(last)
 	return now.CPUUsage.Valid()
 }
 

@@ -60,7 +60,7 @@ func (s *Set) MatchAgain() {
 	}
 }
 
-// with returns the list with the name added, unless it has the name.
+// with returns names with name added, if it was not in names.
 func with(names []string, name string) []string {
 	if slices.Contains(names, name) {
 		return names
@@ -68,11 +68,11 @@ func with(names []string, name string) []string {
 	return append(names, name)
 }
 
-// ProcessJoined assigns the directory of a task, of v1, to which a process was moved.
+// ProcessJoined assigns the v1 directory of a task after a process was moved into it.
 func (s *Set) ProcessJoined(path string) {
 	for _, h := range s.all {
 		n := h.find(path)
-		for i := 0; n != nil && i < maxSeen; i++ { // the task may have left a directory that is another's now
+		for i := 0; n != nil && i < maxSeen; i++ { // the task may have left a directory that now belongs to another task
 			n = s.match(h, n)
 		}
 	}
@@ -83,7 +83,7 @@ func (s *Set) ProcessJoined(path string) {
 func (s *Set) match(h *hierarchy, n *directory) (left *directory) {
 	s.list(h, n)
 	seen := s.pids[:min(len(s.pids), maxSeen)]
-	isCertain := len(seen) > 0 || s.Len() == 1 // else its processes have ended, or gone where they are seen
+	isCertain := len(seen) > 0 || s.Len() == 1 // else its processes have ended, or are seen in another directory
 	if s.isLeft(h, n) {
 		h.detach(n)
 	}
@@ -96,9 +96,10 @@ func (s *Set) match(h *hierarchy, n *directory) (left *directory) {
 	return left
 }
 
-// isLeft says whether the processes in a directory, which s.list has listed, are of
-// another task: its own passed through the directory and ended before it was seen
-// elsewhere. Processes stay where the leading hierarchy has them.
+// isLeft reports whether the processes in a directory, as listed by s.list, belong to another
+// task than the directory. This happens if a process of the task passed through the directory,
+// and ended before it was seen in another one. In the leading hierarchy a process stays in its
+// directory.
 func (s *Set) isLeft(h *hierarchy, n *directory) bool {
 	isTransient := n.own != nil && n.own.dirs > 1 && h != s.lead()
 	if !isTransient || len(s.pids) == 0 {
@@ -107,7 +108,7 @@ func (s *Set) isLeft(h *hierarchy, n *directory) bool {
 	return !slices.ContainsFunc(s.pids, func(pid int) bool { return slices.Contains(n.own.task.seen, pid) })
 }
 
-// assignSeen assigns a directory to the task of these processes, which is made if there
+// assignSeen assigns a directory to the task of these processes, and creates the task if there
 // is none. It returns the directory that the task left.
 func (s *Set) assignSeen(h *hierarchy, n *directory, seen []int) (left *directory) {
 	g := first(s.groups, func(g *Group) bool {
@@ -133,7 +134,7 @@ func (s *Set) assignSeen(h *hierarchy, n *directory, seen []int) (left *director
 	return left
 }
 
-// taskNumbers says under which numbers tasks are reported.
+// taskNumbers holds the numbers under which tasks are reported.
 type taskNumbers struct {
 	version  int           // of the cgroup interface; 0 before a directory was entered
 	Settle   time.Duration // how long tasks are awaited, see settleTime
@@ -148,7 +149,7 @@ type taskNumber struct {
 
 func (g *Group) number() taskNumber { return taskNumber{g.r.Step, g.r.Task.Or(0)} }
 
-// isReportable says whether g is reported separately: all of its directories are known, and
+// isReportable reports whether g is reported separately: all of its directories are known, and
 // no other task of its step was reported under its number. A group that was reported once is
 // always reported.
 func (t *taskNumbers) isReportable(g *Group) bool {
@@ -159,7 +160,7 @@ func (t *taskNumbers) isReportable(g *Group) bool {
 	return isMatched && !slices.Contains(t.reported, g.number())
 }
 
-// isSettled says whether g, a group of a job with this number of hierarchies, may be
+// isSettled reports whether g, a group of a job with this number of hierarchies, may be
 // reported under its number.
 func (t *taskNumbers) isSettled(g *Group, hierarchies int) bool {
 	if g.isReported || !g.isTask() {
@@ -169,7 +170,7 @@ func (t *taskNumbers) isSettled(g *Group, hierarchies int) bool {
 	return !isNew && t.isReportable(g)
 }
 
-// setReported records that g is reported, and its number, which stays.
+// setReported records that g is reported, and its number, which never changes.
 func (t *taskNumbers) setReported(g *Group) {
 	isNewTask := t.version == 1 && g.isTask() && !g.isReported
 	if isNewTask {
@@ -178,7 +179,8 @@ func (t *taskNumbers) setReported(g *Group) {
 	g.isReported = true
 }
 
-// forgetNumbers forgets those of steps that have ended with all of their tasks: no group is left.
+// forgetNumbers forgets the numbers of the steps without a group: the step and all of its tasks
+// have ended.
 func (t *taskNumbers) forgetNumbers(groups []*Group) {
 	t.reported = slices.DeleteFunc(t.reported, func(n taskNumber) bool {
 		return !slices.ContainsFunc(groups, func(g *Group) bool { return g.r.Step == n.step })

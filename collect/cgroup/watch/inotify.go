@@ -23,8 +23,8 @@ const (
 // the thread of its goroutine: that thread has to be on time, whatever the priority of
 // the program's other threads.
 //
-// Not all kernels report the removal of a watched cgroup directory itself: it is learned
-// from the parent, and the watch is removed here.
+// Not all kernels report the removal of a watched cgroup directory itself. The watch of its parent
+// reports it, and the Notifier then removes the watch of the directory.
 type Notifier struct {
 	fds   [3]unix.PollFd // of a wait, here so that it allocates nothing
 	count [8]byte        // of the eventfd
@@ -49,32 +49,32 @@ type Notice struct {
 // Path is the path of what the notice is about.
 func (n Notice) Path() string { return filepath.Join(n.Dir, n.Name) }
 
-// Removed says that a directory was removed.
+// Removed reports whether a directory was removed.
 func (n Notice) Removed() bool {
 	return n.Mask&unix.IN_ISDIR != 0 && n.Mask&(unix.IN_DELETE|unix.IN_MOVED_FROM) != 0
 }
 
-// Created says that a directory was made.
+// Created reports whether a directory was created.
 func (n Notice) Created() bool {
 	return n.Mask&unix.IN_ISDIR != 0 && n.Mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0
 }
 
-// Modified says that a file was written to.
+// Modified reports whether a file was written to.
 func (n Notice) Modified() bool { return n.Mask&unix.IN_MODIFY != 0 }
 
-// IsOf says whether the watched file of this name was written to.
+// IsOf reports whether the watched file of this name was written to.
 func (n Notice) IsOf(file string) bool {
 	return n.Modified() && n.Name == "" && filepath.Base(n.Dir) == file
 }
 
-// Ignored says that the kernel removed the watch with its directory.
+// Ignored reports whether the kernel removed the watch with its directory.
 func (n Notice) Ignored() bool { return n.Mask&unix.IN_IGNORED != 0 }
 
-// Overflow says that notices were lost.
+// Overflow reports whether notices were lost.
 func (n Notice) Overflow() bool { return n.Mask&unix.IN_Q_OVERFLOW != 0 }
 
-// IsStale says whether the watch of x was removed since: the path may be another
-// directory's by now.
+// IsStale reports whether the watch of x was removed in the meantime: another directory may have
+// the path now.
 func (n *Notifier) IsStale(x Notice) bool {
 	_, known := n.byWD[x.WD]
 	return !known && !x.Overflow()
@@ -145,7 +145,7 @@ func (n *Notifier) watch(path string, mask uint32) (bool, error) {
 	return true, nil
 }
 
-// isSame says whether the directory at path is the one that had the watch wd: the kernel
+// isSame reports whether the directory at path is the one that had the watch wd: the kernel
 // identifies a watch by the directory, not by its path.
 func (n *Notifier) isSame(path string, wd int32) bool {
 	ok, err := n.watch(path, dirMask)

@@ -76,8 +76,8 @@ func (w *Watcher) AddRoot(dir string) bool {
 	return true
 }
 
-// Scan enters dir, below root, and what is below it. The watch comes first: what is made
-// after it gives an event, what was made before it is listed.
+// Scan enters dir, below root, and the directories below it. It first adds the watch, so that a
+// directory that is created later causes an event. Then it lists the directories that exist.
 func (w *Watcher) Scan(root, dir string) {
 	if !w.follow(dir) {
 		return
@@ -113,7 +113,7 @@ func (w *Watcher) Scan(root, dir string) {
 	}
 }
 
-// IsKnown says whether a directory was entered.
+// IsKnown reports whether a directory was entered.
 func (w *Watcher) IsKnown(path string) bool { return w.dirs[path] != nil }
 
 // RootOf returns the job's directory that contains path.
@@ -125,14 +125,14 @@ func (w *Watcher) RootOf(path string) (root string, ok bool) {
 	return w.roots[i], true
 }
 
-// Covers says whether path is in one of the job's directories.
+// Covers reports whether path is in one of the job's directories.
 func (w *Watcher) Covers(path string) bool {
 	_, ok := w.RootOf(path)
 	return ok
 }
 
-// Exists says whether the directory at path exists, and if it was entered whether it is
-// still that one.
+// Exists reports whether the directory at path exists and, if one was entered at path, is still the
+// same directory.
 func (w *Watcher) Exists(path string) bool {
 	d := w.dirs[path]
 	switch {
@@ -176,8 +176,8 @@ func (w *Watcher) Remove(path string) {
 // FollowParent watches the parent of a directory again, where its end is reported.
 func (w *Watcher) FollowParent(dir string) { w.follow(filepath.Dir(dir)) }
 
-// TakeReplaced says whether a directory was replaced since the last call, so that all
-// has to be compared with what exists.
+// TakeReplaced reports whether a directory was replaced since the last call. The caller must then
+// compare all directories with those that exist.
 func (w *Watcher) TakeReplaced() bool {
 	was := w.replaced
 	w.replaced = false
@@ -215,7 +215,8 @@ func (d *watchedDir) hold(dir string) {
 	}
 }
 
-// isAt says whether the held directory is at path, or any if none could be held.
+// isAt reports whether the held directory is at path. If none could be held, any directory at path
+// counts.
 func (d *watchedDir) isAt(path string) bool {
 	var now, held unix.Stat_t
 	if err := unix.Stat(path, &now); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/resource-tracker/rt/internal/cgroupfs"
 )
 
-// search is where the job's directories may appear.
+// search holds the places where the job's directories may appear.
 type search struct {
 	places []place // candidates that still may be the job's; one, after it was found
 	layout string  // of the candidate that was found
@@ -110,7 +110,7 @@ func (w *Watcher) LookForController(controller string) {
 	p.missing = append(slices.Clone(p.missing), p.target(controller))
 }
 
-// IsReadable says whether the directories that count CPU time and memory, as far as
+// IsReadable reports whether the directories that count CPU time and memory, as far as
 // they are looked for, exist.
 func (w *Watcher) IsReadable() bool {
 	return !slices.ContainsFunc(w.search.places[0].missing, func(t target) bool {
@@ -155,9 +155,8 @@ func (w *Watcher) take(p *place, t target, dir string) {
 	}
 }
 
-// walk follows elems down from dir and returns the first directory that they lead to.
-// It watches the deepest directories that exist, and their parents, from which their own
-// removal is learned.
+// walk follows elems down from dir and returns the first directory that they lead to. It watches
+// the deepest directories that exist, and their parents, which report their removal.
 func (w *Watcher) walk(dir string, elems []string, wanted map[string]bool) (string, bool) {
 	if len(elems) == 0 {
 		return dir, true
@@ -199,8 +198,8 @@ func matches(dir, pattern string) (names []string) {
 	return names
 }
 
-// guard watches dir and its parent, the parent first: what is removed later gives an
-// event. It is false if one of them was removed before; all is looked at again then.
+// guard watches dir and its parent, the parent first, so that a later removal causes an event. It
+// returns false if one of them was removed before: the caller then looks at all again.
 func (w *Watcher) guard(dir string, wanted map[string]bool) bool {
 	parent := filepath.Dir(dir)
 	for _, d := range [...]string{parent, dir, parent} { // is it still the parent?
@@ -260,7 +259,7 @@ func targets(c cgroupfs.Candidate) ([]target, error) {
 
 func splitPath(dir string) []string { return strings.Split(strings.TrimPrefix(dir, "/"), "/") }
 
-// isPattern says whether a path element has to be matched instead of opened.
+// isPattern reports whether a path element has to be matched instead of opened.
 func isPattern(elem string) bool { return strings.ContainsAny(elem, `*?[\`) }
 
 // bindings are the names that the patterns of elems matched in the path found.

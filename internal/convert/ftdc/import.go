@@ -23,9 +23,9 @@ var errNoRun = errors.New("this is no run that rt exported: a metric of every re
 // Import makes a run in the spool at dir of a file that Export wrote, and returns its path. name
 // is the name of the file for the ledger. Of a file that is cut or damaged it imports the
 // readings before that place, and returns an error that is ErrDamaged next to the path.
-func Import(dir, name string, r io.Reader) ([]string, error) {
+func Import(dir string, limits *spool.ImportLimits, name string, r io.Reader) ([]string, error) {
 	im := newImport(r)
-	w, err := im.begin(dir)
+	w, err := im.begin(dir, limits)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ type setter struct {
 }
 
 // begin reads the first snapshot and creates the run.
-func (im *importer) begin(dir string) (*spool.Writer, error) {
+func (im *importer) begin(dir string, limits *spool.ImportLimits) (*spool.Writer, error) {
 	err := im.next()
 	if err == io.EOF {
 		return nil, fmt.Errorf("it has no readings: %w", errNoRun)
@@ -120,7 +120,7 @@ func (im *importer) begin(dir string) (*spool.Writer, error) {
 	if im.host == (rt.Host{}) {
 		im.host.HostName = im.run.Node
 	}
-	w, err := spool.Create(dir, im.run, im.host, spool.Options{CommitRows: 128, CommitInterval: time.Hour})
+	w, err := limits.Create(dir, im.run, im.host, spool.Options{CommitRows: 128, CommitInterval: time.Hour})
 	if errors.Is(err, spool.ErrExists) {
 		return nil, fmt.Errorf("%w, as %s.db, which stays as it is: rt-spool --spool DIR import imports it into another spool", spool.ErrExists, filepath.Join(dir, im.run.FileStem()))
 	}

@@ -117,7 +117,7 @@ func TestFTDCReport(t *testing.T) {
 	if err := Export(t.Context(), &file, r); err != nil {
 		t.Fatal(err)
 	}
-	made, err := Import(t.TempDir(), "x", bytes.NewReader(file.Bytes()))
+	made, err := Import(t.TempDir(), nil, "x", bytes.NewReader(file.Bytes()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,9 @@ import (
 
 // Import makes a run of a recorded broadcast in the spool at dir, and returns its path. The lines
 // are stored with the run, and the frames of the first host are its readings. name is the name of
-// the file for the ledger. A file that is damaged or cut makes no run.
-func Import(dir, name string, r io.Reader) ([]string, error) {
+// the file for the ledger. A recording that ends within a line is imported up to that line, with
+// an event in the ledger; a damaged file makes no run.
+func Import(dir string, limits *spool.ImportLimits, name string, r io.Reader) ([]string, error) {
 	d := gempba.NewDecoder(r)
 	first, err := d.Next()
 	if errors.Is(err, io.EOF) {
@@ -27,7 +28,7 @@ func Import(dir, name string, r io.Reader) ([]string, error) {
 		return nil, err
 	}
 	im := importer{run: runFrom(first), work: work{seen: map[uint32]seenWorker{}}}
-	im.w, err = spool.Create(dir, im.run, rt.Host{HostName: im.run.Node}, spool.Options{CommitRows: 128, CommitInterval: time.Hour})
+	im.w, err = limits.Create(dir, im.run, rt.Host{HostName: im.run.Node}, spool.Options{CommitRows: 128, CommitInterval: time.Hour})
 	if err != nil {
 		return nil, err
 	}
@@ -36,12 +37,16 @@ func Import(dir, name string, r io.Reader) ([]string, error) {
 			return nil, im.discard(err)
 		}
 	}
-	if !errors.Is(err, io.EOF) {
+	isCut := errors.Is(err, gempba.ErrCut)
+	if !isCut && !errors.Is(err, io.EOF) {
 		return nil, im.discard(err)
 	}
 	im.run.End = time.Unix(0, im.snap.Wall).UTC()
 	im.run.State, im.run.Outcome, im.run.OutcomeSource = rt.StateEnded, rt.OutcomeUnknown, "import"
 	im.w.Event(rt.Event{Time: im.run.End, Kind: "tracker", Name: "import", Status: "ok", Detail: "imported from the GemPBA telemetry in " + name})
+	if isCut { // a recorder that was stopped, or a full disk: the lines before are whole
+		im.w.Event(rt.Event{Time: im.run.End, Kind: "gap", Name: "import", Status: "damaged", Detail: "the recording ends in the middle of a line, which is left out: " + err.Error()})
+	}
 	im.remark()
 	if err := im.w.End(im.run); err != nil {
 		return nil, im.discard(err)

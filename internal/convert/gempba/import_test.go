@@ -35,7 +35,7 @@ func gempbaStream(n int) []byte {
 // An imported broadcast is exported unchanged.
 func TestGemPBAExchange(t *testing.T) {
 	in := gempbaStream(10)
-	made, err := Import(t.TempDir(), "stream", bytes.NewReader(in))
+	made, err := Import(t.TempDir(), nil, "stream", bytes.NewReader(in))
 	if err != nil || len(made) != 1 {
 		t.Fatal(made, err)
 	}
@@ -71,13 +71,46 @@ func TestGemPBAThatMakesNoRun(t *testing.T) {
 		want error
 	}{
 		"nothing": {"\n", nil}, "garbage": {"garbage\n", gempba.ErrFormat}, "garbage later": {good + "{}\n", gempba.ErrFormat},
-		"cut": {good[:len(good)-9], gempba.ErrCut}, "a newer schema": {good + `{"version":9,"ts":1}` + "\n", gempba.ErrVersion},
+		"cut in its first line": {good[:40], gempba.ErrCut}, "a newer schema": {good + `{"version":9,"ts":1}` + "\n", gempba.ErrVersion},
 	} {
 		dir := t.TempDir()
-		made, err := Import(dir, name, strings.NewReader(c.text))
+		made, err := Import(dir, nil, name, strings.NewReader(c.text))
 		left, listErr := spool.List(dir)
 		if err == nil || c.want != nil && !errors.Is(err, c.want) || len(made) != 0 || len(left) != 0 || listErr != nil {
 			t.Errorf("%s: made %v, %v; left %v, %v", name, made, err, fmt.Sprint(left), listErr)
+		}
+	}
+}
+
+// A recording that ends within a line has the readings before that line, and a note.
+func TestRecordingCutInItsLastLine(t *testing.T) {
+	in := gempbaStream(3)
+	last := bytes.LastIndexByte(in[:len(in)-1], '\n') + 1
+	for _, end := range []int{last + 1, len(in) - 9, len(in) - 1} {
+		made, err := Import(t.TempDir(), nil, "stream", bytes.NewReader(in[:end]))
+		if err != nil || len(made) != 1 {
+			t.Fatal(end, made, err)
+		}
+		r := runtest.Open(t, made[0])
+		var out bytes.Buffer
+		if err := Export(t.Context(), &out, r, 0); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(string(in[:last]), out.String()); d != "" {
+			t.Errorf("cut at %d, the import has (-want +got):\n%s", end, d)
+		}
+		notes := 0
+		events, err := r.Events()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range events {
+			if e.Kind == "gap" && e.Status == "damaged" && strings.Contains(e.Detail, "in the middle of a line") {
+				notes++
+			}
+		}
+		if notes != 1 {
+			t.Errorf("cut at %d, %d notes in the ledger", end, notes)
 		}
 	}
 }
@@ -91,7 +124,7 @@ func TestGemPBAJobExchange(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := out.String()
-	made, err := Import(t.TempDir(), "stream", &out)
+	made, err := Import(t.TempDir(), nil, "stream", &out)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ func TestNodeEventsAreNotTheJobs(t *testing.T) {
 	if !strings.Contains(text, `"target":"all","groups":{"core":{"0":{"0":{"page-faults":7000,`) {
 		t.Errorf("the page faults of the node are missing:\n%s", text)
 	}
-	made, err := Import(t.TempDir(), nil, "reports.json", strings.NewReader(text), ignore)
+	made, err := Import(t.TempDir(), nil, nil, "reports.json", strings.NewReader(text), ignore)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestPowerIsShared(t *testing.T) {
 // Imported reports give the counters and the energy of the export, and are stored unchanged.
 func TestImportPowerAPI(t *testing.T) {
 	text := exportedAs(t, runtest.Spool(t, poweredRun(), poweredSnapshots()), "powerapi-hwpc")
-	made, err := Import(t.TempDir(), nil, "reports.json", strings.NewReader(text+`{"timestamp":1,"sensor":"n1"}`), ignore)
+	made, err := Import(t.TempDir(), nil, nil, "reports.json", strings.NewReader(text+`{"timestamp":1,"sensor":"n1"}`), ignore)
 	if err == nil || !strings.Contains(err.Error(), "no target") || len(made) != 1 {
 		t.Fatalf("%v, %v", made, err)
 	}
@@ -163,7 +163,7 @@ func TestImportPowerAPIPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range a.Files {
-		made, err := Import(t.TempDir(), nil, f.Name, bytes.NewReader(f.Data), ignore)
+		made, err := Import(t.TempDir(), nil, nil, f.Name, bytes.NewReader(f.Data), ignore)
 		if err != nil || len(made) == 0 {
 			t.Errorf("%s: %v, %v", f.Name, made, err)
 			continue
@@ -186,7 +186,7 @@ func TestImportPowerAPIPage(t *testing.T) {
 func TestImportPowerAPIOfNothing(t *testing.T) {
 	dir := t.TempDir()
 	for _, text := range []string{"", "  \n", "{}", "a,b\n1,2\n", "[1,2]", "\x00"} {
-		made, err := Import(dir, nil, "x", strings.NewReader(text), ignore)
+		made, err := Import(dir, nil, nil, "x", strings.NewReader(text), ignore)
 		left, _ := filepath.Glob(filepath.Join(dir, "*"))
 		if err == nil || len(made) != 0 || len(left) != 0 {
 			t.Errorf("%q made %v, %v: %v", text, made, left, err)

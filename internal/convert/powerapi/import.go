@@ -25,12 +25,12 @@ const source = "powerapi"
 //
 // dir is the spool, into the runs of --run, name the name of the file that r reads. The result
 // has the paths of the new runs, next to an error too. warn reports what is left out.
-func Import(dir string, into []spool.Entry, name string, r io.Reader, warn func(format string, args ...any)) ([]string, error) {
+func Import(dir string, limits *spool.ImportLimits, into []spool.Entry, name string, r io.Reader, warn func(format string, args ...any)) ([]string, error) {
 	join, err := newJoin(dir, into)
 	if err != nil {
 		return nil, err
 	}
-	im := importer{dir: dir, name: name, warn: warn, join: join, sensors: map[string]*sensor{}}
+	im := importer{dir: dir, limits: limits, name: name, warn: warn, join: join, sensors: map[string]*sensor{}}
 	for report, err := range decode(name, r) {
 		if err == nil {
 			err = im.add(report)
@@ -71,6 +71,7 @@ func decode(name string, r io.Reader) iter.Seq2[powerapi.Report, error] {
 
 type importer struct {
 	dir, name string // of the spool and of the file
+	limits    *spool.ImportLimits
 	warn      func(format string, args ...any)
 	join      *join
 	sensors   map[string]*sensor // with the reports that no run took

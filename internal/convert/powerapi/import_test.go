@@ -43,7 +43,7 @@ func ignore(string, ...any) {}
 
 func mustImport(t *testing.T, dir, text string, want int) []string {
 	t.Helper()
-	made, err := Import(dir, nil, "reports.json", strings.NewReader(text), ignore)
+	made, err := Import(dir, nil, nil, "reports.json", strings.NewReader(text), ignore)
 	if err != nil || len(made) != want {
 		t.Fatalf("made %v, want %d: %v", made, want, err)
 	}
@@ -113,7 +113,7 @@ func TestImportOfAGrownFile(t *testing.T) {
 		"2 of its 12 reports are not stored": lines(4, 9, "c:12", powerapi.All),
 		"6 of its 8 reports are not stored":  lines(9, 12, "c:12", powerapi.All),
 	} {
-		made, err := Import(dir, nil, "reports.json", strings.NewReader(text), ignore)
+		made, err := Import(dir, nil, nil, "reports.json", strings.NewReader(text), ignore)
 		if err == nil || len(made) != 0 || !strings.Contains(err.Error(), want) {
 			t.Errorf("made %v, want %q: %v", made, want, err)
 		}
@@ -207,7 +207,7 @@ func TestImportOfAJobsTime(t *testing.T) {
 	dir := t.TempDir()
 	text := lines(1, 3, powerapi.All) + lines(4, 6, powerapi.All, "c:12") + lines(7, 10, powerapi.All)
 	var said bytes.Buffer
-	made, err := Import(dir, nil, "reports.json", strings.NewReader(text), func(format string, args ...any) { fmt.Fprintf(&said, format+"\n", args...) })
+	made, err := Import(dir, nil, nil, "reports.json", strings.NewReader(text), func(format string, args ...any) { fmt.Fprintf(&said, format+"\n", args...) })
 	if err != nil || len(made) != 1 {
 		t.Fatalf("%v, %v", made, err)
 	}

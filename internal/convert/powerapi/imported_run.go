@@ -118,7 +118,7 @@ func (im *importer) writeSensor(s *sensor) (made []string, err error) {
 	}
 	var failed []error
 	for _, job := range jobs {
-		path, there, err := s.writeRun(im.join, im.dir, im.name, job)
+		path, there, err := s.writeRun(im, job)
 		switch {
 		case err != nil && job.label == "":
 			failed = append(failed, fmt.Errorf("%s: %w", s.name, err))
@@ -157,8 +157,8 @@ func (s *sensor) reportsOf(job target) []*targeted {
 }
 
 // writeRun makes a run of a job. there: an earlier import made it, and it stays as it is.
-func (s *sensor) writeRun(join *join, dir, name string, job target) (path string, there bool, err error) {
-	of := s.reportsOf(job)
+func (s *sensor) writeRun(im *importer, job target) (path string, there bool, err error) {
+	of, join := s.reportsOf(job), im.join
 	counted := newCounters(of)
 	run := rt.Run{Identity: rt.Identity{Node: s.name, Start: counted.start}, TrackerVersion: source, Ending: rt.Ending{End: of[len(of)-1].time(), State: rt.StateRunning}}
 	if job.label != "" {
@@ -167,12 +167,12 @@ func (s *sensor) writeRun(join *join, dir, name string, job target) (path string
 	if path, err := join.importedBefore(&run, of); path != "" || err != nil {
 		return path, path != "", err
 	}
-	join.makeRoom(dir, &run)
-	w, err := spool.Create(dir, run, rt.Host{HostName: s.name}, spool.Options{})
+	join.makeRoom(im.dir, &run)
+	w, err := im.limits.Create(im.dir, run, rt.Host{HostName: s.name}, spool.Options{})
 	if err != nil {
 		return "", false, err
 	}
-	w.Event(rt.Event{Time: run.End, Kind: "tracker", Name: "import", Status: "ok", Detail: "imported from the PowerAPI reports in " + name})
+	w.Event(rt.Event{Time: run.End, Kind: "tracker", Name: "import", Status: "ok", Detail: "imported from the PowerAPI reports in " + im.name})
 	err = counted.write(w, of)
 	run.State, run.Outcome = rt.StateEnded, rt.OutcomeUnknown
 	if err == nil {

@@ -54,7 +54,7 @@ func TestListen(t *testing.T) {
 	if !strings.Contains(logged.String(), "no timestamp") || !strings.Contains(logged.String(), "not JSON") {
 		t.Errorf("logged %s", logged.String())
 	}
-	made, err := Import(t.TempDir(), nil, "kept.json", &out, func(string, ...any) {})
+	made, err := Import(t.TempDir(), nil, nil, "kept.json", &out, func(string, ...any) {})
 	if err != nil || len(made) != 2 {
 		t.Errorf("import made %v, %v", made, err)
 	}

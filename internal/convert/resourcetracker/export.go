@@ -47,7 +47,11 @@ func ExportJSON(ctx context.Context, w io.Writer, r *spool.Reader, scope rt.Scop
 		if name != "" {
 			s.JobName.Set(name)
 		}
+		isFirst := line == nil
 		line = resourcetracker.AppendJSON(line[:0], &s, rt.Version)
+		if !isFirst {
+			line = resourcetracker.WithInterval(line, s.Scalars.Seconds)
+		}
 		reported, err := gempba.Until(i.Cur.Wall)
 		if err != nil {
 			return err

@@ -52,7 +52,7 @@ func TestSonarExchange(t *testing.T) {
 			if err := Export(context.Background(), &out, r, asJSON); err != nil {
 				t.Fatal(err)
 			}
-			made, err := Import(t.TempDir(), "c", oneFile(name, out.Bytes()), warnTo(&warn))
+			made, err := Import(t.TempDir(), nil, "c", oneFile(name, out.Bytes()), warnTo(&warn))
 			if err != nil || len(made) != 1 || warn.Len() > 0 {
 				t.Fatalf("%v, %v, %s", made, err, &warn)
 			}
@@ -151,7 +151,7 @@ func TestSonarExportTree(t *testing.T) {
 	}
 	// A record without a job makes no run.
 	var warn bytes.Buffer
-	if made, err := Import(t.TempDir(), "", oneFile("x", out.Bytes()), warnTo(&warn)); len(made) != 0 || err != nil || !strings.Contains(warn.String(), "2 records") {
+	if made, err := Import(t.TempDir(), nil, "", oneFile("x", out.Bytes()), warnTo(&warn)); len(made) != 0 || err != nil || !strings.Contains(warn.String(), "2 records") {
 		t.Errorf("%v, %v, %s", made, err, &warn)
 	}
 
@@ -164,6 +164,25 @@ func TestSonarExportTree(t *testing.T) {
 	}
 }
 
+// A process group with the number of a job of Slurm is no part of the job.
+func TestSonarImportProcessGroup(t *testing.T) {
+	const line = "v=0.13.0,time=2026-03-01T12:00:0%d+00:00,host=h,user=%s,cmd=c,job=20,pid=%d,rssanonkib=%d,epoch=%d\n"
+	var text []byte
+	for i := range 2 {
+		text = fmt.Appendf(text, line, i, "daemon", 20, 4000, 7)
+		text = fmt.Appendf(text, line, i, "anna", 900, 5, 0)
+	}
+	var warn bytes.Buffer
+	made, err := Import(t.TempDir(), nil, "", oneFile("x", text), warnTo(&warn))
+	if err != nil || len(made) != 1 || !strings.Contains(warn.String(), "2 records are of processes without a job") {
+		t.Fatalf("%v, %v, %s", made, err, &warn)
+	}
+	s := summaryOf(t, runtest.Open(t, made[0]))
+	if s.Run.User != "anna" || s.Memory.AnonymousBytes != rt.Some[uint64](5<<10) || s.Processes.Max != rt.Some[uint64](1) {
+		t.Errorf("%+v, %+v, %+v", s.Run, s.Memory, s.Processes)
+	}
+}
+
 // Sums that overflow are unknown.
 func TestSonarImportSizes(t *testing.T) {
 	const line = "v=0.13.0,time=2026-03-01T12:00:0%d+00:00,host=h,user=u,cmd=c,job=1,pid=%d,cputime_sec=4503599627370495,rssanonkib=4503599627370495\n"
@@ -171,7 +190,7 @@ func TestSonarImportSizes(t *testing.T) {
 	for i := range 3 {
 		text = fmt.Appendf(text, line, 1+i/2, 1+i)
 	}
-	made, err := Import(t.TempDir(), "", oneFile("x", text), warnTo(io.Discard))
+	made, err := Import(t.TempDir(), nil, "", oneFile("x", text), warnTo(io.Discard))
 	if err != nil || len(made) != 1 {
 		t.Fatalf("%v, %v", made, err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/format/sonar"
+	"github.com/resource-tracker/rt/spool"
 )
 
 // Import makes a run of each job on each host in the records of sonar ps. The run gets the
@@ -21,8 +22,8 @@ import (
 //
 // The runs go into the spool at dir, as jobs of cluster, which may be empty. The result has
 // their paths, next to an error too. warn reports what is left out.
-func Import(dir, cluster string, files iter.Seq2[string, io.Reader], warn func(format string, args ...any)) ([]string, error) {
-	im := importer{cluster: cluster, warn: warn, jobs: map[jobKey]*job{}, hosts: map[string]*host{}}
+func Import(dir string, limits *spool.ImportLimits, cluster string, files iter.Seq2[string, io.Reader], warn func(format string, args ...any)) ([]string, error) {
+	im := importer{limits: limits, cluster: cluster, warn: warn, jobs: map[jobKey]*job{}, hosts: map[string]*host{}}
 	var bad []error
 	for name, r := range files {
 		if err := im.read(name, r); err != nil {
@@ -52,6 +53,7 @@ type jobKey struct {
 
 // importer collects the records of the files.
 type importer struct {
+	limits   *spool.ImportLimits
 	cluster  string
 	jobs     map[jobKey]*job
 	hosts    map[string]*host
@@ -146,7 +148,8 @@ func (im *importer) sample(s *sonar.Sample) {
 	if len(s.GPUInfo) > 0 {
 		im.host(s.Host).gpus[at] = s.GPUInfo
 	}
-	if s.Job == 0 {
+	isGroup := s.Epoch != 0 // Job is a process group, which may have the number of a job
+	if s.Job == 0 || isGroup {
 		im.jobless++
 		return
 	}

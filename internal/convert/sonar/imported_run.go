@@ -22,6 +22,9 @@ func (im *importer) write(dir string) ([]string, error) {
 	keys := slices.SortedFunc(maps.Keys(im.jobs), func(a, b jobKey) int {
 		return cmp.Or(cmp.Compare(a.job, b.job), strings.Compare(a.host, b.host))
 	})
+	if err := im.limits.Check(dir, len(keys), func(i int) rt.Run { return im.run(keys[i]) }); err != nil {
+		return nil, err
+	}
 	var made []string
 	for _, key := range keys {
 		path, err := im.writeRun(dir, key)
@@ -40,7 +43,7 @@ func (im *importer) write(dir string) ([]string, error) {
 func (im *importer) writeRun(dir string, key jobKey) (string, error) {
 	run := im.run(key)
 	snapshots := im.snapshots(key, run.Start)
-	w, err := spool.Create(dir, run, hostFacts(key.host, im.host(key.host).sysinfo), spool.Options{})
+	w, err := im.limits.Create(dir, run, hostFacts(key.host, im.host(key.host).sysinfo), spool.Options{})
 	if err != nil {
 		return "", err
 	}

@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"os/user"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -15,7 +17,6 @@ import (
 	collecthost "github.com/resource-tracker/rt/collect/host"
 	"github.com/resource-tracker/rt/collect/proc"
 	"github.com/resource-tracker/rt/format/sonar"
-	"github.com/resource-tracker/rt/slurm/environ"
 	"github.com/resource-tracker/rt/slurm/layout"
 )
 
@@ -35,18 +36,33 @@ func userNames() func(uid uint64) string {
 	}
 }
 
-// jobOf returns the Slurm job of a process: of its cgroup, else of its environment; 0 for none.
-func jobOf(procRoot string, p *proc.Listed) uint64 {
+// jobOf returns the job of a process as Sonar does: the Slurm job of its cgroup, else its process
+// group. The environment is not used, because a user may set SLURM_JOB_ID to any text.
+func jobOf(p *proc.Listed) (job uint64, isSlurm bool) {
 	path, _ := layout.ParseProcess(p.Cgroup)
 	if job, ok := path.JobID.Get(); ok {
-		return job
+		return job, true
 	}
-	text, err := environ.ReadProcess(procRoot, p.PID, nil)
+	return uint64(p.PGRP), false
+}
+
+// epochStart is the start of 2020 in seconds since 1970.
+const epochStart = 1577836800
+
+// readEpoch returns the boot time as in the field epoch: btime of /proc/stat, in seconds after
+// epochStart, at least 1.
+func readEpoch(procRoot string) (uint64, error) {
+	text, err := os.ReadFile(filepath.Join(procRoot, "stat"))
 	if err != nil {
-		return 0 // another user's, or it has ended
+		return 0, err
 	}
-	job, _ := strconv.ParseUint(environ.Parse(text)["SLURM_JOB_ID"], 10, 32) // a user may set it to any text
-	return job
+	_, after, _ := strings.Cut(string(text), "\nbtime ")
+	line, _, _ := strings.Cut(after, "\n")
+	boot, err := strconv.ParseUint(strings.TrimSpace(line), 10, 52)
+	if err != nil {
+		return 0, fmt.Errorf("read btime in %s/stat: %w", procRoot, err)
+	}
+	return max(boot, epochStart+1) - epochStart, nil
 }
 
 // describe returns a description of the host in one line.

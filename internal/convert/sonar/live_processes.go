@@ -25,7 +25,7 @@ type Machine struct {
 	gpus    []rt.GPUProcessReading
 	details []gpu.Details
 	name    func(uid uint64) string
-	job     func(p *proc.Listed) uint64
+	epoch   uint64 // of this boot
 }
 
 // PsOptions configure WritePs.
@@ -59,7 +59,7 @@ func (m *Machine) WritePs(w io.Writer, o PsOptions) error {
 
 // ReadMachine reads the GPUs first, because their drivers may take seconds to wake up.
 func ReadMachine(ctx context.Context, fs proc.FS, gpus GPUSource) (*Machine, error) {
-	m := &Machine{name: userNames(), job: func(p *proc.Listed) uint64 { return jobOf(fs.Proc, p) }}
+	m := &Machine{name: userNames()}
 	kept := keptGPUs{GPUSource: gpus}
 	m.snap.GPUs = gpu.ReadOnce(ctx, &kept)
 	m.gpus, m.details = kept.processes, kept.details
@@ -67,6 +67,10 @@ func ReadMachine(ctx context.Context, fs proc.FS, gpus GPUSource) (*Machine, err
 	err := errors.Join(cpu.Read(&m.snap), memory.Read(&m.snap), cpu.Close(), memory.Close())
 	if err != nil {
 		return nil, fmt.Errorf("read the CPUs and the memory of this host: %w", err)
+	}
+	m.epoch, err = readEpoch(fs.Proc)
+	if err != nil {
+		return nil, err
 	}
 	m.snap.Wall = time.Now().UnixNano()
 	var boot unix.Timespec
@@ -85,6 +89,7 @@ func ReadMachine(ctx context.Context, fs proc.FS, gpus GPUSource) (*Machine, err
 type process struct {
 	user, cmd       string
 	job             uint64
+	epoch           uint64 // 0 for a job of Slurm
 	pid, ppid       int
 	cpu             float64 // percent of a core
 	ticks           uint64
@@ -112,8 +117,13 @@ func (m *Machine) processes(filter Filter) []process {
 	for i := range m.all {
 		p := &m.all[i]
 		s := process{
-			user: m.user(p), cmd: cmp.Or(p.Comm, sonar.NoInfo), pid: p.PID, ppid: p.PPID, job: m.job(p), ticks: p.OwnTicks + p.ChildTicks,
+			user: m.user(p), cmd: cmp.Or(p.Comm, sonar.NoInfo), pid: p.PID, ppid: p.PPID, ticks: p.OwnTicks + p.ChildTicks,
 			dataStack: p.DataStack.Or(0), anon: p.RSSAnon.Or(0),
+		}
+		var isSlurm bool
+		s.job, isSlurm = jobOf(p)
+		if !isSlurm {
+			s.epoch = m.epoch
 		}
 		if life := float64(m.snap.Boot)/1e9 - float64(p.Start)/rt.TicksPerSecond; life > 0 {
 			s.cpu = float64(p.OwnTicks) / rt.TicksPerSecond / life * 100
@@ -166,8 +176,8 @@ func (m *Machine) user(p *proc.Listed) string {
 	return sonar.NoInfo
 }
 
-// rollUp joins the processes of a job that have the same user and command. Those
-// without a job are never joined: each may be a job of its own.
+// rollUp joins the processes of a Slurm job that have the same user and command. Others
+// are never joined, as Sonar does not.
 func rollUp(list []process) []process {
 	type key struct {
 		job       uint64
@@ -178,7 +188,7 @@ func rollUp(list []process) []process {
 	for _, p := range list {
 		k := key{p.job, p.user, p.cmd}
 		i, ok := at[k]
-		if p.job == 0 || !ok {
+		if p.job == 0 || p.epoch != 0 || !ok {
 			at[k] = len(out)
 			out = append(out, p)
 			continue
@@ -204,7 +214,7 @@ func rollUp(list []process) []process {
 // sample returns the record. Integers are truncated; percentages have three decimals.
 func (p *process) sample(head sonar.Sample) sonar.Sample {
 	s := head
-	s.User, s.Cmd, s.Job, s.PID, s.PPID = p.user, p.cmd, p.job, uint64(p.pid), uint64(p.ppid)
+	s.User, s.Cmd, s.Job, s.Epoch, s.PID, s.PPID = p.user, p.cmd, p.job, p.epoch, uint64(p.pid), uint64(p.ppid)
 	s.CPUPct, s.CPUKiB, s.RSSAnonKiB = thousandth(p.cpu), p.dataStack>>10, p.anon>>10
 	s.CPUTimeSec, s.RolledUp = p.ticks/rt.TicksPerSecond, p.more
 	s.GPUs.Indices = p.gpus

@@ -2,6 +2,7 @@ package sonar
 
 import (
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,11 +25,13 @@ func TestRollUp(t *testing.T) {
 		{user: "a", cmd: "mpi", pid: 5},
 		{user: "a", cmd: "mpi", pid: 6},
 		{user: "a", cmd: "bash", job: 7, pid: 8, ppid: 10},
+		{user: "a", cmd: "sh", job: 20, epoch: 5, pid: 20}, // a process group
+		{user: "a", cmd: "sh", job: 20, epoch: 5, pid: 21},
 	}
 	want := []process{
 		{user: "a", cmd: "mpi", job: 7, ppid: 9, cpu: 110, ticks: 320, anon: 3, more: 1, gpus: []uint32{0, 1}, gpuUse: 30},
 		{user: "a", cmd: "bash", job: 7, more: 1},
-		list[3], list[4], list[5],
+		list[3], list[4], list[5], list[7], list[8],
 	}
 	got := rollUp(list)
 	if d := cmp.Diff(want, got, cmp.AllowUnexported(process{})); d != "" {
@@ -44,13 +47,13 @@ func TestFilter(t *testing.T) {
 		snap: rt.Snapshot{Boot: 100e9, Node: rt.NodeReading{MemTotal: rt.Some[uint64](1000)}},
 		all: []proc.Listed{
 			{PID: 1, Comm: "systemd", UID: rt.Some[uint64](0), OwnTicks: 100},
-			{PID: 2, Comm: "python3", UID: rt.Some[uint64](1000), OwnTicks: 5000, ChildTicks: 100, RSS: 10},
+			{PID: 2, PGRP: 20, Comm: "python3", UID: rt.Some[uint64](1000), OwnTicks: 5000, ChildTicks: 100, RSS: 10},
 			{PID: 3, Comm: "R", UID: rt.Some[uint64](1001), RSS: 500},
 			{PID: 4, Comm: "", State: 'Z'},
 			{PID: 5, Comm: "late", UID: rt.Some[uint64](1001), Start: 20000, OwnTicks: 1},
 		},
-		name: func(uid uint64) string { return map[uint64]string{0: "root", 1000: "anna", 1001: "bob"}[uid] },
-		job:  func(p *proc.Listed) uint64 { return uint64(p.PID * 10) },
+		name:  func(uid uint64) string { return map[uint64]string{0: "root", 1000: "anna", 1001: "bob"}[uid] },
+		epoch: 5,
 	}
 	for name, tc := range map[string]struct {
 		filter Filter
@@ -75,7 +78,7 @@ func TestFilter(t *testing.T) {
 		}
 	}
 	list := m.processes(Filter{})
-	if p := list[1]; p.cpu != 50 || p.ticks != 5100 || p.job != 20 {
+	if p := list[1]; p.cpu != 50 || p.ticks != 5100 || p.job != 20 || p.epoch != 5 {
 		t.Errorf("%+v", p)
 	}
 	if list[3].user != "_zombie_4" || list[3].cmd != "_noinfo_" || list[4].cpu != 0 {
@@ -134,16 +137,13 @@ func TestJobOf(t *testing.T) {
 	for text, want := range map[string]uint64{
 		"0::/system.slice/n1_slurmstepd.scope/job_12/step_0/user/task_0\n":         12,
 		"9:memory:/user.slice\n4:freezer:/slurm_n1/uid_1001/job_345/step_extern\n": 345,
-		"0::/user.slice/job_x/a": 0,
-		"0::/myjob_12":           0,
-		"":                       0,
+		"0::/user.slice/job_x/a": 7, // the process group
+		"0::/myjob_12":           7,
+		"":                       7,
 	} {
-		if got := jobOf("/proc", &proc.Listed{Cgroup: text}); got != want {
-			t.Errorf("%q: job %d, want %d", text, got, want)
+		if got, isSlurm := jobOf(&proc.Listed{PID: 9, PGRP: 7, Cgroup: text}); got != want || isSlurm != (want != 7) {
+			t.Errorf("%q: job %d of Slurm %t, want %d", text, got, isSlurm, want)
 		}
-	}
-	if got := jobOf("/proc", &proc.Listed{PID: os.Getpid(), Cgroup: "0::/job_9"}); got != 9 {
-		t.Errorf("job %d, want that of the cgroup", got)
 	}
 }
 
@@ -156,6 +156,13 @@ func TestReadMachine(t *testing.T) {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
 		t.Fatal(err)
+	}
+	self := slices.IndexFunc(m.all, func(p proc.Listed) bool { return p.PID == os.Getpid() })
+	if self < 0 || m.all[self].PGRP != unix.Getpgrp() {
+		t.Errorf("this process is number %d of the list, in another group", self)
+	}
+	if boot := int64(m.epoch) + epochStart - (m.snap.Wall-m.snap.Boot)/1e9; boot < -2 || boot > 2 {
+		t.Errorf("epoch %d is %d s from the boot", m.epoch, boot)
 	}
 	if len(m.all) < 2 || m.snap.Boot > now.Nano() || len(loadOf(&m.snap)) == 0 || m.snap.Node.MemTotal.Or(0) == 0 {
 		t.Errorf("%d processes, boot %d of %d, load %v", len(m.all), m.snap.Boot, now.Nano(), loadOf(&m.snap))

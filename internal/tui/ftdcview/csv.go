@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/resource-tracker/rt"
 )
 
 // WriteCSV prints a column for every metric of the files, also of those that start
@@ -60,7 +62,9 @@ func fewDigits(v float64) float64 {
 	return short
 }
 
+// quoted returns a cell of text.
 func quoted(s string) string {
+	s = rt.PrintableCell(s)
 	if strings.ContainsAny(s, ",\"\r\n") {
 		return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
 	}

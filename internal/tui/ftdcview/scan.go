@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/resource-tracker/rt/format/ftdc"
-	"github.com/resource-tracker/rt/internal/tui"
+	"github.com/resource-tracker/rt/internal/errkind"
 )
 
 // file can be read several times.
@@ -72,7 +72,7 @@ func (v *View) scan(visit func(*row) error) error {
 		}
 	}
 	if len(bad) > 0 {
-		return tui.WithKind(ErrDamaged, errors.Join(bad...))
+		return errkind.With(ErrDamaged, errors.Join(bad...))
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt/format/ftdc"
-	"github.com/resource-tracker/rt/internal/tui"
+	"github.com/resource-tracker/rt/internal/errkind"
 )
 
 // Options select the files and what is shown.
@@ -92,7 +92,7 @@ func (v *View) setRange(from, to string) error {
 		}
 		at, ok := momentOf(b.text, whole)
 		if !ok {
-			return tui.WithKind(ErrTimeRange, fmt.Errorf("%s %q: it is a time such as 2026-03-01T12:00:00Z or 12:00:30, or a duration such as 10m after the first reading or -10m before the last", b.flag, b.text))
+			return errkind.With(ErrTimeRange, fmt.Errorf("%s %q: it is a time such as 2026-03-01T12:00:00Z or 12:00:30, or a duration such as 10m after the first reading or -10m before the last", b.flag, b.text))
 		}
 		*b.at = at
 	}

@@ -290,7 +290,8 @@ func (s cpuSet) has(cpu int) (in rt.Opt[bool]) {
 		if err1 != nil || err2 != nil || b < a {
 			return rt.None[bool]()
 		}
-		found = found || uint64(cpu) >= a && uint64(cpu) <= b
+		isInRange := uint64(cpu) >= a && uint64(cpu) <= b
+		found = found || isInRange
 	}
 	return rt.Some(found)
 }

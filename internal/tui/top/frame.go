@@ -16,7 +16,8 @@ type Frame struct {
 	Jobs     []Job     // the running ones first, oldest first
 	Older    int       // runs that are not in Jobs because they are too old
 	Pending  int       // runs that are still to be read by the next Look
-	Problems []error   // of files that cannot be read
+	Denied   int       // files that this user may not read
+	Problems []error   // of other files that cannot be read
 	Open     *Detail   // of the open run; nil if there is none
 	Program  *Program  // of a program that broadcasts frames; nil for a spool
 	Note     string    // an event of the source, for the last line
@@ -41,6 +42,7 @@ type Figures struct {
 	CPUSecs    rt.Opt[float64]   `json:"cpu_secs"`            // CPU time so far
 	MeanCores  rt.Opt[float64]   `json:"cores_mean"`          // CPU time over the tracked time
 	Memory     rt.Opt[uint64]    `json:"memory_bytes"`        // charged to the job, or resident
+	Peak       rt.Opt[uint64]    `json:"memory_peak_bytes"`   // highest so far: the kernel's, else of the readings
 	Limit      rt.Opt[uint64]    `json:"memory_limit_bytes"`  // absent if there is none
 	Unlimited  bool              `json:"memory_unlimited"`    // the reading had no limit
 	ReadRate   rt.Opt[float64]   `json:"read_bytes_per_sec"`  // in the last interval
@@ -171,6 +173,7 @@ func figures(prev, cur *rt.Snapshot) Figures {
 	p := rt.DeriveProcess(prev, cur)
 	switch {
 	case cur.Job.Phase != rt.JobNone:
+		f.Peak = cur.Job.MemPeak
 		f.Memory, f.CPUSecs = cur.Job.MemCurrent, scaled(toFloat(cur.Job.CPUUsage), 1e-6)
 		f.setLimit(cur.Job.MemLimit)
 	case cur.Tree.CPUUserTicks.Valid() || cur.Tree.RSS.Valid():

@@ -180,7 +180,7 @@ func (m *model) move(k tui.Key) bool {
 func (m *model) sort(k tui.Key) bool {
 	p := m.current()
 	o := m.order()
-	widths := p.layout(p.rows, m.width-2)
+	widths := p.layout(p.rows, m.width-2, o)
 	step := 0
 	switch {
 	case k.Is(sortKey):

@@ -2,7 +2,6 @@ package top
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/resource-tracker/rt/internal/errkind"
 	"github.com/resource-tracker/rt/internal/tui"
 	"github.com/resource-tracker/rt/report"
 )
@@ -79,23 +79,23 @@ func (p *page) write(out *strings.Builder, columns int) {
 		out.WriteString(p.empty + "\n")
 		return
 	}
-	widths := p.layout(p.rows, columns)
+	widths := p.layout(p.rows, columns, order{column: -1})
 	out.WriteString(tui.Clip(p.titles(widths, order{column: -1}), columns) + "\n")
 	for i := range p.rows {
 		out.WriteString(tui.Clip(p.line(&p.rows[i], widths), columns) + "\n")
 	}
 }
 
-// OnceJSON writes the same as one JSON document: an array of the runs, the open one with
-// its pages; for a program one object.
-func OnceJSON(ctx context.Context, src Source, o Options, w io.Writer) (*Frame, error) {
+// OnceJSON returns the data of Once as a document for package json: an array of the runs, in which
+// the open one has its pages; for a program one object.
+func OnceJSON(ctx context.Context, src Source, o Options) (f *Frame, doc any, err error) {
 	o = o.withDefaults()
-	f, err := src.Look(ctx, o.ask())
+	f, err = src.Look(ctx, o.ask())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if f.Program != nil {
-		return f, writeJSON(w, f.Program.document(f.Where))
+		return f, f.Program.document(f.Where), nil
 	}
 	jobs := []any{}
 	for i := range f.Jobs {
@@ -104,17 +104,7 @@ func OnceJSON(ctx context.Context, src Source, o Options, w io.Writer) (*Frame, 
 	if d := f.Open; d != nil {
 		jobs = append(jobs, d.document())
 	}
-	return f, writeJSON(w, jobs)
-}
-
-func writeJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return fmt.Errorf("print: %w", err)
-	}
-	return nil
+	return f, jobs, nil
 }
 
 // document is the JSON of a run: its row of the list, and a list for each page.
@@ -198,7 +188,7 @@ func Moment(ctx context.Context, src Source, o Options, text string) (time.Durat
 		err = fmt.Errorf("%q is not within the run: its readings are of %s", text, span(f.Open.Last.Seconds()))
 	}
 	if err != nil {
-		err = tui.WithKind(ErrMoment, err)
+		err = errkind.With(ErrMoment, err)
 	}
 	return at, err
 }

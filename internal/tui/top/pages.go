@@ -1,6 +1,7 @@
 package top
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -51,17 +52,20 @@ func jobsPage(f *Frame, b brush) page {
 	p := page{
 		name: "jobs", empty: "no runs",
 		columns: []column{
-			{"JOB", "job", 7, 0, true}, {"USER", "user", 6, 4, true}, {"NAME", "name", 8, 8, true}, {"NODE", "node", 4, 7, true},
+			{"JOB", "job", 7, 0, true}, {"USER", "user", 6, 2, true}, {"NAME", "name", 8, 8, true}, {"NODE", "node", 4, 7, true},
 			{"STATE", "state", 7, 0, true}, {"ELAPSED", "elapsed_secs", 8, 3, false}, {"CORES", "cores", 5, 0, false},
 			{"OF", "alloc_cpus", 2, 0, false}, {"MEAN%", "cpu_mean_pct", 5, 5, false}, {"MEM", "memory_bytes", 5, 0, false},
-			{"LIMIT", "memory_limit_bytes", 5, 0, false}, {"MEM%", "memory_pct", 5, 5, false}, {"READ/s", "read_bytes_per_sec", 6, 1, false},
-			{"WRIT/s", "write_bytes_per_sec", 6, 1, false}, {"PROCS", "processes", 5, 9, false}, {"CPU", "", 0, 2, true},
+			{"LIMIT", "memory_limit_bytes", 5, 0, false}, {"MEM%", "memory_pct", 5, 5, false}, {"READ/s", "read_bytes_per_sec", 6, 4, false},
+			{"WRIT/s", "write_bytes_per_sec", 6, 4, false}, {"PROCS", "processes", 5, 9, false}, {"CPU", "", 0, 2, true},
 		},
 	}
 	if f.Older > 0 {
 		p.empty = fmt.Sprintf("no runs of the last day; a shows the %d that are older", f.Older)
 	}
-	if len(f.Problems) > 0 {
+	if f.Denied > 0 {
+		p.head = append(p.head, fmt.Sprintf("left out: %d that this user may not read", f.Denied))
+	}
+	if len(f.Problems)+f.Denied > 0 {
 		p.empty = "no runs that can be read"
 	}
 	for i, err := range f.Problems {
@@ -79,19 +83,24 @@ func jobsPage(f *Frame, b brush) page {
 
 func jobRow(j *Job, now time.Time, b brush) row {
 	alloc := toFloat(j.AllocCPUs)
-	used := share(toFloat(j.Memory), toFloat(j.Limit))
+	isRunning := j.State == rt.StateRunning
+	memory := j.Memory
+	if !isRunning { // what was in use at the last reading says little
+		memory = cmp.Or(j.Peak, j.Memory)
+	}
+	used := share(toFloat(memory), toFloat(j.Limit))
 	cells := []cell{
-		{text: dash(j.label()), value: j.label()}, word(j.User), word(j.Meta.JobName), word(j.Node), {text: j.state(), value: j.state()},
+		word(j.label()), word(j.User), word(j.Meta.JobName), word(j.Node), {text: j.state(), value: j.state()},
 		number(rt.Some(j.elapsed(now).Seconds()), span), number(j.Cores, cores), name(j.AllocCPUs), number(share(j.MeanCores, alloc), percent),
-		bytesOf(j.Memory), limitCell(&j.Figures), number(used, percent), number(j.ReadRate, size), number(j.WriteRate, size), count(j.Processes),
+		bytesOf(memory), limitCell(&j.Figures), number(used, percent), number(j.ReadRate, size), number(j.WriteRate, size), count(j.Processes),
 		{draw: func(n int) string { return b.spark(j.cores, alloc.Or(0), n) }},
 	}
 	for _, i := range []int{6, 12, 13} { // figures of the last interval
-		if j.State != rt.StateRunning {
+		if !isRunning {
 			cells[i] = cell{text: "-"}
 		}
 	}
-	return row{id: j.Path, cells: cells, alarm: used.Or(0) >= nearLimit}
+	return row{id: j.Path, cells: cells, alarm: isRunning && used.Or(0) >= nearLimit}
 }
 
 // nearLimit is the percentage of its limit from which a job's memory is marked.

@@ -151,7 +151,7 @@ func (m *model) table(p *page, height int) []line {
 		}
 		return []line{{ordinary, report.Plain(text)}}
 	}
-	widths := p.layout(rows, m.width-2)
+	widths := p.layout(rows, m.width-2, m.order())
 	lines := []line{{headLine, "  " + p.titles(widths, m.order())}}
 	height--
 	c := m.cursor[m.view()].within(rows)

@@ -25,10 +25,11 @@ const patience = 300 * time.Millisecond
 // A run that has ended is read once; a directory that has not changed is not listed.
 type Spooled struct {
 	Dir  string                   // with the runs; with Find the directory to watch
+	More []string                 // further directories, which are shown and watched as well
 	Find func() ([]string, error) // returns the files to show; nil for all of Dir
 	Now  func() time.Time         // nil is time.Now
 
-	changed time.Time // of Dir when it was listed
+	changed []time.Time // of Dir and More when they were listed
 	all     bool
 	paths   []string
 	older   int
@@ -75,6 +76,8 @@ func (s *Spooled) Look(ctx context.Context, ask Ask) (*Frame, error) {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case errors.Is(err, fs.ErrNotExist): // drain has removed it
+		case errors.Is(err, fs.ErrPermission):
+			f.Denied++
 		case err != nil:
 			f.Problems = append(f.Problems, err)
 		default:
@@ -90,24 +93,30 @@ func (s *Spooled) Look(ctx context.Context, ask Ask) (*Frame, error) {
 
 // list finds the files if the directory has changed.
 func (s *Spooled) list(all bool, now time.Time) error {
-	st, err := os.Stat(s.Dir)
-	if err != nil {
-		return fmt.Errorf("look for runs: %w", err)
+	dirs := append([]string{s.Dir}, s.More...)
+	var changed []time.Time
+	for _, dir := range dirs {
+		st, err := os.Stat(dir)
+		if err != nil {
+			return fmt.Errorf("look for runs: %w", err)
+		}
+		changed = append(changed, st.ModTime())
 	}
-	if s.tapes != nil && st.ModTime().Equal(s.changed) && all == s.all {
+	if s.tapes != nil && slices.Equal(changed, s.changed) && all == s.all {
 		return nil
 	}
 	var paths []string
+	var err error
 	if s.Find != nil {
 		paths, err = s.Find()
 	} else {
-		paths, s.older, err = listDir(s.Dir, all, now)
+		paths, s.older, err = listDirs(dirs, all, now)
 	}
 	if err != nil {
 		return err
 	}
 	old := s.tapes
-	s.paths, s.changed, s.all = paths, st.ModTime(), all
+	s.paths, s.changed, s.all = paths, changed, all
 	s.tapes = make(map[string]*tape, len(paths))
 	for _, p := range paths {
 		s.tapes[p] = cmp.Or(old[p], &tape{path: p})
@@ -116,42 +125,56 @@ func (s *Spooled) list(all bool, now time.Time) error {
 	return nil
 }
 
-// listDir returns the files of runs that are tracked, and then those that were changed
+// spoolFile is a file of a run.
+type spoolFile struct {
+	path    string
+	tracked bool
+	changed time.Time
+}
+
+// listDirs returns the files of runs that are tracked, and then those that were changed
 // recently, the newest first.
-func listDir(dir string, all bool, now time.Time) (paths []string, older int, err error) {
+func listDirs(dirs []string, all bool, now time.Time) (paths []string, older int, err error) {
+	var found []spoolFile
+	for _, dir := range dirs {
+		files, err := listDir(dir)
+		if err != nil {
+			return nil, 0, err
+		}
+		found = append(found, files...)
+	}
+	n := len(found)
+	found = slices.DeleteFunc(found, func(f spoolFile) bool {
+		isOld := now.Sub(f.changed) > recent
+		return !f.tracked && !all && isOld
+	})
+	slices.SortStableFunc(found, func(a, b spoolFile) int {
+		return cmp.Or(cmp.Compare(b2i(b.tracked), b2i(a.tracked)), b.changed.Compare(a.changed))
+	})
+	for _, f := range found {
+		paths = append(paths, f.path)
+	}
+	return paths, n - len(found), nil
+}
+
+func listDir(dir string) (found []spoolFile, err error) {
 	files, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, 0, fmt.Errorf("list the spool: %w", err)
+		return nil, fmt.Errorf("list the spool: %w", err)
 	}
-	type file struct {
-		path    string
-		tracked bool
-		changed time.Time
-	}
-	var found []file
 	for _, f := range files {
 		if !strings.HasSuffix(f.Name(), ".db") {
 			continue
 		}
-		e := file{path: filepath.Join(dir, f.Name())}
+		e := spoolFile{path: filepath.Join(dir, f.Name())}
 		if st, err := f.Info(); err == nil {
 			e.changed = st.ModTime()
 		}
 		_, err := os.Lstat(strings.TrimSuffix(e.path, ".db") + ".lock")
 		e.tracked = err == nil
-		if !e.tracked && !all && now.Sub(e.changed) > recent {
-			older++
-			continue
-		}
 		found = append(found, e)
 	}
-	slices.SortStableFunc(found, func(a, b file) int {
-		return cmp.Or(cmp.Compare(b2i(b.tracked), b2i(a.tracked)), b.changed.Compare(a.changed))
-	})
-	for _, e := range found {
-		paths = append(paths, e.path)
-	}
-	return paths, older, nil
+	return found, nil
 }
 
 // detail returns one run, which is read completely.

@@ -110,21 +110,45 @@ func compare(x, y any) int {
 		}
 	case string:
 		if y, ok := y.(string); ok {
-			return cmp.Compare(strings.ToLower(x), strings.ToLower(y))
+			return natural(strings.ToLower(x), strings.ToLower(y))
 		}
 	}
 	return 0
 }
 
+// natural compares texts with the numbers in them as numbers: 9, 10, 12_3, n2, n10.
+func natural(x, y string) int {
+	for x != "" && y != "" {
+		n, m := digits(x), digits(y)
+		if n == 0 || m == 0 {
+			if x[0] != y[0] {
+				return cmp.Compare(x[0], y[0])
+			}
+			x, y = x[1:], y[1:]
+			continue
+		}
+		a, b := strings.TrimLeft(x[:n], "0"), strings.TrimLeft(y[:m], "0")
+		if d := cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)); d != 0 {
+			return d
+		}
+		x, y = x[n:], y[m:]
+	}
+	return cmp.Compare(len(x), len(y))
+}
+
+// digits returns how many digits a text begins with.
+func digits(s string) int { return len(s) - len(strings.TrimLeft(s, "0123456789")) }
+
 func (r *row) holds(lower string) bool {
 	return slices.ContainsFunc(r.cells, func(c cell) bool { return strings.Contains(strings.ToLower(c.text), lower) })
 }
 
-// layout returns the widths of the columns; 0 is a column that does not fit.
-func (p *page) layout(rows []row, total int) []int {
+// layout returns the widths of the columns; 0 is a column that does not fit. The title of
+// the sorted column has a mark.
+func (p *page) layout(rows []row, total int, o order) []int {
 	widths := make([]int, len(p.columns))
 	for i, c := range p.columns {
-		widths[i] = max(c.width, tui.Width(c.title))
+		widths[i] = max(c.width, tui.Width(p.title(i, o)))
 		if c.width == 0 {
 			widths[i] = leastSpark
 			continue
@@ -170,12 +194,14 @@ const leastSpark = 8
 
 // titles returns the line above the rows, with a mark at the sorted column.
 func (p *page) titles(widths []int, o order) string {
-	return p.joined(widths, func(i int) string {
-		if i == o.column {
-			return "*" + p.columns[i].title
-		}
-		return p.columns[i].title
-	})
+	return p.joined(widths, func(i int) string { return p.title(i, o) })
+}
+
+func (p *page) title(i int, o order) string {
+	if i == o.column {
+		return "*" + p.columns[i].title
+	}
+	return p.columns[i].title
 }
 
 func (p *page) line(r *row, widths []int) string {

@@ -32,18 +32,21 @@ type tape struct {
 	err    error // of the last reading of the file
 	looked bool  // since the last change of the directory
 
-	run     rt.Run
-	live    bool
-	before  rt.Snapshot // the last reading, without lists
-	last    Figures     // of the last reading
-	cpus    rt.Opt[uint64]
-	first   int64   // boot time of the first reading
-	points  []point // ascending
-	ended   []endedStep
-	mine    cpuSet       // the CPUs that the job may use, from the ledger
-	program *Program     // of its frames, at the last shown reading
-	prev    *rt.Snapshot // the last shown interval
-	cur     *rt.Snapshot
+	run    rt.Run
+	live   bool
+	before rt.Snapshot // the last reading, without lists
+	last   Figures     // of the last reading
+	cpus   rt.Opt[uint64]
+	peak   rt.Opt[uint64] // highest memory of the readings that were read, bytes
+	// kernelPeak: a reading had the kernel's peak, which covers all readings before it
+	kernelPeak bool
+	first      rt.Opt[int64] // boot time of the first reading; an import begins at 0
+	points     []point       // ascending
+	ended      []endedStep
+	mine       cpuSet       // the CPUs that the job may use, from the ledger
+	program    *Program     // of its frames, at the last shown reading
+	prev       *rt.Snapshot // the last shown interval
+	cur        *rt.Snapshot
 }
 
 // point has the figures of one reading for sparklines and the line of time. NaN was not
@@ -132,9 +135,26 @@ func (t *tape) read(ctx context.Context, r *spool.Reader) error {
 			if err != nil {
 				return err
 			}
-			t.first = cur.Boot
+			t.first.Set(cur.Boot)
 		}
 	}
+	if err := t.addFrom(ctx, r, from); err != nil {
+		return err
+	}
+	if t.settled() && !t.kernelPeak && !t.whole && from > 1 { // the peak is that of all readings
+		t.points, t.before = nil, rt.Snapshot{}
+		if err := t.addFrom(ctx, r, 1); err != nil {
+			return err
+		}
+	}
+	if n := len(t.points) - listWindow; n > 0 && !t.whole {
+		t.points = slices.Delete(t.points, 0, n)
+	}
+	return nil
+}
+
+// addFrom adds the readings from a number on.
+func (t *tape) addFrom(ctx context.Context, r *spool.Reader, from int64) error {
 	snapshots := r.Scalars(ctx, from, 0)
 	if t.whole {
 		snapshots = r.Snapshots(ctx, from, 0)
@@ -145,15 +165,12 @@ func (t *tape) read(ctx context.Context, r *spool.Reader) error {
 		}
 		t.add(cur)
 	}
-	if n := len(t.points) - listWindow; n > 0 && !t.whole {
-		t.points = slices.Delete(t.points, 0, n)
-	}
 	return nil
 }
 
 func (t *tape) add(cur *rt.Snapshot) {
-	if t.first == 0 {
-		t.first = cur.Boot
+	if !t.first.Valid() {
+		t.first.Set(cur.Boot)
 	}
 	for i := range cur.Steps {
 		if cur.Steps[i].Ended {
@@ -167,13 +184,21 @@ func (t *tape) add(cur *rt.Snapshot) {
 	}
 	t.last = figures(prev, cur)
 	t.before = scalars
-	t.last.setMean(time.Duration(cur.Boot - t.first))
+	t.kernelPeak = t.kernelPeak || t.last.Peak.Valid()
+	if highest := cmp.Or(t.last.Peak, t.last.Memory); highest.Or(0) >= t.peak.Or(0) {
+		t.peak = cmp.Or(highest, t.peak)
+	}
+	t.last.Peak = t.peak
+	t.last.setMean(t.since(cur.Boot))
 	t.cpus = cur.Node.CPUs
 	t.points = append(t.points, point{
 		seq: cur.Seq, boot: cur.Boot, wall: cur.Wall, cores: small(t.last.Cores), memory: small(toFloat(t.last.Memory)),
 		read: small(t.last.ReadRate), write: small(t.last.WriteRate),
 	})
 }
+
+// since returns the time from the first reading to one at boot.
+func (t *tape) since(boot int64) time.Duration { return time.Duration(boot - t.first.Or(boot)) }
 
 func small(v rt.Opt[float64]) float32 {
 	if x, ok := v.Get(); ok {
@@ -217,14 +242,14 @@ func (t *tape) detail(ctx context.Context, at time.Duration, now time.Time) (*De
 		return d, nil
 	}
 	d.First = time.Unix(0, t.points[0].wall)
-	d.Last = time.Duration(t.points[n-1].boot - t.first)
+	d.Last = t.since(t.points[n-1].boot)
 	i := t.newest()
-	d.At = time.Duration(t.points[i].boot - t.first)
+	d.At = t.since(t.points[i].boot)
 	if at >= 0 {
 		d.At = min(at, d.Last)
-		i = max(sort.Search(n, func(k int) bool { return t.points[k].boot-t.first > int64(d.At) })-1, 0)
+		i = max(sort.Search(n, func(k int) bool { return t.since(t.points[k].boot) > d.At })-1, 0)
 	}
-	d.Index, d.Taken = i+1, time.Duration(t.points[i].boot-t.first)
+	d.Index, d.Taken = i+1, t.since(t.points[i].boot)
 	if err := t.load(ctx, i); err != nil {
 		return nil, err
 	}

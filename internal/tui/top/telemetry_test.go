@@ -183,23 +183,21 @@ func TestTelemetryOfBadServers(t *testing.T) {
 func TestOnceOfTelemetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := telemetry(t, func(c net.Conn) { fmt.Fprintf(c, "%s%s", sampleLine(t, 1), sampleLine(t, 2)) })
-		var text, doc bytes.Buffer
+		var text bytes.Buffer
 		if _, err := Once(t.Context(), src, Options{}, &text, 80); err != nil {
 			t.Fatal(err)
 		}
 		golden(t, "gempba-once.txt", text.String())
-		if _, err := OnceJSON(t.Context(), src, Options{}, &doc); err != nil {
-			t.Fatal(err)
-		}
+		doc := onceJSON(t, src, Options{})
 		var got struct {
 			Workers []map[string]any `json:"workers"`
 			Traffic []map[string]any `json:"traffic"`
 		}
-		if err := json.Unmarshal(doc.Bytes(), &got); err != nil {
+		if err := json.Unmarshal(doc, &got); err != nil {
 			t.Fatal(err)
 		}
 		if len(got.Workers) != 4 || got.Workers[0]["tasks_local_per_sec"] != 1000.0 || got.Workers[1]["process_cpu_pct"] != nil || got.Traffic[0]["bytes_per_sec"] != 6.0*(1<<20) {
-			t.Errorf("%s", doc.String())
+			t.Errorf("%s", doc)
 		}
 	})
 }
@@ -227,11 +225,20 @@ func TestFramesOfARun(t *testing.T) {
 	expect(t, m, `^its program had broadcast nothing yet`)
 	press(t, m, "end", "9", "tab")
 	expect(t, m, `\[10 workers\]`, `^>    0 n1 +100.0`)
-	var doc bytes.Buffer
-	if _, err := OnceJSON(t.Context(), File(path), Options{Open: path, At: 20 * time.Second}, &doc); err != nil {
+	if doc := string(onceJSON(t, File(path), Options{Open: path, At: 20 * time.Second})); !strings.Contains(doc, `"tasks_local_per_sec":1000,`) {
+		t.Error(doc)
+	}
+}
+
+func onceJSON(t *testing.T, src Source, o Options) []byte {
+	t.Helper()
+	_, doc, err := OnceJSON(t.Context(), src, o)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(doc.String(), `"tasks_local_per_sec": 1000,`) {
-		t.Error(doc.String())
+	text, err := json.Marshal(doc)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return text
 }

@@ -77,7 +77,7 @@ func Append(dst []byte, prev, cur []Core) []byte {
 	return dst
 }
 
-// sameCores says whether cur can be encoded as differences from prev: the cores are the
+// sameCores reports whether cur can be encoded as differences from prev: the cores are the
 // same, and no counter fell.
 func sameCores(prev, cur []Core) bool {
 	if len(prev) != len(cur) {

@@ -1,4 +1,4 @@
-package main
+package hostfacts
 
 import (
 	"context"
@@ -13,11 +13,10 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/collect/host"
-	"github.com/resource-tracker/rt/internal/hostfacts"
 )
 
 // fakeMachine is a host with one GPU in a cloud.
-func fakeMachine(t *testing.T, vars map[string]string) *machine {
+func fakeMachine(t *testing.T, vars map[string]string) *Machine {
 	t.Helper()
 	dir := t.TempDir()
 	for file, text := range map[string]string{
@@ -31,16 +30,16 @@ func fakeMachine(t *testing.T, vars map[string]string) *machine {
 			t.Fatal(err)
 		}
 	}
-	return &machine{
-		roots: host.Roots{Proc: dir + "/proc", Sys: dir + "/sys", Etc: dir + "/etc"},
-		env: func(name string) (string, bool) {
+	return &Machine{
+		Roots: host.Roots{Proc: dir + "/proc", Sys: dir + "/sys", Etc: dir + "/etc"},
+		Env: func(name string) (string, bool) {
 			v, ok := vars[name]
 			return v, ok
 		},
-		gpus: func(context.Context) []rt.GPUReading {
+		GPUs: func(context.Context) []rt.GPUReading {
 			return []rt.GPUReading{{Name: "H100", VRAMTotal: rt.Some[uint64](80 << 30)}}
 		},
-		cloud: func(context.Context) rt.Host {
+		Cloud: func(context.Context) rt.Host {
 			return rt.Host{CloudVendorID: "ovh", CloudRegionID: "GRA11", CloudAccountID: "p"}
 		},
 	}
@@ -49,11 +48,11 @@ func fakeMachine(t *testing.T, vars map[string]string) *machine {
 func TestFactsOfHost(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	m := fakeMachine(t, map[string]string{"TRACKER_HOST_GPU_MODEL": "0", "TRACKER_CLOUD_ACCOUNT_ID": "", "TRACKER_HOST_ID": "1"})
-	got, err := m.facts(t.Context(), now)
+	got, err := m.Facts(t.Context(), now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := hostfacts.Cache{
+	want := Cache{
 		BootID: "boot-1", CollectedAt: now, Suppressed: []string{"host_gpu_model", "cloud_account_id"},
 		Host: rt.Host{HostID: "m-1", HostName: "n1", GPUCount: rt.Some[uint64](1), GPUVRAMMiB: rt.Some[uint64](80 << 10),
 			CloudVendorID: "ovh", CloudRegionID: "GRA11"},
@@ -67,15 +66,15 @@ func TestFactsOfHost(t *testing.T) {
 func TestFactsCutShort(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	m := fakeMachine(t, nil)
-	m.cloud = func(context.Context) rt.Host {
+	m.Cloud = func(context.Context) rt.Host {
 		cancel()
 		return rt.Host{}
 	}
-	if _, err := m.facts(ctx, time.Now()); !errors.Is(err, context.Canceled) {
+	if _, err := m.Facts(ctx, time.Now()); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
-	m.roots.Proc = t.TempDir()
-	if _, err := m.facts(t.Context(), time.Now()); !errors.Is(err, fs.ErrNotExist) {
+	m.Roots.Proc = t.TempDir()
+	if _, err := m.Facts(t.Context(), time.Now()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without the id of this boot: %v", err)
 	}
 }

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"encoding/csv"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	rtcli "github.com/resource-tracker/rt/internal/cli"
+	"github.com/resource-tracker/rt/internal/joblist"
+)
+
+func jobsCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "jobs",
+		Usage: "list the jobs of the spool, a line for each, with how much of their resources they used",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "user", Usage: "only jobs of these `USERS`, separated by commas"},
+			&cli.StringFlag{Name: "account", Usage: "only jobs of these `ACCOUNTS`"},
+			&cli.StringFlag{Name: "partition", Usage: "only jobs in these `PARTITIONS`"},
+			&cli.StringFlag{Name: "state", Usage: "only jobs in these `STATES`, such as running,oom,timeout"},
+			&cli.StringFlag{Name: "name", Usage: "only jobs with a name that matches the `PATTERN`, such as 'relax-*'"},
+			&cli.StringFlag{Name: "since", Usage: "only jobs that ran after `TIME`: 2026-03-01, 2026-03-01T12:30, 12:30, or 7d, 12h, 30m ago"},
+			&cli.StringFlag{Name: "until", Usage: "only jobs that ran before `TIME`"},
+			&cli.StringFlag{Name: "sort", Value: sortStart, Usage: "`ORDER` of the jobs: start, the oldest first, or waste, most unused core-hours first"},
+			jsonFlag,
+			&cli.BoolFlag{Name: "csv", Usage: "print CSV with a header line"},
+			&cli.BoolFlag{Name: "wide", Aliases: []string{"w"}, Usage: "all columns, also on a narrow terminal"},
+		},
+		Action: runJobs,
+	}
+}
+
+const (
+	sortStart = "start"
+	sortWaste = "waste"
+)
+
+func runJobs(c *cli.Context) error {
+	filter, err := jobFilterOf(c, time.Now())
+	if err != nil {
+		return err
+	}
+	cfg, err := load(c)
+	if err != nil {
+		return err
+	}
+	dirs := spoolDirs(c, cfg.Spool)
+	if err := spoolThere(dirs[0]); err != nil {
+		return err
+	}
+	runs, err := joblist.Read(c.Context, dirs, cacheDir())
+	if err != nil {
+		return err
+	}
+	lines := runs.Lines(filter)
+	if c.String("sort") == sortWaste {
+		joblist.SortByWaste(lines)
+	}
+	if err := printJobLines(c, lines); err != nil {
+		return err
+	}
+	if runs.IndexErr != nil {
+		rtcli.Message(c.App.ErrWriter, "rt-spool", "%v: the list is complete, but the next one takes as long", runs.IndexErr)
+	}
+	noteDenied(c, runs.Denied)
+	return unreadable(runs.Problems, runs.Files-runs.Denied)
+}
+
+// cacheDir returns the user's directory for what can be made again; empty if there is none.
+func cacheDir() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "rt")
+}
+
+func printJobLines(c *cli.Context, lines []joblist.Line) error {
+	switch {
+	case c.Bool("json"):
+		return rtcli.PrintJSON(c.App.Writer, lines)
+	case c.Bool("csv"):
+		return csv.NewWriter(c.App.Writer).WriteAll(joblist.Records(lines))
+	}
+	width := rtcli.TerminalWidth(c.App.Writer)
+	if c.Bool("wide") {
+		width = 0
+	}
+	return printJobTable(c.App.Writer, lines, width)
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	rtcli "github.com/resource-tracker/rt/internal/cli"
+	"github.com/resource-tracker/rt/report"
+)
+
+// reportForms are the values of report --format.
+var reportForms = []string{"text", "json", "markdown", "oneline"}
+
+func checkReportForm(c *cli.Context) error {
+	if form := c.String("format"); !slices.Contains(reportForms, form) {
+		return rtcli.Usage("report --format %q: it is one of %s", form, strings.Join(reportForms, ", "))
+	}
+	return nil
+}
+
+// writeJobs writes the jobs in the form of --format.
+func writeJobs(c *cli.Context, jobs []*report.Job, summaries []*report.Summary) error {
+	w, o := c.App.Writer, textOptions(c)
+	form := c.String("format")
+	if form == "json" {
+		return rtcli.PrintJSON(w, jobs)
+	}
+	a := report.RollUp(c.Args().First(), summaries)
+	isArray := isArrayOf(summaries) && len(a.Tasks) > 1
+	if isArray && form == "text" {
+		if err := report.WriteArray(w, a, o); err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "  report %s shows one of them\n", a.Tasks[0].Job)
+		return nil
+	}
+	for i, j := range jobs {
+		if i > 0 && form != "oneline" {
+			fmt.Fprintln(w)
+		}
+		var err error
+		switch form {
+		case "markdown":
+			err = report.WriteMarkdown(w, j, o)
+		case "oneline":
+			err = report.WriteOneLine(w, j)
+		default:
+			err = report.WriteText(w, j, o)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func textOptions(c *cli.Context) report.TextOptions {
+	return report.TextOptions{
+		ASCII: c.Bool("ascii") || !utf8Locale(), Verbose: c.Bool("verbose"), Explain: c.Bool("explain"),
+		Width: rtcli.TerminalWidth(c.App.Writer), Zone: time.Local,
+	}
+}
+
+func reportArray(c *cli.Context, summaries []*report.Summary) error {
+	a := report.RollUp(c.Args().First(), summaries)
+	if !isArrayOf(summaries) {
+		return rtcli.Usage("report --array: %s is not an array; leave --array out", a.Job)
+	}
+	if c.Bool("json") || c.String("format") == "json" {
+		return rtcli.PrintJSON(c.App.Writer, a)
+	}
+	return report.WriteArray(c.App.Writer, a, textOptions(c))
+}
+
+// isArrayOf reports whether the runs are of tasks of an array.
+func isArrayOf(list []*report.Summary) bool {
+	return !slices.ContainsFunc(list, func(s *report.Summary) bool { return !s.Run.ArrayTaskID.Valid() })
+}

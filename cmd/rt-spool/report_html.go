@@ -1,0 +1,75 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	rtcli "github.com/resource-tracker/rt/internal/cli"
+	"github.com/resource-tracker/rt/internal/htmlreport"
+	"github.com/resource-tracker/rt/report"
+	"github.com/resource-tracker/rt/spool"
+)
+
+// writeHTML writes the page of the runs, of which the entries are given in the same order.
+func writeHTML(c *cli.Context, entries []spool.Entry, summaries []*report.Summary) error {
+	report.Together(summaries)
+	jobs := report.Jobs(summaries)
+	if err := advise(c, jobs, entries); err != nil {
+		return err
+	}
+	job := htmlreport.Job{Name: summaries[0].Label, Jobs: jobs, Zone: time.Local}
+	if len(entries) > 1 {
+		job.Name = c.Args().First()
+	}
+	for i, s := range summaries {
+		run, err := pageRun(c, entries[i].Path, s)
+		if err != nil {
+			return err
+		}
+		job.Runs = append(job.Runs, run)
+	}
+	write := func(w io.Writer) error { return htmlreport.Write(w, &job) }
+	if name := c.String("html"); name != "-" {
+		return rtcli.WriteFile(name, write)
+	}
+	return rtcli.Buffered(c.App.Writer, write)
+}
+
+// mostPageRuns bounds the runs on a page: each has its plots and its text.
+const mostPageRuns = 300
+
+// checkPage refuses --html with n runs, or with flags that exclude it.
+func checkPage(c *cli.Context, n int) error {
+	for _, other := range []string{"json", "array"} {
+		if c.Bool(other) {
+			return rtcli.Usage("report --html and --%s exclude each other", other)
+		}
+	}
+	if n > mostPageRuns {
+		return rtcli.Usage("report --html shows at most %d runs, and the job has %d: select one task of an array or a --node; report --array summarizes all", mostPageRuns, n)
+	}
+	return nil
+}
+
+// pageRun reads the lines of a run's plots. Those of a damaged file end before the damage, which
+// is in the summary.
+func pageRun(c *cli.Context, file string, s *report.Summary) (run htmlreport.Run, err error) {
+	r, err := spool.Open(file)
+	if err != nil {
+		return run, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	var text bytes.Buffer
+	if err := report.WriteDetails(&text, s, report.TextOptions{Verbose: true, Zone: time.Local}); err != nil {
+		return run, err
+	}
+	series, err := htmlreport.Collect(&s.Run, s.Scope, undamaged(r.Snapshots(c.Context, 1, 0), func(error) {}))
+	if err != nil {
+		return run, err
+	}
+	return htmlreport.Run{Summary: s, Series: series, Text: text.String()}, nil
+}

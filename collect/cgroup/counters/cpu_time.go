@@ -1,0 +1,82 @@
+package counters
+
+import (
+	"math/bits"
+
+	"github.com/resource-tracker/rt"
+)
+
+// CPUTime is CPU time in microseconds: all of it, in user mode, in the kernel.
+type CPUTime struct{ Usage, User, System int64 }
+
+// Plus returns t + o.
+func (t CPUTime) Plus(o CPUTime) CPUTime {
+	return CPUTime{t.Usage + o.Usage, t.User + o.User, t.System + o.System}
+}
+
+// Minus returns t - o.
+func (t CPUTime) Minus(o CPUTime) CPUTime {
+	return CPUTime{t.Usage - o.Usage, t.User - o.User, t.System - o.System}
+}
+
+// most returns the greater value of each field.
+func (t CPUTime) most(o CPUTime) CPUTime {
+	return CPUTime{max(t.Usage, o.Usage), max(t.User, o.User), max(t.System, o.System)}
+}
+
+// clamped returns t without negative values, and with User + System no greater than Usage.
+func (t CPUTime) clamped() CPUTime {
+	usage := max(t.Usage, 0)
+	user := min(max(t.User, 0), usage)
+	return CPUTime{usage, user, min(max(t.System, 0), usage-user)}
+}
+
+// CPUTimeOf returns the CPU time of a reading; absent values are zero.
+func CPUTimeOf(usage, user, system rt.Opt[uint64]) CPUTime {
+	return CPUTime{int64(usage.Or(0)), int64(user.Or(0)), int64(system.Or(0))}
+}
+
+// LeaveOut subtracts t from the CPU time of r, if r has one. last is the result for the reading
+// before: the usage does not fall below it, although t grows in whole ticks.
+func LeaveOut(r *rt.JobReading, t, last CPUTime) {
+	if t == (CPUTime{}) {
+		return
+	}
+	left := CPUTimeOf(r.CPUUsage, r.CPUUser, r.CPUSystem).Minus(t).clamped()
+	r.CPUUsage.Set(uint64(max(left.Usage, last.Usage)))
+	if r.CPUUser.Valid() && r.CPUSystem.Valid() {
+		r.CPUUser.Set(uint64(left.User))
+		r.CPUSystem.Set(uint64(left.System))
+	}
+}
+
+// CPUFigures are the figures of CPU time of a reading: all of it, in user mode, in the kernel.
+type CPUFigures struct{ Usage, User, System *rt.Opt[uint64] }
+
+// Balance scales the user and system time to add up to the usage. The kernel counts the usage
+// exactly; in v1 it samples user and system time at timer ticks. last is the result for the
+// reading before: like the kernel's cputime_adjust for a process, Balance lets neither part
+// fall below it. If a figure is absent, Balance changes nothing. If the usage fell, Balance
+// ignores last.
+func (f CPUFigures) Balance(last CPUTime) {
+	usage, hasUsage := f.Usage.Get()
+	user, hasUser := f.User.Get()
+	system, hasSystem := f.System.Get()
+	if !hasUsage || !hasUser || !hasSystem {
+		return
+	}
+	all, overflow := bits.Add64(user, system, 0)
+	switch {
+	case overflow != 0 || all == 0: // no tick yet: as the kernel does, all is user time
+		system = 0
+	case all != usage:
+		hi, lo := bits.Mul64(system, usage)
+		system, _ = bits.Div64(hi, lo, all) // at most usage
+	}
+	least, most := uint64(last.System), usage-uint64(last.User)
+	if uint64(last.User+last.System) <= usage {
+		system = min(max(system, least), most)
+	}
+	f.User.Set(usage - system)
+	f.System.Set(system)
+}

@@ -1,0 +1,101 @@
+// Package strict makes a receiver as strict as any receiver may be: for tests of clients that
+// must not depend on its leniency.
+package strict
+
+import (
+	"encoding/json"
+	"hash/fnv"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+)
+
+// Handler is a receiver that hides a run as soon as it is closed: it refuses a second finish, even
+// of the same rows, new credentials, and further uploads. The status of the second finish is 404,
+// 409, 410 or 422, by the id of the run. A run can also be forgotten.
+type Handler struct {
+	next http.Handler
+
+	mu        sync.Mutex
+	closed    map[string]bool
+	forgotten map[string]bool
+}
+
+// New returns a Handler in front of a receiver.
+func New(next http.Handler) *Handler {
+	return &Handler{next: next, closed: map[string]bool{}, forgotten: map[string]bool{}}
+}
+
+// Forget makes the receiver forget a run, unless it is closed, and reports whether it did.
+func (h *Handler) Forget(id string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.closed[id] {
+		h.forgotten[id] = true
+	}
+	return h.forgotten[id]
+}
+
+// Forgotten returns the ids of the forgotten runs.
+func (h *Handler) Forgotten() map[string]bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.forgotten)
+}
+
+// Run splits the path of a request about a run: its id, and "finish" or "refresh-credentials";
+// or the id and "" for an upload. The id is empty for any other request.
+func Run(r *http.Request) (id, what string) {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	switch {
+	case r.Method == http.MethodPost && len(parts) == 3:
+		return parts[1], parts[2]
+	case r.Method == http.MethodPut && len(parts) > 2:
+		return parts[len(parts)-2], ""
+	}
+	return "", ""
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id, what := Run(r)
+	h.mu.Lock()
+	isClosed, isForgotten := h.closed[id], h.forgotten[id]
+	h.mu.Unlock()
+	switch {
+	case isForgotten:
+		refuse(w, http.StatusNotFound, "there is no such run")
+		return
+	case isClosed && what == "finish":
+		statuses := [...]int{http.StatusNotFound, http.StatusConflict, http.StatusGone, http.StatusUnprocessableEntity}
+		sum := fnv.New32a()
+		_, _ = sum.Write([]byte(id))
+		refuse(w, statuses[sum.Sum32()%uint32(len(statuses))], "run finished twice")
+		return
+	case isClosed:
+		refuse(w, http.StatusNotFound, "the run is closed")
+		return
+	}
+	if what != "finish" {
+		h.next.ServeHTTP(w, r)
+		return
+	}
+	answer := httptest.NewRecorder()
+	h.next.ServeHTTP(answer, r)
+	if answer.Code == http.StatusOK {
+		h.mu.Lock()
+		h.closed[id] = true
+		h.mu.Unlock()
+	}
+	maps.Copy(w.Header(), answer.Header())
+	w.WriteHeader(answer.Code)
+	_, _ = w.Write(answer.Body.Bytes())
+}
+
+func refuse(w http.ResponseWriter, status int, detail string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]string{"detail": detail})
+}

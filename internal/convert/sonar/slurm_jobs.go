@@ -1,0 +1,54 @@
+package sonar
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt/format/sonar"
+)
+
+// sacctStates are those of jobs that have ended.
+const sacctStates = "BOOT_FAIL,CANCELLED,COMPLETED,DEADLINE,FAILED,NODE_FAIL,OUT_OF_MEMORY,PREEMPTED,TIMEOUT"
+
+// SacctArgs returns the arguments of sacct for the jobs of a time, those that have ended or, with
+// unended, all.
+func SacctArgs(from, to time.Time, unended bool) []string {
+	const layout = "2006-01-02T15:04:05"
+	args := []string{
+		"--allusers", "--parsable2", "--format=" + strings.Join(sonar.JobFields[:], ","),
+		"--starttime=" + from.Format(layout), "--endtime=" + to.Format(layout),
+	}
+	if !unended {
+		args = append(args, "--state="+sacctStates)
+	}
+	return args
+}
+
+// WriteFailure writes the record of a failure of sacct and returns its error.
+func WriteFailure(w io.Writer, failed error, asJSON bool) error {
+	f := sonar.Failure{Version: sonar.Version, Message: strings.Join(strings.Fields(failed.Error()), " "), Timestamp: time.Now()}
+	out := f.AppendCSV(nil)
+	if asJSON {
+		out = f.AppendJSON(nil)
+	}
+	_, err := w.Write(out)
+	return errors.Join(failed, err)
+}
+
+// WriteJobs writes the records of jobs.
+func WriteJobs(w io.Writer, jobs []sonar.Job, asJSON bool) error {
+	var out []byte
+	var err error
+	if asJSON {
+		out, err = sonar.AppendJobsJSON(nil, jobs)
+	}
+	for i := 0; i < len(jobs) && err == nil && !asJSON; i++ {
+		out, err = jobs[i].AppendCSV(out)
+	}
+	if err == nil {
+		_, err = w.Write(out)
+	}
+	return err
+}

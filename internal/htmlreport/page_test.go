@@ -1,0 +1,268 @@
+package htmlreport
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/report"
+)
+
+// The page of a job of 24 hours has at most 1 MiB, also with eight GPUs; that of 64 nodes at most 6 MiB.
+func TestSize(t *testing.T) {
+	gpus := dayOf("n1")
+	gpus.gpus = 8
+	for _, c := range []struct {
+		name string
+		runs []Run
+		most int
+	}{
+		{"24 h", []Run{dayOf("n1").asRun(t)}, 1 << 20},
+		{"24 h with 8 GPUs", []Run{gpus.asRun(t)}, 1 << 20},
+		{"64 nodes", manyNodes(t, 64), 6 << 20},
+	} {
+		page := pageOf(t, c.runs...)
+		t.Logf("%s: %d KiB", c.name, len(page)>>10)
+		if len(page) > c.most {
+			t.Errorf("%s: the page has %d bytes, more than %d", c.name, len(page), c.most)
+		}
+	}
+}
+
+// The table of runs marks figures that are lower bounds, as the report does.
+func TestAtLeast(t *testing.T) {
+	run := simulated{node: "n1", readings: 5, every: time.Second}.asRun(t)
+	figures := func() []string {
+		row := runsTable(&Job{Runs: []Run{run}}).Rows[0]
+		return []string{row[3], row[9], row[10]}
+	}
+	run.Summary.CPU.AtLeast, run.Summary.IO.AtLeast = false, false
+	exact := figures()
+	run.Summary.CPU.AtLeast, run.Summary.IO.AtLeast = true, true
+	for i, figure := range figures() {
+		want := "at least " + exact[i]
+		if exact[i] == "-" {
+			want = "-"
+		}
+		if figure != want {
+			t.Errorf("the table has %q, want %q", figure, want)
+		}
+	}
+	if exact[0] == "-" {
+		t.Error("the example has no CPU time")
+	}
+}
+
+// unpack is the decoder of pack; page.js has the same.
+func unpack(t *testing.T, text string) []int64 {
+	t.Helper()
+	raw, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []int64
+	last := int64(0)
+	for len(raw) > 0 {
+		v, n := binary.Uvarint(raw)
+		if n <= 0 {
+			t.Fatalf("a varint ends early: % x", raw)
+		}
+		raw = raw[n:]
+		if v == 0 {
+			out = append(out, absent)
+			continue
+		}
+		z := v - 1
+		last += int64(z>>1) ^ -int64(z&1)
+		out = append(out, last)
+	}
+	return out
+}
+
+func TestPack(t *testing.T) {
+	for _, values := range [][]int64{{}, {0}, {absent}, {1, absent, -1, 1 << 52, -(1 << 52), absent, absent, 0}} {
+		if got := unpack(t, pack(values)); !slices.Equal(got, values) {
+			t.Errorf("pack(%v) is unpacked as %v", values, got)
+		}
+	}
+}
+
+// A value that was not read is absent, and so are the readings that were not taken.
+func TestAbsent(t *testing.T) {
+	o := simulated{node: "n1", readings: 60, every: 10 * time.Second, unread: [2]int{10, 15}, missed: [2]int{30, 40}}
+	s := o.asRun(t).Series
+	if len(s.times) != 51 || s.readings != 50 {
+		t.Fatalf("%d points of %d readings: want 51 of 50, with one for the gap", len(s.times), s.readings)
+	}
+	total := lineNamed(t, s, memoryFigure, "total")
+	cores := lineNamed(t, s, cpuFigure, "in use")
+	for i, v := range total.values {
+		isUnread := 10 <= i && i < 15
+		if want := isUnread || i == 30; (v == absent) != want {
+			t.Errorf("memory at point %d is %d: want absent %v", i, v, want)
+		}
+	}
+	if cores.values[0] != absent || cores.values[1] == absent || cores.values[30] != absent {
+		t.Errorf("cores begin with %v and are %d in the gap: want absent, a value, absent", cores.values[:2], cores.values[30])
+	}
+	if slices.Contains(total.values, 0) {
+		t.Error("a value that was not read is 0")
+	}
+}
+
+func lineNamed(t *testing.T, s *Series, figure, name string) *line {
+	t.Helper()
+	i := slices.IndexFunc(s.lines, func(l *line) bool { return l.figure == figure && l.name == name })
+	if i < 0 {
+		t.Fatalf("there is no line %s in %s", name, figure)
+	}
+	return s.lines[i]
+}
+
+// Thinning keeps the highest and the lowest value of each line, and what is absent.
+func TestThin(t *testing.T) {
+	s := dayOf("n1").asRun(t).Series
+	thin := s.thin(500)
+	if n := len(thin.times); n > 500 || n < 400 {
+		t.Fatalf("%d points: want at most 500", n)
+	}
+	if !slices.IsSorted(thin.times) {
+		t.Error("the times do not ascend")
+	}
+	read := func(l *line) []int64 {
+		return slices.DeleteFunc(slices.Clone(l.values), func(v int64) bool { return v == absent })
+	}
+	for i, l := range s.lines {
+		m := thin.lines[i]
+		if len(m.values) != len(thin.times) {
+			t.Fatalf("%s has %d values at %d points", m.name, len(m.values), len(thin.times))
+		}
+		if slices.Max(read(l)) != slices.Max(read(m)) || slices.Min(read(l)) != slices.Min(read(m)) {
+			t.Errorf("%s, %s: the highest or the lowest value is lost", l.figure, l.name)
+		}
+	}
+	if !slices.Contains(lineNamed(t, thin, memoryFigure, "total").values, absent) {
+		t.Error("the gap is lost")
+	}
+	page := string(pageOf(t, manyNodes(t, 64)...))
+	if strings.Contains(page, `"perPoint":0,`) || !strings.Contains(page, `"perPoint":`) {
+		t.Error("the page does not say how many readings are in a point")
+	}
+}
+
+// What a user can choose never becomes markup, and the page names nothing to load.
+func TestEscaped(t *testing.T) {
+	const hostile = `</script><script>alert(1)</script><img src=x onerror=alert(2)>"'` + "\x1b[31m"
+	o := simulated{node: hostile, readings: 5, every: time.Second, name: hostile}
+	r := o.asRun(t)
+	r.Text = rt.Printable(hostile)
+	r.Summary.Run.Command = []string{hostile}
+	r.Summary.Steps[0].Step = hostile
+	r.Series.lanes[0].Name = hostile
+	var out bytes.Buffer
+	jobs := report.Jobs([]*report.Summary{r.Summary})
+	jobs[0].Advice = []report.Advice{{Resource: "memory", Text: hostile}}
+	if err := Write(&out, &Job{Name: hostile, Zone: time.UTC, Runs: []Run{r}, Jobs: jobs}); err != nil {
+		t.Fatal(err)
+	}
+	page := out.String()
+	for _, bad := range []string{"<script>alert", "<img", "\x1b"} {
+		if strings.Contains(page, bad) {
+			t.Errorf("the page contains %q", bad)
+		}
+	}
+	if n := strings.Count(page, "<script"); n != 2 {
+		t.Errorf("the page has %d script elements: want the data and the program", n)
+	}
+	// uPlot's licence comment names its address; no attribute and no style does.
+	for _, load := range []string{`(src|href|action|srcset)\s*=\s*["']?(https?:)?//`, `url\(`, `@import`, `<link`, `<iframe`} {
+		if at := regexp.MustCompile(load).FindString(page); at != "" {
+			t.Errorf("the page loads %q", at)
+		}
+	}
+	if !strings.Contains(page, `default-src &#39;none&#39;; style-src &#39;sha256-`) {
+		t.Error("the page has no policy that forbids to load anything")
+	}
+}
+
+// The data of the page is a JSON document of its own.
+func TestData(t *testing.T) {
+	o := simulated{node: "n1", readings: 50, every: 10 * time.Second, killAt: 40}
+	page := pageOf(t, o.asRun(t))
+	raw := regexp.MustCompile(`(?s)<script type="application/json" id="data">(.*?)</script>`).FindSubmatch(page)
+	if raw == nil {
+		t.Fatal("the page has no data")
+	}
+	var d pageData
+	if err := json.Unmarshal(raw[1], &d); err != nil {
+		t.Fatal(err)
+	}
+	r := d.Runs[0]
+	if len(r.Marks) != 1 || r.Marks[0].At != float64(start.Add(400*time.Second).Unix()) {
+		t.Errorf("the marks are %+v: want the kill after 400 s", r.Marks)
+	}
+	if len(r.Levels) != 2 || r.Levels[1].Value != 32<<30 {
+		t.Errorf("the levels are %+v: want the allocated cores and the limit of 32 GiB", r.Levels)
+	}
+	if len(r.Lanes) != 1+4*3 {
+		t.Errorf("there are %d lanes: want 13", len(r.Lanes))
+	}
+	for _, want := range []string{"Processes killed for memory", "Steps and tasks", "Not measured", "MIT License"} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+}
+
+// The names of the runs are as short as they can be.
+func TestRunNames(t *testing.T) {
+	nodes := &Job{Runs: []Run{{Summary: simulated{node: "n1", readings: 2, every: time.Second}.asRun(t).Summary}, {Summary: simulated{node: "n2", readings: 2, every: time.Second}.asRun(t).Summary}}}
+	if got := strings.Join(runNames(nodes), "; "); got != "n1; n2" {
+		t.Errorf("nodes: %s", got)
+	}
+	nodes.Runs[1].Summary.Run.Attempt = 1
+	if got := strings.Join(runNames(nodes), "; "); got != "n1, attempt 0; n2, attempt 1" {
+		t.Errorf("attempts: %s", got)
+	}
+	nodes.Runs[1].Summary.Run.Attempt = 0
+	for i := range nodes.Runs {
+		r := &nodes.Runs[i].Summary.Run
+		r.ArrayJobID, r.ArrayTaskID = rt.Some[uint64](40), rt.Some(uint64(i))
+		nodes.Runs[i].Summary.Label = r.Label()
+	}
+	if got := strings.Join(runNames(nodes), "; "); got != "40_0 on n1; 40_1 on n2" {
+		t.Errorf("array: %s", got)
+	}
+}
+
+// The same advice for several jobs is one line, and a job without advice has the reason.
+func TestAdvice(t *testing.T) {
+	memory := report.Advice{Resource: "memory", Verdict: report.Less, Request: "--mem=1G", Text: "why"}
+	cores := report.Advice{Resource: "cores", Verdict: report.WellSized, Text: "all"}
+	jobs := []*report.Job{{Label: "1", Advice: []report.Advice{memory}}, {Label: "2", Advice: []report.Advice{memory, cores}}}
+	if got := strings.Join(adviceOf(jobs), "; "); got != "--mem=1G: why; 2: cores well sized: all" {
+		t.Errorf("the advice is %q", got)
+	}
+	jobs = []*report.Job{{Label: "1", AdviceReason: "2 of 8 nodes are missing"}}
+	if got := strings.Join(adviceOf(jobs), "; "); got != "no advice: 2 of 8 nodes are missing" {
+		t.Errorf("without two nodes the advice is %q", got)
+	}
+}
+
+// A run that is not a job of a scheduler has the name of its command.
+func TestTitle(t *testing.T) {
+	s := simulated{node: "n1", readings: 2, every: time.Second}.asRun(t).Summary
+	job := &Job{Name: "-", Runs: []Run{{Summary: s}}}
+	s.Run.JobID.Clear()
+	s.Run.Command = []string{"/usr/bin/make", "all"}
+	if got := title(job); got != "Command make" {
+		t.Errorf("the title is %q", got)
+	}
+}

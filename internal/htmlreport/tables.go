@@ -1,0 +1,161 @@
+package htmlreport
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/report"
+)
+
+// table is a table of the page. The columns from Numbers on are right-aligned.
+type table struct {
+	Title   string
+	Note    string
+	Head    []string
+	Numbers int
+	Rows    [][]string
+}
+
+func tablesOf(job *Job) []table {
+	all := []table{runsTable(job), stepsTable(job), gpusTable(job), killsTable(job), processesTable(job), energyTable(job), missingTable(job)}
+	return slices.DeleteFunc(all, func(t table) bool { return len(t.Rows) == 0 })
+}
+
+func runsTable(job *Job) table {
+	t := table{Title: "Runs", Numbers: 2, Head: []string{"Run", "Outcome", "Elapsed", "CPU time", "CPU used", "Mean cores", "Peak memory", "Limit", "Memory used", "Read", "Written", "Readings", "Missed"}}
+	names := runNames(job)
+	for i := range job.Runs {
+		s := job.Runs[i].Summary
+		t.Rows = append(t.Rows, []string{
+			names[i], outcome(&s.Run.Ending, s.Abandoned), seconds(s.ElapsedSecs), atLeast(s.CPU.AtLeast, seconds(s.CPU.UsedSecs)), percent(s.CPU.UsedPct), number(s.CPU.MeanCores, "%.2f"),
+			size(s.Memory.PeakBytes), size(s.Memory.LimitBytes), percent(s.Memory.PeakPct), atLeast(s.IO.AtLeast, size(s.IO.ReadBytes)), atLeast(s.IO.AtLeast, size(s.IO.WriteBytes)),
+			fmt.Sprint(s.Record.Readings), fmt.Sprint(s.Record.Missed),
+		})
+	}
+	return t
+}
+
+// atLeast marks a figure that is a lower bound, if it was read.
+func atLeast(isBound bool, figure string) string {
+	if isBound && figure != "-" {
+		return "at least " + figure
+	}
+	return figure
+}
+
+// mostRows bounds the rows of a table of steps, tasks or processes.
+const mostRows = 500
+
+func stepsTable(job *Job) table {
+	t := table{Title: "Steps and tasks", Numbers: 3, Head: []string{"Run", "Step", "Task", "CPU time", "Peak memory", "Anonymous", "Read", "Written", "Major faults", "OOM kills"}}
+	names := runNames(job)
+	for i := range job.Runs {
+		for _, step := range job.Runs[i].Summary.Steps {
+			add := func(task string, f *report.Figures) {
+				t.Rows = append(t.Rows, []string{names[i], rt.Printable(step.Step), task, seconds(f.UsedSecs), size(f.PeakBytes), size(f.AnonBytes),
+					size(f.ReadBytes), size(f.WriteBytes), number(f.MajorFaults, "%d"), number(f.OOMKills, "%d")})
+			}
+			add("", &step.Figures)
+			for k := range step.Tasks {
+				add(fmt.Sprint(step.Tasks[k].Task), &step.Tasks[k].Figures)
+			}
+		}
+	}
+	return t.bounded()
+}
+
+// bounded leaves out the rows after the first mostRows, and says so.
+func (t table) bounded() table {
+	if more := len(t.Rows) - mostRows; more > 0 {
+		t.Rows, t.Note = t.Rows[:mostRows], fmt.Sprintf("%d more rows are in the output of rt-spool report --json.", more)
+	}
+	return t
+}
+
+func gpusTable(job *Job) table {
+	t := table{Title: "GPUs", Numbers: 3, Head: []string{"Run", "GPU", "Model", "Busy", "Highest", "Peak memory", "Memory", "Mean power"}}
+	names := runNames(job)
+	for i := range job.Runs {
+		for _, g := range job.Runs[i].Summary.GPUs {
+			t.Rows = append(t.Rows, []string{names[i], rt.Printable(cmp.Or(g.Host, g.UUID)), rt.Printable(g.Name), percent(g.BusyPct), percent(g.MaxBusyPct),
+				size(g.VRAMPeakBytes), size(g.VRAMTotalBytes), number(g.MeanWatts, "%.0f W")})
+		}
+	}
+	return t.bounded()
+}
+
+func killsTable(job *Job) table {
+	t := table{Title: "Processes killed for memory", Numbers: 4, Head: []string{"Run", "Time", "Step", "Largest processes before", "Killed", "Limit", "Last reading before"}}
+	names := runNames(job)
+	for i := range job.Runs {
+		for _, k := range job.Runs[i].Summary.OOM {
+			var largest []string
+			for _, p := range k.Biggest {
+				largest = append(largest, fmt.Sprintf("%s[%d] %s", rt.Printable(p.Comm), p.PID, size(p.RSSBytes)))
+			}
+			t.Rows = append(t.Rows, []string{names[i], moment(k.Time, job.Zone), rt.Printable(k.Step), strings.Join(largest, ", "), fmt.Sprint(k.Kills),
+				size(k.LimitBytes), size(k.BeforeBytes)})
+		}
+	}
+	return t
+}
+
+func processesTable(job *Job) table {
+	t := table{Title: "Processes", Numbers: 3, Note: "Those with the most CPU time or memory.", Head: []string{"Run", "Command", "PID", "CPU time", "Largest resident memory"}}
+	names := runNames(job)
+	for i := range job.Runs {
+		for _, p := range job.Runs[i].Summary.Processes.Top {
+			t.Rows = append(t.Rows, []string{names[i], rt.Printable(p.Comm), fmt.Sprint(p.PID), seconds(p.UsedSecs), size(p.RSSBytes)})
+		}
+	}
+	return t.bounded()
+}
+
+func energyTable(job *Job) table {
+	t := table{Title: "Energy", Numbers: 2, Note: "Domains are of everything that ran on the node, and overlap.", Head: []string{"Run", "Domain", "Energy", "Mean power"}}
+	names := runNames(job)
+	for i := range job.Runs {
+		if e := job.Runs[i].Summary.JobEnergy; e != nil && e.ActiveJoules.Valid() {
+			t.Rows = append(t.Rows, []string{names[i], "share of the job, at least", number(e.ActiveJoules, "%.0f J"), number(e.MeanWatts, "%.1f W")},
+				[]string{names[i], "share of the job with all idle energy, at most", number(e.HighJoules, "%.0f J"), "-"})
+		}
+		for _, e := range job.Runs[i].Summary.Energy {
+			t.Rows = append(t.Rows, []string{names[i], rt.Printable(e.Domain), number(e.Joules, "%.0f J"), number(e.Watts, "%.1f W")})
+		}
+	}
+	return t.bounded()
+}
+
+// missingTable lists what was not measured, and why.
+func missingTable(job *Job) table {
+	t := table{Title: "Not measured", Numbers: 3, Head: []string{"Run", "What", "Why"}}
+	names := runNames(job)
+	for i := range job.Runs {
+		s := job.Runs[i].Summary
+		add := func(what, why string) {
+			if why != "" {
+				t.Rows = append(t.Rows, []string{names[i], what, rt.Printable(why)})
+			}
+		}
+		add("CPU time", s.CPU.Reason)
+		add("memory", s.Memory.Reason)
+		add("parts of the memory", s.Memory.PartsReason)
+		add("OOM kills", s.Memory.OOMReason)
+		add("disk I/O", s.IO.Reason)
+		add("processes", s.Processes.Reason)
+		add("network", s.Network.Reason)
+		if s.JobEnergy != nil {
+			add("energy of the job", s.JobEnergy.Reason)
+		}
+		add("the rest of the run", s.Damage)
+		for _, name := range slices.Sorted(maps.Keys(s.Sensors)) {
+			is := s.Sensors[name]
+			add("sensor "+rt.Printable(name), cmp.Or(is.Detail, is.Status))
+		}
+	}
+	return t.bounded()
+}

@@ -1,0 +1,87 @@
+package joblist
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/report"
+)
+
+// Filter selects jobs. An empty field selects all.
+type Filter struct {
+	Users, Accounts, Partitions []string
+	States                      []string  // of States
+	Name                        string    // a pattern of path.Match
+	Since, Until                time.Time // the job ran after Since and before Until
+}
+
+// slurmStates are Slurm's words for states.
+var slurmStates = map[string]string{
+	"completed": string(rt.OutcomeFinished), "out_of_memory": string(rt.OutcomeOOM), "node_fail": string(rt.OutcomeLost),
+}
+
+// States are the states of jobs.
+var States = []string{
+	string(rt.StateRunning), "abandoned", string(rt.OutcomeFinished), string(rt.OutcomeFailed), string(rt.OutcomeCancelled), string(rt.OutcomeTimeout),
+	string(rt.OutcomeTerminated), string(rt.OutcomeOOM), string(rt.OutcomeLost), string(rt.OutcomeUnknown),
+}
+
+// State returns the state for a word in lower case, a state or Slurm's word for one, and whether
+// there is one.
+func State(word string) (string, bool) {
+	if state, ok := slurmStates[word]; ok {
+		return state, true
+	}
+	return word, slices.Contains(States, word)
+}
+
+// ParseTime parses a time in the zone of now, such as 2026-03-01T12:30 or 12:30, or how long before
+// now it is, such as 7d or 12h, and reports whether it is one.
+func ParseTime(text string, now time.Time) (time.Time, bool) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 16)
+		return now.AddDate(0, 0, -int(n)), err == nil
+	}
+	if d, err := time.ParseDuration(text); err == nil {
+		return now.Add(-d), d >= 0
+	}
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, true
+	}
+	for _, layout := range []string{"2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04", time.DateTime} {
+		if t, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
+			return t, true
+		}
+	}
+	for _, layout := range []string{"15:04", time.TimeOnly} {
+		if t, err := time.ParseInLocation("2006-01-02 "+layout, now.Format("2006-01-02 ")+text, now.Location()); err == nil {
+			return t, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// has reports whether the filter selects a job.
+func (f *Filter) has(j *report.Job, line *Line) bool {
+	for _, one := range [...]struct {
+		list []string
+		is   string
+	}{{f.Users, j.User}, {f.Accounts, j.Account}, {f.Partitions, j.Partition}, {f.States, line.State}} {
+		if len(one.list) > 0 && !slices.Contains(one.list, one.is) {
+			return false
+		}
+	}
+	if f.Name != "" {
+		if ok, err := path.Match(f.Name, j.Name); err != nil || !ok {
+			return false
+		}
+	}
+	isRunning := line.State == string(rt.StateRunning)
+	endedBefore := !f.Since.IsZero() && !isRunning && line.end().Before(f.Since)
+	beganAfter := !f.Until.IsZero() && j.Start.After(f.Until)
+	return !endedBefore && !beganAfter
+}

@@ -1,0 +1,135 @@
+package joblist
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"strconv"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/report"
+)
+
+// Line is one job of the list, over all of its nodes, in its last attempt. A
+// figure that is not known is null in JSON, and empty in CSV.
+type Line struct {
+	Job          string          `json:"job"`
+	Cluster      string          `json:"cluster"`
+	User         string          `json:"user"`
+	Account      string          `json:"account"`
+	Partition    string          `json:"partition"`
+	Name         string          `json:"name"`
+	State        string          `json:"state"` // "running", "abandoned" or the outcome
+	ExitCode     rt.Opt[int64]   `json:"exit_code"`
+	Start        time.Time       `json:"start"`
+	End          *time.Time      `json:"end"`
+	LastReading  *time.Time      `json:"last_reading"`
+	ElapsedSecs  rt.Opt[float64] `json:"elapsed_secs"`
+	LimitSecs    rt.Opt[float64] `json:"time_limit_secs"`
+	TimePct      rt.Opt[float64] `json:"time_pct"`
+	Nodes        int             `json:"nodes"`         // with a run here
+	MissingNodes uint64          `json:"missing_nodes"` // without
+	Cores        rt.Opt[uint64]  `json:"cores"`
+	CPUSecs      rt.Opt[float64] `json:"cpu_secs"`
+	CPUPct       rt.Opt[float64] `json:"cpu_pct"`
+	PeakBytes    rt.Opt[uint64]  `json:"memory_peak_bytes"` // of the node where the percentage is highest
+	MemoryPct    rt.Opt[float64] `json:"memory_pct"`
+	GPUs         rt.Opt[uint64]  `json:"gpus"` // null if those of a node were not read
+	GPUPct       rt.Opt[float64] `json:"gpu_pct"`
+	CoreHours    rt.Opt[float64] `json:"core_hours"`
+	UnusedHours  rt.Opt[float64] `json:"core_hours_unused"`
+	Attempts     int             `json:"attempts"`
+}
+
+func lineOf(j *report.Job) Line {
+	n := j.Nodes
+	l := Line{
+		Job: j.Label, Cluster: j.Cluster, User: j.User, Account: j.Account, Partition: j.Partition, Name: j.Name, State: stateOf(j), ExitCode: j.ExitCode,
+		Start: j.Start, End: known(j.End), LastReading: known(j.LastReading), ElapsedSecs: j.ElapsedSecs, LimitSecs: j.LimitSecs, TimePct: j.TimePct,
+		Nodes: len(j.Runs), MissingNodes: j.Missing, Cores: n.Cores, CPUSecs: n.UsedSecs, CPUPct: n.UsedPct, PeakBytes: n.Nodes[0].PeakBytes, MemoryPct: n.WorstPct,
+		GPUPct: j.GPUs.BusyPct, Attempts: 1 + len(j.Earlier),
+	}
+	if !j.GPUs.Unread {
+		l.GPUs.Set(uint64(j.GPUs.Count))
+	}
+	if all, ok := n.AllocatedSecs.Get(); ok {
+		l.CoreHours.Set(all / 3600)
+		if used, ok := n.UsedSecs.Get(); ok {
+			l.UnusedHours.Set(max(all-used, 0) / 3600)
+		}
+	}
+	return l
+}
+
+func known(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// end is when the job ended, or was last read.
+func (l *Line) end() time.Time {
+	if t := cmp.Or(l.End, l.LastReading); t != nil {
+		return *t
+	}
+	return l.Start
+}
+
+// stateOf returns the state as one word.
+func stateOf(j *report.Job) string {
+	switch {
+	case j.State != rt.StateRunning:
+		return string(cmp.Or(j.Outcome, rt.OutcomeUnknown))
+	case j.Abandoned():
+		return "abandoned"
+	}
+	return string(rt.StateRunning)
+}
+
+// Records returns the records of CSV: the names of the fields in JSON, and a record for each line.
+func Records(lines []Line) [][]string {
+	fields := reflect.TypeFor[Line]()
+	head := make([]string, fields.NumField())
+	for i := range head {
+		head[i] = fields.Field(i).Tag.Get("json")
+	}
+	out := [][]string{head}
+	for i := range lines {
+		record, v := make([]string, len(head)), reflect.ValueOf(lines[i])
+		for k := range record {
+			record[k] = cell(v.Field(k).Interface())
+		}
+		out = append(out, record)
+	}
+	return out
+}
+
+func cell(v any) string {
+	switch v := v.(type) {
+	case time.Time:
+		return v.UTC().Format(time.RFC3339)
+	case *time.Time:
+		if v == nil {
+			return ""
+		}
+		return v.UTC().Format(time.RFC3339)
+	case rt.Opt[float64]:
+		if x, ok := v.Get(); ok {
+			return strconv.FormatFloat(x, 'f', 4, 64)
+		}
+		return ""
+	case rt.Opt[uint64]:
+		if x, ok := v.Get(); ok {
+			return fmt.Sprint(x)
+		}
+		return ""
+	case rt.Opt[int64]:
+		if x, ok := v.Get(); ok {
+			return fmt.Sprint(x)
+		}
+		return ""
+	}
+	return rt.PrintableCell(fmt.Sprint(v)) // no number here is below 0
+}

@@ -1,0 +1,75 @@
+package joblist
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/report"
+)
+
+// A user chooses the name of a job; a spreadsheet never executes it.
+func TestJobsCSVHasNoFormulas(t *testing.T) {
+	for _, name := range []string{"=1+1", "+1", "-1", "@SUM(A1)"} {
+		records := Records([]Line{{Name: name, ExitCode: rt.Some[int64](1)}})
+		if row := "," + strings.Join(records[1], ",") + ","; !strings.Contains(row, ",'"+name+",") {
+			t.Errorf("the name %q is in %q", name, row)
+		}
+	}
+}
+
+// The run of a job hides those of its steps on the same node, but not those of an attempt that
+// has no run of the whole job. All attempts of a step have the number 0.
+func TestWholeJobsHideTheirSteps(t *testing.T) {
+	at := func(minute int) time.Time { return time.Date(2026, 3, 1, 12, minute, 0, 0, time.UTC) }
+	run := func(step string, attempt uint64, start, end int) *report.Summary {
+		s := &report.Summary{Run: rt.Run{Identity: rt.Identity{Cluster: "c", JobID: rt.Some[uint64](12), Node: "n1", Step: step, Attempt: attempt, Start: at(start)}}}
+		if end > 0 {
+			s.Run.End = at(end)
+		}
+		return s
+	}
+	late := run("", 0, 3, 10)
+	late.Run.JobStart = at(0)
+	for name, tt := range map[string]struct {
+		list []*report.Summary
+		left int
+	}{
+		"a step":                                {[]*report.Summary{run("", 0, 1, 10), run("0", 0, 2, 3)}, 1},
+		"a step of a job that runs":             {[]*report.Summary{run("", 0, 1, 0), run("0", 0, 2, 0)}, 1},
+		"a step of a job that was requeued":     {[]*report.Summary{run("", 2, 1, 10), run("0", 0, 2, 3)}, 1},
+		"a step before a late tracker":          {[]*report.Summary{late, run("0", 0, 1, 2)}, 1},
+		"a step of a later attempt":             {[]*report.Summary{run("", 0, 1, 10), run("0", 0, 12, 13)}, 2},
+		"a step of a later attempt that runs":   {[]*report.Summary{run("", 0, 1, 10), run("0", 0, 12, 0)}, 2},
+		"a step of an earlier attempt":          {[]*report.Summary{run("", 1, 5, 10), run("0", 0, 1, 2)}, 2},
+		"steps of two attempts, one as a whole": {[]*report.Summary{run("0", 0, 1, 2), run("", 1, 5, 10), run("0", 0, 6, 7)}, 2},
+	} {
+		if left := wholeJobs(tt.list); len(left) != tt.left {
+			t.Errorf("%s: %d runs are left, want %d", name, len(left), tt.left)
+		}
+	}
+}
+
+// The number of a job's GPUs is null if nothing was read of those of one node, and 0 without GPUs.
+func TestJobsWithGPUsThatWereNotRead(t *testing.T) {
+	node := func(name, gpus string, read int) *report.Summary {
+		return &report.Summary{
+			Run:  rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](12), Node: name}, Allocation: rt.Allocation{GPUs: gpus}},
+			GPUs: make([]report.GPU, read),
+		}
+	}
+	for name, tt := range map[string]struct {
+		nodes []*report.Summary
+		want  rt.Opt[uint64]
+	}{
+		"read":             {[]*report.Summary{node("n1", "0,1", 2), node("n2", "", 0)}, rt.Some[uint64](2)},
+		"not read":         {[]*report.Summary{node("n1", "0,1", 0)}, rt.None[uint64]()},
+		"read on one node": {[]*report.Summary{node("n1", "0,1", 2), node("n2", "0,1", 0)}, rt.None[uint64]()},
+		"no GPUs":          {[]*report.Summary{node("n1", "", 0)}, rt.Some[uint64](0)},
+	} {
+		if l := lineOf(report.Jobs(tt.nodes)[0]); l.GPUs != tt.want {
+			t.Errorf("%s: %v, want %v", name, l.GPUs, tt.want)
+		}
+	}
+}

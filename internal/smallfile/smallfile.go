@@ -1,0 +1,61 @@
+// Package smallfile reads configuration and state files. A device without an end, a FIFO without
+// a writer or a very large file in the place of one would stop a hook, or fill its memory.
+package smallfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// Limit is for files that people write, in bytes.
+const Limit = 1 << 20
+
+// null is the number of /dev/null, which counts as an empty file.
+const null = 1<<8 | 3
+
+// ErrRefused means that a file is not read: it is not a regular file, or too large.
+var ErrRefused = errors.New("not a small regular file")
+
+// Read returns the content of the regular file at path, of at most limit bytes. It does not wait
+// for a FIFO and opens no terminal. Errors name the file.
+func Read(path string, limit int64) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok && st.Mode()&fs.ModeCharDevice != 0 && sys.Rdev == null {
+		return nil, nil // as --config /dev/null
+	}
+	if !st.Mode().IsRegular() {
+		return nil, fmt.Errorf("read %s: %w: it is a %s", path, ErrRefused, kind(st.Mode()))
+	}
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("read %s: %w: it has more than %d bytes", path, ErrRefused, limit)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return data, nil
+}
+
+func kind(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "directory"
+	case m&fs.ModeNamedPipe != 0:
+		return "FIFO"
+	case m&fs.ModeSocket != 0:
+		return "socket"
+	}
+	return "device"
+}

@@ -1,0 +1,18 @@
+package telemetry
+
+import (
+	"slices"
+	"testing"
+)
+
+// The step on another node gets what reaches the cluster, and neither the surrounding job nor
+// the credentials of uploads.
+func TestStepEnv(t *testing.T) {
+	got := StepEnv([]string{
+		"PATH=/bin", "SLURM_CONF=/etc/x", "SLURM_JWT=j", "SLURM_NTASKS=4", "SLURMD_NODENAME=n1", "SSH_AUTH_SOCK=/s",
+		"SENTINEL_API_TOKEN=secret", "AWS_SECRET_ACCESS_KEY=secret",
+	})
+	if want := []string{"PATH=/bin", "SLURM_CONF=/etc/x", "SLURM_JWT=j", "SSH_AUTH_SOCK=/s"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -1,0 +1,41 @@
+package tracker
+
+import (
+	"os"
+	"strconv"
+	"syscall"
+)
+
+// LowerPriority sets the nice value of all threads, and of new ones, to 19, see setpriority(2).
+// It comes after "ready", for which the Prolog waits. except is the thread of a job's last
+// readings, which sleeps until then: the counters are gone 5 to 10 ms after the job's last
+// process, and on a busy core a thread of low priority would come too late.
+func LowerPriority(except int) {
+	const lowest = 19
+	setNice(lowest, except)
+}
+
+// RaisePriority reverts LowerPriority: an Epilog waits, and on a busy node it would wait
+// long. rt-prolog has set RLIMIT_NICE to permit it.
+func RaisePriority() { setNice(0, 0) }
+
+// raiseThread does so for a job's thread that began later, in a cgroup that Search has found.
+func raiseThread(thread int) {
+	const zero = 20 // what getpriority(2) returns in the kernel for nice value 0
+	if p, err := syscall.Getpriority(syscall.PRIO_PROCESS, thread); err == nil && p < zero {
+		_ = syscall.Setpriority(syscall.PRIO_PROCESS, thread, 0) // without permission it may come late
+	}
+}
+
+// setNice sets the nice value of all threads but one.
+func setNice(nice, except int) {
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return // a tracker at any priority is better than none
+	}
+	for _, t := range threads {
+		if tid, err := strconv.Atoi(t.Name()); err == nil && tid != except {
+			_ = syscall.Setpriority(syscall.PRIO_PROCESS, tid, nice) // the thread may have ended, and raising may not be permitted
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package rt
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Printable replaces each character of a text that a terminal or a log may interpret with "?":
+// control characters, line ends, and the invisible characters that change the direction of the
+// text or have no width. Users choose the names of jobs, processes and files. Every text of a
+// program for a person passes through here.
+func Printable(text string) string {
+	return strings.Map(func(c rune) rune {
+		if !unicode.IsPrint(c) {
+			return '?'
+		}
+		return c
+	}, text)
+}
+
+// PrintableLines is Printable for a text of several lines, such as joined errors. The second and
+// further lines are indented: none of them looks like a message of its own.
+func PrintableLines(text string) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	for i, line := range lines {
+		lines[i] = Printable(strings.ReplaceAll(line, "\t", "  "))
+	}
+	return strings.Join(lines, "\n  ")
+}
+
+// PrintableCell is Printable for a cell of CSV. A spreadsheet executes a text that begins as a
+// formula; after an apostrophe it does not.
+func PrintableCell(text string) string {
+	if text != "" && strings.Contains("=+-@\t\r", text[:1]) {
+		text = "'" + text
+	}
+	return Printable(text)
+}
+
+// IsPrintable reports whether a text is UTF-8 in which Printable replaces nothing.
+func IsPrintable(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) })
+}

@@ -1,0 +1,213 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/resource-tracker/rt"
+)
+
+// slower is by how much a run may become longer with fewer cores, as a part of its time.
+const slower = 0.05
+
+// threadUse is what a process used, and the most threads that a reading found in it. A process
+// uses at most one core for each of its threads.
+type threadUse struct {
+	task    rt.Opt[uint64]
+	secs    float64
+	threads uint64
+}
+
+// maxThreadUses bounds the processes that are kept for the advice about cores.
+const maxThreadUses = 256
+
+func (t processTallies) threadUses() (list []threadUse) {
+	for _, p := range t.sorted(byCPU) {
+		secs, used := p.UsedSecs.Get()
+		threads, known := p.Threads.Get()
+		if !used || !known || secs <= 0 {
+			continue
+		}
+		if len(list) == maxThreadUses {
+			break
+		}
+		list = append(list, threadUse{p.Task, secs, threads})
+	}
+	return list
+}
+
+// maxCores is more cores than a node has.
+const maxCores = 1 << 16
+
+// coreGroup is what shares some cores: a task that has cores of its own, or all of a job on a
+// node.
+type coreGroup struct {
+	secs      float64 // CPU time
+	cores     uint64
+	processes []threadUse // by CPU time, the largest first
+}
+
+// delay returns by how many seconds the work would take longer at most with k cores. A mean
+// over an interval is not a peak: the CPU time may have been used in bursts on all cores. Such
+// bursts, of secs seconds in total, take secs/k instead of secs/cores. If processes with at most
+// k threads together used most of the CPU time, only the rest can have been in such bursts.
+func (g *coreGroup) delay(k uint64) float64 {
+	if k >= g.cores {
+		return 0
+	}
+	most := g.secs * (1/float64(k) - 1/float64(g.cores))
+	rest, threads := g.secs, uint64(0)
+	for i := range g.processes {
+		p := &g.processes[i]
+		if threads+p.threads > k {
+			continue
+		}
+		threads += p.threads
+		rest -= p.secs
+	}
+	if threads > 0 {
+		most = min(most, max(rest, 0)/float64(k))
+	}
+	return most
+}
+
+// coreGroups returns the groups of a node, and how many there are of equal size: the tasks of the
+// step that used most, if they have several cores each, or else the job as one.
+func (s *Summary) coreGroups() (list []coreGroup, tasks int) {
+	cores := s.CPU.Cores.Or(0)
+	all := coreGroup{secs: s.CPU.UsedSecs.Or(0), cores: cores, processes: s.threads}
+	var main *Step
+	for i := range s.Steps {
+		if st := &s.Steps[i]; main == nil || st.UsedSecs.Or(0) > main.UsedSecs.Or(0) {
+			main = st
+		}
+	}
+	if main == nil || len(main.Tasks) < 2 {
+		return []coreGroup{all}, 1
+	}
+	tasks = len(main.Tasks)
+	each := cores / uint64(tasks)
+	rest := all.secs
+	for i := range main.Tasks {
+		t := &main.Tasks[i]
+		secs, ok := t.UsedSecs.Get()
+		if !ok {
+			return []coreGroup{all}, tasks
+		}
+		rest -= secs
+		own := slices.DeleteFunc(slices.Clone(s.threads), func(p threadUse) bool { return p.task != rt.Some(t.Task) })
+		list = append(list, coreGroup{secs: secs, cores: each, processes: own})
+	}
+	return append(list, coreGroup{secs: max(rest, 0), cores: each}), tasks
+}
+
+// coresOf is how many cores a node, or each of its tasks, needs for the run to be at most a
+// little longer.
+type coresOf struct {
+	need, have uint64
+	tasks      int     // per node
+	delay      float64 // at most, as a part of the time
+}
+
+// needed returns the fewest cores; false if it is not known what was used. The delays of the
+// tasks and nodes add up, because each can wait for another one.
+func (j *Job) needed() (c coresOf, ok bool) {
+	elapsed := j.ElapsedSecs.Or(0)
+	var groups []coreGroup
+	for _, s := range j.Runs {
+		isKnown := s.CPU.CoresOf == "allocation" && s.CPU.UsedSecs.Valid()
+		if !isKnown || elapsed <= 0 {
+			return c, false
+		}
+		list, tasks := s.coreGroups()
+		groups = append(groups, list...)
+		c.tasks = max(c.tasks, tasks)
+	}
+	for i := range groups {
+		c.have = max(c.have, groups[i].cores)
+	}
+	if c.have > maxCores { // the number is from a file
+		return c, false
+	}
+	for c.need = 1; c.need < c.have; c.need++ {
+		sum := 0.0
+		for i := range groups {
+			sum += groups[i].delay(c.need)
+		}
+		c.delay = sum / elapsed
+		if c.delay <= slower {
+			return c, true
+		}
+	}
+	c.need, c.delay = c.have, 0
+	return c, c.have > 0
+}
+
+// cores advises on the cores of a node or a task, and returns how many CPUs each node then has.
+func (a *adviser) cores() (left uint64) {
+	left = a.job.fewestCores()
+	one := Advice{Resource: "cores", Verdict: NotKnown, Runs: 1, Explain: []string{
+		"a reading has the mean of an interval, so that shorter bursts do not show; no peak is derived from it",
+		"fewer cores are advised if even the worst bursts that agree with the CPU time would make the run at most 5 % longer",
+		"a process is assumed to use at most a core for each thread that a reading found in it",
+	}}
+	c, ok := a.job.needed()
+	if !ok {
+		one.Text = "what was used of the allocated cores is not known"
+		a.add(one)
+		return left
+	}
+	need, runs, longer := c.need, 0, 0.0
+	for _, r := range a.runs {
+		if r.whyNone() != "" {
+			continue
+		}
+		if other, ok := r.needed(); ok {
+			need, longer = max(need, other.need), max(longer, other.delay)
+			runs++
+		}
+	}
+	one.Runs = runs
+	left = a.coresFrom(&one, c, need, longer, left)
+	a.add(one)
+	return left
+}
+
+// coresFrom sets the verdict of need of c.have cores, with which a run takes longer by so much at
+// most, as a part of its time. It returns how many CPUs each node then has.
+func (a *adviser) coresFrom(one *Advice, c coresOf, need uint64, longer float64, left uint64) uint64 {
+	n := a.job.Nodes
+	used := number(n.UsedPct, "%.0f %%")
+	of, request := plural(int(c.have), "core"), fmt.Sprintf("--cpus-per-task=%d", need)
+	if c.tasks > 1 {
+		of += " for each task"
+	} else {
+		request += fmt.Sprintf(" (or --ntasks-per-node=%d)", need)
+	}
+	of += onlyIf(len(a.job.Runs) > 1, " on each node")
+	used += " of " + of + onlyIf(c.have == 1, " was used") + onlyIf(c.have > 1, " were used")
+	waited := a.job.worstWait()
+	isOne := c.have == 1 && c.tasks == 1
+	switch {
+	case float64(need) < worthwhile*float64(c.have):
+		one.Verdict, one.Request = Less, request
+		one.Text = fmt.Sprintf("%s, and with %d the run would take at most %.0f %% longer%s", used, need, max(math.Ceil(longer*100), 1), onlyIf(one.Runs > 1, fmt.Sprintf(", from %d runs", one.Runs)))
+		return min(left, need*uint64(c.tasks))
+	case n.UsedPct.Or(0) >= 90 && waited >= 20:
+		one.Text = fmt.Sprintf("%s, and tasks waited for a CPU %.0f %% of the time: more cores may make it faster", used, waited)
+	case isOne, n.UsedPct.Or(0) >= 70:
+		one.Verdict, one.Text = WellSized, used
+	default:
+		one.Text = used + "; how many were busy at once is not known, because a reading has the mean of an interval"
+	}
+	return left
+}
+
+// worstWait is the highest percentage of time in which a task of a node waited for a CPU.
+func (j *Job) worstWait() (top float64) {
+	for _, s := range j.Runs {
+		top = max(top, s.Pressure.CPUPct.Or(0))
+	}
+	return top
+}

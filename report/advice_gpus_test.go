@@ -1,0 +1,36 @@
+package report
+
+import (
+	"testing"
+
+	"github.com/resource-tracker/rt"
+)
+
+// GPUs are given up only if no run of the sample used them, and all of them were read.
+func TestGPUsOfAllRuns(t *testing.T) {
+	on := func(job uint64, gpus string, busy ...float64) *Summary {
+		s := ran(job, "n1", 1, 100)
+		s.Run.GPUs, s.Run.ArrayJobID, s.Run.Meta.JobName = gpus, u(1), "wrap" // the tasks of an array belong together
+		for _, b := range busy {
+			s.GPUs = append(s.GPUs, GPU{MaxBusyPct: rt.Some(b), BusyPct: rt.Some(b)})
+		}
+		return s
+	}
+	for _, tt := range []struct {
+		name    string
+		earlier *Summary
+		last    *Summary
+		request string
+		verdict Verdict
+	}{
+		{"idle", on(4, "0,1", 0, 0), on(5, "0,1", 0, 0), "no GPU", Less},
+		{"one was used by the other", on(4, "0,1", 80, 0), on(5, "0,1", 0, 0), "--gpus-per-node=1", Less},
+		{"all were used by the other", on(4, "0,1", 80, 90), on(5, "0,1", 0, 0), "", NotKnown},
+		{"those of the other were not read", on(4, "0,1"), on(5, "0,1", 0, 0), "", NotKnown},
+		{"one was not read", on(4, "0,1", 0, 0), on(5, "0,1", 0), "", NotKnown},
+	} {
+		if a := adviceOn(advised(t, tt.last, tt.earlier), "gpus"); a.Request != tt.request || a.Verdict != tt.verdict {
+			t.Errorf("%s: %+v", tt.name, a)
+		}
+	}
+}

@@ -1,0 +1,385 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// adviceOn returns the advice about a resource, an empty one if there is none.
+func adviceOn(j *Job, resource string) Advice {
+	for _, a := range j.Advice {
+		if a.Resource == resource {
+			return a
+		}
+	}
+	return Advice{}
+}
+
+// ran is a run of a job with the name solve: an hour on 4 cores of a node, with 8 GiB.
+func ran(job uint64, node string, gib, usedSecs float64) *Summary {
+	s := onNode(job, node, usedSecs, gib)
+	s.Scope, s.Run.NumNodes, s.Run.Meta.JobName, s.Run.User = ScopeJob, u(1), "solve", "alice"
+	s.Run.Start = start.Add(time.Duration(job) * time.Hour)
+	s.Run.JobStart, s.Run.JobEndLimit = s.Run.Start, s.Run.Start.Add(4*time.Hour)
+	s.ElapsedSecs, s.CPU.Cores, s.CPU.AllocatedSecs = rt.Some(3600.0), u(4), rt.Some(4*3600.0)
+	s.CPU.UsedPct.Set(usedSecs / (4 * 3600) * 100)
+	s.Memory.PeakOf, s.Memory.LimitOf = "kernel", "cgroup"
+	return s
+}
+
+func advised(t *testing.T, s *Summary, earlier ...*Summary) *Job {
+	t.Helper()
+	j := only(t, s)
+	j.Advise(Jobs(earlier))
+	return j
+}
+
+// The advice is for all nodes: a limit of --mem is that of each, and the worst one decides.
+func TestAdviceIsOfTheWorstNode(t *testing.T) {
+	small, large := ran(24, "n1", 0.05, 7200), ran(24, "n2", 0.5, 7200)
+	for _, s := range []*Summary{small, large} {
+		s.Run.NumNodes, s.Run.NodeList = u(2), "n[1-2]"
+		s.Memory.LimitBytes, s.Memory.PeakPct = u(1500<<20), rt.Some(float64(s.Memory.PeakBytes.Or(0))/(1500<<20)*100)
+	}
+	j := only(t, small, large)
+	j.Advise(nil)
+	if a := adviceOn(j, "memory"); a.Request != "--mem=768M (or --mem-per-cpu=192M with 4 CPUs)" || !strings.Contains(a.Text, "512 MiB on one node") {
+		t.Errorf("%+v", a)
+	}
+	// Where only the file of one node is, there is no advice, and the reason names the other one.
+	j = only(t, small)
+	j.Advise(nil)
+	if len(j.Advice) > 0 || j.AdviceReason != "1 of 2 nodes: n2 has not delivered" {
+		t.Errorf("%+v, %q", j.Advice, j.AdviceReason)
+	}
+}
+
+// A record with holes, and a job that did not finish, give no advice, and say why.
+func TestCompletenessGatesAdvice(t *testing.T) {
+	for _, tt := range []struct {
+		name, want string
+		change     func(*Summary)
+	}{
+		{"whole", "", func(*Summary) {}},
+		{"gap", "readings are missing", func(s *Summary) { s.Record.Gaps = 1 }},
+		{"missed", "readings are missing", func(s *Summary) { s.Record.Missed = 2 }},
+		{"cut", "the record is not complete", func(s *Summary) { s.Record.Complete = false }},
+		{"running", "the job is not over", func(s *Summary) { s.Run.Ending = rt.Ending{State: rt.StateRunning} }},
+		{"short", "the job was too short: less than 60 s", func(s *Summary) { s.ElapsedSecs.Set(9) }},
+		{"failed", "the job did not finish, so that this run does not show what a complete one needs", func(s *Summary) { s.Run.Outcome = rt.OutcomeFailed }},
+	} {
+		s := ran(1, "n1", 1, 3600)
+		tt.change(s)
+		j := advised(t, s)
+		if j.AdviceReason != tt.want || (len(j.Advice) == 0) != (tt.want != "") {
+			t.Errorf("%s: reason %q, advice %+v", tt.name, j.AdviceReason, j.Advice)
+		}
+		var text strings.Builder
+		if err := WriteText(&text, j, TextOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(strings.Join(strings.Fields(text.String()), " "), "Advice none: "+tt.want) != (tt.want == "") {
+			t.Errorf("%s: the reason is not in the text:\n%s", tt.name, text.String())
+		}
+	}
+}
+
+// A killed job gets a number and the reason, however short it was and whatever is missing.
+func TestAdviceAfterAKill(t *testing.T) {
+	kill := func(job uint64) *Summary {
+		s := ran(job, "n1", 1, 10)
+		s.Run.Outcome, s.Memory.OOMKills, s.ElapsedSecs, s.Record.Complete = rt.OutcomeOOM, u(1), rt.Some(3.3), false
+		s.Memory.LimitBytes, s.Memory.PeakBytes = u(1<<30), u(1<<30)
+		s.OOM = []OOMKill{{LimitBytes: u(1 << 30), GrowthBytesPerSec: rt.Some(20.0 * (1 << 20)), Biggest: []Process{{Comm: "hungry", RSSBytes: u(900 << 20)}}}}
+		return s
+	}
+	a := adviceOn(advised(t, kill(5)), "memory")
+	if want := "processes were killed at the limit of 1.00 GiB (largest process hungry with 900 MiB, memory grew by 20.0 MiB a second); " +
+		"how much the job needs is not known: this is twice the limit"; a.Text != want || a.Request != "--mem=2G (or --mem-per-cpu=512M with 4 CPUs)" || a.Verdict != More {
+		t.Errorf("%+v", a)
+	}
+	// Earlier runs with a higher limit show what it needs.
+	a = adviceOn(advised(t, kill(5), ran(3, "n1", 5, 10), ran(4, "n1", 6, 10)), "memory")
+	if a.Request != "--mem=7680M (or --mem-per-cpu=1920M with 4 CPUs)" || a.RiskPct.Valid() || a.Runs != 2 {
+		t.Errorf("with earlier runs: %+v", a)
+	}
+	// A kill that accounting alone knows.
+	s := kill(5)
+	s.Memory.OOMKills, s.OOM = u(0), nil
+	if a := adviceOn(advised(t, s), "memory"); a.Request == "" {
+		t.Errorf("from accounting: %+v", a)
+	}
+	// A later run is not reduced below the limit at which an earlier one was killed.
+	j := advised(t, ran(6, "n1", 0.5, 10), kill(5))
+	if a := adviceOn(j, "memory"); a.Request != "" || a.Verdict != NotKnown || !strings.Contains(a.Text, "an earlier run was killed at 1.00 GiB") {
+		t.Errorf("after a kill: %+v", a)
+	}
+}
+
+// A second kill is not answered with a limit at which an earlier run was killed, or below a peak
+// that was measured.
+func TestAdviceAfterSeveralKills(t *testing.T) {
+	kill := func(job, limitGiB uint64) *Summary {
+		s := ran(job, "n1", float64(limitGiB), 10)
+		s.Run.Outcome, s.Memory.LimitBytes = rt.OutcomeOOM, u(limitGiB<<30) // only accounting knows
+		return s
+	}
+	a := adviceOn(advised(t, kill(5, 1), kill(4, 2)), "memory")
+	if a.Request != "--mem=4G (or --mem-per-cpu=1G with 4 CPUs)" || !strings.Contains(a.Text, "at the limit of 1.00 GiB, those of an earlier run at 2.00 GiB") {
+		t.Errorf("after two kills: %+v", a)
+	}
+	failed := ran(4, "n1", 4, 10)
+	failed.Run.Outcome = rt.OutcomeFailed
+	a = adviceOn(advised(t, kill(5, 1), failed), "memory")
+	if a.Request != "--mem=6G (or --mem-per-cpu=1536M with 4 CPUs)" || !strings.Contains(a.Text, "a run outside the sample had a peak of 4.00 GiB") {
+		t.Errorf("with a failed run: %+v", a)
+	}
+	if a := adviceOn(advised(t, ran(6, "n1", 0.5, 10), kill(5, 1)), "memory"); a.Request != "" || a.RiskPct.Valid() {
+		t.Errorf("a later run: %+v", a)
+	}
+}
+
+// A request for memory is not below a peak that was measured in a run outside the sample.
+func TestAdviceCoversEachPeak(t *testing.T) {
+	failed := func(gib float64) *Summary {
+		s := ran(3, "n1", gib, 3600)
+		s.Run.Outcome = rt.OutcomeFailed
+		return s
+	}
+	for _, tt := range []struct {
+		gib     float64
+		verdict Verdict
+		request string
+	}{
+		{0.5, Less, "--mem=1536M (or --mem-per-cpu=384M with 4 CPUs)"},
+		{2, Less, "--mem=3G (or --mem-per-cpu=768M with 4 CPUs)"},
+		{5, WellSized, ""},
+		{10, More, "--mem=15G (or --mem-per-cpu=3840M with 4 CPUs)"},
+	} {
+		a := adviceOn(advised(t, ran(5, "n1", 1, 14000), failed(tt.gib)), "memory")
+		isHigher := tt.gib > 1
+		if a.Verdict != tt.verdict || a.Request != tt.request || a.Runs != 1 || a.RiskPct.Valid() == isHigher || strings.Contains(a.Text, "a run outside the sample had a peak of") != isHigher {
+			t.Errorf("%v GiB: %+v", tt.gib, a)
+		}
+	}
+}
+
+// The runs that finished in time do not show that the next one does, if others were stopped.
+func TestTimeAfterEarlierTimeLimits(t *testing.T) {
+	for _, tt := range []struct {
+		outcome rt.Outcome
+		elapsed float64
+		limit   time.Duration
+		request string
+	}{
+		{rt.OutcomeTimeout, 7200, 2 * time.Hour, ""},
+		{rt.OutcomeTimeout, 60, 2 * time.Hour, ""}, // tracked late
+		{rt.OutcomeTerminated, 7200, 0, ""},
+		{rt.OutcomeTimeout, 1800, 30 * time.Minute, "--time=01:30:00"},
+		{rt.OutcomeTerminated, 1800, 4 * time.Hour, "--time=01:30:00"},
+	} {
+		s := ran(4, "n1", 1, 100)
+		s.Run.Outcome, s.ElapsedSecs, s.Run.JobEndLimit = tt.outcome, rt.Some(tt.elapsed), s.Run.Start.Add(tt.limit)
+		a := adviceOn(advised(t, ran(5, "n1", 1, 100), s), "time")
+		if a.Request != tt.request || a.RiskPct.Valid() || strings.Contains(a.Text, "an earlier run was stopped after 02:00:00") != (tt.request == "") {
+			t.Errorf("%+v: %+v", tt, a)
+		}
+	}
+}
+
+func TestAdviceAfterATimeLimit(t *testing.T) {
+	s := ran(5, "n1", 1, 10)
+	s.Run.Outcome = rt.OutcomeTimeout
+	if a := adviceOn(advised(t, s), "time"); a.Request != "--time=08:00:00" || a.Verdict != More {
+		t.Errorf("%+v", a)
+	}
+	s.Run.JobEndLimit = time.Time{}
+	if a := adviceOn(advised(t, s), "time"); a.Request != "" || a.Verdict != More {
+		t.Errorf("the limit is not known: %+v", a)
+	}
+}
+
+// The sample is the user's earlier runs of the same job with the same nodes and cores.
+func TestAdviceUsesEarlierRuns(t *testing.T) {
+	others := func(change func(*Summary)) *Summary {
+		s := ran(1, "n1", 7, 3600)
+		change(s)
+		return s
+	}
+	earlier := []*Summary{
+		ran(2, "n1", 3, 3600), ran(3, "n2", 2, 3600), ran(4, "n1", 2.5, 3600),
+		others(func(s *Summary) { s.Run.Meta.JobName = "other" }),
+		others(func(s *Summary) { s.Run.User = "bob" }),
+		others(func(s *Summary) { s.CPU.Cores = u(8) }),
+		others(func(s *Summary) { s.Run.Outcome, s.Memory.PeakBytes = rt.OutcomeFailed, u(1<<30) }),
+		others(func(s *Summary) { s.Record.Complete, s.Memory.PeakBytes = false, u(1<<30) }),
+		others(func(s *Summary) {
+			s.Run.JobID, s.Label, s.Run.Start = u(9), "9", start.Add(9*time.Hour)
+			s.Run.JobStart = s.Run.Start
+		}),
+	}
+	for i, s := range earlier[3:] { // jobs of their own
+		if s.Label != "9" {
+			s.Run.JobID, s.Label = u(100+uint64(i)), fmt.Sprint(100+i)
+		}
+	}
+	j := advised(t, ran(5, "n1", 2.2, 3600), earlier...)
+	a := adviceOn(j, "memory")
+	if a.Runs != 4 || a.Request != "--mem=3584M (or --mem-per-cpu=896M with 4 CPUs)" || a.RiskPct != rt.Some(20.0) || a.MarginPct != rt.Some(12.5) {
+		t.Errorf("%+v", a)
+	}
+	var text strings.Builder
+	if err := WriteText(&text, j, TextOptions{Explain: true}); err != nil {
+		t.Fatal(err)
+	}
+	flat := strings.Join(strings.Fields(text.String()), " ")
+	for _, want := range []string{"from 4 runs, plus 12 %", "with a probability of at most 1/5.", "sample: 4 runs with a complete record", "peak of a node: highest 3.00 GiB"} {
+		if !strings.Contains(flat, want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
+	}
+	// A name that any job has says nothing.
+	for _, s := range append(earlier, j.Runs[0]) {
+		s.Run.Meta.JobName = "wrap"
+	}
+	if a := adviceOn(advised(t, j.Runs[0], earlier...), "memory"); a.Runs != 1 {
+		t.Errorf("%+v", a)
+	}
+	// With a trend there is no number and no promise.
+	a = adviceOn(advised(t, ran(5, "n1", 4, 3600), ran(1, "n1", 1, 3600), ran(2, "n1", 2, 3600), ran(3, "n1", 3, 3600)), "memory")
+	if a.Request != "" || a.RiskPct.Valid() || !strings.Contains(a.Text, "rises from run to run") {
+		t.Errorf("with a trend: %+v", a)
+	}
+}
+
+func TestMemoryVerdicts(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		change  func(*Memory)
+		verdict Verdict
+		text    string
+	}{
+		{"well sized", func(m *Memory) { m.PeakBytes, m.PeakPct = u(6<<30), rt.Some(75.0) }, WellSized, "75 % of 8.00 GiB"},
+		{"nearly full", func(m *Memory) { m.PeakBytes, m.PeakPct, m.AnonymousBytes = u(79<<30/10), rt.Some(98.8), u(75<<30/10) }, More, "nearly all"},
+		{"full of cache", func(m *Memory) { m.PeakBytes, m.PeakPct, m.AnonymousBytes = u(8<<30), rt.Some(100.0), u(1<<30) }, NotKnown, "filled with file cache"},
+		{"readings", func(m *Memory) { m.PeakOf = "readings" }, NotKnown, "no peak"},
+		{"no limit", func(m *Memory) { m.LimitOf = "node" }, NotKnown, "no limit of its own"},
+	} {
+		s := ran(5, "n1", 1, 14000)
+		tt.change(&s.Memory)
+		if a := adviceOn(advised(t, s), "memory"); a.Verdict != tt.verdict || !strings.Contains(a.Text, tt.text) || (a.Request != "") != (tt.verdict == More) {
+			t.Errorf("%s: %+v", tt.name, a)
+		}
+	}
+}
+
+// A mean over an interval is not a peak: 8 cores that are busy for 2 s of each 10 s are not
+// "2 of 8 cores".
+func TestCoresFromWhatIsKnown(t *testing.T) {
+	thread := func(secs float64, threads uint64) threadUse {
+		return threadUse{secs: secs, threads: threads}
+	}
+	task := func(n uint64, secs float64) Task { return Task{Task: n, Figures: Figures{UsedSecs: rt.Some(secs)}} }
+	for _, tt := range []struct {
+		name    string
+		used    float64 // of an hour
+		cores   uint64
+		threads []threadUse
+		tasks   []Task
+		request string
+		verdict Verdict
+	}{
+		{"bursts on 8 cores", 5760, 8, []threadUse{thread(5760, 8)}, nil, "", NotKnown},
+		{"hardly anything", 100, 8, nil, nil, "--cpus-per-task=1 (or --ntasks-per-node=1)", Less},
+		{"one thread", 3600, 4, []threadUse{thread(3590, 1)}, nil, "--cpus-per-task=1 (or --ntasks-per-node=1)", Less},
+		{"one thread, no processes were read", 3600, 4, nil, nil, "", NotKnown},
+		{"two of one thread", 7100, 4, []threadUse{thread(3550, 1), thread(3500, 1)}, nil, "--cpus-per-task=2 (or --ntasks-per-node=2)", Less},
+		{"all", 14000, 4, []threadUse{thread(14000, 4)}, nil, "", WellSized},
+		{"one core", 3000, 1, nil, nil, "", WellSized},
+		{"two tasks of one thread", 7000, 8, []threadUse{{task: u(0), secs: 3500, threads: 1}, {task: u(1), secs: 3480, threads: 1}}, []Task{task(0, 3505), task(1, 3485)}, "--cpus-per-task=1", Less},
+		{"two tasks of four threads", 7000, 8, []threadUse{{task: u(0), secs: 3500, threads: 4}, {task: u(1), secs: 3480, threads: 4}}, []Task{task(0, 3505), task(1, 3485)}, "", NotKnown},
+	} {
+		s := ran(5, "n1", 6, tt.used)
+		s.CPU.Cores, s.CPU.AllocatedSecs, s.CPU.UsedPct = u(tt.cores), rt.Some(3600*float64(tt.cores)), rt.Some(tt.used/36/float64(tt.cores))
+		s.threads = tt.threads
+		if tt.tasks != nil {
+			s.Steps = []Step{{Step: "0", Figures: Figures{UsedSecs: rt.Some(tt.used)}, Tasks: tt.tasks}}
+		}
+		a := adviceOn(advised(t, s), "cores")
+		if a.Request != tt.request || a.Verdict != tt.verdict {
+			t.Errorf("%s: %+v", tt.name, a)
+		}
+		if strings.Contains(a.Text, "never more") {
+			t.Errorf("%s: a mean is called a peak: %s", tt.name, a.Text)
+		}
+	}
+}
+
+// A run of which the end was not read gives no advice, and is not in the sample of a later one:
+// its CPU time and its peak are lower bounds.
+func TestAdviceOfALowerBound(t *testing.T) {
+	s := ran(5, "n1", 1, 100)
+	s.CPU.AtLeast = true
+	if j := advised(t, s); len(j.Advice) > 0 || j.AdviceReason != "the end of the job was not read" {
+		t.Errorf("%+v, %q", j.Advice, j.AdviceReason)
+	}
+	if a := adviceOn(advised(t, ran(6, "n1", 1, 100), s), "memory"); a.Runs != 1 {
+		t.Errorf("as an earlier run: %+v", a)
+	}
+}
+
+// The loop over the cores does not run as long as a number in a file says.
+func TestCoresOfADamagedFile(t *testing.T) {
+	s := ran(5, "n1", 6, 1e12)
+	s.CPU.Cores = u(1<<16 + 1)
+	if a := adviceOn(advised(t, s), "cores"); a.Verdict != NotKnown || a.Text != "what was used of the allocated cores is not known" {
+		t.Errorf("%+v", a)
+	}
+}
+
+// Fewer cores with --mem-per-cpu are less memory: the advice gives both.
+func TestFewerCoresKeepTheMemory(t *testing.T) {
+	s := ran(5, "n1", 6, 100)
+	if a := adviceOn(advised(t, s), "memory"); a.Verdict != WellSized || !strings.Contains(a.Text, "with --mem-per-cpu and 1 CPU request 8G for each") {
+		t.Errorf("%+v", a)
+	}
+	s = ran(5, "n1", 1, 100)
+	if a := adviceOn(advised(t, s), "memory"); a.Request != "--mem=1536M (or --mem-per-cpu=1536M with 1 CPU)" {
+		t.Errorf("%+v", a)
+	}
+}
+
+func TestTimeVerdicts(t *testing.T) {
+	for _, tt := range []struct {
+		limit   time.Duration
+		verdict Verdict
+		request string
+	}{
+		{4 * time.Hour, Less, "--time=01:30:00"}, {95 * time.Minute, WellSized, ""}, {61 * time.Minute, More, "--time=01:30:00"}, {0, NotKnown, "--time=01:30:00"},
+	} {
+		s := ran(5, "n1", 1, 100)
+		if s.Run.JobEndLimit = s.Run.Start.Add(tt.limit); tt.limit == 0 {
+			s.Run.JobEndLimit = time.Time{}
+		}
+		if a := adviceOn(advised(t, s), "time"); a.Verdict != tt.verdict || a.Request != tt.request {
+			t.Errorf("%v: %+v", tt.limit, a)
+		}
+	}
+}
+
+func TestRounding(t *testing.T) {
+	for bytes, want := range map[float64]string{1: "16M", 17 << 20: "32M", 300 << 20: "320M", 1 << 30: "1G", 1.3 * (1 << 30): "1408M", 100 * (1 << 30): "104G"} {
+		if got := memoryArg(roundMemory(bytes)); got != want {
+			t.Errorf("%v bytes: %s, want %s", bytes, got, want)
+		}
+	}
+	for secs, want := range map[float64]string{61: "00:02:00", 1801: "00:35:00", 4*3600 + 1: "04:15:00", 25*3600 + 1: "1-02:00:00"} {
+		if got := Clock(rt.Some(roundTime(secs))); got != want {
+			t.Errorf("%v s: %s, want %s", secs, got, want)
+		}
+	}
+}

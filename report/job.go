@@ -1,0 +1,285 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/slurm/environ"
+)
+
+// Job is one job, or one task of an array, over all of its nodes and steps. Its figures are
+// those of its last attempt.
+type Job struct {
+	Label     string `json:"job"` // as Summary.Label
+	Name      string `json:"name,omitempty"`
+	Cluster   string `json:"cluster,omitempty"`
+	User      string `json:"user,omitempty"`
+	Account   string `json:"account,omitempty"`
+	Partition string `json:"partition,omitempty"`
+	// The ending is that of the run with the most certain outcome, see decide. Outcome is
+	// empty while the job runs.
+	rt.Ending
+	Start       time.Time       `json:"start"`
+	LastReading time.Time       `json:"last_reading,omitzero"`
+	ElapsedSecs rt.Opt[float64] `json:"elapsed_secs"` // of the node where it is longest
+	// LimitSecs is the time limit; absent if the node did not know it.
+	LimitSecs rt.Opt[float64] `json:"time_limit_secs"`
+	TimePct   rt.Opt[float64] `json:"time_pct"` // ElapsedSecs of LimitSecs
+	// Nodes are sums over the nodes, and each node.
+	Nodes *Nodes `json:"nodes"`
+	// MissingNodes are the nodes of the job without a run here. Missing is their number, which
+	// is known even if the names are not.
+	MissingNodes []string  `json:"missing_nodes,omitempty"`
+	Missing      uint64    `json:"missing"`
+	GPUs         JobGPUs   `json:"gpus"`
+	Steps        []JobStep `json:"steps,omitempty"`
+	Earlier      []Attempt `json:"earlier_attempts,omitempty"`
+	// Advice is what to request next time; AdviceReason says why the record does not allow to
+	// reduce a request. Advise sets both.
+	Advice       []Advice `json:"advice,omitempty"`
+	AdviceReason string   `json:"advice_reason,omitempty"`
+	// Runs are the summaries of the last attempt, one for each node, by the node's name.
+	Runs []*Summary `json:"runs"`
+}
+
+// JobGPUs are the GPUs of a job on all of its nodes.
+type JobGPUs struct {
+	Count         int             `json:"count"`    // that were read
+	Unread        bool            `json:"unread"`   // a node allocated GPUs and read none of them
+	Idle          int             `json:"idle"`     // never busy, and without a process
+	BusyPct       rt.Opt[float64] `json:"busy_pct"` // mean over the GPUs
+	WorstVRAMPct  rt.Opt[float64] `json:"worst_vram_pct"`
+	VRAMPeakBytes rt.Opt[uint64]  `json:"vram_peak_bytes"` // of the GPU with the highest
+}
+
+// JobStep is one step of a job on all of its nodes.
+type JobStep struct {
+	Step      string          `json:"step"`
+	Nodes     int             `json:"nodes"`
+	Tasks     int             `json:"tasks"` // that have a cgroup of their own
+	UsedSecs  rt.Opt[float64] `json:"used_secs"`
+	PeakBytes rt.Opt[uint64]  `json:"peak_bytes"` // of PeakNode
+	PeakNode  string          `json:"peak_node,omitempty"`
+	// The largest value of a task over the mean of the tasks on all nodes; absent below two
+	// tasks.
+	CPUImbalance    rt.Opt[float64] `json:"cpu_imbalance"`
+	MemoryImbalance rt.Opt[float64] `json:"memory_imbalance"`
+}
+
+// Attempt is an earlier attempt of a job that was requeued.
+type Attempt struct {
+	Number      uint64          `json:"attempt"`
+	Outcome     rt.Outcome      `json:"outcome"`
+	Start       time.Time       `json:"start"`
+	ElapsedSecs rt.Opt[float64] `json:"elapsed_secs"`
+}
+
+// Jobs combines the summaries of runs, the oldest first, to one Job for each job, array task,
+// and step with a run of its own. A run outside a scheduler is a job of its own.
+func Jobs(list []*Summary) []*Job {
+	var jobs []*Job
+	last := map[string]*Job{}
+	keys, of := attempts(list)
+	for _, key := range keys {
+		j := jobOf(of[key])
+		name := j.Cluster + "/" + j.Label
+		earlier := last[name]
+		last[name] = j
+		if earlier == nil {
+			jobs = append(jobs, j)
+			continue
+		}
+		j.Earlier = append(earlier.Earlier, Attempt{earlier.Runs[0].Run.Attempt, earlier.Outcome, earlier.Start, earlier.ElapsedSecs})
+		jobs[slices.Index(jobs, earlier)] = j
+	}
+	for _, s := range list {
+		if !s.Run.JobID.Valid() {
+			jobs = append(jobs, jobOf([]*Summary{s}))
+		}
+	}
+	return jobs
+}
+
+// jobOf combines the runs of one attempt.
+func jobOf(runs []*Summary) *Job {
+	runs = slices.SortedStableFunc(slices.Values(runs), func(a, b *Summary) int { return cmp.Compare(a.Run.Node, b.Run.Node) })
+	j := &Job{Label: runs[0].Label, Runs: runs, Nodes: together(runs)}
+	for _, s := range runs {
+		r := &s.Run
+		for _, f := range [...]struct {
+			to *string
+			is string
+		}{{&j.Name, r.Meta.JobName}, {&j.Cluster, r.Cluster}, {&j.User, r.User}, {&j.Account, r.Account}, {&j.Partition, r.Partition}} {
+			*f.to = cmp.Or(*f.to, f.is)
+		}
+		j.times(s)
+	}
+	j.decide()
+	if limit := j.LimitSecs.Or(0); limit > 0 && j.ElapsedSecs.Valid() {
+		j.TimePct.Set(j.ElapsedSecs.Or(0) / limit * 100)
+	}
+	j.findMissing()
+	j.gpus()
+	j.steps()
+	return j
+}
+
+func (j *Job) times(s *Summary) {
+	r := &s.Run
+	start := r.Start
+	if !r.JobStart.IsZero() {
+		start = r.JobStart
+	}
+	if isEarlier := start.Before(j.Start); j.Start.IsZero() || isEarlier {
+		j.Start = start
+	}
+	if r.End.After(j.End) {
+		j.End = r.End
+	}
+	if s.Record.Last.After(j.LastReading) {
+		j.LastReading = s.Record.Last
+	}
+	raise(&j.ElapsedSecs, s.ElapsedSecs)
+	if !r.JobEndLimit.IsZero() && r.JobEndLimit.After(start) {
+		raise(&j.LimitSecs, rt.Some(r.JobEndLimit.Sub(start).Seconds()))
+	}
+}
+
+// certainty orders the outcomes of the nodes of one job: one node can know more than another
+// one, and a tracker that died on one node does not end the job.
+var certainty = map[rt.Outcome]int{
+	rt.OutcomeOOM: 8, rt.OutcomeTimeout: 7, rt.OutcomeCancelled: 6, rt.OutcomeTerminated: 5, rt.OutcomeFailed: 4,
+	rt.OutcomeFinished: 3, rt.OutcomeLost: 2, rt.OutcomeUnknown: 1,
+}
+
+// decide sets the ending. Accounting knows the whole job; otherwise the most certain outcome
+// of a node is that of the job. The job runs as long as it does on one node.
+func (j *Job) decide() {
+	isBetter := func(a, b *rt.Ending) bool {
+		fromSacct, other := a.OutcomeSource == "sacct", b.OutcomeSource == "sacct"
+		if fromSacct != other {
+			return fromSacct
+		}
+		return certainty[a.Outcome] > certainty[b.Outcome]
+	}
+	best, end := &j.Runs[0].Run.Ending, j.End
+	for _, s := range j.Runs {
+		if isBetter(&s.Run.Ending, best) {
+			best = &s.Run.Ending
+		}
+	}
+	j.Ending = *best
+	j.End = end
+	for _, s := range j.Runs {
+		if isRunning := s.Run.State == rt.StateRunning; isRunning && !s.Abandoned {
+			j.Ending = rt.Ending{State: rt.StateRunning, End: end}
+		}
+	}
+	for _, s := range j.Runs {
+		raise(&j.DerivedExit, s.Run.DerivedExit)
+	}
+}
+
+// Abandoned reports whether the tracker of a node has died, and no drain has closed its run.
+func (j *Job) Abandoned() bool {
+	return slices.ContainsFunc(j.Runs, func(s *Summary) bool { return s.Abandoned })
+}
+
+// Complete reports whether all nodes are here, each with a complete record.
+func (j *Job) Complete() bool { return j.Missing == 0 && j.Nodes.Complete }
+
+func (j *Job) findMissing() {
+	isStep := j.Runs[0].Run.Step != "" // the nodes of a step are not recorded
+	want, known := j.Nodes.Expected.Get()
+	have := uint64(len(j.Runs))
+	if isStep || !known || want <= have {
+		return
+	}
+	j.Missing = want - have
+	names, err := environ.ExpandHosts(j.Runs[0].Run.NodeList)
+	if err != nil {
+		return // the number is known
+	}
+	j.MissingNodes = slices.DeleteFunc(names, func(name string) bool {
+		return slices.ContainsFunc(j.Runs, func(s *Summary) bool { return s.Run.Node == name })
+	})
+	if uint64(len(j.MissingNodes)) != j.Missing {
+		j.MissingNodes = nil // the list is of something else
+	}
+}
+
+// missingText says which nodes are not here, "1 of 2 nodes: n2 has not delivered"; empty if all are.
+func (j *Job) missingText() string {
+	const shown = 4
+	if j.Missing == 0 {
+		return ""
+	}
+	who := "the others have"
+	if n := len(j.MissingNodes); n > 0 {
+		who = Plain(strings.Join(j.MissingNodes[:min(shown, n)], ", ")) + onlyIf(n > shown, fmt.Sprintf(" and %d more", n-shown)) + onlyIf(n == 1, " has") + onlyIf(n > 1, " have")
+	}
+	return fmt.Sprintf("%d of %d nodes: %s not delivered", len(j.Runs), uint64(len(j.Runs))+j.Missing, who)
+}
+
+func (j *Job) gpus() {
+	g, busy := &j.GPUs, mean{}
+	for _, s := range j.Runs {
+		if len(s.GPUs) == 0 && s.Run.GPUs != "" {
+			g.Unread = true
+		}
+		for i := range s.GPUs {
+			one := &s.GPUs[i]
+			g.Count++
+			if one.isIdle() {
+				g.Idle++
+			}
+			busy.add(one.BusyPct, 1)
+			raise(&g.VRAMPeakBytes, one.VRAMPeakBytes)
+			if all := one.VRAMTotalBytes.Or(0); all > 0 && one.VRAMPeakBytes.Valid() {
+				raise(&g.WorstVRAMPct, rt.Some(float64(one.VRAMPeakBytes.Or(0))/float64(all)*100))
+			}
+		}
+	}
+	g.BusyPct = busy.value()
+}
+
+// isIdle reports whether the driver saw neither work nor a process on the GPU.
+func (g *GPU) isIdle() bool { return g.MaxBusyPct == rt.Some(0.0) && g.Processes == 0 }
+
+func (j *Job) steps() {
+	var order []string
+	of := map[string][]*Step{}
+	for _, s := range j.Runs {
+		for i := range s.Steps {
+			st := &s.Steps[i]
+			if of[st.Step] == nil {
+				order = append(order, st.Step)
+			}
+			of[st.Step] = append(of[st.Step], st)
+		}
+	}
+	slices.SortFunc(order, compareSteps)
+	for _, name := range order {
+		one := JobStep{Step: name, Nodes: len(of[name])}
+		one.UsedSecs = sumOf(of[name], func(st *Step) rt.Opt[float64] { return st.UsedSecs })
+		var tasks []Task
+		for _, st := range of[name] {
+			raise(&one.PeakBytes, st.PeakBytes)
+			tasks = append(tasks, st.Tasks...)
+		}
+		for _, s := range j.Runs {
+			isHighest := func(st Step) bool { return st.Step == name && one.PeakBytes.Valid() && st.PeakBytes == one.PeakBytes }
+			if one.PeakNode == "" && slices.ContainsFunc(s.Steps, isHighest) {
+				one.PeakNode = s.Run.Node
+			}
+		}
+		one.Tasks = len(tasks)
+		one.CPUImbalance = imbalance(tasks, func(f *Figures) rt.Opt[float64] { return f.UsedSecs })
+		one.MemoryImbalance = imbalance(tasks, func(f *Figures) rt.Opt[float64] { return scaled(f.PeakBytes, 1) })
+		j.Steps = append(j.Steps, one)
+	}
+}

@@ -1,0 +1,110 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// row is one line of the summary of a job.
+type row struct {
+	what, used, of string
+	pct            rt.Opt[float64]
+}
+
+// rows are what the job used of what it had; those that are not known are left out.
+func (j *Job) rows() []row {
+	worst := j.worst()
+	on := onlyIf(len(j.Runs) > 1, " on "+worst.Run.Node)
+	used, allocated := j.Nodes.allocationText()
+	all := []row{
+		{"CPU", used, allocated, j.Nodes.UsedPct},
+		{"memory" + on, size(worst.Memory.PeakBytes), size(worst.Memory.LimitBytes), worst.Memory.PeakPct},
+		{"GPU", "busy", plural(j.GPUs.Count, "GPU"), j.GPUs.BusyPct},
+		{"time", Clock(j.ElapsedSecs), Clock(j.LimitSecs), j.TimePct},
+	}
+	return slices.DeleteFunc(all, func(r row) bool { return !r.pct.Valid() })
+}
+
+// WriteOneLine writes a job as one line, for a mail or the end of the job's own output.
+func WriteOneLine(w io.Writer, j *Job) error {
+	parts := []string{outcome(j, false)}
+	if !j.TimePct.Valid() {
+		parts = append(parts, Clock(j.ElapsedSecs))
+	}
+	for _, r := range j.rows() {
+		part := fmt.Sprintf("%s %s of %s", r.what, number(r.pct, "%.0f %%"), r.of)
+		if r.what == "CPU" {
+			part = fmt.Sprintf("CPU %s of %s", number(r.pct, "%.0f %%"), cores(j.Nodes.Cores))
+		}
+		parts = append(parts, part)
+	}
+	parts = append(parts, j.missingText())
+	line := title(j.Runs[0]) + onlyIf(j.Name != "", " "+j.Name) + ": " + present(", ", parts...)
+	var requests []string
+	for i := range j.Advice {
+		if r := j.Advice[i].Request; r != "" {
+			r, _, _ = strings.Cut(r, " (") // the alternative is in the report
+			requests = append(requests, r)
+		}
+	}
+	line += onlyIf(len(requests) > 0, "; advice: "+strings.Join(requests, " "))
+	if _, err := fmt.Fprintln(w, Plain(line)); err != nil {
+		return fmt.Errorf("report: write: %w", err)
+	}
+	return nil
+}
+
+// WriteMarkdown writes a job as Markdown, for a ticket.
+func WriteMarkdown(w io.Writer, j *Job, o TextOptions) error {
+	if o.Zone == nil {
+		o.Zone = time.UTC
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "### %s%s: %s\n\n", markdown(title(j.Runs[0])), onlyIf(j.Name != "", " "+markdown(j.Name)), markdown(outcome(j, o.Verbose)))
+	r := &j.Runs[0].Run
+	where := onlyIf(len(j.Runs) == 1 && r.Node != "", "node "+markdown(r.Node)) + onlyIf(len(j.Runs) > 1, plural(len(j.Runs), "node"))
+	when := onlyIf(!j.Start.IsZero(), j.Start.In(o.Zone).Format("2006-01-02 15:04:05 MST"))
+	b.WriteString(present(", ", markdown(j.Cluster), where, markdown(j.User), markdown(j.Account), markdown(j.Partition), when, "elapsed "+Clock(j.ElapsedSecs)) + "\n\n")
+	if text := j.missingText(); text != "" {
+		b.WriteString("**" + markdown(text) + "**\n\n")
+	}
+	if rows := j.rows(); len(rows) > 0 {
+		b.WriteString("| | used | of | % |\n|---|---:|---:|---:|\n")
+		for _, r := range rows {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", markdown(r.what), r.used, r.of, number(r.pct, "%.1f"))
+		}
+		b.WriteString("\n")
+	}
+	if len(j.Runs) > 1 {
+		b.WriteString("| node | CPU time | CPU % | memory | of | memory % |\n|---|---:|---:|---:|---:|---:|\n")
+		for _, n := range j.Nodes.Nodes {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", markdown(n.Node), Clock(n.UsedSecs), number(n.UsedPct, "%.1f"), size(n.PeakBytes), size(n.LimitBytes), number(n.PeakPct, "%.1f"))
+		}
+		b.WriteString("\n")
+	}
+	for i := range j.Advice {
+		a := &j.Advice[i]
+		what := "**" + a.Resource + "**"
+		if a.Request != "" {
+			what = "`" + a.Request + "`"
+		}
+		fmt.Fprintf(&b, "- %s%s: %s\n", what, onlyIf(a.Verdict == WellSized, " well sized"), markdown(a.Text))
+	}
+	if j.AdviceReason != "" && len(j.Advice) == 0 {
+		b.WriteString("- no advice: " + markdown(j.AdviceReason) + "\n")
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("report: write: %w", err)
+	}
+	return nil
+}
+
+// markdown escapes what a name could use to become markup: users choose the names.
+func markdown(s string) string {
+	return strings.NewReplacer(`\`, `\\`, "|", `\|`, "`", "\\`", "<", "&lt;", ">", "&gt;", "&", "&amp;", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "!", `\!`).Replace(Plain(s))
+}

@@ -1,0 +1,273 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// WriteText writes a job: what it used of its allocation, the advice, its nodes and steps, and the
+// details of each of its runs.
+func WriteText(w io.Writer, j *Job, o TextOptions) error {
+	if o.Zone == nil {
+		o.Zone = time.UTC
+	}
+	p := page{width: o.Width}
+	p.head(j, o)
+	p.bars(j, o)
+	p.advice(j.Advice, j.AdviceReason, o)
+	p.nodes(j, o)
+	for _, s := range j.Runs {
+		if len(j.Runs) >= manyNodes {
+			p.line("", "--node NODE shows one of them")
+			break
+		}
+		if len(j.Runs) > 1 {
+			p.WriteString("\nNode " + Plain(s.Run.Node) + "\n")
+		}
+		p.run(s, o)
+	}
+	return p.write(w)
+}
+
+// WriteDetails writes what a run used on its node, without its job.
+func WriteDetails(w io.Writer, s *Summary, o TextOptions) error {
+	if o.Zone == nil {
+		o.Zone = time.UTC
+	}
+	p := page{width: o.Width}
+	p.run(s, o)
+	return p.write(w)
+}
+
+// manyNodes is the number of nodes from which a job's nodes are not shown one by one.
+const manyNodes = 5
+
+// run writes the details of a run on its node.
+func (p *page) run(s *Summary, o TextOptions) {
+	p.scope(s)
+	p.cpu(s, o)
+	p.memory(s, o)
+	p.oom(s, o)
+	p.rest(s)
+	p.steps(s)
+	p.gpus(s)
+	p.node(s)
+	p.energy(s)
+	p.jobEnergy(s)
+	p.sensors(s)
+	if s.Sacct != nil {
+		p.differences(s.Sacct.Differences)
+	}
+	p.quality(s, o)
+}
+
+func (p *page) head(j *Job, o TextOptions) {
+	r := &j.Runs[0].Run
+	name := onlyIf(j.Name != "", "  "+Plain(j.Name))
+	what := p.cut(Plain(title(j.Runs[0])), max(p.room()-len([]rune(name)), p.room()/2)) // a long command leaves room for it
+	p.WriteString(strings.TrimRight(p.cut(what+name, p.room()), " ") + "\n")
+	p.line("Outcome", "%s", outcome(j, o.Verbose))
+	named := func(label, name string) string { return onlyIf(name != "", label+Plain(name)) }
+	where := named("node ", r.Node)
+	if len(j.Runs) > 1 {
+		where = plural(len(j.Runs), "node")
+	}
+	p.list("Where", present(", ", named("cluster ", j.Cluster), where, named("user ", j.User), named("account ", j.Account), named("partition ", j.Partition)))
+	when := "-"
+	if !j.Start.IsZero() {
+		when = j.Start.In(o.Zone).Format("2006-01-02 15:04:05 MST")
+	}
+	last := onlyIf(j.State == rt.StateRunning && !j.LastReading.IsZero(), " at the last reading, "+j.LastReading.In(o.Zone).Format("15:04:05"))
+	p.line("When", "%s, elapsed %s%s", when, Clock(j.ElapsedSecs), last)
+	for i := range j.Earlier {
+		e := &j.Earlier[i]
+		p.line(onlyIf(i == 0, "Earlier"), "attempt %d: %s, elapsed %s", e.Number, outcomeWord(e.Outcome), Clock(e.ElapsedSecs))
+	}
+	if text := j.missingText(); text != "" {
+		p.list("Missing", text+"; the figures are those of "+onlyIf(len(j.Runs) == 1, "this node")+onlyIf(len(j.Runs) > 1, "these nodes"))
+	}
+}
+
+// scope writes what the figures belong to, if it is not the job's cgroup on this node.
+func (p *page) scope(s *Summary) {
+	switch s.Scope {
+	case ScopeTree:
+		p.line("Scope", "the process tree of pid %s", count(s.Run.PID))
+	case ScopeNode:
+		p.line("Scope", "the whole node")
+	}
+	if s.Damage != "" {
+		p.line("Damaged", "only the %d readings before the damage are counted", s.Record.Readings)
+	}
+}
+
+func title(s *Summary) string {
+	r := &s.Run
+	switch {
+	case s.Label != "-":
+		return "Job " + s.Label
+	case len(r.Command) > 0:
+		return "Command " + Plain(strings.Join(r.Command, " "))
+	case s.Scope == ScopeTree && r.PID.Valid():
+		return "Process " + count(r.PID)
+	case r.Node != "":
+		return "Node " + Plain(r.Node)
+	}
+	return "Run"
+}
+
+func outcomeWord(o rt.Outcome) string {
+	switch o {
+	case rt.OutcomeNone:
+		return "-"
+	case rt.OutcomeOOM:
+		return "oom (killed for memory)"
+	case rt.OutcomeTerminated:
+		return "cancelled or timed out"
+	}
+	return string(o)
+}
+
+// outcome describes how the job ended. An exit code or signal is shown if it adds something:
+// Slurm's 0:125 of an OOM kill and the codes of killed steps do not.
+func outcome(j *Job, isVerbose bool) string {
+	isRunning := j.Outcome == rt.OutcomeNone && j.State == rt.StateRunning
+	switch {
+	case j.Abandoned() && isRunning:
+		return "abandoned: its tracker has died; the next drain closes it"
+	case isRunning:
+		return "running"
+	}
+	code, signal, derived := j.ExitCode.Or(0), j.ExitSignal.Or(0), j.DerivedExit.Or(0)
+	isKill := j.Outcome == rt.OutcomeOOM
+	hasStep := derived != 0 && derived != code
+	out := present(", ", outcomeWord(j.Outcome), onlyIf(code != 0, fmt.Sprintf("exit code %d", code)),
+		onlyIf(signal != 0 && !isKill, fmt.Sprintf("signal %d (%s)", signal, syscall.Signal(signal))),
+		onlyIf(hasStep && !isKill, fmt.Sprintf("a step ended with exit code %d", derived)))
+	return out + onlyIf(isVerbose && j.OutcomeSource != "", " (source: "+Plain(j.OutcomeSource)+")")
+}
+
+// bars writes what was used of what was allocated, in percent.
+func (p *page) bars(j *Job, o TextOptions) {
+	if j.Runs[0].Scope != ScopeJob {
+		return
+	}
+	n := j.Nodes
+	if v, ok := n.UsedPct.Get(); ok {
+		used, all := n.allocationText()
+		p.bar("CPU", v, used+" of "+all, o)
+	}
+	worst := j.worst()
+	if v, ok := worst.Memory.PeakPct.Get(); ok {
+		p.bar("Memory", v, fmt.Sprintf("%s of %s%s", size(worst.Memory.PeakBytes), size(worst.Memory.LimitBytes), onlyIf(len(j.Runs) > 1, " on "+Plain(worst.Run.Node))), o)
+	}
+	if v, ok := j.GPUs.BusyPct.Get(); ok {
+		vram := onlyIf(j.GPUs.WorstVRAMPct.Valid(), number(j.GPUs.WorstVRAMPct, "; memory up to %.0f %%"))
+		p.bar("GPU", v, plural(j.GPUs.Count, "GPU")+", busy"+vram, o)
+	}
+	if v, ok := j.TimePct.Get(); ok {
+		p.bar("Time", v, Clock(j.ElapsedSecs)+" of "+Clock(j.LimitSecs), o)
+	}
+}
+
+// bar writes a bar of 20 characters, or 10 on a narrow screen.
+func (p *page) bar(label string, pct float64, text string, o TextOptions) {
+	full, empty, n := "█", "·", 20
+	if o.ASCII {
+		full, empty = "#", "."
+	}
+	if p.room() < 72 {
+		n = 10
+	}
+	on := int(min(max(pct, 0), 100)/100*float64(n) + 0.5)
+	p.line(label, "[%s%s] %5.1f %%  %s", strings.Repeat(full, on), strings.Repeat(empty, n-on), pct, text)
+}
+
+func cores(v rt.Opt[uint64]) string {
+	if n, ok := v.Get(); ok {
+		return plural(int(n), "core")
+	}
+	return "- cores"
+}
+
+// allocationText is the CPU time that was used and allocated: in core-hours, below one as a time.
+func (n *Nodes) allocationText() (used, all string) {
+	used, all = coreHours(n.UsedSecs), coreHours(n.AllocatedSecs)+" core-hours"
+	if n.AllocatedSecs.Or(0) < 3600 {
+		used, all = Clock(n.UsedSecs), Clock(n.AllocatedSecs)
+	}
+	return onlyIf(n.AtLeast, "at least ") + used, all + ", " + cores(n.Cores)
+}
+
+// advice writes what to request next time, or why the record does not show it.
+func (p *page) advice(list []Advice, reason string, o TextOptions) {
+	label := "Advice"
+	promised := 0
+	for i := range list {
+		a := &list[i]
+		p.list(label, a.String())
+		label = ""
+		isPromise := a.Request != "" && a.RiskPct.Valid()
+		if isPromise {
+			promised = a.Runs
+		}
+	}
+	if promised > 0 {
+		highest := onlyIf(promised == 1, "this one") + onlyIf(promised > 1, fmt.Sprintf("the highest of %d", promised))
+		p.list("", fmt.Sprintf("The next run needs more than %s with a probability of at most 1/%d.", highest, promised+1))
+	}
+	if reason != "" && len(list) == 0 {
+		p.list("Advice", "none: "+reason)
+	}
+	for i := range list {
+		a := &list[i]
+		if o.Explain {
+			p.list("  "+a.Resource, a.Explain...)
+		}
+	}
+}
+
+// nodes writes the nodes and steps of a job with several nodes.
+func (p *page) nodes(j *Job, o TextOptions) {
+	n := j.Nodes
+	if len(n.Nodes) < 2 {
+		return
+	}
+	p.list("Nodes", fmt.Sprintf("CPU max/mean %s; memory worst %s, mean %s of the limit; OOM kills %s", number(n.CPUImbalance, "%.2f"),
+		number(n.WorstPct, "%.1f %%"), number(n.MeanPct, "%.1f %%"), count(n.OOMKills)))
+	const shown = 8
+	for i := range n.Nodes[:min(shown, len(n.Nodes))] { // the fullest memory first
+		s := &n.Nodes[i]
+		p.line("  "+Plain(s.Node), "CPU %s, %s; memory %s of %s, %s%s", Clock(s.UsedSecs), number(s.UsedPct, "%.1f %%"),
+			size(s.PeakBytes), size(s.LimitBytes), number(s.PeakPct, "%.1f %%"), onlyIf(!s.Complete, ", not complete"))
+	}
+	if more := len(n.Nodes) - shown; more > 0 {
+		p.line("", "and %s with a lower peak", plural(more, "node"))
+	}
+	p.jobSteps(j)
+	p.differences(n.Sacct)
+}
+
+// jobSteps writes the steps that used most, over all nodes.
+func (p *page) jobSteps(j *Job) {
+	const shown = 6
+	list := slices.DeleteFunc(slices.Clone(j.Steps), func(s JobStep) bool { return s.Step == "extern" && s.UsedSecs.Or(1) < 0.005 })
+	if more := len(list) - shown; more > 0 {
+		slices.SortStableFunc(list, func(a, b JobStep) int { return -cmp.Compare(a.UsedSecs.Or(0), b.UsedSecs.Or(0)) })
+		list = list[:shown]
+		defer func() { p.line("", "and %s that used less", plural(more, "step")) }()
+	}
+	for i := range list {
+		s := &list[i]
+		p.line(onlyIf(i == 0, "Steps"), "%-8s %s CPU, peak %s%s%s%s", Plain(s.Step), Clock(s.UsedSecs), size(s.PeakBytes),
+			onlyIf(s.PeakNode != "", " on "+Plain(s.PeakNode)), onlyIf(s.Tasks > 1, "; "+plural(s.Tasks, "task")),
+			onlyIf(s.CPUImbalance.Valid(), number(s.CPUImbalance, ", CPU max/mean %.2f")))
+	}
+}

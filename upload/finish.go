@@ -1,0 +1,143 @@
+package upload
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// close uploads the rest of an ended run and closes it at the receiver, unless that is done.
+func (r *delivery) close(ctx context.Context) error {
+	here := r.d.client.Endpoint()
+	switch {
+	case !r.reg.FinishedAt.IsZero():
+		return nil
+	case finishSent(r.reg) && r.reg.Endpoint != here:
+		// The other endpoint can be the same receiver by another name, or give this id to another run.
+		return fmt.Errorf("the finish of run %s was sent to %s and not confirmed, and the endpoint is now %s: set the endpoint back, or remove the run with rt-spool gc --undelivered",
+			r.reg.RemoteID, r.reg.Endpoint, here)
+	}
+	if err := r.collect(ctx); err != nil {
+		return err
+	}
+	// Ask before the finish whether the receiver still knows the run: after a finish, a 404 may
+	// also mean that the receiver has closed the run.
+	isUnheard := r.cred.AccessKey == "" // no answer about the run in this process
+	if isUnheard && !finishSent(r.reg) {
+		if err := r.refresh(ctx); err != nil {
+			return err
+		}
+	}
+	return r.finish(ctx, r.closing())
+}
+
+// closing returns the finish of the run. Its rows are uploaded already, or are in r.csv.
+func (r *delivery) closing() Finish {
+	f := Finish{
+		Dialect: r.reg.Dialect, RemoteID: r.reg.RemoteID, URIs: r.uris, CSV: r.csv,
+		Status: Status(&r.run), ExitCode: exitCode(&r.run), FinishedAt: r.run.End,
+	}
+	if len(f.URIs)+len(f.CSV) == 0 {
+		f.CSV = r.rows.enc.Header()
+	}
+	if f.FinishedAt.IsZero() {
+		f.FinishedAt = r.run.Start
+		if r.rows.seq > 0 {
+			f.FinishedAt = time.Unix(0, r.rows.wall)
+		}
+	}
+	return f
+}
+
+// finish sends the finish until it gets an answer. It saves the intent before the first request.
+// From then on the receiver may have closed the run, even if no answer has confirmed it.
+//
+// A receiver may refuse to close a run twice. So if a repeated request is refused, the delivery
+// ends with a note. If the first request is refused, finish removes the intent, and the next
+// request is a first one again.
+func (r *delivery) finish(ctx context.Context, f Finish) error {
+	return r.d.api.call(ctx, func(ctx context.Context) error {
+		isRepeated := finishSent(r.reg)
+		if !isRepeated {
+			if err := r.saveFinishIntent(time.Now()); err != nil {
+				return err
+			}
+		}
+		late, cancel := withGrace(ctx)
+		defer cancel()
+		err := r.d.client.Finish(late, f)
+		switch {
+		case err == nil:
+			r.reg.FinishedAt = time.Now()
+			return r.save()
+		case isRepeated && refusedAsClosed(err):
+			return r.unconfirmed(fmt.Errorf("it got no answer that confirms it, and is now refused: %w", err))
+		case !isRepeated && notFinished(err):
+			if err := r.saveFinishIntent(time.Time{}); err != nil {
+				return err
+			}
+		}
+		return err
+	})
+}
+
+func (r *delivery) saveFinishIntent(at time.Time) error {
+	r.reg.FinishIntentAt = at
+	return r.save()
+}
+
+// unconfirmed notes that no answer has confirmed the finish. The run counts as delivered.
+func (r *delivery) unconfirmed(why error) error {
+	err := fmt.Errorf("finish unconfirmed: the receiver has closed run %s, or has lost it; a finish was sent: %w", r.reg.RemoteID, why)
+	if err := r.event("finish", "finish unconfirmed", err.Error()); err != nil {
+		return err
+	}
+	r.note = err
+	return nil
+}
+
+// finishSent reports whether the receiver may have closed the run.
+func finishSent(reg rt.Registration) bool { return !reg.FinishIntentAt.IsZero() }
+
+// notFinished reports whether an answer to the first finish shows that the run was not closed. A
+// 404 of a gateway shows nothing about the run.
+func notFinished(err error) bool {
+	isAbsent := hasStatus(err, http.StatusNotFound, http.StatusGone)
+	isGateways := isAbsent && !isOwn(err, http.StatusNotFound, http.StatusGone)
+	return refused(err) && !isGateways
+}
+
+// refusedAsClosed reports whether a repeated finish was refused because the run may be closed
+// already. No gateway sends 409 or 422 by itself; the other statuses must come from the API.
+func refusedAsClosed(err error) bool {
+	return hasStatus(err, http.StatusConflict, http.StatusUnprocessableEntity) ||
+		isOwn(err, http.StatusNotFound, http.StatusGone)
+}
+
+// Status returns the state in which the run ended, in the terms of section 9.2.3: finished for exit
+// code 0, for SIGTERM, and if nothing shows a failure; otherwise failed.
+func Status(run *rt.Run) string {
+	switch run.Outcome {
+	case rt.OutcomeOOM, rt.OutcomeTimeout, rt.OutcomeLost:
+		return StatusFailed
+	}
+	const sigterm = 15
+	switch signal := run.ExitSignal.Or(0); {
+	case signal == sigterm:
+		return StatusFinished
+	case signal != 0 || run.ExitCode.Or(0) != 0 || run.Outcome == rt.OutcomeFailed:
+		return StatusFailed
+	}
+	return StatusFinished
+}
+
+// exitCode is absent if a signal ended the run.
+func exitCode(run *rt.Run) rt.Opt[int64] {
+	if run.ExitSignal.Or(0) != 0 {
+		return rt.None[int64]()
+	}
+	return run.ExitCode
+}

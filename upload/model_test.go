@@ -1,0 +1,219 @@
+package upload_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/resource-tracker/rt/upload"
+)
+
+// answers are the classes of answers that a request can get. A lost answer is one after the
+// receiver has acted, any other is in the place of the request.
+var answers = []struct {
+	name string
+	err  func() error
+	acts bool // the receiver has acted
+}{
+	{"2xx", nil, true},
+	{"reset before", lost, false},
+	{"reset after", lost, true},
+	{"502 after", func() error { return fault(upload.Temporary, 502, 0) }, true},
+	{"timeout after", func() error { return fault(upload.Temporary, 504, 0) }, true},
+	{"404 of the API", func() error { return own(404) }, false},
+	{"404 of a gateway", gateway, false},
+	{"404 of a gateway after", gateway, true},
+	{"409", func() error { return own(409) }, false},
+	{"410", func() error { return own(410) }, false},
+	{"422", func() error { return own(422) }, false},
+	{"401", func() error { return fault(upload.Unauthorised, 401, 0) }, false},
+	{"429", func() error { return fault(upload.Temporary, 429, 0) }, false},
+	{"500", func() error { return fault(upload.Temporary, 500, 0) }, false},
+	{"503", func() error { return fault(upload.Temporary, 503, 0) }, false},
+}
+
+// states are the states of a run in docs/guarantees.md: reached by a drain that fails at a request,
+// before or after the receiver has acted. lost is a state that no answer shows: the receiver
+// lost the run.
+var states = []struct {
+	name, fails string
+	acts        bool
+}{
+	{"new", "", false},
+	{"intended", "register", false},
+	{"intended, registered", "register", true},
+	{"registered", "put", false},
+	{"registered, uploaded", "put", true},
+	{"closing, open", "finish", false},
+	{"closing, closed", "finish", true},
+}
+
+// path is one path through the model.
+type path struct {
+	state, answer int
+	request       string // that gets the answer
+	stays         bool   // all such requests of two drains get it
+	at            int    // the call at which the drain is killed, 0: never
+	late          bool   // the call takes effect
+	closedAs      int
+}
+
+func (p path) String() string {
+	return fmt.Sprintf("%s, %s gets %s (always %v), killed at call %d (late %v), closed runs are %d",
+		states[p.state].name, p.request, answers[p.answer].name, p.stays, p.at, p.late, p.closedAs)
+}
+
+// TestModelOfDelivery goes through the table of docs/guarantees.md: each state, with each class of
+// answer to each request, and a crash before and after each write and each request. Later drains,
+// of a strict receiver without faults, deliver the run: once, and never in silence.
+func TestModelOfDelivery(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(1000)) // each drain makes the buffers of a worker
+	paths := 0
+	synctest.Test(t, func(t *testing.T) {
+		for state := range states {
+			for answer := range answers {
+				for _, request := range []string{"register", "refresh", "put", "finish"} {
+					paths += checkCrashes(t, path{state: state, answer: answer, request: request})
+				}
+			}
+		}
+	})
+	t.Logf("%d paths", paths)
+}
+
+// checkCrashes goes along a path without a crash, and then with one at each call. It does not
+// repeat the paths of an answer to a request that is not sent in the state.
+func checkCrashes(t *testing.T, p path) (paths int) {
+	t.Helper()
+	styles := []int{404, 409, 410, 422}
+	p.closedAs = styles[(p.state+p.answer)%len(styles)]
+	isSent, _ := p.check(t)
+	isUsual := p.answer == 0 && p.request != "finish" // the same for each request
+	if !isSent || isUsual {
+		return 1
+	}
+	p.stays = true
+	p.check(t)
+	p.stays = false
+	paths++
+	for _, p.late = range []bool{false, true} {
+		dead := true
+		for p.at = 1; dead; p.at++ {
+			for i := range styles {
+				isAll := p.request == "finish" && !p.late // a crash after a call is one before the next
+				if !isAll && i != p.at%len(styles) {
+					continue
+				}
+				p.closedAs = styles[i]
+				_, dead = p.check(t)
+				paths++
+			}
+		}
+	}
+	return paths + 1
+}
+
+// check goes along a path, and reports whether the drain sent the request, and was killed.
+func (p path) check(t *testing.T) (isSent, dead bool) {
+	t.Helper()
+	r, c := newRun(1, 4), &fakeClient{closedAs: p.closedAs}
+	r.prepare(t, c, p.state)
+	ctx, kill := context.WithCancel(t.Context())
+	defer kill()
+	k := &killer{at: p.at, late: p.late, kill: kill}
+	r.killer, c.killer = k, k
+	before := c.calls[p.request]
+	if a := answers[p.answer]; a.err != nil {
+		c.answer(func(what string, n int) error { return pick(what == p.request && (p.stays || n == before+1), a.err()) }, a.acts)
+	}
+	_, _ = upload.Drain(ctx, dirOf(r), c, c, format, upload.Options{Tries: 2})
+	if p.stays && !r.delivered {
+		_, _ = upload.Drain(ctx, dirOf(r), c, c, format, upload.Options{Tries: 2})
+	}
+	isSent, dead = c.calls[p.request] > before, k.dead
+	r.killer, c.killer = nil, nil
+	c.answer(nil, false)
+
+	notes := upload.Summary{}
+	for n := 0; !r.delivered; n++ {
+		if n == 3 {
+			t.Fatalf("%s: not delivered after %d drains: %+v", p, n, r.reg)
+		}
+		sum, err := upload.Drain(t.Context(), dirOf(r), c, c, format, upload.Options{Tries: 2})
+		if err != nil && !errors.Is(err, upload.ErrTemporary) {
+			t.Fatalf("%s: %v", p, err)
+		}
+		notes = sum
+	}
+	p.once(t, r, c, notes)
+	return isSent, dead
+}
+
+// prepare brings the run into a state.
+func (r *fakeRun) prepare(t *testing.T, c *fakeClient, state int) {
+	t.Helper()
+	s := states[state]
+	if s.fails == "" {
+		return
+	}
+	c.answer(func(what string, _ int) error { return pick(what == s.fails, lost()) }, s.acts)
+	if _, err := upload.Drain(t.Context(), dirOf(r), c, c, format, upload.Options{Tries: 1}); err == nil {
+		t.Fatalf("state %s: delivered", s.name)
+	}
+	isClosing := s.fails == "finish"
+	if isClosing == r.reg.FinishIntentAt.IsZero() || r.delivered {
+		t.Fatalf("state %s: %+v", s.name, r.reg)
+	}
+	c.answer(nil, false)
+}
+
+// answer sets how requests are answered, after or in the place of the receiver's action.
+func (c *fakeClient) answer(how func(what string, n int) error, acts bool) {
+	c.fault, c.after = how, nil
+	if acts {
+		c.fault, c.after = nil, how
+	}
+}
+
+// once checks that the rows are there once, and that the ledger explains what else is there.
+func (p path) once(t *testing.T, r *fakeRun, c *fakeClient, last upload.Summary) {
+	t.Helper()
+	for id, f := range c.finished {
+		csv := countersHeader
+		for _, uri := range f.URIs {
+			if !strings.HasPrefix(uri, "s3://b/p/"+id+"/") {
+				t.Errorf("%s: run %s has %s", p, id, uri)
+			}
+			_, rows, _ := strings.Cut(text(t, c.objects[uri]), "\n")
+			csv += rows
+		}
+		checkRows(t, csv, r)
+	}
+	isNoted := r.has("finish unconfirmed")
+	if len(c.finished) > 1 || len(c.finished) == 0 && !isNoted {
+		t.Errorf("%s: %d runs are closed, unconfirmed %v", p, len(c.finished), isNoted)
+	}
+	// The API said that the run is closed and was wrong, after a finish without an answer. A drain
+	// that was killed may not have saved the answer.
+	isUnanswered := states[p.state].fails == "finish" || p.at > 0
+	isLie := slices.Contains([]string{"404 of the API", "409", "410", "422"}, answers[p.answer].name)
+	if len(c.finished) == 0 && !(isLie && isUnanswered && p.request == "finish") {
+		t.Errorf("%s: the run is delivered and not closed", p)
+	}
+	// Such an answer to a registration counts as a refusal: the second run is empty, and otherwise
+	// a wrong endpoint would be reported as a possible duplicate of each run.
+	isRefusal := p.request == "register" && answers[p.answer].name == "404 of a gateway after"
+	if extra := len(c.known) - 1; extra > 0 && !isRefusal && !r.has("possible duplicate") && !r.has("forgotten") {
+		t.Errorf("%s: %d runs more are registered: %+v", p, extra, r.events)
+	}
+	isUnconfirmed := r.reg.FinishedAt.IsZero()
+	isSilent := last.Delivered > 0 && last.FinishUnconfirmed == 0 // of a killed drain the ledger alone has the note
+	if isUnconfirmed && (!isNoted || isSilent) {
+		t.Errorf("%s: neither confirmed nor noted: %+v, %+v", p, r.reg, r.events)
+	}
+}
