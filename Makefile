@@ -112,6 +112,7 @@ prose: $(TOOLS)/vale
 # The packages that take longest start first.
 SLOWEST := ./spool ./cmd/rt-spool ./cmd/resource-tracker
 SUM := $(TOOLS)/testsum -allow e2e/skip-allow.txt
+E2E := env RT_BIN=$(abspath $(BIN)) $(GO) test -tags $(TAGS),e2e -count=1 -timeout 2h -json
 
 # A program that was built with -race waits one second when it exits, and the tests
 # start a thousand: 0.1 s is enough.
@@ -120,8 +121,8 @@ test: lint build
 	@echo '== tests'
 	@contrib/lab/need sqlite3=sqlite3 ps=procps linux.uml=user-mode-linux mmdebstrap=mmdebstrap mke2fs=e2fsprogs chromium=chromium fonts-liberation
 	@{ $(GO) test -race -tags $(TAGS) -shuffle=on -timeout 30m -json $(SLOWEST) ./...; echo "exit $$?"; \
-	   RT_BIN='$(abspath $(BIN))' $(GO) test -tags $(TAGS),e2e -count=1 -timeout 2h -json ./e2e ./e2e/delivery; echo "exit $$?"; \
-	 } 2>&1 | $(SUM)
+	   $(E2E) ./e2e ./e2e/delivery; echo "exit $$?"; \
+	 } 2>&1 | $(SUM) -again '$(E2E)'
 
 # CI runs the same in .ci/run.
 fresh:

@@ -1,11 +1,12 @@
 // Testsum reads the output of `go test -json` from standard input, prints failures and one
 // line per package, and ends with a list of all skipped tests and the totals.
 //
-//	{ go test -json ./...; echo "exit $?"; } | testsum -allow FILE
+//	{ go test -json ./...; echo "exit $?"; } | testsum -allow FILE -again COMMAND
 //
 // A line "exit N" is the exit status of a command. FILE lists the tests that may be
 // skipped, one "package test" per line; # starts a comment. With CI=true in the environment
-// any other skip is a failure. The exit status is 0 if no test failed.
+// any other skip is a failure. COMMAND is a go test -json, see again. The exit status is 0
+// if no test failed.
 package main
 
 import (
@@ -28,16 +29,32 @@ type event struct {
 }
 
 type summary struct {
-	out                     io.Writer
-	output                  map[string][]string // output by test
-	passed, failed, skipped int
-	packages                int
-	skips                   []string
-	failures                []string
+	out             io.Writer
+	output          map[string][]string // output by test
+	passed, skipped int
+	packages        int
+	crashed         bool // a test binary or a command did not run to its end
+	skips           []string
+	failures        []failure
+	flaky           []failure // failed, and passed when they ran again
+}
+
+// failure is a failed test, or else what failed in words.
+type failure struct {
+	pkg, test, text string
+}
+
+func (f failure) String() string {
+	s := f.text
+	if f.test != "" {
+		s = f.pkg + " " + f.test + messages(f.text)
+	}
+	return s
 }
 
 func main() {
 	allowFile := flag.String("allow", "", "tests that may be skipped: `FILE`")
+	againCommand := flag.String("again", "", "the `COMMAND` that runs failed end-to-end tests again")
 	flag.Parse()
 	allowed, err := readAllowed(*allowFile)
 	if err != nil {
@@ -47,6 +64,9 @@ func main() {
 	s := &summary{out: os.Stdout, output: map[string][]string{}}
 	if err := s.read(os.Stdin); err != nil {
 		s.fail("reading the tests' output: " + err.Error())
+	}
+	if *againCommand != "" {
+		s.again(strings.Fields(*againCommand))
 	}
 	if !s.finish(allowed, os.Getenv("CI") == "true") {
 		os.Exit(1)
@@ -79,7 +99,8 @@ func (s *summary) read(r io.Reader) error {
 	for sc.Scan() {
 		line := sc.Text()
 		if status, ok := strings.CutPrefix(line, "exit "); ok {
-			if status != "0" {
+			isOtherwiseKnown := status == "1" && len(s.failures) > 0
+			if status != "0" && !isOtherwiseKnown {
 				s.fail("a test command ended with status " + status)
 			}
 			continue
@@ -107,6 +128,7 @@ func (s *summary) event(e event) {
 		s.fail("does not build: " + e.ImportPath)
 	case "output":
 		s.output[id] = append(s.output[id], e.Output)
+		s.crashed = s.crashed || strings.HasPrefix(e.Output, "panic: ") || strings.HasPrefix(e.Output, "fatal error: ")
 	case "pass", "fail", "skip":
 		s.result(e, pkg, id)
 		delete(s.output, id)
@@ -123,7 +145,7 @@ func (s *summary) result(e event, pkg, id string) {
 		fmt.Fprintf(s.out, "%-5s %s (%.1f s)\n", map[string]string{"pass": "ok", "fail": "FAIL"}[e.Action], pkg, e.Elapsed)
 		if e.Action == "fail" {
 			fmt.Fprint(s.out, text)
-			s.fail(pkg)
+			s.failPackage(pkg)
 		}
 		return
 	}
@@ -131,8 +153,7 @@ func (s *summary) result(e event, pkg, id string) {
 	case "pass":
 		s.passed++
 	case "fail":
-		s.failed++
-		s.failures = append(s.failures, id)
+		s.failures = append(s.failures, failure{pkg: pkg, test: e.Test, text: text})
 		fmt.Fprint(s.out, text)
 	case "skip":
 		s.skipped++
@@ -140,7 +161,17 @@ func (s *summary) result(e event, pkg, id string) {
 	}
 }
 
-func (s *summary) fail(what string) { s.failures = append(s.failures, what) }
+func (s *summary) fail(what string) { s.failures = append(s.failures, failure{text: what}) }
+
+// failPackage notes a package of which no test is known to have failed.
+func (s *summary) failPackage(pkg string) {
+	for _, f := range s.failures {
+		if f.pkg == pkg {
+			return
+		}
+	}
+	s.fail(pkg)
+}
 
 // finish prints the list of skips and the totals, and reports whether no test failed.
 func (s *summary) finish(allowed map[string]bool, strict bool) bool {
@@ -165,13 +196,18 @@ func (s *summary) finish(allowed map[string]bool, strict bool) bool {
 	if s.packages == 0 || s.passed == 0 {
 		s.fail("no test ran")
 	}
-	if len(s.failures) > 0 {
-		fmt.Fprintf(s.out, "\nFailed:\n")
-		for _, f := range s.failures {
-			fmt.Fprintln(s.out, "-", f)
-		}
-		s.failed = max(s.failed, 1) // a package that does not build is a failure too
-	}
-	fmt.Fprintf(s.out, "\n%d passed, %d failed, %d skipped\n", s.passed, s.failed, s.skipped)
+	s.list("Failed once, and passed when they ran again (each is a defect of the test or of the program)", s.flaky)
+	s.list("Failed", s.failures)
+	fmt.Fprintf(s.out, "\n%d passed, %d failed, %d skipped\n", s.passed, len(s.failures), s.skipped)
 	return len(s.failures) == 0
+}
+
+func (s *summary) list(title string, all []failure) {
+	if len(all) == 0 {
+		return
+	}
+	fmt.Fprintf(s.out, "\n%s: %d\n", title, len(all))
+	for _, f := range all {
+		fmt.Fprintln(s.out, "-", f)
+	}
 }

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"sort"
+	"strings"
+)
+
+// maxAgain is the number of tests that may run again: more failures have one cause.
+const maxAgain = 3
+
+// again runs failed end-to-end tests once more, alone. They share one machine with Slurm, and a
+// pause of the machine at a wrong moment fails a sound test. A test that passes now stays in the
+// summary with its messages. Nothing runs again after a failure of another kind, or after a crash,
+// after which the remaining tests have not run.
+func (s *summary) again(command []string) {
+	tests := s.failedEndToEnd()
+	if len(tests) == 0 || len(tests) > maxAgain || s.crashed {
+		return
+	}
+	for _, t := range tests {
+		fmt.Fprintf(s.out, "\n== again: %s %s\n", t.pkg, t.test)
+		if s.passesAlone(command, t) {
+			s.excuse(t)
+		}
+	}
+}
+
+// failedEndToEnd returns the failed tests without their subtests, or none if something else has
+// failed.
+func (s *summary) failedEndToEnd() []failure {
+	var tests []failure
+	seen := map[string]bool{}
+	for _, f := range s.failures {
+		isEndToEnd := f.pkg == "e2e" || strings.HasPrefix(f.pkg, "e2e/")
+		if f.test == "" || !isEndToEnd {
+			return nil
+		}
+		f.test, _, _ = strings.Cut(f.test, "/")
+		if !seen[f.pkg+" "+f.test] {
+			seen[f.pkg+" "+f.test] = true
+			tests = append(tests, f)
+		}
+	}
+	sort.Slice(tests, func(i, k int) bool { return tests[i].test < tests[k].test })
+	return tests
+}
+
+func (s *summary) passesAlone(command []string, t failure) bool {
+	args := append(command[1:len(command):len(command)], "-run", "^"+regexp.QuoteMeta(t.test)+"$", "./"+t.pkg)
+	cmd := exec.Command(command[0], args...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		s.fail("running a test again: " + err.Error())
+		return false
+	}
+	err = cmd.Start()
+	if err != nil {
+		s.fail("running a test again: " + err.Error())
+		return false
+	}
+	alone := &summary{out: s.out, output: map[string][]string{}}
+	readErr := alone.read(out)
+	err = cmd.Wait()
+	hasPassed := alone.passed > 0 && alone.skipped == 0 && len(alone.failures) == 0
+	return readErr == nil && err == nil && hasPassed
+}
+
+// excuse moves a test and its subtests from the failures to the list of flaky tests.
+func (s *summary) excuse(t failure) {
+	var rest []failure
+	for _, f := range s.failures {
+		isPartOf := f.pkg == t.pkg && (f.test == t.test || strings.HasPrefix(f.test, t.test+"/"))
+		if isPartOf {
+			s.flaky = append(s.flaky, f)
+			s.passed++
+		} else {
+			rest = append(rest, f)
+		}
+	}
+	s.failures = rest
+}
+
+// message is a line that a test has printed with t.Error or t.Log.
+var message = regexp.MustCompile(`^ +[a-z0-9_]+_test\.go:[0-9]+: `)
+
+// messages returns the last messages of a failed test, without their continuation lines.
+func messages(output string) string {
+	const most = 8
+	var lines []string
+	for line := range strings.Lines(output) {
+		if message.MatchString(line) {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	lines = lines[max(0, len(lines)-most):]
+	var b strings.Builder
+	for _, line := range lines {
+		b.WriteString("\n    " + line[:min(len(line), 300)])
+	}
+	return b.String()
+}
