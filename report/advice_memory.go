@@ -7,13 +7,14 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// roundMemory rounds bytes up to an eighth of a power of two, at least to 16 MiB.
+// roundMemory rounds bytes up to a multiple of 16 MiB. From 256 MiB on, the unit is an eighth of
+// the largest power of two that is not above bytes.
 func roundMemory(bytes float64) uint64 {
 	step := math.Max(16<<20, math.Exp2(math.Floor(math.Log2(math.Max(bytes, 1))))/8)
 	return uint64(math.Ceil(bytes/step) * step)
 }
 
-// memoryArg formats bytes as sbatch takes them: whole GiB, else MiB.
+// memoryArg formats bytes in the notation of sbatch: whole GiB, or else MiB.
 func memoryArg(bytes uint64) string {
 	if bytes >= 1<<30 && bytes%(1<<30) == 0 {
 		return fmt.Sprintf("%dG", bytes>>30)
@@ -21,7 +22,8 @@ func memoryArg(bytes uint64) string {
 	return fmt.Sprintf("%dM", (bytes+1<<20-1)>>20)
 }
 
-// memoryRequest is a limit for each node, and the same for each CPU of the node with the fewest.
+// memoryRequest returns the option of sbatch for a limit per node. If each node has several CPUs,
+// it adds the limit per CPU for nodes with this number of cores.
 func (j *Job) memoryRequest(bytes, cores uint64) string {
 	request := "--mem=" + memoryArg(bytes)
 	if j.fewestCores() > 1 {
@@ -30,7 +32,7 @@ func (j *Job) memoryRequest(bytes, cores uint64) string {
 	return request
 }
 
-// fewestCores is the number of CPUs on the node with the fewest; 0 if it is not known.
+// fewestCores returns the number of CPUs of the node with the fewest CPUs; 0 if it is not known.
 func (j *Job) fewestCores() uint64 {
 	least := uint64(math.MaxUint64)
 	for _, s := range j.Runs {
@@ -42,8 +44,8 @@ func (j *Job) fewestCores() uint64 {
 	return least
 }
 
-// peak is the highest peak of a node, as the kernel counted it: a limit of --mem is that of each
-// node. It is absent if one node has readings only.
+// peak returns the highest peak of the nodes, because --mem limits each node. It is absent if the
+// kernel's peak of a node is not known.
 func (j *Job) peak() (top rt.Opt[float64]) {
 	for _, s := range j.Runs {
 		if s.Memory.PeakOf != "kernel" || !s.Memory.PeakBytes.Valid() {
@@ -54,7 +56,7 @@ func (j *Job) peak() (top rt.Opt[float64]) {
 	return top
 }
 
-// worst returns the summary of the node with the fullest memory.
+// worst returns the summary of the node with the highest memory use in percent of the limit.
 func (j *Job) worst() *Summary {
 	worst := j.Runs[0]
 	for _, s := range j.Runs {
@@ -65,8 +67,8 @@ func (j *Job) worst() *Summary {
 	return worst
 }
 
-// memory advises on the memory of each node. cores is the number of CPUs per node that the
-// advice about cores leaves.
+// memory advises on the memory of each node. cores is the number of CPUs per node after the advice
+// about cores.
 func (a *adviser) memory(cores uint64) {
 	s := a.job.worst()
 	m := &s.Memory
@@ -134,8 +136,8 @@ func (a *adviser) memoryFrom(one *Advice, p prediction, s *Summary, limit, cores
 	}
 }
 
-// highestPeak returns the highest peak of a node in any of the runs, also in those that did not
-// finish or have an incomplete record.
+// highestPeak returns the highest peak of a node in all runs, including those that did not finish
+// or have an incomplete record.
 func (a *adviser) highestPeak() (top uint64) {
 	for _, r := range a.runs {
 		for _, s := range r.Runs {
@@ -145,8 +147,8 @@ func (a *adviser) highestPeak() (top uint64) {
 	return top
 }
 
-// cover raises a request below the highest peak of all runs to that peak with the margin, and says
-// why; the text is empty if the request is high enough.
+// cover returns want, or a higher request if a run had a higher peak: that peak plus the margin.
+// Then why is the reason, otherwise it is empty.
 func (a *adviser) cover(want uint64) (covers uint64, why string) {
 	top := a.highestPeak()
 	if top <= want {
@@ -176,13 +178,13 @@ func (j *Job) killedOn() (s *Summary) {
 		}
 	}
 	if s == nil && j.Outcome == rt.OutcomeOOM {
-		s = j.worst() // accounting knows of the kill
+		s = j.worst() // accounting reports the kill
 	}
 	return s
 }
 
-// killed advises after an OOM kill: what earlier runs needed, or else twice the highest limit at
-// which a run was killed.
+// killed advises after an OOM kill: the memory that earlier runs needed, or else twice the highest
+// limit at which a run was killed.
 func (a *adviser) killed() {
 	s := a.job.killedOn()
 	if s == nil {
@@ -221,7 +223,7 @@ func (a *adviser) killed() {
 	a.add(one)
 }
 
-// killedText describes the first kill, in parentheses.
+// killedText describes the first kill of the run, in parentheses.
 func (s *Summary) killedText() string {
 	if len(s.OOM) == 0 {
 		return ""

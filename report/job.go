@@ -20,52 +20,52 @@ type Job struct {
 	User      string `json:"user,omitempty"`
 	Account   string `json:"account,omitempty"`
 	Partition string `json:"partition,omitempty"`
-	// The ending is that of the run with the most certain outcome, see decide. Outcome is
-	// empty while the job runs.
+	// The ending of the run with the most certain outcome, see decide. Outcome is empty while the
+	// job runs.
 	rt.Ending
 	Start       time.Time       `json:"start"`
 	LastReading time.Time       `json:"last_reading,omitzero"`
-	ElapsedSecs rt.Opt[float64] `json:"elapsed_secs"` // of the node where it is longest
+	ElapsedSecs rt.Opt[float64] `json:"elapsed_secs"` // on the node where it is longest
 	// LimitSecs is the time limit; absent if the node did not know it.
 	LimitSecs rt.Opt[float64] `json:"time_limit_secs"`
-	TimePct   rt.Opt[float64] `json:"time_pct"` // ElapsedSecs of LimitSecs
-	// Nodes are sums over the nodes, and each node.
+	TimePct   rt.Opt[float64] `json:"time_pct"` // ElapsedSecs in percent of LimitSecs
+	// Nodes has the sums over the nodes, and the figures of each node.
 	Nodes *Nodes `json:"nodes"`
-	// MissingNodes are the nodes of the job without a run here. Missing is their number, which
-	// is known even if the names are not.
+	// MissingNodes are the names of the job's nodes without a run here. Missing is their number,
+	// which can be known without the names.
 	MissingNodes []string  `json:"missing_nodes,omitempty"`
 	Missing      uint64    `json:"missing"`
 	GPUs         JobGPUs   `json:"gpus"`
 	Steps        []JobStep `json:"steps,omitempty"`
 	Earlier      []Attempt `json:"earlier_attempts,omitempty"`
-	// Advice is what to request next time; AdviceReason says why the record does not allow to
-	// reduce a request. Advise sets both.
+	// Advice is what to request next time. AdviceReason is why the record permits no advice to
+	// request less. Advise sets both.
 	Advice       []Advice `json:"advice,omitempty"`
 	AdviceReason string   `json:"advice_reason,omitempty"`
-	// Runs are the summaries of the last attempt, one for each node, by the node's name.
+	// Runs are the summaries of the last attempt, one for each node, sorted by the node's name.
 	Runs []*Summary `json:"runs"`
 }
 
 // JobGPUs are the GPUs of a job on all of its nodes.
 type JobGPUs struct {
-	Count         int             `json:"count"`    // that were read
+	Count         int             `json:"count"`    // GPUs that were read
 	Unread        bool            `json:"unread"`   // a node allocated GPUs and read none of them
 	Idle          int             `json:"idle"`     // never busy, and without a process
 	BusyPct       rt.Opt[float64] `json:"busy_pct"` // mean over the GPUs
 	WorstVRAMPct  rt.Opt[float64] `json:"worst_vram_pct"`
-	VRAMPeakBytes rt.Opt[uint64]  `json:"vram_peak_bytes"` // of the GPU with the highest
+	VRAMPeakBytes rt.Opt[uint64]  `json:"vram_peak_bytes"` // on the GPU with the highest peak
 }
 
 // JobStep is one step of a job on all of its nodes.
 type JobStep struct {
 	Step      string          `json:"step"`
 	Nodes     int             `json:"nodes"`
-	Tasks     int             `json:"tasks"` // that have a cgroup of their own
+	Tasks     int             `json:"tasks"` // tasks with a cgroup of their own
 	UsedSecs  rt.Opt[float64] `json:"used_secs"`
 	PeakBytes rt.Opt[uint64]  `json:"peak_bytes"` // of PeakNode
 	PeakNode  string          `json:"peak_node,omitempty"`
-	// The largest value of a task over the mean of the tasks on all nodes; absent below two
-	// tasks.
+	// The value of the largest task divided by the mean of the tasks on all nodes; absent for fewer
+	// than two tasks.
 	CPUImbalance    rt.Opt[float64] `json:"cpu_imbalance"`
 	MemoryImbalance rt.Opt[float64] `json:"memory_imbalance"`
 }
@@ -78,8 +78,9 @@ type Attempt struct {
 	ElapsedSecs rt.Opt[float64] `json:"elapsed_secs"`
 }
 
-// Jobs combines the summaries of runs, the oldest first, to one Job for each job, array task,
-// and step with a run of its own. A run outside a scheduler is a job of its own.
+// Jobs combines the summaries of runs, sorted from the oldest, into one Job for each job, for each
+// array task, and for each step with a run of its own. A run outside a scheduler is a Job of its
+// own.
 func Jobs(list []*Summary) []*Job {
 	var jobs []*Job
 	last := map[string]*Job{}
@@ -149,15 +150,15 @@ func (j *Job) times(s *Summary) {
 	}
 }
 
-// certainty orders the outcomes of the nodes of one job: one node can know more than another
-// one, and a tracker that died on one node does not end the job.
+// certainty ranks the outcomes that the nodes of one job recorded, because one node can know more
+// than another. OutcomeLost ranks low: a tracker that dies does not end the job.
 var certainty = map[rt.Outcome]int{
 	rt.OutcomeOOM: 8, rt.OutcomeTimeout: 7, rt.OutcomeCancelled: 6, rt.OutcomeTerminated: 5, rt.OutcomeFailed: 4,
 	rt.OutcomeFinished: 3, rt.OutcomeLost: 2, rt.OutcomeUnknown: 1,
 }
 
-// decide sets the ending. Accounting knows the whole job; otherwise the most certain outcome
-// of a node is that of the job. The job runs as long as it does on one node.
+// decide sets the ending. An outcome from accounting is that of the whole job. Without one, the
+// most certain outcome of a node is that of the job. The job is running while it runs on any node.
 func (j *Job) decide() {
 	isBetter := func(a, b *rt.Ending) bool {
 		fromSacct, other := a.OutcomeSource == "sacct", b.OutcomeSource == "sacct"
@@ -189,7 +190,7 @@ func (j *Job) Abandoned() bool {
 	return slices.ContainsFunc(j.Runs, func(s *Summary) bool { return s.Abandoned })
 }
 
-// Complete reports whether all nodes are here, each with a complete record.
+// Complete reports whether each node of the job has a run here with a complete record.
 func (j *Job) Complete() bool { return j.Missing == 0 && j.Nodes.Complete }
 
 func (j *Job) findMissing() {
@@ -208,11 +209,12 @@ func (j *Job) findMissing() {
 		return slices.ContainsFunc(j.Runs, func(s *Summary) bool { return s.Run.Node == name })
 	})
 	if uint64(len(j.MissingNodes)) != j.Missing {
-		j.MissingNodes = nil // the list is of something else
+		j.MissingNodes = nil // the list does not match the runs
 	}
 }
 
-// missingText says which nodes are not here, "1 of 2 nodes: n2 has not delivered"; empty if all are.
+// missingText returns the nodes without a run here, "1 of 2 nodes: n2 has not delivered"; empty if
+// there are none.
 func (j *Job) missingText() string {
 	const shown = 4
 	if j.Missing == 0 {
@@ -247,7 +249,7 @@ func (j *Job) gpus() {
 	g.BusyPct = busy.value()
 }
 
-// isIdle reports whether the driver saw neither work nor a process on the GPU.
+// isIdle reports whether the driver reported neither work nor a process on the GPU.
 func (g *GPU) isIdle() bool { return g.MaxBusyPct == rt.Some(0.0) && g.Processes == 0 }
 
 func (j *Job) steps() {

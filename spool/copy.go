@@ -12,17 +12,18 @@ import (
 	"syscall"
 )
 
-// A user who may read a run but not write it cannot open a file that has a log: SQLite's locks
-// are in a file that the user may not open, because any lock there could stop the tracker. The
-// Reader copies the database and its log, without a lock, and opens the copy.
+// SQLite needs locks to open a database with a write-ahead log. They are in the -shm file, which a
+// user who may only read the run cannot open: with a lock there a user could stop the tracker. For
+// such a user the Reader copies the database and its log without a lock, and opens the copy.
 
-// maxCopy bounds the bytes of a copy. It is above every quota that makes sense for a run.
+// maxCopy bounds the bytes of a copy. It is larger than any reasonable quota of a run.
 const maxCopy = 1 << 30
 
-// copyAtMost is how often a copy is tried while the tracker restarts its log.
+// copyAtMost is the maximum number of attempts to copy while the tracker restarts its log.
 const copyAtMost = 5
 
-// errRestarted means that no copy is of one moment: the tracker writes very much.
+// errRestarted means that the tracker restarted the log during each copy, so that no copy is
+// consistent.
 var errRestarted = errors.New("its log restarted during each copy: try again")
 
 // logHeader is the size of the header of a log. It changes when the log restarts.
@@ -56,9 +57,9 @@ func openCopy(path string, st fs.FileInfo, params url.Values) (*Reader, error) {
 	return r, nil
 }
 
-// copyRun copies the database at path and its log. It reports whether the copy is of one
-// moment: a checkpoint may write to the database meanwhile, but every page that it writes is
-// in the log until the log restarts, which changes its header.
+// copyRun copies the database at path and its log. isWhole reports whether the copy is consistent.
+// During the copy a checkpoint may write to the database. Each page that it writes remains in the
+// log until the log restarts, and a restart changes the log's header.
 func copyRun(path, to string, st fs.FileInfo) (isWhole bool, err error) {
 	log, err := openFile(path + "-wal")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -92,15 +93,16 @@ func copyRun(path, to string, st fs.FileInfo) (isWhole bool, err error) {
 		return false, err
 	}
 	copied, err := db.Stat()
-	// A writer over its quota empties the log after each commit.
+	// A writer over its quota empties the log after each commit. Then there is no header to
+	// compare, and the database must be unchanged.
 	isUnchanged := err == nil && copied.Size() == opened.Size() && copied.ModTime().Equal(opened.ModTime())
 	isOneMoment := len(after) == logHeader || isUnchanged
 	isSame := bytes.Equal(before, after) && exists(path+"-wal")
 	return isSame && isOneMoment, err
 }
 
-// openFile opens a regular file. No lock of this process is on it that closing could drop: this
-// process has only a copy open.
+// openFile opens a regular file. Closing a file drops all locks of this process on it. That does no
+// harm here, because SQLite has only the copy open.
 func openFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -116,7 +118,7 @@ func openFile(path string) (*os.File, error) {
 	return f, nil
 }
 
-// headerOf returns the header of a log, nothing if it is empty.
+// headerOf returns the header of a log, or nothing if the log is empty.
 func headerOf(log *os.File) ([]byte, error) {
 	head := make([]byte, logHeader)
 	n, err := log.ReadAt(head, 0)

@@ -9,14 +9,16 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// close uploads the rest of an ended run and closes it at the receiver, unless that is done.
+// close uploads the rest of an ended run and closes it at the receiver, unless the receiver has
+// already confirmed that.
 func (r *delivery) close(ctx context.Context) error {
 	here := r.d.client.Endpoint()
 	switch {
 	case !r.reg.FinishedAt.IsZero():
 		return nil
 	case finishSent(r.reg) && r.reg.Endpoint != here:
-		// The other endpoint can be the same receiver by another name, or give this id to another run.
+		// The other endpoint may be the same receiver under another name, or a receiver with
+		// another run under this id.
 		return fmt.Errorf("the finish of run %s was sent to %s and not confirmed, and the endpoint is now %s: set the endpoint back, or remove the run with rt-spool gc --undelivered",
 			r.reg.RemoteID, r.reg.Endpoint, here)
 	}
@@ -25,7 +27,7 @@ func (r *delivery) close(ctx context.Context) error {
 	}
 	// Ask before the finish whether the receiver still knows the run: after a finish, a 404 may
 	// also mean that the receiver has closed the run.
-	isUnheard := r.cred.AccessKey == "" // no answer about the run in this process
+	isUnheard := r.cred.AccessKey == "" // this process has no answer about the run yet
 	if isUnheard && !finishSent(r.reg) {
 		if err := r.refresh(ctx); err != nil {
 			return err
@@ -34,7 +36,7 @@ func (r *delivery) close(ctx context.Context) error {
 	return r.finish(ctx, r.closing())
 }
 
-// closing returns the finish of the run. Its rows are uploaded already, or are in r.csv.
+// closing returns the finish of the run. The rows of the run are uploaded already, or are in r.csv.
 func (r *delivery) closing() Finish {
 	f := Finish{
 		Dialect: r.reg.Dialect, RemoteID: r.reg.RemoteID, URIs: r.uris, CSV: r.csv,
@@ -52,12 +54,12 @@ func (r *delivery) closing() Finish {
 	return f
 }
 
-// finish sends the finish until it gets an answer. It saves the intent before the first request.
-// From then on the receiver may have closed the run, even if no answer has confirmed it.
+// finish sends the finish until it gets an answer. Before the first request it saves the intent:
+// from then on the receiver may have closed the run, even if no answer confirms it.
 //
-// A receiver may refuse to close a run twice. So if a repeated request is refused, the delivery
-// ends with a note. If the first request is refused, finish removes the intent, and the next
-// request is a first one again.
+// A receiver may refuse to close a run twice. If it refuses a repeated request, the delivery ends
+// with a note. If it refuses the first request, finish removes the intent, and the next request
+// counts as the first one again.
 func (r *delivery) finish(ctx context.Context, f Finish) error {
 	return r.d.api.call(ctx, func(ctx context.Context) error {
 		isRepeated := finishSent(r.reg)
@@ -89,7 +91,7 @@ func (r *delivery) saveFinishIntent(at time.Time) error {
 	return r.save()
 }
 
-// unconfirmed notes that no answer has confirmed the finish. The run counts as delivered.
+// unconfirmed records that no answer confirmed the finish. The run counts as delivered.
 func (r *delivery) unconfirmed(why error) error {
 	err := fmt.Errorf("finish unconfirmed: the receiver has closed run %s, or has lost it; a finish was sent: %w", r.reg.RemoteID, why)
 	if err := r.event("finish", "finish unconfirmed", err.Error()); err != nil {
@@ -103,7 +105,7 @@ func (r *delivery) unconfirmed(why error) error {
 func finishSent(reg rt.Registration) bool { return !reg.FinishIntentAt.IsZero() }
 
 // notFinished reports whether an answer to the first finish shows that the run was not closed. A
-// 404 of a gateway shows nothing about the run.
+// 404 from a gateway shows nothing about the run.
 func notFinished(err error) bool {
 	isAbsent := hasStatus(err, http.StatusNotFound, http.StatusGone)
 	isGateways := isAbsent && !isOwn(err, http.StatusNotFound, http.StatusGone)
@@ -111,7 +113,8 @@ func notFinished(err error) bool {
 }
 
 // refusedAsClosed reports whether a repeated finish was refused because the run may be closed
-// already. No gateway sends 409 or 422 by itself; the other statuses must come from the API.
+// already. A gateway never sends 409 or 422 of its own accord. A 404 or 410 counts only if it comes
+// from the API.
 func refusedAsClosed(err error) bool {
 	return hasStatus(err, http.StatusConflict, http.StatusUnprocessableEntity) ||
 		isOwn(err, http.StatusNotFound, http.StatusGone)
@@ -134,7 +137,7 @@ func Status(run *rt.Run) string {
 	return StatusFinished
 }
 
-// exitCode is absent if a signal ended the run.
+// exitCode returns the exit code of the run; absent if a signal ended the run.
 func exitCode(run *rt.Run) rt.Opt[int64] {
 	if run.ExitSignal.Or(0) != 0 {
 		return rt.None[int64]()

@@ -8,13 +8,15 @@ import (
 const (
 	// scanShare limits the CPU use of the scans, as a fraction of a core, on average.
 	scanShare = 0.0025
-	// scanCredit is the CPU time that scans may use in advance: that of 4 minutes. A few slow
-	// scans, such as the first ones on a busy node, must not leave a short job without others.
+	// scanCredit is the CPU time that scans may use in advance, the share of 4 minutes. So a few
+	// slow scans, such as the first ones on a busy node, do not prevent all further scans of a
+	// short job.
 	scanCredit = 600 * time.Millisecond
-	// scanPause is the least time between two scans. It is a little less than a second, so
-	// that readings every second can each make a scan.
+	// scanPause is the minimum time between two scans. It is a little less than a second, so that
+	// readings every second can each make a scan.
 	scanPause = 900 * time.Millisecond
-	// scanNoted is the pause after which the ledger says that readings lack the processes.
+	// scanNoted is the minimum pause that is recorded in the ledger, because the readings in it
+	// have no processes.
 	scanNoted = 20 * time.Second
 )
 
@@ -26,8 +28,8 @@ type scanPace struct {
 	isNoted bool
 }
 
-// scanned records a scan and its cost. It returns the detail of an event if the pause after it is
-// the first long one, else an empty string.
+// scanned records a scan and its cost. If the pause that follows is the first one of at least
+// scanNoted, it returns the detail of an event, otherwise an empty string.
 func (p *scanPace) scanned(boot int64, cost time.Duration, processes int) (detail string) {
 	covered := time.Duration(scanShare * float64(boot-p.last))
 	p.debt = max(0, p.debt-covered) + cost

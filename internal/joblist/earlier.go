@@ -12,16 +12,17 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// The earlier runs that a report reads for its advice: so many files, and so many snapshots in
-// total, which takes a few seconds.
+// The limits of the earlier runs that a report reads for its advice. Reading that many takes a few
+// seconds.
 const (
 	maxEarlierRuns      = 200
 	maxEarlierSnapshots = 50_000
 )
 
-// Earlier returns the earlier runs of jobs, the oldest first: those in the directories of entries,
-// which are the runs of the jobs. Of many it returns the newest. read reads one run; those that it
-// cannot read are left out. The errors are those of a directory and of ctx.
+// Earlier returns the earlier runs of jobs, sorted from the oldest, and only the newest ones if
+// there are many. entries are the runs of the jobs themselves; the earlier ones are in the same
+// directories. read reads one run; Earlier leaves out runs that cannot be read. Earlier fails if it
+// cannot list a directory, or if ctx ends.
 func Earlier(ctx context.Context, jobs []*report.Job, entries []spool.Entry, read func(path string) (*report.Summary, error)) ([]*report.Summary, error) {
 	var list []spool.Entry
 	var dirs []string
@@ -57,11 +58,11 @@ func Earlier(ctx context.Context, jobs []*report.Job, entries []spool.Entry, rea
 			return nil, ctxErr
 		}
 		if s == nil || err != nil {
-			continue // a damaged file is no sample; verify reports it
+			continue // the sample has no damaged files; rt-spool verify reports them
 		}
 		out = append(out, s)
 	}
-	slices.Reverse(out) // the oldest first
+	slices.Reverse(out) // sorted from the oldest
 	return out, nil
 }
 

@@ -14,7 +14,7 @@ import (
 // Filter selects jobs. An empty field selects all.
 type Filter struct {
 	Users, Accounts, Partitions []string
-	States                      []string  // of States
+	States                      []string  // values of the variable States
 	Name                        string    // a pattern of path.Match
 	Since, Until                time.Time // the job ran after Since and before Until
 }
@@ -30,8 +30,8 @@ var States = []string{
 	string(rt.OutcomeTerminated), string(rt.OutcomeOOM), string(rt.OutcomeLost), string(rt.OutcomeUnknown),
 }
 
-// State returns the state for a word in lower case, a state or Slurm's word for one, and whether
-// there is one.
+// State returns the state that a word in lower case names: one of States, or one of Slurm's words.
+// It reports whether the word names a state.
 func State(word string) (string, bool) {
 	if state, ok := slurmStates[word]; ok {
 		return state, true
@@ -39,8 +39,8 @@ func State(word string) (string, bool) {
 	return word, slices.Contains(States, word)
 }
 
-// ParseTime parses a time in the zone of now, such as 2026-03-01T12:30 or 12:30, or how long before
-// now it is, such as 7d or 12h, and reports whether it is one.
+// ParseTime parses a time, such as 2026-03-01T12:30 or 12:30 in the zone of now, or a duration
+// before now, such as 7d or 12h. It reports whether text is one of these.
 func ParseTime(text string, now time.Time) (time.Time, bool) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, err := strconv.ParseUint(days, 10, 16)

@@ -17,24 +17,24 @@ import (
 	"github.com/resource-tracker/rt/report"
 )
 
-// index has the figures of the runs of one directory that have ended, by the names of their
-// files. It is a file of JSON lines: a header, then a line for each run. If it is damaged or
-// of another version, it is built again.
+// index caches the figures of the ended runs of one directory, by file name. The index file has
+// JSON lines: a header, then one line for each run. An index that is damaged or of another version
+// is replaced.
 type index struct {
-	path    string // empty: it is not kept
+	path    string // of the index file; empty if there is none
 	head    header
 	runs    map[string]*indexed
-	current bool // the file has exactly these runs
+	current bool // the index file has exactly these runs
 }
 
-// settles is how old the last change of a file must be. Two changes at nearly the same time
-// can leave the same stamp.
+// settles is the minimum age of the last change of a file in the index. Two changes at nearly the
+// same time can leave the same stamp.
 const settles = 2 * time.Second
 
-// header is the first line of the file.
+// header is the first line of the index file.
 type header struct {
 	Format  int    `json:"format"`
-	Version string `json:"version"` // of rt: another one may compute other figures
+	Version string `json:"version"` // of rt: another version may compute other figures
 	Dir     string `json:"dir"`
 }
 
@@ -61,7 +61,8 @@ type indexed struct {
 	Complete  bool            `json:"complete,omitempty"`
 }
 
-// openIndex reads the index of a directory, an empty one if it cannot be used.
+// openIndex reads the index of a directory. If there is none that can be used, it returns an empty
+// index.
 func openIndex(cache, dir string) *index {
 	x := &index{runs: map[string]*indexed{}}
 	abs, err := filepath.Abs(dir)
@@ -92,8 +93,8 @@ func openIndex(cache, dir string) *index {
 	return x
 }
 
-// openOwn opens a regular file of this user. Where the cache is a directory of another user, as
-// HOME of sudo can be, a link, a FIFO or a file that the other one wrote is no index.
+// openOwn opens a regular file of this user. The cache directory may belong to another user (HOME
+// under sudo), so openOwn refuses links, FIFOs and files of other users.
 func openOwn(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -110,7 +111,7 @@ func openOwn(path string) (*os.File, error) {
 	return f, nil
 }
 
-// get returns the summary of a file, nil if the file must be read.
+// get returns the summary of a file, or nil if the file must be read.
 func (x *index) get(f *file) *report.Summary {
 	r := x.runs[filepath.Base(f.path)]
 	if f.hasLog || r == nil || r.State != f.state {
@@ -119,7 +120,7 @@ func (x *index) get(f *file) *report.Summary {
 	return r.summary()
 }
 
-// replace writes the index of files, unless it has exactly these.
+// replace writes the index of files, unless the index file has exactly these runs.
 func (x *index) replace(files []*file) error {
 	if x.path == "" {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/resource-tracker/rt/report"
 )
 
-// Line is one job of the list, over all of its nodes, in its last attempt. A
-// figure that is not known is null in JSON, and empty in CSV.
+// Line is one job of the list, over all of its nodes, in its last attempt. A figure that is not
+// known is null in JSON and empty in CSV.
 type Line struct {
 	Job          string          `json:"job"`
 	Cluster      string          `json:"cluster"`
@@ -29,13 +29,13 @@ type Line struct {
 	LimitSecs    rt.Opt[float64] `json:"time_limit_secs"`
 	TimePct      rt.Opt[float64] `json:"time_pct"`
 	Nodes        int             `json:"nodes"`         // with a run here
-	MissingNodes uint64          `json:"missing_nodes"` // without
+	MissingNodes uint64          `json:"missing_nodes"` // without a run here
 	Cores        rt.Opt[uint64]  `json:"cores"`
 	CPUSecs      rt.Opt[float64] `json:"cpu_secs"`
 	CPUPct       rt.Opt[float64] `json:"cpu_pct"`
-	PeakBytes    rt.Opt[uint64]  `json:"memory_peak_bytes"` // of the node where the percentage is highest
+	PeakBytes    rt.Opt[uint64]  `json:"memory_peak_bytes"` // on the node with the highest percentage
 	MemoryPct    rt.Opt[float64] `json:"memory_pct"`
-	GPUs         rt.Opt[uint64]  `json:"gpus"` // null if those of a node were not read
+	GPUs         rt.Opt[uint64]  `json:"gpus"` // null if the GPUs of a node were not read
 	GPUPct       rt.Opt[float64] `json:"gpu_pct"`
 	CoreHours    rt.Opt[float64] `json:"core_hours"`
 	UnusedHours  rt.Opt[float64] `json:"core_hours_unused"`
@@ -69,7 +69,7 @@ func known(t time.Time) *time.Time {
 	return &t
 }
 
-// end is when the job ended, or was last read.
+// end returns the time at which the job ended or was last read.
 func (l *Line) end() time.Time {
 	if t := cmp.Or(l.End, l.LastReading); t != nil {
 		return *t
@@ -88,7 +88,7 @@ func stateOf(j *report.Job) string {
 	return string(rt.StateRunning)
 }
 
-// Records returns the records of CSV: the names of the fields in JSON, and a record for each line.
+// Records returns the lines as records of CSV. The first record has the names of the JSON fields.
 func Records(lines []Line) [][]string {
 	fields := reflect.TypeFor[Line]()
 	head := make([]string, fields.NumField())

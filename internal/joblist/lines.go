@@ -7,8 +7,8 @@ import (
 	"github.com/resource-tracker/rt/report"
 )
 
-// Lines returns the jobs of the runs that the filter selects, as report.Jobs sorts them. It can
-// be called once: it removes the runs of steps from l.Summaries.
+// Lines returns the jobs that the filter selects, in the order of report.Jobs. Call it only once:
+// it removes the runs of steps from l.Summaries.
 func (l *Runs) Lines(filter Filter) []Line {
 	lines := []Line{}
 	for _, j := range report.Jobs(wholeJobs(l.Summaries)) {
@@ -19,14 +19,14 @@ func (l *Runs) Lines(filter Filter) []Line {
 	return lines
 }
 
-// SortByWaste sorts lines by their unused core-hours, the most first.
+// SortByWaste sorts lines by their unused core-hours in descending order.
 func SortByWaste(lines []Line) {
 	slices.SortStableFunc(lines, func(a, b Line) int { return -cmp.Compare(a.UnusedHours.Or(-1), b.UnusedHours.Or(-1)) })
 }
 
-// wholeJobs leaves out the run of a step if its job has a run on the same node at the same time,
-// which includes the step. The time distinguishes the attempts: a step does not know its own, and
-// attempts can share a number.
+// wholeJobs removes the run of a step if its job has a run on the same node at the same time,
+// because that run includes the step. The times are compared because attempt numbers do not
+// suffice: the run of a step does not have one, and two attempts can have the same.
 func wholeJobs(list []*report.Summary) []*report.Summary {
 	type place struct {
 		cluster, node string
@@ -45,8 +45,8 @@ func wholeJobs(list []*report.Summary) []*report.Summary {
 	})
 }
 
-// endsBefore reports whether a run ended before another one began. A job begins before its
-// tracker, which can be late.
+// endsBefore reports whether a run ended before another one began. The other one begins with its
+// job, because a tracker can be late.
 func endsBefore(s, other *report.Summary) bool {
 	begin := other.Run.Start
 	if at := other.Run.JobStart; !at.IsZero() && at.Before(begin) {

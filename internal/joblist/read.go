@@ -1,6 +1,6 @@
-// Package joblist reads the figures of all runs of spool directories, for a list of jobs.
-// Reading a file takes milliseconds, so an index keeps the figures of runs that have ended.
-// A file that is not in the index, or has changed since, is read.
+// Package joblist reads the figures of all runs of spool directories, for a list of jobs. Reading a
+// file takes milliseconds, so an index caches the figures of runs that have ended. Only files that
+// are new or have changed are read.
 package joblist
 
 import (
@@ -28,18 +28,18 @@ import (
 
 // Runs are the runs of some directories.
 type Runs struct {
-	Summaries []*report.Summary // the oldest first, with the figures that report.Jobs uses
-	Files     int               // how many there are
-	Denied    int               // how many of them this user may not read
-	Problems  []error           // of other files that cannot be read
-	Opened    int               // how many files were opened
+	Summaries []*report.Summary // sorted from the oldest, with the figures that report.Jobs uses
+	Files     int               // number of files
+	Denied    int               // number of files that this user may not read
+	Problems  []error           // why other files cannot be read
+	Opened    int               // number of files that were opened
 	// IndexErr is why an index could not be written. The runs are complete, but the next
 	// Read opens their files again.
 	IndexErr error
 }
 
-// Read returns the runs of directories. cache is the directory of the indexes, which Read
-// creates; if it is empty, there is none.
+// Read returns the runs of directories. cache is the directory of the indexes; Read creates it if
+// it does not exist. If cache is empty, Read uses no index.
 func Read(ctx context.Context, dirs []string, cache string) (*Runs, error) {
 	out := &Runs{}
 	for _, dir := range dirs {
@@ -55,7 +55,8 @@ func Read(ctx context.Context, dirs []string, cache string) (*Runs, error) {
 type file struct {
 	path  string
 	state stamp
-	// hasLog: the run is tracked, or was not closed. Its figures change with the log.
+	// hasLog is set if the run is tracked, or was not closed. Its log then has figures that are not
+	// in the file.
 	hasLog  bool
 	indexed bool // summary is from the index
 	summary *report.Summary
@@ -78,7 +79,7 @@ func (l *Runs) readDir(ctx context.Context, dir, cache string) error {
 	var unread []*file
 	for _, f := range files {
 		switch s := index.get(f); {
-		case unix.Access(f.path, unix.R_OK) != nil: // also if the index has it
+		case unix.Access(f.path, unix.R_OK) != nil: // even if the index has its figures
 			f.err = fs.ErrPermission
 		case s != nil:
 			f.summary, f.indexed = s, true
@@ -151,7 +152,7 @@ func stampOf(st fs.FileInfo) stamp {
 	return s
 }
 
-// readAtOnce bounds the files that are open at the same time.
+// readAtOnce is the maximum number of files that are open at the same time.
 const readAtOnce = 8
 
 // readAll reads the summaries of files.
@@ -169,7 +170,7 @@ func readAll(ctx context.Context, files []*file) {
 	wg.Wait()
 }
 
-// read sets the summary of a file, or why it cannot be read.
+// read sets the summary of a file, or the error if it cannot be read.
 func (f *file) read(ctx context.Context) {
 	defer recovery.Handle(func(err error) { f.summary, f.err = nil, fmt.Errorf("read %s: %w", f.path, err) })
 	r, err := spool.Open(f.path)

@@ -16,17 +16,17 @@ type StepCgroup interface {
 	Procs(dst []int) []int
 }
 
-// NoteUntrackedTasks calls note with an event if the record lacks other tasks of our step on
-// this node, or the ends of such tasks. env is our environment.
+// NoteUntrackedTasks calls note with an event if the record lacks other tasks of our step on this
+// node, or the ends of such tasks. env is our environment.
 //
-// The other tasks have replaced themselves by their commands, because this process has the
-// step's lock. When this process exits, nothing records them any more. It does not wait for
-// them, because Slurm waits for its status.
+// This process has the step's lock and records the step on this node. In the other tasks
+// resource-tracker has replaced itself by the command. This process exits with the status of its
+// own command, because Slurm waits for it. Nothing records the other tasks after that.
 //
-// Leaving a process behind to record them does not work. It would be in the step's cgroup, and
-// Slurm kills it with the step, without a SIGTERM. With cgroup v1, Slurm 22.05 then holds the
-// step for a second until the process is gone. Even if the process exits as soon as the last
-// task has ended, it is early enough to avoid this delay in only 12 to 15 of 20 steps.
+// A process that stays behind and records them does not work. It would be in the step's cgroup, and
+// Slurm kills it with the step, without a SIGTERM. With cgroup v1, Slurm 22.05 then needs a second
+// to end the step. A process that exits as soon as the last task has ended avoids this second in
+// only 12 to 15 of 20 steps.
 func NoteUntrackedTasks(job StepCgroup, procfs string, env environ.Env, step string, note func(rt.Event)) {
 	here := environ.StepTasksHere(env)
 	e := rt.Event{Kind: "job", Name: "tasks"}
@@ -55,8 +55,9 @@ func NoteUntrackedTasks(job StepCgroup, procfs string, env environ.Env, step str
 // countWithin limits the time to count the other tasks, which delays the command's status.
 const countWithin = time.Second
 
-// countInTime returns an error if count panics or takes too long. To read environ, the kernel
-// takes the lock of the process's memory, which a dead file server may block for hours.
+// countInTime returns an error if count panics or takes too long. The kernel takes the memory lock
+// of a process to read its environ. A file server that does not respond can block that lock for
+// hours.
 func countInTime(count func() int) (int, error) {
 	counted, failed := make(chan int, 1), make(chan error, 1)
 	go func() {
@@ -80,9 +81,9 @@ func otherTasks(n int) string {
 	return strconv.Itoa(n) + " other tasks"
 }
 
-// runningTasks counts the other tasks of our step to which at least one of pids belongs. It reads
-// the task from the environment of each process, because not every cgroup layout shows the task.
-// here is the number of all tasks of the step on this node, if it is known.
+// runningTasks counts the other tasks of our step that have at least one of the processes pids. It
+// reads the task from the environment of each process, because not every cgroup layout shows the
+// task. here is the number of all tasks of the step on this node, if it is known.
 func runningTasks(procfs string, pids []int, ours environ.Env, here rt.Opt[uint64]) int {
 	seen := map[string]bool{ours["SLURM_LOCALID"]: true}
 	for _, pid := range pids {
@@ -91,7 +92,7 @@ func runningTasks(procfs string, pids []int, ours environ.Env, here rt.Opt[uint6
 		}
 		text, err := environ.ReadProcess(procfs, pid, nil)
 		if err != nil {
-			continue // it has ended, or is another user's
+			continue // the process has ended, or belongs to another user
 		}
 		if task, ok := taskOf(environ.Parse(text), ours); ok {
 			seen[task] = true

@@ -10,24 +10,24 @@ import (
 	"time"
 )
 
-// quota is the disk space that the runs take, in total and for each owner of runs. Space for an
-// upload is reserved before its body is read, so that uploads in progress count too.
+// quota counts the disk space of the runs, in total and for each owner. Space for an upload is
+// reserved before its body is read, so uploads in progress count too.
 type quota struct {
 	total, each int64 // limits in bytes; 0: none
 
 	mu   sync.Mutex
 	used int64
-	by   map[string]int64 // by owner; runs without owner count in used alone
+	by   map[string]int64 // by owner; runs without an owner count only in used
 }
 
-// blockBytes is the disk space of the smallest file, and the unit of larger ones.
+// blockBytes is the disk space of the smallest file. Larger files take a multiple of it.
 const blockBytes = 4 << 10
 
-// journalBytes is what the journal can take; it counts against the total.
+// journalBytes is the maximum disk space of the journal. newQuota subtracts it from the total.
 const journalBytes = (maxFull + 2) * segmentBytes
 
-// retryFull is the Retry-After of a request for which there is no room. A drain leaves such a run
-// to the next drain.
+// retryFull is the Retry-After of a request for which there is no space. The drain that gets it
+// leaves the run to the next drain.
 const retryFull = 5 * time.Minute
 
 func newQuota(total, each int64) *quota {
@@ -37,11 +37,11 @@ func newQuota(total, each int64) *quota {
 	return &quota{total: total, each: each, by: map[string]int64{}}
 }
 
-// counts reports whether there is a limit. Without one nothing is counted.
+// counts reports whether there is a limit. Without a limit nothing is counted.
 func (q *quota) counts() bool { return q.total > 0 || q.each > 0 }
 
-// reserve adds bytes to what an owner uses, and fails with 507 if they exceed a limit. The
-// function that it returns takes them back.
+// reserve adds bytes to the use of an owner. It fails with status 507 if they exceed a limit.
+// release subtracts them again.
 func (q *quota) reserve(owner string, bytes int64) (release func(), err error) {
 	if !q.counts() {
 		return func() {}, nil
@@ -61,7 +61,7 @@ func (q *quota) reserve(owner string, bytes int64) (release func(), err error) {
 	return func() { q.add(owner, -bytes) }, nil
 }
 
-// noRoom is the answer to a request that was refused before it changed anything.
+// noRoom returns the answer to a request that was refused before it changed anything.
 func noRoom(format string, args ...any) error {
 	return &problem{
 		status: http.StatusInsufficientStorage, code: "InsufficientStorage", retry: retryFull, undone: true,
@@ -86,16 +86,17 @@ func (q *quota) addLocked(owner string, bytes int64) {
 	}
 }
 
-// blocks is the disk space of a file with so many bytes.
+// blocks returns the disk space of a file of this size.
 func blocks(bytes int64) int64 { return (bytes + blockBytes - 1) / blockBytes * blockBytes }
 
-// sizeOf is the disk space of a file or directory with all that it contains; 0 for none.
+// sizeOf returns the disk space of a file, or of a directory with all that it contains; 0 if path
+// does not exist.
 func sizeOf(path string) (bytes int64) {
 	_ = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
-			return nil // removed meanwhile, or not there
+			return nil // removed in the meantime, or not there
 		}
-		size := int64(blockBytes) // of a directory: its growth is small next to that of its files
+		size := int64(blockBytes) // a directory; its own growth is small compared with that of its files
 		if info, err := d.Info(); err == nil && !d.IsDir() {
 			size = max(size, blocks(info.Size()))
 		}
@@ -105,8 +106,8 @@ func sizeOf(path string) (bytes int64) {
 	return bytes
 }
 
-// counted changes files of a run and adds the difference of their sizes to the use of the run's
-// owner. The caller has locked the run.
+// counted calls change, which changes the named files of a run. It adds the change of their disk
+// space to the use of the owner. The caller has locked the run.
 func (s *store) counted(owner, id string, change func() error, names ...string) error {
 	if !s.quota.counts() {
 		return change()
@@ -123,13 +124,13 @@ func (s *store) counted(owner, id string, change func() error, names ...string) 
 		return bytes
 	}
 	before := size()
-	err := change() // which may have written some of the files before it failed
+	err := change() // it may have written some of the files before it failed
 	s.quota.add(owner, size()-before)
 	return err
 }
 
-// count adds the runs that are in the store to the quota. Those that the journal holds are added
-// when they are complete.
+// count adds the runs in the store to the quota. Runs with files in the journal are added after the
+// files are in place.
 func (s *store) count() error {
 	if !s.quota.counts() {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// CPUTime is CPU time in microseconds: all of it, in user mode, in the kernel.
+// CPUTime is CPU time in microseconds: in total, in user mode, and in the kernel.
 type CPUTime struct{ Usage, User, System int64 }
 
 // Plus returns t + o.
@@ -36,8 +36,8 @@ func CPUTimeOf(usage, user, system rt.Opt[uint64]) CPUTime {
 	return CPUTime{int64(usage.Or(0)), int64(user.Or(0)), int64(system.Or(0))}
 }
 
-// LeaveOut subtracts t from the CPU time of r, if r has one. last is the result for the reading
-// before: the usage does not fall below it, although t grows in whole ticks.
+// LeaveOut subtracts t from the CPU time of r, if r has one. last is the result of the previous
+// reading: the usage never falls below it, although t grows in whole ticks.
 func LeaveOut(r *rt.JobReading, t, last CPUTime) {
 	if t == (CPUTime{}) {
 		return
@@ -50,14 +50,13 @@ func LeaveOut(r *rt.JobReading, t, last CPUTime) {
 	}
 }
 
-// CPUFigures are the figures of CPU time of a reading: all of it, in user mode, in the kernel.
+// CPUFigures are the figures of CPU time in a reading: in total, in user mode, and in the kernel.
 type CPUFigures struct{ Usage, User, System *rt.Opt[uint64] }
 
-// Balance scales the user and system time to add up to the usage. The kernel counts the usage
-// exactly; in v1 it samples user and system time at timer ticks. last is the result for the
-// reading before: like the kernel's cputime_adjust for a process, Balance lets neither part
-// fall below it. If a figure is absent, Balance changes nothing. If the usage fell, Balance
-// ignores last.
+// Balance scales the user and system time so that they add up to the usage. The kernel counts the
+// usage exactly, but v1 samples user and system time at timer ticks. last is the result of the
+// previous reading. Neither part falls below it, as in the kernel's cputime_adjust. If the usage
+// fell, Balance ignores last. If a figure is absent, Balance changes nothing.
 func (f CPUFigures) Balance(last CPUTime) {
 	usage, hasUsage := f.Usage.Get()
 	user, hasUser := f.User.Get()
@@ -67,7 +66,7 @@ func (f CPUFigures) Balance(last CPUTime) {
 	}
 	all, overflow := bits.Add64(user, system, 0)
 	switch {
-	case overflow != 0 || all == 0: // no tick yet: as the kernel does, all is user time
+	case overflow != 0 || all == 0: // no tick yet: all is user time, as in the kernel
 		system = 0
 	case all != usage:
 		hi, lo := bits.Mul64(system, usage)
