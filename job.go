@@ -57,9 +57,9 @@ type JobReading struct {
 	// Counts of memory.events. v1: absent, memory.failcnt, absent, oom_kill of memory.oom_control.
 	EventsHigh, EventsMax, EventsOOM, EventsOOMKill Opt[uint64]
 
-	// Processes of the job: the entries of every cgroup.procs below it, without those of
-	// Slurm itself (pids.current would count threads). Slurm 26.05 has slurmstepd among them in
-	// v1: a reading that does not scan the processes counts it.
+	// Processes of the job: the entries of every cgroup.procs below it, without those of Slurm
+	// itself (pids.current would count threads). With Slurm 26.05 and v1 slurmstepd is among them,
+	// and a reading that does not scan the processes counts it.
 	Pids Opt[uint64]
 	// Bytes of io.stat (v2) or blkio.throttle.io_service_bytes_recursive (v1), where the controller is on.
 	IOReadBytes, IOWriteBytes Opt[uint64]

@@ -7,9 +7,9 @@ import (
 )
 
 // Printable replaces each character of a text that a terminal or a log may interpret with "?":
-// control characters, line ends, and the invisible characters that change the direction of the
-// text or have no width. Users choose the names of jobs, processes and files. Every text of a
-// program for a person passes through here.
+// control characters, line ends, and the invisible characters that change the direction of the text
+// or have no width. Users choose the names of jobs, processes and files. Programs print no text for
+// people without Printable.
 func Printable(text string) string {
 	return strings.Map(func(c rune) rune {
 		if !unicode.IsPrint(c) {
@@ -29,8 +29,8 @@ func PrintableLines(text string) string {
 	return strings.Join(lines, "\n  ")
 }
 
-// PrintableCell is Printable for a cell of CSV. A spreadsheet executes a text that begins as a
-// formula; after an apostrophe it does not.
+// PrintableCell is Printable for a cell of CSV. It puts an apostrophe before a text that begins
+// like a formula, because a spreadsheet would execute it.
 func PrintableCell(text string) string {
 	if text != "" && strings.Contains("=+-@\t\r", text[:1]) {
 		text = "'" + text

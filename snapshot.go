@@ -134,8 +134,8 @@ func (s *Snapshot) absorbPerf(older *Snapshot) {
 	}
 }
 
-// usageBoot returns the boot time at which Job.CPUUsage was read, here or in the older
-// snapshot that it was inherited from. While the job is pending, it is known to be zero.
+// usageBoot returns the boot time at which Job.CPUUsage was read, here or in the older snapshot
+// that it was inherited from. While the job is pending, its CPU usage is known to be zero.
 func (s *Snapshot) usageBoot() int64 {
 	if s.Job.usageBoot != 0 && s.Job.Phase != JobPending {
 		return s.Job.usageBoot

@@ -7,9 +7,9 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// runClock is the time of a run: the wall clock at its start plus what the boot clock has
-// counted since. The times of a run therefore never run backwards, and its end minus its start
-// is its length, also if the wall clock is set meanwhile. The ledger records that.
+// runClock is the time of a run: the wall clock at its start plus what the boot clock has counted
+// since. The times of a run therefore never decrease. The end minus the start is the duration of
+// the run, even if the wall clock is set during the run. The ledger records such a change.
 type runClock struct {
 	read  func() (wall, boot int64) // Options.Clock
 	epoch int64                     // wall - boot at the start
@@ -28,7 +28,7 @@ func (c *runClock) now() (at, boot int64, ahead time.Duration) {
 	return at, boot, time.Duration(wall - at)
 }
 
-// clocks are what compareClocks compares with the next reading.
+// clocks holds the clocks at a reading, for compareClocks at the next reading.
 type clocks struct {
 	ahead time.Duration // of the wall clock
 	boot  int64

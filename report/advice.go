@@ -11,14 +11,14 @@ import (
 type Advice struct {
 	Resource string  `json:"resource"` // "memory", "cores", "time", "gpus", "tasks"
 	Verdict  Verdict `json:"verdict"`
-	// Request is the option of sbatch; empty if there is none to give.
+	// Request is the option of sbatch; empty if there is none.
 	Request string `json:"request,omitempty"`
 	Text    string `json:"text"` // why, with figures
 	// Explain has the data and the rule, for report --explain.
 	Explain []string `json:"explain,omitempty"`
 	Runs    int      `json:"runs"` // the size of the sample, with this run
-	// RiskPct is the promise: the highest percentage of next runs that need more than the highest
-	// of the sample; absent if there is none. MarginPct is the margin above that.
+	// RiskPct is the promise: at most this percentage of next runs need more than the highest value
+	// of the sample. It is absent if there is no promise. MarginPct is the margin above that value.
 	RiskPct   rt.Opt[float64] `json:"risk_pct"`
 	MarginPct rt.Opt[float64] `json:"margin_pct"`
 }
@@ -48,13 +48,13 @@ const (
 // enough is the minimum elapsed time of a run with advice, in seconds.
 const enough = 60
 
-// A request is reduced only below this part of the present one.
+// worthwhile is the part of the present request below which a smaller request is advised.
 const worthwhile = 0.8
 
-// Advise sets Advice from the job and earlier jobs, the oldest first. It uses those that are
-// comparable: the same name, user, nodes and cores, finished, with a complete record. If the
-// job's own record does not allow to reduce a request, AdviceReason says why; what a kill or a
-// time limit shows is advised all the same.
+// Advise sets Advice from the job and earlier jobs, sorted from the oldest. An earlier job counts
+// if it is comparable: it has the same name, user, nodes and cores, has finished, and has a
+// complete record. If the job's own record permits no advice to request less, AdviceReason is the
+// reason. What a kill or a time limit shows is advised in any case.
 func (j *Job) Advise(earlier []*Job) {
 	j.Advice, j.AdviceReason = nil, ""
 	if j.Runs[0].Scope != ScopeJob {
@@ -70,7 +70,7 @@ func (j *Job) Advise(earlier []*Job) {
 	}
 	left := a.cores()
 	a.memory(left)
-	slices.Reverse(j.Advice) // memory first: it is what kills
+	slices.Reverse(j.Advice) // memory first, because too little memory kills a job
 	a.time()
 	a.gpus()
 	a.tasks()
@@ -102,7 +102,8 @@ func (j *Job) whyNone() string {
 
 func (s *Summary) hasGaps() bool { return s.Record.Missed > 0 || s.Record.Gaps > 0 }
 
-// isNamed reports whether a name distinguishes a job: these are Slurm's own for any job.
+// isNamed reports whether a name distinguishes a job. The names in the list do not, because Slurm
+// gives them to any job.
 func isNamed(name string) bool {
 	return !slices.Contains([]string{"", "wrap", "bash", "sh", "interactive", "sbatch"}, name)
 }
@@ -119,7 +120,7 @@ func (j *Job) isLike(e *Job) bool {
 	return isOther && same && sameShape && isRelated && e.Runs[0].Scope == ScopeJob
 }
 
-// adviser makes the advice of job from the runs like it, with job itself last.
+// adviser makes the advice of job. Its sample is the comparable runs, with job itself last.
 type adviser struct {
 	job  *Job
 	runs []*Job
@@ -127,7 +128,7 @@ type adviser struct {
 
 func (a *adviser) add(one Advice) { a.job.Advice = append(a.job.Advice, one) }
 
-// values returns a figure of the runs that show what a complete run needs.
+// values returns a figure of those runs that show what a complete run needs.
 func (a *adviser) values(of func(*Job) rt.Opt[float64]) (list []float64) {
 	for _, r := range a.runs {
 		if v, ok := of(r).Get(); ok && r.whyNone() == "" {
@@ -137,7 +138,7 @@ func (a *adviser) values(of func(*Job) rt.Opt[float64]) (list []float64) {
 	return list
 }
 
-// sample describes the runs of a prediction, with what it promises.
+// sample describes the sample of a prediction, and its promise.
 func (p *prediction) sample() string {
 	if p.n == 1 {
 		return fmt.Sprintf("from this run alone, plus %.0f %%", p.margin*100)
@@ -155,7 +156,7 @@ func (p *prediction) explain(what, highest string) []string {
 	}
 }
 
-// promise sets the fields of an advice that was made by a prediction.
+// promise sets the fields of an advice that a prediction made.
 func (p *prediction) promise(one *Advice) {
 	one.Runs = p.n
 	one.MarginPct.Set(p.margin * 100)
@@ -164,7 +165,7 @@ func (p *prediction) promise(one *Advice) {
 	}
 }
 
-// tasks reports a step in which tasks waited for one that had more to do.
+// tasks reports a step in which tasks waited for a task with more work.
 func (a *adviser) tasks() {
 	const unequal = 1.5
 	for i := range a.job.Steps {

@@ -8,11 +8,11 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// slower is by how much a run may become longer with fewer cores, as a part of its time.
+// slower is how much longer a run may take with fewer cores, as a part of its time.
 const slower = 0.05
 
-// threadUse is what a process used, and the most threads that a reading found in it. A process
-// uses at most one core for each of its threads.
+// threadUse is the CPU time of a process, and the highest number of its threads at a reading. A
+// process uses at most one core for each of its threads.
 type threadUse struct {
 	task    rt.Opt[uint64]
 	secs    float64
@@ -37,21 +37,21 @@ func (t processTallies) threadUses() (list []threadUse) {
 	return list
 }
 
-// maxCores is more cores than a node has.
+// maxCores is more than the number of cores of any node.
 const maxCores = 1 << 16
 
-// coreGroup is what shares some cores: a task that has cores of its own, or all of a job on a
-// node.
+// coreGroup is a group of processes that share cores: a task with cores of its own, or the whole
+// job on a node.
 type coreGroup struct {
 	secs      float64 // CPU time
 	cores     uint64
 	processes []threadUse // by CPU time, the largest first
 }
 
-// delay returns by how many seconds the work would take longer at most with k cores. A mean
+// delay returns the maximum number of seconds by which the work takes longer with k cores. A mean
 // over an interval is not a peak: the CPU time may have been used in bursts on all cores. Such
-// bursts, of secs seconds in total, take secs/k instead of secs/cores. If processes with at most
-// k threads together used most of the CPU time, only the rest can have been in such bursts.
+// bursts, of secs seconds in total, take secs/k instead of secs/cores. If processes with at most k
+// threads together used most of the CPU time, only the rest can have been in such bursts.
 func (g *coreGroup) delay(k uint64) float64 {
 	if k >= g.cores {
 		return 0
@@ -72,8 +72,9 @@ func (g *coreGroup) delay(k uint64) float64 {
 	return most
 }
 
-// coreGroups returns the groups of a node, and how many there are of equal size: the tasks of the
-// step that used most, if they have several cores each, or else the job as one.
+// coreGroups returns the groups of a node, and the number of tasks among which its cores are
+// divided: those of the step that used most CPU time. If that step has one task, the group is the
+// whole job.
 func (s *Summary) coreGroups() (list []coreGroup, tasks int) {
 	cores := s.CPU.Cores.Or(0)
 	all := coreGroup{secs: s.CPU.UsedSecs.Or(0), cores: cores, processes: s.threads}
@@ -174,8 +175,8 @@ func (a *adviser) cores() (left uint64) {
 	return left
 }
 
-// coresFrom sets the verdict of need of c.have cores, with which a run takes longer by so much at
-// most, as a part of its time. It returns how many CPUs each node then has.
+// coresFrom sets the verdict for need cores instead of c.have. With need cores a run takes longer
+// by at most this part of its time. coresFrom returns the number of CPUs that each node then has.
 func (a *adviser) coresFrom(one *Advice, c coresOf, need uint64, longer float64, left uint64) uint64 {
 	n := a.job.Nodes
 	used := number(n.UsedPct, "%.0f %%")

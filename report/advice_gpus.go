@@ -11,9 +11,9 @@ func (s *Summary) hasUnreadGPUs() bool {
 	return s.Run.GPUs != "" && strings.Count(s.Run.GPUs, ",")+1 > len(s.GPUs)
 }
 
-// gpusInUse returns the most GPUs of a node that were busy or had a process, in any of the runs.
-// runs is how many of them show what a complete one needs; unread, whether one of those has a GPU
-// that was not read.
+// gpusInUse returns the highest number of GPUs of a node, in all runs, that were busy or had a
+// process. runs is the number of runs that show what a complete run needs. unread reports whether
+// one of these has a GPU that was not read.
 func (a *adviser) gpusInUse() (used, runs int, unread bool) {
 	for _, r := range a.runs {
 		isComplete := r.whyNone() == ""

@@ -7,8 +7,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// roundTime rounds seconds up to what people write: minutes, 5 minutes from half an hour on,
-// quarters of an hour from 4 hours on, hours from a day on.
+// roundTime rounds seconds up: to minutes, to 5 minutes from half an hour on, to quarters of an
+// hour from 4 hours on, and to hours from a day on.
 func roundTime(secs float64) float64 {
 	step := 60.0
 	switch {
@@ -61,8 +61,8 @@ func (a *adviser) time() {
 	a.add(one)
 }
 
-// stoppedAt returns the longest time after which a run was not finished and Slurm stopped it; 0 for
-// none.
+// stoppedAt returns the longest elapsed time of the runs that Slurm stopped before they finished; 0
+// if there are none.
 func (a *adviser) stoppedAt() (secs float64) {
 	for _, r := range a.runs {
 		switch r.Outcome {
@@ -75,8 +75,8 @@ func (a *adviser) stoppedAt() (secs float64) {
 	return secs
 }
 
-// timedOut advises after a time limit: what earlier runs needed is not enough, so that it is
-// twice the limit.
+// timedOut advises after a time limit: twice the limit, because the time that earlier runs needed
+// was not enough.
 func (a *adviser) timedOut() {
 	if a.job.Outcome != rt.OutcomeTimeout {
 		return

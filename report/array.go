@@ -24,7 +24,7 @@ type Array struct {
 	PeakPct  Distribution   `json:"memory_peak_pct"`   // of its limit
 	Outliers []Outlier      `json:"outliers"`
 	OOMKills rt.Opt[uint64] `json:"oom_kills"`
-	// Advice is for each task of the next array, from all tasks.
+	// Advice is what to request for each task of the next array. All tasks are its sample.
 	Advice       []Advice `json:"advice,omitempty"`
 	AdviceReason string   `json:"advice_reason,omitempty"`
 }
@@ -89,7 +89,7 @@ func RollUp(job string, list []*Summary) *Array {
 	return a
 }
 
-// advise takes the last task that shows what a complete one needs, with all others as its sample.
+// advise takes the last task that shows what a complete task needs. All other tasks are its sample.
 func (a *Array) advise(tasks []*Job) {
 	a.AdviceReason = "no task finished with a complete record"
 	for i, j := range slices.Backward(tasks) {

@@ -12,7 +12,7 @@ type prediction struct {
 	rising  bool    // the values rise from run to run, so that they do not bound the next one
 }
 
-// predict takes the values of the earlier runs, the oldest first, at least one.
+// predict takes the values of the earlier runs, sorted from the oldest, at least one.
 func predict(values []float64) prediction {
 	p := prediction{n: len(values), margin: marginOf(len(values)), rising: rises(values)}
 	for _, v := range values {
@@ -31,8 +31,8 @@ func (p *prediction) bound() float64 { return p.highest * (1 + p.margin) }
 // risk is the highest probability that the next run needs more than highest.
 func (p *prediction) risk() float64 { return 1 / float64(p.n+1) }
 
-// rises applies the test of Mann and Kendall: without a trend, values rise that much with a
-// probability of 5 % at most. It needs four values.
+// rises reports whether the values rise, by the test of Mann and Kendall: without a trend the
+// probability that they rise as much is at most 5 %. The test needs four values.
 func rises(values []float64) bool {
 	const significant = 0.05
 	score := 0
@@ -49,8 +49,9 @@ func rises(values []float64) bool {
 	return score > 0 && scoreAtLeast(len(values), score) <= significant
 }
 
-// scoreAtLeast returns the probability that the pairs in order of n different values in a random
-// order, minus the pairs out of order, are at least score. Equal values make it smaller.
+// scoreAtLeast returns the probability that n different values in random order have at least this
+// score: the number of pairs in ascending order minus the number of all other pairs. Equal values
+// make the probability smaller.
 func scoreAtLeast(n, score int) float64 {
 	const exact = 30 // from here on the normal distribution is close enough
 	pairs := n * (n - 1) / 2

@@ -16,7 +16,7 @@ type row struct {
 	pct            rt.Opt[float64]
 }
 
-// rows are what the job used of what it had; those that are not known are left out.
+// rows returns the used part of each allocated resource, if both are known.
 func (j *Job) rows() []row {
 	worst := j.worst()
 	on := onlyIf(len(j.Runs) > 1, " on "+worst.Run.Node)
@@ -104,7 +104,7 @@ func WriteMarkdown(w io.Writer, j *Job, o TextOptions) error {
 	return nil
 }
 
-// markdown escapes what a name could use to become markup: users choose the names.
+// markdown escapes the characters of Markdown's markup, because users choose the names.
 func markdown(s string) string {
 	return strings.NewReplacer(`\`, `\\`, "|", `\|`, "`", "\\`", "<", "&lt;", ">", "&gt;", "&", "&amp;", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "!", `\!`).Replace(Plain(s))
 }

@@ -15,9 +15,10 @@ import (
 type Step struct {
 	Step  string `json:"step"`
 	Ended bool   `json:"ended"` // its cgroup was removed
-	// The step began and ended between two readings. It lasted at least from the first reading
-	// that has it to the last one before its end, and at most from the reading of steps before
-	// the first to the one that has its end; absent if there is no such reading.
+	// The bounds of the step's duration, because it began and ended between two readings. At least:
+	// the time from the first to the last reading of the running step. At most: the time from the
+	// reading of steps before the first one to the reading with its end. Absent if there is no such
+	// reading.
 	ElapsedAtLeastSecs rt.Opt[float64] `json:"elapsed_at_least_secs"`
 	ElapsedAtMostSecs  rt.Opt[float64] `json:"elapsed_at_most_secs"`
 	Figures
@@ -85,8 +86,8 @@ func (t stepTallies) add(before rt.Opt[int64], s *rt.Snapshot) {
 // seqRange are snapshots by their Seq, from first up to and without end.
 type seqRange struct{ first, end int64 }
 
-// withoutSteps returns the snapshots in which the tracker left out the steps that ran, to
-// keep within its budget: all, if the ledger does not have all of these events.
+// withoutSteps returns the snapshots in which the tracker omitted the running steps to keep within
+// its budget. If the ledger does not have all of these events, it returns all snapshots.
 func withoutSteps(events []rt.Event) (list []seqRange) {
 	for i := range events {
 		e := &events[i]

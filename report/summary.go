@@ -105,8 +105,8 @@ type IO struct {
 	ReadBytes  rt.Opt[uint64] `json:"read_bytes"`
 	WriteBytes rt.Opt[uint64] `json:"write_bytes"`
 	Of         string         `json:"of,omitempty"` // "processes": as they counted, because the io controller is off
-	// AtLeast is set if Of is "processes": one that no process waits for leaves no trace.
-	// Record.Remarks has those that were noticed.
+	// AtLeast is set if Of is "processes": a process that no process waits for leaves no trace.
+	// Record.Remarks lists the cases that were noticed.
 	AtLeast bool   `json:"at_least,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 }

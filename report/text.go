@@ -16,7 +16,7 @@ type TextOptions struct {
 	ASCII   bool           // no characters beyond ASCII in bars and sparklines
 	Verbose bool           // with the source of the outcome, and the sensors that the node does not have
 	Explain bool           // how the advice was made
-	Width   int            // of the terminal: longer lines are cut; 0 is a file, which has all
+	Width   int            // of the terminal: longer lines are cut; 0 for a file, in which no line is cut
 	Zone    *time.Location // of the times; nil is UTC
 }
 
@@ -178,7 +178,7 @@ func (p *page) quality(s *Summary, o TextOptions) {
 			plural(n, "other task"), Plain(s.Run.Step), s.Record.Last.In(o.Zone).Format("15:04:05")))
 	}
 	remarks := s.Record.Remarks
-	if !o.Verbose { // Slurm's own step is nothing to act on
+	if !o.Verbose { // Slurm's own step needs no action
 		remarks = slices.DeleteFunc(slices.Clone(remarks), func(r string) bool { return strings.Contains(r, "step extern") })
 	}
 	for _, remark := range remarks[:min(2, len(remarks))] {

@@ -43,9 +43,9 @@ func Update(run *rt.Run, change func(*rt.Run)) {
 	}
 }
 
-// These tags have the array ids, such as 12_3, the QOS, the attempt and the GPUs that the
-// environment of a job's processes has and that nothing confirms: sbatch passes on that of its
-// caller.
+// These tags have the array ids, such as 12_3, the QOS, the attempt and the GPUs from the
+// environment of a job's processes. Nothing confirms them, because sbatch passes on the environment
+// of its caller.
 const (
 	EnvironArrayTag   = "environ_array"
 	EnvironQOSTag     = "environ_qos"

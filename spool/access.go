@@ -65,7 +65,7 @@ func (a Access) acl(uid rt.Opt[uint64]) []byte {
 	return list
 }
 
-// grant lets the users of a read the file at path and its log, which this process must own.
+// grant permits the users of a to read the file at path and its log, which this process must own.
 // It does not open the files, see DESIGN.md, and follows no link.
 func (a Access) grant(path string, run *rt.Run) error {
 	list := a.acl(run.UID)

@@ -40,7 +40,7 @@ type Options struct {
 	// UpdateRun, End or Close and must not call the Writer. May be nil.
 	Notify func(rt.Event)
 
-	maxBytes, importBytes int64 // what is left of ImportLimits.Bytes, and all
+	maxBytes, importBytes int64 // what is left of ImportLimits.Bytes, and its total
 }
 
 func (o Options) withDefaults() Options {

@@ -20,8 +20,8 @@ const deliveredAttribute = "user.rt.delivered"
 // a second change within one step would go unnoticed.
 const settled = 2 * time.Second
 
-// markable reports whether the file can be marked with what is read from now on; st must be
-// current.
+// markable reports whether the file has not changed recently, so that a mark with st identifies the
+// content that is read from now on. st must be current.
 func markable(st fs.FileInfo) bool {
 	return st.Mode().IsRegular() && time.Since(st.ModTime()) >= settled
 }

@@ -22,10 +22,10 @@ type GC struct {
 	// than three quarters of the file system. Above it, delivered runs are removed before Retain
 	// has passed, the oldest first. Then the other runs are thinned, which keeps their totals.
 	Bytes int64
-	// Undelivered allows the removal of undelivered runs that have ended or have no tracker:
-	// after Retain has passed since their end or last write, and since both if the clock was set
-	// during the run; or if the directory is still above Bytes after everything else. Their data
-	// is lost.
+	// Undelivered allows the removal of runs that are not delivered and have ended or lost their
+	// tracker. Their data is lost. Such a run is removed if Retain has passed since its end or,
+	// without a tracker, since its last write; if the clock was set during the run, since both. It
+	// is also removed if the directory is still above Bytes after everything else.
 	Undelivered bool
 	// DryRun makes Collect change no file, not even its version or its mark.
 	DryRun bool
@@ -109,8 +109,8 @@ func since(e *Entry) time.Time {
 	return e.Run.End
 }
 
-// clockMayBeSet reports whether the wall clock was set during a run, or that is not known. The
-// run's end is then a time of the clock at its start, which may have been wrong by years.
+// clockMayBeSet reports whether the wall clock was set during a run, or may have been. The run's
+// end is then a time of the clock at the run's start, which may have been wrong by years.
 func clockMayBeSet(path string) bool {
 	r, err := openReader(path)
 	if err != nil {

@@ -86,7 +86,7 @@ func within(path string, open func() (*Reader, error)) (*Reader, error) {
 		return got.r, got.err
 	case <-timer.C:
 		go func() {
-			defer recovery.Handle(func(error) {}) // the caller has its answer
+			defer recovery.Handle(func(error) {}) // the caller no longer waits
 			if late := <-done; late.r != nil {
 				late.r.Close() // nothing was changed
 			}

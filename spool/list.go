@@ -71,10 +71,11 @@ func inspectAll(paths []string, entries []Entry, next *atomic.Int64) {
 // each file, which takes 1 ms of CPU time.
 const listAtOnce = 8
 
-// Walk calls visit with the entries that List returns, one after the other, sorted by name:
-// for directories with very many runs. The file of a run that was delivered and has not
-// changed since need not be opened; then only Path, Size, Run.State and DeliveredAt are set.
-// visit may keep the entry. The callers change the files: Err says which ones CheckOwner refuses.
+// Walk calls visit with the entries that List returns, sorted by name, one after the other: for
+// directories with very many runs. It need not open the file of a run that was delivered and has
+// not changed since; of such a run only Path, Size, Run.State and DeliveredAt are set. visit may
+// keep the entry. Err also reports files that CheckOwner refuses, because the callers change the
+// files.
 func Walk(dir string, visit func(*Entry)) error { return walk(dir, true, visit) }
 
 func walk(dir string, mark bool, visit func(*Entry)) error {

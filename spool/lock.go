@@ -95,8 +95,9 @@ func live(db string) (bool, error) {
 	return false, nil
 }
 
-// kernelHasLock says whether a process holds an exclusive flock on the file at path, which the
-// job's user may not open: with a lock of his own he could keep a run from being closed.
+// kernelHasLock reports whether a process holds an exclusive flock on the file at path. It does not
+// open the file, and the job's user may not either: with a lock on it the user could keep a run
+// from being closed.
 func kernelHasLock(path string) (bool, error) {
 	var st syscall.Stat_t
 	if err := syscall.Lstat(path, &st); err != nil {

@@ -97,11 +97,10 @@ func (r *Reader) sweep() error {
 }
 
 // hideJournal creates the journal of a file with an access control list. SQLite would create it
-// with the mode of the file but without the list, so that the members of the file's group
-// could read it. SQLite does not change the mode of a journal that is not empty; a zero in
-// its first byte means that it contains nothing. A journal of root is given to the owner of
-// the file, as SQLite does when it opens it: if this process died before, the owner could not
-// open the database.
+// with the mode of the file but without the list, so that the members of the file's group could
+// read it. SQLite does not change the mode of a journal that is not empty; a zero in its first byte
+// means that it contains nothing. If root creates the journal, the owner of the file becomes its
+// owner, as in SQLite. Otherwise the owner could not open the database if this process died.
 func hideJournal(path string) error {
 	st, err := os.Lstat(path)
 	if err != nil || st.Mode().Perm()&0o077 == 0 {

@@ -47,7 +47,7 @@ type Error struct {
 	RetryAfter time.Duration // of the answer; 0 for none
 	Unsent     bool          // no connection was made: the other side did not receive the request
 	Undone     bool          // the receiver itself reports that it did nothing, see HeaderUndone
-	Own        bool          // the answer is the API's own, in the shape of its errors, and not a gateway's
+	Own        bool          // the answer has the shape of the API's errors, so it is not a gateway's
 	Err        error         // what went wrong
 }
 

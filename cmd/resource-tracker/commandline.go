@@ -18,7 +18,7 @@ import (
 type option struct {
 	name, short string
 	variable    string // of the environment; a flag wins over it
-	other       string // the same variable's name in other trackers; variable wins over it
+	other       string // name of the same variable in other trackers; variable has precedence
 	takes       string // the name of its value in the help; empty for a switch
 	fallback    string // the default
 	usage       string

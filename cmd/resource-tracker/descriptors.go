@@ -20,8 +20,8 @@ func hasDescriptors() bool {
 	return err != nil || limit.Cur >= fewestDescriptors
 }
 
-// runUntracked replaces this process by the command, with a warning if standard error takes it at
-// once. It returns only if that fails.
+// runUntracked executes the command in this process. Before, it prints a warning, unless standard
+// error would block. It returns only if it cannot execute the command.
 func runUntracked(command []string) error {
 	stderr := []unix.PollFd{{Fd: 2, Events: unix.POLLOUT}}
 	if n, err := unix.Poll(stderr, 0); n > 0 && err == nil {

@@ -41,7 +41,7 @@ type settings struct {
 	output   string   // a file; empty for none
 	stream   *os.File // for samples; nil for none
 	spoolDir string   // empty for no spool
-	anySpool bool     // spoolDir is a default, and may be empty: another directory may replace it
+	anySpool bool     // spoolDir is a default and may be empty or replaced
 
 	streaming *streaming         // nil: nothing is sent
 	listen    *telemetry.Address // nil: no telemetry
@@ -74,8 +74,8 @@ func newSettings(c *commandLine) (settings, error) {
 	return s, c.err
 }
 
-// dialect is the one that the user chose; empty for none: samples are as specified, and the API
-// decides what is sent to it.
+// dialect returns the dialect that the user chose. If it is empty, samples are as specified, and
+// the API determines the dialect of the upload.
 func (c *commandLine) dialect() string {
 	dialect := c.text("dialect")
 	if dialect != "" {
@@ -84,8 +84,8 @@ func (c *commandLine) dialect() string {
 	return dialect
 }
 
-// chooseOutput keeps the standard output of a command in a Slurm job clean. In the live dialect it
-// always is: samples go to standard error.
+// chooseOutput prints no samples to the standard output of a command in a Slurm job. In the live
+// dialect samples always go to standard error.
 func (s *settings) chooseOutput(c *commandLine) {
 	isSet := s.output != "" || s.spoolDir != "" || c.on("quiet")
 	switch {

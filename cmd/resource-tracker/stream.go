@@ -42,8 +42,8 @@ type streaming struct {
 	every time.Duration
 }
 
-// newStreaming returns nil if there is no token: nothing is sent then (section 9). dialect is
-// that of the API, empty for the one that it accepts.
+// newStreaming returns nil if there is no token: then nothing is sent (section 9). dialect is the
+// dialect of the API; if it is empty, the API determines it.
 func newStreaming(getenv func(string) string, dialect string) (*streaming, error) {
 	token := strings.TrimSpace(getenv(delivery.EnvToken))
 	if token == "" {

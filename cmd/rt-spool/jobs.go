@@ -69,7 +69,7 @@ func runJobs(c *cli.Context) error {
 	return unreadable(runs.Problems, runs.Files-runs.Denied)
 }
 
-// cacheDir returns the user's directory for what can be made again; empty if there is none.
+// cacheDir returns the user's cache directory; empty if there is none.
 func cacheDir() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/resource-tracker/rt/internal/joblist"
 )
 
-// jobColumns are those of the table.
+// jobColumns are the columns of the table.
 var jobColumns = []struct {
 	rtcli.Column
 	cell func(*joblist.Line) string

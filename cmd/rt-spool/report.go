@@ -134,7 +134,8 @@ func isDamage(err error) bool {
 	return errors.Is(err, spool.ErrDamaged) || errors.Is(err, spool.ErrLimit)
 }
 
-// undamaged ends before the first snapshot that cannot be read, and gives the error to note.
+// undamaged returns the snapshots before the first one that cannot be read, and passes the error to
+// note.
 func undamaged(snapshots iter.Seq2[*rt.Snapshot, error], note func(error)) iter.Seq2[*rt.Snapshot, error] {
 	return func(yield func(*rt.Snapshot, error) bool) {
 		for s, err := range snapshots {

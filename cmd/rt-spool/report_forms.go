@@ -76,7 +76,7 @@ func reportArray(c *cli.Context, summaries []*report.Summary) error {
 	return report.WriteArray(c.App.Writer, a, textOptions(c))
 }
 
-// isArrayOf reports whether the runs are of tasks of an array.
+// isArrayOf reports whether all runs are tasks of one array.
 func isArrayOf(list []*report.Summary) bool {
 	return !slices.ContainsFunc(list, func(s *report.Summary) bool { return !s.Run.ArrayTaskID.Valid() })
 }

@@ -17,7 +17,7 @@ import (
 // advise makes the advice of the jobs from the user's earlier runs in the spool. The runs of the
 // jobs are in entries.
 func advise(c *cli.Context, jobs []*report.Job, entries []spool.Entry) error {
-	if c.String("node") != "" { // one node shows nothing about the job, and the others are not missing
+	if c.String("node") != "" { // one node does not show what the job needs, and the others are not missing
 		for _, j := range jobs {
 			j.Missing, j.MissingNodes = 0, nil
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// writeHTML writes the page of the runs, of which the entries are given in the same order.
+// writeHTML writes the page of the runs. entries and summaries have the same order.
 func writeHTML(c *cli.Context, entries []spool.Entry, summaries []*report.Summary) error {
 	report.Together(summaries)
 	jobs := report.Jobs(summaries)
@@ -39,7 +39,7 @@ func writeHTML(c *cli.Context, entries []spool.Entry, summaries []*report.Summar
 	return rtcli.Buffered(c.App.Writer, write)
 }
 
-// mostPageRuns bounds the runs on a page: each has its plots and its text.
+// mostPageRuns is the maximum number of runs on a page, because each adds plots and text.
 const mostPageRuns = 300
 
 // checkPage refuses --html with n runs, or with flags that exclude it.
@@ -55,8 +55,8 @@ func checkPage(c *cli.Context, n int) error {
 	return nil
 }
 
-// pageRun reads the lines of a run's plots. Those of a damaged file end before the damage, which
-// is in the summary.
+// pageRun reads the lines of a run's plots. If the file is damaged, they end before the damage,
+// which is in the summary.
 func pageRun(c *cli.Context, file string, s *report.Summary) (run htmlreport.Run, err error) {
 	r, err := spool.Open(file)
 	if err != nil {

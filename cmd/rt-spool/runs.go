@@ -124,9 +124,9 @@ func spoolThere(dir string, jobs ...string) error {
 	return nil
 }
 
-// ownSpool refuses that root works on the directory of another user than root and spool.user. Its
-// owner can write any run and any registration into it, which root would deliver with the token
-// of the site, and can exchange its files meanwhile.
+// ownSpool returns an error if root works on a directory that belongs to neither root nor
+// spool.user. The owner of the directory can write any run and any registration into it, which root
+// would deliver with the token of the site. The owner can also replace its files at any time.
 func ownSpool(cfg config.Spool) error {
 	st, err := os.Stat(cfg.Dir)
 	if os.Geteuid() != 0 || errors.Is(err, fs.ErrNotExist) {

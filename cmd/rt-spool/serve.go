@@ -35,8 +35,8 @@ func serveCommand() *cli.Command {
 // shutdown is how long requests under way may take after a signal.
 const shutdown = 10 * time.Second
 
-// memoryLimit is the number of bytes above which the Go runtime collects garbage more often and
-// returns memory at once. What requests need at the same time is limited to less.
+// memoryLimit is the limit, in bytes, above which the Go runtime collects garbage more often and
+// returns memory at once. The limits of the requests keep their memory below it.
 const memoryLimit = 160 << 20
 
 func runServe(c *cli.Context) (err error) {

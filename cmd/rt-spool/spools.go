@@ -31,7 +31,8 @@ func spoolDirs(c *cli.Context, cfg config.Spool) []string {
 	return []string{cfg.Dir, own}
 }
 
-// ownSpoolDir is the directory in which resource-tracker keeps a user's runs; empty without a home.
+// ownSpoolDir is the directory of the user's own runs, which resource-tracker writes; empty without
+// a home.
 func ownSpoolDir() string {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "rt")
@@ -58,7 +59,7 @@ func listAll(dirs []string) ([]spool.Entry, error) {
 // isDenied reports whether this user may not read a file.
 func isDenied(err error) bool { return errors.Is(err, fs.ErrPermission) }
 
-// leaveOutDenied removes the files that this user may not read, and prints how many they are.
+// leaveOutDenied removes the files that this user may not read, and prints their number.
 func leaveOutDenied(c *cli.Context, entries []spool.Entry) []spool.Entry {
 	all := len(entries)
 	entries = slices.DeleteFunc(entries, func(e spool.Entry) bool { return isDenied(e.Err) })
@@ -66,7 +67,7 @@ func leaveOutDenied(c *cli.Context, entries []spool.Entry) []spool.Entry {
 	return entries
 }
 
-// noteDenied prints how many files are left out because this user may not read them.
+// noteDenied prints the number of files that are left out because this user may not read them.
 func noteDenied(c *cli.Context, n int) {
 	if n > 0 {
 		rtcli.Message(c.App.ErrWriter, "rt-spool", "%s that this user may not read %s left out", plural(n, "file"), map[bool]string{true: "is", false: "are"}[n == 1])

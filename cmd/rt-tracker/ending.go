@@ -48,9 +48,9 @@ func (t *jobTracker) endWithoutReading(stopped bool) {
 	t.log.Error(errors.Join(errors.New(detail), err, t.finish(stopped, seen, t.endRetry())).Error())
 }
 
-// finish ends the run's file. It ignores further signals. Each retry reads the file that the
-// Epilog writes, until one has found it. finish then keeps the exit, because the job's next
-// Prolog removes the file.
+// finish ends the run's file. It ignores further signals. Each retry reads the file that the Epilog
+// writes, until it exists. From then on finish uses the exit that it has read, because the job's
+// next Prolog removes the file.
 func (t *jobTracker) finish(stopped bool, seen environ.Evidence, retry tracker.Retry) error {
 	seen.OOMKills, seen.End = t.last.oomKills.Load(), t.jobEnded
 	exit, known := t.readExit(stopped)

@@ -76,7 +76,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 func track(configFile string, delay time.Duration, stdin io.Reader, last io.Writer, log **logging.Logger, prolog *ready) (err error) {
 	defer recovery.Handle(func(fault error) { err = fault })
 	stop := notifyStop()
-	run, noRun := readRun(stdin) // first: rt-prolog waits until a long one is read
+	run, noRun := readRun(stdin) // first, because rt-prolog waits until a long run is read
 	waitForStart(delay, stop)
 	cfg, err := config.Load(configFile)
 	if err != nil {
@@ -105,8 +105,8 @@ func waitForStart(delay time.Duration, stop chan os.Signal) {
 	case <-time.After(delay):
 	case s := <-stop:
 		select {
-		case stop <- s: // for the run, which ends at once
-		default: // there is another one
+		case stop <- s: // the run gets the signal and ends at once
+		default: // another signal is pending
 		}
 	}
 	tracker.RaisePriority() // rt-prolog has lowered it

@@ -32,8 +32,8 @@ type Options struct {
 	// devices that are stacked on others. <ProcRoot>/<pid>/stat has the CPU time of the
 	// resource manager's own process in the extern step.
 	ProcRoot string
-	// Settle limits the time for which JobAppeared waits, after the first v1 controller has
-	// appeared, for the controllers of CPU time and memory; 0 is 50 ms.
+	// Settle limits how long JobAppeared waits for the controllers of CPU time and memory after the
+	// first v1 controller has appeared; 0 is 50 ms.
 	Settle time.Duration
 	// StepEnds is called by the watcher when a directory of the job is removed, before the
 	// watcher reads the job's counters. After lost events it is called after that reading.

@@ -51,7 +51,7 @@ type population struct {
 	isPopulated bool          // at the last reading
 }
 
-// timing holds the times at which the watcher looks without an event.
+// timing holds the times at which the watcher checks the job without an event.
 type timing struct {
 	settle   time.Duration // Options.Settle
 	settleBy time.Time     // until when JobAppeared waits for further controllers; zero for no wait
@@ -62,7 +62,7 @@ type timing struct {
 type ledger struct {
 	notes      []rt.Event
 	missedStep string // the last step with a directory that was removed before it was entered
-	err        error  // why a part of the cgroup could not be opened or watched: the first one
+	err        error  // the first reason why a part of the cgroup could not be opened or watched
 }
 
 // Note keeps an event for the run's ledger.

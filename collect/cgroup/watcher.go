@@ -55,8 +55,8 @@ func (j *Job) recoverWatcher() {
 	}
 }
 
-// send delivers e, or returns false after Close. A missing receiver must not keep the watcher from
-// its readings: while more than half of the queue is used, optional events are dropped.
+// send delivers e, or returns false after Close. The watcher must take its readings even if nothing
+// receives its events: while more than half of the queue is used, optional events are dropped.
 func (j *Job) send(e collect.JobEvent) bool {
 	isOptional := e == collect.JobStepEnded || e == collect.JobNearLimit
 	if isOptional && len(j.events) > cap(j.events)/2 {

@@ -109,8 +109,8 @@ func askUpCloud(ctx context.Context, s *service, h *rt.Host) bool {
 	return true
 }
 
-// askVultr reads Vultr's metadata service, which has only the region. An instance has an id of
-// one of two names. See "Metadata" in the Vultr API.
+// askVultr reads Vultr's metadata service, which has only the region. The id of an instance has one
+// of two names. See "Metadata" in the Vultr API.
 func askVultr(ctx context.Context, s *service, h *rt.Host) bool {
 	var server struct {
 		ID     string `json:"instanceid"`

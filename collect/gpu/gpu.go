@@ -81,10 +81,11 @@ func (s *Source) Close() error {
 	return nil
 }
 
-// Read fills the devices and their sums, section 6.1.5. It waits 100 ms at most, and not for a
-// driver that has not answered the reading before: after that, the values of a driver without an answer are absent, as are those of a device that
-// fails. The error has the device and the reason; the other values are valid. In its first
-// 10 s a driver may not answer without an error, because it initializes unused GPUs.
+// Read fills the devices and their sums, section 6.1.5. It waits at most 100 ms, and not at all for
+// a driver that did not answer the previous reading. If a driver does not answer or a device fails,
+// its values are absent, the other values are valid, and the error has the device and the reason.
+// In the first 10 s a missing answer is not an error, because the driver may initialize unused
+// GPUs.
 func (s *Source) Read(snap *rt.Snapshot) error {
 	if now := time.Now(); !now.Before(s.look) {
 		s.find()

@@ -23,8 +23,8 @@ type Tracked struct {
 	// ByDevice makes Snapshot.GPU the sum over these devices, including the use by other
 	// processes. Otherwise, or if the devices are unknown, it is the sum over the processes.
 	ByDevice bool
-	// Event receives contradictions: other processes on the job's GPUs, processes of the job
-	// on other GPUs. They have no time. It may be nil.
+	// Event receives an event if another process uses one of the job's GPUs, or the job uses
+	// another GPU. The event has no time. Event may be nil.
 	Event func(rt.Event)
 }
 

@@ -34,7 +34,7 @@ type worker struct {
 	gone chan struct{} // closed after the driver was closed
 
 	asked    bool  // done was not received since the last request
-	overdue  bool  // the last request is of an earlier reading
+	overdue  bool  // the last request belongs to an earlier reading
 	hung     error // while the driver does not answer
 	begun    time.Time
 	answered bool
@@ -99,9 +99,9 @@ func (w *worker) begin() {
 	w.ask <- struct{}{}
 }
 
-// finish waits for the reading and adds it to r. If it is not complete in time, the one
-// that was too late for the previous snapshot is used: the values of a slow driver are one
-// interval old, not absent. Without either, the known devices are added without values. A driver
+// finish waits for the reading and adds it to r. If the reading is not complete in time, finish
+// adds the one that was late for the previous snapshot: the values of a slow driver are one
+// interval old, not absent. If there is none, it adds the known devices without values. A driver
 // that hangs delays only the first reading.
 func (w *worker) finish(p *waiting, r *reading) {
 	if !w.overdue && p.waitFor(w.done) {

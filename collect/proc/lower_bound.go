@@ -17,17 +17,17 @@ const (
 	roundingPerReaper, roundingPerProcess = 2 * microsPerTick, 4 * microsPerTick
 )
 
-// lowerBound adds an event if the job's processes have read or written more than the scans
-// and the waiting processes have counted. The kernel reports the exit of a process only to its
-// parent. So a daemon that begins and ends between two scans leaves one trace: its CPU time is
-// in the job's cgroup, but not in the CPU time of the processes. A daemon with less CPU time
-// than the tolerance is not noticed, so without the io controller all bytes are a lower bound.
-// The event "io" says so.
+// lowerBound adds an event if the job's processes have read or written more than the scans and the
+// waiting processes have counted. The kernel reports the exit of a process only to its parent. So a
+// daemon that begins and ends between two scans leaves one trace: its CPU time is in the job's
+// cgroup, but not in the CPU time of the processes. A daemon with less CPU time than the tolerance
+// is not noticed, so without the io controller all bytes are a lower bound. The event "io" says so.
 //
-// Without a cgroup that counts CPU time nothing shows such a daemon, and the bytes are always a lower bound.
+// Without a cgroup that counts CPU time nothing shows such a daemon, and the bytes are always a
+// lower bound.
 //
-// lowerBound is called at a last reading, when few processes or none run. The cgroup is read
-// before the processes, so CPU time that running processes use in between makes the difference smaller.
+// lowerBound is called at a last reading, when few processes or none run. The cgroup is read before
+// the processes. CPU time that running processes use in between makes the difference smaller.
 func (j *JobProcs) lowerBound(r *rt.JobReading) {
 	hasController := r.IOReadBytes.Valid() && r.IOWriteBytes.Valid()
 	if hasController || !j.ioSeen {
@@ -83,7 +83,7 @@ func (j *JobProcs) isExternOwn(p *jobProcess) bool {
 	return p.step == externStep && j.reapers.isOf(p.ppid, externStep)
 }
 
-// loseCPU keeps the CPU time of an ended process that no process has waited for.
+// loseCPU adds the CPU time of an ended process that no process has waited for.
 func (j *JobProcs) loseCPU(p *jobProcess) {
 	if j.isExternOwn(p) {
 		j.externCPU += p.cpu
@@ -92,9 +92,9 @@ func (j *JobProcs) loseCPU(p *jobProcess) {
 	}
 }
 
-// isPending reports whether bytes of an ended process have not appeared in the process that
-// should have waited for it. After a last reading they cannot appear any more,
-// and the bytes that the ended process read and wrote after it was last read are missing.
+// isPending reports whether bytes of an ended process have not appeared in the process that should
+// have waited for it. After a last reading they can no longer appear. The bytes that the ended
+// process read and wrote after its last reading are then missing.
 func (j *JobProcs) isPending() bool {
 	return slices.ContainsFunc(j.procs, func(p jobProcess) bool { return p.io.pending != counters{} }) || j.reapers.isPending()
 }
@@ -106,8 +106,8 @@ func (r *reapers) noteMissed(reason string) {
 	r.note(reason)
 }
 
-// lose keeps bytes of ended processes that no process has waited for. What such a process
-// read and wrote after its last reading is missing.
+// lose adds the bytes of ended processes that no process has waited for. What such a process read
+// and wrote after its last reading is missing.
 func (j *JobProcs) lose(c counters) {
 	j.lost.add(c)
 	j.isBound = j.isBound || c != counters{}

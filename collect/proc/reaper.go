@@ -208,7 +208,7 @@ func (r *reapers) waited() (cpu waitedCPU, n uint64) {
 	return cpu, n
 }
 
-// among returns how many of the processes are reapers of a step.
+// among returns how many of pids are reapers of a step.
 func (r *reapers) among(pids []int, step string) (n uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -220,8 +220,8 @@ func (r *reapers) among(pids []int, step string) (n uint64) {
 	return n
 }
 
-// isAnyNew reports whether a reaper of a step, or of any if step is empty, runs that is none of the
-// processes and was not known when the last scan began.
+// isAnyNew reports whether a reaper of the step runs that is not in pids and was not known when the
+// last scan began. If step is empty, a reaper of any step counts.
 func (r *reapers) isAnyNew(pids []int, step string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -294,7 +294,7 @@ func (r *reapers) note(reason string) {
 	})
 }
 
-// isPending reports whether bytes of ended processes have not appeared in a reaper.
+// isPending reports whether bytes of ended processes have not yet appeared in a reaper.
 func (r *reapers) isPending() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package strict makes a receiver as strict as any receiver may be: for tests of clients that
-// must not depend on its leniency.
+// Package strict wraps a receiver so that it refuses all that a receiver may refuse. Tests use it
+// for clients that must not depend on a lenient receiver.
 package strict
 
 import (

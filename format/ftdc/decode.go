@@ -247,7 +247,7 @@ func (d *Decoder) readMetrics() (int64, error) {
 		n := copy(d.bits[done:], d.buf[d.at:])
 		done, d.at = done+n, d.at+n
 	}
-	// The bits after those of the last metric are not used: the format does not say what they are.
+	// The bits after those of the last metric are ignored, because the format does not define them.
 	used := len(d.values) + 1
 	d.bits[len(d.bits)-1] &= byte(1<<(used-8*(len(d.bits)-1)) - 1)
 	if !d.have(timeBytes) {

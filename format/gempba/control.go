@@ -46,9 +46,9 @@ func (c Control) Interval() time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// ParseControl parses one control line, with or without its newline. A kind may also have the
-// name and the capitals of the page's table: {"control_kind":"SET_NODE_INTERVAL_MS"}. Negative values are taken as 0, fractions are cut off. Of an unknown kind
-// only the kind is parsed.
+// ParseControl parses one control line, with or without its newline. It also accepts a kind in
+// capitals under the name in the table of GemPBA's page: {"control_kind":"SET_NODE_INTERVAL_MS"}.
+// Negative values become 0, and fractions are cut off. For an unknown kind only the kind is parsed.
 func ParseControl(line []byte) (Control, error) {
 	var in struct {
 		Value    json.Number    `json:"value"`

@@ -103,8 +103,8 @@ type NodeFrame struct {
 	MemTotalBytes rt.Opt[uint64] `json:"mem_total_bytes"`
 	MemAvailBytes rt.Opt[uint64] `json:"mem_avail_bytes"`
 
-	// Of the sentinel's cgroup, bytes. Absent if not known, and the limit of a cgroup without one;
-	// 0 in the line, as GemPBA writes both.
+	// The memory of the sentinel's cgroup in bytes. Absent if it is not known; the limit is also
+	// absent if there is none. In a line absent values are 0, as in GemPBA.
 	CgroupMemUsedBytes  rt.Opt[uint64] `json:"cgroup_mem_used_bytes"`
 	CgroupMemLimitBytes rt.Opt[uint64] `json:"cgroup_mem_limit_bytes"`
 

@@ -6,9 +6,9 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// GemPBA's frames have a number in each place, and clients are typed accordingly. A value that was
-// not read is therefore written as 0, as GemPBA itself writes what it does not know, and the list
-// "rt_unread" of its object has its name. Parse makes it absent again.
+// Clients of GemPBA expect a number in each numeric field. A value that was not read is therefore
+// written as 0, as GemPBA does for unknown values. The list "rt_unread" of the same object has the
+// name of the field, and Parse makes the value absent again.
 
 // figure is a number of a frame and its name in JSON.
 type figure struct {
@@ -40,12 +40,12 @@ func clearUnread(figures []figure, names []string) {
 	}
 }
 
-// number sets what the line needs for absent values; restore undoes that.
+// number prepares absent values for the line; restore reverts that.
 func (w *WorkerFrame) number()  { w.Unread = zeroUnread(w.figures()) }
 func (w *WorkerFrame) restore() { clearUnread(w.figures(), w.Unread); w.Unread = nil }
 func (n *NodeFrame) number()    { n.Unread = zeroUnread(n.figures()) }
 
-// restore also takes GemPBA's own 0 of a cgroup's memory for what it is: not known, or no limit.
+// restore also makes GemPBA's 0 for a cgroup's memory absent: it means not known, or no limit.
 func (n *NodeFrame) restore() {
 	clearUnread(n.figures(), n.Unread)
 	n.Unread = nil
@@ -63,7 +63,7 @@ func (n *TopologyNode) restore() { clearUnread(n.figures(), n.Unread); n.Unread 
 func (s *Socket) number()        { s.Unread = zeroUnread(s.figures()) }
 func (s *Socket) restore()       { clearUnread(s.figures(), s.Unread); s.Unread = nil }
 
-// number and restore also have the CPUs: none is an empty list.
+// number and restore also convert the CPUs: no CPUs are an empty list.
 func (i *Identity) number() {
 	i.Unread = zeroUnread(i.figures())
 	if i.AllowedCPUs == nil {

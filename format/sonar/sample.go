@@ -27,8 +27,8 @@ type Sample struct {
 	// Cmd is the name of the executable, or Unknown of a zombie, or NoInfo.
 	Cmd string
 	Job uint64 // 0: a separate job with an unknown id, never merged with others
-	// Epoch is not 0 if Job is a process group, not a job of Slurm: the boot of the host in seconds
-	// after the start of 2020, because such numbers repeat after a boot (from 0.13).
+	// Epoch is 0 for a job of Slurm. If Job is a process group, Epoch is the boot time of the host
+	// in seconds since the start of 2020, because process groups repeat after a boot (from 0.13).
 	Epoch uint64
 	PID   uint64 // 0 in a rolled-up record
 	PPID  uint64 // from 0.11

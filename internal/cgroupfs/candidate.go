@@ -75,7 +75,7 @@ func (d Dir) IsGroup(version int) bool {
 	return d.Part == step
 }
 
-// IsTaskDir reports whether the directory is the cgroup of a task of the user's or, like
+// IsTaskDir reports whether the directory is the cgroup of a task: of the user's or, like
 // task_special, of the resource manager's.
 func (d Dir) IsTaskDir() bool { return d.Part == PartTask || d.Part == PartUserTask }
 

@@ -118,8 +118,8 @@ func WriteFile(name string, write func(io.Writer) error) error {
 	return nil
 }
 
-// modeFor returns the mode of a file that is new or replaces name. A file of another user, such as
-// one that waits in /tmp for root's, makes it no wider.
+// modeFor returns the mode of a new file, or of the file that replaces name. A file of another user
+// never adds permissions: in /tmp a user could place one before root writes there.
 func modeFor(name string) fs.FileMode {
 	mode := 0o666 &^ umask()
 	var st unix.Stat_t
@@ -133,8 +133,8 @@ func modeFor(name string) fs.FileMode {
 	return mode & was
 }
 
-// umask returns the umask of the process. To read it is to set it, for that moment to one that
-// shares nothing.
+// umask returns the umask of the process. Reading the umask means setting it. In between it is one
+// that gives other users no access.
 func umask() fs.FileMode {
 	mask := unix.Umask(0o077)
 	unix.Umask(mask)

@@ -37,8 +37,8 @@ type ended struct {
 	start, end time.Time
 }
 
-// wants reports whether accounting may know more of the run than its file: of a step's run only
-// the array ids, if the file has them as a tag.
+// wants reports whether accounting may add something to the run. To the run of a step it adds only
+// the array ids, if the run has them as a tag.
 func (a *Accounting) wants(run *rt.Run) bool {
 	isEndedJob := run.State == rt.StateEnded && run.JobID.Valid()
 	if a.Sacct == "" || !isEndedJob {

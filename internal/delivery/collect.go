@@ -35,8 +35,8 @@ type CollectedFile struct {
 // wouldBe are the actions of a dry run.
 var wouldBe = map[string]string{spool.Removed: "would remove", spool.Thinned: "would thin"}
 
-// Collect removes and thins runs of a directory with its lock. With an error, the result has what
-// was done.
+// Collect removes and thins the runs of a directory while it holds the directory's lock. If it
+// fails, the result has what was done until then.
 func Collect(ctx context.Context, dir string, o spool.GC) (Collected, error) {
 	g := Collected{DryRun: o.DryRun, Files: []CollectedFile{}}
 	unlock, err := LockSpool(ctx, dir)

@@ -19,8 +19,8 @@ type packed struct {
 	Points int          `json:"points"`
 	Times  string       `json:"times"` // milliseconds since the epoch, see pack
 	Lines  []packedLine `json:"lines"`
-	// Readings is the number of readings. PerPoint of them are in each pair of points, 0 if
-	// each reading is a point.
+	// Readings is the number of readings. PerPoint is the number of readings in each pair of
+	// points; 0 if each reading is a point.
 	Readings int `json:"readings"`
 	PerPoint int `json:"perPoint"`
 }

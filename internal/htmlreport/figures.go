@@ -70,8 +70,8 @@ func (c *collector) cpuBetween(prev, s *rt.Snapshot) (cores rt.Opt[float64], sys
 	return d.CPUUsage, d.SystemMillis
 }
 
-// memory adds the parts of the memory. The shared memory is a part of the file pages in the
-// kernel's counters, and not on the page.
+// memory adds the parts of the memory. The kernel counts shared memory as a part of the file pages,
+// so it has no line of its own.
 func (c *collector) memory(prev, s *rt.Snapshot) {
 	put := func(name string, bytes rt.Opt[uint64]) { c.put(memoryFigure, name, kib, asFloat(bytes)) }
 	switch c.scope {

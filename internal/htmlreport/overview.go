@@ -81,7 +81,7 @@ func outcome(e *rt.Ending, isAbandoned bool) string {
 	return string(cmp.Or(e.Outcome, rt.OutcomeUnknown))
 }
 
-// nodesOf returns the nodes, and those of the job that the page lacks.
+// nodesOf returns the nodes of the runs, and the nodes of the job without a run on the page.
 func nodesOf(jobs []*report.Job) string {
 	const few = 8
 	var names, missing []string
@@ -158,8 +158,8 @@ func barsOf(jobs []*report.Job) []bar {
 	return bars
 }
 
-// adviceOf returns the advice of the jobs, or why there is none: each text once, with the jobs that
-// it is for.
+// adviceOf returns the advice of the jobs, or why there is none. It lists each text once, with the
+// labels of its jobs.
 func adviceOf(jobs []*report.Job) []string {
 	var texts []string
 	of := map[string][]string{} // labels of jobs by text

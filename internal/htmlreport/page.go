@@ -1,5 +1,5 @@
-// Package htmlreport writes the report of a job as one HTML file with interactive plots. The
-// file needs no network: it has its style, its script and its data in itself.
+// Package htmlreport writes the report of a job as one HTML file with interactive plots. The file
+// needs no network: it contains its style, its scripts and its data.
 package htmlreport
 
 import (
@@ -29,12 +29,12 @@ type Run struct {
 type Job struct {
 	Name string // as the user wrote it
 	Runs []Run
-	Jobs []*report.Job  // of Runs, with their advice; nil: they are made of Runs and have none
+	Jobs []*report.Job  // the jobs of Runs with their advice; nil: Write combines them from Runs, without advice
 	Zone *time.Location // of all times on the page
 }
 
-// The bytes of the plots' data, in base64. The rest of a page has less than 150 KiB, and up to
-// 15 KiB per run.
+// The size of the plots' data, in bytes of base64. The rest of a page takes less than 150 KiB, plus
+// at most 15 KiB per run.
 const (
 	budgetPerRun = 800 << 10
 	budgetOfAll  = 4500 << 10
@@ -87,7 +87,7 @@ type bar struct {
 type pageData struct {
 	Figures []figure  `json:"figures"`
 	Runs    []runData `json:"runs"`
-	// Shared: the runs were at the same time, so that their plots have the same time axis.
+	// Shared is set if the runs were at the same time: their plots then have the same time axis.
 	Shared     bool   `json:"shared"`
 	OffsetSecs int    `json:"offset"` // of the zone from UTC
 	Zone       string `json:"zone"`
@@ -138,7 +138,7 @@ func Write(w io.Writer, job *Job) error {
 	return nil
 }
 
-// jobsOf combines the runs: more than one job are tasks of an array, or steps.
+// jobsOf combines the runs to jobs. Several jobs are tasks of an array, or steps.
 func jobsOf(job *Job) []*report.Job {
 	if job.Jobs != nil {
 		return job.Jobs

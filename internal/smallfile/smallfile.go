@@ -1,5 +1,5 @@
-// Package smallfile reads configuration and state files. A device without an end, a FIFO without
-// a writer or a very large file in the place of one would stop a hook, or fill its memory.
+// Package smallfile reads configuration and state files. It refuses devices, FIFOs and very large
+// files, which would block a hook or fill its memory.
 package smallfile
 
 import (

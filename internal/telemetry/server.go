@@ -118,8 +118,9 @@ type broadcast struct {
 	nodeFrames     []gempba.NodeFrame
 }
 
-// cadence is when frames of one kind are read: on a grid from start on. A late reading does not
-// delay the later ones, and readings of two cadences coincide where they can.
+// cadence schedules the readings of one kind of frames at multiples of an interval since start. A
+// late reading does not delay later ones. The readings of two cadences coincide at common
+// multiples.
 type cadence struct {
 	start, next time.Time
 	every       time.Duration
@@ -134,7 +135,8 @@ func (c *cadence) due(now time.Time) bool {
 	return true
 }
 
-// set changes the interval. An overdue reading stays due, or a client could suppress it.
+// set changes the interval. An overdue reading stays due, because otherwise a client could suppress
+// it.
 func (c *cadence) set(every time.Duration, now time.Time) {
 	c.every = every
 	if now.Before(c.next) {
@@ -155,7 +157,7 @@ func newBroadcast(source Source, started time.Time) broadcast {
 	}
 }
 
-// next returns when the next line is due: when a reading is.
+// next returns the time of the next line, which is that of the next reading.
 func (b *broadcast) next() time.Time {
 	if b.nodes.next.Before(b.workers.next) {
 		return b.nodes.next
@@ -200,7 +202,7 @@ func (s *Server) tick(b *broadcast, now time.Time) {
 	s.send(line)
 }
 
-// look makes one line of the newest frames, and reads those that are due.
+// look reads the frames that are due, and returns a line with the newest frames.
 func (b *broadcast) look(now time.Time) ([]byte, error) {
 	if b.workers.due(now) {
 		b.workerFrames = b.source.Workers(now)

@@ -45,8 +45,8 @@ func EndRun(w *spool.Writer, run func() rt.Run, r Retry, warn func(string)) erro
 	}
 }
 
-// Ended returns the run with its end, from its exit and what the node recorded. The time of
-// the end is left to spool.Writer.End: that of the last snapshot.
+// Ended returns the run with its end, from its exit and what the node recorded. spool.Writer.End
+// sets the time of the end: that of the last snapshot.
 func Ended(run rt.Run, exit rt.Exit, seen environ.Evidence) rt.Run {
 	run.Apply(environ.Decide(exit, seen))
 	run.State = rt.StateEnded

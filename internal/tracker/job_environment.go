@@ -41,8 +41,9 @@ type seenProcess struct {
 	look  int       // the number of the last look that saw it
 }
 
-// JobEnvironment completes a Run with what no hook gets, the job's name and the user's labels: it
-// reads the environment of the job's processes. It also finds the batch script.
+// JobEnvironment completes a Run with the job's name and the user's labels, which Slurm does not
+// pass to a hook. It reads them from the environments of the job's processes. It also finds the
+// batch script.
 type JobEnvironment struct {
 	job     *JobWatch
 	changed func(rt.Run) error
@@ -159,7 +160,7 @@ func (e *JobEnvironment) look(now time.Time) {
 		p.look = e.looks
 		e.seen[pid] = p
 	}
-	for pid, p := range e.seen { // another process may get the number
+	for pid, p := range e.seen { // another process may get the pid
 		if p.look != e.looks {
 			delete(e.seen, pid)
 		}
@@ -228,8 +229,8 @@ func StepOf(procRoot string, pid int) string {
 	return stepIn(filepath.Join(procRoot, strconv.Itoa(pid), "cgroup"))
 }
 
-// OwnStep is StepOf this process. It reads /proc: in a procfs of another pid namespace, our pid
-// is another process.
+// OwnStep is StepOf for this process. It always reads /proc, because in the procfs of another pid
+// namespace another process has our pid.
 func OwnStep() string { return stepIn("/proc/self/cgroup") }
 
 func stepIn(file string) string {

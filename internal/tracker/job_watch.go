@@ -105,7 +105,7 @@ func (w *JobWatch) stepEnds(step string, stepds []int) {
 	}
 }
 
-// stepBegins runs on the same thread: a thread of low priority could run only after a short
+// stepBegins runs on the watcher's thread. A thread of low priority might run only after a short
 // step has ended.
 func (w *JobWatch) stepBegins(stepds []int) {
 	w.noteStep()

@@ -6,10 +6,10 @@ import (
 	"syscall"
 )
 
-// LowerPriority sets the nice value of all threads, and of new ones, to 19, see setpriority(2).
-// It comes after "ready", for which the Prolog waits. except is the thread of a job's last
-// readings, which sleeps until then: the counters are gone 5 to 10 ms after the job's last
-// process, and on a busy core a thread of low priority would come too late.
+// LowerPriority sets the nice value of all threads, and of new ones, to 19, see setpriority(2). It
+// is called after "ready", because the Prolog waits until then. except is the thread that takes a
+// job's last readings. The counters are gone 5 to 10 ms after the job's last process, and on a busy
+// core a thread of low priority would be late.
 func LowerPriority(except int) {
 	const lowest = 19
 	setNice(lowest, except)
@@ -19,11 +19,11 @@ func LowerPriority(except int) {
 // long. rt-prolog has set RLIMIT_NICE to permit it.
 func RaisePriority() { setNice(0, 0) }
 
-// raiseThread does so for a job's thread that began later, in a cgroup that Search has found.
+// raiseThread does so for the thread of a cgroup that Search has found, which began later.
 func raiseThread(thread int) {
 	const zero = 20 // what getpriority(2) returns in the kernel for nice value 0
 	if p, err := syscall.Getpriority(syscall.PRIO_PROCESS, thread); err == nil && p < zero {
-		_ = syscall.Setpriority(syscall.PRIO_PROCESS, thread, 0) // without permission it may come late
+		_ = syscall.Setpriority(syscall.PRIO_PROCESS, thread, 0) // without permission it may be late
 	}
 }
 

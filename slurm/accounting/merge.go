@@ -31,10 +31,11 @@ func (a *Account) Describes(run *rt.Run) bool {
 // LacksArray reports whether the run has array ids only as a tag, which nothing has confirmed.
 func LacksArray(run *rt.Run) bool { return run.Meta.Tags[slurm.EnvironArrayTag] != "" }
 
-// Merge corrects its run with the account and reports whether that changed the run: what the
-// account has replaces what the run has, because the run has it from a Prolog, or from a process
-// of the job. The user's values of the metadata stay. The outcome is the account's: only accounting distinguishes cancelled, time
-// limit and a lost node, and it has the end of a job without a tracker.
+// Merge corrects its run with the account, and reports whether that changed the run. A value of the
+// account replaces that of the run, which is from a Prolog or from a process of the job. The
+// metadata that the user has set stays. The outcome is that of the account: only accounting
+// distinguishes a cancellation, a time limit and a lost node, and has the end of a job without a
+// tracker.
 func (a *Account) Merge(run *rt.Run) bool {
 	before := *run
 	slurm.Update(run, func(run *rt.Run) {

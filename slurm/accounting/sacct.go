@@ -21,7 +21,7 @@ import (
 type Account struct {
 	Cluster      string
 	JobID        uint64 // JobIDRaw
-	HasID        bool   // the following four are known: absent, they do not apply to the job
+	HasID        bool   // the following four are known; one that is absent does not apply to the job
 	ArrayJobID   rt.Opt[uint64]
 	ArrayTaskID  rt.Opt[uint64]
 	HetJobID     rt.Opt[uint64]
@@ -217,7 +217,7 @@ func FindSacct() string {
 	return ""
 }
 
-// passed are the variables that sacct gets: a drain has tokens and keys in its environment, which
+// passed are the variables that sacct gets. The environment of a drain has tokens and keys, which
 // no other program must get. SLURM_JWT is Slurm's own, for clusters with auth/jwt.
 var passed = [...]string{"PATH", "LANG", "LD_LIBRARY_PATH", "SLURM_CONF", "SLURM_JWT", "TZ"}
 

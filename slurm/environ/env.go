@@ -167,7 +167,7 @@ func setFields(m *rt.Metadata) (names []string) {
 }
 
 // setArray sets the run's array ids from the environment of one of its processes if the array has
-// the id of the job. Slurm gives the array's own id to its last task, and an id to one job.
+// the id of the job. Slurm gives the array's own id to its last task, and no id to two jobs.
 func setArray(run *rt.Run, env Env) {
 	array, task := env.Number("SLURM_ARRAY_JOB_ID"), env.Number("SLURM_ARRAY_TASK_ID")
 	isOwn := array.Valid() && array == run.JobID
@@ -176,8 +176,8 @@ func setArray(run *rt.Run, env Env) {
 	}
 }
 
-// labels returns what the environment of a job's process says of the job's identity and accounting
-// and does not prove.
+// labels returns the parts of the job's identity and accounting that the environment of a process
+// has but does not prove.
 func labels(run *rt.Run, env Env) rt.Metadata {
 	tags := map[string]string{}
 	hasLabel := func(tag string) bool { return run.Meta.Tags[tag] != "" } // the first process decides

@@ -51,16 +51,18 @@ func FromHook(env Env, now time.Time) (rt.Run, error) {
 	return run, nil
 }
 
-// FromTask makes the Run of a process inside a job from its own environment: a step's
-// task, the batch script, or a shell that salloc started. step is that of the process's cgroup,
-// because the batch script may have the SLURM_STEP_ID of the step that submitted it; empty if
-// the process has no such cgroup. now is when tracking begins. As in MergeTaskEnv, variables that
-// may be those of another job are labels, also SLURM_RESTART_COUNT and, see ownGPUs, the GPUs. The
-// attempt is therefore 0. The account is used: a job lacks one only without
-// accounting, where the user can request any.
-// Run.Node is empty where Slurm does not name the node (a shell of salloc on a login
-// node); HOSTNAME is no substitute, because some tasks have that of the submit host.
-// FromTask fails with ErrNoJob outside a job.
+// FromTask makes the Run of a process inside a job from its own environment: a step's task, the
+// batch script, or a shell that salloc started. step is the step of the process's cgroup; empty if
+// the process has no such cgroup. The environment does not show it, because the batch script may
+// have the SLURM_STEP_ID of the step that submitted it. now is when tracking begins.
+//
+// As in MergeTaskEnv, variables that may be those of another job are labels. So are the GPUs, see
+// ownGPUs, and SLURM_RESTART_COUNT, so that the attempt is 0. The account is not a label: a job
+// lacks one only without accounting, and then the user can request any.
+//
+// Run.Node is empty where Slurm does not name the node (a shell of salloc on a login node).
+// HOSTNAME is no substitute, because some tasks have that of the submit host. FromTask fails with
+// ErrNoJob outside a job.
 func FromTask(env Env, step string, now time.Time) (rt.Run, error) {
 	run, err := base(env, now)
 	if err != nil {
@@ -103,7 +105,7 @@ func ownGPUs(env Env, step string) string {
 	return ofStep
 }
 
-// taskLabels returns the attempt and the GPUs that the environment of a task has and does not
+// taskLabels returns the attempt and the GPUs that the environment of a task has but does not
 // prove. slurmstepd sets SLURM_RESTART_COUNT only in a job that was requeued.
 func taskLabels(run *rt.Run, env Env) rt.Metadata {
 	tags := map[string]string{}

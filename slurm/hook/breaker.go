@@ -31,7 +31,7 @@ type breaker struct {
 	reset    time.Duration // time after which one Prolog tries again
 }
 
-// breakerState is the breaker's file, which does not exist without a failure.
+// breakerState is the content of the breaker's file. The file exists only after a failure.
 type breakerState struct {
 	Failures int       `json:"failures"` // in a row
 	Until    time.Time `json:"until"`    // no Prolog starts a tracker before; zero while it is closed
@@ -53,9 +53,9 @@ const (
 	// breakerLockTime limits the wait for the lock of the breaker's file. Another hook holds the lock
 	// for less than 1 ms.
 	breakerLockTime = 500 * time.Millisecond
-	// hangPause is the time until one Prolog tries again after a Prolog that took too long:
-	// the cause may be load that is over in seconds. It doubles with each further failure, up
-	// to the time after other failures.
+	// hangPause is the time after a Prolog that took too long until one Prolog tries again. It is
+	// short, because the cause may be load that is over in seconds. It doubles with each further
+	// failure, up to the time after other failures.
 	hangPause = 10 * time.Second
 	// maxEntries limits the entries that one Prolog checks; it begins with a random one.
 	maxEntries = 16
@@ -69,9 +69,10 @@ func (h *Hook) breaker(node string) breaker {
 	}
 }
 
-// begin adds the entry of a job's Prolog. If the Prolog must start no tracker, the attempt is nil;
-// only the Prolog that opens the breaker also gets an error. If the attempt is not nil, an error is
-// one of counting failures or of writing the entry, and the attempt continues.
+// begin adds the entry of a job's Prolog. The attempt is nil if the Prolog must start no tracker;
+// then an error means that this Prolog has opened the breaker. If there is an attempt, it
+// continues, and an error means that a failure could not be counted or the entry could not be
+// written.
 func (b breaker) begin(job uint64, now time.Time) (*attempt, error) {
 	if st := b.read(); st.Failures >= b.failures && !b.tryAgain(now) {
 		return nil, nil
@@ -113,7 +114,7 @@ const (
 	isFault = false
 )
 
-// pause is the time until one Prolog tries again after so many failures in a row.
+// pause is the time until one Prolog tries again after this number of failures in a row.
 func (b breaker) pause(failures int, afterHang bool) time.Duration {
 	if !afterHang {
 		return b.reset
@@ -162,14 +163,14 @@ func (a *attempt) withdraw() (err error) {
 	return err
 }
 
-// late ends the attempt of a tracker that is late. It works as far as the Prolog knows, so an
-// open breaker lets the next Prologs try.
+// late ends the attempt of a late tracker. To the Prolog's knowledge the tracker works, so an open
+// breaker lets the next Prologs try.
 func (a *attempt) late() (err error) {
 	a.once.Do(func() { err = errors.Join(a.breaker.letTry(), a.leave()) })
 	return err
 }
 
-// letTry makes an open breaker one that the next failure opens.
+// letTry closes an open breaker so that the next failure opens it again.
 func (b breaker) letTry() error {
 	if st := b.read(); st.Failures < b.failures {
 		return nil

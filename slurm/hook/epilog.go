@@ -59,9 +59,9 @@ var (
 )
 
 // judgeLate counts a tracker that was late in the Prolog as a success or a failure, see breaker. A
-// tracker writes a run even if the Epilog stops it before it begins. One that keeps running and has
-// a run, or is one of many, is only slow. Otherwise it may hang, but also be slow: the pause after
-// it is short.
+// tracker writes a run even if the Epilog stops it before it begins. A tracker that keeps running
+// is only slow if it has a run, or if many trackers began at once. Otherwise it may hang or be
+// slow. This counts as a failure with a short pause.
 func (h *Hook) judgeLate(node string, state StateFile, stopped error, now time.Time) error {
 	b := h.breaker(node)
 	hasBegun := exists(state.Spool)
@@ -121,15 +121,15 @@ func (h *Hook) stop(job uint64, node string, state StateFile, exit rt.Exit, dead
 	return errors.Join(h.State.removeStateFile(job, node), h.State.RemoveExit(job, node))
 }
 
-// sweepLock is the file that the Epilog locks that checks the files of other jobs.
+// sweepLock is the lock file of the one Epilog that checks the files of other jobs.
 const sweepLock = "sweep.lock"
 
 // maxStale limits the files of other jobs that one Epilog checks, because the node waits for it.
 const maxStale = 32
 
-// removeStale removes what hooks that were killed have left, and the state files and exits of closed
-// runs: a run that is not closed has its lock next to its spool file. One Epilog at a time checks
-// the files of other jobs: hundreds would keep each other from their own jobs' locks.
+// removeStale removes what killed hooks have left, and the state files and exits of closed runs. A
+// run that is not closed has a lock file next to its spool file. Only one Epilog at a time checks
+// the files of other jobs, because hundreds of them would block each other's job locks.
 func (h *Hook) removeStale(job uint64, node string) (err error) {
 	files, err := os.ReadDir(h.State.Dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
@@ -145,7 +145,7 @@ func (h *Hook) removeStale(job uint64, node string) (err error) {
 		return errors.Join(append(errs, err)...)
 	}
 	defer func() { err = errors.Join(err, sweep.release()) }()
-	for i := range min(len(files), maxStale) { // from another one for each job: the first may all be needed
+	for i := range min(len(files), maxStale) { // each job begins with another file, because the first ones may all be needed
 		f := files[(job+uint64(i))%uint64(len(files))]
 		stem, suffix := cutSuffix(f.Name())
 		if suffix == "tmp" && !strings.HasPrefix(stem, "breaker@") {

@@ -236,8 +236,9 @@ func (t *tracker) waitReady(deadline time.Time) (running bool, err error) {
 // statusWait is how long status waits for the exit of a tracker after the deadline.
 const statusWait = 10 * time.Millisecond
 
-// status describes how a tracker ended; empty if that is not known at the deadline or, if that is
-// later, within statusWait: a tracker closes its descriptors a little before it ends.
+// status describes how a tracker ended. It waits until the deadline, but at least statusWait,
+// because a tracker closes its descriptors a little before it ends. If the tracker has not ended by
+// then, the text is empty.
 func (t *tracker) status(deadline time.Time) string {
 	var ws syscall.WaitStatus
 	latest := time.Now().Add(statusWait)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A body must arrive, and an answer be read, at minRate bytes per second on average after
-// slowStart.
+// After slowStart a body must arrive, and an answer be read, at an average of at least minRate
+// bytes per second.
 const (
 	slowStart = 10 * time.Second
 	minRate   = 16 << 10
@@ -57,7 +57,7 @@ func (b *body) content() ([]byte, error) {
 }
 
 // arrive reads the body of a client's request, at most limit bytes, and also writes it to the
-// writer to. The request has no part of work yet.
+// writer to. Until then the request holds no units of work.
 func (rc *Receiver) arrive(w http.ResponseWriter, r *http.Request, client string, limit int64, to io.Writer) (_ *body, err error) {
 	if wait := rc.limits.bytes.early(client, time.Now()); wait > 0 {
 		return nil, tooFast(wait, "bytes (serve.token_rate)")

@@ -16,8 +16,8 @@ const maxWait = 10 * time.Second
 const burst = 50
 
 // limits are the resources that clients share. The limits of a token also apply to the uploads of
-// its runs, from all addresses. A request takes resources in the order of the fields. It takes a
-// part of work only after its body is complete, so a client that sends or reads slowly delays only
+// its runs, from all addresses. A request takes resources in the order of the fields. It takes
+// units of work only after its body is complete, so a client that sends or reads slowly delays only
 // requests of its own token.
 type limits struct {
 	rate  *pace // requests of an address
@@ -35,7 +35,7 @@ const (
 	smallBody = 16 << 10
 	// maxReads of a token run at the same time. Each can need some 20 MiB.
 	maxReads = 4
-	// The sizes of temporary files, of all tokens and of one, in KiB.
+	// The maximum size of the temporary files of all tokens and of one token, in KiB.
 	maxSpool, maxTokenSpool = 1 << 20, 256 << 10
 	// workUnit is the part of a body, in bytes, that counts as one request of work.
 	workUnit = 64 << 10

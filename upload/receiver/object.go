@@ -310,8 +310,8 @@ func inspect(t turn, f io.Reader, limit int64, text io.Writer) (object, error) {
 	return o, nil
 }
 
-// fill reads until buf is full. Unlike io.ReadFull it returns the reader's own error, which differs
-// for the end of a gzip file and for a truncated one.
+// fill reads until buf is full. Unlike io.ReadFull it returns the reader's own error, which
+// distinguishes the end of a gzip file from a truncated one.
 func fill(r io.Reader, buf []byte) (n int, err error) {
 	for n < len(buf) && err == nil {
 		var more int

@@ -48,11 +48,10 @@ type Config struct {
 	MaxRequests int
 	// ClientRate is how many requests a second one address may send; 0: any number.
 	ClientRate float64
-	// TokenRate is how many bytes a second the bodies of one token may have on average; 0: any
-	// number.
+	// TokenRate limits the bodies of one token, in bytes per second on average; 0 means no limit.
 	TokenRate int64
-	// Quota and TokenQuota are the bytes of disk space of all runs, with the journal, and of
-	// the runs of one token; 0: no limit.
+	// Quota and TokenQuota limit the disk space in bytes: of all runs with the journal, and of the
+	// runs of one token. 0 means no limit.
 	Quota, TokenQuota int64
 	// Warn receives what New finds damaged and can do without; may be nil.
 	Warn func(error)
@@ -217,7 +216,7 @@ func (rc *Receiver) serveAPI(w http.ResponseWriter, r *http.Request, owner strin
 	return refuse(http.StatusNotFound, "there is nothing at this path for %s", r.Method)
 }
 
-// withBody calls next with the whole body of a request, in a part of work.
+// withBody calls next with the whole body of a request, while the request holds units of work.
 func (rc *Receiver) withBody(w http.ResponseWriter, r *http.Request, owner string, limit int64, next func(body []byte) error) error {
 	b, err := rc.arrive(w, r, owner, limit, io.Discard)
 	if err != nil {
@@ -254,7 +253,7 @@ func fail(w http.ResponseWriter, status int, detail string) {
 type problem struct {
 	status       int
 	code, detail string
-	retry        time.Duration // when the client may send it again, in Retry-After; 0: not said
+	retry        time.Duration // when the client may send it again, in Retry-After; 0 for no such header
 	undone       bool          // the request changed nothing: HeaderUndone
 }
 

@@ -269,8 +269,8 @@ func (rc *Receiver) checkURIs(id string, uris []string) error {
 	return nil
 }
 
-// confirm answers a repeated finish. If the disk failed during the first one, that got no answer,
-// and its rows may be missing: confirm checks that they are there.
+// confirm answers a repeated finish. If the disk failed during the first one, that got no answer
+// and its rows may be missing. Therefore confirm checks that they are there.
 func (rc *Receiver) confirm(r run, inline file) error {
 	if r.Finish.DataSource == "inline" {
 		old, err := os.ReadFile(rc.inlinePath(r.ID))

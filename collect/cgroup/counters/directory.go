@@ -12,8 +12,8 @@ import (
 )
 
 // Directory holds the files of one directory that do not include the directories below it: the list
-// of its processes, and in v1 two counts of memory events. The kernel counts these events in the
-// directory in which the limit was reached or the killed process was.
+// of its processes, and in v1 two counts of memory events. The kernel counts an event only in the
+// directory of the limit that was reached, or of the process that was killed.
 type Directory struct {
 	procs      procfile.File // cgroup.procs
 	procsPath  []byte        // ends in a zero byte
@@ -57,15 +57,15 @@ func (d *Directory) ReadEvents(buf *procfile.Buffer) {
 	}
 }
 
-// minPage is the minimum length of a piece of a list that another piece may follow: the kernel
-// returns a page at a time, less the entry that does not fit.
+// minPage is the minimum length of a part of a list that another part may follow. The kernel
+// returns a page at a time, without an entry that does not fit.
 const minPage = 2048
 
-// ListProcs counts the processes of the directory and, unless dst is nil, appends their
-// pids to dst. It is false if nothing could be read.
+// ListProcs counts the processes of the directory and, unless dst is nil, appends their pids to
+// dst. It is false if nothing could be read.
 //
-// In v1 a descriptor that is read again within a second returns the list of the last time, and each
-// reading begins that second again. Therefore ListProcs opens the file again.
+// In v1 the kernel caches the list of a descriptor for a second, and each read extends that second.
+// Therefore ListProcs opens the file for each list.
 func (d *Directory) ListProcs(version int, buf *procfile.Buffer, dst *[]int) (count int, ok bool) {
 	if version == 1 && !d.procs.Retired() {
 		_ = d.procs.Close() // opened for reading: nothing can be lost

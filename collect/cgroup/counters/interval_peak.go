@@ -17,8 +17,9 @@ type intervalPeak struct {
 	sinceWritten, sinceRead uint64 // highest peak since the last reading that was kept, and since the last one
 }
 
-// open opens memory.peak for writing. If the kernel refuses that, because it is older or the user is
-// not root, there is no such figure. A copy of such a file is not written to.
+// open opens memory.peak for writing. If the kernel refuses that, because it is older or the user
+// is not root, there is no such figure. A memory.peak outside a cgroup file system is a copy, and
+// open leaves it unchanged.
 func (p *intervalPeak) open(dir string) {
 	if p.file.IsOpen() || p.file.Retired() {
 		return

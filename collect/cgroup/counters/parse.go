@@ -310,7 +310,7 @@ func parseMemoryMax(b []byte, r *rt.JobReading) {
 // Majors are major numbers of block devices.
 type Majors []uint64
 
-// hides reports whether "major:minor" is a stacked device, or no device.
+// hides reports whether "major:minor" is a stacked device, or not a device number.
 func (m Majors) hides(device []byte) bool {
 	before, after, _ := bytes.Cut(device, []byte{':'})
 	major, ok := procfile.Uint(before)

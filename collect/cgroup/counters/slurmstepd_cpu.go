@@ -199,9 +199,9 @@ func (h *slurmstepdCPU) split(r *rt.JobReading, cpu *procfile.File, buf *procfil
 	}
 }
 
-// leaveOutThreads replaces the threads in r, which come from the job's pids.current, by those
-// of the job's own processes: a slurmstepd has up to 20. Slurm enables a controller for all
-// parts of a step or for none.
+// leaveOutThreads sets the threads in r to those of the job's own processes. r has them from the
+// job's pids.current, which includes up to 20 threads of each slurmstepd. Slurm enables a
+// controller for all parts of a step or for none.
 func (h *slurmstepdCPU) leaveOutThreads(r *rt.JobReading, buf *procfile.Buffer) {
 	if h == nil || !h.seenUser || !r.Threads.Valid() {
 		return
@@ -274,7 +274,7 @@ func readCPUTime(f *procfile.File, buf *procfile.Buffer) (t CPUTime, ok bool) {
 // lasts as long as the job. It is the oldest process of that step: other processes, such as
 // those of an SSH session, join the step later.
 type externSleeper struct {
-	stat     procfile.File // /proc/<pid>/stat: once open, it never becomes the file of another process
+	stat     procfile.File // /proc/<pid>/stat: once open, it stays that of the same process
 	used     CPUTime
 	lastStep CPUTime // of the step, when the process was read last
 }

@@ -17,7 +17,7 @@ import (
 const (
 	maxSnapshots  = 100             // maximum number of reports that the job is near its limit, and the same for kills
 	reportEvery   = time.Second     // minimum time between two reports of the same kind
-	killWait      = 2 * time.Second // how long the count of kills is read again; each pause is as long as the time so far
+	killWait      = 2 * time.Second // how long the count of kills is read again; each pause is as long as the time that has passed
 	pollEvery     = time.Second
 	maxMemoryNews = 1000 // see Monitor.MemoryEvents
 )
@@ -243,9 +243,9 @@ func (m *Monitor) Poll(isPresent bool) (isNear bool) {
 	return m.isPolling && isPresent && m.checkNear(false)
 }
 
-// checkNear reports whether to report NearLimit: if the job uses 90 % of its limit and at least
-// 80 % without page cache. With isLimitHit the job has reached a limit. If it uses less than that,
-// the limit is that of a step, and checkNear also returns true.
+// checkNear reports whether the job is near its limit: it uses at least 90 % of the limit, and at
+// least 80 % without page cache. isLimitHit means that the kernel reported a limit as reached. If
+// the job uses less than that, the limit is that of a step, and checkNear also returns true.
 func (m *Monitor) checkNear(isLimitHit bool) bool {
 	now := time.Now()
 	if m.isKillsOnly || !m.nearReports.allows(now) {

@@ -96,11 +96,11 @@ type Set struct {
 	ended  []rt.StepReading
 	skip   bool // leave the steps and tasks out
 
-	// IsEndMissed: a step has ended without its last reading. The owner resets it when it has
-	// read the job, which has the step's counters, too.
+	// IsEndMissed is set when a step has ended without its last reading. The owner resets it after
+	// it has read the job, because the job's counters include the step.
 	IsEndMissed bool
 
-	limitLogged bool          // the log has the note on too many groups
+	limitLogged bool          // the log has the event that there are too many groups
 	part        rt.JobReading // scratch of a group's reading
 }
 

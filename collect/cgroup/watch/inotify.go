@@ -18,13 +18,13 @@ const (
 	fileMask = unix.IN_MODIFY
 )
 
-// Notifier is an inotify instance that finds its watches by path. One goroutine at a
-// time uses it; Wake may be called by any and ends a wait. It waits in poll(2) itself, on
-// the thread of its goroutine: that thread has to be on time, whatever the priority of
-// the program's other threads.
+// Notifier is an inotify instance that finds its watches by path. Only one goroutine at a time may
+// use it, but any goroutine may call Wake, which ends a wait. Notifier waits in poll(2) on the
+// thread of its goroutine, because this thread must run in time even if the program's other threads
+// have a low priority.
 //
-// Not all kernels report the removal of a watched cgroup directory itself. The watch of its parent
-// reports it, and the Notifier then removes the watch of the directory.
+// Some kernels do not report the removal of a watched cgroup directory itself. The watch of its
+// parent reports it, and the Notifier then removes the watch of the directory.
 type Notifier struct {
 	fds   [3]unix.PollFd // of a wait, here so that it allocates nothing
 	count [8]byte        // of the eventfd

@@ -110,8 +110,8 @@ func (w *Watcher) LookForController(controller string) {
 	p.missing = append(slices.Clone(p.missing), p.target(controller))
 }
 
-// IsReadable reports whether the directories that count CPU time and memory, as far as
-// they are looked for, exist.
+// IsReadable reports whether the directories that count CPU time and memory exist, if the watcher
+// looks for them.
 func (w *Watcher) IsReadable() bool {
 	return !slices.ContainsFunc(w.search.places[0].missing, func(t target) bool {
 		return t.controller == "cpuacct" || t.controller == "memory"
@@ -199,7 +199,7 @@ func matches(dir, pattern string) (names []string) {
 }
 
 // guard watches dir and its parent, the parent first, so that a later removal causes an event. It
-// returns false if one of them was removed before: the caller then looks at all again.
+// returns false if one of them was removed before: the caller then starts again.
 func (w *Watcher) guard(dir string, wanted map[string]bool) bool {
 	parent := filepath.Dir(dir)
 	for _, d := range [...]string{parent, dir, parent} { // is it still the parent?

@@ -176,8 +176,8 @@ func (m *Machine) user(p *proc.Listed) string {
 	return sonar.NoInfo
 }
 
-// rollUp joins the processes of a Slurm job that have the same user and command. Others
-// are never joined, as Sonar does not.
+// rollUp joins the processes of a Slurm job that have the same user and command. Like Sonar, it
+// joins no others.
 func rollUp(list []process) []process {
 	type key struct {
 		job       uint64

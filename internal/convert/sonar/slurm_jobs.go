@@ -12,8 +12,8 @@ import (
 // sacctStates are those of jobs that have ended.
 const sacctStates = "BOOT_FAIL,CANCELLED,COMPLETED,DEADLINE,FAILED,NODE_FAIL,OUT_OF_MEMORY,PREEMPTED,TIMEOUT"
 
-// SacctArgs returns the arguments of sacct for the jobs of a time, those that have ended or, with
-// unended, all.
+// SacctArgs returns the arguments of sacct for the jobs between from and to: those that have ended
+// or, if unended is set, all.
 func SacctArgs(from, to time.Time, unended bool) []string {
 	const layout = "2006-01-02T15:04:05"
 	args := []string{

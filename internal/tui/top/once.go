@@ -86,8 +86,8 @@ func (p *page) write(out *strings.Builder, columns int) {
 	}
 }
 
-// OnceJSON returns the data of Once as a document for package json: an array of the runs, in which
-// the open one has its pages; for a program one object.
+// OnceJSON returns the data of Once as a document for package json: an array of runs, of which the
+// open one has its pages, or one object for a program.
 func OnceJSON(ctx context.Context, src Source, o Options) (f *Frame, doc any, err error) {
 	o = o.withDefaults()
 	f, err = src.Look(ctx, o.ask())

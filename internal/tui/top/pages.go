@@ -85,7 +85,7 @@ func jobRow(j *Job, now time.Time, b brush) row {
 	alloc := toFloat(j.AllocCPUs)
 	isRunning := j.State == rt.StateRunning
 	memory := j.Memory
-	if !isRunning { // what was in use at the last reading says little
+	if !isRunning { // the use at the last reading says little about a job that has ended
 		memory = cmp.Or(j.Peak, j.Memory)
 	}
 	used := share(toFloat(memory), toFloat(j.Limit))
