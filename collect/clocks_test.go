@@ -10,8 +10,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// The wall clock is set by an hour, forth and back, and the machine sleeps in between: no
-// rate changes, the times of the run go on, and the ledger records each event.
+// The wall clock is set forward and back by an hour, and the machine sleeps in between: no rate
+// changes, the times of the run continue, and the ledger records each event.
 func TestClocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &keeper{}

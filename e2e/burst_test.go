@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// TestBurst starts hundreds of Prologs at the same instant, as many as a node may get with an
-// array of short jobs, and then their Epilogs: these jobs end before most trackers have begun. Each
-// job has a complete run, and nothing else is left.
+// TestBurst starts hundreds of Prologs at the same instant, as many as an array of short jobs can
+// start on a node, and then their Epilogs, so that most jobs end before their trackers have begun.
+// Each job has a complete run, and no other files are left.
 func TestBurst(t *testing.T) {
 	for _, n := range []int{128, 500} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestBurst(t *testing.T) {
 	}
 }
 
-// leftByHooks returns the files that only a hook that was killed leaves.
+// leftByHooks returns the files that only killed hooks leave.
 func leftByHooks(t *testing.T, s *site) (left []string) {
 	t.Helper()
 	files, err := os.ReadDir(s.path("state"))
@@ -81,8 +81,8 @@ func leftByHooks(t *testing.T, s *site) (left []string) {
 	return left
 }
 
-// runHooks runs a hook of n jobs. The processes wait at a pipe, so that all begin at once. It
-// returns how long the slowest took.
+// runHooks runs a hook for n jobs. The processes wait at a pipe, so that all begin at once. It
+// returns the duration of the slowest one.
 func runHooks(t *testing.T, s *site, program string, n int) time.Duration {
 	t.Helper()
 	gate, open, err := os.Pipe()

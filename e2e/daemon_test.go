@@ -15,9 +15,9 @@ type daemonCase struct {
 	isMissing    bool  // bytes may be missing, and then the ledger says so
 }
 
-// TestDaemonBytes runs jobs with a daemon. No process of the job collects its bytes. If
-// they are missing, the ledger and the report say so. The bytes of a job without one are
-// complete. All are shown as a lower bound, because a daemon may leave no trace.
+// TestDaemonBytes runs jobs with a daemon. No process of the job waits for the daemon, so its bytes
+// may be missing; then the ledger and the report say so. The bytes of a job without a daemon are
+// complete. All bytes are shown as a lower bound, because a daemon may leave no trace.
 func TestDaemonBytes(t *testing.T) {
 	s := newSite(t, diskDir(t))
 	c := lab(t, s)
@@ -28,8 +28,8 @@ func TestDaemonBytes(t *testing.T) {
 		{"forking", `for i in $(seq 1500); do /bin/true; done`, 0, false},
 	} {
 		t.Run(k.name, func(t *testing.T) {
-			// On a busy node a slurmstepd may end before its final reading. That is no
-			// answer to the question here, so the job runs again.
+			// On a busy node a slurmstepd may end before its final reading. Such a job shows
+			// nothing about daemons, so it runs again.
 			for range 5 {
 				if isLate := runDaemon(t, c, s, k); !isLate {
 					return
@@ -40,8 +40,8 @@ func TestDaemonBytes(t *testing.T) {
 	}
 }
 
-// runDaemon runs a job and checks what is known of its bytes. It reports whether a slurmstepd
-// ended before its final reading.
+// runDaemon runs a job and checks the bytes in its run. It reports whether a slurmstepd ended
+// before its final reading.
 func runDaemon(t *testing.T, c *cluster, s *site, k daemonCase) (isLate bool) {
 	t.Helper()
 	const dd = `d() { dd if=/dev/zero of="$2" bs=1M count="$1" conv=fsync 2>/dev/null; }; `

@@ -44,9 +44,8 @@ func loads() []loadCase {
 	}
 }
 
-// TestTruth runs jobs of known size with cgroup v1. Everything that shows their figures
-// agrees with getrusage(2), and with everything else that shows them. A figure that does not
-// agree is a lower bound, and says so.
+// TestTruth runs jobs of known size with cgroup v1. All outputs with their figures agree with
+// getrusage(2) and with each other. A figure that does not agree is marked as a lower bound.
 func TestTruth(t *testing.T) {
 	s := newSite(t, diskDir(t))
 	runLoads(t, lab(t, s), s)
@@ -108,8 +107,8 @@ func runLoads(t *testing.T, c *cluster, s *site) {
 	}
 }
 
-// mayRunAgain says whether a job runs again: see cluster.tries. A slurmstepd of a busy node may
-// end before its final reading; on one slow CPU another run does not help.
+// mayRunAgain reports whether a job runs again, see cluster.tries. On a busy node a slurmstepd may
+// end before its final reading. On one slow CPU another run does not help.
 func mayRunAgain(c *cluster, try int, apart, late string) bool {
 	isApart, isLate := apart != "" && try < c.tries, late != "" && !c.oneByOne && try < 5
 	return isApart || isLate
@@ -123,8 +122,8 @@ func (c *cluster) load(t *testing.T, s *site, k loadCase, node string) int64 {
 	return c.submit(t, s, script, append([]string{"-w", node, "-J", k.name}, k.args...)...)
 }
 
-// checkLoad compares a run with the reports of its processes. It returns a message if it has
-// more CPU time, and the ledger's message if a slurmstepd was read too late for its bytes.
+// checkLoad compares a run with the reports of its processes. apart is a message if the run has
+// more CPU time. late is the ledger's message if a slurmstepd was read too late for its bytes.
 func checkLoad(t *testing.T, s *site, k loadCase, r spooled) (apart, late string) {
 	t.Helper()
 	is := s.truthOf(t, r.JobID, r.Node)
@@ -149,9 +148,9 @@ func checkLoad(t *testing.T, s *site, k loadCase, r spooled) (apart, late string
 	return apart, late
 }
 
-// checkLoadBytes compares the bytes. Those of a daemon may be missing, and those of a step of which
-// the ledger says that it was read too late; that message is returned. The ledger, the report
-// and its JSON have all of them as a lower bound, see agree.
+// checkLoadBytes compares the bytes. Those of a daemon may be missing, and those of a step that was
+// read too late according to the ledger; late is the ledger's message. The ledger, the report and
+// its JSON have all bytes as a lower bound, see agree.
 func checkLoadBytes(t *testing.T, k loadCase, is truth, got *outputs) (late string) {
 	t.Helper()
 	io, missed := got.report.IO, got.ledger("bytes")
@@ -181,8 +180,8 @@ func checkLoadBytes(t *testing.T, k loadCase, is truth, got *outputs) (late stri
 	return late
 }
 
-// checkLoadSteps compares each numbered step with the reports of its processes, and the sum of
-// all with the job. A step without a final reading is in the ledger.
+// checkLoadSteps compares each numbered step with the reports of its processes, and the sum of the
+// steps with the job. The ledger names each step without a final reading.
 func checkLoadSteps(t *testing.T, k loadCase, is truth, got *outputs) (apart string) {
 	t.Helper()
 	for i := range k.steps {

@@ -183,8 +183,8 @@ func expandHosts(list string) string {
 	return strings.Join(names, ",")
 }
 
-// checkCase returns a message if a run has more CPU time than its job's processes, and the
-// ledger's message if a task was read too late.
+// checkCase returns two messages: apart if a run has more CPU time than its job's processes, and
+// late, the ledger's message, if a task was read too late.
 func checkCase(t *testing.T, c *cluster, s *site, k jobCase, jobs map[int64]job, all []spooled) (apart, late string) {
 	want := expectedRuns(t, c, jobs)
 	if len(want) != k.runs {
@@ -250,7 +250,7 @@ func checkMetadata(t *testing.T, c *cluster, k jobCase, e expected, r spooled) {
 	}
 }
 
-// ifLast returns a value of the last task of an array, which has the array's own id. Without
+// ifLast returns value for the last task of an array, which has the array's own id. Without
 // accounting nothing on the node proves the ids of the other tasks.
 func ifLast(e expected, value string) string {
 	if e.job["ArrayJobId"] == fmt.Sprint(e.jobID) {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// outputs are what the programs show of a run.
+// outputs are the outputs of the programs for one run.
 type outputs struct {
 	run    spooled
 	text   string     // report
@@ -59,10 +59,10 @@ type rowShown struct {
 	cores, secs                            float64
 }
 
-// event is one of the ledger's about the job.
+// event is an event of the ledger about the job.
 type event struct{ name, status, detail string }
 
-// readOutputs has the programs show a run.
+// readOutputs runs the programs for a run.
 func readOutputs(t *testing.T, s *site, r spooled) *outputs {
 	t.Helper()
 	show := func(args ...string) string {
@@ -152,7 +152,7 @@ func (o *outputs) readFile(t *testing.T) {
 	}
 }
 
-// ledger returns the events of a name.
+// ledger returns the events with this name.
 func (o *outputs) ledger(name string) string {
 	var all []string
 	for _, e := range o.events {
@@ -163,7 +163,7 @@ func (o *outputs) ledger(name string) string {
 	return strings.Join(all, "; ")
 }
 
-// step returns what the report has of a step, nil for nothing.
+// step returns the report's entry for a step; nil if there is none.
 func (o *outputs) step(name string) *stepJSON {
 	for i := range o.report.Steps {
 		if s := &o.report.Steps[i]; s.Step == name {
@@ -173,7 +173,7 @@ func (o *outputs) step(name string) *stepJSON {
 	return nil
 }
 
-// isNoted says whether the ledger and the report say that a step was not read to its end.
+// isNoted reports whether the ledger and the report name a step that was not read at its end.
 func (o *outputs) isNoted(step string) bool {
 	return strings.Contains(o.ledger("tasks")+";", " step "+step+" was not read")
 }

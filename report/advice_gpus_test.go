@@ -6,7 +6,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// GPUs are given up only if no run of the sample used them, and all of them were read.
+// Fewer GPUs are advised only if no run of the sample used them and all of them were read.
 func TestGPUsOfAllRuns(t *testing.T) {
 	on := func(job uint64, gpus string, busy ...float64) *Summary {
 		s := ran(job, "n1", 1, 100)

@@ -38,7 +38,8 @@ func advised(t *testing.T, s *Summary, earlier ...*Summary) *Job {
 	return j
 }
 
-// The advice is for all nodes: a limit of --mem is that of each, and the worst one decides.
+// The advice covers all nodes: --mem limits each of them, and the node with the highest peak
+// decides.
 func TestAdviceIsOfTheWorstNode(t *testing.T) {
 	small, large := ran(24, "n1", 0.05, 7200), ran(24, "n2", 0.5, 7200)
 	for _, s := range []*Summary{small, large} {
@@ -50,7 +51,7 @@ func TestAdviceIsOfTheWorstNode(t *testing.T) {
 	if a := adviceOn(j, "memory"); a.Request != "--mem=768M (or --mem-per-cpu=192M with 4 CPUs)" || !strings.Contains(a.Text, "512 MiB on one node") {
 		t.Errorf("%+v", a)
 	}
-	// Where only the file of one node is, there is no advice, and the reason names the other one.
+	// If there is no file of the other node, there is no advice, and the reason names that node.
 	j = only(t, small)
 	j.Advise(nil)
 	if len(j.Advice) > 0 || j.AdviceReason != "1 of 2 nodes: n2 has not delivered" {
@@ -58,7 +59,7 @@ func TestAdviceIsOfTheWorstNode(t *testing.T) {
 	}
 }
 
-// A record with holes, and a job that did not finish, give no advice, and say why.
+// A record with gaps and a job that did not finish give no advice, but the reason.
 func TestCompletenessGatesAdvice(t *testing.T) {
 	for _, tt := range []struct {
 		name, want string
@@ -88,7 +89,7 @@ func TestCompletenessGatesAdvice(t *testing.T) {
 	}
 }
 
-// A killed job gets a number and the reason, however short it was and whatever is missing.
+// A killed job gets a number and the reason, even if it was short or its record is incomplete.
 func TestAdviceAfterAKill(t *testing.T) {
 	kill := func(job uint64) *Summary {
 		s := ran(job, "n1", 1, 10)
@@ -102,26 +103,26 @@ func TestAdviceAfterAKill(t *testing.T) {
 		"how much the job needs is not known: this is twice the limit"; a.Text != want || a.Request != "--mem=2G (or --mem-per-cpu=512M with 4 CPUs)" || a.Verdict != More {
 		t.Errorf("%+v", a)
 	}
-	// Earlier runs with a higher limit show what it needs.
+	// Earlier runs with a higher limit show what the job needs.
 	a = adviceOn(advised(t, kill(5), ran(3, "n1", 5, 10), ran(4, "n1", 6, 10)), "memory")
 	if a.Request != "--mem=7680M (or --mem-per-cpu=1920M with 4 CPUs)" || a.RiskPct.Valid() || a.Runs != 2 {
 		t.Errorf("with earlier runs: %+v", a)
 	}
-	// A kill that accounting alone knows.
+	// Only accounting reports the kill.
 	s := kill(5)
 	s.Memory.OOMKills, s.OOM = u(0), nil
 	if a := adviceOn(advised(t, s), "memory"); a.Request == "" {
 		t.Errorf("from accounting: %+v", a)
 	}
-	// A later run is not reduced below the limit at which an earlier one was killed.
+	// A later run gets no request below the limit at which an earlier run was killed.
 	j := advised(t, ran(6, "n1", 0.5, 10), kill(5))
 	if a := adviceOn(j, "memory"); a.Request != "" || a.Verdict != NotKnown || !strings.Contains(a.Text, "an earlier run was killed at 1.00 GiB") {
 		t.Errorf("after a kill: %+v", a)
 	}
 }
 
-// A second kill is not answered with a limit at which an earlier run was killed, or below a peak
-// that was measured.
+// After a second kill the request is neither a limit at which an earlier run was killed, nor below
+// a measured peak.
 func TestAdviceAfterSeveralKills(t *testing.T) {
 	kill := func(job, limitGiB uint64) *Summary {
 		s := ran(job, "n1", float64(limitGiB), 10)
@@ -168,7 +169,8 @@ func TestAdviceCoversEachPeak(t *testing.T) {
 	}
 }
 
-// The runs that finished in time do not show that the next one does, if others were stopped.
+// If Slurm stopped other runs, the runs that finished in time do not show that the next one
+// finishes.
 func TestTimeAfterEarlierTimeLimits(t *testing.T) {
 	for _, tt := range []struct {
 		outcome rt.Outcome
@@ -242,7 +244,7 @@ func TestAdviceUsesEarlierRuns(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}
 	}
-	// A name that any job has says nothing.
+	// A name that any job can have does not define a sample.
 	for _, s := range append(earlier, j.Runs[0]) {
 		s.Run.Meta.JobName = "wrap"
 	}
@@ -319,8 +321,8 @@ func TestCoresFromWhatIsKnown(t *testing.T) {
 	}
 }
 
-// A run of which the end was not read gives no advice, and is not in the sample of a later one:
-// its CPU time and its peak are lower bounds.
+// A run that was not read at its end gives no advice and is not in the sample of a later run,
+// because its CPU time and its peak are lower bounds.
 func TestAdviceOfALowerBound(t *testing.T) {
 	s := ran(5, "n1", 1, 100)
 	s.CPU.AtLeast = true
@@ -332,7 +334,7 @@ func TestAdviceOfALowerBound(t *testing.T) {
 	}
 }
 
-// The loop over the cores does not run as long as a number in a file says.
+// A large number of cores in a damaged file does not make the loop over the cores longer.
 func TestCoresOfADamagedFile(t *testing.T) {
 	s := ran(5, "n1", 6, 1e12)
 	s.CPU.Cores = u(1<<16 + 1)

@@ -17,7 +17,7 @@ func only(t *testing.T, list ...*Summary) *Job {
 	return jobs[0]
 }
 
-// A report that is made where only some nodes have their files names the others.
+// If the spool has only some nodes of a job, the report names the others.
 func TestJobNamesItsMissingNodes(t *testing.T) {
 	for _, tt := range []struct {
 		name, list string
@@ -92,7 +92,8 @@ func TestJobTakesTheLastAttempt(t *testing.T) {
 	}
 }
 
-// Each array task, each step with a run of its own and each run outside a scheduler is a job.
+// Each array task, each step with a run of its own, and each run outside a scheduler is a separate
+// job.
 func TestJobsAreKeptApart(t *testing.T) {
 	list := arrayOf(4)
 	step, alone, other := onNode(12, "n1", 1, 1), onNode(0, "n1", 1, 1), onNode(0, "n1", 1, 1)
@@ -113,7 +114,7 @@ func TestJobsAreKeptApart(t *testing.T) {
 	}
 }
 
-// The steps, the GPUs and the time of a job are those of all of its nodes.
+// The steps, the GPUs and the time of a job cover all of its nodes.
 func TestJobOverItsNodes(t *testing.T) {
 	a, b := onNode(12, "n1", 90, 2), onNode(12, "n2", 30, 6)
 	task := func(n uint64, secs float64, mib uint64) Task {

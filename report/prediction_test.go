@@ -27,9 +27,8 @@ var draws = []struct {
 	}},
 }
 
-// The advice kills no more of the next jobs than it promises: 10,000 histories of each
-// distribution and length, with the rounding and the trend test of the advice. docs/advice.md has
-// the table.
+// At most the promised share of the next jobs is killed: 10,000 histories of each distribution and
+// length, with the rounding and the trend test of the advice. docs/advice.md has the table.
 func TestAdviceKeepsItsPromise(t *testing.T) {
 	const histories = 10000
 	var table strings.Builder
@@ -78,7 +77,8 @@ func TestAdviceKeepsItsPromise(t *testing.T) {
 	}
 }
 
-// With a trend the highest of the past does not bound the next value, and the test says so.
+// With a trend the highest value of the past does not bound the next one, and the test detects the
+// trend.
 func TestTrendIsDetected(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -116,7 +116,7 @@ func TestTrendIsDetected(t *testing.T) {
 	}
 }
 
-// The exact distribution and the normal one agree where one takes over from the other.
+// The exact and the normal distribution agree at the limit between them.
 func TestScoreAtLeast(t *testing.T) {
 	if got := scoreAtLeast(4, 6); math.Abs(got-1.0/24) > 1e-12 {
 		t.Errorf("4 values in order: %v", got)

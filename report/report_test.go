@@ -177,8 +177,8 @@ func examples() []example {
 	}
 }
 
-// screens are how many lines an example may have, where not 34: a line more for each
-// task pair, GPU, network and so on.
+// screens are the numbers of lines of the examples with more than 34: one more line for each pair
+// of tasks, each GPU, each network and so on.
 var screens = map[string]int{"mpi": 52, "gap": 48}
 
 func golden(t *testing.T, name, got string) {

@@ -169,7 +169,7 @@ func TestCPUAtLeast(t *testing.T) {
 	}
 }
 
-// What processes counted is a lower bound. If the ledger says that bytes are missing, the
+// The bytes that processes counted are a lower bound. If the ledger reports missing bytes, the
 // report has a remark.
 func TestBytesAtLeast(t *testing.T) {
 	list := jobSnapshots()

@@ -44,7 +44,7 @@ func screen(t *testing.T, name string, write func(*strings.Builder) error) {
 	golden(t, name, b.String())
 }
 
-// If the CPU time of one node is a lower bound, that of the job is one, too.
+// If the CPU time of one node is a lower bound, the CPU time of the job is one, too.
 func TestTogetherAtLeast(t *testing.T) {
 	for _, isBound := range []bool{false, true} {
 		list := []*Summary{onNode(12, "n1", 90, 2), onNode(12, "n2", 30, 6)}

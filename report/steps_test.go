@@ -6,7 +6,7 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// A step of 1.03 s began 0.86 s before its first reading: its length is given as bounds.
+// A step of 1.03 s began 0.86 s before its first reading: its duration is given as bounds.
 func TestElapsedOfStepsIsBounded(t *testing.T) {
 	var list []rt.Snapshot
 	for i, ms := range []int64{0, 860, 980, 1032} {
@@ -27,8 +27,8 @@ func TestElapsedOfStepsIsBounded(t *testing.T) {
 	}
 }
 
-// While the budget leaves steps out, a step appears at its end or when steps are read again:
-// it may have begun at any time since the last reading of steps.
+// If steps are omitted to keep the budget, a step appears at its end or when steps are read again.
+// It may have begun at any time since the last reading of steps.
 func TestElapsedOfStepsThatWereLeftOut(t *testing.T) {
 	var list []rt.Snapshot
 	for i := range int64(8) {

@@ -84,7 +84,7 @@ func TestWhoMayRead(t *testing.T) {
 	}
 }
 
-// While a job runs, its owner can read it, and has no lock that could stop the tracker. Other
+// While a job runs, its owner can read it, but holds no lock that could stop the tracker. Other
 // users cannot read it.
 func TestWhoMayReadARunningJob(t *testing.T) {
 	for _, access := range []string{"owner", "group", "root"} {
@@ -122,7 +122,7 @@ func TestWhoMayReadARunningJob(t *testing.T) {
 				}
 			}
 			release := func() {}
-			if access == "owner" { // also the end of the run does not depend on its reader
+			if access == "owner" { // neither does the end of the run depend on its reader
 				release = lockAs(t, base, ownerUID, path)
 			}
 			stop()
@@ -141,7 +141,7 @@ func TestWhoMayReadARunningJob(t *testing.T) {
 	}
 }
 
-// A copy that is made while the log restarts is not used: it has pages of two moments.
+// A copy during which the log restarted is not used, because its pages are of different times.
 func TestCopyIsOfOneMoment(t *testing.T) {
 	base, dir := sharedSpool(t)
 	path, stop := trackAs(t, base, dir, "owner", "busy")
@@ -151,7 +151,7 @@ func TestCopyIsOfOneMoment(t *testing.T) {
 	stop()
 }
 
-// trackAs starts a tracker, and returns its file and what ends the run.
+// trackAs starts a tracker, and returns its file and a function that ends the run.
 func trackAs(t *testing.T, base, dir, access, how string) (path string, stop func()) {
 	t.Helper()
 	tracker := command(t, base, trackerUID, trackerUID, "track", dir, access, how)
@@ -207,8 +207,8 @@ func lockAs(t *testing.T, base string, uid uint32, path string) (release func())
 	}
 }
 
-// A killed tracker leaves a run that its owner can read, and no other user; the process that
-// closes it keeps that.
+// The owner of a job can read the run of a killed tracker, and no other user can. The process that
+// closes the run keeps that.
 func TestWhoMayReadALostRun(t *testing.T) {
 	base, dir := sharedSpool(t)
 	if out, err := as(t, base, trackerUID, trackerUID, "track", dir, "owner", "killed"); err != nil {

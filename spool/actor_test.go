@@ -83,7 +83,7 @@ func act(args []string) error {
 	return fmt.Errorf("no such act: %q", args)
 }
 
-// follow reads a run that is tracked n times. Each time it must be whole, and not older than
+// follow reads a tracked run n times. Each time the run must be consistent and not older than
 // before.
 func follow(path string, n int) error {
 	last := int64(0)

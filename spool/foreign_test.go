@@ -74,8 +74,8 @@ func TestCopyKeepsItsOwner(t *testing.T) {
 	}
 }
 
-// What lists runs to change them refuses a copy of another owner, also one with a valid mark, and
-// gc leaves it there.
+// Functions that list runs to change them refuse a copy of another owner, even with a valid mark.
+// gc does not remove it.
 func TestCopyOfAnotherOwnerIsNotChanged(t *testing.T) {
 	base, _ := sharedSpool(t)
 	dir := filepath.Join(base, "copy")

@@ -36,7 +36,7 @@ func hostile(t testing.TB, data []byte, sql string) string {
 	return path
 }
 
-// A schema that is not the one of rt is refused before anything of it runs.
+// A schema that is not rt's is refused before any of its statements run.
 func TestForeignSchemaIsRefused(t *testing.T) {
 	data := endedFile(t, 3)
 	for name, sql := range map[string]string{
@@ -85,7 +85,7 @@ func TestTableAboveTheLimit(t *testing.T) {
 	}
 }
 
-// A run of a year has more processes than the rows of other tables may take, and is not damaged.
+// A run of a year has more processes than the rows of other tables may take. It is not damaged.
 func TestManyIdentities(t *testing.T) {
 	path := hostile(t, endedFile(t, 3), "WITH RECURSIVE n(i) AS (SELECT 1000000 UNION ALL SELECT i + 1 FROM n LIMIT 300000) "+
 		"INSERT INTO process (id, slot, pid, start_ticks, comm) SELECT i, 1, i, i, 'sh' FROM n")
@@ -98,7 +98,7 @@ func TestManyIdentities(t *testing.T) {
 	}
 }
 
-// A file that is removed while it is read is not a damaged one.
+// A file that is removed while it is read is not reported as damaged.
 func TestRemovedWhileItIsRead(t *testing.T) {
 	path := hostile(t, endedFile(t, 3), fmt.Sprintf("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT %d) "+
 		"INSERT INTO event (kind) SELECT 'x' FROM n", 2*sizeRows))
@@ -113,7 +113,7 @@ func TestRemovedWhileItIsRead(t *testing.T) {
 	}
 }
 
-// A file that opens after the limit is closed.
+// A file is closed if its open returns after the limit.
 func TestLateOpenIsClosed(t *testing.T) {
 	r := mustOpen(t, hostile(t, endedFile(t, 3), ""))
 	synctest.Test(t, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestLateOpenIsClosed(t *testing.T) {
 	})
 }
 
-// A statement that does not end is interrupted, at the limit or with the context.
+// An endless statement is interrupted, at the limit or when the context ends.
 func TestEndlessStatementIsInterrupted(t *testing.T) {
 	lowerLimit(t)
 	r := mustOpen(t, hostile(t, endedFile(t, 3), ""))
@@ -153,7 +153,7 @@ func lowerLimit(t testing.TB) {
 	t.Cleanup(func() { stepLimit = before })
 }
 
-// A page that is its own descendant makes a table without an end.
+// A page that is its own descendant makes an endless table.
 func TestCycleOfPages(t *testing.T) {
 	lowerLimit(t)
 	data := endedFile(t, 3)

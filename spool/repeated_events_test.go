@@ -8,8 +8,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// A sensor with a status that changes at every reading adds few lines to the ledger; the last one and
-// the number of those that are left out are there.
+// A sensor with a status that changes at every reading adds few lines to the ledger: the first ones, the
+// last one, and the number of the others.
 func TestRepeatedEventsAreCounted(t *testing.T) {
 	w := mustCreate(t, Options{})
 	const flips = 1234
@@ -45,7 +45,7 @@ func TestRepeatedEventsAreCounted(t *testing.T) {
 	}
 }
 
-// The ledger of a tracker that is killed has every gap: the report adds up what they missed.
+// The ledger of a killed tracker has every gap, and the report adds up the missed readings.
 func TestEveryGapIsStored(t *testing.T) {
 	w := mustCreate(t, Options{CommitRows: 1})
 	const gaps = 3 * maxRepeats

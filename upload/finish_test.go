@@ -22,8 +22,8 @@ func (f *fakeRun) has(status string) bool {
 	return slices.ContainsFunc(f.events, func(e rt.Event) bool { return e.Status == status })
 }
 
-// The finish is done and its answer lost; then a gateway answers 404 to everything; then all is
-// well, and the API hides the run that it has closed. No row is sent twice.
+// The receiver does the finish, but its answer is lost. Then a gateway answers 404 to everything.
+// Then the API works again, and hides the closed run. No row is sent twice.
 func TestAClosedRunIsNeverRegisteredAgain(t *testing.T) {
 	for _, status := range []int{404, 409, 410, 422} {
 		synctest.Test(t, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestAClosedRunIsNeverRegisteredAgain(t *testing.T) {
 	}
 }
 
-// A finish that was done but not answered is repeated at once, and refused.
+// A finish without an answer is repeated at once, and the receiver refuses it.
 func TestARefusedSecondFinishIsTheEnd(t *testing.T) {
 	for name, answer := range map[string]error{
 		"reset": lost(), "a gateway's 502": fault(upload.Temporary, 502, 0), "a timeout": fault(upload.Temporary, 504, 0),
@@ -65,7 +65,7 @@ func TestARefusedSecondFinishIsTheEnd(t *testing.T) {
 	}
 }
 
-// The first finish is refused: nothing was closed, and no later drain takes that for a success.
+// The first finish is refused, so nothing was closed, and no later drain counts it as a success.
 func TestARefusedFirstFinishIsNoSuccess(t *testing.T) {
 	foreign := fault(upload.Permanent, http.StatusConflict, 0)
 	for _, answer := range []error{own(400), own(404), own(409), foreign, own(410), own(422)} {
@@ -86,8 +86,8 @@ func TestARefusedFirstFinishIsNoSuccess(t *testing.T) {
 	}
 }
 
-// A finish without an answer is repeated and refused as invalid: that does not mean that the run
-// is closed.
+// A finish without an answer is repeated and refused as invalid. That does not mean that the run is
+// closed.
 func TestAnInvalidFinishIsNoEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, c := newRun(1, 9), &fakeClient{}
@@ -103,7 +103,8 @@ func TestAnInvalidFinishIsNoEnd(t *testing.T) {
 	})
 }
 
-// The file is locked when a run with an unconfirmed finish is marked delivered: it is one such run.
+// The file is locked when a run with an unconfirmed finish is marked delivered. The run counts
+// once.
 func TestAnUnconfirmedFinishIsCountedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, c := newRun(1, 9), &fakeClient{after: func(what string, n int) error { return pick(what == "finish" && n == 1, lost()) }}
@@ -155,8 +156,8 @@ func TestOnlyTheAPIForgetsARun(t *testing.T) {
 	}
 }
 
-// A receiver loses its store after the uploads. The next drain has no answer of it about the
-// run, and requests credentials before the finish, so that it learns this before it is too late.
+// A receiver loses its store after the uploads. The next drain has no answer about the run yet, so
+// it requests credentials before the finish, and the answer shows that the run is lost.
 func TestARunThatTheReceiverForgotBeforeItsFinishStartsAgain(t *testing.T) {
 	for _, answer := range []error{fault(upload.Temporary, 429, 0), own(404), own(410)} {
 		synctest.Test(t, func(t *testing.T) {
@@ -175,8 +176,8 @@ func TestARunThatTheReceiverForgotBeforeItsFinishStartsAgain(t *testing.T) {
 	}
 }
 
-// The endpoint is changed after a finish without an answer: the run may be closed there, or here
-// by another name. It is kept until the endpoint is set back.
+// The endpoint is changed after a finish without an answer. The new one may be another receiver, or
+// the same one under another name. The run is kept until the endpoint is set back.
 func TestAFinishedRunDoesNotMove(t *testing.T) {
 	for _, confirmed := range []bool{true, false} {
 		r, c := newRun(1, 9), &fakeClient{}

@@ -13,8 +13,8 @@ import (
 	"github.com/resource-tracker/rt/upload"
 )
 
-// answers are the classes of answers that a request can get. A lost answer is one after the
-// receiver has acted, any other is in the place of the request.
+// answers are the classes of answers to a request. A lost answer comes after the receiver has
+// acted; any other answer replaces the action.
 var answers = []struct {
 	name string
 	err  func() error
@@ -37,9 +37,9 @@ var answers = []struct {
 	{"503", func() error { return fault(upload.Temporary, 503, 0) }, false},
 }
 
-// states are the states of a run in docs/guarantees.md: reached by a drain that fails at a request,
-// before or after the receiver has acted. lost is a state that no answer shows: the receiver
-// lost the run.
+// states are the states of a run in docs/guarantees.md, each reached by a drain that fails at a
+// request, before or after the receiver has acted. In the state lost, which no answer shows, the
+// receiver has lost the run.
 var states = []struct {
 	name, fails string
 	acts        bool
@@ -68,9 +68,9 @@ func (p path) String() string {
 		states[p.state].name, p.request, answers[p.answer].name, p.stays, p.at, p.late, p.closedAs)
 }
 
-// TestModelOfDelivery goes through the table of docs/guarantees.md: each state, with each class of
-// answer to each request, and a crash before and after each write and each request. Later drains,
-// of a strict receiver without faults, deliver the run: once, and never in silence.
+// TestModelOfDelivery checks the table of docs/guarantees.md: each state, with each class of answer
+// to each request, and a crash before and after each write and each request. Later drains to a
+// strict receiver without faults deliver the run once, and report each problem.
 func TestModelOfDelivery(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(1000)) // each drain makes the buffers of a worker
 	paths := 0
@@ -86,7 +86,7 @@ func TestModelOfDelivery(t *testing.T) {
 	t.Logf("%d paths", paths)
 }
 
-// checkCrashes goes along a path without a crash, and then with one at each call. It does not
+// checkCrashes checks a path without a crash, and then with a crash at each call. It does not
 // repeat the paths of an answer to a request that is not sent in the state.
 func checkCrashes(t *testing.T, p path) (paths int) {
 	t.Helper()
@@ -118,7 +118,7 @@ func checkCrashes(t *testing.T, p path) (paths int) {
 	return paths + 1
 }
 
-// check goes along a path, and reports whether the drain sent the request, and was killed.
+// check follows a path. It reports whether the drain sent the request and whether it was killed.
 func (p path) check(t *testing.T) (isSent, dead bool) {
 	t.Helper()
 	r, c := newRun(1, 4), &fakeClient{closedAs: p.closedAs}
@@ -180,7 +180,8 @@ func (c *fakeClient) answer(how func(what string, n int) error, acts bool) {
 	}
 }
 
-// once checks that the rows are there once, and that the ledger explains what else is there.
+// once checks that the rows arrived once, and that the ledger explains everything else that
+// arrived.
 func (p path) once(t *testing.T, r *fakeRun, c *fakeClient, last upload.Summary) {
 	t.Helper()
 	for id, f := range c.finished {
@@ -198,14 +199,14 @@ func (p path) once(t *testing.T, r *fakeRun, c *fakeClient, last upload.Summary)
 	if len(c.finished) > 1 || len(c.finished) == 0 && !isNoted {
 		t.Errorf("%s: %d runs are closed, unconfirmed %v", p, len(c.finished), isNoted)
 	}
-	// The API said that the run is closed and was wrong, after a finish without an answer. A drain
-	// that was killed may not have saved the answer.
+	// After a finish without an answer, the API said wrongly that the run is closed. A killed drain
+	// may not have saved the answer.
 	isUnanswered := states[p.state].fails == "finish" || p.at > 0
 	isLie := slices.Contains([]string{"404 of the API", "409", "410", "422"}, answers[p.answer].name)
 	if len(c.finished) == 0 && !(isLie && isUnanswered && p.request == "finish") {
 		t.Errorf("%s: the run is delivered and not closed", p)
 	}
-	// Such an answer to a registration counts as a refusal: the second run is empty, and otherwise
+	// Such an answer to a registration counts as a refusal. The second run is empty, and otherwise
 	// a wrong endpoint would be reported as a possible duplicate of each run.
 	isRefusal := p.request == "register" && answers[p.answer].name == "404 of a gateway after"
 	if extra := len(c.known) - 1; extra > 0 && !isRefusal && !r.has("possible duplicate") && !r.has("forgotten") {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// With fewer than 32 descriptors the command runs untracked. The dynamic loader needs one after
-// standard error, without which no program that is linked like this one starts.
+// With fewer than 32 descriptors the command runs untracked. The dynamic loader needs one
+// descriptor after standard error, or no dynamically linked program starts.
 func TestFewDescriptors(t *testing.T) {
 	users := []*syscall.SysProcAttr{nil}
 	if os.Getuid() == 0 {

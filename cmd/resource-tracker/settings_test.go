@@ -136,7 +136,7 @@ func TestWhereSamplesGo(t *testing.T) {
 	}
 }
 
-// The variables of the Rust tracker have the same effect as ours, which win over them.
+// The variables of the Rust tracker have the same effect as ours. Ours have precedence.
 func TestVariablesOfTheRustTracker(t *testing.T) {
 	for _, c := range []struct {
 		env            []string
@@ -180,7 +180,7 @@ func TestVariablesOfTheRustTracker(t *testing.T) {
 	}
 }
 
-// The chosen dialect is what the client of the API speaks; without one the API decides.
+// The client of the API uses the chosen dialect. If none is chosen, the API determines the dialect.
 func TestDialectOfTheAPI(t *testing.T) {
 	bare(t)
 	t.Setenv("SENTINEL_API_TOKEN", "t")

@@ -65,7 +65,7 @@ func onSpool(t *testing.T, dir string, args ...string) (status int, output strin
 	return status, out.String()
 }
 
-// No verb passes a character of a name to the terminal that it would interpret.
+// No verb prints a character of a name that the terminal would interpret.
 func TestNamesDoNotReachTheTerminal(t *testing.T) {
 	const evil = "a\x1b[31m\x07\u009b2J\nrt-spool: forged\u202e\u200b\ufeff\tb\r"
 	var r rt.Run
@@ -109,7 +109,7 @@ func TestHostileSchemaStopsNoVerb(t *testing.T) {
 	}
 }
 
-// Root works on no directory of a user, whatever a registration in it names.
+// Root refuses the directory of a user, whatever a registration in it contains.
 func TestRootLeavesTheSpoolOfAUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
@@ -142,7 +142,7 @@ func TestRootLeavesTheSpoolOfAUser(t *testing.T) {
 	}
 }
 
-// An error that is not damage is the answer, not a report of a damaged file.
+// report returns an error that is not damage, and does not report a damaged file.
 func TestReportAfterAnotherError(t *testing.T) {
 	dir := hostileSpool(t, rt.Run{}, "INSERT INTO record (time_us, source, body) VALUES (1, 'gempba', 'x')")
 	if status, out := onSpool(t, dir, "report", "12"); status != 1 || strings.Contains(out, "Damaged") || !strings.Contains(out, "a stored line of GemPBA") {
@@ -150,7 +150,7 @@ func TestReportAfterAnotherError(t *testing.T) {
 	}
 }
 
-// What verify says of a damaged file is what report and export show.
+// report and export show the same damage of a file as verify.
 func TestReportOfADamagedFile(t *testing.T) {
 	dir := hostileSpool(t, rt.Run{}, "UPDATE snapshot_delta SET boot_us = 'x' WHERE seq = 3")
 	if status, out := onSpool(t, dir, "verify"); status != exitDamaged || !strings.Contains(out, "2 snapshots can be read: rt-spool export and report show them") {

@@ -81,8 +81,8 @@ func TestImportLimitCountsNewRuns(t *testing.T) {
 	}
 }
 
-// A small file that names many jobs is refused before a run is made; a flag raises the limit. The
-// size of what is made has a limit, too.
+// A small file that names many jobs is refused before a run is created, unless a flag raises the
+// limit. The size of the created runs has a limit, too.
 func TestImportIsBounded(t *testing.T) {
 	var text strings.Builder
 	for job := range 300 {

@@ -8,7 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// A page is bounded: an array of thousands of tasks is refused.
+// The size of a page is bounded: an array of thousands of tasks is refused.
 func TestCheckPage(t *testing.T) {
 	c := cli.NewContext(cli.NewApp(), flag.NewFlagSet("report", flag.ContinueOnError), nil)
 	if err := checkPage(c, mostPageRuns); err != nil {

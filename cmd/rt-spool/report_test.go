@@ -10,9 +10,9 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// cmdHistory puts finished runs of one job script into the spool, as tasks of array 500 or as jobs
-// of their own: history job|array NAME MIB... makes a run of two minutes on 2 cores with a limit of
-// 1 GiB and such a peak each, from job 501 on.
+// cmdHistory puts finished runs of one job script into the spool, as tasks of array 500 or as
+// separate jobs. history job|array NAME MIB... creates one run for each MIB, its peak, from job 501
+// on. A run takes two minutes on 2 cores and has a limit of 1 GiB.
 func cmdHistory(ts *testscript.TestScript, _ bool, args []string) {
 	for i, arg := range args[2:] {
 		var mib uint64

@@ -234,8 +234,8 @@ func TestStopWhileItStarts(t *testing.T) {
 	}
 }
 
-// On a busy node the Epilog of a short job can stop the tracker before that handles its signal.
-// rt-prolog blocks SIGUSR1, so the run is written and ended, and its ledger has the reason.
+// On a busy node the Epilog of a short job can stop the tracker before the tracker handles its
+// signal. rt-prolog blocks SIGUSR1, so the run is written and ended, and its ledger has the reason.
 func TestStopBeforeItBegins(t *testing.T) {
 	s := newSite(t)
 	self, err := os.Executable()

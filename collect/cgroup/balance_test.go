@@ -10,9 +10,9 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// v1 samples user and system time by tick. In each reading of the job, its steps and tasks
-// they add up to the usage, and none falls: over the end of a step, and over a job's
-// cgroup that is removed and made again.
+// v1 samples user and system time by tick. In each reading of the job, its steps and tasks they add
+// up to the usage, and neither falls, even when a step ends, or when a job's cgroup is removed and
+// created again.
 func TestUserAndSystemAddUpToTheUsage(t *testing.T) {
 	root := t.TempDir()
 	rng := rand.New(rand.NewPCG(3, 4))

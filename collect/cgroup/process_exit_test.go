@@ -220,8 +220,8 @@ func TestTasksWhoseEndWasMissed(t *testing.T) {
 	}
 }
 
-// On a busy node the directories of a step can be gone before its last task is read. The ledger
-// then names the task, and its row has what was read before.
+// On a busy node the directories of a step can be removed before its last task is read. The ledger
+// then names the task, and its row has the figures of the reading before.
 func TestLastTaskIsNotRead(t *testing.T) {
 	s := newPairJob(t, "cpuacct 0", "cpuacct 1", "memory 0", "memory 1")
 	var ends []func()

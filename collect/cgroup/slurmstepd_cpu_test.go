@@ -107,8 +107,8 @@ func TestThreadsWithoutSlurmstepd(t *testing.T) {
 	want("a step that cannot be read", rt.None[uint64]())
 }
 
-// A step that is over before StepBegins returns is read all the same: its files were opened
-// before. StepBegins may wait for a thread of low priority.
+// A step that ends before StepBegins returns is still read, because its files are opened before the
+// call. StepBegins may wait for a thread of low priority.
 func TestShortStepIsOpenedFirst(t *testing.T) {
 	root := t.TempDir()
 	s := &shareJob{t: t, dir: filepath.Join(root, "system.slice/slurmstepd.scope/job_2")}
@@ -288,8 +288,8 @@ func TestSharesOfTheExternStep(t *testing.T) {
 	s.want("the end", 500_000, 36_000)
 }
 
-// The time of the sleeper is known in ticks of 10 ms. The extern step's does not fall when
-// a tick ends.
+// The time of the sleeper is known in ticks of 10 ms. The CPU time of the extern step does not fall
+// when a tick ends.
 func TestExternStepDoesNotFall(t *testing.T) {
 	s := newShareJob(t)
 	use := func(step uint64, ticks int) {

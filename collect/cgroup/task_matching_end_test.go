@@ -179,7 +179,7 @@ func TestStepEndsBeforeAReading(t *testing.T) {
 	}
 }
 
-// The ledger has a step that was not read at its end, and one that was never read.
+// The ledger names a step that was not read at its end, and a step that was never read.
 func TestStepsThatAreNotRead(t *testing.T) {
 	s := newPairJob(t)
 	s.used("cpuacct", "", 500)
@@ -204,7 +204,7 @@ func TestStepsThatAreNotRead(t *testing.T) {
 	}
 }
 
-// If the last step was not read at its end, and the job not after that, the ledger says so.
+// The ledger records that neither the last step was read at its end, nor the job after that.
 func TestTheEndOfTheJobIsNotRead(t *testing.T) {
 	for _, isJobRead := range []bool{false, true} {
 		t.Run(fmt.Sprint(isJobRead), func(t *testing.T) {

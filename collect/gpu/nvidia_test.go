@@ -438,7 +438,7 @@ func TestInitFails(t *testing.T) {
 	}
 }
 
-// A call into NVML that never returns costs the values of its devices, and the time of one reading.
+// A call into NVML that never returns loses the values of its devices, and delays one reading.
 func TestNVMLHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer(2, a100)

@@ -40,8 +40,9 @@ func device(call int) rt.GPUReading {
 
 func add(call int, r *reading) { r.devices = append(r.devices, device(call)) }
 
-// A driver that hangs costs its values, not the sample: the first reading is over after
-// 100 ms, the next ones do not wait, the driver is not called again, and its values are back when it is.
+// A driver that hangs loses its values, not the sample. The first reading ends after 100 ms, and
+// the next ones do not wait. The driver is not called again until it returns, and then its values
+// are present again.
 func TestHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})

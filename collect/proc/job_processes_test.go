@@ -196,8 +196,8 @@ func TestJobProcsShortStep(t *testing.T) {
 	}
 }
 
-// A process that no reading has seen, and that no process of the job waits for, leaves its
-// CPU time in the job's cgroup. The bytes are then a lower bound, once in the ledger.
+// A process that no reading found and no process of the job waits for leaves its CPU time in the
+// job's cgroup. The bytes are then a lower bound, and the ledger records that once.
 func TestJobProcsMissed(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cgroup int // ticks of the job's cgroup; its processes have 100
@@ -298,12 +298,12 @@ func TestJobProcsMissed(t *testing.T) {
 	}
 }
 
-// isSource reports whether an event says that the bytes are those of processes.
+// isSource reports whether an event describes the source of the bytes: the processes.
 func isSource(e rt.Event) bool {
 	return e.Name == "io" && e.Status == "ok" && strings.Contains(e.Detail, "a lower bound")
 }
 
-// missing returns the other events: bytes are missing.
+// missing returns the other events, which report that bytes are missing.
 func missing(src *JobProcs) []rt.Event { return slices.DeleteFunc(src.Notes(), isSource) }
 
 // Slurm 26.05 with cgroup v1 has slurmstepd among the processes of the step's cgroup.
@@ -353,8 +353,8 @@ func TestJobProcsStepdInItsStep(t *testing.T) {
 	}
 }
 
-// A reading without a scan leaves out the slurmstepds that still run. While one runs that began
-// after the last scan, the number of processes is not known.
+// A reading without a scan leaves out the slurmstepds that still run. If one runs that began after
+// the last scan, the number of processes is not known.
 func TestJobProcsStepdBetweenScans(t *testing.T) {
 	c := newCrowd(t)
 	c.put(one{pid: 50, parent: 1, comm: stepd, step: "0"})
@@ -611,7 +611,8 @@ func TestJobProcsOnItsWay(t *testing.T) {
 	}
 }
 
-// A walk that costs 20 ms of CPU is followed by 8 s without one, after the credit of the first ones.
+// After the credit of the first scans, a scan that costs 20 ms of CPU time is followed by 8 s
+// without one.
 func TestJobProcsPace(t *testing.T) {
 	c := newCrowd(t)
 	c.put(one{pid: 100, parent: 1})
@@ -636,8 +637,8 @@ func TestJobProcsPace(t *testing.T) {
 	}
 }
 
-// One slow walk, as the first one on a busy node, does not leave a short job without another. Walks
-// that are too expensive for that are in the ledger, once.
+// One slow scan, such as the first one on a busy node, does not prevent further scans of a short
+// job. If scans are too expensive for that, the ledger records it once.
 func TestJobProcsSlowWalks(t *testing.T) {
 	for _, tt := range []struct {
 		first, then time.Duration

@@ -32,7 +32,7 @@ import (
 	"github.com/resource-tracker/rt/upload/sentinel"
 )
 
-// The bounds of a receiver under a hostile token holder.
+// The limits that a receiver keeps under a hostile token holder.
 const (
 	hostileToken  = "the-token-of-the-attacker"
 	hostileMemory = 256 << 20
@@ -40,8 +40,8 @@ const (
 	hostileP99    = 200 * time.Millisecond
 )
 
-// TestHostileTokenHolder attacks a receiver with one token in all ways at once, and delivers runs
-// with another token meanwhile: all of them arrive, within the bounds of memory and disk space.
+// TestHostileTokenHolder attacks a receiver with one token in all ways at once. At the same time it
+// delivers runs with another token: all of them arrive, within the limits of memory and disk space.
 // RT_HOSTILE sets the duration; then the time of the other requests is checked too.
 func TestHostileTokenHolder(t *testing.T) {
 	length, isTimed := 20*time.Second, false
@@ -92,7 +92,7 @@ func TestHostileTokenHolder(t *testing.T) {
 	a.refused(t)
 }
 
-// timings are the requests of other clients.
+// timings are the durations of the requests of other clients.
 type timings struct {
 	sync.WaitGroup
 	mu     sync.Mutex
@@ -100,7 +100,7 @@ type timings struct {
 	failed []string
 }
 
-// deliverAll begins to deliver runs from some clients at the same time, for so long.
+// deliverAll starts the delivery of runs by several clients at the same time, for this length.
 func deliverAll(t *testing.T, addr string, length time.Duration) *timings {
 	m := &timings{}
 	for range 4 {
@@ -180,7 +180,7 @@ func call(ctx context.Context, web *http.Client, token, method, url, body string
 	return resp.StatusCode, string(text), err
 }
 
-// attack is all that one token holder does.
+// attack is everything that the hostile token holder does.
 type attack struct {
 	addr, id string
 	web      *http.Client
@@ -227,7 +227,7 @@ func compressed(t *testing.T, n int, part []byte) []byte {
 	return b.Bytes()
 }
 
-// attackPeriod is the time after which large requests and many small ones take turns: large ones
+// attackPeriod is the time after which large requests alternate with many small ones. Large ones
 // would slow down the small ones of the same token.
 const attackPeriod = 5 * time.Second
 

@@ -139,12 +139,12 @@ func (b *bench) putAside(t *testing.T) {
 	}
 }
 
-// leftByFaults are the notes on what faults of earlier drains left.
+// leftByFaults are the notes about faults of earlier drains.
 var leftByFaults = []string{"a registration got no answer and was sent again", "finish unconfirmed", "because the receiver no longer knows run"}
 
-// whole delivers the rest and checks that nothing is left. The drain may print only about
-// what the faults before left: registrations that had no answer, finishes that were not
-// confirmed, and runs that the receiver has forgotten.
+// whole delivers the rest and checks that nothing is left. The drain may print only notes about
+// earlier faults: registrations without an answer, finishes that were not confirmed, and runs that
+// the receiver has forgotten.
 func (b *bench) whole(t *testing.T) {
 	t.Helper()
 	b.proxy.faults = 0

@@ -57,9 +57,9 @@ func TestDrainMemory(t *testing.T) {
 	}
 }
 
-// watchPeak returns the highest resident memory of a process in bytes, as last seen before its
-// end. getrusage(2) would include this process, which is larger: the child shared its memory
-// until exec.
+// watchPeak returns the highest resident memory of a process in bytes, from the last reading before
+// its end. getrusage(2) would include the memory of this process, which is larger: the child shared
+// it until exec.
 func watchPeak(pid int) <-chan int64 {
 	peak := make(chan int64, 1)
 	go func() {

@@ -19,8 +19,8 @@ import (
 	"github.com/resource-tracker/rt/e2e/strict"
 )
 
-// proxy forwards to a receiver, in front of which it is as strict as strict.Handler. It kills the process that aim names at an exchange, and
-// fails at random in all the ways in which a network fails.
+// proxy forwards to a receiver behind a strict.Handler. It kills the process that aim names at an
+// exchange, and fails at random in all the ways in which a network fails.
 type proxy struct {
 	*httptest.Server
 	to     *receiver

@@ -161,8 +161,8 @@ func readLedger(t *testing.T, path string) ledger {
 // found is what arrived at a receiver, other than the runs themselves.
 type found struct{ unconfirmed, unused, forgotten int }
 
-// arrived checks that every run was finished once with the rows that it was spooled with,
-// and that its ledger explains each registration. What the receiver has forgotten does not count.
+// arrived checks that every run was finished once with the rows that were spooled, and that its
+// ledger explains each registration. Runs that the receiver has forgotten do not count.
 func arrived(t *testing.T, r *receiver, forgotten map[string]bool, sent []spooled) (got found) {
 	t.Helper()
 	byID := r.runs(t)

@@ -105,8 +105,8 @@ func TestNeverNotFinite(t *testing.T) {
 	}
 }
 
-// A client that requires a number in each place reads a line without a single value, and rt
-// reads the same line without inventing one.
+// A client that requires a number in each field can read a line without any value. rt reads the
+// same line without inventing a value.
 func TestTypedClientReadsUnreadValues(t *testing.T) {
 	line, err := AppendLine(nil, &Envelope{
 		Version: SchemaVersion, Workers: []WorkerFrame{{WorkerID: 3, TasksSentTotal: rt.Some[uint64](7)}},

@@ -251,7 +251,7 @@ func TestCleaned(t *testing.T) {
 	}
 }
 
-// A list of GPUs is read as the text that has the same GPUs; any other value is an error.
+// A list of GPUs is read like the text with the same GPUs. Any other value is an error.
 func TestGPUsAsList(t *testing.T) {
 	const envelope = `{"v":"0.13.0","time":"2024-01-01T00:00:00+00:00","host":"h","samples":[{"user":"u","cmd":"c","pid":1,"gpus":%s}]}`
 	const record = `{"v":"0.13.0","time":"2024-01-01T00:00:00+00:00","host":"h","user":"u","cmd":"c","pid":1,"gpus":%s}`

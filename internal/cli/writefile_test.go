@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A file never becomes readable for more users than its user wants.
+// A file never becomes readable for more users than the umask and its mode permit.
 func TestWriteFileObeysTheUmask(t *testing.T) {
 	write := func(w io.Writer) error {
 		_, err := fmt.Fprintln(w, "data")
@@ -46,7 +46,7 @@ func TestWriteFileObeysTheUmask(t *testing.T) {
 	}
 }
 
-// A file or a link that another user has put there does not publish what root writes.
+// If another user has placed a file or a link, what root writes stays private.
 func TestWriteFileOverAnotherUsersFile(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")

@@ -124,8 +124,8 @@ func TestAccountingCompletesRuns(t *testing.T) {
 	}
 }
 
-// Of the run of a step sacct changes the identity of its job, if the file has that only as a tag,
-// and neither the outcome nor the ledger.
+// For the run of a step, sacct changes only the identity of its job, if the file has that only as a
+// tag. It changes neither the outcome nor the ledger.
 func TestAccountingOfAStepsArray(t *testing.T) {
 	end := time.Now().Add(-time.Hour).Truncate(time.Second)
 	d := accounted(t, fmt.Sprintf("echo call >>\"$0.calls\"; printf 'Cluster|JobIDRaw|JobID|State|ExitCode|Start|End|ElapsedRaw|JobName\nlab|7|5_3|FAILED|1:0|%d|%d|60|arr\n'",

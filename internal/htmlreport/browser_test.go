@@ -65,7 +65,7 @@ func TestBrowserDay(t *testing.T) {
 	noFaults(t, c, path)
 }
 
-// The values that the script decodes are those of the readings, and null where nothing was read.
+// The script decodes the same values as the readings have, and null for values that were not read.
 func TestBrowserValues(t *testing.T) {
 	o := simulated{node: "n1", readings: 60, every: 10 * time.Second, unread: [2]int{10, 15}}
 	run := o.asRun(t)
@@ -93,7 +93,8 @@ func TestBrowserValues(t *testing.T) {
 	noFaults(t, c, path)
 }
 
-// The mouse zooms all plots of the job, a double click ends it; the legend hides a line.
+// Dragging with the mouse zooms all plots of the job, and a double click reverts that. A click in
+// the legend hides a line.
 func TestBrowserZoomAndLegend(t *testing.T) {
 	c, path := browse(t, exampleDay(t))
 	c.eval(firstPlot+`.scrollIntoView({block: "center"})`, nil)
@@ -182,7 +183,7 @@ func TestBrowserKeyboard(t *testing.T) {
 	noFaults(t, c, path)
 }
 
-// 64 nodes: a plot per node and figure, drawn when they come into view.
+// With 64 nodes there is a plot per node and figure, drawn when it comes into view.
 func TestBrowserManyNodes(t *testing.T) {
 	c, path := browse(t, manyNodes(t, 64)...)
 	t.Logf("first plot after %s ms", c.text(`document.documentElement.dataset.firstPlot`))

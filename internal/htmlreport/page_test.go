@@ -126,7 +126,7 @@ func lineNamed(t *testing.T, s *Series, figure, name string) *line {
 	return s.lines[i]
 }
 
-// Thinning keeps the highest and the lowest value of each line, and what is absent.
+// Thinning keeps the highest and the lowest value of each line, and the absent values.
 func TestThin(t *testing.T) {
 	s := dayOf("n1").asRun(t).Series
 	thin := s.thin(500)
@@ -157,7 +157,7 @@ func TestThin(t *testing.T) {
 	}
 }
 
-// What a user can choose never becomes markup, and the page names nothing to load.
+// A text that a user can choose never becomes markup, and the page loads nothing.
 func TestEscaped(t *testing.T) {
 	const hostile = `</script><script>alert(1)</script><img src=x onerror=alert(2)>"'` + "\x1b[31m"
 	o := simulated{node: hostile, readings: 5, every: time.Second, name: hostile}
@@ -192,7 +192,7 @@ func TestEscaped(t *testing.T) {
 	}
 }
 
-// The data of the page is a JSON document of its own.
+// The data of the page is a separate JSON document.
 func TestData(t *testing.T) {
 	o := simulated{node: "n1", readings: 50, every: 10 * time.Second, killAt: 40}
 	page := pageOf(t, o.asRun(t))

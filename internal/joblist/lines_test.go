@@ -9,7 +9,7 @@ import (
 	"github.com/resource-tracker/rt/report"
 )
 
-// A user chooses the name of a job; a spreadsheet never executes it.
+// Users choose the names of jobs. A spreadsheet must not execute one.
 func TestJobsCSVHasNoFormulas(t *testing.T) {
 	for _, name := range []string{"=1+1", "+1", "-1", "@SUM(A1)"} {
 		records := Records([]Line{{Name: name, ExitCode: rt.Some[int64](1)}})
@@ -19,8 +19,8 @@ func TestJobsCSVHasNoFormulas(t *testing.T) {
 	}
 }
 
-// The run of a job hides those of its steps on the same node, but not those of an attempt that
-// has no run of the whole job. All attempts of a step have the number 0.
+// The run of a job hides the runs of its steps on the same node, but not those of an attempt
+// without a run of the whole job. All attempts of a step have the number 0.
 func TestWholeJobsHideTheirSteps(t *testing.T) {
 	at := func(minute int) time.Time { return time.Date(2026, 3, 1, 12, minute, 0, 0, time.UTC) }
 	run := func(step string, attempt uint64, start, end int) *report.Summary {
@@ -51,7 +51,7 @@ func TestWholeJobsHideTheirSteps(t *testing.T) {
 	}
 }
 
-// The number of a job's GPUs is null if nothing was read of those of one node, and 0 without GPUs.
+// The number of a job's GPUs is null if the GPUs of a node were not read, and 0 without GPUs.
 func TestJobsWithGPUsThatWereNotRead(t *testing.T) {
 	node := func(name, gpus string, read int) *report.Summary {
 		return &report.Summary{

@@ -72,7 +72,7 @@ func read(t testing.TB, dir, cache string, opened int) *Runs {
 	return l
 }
 
-// A list is made of the index as of the files.
+// A list from the index is the same as a list from the files.
 func TestIndexGivesTheSameJobs(t *testing.T) {
 	dir, cache := t.TempDir(), filepath.Join(t.TempDir(), "rt")
 	for job := range uint64(5) {
@@ -94,7 +94,7 @@ func TestIndexGivesTheSameJobs(t *testing.T) {
 	second := jobs(read(t, dir, cache, 0))
 	opts := cmp.Options{same, cmp.AllowUnexported(rt.Opt[float64]{}, rt.Opt[uint64]{}, rt.Opt[int64]{}, rt.Opt[bool]{})}
 	for i := range first {
-		first[i].Nodes.UserSecs.Clear() // of no use in a list
+		first[i].Nodes.UserSecs.Clear() // the index does not keep it
 		first[i].Nodes.SystemSecs.Clear()
 	}
 	if diff := cmp.Diff(first, second, opts); diff != "" {
@@ -102,8 +102,8 @@ func TestIndexGivesTheSameJobs(t *testing.T) {
 	}
 }
 
-// What is not as the index has it is read: a new, a changed and a removed file, a copy with
-// the same name, and a run that is tracked.
+// A file that differs from its entry in the index is read again: a new or changed file, a copy with
+// the same name, and a run that is tracked. A removed file is not listed.
 func TestIndexIsNeverTheTruth(t *testing.T) {
 	dir, cache := t.TempDir(), t.TempDir()
 	var paths []string
@@ -148,7 +148,7 @@ func TestIndexIsNeverTheTruth(t *testing.T) {
 	read(t, dir, cache, 2) // the tracked one, and the one that has just changed
 }
 
-// An index is a regular file of this user: nothing else in its place is read, and it is replaced.
+// An index is a regular file of this user. Anything else in its place is not read, and is replaced.
 func TestIndexIsAFileOfThisUser(t *testing.T) {
 	dir, cache := t.TempDir(), t.TempDir()
 	makeRun(t, dir, 1)
@@ -184,7 +184,7 @@ func TestWithoutIndex(t *testing.T) {
 	read(t, dir, "", 1)
 }
 
-// BenchmarkFiles is what a list of 500 runs takes without an index.
+// BenchmarkFiles measures a list of 500 runs without an index.
 func BenchmarkFiles(b *testing.B) {
 	const runs = 500
 	dir := b.TempDir()
@@ -196,7 +196,7 @@ func BenchmarkFiles(b *testing.B) {
 	}
 }
 
-// BenchmarkIndex is what a list of 10,000 jobs takes with an index.
+// BenchmarkIndex measures a list of 10,000 jobs with an index.
 func BenchmarkIndex(b *testing.B) {
 	const runs = 10_000
 	dir, cache := b.TempDir(), b.TempDir()

@@ -168,7 +168,7 @@ func TestControlLinesChangeTheCadence(t *testing.T) {
 	})
 }
 
-// A cadence of workers does not change that of the hosts, and neither does the reverse.
+// The cadence of the workers and that of the hosts do not change each other.
 func TestCadencesAreIndependent(t *testing.T) {
 	for _, c := range []struct {
 		line           string

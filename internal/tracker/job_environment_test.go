@@ -60,8 +60,8 @@ func TestJobEnvironmentAfterItsClose(t *testing.T) {
 	}
 }
 
-// A job with thousands of processes that say nothing costs a bounded number of reads, and the task
-// among them is found.
+// A job with thousands of processes that are not tasks causes a bounded number of reads, and its
+// task is found.
 func TestJobEnvironmentOfSilentProcesses(t *testing.T) {
 	const processes, task = 1500, 1400
 	e := NewJobEnvironment(newJobWatch(t.TempDir(), nil), rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](12)}}, func(rt.Run) error { return nil }, func(err error) { t.Error(err) })

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// No token or key of a drain reaches sacct, except the one that it needs: Slurm's own.
+// sacct gets no token and no key of a drain, except Slurm's own SLURM_JWT.
 func TestRunEnvironment(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "sacct")
 	if err := os.WriteFile(program, []byte("#!/bin/sh\nunset PWD\nexec env\n"), 0o755); err != nil {

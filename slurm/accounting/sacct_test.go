@@ -190,7 +190,7 @@ func TestAccountMerge(t *testing.T) {
 	}
 }
 
-// The account corrects what a process of the job has said; the user's labels stay.
+// The account replaces values from a process of the job. The user's labels stay.
 func TestAccountCorrects(t *testing.T) {
 	accounts, err := ParseSacct("JobIDRaw|JobID|State|ExitCode|Start|End|QOS|Reservation|AllocTRES|JobName\n"+
 		"12|12|COMPLETED|0:0|1795168800|1795168900|normal||billing=1,cpu=2,mem=150M,node=1|child\n", time.UTC)

@@ -168,8 +168,8 @@ func TestCapturedGolden(t *testing.T) {
 	}
 }
 
-// The environment of the job's processes adds what a Prolog's lacks: name and component, and the
-// array ids where they are sure.
+// The environment of the job's processes adds the variables that a Prolog lacks: the name and the
+// component, and the array ids where they are certain.
 func TestCapturedMerge(t *testing.T) {
 	all := captures(t)
 	prologs := make(map[string]rt.Run)

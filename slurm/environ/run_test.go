@@ -172,7 +172,7 @@ func TestMergeTaskEnv(t *testing.T) {
 // The order in which a job's processes are found does not matter: the batch
 // script's name of the job replaces a step's, and a user's replaces both.
 func TestMergeTaskEnvOrder(t *testing.T) {
-	// A batch script that a step of another job has submitted has the number of that step.
+	// A batch script that was submitted from a step of another job has the number of that step.
 	batch := Env{"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": "job", "SLURM_STEP_ID": "0"}
 	isBatch := func(e Env) bool { return e["SLURM_JOB_NAME"] == "job" }
 	step := Env{"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": "step", "SLURM_STEP_ID": "0"}
@@ -203,8 +203,8 @@ func TestMergeTaskEnvOrder(t *testing.T) {
 	}
 }
 
-// inherited is the environment of a batch script, job 12, that a step of a task of an array in a
-// heterogeneous job has submitted: sbatch passes on that of its caller.
+// inherited is the environment of the batch script of job 12. The script was submitted from a step
+// of an array task in a heterogeneous job, and sbatch passed on the environment of that step.
 var inherited = Env{
 	"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": "child", "SLURMD_NODENAME": "n1", "SLURM_CLUSTER_NAME": "lab", "SLURM_STEP_ID": "3", "SLURM_STEP_NUM_TASKS": "8",
 	"SLURM_ARRAY_JOB_ID": "1", "SLURM_ARRAY_TASK_ID": "7", "SLURM_JOB_QOS": "gold", "SLURM_JOB_RESERVATION": "maint", "SLURM_MEM_PER_NODE": "777",
@@ -244,7 +244,8 @@ func TestInheritedIdentity(t *testing.T) {
 	}
 }
 
-// The attempt, the GPUs and what only a hook gets are not those of the job that submitted this one.
+// The attempt, the GPUs and the variables of the hooks are not those of the job that submitted this
+// one.
 func TestInheritedAllocation(t *testing.T) {
 	parents := Env{
 		"SLURM_RESTART_COUNT": "2", "SLURM_JOB_COMMENT": "c", "SLURM_JOB_CONSTRAINTS": "a100", "SLURM_JOB_LICENSES": "matlab:1",

@@ -116,7 +116,7 @@ func TestLaterEpilogRemovesStaleState(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Late trackers that have ended without a run: the first job's own Epilog has yet to come.
+	// Late trackers have ended without a run. The first job's own Epilog has not run yet.
 	for job := uint64(9); job <= 10; job++ {
 		if err := h.State.writeStateFile(job, "n1.site", StateFile{PID: noPID, PIDStart: 1, RunID: "none", Spool: filepath.Join(h.SpoolDir, "none.db"), Late: true}); err != nil {
 			t.Fatal(err)
@@ -183,8 +183,7 @@ func TestExitIsOfOneRun(t *testing.T) {
 	}
 }
 
-// The tracker of a Prolog that has written no signal into the state file is of an older version,
-// which knows only SIGTERM.
+// A state file without a signal is from an older Prolog. Its tracker knows only SIGTERM.
 func TestStopsTrackerOfOlderProlog(t *testing.T) {
 	h, _ := newHook(t, "trap '' USR1; trap 'exit 0' TERM\necho ready >&3\nexec 3>&-\nwhile :; do sleep 0.02; done")
 	for job, stop := range map[uint64]func(note StateFile) error{

@@ -215,7 +215,7 @@ func enterKilled(t *testing.T, h *Hook, number int) {
 	}
 }
 
-// The next Prolog counts one that was killed as a failure.
+// The next Prolog counts a killed Prolog as a failure.
 func TestBreakerCountsKilledPrologs(t *testing.T) {
 	h, dir := newHook(t, fakeGood)
 	b := h.breaker("n1")
@@ -238,7 +238,7 @@ func TestBreakerCountsKilledPrologs(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "started")); err == nil {
 		t.Error("a tracker was started")
 	}
-	// The cause may have been load: one Prolog tries again after seconds.
+	// The cause may have been load, so one Prolog tries again after some seconds.
 	if a, err := b.begin(21, began.Add(hangPause)); a == nil || err != nil {
 		t.Errorf("no Prolog tries again: %v", err)
 	}
@@ -247,8 +247,8 @@ func TestBreakerCountsKilledPrologs(t *testing.T) {
 	}
 }
 
-// While the cause of a hang lasts, the pause doubles up to the time after other failures: each try
-// delays a job by seconds.
+// While the cause of a hang lasts, the pause doubles up to the time after other failures, because
+// each attempt delays a job by seconds.
 func TestPauseAfterHangsDoubles(t *testing.T) {
 	h, _ := newHook(t, fakeGood)
 	h.Reset = time.Hour
@@ -303,8 +303,8 @@ func TestSuccessNeedsNoLock(t *testing.T) {
 	}
 }
 
-// Prologs with late trackers, and those that wait for another hook of the job, do not open the
-// breaker: the trackers track their jobs.
+// Prologs with late trackers do not open the breaker, nor do Prologs that wait for another hook of
+// the job: the trackers track their jobs.
 func TestLateIsNotFailed(t *testing.T) {
 	h, dir := newHook(t, "until [ -e %[1]s/go ]; do sleep 0.02; done\n"+fakeGood)
 	h.SpoolDir = t.TempDir()
@@ -349,8 +349,8 @@ func TestLateIsNotFailed(t *testing.T) {
 	}
 }
 
-// A late tracker that ends before it has tracked its job is a failure, which the Epilog counts;
-// one that works closes the breaker.
+// A late tracker that ends before it has tracked its job is a failure, which the Epilog counts. A
+// late tracker that works closes the breaker.
 func TestLateTrackerIsJudged(t *testing.T) {
 	h, _ := newHook(t, fakeHangs)
 	h.SpoolDir = t.TempDir()
@@ -398,8 +398,8 @@ func TestLateTrackerIsJudged(t *testing.T) {
 	}
 }
 
-// A late tracker that keeps running after its Epilog is a failure if it has no run, which may
-// be a hang, but not if it is one of many.
+// A late tracker that keeps running after its Epilog is a failure if it has no run, because it may
+// hang. It is no failure if many trackers began at once.
 func TestLateTrackerKeepsRunning(t *testing.T) {
 	for _, tt := range []struct {
 		name               string
@@ -438,7 +438,7 @@ func TestLateTrackerKeepsRunning(t *testing.T) {
 	}
 }
 
-// A late tracker of the one Prolog that tries lets the next Prologs try too.
+// If the Prolog that tries has a late tracker, the next Prologs try too.
 func TestLateTryHalfClosesTheBreaker(t *testing.T) {
 	h, _ := newHook(t, fakeHangs)
 	h.ReadyTimeout = 20 * time.Millisecond
@@ -459,8 +459,8 @@ func TestLateTryHalfClosesTheBreaker(t *testing.T) {
 	}
 }
 
-// A Prolog that its caller gives up after it has started the tracker is late: the tracker has
-// its state file and its run.
+// A Prolog that its caller gives up after it has started the tracker counts as late: the tracker
+// has its state file and its run.
 func TestGaveUpAfterTheStart(t *testing.T) {
 	h, _ := newHook(t, fakeHangs)
 	result := make(chan error)
@@ -619,7 +619,7 @@ func TestEpilogFaults(t *testing.T) {
 	})
 }
 
-// The status of a tracker that does not end is waited for until the deadline, or for 10 ms.
+// status waits until the deadline, or 10 ms, for a tracker that does not end.
 func TestStatusKeepsTheDeadline(t *testing.T) {
 	cmd := exec.Command("sleep", "60")
 	if err := cmd.Start(); err != nil {

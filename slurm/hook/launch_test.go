@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A tracker has its own session, none of slurmd's descriptors, no signal ignored, and nothing of
-// its starter's environment.
+// A tracker has its own session, none of slurmd's descriptors, no ignored signal, and no variables
+// of its parent.
 func TestTrackerProcess(t *testing.T) {
 	t.Setenv("SENTINEL_API_TOKEN", "secret")
 	h, dir := newHook(t, fakeRecorder)

@@ -22,7 +22,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// repeated is the gzip of n times the same byte.
+// repeated is the gzip of n equal bytes.
 func repeated(t *testing.T, c byte, n int) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -86,7 +86,7 @@ func TestInlineDataIsStoredCompressed(t *testing.T) {
 	}
 }
 
-// A finish has bounds of its own.
+// The size of a finish has limits of its own.
 func TestTooLargeFinishes(t *testing.T) {
 	rc := newReceiver(t, Config{})
 	g := register(t, rc)
@@ -109,7 +109,7 @@ func TestTooLargeFinishes(t *testing.T) {
 	}
 }
 
-// Rows are bounded, however short they are.
+// The number of rows is limited, however short they are.
 func TestTooManyRows(t *testing.T) {
 	newlines := repeated(t, '\n', maxRows+1)
 	_, err := inspect(turn{t.Context(), "a", newSlots(1, 1)}, bytes.NewReader(newlines), maxInflated, io.Discard)
@@ -118,7 +118,7 @@ func TestTooManyRows(t *testing.T) {
 	}
 }
 
-// A finished run has the uploads that its finish names. Others are not data.
+// The uploads of a finished run are those that its finish names. The others are not data.
 func TestUploadsThatTheFinishDoesNotNameAreNoData(t *testing.T) {
 	rc := newReceiver(t, Config{})
 	for _, finish := range []string{
@@ -166,7 +166,7 @@ func (p pipes) send(t *testing.T, text string) net.Conn {
 	return here
 }
 
-// Bodies that hardly arrive, and answers that are not read, delay no other client, and end.
+// Clients that send or read too slowly delay no other client, and are disconnected.
 func TestSlowClientsDelayNobody(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -264,7 +264,7 @@ func TestConnectionsOfAnAddress(t *testing.T) {
 	}
 }
 
-// A body of one byte per minute counts against the bytes of its token, and so does a large one.
+// A body of one byte per minute counts against the bytes of its token, as a large one does.
 func TestATokenWithTooManyBytesIsRefused(t *testing.T) {
 	rc := newReceiver(t, Config{TokenRate: 1000})
 	registered(t, rc, 70_000)
@@ -283,8 +283,8 @@ func TestATokenWithTooManyBytesIsRefused(t *testing.T) {
 	}
 }
 
-// A token's runs take no more than its quota, all runs no more than theirs, also after a start,
-// until retention makes room.
+// The runs of a token take no more than its quota, and all runs no more than theirs, also after a
+// restart. Retention makes room again.
 func TestQuotas(t *testing.T) {
 	dir := t.TempDir()
 	conf := Config{Dir: dir, Quota: 1 << 20, TokenQuota: 400 << 10}
@@ -334,8 +334,8 @@ func TestQuotas(t *testing.T) {
 	}
 }
 
-// A receiver that ended on a full disk starts on it, serves what it has and refuses data. When
-// there is room it accepts data, and what was in the journal alone is there.
+// A receiver that ended on a full disk starts on it, serves its data and refuses new data. When
+// there is room again, it accepts data, and has the data that was only in the journal.
 func TestStartOnAFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); err != nil {

@@ -49,8 +49,8 @@ func TestAClientWithTooManyRequestsIsRefused(t *testing.T) {
 	}
 }
 
-// TestRequestsWaitForAPlace: a request that gets no part of work in time is refused, and its
-// sender learns that nothing was done.
+// TestRequestsWaitForAPlace: a request that gets no units of work in time is refused, and the
+// answer shows that nothing was done.
 func TestRequestsWaitForAPlace(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestRequestsWaitForAPlace(t *testing.T) {
 	})
 }
 
-// TestSlotsAreShared: a client with its share in use waits and delays no other.
+// TestSlotsAreShared: a client that uses its share waits, and delays no other client.
 func TestSlotsAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlots(4, 2)
@@ -116,7 +116,7 @@ func TestSlotsAreShared(t *testing.T) {
 	})
 }
 
-// A client that asks for many runs takes only its share of the processors.
+// A client that requests many runs takes only its share of the processors.
 func TestViewsTakeTurns(t *testing.T) {
 	rc := newReceiver(t, Config{})
 	id := register(t, rc).RunID

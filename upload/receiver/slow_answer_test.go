@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The time that the server needs for an answer is not the client's.
+// The time that the server needs to make an answer does not count against the client.
 func TestASlowAnswerIsNotASlowClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const parts = 40

@@ -274,7 +274,8 @@ func TestOnlyTheReceiverItselfSaysThatItDidNothing(t *testing.T) {
 	}
 }
 
-// Only an error in the shape of the API's counts as its own: gateways answer 404 too.
+// Only an error in the shape of the API's errors counts as the API's own, because gateways answer
+// 404 too.
 func TestOwnErrors(t *testing.T) {
 	for _, tc := range []struct {
 		kind, body string

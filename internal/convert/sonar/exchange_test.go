@@ -164,7 +164,7 @@ func TestSonarExportTree(t *testing.T) {
 	}
 }
 
-// A process group with the number of a job of Slurm is no part of the job.
+// A process group with the number of a Slurm job is not part of the job.
 func TestSonarImportProcessGroup(t *testing.T) {
 	const line = "v=0.13.0,time=2026-03-01T12:00:0%d+00:00,host=h,user=%s,cmd=c,job=20,pid=%d,rssanonkib=%d,epoch=%d\n"
 	var text []byte

@@ -60,7 +60,7 @@ func TestRunThatBeginsAtZero(t *testing.T) {
 	}
 }
 
-// A job that has ended is listed with its peak memory, not with what was left at its last reading.
+// A job that has ended is listed with its peak memory, not with the memory of its last reading.
 func TestListShowsPeakOfEndedJobs(t *testing.T) {
 	for name, kernel := range map[string]bool{"kernel": true, "readings": false} {
 		t.Run(name, func(t *testing.T) {
