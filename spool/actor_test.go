@@ -84,14 +84,15 @@ func act(args []string) error {
 }
 
 // follow reads a tracked run n times. Each time the run must be consistent and not older than
-// before.
+// before. It is an error if the log restarted during each copy: then nothing was tested.
 func follow(path string, n int) error {
-	last := int64(0)
+	last, copies := int64(0), 0
 	for range n {
 		r, err := Open(path)
 		if errors.Is(err, errRestarted) {
 			continue
 		}
+		copies++
 		if err != nil {
 			return err
 		}
@@ -110,6 +111,9 @@ func follow(path string, n int) error {
 		if err := r.Close(); err != nil {
 			return err
 		}
+	}
+	if copies == 0 {
+		return fmt.Errorf("none of %d copies is of one moment", n)
 	}
 	fmt.Println("grew:", last > 3)
 	return nil

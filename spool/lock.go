@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -103,14 +104,16 @@ func kernelHasLock(path string) (bool, error) {
 	if err := syscall.Lstat(path, &st); err != nil {
 		return false, fmt.Errorf("check whether the run's tracker is alive: %s: %w", path, err)
 	}
-	locks, err := os.ReadFile("/proc/locks")
-	if err != nil {
-		return true, nil // a killed tracker leaves the file, but that is rare
-	}
 	inode := ":" + strconv.FormatUint(st.Ino, 10)
-	for line := range strings.Lines(string(locks)) {
-		f := strings.Fields(line) // "1: FLOCK ADVISORY WRITE 4711 08:01:262147 0 EOF"
-		if len(f) == 8 && f[1] == "FLOCK" && f[3] == "WRITE" && strings.HasSuffix(f[5], inode) {
+	// The kernel returns the list a page at a time. If locks change between two pages, a lock can
+	// be left out.
+	const tries = 5
+	for range tries {
+		found, err := hasWriteLock("/proc/locks", inode)
+		if err != nil {
+			return true, nil // a killed tracker leaves the file, but that is rare
+		}
+		if found {
 			return true, nil
 		}
 	}
@@ -165,4 +168,22 @@ func giveToOwner(path, dir string) error {
 		return nil
 	}
 	return f.Chown(int(owner.Uid), int(owner.Gid))
+}
+
+// hasWriteLock reports whether a list of locks, /proc/locks, has an exclusive flock on the inode.
+func hasWriteLock(list, inode string) (bool, error) {
+	f, err := os.Open(list)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(make([]byte, 64<<10), 64<<10) // a read of less than a page is a part of it
+	for lines.Scan() {
+		f := strings.Fields(lines.Text()) // "1: FLOCK ADVISORY WRITE 4711 08:01:262147 0 EOF"
+		if len(f) == 8 && f[1] == "FLOCK" && f[3] == "WRITE" && strings.HasSuffix(f[5], inode) {
+			return true, nil
+		}
+	}
+	return false, lines.Err()
 }
