@@ -200,7 +200,7 @@ func (s *Summary) ShareEnergy(idleWatts, gramsPerKWh float64) {
 	}
 	var node, idle, job uint64
 	for _, i := range intervals {
-		shares := rt.ShareEnergy(i.node, uint64(e.IdleWatts.Or(0)*i.secs*1e6), i.busy, []uint64{i.job})
+		shares := i.shares(e.IdleWatts)
 		node, idle, job = node+i.node, idle+shares.Idle, job+shares.Jobs[0]
 		e.CoveredSecs += i.secs
 		if i.by == rt.ByInstructions {
@@ -212,6 +212,35 @@ func (s *Summary) ShareEnergy(idleWatts, gramsPerKWh float64) {
 	e.HighJoules, e.OtherJoules = micros(rt.Some(job+idle)), micros(rt.Some(node-idle-job))
 	e.MeanWatts.Set(float64(job) / 1e6 / e.CoveredSecs)
 	e.priced(gramsPerKWh)
+}
+
+// PowerShare is the job's share in the node's power, interval by interval. It divides the energy
+// as ShareEnergy does.
+type PowerShare struct {
+	Of     *JobEnergy // nil: no share is known
+	record energyRecord
+}
+
+// Between returns the share between two readings in watts, without idle energy and GPUs; absent
+// if the source of Of does not cover the interval. The caller passes all readings in order.
+func (p *PowerShare) Between(prev, s *rt.Snapshot) rt.Opt[float64] {
+	if p.Of == nil {
+		return rt.None[float64]()
+	}
+	clear(p.record.by)
+	p.record.add(prev, s)
+	list := p.record.by[rt.EnergyKind(p.Of.Of)]
+	if len(list) == 0 {
+		return rt.None[float64]()
+	}
+	i := list[0]
+	shares := i.shares(p.Of.IdleWatts)
+	return rt.Some(float64(shares.Jobs[0]) / 1e6 / i.secs)
+}
+
+// shares divides the energy of the interval, of which idleWatts belong to no job.
+func (i *energyInterval) shares(idleWatts rt.Opt[float64]) rt.EnergyShares {
+	return rt.ShareEnergy(i.node, uint64(idleWatts.Or(0)*i.secs*1e6), i.busy, []uint64{i.job})
 }
 
 const joulesPerKWh = 3.6e6

@@ -213,3 +213,31 @@ func TestJobEnergyByInstructions(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+// The shares of the intervals add up to the job's energy.
+func TestPowerShare(t *testing.T) {
+	list := powered(0.25, 101)
+	s, err := Summarize(slurmRun(), nil, seq(list))
+	if err != nil {
+		t.Fatal(err)
+	}
+	share, sum := PowerShare{Of: s.JobEnergy}, 0.0
+	for i := 1; i < len(list); i++ {
+		watts, ok := share.Between(&list[i-1], &list[i]).Get()
+		if !ok {
+			t.Fatalf("no share in interval %d", i)
+		}
+		sum += watts
+	}
+	near(t, "the sum of the shares", rt.Some(sum), s.JobEnergy.ActiveJoules.Or(0))
+	if sum <= 0 {
+		t.Error("no energy was divided")
+	}
+	list[50].Energy = nil
+	if v := share.Between(&list[49], &list[50]); v.Valid() {
+		t.Errorf("%v W of an interval without a reading", v)
+	}
+	if v := (&PowerShare{}).Between(&list[0], &list[1]); v.Valid() {
+		t.Errorf("%v W of a run without energy", v)
+	}
+}

@@ -67,7 +67,7 @@ func pageRun(c *cli.Context, file string, s *report.Summary) (run htmlreport.Run
 	if err := report.WriteDetails(&text, s, report.TextOptions{Verbose: true, Zone: time.Local}); err != nil {
 		return run, err
 	}
-	series, err := htmlreport.Collect(&s.Run, s.Scope, undamaged(r.Snapshots(c.Context, 1, 0), func(error) {}))
+	series, err := htmlreport.Collect(s, undamaged(r.Snapshots(c.Context, 1, 0), func(error) {}))
 	if err != nil {
 		return run, err
 	}

@@ -44,7 +44,7 @@ var figures = [...]figure{
 	{ioFigure, "Disk I/O", "bytes/s", "", true},
 	{pressureFigure, "Pressure and throttling", "%", "The share of time in which some of the job's tasks waited. Throttling is summed over CPUs and can exceed 100 %.", true},
 	{networkFigure, "Network of the whole node", "bytes/s", "With the traffic of other jobs.", true},
-	{powerFigure, "Power", "W", "Of everything that ran on the node. Domains overlap: a package includes its cores.", true},
+	{powerFigure, "Power", "W", "Of everything that ran on the node. Domains overlap: a package includes its cores. The job's share is divided by CPU time or instructions, and is without the power of the idle node.", true},
 	{processFigure, "Processes and threads", "count", "", false},
 }
 
@@ -159,6 +159,7 @@ func (c *collector) power(prev, s *rt.Snapshot, secs float64) {
 		}
 		c.put(powerFigure, rt.Printable(e.Domain), 0.1, watts)
 	}
+	c.put(powerFigure, "the job's share", 0.1, c.share.Between(prev, s))
 }
 
 func (c *collector) processes(s *rt.Snapshot) {

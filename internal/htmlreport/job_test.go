@@ -104,7 +104,7 @@ func (o simulated) asRun(t *testing.T) Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	series, err := Collect(&run, sum.Scope, o.snapshots())
+	series, err := Collect(sum, o.snapshots())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,6 +50,7 @@ type collector struct {
 	scope    report.Scope
 	interval float64 // configured seconds between readings
 	walk     rt.Walk
+	share    report.PowerShare
 	index    map[[2]string]*line
 	laneOf   map[laneKey]*lane
 	lastSecs float64 // between the last two readings
@@ -57,8 +58,10 @@ type collector struct {
 
 // Collect reads the snapshots of a run once and retains none. It returns the lines of the
 // page's plots, in the scope of the run's summary. A value that was not read stays absent.
-func Collect(run *rt.Run, scope report.Scope, snapshots iter.Seq2[*rt.Snapshot, error]) (*Series, error) {
-	c := collector{scope: scope, interval: run.Interval, index: map[[2]string]*line{}, laneOf: map[laneKey]*lane{}}
+func Collect(sum *report.Summary, snapshots iter.Seq2[*rt.Snapshot, error]) (*Series, error) {
+	run := &sum.Run
+	c := collector{scope: sum.Scope, interval: run.Interval, index: map[[2]string]*line{}, laneOf: map[laneKey]*lane{}}
+	c.share.Of = sum.JobEnergy
 	for s, err := range snapshots {
 		if err != nil {
 			return nil, fmt.Errorf("read the snapshots of job %s on %s for its plots: %w", run.Label(), run.Node, err)
