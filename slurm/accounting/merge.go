@@ -52,6 +52,9 @@ func (a *Account) Merge(run *rt.Run) bool {
 		if !a.Start.IsZero() {
 			run.JobStart = a.Start
 		}
+		if a.Limit > 0 && !a.Start.IsZero() {
+			run.JobEndLimit = a.Start.Add(a.Limit)
+		}
 		if run.NumNodes == rt.Some[uint64](1) && a.Mem.Valid() {
 			run.AllocMem = a.Mem // the part of one of several nodes is not known
 		}

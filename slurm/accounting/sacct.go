@@ -31,6 +31,7 @@ type Account struct {
 	Code, Signal rt.Opt[int64]
 	Derived      rt.Opt[int64]
 	Start, End   time.Time
+	Limit        time.Duration // the time limit; 0 if there is none or it is not known
 	QOS          string
 	Reservation  string
 	User         string
@@ -44,7 +45,7 @@ type Account struct {
 }
 
 // sacctFields ends with JobName: only that can have the separator.
-const sacctFields = "Cluster,JobIDRaw,JobID,State,ExitCode,DerivedExitCode,Start,End,QOS,Reservation,User,Account,Partition,NodeList,ElapsedRaw,AllocTRES,JobName"
+const sacctFields = "Cluster,JobIDRaw,JobID,State,ExitCode,DerivedExitCode,Start,End,QOS,Reservation,User,Account,Partition,NodeList,ElapsedRaw,TimelimitRaw,AllocTRES,JobName"
 
 // sacctUseFields are those of MergeUse. sacct reports no use for a job without its steps.
 const sacctUseFields = "Cluster,JobIDRaw,State,Start,TotalCPU,UserCPU,SystemCPU,MaxRSS,MaxRSSNode"
@@ -141,6 +142,10 @@ func parseAccount(header, values []string, loc *time.Location) (a Account, ok bo
 				if size, isMem := strings.CutPrefix(tres, "mem="); isMem {
 					a.Mem = sacctBytes(size)
 				}
+			}
+		case "TimelimitRaw": // minutes, "UNLIMITED", "Partition_Limit"
+			if minutes, err := strconv.ParseUint(v, 10, 32); err == nil {
+				a.Limit = time.Duration(minutes) * time.Minute
 			}
 		case "Start":
 			a.Start = sacctTime(v, loc)

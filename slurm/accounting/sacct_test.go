@@ -55,13 +55,13 @@ func TestParseSacct(t *testing.T) {
 	}
 	some := rt.Some[int64]
 	want := map[uint64]Account{
-		1: {JobID: 1, HasID: true, Mem: rt.Some[uint64](200 << 20), State: "FAILED", Outcome: rt.OutcomeFailed, Code: some(7), Signal: some(0), Start: at("10:10:26"), End: at("10:10:31"),
+		1: {JobID: 1, HasID: true, Limit: time.Hour, Mem: rt.Some[uint64](200 << 20), State: "FAILED", Outcome: rt.OutcomeFailed, Code: some(7), Signal: some(0), Start: at("10:10:26"), End: at("10:10:31"),
 			User: "labuser", Account: "labacct", Partition: "lab", NodeList: "n1", JobName: "simple"},
-		3: {JobID: 3, HasID: true, Mem: rt.Some[uint64](100 << 20), ArrayJobID: rt.Some[uint64](2), ArrayTaskID: rt.Some[uint64](3), State: "FAILED", Outcome: rt.OutcomeFailed, Code: some(3), Signal: some(0),
+		3: {JobID: 3, HasID: true, Limit: time.Hour, Mem: rt.Some[uint64](100 << 20), ArrayJobID: rt.Some[uint64](2), ArrayTaskID: rt.Some[uint64](3), State: "FAILED", Outcome: rt.OutcomeFailed, Code: some(3), Signal: some(0),
 			Start: at("10:10:58"), End: at("10:10:58"), User: "labuser", Account: "labacct", Partition: "lab", NodeList: "n1", JobName: "arr"},
-		5: {JobID: 5, HasID: true, Mem: rt.Some[uint64](100 << 20), HetJobID: rt.Some[uint64](4), HetJobOffset: rt.Some[uint64](1), State: "FAILED", Outcome: rt.OutcomeFailed, Code: some(0), Signal: some(9),
+		5: {JobID: 5, HasID: true, Limit: time.Hour, Mem: rt.Some[uint64](100 << 20), HetJobID: rt.Some[uint64](4), HetJobOffset: rt.Some[uint64](1), State: "FAILED", Outcome: rt.OutcomeFailed, Code: some(0), Signal: some(9),
 			Start: at("10:10:58"), End: at("10:10:59"), User: "labuser", Account: "labacct", Partition: "lab", NodeList: "n2", JobName: "het"},
-		6: {JobID: 6, HasID: true, Mem: rt.Some[uint64](200 << 20), State: "COMPLETED", Outcome: rt.OutcomeFinished, Code: some(0), Signal: some(0), Start: at("10:10:59"), End: at("10:11:00"),
+		6: {JobID: 6, HasID: true, Limit: time.Hour, Mem: rt.Some[uint64](200 << 20), State: "COMPLETED", Outcome: rt.OutcomeFinished, Code: some(0), Signal: some(0), Start: at("10:10:59"), End: at("10:11:00"),
 			User: "labuser", Account: "labacct", Partition: "lab", NodeList: "n[1-2]", JobName: "inter"},
 	}
 	outcomes := map[rt.Outcome]int{}
@@ -170,6 +170,7 @@ func TestAccountMerge(t *testing.T) {
 	a := Account{
 		JobID: 12, HasID: true, ArrayJobID: rt.Some[uint64](10), ArrayTaskID: rt.Some[uint64](3), State: "TIMEOUT", Outcome: rt.OutcomeTimeout,
 		Code: rt.Some[int64](0), Signal: rt.Some[int64](0), Start: began, End: began.Add(time.Hour), QOS: "normal", Account: "other", JobName: "train",
+		Limit: time.Hour,
 	}
 	run := prologRun()
 	run.Outcome, run.OutcomeSource = rt.OutcomeTerminated, "kernel"
@@ -177,7 +178,7 @@ func TestAccountMerge(t *testing.T) {
 		t.Error("nothing was changed")
 	}
 	if run.Outcome != rt.OutcomeTimeout || run.OutcomeSource != "sacct" || run.QOS != "normal" || run.Account != "other" ||
-		run.Meta.JobName != "train" || run.Meta.ExternalRunID != "lab:10_3@n1#0" || !run.End.Equal(a.End) {
+		run.Meta.JobName != "train" || run.Meta.ExternalRunID != "lab:10_3@n1#0" || !run.End.Equal(a.End) || !run.JobEndLimit.Equal(began.Add(time.Hour)) {
 		t.Errorf("run %+v", run)
 	}
 	if a.Merge(&run) {
