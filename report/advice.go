@@ -165,12 +165,16 @@ func (p *prediction) promise(one *Advice) {
 	}
 }
 
-// tasks reports a step in which tasks waited for a task with more work.
+// tasks reports a step in which tasks waited for a task with more work, if the wait is more than a
+// small part of the run.
 func (a *adviser) tasks() {
 	const unequal = 1.5
 	for i := range a.job.Steps {
 		st := &a.job.Steps[i]
-		if x, ok := st.CPUImbalance.Get(); ok && x >= unequal {
+		x, ok := st.CPUImbalance.Get()
+		longer := (x - 1) * st.UsedSecs.Or(0) / float64(max(st.Tasks, 1)) // the busiest than the mean
+		matters := x >= unequal && longer > slower*a.job.ElapsedSecs.Or(0)
+		if ok && matters {
 			a.add(Advice{Resource: "tasks", Verdict: NotKnown, Runs: 1, Text: fmt.Sprintf("step %s: its busiest task used %.1f times the mean; the others waited", Plain(st.Step), x)})
 		}
 	}

@@ -198,7 +198,9 @@ func (a *adviser) coresFrom(one *Advice, c coresOf, need uint64, longer float64,
 	case n.UsedPct.Or(0) >= 90 && waited >= 20:
 		one.Text = fmt.Sprintf("%s, and tasks waited for a CPU %.0f %% of the time: more cores may make it faster", used, waited)
 	case isOne, n.UsedPct.Or(0) >= 70:
-		one.Verdict, one.Text = WellSized, used
+		one.Verdict, one.Text = WellSized, used+onlyIf(isOne && n.UsedPct.Or(0) < 70, ", and one is the least")
+	case c.have == 1:
+		one.Text = used + "; --ntasks is what could be lower: whether fewer tasks take longer depends on the program"
 	default:
 		one.Text = used + "; how many were busy at once is not known, because a reading has the mean of an interval"
 	}

@@ -220,7 +220,23 @@ func (a *adviser) killed() {
 		one.Explain = append(one.Explain, more+"; the request covers it with the margin")
 	}
 	one.Request = a.job.memoryRequest(want, a.job.fewestCores())
+	if node, ok := s.Node.MemoryBytes.Get(); ok && want > node {
+		s.wholeNode(&one, why, limit)
+	}
 	a.add(one)
+}
+
+// wholeNode limits an advice after a kill to the memory of the node.
+func (s *Summary) wholeNode(one *Advice, why string, limit uint64) {
+	const nearly = 0.9 // slurmd keeps a part of the node's memory for the system
+	all := size(s.Node.MemoryBytes)
+	if float64(limit) >= nearly*float64(s.Node.MemoryBytes.Or(0)) {
+		one.Request = ""
+		one.Text = why + fmt.Sprintf("; that is nearly all memory of the node (%s): use a node with more, or more nodes", all)
+		return
+	}
+	one.Request = "--mem=0"
+	one.Text = why + fmt.Sprintf("; how much the job needs is not known: --mem=0 requests all memory of the node, %s", all)
 }
 
 // killedText describes the first kill of the run, in parentheses.

@@ -103,6 +103,21 @@ func TestAdviceAfterAKill(t *testing.T) {
 		"how much the job needs is not known: this is twice the limit"; a.Text != want || a.Request != "--mem=2G (or --mem-per-cpu=512M with 4 CPUs)" || a.Verdict != More {
 		t.Errorf("%+v", a)
 	}
+	// Twice the limit is at most what the node has.
+	onNodeOf := func(gib float64) Advice {
+		s := kill(5)
+		s.Node.MemoryBytes = u(uint64(gib * (1 << 30)))
+		return adviceOn(advised(t, s), "memory")
+	}
+	if a := onNodeOf(1.5); a.Request != "--mem=0" || !strings.Contains(a.Text, "all memory of the node, 1.50 GiB") {
+		t.Errorf("on a node of 1.5 GiB: %+v", a)
+	}
+	if a := onNodeOf(1.05); a.Request != "" || !strings.Contains(a.Text, "use a node with more") {
+		t.Errorf("on a node of 1.05 GiB: %+v", a)
+	}
+	if a := onNodeOf(2); a.Request != "--mem=2G (or --mem-per-cpu=512M with 4 CPUs)" {
+		t.Errorf("on a node of 2 GiB: %+v", a)
+	}
 	// Earlier runs with a higher limit show what the job needs.
 	a = adviceOn(advised(t, kill(5), ran(3, "n1", 5, 10), ran(4, "n1", 6, 10)), "memory")
 	if a.Request != "--mem=7680M (or --mem-per-cpu=1920M with 4 CPUs)" || a.RiskPct.Valid() || a.Runs != 2 {
@@ -303,6 +318,7 @@ func TestCoresFromWhatIsKnown(t *testing.T) {
 		{"all", 14000, 4, []threadUse{thread(14000, 4)}, nil, "", WellSized},
 		{"one core", 3000, 1, nil, nil, "", WellSized},
 		{"two tasks of one thread", 7000, 8, []threadUse{{task: u(0), secs: 3500, threads: 1}, {task: u(1), secs: 3480, threads: 1}}, []Task{task(0, 3505), task(1, 3485)}, "--cpus-per-task=1", Less},
+		{"idle tasks of one core each", 100, 2, nil, []Task{task(0, 50), task(1, 50)}, "", NotKnown},
 		{"two tasks of four threads", 7000, 8, []threadUse{{task: u(0), secs: 3500, threads: 4}, {task: u(1), secs: 3480, threads: 4}}, []Task{task(0, 3505), task(1, 3485)}, "", NotKnown},
 	} {
 		s := ran(5, "n1", 6, tt.used)
@@ -314,6 +330,9 @@ func TestCoresFromWhatIsKnown(t *testing.T) {
 		a := adviceOn(advised(t, s), "cores")
 		if a.Request != tt.request || a.Verdict != tt.verdict {
 			t.Errorf("%s: %+v", tt.name, a)
+		}
+		if isNamed := strings.Contains(a.Text, "--ntasks"); isNamed != strings.HasPrefix(tt.name, "idle tasks") {
+			t.Errorf("%s: %s", tt.name, a.Text)
 		}
 		if strings.Contains(a.Text, "never more") {
 			t.Errorf("%s: a mean is called a peak: %s", tt.name, a.Text)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/resource-tracker/rt"
 )
@@ -91,7 +92,7 @@ func RollUp(job string, list []*Summary) *Array {
 
 // advise takes the last task that shows what a complete task needs. All other tasks are its sample.
 func (a *Array) advise(tasks []*Job) {
-	a.AdviceReason = "no task finished with a complete record"
+	a.AdviceReason = whyNoTask(tasks)
 	for i, j := range slices.Backward(tasks) {
 		if j.whyNone() == "" {
 			j.Advise(slices.Concat(tasks[:i], tasks[i+1:]))
@@ -99,6 +100,18 @@ func (a *Array) advise(tasks []*Job) {
 			return
 		}
 	}
+}
+
+// whyNoTask is the reason of the tasks if they all have the same one.
+func whyNoTask(tasks []*Job) string {
+	why := ""
+	for i, j := range tasks {
+		if i > 0 && j.whyNone() != why {
+			return "no task finished with a complete record and ran long enough"
+		}
+		why = j.whyNone()
+	}
+	return strings.Replace(why, "the job was too short", "the tasks were too short", 1)
 }
 
 func arrayTask(list []*Summary) ArrayTask {

@@ -31,8 +31,11 @@ func (j *Job) rows() []row {
 }
 
 // WriteOneLine writes a job as one line, for a mail or the end of the job's own output.
-func WriteOneLine(w io.Writer, j *Job) error {
+func WriteOneLine(w io.Writer, j *Job, o TextOptions) error {
 	parts := []string{outcome(j, false)}
+	if j.State == rt.StateRunning {
+		parts[0] += onlyIf(j.age(o.Now) != "", " (last reading "+j.age(o.Now)+")")
+	}
 	if !j.TimePct.Valid() {
 		parts = append(parts, Clock(j.ElapsedSecs))
 	}

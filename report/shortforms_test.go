@@ -1,9 +1,12 @@
 package report
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/resource-tracker/rt"
 )
 
 func TestShortForms(t *testing.T) {
@@ -22,7 +25,7 @@ func TestShortForms(t *testing.T) {
 	hostile.Advise(nil)
 	var b strings.Builder
 	for _, j := range []*Job{j, missing, hostile} {
-		if err := WriteOneLine(&b, j); err != nil {
+		if err := WriteOneLine(&b, j, TextOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if err := WriteMarkdown(&b, j, TextOptions{}); err != nil {
@@ -34,10 +37,33 @@ func TestShortForms(t *testing.T) {
 	if strings.Contains(b.String(), "\x1b") {
 		t.Errorf("a name reaches the terminal:\n%s", b.String())
 	}
-	if err := WriteOneLine(failing{}, j); err == nil {
+	if err := WriteOneLine(failing{}, j, TextOptions{}); err == nil {
 		t.Error("no error")
 	}
 	if err := WriteMarkdown(failing{}, j, TextOptions{}); err == nil {
 		t.Error("no error")
+	}
+}
+
+// A running job has the age of its last reading, which is not that of a clock that is behind.
+func TestAgeOfTheLastReading(t *testing.T) {
+	s := ran(7, "n1", 1, 700)
+	s.Run.Ending = rt.Ending{State: rt.StateRunning}
+	s.Record.Last = start.Add(time.Hour)
+	j := only(t, s)
+	for old, want := range map[time.Duration]string{4 * time.Second: "4.00 s ago", 90 * time.Minute: "01:30:00 ago", -time.Second: "", 1 << 62: ""} {
+		o := TextOptions{Now: s.Record.Last.Add(old)}
+		if old == 1<<62 {
+			o.Now = time.Time{}
+		}
+		var line, text strings.Builder
+		if err := errors.Join(WriteOneLine(&line, j, o), WriteText(&text, j, o)); err != nil {
+			t.Fatal(err)
+		}
+		isShown := strings.Contains(line.String(), "running (last reading "+want+")") && strings.Contains(text.String(), " at the last reading, ") && strings.Contains(text.String(), " ("+want+")")
+		isSilent := !strings.Contains(line.String(), "last reading") && !strings.Contains(text.String(), " ago")
+		if isShown != (want != "") || isSilent != (want == "") {
+			t.Errorf("%s: %s%s", old, line.String(), text.String())
+		}
 	}
 }

@@ -18,6 +18,7 @@ type TextOptions struct {
 	Explain bool           // how the advice was made
 	Width   int            // of the terminal: longer lines are cut; 0 for a file, in which no line is cut
 	Zone    *time.Location // of the times; nil is UTC
+	Now     time.Time      // for the age of a running job's last reading; zero: it is not shown
 }
 
 // Columns of the text of a file, and of the labels on its left.
@@ -114,7 +115,7 @@ func (p *page) memory(s *Summary, o TextOptions) {
 	}
 	of := map[string]string{"cgroup": "limit", "allocation": "allocated", "node": "node memory"}[m.LimitOf]
 	peakOf, charged := onlyIf(m.PeakOf == "readings", " (highest reading)"), onlyIf(s.Scope == ScopeJob, " charged")
-	p.list("Memory", fmt.Sprintf("peak %s%s of %s %s, %s%s", size(m.PeakBytes), charged, size(m.LimitBytes), of, number(m.PeakPct, "%.1f %%"), peakOf))
+	p.list("Memory", fmt.Sprintf("peak %s%s of %s %s%s, %s%s", size(m.PeakBytes), charged, size(m.LimitBytes), of, s.perCore(), number(m.PeakPct, "%.1f %%"), peakOf))
 	p.largestProcess(m)
 	if m.AnonymousBytes.Valid() || m.SharedBytes.Valid() {
 		if m.AnonymousBytes.Valid() {
@@ -131,6 +132,16 @@ func (p *page) memory(s *Summary, o TextOptions) {
 	p.spark(s.Series.MemoryBytes, top, "0-"+bytes(rt.Some(top)), o.ASCII)
 	faults := onlyIf(s.Faults.All.Valid(), "; page faults "+count(s.Faults.All)+", "+count(s.Faults.Major)+" from disk")
 	p.line("OOM kills", "%s%s%s", count(m.OOMKills), because(m.OOMReason), faults)
+}
+
+// perCore is the limit of memory divided by the allocated cores, in parentheses; empty for one core.
+func (s *Summary) perCore() string {
+	n := s.CPU.Cores.Or(0)
+	isOwn := s.CPU.CoresOf == "allocation" && s.Memory.LimitOf != "node"
+	if n < 2 || !isOwn || !s.Memory.LimitBytes.Valid() {
+		return ""
+	}
+	return " (" + bytes(scaled(s.Memory.LimitBytes, 1/float64(n))) + " per core)"
 }
 
 // largestProcess writes the memory of a process that had more than any reading shows.

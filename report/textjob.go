@@ -79,12 +79,16 @@ func (p *page) head(j *Job, o TextOptions) {
 	if len(j.Runs) > 1 {
 		where = plural(len(j.Runs), "node")
 	}
-	p.list("Where", present(", ", named("cluster ", j.Cluster), where, named("user ", j.User), named("account ", j.Account), named("partition ", j.Partition)))
+	group := onlyIf(r.Group != j.User, named("group ", r.Group))
+	p.list("Where", present(", ", named("cluster ", j.Cluster), where, named("user ", j.User), group, named("account ", j.Account), named("partition ", j.Partition), named("QOS ", r.QOS)))
 	when := "-"
 	if !j.Start.IsZero() {
 		when = j.Start.In(o.Zone).Format("2006-01-02 15:04:05 MST")
 	}
-	last := onlyIf(j.State == rt.StateRunning && !j.LastReading.IsZero(), " at the last reading, "+j.LastReading.In(o.Zone).Format("15:04:05"))
+	last := ""
+	if j.State == rt.StateRunning && !j.LastReading.IsZero() {
+		last = " at the last reading, " + j.LastReading.In(o.Zone).Format("15:04:05") + onlyIf(j.age(o.Now) != "", " ("+j.age(o.Now)+")")
+	}
 	p.line("When", "%s, elapsed %s%s", when, Clock(j.ElapsedSecs), last)
 	for i := range j.Earlier {
 		e := &j.Earlier[i]
@@ -93,6 +97,16 @@ func (p *page) head(j *Job, o TextOptions) {
 	if text := j.missingText(); text != "" {
 		p.list("Missing", text+"; the figures are those of "+onlyIf(len(j.Runs) == 1, "this node")+onlyIf(len(j.Runs) > 1, "these nodes"))
 	}
+}
+
+// age says how old the last reading of a running job is, "4.20 s ago"; empty if that is not known.
+func (j *Job) age(now time.Time) string {
+	old := now.Sub(j.LastReading)
+	isKnown := !now.IsZero() && !j.LastReading.IsZero()
+	if !isKnown || old < 0 { // a copy from a node with another clock
+		return ""
+	}
+	return Clock(rt.Some(old.Seconds())) + " ago"
 }
 
 // scope writes what the figures belong to, if it is not the job's cgroup on this node.
@@ -112,7 +126,7 @@ func title(s *Summary) string {
 	r := &s.Run
 	switch {
 	case s.Label != "-":
-		return "Job " + s.Label
+		return "Job " + s.Label + onlyIf(r.ArrayTaskID.Valid() && r.JobID.Valid(), " (job id "+count(r.JobID)+")")
 	case len(r.Command) > 0:
 		return "Command " + Plain(strings.Join(r.Command, " "))
 	case s.Scope == ScopeTree && r.PID.Valid():
@@ -146,11 +160,12 @@ func outcome(j *Job, isVerbose bool) string {
 		return "running"
 	}
 	code, signal, derived := j.ExitCode.Or(0), j.ExitSignal.Or(0), j.DerivedExit.Or(0)
-	isKill := j.Outcome == rt.OutcomeOOM
+	isKill := j.Outcome == rt.OutcomeOOM || j.Nodes.OOMKills.Or(0) > 0
 	hasStep := derived != 0 && derived != code
 	out := present(", ", outcomeWord(j.Outcome), onlyIf(code != 0, fmt.Sprintf("exit code %d", code)),
 		onlyIf(signal != 0 && !isKill, fmt.Sprintf("signal %d (%s)", signal, syscall.Signal(signal))),
-		onlyIf(hasStep && !isKill, fmt.Sprintf("a step ended with exit code %d", derived)))
+		onlyIf(hasStep && !isKill, fmt.Sprintf("a step ended with exit code %d", derived)),
+		onlyIf(isKill && j.Outcome != rt.OutcomeOOM, "processes were killed for memory (OOM)"))
 	return out + onlyIf(isVerbose && j.OutcomeSource != "", " (source: "+Plain(j.OutcomeSource)+")")
 }
 
@@ -240,8 +255,12 @@ func (p *page) nodes(j *Job, o TextOptions) {
 	if len(n.Nodes) < 2 {
 		return
 	}
-	p.list("Nodes", fmt.Sprintf("CPU max/mean %s; memory worst %s, mean %s of the limit; OOM kills %s", number(n.CPUImbalance, "%.2f"),
-		number(n.WorstPct, "%.1f %%"), number(n.MeanPct, "%.1f %%"), count(n.OOMKills)))
+	all := func(of func(NodeShare) rt.Opt[uint64]) string {
+		return bytes(sumOf(n.Nodes, func(s NodeShare) rt.Opt[float64] { return scaled(of(s), 1) }))
+	}
+	p.list("Nodes", fmt.Sprintf("CPU max/mean %s; memory worst %s, mean %s of the limit, together %s of %s; OOM kills %s", number(n.CPUImbalance, "%.2f"),
+		number(n.WorstPct, "%.1f %%"), number(n.MeanPct, "%.1f %%"), all(func(s NodeShare) rt.Opt[uint64] { return s.PeakBytes }),
+		all(func(s NodeShare) rt.Opt[uint64] { return s.LimitBytes }), count(n.OOMKills)))
 	const shown = 8
 	for i := range n.Nodes[:min(shown, len(n.Nodes))] { // the fullest memory first
 		s := &n.Nodes[i]
@@ -268,6 +287,6 @@ func (p *page) jobSteps(j *Job) {
 		s := &list[i]
 		p.line(onlyIf(i == 0, "Steps"), "%-8s %s CPU, peak %s%s%s%s", Plain(s.Step), Clock(s.UsedSecs), size(s.PeakBytes),
 			onlyIf(s.PeakNode != "", " on "+Plain(s.PeakNode)), onlyIf(s.Tasks > 1, "; "+plural(s.Tasks, "task")),
-			onlyIf(s.CPUImbalance.Valid(), number(s.CPUImbalance, ", CPU max/mean %.2f")))
+			onlyIf(s.CPUImbalance.Valid(), number(s.CPUImbalance, ", max/mean: CPU %.2f")+number(s.MemoryImbalance, ", memory %.2f")))
 	}
 }

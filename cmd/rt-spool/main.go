@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -81,6 +82,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 func newApp(stdout, stderr io.Writer) *cli.App {
 	cli.HelpPrinter = printHelp
+	cli.VersionPrinter = func(c *cli.Context) { fmt.Fprintln(c.App.Writer, c.App.Name, c.App.Version) }
 	app := &cli.App{
 		Name:            "rt-spool",
 		Usage:           "show, export, check and deliver the runs that trackers have spooled",
@@ -105,6 +107,9 @@ a run as ls shows it, or the path of a spool file.`,
 			switch verb, of := c.Args().First(), c.Args().Get(1); {
 			case verb == "help" && c.App.Command(of) != nil:
 				return cli.ShowCommandHelp(c, of)
+			case verb == "version":
+				cli.ShowVersion(c)
+				return nil
 			case verb != "" && verb != "help":
 				return rtcli.Usage("%q is not a verb; see rt-spool --help", verb)
 			}

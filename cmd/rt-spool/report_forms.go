@@ -47,7 +47,7 @@ func writeJobs(c *cli.Context, jobs []*report.Job, summaries []*report.Summary) 
 		case "markdown":
 			err = report.WriteMarkdown(w, j, o)
 		case "oneline":
-			err = report.WriteOneLine(w, j)
+			err = report.WriteOneLine(w, j, o)
 		default:
 			err = report.WriteText(w, j, o)
 		}
@@ -61,7 +61,7 @@ func writeJobs(c *cli.Context, jobs []*report.Job, summaries []*report.Summary) 
 func textOptions(c *cli.Context) report.TextOptions {
 	return report.TextOptions{
 		ASCII: c.Bool("ascii") || !utf8Locale(), Verbose: c.Bool("verbose"), Explain: c.Bool("explain"),
-		Width: rtcli.TerminalWidth(c.App.Writer), Zone: time.Local,
+		Width: rtcli.TerminalWidth(c.App.Writer), Zone: time.Local, Now: time.Now(),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/errkind"
 	"github.com/resource-tracker/rt/internal/joblist"
 	"github.com/resource-tracker/rt/report"
@@ -23,8 +24,12 @@ func advise(c *cli.Context, jobs []*report.Job, entries []spool.Entry) error {
 		}
 		return nil
 	}
+	ended := slices.DeleteFunc(slices.Clone(jobs), func(j *report.Job) bool { return j.State == rt.StateRunning }) // the others get no advice
+	if len(ended) == 0 {
+		entries = nil
+	}
 	read := func(path string) (*report.Summary, error) { return summarize(c, path) }
-	earlier, err := joblist.Earlier(c.Context, jobs, entries, read)
+	earlier, err := joblist.Earlier(c.Context, ended, entries, read)
 	if err != nil {
 		return err
 	}

@@ -314,24 +314,35 @@ func TestTopConnect(t *testing.T) {
 // Close to its limit a job is red and has a mark; with NO_COLOR only the mark.
 func TestTopColour(t *testing.T) {
 	dir := t.TempDir()
-	for job, memory := range map[uint64]uint64{1: 10 << 20, 2: 125 << 20} {
-		w, _ := tracked(t, dir, job, 2) // it keeps running: an ended job is not marked
-		defer w.Close()
+	for job, memory := range map[uint64]uint64{1: 10 << 20, 2: 125 << 20, 3: 126 << 20} {
+		w, run := tracked(t, dir, job, 2)
 		s := snapshot(2, topStart)
-		s.Job.MemCurrent = rt.Some(memory)
+		s.Job.MemCurrent, s.Job.MemPeak = rt.Some(memory), rt.Some(memory)
 		if err := errors.Join(w.Put(&s), w.Flush()); err != nil {
 			t.Fatal(err)
 		}
+		if job == 3 { // an ended job is not marked
+			if err := w.End(failed(run, 3)); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		defer w.Close()
 	}
 	for env, want := range map[string]bool{"NO_COLOR=1": false, "NO_COLOR=": true} {
 		s := topOn(t, []string{env, "CLICOLOR_FORCE="}, "--config", "/dev/null", "--spool", dir, "top")
 		s.until(`^> 1 `, `^! 2 .* 125M +128M`)
-		red := false
-		for x := range 80 {
-			red = red || s.vt.Cell(x, 3).FG == vt10x.Red
+		s.press("a", `^> 1 `, `^! 2 .* 125M +128M`, `^  3 .* 126M +128M`)
+		red := map[string]bool{} // by job
+		for y := range 24 {
+			for x := range 80 {
+				if s.vt.Cell(x, y).FG == vt10x.Red {
+					red[string(s.vt.Cell(2, y).Char)] = true
+				}
+			}
 		}
-		if red != want {
-			t.Errorf("%s: red: %v", env, red)
+		if red["2"] != want || red["1"] || red["3"] {
+			t.Errorf("%s: red jobs: %v", env, red)
 		}
 		s.quit("q")
 	}

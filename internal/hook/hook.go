@@ -227,7 +227,7 @@ func build(h *slurmhook.Hook, cfg config.Config, path string) error {
 	}
 	h.User = trackerUser("/etc/passwd", cfg.Spool.User)
 	if h.User == nil {
-		return fmt.Errorf("spool.user %q is not in /etc/passwd: no tracker is started; make that user (INSTALL.md, step 1) or name another one", cfg.Spool.User)
+		return fmt.Errorf("spool.user %q is not in /etc/passwd: no tracker is started; create the user with \"useradd --system --user-group --no-create-home --home-dir /var/spool/rt --shell /usr/sbin/nologin %[1]s\", or set spool.user to another one", cfg.Spool.User)
 	}
 	return nil
 }
