@@ -366,9 +366,9 @@ func checkCPU(t *testing.T, is truth, got time.Duration, what string) (apart str
 	return ""
 }
 
-// checkFigures checks that the memory peak is at least what was touched, the order of the
-// readings, and that the CPU time is at least that of getrusage(2) less 0.5 % or 50 ms. If
-// it is higher by more than that, it returns a message.
+// checkFigures checks the memory peak, which is at least the memory that was touched, the order of
+// the readings, and the CPU time. That may be at most 0.5 % or 50 ms below that of getrusage(2). If
+// it is higher by more than that, checkFigures returns a message.
 func checkFigures(t *testing.T, s *site, e expected, r spooled) (apart string) {
 	t.Helper()
 	is := s.truthOf(t, e.truth, e.node)

@@ -198,9 +198,9 @@ func quantile(sorted []float64, q float64) float64 {
 	return sorted[low] + float64(part*(sorted[low+1]-sorted[low]))
 }
 
-// An outlier is one of at least so many tasks, and is further from the median than so many
-// deviations (the median of the distances, scaled to a normal distribution) and than a fifth
-// of the median.
+// There are outliers only among at least outlierTasks tasks. An outlier differs from the median by
+// more than outlierDeviations deviations, and by more than outlierPart of the median. A deviation
+// is the median of the distances to the median, scaled to a normal distribution.
 const (
 	outlierTasks      = 8
 	outlierDeviations = 3.5

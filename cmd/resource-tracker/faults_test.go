@@ -40,9 +40,8 @@ func isFinish(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/fin
 
 func refuse(w http.ResponseWriter, status int, text string) { http.Error(w, text, status) }
 
-// Whatever receiver and store do, the command's status and output are its own, and
-// what it was measured to do arrives once, at once or by the command that the
-// message names, when the fault is over.
+// A fault of the receiver or the store changes neither the command's status nor its output. The
+// measured rows arrive once: at once, or after the fault by the command that the message names.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {

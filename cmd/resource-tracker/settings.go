@@ -85,7 +85,7 @@ func (c *commandLine) dialect() string {
 }
 
 // chooseOutput prints no samples to the standard output of a command in a Slurm job. In the live
-// dialect samples always go to standard error.
+// dialect samples go to standard error, inside and outside a job.
 func (s *settings) chooseOutput(c *commandLine) {
 	isSet := s.output != "" || s.spoolDir != "" || c.on("quiet")
 	switch {

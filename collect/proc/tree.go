@@ -13,17 +13,16 @@ import (
 
 // Tree reads a process and its descendants.
 //
-// Its members are the root and each process with a member as its parent. A process
-// remains a member when its parent ends and the kernel gives it another parent.
+// Its members are the root and each process with a member as its parent. A process remains a member
+// when its parent ends and the kernel gives it another parent.
 //
-// The CPU time of the tree is that of all processes that were ever members. The stat of
-// a process has its own time and the time of the children that it has waited for, so the
-// sum of both over the living members is exact as long as each process that ends is
-// waited for by a member. When a member ends, its last seen time must therefore appear
-// in the waited-for time of its nearest living ancestor: see processCounter. The part that never
-// appears is kept as lost time and remains in the sum: no process waited for the member, or a
-// process outside of the tree did. So nothing is counted twice, and only the time that such a
-// member used after its last reading is missing.
+// The CPU time of the tree is that of all processes that were ever members. The stat of a process
+// has its own time and the time of the children that it has waited for. The sum of both over the
+// living members is exact while each process that ends is waited for by a member. So when a member
+// ends, its last known time must appear in the waited-for time of its nearest living ancestor, see
+// processCounter. If no process waited for the member, or a process outside the tree did, a part
+// never appears. This part is kept as lost time and remains in the sum. So nothing is counted
+// twice, and only the time that such a member used after its last reading is missing.
 type Tree struct {
 	named
 	fs   FS

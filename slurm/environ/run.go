@@ -88,10 +88,11 @@ func FromTask(env Env, step string, now time.Time) (rt.Run, error) {
 	return run, nil
 }
 
-// ownGPUs returns the GPUs that slurmstepd has set for a process of this step; empty where they
-// can be those of another job. slurmstepd (22.05 and later, with the plugin gres/gpu) sets or
-// removes SLURM_JOB_GPUS in the steps batch and interactive, and SLURM_STEP_GPUS in the others,
-// where it can list a part of the job's GPUs and SLURM_JOB_GPUS is that of srun's caller.
+// ownGPUs returns the GPUs that slurmstepd has set for a process of this step; empty if they can be
+// those of another job. In the steps batch and interactive, slurmstepd (22.05 and later, with the
+// plugin gres/gpu) sets or removes SLURM_JOB_GPUS. In the other steps it sets or removes
+// SLURM_STEP_GPUS, which can list a part of the job's GPUs; there SLURM_JOB_GPUS is that of srun's
+// caller.
 func ownGPUs(env Env, step string) string {
 	ofJob, ofStep := env.Text("SLURM_JOB_GPUS"), env.Text("SLURM_STEP_GPUS")
 	if step == "batch" || step == "interactive" {
