@@ -217,7 +217,7 @@ install: build
 	put $(DOCDIR) contrib/rt.toml README.md CONTRIBUTING.md CHANGELOG.md LICENSE; \
 	put $(DOCDIR)/docs docs/*.md; put $(DOCDIR)/spool spool/DESIGN.md; put $(DOCDIR)/upload upload/DESIGN.md; \
 	for d in slurm cron systemd sysusers.d tmpfiles.d; do put $(DOCDIR)/$$d $$(find contrib/$$d -maxdepth 1 -type f); done; \
-	put $(LIBEXECDIR) contrib/slurm/hooks/*; chmod 755 $(DESTDIR)$(LIBEXECDIR)/{prolog,epilog}
+	put $(LIBEXECDIR) contrib/slurm/hooks/*; chmod 755 $(DESTDIR)$(LIBEXECDIR)/{prolog,epilog,job-summary}
 
 # -------------------------------------------------------------------- cross
 
