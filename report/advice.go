@@ -3,13 +3,14 @@ package report
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/resource-tracker/rt"
 )
 
 // Advice is what to request of one resource next time.
 type Advice struct {
-	Resource string  `json:"resource"` // "memory", "cores", "time", "gpus", "tasks"
+	Resource string  `json:"resource"` // "memory", "cores", "time", "gpus", "tasks", "nodes"
 	Verdict  Verdict `json:"verdict"`
 	// Request is the option of sbatch; empty if there is none.
 	Request string `json:"request,omitempty"`
@@ -74,6 +75,7 @@ func (j *Job) Advise(earlier []*Job) {
 	a.time()
 	a.gpus()
 	a.tasks()
+	a.nodes()
 }
 
 // whyNone returns why the job's record does not show what it needs.
@@ -178,4 +180,25 @@ func (a *adviser) tasks() {
 			a.add(Advice{Resource: "tasks", Verdict: NotKnown, Runs: 1, Text: fmt.Sprintf("step %s: its busiest task used %.1f times the mean; the others waited", Plain(st.Step), x)})
 		}
 	}
+}
+
+// nodes names the nodes on which a job did almost nothing, if it worked on others.
+func (a *adviser) nodes() {
+	const idle, busy = 1, 10 // percent of the cores
+	var names []string
+	isBusy := false
+	for _, n := range a.job.Nodes.Nodes {
+		pct, ok := n.UsedPct.Get()
+		if ok && pct < idle {
+			names = append(names, Plain(n.Node))
+		}
+		isBusy = isBusy || pct >= busy
+	}
+	if len(names) == 0 || !isBusy {
+		return
+	}
+	const shown = 4
+	slices.Sort(names)
+	who := strings.Join(names[:min(shown, len(names))], ", ") + onlyIf(len(names) > shown, fmt.Sprintf(" and %d more", len(names)-shown))
+	a.add(Advice{Resource: "nodes", Verdict: NotKnown, Runs: 1, Text: fmt.Sprintf("on %d of %d less than %d %% of the cores were used (%s): check that the program uses several nodes", len(names), len(a.job.Nodes.Nodes), idle, who)})
 }

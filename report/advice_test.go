@@ -404,3 +404,42 @@ func TestRounding(t *testing.T) {
 		}
 	}
 }
+
+// A job that works on one of its nodes only: the advice names the others.
+func TestAdviceNamesIdleNodes(t *testing.T) {
+	busy, idle := ran(24, "n1", 1, 7200), ran(24, "n2", 1, 10)
+	for _, s := range []*Summary{busy, idle} {
+		s.Run.NumNodes, s.Run.NodeList = u(2), "n[1-2]"
+	}
+	j := only(t, busy, idle)
+	j.Advise(nil)
+	if a := adviceOn(j, "nodes"); a.Text != "on 1 of 2 less than 1 % of the cores were used (n2): check that the program uses several nodes" {
+		t.Errorf("%+v", a)
+	}
+	busy.CPU.UsedPct.Set(0.5) // then the job waited, and not for one of its nodes
+	j = only(t, busy, idle)
+	j.Advise(nil)
+	if a := adviceOn(j, "nodes"); a.Text != "" {
+		t.Errorf("of an idle job: %+v", a)
+	}
+}
+
+// Tasks that differ by little of the run, and Slurm's own step, are not worth an advice.
+func TestAdviceOnUnequalTasks(t *testing.T) {
+	for name, tt := range map[string]struct {
+		step   string
+		secs   [2]float64
+		advice bool
+	}{
+		"unequal": {"0", [2]float64{3000, 300}, true}, "equal": {"0", [2]float64{3000, 2900}, false}, "short": {"0", [2]float64{30, 3}, false}, "extern": {"extern", [2]float64{0.01, 0.001}, false},
+	} {
+		s := ran(5, "n1", 1, 3600)
+		sum := tt.secs[0] + tt.secs[1]
+		s.Steps = []Step{{Step: tt.step, Figures: Figures{UsedSecs: rt.Some(sum)}, Tasks: []Task{
+			{Task: 0, Figures: Figures{UsedSecs: rt.Some(tt.secs[0])}}, {Task: 1, Figures: Figures{UsedSecs: rt.Some(tt.secs[1])}},
+		}}}
+		if a := adviceOn(advised(t, s), "tasks"); (a.Text != "") != tt.advice {
+			t.Errorf("%s: %+v", name, a)
+		}
+	}
+}

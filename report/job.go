@@ -241,9 +241,7 @@ func (j *Job) gpus() {
 			}
 			busy.add(one.BusyPct, 1)
 			raise(&g.VRAMPeakBytes, one.VRAMPeakBytes)
-			if all := one.VRAMTotalBytes.Or(0); all > 0 && one.VRAMPeakBytes.Valid() {
-				raise(&g.WorstVRAMPct, rt.Some(float64(one.VRAMPeakBytes.Or(0))/float64(all)*100))
-			}
+			raise(&g.WorstVRAMPct, one.vramPct())
 		}
 	}
 	g.BusyPct = busy.value()
