@@ -246,7 +246,8 @@ func (s *Summary) killedText() string {
 	}
 	k := &s.OOM[0]
 	largest := ""
-	if len(k.Biggest) > 0 {
+	isExplained := len(k.Biggest) > 0 && 2*k.Biggest[0].RSSBytes.Or(0) >= k.BeforeBytes.Or(0) // else the reading of the processes is older
+	if isExplained {
 		largest = "largest process " + Plain(k.Biggest[0].Comm) + " with " + size(k.Biggest[0].RSSBytes)
 	}
 	text := present(", ", largest, onlyIf(k.GrowthBytesPerSec.Or(0) > 0, "memory grew by "+bytes(k.GrowthBytesPerSec)+" a second"))

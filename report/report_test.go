@@ -386,7 +386,7 @@ func TestWriteTextPassesOnErrors(t *testing.T) {
 func TestUnits(t *testing.T) {
 	for v, want := range map[uint64]string{
 		0: "0 B", 1023: "1023 B", 1024: "1.00 KiB", 1536: "1.50 KiB", 10 << 20: "10.0 MiB", 999 << 20: "999 MiB",
-		1000 << 20: "0.98 GiB", 5 << 40: "5.00 TiB", math.MaxUint64: "16384 PiB",
+		1000 << 20: "1000 MiB", 1<<30 - 1: "1.00 GiB", 5 << 40: "5.00 TiB", math.MaxUint64: "16384 PiB",
 	} {
 		if got := size(u(v)); got != want {
 			t.Errorf("size(%d) = %s, want %s", v, got, want)

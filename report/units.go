@@ -6,7 +6,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// size formats bytes with three significant digits in binary units.
+// size formats bytes with three significant digits in binary units. 1000 MiB stay 1000 MiB, because a
+// request of --mem=1000M reads so.
 func size(o rt.Opt[uint64]) string {
 	v, ok := o.Get()
 	switch {
@@ -18,7 +19,7 @@ func size(o rt.Opt[uint64]) string {
 	f := float64(v)
 	for _, unit := range []string{"KiB", "MiB", "GiB", "TiB", "PiB"} {
 		f /= 1024
-		if f < 999.5 || unit == "PiB" {
+		if f < 1023.5 || unit == "PiB" {
 			return Significant(f) + " " + unit
 		}
 	}

@@ -28,7 +28,7 @@ func size(o rt.Opt[uint64]) string {
 	}
 	f, unit := float64(v)/kib, 0
 	units := [...]string{"KiB", "MiB", "GiB", "TiB", "PiB"}
-	for f >= 999.5 && unit < len(units)-1 {
+	for f >= 1023.5 && unit < len(units)-1 {
 		f, unit = f/kib, unit+1
 	}
 	return report.Significant(f) + " " + units[unit]

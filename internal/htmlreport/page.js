@@ -49,7 +49,7 @@
     do {
       v /= 1024;
       unit++;
-    } while (v >= 999.5 && unit < 4);
+    } while (v >= 1023.5 && unit < 4);
     return significant(v) + " " + ["KiB", "MiB", "GiB", "TiB", "PiB"][unit];
   }
   const formats = {
