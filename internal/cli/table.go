@@ -47,15 +47,17 @@ func (t *Table) Write(w io.Writer, width int) (dropped []string, err error) {
 		rows = append(rows, cells)
 	}
 	shown, dropped := t.fit(rows, width)
-	tw := tabwriter.NewWriter(w, 0, 8, tableGap, ' ', 0)
-	for _, row := range rows {
-		var cells []string
-		for _, c := range shown {
-			cells = append(cells, row[c])
+	return dropped, Buffered(w, func(w io.Writer) error { // tabwriter writes each cell by itself
+		tw := tabwriter.NewWriter(w, 0, 8, tableGap, ' ', 0)
+		for _, row := range rows {
+			var cells []string
+			for _, c := range shown {
+				cells = append(cells, row[c])
+			}
+			fmt.Fprintln(tw, strings.Join(cells, "\t"))
 		}
-		fmt.Fprintln(tw, strings.Join(cells, "\t"))
-	}
-	return dropped, tw.Flush()
+		return tw.Flush()
+	})
 }
 
 // fit returns the indices of the columns that stay and the heads of the others.
