@@ -1,6 +1,10 @@
 package spool
 
-import "github.com/resource-tracker/rt"
+import (
+	"slices"
+
+	"github.com/resource-tracker/rt"
+)
 
 // kib is the unit of the columns with names that end in _kib.
 const kib = 1024
@@ -67,12 +71,23 @@ func appendColumns[T, V any](list []deltaColumn, noun string, figures []rt.Figur
 }
 
 // tableColumns lists the columns of each table, rateColumns those that rt.DeriveScalars and
-// rt.DeriveProcess use, which is three fifths of all.
-var tableColumns, rateColumns = columnsOfTables(false), columnsOfTables(true)
+// rt.DeriveProcess use, which is three fifths of all, and usageColumns those of Reader.Usage.
+var (
+	tableColumns = columnsOfTables(func(int, *deltaColumn) bool { return true })
+	rateColumns  = columnsOfTables(func(_ int, c *deltaColumn) bool { return c.derived })
+	usageColumns = columnsOfTables(func(i int, c *deltaColumn) bool { return i < colOpt || slices.Contains(usageNames[:], c.name) })
+)
 
-func columnsOfTables(derived bool) (of [numTables][]int) {
-	for i, c := range deltaColumns {
-		if c.derived || !derived {
+// usageNames are the columns of Reader.Usage next to the clocks and ticks.
+var usageNames = [...]string{
+	"node_cpus", "node_mem_total_kib", "node_mem_free_kib", "node_buffers_kib", "node_cached_kib", "node_sreclaimable_kib",
+	"job_cpu_usage_us", "job_mem_current_kib", "job_mem_peak_kib", "job_mem_limit_kib", "job_mem_interval_peak_kib", "job_events_oom_kill",
+	"tree_cpu_user_ticks", "tree_cpu_system_ticks", "tree_rss_kib",
+}
+
+func columnsOfTables(has func(int, *deltaColumn) bool) (of [numTables][]int) {
+	for i := range deltaColumns {
+		if c := &deltaColumns[i]; has(i, c) {
 			of[c.table] = append(of[c.table], i)
 		}
 	}

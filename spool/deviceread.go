@@ -16,7 +16,7 @@ import (
 // deviceReaders restores the devices of snapshots, which are read in their order.
 type deviceReaders struct {
 	keyframes []int64 // that follow
-	lists     [len(storedLists)]listReader
+	lists     []listReader
 }
 
 // deviceReader restores the devices of one list. The last reading of a device is valid until
@@ -40,12 +40,16 @@ type listReader interface {
 	close()
 }
 
-func openDevices(ctx context.Context, c *conn, from keyframe, to int64) (*deviceReaders, error) {
+func openDevices(ctx context.Context, c *conn, lists []storedList, from keyframe, to int64) (*deviceReaders, error) {
 	d := &deviceReaders{}
 	var err error
 	d.keyframes, err = c.queryInts("SELECT seq FROM keyframe WHERE seq BETWEEN ? AND ? ORDER BY seq", from.seq, to)
-	for i := 0; err == nil && i < len(storedLists); i++ {
-		d.lists[i], err = storedLists[i].reader(ctx, c, &from)
+	for i := 0; err == nil && i < len(lists); i++ {
+		var l listReader
+		l, err = lists[i].reader(ctx, c, &from)
+		if err == nil {
+			d.lists = append(d.lists, l)
+		}
 	}
 	if err != nil {
 		d.close()
@@ -56,9 +60,7 @@ func openDevices(ctx context.Context, c *conn, from keyframe, to int64) (*device
 
 func (d *deviceReaders) close() {
 	for _, r := range d.lists {
-		if r != nil {
-			r.close()
-		}
+		r.close()
 	}
 }
 

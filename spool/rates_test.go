@@ -2,6 +2,8 @@ package spool
 
 import (
 	"math/rand/v2"
+	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/resource-tracker/rt"
@@ -105,6 +107,56 @@ func TestRatesRead(t *testing.T) {
 		}
 		if i >= len(want) || s.Seq != want[i].Seq || s.Node != want[i].Node || s.Job != want[i].Job || s.Tree != want[i].Tree || s.GPU != want[i].GPU {
 			t.Fatalf("snapshot %d: %+v, want %+v", i, *s, want[i])
+		}
+		i++
+	}
+	if i != len(want) || i != 161 {
+		t.Errorf("%d snapshots, want %d", i, len(want))
+	}
+}
+
+// Usage gives its figures and the GPUs as Snapshots does, and no other list.
+func TestUsageRead(t *testing.T) {
+	w := mustCreate(t, Options{})
+	m, rng := newMachine(4, 2), rand.New(rand.NewPCG(3, 4))
+	for range 300 {
+		s := m.next()
+		anything(rng, s)
+		if err := w.Put(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.End(testRun()); err != nil {
+		t.Fatal(err)
+	}
+	r := mustOpen(t, w.Path())
+	used := 0
+	var want []rt.Snapshot
+	for s, err := range r.Snapshots(t.Context(), 130, 290) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		only := rt.Snapshot{Seq: s.Seq, Wall: s.Wall, Boot: s.Boot, Reason: s.Reason, Job: rt.JobReading{Phase: s.Job.Phase}, GPUs: slices.Clone(s.GPUs)}
+		only.Node.CPU = s.Node.CPU
+		from, to := optFields(s), optFields(&only)
+		for i := range to {
+			if slices.Contains(usageNames[:], deltaColumns[colOpt+i].name) {
+				*to[i] = *from[i]
+				used++
+			}
+		}
+		want = append(want, only)
+	}
+	if used != len(want)*len(usageNames) {
+		t.Fatalf("%d snapshots have %d figures: a name in usageNames is that of no column", len(want), used)
+	}
+	i := 0
+	for s, err := range r.Usage(t.Context(), 130, 290) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i >= len(want) || len(s.GPUs) != 2 || !reflect.DeepEqual(*s, want[i]) {
+			t.Fatalf("snapshot %d: %+v, want %+v", i, *s, want[min(i, len(want)-1)])
 		}
 		i++
 	}

@@ -40,8 +40,10 @@ var storedLists = [...]storedList{
 	listOf("remote_fs", ofCounter, func(s *rt.Snapshot) *[]rt.RemoteFSReading { return &s.RemoteFS }),
 	listOf("energy", ofCounter, func(s *rt.Snapshot) *[]rt.EnergyReading { return &s.Energy }),
 	listOf("perf", ofCounter, func(s *rt.Snapshot) *[]rt.PerfReading { return &s.Perf }),
-	&listTable[rt.GPUReading]{"gpu", readings{readingsOfGPUs, "gpu"}, func(s *rt.Snapshot) *[]rt.GPUReading { return &s.GPUs }, sameGPU},
+	gpuList,
 }
+
+var gpuList storedList = &listTable[rt.GPUReading]{"gpu", readings{readingsOfGPUs, "gpu"}, func(s *rt.Snapshot) *[]rt.GPUReading { return &s.GPUs }, sameGPU}
 
 // sameGPU compares GPUs, which have a map.
 func sameGPU(a, b *rt.GPUReading) bool {

@@ -89,7 +89,7 @@ func (t *thinner) keyframe(seq int64) (startAt, error) {
 	if seq == 1 {
 		return startAt{}, nil
 	}
-	it := iterator{columns: &tableColumns}
+	it := iterator{of: everything}
 	k, err := t.r.seek(&it, seq)
 	if err == nil && k.seq != seq {
 		err = fmt.Errorf("there is no keyframe at %d", seq)
@@ -100,7 +100,7 @@ func (t *thinner) keyframe(seq int64) (startAt, error) {
 // read reads the snapshots of a stretch.
 func (t *thinner) read(s stretch) ([]thinRow, error) {
 	var list []thinRow
-	for snap, err := range t.r.iterate(background, s.first, s.end-1, &tableColumns, true) {
+	for snap, err := range t.r.iterate(background, s.first, s.end-1, everything) {
 		if err != nil {
 			return nil, err
 		}

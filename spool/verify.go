@@ -138,9 +138,9 @@ func (v *verifier) snapshots(ctx context.Context) {
 
 // keyframes compares each one with the sums of the rows before it.
 func (v *verifier) keyframes(ctx context.Context) {
-	it := &iterator{columns: &tableColumns}
+	it := &iterator{of: selection{columns: &tableColumns}}
 	defer it.close()
-	if err := it.open(ctx, v.r.db, 1, v.last, false); err != nil {
+	if err := it.open(ctx, v.r.db, 1, v.last); err != nil {
 		v.add("the snapshots cannot be read: %v", err)
 		return
 	}
