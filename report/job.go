@@ -83,19 +83,31 @@ type Attempt struct {
 // own.
 func Jobs(list []*Summary) []*Job {
 	var jobs []*Job
+	at := map[string]int{}
+	for _, j := range Attempts(list) {
+		if len(j.Earlier) > 0 {
+			jobs[at[j.key()]] = j
+			continue
+		}
+		at[j.key()] = len(jobs)
+		jobs = append(jobs, j)
+	}
+	return jobs
+}
+
+// Attempts is Jobs with a Job for each attempt.
+func Attempts(list []*Summary) []*Job {
+	var jobs []*Job
 	last := map[string]*Job{}
 	keys, of := attempts(list)
 	for _, key := range keys {
 		j := jobOf(of[key])
-		name := j.Cluster + "/" + j.Label
-		earlier := last[name]
-		last[name] = j
-		if earlier == nil {
-			jobs = append(jobs, j)
-			continue
+		if earlier := last[j.key()]; earlier != nil {
+			before := slices.Clip(earlier.Earlier)
+			j.Earlier = append(before, Attempt{earlier.Runs[0].Run.Attempt, earlier.Outcome, earlier.Start, earlier.ElapsedSecs})
 		}
-		j.Earlier = append(earlier.Earlier, Attempt{earlier.Runs[0].Run.Attempt, earlier.Outcome, earlier.Start, earlier.ElapsedSecs})
-		jobs[slices.Index(jobs, earlier)] = j
+		last[j.key()] = j
+		jobs = append(jobs, j)
 	}
 	for _, s := range list {
 		if !s.Run.JobID.Valid() {
@@ -104,6 +116,9 @@ func Jobs(list []*Summary) []*Job {
 	}
 	return jobs
 }
+
+// key is the same for all attempts.
+func (j *Job) key() string { return j.Cluster + "/" + j.Label }
 
 // jobOf combines the runs of one attempt.
 func jobOf(runs []*Summary) *Job {

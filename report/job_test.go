@@ -1,6 +1,7 @@
 package report
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -15,6 +16,37 @@ func only(t *testing.T, list ...*Summary) *Job {
 		t.Fatalf("%d jobs", len(jobs))
 	}
 	return jobs[0]
+}
+
+// A job that was requeued is one job, which knows its earlier attempts, or a job for each of them.
+func TestAttempts(t *testing.T) {
+	var list []*Summary
+	for i, job := range []uint64{12, 13, 12, 12} {
+		s := onNode(job, "n1", 10, 1)
+		s.Run.Attempt = uint64(i)
+		list = append(list, s)
+	}
+	numbers := func(jobs []*Job) (out [][]uint64) {
+		for _, j := range jobs {
+			n := []uint64{j.Runs[0].Run.Attempt}
+			for _, e := range j.Earlier {
+				n = append(n, e.Number)
+			}
+			out = append(out, n)
+		}
+		return out
+	}
+	for name, tt := range map[string]struct {
+		jobs []*Job
+		want [][]uint64 // the attempt, then the earlier ones
+	}{
+		"jobs":     {Jobs(list), [][]uint64{{3, 0, 2}, {1}}},
+		"attempts": {Attempts(list), [][]uint64{{0}, {1}, {2, 0}, {3, 0, 2}}},
+	} {
+		if got := numbers(tt.jobs); !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+	}
 }
 
 // If the spool has only some nodes of a job, the report names the others.

@@ -3,11 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
-	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/urfave/cli/v2"
 
 	"github.com/resource-tracker/rt"
@@ -67,11 +64,8 @@ func runDrain(c *cli.Context) error {
 		Jitter: cfg.Drain.Jitter.Duration, BatchRows: cfg.Drain.BatchRows, Live: c.Bool("live"),
 		Scope: rt.Scope(cfg.Drain.Scope),
 	}
-	var progress *bar
-	if rtcli.IsTerminal(c.App.ErrWriter) && !c.Bool("json") {
-		progress = &bar{w: c.App.ErrWriter}
-		o.Progress = progress
-	}
+	progress := newBar(c)
+	o.Progress = progress
 	done, err := drainDirectory(cfg).Drain(c.Context, client, putter, o)
 	progress.finish()
 	done.Warnings = warnings
@@ -155,28 +149,5 @@ func printDrained(c *cli.Context, d *delivery.Drained, sacctNamed bool) {
 	}
 	if d.ProblemsOmitted > 0 {
 		rtcli.Message(c.App.ErrWriter, "rt-spool", "and %d more problems", d.ProblemsOmitted)
-	}
-}
-
-// bar shows the progress of a drain on a terminal. finish does nothing on nil.
-type bar struct {
-	w io.Writer
-	p *progressbar.ProgressBar
-}
-
-// Begin implements upload.Progress.
-func (b *bar) Begin(runs int) {
-	b.p = progressbar.NewOptions(runs,
-		progressbar.OptionSetWriter(b.w), progressbar.OptionSetDescription("runs"),
-		progressbar.OptionShowCount(), progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionSetWidth(40), progressbar.OptionClearOnFinish())
-}
-
-// Done implements upload.Progress.
-func (b *bar) Done(string, error) { _ = b.p.Add(1) } // a failure to draw does not stop a drain
-
-func (b *bar) finish() {
-	if b != nil && b.p != nil {
-		_ = b.p.Finish()
 	}
 }

@@ -25,6 +25,7 @@ func jobsCommand() *cli.Command {
 			&cli.StringFlag{Name: "since", Usage: "only jobs that ran after `TIME`: 2026-03-01, 2026-03-01T12:30, 12:30, or 7d, 12h, 30m ago"},
 			&cli.StringFlag{Name: "until", Usage: "only jobs that ran before `TIME`"},
 			&cli.StringFlag{Name: "sort", Value: sortStart, Usage: "`ORDER` of the jobs: start, the oldest first, or waste, most unused core-hours first"},
+			&cli.BoolFlag{Name: "duplicates", Aliases: []string{"D"}, Usage: "a line for each attempt of a job that was requeued, as in sacct -D"},
 			jsonFlag,
 			&cli.BoolFlag{Name: "csv", Usage: "print CSV with a header line"},
 			&cli.BoolFlag{Name: "wide", Aliases: []string{"w"}, Usage: "all columns, also on a narrow terminal"},
@@ -51,11 +52,13 @@ func runJobs(c *cli.Context) error {
 	if err := spoolThere(dirs[0]); err != nil {
 		return err
 	}
-	runs, err := joblist.Read(c.Context, dirs, cacheDir())
+	progress := newBar(c)
+	runs, err := joblist.Read(c.Context, dirs, joblist.Options{Cache: cacheDir(), Progress: progress})
+	progress.finish()
 	if err != nil {
 		return err
 	}
-	lines := runs.Lines(filter)
+	lines := runs.Lines(filter, c.Bool("duplicates"))
 	if c.String("sort") == sortWaste {
 		joblist.SortByWaste(lines)
 	}

@@ -1,11 +1,12 @@
 package joblist
 
 import (
-	"bufio"
 	"crypto/sha256"
-	"encoding/json"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,83 +15,97 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
-	"github.com/resource-tracker/rt/report"
 )
 
-// index caches the figures of the ended runs of one directory, by file name. The index file has
-// JSON lines: a header, then one line for each run. An index that is damaged or of another version
-// is replaced.
+// index caches the figures of the ended runs of one directory, by file name. The index file has a
+// checksum, a header, and the runs. An index that is damaged or of another version is replaced.
 type index struct {
-	path    string // of the index file; empty if there is none
-	head    header
-	runs    map[string]*indexed
-	current bool // the index file has exactly these runs
+	path string // of the index file; empty if there is none
+	head header
+	runs map[string]*indexed // that were read from the index file
+	kept int                 // number of runs in the index file; -1 if it must be written
 }
 
 // settles is the minimum age of the last change of a file in the index. Two changes at nearly the
 // same time can leave the same stamp.
 const settles = 2 * time.Second
 
-// header is the first line of the index file.
-type header struct {
-	Format  int    `json:"format"`
-	Version string `json:"version"` // of rt: another version may compute other figures
-	Dir     string `json:"dir"`
+// header identifies an index file. Another version of rt may compute other figures.
+type header struct{ format, version, dir string }
+
+// indexFormat changes with the fields of figures and their meaning.
+const indexFormat = "rt jobs 2"
+
+// indexed is one run.
+type indexed struct {
+	name  string // of its file
+	state stamp
+	figures
 }
 
-// indexFormat is increased when the meaning of a line changes.
-const indexFormat = 1
-
-// indexed is the line of one run.
-type indexed struct {
-	Name      string          `json:"file"`
-	State     stamp           `json:"state"`
-	Run       rt.Run          `json:"run"`
-	Elapsed   rt.Opt[float64] `json:"elapsed,omitzero"`
-	Used      rt.Opt[float64] `json:"used,omitzero"`
-	Allocated rt.Opt[float64] `json:"allocated,omitzero"`
-	UsedPct   rt.Opt[float64] `json:"used_pct,omitzero"`
-	Cores     rt.Opt[uint64]  `json:"cores,omitzero"`
-	CoresOf   string          `json:"cores_of,omitempty"`
-	Peak      rt.Opt[uint64]  `json:"peak,omitzero"`
-	Limit     rt.Opt[uint64]  `json:"limit,omitzero"`
-	PeakPct   rt.Opt[float64] `json:"peak_pct,omitzero"`
-	OOMKills  rt.Opt[uint64]  `json:"oom_kills,omitzero"`
-	GPUs      []report.GPU    `json:"gpus,omitempty"`
-	Last      time.Time       `json:"last,omitzero"`
-	Complete  bool            `json:"complete,omitempty"`
+func (r *indexed) code(c *coder) {
+	c.text(&r.name)
+	c.uint(&r.state.inode)
+	c.int(&r.state.size)
+	c.int(&r.state.time)
+	r.figures.code(c)
 }
 
 // openIndex reads the index of a directory. If there is none that can be used, it returns an empty
 // index.
 func openIndex(cache, dir string) *index {
-	x := &index{runs: map[string]*indexed{}}
+	x := &index{runs: map[string]*indexed{}, kept: -1}
 	abs, err := filepath.Abs(dir)
 	if cache == "" || err != nil {
 		return x
 	}
 	sum := sha256.Sum256([]byte(abs))
-	x.path, x.head = filepath.Join(cache, fmt.Sprintf("jobs-%x.jsonl", sum[:8])), header{indexFormat, rt.Version, abs}
+	x.path, x.head = filepath.Join(cache, fmt.Sprintf("jobs-%x.index", sum[:8])), header{indexFormat, rt.Version, abs}
 	f, err := openOwn(x.path)
 	if err != nil {
 		return x
 	}
-	defer f.Close()
-	dec := json.NewDecoder(bufio.NewReaderSize(f, 1<<16))
-	var h header
-	if dec.Decode(&h) != nil || h != x.head {
+	data, err := io.ReadAll(f)
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = x.decode(data)
+	}
+	if err != nil {
+		x.runs = map[string]*indexed{}
 		return x
 	}
-	for dec.More() {
-		r := new(indexed)
-		if dec.Decode(r) != nil {
-			x.runs = map[string]*indexed{}
-			return x
-		}
-		x.runs[r.Name] = r
-	}
-	x.current = true
+	x.kept = len(x.runs)
 	return x
+}
+
+// sumSize is the size of the checksum in bytes.
+const sumSize = 4
+
+func (x *index) decode(data []byte) error {
+	if len(data) < sumSize || binary.LittleEndian.Uint32(data) != crc32.ChecksumIEEE(data[sumSize:]) {
+		return errors.New("the checksum of the index is wrong")
+	}
+	c := &coder{decoding: true, in: data[sumSize:]}
+	var h header
+	h.code(c)
+	if h != x.head {
+		return errors.New("the index is of another version")
+	}
+	for range c.count(0) {
+		r := new(indexed)
+		r.code(c)
+		if c.err != nil {
+			return c.err
+		}
+		x.runs[r.name] = r
+	}
+	return nil
+}
+
+func (h *header) code(c *coder) {
+	c.text(&h.format)
+	c.text(&h.version)
+	c.text(&h.dir)
 }
 
 // openOwn opens a regular file of this user. The cache directory may belong to another user (HOME
@@ -111,13 +126,13 @@ func openOwn(path string) (*os.File, error) {
 	return f, nil
 }
 
-// get returns the summary of a file, or nil if the file must be read.
-func (x *index) get(f *file) *report.Summary {
+// get returns the figures of a file, or nil if the file must be read.
+func (x *index) get(f *file) *figures {
 	r := x.runs[filepath.Base(f.path)]
-	if f.hasLog || r == nil || r.State != f.state {
+	if f.hasLog || r == nil || r.state != f.state {
 		return nil
 	}
-	return r.summary()
+	return &r.figures
 }
 
 // replace writes the index of files, unless the index file has exactly these runs.
@@ -127,15 +142,19 @@ func (x *index) replace(files []*file) error {
 	}
 	settled := time.Now().Add(-settles).UnixNano()
 	isKept := func(f *file) bool {
-		return f.summary != nil && f.err == nil && !f.hasLog && f.summary.Run.State != rt.StateRunning && f.state.Time < settled
+		return f.figures != nil && f.err == nil && !f.hasLog && f.figures.run.State != rt.StateRunning && f.state.time < settled
 	}
 	kept := slices.DeleteFunc(slices.Clone(files), func(f *file) bool { return !isKept(f) })
 	isNew := func(f *file) bool { return !f.indexed }
-	if x.current && len(kept) == len(x.runs) && !slices.ContainsFunc(kept, isNew) {
+	if len(kept) == x.kept && !slices.ContainsFunc(kept, isNew) {
 		return nil
 	}
 	if err := x.write(kept); err != nil {
 		return fmt.Errorf("write the index of jobs: %w", err)
+	}
+	x.kept = len(kept)
+	for _, f := range kept {
+		f.indexed = true
 	}
 	return nil
 }
@@ -154,38 +173,22 @@ func (x *index) write(kept []*file) (err error) {
 			err = errors.Join(err, os.Remove(f.Name()))
 		}
 	}()
-	w := bufio.NewWriter(f)
-	enc := json.NewEncoder(w)
-	err = enc.Encode(x.head)
-	for _, file := range kept {
-		if err == nil {
-			err = enc.Encode(indexedOf(file))
-		}
-	}
-	err = errors.Join(err, w.Flush(), f.Close())
+	_, err = f.Write(x.encode(kept))
+	err = errors.Join(err, f.Close())
 	if err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), x.path)
 }
 
-func indexedOf(f *file) *indexed {
-	s := f.summary
-	r := indexed{
-		Name: filepath.Base(f.path), State: f.state, Run: s.Run, Elapsed: s.ElapsedSecs,
-		Used: s.CPU.UsedSecs, Allocated: s.CPU.AllocatedSecs, UsedPct: s.CPU.UsedPct, Cores: s.CPU.Cores, CoresOf: s.CPU.CoresOf,
-		Peak: s.Memory.PeakBytes, Limit: s.Memory.LimitBytes, PeakPct: s.Memory.PeakPct, OOMKills: s.Memory.OOMKills,
-		GPUs: s.GPUs, Last: s.Record.Last, Complete: s.Record.Complete,
+func (x *index) encode(kept []*file) []byte {
+	c := &coder{out: make([]byte, sumSize)}
+	x.head.code(c)
+	c.count(len(kept))
+	for _, f := range kept {
+		r := indexed{filepath.Base(f.path), f.state, *f.figures}
+		r.code(c)
 	}
-	r.Run.Meta = rt.Metadata{JobName: s.Run.Meta.JobName}
-	r.Run.Command, r.Run.CgroupPath, r.Run.WorkDir, r.Run.Comment = nil, "", "", ""
-	return &r
-}
-
-func (r *indexed) summary() *report.Summary {
-	s := &report.Summary{Label: r.Run.Label(), Run: r.Run, ElapsedSecs: r.Elapsed, GPUs: r.GPUs}
-	s.CPU.UsedSecs, s.CPU.AllocatedSecs, s.CPU.UsedPct, s.CPU.Cores, s.CPU.CoresOf = r.Used, r.Allocated, r.UsedPct, r.Cores, r.CoresOf
-	s.Memory.PeakBytes, s.Memory.LimitBytes, s.Memory.PeakPct, s.Memory.OOMKills = r.Peak, r.Limit, r.PeakPct, r.OOMKills
-	s.Record.Last, s.Record.Complete = r.Last, r.Complete
-	return s
+	binary.LittleEndian.PutUint32(c.out, crc32.ChecksumIEEE(c.out[sumSize:]))
+	return c.out
 }

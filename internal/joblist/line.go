@@ -11,8 +11,8 @@ import (
 	"github.com/resource-tracker/rt/report"
 )
 
-// Line is one job of the list, over all of its nodes, in its last attempt. A figure that is not
-// known is null in JSON and empty in CSV.
+// Line is one attempt of a job, over all of its nodes. A figure that is not known is null in JSON
+// and empty in CSV.
 type Line struct {
 	Job          string          `json:"job"`
 	Cluster      string          `json:"cluster"`
@@ -39,7 +39,7 @@ type Line struct {
 	GPUPct       rt.Opt[float64] `json:"gpu_pct"`
 	CoreHours    rt.Opt[float64] `json:"core_hours"`
 	UnusedHours  rt.Opt[float64] `json:"core_hours_unused"`
-	Attempts     int             `json:"attempts"`
+	Attempts     int             `json:"attempts"` // this one and those before it
 }
 
 func lineOf(j *report.Job) Line {

@@ -7,11 +7,15 @@ import (
 	"github.com/resource-tracker/rt/report"
 )
 
-// Lines returns the jobs that the filter selects, in the order of report.Jobs. Call it only once:
-// it removes the runs of steps from l.Summaries.
-func (l *Runs) Lines(filter Filter) []Line {
+// Lines returns the jobs that the filter selects, in the order of report.Jobs, or with allAttempts
+// the attempts that it selects. Call it only once: it removes the runs of steps from l.Summaries.
+func (l *Runs) Lines(filter Filter, allAttempts bool) []Line {
+	combine := report.Jobs
+	if allAttempts {
+		combine = report.Attempts
+	}
 	lines := []Line{}
-	for _, j := range report.Jobs(wholeJobs(l.Summaries)) {
+	for _, j := range combine(wholeJobs(l.Summaries)) {
 		if line := lineOf(j); filter.has(j, &line) {
 			lines = append(lines, line)
 		}

@@ -1,6 +1,7 @@
 package joblist
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -47,6 +48,37 @@ func TestWholeJobsHideTheirSteps(t *testing.T) {
 	} {
 		if left := wholeJobs(tt.list); len(left) != tt.left {
 			t.Errorf("%s: %d runs are left, want %d", name, len(left), tt.left)
+		}
+	}
+}
+
+// A job that was requeued is a line, or a line for each attempt; the filter selects lines.
+func TestLinesOfAttempts(t *testing.T) {
+	runs := func() *Runs {
+		l := &Runs{}
+		for i, outcome := range []rt.Outcome{rt.OutcomeCancelled, rt.OutcomeOOM, rt.OutcomeFinished} {
+			l.Summaries = append(l.Summaries, &report.Summary{Run: rt.Run{
+				Identity: rt.Identity{JobID: rt.Some[uint64](12), Node: "n1", Attempt: uint64(i)}, Ending: rt.Ending{State: rt.StateEnded, Outcome: outcome},
+			}})
+		}
+		return l
+	}
+	for _, tt := range []struct {
+		filter Filter
+		all    bool
+		want   string
+	}{
+		{Filter{}, false, "finished 3"},
+		{Filter{}, true, "cancelled 1, oom 2, finished 3"},
+		{Filter{States: []string{"oom"}}, false, ""},
+		{Filter{States: []string{"oom"}}, true, "oom 2"},
+	} {
+		var got []string
+		for _, l := range runs().Lines(tt.filter, tt.all) {
+			got = append(got, fmt.Sprintf("%s %d", l.State, l.Attempts))
+		}
+		if text := strings.Join(got, ", "); text != tt.want {
+			t.Errorf("%+v, all attempts %v: %q, want %q", tt.filter, tt.all, text, tt.want)
 		}
 	}
 }

@@ -4,7 +4,6 @@
 package joblist
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,12 +37,25 @@ type Runs struct {
 	IndexErr error
 }
 
-// Read returns the runs of directories. cache is the directory of the indexes; Read creates it if
-// it does not exist. If cache is empty, Read uses no index.
-func Read(ctx context.Context, dirs []string, cache string) (*Runs, error) {
+// Options are those of Read.
+type Options struct {
+	Cache    string   // directory of the indexes, which Read creates; empty if there is none
+	Progress Progress // may be nil
+}
+
+// Progress is notified of the files that are opened. Done is called by several goroutines at the
+// same time.
+type Progress interface {
+	Begin(files int)
+	Done(path string, err error)
+}
+
+// Read returns the runs of directories. If ctx ends before all files are read, the index has those
+// that were read until then.
+func Read(ctx context.Context, dirs []string, o Options) (*Runs, error) {
 	out := &Runs{}
 	for _, dir := range dirs {
-		if err := out.readDir(ctx, dir, cache); err != nil {
+		if err := out.readDir(ctx, dir, &o); err != nil {
 			return nil, err
 		}
 	}
@@ -58,47 +70,61 @@ type file struct {
 	// hasLog is set if the run is tracked, or was not closed. Its log then has figures that are not
 	// in the file.
 	hasLog  bool
-	indexed bool // summary is from the index
-	summary *report.Summary
+	indexed bool // the figures are from the index
+	figures *figures
 	err     error
 }
 
 // stamp identifies a state of a file without a log.
 type stamp struct {
-	Inode uint64 `json:"i"`
-	Size  int64  `json:"s"`
-	Time  int64  `json:"t"` // of its last change, ns
+	inode uint64
+	size  int64
+	time  int64 // of its last change, ns
 }
 
-func (l *Runs) readDir(ctx context.Context, dir, cache string) error {
+// saveEvery is the number of files that are read between two writes of the index.
+const saveEvery = 1000
+
+func (l *Runs) readDir(ctx context.Context, dir string, o *Options) error {
 	files, err := listFiles(dir)
 	if err != nil {
 		return err
 	}
-	index := openIndex(cache, dir)
+	index := openIndex(o.Cache, dir)
 	var unread []*file
 	for _, f := range files {
-		switch s := index.get(f); {
-		case unix.Access(f.path, unix.R_OK) != nil: // even if the index has its figures
+		switch known := index.get(f); {
+		case unix.Access(f.path, unix.R_OK) != nil: // also if the index has it
 			f.err = fs.ErrPermission
-		case s != nil:
-			f.summary, f.indexed = s, true
+		case known != nil:
+			f.figures, f.indexed = known, true
 		default:
 			unread = append(unread, f)
 		}
 	}
-	readAll(ctx, unread)
-	if err := ctx.Err(); err != nil {
-		return err
+	if o.Progress != nil && len(unread) > 0 {
+		o.Progress.Begin(len(unread))
 	}
+	for part := range slices.Chunk(unread, saveEvery) {
+		readAll(ctx, part, o.Progress)
+		l.save(index, files)
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("read the runs of %s: %w", dir, err)
+		}
+	}
+	l.save(index, files)
 	l.Opened += len(unread)
 	for _, f := range files {
 		l.add(f)
 	}
-	if err := index.replace(files); err != nil {
-		l.IndexErr = cmp.Or(l.IndexErr, err)
-	}
 	return nil
+}
+
+// save writes the index of the files that were read so far.
+func (l *Runs) save(index *index, files []*file) {
+	if l.IndexErr == nil {
+		l.IndexErr = index.replace(files)
+	}
 }
 
 func (l *Runs) add(f *file) {
@@ -112,7 +138,7 @@ func (l *Runs) add(f *file) {
 	case f.err != nil:
 		l.Problems = append(l.Problems, f.err)
 	default:
-		l.Summaries = append(l.Summaries, f.summary)
+		l.Summaries = append(l.Summaries, f.figures.summary())
 	}
 }
 
@@ -145,9 +171,9 @@ func listFiles(dir string) ([]*file, error) {
 }
 
 func stampOf(st fs.FileInfo) stamp {
-	s := stamp{Size: st.Size(), Time: st.ModTime().UnixNano()}
+	s := stamp{size: st.Size(), time: st.ModTime().UnixNano()}
 	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
-		s.Inode = sys.Ino
+		s.inode = sys.Ino
 	}
 	return s
 }
@@ -155,8 +181,8 @@ func stampOf(st fs.FileInfo) stamp {
 // readAtOnce is the maximum number of files that are open at the same time.
 const readAtOnce = 8
 
-// readAll reads the summaries of files.
-func readAll(ctx context.Context, files []*file) {
+// readAll reads the figures of files.
+func readAll(ctx context.Context, files []*file, progress Progress) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range min(readAtOnce, runtime.GOMAXPROCS(0), len(files)) {
@@ -164,15 +190,18 @@ func readAll(ctx context.Context, files []*file) {
 			defer recovery.Handle(func(error) {}) // read handles a panic of a file
 			for i := next.Add(1) - 1; i < int64(len(files)) && ctx.Err() == nil; i = next.Add(1) - 1 {
 				files[i].read(ctx)
+				if progress != nil {
+					progress.Done(files[i].path, files[i].err)
+				}
 			}
 		})
 	}
 	wg.Wait()
 }
 
-// read sets the summary of a file, or the error if it cannot be read.
+// read sets the figures of a file, or the error if it cannot be read.
 func (f *file) read(ctx context.Context) {
-	defer recovery.Handle(func(err error) { f.summary, f.err = nil, fmt.Errorf("read %s: %w", f.path, err) })
+	defer recovery.Handle(func(err error) { f.figures, f.err = nil, fmt.Errorf("read %s: %w", f.path, err) })
 	r, err := spool.Open(f.path)
 	if err != nil {
 		f.err = err
@@ -184,7 +213,7 @@ func (f *file) read(ctx context.Context) {
 		f.err = err
 		return
 	}
-	s, err := report.Summarize(r.Run(), events, r.Snapshots(ctx, 1, 0))
+	s, err := report.Summarize(r.Run(), events, r.Usage(ctx, 1, 0))
 	if err != nil {
 		f.err = err
 		return
@@ -194,5 +223,5 @@ func (f *file) read(ctx context.Context) {
 		f.err = err
 		s.Abandoned = !live
 	}
-	f.summary = s
+	f.figures = figuresOf(s)
 }

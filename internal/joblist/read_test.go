@@ -1,10 +1,16 @@
 package joblist
 
 import (
+	"context"
+	"encoding/binary"
 	"errors"
+	"hash/crc32"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -59,7 +65,7 @@ func age(t testing.TB, path string) {
 
 func read(t testing.TB, dir, cache string, opened int) *Runs {
 	t.Helper()
-	l, err := Read(t.Context(), []string{dir}, cache)
+	l, err := Read(t.Context(), []string{dir}, Options{Cache: cache})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,34 +78,152 @@ func read(t testing.TB, dir, cache string, opened int) *Runs {
 	return l
 }
 
-// A list from the index is the same as a list from the files.
-func TestIndexGivesTheSameJobs(t *testing.T) {
+// A list has the figures of a report, whether its files are read or the index.
+func TestListHasTheFiguresOfReports(t *testing.T) {
 	dir, cache := t.TempDir(), filepath.Join(t.TempDir(), "rt")
-	for job := range uint64(5) {
-		makeRun(t, dir, job+1)
-	}
-	same := cmp.Comparer(func(a, b time.Time) bool { return a.Equal(b) })
-	jobs := func(l *Runs) (out []report.Job) {
-		for _, j := range report.Jobs(l.Summaries) {
-			one := *j
-			one.Runs = nil
-			out = append(out, one)
+	var reports Runs
+	for i, path := range []string{makeRun(t, dir, 1), makeRun(t, dir, 2), makeAnyRun(t, dir, 3, rt.JobPresent), makeAnyRun(t, dir, 4, rt.JobNone), makeAnyRun(t, dir, 5, rt.JobPending)} {
+		r, err := spool.Open(path)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return out
+		s, err := report.Summarize(r.Run(), nil, r.Snapshots(t.Context(), 1, 0))
+		if err := errors.Join(err, r.Close()); err != nil {
+			t.Fatal(err)
+		}
+		isKnown := s.CPU.UsedSecs.Valid() && s.Memory.PeakBytes.Valid() && s.CPU.Cores.Valid() && len(s.GPUs) > 0
+		if isPending := i == 4; !isKnown && !isPending {
+			t.Errorf("%s has no figures to compare: %+v", path, s)
+		}
+		reports.Summaries = append(reports.Summaries, s)
 	}
-	first := jobs(read(t, dir, cache, 5))
-	if len(first) != 5 || first[0].GPUs.Count != 1 || first[0].GPUs.BusyPct != rt.Some(50.0) || first[0].Nodes.UsedPct != rt.Some(50.0) || first[0].Nodes.WorstPct != rt.Some(25.0) || first[0].Outcome != rt.OutcomeFinished {
-		t.Fatalf("%+v", first[0])
+	want := reports.Lines(Filter{}, false)
+	first := read(t, dir, cache, 5).Lines(Filter{}, false)
+	second := read(t, dir, cache, 0).Lines(Filter{}, false)
+	if first[0].GPUs != rt.Some[uint64](1) || first[0].GPUPct != rt.Some(50.0) || first[0].CPUPct != rt.Some(50.0) || first[0].MemoryPct != rt.Some(25.0) || first[0].State != "finished" {
+		t.Errorf("%+v", first[0])
 	}
-	second := jobs(read(t, dir, cache, 0))
-	opts := cmp.Options{same, cmp.AllowUnexported(rt.Opt[float64]{}, rt.Opt[uint64]{}, rt.Opt[int64]{}, rt.Opt[bool]{})}
-	for i := range first {
-		first[i].Nodes.UserSecs.Clear() // the index does not keep it
-		first[i].Nodes.SystemSecs.Clear()
+	opts := cmp.AllowUnexported(rt.Opt[float64]{}, rt.Opt[uint64]{}, rt.Opt[int64]{})
+	if diff := cmp.Diff(want, first, opts); diff != "" {
+		t.Errorf("of reports and of files (-reports +files):\n%s", diff)
 	}
 	if diff := cmp.Diff(first, second, opts); diff != "" {
 		t.Errorf("of files and of the index (-files +index):\n%s", diff)
 	}
+}
+
+// makeAnyRun writes the run of a job with all figures of a snapshot, at random, in a phase.
+func makeAnyRun(t testing.TB, dir string, job uint64, phase rt.JobPhase) string {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(job, 1))
+	run := rt.Run{
+		Identity: rt.Identity{Cluster: "c", JobID: rt.Some(job), ArrayJobID: rt.Some[uint64](3), ArrayTaskID: rt.Some(job), Node: "n2", BootID: "b", Attempt: 2, Start: begin.Add(time.Hour)},
+		Ending:   rt.Ending{State: rt.StateRunning},
+	}
+	run.JobStart, run.JobEndLimit, run.NumNodes, run.NodeList = begin, begin.Add(time.Hour*2), rt.Some[uint64](2), "n[1-2]"
+	w, err := spool.Create(dir, run, rt.Host{}, spool.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	small := func() rt.Opt[uint64] { return rt.Some(rng.Uint64N(1000) << 12) }
+	for i := range int64(50) {
+		v := uint64(i)
+		s := rt.Snapshot{Seq: i + 1, Wall: run.Start.UnixNano() + i*10e9, Boot: 1e9 + i*10e9, Job: rt.JobReading{Phase: phase}}
+		for k := range rt.JobFigures {
+			*rt.JobFigures[k].Field(&s.Job) = small()
+		}
+		for k := range rt.NodeFigures {
+			*rt.NodeFigures[k].Field(&s.Node) = small()
+		}
+		s.Job.CPUUsage, s.Node.CPU, s.Node.CPUs = rt.Some(v*v*1e6), rt.Some(rt.CPUTimes{User: v * 900, Idle: v * 90}), rt.Some[uint64](16)
+		for _, uuid := range []string{"g1", "g2"} {
+			s.GPUs = append(s.GPUs, rt.GPUReading{UUID: uuid, Utilization: rt.Some(rng.Float64() * 100), InJob: rt.Some(uuid == "g2"), VRAMUsed: small()})
+		}
+		s.Steps = []rt.StepReading{{Step: "0", CPUUsage: small()}}
+		if err := w.Put(&s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run.Apply(rt.Exit{Code: rt.Some[int64](2), Signal: rt.Some[int64](9), Derived: rt.Some[int64](3), Outcome: rt.OutcomeFailed, Source: "epilog", Time: run.Start.Add(500 * time.Second)})
+	if err := w.End(run); err != nil {
+		t.Fatal(err)
+	}
+	age(t, w.Path())
+	return w.Path()
+}
+
+// interrupt ends a list when some files are done.
+type interrupt struct {
+	begun, done, after int
+	cancel             func()
+	mu                 sync.Mutex
+}
+
+func (p *interrupt) Begin(files int) { p.begun = files }
+
+func (p *interrupt) Done(string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done++
+	if p.done == p.after {
+		p.cancel()
+	}
+}
+
+// The files that were read before an interruption are not read again.
+func TestInterruptedListIsKept(t *testing.T) {
+	dir, cache := t.TempDir(), t.TempDir()
+	for job := range uint64(20) {
+		makeRun(t, dir, job+1)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	p := &interrupt{after: 7, cancel: cancel}
+	if _, err := Read(ctx, []string{dir}, Options{Cache: cache, Progress: p}); !errors.Is(err, context.Canceled) {
+		t.Fatalf("an interrupted list: %v", err)
+	}
+	if p.begun != 20 || p.done < 7 || p.done == 20 {
+		t.Fatalf("%d of %d files were read", p.done, p.begun)
+	}
+	l, err := Read(t.Context(), []string{dir}, Options{Cache: cache})
+	if err != nil || l.Opened > 13 || len(l.Summaries) != 20 {
+		t.Errorf("then %d files were opened for %d runs, %v", l.Opened, len(l.Summaries), err)
+	}
+	read(t, dir, cache, 0)
+}
+
+// An index that was changed is read again, and one that ends early or has other lengths makes no
+// panic even if its checksum is right.
+func TestDamagedIndex(t *testing.T) {
+	dir, cache := t.TempDir(), t.TempDir()
+	makeRun(t, dir, 1)
+	makeAnyRun(t, dir, 2, rt.JobPresent)
+	read(t, dir, cache, 2)
+	x := openIndex(cache, dir)
+	whole, err := os.ReadFile(x.path)
+	if err == nil {
+		err = x.decode(whole)
+	}
+	if err != nil || len(x.runs) != 2 {
+		t.Fatalf("%d runs, %v", len(x.runs), err)
+	}
+	rng := rand.New(rand.NewPCG(5, 6))
+	for n := range whole {
+		for _, data := range [][]byte{slices.Clone(whole[:n+1]), slices.Clone(whole)} {
+			data[n] ^= byte(1 + rng.IntN(255))
+			if x.decode(data) == nil {
+				t.Fatalf("an index of %d bytes with another byte %d was read", len(data), n)
+			}
+			if len(data) > sumSize {
+				binary.LittleEndian.PutUint32(data, crc32.ChecksumIEEE(data[sumSize:]))
+				_ = x.decode(data)
+			}
+		}
+	}
+	if err := os.WriteFile(x.path, whole[:len(whole)-1], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read(t, dir, cache, 2)
+	read(t, dir, cache, 0)
 }
 
 // A file that differs from its entry in the index is read again: a new or changed file, a copy with
@@ -154,7 +278,7 @@ func TestIndexIsAFileOfThisUser(t *testing.T) {
 	makeRun(t, dir, 1)
 	read(t, dir, cache, 1)
 	read(t, dir, cache, 0)
-	found, err := filepath.Glob(filepath.Join(cache, "jobs-*.jsonl"))
+	found, err := filepath.Glob(filepath.Join(cache, "jobs-*.index"))
 	if err != nil || len(found) != 1 {
 		t.Fatalf("%q, %v", found, err)
 	}
@@ -205,7 +329,7 @@ func BenchmarkIndex(b *testing.B) {
 	for job := range uint64(runs) {
 		s := *one
 		s.Run.JobID.Set(job)
-		f := &file{path: filepath.Join(dir, s.Run.FileStem()+".db"), summary: &s}
+		f := &file{path: filepath.Join(dir, s.Run.FileStem()+".db"), figures: figuresOf(&s)}
 		if err := os.WriteFile(f.path, nil, 0o600); err != nil { // it is not opened
 			b.Fatal(err)
 		}
