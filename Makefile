@@ -57,7 +57,7 @@ help:
 	compat 'one minute next to the Python resource-tracker, compared column by column' \
 	lint 'gofmt, go vet, staticcheck, depguard for the table of floors, the checks of tools/rtvet, prose' \
 	prose 'Vale over comments, man pages and documents' \
-	bench 'the cost of a reading, a spooled snapshot and the hooks, next to their budgets' \
+	bench 'the cost of a reading, a spooled snapshot, the hooks and a list of 10,000 jobs, next to their budgets' \
 	soak 'memory and CPU time of resource-tracker in ten minutes of an idle machine' \
 	scale '2,000 simulated nodes that drain to one receiver, with and without jitter' \
 	install 'into PREFIX=$(PREFIX), below DESTDIR' \

@@ -55,9 +55,9 @@ func main() {
 var (
 	parts = map[string]func(bin, dir string) ([]row, error){
 		"readings": readings, "spooling": spooling, "hooks": hooks, "hertz": atOneHertz, "counters": counters,
-		"delivery": delivery, "drained": drained, "exchange": exchange, "sizes": sizes,
+		"delivery": delivery, "drained": drained, "exchange": exchange, "jobs": listed, "sizes": sizes,
 	}
-	order = "readings,counters,spooling,hooks,hertz,delivery,drained,exchange,sizes"
+	order = "readings,counters,spooling,hooks,hertz,delivery,drained,exchange,jobs,sizes"
 )
 
 func run(bin string, span time.Duration, only string) error {
