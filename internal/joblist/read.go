@@ -108,8 +108,8 @@ func (l *Runs) readDir(ctx context.Context, dir string, o *Options) error {
 	for part := range slices.Chunk(unread, saveEvery) {
 		readAll(ctx, part, o.Progress)
 		l.save(index, files)
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("read the runs of %s: %w", dir, err)
+		if ctx.Err() != nil {
+			return l.interrupted(ctx, index, files)
 		}
 	}
 	l.save(index, files)
@@ -118,6 +118,15 @@ func (l *Runs) readDir(ctx context.Context, dir string, o *Options) error {
 		l.add(f)
 	}
 	return nil
+}
+
+// interrupted returns the error of a list that ctx has ended.
+func (l *Runs) interrupted(ctx context.Context, index *index, files []*file) error {
+	err := fmt.Errorf("read %d runs of %s: %w", len(files), filepath.Dir(files[0].path), ctx.Err())
+	if l.IndexErr != nil || index.path == "" {
+		return err
+	}
+	return fmt.Errorf("%w; the next list does not read %d of them again", err, index.kept)
 }
 
 // save writes the index of the files that were read so far.
