@@ -169,6 +169,11 @@ func (w *Writer) End(run rt.Run) error {
 	if err != nil {
 		return fmt.Errorf("end the spool file %s: %d snapshots wait: %w", w.path, len(w.rows.rows), err)
 	}
+	return w.closeEnded()
+}
+
+// closeEnded moves the log of an ended run into the database, and releases the lock.
+func (w *Writer) closeEnded() error {
 	if err := fold(w.db); err != nil && !busy(err) { // busy: a reader has it open; the next Open folds it
 		return fmt.Errorf("end the spool file %s: %w", w.path, err)
 	}

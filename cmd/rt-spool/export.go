@@ -34,6 +34,7 @@ type exporter struct {
 var exporters = []exporter{
 	{"csv", resourcetracker.ExportCSV, ""},
 	{"jsonl", exportJSON, ""},
+	{"record", exportRecord, ""},
 	{"ftdc", exportFTDC, ""},
 	{"sonar-csv", variant(sonar.Export, false), ""},
 	{"sonar-json", variant(sonar.Export, true), ""},
@@ -53,6 +54,10 @@ func variant[T any](write func(context.Context, io.Writer, *spool.Reader, T) err
 	return func(ctx context.Context, w io.Writer, r *spool.Reader, _ rt.Scope) error {
 		return write(ctx, w, r, choice)
 	}
+}
+
+func exportRecord(ctx context.Context, w io.Writer, r *spool.Reader, _ rt.Scope) error {
+	return spool.WriteRecord(ctx, w, r)
 }
 
 func exportFTDC(ctx context.Context, w io.Writer, r *spool.Reader, _ rt.Scope) error {

@@ -40,6 +40,7 @@ type importTarget struct {
 
 // importers are the formats that can be imported.
 var importers = []importer{
+	{format: "record", read: runOf(importRecord)},
 	{format: "ftdc", read: runOf(ftdc.Import)},
 	{format: "sonar-csv", all: importSonar},
 	{format: "sonar-json", all: importSonar},
@@ -54,6 +55,14 @@ func runOf(read func(dir string, limits *spool.ImportLimits, name string, r io.R
 	return func(to importTarget, name string, r io.Reader) ([]string, error) {
 		return read(to.dir, to.limits, name, r)
 	}
+}
+
+func importRecord(dir string, limits *spool.ImportLimits, _ string, r io.Reader) ([]string, error) {
+	path, err := spool.ReadRecord(dir, limits, r)
+	if err != nil {
+		return nil, err
+	}
+	return []string{path}, nil
 }
 
 func importSonar(to importTarget, files iter.Seq2[string, io.Reader]) ([]string, error) {

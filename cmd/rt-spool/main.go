@@ -19,6 +19,7 @@ import (
 	"github.com/resource-tracker/rt/internal/convert/sonar"
 	"github.com/resource-tracker/rt/internal/errkind"
 	"github.com/resource-tracker/rt/internal/tui/ftdcview"
+	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/upload"
 )
 
@@ -57,7 +58,7 @@ func exitStatus(err error) int {
 		return exitConfig
 	case errors.Is(err, upload.ErrTemporary), errors.Is(err, context.Canceled):
 		return exitTemporary
-	case errors.Is(err, errDamaged), isDamage(err), errors.Is(err, ftdc.ErrDamaged), errors.Is(err, ftdcview.ErrDamaged), errors.Is(err, sonar.ErrDamaged), errors.Is(err, upload.ErrDamaged):
+	case errors.Is(err, errDamaged), isDamage(err), errors.Is(err, spool.ErrRecord), errors.Is(err, ftdc.ErrDamaged), errors.Is(err, ftdcview.ErrDamaged), errors.Is(err, sonar.ErrDamaged), errors.Is(err, upload.ErrDamaged):
 		return exitDamaged
 	}
 	return rtcli.ExitError
