@@ -92,8 +92,12 @@ func Buffered(w io.Writer, write func(io.Writer) error) error {
 }
 
 // WriteFile replaces a file completely or not at all, and writes to a terminal or pipe directly.
-// A new file has the mode of the umask; a file of this user that is replaced keeps its mode.
+// A new file has the mode of the umask; a file of this user that is replaced keeps its mode. It
+// refuses to replace a spool file, which a shell's pattern can put in the place of the name.
 func WriteFile(name string, write func(io.Writer) error) error {
+	if isDatabase(name) {
+		return fmt.Errorf("write %s: it is a spool file or another SQLite database, and is not replaced; give the name of another file", name)
+	}
 	if st, err := os.Stat(name); err == nil && !st.Mode().IsRegular() {
 		if st.IsDir() {
 			return fmt.Errorf("write %s: it is a directory", name)
@@ -116,6 +120,23 @@ func WriteFile(name string, write func(io.Writer) error) error {
 		return fmt.Errorf("write %s: %w", name, errors.Join(err, os.Remove(f.Name())))
 	}
 	return nil
+}
+
+// isDatabase reports whether a regular file begins as each SQLite database does
+// (https://www.sqlite.org/fileformat.html#magic_header_string).
+func isDatabase(name string) bool {
+	if st, err := os.Stat(name); err != nil || !st.Mode().IsRegular() {
+		return false
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	const magic = "SQLite format 3\x00"
+	head := make([]byte, len(magic))
+	_, err = io.ReadFull(f, head)
+	return err == nil && string(head) == magic
 }
 
 // modeFor returns the mode of a new file, or of the file that replaces name. A file of another user

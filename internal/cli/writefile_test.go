@@ -46,6 +46,19 @@ func TestWriteFileObeysTheUmask(t *testing.T) {
 	}
 }
 
+// The runs that a spool file has are not replaced by a page or an export.
+func TestWriteFileKeepsADatabase(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "job-1-n1.db")
+	const was = "SQLite format 3\x00and its pages"
+	if err := os.WriteFile(name, []byte(was), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := WriteFile(name, func(io.Writer) error { return nil })
+	if is, readErr := os.ReadFile(name); err == nil || readErr != nil || string(is) != was {
+		t.Errorf("error %v; the file is %q, %v", err, is, readErr)
+	}
+}
+
 // If another user has placed a file or a link, what root writes stays private.
 func TestWriteFileOverAnotherUsersFile(t *testing.T) {
 	if os.Geteuid() != 0 {
