@@ -22,6 +22,7 @@ import (
 // the command has the terminal.
 type child struct {
 	pid      int
+	ownPeak  int64     // the largest resident set of this process when it started the command, KiB
 	terminal *terminal // nil for none
 	signals  chan os.Signal
 
@@ -54,9 +55,19 @@ func start(argv []string) (*child, error) {
 	if err != nil {
 		return nil, notExecutable(argv[0], err)
 	}
+	c.ownPeak = peakResident()
 	c.terminal = openTerminal()
 	go c.forward()
 	return c, nil
+}
+
+// peakResident returns the largest resident set of this process so far, in KiB; 0 if it is not known.
+func peakResident() int64 {
+	var own unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &own); err != nil {
+		return 0
+	}
+	return own.Maxrss
 }
 
 // execCommand replaces this process by the command. It returns only when that fails.

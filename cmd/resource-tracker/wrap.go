@@ -68,7 +68,7 @@ func wrap(s settings) error {
 	soon, cancelSoon := context.WithTimeout(shutdown, recordTimeout)
 	defer cancelSoon()
 	if t != nil {
-		t.note(rusageEvent(&used))
+		t.note(rusageEvent(&used, child.ownPeak))
 		finish(t, exitOf(status, signalled, time.Now()))
 		t.deliver(shutdown)
 		t.print(soon)
@@ -167,12 +167,18 @@ func exitOf(status unix.WaitStatus, signalled syscall.Signal, now time.Time) rt.
 
 // rusageEvent returns an event with the resource usage of the whole command from wait4(2),
 // because the readings of a short command may miss most of it. max_process_rss_kib is the
-// largest resident set of one process.
-func rusageEvent(used *unix.Rusage) rt.Event {
+// largest resident set of one process. The kernel also counts the memory that the command shared
+// with this process until execve(2), so a value of at most ownPeak is left out (exec_mmap in the
+// kernel's fs/exec.c).
+func rusageEvent(used *unix.Rusage, ownPeak int64) rt.Event {
+	largest := ""
+	if used.Maxrss > ownPeak {
+		largest = fmt.Sprintf(" max_process_rss_kib=%d", used.Maxrss)
+	}
 	return rt.Event{
 		Kind: "job", Name: "rusage", Status: "ok",
-		Detail: fmt.Sprintf("cpu_user_secs=%.3f cpu_system_secs=%.3f max_process_rss_kib=%d major_faults=%d",
-			float64(used.Utime.Nano())/1e9, float64(used.Stime.Nano())/1e9, used.Maxrss, used.Majflt),
+		Detail: fmt.Sprintf("cpu_user_secs=%.3f cpu_system_secs=%.3f%s major_faults=%d",
+			float64(used.Utime.Nano())/1e9, float64(used.Stime.Nano())/1e9, largest, used.Majflt),
 	}
 }
 
