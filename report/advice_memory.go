@@ -248,7 +248,7 @@ func (s *Summary) killedText() string {
 	largest := ""
 	isExplained := len(k.Biggest) > 0 && 2*k.Biggest[0].RSSBytes.Or(0) >= k.BeforeBytes.Or(0) // else the reading of the processes is older
 	if isExplained {
-		largest = "largest process " + Plain(k.Biggest[0].Comm) + " with " + size(k.Biggest[0].RSSBytes)
+		largest = "largest process " + Plain(k.Biggest[0].Comm) + " with " + size(k.Biggest[0].RSSBytes) + onlyIf(k.BiggestAgeSecs.Valid(), " "+Clock(k.BiggestAgeSecs)+" earlier")
 	}
 	text := present(", ", largest, onlyIf(k.GrowthBytesPerSec.Or(0) > 0, "memory grew by "+bytes(k.GrowthBytesPerSec)+" a second"))
 	return onlyIf(text != "", " ("+text+")")

@@ -25,8 +25,12 @@ type OOMKill struct {
 	// Biggest are processes of the last reading of processes before the kill, by resident
 	// memory. If the reading of the kill itself shows more, that value is used.
 	Biggest []Process `json:"biggest"`
+	// BiggestAgeSecs is how long before the kill the processes were read; null if the largest one
+	// has its value from the reading of the kill.
+	BiggestAgeSecs rt.Opt[float64] `json:"biggest_age_secs"`
 
-	after time.Time // of the previous reading
+	after    time.Time // of the previous reading
+	walkedAt time.Time // of the last reading of processes before the kill
 }
 
 const (
@@ -36,9 +40,10 @@ const (
 )
 
 type oomTally struct {
-	kills  []OOMKill
-	recent []memoryAt // readings of the last minute
-	walked []Process  // of the last reading of processes
+	kills    []OOMKill
+	recent   []memoryAt // readings of the last minute
+	walked   []Process  // of the last reading of processes
+	walkedAt time.Time
 }
 
 type memoryAt struct {
@@ -52,7 +57,7 @@ func (t *oomTally) add(prev, s *rt.Snapshot) {
 		t.look(prev, s)
 	}
 	if len(s.Procs) > 0 {
-		t.walked = processesOf(s)
+		t.walked, t.walkedAt = processesOf(s), time.Unix(0, s.Wall)
 	}
 	if bytes, ok := s.Job.MemCurrent.Get(); ok {
 		t.recent = append(t.recent, memoryAt{s.Boot, bytes})
@@ -78,6 +83,9 @@ func (t *oomTally) look(prev, s *rt.Snapshot) {
 		}
 	}
 	k.Biggest = biggestOf(t.walked, processesOf(s))
+	if len(k.Biggest) > 0 && slices.Contains(t.walked, k.Biggest[0]) {
+		k.walkedAt = t.walkedAt
+	}
 	t.kills = append(t.kills, k)
 }
 
@@ -92,6 +100,9 @@ func (t *oomTally) timed(events []rt.Event) []OOMKill {
 			k.Time = events[at].Time.UTC()
 		}
 		k.BeforeAgeSecs.Set(max(k.Time.Sub(k.after).Seconds(), 0))
+		if !k.walkedAt.IsZero() {
+			k.BiggestAgeSecs.Set(max(k.Time.Sub(k.walkedAt).Seconds(), 0))
+		}
 	}
 	return t.kills
 }

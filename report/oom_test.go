@@ -1,6 +1,8 @@
 package report
 
 import (
+	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,5 +34,29 @@ func TestOOMKillBetweenWalks(t *testing.T) {
 	big := s.OOM[0].Biggest
 	if len(big) != 2 || big[0].PID != 7 || big[0].RSSBytes != u(9000) || big[1].PID != 8 || big[1].RSSBytes != u(5000) {
 		t.Errorf("%+v", big)
+	}
+	if age := s.OOM[0].BiggestAgeSecs; age.Valid() {
+		t.Errorf("the largest was read with the kill, and its age is %v", age)
+	}
+	list[9].Procs = nil
+	s = summarized(t, example{run: slurmRun(), events: events, snapshots: list})
+	if age := s.OOM[0].BiggestAgeSecs.Or(0); math.Abs(age-5.7) > 0.001 {
+		t.Errorf("age of the processes %v, want 5.7 s", age)
+	}
+}
+
+// On a narrow terminal the outcome, the figures of an OOM kill and of the readings are broken between
+// words, not cut.
+func TestNarrowTerminal(t *testing.T) {
+	s := summarized(t, richExamples()[3])
+	var text strings.Builder
+	if err := WriteText(&text, Jobs([]*Summary{s})[0], TextOptions{Width: 44}); err != nil {
+		t.Fatal(err)
+	}
+	words := strings.Join(strings.Fields(text.String()), " ")
+	for _, want := range []string{"6.2 % 12.00 s of 00:03:12", "small[31] task 0 4.00 MiB, 1.00 s earlier", "growing by 19.0 MiB a second", "Outcome oom (killed for memory)"} {
+		if !strings.Contains(words, want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
 	}
 }

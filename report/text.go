@@ -52,6 +52,15 @@ func (p *page) line(label, format string, args ...any) {
 	p.WriteString(strings.TrimRight(p.cut(text, max(p.width, 40)), " ") + "\n")
 }
 
+// fit writes a line. On a terminal that is too narrow it is broken between words.
+func (p *page) fit(label, text string) {
+	if p.width == 0 || labelWidth+len([]rune(text)) <= p.width {
+		p.line(label, "%s", text)
+		return
+	}
+	p.list(label, text)
+}
+
 // because returns the text that follows an absent figure.
 func because(reason string) string { return onlyIf(reason != "", " ("+Plain(reason)+")") }
 
@@ -80,8 +89,8 @@ func (p *page) cpu(s *Summary, o TextOptions) {
 	case c.CoresOf == "node":
 		of = " of the node's " + Clock(c.AllocatedSecs)
 	}
-	p.line("CPU time", "%s%s%s", onlyIf(c.AtLeast, "at least "), Clock(c.UsedSecs), present(", ", of+onlyIf(c.Cores.Valid(), " ("+cores(c.Cores)+")"), onlyIf(c.UsedPct.Valid(), number(c.UsedPct, "%.1f %%"))))
-	p.line("", "%s cores on average, %s in the busiest interval", number(c.MeanCores, "%.2f"), number(c.PeakCores, "%.2f"))
+	p.fit("CPU time", fmt.Sprintf("%s%s%s", onlyIf(c.AtLeast, "at least "), Clock(c.UsedSecs), present(", ", of+onlyIf(c.Cores.Valid(), " ("+cores(c.Cores)+")"), onlyIf(c.UsedPct.Valid(), number(c.UsedPct, "%.1f %%")))))
+	p.fit("", fmt.Sprintf("%s cores on average, %s in the busiest interval", number(c.MeanCores, "%.2f"), number(c.PeakCores, "%.2f")))
 	p.line("", "user %s, system %s", Clock(c.UserSecs), Clock(c.SystemSecs))
 	top := Peak(s.Series.Cores)
 	p.spark(s.Series.Cores, top, fmt.Sprintf("0-%s", Significant(top)), o.ASCII)
@@ -131,7 +140,7 @@ func (p *page) memory(s *Summary, o TextOptions) {
 	top := Peak(s.Series.MemoryBytes)
 	p.spark(s.Series.MemoryBytes, top, "0-"+bytes(rt.Some(top)), o.ASCII)
 	faults := onlyIf(s.Faults.All.Valid(), "; page faults "+count(s.Faults.All)+", "+count(s.Faults.Major)+" from disk")
-	p.line("OOM kills", "%s%s%s", count(m.OOMKills), because(m.OOMReason), faults)
+	p.fit("OOM kills", count(m.OOMKills)+because(m.OOMReason)+faults)
 }
 
 // perCore is the limit of memory divided by the allocated cores, in parentheses; empty for one core.
@@ -156,7 +165,7 @@ func (p *page) rest(s *Summary) {
 		p.line("Disk I/O", "not measured%s", because(s.IO.Reason))
 	} else {
 		atLeast := onlyIf(s.IO.AtLeast, "at least ")
-		p.line("Disk I/O", "read %s%s, written %s%s%s", atLeast, size(s.IO.ReadBytes), atLeast, size(s.IO.WriteBytes), onlyIf(s.IO.Of == "processes", " (its processes)"))
+		p.fit("Disk I/O", fmt.Sprintf("read %s%s, written %s%s%s", atLeast, size(s.IO.ReadBytes), atLeast, size(s.IO.WriteBytes), onlyIf(s.IO.Of == "processes", " (its processes)")))
 	}
 	if s.Processes.Reason != "" {
 		p.line("Processes", "-%s", because(s.Processes.Reason))
@@ -179,7 +188,7 @@ func (p *page) quality(s *Summary, o TextOptions) {
 	}
 	t := &s.Record.Tracker
 	cost := onlyIf(t.CPUSecs.Valid(), "; the tracker used "+Clock(t.CPUSecs)+", "+size(t.MaxRSSBytes))
-	p.line("Readings", "%s, %s, %s%s", taken, plural(s.Record.Gaps, "gap"), whole, cost)
+	p.fit("Readings", fmt.Sprintf("%s, %s, %s%s", taken, plural(s.Record.Gaps, "gap"), whole, cost))
 	if n := len(s.Record.Budget); n > 0 {
 		p.list("  budget", Plain(s.Record.Budget[n-1]))
 	}

@@ -18,10 +18,10 @@ func (p *page) oom(s *Summary, o TextOptions) {
 		p.list("  killed", fmt.Sprintf("%s at %s%s, limit %s, the kernel's peak %s", plural(int(k.Kills), "process"), k.Time.In(o.Zone).Format("15:04:05"), where, size(k.LimitBytes), size(s.Memory.PeakBytes)))
 		growth := onlyIf(k.GrowthBytesPerSec.Or(0) > 0, ", growing by "+bytes(k.GrowthBytesPerSec)+" a second")
 		if k.BeforeBytes.Valid() {
-			p.line("  reading", "%s, %s earlier%s", size(k.BeforeBytes), Clock(k.BeforeAgeSecs), growth)
+			p.fit("  reading", fmt.Sprintf("%s, %s earlier%s", size(k.BeforeBytes), Clock(k.BeforeAgeSecs), growth))
 		}
 		if len(k.Biggest) > 0 {
-			p.line("  largest", "%s", joined(k.Biggest, func(b *Process) string { return size(b.RSSBytes) }))
+			p.fit("  largest", joined(k.Biggest, func(b *Process) string { return size(b.RSSBytes) })+onlyIf(k.BiggestAgeSecs.Valid(), ", "+Clock(k.BiggestAgeSecs)+" earlier"))
 		}
 	}
 	if more := len(s.OOM) - shown; more > 0 {
@@ -78,7 +78,7 @@ func (p *page) steps(s *Summary) {
 				tasks += fmt.Sprintf(", %d not to the end", unseen)
 			}
 		}
-		p.line(onlyIf(i == 0, "Steps"), "%-11s %s CPU, peak %s%s", Plain(st.Step), Clock(st.UsedSecs), size(st.PeakBytes), tasks)
+		p.fit(onlyIf(i == 0, "Steps"), fmt.Sprintf("%-11s %s CPU, peak %s%s", Plain(st.Step), Clock(st.UsedSecs), size(st.PeakBytes), tasks))
 		p.tasks(st)
 	}
 }
@@ -146,7 +146,7 @@ func (p *page) node(s *Summary) {
 		short := s.Record.Readings > 1 && s.Record.Last.Sub(s.Record.First) < shortest
 		known := n.MeanCores.Valid() || n.MeanLoad.Valid() || n.MaxMemoryBytes.Valid()
 		if known && !short {
-			p.line("Whole node", "%s", parts)
+			p.fit("Whole node", parts)
 		}
 	}
 	if s.Network.Reason != "" {

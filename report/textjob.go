@@ -73,7 +73,7 @@ func (p *page) head(j *Job, o TextOptions) {
 	name := onlyIf(j.Name != "", "  "+Plain(j.Name))
 	what := p.cut(Plain(title(j.Runs[0])), max(p.room()-len([]rune(name)), p.room()/2)) // a long command leaves room for it
 	p.WriteString(strings.TrimRight(p.cut(what+name, p.room()), " ") + "\n")
-	p.line("Outcome", "%s", outcome(j, o.Verbose))
+	p.fit("Outcome", outcome(j, o.Verbose))
 	named := func(label, name string) string { return onlyIf(name != "", label+Plain(name)) }
 	where := named("node ", r.Node)
 	if len(j.Runs) > 1 {
@@ -89,7 +89,7 @@ func (p *page) head(j *Job, o TextOptions) {
 	if j.State == rt.StateRunning && !j.LastReading.IsZero() {
 		last = " at the last reading, " + j.LastReading.In(o.Zone).Format("15:04:05") + onlyIf(j.age(o.Now) != "", " ("+j.age(o.Now)+")")
 	}
-	p.line("When", "%s, elapsed %s%s", when, Clock(j.ElapsedSecs), last)
+	p.fit("When", fmt.Sprintf("%s, elapsed %s%s", when, Clock(j.ElapsedSecs), last))
 	for i := range j.Earlier {
 		e := &j.Earlier[i]
 		p.line(onlyIf(i == 0, "Earlier"), "attempt %d: %s, elapsed %s", e.Number, outcomeWord(e.Outcome), Clock(e.ElapsedSecs))
@@ -202,7 +202,7 @@ func (p *page) bar(label string, pct float64, text string, o TextOptions) {
 		n = 10
 	}
 	on := int(min(max(pct, 0), 100)/100*float64(n) + 0.5)
-	p.line(label, "[%s%s] %5.1f %%  %s", strings.Repeat(full, on), strings.Repeat(empty, n-on), pct, text)
+	p.fit(label, fmt.Sprintf("[%s%s] %5.1f %%  %s", strings.Repeat(full, on), strings.Repeat(empty, n-on), pct, text))
 }
 
 func cores(v rt.Opt[uint64]) string {
