@@ -2,7 +2,6 @@ package htmlreport
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/report"
@@ -34,23 +33,7 @@ func size(o rt.Opt[uint64]) string {
 	return report.Significant(f) + " " + units[unit]
 }
 
-func seconds(o rt.Opt[float64]) string {
-	secs, ok := o.Get()
-	if !ok {
-		return "-"
-	}
-	return duration(secs)
-}
+// seconds formats a time as the text of the report does.
+func seconds(o rt.Opt[float64]) string { return report.Clock(o) }
 
-// duration formats seconds as Slurm does, D-HH:MM:SS.
-func duration(secs float64) string {
-	if secs < 60 {
-		return report.Significant(secs) + " s"
-	}
-	d := time.Duration(secs * float64(time.Second)).Round(time.Second)
-	h, m, s := int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60
-	if h >= 24 {
-		return fmt.Sprintf("%d-%02d:%02d:%02d", h/24, h%24, m, s)
-	}
-	return fmt.Sprintf("%02d:%02d:%02d", h, m, s)
-}
+func duration(secs float64) string { return report.Clock(rt.Some(secs)) }

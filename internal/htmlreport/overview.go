@@ -18,8 +18,10 @@ func factsOf(job *Job, jobs []*report.Job) []fact {
 	start, end := span(job)
 	list := []fact{
 		{"Outcome", outcomes(jobs)},
-		{"User", join(" / ", r.User, r.Account)},
-		{"Partition", join(" / ", r.Partition, r.QOS)},
+		{"User", r.User},
+		{"Account", r.Account},
+		{"Partition", r.Partition},
+		{"QOS", r.QOS},
 		{"Command", strings.Join(r.Command, " ")},
 		{"Nodes", nodesOf(jobs)},
 		{"Recorded from", moment(start, job.Zone)},
@@ -52,10 +54,6 @@ func span(job *Job) (start, end time.Time) {
 		}
 	}
 	return start, end
-}
-
-func join(with string, parts ...string) string {
-	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), with)
 }
 
 // outcomes lists the different outcomes of the jobs: one, unless they are tasks of an array.

@@ -118,7 +118,7 @@
       [1, "{HH}:{mm}:{ss}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
       [0.001, "{HH}:{mm}:{ss}.{fff}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
     ] };
-    const y = { ...axis, size: 96, values: (u, splits) => splits.map(tick) };
+    const y = { ...axis, size: 120, values: (u, splits) => splits.map(tick) };
     if (unit.startsWith("bytes")) y.incrs = Array.from({ length: 50 }, (_, i) => 2 ** i);
     if (unit === "count") y.incrs = Array.from({ length: 20 }, (_, i) => [1, 2, 5][i % 3] * 10 ** Math.floor(i / 3));
     const options = {
