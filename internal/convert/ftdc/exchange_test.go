@@ -59,7 +59,7 @@ func scattered(r *rand.Rand, i int64) rt.Snapshot {
 		CPUs: make([]rt.CPUReading, 2), Nets: []rt.NetReading{{Name: "eth0.100"}, {Name: "ib0"}}, Disks: []rt.DiskReading{{Name: "sda"}},
 		Mounts: []rt.MountReading{{Disk: "sda", FSType: "ext4", MountPoint: "/"}, {FSType: "tmpfs", MountPoint: "/run/a.b"}},
 		GPUs:   []rt.GPUReading{{UUID: "GPU-1.2"}, {}}, Fabrics: []rt.FabricReading{{Device: "mlx5_0", Port: 1}},
-		RemoteFS: []rt.RemoteFSReading{{Kind: "nfs", Source: "server:", MountPoint: "/home/x"}},
+		RemoteFS: []rt.RemoteFSReading{{Kind: "nfs", Source: "server:/home%2F/x", MountPoint: "/home/x"}},
 		Steps:    []rt.StepReading{{Step: "batch"}, {Step: "0", Task: rt.Some[uint64](3)}},
 		Energy:   []rt.EnergyReading{{Source: "powercap", Kind: rt.EnergyPackage, Domain: "package-0"}},
 		Perf:     []rt.PerfReading{{Group: "core", Socket: 1, CPU: 3, Event: "instructions"}},

@@ -114,7 +114,11 @@ func hostOf(h *rt.Host) noun {
 	}
 }
 
-// name returns the words of the key with slashes between; an absent one is empty, the last may contain slashes.
+// slashes escapes the words of a key, such as the source of a file system, "server:/home".
+var slashes, noSlashes = strings.NewReplacer("%", "%25", "/", "%2F"), strings.NewReplacer("%25", "%", "%2F", "/")
+
+// name returns the words of the key with slashes between; an absent one is empty. Slashes in a word
+// are escaped, except in the last one.
 func (n *noun) name() string {
 	words := make([]string, len(n.key))
 	for i, at := range n.key {
@@ -129,6 +133,9 @@ func (n *noun) name() string {
 			if v, ok := p.Get(); ok {
 				words[i] = fmt.Sprint(v)
 			}
+		}
+		if i < len(words)-1 {
+			words[i] = slashes.Replace(words[i])
 		}
 	}
 	return strings.ToValidUTF8(strings.Join(words, "/"), "?")
@@ -145,6 +152,9 @@ func (n *noun) setName(name string) error {
 		switch p := at.(type) {
 		case *string:
 			*p = words[i]
+			if i < len(words)-1 {
+				*p = noSlashes.Replace(words[i])
+			}
 		case *rt.Opt[uint64]:
 			var v uint64
 			if words[i] != "" {
