@@ -149,9 +149,9 @@ func (j *Job) needed() (c coresOf, ok bool) {
 func (a *adviser) cores() (left uint64) {
 	left = a.job.fewestCores()
 	one := Advice{Resource: "cores", Verdict: NotKnown, Runs: 1, Explain: []string{
-		"a reading has the mean of an interval, so that shorter bursts do not show; no peak is derived from it",
-		"fewer cores are advised if even the worst bursts that agree with the CPU time would make the run at most 5 % longer",
-		"a process is assumed to use at most a core for each thread that a reading found in it",
+		"a reading has the mean over an interval: it does not show shorter bursts, so no peak is derived from it",
+		"fewer cores are advised only if they make the run at most 5 % longer, even if the CPU time was used in the worst possible bursts",
+		"a process is assumed to use at most one core for each of the threads that it had at a reading",
 	}}
 	c, ok := a.job.needed()
 	if !ok {
@@ -198,9 +198,9 @@ func (a *adviser) coresFrom(one *Advice, c coresOf, need uint64, longer float64,
 	case n.UsedPct.Or(0) >= 90 && waited >= 20:
 		one.Text = fmt.Sprintf("%s, and tasks waited for a CPU %.0f %% of the time: more cores may make it faster", used, waited)
 	case isOne, n.UsedPct.Or(0) >= 70:
-		one.Verdict, one.Text = WellSized, used+onlyIf(isOne && n.UsedPct.Or(0) < 70, ", and one is the least")
+		one.Verdict, one.Text = WellSized, used+onlyIf(isOne && n.UsedPct.Or(0) < 70, ", and 1 core is the minimum")
 	case c.have == 1:
-		one.Text = used + "; --ntasks is what could be lower: whether fewer tasks take longer depends on the program"
+		one.Text = used + "; only --ntasks could be lower: whether the run then takes longer depends on the program"
 	default:
 		one.Text = used + "; how many were busy at once is not known, because a reading has the mean of an interval"
 	}

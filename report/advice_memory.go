@@ -91,10 +91,10 @@ func (a *adviser) memoryFrom(one *Advice, p prediction, s *Summary, limit, cores
 	m := &s.Memory
 	highest := size(rt.Some(uint64(p.highest)))
 	of := onlyIf(len(a.job.Runs) > 1, " on one node")
-	one.Explain = append(p.explain("peak of a node", highest), "the peak includes file cache, so that the job needs no more than that; the limit is "+size(m.LimitBytes))
+	one.Explain = append(p.explain("peak of a node", highest), "the peak includes file cache, so the job needs at most the peak; the limit is "+size(m.LimitBytes))
 	killed := a.killedAt()
 	if killed > 0 {
-		one.Explain = append(one.Explain, fmt.Sprintf("a run of the sample was killed for memory at %s; it counts only as a lower bound, and there is no promise", size(rt.Some(killed))))
+		one.Explain = append(one.Explain, fmt.Sprintf("an earlier run was killed for memory at its limit of %s: this is only a lower bound of what it needed, so there is no promise", size(rt.Some(killed))))
 	}
 	p.promise(one)
 	if killed > 0 {
@@ -105,7 +105,7 @@ func (a *adviser) memoryFrom(one *Advice, p prediction, s *Summary, limit, cores
 	want, more := a.cover(want)
 	if more != "" {
 		one.RiskPct.Clear()
-		one.Explain = append(one.Explain, more+"; the request covers it with the margin, and there is no promise")
+		one.Explain = append(one.Explain, more+"; the request is that peak plus the margin, without a promise")
 		more = "; " + more
 	}
 	isLess := float64(want) < worthwhile*float64(limit)
@@ -113,7 +113,7 @@ func (a *adviser) memoryFrom(one *Advice, p prediction, s *Summary, limit, cores
 	part := fmt.Sprintf("%.0f %%", p.highest/float64(limit)*100)
 	switch {
 	case p.rising:
-		one.Text = fmt.Sprintf("the peak rises from run to run, %s at last: earlier runs do not bound the next one", highest)
+		one.Text = fmt.Sprintf("the peak rises from run to run, up to %s: earlier runs do not bound the next one", highest)
 	case isKilledAbove:
 		one.Text = fmt.Sprintf("the peak was %s, but an earlier run was killed at %s", highest, size(rt.Some(killed)))
 	case isLess:
@@ -123,7 +123,7 @@ func (a *adviser) memoryFrom(one *Advice, p prediction, s *Summary, limit, cores
 		one.Verdict, one.Request = More, a.job.memoryRequest(want, cores)
 		one.Text = fmt.Sprintf("the peak was %s%s of %s, nearly all (%s)%s", highest, of, size(m.LimitBytes), p.sample(), more)
 	case m.PeakPct.Or(0) >= 90 && needs < limit/2:
-		one.Text = fmt.Sprintf("the limit of %s was filled with file cache, which the kernel frees; at the readings the rest was at most %s", size(m.LimitBytes), size(rt.Some(needs)))
+		one.Text = fmt.Sprintf("file cache filled the limit of %s, and the kernel can free it; without file cache the readings are at most %s", size(m.LimitBytes), size(rt.Some(needs)))
 	case a.highestPeak() > limit:
 		one.Verdict, one.Request = More, a.job.memoryRequest(want, cores)
 		one.Text = fmt.Sprintf("the peak was %s%s, %s of %s (%s)%s", highest, of, part, size(m.LimitBytes), p.sample(), more)
@@ -131,7 +131,7 @@ func (a *adviser) memoryFrom(one *Advice, p prediction, s *Summary, limit, cores
 		one.Verdict = WellSized
 		one.Text = fmt.Sprintf("the peak was %s%s, %s of %s%s", highest, of, part, size(m.LimitBytes), more)
 		if cores > 0 && cores < a.job.fewestCores() {
-			one.Text += fmt.Sprintf("; with --mem-per-cpu and %s request %s for each", plural(int(cores), "CPU"), memoryArg((limit+cores-1)/cores))
+			one.Text += fmt.Sprintf("; if you use --mem-per-cpu and %s, request %s per CPU", plural(int(cores), "CPU"), memoryArg((limit+cores-1)/cores))
 		}
 	}
 }
@@ -200,24 +200,24 @@ func (a *adviser) killed() {
 	why := fmt.Sprintf("processes were killed at the limit of %s%s", size(s.Memory.LimitBytes), s.killedText())
 	if earlier := a.killedAt(); earlier > limit {
 		limit = earlier
-		why += fmt.Sprintf(", those of an earlier run at %s", size(rt.Some(limit)))
+		why += fmt.Sprintf(", and in an earlier run at the limit of %s", size(rt.Some(limit)))
 	}
 	want := roundMemory(float64(limit) * 2)
 	one.Text = why + "; how much the job needs is not known: this is twice the limit"
-	one.Explain = []string{"a killed run shows only that it needs more than its limit; doubling it reaches any need in a few runs"}
+	one.Explain = []string{"a killed run shows only that it needs more than its limit; doubling the limit reaches any need in a few runs"}
 	if values := a.values((*Job).peak); len(values) > 0 {
 		p := predict(values)
 		if earlier := roundMemory(p.bound()); earlier > limit {
 			want = earlier
 			one.Runs = p.n
-			one.Text = why + fmt.Sprintf("; %s of it that finished had peaks of up to %s", plural(p.n, "run"), size(rt.Some(uint64(p.highest))))
+			one.Text = why + fmt.Sprintf("; %s of the same job finished, with peaks of up to %s", plural(p.n, "run"), size(rt.Some(uint64(p.highest))))
 			one.Explain = append(p.explain("peak of a node", size(rt.Some(uint64(p.highest)))), "this run was killed, so that there is no promise")
 		}
 	}
 	if covers, more := a.cover(want); more != "" {
 		want = covers
 		one.Text = why + "; " + more
-		one.Explain = append(one.Explain, more+"; the request covers it with the margin")
+		one.Explain = append(one.Explain, more+"; the request is that peak plus the margin")
 	}
 	one.Request = a.job.memoryRequest(want, a.job.fewestCores())
 	if node, ok := s.Node.MemoryBytes.Get(); ok && want > node {

@@ -145,7 +145,7 @@ func TestAdviceAfterSeveralKills(t *testing.T) {
 		return s
 	}
 	a := adviceOn(advised(t, kill(5, 1), kill(4, 2)), "memory")
-	if a.Request != "--mem=4G (or --mem-per-cpu=1G with 4 CPUs)" || !strings.Contains(a.Text, "at the limit of 1.00 GiB, those of an earlier run at 2.00 GiB") {
+	if a.Request != "--mem=4G (or --mem-per-cpu=1G with 4 CPUs)" || !strings.Contains(a.Text, "at the limit of 1.00 GiB, and in an earlier run at the limit of 2.00 GiB") {
 		t.Errorf("after two kills: %+v", a)
 	}
 	failed := ran(4, "n1", 4, 10)
@@ -282,7 +282,7 @@ func TestMemoryVerdicts(t *testing.T) {
 	}{
 		{"well sized", func(m *Memory) { m.PeakBytes, m.PeakPct = u(6<<30), rt.Some(75.0) }, WellSized, "75 % of 8.00 GiB"},
 		{"nearly full", func(m *Memory) { m.PeakBytes, m.PeakPct, m.AnonymousBytes = u(79<<30/10), rt.Some(98.8), u(75<<30/10) }, More, "nearly all"},
-		{"full of cache", func(m *Memory) { m.PeakBytes, m.PeakPct, m.AnonymousBytes = u(8<<30), rt.Some(100.0), u(1<<30) }, NotKnown, "filled with file cache"},
+		{"full of cache", func(m *Memory) { m.PeakBytes, m.PeakPct, m.AnonymousBytes = u(8<<30), rt.Some(100.0), u(1<<30) }, NotKnown, "file cache filled the limit"},
 		{"readings", func(m *Memory) { m.PeakOf = "readings" }, NotKnown, "no peak"},
 		{"no limit", func(m *Memory) { m.LimitOf = "node" }, NotKnown, "no limit of its own"},
 	} {
@@ -365,7 +365,7 @@ func TestCoresOfADamagedFile(t *testing.T) {
 // Fewer cores with --mem-per-cpu are less memory: the advice gives both.
 func TestFewerCoresKeepTheMemory(t *testing.T) {
 	s := ran(5, "n1", 6, 100)
-	if a := adviceOn(advised(t, s), "memory"); a.Verdict != WellSized || !strings.Contains(a.Text, "with --mem-per-cpu and 1 CPU request 8G for each") {
+	if a := adviceOn(advised(t, s), "memory"); a.Verdict != WellSized || !strings.Contains(a.Text, "if you use --mem-per-cpu and 1 CPU, request 8G per CPU") {
 		t.Errorf("%+v", a)
 	}
 	s = ran(5, "n1", 1, 100)

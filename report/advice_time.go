@@ -31,7 +31,7 @@ func (a *adviser) time() {
 	stopped := a.stoppedAt()
 	if stopped > 0 {
 		one.RiskPct.Clear()
-		one.Explain = append(one.Explain, fmt.Sprintf("a run of the sample was stopped after %s; it counts only as a lower bound, and there is no promise", Clock(rt.Some(stopped))))
+		one.Explain = append(one.Explain, fmt.Sprintf("an earlier run was stopped after %s: this is only a lower bound of what it needed, so there is no promise", Clock(rt.Some(stopped))))
 	}
 	want := roundTime(p.bound())
 	limit, known := a.job.LimitSecs.Get()

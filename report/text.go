@@ -165,7 +165,7 @@ func (p *page) rest(s *Summary) {
 		p.line("Disk I/O", "not measured%s", because(s.IO.Reason))
 	} else {
 		atLeast := onlyIf(s.IO.AtLeast, "at least ")
-		p.fit("Disk I/O", fmt.Sprintf("read %s%s, written %s%s%s", atLeast, size(s.IO.ReadBytes), atLeast, size(s.IO.WriteBytes), onlyIf(s.IO.Of == "processes", " (its processes)")))
+		p.fit("Disk I/O", fmt.Sprintf("read %s%s, written %s%s%s", atLeast, size(s.IO.ReadBytes), atLeast, size(s.IO.WriteBytes), onlyIf(s.IO.Of == "processes", " (/proc/PID/io)")))
 	}
 	if s.Processes.Reason != "" {
 		p.line("Processes", "-%s", because(s.Processes.Reason))

@@ -9,12 +9,12 @@ import (
 
 // deviceWriter writes the devices of one list: an identity when it is new, a reading when it
 // differs from the last one, and a row with gone = 1 when the device has disappeared. Its
-// statements are prepared when there is a first device: most runs have few lists.
+// statements are prepared at the first device, because in most runs most lists are empty.
 type deviceWriter[T any] struct {
 	of                      *listTable[T]
 	c                       *conn
 	insertID, insertReading *stmt
-	bound                   T // the columns point into it
+	bound                   T // the columns id and values point to its fields
 	id, values              []column
 	count                   *deviceCount
 	known                   []knownDevice[T]
@@ -30,7 +30,7 @@ type listWriter interface {
 	end(seq int64, keyframe bool) error
 }
 
-// deviceCount holds the last id and the last rowid of a table of readings.
+// deviceCount holds the last id of a device and the last rowid, both of one table of readings.
 type deviceCount struct{ id, row int64 }
 
 type knownDevice[T any] struct {
@@ -98,8 +98,8 @@ func (w *deviceWriter[T]) putOne(seq int64, keyframe bool, slot int, device *T) 
 	return w.reading(seq, k.id, nil)
 }
 
-// find returns the index of the device in bound if it was not put in this snapshot yet, -1 for
-// a new one.
+// find returns the index of the known device with the identity in bound, except devices that were
+// already put in this snapshot. It returns -1 for a new device.
 func (w *deviceWriter[T]) find() int {
 	for i := range w.known {
 		n := (w.at + i) % len(w.known)
@@ -118,7 +118,8 @@ func (w *deviceWriter[T]) reading(seq, id int64, gone driver.Value) error {
 	return w.insertReading.run()
 }
 
-// end closes snapshot seq: a device of the previous snapshot that was not put is gone.
+// end completes snapshot seq: it writes gone = 1 for each device of the previous snapshot that was
+// not put in this one.
 func (w *deviceWriter[T]) end(seq int64, keyframe bool) error {
 	w.at = 0
 	for n := range w.known {
@@ -196,7 +197,7 @@ func (d *devices) rollback(m mark) {
 }
 
 // put writes the devices of s as those of snapshot seq. It stops at the first error: SQLite
-// may have rolled back the transaction, and later rows would remain.
+// may have rolled back the transaction, and would commit each later row by itself.
 func (d *devices) put(seq int64, keyframe bool, s *rt.Snapshot) error {
 	for _, w := range d.lists {
 		if err := w.put(seq, keyframe, s); err != nil {

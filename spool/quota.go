@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	quotaFloor = 128 << 10   // bytes of content of a tracked run below which it is not thinned for QuotaNode
-	endedFloor = 96 << 10    // the same for the file of a run that has ended
+	quotaFloor = 128 << 10   // bytes of content; QuotaNode does not thin a tracked run below this size
+	endedFloor = 96 << 10    // bytes; the file of a run that has ended is not thinned below this size
 	nodeEvery  = time.Minute // between two checks of the whole directory
-	thinAtOnce = 4           // at most so many stretches are thinned per commit
-	recent     = 2           // whole stretches before the newest snapshots that are not thinned
-	logReserve = 480 << 10   // bytes: room for the log at its largest, after a stretch was thinned, and its index
-	vacuumStep = 256         // at most so many pages are returned to the file system per commit
+	thinAtOnce = 4           // maximum number of stretches that are thinned per commit
+	recent     = 2           // number of newest complete stretches, which are not thinned
+	logReserve = 480 << 10   // bytes for the log and its index, which are largest after a stretch was thinned
+	vacuumStep = 256         // maximum number of pages that are returned to the file system per commit
 )
 
 // quota limits the size of a writer's file.
@@ -32,7 +32,7 @@ type quota struct {
 	at      int64 // Boot of the last check of the directory
 	thin    *thinner
 	plan    []stretch
-	stuck   map[stretch]bool // nothing of them can be dropped
+	stuck   map[stretch]bool // stretches from which no snapshot can be dropped
 	err     error            // of the last attempt; the next commit tries again
 	isNoted bool             // the ledger has the error
 	notedAt int64            // Boot when it was last noted
@@ -151,8 +151,8 @@ func (w *Writer) limitName() string {
 	return "spool.quota_run"
 }
 
-// updateLimit sets the limit once a minute. It is that of QuotaRun. While all runs of the node
-// together exceed QuotaNode, it is three quarters of the current content.
+// updateLimit sets the limit once a minute. The limit is the content that QuotaRun permits. While
+// all runs of the node together exceed QuotaNode, it is three quarters of the current content.
 func (w *Writer) updateLimit() error {
 	q := &w.quota
 	if q.looked && w.notified.now-q.at < int64(nodeEvery) {
@@ -199,8 +199,8 @@ func nodeBound(dir string, configured int64) (int64, error) {
 	return min(configured, int64(st.Blocks)*st.Bsize/4*3), nil
 }
 
-// logPages returns the size of the log in pages at which it is copied to the database. It is
-// smaller on a small disk.
+// logPages returns the size of the log, in pages, at which SQLite copies the log to the database.
+// The size is smaller on a small disk.
 func logPages(dir string, quotaNode int64) int64 {
 	if quotaNode == 0 {
 		return walPages
@@ -251,8 +251,8 @@ func usage(c *conn) (used, size int64, err error) {
 	return (pages - free) * pageSize, pages * pageSize, err
 }
 
-// stretches returns the first numbers of the stretches that are not sealed. The last stretch has
-// no end yet.
+// stretches returns the number of the first snapshot of each stretch that is not sealed. The last
+// stretch has no end yet.
 func stretches(c *conn) ([]int64, error) {
 	sealed, err := lastSealed(c)
 	if err != nil {
@@ -265,8 +265,8 @@ func stretches(c *conn) ([]int64, error) {
 	return starts, err
 }
 
-// plan lists pairs of adjacent stretches; each pair is thinned to one stretch. The pairs with the
-// finest detail are taken, the oldest first.
+// plan lists pairs of adjacent stretches, the oldest first. Each pair is to be thinned to one
+// stretch. plan lists only the pairs with the finest detail.
 func plan(c *conn, stuck map[stretch]bool) ([]stretch, error) {
 	starts, err := stretches(c)
 	if err != nil {
@@ -289,7 +289,7 @@ func plan(c *conn, stuck map[stretch]bool) ([]stretch, error) {
 	return nil, nil
 }
 
-// detail returns how often a stretch was halved.
+// detail returns how often the number of snapshots in a stretch was halved.
 func detail(first, end int64) int { return bits.Len64(uint64(end-first-1) / keyframeEvery) }
 
 func lastSealed(c *conn) (int64, error) { return c.queryInt("SELECT max(last_seq) FROM batch") }

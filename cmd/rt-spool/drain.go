@@ -25,7 +25,7 @@ func drainCommand() *cli.Command {
 			&cli.DurationFlag{Name: "jitter", DefaultText: "drain.jitter", Usage: "wait for a random time of at most `T` first"},
 			&cli.DurationFlag{Name: "deadline", DefaultText: "drain.deadline", Usage: "stop after `T` and leave the rest to the next drain"},
 			&cli.IntFlag{Name: "concurrency", DefaultText: "drain.concurrency", Usage: "deliver `N` runs at the same time"},
-			&cli.BoolFlag{Name: "live", Usage: "also upload the readings so far of runs that are still tracked"},
+			&cli.BoolFlag{Name: "live", Usage: "also upload the new readings of runs that are still tracked"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print what would be done, and change nothing"},
 		},
 		Action: runDrain,

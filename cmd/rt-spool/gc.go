@@ -22,23 +22,28 @@ func gcCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "gc",
 		Usage: "remove runs that were delivered long ago, and limit the size of the spool",
-		Description: `In this order: temporary files of a crash an hour ago; runs that were
-delivered longer ago than --retain; if the spool is still larger than
---max-size, other delivered runs, the oldest first; then runs that have ended
-and are not delivered are thinned, which keeps their totals.
-Runs that are tracked or cannot be read stay as they are, and only
---undelivered removes what is not delivered.
+		Description: `gc takes these steps:
+
+1. Remove the temporary files that a crash left more than an hour ago.
+2. Remove the runs that were delivered longer ago than --retain.
+3. If the spool is then larger than --max-size, remove other delivered runs,
+   the oldest first.
+4. If the spool is still too large, thin the runs that have ended and are not
+   delivered. Thinning removes old readings and keeps the totals.
+
+gc does not change runs that are tracked or cannot be read. It removes runs
+that are not delivered only with --undelivered.
 Each rt-spool drain does the same at its end.
 
-   rt-spool gc --dry-run                     what would be removed
-   rt-spool gc --retain 24h                  delivered a day ago
+   rt-spool gc --dry-run                     what gc would do
+   rt-spool gc --retain 24h                  keep a day
    rt-spool gc --max-size 64MiB              make room
-   rt-spool gc --undelivered --retain 720h   also what was not delivered`,
+   rt-spool gc --undelivered --retain 720h   also undelivered runs`,
 		Flags: []cli.Flag{
 			jsonFlag,
-			&cli.DurationFlag{Name: "retain", DefaultText: "spool.retain", Usage: "remove runs that were delivered `T` ago"},
-			&cli.StringFlag{Name: "max-size", DefaultText: "spool.quota_node", Usage: "bring the spool to `SIZE`, such as 512MiB; 0 for no limit"},
-			&cli.BoolFlag{Name: "undelivered", Usage: "treat runs that have ended as if they were delivered: their data is lost"},
+			&cli.DurationFlag{Name: "retain", DefaultText: "spool.retain", Usage: "remove runs that were delivered longer ago than `T`"},
+			&cli.StringFlag{Name: "max-size", DefaultText: "spool.quota_node", Usage: "reduce the spool to `SIZE`, such as 512MiB; 0 means no limit"},
+			&cli.BoolFlag{Name: "undelivered", Usage: "also remove runs that have ended and are not delivered: their data is lost"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "change nothing, and print what would be done"},
 		},
 		Action: runGC,

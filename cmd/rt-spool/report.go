@@ -20,22 +20,22 @@ import (
 func reportCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "report",
-		Usage:     "show what a job used of what it had, over all of its nodes, and what to request next time",
+		Usage:     "show how much of its allocation a job used on all of its nodes, and what to request next time",
 		ArgsUsage: "JOB",
 		Flags: []cli.Flag{
 			jsonFlag, nodeFlag,
 			&cli.StringFlag{Name: "format", Value: "text", Usage: "write the jobs as `FORM`: text, json, markdown or oneline"},
 			&cli.BoolFlag{Name: "explain", Usage: "also show how the advice was made"},
-			&cli.BoolFlag{Name: "array", Usage: "one screen for all tasks of the array JOB: percentiles and outliers"},
+			&cli.BoolFlag{Name: "array", Usage: "show all tasks of the array JOB on one screen, with percentiles and outliers"},
 			&cli.StringFlag{Name: "html", Usage: "write a page with plots of all runs to `FILE`, or to standard output (-); it needs no network"},
-			&cli.BoolFlag{Name: "ascii", Usage: "draw with ASCII characters only; the default without a UTF-8 locale"},
+			&cli.BoolFlag{Name: "ascii", Usage: "draw with ASCII characters only, as is the default without a UTF-8 locale"},
 			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "also show the source of the outcome, and which sensors the node does not have"},
 		},
 		Action: runReport,
 	}
 }
 
-var nodeFlag = &cli.StringFlag{Name: "node", Usage: "only the run on the node `NAME`"}
+var nodeFlag = &cli.StringFlag{Name: "node", Usage: "show only the run on the node `NAME`"}
 
 func runReport(c *cli.Context) error {
 	if err := checkReportForm(c); err != nil {

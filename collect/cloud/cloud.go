@@ -1,5 +1,5 @@
-// Package cloud reads the facts of a machine that section 8.2 of the specification lists
-// from the metadata services of cloud vendors. It is the only source that uses the network,
+// Package cloud reads facts about a machine from the metadata services of cloud vendors. Section
+// 8.2 of the specification lists the facts. This package is the only source that uses the network,
 // so no program that can delay a job imports it.
 package cloud
 
@@ -64,8 +64,8 @@ type Prober struct {
 
 // Probe sends requests to all vendors at the same time and returns the answer of the first
 // one that recognises this machine: its cloud_* fields, and host_allocation if the instance
-// type decides it. Without an answer all fields are empty; that is no error, and neither is
-// a field that a vendor does not have. It takes 2.5 s at most.
+// type decides it. Without an answer all fields are empty. A field that the vendor does not have
+// is empty, too. Probe takes 2.5 s at most.
 func (p *Prober) Probe(ctx context.Context, vendors []Vendor) rt.Host {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -147,9 +147,9 @@ func isBareMetal(instanceType string) bool {
 		strings.HasPrefix(instanceType, "ecs.ebm") || strings.HasPrefix(instanceType, "ecs.scc")
 }
 
-// Suspects returns the possible vendors: the one that the firmware names in
-// <sysRoot>/class/dmi/id, else all. That avoids requests without an answer on the networks
-// of other machines.
+// Suspects returns the vendor that the firmware names in <sysRoot>/class/dmi/id, or all vendors if
+// it names none. If the vendor is known, no requests are sent to the services of the others, which
+// would not answer.
 func Suspects(sysRoot string) []Vendor {
 	dmi := func(name string) string { return procfile.Text(sysRoot, "class/dmi/id", name) }
 	maker, product := dmi("sys_vendor"), dmi("product_name")
@@ -174,6 +174,6 @@ func Suspects(sysRoot string) []Vendor {
 	return All()
 }
 
-// azureTag is the asset tag of every chassis in Azure. Its vendor, Microsoft Corporation, is
-// that of every Hyper-V guest.
+// azureTag is the asset tag of every chassis in Azure. The vendor in sys_vendor does not show
+// Azure, because it is Microsoft Corporation for every Hyper-V guest.
 const azureTag = "7783-7084-3265-9085-8269-3286-77"

@@ -21,11 +21,11 @@ import (
 // record their jobs. The Epilog finds out whether a late tracker worked.
 //
 // A Prolog that succeeds does not lock or write the breaker's file, because hundreds may run
-// at once. While a Prolog has no result it has an entry, a file of its own. A Prolog that is
-// killed never removes its entry: the next one counts it as a failure.
+// at once. From its start until its result each Prolog has an entry, which is a file. A Prolog
+// that is killed never removes its entry: the next one counts it as a failure.
 type breaker struct {
 	path     string // of its file
-	entries  string // directory of the entries; it exists while there is one
+	entries  string // directory of the entries; removed with the last entry
 	procRoot string
 	failures int           // failures in a row that open it
 	reset    time.Duration // time after which one Prolog tries again
@@ -37,7 +37,7 @@ type breakerState struct {
 	Until    time.Time `json:"until"`    // no Prolog starts a tracker before; zero while it is closed
 }
 
-// attempt is one Prolog until its first result.
+// attempt is the attempt of one Prolog to start a tracker. It ends with the first result.
 type attempt struct {
 	breaker breaker
 	entry   string // path; empty if it could not be written
@@ -53,9 +53,9 @@ const (
 	// breakerLockTime limits the wait for the lock of the breaker's file. Another hook holds the lock
 	// for less than 1 ms.
 	breakerLockTime = 500 * time.Millisecond
-	// hangPause is the time after a Prolog that took too long until one Prolog tries again. It is
-	// short, because the cause may be load that is over in seconds. It doubles with each further
-	// failure, up to the time after other failures.
+	// hangPause is how long the breaker stays open after a Prolog that took too long. Then one Prolog
+	// tries again. The pause is short, because the cause may be load that ends within seconds. It
+	// doubles with each further failure, up to breaker.reset.
 	hangPause = 10 * time.Second
 	// maxEntries limits the entries that one Prolog checks; it begins with a random one.
 	maxEntries = 16
@@ -69,10 +69,10 @@ func (h *Hook) breaker(node string) breaker {
 	}
 }
 
-// begin adds the entry of a job's Prolog. The attempt is nil if the Prolog must start no tracker;
-// then an error means that this Prolog has opened the breaker. If there is an attempt, it
-// continues, and an error means that a failure could not be counted or the entry could not be
-// written.
+// begin adds the entry of a job's Prolog and returns its attempt; nil if the Prolog must start no
+// tracker. An error without an attempt means that this Prolog has opened the breaker. An error with
+// an attempt means that a failure could not be counted or the entry could not be written: the
+// Prolog continues.
 func (b breaker) begin(job uint64, now time.Time) (*attempt, error) {
 	if st := b.read(); st.Failures >= b.failures && !b.tryAgain(now) {
 		return nil, nil
@@ -108,23 +108,23 @@ func (b breaker) tryAgain(now time.Time) (again bool) {
 	return err == nil && again
 }
 
-// Whether the cause of a failure may be load, see hangPause.
+// Values of the argument afterHang. The cause of a hang may be load, see hangPause.
 const (
 	isHang  = true
 	isFault = false
 )
 
-// pause is the time until one Prolog tries again after this number of failures in a row.
+// pause is how long the breaker stays open after this number of failures in a row.
 func (b breaker) pause(failures int, afterHang bool) time.Duration {
 	if !afterHang {
 		return b.reset
 	}
-	doubled := min(max(failures-b.failures, 0), 16) // times; more would exceed any reset
+	doubled := min(max(failures-b.failures, 0), 16) // how often the pause doubles; at 16 it exceeds any reset
 	return min(hangPause<<doubled, b.reset)
 }
 
-// count adds failures. If they open the breaker, opened is their cause with the time until
-// which it stays open.
+// count adds failures. If they open the breaker, opened is an error with their cause and the time
+// until which the breaker stays open.
 func (b breaker) count(failures int, cause error, now time.Time, afterHang bool) (opened, err error) {
 	err = b.update(func(st *breakerState) {
 		st.Failures += failures
@@ -170,7 +170,8 @@ func (a *attempt) late() (err error) {
 	return err
 }
 
-// letTry closes an open breaker so that the next failure opens it again.
+// letTry closes an open breaker, but keeps its failures except one: the next failure opens it
+// again.
 func (b breaker) letTry() error {
 	if st := b.read(); st.Failures < b.failures {
 		return nil

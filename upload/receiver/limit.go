@@ -33,7 +33,7 @@ type limits struct {
 const (
 	// smallBody is the size, in bytes, up to which a body is kept in memory while it arrives.
 	smallBody = 16 << 10
-	// maxReads of a token run at the same time. Each can need some 20 MiB.
+	// maxReads is how many reads of a token run at the same time. Each can need some 20 MiB.
 	maxReads = 4
 	// The maximum size of the temporary files of all tokens and of one token, in KiB.
 	maxSpool, maxTokenSpool = 1 << 20, 256 << 10
@@ -68,8 +68,8 @@ func take(ctx context.Context, from *slots, client string, units int) (give func
 	}
 }
 
-// turn limits the processors that a client uses, for example for requests that decompress, to half
-// of them, so that requests of others do not wait.
+// turn limits a client to half of the processors, for example while its requests decompress data.
+// The other half is for other clients.
 type turn struct {
 	ctx    context.Context
 	client string
@@ -90,13 +90,13 @@ func (t turn) do(f func()) error {
 // pace limits the average of something per second: requests, or bytes.
 type pace struct {
 	every time.Duration // for one unit; 0: no limit
-	burst time.Duration // by which a client may be ahead
+	burst time.Duration // a client may send this much earlier than the average permits
 
 	mu  sync.Mutex
 	due map[string]time.Time // when a client's next unit would be due
 }
 
-// burstSeconds is the burst of bytes, in seconds of the average.
+// burstSeconds sets the burst of bytes: what the average permits in this many seconds.
 const burstSeconds = 60
 
 func newPace(perSecond, burst float64) *pace {

@@ -142,8 +142,8 @@ func parseMemoryStatV1(b []byte, r *rt.JobReading) {
 	inactive.store(&r.Inactive)
 }
 
-// unlimitedV1 is the lowest v1 limit that means "no limit", which is the largest
-// multiple of the page size below 2^63.
+// unlimitedV1 is the lowest v1 limit that is read as "no limit". The kernel prints "no limit" as
+// the largest multiple of the page size below 2^63.
 const unlimitedV1 = 1 << 62
 
 // parseMemoryEvents parses the v2 file memory.events, which counts for the whole tree.
@@ -189,7 +189,7 @@ func eachNumber(b []byte, f func(name, key []byte, n uint64)) {
 var equals = []byte{'='}
 
 // parsePressure parses a PSI file. Its lines are "some avg10=0.00 avg60=0.00
-// avg300=0.00 total=630180", microseconds. Before Linux 5.13 the CPU's has no line "full".
+// avg300=0.00 total=630180", microseconds. Before Linux 5.13 cpu.pressure has no line "full".
 func parsePressure(b []byte, some, full *rt.Opt[uint64]) {
 	eachNumber(b, func(kind, key []byte, n uint64) {
 		isTotal := string(key) == "total"
@@ -220,9 +220,9 @@ const (
 	nanosPerMicro = 1000
 )
 
-// stepFilesV1 are the files of a job, step or task in v1. Except oom_kill and
-// memory.failcnt (see Directory) they count all below a directory, with what was
-// removed.
+// stepFilesV1 are the files of a job, step or task in v1. Each counts for its directory and all
+// directories below, including those that were removed. oom_kill and memory.failcnt do not, see
+// Directory.
 //
 // https://docs.kernel.org/admin-guide/cgroup-v1/
 func stepFilesV1(stacked Majors) []file {
@@ -242,7 +242,8 @@ func stepFilesV1(stacked Majors) []file {
 	}
 }
 
-// jobFilesV1 are the job's alone. cpu.stat counts for its own directory alone.
+// jobFilesV1 are the files that only a job's reading has. cpu.stat counts only for its own
+// directory, not for those below.
 func jobFilesV1() []file {
 	return []file{
 		{controller: "cpu", name: "cpu.stat", parse: parseCPUStatV1},
@@ -253,7 +254,7 @@ func jobFilesV1() []file {
 // number parses a file that holds one number.
 func number(field figure) func([]byte, *rt.JobReading) { return scaled(field, 1) }
 
-// scaled parses a file that holds one number, which is divided.
+// scaled parses a file that holds one number, and divides the number.
 func scaled(field figure, divisor uint64) func([]byte, *rt.JobReading) {
 	return func(b []byte, r *rt.JobReading) {
 		if n, ok := parseNumber(b); ok {
@@ -262,8 +263,8 @@ func scaled(field figure, divisor uint64) func([]byte, *rt.JobReading) {
 	}
 }
 
-// stepFilesV2 are the files of a job, step or task in v2. They count all below a
-// directory, with what was removed. cpu.stat is the first, see EnterJob.
+// stepFilesV2 are the files of a job, step or task in v2. Each counts for its directory and all
+// directories below, including those that were removed. cpu.stat is the first, see EnterJob.
 //
 // https://docs.kernel.org/admin-guide/cgroup-v2.html
 func stepFilesV2(stacked Majors) []file {
@@ -318,9 +319,10 @@ func (m Majors) hides(device []byte) bool {
 	return !ok || !isDevice || slices.Contains(m, major)
 }
 
-// ReadStackedMajors reads from <procRoot>/devices which block devices are stacked on
-// others (device mapper, md, loop, zram): their I/O is counted again below them. The
-// kernel assigns most of these numbers at run time. Without the file there are none.
+// ReadStackedMajors reads the major numbers of block devices that are stacked on others (device
+// mapper, md, loop, zram) from <procRoot>/devices. The kernel counts the I/O of such a device again
+// at the device below. It assigns most of these numbers at run time. Without the file the list is
+// empty.
 func ReadStackedMajors(procRoot string) Majors {
 	b, err := os.ReadFile(filepath.Join(procRoot, "devices"))
 	if err != nil {
@@ -352,9 +354,9 @@ func parseStackedMajors(b []byte) Majors {
 	return out
 }
 
-// parseIOStat sums the v2 file io.stat over the devices that stand on no other,
-// bytes. A line is "8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=5 dios=6"; the file is
-// empty before the first I/O.
+// parseIOStat sums the bytes of the v2 file io.stat over the devices that are not stacked on
+// others. A line is "8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=5 dios=6"; the file is empty before
+// the first I/O.
 func parseIOStat(b []byte, stacked Majors) (read, write uint64) {
 	eachNumber(b, func(device, key []byte, n uint64) {
 		switch {
@@ -367,9 +369,9 @@ func parseIOStat(b []byte, stacked Majors) (read, write uint64) {
 	return read, write
 }
 
-// parseBlkio sums the v1 file blkio.throttle.io_service_bytes_recursive over the
-// devices that stand on no other, bytes. A line is "8:0 Read 4096"; the last one,
-// "Total 4096", names no device.
+// parseBlkio sums the bytes of the v1 file blkio.throttle.io_service_bytes_recursive over the
+// devices that are not stacked on others. A line is "8:0 Read 4096"; the last one, "Total 4096",
+// names no device.
 func parseBlkio(b []byte, stacked Majors) (read, write uint64) {
 	for len(b) > 0 {
 		var line []byte

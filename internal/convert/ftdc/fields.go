@@ -11,8 +11,9 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// RestSuffix ends the name of the metric with what the 24 bits of a float32 cannot hold of another
-// one. A figure that was not read has no metric in the schema.
+// RestSuffix ends the name of the second metric of a figure. The first metric is a float32, which
+// has 24 significant bits; the second one has the rest of the value. A figure that was not read has
+// no metric in the schema.
 const RestSuffix = "_rest"
 
 // field is a named field of a struct of rt.
@@ -90,7 +91,7 @@ func (f field) clear() {
 	}
 }
 
-// fromCount returns v as a float64. Unlimited is infinite.
+// fromCount returns v as a float64; rt.Unlimited becomes +Inf.
 func fromCount(v uint64) float64 {
 	if v == rt.Unlimited {
 		return math.Inf(1)
@@ -116,7 +117,7 @@ func toCount(v float64) (uint64, error) {
 	return uint64(v), nil
 }
 
-// split returns the two float32 of a figure, exact up to 48 bits.
+// split divides a figure into two float32, which together hold 48 significant bits.
 func split(v float64) (value, rest float32) {
 	value = float32(v)
 	if math.IsInf(float64(value), 0) {
@@ -128,7 +129,7 @@ func split(v float64) (value, rest float32) {
 // join is the reverse of split.
 func join(value, rest float32) float64 { return float64(value) + float64(rest) }
 
-// eachText calls yield with each text that is not empty; those of a map are named field.key.
+// eachText calls yield with each text that is not empty. A text in a map has the name field.key.
 func eachText(texts []field, yield func(name, text string)) {
 	for _, f := range texts {
 		switch p := f.at.(type) {
@@ -167,7 +168,8 @@ func setText(texts []field, name, text string) {
 	}
 }
 
-// FTDC has numbers only. A text is in the name of a metric, which one datum has:
+// FTDC can store only numbers, so the name of a metric holds the text. Only one datum has this
+// metric:
 //
 //	run_info.job_name=md             of the run
 //	host_info.cpu_model=...          of the host
@@ -182,7 +184,8 @@ func info(kind, name, text string) string {
 	return strings.ToValidUTF8(kind+infoSuffix+name+"="+text, "?")
 }
 
-// eachRunText calls yield with each text of the run, but no arguments: they may be secret.
+// eachRunText calls yield with each text of the run. Of the command it passes only the program,
+// because the arguments may be secret.
 func eachRunText(run *rt.Run, yield func(name, text string)) {
 	eachText(runOf(run).texts, yield)
 	if len(run.Command) > 0 {
@@ -199,7 +202,8 @@ func setRunText(run *rt.Run, name, text string) {
 	setText(runOf(run).texts, name, text)
 }
 
-// maxLedger bounds the lines of the ledger in a file: of more lines it has the first and the last.
+// maxLedger bounds the lines of the ledger in a file. From a longer ledger the file has only the
+// first and the last lines.
 const maxLedger = 4096
 
 // ledgerName returns the name of the metric of line n of the ledger.

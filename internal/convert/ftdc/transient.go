@@ -9,21 +9,21 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// transient is a process of the job, or one on a GPU, in a file. Every name that appears or
-// disappears costs a schema. A file therefore has only those processes that a report may
-// show, each from the first reading that shows it to the last. Between these its metrics
-// keep the values that were read last, and <name>.read says what was read now: bit 0 that
-// the process was, bit n its n-th figure.
+// transient is a process of the job, or one on a GPU, in a file. When the name of a metric appears
+// or disappears, FTDC writes a new schema. A file therefore has only those processes that a report
+// may show, each from the first reading that shows it to the last. A metric that a reading between
+// these two does not have keeps its last value. The bits of the metric <name>.read show what the
+// reading has: bit 0 is for the process, bit n for its n-th figure.
 type transient struct {
 	span
 	prefix string            // of its metrics
-	flags  string            // the metric that says what was read
+	flags  string            // name of the metric of read
 	names  []metricName      // of its figures
-	held   []rt.Opt[float64] // what was read last of each figure
-	read   uint64
+	held   []rt.Opt[float64] // last value of each figure
+	read   uint64            // bits of what the reading has
 }
 
-// readMetric ends the name of the metric that says what was read of a process.
+// readMetric ends the name of the metric with the bits of what was read of a process.
 const readMetric = "read"
 
 // span has the Seq of the first and last reading; 0 if there is none.
@@ -59,14 +59,15 @@ func (t *transient) take(figures []field) {
 // How many processes a file has.
 const (
 	processesByUse   = 32 // those with the most CPU time, and as many with the most memory
-	processesPerKill = 3  // the largest in memory before an OOM kill
+	processesPerKill = 3  // those with the most memory before an OOM kill
 	processesOnGPUs  = 256
 	maxSurveyed      = 4096 // that a survey remembers
 )
 
 type procID struct{ pid, start uint64 }
 
-// procKey is a process with the parts of its name: it may change its command.
+// procKey is a process with the parts of its name in the file. A process that changes its command
+// has several names.
 type procKey struct {
 	procID
 	task       rt.Opt[uint64]

@@ -16,41 +16,40 @@ import (
 	"github.com/resource-tracker/rt/spool"
 )
 
-// How many readings a sparkline shows at most, and how many of the last are kept of a run
-// in the list.
+// A sparkline shows at most window readings. A run in the list keeps its last listWindow readings.
 const (
 	window     = 240
 	listWindow = 60
 )
 
-// tape has what was read from a run's file. The file is opened only when it has changed,
-// and closed at once.
+// tape holds the readings of a run. Its file is opened only when it has changed, and closed at
+// once.
 type tape struct {
 	path   string
-	whole  bool // from the first reading on, with the steps that have ended
+	whole  bool // has all readings, and the steps that have ended; otherwise only the last readings
 	seen   fingerprint
-	err    error // of the last reading of the file
-	looked bool  // since the last change of the directory
+	err    error // of the last attempt to read the file
+	looked bool  // grow was called since the last change of the directory
 
 	run    rt.Run
 	live   bool
 	before rt.Snapshot // the last reading, without lists
 	last   Figures     // of the last reading
 	cpus   rt.Opt[uint64]
-	peak   rt.Opt[uint64] // highest memory of the readings that were read, bytes
-	// kernelPeak: a reading had the kernel's peak, which covers all readings before it
+	peak   rt.Opt[uint64] // highest memory so far, bytes
+	// kernelPeak is true if a reading had the kernel's peak, which covers all readings before it.
 	kernelPeak bool
 	first      rt.Opt[int64] // boot time of the first reading; an import begins at 0
 	points     []point       // ascending
 	ended      []endedStep
 	mine       cpuSet       // the CPUs that the job may use, from the ledger
-	program    *Program     // of its frames, at the last shown reading
-	prev       *rt.Snapshot // the last shown interval
-	cur        *rt.Snapshot
+	program    *Program     // the job's program at cur
+	prev       *rt.Snapshot // the reading before cur
+	cur        *rt.Snapshot // the reading that was shown last
 }
 
-// point has the figures of one reading for sparklines and the line of time. NaN was not
-// read.
+// point has the figures of one reading for sparklines and the line of time. A figure that was not
+// read is NaN.
 type point struct {
 	seq, boot, wall            int64
 	cores, memory, read, write float32
@@ -141,7 +140,7 @@ func (t *tape) read(ctx context.Context, r *spool.Reader) error {
 	if err := t.addFrom(ctx, r, from); err != nil {
 		return err
 	}
-	if t.settled() && !t.kernelPeak && !t.whole && from > 1 { // the peak is that of all readings
+	if t.settled() && !t.kernelPeak && !t.whole && from > 1 { // the peak needs all readings
 		t.points, t.before = nil, rt.Snapshot{}
 		if err := t.addFrom(ctx, r, 1); err != nil {
 			return err
@@ -178,7 +177,7 @@ func (t *tape) add(cur *rt.Snapshot) {
 		}
 	}
 	scalars := rt.Snapshot{Seq: cur.Seq, Wall: cur.Wall, Boot: cur.Boot, Reason: cur.Reason, Node: cur.Node, Job: cur.Job, GPU: cur.GPU, Tree: cur.Tree}
-	var prev *rt.Snapshot // unchanged: a difference over a gap is no rate of the interval
+	var prev *rt.Snapshot // without counters from before a gap: they give no rate of this interval
 	if t.before.Seq != 0 {
 		prev = &t.before
 	}
@@ -233,8 +232,8 @@ func (t *tape) job(now time.Time) Job {
 	return j
 }
 
-// detail returns the run at a moment after its first reading, at the last reading if the
-// moment is negative.
+// detail returns the run at the time at, counted from its first reading. If at is negative, it
+// returns the run at the default reading, see newest.
 func (t *tape) detail(ctx context.Context, at time.Duration, now time.Time) (*Detail, error) {
 	d := &Detail{Job: t.job(now), Count: len(t.points), mine: t.mine}
 	n := len(t.points)
@@ -283,7 +282,7 @@ func (t *tape) newest() int {
 	return i
 }
 
-// load reads the interval that ends with a point.
+// load reads the interval that ends with point i.
 func (t *tape) load(ctx context.Context, i int) (err error) {
 	seq := t.points[i].seq
 	if t.cur != nil && t.cur.Seq == seq {
@@ -310,12 +309,12 @@ func (t *tape) load(ctx context.Context, i int) (err error) {
 	return nil
 }
 
-// kept is how many frames of the program are read before a moment: enough for the rates
-// of workers that send a frame with every second line.
+// kept is how many frames of the program are read to show it at a moment. That is enough for the
+// rates of workers that send a frame with every second line.
 const kept = 4
 
-// frames returns the broadcast of the job's program at a time, nil if nothing was
-// recorded or can be read: the readings are shown without it.
+// frames returns the job's program as it broadcast itself last before a time. It returns nil if no
+// frame was recorded or can be read: the readings are then shown without the program.
 func frames(r *spool.Reader, wall int64) *Program {
 	list, err := r.RecordsBefore("gempba", wall, kept)
 	if err != nil {
@@ -335,7 +334,7 @@ func frames(r *spool.Reader, wall int64) *Program {
 	return p
 }
 
-// steps returns those of the shown reading and those that had ended before.
+// steps returns the steps of the shown reading and those that ended before it.
 func (t *tape) steps(prev *rt.Snapshot) []step {
 	var out []step
 	for i := range t.ended {
