@@ -222,7 +222,8 @@ func TestRecordLeavesTheDeliveryOut(t *testing.T) {
 	}
 }
 
-// A record of a run whose tracker is writing is of one moment, and ends as with a tracker that died.
+// A record that is made while a tracker writes the run shows one moment. It ends like the run of a tracker
+// that has died.
 func TestRecordOfALiveRun(t *testing.T) {
 	w := mustCreate(t, Options{})
 	m := newMachine(2, 1)
