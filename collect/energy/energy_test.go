@@ -376,21 +376,24 @@ func TestReadAllocatesNothing(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"123\n", "1234 J\n", "1234 J 1400000000 us\n", "18446744073709551615", "18446744073709 J\n", "-1\n", ""} {
+	for _, seed := range []string{"123\n", "1234 J\n", "1234 J 1400000000 us\n", "18446744073709551615", "18446744073709 J\n", "-1\n", " 0", ""} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
+		text := strings.TrimFunc(string(b), func(c rune) bool { return c <= ' ' })
+		words := strings.FieldsFunc(text, func(c rune) bool { return c == ' ' || c == '\t' })
+		words = append(words, "", "")
+		want, err := strconv.ParseUint(words[0], 10, 64)
+		isNumber := err == nil && !strings.HasPrefix(words[0], "+")
 		v, ok := parse(b, microjoules)
-		want, err := strconv.ParseUint(strings.SplitN(string(b), "\n", 2)[0], 10, 64)
-		digits := len(b) > 0 && b[0] != '+'
-		if ok != (err == nil && digits) || ok && v != want {
+		isAlone := words[1] == ""
+		if ok != (isNumber && isAlone) || ok && v != want {
 			t.Errorf("%q is %d, %v; want %d, %v", b, v, ok, want, err)
 		}
-		number, rest, _ := strings.Cut(string(b), " ")
-		j, ok := parse(b, joules)
-		want, err = strconv.ParseUint(number, 10, 64)
-		if ok != (err == nil && digits && strings.HasPrefix(rest, "J") && want <= 18446744073709) || ok && j != want*1e6 {
-			t.Errorf("%q J is %d, %v; want %d, %v", b, j, ok, want, err)
+		isJoules := words[1] == "J" && want <= 18446744073709
+		v, ok = parse(b, joules)
+		if ok != (isNumber && isJoules) || ok && v != want*1e6 {
+			t.Errorf("%q J is %d, %v; want %d, %v", b, v, ok, want, err)
 		}
 	})
 }
