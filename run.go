@@ -177,6 +177,16 @@ func (r *Identity) Label() string {
 	return s
 }
 
+// Component is Slurm's name of a component of a heterogeneous job, "12+1"; empty for other jobs.
+func (r *Identity) Component() string {
+	job, ok1 := r.HetJobID.Get()
+	offset, ok2 := r.HetJobOffset.Get()
+	if !ok1 || !ok2 {
+		return ""
+	}
+	return fmt.Sprintf("%d+%d", job, offset)
+}
+
 // ExternalRunID is the name of the run for a receiver that has no fields for nodes and
 // attempts: <cluster>:<job>[_<array task>][.<step>]@<node>#<attempt>; empty
 // outside a scheduler.

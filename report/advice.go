@@ -92,12 +92,12 @@ func (j *Job) whyNone() string {
 		return "the job did not finish, so that this run does not show what a complete one needs"
 	case !j.Complete():
 		return "the record is not complete"
+	case j.ElapsedSecs.Or(0) < enough:
+		return fmt.Sprintf("the job was too short: less than %d s", enough)
 	case j.Nodes.AtLeast:
 		return "the end of the job was not read"
 	case slices.ContainsFunc(j.Runs, (*Summary).hasGaps):
 		return "readings are missing"
-	case j.ElapsedSecs.Or(0) < enough:
-		return fmt.Sprintf("the job was too short: less than %d s", enough)
 	}
 	return ""
 }

@@ -13,7 +13,13 @@ import (
 // Array is what the tasks of a job array used, each in its last attempt. Tasks with an
 // incomplete record are counted in Outcomes only.
 type Array struct {
-	Job      string         `json:"array_job"`
+	Job       string `json:"array_job"`
+	Name      string `json:"name,omitempty"`
+	Cluster   string `json:"cluster,omitempty"`
+	User      string `json:"user,omitempty"`
+	Account   string `json:"account,omitempty"`
+	Partition string `json:"partition,omitempty"`
+
 	Tasks    []ArrayTask    `json:"tasks"`
 	Outcomes map[string]int `json:"outcomes"`
 	Complete int            `json:"complete"` // tasks in the distributions
@@ -67,6 +73,10 @@ type Outlier struct {
 // RollUp summarizes the runs of an array's tasks, the oldest first.
 func RollUp(job string, list []*Summary) *Array {
 	a := &Array{Job: job, Tasks: []ArrayTask{}, Outcomes: map[string]int{}, Outliers: []Outlier{}}
+	if len(list) > 0 {
+		r := &list[len(list)-1].Run
+		a.Name, a.Cluster, a.User, a.Account, a.Partition = r.Meta.JobName, r.Cluster, r.User, r.Account, r.Partition
+	}
 	keys, of := attempts(list)
 	last := map[string]attempt{}
 	var order []string
@@ -91,15 +101,26 @@ func RollUp(job string, list []*Summary) *Array {
 }
 
 // advise takes the last task that shows what a complete task needs. All other tasks are its sample.
+// Without one it takes the last task that was killed for memory or stopped at its time limit.
 func (a *Array) advise(tasks []*Job) {
-	a.AdviceReason = whyNoTask(tasks)
+	best := -1
 	for i, j := range slices.Backward(tasks) {
 		if j.whyNone() == "" {
-			j.Advise(slices.Concat(tasks[:i], tasks[i+1:]))
-			a.Advice, a.AdviceReason = j.Advice, j.AdviceReason
-			return
+			best = i
+			break
+		}
+		isStopped := j.killedOn() != nil || j.Outcome == rt.OutcomeTimeout
+		if isStopped && best < 0 {
+			best = i
 		}
 	}
+	if best < 0 {
+		a.AdviceReason = whyNoTask(tasks)
+		return
+	}
+	j := tasks[best]
+	j.Advise(slices.Concat(tasks[:best], tasks[best+1:]))
+	a.Advice, a.AdviceReason = j.Advice, j.AdviceReason
 }
 
 // whyNoTask is the reason of the tasks if they all have the same one.

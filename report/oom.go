@@ -125,9 +125,13 @@ func killedIn(prev, s *rt.Snapshot) (step string, task rt.Opt[uint64]) {
 }
 
 func processesOf(s *rt.Snapshot) []Process {
-	list := make([]Process, len(s.Procs))
+	list := make([]Process, 0, len(s.Procs))
 	for i := range s.Procs {
-		list[i].add(&s.Procs[i])
+		if r := &s.Procs[i]; !isSlurms(r) {
+			var p Process
+			p.add(r)
+			list = append(list, p)
+		}
 	}
 	return list
 }

@@ -20,6 +20,9 @@ func TestOOMKillBetweenWalks(t *testing.T) {
 		return rt.ProcessReading{PID: pid, Comm: "solve", RSS: u(rss)}
 	}
 	list[3].Procs = []rt.ProcessReading{process(7, 1000), process(8, 5000)}
+	for i, comm := range []string{"sleep", "slurmstepd"} { // Slurm's own
+		list[3].Procs = append(list[3].Procs, rt.ProcessReading{PID: 100 + uint64(i), Comm: comm, Step: "extern", RSS: u(1 << 20)})
+	}
 	list[9].Job.EventsOOMKill = u(1)
 	list[9].Procs = []rt.ProcessReading{process(7, 9000), process(9, 90000)} // 9 came after it
 	noticed := time.Unix(0, list[9].Wall).Add(-300 * time.Millisecond).UTC()
@@ -34,6 +37,11 @@ func TestOOMKillBetweenWalks(t *testing.T) {
 	big := s.OOM[0].Biggest
 	if len(big) != 2 || big[0].PID != 7 || big[0].RSSBytes != u(9000) || big[1].PID != 8 || big[1].RSSBytes != u(5000) {
 		t.Errorf("%+v", big)
+	}
+	for _, p := range s.Processes.Top {
+		if p.Step == "extern" {
+			t.Errorf("Slurm's own process is among the job's: %+v", p)
+		}
 	}
 	if age := s.OOM[0].BiggestAgeSecs; age.Valid() {
 		t.Errorf("the largest was read with the kill, and its age is %v", age)

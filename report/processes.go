@@ -35,11 +35,20 @@ type processTallies map[processKey]*Process
 func (t processTallies) add(s *rt.Snapshot) {
 	for i := range s.Procs {
 		r := &s.Procs[i]
+		if isSlurms(r) {
+			continue
+		}
 		entry(t, processKey{r.PID, r.Start}).add(r)
 	}
 	if len(t) > maxProcesses {
 		t.prune()
 	}
+}
+
+// isSlurms reports whether a process is slurmstepd, also just before it executes a task, or the
+// process that Slurm keeps in the extern step.
+func isSlurms(r *rt.ProcessReading) bool {
+	return r.Comm == "slurmstepd" || (r.Step == "extern" && r.Comm == "sleep")
 }
 
 func (p *Process) add(r *rt.ProcessReading) {

@@ -161,6 +161,25 @@ func TestArrayOfNothing(t *testing.T) {
 	screen(t, "array-nothing.txt", func(b *strings.Builder) error { return WriteArray(b, a, TextOptions{Width: 80}) })
 }
 
+// Without a task that shows what it needs, a killed one gives the advice, or else the reason why
+// there is none.
+func TestArrayAdviceWithoutACompleteTask(t *testing.T) {
+	var list []*Summary
+	for i := range uint64(3) {
+		s := onNode(1000+i, "n1", 5, 1)
+		s.Run.ArrayJobID, s.Run.ArrayTaskID, s.Run.NumNodes, s.ElapsedSecs = u(1000), u(i), u(1), rt.Some(10.0)
+		s.Label, s.Scope = s.Run.Label(), ScopeJob
+		list = append(list, s)
+	}
+	if a := RollUp("1000", list); len(a.Advice) > 0 || a.AdviceReason != "the tasks were too short: less than 60 s" {
+		t.Errorf("short tasks: %+v, %q", a.Advice, a.AdviceReason)
+	}
+	list[1].Run.Outcome, list[1].Memory.OOMKills = rt.OutcomeOOM, u(1)
+	if a := RollUp("1000", list); len(a.Advice) != 1 || a.Advice[0].Request != "--mem=16G" {
+		t.Errorf("a killed task: %+v, %q", a.Advice, a.AdviceReason)
+	}
+}
+
 // A task on two nodes is one task: its CPU time is both's, its memory the worst node's.
 func TestArrayTaskOnSeveralNodes(t *testing.T) {
 	a, b := onNode(5, "n1", 10, 2), onNode(5, "n2", 30, 6)

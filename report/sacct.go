@@ -119,8 +119,10 @@ func (n *Nodes) compareSacct(list []*Summary) {
 	}
 }
 
-// differences writes sacct's figures, each with ours and the reason of the difference.
-func (p *page) differences(list []Difference) {
+// differences writes sacct's figures. Verbose shows ours with each, and the reason of the
+// difference.
+func (p *page) differences(list []Difference, o TextOptions) {
+	var all []string
 	for i := range list {
 		d := &list[i]
 		show := Clock
@@ -128,7 +130,15 @@ func (p *page) differences(list []Difference) {
 		if d.Figure == "max_rss_bytes" {
 			show = bytes
 		}
+		one := name + " " + show(rt.Some(d.Sacct))
+		if !o.Verbose {
+			all = append(all, one)
+			continue
+		}
 		off := onlyIf(d.OffPct.Valid(), number(d.OffPct, ", %+.1f %%"))
-		p.list(onlyIf(i == 0, "sacct"), fmt.Sprintf("%s %s (ours %s%s): %s", name, show(rt.Some(d.Sacct)), show(rt.Some(d.Ours)), off, d.Reason))
+		p.list(onlyIf(i == 0, "sacct"), fmt.Sprintf("%s (ours %s%s): %s", one, show(rt.Some(d.Ours)), off, d.Reason))
+	}
+	if len(all) > 0 {
+		p.list("sacct", strings.Join(all, ", ")+"; --verbose shows why these differ from the figures above")
 	}
 }

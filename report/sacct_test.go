@@ -12,11 +12,11 @@ func sacctEvent(detail string) rt.Event {
 	return rt.Event{Kind: "job", Name: "sacct", Status: "ok", Detail: detail}
 }
 
-// textOf is a summary as text.
+// textOf is a summary as text, with --verbose.
 func textOf(t *testing.T, s *Summary) string {
 	t.Helper()
 	var b strings.Builder
-	if err := WriteText(&b, Jobs([]*Summary{s})[0], TextOptions{Width: 80}); err != nil {
+	if err := WriteText(&b, Jobs([]*Summary{s})[0], TextOptions{Width: 80, Verbose: true}); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

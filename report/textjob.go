@@ -63,7 +63,7 @@ func (p *page) run(s *Summary, o TextOptions) {
 	p.jobEnergy(s)
 	p.sensors(s)
 	if s.Sacct != nil {
-		p.differences(s.Sacct.Differences)
+		p.differences(s.Sacct.Differences, o)
 	}
 	p.quality(s, o)
 }
@@ -74,13 +74,12 @@ func (p *page) head(j *Job, o TextOptions) {
 	what := p.cut(Plain(title(j.Runs[0])), max(p.room()-len([]rune(name)), p.room()/2)) // a long command leaves room for it
 	p.WriteString(strings.TrimRight(p.cut(what+name, p.room()), " ") + "\n")
 	p.fit("Outcome", outcome(j, o.Verbose))
-	named := func(label, name string) string { return onlyIf(name != "", label+Plain(name)) }
-	where := named("node ", r.Node)
+	where := onlyIf(r.Node != "", "node "+Plain(r.Node))
 	if len(j.Runs) > 1 {
 		where = plural(len(j.Runs), "node")
 	}
-	group := onlyIf(r.Group != j.User, named("group ", r.Group))
-	p.list("Where", present(", ", named("cluster ", j.Cluster), where, named("user ", j.User), group, named("account ", j.Account), named("partition ", j.Partition), named("QOS ", r.QOS)))
+	group := onlyIf(r.Group != j.User, r.Group)
+	p.where(j.Cluster, where, j.User, group, j.Account, j.Partition, r.QOS)
 	when := "-"
 	if !j.Start.IsZero() {
 		when = j.Start.In(o.Zone).Format("2006-01-02 15:04:05 MST")
@@ -92,7 +91,7 @@ func (p *page) head(j *Job, o TextOptions) {
 	p.fit("When", fmt.Sprintf("%s, elapsed %s%s", when, Clock(j.ElapsedSecs), last))
 	for i := range j.Earlier {
 		e := &j.Earlier[i]
-		p.line(onlyIf(i == 0, "Earlier"), "attempt %d: %s, elapsed %s", e.Number, outcomeWord(e.Outcome), Clock(e.ElapsedSecs))
+		p.line(onlyIf(i == 0, "Earlier"), "attempt %d: %s, elapsed %s", e.Number, RequeuedText(e.Outcome), Clock(e.ElapsedSecs))
 	}
 	if text := j.missingText(); text != "" {
 		p.list("Missing", text+"; the figures are those of "+onlyIf(len(j.Runs) == 1, "this node")+onlyIf(len(j.Runs) > 1, "these nodes"))
@@ -107,6 +106,14 @@ func (j *Job) age(now time.Time) string {
 		return ""
 	}
 	return Clock(rt.Some(old.Seconds())) + " ago"
+}
+
+// where writes what is known of where a job ran, and for whom.
+func (p *page) where(cluster, nodes, user, group, account, partition, qos string) {
+	named := func(label, name string) string { return onlyIf(name != "", label+Plain(name)) }
+	if text := present(", ", named("cluster ", cluster), nodes, named("user ", user), named("group ", group), named("account ", account), named("partition ", partition), named("QOS ", qos)); text != "" {
+		p.list("Where", text)
+	}
 }
 
 // scope writes what the figures belong to, if it is not the job's cgroup on this node.
@@ -125,6 +132,8 @@ func (p *page) scope(s *Summary) {
 func title(s *Summary) string {
 	r := &s.Run
 	switch {
+	case r.Component() != "" && r.Step == "":
+		return "Job " + r.Component()
 	case s.Label != "-":
 		return "Job " + s.Label + onlyIf(r.ArrayTaskID.Valid() && r.JobID.Valid(), " (job id "+count(r.JobID)+")")
 	case len(r.Command) > 0:
@@ -148,6 +157,19 @@ func outcomeWord(o rt.Outcome) string {
 	}
 	return string(o)
 }
+
+// RequeuedText describes how an attempt ended after which the job was requeued. Slurm ends it for
+// that as a cancellation does.
+func RequeuedText(o rt.Outcome) string {
+	switch o {
+	case rt.OutcomeCancelled, rt.OutcomeTerminated, rt.OutcomeUnknown, rt.OutcomeNone:
+		return "requeued"
+	}
+	return outcomeWord(o) + ", then requeued"
+}
+
+// OutcomeText describes how the job ended, as the text does without Verbose.
+func (j *Job) OutcomeText() string { return outcome(j, false) }
 
 // outcome describes how the job ended. An exit code or signal is shown if it adds something:
 // Slurm's 0:125 of an OOM kill and the codes of killed steps do not.
@@ -271,7 +293,7 @@ func (p *page) nodes(j *Job, o TextOptions) {
 		p.line("", "and %s with a lower peak", plural(more, "node"))
 	}
 	p.jobSteps(j)
-	p.differences(n.Sacct)
+	p.differences(n.Sacct, o)
 }
 
 // jobSteps writes the steps that used most, over all nodes.

@@ -24,7 +24,9 @@ func WriteArray(w io.Writer, a *Array, o TextOptions) error {
 	for _, name := range slices.Sorted(maps.Keys(a.Outcomes)) {
 		outcomes = append(outcomes, fmt.Sprintf("%d %s", a.Outcomes[name], name))
 	}
-	p.line("Array "+Plain(a.Job), "  %s: %s", plural(len(a.Tasks), "task"), strings.Join(outcomes, ", "))
+	p.WriteString(strings.TrimRight(p.cut("Array "+Plain(a.Job)+onlyIf(a.Name != "", "  "+Plain(a.Name)), p.room()), " ") + "\n")
+	p.line("Tasks", "%d: %s", len(a.Tasks), strings.Join(outcomes, ", "))
+	p.where(a.Cluster, "", a.User, "", a.Account, a.Partition, "")
 	if a.Earlier > 0 {
 		p.line("", "without %s", plural(a.Earlier, "earlier attempt"))
 	}

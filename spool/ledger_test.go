@@ -209,6 +209,8 @@ func TestFindJob(t *testing.T) {
 		{Identity: rt.Identity{JobID: some(14), ArrayJobID: some(13), ArrayTaskID: some(2)}},
 		{Identity: rt.Identity{JobID: some(12), Attempt: 1}},
 		{PID: some(99)},
+		{Identity: rt.Identity{JobID: some(20), HetJobID: some(20), HetJobOffset: some(0)}},
+		{Identity: rt.Identity{JobID: some(21), HetJobID: some(20), HetJobOffset: some(1)}},
 	} {
 		run.Node, run.State, run.Start = "n1", rt.StateRunning, start.Add(time.Duration(i)*time.Second)
 		w, err := Create(dir, run, rt.Host{}, Options{})
@@ -220,6 +222,7 @@ func TestFindJob(t *testing.T) {
 	}
 	for job, want := range map[string][]int{
 		"12": {0, 1, 4}, "12.0": {1}, "13": {2, 3}, "13_2": {3}, "14": {3}, "13_1": {2},
+		"20": {6, 7}, "21": {7}, "20+0": {6}, "20+1": {7}, "20+2": nil,
 		paths[5]: {5}, "15": nil, "13_3": nil, "12.7": nil, "": nil, "-": {5}, "x": nil,
 	} {
 		entries, err := FindJob(dir, job)

@@ -191,8 +191,8 @@ func (r *Reader) unsent(snapshots int64, delivered time.Time) (int64, error) {
 }
 
 // FindJob returns the runs that a user names, the oldest first: "12" is a job with all its
-// array tasks and steps, "12_3" a task of an array, "12.0" a step, rt.Run.FileStem one run;
-// an argument with a slash or with the suffix .db is a file. If there is none, the error is
+// array tasks, components and steps, "12_3" a task of an array, "12+1" a component of a
+// heterogeneous job, "12.0" a step, rt.Run.FileStem one run; an argument with a slash or with the suffix .db is a file. If there is none, the error is
 // ErrNotFound.
 func FindJob(dir, job string) ([]Entry, error) {
 	if strings.HasSuffix(job, dbSuffix) || strings.ContainsRune(job, filepath.Separator) {
@@ -222,12 +222,13 @@ func matches(run *rt.Run, job string) bool {
 		return false
 	}
 	label, _, _ := strings.Cut(run.Label(), ".")
-	if job == label {
+	isComponent := job != "" && job == run.Component()
+	if job == label || isComponent {
 		return true
 	}
 	id, err := strconv.ParseUint(job, 10, 64)
 	if err != nil {
 		return false
 	}
-	return run.JobID == rt.Some(id) || run.ArrayJobID == rt.Some(id)
+	return run.JobID == rt.Some(id) || run.ArrayJobID == rt.Some(id) || run.HetJobID == rt.Some(id)
 }

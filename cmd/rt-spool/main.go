@@ -98,7 +98,8 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 			&cli.StringFlag{Name: "config", Usage: "read `FILE` instead of " + config.DefaultPath},
 			&cli.StringFlag{Name: "spool", Usage: "use the spool `DIR` instead of spool.dir of the configuration"},
 		},
-		Description: `JOB is a job id (12), a task of an array (12_3), a step (12.0), the name of
+		Description: `JOB is a job id (12), a task of an array (12_3), a component of a
+heterogeneous job (12+1), a step (12.0), the name of
 a run as ls shows it, or the path of a spool file.`,
 		Commands: []*cli.Command{
 			lsCommand(), jobsCommand(), reportCommand(), exportCommand(), importCommand(), topCommand(), liveCommand(), ftdcCommand(),

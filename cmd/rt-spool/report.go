@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -45,6 +46,10 @@ func runReport(c *cli.Context) error {
 	if err != nil {
 		return stepOf(c, err)
 	}
+	slices.SortStableFunc(entries, func(a, b spool.Entry) int { // else the oldest first
+		return cmp.Or(cmp.Compare(a.Run.ArrayTaskID.Or(0), b.Run.ArrayTaskID.Or(0)), cmp.Compare(a.Run.HetJobOffset.Or(0), b.Run.HetJobOffset.Or(0)),
+			cmp.Compare(a.Run.Attempt, b.Run.Attempt), cmp.Compare(a.Run.Node, b.Run.Node))
+	})
 	if c.IsSet("html") {
 		if err := checkPage(c, len(entries)); err != nil {
 			return err

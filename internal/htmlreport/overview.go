@@ -24,6 +24,7 @@ func factsOf(job *Job, jobs []*report.Job) []fact {
 		{"QOS", r.QOS},
 		{"Command", strings.Join(r.Command, " ")},
 		{"Nodes", nodesOf(jobs)},
+		{"Elapsed", elapsedOf(jobs)},
 		{"Recorded from", moment(start, job.Zone)},
 		{"Recorded until", moment(end, job.Zone)},
 	}
@@ -60,7 +61,7 @@ func span(job *Job) (start, end time.Time) {
 func outcomes(jobs []*report.Job) string {
 	var list []string
 	for _, j := range jobs {
-		if o := outcome(&j.Ending, j.Abandoned()); !slices.Contains(list, o) {
+		if o := j.OutcomeText(); !slices.Contains(list, o) {
 			list = append(list, o)
 		}
 	}
@@ -102,6 +103,24 @@ func nodesOf(jobs []*report.Job) string {
 	return text
 }
 
+// elapsedOf returns the elapsed time of the only job, or of the shortest and the longest one.
+func elapsedOf(jobs []*report.Job) string {
+	var all []float64
+	for _, j := range jobs {
+		if secs, ok := j.ElapsedSecs.Get(); ok {
+			all = append(all, secs)
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	low, high := slices.Min(all), slices.Max(all)
+	if len(jobs) == 1 {
+		return duration(high)
+	}
+	return duration(low) + " to " + duration(high)
+}
+
 func firstOf(names []string, n int) string {
 	text := strings.Join(names[:min(n, len(names))], ", ")
 	if more := len(names) - n; more > 0 {
@@ -115,11 +134,11 @@ func barsOf(jobs []*report.Job) []bar {
 	var used, allocated, busy, gpus float64
 	var memory *report.Summary
 	var slowest *report.Job
-	nodes := 0
+	nodes, isBound := 0, false
 	for _, j := range jobs {
 		nodes += len(j.Runs)
 		if secs, of := j.Nodes.UsedSecs, j.Nodes.AllocatedSecs; secs.Valid() && of.Valid() {
-			used, allocated = used+secs.Or(0), allocated+of.Or(0)
+			used, allocated, isBound = used+secs.Or(0), allocated+of.Or(0), isBound || j.Nodes.AtLeast
 		}
 		for _, s := range j.Runs {
 			isFuller := memory == nil || s.Memory.PeakPct.Or(0) > memory.Memory.PeakPct.Or(0)
@@ -138,7 +157,7 @@ func barsOf(jobs []*report.Job) []bar {
 	}
 	var bars []bar
 	if allocated > 0 {
-		bars = append(bars, bar{"CPU", used / allocated * 100, fmt.Sprintf("%s of %s of CPU time", duration(used), duration(allocated))})
+		bars = append(bars, bar{"CPU", used / allocated * 100, fmt.Sprintf("%s of %s of CPU time", atLeast(isBound, duration(used)), duration(allocated))})
 	}
 	if memory != nil {
 		m, where := &memory.Memory, ""

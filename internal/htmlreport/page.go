@@ -178,7 +178,7 @@ func runNames(job *Job) []string {
 		s := job.Runs[i].Summary
 		name := cmp.Or(rt.Printable(s.Run.Node), "-")
 		if labels {
-			name = s.Label + " on " + name
+			name = cmp.Or(s.Run.Component(), s.Label) + " on " + name
 		}
 		if attempts {
 			name += fmt.Sprintf(", attempt %d", s.Run.Attempt)

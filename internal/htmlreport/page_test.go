@@ -240,6 +240,30 @@ func TestRunNames(t *testing.T) {
 	if got := strings.Join(runNames(nodes), "; "); got != "40_0 on n1; 40_1 on n2" {
 		t.Errorf("array: %s", got)
 	}
+	for i := range nodes.Runs {
+		r := &nodes.Runs[i].Summary.Run
+		r.ArrayTaskID.Clear()
+		r.JobID, r.HetJobID, r.HetJobOffset = rt.Some(40+uint64(i)), rt.Some[uint64](40), rt.Some(uint64(i))
+		nodes.Runs[i].Summary.Label = r.Label()
+	}
+	if got := strings.Join(runNames(nodes), "; "); got != "40+0 on n1; 40+1 on n2" {
+		t.Errorf("heterogeneous job: %s", got)
+	}
+}
+
+// An earlier attempt was requeued, which Slurm does as it cancels a job.
+func TestOutcomeOfAnEarlierAttempt(t *testing.T) {
+	job := &Job{Runs: []Run{{Summary: simulated{node: "n1", readings: 2, every: time.Second}.asRun(t).Summary}, {Summary: simulated{node: "n1", readings: 2, every: time.Second}.asRun(t).Summary}}}
+	first, last := job.Runs[0].Summary, job.Runs[1].Summary
+	for i, s := range []*report.Summary{first, last} {
+		s.Run.Attempt, s.Run.State, s.Run.Outcome = uint64(i), rt.StateEnded, rt.OutcomeCancelled
+	}
+	if a, b := job.outcomeOf(first), job.outcomeOf(last); a != "requeued" || b != "cancelled" {
+		t.Errorf("attempts: %q, %q", a, b)
+	}
+	if first.Run.Outcome = rt.OutcomeFailed; job.outcomeOf(first) != "failed, then requeued" {
+		t.Errorf("a failed attempt: %q", job.outcomeOf(first))
+	}
 }
 
 // The same advice for several jobs is one line, and a job without advice has the reason.

@@ -31,12 +31,22 @@ func runsTable(job *Job) table {
 	for i := range job.Runs {
 		s := job.Runs[i].Summary
 		t.Rows = append(t.Rows, []string{
-			names[i], outcome(&s.Run.Ending, s.Abandoned), seconds(s.ElapsedSecs), atLeast(s.CPU.AtLeast, seconds(s.CPU.UsedSecs)), percent(s.CPU.UsedPct), number(s.CPU.MeanCores, "%.2f"),
+			names[i], job.outcomeOf(s), seconds(s.ElapsedSecs), atLeast(s.CPU.AtLeast, seconds(s.CPU.UsedSecs)), percent(s.CPU.UsedPct), number(s.CPU.MeanCores, "%.2f"),
 			size(s.Memory.PeakBytes), size(s.Memory.LimitBytes), percent(s.Memory.PeakPct), atLeast(s.IO.AtLeast, size(s.IO.ReadBytes)), atLeast(s.IO.AtLeast, size(s.IO.WriteBytes)),
 			fmt.Sprint(s.Record.Readings), fmt.Sprint(s.Record.Missed),
 		})
 	}
 	return t
+}
+
+// outcomeOf describes how a run ended, which may be an earlier attempt of its job.
+func (job *Job) outcomeOf(s *report.Summary) string {
+	for i := range job.Runs {
+		if r := job.Runs[i].Summary; r.Label == s.Label && r.Run.Attempt > s.Run.Attempt {
+			return report.RequeuedText(s.Run.Outcome)
+		}
+	}
+	return outcome(&s.Run.Ending, s.Abandoned)
 }
 
 // atLeast marks a figure that is a lower bound, if it was read.
