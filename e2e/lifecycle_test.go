@@ -66,26 +66,7 @@ fi`, "-N2", "--ntasks-per-node=1", "--mem=100", "--requeue", "-J", "again")
 		}
 		return busy == 2
 	})
-	c.root(t, "scontrol", "requeue", fmt.Sprint(id))
-	until(t, "the job to be in the queue again", func() bool { return c.jobs(t, id)[id]["JobState"] == "PENDING" })
-	// The job would wait in the queue for two minutes, in which slurmd still has the job's
-	// credential and runs no Prolog for it.
-	for i, node := range c.nodes {
-		slurmd(t, "stop-slurmd", node)
-		if err := os.RemoveAll(s.path("lab", "spool", node, "cred_state")); err != nil {
-			t.Fatal(err)
-		}
-		slurmd(t, "start-slurmd", node)
-		port, err := strconv.Atoi(os.Getenv("SLURM_LAB_PORT"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		until(t, "slurmd to listen", func() bool { // otherwise srun may arrive before the Prolog
-			conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port+11+i))
-			return err == nil && conn.Close() == nil
-		})
-	}
-	c.root(t, "scontrol", "update", "JobId="+fmt.Sprint(id), "StartTime=now")
+	c.requeue(t, s, id)
 	j := c.wait(t, id)[id]
 	if j["JobState"] != "COMPLETED" || j["Restarts"] != "1" {
 		t.Errorf("the job ended %s after %s restarts", j["JobState"], j["Restarts"])
@@ -112,6 +93,31 @@ fi`, "-N2", "--ntasks-per-node=1", "--mem=100", "--requeue", "-J", "again")
 			t.Errorf("%s ends after %s begins", mine[0].path, mine[1].path)
 		}
 	}
+}
+
+// requeue requeues a running job and starts it again at once. No other job may run.
+func (c *cluster) requeue(t *testing.T, s *site, id int64) {
+	t.Helper()
+	c.root(t, "scontrol", "requeue", fmt.Sprint(id))
+	until(t, "the job to be in the queue again", func() bool { return c.jobs(t, id)[id]["JobState"] == "PENDING" })
+	// The job would wait in the queue for two minutes, in which slurmd still has the job's
+	// credential and runs no Prolog for it.
+	for i, node := range c.nodes {
+		slurmd(t, "stop-slurmd", node)
+		if err := os.RemoveAll(s.path("lab", "spool", node, "cred_state")); err != nil {
+			t.Fatal(err)
+		}
+		slurmd(t, "start-slurmd", node)
+		port, err := strconv.Atoi(os.Getenv("SLURM_LAB_PORT"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		until(t, "slurmd to listen", func() bool { // otherwise srun may arrive before the Prolog
+			conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port+11+i))
+			return err == nil && conn.Close() == nil
+		})
+	}
+	c.root(t, "scontrol", "update", "JobId="+fmt.Sprint(id), "StartTime=now")
 }
 
 // runSuspend suspends and resumes a job: its wall clock continues, its CPU time does not.

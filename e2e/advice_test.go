@@ -1,0 +1,171 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/report"
+)
+
+// adviceCase is a job that requests too much or too little, W in its script is the workload. A
+// report has no advice from less than a minute.
+type adviceCase struct {
+	name    string
+	script  string
+	args    []string
+	advised map[string]string // the request for each resource but the time
+}
+
+// A last reading can be missed on a busy machine, and then the report has no advice: so many
+// copies of a job run at the same time.
+const copies = 3
+
+func adviceCases(node string) []adviceCase {
+	return []adviceCase{
+		{name: "uneven", script: "srun bash -c 'exec W --touch $((50 + 450 * SLURM_PROCID)) --hold 61'", args: []string{"-N2", "--ntasks-per-node=1", "--mem=1500M", "--time=20"},
+			advised: map[string]string{"memory": "--mem=768M"}},
+		{name: "wasteful", script: "exec W --cpu 2 --touch 100 --hold 60", args: []string{"-w", node, "-n1", "-c2", "--mem=800M", "--time=30"},
+			advised: map[string]string{"memory": "--mem=160M (or --mem-per-cpu=160M with 1 CPU)", "cores": "--cpus-per-task=1 (or --ntasks-per-node=1)"}},
+		{name: "killed", script: "exec W --touch 100", args: []string{"-w", node, "-n1", "--mem=64M"},
+			advised: map[string]string{"memory": "--mem=128M"}},
+		{name: "timeout", script: "exec W --cpu 0.3 --hold 3600", args: []string{"-w", node, "-n1", "--mem=60M", "--time=1"}},
+		// Two cores in bursts of less than an interval.
+		{name: "bursts", script: "for i in 1 2 3 4 5 6; do sleep 9; W --threads 2 --cpu 1.2; done", args: []string{"-w", node, "-n1", "-c2", "--mem=100M"},
+			advised: map[string]string{"memory": "--mem=16M (or --mem-per-cpu=8M with 2 CPUs)"}},
+	}
+}
+
+// TestAdviceHolds runs jobs, takes the advice of their reports and runs them again with it: no
+// job is killed, and the report then has no other advice.
+func TestAdviceHolds(t *testing.T) {
+	s := newSite(t, workDir(t))
+	c := reportLab(t, s, "tracker.interval", `"10s"`, "tracker.first_for", `"5s"`)
+	cases := adviceCases(c.nodes[0])
+	first := runCopies(t, c, s, cases, func(k *adviceCase) []string { return k.args })
+	var again []adviceCase
+	args := map[string][]string{}
+	for _, k := range cases {
+		isStopped := k.name == "killed" || k.name == "timeout"
+		id, job := complete(t, s, first[k.name], isStopped)
+		checkAdvice(t, &k, &job)
+		g := reports{t: t, s: s, ids: []string{id}}
+		g.compare(k.name)
+		if k.name == "uneven" {
+			g.args = []string{"--spool", partOf(t, s, id, c.nodes[0])}
+			g.compare("missing")
+		}
+		if k.name == "bursts" || k.name == "timeout" {
+			continue // there is no advice, and it would be stopped again
+		}
+		again = append(again, k)
+		args[k.name] = slices.Clone(k.args)
+		for _, a := range job.Advice {
+			if a.Request != "" {
+				option, _, _ := strings.Cut(a.Request, " (")
+				args[k.name] = append(args[k.name], option) // the last one counts
+			}
+		}
+	}
+	second := runCopies(t, c, s, again, func(k *adviceCase) []string { return args[k.name] })
+	for _, k := range again {
+		for _, id := range second[k.name] {
+			for _, j := range reported(t, s, id) {
+				if j.Outcome != rt.OutcomeFinished || j.Nodes.OOMKills.Or(0) > 0 {
+					t.Errorf("%s with %q is %s", k.name, args[k.name], j.Outcome)
+				}
+			}
+		}
+		if k.name == "killed" { // it is too short for more advice
+			continue
+		}
+		_, job := complete(t, s, second[k.name], false)
+		for _, a := range job.Advice {
+			if a.Request != "" || a.Verdict != report.WellSized {
+				t.Errorf("%s with %q: %s, %s", k.name, args[k.name], a.Verdict, a.String())
+			}
+		}
+	}
+	c.healthy(t)
+}
+
+// partOf returns a spool that has only one node's run of a job.
+func partOf(t *testing.T, s *site, id, node string) string {
+	t.Helper()
+	dir := t.TempDir()
+	files, err := filepath.Glob(s.path("spool", "job-"+id+"-"+node+"-*.db"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("runs of job %s on %s: %q, %v", id, node, files, err)
+	}
+	copyFile(t, files[0], filepath.Join(dir, filepath.Base(files[0])))
+	return dir
+}
+
+// runCopies runs the copies of jobs and returns their ids.
+func runCopies(t *testing.T, c *cluster, s *site, cases []adviceCase, args func(*adviceCase) []string) map[string][]string {
+	t.Helper()
+	var all []int64
+	ids := map[string][]string{}
+	for i := range cases {
+		k := &cases[i]
+		for n := range copies {
+			script := strings.ReplaceAll(k.script, "W ", s.workload()+" ")
+			id := c.submit(t, s, script, append([]string{"-p", c.partition, "-J", fmt.Sprintf("%s-%c", k.name, 'a'+n)}, args(k)...)...)
+			ids[k.name], all = append(ids[k.name], fmt.Sprint(id)), append(all, id)
+		}
+	}
+	for _, id := range all {
+		c.wait(t, id)
+	}
+	settle(t, s.path("spool"))
+	for _, id := range ids["timeout"] {
+		notConfirmed(t, s, id)
+	}
+	drainAll(t, s)
+	return ids
+}
+
+// complete returns the first copy of a job that was read to its end, or any if it was killed.
+func complete(t *testing.T, s *site, ids []string, isKilled bool) (string, report.Job) {
+	t.Helper()
+	var j report.Job
+	for _, id := range ids {
+		j = reported(t, s, id)[0]
+		if isKilled || j.AdviceReason == "" {
+			return id, j
+		}
+	}
+	t.Fatalf("no copy of %s has advice: %s", j.Name, j.AdviceReason)
+	return "", j
+}
+
+func checkAdvice(t *testing.T, k *adviceCase, j *report.Job) {
+	t.Helper()
+	got := map[string]string{}
+	elapsed := j.ElapsedSecs.Or(0)
+	minutes := uint64(math.Ceil(elapsed * 1.5 / 60))
+	if j.Outcome == rt.OutcomeTimeout {
+		minutes = 2
+	}
+	for _, a := range j.Advice {
+		if a.Resource == "time" {
+			if want := fmt.Sprintf("--time=00:%02d:00", minutes); a.Request != want {
+				t.Errorf("%s: %q after %v s, want %q", k.name, a.Request, elapsed, want)
+			}
+		} else if a.Request != "" {
+			got[a.Resource] = a.Request
+		}
+		if a.Text == "" {
+			t.Errorf("%s: %s without a text", k.name, a.Resource)
+		}
+	}
+	if fmt.Sprint(got) != fmt.Sprint(k.advised) {
+		t.Errorf("%s: advice %v, want %v", k.name, got, k.advised)
+	}
+}
