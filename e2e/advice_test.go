@@ -33,7 +33,7 @@ func adviceCases(node string) []adviceCase {
 			advised: map[string]string{"memory": "--mem=768M"}},
 		{name: "wasteful", script: "exec W --cpu 2 --touch 100 --hold 60", args: []string{"-w", node, "-n1", "-c2", "--mem=800M", "--time=30"},
 			advised: map[string]string{"memory": "--mem=160M (or --mem-per-cpu=160M with 1 CPU)", "cores": "--cpus-per-task=1 (or --ntasks-per-node=1)"}},
-		{name: "killed", script: "exec W --touch 100", args: []string{"-w", node, "-n1", "--mem=64M"},
+		{name: "killed", script: "W --touch 100; s=$?; sleep 2; exit $s", args: []string{"-w", node, "-n1", "--mem=64M"},
 			advised: map[string]string{"memory": "--mem=128M"}},
 		{name: "timeout", script: "exec W --cpu 0.3 --hold 3600", args: []string{"-w", node, "-n1", "--mem=60M", "--time=1"}},
 		// Two cores in bursts of less than an interval.

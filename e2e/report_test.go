@@ -84,7 +84,7 @@ func reportCases(nodes []string) []reportCase {
 	on := nodes[0]
 	return []reportCase{
 		{name: "array", script: "exec W --cpu 0.3 --touch 20 --hold 1", args: []string{"-w", on, "-n1", "--mem=60", "--array=1-3", "--time=5"}, outcome: "finished", cpu: 0.25, touched: 20, limit: 300},
-		{name: "oom", script: "W --touch 20 --hold 1; exec W --touch 300", args: []string{"-w", on, "-n1", "--mem=64"}, outcome: "oom", touched: 64, limit: 3600},
+		{name: "oom", script: "W --touch 20 --hold 1; W --touch 300; s=$?; sleep 2; exit $s", args: []string{"-w", on, "-n1", "--mem=64"}, outcome: "oom", touched: 64, limit: 3600},
 		{name: "short", script: "exec W --cpu 0.1 --hold 0.1", args: []string{"-w", on, "-n1", "--mem=60", "--time=1-0"}, outcome: "finished", cpu: 0.09, limit: 86400},
 		{name: "failed", script: "exec W --cpu 0.3 --exit 7", args: []string{"-w", on, "-n1", "--mem=60"}, outcome: "failed", cpu: 0.25, limit: 3600},
 		{name: "two-nodes", script: "srun bash -c 'exec W --cpu 0.5 --touch $((30 + 30 * SLURM_PROCID)) --hold 2'", args: []string{"-N2", "--ntasks-per-node=1", "--mem=100"}, outcome: "finished", cpu: 0.9, touched: 30, limit: 3600},

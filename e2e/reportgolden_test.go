@@ -87,7 +87,8 @@ var inPage = rewrites(
 // inRows is for the rows of the tables: the steps and tasks are compared by name.
 var inRows = rewrites(
 	`(?m)^ \| .* \| extern \|.*\n`, ``,
-	`(?m)^( \| \S+.* \| (?:batch|\d+) \| \d*) \| .* \| (\d+)$`, `$1 | <figures> | $2`,
+	`(?m)^( \| \S+.* \| (?:batch|\d+) \| \d*) \| .* \| (?:(\d+)|-)$`, `$1 | <figures> | $2`,
+	`(?m)<figures> \| 0?$`, `<figures>`,
 	`(?m)( \| (?:<size>|at least <size>|-)){2} \| \d+ \| \d+$`, ` | <size> | <size> | <n> | <n>`,
 	`(?m)^( \| \S+ \| <date> \| \S+) \|[^|]*\|`, `$1 | <processes> |`,
 	`(?m)^\s*\n`, ``,
@@ -144,7 +145,9 @@ func (g *reports) document(key string, value any) any {
 	case map[string]any:
 		for _, k := range slices.Collect(maps.Keys(v)) {
 			v[k] = g.document(k, v[k])
-			if optionalKeys.MatchString(k) {
+			_, isTask := v["ended"]
+			isNoKill := isTask && k == "oom_kills" && (v[k] == nil || v[k] == 0.0)
+			if isNoKill || optionalKeys.MatchString(k) {
 				delete(v, k)
 			}
 		}

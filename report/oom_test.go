@@ -53,6 +53,24 @@ func TestOOMKillBetweenWalks(t *testing.T) {
 	}
 }
 
+// A kill after the last reading is not counted as none.
+func TestOOMKillAfterTheLastReading(t *testing.T) {
+	list := jobSnapshots()[:10]
+	for i := range list {
+		list[i].Job.EventsOOMKill = u(0)
+	}
+	run := slurmRun()
+	run.Outcome = rt.OutcomeOOM
+	s := summarized(t, example{run: run, snapshots: list})
+	if s.Memory.OOMKills.Valid() || s.Memory.OOMReason != "the kill was after the last reading" {
+		t.Errorf("%v kills, %q", s.Memory.OOMKills, s.Memory.OOMReason)
+	}
+	run.NumNodes = u(2)
+	if s := summarized(t, example{run: run, snapshots: list}); s.Memory.OOMKills != u(0) {
+		t.Errorf("%v kills on a node of two", s.Memory.OOMKills)
+	}
+}
+
 // On a narrow terminal the outcome, the figures of an OOM kill and of the readings are broken between
 // words, not cut.
 func TestNarrowTerminal(t *testing.T) {

@@ -154,6 +154,9 @@ func (r *reading) reasons(s *Summary) {
 	s.CPU.Reason = why(!s.CPU.UsedSecs.Valid(), cpu, unread)
 	s.Memory.Reason = why(!s.Memory.PeakBytes.Valid(), memory, held)
 	s.Memory.PartsReason = why(!s.Memory.AnonymousBytes.Valid(), memory, parts)
+	if s.Run.Outcome == rt.OutcomeOOM {
+		oom = "the kill was after the last reading"
+	}
 	s.Memory.OOMReason = why(!s.Memory.OOMKills.Valid(), memory, oom)
 	s.IO.Reason = why(!s.IO.ReadBytes.Valid() || !s.IO.WriteBytes.Valid(), disk, io)
 	s.Processes.Reason = why(!s.Processes.Max.Valid(), processes, unread)

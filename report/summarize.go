@@ -227,6 +227,11 @@ func (r *reading) memory(s *Summary, used *usage) Memory {
 		PeakBytes: cmp.Or(used.peak, used.intervalPeak), PeakOf: "kernel",
 		AnonymousBytes: used.anon, SharedBytes: used.shared, FileBytes: used.file, OOMKills: used.oomKills.value(),
 	}
+	// A kill after the last reading is not in its count. A job of several nodes was killed on one.
+	isUnread := s.Run.Outcome == rt.OutcomeOOM && m.OOMKills == rt.Some[uint64](0)
+	if isUnread && s.Run.NumNodes.Or(1) == 1 {
+		m.OOMKills.Clear()
+	}
 	if !m.PeakBytes.Valid() {
 		m.PeakBytes, m.PeakOf = used.memory, "readings"
 	}
