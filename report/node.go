@@ -11,12 +11,12 @@ import (
 // Node is what the whole node did during the run, including other jobs.
 type Node struct {
 	CPUs           rt.Opt[uint64]  `json:"cpus"`
-	MeanCores      rt.Opt[float64] `json:"mean_cores"` // busy
-	MeanLoad       rt.Opt[float64] `json:"mean_load"`  // of the last minute
-	MaxLoad        rt.Opt[float64] `json:"max_load"`
+	MeanCores      rt.Opt[float64] `json:"mean_cores"` // mean of the number of busy cores
+	MeanLoad       rt.Opt[float64] `json:"mean_load"`  // mean, over the run, of the 1-minute load average
+	MaxLoad        rt.Opt[float64] `json:"max_load"`   // highest 1-minute load average
 	MeanMHz        rt.Opt[float64] `json:"mean_mhz"`
-	MaxMemoryBytes rt.Opt[uint64]  `json:"max_memory_bytes"`
-	MemoryBytes    rt.Opt[uint64]  `json:"memory_bytes"` // of the node
+	MaxMemoryBytes rt.Opt[uint64]  `json:"max_memory_bytes"` // highest memory in use
+	MemoryBytes    rt.Opt[uint64]  `json:"memory_bytes"`     // total memory of the node
 	ReadBytes      rt.Opt[uint64]  `json:"disk_read_bytes"`
 	WriteBytes     rt.Opt[uint64]  `json:"disk_write_bytes"`
 	Fabrics        []Fabric        `json:"fabrics,omitempty"`

@@ -7,9 +7,10 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// deviceWriter writes the devices of one list: an identity when it is new, a reading when it
-// differs from the last one, and a row with gone = 1 when the device has disappeared. Its
-// statements are prepared at the first device, because in most runs most lists are empty.
+// deviceWriter writes the devices of one list. For a new device it writes the identity. It writes a
+// reading if the reading differs from the last one of the device, and at each keyframe. It writes a
+// row with gone = 1 when the device has disappeared. Its statements are prepared at the first
+// device, because in most runs most lists are empty.
 type deviceWriter[T any] struct {
 	of                      *listTable[T]
 	c                       *conn
@@ -18,7 +19,7 @@ type deviceWriter[T any] struct {
 	id, values              []column
 	count                   *deviceCount
 	known                   []knownDevice[T]
-	at                      int // where the next device is expected
+	at                      int // index in known at which the next device is expected
 }
 
 // listWriter is a deviceWriter of any type.
@@ -30,7 +31,8 @@ type listWriter interface {
 	end(seq int64, keyframe bool) error
 }
 
-// deviceCount holds the last id of a device and the last rowid, both of one table of readings.
+// deviceCount holds, for one table of readings, the last device id and the last rowid that were
+// assigned.
 type deviceCount struct{ id, row int64 }
 
 type knownDevice[T any] struct {
@@ -139,11 +141,12 @@ func (w *deviceWriter[T]) end(seq int64, keyframe bool) error {
 	return nil
 }
 
-// maxKnown bounds the identities in memory, most of which are those of ended processes. If
-// one of them appears again, it is written as a new one.
+// maxKnown is the number of identities in memory above which forget drops some.
 const maxKnown = 512
 
-// forget drops the identities that are gone if there are more than maxKnown.
+// forget drops the identities of devices that are gone, if there are more than maxKnown identities.
+// Most of the dropped ones are ended processes. If a dropped device appears again, it gets a new
+// identity.
 func (w *deviceWriter[T]) forget() {
 	if len(w.known) > maxKnown {
 		w.known = slices.DeleteFunc(w.known, func(k knownDevice[T]) bool { return !k.present })
@@ -152,7 +155,8 @@ func (w *deviceWriter[T]) forget() {
 
 func (w *deviceWriter[T]) size() int { return len(w.known) }
 
-// rollback drops the identities beyond the first n, which are not in the database.
+// rollback keeps the first n identities. It drops the later ones, because the database does not have
+// them.
 func (w *deviceWriter[T]) rollback(n int) {
 	w.known, w.at = w.known[:n], 0
 	for i := range w.known {
@@ -187,8 +191,8 @@ func (d *devices) mark() mark {
 	return m
 }
 
-// rollback returns to a mark. The last readings of the devices are not known any more: the
-// next snapshot must be a keyframe.
+// rollback returns to a mark. After that the last stored readings of the devices are not known, so
+// the next snapshot must be a keyframe.
 func (d *devices) rollback(m mark) {
 	d.counts = m.counts
 	for i, w := range d.lists {

@@ -20,15 +20,16 @@ const (
 	nodeEvery  = time.Minute // between two checks of the whole directory
 	thinAtOnce = 4           // maximum number of stretches that are thinned per commit
 	recent     = 2           // number of newest complete stretches, which are not thinned
-	logReserve = 480 << 10   // bytes for the log and its index, which are largest after a stretch was thinned
+	logReserve = 480 << 10   // bytes for the log and its index (-wal, -shm); both are largest after a stretch was thinned
 	vacuumStep = 256         // maximum number of pages that are returned to the file system per commit
 )
 
-// quota limits the size of a writer's file.
+// quota limits the size of a writer's file. DESIGN.md describes stretches, thinning and sealed
+// batches. In this file, the log is SQLite's write-ahead log (WAL).
 type quota struct {
 	limit   int64 // bytes of content, 0: none
 	forced  bool  // the limit comes from QuotaNode
-	looked  bool
+	looked  bool  // updateLimit was called
 	at      int64 // Boot of the last check of the directory
 	thin    *thinner
 	plan    []stretch
@@ -36,7 +37,7 @@ type quota struct {
 	err     error            // of the last attempt; the next commit tries again
 	isNoted bool             // the ledger has the error
 	notedAt int64            // Boot when it was last noted
-	wall    int64            // of the newest snapshot
+	wall    int64            // Wall of the newest snapshot
 }
 
 // enforce thins old snapshots if the file is larger than its limit. If that fails, the file
@@ -100,7 +101,7 @@ func (w *Writer) releasePages() error {
 }
 
 // makeRoom thins a stretch when the disk is full, unless the file has free pages for new
-// snapshots. It can itself fail because the disk is full.
+// snapshots. Thinning can also fail because the disk is full.
 func (w *Writer) makeRoom() error {
 	if w.opts.QuotaRun == 0 && w.opts.QuotaNode == 0 {
 		return nil
@@ -151,8 +152,10 @@ func (w *Writer) limitName() string {
 	return "spool.quota_run"
 }
 
-// updateLimit sets the limit once a minute. The limit is the content that QuotaRun permits. While
-// all runs of the node together exceed QuotaNode, it is three quarters of the current content.
+// updateLimit updates the limit, at most once a minute. The limit is at first the content that
+// QuotaRun permits. If the files of the directory exceed the bound of nodeBound, updateLimit sets the
+// limit to three quarters of the current content, but not below quotaFloor. If they are smaller than
+// three quarters of that bound, it raises such a limit by a quarter, up to the limit of QuotaRun.
 func (w *Writer) updateLimit() error {
 	q := &w.quota
 	if q.looked && w.notified.now-q.at < int64(nodeEvery) {
@@ -251,8 +254,8 @@ func usage(c *conn) (used, size int64, err error) {
 	return (pages - free) * pageSize, pages * pageSize, err
 }
 
-// stretches returns the number of the first snapshot of each stretch that is not sealed. The last
-// stretch has no end yet.
+// stretches returns, for each stretch, the number (seq) of its first snapshot. It omits the
+// stretches of which all snapshots are in sealed batches. The last stretch has no end yet.
 func stretches(c *conn) ([]int64, error) {
 	sealed, err := lastSealed(c)
 	if err != nil {
@@ -266,7 +269,7 @@ func stretches(c *conn) ([]int64, error) {
 }
 
 // plan lists pairs of adjacent stretches, the oldest first. Each pair is to be thinned to one
-// stretch. plan lists only the pairs with the finest detail.
+// stretch. plan lists only the pairs that were thinned least, see detail.
 func plan(c *conn, stuck map[stretch]bool) ([]stretch, error) {
 	starts, err := stretches(c)
 	if err != nil {
@@ -289,7 +292,8 @@ func plan(c *conn, stuck map[stretch]bool) ([]stretch, error) {
 	return nil, nil
 }
 
-// detail returns how often the number of snapshots in a stretch was halved.
+// detail returns the level of thinning of a stretch. At level n the stretch has about one of every
+// 2^n snapshots.
 func detail(first, end int64) int { return bits.Len64(uint64(end-first-1) / keyframeEvery) }
 
 func lastSealed(c *conn) (int64, error) { return c.queryInt("SELECT max(last_seq) FROM batch") }
@@ -297,7 +301,7 @@ func lastSealed(c *conn) (int64, error) { return c.queryInt("SELECT max(last_seq
 // thinnedStatus marks the single event that counts the thinned snapshots.
 const thinnedStatus = "thinned"
 
-// noteThinned adds to the count of that event.
+// noteThinned adds dropped to the number of snapshots in the event with thinnedStatus.
 func noteThinned(c *conn, dropped int64, why string) error {
 	before, err := thinned(c)
 	if err != nil {
@@ -320,7 +324,7 @@ func noteThinned(c *conn, dropped int64, why string) error {
 	return err
 }
 
-// thinned returns how many snapshots were thinned after they were stored, as the ledger records.
+// thinned reads from the ledger how many stored snapshots thinning has deleted.
 func thinned(c *conn) (n int64, err error) {
 	err = c.each("SELECT detail FROM event WHERE kind = 'spool' AND status = ?", []driver.Value{thinnedStatus}, func(row []driver.Value) error {
 		text, _ := row[0].(string)

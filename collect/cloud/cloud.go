@@ -41,7 +41,7 @@ const (
 
 // Endpoints are the base URLs of the services, without a slash at their ends.
 type Endpoints struct {
-	LinkLocal string // all others
+	LinkLocal string // of all other vendors
 	Google    string
 	Alibaba   string
 }
@@ -62,10 +62,10 @@ type Prober struct {
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-// Probe sends requests to all vendors at the same time and returns the answer of the first
-// one that recognises this machine: its cloud_* fields, and host_allocation if the instance
-// type decides it. Without an answer all fields are empty. A field that the vendor does not have
-// is empty, too. Probe takes 2.5 s at most.
+// Probe sends requests to all vendors at the same time and returns the answer of the first vendor
+// that recognises this machine. The answer has the cloud_* fields. For a bare-metal instance type
+// and on a Dedicated Host of AWS it also has host_allocation = dedicated. Without an answer all
+// fields are empty. A field that the vendor does not have is empty, too. Probe takes 2.5 s at most.
 func (p *Prober) Probe(ctx context.Context, vendors []Vendor) rt.Host {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

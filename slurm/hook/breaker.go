@@ -22,19 +22,20 @@ import (
 //
 // A Prolog that succeeds does not lock or write the breaker's file, because hundreds may run
 // at once. From its start until its result each Prolog has an entry, which is a file. A Prolog
-// that is killed never removes its entry: the next one counts it as a failure.
+// that is killed never removes its entry: a later Prolog removes the entry and counts it as a
+// failure.
 type breaker struct {
 	path     string // of its file
 	entries  string // directory of the entries; removed with the last entry
 	procRoot string
-	failures int           // failures in a row that open it
+	failures int           // failures in a row that open the breaker
 	reset    time.Duration // time after which one Prolog tries again
 }
 
 // breakerState is the content of the breaker's file. The file exists only after a failure.
 type breakerState struct {
 	Failures int       `json:"failures"` // in a row
-	Until    time.Time `json:"until"`    // no Prolog starts a tracker before; zero while it is closed
+	Until    time.Time `json:"until"`    // no Prolog starts a tracker before this time; zero if the breaker is closed
 }
 
 // attempt is the attempt of one Prolog to start a tracker. It ends with the first result.
@@ -54,10 +55,11 @@ const (
 	// for less than 1 ms.
 	breakerLockTime = 500 * time.Millisecond
 	// hangPause is how long the breaker stays open after a Prolog that took too long. Then one Prolog
-	// tries again. The pause is short, because the cause may be load that ends within seconds. It
-	// doubles with each further failure, up to breaker.reset.
+	// tries again. The pause is short, because the cause may be load that ends within seconds. The
+	// pause doubles with each further failure, up to breaker.reset.
 	hangPause = 10 * time.Second
-	// maxEntries limits the entries that one Prolog checks; it begins with a random one.
+	// maxEntries is the maximum number of entries that one Prolog checks. The Prolog begins at a
+	// random entry.
 	maxEntries = 16
 )
 
@@ -96,8 +98,9 @@ func (b breaker) open(st breakerState, now time.Time) bool {
 	return st.Failures >= b.failures && isAhead
 }
 
-// tryAgain reports whether the time of an open breaker has passed. Only one Prolog tries:
-// the others wait for its result, or for the next pause.
+// tryAgain reports whether the pause of an open breaker has ended. It returns true to only one
+// Prolog, which then starts a tracker. The others start none until this Prolog has closed the
+// breaker, or until the next pause ends.
 func (b breaker) tryAgain(now time.Time) (again bool) {
 	err := b.update(func(st *breakerState) {
 		again = !b.open(*st, now)
@@ -163,15 +166,15 @@ func (a *attempt) withdraw() (err error) {
 	return err
 }
 
-// late ends the attempt of a late tracker. To the Prolog's knowledge the tracker works, so an open
-// breaker lets the next Prologs try.
+// late ends the attempt of a late tracker. The Prolog assumes that the tracker works, and therefore
+// closes an open breaker, see letTry.
 func (a *attempt) late() (err error) {
 	a.once.Do(func() { err = errors.Join(a.breaker.letTry(), a.leave()) })
 	return err
 }
 
-// letTry closes an open breaker, but keeps its failures except one: the next failure opens it
-// again.
+// letTry closes an open breaker and sets its number of failures to one below the limit. The next
+// failure opens the breaker again.
 func (b breaker) letTry() error {
 	if st := b.read(); st.Failures < b.failures {
 		return nil
@@ -219,7 +222,7 @@ func (a *attempt) leave() error {
 		return nil
 	}
 	err := removeIfThere(a.entry)
-	_ = os.Remove(a.breaker.entries) // it stays while it has other entries
+	_ = os.Remove(a.breaker.entries) // fails while the directory has other entries
 	return err
 }
 

@@ -15,10 +15,10 @@ const maxWait = 10 * time.Second
 // burst is how many requests a client may send at once before its rate is limited.
 const burst = 50
 
-// limits are the resources that clients share. The limits of a token also apply to the uploads of
-// its runs, from all addresses. A request takes resources in the order of the fields. It takes
-// units of work only after its body is complete, so a client that sends or reads slowly delays only
-// requests of its own token.
+// limits are the resources that clients share. An upload counts toward the limits of the token to
+// which its credentials were issued, whatever address it comes from. A request takes resources
+// in the order of the fields. It takes units of work only after its body is complete, so a client
+// that sends or reads slowly delays only requests of its own token.
 type limits struct {
 	rate  *pace // requests of an address
 	bytes *pace // bytes of the bodies of a token
@@ -26,7 +26,7 @@ type limits struct {
 	open  *slots // requests of a token, from the header to the end of the answer
 	reads *slots // requests of a token that return runs or data
 	spool *slots // KiB of bodies in temporary files
-	work  *slots // requests with a body that is complete; a large one counts more
+	work  *slots // units of work of requests that have a complete body, see workUnit
 	cpu   *slots // steps of some milliseconds that need a processor, see turn
 }
 
@@ -37,7 +37,7 @@ const (
 	maxReads = 4
 	// The maximum size of the temporary files of all tokens and of one token, in KiB.
 	maxSpool, maxTokenSpool = 1 << 20, 256 << 10
-	// workUnit is the part of a body, in bytes, that counts as one request of work.
+	// workUnit is in bytes. A request takes one unit of work, plus one for each workUnit of its body.
 	workUnit = 64 << 10
 )
 
@@ -87,7 +87,7 @@ func (t turn) do(f func()) error {
 	return nil
 }
 
-// pace limits the average of something per second: requests, or bytes.
+// pace limits the average rate of each client, in requests or bytes per second.
 type pace struct {
 	every time.Duration // for one unit; 0: no limit
 	burst time.Duration // a client may send this much earlier than the average permits
@@ -129,7 +129,7 @@ func (p *pace) count(client string, units int64, now time.Time) {
 	if due.Before(now) {
 		due = now
 	}
-	if len(p.due) > 1<<16 { // those that are in time need no entry
+	if len(p.due) > 1<<16 { // a client needs no entry after its due time
 		for c, t := range p.due {
 			if t.Before(now) {
 				delete(p.due, c)

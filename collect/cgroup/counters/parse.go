@@ -16,7 +16,8 @@ import (
 // figure selects a figure of a reading.
 type figure func(*rt.JobReading) *rt.Opt[uint64]
 
-// keyed returns the parser of a file of lines "key value", from the figures by their keys.
+// keyed returns a parser for files with lines "key value". The map figures has the figure for each
+// key.
 func keyed(figures map[string]figure) func([]byte, *rt.JobReading) {
 	return func(b []byte, r *rt.JobReading) {
 		for len(b) > 0 {
@@ -56,7 +57,7 @@ func parseCPUAcctStat(b []byte, r *rt.JobReading) {
 	set(&r.CPUSystem, "system")
 }
 
-// halves adds two values, neither of which is of use alone.
+// halves adds two values. It stores the sum only if both were read.
 type halves struct {
 	sum  uint64
 	seen int
@@ -104,8 +105,8 @@ func parseMemoryStat(b []byte, r *rt.JobReading) {
 	inactive.store(&r.Inactive)
 }
 
-// parseMemoryStatV1 parses the v1 file memory.stat. Its total_ lines count for the whole
-// tree: bytes, and counts of faults.
+// parseMemoryStatV1 parses the v1 file memory.stat: bytes, and counts of faults. Its total_ lines
+// count for the directory and all directories below.
 func parseMemoryStatV1(b []byte, r *rt.JobReading) {
 	var active, inactive halves
 	for len(b) > 0 {
@@ -146,7 +147,8 @@ func parseMemoryStatV1(b []byte, r *rt.JobReading) {
 // the largest multiple of the page size below 2^63.
 const unlimitedV1 = 1 << 62
 
-// parseMemoryEvents parses the v2 file memory.events, which counts for the whole tree.
+// parseMemoryEvents parses the v2 file memory.events, which counts for the directory and all
+// directories below.
 var parseMemoryEvents = keyed(map[string]figure{
 	"high":     func(r *rt.JobReading) *rt.Opt[uint64] { return &r.EventsHigh },
 	"max":      func(r *rt.JobReading) *rt.Opt[uint64] { return &r.EventsMax },
@@ -154,8 +156,8 @@ var parseMemoryEvents = keyed(map[string]figure{
 	"oom_kill": func(r *rt.JobReading) *rt.Opt[uint64] { return &r.EventsOOMKill },
 })
 
-// ParseKey returns the value of the line "key value": oom_kill of the v1 file
-// memory.oom_control (Linux 4.13), populated of the v2 file cgroup.events.
+// ParseKey returns the value of the line "key value". Such lines are oom_kill in the v1 file
+// memory.oom_control (Linux 4.13) and populated in the v2 file cgroup.events.
 func ParseKey(b []byte, key string) (uint64, bool) {
 	for n := len(key); len(b) > 0; {
 		var line []byte
@@ -189,7 +191,8 @@ func eachNumber(b []byte, f func(name, key []byte, n uint64)) {
 var equals = []byte{'='}
 
 // parsePressure parses a PSI file. Its lines are "some avg10=0.00 avg60=0.00
-// avg300=0.00 total=630180", microseconds. Before Linux 5.13 cpu.pressure has no line "full".
+// avg300=0.00 total=630180"; total is in microseconds. Before Linux 5.13 cpu.pressure has no
+// line "full".
 func parsePressure(b []byte, some, full *rt.Opt[uint64]) {
 	eachNumber(b, func(kind, key []byte, n uint64) {
 		isTotal := string(key) == "total"
@@ -221,8 +224,8 @@ const (
 )
 
 // stepFilesV1 are the files of a job, step or task in v1. Each counts for its directory and all
-// directories below, including those that were removed. oom_kill and memory.failcnt do not, see
-// Directory.
+// directories below, including those that were removed. memory.failcnt and oom_kill of
+// memory.oom_control count only for their own directory, so Directory reads these two files.
 //
 // https://docs.kernel.org/admin-guide/cgroup-v1/
 func stepFilesV1(stacked Majors) []file {
@@ -264,7 +267,8 @@ func scaled(field figure, divisor uint64) func([]byte, *rt.JobReading) {
 }
 
 // stepFilesV2 are the files of a job, step or task in v2. Each counts for its directory and all
-// directories below, including those that were removed. cpu.stat is the first, see EnterJob.
+// directories below, including those that were removed. cpu.stat must be the first file, because
+// EnterJob reads the first one separately.
 //
 // https://docs.kernel.org/admin-guide/cgroup-v2.html
 func stepFilesV2(stacked Majors) []file {
@@ -311,7 +315,8 @@ func parseMemoryMax(b []byte, r *rt.JobReading) {
 // Majors are major numbers of block devices.
 type Majors []uint64
 
-// hides reports whether "major:minor" is a stacked device, or not a device number.
+// hides reports whether to skip a device: its major number is that of a stacked device, or the text
+// is not "major:minor".
 func (m Majors) hides(device []byte) bool {
 	before, after, _ := bytes.Cut(device, []byte{':'})
 	major, ok := procfile.Uint(before)
@@ -321,8 +326,8 @@ func (m Majors) hides(device []byte) bool {
 
 // ReadStackedMajors reads the major numbers of block devices that are stacked on others (device
 // mapper, md, loop, zram) from <procRoot>/devices. The kernel counts the I/O of such a device again
-// at the device below. It assigns most of these numbers at run time. Without the file the list is
-// empty.
+// at the device below. The kernel assigns most of these numbers at run time. Without the file the
+// list is empty.
 func ReadStackedMajors(procRoot string) Majors {
 	b, err := os.ReadFile(filepath.Join(procRoot, "devices"))
 	if err != nil {

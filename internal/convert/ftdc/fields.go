@@ -11,9 +11,9 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// RestSuffix ends the name of the second metric of a figure. The first metric is a float32, which
-// has 24 significant bits; the second one has the rest of the value. A figure that was not read has
-// no metric in the schema.
+// RestSuffix is the end of the name of the second metric of a figure. A figure is stored in two
+// metrics, because a metric is a float32 with 24 significant bits. The second metric has the
+// remainder. A figure that was not read has no metric in the schema; for processes see transient.
 const RestSuffix = "_rest"
 
 // field is a named field of a struct of rt.
@@ -147,7 +147,7 @@ func eachText(texts []field, yield func(name, text string)) {
 	}
 }
 
-// setText is the reverse of eachText. It ignores unknown names: they are from a newer version.
+// setText is the reverse of eachText. It ignores unknown names, which are from a newer version.
 func setText(texts []field, name, text string) {
 	for _, f := range texts {
 		switch p := f.at.(type) {
@@ -168,15 +168,17 @@ func setText(texts []field, name, text string) {
 	}
 }
 
-// FTDC can store only numbers, so the name of a metric holds the text. Only one datum has this
-// metric:
+// FTDC can store only numbers, so the name of a metric holds the text. Such a metric is only in the
+// datum at which the text appears or changes; for the run, the host and the ledger this is the first
+// datum. Examples:
 //
 //	run_info.job_name=md             of the run
 //	host_info.cpu_model=...          of the host
-//	gpu_info.GPU-1.name=NVIDIA H100  of a device, when it appears or changes
-//	ledger.0003.gap/late/readings=5 readings before ...
+//	gpu_info.GPU-1.name=NVIDIA H100  of a device
+//	ledger.0003.gap/late/readings=5 readings before ...  line of the ledger
 //
-// The value is 1; for a line of the ledger it is the seconds after the first reading.
+// The value of the metric is 1. For a line of the ledger it is the time of the event, in seconds
+// after the first reading.
 const infoSuffix = "_info."
 
 // info returns the name of the metric of a text.
@@ -226,7 +228,8 @@ func ledgerEvent(name string) (e rt.Event, ok bool) {
 // ofTheFile reports whether a line of the ledger is about the import of the run.
 func ofTheFile(e rt.Event) bool { return e.Kind == "tracker" && e.Name == "import" }
 
-// IsText reports whether the name of a metric is its content: a text or a line of the ledger.
+// IsText reports whether a metric stores its content in its name. The content is a text or a line of
+// the ledger.
 func IsText(name string) bool {
 	kind, text, ok := strings.Cut(name, "=")
 	_, ledger := ledgerEvent(name)

@@ -9,21 +9,23 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// transient is a process of the job, or one on a GPU, in a file. When the name of a metric appears
-// or disappears, FTDC writes a new schema. A file therefore has only those processes that a report
-// may show, each from the first reading that shows it to the last. A metric that a reading between
-// these two does not have keeps its last value. The bits of the metric <name>.read show what the
-// reading has: bit 0 is for the process, bit n for its n-th figure.
+// transient is the record, in an FTDC file, of one process of the job or of one process on a GPU.
+//
+// When the name of a metric appears or disappears, FTDC writes a new schema. To limit the schemas, a
+// file has only the processes that a report can show. The metrics of a process are in each datum
+// from its first reading to its last reading. If a figure is absent in a reading between these two,
+// its metric keeps its last value. The bits of the metric <name>.read show what was read: bit 0 is
+// for the process, bit n for its n-th figure.
 type transient struct {
 	span
 	prefix string            // of its metrics
-	flags  string            // name of the metric of read
+	flags  string            // name of the metric that stores the field read
 	names  []metricName      // of its figures
 	held   []rt.Opt[float64] // last value of each figure
 	read   uint64            // bits of what the reading has
 }
 
-// readMetric ends the name of the metric with the bits of what was read of a process.
+// readMetric is the last part of the name of the metric that stores the field read.
 const readMetric = "read"
 
 // span has the Seq of the first and last reading; 0 if there is none.
@@ -59,9 +61,9 @@ func (t *transient) take(figures []field) {
 // How many processes a file has.
 const (
 	processesByUse   = 32 // those with the most CPU time, and as many with the most memory
-	processesPerKill = 3  // those with the most memory before an OOM kill
+	processesPerKill = 3  // those with the most memory, in each of the two readings around an OOM kill
 	processesOnGPUs  = 256
-	maxSurveyed      = 4096 // that a survey remembers
+	maxSurveyed      = 4096 // names of processes that a survey remembers
 )
 
 type procID struct{ pid, start uint64 }
@@ -91,8 +93,8 @@ type processSurvey struct {
 	use    map[procID]procUse
 	seen   map[procKey]span
 	onGPUs map[gpuProcKey]span
-	killed map[procID]bool // the largest before an OOM kill
-	before []rt.ProcessReading
+	killed map[procID]bool     // the largest in the readings before and after an OOM kill
+	before []rt.ProcessReading // in the previous snapshot
 	kills  uint64
 }
 
@@ -144,7 +146,8 @@ func (b *processSurvey) keepLargest(procs []rt.ProcessReading) {
 	}
 }
 
-// most returns the n processes with the most CPU time, the n with the most memory, and the killed.
+// most returns the n processes with the most CPU time, the n with the most memory, and those that
+// were the largest before or after an OOM kill.
 func (b *processSurvey) most(n int) map[procID]bool {
 	out := maps.Clone(b.killed)
 	ids := slices.Collect(maps.Keys(b.use))
@@ -191,7 +194,8 @@ func (b *processSurvey) selected() transients {
 	return out
 }
 
-// take stores the readings of a snapshot, and yields the processes of its datum.
+// take stores the readings of a snapshot. It then calls yield for each process that has its first
+// reading in this or an earlier snapshot, and its last reading in this or a later one.
 func (t *transients) take(s *rt.Snapshot, yield func(*transient)) {
 	for i := range s.Procs {
 		if of := t.of[procKeyOf(&s.Procs[i])]; of != nil {

@@ -69,7 +69,7 @@ func (m *model) screen() []line {
 	return lines
 }
 
-// shown returns the title, the page and, for a run, the line of time.
+// shown returns the title, the page and, for a run, the timeline.
 func (m *model) shown() []line {
 	lines := []line{{reversed, m.title()}}
 	below := 1 // the last line

@@ -22,8 +22,8 @@ const (
 	listWindow = 60
 )
 
-// tape holds the readings of a run. Its file is opened only when it has changed, and closed at
-// once.
+// tape holds the readings of a run. grow opens the file of the run only if it has changed. The file
+// is closed after each read.
 type tape struct {
 	path   string
 	whole  bool // has all readings, and the steps that have ended; otherwise only the last readings
@@ -48,7 +48,7 @@ type tape struct {
 	cur        *rt.Snapshot // the reading that was shown last
 }
 
-// point has the figures of one reading for sparklines and the line of time. A figure that was not
+// point has the figures of one reading, for the sparklines and the timeline. A figure that was not
 // read is NaN.
 type point struct {
 	seq, boot, wall            int64
@@ -177,7 +177,7 @@ func (t *tape) add(cur *rt.Snapshot) {
 		}
 	}
 	scalars := rt.Snapshot{Seq: cur.Seq, Wall: cur.Wall, Boot: cur.Boot, Reason: cur.Reason, Node: cur.Node, Job: cur.Job, GPU: cur.GPU, Tree: cur.Tree}
-	var prev *rt.Snapshot // without counters from before a gap: they give no rate of this interval
+	var prev *rt.Snapshot // the previous reading, without lists; nil for the first one
 	if t.before.Seq != 0 {
 		prev = &t.before
 	}
@@ -196,7 +196,7 @@ func (t *tape) add(cur *rt.Snapshot) {
 	})
 }
 
-// since returns the time from the first reading to one at boot.
+// since returns the time from the first reading to the reading at the boot time boot.
 func (t *tape) since(boot int64) time.Duration { return time.Duration(boot - t.first.Or(boot)) }
 
 func small(v rt.Opt[float64]) float32 {
@@ -206,7 +206,7 @@ func small(v rt.Opt[float64]) float32 {
 	return float32(math.NaN())
 }
 
-// series returns the last values of points.
+// series returns the values of the last points, at most window of them.
 func series(points []point, of func(*point) float32) []rt.Opt[float64] {
 	points = points[max(0, len(points)-window):]
 	out := make([]rt.Opt[float64], len(points))
@@ -232,8 +232,8 @@ func (t *tape) job(now time.Time) Job {
 	return j
 }
 
-// detail returns the run at the time at, counted from its first reading. If at is negative, it
-// returns the run at the default reading, see newest.
+// detail returns the state of the run at an offset from its first reading; the parameter at is the
+// offset. If at is negative, detail returns the state at the default reading, see newest.
 func (t *tape) detail(ctx context.Context, at time.Duration, now time.Time) (*Detail, error) {
 	d := &Detail{Job: t.job(now), Count: len(t.points), mine: t.mine}
 	n := len(t.points)
@@ -282,7 +282,7 @@ func (t *tape) newest() int {
 	return i
 }
 
-// load reads the interval that ends with point i.
+// load reads the reading of point i and the one before it.
 func (t *tape) load(ctx context.Context, i int) (err error) {
 	seq := t.points[i].seq
 	if t.cur != nil && t.cur.Seq == seq {
@@ -303,18 +303,20 @@ func (t *tape) load(ctx context.Context, i int) (err error) {
 		t.cur.CopyFrom(cur)
 	}
 	if t.cur == nil {
-		t.points = nil // readings were thinned since
+		t.points = nil // readings were thinned since they were listed
 		return fmt.Errorf("%s: reading %d has been thinned since it was listed: look again", t.path, seq)
 	}
 	return nil
 }
 
-// kept is how many frames of the program are read to show it at a moment. That is enough for the
-// rates of workers that send a frame with every second line.
+// kept is how many lines of the program's broadcast are read to show the program at a given time. A
+// rate needs two frames of a worker. Four lines have two, even if the worker sends a new frame only
+// with every second line.
 const kept = 4
 
-// frames returns the job's program as it broadcast itself last before a time. It returns nil if no
-// frame was recorded or can be read: the readings are then shown without the program.
+// frames returns the last state that the job's program broadcast before or at the time wall. It
+// returns nil if no line was recorded or can be read. The readings are then shown without the
+// program.
 func frames(r *spool.Reader, wall int64) *Program {
 	list, err := r.RecordsBefore("gempba", wall, kept)
 	if err != nil {
