@@ -42,8 +42,8 @@ type RemoteFS struct {
 	Ops        rt.Opt[uint64] `json:"ops"`
 }
 
-// shortest is the least time for which the node's use is shown, in nanoseconds. The kernel
-// counts CPU time in ticks of 10 ms, which are too coarse for a shorter time.
+// shortest is the least time from the first to the last reading for which MeanCores is computed, in
+// nanoseconds. The kernel counts CPU time in ticks of 10 ms, which are too coarse for a shorter time.
 const shortest = 1e9
 
 type nodeTally struct {

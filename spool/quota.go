@@ -30,14 +30,14 @@ type quota struct {
 	limit   int64 // bytes of content, 0: none
 	forced  bool  // the limit comes from QuotaNode
 	looked  bool  // updateLimit was called
-	at      int64 // Boot of the last check of the directory
+	at      int64 // time of the last check of the directory, as Snapshot.Boot
 	thin    *thinner
 	plan    []stretch
 	stuck   map[stretch]bool // stretches from which no snapshot can be dropped
 	err     error            // of the last attempt; the next commit tries again
 	isNoted bool             // the ledger has the error
-	notedAt int64            // Boot when it was last noted
-	wall    int64            // Wall of the newest snapshot
+	notedAt int64            // time at which an error was last noted, as Snapshot.Boot
+	wall    int64            // Snapshot.Wall of the newest snapshot
 }
 
 // enforce thins old snapshots if the file is larger than its limit. If that fails, the file
@@ -152,10 +152,11 @@ func (w *Writer) limitName() string {
 	return "spool.quota_run"
 }
 
-// updateLimit updates the limit, at most once a minute. The limit is at first the content that
-// QuotaRun permits. If the files of the directory exceed the bound of nodeBound, updateLimit sets the
-// limit to three quarters of the current content, but not below quotaFloor. If they are smaller than
-// three quarters of that bound, it raises such a limit by a quarter, up to the limit of QuotaRun.
+// updateLimit updates the limit, at most once a minute. At first the limit is the content that
+// QuotaRun permits. If the files of the directory are larger than nodeBound, updateLimit sets the
+// limit to three quarters of the current content, at least quotaFloor, and marks it as forced. If
+// the files are smaller than three quarters of nodeBound, it raises a forced limit by a quarter, but
+// not above the limit of QuotaRun.
 func (w *Writer) updateLimit() error {
 	q := &w.quota
 	if q.looked && w.notified.now-q.at < int64(nodeEvery) {
@@ -244,7 +245,8 @@ func diskUsage(path string) (int64, error) {
 	return st.Size(), nil
 }
 
-// usage returns the size of a database's content and of its file with free pages, in bytes.
+// usage returns, in bytes, the size of a database's content, and the size of its file, which also has
+// the free pages.
 func usage(c *conn) (used, size int64, err error) {
 	pages, err := c.queryInt("PRAGMA page_count")
 	if err != nil {
@@ -275,7 +277,7 @@ func plan(c *conn, stuck map[stretch]bool) ([]stretch, error) {
 	if err != nil {
 		return nil, err
 	}
-	starts = starts[:max(len(starts)-recent, min(1, len(starts)))] // the last one is not complete
+	starts = starts[:max(len(starts)-recent, min(1, len(starts)))] // the last start left is only the end of a pair
 	for level := 0; level < 64; level++ {
 		var pairs []stretch
 		for i := 0; i+2 < len(starts); i++ {

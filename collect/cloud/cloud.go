@@ -41,7 +41,7 @@ const (
 
 // Endpoints are the base URLs of the services, without a slash at their ends.
 type Endpoints struct {
-	LinkLocal string // of all other vendors
+	LinkLocal string // of all vendors except Google and Alibaba
 	Google    string
 	Alibaba   string
 }

@@ -38,7 +38,8 @@ type breakerState struct {
 	Until    time.Time `json:"until"`    // no Prolog starts a tracker before this time; zero if the breaker is closed
 }
 
-// attempt is the attempt of one Prolog to start a tracker. It ends with the first result.
+// attempt is the attempt of one Prolog to start a tracker. The first call of failed, succeeded, late
+// or withdraw ends it; later calls change nothing.
 type attempt struct {
 	breaker breaker
 	entry   string // path; empty if it could not be written
@@ -94,7 +95,7 @@ func (b breaker) begin(job uint64, now time.Time) (*attempt, error) {
 
 // open reports whether the Prolog must start no tracker now.
 func (b breaker) open(st breakerState, now time.Time) bool {
-	isAhead := now.Before(st.Until) && st.Until.Sub(now) <= b.reset // else the clock was set back
+	isAhead := now.Before(st.Until) && st.Until.Sub(now) <= b.reset // a longer pause means that the clock was set back
 	return st.Failures >= b.failures && isAhead
 }
 

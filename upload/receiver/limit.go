@@ -17,8 +17,9 @@ const burst = 50
 
 // limits are the resources that clients share. An upload counts toward the limits of the token to
 // which its credentials were issued, whatever address it comes from. A request takes resources
-// in the order of the fields. It takes units of work only after its body is complete, so a client
-// that sends or reads slowly delays only requests of its own token.
+// in the order of the fields. It takes units of work only after its body is complete, and a request
+// that returns runs or data takes none. So a client that sends its body or reads the answer slowly
+// delays only requests of its own token.
 type limits struct {
 	rate  *pace // requests of an address
 	bytes *pace // bytes of the bodies of a token
@@ -54,8 +55,8 @@ func newLimits(c Config) *limits {
 	}
 }
 
-// take takes units of a resource for a client, and waits for them for maxWait. It fails with 503
-// and HeaderUndone.
+// take takes units of a resource for a client. If they are not free within maxWait, it returns a
+// problem with status 503 and HeaderUndone.
 func take(ctx context.Context, from *slots, client string, units int) (give func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
@@ -93,7 +94,7 @@ type pace struct {
 	burst time.Duration // a client may send this much earlier than the average permits
 
 	mu  sync.Mutex
-	due map[string]time.Time // when a client's next unit would be due
+	due map[string]time.Time // when the average rate permits a client's next unit
 }
 
 // burstSeconds sets the burst of bytes: what the average permits in this many seconds.
@@ -144,7 +145,7 @@ func tooFast(wait time.Duration, what string) error {
 	return &problem{status: http.StatusTooManyRequests, code: "SlowDown", retry: wait, undone: true, detail: "this client sends too many " + what}
 }
 
-// addressOf is the client of a connection.
+// addressOf returns the IP address of a connection's remote end, without the port.
 func addressOf(remote string) string {
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {

@@ -172,7 +172,7 @@ func ParseKey(b []byte, key string) (uint64, bool) {
 	return 0, false
 }
 
-// eachNumber calls f for each number of lines "name key=number key=number".
+// eachNumber parses lines of the form "name key=number key=number" and calls f for each number.
 func eachNumber(b []byte, f func(name, key []byte, n uint64)) {
 	for len(b) > 0 {
 		var line, field []byte
@@ -225,7 +225,8 @@ const (
 
 // stepFilesV1 are the files of a job, step or task in v1. Each counts for its directory and all
 // directories below, including those that were removed. memory.failcnt and oom_kill of
-// memory.oom_control count only for their own directory, so Directory reads these two files.
+// memory.oom_control count only for their own directory. The list lacks these two files: the type
+// Directory reads them.
 //
 // https://docs.kernel.org/admin-guide/cgroup-v1/
 func stepFilesV1(stacked Majors) []file {

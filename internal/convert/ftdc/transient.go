@@ -19,13 +19,13 @@ import (
 type transient struct {
 	span
 	prefix string            // of its metrics
-	flags  string            // name of the metric that stores the field read
+	flags  string            // name of the metric <name>.read, which has the bits of transient.read
 	names  []metricName      // of its figures
 	held   []rt.Opt[float64] // last value of each figure
 	read   uint64            // bits of what the reading has
 }
 
-// readMetric is the last part of the name of the metric that stores the field read.
+// readMetric is the last part of the name in transient.flags.
 const readMetric = "read"
 
 // span has the Seq of the first and last reading; 0 if there is none.
@@ -136,7 +136,7 @@ func (b *processSurvey) add(s *rt.Snapshot) {
 	}
 }
 
-// keepLargest selects the processes of a reading with the most memory.
+// keepLargest selects those processes of a reading that have the most memory.
 func (b *processSurvey) keepLargest(procs []rt.ProcessReading) {
 	sorted := slices.SortedFunc(slices.Values(procs), func(p, q rt.ProcessReading) int {
 		return cmp.Or(-cmp.Compare(p.RSS.Or(0), q.RSS.Or(0)), cmp.Compare(p.PID, q.PID))

@@ -39,7 +39,7 @@ type tape struct {
 	peak   rt.Opt[uint64] // highest memory so far, bytes
 	// kernelPeak is true if a reading had the kernel's peak, which covers all readings before it.
 	kernelPeak bool
-	first      rt.Opt[int64] // boot time of the first reading; an import begins at 0
+	first      rt.Opt[int64] // Snapshot.Boot of the first reading; it can be 0 in an imported run
 	points     []point       // ascending
 	ended      []endedStep
 	mine       cpuSet       // the CPUs that the job may use, from the ledger
@@ -196,7 +196,7 @@ func (t *tape) add(cur *rt.Snapshot) {
 	})
 }
 
-// since returns the time from the first reading to the reading at the boot time boot.
+// since returns the time from the first reading to a reading with this Snapshot.Boot.
 func (t *tape) since(boot int64) time.Duration { return time.Duration(boot - t.first.Or(boot)) }
 
 func small(v rt.Opt[float64]) float32 {
@@ -309,9 +309,9 @@ func (t *tape) load(ctx context.Context, i int) (err error) {
 	return nil
 }
 
-// kept is how many lines of the program's broadcast are read to show the program at a given time. A
-// rate needs two frames of a worker. Four lines have two, even if the worker sends a new frame only
-// with every second line.
+// kept is the number of lines of the program's broadcast that are read to show the program at a
+// given time. A rate is computed from two different frames of a worker. Four lines contain two
+// different frames even if only every second line has a new frame of the worker.
 const kept = 4
 
 // frames returns the last state that the job's program broadcast before or at the time wall. It
