@@ -153,16 +153,24 @@ func (a *Accounting) call(ctx context.Context, args []string) (map[uint64][]acco
 	return byJob, err
 }
 
-// account returns that of the run, nil for none.
+// account returns that of the run, nil for none. Slurm's times are whole seconds: if an attempt ends
+// in the second in which the next one begins, both describe a run, and the last that began before the
+// run is its own.
 func (e *ended) account(accounts map[uint64][]accounting.Account) *accounting.Account {
 	list := accounts[e.job]
 	run := rt.Run{Identity: rt.Identity{Cluster: e.cluster, JobID: rt.Some(e.job), Start: e.start}}
+	var own *accounting.Account
 	for i := range list {
-		if list[i].Describes(&run) {
-			return &list[i]
+		a := &list[i]
+		if !a.Describes(&run) {
+			continue
+		}
+		isLater := own != nil && a.Start.After(own.Start) && !a.Start.After(e.start)
+		if own == nil || isLater {
+			own = a
 		}
 	}
-	return nil
+	return own
 }
 
 // write completes a run's file. After an error the run is delivered as it is.

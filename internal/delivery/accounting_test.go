@@ -277,3 +277,23 @@ func TestAccountingOfManySteps(t *testing.T) {
 		})
 	}
 }
+
+// An attempt that began in the second in which the one before it ended gets its own account.
+func TestAccountOfAttempt(t *testing.T) {
+	at := func(secs float64) time.Time {
+		return time.Unix(1000, 0).Add(time.Duration(secs * float64(time.Second)))
+	}
+	accounts := map[uint64][]accounting.Account{7: {
+		{JobID: 7, Start: at(0), End: at(1), State: "REQUEUED"},
+		{JobID: 7, Start: at(1), End: at(2), State: "COMPLETED"},
+		{JobID: 7, Start: at(100), End: at(160), State: "REQUEUED"},
+		{JobID: 7, Start: at(160), State: "RUNNING"},
+	}}
+	for _, test := range []struct{ start, account float64 }{{0.1, 0}, {1.2, 1}, {1.9, 1}, {100.3, 100}, {159, 100}, {160.9, 160}} {
+		e := ended{job: 7, start: at(test.start)}
+		got := e.account(accounts)
+		if got == nil || !got.Start.Equal(at(test.account)) {
+			t.Errorf("a run that began at %v s has the account %+v, want that of %v s", test.start, got, test.account)
+		}
+	}
+}
