@@ -112,6 +112,7 @@ prose: $(TOOLS)/vale
 # The packages that take longest start first.
 SLOWEST := ./spool ./cmd/rt-spool ./cmd/resource-tracker
 SUM := $(TOOLS)/testsum -allow e2e/skip-allow.txt
+UNIT := $(GO) test -race -tags $(TAGS) -count=1 -timeout 30m -json
 E2E := env RT_BIN=$(abspath $(BIN)) $(GO) test -tags $(TAGS),e2e -count=1 -timeout 2h -json
 
 # A program that was built with -race waits one second when it exits, and the tests
@@ -120,9 +121,9 @@ test: export GORACE = atexit_sleep_ms=100
 test: lint build
 	@echo '== tests'
 	@contrib/lab/need sqlite3=sqlite3 ps=procps linux.uml=user-mode-linux mmdebstrap=mmdebstrap mke2fs=e2fsprogs chromium=chromium fonts-liberation
-	@{ $(GO) test -race -tags $(TAGS) -shuffle=on -timeout 30m -json $(SLOWEST) ./...; echo "exit $$?"; \
+	@{ $(UNIT) -shuffle=on $(SLOWEST) ./...; echo "exit $$?"; \
 	   $(E2E) ./e2e ./e2e/delivery; echo "exit $$?"; \
-	 } 2>&1 | $(SUM) -again '$(E2E)'
+	 } 2>&1 | $(SUM) -again '$(UNIT)' -again-e2e '$(E2E)'
 
 # CI runs the same in .ci/run.
 fresh:

@@ -12,31 +12,36 @@ import (
 // maxAgain is the number of tests that may run again: more failures have one cause.
 const maxAgain = 3
 
-// again runs failed end-to-end tests once more, alone. They share one machine with Slurm, and a
-// pause of the machine at a wrong moment fails a sound test. A test that passes now stays in the
-// summary with its messages. Nothing runs again after a failure of another kind, or after a crash,
-// after which the remaining tests have not run.
-func (s *summary) again(command []string) {
-	tests := s.failedEndToEnd()
+// again runs failed tests once more, alone: unit is the command for tests of packages, endToEnd
+// that for e2e. The tests share one machine with Slurm, and a pause of the machine at a wrong
+// moment fails a sound test. A test that passes now stays in the summary with its messages.
+// Nothing runs again after a failure of another kind, after a data race, or after a crash, after
+// which the remaining tests have not run.
+func (s *summary) again(unit, endToEnd []string) {
+	tests := s.failedTests()
 	if len(tests) == 0 || len(tests) > maxAgain || s.crashed {
 		return
 	}
 	for _, t := range tests {
 		fmt.Fprintf(s.out, "\n== again: %s %s\n", t.pkg, t.test)
+		command := unit
+		isEndToEnd := t.pkg == "e2e" || strings.HasPrefix(t.pkg, "e2e/")
+		if isEndToEnd {
+			command = endToEnd
+		}
 		if s.passesAlone(command, t) {
 			s.excuse(t)
 		}
 	}
 }
 
-// failedEndToEnd returns the failed tests without their subtests, or none if something else has
+// failedTests returns the failed tests without their subtests, or none if something else has
 // failed.
-func (s *summary) failedEndToEnd() []failure {
+func (s *summary) failedTests() []failure {
 	var tests []failure
 	seen := map[string]bool{}
 	for _, f := range s.failures {
-		isEndToEnd := f.pkg == "e2e" || strings.HasPrefix(f.pkg, "e2e/")
-		if f.test == "" || !isEndToEnd {
+		if f.test == "" {
 			return nil
 		}
 		f.test, _, _ = strings.Cut(f.test, "/")
@@ -50,7 +55,11 @@ func (s *summary) failedEndToEnd() []failure {
 }
 
 func (s *summary) passesAlone(command []string, t failure) bool {
-	args := append(command[1:len(command):len(command)], "-run", "^"+regexp.QuoteMeta(t.test)+"$", "./"+t.pkg)
+	dir := "./" + t.pkg
+	if t.pkg == rootPackage {
+		dir = "."
+	}
+	args := append(command[1:len(command):len(command)], "-run", "^"+regexp.QuoteMeta(t.test)+"$", dir)
 	cmd := exec.Command(command[0], args...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()

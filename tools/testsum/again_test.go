@@ -22,6 +22,8 @@ exit 1
 `
 	crash    = `{"Action":"output","Package":"github.com/resource-tracker/rt/e2e","Test":"TestJob","Output":"panic: test timed out after 2h0m0s\n"}` + "\n"
 	unitTest = `{"Action":"fail","Package":"github.com/resource-tracker/rt/spool","Test":"TestWrite","Elapsed":1}` + "\n"
+	race     = `{"Action":"output","Package":"github.com/resource-tracker/rt/spool","Test":"TestWrite","Output":"WARNING: DATA RACE\n"}` + "\n"
+	noBuild  = `{"Action":"build-fail","ImportPath":"github.com/resource-tracker/rt/spool"}` + "\n"
 )
 
 func TestAgain(t *testing.T) {
@@ -34,7 +36,9 @@ func TestAgain(t *testing.T) {
 		{"fails again", failedTest, failedTest, false, "\n1 passed, 2 failed, 0 skipped\n"},
 		{"does not run", failedTest, "", false, "\n1 passed, 2 failed, 0 skipped\n"},
 		{"crashed", crash + failedTest, passedTest, false, "\n1 passed, 2 failed, 0 skipped\n"},
-		{"another failure", unitTest + failedTest, passedTest, false, "\n1 passed, 3 failed, 0 skipped\n"},
+		{"a unit test too", unitTest + failedTest, passedTest, true, "\n4 passed, 0 failed, 0 skipped\n"},
+		{"data race", race + unitTest + failedTest, passedTest, false, "\n1 passed, 3 failed, 0 skipped\n"},
+		{"another failure", noBuild + failedTest, passedTest, false, "\n1 passed, 3 failed, 0 skipped\n"},
 		{"killed", strings.Replace(failedTest, "exit 1", "exit 137", 1), passedTest, false, "\n1 passed, 3 failed, 0 skipped\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -49,7 +53,10 @@ func TestAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.again([]string{"sh", "-c", `[ "$2 $3" = '^TestJob$ ./e2e' ] && cat ` + file, "sh"})
+			printsFor := func(arguments string) []string {
+				return []string{"sh", "-c", `[ "$2 $3" = '` + arguments + `' ] && cat ` + file, "sh"}
+			}
+			s.again(printsFor("^TestWrite$ ./spool"), printsFor("^TestJob$ ./e2e"))
 			isGood := s.finish(nil, true)
 			if isGood != test.isGood || !strings.HasSuffix(out.String(), test.ends) {
 				t.Errorf("good %v, want %v\n%s", isGood, test.isGood, out.String())

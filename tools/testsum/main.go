@@ -1,7 +1,7 @@
 // Testsum reads the output of `go test -json` from standard input, prints failures and one
 // line per package, and ends with a list of all skipped tests and the totals.
 //
-//	{ go test -json ./...; echo "exit $?"; } | testsum -allow FILE -again COMMAND
+//	{ go test -json ./...; echo "exit $?"; } | testsum -allow FILE -again COMMAND -again-e2e COMMAND
 //
 // A line "exit N" is the exit status of a command. FILE lists the tests that may be
 // skipped, one "package test" per line; # starts a comment. With CI=true in the environment
@@ -20,7 +20,10 @@ import (
 	"strings"
 )
 
-const module = "github.com/resource-tracker/rt"
+const (
+	module      = "github.com/resource-tracker/rt"
+	rootPackage = "rt" // how the summary names the package in the module's root
+)
 
 // event is one line of test2json.
 type event struct {
@@ -33,7 +36,7 @@ type summary struct {
 	output          map[string][]string // output by test
 	passed, skipped int
 	packages        int
-	crashed         bool // a test binary or a command did not run to its end
+	crashed         bool // a test binary or a command did not run to its end, or has a data race
 	skips           []string
 	failures        []failure
 	flaky           []failure // failed, and passed when they ran again
@@ -54,7 +57,8 @@ func (f failure) String() string {
 
 func main() {
 	allowFile := flag.String("allow", "", "tests that may be skipped: `FILE`")
-	againCommand := flag.String("again", "", "the `COMMAND` that runs failed end-to-end tests again")
+	unit := flag.String("again", "", "the `COMMAND` that runs failed tests of packages again")
+	endToEnd := flag.String("again-e2e", "", "the `COMMAND` that runs failed end-to-end tests again")
 	flag.Parse()
 	allowed, err := readAllowed(*allowFile)
 	if err != nil {
@@ -65,8 +69,9 @@ func main() {
 	if err := s.read(os.Stdin); err != nil {
 		s.fail("reading the tests' output: " + err.Error())
 	}
-	if *againCommand != "" {
-		s.again(strings.Fields(*againCommand))
+	canRunAgain := *unit != "" && *endToEnd != ""
+	if canRunAgain {
+		s.again(strings.Fields(*unit), strings.Fields(*endToEnd))
 	}
 	if !s.finish(allowed, os.Getenv("CI") == "true") {
 		os.Exit(1)
@@ -118,7 +123,7 @@ func (s *summary) read(r io.Reader) error {
 func (s *summary) event(e event) {
 	pkg := strings.TrimPrefix(strings.TrimPrefix(e.Package, module), "/")
 	if pkg == "" {
-		pkg = "rt"
+		pkg = rootPackage
 	}
 	id := pkg + " " + e.Test
 	switch e.Action {
@@ -128,7 +133,9 @@ func (s *summary) event(e event) {
 		s.fail("does not build: " + e.ImportPath)
 	case "output":
 		s.output[id] = append(s.output[id], e.Output)
-		s.crashed = s.crashed || strings.HasPrefix(e.Output, "panic: ") || strings.HasPrefix(e.Output, "fatal error: ")
+		for _, start := range []string{"panic: ", "fatal error: ", "WARNING: DATA RACE"} {
+			s.crashed = s.crashed || strings.HasPrefix(e.Output, start)
+		}
 	case "pass", "fail", "skip":
 		s.result(e, pkg, id)
 		delete(s.output, id)
