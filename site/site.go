@@ -1,0 +1,89 @@
+// Package site has the data types of a site service: the runs that the nodes of a site have
+// delivered, the objects of a run, and the jobs that they form. Its parts are on the same floor:
+// site/registry stores runs and jobs in a database, site/objects stores large objects, and
+// site/api serves both over HTTP.
+package site
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// Run is one registered run.
+type Run struct {
+	ID       string          // of the form 20060102t150405-<26 characters>; ids sort by the time of registration
+	Owner    string          // names the token that registered the run, without revealing it
+	Created  time.Time       // when it was registered
+	Metadata json.RawMessage // the registration as it was sent
+	Finish   *Finish         // nil until the client has finished the run
+	Finished time.Time       // when the first finish was accepted; zero before
+	Record   *rt.Run         // from the newest complete record, or nil
+}
+
+// Finish is the end of a run as its client sent it.
+type Finish struct {
+	ExitCode   *int64          `json:"exit_code"`               // nil if it is not known
+	RunStatus  string          `json:"run_status"`              // "finished" or "failed"
+	DataSource string          `json:"data_source"`             // "s3" or "inline"
+	Keys       []string        `json:"keys,omitempty"`          // names of the run's CSV objects, in order
+	CSVSHA256  string          `json:"csv_sha256,omitempty"`    // of the text of inline data
+	RecordSum  string          `json:"record_sha256,omitempty"` // of the record that belongs to this finish
+	Summary    json.RawMessage `json:"summary,omitempty"`       // figures for lists, as the client computed them
+}
+
+// Class is the kind of an object. Each class has its own retention.
+type Class string
+
+// The classes of objects.
+const (
+	ClassCSV    Class = "csv"    // gzip-compressed CSV that was uploaded
+	ClassInline Class = "inline" // gzip-compressed CSV that was in the finish; its name is InlineName
+	ClassRecord Class = "record" // the complete record of the run; its name is RecordName
+)
+
+// The names of the objects of which a run has at most one.
+const (
+	InlineName = "inline.csv.gz"
+	RecordName = "run.rtrec"
+)
+
+// Object is a part of a run. The pair of RunID and Name identifies it.
+type Object struct {
+	RunID, Name string
+	Class       Class
+	Bytes       int64  // as it is stored
+	SHA256      string // of the stored bytes, in hexadecimal
+	Rows        int64  // of CSV, without its header
+	Text        int64  // bytes of the decompressed CSV
+	Header      int64  // bytes of the first line of the decompressed CSV
+	Stored      string // name in the object store; empty if the registry holds the bytes
+	Created     time.Time
+}
+
+// Job is a job of a scheduler, over all of its nodes and attempts.
+type Job struct {
+	Cluster string
+	JobID   uint64 // the scheduler's raw job id
+	Runs    []Run  // the oldest first
+}
+
+// Filter selects jobs. A zero field selects all.
+type Filter struct {
+	Cluster                  string
+	JobID                    rt.Opt[uint64] // a job, or all tasks of an array, or all components of a heterogeneous job
+	Users, Accounts          []string       // any of them
+	Partition, Name, Outcome string         // Name matches a part of the job's name
+	State                    rt.State
+	Since, Until             time.Time // the job was running at some time in this interval
+}
+
+// Errors of the registry.
+var (
+	ErrNotFound = errors.New("there is no such run or object")
+	ErrFinished = errors.New("the run is finished, with other data")
+	ErrQuota    = errors.New("there is no room in the quota")
+	ErrFull     = errors.New("the disk of the store is full")
+)
