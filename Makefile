@@ -50,7 +50,7 @@ help:
 	test-hostile 'ten minutes of a hostile token holder against the receiver' \
 	test-kills '1,000 random kills of drain, with faults of the network and a strict receiver (KILLS=1000)' \
 	fuzz 'each fuzz target for FUZZTIME (10m), one after the other; FUZZ=format/ for those below one directory' \
-	test-s3 'uploads to a real MinIO on loopback, which is built first' \
+	test-s3 'uploads, and the objects of a site service, to a real MinIO on loopback, which is built first' \
 	test-powerapi 'reports that a real PowerAPI reads from files and its socket' \
 	test-counters 'software counters of a real Slurm job, in an emulated machine with cgroup v2' \
 	test-arm64 'unit tests and real samples of linux/arm64 under qemu-user' \
@@ -161,7 +161,7 @@ $(TOOLS)/minio: tools/minio/go.mod tools/minio/go.sum
 
 .PHONY: test-s3 test-powerapi test-counters test-arm64 compat
 test-s3: $(TOOLS)/minio testsum
-	@{ RT_MINIO='$(abspath $(TOOLS)/minio)' $(GO) test -tags $(TAGS),s3 -count=1 -json ./e2e/s3; echo "exit $$?"; } 2>&1 | $(SUM)
+	@{ RT_MINIO='$(abspath $(TOOLS)/minio)' $(GO) test -tags $(TAGS),s3 -count=1 -json ./e2e/s3 ./site/objects; echo "exit $$?"; } 2>&1 | $(SUM)
 
 # POWERAPI=2.9.1 for an older one.
 POWERAPI ?= 2.10.0

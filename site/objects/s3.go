@@ -1,0 +1,215 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/resource-tracker/rt/site"
+)
+
+// S3 stores objects in a bucket of Amazon S3, MinIO, Ceph or another store with that API.
+type S3 struct {
+	client         minio.Core
+	bucket, prefix string // the prefix is empty or ends with "/"
+}
+
+// S3Config is the access to a bucket.
+type S3Config struct {
+	Location  string // s3://bucket or s3://bucket/prefix
+	Endpoint  string // base URL of the store, https://host:port; empty: Amazon's
+	Region    string // empty: the store's answer
+	AccessKey string
+	SecretKey string
+	Session   string            // session token of temporary credentials, or empty
+	Transport http.RoundTripper // nil: minio-go's default, with the certificates of the system
+}
+
+// s3Tries limits how often a request without a body is sent that the store does not answer, or
+// refuses for the moment. The waits in between are at most 200 ms, 400 ms, 800 ms and 1 s.
+const s3Tries = 5
+
+// NewS3 returns the access to a bucket. It does not connect; Check does.
+func NewS3(c S3Config) (*S3, error) {
+	bucket, prefix, err := splitLocation(c.Location)
+	if err != nil {
+		return nil, err
+	}
+	endpoint := c.Endpoint
+	if endpoint == "" {
+		endpoint = "https://s3.amazonaws.com"
+	}
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return nil, fmt.Errorf("the endpoint of the object store: %w", err)
+	}
+	isBase := u.Host != "" && strings.Trim(u.Path, "/") == "" && u.RawQuery == "" && u.User == nil
+	isHTTP := u.Scheme == "http" || u.Scheme == "https"
+	if !isBase || !isHTTP {
+		return nil, errors.New("the endpoint of the object store is not of the form https://host:port")
+	}
+	client, err := minio.NewCore(u.Host, &minio.Options{
+		Creds:      credentials.NewStaticV4(c.AccessKey, c.SecretKey, c.Session),
+		Secure:     u.Scheme == "https",
+		Transport:  c.Transport,
+		Region:     c.Region,
+		MaxRetries: s3Tries,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the object store %s: %w", endpoint, err)
+	}
+	return &S3{*client, bucket, prefix}, nil
+}
+
+// splitLocation returns the bucket and the prefix of s3://bucket/prefix.
+func splitLocation(location string) (bucket, prefix string, err error) {
+	rest, isS3 := strings.CutPrefix(location, "s3://")
+	bucket, prefix, _ = strings.Cut(rest, "/")
+	prefix = strings.TrimSuffix(prefix, "/")
+	if !isS3 || bucket == "" {
+		return "", "", fmt.Errorf("%q is not of the form s3://bucket/prefix", location)
+	}
+	if prefix == "" {
+		return bucket, "", nil
+	}
+	if err := checkName(prefix); err != nil {
+		return "", "", fmt.Errorf("%s: the prefix: %w", location, err)
+	}
+	return bucket, prefix + "/", nil
+}
+
+// Check reports whether the store answers and has the bucket.
+func (s *S3) Check(ctx context.Context) error {
+	there, err := s.client.BucketExists(ctx, s.bucket)
+	if err != nil {
+		return s.explain("look up", "", err)
+	}
+	if !there {
+		return fmt.Errorf("the object store %s has no bucket %s: create it", s.client.EndpointURL(), s.bucket)
+	}
+	return nil
+}
+
+// Put stores the bytes of body, which must have the given size, under a name. They are durable
+// when it returns nil, as far as the store keeps its promise; otherwise the name has the earlier
+// object, or these bytes if the answer was lost. Put replaces an object of the same name. It sends
+// one request: after an error the client of the site service, which gets the error, tries again.
+func (s *S3) Put(ctx context.Context, name string, size int64, body io.Reader) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	whole, err := exactly(body, size)
+	if err != nil {
+		return fmt.Errorf("store object %s: %w", name, err)
+	}
+	lent := &borrowed{body: whole}
+	defer lent.end()
+	// An upload in parts that is interrupted leaves parts.
+	o := minio.PutObjectOptions{ContentType: "application/octet-stream", DisableMultipart: true}
+	_, err = s.client.Client.PutObject(ctx, s.bucket, s.prefix+name, lent, size, o)
+	return s.explain("store", name, err)
+}
+
+// borrowed is a body that is read until end returns: http.Transport may read the body of a
+// request after it has returned the answer.
+type borrowed struct {
+	mu   sync.Mutex
+	body io.Reader // nil after the end
+}
+
+func (b *borrowed) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.body == nil {
+		return 0, io.ErrClosedPipe
+	}
+	return b.body.Read(p)
+}
+
+func (b *borrowed) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.body = nil
+}
+
+// Get opens an object. The error is site.ErrNotFound if there is none.
+func (s *S3) Get(ctx context.Context, name string) (io.ReadCloser, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	body, _, _, err := s.client.GetObject(ctx, s.bucket, s.prefix+name, minio.GetObjectOptions{})
+	if err != nil {
+		return nil, s.explain("read", name, err)
+	}
+	return body, nil
+}
+
+// Delete removes an object. An absent object is no error.
+func (s *S3) Delete(ctx context.Context, name string) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	err := s.explain("delete", name, s.client.RemoveObject(ctx, s.bucket, s.prefix+name, minio.RemoveObjectOptions{}))
+	if errors.Is(err, site.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// List returns the objects with names that begin with prefix, in no particular order. An
+// iteration that yields an error ends.
+func (s *S3) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
+	return func(yield func(Info, error) bool) {
+		if err := checkPrefix(prefix); err != nil {
+			yield(Info{}, fmt.Errorf("list the objects: %w", err))
+			return
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		o := minio.ListObjectsOptions{Prefix: s.prefix + prefix, Recursive: true}
+		for i := range s.client.ListObjectsIter(ctx, s.bucket, o) {
+			if i.Err != nil {
+				yield(Info{}, s.explain("list", prefix, i.Err))
+				return
+			}
+			name := strings.TrimPrefix(i.Key, s.prefix)
+			if checkName(name) != nil {
+				continue // of another program
+			}
+			if !yield(Info{Name: name, Bytes: i.Size, Modified: i.LastModified}, nil) {
+				return
+			}
+		}
+		if ctx.Err() != nil {
+			yield(Info{}, fmt.Errorf("list the objects: %w", context.Cause(ctx)))
+		}
+	}
+}
+
+// explain adds to an error of the store what was tried, and its meaning for the site service.
+func (s *S3) explain(verb, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	what := verb + " s3://" + s.bucket + "/" + s.prefix + name
+	answer, _ := errors.AsType[minio.ErrorResponse](err)
+	switch answer.Code {
+	case minio.NoSuchKey:
+		return fmt.Errorf("%s: %w", what, site.ErrNotFound)
+	case "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "QuotaExceeded": // the last one is Ceph's
+		return fmt.Errorf("%s: %w: %w", what, site.ErrFull, err)
+	}
+	if answer.StatusCode == http.StatusInsufficientStorage {
+		return fmt.Errorf("%s: %w: %w", what, site.ErrFull, err)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}

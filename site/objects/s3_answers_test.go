@@ -1,0 +1,113 @@
+package objects
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/resource-tracker/rt/site"
+)
+
+func TestLocation(t *testing.T) {
+	for _, test := range []struct{ location, bucket, prefix string }{
+		{"s3://metrics", "metrics", ""}, {"s3://metrics/", "metrics", ""}, {"s3://metrics/site", "metrics", "site/"},
+		{"s3://metrics/site/a/", "metrics", "site/a/"},
+	} {
+		bucket, prefix, err := splitLocation(test.location)
+		if err != nil || bucket != test.bucket || prefix != test.prefix {
+			t.Errorf("%s: %q, %q, %v", test.location, bucket, prefix, err)
+		}
+	}
+	for _, location := range []string{"", "s3://", "s3:///prefix", "metrics/site", "http://metrics", "s3://metrics//site", "s3://metrics/../site", "s3://metrics/a b"} {
+		if _, err := NewS3(S3Config{Location: location}); err == nil {
+			t.Errorf("%q was accepted", location)
+		}
+	}
+	for _, endpoint := range []string{"store:9000", "//store", "ftp://store", "https://", "https://store/path", "https://key:secret@store", "https://store?x=y", "http://[", ":"} {
+		if _, err := NewS3(S3Config{Location: "s3://metrics", Endpoint: endpoint}); err == nil {
+			t.Errorf("%q was accepted", endpoint)
+		} else if strings.Contains(err.Error(), "secret") {
+			t.Errorf("the error has a secret: %v", err)
+		}
+	}
+}
+
+// answering returns the access to a store that gives the same answer to all requests.
+func answering(t *testing.T, status int, body string) (*S3, *atomic.Int64) {
+	t.Helper()
+	requests := new(atomic.Int64)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}))
+	t.Cleanup(server.Close)
+	s, err := NewS3(S3Config{Location: "s3://metrics/site", Endpoint: server.URL, Region: "r", AccessKey: "the key", SecretKey: "the secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, requests
+}
+
+func TestAnswersOfTheStore(t *testing.T) {
+	code := func(s string) string {
+		return "<Error><Code>" + s + "</Code><Message>it is so</Message></Error>"
+	}
+	for _, test := range []struct {
+		status int
+		body   string
+		want   error // nil: another error
+		reads  int64 // how often a read was tried
+	}{
+		{507, code("XMinioStorageFull"), site.ErrFull, 1},
+		{507, "", site.ErrFull, 1},
+		{400, code("XMinioAdminBucketQuotaExceeded"), site.ErrFull, 1},
+		{403, code("QuotaExceeded"), site.ErrFull, 1},
+		{404, code("NoSuchBucket"), nil, 1},
+		{403, code("AccessDenied"), nil, 1},
+		{503, code("SlowDown"), nil, s3Tries},
+		{301, "<html>moved</html>", nil, 1},
+	} {
+		t.Run(fmt.Sprintf("%d %s", test.status, test.body), func(t *testing.T) {
+			t.Parallel()
+			s, requests := answering(t, test.status, test.body)
+			err := s.Put(t.Context(), runA+"/x", 4, strings.NewReader("body"))
+			if err == nil || errors.Is(err, site.ErrNotFound) {
+				t.Fatalf("%v", err)
+			}
+			if got := errors.Is(err, site.ErrFull); got != (test.want == site.ErrFull) {
+				t.Errorf("%v, want %v", err, test.want)
+			}
+			if n := requests.Swap(0); n != 1 {
+				t.Errorf("the body was sent %d times", n)
+			}
+			if _, err := s.Get(t.Context(), runA+"/x"); err == nil || errors.Is(err, site.ErrNotFound) {
+				t.Errorf("read: %v", err)
+			}
+			if n := requests.Load(); n != test.reads {
+				t.Errorf("%d requests, want %d", n, test.reads)
+			}
+			text := err.Error()
+			if !strings.Contains(text, "s3://metrics/site/"+runA+"/x") || strings.Contains(text, "the secret") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	s, _ := answering(t, 404, code("NoSuchKey"))
+	if _, err := s.Get(t.Context(), "x"); !errors.Is(err, site.ErrNotFound) {
+		t.Errorf("%v, want %v", err, site.ErrNotFound)
+	}
+	if err := s.Delete(t.Context(), "x"); err != nil {
+		t.Error(err)
+	}
+	s, _ = answering(t, 404, "")
+	if err := s.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "no bucket metrics") {
+		t.Errorf("%v", err)
+	}
+}
