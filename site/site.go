@@ -86,4 +86,6 @@ var (
 	ErrFinished = errors.New("the run is finished, with other data")
 	ErrQuota    = errors.New("there is no room in the quota")
 	ErrFull     = errors.New("the disk of the store is full")
+	ErrMissing  = errors.New("the run lacks an object that its finish names")
+	ErrTooMany  = errors.New("the run has too many objects")
 )

@@ -1,0 +1,167 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// checkRecord refuses a record with a number that the database cannot store.
+func checkRecord(record *rt.Run) error {
+	for _, n := range []uint64{record.JobID.Or(0), record.ArrayJobID.Or(0), record.HetJobID.Or(0), record.Attempt} {
+		if n > math.MaxInt64 {
+			return errNumber
+		}
+	}
+	return nil
+}
+
+// putRecord stores what the record of a run says about it, and the row of its job.
+func (r *Registry) putRecord(ctx context.Context, tx transaction, run lockedRun, record *rt.Run) error {
+	text, err := encode(record)
+	if err != nil {
+		return err
+	}
+	var old int64
+	err = tx.QueryRowContext(ctx, "SELECT coalesce(length(record), 0) FROM run WHERE id = $1", run.id).Scan(&old)
+	if err != nil {
+		return err
+	}
+	grown := int64(len(text)) - old
+	var jobID, ended sql.NullInt64
+	if id, ok := record.JobID.Get(); ok {
+		jobID = sql.NullInt64{Int64: int64(id), Valid: true}
+	}
+	if !record.End.IsZero() {
+		ended = sql.NullInt64{Int64: micros(record.End), Valid: true}
+	}
+	accounted := int64(0)
+	if record.OutcomeSource == "sacct" {
+		accounted = 1
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE run SET record = $1, cluster = $2, job_id = $3, attempt = $4, state = $5, outcome = $6, accounted = $7,
+		started = $8, ended = $9, charged = charged + $10 WHERE id = $11`,
+		text, column(record.Cluster), jobID, int64(record.Attempt), string(record.State), string(record.Outcome), accounted,
+		micros(record.Start), ended, grown, run.id)
+	if err != nil {
+		return err
+	}
+	if err := r.charge(ctx, tx, run.id, run.owner, grown); err != nil {
+		return err
+	}
+	isOther := run.cluster.String != column(record.Cluster) || run.jobID != jobID
+	if run.jobID.Valid && isOther {
+		if err := r.refreshJob(ctx, tx, run.cluster.String, run.jobID.Int64); err != nil {
+			return err
+		}
+	}
+	if !jobID.Valid {
+		return nil
+	}
+	if err := putJob(ctx, tx, record); err != nil {
+		return err
+	}
+	return r.refreshJob(ctx, tx, column(record.Cluster), jobID.Int64)
+}
+
+// putJob stores what all runs of a job have in common. An earlier value stays if the record has
+// none.
+func putJob(ctx context.Context, tx transaction, record *rt.Run) error {
+	id := record.JobID.Or(0)
+	family := record.ArrayJobID.Or(record.HetJobID.Or(id))
+	_, err := tx.ExecContext(ctx, `INSERT INTO job (cluster, job_id, family, username, account, partition, name, state, outcome, started, updated)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, '', '', 0, 0)
+		ON CONFLICT (cluster, job_id) DO UPDATE SET
+			family = CASE WHEN excluded.family = excluded.job_id THEN job.family ELSE excluded.family END,
+			username = coalesce(nullif(excluded.username, ''), job.username), account = coalesce(nullif(excluded.account, ''), job.account),
+			partition = coalesce(nullif(excluded.partition, ''), job.partition), name = coalesce(nullif(excluded.name, ''), job.name)`,
+		column(record.Cluster), int64(id), int64(family), column(record.User), column(record.Account), column(record.Partition), folded(record.Meta.JobName))
+	return err
+}
+
+// part summarises the runs of an attempt of a job with the same state and outcome.
+type part struct {
+	attempt   int64
+	state     rt.State
+	outcome   rt.Outcome
+	accounted int64
+	started   int64
+	ended     sql.NullInt64
+}
+
+// refreshJob computes the row of a job from its runs, or removes it with the last of them.
+func (r *Registry) refreshJob(ctx context.Context, tx transaction, cluster string, jobID int64) error {
+	// The lock makes a second transaction for the same job wait, so that it sees the runs of the first.
+	var one int64
+	err := tx.QueryRowContext(ctx, "SELECT job_id FROM job WHERE cluster = $1 AND job_id = $2"+r.writer.lock(), cluster, jobID).Scan(&one)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	rows, err := tx.QueryContext(ctx, `SELECT attempt, state, outcome, accounted, min(started), max(ended) FROM run
+		WHERE cluster = $1 AND job_id = $2 GROUP BY attempt, state, outcome, accounted ORDER BY attempt DESC`, cluster, jobID)
+	parts, err := collect(rows, err, func(from row) (p part, err error) {
+		return p, from.Scan(&p.attempt, &p.state, &p.outcome, &p.accounted, &p.started, &p.ended)
+	})
+	if err != nil {
+		return err
+	}
+	if len(parts) == 0 {
+		_, err = tx.ExecContext(ctx, "DELETE FROM job WHERE cluster = $1 AND job_id = $2", cluster, jobID)
+		return err
+	}
+	job := summarise(parts)
+	_, err = tx.ExecContext(ctx, "UPDATE job SET state = $1, outcome = $2, started = $3, ended = $4, updated = $5 WHERE cluster = $6 AND job_id = $7",
+		string(job.state), string(job.outcome), job.started, job.ended, micros(time.Now()), cluster, jobID)
+	return err
+}
+
+// certainty ranks the outcomes that the nodes of one job recorded, because one node can know more
+// than another. Package report has the same order.
+var certainty = map[rt.Outcome]int{
+	rt.OutcomeOOM: 8, rt.OutcomeTimeout: 7, rt.OutcomeCancelled: 6, rt.OutcomeTerminated: 5, rt.OutcomeFailed: 4,
+	rt.OutcomeFinished: 3, rt.OutcomeLost: 2, rt.OutcomeUnknown: 1,
+}
+
+// summarise combines the parts of a job, the newest attempt first. The job starts with its first
+// attempt; the newest one decides how it ended. The job is running while it runs on any node.
+func summarise(parts []part) part {
+	job := parts[0]
+	for _, p := range parts {
+		job.started = min(job.started, p.started)
+		if p.attempt != job.attempt {
+			continue
+		}
+		if p.ended.Int64 > job.ended.Int64 {
+			job.ended = p.ended
+		}
+		byRank := cmp.Or(cmp.Compare(p.accounted, job.accounted), cmp.Compare(certainty[p.outcome], certainty[job.outcome]))
+		if byRank > 0 {
+			job.outcome, job.accounted = p.outcome, p.accounted
+		}
+		if p.state != rt.StateRunning && job.state != rt.StateRunning {
+			continue
+		}
+		job.state = rt.StateRunning
+	}
+	if job.state == rt.StateRunning {
+		job.outcome, job.ended = rt.OutcomeNone, sql.NullInt64{}
+	}
+	return job
+}
+
+// column makes a text fit for a column: PostgreSQL accepts neither NUL nor invalid UTF-8.
+func column(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// folded is the form of a name in which the search compares it.
+func folded(name string) string { return strings.ToLower(column(name)) }

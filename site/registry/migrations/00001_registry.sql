@@ -1,0 +1,83 @@
+-- Both SQLite and PostgreSQL run this file. Times are microseconds since 1970 in UTC.
+-- What clients send as JSON is bytes, because it need not be valid UTF-8.
+
+-- +goose Up
+CREATE TABLE run (
+    id          TEXT PRIMARY KEY,
+    owner       TEXT NOT NULL,
+    created     BIGINT NOT NULL,
+    charged     BIGINT NOT NULL, -- bytes of this row in the quota
+    finished    BIGINT,          -- time of the first finish
+    -- From the record, NULL without one. job_id is NULL outside a scheduler.
+    cluster     TEXT,
+    job_id      BIGINT,
+    attempt     BIGINT,
+    state       TEXT,
+    outcome     TEXT,
+    accounted   BIGINT,          -- 1 if the outcome is from accounting
+    started     BIGINT,
+    ended       BIGINT,
+    metadata    BYTEA NOT NULL,  -- the registration
+    finish      BYTEA,           -- site.Finish as JSON
+    record      BYTEA            -- rt.Run as JSON
+);
+CREATE INDEX run_job ON run (cluster, job_id, attempt, state, outcome, accounted, started, ended) WHERE job_id IS NOT NULL;
+
+CREATE TABLE object (
+    run_id       TEXT NOT NULL,
+    name         TEXT NOT NULL,
+    class        TEXT NOT NULL,
+    bytes        BIGINT NOT NULL,
+    sha256       TEXT NOT NULL,
+    csv_rows     BIGINT NOT NULL,
+    csv_bytes    BIGINT NOT NULL,
+    header_bytes BIGINT NOT NULL,
+    stored       TEXT NOT NULL, -- name in the object store; empty if body has the bytes
+    created      BIGINT NOT NULL,
+    body         BYTEA,
+    PRIMARY KEY (run_id, name)
+);
+CREATE INDEX object_age ON object (class, created);
+
+-- One row for each job that a record names.
+CREATE TABLE job (
+    cluster   TEXT NOT NULL,
+    job_id    BIGINT NOT NULL,
+    family    BIGINT NOT NULL, -- id of the array or heterogeneous job, else job_id
+    username  TEXT NOT NULL,
+    account   TEXT NOT NULL,
+    partition TEXT NOT NULL,
+    name      TEXT NOT NULL,   -- in lower case, for the search
+    state     TEXT NOT NULL,
+    outcome   TEXT NOT NULL,
+    started   BIGINT NOT NULL,
+    ended     BIGINT,          -- NULL while the job is running
+    updated   BIGINT NOT NULL,
+    PRIMARY KEY (cluster, job_id)
+);
+CREATE INDEX job_started ON job (started, job_id, cluster);
+CREATE INDEX job_user ON job (username, started, job_id, cluster);
+CREATE INDEX job_account ON job (account, started, job_id, cluster);
+CREATE INDEX job_family ON job (family, started, job_id, cluster);
+CREATE INDEX job_id ON job (job_id, started, cluster);
+
+-- Bytes in use, for the quotas. Owner '' has the sum of all owners. In PostgreSQL an owner has
+-- several rows, so that transactions of different runs seldom wait for each other.
+CREATE TABLE disk_use (
+    owner TEXT NOT NULL,
+    shard BIGINT NOT NULL,
+    bytes BIGINT NOT NULL,
+    PRIMARY KEY (owner, shard)
+);
+
+CREATE TABLE setting (
+    name  TEXT PRIMARY KEY,
+    value BYTEA NOT NULL
+);
+
+-- +goose Down
+DROP TABLE run;
+DROP TABLE object;
+DROP TABLE job;
+DROP TABLE disk_use;
+DROP TABLE setting;

@@ -1,0 +1,137 @@
+// Package registry stores the runs of a site, their small objects and the jobs that they form in
+// a database: a SQLite file, or PostgreSQL. A change is durable when its method returns nil.
+// If a method returns one of the errors of package site, nothing was changed. After another error
+// the change may have been made, for example if the connection was lost during the commit.
+package registry
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/pressly/goose/v3"
+
+	"github.com/resource-tracker/rt/site"
+)
+
+// MaxObjects is the largest number of objects of a run.
+const MaxObjects = 32768
+
+// Options are the limits of a registry. The zero value has none.
+type Options struct {
+	Quota      int64 // bytes of all runs; 0: no limit
+	OwnerQuota int64 // bytes of the runs of one owner; 0: no limit
+	Conns      int   // most connections to PostgreSQL; 0: 24
+}
+
+// Registry is the open database. Its methods may be called from several goroutines.
+type Registry struct {
+	db      *sql.DB // for reading
+	writer  writer
+	options Options
+}
+
+// writer makes the changes of a database.
+type writer interface {
+	// change calls f in a transaction. It returns nil after the transaction is durable.
+	// f may be called again after a conflict.
+	change(ctx context.Context, f func(transaction) error) error
+	// lock is what follows a SELECT of the row that a change begins with.
+	lock() string
+	// shards is the number of rows that share the counter of an owner.
+	shards() uint32
+	close() error
+}
+
+// transaction is what a change may use.
+type transaction interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// Open opens the registry in a SQLite file, or in PostgreSQL if dsn begins with postgres:// or
+// postgresql://, and creates or migrates its tables. Several registries may be open in one
+// PostgreSQL database.
+func Open(ctx context.Context, dsn string, o Options) (*Registry, error) {
+	open := openSQLite
+	if strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://") {
+		open = openPostgres
+	}
+	r, err := open(ctx, dsn, o)
+	if err != nil {
+		return nil, fmt.Errorf("open the registry: %w", fault(err))
+	}
+	return r, nil
+}
+
+//go:embed migrations
+var migrations embed.FS
+
+func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, options ...goose.ProviderOption) error {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	provider, err := goose.NewProvider(dialect, db, files, options...)
+	if err != nil {
+		return err
+	}
+	_, err = provider.Up(ctx)
+	return err
+}
+
+// Close waits for the changes in progress and closes the database.
+func (r *Registry) Close() error { return errors.Join(r.writer.close(), r.db.Close()) }
+
+// change makes a change; what names it in an error.
+func (r *Registry) change(ctx context.Context, what string, f func(transaction) error) error {
+	if err := r.writer.change(ctx, f); err != nil {
+		return fmt.Errorf("%s: %w", what, fault(err))
+	}
+	return nil
+}
+
+// Secret returns the random secret of this name. The first call creates it; every registry of
+// the same database has the same secret.
+func (r *Registry) Secret(ctx context.Context, name string, bytes int) ([]byte, error) {
+	what := "read secret " + name
+	value, err := r.secret(ctx, name)
+	if errors.Is(err, sql.ErrNoRows) {
+		fresh := make([]byte, bytes)
+		rand.Read(fresh)
+		err = r.change(ctx, "create secret "+name, func(tx transaction) error {
+			_, err := tx.ExecContext(ctx, "INSERT INTO setting (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING", name, fresh)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		value, err = r.secret(ctx, name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, fault(err))
+	}
+	if len(value) != bytes {
+		return nil, fmt.Errorf("%s: it has %d bytes, not %d", what, len(value), bytes)
+	}
+	return value, nil
+}
+
+func (r *Registry) secret(ctx context.Context, name string) (value []byte, err error) {
+	err = r.db.QueryRowContext(ctx, "SELECT value FROM setting WHERE name = $1", name).Scan(&value)
+	return value, err
+}
+
+// notFound replaces the error of a query without a row.
+func notFound(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return site.ErrNotFound
+	}
+	return err
+}

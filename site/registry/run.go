@@ -1,0 +1,213 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/site"
+)
+
+// CreateRun stores a new run. The finish and the record of r are not stored.
+func (r *Registry) CreateRun(ctx context.Context, run site.Run) error {
+	metadata := append([]byte{}, run.Metadata...) // nil would be NULL
+	charged := rowBytes + int64(len(metadata))
+	return r.change(ctx, "create run "+run.ID, func(tx transaction) error {
+		_, err := tx.ExecContext(ctx, "INSERT INTO run (id, owner, created, charged, metadata) VALUES ($1, $2, $3, $4, $5)",
+			run.ID, run.Owner, micros(run.Created), charged, metadata)
+		if err != nil {
+			return err
+		}
+		return r.charge(ctx, tx, run.ID, run.Owner, charged)
+	})
+}
+
+const runColumns = "id, owner, created, metadata, finish, finished, record"
+
+// Run returns a run, or site.ErrNotFound.
+func (r *Registry) Run(ctx context.Context, id string) (site.Run, error) {
+	run, err := scanRun(r.db.QueryRowContext(ctx, "SELECT "+runColumns+" FROM run WHERE id = $1", id))
+	if err != nil {
+		return site.Run{}, fmt.Errorf("read run %s: %w", id, fault(notFound(err)))
+	}
+	return run, nil
+}
+
+// Runs returns at most limit runs with an id after the given one, the oldest first.
+func (r *Registry) Runs(ctx context.Context, after string, limit int) ([]site.Run, error) {
+	rows, err := r.db.QueryContext(ctx, "SELECT "+runColumns+" FROM run WHERE id > $1 ORDER BY id LIMIT $2", after, limit)
+	runs, err := collect(rows, err, scanRun)
+	if err != nil {
+		return nil, fmt.Errorf("list the runs: %w", fault(err))
+	}
+	return runs, nil
+}
+
+// row is a *sql.Row or *sql.Rows.
+type row interface{ Scan(...any) error }
+
+// collect reads all rows of a query.
+func collect[T any](rows *sql.Rows, err error, scan func(row) (T, error)) ([]T, error) {
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []T
+	for rows.Next() {
+		one, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, rows.Err()
+}
+
+func scanRun(from row) (site.Run, error) {
+	var run site.Run
+	var metadata, finish, record []byte
+	var created int64
+	var finished sql.NullInt64
+	if err := from.Scan(&run.ID, &run.Owner, &created, &metadata, &finish, &finished, &record); err != nil {
+		return site.Run{}, err
+	}
+	run.Created, run.Metadata = moment(created), metadata
+	if finished.Valid {
+		run.Finished = moment(finished.Int64)
+	}
+	var failed [2]error
+	run.Finish, failed[0] = decode[site.Finish](finish)
+	run.Record, failed[1] = decode[rt.Run](record)
+	if err := errors.Join(failed[:]...); err != nil {
+		return site.Run{}, fmt.Errorf("run %s is damaged: %w", run.ID, err)
+	}
+	return run, nil
+}
+
+// decode parses a column that encode wrote; NULL is nil.
+func decode[T any](text []byte) (*T, error) {
+	if text == nil {
+		return nil, nil
+	}
+	v := new(T)
+	return v, json.Unmarshal(text, v)
+}
+
+// encode is json.Marshal without the escapes for HTML, by which a hostile text would grow to six
+// times its size.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// micros is how the database stores a time.
+func micros(t time.Time) int64 { return t.UnixMicro() }
+
+func moment(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
+
+// lockedRun is the row of a run that a change has locked.
+type lockedRun struct {
+	id, owner string
+	charged   int64
+	finish    *site.Finish
+	cluster   sql.NullString
+	jobID     sql.NullInt64
+}
+
+func (r *Registry) lockRun(ctx context.Context, tx transaction, id string) (lockedRun, error) {
+	run := lockedRun{id: id}
+	var finish []byte
+	err := tx.QueryRowContext(ctx, "SELECT owner, charged, finish, cluster, job_id FROM run WHERE id = $1"+r.writer.lock(), id).
+		Scan(&run.owner, &run.charged, &finish, &run.cluster, &run.jobID)
+	if err == nil {
+		run.finish, err = decode[site.Finish](finish)
+	}
+	return run, notFound(err)
+}
+
+// FinishRun stores the end of a run, with the object of its inline data if it has any. A repeated
+// finish with the same rows changes the outcome and the summary, because accounting may have
+// corrected them; with other rows it is site.ErrFinished. site.ErrMissing means that a key of the
+// finish has no object, or that the stored record is not the one with RecordSum.
+func (r *Registry) FinishRun(ctx context.Context, id string, f site.Finish, inline *site.Object, body []byte) error {
+	text, err := encode(f)
+	if err != nil {
+		return fmt.Errorf("finish run %s: %w", id, err)
+	}
+	now := time.Now()
+	return r.change(ctx, "finish run "+id, func(tx transaction) error {
+		run, err := r.lockRun(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		if err := r.checkFinish(ctx, tx, run, f); err != nil {
+			return err
+		}
+		charged := int64(len(text))
+		if run.finish != nil {
+			old, err := encode(run.finish)
+			if err != nil {
+				return err
+			}
+			charged -= int64(len(old))
+		} else if inline != nil {
+			object := *inline
+			object.RunID = id
+			if _, err := r.putRow(ctx, tx, run, object, body); err != nil {
+				return err
+			}
+		}
+		_, err = tx.ExecContext(ctx, "UPDATE run SET finish = $1, finished = coalesce(finished, $2), charged = charged + $3 WHERE id = $4",
+			text, micros(now), charged, id)
+		if err != nil {
+			return err
+		}
+		return r.charge(ctx, tx, id, run.owner, charged)
+	})
+}
+
+// checkFinish checks that a run may be finished with f.
+func (r *Registry) checkFinish(ctx context.Context, tx transaction, run lockedRun, f site.Finish) error {
+	if run.finish != nil && !sameRows(run.finish, &f) {
+		return site.ErrFinished
+	}
+	if run.finish != nil && f.RecordSum == "" {
+		return nil
+	}
+	rows, err := tx.QueryContext(ctx, "SELECT name, sha256 FROM object WHERE run_id = $1", run.id)
+	type object struct{ name, sum string }
+	objects, err := collect(rows, err, func(from row) (o object, err error) { return o, from.Scan(&o.name, &o.sum) })
+	if err != nil {
+		return err
+	}
+	sums := make(map[string]string, len(objects))
+	for _, o := range objects {
+		sums[o.name] = o.sum
+	}
+	if f.RecordSum != "" && sums[site.RecordName] != f.RecordSum {
+		return fmt.Errorf("%w: %s with SHA-256 %s", site.ErrMissing, site.RecordName, f.RecordSum)
+	}
+	if run.finish != nil { // retention may have removed objects since
+		return nil
+	}
+	for _, key := range f.Keys {
+		if _, ok := sums[key]; !ok {
+			return fmt.Errorf("%w: %s", site.ErrMissing, key)
+		}
+	}
+	return nil
+}
+
+// sameRows reports whether two finishes have the same rows.
+func sameRows(a, b *site.Finish) bool {
+	return a.DataSource == b.DataSource && slices.Equal(a.Keys, b.Keys) && a.CSVSHA256 == b.CSVSHA256
+}

@@ -1,0 +1,243 @@
+package registry
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	_ "github.com/mattn/go-sqlite3" // the driver
+	"github.com/pressly/goose/v3"
+
+	"github.com/resource-tracker/rt/internal/durable"
+	"github.com/resource-tracker/rt/internal/recovery"
+)
+
+// groupMax is the largest number of changes in one transaction of SQLite.
+const groupMax = 256
+
+// readers is the number of SQLite connections that read at the same time.
+const readers = 4
+
+// sqliteWriter is the one goroutine that writes a SQLite file. It puts all changes that wait into
+// one transaction, so that they share one fsync.
+type sqliteWriter struct {
+	db    *sql.DB
+	tx    *prepared
+	queue chan *change
+	stop  chan struct{} // closed by close
+	ended chan struct{} // closed at the end of the goroutine
+}
+
+// change is a change that waits for the writer.
+type change struct {
+	ctx  context.Context
+	do   func(transaction) error
+	err  error
+	done chan struct{}
+}
+
+var errClosed = errors.New("the registry is closed")
+
+func openSQLite(ctx context.Context, path string, o Options) (*Registry, error) {
+	if err := createFile(path); err != nil {
+		return nil, err
+	}
+	// EXTRA would add a sync of the directory of a rollback journal, which WAL does not have.
+	base := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_busy_timeout=10000&_journal_mode=WAL&_synchronous=FULL"
+	db, err := sql.Open("sqlite3", base+"&_txlock=immediate")
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	read, err := sql.Open("sqlite3", base+"&_query_only=true&_cache_size=-8000")
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	read.SetMaxOpenConns(readers)
+	read.SetMaxIdleConns(readers)
+	w := &sqliteWriter{db: db, queue: make(chan *change), stop: make(chan struct{}), ended: make(chan struct{})}
+	if err := w.start(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), db.Close(), read.Close())
+	}
+	return &Registry{db: read, writer: w, options: o}, nil
+}
+
+// createFile creates the database durably, readable by its owner only: it holds the keys of the
+// service. SQLite gives its other files the same mode.
+func createFile(path string) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), durable.SyncDir(dir))
+}
+
+func (w *sqliteWriter) start(ctx context.Context) error {
+	if err := migrate(ctx, goose.DialectSQLite3, w.db); err != nil {
+		return err
+	}
+	conn, err := w.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	w.tx = &prepared{conn: conn, statements: map[string]*sql.Stmt{}}
+	go w.run()
+	return nil
+}
+
+func (w *sqliteWriter) lock() string   { return "" }
+func (w *sqliteWriter) shards() uint32 { return 1 }
+
+func (w *sqliteWriter) close() error {
+	close(w.stop)
+	<-w.ended
+	return errors.Join(w.tx.close(), w.db.Close())
+}
+
+func (w *sqliteWriter) change(ctx context.Context, f func(transaction) error) error {
+	c := &change{ctx: ctx, do: f, done: make(chan struct{})}
+	select {
+	case w.queue <- c:
+		<-c.done
+		return c.err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-w.ended:
+		return errClosed
+	}
+}
+
+func (w *sqliteWriter) run() {
+	defer close(w.ended)
+	for {
+		select {
+		case c := <-w.queue:
+			w.commit(w.group(c))
+		case <-w.stop:
+			return
+		}
+	}
+}
+
+// group returns the changes that wait, c first.
+func (w *sqliteWriter) group(c *change) []*change {
+	group := []*change{c}
+	for len(group) < groupMax {
+		select {
+		case c := <-w.queue:
+			group = append(group, c)
+		default:
+			return group
+		}
+	}
+	return group
+}
+
+// commit makes a group of changes in one transaction. A change that fails is undone by itself. If
+// the transaction fails, all changes fail.
+func (w *sqliteWriter) commit(group []*change) {
+	err := w.apply(group)
+	if err != nil {
+		_ = w.tx.exec("ROLLBACK") // there may be no transaction
+	}
+	for _, c := range group {
+		if c.err == nil {
+			c.err = err
+		}
+		close(c.done)
+	}
+}
+
+func (w *sqliteWriter) apply(group []*change) error {
+	if err := w.tx.exec("BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	for _, c := range group {
+		c.err = c.ctx.Err()
+		if c.err != nil {
+			continue
+		}
+		if err := w.tx.exec("SAVEPOINT one"); err != nil {
+			return err
+		}
+		c.err = call(c.do, w.tx)
+		if c.err != nil {
+			if err := w.tx.exec("ROLLBACK TO one"); err != nil {
+				return c.err // SQLite has rolled back the transaction: each change fails for this reason
+			}
+		}
+		if err := w.tx.exec("RELEASE one"); err != nil {
+			return err
+		}
+	}
+	return w.tx.exec("COMMIT")
+}
+
+// call calls f and converts its panic to an error.
+func call(f func(transaction) error, tx transaction) (err error) {
+	defer recovery.Handle(func(p error) { err = p })
+	return f(tx)
+}
+
+// prepared is a connection that prepares each statement once. The statements ignore the context of
+// the change, because SQLite may roll back the whole transaction when a statement is interrupted.
+type prepared struct {
+	conn       *sql.Conn
+	statements map[string]*sql.Stmt
+}
+
+func (p *prepared) statement(query string) (*sql.Stmt, error) {
+	if s := p.statements[query]; s != nil {
+		return s, nil
+	}
+	s, err := p.conn.PrepareContext(context.Background(), query)
+	if err == nil {
+		p.statements[query] = s
+	}
+	return s, err
+}
+
+func (p *prepared) ExecContext(_ context.Context, query string, args ...any) (sql.Result, error) {
+	s, err := p.statement(query)
+	if err != nil {
+		return nil, err
+	}
+	return s.Exec(args...)
+}
+
+func (p *prepared) QueryContext(_ context.Context, query string, args ...any) (*sql.Rows, error) {
+	s, err := p.statement(query)
+	if err != nil {
+		return nil, err
+	}
+	return s.Query(args...)
+}
+
+func (p *prepared) QueryRowContext(_ context.Context, query string, args ...any) *sql.Row {
+	s, err := p.statement(query)
+	if err != nil { // the row reports the error
+		return p.conn.QueryRowContext(context.Background(), query, args...)
+	}
+	return s.QueryRow(args...)
+}
+
+func (p *prepared) exec(query string) error {
+	_, err := p.ExecContext(context.Background(), query)
+	return err
+}
+
+func (p *prepared) close() error {
+	var failed []error
+	for _, s := range p.statements {
+		failed = append(failed, s.Close())
+	}
+	return errors.Join(append(failed, p.conn.Close())...)
+}

@@ -1,0 +1,70 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+
+	"github.com/resource-tracker/rt/site"
+)
+
+// rowBytes is what a run and an object count in a quota in addition to their bytes, for their rows
+// and indexes.
+const rowBytes = 1 << 10
+
+// Usage returns the bytes of the runs of an owner, and of all runs: objects, registrations,
+// finishes and records, and 1 KiB for each run and each object.
+func (r *Registry) Usage(ctx context.Context, owner string) (own, total int64, err error) {
+	own, err = usage(ctx, r.db, owner)
+	if err == nil {
+		total, err = usage(ctx, r.db, "")
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("read the use of the quota: %w", fault(err))
+	}
+	return own, total, nil
+}
+
+func usage(ctx context.Context, tx transaction, owner string) (bytes int64, err error) {
+	err = tx.QueryRowContext(ctx, "SELECT CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM disk_use WHERE owner = $1", owner).Scan(&bytes)
+	return bytes, err
+}
+
+// charge adds bytes to the use of an owner. It returns site.ErrQuota if they exceed a quota. In
+// PostgreSQL transactions at the same time do not see each other's bytes.
+func (r *Registry) charge(ctx context.Context, tx transaction, runID, owner string, bytes int64) error {
+	if bytes == 0 {
+		return nil
+	}
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(runID))
+	const add = " ON CONFLICT (owner, shard) DO UPDATE SET bytes = disk_use.bytes + excluded.bytes"
+	query, args := "INSERT INTO disk_use (shard, bytes, owner) VALUES ($1, $2, '')"+add, []any{int64(hash.Sum32() % r.writer.shards()), bytes}
+	if owner != "" {
+		query, args = "INSERT INTO disk_use (shard, bytes, owner) VALUES ($1, $2, ''), ($1, $2, $3)"+add, append(args, owner)
+	}
+	if _, err := tx.ExecContext(ctx, query, args...); err != nil {
+		return err
+	}
+	if bytes < 0 {
+		return nil
+	}
+	for _, quota := range []struct {
+		limit int64
+		owner string
+		name  string
+	}{{r.options.OwnerQuota, owner, "the runs of this owner"}, {r.options.Quota, "", "all runs"}} {
+		isNone := quota.limit == 0 || quota.owner != owner && quota.owner != ""
+		if isNone {
+			continue
+		}
+		used, err := usage(ctx, tx, quota.owner)
+		if err != nil {
+			return err
+		}
+		if used > quota.limit {
+			return fmt.Errorf("%w: %s take %d of %d bytes, and this takes %d more", site.ErrQuota, quota.name, used-bytes, quota.limit, bytes)
+		}
+	}
+	return nil
+}
