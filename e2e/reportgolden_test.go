@@ -76,7 +76,7 @@ var inText = rewrites(
 // inPage is for the text of a page, in which each cell of a table follows a bar.
 var inPage = rewrites(
 	`(?s)<(script|style|footer|nav)\b.*?</(script|style|footer|nav)>`, ``,
-	`(?s)<section class="table"><h2>(Processes|Not measured|Energy|GPUs)</h2>.*?</section>`, ``,
+	`(?s)<section class="table">(<details><summary>)?<h2>(Processes|Not ok|Not measured|Energy|GPUs)</h2>.*?</section>`, ``,
 	`(?s)<pre>.*?</pre>`, ``, // the text, which is compared on its own
 	`<(tr|div|p|li|h1|h2|section|ul|details)\b[^>]*>`, "\n",
 	`<(td|th|dd)\b[^>]*>`, ` | `,
@@ -86,6 +86,7 @@ var inPage = rewrites(
 
 // inRows is for the rows of the tables: the steps and tasks are compared by name.
 var inRows = rewrites(
+	`(<date>|<time>) to (<date>|<time>)`, `$1`, // of several jobs, which can be the same
 	`(?m)^ \| .* \| extern \|.*\n`, ``,
 	`(?m)^( \| \S+.* \| (?:batch|\d+) \| \d*) \| .* \| (?:(\d+)|-)$`, `$1 | <figures> | $2`,
 	`(?m)<figures> \| 0?$`, `<figures>`,
@@ -117,7 +118,8 @@ func (g *reports) steady(text string) string {
 
 // page returns the visible text of a page.
 func (g *reports) page(text string) string {
-	return applied(g.steady(html.UnescapeString(applied(text, inPage))), inRows)
+	text = strings.ReplaceAll(html.UnescapeString(applied(text, inPage)), "Array "+g.ids[0]+"_[", "Array <id>_[")
+	return applied(g.steady(text), inRows)
 }
 
 // The keys of --format json with numbers that are the same in each run, and those with values that are

@@ -208,19 +208,27 @@ func (p *page) quality(s *Summary, o TextOptions) {
 
 // notOK writes the sensors that failed. What the node does not have is only a remark.
 func (p *page) notOK(s *Summary, o TextOptions) {
-	var failed, absent []string
-	for _, name := range slices.Sorted(maps.Keys(s.Sensors)) {
+	failed, absent := s.SensorsNotOK()
+	for i, name := range failed {
 		is := s.Sensors[name]
-		if is.Status == "absent" {
-			absent = append(absent, Plain(name))
+		p.list(onlyIf(i == 0, "Not ok"), Plain(name+" "+is.Status)+because(is.Detail))
+	}
+	if o.Verbose && len(absent) > 0 {
+		p.list("Not measured", Plain(strings.Join(absent, ", ")))
+	}
+}
+
+// SensorsNotOK returns the sorted names of the sensors that failed, and of those that the node does
+// not have.
+func (s *Summary) SensorsNotOK() (failed, absent []string) {
+	for _, name := range slices.Sorted(maps.Keys(s.Sensors)) {
+		if s.Sensors[name].Status == "absent" {
+			absent = append(absent, name)
 			continue
 		}
-		failed = append(failed, Plain(name+" "+is.Status)+because(is.Detail))
+		failed = append(failed, name)
 	}
-	p.list("Not ok", failed...)
-	if o.Verbose && len(absent) > 0 {
-		p.list("Not measured", strings.Join(absent, ", "))
-	}
+	return failed, absent
 }
 
 // list writes each item on lines of its own, broken between words.

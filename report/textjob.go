@@ -71,7 +71,7 @@ func (p *page) run(s *Summary, o TextOptions) {
 func (p *page) head(j *Job, o TextOptions) {
 	r := &j.Runs[0].Run
 	name := onlyIf(j.Name != "", "  "+Plain(j.Name))
-	what := p.cut(Plain(title(j.Runs[0])), max(p.room()-len([]rune(name)), p.room()/2)) // a long command leaves room for it
+	what := p.cut(Plain(j.Title()), max(p.room()-len([]rune(name)), p.room()/2)) // a long command leaves room for it
 	p.WriteString(strings.TrimRight(p.cut(what+name, p.room()), " ") + "\n")
 	p.fit("Outcome", outcome(j, o.Verbose))
 	where := onlyIf(r.Node != "", "node "+Plain(r.Node))
@@ -80,15 +80,7 @@ func (p *page) head(j *Job, o TextOptions) {
 	}
 	group := onlyIf(r.Group != j.User, r.Group)
 	p.where(j.Cluster, where, j.User, group, j.Account, j.Partition, r.QOS)
-	when := "-"
-	if !j.Start.IsZero() {
-		when = j.Start.In(o.Zone).Format("2006-01-02 15:04:05 MST")
-	}
-	last := ""
-	if j.State == rt.StateRunning && !j.LastReading.IsZero() {
-		last = " at the last reading, " + j.LastReading.In(o.Zone).Format("15:04:05") + onlyIf(j.age(o.Now) != "", " ("+j.age(o.Now)+")")
-	}
-	p.fit("When", fmt.Sprintf("%s, elapsed %s%s", when, Clock(j.ElapsedSecs), last))
+	p.fit("When", j.StartText(o.Zone)+", elapsed "+j.ElapsedText(o.Zone, o.Now))
 	for i := range j.Earlier {
 		e := &j.Earlier[i]
 		p.line(onlyIf(i == 0, "Earlier"), "attempt %d: %s, elapsed %s", e.Number, RequeuedText(e.Outcome), Clock(e.ElapsedSecs))
@@ -96,6 +88,25 @@ func (p *page) head(j *Job, o TextOptions) {
 	if text := j.missingText(); text != "" {
 		p.list("Missing", text+"; the figures are those of "+onlyIf(len(j.Runs) == 1, "this node")+onlyIf(len(j.Runs) > 1, "these nodes"))
 	}
+}
+
+// StartText formats the start of the job; "-" if it is not known.
+func (j *Job) StartText(zone *time.Location) string {
+	if j.Start.IsZero() {
+		return "-"
+	}
+	return j.Start.In(zone).Format("2006-01-02 15:04:05 MST")
+}
+
+// ElapsedText formats the elapsed time. That of a running job ends at its last reading: the text has
+// the time of that reading and, unless now is zero, its age.
+func (j *Job) ElapsedText(zone *time.Location, now time.Time) string {
+	text := Clock(j.ElapsedSecs)
+	if j.State == rt.StateRunning && !j.LastReading.IsZero() {
+		age := j.age(now)
+		text += " at the last reading, " + j.LastReading.In(zone).Format("15:04:05") + onlyIf(age != "", " ("+age+")")
+	}
+	return text
 }
 
 // age says how old the last reading of a running job is, "4.20 s ago"; empty if that is not known.
@@ -128,6 +139,9 @@ func (p *page) scope(s *Summary) {
 		p.line("Damaged", "only the %d readings before the damage are counted", s.Record.Readings)
 	}
 }
+
+// Title names what was tracked, as the first line of the text does, without the job's name.
+func (j *Job) Title() string { return title(j.Runs[0]) }
 
 func title(s *Summary) string {
 	r := &s.Run

@@ -17,13 +17,11 @@ import (
 // writeHTML writes the page of the runs. entries and summaries have the same order.
 func writeHTML(c *cli.Context, entries []spool.Entry, summaries []*report.Summary) error {
 	report.Together(summaries)
-	jobs := report.Jobs(summaries)
-	if err := advise(c, jobs, entries); err != nil {
+	job := htmlreport.Job{Name: c.Args().First(), Jobs: report.Jobs(summaries), Zone: time.Local}
+	if isArrayOf(summaries) && len(job.Jobs) > 1 {
+		job.Array = report.RollUp(job.Name, summaries)
+	} else if err := advise(c, job.Jobs, entries); err != nil {
 		return err
-	}
-	job := htmlreport.Job{Name: summaries[0].Label, Jobs: jobs, Zone: time.Local}
-	if len(entries) > 1 {
-		job.Name = c.Args().First()
 	}
 	for i, s := range summaries {
 		run, err := pageRun(c, entries[i].Path, s)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/resource-tracker/rt"
 )
 
 var update = flag.Bool("update", false, "write the screenshots of docs/")
@@ -224,6 +226,47 @@ func TestBrowserDarkAndPrint(t *testing.T) {
 	}
 	if n, all := c.number(`document.querySelectorAll(".plot canvas").length`), c.number(`document.querySelectorAll(".plot").length`); n != all {
 		t.Errorf("%v of %v plots are on paper", n, all)
+	}
+	noFaults(t, c, path)
+}
+
+// On paper no plot is wider than the page.
+func TestBrowserPaper(t *testing.T) {
+	for _, nodes := range []int{1, 4} {
+		c, path := browse(t, copies(simulated{node: "n1", readings: 50, every: 10 * time.Second}.asRun(t), nodes)...)
+		const paper = 718 // A4 without the margins, in pixels of 1/96 inch
+		c.call("Emulation.setEmulatedMedia", map[string]any{"media": "print"}, nil)
+		c.eval(`dispatchEvent(new Event("beforeprint"))`, nil) // while the page has the width of the screen
+		c.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": paper, "height": 1000, "deviceScaleFactor": 1, "mobile": false}, nil)
+		widest := c.number(`Math.max(...[...document.querySelectorAll("canvas")].map(e => e.getBoundingClientRect().right))`)
+		if widest > paper || widest < paper/2 {
+			t.Errorf("%d nodes: a plot ends at %v of %d pixels", nodes, widest, paper)
+		}
+		noFaults(t, c, path)
+	}
+}
+
+// The legend has the value of the kernel's peak. A figure with all values 0 says so instead of a plot.
+func TestBrowserPeakAndEmpty(t *testing.T) {
+	run := simulated{node: "n1", readings: 50, every: 10 * time.Second}.asRun(t)
+	for _, name := range []string{"read", "written"} {
+		clear(lineNamed(t, run.Series, ioFigure, name).values)
+	}
+	run.Summary.IO.ReadBytes, run.Summary.IO.WriteBytes = rt.Some[uint64](0), rt.Some[uint64](0)
+	c, path := browse(t, run)
+	want := "the kernel's peak " + size(run.Summary.Memory.PeakBytes)
+	if legend := c.text(`document.querySelector("#plot-memory .legend").textContent`); !strings.Contains(legend, want) || !strings.Contains(legend, "limit 32.0 GiB") {
+		t.Errorf("the legend is %q: want %q and the limit", legend, want)
+	}
+	if got := c.text(`document.querySelector("#plot-io").innerText`); !strings.Contains(got, "No I/O: nothing was read") {
+		t.Errorf("the figure without I/O is %q", got)
+	}
+	if n := c.number(`document.querySelectorAll("#plot-io .plot, #plot-io button").length`); n != 0 {
+		t.Errorf("the figure without I/O has %v plots and buttons", n)
+	}
+	first := firstPlot + `.plot.u.data[1][0]` // the mean of the first interval begins at the first reading
+	if got := c.text(`String(` + first + ` !== null && ` + first + ` === ` + firstPlot + `.plot.u.data[1][1])`); got != "true" {
+		t.Error("the first interval is not drawn")
 	}
 	noFaults(t, c, path)
 }

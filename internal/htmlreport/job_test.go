@@ -115,11 +115,16 @@ func (o simulated) asRun(t *testing.T) Run {
 	return Run{Summary: sum, Series: series, Text: text.String()}
 }
 
-// pageOf writes the page of the runs.
+// pageOf writes the page of the runs, with the advice.
 func pageOf(t *testing.T, runs ...Run) []byte {
 	t.Helper()
+	job := &Job{Name: "4711", Zone: time.UTC, Runs: runs}
+	job.Jobs = jobsOf(job)
+	for _, j := range job.Jobs {
+		j.Advise(nil)
+	}
 	var out bytes.Buffer
-	if err := Write(&out, &Job{Name: "4711", Zone: time.UTC, Runs: runs}); err != nil {
+	if err := Write(&out, job); err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes()

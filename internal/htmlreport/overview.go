@@ -15,7 +15,7 @@ const timeLayout = "2006-01-02 15:04:05"
 
 func factsOf(job *Job, jobs []*report.Job) []fact {
 	r := &job.Runs[0].Summary.Run
-	start, end := span(job)
+	started, elapsed := when(job, jobs)
 	list := []fact{
 		{"Outcome", outcomes(jobs)},
 		{"User", r.User},
@@ -24,9 +24,8 @@ func factsOf(job *Job, jobs []*report.Job) []fact {
 		{"QOS", r.QOS},
 		{"Command", strings.Join(r.Command, " ")},
 		{"Nodes", nodesOf(jobs)},
-		{"Elapsed", elapsedOf(jobs)},
-		{"Recorded from", moment(start, job.Zone)},
-		{"Recorded until", moment(end, job.Zone)},
+		{"Started", started},
+		{"Elapsed", elapsed},
 	}
 	list = slices.DeleteFunc(list, func(f fact) bool { return f.Value == "" })
 	for i := range list {
@@ -42,30 +41,44 @@ func moment(t time.Time, zone *time.Location) string {
 	return t.In(zone).Format(timeLayout)
 }
 
-// span returns the times of the first and the last reading of all runs.
-func span(job *Job) (start, end time.Time) {
-	for i := range job.Runs {
-		rec := &job.Runs[i].Summary.Record
-		isEarlier := start.IsZero() || rec.First.Before(start)
-		if isEarlier && !rec.First.IsZero() {
-			start = rec.First
-		}
-		if rec.Last.After(end) {
-			end = rec.Last
-		}
+// when returns the start and the elapsed time of the only job as the text has them. Of several jobs
+// it returns the first and the last start, and the shortest and the longest time.
+func when(job *Job, jobs []*report.Job) (started, elapsed string) {
+	if len(jobs) == 1 {
+		return jobs[0].StartText(job.Zone), jobs[0].ElapsedText(job.Zone, time.Time{})
 	}
-	return start, end
+	first := slices.MinFunc(jobs, func(a, b *report.Job) int { return a.Start.Compare(b.Start) }).StartText(job.Zone)
+	last := slices.MaxFunc(jobs, func(a, b *report.Job) int { return a.Start.Compare(b.Start) }).StartText(job.Zone)
+	return upTo(first, last), elapsedOf(jobs)
 }
 
-// outcomes lists the different outcomes of the jobs: one, unless they are tasks of an array.
-func outcomes(jobs []*report.Job) string {
-	var list []string
-	for _, j := range jobs {
-		if o := j.OutcomeText(); !slices.Contains(list, o) {
-			list = append(list, o)
-		}
+// upTo joins the ends of a range, which can be the same.
+func upTo(low, high string) string {
+	if low == high {
+		return low
 	}
-	return strings.Join(list, ", ")
+	return low + " to " + high
+}
+
+// outcomes lists the outcomes of the jobs, with the number of jobs if there are several:
+// "4 finished, 1 failed, exit code 2".
+func outcomes(jobs []*report.Job) string {
+	if len(jobs) == 1 {
+		return jobs[0].OutcomeText()
+	}
+	var texts []string
+	of := map[string]int{}
+	for _, j := range jobs {
+		o := j.OutcomeText()
+		if of[o] == 0 {
+			texts = append(texts, o)
+		}
+		of[o]++
+	}
+	for i, o := range texts {
+		texts[i] = fmt.Sprintf("%d %s", of[o], o)
+	}
+	return strings.Join(texts, "; ")
 }
 
 func outcome(e *rt.Ending, isAbandoned bool) string {
@@ -103,7 +116,7 @@ func nodesOf(jobs []*report.Job) string {
 	return text
 }
 
-// elapsedOf returns the elapsed time of the only job, or of the shortest and the longest one.
+// elapsedOf returns the elapsed times of the shortest and the longest job.
 func elapsedOf(jobs []*report.Job) string {
 	var all []float64
 	for _, j := range jobs {
@@ -114,11 +127,7 @@ func elapsedOf(jobs []*report.Job) string {
 	if len(all) == 0 {
 		return ""
 	}
-	low, high := slices.Min(all), slices.Max(all)
-	if len(jobs) == 1 {
-		return duration(high)
-	}
-	return duration(low) + " to " + duration(high)
+	return upTo(duration(slices.Min(all)), duration(slices.Max(all)))
 }
 
 func firstOf(names []string, n int) string {
@@ -129,16 +138,25 @@ func firstOf(names []string, n int) string {
 	return text
 }
 
+// nodeShare marks a bar of a command, which has the cores and the memory of its node.
+const nodeShare = " (node)"
+
 // barsOf returns the parts of the allocation that the last attempts of all jobs together used.
 func barsOf(jobs []*report.Job) []bar {
 	var used, allocated, busy, gpus float64
 	var memory *report.Summary
 	var slowest *report.Job
-	nodes, isBound := 0, false
+	nodes, isBound, ofNode := 0, false, ""
 	for _, j := range jobs {
+		if j.Runs[0].Scope == report.ScopeNode {
+			continue
+		}
 		nodes += len(j.Runs)
 		if secs, of := j.Nodes.UsedSecs, j.Nodes.AllocatedSecs; secs.Valid() && of.Valid() {
 			used, allocated, isBound = used+secs.Or(0), allocated+of.Or(0), isBound || j.Nodes.AtLeast
+			if j.Nodes.CoresOf == "node" {
+				ofNode = nodeShare
+			}
 		}
 		for _, s := range j.Runs {
 			isFuller := memory == nil || s.Memory.PeakPct.Or(0) > memory.Memory.PeakPct.Or(0)
@@ -157,12 +175,15 @@ func barsOf(jobs []*report.Job) []bar {
 	}
 	var bars []bar
 	if allocated > 0 {
-		bars = append(bars, bar{"CPU", used / allocated * 100, fmt.Sprintf("%s of %s of CPU time", atLeast(isBound, duration(used)), duration(allocated))})
+		bars = append(bars, bar{"CPU", used / allocated * 100, fmt.Sprintf("%s of %s of CPU time%s", atLeast(isBound, duration(used)), duration(allocated), ofNode)})
 	}
 	if memory != nil {
 		m, where := &memory.Memory, ""
 		if nodes > 1 {
 			where = " on " + rt.Printable(memory.Run.Node)
+		}
+		if m.LimitOf == "node" {
+			where += nodeShare
 		}
 		bars = append(bars, bar{"Memory", m.PeakPct.Or(0), fmt.Sprintf("%s of %s%s", size(m.PeakBytes), size(m.LimitBytes), where)})
 	}

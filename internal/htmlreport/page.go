@@ -11,6 +11,7 @@ import (
 	"html/template"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,10 +28,11 @@ type Run struct {
 
 // Job is what the page shows.
 type Job struct {
-	Name string // as the user wrote it
-	Runs []Run
-	Jobs []*report.Job  // the jobs of Runs with their advice; nil: Write combines them from Runs, without advice
-	Zone *time.Location // of all times on the page
+	Name  string // as the user wrote it
+	Runs  []Run
+	Jobs  []*report.Job  // the jobs of Runs with their advice; nil: Write combines them from Runs, without advice
+	Array *report.Array  // if Runs are tasks of an array: its advice replaces that of Jobs
+	Zone  *time.Location // of all times on the page
 }
 
 // The size of the plots' data, in bytes of base64. The rest of a page takes less than 150 KiB, plus
@@ -100,6 +102,8 @@ type runData struct {
 	Lanes  []*lane `json:"lanes"`
 	More   int     `json:"moreLanes,omitempty"` // lanes that are only in the table
 	Packed packed  `json:"packed"`
+	// Empty is why a figure has no plot, by its key.
+	Empty map[string]string `json:"empty,omitempty"`
 }
 
 // level is a constant in a plot: a limit, an allocation.
@@ -108,6 +112,7 @@ type level struct {
 	Name   string  `json:"n"`
 	Value  float64 `json:"v"`
 	Hidden bool    `json:"h,omitempty"` // until the reader selects it
+	IsPeak bool    `json:"p,omitempty"` // marked with its name and value
 }
 
 // mark is an event in a plot.
@@ -121,13 +126,16 @@ type mark struct {
 func Write(w io.Writer, job *Job) error {
 	style, script := uplotStyle+pageStyle, uplotScript+"\n"+pageScript
 	v := view{
-		Title: title(job), License: uplotLicense,
-		Style: template.CSS(style), Script: template.JS(script), //nolint:gosec // both are constants of the program
+		License: uplotLicense,
+		Style:   template.CSS(style), Script: template.JS(script), //nolint:gosec // both are constants of the program
 		Policy: fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; base-uri 'none'; form-action 'none'", hash(style), hash(script)),
 		Data:   dataOf(job),
 	}
 	jobs := jobsOf(job)
-	v.Facts, v.Bars, v.Advice, v.Tables = factsOf(job, jobs), barsOf(jobs), adviceOf(jobs), tablesOf(job)
+	v.Title, v.Facts, v.Bars, v.Advice, v.Tables = title(job, jobs), factsOf(job, jobs), barsOf(jobs), adviceOf(jobs), tablesOf(job)
+	if job.Array != nil {
+		v.Advice = adviceOf([]*report.Job{{Advice: job.Array.Advice, AdviceReason: job.Array.AdviceReason}})
+	}
 	names := runNames(job)
 	for i := range job.Runs {
 		v.Runs = append(v.Runs, runView{names[i], job.Runs[i].Text})
@@ -155,13 +163,49 @@ func hash(s string) string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-func title(job *Job) string {
+// title names the job as the text does, and the tasks of an array as Slurm does: "Array 12_[0-4] md".
+// A command is named without its directory and its arguments, because the facts have them.
+func title(job *Job, jobs []*report.Job) string {
 	r := &job.Runs[0].Summary.Run
-	name := rt.Printable(r.Meta.JobName)
-	if isCommand := !r.JobID.Valid() && len(r.Command) > 0; isCommand {
-		return "Command " + cmp.Or(name, rt.Printable(filepath.Base(r.Command[0])))
+	what := jobs[0].Title()
+	switch {
+	case job.Array != nil:
+		what = "Array " + rt.Printable(job.Array.Job) + "_[" + tasksOf(job) + "]"
+	case len(jobs) > 1:
+		what = "Job " + rt.Printable(job.Name)
+	case !r.JobID.Valid() && len(r.Command) > 0:
+		name := cmp.Or(r.Meta.JobName, filepath.Base(r.Command[0]))
+		return "Command " + rt.Printable(name)
 	}
-	return strings.TrimSpace("Job " + rt.Printable(job.Name) + " " + name)
+	return strings.TrimSpace(rt.Printable(what) + " " + rt.Printable(jobs[0].Name))
+}
+
+// tasksOf lists the numbers of an array's tasks as ranges: "0-4,7".
+func tasksOf(job *Job) string {
+	var tasks []uint64
+	for i := range job.Runs {
+		tasks = append(tasks, job.Runs[i].Summary.Run.ArrayTaskID.Or(0))
+	}
+	slices.Sort(tasks)
+	tasks = slices.Compact(tasks)
+	const most = 12 // ranges
+	var parts []string
+	for i := 0; i < len(tasks); {
+		end := i
+		for end+1 < len(tasks) && tasks[end+1] == tasks[end]+1 {
+			end++
+		}
+		one := fmt.Sprint(tasks[i])
+		if end > i {
+			one += fmt.Sprintf("-%d", tasks[end])
+		}
+		parts = append(parts, one)
+		i = end + 1
+	}
+	if len(parts) > most {
+		parts = append(parts[:most], "...")
+	}
+	return strings.Join(parts, ",")
 }
 
 // runNames returns what distinguishes the runs: the node, and the task or the attempt if they differ.
@@ -203,6 +247,7 @@ func dataOf(job *Job) pageData {
 		d.Shared = d.Shared && isSame
 		r := runData{Name: names[i], Levels: levelsOf(s), Marks: marksOf(s)}
 		r.Packed = job.Runs[i].Series.pack(min(budgetPerRun, budgetOfAll/len(job.Runs)))
+		r.Empty = emptyOf(s, r.Packed.Lines, r.Levels)
 		r.Lanes = job.Runs[i].Series.lanes
 		const most = 40
 		r.More = max(0, len(r.Lanes)-most)
@@ -236,6 +281,9 @@ func levelsOf(s *report.Summary) []level {
 	}
 	if n, ok := s.Memory.LimitBytes.Get(); ok {
 		add(memoryFigure, s.Memory.LimitOf, float64(n))
+	}
+	if n, ok := s.Memory.PeakBytes.Get(); ok && s.Memory.PeakOf == "kernel" {
+		list = append(list, level{Figure: memoryFigure, Name: "the kernel's peak", Value: float64(n), IsPeak: true})
 	}
 	return list
 }

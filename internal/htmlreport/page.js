@@ -11,7 +11,7 @@
   const light = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#A06F00", "#3B9AD0", "#555555", "#000000"];
   const dark = ["#56B4E9", "#FF8A3D", "#2FCB9C", "#E09CC4", "#E69F00", "#8FCBF0", "#BBBBBB", "#F0E442"];
   const dashes = [[], [7, 3], [2, 3], [9, 3, 2, 3], [14, 4], [4, 2, 1, 2, 1, 2], [1, 4], [5, 5]];
-  const levelDash = [10, 4];
+  const levelDash = [10, 4], peakDash = [2, 4, 10, 4];
   let printing = false;
   const isDark = matchMedia("(prefers-color-scheme: dark)");
   const color = i => (isDark.matches && !printing ? dark : light)[i % light.length];
@@ -56,6 +56,8 @@
     bytes: size, "bytes/s": v => size(v) + "/s", "%": v => significant(v) + " %", W: v => significant(v) + " W",
     count: v => String(Math.round(v)), cores: significant,
   };
+  // A whole number of cores has no fraction.
+  const levelText = (section, v) => section.figure.unit === "cores" && Number.isInteger(v) ? String(v) : formats[section.figure.unit](v);
   const inZone = at => {
     const d = new Date((at + data.offset) * 1000);
     return new Date(d.getTime() + d.getTimezoneOffset() * 60000);
@@ -110,19 +112,21 @@
 
   function optionsOf(p) {
     const { section, run } = p, g = groupRange(p.group), unit = section.figure.unit;
-    const tick = unit.startsWith("bytes") ? v => formats[unit](v).replace(/\.0+ /, " ") : v => +v.toFixed(3) + (unit === "%" || unit === "W" ? " " + unit : "");
-    const axis = { stroke: style("--fg"), grid: { stroke: style("--line"), width: 1 }, ticks: { stroke: style("--line"), width: 1 } };
+    const tick = unit.startsWith("bytes") ? v => formats[unit](v).replace(/\.(\d*?)0+ /, (all, digits) => digits ? "." + digits + " " : " ") : v => +v.toFixed(3) + (unit === "%" || unit === "W" ? " " + unit : "");
+    const axis = { space: 24, stroke: style("--fg"), grid: { stroke: style("--line"), width: 1 }, ticks: { stroke: style("--line"), width: 1 } };
     const x = { ...axis, space: 60, values: [
       [86400, "{YYYY}-{MM}-{DD}", null, null, null, null, null, null, 1],
       [60, "{HH}:{mm}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
       [1, "{HH}:{mm}:{ss}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
       [0.001, "{HH}:{mm}:{ss}.{fff}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
     ] };
-    const y = { ...axis, size: 120, values: (u, splits) => splits.map(tick) };
+    const y = { ...axis, size: u => u.width < 600 ? 84 : 120, values: (u, splits) => splits.map(tick) };
     if (unit.startsWith("bytes")) y.incrs = Array.from({ length: 50 }, (_, i) => 2 ** i);
-    if (unit === "count") y.incrs = Array.from({ length: 20 }, (_, i) => [1, 2, 5][i % 3] * 10 ** Math.floor(i / 3));
+    const steps = Array.from({ length: 27 }, (_, i) => [1, 2, 5][i % 3] * 10 ** Math.floor(i / 3));
+    if (unit === "count") y.incrs = steps;
+    if (unit === "cores") y.incrs = steps.map(v => v / 1000);
     const options = {
-      width: p.box.clientWidth || 600, height: section.many ? 170 : 240, legend: { show: false }, tzDate: inZone,
+      width: widthOf(p), height: section.many ? 170 : printing ? 200 : 240, legend: { show: false }, tzDate: inZone,
       cursor: {
         sync: { key: p.group }, drag: { x: true, y: false }, points: { size: 6 },
         bind: { dblclick: () => () => { zoom(p.group, null); return null; } },
@@ -135,7 +139,7 @@
         setScale: [(u, key) => {
           if (key === "x" && !g.applying && u.status === 1) zoom(p.group, { min: u.scales.x.min, max: u.scales.x.max });
         }],
-        draw: [u => drawMarks(p, u)],
+        draw: [u => drawPeak(p, u), u => drawMarks(p, u)],
       },
     };
     if (unit === "lanes") {
@@ -152,10 +156,13 @@
     }
     for (const l of p.levels) {
       const i = section.names.indexOf(l.n);
-      options.series.push({ label: l.n, stroke: color(i), dash: levelDash, width: 2, points: { show: false }, show: !section.hidden.has(l.n) });
+      options.series.push({ label: l.n, stroke: color(i), dash: l.p ? peakDash : levelDash, width: 2, points: { show: false }, show: !section.hidden.has(l.n) });
     }
     return options;
   }
+
+  // The width of the paper is not known: the style fits the plots to it.
+  const widthOf = p => printing ? (p.section.many ? 340 : 700) : p.box.clientWidth || 600;
 
   // A plot with few points shows them: a single reading makes no line.
   const isLonely = u => u.data[0].length < 3;
@@ -165,6 +172,17 @@
     if (p.section.figure.unit === "lanes") return [t, t.map(() => null)];
     p.values ||= p.lines.map(l => unpack(l.d, l.s));
     return [t, ...p.values, ...p.levels.map(l => t.map(() => l.v))];
+  }
+
+  // drawnOf extends the first value of each line of means to the start of its interval.
+  function drawnOf(p) {
+    const [t, ...values] = valuesOf(p);
+    if (!p.section.figure.mean) return [t, ...values];
+    return [t, ...values.map(line => {
+      const first = line.findIndex(v => v !== null), out = line.slice();
+      if (first > 0) out[first - 1] = line[first];
+      return out;
+    })];
   }
 
   function drawMarks(p, u) {
@@ -182,11 +200,28 @@
       ctx.lineTo(x, bbox.top + bbox.height);
       ctx.stroke();
       ctx.font = `bold ${12 * ratio}px sans-serif`;
+      ctx.textBaseline = "alphabetic";
       const isLeft = x < bbox.left + bbox.width / 2;
       ctx.textAlign = isLeft ? "left" : "right";
       ctx.fillText(isLeft ? "\u2715 " + m.t : m.t + " \u2715", x + (isLeft ? 5 : -5) * ratio, bbox.top + 28 * ratio);
       ctx.restore();
     }
+  }
+
+  // drawPeak writes the value of a peak below its line, which can be the same as that of the limit.
+  function drawPeak(p, u) {
+    const { ctx, bbox } = u, ratio = devicePixelRatio;
+    p.levels.forEach((l, k) => {
+      if (!l.p || p.section.hidden.has(l.n)) return;
+      const y = u.valToPos(l.v, "y", true), isHigh = y < bbox.top + bbox.height / 2;
+      ctx.save();
+      ctx.fillStyle = color(p.section.names.indexOf(l.n));
+      ctx.font = `bold ${12 * ratio}px sans-serif`;
+      ctx.textAlign = "left";
+      ctx.textBaseline = "alphabetic";
+      ctx.fillText((isHigh ? "\u25b2 " : "\u25bc ") + "peak " + levelText(p.section, l.v), bbox.left + 6 * ratio, y + (isHigh ? 15 : -6) * ratio);
+      ctx.restore();
+    });
   }
 
   // middleOf is the place of a lane on the vertical axis: the first is at the top.
@@ -213,14 +248,14 @@
       p.output.value = "";
       return;
     }
-    const at = u.data[0][i], unit = p.section.figure.unit, format = formats[unit];
+    const values = valuesOf(p), at = values[0][i], unit = p.section.figure.unit, format = formats[unit];
     const parts = [clock(at)];
     if (unit === "lanes") {
       parts.push(p.run.lanes.filter(l => l.from <= at && at <= l.to).map(l => l.name).join(", ") || "none");
     }
     [...p.lines, ...p.levels].forEach((l, k) => {
       if (p.section.hidden.has(l.n)) return;
-      const v = u.data[k + 1][i];
+      const v = values[k + 1][i];
       parts.push(l.n + " " + (v == null ? "not read" : format(v)));
     });
     p.output.value = parts.join(" \u00b7 ");
@@ -228,7 +263,7 @@
 
   function draw(p) {
     if (p.u) return;
-    p.u = new uPlot(optionsOf(p), valuesOf(p), p.box);
+    p.u = new uPlot(optionsOf(p), drawnOf(p), p.box);
     if (!document.documentElement.dataset.firstPlot) {
       performance.mark("first-plot");
       document.documentElement.dataset.firstPlot = performance.now().toFixed(0);
@@ -302,7 +337,14 @@
     box.append($("p", { className: "note", textContent: note }), $("div", { className: "wide", tabIndex: 0 }, $("table", {}, $("thead", {}, head), body)));
   }
 
+  const whyEmpty = (section, run) => (run.empty || {})[section.figure.key];
+
   function addPlot(section, run, index) {
+    const why = whyEmpty(section, run);
+    if (why) {
+      section.grid.append($("figure", {}, $("figcaption", { textContent: run.name }), $("p", { className: "empty", textContent: why })));
+      return;
+    }
     const p = { section, run, group: groupOf(index), lines: linesOf(section, run), levels: levelsOf(section, run), u: null };
     p.output = $("output");
     p.box = $("div", { className: "plot", tabIndex: 0 });
@@ -346,14 +388,22 @@
     const box = $("div", { className: "legend" });
     box.setAttribute("role", "group");
     box.setAttribute("aria-label", "Lines of " + section.figure.title);
-    const isLevel = name => data.runs.some(run => levelsOf(section, run).some(l => l.n === name));
+    const isPeak = name => data.runs.some(run => levelsOf(section, run).some(l => l.p && l.n === name));
+    const values = name => data.runs.flatMap(run => levelsOf(section, run).filter(l => l.n === name).map(l => l.v));
+    const isLevel = name => values(name).length > 0;
+    const label = name => {
+      const all = values(name);
+      if (all.length === 0) return name;
+      const low = levelText(section, Math.min(...all)), high = levelText(section, Math.max(...all));
+      return name + " " + (low === high ? high : low + " to " + high);
+    };
     section.paintLegend = () => {
       section.names.forEach((name, i) => {
         const sample = box.children[i].querySelector("canvas"), c = sample.getContext("2d");
         c.clearRect(0, 0, 28, 10);
         c.strokeStyle = color(i);
         c.lineWidth = 2.5;
-        c.setLineDash(isLevel(name) ? levelDash : dash(i));
+        c.setLineDash(isPeak(name) ? peakDash : isLevel(name) ? levelDash : dash(i));
         c.beginPath();
         c.moveTo(0, 5);
         c.lineTo(28, 5);
@@ -362,7 +412,7 @@
       });
     };
     for (const name of section.names) {
-      const b = $("button", { type: "button" }, $("canvas", { width: 28, height: 10 }), name);
+      const b = $("button", { type: "button" }, $("canvas", { width: 28, height: 10 }), label(name));
       b.addEventListener("click", () => toggle(section, name));
       box.append(b);
     }
@@ -373,20 +423,22 @@
   function addSection(figure) {
     const isLanes = figure.unit === "lanes";
     const section = { figure, hidden: new Set(), names: [] };
-    const shown = data.runs.map((run, i) => [run, i]).filter(([run]) => isLanes ? (run.lanes || []).length : linesOf(section, run).length);
+    const shown = data.runs.map((run, i) => [run, i]).filter(([run]) => isLanes ? (run.lanes || []).length : whyEmpty(section, run) || linesOf(section, run).length);
     if (shown.length === 0) return;
     for (const [run] of shown) {
+      if (whyEmpty(section, run)) continue;
       for (const l of [...linesOf(section, run), ...levelsOf(section, run)]) if (!section.names.includes(l.n)) section.names.push(l.n);
     }
     for (const [run] of shown) for (const l of levelsOf(section, run)) if (l.h) section.hidden.add(l.n);
+    const isEmpty = !isLanes && section.names.length === 0;
     section.many = data.runs.length > 1;
     section.top = top(section);
     section.grid = $("div", { className: section.many ? "grid many" : "grid" });
     const id = "plot-" + figure.key;
-    const element = $("section", { id }, $("h2", { textContent: figure.title }));
-    if (figure.note) element.append($("p", { className: "note", textContent: figure.note }));
-    if (!isLanes) element.append(addLegend(section));
-    else section.paintLegend = () => {};
+    const element = $("section", { id, className: section.many ? "" : "single" }, $("h2", { textContent: figure.title }));
+    if (figure.note && !isEmpty) element.append($("p", { className: "note", textContent: figure.note }));
+    if (isLanes || isEmpty) section.paintLegend = () => {};
+    else element.append(addLegend(section));
     element.append(section.grid);
     document.getElementById("plots").append(element);
     document.getElementById("contents").append($("a", { href: "#" + id, textContent: figure.title }));
@@ -417,7 +469,7 @@
   addEventListener("resize", () => {
     clearTimeout(wait);
     wait = setTimeout(() => {
-      for (const p of plots) if (p.u) p.u.setSize({ width: p.box.clientWidth, height: p.u.height });
+      for (const p of plots) if (p.u) p.u.setSize({ width: widthOf(p), height: p.u.height });
     }, 100);
   });
 })();

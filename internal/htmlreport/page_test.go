@@ -208,13 +208,13 @@ func TestData(t *testing.T) {
 	if len(r.Marks) != 1 || r.Marks[0].At != float64(start.Add(400*time.Second).Unix()) {
 		t.Errorf("the marks are %+v: want the kill after 400 s", r.Marks)
 	}
-	if len(r.Levels) != 2 || r.Levels[1].Value != 32<<30 {
-		t.Errorf("the levels are %+v: want the allocated cores and the limit of 32 GiB", r.Levels)
+	if len(r.Levels) != 3 || r.Levels[1].Value != 32<<30 {
+		t.Errorf("the levels are %+v: want the allocated cores, the limit of 32 GiB and the peak", r.Levels)
 	}
 	if len(r.Lanes) != 1+4*3 {
 		t.Errorf("there are %d lanes: want 13", len(r.Lanes))
 	}
-	for _, want := range []string{"Processes killed for memory", "Steps and tasks", "Not measured", "MIT License"} {
+	for _, want := range []string{"Processes killed for memory", "Steps and tasks", "MIT License"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -280,13 +280,94 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// A run that is not a job of a scheduler has the name of its command.
+// The title names what was tracked as the text does: the tasks of an array, the job id behind a task,
+// a command without its arguments.
 func TestTitle(t *testing.T) {
-	s := simulated{node: "n1", readings: 2, every: time.Second}.asRun(t).Summary
-	job := &Job{Name: "-", Runs: []Run{{Summary: s}}}
-	s.Run.JobID.Clear()
-	s.Run.Command = []string{"/usr/bin/make", "all"}
-	if got := title(job); got != "Command make" {
-		t.Errorf("the title is %q", got)
+	var runs []Run
+	for _, task := range []uint64{7, 0, 1, 2, 2} { // 2 was requeued
+		run := simulated{node: "n1", readings: 2, every: time.Second, name: "md"}.asRun(t)
+		r := &run.Summary.Run
+		r.JobID, r.ArrayJobID, r.ArrayTaskID = rt.Some(50+task), rt.Some[uint64](40), rt.Some(task)
+		run.Summary.Label = r.Label()
+		runs = append(runs, run)
+	}
+	runs[4].Summary.Run.Attempt = 1
+	of := func(name string, isArray bool, runs ...Run) string {
+		var list []*report.Summary
+		for i := range runs {
+			list = append(list, runs[i].Summary)
+		}
+		job := &Job{Name: name, Runs: runs, Jobs: report.Jobs(list)}
+		if isArray {
+			job.Array = report.RollUp(name, list)
+		}
+		return title(job, job.Jobs)
+	}
+	if got := of("40", true, runs...); got != "Array 40_[0-2,7] md" {
+		t.Errorf("the title of an array is %q", got)
+	}
+	if got := of("57", false, runs[0]); got != "Job 40_7 (job id 57) md" {
+		t.Errorf("the title of a task is %q", got)
+	}
+	r := &runs[0].Summary.Run
+	r.JobID, r.ArrayJobID, r.ArrayTaskID = rt.None[uint64](), rt.None[uint64](), rt.None[uint64]()
+	r.Meta.JobName, r.Command, runs[0].Summary.Label = "", []string{"/usr/bin/make", "all"}, "-"
+	if got := of("-", false, runs[0]); got != "Command make" {
+		t.Errorf("the title of a command is %q", got)
+	}
+	r.Command = nil
+	if got := of("-", false, runs[0]); got != "Node n1" {
+		t.Errorf("the title of a recording of a node is %q", got)
+	}
+}
+
+// An array has the advice of all tasks, the number of each outcome, and the range of the starts.
+func TestArray(t *testing.T) {
+	var list []*report.Summary
+	job := &Job{Name: "40", Zone: time.UTC}
+	for task := range uint64(3) {
+		run := simulated{node: "n1", readings: 20, every: time.Second}.asRun(t)
+		r := &run.Summary.Run
+		r.JobID, r.ArrayJobID, r.ArrayTaskID, r.JobStart = rt.Some(50+task), rt.Some[uint64](40), rt.Some(task), start.Add(time.Duration(task)*time.Minute)
+		run.Summary.Label = r.Label()
+		job.Runs, list = append(job.Runs, run), append(list, run.Summary)
+	}
+	list[1].Run.Outcome = rt.OutcomeOOM
+	job.Jobs, job.Array = report.Jobs(list), report.RollUp("40", list)
+	job.Array.Advice = []report.Advice{{Resource: "memory", Request: "--mem=1G", Text: "of all tasks"}}
+	job.Jobs[0].Advice = []report.Advice{{Resource: "memory", Request: "--mem=2G", Text: "of one task"}}
+	var out bytes.Buffer
+	if err := Write(&out, job); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"<li>--mem=1G: of all tasks</li>", "<dd>2 finished; 1 oom (killed for memory)</dd>", "<dd>2026-03-01 12:00:00 UTC to 2026-03-01 12:02:00 UTC</dd>", "<dd>20.00 s</dd>"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if strings.Contains(out.String(), "of one task") {
+		t.Error("the page has the advice of a task")
+	}
+}
+
+// The page has the start and the elapsed time as the text has them, also of a running job.
+func TestWhen(t *testing.T) {
+	for _, state := range []rt.State{rt.StateEnded, rt.StateRunning} {
+		run := simulated{node: "n1", readings: 20, every: time.Second}.asRun(t)
+		r := &run.Summary.Run
+		r.State, r.JobStart = state, start.Add(-900*time.Millisecond) // before the first reading, in another second
+		jobs := report.Jobs([]*report.Summary{run.Summary})
+		job := &Job{Name: "4711", Zone: time.UTC, Runs: []Run{run}, Jobs: jobs}
+		facts := map[string]string{}
+		for _, f := range factsOf(job, jobs) {
+			facts[f.Name] = f.Value
+		}
+		var text strings.Builder
+		if err := report.WriteText(&text, jobs[0], report.TextOptions{Zone: time.UTC, Width: 100}); err != nil {
+			t.Fatal(err)
+		}
+		if want := "When         " + facts["Started"] + ", elapsed " + facts["Elapsed"] + "\n"; !strings.Contains(text.String(), want) {
+			t.Errorf("%s: the page has %q, the text\n%s", state, want, text.String())
+		}
 	}
 }

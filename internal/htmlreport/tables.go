@@ -3,7 +3,6 @@ package htmlreport
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -18,10 +17,11 @@ type table struct {
 	Head    []string
 	Numbers int
 	Rows    [][]string
+	Folded  bool // until the reader opens it
 }
 
 func tablesOf(job *Job) []table {
-	all := []table{runsTable(job), stepsTable(job), gpusTable(job), killsTable(job), processesTable(job), energyTable(job), missingTable(job)}
+	all := []table{runsTable(job), stepsTable(job), gpusTable(job), killsTable(job), processesTable(job), energyTable(job), failedTable(job), missingTable(job)}
 	return slices.DeleteFunc(all, func(t table) bool { return len(t.Rows) == 0 })
 }
 
@@ -140,16 +140,41 @@ func energyTable(job *Job) table {
 	return t.bounded()
 }
 
-// missingTable lists what was not measured, and why.
-func missingTable(job *Job) table {
-	t := table{Title: "Not measured", Numbers: 3, Head: []string{"Run", "What", "Why"}}
+// failedTable lists what needs an action: sensors that failed, and damaged records.
+func failedTable(job *Job) table {
+	t := table{Title: "Not ok", Numbers: 4, Head: []string{"Run", "What", "Status", "Why"}}
 	names := runNames(job)
 	for i := range job.Runs {
 		s := job.Runs[i].Summary
+		failed, _ := s.SensorsNotOK()
+		for _, name := range failed {
+			t.Rows = append(t.Rows, []string{names[i], "sensor " + rt.Printable(name), s.Sensors[name].Status, rt.Printable(s.Sensors[name].Detail)})
+		}
+		if s.Damage != "" {
+			t.Rows = append(t.Rows, []string{names[i], "the rest of the run", "damaged", rt.Printable(s.Damage)})
+		}
+	}
+	return t.bounded()
+}
+
+// missingTable lists what was not measured, and why. Runs that lack the same are one row. The sensors
+// that a node does not have are listed by name only.
+func missingTable(job *Job) table {
+	t := table{Title: "Not measured", Numbers: 3, Head: []string{"Run", "What", "Why"}, Folded: true}
+	names := runNames(job)
+	of := map[[2]string][]string{} // runs by what and why
+	var order [][2]string
+	for i := range job.Runs {
+		s := job.Runs[i].Summary
 		add := func(what, why string) {
-			if why != "" {
-				t.Rows = append(t.Rows, []string{names[i], what, rt.Printable(why)})
+			if why == "" {
+				return
 			}
+			key := [2]string{rt.Printable(what), rt.Printable(why)}
+			if of[key] == nil {
+				order = append(order, key)
+			}
+			of[key] = append(of[key], names[i])
 		}
 		add("CPU time", s.CPU.Reason)
 		add("memory", s.Memory.Reason)
@@ -161,11 +186,12 @@ func missingTable(job *Job) table {
 		if s.JobEnergy != nil {
 			add("energy of the job", s.JobEnergy.Reason)
 		}
-		add("the rest of the run", s.Damage)
-		for _, name := range slices.Sorted(maps.Keys(s.Sensors)) {
-			is := s.Sensors[name]
-			add("sensor "+rt.Printable(name), cmp.Or(is.Detail, is.Status))
+		if _, absent := s.SensorsNotOK(); len(absent) > 0 {
+			add(strings.Join(absent, ", "), "the node does not have them")
 		}
+	}
+	for _, key := range order {
+		t.Rows = append(t.Rows, []string{firstOf(of[key], 4), key[0], key[1]})
 	}
 	return t.bounded()
 }
