@@ -110,7 +110,7 @@ func (g *reports) steady(text string) string {
 			with = fmt.Sprintf("<id %d>", i)
 		}
 		text = regexp.MustCompile(`\b(Job |Array |report |lab:|job_|)`+id+`([_+]\d+)`).ReplaceAllString(text, "${1}"+with+"${2}")
-		text = regexp.MustCompile(`\b(Job |Array |report |lab:|job_)`+id+`\b`).ReplaceAllString(text, "${1}"+with)
+		text = regexp.MustCompile(`\b(Job |job id |Array |report |lab:|job_)`+id+`\b`).ReplaceAllString(text, "${1}"+with)
 	}
 	text = regexp.MustCompile(`\b(uneven|wasteful|killed|bursts|timeout)-[a-c]\b`).ReplaceAllString(text, "$1") // see runCopies
 	return applied(text, inText)

@@ -43,6 +43,7 @@ const (
 	Less      Verdict = "less"       // request less
 	More      Verdict = "more"       // request more
 	WellSized Verdict = "well sized" // leave the request as it is
+	Least     Verdict = "least"      // a smaller request is not possible
 	NotKnown  Verdict = "not known"  // the record does not show what is needed
 )
 
@@ -58,7 +59,8 @@ const worthwhile = 0.8
 // reason. What a kill or a time limit shows is advised in any case.
 func (j *Job) Advise(earlier []*Job) {
 	j.Advice, j.AdviceReason = nil, ""
-	if j.Runs[0].Scope != ScopeJob {
+	j.AdviceReason = j.Runs[0].whyNoRequest()
+	if j.AdviceReason != "" {
 		return
 	}
 	j.AdviceReason = j.whyNone()
@@ -76,6 +78,19 @@ func (j *Job) Advise(earlier []*Job) {
 	a.gpus()
 	a.tasks()
 	a.nodes()
+}
+
+// whyNoRequest returns why a run shows nothing about a request; empty for a job of Slurm.
+func (s *Summary) whyNoRequest() string {
+	switch {
+	case s.Scope == ScopeJob:
+		return ""
+	case s.Run.JobID.Valid():
+		return "the job's cgroup was not read"
+	case s.Scope == ScopeNode:
+		return "the whole node was recorded, not a job"
+	}
+	return "it ran outside Slurm, so that nothing was requested"
 }
 
 // whyNone returns why the job's record does not show what it needs.

@@ -190,6 +190,8 @@ func (a *adviser) coresFrom(one *Advice, c coresOf, need uint64, longer float64,
 	used += " of " + of + onlyIf(c.have == 1, " was used") + onlyIf(c.have > 1, " were used")
 	waited := a.job.worstWait()
 	isOne := c.have == 1 && c.tasks == 1
+	isBusy := n.UsedPct.Or(0) >= 70
+	allBusy := a.job.allBusySecs()
 	switch {
 	case float64(need) < worthwhile*float64(c.have):
 		one.Verdict, one.Request = Less, request
@@ -197,14 +199,41 @@ func (a *adviser) coresFrom(one *Advice, c coresOf, need uint64, longer float64,
 		return min(left, need*uint64(c.tasks))
 	case n.UsedPct.Or(0) >= 90 && waited >= 20:
 		one.Text = fmt.Sprintf("%s, and tasks waited for a CPU %.0f %% of the time: more cores may make it faster", used, waited)
-	case isOne, n.UsedPct.Or(0) >= 70:
-		one.Verdict, one.Text = WellSized, used+onlyIf(isOne && n.UsedPct.Or(0) < 70, ", and 1 core is the minimum")
-	case c.have == 1:
+	case isBusy:
+		one.Verdict, one.Text = WellSized, used
+	case isOne:
+		one.Verdict, one.Text = Least, fmt.Sprintf("1%s is the least; %s of it was used", onlyIf(len(a.job.Runs) > 1, " on each node"), number(n.UsedPct, "%.0f %%"))
+	case c.have > 1 && allBusy > 0:
+		one.Verdict, one.Text = WellSized, fmt.Sprintf("%s, and all cores%s were busy at once for at least %s", used, onlyIf(len(a.job.Runs) > 1, " of a node"), Clock(rt.Some(allBusy)))
+	case c.have == 1: // for each task
 		one.Text = used + "; only --ntasks could be lower: whether the run then takes longer depends on the program"
 	default:
 		one.Text = used + "; how many were busy at once is not known, because a reading has the mean of an interval"
 	}
 	return left
+}
+
+// allBusySecs returns for how long all cores of a node were busy, on the node where that is longest.
+func (j *Job) allBusySecs() (top float64) {
+	for _, s := range j.Runs {
+		top = max(top, s.allBusySecs)
+	}
+	return top
+}
+
+// allBusySecs adds up the intervals in which all cores were busy: a mean of an interval is not a
+// peak, but no peak is below it. In intervals that are short the readings of time and CPU time
+// differ too much.
+func allBusySecs(points []point, cores uint64) (secs float64) {
+	const all, shortestSecs = 0.98, 1
+	for _, p := range points {
+		isLong := p.to-p.from >= shortestSecs
+		isBusy := cores > 0 && p.cores.Or(0) >= all*float64(cores)
+		if isLong && isBusy {
+			secs += p.to - p.from
+		}
+	}
+	return secs
 }
 
 // worstWait is the highest percentage of time in which a task of a node waited for a CPU.

@@ -108,7 +108,7 @@ func (a *adviser) memoryFrom(one *Advice, p prediction, s *Summary, limit, cores
 		one.Explain = append(one.Explain, more+"; the request is that peak plus the margin, without a promise")
 		more = "; " + more
 	}
-	isLess := float64(want) < worthwhile*float64(limit)
+	isLess := limit > minRAMSpace && float64(want) < worthwhile*float64(s.requested(limit))
 	needs := m.AnonymousBytes.Or(0) + m.SharedBytes.Or(0)
 	part := fmt.Sprintf("%.0f %%", p.highest/float64(limit)*100)
 	switch {
@@ -134,6 +134,19 @@ func (a *adviser) memoryFrom(one *Advice, p prediction, s *Summary, limit, cores
 			one.Text += fmt.Sprintf("; if you use --mem-per-cpu and %s, request %s per CPU", plural(int(cores), "CPU"), memoryArg((limit+cores-1)/cores))
 		}
 	}
+}
+
+// minRAMSpace is the default of MinRAMSpace in cgroup.conf(5): slurmd raises a lower limit to it, so
+// that a smaller request has no effect.
+const minRAMSpace = 30 << 20
+
+// requested returns the allocated memory if it is below the limit, because the site has raised the
+// limit with MinRAMSpace or AllowedRAMSpace.
+func (s *Summary) requested(limit uint64) uint64 {
+	if alloc := s.Run.AllocMem.Or(0); alloc > 0 { // 0 is --mem=0
+		return min(alloc, limit)
+	}
+	return limit
 }
 
 // highestPeak returns the highest peak of a node in all runs, including those that did not finish

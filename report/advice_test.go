@@ -317,6 +317,7 @@ func TestCoresFromWhatIsKnown(t *testing.T) {
 		{"two of one thread", 7100, 4, []threadUse{thread(3550, 1), thread(3500, 1)}, nil, "--cpus-per-task=2 (or --ntasks-per-node=2)", Less},
 		{"all", 14000, 4, []threadUse{thread(14000, 4)}, nil, "", WellSized},
 		{"one core", 3000, 1, nil, nil, "", WellSized},
+		{"one idle core", 300, 1, nil, nil, "", Least},
 		{"two tasks of one thread", 7000, 8, []threadUse{{task: u(0), secs: 3500, threads: 1}, {task: u(1), secs: 3480, threads: 1}}, []Task{task(0, 3505), task(1, 3485)}, "--cpus-per-task=1", Less},
 		{"idle tasks of one core each", 100, 2, nil, []Task{task(0, 50), task(1, 50)}, "", NotKnown},
 		{"two tasks of four threads", 7000, 8, []threadUse{{task: u(0), secs: 3500, threads: 4}, {task: u(1), secs: 3480, threads: 4}}, []Task{task(0, 3505), task(1, 3485)}, "", NotKnown},
@@ -336,6 +337,50 @@ func TestCoresFromWhatIsKnown(t *testing.T) {
 		}
 		if strings.Contains(a.Text, "never more") {
 			t.Errorf("%s: a mean is called a peak: %s", tt.name, a.Text)
+		}
+	}
+}
+
+// A mean of an interval is a lower bound of the peak: if all cores were busy in an interval, fewer
+// cores do not suffice. The last interval of a run can be too short for that.
+func TestAllCoresBusy(t *testing.T) {
+	points := []point{{0, 10, rt.Some(0.5), u(1)}, {10, 20, rt.Some(3.95), u(1)}, {20, 30, rt.None[float64](), u(1)}, {30, 40, rt.Some(4.0), u(1)}, {40, 40.5, rt.Some(9.0), u(1)}}
+	s := ran(5, "n1", 6, 7200)
+	s.allBusySecs = allBusySecs(points, 4)
+	if a := adviceOn(advised(t, s), "cores"); s.allBusySecs != 20 || a.Verdict != WellSized || a.Text != "50 % of 4 cores were used, and all cores were busy at once for at least 20.00 s" {
+		t.Errorf("%v s: %+v", s.allBusySecs, a)
+	}
+	if secs := allBusySecs(points, 0); secs != 0 {
+		t.Errorf("without a number of cores: %v s", secs)
+	}
+}
+
+// A request that cannot lower the limit is not advised again in the next report.
+func TestLowMemoryIsAdvisedOnce(t *testing.T) {
+	for _, tt := range []struct {
+		limit, alloc uint64 // MiB; 0: not known
+		request      string
+	}{{100, 0, "--mem=16M"}, {30, 16, ""}, {30, 0, ""}, {64, 16, ""}, {64, 64, "--mem=16M"}} {
+		s := ran(5, "n1", 8.0/1024, 3500)
+		s.CPU.Cores, s.CPU.AllocatedSecs, s.CPU.UsedPct = u(1), rt.Some(3600.0), rt.Some(97.0)
+		s.Memory.LimitBytes, s.Run.AllocMem = u(tt.limit<<20), u(tt.alloc<<20)
+		if a := adviceOn(advised(t, s), "memory"); a.Request != tt.request || (a.Verdict == WellSized) != (tt.request == "") {
+			t.Errorf("%+v: %+v", tt, a)
+		}
+	}
+}
+
+// A run that is no job of Slurm has no advice, and the reason.
+func TestNoAdviceOutsideSlurm(t *testing.T) {
+	for scope, want := range map[Scope]string{ScopeTree: "it ran outside Slurm, so that nothing was requested", ScopeNode: "the whole node was recorded, not a job"} {
+		s := ran(5, "n1", 1, 3600)
+		s.Scope, s.Run.JobID, s.Label = scope, rt.None[uint64](), "-"
+		if j := advised(t, s); len(j.Advice) > 0 || j.AdviceReason != want {
+			t.Errorf("%s: %+v, %q", scope, j.Advice, j.AdviceReason)
+		}
+		s.Run.JobID.Set(5)
+		if j := advised(t, s); j.AdviceReason != "the job's cgroup was not read" {
+			t.Errorf("%s: %q", scope, j.AdviceReason)
 		}
 	}
 }

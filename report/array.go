@@ -21,6 +21,7 @@ type Array struct {
 	Partition string `json:"partition,omitempty"`
 
 	Tasks    []ArrayTask    `json:"tasks"`
+	TaskIDs  string         `json:"task_ids"` // of the tasks that are here, as Slurm writes them: "0-3,7"
 	Outcomes map[string]int `json:"outcomes"`
 	Complete int            `json:"complete"` // tasks in the distributions
 	Earlier  int            `json:"earlier_attempts"`
@@ -95,9 +96,31 @@ func RollUp(job string, list []*Summary) *Array {
 	slices.SortStableFunc(a.Tasks, func(x, y ArrayTask) int {
 		return cmp.Or(cmp.Compare(len(x.Job), len(y.Job)), cmp.Compare(x.Job, y.Job))
 	})
+	a.TaskIDs = taskIDs(list)
 	a.spread()
 	a.advise(Jobs(list))
 	return a
+}
+
+// taskIDs returns the ids of the tasks as ranges.
+func taskIDs(list []*Summary) string {
+	var ids []uint64
+	for _, s := range list {
+		if id, ok := s.Run.ArrayTaskID.Get(); ok {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	var ranges []string
+	for i := 0; i < len(ids); i++ {
+		first := ids[i]
+		for i+1 < len(ids) && ids[i+1] == ids[i]+1 {
+			i++
+		}
+		ranges = append(ranges, fmt.Sprint(first)+onlyIf(ids[i] > first, fmt.Sprintf("-%d", ids[i])))
+	}
+	return strings.Join(ranges, ",")
 }
 
 // advise takes the last task that shows what a complete task needs. All other tasks are its sample.

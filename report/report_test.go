@@ -415,3 +415,16 @@ func TestSparkline(t *testing.T) {
 		t.Errorf("with no peak: %q", got)
 	}
 }
+
+// The elapsed time of a run that has not ended is the time between its readings. One reading shows
+// none.
+func TestElapsedOfARunningJob(t *testing.T) {
+	run := slurmRun()
+	run.Ending = rt.Ending{State: rt.StateRunning}
+	for n, want := range []rt.Opt[float64]{rt.None[float64](), rt.None[float64](), rt.Some(1.0)} {
+		s := summarized(t, example{run: run, snapshots: jobSnapshots()[:n]})
+		if s.ElapsedSecs != want {
+			t.Errorf("%d readings: %v s, want %v", n, s.ElapsedSecs, want)
+		}
+	}
+}

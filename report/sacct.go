@@ -119,6 +119,8 @@ func (n *Nodes) compareSacct(list []*Summary) {
 	}
 }
 
+var unsignedZero = strings.NewReplacer("-0.0 %", "0.0 %", "+0.0 %", "0.0 %")
+
 // differences writes sacct's figures. Verbose shows ours with each, and the reason of the
 // difference.
 func (p *page) differences(list []Difference, o TextOptions) {
@@ -135,7 +137,7 @@ func (p *page) differences(list []Difference, o TextOptions) {
 			all = append(all, one)
 			continue
 		}
-		off := onlyIf(d.OffPct.Valid(), number(d.OffPct, ", %+.1f %%"))
+		off := onlyIf(d.OffPct.Valid(), ", "+unsignedZero.Replace(number(d.OffPct, "%+.1f %%")))
 		p.list(onlyIf(i == 0, "sacct"), fmt.Sprintf("%s (ours %s%s): %s", one, show(rt.Some(d.Ours)), off, d.Reason))
 	}
 	if len(all) > 0 {

@@ -41,10 +41,15 @@ func TestSacct(t *testing.T) {
 		t.Errorf("user %v, system %v", s.Sacct.UserSecs, s.Sacct.SystemSecs)
 	}
 	text := textOf(t, s)
-	for _, want := range []string{"sacct        CPU 01:56:40 (ours ", "elapsed 01:00:00 (ours 01:00:00, +0.0 %)", "MaxRSS 1.00 GiB (ours ", "CPU numbers 0-3, NUMA node numbers 0"} {
+	for _, want := range []string{"sacct        CPU 01:56:40 (ours ", "elapsed 01:00:00 (ours 01:00:00, 0.0 %)", "MaxRSS 1.00 GiB (ours ", "CPU numbers 0-3, NUMA node numbers 0"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("it does not say %q:\n%s", want, text)
 		}
+	}
+	s.Sacct.Differences[1].OffPct.Set(-0.04)
+	s.Sacct.Differences[0].OffPct.Set(-10)
+	if text := textOf(t, s); strings.Contains(text, "-0.0 %") || !strings.Contains(text, ", -10.0 %)") {
+		t.Errorf("percentages around zero:\n%s", text)
 	}
 	for line := range strings.Lines(text) {
 		if n := len([]rune(strings.TrimRight(line, "\n"))); n > 80 {

@@ -48,18 +48,23 @@ func WriteOneLine(w io.Writer, j *Job, o TextOptions) error {
 	}
 	parts = append(parts, j.missingText())
 	line := title(j.Runs[0]) + onlyIf(j.Name != "", " "+j.Name) + ": " + present(", ", parts...)
-	var requests []string
-	for i := range j.Advice {
-		if r := j.Advice[i].Request; r != "" {
-			r, _, _ = strings.Cut(r, " (") // the alternative is in the report
-			requests = append(requests, r)
-		}
-	}
-	line += onlyIf(len(requests) > 0, "; advice: "+strings.Join(requests, " "))
+	line += requests(j.Advice)
 	if _, err := fmt.Fprintln(w, Plain(line)); err != nil {
 		return fmt.Errorf("report: write: %w", err)
 	}
 	return nil
+}
+
+// requests are the options of an advice for one line.
+func requests(list []Advice) string {
+	var options []string
+	for i := range list {
+		if r := list[i].Request; r != "" {
+			r, _, _ = strings.Cut(r, " (") // the alternative is in the report
+			options = append(options, r)
+		}
+	}
+	return onlyIf(len(options) > 0, "; advice: "+strings.Join(options, " "))
 }
 
 // WriteMarkdown writes a job as Markdown, for a ticket.
@@ -90,21 +95,28 @@ func WriteMarkdown(w io.Writer, j *Job, o TextOptions) error {
 		}
 		b.WriteString("\n")
 	}
-	for i := range j.Advice {
-		a := &j.Advice[i]
+	b.WriteString(adviceList(j.Advice, j.AdviceReason))
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("report: write: %w", err)
+	}
+	return nil
+}
+
+// adviceList is the advice as a list in Markdown.
+func adviceList(list []Advice, reason string) string {
+	var b strings.Builder
+	for i := range list {
+		a := &list[i]
 		what := "**" + a.Resource + "**"
 		if a.Request != "" {
 			what = "`" + a.Request + "`"
 		}
 		fmt.Fprintf(&b, "- %s%s: %s\n", what, onlyIf(a.Verdict == WellSized, " well sized"), markdown(a.Text))
 	}
-	if j.AdviceReason != "" && len(j.Advice) == 0 {
-		b.WriteString("- no advice: " + markdown(j.AdviceReason) + "\n")
+	if reason != "" && len(list) == 0 {
+		b.WriteString("- no advice: " + markdown(reason) + "\n")
 	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return fmt.Errorf("report: write: %w", err)
-	}
-	return nil
+	return b.String()
 }
 
 // markdown escapes the characters of Markdown's markup, because users choose the names.

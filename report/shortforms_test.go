@@ -67,3 +67,30 @@ func TestAgeOfTheLastReading(t *testing.T) {
 		}
 	}
 }
+
+// The short forms of an array are those of all its tasks.
+func TestShortFormsOfAnArray(t *testing.T) {
+	list := arrayOf(20)
+	for _, s := range list {
+		s.Run.Meta.JobName = "a|b"
+	}
+	a := RollUp("1000", list)
+	if len(a.Tasks) != 20 || a.TaskIDs != "0-19" {
+		t.Fatalf("%d tasks, %s", len(a.Tasks), a.TaskIDs)
+	}
+	var b strings.Builder
+	nothing := RollUp("1000", arrayOf(12)[12:]) // task 11, which has no end in its record
+	for _, a := range []*Array{a, nothing} {
+		if err := errors.Join(WriteArrayOneLine(&b, a), WriteArrayMarkdown(&b, a)); err != nil {
+			t.Fatal(err)
+		}
+		b.WriteString("\n")
+	}
+	golden(t, "shortforms-array.md", b.String())
+	if WriteArrayOneLine(failing{}, a) == nil || WriteArrayMarkdown(failing{}, a) == nil {
+		t.Error("no error")
+	}
+	if ids := taskIDs(append(arrayOf(3)[1:], arrayOf(9)[8:]...)); ids != "1-2,7-8" {
+		t.Errorf("ids %q", ids)
+	}
+}

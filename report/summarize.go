@@ -161,7 +161,7 @@ func (r *reading) summary(events []rt.Event) *Summary {
 	s.ledger(events)
 	s.compareSacct()
 	r.reasons(s)
-	s.threads = r.processes.threadUses()
+	s.threads, s.allBusySecs = r.processes.threadUses(), allBusySecs(points, s.CPU.Cores.Or(0))
 	return s
 }
 
@@ -183,12 +183,12 @@ func (u *usage) io() IO {
 	return io
 }
 
-// elapsed returns the time of the run, or of its readings if its end is not known.
+// elapsed returns the time of the run, or between its readings if its end is not known.
 func (r *reading) elapsed() rt.Opt[float64] {
 	switch {
 	case !r.run.End.IsZero() && !r.run.Start.IsZero() && r.run.End.After(r.run.Start):
 		return rt.Some(r.run.End.Sub(r.run.Start).Seconds())
-	case r.readings > 0:
+	case r.readings > 1:
 		return rt.Some(float64(r.last.boot-r.first.boot) / 1e9)
 	}
 	return rt.None[float64]()

@@ -54,8 +54,10 @@ type Summary struct {
 	// parses their format sets it.
 	Others []Sensor `json:"powerapi,omitempty"`
 
-	energy  energyRecord // of JobEnergy, for ShareEnergy
-	threads []threadUse  // for the advice about cores, by CPU time
+	energy energyRecord // of JobEnergy, for ShareEnergy
+	// For the advice about cores.
+	threads     []threadUse // by CPU time
+	allBusySecs float64     // see the function allBusySecs
 }
 
 // CPU is the processor time that was used.

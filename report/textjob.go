@@ -147,7 +147,7 @@ func title(s *Summary) string {
 	r := &s.Run
 	switch {
 	case r.Component() != "" && r.Step == "":
-		return "Job " + r.Component()
+		return "Job " + r.Component() + onlyIf(r.JobID.Valid(), " (job id "+count(r.JobID)+")")
 	case s.Label != "-":
 		return "Job " + s.Label + onlyIf(r.ArrayTaskID.Valid() && r.JobID.Valid(), " (job id "+count(r.JobID)+")")
 	case len(r.Command) > 0:
@@ -205,19 +205,21 @@ func outcome(j *Job, isVerbose bool) string {
 	return out + onlyIf(isVerbose && j.OutcomeSource != "", " (source: "+Plain(j.OutcomeSource)+")")
 }
 
-// bars writes what was used of what was allocated, in percent.
+// bars writes what was used of what was allocated, in percent. A command outside Slurm has the cores
+// and the memory of its node.
 func (p *page) bars(j *Job, o TextOptions) {
-	if j.Runs[0].Scope != ScopeJob {
+	if j.Runs[0].Scope == ScopeNode {
 		return
 	}
+	const ofNode = " (node)"
 	n := j.Nodes
 	if v, ok := n.UsedPct.Get(); ok {
 		used, all := n.allocationText()
-		p.bar("CPU", v, used+" of "+all, o)
+		p.bar("CPU", v, used+" of "+all+onlyIf(n.CoresOf == "node", ofNode), o)
 	}
 	worst := j.worst()
 	if v, ok := worst.Memory.PeakPct.Get(); ok {
-		p.bar("Memory", v, fmt.Sprintf("%s of %s%s", size(worst.Memory.PeakBytes), size(worst.Memory.LimitBytes), onlyIf(len(j.Runs) > 1, " on "+Plain(worst.Run.Node))), o)
+		p.bar("Memory", v, fmt.Sprintf("%s of %s%s%s", size(worst.Memory.PeakBytes), size(worst.Memory.LimitBytes), onlyIf(worst.Memory.LimitOf == "node", ofNode), onlyIf(len(j.Runs) > 1, " on "+Plain(worst.Run.Node))), o)
 	}
 	if v, ok := j.GPUs.BusyPct.Get(); ok {
 		vram := onlyIf(j.GPUs.WorstVRAMPct.Valid(), number(j.GPUs.WorstVRAMPct, "; memory up to %.0f %%"))
@@ -260,19 +262,18 @@ func (n *Nodes) allocationText() (used, all string) {
 // advice writes what to request next time, or why the record does not show it.
 func (p *page) advice(list []Advice, reason string, o TextOptions) {
 	label := "Advice"
-	promised := 0
+	var promised []int // the sizes of the samples
 	for i := range list {
 		a := &list[i]
 		p.list(label, a.String())
 		label = ""
 		isPromise := a.Request != "" && a.RiskPct.Valid()
 		if isPromise {
-			promised = a.Runs
+			promised = append(promised, a.Runs)
 		}
 	}
-	if promised > 0 {
-		highest := onlyIf(promised == 1, "this one") + onlyIf(promised > 1, fmt.Sprintf("the highest of %d", promised))
-		p.list("", fmt.Sprintf("The next run needs more than %s with a probability of at most 1/%d.", highest, promised+1))
+	if len(promised) > 0 {
+		p.list("", fmt.Sprintf("Even without the margin, the next run needs more than the request with a probability of at most 1/%d.", slices.Min(promised)+1))
 	}
 	if reason != "" && len(list) == 0 {
 		p.list("Advice", "none: "+reason)

@@ -17,30 +17,49 @@ func (p *page) write(w io.Writer) error {
 	return nil
 }
 
-// WriteArray writes the roll-up of an array as one screen.
-func WriteArray(w io.Writer, a *Array, o TextOptions) error {
-	p := page{width: o.Width}
+// arrayRow is the distribution of one figure over the tasks of an array.
+type arrayRow struct {
+	label string
+	of    *Distribution
+	show  func(rt.Opt[float64]) string
+}
+
+func (a *Array) rows() []arrayRow {
+	percent := func(v rt.Opt[float64]) string { return number(v, "%.1f %%") }
+	return []arrayRow{
+		{"Elapsed", &a.Elapsed, Clock}, {"CPU time", &a.Used, Clock}, {"  of alloc.", &a.UsedPct, percent},
+		{"Memory", &a.Peak, bytes}, {"  of limit", &a.PeakPct, percent},
+	}
+}
+
+// outcomesText is the number of tasks by outcome, "19 finished, 1 oom".
+func (a *Array) outcomesText() string {
 	var outcomes []string
 	for _, name := range slices.Sorted(maps.Keys(a.Outcomes)) {
 		outcomes = append(outcomes, fmt.Sprintf("%d %s", a.Outcomes[name], name))
 	}
+	return strings.Join(outcomes, ", ")
+}
+
+// Others says where other tasks of an array can be. Whether there are any is not known: Slurm gives a
+// node the ids of its own tasks only.
+const Others = "other tasks can be in the spools of other nodes, or have only their own job ids until a drain calls sacct"
+
+// WriteArray writes the roll-up of an array as one screen.
+func WriteArray(w io.Writer, a *Array, o TextOptions) error {
+	p := page{width: o.Width}
 	p.WriteString(strings.TrimRight(p.cut("Array "+Plain(a.Job)+onlyIf(a.Name != "", "  "+Plain(a.Name)), p.room()), " ") + "\n")
-	p.line("Tasks", "%d: %s", len(a.Tasks), strings.Join(outcomes, ", "))
+	p.line("Tasks", "%d: %s", len(a.Tasks), a.outcomesText())
+	if a.TaskIDs != "" {
+		p.list("", "task ids "+a.TaskIDs+" are here; "+Others)
+	}
 	p.where(a.Cluster, "", a.User, "", a.Account, a.Partition, "")
 	if a.Earlier > 0 {
 		p.line("", "without %s", plural(a.Earlier, "earlier attempt"))
 	}
 	p.line("Complete", "%d of %d; the figures below are of these", a.Complete, len(a.Tasks))
 	p.line("", "%10s %10s %10s %10s %10s", "min", "10 %", "median", "90 %", "max")
-	percent := func(v rt.Opt[float64]) string { return number(v, "%.1f %%") }
-	for _, row := range []struct {
-		label string
-		of    *Distribution
-		show  func(rt.Opt[float64]) string
-	}{
-		{"Elapsed", &a.Elapsed, Clock}, {"CPU time", &a.Used, Clock}, {"  of alloc.", &a.UsedPct, percent},
-		{"Memory", &a.Peak, bytes}, {"  of limit", &a.PeakPct, percent},
-	} {
+	for _, row := range a.rows() {
 		d := row.of
 		p.line(row.label, "%10s %10s %10s %10s %10s", row.show(d.Min), row.show(d.P10), row.show(d.P50), row.show(d.P90), row.show(d.Max))
 	}

@@ -11,13 +11,13 @@ import (
 func TestTitle(t *testing.T) {
 	long := rt.Run{Command: []string{"python3", "-c", strings.Repeat("x", 99)}, Meta: rt.Metadata{JobName: "demo"}}
 	for want, s := range map[string]*Summary{
-		"Job 12  md":    {Label: "12", Run: rt.Run{Meta: rt.Metadata{JobName: "md"}}},
-		"Job 12+1  het": {Label: "13", Run: rt.Run{Identity: rt.Identity{JobID: u(13), HetJobID: u(12), HetJobOffset: u(1)}, Meta: rt.Metadata{JobName: "het"}}},
-		"Process 7":     {Label: "-", Scope: ScopeTree, Run: rt.Run{Identity: rt.Identity{Node: "n1"}, PID: rt.Some[uint64](7)}},
-		"Node n1":       {Label: "-", Scope: ScopeNode, Run: rt.Run{Identity: rt.Identity{Node: "n1"}}},
-		"Run":           {Label: "-", Scope: ScopeNode},
-		"Command sim":   {Label: "-", Scope: ScopeTree, Run: rt.Run{Command: []string{"sim"}, PID: rt.Some[uint64](7)}},
-		"Command pyth":  {Label: "-", Run: long},
+		"Job 12  md":                {Label: "12", Run: rt.Run{Meta: rt.Metadata{JobName: "md"}}},
+		"Job 12+1 (job id 13)  het": {Label: "13", Run: rt.Run{Identity: rt.Identity{JobID: u(13), HetJobID: u(12), HetJobOffset: u(1)}, Meta: rt.Metadata{JobName: "het"}}},
+		"Process 7":                 {Label: "-", Scope: ScopeTree, Run: rt.Run{Identity: rt.Identity{Node: "n1"}, PID: rt.Some[uint64](7)}},
+		"Node n1":                   {Label: "-", Scope: ScopeNode, Run: rt.Run{Identity: rt.Identity{Node: "n1"}}},
+		"Run":                       {Label: "-", Scope: ScopeNode},
+		"Command sim":               {Label: "-", Scope: ScopeTree, Run: rt.Run{Command: []string{"sim"}, PID: rt.Some[uint64](7)}},
+		"Command pyth":              {Label: "-", Run: long},
 	} {
 		var b strings.Builder
 		if err := WriteText(&b, Jobs([]*Summary{s})[0], TextOptions{Width: 80}); err != nil {

@@ -78,6 +78,8 @@ func TestJobSummaryNeverFails(t *testing.T) {
 		{"of the batch step", good, []string{"SLURM_SCRIPT_CONTEXT=epilog_task"}, "", line},
 		{"of the batch step of a later version", good, []string{"SLURM_SCRIPT_CONTEXT=epilog_task", "SLURM_STEP_ID=4294967291"}, "", line},
 		{"of a step", good, []string{"SLURM_SCRIPT_CONTEXT=epilog_task", "SLURM_STEP_ID=0"}, "", ""},
+		{"of the last task of an array", good, []string{"SLURM_ARRAY_JOB_ID=12", "SLURM_ARRAY_TASK_ID=3"}, "report --format oneline --node n1 12_3\n", ""},
+		{"of another task of an array", good, []string{"SLURM_ARRAY_JOB_ID=11", "SLURM_ARRAY_TASK_ID=3"}, line, ""},
 		{"not in a job", good, []string{"SLURM_JOB_ID="}, "", ""},
 		{"not an id", good, []string{"SLURM_JOB_ID=--html"}, "", ""},
 		{"no record", "echo 'no such run' >&2; exit 1", nil, "", ""},

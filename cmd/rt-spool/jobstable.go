@@ -4,18 +4,23 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/resource-tracker/rt"
 	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/joblist"
+	"github.com/resource-tracker/rt/report"
 )
 
-// jobColumns are the columns of the table.
-var jobColumns = []struct {
+type jobColumn struct {
 	rtcli.Column
 	cell func(*joblist.Line) string
-}{
+}
+
+// jobColumns are the columns of the table.
+var jobColumns = []jobColumn{
 	{rtcli.Column{Head: "JOB"}, func(l *joblist.Line) string { return l.Job }},
 	{rtcli.Column{Head: "USER", Drop: 2, IsName: true}, func(l *joblist.Line) string { return cmp.Or(l.User, "-") }},
 	{rtcli.Column{Head: "ACCOUNT", Drop: 9, IsName: true}, func(l *joblist.Line) string { return cmp.Or(l.Account, "-") }},
@@ -23,14 +28,15 @@ var jobColumns = []struct {
 	{rtcli.Column{Head: "NAME", Drop: 3, IsName: true}, func(l *joblist.Line) string { return cmp.Or(l.Name, "-") }},
 	{rtcli.Column{Head: "STATE"}, func(l *joblist.Line) string { return l.State }},
 	{rtcli.Column{Head: "STARTED", Drop: 6}, func(l *joblist.Line) string { return l.Start.Local().Format("01-02 15:04:05") }},
-	{rtcli.Column{Head: "ELAPSED"}, func(l *joblist.Line) string { return clock(l.ElapsedSecs) }},
+	{rtcli.Column{Head: "ELAPSED"}, func(l *joblist.Line) string { return report.Clock(l.ElapsedSecs) }},
+	{rtcli.Column{Head: "READ-AGO", Drop: 10}, readAgo}, // left out if no job runs
 	{rtcli.Column{Head: "TIME%", Drop: 4}, func(l *joblist.Line) string { return decimal(l.TimePct) }},
 	{rtcli.Column{Head: "NODES", Drop: 7}, nodesOf},
 	{rtcli.Column{Head: "CORES", Drop: 5}, coresOf},
 	{rtcli.Column{Head: "CPU%"}, func(l *joblist.Line) string { return decimal(l.CPUPct) }},
 	{rtcli.Column{Head: "MEM%"}, func(l *joblist.Line) string { return decimal(l.MemoryPct) }},
 	{rtcli.Column{Head: "GPU%", Drop: 1}, func(l *joblist.Line) string { return decimal(l.GPUPct) }},
-	{rtcli.Column{Head: "UNUSED"}, unusedOf},
+	{rtcli.Column{Head: "UNUSED-CORE-H"}, unusedOf},
 }
 
 // nodesOf returns the number of nodes, "1/2" if one of two is missing.
@@ -62,33 +68,33 @@ func decimal(v rt.Opt[float64]) string {
 	return "-"
 }
 
-// clock formats seconds as Slurm does: [D-]HH:MM:SS.
-func clock(v rt.Opt[float64]) string {
-	x, ok := v.Get()
-	if !ok {
+// readAgo returns the age of the last reading of a job that runs.
+func readAgo(l *joblist.Line) string {
+	if l.LastReading == nil || !isRunning(*l) {
 		return "-"
 	}
-	s := int64(x)
-	text := fmt.Sprintf("%02d:%02d:%02d", s/3600%24, s/60%60, s%60)
-	if days := s / 86400; days > 0 {
-		return fmt.Sprintf("%d-%s", days, text)
-	}
-	return text
+	return report.Clock(rt.Some(max(time.Since(*l.LastReading).Seconds(), 0)))
 }
+
+func isRunning(l joblist.Line) bool { return l.State == string(rt.StateRunning) }
 
 func printJobTable(w io.Writer, lines []joblist.Line, width int) error {
 	if len(lines) == 0 {
 		_, err := fmt.Fprintln(w, "no jobs")
 		return err
 	}
+	columns := jobColumns
+	if !slices.ContainsFunc(lines, isRunning) {
+		columns = slices.DeleteFunc(slices.Clone(columns), func(c jobColumn) bool { return c.Head == "READ-AGO" })
+	}
 	t := rtcli.Table{}
-	for _, c := range jobColumns {
+	for _, c := range columns {
 		t.Columns = append(t.Columns, c.Column)
 	}
 	for i := range lines {
-		row := make([]string, len(jobColumns))
-		for k := range jobColumns {
-			row[k] = jobColumns[k].cell(&lines[i])
+		row := make([]string, len(columns))
+		for k := range columns {
+			row[k] = columns[k].cell(&lines[i])
 		}
 		t.Rows = append(t.Rows, row)
 	}

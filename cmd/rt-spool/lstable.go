@@ -12,6 +12,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	rtcli "github.com/resource-tracker/rt/internal/cli"
+	"github.com/resource-tracker/rt/report"
 )
 
 // lsColumn is a column of ls.
@@ -115,13 +116,15 @@ func exitOf(r *rt.Run) string {
 }
 
 func elapsedOf(l *listed) string {
-	switch {
-	case !l.End.IsZero():
-		return l.End.Sub(l.Start).Round(time.Second / 10).String()
-	case l.Live:
-		return time.Since(l.Start).Round(time.Second).String()
+	end := l.End
+	isOver := !end.IsZero()
+	if !isOver {
+		end = time.Now()
 	}
-	return "-"
+	if !isOver && !l.Live {
+		return "-"
+	}
+	return report.Clock(rt.Some(end.Sub(l.Start).Seconds()))
 }
 
 // ageOf returns how long ago the run ended, or began if it has not ended.

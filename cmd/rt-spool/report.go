@@ -83,6 +83,7 @@ func writeSummaries(c *cli.Context, entries []spool.Entry, summaries []*report.S
 	if err := advise(c, jobs, entries); err != nil {
 		return err
 	}
+	noteOthers(c, jobs)
 	return writeJobs(c, jobs, summaries)
 }
 

@@ -29,14 +29,8 @@ func writeJobs(c *cli.Context, jobs []*report.Job, summaries []*report.Summary) 
 	if form == "json" {
 		return rtcli.PrintJSON(w, jobs)
 	}
-	a := report.RollUp(c.Args().First(), summaries)
-	isArray := isArrayOf(summaries) && len(a.Tasks) > 1
-	if isArray && form == "text" {
-		if err := report.WriteArray(w, a, o); err != nil {
-			return err
-		}
-		fmt.Fprintf(w, "  report %s shows one of them\n", a.Tasks[0].Job)
-		return nil
+	if isArrayOf(summaries) && len(jobs) > 1 {
+		return writeArray(c, report.RollUp(c.Args().First(), summaries))
 	}
 	for i, j := range jobs {
 		if i > 0 && form != "oneline" {
@@ -73,7 +67,34 @@ func reportArray(c *cli.Context, summaries []*report.Summary) error {
 	if c.Bool("json") || c.String("format") == "json" {
 		return rtcli.PrintJSON(c.App.Writer, a)
 	}
-	return report.WriteArray(c.App.Writer, a, textOptions(c))
+	return writeArray(c, a)
+}
+
+// writeArray writes an array in the form of --format, which is not JSON.
+func writeArray(c *cli.Context, a *report.Array) error {
+	w := c.App.Writer
+	switch c.String("format") {
+	case "markdown":
+		return report.WriteArrayMarkdown(w, a)
+	case "oneline":
+		return report.WriteArrayOneLine(w, a)
+	}
+	if err := report.WriteArray(w, a, textOptions(c)); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "  report %s shows one of them\n", a.Tasks[0].Job)
+	return err
+}
+
+// noteOthers notes on standard error that an array has only one task here.
+func noteOthers(c *cli.Context, jobs []*report.Job) {
+	if len(jobs) != 1 {
+		return
+	}
+	r := &jobs[0].Runs[0].Run
+	if array, ok := r.ArrayJobID.Get(); ok && c.Args().First() == fmt.Sprint(array) {
+		rtcli.Message(c.App.ErrWriter, "rt-spool", "%s is the only task of array %d here: %s", jobs[0].Label, array, report.Others)
+	}
 }
 
 // isArrayOf reports whether all runs are tasks of one array.

@@ -88,7 +88,12 @@ func IsTerminal(stream any) bool {
 // Buffered calls write with a buffered writer on w.
 func Buffered(w io.Writer, write func(io.Writer) error) error {
 	bw := bufio.NewWriterSize(w, 64<<10)
-	return errors.Join(write(bw), bw.Flush())
+	err := write(bw)
+	flushErr := bw.Flush()
+	if errors.Is(err, flushErr) { // Flush repeats the error of an earlier Write
+		return err
+	}
+	return errors.Join(err, flushErr)
 }
 
 // WriteFile replaces a file completely or not at all, and writes to a terminal or pipe directly.
@@ -112,7 +117,11 @@ func WriteFile(name string, write func(io.Writer) error) error {
 	if err != nil {
 		return fmt.Errorf("write %s: create a file in %s: %w", name, filepath.Dir(name), withoutName(err))
 	}
-	err = errors.Join(Buffered(f, write), f.Chmod(modeFor(name)), f.Sync(), f.Close())
+	err = Buffered(f, write)
+	if err == nil {
+		err = errors.Join(f.Chmod(modeFor(name)), f.Sync())
+	}
+	err = errors.Join(err, f.Close())
 	if err == nil {
 		err = withoutName(os.Rename(f.Name(), name))
 	}

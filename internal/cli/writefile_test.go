@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -77,5 +78,20 @@ func TestWriteFileOverAnotherUsersFile(t *testing.T) {
 	}
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// A full disk is one error, in one line.
+func TestWriteFileNamesAFullDiskOnce(t *testing.T) {
+	for _, size := range []int{10, 1 << 20} { // fails in Flush, and in Write
+		err := WriteFile("/dev/full", func(w io.Writer) error {
+			if _, err := w.Write(make([]byte, size)); err != nil {
+				return fmt.Errorf("write the page: %w", err)
+			}
+			return nil
+		})
+		if !errors.Is(err, unix.ENOSPC) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%d bytes: %v", size, err)
+		}
 	}
 }

@@ -34,7 +34,7 @@ func figuresOf(s *report.Summary) *figures {
 	}
 	f.run.Identity, f.run.Ending, f.run.Meta.JobName = r.Identity, r.Ending, r.Meta.JobName
 	f.run.User, f.run.Account, f.run.Partition, f.run.NodeList, f.run.GPUs = r.User, r.Account, r.Partition, r.NodeList, r.GPUs
-	f.run.NumNodes, f.run.JobStart, f.run.JobEndLimit = r.NumNodes, r.JobStart, r.JobEndLimit
+	f.run.PID, f.run.NumNodes, f.run.JobStart, f.run.JobEndLimit = r.PID, r.NumNodes, r.JobStart, r.JobEndLimit
 	for i := range s.GPUs {
 		f.gpus = append(f.gpus, s.GPUs[i].BusyPct)
 	}
@@ -63,7 +63,7 @@ func (f *figures) code(c *coder) {
 		c.text(p)
 	}
 	for _, p := range [...]*rt.Opt[uint64]{
-		&r.JobID, &r.ArrayJobID, &r.ArrayTaskID, &r.HetJobID, &r.HetJobOffset, &r.NumNodes, &f.cores, &f.peak, &f.limit, &f.oomKills,
+		&r.JobID, &r.ArrayJobID, &r.ArrayTaskID, &r.HetJobID, &r.HetJobOffset, &r.PID, &r.NumNodes, &f.cores, &f.peak, &f.limit, &f.oomKills,
 	} {
 		optional(c, p, c.uint)
 	}

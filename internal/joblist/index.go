@@ -34,7 +34,7 @@ const settles = 2 * time.Second
 type header struct{ format, version, dir string }
 
 // indexFormat changes with the fields of figures and their meaning.
-const indexFormat = "rt jobs 2"
+const indexFormat = "rt jobs 3"
 
 // indexed is one run.
 type indexed struct {

@@ -14,7 +14,7 @@ import (
 // Line is one attempt of a job, over all of its nodes. A figure that is not known is null in JSON
 // and empty in CSV.
 type Line struct {
-	Job          string          `json:"job"`
+	Job          string          `json:"job"` // see nameOf
 	Cluster      string          `json:"cluster"`
 	User         string          `json:"user"`
 	Account      string          `json:"account"`
@@ -45,7 +45,7 @@ type Line struct {
 func lineOf(j *report.Job) Line {
 	n := j.Nodes
 	l := Line{
-		Job: j.Label, Cluster: j.Cluster, User: j.User, Account: j.Account, Partition: j.Partition, Name: j.Name, State: stateOf(j), ExitCode: j.ExitCode,
+		Job: nameOf(j), Cluster: j.Cluster, User: j.User, Account: j.Account, Partition: j.Partition, Name: j.Name, State: stateOf(j), ExitCode: j.ExitCode,
 		Start: j.Start, End: known(j.End), LastReading: known(j.LastReading), ElapsedSecs: j.ElapsedSecs, LimitSecs: j.LimitSecs, TimePct: j.TimePct,
 		Nodes: len(j.Runs), MissingNodes: j.Missing, Cores: n.Cores, CPUSecs: n.UsedSecs, CPUPct: n.UsedPct, PeakBytes: n.Nodes[0].PeakBytes, MemoryPct: n.WorstPct,
 		GPUPct: j.GPUs.BusyPct, Attempts: 1 + len(j.Earlier),
@@ -60,6 +60,14 @@ func lineOf(j *report.Job) Line {
 		}
 	}
 	return l
+}
+
+// nameOf returns what a JOB argument can be: the job's label, or the name of a run outside Slurm.
+func nameOf(j *report.Job) string {
+	if r := &j.Runs[0].Run; !r.JobID.Valid() {
+		return r.FileStem()
+	}
+	return j.Label
 }
 
 func known(t time.Time) *time.Time {

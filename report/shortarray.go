@@ -1,0 +1,48 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/resource-tracker/rt"
+)
+
+// WriteArrayOneLine writes an array as one line.
+func WriteArrayOneLine(w io.Writer, a *Array) error {
+	parts := []string{a.outcomesText()}
+	percent := func(label string, d *Distribution) string {
+		return onlyIf(d.N > 0, fmt.Sprintf("%s median %s, max %s", label, number(d.P50, "%.0f %%"), number(d.Max, "%.0f %%")))
+	}
+	parts = append(parts, onlyIf(a.Elapsed.N > 0, fmt.Sprintf("elapsed median %s, max %s", Clock(a.Elapsed.P50), Clock(a.Elapsed.Max))), percent("CPU", &a.UsedPct), percent("memory", &a.PeakPct))
+	line := "Array " + a.Job + onlyIf(a.Name != "", " "+a.Name) + ", task ids " + a.TaskIDs + ": " + present("; ", parts...) + requests(a.Advice)
+	if _, err := fmt.Fprintln(w, Plain(line)); err != nil {
+		return fmt.Errorf("report: write: %w", err)
+	}
+	return nil
+}
+
+// WriteArrayMarkdown writes an array as Markdown, for a ticket.
+func WriteArrayMarkdown(w io.Writer, a *Array) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "### Array %s%s\n\n", markdown(a.Job), onlyIf(a.Name != "", " "+markdown(a.Name)))
+	b.WriteString(present(", ", markdown(a.Cluster), markdown(a.User), markdown(a.Account), markdown(a.Partition), "task ids "+a.TaskIDs) + "\n\n")
+	fmt.Fprintf(&b, "| %s | min | 10 %% | median | 90 %% | max |\n|---|---:|---:|---:|---:|---:|\n", a.outcomesText())
+	for _, row := range a.rows() {
+		d := row.of
+		fmt.Fprintf(&b, "| %s |", strings.TrimSpace(row.label))
+		for _, v := range [...]rt.Opt[float64]{d.Min, d.P10, d.P50, d.P90, d.Max} {
+			b.WriteString(" " + row.show(v) + " |")
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("\n" + adviceList(a.Advice, a.AdviceReason))
+	for i := range a.Outliers {
+		o := &a.Outliers[i]
+		fmt.Fprintf(&b, "- outlier %s on %s: %s\n", markdown(o.Job), markdown(o.Node), o.shown())
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("report: write: %w", err)
+	}
+	return nil
+}
