@@ -87,7 +87,8 @@ func TestAdviceHolds(t *testing.T) {
 		}
 		_, job := complete(t, s, second[k.name], false)
 		for _, a := range job.Advice {
-			if a.Request != "" || a.Verdict != report.WellSized {
+			isRight := a.Verdict == report.WellSized || a.Verdict == report.Least
+			if a.Request != "" || !isRight {
 				t.Errorf("%s with %q: %s, %s", k.name, args[k.name], a.Verdict, a.String())
 			}
 		}

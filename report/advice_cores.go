@@ -202,7 +202,7 @@ func (a *adviser) coresFrom(one *Advice, c coresOf, need uint64, longer float64,
 	case isBusy:
 		one.Verdict, one.Text = WellSized, used
 	case isOne:
-		one.Verdict, one.Text = Least, fmt.Sprintf("1%s is the least; %s of it was used", onlyIf(len(a.job.Runs) > 1, " on each node"), number(n.UsedPct, "%.0f %%"))
+		one.Verdict, one.Text = Least, fmt.Sprintf("1%s is the least; %s of it was used", onlyIf(len(a.job.Runs) > 1, " on each node"), number(n.UsedPct, "%.1f %%"))
 	case c.have > 1 && allBusy > 0:
 		one.Verdict, one.Text = WellSized, fmt.Sprintf("%s, and all cores%s were busy at once for at least %s", used, onlyIf(len(a.job.Runs) > 1, " of a node"), Clock(rt.Some(allBusy)))
 	case c.have == 1: // for each task

@@ -8,8 +8,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// WriteArrayOneLine writes an array as one line.
-func WriteArrayOneLine(w io.Writer, a *Array) error {
+// writeArrayOneLine writes an array as one line.
+func writeArrayOneLine(w io.Writer, a *Array) error {
 	parts := []string{a.outcomesText()}
 	percent := func(label string, d *Distribution) string {
 		return onlyIf(d.N > 0, fmt.Sprintf("%s median %s, max %s", label, number(d.P50, "%.0f %%"), number(d.Max, "%.0f %%")))
@@ -22,8 +22,8 @@ func WriteArrayOneLine(w io.Writer, a *Array) error {
 	return nil
 }
 
-// WriteArrayMarkdown writes an array as Markdown, for a ticket.
-func WriteArrayMarkdown(w io.Writer, a *Array) error {
+// writeArrayMarkdown writes an array as Markdown, for a ticket.
+func writeArrayMarkdown(w io.Writer, a *Array) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### Array %s%s\n\n", markdown(a.Job), onlyIf(a.Name != "", " "+markdown(a.Name)))
 	b.WriteString(present(", ", markdown(a.Cluster), markdown(a.User), markdown(a.Account), markdown(a.Partition), "task ids "+a.TaskIDs) + "\n\n")

@@ -10,6 +10,31 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
+// Forms are the forms of a report.
+var Forms = []string{"text", "json", "markdown", "oneline"}
+
+// Write writes a job in one of Forms, other than JSON.
+func Write(w io.Writer, j *Job, form string, o TextOptions) error {
+	switch form {
+	case "markdown":
+		return WriteMarkdown(w, j, o)
+	case "oneline":
+		return WriteOneLine(w, j, o)
+	}
+	return WriteText(w, j, o)
+}
+
+// WriteArray writes an array in one of Forms, other than JSON.
+func WriteArray(w io.Writer, a *Array, form string, o TextOptions) error {
+	switch form {
+	case "markdown":
+		return writeArrayMarkdown(w, a)
+	case "oneline":
+		return writeArrayOneLine(w, a)
+	}
+	return writeArrayText(w, a, o)
+}
+
 // row is one line of the summary of a job.
 type row struct {
 	what, used, of string

@@ -81,13 +81,13 @@ func TestShortFormsOfAnArray(t *testing.T) {
 	var b strings.Builder
 	nothing := RollUp("1000", arrayOf(12)[12:]) // task 11, which has no end in its record
 	for _, a := range []*Array{a, nothing} {
-		if err := errors.Join(WriteArrayOneLine(&b, a), WriteArrayMarkdown(&b, a)); err != nil {
+		if err := errors.Join(WriteArray(&b, a, "oneline", TextOptions{}), WriteArray(&b, a, "markdown", TextOptions{})); err != nil {
 			t.Fatal(err)
 		}
 		b.WriteString("\n")
 	}
 	golden(t, "shortforms-array.md", b.String())
-	if WriteArrayOneLine(failing{}, a) == nil || WriteArrayMarkdown(failing{}, a) == nil {
+	if WriteArray(failing{}, a, "oneline", TextOptions{}) == nil || WriteArray(failing{}, a, "markdown", TextOptions{}) == nil {
 		t.Error("no error")
 	}
 	if ids := taskIDs(append(arrayOf(3)[1:], arrayOf(9)[8:]...)); ids != "1-2,7-8" {

@@ -41,17 +41,24 @@ func (a *Array) outcomesText() string {
 	return strings.Join(outcomes, ", ")
 }
 
-// Others says where other tasks of an array can be. Whether there are any is not known: Slurm gives a
+// others says where other tasks of an array can be. Whether there are any is not known: Slurm gives a
 // node the ids of its own tasks only.
-const Others = "other tasks can be in the spools of other nodes, or have only their own job ids until a drain calls sacct"
+const others = "other tasks can be in the spools of other nodes, or have only their own job ids until a drain calls sacct"
 
-// WriteArray writes the roll-up of an array as one screen.
-func WriteArray(w io.Writer, a *Array, o TextOptions) error {
+// OnlyTask is a message if job is the id of an array with only one task here; otherwise it is empty.
+func OnlyTask(job string, jobs []*Job) string {
+	array, ok := jobs[0].Runs[0].Run.ArrayJobID.Get()
+	isArray := ok && job == fmt.Sprint(array)
+	return onlyIf(isArray && len(jobs) == 1, fmt.Sprintf("%s is the only task of array %d here: %s", jobs[0].Label, array, others))
+}
+
+// writeArrayText writes the roll-up of an array as one screen.
+func writeArrayText(w io.Writer, a *Array, o TextOptions) error {
 	p := page{width: o.Width}
 	p.WriteString(strings.TrimRight(p.cut("Array "+Plain(a.Job)+onlyIf(a.Name != "", "  "+Plain(a.Name)), p.room()), " ") + "\n")
 	p.line("Tasks", "%d: %s", len(a.Tasks), a.outcomesText())
 	if a.TaskIDs != "" {
-		p.list("", "task ids "+a.TaskIDs+" are here; "+Others)
+		p.list("", "task ids "+a.TaskIDs+" are here; "+others)
 	}
 	p.where(a.Cluster, "", a.User, "", a.Account, a.Partition, "")
 	if a.Earlier > 0 {
@@ -72,6 +79,9 @@ func WriteArray(w io.Writer, a *Array, o TextOptions) error {
 	}
 	if more := len(a.Outliers) - shown; more > 0 {
 		p.line("", "and %d more", more)
+	}
+	if len(a.Tasks) > 0 {
+		p.WriteString("  report " + Plain(a.Tasks[0].Job) + " shows one of them\n")
 	}
 	return p.write(w)
 }

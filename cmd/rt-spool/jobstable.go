@@ -29,7 +29,7 @@ var jobColumns = []jobColumn{
 	{rtcli.Column{Head: "STATE"}, func(l *joblist.Line) string { return l.State }},
 	{rtcli.Column{Head: "STARTED", Drop: 6}, func(l *joblist.Line) string { return l.Start.Local().Format("01-02 15:04:05") }},
 	{rtcli.Column{Head: "ELAPSED"}, func(l *joblist.Line) string { return report.Clock(l.ElapsedSecs) }},
-	{rtcli.Column{Head: "READ-AGO", Drop: 10}, readAgo}, // left out if no job runs
+	{rtcli.Column{Head: "READ-AGO", Drop: 10}, func(l *joblist.Line) string { return report.Clock(l.ReadAgo(time.Now())) }}, // left out if no job runs
 	{rtcli.Column{Head: "TIME%", Drop: 4}, func(l *joblist.Line) string { return decimal(l.TimePct) }},
 	{rtcli.Column{Head: "NODES", Drop: 7}, nodesOf},
 	{rtcli.Column{Head: "CORES", Drop: 5}, coresOf},
@@ -68,23 +68,13 @@ func decimal(v rt.Opt[float64]) string {
 	return "-"
 }
 
-// readAgo returns the age of the last reading of a job that runs.
-func readAgo(l *joblist.Line) string {
-	if l.LastReading == nil || !isRunning(*l) {
-		return "-"
-	}
-	return report.Clock(rt.Some(max(time.Since(*l.LastReading).Seconds(), 0)))
-}
-
-func isRunning(l joblist.Line) bool { return l.State == string(rt.StateRunning) }
-
 func printJobTable(w io.Writer, lines []joblist.Line, width int) error {
 	if len(lines) == 0 {
 		_, err := fmt.Fprintln(w, "no jobs")
 		return err
 	}
 	columns := jobColumns
-	if !slices.ContainsFunc(lines, isRunning) {
+	if !slices.ContainsFunc(lines, func(l joblist.Line) bool { return l.State == string(rt.StateRunning) }) {
 		columns = slices.DeleteFunc(slices.Clone(columns), func(c jobColumn) bool { return c.Head == "READ-AGO" })
 	}
 	t := rtcli.Table{}

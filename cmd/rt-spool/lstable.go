@@ -116,15 +116,14 @@ func exitOf(r *rt.Run) string {
 }
 
 func elapsedOf(l *listed) string {
-	end := l.End
-	isOver := !end.IsZero()
-	if !isOver {
-		end = time.Now()
+	var secs rt.Opt[float64]
+	switch {
+	case !l.End.IsZero():
+		secs.Set(l.End.Sub(l.Start).Seconds())
+	case l.Live:
+		secs.Set(time.Since(l.Start).Seconds())
 	}
-	if !isOver && !l.Live {
-		return "-"
-	}
-	return report.Clock(rt.Some(end.Sub(l.Start).Seconds()))
+	return report.Clock(secs)
 }
 
 // ageOf returns how long ago the run ended, or began if it has not ended.

@@ -83,7 +83,9 @@ func writeSummaries(c *cli.Context, entries []spool.Entry, summaries []*report.S
 	if err := advise(c, jobs, entries); err != nil {
 		return err
 	}
-	noteOthers(c, jobs)
+	if text := report.OnlyTask(c.Args().First(), jobs); text != "" {
+		rtcli.Message(c.App.ErrWriter, "rt-spool", "%s", text)
+	}
 	return writeJobs(c, jobs, summaries)
 }
 

@@ -12,12 +12,9 @@ import (
 	"github.com/resource-tracker/rt/report"
 )
 
-// reportForms are the values of report --format.
-var reportForms = []string{"text", "json", "markdown", "oneline"}
-
 func checkReportForm(c *cli.Context) error {
-	if form := c.String("format"); !slices.Contains(reportForms, form) {
-		return rtcli.Usage("report --format %q: it is one of %s", form, strings.Join(reportForms, ", "))
+	if form := c.String("format"); !slices.Contains(report.Forms, form) {
+		return rtcli.Usage("report --format %q: it is one of %s", form, strings.Join(report.Forms, ", "))
 	}
 	return nil
 }
@@ -30,22 +27,13 @@ func writeJobs(c *cli.Context, jobs []*report.Job, summaries []*report.Summary) 
 		return rtcli.PrintJSON(w, jobs)
 	}
 	if isArrayOf(summaries) && len(jobs) > 1 {
-		return writeArray(c, report.RollUp(c.Args().First(), summaries))
+		return report.WriteArray(w, report.RollUp(c.Args().First(), summaries), form, o)
 	}
 	for i, j := range jobs {
 		if i > 0 && form != "oneline" {
 			fmt.Fprintln(w)
 		}
-		var err error
-		switch form {
-		case "markdown":
-			err = report.WriteMarkdown(w, j, o)
-		case "oneline":
-			err = report.WriteOneLine(w, j, o)
-		default:
-			err = report.WriteText(w, j, o)
-		}
-		if err != nil {
+		if err := report.Write(w, j, form, o); err != nil {
 			return err
 		}
 	}
@@ -67,34 +55,7 @@ func reportArray(c *cli.Context, summaries []*report.Summary) error {
 	if c.Bool("json") || c.String("format") == "json" {
 		return rtcli.PrintJSON(c.App.Writer, a)
 	}
-	return writeArray(c, a)
-}
-
-// writeArray writes an array in the form of --format, which is not JSON.
-func writeArray(c *cli.Context, a *report.Array) error {
-	w := c.App.Writer
-	switch c.String("format") {
-	case "markdown":
-		return report.WriteArrayMarkdown(w, a)
-	case "oneline":
-		return report.WriteArrayOneLine(w, a)
-	}
-	if err := report.WriteArray(w, a, textOptions(c)); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(w, "  report %s shows one of them\n", a.Tasks[0].Job)
-	return err
-}
-
-// noteOthers notes on standard error that an array has only one task here.
-func noteOthers(c *cli.Context, jobs []*report.Job) {
-	if len(jobs) != 1 {
-		return
-	}
-	r := &jobs[0].Runs[0].Run
-	if array, ok := r.ArrayJobID.Get(); ok && c.Args().First() == fmt.Sprint(array) {
-		rtcli.Message(c.App.ErrWriter, "rt-spool", "%s is the only task of array %d here: %s", jobs[0].Label, array, report.Others)
-	}
+	return report.WriteArray(c.App.Writer, a, c.String("format"), textOptions(c))
 }
 
 // isArrayOf reports whether all runs are tasks of one array.

@@ -85,6 +85,14 @@ func (l *Line) end() time.Time {
 	return l.Start
 }
 
+// ReadAgo returns the age of the last reading of a job that runs, in seconds.
+func (l *Line) ReadAgo(now time.Time) (secs rt.Opt[float64]) {
+	if isRunning := l.State == string(rt.StateRunning); isRunning && l.LastReading != nil {
+		secs.Set(max(now.Sub(*l.LastReading).Seconds(), 0)) // the clock of another node can be ahead
+	}
+	return secs
+}
+
 // stateOf returns the state as one word.
 func stateOf(j *report.Job) string {
 	switch {
