@@ -287,8 +287,8 @@ func (p *page) jobEnergy(s *Summary) {
 		return
 	case e.ActiveJoules.Valid():
 		price := number(e.KWh, "%.4f kWh") + onlyIf(e.CO2eGrams.Valid(), number(e.CO2eGrams, ", %.1f g CO2e"))
-		p.list("Job energy", fmt.Sprintf("%s by %s to %s with all idle, GPUs %s; %s", number(e.ActiveJoules, "%.1f J"),
-			strings.Replace(e.Method, "cpu", "CPU", 1), number(e.HighJoules, "%.1f J"), e.gpus(), price))
+		p.list("Job energy", fmt.Sprintf("%s by %s to %s with all idle, GPUs %s; %s", Joules(e.ActiveJoules),
+			strings.Replace(e.Method, "cpu", "CPU", 1), Joules(e.HighJoules), e.gpus(), price))
 	default:
 		p.list("Job energy", fmt.Sprintf("n/a%s; GPUs %s", because(e.Reason), e.gpus()))
 	}
@@ -375,6 +375,6 @@ func (r *reading) deviceJoules(of *gpuTally) rt.Opt[float64] {
 
 // gpus formats the energy of the GPUs, and says what was not measured.
 func (e *JobEnergy) gpus() string {
-	return number(e.GPUJoules, "%.1f J") + onlyIf(strings.Contains(e.GPUMethod, "slice"), " by MIG slice") +
+	return Joules(e.GPUJoules) + onlyIf(strings.Contains(e.GPUMethod, "slice"), " by MIG slice") +
 		onlyIf(e.GPUJoules.Valid() && e.GPUsUnmeasured > 0, fmt.Sprintf(", and %d that nothing measured", e.GPUsUnmeasured))
 }

@@ -397,7 +397,12 @@ func TestUnits(t *testing.T) {
 			t.Errorf("Clock(%v) = %s, want %s", v, got, want)
 		}
 	}
-	if size(rt.None[uint64]()) != "-" || Clock(rt.None[float64]()) != "-" {
+	for v, want := range map[float64]string{0: "0.00 J", 999.4: "999 J", 999.6: "1.00 kJ", 53100: "53.1 kJ", 18533934: "18.5 MJ", 3e12: "3000 GJ"} {
+		if got := Joules(rt.Some(v)); got != want {
+			t.Errorf("Joules(%v) = %s, want %s", v, got, want)
+		}
+	}
+	if size(rt.None[uint64]()) != "-" || Clock(rt.None[float64]()) != "-" || Joules(rt.None[float64]()) != "-" {
 		t.Error("an absent value is not a dash")
 	}
 }

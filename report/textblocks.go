@@ -170,7 +170,7 @@ func (p *page) energy(s *Summary) {
 		figure := "n/a"
 		switch {
 		case e.Joules.Valid():
-			figure = fmt.Sprintf("%s (%s)", number(e.Joules, "%.1f J"), number(e.Watts, "%.1f W"))
+			figure = fmt.Sprintf("%s (%s)", Joules(e.Joules), number(e.Watts, "%.1f W"))
 		case e.Watts.Valid():
 			figure = number(e.Watts, "%.1f W")
 		}
@@ -195,7 +195,7 @@ func (p *page) sensors(s *Summary) {
 		case of.MeanWatts.Valid():
 			figure = number(of.MeanWatts, ", mean %.1f W")
 		case of.Joules.Valid():
-			figure = number(of.Joules, ", %.1f J")
+			figure = ", " + Joules(of.Joules)
 		case of.MeanPct.Valid():
 			figure = number(of.MeanPct, ", mean %.1f %% of the CPUs")
 		}

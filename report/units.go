@@ -67,6 +67,19 @@ func Clock(o rt.Opt[float64]) string {
 	return fmt.Sprintf("%s%02d:%02d:%02d", days, all/3600%24, all/60%60, all%60)
 }
 
+// Joules formats an energy with three significant digits: 53.1 kJ.
+func Joules(o rt.Opt[float64]) string {
+	f, ok := o.Get()
+	if !ok {
+		return "-"
+	}
+	units := []string{"J", "kJ", "MJ", "GJ"}
+	for f >= 999.5 && len(units) > 1 {
+		f, units = f/1000, units[1:]
+	}
+	return Significant(f) + " " + units[0]
+}
+
 // coreHours formats seconds of CPU time as a number of core-hours.
 func coreHours(o rt.Opt[float64]) string {
 	if secs, ok := o.Get(); ok {

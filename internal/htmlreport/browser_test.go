@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/report"
 )
 
 var update = flag.Bool("update", false, "write the screenshots of docs/")
@@ -230,10 +231,12 @@ func TestBrowserDarkAndPrint(t *testing.T) {
 	noFaults(t, c, path)
 }
 
-// On paper no plot is wider than the page.
+// On paper no plot is wider than the page, and folded tables are open.
 func TestBrowserPaper(t *testing.T) {
 	for _, nodes := range []int{1, 4} {
-		c, path := browse(t, copies(simulated{node: "n1", readings: 50, every: 10 * time.Second}.asRun(t), nodes)...)
+		run := simulated{node: "n1", readings: 50, every: 10 * time.Second}.asRun(t)
+		run.Summary.Sensors = map[string]report.SensorIs{"lustre": {Status: "absent"}}
+		c, path := browse(t, copies(run, nodes)...)
 		const paper = 718 // A4 without the margins, in pixels of 1/96 inch
 		c.call("Emulation.setEmulatedMedia", map[string]any{"media": "print"}, nil)
 		c.eval(`dispatchEvent(new Event("beforeprint"))`, nil) // while the page has the width of the screen
@@ -241,6 +244,14 @@ func TestBrowserPaper(t *testing.T) {
 		widest := c.number(`Math.max(...[...document.querySelectorAll("canvas")].map(e => e.getBoundingClientRect().right))`)
 		if widest > paper || widest < paper/2 {
 			t.Errorf("%d nodes: a plot ends at %v of %d pixels", nodes, widest, paper)
+		}
+		const unfolded = `document.querySelectorAll(".table details[open]").length`
+		if n := c.number(unfolded); n != 1 {
+			t.Errorf("%d nodes: %v folded tables are open on paper: want 1", nodes, n)
+		}
+		c.eval(`dispatchEvent(new Event("afterprint"))`, nil)
+		if n := c.number(unfolded); n != 0 {
+			t.Errorf("%d nodes: %v folded tables stay open", nodes, n)
 		}
 		noFaults(t, c, path)
 	}

@@ -456,13 +456,17 @@
   if (plots.length) draw(plots[0]);
 
   isDark.addEventListener("change", redraw);
+  let unfolded = [];
   addEventListener("beforeprint", () => {
     printing = true;
+    unfolded = [...document.querySelectorAll(".table details:not([open])")];
+    for (const d of unfolded) d.open = true;
     plots.forEach(draw);
     redraw();
   });
   addEventListener("afterprint", () => {
     printing = false;
+    for (const d of unfolded) d.open = false;
     redraw();
   });
   let wait;

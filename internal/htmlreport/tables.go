@@ -130,11 +130,11 @@ func energyTable(job *Job) table {
 	names := runNames(job)
 	for i := range job.Runs {
 		if e := job.Runs[i].Summary.JobEnergy; e != nil && e.ActiveJoules.Valid() {
-			t.Rows = append(t.Rows, []string{names[i], "share of the job, at least", number(e.ActiveJoules, "%.0f J"), number(e.MeanWatts, "%.1f W")},
-				[]string{names[i], "share of the job with all idle energy, at most", number(e.HighJoules, "%.0f J"), "-"})
+			t.Rows = append(t.Rows, []string{names[i], "share of the job, at least", report.Joules(e.ActiveJoules), number(e.MeanWatts, "%.1f W")},
+				[]string{names[i], "share of the job with all idle energy, at most", report.Joules(e.HighJoules), "-"})
 		}
 		for _, e := range job.Runs[i].Summary.Energy {
-			t.Rows = append(t.Rows, []string{names[i], rt.Printable(e.Domain), number(e.Joules, "%.0f J"), number(e.Watts, "%.1f W")})
+			t.Rows = append(t.Rows, []string{names[i], rt.Printable(e.Domain), report.Joules(e.Joules), number(e.Watts, "%.1f W")})
 		}
 	}
 	return t.bounded()
