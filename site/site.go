@@ -87,5 +87,6 @@ var (
 	ErrQuota    = errors.New("there is no room in the quota")
 	ErrFull     = errors.New("the disk of the store is full")
 	ErrMissing  = errors.New("the run lacks an object that its finish names")
+	ErrCursor   = errors.New("the cursor is not from an earlier answer")
 	ErrTooMany  = errors.New("the run has too many objects")
 )

@@ -47,7 +47,7 @@ func (r *Registry) putRecord(ctx context.Context, tx transaction, run lockedRun,
 	}
 	_, err = tx.ExecContext(ctx, `UPDATE run SET record = $1, cluster = $2, job_id = $3, attempt = $4, state = $5, outcome = $6, accounted = $7,
 		started = $8, ended = $9, charged = charged + $10 WHERE id = $11`,
-		text, column(record.Cluster), jobID, int64(record.Attempt), string(record.State), string(record.Outcome), accounted,
+		text, column(record.Cluster), jobID, int64(record.Attempt), column(string(record.State)), column(string(record.Outcome)), accounted,
 		micros(record.Start), ended, grown, run.id)
 	if err != nil {
 		return err
@@ -158,10 +158,21 @@ func summarise(parts []part) part {
 	return job
 }
 
+// Columns are at most this long, in bytes: PostgreSQL limits the entries of an index.
+const (
+	columnMax = 200
+	nameMax   = 600
+)
+
 // column makes a text fit for a column: PostgreSQL accepts neither NUL nor invalid UTF-8.
-func column(text string) string {
-	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+func column(text string) string { return fit(text, columnMax) }
+
+func fit(text string, most int) string {
+	if len(text) > most {
+		text = text[:most]
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "?"), "\x00", "?")
 }
 
 // folded is the form of a name in which the search compares it.
-func folded(name string) string { return strings.ToLower(column(name)) }
+func folded(name string) string { return strings.ToLower(fit(name, nameMax)) }

@@ -14,21 +14,25 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// window is how many jobs one call of Jobs examines at most, so that its time has a bound whatever
+// windows is how many jobs one call of Jobs examines at most, so that its time has a bound whatever
 // the filter is.
-const window = 100_000
+type windows struct {
+	first int // tried before the others: most filters find enough jobs in few, which costs little
+	list  int // in the index job_list, which has all columns of the filters
+	other int // in the other indexes
+}
 
-// errCursor is the error of a cursor that Jobs did not return.
-var errCursor = errors.New("the cursor is not from an earlier answer")
+var defaultWindows = windows{first: 5_000, list: 250_000, other: 25_000}
 
 // Jobs returns the jobs that a filter selects, the newest first, at most limit of them, and the
 // cursor of the next call, which is empty at the end of the list. The cursor of the first call is
-// empty.
+// empty; site.ErrCursor means that the cursor is not from Jobs.
 //
-// One call examines at most 100,000 jobs. If few of them match, it returns fewer than limit jobs,
+// One call examines at most 250,000 jobs. If few of them match, it returns fewer than limit jobs,
 // or none, with a cursor that continues the search: only an empty cursor means that there are no
-// more. The jobs of one user or one account and those with one id have indexes, so that the limit
-// counts these jobs only.
+// more. The jobs of one user, of one account and with one id have indexes: a call examines at most
+// 25,000 of these jobs, and no others. The search for a part of a name has no index of its own. It
+// ignores case.
 func (r *Registry) Jobs(ctx context.Context, f site.Filter, after string, limit int) (jobs []site.Job, next string, err error) {
 	keys, next, err := r.page(ctx, f, after, limit)
 	if err == nil {
@@ -58,7 +62,7 @@ func parseCursor(text string) (p place, err error) {
 		err = json.Unmarshal(b, &p)
 	}
 	if err != nil {
-		return p, errCursor
+		return p, site.ErrCursor
 	}
 	return p, nil
 }
@@ -70,9 +74,9 @@ const (
 	inOrder      = " ORDER BY started DESC, job_id DESC, cluster DESC"
 )
 
-// page returns the places of the jobs of one answer.
+// page returns the places of the jobs of one answer, and the cursor of the next one.
 func (r *Registry) page(ctx context.Context, f site.Filter, after string, limit int) (keys []place, next string, err error) {
-	indexed := indexedConditions(f)
+	indexed, window, rest := r.indexedConditions(f)
 	if after != "" {
 		p, err := parseCursor(after)
 		if err != nil {
@@ -80,16 +84,33 @@ func (r *Registry) page(ctx context.Context, f site.Filter, after string, limit 
 		}
 		indexed.add("("+placeColumns+") < (?, ?, ?)", p.Started, p.JobID, column(p.Cluster))
 	}
-	last, isLimited, err := r.lastOfWindow(ctx, indexed)
-	if err != nil {
-		return nil, "", err
+	for _, window := range []int{min(r.windows.first, window), window} {
+		keys, next, err = r.search(ctx, indexed, rest, window, limit)
+		isEnough := len(keys) == limit || next == ""
+		if isEnough || err != nil {
+			break
+		}
+	}
+	return keys, next, err
+}
+
+// search is page in the first jobs of an index. rest is the filter without the indexed conditions.
+func (r *Registry) search(ctx context.Context, indexed conditions, rest site.Filter, window, limit int) (keys []place, next string, err error) {
+	all := conditions{slices.Clone(indexed.where), slices.Clone(indexed.args)}
+	addOther(&all, rest)
+	var last place
+	isLimited := false
+	if len(all.where) > len(indexed.where) {
+		last, isLimited, err = r.lastOfWindow(ctx, indexed, window)
+		if err != nil {
+			return nil, "", err
+		}
 	}
 	if isLimited {
-		indexed.add("("+placeColumns+") >= (?, ?, ?)", last.Started, last.JobID, last.Cluster)
+		all.add("("+placeColumns+") >= (?, ?, ?)", last.Started, last.JobID, last.Cluster)
 	}
-	addOther(&indexed, f)
-	query := "SELECT " + placeColumns + " FROM job" + indexed.clause() + inOrder + " LIMIT " + indexed.value(limit+1)
-	rows, err := r.db.QueryContext(ctx, query, indexed.args...)
+	query := "SELECT " + placeColumns + " FROM job" + all.clause() + inOrder + " LIMIT " + all.value(limit+1)
+	rows, err := r.db.QueryContext(ctx, query, all.args...)
 	keys, err = collect(rows, err, scanPlace)
 	switch {
 	case err != nil:
@@ -104,7 +125,7 @@ func (r *Registry) page(ctx context.Context, f site.Filter, after string, limit 
 }
 
 // lastOfWindow returns the last job that this call examines, if there are more.
-func (r *Registry) lastOfWindow(ctx context.Context, indexed conditions) (p place, isLimited bool, err error) {
+func (r *Registry) lastOfWindow(ctx context.Context, indexed conditions, window int) (p place, isLimited bool, err error) {
 	query := "SELECT " + placeColumns + " FROM job" + indexed.clause() + inOrder + " LIMIT 1 OFFSET " + indexed.value(window-1)
 	p, err = scanPlace(r.db.QueryRowContext(ctx, query, indexed.args...))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -141,20 +162,26 @@ func (c *conditions) clause() string {
 	return " WHERE " + strings.Join(c.where, " AND ")
 }
 
-// indexedConditions returns the conditions that an index selects by in the order of the list.
-func indexedConditions(f site.Filter) (c conditions) {
+// indexedConditions returns the conditions that an index selects by in the order of the list, how
+// many jobs a call examines there, and the filter without these conditions.
+func (r *Registry) indexedConditions(f site.Filter) (c conditions, window int, rest site.Filter) {
+	window, rest = r.windows.other, f
 	switch id, hasID := f.JobID.Get(); {
 	case hasID:
 		c.add("(job_id = ? OR family = ?)", int64(id), int64(id))
 	case len(f.Users) == 1:
 		c.add("username = ?", column(f.Users[0]))
+		rest.Users = nil
 	case len(f.Accounts) == 1:
 		c.add("account = ?", column(f.Accounts[0]))
+		rest.Accounts = nil
+	default:
+		window = r.windows.list
 	}
 	if !f.Until.IsZero() {
 		c.add("started < ?", micros(f.Until))
 	}
-	return c
+	return c, window, rest
 }
 
 // addOther adds the conditions of a filter that the rows of the index are compared with. The

@@ -73,7 +73,7 @@ func (w *postgresWriter) try(ctx context.Context, f func(transaction) error) err
 	if err != nil {
 		return err
 	}
-	if err := f(tx); err != nil {
+	if err := call(f, tx); err != nil {
 		return errors.Join(err, rolledBack(tx.Rollback()))
 	}
 	return tx.Commit()

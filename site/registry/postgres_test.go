@@ -27,6 +27,10 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	if path := os.Getenv(victimFile); path != "" {
+		fmt.Fprintln(os.Stderr, victim(path))
+		os.Exit(1)
+	}
 	code := m.Run()
 	if postgres != nil {
 		postgres.stop()
@@ -67,7 +71,7 @@ func (s *server) exec(query string) error {
 }
 
 // startServer starts PostgreSQL with settings. PostgreSQL refuses to run as root: then it runs as
-// nobody.
+// the user with the id 65534.
 func startServer(settings ...string) (*server, error) {
 	dir, err := os.MkdirTemp("", "rt-pg")
 	if err != nil {
@@ -76,7 +80,7 @@ func startServer(settings ...string) (*server, error) {
 	s := &server{dir: dir}
 	data := filepath.Join(dir, "data")
 	if os.Getuid() == 0 {
-		if err := os.Chown(dir, nobody, nobody); err != nil {
+		if err := os.Chown(dir, unprivileged, unprivileged); err != nil {
 			return nil, err
 		}
 	}
@@ -109,7 +113,7 @@ func startServer(settings ...string) (*server, error) {
 	}
 }
 
-const nobody = 65534
+const unprivileged = 65534
 
 func (s *server) command(program string, args ...string) *exec.Cmd {
 	path := program
@@ -120,7 +124,7 @@ func (s *server) command(program string, args ...string) *exec.Cmd {
 	cmd.Dir = s.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT}
 	if os.Getuid() == 0 {
-		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: unprivileged, Gid: unprivileged}
 	}
 	return cmd
 }

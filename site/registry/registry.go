@@ -34,6 +34,7 @@ type Registry struct {
 	db      *sql.DB // for reading
 	writer  writer
 	options Options
+	windows windows
 }
 
 // writer makes the changes of a database.
@@ -67,6 +68,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Registry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the registry: %w", fault(err))
 	}
+	r.windows = defaultWindows
 	return r, nil
 }
 

@@ -30,6 +30,7 @@ type sqliteWriter struct {
 	queue chan *change
 	stop  chan struct{} // closed by close
 	ended chan struct{} // closed at the end of the goroutine
+	err   error         // why it has ended
 }
 
 // change is a change that waits for the writer.
@@ -106,25 +107,40 @@ func (w *sqliteWriter) change(ctx context.Context, f func(transaction) error) er
 	c := &change{ctx: ctx, do: f, done: make(chan struct{})}
 	select {
 	case w.queue <- c:
-		<-c.done
-		return c.err
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-w.ended:
-		return errClosed
+		return w.err
+	}
+	select {
+	case <-c.done:
+		return c.err
+	case <-w.ended:
+	}
+	select { // both, if this change was one of the last
+	case <-c.done:
+		return c.err
+	default:
+		return w.err
 	}
 }
 
 func (w *sqliteWriter) run() {
-	defer close(w.ended)
+	defer recovery.Handle(w.end)
 	for {
 		select {
 		case c := <-w.queue:
 			w.commit(w.group(c))
 		case <-w.stop:
+			w.end(errClosed)
 			return
 		}
 	}
+}
+
+func (w *sqliteWriter) end(err error) {
+	w.err = err
+	close(w.ended)
 }
 
 // group returns the changes that wait, c first.

@@ -55,7 +55,8 @@ CREATE TABLE job (
     updated   BIGINT NOT NULL,
     PRIMARY KEY (cluster, job_id)
 );
-CREATE INDEX job_started ON job (started, job_id, cluster);
+-- The list reads this index alone, without the rows.
+CREATE INDEX job_list ON job (started, job_id, cluster, name, username, account, partition, state, outcome, ended);
 CREATE INDEX job_user ON job (username, started, job_id, cluster);
 CREATE INDEX job_account ON job (account, started, job_id, cluster);
 CREATE INDEX job_family ON job (family, started, job_id, cluster);
