@@ -53,7 +53,9 @@ func lineOf(j *report.Job) Line {
 	if !j.GPUs.Unread {
 		l.GPUs.Set(uint64(j.GPUs.Count))
 	}
-	if all, ok := n.AllocatedSecs.Get(); ok {
+	all, ok := n.AllocatedSecs.Get()
+	isAllocated := ok && n.CoresOf == "allocation" // else the cores are those of the node
+	if isAllocated {
 		l.CoreHours.Set(all / 3600)
 		if used, ok := n.UsedSecs.Get(); ok {
 			l.UnusedHours.Set(max(all-used, 0) / 3600)
