@@ -46,6 +46,10 @@ func runDrain(c *cli.Context) error {
 	if c.Bool("dry-run") {
 		return dryRun(c, cfg)
 	}
+	dir, err := drainDirectory(cfg)
+	if err != nil {
+		return err
+	}
 	to, client, putter, err := connect(cfg.Sentinel)
 	if err == nil {
 		err = spoolThere(cfg.Spool.Dir)
@@ -66,7 +70,7 @@ func runDrain(c *cli.Context) error {
 	}
 	progress := newBar(c)
 	o.Progress = progress
-	done, err := drainDirectory(cfg).Drain(c.Context, client, putter, o)
+	done, err := dir.Drain(c.Context, client, putter, o)
 	progress.finish()
 	done.Warnings = warnings
 	if c.Bool("json") {
@@ -77,7 +81,8 @@ func runDrain(c *cli.Context) error {
 }
 
 // drainDirectory is the configured spool.
-func drainDirectory(cfg config.Config) *delivery.Directory {
+func drainDirectory(cfg config.Config) (*delivery.Directory, error) {
+	privacy, err := privacyOf(cfg)
 	return &delivery.Directory{
 		Dir: cfg.Spool.Dir, StateDir: cfg.Tracker.StateDir,
 		Retain: cfg.Spool.Retain.Duration, QuotaNode: cfg.Spool.QuotaNode.Bytes,
@@ -88,7 +93,8 @@ func drainDirectory(cfg config.Config) *delivery.Directory {
 		Accounting: delivery.Accounting{
 			Sacct: sacctProgram(cfg.Drain), Deadline: cfg.Drain.SacctDeadline.Duration, Wait: cfg.Drain.SacctWait.Duration,
 		},
-	}
+		Privacy: privacy,
+	}, err
 }
 
 // sacctProgram is the path of sacct; empty if it is not installed or switched off.

@@ -9,6 +9,7 @@ import (
 
 	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/internal/delivery"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -16,6 +17,7 @@ import (
 type planned struct {
 	Action string `json:"action"` // "deliver", "close and deliver", "upload", "remove", "leave"
 	listed
+	WouldSend *delivery.Preview `json:"would_send,omitempty"`
 }
 
 // planColumns are the columns of ls that are shown with an action.
@@ -24,7 +26,11 @@ var planColumns = []string{"JOB", "NODE", "STARTED", "READINGS", "UNSENT", "KIB"
 // dryRun lists what a drain would do now, in its order, without delivered runs that stay.
 // It takes no lock, changes nothing and sends no request.
 func dryRun(c *cli.Context, cfg config.Config) error {
-	if err := spoolThere(cfg.Spool.Dir); err != nil {
+	dir, err := drainDirectory(cfg)
+	if err == nil {
+		err = spoolThere(cfg.Spool.Dir)
+	}
+	if err != nil {
 		return err
 	}
 	entries, err := spool.List(cfg.Spool.Dir)
@@ -34,13 +40,15 @@ func dryRun(c *cli.Context, cfg config.Config) error {
 	if _, _, _, err := connect(cfg.Sentinel); err != nil {
 		rtcli.Message(c.App.ErrWriter, "rt-spool", "warning: %v", err)
 	}
-	dir := drainDirectory(cfg)
 	list := make([]planned, 0, len(entries))
 	for i := range entries {
 		if entries[i].Err == nil {
 			entries[i].Err = spool.CheckOwner(entries[i].Path) // a drain changes the file
 		}
-		p := planned{dir.Action(&entries[i], c.Bool("live")), listedAs(&entries[i])}
+		p := planned{Action: dir.Action(&entries[i], c.Bool("live")), listed: listedAs(&entries[i])}
+		if isSent := c.Bool("json") && p.Action != "leave" && p.Action != "remove"; isSent {
+			p.WouldSend = dir.Preview(&entries[i], cfg.Sentinel.Dialect)
+		}
 		if p.Action != "" {
 			list = append(list, p)
 		}
@@ -48,7 +56,11 @@ func dryRun(c *cli.Context, cfg config.Config) error {
 	if c.Bool("json") {
 		return rtcli.PrintJSON(c.App.Writer, list)
 	}
-	return printPlan(c.App.Writer, list)
+	err = printPlan(c.App.Writer, list)
+	if dir.Privacy.Hides() {
+		fmt.Fprintf(c.App.Writer, "names that leave: %s; --json shows the registrations\n", &dir.Privacy)
+	}
+	return err
 }
 
 func printPlan(w io.Writer, list []planned) error {

@@ -48,6 +48,28 @@ func destination(cfg config.Sentinel) (delivery.Receiver, error) {
 	}, nil
 }
 
+// privacyOf returns which names leave for the receiver. A receiver that the environment names has no
+// part in the section of the configured one.
+func privacyOf(cfg config.Config) (delivery.Privacy, error) {
+	p := cfg.Privacy
+	if os.Getenv(delivery.EnvEndpoint) == "" {
+		p = p.For(cfg.Sentinel)
+	}
+	out := delivery.Privacy{
+		Users: delivery.Disclosure(p.Users), Jobs: delivery.Disclosure(p.Jobs),
+		Directories: delivery.Disclosure(p.Directories), Commands: delivery.Disclosure(p.Commands),
+	}
+	if !p.NeedsKey() {
+		return out, nil
+	}
+	var err error
+	out.Key, err = delivery.ReadKey(p.KeyFile)
+	if err != nil {
+		return out, misconfigured(fmt.Errorf("nothing is sent: %w", err))
+	}
+	return out, nil
+}
+
 // readToken returns the first line of the file, or else SENTINEL_API_TOKEN.
 func readToken(file string) (string, error) {
 	text, err := os.ReadFile(file)

@@ -23,6 +23,7 @@ type Config struct {
 	Hooks    Hooks    `toml:"hooks"`
 	Log      Log      `toml:"log"`
 	Sentinel Sentinel `toml:"sentinel"`
+	Privacy  Privacy  `toml:"privacy"`
 	Drain    Drain    `toml:"drain"`
 	Serve    Serve    `toml:"serve"`
 	Energy   Energy   `toml:"energy"`
@@ -80,6 +81,12 @@ type Sentinel struct {
 	S3Region   string `toml:"s3_region"`                                                   // empty: the store's answer
 	CAFile     string `toml:"ca_file" path:"optional"`                                     // PEM certificates trusted in addition to the system's
 	AllowHTTP  bool   `toml:"allow_http"`                                                  // no warning when the token is sent in clear text
+
+	// What leaves for this receiver, in the place of the keys of Privacy; empty: as those.
+	PrivacyUsers       string `toml:"privacy_users"`
+	PrivacyJobs        string `toml:"privacy_jobs"`
+	PrivacyDirectories string `toml:"privacy_directories"`
+	PrivacyCommands    string `toml:"privacy_commands"`
 }
 
 // Drain is the delivery of the spooled runs.

@@ -120,8 +120,10 @@ func (c *Config) check() *keyError {
 			}
 		}
 	}
-	if bad := c.checkWords(); bad != nil {
-		return bad
+	for _, check := range [...]func() *keyError{c.checkWords, c.checkPrivacy} {
+		if bad := check(); bad != nil {
+			return bad
+		}
 	}
 	return c.checkPowerAPI()
 }

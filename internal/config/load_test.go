@@ -61,6 +61,12 @@ func TestParseErrors(t *testing.T) {
 		{"dialect", "[sentinel]\ndialect = \"new\"\n", []string{"rt.toml:2:", "sentinel.dialect"}},
 		{"sacct", "[drain]\nsacct = \"sacct\"\n", []string{"rt.toml:2:", "drain.sacct", "absolute"}},
 		{"scope", "[drain]\nscope = \"rack\"\n", []string{"rt.toml:2:", "drain.scope"}},
+		{"privacy", "[privacy]\nusers = \"hashed\"\n", []string{"rt.toml:2:", "privacy.users", "pseudonym"}},
+		{"privacy, empty", "[privacy]\n\njobs = \"\"\n", []string{"rt.toml:3:", "privacy.jobs", "pseudonym"}},
+		{"privacy of a command", "[privacy]\ncommands = \"pseudonym\"\n", []string{"rt.toml:2:", "privacy.commands", "none"}},
+		{"privacy of a receiver", "[sentinel]\nprivacy_directories = \"no\"\n", []string{"rt.toml:2:", "sentinel.privacy_directories", "pseudonym"}},
+		{"privacy of a command, receiver", "[sentinel]\nprivacy_commands = \"pseudonym\"\n", []string{"rt.toml:2:", "sentinel.privacy_commands", "none"}},
+		{"relative key file", "[privacy]\nkey_file = \"key\"\n", []string{"rt.toml:2:", "privacy.key_file", "absolute"}},
 		{"endpoint", "[sentinel]\nendpoint = \"sentinel.example\"\n", []string{"rt.toml:2:", "sentinel.endpoint", "https://"}},
 		{"log target", "[log]\ntarget = \"stderr\"\n", []string{"rt.toml:2:", "log.target", "syslog"}},
 		{"host cache", "[tracker]\nhost_cache = \"host.json\"\n", []string{"rt.toml:2:", "tracker.host_cache", "absolute"}},
@@ -170,4 +176,21 @@ func Keys() []string {
 		names = append(names, k.name)
 	}
 	return names
+}
+
+// The keys of the receiver replace those of the section, one by one.
+func TestPrivacyOfAReceiver(t *testing.T) {
+	p := Privacy{Users: "pseudonym", Jobs: "none", Directories: "plain", Commands: "none", KeyFile: "/key"}
+	if got := p.For(Sentinel{}); got != p || !got.NeedsKey() {
+		t.Errorf("%+v, want %+v", got, p)
+	}
+	got := p.For(Sentinel{PrivacyUsers: "none", PrivacyDirectories: "none", PrivacyCommands: "plain"})
+	if want := (Privacy{Users: "none", Jobs: "none", Directories: "none", Commands: "plain", KeyFile: "/key"}); got != want || got.NeedsKey() {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	for _, p := range []Privacy{{Users: "pseudonym"}, {Jobs: "pseudonym"}, {Directories: "pseudonym"}} {
+		if !p.NeedsKey() {
+			t.Errorf("%+v needs no key", p)
+		}
+	}
 }

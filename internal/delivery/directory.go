@@ -26,6 +26,7 @@ type Directory struct {
 	QuotaNode int64                        // of the directory, in bytes
 
 	Accounting Accounting
+	Privacy    Privacy // which names leave
 }
 
 // locked shows the directory to upload.Drain. It holds the directory's lock from the
@@ -141,11 +142,17 @@ func (d *locked) Open(name string) (upload.Spooled, error) {
 	if err != nil {
 		return nil, err
 	}
-	return rowReader{r}, nil
+	return rowReader{r, &d.Privacy}, nil
 }
 
 // rowReader reads only those parts of the snapshots from which rows are derived.
-type rowReader struct{ *spool.Reader }
+type rowReader struct {
+	*spool.Reader
+	privacy *Privacy
+}
+
+// Run implements upload.Spooled.
+func (r rowReader) Run() rt.Run { return r.privacy.Disguise(r.Reader.Run()).Run() }
 
 // Scalars implements upload.Spooled.
 func (r rowReader) Scalars(ctx context.Context, from, to int64) iter.Seq2[*rt.Snapshot, error] {

@@ -49,7 +49,8 @@ type liveHost struct {
 	CloudInstanceType string `json:"cloud_instance_type,omitempty"`
 }
 
-func registration(dialect string, run rt.Run, h rt.Host) any {
+// Registration returns the body of POST /runs in a dialect, for encoding/json.
+func Registration(dialect string, run rt.Run, h rt.Host) any {
 	meta := run.Meta
 	if meta.ExternalRunID == "" {
 		meta.ExternalRunID = run.ExternalRunID()

@@ -104,7 +104,7 @@ func (c *Client) Register(ctx context.Context, run rt.Run, host rt.Host) (upload
 }
 
 func (c *Client) registerAs(ctx context.Context, dialect string, run rt.Run, host rt.Host) (upload.Registered, error) {
-	answer, op, err := c.post(ctx, "/runs", registration(dialect, run, host))
+	answer, op, err := c.post(ctx, "/runs", Registration(dialect, run, host))
 	if err != nil {
 		return upload.Registered{}, forbidden(err)
 	}

@@ -1,0 +1,245 @@
+package delivery
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base32"
+	"fmt"
+	"strings"
+
+	"github.com/resource-tracker/rt"
+)
+
+// Disclosure is how the names of one kind leave a node.
+type Disclosure string
+
+// The disclosures. The empty one is Plain.
+const (
+	Plain     Disclosure = "plain"     // as they are
+	Pseudonym Disclosure = "pseudonym" // replaced by a keyed hash, the same for the same name
+	None      Disclosure = "none"      // not at all
+)
+
+func (d Disclosure) hides() bool { return d == Pseudonym || d == None }
+
+// Privacy decides which names leave a node when a run is delivered. The zero value sends all of
+// them. Names of hosts, clusters, accounts and partitions and the ids of jobs and runs always leave.
+type Privacy struct {
+	Users       Disclosure // names of users and their groups; their numbers leave only if this is Plain
+	Jobs        Disclosure // names of jobs
+	Directories Disclosure // working directories
+	Commands    Disclosure // command lines, comments, names of processes: Plain or None
+	Key         []byte     // of the pseudonyms: the same on all nodes of a site
+}
+
+// String describes what leaves.
+func (p *Privacy) String() string {
+	var parts []string
+	for _, kind := range [...]struct {
+		what string
+		how  Disclosure
+	}{{"users", p.Users}, {"jobs", p.Jobs}, {"directories", p.Directories}, {"commands", p.Commands}} {
+		how := kind.how
+		if how == "" {
+			how = Plain
+		}
+		parts = append(parts, kind.what+" "+string(how))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Hides reports whether some names do not leave as they are.
+func (p *Privacy) Hides() bool {
+	return p.Users.hides() || p.Jobs.hides() || p.Directories.hides() || p.Commands.hides()
+}
+
+// kind is a kind of names. It begins a pseudonym, and makes the pseudonyms of one kind differ from
+// those of another.
+type kind string
+
+const (
+	kindUser      kind = "user"
+	kindGroup     kind = "group"
+	kindJob       kind = "job"
+	kindDirectory kind = "dir"
+)
+
+// pseudonymBits is the length of the hash in a pseudonym: of a million names two have the same one
+// with a probability below 10^-12.
+const pseudonymBits = 80
+
+// pseudonym returns the name under which another name of a kind leaves, such as
+// user-mzxw6ytboi5dgmrq.
+func (p *Privacy) pseudonym(k kind, name string) string {
+	mac := hmac.New(sha256.New, p.Key)
+	fmt.Fprintf(mac, "%s\x00%s", k, name)
+	sum := mac.Sum(nil)[:pseudonymBits/8]
+	return string(k) + "-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum))
+}
+
+// Disguise is a Privacy applied to one run: it replaces the names of the run in the run itself and in
+// other texts about it. A new Disguise of the same run gives the same texts.
+type Disguise struct {
+	*Privacy
+	run   rt.Run
+	names []hidden       // the longest first
+	paths map[string]int // numbers of the paths of mounts that do not leave
+}
+
+// hidden is a name that does not leave, and its substitute in a text.
+type hidden struct{ name, substitute string }
+
+// gone is the substitute of a name that does not leave at all, in a text with other words.
+const gone = "-"
+
+// Disguise returns the disguise of a run.
+func (p *Privacy) Disguise(run rt.Run) *Disguise {
+	d := &Disguise{Privacy: p, run: run, paths: map[string]int{}}
+	if p.Users.hides() {
+		d.add(kindUser, run.User)
+		d.add(kindGroup, run.Group)
+		if uid, ok := run.UID.Get(); ok {
+			d.names = append(d.names, hidden{fmt.Sprintf("uid_%d", uid), "uid_" + gone}) // as in Slurm's cgroups
+		}
+	}
+	if p.Jobs.hides() {
+		d.add(kindJob, run.Meta.JobName)
+		d.add(kindJob, run.Meta.Tags[tagJobName])
+	}
+	if p.Directories.hides() && run.WorkDir != "/" {
+		d.add(kindDirectory, run.WorkDir)
+	}
+	sortByLength(d.names)
+	return d
+}
+
+func (d *Disguise) of(k kind) Disclosure {
+	switch k {
+	case kindJob:
+		return d.Jobs
+	case kindDirectory:
+		return d.Directories
+	}
+	return d.Users
+}
+
+func (d *Disguise) add(k kind, name string) {
+	if name == "" {
+		return
+	}
+	substitute := gone
+	if d.of(k) == Pseudonym {
+		substitute = d.pseudonym(k, name)
+	}
+	d.names = append(d.names, hidden{name, substitute})
+}
+
+// name returns a whole value that is a name as it leaves; empty for none.
+func (d *Disguise) name(k kind, value string) string {
+	switch how := d.of(k); {
+	case value == "", how == None:
+		return ""
+	case how == Pseudonym:
+		return d.pseudonym(k, value)
+	}
+	return d.text(value, isInWord)
+}
+
+// The tags of a run that have a value of another field, see package slurm.
+const (
+	tagUser    = "slurm_user"
+	tagUID     = "slurm_uid"
+	tagJobName = "slurm_job_name"
+	tagWorkDir = "slurm_work_dir"
+	tagComment = "slurm_comment"
+)
+
+// Run returns the run as it leaves. It shares nothing that it changes with the original.
+func (d *Disguise) Run() rt.Run {
+	run := d.run
+	if !d.Hides() {
+		return run
+	}
+	run.User, run.Group = d.name(kindUser, run.User), d.name(kindGroup, run.Group)
+	if d.Users.hides() {
+		run.UID, run.GID = rt.None[uint64](), rt.None[uint64]()
+		run.CgroupPath = withoutUID(run.CgroupPath)
+	}
+	run.WorkDir, run.Meta.JobName = d.name(kindDirectory, run.WorkDir), d.name(kindJob, run.Meta.JobName)
+	run.Command, run.Comment = d.command(run.Command), d.comment(run.Comment)
+	run.Meta.Tags = d.tags(run.Meta.Tags)
+	for _, label := range [...]*string{
+		&run.Account, &run.Partition, &run.QOS, &run.Reservation, &run.Constraints, &run.Licenses, &run.CgroupPath,
+		&run.Meta.ProjectName, &run.Meta.StageName, &run.Meta.TaskName, &run.Meta.Team, &run.Meta.Env, &run.Meta.Language,
+		&run.Meta.Orchestrator, &run.Meta.Executor, &run.Meta.ContainerImage,
+	} {
+		*label = d.text(*label, isInWord)
+	}
+	return run
+}
+
+// withoutUID replaces the number of a user in the path of a cgroup, /slurm/uid_1000/job_12.
+func withoutUID(path string) string {
+	parts := strings.Split(path, "/")
+	for i, part := range parts {
+		if strings.HasPrefix(part, "uid_") {
+			parts[i] = "uid_" + gone
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+func (d *Disguise) command(argv []string) (out []string) {
+	if d.Commands == None {
+		return nil
+	}
+	for _, arg := range argv {
+		out = append(out, d.text(arg, isInWord))
+	}
+	return out
+}
+
+func (d *Disguise) comment(text string) string {
+	if d.Commands == None {
+		return ""
+	}
+	return d.text(text, isInWord)
+}
+
+// tags returns the tags as they leave. An empty one does not.
+func (d *Disguise) tags(tags map[string]string) map[string]string {
+	if tags == nil {
+		return nil
+	}
+	out := make(map[string]string, len(tags))
+	for key, value := range tags {
+		value = d.tag(key, value)
+		if value != "" {
+			out[d.text(key, isInWord)] = value
+		}
+	}
+	return out
+}
+
+func (d *Disguise) tag(key, value string) string {
+	switch key {
+	case tagUser:
+		return d.name(kindUser, value)
+	case tagUID:
+		if d.Users.hides() {
+			return ""
+		}
+	case tagJobName:
+		return d.name(kindJob, value)
+	case tagWorkDir:
+		if strings.HasPrefix(d.run.WorkDir, value) { // a long one is cut
+			value = d.run.WorkDir
+		}
+		return d.name(kindDirectory, value)
+	case tagComment:
+		return d.comment(value)
+	case "slurm_nodelist", "slurm_gpus", "slurm_sluid":
+		return value
+	}
+	return d.text(value, isInWord)
+}

@@ -1,0 +1,365 @@
+package delivery
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/slurm"
+)
+
+// class is what Privacy does with a field.
+type class int
+
+const (
+	stays class = iota // always as it is
+	label              // a text in which names are replaced
+	ofUser
+	uid
+	ofJob
+	ofDirectory
+	ofCommand
+	cgroup
+)
+
+// classOf has each field of rt.Run. A new field needs a decision here.
+var classOf = map[string]class{
+	"Cluster": stays, "JobID": stays, "ArrayJobID": stays, "ArrayTaskID": stays, "HetJobID": stays, "HetJobOffset": stays,
+	"Step": stays, "Node": stays, "Attempt": stays, "SLUID": stays, "BootID": stays, "Start": stays,
+	"Scheduler": stays, "User": ofUser, "UID": uid, "GID": uid, "Group": ofUser, "Account": label, "Partition": label,
+	"QOS": label, "Reservation": label, "NodeList": stays, "NumNodes": stays, "AllocCPUs": stays, "AllocMem": stays,
+	"GPUs": stays, "WorkDir": ofDirectory, "Comment": ofCommand, "Constraints": label, "Licenses": label,
+	"StepTasks": stays, "JobStart": stays, "JobEndLimit": stays,
+	"Meta.JobName": ofJob, "Meta.ProjectName": label, "Meta.StageName": label, "Meta.TaskName": label, "Meta.Team": label,
+	"Meta.Env": label, "Meta.Language": label, "Meta.Orchestrator": label, "Meta.Executor": label,
+	"Meta.ExternalRunID": stays, "Meta.ContainerImage": label, "Meta.Tags": label,
+	"Command": ofCommand, "PID": stays, "Interval": stays, "CgroupLayout": stays, "CgroupPath": cgroup, "TrackerVersion": stays,
+	"State": stays, "Outcome": stays, "OutcomeSource": stays, "ExitCode": stays, "ExitSignal": stays, "DerivedExit": stays, "End": stays,
+}
+
+// fields calls visit for each field of a struct, with its path.
+func fields(v reflect.Value, path string, visit func(path string, v reflect.Value)) {
+	for f, value := range v.Fields() {
+		name := path + f.Name
+		isOwn := f.Type.Kind() == reflect.Struct && f.Type.PkgPath() == v.Type().PkgPath() && !strings.HasPrefix(f.Type.Name(), "Opt[")
+		switch {
+		case f.Anonymous:
+			fields(value, path, visit)
+		case isOwn:
+			fields(value, name+".", visit)
+		default:
+			visit(name, value)
+		}
+	}
+}
+
+// fullRun is a run in which each field has a value, and each text has its own names.
+func fullRun(t *testing.T) rt.Run {
+	t.Helper()
+	var run rt.Run
+	fields(reflect.ValueOf(&run).Elem(), "", func(path string, v reflect.Value) {
+		switch p := v.Addr().Interface().(type) {
+		case *rt.Opt[uint64]:
+			p.Set(1000)
+		case *rt.Opt[int64]:
+			p.Set(1)
+		case *time.Time:
+			*p = time.Unix(1e9, 0)
+		case *[]string:
+			*p = []string{"/home/alice/secret/run.sh", "--for=alice", "deep_fold"}
+		case *map[string]string:
+			*p = map[string]string{}
+		default:
+			switch v.Kind() {
+			case reflect.String:
+				v.SetString("of alice, deep_fold, /home/alice/secret/x, physicists " + path)
+			case reflect.Uint64:
+				v.SetUint(7)
+			case reflect.Float64:
+				v.SetFloat(7)
+			default:
+				t.Fatalf("%s has a type that the test does not know", path)
+			}
+		}
+	})
+	run.User, run.Group, run.WorkDir, run.Meta.JobName = "alice", "physicists", "/home/alice/secret", "deep_fold"
+	run.UID, run.GID = rt.Some[uint64](4711), rt.Some[uint64](4712)
+	run.NodeList, run.GPUs, run.SLUID = "n[1-2]", "0", "s1"
+	run.CgroupPath = "/sys/fs/cgroup/cpu/slurm/uid_4711/job_12"
+	slurm.SetJobName(&run, "deep_fold", true)
+	run.Meta.Tags = map[string]string{}
+	slurm.Update(&run, func(run *rt.Run) {})
+	slurm.SetJobName(&run, "deep_fold", true)
+	run.Meta.Tags["alice_tag"] = "by alice"
+	return run
+}
+
+var siteKey = []byte("0123456789abcdef")
+
+func privacy(how Disclosure) *Privacy {
+	p := &Privacy{Users: how, Jobs: how, Directories: how, Commands: None, Key: siteKey}
+	if how == Plain {
+		p.Commands = Plain
+	}
+	return p
+}
+
+var secrets = []string{"alice", "deep_fold", "secret", "physicists", "471"}
+
+// Each field of a run has a class. What does not leave is nowhere in the run.
+func TestEveryFieldHasAClass(t *testing.T) {
+	original := fullRun(t)
+	seen := map[string]bool{}
+	for _, how := range []Disclosure{Plain, Pseudonym, None} {
+		run := privacy(how).Disguise(original).Run()
+		was := map[string]any{}
+		fields(reflect.ValueOf(&original).Elem(), "", func(path string, v reflect.Value) { was[path] = v.Interface() })
+		fields(reflect.ValueOf(&run).Elem(), "", func(path string, v reflect.Value) {
+			c, isThere := classOf[path]
+			if !isThere {
+				t.Errorf("rt.Run has a new field %s: decide in privacy.go whether it leaves a node, and add it to classOf", path)
+			}
+			seen[path] = true
+			isSame := reflect.DeepEqual(was[path], v.Interface())
+			if want := how == Plain || c == stays; isSame != want {
+				t.Errorf("%s: %s is %v, was %v", how, path, v.Interface(), was[path])
+			}
+			if how == Plain || c == stays {
+				return
+			}
+			for _, secret := range secrets {
+				if strings.Contains(fmt.Sprint(v.Interface()), secret) {
+					t.Errorf("%s: %s still has %q: %v", how, path, secret, v.Interface())
+				}
+			}
+			isAlwaysAbsent := c == uid || c == ofCommand
+			isName := c == ofUser || c == ofJob || c == ofDirectory
+			if isEmpty := v.IsZero(); isEmpty != (isAlwaysAbsent || how == None && isName) {
+				t.Errorf("%s: %s is %v", how, path, v.Interface())
+			}
+		})
+	}
+	for path := range classOf {
+		if !seen[path] {
+			t.Errorf("classOf has %s, which rt.Run has not", path)
+		}
+	}
+	if diff := cmp.Diff(original, fullRun(t), cmp.AllowUnexported(rt.Opt[uint64]{}, rt.Opt[int64]{})); diff != "" {
+		t.Errorf("the original was changed:\n%s", diff)
+	}
+}
+
+// The tags are those of the run's other fields, whatever package slurm makes of them.
+func TestTagsOfARun(t *testing.T) {
+	run := fullRun(t)
+	slurm.Update(&run, func(run *rt.Run) { run.WorkDir = "/home/alice/secret/" + strings.Repeat("long/", 300) }) // the tag is cut
+	run.Meta.JobName, run.Meta.ExternalRunID = "deep_fold", "an id of alice"
+	slurm.SetJobName(&run, "deep_fold", true)
+	for _, how := range []Disclosure{Pseudonym, None} {
+		got := privacy(how).Disguise(run).Run()
+		for key, value := range got.Meta.Tags {
+			hasSecret := slices.ContainsFunc([]string{"alice", "deep_fold", "physicists", "471"}, func(s string) bool { return strings.Contains(key+value, s) })
+			if hasSecret || value == "" {
+				t.Errorf("%s: %s = %s", how, key, value)
+			}
+		}
+		if got.Meta.ExternalRunID != "an id of alice" {
+			t.Errorf("%s: the external id is %q", how, got.Meta.ExternalRunID)
+		}
+		isThere := func(tag string) bool { _, ok := got.Meta.Tags[tag]; return ok }
+		for _, tag := range []string{"slurm_user", "slurm_job_name", "slurm_work_dir"} {
+			if isThere(tag) != (how == Pseudonym) {
+				t.Errorf("%s: the tags are %v", how, slices.Sorted(maps.Keys(got.Meta.Tags)))
+			}
+		}
+		if isThere("slurm_uid") || isThere("slurm_comment") || !isThere("slurm_partition") {
+			t.Errorf("%s: the tags are %v", how, slices.Sorted(maps.Keys(got.Meta.Tags)))
+		}
+		isEqual := got.Meta.Tags["slurm_work_dir"] == got.WorkDir && got.Meta.Tags["slurm_user"] == got.User && got.Meta.Tags["slurm_job_name"] == got.Meta.JobName
+		if !isEqual {
+			t.Errorf("%s: the tags are %v, the run is %+v", how, got.Meta.Tags, got.Allocation)
+		}
+	}
+}
+
+// Runs of one user, job and directory can be joined, on any node with the key, and only there.
+func TestPseudonymsJoin(t *testing.T) {
+	a := privacy(Pseudonym).Disguise(fullRun(t)).Run()
+	other := fullRun(t)
+	other.Node, other.JobID = "n2", rt.Some[uint64](13)
+	b := privacy(Pseudonym).Disguise(other).Run()
+	if a.User != b.User || a.WorkDir != b.WorkDir || a.Meta.JobName != b.Meta.JobName || a.Meta.Team != b.Meta.Team {
+		t.Errorf("%q %q %q, %q %q %q", a.User, a.WorkDir, a.Meta.JobName, b.User, b.WorkDir, b.Meta.JobName)
+	}
+	if a.User != "user-nfth4dprkoqpfnnv" { // HMAC-SHA256: another value loses the joins with what was sent before
+		t.Errorf("the pseudonym of alice is %q", a.User)
+	}
+	elsewhere := privacy(Pseudonym)
+	elsewhere.Key = []byte("another key of 16 bytes")
+	if c := elsewhere.Disguise(other).Run(); c.User == a.User || c.WorkDir == a.WorkDir {
+		t.Errorf("with another key the names are %q, %q", c.User, c.WorkDir)
+	}
+	same := other
+	same.User, same.Group, same.WorkDir, same.Meta.JobName = "x", "x", "x", "x"
+	d := privacy(Pseudonym).Disguise(same).Run()
+	if names := []string{d.User, d.Group, d.WorkDir, d.Meta.JobName}; len(slices.Compact(slices.Sorted(slices.Values(names)))) != 4 {
+		t.Errorf("equal names of different kinds are %q", names)
+	}
+}
+
+// Each kind of names is decided on its own.
+func TestKindsAreIndependent(t *testing.T) {
+	for _, test := range []struct {
+		p                                Privacy
+		user, job, dir, comment, account string
+	}{
+		{Privacy{}, "alice", "alice_fold", "/home/alice", "for alice", "alice"},
+		{Privacy{Users: None}, "", "-_fold", "/home/-", "for -", "-"},
+		{Privacy{Jobs: None}, "alice", "", "/home/alice", "for alice", "alice"},
+		{Privacy{Directories: None}, "alice", "alice_fold", "", "for alice", "alice"},
+		{Privacy{Commands: None}, "alice", "alice_fold", "/home/alice", "", "alice"},
+	} {
+		run := rt.Run{Allocation: rt.Allocation{User: "alice", UID: rt.Some[uint64](7), WorkDir: "/home/alice", Comment: "for alice", Account: "alice"}}
+		run.Meta.JobName = "alice_fold"
+		got := test.p.Disguise(run).Run()
+		if got.User != test.user || got.Meta.JobName != test.job || got.WorkDir != test.dir || got.Comment != test.comment || got.Account != test.account {
+			t.Errorf("%s: %q %q %q %q %q", &test.p, got.User, got.Meta.JobName, got.WorkDir, got.Comment, got.Account)
+		}
+		if got.UID.Valid() == test.p.Users.hides() {
+			t.Errorf("%s: uid %v", &test.p, got.UID)
+		}
+	}
+}
+
+func TestTextOfARecord(t *testing.T) {
+	run := rt.Run{Allocation: rt.Allocation{User: "max", UID: rt.Some[uint64](1000), WorkDir: "/home/max/run"}}
+	run.Meta.JobName = "a_very_long_job_name.sh"
+	for _, test := range []struct{ table, column, value, want string }{
+		{"process", "comm", "python", "python"},
+		{"process", "comm", "max", "-"},
+		{"process", "comm", "a_very_long_job", "-"},
+		{"process", "comm", "a_very_long_jo", "a_very_long_jo"},
+		{"process", "step", "max", "max"},
+		{"event", "detail", "max_rss_bytes=1 max_rss_node=n1", "max_rss_bytes=1 max_rss_node=n1"},
+		{"event", "detail", "open /home/max/run/x: denied; /slurm/uid_1000/job_1, uid_10001", "open -/x: denied; /slurm/uid_-/job_1, uid_10001"},
+		{"event", "detail", "maximal, climax, max.", "maximal, climax, -."},
+		{"event", "name", "max", "max"},
+		{"event", "name", "/home/max/spool/x.db", "/home/-/spool/x.db"},
+		{"event", "kind", "max", "max"},
+		{"event", "status", "max", "max"},
+		{"mount", "mount_point", "/", "/"},
+		{"mount", "mount_point", "/scratch", "/scratch"},
+		{"mount", "mount_point", "/max", "/-"},
+		{"mount", "mount_point", "/home/bob", "/home/-1"},
+		{"mount", "mount_point", "/home/eve", "/home/-2"},
+		{"mount", "fs_type", "max", "max"},
+		{"remote_fs", "source", "nfs1:/export/home/bob", "nfs1:/export/-3"},
+		{"remote_fs", "source", "lustre1", "lustre1"},
+		{"remote_fs", "mount_point", "/home/bob", "/home/-1"},
+		{"record", "body", `{"target":"/slurm/uid_1000/job_1","user":"max"}`, `{"target":"/slurm/uid_-/job_1","user":"-"}`},
+		{"host", "host_name", "max", "max"},
+		{"gpu", "name", "max", "max"},
+		{"a new table", "x", "of max", "of -"},
+		{"a new table", "x", "", ""},
+	} {
+		for range 2 { // a new disguise gives the same texts
+			d := (&Privacy{Users: None, Jobs: None, Directories: None}).Disguise(run)
+			d.Text("mount", "mount_point", "/home/bob")
+			d.Text("mount", "mount_point", "/home/eve")
+			if got := d.Text(test.table, test.column, test.value); got != test.want {
+				t.Errorf("%s.%s %q is %q, want %q", test.table, test.column, test.value, got, test.want)
+			}
+		}
+		if got := new(Privacy).Disguise(run).Text(test.table, test.column, test.value); got != test.value {
+			t.Errorf("without [privacy] %q is %q", test.value, got)
+		}
+	}
+	if got := (&Privacy{Commands: None}).Disguise(run).Text("process", "comm", "python"); got != "" {
+		t.Errorf("the name of a process is %q", got)
+	}
+	p := (&Privacy{Users: Pseudonym, Key: siteKey}).Disguise(run)
+	a, b := p.Text("mount", "mount_point", "/home/bob"), p.Text("mount", "mount_point", "/home/eve")
+	if a == b || !strings.HasPrefix(a, "/home/dir-") {
+		t.Errorf("%q, %q", a, b)
+	}
+}
+
+// A substitute is not searched again, and a directory is replaced as a whole.
+func TestSubstitutes(t *testing.T) {
+	run := rt.Run{Allocation: rt.Allocation{User: "user", Group: "dir", WorkDir: "/user/dir", Comment: "in /user/dir by user of dir"}}
+	d := privacy(Pseudonym).Disguise(run)
+	d.Privacy.Commands = Plain
+	got := d.Run()
+	if want := "in " + got.WorkDir + " by " + got.User + " of " + got.Group; got.Comment != want {
+		t.Errorf("%q, want %q", got.Comment, want)
+	}
+}
+
+func FuzzDisguise(f *testing.F) {
+	f.Add("alice", "job", "/home/alice", "alice runs job in /home/alice\xff")
+	f.Fuzz(func(t *testing.T, user, job, dir, text string) {
+		run := rt.Run{Allocation: rt.Allocation{User: user, WorkDir: dir, Comment: text}}
+		run.Meta.JobName = job
+		p := Privacy{Users: None, Jobs: Pseudonym, Directories: Pseudonym, Key: siteKey}
+		a, b := p.Disguise(run).Run(), p.Disguise(run).Run()
+		if a.Comment != b.Comment || a.User != "" {
+			t.Errorf("%q, %q, %q", a.Comment, b.Comment, a.User)
+		}
+		isSafe := user != "" && strings.Trim(user, "abcdefghijklmnopqrstuvwxyz") == "" && !strings.Contains("job dir", user)
+		if isSafe && slices.Contains(strings.Fields(a.Comment), user) {
+			t.Errorf("%q still has %q", a.Comment, user)
+		}
+	})
+}
+
+func TestReadKey(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "key")
+	write := func(text string, mode os.FileMode) {
+		t.Helper()
+		_ = os.Remove(file)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, mode := range []os.FileMode{0o600, 0o400, 0o640} {
+		write(" 0123456789abcdef\n", mode)
+		if key, err := ReadKey(file); err != nil || string(key) != string(siteKey) {
+			t.Errorf("%04o: %q, %v", mode, key, err)
+		}
+	}
+	refused := func(what, reason string) {
+		t.Helper()
+		key, err := ReadKey(what)
+		if err == nil || key != nil || !strings.Contains(err.Error(), "privacy.key_file") || !strings.Contains(err.Error(), reason) {
+			t.Errorf("%s: %q, %v; want an error with %q", what, key, err, reason)
+		}
+		if err != nil && strings.Contains(err.Error(), string(siteKey)) {
+			t.Errorf("the error has the key: %v", err)
+		}
+	}
+	for _, mode := range []os.FileMode{0o644, 0o604, 0o602, 0o660, 0o601} {
+		write("0123456789abcdef", mode)
+		refused(file, "chmod 0600")
+	}
+	write("0123456789abcde\n\n\n", 0o600)
+	refused(file, "15 bytes")
+	write(strings.Repeat("x", maxKey+1), 0o600)
+	refused(file, "more than")
+	refused("", "not set")
+	refused(filepath.Join(dir, "none"), "no such file")
+	refused(dir, "directory")
+	refused("/dev/null", "privacy.key_file")
+}
