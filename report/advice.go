@@ -35,6 +35,21 @@ func (a *Advice) String() string {
 	return a.Resource + ": " + a.Text
 }
 
+// Promise is the highest risk of the requests in one sentence; empty if none has a promise.
+func Promise(list []Advice) string {
+	var samples []int // their sizes
+	for i := range list {
+		a := &list[i]
+		if isPromise := a.Request != "" && a.RiskPct.Valid(); isPromise {
+			samples = append(samples, a.Runs)
+		}
+	}
+	if len(samples) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Even without the margin, the next run needs more than the request with a probability of at most 1/%d.", slices.Min(samples)+1)
+}
+
 // Verdict is the kind of an advice.
 type Verdict string
 

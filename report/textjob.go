@@ -262,18 +262,12 @@ func (n *Nodes) allocationText() (used, all string) {
 // advice writes what to request next time, or why the record does not show it.
 func (p *page) advice(list []Advice, reason string, o TextOptions) {
 	label := "Advice"
-	var promised []int // the sizes of the samples
 	for i := range list {
-		a := &list[i]
-		p.list(label, a.String())
+		p.list(label, list[i].String())
 		label = ""
-		isPromise := a.Request != "" && a.RiskPct.Valid()
-		if isPromise {
-			promised = append(promised, a.Runs)
-		}
 	}
-	if len(promised) > 0 {
-		p.list("", fmt.Sprintf("Even without the margin, the next run needs more than the request with a probability of at most 1/%d.", slices.Min(promised)+1))
+	if promise := Promise(list); promise != "" {
+		p.list("", promise)
 	}
 	if reason != "" && len(list) == 0 {
 		p.list("Advice", "none: "+reason)

@@ -52,13 +52,18 @@ func OnlyTask(job string, jobs []*Job) string {
 	return onlyIf(isArray && len(jobs) == 1, fmt.Sprintf("%s is the only task of array %d here: %s", jobs[0].Label, array, others))
 }
 
+// TasksText names the tasks that are here; empty if there are none.
+func (a *Array) TasksText() string {
+	return onlyIf(a.TaskIDs != "", "task ids "+a.TaskIDs+" are here; "+others)
+}
+
 // writeArrayText writes the roll-up of an array as one screen.
 func writeArrayText(w io.Writer, a *Array, o TextOptions) error {
 	p := page{width: o.Width}
 	p.WriteString(strings.TrimRight(p.cut("Array "+Plain(a.Job)+onlyIf(a.Name != "", "  "+Plain(a.Name)), p.room()), " ") + "\n")
 	p.line("Tasks", "%d: %s", len(a.Tasks), a.outcomesText())
-	if a.TaskIDs != "" {
-		p.list("", "task ids "+a.TaskIDs+" are here; "+others)
+	if text := a.TasksText(); text != "" {
+		p.list("", text)
 	}
 	p.where(a.Cluster, "", a.User, "", a.Account, a.Partition, "")
 	if a.Earlier > 0 {

@@ -25,7 +25,7 @@ func TestNotMeasured(t *testing.T) {
 	page := string(pageOf(t, runs...))
 	for _, want := range []string{
 		"<h2>Not ok</h2>", "<tr><td>n2</td><td>sensor energy</td><td>denied</td><td>open energy_uj: permission denied</td></tr>",
-		"<details><summary><h2>Not measured</h2></summary>", "<tr><td>n1, n2</td><td>fabric, lustre</td><td>the node does not have them</td></tr>",
+		"<details><summary><h2>Not measured</h2></summary>", "<tr><td>n1, n2</td><td>fabric, lustre</td><td>the node has no such sensor</td></tr>",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)

@@ -27,6 +27,9 @@ func factsOf(job *Job, jobs []*report.Job) []fact {
 		{"Started", started},
 		{"Elapsed", elapsed},
 	}
+	if a := job.Array; a != nil {
+		list = append(list, fact{"Tasks", a.TasksText()})
+	}
 	list = slices.DeleteFunc(list, func(f fact) bool { return f.Value == "" })
 	for i := range list {
 		list[i].Value = rt.Printable(list[i].Value)
@@ -210,6 +213,9 @@ func adviceOf(jobs []*report.Job) []string {
 	for _, j := range jobs {
 		for i := range j.Advice {
 			add(j.Label, j.Advice[i].String())
+		}
+		if promise := report.Promise(j.Advice); promise != "" {
+			add(j.Label, promise)
 		}
 		if len(j.Advice) == 0 && j.AdviceReason != "" {
 			add(j.Label, "no advice: "+j.AdviceReason)

@@ -11,7 +11,6 @@ import (
 	"html/template"
 	"io"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -170,7 +169,7 @@ func title(job *Job, jobs []*report.Job) string {
 	what := jobs[0].Title()
 	switch {
 	case job.Array != nil:
-		what = "Array " + rt.Printable(job.Array.Job) + "_[" + tasksOf(job) + "]"
+		what = "Array " + rt.Printable(job.Array.Job) + "_[" + shortIDs(job.Array.TaskIDs) + "]"
 	case len(jobs) > 1:
 		what = "Job " + rt.Printable(job.Name)
 	case !r.JobID.Valid() && len(r.Command) > 0:
@@ -180,32 +179,15 @@ func title(job *Job, jobs []*report.Job) string {
 	return strings.TrimSpace(rt.Printable(what) + " " + rt.Printable(jobs[0].Name))
 }
 
-// tasksOf lists the numbers of an array's tasks as ranges: "0-4,7".
-func tasksOf(job *Job) string {
-	var tasks []uint64
-	for i := range job.Runs {
-		tasks = append(tasks, job.Runs[i].Summary.Run.ArrayTaskID.Or(0))
+// mostTaskIDs bounds the length of the task ids in the title; the table of runs has all.
+const mostTaskIDs = 60
+
+// shortIDs cuts a list of task ids after a comma.
+func shortIDs(ids string) string {
+	if len(ids) <= mostTaskIDs {
+		return ids
 	}
-	slices.Sort(tasks)
-	tasks = slices.Compact(tasks)
-	const most = 12 // ranges
-	var parts []string
-	for i := 0; i < len(tasks); {
-		end := i
-		for end+1 < len(tasks) && tasks[end+1] == tasks[end]+1 {
-			end++
-		}
-		one := fmt.Sprint(tasks[i])
-		if end > i {
-			one += fmt.Sprintf("-%d", tasks[end])
-		}
-		parts = append(parts, one)
-		i = end + 1
-	}
-	if len(parts) > most {
-		parts = append(parts[:most], "...")
-	}
-	return strings.Join(parts, ",")
+	return ids[:strings.LastIndexByte(ids[:mostTaskIDs], ',')+1] + "..."
 }
 
 // runNames returns what distinguishes the runs: the node, and the task or the attempt if they differ.

@@ -271,7 +271,9 @@ func TestAdvice(t *testing.T) {
 	memory := report.Advice{Resource: "memory", Verdict: report.Less, Request: "--mem=1G", Text: "why"}
 	cores := report.Advice{Resource: "cores", Verdict: report.WellSized, Text: "all"}
 	jobs := []*report.Job{{Label: "1", Advice: []report.Advice{memory}}, {Label: "2", Advice: []report.Advice{memory, cores}}}
-	if got := strings.Join(adviceOf(jobs), "; "); got != "--mem=1G: why; 2: cores well sized: all" {
+	memory.RiskPct, memory.Runs = rt.Some(50.0), 1
+	jobs = append(jobs, &report.Job{Label: "3", Advice: []report.Advice{memory}})
+	if got := strings.Join(adviceOf(jobs), "; "); got != "--mem=1G: why; 2: cores well sized: all; 3: "+report.Promise(jobs[2].Advice) {
 		t.Errorf("the advice is %q", got)
 	}
 	jobs = []*report.Job{{Label: "1", AdviceReason: "2 of 8 nodes are missing"}}
@@ -305,6 +307,9 @@ func TestTitle(t *testing.T) {
 	}
 	if got := of("40", true, runs...); got != "Array 40_[0-2,7] md" {
 		t.Errorf("the title of an array is %q", got)
+	}
+	if got := shortIDs(strings.Repeat("1,", 40)); got != strings.Repeat("1,", 30)+"..." {
+		t.Errorf("many task ids are %q", got)
 	}
 	if got := of("57", false, runs[0]); got != "Job 40_7 (job id 57) md" {
 		t.Errorf("the title of a task is %q", got)
@@ -340,7 +345,7 @@ func TestArray(t *testing.T) {
 	if err := Write(&out, job); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"<li>--mem=1G: of all tasks</li>", "<dd>2 finished; 1 oom (killed for memory)</dd>", "<dd>2026-03-01 12:00:00 UTC to 2026-03-01 12:02:00 UTC</dd>", "<dd>20.00 s</dd>"} {
+	for _, want := range []string{"<li>--mem=1G: of all tasks</li>", "<dd>2 finished; 1 oom (killed for memory)</dd>", "<dd>2026-03-01 12:00:00 UTC to 2026-03-01 12:02:00 UTC</dd>", "<dd>20.00 s</dd>", "<dd>task ids 0-2 are here; other tasks can be "} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the page lacks %q", want)
 		}

@@ -187,7 +187,7 @@ func missingTable(job *Job) table {
 			add("energy of the job", s.JobEnergy.Reason)
 		}
 		if _, absent := s.SensorsNotOK(); len(absent) > 0 {
-			add(strings.Join(absent, ", "), "the node does not have them")
+			add(strings.Join(absent, ", "), "the node has no such sensor")
 		}
 	}
 	for _, key := range order {
