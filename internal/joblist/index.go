@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/report"
 )
 
 // index caches the figures of the ended runs of one directory, by file name. The index file has a
@@ -33,14 +34,14 @@ const settles = 2 * time.Second
 // header identifies an index file. Another version of rt may compute other figures.
 type header struct{ format, version, dir string }
 
-// indexFormat changes with the fields of figures and their meaning.
+// indexFormat changes with the fields of report.RunFigures and their meaning.
 const indexFormat = "rt jobs 3"
 
 // indexed is one run.
 type indexed struct {
 	name  string // of its file
 	state stamp
-	figures
+	report.RunFigures
 }
 
 func (r *indexed) code(c *coder) {
@@ -48,7 +49,7 @@ func (r *indexed) code(c *coder) {
 	c.uint(&r.state.inode)
 	c.int(&r.state.size)
 	c.int(&r.state.time)
-	r.figures.code(c)
+	codeFigures(c, &r.RunFigures)
 }
 
 // openIndex reads the index of a directory. If there is none that can be used, it returns an empty
@@ -127,12 +128,12 @@ func openOwn(path string) (*os.File, error) {
 }
 
 // get returns the figures of a file, or nil if the file must be read.
-func (x *index) get(f *file) *figures {
+func (x *index) get(f *file) *report.RunFigures {
 	r := x.runs[filepath.Base(f.path)]
 	if f.hasLog || r == nil || r.state != f.state {
 		return nil
 	}
-	return &r.figures
+	return &r.RunFigures
 }
 
 // replace writes the index of files, unless the index file has exactly these runs.
@@ -142,7 +143,7 @@ func (x *index) replace(files []*file) error {
 	}
 	settled := time.Now().Add(-settles).UnixNano()
 	isKept := func(f *file) bool {
-		return f.figures != nil && f.err == nil && !f.hasLog && f.figures.run.State != rt.StateRunning && f.state.time < settled
+		return f.figures != nil && f.err == nil && !f.hasLog && f.figures.Run.State != rt.StateRunning && f.state.time < settled
 	}
 	kept := slices.DeleteFunc(slices.Clone(files), func(f *file) bool { return !isKept(f) })
 	isNew := func(f *file) bool { return !f.indexed }

@@ -71,7 +71,7 @@ type file struct {
 	// in the file.
 	hasLog  bool
 	indexed bool // the figures are from the index
-	figures *figures
+	figures *report.RunFigures
 	err     error
 }
 
@@ -147,7 +147,7 @@ func (l *Runs) add(f *file) {
 	case f.err != nil:
 		l.Problems = append(l.Problems, f.err)
 	default:
-		l.Summaries = append(l.Summaries, f.figures.summary())
+		l.Summaries = append(l.Summaries, f.figures.Summary())
 	}
 }
 
@@ -232,5 +232,5 @@ func (f *file) read(ctx context.Context) {
 		f.err = err
 		s.Abandoned = !live
 	}
-	f.figures = figuresOf(s)
+	f.figures = s.Figures()
 }

@@ -332,7 +332,7 @@ func BenchmarkIndex(b *testing.B) {
 	for job := range uint64(runs) {
 		s := *one
 		s.Run.JobID.Set(job)
-		f := &file{path: filepath.Join(dir, s.Run.FileStem()+".db"), figures: figuresOf(&s)}
+		f := &file{path: filepath.Join(dir, s.Run.FileStem()+".db"), figures: s.Figures()}
 		if err := os.WriteFile(f.path, nil, 0o600); err != nil { // it is not opened
 			b.Fatal(err)
 		}

@@ -1,0 +1,104 @@
+package report
+
+import (
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// RunFigures are the figures of a run that a list of jobs uses. They are a part of its Summary and have
+// the same names in JSON.
+type RunFigures struct {
+	Label       string          `json:"job"`
+	Run         RunPart         `json:"run"`
+	Abandoned   bool            `json:"abandoned"`
+	ElapsedSecs rt.Opt[float64] `json:"elapsed_secs"`
+	CPU         CPUPart         `json:"cpu"`
+	Memory      MemoryPart      `json:"memory"`
+	GPUs        []GPUPart       `json:"gpus,omitempty"`
+	Record      RecordPart      `json:"record"`
+}
+
+// RunPart is the part of rt.Run in RunFigures.
+type RunPart struct {
+	rt.Identity
+	User        string         `json:"user,omitempty"`
+	Account     string         `json:"account,omitempty"`
+	Partition   string         `json:"partition,omitempty"`
+	NodeList    string         `json:"node_list,omitempty"`
+	NumNodes    rt.Opt[uint64] `json:"num_nodes"`
+	GPUs        string         `json:"gpus,omitempty"`
+	JobStart    time.Time      `json:"job_start,omitzero"`
+	JobEndLimit time.Time      `json:"job_end_limit,omitzero"`
+	Meta        NamePart       `json:"meta"`
+	PID         rt.Opt[uint64] `json:"pid"`
+	rt.Ending
+}
+
+// NamePart is the part of rt.Metadata in RunFigures.
+type NamePart struct {
+	JobName string `json:"job_name,omitempty"`
+}
+
+// CPUPart is the part of CPU in RunFigures.
+type CPUPart struct {
+	UsedSecs      rt.Opt[float64] `json:"used_secs"`
+	AllocatedSecs rt.Opt[float64] `json:"allocated_secs"`
+	UsedPct       rt.Opt[float64] `json:"used_pct"`
+	Cores         rt.Opt[uint64]  `json:"cores"`
+	CoresOf       string          `json:"cores_of"`
+}
+
+// MemoryPart is the part of Memory in RunFigures.
+type MemoryPart struct {
+	PeakBytes  rt.Opt[uint64]  `json:"peak_bytes"`
+	LimitBytes rt.Opt[uint64]  `json:"limit_bytes"`
+	PeakPct    rt.Opt[float64] `json:"peak_pct"`
+	OOMKills   rt.Opt[uint64]  `json:"oom_kills"`
+}
+
+// GPUPart is the part of GPU in RunFigures.
+type GPUPart struct {
+	BusyPct rt.Opt[float64] `json:"busy_pct"`
+}
+
+// RecordPart is the part of Record in RunFigures.
+type RecordPart struct {
+	Last     time.Time `json:"last,omitzero"`
+	Complete bool      `json:"complete"`
+}
+
+// Figures returns the figures that a list of jobs uses.
+func (s *Summary) Figures() *RunFigures {
+	r := &s.Run
+	f := &RunFigures{
+		Label: s.Label, Abandoned: s.Abandoned, ElapsedSecs: s.ElapsedSecs,
+		Run: RunPart{
+			Identity: r.Identity, User: r.User, Account: r.Account, Partition: r.Partition, NodeList: r.NodeList, NumNodes: r.NumNodes, GPUs: r.GPUs,
+			JobStart: r.JobStart, JobEndLimit: r.JobEndLimit, Meta: NamePart{r.Meta.JobName}, PID: r.PID, Ending: r.Ending,
+		},
+		CPU:    CPUPart{s.CPU.UsedSecs, s.CPU.AllocatedSecs, s.CPU.UsedPct, s.CPU.Cores, s.CPU.CoresOf},
+		Memory: MemoryPart{s.Memory.PeakBytes, s.Memory.LimitBytes, s.Memory.PeakPct, s.Memory.OOMKills},
+		Record: RecordPart{s.Record.Last, s.Record.Complete},
+	}
+	for i := range s.GPUs {
+		f.GPUs = append(f.GPUs, GPUPart{s.GPUs[i].BusyPct})
+	}
+	return f
+}
+
+// Summary returns a summary that has only these figures.
+func (f *RunFigures) Summary() *Summary {
+	r := &f.Run
+	s := &Summary{Label: r.Label(), Abandoned: f.Abandoned, ElapsedSecs: f.ElapsedSecs}
+	s.Run.Identity, s.Run.Ending, s.Run.Meta.JobName = r.Identity, r.Ending, r.Meta.JobName
+	s.Run.User, s.Run.Account, s.Run.Partition, s.Run.NodeList, s.Run.GPUs = r.User, r.Account, r.Partition, r.NodeList, r.GPUs
+	s.Run.PID, s.Run.NumNodes, s.Run.JobStart, s.Run.JobEndLimit = r.PID, r.NumNodes, r.JobStart, r.JobEndLimit
+	s.CPU.UsedSecs, s.CPU.AllocatedSecs, s.CPU.UsedPct, s.CPU.Cores, s.CPU.CoresOf = f.CPU.UsedSecs, f.CPU.AllocatedSecs, f.CPU.UsedPct, f.CPU.Cores, f.CPU.CoresOf
+	s.Memory.PeakBytes, s.Memory.LimitBytes, s.Memory.PeakPct, s.Memory.OOMKills = f.Memory.PeakBytes, f.Memory.LimitBytes, f.Memory.PeakPct, f.Memory.OOMKills
+	s.Record.Last, s.Record.Complete = f.Record.Last, f.Record.Complete
+	for _, gpu := range f.GPUs {
+		s.GPUs = append(s.GPUs, GPU{BusyPct: gpu.BusyPct})
+	}
+	return s
+}
