@@ -275,11 +275,15 @@ type Host struct {
 // sensor, a failure of the spool.
 type Event struct {
 	Time   time.Time `json:"time"`   // zero until it is stored: the time at which that happens
-	Kind   string    `json:"kind"`   // "sensor", "gap", "spool", "tracker", "job", "drain"
+	Kind   string    `json:"kind"`   // "sensor", "gap", "spool", "tracker", "job", "drain", EventDelivery
 	Name   string    `json:"name"`   // the subject: a sensor, a file
 	Status string    `json:"status"` // sensors: "ok", "absent", "denied", "failed", "n/a"
 	Detail string    `json:"detail,omitempty"`
 }
+
+// EventDelivery is the kind of the events that describe the delivery of a run to one receiver. They are
+// the state of this delivery, so they are no part of a record of the run.
+const EventDelivery = "delivery"
 
 // Registration is the state of a run at a receiver. It contains no secret: a process that
 // resumes an upload requests new credentials.
@@ -289,6 +293,7 @@ type Registration struct {
 	Scope           Scope     `json:"scope,omitempty"`   // of its rows, from the first batch to the last
 	RemoteID        string    `json:"run_id,omitempty"`  // the name of the run at the receiver
 	UploadURIPrefix string    `json:"upload_uri_prefix,omitempty"`
+	Record          bool      `json:"record,omitempty"`       // the receiver takes the complete record of a run
 	IntentAt        time.Time `json:"intent_at"`              // before the first request was sent
 	RegisteredAt    time.Time `json:"registered_at,omitzero"` // when the response arrived
 	// FinishIntentAt is set before the first finish is sent, and cleared if an answer shows that

@@ -34,7 +34,8 @@ const frameText = 256 << 10
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // delivery lists the tables that a record leaves out: they describe what one receiver has of the
-// run. The record also leaves out run.delivered_us, and has the state ended for delivered.
+// run. The record also leaves out run.delivered_us and the events of the kind rt.EventDelivery, and has
+// the state ended for delivered. So a delivery does not change the record of a run that has ended.
 var delivery = []string{"registration", "batch"}
 
 // recordTable is a table in a record.
@@ -72,6 +73,14 @@ func (t *recordTable) plan() rowcodec.Plan {
 		}
 	}
 	return plan
+}
+
+// rows are the table as SQL, without the rows that a record leaves out.
+func (t *recordTable) rows() string {
+	if t.name == "event" {
+		return "event WHERE kind IS NOT '" + rt.EventDelivery + "'"
+	}
+	return t.name
 }
 
 // quoted lists the columns as SQL.
@@ -139,7 +148,7 @@ func (r *Reader) writeRecord(ctx context.Context, w io.Writer) error {
 	}
 	var tables []recordTable
 	for _, t := range all {
-		row, err := r.db.query("SELECT 1 FROM " + t.name + " LIMIT 1")
+		row, err := r.db.query("SELECT 1 FROM " + t.rows() + " LIMIT 1")
 		if err != nil {
 			return r.broken(err)
 		}
@@ -173,7 +182,7 @@ func (r *Reader) writeTable(ctx context.Context, out *recordWriter, number int, 
 		state = slices.Index(t.columns, "state")
 	}
 	var failed error // of out
-	err := r.db.stream(ctx, "SELECT "+t.quoted()+" FROM "+t.name+" ORDER BY rowid", nil, func(row []driver.Value) error {
+	err := r.db.stream(ctx, "SELECT "+t.quoted()+" FROM "+t.rows()+" ORDER BY rowid", nil, func(row []driver.Value) error {
 		row = slices.Clone(row)
 		if state >= 0 && row[state] == string(rt.StateDelivered) {
 			row[state] = string(rt.StateEnded)

@@ -223,7 +223,8 @@ CREATE TABLE registration (
   id INTEGER PRIMARY KEY CHECK (id = 1),
   endpoint TEXT, dialect TEXT, run_id TEXT, upload_uri_prefix TEXT,
   intent_us INTEGER, registered_us INTEGER, finish_intent_us INTEGER, finished_us INTEGER, attempts INTEGER,
-  scope TEXT -- of its rows, from the first batch to the last
+  scope TEXT, -- of its rows, from the first batch to the last
+  record INTEGER -- 1: the receiver takes the complete record of the run
 );
 
 -- Sealed uploads: written before the network is touched.
