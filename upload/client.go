@@ -31,6 +31,7 @@ type Registered struct {
 	Dialect         string // the one that was accepted
 	RemoteID        string
 	UploadURIPrefix string // s3://bucket/some/prefix, without a slash at its end
+	Record          bool   // the receiver takes the complete record of the run
 	Credentials     Credentials
 }
 
@@ -49,11 +50,15 @@ type Finish struct {
 	FinishedAt time.Time     // when the run ended
 	URIs       []string      // of its objects; none: the rows are in CSV
 	CSV        []byte        // plain text, with its header
+	// Of a receiver that takes records: the run's figures as a JSON object, and the SHA-256 of
+	// the stored record in lower-case hexadecimal. Both are empty otherwise.
+	Summary      []byte
+	RecordSHA256 string
 }
 
 // Putter stores objects. Its errors are *Error.
 type Putter interface {
-	// Put stores a gzip-compressed CSV under an s3:// URI.
+	// Put stores a gzip-compressed CSV under an s3:// URI, or a record if its name is RecordName.
 	Put(ctx context.Context, uri string, cred Credentials, body []byte) error
 }
 

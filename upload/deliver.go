@@ -16,6 +16,7 @@ type Spooled interface {
 	Registrations
 	BatchLedger
 	SnapshotReader
+	Recorder
 	Journal
 	Close() error
 }
@@ -45,6 +46,7 @@ type delivery struct {
 	registry  Registrations
 	ledger    BatchLedger
 	snapshots SnapshotReader
+	recorder  Recorder
 	journal   Journal
 
 	// How far the upload is.
@@ -66,7 +68,7 @@ type delivery struct {
 // use sets the run that is delivered.
 func (r *delivery) use(s Spooled) {
 	r.run, r.host = s.Run(), s.Host
-	r.registry, r.ledger, r.snapshots, r.journal = s, s, s, s
+	r.registry, r.ledger, r.snapshots, r.recorder, r.journal = s, s, s, s, s
 }
 
 // deliver delivers an ended run. It skips the steps that are already done.

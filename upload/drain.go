@@ -211,8 +211,8 @@ func (d *drainer) work(ctx context.Context, work <-chan Entry) {
 	}
 }
 
-// one opens a run, delivers it and closes it. Of a run that is still tracked it uploads the
-// committed rows.
+// one opens a run, delivers it and closes it. Of a run that is still tracked it uploads what is
+// committed.
 func (d *drainer) one(ctx context.Context, e Entry, r *delivery) (err error) {
 	s, err := d.dir.Open(e.Name)
 	if err != nil {
@@ -231,7 +231,7 @@ func (d *drainer) one(ctx context.Context, e Entry, r *delivery) (err error) {
 	}()
 	r.use(s)
 	if r.live {
-		return r.registered(ctx, r.upload)
+		return r.registered(ctx, r.sync)
 	}
 	return r.deliver(ctx)
 }

@@ -1,14 +1,18 @@
 package upload_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -70,6 +74,7 @@ type fakeRun struct {
 	closed    int
 	readErr   error
 	poison    bool // reading it brings the program down
+	padding   int  // bytes of the record in addition
 	locked    int  // how often the file is locked when it is to be changed
 }
 
@@ -141,6 +146,21 @@ func (f *fakeRun) Scalars(ctx context.Context, from, to int64) iter.Seq2[*rt.Sna
 			}
 		}
 	}
+}
+
+// WriteRecord writes what a finish and a record must agree about.
+func (f *fakeRun) WriteRecord(_ context.Context, w io.Writer) error {
+	_, err := io.WriteString(w, f.record())
+	for n := 0; n < f.padding && err == nil; n += 1 << 20 {
+		_, err = w.Write(make([]byte, 1<<20))
+	}
+	return err
+}
+func (f *fakeRun) record() string {
+	return fmt.Sprintf("record of %s: %d snapshots, outcome %q, %s", f.run.FileStem(), len(f.snaps), f.run.Outcome, upload.Status(&f.run))
+}
+func (f *fakeRun) Figures(context.Context) ([]byte, error) {
+	return fmt.Appendf(nil, `{"elapsed_secs":%d}`, len(f.snaps)), nil
 }
 func (f *fakeRun) MarkDelivered(time.Time) error {
 	return f.killer.step(func() error {
@@ -265,7 +285,9 @@ func format(_ *rt.Run, _ string, scope rt.Scope) (upload.Encoder, error) {
 }
 
 // fakeClient is a receiver's API in memory, and its object store. It is strict: it does not know
-// a run that it has not registered, refuses to close a run twice, and then hides it.
+// a run that it has not registered, refuses to close a run twice, and then hides it. If it takes
+// records, it accepts a repeated finish with the same rows, and refuses a finish that names another
+// record than the stored one.
 type fakeClient struct {
 	mu         sync.Mutex
 	killer     *killer
@@ -273,6 +295,8 @@ type fakeClient struct {
 	fault      func(what string, n int) error // in the place of the request
 	after      func(what string, n int) error // in the place of the answer; may be nil
 	closedAs   int                            // status of a second finish; 409 when 0
+	takes      bool                           // complete records
+	hides      bool                           // closed runs, even if it takes records
 	known      []string                       // ids of runs that are registered
 	calls      map[string]int
 	registered int
@@ -339,7 +363,7 @@ func (c *fakeClient) Register(ctx context.Context, _ rt.Run, _ rt.Host) (reg upl
 		c.registered++
 		id := fmt.Sprint("r", c.registered)
 		c.known = append(c.known, id)
-		reg = upload.Registered{Dialect: upload.DialectSpec, RemoteID: id, UploadURIPrefix: "s3://b/p", Credentials: c.cred()}
+		reg = upload.Registered{Dialect: upload.DialectSpec, RemoteID: id, UploadURIPrefix: "s3://b/p", Record: c.takes, Credentials: c.cred()}
 		return nil
 	})
 	return reg, err
@@ -347,7 +371,9 @@ func (c *fakeClient) Register(ctx context.Context, _ rt.Run, _ rt.Host) (reg upl
 
 // isOpen returns the API's own 404 for a run that is closed or was never registered.
 func (c *fakeClient) isOpen(id string) error {
-	if _, closed := c.finished[id]; closed || !slices.Contains(c.known, id) {
+	_, isClosed := c.finished[id]
+	isHidden := isClosed && (c.hides || !c.takes)
+	if isHidden || !slices.Contains(c.known, id) {
 		return own(http.StatusNotFound)
 	}
 	return nil
@@ -363,11 +389,17 @@ func (c *fakeClient) Refresh(ctx context.Context, id string) (cred upload.Creden
 
 func (c *fakeClient) Finish(ctx context.Context, f upload.Finish) error {
 	return c.request(ctx, "finish", func() error {
-		if _, closed := c.finished[f.RemoteID]; closed {
+		before, isClosed := c.finished[f.RemoteID]
+		isSame := slices.Equal(before.URIs, f.URIs) && bytes.Equal(before.CSV, f.CSV)
+		isRepeatable := c.takes && !c.hides && isSame
+		if isClosed && !isRepeatable {
 			return own(cmp.Or(c.closedAs, http.StatusConflict))
 		}
 		if err := c.isOpen(f.RemoteID); err != nil {
 			return err
+		}
+		if f.RecordSHA256 != c.recordSum(f.RemoteID) {
+			return own(http.StatusUnprocessableEntity)
 		}
 		c.finished[f.RemoteID] = f
 		return nil
@@ -375,11 +407,24 @@ func (c *fakeClient) Finish(ctx context.Context, f upload.Finish) error {
 }
 
 func (c *fakeClient) Put(ctx context.Context, uri string, cred upload.Credentials, body []byte) error {
-	return c.request(ctx, "put", func() error {
+	what := "put"
+	if strings.HasSuffix(uri, "/"+upload.RecordName) {
+		what = "record"
+	}
+	return c.request(ctx, what, func() error {
 		c.objects[uri] = slices.Clone(body)
 		c.creds = append(c.creds, cred)
 		return nil
 	})
+}
+
+// recordSum returns the SHA-256 of the stored record of a run, empty if there is none.
+func (c *fakeClient) recordSum(id string) string {
+	body, ok := c.objects["s3://b/p/"+id+"/"+upload.RecordName]
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(body))
 }
 
 // forget loses all runs that are not closed.

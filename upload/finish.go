@@ -33,7 +33,11 @@ func (r *delivery) close(ctx context.Context) error {
 			return err
 		}
 	}
-	return r.finish(ctx, r.closing())
+	f := r.closing()
+	if err := r.attachRecord(ctx, &f); err != nil {
+		return err
+	}
+	return r.finish(ctx, f)
 }
 
 // closing returns the finish of the run. The rows of the run are uploaded already, or are in r.csv.
@@ -75,6 +79,7 @@ func (r *delivery) finish(ctx context.Context, f Finish) error {
 		case err == nil:
 			r.reg.FinishedAt = time.Now()
 			return r.save()
+		case isRepeated && lacksRecord(f, err): // the next drain sends it again
 		case isRepeated && refusedAsClosed(err):
 			return r.unconfirmed(fmt.Errorf("it got no answer that confirms it, and is now refused: %w", err))
 		case !isRepeated && notFinished(err):
@@ -118,6 +123,12 @@ func notFinished(err error) bool {
 func refusedAsClosed(err error) bool {
 	return hasStatus(err, http.StatusConflict, http.StatusUnprocessableEntity) ||
 		isOwn(err, http.StatusNotFound, http.StatusGone)
+}
+
+// lacksRecord reports whether a finish was refused because the stored record is another one. A receiver
+// that takes records accepts a repeated finish, so that 422 does not mean that the run is closed.
+func lacksRecord(f Finish, err error) bool {
+	return f.RecordSHA256 != "" && hasStatus(err, http.StatusUnprocessableEntity)
 }
 
 // Status returns the state in which the run ended, in the terms of section 9.2.3: finished for exit

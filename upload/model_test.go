@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/upload"
 )
 
@@ -51,10 +52,14 @@ var states = []struct {
 	{"registered, uploaded", "put", true},
 	{"closing, open", "finish", false},
 	{"closing, closed", "finish", true},
+	// These exist only if the receiver takes records.
+	{"uploaded", "record", false},
+	{"uploaded, with a record", "record", true},
 }
 
 // path is one path through the model.
 type path struct {
+	takes         bool // the receiver takes records
 	state, answer int
 	request       string // that gets the answer
 	stays         bool   // all such requests of two drains get it
@@ -64,8 +69,8 @@ type path struct {
 }
 
 func (p path) String() string {
-	return fmt.Sprintf("%s, %s gets %s (always %v), killed at call %d (late %v), closed runs are %d",
-		states[p.state].name, p.request, answers[p.answer].name, p.stays, p.at, p.late, p.closedAs)
+	return fmt.Sprintf("%s, %s gets %s (always %v), killed at call %d (late %v), closed runs are %d, records %v",
+		states[p.state].name, p.request, answers[p.answer].name, p.stays, p.at, p.late, p.closedAs, p.takes)
 }
 
 // TestModelOfDelivery checks the table of docs/guarantees.md: each state, with each class of answer
@@ -78,7 +83,12 @@ func TestModelOfDelivery(t *testing.T) {
 		for state := range states {
 			for answer := range answers {
 				for _, request := range []string{"register", "refresh", "put", "finish"} {
-					paths += checkCrashes(t, path{state: state, answer: answer, request: request})
+					if states[state].fails != "record" {
+						paths += checkCrashes(t, path{state: state, answer: answer, request: request})
+					}
+				}
+				for _, request := range []string{"register", "refresh", "put", "record", "finish"} {
+					paths += checkCrashes(t, path{takes: true, state: state, answer: answer, request: request})
 				}
 			}
 		}
@@ -91,6 +101,9 @@ func TestModelOfDelivery(t *testing.T) {
 func checkCrashes(t *testing.T, p path) (paths int) {
 	t.Helper()
 	styles := []int{404, 409, 410, 422}
+	if p.takes {
+		styles = styles[:1] // closed runs are not hidden
+	}
 	p.closedAs = styles[(p.state+p.answer)%len(styles)]
 	isSent, _ := p.check(t)
 	isUsual := p.answer == 0 && p.request != "finish" // the same for each request
@@ -121,8 +134,11 @@ func checkCrashes(t *testing.T, p path) (paths int) {
 // check follows a path. It reports whether the drain sent the request and whether it was killed.
 func (p path) check(t *testing.T) (isSent, dead bool) {
 	t.Helper()
-	r, c := newRun(1, 4), &fakeClient{closedAs: p.closedAs}
+	r, c := newRun(1, 4), &fakeClient{closedAs: p.closedAs, takes: p.takes}
 	r.prepare(t, c, p.state)
+	if p.takes { // accounting corrects the run, and again below
+		r.run.Outcome = rt.OutcomeOOM
+	}
 	ctx, kill := context.WithCancel(t.Context())
 	defer kill()
 	k := &killer{at: p.at, late: p.late, kill: kill}
@@ -134,6 +150,9 @@ func (p path) check(t *testing.T) (isSent, dead bool) {
 	_, _ = upload.Drain(ctx, dirOf(r), c, c, format, upload.Options{Tries: 2})
 	if p.stays && !r.delivered {
 		_, _ = upload.Drain(ctx, dirOf(r), c, c, format, upload.Options{Tries: 2})
+	}
+	if p.takes && !r.delivered {
+		r.run.Outcome = rt.OutcomeFailed
 	}
 	isSent, dead = c.calls[p.request] > before, k.dead
 	r.killer, c.killer = nil, nil
@@ -180,6 +199,20 @@ func (c *fakeClient) answer(how func(what string, n int) error, acts bool) {
 	}
 }
 
+// checkRecord checks that the record of a closed run is the one that its last finish names. If the
+// receiver said wrongly that the run is closed, accounting may have corrected the record since.
+func (p path) checkRecord(t *testing.T, r *fakeRun, c *fakeClient, f upload.Finish) {
+	t.Helper()
+	record := string(c.objects["s3://b/p/"+f.RemoteID+"/"+upload.RecordName])
+	hasNone := record == "" && f.RecordSHA256 == "" && len(f.Summary) == 0
+	isNamed := f.RecordSHA256 == c.recordSum(f.RemoteID) && strings.HasSuffix(record, f.Status)
+	isNewest := r.has("finish unconfirmed") && record == r.record()
+	isOwn := len(f.Summary) > 0 && (isNamed || isNewest)
+	if p.takes != isOwn || p.takes == hasNone {
+		t.Errorf("%s: the finish as %s with the summary %s names %q, the record is %q", p, f.Status, f.Summary, f.RecordSHA256, record)
+	}
+}
+
 // once checks that the rows arrived once, and that the ledger explains everything else that
 // arrived.
 func (p path) once(t *testing.T, r *fakeRun, c *fakeClient, last upload.Summary) {
@@ -194,6 +227,7 @@ func (p path) once(t *testing.T, r *fakeRun, c *fakeClient, last upload.Summary)
 			csv += rows
 		}
 		checkRows(t, csv, r)
+		p.checkRecord(t, r, c, f)
 	}
 	isNoted := r.has("finish unconfirmed")
 	if len(c.finished) > 1 || len(c.finished) == 0 && !isNoted {

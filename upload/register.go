@@ -80,7 +80,7 @@ func (r *delivery) reregister(ctx context.Context) error {
 	}
 	r.cred = answer.Credentials
 	r.reg.Dialect, r.reg.RemoteID = answer.Dialect, answer.RemoteID
-	r.reg.UploadURIPrefix, r.reg.RegisteredAt = answer.UploadURIPrefix, time.Now()
+	r.reg.UploadURIPrefix, r.reg.Record, r.reg.RegisteredAt = answer.UploadURIPrefix, answer.Record, time.Now()
 	return r.save()
 }
 
@@ -162,7 +162,7 @@ func (r *delivery) startAgain(ctx context.Context, cause error) error {
 }
 
 func (r *delivery) event(name, status, detail string) error {
-	e := rt.Event{Time: time.Now(), Kind: "drain", Name: name, Status: status, Detail: detail}
+	e := rt.Event{Time: time.Now(), Kind: rt.EventDelivery, Name: name, Status: status, Detail: detail}
 	if err := r.journal.AddEvent(e); err != nil {
 		return unwritable("write an event", err)
 	}

@@ -43,9 +43,10 @@ type Format func(run *rt.Run, dialect string, scope rt.Scope) (Encoder, error)
 
 // buffers are what a worker needs to build a body; the next body reuses them.
 type buffers struct {
-	gz   *gzip.Writer
-	body bytes.Buffer
-	csv  []byte
+	gz     *gzip.Writer
+	body   bytes.Buffer
+	csv    []byte
+	record bytes.Buffer
 }
 
 func newBuffers() (*buffers, error) {

@@ -62,7 +62,7 @@ func New(c Config) (*Uploader, error) {
 	return u, nil
 }
 
-// Put stores the body, a gzip-compressed CSV, under an s3:// URI. Success is 200
+// Put stores the body, a gzip-compressed CSV or the record of a run, under an s3:// URI. Success is 200
 // or 201 (section 10.5). Its errors are *upload.Error, without credentials.
 func (u *Uploader) Put(ctx context.Context, uri string, cred upload.Credentials, body []byte) error {
 	op := "PUT " + uri
@@ -130,8 +130,12 @@ func newRequest(ctx context.Context, t target, cred upload.Credentials, body []b
 	signed := request{host: at.Host, path: t.path, region: t.region, payloadHash: hex.EncodeToString(sum[:]), time: now}
 	h := req.Header
 	h.Set("User-Agent", upload.UserAgent+"/"+rt.Version)
-	h.Set("Content-Type", "text/csv")
-	h.Set("Content-Encoding", "gzip")
+	if strings.HasSuffix(t.path, "/"+upload.RecordName) {
+		h.Set("Content-Type", "application/octet-stream")
+	} else {
+		h.Set("Content-Type", "text/csv")
+		h.Set("Content-Encoding", "gzip")
+	}
 	h.Set("X-Amz-Content-Sha256", signed.payloadHash)
 	h.Set("X-Amz-Date", now.UTC().Format(dateTime))
 	if cred.SessionToken != "" {

@@ -16,8 +16,9 @@ import (
 // answerBody is the common part of both answers. The public service sends expires_at, the
 // specification has expiration.
 type answerBody struct {
-	RunID           string `json:"run_id"`
-	UploadURIPrefix string `json:"upload_uri_prefix"`
+	RunID           string          `json:"run_id"`
+	UploadURIPrefix string          `json:"upload_uri_prefix"`
+	Extensions      json.RawMessage `json:"extensions"`
 	Credentials     *struct {
 		AccessKey    string `json:"access_key"`
 		SecretKey    string `json:"secret_key"`
@@ -43,7 +44,20 @@ func parseRegistered(b []byte) (upload.Registered, error) {
 		return upload.Registered{}, errors.New("upload_uri_prefix is missing or not s3://bucket/prefix")
 	}
 	cred, err := a.credentials()
-	return upload.Registered{RemoteID: a.RunID, UploadURIPrefix: prefix, Credentials: cred}, err
+	return upload.Registered{RemoteID: a.RunID, UploadURIPrefix: prefix, Record: takesRecord(a.Extensions), Credentials: cred}, err
+}
+
+// maxExtensions limits the list of extensions, in bytes.
+const maxExtensions = 4 << 10
+
+// takesRecord reports whether a list of extensions has version 1 of rt.record: the receiver takes
+// complete records. Extensions that are not known are ignored.
+func takesRecord(list json.RawMessage) bool {
+	var versions map[string]json.RawMessage
+	if len(list) > maxExtensions || json.Unmarshal(list, &versions) != nil {
+		return false
+	}
+	return string(versions["rt.record"]) == "1"
 }
 
 // parseRefreshed parses and checks the answer to POST /runs/{id}/refresh-credentials.

@@ -69,7 +69,8 @@ func Registration(dialect string, run rt.Run, h rt.Host) any {
 }
 
 // finishBody is the body of POST /runs/{id}/finish in both dialects: only the specified one
-// has run_id, only the other one finished_at.
+// has run_id, only the other one finished_at. The last two fields are for receivers that take
+// records.
 type finishBody struct {
 	RunID      string        `json:"run_id,omitempty"`
 	ExitCode   rt.Opt[int64] `json:"exit_code"`
@@ -78,10 +79,15 @@ type finishBody struct {
 	DataSource string        `json:"data_source"`           // "s3" or "inline"
 	DataURIs   []string      `json:"data_uris,omitempty"`
 	DataCSV    string        `json:"data_csv,omitempty"` // base64(gzip(csv)); plain text in the other dialect
+
+	Summary      json.RawMessage `json:"summary,omitempty"`
+	RecordSHA256 string          `json:"record_sha256,omitempty"`
 }
 
 func finish(f upload.Finish) (finishBody, error) {
-	b := finishBody{ExitCode: f.ExitCode, RunStatus: f.Status, DataSource: "s3", DataURIs: f.URIs}
+	b := finishBody{
+		ExitCode: f.ExitCode, RunStatus: f.Status, DataSource: "s3", DataURIs: f.URIs, Summary: f.Summary, RecordSHA256: f.RecordSHA256,
+	}
 	live := f.Dialect == upload.DialectLive
 	if live {
 		b.FinishedAt = f.FinishedAt.UTC().Format(time.RFC3339Nano)

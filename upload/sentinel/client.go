@@ -110,6 +110,7 @@ func (c *Client) registerAs(ctx context.Context, dialect string, run rt.Run, hos
 	}
 	got, err := parseRegistered(answer)
 	got.Dialect = dialect
+	got.Record = got.Record && dialect == upload.DialectSpec
 	return got, c.invalid(op, err)
 }
 

@@ -323,7 +323,7 @@ func TestNewRefusesBadConfiguration(t *testing.T) {
 }
 
 func FuzzParseRegistered(f *testing.F) {
-	for _, s := range []string{registered, `{}`, `null`, `{"run_id":"..","upload_uri_prefix":"s3://b"}`} {
+	for _, s := range []string{registered, `{}`, `null`, `{"run_id":"..","upload_uri_prefix":"s3://b"}`, `{"extensions":{"rt.record":1},` + registered[1:]} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

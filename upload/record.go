@@ -1,0 +1,110 @@
+package upload
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Recorder makes the complete record of a run, for receivers that take records.
+type Recorder interface {
+	// WriteRecord writes the record. It has nothing of the delivery: the record of an ended run
+	// has the same bytes at each attempt.
+	WriteRecord(ctx context.Context, w io.Writer) error
+	// Figures returns the figures of the run for lists of jobs, as a JSON object.
+	Figures(ctx context.Context) ([]byte, error)
+}
+
+// RecordName is the name of the record below the URI of a run.
+const RecordName = "run.rtrec"
+
+// Limits of what a receiver of records takes, in bytes. A record is in memory while it is sent.
+const (
+	maxRecord  = 32 << 20
+	maxFigures = 64 << 10
+)
+
+// keptRecord is the largest buffer of a record that a worker keeps for the next run, in bytes.
+const keptRecord = 1 << 20
+
+var errRecordTooLarge = fmt.Errorf("the record has more than %d MiB", maxRecord>>20)
+
+// recordBuffer takes a record up to the limit.
+type recordBuffer struct{ *bytes.Buffer }
+
+func (b recordBuffer) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > maxRecord {
+		return 0, errRecordTooLarge
+	}
+	return b.Buffer.Write(p)
+}
+
+// sendRecord stores the record of the run at the receiver, in the place of an earlier one, and
+// returns its SHA-256, also if it cannot be stored.
+func (r *delivery) sendRecord(ctx context.Context) (sum string, err error) {
+	body := &r.buf.record
+	body.Reset()
+	defer func() {
+		if body.Cap() > keptRecord {
+			*body = bytes.Buffer{}
+		}
+	}()
+	if err := r.recorder.WriteRecord(ctx, recordBuffer{body}); err != nil {
+		if errors.Is(err, errRecordTooLarge) {
+			return "", err
+		}
+		return "", unreadable("write the record of the run", err)
+	}
+	hash := sha256.Sum256(body.Bytes())
+	sum = hex.EncodeToString(hash[:])
+	if err := r.put(ctx, fmt.Sprintf("%s/%s/%s", r.reg.UploadURIPrefix, r.reg.RemoteID, RecordName), body.Bytes()); err != nil {
+		return sum, err
+	}
+	r.sentBytes += int64(body.Len())
+	return sum, nil
+}
+
+// attachRecord sends the record of an ended run to a receiver that takes it, and sets what the finish
+// has about the run. Each attempt sends the record again: accounting may have corrected the run
+// since, and the receiver compares the stored record with the finish.
+func (r *delivery) attachRecord(ctx context.Context, f *Finish) error {
+	if !r.reg.Record {
+		return nil
+	}
+	figures, err := r.recorder.Figures(ctx)
+	if err != nil {
+		return unreadable("read the figures of the run", err)
+	}
+	if len(figures) <= maxFigures {
+		f.Summary = figures
+	}
+	f.RecordSHA256, err = r.sendRecord(ctx)
+	isRepeated := finishSent(r.reg)
+	switch {
+	case errors.Is(err, errRecordTooLarge) && isRepeated: // the ledger has it
+		return nil
+	case errors.Is(err, errRecordTooLarge):
+		return r.event("record", "too large", err.Error()+": it is not sent; the spool file has the run")
+	case isRepeated && refusedAsClosed(err): // the answer to the finish decides
+		return nil
+	}
+	return err
+}
+
+// sync uploads the committed rows of a run that is still tracked. If there are any, it also sends the
+// record, to a receiver that takes it.
+func (r *delivery) sync(ctx context.Context) error {
+	err := r.upload(ctx)
+	isUnchanged := r.sentRows == 0 || !r.reg.Record
+	if err != nil || isUnchanged {
+		return err
+	}
+	if _, err := r.sendRecord(ctx); err != nil && !errors.Is(err, errRecordTooLarge) {
+		return err
+	}
+	return nil
+}

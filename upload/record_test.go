@@ -1,0 +1,134 @@
+package upload_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/upload"
+)
+
+const recordURI = "s3://b/p/r1/" + upload.RecordName
+
+// A run that is tracked has its record at the receiver after each pass with new rows. Its end
+// replaces the record.
+func TestRecordOfALiveRun(t *testing.T) {
+	whole := newRun(1, 30)
+	run := &fakeRun{run: whole.run, snaps: whole.snaps[:1]}
+	dir, c := dirOf(run), &fakeClient{takes: true}
+	for _, pass := range []struct{ snapshots, records int }{{1, 0}, {5, 1}, {5, 1}, {9, 2}} {
+		run.snaps = whole.snaps[:pass.snapshots]
+		if _, err := upload.Drain(t.Context(), liveDir{dir}, c, c, format, upload.Options{Live: true}); err != nil {
+			t.Fatal(err)
+		}
+		isCurrent := string(c.objects[recordURI]) == run.record()
+		if c.calls["record"] != pass.records || isCurrent != (pass.records > 0) {
+			t.Errorf("%d snapshots: %d records, %q", pass.snapshots, c.calls["record"], c.objects[recordURI])
+		}
+	}
+	run.snaps = whole.snaps
+	if _, err := drain(t, dir, c, upload.Options{}); err != nil || string(c.objects[recordURI]) != run.record() {
+		t.Errorf("its end: %v, %q", err, c.objects[recordURI])
+	}
+	if f := c.finished["r1"]; f.RecordSHA256 != c.recordSum("r1") || string(f.Summary) != fmt.Sprintf(`{"elapsed_secs":%d}`, len(run.snaps)) || len(f.URIs) != 3 {
+		t.Errorf("%+v", f)
+	}
+}
+
+// A stream sends the record at the end only: while the job runs it would use the job's CPUs.
+func TestRecordOfAStream(t *testing.T) {
+	c, r := &fakeClient{takes: true}, newRun(1, 9)
+	s := newStream(t, c, c, upload.Options{})
+	if err := s.Sync(t.Context(), r); err != nil || c.calls["record"] != 0 {
+		t.Fatal(err, c.calls)
+	}
+	if err := s.Finish(t.Context(), r); err != nil || c.finished["r1"].RecordSHA256 != c.recordSum("r1") || c.recordSum("r1") == "" {
+		t.Errorf("%v, %v", err, c.finished)
+	}
+}
+
+// A record above the limit is not sent, and the run is delivered without it.
+func TestRecordTooLarge(t *testing.T) {
+	for _, live := range []bool{false, true} {
+		c, r := &fakeClient{takes: true}, newRun(1, 9)
+		r.padding = 32 << 20
+		var dir upload.Directory = dirOf(r)
+		if live {
+			dir = liveDir{dirOf(r)}
+		}
+		sum, err := upload.Drain(t.Context(), dir, c, c, format, upload.Options{Live: live})
+		if err != nil || sum.Delivered+sum.LiveSent != 1 || c.calls["record"] != 0 || r.has("too large") == live {
+			t.Errorf("live %v: %+v, %v, %v, %+v", live, sum, err, c.calls, r.events)
+		}
+		if f := c.finished["r1"]; !live && (f.RecordSHA256 != "" || len(f.Summary) == 0) {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// A record that cannot be stored is sent again, and the run is not finished without it.
+func TestRecordIsRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, r := &fakeClient{takes: true}, newRun(1, 9)
+		c.fault = func(what string, n int) error { return pick(what == "record" && n <= 6, fault(upload.Temporary, 503, 0)) }
+		if sum, err := drain(t, dirOf(r), c, upload.Options{}); !errors.Is(err, upload.ErrTemporary) || sum.Failed != 1 || len(c.finished) != 0 {
+			t.Fatalf("%+v, %v", sum, err)
+		}
+		if sum, err := drain(t, dirOf(r), c, upload.Options{}); err != nil || sum.Delivered != 1 || c.calls["record"] != 7 || c.calls["put"] != 1 {
+			t.Errorf("%+v, %v, %v", sum, err, c.calls)
+		}
+	})
+}
+
+// The receiver has another record than the one that the finish names, as after it was restored from a
+// backup. The finish is not taken for one of a closed run, and the next drain sends the record again.
+func TestFinishWithoutItsRecord(t *testing.T) {
+	for _, repeated := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			c, r := &fakeClient{takes: true}, newRun(1, 9)
+			if repeated {
+				c.fault = func(what string, _ int) error { return pick(what == "finish", lost()) }
+				if _, err := drain(t, dirOf(r), c, upload.Options{Tries: 1}); err == nil {
+					t.Fatal("delivered")
+				}
+			}
+			c.fault = func(what string, _ int) error {
+				if what == "finish" {
+					c.objects[recordURI] = []byte("another one")
+				}
+				return nil
+			}
+			sum, err := drain(t, dirOf(r), c, upload.Options{})
+			if !errors.Is(err, upload.ErrTemporary) || r.delivered || sum.FinishUnconfirmed != 0 || len(c.finished) != 0 {
+				t.Fatalf("%+v, %v", sum, err)
+			}
+			c.fault = nil
+			if sum, err = drain(t, dirOf(r), c, upload.Options{}); err != nil || sum.Delivered != 1 || string(c.objects[recordURI]) != r.record() {
+				t.Errorf("%+v, %v, %q", sum, err, c.objects[recordURI])
+			}
+		})
+	}
+}
+
+// A receiver of records that hides closed runs: the record of a repeated finish cannot be sent, and
+// the answer to the finish decides, as without records.
+func TestRecordOfAHiddenRun(t *testing.T) {
+	for _, status := range []int{http.StatusNotFound, http.StatusConflict, http.StatusGone} {
+		synctest.Test(t, func(t *testing.T) {
+			c, r := &fakeClient{takes: true, hides: true, closedAs: status}, newRun(1, 9)
+			c.after = func(what string, _ int) error { return pick(what == "finish", lost()) }
+			if _, err := drain(t, dirOf(r), c, upload.Options{Tries: 1}); err == nil {
+				t.Fatal("delivered")
+			}
+			c.after = nil
+			r.run.Outcome = rt.OutcomeFailed
+			sum, err := drain(t, dirOf(r), c, upload.Options{})
+			if err != nil || sum.FinishUnconfirmed != 1 || c.registered != 1 || c.finished["r1"].RecordSHA256 != c.recordSum("r1") {
+				t.Errorf("%d: %+v, %v, %d registered", status, sum, err, c.registered)
+			}
+		})
+	}
+}
