@@ -294,6 +294,7 @@ type Registration struct {
 	RemoteID        string    `json:"run_id,omitempty"`  // the name of the run at the receiver
 	UploadURIPrefix string    `json:"upload_uri_prefix,omitempty"`
 	Record          bool      `json:"record,omitempty"`       // the receiver takes the complete record of a run
+	RecordSeq       int64     `json:"record_seq,omitempty"`   // the last snapshot in the record that was sent while the run was tracked
 	IntentAt        time.Time `json:"intent_at"`              // before the first request was sent
 	RegisteredAt    time.Time `json:"registered_at,omitzero"` // when the response arrived
 	// FinishIntentAt is set before the first finish is sent, and cleared if an answer shows that

@@ -87,7 +87,7 @@ func TestModelOfDelivery(t *testing.T) {
 						paths += checkCrashes(t, path{state: state, answer: answer, request: request})
 					}
 				}
-				for _, request := range []string{"register", "refresh", "put", "record", "finish"} {
+				for _, request := range []string{"refresh", "record", "finish"} { // the others come before the record
 					paths += checkCrashes(t, path{takes: true, state: state, answer: answer, request: request})
 				}
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -15,7 +16,8 @@ import (
 
 // planned is a file as ls lists it, with what a drain would do with it.
 type planned struct {
-	Action string `json:"action"` // "deliver", "close and deliver", "upload", "remove", "leave"
+	Action string `json:"action"`           // "deliver", "close and deliver", "upload", "remove", "leave"
+	Record string `json:"record,omitempty"` // whether its record is sent: "yes", "no", "if taken"
 	listed
 	WouldSend *delivery.Preview `json:"would_send,omitempty"`
 }
@@ -45,8 +47,9 @@ func dryRun(c *cli.Context, cfg config.Config) error {
 		if entries[i].Err == nil {
 			entries[i].Err = spool.CheckOwner(entries[i].Path) // a drain changes the file
 		}
-		p := planned{Action: dir.Action(&entries[i], c.Bool("live")), listed: listedAs(&entries[i])}
-		if isSent := c.Bool("json") && p.Action != "leave" && p.Action != "remove"; isSent {
+		action, record := dir.Plan(&entries[i], c.Bool("live"))
+		p := planned{Action: action, Record: record, listed: listedAs(&entries[i])}
+		if isSent := c.Bool("json") && record != ""; isSent {
 			p.WouldSend = dir.Preview(&entries[i], cfg.Sentinel.Dialect)
 		}
 		if p.Action != "" {
@@ -68,9 +71,9 @@ func printPlan(w io.Writer, list []planned) error {
 		_, err := fmt.Fprintln(w, "nothing to deliver")
 		return err
 	}
-	t := rtcli.Table{Columns: []rtcli.Column{{Head: "ACTION"}}}
+	t := rtcli.Table{Columns: []rtcli.Column{{Head: "ACTION"}, {Head: "RECORD"}}}
 	for i := range list {
-		t.Rows = append(t.Rows, []string{list[i].Action})
+		t.Rows = append(t.Rows, []string{list[i].Action, cmp.Or(list[i].Record, "-")})
 	}
 	for _, c := range lsColumns {
 		if !slices.Contains(planColumns, c.Head) {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"time"
 
@@ -62,6 +64,10 @@ func (n *node) LastSeq() (int64, error)       { return int64(n.rows + 1), nil }
 func (n *node) MarkDelivered(time.Time) error { n.delivered = true; return nil }
 func (n *node) AddEvent(rt.Event) error       { return nil }
 func (n *node) Close() error                  { return nil }
+
+// The nodes have no records: making one would take more CPU time than the receiver needs for a run.
+func (n *node) WriteRecord(context.Context, io.Writer) error { return errors.ErrUnsupported }
+func (n *node) Figures(context.Context) ([]byte, error)      { return nil, errors.ErrUnsupported }
 
 func (n *node) Scalars(_ context.Context, from, to int64) iter.Seq2[*rt.Snapshot, error] {
 	return func(yield func(*rt.Snapshot, error) bool) {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/upload"
 	"github.com/resource-tracker/rt/upload/s3"
 	"github.com/resource-tracker/rt/upload/sentinel"
@@ -61,7 +62,17 @@ func (t *traffic) clients(url string) (upload.Client, upload.Putter, func(), err
 		return nil, nil, nil, err
 	}
 	store, err := s3.New(s3.Config{HTTP: web, Endpoint: url})
-	return client, store, own.(*http.Transport).CloseIdleConnections, err
+	return withoutRecords{client}, store, own.(*http.Transport).CloseIdleConnections, err
+}
+
+// withoutRecords is a client of a receiver that does not take records.
+type withoutRecords struct{ *sentinel.Client }
+
+// Register implements upload.Client.
+func (c withoutRecords) Register(ctx context.Context, run rt.Run, host rt.Host) (upload.Registered, error) {
+	got, err := c.Client.Register(ctx, run, host)
+	got.Record = false
+	return got, err
 }
 
 // storm drains every node once, starting at the same instant.

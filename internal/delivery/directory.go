@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"path/filepath"
 	"slices"
 	"time"
@@ -142,21 +141,7 @@ func (d *locked) Open(name string) (upload.Spooled, error) {
 	if err != nil {
 		return nil, err
 	}
-	return rowReader{r, &d.Privacy}, nil
-}
-
-// rowReader reads only those parts of the snapshots from which rows are derived.
-type rowReader struct {
-	*spool.Reader
-	privacy *Privacy
-}
-
-// Run implements upload.Spooled.
-func (r rowReader) Run() rt.Run { return r.privacy.Disguise(r.Reader.Run()).Run() }
-
-// Scalars implements upload.Spooled.
-func (r rowReader) Scalars(ctx context.Context, from, to int64) iter.Seq2[*rt.Snapshot, error] {
-	return r.Rates(ctx, from, to)
+	return spooled{r, &d.Privacy}, nil
 }
 
 // removeOld removes what was delivered longer ago than Retain, and keeps QuotaNode.
@@ -203,10 +188,39 @@ func (dir *Directory) Drain(ctx context.Context, client upload.Client, putter up
 	return d, errors.Join(err, removeErr, l.unlock())
 }
 
-// Action returns what a drain would do with a file at this moment: "deliver", "close and
+// Plan returns what a drain would do with a file at this moment: "deliver", "close and
 // deliver", "upload", "remove", "leave", or "" for nothing at all. live is whether it
-// uploads runs that are still tracked.
-func (dir *Directory) Action(e *spool.Entry, live bool) string {
+// uploads runs that are still tracked. record is whether the drain would send the complete record:
+// "yes", "no", "if taken" before the receiver has answered the registration, or "" if it sends nothing.
+func (dir *Directory) Plan(e *spool.Entry, live bool) (action, record string) {
+	action = dir.action(e, live)
+	switch action {
+	case "deliver", "close and deliver", "upload":
+		return action, dir.sendsRecord(e.Path)
+	}
+	return action, ""
+}
+
+func (dir *Directory) sendsRecord(path string) string {
+	if dir.Privacy.Hides() {
+		return "no"
+	}
+	r, err := spool.Open(path)
+	if err != nil {
+		return "if taken"
+	}
+	defer r.Close()
+	reg, _, err := r.Registration()
+	switch {
+	case err != nil || reg.RemoteID == "":
+		return "if taken"
+	case reg.Record:
+		return "yes"
+	}
+	return "no"
+}
+
+func (dir *Directory) action(e *spool.Entry, live bool) string {
 	switch {
 	case e.Err != nil:
 		return "leave"

@@ -84,7 +84,7 @@ func (s *Stream) run(ctx context.Context) {
 	if err := r.UpdateHost(host); err != nil {
 		s.Warn(err)
 	}
-	s.stream.Run(ctx, r, s.Every, s.Warn)
+	s.stream.Run(ctx, spooled{r, &Privacy{}}, s.Every, s.Warn)
 }
 
 // firstGPUs waits for the first reading, at most a second, and returns its GPUs.
@@ -195,7 +195,7 @@ func (s *Stream) deliver(ctx context.Context) error {
 	case rt.StateRunning:
 		err = errOpenRecord
 	default:
-		err = s.stream.Finish(ctx, r)
+		err = s.stream.Finish(ctx, spooled{r, &Privacy{}})
 	}
 	return errors.Join(err, r.Close())
 }

@@ -224,7 +224,8 @@ CREATE TABLE registration (
   endpoint TEXT, dialect TEXT, run_id TEXT, upload_uri_prefix TEXT,
   intent_us INTEGER, registered_us INTEGER, finish_intent_us INTEGER, finished_us INTEGER, attempts INTEGER,
   scope TEXT, -- of its rows, from the first batch to the last
-  record INTEGER -- 1: the receiver takes the complete record of the run
+  record INTEGER, -- 1: the receiver takes the complete record of the run
+  record_seq INTEGER -- the last snapshot in the record that was sent while the run was tracked
 );
 
 -- Sealed uploads: written before the network is touched.
