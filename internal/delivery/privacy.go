@@ -89,6 +89,10 @@ type Disguise struct {
 // hidden is a name that does not leave, and its substitute in a text.
 type hidden struct{ name, substitute string }
 
+// uidForms precede the number of a user in the paths of cgroups: Slurm's uid_1000, and
+// user-1000.slice and user@1000.service of systemd.
+var uidForms = [...]string{"uid_", "user-", "user@"}
+
 // gone is the substitute of a name that does not leave at all, in a text with other words.
 const gone = "-"
 
@@ -98,8 +102,10 @@ func (p *Privacy) Disguise(run rt.Run) *Disguise {
 	if p.Users.hides() {
 		d.add(kindUser, run.User)
 		d.add(kindGroup, run.Group)
-		if uid, ok := run.UID.Get(); ok {
-			d.names = append(d.names, hidden{fmt.Sprintf("uid_%d", uid), "uid_" + gone}) // as in Slurm's cgroups
+		for _, form := range uidForms {
+			if uid, ok := run.UID.Get(); ok {
+				d.names = append(d.names, hidden{fmt.Sprintf("%s%d", form, uid), form + gone})
+			}
 		}
 	}
 	if p.Jobs.hides() {
@@ -142,7 +148,16 @@ func (d *Disguise) name(k kind, value string) string {
 	case how == Pseudonym:
 		return d.pseudonym(k, value)
 	}
-	return d.text(value, isInWord)
+	return d.label(value)
+}
+
+// label returns a text as it leaves; empty if it is a name that does not leave.
+func (d *Disguise) label(value string) string {
+	out := d.text(value, isInWord)
+	if out == gone {
+		return ""
+	}
+	return out
 }
 
 // The tags of a run that have a value of another field, see package slurm.
@@ -173,7 +188,7 @@ func (d *Disguise) Run() rt.Run {
 		&run.Meta.ProjectName, &run.Meta.StageName, &run.Meta.TaskName, &run.Meta.Team, &run.Meta.Env, &run.Meta.Language,
 		&run.Meta.Orchestrator, &run.Meta.Executor, &run.Meta.ContainerImage,
 	} {
-		*label = d.text(*label, isInWord)
+		*label = d.label(*label)
 	}
 	return run
 }
@@ -203,7 +218,7 @@ func (d *Disguise) comment(text string) string {
 	if d.Commands == None {
 		return ""
 	}
-	return d.text(text, isInWord)
+	return d.label(text)
 }
 
 // tags returns the tags as they leave. An empty one does not.
@@ -241,5 +256,5 @@ func (d *Disguise) tag(key, value string) string {
 	case "slurm_nodelist", "slurm_gpus", "slurm_sluid":
 		return value
 	}
-	return d.text(value, isInWord)
+	return d.label(value)
 }

@@ -66,8 +66,8 @@ func privateRun(t *testing.T, dir string, job uint64, start time.Time) (path str
 	t.Helper()
 	run := rt.Run{
 		Identity:   rt.Identity{Cluster: "lab", JobID: rt.Some(job), Node: "n1", BootID: "another", Start: start},
-		Allocation: rt.Allocation{Scheduler: "slurm", User: "alice", UID: rt.Some[uint64](4711), GID: rt.Some[uint64](4712), Group: "physicists", Account: "physics", WorkDir: "/home/alice/secret", Comment: "deep_fold of alice"},
-		Command:    []string{"/home/alice/secret/run.sh"}, CgroupPath: "/slurm/uid_4711/job_1",
+		Allocation: rt.Allocation{Scheduler: "slurm", User: "alice", UID: rt.Some[uint64](47114711), GID: rt.Some[uint64](47124712), Group: "physicists", Account: "physics", WorkDir: "/home/alice/secret", Comment: "deep_fold of alice"},
+		Command:    []string{"/home/alice/secret/run.sh"}, CgroupPath: "/slurm/uid_47114711/job_1",
 		Ending: rt.Ending{State: rt.StateRunning},
 	}
 	slurm.Describe(&run)
@@ -122,7 +122,7 @@ func TestDrainKeepsNamesPrivate(t *testing.T) {
 					t.Fatalf("%+v, %v", done, err)
 				}
 				all := strings.Join(w.sent, "\n")
-				for _, secret := range []string{"alice", "deep_fold", "secret/", "physicists", "471"} {
+				for _, secret := range []string{"alice", "deep_fold", "secret/", "physicists", "47114711", "47124712"} {
 					if how != Plain && strings.Contains(all, secret) {
 						t.Errorf("%q was sent:\n%s", secret, all)
 					}
@@ -138,7 +138,7 @@ func TestDrainKeepsNamesPrivate(t *testing.T) {
 				}
 				for _, path := range []string{live, ended} {
 					run := runAt(t, path)
-					isWhole := run.User == "alice" && run.WorkDir == "/home/alice/secret" && run.Meta.JobName == "deep_fold" && run.UID == rt.Some[uint64](4711) && len(run.Command) == 1
+					isWhole := run.User == "alice" && run.WorkDir == "/home/alice/secret" && run.Meta.JobName == "deep_fold" && run.UID == rt.Some[uint64](47114711) && len(run.Command) == 1
 					if !isWhole {
 						t.Errorf("the spool has %+v", run)
 					}
