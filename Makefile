@@ -59,7 +59,7 @@ help:
 	prose 'Vale over comments, man pages and documents' \
 	bench 'the cost of a reading, a spooled snapshot, the hooks and a list of 10,000 jobs, next to their budgets' \
 	soak 'memory and CPU time of resource-tracker in ten minutes of an idle machine' \
-	scale '2,000 simulated nodes that drain to one receiver, with and without jitter' \
+	scale '2,000 simulated nodes that drain to one receiver; a registry with a million jobs in SQLite and PostgreSQL' \
 	install 'into PREFIX=$(PREFIX), below DESTDIR' \
 	cross 'linux/arm64, with the cross compiler of Debian' \
 	clean 'removes build/' \
@@ -200,6 +200,9 @@ soak: build
 .PHONY: scale
 scale: build
 	@RT_BIN='$(abspath $(BIN))' $(GO) run -tags $(TAGS) ./e2e/scale $(SCALE)
+	@contrib/lab/need postgresql
+	@$(GO) test -tags $(TAGS) -run '^$$' -bench Runs -benchtime 20000x -timeout 30m ./site/registry
+	@$(GO) test -tags $(TAGS) -run '^$$' -bench Jobs -benchtime 100x -timeout 30m ./site/registry
 
 demo: build
 	@contrib/demo/demo.sh '$(BIN)'

@@ -15,7 +15,7 @@ import (
 // smallDisk mounts a file system of a size.
 func smallDisk(t *testing.T, size string) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "rt-small") // PostgreSQL may enter it
+	dir, err := os.MkdirTemp("", "rt-small-") // PostgreSQL may enter it
 	if err != nil {
 		t.Fatal(err)
 	}

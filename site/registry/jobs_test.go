@@ -156,6 +156,20 @@ func TestSearchContinues(t *testing.T) {
 		same(t, "rare outcome in one page", pages(t, r, site.Filter{Outcome: "oom"}, 1000), want)
 		all := pages(t, r, site.Filter{Users: []string{"user7"}}, 100)
 		same(t, "jobs of a user", len(all), jobs/2000)
+		var three []uint64
+		for _, user := range []string{"user7", "user8", "user9"} {
+			three = append(three, pages(t, r, site.Filter{Users: []string{user}}, 100)...)
+		}
+		slices.SortFunc(three, func(a, b uint64) int { return int(b) - int(a) })
+		users := []string{"user9", "user7", "user8", "user8"}
+		for _, limit := range []int{1, 4, 5, 100} {
+			same(t, "jobs of three users", pages(t, r, site.Filter{Users: users}, limit), three)
+			same(t, "ended jobs of three users", pages(t, r, site.Filter{Users: users, State: rt.StateEnded}, limit), three)
+		}
+		for i := range maxValues {
+			users = append(users, fmt.Sprint("nouser", i))
+		}
+		same(t, "jobs of many users", pages(t, r, site.Filter{Users: users}, 100), three)
 		same(t, "jobs of a user in an account", pages(t, r, site.Filter{Users: []string{"user7"}, Accounts: []string{"account7"}}, 100), all)
 	})
 }

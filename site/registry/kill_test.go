@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -122,7 +124,7 @@ func stepsOf(ctx context.Context, r *Registry, client int) (n int, err error) {
 // After a kill at any moment the database is whole, and has each acknowledged change and all
 // changes before it.
 func TestKilledSQLiteKeepsWhatItAcknowledged(t *testing.T) {
-	const kills, atOnce = 120, 4
+	const kills, atOnce = 100, 4
 	base := t.TempDir()
 	t.Run("kills", func(t *testing.T) {
 		for worker := range atOnce {
@@ -187,6 +189,11 @@ func examine(t *testing.T, path string, acknowledged []int) {
 	}
 	defer r.Close()
 	checkIntegrity(t, r)
+	checkSteps(t, r, acknowledged)
+}
+
+func checkSteps(t *testing.T, r *Registry, acknowledged []int) {
+	t.Helper()
 	checkUsage(t, r)
 	for client, want := range acknowledged {
 		n, err := stepsOf(t.Context(), r, client)
@@ -206,5 +213,55 @@ func checkIntegrity(t *testing.T, r *Registry) {
 	var text string
 	if err := r.db.QueryRow("PRAGMA integrity_check").Scan(&text); err != nil || text != "ok" {
 		t.Fatalf("integrity check: %s, %v", text, err)
+	}
+}
+
+// The registry loses no acknowledged change if PostgreSQL is killed, and goes on when it is back.
+func TestKilledPostgresKeepsWhatItAcknowledged(t *testing.T) {
+	const kills = 5
+	s, err := startServer() // it syncs
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.stop()
+	r, err := Open(t.Context(), s.url("postgres"), Options{Conns: clients})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	acknowledged := make([]int, clients)
+	rng := rand.New(rand.NewPCG(7, 7))
+	for range kills {
+		killUnderLoad(t, s, r, 1+rng.Int64N(300), acknowledged)
+		if err := s.start(); err != nil {
+			t.Fatal(err)
+		}
+		checkSteps(t, r, acknowledged)
+	}
+}
+
+// killUnderLoad kills the server after some steps of the clients.
+func killUnderLoad(t *testing.T, s *server, r *Registry, after int64, acknowledged []int) {
+	t.Helper()
+	enough, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var stepped atomic.Int64
+	var all sync.WaitGroup
+	for client := range clients {
+		all.Go(func() {
+			defer cancel() // the server was killed, or a step failed before that
+			for step(t.Context(), r, client, acknowledged[client]) == nil {
+				acknowledged[client]++
+				if stepped.Add(1) == after {
+					cancel()
+				}
+			}
+		})
+	}
+	<-enough.Done()
+	s.kill(syscall.SIGKILL)
+	all.Wait()
+	if stepped.Load() < after {
+		t.Fatalf("a step failed before the kill, after %d steps", stepped.Load())
 	}
 }

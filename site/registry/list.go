@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/base64"
@@ -22,17 +23,21 @@ type windows struct {
 	other int // in the other indexes
 }
 
-var defaultWindows = windows{first: 5_000, list: 250_000, other: 25_000}
+var defaultWindows = windows{first: 5_000, list: 50_000, other: 20_000}
+
+// maxValues is the largest number of users or accounts that are searched one after the other, each
+// in the index.
+const maxValues = 16
 
 // Jobs returns the jobs that a filter selects, the newest first, at most limit of them, and the
 // cursor of the next call, which is empty at the end of the list. The cursor of the first call is
 // empty; site.ErrCursor means that the cursor is not from Jobs.
 //
-// One call examines at most 250,000 jobs. If few of them match, it returns fewer than limit jobs,
+// One call examines at most 50,000 jobs. If few of them match, it returns fewer than limit jobs,
 // or none, with a cursor that continues the search: only an empty cursor means that there are no
-// more. The jobs of one user, of one account and with one id have indexes: a call examines at most
-// 25,000 of these jobs, and no others. The search for a part of a name has no index of its own. It
-// ignores case.
+// more. There are indexes by id, user, account, outcome, state and partition. The first of these
+// in the filter selects the jobs that the call examines, at most 20,000. The search for a part of
+// a name has no index of its own. It ignores case.
 func (r *Registry) Jobs(ctx context.Context, f site.Filter, after string, limit int) (jobs []site.Job, next string, err error) {
 	keys, next, err := r.page(ctx, f, after, limit)
 	if err == nil {
@@ -67,6 +72,11 @@ func parseCursor(text string) (p place, err error) {
 	return p, nil
 }
 
+// compare is positive if a comes before b in the list.
+func compare(a, b place) int {
+	return cmp.Or(cmp.Compare(a.Started, b.Started), cmp.Compare(a.JobID, b.JobID), strings.Compare(a.Cluster, b.Cluster))
+}
+
 func scanPlace(from row) (p place, err error) { return p, from.Scan(&p.Started, &p.JobID, &p.Cluster) }
 
 const (
@@ -76,62 +86,91 @@ const (
 
 // page returns the places of the jobs of one answer, and the cursor of the next one.
 func (r *Registry) page(ctx context.Context, f site.Filter, after string, limit int) (keys []place, next string, err error) {
-	indexed, window, rest := r.indexedConditions(f)
+	var from *place
 	if after != "" {
 		p, err := parseCursor(after)
 		if err != nil {
 			return nil, "", err
 		}
-		indexed.add("("+placeColumns+") < (?, ?, ?)", p.Started, p.JobID, column(p.Cluster))
+		from = &p
 	}
-	for _, window := range []int{min(r.windows.first, window), window} {
-		keys, next, err = r.search(ctx, indexed, rest, window, limit)
-		isEnough := len(keys) == limit || next == ""
+	var end *place // the newest of the places at which the searches stopped
+	ranges, rest := r.ranges(f)
+	for _, one := range ranges {
+		if from != nil {
+			one.add("("+placeColumns+") < (?, ?, ?)", from.Started, from.JobID, column(from.Cluster))
+		}
+		found, last, err := r.searchTwice(ctx, one, rest, limit)
+		if err != nil {
+			return nil, "", err
+		}
+		keys = append(keys, found...)
+		isNewer := last != nil && (end == nil || compare(*last, *end) > 0)
+		if isNewer {
+			end = last
+		}
+	}
+	slices.SortFunc(keys, func(a, b place) int { return compare(b, a) })
+	if end != nil { // older jobs have not all been found
+		keys = slices.DeleteFunc(keys, func(p place) bool { return compare(p, *end) < 0 })
+	}
+	if len(keys) > limit {
+		keys = keys[:limit]
+		end = &keys[limit-1]
+	}
+	if end == nil {
+		return keys, "", nil
+	}
+	return keys, end.cursor(), nil
+}
+
+// searchTwice searches the first jobs of a range, and more of them if that does not find enough.
+func (r *Registry) searchTwice(ctx context.Context, one indexRange, rest site.Filter, limit int) (keys []place, last *place, err error) {
+	for _, window := range []int{min(r.windows.first, one.window), one.window} {
+		keys, last, err = r.search(ctx, one, rest, window, limit)
+		isEnough := len(keys) >= limit || last == nil
 		if isEnough || err != nil {
 			break
 		}
 	}
-	return keys, next, err
+	return keys, last, err
 }
 
-// search is page in the first jobs of an index. rest is the filter without the indexed conditions.
-func (r *Registry) search(ctx context.Context, indexed conditions, rest site.Filter, window, limit int) (keys []place, next string, err error) {
-	all := conditions{slices.Clone(indexed.where), slices.Clone(indexed.args)}
+// search returns at most limit jobs of a range that rest selects, and the place at which it
+// stopped, nil at the end of the range.
+func (r *Registry) search(ctx context.Context, one indexRange, rest site.Filter, window, limit int) (keys []place, last *place, err error) {
+	all := conditions{slices.Clone(one.where), slices.Clone(one.args)}
 	addOther(&all, rest)
-	var last place
-	isLimited := false
-	if len(all.where) > len(indexed.where) {
-		last, isLimited, err = r.lastOfWindow(ctx, indexed, window)
+	if len(all.where) > len(one.where) {
+		last, err = r.lastOfWindow(ctx, one.conditions, window)
 		if err != nil {
-			return nil, "", err
+			return nil, nil, err
 		}
 	}
-	if isLimited {
+	if last != nil {
 		all.add("("+placeColumns+") >= (?, ?, ?)", last.Started, last.JobID, last.Cluster)
 	}
 	query := "SELECT " + placeColumns + " FROM job" + all.clause() + inOrder + " LIMIT " + all.value(limit+1)
 	rows, err := r.db.QueryContext(ctx, query, all.args...)
 	keys, err = collect(rows, err, scanPlace)
-	switch {
-	case err != nil:
-		return nil, "", err
-	case len(keys) > limit:
-		keys = keys[:limit]
-		next = keys[limit-1].cursor()
-	case isLimited:
-		next = last.cursor()
+	if err != nil {
+		return nil, nil, err
 	}
-	return keys, next, nil
+	if len(keys) > limit {
+		keys = keys[:limit]
+		last = &keys[limit-1]
+	}
+	return keys, last, nil
 }
 
-// lastOfWindow returns the last job that this call examines, if there are more.
-func (r *Registry) lastOfWindow(ctx context.Context, indexed conditions, window int) (p place, isLimited bool, err error) {
+// lastOfWindow returns the last job that a search examines, nil if there are no more.
+func (r *Registry) lastOfWindow(ctx context.Context, indexed conditions, window int) (*place, error) {
 	query := "SELECT " + placeColumns + " FROM job" + indexed.clause() + inOrder + " LIMIT 1 OFFSET " + indexed.value(window-1)
-	p, err = scanPlace(r.db.QueryRowContext(ctx, query, indexed.args...))
+	p, err := scanPlace(r.db.QueryRowContext(ctx, query, indexed.args...))
 	if errors.Is(err, sql.ErrNoRows) {
-		return p, false, nil
+		return nil, nil
 	}
-	return p, err == nil, err
+	return &p, err
 }
 
 // conditions builds the WHERE clause of a query. Values are parameters, never text.
@@ -162,26 +201,59 @@ func (c *conditions) clause() string {
 	return " WHERE " + strings.Join(c.where, " AND ")
 }
 
-// indexedConditions returns the conditions that an index selects by in the order of the list, how
-// many jobs a call examines there, and the filter without these conditions.
-func (r *Registry) indexedConditions(f site.Filter) (c conditions, window int, rest site.Filter) {
-	window, rest = r.windows.other, f
-	switch id, hasID := f.JobID.Get(); {
-	case hasID:
-		c.add("(job_id = ? OR family = ?)", int64(id), int64(id))
-	case len(f.Users) == 1:
-		c.add("username = ?", column(f.Users[0]))
-		rest.Users = nil
-	case len(f.Accounts) == 1:
-		c.add("account = ?", column(f.Accounts[0]))
-		rest.Accounts = nil
-	default:
-		window = r.windows.list
+// indexRange is a range of an index in the order of the list.
+type indexRange struct {
+	conditions
+	window int // how many of its jobs a call examines
+}
+
+// ranges returns the ranges in which the jobs of a filter are, and the filter without the
+// conditions of the ranges.
+func (r *Registry) ranges(f site.Filter) (all []indexRange, rest site.Filter) {
+	rest = f
+	add := func(condition string, window int, values ...any) {
+		one := indexRange{window: window}
+		if condition != "" {
+			one.add(condition, values...)
+		}
+		if !f.Until.IsZero() {
+			one.add("started < ?", micros(f.Until))
+		}
+		all = append(all, one)
 	}
-	if !f.Until.IsZero() {
-		c.add("started < ?", micros(f.Until))
+	if id, ok := f.JobID.Get(); ok {
+		add("(job_id = ? OR family = ?)", r.windows.other, int64(id), int64(id))
+		return all, rest
 	}
-	return c, window, rest
+	for _, index := range []struct {
+		column string
+		values []string
+		clear  func()
+	}{
+		{"username", f.Users, func() { rest.Users = nil }},
+		{"account", f.Accounts, func() { rest.Accounts = nil }},
+		{"outcome", some(f.Outcome), func() { rest.Outcome = "" }},
+		{"state", some(string(f.State)), func() { rest.State = "" }},
+		{"partition", some(f.Partition), func() { rest.Partition = "" }},
+	} {
+		values := make([]string, len(index.values))
+		for i, v := range index.values {
+			values[i] = column(v)
+		}
+		slices.Sort(values)
+		values = slices.Compact(values)
+		hasIndex := len(values) > 0 && len(values) <= maxValues
+		if !hasIndex {
+			continue
+		}
+		for _, v := range values {
+			add(index.column+" = ?", max(1, r.windows.other/len(values)), v)
+		}
+		index.clear()
+		return all, rest
+	}
+	add("", r.windows.list)
+	return all, rest
 }
 
 // addOther adds the conditions of a filter that the rows of the index are compared with. The

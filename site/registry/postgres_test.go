@@ -17,8 +17,11 @@ import (
 
 // server is a PostgreSQL server of this test binary. It listens on a Unix socket in its directory.
 type server struct {
-	dir string
-	cmd *exec.Cmd
+	dir  string
+	args []string
+	cmd  *exec.Cmd
+
+	ended chan struct{} // closed when the program has ended
 }
 
 var (
@@ -73,7 +76,7 @@ func (s *server) exec(query string) error {
 // startServer starts PostgreSQL with settings. PostgreSQL refuses to run as root: then it runs as
 // the user with the id 65534.
 func startServer(settings ...string) (*server, error) {
-	dir, err := os.MkdirTemp("", "rt-pg")
+	dir, err := os.MkdirTemp("", "rt-pg-")
 	if err != nil {
 		return nil, err
 	}
@@ -88,29 +91,47 @@ func startServer(settings ...string) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
 	}
-	args := []string{"-D", data, "-k", dir, "-c", "listen_addresses="}
+	s.args = []string{"-D", data, "-k", dir, "-c", "listen_addresses="}
 	for _, setting := range settings {
-		args = append(args, "-c", setting)
+		s.args = append(s.args, "-c", setting)
 	}
-	log, err := os.Create(filepath.Join(dir, "log"))
+	return s, s.start()
+}
+
+// start starts the program and waits until it answers. After a kill it starts again as soon as the
+// processes of the killed server have ended.
+func (s *server) start() error {
+	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s.cmd = s.command("postgres", args...)
-	s.cmd.Stdout, s.cmd.Stderr = log, log
-	if err := s.cmd.Start(); err != nil {
-		return nil, err
-	}
-	for begin := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		err := s.exec("SELECT 1")
-		if err == nil {
-			return s, nil
+	defer log.Close()
+	for begin := time.Now(); time.Since(begin) < time.Minute; {
+		s.cmd = s.command("postgres", s.args...)
+		s.cmd.Stdout, s.cmd.Stderr = log, log
+		if err := s.cmd.Start(); err != nil {
+			return err
 		}
-		if time.Since(begin) > time.Minute {
-			s.stop()
-			return nil, err
+		ended := make(chan struct{})
+		go func() {
+			_ = s.cmd.Wait()
+			close(ended)
+		}()
+		for s.exec("SELECT 1") != nil {
+			select {
+			case <-ended:
+			case <-time.After(20 * time.Millisecond):
+				continue
+			}
+			break
+		}
+		if s.exec("SELECT 1") == nil {
+			s.ended = ended
+			return nil
 		}
 	}
+	text, _ := os.ReadFile(filepath.Join(s.dir, "log"))
+	return fmt.Errorf("it does not start:\n%s", text)
 }
 
 const unprivileged = 65534
@@ -131,7 +152,12 @@ func (s *server) command(program string, args ...string) *exec.Cmd {
 
 // stop ends the server and removes its files.
 func (s *server) stop() {
-	_ = s.cmd.Process.Signal(syscall.SIGQUIT)
-	_ = s.cmd.Wait()
+	s.kill(syscall.SIGQUIT)
 	_ = os.RemoveAll(s.dir)
+}
+
+// kill ends the server with a signal.
+func (s *server) kill(signal syscall.Signal) {
+	_ = s.cmd.Process.Signal(signal)
+	<-s.ended
 }

@@ -59,6 +59,9 @@ CREATE TABLE job (
 CREATE INDEX job_list ON job (started, job_id, cluster, name, username, account, partition, state, outcome, ended);
 CREATE INDEX job_user ON job (username, started, job_id, cluster);
 CREATE INDEX job_account ON job (account, started, job_id, cluster);
+CREATE INDEX job_outcome ON job (outcome, started, job_id, cluster);
+CREATE INDEX job_state ON job (state, started, job_id, cluster);
+CREATE INDEX job_partition ON job (partition, started, job_id, cluster);
 CREATE INDEX job_family ON job (family, started, job_id, cluster);
 CREATE INDEX job_id ON job (job_id, started, cluster);
 
