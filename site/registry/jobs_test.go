@@ -104,6 +104,11 @@ func TestJobFilters(t *testing.T) {
 				same(t, fmt.Sprintf("%s, pages of %d", c.name, limit), pages(t, r, c.filter, limit), c.want)
 			}
 		}
+		for _, limit := range []int{0, -1} {
+			jobs, _, err := r.Jobs(t.Context(), site.Filter{}, "", limit)
+			is(t, "Jobs", err, nil)
+			same(t, fmt.Sprintf("jobs up to %d", limit), len(jobs), 1)
+		}
 		for _, cursor := range []string{"x", "!", "bnVsbA", "e30", "eyJzIjoiYSJ9"} {
 			if _, _, err := r.Jobs(t.Context(), site.Filter{}, cursor, 10); cursor != "bnVsbA" && cursor != "e30" {
 				is(t, "cursor "+cursor, err, site.ErrCursor)
