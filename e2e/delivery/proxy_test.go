@@ -13,10 +13,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/resource-tracker/rt/e2e/strict"
+	"github.com/resource-tracker/rt/upload"
 )
 
 // proxy forwards to a receiver behind a strict.Handler. It kills the process that aim names at an
@@ -33,8 +35,8 @@ type proxy struct {
 	killAt    int // the exchange at which victim dies, before or after the receiver gets it
 	late      bool
 	victim    *os.Process
-	bodies    map[string][32]byte // of every object that was sent, by its path
-	changed   []string            // objects that were sent with other bytes than before
+	bodies    map[string][32]byte // of every object and finish that was sent, by its path
+	changed   []string            // those that were sent with other bytes than before
 	failed    map[int]int         // exchanges by how they failed
 }
 
@@ -132,7 +134,10 @@ func (p *proxy) plan(r *http.Request, body []byte) (fault int, dies bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.exchanges++
-	if r.Method == http.MethodPut {
+	isRecord := strings.HasSuffix(r.URL.Path, "/"+upload.RecordName) // of a tracked run, it grows; a finish has its SHA-256
+	_, what := strict.Run(r)
+	isObject := r.Method == http.MethodPut && !isRecord
+	if isObject || what == "finish" {
 		sum := sha256.Sum256(body)
 		if old, sent := p.bodies[r.URL.Path]; sent && old != sum {
 			p.changed = append(p.changed, r.URL.Path)

@@ -3,8 +3,10 @@
 package strict
 
 import (
+	"bytes"
 	"encoding/json"
 	"hash/fnv"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -14,18 +16,20 @@ import (
 
 // Handler is a receiver that hides a run as soon as it is closed: it refuses a second finish, even
 // of the same rows, new credentials, and further uploads. The status of the second finish is 404,
-// 409, 410 or 422, by the id of the run. A run can also be forgotten.
+// 409, 410 or 422, by the id of the run. A run can also be forgotten. A finish that names a record is
+// refused with 422 if the newest upload of the record is another one, so a second one never is.
 type Handler struct {
 	next http.Handler
 
 	mu        sync.Mutex
 	closed    map[string]bool
 	forgotten map[string]bool
+	records   map[string]string // SHA-256 of the newest record, by run
 }
 
 // New returns a Handler in front of a receiver.
 func New(next http.Handler) *Handler {
-	return &Handler{next: next, closed: map[string]bool{}, forgotten: map[string]bool{}}
+	return &Handler{next: next, closed: map[string]bool{}, forgotten: map[string]bool{}, records: map[string]string{}}
 }
 
 // Forget makes the receiver forget a run, unless it is closed, and reports whether it did.
@@ -62,14 +66,18 @@ func Run(r *http.Request) (id, what string) {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id, what := Run(r)
 	h.mu.Lock()
-	isClosed, isForgotten := h.closed[id], h.forgotten[id]
+	isClosed, isForgotten, record := h.closed[id], h.forgotten[id], h.records[id]
 	h.mu.Unlock()
+	named := namedRecord(r, what)
 	switch {
 	case isForgotten:
 		refuse(w, http.StatusNotFound, "there is no such run")
 		return
 	case isClosed && what == "finish":
-		statuses := [...]int{http.StatusNotFound, http.StatusConflict, http.StatusGone, http.StatusUnprocessableEntity}
+		statuses := []int{http.StatusNotFound, http.StatusConflict, http.StatusGone, http.StatusUnprocessableEntity}
+		if named != "" {
+			statuses = statuses[:3]
+		}
 		sum := fnv.New32a()
 		_, _ = sum.Write([]byte(id))
 		refuse(w, statuses[sum.Sum32()%uint32(len(statuses))], "run finished twice")
@@ -77,8 +85,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case isClosed:
 		refuse(w, http.StatusNotFound, "the run is closed")
 		return
+	case named != record && what == "finish":
+		refuse(w, http.StatusUnprocessableEntity, "the stored record is another one")
+		return
 	}
-	if what != "finish" {
+	isRecord := r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/run.rtrec")
+	if what != "finish" && !isRecord {
 		h.next.ServeHTTP(w, r)
 		return
 	}
@@ -86,12 +98,33 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.next.ServeHTTP(answer, r)
 	if answer.Code == http.StatusOK {
 		h.mu.Lock()
-		h.closed[id] = true
+		if isRecord {
+			h.records[id] = r.Header.Get("X-Amz-Content-Sha256")
+		} else {
+			h.closed[id] = true
+		}
 		h.mu.Unlock()
 	}
 	maps.Copy(w.Header(), answer.Header())
 	w.WriteHeader(answer.Code)
 	_, _ = w.Write(answer.Body.Bytes())
+}
+
+// namedRecord returns the SHA-256 of the record that a finish names, empty for none. It replaces the body,
+// which it reads.
+func namedRecord(r *http.Request, what string) string {
+	if what != "finish" {
+		return ""
+	}
+	body, err := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	var f struct {
+		Sum string `json:"record_sha256"`
+	}
+	if err != nil || json.Unmarshal(body, &f) != nil {
+		return ""
+	}
+	return f.Sum
 }
 
 func refuse(w http.ResponseWriter, status int, detail string) {
