@@ -24,7 +24,7 @@ func TestLinks(t *testing.T) {
 	}{
 		"rt-prolog":        {"0", hook, "github.com/resource-tracker/rt/slurm/hook"},
 		"rt-epilog":        {"0", hook, "github.com/resource-tracker/rt/slurm/hook"},
-		"rt-tracker":       {"1", []string{"net", "net/http", "crypto/tls", "log/syslog", "github.com/urfave/cli/v2"}, sqlite},
+		"rt-tracker":       {"1", []string{"github.com/klauspost/compress/zstd", "net", "net/http", "crypto/tls", "log/syslog", "github.com/urfave/cli/v2"}, sqlite},
 		"resource-tracker": {"1", []string{"log/syslog", "testing", "text/template", "github.com/urfave/cli/v2"}, sqlite}, // the linker keeps every method if text/template is linked
 		"rt-spool":         {"1", []string{"log/syslog", "testing"}, "net/http"},
 	} {

@@ -2,8 +2,6 @@ package spool
 
 import (
 	"bufio"
-	"bytes"
-	"compress/flate"
 	"context"
 	"database/sql/driver"
 	"encoding/binary"
@@ -22,7 +20,8 @@ import (
 // recordMagic, then frames. A frame is the length of its content (uvarint), the content and the
 // CRC-32C of the content (4 bytes, big-endian). The first frame lists the tables and columns. Each
 // other frame is a number of a table and a number of rows (uvarints), and a block of package
-// rowcodec. The frame of the length 0 is the last one.
+// rowcodec; the run is the first one, then the host. The frame of the length 0 is the last one.
+// Package runrecord compresses all of it.
 const recordMagic = "rt record 1\n"
 
 // maxFrame bounds the content of a frame in bytes. A row is at most maxValue, twice.
@@ -44,36 +43,13 @@ type recordTable struct {
 	columns []string
 }
 
-// recordPlans has the names of the columns that predict others, by table.
-var recordPlans = map[string]struct {
-	key   string
-	hints map[string][2]string // Like and Less
-}{
-	"device_reading": {key: "device"},
-	"gpu_reading":    {key: "gpu"},
-	"counter_value":  {key: "device"},
-	"process_value":  {key: "process"},
-	"step_value": {key: "step", hints: map[string][2]string{
-		"cpu_user_us": {"cpu_usage_us"}, "cpu_system_us": {"cpu_usage_us", "cpu_user_us"},
-	}},
-	"snapshot_delta": {hints: map[string][2]string{
-		"job_cpu_user_us": {"job_cpu_usage_us"}, "job_cpu_system_us": {"job_cpu_usage_us", "job_cpu_user_us"},
-		"job_inactive_kib": {"job_anon_kib"}, "node_mem_available_kib": {"node_mem_free_kib"},
-	}},
+// recordKeys names the columns with the device, step or process of a reading, by table.
+var recordKeys = map[string]string{
+	"device_reading": "device", "gpu_reading": "gpu", "counter_value": "device", "process_value": "process", "step_value": "step",
 }
 
-func (t *recordTable) plan() rowcodec.Plan {
-	of := recordPlans[t.name]
-	plan := rowcodec.Plan{Key: slices.Index(t.columns, of.key), Hints: map[int]rowcodec.Hint{}}
-	for name, h := range of.hints {
-		at, like, less := slices.Index(t.columns, name), slices.Index(t.columns, h[0]), slices.Index(t.columns, h[1])
-		hasLess := less >= 0 || h[1] == ""
-		if at >= 0 && like >= 0 && hasLess {
-			plan.Hints[at] = rowcodec.Hint{Like: like, Less: less}
-		}
-	}
-	return plan
-}
+// key returns the number of the column with the series of a row, or rowcodec.None.
+func (t *recordTable) key() int { return slices.Index(t.columns, recordKeys[t.name]) }
 
 // rows are the table as SQL, without the rows that a record leaves out.
 func (t *recordTable) rows() string {
@@ -129,19 +105,55 @@ func columnNamesOf(columns []column) (list []string) {
 	return list
 }
 
-// WriteRecord writes the complete record of a run, from which ReadRecord makes a spool file with the
-// same rows. It has everything but the state of the delivery. The run's tracker may be alive: the
-// record is of one moment.
-func WriteRecord(ctx context.Context, w io.Writer, r *Reader) error {
+// DumpOptions alters what a record says, for a receiver that is not to know all of it. A nil function
+// changes nothing. The functions do not change the run that is read.
+//
+// Run and Host get copies of the run and the host. Most names of a record are there: user, group and
+// their numbers, account, job and project, the command with its arguments, directory, comment, tags,
+// the cgroup's path (with the user's and the job's number), node and nodes, the host's name and address.
+// The new file is named by the job, the node and the start of the run that Run leaves. A text that Run
+// or Host sets to "" is not in the record.
+//
+// Text gets each text in the other tables, with the names of its table and column, and returns the text
+// for the record. Texts that can name a person, a job, a directory or a machine are those of
+//
+//   - process.comm: the program of a process, which it can set itself
+//   - event.name and event.detail: programs, paths, nodes, numbers of jobs, messages of errors
+//   - record.source and record.body: reports of other programs, a JSON document each
+//   - mount.mount_point, remote_fs.mount_point and remote_fs.source: directories and servers
+//   - step.step: the number of a step, or its name
+//   - net.name, net.mac, disk.name, disk.serial, mount.disk, fabric.device, gpu.uuid, gpu.host, gpu.detail, gpu_process.uuid: devices of the node
+//
+// The other texts are kinds, states and models. Process ids and times are numbers, which stay.
+type DumpOptions struct {
+	Run  func(*rt.Run)
+	Host func(*rt.Host)
+	Text func(table, column, text string) string
+}
+
+// Dump writes the complete record of a run, from which Load makes a spool file with the same rows. It
+// has everything but the state of the delivery. The run's tracker may be alive: the record is of one
+// moment. It is not compressed: Write of package runrecord does that. A nil pointer means no option.
+func Dump(ctx context.Context, w io.Writer, r *Reader, opts *DumpOptions) error {
 	held, err := r.db.hold()
 	if err != nil {
 		return describe(r.path, err)
 	}
-	err = r.writeRecord(ctx, w)
-	return errors.Join(err, held.Close())
+	if opts == nil {
+		opts = &DumpOptions{}
+	}
+	d := dump{Reader: r, opts: opts, out: newRecordWriter(w)}
+	return errors.Join(d.write(ctx), held.Close())
 }
 
-func (r *Reader) writeRecord(ctx context.Context, w io.Writer) error {
+// dump is a record that is being written.
+type dump struct {
+	*Reader
+	opts *DumpOptions
+	out  *recordWriter
+}
+
+func (r *dump) write(ctx context.Context) error {
 	all, err := r.db.recordTables()
 	if err != nil {
 		return r.broken(err)
@@ -156,15 +168,14 @@ func (r *Reader) writeRecord(ctx context.Context, w io.Writer) error {
 			tables = append(tables, t)
 		}
 	}
-	out := newRecordWriter(w)
-	err = out.frame(packTables(tables))
+	err = r.out.frame(packTables(tables))
 	for i := range tables {
 		if err == nil {
-			err = r.writeTable(ctx, out, i, &tables[i])
+			err = r.writeTable(ctx, i, &tables[i])
 		}
 	}
 	if err == nil {
-		err = out.end()
+		err = r.out.end()
 	}
 	if err != nil {
 		return fmt.Errorf("write the record of %s: %w", r.path, err)
@@ -173,24 +184,19 @@ func (r *Reader) writeRecord(ctx context.Context, w io.Writer) error {
 }
 
 // writeTable writes the rows of a table in frames of a bounded size.
-func (r *Reader) writeTable(ctx context.Context, out *recordWriter, number int, t *recordTable) error {
+func (r *dump) writeTable(ctx context.Context, number int, t *recordTable) error {
 	most := rowcodec.MaxValues / len(t.columns)
 	var rows [][]driver.Value
 	text := 0
-	state := -1
-	if t.name == "run" {
-		state = slices.Index(t.columns, "state")
-	}
-	var failed error // of out
+	var failed error // of alter or out
 	err := r.db.stream(ctx, "SELECT "+t.quoted()+" FROM "+t.rows()+" ORDER BY rowid", nil, func(row []driver.Value) error {
 		row = slices.Clone(row)
-		if state >= 0 && row[state] == string(rt.StateDelivered) {
-			row[state] = string(rt.StateEnded)
-		}
+		failed = r.alter(t, row)
 		rows = append(rows, row)
 		text += textOf(row)
-		if len(rows) >= most || text >= frameText {
-			failed = out.rows(number, t, rows)
+		isFull := len(rows) >= most || text >= frameText
+		if failed == nil && isFull {
+			failed = r.out.rows(number, t, rows)
 			rows, text = rows[:0], 0
 		}
 		return failed
@@ -201,7 +207,43 @@ func (r *Reader) writeTable(ctx context.Context, out *recordWriter, number int, 
 	case err != nil:
 		return r.broken(err)
 	case len(rows) > 0:
-		return out.rows(number, t, rows)
+		return r.out.rows(number, t, rows)
+	}
+	return nil
+}
+
+// alter applies the options to a row.
+func (r *dump) alter(t *recordTable, row []driver.Value) error {
+	switch t.name {
+	case "run":
+		if at := slices.Index(t.columns, "state"); row[at] == string(rt.StateDelivered) {
+			row[at] = string(rt.StateEnded)
+		}
+		return alterStruct(row, r.opts.Run)
+	case "host":
+		return alterStruct(row, r.opts.Host)
+	}
+	for i, v := range row {
+		if text, ok := v.(string); ok && r.opts.Text != nil {
+			row[i] = r.opts.Text(t.name, t.columns[i], text)
+		}
+	}
+	return nil
+}
+
+// alterStruct applies a function to the struct in a row, which has its columns.
+func alterStruct[T any](row []driver.Value, f func(*T)) error {
+	if f == nil {
+		return nil
+	}
+	var of T
+	columns := columnsOf(&of)
+	if err := scan(row, columns); err != nil {
+		return err
+	}
+	f(&of)
+	for i, c := range columns {
+		row[i] = encode(c.field)
 	}
 	return nil
 }
@@ -238,27 +280,17 @@ func (o *recordWriter) frame(content []byte) error {
 func (o *recordWriter) rows(number int, t *recordTable, rows [][]driver.Value) error {
 	head := binary.AppendUvarint(nil, uint64(number))
 	head = binary.AppendUvarint(head, uint64(len(rows)))
-	return o.frame(rowcodec.Append(head, t.plan(), rows))
+	return o.frame(rowcodec.Append(head, t.key(), rows))
 }
 
 func (o *recordWriter) end() error {
 	return errors.Join(o.w.WriteByte(0), o.w.Flush())
 }
 
-// packTables encodes the list of tables: a line each with its name and columns, deflated.
-func packTables(tables []recordTable) []byte {
-	var out bytes.Buffer
-	w, err := flate.NewWriter(&out, flate.BestCompression)
+// packTables encodes the list of tables: a line each with its name and columns.
+func packTables(tables []recordTable) (out []byte) {
 	for _, t := range tables {
-		if err == nil {
-			_, err = fmt.Fprintln(w, t.name, strings.Join(t.columns, " "))
-		}
+		out = fmt.Appendln(out, t.name, strings.Join(t.columns, " "))
 	}
-	if err == nil {
-		err = w.Close()
-	}
-	if err != nil {
-		panic(err) // a bytes.Buffer takes everything
-	}
-	return out.Bytes()
+	return out
 }

@@ -3,7 +3,6 @@ package spool
 import (
 	"bufio"
 	"bytes"
-	"compress/flate"
 	"database/sql/driver"
 	"encoding/binary"
 	"errors"
@@ -26,11 +25,12 @@ var ErrRecord = errors.New("damaged record of a run")
 // maxSchema bounds the list of tables and columns, in bytes.
 const maxSchema = 64 << 10
 
-// ReadRecord makes the spool file of a run in dir from a record that WriteRecord wrote, and returns
-// its path. The record can be from any source: nothing of it is opened as a database or run as SQL, its
-// memory is bounded, and limits bounds the file. As with any spool file, a Reader checks the values.
-// If the run is in dir already, the error is ErrExists. After an error there is no file.
-func ReadRecord(dir string, limits *ImportLimits, r io.Reader) (path string, err error) {
+// Load makes the spool file of a run in dir from a record that Dump wrote, and returns its path. The
+// record can be from any source: nothing of it is opened as a database or run as SQL, its memory is
+// bounded, and limits bounds the file. As with any spool file, a Reader checks the values. If the run
+// is in dir already, the error is ErrExists. After an error there is no file. Read of package runrecord
+// takes a compressed record.
+func Load(dir string, limits *ImportLimits, r io.Reader) (path string, err error) {
 	in := &recordReader{r: bufio.NewReaderSize(r, 64<<10)}
 	run, host, err := in.begin()
 	if err != nil {
@@ -53,6 +53,13 @@ func ReadRecord(dir string, limits *ImportLimits, r io.Reader) (path string, err
 	return w.path, nil
 }
 
+// LoadRun reads the run and the host at the beginning of a record, and not what follows. An error in
+// the rest of the record is not found. What it returns is from any source: no value of it is checked.
+func LoadRun(r io.Reader) (rt.Run, rt.Host, error) {
+	in := &recordReader{r: bufio.NewReader(r)}
+	return in.begin()
+}
+
 // recordReader reads the frames of a record.
 type recordReader struct {
 	r      *bufio.Reader
@@ -67,10 +74,13 @@ type recordReader struct {
 // begin reads the run and the host.
 func (in *recordReader) begin() (run rt.Run, host rt.Host, err error) {
 	magic := make([]byte, len(recordMagic))
-	if _, err := io.ReadFull(in.r, magic); err != nil || string(magic) != recordMagic {
-		if err != nil && !isEnd(err) {
-			return run, host, err
-		}
+	_, err = io.ReadFull(in.r, magic)
+	switch {
+	case err == io.ErrUnexpectedEOF:
+		return run, host, in.broken(err)
+	case err != nil && err != io.EOF:
+		return run, host, err
+	case string(magic) != recordMagic:
 		return run, host, fmt.Errorf("%w: it does not begin with %q", ErrRecord, recordMagic)
 	}
 	content, err := in.frame()
@@ -197,12 +207,11 @@ func errUnknown(table, column string) error {
 
 // unpackTables is the reverse of packTables.
 func unpackTables(content []byte) ([]recordTable, error) {
-	text, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(content)), maxSchema))
-	if err != nil {
-		return nil, fmt.Errorf("the list of tables: %w", errors.New(err.Error()))
+	if len(content) > maxSchema {
+		return nil, fmt.Errorf("the list of tables has %d bytes", len(content))
 	}
 	var tables []recordTable
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(string(content)) {
 		words := strings.Fields(line)
 		if len(words) < 2 {
 			return nil, errors.New("a table has no columns")

@@ -19,6 +19,7 @@ import (
 	"github.com/resource-tracker/rt/internal/convert/resourcetracker"
 	"github.com/resource-tracker/rt/internal/convert/sonar"
 	"github.com/resource-tracker/rt/spool"
+	"github.com/resource-tracker/rt/spool/runrecord"
 )
 
 // writeRun writes a run in one format.
@@ -57,7 +58,7 @@ func variant[T any](write func(context.Context, io.Writer, *spool.Reader, T) err
 }
 
 func exportRecord(ctx context.Context, w io.Writer, r *spool.Reader, _ rt.Scope) error {
-	return spool.WriteRecord(ctx, w, r)
+	return runrecord.Write(ctx, w, r, nil)
 }
 
 func exportFTDC(ctx context.Context, w io.Writer, r *spool.Reader, _ rt.Scope) error {

@@ -19,6 +19,7 @@ import (
 	"github.com/resource-tracker/rt/internal/convert/powerapi"
 	"github.com/resource-tracker/rt/internal/convert/sonar"
 	"github.com/resource-tracker/rt/spool"
+	"github.com/resource-tracker/rt/spool/runrecord"
 )
 
 // importer makes runs of each file or of all together, and returns their paths, with an error too.
@@ -58,7 +59,7 @@ func runOf(read func(dir string, limits *spool.ImportLimits, name string, r io.R
 }
 
 func importRecord(dir string, limits *spool.ImportLimits, _ string, r io.Reader) ([]string, error) {
-	path, err := spool.ReadRecord(dir, limits, r)
+	path, err := runrecord.Read(dir, limits, r)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/spool"
+	"github.com/resource-tracker/rt/spool/runrecord"
 	"github.com/resource-tracker/rt/upload"
 )
 
@@ -33,7 +34,7 @@ func (s spooled) WriteRecord(ctx context.Context, w io.Writer) error {
 	if s.privacy.Hides() {
 		return fmt.Errorf("%w: it would have names that do not leave the node ([privacy] in rt.toml)", upload.ErrNoRecord)
 	}
-	return spool.WriteRecord(ctx, w, s.Reader)
+	return runrecord.Write(ctx, w, s.Reader, nil)
 }
 
 // Figures implements upload.Recorder. There are none if one of them is infinite, which JSON cannot have.

@@ -18,6 +18,7 @@ import (
 	"github.com/resource-tracker/rt/e2e/runtest"
 	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/spool"
+	"github.com/resource-tracker/rt/spool/runrecord"
 	"github.com/resource-tracker/rt/upload"
 )
 
@@ -85,7 +86,7 @@ func newRecordReceiver(t *testing.T) (*recordReceiver, upload.Client, upload.Put
 func recordAt(t *testing.T, file string) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := spool.WriteRecord(t.Context(), &out, runtest.Open(t, file)); err != nil {
+	if err := runrecord.Write(t.Context(), &out, runtest.Open(t, file), nil); err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes()
@@ -201,7 +202,7 @@ func checkFinishes(t *testing.T, c *recordReceiver, r *spool.Reader, record []by
 	if string(f.Summary) != string(want) || !s.CPU.UsedSecs.Valid() {
 		t.Errorf("the finish has the figures %s, the report %s", f.Summary, want)
 	}
-	copied, err := spool.ReadRecord(t.TempDir(), nil, bytes.NewReader(record))
+	copied, err := runrecord.Read(t.TempDir(), nil, bytes.NewReader(record))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,7 @@
 // Package ftdc converts a spooled run to FTDC and back. The figures of the run, its host and its
 // ledger go through the format exactly up to 48 bits. A file has the processes that a report may show,
 // but no arguments of commands and no reports of other programs. The lossless format is that of
-// spool.WriteRecord.
+// package runrecord.
 package ftdc
 
 import (

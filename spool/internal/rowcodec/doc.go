@@ -1,10 +1,10 @@
-// Package rowcodec compresses the rows of a table column by column.
+// Package rowcodec arranges the rows of a table column by column, as bytes that a general compression
+// such as zstd makes small.
 //
-// A value is predicted from the previous value of its series, and from other columns of its row.
-// The difference is coded arithmetically with an adaptive model of each column. The counters and
-// gauges of a run are mostly noise, in which gzip and zstd find nothing to refer to: they need a
-// quarter more.
+// A column of integers is stored as differences from the previous value of its series, in their common
+// unit, first all highest bytes, then all bytes below them. The highest bytes are mostly zeros, and the
+// bytes of noise are together. The rows of one device follow each other.
 //
-// A block is coded without other blocks. Decode bounds its rows and bytes, and refuses any damage
+// A block is complete without other blocks. Decode bounds its rows and bytes, and refuses any damage
 // that it notices; a caller adds a checksum.
 package rowcodec

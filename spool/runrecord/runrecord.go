@@ -1,0 +1,102 @@
+// Package runrecord writes and reads the complete records of runs as a file: those of Dump and Load of
+// package spool, compressed with zstd. It is a package of its own because the tracker writes no record.
+package runrecord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/spool"
+)
+
+// window is how far back in a record a repetition may be, in bytes. It bounds the memory of both sides.
+const window = 1 << 20
+
+// Write writes the complete record of a run, from which Read makes a spool file with the same rows. A
+// nil pointer means no option.
+func Write(ctx context.Context, w io.Writer, r *spool.Reader, opts *spool.DumpOptions) error {
+	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithWindowSize(window),
+		zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
+	if err != nil {
+		return fmt.Errorf("write the record of %s: %w", r.Path(), err)
+	}
+	if err := spool.Dump(ctx, z, r, opts); err != nil {
+		z.Reset(nil) // without the end of the file
+		return err
+	}
+	if err := z.Close(); err != nil {
+		return fmt.Errorf("write the record of %s: %w", r.Path(), err)
+	}
+	return nil
+}
+
+// Read makes the spool file of a run in dir from a record that Write wrote, and returns its path. The
+// record can be from any source; spool.Load describes the bounds and the errors.
+func Read(dir string, limits *spool.ImportLimits, r io.Reader) (path string, err error) {
+	err = decompress(r, func(r io.Reader) error {
+		path, err = spool.Load(dir, limits, r)
+		return err
+	})
+	return path, err
+}
+
+// ReadRun reads the run and the host at the beginning of a record, and not the readings. An error in the
+// rest of the record is not found. What it returns is from any source: no value of it is checked.
+func ReadRun(r io.Reader) (run rt.Run, host rt.Host, err error) {
+	err = decompress(r, func(r io.Reader) error {
+		run, host, err = spool.LoadRun(r)
+		return err
+	})
+	return run, host, err
+}
+
+func decompress(r io.Reader, read func(io.Reader) error) error {
+	from := &source{r: r}
+	z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(window))
+	if err != nil {
+		return err
+	}
+	defer z.Close()
+	return read(&content{z, from})
+}
+
+// source keeps the error of a reader.
+type source struct {
+	r   io.Reader
+	err error
+}
+
+func (s *source) Read(p []byte) (n int, err error) {
+	n, err = s.r.Read(p)
+	if err != nil && err != io.EOF {
+		s.err = err
+	}
+	return n, err
+}
+
+// content is the decompressed record. Its errors are those of the source, or mean that the record is
+// damaged.
+type content struct {
+	z    *zstd.Decoder
+	from *source
+}
+
+func (c *content) Read(p []byte) (int, error) {
+	n, err := c.z.Read(p)
+	switch {
+	case err == nil:
+		return n, nil
+	case c.from.err != nil:
+		return n, c.from.err
+	case err == io.EOF, err == io.ErrUnexpectedEOF:
+		return n, err
+	case errors.Is(err, zstd.ErrMagicMismatch):
+		return n, fmt.Errorf("%w: it is not a file that rt-spool export --format record wrote", spool.ErrRecord)
+	}
+	return n, fmt.Errorf("%w: %v", spool.ErrRecord, err) // an EOF in err is not that of the file
+}

@@ -1,0 +1,263 @@
+package runrecord
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/spool"
+)
+
+// stored makes a run with names of a person, a job and directories, in every place that has some.
+func stored(t testing.TB) *spool.Reader {
+	t.Helper()
+	run := rt.Run{
+		Identity: rt.Identity{JobID: rt.Some[uint64](4711), Node: "n1", Start: time.UnixMilli(1772352000123).UTC()},
+		Allocation: rt.Allocation{
+			User: "alice", UID: rt.Some[uint64](1000), WorkDir: "/home/alice", Comment: "of alice", NumNodes: rt.Some[uint64](0),
+			JobStart: time.UnixMicro(1772352000123456).UTC(),
+		},
+		Meta:    rt.Metadata{JobName: "alice-1", Tags: map[string]string{"owner": "alice", "b": ""}},
+		Command: []string{"md", "--input", "/home/alice/x", ""},
+		Ending:  rt.Ending{State: rt.StateRunning},
+	}
+	host := rt.Host{HostName: "alice-pc", StorageGB: rt.Some(0.1), VCPUs: rt.Some[uint64](0)}
+	w, err := spool.Create(t.TempDir(), run, host, spool.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range int64(200) {
+		s := rt.Snapshot{Seq: i + 1, Wall: 1772352000e9 + i*1e10, Boot: i * 1e10}
+		s.Node.MemFree.Set(uint64(i*i*4096) % 1_000_003)
+		s.Procs = []rt.ProcessReading{{PID: 7, Comm: "alice.x"}}
+		s.Mounts = []rt.MountReading{{MountPoint: "/home/alice"}}
+		s.RemoteFS = []rt.RemoteFSReading{{Kind: "nfs4", Source: "srv:/alice", MountPoint: "/alice"}}
+		if err := w.Put(&s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Event(rt.Event{Kind: "job", Name: "alice", Status: "late", Detail: "/home/alice/x"})
+	run.Outcome = rt.OutcomeFinished
+	if err := errors.Join(w.Record(rt.Record{Time: 1e9, Source: "alice", Body: []byte(`{"target":"/alice"}`)}), w.End(run)); err != nil {
+		t.Fatal(err)
+	}
+	return open(t, w.Path())
+}
+
+func open(t testing.TB, path string) *spool.Reader {
+	t.Helper()
+	r, err := spool.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() }) // it is only read
+	return r
+}
+
+func written(t testing.TB, r *spool.Reader, opts *spool.DumpOptions) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := Write(t.Context(), &out, r, opts); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// plain decompresses a record without the package.
+func plain(t testing.TB, record []byte) []byte {
+	t.Helper()
+	z, err := zstd.NewReader(bytes.NewReader(record))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	data, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func read(t testing.TB, record []byte) *spool.Reader {
+	t.Helper()
+	path, err := Read(t.TempDir(), nil, bytes.NewReader(record))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return open(t, path)
+}
+
+// A record is a zstd file. The run that is made of it has the same record.
+func TestRoundTrip(t *testing.T) {
+	r := stored(t)
+	record := written(t, r, nil)
+	back := read(t, record)
+	if !bytes.Equal(written(t, back, nil), record) {
+		t.Error("the record of the new run differs")
+	}
+	if !reflect.DeepEqual(back.Run(), r.Run()) || !reflect.DeepEqual(back.Host(), r.Host()) {
+		t.Errorf("%+v, %+v, want %+v, %+v", back.Run(), back.Host(), r.Run(), r.Host())
+	}
+	if got := plain(t, record); !bytes.HasPrefix(got, []byte("rt record 1\n")) || len(got) < 2*len(record) {
+		t.Errorf("%d bytes are %d bytes decompressed, which begin with %.20q", len(record), len(got), got)
+	}
+}
+
+// The run and the host are read without the rows: what follows them may be missing.
+func TestReadRun(t *testing.T) {
+	r := stored(t)
+	record := written(t, r, nil)
+	run, host, err := ReadRun(bytes.NewReader(record))
+	if err != nil || !reflect.DeepEqual(run, r.Run()) || !reflect.DeepEqual(host, r.Host()) {
+		t.Errorf("%+v, %+v, %v, want %+v, %+v", run, host, err, r.Run(), r.Host())
+	}
+	for _, c := range []struct {
+		name string
+		data []byte
+	}{{"empty", nil}, {"no record", []byte("PK\x03\x04")}, {"cut", record[:20]}, {"zeros", make([]byte, 1000)}} {
+		if _, _, err := ReadRun(bytes.NewReader(c.data)); !errors.Is(err, spool.ErrRecord) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	data := plain(t, record)
+	early := io.MultiReader(bytes.NewReader(data[:len(data)/3]), iotest.ErrReader(errors.New("it was read too far")))
+	if run, _, err := spool.LoadRun(early); err != nil || run.User != "alice" {
+		t.Errorf("%+v, %v", run, err)
+	}
+}
+
+// The options reach every text of a record, and none of them reaches the run itself.
+func TestOptions(t *testing.T) {
+	r := stored(t)
+	before := written(t, r, nil)
+	hide := func(text string) string { return strings.ReplaceAll(text, "alice", "u-77") }
+	seen := map[string]bool{}
+	record := written(t, r, &spool.DumpOptions{
+		Run: func(run *rt.Run) {
+			run.User, run.WorkDir, run.Comment, run.Meta.JobName = hide(run.User), "", hide(run.Comment), hide(run.Meta.JobName)
+			run.UID, run.Meta.Tags, run.Command = rt.None[uint64](), nil, nil
+		},
+		Host: func(h *rt.Host) { h.HostName = hide(h.HostName) },
+		Text: func(table, column, text string) string {
+			seen[table+"."+column] = true
+			return hide(text)
+		},
+	})
+	for _, name := range []string{"process.comm", "event.name", "event.detail", "record.source", "record.body", "mount.mount_point", "remote_fs.source", "remote_fs.mount_point"} {
+		if !seen[name] {
+			t.Errorf("the texts of %s are not altered", name)
+		}
+	}
+	for _, name := range []string{"run.user", "host.host_name"} {
+		if seen[name] {
+			t.Errorf("%s is altered twice", name)
+		}
+	}
+	if bytes.Contains(plain(t, record), []byte("alice")) || !bytes.Contains(plain(t, before), []byte("alice")) {
+		t.Error("the record names alice")
+	}
+	back := read(t, record)
+	want := r.Run()
+	want.User, want.WorkDir, want.Comment, want.Meta.JobName = "u-77", "", "of u-77", "u-77-1"
+	want.UID, want.Meta.Tags, want.Command = rt.None[uint64](), nil, nil
+	if !reflect.DeepEqual(back.Run(), want) || back.Host().HostName != "u-77-pc" {
+		t.Errorf("%+v, %+v, want %+v", back.Run(), back.Host(), want)
+	}
+	if problems := back.Verify(t.Context()); len(problems) > 0 {
+		t.Errorf("verify: %v", problems)
+	}
+	nothing := &spool.DumpOptions{Run: func(*rt.Run) {}, Host: func(*rt.Host) {}, Text: func(_, _, text string) string { return text }}
+	if !bytes.Equal(written(t, r, nothing), before) {
+		t.Error("options that change nothing change the record")
+	}
+}
+
+// A record that is cut or changed anywhere makes no run, and the error says so. An error of the reader
+// is not one of the record.
+func TestDamage(t *testing.T) {
+	record := written(t, stored(t), nil)
+	dir := t.TempDir()
+	check := func(what string, r io.Reader, want error) {
+		t.Helper()
+		path, err := Read(dir, nil, r)
+		if !errors.Is(err, want) || errors.Is(err, spool.ErrRecord) != (want == spool.ErrRecord) {
+			t.Errorf("%s: %q, %v", what, path, err)
+		}
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
+			t.Fatalf("%s: %v, %v", what, entries, err)
+		}
+	}
+	for n := 0; n < len(record); n += 1 + len(record)/60 {
+		check(fmt.Sprint("cut at ", n), bytes.NewReader(record[:n]), spool.ErrRecord)
+		changed := bytes.Clone(record)
+		changed[n] ^= 0x10
+		check(fmt.Sprint("changed at ", n), bytes.NewReader(changed), spool.ErrRecord)
+	}
+	check("cut at the end", bytes.NewReader(record[:len(record)-1]), spool.ErrRecord)
+	check("with another byte", bytes.NewReader(append(bytes.Clone(record), 0)), spool.ErrRecord)
+	check("twice", bytes.NewReader(append(bytes.Clone(record), record...)), spool.ErrRecord)
+	failed := errors.New("connection reset")
+	for _, n := range []int64{0, 3, int64(len(record) / 2), int64(len(record) - 1)} {
+		check(fmt.Sprintf("a reader that fails after %d bytes", n), io.MultiReader(io.LimitReader(bytes.NewReader(record), n), iotest.ErrReader(failed)), failed)
+	}
+}
+
+// A file that asks for more memory than a record needs is refused.
+func TestMemory(t *testing.T) {
+	var out bytes.Buffer
+	z, err := zstd.NewWriter(&out, zstd.WithWindowSize(2*window))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = z.Write(make([]byte, 5*window))
+	if err := errors.Join(err, z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Read(t.TempDir(), nil, &out)
+	if isTooLarge := strings.Contains(fmt.Sprint(err), zstd.ErrWindowSizeExceeded.Error()); !errors.Is(err, spool.ErrRecord) || !isTooLarge {
+		t.Error(err)
+	}
+}
+
+// Any bytes make a run that can be read, or none.
+func FuzzRead(f *testing.F) {
+	record := written(f, stored(f), nil)
+	f.Add(record, false)
+	f.Add(plain(f, record), true)
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, data []byte, compress bool) {
+		if compress {
+			z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			data = z.EncodeAll(data, nil)
+		}
+		run, host, runErr := ReadRun(bytes.NewReader(data))
+		path, err := Read(dir, &spool.ImportLimits{Runs: 1, Bytes: 8 << 20}, bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		back, err := spool.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		isEqual := reflect.DeepEqual(run, back.Run()) && reflect.DeepEqual(host, back.Host())
+		if runErr != nil || !isEqual {
+			t.Errorf("%+v, %+v, %v, but %+v, %+v", run, host, runErr, back.Run(), back.Host())
+		}
+		if err := back.Remove(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
