@@ -202,9 +202,6 @@ func (dir *Directory) Plan(e *spool.Entry, live bool) (action, record string) {
 }
 
 func (dir *Directory) sendsRecord(path string) string {
-	if dir.Privacy.Hides() {
-		return "no"
-	}
 	r, err := spool.Open(path)
 	if err != nil {
 		return "if taken"

@@ -17,8 +17,11 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/runtest"
+	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/slurm"
 	"github.com/resource-tracker/rt/spool"
+	"github.com/resource-tracker/rt/spool/runrecord"
 	"github.com/resource-tracker/rt/upload"
 )
 
@@ -197,4 +200,102 @@ func TestPreview(t *testing.T) {
 	if p := d.Preview(&spool.Entry{Err: os.ErrNotExist}, ""); p != nil {
 		t.Errorf("%+v", p)
 	}
+}
+
+// namedRun puts an ended run into the spool, of which the run and all that it has read have names.
+func namedRun(t *testing.T, dir string) (path string) {
+	t.Helper()
+	run, list := runtest.Job()
+	run.User, run.UID, run.WorkDir, run.Meta.JobName = "alice", rt.Some[uint64](47114711), "/home/alice/secret", "deep_fold"
+	run.Command, run.CgroupPath = []string{"/home/alice/secret/run.sh", "classified"}, "/slurm/uid_47114711/job_1"
+	slurm.Update(&run, func(run *rt.Run) { run.Group, run.Comment = "physicists", "classified work" })
+	w, err := spool.Create(dir, run, rt.Host{HostName: "n1"}, spool.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range list {
+		s := &list[i]
+		for n, comm := range []string{"deep_fold", "alice-helper", "classified"} {
+			s.Procs = append(s.Procs, rt.ProcessReading{PID: uint64(9000 + n), Start: 1, Comm: comm, UserTicks: rt.Some[uint64](uint64(i))})
+		}
+		for n, who := range []string{"alice", "bob"} {
+			s.Mounts = append(s.Mounts, rt.MountReading{Disk: fmt.Sprint("sdx", n), MountPoint: "/home/" + who, FSType: "ext4", Total: 1 << 30})
+			s.RemoteFS = append(s.RemoteFS, rt.RemoteFSReading{Kind: "nfs", Source: "nfs1:/export/home/" + who, MountPoint: "/nfs/" + who, ReadBytes: rt.Some(uint64(1000*i*n + i))})
+		}
+		if err := w.Put(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Event(rt.Event{Kind: "spool", Name: "/home/alice/spool/x.db", Status: "failed", Detail: "open /home/alice/secret/x as alice, /slurm/uid_47114711/job_1"})
+	if err := w.Record(rt.Record{Source: "other", Time: run.Start.UnixNano(), Body: []byte(`{"user":"alice","target":"/slurm/uid_47114711/job_1/deep_fold"}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.End(run); err != nil {
+		t.Fatal(err)
+	}
+	return w.Path()
+}
+
+// The complete record has no name that does not leave, in any of its tables, and the figures of the
+// run. Each attempt sends the same bytes.
+func TestRecordKeepsNamesPrivate(t *testing.T) {
+	for _, how := range []Disclosure{Plain, Pseudonym, None} {
+		c, client, putter := newRecordReceiver(t)
+		dir := &Directory{Dir: t.TempDir(), Access: ownerOnly, Retain: time.Hour, Privacy: *privacy(how)}
+		original := runtest.Open(t, namedRun(t, dir.Dir))
+		c.lose = "finish"
+		for range 2 {
+			if _, err := dir.Drain(t.Context(), client, putter, upload.Options{Tries: 1}); err != nil {
+				t.Log(err)
+			}
+		}
+		records := c.objects["/b/p/r1/"+upload.RecordName]
+		if len(records) != 2 || !bytes.Equal(records[0], records[1]) || len(c.finishes) != 2 {
+			t.Fatalf("%s: %d records, which differ, or %d finishes", how, len(records), len(c.finishes))
+		}
+		file, err := runrecord.Read(t.TempDir(), nil, bytes.NewReader(records[0]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content = append(content, c.finishes[1].Summary...)
+		for _, secret := range []string{"alice", "bob", "deep_fold", "secret", "physicists", "classified", "uid_47114711"} {
+			if bytes.Contains(content, []byte(secret)) != (how == Plain) {
+				t.Errorf("%s: is %q in the record: %v", how, secret, how != Plain)
+			}
+		}
+		copied := runtest.Open(t, file)
+		if run := copied.Run(); run.UID.Valid() != (how == Plain) || run.Node != original.Run().Node || copied.Host().HostName != "n1" {
+			t.Errorf("%s: %+v", how, run)
+		}
+		if a, b := figuresOf(t, original), figuresOf(t, copied); a != b {
+			t.Errorf("%s: the figures of the record are %s, those of the spool %s", how, b, a)
+		}
+	}
+}
+
+// figuresOf returns the figures of a run, without its names.
+func figuresOf(t *testing.T, r *spool.Reader) string {
+	t.Helper()
+	events, err := r.Events()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := report.Summarize(r.Run(), events, r.Snapshots(t.Context(), 1, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(s.Node.RemoteFS); n < 2 { // those with the same substitute would be added up
+		t.Errorf("%d network file systems", n)
+	}
+	f := s.Figures()
+	f.Run = report.RunPart{}
+	text, err := json.Marshal(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

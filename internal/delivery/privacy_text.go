@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/spool"
 )
 
 // Text returns a text of the spool file of the run as it leaves: the value of a column of a table
@@ -24,6 +27,22 @@ func (d *Disguise) Text(table, column, value string) string {
 		return d.event(column, value)
 	}
 	return d.text(value, isInWord)
+}
+
+// recordOptions returns what alters one record of a run; nil for nothing. A record begins with the
+// run, which has the names that the texts after it may have.
+func (p *Privacy) recordOptions() *spool.DumpOptions {
+	if !p.Hides() {
+		return nil
+	}
+	d := p.Disguise(rt.Run{})
+	return &spool.DumpOptions{
+		Run: func(run *rt.Run) {
+			d = p.Disguise(*run)
+			*run = d.Run()
+		},
+		Text: func(table, column, text string) string { return d.Text(table, column, text) },
+	}
 }
 
 // commLength is the number of bytes that the kernel keeps of the name of a process.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/spool/runrecord"
-	"github.com/resource-tracker/rt/upload"
 )
 
 // spooled is a run of the spool as an upload.Spooled.
@@ -29,12 +27,9 @@ func (s spooled) Scalars(ctx context.Context, from, to int64) iter.Seq2[*rt.Snap
 	return s.Rates(ctx, from, to)
 }
 
-// WriteRecord implements upload.Recorder. A record has all names, so there is none if some do not leave.
+// WriteRecord implements upload.Recorder.
 func (s spooled) WriteRecord(ctx context.Context, w io.Writer) error {
-	if s.privacy.Hides() {
-		return fmt.Errorf("%w: it would have names that do not leave the node ([privacy] in rt.toml)", upload.ErrNoRecord)
-	}
-	return runrecord.Write(ctx, w, s.Reader, nil)
+	return runrecord.Write(ctx, w, s.Reader, s.privacy.recordOptions())
 }
 
 // Figures implements upload.Recorder. There are none if one of them is infinite, which JSON cannot have.

@@ -210,30 +210,3 @@ func checkFinishes(t *testing.T, c *recordReceiver, r *spool.Reader, record []by
 		t.Error("the copied run has another record")
 	}
 }
-
-// A record has all names. If some do not leave, it is not sent, and the figures have the others.
-func TestNoRecordOfHiddenNames(t *testing.T) {
-	c, client, putter := newRecordReceiver(t)
-	run, list := runtest.Job()
-	dir := &Directory{Dir: t.TempDir(), Access: ownerOnly, Retain: time.Hour, Privacy: Privacy{Users: None}}
-	w, err := spool.Create(dir.Dir, run, rt.Host{}, spool.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range list {
-		if err := w.Put(&list[i]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.End(run); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := dir.Drain(t.Context(), client, putter, upload.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	f := c.finishes[0]
-	isHidden := !bytes.Contains(f.Summary, []byte(run.User)) && bytes.Contains(f.Summary, []byte(run.Meta.JobName))
-	if len(c.objects["/b/p/r1/"+upload.RecordName]) != 0 || f.Sum != "" || !isHidden {
-		t.Errorf("%d objects, finish %+v", len(c.objects), f)
-	}
-}
