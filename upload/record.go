@@ -12,7 +12,7 @@ import (
 
 // Recorder makes the complete record of a run, for receivers that take records.
 type Recorder interface {
-	// WriteRecord writes the record, or returns ErrNoRecord. It has nothing of the delivery: the record of an ended run
+	// WriteRecord writes the record. It has nothing of the delivery: the record of an ended run
 	// has the same bytes at each attempt.
 	WriteRecord(ctx context.Context, w io.Writer) error
 	// Figures returns the figures of the run for lists of jobs, as a JSON object; empty for none.
@@ -31,10 +31,7 @@ const (
 // keptRecord is the largest buffer of a record that a worker keeps for the next run, in bytes.
 const keptRecord = 1 << 20
 
-// ErrNoRecord means that the record of a run must not be sent. The run is delivered without it.
-var ErrNoRecord = errors.New("the record of the run is not sent")
-
-var errRecordTooLarge = fmt.Errorf("%w: it has more than %d MiB; the spool file has the run", ErrNoRecord, maxRecord>>20)
+var errRecordTooLarge = fmt.Errorf("the record is not sent: it has more than %d MiB; the spool file has the run", maxRecord>>20)
 
 // recordBuffer takes a record up to the limit.
 type recordBuffer struct{ *bytes.Buffer }
@@ -57,7 +54,7 @@ func (r *delivery) sendRecord(ctx context.Context) (sum string, err error) {
 		}
 	}()
 	if err := r.recorder.WriteRecord(ctx, recordBuffer{body}); err != nil {
-		if errors.Is(err, ErrNoRecord) {
+		if errors.Is(err, errRecordTooLarge) {
 			return "", err
 		}
 		return "", unreadable("write the record of the run", err)
@@ -88,10 +85,10 @@ func (r *delivery) attachRecord(ctx context.Context, f *Finish) error {
 	f.RecordSHA256, err = r.sendRecord(ctx)
 	isRepeated := finishSent(r.reg)
 	switch {
-	case errors.Is(err, ErrNoRecord) && isRepeated: // the ledger has it
+	case errors.Is(err, errRecordTooLarge) && isRepeated: // the ledger has it
 		return nil
-	case errors.Is(err, ErrNoRecord):
-		return r.event("record", "not sent", err.Error())
+	case errors.Is(err, errRecordTooLarge):
+		return r.event("record", "too large", err.Error())
 	case isRepeated && refusedAsClosed(err): // the answer to the finish decides
 		return nil
 	}
@@ -113,7 +110,7 @@ func (r *delivery) sync(ctx context.Context) error {
 	if last-r.reg.RecordSeq < max(1, last/recordShare) {
 		return nil
 	}
-	if _, err := r.sendRecord(ctx); err != nil && !errors.Is(err, ErrNoRecord) {
+	if _, err := r.sendRecord(ctx); err != nil && !errors.Is(err, errRecordTooLarge) {
 		return err
 	}
 	r.reg.RecordSeq = last

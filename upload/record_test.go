@@ -61,7 +61,7 @@ func TestRecordTooLarge(t *testing.T) {
 			dir = liveDir{dirOf(r)}
 		}
 		sum, err := upload.Drain(t.Context(), dir, c, c, format, upload.Options{Live: live})
-		if err != nil || sum.Delivered+sum.LiveSent != 1 || c.calls["record"] != 0 || r.has("not sent") == live {
+		if err != nil || sum.Delivered+sum.LiveSent != 1 || c.calls["record"] != 0 || r.has("too large") == live {
 			t.Errorf("live %v: %+v, %v, %v, %+v", live, sum, err, c.calls, r.events)
 		}
 		if f := c.finished["r1"]; !live && (f.RecordSHA256 != "" || len(f.Summary) == 0) {

@@ -196,12 +196,12 @@ func (dir *Directory) Plan(e *spool.Entry, live bool) (action, record string) {
 	action = dir.action(e, live)
 	switch action {
 	case "deliver", "close and deliver", "upload":
-		return action, dir.sendsRecord(e.Path)
+		return action, sendsRecord(e.Path)
 	}
 	return action, ""
 }
 
-func (dir *Directory) sendsRecord(path string) string {
+func sendsRecord(path string) string {
 	r, err := spool.Open(path)
 	if err != nil {
 		return "if taken"
