@@ -1,4 +1,4 @@
-# make            builds the five programs into build/bin
+# make            builds the six programs into build/bin
 # make demo       a workload, its report and its delivery, on this machine
 # make test       all tests, also on a real Slurm (as root: it installs the packages that it needs)
 # make help       the other targets
@@ -21,7 +21,7 @@ LDFLAGS_CGO := $(LDFLAGS) -extldflags=-Wl,-z,lazy
 
 BIN  ?= build/bin
 HOOKS := rt-prolog rt-epilog
-CGO   := rt-tracker rt-spool resource-tracker
+CGO   := rt-tracker rt-spool resource-tracker rt-site
 
 PREFIX     ?= /usr/local
 DESTDIR    ?=
@@ -42,7 +42,7 @@ all: build
 
 help:
 	@printf '%-14s %s\n' \
-	build 'the five programs, stripped, in $(BIN)' \
+	build 'the six programs, stripped, in $(BIN)' \
 	demo 'a workload under resource-tracker, delivered to a receiver on loopback' \
 	test 'lint, unit tests with -race, and jobs on a real Slurm with cgroup v1 and v2 (as root)' \
 	fresh 'demo and test on a Debian 12 that is made for them and has nothing else (as root)' \
@@ -211,15 +211,15 @@ demo: build
 
 install: build
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(MANDIR)/man{1,5,8} \
-		$(DESTDIR)$(DOCDIR)/{docs,spool,upload,slurm,cron,systemd,sysusers.d,tmpfiles.d} $(DESTDIR)$(COMPDIR)
-	install -m 755 $(BIN)/resource-tracker $(BIN)/rt-spool $(DESTDIR)$(BINDIR)/
+		$(DESTDIR)$(DOCDIR)/{docs,site,spool,upload,slurm,cron,systemd,sysusers.d,tmpfiles.d} $(DESTDIR)$(COMPDIR)
+	install -m 755 $(BIN)/resource-tracker $(BIN)/rt-spool $(BIN)/rt-site $(DESTDIR)$(BINDIR)/
 	install -m 755 $(BIN)/rt-prolog $(BIN)/rt-epilog $(BIN)/rt-tracker $(DESTDIR)$(LIBEXECDIR)/
 	install -m 644 contrib/completions/* $(DESTDIR)$(COMPDIR)/
 	install -m 644 docs/*.png $(DESTDIR)$(DOCDIR)/docs/
 	@set -e; put() { to=$$1; shift; for f; do sed $(PATHS) "$$f" | install -m 644 /dev/stdin "$(DESTDIR)$$to/$${f##*/}"; done; }; \
 	for s in 1 5 8; do put $(MANDIR)/man$$s man/*.$$s; done; \
 	put $(DOCDIR) contrib/rt.toml README.md CONTRIBUTING.md CHANGELOG.md LICENSE; \
-	put $(DOCDIR)/docs docs/*.md; put $(DOCDIR)/spool spool/DESIGN.md; put $(DOCDIR)/upload upload/DESIGN.md; \
+	put $(DOCDIR)/docs docs/*.md; put $(DOCDIR)/spool spool/DESIGN.md; put $(DOCDIR)/site site/DESIGN.md; put $(DOCDIR)/upload upload/DESIGN.md; \
 	for d in slurm cron systemd sysusers.d tmpfiles.d; do put $(DOCDIR)/$$d $$(find contrib/$$d -maxdepth 1 -type f); done; \
 	put $(LIBEXECDIR) contrib/slurm/hooks/*; chmod 755 $(DESTDIR)$(LIBEXECDIR)/{prolog,epilog,job-summary}
 

@@ -15,6 +15,14 @@ func TestLinks(t *testing.T) {
 		sqlite = "github.com/mattn/go-sqlite3"
 		cgo    = "runtime/cgo"
 	)
+	server := []string{ // only rt-site stores the runs of a site
+		"github.com/resource-tracker/rt/site/api", "github.com/resource-tracker/rt/site/registry", "github.com/resource-tracker/rt/site/objects",
+		"github.com/jackc/pgx/v5", "github.com/pressly/goose/v3", "github.com/minio/minio-go/v7",
+	}
+	collectors := []string{ // a service reads nothing of its machine
+		"github.com/resource-tracker/rt/collect", "github.com/resource-tracker/rt/collect/cgroup", "github.com/resource-tracker/rt/collect/proc",
+		"github.com/resource-tracker/rt/collect/gpu", "github.com/resource-tracker/rt/collect/perf", "github.com/resource-tracker/rt/internal/tracker",
+	}
 	screens := []string{"charm.land/bubbletea/v2", "charm.land/bubbles/v2/key", "github.com/guptarohit/asciigraph"} // only rt-spool draws
 	hook := []string{"net", "net/http", "crypto/tls", "log/syslog", sqlite, cgo, "github.com/urfave/cli/v2"}
 	for program, c := range map[string]struct {
@@ -27,6 +35,7 @@ func TestLinks(t *testing.T) {
 		"rt-tracker":       {"1", []string{"github.com/klauspost/compress/zstd", "net", "net/http", "crypto/tls", "log/syslog", "github.com/urfave/cli/v2"}, sqlite},
 		"resource-tracker": {"1", []string{"log/syslog", "testing", "text/template", "github.com/urfave/cli/v2"}, sqlite}, // the linker keeps every method if text/template is linked
 		"rt-spool":         {"1", []string{"log/syslog", "testing"}, "net/http"},
+		"rt-site":          {"1", append(collectors, "log/syslog", "testing", "github.com/urfave/cli/v2"), "github.com/resource-tracker/rt/site/api"},
 	} {
 		t.Run(program, func(t *testing.T) {
 			cmd := exec.Command("go", "list", "-deps", "-tags", "urfave_cli_no_docs,sqlite_omit_load_extension", "../cmd/"+program)
@@ -42,6 +51,9 @@ func TestLinks(t *testing.T) {
 			forbidden := c.forbidden
 			if program != "rt-spool" {
 				forbidden = append(slices.Clone(forbidden), screens...)
+			}
+			if program != "rt-site" {
+				forbidden = append(slices.Clone(forbidden), server...)
 			}
 			for _, f := range forbidden {
 				if slices.Contains(deps, f) {

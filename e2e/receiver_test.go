@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// receiver is a running `rt-spool serve`.
+// receiver is a running `rt-site serve`.
 type receiver struct {
 	url, token string
 }
@@ -53,7 +53,7 @@ func serve(t *testing.T, s *site, spool string, more ...string) *receiver {
 		keys[more[i]] = more[i+1]
 	}
 	s.configure(keys)
-	cmd := exec.Command(s.path("bin", "rt-spool"), "--config", s.config(), "serve")
+	cmd := exec.Command(s.path("bin", "rt-site"), "--config", s.config(), "serve")
 	errs, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func serve(t *testing.T, s *site, spool string, more ...string) *receiver {
 	}()
 	t.Cleanup(func() {
 		if err := cmd.Process.Signal(os.Interrupt); err != nil {
-			t.Errorf("rt-spool serve had ended: %v", err)
+			t.Errorf("rt-site serve had ended: %v", err)
 		}
 		for line := range said {
 			if t.Failed() {
@@ -85,12 +85,12 @@ func serve(t *testing.T, s *site, spool string, more ...string) *receiver {
 			}
 		}
 		if err := cmd.Wait(); err != nil {
-			t.Errorf("rt-spool serve: %v", err)
+			t.Errorf("rt-site serve: %v", err)
 		}
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		t.Fatalf("rt-spool serve: %v", err)
+		t.Fatalf("rt-site serve: %v", err)
 	}
 	r.url = strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
 	keys["sentinel.endpoint"], keys["sentinel.s3_endpoint"] = quote(r.url), quote(r.url)

@@ -17,7 +17,7 @@ import (
 )
 
 // programs are what a site installs.
-var programs = []string{"rt-prolog", "rt-epilog", "rt-tracker", "rt-spool", "resource-tracker"}
+var programs = []string{"rt-prolog", "rt-epilog", "rt-tracker", "rt-spool", "resource-tracker", "rt-site"}
 
 // site is an installation for the tests: programs, configuration, spool and log below one
 // directory that every user can enter.

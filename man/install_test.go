@@ -29,9 +29,9 @@ func TestInstall(t *testing.T) {
 			"complete -o filenames -F _rt_spool":  "/usr/share/bash-completion/completions/rt-spool",
 		}},
 		{"below the default", []string{"PREFIX=/usr/local/rt", "LIBEXECDIR=/opt/rt/lib"}, map[string]string{
-			"\n/opt/rt/lib/rt-prolog \"$@\"\n":             "/opt/rt/lib/prolog",
-			"Prolog=/opt/rt/lib/prolog\n":                  "/usr/local/rt/share/doc/rt/slurm/slurm.conf.snippet",
-			"ExecStart=/usr/local/rt/bin/rt-spool serve\n": "/usr/local/rt/share/doc/rt/systemd/rt-spool-serve.service",
+			"\n/opt/rt/lib/rt-prolog \"$@\"\n":            "/opt/rt/lib/prolog",
+			"Prolog=/opt/rt/lib/prolog\n":                 "/usr/local/rt/share/doc/rt/slurm/slurm.conf.snippet",
+			"ExecStart=/usr/local/rt/bin/rt-site serve\n": "/usr/local/rt/share/doc/rt/systemd/rt-site.service",
 		}},
 	}
 	bin := build(t)
@@ -53,7 +53,7 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-var installedPath = regexp.MustCompile(`/(?:usr|opt)/[a-z/]*(?:bin|libexec/rt|lib|doc/rt)/(?:rt|prolog|epilog|spool/DESIGN)[a-zA-Z.-]*[a-zA-Z]`)
+var installedPath = regexp.MustCompile(`/(?:usr|opt)/[a-z/]*(?:bin|libexec/rt|lib|doc/rt)/(?:rt|prolog|epilog|(?:site|spool)/DESIGN)[a-zA-Z.-]*[a-zA-Z]`)
 
 var relativeLink = regexp.MustCompile(`\]\(([^):#]+)\)`)
 

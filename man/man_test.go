@@ -26,6 +26,7 @@ var programs = []struct {
 	{"rt-prolog", "rt-prolog.8", true},
 	{"rt-epilog", "rt-epilog.8", true},
 	{"rt-tracker", "rt-tracker.8", true},
+	{"rt-site", "rt-site.8", true},
 }
 
 func TestPages(t *testing.T) {

@@ -63,6 +63,13 @@ type Object struct {
 	Created     time.Time
 }
 
+// Stored is an object in the object store.
+type Stored struct {
+	Name     string
+	Bytes    int64
+	Modified time.Time
+}
+
 // Job is a job of a scheduler, over all of its nodes and attempts.
 type Job struct {
 	Cluster string
@@ -84,9 +91,9 @@ type Filter struct {
 var (
 	ErrNotFound = errors.New("there is no such run or object")
 	ErrFinished = errors.New("the run is finished, with other data")
+	ErrMissing  = errors.New("the run lacks an object that its finish names")
+	ErrTooMany  = errors.New("the run has as many objects as it may have")
 	ErrQuota    = errors.New("there is no room in the quota")
 	ErrFull     = errors.New("the disk of the store is full")
-	ErrMissing  = errors.New("the run lacks an object that its finish names")
 	ErrCursor   = errors.New("the cursor is not from an earlier answer")
-	ErrTooMany  = errors.New("the run has too many objects")
 )

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/resource-tracker/rt/e2e/testsite"
 	"github.com/resource-tracker/rt/upload"
-	"github.com/resource-tracker/rt/upload/receiver"
 )
 
 type meddler func(w http.ResponseWriter, r *http.Request, next http.Handler, n int64)
@@ -45,7 +45,7 @@ func refuse(w http.ResponseWriter, status int, text string) { http.Error(w, text
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
-		config   receiver.Config
+		config   testsite.Config
 		meddle   meddler
 		kept     bool // nothing is delivered before the fault is over
 		maySpare bool // the receiver may hold further runs, of which no answer came
@@ -99,8 +99,8 @@ func TestFaults(t *testing.T) {
 			next.ServeHTTP(w, r)
 		}},
 		"credentials are expired, once": {meddle: expiredOnce()},
-		"credentials expire at once":    {config: receiver.Config{CredentialLife: 4 * time.Minute}},
-		"the public service's dialect":  {config: receiver.Config{Dialect: upload.DialectLive}},
+		"credentials expire at once":    {config: testsite.Config{CredentialLife: 4 * time.Minute}},
+		"the public service's dialect":  {config: testsite.Config{Dialect: upload.DialectLive}},
 	}
 	running := map[string]func(t *testing.T){} // all at the same time
 	for name, tc := range cases {
@@ -229,7 +229,7 @@ func TestADeadNetwork(t *testing.T) {
 		url  string
 		most time.Duration
 	}{"silent": {"http://" + silent.Addr().String(), 3 * shutdownTimeout}, "nothing listens": {"http://127.0.0.1:1", 2 * shutdownTimeout}} {
-		s := newStation(t, receiver.Config{})
+		s := newStation(t, testsite.Config{})
 		cmd := s.streaming("-o", "samples", "sh", "-c", "sleep 1.1; exit 7")
 		cmd.Env = append(cmd.Env, "SENTINEL_API_URL="+tc.url)
 		began := time.Now()

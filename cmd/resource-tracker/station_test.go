@@ -22,7 +22,7 @@ import (
 	"testing"
 
 	"github.com/resource-tracker/rt/e2e/strict"
-	"github.com/resource-tracker/rt/upload/receiver"
+	"github.com/resource-tracker/rt/e2e/testsite"
 )
 
 const testToken = "token-that-no-output-may-hold"
@@ -48,13 +48,17 @@ type request struct {
 	body, answer []byte
 }
 
-func newStation(t *testing.T, c receiver.Config) *station {
+func newStation(t *testing.T, c testsite.Config) *station {
 	t.Helper()
-	c.Dir, c.Tokens = t.TempDir(), []receiver.TokenHash{receiver.HashToken(testToken)}
-	h, err := receiver.New(c)
+	h, closeAll, err := testsite.Open(t.Context(), t.TempDir(), testToken, c)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := closeAll(); err != nil {
+			t.Error(err)
+		}
+	})
 	s := &station{t: t, store: strict.New(h), secrets: map[string]bool{}, objects: map[string]string{}}
 	srv := httptest.NewUnstartedServer(s)
 	srv.Config.ConnState = func(_ net.Conn, state http.ConnState) {

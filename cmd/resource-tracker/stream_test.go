@@ -18,15 +18,15 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/resource-tracker/rt/e2e/testsite"
 	"github.com/resource-tracker/rt/format/resourcetracker"
 	"github.com/resource-tracker/rt/spool"
-	"github.com/resource-tracker/rt/upload/receiver"
 )
 
 // T-STR-01: without SENTINEL_API_TOKEN no connection is made; an empty one is none.
 func TestT_STR_01(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, receiver.Config{})
+	s := newStation(t, testsite.Config{})
 	for _, token := range []string{"", "SENTINEL_API_TOKEN=", "SENTINEL_API_TOKEN= "} {
 		cmd := s.streaming("sh", "-c", "sleep 1.2; exit 4")
 		cmd.Env = slices.DeleteFunc(cmd.Env, func(v string) bool { return strings.HasPrefix(v, "SENTINEL_API_TOKEN=") })
@@ -75,7 +75,7 @@ func rows(t *testing.T, csv []byte) (n int) {
 // T-STR-02: an upload has Content-Encoding gzip and a body that is CSV.
 func TestT_STR_02(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, receiver.Config{})
+	s := newStation(t, testsite.Config{})
 	o := s.run(s.streaming("sleep", "3.5"))
 	if o.status != 0 || o.stderr != "" || len(o.kept) != 0 {
 		t.Fatalf("%+v", o)
@@ -126,7 +126,7 @@ func (s *station) awaitUpload() {
 // T-EOR-01: after SIGTERM it sends the rest and exits with 0.
 func TestT_EOR_01(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, receiver.Config{})
+	s := newStation(t, testsite.Config{})
 	cmd := s.streaming()
 	out := s.start(cmd)
 	s.awaitUpload()
@@ -153,7 +153,7 @@ func TestT_EOR_02(t *testing.T) {
 		code           *int
 		exit           int
 	}{{"exit 0", "finished", new(0), 0}, {"exit 3", "failed", new(3), 3}, {"kill -9 $$", "failed", nil, 137}, {"kill $$", "finished", nil, 143}} {
-		s := newStation(t, receiver.Config{})
+		s := newStation(t, testsite.Config{})
 		cmd := s.streaming("--job-name", "md", "sh", "-c", "sleep 0.3; "+tc.script)
 		out := s.start(cmd)
 		t.Run(tc.script, func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestT_EOR_02(t *testing.T) {
 // T-EOR-03: without uploads the rows are in the finish.
 func TestT_EOR_03(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, receiver.Config{})
+	s := newStation(t, testsite.Config{})
 	cmd := s.streaming("sleep", "1.2")
 	cmd.Env = append(cmd.Env, "TRACKER_UPLOAD_INTERVAL=60")
 	o := s.run(cmd)
@@ -200,7 +200,7 @@ func TestT_EOR_03(t *testing.T) {
 // T-EOR-04: with an upload the finish names all objects.
 func TestT_EOR_04(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, receiver.Config{})
+	s := newStation(t, testsite.Config{})
 	s.run(s.streaming("-q", "sleep", "6"))
 	f := s.finishOf()
 	var uris []string
@@ -216,7 +216,7 @@ func TestT_EOR_04(t *testing.T) {
 // The command gets our environment, and invalid settings of streaming are reported.
 func TestStreamingSettings(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, receiver.Config{})
+	s := newStation(t, testsite.Config{})
 	if o := s.run(s.streaming("-q", "sh", "-c", "echo $SENTINEL_API_URL ${#SENTINEL_API_TOKEN}")); o.stdout != s.url+" "+strconv.Itoa(len(testToken))+"\n" {
 		t.Errorf("the command's environment: %+v", o)
 	}
@@ -242,7 +242,7 @@ func TestStreamingSettings(t *testing.T) {
 // With --spool the run is kept there, as delivered.
 func TestStreamingKeepsTheUsersSpool(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, receiver.Config{})
+	s := newStation(t, testsite.Config{})
 	cmd := s.streaming("--spool", "runs", "true")
 	o := s.run(cmd)
 	entries, err := spool.List(filepath.Join(cmd.Dir, "runs"))
@@ -256,7 +256,7 @@ func TestKilledWhileStreaming(t *testing.T) {
 	t.Parallel()
 	running := map[string]func(t *testing.T){}
 	for i := range 6 {
-		s := newStation(t, receiver.Config{})
+		s := newStation(t, testsite.Config{})
 		cmd := s.streaming("-q")
 		out := s.start(cmd)
 		after := 200*time.Millisecond + rand.N(time.Second)*time.Duration(6-i)/2
@@ -308,7 +308,7 @@ func TestKilledWhileStreaming(t *testing.T) {
 // cloud_* field. The firmware names a vendor, but this machine is not in that vendor's network.
 func TestT_CLD_01(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, receiver.Config{})
+	s := newStation(t, testsite.Config{})
 	sys := t.TempDir()
 	dmi := filepath.Join(sys, "class/dmi/id")
 	if err := os.MkdirAll(dmi, 0o755); err != nil {

@@ -13,7 +13,7 @@ import (
 
 	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/convert/powerapi"
-	"github.com/resource-tracker/rt/internal/telemetry"
+	"github.com/resource-tracker/rt/internal/hostport"
 )
 
 func powerapiCommand() *cli.Command {
@@ -40,7 +40,7 @@ func runPowerAPI(c *cli.Context) error {
 	}
 	if c.IsSet("socket") {
 		cfg.PowerAPI.Socket = c.String("socket")
-		if err := telemetry.CheckHostPort(cfg.PowerAPI.Socket, "127.0.0.1:9080"); err != nil {
+		if err := hostport.Check(cfg.PowerAPI.Socket, "127.0.0.1:9080"); err != nil {
 			return rtcli.Usage("--socket %w", err)
 		}
 	}
@@ -72,7 +72,7 @@ func runPowerAPI(c *cli.Context) error {
 
 // receiveToFile keeps the reports of other sensors.
 func receiveToFile(c *cli.Context, address, name string, log *log.Logger) error {
-	if err := telemetry.CheckHostPort(address, "127.0.0.1:9080"); err != nil {
+	if err := hostport.Check(address, "127.0.0.1:9080"); err != nil {
 		return rtcli.Usage("--listen %w", err)
 	}
 	out, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
@@ -81,10 +81,10 @@ func receiveToFile(c *cli.Context, address, name string, log *log.Logger) error 
 	}
 	ln, err := net.Listen("tcp", address)
 	if err != nil {
-		return errors.Join(fmt.Errorf("listen on %s: %w", address, telemetry.ListenError(err)), out.Close())
+		return errors.Join(fmt.Errorf("listen on %s: %w", address, hostport.ListenError(err)), out.Close())
 	}
 	fmt.Fprintf(c.App.Writer, "listening on %s\n", ln.Addr())
-	if !loopback(ln.Addr()) {
+	if !hostport.IsLoopback(ln.Addr()) {
 		fmt.Fprintln(c.App.ErrWriter, "rt-spool: warning: every host that can connect can add reports")
 	}
 	r := powerapi.NewReceiver(out, log)

@@ -1,17 +1,15 @@
 package main
 
 import (
-	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,8 +17,9 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/e2e/strict"
+	"github.com/resource-tracker/rt/e2e/testsite"
 	"github.com/resource-tracker/rt/spool"
-	"github.com/resource-tracker/rt/upload/receiver"
+	"github.com/resource-tracker/rt/spool/runrecord"
 )
 
 // The test binary is also the program that the scripts run.
@@ -49,7 +48,7 @@ func TestScripts(t *testing.T) {
 			return writeConfig(e.WorkDir, "http://127.0.0.1:1") // nothing listens on port 1
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"run": cmdRun, "receiver": cmdReceiver, "damage": cmdDamage, "lock": cmdLock, "cut": cmdCut, "sample": cmdSample, "command": cmdCommand, "history": cmdHistory,
+			"run": cmdRun, "receiver": cmdReceiver, "received": cmdReceived, "damage": cmdDamage, "lock": cmdLock, "cut": cmdCut, "sample": cmdSample, "command": cmdCommand, "history": cmdHistory,
 		},
 	})
 }
@@ -172,11 +171,41 @@ func snapshot(i int64, start time.Time) rt.Snapshot {
 
 // cmdReceiver starts a receiver and writes its address into rt.toml.
 func cmdReceiver(ts *testscript.TestScript, _ bool, _ []string) {
-	h, err := receiver.New(receiver.Config{Dir: ts.MkAbs("received"), Tokens: []receiver.TokenHash{receiver.HashToken(testToken)}})
+	h, closeAll, err := testsite.Open(context.Background(), ts.MkAbs("received"), testToken, testsite.Config{RunOf: runOfRecord})
 	ts.Check(err)
+	ts.Defer(func() { ts.Check(closeAll()) })
 	server := httptest.NewServer(strict.New(h))
 	ts.Defer(server.Close)
+	ts.Setenv("RECEIVER", server.URL)
 	ts.Check(writeConfig(ts.MkAbs("."), server.URL))
+}
+
+// runOfRecord returns the run of a complete record.
+func runOfRecord(record io.Reader) (rt.Run, error) {
+	run, _, err := runrecord.ReadRun(record)
+	return run, err
+}
+
+// cmdReceived writes the rows that the receiver has of its only run: received FILE.
+func cmdReceived(ts *testscript.TestScript, _ bool, args []string) {
+	var runs []struct{ ID string }
+	ts.Check(json.Unmarshal(getReceived(ts, "/runs"), &runs))
+	if len(runs) != 1 {
+		ts.Fatalf("the receiver has %d runs", len(runs))
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), getReceived(ts, "/runs/"+runs[0].ID+"/data"), 0o600))
+}
+
+func getReceived(ts *testscript.TestScript, path string) []byte {
+	req, err := http.NewRequest(http.MethodGet, ts.Getenv("RECEIVER")+path, nil)
+	ts.Check(err)
+	req.Header.Set("Authorization", "Bearer "+testToken)
+	resp, err := http.DefaultClient.Do(req)
+	ts.Check(err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	ts.Check(err)
+	return body
 }
 
 // cmdDamage zeroes the middle of a file.
@@ -209,55 +238,6 @@ func cmdLock(ts *testscript.TestScript, _ bool, _ []string) {
 	unlock, err := spool.LockDir(context.Background(), ts.MkAbs("spool"))
 	ts.Check(err)
 	ts.Defer(func() { ts.Check(unlock()) })
-}
-
-func TestServe(t *testing.T) {
-	dir := t.TempDir()
-	token := filepath.Join(dir, "tokens")
-	if err := os.WriteFile(token, []byte(testToken), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(os.Args[0], "--config", "/dev/null", "serve", "--listen", "127.0.0.1:0", "--dir", filepath.Join(dir, "data"), "--token-file", token)
-	cmd.Args[0] = "rt-spool"
-	cmd.Path = program(t)
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatalf("serve printed nothing: %v; %s", err, stderr.String())
-	}
-	url := strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
-	for given, want := range map[string]int{testToken: http.StatusOK, "wrong": http.StatusUnauthorized} {
-		req, err := http.NewRequest("GET", url+"/runs", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Authorization", "Bearer "+given)
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		if resp.StatusCode != want {
-			t.Errorf("GET /runs with token %q: %s, want %d", given, resp.Status, want)
-		}
-	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("serve after SIGTERM: %v; %s", err, stderr.String())
-	}
-	if strings.Contains(stderr.String(), testToken) {
-		t.Error("the token is in the log")
-	}
 }
 
 // program is the test binary under the program's name, as testscript puts it.

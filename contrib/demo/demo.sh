@@ -37,7 +37,7 @@ say "A receiver on loopback, with its own token"
 token=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
 (umask 077 && echo "$token" >token)
 printf '[serve]\nlisten = "127.0.0.1:0"\ndir = "%s"\ntoken_file = "%s"\n' "$dir/received" "$dir/token" >serve.toml
-rt-spool --config serve.toml serve >serve.out 2>serve.err &
+rt-site --config serve.toml serve >serve.out 2>serve.err &
 receiver=$!
 for _ in $(seq 100); do
     url=$(sed -n 's/^listening on //p' serve.out)
@@ -46,7 +46,7 @@ for _ in $(seq 100); do
     sleep 0.1
 done
 [ -n "$url" ] || { echo "the receiver did not start within 10 s" >&2; exit 1; }
-echo "rt-spool serve: listening on $url"
+echo "rt-site serve: listening on $url"
 
 say "Drain"
 printf '[spool]\ndir = "%s"\n[sentinel]\nendpoint = "%s"\ns3_endpoint = "%s"\ntoken_file = "%s"\n' \

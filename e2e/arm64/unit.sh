@@ -4,7 +4,7 @@
 set -euo pipefail
 export GOOS=linux GOARCH=arm64 CGO_ENABLED=1 CC=aarch64-linux-gnu-gcc
 
-packages=(. ./format/... ./report ./slurm/... ./collect/... ./spool/... ./upload/...
+packages=(. ./format/... ./report ./slurm/... ./collect/... ./spool/... ./upload/... ./site/api
     ./internal/cgroupfs ./internal/config ./internal/hostfacts ./internal/logging ./internal/procfile ./e2e/iotest)
 # Left out: the packages of cmd and e2e, in which tests start the programs.  e2e/arm64 runs
 # the programs themselves.

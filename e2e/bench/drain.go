@@ -26,7 +26,7 @@ func drained(bin, dir string) ([]row, error) {
 	if err := longRun(filepath.Join(dir, "spool"), snapshots); err != nil {
 		return nil, err
 	}
-	cpu, mib, err := drainOnce(filepath.Join(bin, "rt-spool"), dir, snapshots)
+	cpu, mib, err := drainOnce(bin, dir, snapshots)
 	if err != nil {
 		return nil, err
 	}
@@ -74,14 +74,14 @@ func longRun(dir string, n int64) error {
 }
 
 // drainOnce drains the spool in dir, and returns the CPU time and the memory that it took.
-func drainOnce(program, dir string, snapshots int64) (cpu time.Duration, mib float64, err error) {
+func drainOnce(bin, dir string, snapshots int64) (cpu time.Duration, mib float64, err error) {
 	conf, token := filepath.Join(dir, "rt.toml"), filepath.Join(dir, "token")
 	err = errors.Join(os.WriteFile(token, []byte("a-token\n"), 0o600),
 		os.WriteFile(conf, fmt.Appendf(nil, "[spool]\ndir = %q\n[drain]\nsacct = \"off\"\n", filepath.Join(dir, "spool")), 0o600))
 	if err != nil {
 		return 0, 0, err
 	}
-	serve := exec.Command(program, "--config", conf, "serve", "--listen", "127.0.0.1:0", "--dir", filepath.Join(dir, "received"), "--token-file", token)
+	serve := exec.Command(filepath.Join(bin, "rt-site"), "--config", conf, "serve", "--listen", "127.0.0.1:0", "--dir", filepath.Join(dir, "received"), "--token-file", token)
 	serve.Stderr = os.Stderr
 	out, err := serve.StdoutPipe()
 	if err != nil {
@@ -96,7 +96,7 @@ func drainOnce(program, dir string, snapshots int64) (cpu time.Duration, mib flo
 		return 0, 0, fmt.Errorf("serve: %w", err)
 	}
 	url := strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
-	drain := exec.Command(program, "--config", conf, "drain", "--json")
+	drain := exec.Command(filepath.Join(bin, "rt-spool"), "--config", conf, "drain", "--json")
 	drain.Env = append(os.Environ(), "SENTINEL_API_URL="+url, "SENTINEL_API_TOKEN=a-token", "AWS_ENDPOINT_URL_S3="+url)
 	drain.Stderr = os.Stderr
 	said, err := drain.Output()

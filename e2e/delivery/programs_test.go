@@ -22,22 +22,21 @@ import (
 
 const token = "the-token-of-these-tests"
 
-// site is one directory with rt-spool, its configuration, a spool and a receiver's data.
+// site is one directory with rt-spool and rt-site, its configuration, a spool and a receiver's data.
 type site struct {
-	dir, program string
-	preload      string // the library of testdata/kill.c
+	dir, bin string // bin has the programs
+	preload  string // the library of testdata/kill.c
 }
 
-// newSite finds rt-spool below RT_BIN, or builds it, and compiles kill.c.
+// newSite finds the programs below RT_BIN, or builds them, and compiles kill.c.
 func newSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{dir: t.TempDir()}
-	bin := os.Getenv("RT_BIN")
-	if bin == "" {
-		bin = filepath.Join(s.dir, "bin")
-		command(t, "make", "-C", "../..", "build", "BIN="+bin)
+	s.bin = os.Getenv("RT_BIN")
+	if s.bin == "" {
+		s.bin = filepath.Join(s.dir, "bin")
+		command(t, "make", "-C", "../..", "build", "BIN="+s.bin)
 	}
-	s.program = filepath.Join(bin, "rt-spool")
 	s.preload = s.path("kill.so")
 	command(t, "gcc", "-O1", "-shared", "-fPIC", "-o", s.preload, "testdata/kill.c")
 	s.furnish(t)
@@ -47,7 +46,7 @@ func newSite(t *testing.T) *site {
 // another returns a site with the same programs.
 func (s *site) another(t *testing.T) *site {
 	t.Helper()
-	o := &site{dir: t.TempDir(), program: s.program, preload: s.preload}
+	o := &site{dir: t.TempDir(), bin: s.bin, preload: s.preload}
 	o.furnish(t)
 	return o
 }
@@ -87,9 +86,11 @@ func (s *site) configure(t *testing.T, endpoint string, keys ...string) {
 	}
 }
 
-// rtSpool makes the command of a verb.
-func (s *site) rtSpool(args ...string) *exec.Cmd {
-	cmd := exec.Command(s.program, append([]string{"--config", s.path("rt.toml")}, args...)...)
+// rtSpool makes the command of a verb of rt-spool.
+func (s *site) rtSpool(args ...string) *exec.Cmd { return s.command("rt-spool", args...) }
+
+func (s *site) command(program string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(s.bin, program), append([]string{"--config", s.path("rt.toml")}, args...)...)
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "TZ=UTC", "HOME=" + s.dir}
 	return cmd
 }
@@ -101,7 +102,7 @@ func command(t *testing.T, name string, args ...string) {
 	}
 }
 
-// receiver is an `rt-spool serve` that can be killed and started again.
+// receiver is an `rt-site serve` that can be killed and started again.
 type receiver struct {
 	site *site
 	addr string
@@ -123,7 +124,7 @@ func serve(t *testing.T, s *site) *receiver {
 
 func (r *receiver) start(t *testing.T) {
 	t.Helper()
-	r.cmd = r.site.rtSpool("serve", "--listen", r.addr, "--dir", r.site.path("received"), "--token-file", r.site.path("token"))
+	r.cmd = r.site.command("rt-site", "serve", "--listen", r.addr, "--dir", r.site.path("received"), "--token-file", r.site.path("token"))
 	r.cmd.Stderr = os.Stderr
 	out, err := r.cmd.StdoutPipe()
 	if err != nil {

@@ -34,7 +34,7 @@ func main() {
 	if bin == "" {
 		bin = "build/bin"
 	}
-	o.program = filepath.Join(bin, "rt-spool")
+	o.program = filepath.Join(bin, "rt-site")
 	if err := run(context.Background(), o); err != nil {
 		fmt.Fprintln(os.Stderr, "scale:", err)
 		os.Exit(1)

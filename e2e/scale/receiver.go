@@ -16,7 +16,7 @@ import (
 
 const token = "the-token-of-this-measurement"
 
-// receiver is `rt-spool serve` with its defaults.
+// receiver is `rt-site serve` with its defaults.
 type receiver struct {
 	url string
 	cmd *exec.Cmd

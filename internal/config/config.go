@@ -102,10 +102,14 @@ type Drain struct {
 	SacctWait     Duration `toml:"sacct_wait" default:"30s" in:"0s 24h"`     // limit of an ended run's wait for its record
 }
 
-// Serve is the receiver of rt-spool serve.
+// Serve is the receiver of rt-site serve.
 type Serve struct {
 	Listen    string `toml:"listen" default:"127.0.0.1:8470"`                           // host:port
 	Dir       string `toml:"dir" default:"/var/lib/rt/receiver" path:"required"`        // directory of the received runs
+	Database  string `toml:"database"`                                                  // postgres://...; empty: registry.db in dir
+	Objects   string `toml:"objects"`                                                   // s3://bucket/prefix; empty: objects in dir
+	Endpoint  string `toml:"objects_endpoint"`                                          // base URL of the S3-compatible store; empty: Amazon's
+	Keys      string `toml:"objects_keys" path:"optional"`                              // file with the credentials of the store; empty: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY
 	TokenFile string `toml:"token_file" default:"/etc/rt/serve-tokens" path:"optional"` // file with the accepted API tokens, one per line
 	TLSCert   string `toml:"tls_cert" path:"optional"`                                  // PEM file; empty: plain HTTP
 	TLSKey    string `toml:"tls_key" path:"optional"`                                   // PEM file

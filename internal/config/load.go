@@ -195,10 +195,16 @@ func (c *Config) checkWords() *keyError {
 	if w := c.Drain.Sacct; w != "auto" && w != "off" && !filepath.IsAbs(w) {
 		return &keyError{"drain.sacct", fmt.Sprintf("%q is neither \"auto\" nor \"off\" nor an absolute path", w)}
 	}
-	for _, url := range [...][2]string{{"sentinel.endpoint", c.Sentinel.Endpoint}, {"sentinel.s3_endpoint", c.Sentinel.S3Endpoint}} {
+	for _, url := range [...][2]string{{"sentinel.endpoint", c.Sentinel.Endpoint}, {"sentinel.s3_endpoint", c.Sentinel.S3Endpoint}, {"serve.objects_endpoint", c.Serve.Endpoint}} {
 		if url[1] != "" && !strings.HasPrefix(url[1], "https://") && !strings.HasPrefix(url[1], "http://") {
 			return &keyError{url[0], fmt.Sprintf("%q does not begin with https:// or http://", url[1])}
 		}
+	}
+	if w := c.Serve.Database; w != "" && !isPostgres(w) {
+		return &keyError{"serve.database", "does not begin with postgres:// or postgresql://"} // it may have a password
+	}
+	if w := c.Serve.Objects; w != "" && !strings.HasPrefix(w, "s3://") {
+		return &keyError{"serve.objects", fmt.Sprintf("%q does not begin with s3://", w)}
 	}
 	if c.Serve.TLSCert != "" && c.Serve.TLSKey == "" {
 		return &keyError{"serve.tls_cert", "needs serve.tls_key too"}
@@ -213,6 +219,10 @@ func (c *Config) checkWords() *keyError {
 		return &keyError{"energy.source", fmt.Sprintf("%q is neither \"auto\" nor \"off\"", w)}
 	}
 	return nil
+}
+
+func isPostgres(database string) bool {
+	return strings.HasPrefix(database, "postgres://") || strings.HasPrefix(database, "postgresql://")
 }
 
 func (c *Config) checkPowerAPI() *keyError {

@@ -22,7 +22,7 @@ type store interface {
 	Put(ctx context.Context, name string, size int64, body io.Reader) error
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
 	Delete(ctx context.Context, name string) error
-	List(ctx context.Context, prefix string) iter.Seq2[Info, error]
+	List(ctx context.Context, prefix string) iter.Seq2[site.Stored, error]
 }
 
 const runA, runB = "20261123t101500-aaaaaaaaaaaaaaaaaaaaaaaaaa", "20261123t101500-bbbbbbbbbbbbbbbbbbbbbbbbbb"

@@ -231,19 +231,19 @@ func (d *Dir) Delete(_ context.Context, name string) error {
 
 // List returns the objects with names that begin with prefix, in no particular order. An
 // iteration that yields an error ends.
-func (d *Dir) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
-	return func(yield func(Info, error) bool) {
+func (d *Dir) List(ctx context.Context, prefix string) iter.Seq2[site.Stored, error] {
+	return func(yield func(site.Stored, error) bool) {
 		err := checkPrefix(prefix)
 		if err == nil {
-			err = d.walk(ctx, prefix, func(i Info) bool { return yield(i, nil) })
+			err = d.walk(ctx, prefix, func(i site.Stored) bool { return yield(i, nil) })
 		}
 		if err != nil {
-			yield(Info{}, fmt.Errorf("list the objects: %w", err))
+			yield(site.Stored{}, fmt.Errorf("list the objects: %w", err))
 		}
 	}
 }
 
-func (d *Dir) walk(ctx context.Context, prefix string, yield func(Info) bool) error {
+func (d *Dir) walk(ctx context.Context, prefix string, yield func(site.Stored) bool) error {
 	top := "."
 	if at := strings.LastIndexByte(prefix, '/'); at > 0 {
 		top = prefix[:at]
@@ -270,7 +270,7 @@ func (d *Dir) walk(ctx context.Context, prefix string, yield func(Info) bool) er
 		if err != nil {
 			return err
 		}
-		if !yield(Info{Name: name, Bytes: info.Size(), Modified: info.ModTime()}) {
+		if !yield(site.Stored{Name: name, Bytes: info.Size(), Modified: info.ModTime()}) {
 			return fs.SkipAll
 		}
 		return nil

@@ -7,15 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 )
-
-// Info describes a stored object.
-type Info struct {
-	Name     string
-	Bytes    int64
-	Modified time.Time
-}
 
 // maxSegment and maxName limit a name: a file name has at most 255 bytes, a key of S3 1024.
 const (

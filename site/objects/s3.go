@@ -167,10 +167,10 @@ func (s *S3) Delete(ctx context.Context, name string) error {
 
 // List returns the objects with names that begin with prefix, in no particular order. An
 // iteration that yields an error ends.
-func (s *S3) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
-	return func(yield func(Info, error) bool) {
+func (s *S3) List(ctx context.Context, prefix string) iter.Seq2[site.Stored, error] {
+	return func(yield func(site.Stored, error) bool) {
 		if err := checkPrefix(prefix); err != nil {
-			yield(Info{}, fmt.Errorf("list the objects: %w", err))
+			yield(site.Stored{}, fmt.Errorf("list the objects: %w", err))
 			return
 		}
 		ctx, cancel := context.WithCancel(ctx)
@@ -178,19 +178,19 @@ func (s *S3) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 		o := minio.ListObjectsOptions{Prefix: s.prefix + prefix, Recursive: true}
 		for i := range s.client.ListObjectsIter(ctx, s.bucket, o) {
 			if i.Err != nil {
-				yield(Info{}, s.explain("list", prefix, i.Err))
+				yield(site.Stored{}, s.explain("list", prefix, i.Err))
 				return
 			}
 			name := strings.TrimPrefix(i.Key, s.prefix)
 			if checkName(name) != nil {
 				continue // of another program
 			}
-			if !yield(Info{Name: name, Bytes: i.Size, Modified: i.LastModified}, nil) {
+			if !yield(site.Stored{Name: name, Bytes: i.Size, Modified: i.LastModified}, nil) {
 				return
 			}
 		}
 		if ctx.Err() != nil {
-			yield(Info{}, fmt.Errorf("list the objects: %w", context.Cause(ctx)))
+			yield(site.Stored{}, fmt.Errorf("list the objects: %w", context.Cause(ctx)))
 		}
 	}
 }

@@ -13,7 +13,8 @@ import (
 
 // PutObject stores an object of a run in place of the one with the same name. If body is nil, the
 // bytes are in the object store under o.Stored. replaced is the name in the object store that no
-// object of the run has any more; empty if there is none.
+// object of the run has now: that of the replaced object, or o.Stored if nothing changes; empty if there
+// is none.
 //
 // After the finish a CSV object can only be stored again with the same bytes, which changes nothing;
 // other bytes are site.ErrFinished. The record may be replaced at any time. With it comes what it
@@ -57,7 +58,7 @@ func (r *Registry) putRow(ctx context.Context, tx transaction, run lockedRun, o 
 	isSame := !isNew && sum.String == o.SHA256
 	switch isClosed := run.finish != nil && o.Class != site.ClassRecord; {
 	case isClosed && isSame:
-		return "", nil
+		return unnamed(ctx, tx, o.RunID, o.Stored)
 	case isClosed:
 		return "", site.ErrFinished
 	case isNew && count >= MaxObjects:

@@ -122,6 +122,12 @@ func TestRunIsReadAsItWasStored(t *testing.T) {
 			runs, err := r.Runs(t.Context(), run.ID, 10)
 			is(t, "Runs", err, nil)
 			same(t, "runs", runs, []site.Run{other})
+			ids, err := r.RunIDs(t.Context(), run.ID, 10)
+			is(t, "RunIDs", err, nil)
+			same(t, "ids", ids, []string{other.ID})
+			ids, err = r.RunIDs(t.Context(), "", 1)
+			is(t, "RunIDs", err, nil)
+			same(t, "the first id", ids, []string{run.ID})
 			objects, err := r.Objects(t.Context(), run.ID)
 			is(t, "Objects", err, nil)
 			inline.RunID = run.ID
@@ -195,12 +201,18 @@ func TestFinish(t *testing.T) {
 		is(t, "without the record", r.FinishRun(ctx, run.ID, f, nil, nil), site.ErrMissing)
 		record := site.Object{RunID: run.ID, Name: site.RecordName, Class: site.ClassRecord, SHA256: "r1"}
 		put(t, r, record, []byte("1"), &rt.Run{})
+		f.Keys[1] = site.RecordName
+		is(t, "with the record as rows", r.FinishRun(ctx, run.ID, f, nil, nil), site.ErrMissing)
+		f.Keys[1] = "2"
 		is(t, "finish", r.FinishRun(ctx, run.ID, f, nil, nil), nil)
 		before, err := r.Run(ctx, run.ID)
 		is(t, "Run", err, nil)
 
 		_, err = r.PutObject(ctx, csv(run, "1", "a"), []byte("xyz"), nil)
 		is(t, "the same object after the finish", err, nil)
+		late := csv(run, "1", "a")
+		late.Stored = "late"
+		same(t, "the same object in the object store after the finish", put(t, r, late, nil, nil), "late")
 		_, err = r.PutObject(ctx, csv(run, "1", "c"), []byte("xyz"), nil)
 		is(t, "another object after the finish", err, site.ErrFinished)
 		_, err = r.PutObject(ctx, csv(run, "3", "d"), []byte("xyz"), nil)

@@ -49,6 +49,16 @@ func (r *Registry) Runs(ctx context.Context, after string, limit int) ([]site.Ru
 	return runs, nil
 }
 
+// RunIDs returns at most limit ids of runs after the given one, the oldest first.
+func (r *Registry) RunIDs(ctx context.Context, after string, limit int) ([]string, error) {
+	rows, err := r.db.QueryContext(ctx, "SELECT id FROM run WHERE id > $1 ORDER BY id LIMIT $2", after, limit)
+	ids, err := collect(rows, err, func(from row) (id string, err error) { return id, from.Scan(&id) })
+	if err != nil {
+		return nil, fmt.Errorf("list the runs: %w", fault(err))
+	}
+	return ids, nil
+}
+
 // row is a *sql.Row or *sql.Rows.
 type row interface{ Scan(...any) error }
 
@@ -183,24 +193,30 @@ func (r *Registry) checkFinish(ctx context.Context, tx transaction, run lockedRu
 	if run.finish != nil && f.RecordSum == "" {
 		return nil
 	}
-	rows, err := tx.QueryContext(ctx, "SELECT name, sha256 FROM object WHERE run_id = $1", run.id)
-	type object struct{ name, sum string }
-	objects, err := collect(rows, err, func(from row) (o object, err error) { return o, from.Scan(&o.name, &o.sum) })
+	rows, err := tx.QueryContext(ctx, "SELECT name, sha256, class FROM object WHERE run_id = $1", run.id)
+	objects, err := collect(rows, err, func(from row) (o site.Object, err error) {
+		err = from.Scan(&o.Name, &o.SHA256, &o.Class)
+		return o, err
+	})
 	if err != nil {
 		return err
 	}
-	sums := make(map[string]string, len(objects))
+	record := ""
+	hasRows := make(map[string]bool, len(objects))
 	for _, o := range objects {
-		sums[o.name] = o.sum
+		if o.Class == site.ClassRecord {
+			record = o.SHA256
+		}
+		hasRows[o.Name] = o.Class == site.ClassCSV
 	}
-	if f.RecordSum != "" && sums[site.RecordName] != f.RecordSum {
+	if f.RecordSum != "" && record != f.RecordSum {
 		return fmt.Errorf("%w: %s with SHA-256 %s", site.ErrMissing, site.RecordName, f.RecordSum)
 	}
 	if run.finish != nil { // retention may have removed objects since
 		return nil
 	}
 	for _, key := range f.Keys {
-		if _, ok := sums[key]; !ok {
+		if !hasRows[key] {
 			return fmt.Errorf("%w: %s", site.ErrMissing, key)
 		}
 	}

@@ -52,8 +52,8 @@ func (r *Registry) charge(ctx context.Context, tx transaction, runID, owner stri
 	for _, quota := range []struct {
 		limit int64
 		owner string
-		name  string
-	}{{r.options.OwnerQuota, owner, "the runs of this owner"}, {r.options.Quota, "", "all runs"}} {
+		text  string
+	}{{r.options.OwnerQuota, owner, "the runs of this token take %d of %d bytes (serve.token_quota)"}, {r.options.Quota, "", "the runs take %d of %d bytes (serve.quota)"}} {
 		isNone := quota.limit == 0 || quota.owner != owner && quota.owner != ""
 		if isNone {
 			continue
@@ -63,7 +63,7 @@ func (r *Registry) charge(ctx context.Context, tx transaction, runID, owner stri
 			return err
 		}
 		if used > quota.limit {
-			return fmt.Errorf("%w: %s take %d of %d bytes, and this takes %d more", site.ErrQuota, quota.name, used-bytes, quota.limit, bytes)
+			return fmt.Errorf("%w: "+quota.text, site.ErrQuota, used-bytes, quota.limit)
 		}
 	}
 	return nil

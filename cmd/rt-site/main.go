@@ -1,0 +1,147 @@
+// Rt-site is the service of a site: it receives the runs of all nodes.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/cli"
+	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/internal/errkind"
+)
+
+// exitConfig is EX_CONFIG of sysexits.h: the configuration must be changed first.
+const exitConfig = 78
+
+const about = `usage: rt-site [--config FILE] serve [--listen HOST:PORT] [--dir DIR] [--token-file FILE]
+
+rt-site serve receives runs: the Sentinel API and an S3-compatible store. The
+runs are in a database and an object store, by default in files of one directory.
+
+`
+
+const exitHelp = `
+EXIT STATUS:
+   0   done
+   1   an error, see the message
+   2   wrong command line
+   78  the configuration must be changed first
+`
+
+var errConfig = errors.New("configuration")
+
+// misconfigured marks an error that is fixed in the configuration.
+func misconfigured(err error) error { return errkind.With(errConfig, err) }
+
+// exitStatus maps errors to exit statuses.
+func exitStatus(err error) int {
+	switch {
+	case err == nil:
+		return cli.ExitOK
+	case errors.Is(err, cli.ErrUsage):
+		return cli.ExitUsage
+	case errors.Is(err, errConfig):
+		return exitConfig
+	}
+	return cli.ExitError
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	status := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
+}
+
+// run is the program without its process.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	err := command(ctx, args, stdout, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return cli.ExitOK
+	}
+	if err != nil {
+		cli.Message(stderr, "rt-site", "%v", err)
+	}
+	return exitStatus(err)
+}
+
+// options are the flags of the program and of its verbs.
+type options struct {
+	config, listen, dir, tokenFile string
+	version                        bool
+	flags                          *flag.FlagSet
+}
+
+// isSet reports whether a flag is on the command line.
+func (o *options) isSet(name string) (found bool) {
+	o.flags.Visit(func(f *flag.Flag) { found = found || f.Name == name })
+	return found
+}
+
+// parse parses the command line: flags may stand before and after the verb.
+func parse(args []string, stdout io.Writer) (verb string, o *options, err error) {
+	flags := flag.NewFlagSet("rt-site", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	o = &options{flags: flags}
+	flags.StringVar(&o.config, "config", "", "read `FILE` instead of "+config.DefaultPath)
+	flags.BoolVar(&o.version, "version", false, "print the version and exit")
+	flags.StringVar(&o.listen, "listen", "", "serve: listen on `HOST:PORT` instead of serve.listen; port 0 selects a free one")
+	flags.StringVar(&o.dir, "dir", "", "serve: keep everything in `DIR` instead of serve.dir")
+	flags.StringVar(&o.tokenFile, "token-file", "", "serve: accept the API tokens in `FILE`, one a line, instead of serve.token_file")
+	flags.Usage = func() {
+		flags.SetOutput(stdout)
+		fmt.Fprint(stdout, about)
+		flags.PrintDefaults()
+		fmt.Fprint(stdout, exitHelp)
+		flags.SetOutput(io.Discard)
+	}
+	for len(args) > 0 {
+		if err := flags.Parse(args); err != nil {
+			return "", nil, usage(err)
+		}
+		args = flags.Args()
+		if len(args) == 0 {
+			break
+		}
+		if verb != "" {
+			return "", nil, cli.Usage("%s takes no arguments; see rt-site --help", verb)
+		}
+		verb, args = args[0], args[1:]
+	}
+	return verb, o, nil
+}
+
+// usage is an error of the command line, other than a request for help.
+func usage(err error) error {
+	if errors.Is(err, flag.ErrHelp) {
+		return err
+	}
+	return cli.Usage("%w; see rt-site --help", err)
+}
+
+func command(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	verb, o, err := parse(args, stdout)
+	if err != nil {
+		return err
+	}
+	isVersion := o.version || verb == "version"
+	isHelp := verb == "" || verb == "help"
+	switch {
+	case isVersion:
+		fmt.Fprintln(stdout, "rt-site", rt.Version)
+		return nil
+	case isHelp:
+		o.flags.Usage()
+		return nil
+	case verb == "serve":
+		return serve(ctx, o, stdout, stderr)
+	}
+	return cli.Usage("%q is not a verb; see rt-site --help", verb)
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/cli"
+	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/internal/hostport"
+	"github.com/resource-tracker/rt/internal/recovery"
+	"github.com/resource-tracker/rt/site/api"
+	"github.com/resource-tracker/rt/spool/runrecord"
+)
+
+// shutdown is how long requests under way may take after a signal.
+const shutdown = 10 * time.Second
+
+// memoryLimit is the limit, in bytes, above which the Go runtime collects garbage more often and
+// returns memory at once. The limits of the requests keep their memory below it.
+const memoryLimit = 160 << 20
+
+// serve receives runs until ctx is done.
+func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error) {
+	cfg, err := config.Load(o.config)
+	if err != nil {
+		return misconfigured(err)
+	}
+	s := cfg.Serve
+	for flag, set := range map[string]struct{ to, value *string }{"listen": {&s.Listen, &o.listen}, "dir": {&s.Dir, &o.dir}, "token-file": {&s.TokenFile, &o.tokenFile}} {
+		if o.isSet(flag) {
+			*set.to = *set.value
+		}
+	}
+	if err := hostport.Check(s.Listen, "127.0.0.1:8470"); err != nil {
+		if o.isSet("listen") {
+			return cli.Usage("--listen %w", err)
+		}
+		return misconfigured(fmt.Errorf("serve.listen %w", err))
+	}
+	files := &secrets{conf: s}
+	if err := files.read(); err != nil {
+		return misconfigured(err)
+	}
+	debug.SetMemoryLimit(memoryLimit)
+	logger := log.New(stderr, "rt-site: ", log.LstdFlags)
+	st, err := openStores(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.close()) }()
+	files.server, err = api.New(ctx, api.Config{
+		Registry: st.registry, Objects: st.objects, Temp: st.temp,
+		Tokens: files.tokens, MaxObject: int64(s.MaxObject) << 20, MaxRequests: s.MaxRequests,
+		ClientRate: float64(s.ClientRate), TokenRate: s.TokenRate.Bytes, CredentialLife: s.CredentialLife.Duration,
+		RunOf: runOf,
+		Fault: func(err error) { logger.Print(err) },
+	})
+	if err != nil {
+		return err
+	}
+	ln, scheme, err := files.listen()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "listening on %s://%s\n", scheme, ln.Addr())
+	if !hostport.IsLoopback(ln.Addr()) && scheme == "http" {
+		cli.Message(stderr, "rt-site", "warning: tokens and data cross the network in clear text; set serve.tls_cert and serve.tls_key")
+	}
+	err = files.serve(ctx, ln, logger)
+	return errors.Join(err, files.server.Close())
+}
+
+// runOf returns the run of a complete record.
+func runOf(record io.Reader) (rt.Run, error) {
+	run, _, err := runrecord.ReadRun(record)
+	return run, err
+}
+
+// serve receives until ctx is done, reloads its files and removes old runs.
+func (s *secrets) serve(ctx context.Context, ln net.Listener, logger *log.Logger) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var background sync.WaitGroup
+	report := func(err error) { logger.Print(err) }
+	background.Go(func() {
+		defer recovery.Handle(report)
+		s.watch(ctx, logger)
+	})
+	background.Go(func() {
+		defer recovery.Handle(report)
+		s.server.Retain(ctx, s.conf.Retain.Duration)
+	})
+	err := api.Serve(ctx, ln, s.server, shutdown, logger)
+	cancel()
+	background.Wait()
+	return err
+}
+
+func (s *secrets) listen() (net.Listener, string, error) {
+	ln, err := net.Listen("tcp", s.conf.Listen)
+	if err != nil {
+		return nil, "", fmt.Errorf("listen on %s (serve.listen): %w", s.conf.Listen, hostport.ListenError(err))
+	}
+	if s.conf.TLSCert == "" {
+		return ln, "http", nil
+	}
+	return tls.NewListener(ln, &tls.Config{
+		GetCertificate: s.certificate, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
+	}), "https", nil
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/site/api"
+	"github.com/resource-tracker/rt/site/objects"
+	"github.com/resource-tracker/rt/site/registry"
+)
+
+// stores are where the runs are.
+type stores struct {
+	registry *registry.Registry
+	objects  api.Objects
+	temp     string // directory of temporary files; empty: the system's
+	closers  []io.Closer
+}
+
+func (st *stores) close() error {
+	var failed []error
+	for i := len(st.closers) - 1; i >= 0; i-- {
+		failed = append(failed, st.closers[i].Close())
+	}
+	return errors.Join(failed...)
+}
+
+// openStores opens the registry and the object store. With PostgreSQL and S3 the directory is not used.
+func openStores(ctx context.Context, s config.Serve) (st *stores, err error) {
+	st = &stores{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, st.close())
+		}
+	}()
+	isLocal := s.Database == "" || s.Objects == ""
+	if isLocal {
+		st.temp = s.Dir
+		if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+			return st, fmt.Errorf("make the receiver's directory (serve.dir): %w", err)
+		}
+	}
+	database := s.Database
+	if database == "" {
+		database = filepath.Join(s.Dir, "registry.db")
+	}
+	st.registry, err = registry.Open(ctx, database, registry.Options{Quota: s.Quota.Bytes, OwnerQuota: s.TokenQuota.Bytes})
+	if err != nil {
+		return st, err
+	}
+	st.closers = append(st.closers, st.registry)
+	if s.Objects != "" {
+		st.objects, err = openS3(ctx, s)
+		return st, err
+	}
+	dir, err := objects.OpenDir(filepath.Join(s.Dir, "objects"))
+	if err != nil {
+		return st, err
+	}
+	st.objects, st.closers = dir, append(st.closers, dir)
+	return st, nil
+}
+
+// openS3 opens the bucket and checks that it can be read.
+func openS3(ctx context.Context, s config.Serve) (api.Objects, error) {
+	keys, err := keysOf(s.Keys, os.Getenv)
+	if err != nil {
+		return nil, misconfigured(err)
+	}
+	store, err := objects.NewS3(objects.S3Config{
+		Location: s.Objects, Endpoint: s.Endpoint, Region: os.Getenv("AWS_REGION"),
+		AccessKey: keys.access, SecretKey: keys.secret, Session: keys.session,
+	})
+	if err != nil {
+		return nil, misconfigured(fmt.Errorf("serve.objects: %w", err))
+	}
+	if err := store.Check(ctx); err != nil {
+		return nil, fmt.Errorf("serve.objects: %w", err)
+	}
+	return store, nil
+}
+
+// keys are the credentials of an object store.
+type keys struct{ access, secret, session string }
+
+// keysOf returns the credentials in a file of the form of ~/.aws/credentials, in its section
+// [default]; without a file those in the environment.
+func keysOf(file string, getenv func(string) string) (k keys, err error) {
+	if file == "" {
+		k = keys{getenv("AWS_ACCESS_KEY_ID"), getenv("AWS_SECRET_ACCESS_KEY"), getenv("AWS_SESSION_TOKEN")}
+	} else {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return keys{}, fmt.Errorf("serve.objects_keys: %w", err)
+		}
+		k = parseKeys(string(text))
+	}
+	if k.access == "" || k.secret == "" {
+		return keys{}, errors.New("there are no credentials for serve.objects: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY " +
+			"in the environment, or aws_access_key_id and aws_secret_access_key in the file of serve.objects_keys")
+	}
+	return k, nil
+}
+
+func parseKeys(text string) (k keys) {
+	section := "[default]"
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "[") {
+			section = line
+		}
+		name, value, _ := strings.Cut(line, "=")
+		value = strings.TrimSpace(value)
+		if section != "[default]" {
+			continue
+		}
+		switch strings.TrimSpace(name) {
+		case "aws_access_key_id":
+			k.access = value
+		case "aws_secret_access_key":
+			k.secret = value
+		case "aws_session_token":
+			k.session = value
+		}
+	}
+	return k
+}

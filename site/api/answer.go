@@ -1,0 +1,124 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/resource-tracker/rt/site"
+)
+
+// HeaderUndone is set in the answer to a request that changed nothing and may be repeated.
+const HeaderUndone = "Resource-Tracker-Undone"
+
+// retryFull is the Retry-After of a request for which there is no space. The drain that gets it
+// leaves the run to the next drain.
+const retryFull = 5 * time.Minute
+
+// reply writes a JSON answer.
+func reply(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v) // the client has closed the connection
+}
+
+// fail writes an error as JSON: {"detail": "..."}.
+func fail(w http.ResponseWriter, status int, detail string) {
+	reply(w, status, map[string]string{"detail": detail})
+}
+
+// failWith answers with the error as JSON.
+func (s *Server) failWith(w http.ResponseWriter, err error) {
+	p := s.problemOf(err)
+	p.header(w.Header())
+	fail(w, p.status, p.detail)
+}
+
+// problem is an error with the status of its answer and, for S3, its code.
+type problem struct {
+	status       int
+	code, detail string
+	retry        time.Duration // when the client may send it again, in Retry-After; 0 for no such header
+	undone       bool          // the request changed nothing: HeaderUndone
+}
+
+func (p *problem) Error() string { return p.detail }
+
+// header writes the fields of the problem that are headers.
+func (p *problem) header(h http.Header) {
+	if p.retry > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(p.retry.Seconds()))))
+	}
+	if p.undone {
+		h.Set(HeaderUndone, "1")
+	}
+}
+
+func refuse(status int, format string, args ...any) error {
+	return &problem{status: status, detail: fmt.Sprintf(format, args...)}
+}
+
+func errNoRun() error {
+	return &problem{status: http.StatusNotFound, code: "NoSuchKey", detail: "there is no such run"}
+}
+
+// problemOf returns the answer to an error: its own, that of an error of the registry, or 500 for an
+// error that is not the client's. The text of the latter goes to Config.Fault only.
+func (s *Server) problemOf(err error) *problem {
+	if p, ok := errors.AsType[*problem](err); ok {
+		return p
+	}
+	switch {
+	case errors.Is(err, site.ErrNotFound):
+		p, _ := errors.AsType[*problem](errNoRun())
+		return p
+	case errors.Is(err, site.ErrFinished):
+		return &problem{status: http.StatusConflict, detail: site.ErrFinished.Error()}
+	case errors.Is(err, site.ErrMissing):
+		return &problem{status: http.StatusUnprocessableEntity, detail: err.Error()}
+	case errors.Is(err, site.ErrTooMany):
+		return &problem{status: http.StatusRequestEntityTooLarge, detail: err.Error()}
+	case errors.Is(err, site.ErrQuota):
+		return &problem{
+			status: http.StatusInsufficientStorage, code: "InsufficientStorage", retry: retryFull, undone: true,
+			detail: "no room for this request: " + err.Error() + "; there is room again when old runs are removed",
+		}
+	case isFull(err):
+		return &problem{
+			status: http.StatusInsufficientStorage, code: "InsufficientStorage", retry: retryFull,
+			detail: "the receiver's disk is full; it accepts data when there is room",
+		}
+	case errors.Is(err, context.Canceled): // the client has closed the connection
+	default:
+		s.conf.Fault(err)
+	}
+	return &problem{
+		status: http.StatusInternalServerError, code: "InternalError",
+		detail: "the receiver cannot write or read its store; its log has the error",
+	}
+}
+
+// isFull reports whether an error says that a disk, or the disk quota of the user, is full.
+func isFull(err error) bool {
+	return errors.Is(err, site.ErrFull) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
+}
+
+// isRefused reports whether an error of the registry says that it has changed nothing. After another
+// error the change may be durable.
+func isRefused(err error) bool {
+	for _, refusal := range []error{site.ErrNotFound, site.ErrFinished, site.ErrMissing, site.ErrTooMany, site.ErrQuota, site.ErrFull} {
+		if errors.Is(err, refusal) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,217 @@
+package api
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/resource-tracker/rt/site"
+)
+
+// The values of run_status.
+const (
+	StatusFinished = "finished"
+	StatusFailed   = "failed"
+)
+
+// The values of data_source.
+const (
+	sourceS3     = "s3"
+	sourceInline = "inline"
+)
+
+// finish answers POST /runs/{id}/finish. A repeated finish with the same rows succeeds: the
+// answer to the first one may have been lost.
+func (s *Server) finish(w http.ResponseWriter, t turn, run site.Run, body []byte) error {
+	if err := s.checkObject(t, body, liveFinishFields); err != nil {
+		return err
+	}
+	f, in, err := s.parseFinish(t, body, run.ID)
+	if err != nil {
+		return err
+	}
+	if f.DataSource == sourceS3 {
+		err = s.conf.Registry.FinishRun(t.ctx, run.ID, f, nil, nil)
+	} else {
+		err = s.finishInline(t, run, f, in.DataCSV)
+	}
+	if errors.Is(err, site.ErrFinished) {
+		err = refuse(http.StatusConflict, "the run was finished before, with other rows")
+	}
+	if err != nil {
+		return err
+	}
+	reply(w, http.StatusOK, map[string]string{"run_id": run.ID, "run_status": f.RunStatus})
+	return nil
+}
+
+// finishBody is the body of a finish.
+type finishBody struct {
+	ExitCode   *int64          `json:"exit_code"`
+	RunStatus  string          `json:"run_status"`
+	DataSource string          `json:"data_source"`
+	RunID      string          `json:"run_id"`
+	DataURIs   json.RawMessage `json:"data_uris"`
+	DataCSV    string          `json:"data_csv"`
+	Summary    json.RawMessage `json:"summary"`
+	RecordSum  string          `json:"record_sha256"`
+}
+
+// parseFinish returns a finish without the checksum of inline data, and its body.
+func (s *Server) parseFinish(t turn, body []byte, id string) (f site.Finish, in finishBody, err error) {
+	var uris []string
+	ended := t.do(func() {
+		err = json.Unmarshal(body, &in)
+		if err == nil && len(in.DataURIs) > 0 {
+			uris, err = parseURIs(in.DataURIs)
+		}
+	})
+	if ended != nil {
+		return f, in, ended
+	}
+	if _, isProblem := errors.AsType[*problem](err); isProblem {
+		return f, in, err
+	}
+	if err != nil {
+		return f, in, refuse(http.StatusUnprocessableEntity, "a field has the wrong type: %v", err)
+	}
+	if err := in.check(id, len(uris)); err != nil {
+		return f, in, err
+	}
+	f = site.Finish{ExitCode: in.ExitCode, RunStatus: in.RunStatus, DataSource: in.DataSource, RecordSum: in.RecordSum}
+	if !isNull(in.Summary) {
+		f.Summary = in.Summary
+	}
+	f.Keys, err = s.names(id, uris)
+	return f, in, err
+}
+
+// parseURIs limits the number of URIs before it makes a list of them.
+func parseURIs(text []byte) (uris []string, err error) {
+	if bytes.Count(text, []byte(`"`)) > 2*maxObjects {
+		return nil, refuse(http.StatusRequestEntityTooLarge, "data_uris may have %d URIs", maxObjects)
+	}
+	err = json.Unmarshal(text, &uris)
+	return uris, err
+}
+
+// isNull reports whether a field is absent or null.
+func isNull(field json.RawMessage) bool { return len(field) == 0 || string(field) == "null" }
+
+// check checks the fields of a finish with a number of URIs.
+func (in *finishBody) check(id string, uris int) error {
+	sum, badSum := hex.DecodeString(in.RecordSum)
+	hasRows := in.DataSource == sourceS3 && uris > 0 && in.DataCSV == ""
+	isInline := in.DataSource == sourceInline && uris == 0
+	isNoSum := badSum != nil || len(sum) != sha256.Size
+	var wrong string
+	switch {
+	case len(in.Summary) > maxSummary:
+		return refuse(http.StatusRequestEntityTooLarge, "summary may have %d bytes", maxSummary)
+	case in.RunID != "" && in.RunID != id:
+		wrong = "run_id is that of another run"
+	case in.RunStatus != StatusFinished && in.RunStatus != StatusFailed:
+		wrong = "run_status must be finished or failed"
+	case !hasRows && !isInline:
+		wrong = "data_source must be s3 with data_uris, or inline with data_csv"
+	case !isNull(in.Summary) && in.Summary[0] != '{':
+		wrong = "summary must be a JSON object"
+	case in.RecordSum != "" && isNoSum:
+		wrong = "record_sha256 must be the SHA-256 of the record"
+	}
+	if wrong != "" {
+		return refuse(http.StatusUnprocessableEntity, "%s", wrong)
+	}
+	return nil
+}
+
+// names returns the names of the objects with these URIs: each must be in the run, and none may be
+// there twice.
+func (s *Server) names(id string, uris []string) ([]string, error) {
+	var names []string
+	named := make(map[string]bool, len(uris))
+	for _, uri := range uris {
+		name, ok := s.objectOf(id, uri)
+		if !ok || s.isRecord(name) {
+			return nil, refuse(http.StatusUnprocessableEntity, "%s is not an object of this run", uri)
+		}
+		if named[name] {
+			return nil, refuse(http.StatusUnprocessableEntity, "data_uris has %s twice", uri)
+		}
+		named[name] = true
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// finishInline stores a finish with inline data. If they are large, the object store has them before
+// the registry names them.
+func (s *Server) finishInline(t turn, run site.Run, f site.Finish, text string) error {
+	o := site.Object{RunID: run.ID, Name: site.InlineName, Class: site.ClassInline, Created: time.Now().UTC()}
+	packed, err := s.unpack(t, text, &f, &o)
+	if err != nil {
+		return err
+	}
+	if old := run.Finish; old != nil && old.CSVSHA256 == f.CSVSHA256 {
+		return s.conf.Registry.FinishRun(t.ctx, run.ID, f, nil, nil) // the data are there
+	}
+	sum := sha256.Sum256(packed)
+	o.Bytes, o.SHA256 = int64(len(packed)), hex.EncodeToString(sum[:])
+	if len(packed) > maxRow {
+		if err := s.store(t.ctx, &o, bytes.NewReader(packed)); err != nil {
+			return err
+		}
+		packed = nil
+	}
+	err = s.conf.Registry.FinishRun(t.ctx, run.ID, f, &o, packed)
+	if isRefused(err) {
+		s.discard(t.ctx, o.Stored)
+	}
+	return err
+}
+
+// unpack decodes inline data: base64(gzip(csv)) as specified, plain text in the dialect of the public
+// service. It returns the data compressed, and sets the SHA-256 of the text in the finish, and its
+// counts in the object. Text that came compressed is never in memory as a whole.
+func (s *Server) unpack(t turn, text string, f *site.Finish, o *site.Object) (packed []byte, err error) {
+	packed, err = base64.StdEncoding.DecodeString(text)
+	isPlain := s.conf.Dialect == "" && err != nil
+	if s.conf.Dialect == DialectLive || isPlain {
+		return packText(t, text, f, o)
+	}
+	if err != nil {
+		return nil, refuse(http.StatusUnprocessableEntity, "data_csv is not base64 of gzip of CSV")
+	}
+	hash := sha256.New()
+	err = inspect(t, bytes.NewReader(packed), inflatedLimit(int64(len(packed)), maxInline), hash, o)
+	if errors.Is(err, errNoCSV) { // inline text may end within a line
+		err = nil
+	}
+	if errors.Is(err, errNoGzip) {
+		err = refuse(http.StatusUnprocessableEntity, "data_csv is not base64 of gzip of CSV: %v", err)
+	}
+	f.CSVSHA256 = hex.EncodeToString(hash.Sum(nil))
+	return packed, err
+}
+
+func packText(t turn, text string, f *site.Finish, o *site.Object) (packed []byte, err error) {
+	var b bytes.Buffer
+	ended := t.do(func() {
+		c := count{object: o}
+		c.add([]byte(text))
+		hash := sha256.Sum256([]byte(text))
+		f.CSVSHA256 = hex.EncodeToString(hash[:])
+		gz := gzip.NewWriter(&b)
+		_, err = io.WriteString(gz, text)
+		err = errors.Join(err, gz.Close())
+	})
+	return b.Bytes(), errors.Join(ended, err)
+}

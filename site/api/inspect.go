@@ -1,0 +1,97 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/resource-tracker/rt/site"
+)
+
+// inflatedLimit returns the maximum decompressed size of an upload with this compressed size. gzip
+// shrinks a CSV of samples to about a tenth. Data that shrinks to less than a hundredth is not that
+// of a run, unless it is very short.
+func inflatedLimit(packed, most int64) int64 { return min(most, 1<<20+100*packed) }
+
+var (
+	errNoGzip = errors.New("the data is not compressed with gzip, or incomplete")
+	errNoCSV  = errors.New("the object is not CSV with a header, in which every line has an end")
+)
+
+// inspect reads a gzip-compressed CSV to its end, in steps of a turn, and refuses more text than
+// limit. text receives the text; Rows, Text and Header of the object are set. The error is errNoCSV if
+// the text has no line, or its last line no end.
+func inspect(t turn, f io.Reader, limit int64, text io.Writer, o *site.Object) error {
+	gz, err := gzip.NewReader(bufio.NewReader(f))
+	if err != nil {
+		return fmt.Errorf("%w (%w)", errNoGzip, err)
+	}
+	defer gz.Close()
+	c := count{object: o}
+	buf := make([]byte, workUnit)
+	for err == nil {
+		var n int
+		if ended := t.do(func() {
+			n, err = fill(gz, buf)
+			_, _ = text.Write(buf[:n]) // a hash
+			c.add(buf[:n])
+		}); ended != nil {
+			return ended
+		}
+		if o.Text > limit || c.lines > maxRows {
+			return &problem{
+				status: http.StatusRequestEntityTooLarge, code: "InflatedTooLarge",
+				detail: fmt.Sprintf("the data is too large: decompressed, it may have %d bytes and %d rows", limit, maxRows),
+			}
+		}
+	}
+	if _, isDisk := errors.AsType[*fs.PathError](err); isDisk {
+		return err
+	}
+	if !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w (%w)", errNoGzip, err)
+	}
+	if !c.whole {
+		return errNoCSV
+	}
+	return nil
+}
+
+// count counts the text of a CSV, part by part, in its object.
+type count struct {
+	object *site.Object
+	lines  int64
+	whole  bool // the last line has an end
+}
+
+func (c *count) add(text []byte) {
+	o := c.object
+	if c.lines == 0 {
+		if i := bytes.IndexByte(text, '\n'); i >= 0 {
+			o.Header = o.Text + int64(i) + 1
+		}
+	}
+	c.lines += int64(bytes.Count(text, []byte("\n")))
+	o.Text += int64(len(text))
+	o.Rows = max(0, c.lines-1)
+	if len(text) > 0 {
+		c.whole = text[len(text)-1] == '\n'
+	}
+}
+
+// fill reads until buf is full. Unlike io.ReadFull it returns the reader's own error, which
+// distinguishes the end of a gzip file from a truncated one.
+func fill(r io.Reader, buf []byte) (n int, err error) {
+	for n < len(buf) && err == nil {
+		var more int
+		more, err = r.Read(buf[n:])
+		n += more
+	}
+	return n, err
+}

@@ -1,0 +1,181 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestAClientWithTooManyRequestsIsRefused(t *testing.T) {
+	p := newPace(10, burst)
+	now := time.Unix(1e9, 0)
+	allowed := func(client string, at time.Time, n int) (passed int) {
+		for range n {
+			if p.early(client, at) == 0 {
+				p.count(client, 1, at)
+				passed++
+			}
+		}
+		return passed
+	}
+	if n := allowed("a", now, 1000); n != burst+1 {
+		t.Errorf("%d of 1000 requests at once passed, not %d", n, burst+1)
+	}
+	if wait := p.early("a", now); wait != 100*time.Millisecond {
+		t.Errorf("the next one would be in time after %s, not 100ms", wait)
+	}
+	if n := allowed("b", now, 1); n != 1 {
+		t.Error("another client is refused as well")
+	}
+	if n := allowed("a", now.Add(time.Second), 1000); n != 10 {
+		t.Errorf("%d passed a second later, not 10", n)
+	}
+	if n := allowed("a", now.Add(time.Hour), 1000); n != burst+1 {
+		t.Errorf("%d passed an hour later, not %d", n, burst+1)
+	}
+	for i := range 1<<16 + 10 { // forgets those that are in time
+		p.count(time.Duration(i).String(), 1, now.Add(2*time.Hour+time.Duration(i)*time.Second))
+	}
+	if len(p.due) > 1000 {
+		t.Errorf("%d clients are remembered", len(p.due))
+	}
+}
+
+// TestRequestsWaitForAPlace: a request that gets no units of work in time is refused, and the
+// answer shows that nothing was done.
+func TestRequestsWaitForAPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, Config{MaxRequests: 1})
+		give := s.limits.work.take(t.Context(), "other", 1)
+		r := httptest.NewRequest("POST", "/runs", strings.NewReader("{}"))
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "10" || w.Header().Get(HeaderUndone) == "" {
+			t.Errorf("without a place: %d, Retry-After %q", w.Code, w.Header().Get("Retry-After"))
+		}
+		go func() { time.Sleep(maxWait / 2); give() }()
+		register(t, s)
+		s.limits.work.take(t.Context(), "other", 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if s.limits.work.take(ctx, "another", 1) != nil {
+			t.Error("a place where there is none")
+		}
+	})
+}
+
+// TestSlotsAreShared: a client that uses its share waits, and delays no other client.
+func TestSlotsAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(4, 2)
+		var order []string
+		var mu sync.Mutex
+		ask := func(name, client string, units int) {
+			go func() {
+				give := s.take(t.Context(), client, units)
+				mu.Lock()
+				order = append(order, name)
+				mu.Unlock()
+				time.Sleep(time.Second)
+				give()
+				give() // a second time is no change
+			}()
+			synctest.Wait()
+		}
+		for _, r := range []struct {
+			name, client string
+			units        int
+		}{
+			{"a1", "a", 1}, {"a2, more than its share", "a", 99}, {"a3, behind a2", "a", 1}, {"b1", "b", 1}, {"b2", "b", 1},
+			{"c1", "c", 1}, {"d2, no room", "d", 2}, {"e1, behind d2", "e", 1},
+		} {
+			ask(r.name, r.client, r.units)
+		}
+		for range 4 {
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		want := []string{"a1", "b1", "b2", "c1", "a2, more than its share", "d2, no room", "a3, behind a2", "e1, behind d2"}
+		if !slices.Equal(order[:4], want[:4]) || len(order) != len(want) || slices.Index(order, "a3, behind a2") < slices.Index(order, "a2, more than its share") {
+			t.Errorf("%q", order)
+		}
+		if s.used != 0 || len(s.queue) != 0 || len(s.clients) != 0 {
+			t.Errorf("%d in use, %d wait, %d clients", s.used, len(s.queue), len(s.clients))
+		}
+	})
+}
+
+// A client that requests many runs takes only its share of the processors.
+func TestViewsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, Config{})
+		id := register(t, s).RunID
+		if status, answer := finishInline(t, s, id, "a\n1\n"); status != http.StatusOK {
+			t.Fatal(status, answer)
+		}
+		owner := s.keys.owner(HashToken(token))
+		for _, path := range []string{"/runs", "/runs/" + id, "/runs/" + id + "/data"} {
+			give := s.limits.cpu.take(t.Context(), owner, 1<<20) // the share of this client
+			answered := make(chan int, 1)
+			go func() {
+				status, _ := api(t, s, "GET", path, "")
+				answered <- status
+			}()
+			synctest.Wait()
+			if len(answered) > 0 {
+				t.Errorf("%s: an answer without a turn", path)
+			}
+			give()
+			if status := <-answered; status != http.StatusOK {
+				t.Errorf("%s: %d", path, status)
+			}
+		}
+	})
+}
+
+func TestLimitsAreAnswered(t *testing.T) {
+	s := newServer(t, Config{ClientRate: 1})
+	for range burst + 1 {
+		if status, text := api(t, s, "GET", "/runs", ""); status != http.StatusOK {
+			t.Fatal(status, text)
+		}
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, httptest.NewRequest("GET", "/runs", nil))
+	if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), "too many") {
+		t.Errorf("%d, Retry-After %q: %s", w.Code, w.Header().Get("Retry-After"), w.Body)
+	}
+}
+
+// The registry is not closed under a request that still uses it.
+func TestCloseWaitsForRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, ends := range []bool{true, false} {
+			s := newServer(t, Config{})
+			leave := s.limits.open.take(t.Context(), "a", 1)
+			closed := make(chan error, 1)
+			go func() { closed <- s.Close() }()
+			synctest.Wait()
+			if len(closed) > 0 {
+				t.Error("a request was not waited for")
+			}
+			if ends {
+				leave()
+				if err := <-closed; err != nil {
+					t.Error(err)
+				}
+				continue
+			}
+			if err := <-closed; err == nil {
+				t.Error("it closed under a request")
+			}
+		}
+	})
+}

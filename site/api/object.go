@@ -1,0 +1,190 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/site"
+)
+
+// serveObject answers a path-style S3 request. It supports PUT only.
+func (s *Server) serveObject(w http.ResponseWriter, r *http.Request) {
+	err := s.put(w, r)
+	if err == nil {
+		w.WriteHeader(http.StatusOK)
+		return
+	}
+	p := s.problemOf(err)
+	p.header(w.Header())
+	w.Header().Set("Content-Type", "application/xml")
+	w.WriteHeader(p.status)
+	type answer struct {
+		XMLName xml.Name `xml:"Error"`
+		Code    string
+		Message string
+	}
+	_ = xml.NewEncoder(w).Encode(answer{Code: cmp.Or(p.code, "OperationAborted"), Message: p.detail}) // the client has closed the connection
+}
+
+// invalid is an error of a PUT with S3's code for it.
+func invalid(status int, code, detail string) error {
+	return &problem{status: status, code: code, detail: detail}
+}
+
+func (s *Server) put(w http.ResponseWriter, r *http.Request) error {
+	if r.Method != http.MethodPut {
+		return invalid(405, "MethodNotAllowed", "only PUT is supported")
+	}
+	cred, payload, err := s.verify(r, time.Now())
+	if err != nil {
+		return err
+	}
+	leave, err := take(r.Context(), s.limits.open, cred.owner, 1)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	name, ok := s.objectName(cred.runID, strings.TrimPrefix(r.URL.Path, "/"+s.conf.Bucket+"/"))
+	switch {
+	case !ok:
+		return invalid(403, "AccessDenied", "the credentials are for keys below "+s.conf.Prefix+"/"+cred.runID+"/")
+	case r.URL.RawQuery != "":
+		return invalid(501, "NotImplemented", "sub-resources are not supported")
+	case r.ContentLength < 0:
+		return invalid(411, "MissingContentLength", "Content-Length is missing")
+	}
+	sum := sha256.New()
+	b, err := s.arrive(w, r, cred.owner, s.conf.MaxObject, sum)
+	if errors.As(err, new(*http.MaxBytesError)) { // 400 is S3's status for it
+		return invalid(400, "EntityTooLarge", tooLong(s.conf.MaxObject))
+	}
+	if err != nil {
+		return bodyError(err, s.conf.MaxObject)
+	}
+	defer b.done()
+	if hex.EncodeToString(sum.Sum(nil)) != payload {
+		return invalid(400, "XAmzContentSHA256Mismatch", "the body is not the one that was signed")
+	}
+	done, err := take(r.Context(), s.limits.work, cred.owner, b.work())
+	if err != nil {
+		return err
+	}
+	defer done()
+	o := site.Object{RunID: cred.runID, Name: name, Bytes: b.size, SHA256: payload, Created: time.Now().UTC()}
+	t := turn{r.Context(), cred.owner, s.limits.cpu}
+	if s.isRecord(name) {
+		return s.keepRecord(t, b, o)
+	}
+	return s.keepCSV(t, b, o)
+}
+
+func tooLong(limit int64) string {
+	return fmt.Sprintf("the body is too long: it may have %d bytes", limit)
+}
+
+// keepCSV checks an upload and stores it. The objects of a finished run never change.
+func (s *Server) keepCSV(t turn, b *body, o site.Object) error {
+	err := inspect(t, b, inflatedLimit(b.size, maxInflated), io.Discard, &o)
+	if errors.Is(err, errNoGzip) || errors.Is(err, errNoCSV) {
+		return invalid(400, "InvalidRequest", err.Error())
+	}
+	if err != nil {
+		return err
+	}
+	o.Class = site.ClassCSV
+	return s.keep(t.ctx, b, o, nil)
+}
+
+// keepRecord stores the complete record of a run. A newer one replaces it at any time.
+func (s *Server) keepRecord(t turn, b *body, o site.Object) error {
+	var run rt.Run
+	var err error
+	if ended := t.do(func() { run, err = s.conf.RunOf(b) }); ended != nil {
+		return ended
+	}
+	if _, isDisk := errors.AsType[*fs.PathError](err); isDisk {
+		return err
+	}
+	if err != nil {
+		return invalid(400, "InvalidRequest", err.Error())
+	}
+	o.Class = site.ClassRecord
+	return s.keep(t.ctx, b, o, &run)
+}
+
+// keep stores an object: a small one in the registry, a larger one in the object store before the
+// registry names it.
+func (s *Server) keep(ctx context.Context, b *body, o site.Object, record *rt.Run) error {
+	var content []byte
+	var err error
+	if b.size <= maxRow {
+		content, err = b.content()
+	} else {
+		err = s.store(ctx, &o, io.NewSectionReader(b.file, 0, b.size))
+	}
+	if err != nil {
+		return err
+	}
+	replaced, err := s.conf.Registry.PutObject(ctx, o, content, record)
+	if err == nil {
+		s.discard(ctx, replaced)
+	} else if isRefused(err) {
+		s.discard(ctx, o.Stored)
+	}
+	return err
+}
+
+// store puts the bytes of an object into the object store, under a name that no other object has: it
+// can be deleted at any time.
+func (s *Server) store(ctx context.Context, o *site.Object, content io.Reader) error {
+	o.Stored = o.RunID + "/" + o.SHA256 + "-" + strings.ToLower(rand.Text())
+	return s.conf.Objects.Put(ctx, o.Stored, o.Bytes, content)
+}
+
+// discard deletes an object that no row names. If it cannot, Retain does.
+func (s *Server) discard(ctx context.Context, stored string) {
+	if stored != "" {
+		_ = s.conf.Objects.Delete(context.WithoutCancel(ctx), stored)
+	}
+}
+
+// objectName is the name of the object with a key below the run's prefix: the rest of the key, with
+// escapes.
+func (s *Server) objectName(runID, key string) (string, bool) {
+	rest, ok := strings.CutPrefix(key, s.conf.Prefix+"/"+runID+"/")
+	name := url.PathEscape(rest)
+	if !ok || rest == "" || len(name) > 250 || strings.Trim(rest, ".") == "" || name == site.InlineName {
+		return "", false
+	}
+	return name, true
+}
+
+// isRecord reports whether an object is the complete record of its run.
+func (s *Server) isRecord(name string) bool { return name == site.RecordName && s.conf.RunOf != nil }
+
+// key is the key of an object.
+func (s *Server) key(runID, name string) string {
+	rest, err := url.PathUnescape(name)
+	if err != nil {
+		rest = name
+	}
+	return s.conf.Prefix + "/" + runID + "/" + rest
+}
+
+// objectOf is the name of the object with a URI of the run.
+func (s *Server) objectOf(runID, uri string) (string, bool) {
+	return s.objectName(runID, strings.TrimPrefix(uri, "s3://"+s.conf.Bucket+"/"))
+}

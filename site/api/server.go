@@ -1,0 +1,239 @@
+// Package api serves a site's runs over HTTP: the Sentinel API and an S3-compatible PUT on one
+// listener, with verified signatures and with credentials that expire and are valid for one run
+// only. Runs are in a registry, large objects in an object store. Both are durable before the
+// answer to a request, so that the process may be killed at any instant.
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// Config of a Server.
+type Config struct {
+	Registry Registry
+	Objects  Objects
+	Temp     string      // directory of temporary files; os.TempDir when empty
+	Tokens   []TokenHash // each permits to register, finish and read runs
+
+	Bucket string // name of the bucket; "rt" when empty
+	Prefix string // of all keys in it, without slashes at its ends; "runs" when empty
+	Region string // "eu-central-1" when empty
+
+	// Dialect is DialectSpec, or DialectLive: then fields that the public service does not know are
+	// refused with 422, and there are no extensions. Empty accepts both.
+	Dialect string
+	// CredentialLife is how long upload credentials last; an hour when 0.
+	CredentialLife time.Duration
+	MaxObject      int64 // bytes of one object, compressed; 64 MiB when 0
+	// MaxRequests with a complete body are served at the same time, a quarter of them for one
+	// token; others wait. 256 when 0.
+	MaxRequests int
+	// ClientRate is how many requests a second one address may send; 0: any number.
+	ClientRate float64
+	// TokenRate limits the bodies of one token, in bytes per second on average; 0 means no limit.
+	TokenRate int64
+	// RunOf returns the run of a complete record; nil: complete records are not accepted.
+	RunOf func(record io.Reader) (rt.Run, error)
+	// Fault receives the errors of registry and object store for which a request is answered with
+	// 500; may be nil.
+	Fault func(error)
+}
+
+// The dialects of the Sentinel API: as specified, and as the public service is.
+const (
+	DialectSpec = "spec"
+	DialectLive = "live"
+)
+
+const (
+	maxFinish   = 8 << 20          // bytes of a finish, with inline data
+	maxMetadata = 256 << 10        // bytes of a registration
+	maxSummary  = 64 << 10         // bytes of the summary in a finish
+	maxInline   = 64 << 20         // bytes of inline data, decompressed
+	maxInflated = 1 << 30          // bytes of an object, decompressed
+	maxRows     = 10_000_000       // of an object or of inline data
+	maxObjects  = 1 << 15          // of a finish
+	maxSkew     = 15 * time.Minute // between a signature's time and now
+)
+
+// Server serves the requests. It is safe for concurrent use.
+type Server struct {
+	conf   Config
+	keys   keyring
+	tokens atomic.Pointer[[]knownToken]
+	limits *limits
+}
+
+var nameOfBucket = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+
+// Close refuses new requests and waits 10 s for those in progress. If it returns an error, some
+// still use the registry and the object store.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
+	defer cancel()
+	if !s.limits.open.end(ctx) {
+		return fmt.Errorf("requests are still in progress %s after the end", maxWait)
+	}
+	return nil
+}
+
+// New returns a Server.
+func New(ctx context.Context, c Config) (*Server, error) {
+	setDefault(&c.Bucket, "rt")
+	setDefault(&c.Prefix, "runs")
+	setDefault(&c.Region, "eu-central-1")
+	setDefault(&c.CredentialLife, time.Hour)
+	setDefault(&c.MaxObject, 64<<20)
+	setDefault(&c.MaxRequests, 256)
+	if c.Fault == nil {
+		c.Fault = func(error) {}
+	}
+	if c.Dialect == DialectLive {
+		c.RunOf = nil
+	}
+	switch {
+	case len(c.Tokens) == 0:
+		return nil, errors.New("the receiver needs at least one token: without it no client can register a run")
+	case !nameOfBucket.MatchString(c.Bucket) || c.Bucket == "runs":
+		return nil, fmt.Errorf("the receiver's bucket %q: lower-case letters, digits and hyphens, and not \"runs\"", c.Bucket)
+	case strings.Trim(c.Prefix, "/") != c.Prefix || strings.Contains(c.Prefix, ".."):
+		return nil, fmt.Errorf("the receiver's prefix %q: no slashes at its ends and no dots in a row", c.Prefix)
+	case c.Dialect != "" && c.Dialect != DialectSpec && c.Dialect != DialectLive:
+		return nil, fmt.Errorf("the receiver's dialect %q: it must be spec, live or empty", c.Dialect)
+	}
+	master, err := c.Registry.Secret(ctx, "master", masterBytes)
+	if err != nil {
+		return nil, fmt.Errorf("read the receiver's master key: %w", err)
+	}
+	s := &Server{conf: c, keys: keyring{master: master}, limits: newLimits(c)}
+	s.SetTokens(c.Tokens)
+	return s, nil
+}
+
+// setDefault sets a value that is empty, zero or negative.
+func setDefault[T cmp.Ordered](v *T, def T) {
+	var zero T
+	if *v <= zero {
+		*v = def
+	}
+}
+
+// SetTokens replaces the tokens that are accepted, from the next request on. Credentials for
+// uploads that were issued for an old token stay valid until they expire.
+func (s *Server) SetTokens(tokens []TokenHash) {
+	known := make([]knownToken, len(tokens))
+	for i, hash := range tokens {
+		known[i] = knownToken{hash, s.keys.owner(hash)}
+	}
+	s.tokens.Store(&known)
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+	address, now := addressOf(r.RemoteAddr), time.Now()
+	if wait := s.limits.rate.early(address, now); wait > 0 {
+		s.failWith(w, tooFast(wait, "requests (serve.client_rate)"))
+		return
+	}
+	s.limits.rate.count(address, 1, now)
+	// Not a ServeMux: it would redirect keys that are not clean paths.
+	if strings.HasPrefix(r.URL.Path, "/"+s.conf.Bucket+"/") {
+		s.serveObject(w, r)
+		return
+	}
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	if parts[0] != "runs" || len(parts) > 3 {
+		fail(w, http.StatusNotFound, "there is nothing at this path")
+		return
+	}
+	owner, ok := authorised(r, *s.tokens.Load())
+	if !ok {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		fail(w, http.StatusUnauthorized, "the token is missing or not known here")
+		return
+	}
+	if err := s.serveAPI(w, r, owner, parts[1:]); err != nil {
+		s.failWith(w, err)
+	}
+}
+
+// nameOfRun matches the ids of runs.
+var nameOfRun = regexp.MustCompile(`^[0-9]{8}t[0-9]{6}-[a-z2-7]{26}$`)
+
+func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request, owner string, path []string) error {
+	leave, err := take(r.Context(), s.limits.open, owner, 1)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	route := r.Method
+	if len(path) > 0 {
+		route += " {id}"
+	}
+	if len(path) > 1 {
+		route += " " + path[1]
+	}
+	if len(path) > 0 && !nameOfRun.MatchString(path[0]) {
+		return errNoRun()
+	}
+	if r.Method == http.MethodGet {
+		leave, err := take(r.Context(), s.limits.reads, owner, 1)
+		if err != nil {
+			return err
+		}
+		defer leave()
+		w = &pacedWriter{ResponseWriter: w}
+	}
+	t := turn{r.Context(), owner, s.limits.cpu}
+	switch route {
+	case "POST":
+		return s.withBody(w, r, owner, maxMetadata, func(body []byte) error { return s.register(w, t, body) })
+	case "GET":
+		return s.list(w, r, t)
+	case "GET {id}":
+		return s.show(w, t, path[0])
+	case "GET {id} data":
+		return s.data(w, t, path[0])
+	case "POST {id} refresh-credentials":
+		return s.refresh(w, t, path[0])
+	case "POST {id} finish":
+		run, err := s.conf.Registry.Run(t.ctx, path[0])
+		if err != nil {
+			return err
+		}
+		return s.withBody(w, r, owner, maxFinish, func(body []byte) error { return s.finish(w, t, run, body) })
+	}
+	return refuse(http.StatusNotFound, "there is nothing at this path for %s", r.Method)
+}
+
+// withBody calls next with the whole body of a request, while the request holds units of work.
+func (s *Server) withBody(w http.ResponseWriter, r *http.Request, owner string, limit int64, next func(body []byte) error) error {
+	b, err := s.arrive(w, r, owner, limit, io.Discard)
+	if err != nil {
+		return bodyError(err, limit)
+	}
+	defer b.done()
+	leave, err := take(r.Context(), s.limits.work, owner, b.work())
+	if err != nil {
+		return err
+	}
+	defer leave()
+	content, err := b.content()
+	if err != nil {
+		return err
+	}
+	return next(content)
+}

@@ -1,0 +1,331 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/resource-tracker/rt"
+)
+
+const token = "tok-0123456789abcdef"
+
+func newServer(t *testing.T, c Config) *Server {
+	t.Helper()
+	if c.Registry == nil {
+		m := newMemory()
+		c.Registry, c.Objects = m, m
+	}
+	if c.RunOf == nil {
+		c.RunOf = runOf
+	}
+	c.Tokens = []TokenHash{HashToken("another"), HashToken(token)}
+	s, err := New(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// memoryOf is the registry and the object store of a Server.
+func memoryOf(s *Server) *memory { return s.conf.Registry.(*memory) }
+
+// runOf reads a record of these tests: JSON.
+func runOf(record io.Reader) (r rt.Run, err error) {
+	err = json.NewDecoder(record).Decode(&r)
+	return r, err
+}
+
+// api sends one request with the token.
+func api(t testing.TB, s http.Handler, method, path, body string) (int, string) {
+	t.Helper()
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer "+token)
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+// grant is the answer to a registration.
+type grant struct {
+	RunID       string `json:"run_id"`
+	Prefix      string `json:"upload_uri_prefix"`
+	Credentials struct {
+		AccessKey    string `json:"access_key"`
+		SecretKey    string `json:"secret_key"`
+		SessionToken string `json:"session_token"`
+		Expiration   string `json:"expiration"`
+		ExpiresAt    string `json:"expires_at"`
+		Region       string `json:"region"`
+	} `json:"upload_credentials"`
+}
+
+func register(t testing.TB, s *Server) grant {
+	t.Helper()
+	code, body := api(t, s, "POST", "/runs", `{"job_name":"fit"}`)
+	var g grant
+	if err := json.Unmarshal([]byte(body), &g); err != nil || code != http.StatusCreated {
+		t.Fatalf("%d %s: %v", code, body, err)
+	}
+	return g
+}
+
+func packed(t testing.TB, csv string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	gz := gzip.NewWriter(&b)
+	if _, err := io.WriteString(gz, csv); err != nil {
+		t.Fatal(err)
+	}
+	if err := gz.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestEveryPathWantsTheToken(t *testing.T) {
+	s := newServer(t, Config{})
+	g := register(t, s)
+	for _, path := range []string{"/runs", "/runs/" + g.RunID, "/runs/" + g.RunID + "/data", "/runs/" + g.RunID + "/finish"} {
+		for _, auth := range []string{"", "Bearer", "Bearer wrong", "Basic " + token, token, "Bearer " + token + "x"} {
+			r := httptest.NewRequest("POST", path, strings.NewReader("{}"))
+			r.Header.Set("Authorization", auth)
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, r)
+			if w.Code != 401 || w.Header().Get("WWW-Authenticate") != "Bearer" || strings.Contains(w.Body.String(), token) {
+				t.Errorf("%s with %q: %d %s", path, auth, w.Code, w.Body)
+			}
+		}
+	}
+}
+
+func TestUnknownPathsAndRuns(t *testing.T) {
+	s := newServer(t, Config{})
+	g := register(t, s)
+	for _, tc := range []struct{ method, path string }{
+		{"GET", "/"}, {"GET", "/x"}, {"GET", "/runs/nope"}, {"POST", "/runs/" + g.RunID}, {"GET", "/runs/" + g.RunID + "/x"},
+		{"GET", "/runs/../runs"}, {"GET", "/runs/%2e%2e/data"}, {"DELETE", "/runs"}, {"GET", "/runs/a/b/c"}, {"PUT", "/other/key"},
+		{"POST", "/runs/20260101t000000-aaaaaaaaaaaaaaaaaaaaaaaaaa/finish"},
+	} {
+		status, body := api(t, s, tc.method, tc.path, "{}")
+		var e struct{ Detail string }
+		if err := json.Unmarshal([]byte(body), &e); status != 404 || err != nil || e.Detail == "" {
+			t.Errorf("%s %s: %d %s", tc.method, tc.path, status, body)
+		}
+	}
+}
+
+func TestRequestsThatAreRefused(t *testing.T) {
+	inline := base64.StdEncoding.EncodeToString(packed(t, "a\n1\n"))
+	other := base64.StdEncoding.EncodeToString(packed(t, "a\n2\n"))
+	live, spec := newServer(t, Config{Dialect: "live"}), newServer(t, Config{Dialect: "spec"})
+	idLive, idSpec := register(t, live).RunID, register(t, spec).RunID
+	for _, tc := range []struct {
+		name   string
+		s      *Server
+		path   string
+		body   string
+		status int
+	}{
+		{"not JSON", spec, "/runs", "{", 400},
+		{"an array", spec, "/runs", "[]", 400},
+		{"null", spec, "/runs", "null", 400},
+		{"too long", spec, "/runs", `{"x":"` + strings.Repeat("x", maxMetadata) + `"}`, 413},
+		{"pid, live", live, "/runs", `{"pid":1}`, 422},
+		{"host_name, live", live, "/runs", `{"host_name":"n"}`, 422},
+		{"known fields, live", live, "/runs", `{"host_hostname":"n","command":"[]","tags":{}}`, 201},
+		{"any field, spec", spec, "/runs", `{"pid":1}`, 201},
+		{"no status", spec, idSpec, `{"data_source":"inline","data_csv":""}`, 422},
+		{"no source", spec, idSpec, `{"run_status":"finished"}`, 422},
+		{"wrong type", spec, idSpec, `{"run_status":7}`, 422},
+		{"another run", spec, idSpec, `{"run_id":"x","run_status":"finished","data_source":"inline"}`, 422},
+		{"no such object", spec, idSpec, `{"run_status":"finished","data_source":"s3","data_uris":["s3://rt/runs/` + idSpec + `/1"]}`, 422},
+		{"a foreign object", spec, idSpec, `{"run_status":"finished","data_source":"s3","data_uris":["s3://other/1"]}`, 422},
+		{"plain text, spec", spec, idSpec, `{"run_status":"finished","data_source":"inline","data_csv":"a,b\n"}`, 422},
+		{"run_id, live", live, idLive, `{"run_id":"` + idLive + `","run_status":"finished","data_source":"inline","data_csv":"a\n"}`, 422},
+		{"right, live", live, idLive, `{"run_status":"failed","exit_code":1,"finished_at":"2026-01-01T00:00:00Z","data_source":"inline","data_csv":"a\n1\n"}`, 200},
+		{"right, spec", spec, idSpec, `{"run_id":"` + idSpec + `","run_status":"finished","data_source":"inline","data_csv":"` + inline + `"}`, 200},
+		{"the same again", spec, idSpec, `{"run_status":"finished","exit_code":null,"data_source":"inline","data_csv":"` + inline + `"}`, 200},
+		{"another end", spec, idSpec, `{"run_status":"failed","exit_code":1,"data_source":"inline","data_csv":"` + inline + `"}`, 200},
+		{"other rows", spec, idSpec, `{"run_status":"failed","exit_code":1,"data_source":"inline","data_csv":"` + other + `"}`, 409},
+	} {
+		path := tc.path
+		if path != "/runs" {
+			path = "/runs/" + path + "/finish"
+		}
+		if status, body := api(t, tc.s, "POST", path, tc.body); status != tc.status {
+			t.Errorf("%s: %d %s", tc.name, status, body)
+		}
+	}
+	for s, id := range map[*Server]string{live: idLive, spec: idSpec} {
+		if _, csv := api(t, s, "GET", "/runs/"+id+"/data", ""); csv != "a\n1\n" {
+			t.Errorf("inline data: %q", csv)
+		}
+	}
+}
+
+func TestDataHasOneHeaderAndAFinishedRunStays(t *testing.T) {
+	s := newServer(t, Config{})
+	g := register(t, s)
+	var uris []string
+	for i, csv := range []string{"a,b\n1,2\n", "a,b\n", "a,b\n3,4\n5,6\n"} {
+		key := fmt.Sprintf("/runs/%s/%06d.csv.gz", g.RunID, i+1)
+		if status, answer := put(t, s, signedPut{g: g, path: "/rt" + key, body: packed(t, csv)}); status != 200 {
+			t.Fatalf("%d %s", status, answer)
+		}
+		uris = append(uris, `"s3://rt`+key+`"`)
+	}
+	finish := `{"run_status":"finished","exit_code":0,"data_source":"s3","data_uris":[` + strings.Join(uris, ",") + `]}`
+	if status, body := api(t, s, "POST", "/runs/"+g.RunID+"/finish", finish); status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	if _, csv := api(t, s, "GET", "/runs/"+g.RunID+"/data", ""); csv != "a,b\n1,2\n3,4\n5,6\n" {
+		t.Errorf("%q", csv)
+	}
+	first := "/rt/runs/" + g.RunID + "/000001.csv.gz"
+	if status, _ := put(t, s, signedPut{g: g, path: first, body: packed(t, "a,b\n1,2\n")}); status != 200 {
+		t.Errorf("the same object again: %d", status)
+	}
+	for _, path := range []string{first, "/rt/runs/" + g.RunID + "/000009.csv.gz"} {
+		if status, answer := put(t, s, signedPut{g: g, path: path, body: packed(t, "a,b\n9,9\n")}); status != 409 {
+			t.Errorf("%s after the finish: %d %s", path, status, answer)
+		}
+	}
+}
+
+// A run that cannot be read is listed with an error, which has no internals. The others are listed
+// as they are.
+func TestARunThatCannotBeReadIsListed(t *testing.T) {
+	var faults []error
+	s := newServer(t, Config{Fault: func(err error) { faults = append(faults, err) }})
+	m := memoryOf(s)
+	bad, good := register(t, s), register(t, s)
+	reads := 0
+	m.fault = func(method string) error {
+		if method != "Run" {
+			return nil
+		}
+		if reads++; reads == 2 { // ids of one second are in random order
+			return nil
+		}
+		return errors.New("/secret/registry.db is damaged")
+	}
+	_, body := api(t, s, "GET", "/runs", "")
+	var list []map[string]any
+	if err := json.Unmarshal([]byte(body), &list); err != nil || len(list) != 2 {
+		t.Fatalf("%s: %v", body, err)
+	}
+	isListed := list[0]["error"] != nil && list[1]["status"] == "running" && list[0]["id"] == min(bad.RunID, good.RunID)
+	if !isListed || strings.Contains(body, "secret") {
+		t.Errorf("%s", body)
+	}
+	if status, body := api(t, s, "GET", "/runs/"+bad.RunID, ""); status != 500 || strings.Contains(body, "secret") {
+		t.Errorf("%d %s", status, body)
+	}
+	if len(faults) != 2 || !strings.Contains(faults[0].Error(), "registry.db is damaged") {
+		t.Errorf("%v", faults)
+	}
+}
+
+func TestConcurrentUploadsAndFinishes(t *testing.T) {
+	s := newServer(t, Config{})
+	g := register(t, s)
+	var all sync.WaitGroup
+	for i := range 16 {
+		all.Go(func() {
+			u := signedPut{g: g, path: fmt.Sprintf("/rt/runs/%s/%06d.csv.gz", g.RunID, i%4), body: packed(t, fmt.Sprintf("a\n%d\n", i%4))}
+			if status, answer := put(t, s, u); status != 200 {
+				t.Errorf("%d %s", status, answer)
+			}
+			api(t, s, "GET", "/runs", "")
+		})
+	}
+	all.Wait()
+	finish := `{"run_status":"finished","data_source":"s3","data_uris":["s3://rt/runs/` + g.RunID + `/000000.csv.gz"]}`
+	for range 8 {
+		all.Go(func() {
+			if status, body := api(t, s, "POST", "/runs/"+g.RunID+"/finish", finish); status != 200 {
+				t.Errorf("%d %s", status, body)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestParseTokens(t *testing.T) {
+	h := HashToken(token)
+	got, err := ParseTokens([]byte("# ours\n\n  sha256:" + hex.EncodeToString(h[:]) + "\r\nanother\n"))
+	if err != nil || len(got) != 2 || got[0] != h || got[1] != HashToken("another") {
+		t.Errorf("%v, %v", got, err)
+	}
+	for _, bad := range []string{"", "# nothing\n", "a b", "sha256:12", "sha256:" + strings.Repeat("g", 64), "sha256:" + strings.Repeat("a", 66)} {
+		if _, err := ParseTokens([]byte(bad)); err == nil || bad != "" && strings.Contains(err.Error(), strings.Repeat("a", 66)) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+func TestServeStopsWithItsContext(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	started, finish := make(chan bool), make(chan bool)
+	ended := make(chan error)
+	go func() {
+		ended <- Serve(ctx, ln, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			close(started)
+			<-finish
+			w.WriteHeader(http.StatusNoContent)
+		}), time.Minute, nil)
+	}()
+	status := make(chan int)
+	go func() {
+		resp, err := http.Get("http://" + ln.Addr().String())
+		if err != nil {
+			t.Error(err)
+			status <- 0
+			return
+		}
+		_ = resp.Body.Close()
+		status <- resp.StatusCode
+	}()
+	<-started
+	cancel()
+	close(finish)
+	if got := <-status; got != http.StatusNoContent {
+		t.Errorf("the request under way got %d", got)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNewRefusesBadConfiguration(t *testing.T) {
+	tokens := []TokenHash{HashToken(token)}
+	for _, c := range []Config{
+		{}, {Tokens: tokens, Bucket: "runs"}, {Tokens: tokens, Bucket: "A/b"},
+		{Tokens: tokens, Prefix: "/x"}, {Tokens: tokens, Prefix: "a/../b"}, {Tokens: tokens, Dialect: "auto"},
+	} {
+		m := newMemory()
+		c.Registry, c.Objects = m, m
+		if _, err := New(t.Context(), c); err == nil {
+			t.Errorf("%+v was taken", c)
+		}
+	}
+}

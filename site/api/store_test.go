@@ -1,0 +1,157 @@
+package api
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/resource-tracker/rt/site"
+)
+
+// registered registers a run with more than so many bytes of metadata.
+func registered(t *testing.T, s *Server, bytes int) (id string) {
+	t.Helper()
+	status, body := api(t, s, "POST", "/runs", `{"job_name":"`+strings.Repeat("x", bytes)+`"}`)
+	var g grant
+	if err := json.Unmarshal([]byte(body), &g); err != nil || status != http.StatusCreated {
+		t.Fatalf("%d %s: %v", status, body, err)
+	}
+	return g.RunID
+}
+
+func finishInline(t *testing.T, s *Server, id, csv string) (int, string) {
+	t.Helper()
+	return api(t, s, "POST", "/runs/"+id+"/finish", `{"run_status":"finished","data_source":"inline","data_csv":`+strconv.Quote(csv)+`}`)
+}
+
+// incompressible is a text that is too large for the registry, compressed or not.
+func incompressible() string {
+	random := make([]byte, maxRow)
+	rand.Read(random)
+	return hex.EncodeToString(random)
+}
+
+func wantRows(t *testing.T, s *Server, id, csv string) {
+	t.Helper()
+	if _, got := api(t, s, "GET", "/runs/"+id+"/data", ""); got != csv {
+		t.Errorf("%d bytes of rows, want %d: %.60q", len(got), len(csv), got)
+	}
+}
+
+// Small objects are in the registry, large ones in the object store. A replaced one is deleted there.
+func TestLargeObjectsAreInTheObjectStore(t *testing.T) {
+	s := newServer(t, Config{})
+	m := memoryOf(s)
+	g := register(t, s)
+	path := "/rt/runs/" + g.RunID + "/1"
+	small, large, other := "a\n1\n", "a\n"+incompressible()+"\n", "a\n"+incompressible()+"\n"
+	for i, tc := range []struct {
+		path, csv string
+		stored    int
+	}{
+		{path, small, 0}, {path, large, 1}, {path, large, 1}, {path + "b", large, 2}, {path, other, 2}, {path + "b", small, 1}, {path, small, 0}, {path, large, 1},
+	} {
+		if status, answer := put(t, s, signedPut{g: g, path: tc.path, body: packed(t, tc.csv)}); status != 200 {
+			t.Fatalf("%d: %d %s", i, status, answer)
+		}
+		if m.objects() != tc.stored {
+			t.Errorf("%d: %d objects in the object store, not %d", i, m.objects(), tc.stored)
+		}
+	}
+	finish := `{"run_status":"finished","data_source":"s3","data_uris":["s3:/` + path + `"]}`
+	if status, answer := api(t, s, "POST", "/runs/"+g.RunID+"/finish", finish); status != 200 {
+		t.Fatal(status, answer)
+	}
+	for csv, want := range map[string]int{large: 200, other: 409} {
+		if status, answer := put(t, s, signedPut{g: g, path: path, body: packed(t, csv)}); status != want || m.objects() != 1 {
+			t.Errorf("after the finish: %d %s; %d objects in the object store", status, answer, m.objects())
+		}
+	}
+	wantRows(t, s, g.RunID, large)
+}
+
+// A registration and a finish may be large.
+func TestALargeRegistrationAndFinish(t *testing.T) {
+	s := newServer(t, Config{})
+	id, csv := registered(t, s, 100_000), "a\n"+incompressible()+"\n"
+	for range 2 {
+		if status, answer := finishInline(t, s, id, csv); status != 200 {
+			t.Fatal(status, answer)
+		}
+		if n := memoryOf(s).objects(); n != 1 {
+			t.Errorf("%d objects in the object store", n)
+		}
+	}
+	wantRows(t, s, id, csv)
+	if _, list := api(t, s, "GET", "/runs", ""); !strings.Contains(list, strings.Repeat("x", 100_000)) || !strings.Contains(list, `"status":"finished"`) {
+		t.Errorf("%.300s", list)
+	}
+}
+
+// A run is finished when its rows are there, never before: a drain that repeats the finish gets the
+// answer that all is done.
+func TestAFinishThatFailsHasItsRowsOrIsNone(t *testing.T) {
+	for name, csv := range map[string]string{"few rows": "a\n1\n", "many rows": "a\n" + incompressible() + "\n"} {
+		for method, left := range map[string]int{"Put": 0, "FinishRun": 1} {
+			s := newServer(t, Config{})
+			m := memoryOf(s)
+			id := registered(t, s, 0)
+			m.fault = func(called string) error {
+				if called == method {
+					return errors.New("no answer")
+				}
+				return nil
+			}
+			isFew := name == "few rows"
+			status, answer := finishInline(t, s, id, csv)
+			if isFew && method == "Put" {
+				if status != 200 {
+					t.Errorf("few rows need no object store: %d %s", status, answer)
+				}
+				continue
+			}
+			if _, body := api(t, s, "GET", "/runs/"+id, ""); status != 500 || !strings.Contains(body, `"status":"running"`) {
+				t.Errorf("%s, %s: %d, finished without its rows: %.200s", name, method, status, body)
+			}
+			if !isFew && m.objects() != left { // a change that got no answer may be there
+				t.Errorf("%s, %s: %d objects in the object store", name, method, m.objects())
+			}
+			m.fault = nil
+			for range 2 {
+				if status, answer := finishInline(t, s, id, csv); status != 200 {
+					t.Errorf("%s, %s: %d %s", name, method, status, answer)
+				}
+				wantRows(t, s, id, csv)
+			}
+		}
+	}
+}
+
+// What the registry refuses does not stay in the object store.
+func TestRefusedObjectsAreDeleted(t *testing.T) {
+	s := newServer(t, Config{})
+	m := memoryOf(s)
+	g := register(t, s)
+	body := packed(t, "a\n"+incompressible()+"\n")
+	for err, want := range map[error]int{
+		site.ErrQuota: 507, site.ErrFull: 507, site.ErrFinished: 409, site.ErrTooMany: 413, site.ErrNotFound: 404,
+	} {
+		m.fault = func(method string) error {
+			if method == "PutObject" {
+				return err
+			}
+			return nil
+		}
+		if status, answer := put(t, s, signedPut{g: g, path: "/rt/runs/" + g.RunID + "/1", body: body}); status != want {
+			t.Errorf("%v: %d %s", err, status, answer)
+		}
+		if m.objects() != 0 {
+			t.Errorf("%v: %d objects in the object store", err, m.objects())
+		}
+	}
+}

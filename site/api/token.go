@@ -1,0 +1,140 @@
+package api
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// TokenHash is the SHA-256 of a token. Tokens themselves are not kept.
+type TokenHash [sha256.Size]byte
+
+// HashToken returns the hash of a token.
+func HashToken(token string) TokenHash { return sha256.Sum256([]byte(token)) }
+
+// ParseTokens parses a file of tokens, one a line: "sha256:" and 64 hexadecimal digits, or a
+// token itself. It skips empty lines and lines that begin with #. Errors have the number of
+// the line and never quote it.
+func ParseTokens(file []byte) ([]TokenHash, error) {
+	var hashes []TokenHash
+	for n, line := range bytes.Split(file, []byte("\n")) {
+		text := string(bytes.TrimSpace(line))
+		if text == "" || text[0] == '#' {
+			continue
+		}
+		digits, hashed := strings.CutPrefix(text, "sha256:")
+		if !hashed {
+			if strings.ContainsAny(text, " \t") {
+				return nil, fmt.Errorf("line %d: a token has no blanks", n+1)
+			}
+			hashes = append(hashes, HashToken(text))
+			continue
+		}
+		var h TokenHash
+		if b, err := hex.DecodeString(digits); err != nil || copy(h[:], b) != len(h) || len(b) != len(h) {
+			return nil, fmt.Errorf("line %d: after sha256: come 64 hexadecimal digits", n+1)
+		}
+		hashes = append(hashes, h)
+	}
+	if len(hashes) == 0 {
+		return nil, errors.New("the file has no token")
+	}
+	return hashes, nil
+}
+
+// knownToken is a token that is accepted, and the owner of what is sent with it.
+type knownToken struct {
+	hash  TokenHash
+	owner string
+}
+
+// authorised compares the request's bearer token with every hash, in constant time, and returns
+// its owner.
+func authorised(r *http.Request, known []knownToken) (owner string, ok bool) {
+	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return "", false
+	}
+	got := HashToken(strings.TrimSpace(token))
+	match := -1
+	for i := range known {
+		match = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(got[:], known[i].hash[:]), i, match)
+	}
+	if match < 0 {
+		return "", false
+	}
+	return known[match].owner, true
+}
+
+// keyring issues and recognises upload credentials. They are not stored: a session token
+// contains its access key, its run, its owner and its expiration, and is sealed with the master key,
+// from which the secret key is derived.
+type keyring struct{ master []byte }
+
+// masterBytes is the length of the master key.
+const masterBytes = 32
+
+// credentials of one run.
+type credentials struct {
+	accessKey, secretKey, sessionToken string
+	runID, owner                       string
+	expires                            time.Time // whole seconds
+}
+
+// owner is the name of a token's holder in credentials and runs. It does not reveal the token.
+func (k keyring) owner(hash TokenHash) string { return k.seal("owner", string(hash[:]))[:16] }
+
+// issue returns credentials for a run. Run ids and owners have no '|'.
+func (k keyring) issue(runID, owner string, expires time.Time) credentials {
+	c := credentials{
+		accessKey: "RT" + rand.Text()[:18],
+		runID:     runID,
+		owner:     owner,
+		expires:   expires.UTC().Truncate(time.Second),
+	}
+	claim := c.accessKey + "|" + runID + "|" + strconv.FormatInt(c.expires.Unix(), 10) + "|" + owner
+	c.sessionToken = base64.RawURLEncoding.EncodeToString([]byte(claim)) + "." + k.seal("token", claim)
+	c.secretKey = k.seal("secret", claim)
+	return c
+}
+
+// recognise returns the credentials of a session token.
+func (k keyring) recognise(sessionToken string) (credentials, bool) {
+	encoded, seal, ok := strings.Cut(sessionToken, ".")
+	if !ok || len(sessionToken) > 1024 {
+		return credentials{}, false
+	}
+	b, err := base64.RawURLEncoding.DecodeString(encoded)
+	claim := string(b)
+	if err != nil || !hmac.Equal([]byte(seal), []byte(k.seal("token", claim))) {
+		return credentials{}, false
+	}
+	parts := strings.Split(claim, "|")
+	if len(parts) != 4 {
+		return credentials{}, false
+	}
+	until, err := strconv.ParseInt(parts[2], 10, 64)
+	if err != nil {
+		return credentials{}, false
+	}
+	return credentials{
+		accessKey: parts[0], runID: parts[1], owner: parts[3], expires: time.Unix(until, 0),
+		sessionToken: sessionToken, secretKey: k.seal("secret", claim),
+	}, true
+}
+
+func (k keyring) seal(purpose, claim string) string {
+	h := hmac.New(sha256.New, k.master)
+	h.Write([]byte(purpose + "|" + claim))
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+}

@@ -1,0 +1,291 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/resource-tracker/rt/site"
+)
+
+// view is a run in the answer to GET.
+type view struct {
+	ID         string          `json:"id"`
+	Status     string          `json:"status"` // "running", "finished" or "failed"
+	Created    time.Time       `json:"created"`
+	Finished   time.Time       `json:"finished,omitzero"`
+	ExitCode   *int64          `json:"exit_code"`
+	DataSource string          `json:"data_source,omitempty"`
+	Metadata   json.RawMessage `json:"metadata"`
+	Summary    json.RawMessage `json:"summary,omitempty"`
+	Record     *object         `json:"record,omitempty"` // the newest complete record
+	Objects    []object        `json:"objects,omitempty"`
+	Rows       int64           `json:"rows,omitzero"`
+
+	data []site.Object // what Rows counts: the uploads, or inline data
+}
+
+// object is an object in the answer to GET.
+type object struct {
+	Key    string `json:"key"`
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
+	Rows   int64  `json:"rows"` // without the header
+}
+
+// view returns a run with its uploads by key. Of a finished run it has only the uploads that the finish
+// names: the others are from an abandoned attempt.
+func (s *Server) view(ctx context.Context, id string) (view, error) {
+	r, err := s.conf.Registry.Run(ctx, id)
+	if err != nil {
+		return view{}, err
+	}
+	all, err := s.conf.Registry.Objects(ctx, id)
+	if err != nil {
+		return view{}, err
+	}
+	v := view{ID: id, Status: "running", Created: r.Created, Finished: r.Finished, Metadata: r.Metadata}
+	named := map[string]bool{}
+	if f := r.Finish; f != nil {
+		v.Status, v.ExitCode, v.DataSource, v.Summary = f.RunStatus, f.ExitCode, f.DataSource, f.Summary
+		for _, name := range f.Keys {
+			named[name] = true
+		}
+	}
+	for _, o := range all {
+		shown := object{Key: s.key(id, o.Name), Bytes: o.Bytes, SHA256: o.SHA256, Rows: o.Rows}
+		isData := r.Finish == nil || named[o.Name]
+		switch {
+		case o.Class == site.ClassRecord:
+			v.Record = &shown
+			continue
+		case o.Class == site.ClassCSV && isData:
+			v.Objects = append(v.Objects, shown)
+		case o.Class == site.ClassInline && v.DataSource == sourceInline:
+		default:
+			continue
+		}
+		v.data = append(v.data, o)
+		v.Rows += o.Rows
+	}
+	return v, nil
+}
+
+// head returns the view as JSON without the objects and the rows, and without its last brace.
+func (v view) head(t turn) (head []byte, err error) {
+	v.Objects, v.Rows = nil, 0
+	if ended := t.do(func() { head, err = marshal(v) }); ended != nil {
+		return nil, ended
+	}
+	if err != nil {
+		return nil, errors.New("its metadata is damaged")
+	}
+	return head[:len(head)-1], nil
+}
+
+// write writes the view as JSON, object by object: a run can have many.
+func (v view) write(w io.Writer, head []byte) error {
+	if _, err := fmt.Fprintf(w, `%s,"objects":[`, head); err != nil {
+		return err
+	}
+	for i, o := range v.Objects {
+		b, err := marshal(o)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			b = append([]byte{','}, b...)
+		}
+		if _, err := w.Write(b); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(w, `],"rows":%d}`, v.Rows)
+	return err
+}
+
+// The default and the maximum number of runs in one answer to GET /runs.
+const (
+	pageRuns    = 1000
+	maxPageRuns = 10_000
+)
+
+// startOfRun matches what ids begin with.
+var startOfRun = regexp.MustCompile(`^[0-9a-z-]{0,64}$`)
+
+// list answers GET /runs with an array of the runs after the id ?after=, the oldest first, at most
+// ?limit= of them. If there are more, the header Link has the next URL. The array is written run by
+// run. A run that cannot be read is listed with an error.
+func (s *Server) list(w http.ResponseWriter, r *http.Request, t turn) error {
+	q := r.URL.Query()
+	limit := pageRuns
+	if text := q.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > maxPageRuns {
+			return refuse(http.StatusBadRequest, "limit must be a number from 1 to %d", maxPageRuns)
+		}
+		limit = n
+	}
+	after := q.Get("after")
+	if !startOfRun.MatchString(after) {
+		return refuse(http.StatusBadRequest, "after must be the id of a run")
+	}
+	ids, err := s.conf.Registry.RunIDs(t.ctx, after, limit+1)
+	if err != nil {
+		return err
+	}
+	if len(ids) > limit {
+		ids = ids[:limit]
+		next := url.Values{"after": {ids[limit-1]}, "limit": {strconv.Itoa(limit)}}
+		w.Header().Set("Link", "</runs?"+next.Encode()+`>; rel="next"`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	out := bufio.NewWriterSize(w, 32<<10)
+	separator := "[\n"
+	for _, id := range ids {
+		v, err := s.view(t.ctx, id)
+		if errors.Is(err, site.ErrNotFound) {
+			continue // Retain has removed it
+		}
+		_, _ = out.WriteString(separator) // a later write has the same error
+		separator = ",\n"
+		if s.item(out, t, id, v, err) != nil {
+			return nil // the client has closed the connection
+		}
+	}
+	if separator == "[\n" {
+		_, _ = out.WriteString("[")
+	}
+	_, _ = out.WriteString("]\n")
+	_ = out.Flush() // the client has closed the connection
+	return nil
+}
+
+// item writes a run of the list, or the error that occurred when it was read.
+func (s *Server) item(out *bufio.Writer, t turn, id string, v view, err error) error {
+	var head []byte
+	if err == nil {
+		head, err = v.head(t)
+	}
+	if err == nil {
+		return v.write(out, head)
+	}
+	if ended := t.ctx.Err(); ended != nil {
+		return ended
+	}
+	b, _ := json.Marshal(map[string]string{"id": id, "error": s.problemOf(err).detail}) // strings can be marshalled
+	_, err = out.Write(b)
+	return err
+}
+
+// show answers GET /runs/{id}.
+func (s *Server) show(w http.ResponseWriter, t turn, id string) error {
+	v, err := s.view(t.ctx, id)
+	if err != nil {
+		return err
+	}
+	head, err := v.head(t)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	out := bufio.NewWriterSize(w, 32<<10)
+	_ = v.write(out, head) // the client has closed the connection
+	_, _ = out.WriteString("\n")
+	_ = out.Flush() // the client has closed the connection
+	return nil
+}
+
+// data answers GET /runs/{id}/data: the CSV of all objects, with one header, or the inline
+// data of the finish. The answer has a Content-Length, so that the client detects an incomplete
+// one.
+func (s *Server) data(w http.ResponseWriter, t turn, id string) error {
+	v, err := s.view(t.ctx, id)
+	if err != nil {
+		return err
+	}
+	var length int64
+	for i, o := range v.data {
+		length += o.Text
+		if i > 0 {
+			length -= o.Header
+		}
+	}
+	w.Header().Set("Content-Type", "text/csv")
+	w.Header().Set("Content-Length", strconv.FormatInt(length, 10))
+	for i, o := range v.data {
+		if err := s.copyCSV(w, t, o, i == 0); err != nil {
+			s.problemOf(err) // reports it
+			return nil       // the client sees that the answer is too short
+		}
+	}
+	return nil
+}
+
+// open opens the bytes of an object.
+func (s *Server) open(ctx context.Context, o site.Object) (io.ReadCloser, error) {
+	if o.Stored != "" {
+		return s.conf.Objects.Get(ctx, o.Stored)
+	}
+	content, err := s.conf.Registry.Body(ctx, o.RunID, o.Name)
+	return io.NopCloser(bytes.NewReader(content)), err
+}
+
+// copyCSV writes an object's lines, the first one only with header. It decompresses in steps of
+// a turn.
+func (s *Server) copyCSV(w io.Writer, t turn, o site.Object, header bool) error {
+	f, err := s.open(t.ctx, o)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	gz, err := gzip.NewReader(bufio.NewReader(f))
+	if err != nil {
+		return err
+	}
+	defer gz.Close()
+	buf := make([]byte, workUnit)
+	for err == nil {
+		var n int
+		if ended := t.do(func() { n, err = fill(gz, buf) }); ended != nil {
+			return ended
+		}
+		text := buf[:n]
+		if !header {
+			at := bytes.IndexByte(text, '\n')
+			header = at >= 0
+			text = text[at+1:]
+			if !header {
+				text = nil
+			}
+		}
+		if _, err := w.Write(text); err != nil {
+			return err
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// marshal is json.Marshal without the escapes for HTML, by which a hostile text would grow to six
+// times its size.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
