@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -17,16 +18,30 @@ import (
 // window is how far back in a record a repetition may be, in bytes. It bounds the memory of both sides.
 const window = 1 << 20
 
+// encoder compresses one record at a time: it takes 6 MiB of memory, and a drain of many runs would
+// have one for each worker, and the garbage of earlier ones.
+var encoder struct {
+	sync.Mutex
+	*zstd.Encoder
+}
+
 // Write writes the complete record of a run, from which Read makes a spool file with the same rows. A
-// nil pointer means no option.
+// nil pointer means no option. Concurrent calls wait for each other.
 func Write(ctx context.Context, w io.Writer, r *spool.Reader, opts *spool.DumpOptions) error {
-	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithWindowSize(window),
-		zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
-	if err != nil {
-		return fmt.Errorf("write the record of %s: %w", r.Path(), err)
+	encoder.Lock()
+	defer encoder.Unlock()
+	if encoder.Encoder == nil {
+		z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithWindowSize(window),
+			zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
+		if err != nil {
+			return fmt.Errorf("write the record of %s: %w", r.Path(), err)
+		}
+		encoder.Encoder = z
 	}
+	z := encoder.Encoder
+	z.Reset(w)
+	defer z.Reset(nil) // it does not keep w; after an error the file has no end
 	if err := spool.Dump(ctx, z, r, opts); err != nil {
-		z.Reset(nil) // without the end of the file
 		return err
 	}
 	if err := z.Close(); err != nil {
