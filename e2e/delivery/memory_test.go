@@ -16,7 +16,7 @@ import (
 // TestDrainMemory drains 10,000 runs, with the receiver in another process: the memory of a
 // drain does not grow with their number.
 func TestDrainMemory(t *testing.T) {
-	const runs, limit = 10_000, 64 << 20
+	const runs, limit = 10_000, 72 << 20
 	s := newSite(t)
 	inMemory(t, s)
 	random := newRandom(t)
