@@ -221,16 +221,18 @@ func (j *Job) allBusySecs() (top float64) {
 	return top
 }
 
-// allBusySecs adds up the intervals in which all cores were busy: a mean of an interval is not a
-// peak, but no peak is below it. In intervals that are short the readings of time and CPU time
-// differ too much.
+// allBusySecs returns for how long all cores were busy at least. In an interval with the mean m of
+// c cores, all of them were busy for at least m-(c-1) of the time: in the rest at most c-1 were. In
+// intervals that are short the readings of time and CPU time differ too much.
 func allBusySecs(points []point, cores uint64) (secs float64) {
-	const all, shortestSecs = 0.98, 1
+	const exact, shortestSecs = 0.99, 1 // the CPU time of an interval can be 1 % too high
 	for _, p := range points {
 		isLong := p.to-p.from >= shortestSecs
-		isBusy := cores > 0 && p.cores.Or(0) >= all*float64(cores)
-		if isLong && isBusy {
-			secs += p.to - p.from
+		mean, isRead := p.cores.Get()
+		isUsable := isLong && isRead && cores > 0
+		if isUsable {
+			share := exact*mean - float64(cores-1)
+			secs += (p.to - p.from) * min(max(share, 0), 1)
 		}
 	}
 	return secs

@@ -282,6 +282,12 @@ func (d *drainer) record(ctx context.Context, e Entry, r *delivery, err error) {
 	}
 }
 
+func (d *drainer) noteProblem(name string, why error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sum.problem(name, why)
+}
+
 func (d *drainer) noteDuplicate(name string, why error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 )
 
 // Recorder makes the complete record of a run, for receivers that take records.
@@ -77,22 +78,41 @@ func (r *delivery) attachRecord(ctx context.Context, f *Finish) error {
 	}
 	figures, err := r.recorder.Figures(ctx)
 	if err != nil {
-		return unreadable("read the figures of the run", err)
+		err = unreadable("read the figures of the run", err)
 	}
 	if len(figures) <= maxFigures {
 		f.Summary = figures
 	}
-	f.RecordSHA256, err = r.sendRecord(ctx)
-	isRepeated := finishSent(r.reg)
+	if err == nil {
+		f.RecordSHA256, err = r.sendRecord(ctx)
+	}
+	isRefusedAsClosed := finishSent(r.reg) && refusedAsClosed(err)
 	switch {
-	case errors.Is(err, errRecordTooLarge) && isRepeated: // the ledger has it
+	case err == nil:
 		return nil
-	case errors.Is(err, errRecordTooLarge):
-		return r.event("record", "too large", err.Error())
-	case isRepeated && refusedAsClosed(err): // the answer to the finish decides
+	case isRefusedAsClosed: // the answer to the finish decides
 		return nil
+	case isRecordLost(err):
+		f.RecordSHA256 = ""
+		return r.noteRecord(err)
 	}
 	return err
+}
+
+// isRecordLost reports whether no attempt can deliver the record: it is too large, its file is
+// damaged, or the receiver or a proxy refuses its content or size. The rows of the run do not need it.
+func isRecordLost(err error) bool {
+	isRefused := hasStatus(err, http.StatusBadRequest, http.StatusRequestEntityTooLarge)
+	return errors.Is(err, errRecordTooLarge) || isDamaged(err) || isRefused
+}
+
+// noteRecord records in the ledger, once, that a run is delivered without its record.
+func (r *delivery) noteRecord(why error) error {
+	if finishSent(r.reg) {
+		return nil
+	}
+	r.d.noteProblem(r.name, fmt.Errorf("delivered without its complete record: %w", why))
+	return r.event("record", "not sent", why.Error())
 }
 
 // recordShare bounds the work for the records of a run that is still tracked: each record has all of its
@@ -110,7 +130,9 @@ func (r *delivery) sync(ctx context.Context) error {
 	if last-r.reg.RecordSeq < max(1, last/recordShare) {
 		return nil
 	}
-	if _, err := r.sendRecord(ctx); err != nil && !errors.Is(err, errRecordTooLarge) {
+	_, err = r.sendRecord(ctx)
+	isFailure := err != nil && !isRecordLost(err) // else the finish of the run notes it
+	if isFailure {
 		return err
 	}
 	r.reg.RecordSeq = last

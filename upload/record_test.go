@@ -1,6 +1,7 @@
 package upload_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -61,11 +62,45 @@ func TestRecordTooLarge(t *testing.T) {
 			dir = liveDir{dirOf(r)}
 		}
 		sum, err := upload.Drain(t.Context(), dir, c, c, format, upload.Options{Live: live})
-		if err != nil || sum.Delivered+sum.LiveSent != 1 || c.calls["record"] != 0 || r.has("too large") == live {
+		if err != nil || sum.Delivered+sum.LiveSent != 1 || c.calls["record"] != 0 || r.has("not sent") == live {
 			t.Errorf("live %v: %+v, %v, %v, %+v", live, sum, err, c.calls, r.events)
 		}
 		if f := c.finished["r1"]; !live && (f.RecordSHA256 != "" || len(f.Summary) == 0) {
 			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// A record that the receiver or a proxy refuses does not keep the rows on the node: the run is delivered
+// without it, with an event and a message. That holds for a repeated finish too.
+func TestRecordIsRefused(t *testing.T) {
+	for _, status := range []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge} {
+		for _, repeated := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				c, r := &fakeClient{takes: true}, newRun(1, 9)
+				refusal := func(what string) error { return pick(what == "record", fault(upload.Permanent, status, 0)) }
+				if repeated {
+					c.fault = func(what string, _ int) error { return cmp.Or(refusal(what), pick(what == "finish", lost())) }
+					if _, err := drain(t, dirOf(r), c, upload.Options{Tries: 1}); err == nil {
+						t.Fatal("delivered")
+					}
+				}
+				c.fault = func(what string, _ int) error { return refusal(what) }
+				sum, err := drain(t, dirOf(r), c, upload.Options{})
+				f := c.finished["r1"]
+				isWhole := f.RecordSHA256 == "" && len(f.Summary) > 0 && len(f.URIs)+len(f.CSV) > 0
+				if err != nil || sum.Delivered != 1 || sum.FinishUnconfirmed != 0 || !isWhole || !r.has("not sent") {
+					t.Errorf("%d, repeated %v: %+v, %v, %+v, %+v", status, repeated, sum, err, f, r.events)
+				}
+				if !repeated && len(sum.Problems) != 1 {
+					t.Errorf("%d: %+v", status, sum)
+				}
+				live := &fakeClient{takes: true, fault: c.fault}
+				_, err = upload.Drain(t.Context(), liveDir{dirOf(newRun(1, 9))}, live, live, format, upload.Options{Live: true})
+				if err != nil || live.calls["put"] == 0 {
+					t.Errorf("%d: a run that is tracked: %v, %v", status, err, live.calls)
+				}
+			})
 		}
 	}
 }
