@@ -47,7 +47,7 @@ func Promise(list []Advice) string {
 	if len(samples) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("Even without the margin, the next run needs more than the request with a probability of at most 1/%d.", slices.Min(samples)+1)
+	return fmt.Sprintf("Even without its margin, each request is exceeded by the next run with a probability of at most 1/%d.", slices.Min(samples)+1)
 }
 
 // Verdict is the kind of an advice.
