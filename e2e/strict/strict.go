@@ -32,11 +32,15 @@ func New(next http.Handler) *Handler {
 	return &Handler{next: next, closed: map[string]bool{}, forgotten: map[string]bool{}, records: map[string]string{}}
 }
 
-// Forget makes the receiver forget a run, unless it is closed, and reports whether it did.
+// Forget makes the receiver forget a run, and reports whether it did. It keeps a run that is closed or
+// has a record: the client may have saved that it sends the finish, and from then on it cannot
+// distinguish a forgotten run from a closed one.
 func (h *Handler) Forget(id string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.closed[id] {
+	_, hasRecord := h.records[id]
+	isKept := h.closed[id] || hasRecord
+	if !isKept {
 		h.forgotten[id] = true
 	}
 	return h.forgotten[id]
