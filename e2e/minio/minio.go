@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -21,16 +22,20 @@ const (
 	Region    = "eu-central-1"
 )
 
+// uid is the user and the group of the server if the caller is root.
+const uid = 65534
+
 // Server is a MinIO server. It is killed when its parent process dies.
 type Server struct {
-	URL string // http://127.0.0.1:<port>
+	URL string // http://127.0.0.<n>:<port>
 
-	dir   string
-	cmd   *exec.Cmd
-	ended chan error
+	program, addr, dir string
+	cmd                *exec.Cmd
+	ended              chan error
 }
 
-// Start starts the server that RT_MINIO names, with an empty store, and waits until it is ready.
+// Start starts the server that RT_MINIO names, with an empty store, and waits until it is ready. It runs
+// without privileges.
 func Start() (*Server, error) {
 	program := os.Getenv("RT_MINIO")
 	if program == "" {
@@ -40,34 +45,59 @@ func Start() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{dir: dir, ended: make(chan error, 1)}
-	if err := s.start(program); err != nil {
-		text, _ := os.ReadFile(filepath.Join(dir, "log"))
-		return nil, errors.Join(fmt.Errorf("start %s: %w\n%s", program, err, text), s.Close())
+	s := &Server{program: program, dir: dir}
+	if os.Getuid() == 0 {
+		err = os.Chown(dir, uid, uid)
+	}
+	if err == nil {
+		s.addr, err = freeAddress()
+	}
+	if err == nil {
+		err = s.Restart()
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-func (s *Server) start(program string) error {
-	addr, err := freeAddress()
-	if err != nil {
-		return err
+// Restart starts the server after Kill, at the same address, and waits until it is ready.
+func (s *Server) Restart() error {
+	err := s.start()
+	if err == nil {
+		return nil
 	}
-	log, err := os.Create(filepath.Join(s.dir, "log"))
+	text, _ := os.ReadFile(filepath.Join(s.dir, "log"))
+	return fmt.Errorf("start %s: %w\n%s", s.program, err, text)
+}
+
+func (s *Server) start() error {
+	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(program, "server", "--quiet", "--address", addr, filepath.Join(s.dir, "data"))
+	program, err := os.Open(s.program)
+	if err != nil {
+		return err
+	}
+	defer program.Close()
+	// By its descriptor: the user of the server may have no access to the directory.
+	cmd := exec.Command("/proc/self/fd/3", "server", "--quiet", "--address", s.addr, filepath.Join(s.dir, "data"))
+	cmd.ExtraFiles, cmd.Dir = []*os.File{program}, s.dir
 	cmd.Env = append(os.Environ(), "HOME="+s.dir, "MINIO_ROOT_USER="+AccessKey, "MINIO_ROOT_PASSWORD="+SecretKey,
 		"MINIO_SITE_REGION="+Region, "MINIO_BROWSER=off", "MINIO_UPDATE=off")
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if os.Getuid() == 0 {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uid, Gid: uid}
+	}
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	s.cmd, s.URL = cmd, "http://"+addr
-	go func() { s.ended <- cmd.Wait() }()
+	ended := make(chan error, 1)
+	s.cmd, s.URL, s.ended = cmd, "http://"+s.addr, ended
+	go func() { ended <- cmd.Wait() }()
 	return s.ready()
 }
 
@@ -99,17 +129,25 @@ func (s *Server) ready() error {
 	}
 }
 
-// Close kills the server and removes its data.
-func (s *Server) Close() error {
+// Kill kills the server.
+func (s *Server) Kill() {
 	if s.cmd != nil {
 		_ = s.cmd.Process.Kill() // it may have ended
 		<-s.ended
+		s.cmd = nil
 	}
+}
+
+// Close kills the server and removes its data.
+func (s *Server) Close() error {
+	s.Kill()
 	return os.RemoveAll(s.dir)
 }
 
+// freeAddress returns an address that outgoing connections do not take while the server is dead: those
+// to 127.0.0.0/8 are from 127.0.0.1.
 func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.%d:0", 2+rand.IntN(250)))
 	if err != nil {
 		return "", err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/e2e/postgres"
 	"github.com/resource-tracker/rt/site"
 )
 
@@ -108,12 +109,16 @@ func benchQuery(b *testing.B, r *Registry, f site.Filter) {
 type benchDatabase struct{ name, dsn string }
 
 func benchDatabases(b *testing.B) []benchDatabase {
-	s, err := startServer("shared_buffers=256MB", "max_wal_size=4GB") // it syncs
+	s, err := postgres.Start("shared_buffers=256MB", "max_wal_size=4GB") // it syncs
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(s.stop)
-	return []benchDatabase{{"SQLite", filepath.Join(b.TempDir(), "registry.db")}, {"PostgreSQL", s.url("postgres")}}
+	b.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	return []benchDatabase{{"SQLite", filepath.Join(b.TempDir(), "registry.db")}, {"PostgreSQL", s.URL("postgres")}}
 }
 
 // BenchmarkRuns stores complete runs with 64 writers: the run, an object, the record and the

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/resource-tracker/rt/e2e/postgres"
 	"github.com/resource-tracker/rt/site"
 )
 
@@ -48,15 +49,15 @@ func TestFullDisk(t *testing.T) {
 			space := filepath.Join(dir, "space")
 			is(t, "mkdir", os.Mkdir(space, 0o700), nil)
 			if os.Getuid() == 0 {
-				is(t, "chown", os.Chown(space, unprivileged, unprivileged), nil)
+				is(t, "chown", os.Chown(space, postgres.UID, postgres.UID), nil)
 			}
-			is(t, "CREATE TABLESPACE", postgres.exec("CREATE TABLESPACE "+name+" LOCATION '"+space+"'"), nil)
-			is(t, "CREATE DATABASE", postgres.exec("CREATE DATABASE "+name+" TABLESPACE "+name), nil)
+			is(t, "CREATE TABLESPACE", server.Exec("CREATE TABLESPACE "+name+" LOCATION '"+space+"'"), nil)
+			is(t, "CREATE DATABASE", server.Exec("CREATE DATABASE "+name+" TABLESPACE "+name), nil)
 			t.Cleanup(func() {
-				is(t, "DROP DATABASE", postgres.exec("DROP DATABASE "+name+" WITH (FORCE)"), nil)
-				is(t, "DROP TABLESPACE", postgres.exec("DROP TABLESPACE "+name), nil)
+				is(t, "DROP DATABASE", server.Exec("DROP DATABASE "+name+" WITH (FORCE)"), nil)
+				is(t, "DROP TABLESPACE", server.Exec("DROP TABLESPACE "+name), nil)
 			})
-			return postgres.url(name)
+			return server.URL(name)
 		}},
 	} {
 		t.Run(database.name, func(t *testing.T) {

@@ -12,10 +12,10 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/resource-tracker/rt/e2e/postgres"
 	"github.com/resource-tracker/rt/site"
 )
 
@@ -219,12 +219,12 @@ func checkIntegrity(t *testing.T, r *Registry) {
 // The registry loses no acknowledged change if PostgreSQL is killed, and goes on when it is back.
 func TestKilledPostgresKeepsWhatItAcknowledged(t *testing.T) {
 	const kills = 5
-	s, err := startServer() // it syncs
+	s, err := postgres.Start() // it syncs
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.stop()
-	r, err := Open(t.Context(), s.url("postgres"), Options{Conns: clients})
+	defer s.Close()
+	r, err := Open(t.Context(), s.URL("postgres"), Options{Conns: clients})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func TestKilledPostgresKeepsWhatItAcknowledged(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	for range kills {
 		killUnderLoad(t, s, r, 1+rng.Int64N(300), acknowledged)
-		if err := s.start(); err != nil {
+		if err := s.Restart(); err != nil {
 			t.Fatal(err)
 		}
 		checkSteps(t, r, acknowledged)
@@ -241,7 +241,7 @@ func TestKilledPostgresKeepsWhatItAcknowledged(t *testing.T) {
 }
 
 // killUnderLoad kills the server after some steps of the clients.
-func killUnderLoad(t *testing.T, s *server, r *Registry, after int64, acknowledged []int) {
+func killUnderLoad(t *testing.T, s *postgres.Server, r *Registry, after int64, acknowledged []int) {
 	t.Helper()
 	enough, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -259,7 +259,7 @@ func killUnderLoad(t *testing.T, s *server, r *Registry, after int64, acknowledg
 		})
 	}
 	<-enough.Done()
-	s.kill(syscall.SIGKILL)
+	s.Kill()
 	all.Wait()
 	if stepped.Load() < after {
 		t.Fatalf("a step failed before the kill, after %d steps", stepped.Load())
