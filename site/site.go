@@ -95,5 +95,6 @@ var (
 	ErrTooMany  = errors.New("the run has as many objects as it may have")
 	ErrQuota    = errors.New("there is no room in the quota")
 	ErrFull     = errors.New("the disk of the store is full")
+	ErrDamaged  = errors.New("the data of the site are damaged")
 	ErrCursor   = errors.New("the cursor is not from an earlier answer")
 )

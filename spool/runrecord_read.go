@@ -60,6 +60,25 @@ func LoadRun(r io.Reader) (rt.Run, rt.Host, error) {
 	return in.begin()
 }
 
+// CheckRecord reads a record to its end, and returns its run and host. Of the rows it checks that they
+// can be decoded, not their values. Its memory is bounded.
+func CheckRecord(r io.Reader) (rt.Run, rt.Host, error) {
+	in := &recordReader{r: bufio.NewReaderSize(r, 64<<10)}
+	run, host, err := in.begin()
+	if err != nil {
+		return run, host, err
+	}
+	for {
+		err := in.next()
+		if err == errRecordEnd {
+			return run, host, nil
+		}
+		if err != nil {
+			return run, host, in.broken(err)
+		}
+	}
+}
+
 // recordReader reads the frames of a record.
 type recordReader struct {
 	r      *bufio.Reader

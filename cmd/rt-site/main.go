@@ -15,15 +15,21 @@ import (
 	"github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/errkind"
+	"github.com/resource-tracker/rt/site"
 )
 
-// exitConfig is EX_CONFIG of sysexits.h: the configuration must be changed first.
-const exitConfig = 78
+// Exit statuses of sysexits.h.
+const (
+	exitData   = 65 // EX_DATAERR: stored data are damaged
+	exitConfig = 78 // EX_CONFIG: the configuration must be changed first
+)
 
 const about = `usage: rt-site [--config FILE] serve [--listen HOST:PORT] [--dir DIR] [--token-file FILE]
+       rt-site [--config FILE] verify [--dir DIR] [--json]
 
 rt-site serve receives runs: the Sentinel API and an S3-compatible store. The
 runs are in a database and an object store, by default in files of one directory.
+rt-site verify checks everything that is stored, also while serve is running.
 
 `
 
@@ -32,6 +38,7 @@ EXIT STATUS:
    0   done
    1   an error, see the message
    2   wrong command line
+   65  stored data are damaged
    78  the configuration must be changed first
 `
 
@@ -49,6 +56,8 @@ func exitStatus(err error) int {
 		return cli.ExitUsage
 	case errors.Is(err, errConfig):
 		return exitConfig
+	case errors.Is(err, site.ErrDamaged):
+		return exitData
 	}
 	return cli.ExitError
 }
@@ -75,7 +84,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // options are the flags of the program and of its verbs.
 type options struct {
 	config, listen, dir, tokenFile string
-	version                        bool
+	version, json                  bool
 	flags                          *flag.FlagSet
 }
 
@@ -93,7 +102,8 @@ func parse(args []string, stdout io.Writer) (verb string, o *options, err error)
 	flags.StringVar(&o.config, "config", "", "read `FILE` instead of "+config.DefaultPath)
 	flags.BoolVar(&o.version, "version", false, "print the version and exit")
 	flags.StringVar(&o.listen, "listen", "", "serve: listen on `HOST:PORT` instead of serve.listen; port 0 selects a free one")
-	flags.StringVar(&o.dir, "dir", "", "serve: keep everything in `DIR` instead of serve.dir")
+	flags.StringVar(&o.dir, "dir", "", "the directory of the site is `DIR` instead of serve.dir")
+	flags.BoolVar(&o.json, "json", false, "verify: print one JSON object")
 	flags.StringVar(&o.tokenFile, "token-file", "", "serve: accept the API tokens in `FILE`, one a line, instead of serve.token_file")
 	flags.Usage = func() {
 		flags.SetOutput(stdout)
@@ -142,6 +152,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		return nil
 	case verb == "serve":
 		return serve(ctx, o, stdout, stderr)
+	case verb == "verify":
+		return verify(ctx, o, stdout, stderr)
 	}
 	return cli.Usage("%q is not a verb; see rt-site --help", verb)
 }

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/site/api"
@@ -65,6 +68,39 @@ func openStores(ctx context.Context, s config.Serve) (st *stores, err error) {
 	}
 	st.objects, st.closers = dir, append(st.closers, dir)
 	return st, nil
+}
+
+// openExisting opens the stores of a site for another verb than serve. It creates none, and refuses to
+// create files that the service could not read.
+func (o *options) openExisting(ctx context.Context) (*stores, error) {
+	cfg, err := config.Load(o.config)
+	if err != nil {
+		return nil, misconfigured(err)
+	}
+	s := cfg.Serve
+	if o.isSet("dir") {
+		s.Dir = o.dir
+	}
+	path := s.Dir
+	if s.Database == "" {
+		path = filepath.Join(s.Dir, "registry.db")
+	}
+	isRemote := s.Database != "" && s.Objects != ""
+	if isRemote {
+		return openStores(ctx, s)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("there is no site at serve.dir: %w; set serve.dir as rt-site serve has it, or give --dir", err)
+	}
+	if owner := info.Sys().(*syscall.Stat_t).Uid; int(owner) != os.Geteuid() {
+		name := strconv.Itoa(int(owner))
+		if u, err := user.LookupId(name); err == nil {
+			name = u.Username
+		}
+		return nil, fmt.Errorf("%s belongs to the user %[2]s: run this as that user: sudo -u %[2]s", path, name)
+	}
+	return openStores(ctx, s)
 }
 
 // openS3 opens the bucket and checks that it can be read.

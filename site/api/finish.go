@@ -205,8 +205,9 @@ func (s *Server) unpack(t turn, text string, f *site.Finish, o *site.Object) (pa
 func packText(t turn, text string, f *site.Finish, o *site.Object) (packed []byte, err error) {
 	var b bytes.Buffer
 	ended := t.do(func() {
-		c := count{object: o}
-		c.add([]byte(text))
+		var c site.CSV
+		c.Add([]byte(text))
+		o.Rows, o.Text, o.Header = c.Rows, c.Text, c.Header
 		hash := sha256.Sum256([]byte(text))
 		f.CSVSHA256 = hex.EncodeToString(hash[:])
 		gz := gzip.NewWriter(&b)

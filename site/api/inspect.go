@@ -2,7 +2,6 @@ package api
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -33,18 +32,18 @@ func inspect(t turn, f io.Reader, limit int64, text io.Writer, o *site.Object) e
 		return fmt.Errorf("%w (%w)", errNoGzip, err)
 	}
 	defer gz.Close()
-	c := count{object: o}
+	var c site.CSV
 	buf := make([]byte, workUnit)
 	for err == nil {
 		var n int
 		if ended := t.do(func() {
 			n, err = fill(gz, buf)
 			_, _ = text.Write(buf[:n]) // a hash
-			c.add(buf[:n])
+			c.Add(buf[:n])
 		}); ended != nil {
 			return ended
 		}
-		if o.Text > limit || c.lines > maxRows {
+		if c.Text > limit || c.Rows >= maxRows {
 			return &problem{
 				status: http.StatusRequestEntityTooLarge, code: "InflatedTooLarge",
 				detail: fmt.Sprintf("the data is too large: decompressed, it may have %d bytes and %d rows", limit, maxRows),
@@ -57,32 +56,11 @@ func inspect(t turn, f io.Reader, limit int64, text io.Writer, o *site.Object) e
 	if !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w (%w)", errNoGzip, err)
 	}
-	if !c.whole {
+	o.Rows, o.Text, o.Header = c.Rows, c.Text, c.Header
+	if !c.Whole {
 		return errNoCSV
 	}
 	return nil
-}
-
-// count counts the text of a CSV, part by part, in its object.
-type count struct {
-	object *site.Object
-	lines  int64
-	whole  bool // the last line has an end
-}
-
-func (c *count) add(text []byte) {
-	o := c.object
-	if c.lines == 0 {
-		if i := bytes.IndexByte(text, '\n'); i >= 0 {
-			o.Header = o.Text + int64(i) + 1
-		}
-	}
-	c.lines += int64(bytes.Count(text, []byte("\n")))
-	o.Text += int64(len(text))
-	o.Rows = max(0, c.lines-1)
-	if len(text) > 0 {
-		c.whole = text[len(text)-1] == '\n'
-	}
 }
 
 // fill reads until buf is full. Unlike io.ReadFull it returns the reader's own error, which

@@ -54,9 +54,10 @@ func openPostgres(ctx context.Context, dsn string, o Options) (*Registry, error)
 	return &Registry{db: db, writer: &postgresWriter{db}, options: o}, nil
 }
 
-func (w *postgresWriter) lock() string   { return " FOR UPDATE" }
-func (w *postgresWriter) shards() uint32 { return 64 }
-func (w *postgresWriter) close() error   { return nil } // the registry closes db
+func (w *postgresWriter) lock() string      { return " FOR UPDATE" }
+func (w *postgresWriter) shards() uint32    { return 64 }
+func (w *postgresWriter) integrity() string { return "" }  // pg_amcheck(1) is the tool for it
+func (w *postgresWriter) close() error      { return nil } // the registry closes db
 
 func (w *postgresWriter) change(ctx context.Context, f func(transaction) error) error {
 	for attempt := 1; ; attempt++ {

@@ -44,6 +44,8 @@ type writer interface {
 	change(ctx context.Context, f func(transaction) error) error
 	// lock is what follows a SELECT of the row that a change begins with.
 	lock() string
+	// integrity is a query of the problems of the database file; empty if there is none.
+	integrity() string
 	// shards is the number of rows that share the counter of an owner.
 	shards() uint32
 	close() error

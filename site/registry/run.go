@@ -95,7 +95,7 @@ func scanRun(from row) (site.Run, error) {
 	run.Finish, failed[0] = decode[site.Finish](finish)
 	run.Record, failed[1] = decode[rt.Run](record)
 	if err := errors.Join(failed[:]...); err != nil {
-		return site.Run{}, fmt.Errorf("run %s is damaged: %w", run.ID, err)
+		return site.Run{}, fmt.Errorf("%w: run %s: %w", site.ErrDamaged, run.ID, err)
 	}
 	return run, nil
 }

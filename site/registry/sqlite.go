@@ -97,6 +97,10 @@ func (w *sqliteWriter) start(ctx context.Context) error {
 func (w *sqliteWriter) lock() string   { return "" }
 func (w *sqliteWriter) shards() uint32 { return 1 }
 
+func (w *sqliteWriter) integrity() string {
+	return "SELECT integrity_check FROM pragma_integrity_check"
+}
+
 func (w *sqliteWriter) close() error {
 	close(w.stop)
 	<-w.ended

@@ -70,6 +70,15 @@ func ReadRun(r io.Reader) (run rt.Run, host rt.Host, err error) {
 	return run, host, err
 }
 
+// Check reads a record to its end, and returns its run; spool.CheckRecord describes what it checks.
+func Check(r io.Reader) (run rt.Run, err error) {
+	err = decompress(r, func(r io.Reader) error {
+		run, _, err = spool.CheckRecord(r)
+		return err
+	})
+	return run, err
+}
+
 func decompress(r io.Reader, read func(io.Reader) error) error {
 	from := &source{r: r}
 	z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(window))

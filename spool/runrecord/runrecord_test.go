@@ -202,6 +202,11 @@ func TestDamage(t *testing.T) {
 		changed := bytes.Clone(record)
 		changed[n] ^= 0x10
 		check(fmt.Sprint("changed at ", n), bytes.NewReader(changed), spool.ErrRecord)
+		for _, damaged := range [][]byte{record[:n], changed} {
+			if _, err := Check(bytes.NewReader(damaged)); !errors.Is(err, spool.ErrRecord) {
+				t.Errorf("Check of a record that is damaged at %d: %v", n, err)
+			}
+		}
 	}
 	check("cut at the end", bytes.NewReader(record[:len(record)-1]), spool.ErrRecord)
 	check("with another byte", bytes.NewReader(append(bytes.Clone(record), 0)), spool.ErrRecord)
@@ -244,6 +249,7 @@ func FuzzRead(f *testing.F) {
 			data = z.EncodeAll(data, nil)
 		}
 		run, host, runErr := ReadRun(bytes.NewReader(data))
+		checked, checkErr := Check(bytes.NewReader(data))
 		path, err := Read(dir, &spool.ImportLimits{Runs: 1, Bytes: 8 << 20}, bytes.NewReader(data))
 		if err != nil {
 			return
@@ -252,8 +258,8 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		isEqual := reflect.DeepEqual(run, back.Run()) && reflect.DeepEqual(host, back.Host())
-		if runErr != nil || !isEqual {
+		isEqual := reflect.DeepEqual(run, back.Run()) && reflect.DeepEqual(host, back.Host()) && reflect.DeepEqual(checked, run)
+		if runErr != nil || checkErr != nil || !isEqual {
 			t.Errorf("%+v, %+v, %v, but %+v, %+v", run, host, runErr, back.Run(), back.Host())
 		}
 		if err := back.Remove(); err != nil {

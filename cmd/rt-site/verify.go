@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/schollz/progressbar/v3"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/cli"
+	"github.com/resource-tracker/rt/site"
+	"github.com/resource-tracker/rt/site/upkeep"
+	"github.com/resource-tracker/rt/spool/runrecord"
+)
+
+// maxDamage is the largest number of damaged parts in the output of verify --json.
+const maxDamage = 10_000
+
+// verified is the output of verify --json.
+type verified struct {
+	upkeep.Totals
+	Damage []upkeep.Damage `json:"damage"` // the first 10,000
+}
+
+// verify checks what the site has stored.
+func verify(ctx context.Context, o *options, stdout, stderr io.Writer) (err error) {
+	st, err := o.openExisting(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.close()) }()
+	out := verified{Damage: []upkeep.Damage{}}
+	bar := newBar(stderr, o.json)
+	v := upkeep.Verifier{
+		Registry: st.registry, Objects: st.objects, RunOf: runrecord.Check,
+		Damaged: func(d upkeep.Damage) {
+			if !o.json {
+				bar.clear()
+				printDamage(stdout, d)
+			} else if len(out.Damage) < maxDamage {
+				out.Damage = append(out.Damage, d)
+			}
+		},
+		Checked: func(int) { bar.add() },
+	}
+	out.Totals, err = v.Verify(ctx)
+	bar.clear()
+	if o.json {
+		err = errors.Join(err, cli.PrintJSON(stdout, out))
+	} else if err == nil {
+		out.print(stdout)
+	}
+	if err == nil && out.Damaged > 0 {
+		err = fmt.Errorf("%w: %d problems were found", site.ErrDamaged, out.Damaged)
+	}
+	return err
+}
+
+func printDamage(w io.Writer, d upkeep.Damage) {
+	where := "registry"
+	if d.Run != "" {
+		where = "run " + d.Run
+	}
+	if d.Job != "" {
+		where += " (job " + d.Job + " on " + d.Node + ")"
+	}
+	if d.Object != "" {
+		where += ": object " + d.Object
+	}
+	if d.Stored != "" {
+		where += ", in the object store " + d.Stored
+	}
+	fmt.Fprintf(w, "BAD  %s: %s\n     %s\n", rt.Printable(where), rt.PrintableLines(d.Problem), d.Remedy)
+}
+
+func (v *verified) print(w io.Writer) {
+	fmt.Fprintf(w, "checked %d runs with %d objects, %d bytes: %d problems\n", v.Runs, v.Objects, v.Bytes, v.Damaged)
+	if v.Unnamed > 0 {
+		fmt.Fprintf(w, "%d objects, %d bytes, are older than a day and of no run; rt-site serve removes them\n", v.Unnamed, v.UnnamedBytes)
+	}
+}
+
+// bar shows on a terminal how many runs are done. The methods do nothing on nil.
+type bar struct{ p *progressbar.ProgressBar }
+
+// newBar returns a bar if messages go to a terminal and the output is not JSON, else nil.
+func newBar(stderr io.Writer, json bool) *bar {
+	isSilent := json || !cli.IsTerminal(stderr)
+	if isSilent {
+		return nil
+	}
+	return &bar{progressbar.NewOptions(-1, progressbar.OptionSetWriter(stderr), progressbar.OptionSetDescription("runs"),
+		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish())}
+}
+
+func (b *bar) add() {
+	if b != nil {
+		_ = b.p.Add(1) // a failure to draw stops nothing
+	}
+}
+
+func (b *bar) clear() {
+	if b != nil {
+		_ = b.p.Clear()
+	}
+}

@@ -1,0 +1,274 @@
+// Package upkeep checks the data of a site, and removes from it what must not stay. It works next to
+// receivers that use the same registry and object store.
+package upkeep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/site"
+)
+
+// Registry is what a check reads of a registry.
+type Registry interface {
+	// Check returns the problems of the database itself.
+	Check(ctx context.Context) (problems []string, err error)
+	RunIDs(ctx context.Context, after string, limit int) ([]string, error)
+	Run(ctx context.Context, id string) (site.Run, error)
+	Objects(ctx context.Context, runID string) ([]site.Object, error)
+	Body(ctx context.Context, runID, name string) ([]byte, error)
+}
+
+// Objects is what a check reads of an object store.
+type Objects interface {
+	Get(ctx context.Context, name string) (io.ReadCloser, error)
+	List(ctx context.Context, prefix string) iter.Seq2[site.Stored, error]
+}
+
+// Verifier checks a site. Its memory is bounded by one run.
+type Verifier struct {
+	Registry Registry
+	Objects  Objects
+	// RunOf reads a complete record to its end, and returns its run.
+	RunOf func(record io.Reader) (rt.Run, error)
+	// Damaged receives the damage that is found.
+	Damaged func(Damage)
+	// Checked is called after each run.
+	Checked func(runs int)
+}
+
+// Damage is something that is not as it was acknowledged.
+type Damage struct {
+	Run     string `json:"run_id,omitempty"` // empty: the registry itself
+	Job     string `json:"job,omitempty"`    // such as 4711 or 4711_3, if it is known
+	Node    string `json:"node,omitempty"`
+	Object  string `json:"object,omitempty"`
+	Stored  string `json:"stored,omitempty"` // name in the object store; empty: the registry has the object
+	Problem string `json:"problem"`
+	Remedy  string `json:"remedy"`
+}
+
+// Totals is what a check has read.
+type Totals struct {
+	Runs    int   `json:"runs"`
+	Objects int   `json:"objects"`
+	Bytes   int64 `json:"bytes"`   // of the objects
+	Damaged int   `json:"damaged"` // calls of Damaged
+	// Unnamed are objects in the object store that are older than a day and that no run names, and
+	// UnnamedBytes their size. They are no damage: a receiver removes them.
+	Unnamed      int   `json:"unnamed_objects"`
+	UnnamedBytes int64 `json:"unnamed_bytes"`
+}
+
+const (
+	pageRuns = 1000
+	// unnamedAge is the age from which on an object that no run names counts. An upload that has not
+	// been answered yet is younger.
+	unnamedAge = 24 * time.Hour
+	// tries is how often a run is read that changes while it is checked.
+	tries = 10
+)
+
+// What is to be done.
+const (
+	remedyObject   = "restore it from a backup; a node keeps its runs for spool.retain after their delivery"
+	remedyDatabase = "restore the registry from a backup"
+	remedyRow      = "report this as a bug of rt-site; the runs themselves are checked one by one"
+)
+
+// Verify checks everything: the database, that each object is there with its size and checksum, that
+// each record can be decoded and is of its run, and the number of rows of each CSV. It returns an
+// error if it could not read something; damage is no error.
+func (v *Verifier) Verify(ctx context.Context) (Totals, error) {
+	c := check{Verifier: v}
+	problems, err := v.Registry.Check(ctx)
+	if err != nil {
+		return c.Totals, err
+	}
+	for _, problem := range problems {
+		remedy := remedyRow
+		if strings.Contains(problem, "damaged") {
+			remedy = remedyDatabase
+		}
+		c.report(Damage{Problem: problem, Remedy: remedy})
+	}
+	err = c.runs(ctx)
+	if errors.Is(err, site.ErrDamaged) { // the rest of the table cannot be listed
+		c.report(Damage{Problem: err.Error(), Remedy: remedyDatabase})
+		return c.Totals, nil
+	}
+	if err == nil {
+		err = c.unnamed(ctx, time.Now().Add(-unnamedAge))
+	}
+	return c.Totals, err
+}
+
+// check is a check in progress.
+type check struct {
+	*Verifier
+	Totals
+}
+
+func (c *check) report(d Damage) {
+	c.Totals.Damaged++
+	c.Verifier.Damaged(d)
+}
+
+func (c *check) runs(ctx context.Context) error {
+	for after := ""; ; {
+		ids, err := c.Registry.RunIDs(ctx, after, pageRuns)
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			if err := c.run(ctx, id); err != nil {
+				return err
+			}
+			if c.Checked != nil {
+				c.Checked(c.Runs)
+			}
+		}
+		if len(ids) == 0 {
+			return nil
+		}
+		after = ids[len(ids)-1]
+	}
+}
+
+// state is a run with its objects.
+type state struct {
+	run     site.Run
+	objects []site.Object
+}
+
+// run checks a run. A receiver may change it meanwhile: then it is checked again.
+func (c *check) run(ctx context.Context, id string) error {
+	for try := 1; ; try++ {
+		before, err := c.state(ctx, id)
+		if errors.Is(err, site.ErrNotFound) {
+			return nil // it was removed
+		}
+		if errors.Is(err, site.ErrDamaged) {
+			c.Runs++
+			c.report(Damage{Run: id, Problem: err.Error(), Remedy: remedyDatabase})
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		found, err := c.problems(ctx, before)
+		if err != nil {
+			return err
+		}
+		if len(found) > 0 && try < tries {
+			after, err := c.state(ctx, id)
+			isSame := err == nil && reflect.DeepEqual(before, after)
+			if !isSame {
+				continue
+			}
+		}
+		for _, d := range found {
+			c.report(d)
+		}
+		c.Runs++
+		c.Totals.Objects += len(before.objects)
+		for _, o := range before.objects {
+			c.Bytes += o.Bytes
+		}
+		return nil
+	}
+}
+
+func (c *check) state(ctx context.Context, id string) (s state, err error) {
+	s.run, err = c.Registry.Run(ctx, id)
+	if err == nil {
+		s.objects, err = c.Registry.Objects(ctx, id)
+	}
+	return s, err
+}
+
+// problems returns the damage of a run.
+func (c *check) problems(ctx context.Context, s state) (found []Damage, err error) {
+	add := func(o site.Object, remedy, problem string) {
+		d := Damage{Run: s.run.ID, Object: o.Name, Stored: o.Stored, Problem: problem, Remedy: remedy}
+		if s.run.Record != nil {
+			d.Job, d.Node = s.run.Record.Label(), s.run.Record.Node
+		}
+		found = append(found, d)
+	}
+	for _, name := range missing(s) {
+		add(site.Object{Name: name}, remedyDatabase, "it has no row in the registry")
+	}
+	for _, o := range s.objects {
+		problem, err := c.object(ctx, s.run, o)
+		if err != nil {
+			return nil, err
+		}
+		if problem != "" {
+			add(o, remedyObject, problem)
+		}
+	}
+	return found, nil
+}
+
+// missing returns the objects that a run names and does not have.
+func missing(s state) (names []string) {
+	has := map[string]site.Class{}
+	for _, o := range s.objects {
+		has[o.Name] = o.Class
+	}
+	want := func(name string, class site.Class) {
+		if has[name] != class {
+			names = append(names, name)
+		}
+	}
+	if s.run.Record != nil {
+		want(site.RecordName, site.ClassRecord)
+	}
+	if f := s.run.Finish; f != nil {
+		for _, key := range f.Keys {
+			want(key, site.ClassCSV)
+		}
+		if f.CSVSHA256 != "" {
+			want(site.InlineName, site.ClassInline)
+		}
+	}
+	return names
+}
+
+// unnamed counts the objects that are older than a time and that no run names.
+func (c *check) unnamed(ctx context.Context, before time.Time) error {
+	run := ""
+	var named map[string]bool // the objects of this run
+	for o, err := range c.Verifier.Objects.List(ctx, "") {
+		if err != nil {
+			return err
+		}
+		id, _, isObject := strings.Cut(o.Name, "/")
+		if !isObject || !o.Modified.Before(before) {
+			continue
+		}
+		if id != run {
+			objects, err := c.Registry.Objects(ctx, id)
+			if err != nil {
+				return fmt.Errorf("look for objects that no run names: %w", err)
+			}
+			run, named = id, map[string]bool{}
+			for _, o := range objects {
+				named[o.Stored] = true
+			}
+		}
+		if !named[o.Name] {
+			c.Unnamed++
+			c.UnnamedBytes += o.Bytes
+		}
+	}
+	return nil
+}
