@@ -61,6 +61,7 @@ type Object struct {
 	Header      int64  // bytes of the first line of the decompressed CSV
 	Stored      string // name in the object store; empty if the registry holds the bytes
 	Created     time.Time
+	Signed      time.Time // of a record: when its sender signed the upload
 }
 
 // Stored is an object in the object store.
@@ -91,6 +92,7 @@ type Filter struct {
 var (
 	ErrNotFound = errors.New("there is no such run or object")
 	ErrFinished = errors.New("the run is finished, with other data")
+	ErrOlder    = errors.New("a newer record of the run is stored")
 	ErrMissing  = errors.New("the run lacks an object that its finish names")
 	ErrTooMany  = errors.New("the run has as many objects as it may have")
 	ErrQuota    = errors.New("there is no room in the quota")

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/internal/durable"
 	"github.com/resource-tracker/rt/site/api"
 	"github.com/resource-tracker/rt/site/objects"
 	"github.com/resource-tracker/rt/site/registry"
@@ -45,7 +46,7 @@ func openStores(ctx context.Context, s config.Serve) (st *stores, err error) {
 	isLocal := s.Database == "" || s.Objects == ""
 	if isLocal {
 		st.temp = s.Dir
-		if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		if err := durable.MkdirAll(s.Dir, 0o700); err != nil {
 			return st, fmt.Errorf("make the receiver's directory (serve.dir): %w", err)
 		}
 	}

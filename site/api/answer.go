@@ -83,6 +83,8 @@ func (s *Server) problemOf(err error) *problem {
 		return p
 	case errors.Is(err, site.ErrFinished):
 		return &problem{status: http.StatusConflict, detail: site.ErrFinished.Error()}
+	case errors.Is(err, site.ErrOlder):
+		return &problem{status: http.StatusConflict, detail: err.Error()}
 	case errors.Is(err, site.ErrMissing):
 		return &problem{status: http.StatusUnprocessableEntity, detail: err.Error()}
 	case errors.Is(err, site.ErrTooMany):
@@ -115,7 +117,7 @@ func isFull(err error) bool {
 // isRefused reports whether an error of the registry says that it has changed nothing. After another
 // error the change may be durable.
 func isRefused(err error) bool {
-	for _, refusal := range []error{site.ErrNotFound, site.ErrFinished, site.ErrMissing, site.ErrTooMany, site.ErrQuota, site.ErrFull} {
+	for _, refusal := range []error{site.ErrNotFound, site.ErrFinished, site.ErrOlder, site.ErrMissing, site.ErrTooMany, site.ErrQuota, site.ErrFull} {
 		if errors.Is(err, refusal) {
 			return true
 		}

@@ -39,7 +39,7 @@ func (s *Server) finish(w http.ResponseWriter, t turn, run site.Run, body []byte
 		return err
 	}
 	if f.DataSource == sourceS3 {
-		err = s.conf.Registry.FinishRun(t.ctx, run.ID, f, nil, nil)
+		_, err = s.conf.Registry.FinishRun(t.ctx, run.ID, f, nil, nil)
 	} else {
 		err = s.finishInline(t, run, f, in.DataCSV)
 	}
@@ -161,19 +161,24 @@ func (s *Server) finishInline(t turn, run site.Run, f site.Finish, text string) 
 		return err
 	}
 	if old := run.Finish; old != nil && old.CSVSHA256 == f.CSVSHA256 {
-		return s.conf.Registry.FinishRun(t.ctx, run.ID, f, nil, nil) // the data are there
+		_, err := s.conf.Registry.FinishRun(t.ctx, run.ID, f, nil, nil) // the data are there
+		return err
 	}
+	ctx, cancel := detached(t.ctx)
+	defer cancel()
 	sum := sha256.Sum256(packed)
 	o.Bytes, o.SHA256 = int64(len(packed)), hex.EncodeToString(sum[:])
 	if len(packed) > maxRow {
-		if err := s.store(t.ctx, &o, bytes.NewReader(packed)); err != nil {
+		if err := s.store(ctx, &o, bytes.NewReader(packed)); err != nil {
 			return err
 		}
 		packed = nil
 	}
-	err = s.conf.Registry.FinishRun(t.ctx, run.ID, f, &o, packed)
-	if isRefused(err) {
-		s.discard(t.ctx, o.Stored)
+	unused, err := s.conf.Registry.FinishRun(ctx, run.ID, f, &o, packed)
+	if err == nil {
+		s.discard(ctx, unused)
+	} else if isRefused(err) {
+		s.discard(ctx, o.Stored)
 	}
 	return err
 }

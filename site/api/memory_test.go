@@ -83,6 +83,12 @@ func (m *memory) Run(ctx context.Context, id string) (site.Run, error) {
 	return m.runs[id], err
 }
 
+func (m *memory) RunHead(ctx context.Context, id string) (site.Run, error) {
+	defer m.mu.Unlock()
+	err := m.enter(ctx, "RunHead", id)
+	return site.Run{ID: id, Owner: m.runs[id].Owner, Finish: m.runs[id].Finish}, err
+}
+
 func (m *memory) RunIDs(ctx context.Context, after string, limit int) ([]string, error) {
 	defer m.mu.Unlock()
 	if err := m.enter(ctx, "RunIDs", ""); err != nil {
@@ -104,6 +110,10 @@ func (m *memory) PutObject(ctx context.Context, o site.Object, body []byte, reco
 	}
 	if isLate {
 		return "", site.ErrFinished
+	}
+	isOld := o.Class == site.ClassRecord && o.Signed.Before(old.Signed)
+	if isOld {
+		return "", site.ErrOlder
 	}
 	if (body == nil) != (o.Stored != "") {
 		return "", fmt.Errorf("object %s has %d bytes and is stored as %q", o.Name, len(body), o.Stored)
@@ -129,30 +139,33 @@ func (m *memory) Body(ctx context.Context, runID, name string) ([]byte, error) {
 	return m.bodies[runID+"/"+name], err
 }
 
-func (m *memory) FinishRun(ctx context.Context, id string, f site.Finish, inline *site.Object, body []byte) error {
+func (m *memory) FinishRun(ctx context.Context, id string, f site.Finish, inline *site.Object, body []byte) (unused string, err error) {
 	defer m.mu.Unlock()
 	if err := m.enter(ctx, "FinishRun", id); err != nil {
-		return err
+		return "", err
 	}
 	r := m.runs[id]
 	for _, name := range f.Keys {
 		if m.rows[id][name].Class != site.ClassCSV {
-			return fmt.Errorf("%w: %s", site.ErrMissing, name)
+			return "", fmt.Errorf("%w: %s", site.ErrMissing, name)
 		}
 	}
 	if f.RecordSum != "" && m.rows[id][site.RecordName].SHA256 != f.RecordSum {
-		return fmt.Errorf("%w: %s", site.ErrMissing, site.RecordName)
+		return "", fmt.Errorf("%w: %s", site.ErrMissing, site.RecordName)
 	}
 	if old := r.Finish; old != nil {
 		if old.DataSource != f.DataSource || old.CSVSHA256 != f.CSVSHA256 || !slices.Equal(old.Keys, f.Keys) {
-			return site.ErrFinished
+			return "", site.ErrFinished
+		}
+		if inline != nil {
+			unused = inline.Stored
 		}
 	} else if r.Finished = time.Now().UTC(); inline != nil {
 		m.rows[id][inline.Name], m.bodies[id+"/"+inline.Name] = *inline, body
 	}
 	r.Finish = &f
 	m.runs[id], m.changed[id] = r, time.Now()
-	return nil
+	return unused, nil
 }
 
 func (m *memory) ExpireRuns(ctx context.Context, before time.Time, limit int) (stored []string, n int, err error) {

@@ -48,26 +48,26 @@ func (s *Server) put(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPut {
 		return invalid(405, "MethodNotAllowed", "only PUT is supported")
 	}
-	cred, payload, err := s.verify(r, time.Now())
+	req, err := s.verify(r, time.Now())
 	if err != nil {
 		return err
 	}
-	leave, err := take(r.Context(), s.limits.open, cred.owner, 1)
+	leave, err := take(r.Context(), s.limits.open, req.owner, 1)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	name, ok := s.objectName(cred.runID, strings.TrimPrefix(r.URL.Path, "/"+s.conf.Bucket+"/"))
+	name, ok := s.objectName(req.runID, strings.TrimPrefix(r.URL.Path, "/"+s.conf.Bucket+"/"))
 	switch {
 	case !ok:
-		return invalid(403, "AccessDenied", "the credentials are for keys below "+s.conf.Prefix+"/"+cred.runID+"/")
+		return invalid(403, "AccessDenied", "the credentials are for keys below "+s.conf.Prefix+"/"+req.runID+"/")
 	case r.URL.RawQuery != "":
 		return invalid(501, "NotImplemented", "sub-resources are not supported")
 	case r.ContentLength < 0:
 		return invalid(411, "MissingContentLength", "Content-Length is missing")
 	}
 	sum := sha256.New()
-	b, err := s.arrive(w, r, cred.owner, s.conf.MaxObject, sum)
+	b, err := s.arrive(w, r, req.owner, s.conf.MaxObject, sum)
 	if errors.As(err, new(*http.MaxBytesError)) { // 400 is S3's status for it
 		return invalid(400, "EntityTooLarge", tooLong(s.conf.MaxObject))
 	}
@@ -75,17 +75,18 @@ func (s *Server) put(w http.ResponseWriter, r *http.Request) error {
 		return bodyError(err, s.conf.MaxObject)
 	}
 	defer b.done()
-	if hex.EncodeToString(sum.Sum(nil)) != payload {
+	if hex.EncodeToString(sum.Sum(nil)) != req.payload {
 		return invalid(400, "XAmzContentSHA256Mismatch", "the body is not the one that was signed")
 	}
-	done, err := take(r.Context(), s.limits.work, cred.owner, b.work())
+	done, err := take(r.Context(), s.limits.work, req.owner, b.work())
 	if err != nil {
 		return err
 	}
 	defer done()
-	o := site.Object{RunID: cred.runID, Name: name, Bytes: b.size, SHA256: payload, Created: time.Now().UTC()}
-	t := turn{r.Context(), cred.owner, s.limits.cpu}
+	o := site.Object{RunID: req.runID, Name: name, Bytes: b.size, SHA256: req.payload, Created: time.Now().UTC()}
+	t := turn{r.Context(), req.owner, s.limits.cpu}
 	if s.isRecord(name) {
+		o.Signed = req.at
 		return s.keepRecord(t, b, o)
 	}
 	return s.keepCSV(t, b, o)
@@ -112,7 +113,12 @@ func (s *Server) keepCSV(t turn, b *body, o site.Object) error {
 func (s *Server) keepRecord(t turn, b *body, o site.Object) error {
 	var run rt.Run
 	var err error
-	if ended := t.do(func() { run, err = s.conf.RunOf(b) }); ended != nil {
+	if ended := t.do(func() {
+		run, err = s.conf.RunOf(b)
+		if err == nil {
+			err = site.CheckRecordRun(&run)
+		}
+	}); ended != nil {
 		return ended
 	}
 	if _, isDisk := errors.AsType[*fs.PathError](err); isDisk {
@@ -126,8 +132,11 @@ func (s *Server) keepRecord(t turn, b *body, o site.Object) error {
 }
 
 // keep stores an object: a small one in the registry, a larger one in the object store before the
-// registry names it.
+// registry names it. It does not stop when the client does: bytes in the object store without a row are
+// in no quota.
 func (s *Server) keep(ctx context.Context, b *body, o site.Object, record *rt.Run) error {
+	ctx, cancel := detached(ctx)
+	defer cancel()
 	var content []byte
 	var err error
 	if b.size <= maxRow {
@@ -148,17 +157,32 @@ func (s *Server) keep(ctx context.Context, b *body, o site.Object, record *rt.Ru
 }
 
 // store puts the bytes of an object into the object store, under a name that no other object has: it
-// can be deleted at any time.
+// can be deleted at any time. After an error it deletes what may be there.
 func (s *Server) store(ctx context.Context, o *site.Object, content io.Reader) error {
 	o.Stored = o.RunID + "/" + o.SHA256 + "-" + strings.ToLower(rand.Text())
-	return s.conf.Objects.Put(ctx, o.Stored, o.Bytes, content)
+	err := s.conf.Objects.Put(ctx, o.Stored, o.Bytes, content)
+	if err != nil {
+		s.discard(ctx, o.Stored)
+	}
+	return err
+}
+
+// storeTime limits the change that stores a request.
+const storeTime = time.Minute
+
+// detached returns a context for the change that a request makes, which goes on if the client goes away.
+func detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), storeTime)
 }
 
 // discard deletes an object that no row names. If it cannot, Retain does.
 func (s *Server) discard(ctx context.Context, stored string) {
-	if stored != "" {
-		_ = s.conf.Objects.Delete(context.WithoutCancel(ctx), stored)
+	if stored == "" {
+		return
 	}
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	_ = s.conf.Objects.Delete(ctx, stored)
 }
 
 // objectName is the name of the object with a key below the run's prefix: the rest of the key, with

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 // putRecord sends the record of a run in a state and returns its checksum.
@@ -56,6 +57,46 @@ func TestRecord(t *testing.T) {
 	}
 	if run := memoryOf(s).runs[g.RunID]; run.Record == nil || run.Record.State != "corrected" {
 		t.Errorf("%+v", run.Record)
+	}
+}
+
+// A request that is delayed does not replace a newer record.
+func TestLateRecord(t *testing.T) {
+	s := newServer(t, Config{})
+	g := register(t, s)
+	now := time.Now()
+	for _, step := range []struct {
+		user string
+		at   time.Time
+		want int
+	}{
+		{"first", now, 200}, {"late", now.Add(-time.Second), 409}, {"first", now, 200}, {"second", now.Add(time.Second), 200},
+	} {
+		u := signedPut{g: g, path: "/rt/runs/" + g.RunID + "/run.rtrec", at: step.at, body: []byte(`{"User":"` + step.user + `"}`)}
+		if status, answer := put(t, s, u); status != step.want {
+			t.Errorf("%s: %d %s", step.user, status, answer)
+		}
+	}
+	if run := memoryOf(s).runs[g.RunID]; run.Record.User != "second" {
+		t.Errorf("%+v", run.Record)
+	}
+}
+
+// What the registry cannot store is refused before anything is stored.
+func TestRecordsOfRunsThatAreNotStored(t *testing.T) {
+	s := newServer(t, Config{})
+	g := register(t, s)
+	for name, fields := range map[string]string{
+		"a large run":    `"User":"` + strings.Repeat("x", 65<<10) + `"`,
+		"a large number": `"job_id":18446744073709551615,"Argv":"` + incompressible() + `"`,
+	} {
+		u := signedPut{g: g, path: "/rt/runs/" + g.RunID + "/run.rtrec", body: []byte("{" + fields + "}")}
+		if status, answer := put(t, s, u); status != 400 || !strings.Contains(answer, "InvalidRequest") {
+			t.Errorf("%s: %d %s", name, status, answer)
+		}
+	}
+	if n := memoryOf(s).objects(); n > 0 || memoryOf(s).runs[g.RunID].Record != nil {
+		t.Errorf("%d objects", n)
 	}
 }
 

@@ -24,11 +24,14 @@ type Registry interface {
 type Runs interface {
 	CreateRun(ctx context.Context, r site.Run) error
 	Run(ctx context.Context, id string) (site.Run, error)
+	// RunHead returns the id, the owner and the finish of a run.
+	RunHead(ctx context.Context, id string) (site.Run, error)
 	// RunIDs returns at most limit ids after the given one, sorted.
 	RunIDs(ctx context.Context, after string, limit int) ([]string, error)
 	// FinishRun stores the end of a run, and inline data with its body, which is nil if the
-	// object store has it. A repeated finish with the same rows updates the outcome.
-	FinishRun(ctx context.Context, id string, f site.Finish, inline *site.Object, body []byte) error
+	// object store has it. A repeated finish with the same rows updates the outcome. unused is the name
+	// of inline data in the object store that the run does not need.
+	FinishRun(ctx context.Context, id string, f site.Finish, inline *site.Object, body []byte) (unused string, err error)
 }
 
 // Rows stores the objects of runs.

@@ -210,7 +210,7 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request, owner string, 
 	case "POST {id} refresh-credentials":
 		return s.refresh(w, t, path[0])
 	case "POST {id} finish":
-		run, err := s.conf.Registry.Run(t.ctx, path[0])
+		run, err := s.conf.Registry.RunHead(t.ctx, path[0])
 		if err != nil {
 			return err
 		}

@@ -18,45 +18,51 @@ type signature struct {
 	mac                     []byte
 }
 
-// verify checks a request's signature except the hash of its body, which it returns: the body
-// is read later.
-func (s *Server) verify(r *http.Request, now time.Time) (credentials, string, error) {
+// signedRequest is a request with a correct signature.
+type signedRequest struct {
+	credentials
+	payload string    // SHA-256 of the body, in lower case
+	at      time.Time // when it was signed, by the clock of its sender
+}
+
+// verify checks a request's signature. The caller compares the body, which is read later, with payload.
+func (s *Server) verify(r *http.Request, now time.Time) (signedRequest, error) {
 	sig, err := parseAuthorization(r.Header.Get("Authorization"))
 	if err != nil {
-		return credentials{}, "", err
+		return signedRequest{}, err
 	}
 	cred, ok := s.keys.recognise(r.Header.Get("X-Amz-Security-Token"))
 	if !ok {
-		return cred, "", invalid(403, "InvalidToken", "the session token was not issued here")
+		return signedRequest{}, invalid(403, "InvalidToken", "the session token was not issued here")
 	}
 	if sig.accessKey != cred.accessKey {
-		return cred, "", invalid(403, "InvalidAccessKeyId", "the access key does not belong to the session token")
+		return signedRequest{}, invalid(403, "InvalidAccessKeyId", "the access key does not belong to the session token")
 	}
 	if !now.Before(cred.expires) {
-		return cred, "", invalid(400, "ExpiredToken", "the credentials have expired")
+		return signedRequest{}, invalid(400, "ExpiredToken", "the credentials have expired")
 	}
 	stamp := r.Header.Get("X-Amz-Date")
 	at, err := time.Parse("20060102T150405Z", stamp)
 	if err != nil || stamp[:8] != sig.date {
-		return cred, "", invalid(403, "AccessDenied", "x-amz-date is missing, malformed or of another day than the scope")
+		return signedRequest{}, invalid(403, "AccessDenied", "x-amz-date is missing, malformed or of another day than the scope")
 	}
 	if skew := now.Sub(at); skew > maxSkew || skew < -maxSkew {
-		return cred, "", invalid(403, "RequestTimeTooSkewed", "the clocks differ by more than 15 minutes")
+		return signedRequest{}, invalid(403, "RequestTimeTooSkewed", "the clocks differ by more than 15 minutes")
 	}
 	if sig.region != s.conf.Region {
-		return cred, "", invalid(400, "AuthorizationHeaderMalformed", "the region is "+s.conf.Region)
+		return signedRequest{}, invalid(400, "AuthorizationHeaderMalformed", "the region is "+s.conf.Region)
 	}
 	payload := r.Header.Get("X-Amz-Content-Sha256")
 	if b, err := hex.DecodeString(payload); err != nil || len(b) != sha256.Size {
-		return cred, "", invalid(400, "InvalidRequest", "x-amz-content-sha256 must be the SHA-256 of the body")
+		return signedRequest{}, invalid(400, "InvalidRequest", "x-amz-content-sha256 must be the SHA-256 of the body")
 	}
 	if err := checkSigned(sig.signedHeaders); err != nil {
-		return cred, "", err
+		return signedRequest{}, err
 	}
 	if !hmac.Equal(sig.mac, expectedMAC(r, sig, cred.secretKey, stamp, payload)) {
-		return cred, "", invalid(403, "SignatureDoesNotMatch", "the signature is not that of this request")
+		return signedRequest{}, invalid(403, "SignatureDoesNotMatch", "the signature is not that of this request")
 	}
-	return cred, strings.ToLower(payload), nil
+	return signedRequest{cred, strings.ToLower(payload), at}, nil
 }
 
 func parseAuthorization(header string) (signature, error) {

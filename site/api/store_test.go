@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -130,6 +131,78 @@ func TestAFinishThatFailsHasItsRowsOrIsNone(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A client that goes away while its object is being stored leaves no object without a row: the quotas do
+// not count that.
+func TestAClientThatGoesAway(t *testing.T) {
+	for _, at := range []string{"Put", "PutObject"} {
+		s := newServer(t, Config{})
+		m := memoryOf(s)
+		g := register(t, s)
+		ctx, cancel := context.WithCancel(t.Context())
+		m.fault = func(method string) error {
+			if method == at {
+				cancel()
+			}
+			return nil
+		}
+		u := signedPut{g: g, path: "/rt/runs/" + g.RunID + "/1", body: packed(t, "a\n"+incompressible()+"\n")}
+		u.tamper = func(r *http.Request) { *r = *r.WithContext(ctx) }
+		if status, answer := put(t, s, u); status != 200 || len(m.rows[g.RunID]) != 1 || m.objects() != 1 {
+			t.Errorf("%s: %d %s; %d rows, %d objects", at, status, answer, len(m.rows[g.RunID]), m.objects())
+		}
+	}
+}
+
+// Of an upload to the object store that fails nothing stays.
+func TestAFailedUploadIsDeleted(t *testing.T) {
+	s := newServer(t, Config{})
+	m := memoryOf(s)
+	g := register(t, s)
+	deleted := 0
+	m.fault = func(method string) error {
+		switch method {
+		case "Put":
+			return errors.New("no answer")
+		case "Delete":
+			deleted++
+		}
+		return nil
+	}
+	u := signedPut{g: g, path: "/rt/runs/" + g.RunID + "/1", body: packed(t, "a\n"+incompressible()+"\n")}
+	if status, answer := put(t, s, u); status != 500 || deleted != 1 {
+		t.Errorf("%d %s; %d deleted", status, answer, deleted)
+	}
+}
+
+// Inline data that arrive twice at the same time are stored once.
+func TestInlineDataOfTwoFinishesAtTheSameTime(t *testing.T) {
+	s := newServer(t, Config{})
+	m := memoryOf(s)
+	id, csv := registered(t, s, 0), "a\n"+incompressible()+"\n"
+	isFirst := true
+	var unlocked func() error
+	m.fault = func(method string) error {
+		if method == "Put" && isFirst {
+			isFirst = false
+			return unlocked()
+		}
+		return nil
+	}
+	unlocked = func() error { // the second finish, while the first one stores its data
+		m.mu.Unlock()
+		defer m.mu.Lock()
+		status, answer := finishInline(t, s, id, csv)
+		if status != 200 {
+			t.Errorf("second: %d %s", status, answer)
+		}
+		return nil
+	}
+	if status, answer := finishInline(t, s, id, csv); status != 200 || m.objects() != 1 {
+		t.Errorf("%d %s; %d objects", status, answer, m.objects())
+	}
+	wantRows(t, s, id, csv)
 }
 
 // What the registry refuses does not stay in the object store.

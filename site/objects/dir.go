@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/resource-tracker/rt/internal/durable"
 	"github.com/resource-tracker/rt/site"
 )
 
@@ -40,7 +41,7 @@ const (
 // OpenDir opens a directory, which it creates if it is not there. If no other process uses the
 // directory, OpenDir removes the files that processes have left which died in Put.
 func OpenDir(dir string) (*Dir, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := durable.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the directory of the objects: %w", full(err))
 	}
 	root, err := os.OpenRoot(dir)
@@ -54,7 +55,7 @@ func OpenDir(dir string) (*Dir, error) {
 	return d, nil
 }
 
-// lock takes the shared lock. Who gets the exclusive lock first is alone, and may clean up.
+// lock takes the shared lock. A process that gets the exclusive lock first is the only one, and may clean up.
 func (d *Dir) lock() error {
 	var err error
 	d.locked, err = d.root.Open(".")

@@ -175,5 +175,6 @@ func storeRun(ctx context.Context, r *Registry, n int64) error {
 	if _, err := r.PutObject(ctx, o, make([]byte, 8<<10), benchRecord(n, now)); err != nil {
 		return err
 	}
-	return r.FinishRun(ctx, id, site.Finish{RunStatus: "finished", DataSource: "s3", Keys: []string{"000001.csv.gz"}, RecordSum: id}, nil, nil)
+	_, err := r.FinishRun(ctx, id, site.Finish{RunStatus: "finished", DataSource: "s3", Keys: []string{"000001.csv.gz"}, RecordSum: id}, nil, nil)
+	return err
 }

@@ -74,15 +74,19 @@ func (r *Registry) expire(ctx context.Context, ids []string, before time.Time,
 	err = r.change(ctx, "remove what is old", func(tx transaction) error {
 		stored, n = nil, 0
 		for _, id := range ids {
-			var one string
-			err := tx.QueryRowContext(ctx, "SELECT r.id FROM run r WHERE "+isOld+" AND r.id = $2"+r.writer.lock(), micros(before), id).Scan(&one)
-			if errors.Is(err, sql.ErrNoRows) {
+			run, err := r.lockRun(ctx, tx, id)
+			if errors.Is(err, site.ErrNotFound) {
 				continue
 			}
 			if err != nil {
 				return err
 			}
-			run, err := r.lockRun(ctx, tx, id)
+			// After the lock: in PostgreSQL a query does not see what was added while it waited.
+			var one string
+			err = tx.QueryRowContext(ctx, "SELECT r.id FROM run r WHERE "+isOld+" AND r.id = $2", micros(before), id).Scan(&one)
+			if errors.Is(err, sql.ErrNoRows) {
+				continue
+			}
 			if err != nil {
 				return err
 			}
@@ -126,6 +130,9 @@ func (r *Registry) removeObjects(ctx context.Context, tx transaction, run locked
 		if at != "" {
 			stored = append(stored, at)
 		}
+	}
+	if _, err := tx.ExecContext(ctx, "UPDATE run SET objects = objects - $1 WHERE id = $2", n, run.id); err != nil {
+		return nil, 0, err
 	}
 	slices.Sort(stored)
 	return slices.Compact(stored), n, r.charge(ctx, tx, run.id, run.owner, -freed)

@@ -5,22 +5,11 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"math"
 	"strings"
 	"time"
 
 	"github.com/resource-tracker/rt"
 )
-
-// checkRecord refuses a record with a number that the database cannot store.
-func checkRecord(record *rt.Run) error {
-	for _, n := range []uint64{record.JobID.Or(0), record.ArrayJobID.Or(0), record.HetJobID.Or(0), record.Attempt} {
-		if n > math.MaxInt64 {
-			return errNumber
-		}
-	}
-	return nil
-}
 
 // putRecord stores what the record of a run says about it, and the row of its job.
 func (r *Registry) putRecord(ctx context.Context, tx transaction, run lockedRun, record *rt.Run) error {

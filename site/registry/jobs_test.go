@@ -242,7 +242,7 @@ func TestJobOfSeveralRuns(t *testing.T) {
 // A hostile record is stored, or refused with an error.
 func TestHostileRecord(t *testing.T) {
 	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
-		long := strings.Repeat("ȺÿĀ", 1<<19)
+		long := strings.Repeat("ȺÿĀ", 1<<10)
 		record := job(1, 0)
 		record.Cluster, record.User, record.Account, record.Partition, record.Meta.JobName = long, long[1:], long[2:], "\x00\xff", long
 		record.State, record.Outcome = rt.State(long), rt.Outcome(long)
@@ -292,7 +292,7 @@ func TestQuota(t *testing.T) {
 		_, err = r.Run(t.Context(), "3")
 		is(t, "refused run", err, site.ErrNotFound)
 		f := site.Finish{DataSource: "s3", Summary: []byte(`"` + strings.Repeat("x", 11<<10) + `"`)}
-		is(t, "large finish", r.FinishRun(t.Context(), run.ID, f, nil, nil), site.ErrQuota)
+		is(t, "large finish", finish(t, r, run.ID, f), site.ErrQuota)
 		own, total, err := r.Usage(t.Context(), "other")
 		is(t, "Usage", err, nil)
 		if own != each1 || total <= own {
@@ -316,7 +316,7 @@ func TestExpire(t *testing.T) {
 			runs = append(runs, run)
 		}
 		f := site.Finish{DataSource: "s3", Keys: []string{"1", "2"}}
-		is(t, "finish", r.FinishRun(t.Context(), runs[1].ID, f, nil, nil), nil) // now
+		is(t, "finish", finish(t, r, runs[1].ID, f), nil) // now
 		late := csv(runs[2], "3", "3")
 		late.Created = start.Add(1000 * time.Hour)
 		put(t, r, late, []byte("x"), nil)

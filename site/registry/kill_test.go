@@ -76,7 +76,8 @@ func step(ctx context.Context, r *Registry, client, n int) error {
 		_, err := r.PutObject(ctx, o, body, &record)
 		return err
 	case 9:
-		return r.FinishRun(ctx, id, site.Finish{DataSource: "s3", Keys: []string{"1", "7"}, CSVSHA256: strconv.Itoa(n)}, nil, nil)
+		_, err := r.FinishRun(ctx, id, site.Finish{DataSource: "s3", Keys: []string{"1", "7"}, CSVSHA256: strconv.Itoa(n)}, nil, nil)
+		return err
 	}
 	_, err := r.PutObject(ctx, o, body, nil)
 	return err

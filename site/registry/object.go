@@ -17,12 +17,12 @@ import (
 // is none.
 //
 // After the finish a CSV object can only be stored again with the same bytes, which changes nothing;
-// other bytes are site.ErrFinished. The record may be replaced at any time. With it comes what it
-// says about the run, from which the row of the job is made.
+// other bytes are site.ErrFinished. A newer record may replace the record at any time; an older one is
+// site.ErrOlder. With the record comes what it says about the run, from which the row of the job is made.
 func (r *Registry) PutObject(ctx context.Context, o site.Object, body []byte, record *rt.Run) (replaced string, err error) {
 	what := fmt.Sprintf("store object %s of run %s", o.Name, o.RunID)
 	if record != nil {
-		if err := checkRecord(record); err != nil {
+		if err := site.CheckRecordRun(record); err != nil {
 			return "", fmt.Errorf("%s: %w", what, err)
 		}
 	}
@@ -32,8 +32,15 @@ func (r *Registry) PutObject(ctx context.Context, o site.Object, body []byte, re
 		if err != nil {
 			return err
 		}
+		if record == nil {
+			replaced, err = r.putRow(ctx, tx, run, o, body)
+			return err
+		}
+		if err := checkNewer(ctx, tx, run, o, record); err != nil {
+			return err
+		}
 		replaced, err = r.putRow(ctx, tx, run, o, body)
-		if err != nil || record == nil {
+		if err != nil {
 			return err
 		}
 		return r.putRecord(ctx, tx, run, record)
@@ -44,46 +51,74 @@ func (r *Registry) PutObject(ctx context.Context, o site.Object, body []byte, re
 	return replaced, nil
 }
 
+// checkNewer refuses a record that a delayed request brings: it is older than the stored one, or is from
+// before the end of a run that has ended.
+func checkNewer(ctx context.Context, tx transaction, run lockedRun, o site.Object, record *rt.Run) error {
+	hasEnded := run.state.Valid && run.state.String != string(rt.StateRunning)
+	if hasEnded && record.State == rt.StateRunning {
+		return fmt.Errorf("%w: of its end", site.ErrOlder)
+	}
+	var signed int64
+	err := tx.QueryRowContext(ctx, "SELECT signed FROM object WHERE run_id = $1 AND name = $2", o.RunID, o.Name).Scan(&signed)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err == nil && signedMicros(o) < signed {
+		err = fmt.Errorf("%w: its upload was signed at %s", site.ErrOlder, moment(signed).Format(time.RFC3339))
+	}
+	return err
+}
+
+// signedMicros is the column of Signed: 0 for an object that is not a record.
+func signedMicros(o site.Object) int64 {
+	if o.Signed.IsZero() {
+		return 0
+	}
+	return micros(o.Signed)
+}
+
 // putRow stores the row of an object and charges it to the owner of the run.
 func (r *Registry) putRow(ctx context.Context, tx transaction, run lockedRun, o site.Object, body []byte) (replaced string, err error) {
-	var count, bytes int64
-	var sum, stored sql.NullString
-	err = tx.QueryRowContext(ctx, `SELECT c.objects, o.sha256, o.stored, coalesce(o.bytes, 0)
-		FROM (SELECT count(*) AS objects FROM object WHERE run_id = $1) c LEFT JOIN object o ON o.run_id = $1 AND o.name = $2`,
-		o.RunID, o.Name).Scan(&count, &sum, &stored, &bytes)
-	if err != nil {
+	var bytes int64
+	var sum, stored string
+	err = tx.QueryRowContext(ctx, "SELECT sha256, stored, bytes FROM object WHERE run_id = $1 AND name = $2", o.RunID, o.Name).
+		Scan(&sum, &stored, &bytes)
+	isNew := errors.Is(err, sql.ErrNoRows)
+	if err != nil && !isNew {
 		return "", err
 	}
-	isNew := !sum.Valid
-	isSame := !isNew && sum.String == o.SHA256
+	isSame := !isNew && sum == o.SHA256
 	switch isClosed := run.finish != nil && o.Class != site.ClassRecord; {
 	case isClosed && isSame:
 		return unnamed(ctx, tx, o.RunID, o.Stored)
 	case isClosed:
 		return "", site.ErrFinished
-	case isNew && count >= MaxObjects:
-		return "", fmt.Errorf("%w: %d", site.ErrTooMany, count)
+	case isNew && run.objects >= MaxObjects:
+		return "", fmt.Errorf("%w: %d", site.ErrTooMany, run.objects)
 	}
 	if o.Created.IsZero() {
 		o.Created = time.Now()
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO object (run_id, name, class, bytes, sha256, csv_rows, csv_bytes, header_bytes, stored, created, body)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+	_, err = tx.ExecContext(ctx, `INSERT INTO object (run_id, name, class, bytes, sha256, csv_rows, csv_bytes, header_bytes, stored, created, signed, body)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 		ON CONFLICT (run_id, name) DO UPDATE SET class = excluded.class, bytes = excluded.bytes, sha256 = excluded.sha256,
 			csv_rows = excluded.csv_rows, csv_bytes = excluded.csv_bytes, header_bytes = excluded.header_bytes,
-			stored = excluded.stored, created = excluded.created, body = excluded.body`,
-		o.RunID, o.Name, string(o.Class), o.Bytes, o.SHA256, o.Rows, o.Text, o.Header, o.Stored, micros(o.Created), body)
+			stored = excluded.stored, created = excluded.created, signed = excluded.signed, body = excluded.body`,
+		o.RunID, o.Name, string(o.Class), o.Bytes, o.SHA256, o.Rows, o.Text, o.Header, o.Stored, micros(o.Created), signedMicros(o), body)
 	if err != nil {
 		return "", err
 	}
 	grown := o.Bytes - bytes
 	if isNew {
 		grown += rowBytes
+		if _, err := tx.ExecContext(ctx, "UPDATE run SET objects = objects + 1 WHERE id = $1", run.id); err != nil {
+			return "", err
+		}
 	}
 	if err := r.charge(ctx, tx, o.RunID, run.owner, grown); err != nil {
 		return "", err
 	}
-	return unnamed(ctx, tx, o.RunID, stored.String)
+	return unnamed(ctx, tx, o.RunID, stored)
 }
 
 // unnamed returns a name in the object store if no object of the run has it, else "".
@@ -92,7 +127,7 @@ func unnamed(ctx context.Context, tx transaction, runID, stored string) (string,
 		return "", nil
 	}
 	var count int64
-	err := tx.QueryRowContext(ctx, "SELECT count(*) FROM object WHERE run_id = $1 AND stored = $2", runID, stored).Scan(&count)
+	err := tx.QueryRowContext(ctx, "SELECT count(*) FROM object WHERE run_id = $1 AND stored = $2 AND stored <> ''", runID, stored).Scan(&count)
 	if err != nil || count > 0 {
 		return "", err
 	}
@@ -101,7 +136,7 @@ func unnamed(ctx context.Context, tx transaction, runID, stored string) (string,
 
 // Objects returns the objects of a run by name.
 func (r *Registry) Objects(ctx context.Context, runID string) ([]site.Object, error) {
-	rows, err := r.db.QueryContext(ctx, `SELECT run_id, name, class, bytes, sha256, csv_rows, csv_bytes, header_bytes, stored, created
+	rows, err := r.db.QueryContext(ctx, `SELECT run_id, name, class, bytes, sha256, csv_rows, csv_bytes, header_bytes, stored, created, signed
 		FROM object WHERE run_id = $1 ORDER BY name`, runID)
 	objects, err := collect(rows, err, scanObject)
 	if err != nil {
@@ -111,9 +146,12 @@ func (r *Registry) Objects(ctx context.Context, runID string) ([]site.Object, er
 }
 
 func scanObject(from row) (o site.Object, err error) {
-	var created int64
-	err = from.Scan(&o.RunID, &o.Name, &o.Class, &o.Bytes, &o.SHA256, &o.Rows, &o.Text, &o.Header, &o.Stored, &created)
+	var created, signed int64
+	err = from.Scan(&o.RunID, &o.Name, &o.Class, &o.Bytes, &o.SHA256, &o.Rows, &o.Text, &o.Header, &o.Stored, &created, &signed)
 	o.Created = moment(created)
+	if signed != 0 {
+		o.Signed = moment(signed)
+	}
 	return o, err
 }
 
@@ -134,6 +172,3 @@ func (r *Registry) Body(ctx context.Context, runID, name string) ([]byte, error)
 	}
 	return body, nil
 }
-
-// errNumber is the error of a number in a record that the database cannot store.
-var errNumber = errors.New("a number of the record is too large")

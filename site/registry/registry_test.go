@@ -75,6 +75,14 @@ func put(t *testing.T, r *Registry, o site.Object, body []byte, record *rt.Run) 
 	return replaced
 }
 
+// finish finishes a run, without inline data.
+func finish(t *testing.T, r *Registry, id string, f site.Finish) error {
+	t.Helper()
+	unused, err := r.FinishRun(t.Context(), id, f, nil, nil)
+	same(t, "unused", unused, "")
+	return err
+}
+
 // is checks the error of a call.
 func is(t *testing.T, what string, err, want error) {
 	t.Helper()
@@ -106,7 +114,7 @@ func TestRunIsReadAsItWasStored(t *testing.T) {
 		put(t, r, o, []byte("rec1"), record)
 		f := site.Finish{ExitCode: new(int64), RunStatus: "finished", DataSource: "inline", CSVSHA256: "c1", RecordSum: "r1", Summary: []byte(`{"a":1}`)}
 		inline := site.Object{Name: site.InlineName, Class: site.ClassInline, Bytes: 0, SHA256: "i1", Created: start}
-		if err := r.FinishRun(t.Context(), run.ID, f, &inline, []byte{}); err != nil {
+		if _, err := r.FinishRun(t.Context(), run.ID, f, &inline, []byte{}); err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range []*Registry{r, again()} {
@@ -156,7 +164,7 @@ func TestNotFound(t *testing.T) {
 		is(t, "Body in the object store", err, site.ErrNotFound)
 		_, err = r.PutObject(t.Context(), csv(site.Run{ID: "none"}, "1", "a"), []byte("x"), nil)
 		is(t, "PutObject", err, site.ErrNotFound)
-		is(t, "FinishRun", r.FinishRun(t.Context(), "none", site.Finish{}, nil, nil), site.ErrNotFound)
+		is(t, "FinishRun", finish(t, r, "none", site.Finish{}), site.ErrNotFound)
 		objects, err := r.Objects(t.Context(), "none")
 		if len(objects) > 0 || err != nil {
 			t.Error(objects, err)
@@ -191,20 +199,20 @@ func TestFinish(t *testing.T) {
 		run := newRun(t, r, 1)
 		f := site.Finish{RunStatus: "finished", DataSource: "s3", Keys: []string{"1", "2"}}
 		put(t, r, csv(run, "1", "a"), []byte("xyz"), nil)
-		err := r.FinishRun(ctx, run.ID, f, nil, nil)
+		err := finish(t, r, run.ID, f)
 		is(t, "without an object", err, site.ErrMissing)
 		if !strings.Contains(fmt.Sprint(err), ": 2") {
 			t.Errorf("%v does not name the object", err)
 		}
 		put(t, r, csv(run, "2", "b"), []byte("xyz"), nil)
 		f.RecordSum = "r1"
-		is(t, "without the record", r.FinishRun(ctx, run.ID, f, nil, nil), site.ErrMissing)
+		is(t, "without the record", finish(t, r, run.ID, f), site.ErrMissing)
 		record := site.Object{RunID: run.ID, Name: site.RecordName, Class: site.ClassRecord, SHA256: "r1"}
 		put(t, r, record, []byte("1"), &rt.Run{})
 		f.Keys[1] = site.RecordName
-		is(t, "with the record as rows", r.FinishRun(ctx, run.ID, f, nil, nil), site.ErrMissing)
+		is(t, "with the record as rows", finish(t, r, run.ID, f), site.ErrMissing)
 		f.Keys[1] = "2"
-		is(t, "finish", r.FinishRun(ctx, run.ID, f, nil, nil), nil)
+		is(t, "finish", finish(t, r, run.ID, f), nil)
 		before, err := r.Run(ctx, run.ID)
 		is(t, "Run", err, nil)
 
@@ -221,14 +229,65 @@ func TestFinish(t *testing.T) {
 		put(t, r, record, []byte("2"), &rt.Run{})
 
 		f.RunStatus, f.RecordSum, f.Summary = "failed", "r2", []byte(`{}`)
-		is(t, "corrected finish", r.FinishRun(ctx, run.ID, f, nil, nil), nil)
+		is(t, "corrected finish", finish(t, r, run.ID, f), nil)
 		after, err := r.Run(ctx, run.ID)
 		is(t, "Run", err, nil)
 		same(t, "finish", after.Finish, &f)
 		same(t, "time of the first finish", after.Finished, before.Finished)
 		f.Keys = f.Keys[:1]
-		is(t, "finish with other rows", r.FinishRun(ctx, run.ID, f, nil, nil), site.ErrFinished)
-		is(t, "inline finish", r.FinishRun(ctx, run.ID, site.Finish{DataSource: "inline", CSVSHA256: "x"}, nil, nil), site.ErrFinished)
+		is(t, "finish with other rows", finish(t, r, run.ID, f), site.ErrFinished)
+		is(t, "inline finish", finish(t, r, run.ID, site.Finish{DataSource: "inline", CSVSHA256: "x"}), site.ErrFinished)
+	})
+}
+
+// A delayed request does not replace the record by an older one.
+func TestOlderRecord(t *testing.T) {
+	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+		run := newRun(t, r, 1)
+		record := func(sum string, seconds int, state rt.State) error {
+			o := site.Object{RunID: run.ID, Name: site.RecordName, Class: site.ClassRecord, SHA256: sum, Signed: start.Add(time.Duration(seconds) * time.Second)}
+			_, err := r.PutObject(t.Context(), o, []byte(sum), &rt.Run{Ending: rt.Ending{State: state}})
+			return err
+		}
+		for _, step := range []struct {
+			sum     string
+			seconds int
+			state   rt.State
+			want    error
+			stored  string
+		}{
+			{"first", 10, rt.StateRunning, nil, "first"},
+			{"late", 9, rt.StateRunning, site.ErrOlder, "first"},
+			{"same second", 10, rt.StateRunning, nil, "same second"},
+			{"end", 20, rt.StateEnded, nil, "end"},
+			{"before the end", 30, rt.StateRunning, site.ErrOlder, "end"},
+			{"late end", 19, rt.StateEnded, site.ErrOlder, "end"},
+			{"corrected end", 31, rt.StateEnded, nil, "corrected end"},
+		} {
+			is(t, step.sum, record(step.sum, step.seconds, step.state), step.want)
+			body, err := r.Body(t.Context(), run.ID, site.RecordName)
+			is(t, "Body", err, nil)
+			same(t, step.sum, string(body), step.stored)
+		}
+		checkUsage(t, r)
+	})
+}
+
+// Inline data that an earlier finish has stored are not needed twice.
+func TestUnusedInlineData(t *testing.T) {
+	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+		run := newRun(t, r, 1)
+		for _, step := range []struct{ at, unused string }{{"at1", ""}, {"at2", "at2"}, {"at1", ""}} {
+			inline := site.Object{Name: site.InlineName, Class: site.ClassInline, SHA256: "i", Stored: step.at}
+			unused, err := r.FinishRun(t.Context(), run.ID, site.Finish{DataSource: "inline", CSVSHA256: "c"}, &inline, nil)
+			is(t, "FinishRun", err, nil)
+			same(t, "unused", unused, step.unused)
+		}
+		head, err := r.RunHead(t.Context(), run.ID)
+		is(t, "RunHead", err, nil)
+		same(t, "head", head, site.Run{ID: run.ID, Owner: "owner", Finish: &site.Finish{DataSource: "inline", CSVSHA256: "c"}})
+		_, err = r.RunHead(t.Context(), "none")
+		is(t, "RunHead", err, site.ErrNotFound)
 	})
 }
 
@@ -239,6 +298,9 @@ func TestTooManyObjects(t *testing.T) {
 			_, err := tx.ExecContext(t.Context(), `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 32768)
 				INSERT INTO object (run_id, name, class, bytes, sha256, csv_rows, csv_bytes, header_bytes, stored, created, body)
 				SELECT $1, 'o' || i, 'csv', 0, '', 0, 0, 0, '', 0, '' FROM n`, run.ID)
+			if err == nil {
+				_, err = tx.ExecContext(t.Context(), "UPDATE run SET objects = 32768 WHERE id = $1", run.ID)
+			}
 			return err
 		})
 		is(t, "fill", err, nil)
@@ -325,6 +387,10 @@ func checkUsage(t *testing.T, r *Registry) {
 	same(t, "difference between the size of the runs and their charge", charged, int64(0))
 	own, total, err := r.Usage(t.Context(), "owner")
 	is(t, "Usage", err, nil)
+	var wrong int64
+	err = r.db.QueryRow("SELECT count(*) FROM run r WHERE objects <> (SELECT count(*) FROM object o WHERE o.run_id = r.id)").Scan(&wrong)
+	is(t, "numbers of objects", err, nil)
+	same(t, "runs with a wrong number of objects", wrong, int64(0))
 	same(t, "use of the owner", own, want)
 	same(t, "use of all", total, want)
 }

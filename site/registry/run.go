@@ -39,6 +39,21 @@ func (r *Registry) Run(ctx context.Context, id string) (site.Run, error) {
 	return run, nil
 }
 
+// RunHead returns the id, the owner and the finish of a run, or site.ErrNotFound. Unlike the record and
+// the registration, they are small.
+func (r *Registry) RunHead(ctx context.Context, id string) (site.Run, error) {
+	run := site.Run{ID: id}
+	var finish []byte
+	err := r.db.QueryRowContext(ctx, "SELECT owner, finish FROM run WHERE id = $1", id).Scan(&run.Owner, &finish)
+	if err == nil {
+		run.Finish, err = decode[site.Finish](finish)
+	}
+	if err != nil {
+		return site.Run{}, fmt.Errorf("read run %s: %w", id, fault(notFound(err)))
+	}
+	return run, nil
+}
+
 // Runs returns at most limit runs with an id after the given one, the oldest first.
 func (r *Registry) Runs(ctx context.Context, after string, limit int) ([]site.Run, error) {
 	rows, err := r.db.QueryContext(ctx, "SELECT "+runColumns+" FROM run WHERE id > $1 ORDER BY id LIMIT $2", after, limit)
@@ -128,6 +143,8 @@ func moment(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
 type lockedRun struct {
 	id, owner string
 	charged   int64
+	objects   int64
+	state     sql.NullString
 	finish    *site.Finish
 	cluster   sql.NullString
 	jobID     sql.NullInt64
@@ -136,8 +153,8 @@ type lockedRun struct {
 func (r *Registry) lockRun(ctx context.Context, tx transaction, id string) (lockedRun, error) {
 	run := lockedRun{id: id}
 	var finish []byte
-	err := tx.QueryRowContext(ctx, "SELECT owner, charged, finish, cluster, job_id FROM run WHERE id = $1"+r.writer.lock(), id).
-		Scan(&run.owner, &run.charged, &finish, &run.cluster, &run.jobID)
+	err := tx.QueryRowContext(ctx, "SELECT owner, charged, objects, state, finish, cluster, job_id FROM run WHERE id = $1"+r.writer.lock(), id).
+		Scan(&run.owner, &run.charged, &run.objects, &run.state, &finish, &run.cluster, &run.jobID)
 	if err == nil {
 		run.finish, err = decode[site.Finish](finish)
 	}
@@ -147,14 +164,16 @@ func (r *Registry) lockRun(ctx context.Context, tx transaction, id string) (lock
 // FinishRun stores the end of a run, with the object of its inline data if it has any. A repeated
 // finish with the same rows changes the outcome and the summary, because accounting may have
 // corrected them; with other rows it is site.ErrFinished. site.ErrMissing means that a key of the
-// finish has no object, or that the stored record is not the one with RecordSum.
-func (r *Registry) FinishRun(ctx context.Context, id string, f site.Finish, inline *site.Object, body []byte) error {
+// finish has no object, or that the stored record is not the one with RecordSum. unused is the name of
+// inline in the object store if the run does not need it, because an earlier finish has stored the data.
+func (r *Registry) FinishRun(ctx context.Context, id string, f site.Finish, inline *site.Object, body []byte) (unused string, err error) {
 	text, err := encode(f)
 	if err != nil {
-		return fmt.Errorf("finish run %s: %w", id, err)
+		return "", fmt.Errorf("finish run %s: %w", id, err)
 	}
 	now := time.Now()
-	return r.change(ctx, "finish run "+id, func(tx transaction) error {
+	err = r.change(ctx, "finish run "+id, func(tx transaction) error {
+		unused = ""
 		run, err := r.lockRun(ctx, tx, id)
 		if err != nil {
 			return err
@@ -169,6 +188,12 @@ func (r *Registry) FinishRun(ctx context.Context, id string, f site.Finish, inli
 				return err
 			}
 			charged -= int64(len(old))
+			if inline != nil {
+				unused, err = unnamed(ctx, tx, id, inline.Stored)
+				if err != nil {
+					return err
+				}
+			}
 		} else if inline != nil {
 			object := *inline
 			object.RunID = id
@@ -183,6 +208,10 @@ func (r *Registry) FinishRun(ctx context.Context, id string, f site.Finish, inli
 		}
 		return r.charge(ctx, tx, id, run.owner, charged)
 	})
+	if err != nil {
+		return "", err
+	}
+	return unused, nil
 }
 
 // checkFinish checks that a run may be finished with f.
@@ -190,30 +219,29 @@ func (r *Registry) checkFinish(ctx context.Context, tx transaction, run lockedRu
 	if run.finish != nil && !sameRows(run.finish, &f) {
 		return site.ErrFinished
 	}
-	if run.finish != nil && f.RecordSum == "" {
+	if f.RecordSum != "" {
+		var found int64
+		err := tx.QueryRowContext(ctx, "SELECT count(*) FROM object WHERE run_id = $1 AND name = $2 AND class = $3 AND sha256 = $4",
+			run.id, site.RecordName, string(site.ClassRecord), f.RecordSum).Scan(&found)
+		if err != nil {
+			return err
+		}
+		if found == 0 {
+			return fmt.Errorf("%w: %s with SHA-256 %s", site.ErrMissing, site.RecordName, f.RecordSum)
+		}
+	}
+	isKnown := run.finish != nil || len(f.Keys) == 0 // retention may have removed objects of a finished run
+	if isKnown {
 		return nil
 	}
-	rows, err := tx.QueryContext(ctx, "SELECT name, sha256, class FROM object WHERE run_id = $1", run.id)
-	objects, err := collect(rows, err, func(from row) (o site.Object, err error) {
-		err = from.Scan(&o.Name, &o.SHA256, &o.Class)
-		return o, err
-	})
+	rows, err := tx.QueryContext(ctx, "SELECT name FROM object WHERE run_id = $1 AND class = $2", run.id, string(site.ClassCSV))
+	names, err := collect(rows, err, func(from row) (name string, err error) { return name, from.Scan(&name) })
 	if err != nil {
 		return err
 	}
-	record := ""
-	hasRows := make(map[string]bool, len(objects))
-	for _, o := range objects {
-		if o.Class == site.ClassRecord {
-			record = o.SHA256
-		}
-		hasRows[o.Name] = o.Class == site.ClassCSV
-	}
-	if f.RecordSum != "" && record != f.RecordSum {
-		return fmt.Errorf("%w: %s with SHA-256 %s", site.ErrMissing, site.RecordName, f.RecordSum)
-	}
-	if run.finish != nil { // retention may have removed objects since
-		return nil
+	hasRows := make(map[string]bool, len(names))
+	for _, name := range names {
+		hasRows[name] = true
 	}
 	for _, key := range f.Keys {
 		if !hasRows[key] {

@@ -71,7 +71,7 @@ func openSQLite(ctx context.Context, path string, o Options) (*Registry, error) 
 // service. SQLite gives its other files the same mode.
 func createFile(path string) error {
 	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := durable.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)

@@ -118,7 +118,7 @@ func (s *store) fill(t *testing.T, n int, user string) (id string) {
 	}
 	run, text := recordOf(t, n, user)
 	s.put(t, site.Object{RunID: id, Name: site.RecordName, Class: site.ClassRecord}, text, true, &run)
-	if err := s.FinishRun(t.Context(), id, site.Finish{RunStatus: "finished", DataSource: "s3", Keys: []string{"0", "1"}}, nil, nil); err != nil {
+	if _, err := s.FinishRun(t.Context(), id, site.Finish{RunStatus: "finished", DataSource: "s3", Keys: []string{"0", "1"}}, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	return id

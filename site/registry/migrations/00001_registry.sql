@@ -7,6 +7,7 @@ CREATE TABLE run (
     owner       TEXT NOT NULL,
     created     BIGINT NOT NULL,
     charged     BIGINT NOT NULL, -- bytes of this row in the quota
+    objects     BIGINT NOT NULL DEFAULT 0, -- number of rows in object
     finished    BIGINT,          -- time of the first finish
     -- From the record, NULL without one. job_id is NULL outside a scheduler.
     cluster     TEXT,
@@ -34,10 +35,12 @@ CREATE TABLE object (
     header_bytes BIGINT NOT NULL,
     stored       TEXT NOT NULL, -- name in the object store; empty if body has the bytes
     created      BIGINT NOT NULL,
+    signed       BIGINT NOT NULL DEFAULT 0, -- of a record: when its sender signed the upload
     body         BYTEA,
     PRIMARY KEY (run_id, name)
 );
 CREATE INDEX object_age ON object (class, created);
+CREATE INDEX object_stored ON object (run_id, stored) WHERE stored <> '';
 
 -- One row for each job that a record names.
 CREATE TABLE job (

@@ -1,0 +1,35 @@
+package site
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"github.com/resource-tracker/rt"
+)
+
+// MaxRecordRun limits the run in a record, in bytes of JSON. It is read with each list that has the run.
+const MaxRecordRun = 64 << 10
+
+// CheckRecordRun returns why the registry cannot store the run of a record, or nil.
+func CheckRecordRun(run *rt.Run) error {
+	for name, n := range map[string]uint64{
+		"job id": run.JobID.Or(0), "id of the job array": run.ArrayJobID.Or(0),
+		"id of the heterogeneous job": run.HetJobID.Or(0), "attempt": run.Attempt,
+	} {
+		if n > math.MaxInt64 {
+			return fmt.Errorf("the record's %s %d is larger than %d", name, n, math.MaxInt64)
+		}
+	}
+	text, err := json.Marshal(run)
+	if err != nil {
+		return fmt.Errorf("the run of the record is no JSON: %w", err)
+	}
+	if len(text) > MaxRecordRun {
+		return fmt.Errorf("the run of the record has %d bytes of JSON, more than %d", len(text), MaxRecordRun)
+	}
+	if err := json.Unmarshal(text, new(rt.Run)); err != nil {
+		return fmt.Errorf("the run of the record cannot be read again: %w", err)
+	}
+	return nil
+}
