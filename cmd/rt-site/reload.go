@@ -25,7 +25,7 @@ type secrets struct {
 	conf   config.Serve
 	server *api.Server
 	cert   atomic.Pointer[tls.Certificate]
-	tokens []api.TokenHash
+	tokens []api.Token
 	stamps []string // of the files that were read
 }
 

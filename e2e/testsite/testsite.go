@@ -28,7 +28,7 @@ func Open(ctx context.Context, dir, token string, c Config) (s *api.Server, clos
 		return nil, nil, err
 	}
 	c.Registry, c.Objects, c.Temp = r, &memory{objects: map[string][]byte{}}, dir
-	c.Tokens = []api.TokenHash{api.HashToken(token)}
+	c.Tokens = []api.Token{{Hash: api.HashToken(token)}}
 	s, err = api.New(ctx, c)
 	if err != nil {
 		return nil, nil, errors.Join(err, r.Close())

@@ -9,7 +9,7 @@ import (
 // a registration, an object, a finish.
 func BenchmarkRuns(b *testing.B) {
 	m := newMemory()
-	s, err := New(b.Context(), Config{Registry: m, Objects: m, Tokens: []TokenHash{HashToken(token)}})
+	s, err := New(b.Context(), Config{Registry: m, Objects: m, Tokens: tokensOf(token)})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -143,11 +143,11 @@ func TestUnusedObjectsAreRemoved(t *testing.T) {
 
 func TestTokensAreReplaced(t *testing.T) {
 	s := newServer(t, Config{})
-	s.SetTokens([]TokenHash{HashToken("new")})
+	s.SetTokens(tokensOf("new"))
 	if status, _ := api(t, s, "GET", "/runs", ""); status != http.StatusUnauthorized {
 		t.Errorf("a token that was withdrawn: %d", status)
 	}
-	s.SetTokens([]TokenHash{HashToken(token)})
+	s.SetTokens(tokensOf(token))
 	if status, _ := api(t, s, "GET", "/runs", ""); status != http.StatusOK {
 		t.Errorf("a new token: %d", status)
 	}

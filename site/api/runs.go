@@ -50,7 +50,7 @@ func newID(now time.Time) string {
 
 // refresh answers POST /runs/{id}/refresh-credentials.
 func (s *Server) refresh(w http.ResponseWriter, t turn, id string) error {
-	if _, err := s.conf.Registry.RunHead(t.ctx, id); err != nil {
+	if _, err := s.ownRun(t.ctx, id, t.client); err != nil {
 		return err
 	}
 	reply(w, http.StatusOK, map[string]any{"upload_credentials": s.credentials(id, t.client, time.Now())})

@@ -12,19 +12,21 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/site"
 )
 
 // Config of a Server.
 type Config struct {
 	Registry Registry
 	Objects  Objects
-	Temp     string      // directory of temporary files; os.TempDir when empty
-	Tokens   []TokenHash // each permits to register, finish and read runs
+	Temp     string  // directory of temporary files; os.TempDir when empty
+	Tokens   []Token // each permits to register and read runs, and to finish those of its owner
 
 	Bucket string // name of the bucket; "rt" when empty
 	Prefix string // of all keys in it, without slashes at its ends; "runs" when empty
@@ -130,13 +132,27 @@ func setDefault[T cmp.Ordered](v *T, def T) {
 }
 
 // SetTokens replaces the tokens that are accepted, from the next request on. Credentials for
-// uploads that were issued for an old token stay valid until they expire.
-func (s *Server) SetTokens(tokens []TokenHash) {
+// uploads are valid as long as their owner has a token.
+func (s *Server) SetTokens(tokens []Token) {
 	known := make([]knownToken, len(tokens))
-	for i, hash := range tokens {
-		known[i] = knownToken{hash, s.keys.owner(hash)}
+	for i, t := range tokens {
+		known[i] = knownToken{t.Hash, s.keys.owner(t)}
 	}
 	s.tokens.Store(&known)
+}
+
+// isKnown reports whether an owner has a token.
+func (s *Server) isKnown(owner string) bool {
+	return slices.ContainsFunc(*s.tokens.Load(), func(t knownToken) bool { return t.owner == owner })
+}
+
+// ownRun returns the id, owner and finish of a run of this owner.
+func (s *Server) ownRun(ctx context.Context, id, owner string) (site.Run, error) {
+	run, err := s.conf.Registry.RunHead(ctx, id)
+	if err == nil && run.Owner != owner {
+		err = refuse(http.StatusForbidden, "the run is of another token: if this one replaces it, write the name %s after it in the token file of the service", run.Owner)
+	}
+	return run, err
 }
 
 // ServeHTTP implements http.Handler.
@@ -210,7 +226,7 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request, owner string, 
 	case "POST {id} refresh-credentials":
 		return s.refresh(w, t, path[0])
 	case "POST {id} finish":
-		run, err := s.conf.Registry.RunHead(t.ctx, path[0])
+		run, err := s.ownRun(t.ctx, path[0], owner)
 		if err != nil {
 			return err
 		}

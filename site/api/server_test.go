@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -33,12 +34,20 @@ func newServer(t *testing.T, c Config) *Server {
 	if c.RunOf == nil {
 		c.RunOf = runOf
 	}
-	c.Tokens = []TokenHash{HashToken("another"), HashToken(token)}
+	c.Tokens = tokensOf("another", token)
 	s, err := New(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// tokensOf returns tokens without names.
+func tokensOf(texts ...string) (tokens []Token) {
+	for _, text := range texts {
+		tokens = append(tokens, Token{Hash: HashToken(text)})
+	}
+	return tokens
 }
 
 // memoryOf is the registry and the object store of a Server.
@@ -268,11 +277,15 @@ func TestConcurrentUploadsAndFinishes(t *testing.T) {
 
 func TestParseTokens(t *testing.T) {
 	h := HashToken(token)
-	got, err := ParseTokens([]byte("# ours\n\n  sha256:" + hex.EncodeToString(h[:]) + "\r\nanother\n"))
-	if err != nil || len(got) != 2 || got[0] != h || got[1] != HashToken("another") {
+	got, err := ParseTokens([]byte("# ours\n\n  sha256:" + hex.EncodeToString(h[:]) + "  node-1.b_C\r\nanother\n#x y\nthird\tnode-1.b_C\n"))
+	want := []Token{{h, "node-1.b_C"}, {Hash: HashToken("another")}, {HashToken("third"), "node-1.b_C"}}
+	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v", got, err)
 	}
-	for _, bad := range []string{"", "# nothing\n", "a b", "sha256:12", "sha256:" + strings.Repeat("g", 64), "sha256:" + strings.Repeat("a", 66)} {
+	for _, bad := range []string{
+		"", "# nothing\n", "a b c", "a b|c", "a #b", "a " + strings.Repeat("a", 66), "sha256:12", "sha256:12 name",
+		"sha256:" + strings.Repeat("g", 64), "sha256:" + strings.Repeat("a", 66),
+	} {
 		if _, err := ParseTokens([]byte(bad)); err == nil || bad != "" && strings.Contains(err.Error(), strings.Repeat("a", 66)) {
 			t.Errorf("%q: %v", bad, err)
 		}
@@ -317,7 +330,7 @@ func TestServeStopsWithItsContext(t *testing.T) {
 }
 
 func TestNewRefusesBadConfiguration(t *testing.T) {
-	tokens := []TokenHash{HashToken(token)}
+	tokens := tokensOf(token)
 	for _, c := range []Config{
 		{}, {Tokens: tokens, Bucket: "runs"}, {Tokens: tokens, Bucket: "A/b"},
 		{Tokens: tokens, Prefix: "/x"}, {Tokens: tokens, Prefix: "a/../b"}, {Tokens: tokens, Dialect: "auto"},

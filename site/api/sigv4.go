@@ -38,6 +38,9 @@ func (s *Server) verify(r *http.Request, now time.Time) (signedRequest, error) {
 	if sig.accessKey != cred.accessKey {
 		return signedRequest{}, invalid(403, "InvalidAccessKeyId", "the access key does not belong to the session token")
 	}
+	if !s.isKnown(cred.owner) {
+		return signedRequest{}, invalid(403, "InvalidToken", "the API token for which the credentials were issued is not valid now")
+	}
 	if !now.Before(cred.expires) {
 		return signedRequest{}, invalid(400, "ExpiredToken", "the credentials have expired")
 	}

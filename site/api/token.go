@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -11,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -22,34 +22,49 @@ type TokenHash [sha256.Size]byte
 // HashToken returns the hash of a token.
 func HashToken(token string) TokenHash { return sha256.Sum256([]byte(token)) }
 
+// Token permits to register runs, and to go on with the runs of its owner.
+type Token struct {
+	Hash TokenHash
+	// Name is the owner of what is sent with the token, so that a run outlives the change of a token:
+	// tokens with the same name have the same owner. A token without a name is an owner of its own.
+	Name string
+}
+
+// nameOfOwner matches names of owners. They are a part of credentials, see issue.
+var nameOfOwner = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
 // ParseTokens parses a file of tokens, one a line: "sha256:" and 64 hexadecimal digits, or a
-// token itself. It skips empty lines and lines that begin with #. Errors have the number of
-// the line and never quote it.
-func ParseTokens(file []byte) ([]TokenHash, error) {
-	var hashes []TokenHash
-	for n, line := range bytes.Split(file, []byte("\n")) {
-		text := string(bytes.TrimSpace(line))
-		if text == "" || text[0] == '#' {
+// token itself, and then a name or nothing. It skips empty lines and lines that begin with #. Errors have
+// the number of the line and never quote it.
+func ParseTokens(file []byte) ([]Token, error) {
+	var tokens []Token
+	for n, line := range strings.Split(string(file), "\n") {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || fields[0][0] == '#' {
 			continue
 		}
-		digits, hashed := strings.CutPrefix(text, "sha256:")
-		if !hashed {
-			if strings.ContainsAny(text, " \t") {
-				return nil, fmt.Errorf("line %d: a token has no blanks", n+1)
-			}
-			hashes = append(hashes, HashToken(text))
-			continue
+		t := Token{}
+		if len(fields) > 1 {
+			t.Name = fields[1]
 		}
-		var h TokenHash
-		if b, err := hex.DecodeString(digits); err != nil || copy(h[:], b) != len(h) || len(b) != len(h) {
+		if len(fields) > 2 {
+			return nil, fmt.Errorf("line %d: a line has a token and perhaps a name", n+1)
+		}
+		if t.Name != "" && !nameOfOwner.MatchString(t.Name) {
+			return nil, fmt.Errorf("line %d: the name after the token has at most 64 letters, digits, \".\", \"_\" and \"-\"", n+1)
+		}
+		digits, isHash := strings.CutPrefix(fields[0], "sha256:")
+		if !isHash {
+			t.Hash = HashToken(fields[0])
+		} else if b, err := hex.DecodeString(digits); err != nil || copy(t.Hash[:], b) != len(t.Hash) || len(b) != len(t.Hash) {
 			return nil, fmt.Errorf("line %d: after sha256: come 64 hexadecimal digits", n+1)
 		}
-		hashes = append(hashes, h)
+		tokens = append(tokens, t)
 	}
-	if len(hashes) == 0 {
+	if len(tokens) == 0 {
 		return nil, errors.New("the file has no token")
 	}
-	return hashes, nil
+	return tokens, nil
 }
 
 // knownToken is a token that is accepted, and the owner of what is sent with it.
@@ -91,8 +106,13 @@ type credentials struct {
 	expires                            time.Time // whole seconds
 }
 
-// owner is the name of a token's holder in credentials and runs. It does not reveal the token.
-func (k keyring) owner(hash TokenHash) string { return k.seal("owner", string(hash[:]))[:16] }
+// owner is the owner of what is sent with a token, in credentials and runs. It does not reveal the token.
+func (k keyring) owner(t Token) string {
+	if t.Name != "" {
+		return t.Name
+	}
+	return k.seal("owner", string(t.Hash[:]))[:16]
+}
 
 // issue returns credentials for a run. Run ids and owners have no '|'.
 func (k keyring) issue(runID, owner string, expires time.Time) credentials {

@@ -53,25 +53,33 @@ func (r *Registry) putRecord(ctx context.Context, tx transaction, run lockedRun,
 	if !jobID.Valid {
 		return nil
 	}
-	if err := putJob(ctx, tx, record); err != nil {
+	if err := putJob(ctx, tx, run.owner, record); err != nil {
 		return err
 	}
 	return r.refreshJob(ctx, tx, column(record.Cluster), jobID.Int64)
 }
 
-// putJob stores what all runs of a job have in common. An earlier value stays if the record has
-// none.
-func putJob(ctx context.Context, tx transaction, record *rt.Run) error {
+// putJob stores what all runs of a job have in common. An earlier value stays if the record has none, or
+// if it is from a run of another owner: the first owner decides to which user the job belongs.
+func putJob(ctx context.Context, tx transaction, owner string, record *rt.Run) error {
 	id := record.JobID.Or(0)
 	family := record.ArrayJobID.Or(record.HetJobID.Or(id))
-	_, err := tx.ExecContext(ctx, `INSERT INTO job (cluster, job_id, family, username, account, partition, name, state, outcome, started, updated)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, '', '', 0, 0)
+	_, err := tx.ExecContext(ctx, `INSERT INTO job (cluster, job_id, owner, family, username, account, partition, name, state, outcome, started, updated)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, '', '', 0, 0)
 		ON CONFLICT (cluster, job_id) DO UPDATE SET
-			family = CASE WHEN excluded.family = excluded.job_id THEN job.family ELSE excluded.family END,
-			username = coalesce(nullif(excluded.username, ''), job.username), account = coalesce(nullif(excluded.account, ''), job.account),
-			partition = coalesce(nullif(excluded.partition, ''), job.partition), name = coalesce(nullif(excluded.name, ''), job.name)`,
-		column(record.Cluster), int64(id), int64(family), column(record.User), column(record.Account), column(record.Partition), folded(record.Meta.JobName))
+			family = CASE WHEN excluded.family = excluded.job_id OR (job.owner <> excluded.owner AND job.family <> job.job_id)
+				THEN job.family ELSE excluded.family END,
+			username = `+kept("username")+`, account = `+kept("account")+`,
+			partition = `+kept("partition")+`, name = `+kept("name"),
+		column(record.Cluster), int64(id), owner, int64(family), column(record.User), column(record.Account), column(record.Partition), folded(record.Meta.JobName))
 	return err
+}
+
+// kept is the value of a column of a job that is there: the new one from a run of the same owner, else
+// the old one, or the other one if that is empty.
+func kept(name string) string {
+	return "CASE WHEN job.owner = excluded.owner THEN coalesce(nullif(excluded." + name + ", ''), job." + name + ") " +
+		"ELSE coalesce(nullif(job." + name + ", ''), excluded." + name + ") END"
 }
 
 // part summarises the runs of an attempt of a job with the same state and outcome.

@@ -239,6 +239,28 @@ func TestJobOfSeveralRuns(t *testing.T) {
 	})
 }
 
+// The owner that sends the first record of a job decides to which user and account it belongs.
+func TestOtherOwnersOfAJob(t *testing.T) {
+	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+		for n, step := range []struct{ owner, user, account, name, want string }{
+			{"a", "ann", "", "fit", "ann,,fit"},
+			{"b", "bob", "chem", "Other", "ann,chem,fit"},
+			{"a", "amy", "bio", "", "amy,bio,fit"},
+			{"b", "bob", "chem", "other", "amy,bio,fit"},
+		} {
+			run := site.Run{ID: fmt.Sprintf("20260301t130000-%026d", n), Owner: step.owner, Created: start}
+			is(t, "CreateRun", r.CreateRun(t.Context(), run), nil)
+			record := job(9, 0)
+			record.User, record.Account, record.Meta.JobName = step.user, step.account, step.name
+			put(t, r, site.Object{RunID: run.ID, Name: site.RecordName, Class: site.ClassRecord, Created: start}, []byte("r"), &record)
+			var got string
+			err := r.db.QueryRow("SELECT username || ',' || account || ',' || name FROM job WHERE job_id = 9").Scan(&got)
+			is(t, "job", err, nil)
+			same(t, "job", got, step.want)
+		}
+	})
+}
+
 // A hostile record is stored, or refused with an error.
 func TestHostileRecord(t *testing.T) {
 	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {

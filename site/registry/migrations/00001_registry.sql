@@ -46,6 +46,7 @@ CREATE INDEX object_stored ON object (run_id, stored) WHERE stored <> '';
 CREATE TABLE job (
     cluster   TEXT NOT NULL,
     job_id    BIGINT NOT NULL,
+    owner     TEXT NOT NULL DEFAULT '', -- of the run from which the names are
     family    BIGINT NOT NULL, -- id of the array or heterogeneous job, else job_id
     username  TEXT NOT NULL,
     account   TEXT NOT NULL,
