@@ -21,6 +21,7 @@ type Run struct {
 	Finish   *Finish         // nil until the client has finished the run
 	Finished time.Time       // when the first finish was accepted; zero before
 	Record   *rt.Run         // from the newest complete record, or nil
+	Expired  []Class         // of which retention has removed objects
 }
 
 // Finish is the end of a run as its client sent it.

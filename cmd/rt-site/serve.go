@@ -96,7 +96,7 @@ func (s *secrets) serve(ctx context.Context, ln net.Listener, logger *log.Logger
 	})
 	background.Go(func() {
 		defer recovery.Handle(report)
-		s.server.Retain(ctx, s.conf.Retain.Duration)
+		s.server.Retain(ctx, api.Ages{Runs: s.conf.RetainRuns.Duration, Records: s.conf.RetainRecords.Duration, CSV: s.conf.RetainCSV.Duration})
 	})
 	err := api.Serve(ctx, ln, s.server, shutdown, logger)
 	cancel()

@@ -121,7 +121,9 @@ type Serve struct {
 	Quota          Size     `toml:"quota"`                                     // bytes of all runs on the disk, 0: no limit
 	TokenQuota     Size     `toml:"token_quota"`                               // bytes of the runs of one token, 0: no limit
 	CredentialLife Duration `toml:"credential_life" default:"1h" in:"1m 720h"` // how long a run's upload credentials last
-	Retain         Duration `toml:"retain" in:"0s 878400h"`                    // how long a finished run stays; 0: for ever
+	RetainRuns     Duration `toml:"retain_runs" in:"0s 878400h"`               // how long a finished run stays; 0: forever
+	RetainRecords  Duration `toml:"retain_records" in:"0s 878400h"`            // how long its complete record stays; 0: as long as the run
+	RetainCSV      Duration `toml:"retain_csv" in:"0s 878400h"`                // how long its rows stay; 0: as long as the run
 }
 
 // Energy is the energy that the node measures, and what is computed from it.

@@ -189,6 +189,32 @@ func (m *memory) ExpireRuns(ctx context.Context, before time.Time, limit int) (s
 	return stored, n, nil
 }
 
+func (m *memory) Expire(ctx context.Context, class site.Class, before time.Time, limit int) (stored []string, n int, err error) {
+	defer m.mu.Unlock()
+	if err := m.enter(ctx, "Expire", ""); err != nil {
+		return nil, 0, err
+	}
+	for _, id := range slices.Sorted(maps.Keys(m.runs)) {
+		r := m.runs[id]
+		for name, o := range m.rows[id] {
+			isOld := r.Finish != nil && r.Finished.Before(before) && o.Created.Before(before)
+			if o.Class != class || !isOld || n == limit {
+				continue
+			}
+			delete(m.rows[id], name)
+			n++
+			if o.Stored != "" {
+				stored = append(stored, o.Stored)
+			}
+			if !slices.Contains(r.Expired, class) {
+				r.Expired = append(r.Expired, class)
+				m.runs[id] = r
+			}
+		}
+	}
+	return stored, n, nil
+}
+
 func (m *memory) Put(ctx context.Context, name string, size int64, body io.Reader) error {
 	content, err := io.ReadAll(body)
 	defer m.mu.Unlock()

@@ -43,10 +43,12 @@ type Rows interface {
 	Body(ctx context.Context, runID, name string) ([]byte, error)
 }
 
-// Retention removes runs.
+// Retention removes what is old. The names that its methods return are those of objects in the object
+// store that no row names any more. There is nothing more to remove when n is 0.
 type Retention interface {
-	// ExpireRuns removes at most limit runs without a change since before, and returns the names
-	// of their objects in the object store. There are no more when n is 0.
+	// Expire removes objects of a class of at most limit finished runs.
+	Expire(ctx context.Context, class site.Class, before time.Time, limit int) (stored []string, n int, err error)
+	// ExpireRuns removes at most limit runs without a change since before.
 	ExpireRuns(ctx context.Context, before time.Time, limit int) (stored []string, n int, err error)
 }
 

@@ -5,7 +5,16 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/resource-tracker/rt/site"
 )
+
+// Ages is how long data stay after the end of their run; 0: forever.
+type Ages struct {
+	Runs    time.Duration // everything of a run, counted from its last change
+	Records time.Duration // complete records of finished runs
+	CSV     time.Duration // rows of finished runs
+}
 
 // expireBatch is how many runs one change of the registry removes.
 const expireBatch = 100
@@ -14,17 +23,14 @@ const expireBatch = 100
 // time that a request takes.
 const unusedAge = 24 * time.Hour
 
-// Retain removes, now and every hour until the context ends, the runs without a change for the time
-// retain; 0: none. Every day it removes the objects that no run names: requests that a kill or a lost
+// Retain removes what is old, now and every hour until the context ends. Every day it removes the objects that no run names: requests that a kill or a lost
 // connection interrupted have left them. It calls Config.Fault with what could not be removed.
-func (s *Server) Retain(ctx context.Context, retain time.Duration) {
+func (s *Server) Retain(ctx context.Context, retain Ages) {
 	tick := time.NewTicker(time.Hour)
 	defer tick.Stop()
 	for hours := 0; ; hours++ {
-		if retain > 0 {
-			if _, err := s.expire(ctx, time.Now().Add(-retain)); err != nil && ctx.Err() == nil {
-				s.conf.Fault(err)
-			}
+		if err := s.expireAll(ctx, retain, time.Now()); err != nil && ctx.Err() == nil {
+			s.conf.Fault(err)
 		}
 		if hours%24 == 1 {
 			if _, err := s.removeUnused(ctx, time.Now().Add(-unusedAge)); err != nil && ctx.Err() == nil {
@@ -39,21 +45,48 @@ func (s *Server) Retain(ctx context.Context, retain time.Duration) {
 	}
 }
 
-// expire removes the runs without a change since a time.
-func (s *Server) expire(ctx context.Context, before time.Time) (removed int, err error) {
-	for {
-		stored, n, err := s.conf.Registry.ExpireRuns(ctx, before, expireBatch)
-		if err != nil {
-			return removed, fmt.Errorf("remove old runs: %w", err)
+// expireAll removes what is too old now, whole runs first.
+func (s *Server) expireAll(ctx context.Context, retain Ages, now time.Time) error {
+	registry := s.conf.Registry
+	class := func(c site.Class) expireFunc {
+		return func(ctx context.Context, before time.Time, limit int) ([]string, int, error) {
+			return registry.Expire(ctx, c, before, limit)
 		}
-		removed += n
+	}
+	for _, kind := range []struct {
+		after  time.Duration
+		remove expireFunc
+	}{
+		{retain.Runs, registry.ExpireRuns}, {retain.Records, class(site.ClassRecord)},
+		{retain.CSV, class(site.ClassCSV)}, {retain.CSV, class(site.ClassInline)},
+	} {
+		if kind.after <= 0 {
+			continue
+		}
+		if err := s.expire(ctx, now.Add(-kind.after), kind.remove); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// expireFunc is a method of a registry that removes what is older than before.
+type expireFunc func(ctx context.Context, before time.Time, limit int) (stored []string, n int, err error)
+
+// expire calls remove until nothing is left that is older than before.
+func (s *Server) expire(ctx context.Context, before time.Time, remove expireFunc) error {
+	for {
+		stored, n, err := remove(ctx, before, expireBatch)
+		if err != nil {
+			return fmt.Errorf("remove old runs: %w", err)
+		}
 		for _, name := range stored {
 			if err := s.conf.Objects.Delete(ctx, name); err != nil {
-				return removed, fmt.Errorf("remove the objects of old runs: %w", err)
+				return fmt.Errorf("remove the objects of old runs: %w", err)
 			}
 		}
 		if n == 0 {
-			return removed, nil
+			return nil
 		}
 	}
 }

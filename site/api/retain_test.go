@@ -78,7 +78,7 @@ func TestOldRunsAreRemoved(t *testing.T) {
 		young := register(t, s)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan bool)
-		go func() { s.Retain(ctx, 48*time.Hour); close(ended) }()
+		go func() { s.Retain(ctx, Ages{Runs: 48 * time.Hour}); close(ended) }()
 		synctest.Wait()
 		if m.registered() != len(old)+2 {
 			t.Errorf("%d runs after 47 hours", m.registered())
@@ -93,6 +93,44 @@ func TestOldRunsAreRemoved(t *testing.T) {
 		}
 		cancel()
 		<-ended
+	})
+}
+
+// Records and rows can be removed before their run. The number of the rows is then not known.
+func TestOldRecordsAndRowsAreRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, Config{})
+		csv := "a\n" + incompressible() + "\n"
+		ended, delivering := registered(t, s, 0), register(t, s)
+		if status, answer := finishInline(t, s, ended, csv); status != 200 {
+			t.Fatal(status, answer)
+		}
+		if status, answer := put(t, s, signedPut{g: delivering, path: "/rt/runs/" + delivering.RunID + "/1", body: packed(t, csv)}); status != 200 {
+			t.Fatal(status, answer)
+		}
+		time.Sleep(47 * time.Hour)
+		ages := Ages{CSV: 48 * time.Hour, Records: time.Hour}
+		if err := s.expireAll(t.Context(), ages, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		wantRows(t, s, ended, csv)
+		time.Sleep(2 * time.Hour)
+		if err := s.expireAll(t.Context(), ages, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if status, body := api(t, s, "GET", "/runs/"+ended+"/data", ""); status != http.StatusGone || !strings.Contains(body, "serve.retain_csv") {
+			t.Errorf("%d %s", status, body)
+		}
+		if _, body := api(t, s, "GET", "/runs/"+ended, ""); !strings.Contains(body, `"expired":["inline"]`) || !strings.Contains(body, `"rows":null`) {
+			t.Errorf("%s", body)
+		}
+		wantRows(t, s, delivering.RunID, csv)
+		if n := memoryOf(s).objects(); n != 1 {
+			t.Errorf("%d objects", n)
+		}
+		if status, answer := finishInline(t, s, ended, csv); status != 200 { // the client has lost the answer
+			t.Error(status, answer)
+		}
 	})
 }
 
@@ -122,7 +160,7 @@ func TestUnusedObjectsAreRemoved(t *testing.T) {
 		m.store["notes/of/another.txt"] = stored{}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan bool)
-		go func() { s.Retain(ctx, 0); close(ended) }()
+		go func() { s.Retain(ctx, Ages{}); close(ended) }()
 		time.Sleep(23 * time.Hour)
 		synctest.Wait()
 		if m.objects() != 3 { // the row may be on its way

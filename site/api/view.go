@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -32,6 +33,7 @@ type view struct {
 	Record     *object         `json:"record,omitempty"` // the newest complete record
 	Objects    []object        `json:"objects,omitempty"`
 	Rows       int64           `json:"rows,omitzero"`
+	Expired    []site.Class    `json:"expired,omitempty"` // of which objects were removed because of their age
 
 	data []site.Object // what Rows counts: the uploads, or inline data
 }
@@ -55,7 +57,7 @@ func (s *Server) view(ctx context.Context, id string) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	v := view{ID: id, Status: "running", Created: r.Created, Finished: r.Finished, Metadata: r.Metadata}
+	v := view{ID: id, Status: "running", Created: r.Created, Finished: r.Finished, Metadata: r.Metadata, Expired: r.Expired}
 	named := map[string]bool{}
 	if f := r.Finish; f != nil {
 		v.Status, v.ExitCode, v.DataSource, v.Summary = f.RunStatus, f.ExitCode, f.DataSource, f.Summary
@@ -80,6 +82,11 @@ func (s *Server) view(ctx context.Context, id string) (view, error) {
 		v.Rows += o.Rows
 	}
 	return v, nil
+}
+
+// rowsExpired reports whether rows were removed because of their age: then their number is not known.
+func (v *view) rowsExpired() bool {
+	return slices.Contains(v.Expired, site.ClassCSV) || slices.Contains(v.Expired, site.ClassInline)
 }
 
 // head returns the view as JSON without the objects and the rows, and without its last brace.
@@ -111,7 +118,11 @@ func (v view) write(w io.Writer, head []byte) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(w, `],"rows":%d}`, v.Rows)
+	rows := strconv.FormatInt(v.Rows, 10)
+	if v.rowsExpired() {
+		rows = "null"
+	}
+	_, err := fmt.Fprintf(w, `],"rows":%s}`, rows)
 	return err
 }
 
@@ -214,6 +225,9 @@ func (s *Server) data(w http.ResponseWriter, t turn, id string) error {
 	v, err := s.view(t.ctx, id)
 	if err != nil {
 		return err
+	}
+	if v.rowsExpired() {
+		return refuse(http.StatusGone, "the rows of this run were removed because of their age (serve.retain_csv)")
 	}
 	var length int64
 	for i, o := range v.data {

@@ -15,7 +15,7 @@ func TestCheck(t *testing.T) {
 		}
 		problems, err := r.Check(t.Context())
 		is(t, "Check", err, nil)
-		same(t, "problems", problems, nil)
+		same(t, "problems", problems, []string{})
 		for _, query := range []string{
 			"DELETE FROM job WHERE job_id = 1", "UPDATE disk_use SET bytes = bytes + 1 WHERE owner = 'owner'",
 			"DELETE FROM object WHERE run_id IN (SELECT id FROM run WHERE job_id = 2)", "DELETE FROM run WHERE job_id = 2",

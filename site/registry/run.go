@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/resource-tracker/rt"
@@ -28,7 +29,7 @@ func (r *Registry) CreateRun(ctx context.Context, run site.Run) error {
 	})
 }
 
-const runColumns = "id, owner, created, metadata, finish, finished, record"
+const runColumns = "id, owner, created, metadata, finish, finished, record, expired"
 
 // Run returns a run, or site.ErrNotFound.
 func (r *Registry) Run(ctx context.Context, id string) (site.Run, error) {
@@ -99,10 +100,14 @@ func scanRun(from row) (site.Run, error) {
 	var metadata, finish, record []byte
 	var created int64
 	var finished sql.NullInt64
-	if err := from.Scan(&run.ID, &run.Owner, &created, &metadata, &finish, &finished, &record); err != nil {
+	var expired string
+	if err := from.Scan(&run.ID, &run.Owner, &created, &metadata, &finish, &finished, &record, &expired); err != nil {
 		return site.Run{}, err
 	}
 	run.Created, run.Metadata = moment(created), metadata
+	for class := range strings.FieldsSeq(expired) {
+		run.Expired = append(run.Expired, site.Class(class))
+	}
 	if finished.Valid {
 		run.Finished = moment(finished.Int64)
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -225,7 +226,7 @@ func missing(s state) (names []string) {
 		has[o.Name] = o.Class
 	}
 	want := func(name string, class site.Class) {
-		if has[name] != class {
+		if has[name] != class && !slices.Contains(s.run.Expired, class) {
 			names = append(names, name)
 		}
 	}

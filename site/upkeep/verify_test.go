@@ -218,11 +218,11 @@ func TestDamageIsFound(t *testing.T) {
 		},
 		"row of a key": {
 			func(t *testing.T, s *store) { s.sql(t, "DELETE FROM object WHERE name = '1'") },
-			[]string{"@ : the use of a quota is wrong", "@ : the use of a quota is wrong", job + "1: it has no row"},
+			[]string{"@ : run " + id + " has another number", "@ : the use of a quota is wrong", "@ : the use of a quota is wrong", job + "1: it has no row"},
 		},
 		"row of the record": {
 			func(t *testing.T, s *store) {
-				s.sql(t, "DELETE FROM object WHERE name = 'run.rtrec'; DELETE FROM disk_use; INSERT INTO disk_use SELECT o.owner, 0, (SELECT sum(charged) FROM run) + (SELECT sum(bytes + 1024) FROM object) FROM (SELECT 'o' AS owner UNION ALL SELECT '') o")
+				s.sql(t, "DELETE FROM object WHERE name = 'run.rtrec'; UPDATE run SET objects = 2; DELETE FROM disk_use; INSERT INTO disk_use SELECT o.owner, 0, (SELECT sum(charged) FROM run) + (SELECT sum(bytes + 1024) FROM object) FROM (SELECT 'o' AS owner UNION ALL SELECT '') o")
 			},
 			[]string{job + "run.rtrec: it has no row"},
 		},
@@ -389,5 +389,25 @@ func TestChangesDuringTheCheckAreNoDamage(t *testing.T) {
 				t.Error("nothing was changed during the check")
 			}
 		})
+	}
+}
+
+// What retention has removed is no damage.
+func TestRetentionIsNoDamage(t *testing.T) {
+	s := newStore(t)
+	s.fill(t, 1, "alice")
+	for _, class := range []site.Class{site.ClassCSV, site.ClassRecord} {
+		stored, n, err := s.Expire(t.Context(), class, time.Now().Add(time.Hour), 10)
+		if err != nil || n == 0 {
+			t.Fatal(n, err)
+		}
+		for _, name := range stored {
+			if err := s.Delete(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if totals, found := s.verify(t); totals.Objects != 0 || totals.Unnamed != 0 || len(found) > 0 {
+		t.Errorf("%+v %q", totals, found)
 	}
 }

@@ -18,6 +18,7 @@ CREATE TABLE run (
     accounted   BIGINT,          -- 1 if the outcome is from accounting
     started     BIGINT,
     ended       BIGINT,
+    expired     TEXT NOT NULL DEFAULT '', -- classes of which retention has removed objects, a space after each
     metadata    BYTEA NOT NULL,  -- the registration
     finish      BYTEA,           -- site.Finish as JSON
     record      BYTEA            -- rt.Run as JSON

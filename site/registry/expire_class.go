@@ -1,0 +1,87 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/resource-tracker/rt/site"
+)
+
+// Expire removes the objects of a class that are older than before, of at most limit runs that were
+// finished before that time. A run that is not finished keeps all of its objects: it may still be
+// delivered. Expire returns how many objects it removed, and the names in the object store that no
+// object has any more. The caller removes these there, and calls Expire again until n is 0. The run
+// keeps what the record and the finish say about it, and its Expired names the class.
+func (r *Registry) Expire(ctx context.Context, class site.Class, before time.Time, limit int) (stored []string, n int, err error) {
+	rows, err := r.db.QueryContext(ctx, `SELECT o.run_id FROM object o JOIN run r ON r.id = o.run_id
+		WHERE r.finished < $1 AND o.class = $2 AND o.created < $1 ORDER BY o.created LIMIT $3`, micros(before), string(class), limit)
+	ids, err := collect(rows, err, func(from row) (id string, err error) { return id, from.Scan(&id) })
+	if err != nil {
+		return nil, 0, fmt.Errorf("look for old objects: %w", fault(err))
+	}
+	if len(ids) == 0 {
+		return nil, 0, nil
+	}
+	slices.Sort(ids) // two transactions do not wait for each other
+	ids = slices.Compact(ids)
+	err = r.change(ctx, "remove old objects", func(tx transaction) error {
+		stored, n = nil, 0
+		for _, id := range ids {
+			names, removed, err := r.expireClass(ctx, tx, id, class, before)
+			if err != nil {
+				return err
+			}
+			stored, n = append(stored, names...), n+removed
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	return stored, n, nil
+}
+
+// expireClass removes the old objects of a class of one run.
+func (r *Registry) expireClass(ctx context.Context, tx transaction, id string, class site.Class, before time.Time) (stored []string, n int, err error) {
+	run, err := r.lockRun(ctx, tx, id)
+	if errors.Is(err, site.ErrNotFound) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	// A newer object may have replaced the one that was found.
+	rows, err := tx.QueryContext(ctx, "DELETE FROM object WHERE run_id = $1 AND class = $2 AND created < $3 RETURNING bytes, stored",
+		id, string(class), micros(before))
+	var freed int64
+	left, err := collect(rows, err, func(from row) (at string, err error) {
+		var bytes int64
+		err = from.Scan(&bytes, &at)
+		freed += bytes + rowBytes
+		return at, err
+	})
+	if err != nil || len(left) == 0 {
+		return nil, 0, err
+	}
+	n = len(left)
+	_, err = tx.ExecContext(ctx, `UPDATE run SET objects = objects - $1,
+		expired = CASE WHEN expired LIKE CAST($2 AS TEXT) THEN expired ELSE expired || CAST($3 AS TEXT) END WHERE id = $4`,
+		n, "%"+string(class)+" %", string(class)+" ", id)
+	if err != nil {
+		return nil, 0, err
+	}
+	slices.Sort(left)
+	for _, at := range slices.Compact(left) {
+		at, err := unnamed(ctx, tx, id, at)
+		if err != nil {
+			return nil, 0, err
+		}
+		if at != "" {
+			stored = append(stored, at)
+		}
+	}
+	return stored, n, r.charge(ctx, tx, id, run.owner, -freed)
+}
