@@ -64,6 +64,9 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 		RunOf: runOf,
 		Fault: func(err error) { logger.Print(err) },
 	})
+	if errors.Is(err, api.ErrOtherRegistry) {
+		return misconfigured(err)
+	}
 	if err != nil {
 		return err
 	}

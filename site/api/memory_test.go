@@ -279,11 +279,15 @@ func (m *memory) bytes() (n int) {
 	return n
 }
 
-// objects is the number of objects in the object store.
+// objects is the number of objects in the object store, without the marker.
 func (m *memory) objects() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.store)
+	n := len(m.store)
+	if _, isMarked := m.store[markerName]; isMarked {
+		n--
+	}
+	return n
 }
 
 // registered is the number of runs.

@@ -91,8 +91,12 @@ func (s *Server) expire(ctx context.Context, before time.Time, remove expireFunc
 	}
 }
 
-// removeUnused removes the objects that are older than a time and that no row names.
+// removeUnused removes the objects that are older than a time and that no row names, if the object store
+// belongs to the registry.
 func (s *Server) removeUnused(ctx context.Context, before time.Time) (removed int, err error) {
+	if err := s.checkMarker(ctx); err != nil {
+		return 0, fmt.Errorf("look for objects that no run names: %w", err)
+	}
 	run := ""
 	var named map[string]bool // the objects of this run
 	for o, err := range s.conf.Objects.List(ctx, "") {

@@ -120,6 +120,9 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	}
 	s := &Server{conf: c, keys: keyring{master: master}, limits: newLimits(c)}
 	s.SetTokens(c.Tokens)
+	if err := s.claim(ctx); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 
