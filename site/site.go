@@ -22,6 +22,14 @@ type Run struct {
 	Finished time.Time       // when the first finish was accepted; zero before
 	Record   *rt.Run         // from the newest complete record, or nil
 	Expired  []Class         // of which retention has removed objects
+	Held     Held            // set in lists
+}
+
+// Held is the size of what is stored of a run.
+type Held struct {
+	RecordBytes  int64  // of the complete record; 0 without one
+	RecordSHA256 string // in hexadecimal; empty without a record
+	Rows         int64  // of CSV, without headers
 }
 
 // Finish is the end of a run as its client sent it.
@@ -76,17 +84,23 @@ type Stored struct {
 type Job struct {
 	Cluster string
 	JobID   uint64 // the scheduler's raw job id
-	Runs    []Run  // the oldest first
+
+	User, Account, Partition string // empty: not known
+	State                    rt.State
+	Outcome                  rt.Outcome
+	Start                    time.Time // of the first attempt
+	End                      time.Time // zero while the job is running
 }
 
 // Filter selects jobs. A zero field selects all.
 type Filter struct {
-	Cluster                  string
-	JobID                    rt.Opt[uint64] // a job, or all tasks of an array, or all components of a heterogeneous job
-	Users, Accounts          []string       // any of them
-	Partition, Name, Outcome string         // Name matches a part of the job's name
-	State                    rt.State
-	Since, Until             time.Time // the job was running at some time in this interval
+	Cluster                     string
+	JobID                       rt.Opt[uint64] // a job, or all tasks of an array, or all components of a heterogeneous job
+	Users, Accounts, Partitions []string       // any of them
+	Name, Outcome               string         // Name matches a part of the job's name
+	State                       rt.State
+	Since, Until                time.Time // the job was running at some time in this interval
+	Access                      *Access   // what the reader of the list sees; nil: all jobs
 }
 
 // Errors of the registry.

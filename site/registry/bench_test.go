@@ -56,6 +56,8 @@ func BenchmarkJobs(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
+			own := &site.Access{Users: []string{"user7"}}
+			coordinator := &site.Access{Users: []string{"user7"}, Accounts: []string{"account7", "account8", "account9"}}
 			at := func(minute int64) time.Time { return moment(60000000 * minute) }
 			for _, q := range []struct {
 				name   string
@@ -70,13 +72,20 @@ func BenchmarkJobs(b *testing.B) {
 				{"array", site.Filter{JobID: rt.Some[uint64](benchJobs / 20 * 10)}},
 				{"running", site.Filter{State: rt.StateRunning}},
 				{"oom", site.Filter{Outcome: "oom"}},
-				{"partition", site.Filter{Partition: "debug"}},
+				{"partition", site.Filter{Partitions: []string{"debug"}}},
 				{"last day", site.Filter{Since: at(benchJobs - 1440)}},
 				{"a day of last year", site.Filter{Since: at(benchJobs / 2), Until: at(benchJobs/2 + 1440)}},
 				{"search, many", site.Filter{Name: "CASE"}},
 				{"search, few", site.Filter{Name: "case_12345"}},
 				{"search, none", site.Filter{Name: "absent"}},
 				{"user, search", site.Filter{Users: []string{"user7"}, Name: "case_12"}},
+				{"own", site.Filter{Access: own}},
+				{"own, search, none", site.Filter{Access: own, Name: "absent"}},
+				{"own, oom", site.Filter{Access: own, Outcome: "oom"}},
+				{"own, job", site.Filter{Access: own, JobID: rt.Some[uint64](benchJobs / 2)}},
+				{"coordinator", site.Filter{Access: coordinator}},
+				{"coordinator, user", site.Filter{Access: coordinator, Users: []string{"user8"}}},
+				{"coordinator, search, none", site.Filter{Access: coordinator, Name: "absent"}},
 			} {
 				b.Run(q.name, func(b *testing.B) { benchQuery(b, r, q.filter) })
 			}
@@ -84,7 +93,7 @@ func BenchmarkJobs(b *testing.B) {
 	}
 }
 
-// benchQuery reads the first page, and the following ones until it has 100 jobs or the end.
+// benchQuery reads the first page with the runs of its jobs, and the following ones until it has 100 jobs or the end.
 func benchQuery(b *testing.B, r *Registry, f site.Filter) {
 	var pages []time.Duration
 	calls, found := 0, 0
@@ -93,6 +102,11 @@ func benchQuery(b *testing.B, r *Registry, f site.Filter) {
 		for calls, found = 0, 0; calls == 0 || next != "" && found < 100; calls++ {
 			start := time.Now()
 			jobs, after, err := r.Jobs(b.Context(), f, next, 100)
+			for _, job := range jobs {
+				if _, _, err := r.JobRuns(b.Context(), job, f.Access, "", 32); err != nil {
+					b.Fatal(err)
+				}
+			}
 			if err != nil {
 				b.Fatal(err)
 			}

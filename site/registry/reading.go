@@ -1,0 +1,120 @@
+package registry
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+
+	"github.com/resource-tracker/rt/site"
+)
+
+// heldColumns are the columns of scanHeld after the metadata.
+const heldColumns = `, r.finish, r.finished, r.record,
+	coalesce((SELECT o.bytes FROM object o WHERE o.run_id = r.id AND o.name = '` + site.RecordName + `'), 0),
+	coalesce((SELECT o.sha256 FROM object o WHERE o.run_id = r.id AND o.name = '` + site.RecordName + `'), ''),
+	(SELECT count(*) FROM object o WHERE o.run_id = r.id AND o.class = '` + string(site.ClassCSV) + `'),
+	coalesce((SELECT sum(o.csv_rows) FROM object o WHERE o.run_id = r.id AND o.class IN ('` + string(site.ClassCSV) + `', '` + string(site.ClassInline) + `')), 0),
+	coalesce(j.username, ''), coalesce(j.account, '')`
+
+const heldTables = " FROM run r LEFT JOIN job j ON j.cluster = r.cluster AND j.job_id = r.job_id"
+
+// heldRun is a run with what its job is known to be.
+type heldRun struct {
+	site.Run
+	csv           int64 // number of uploads
+	user, account string
+}
+
+func scanHeld(from row) (h heldRun, err error) {
+	var held site.Held
+	h.Run, err = scanRun(extended{from, []any{&held.RecordBytes, &held.RecordSHA256, &h.csv, &held.Rows, &h.user, &h.account}})
+	h.Held = held
+	return h, err
+}
+
+// extended is a row with more columns than its reader knows.
+type extended struct {
+	row
+	more []any
+}
+
+func (e extended) Scan(to ...any) error { return e.row.Scan(append(to, e.more...)...) }
+
+// isVisible reports whether a reader may see a run. The record of the run decides: the id of a job can be used
+// again, so that the row of the job can be about another user. If the record has no user or account,
+// another run of the same job has it.
+func (h heldRun) isVisible(a *site.Access) bool {
+	if a == nil {
+		return true
+	}
+	if h.Record == nil {
+		return false
+	}
+	user, account := column(h.Record.User), column(h.Record.Account)
+	if user == "" && account == "" {
+		user, account = h.user, h.account
+	}
+	isOwn := user != "" && slices.Contains(a.Users, user)
+	isOfAccount := account != "" && slices.Contains(a.Accounts, account)
+	return isOwn || isOfAccount
+}
+
+// JobRuns reads at most limit runs of a job after an id, the oldest first, without their metadata. It
+// returns those that the reader may see, and the id after which to continue, empty at the end.
+func (r *Registry) JobRuns(ctx context.Context, job site.Job, access *site.Access, after string, limit int) (runs []site.Run, next string, err error) {
+	rows, err := r.db.QueryContext(ctx, "SELECT r.id, r.owner, r.created, NULL"+heldColumns+heldTables+` WHERE r.id IN
+		(SELECT id FROM run WHERE cluster = $1 AND job_id = $2 AND id > $3 ORDER BY id LIMIT $4) ORDER BY r.id`,
+		job.Cluster, int64(job.JobID), after, limit)
+	found, err := collect(rows, err, scanHeld)
+	if len(found) == limit {
+		next = found[limit-1].ID
+	}
+	for _, h := range found {
+		if err != nil || !h.isVisible(access) {
+			continue
+		}
+		err = r.countRows(ctx, &h)
+		runs = append(runs, h.Run)
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("list the runs of job %d: %w", job.JobID, fault(err))
+	}
+	return runs, next, nil
+}
+
+// VisibleRun returns a run, or site.ErrNotFound if there is none or the reader may not see it.
+func (r *Registry) VisibleRun(ctx context.Context, id string, access *site.Access) (site.Run, error) {
+	h, err := scanHeld(r.db.QueryRowContext(ctx, "SELECT r.id, r.owner, r.created, r.metadata"+heldColumns+heldTables+" WHERE r.id = $1", id))
+	if err == nil && !h.isVisible(access) {
+		err = sql.ErrNoRows
+	}
+	if err == nil {
+		err = r.countRows(ctx, &h)
+	}
+	if err != nil {
+		return site.Run{}, fmt.Errorf("read run %s: %w", id, fault(notFound(err)))
+	}
+	return h.Run, nil
+}
+
+// countRows corrects the number of rows of a finished run with uploads that its finish does not name:
+// those of an abandoned attempt.
+func (r *Registry) countRows(ctx context.Context, h *heldRun) error {
+	if h.Finish == nil || h.csv == int64(len(h.Finish.Keys)) {
+		return nil
+	}
+	objects, err := r.Objects(ctx, h.ID)
+	if err != nil {
+		return err
+	}
+	h.Held.Rows = 0
+	for _, o := range objects {
+		isInline := o.Class == site.ClassInline && len(h.Finish.Keys) == 0
+		isNamed := o.Class == site.ClassCSV && slices.Contains(h.Finish.Keys, o.Name)
+		if isInline || isNamed {
+			h.Held.Rows += o.Rows
+		}
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package registry
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/site"
+)
+
+// jobRuns reads the runs of a job in pages of three.
+func jobRuns(t *testing.T, r *Registry, job site.Job, access *site.Access) (runs []site.Run) {
+	t.Helper()
+	after := ""
+	for {
+		some, next, err := r.JobRuns(t.Context(), job, access, after, 3)
+		is(t, "JobRuns", err, nil)
+		runs = append(runs, some...)
+		if next == "" {
+			return runs
+		}
+		after = next
+	}
+}
+
+// A reader sees the own jobs and those of the own accounts, in lists and one by one, with any filter and
+// any size of a page.
+func TestAccess(t *testing.T) {
+	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+		owners := []string{"alice physics", "bob physics", "carol chemistry", "alice chemistry", "bob biology", " ", "dave physics"}
+		var runs []site.Run
+		for n := range 70 {
+			record := job(uint64(n+1), n/3)
+			record.User, record.Account, _ = strings.Cut(owners[n%7], " ")
+			record.ArrayJobID = rt.Some(uint64(1000 + n%2))
+			runs = append(runs, putRun(t, r, n, record))
+		}
+		runs = append(runs, newRun(t, r, 70)) // without a record
+		for _, a := range []site.Access{
+			{}, {Users: []string{""}}, {Accounts: []string{""}}, {Users: []string{"alice"}}, {Users: []string{"nobody"}},
+			{Accounts: []string{"physics"}}, {Users: []string{"alice"}, Accounts: []string{"physics"}},
+			{Users: []string{"bob"}, Accounts: []string{"chemistry", "biology"}}, {Users: []string{"%"}, Accounts: []string{"' OR '1'='1"}},
+		} {
+			sees := func(n int) bool {
+				user, account, _ := strings.Cut(owners[n%7], " ")
+				isOwn := len(a.Users) > 0 && user == a.Users[0] && user != ""
+				return isOwn || account != "" && strings.Contains(" "+strings.Join(a.Accounts, " ")+" ", " "+account+" ")
+			}
+			for name, f := range map[string]site.Filter{
+				"all": {}, "user": {Users: []string{"alice", "bob"}}, "account": {Accounts: []string{"physics"}}, "array": {JobID: rt.Some[uint64](1001)},
+				"name": {Name: "train"}, "both": {Users: []string{"dave"}, Accounts: []string{"physics"}}, "none": {Name: "absent"},
+			} {
+				var want []uint64
+				for n := 69; n >= 0; n-- {
+					user, account, _ := strings.Cut(owners[n%7], " ")
+					isUser := len(f.Users) == 0 || strings.Contains(strings.Join(f.Users, " "), user) && user != ""
+					isAccount := len(f.Accounts) == 0 || account == f.Accounts[0]
+					isFamily := !f.JobID.Valid() || n%2 == 1
+					isName := f.Name != "absent"
+					if sees(n) && isUser && isAccount && isFamily && isName {
+						want = append(want, uint64(n+1))
+					}
+				}
+				f.Access = &a
+				for _, limit := range []int{1, 7, 100} {
+					same(t, fmt.Sprintf("%+v, %s, pages of %d", a, name, limit), pages(t, r, f, limit), want)
+				}
+			}
+			for n, run := range runs {
+				_, err := r.VisibleRun(t.Context(), run.ID, &a)
+				want := error(nil)
+				if n == 70 || !sees(n) {
+					want = site.ErrNotFound
+				}
+				is(t, fmt.Sprintf("%+v, run %d", a, n), err, want)
+			}
+		}
+		for _, run := range runs {
+			_, err := r.VisibleRun(t.Context(), run.ID, nil)
+			is(t, "an operator reads "+run.ID, err, nil)
+		}
+	})
+}
+
+// The cursor of a page that ends before a match names no job of others.
+func TestCursorHidesOthers(t *testing.T) {
+	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+		r.windows = windows{first: 2, list: 3, other: 3}
+		for n := range 40 {
+			record := job(uint64(n+1), n)
+			if n%8 != 0 {
+				record.User = "bob"
+			}
+			putRun(t, r, n, record)
+		}
+		for name, f := range map[string]site.Filter{
+			"name": {Name: "absent"}, "user": {Users: []string{"bob"}}, "cluster": {Cluster: "other"}, "outcome": {Outcome: "oom"},
+		} {
+			f.Access = &site.Access{Users: []string{"alice"}}
+			for next, calls := "", 0; ; calls++ {
+				jobs, after, err := r.Jobs(t.Context(), f, next, 10)
+				if err != nil || len(jobs) > 0 || calls > 100 {
+					t.Fatalf("%s: %d jobs, %v", name, len(jobs), err)
+				}
+				if after == "" {
+					break
+				}
+				if p, err := parseCursor(after); err != nil || (p.jobID-1)%8 != 0 {
+					t.Errorf("%s: the cursor %s is at job %d of another user: %v", name, after, p.jobID, err)
+				}
+				next = after
+			}
+		}
+	})
+}
+
+// The id of a job is used again, or some of its runs do not name the user.
+func TestAccessToRunsOfOneJob(t *testing.T) {
+	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+		for n, user := range []string{"alice", "bob", "", "bob", "alice"} {
+			record := job(9, 0)
+			record.User, record.Node = user, fmt.Sprint("n", n)
+			if user == "" {
+				record.Account = ""
+			}
+			putRun(t, r, n, record)
+		}
+		for user, want := range map[string]string{"alice": "n0 n2 n4", "bob": "n1 n3", "carol": ""} {
+			access := &site.Access{Users: []string{user}}
+			var nodes []string
+			for _, run := range jobRuns(t, r, site.Job{Cluster: "c", JobID: 9}, access) {
+				nodes = append(nodes, run.Record.Node)
+			}
+			same(t, "runs that "+user+" sees", strings.Join(nodes, " "), want)
+		}
+	})
+}
+
+// The rows of a run are those that its finish names.
+func TestHeldRows(t *testing.T) {
+	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+		run := putRun(t, r, 1, job(1, 0))
+		for name, rows := range map[string]int64{"1.csv.gz": 10, "2.csv.gz": 20, "3.csv.gz": 400} {
+			put(t, r, site.Object{RunID: run.ID, Name: name, Class: site.ClassCSV, Bytes: 1, SHA256: name, Rows: rows}, []byte("x"), nil)
+		}
+		held := func() site.Held {
+			t.Helper()
+			run, err := r.VisibleRun(t.Context(), run.ID, nil)
+			is(t, "VisibleRun", err, nil)
+			return run.Held
+		}
+		same(t, "running", held(), site.Held{RecordBytes: 1, RecordSHA256: "r", Rows: 430})
+		err := r.FinishRun(t.Context(), run.ID, site.Finish{RunStatus: "finished", DataSource: "s3", Keys: []string{"1.csv.gz", "2.csv.gz"}}, nil, nil)
+		is(t, "FinishRun", err, nil)
+		same(t, "finished", held(), site.Held{RecordBytes: 1, RecordSHA256: "r", Rows: 30})
+	})
+}
