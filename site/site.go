@@ -27,9 +27,9 @@ type Run struct {
 
 // Held is the size of what is stored of a run.
 type Held struct {
-	RecordBytes  int64  // of the complete record; 0 without one
-	RecordSHA256 string // in hexadecimal; empty without a record
-	Rows         int64  // of CSV, without headers
+	RecordBytes  int64         // of the complete record; 0 without one
+	RecordSHA256 string        // in hexadecimal; empty without a record
+	Rows         rt.Opt[int64] // of CSV, without headers; absent if retention has removed some
 }
 
 // Finish is the end of a run as its client sent it.

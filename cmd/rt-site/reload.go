@@ -24,6 +24,7 @@ const reloadEvery = 5 * time.Second
 type secrets struct {
 	conf   config.Serve
 	server *api.Server
+	access *access
 	cert   atomic.Pointer[tls.Certificate]
 	tokens []api.Token
 	stamps []string // of the files that were read
@@ -41,7 +42,7 @@ func stampOf(path string) string {
 // now returns the current stamps of all files.
 func (s *secrets) now() []string {
 	var all []string
-	for _, path := range []string{s.conf.TokenFile, s.conf.TLSCert, s.conf.TLSKey} {
+	for _, path := range append([]string{s.conf.TokenFile, s.conf.TLSCert, s.conf.TLSKey}, s.access.files()...) {
 		if path != "" {
 			all = append(all, stampOf(path))
 		}
@@ -49,7 +50,7 @@ func (s *secrets) now() []string {
 	return all
 }
 
-// read reads the files. If one of them cannot be read, nothing changes.
+// read reads the files. If one of them cannot be read, it and those after it do not change.
 func (s *secrets) read() error {
 	s.stamps = s.now() // first: a change during the read counts as another one
 	text, err := os.ReadFile(s.conf.TokenFile)
@@ -71,7 +72,7 @@ func (s *secrets) read() error {
 	if s.server != nil {
 		s.server.SetTokens(tokens)
 	}
-	return nil
+	return s.access.read()
 }
 
 // watch reads the files again when they have changed, and on SIGHUP, until the context ends.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -40,18 +39,22 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 			*set.to = *set.value
 		}
 	}
-	if err := hostport.Check(s.Listen, "127.0.0.1:8470"); err != nil {
+	if err := checkListen(s.Listen); err != nil {
 		if o.isSet("listen") {
 			return cli.Usage("--listen %w", err)
 		}
 		return misconfigured(fmt.Errorf("serve.listen %w", err))
 	}
+	logger := log.New(stderr, "rt-site: ", log.LstdFlags)
 	files := &secrets{conf: s}
-	if err := files.read(); err != nil {
+	files.access, err = newAccess(s, logger)
+	if err == nil {
+		err = files.read()
+	}
+	if err != nil {
 		return misconfigured(err)
 	}
 	debug.SetMemoryLimit(memoryLimit)
-	logger := log.New(stderr, "rt-site: ", log.LstdFlags)
 	st, err := openStores(ctx, s)
 	if err != nil {
 		return err
@@ -61,7 +64,7 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 		Registry: st.registry, Objects: st.objects, Temp: st.temp,
 		Tokens: files.tokens, MaxObject: int64(s.MaxObject) << 20, MaxRequests: s.MaxRequests,
 		ClientRate: float64(s.ClientRate), TokenRate: s.TokenRate.Bytes, CredentialLife: s.CredentialLife.Duration,
-		RunOf: runOf,
+		RunOf: runOf, Readers: files.access.api(),
 		Fault: func(err error) { logger.Print(err) },
 	})
 	if errors.Is(err, api.ErrOtherRegistry) {
@@ -75,7 +78,8 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 		return err
 	}
 	fmt.Fprintf(stdout, "listening on %s://%s\n", scheme, ln.Addr())
-	if !hostport.IsLoopback(ln.Addr()) && scheme == "http" {
+	isOpen := ln.Addr().Network() == "tcp" && !hostport.IsLoopback(ln.Addr())
+	if isOpen && scheme == "http" {
 		cli.Message(stderr, "rt-site", "warning: tokens and data cross the network in clear text; set serve.tls_cert and serve.tls_key")
 	}
 	err = files.serve(ctx, ln, logger)
@@ -105,17 +109,4 @@ func (s *secrets) serve(ctx context.Context, ln net.Listener, logger *log.Logger
 	cancel()
 	background.Wait()
 	return err
-}
-
-func (s *secrets) listen() (net.Listener, string, error) {
-	ln, err := net.Listen("tcp", s.conf.Listen)
-	if err != nil {
-		return nil, "", fmt.Errorf("listen on %s (serve.listen): %w", s.conf.Listen, hostport.ListenError(err))
-	}
-	if s.conf.TLSCert == "" {
-		return ln, "http", nil
-	}
-	return tls.NewListener(ln, &tls.Config{
-		GetCertificate: s.certificate, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
-	}), "https", nil
 }

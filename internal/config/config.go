@@ -104,7 +104,7 @@ type Drain struct {
 
 // Serve is the receiver of rt-site serve.
 type Serve struct {
-	Listen    string `toml:"listen" default:"127.0.0.1:8470"`                           // host:port
+	Listen    string `toml:"listen" default:"127.0.0.1:8470"`                           // host:port, or unix:/path
 	Dir       string `toml:"dir" default:"/var/lib/rt/receiver" path:"required"`        // directory of the received runs
 	Database  string `toml:"database"`                                                  // postgres://...; empty: registry.db in dir
 	Objects   string `toml:"objects"`                                                   // s3://bucket/prefix; empty: objects in dir
@@ -113,6 +113,13 @@ type Serve struct {
 	TokenFile string `toml:"token_file" default:"/etc/rt/serve-tokens" path:"optional"` // file with the accepted API tokens, one per line
 	TLSCert   string `toml:"tls_cert" path:"optional"`                                  // PEM file; empty: plain HTTP
 	TLSKey    string `toml:"tls_key" path:"optional"`                                   // PEM file
+
+	Munge         string   `toml:"munge" default:"off"`             // who reads: "off", "on" or the path of munged's socket
+	ReadTokenFile string   `toml:"read_token_file" path:"optional"` // file with the tokens of readers, one per line
+	ProxyHeader   string   `toml:"proxy_header"`                    // header in which a proxy names the user; empty: none
+	ProxyFrom     []string `toml:"proxy_from" default:""`           // addresses and networks of the proxy, or "unix"
+	Operators     []string `toml:"operators" default:""`            // users, and groups with @, that read all runs
+	Coordinators  string   `toml:"coordinators"`                    // "sacctmgr", or the path of a file; empty: none
 
 	MaxObject      int      `toml:"max_object_mib" default:"64" in:"1 4096"`   // MiB of one uploaded file, compressed
 	MaxRequests    int      `toml:"max_requests" default:"256" in:"1 100000"`  // served at the same time, a quarter of them for one token; others wait
@@ -235,6 +242,8 @@ func (k *key) set(text string) {
 	switch v := k.value.Addr().Interface().(type) {
 	case *string:
 		*v = text
+	case *[]string:
+		*v = strings.Fields(text)
 	case *int:
 		*v, _ = strconv.Atoi(text)
 	case *float64:

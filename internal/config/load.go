@@ -212,6 +212,12 @@ func (c *Config) checkWords() *keyError {
 	if c.Serve.TLSKey != "" && c.Serve.TLSCert == "" {
 		return &keyError{"serve.tls_key", "needs serve.tls_cert too"}
 	}
+	if w := c.Serve.Munge; w != "on" && w != "off" && !filepath.IsAbs(w) {
+		return &keyError{"serve.munge", fmt.Sprintf("%q is neither \"on\" nor \"off\" nor the absolute path of a socket", w)}
+	}
+	if w := c.Serve.Coordinators; w != "" && w != "sacctmgr" && !filepath.IsAbs(w) {
+		return &keyError{"serve.coordinators", fmt.Sprintf("%q is neither \"sacctmgr\" nor an absolute path", w)}
+	}
 	if c.Spool.User == "" {
 		return &keyError{"spool.user", "must name a user"}
 	}

@@ -81,6 +81,8 @@ func (s *Server) problemOf(err error) *problem {
 	case errors.Is(err, site.ErrNotFound):
 		p, _ := errors.AsType[*problem](errNoRun())
 		return p
+	case errors.Is(err, site.ErrCursor):
+		return &problem{status: http.StatusBadRequest, detail: err.Error()}
 	case errors.Is(err, site.ErrFinished):
 		return &problem{status: http.StatusConflict, detail: site.ErrFinished.Error()}
 	case errors.Is(err, site.ErrOlder):

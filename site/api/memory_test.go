@@ -18,8 +18,10 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// memory is a Registry and an object store in memory.
+// memory is a Registry and an object store in memory. It shows nothing to readers: rt-site's tests
+// read from a real registry.
 type memory struct {
+	Reading
 	mu      sync.Mutex
 	secret  []byte
 	runs    map[string]site.Run

@@ -16,6 +16,7 @@ type Registry interface {
 	Runs
 	Rows
 	Retention
+	Reading
 	// Secret returns random bytes that are created once and are the same for all receivers.
 	Secret(ctx context.Context, name string, bytes int) ([]byte, error)
 }

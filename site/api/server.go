@@ -27,6 +27,7 @@ type Config struct {
 	Objects  Objects
 	Temp     string  // directory of temporary files; os.TempDir when empty
 	Tokens   []Token // each permits to register and read runs, and to finish those of its owner
+	Readers  Readers // who may use the paths below /v1; nil: no one
 
 	Bucket string // name of the bucket; "rt" when empty
 	Prefix string // of all keys in it, without slashes at its ends; "runs" when empty
@@ -107,8 +108,8 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	switch {
 	case len(c.Tokens) == 0:
 		return nil, errors.New("the receiver needs at least one token: without it no client can register a run")
-	case !nameOfBucket.MatchString(c.Bucket) || c.Bucket == "runs":
-		return nil, fmt.Errorf("the receiver's bucket %q: lower-case letters, digits and hyphens, and not \"runs\"", c.Bucket)
+	case !nameOfBucket.MatchString(c.Bucket) || c.Bucket == "runs" || c.Bucket == readRoot:
+		return nil, fmt.Errorf("the receiver's bucket %q: lower-case letters, digits and hyphens, and neither \"runs\" nor \"v1\"", c.Bucket)
 	case strings.Trim(c.Prefix, "/") != c.Prefix || strings.Contains(c.Prefix, ".."):
 		return nil, fmt.Errorf("the receiver's prefix %q: no slashes at its ends and no dots in a row", c.Prefix)
 	case c.Dialect != "" && c.Dialect != DialectSpec && c.Dialect != DialectLive:
@@ -171,6 +172,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// Not a ServeMux: it would redirect keys that are not clean paths.
 	if strings.HasPrefix(r.URL.Path, "/"+s.conf.Bucket+"/") {
 		s.serveObject(w, r)
+		return
+	}
+	if strings.HasPrefix(r.URL.Path, "/"+readRoot+"/") {
+		if err := s.serveReading(w, r); err != nil {
+			s.failWith(w, err)
+		}
 		return
 	}
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")

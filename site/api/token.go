@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,13 +13,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/resource-tracker/rt/site"
 )
 
-// TokenHash is the SHA-256 of a token. Tokens themselves are not kept.
-type TokenHash [sha256.Size]byte
+// TokenHash is the SHA-256 of a token.
+type TokenHash = site.TokenHash
 
 // HashToken returns the hash of a token.
-func HashToken(token string) TokenHash { return sha256.Sum256([]byte(token)) }
+func HashToken(token string) TokenHash { return site.HashToken(token) }
 
 // Token permits to register runs, and to go on with the runs of its owner.
 type Token struct {
@@ -53,12 +54,11 @@ func ParseTokens(file []byte) ([]Token, error) {
 		if t.Name != "" && !nameOfOwner.MatchString(t.Name) {
 			return nil, fmt.Errorf("line %d: the name after the token has at most 64 letters, digits, \".\", \"_\" and \"-\"", n+1)
 		}
-		digits, isHash := strings.CutPrefix(fields[0], "sha256:")
-		if !isHash {
-			t.Hash = HashToken(fields[0])
-		} else if b, err := hex.DecodeString(digits); err != nil || copy(t.Hash[:], b) != len(t.Hash) || len(b) != len(t.Hash) {
-			return nil, fmt.Errorf("line %d: after sha256: come 64 hexadecimal digits", n+1)
+		hash, err := site.ParseToken(fields[0])
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n+1, err)
 		}
+		t.Hash = hash
 		tokens = append(tokens, t)
 	}
 	if len(tokens) == 0 {

@@ -23,7 +23,7 @@ type windows struct {
 	other int // in the other indexes
 }
 
-var defaultWindows = windows{first: 5_000, list: 50_000, other: 20_000}
+var defaultWindows = windows{first: 5_000, list: 50_000, other: 4_000}
 
 // maxValues is the largest number of users or accounts that are searched one after the other, each
 // in the index.
@@ -36,7 +36,7 @@ const maxValues = 16
 // One call examines at most 50,000 jobs. If few of them match, it returns fewer than limit jobs,
 // or none, with a cursor that continues the search: only an empty cursor means that there are no
 // more. There are indexes by id, user, account, outcome, state and partition. The first of these
-// in the filter selects the jobs that the call examines, at most 20,000. The search for a part of
+// in the filter selects the jobs that the call examines, at most 4,000. The search for a part of
 // a name has no index of its own. It ignores case.
 func (r *Registry) Jobs(ctx context.Context, f site.Filter, after string, limit int) (jobs []site.Job, next string, err error) {
 	jobs, next, err = r.page(ctx, f, after, max(limit, 1))

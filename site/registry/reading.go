@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/site"
 )
 
 // heldColumns are the columns of scanHeld after the metadata.
-const heldColumns = `, r.finish, r.finished, r.record,
+const heldColumns = `, r.finish, r.finished, r.record, r.expired,
 	coalesce((SELECT o.bytes FROM object o WHERE o.run_id = r.id AND o.name = '` + site.RecordName + `'), 0),
 	coalesce((SELECT o.sha256 FROM object o WHERE o.run_id = r.id AND o.name = '` + site.RecordName + `'), ''),
 	(SELECT count(*) FROM object o WHERE o.run_id = r.id AND o.class = '` + string(site.ClassCSV) + `'),
@@ -22,13 +23,13 @@ const heldTables = " FROM run r LEFT JOIN job j ON j.cluster = r.cluster AND j.j
 // heldRun is a run with what its job is known to be.
 type heldRun struct {
 	site.Run
-	csv           int64 // number of uploads
+	csv, rows     int64 // number of uploads, and of the rows of uploads and inline data
 	user, account string
 }
 
 func scanHeld(from row) (h heldRun, err error) {
 	var held site.Held
-	h.Run, err = scanRun(extended{from, []any{&held.RecordBytes, &held.RecordSHA256, &h.csv, &held.Rows, &h.user, &h.account}})
+	h.Run, err = scanRun(extended{from, []any{&held.RecordBytes, &held.RecordSHA256, &h.csv, &h.rows, &h.user, &h.account}})
 	h.Held = held
 	return h, err
 }
@@ -98,9 +99,14 @@ func (r *Registry) VisibleRun(ctx context.Context, id string, access *site.Acces
 	return h.Run, nil
 }
 
-// countRows corrects the number of rows of a finished run with uploads that its finish does not name:
-// those of an abandoned attempt.
+// countRows sets the number of rows. Retention may have removed some. A finished run can have uploads
+// that its finish does not name: those of an abandoned attempt.
 func (r *Registry) countRows(ctx context.Context, h *heldRun) error {
+	isExpired := slices.Contains(h.Expired, site.ClassCSV) || slices.Contains(h.Expired, site.ClassInline)
+	if isExpired {
+		return nil
+	}
+	h.Held.Rows = rt.Some(h.rows)
 	if h.Finish == nil || h.csv == int64(len(h.Finish.Keys)) {
 		return nil
 	}
@@ -108,13 +114,14 @@ func (r *Registry) countRows(ctx context.Context, h *heldRun) error {
 	if err != nil {
 		return err
 	}
-	h.Held.Rows = 0
+	rows := int64(0)
 	for _, o := range objects {
 		isInline := o.Class == site.ClassInline && len(h.Finish.Keys) == 0
 		isNamed := o.Class == site.ClassCSV && slices.Contains(h.Finish.Keys, o.Name)
 		if isInline || isNamed {
-			h.Held.Rows += o.Rows
+			rows += o.Rows
 		}
 	}
+	h.Held.Rows = rt.Some(rows)
 	return nil
 }

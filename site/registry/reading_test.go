@@ -150,9 +150,9 @@ func TestHeldRows(t *testing.T) {
 			is(t, "VisibleRun", err, nil)
 			return run.Held
 		}
-		same(t, "running", held(), site.Held{RecordBytes: 1, RecordSHA256: "r", Rows: 430})
-		err := r.FinishRun(t.Context(), run.ID, site.Finish{RunStatus: "finished", DataSource: "s3", Keys: []string{"1.csv.gz", "2.csv.gz"}}, nil, nil)
+		same(t, "running", held(), site.Held{RecordBytes: 1, RecordSHA256: "r", Rows: rt.Some[int64](430)})
+		_, err := r.FinishRun(t.Context(), run.ID, site.Finish{RunStatus: "finished", DataSource: "s3", Keys: []string{"1.csv.gz", "2.csv.gz"}}, nil, nil)
 		is(t, "FinishRun", err, nil)
-		same(t, "finished", held(), site.Held{RecordBytes: 1, RecordSHA256: "r", Rows: 30})
+		same(t, "finished", held(), site.Held{RecordBytes: 1, RecordSHA256: "r", Rows: rt.Some[int64](30)})
 	})
 }

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+
+	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/site/api"
+	"github.com/resource-tracker/rt/site/auth"
+)
+
+// access is who may read. Its files are read again when they change.
+type access struct {
+	tokenFile, coordinatorFile string
+	readers                    *auth.Readers // nil: no one
+	coordinators               *auth.File
+}
+
+// newAccess returns the readers of a configuration.
+func newAccess(s config.Serve, logger *log.Logger) (*access, error) {
+	a := &access{tokenFile: s.ReadTokenFile}
+	isOpen := s.Munge != "off" || s.ProxyHeader != "" || s.ReadTokenFile != ""
+	if !isOpen {
+		if len(s.ProxyFrom) > 0 {
+			return nil, errors.New("serve.proxy_from needs serve.proxy_header too")
+		}
+		return a, nil
+	}
+	c := auth.Config{
+		ProxyHeader: s.ProxyHeader, ProxyFrom: s.ProxyFrom, Operators: s.Operators, Fault: func(err error) { logger.Print(err) },
+	}
+	if s.Munge != "off" {
+		program, err := exec.LookPath("unmunge")
+		if err != nil {
+			return nil, fmt.Errorf("serve.munge: %w; install MUNGE, or set serve.munge to \"off\"", err)
+		}
+		socket := s.Munge
+		if socket == "on" {
+			socket = ""
+		}
+		c.Munge = auth.NewMunge(program, socket)
+	}
+	switch s.Coordinators {
+	case "":
+	case "sacctmgr":
+		program, err := exec.LookPath("sacctmgr")
+		if err != nil {
+			return nil, fmt.Errorf("serve.coordinators: %w", err)
+		}
+		c.Coordinators = auth.NewSacctmgr(program)
+	default:
+		a.coordinatorFile, a.coordinators = s.Coordinators, &auth.File{}
+		c.Coordinators = a.coordinators
+	}
+	readers, err := auth.New(c)
+	a.readers = readers
+	return a, err
+}
+
+// api returns the readers for the API.
+func (a *access) api() api.Readers {
+	if a.readers == nil {
+		return nil
+	}
+	return a.readers
+}
+
+// files returns the files that read reads.
+func (a *access) files() []string {
+	if a == nil {
+		return nil
+	}
+	return []string{a.tokenFile, a.coordinatorFile}
+}
+
+// read reads the tokens and the coordinators. If one of the files cannot be read, its previous content
+// stays valid.
+func (a *access) read() error {
+	if a == nil || a.readers == nil {
+		return nil
+	}
+	if a.tokenFile != "" {
+		text, err := os.ReadFile(a.tokenFile)
+		if err != nil {
+			return fmt.Errorf("serve.read_token_file: %w", err)
+		}
+		tokens, err := auth.ParseTokens(text)
+		if err != nil {
+			return fmt.Errorf("%s: %w", a.tokenFile, err)
+		}
+		a.readers.SetTokens(tokens)
+	}
+	if a.coordinatorFile != "" {
+		text, err := os.ReadFile(a.coordinatorFile)
+		if err != nil {
+			return fmt.Errorf("serve.coordinators: %w", err)
+		}
+		if err := a.coordinators.Set(text); err != nil {
+			return fmt.Errorf("%s: %w", a.coordinatorFile, err)
+		}
+	}
+	return nil
+}

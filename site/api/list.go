@@ -1,0 +1,284 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/site"
+)
+
+// batchRuns is how many runs of a job are in memory at the same time. Each can have 128 KiB.
+const batchRuns = 32
+
+// jobView has the fields of a job. Those that are not known are null.
+type jobView struct {
+	Cluster      *string        `json:"cluster"`
+	JobID        rt.Opt[uint64] `json:"job_id"`
+	ArrayJobID   rt.Opt[uint64] `json:"array_job_id"`
+	ArrayTaskID  rt.Opt[uint64] `json:"array_task_id"`
+	HetJobID     rt.Opt[uint64] `json:"het_job_id"`
+	HetJobOffset rt.Opt[uint64] `json:"het_job_offset"`
+	User         *string        `json:"user"`
+	Account      *string        `json:"account"`
+	Partition    *string        `json:"partition"`
+	JobName      *string        `json:"job_name"`
+}
+
+// endView has how a job or a run ended.
+type endView struct {
+	State   *string    `json:"state"`
+	Outcome *string    `json:"outcome"`
+	Start   *time.Time `json:"start"`
+	End     *time.Time `json:"end"`
+}
+
+// jobItem is a job of GET /v1/jobs, without its runs.
+type jobItem struct {
+	jobView
+	endView
+}
+
+// runView has the fields of a run.
+type runView struct {
+	RunID   string  `json:"run_id"`
+	Node    *string `json:"node"`
+	Step    *string `json:"step"`
+	Attempt *uint64 `json:"attempt"`
+	endView
+	HasRecord    bool            `json:"has_record"`
+	RecordBytes  *int64          `json:"record_bytes"`
+	RecordSHA256 *string         `json:"record_sha256"`
+	CSVRows      rt.Opt[int64]   `json:"csv_rows"`
+	Summary      json.RawMessage `json:"summary"`
+}
+
+// runItem is a run with the fields of its job.
+type runItem struct {
+	jobView
+	runView
+}
+
+// known is nil for an empty text.
+func known[T ~string](text T) *string {
+	if text == "" {
+		return nil
+	}
+	s := string(text)
+	return &s
+}
+
+// knownTime is nil for the zero time, and for one that JSON cannot have.
+func knownTime(at time.Time) *time.Time {
+	at = at.UTC()
+	isOutside := at.Year() < 0 || at.Year() > 9999
+	if at.IsZero() || isOutside {
+		return nil
+	}
+	return &at
+}
+
+// cleaned is JSON that a client has sent as valid UTF-8.
+func cleaned(text json.RawMessage) json.RawMessage {
+	return bytes.ToValidUTF8(text, []byte("\ufffd"))
+}
+
+// viewOfJob returns the fields of a job that a run has.
+func viewOfJob(r *rt.Run) jobView {
+	if r == nil {
+		r = &rt.Run{}
+	}
+	return jobView{
+		Cluster: known(r.Cluster), JobID: r.JobID, ArrayJobID: r.ArrayJobID, ArrayTaskID: r.ArrayTaskID,
+		HetJobID: r.HetJobID, HetJobOffset: r.HetJobOffset, User: known(r.User), Account: known(r.Account),
+		Partition: known(r.Partition), JobName: known(r.Meta.JobName),
+	}
+}
+
+// completed returns the fields of a job, with those that another run of it has.
+func (v jobView) completed(from jobView) jobView {
+	for _, field := range []struct{ to, from **string }{
+		{&v.Cluster, &from.Cluster}, {&v.User, &from.User}, {&v.Account, &from.Account},
+		{&v.Partition, &from.Partition}, {&v.JobName, &from.JobName},
+	} {
+		if *field.to == nil {
+			*field.to = *field.from
+		}
+	}
+	for _, field := range []struct{ to, from *rt.Opt[uint64] }{
+		{&v.JobID, &from.JobID}, {&v.ArrayJobID, &from.ArrayJobID}, {&v.ArrayTaskID, &from.ArrayTaskID},
+		{&v.HetJobID, &from.HetJobID}, {&v.HetJobOffset, &from.HetJobOffset},
+	} {
+		if !field.to.Valid() {
+			*field.to = *field.from
+		}
+	}
+	return v
+}
+
+// viewOfRun returns the fields of a run.
+func viewOfRun(r site.Run) runView {
+	v := runView{RunID: r.ID, CSVRows: r.Held.Rows, Summary: json.RawMessage("null")}
+	if r.Finish != nil && !isNull(r.Finish.Summary) {
+		v.Summary = cleaned(r.Finish.Summary)
+	}
+	if r.Held.RecordSHA256 != "" {
+		v.HasRecord, v.RecordBytes, v.RecordSHA256 = true, &r.Held.RecordBytes, &r.Held.RecordSHA256
+	}
+	if record := r.Record; record != nil {
+		v.Node, v.Step, v.Attempt = known(record.Node), known(record.Step), &record.Attempt
+		v.endView = endView{known(record.State), known(record.Outcome), knownTime(record.Start), knownTime(record.End)}
+	} else {
+		state := rt.StateRunning
+		if r.Finish != nil {
+			state = rt.StateEnded
+		}
+		v.State = known(state)
+	}
+	return v
+}
+
+// readJobs answers GET /v1/jobs.
+func (s *Server) readJobs(w http.ResponseWriter, r *http.Request, q reading, _ string) error {
+	return s.writeList(w, r, q, "jobs", (*listWriter).job)
+}
+
+// readRuns answers GET /v1/runs: the runs of the jobs of GET /v1/jobs.
+func (s *Server) readRuns(w http.ResponseWriter, r *http.Request, q reading, _ string) error {
+	return s.writeList(w, r, q, "runs", (*listWriter).runs)
+}
+
+// writeList writes a page of jobs. After the first byte an error ends the connection, so that the client
+// sees that the answer is incomplete.
+func (s *Server) writeList(w http.ResponseWriter, r *http.Request, q reading, name string, write func(*listWriter, site.Job) error) error {
+	list, err := parseQuery(r, listParameters)
+	if err != nil {
+		return err
+	}
+	list.filter.Access = q.access
+	jobs, next, err := s.conf.Registry.Jobs(q.ctx, list.filter, list.cursor, list.limit)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	l := &listWriter{server: s, reading: q, out: bufio.NewWriterSize(w, 32<<10)}
+	l.text(`{"` + name + `":[`)
+	for _, job := range jobs {
+		if err := write(l, job); err != nil {
+			s.abort(err)
+		}
+	}
+	l.text("\n],")
+	l.text(`"next":"` + next + "\"}\n") // a cursor has no character that JSON escapes
+	_ = l.out.Flush()                   // the client has closed the connection
+	return nil
+}
+
+// abort reports an error and ends the connection.
+func (s *Server) abort(err error) {
+	s.problemOf(err)
+	panic(http.ErrAbortHandler)
+}
+
+// listWriter writes the items of a list.
+type listWriter struct {
+	server *Server
+	reading
+	out   *bufio.Writer
+	items int
+}
+
+// text writes a text. A later write has the same error.
+func (l *listWriter) text(text string) { _, _ = l.out.WriteString(text) }
+
+// item writes one item of the array, without the last characters of its JSON.
+func (l *listWriter) item(v any, without int) (err error) {
+	var b []byte
+	if ended := l.do(func() { b, err = marshal(v) }); ended != nil {
+		return ended
+	}
+	if err != nil {
+		return err
+	}
+	separator := "\n"
+	if l.items > 0 {
+		separator = ",\n"
+	}
+	l.items++
+	l.text(separator)
+	_, err = l.out.Write(b[:len(b)-without])
+	return err
+}
+
+// each calls f with the runs of a job.
+func (l *listWriter) each(job site.Job, f func(runs []site.Run, isFirst bool) error) error {
+	for after, isFirst := "", true; isFirst || after != ""; isFirst = false {
+		runs, next, err := l.server.conf.Registry.JobRuns(l.ctx, job, l.access, after, batchRuns)
+		if err == nil {
+			err = f(runs, isFirst)
+		}
+		if err != nil {
+			return err
+		}
+		after = next
+	}
+	return nil
+}
+
+// job writes a job with its runs.
+func (l *listWriter) job(job site.Job) error {
+	comma := ""
+	err := l.each(job, func(runs []site.Run, isFirst bool) error {
+		if isFirst {
+			if err := l.item(l.viewOf(job, runs), len("}")); err != nil {
+				return err
+			}
+			l.text(`,"runs":[`)
+		}
+		for _, run := range runs {
+			var b []byte
+			var err error
+			if ended := l.do(func() { b, err = marshal(viewOfRun(run)) }); ended != nil {
+				return ended
+			}
+			if err != nil {
+				return err
+			}
+			l.text(comma)
+			comma = ","
+			if _, err := l.out.Write(b); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	l.text("]}")
+	return err
+}
+
+// viewOf returns a job with the fields of its row, and those that only records have.
+func (l *listWriter) viewOf(job site.Job, runs []site.Run) jobItem {
+	v := jobItem{
+		jobView{Cluster: known(job.Cluster), JobID: rt.Some(job.JobID), User: known(job.User), Account: known(job.Account), Partition: known(job.Partition)},
+		endView{known(job.State), known(job.Outcome), knownTime(job.Start), knownTime(job.End)},
+	}
+	for i := len(runs) - 1; i >= 0; i-- {
+		v.jobView = v.completed(viewOfJob(runs[i].Record))
+	}
+	return v
+}
+
+// runs writes the runs of a job.
+func (l *listWriter) runs(job site.Job) error {
+	return l.each(job, func(runs []site.Run, _ bool) error {
+		for _, run := range runs {
+			if err := l.item(runItem{viewOfJob(run.Record), viewOfRun(run)}, 0); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,146 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/resource-tracker/rt/site"
+)
+
+// Readers identifies who sends a request for runs.
+type Readers interface {
+	// Reader returns the sender. The errors are site.ErrUnknownReader, site.ErrNoReader and
+	// site.ErrBusy; after another one the service cannot find out.
+	Reader(r *http.Request) (site.Reader, error)
+	// Challenges are the values of WWW-Authenticate for a request without a reader.
+	Challenges() []string
+}
+
+// Reading is what a Registry shows to a reader. An access of nil shows all runs.
+type Reading interface {
+	// Jobs returns the jobs of a filter, the newest first, at most limit, and the cursor of the
+	// next call, which is empty at the end.
+	Jobs(ctx context.Context, f site.Filter, cursor string, limit int) (jobs []site.Job, next string, err error)
+	// JobRuns reads at most limit runs of a job after an id. It returns those that the reader may
+	// see, without their metadata, and the id after which to continue, empty at the end.
+	JobRuns(ctx context.Context, job site.Job, access *site.Access, after string, limit int) (runs []site.Run, next string, err error)
+	// VisibleRun returns a run, or site.ErrNotFound also if the reader may not see it.
+	VisibleRun(ctx context.Context, id string, access *site.Access) (site.Run, error)
+}
+
+// readRoot is the first part of the paths of the reading API.
+const readRoot = "v1"
+
+// reading is a request of a reader.
+type reading struct {
+	turn
+	reader site.Reader
+	access *site.Access
+}
+
+// serveReading answers a request below /v1.
+func (s *Server) serveReading(w http.ResponseWriter, r *http.Request) error {
+	path := strings.Split(strings.TrimPrefix(r.URL.Path, "/"+readRoot+"/"), "/")
+	handle := readRoute(path)
+	switch {
+	case handle == nil:
+		return refuse(http.StatusNotFound, "there is nothing at this path")
+	case r.Method != http.MethodGet:
+		w.Header().Set("Allow", http.MethodGet)
+		return refuse(http.StatusMethodNotAllowed, "only GET is possible here")
+	case path[0] == pathOpenAPI:
+		return s.serveOpenAPI(w, r)
+	}
+	reader, err := s.readerOf(w, r)
+	if err != nil {
+		return err
+	}
+	leave, err := take(r.Context(), s.limits.open, reader.Name, 1)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	done, err := take(r.Context(), s.limits.reads, reader.Name, 1)
+	if err != nil {
+		return err
+	}
+	defer done()
+	id := ""
+	if len(path) > 1 {
+		id = path[1]
+		if !nameOfRun.MatchString(id) {
+			return errNoRun()
+		}
+	}
+	q := reading{turn{r.Context(), reader.Name, s.limits.cpu}, reader, reader.Access()}
+	return handle(s, &pacedWriter{ResponseWriter: w}, r, q, id)
+}
+
+type readHandler func(s *Server, w http.ResponseWriter, r *http.Request, q reading, id string) error
+
+// pathOpenAPI is the path of the description of the API.
+const pathOpenAPI = "openapi.json"
+
+// readRoutes are the paths below /v1, with {run_id} for the id of a run.
+var readRoutes = map[string]readHandler{
+	pathOpenAPI:             nil, // without a reader
+	"whoami":                (*Server).whoAmI,
+	"jobs":                  (*Server).readJobs,
+	"runs":                  (*Server).readRuns,
+	"runs/{run_id}":         (*Server).readRun,
+	"runs/{run_id}/record":  (*Server).readRecord,
+	"runs/{run_id}/csv":     (*Server).readCSV,
+	"runs/{run_id}/summary": (*Server).readSummary,
+}
+
+// readRoute returns the handler of a path, nil for none.
+func readRoute(path []string) readHandler {
+	if len(path) == 1 && path[0] == pathOpenAPI {
+		return func(*Server, http.ResponseWriter, *http.Request, reading, string) error { return nil }
+	}
+	pattern := append([]string{}, path...)
+	if len(pattern) > 1 {
+		pattern[1] = "{run_id}"
+	}
+	return readRoutes[strings.Join(pattern, "/")]
+}
+
+// readerOf returns the sender of a request, or the answer to a request without a reader.
+func (s *Server) readerOf(w http.ResponseWriter, r *http.Request) (site.Reader, error) {
+	if s.conf.Readers == nil {
+		return site.Reader{}, refuse(http.StatusForbidden, "this service has no readers: see serve.munge, serve.proxy_header and serve.read_token_file in rt.toml(5)")
+	}
+	reader, err := s.conf.Readers.Reader(r)
+	switch {
+	case err == nil:
+		return reader, nil
+	case errors.Is(err, site.ErrUnknownReader):
+		for _, challenge := range s.conf.Readers.Challenges() {
+			w.Header().Add("WWW-Authenticate", challenge)
+		}
+		return reader, refuse(http.StatusUnauthorized, "%v", err)
+	case errors.Is(err, site.ErrNoReader):
+		return reader, refuse(http.StatusForbidden, "%v", err)
+	case !errors.Is(err, site.ErrBusy):
+		s.conf.Fault(err)
+		err = errors.New("the service cannot find out who sends this request; its log has the error")
+	}
+	return reader, &problem{status: http.StatusServiceUnavailable, retry: maxWait, undone: true, detail: err.Error()}
+}
+
+// whoAmI answers GET /v1/whoami.
+func (s *Server) whoAmI(w http.ResponseWriter, r *http.Request, q reading, _ string) error {
+	if _, err := parseQuery(r); err != nil {
+		return err
+	}
+	accounts := q.reader.Accounts
+	if accounts == nil {
+		accounts = []string{}
+	}
+	reply(w, http.StatusOK, map[string]any{
+		"user": known(q.reader.User), "operator": q.reader.Operator, "accounts": accounts, "by": q.reader.By,
+	})
+	return nil
+}

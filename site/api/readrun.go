@@ -1,0 +1,165 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/resource-tracker/rt/site"
+)
+
+// runDetail is GET /v1/runs/{run_id}, without the objects.
+type runDetail struct {
+	jobView
+	runView
+	Created  time.Time       `json:"created"`
+	Finished *time.Time      `json:"finished"`
+	Expired  []site.Class    `json:"expired"` // of which retention has removed objects
+	Metadata json.RawMessage `json:"metadata"`
+	Finish   *finishView     `json:"finish"`
+}
+
+type finishView struct {
+	RunStatus    string  `json:"run_status"`
+	ExitCode     *int64  `json:"exit_code"`
+	DataSource   string  `json:"data_source"`
+	RecordSHA256 *string `json:"record_sha256"`
+}
+
+// objectView is an object of a run.
+type objectView struct {
+	Name   string `json:"name"`
+	Class  string `json:"class"`
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
+	Rows   int64  `json:"rows"`
+}
+
+// visible returns a run that the reader may see.
+func (s *Server) visible(r *http.Request, q reading, id string) (site.Run, error) {
+	if _, err := parseQuery(r); err != nil {
+		return site.Run{}, err
+	}
+	return s.conf.Registry.VisibleRun(q.ctx, id, q.access)
+}
+
+// readRun answers GET /v1/runs/{run_id}.
+func (s *Server) readRun(w http.ResponseWriter, r *http.Request, q reading, id string) error {
+	run, err := s.visible(r, q, id)
+	if err != nil {
+		return err
+	}
+	objects, err := s.conf.Registry.Objects(q.ctx, id)
+	if err != nil {
+		return err
+	}
+	v := runDetail{
+		jobView: viewOfJob(run.Record), runView: viewOfRun(run), Created: run.Created, Finished: knownTime(run.Finished), Metadata: cleaned(run.Metadata),
+		Expired: append([]site.Class{}, run.Expired...),
+	}
+	if f := run.Finish; f != nil {
+		v.Finish = &finishView{f.RunStatus, f.ExitCode, f.DataSource, known(f.RecordSum)}
+	}
+	var head []byte
+	if ended := q.do(func() { head, err = marshal(v) }); ended != nil {
+		return ended
+	}
+	if err != nil {
+		return errors.New("the metadata of run " + id + " is damaged")
+	}
+	w.Header().Set("Content-Type", "application/json")
+	out := bufio.NewWriterSize(w, 32<<10)
+	_, _ = fmt.Fprintf(out, `%s,"objects":[`, head[:len(head)-1]) // a later write has the same error
+	for i, o := range objects {
+		b, err := marshal(objectView{o.Name, string(o.Class), o.Bytes, o.SHA256, o.Rows})
+		if err != nil {
+			s.abort(err)
+		}
+		if i > 0 {
+			b = append([]byte{','}, b...)
+		}
+		if _, err := out.Write(b); err != nil {
+			return nil // the client has closed the connection
+		}
+	}
+	_, _ = out.WriteString("]}\n")
+	_ = out.Flush()
+	return nil
+}
+
+// readSummary answers GET /v1/runs/{run_id}/summary.
+func (s *Server) readSummary(w http.ResponseWriter, r *http.Request, q reading, id string) error {
+	run, err := s.visible(r, q, id)
+	if err != nil {
+		return err
+	}
+	if run.Finish == nil || isNull(run.Finish.Summary) {
+		return refuse(http.StatusNotFound, "the run has no summary")
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(append(cleaned(run.Finish.Summary), '\n')) // the client has closed the connection
+	return nil
+}
+
+// readCSV answers GET /v1/runs/{run_id}/csv.
+func (s *Server) readCSV(w http.ResponseWriter, r *http.Request, q reading, id string) error {
+	if _, err := s.visible(r, q, id); err != nil {
+		return err
+	}
+	return s.data(w, q.turn, id)
+}
+
+// readRecord answers GET /v1/runs/{run_id}/record. A newer record may replace the one that is read: then
+// the bytes in the object store are gone, and the second attempt finds the newer one.
+func (s *Server) readRecord(w http.ResponseWriter, r *http.Request, q reading, id string) error {
+	if _, err := s.visible(r, q, id); err != nil {
+		return err
+	}
+	o, content, err := s.openRecord(q, id)
+	if errors.Is(err, site.ErrNotFound) {
+		o, content, err = s.openRecord(q, id)
+	}
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Content-Length", strconv.FormatInt(o.Bytes, 10))
+	w.Header().Set("ETag", `"`+o.SHA256+`"`)
+	if _, err := io.Copy(w, content); err != nil {
+		s.abort(err)
+	}
+	return nil
+}
+
+// openRecord opens the complete record of a run.
+func (s *Server) openRecord(q reading, id string) (site.Object, io.ReadCloser, error) {
+	objects, err := s.conf.Registry.Objects(q.ctx, id)
+	if err != nil {
+		return site.Object{}, nil, err
+	}
+	for _, o := range objects {
+		if o.Class != site.ClassRecord {
+			continue
+		}
+		if o.Stored != "" {
+			content, err := s.conf.Objects.Get(q.ctx, o.Stored)
+			return o, content, err
+		}
+		content, err := s.conf.Registry.Body(q.ctx, id, o.Name)
+		sum := sha256.Sum256(content)
+		if err == nil && hex.EncodeToString(sum[:]) != o.SHA256 {
+			err = site.ErrNotFound // it was replaced
+		}
+		return o, io.NopCloser(bytes.NewReader(content)), err
+	}
+	return site.Object{}, nil, refuse(http.StatusNotFound, "the run has no complete record")
+}

@@ -1,0 +1,162 @@
+package auth
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Coordinators returns the accounts that a user coordinates.
+type Coordinators interface {
+	Of(ctx context.Context, user string) (accounts []string, err error)
+}
+
+// accounts are the coordinated accounts by user.
+type accounts map[string][]string
+
+func (a accounts) add(account string, users []string) error {
+	for _, user := range users {
+		user = strings.TrimSpace(user)
+		if !isName(user) || !isName(account) {
+			return errors.New("an account or a coordinator has no valid name")
+		}
+		if !slices.Contains(a[user], account) {
+			a[user] = append(a[user], account)
+		}
+	}
+	return nil
+}
+
+// File has the coordinators of a file. The zero value has none.
+type File struct{ of atomic.Pointer[accounts] }
+
+// parseCoordinators returns the accounts by user of a file with lines such as "physics: alice,bob".
+func parseCoordinators(file []byte) (accounts, error) {
+	all := accounts{}
+	n := 0
+	for line := range bytes.Lines(file) {
+		n++
+		text := strings.TrimSpace(string(line))
+		isComment := text == "" || text[0] == '#'
+		if isComment {
+			continue
+		}
+		account, users, found := strings.Cut(text, ":")
+		if !found {
+			return nil, fmt.Errorf("line %d: it is not of the form \"account: user,user\"", n)
+		}
+		if err := all.add(strings.TrimSpace(account), strings.Split(users, ",")); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+	}
+	return all, nil
+}
+
+// Set replaces the content of the file. After an error the previous content stays valid.
+func (f *File) Set(text []byte) error {
+	all, err := parseCoordinators(text)
+	if err != nil {
+		return err
+	}
+	f.of.Store(&all)
+	return nil
+}
+
+// Of implements Coordinators.
+func (f *File) Of(_ context.Context, user string) ([]string, error) {
+	all := f.of.Load()
+	if all == nil {
+		return nil, nil
+	}
+	return (*all)[user], nil
+}
+
+// The answer of sacctmgr stays valid for sacctmgrAge. If it fails, it is run again after sacctmgrRetry.
+const (
+	sacctmgrAge   = 5 * time.Minute
+	sacctmgrRetry = time.Minute
+	sacctmgrTime  = 10 * time.Second
+	sacctmgrMax   = 16 << 20 // bytes of its output
+)
+
+// Sacctmgr asks Slurm's accounting for the coordinators. While it fails, there are none.
+type Sacctmgr struct {
+	program string
+
+	turn  chan struct{} // held while the program runs
+	mu    sync.Mutex
+	all   accounts
+	until time.Time
+}
+
+// NewSacctmgr returns the coordinators of the cluster of a program sacctmgr.
+func NewSacctmgr(program string) *Sacctmgr {
+	return &Sacctmgr{program: program, turn: make(chan struct{}, 1)}
+}
+
+// Of implements Coordinators.
+func (s *Sacctmgr) Of(ctx context.Context, user string) ([]string, error) {
+	if all, ok := s.known(); ok {
+		return all[user], nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, sacctmgrTime)
+	defer cancel()
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return nil, errTimeout
+	}
+	if all, ok := s.known(); ok { // another request has run it
+		return all[user], nil
+	}
+	// Not with the context of the request: a client that leaves would take the answer from the others.
+	run, stop := context.WithTimeout(context.WithoutCancel(ctx), sacctmgrTime)
+	defer stop()
+	all, err := s.run(run)
+	age := sacctmgrAge
+	if err != nil {
+		all, age = nil, sacctmgrRetry
+	}
+	s.mu.Lock()
+	s.all, s.until = all, time.Now().Add(age)
+	s.mu.Unlock()
+	return all[user], err
+}
+
+func (s *Sacctmgr) known() (accounts, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all, time.Now().Before(s.until)
+}
+
+func (s *Sacctmgr) run(ctx context.Context) (accounts, error) {
+	cmd := exec.CommandContext(ctx, s.program, "-nP", "show", "account", "withcoord", "format=account,coordinators")
+	stdout, stderr := limited{max: sacctmgrMax}, limited{max: 1 << 10}
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.WaitDelay = time.Second
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("run %s: %w: %s", s.program, err, strings.TrimSpace(stderr.String()))
+	}
+	if stdout.Len() == sacctmgrMax {
+		return nil, fmt.Errorf("run %s: it prints more than %d bytes", s.program, sacctmgrMax)
+	}
+	all := accounts{}
+	for line := range strings.Lines(stdout.String()) {
+		account, users, _ := strings.Cut(strings.TrimSpace(line), "|")
+		if users == "" {
+			continue
+		}
+		if err := all.add(account, strings.Split(users, ",")); err != nil {
+			return nil, fmt.Errorf("the output of %s: %w", s.program, err)
+		}
+	}
+	return all, nil
+}
