@@ -51,12 +51,17 @@ func (r *Registry) PutObject(ctx context.Context, o site.Object, body []byte, re
 	return replaced, nil
 }
 
-// checkNewer refuses a record that a delayed request brings: it is older than the stored one, or is from
-// before the end of a run that has ended.
+// checkNewer refuses a record that a delayed request brings: it is from before the end of a run that has
+// ended, or its upload was signed before that of the stored one. The first record of the end is accepted
+// whenever it was signed: the clock of a node may be set back.
 func checkNewer(ctx context.Context, tx transaction, run lockedRun, o site.Object, record *rt.Run) error {
 	hasEnded := run.state.Valid && run.state.String != string(rt.StateRunning)
-	if hasEnded && record.State == rt.StateRunning {
+	ends := record.State != rt.StateRunning
+	switch {
+	case hasEnded && !ends:
 		return fmt.Errorf("%w: of its end", site.ErrOlder)
+	case !hasEnded && ends:
+		return nil
 	}
 	var signed int64
 	err := tx.QueryRowContext(ctx, "SELECT signed FROM object WHERE run_id = $1 AND name = $2", o.RunID, o.Name).Scan(&signed)

@@ -259,6 +259,7 @@ func TestOlderRecord(t *testing.T) {
 			{"first", 10, rt.StateRunning, nil, "first"},
 			{"late", 9, rt.StateRunning, site.ErrOlder, "first"},
 			{"same second", 10, rt.StateRunning, nil, "same second"},
+			{"end, by a clock that was set back", 5, rt.StateEnded, nil, "end, by a clock that was set back"},
 			{"end", 20, rt.StateEnded, nil, "end"},
 			{"before the end", 30, rt.StateRunning, site.ErrOlder, "end"},
 			{"late end", 19, rt.StateEnded, site.ErrOlder, "end"},
