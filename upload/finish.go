@@ -37,7 +37,25 @@ func (r *delivery) close(ctx context.Context) error {
 	if err := r.attachRecord(ctx, &f); err != nil {
 		return err
 	}
-	return r.finish(ctx, f)
+	err := r.finish(ctx, f)
+	if isRepeated := finishSent(r.reg); isRepeated && lacksRecord(f, err) {
+		return r.finishWithoutRecord(ctx, f, err)
+	}
+	return err
+}
+
+// finishWithoutRecord sends a repeated finish again that was refused with 422: the receiver has another
+// record, or it refuses each finish of the run. The second answer decides which of the two it is.
+func (r *delivery) finishWithoutRecord(ctx context.Context, f Finish, why error) error {
+	if err := r.event("record", "unconfirmed", why.Error()); err != nil {
+		return err
+	}
+	f.RecordSHA256 = ""
+	err := r.finish(ctx, f)
+	if isFinished := err == nil && r.note == nil; isFinished {
+		r.d.noteProblem(r.name, fmt.Errorf("the receiver did not confirm the complete record: %w", why))
+	}
+	return err
 }
 
 // closing returns the finish of the run. The rows of the run are uploaded already, or are in r.csv.
@@ -79,8 +97,7 @@ func (r *delivery) finish(ctx context.Context, f Finish) error {
 		case err == nil:
 			r.reg.FinishedAt = time.Now()
 			return r.save()
-		case isRepeated && lacksRecord(f, err): // the next drain sends it again
-		case isRepeated && refusedAsClosed(err):
+		case isRepeated && refusedAsClosed(err) && !lacksRecord(f, err):
 			return r.unconfirmed(fmt.Errorf("it got no answer that confirms it, and is now refused: %w", err))
 		case !isRepeated && notFinished(err):
 			if err := r.saveFinishIntent(time.Time{}); err != nil {
@@ -125,8 +142,8 @@ func refusedAsClosed(err error) bool {
 		isOwn(err, http.StatusNotFound, http.StatusGone)
 }
 
-// lacksRecord reports whether a finish was refused because the stored record is another one. A receiver
-// that takes records accepts a repeated finish, so that 422 does not mean that the run is closed.
+// lacksRecord reports whether a finish was refused because the stored record may be another one than it
+// names.
 func lacksRecord(f Finish, err error) bool {
 	return f.RecordSHA256 != "" && hasStatus(err, http.StatusUnprocessableEntity)
 }

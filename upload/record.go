@@ -82,37 +82,38 @@ func (r *delivery) attachRecord(ctx context.Context, f *Finish) error {
 	}
 	if len(figures) <= maxFigures {
 		f.Summary = figures
+	} else if err := r.noteLost("figures", fmt.Errorf("the figures for lists of jobs have more than %d KiB", maxFigures>>10)); err != nil {
+		return err
 	}
 	if err == nil {
 		f.RecordSHA256, err = r.sendRecord(ctx)
 	}
 	isRefusedAsClosed := finishSent(r.reg) && refusedAsClosed(err)
 	switch {
-	case err == nil:
-		return nil
-	case isRefusedAsClosed: // the answer to the finish decides
+	case err == nil, isRefusedAsClosed: // the answer to the finish decides
 		return nil
 	case isRecordLost(err):
 		f.RecordSHA256 = ""
-		return r.noteRecord(err)
+		return r.noteLost("record", err)
 	}
 	return err
 }
 
 // isRecordLost reports whether no attempt can deliver the record: it is too large, its file is
-// damaged, or the receiver or a proxy refuses its content or size. The rows of the run do not need it.
+// damaged, the receiver or a proxy refuses its content or size, or the receiver has a newer record of
+// the run. The rows of the run do not need it.
 func isRecordLost(err error) bool {
-	isRefused := hasStatus(err, http.StatusBadRequest, http.StatusRequestEntityTooLarge)
+	isRefused := hasStatus(err, http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusConflict, http.StatusUnprocessableEntity)
 	return errors.Is(err, errRecordTooLarge) || isDamaged(err) || isRefused
 }
 
-// noteRecord records in the ledger, once, that a run is delivered without its record.
-func (r *delivery) noteRecord(why error) error {
+// noteLost records in the ledger, once, that a run is delivered without its record or its figures.
+func (r *delivery) noteLost(what string, why error) error {
 	if finishSent(r.reg) {
 		return nil
 	}
-	r.d.noteProblem(r.name, fmt.Errorf("delivered without its complete record: %w", why))
-	return r.event("record", "not sent", why.Error())
+	r.d.noteProblem(r.name, fmt.Errorf("delivered without its %s: %w", what, why))
+	return r.event(what, "not sent", why.Error())
 }
 
 // recordShare bounds the work for the records of a run that is still tracked: each record has all of its

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -74,7 +75,7 @@ func TestRecordTooLarge(t *testing.T) {
 // A record that the receiver or a proxy refuses does not keep the rows on the node: the run is delivered
 // without it, with an event and a message. That holds for a repeated finish too.
 func TestRecordIsRefused(t *testing.T) {
-	for _, status := range []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge} {
+	for _, status := range []int{http.StatusBadRequest, http.StatusConflict, http.StatusRequestEntityTooLarge} {
 		for _, repeated := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				c, r := &fakeClient{takes: true}, newRun(1, 9)
@@ -122,7 +123,8 @@ func TestRecordIsRetried(t *testing.T) {
 }
 
 // The receiver has another record than the one that the finish names, as after it was restored from a
-// backup. The finish is not taken for one of a closed run, and the next drain sends the record again.
+// backup. The first finish was refused, and the next drain sends the record again. A repeated finish is
+// sent without the record.
 func TestFinishWithoutItsRecord(t *testing.T) {
 	for _, repeated := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -140,8 +142,14 @@ func TestFinishWithoutItsRecord(t *testing.T) {
 				return nil
 			}
 			sum, err := drain(t, dirOf(r), c, upload.Options{})
-			if !errors.Is(err, upload.ErrTemporary) || r.delivered || sum.FinishUnconfirmed != 0 || len(c.finished) != 0 {
-				t.Fatalf("%+v, %v", sum, err)
+			if r.delivered != repeated || errors.Is(err, upload.ErrTemporary) == repeated || sum.FinishUnconfirmed != 0 || r.has("unconfirmed") != repeated {
+				t.Fatalf("%+v, %v, %+v", sum, err, r.events)
+			}
+			if f := c.finished["r1"]; repeated && (f.RecordSHA256 != "" || len(f.Summary) == 0 || len(sum.Problems) != 1) {
+				t.Errorf("%+v, %+v", sum, f)
+			}
+			if repeated {
+				return
 			}
 			c.fault = nil
 			if sum, err = drain(t, dirOf(r), c, upload.Options{}); err != nil || sum.Delivered != 1 || string(c.objects[recordURI]) != r.record() {
@@ -151,10 +159,38 @@ func TestFinishWithoutItsRecord(t *testing.T) {
 	}
 }
 
+// A receiver refuses each repeated finish with 422, for a reason that is not the record. The run is
+// delivered after one more request.
+func TestARefusedFinishWithARecordEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, r := &fakeClient{takes: true}, newRun(1, 9)
+		c.fault = func(what string, n int) error {
+			return pick(what == "finish", cmp.Or(pick(n > 1, own(http.StatusUnprocessableEntity)), lost()))
+		}
+		if _, err := drain(t, dirOf(r), c, upload.Options{Tries: 1}); err == nil {
+			t.Fatal("delivered")
+		}
+		sum, err := drain(t, dirOf(r), c, upload.Options{})
+		if err != nil || sum.Delivered != 1 || sum.FinishUnconfirmed != 1 || c.calls["finish"] != 3 || !r.has("finish unconfirmed") || c.registered != 1 {
+			t.Errorf("%+v, %v, %v, %+v", sum, err, c.calls, r.events)
+		}
+	})
+}
+
+// Figures above the limit are not sent, and the ledger has an event.
+func TestFiguresTooLarge(t *testing.T) {
+	c, r := &fakeClient{takes: true}, newRun(1, 9)
+	r.figures = `{"x":"` + strings.Repeat("x", 64<<10) + `"}`
+	sum, err := drain(t, dirOf(r), c, upload.Options{})
+	if f := c.finished["r1"]; err != nil || len(f.Summary) != 0 || f.RecordSHA256 == "" || !r.has("not sent") || len(sum.Problems) != 1 {
+		t.Errorf("%+v, %v, %+v, %+v", sum, err, f, r.events)
+	}
+}
+
 // A receiver of records that hides closed runs: the record of a repeated finish cannot be sent, and
 // the answer to the finish decides, as without records.
 func TestRecordOfAHiddenRun(t *testing.T) {
-	for _, status := range []int{http.StatusNotFound, http.StatusConflict, http.StatusGone} {
+	for _, status := range []int{http.StatusNotFound, http.StatusConflict, http.StatusGone, http.StatusUnprocessableEntity} {
 		synctest.Test(t, func(t *testing.T) {
 			c, r := &fakeClient{takes: true, hides: true, closedAs: status}, newRun(1, 9)
 			c.after = func(what string, _ int) error { return pick(what == "finish", lost()) }

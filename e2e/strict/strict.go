@@ -17,7 +17,7 @@ import (
 // Handler is a receiver that hides a run as soon as it is closed: it refuses a second finish, even
 // of the same rows, new credentials, and further uploads. The status of the second finish is 404,
 // 409, 410 or 422, by the id of the run. A run can also be forgotten. A finish that names a record is
-// refused with 422 if the newest upload of the record is another one, so a second one never is.
+// refused with 422 if the newest upload of the record is another one.
 type Handler struct {
 	next http.Handler
 
@@ -78,10 +78,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, "there is no such run")
 		return
 	case isClosed && what == "finish":
-		statuses := []int{http.StatusNotFound, http.StatusConflict, http.StatusGone, http.StatusUnprocessableEntity}
-		if named != "" {
-			statuses = statuses[:3]
-		}
+		statuses := [...]int{http.StatusNotFound, http.StatusConflict, http.StatusGone, http.StatusUnprocessableEntity}
 		sum := fnv.New32a()
 		_, _ = sum.Write([]byte(id))
 		refuse(w, statuses[sum.Sum32()%uint32(len(statuses))], "run finished twice")
@@ -89,7 +86,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case isClosed:
 		refuse(w, http.StatusNotFound, "the run is closed")
 		return
-	case named != record && what == "finish":
+	case named != "" && named != record:
 		refuse(w, http.StatusUnprocessableEntity, "the stored record is another one")
 		return
 	}
