@@ -50,7 +50,8 @@ help:
 	test-hostile 'ten minutes of a hostile token holder against the receiver' \
 	test-kills '1,000 random kills of drain, with faults of the network and a strict receiver (KILLS=1000)' \
 	fuzz 'each fuzz target for FUZZTIME (10m), one after the other; FUZZ=format/ for those below one directory' \
-	test-s3 'uploads, and the objects of a site service, to a real MinIO on loopback, which is built first' \
+	test-s3 'uploads to a real MinIO on loopback, which is built first; a site service with PostgreSQL and MinIO next to one with files' \
+	test-site 'deliveries of 2,000 nodes while receivers, PostgreSQL and MinIO are killed, and 300 kills of a receiver with SQLite (NODES=2000 SITE_KILLS=300)' \
 	test-powerapi 'reports that a real PowerAPI reads from files and its socket' \
 	test-counters 'software counters of a real Slurm job, in an emulated machine with cgroup v2' \
 	test-arm64 'unit tests and real samples of linux/arm64 under qemu-user' \
@@ -159,9 +160,20 @@ $(TOOLS)/minio: tools/minio/go.mod tools/minio/go.sum
 	@mkdir -p $(TOOLS)
 	$(GO) build -C tools/minio -trimpath -ldflags '-s -w' -o ../../$@ github.com/minio/minio
 
-.PHONY: test-s3 test-powerapi test-counters test-arm64 compat
-test-s3: $(TOOLS)/minio testsum
-	@{ RT_MINIO='$(abspath $(TOOLS)/minio)' $(GO) test -tags $(TAGS),s3 -count=1 -json ./e2e/s3 ./site/objects; echo "exit $$?"; } 2>&1 | $(SUM)
+.PHONY: test-s3 test-site test-powerapi test-counters test-arm64 compat
+test-s3 test-site: export RT_MINIO = $(abspath $(TOOLS)/minio)
+test-s3 test-site: export RT_BIN = $(abspath $(BIN))
+test-s3: $(TOOLS)/minio testsum build
+	@contrib/lab/need postgresql
+	@{ $(GO) test -tags $(TAGS),s3 -count=1 -json ./e2e/s3 ./site/objects; echo "exit $$?"; \
+	   $(GO) test -tags $(TAGS),e2e,s3 -count=1 -json -run '^TestSiteStores$$' ./e2e/delivery; echo "exit $$?"; } 2>&1 | $(SUM)
+
+# RT_SEED repeats the random choices of an earlier run.
+NODES ?= 2000
+SITE_KILLS ?= 300
+test-site: $(TOOLS)/minio build
+	@contrib/lab/need postgresql
+	@RT_NODES=$(NODES) RT_KILLS=$(SITE_KILLS) $(GO) test -tags $(TAGS),e2e,s3 -count=1 -timeout 2h -v -run '^TestSite' ./e2e/delivery
 
 # POWERAPI=2.9.1 for an older one.
 POWERAPI ?= 2.10.0

@@ -24,8 +24,9 @@ const token = "the-token-of-these-tests"
 
 // site is one directory with rt-spool and rt-site, its configuration, a spool and a receiver's data.
 type site struct {
-	dir, bin string // bin has the programs
-	preload  string // the library of testdata/kill.c
+	dir, bin string   // bin has the programs
+	preload  string   // the library of testdata/kill.c
+	env      []string // added to the environment of the programs
 }
 
 // newSite finds the programs below RT_BIN, or builds them, and compiles kill.c.
@@ -91,7 +92,7 @@ func (s *site) rtSpool(args ...string) *exec.Cmd { return s.command("rt-spool", 
 
 func (s *site) command(program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(s.bin, program), append([]string{"--config", s.path("rt.toml")}, args...)...)
-	cmd.Env = []string{"PATH=/usr/bin:/bin", "TZ=UTC", "HOME=" + s.dir}
+	cmd.Env = append([]string{"PATH=/usr/bin:/bin", "TZ=UTC", "HOME=" + s.dir}, s.env...)
 	return cmd
 }
 
@@ -107,6 +108,7 @@ type receiver struct {
 	site *site
 	addr string
 	cmd  *exec.Cmd
+	log  *os.File
 }
 
 // addresses gives each receiver its own loopback address: while it is dead, no other
@@ -116,7 +118,13 @@ var addresses atomic.Int64
 // serve starts a receiver on a free port, with its data in the site's directory.
 func serve(t *testing.T, s *site) *receiver {
 	t.Helper()
-	r := &receiver{site: s, addr: fmt.Sprintf("127.0.0.%d:0", 2+addresses.Add(1)%250)}
+	return serveTo(t, s, os.Stderr)
+}
+
+// serveTo starts a receiver that logs to a file.
+func serveTo(t *testing.T, s *site, log *os.File) *receiver {
+	t.Helper()
+	r := &receiver{site: s, log: log, addr: fmt.Sprintf("127.0.0.%d:0", 2+addresses.Add(1)%250)}
 	r.start(t)
 	t.Cleanup(func() { r.stop(t, syscall.SIGTERM) })
 	return r
@@ -125,7 +133,7 @@ func serve(t *testing.T, s *site) *receiver {
 func (r *receiver) start(t *testing.T) {
 	t.Helper()
 	r.cmd = r.site.command("rt-site", "serve", "--listen", r.addr, "--dir", r.site.path("received"), "--token-file", r.site.path("token"))
-	r.cmd.Stderr = os.Stderr
+	r.cmd.Stderr = r.log
 	out, err := r.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -175,6 +183,9 @@ type received struct {
 	Status   string    `json:"status"`
 	Finished time.Time `json:"finished"`
 	Rows     int64     `json:"rows"`
+	Record   struct {
+		SHA256 string `json:"sha256"`
+	} `json:"record"`
 	Metadata struct {
 		ExternalRunID string `json:"external_run_id"`
 	} `json:"metadata"`
@@ -183,13 +194,18 @@ type received struct {
 // runs returns the runs of the receiver by external id.
 func (r *receiver) runs(t *testing.T) map[string][]received {
 	t.Helper()
-	var list []received
-	if err := json.Unmarshal(r.get(t, "/runs"), &list); err != nil {
-		t.Fatal(err)
-	}
 	byID := map[string][]received{}
-	for _, run := range list {
-		byID[run.Metadata.ExternalRunID] = append(byID[run.Metadata.ExternalRunID], run)
+	for after := ""; ; {
+		var page []received
+		if err := json.Unmarshal(r.get(t, "/runs?after="+after), &page); err != nil {
+			t.Fatal(err)
+		}
+		for _, run := range page {
+			byID[run.Metadata.ExternalRunID] = append(byID[run.Metadata.ExternalRunID], run)
+			after = run.ID
+		}
+		if len(page) == 0 {
+			return byID
+		}
 	}
-	return byID
 }

@@ -13,6 +13,9 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	miniogo "github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
 // The credentials of the server's owner, and its region.
@@ -127,6 +130,15 @@ func (s *Server) ready() error {
 			return fmt.Errorf("it does not answer: %w", ctx.Err())
 		}
 	}
+}
+
+// MakeBucket makes an empty bucket.
+func (s *Server) MakeBucket(ctx context.Context, name string) error {
+	client, err := miniogo.New(s.addr, &miniogo.Options{Creds: credentials.NewStaticV4(AccessKey, SecretKey, ""), Region: Region})
+	if err != nil {
+		return err
+	}
+	return client.MakeBucket(ctx, name, miniogo.MakeBucketOptions{Region: Region})
 }
 
 // Kill kills the server.
