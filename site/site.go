@@ -43,6 +43,17 @@ type Finish struct {
 	Summary    json.RawMessage `json:"summary,omitempty"`       // figures for lists, as the client computed them
 }
 
+// Rewrite has new texts of a run, in which other names stand for those that must not stay.
+type Rewrite struct {
+	Old       Run    // as it was read
+	OldRecord Object // the record that was read; its SHA256 is empty if there was none
+	Metadata  json.RawMessage
+	Finish    *Finish
+	Run       *rt.Run // what the new record says; nil if the run had no record
+	Record    Object  // the new record; if its SHA256 is empty, the record is removed
+	Body      []byte  // of Record, unless the object store has it
+}
+
 // Class is the kind of an object. Each class has its own retention.
 type Class string
 
@@ -112,6 +123,7 @@ var (
 	ErrTooMany  = errors.New("the run has as many objects as it may have")
 	ErrQuota    = errors.New("there is no room in the quota")
 	ErrFull     = errors.New("the disk of the store is full")
+	ErrChanged  = errors.New("the run has changed meanwhile")
 	ErrDamaged  = errors.New("the data of the site are damaged")
 	ErrCursor   = errors.New("the cursor is not from an earlier answer")
 )

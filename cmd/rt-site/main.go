@@ -26,10 +26,12 @@ const (
 
 const about = `usage: rt-site [--config FILE] serve [--listen HOST:PORT] [--dir DIR] [--token-file FILE]
        rt-site [--config FILE] verify [--dir DIR] [--json]
+       rt-site [--config FILE] forget --user NAME [--pseudonym] [--dry-run] [--dir DIR]
 
 rt-site serve receives runs: the Sentinel API and an S3-compatible store. The
 runs are in a database and an object store, by default in files of one directory.
 rt-site verify checks everything that is stored, also while serve is running.
+rt-site forget deletes the runs of a user, or puts pseudonyms into them.
 
 `
 
@@ -85,6 +87,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 type options struct {
 	config, listen, dir, tokenFile string
 	version, json                  bool
+	user                           string
+	pseudonym, dryRun              bool
 	flags                          *flag.FlagSet
 }
 
@@ -104,6 +108,9 @@ func parse(args []string, stdout io.Writer) (verb string, o *options, err error)
 	flags.StringVar(&o.listen, "listen", "", "serve: listen on `HOST:PORT` instead of serve.listen; port 0 selects a free one")
 	flags.StringVar(&o.dir, "dir", "", "the directory of the site is `DIR` instead of serve.dir")
 	flags.BoolVar(&o.json, "json", false, "verify: print one JSON object")
+	flags.StringVar(&o.user, "user", "", "forget: the runs of the user `NAME`")
+	flags.BoolVar(&o.pseudonym, "pseudonym", false, "forget: put pseudonyms in the place of names instead of deleting; needs privacy.key_file")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "forget: change nothing, and print what would be changed")
 	flags.StringVar(&o.tokenFile, "token-file", "", "serve: accept the API tokens in `FILE`, one a line, instead of serve.token_file")
 	flags.Usage = func() {
 		flags.SetOutput(stdout)
@@ -154,6 +161,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		return serve(ctx, o, stdout, stderr)
 	case verb == "verify":
 		return verify(ctx, o, stdout, stderr)
+	case verb == "forget":
+		return forget(ctx, o, stdout, stderr)
 	}
 	return cli.Usage("%q is not a verb; see rt-site --help", verb)
 }

@@ -29,9 +29,9 @@ func (d *Disguise) Text(table, column, value string) string {
 	return d.text(value, isInWord)
 }
 
-// recordOptions returns what alters one record of a run; nil for nothing. A record begins with the
+// RecordOptions returns what alters one record of a run; nil for nothing. A record begins with the
 // run, which has the names that the texts after it may have.
-func (p *Privacy) recordOptions() *spool.DumpOptions {
+func (p *Privacy) RecordOptions() *spool.DumpOptions {
 	if !p.Hides() {
 		return nil
 	}

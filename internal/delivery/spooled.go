@@ -29,7 +29,7 @@ func (s spooled) Scalars(ctx context.Context, from, to int64) iter.Seq2[*rt.Snap
 
 // WriteRecord implements upload.Recorder.
 func (s spooled) WriteRecord(ctx context.Context, w io.Writer) error {
-	return runrecord.Write(ctx, w, s.Reader, s.privacy.recordOptions())
+	return runrecord.Write(ctx, w, s.Reader, s.privacy.RecordOptions())
 }
 
 // Figures implements upload.Recorder. There are none if one of them is infinite, which JSON cannot have.

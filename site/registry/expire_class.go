@@ -67,10 +67,7 @@ func (r *Registry) expireClass(ctx context.Context, tx transaction, id string, c
 		return nil, 0, err
 	}
 	n = len(left)
-	_, err = tx.ExecContext(ctx, `UPDATE run SET objects = objects - $1,
-		expired = CASE WHEN expired LIKE CAST($2 AS TEXT) THEN expired ELSE expired || CAST($3 AS TEXT) END WHERE id = $4`,
-		n, "%"+string(class)+" %", string(class)+" ", id)
-	if err != nil {
+	if err := markExpired(ctx, tx, id, class, n); err != nil {
 		return nil, 0, err
 	}
 	slices.Sort(left)
@@ -84,4 +81,12 @@ func (r *Registry) expireClass(ctx context.Context, tx transaction, id string, c
 		}
 	}
 	return stored, n, r.charge(ctx, tx, id, run.owner, -freed)
+}
+
+// markExpired stores that objects of a class were removed from a run that stays.
+func markExpired(ctx context.Context, tx transaction, id string, class site.Class, n int) error {
+	_, err := tx.ExecContext(ctx, `UPDATE run SET objects = objects - $1,
+		expired = CASE WHEN expired LIKE CAST($2 AS TEXT) THEN expired ELSE expired || CAST($3 AS TEXT) END WHERE id = $4`,
+		n, "%"+string(class)+" %", string(class)+" ", id)
+	return err
 }

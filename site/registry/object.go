@@ -141,14 +141,15 @@ func unnamed(ctx context.Context, tx transaction, runID, stored string) (string,
 
 // Objects returns the objects of a run by name.
 func (r *Registry) Objects(ctx context.Context, runID string) ([]site.Object, error) {
-	rows, err := r.db.QueryContext(ctx, `SELECT run_id, name, class, bytes, sha256, csv_rows, csv_bytes, header_bytes, stored, created, signed
-		FROM object WHERE run_id = $1 ORDER BY name`, runID)
+	rows, err := r.db.QueryContext(ctx, "SELECT "+objectColumns+" FROM object WHERE run_id = $1 ORDER BY name", runID)
 	objects, err := collect(rows, err, scanObject)
 	if err != nil {
 		return nil, fmt.Errorf("list the objects of run %s: %w", runID, fault(err))
 	}
 	return objects, nil
 }
+
+const objectColumns = "run_id, name, class, bytes, sha256, csv_rows, csv_bytes, header_bytes, stored, created, signed"
 
 func scanObject(from row) (o site.Object, err error) {
 	var created, signed int64

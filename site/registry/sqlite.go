@@ -47,8 +47,9 @@ func openSQLite(ctx context.Context, path string, o Options) (*Registry, error) 
 	if err := createFile(path); err != nil {
 		return nil, err
 	}
+	// What is deleted is overwritten: rt-site forget promises it.
 	// EXTRA would add a sync of the directory of a rollback journal, which WAL does not have.
-	base := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_busy_timeout=10000&_journal_mode=WAL&_synchronous=FULL"
+	base := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_busy_timeout=10000&_journal_mode=WAL&_synchronous=FULL&_secure_delete=true"
 	db, err := sql.Open("sqlite3", base+"&_txlock=immediate")
 	if err != nil {
 		return nil, err

@@ -84,9 +84,23 @@ CREATE TABLE setting (
     value BYTEA NOT NULL
 );
 
+-- Objects in the object store that rt-site forget has yet to delete.
+CREATE TABLE leftover (
+    stored TEXT PRIMARY KEY
+);
+
+-- What operators have changed: at is RFC 3339 in UTC.
+CREATE TABLE audit (
+    at   TEXT NOT NULL,
+    who  TEXT NOT NULL,
+    what TEXT NOT NULL
+);
+
 -- +goose Down
 DROP TABLE run;
 DROP TABLE object;
 DROP TABLE job;
 DROP TABLE disk_use;
 DROP TABLE setting;
+DROP TABLE leftover;
+DROP TABLE audit;

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"strconv"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/internal/cli"
+	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/internal/delivery"
+	"github.com/resource-tracker/rt/site"
+	"github.com/resource-tracker/rt/site/upkeep"
+	"github.com/resource-tracker/rt/spool"
+	"github.com/resource-tracker/rt/spool/runrecord"
+)
+
+// forget removes the runs of a user, or puts pseudonyms in the place of names.
+func forget(ctx context.Context, o *options, stdout, stderr io.Writer) (err error) {
+	if o.user == "" {
+		return cli.Usage("forget needs --user NAME; see rt-site --help")
+	}
+	cfg, err := config.Load(o.config)
+	if err != nil {
+		return misconfigured(err)
+	}
+	bar := newBar(stderr, false)
+	f := upkeep.Forgetter{
+		User: o.user, DryRun: o.dryRun,
+		Problem: func(run string, err error) { cli.Message(stderr, "rt-site", "run %s: %v", run, err) },
+		Checked: func(int) { bar.add() },
+	}
+	what := "delete the runs of"
+	if o.pseudonym {
+		what = "put pseudonyms into the runs of"
+		temp, err := os.MkdirTemp("", "rt-site-")
+		if err != nil {
+			return fmt.Errorf("make a directory for records: %w", err)
+		}
+		defer os.RemoveAll(temp) // of temporary files
+		key, err := delivery.ReadKey(cfg.Privacy.KeyFile)
+		if err != nil {
+			return misconfigured(err)
+		}
+		f.Rewrite = pseudonyms{ctx, temp, key, f.Problem}.rewrite
+	}
+	st, err := o.openExisting(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.close()) }()
+	f.Registry, f.Objects = st.registry, st.objects
+	if o.dryRun {
+		done, err := f.Forget(ctx)
+		bar.clear()
+		report(stdout, "dry run: "+what, o.user, done)
+		return err
+	}
+	who := operator()
+	if err := st.registry.Audit(ctx, who, fmt.Sprintf("begins to %s %s", what, o.user)); err != nil {
+		return err
+	}
+	done, err := f.Forget(ctx)
+	bar.clear()
+	end := fmt.Sprintf("ended to %s %s: %d runs, %d objects", what, o.user, done.Runs, done.Objects)
+	if err != nil {
+		end = fmt.Sprintf("failed to %s %s after %d runs, %d objects", what, o.user, done.Runs, done.Objects)
+	}
+	err = errors.Join(err, st.registry.Audit(context.WithoutCancel(ctx), who, end))
+	report(stdout, what, o.user, done)
+	if err == nil && done.Unread > 0 {
+		err = fmt.Errorf("%w: %d runs could not be read, and may be of this user", site.ErrDamaged, done.Unread)
+	}
+	return err
+}
+
+func report(w io.Writer, what, name string, done upkeep.Forgotten) {
+	fmt.Fprintf(w, "%s %s: %d runs with %d objects, %d bytes\n", what, rt.Printable(name), done.Runs, done.Objects, done.Bytes)
+	if done.Runs == 0 {
+		fmt.Fprintln(w, "if the nodes send pseudonyms (privacy.users), give the pseudonym as NAME")
+	}
+	if done.Records > 0 {
+		fmt.Fprintf(w, "%d records could not be rewritten and were removed\n", done.Records)
+	}
+	if done.Unfinished > 0 {
+		fmt.Fprintf(w, "%d of the runs are not finished: their nodes may send the names again; repeat this when they are\n", done.Unfinished)
+	}
+}
+
+// operator is the user who runs the program, through sudo or not.
+func operator() string {
+	name := strconv.Itoa(os.Getuid())
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if by := os.Getenv("SUDO_USER"); by != "" {
+		name = by + " as " + name
+	}
+	return name
+}
+
+// pseudonyms puts pseudonyms in the place of names, as drain does on a node.
+type pseudonyms struct {
+	ctx     context.Context
+	temp    string // directory for records
+	key     []byte
+	problem func(run string, err error)
+}
+
+func (p pseudonyms) rewrite(run site.Run, record []byte) (out upkeep.Rewritten, err error) {
+	privacy := delivery.Privacy{Users: delivery.Pseudonym, Jobs: delivery.Pseudonym, Directories: delivery.Pseudonym, Commands: delivery.None, Key: p.key}
+	of := described(run)
+	d := privacy.Disguise(of)
+	out.Metadata, err = d.JSON(run.Metadata)
+	if err != nil {
+		return out, fmt.Errorf("the registration: %w", err)
+	}
+	if run.Finish != nil && run.Finish.Summary != nil {
+		out.Summary, err = d.JSON(run.Finish.Summary)
+		if err != nil {
+			return out, fmt.Errorf("the summary: %w", err)
+		}
+	}
+	if run.Record == nil {
+		return out, nil
+	}
+	hidden := d.Run()
+	out.Run = &hidden
+	if record == nil {
+		return out, nil
+	}
+	out.Record, err = p.record(&privacy, record)
+	if p.ctx.Err() != nil {
+		return out, context.Cause(p.ctx)
+	}
+	if err != nil {
+		p.problem(run.ID, fmt.Errorf("its record is removed, because it cannot be rewritten: %w", err))
+		out.Record = nil
+		return out, nil
+	}
+	stored, err := runrecord.Check(bytes.NewReader(out.Record))
+	out.Run = &stored
+	return out, err
+}
+
+// record rewrites a complete record.
+func (p pseudonyms) record(privacy *delivery.Privacy, record []byte) (out []byte, err error) {
+	path, err := runrecord.Read(p.temp, nil, bytes.NewReader(record))
+	if err != nil {
+		return nil, err
+	}
+	r, err := spool.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	err = runrecord.Write(p.ctx, &b, r, privacy.RecordOptions())
+	return b.Bytes(), errors.Join(err, r.Remove())
+}
+
+// described is what is known of a run: its record, or its registration.
+func described(run site.Run) rt.Run {
+	if run.Record != nil {
+		return *run.Record
+	}
+	var meta struct {
+		rt.Metadata
+	}
+	_ = json.Unmarshal(run.Metadata, &meta) // what it does not have is not known
+	of := rt.Run{Meta: meta.Metadata}
+	of.User, of.WorkDir = meta.Tags["slurm_user"], meta.Tags["slurm_work_dir"]
+	if uid, err := strconv.ParseUint(meta.Tags["slurm_uid"], 10, 64); err == nil {
+		of.UID = rt.Some(uid)
+	}
+	return of
+}

@@ -1,0 +1,191 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/resource-tracker/rt/site"
+)
+
+// RemoveRun removes a run with its objects, and the row of its job with the last run of the job. The
+// names in the object store that no row has any more are in Leftover. A run that is not there is no error.
+func (r *Registry) RemoveRun(ctx context.Context, id string) error {
+	return r.change(ctx, "remove run "+id, func(tx transaction) error {
+		run, err := r.lockRun(ctx, tx, id)
+		if errors.Is(err, site.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		stored, err := r.removeRun(ctx, tx, run)
+		if err != nil {
+			return err
+		}
+		return putLeftover(ctx, tx, stored)
+	})
+}
+
+// putLeftover stores names for Leftover.
+func putLeftover(ctx context.Context, tx transaction, stored []string) error {
+	for _, name := range stored {
+		if _, err := tx.ExecContext(ctx, "INSERT INTO leftover (stored) VALUES ($1) ON CONFLICT DO NOTHING", name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Leftover returns at most limit names in the object store of objects that RemoveRun and Rewrite have
+// removed. The caller deletes them there, and then calls Deleted.
+func (r *Registry) Leftover(ctx context.Context, limit int) ([]string, error) {
+	rows, err := r.db.QueryContext(ctx, "SELECT stored FROM leftover ORDER BY stored LIMIT $1", limit)
+	names, err := collect(rows, err, func(from row) (name string, err error) { return name, from.Scan(&name) })
+	if err != nil {
+		return nil, fmt.Errorf("list the objects to delete: %w", fault(err))
+	}
+	return names, nil
+}
+
+// Deleted removes a name from Leftover.
+func (r *Registry) Deleted(ctx context.Context, stored string) error {
+	return r.change(ctx, "forget object "+stored, func(tx transaction) error {
+		_, err := tx.ExecContext(ctx, "DELETE FROM leftover WHERE stored = $1", stored)
+		return err
+	})
+}
+
+// Rewrite replaces the texts of a run, in one transaction. If the run has changed since it was read as w.Old
+// and w.OldRecord, nothing is changed and the error is site.ErrChanged. The name in the object store that
+// no row has any more is in Leftover.
+func (r *Registry) Rewrite(ctx context.Context, w site.Rewrite) error {
+	return r.change(ctx, "rewrite run "+w.Old.ID, func(tx transaction) error {
+		run, err := r.lockRun(ctx, tx, w.Old.ID)
+		if err != nil {
+			return err
+		}
+		objects, err := r.objectsOf(ctx, tx, run.id)
+		if err != nil {
+			return err
+		}
+		var record site.Object
+		for _, o := range objects {
+			if o.Class == site.ClassRecord {
+				record = o
+			}
+		}
+		grown, err := grownTexts(run.finish, w)
+		if err != nil {
+			return err
+		}
+		if record.SHA256 != w.OldRecord.SHA256 {
+			return site.ErrChanged
+		}
+		if err := r.putTexts(ctx, tx, run, w, grown); err != nil {
+			return err
+		}
+		if record.SHA256 != "" {
+			if err := r.rewriteRecord(ctx, tx, run, record, w); err != nil {
+				return err
+			}
+		}
+		if w.Run == nil {
+			return nil
+		}
+		return r.putRecord(ctx, tx, run, w.Run)
+	})
+}
+
+// objectsOf is Objects in a transaction.
+func (r *Registry) objectsOf(ctx context.Context, tx transaction, id string) ([]site.Object, error) {
+	rows, err := tx.QueryContext(ctx, "SELECT "+objectColumns+" FROM object WHERE run_id = $1 ORDER BY name", id)
+	return collect(rows, err, scanObject)
+}
+
+// grownTexts returns by how many bytes the registration and the finish grow. It is site.ErrChanged if the
+// finish is not the one that was read.
+func grownTexts(finish *site.Finish, w site.Rewrite) (int64, error) {
+	grown := len(w.Metadata) - len(w.Old.Metadata)
+	if finish == nil && w.Old.Finish == nil {
+		return int64(grown), nil
+	}
+	if finish == nil || w.Old.Finish == nil {
+		return 0, site.ErrChanged
+	}
+	var text [3][]byte
+	for i, f := range []*site.Finish{finish, w.Old.Finish, w.Finish} {
+		var err error
+		text[i], err = encode(f)
+		if err != nil {
+			return 0, err
+		}
+	}
+	if !bytes.Equal(text[0], text[1]) {
+		return 0, site.ErrChanged
+	}
+	return int64(grown + len(text[2]) - len(text[1])), nil
+}
+
+func (r *Registry) putTexts(ctx context.Context, tx transaction, run lockedRun, w site.Rewrite, grown int64) error {
+	var finish []byte
+	if w.Finish != nil {
+		var err error
+		finish, err = encode(w.Finish)
+		if err != nil {
+			return err
+		}
+	}
+	_, err := tx.ExecContext(ctx, "UPDATE run SET metadata = $1, finish = $2, charged = charged + $3 WHERE id = $4", []byte(w.Metadata), finish, grown, run.id)
+	if err != nil {
+		return err
+	}
+	return r.charge(ctx, tx, run.id, run.owner, grown)
+}
+
+// rewriteRecord replaces the bytes of the record, or removes it if there are no other bytes.
+func (r *Registry) rewriteRecord(ctx context.Context, tx transaction, run lockedRun, old site.Object, w site.Rewrite) (err error) {
+	grown := w.Record.Bytes - old.Bytes
+	if w.Record.SHA256 == "" {
+		grown = -old.Bytes - rowBytes
+		_, err = tx.ExecContext(ctx, "DELETE FROM object WHERE run_id = $1 AND name = $2", run.id, old.Name)
+		if err == nil {
+			err = markExpired(ctx, tx, run.id, site.ClassRecord, 1)
+		}
+	} else {
+		_, err = tx.ExecContext(ctx, "UPDATE object SET bytes = $1, sha256 = $2, stored = $3, body = $4 WHERE run_id = $5 AND name = $6",
+			w.Record.Bytes, w.Record.SHA256, w.Record.Stored, w.Body, run.id, old.Name)
+	}
+	if err != nil {
+		return err
+	}
+	if err := r.charge(ctx, tx, run.id, run.owner, grown); err != nil {
+		return err
+	}
+	replaced, err := unnamed(ctx, tx, run.id, old.Stored)
+	if err != nil || replaced == "" {
+		return err
+	}
+	return putLeftover(ctx, tx, []string{replaced})
+}
+
+// Audit stores that somebody has changed what the site has stored.
+func (r *Registry) Audit(ctx context.Context, who, what string) error {
+	now := time.Now()
+	return r.change(ctx, "write to the table audit", func(tx transaction) error {
+		_, err := tx.ExecContext(ctx, "INSERT INTO audit (at, who, what) VALUES ($1, $2, $3)", now.UTC().Format(time.RFC3339Nano), column(who), fit(what, nameMax))
+		return err
+	})
+}
+
+// Audits returns what Audit has stored, the oldest first, one line each.
+func (r *Registry) Audits(ctx context.Context) ([]string, error) {
+	rows, err := r.db.QueryContext(ctx, "SELECT at || ' ' || who || ': ' || what FROM audit ORDER BY at")
+	lines, err := collect(rows, err, func(from row) (line string, err error) { return line, from.Scan(&line) })
+	if err != nil {
+		return nil, fmt.Errorf("read the table audit: %w", fault(err))
+	}
+	return lines, nil
+}

@@ -1,0 +1,101 @@
+package registry
+
+import (
+	"testing"
+
+	"github.com/resource-tracker/rt/site"
+)
+
+// A run is removed with all that is its own; others stay.
+func TestRemoveRun(t *testing.T) {
+	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+		for i := range 2 {
+			run := putRun(t, r, i, job(uint64(i), i))
+			o := csv(run, "1", "1")
+			o.Stored = run.ID + "/1"
+			put(t, r, o, nil, nil)
+		}
+		ids, err := r.RunIDs(t.Context(), "", 10)
+		is(t, "RunIDs", err, nil)
+		is(t, "RemoveRun", r.RemoveRun(t.Context(), ids[0]), nil)
+		is(t, "RemoveRun again", r.RemoveRun(t.Context(), ids[0]), nil)
+		_, err = r.Run(t.Context(), ids[0])
+		is(t, "removed run", err, site.ErrNotFound)
+		same(t, "jobs", pages(t, r, site.Filter{}, 10), []uint64{1})
+		checkUsage(t, r)
+		names, err := r.Leftover(t.Context(), 10)
+		is(t, "Leftover", err, nil)
+		same(t, "leftover", names, []string{ids[0] + "/1"})
+		is(t, "Deleted", r.Deleted(t.Context(), names[0]), nil)
+		names, err = r.Leftover(t.Context(), 10)
+		is(t, "Leftover", err, nil)
+		same(t, "leftover", names, []string{})
+		problems, err := r.Check(t.Context())
+		is(t, "Check", err, nil)
+		same(t, "problems", problems, []string{})
+	})
+}
+
+// Rewrite replaces all texts of a run that has not changed since it was read.
+func TestRewrite(t *testing.T) {
+	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+		record := job(1, 1)
+		run := putRun(t, r, 1, record)
+		_, err := r.FinishRun(t.Context(), run.ID, site.Finish{DataSource: "inline", RecordSum: "r"}, nil, nil)
+		is(t, "finish", err, nil)
+		old, err := r.Run(t.Context(), run.ID)
+		is(t, "Run", err, nil)
+		objects, err := r.Objects(t.Context(), run.ID)
+		is(t, "Objects", err, nil)
+		hidden, finish := record, *old.Finish
+		hidden.User, hidden.Meta.JobName, finish.RecordSum = "user-x", "job-x", "longer"
+		w := site.Rewrite{
+			Old: old, OldRecord: objects[0], Metadata: []byte(`{"job_name":"job-x"}`), Finish: &finish, Run: &hidden,
+			Record: site.Object{Bytes: 6, SHA256: "longer"}, Body: []byte("longer"),
+		}
+		other := w
+		other.OldRecord.SHA256 = "other"
+		is(t, "another record", r.Rewrite(t.Context(), other), site.ErrChanged)
+		other = w
+		other.Old.Finish = nil
+		is(t, "another finish", r.Rewrite(t.Context(), other), site.ErrChanged)
+		is(t, "Rewrite", r.Rewrite(t.Context(), w), nil)
+		checkUsage(t, r)
+		now, err := r.Run(t.Context(), run.ID)
+		is(t, "Run", err, nil)
+		same(t, "metadata", string(now.Metadata), `{"job_name":"job-x"}`)
+		same(t, "finish", now.Finish, &finish)
+		same(t, "user", now.Record.User, "user-x")
+		body, err := r.Body(t.Context(), run.ID, site.RecordName)
+		is(t, "Body", err, nil)
+		same(t, "record", string(body), "longer")
+		for user, jobs := range map[string][]uint64{"alice": {}, "user-x": {1}} {
+			same(t, "jobs of "+user, pages(t, r, site.Filter{Users: []string{user}, Name: "job-x"}, 10), jobs)
+		}
+		objects, err = r.Objects(t.Context(), run.ID)
+		is(t, "Objects", err, nil)
+		w = site.Rewrite{Old: now, OldRecord: objects[0], Metadata: now.Metadata, Finish: now.Finish, Run: now.Record}
+		is(t, "Rewrite without a record", r.Rewrite(t.Context(), w), nil)
+		now, err = r.Run(t.Context(), run.ID)
+		is(t, "Run", err, nil)
+		same(t, "expired", now.Expired, []site.Class{site.ClassRecord})
+		checkUsage(t, r)
+		problems, err := r.Check(t.Context())
+		is(t, "Check", err, nil)
+		same(t, "problems", problems, []string{})
+	})
+}
+
+func TestAudit(t *testing.T) {
+	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+		is(t, "Audit", r.Audit(t.Context(), "root", "begins"), nil)
+		is(t, "Audit", r.Audit(t.Context(), "root\x00", "ends"), nil)
+		lines, err := r.Audits(t.Context())
+		is(t, "Audits", err, nil)
+		for i, want := range []string{" root: begins", " root?: ends"} {
+			if len(lines) != 2 || lines[i][len(lines[i])-len(want):] != want {
+				t.Errorf("%q", lines)
+			}
+		}
+	})
+}

@@ -1,0 +1,270 @@
+package upkeep
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/site"
+)
+
+// Removal is what forgetting changes in a registry.
+type Removal interface {
+	// RemoveRun removes a run. No such run is no error.
+	RemoveRun(ctx context.Context, id string) error
+	// Rewrite replaces texts of a run, or returns site.ErrChanged.
+	Rewrite(ctx context.Context, w site.Rewrite) error
+	// Leftover returns at most limit names in the object store of objects that these two have removed, and
+	// Deleted removes a name from them.
+	Leftover(ctx context.Context, limit int) ([]string, error)
+	Deleted(ctx context.Context, stored string) error
+}
+
+// Store is what forgetting changes in an object store.
+type Store interface {
+	Put(ctx context.Context, name string, size int64, body io.Reader) error
+	Delete(ctx context.Context, name string) error // absent is no error
+}
+
+// Forgetter removes the runs of a user, or puts pseudonyms in the place of names. It may be interrupted at
+// any time, and finishes when it is started again.
+type Forgetter struct {
+	Registry interface {
+		Registry
+		Removal
+	}
+	Objects interface {
+		Objects
+		Store
+	}
+	User   string
+	DryRun bool // changes nothing
+	// Rewrite returns the texts of a run with pseudonyms. record is the complete record, nil if there is
+	// none. nil: runs are removed.
+	Rewrite func(run site.Run, record []byte) (Rewritten, error)
+	// Problem receives what could not be done to a run as it should be; the others are not affected.
+	Problem func(run string, err error)
+	// Checked is called after each run of the site.
+	Checked func(runs int)
+}
+
+// Rewritten is a run with pseudonyms.
+type Rewritten struct {
+	Metadata, Summary json.RawMessage
+	Run               *rt.Run // as in the record, or nil
+	Record            []byte  // nil: the record cannot be rewritten, and is removed
+}
+
+// Forgotten counts what was done.
+type Forgotten struct {
+	Runs       int   // of the user
+	Objects    int   // of these runs
+	Bytes      int64 // of these objects
+	Unfinished int   // runs of which the node may deliver more, with the names
+	Records    int   // that were removed because they could not be rewritten
+	Unread     int   // runs that could not be read
+}
+
+// maxSmall is the size in bytes up to which the registry has the bytes of a record.
+const maxSmall = 64 << 10
+
+// Forget forgets the runs of the user.
+func (f *Forgetter) Forget(ctx context.Context) (done Forgotten, err error) {
+	if !f.DryRun {
+		if err := f.leftover(ctx); err != nil { // of an earlier call that was interrupted
+			return done, err
+		}
+	}
+	checked := 0
+	for after := ""; ; {
+		ids, err := f.Registry.RunIDs(ctx, after, pageRuns)
+		if err != nil {
+			return done, err
+		}
+		for _, id := range ids {
+			if err := f.run(ctx, id, &done); err != nil {
+				return done, err
+			}
+			checked++
+			f.Checked(checked)
+		}
+		if len(ids) == 0 {
+			return done, nil
+		}
+		after = ids[len(ids)-1]
+	}
+}
+
+// run forgets a run if it is of the user.
+func (f *Forgetter) run(ctx context.Context, id string, done *Forgotten) error {
+	for try := 1; ; try++ {
+		run, err := f.Registry.Run(ctx, id)
+		if errors.Is(err, site.ErrNotFound) {
+			return nil
+		}
+		if errors.Is(err, site.ErrDamaged) {
+			done.Unread++
+			f.Problem(id, err)
+			return nil
+		}
+		if err != nil || !isOf(run, f.User) {
+			return err
+		}
+		objects, err := f.Registry.Objects(ctx, id)
+		if err != nil {
+			return err
+		}
+		removed := false
+		switch {
+		case f.DryRun:
+		case f.Rewrite == nil:
+			err = f.remove(ctx, id)
+		default:
+			removed, err = f.rewrite(ctx, run, objects)
+		}
+		if errors.Is(err, site.ErrChanged) && try < tries {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		done.add(run, objects, removed)
+		return nil
+	}
+}
+
+func (d *Forgotten) add(run site.Run, objects []site.Object, removed bool) {
+	d.Runs++
+	d.Objects += len(objects)
+	for _, o := range objects {
+		d.Bytes += o.Bytes
+	}
+	isRunning := run.Record != nil && run.Record.State == rt.StateRunning
+	if run.Finish == nil || isRunning {
+		d.Unfinished++
+	}
+	if removed {
+		d.Records++
+	}
+}
+
+// isOf reports whether a run is of a user, as its record or its registration says.
+func isOf(run site.Run, user string) bool {
+	isInRecord := run.Record != nil && run.Record.User == user
+	return isInRecord || UserOf(run.Metadata) == user
+}
+
+// UserOf returns the user in a registration; empty if there is none.
+func UserOf(metadata json.RawMessage) string {
+	var of struct {
+		Tags struct {
+			User string `json:"slurm_user"`
+		} `json:"tags"`
+	}
+	if json.Unmarshal(metadata, &of) != nil {
+		return ""
+	}
+	return of.Tags.User
+}
+
+// remove removes a run.
+func (f *Forgetter) remove(ctx context.Context, id string) error {
+	if err := f.Registry.RemoveRun(ctx, id); err != nil {
+		return err
+	}
+	return f.leftover(ctx)
+}
+
+// leftover deletes the objects that no row names any more.
+func (f *Forgetter) leftover(ctx context.Context) error {
+	for {
+		names, err := f.Registry.Leftover(ctx, pageRuns)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if err := f.Objects.Delete(ctx, name); err != nil {
+				return err
+			}
+			if err := f.Registry.Deleted(ctx, name); err != nil {
+				return err
+			}
+		}
+		if len(names) == 0 {
+			return nil
+		}
+	}
+}
+
+// rewrite puts pseudonyms in the place of names. All rows of the run change in one transaction.
+func (f *Forgetter) rewrite(ctx context.Context, run site.Run, objects []site.Object) (removed bool, err error) {
+	w := site.Rewrite{Old: run, Finish: run.Finish}
+	for _, o := range objects {
+		if o.Class == site.ClassRecord {
+			w.OldRecord = o
+		}
+	}
+	var record []byte
+	if w.OldRecord.SHA256 != "" {
+		record, err = f.read(ctx, w.OldRecord)
+	}
+	if errors.Is(err, site.ErrNotFound) { // rt-site verify reports it
+		f.Problem(run.ID, err)
+		err = nil
+	}
+	if err != nil {
+		return false, err
+	}
+	texts, err := f.Rewrite(run, record)
+	if err != nil {
+		return false, fmt.Errorf("run %s: %w", run.ID, err)
+	}
+	w.Metadata, w.Run = texts.Metadata, texts.Run
+	if texts.Record != nil {
+		w.Record, w.Body, err = f.store(ctx, run.ID, texts.Record)
+		if err != nil {
+			return false, err
+		}
+	}
+	if w.Finish != nil {
+		finish := *w.Finish
+		finish.Summary, finish.RecordSum = texts.Summary, w.Record.SHA256
+		w.Finish = &finish
+	}
+	err = f.Registry.Rewrite(ctx, w)
+	if errors.Is(err, site.ErrChanged) && w.Record.Stored != "" {
+		err = errors.Join(err, f.Objects.Delete(ctx, w.Record.Stored))
+	}
+	if err != nil {
+		return false, err
+	}
+	return record != nil && texts.Record == nil, f.leftover(ctx)
+}
+
+func (f *Forgetter) read(ctx context.Context, o site.Object) ([]byte, error) {
+	r, err := open(ctx, f.Registry, f.Objects, o)
+	if err != nil {
+		return nil, err
+	}
+	content, err := io.ReadAll(r)
+	return content, errors.Join(err, r.Close())
+}
+
+// store stores the bytes of a record as a receiver does.
+func (f *Forgetter) store(ctx context.Context, run string, record []byte) (o site.Object, body []byte, err error) {
+	sum := sha256.Sum256(record)
+	o = site.Object{RunID: run, Name: site.RecordName, Class: site.ClassRecord, Bytes: int64(len(record)), SHA256: hex.EncodeToString(sum[:])}
+	if len(record) <= maxSmall {
+		return o, record, nil
+	}
+	o.Stored = run + "/" + o.SHA256 + "-" + strings.ToLower(rand.Text())
+	return o, nil, f.Objects.Put(ctx, o.Stored, o.Bytes, bytes.NewReader(record))
+}
