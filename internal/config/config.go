@@ -121,7 +121,7 @@ type Serve struct {
 	Operators     []string `toml:"operators" default:""`            // users, and groups with @, that read all runs
 	Coordinators  string   `toml:"coordinators"`                    // "sacctmgr", or the path of a file; empty: none
 
-	MaxObject      int      `toml:"max_object_mib" default:"64" in:"1 4096"`   // MiB of one uploaded file, compressed
+	MaxObject      int      `toml:"max_object_mib" default:"64" in:"1 256"`    // MiB of one uploaded file, compressed
 	MaxRequests    int      `toml:"max_requests" default:"256" in:"1 100000"`  // served at the same time, a quarter of them for one token; others wait
 	ClientRate     int      `toml:"client_rate" in:"0 1000000"`                // requests a second from one address; 0: any number
 	TokenRate      Size     `toml:"token_rate" default:"16MiB"`                // bytes a second of the requests with one token, on average; 0: any number

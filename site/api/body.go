@@ -11,19 +11,20 @@ import (
 )
 
 // After slowStart a body must arrive, and an answer be read, at an average of at least minRate
-// bytes per second.
+// bytes per second, and a body above mediumBody of at least minLargeRate.
 const (
-	slowStart = 10 * time.Second
-	minRate   = 16 << 10
+	slowStart    = 10 * time.Second
+	minRate      = 16 << 10
+	minLargeRate = 128 << 10
 )
 
 // writeTimeout is how long a short answer may take after the body of its request.
 const writeTimeout = time.Minute
 
 // rateDeadline returns the time by which the next bytes must be received or sent, after a number
-// of bytes.
-func rateDeadline(begin time.Time, bytes int64) time.Time {
-	return begin.Add(slowStart + time.Duration(bytes)*(time.Second/minRate))
+// of bytes at a rate.
+func rateDeadline(begin time.Time, bytes, rate int64) time.Time {
+	return begin.Add(slowStart + time.Duration(bytes)*(time.Second/time.Duration(rate)))
 }
 
 // body is the body of a request that has arrived: a small one in memory, a larger one in a
@@ -76,7 +77,11 @@ func (s *Server) arrive(w http.ResponseWriter, r *http.Request, client string, l
 		}
 	}()
 	conn := http.NewResponseController(w)
-	from := io.TeeReader(&paced{http.MaxBytesReader(w, r.Body, limit), conn, time.Now(), 0}, to)
+	body := &paced{Reader: http.MaxBytesReader(w, r.Body, limit), conn: conn, rate: minRate}
+	if length > mediumBody {
+		body.rate = minLargeRate
+	}
+	from := io.TeeReader(body, to)
 	if length <= smallBody {
 		b.small, err = io.ReadAll(from)
 		b.ReadSeeker, b.size = bytes.NewReader(b.small), int64(len(b.small))
@@ -92,7 +97,11 @@ func (s *Server) arrive(w http.ResponseWriter, r *http.Request, client string, l
 }
 
 func (s *Server) arriveInFile(r *http.Request, client string, from io.Reader, length int64, b *body) error {
-	give, err := take(r.Context(), s.limits.spool, client, int(length>>10)+1)
+	space := s.limits.spool
+	if length > mediumBody {
+		space = s.limits.large
+	}
+	give, err := take(r.Context(), space, client, int(length>>10)+1)
 	if err != nil {
 		return err
 	}
@@ -142,12 +151,16 @@ func bodyError(err error, limit int64) error {
 type paced struct {
 	io.Reader
 	conn  *http.ResponseController
-	begin time.Time
+	rate  int64     // bytes per second
+	begin time.Time // of the first Read: the time before is not the client's
 	bytes int64
 }
 
 func (p *paced) Read(b []byte) (int, error) {
-	_ = p.conn.SetReadDeadline(rateDeadline(p.begin, p.bytes)) // the connections of tests have no deadline
+	if p.begin.IsZero() {
+		p.begin = time.Now()
+	}
+	_ = p.conn.SetReadDeadline(rateDeadline(p.begin, p.bytes, p.rate)) // the connections of tests have no deadline
 	n, err := p.Reader.Read(b)
 	p.bytes += int64(n)
 	return n, err
@@ -167,7 +180,7 @@ func (p *pacedWriter) Write(b []byte) (written int, err error) {
 		part := b[:min(len(b), workUnit)]
 		b = b[len(part):]
 		begin := time.Now()
-		_ = conn.SetWriteDeadline(rateDeadline(begin.Add(-p.spent), p.bytes))
+		_ = conn.SetWriteDeadline(rateDeadline(begin.Add(-p.spent), p.bytes, minRate))
 		var n int
 		n, err = p.ResponseWriter.Write(part)
 		p.spent += time.Since(begin)

@@ -211,34 +211,73 @@ func TestSlowClientsDelayNobody(t *testing.T) {
 	})
 }
 
-// A body that takes long, but arrives at the minimum rate, is accepted and answered.
+// A body that takes long, but arrives at the minimum rate, is accepted and answered. That of a large body
+// is higher.
 func TestABodyAtTheMinimumRate(t *testing.T) {
+	for _, tc := range []struct {
+		lines, status int
+		every         time.Duration
+	}{{12, 200, 3900 * time.Millisecond}, {40, 200, 490 * time.Millisecond}, {40, 408, 3900 * time.Millisecond}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer(t, Config{})
+			id := registered(t, s, 0)
+			ln := make(pipes)
+			ended := make(chan error)
+			go func() { ended <- Serve(t.Context(), ln, s, time.Second, nil) }()
+			line := strings.Repeat("x", 64<<10)
+			body := `{"run_status":"finished","data_source":"inline","data_csv":"a\n` + strings.Repeat(line, tc.lines) + `\n"}`
+			c := ln.send(t, fmt.Sprintf("POST /runs/%s/finish HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n", id, token, len(body)))
+			sent := make(chan error, 1)
+			go func() {
+				for ; len(body) > 0; time.Sleep(tc.every) {
+					n := min(len(body), len(line))
+					if _, err := io.WriteString(c, body[:n]); err != nil {
+						sent <- err
+						return
+					}
+					body = body[n:]
+				}
+				sent <- nil
+			}()
+			answer, err := io.ReadAll(c)
+			if failed := <-sent; tc.status == 200 && failed != nil {
+				t.Error(failed)
+			}
+			if err != nil || !bytes.HasPrefix(answer, fmt.Appendf(nil, "HTTP/1.1 %d ", tc.status)) {
+				t.Errorf("%d lines: %s, %v", tc.lines, answer, err)
+			}
+			_ = ln.Close()
+			<-ended
+		})
+	}
+}
+
+// The time in which a body waits for space is not the client's.
+func TestABodyThatWaitsForSpaceIsNotSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, Config{})
-		id := registered(t, s, 0)
 		ln := make(pipes)
 		ended := make(chan error)
 		go func() { ended <- Serve(t.Context(), ln, s, time.Second, nil) }()
-		line := strings.Repeat("x", 64<<10)
-		csv := `a\n` + strings.Repeat(line, 40) + `\n`
-		body := `{"run_status":"finished","data_source":"inline","data_csv":"` + csv + `"}`
-		c := ln.send(t, fmt.Sprintf("POST /runs/%s/finish HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n", id, token, len(body)))
-		for ; len(body) > 0; time.Sleep(3900 * time.Millisecond) {
-			n := min(len(body), len(line))
-			if _, err := io.WriteString(c, body[:n]); err != nil {
-				t.Fatal(err)
-			}
-			body = body[n:]
+		var give []func()
+		for i := range maxSpool / maxTokenSpool {
+			give = append(give, s.limits.spool.take(t.Context(), fmt.Sprint(i), maxTokenSpool))
 		}
-		answer, err := io.ReadAll(c)
-		if err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.1 200 ")) {
+		body := `{"job_name":"` + strings.Repeat("x", 100<<10) + `"}`
+		c := ln.send(t, fmt.Sprintf("POST /runs HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n", token, len(body)))
+		time.Sleep(slowStart - time.Second)
+		for _, give := range give {
+			give()
+		}
+		time.Sleep(slowStart - time.Second)
+		if _, err := io.WriteString(c, body); err != nil {
+			t.Error(err)
+		}
+		if answer, err := io.ReadAll(c); err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.1 201 ")) {
 			t.Errorf("%s, %v", answer, err)
 		}
 		_ = ln.Close()
 		<-ended
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
 	})
 }
 

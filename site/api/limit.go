@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/netip"
 	"runtime"
 	"sync"
 	"time"
@@ -25,8 +26,9 @@ type limits struct {
 	bytes *pace // bytes of the bodies of a token
 
 	open  *slots // requests of a token, from the header to the end of the answer
-	reads *slots // requests of a token that return runs or data
+	reads *slots // requests that return runs or data
 	spool *slots // KiB of bodies in temporary files
+	large *slots // the same, of bodies above mediumBody
 	work  *slots // units of work of requests that have a complete body, see workUnit
 	cpu   *slots // steps of some milliseconds that need a processor, see turn
 }
@@ -34,10 +36,14 @@ type limits struct {
 const (
 	// smallBody is the size, in bytes, up to which a body is kept in memory while it arrives.
 	smallBody = 16 << 10
-	// maxReads is how many reads of a token run at the same time. Each can need some 20 MiB.
-	maxReads = 4
+	// mediumBody is the size, in bytes, up to which bodies have temporary files of their own limits: a
+	// few slow clients with large bodies do not delay the many requests with smaller ones.
+	mediumBody = 1 << 20
+	// maxReads is how many reads run at the same time, and those of a token. Each can need some 20 MiB.
+	maxReads, maxTokenReads = 16, 4
 	// The maximum size of the temporary files of all tokens and of one token, in KiB.
-	maxSpool, maxTokenSpool = 1 << 20, 256 << 10
+	maxSpool, maxTokenSpool = 256 << 10, 32 << 10
+	maxLarge, maxTokenLarge = 1 << 20, 256 << 10
 	// workUnit is in bytes. A request takes one unit of work, plus one for each workUnit of its body.
 	workUnit = 64 << 10
 )
@@ -48,8 +54,9 @@ func newLimits(c Config) *limits {
 		rate:  newPace(c.ClientRate, burst),
 		bytes: newPace(float64(c.TokenRate), burstSeconds*float64(c.TokenRate)),
 		open:  newSlots(1<<30, 4*c.MaxRequests),
-		reads: newSlots(1<<30, maxReads),
+		reads: newSlots(maxReads, maxTokenReads),
 		spool: newSlots(maxSpool, maxTokenSpool),
+		large: newSlots(maxLarge, maxTokenLarge),
 		work:  newSlots(c.MaxRequests, max(1, c.MaxRequests/4)),
 		cpu:   newSlots(cores, cores/2),
 	}
@@ -145,13 +152,18 @@ func tooFast(wait time.Duration, what string) error {
 	return &problem{status: http.StatusTooManyRequests, code: "SlowDown", retry: wait, undone: true, detail: "this client sends too many " + what}
 }
 
-// addressOf returns the IP address of a connection's remote end, without the port.
+// addressOf returns the IP address of a connection's remote end, without the port. Of an IPv6 address it
+// is the network of 64 bits: one host may have all addresses in it.
 func addressOf(remote string) string {
-	host, _, err := net.SplitHostPort(remote)
+	at, err := netip.ParseAddrPort(remote)
 	if err != nil {
 		return remote
 	}
-	return host
+	address := at.Addr().Unmap().WithZone("")
+	if address.Is4() {
+		return address.String()
+	}
+	return netip.PrefixFrom(address, 64).Masked().String()
 }
 
 // maxConnections is how many connections one address may have.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -178,4 +179,45 @@ func TestCloseWaitsForRequests(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Large bodies, which arrive slowly, leave space for the smaller ones of others. The number of reads is
+// limited for all tokens together.
+func TestLimitsOfAllTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, Config{})
+		for i := range maxLarge / maxTokenLarge {
+			s.limits.large.take(t.Context(), strconv.Itoa(i), maxTokenLarge)
+		}
+		g := register(t, s)
+		body := `{"run_status":"finished","data_source":"inline","data_csv":"` + strings.Repeat("x", mediumBody) + `"}`
+		begin := time.Now()
+		if registered(t, s, 200_000) == "" || time.Since(begin) > 0 {
+			t.Errorf("a registration waited %s", time.Since(begin))
+		}
+		if status, answer := api(t, s, "POST", "/runs/"+g.RunID+"/finish", body); status != http.StatusServiceUnavailable {
+			t.Errorf("a large finish without space: %d %s", status, answer)
+		}
+		if status, _ := api(t, s, "GET", "/runs", ""); status != http.StatusOK {
+			t.Errorf("a read: %d", status)
+		}
+		for i := range maxReads {
+			s.limits.reads.take(t.Context(), strconv.Itoa(i), 1)
+		}
+		if status, _ := api(t, s, "GET", "/runs", ""); status != http.StatusServiceUnavailable {
+			t.Errorf("one read more than the limit: %d", status)
+		}
+	})
+}
+
+func TestAddressOf(t *testing.T) {
+	for remote, want := range map[string]string{
+		"192.0.2.7:80": "192.0.2.7", "[::ffff:192.0.2.7]:80": "192.0.2.7",
+		"[2001:db8:1:2:3:4:5:6]:80": "2001:db8:1:2::/64", "[2001:db8:1:2::9]:81": "2001:db8:1:2::/64", "[fe80::1%eth0]:80": "fe80::/64",
+		"@": "@", "": "",
+	} {
+		if got := addressOf(remote); got != want {
+			t.Errorf("%q: %q, not %q", remote, got, want)
+		}
+	}
 }

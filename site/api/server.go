@@ -112,6 +112,8 @@ func New(ctx context.Context, c Config) (*Server, error) {
 		return nil, fmt.Errorf("the receiver's bucket %q: lower-case letters, digits and hyphens, and neither \"runs\" nor \"v1\"", c.Bucket)
 	case strings.Trim(c.Prefix, "/") != c.Prefix || strings.Contains(c.Prefix, ".."):
 		return nil, fmt.Errorf("the receiver's prefix %q: no slashes at its ends and no dots in a row", c.Prefix)
+	case c.MaxObject > maxTokenLarge<<10:
+		return nil, fmt.Errorf("the receiver's largest object of %d bytes: it may be %d", c.MaxObject, maxTokenLarge<<10)
 	case c.Dialect != "" && c.Dialect != DialectSpec && c.Dialect != DialectLive:
 		return nil, fmt.Errorf("the receiver's dialect %q: it must be spec, live or empty", c.Dialect)
 	}

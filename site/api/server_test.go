@@ -333,7 +333,7 @@ func TestNewRefusesBadConfiguration(t *testing.T) {
 	tokens := tokensOf(token)
 	for _, c := range []Config{
 		{}, {Tokens: tokens, Bucket: "runs"}, {Tokens: tokens, Bucket: "A/b"},
-		{Tokens: tokens, Prefix: "/x"}, {Tokens: tokens, Prefix: "a/../b"}, {Tokens: tokens, Dialect: "auto"},
+		{Tokens: tokens, Prefix: "/x"}, {Tokens: tokens, Prefix: "a/../b"}, {Tokens: tokens, Dialect: "auto"}, {Tokens: tokens, MaxObject: 256<<20 + 1},
 	} {
 		m := newMemory()
 		c.Registry, c.Objects = m, m
