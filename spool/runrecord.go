@@ -114,21 +114,25 @@ func columnNamesOf(columns []column) (list []string) {
 // The new file is named by the job, the node and the start of the run that Run leaves. A text that Run
 // or Host sets to "" is not in the record.
 //
+// Event gets each event of the ledger, without its time: its name and detail can have programs, paths,
+// nodes, numbers of jobs, and messages of errors. Record gets each report of another program, usually a
+// JSON document, and returns whether it is in the record.
+//
 // Text gets each text in the other tables, with the names of its table and column, and returns the text
 // for the record. Texts that can name a person, a job, a directory or a machine are those of
 //
 //   - process.comm: the program of a process, which it can set itself
-//   - event.name and event.detail: programs, paths, nodes, numbers of jobs, messages of errors
-//   - record.source and record.body: reports of other programs, a JSON document each
 //   - mount.mount_point, remote_fs.mount_point and remote_fs.source: directories and servers
 //   - step.step: the number of a step, or its name
 //   - net.name, net.mac, disk.name, disk.serial, mount.disk, fabric.device, gpu.uuid, gpu.host, gpu.detail, gpu_process.uuid: devices of the node
 //
 // The other texts are kinds, states and models. Process ids and times are numbers, which stay.
 type DumpOptions struct {
-	Run  func(*rt.Run)
-	Host func(*rt.Host)
-	Text func(table, column, text string) string
+	Run    func(*rt.Run)
+	Host   func(*rt.Host)
+	Event  func(*rt.Event)
+	Record func(*rt.Record) bool
+	Text   func(table, column, text string) string
 }
 
 // Dump writes the complete record of a run, from which Load makes a spool file with the same rows. It
@@ -191,9 +195,12 @@ func (r *dump) writeTable(ctx context.Context, number int, t *recordTable) error
 	var failed error // of alter or out
 	err := r.db.stream(ctx, "SELECT "+t.quoted()+" FROM "+t.rows()+" ORDER BY rowid", nil, func(row []driver.Value) error {
 		row = slices.Clone(row)
-		failed = r.alter(t, row)
-		rows = append(rows, row)
-		text += textOf(row)
+		var isKept bool
+		isKept, failed = r.alter(t, row)
+		if isKept {
+			rows = append(rows, row)
+			text += textOf(row)
+		}
 		isFull := len(rows) >= most || text >= frameText
 		if failed == nil && isFull {
 			failed = r.out.rows(number, t, rows)
@@ -212,23 +219,63 @@ func (r *dump) writeTable(ctx context.Context, number int, t *recordTable) error
 	return nil
 }
 
-// alter applies the options to a row.
-func (r *dump) alter(t *recordTable, row []driver.Value) error {
+// alter applies the options to a row, and reports whether the record has it.
+func (r *dump) alter(t *recordTable, row []driver.Value) (isKept bool, err error) {
 	switch t.name {
 	case "run":
 		if at := slices.Index(t.columns, "state"); row[at] == string(rt.StateDelivered) {
 			row[at] = string(rt.StateEnded)
 		}
-		return alterStruct(row, r.opts.Run)
+		return true, alterStruct(row, r.opts.Run)
 	case "host":
-		return alterStruct(row, r.opts.Host)
+		return true, alterStruct(row, r.opts.Host)
+	case "event":
+		r.alterEvent(t, row)
+		return true, nil
+	case "record":
+		return r.alterRecord(t, row), nil
 	}
 	for i, v := range row {
 		if text, ok := v.(string); ok && r.opts.Text != nil {
 			row[i] = r.opts.Text(t.name, t.columns[i], text)
 		}
 	}
-	return nil
+	return true, nil
+}
+
+func (r *dump) alterEvent(t *recordTable, row []driver.Value) {
+	if r.opts.Event == nil {
+		return
+	}
+	var e rt.Event
+	fields := map[string]*string{"kind": &e.Kind, "name": &e.Name, "status": &e.Status, "detail": &e.Detail}
+	for i, column := range t.columns {
+		if field := fields[column]; field != nil {
+			*field, _ = row[i].(string)
+		}
+	}
+	r.opts.Event(&e)
+	for i, column := range t.columns {
+		if field := fields[column]; field != nil {
+			row[i] = textValue(*field)
+		}
+	}
+}
+
+func (r *dump) alterRecord(t *recordTable, row []driver.Value) (isKept bool) {
+	if r.opts.Record == nil {
+		return true
+	}
+	source, body := slices.Index(t.columns, "source"), slices.Index(t.columns, "body")
+	var rec rt.Record
+	rec.Source, _ = row[source].(string)
+	text, _ := row[body].(string)
+	rec.Body = []byte(text)
+	if !r.opts.Record(&rec) {
+		return false
+	}
+	row[source], row[body] = textValue(rec.Source), string(rec.Body)
+	return true
 }
 
 // alterStruct applies a function to the struct in a row, which has its columns.

@@ -5,6 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"fmt"
+	"path"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/resource-tracker/rt"
@@ -23,7 +26,8 @@ const (
 func (d Disclosure) hides() bool { return d == Pseudonym || d == None }
 
 // Privacy decides which names leave a node when a run is delivered. The zero value sends all of
-// them. Names of hosts, clusters, accounts and partitions and the ids of jobs and runs always leave.
+// them. Names of hosts, clusters, accounts, partitions and QOS and the ids of jobs and runs always leave,
+// except for the name of the user in one of an account, a partition or a QOS.
 type Privacy struct {
 	Users       Disclosure // names of users and their groups; their numbers leave only if this is Plain
 	Jobs        Disclosure // names of jobs
@@ -81,17 +85,19 @@ func (p *Privacy) pseudonym(k kind, name string) string {
 // other texts about it. A new Disguise of the same run gives the same texts.
 type Disguise struct {
 	*Privacy
-	run   rt.Run
-	names []hidden       // the longest first
-	paths map[string]int // numbers of the paths of mounts that do not leave
+	run    rt.Run
+	names  []hidden       // that do not leave, the longest first
+	users  []hidden       // those of users
+	texts  []hidden       // names, and the words of the command: for events and the reports of other programs
+	public []string       // labels that leave, except for the names of users
+	paths  map[string]int // numbers of the paths of mounts that do not leave
 }
 
 // hidden is a name that does not leave, and its substitute in a text.
-type hidden struct{ name, substitute string }
-
-// uidForms precede the number of a user in the paths of cgroups: Slurm's uid_1000, and
-// user-1000.slice and user@1000.service of systemd.
-var uidForms = [...]string{"uid_", "user-", "user@"}
+type hidden struct {
+	name, substitute string
+	isNumber         bool // of digits only
+}
 
 // gone is the substitute of a name that does not leave at all, in a text with other words.
 const gone = "-"
@@ -99,23 +105,34 @@ const gone = "-"
 // Disguise returns the disguise of a run.
 func (p *Privacy) Disguise(run rt.Run) *Disguise {
 	d := &Disguise{Privacy: p, run: run, paths: map[string]int{}}
+	if !p.Hides() {
+		return d
+	}
+	d.public = []string{
+		run.Account, run.Partition, run.QOS, run.Scheduler, run.Cluster, run.Cluster + "/" + run.Partition, run.Step, run.Node,
+	}
+	tags := run.Meta.Tags
 	if p.Users.hides() {
-		d.add(kindUser, run.User)
-		d.add(kindGroup, run.Group)
-		for _, form := range uidForms {
-			if uid, ok := run.UID.Get(); ok {
-				d.names = append(d.names, hidden{fmt.Sprintf("%s%d", form, uid), form + gone})
-			}
+		d.add(kindUser, run.User, tags[tagUser], tags[tagUID])
+		if uid, ok := run.UID.Get(); ok {
+			d.add(kindUser, strconv.FormatUint(uid, 10))
 		}
+		d.users = slices.Clone(d.names)
+		d.add(kindGroup, run.Group)
 	}
 	if p.Jobs.hides() {
-		d.add(kindJob, run.Meta.JobName)
-		d.add(kindJob, run.Meta.Tags[tagJobName])
+		d.add(kindJob, run.Meta.JobName, tags[tagJobName])
 	}
-	if p.Directories.hides() && run.WorkDir != "/" {
-		d.add(kindDirectory, run.WorkDir)
+	if p.Directories.hides() {
+		d.add(kindDirectory, run.WorkDir, d.workDir(tags[tagWorkDir]))
 	}
-	sortByLength(d.names)
+	d.texts = slices.Clone(d.names)
+	if p.Commands == None {
+		d.texts = append(d.texts, commandWords(&run)...)
+	}
+	for _, list := range [...][]hidden{d.names, d.users, d.texts} {
+		sortByLength(list)
+	}
 	return d
 }
 
@@ -129,15 +146,43 @@ func (d *Disguise) of(k kind) Disclosure {
 	return d.Users
 }
 
-func (d *Disguise) add(k kind, name string) {
-	if name == "" {
-		return
+// add adds the names that a text may have. A number is too common to be searched, except as the
+// directory of a user. A label that leaves is no secret as the name of a job or a group.
+func (d *Disguise) add(k kind, names ...string) {
+	for _, name := range names {
+		substitute := gone
+		if d.of(k) == Pseudonym {
+			substitute = d.pseudonym(k, name)
+		}
+		if k == kindDirectory {
+			name = strings.TrimRight(name, "/")
+		}
+		isNumber := strings.Trim(name, "0123456789") == ""
+		isUser := k == kindUser
+		isPublic := !isUser && slices.Contains(d.public, name)
+		isSearched := isUser || !isNumber
+		if name != "" && isSearched && !isPublic {
+			d.names = append(d.names, hidden{name, substitute, isNumber})
+		}
 	}
-	substitute := gone
-	if d.of(k) == Pseudonym {
-		substitute = d.pseudonym(k, name)
+}
+
+// minCommandWord is the length of an argument, in bytes, that is searched in other texts.
+const minCommandWord = 5
+
+// commandWords returns the program, the arguments and the comment of a run.
+func commandWords(run *rt.Run) (list []hidden) {
+	words := append(slices.Clone(run.Command), run.Comment, run.Meta.Tags[tagComment])
+	if len(run.Command) > 0 {
+		words = append(words, path.Base(run.Command[0]))
 	}
-	d.names = append(d.names, hidden{name, substitute})
+	for _, word := range words {
+		isNumber := strings.Trim(word, "0123456789") == ""
+		if len(word) >= minCommandWord && !isNumber {
+			list = append(list, hidden{name: word, substitute: gone})
+		}
+	}
+	return list
 }
 
 // name returns a whole value that is a name as it leaves; empty for none.
@@ -153,7 +198,11 @@ func (d *Disguise) name(k kind, value string) string {
 
 // label returns a text as it leaves; empty if it is a name that does not leave.
 func (d *Disguise) label(value string) string {
-	out := d.text(value, isInWord)
+	names := d.names
+	if slices.Contains(d.public, value) {
+		names = d.users
+	}
+	out := d.replace(value, names)
 	if out == gone {
 		return ""
 	}
@@ -178,7 +227,6 @@ func (d *Disguise) Run() rt.Run {
 	run.User, run.Group = d.name(kindUser, run.User), d.name(kindGroup, run.Group)
 	if d.Users.hides() {
 		run.UID, run.GID = rt.None[uint64](), rt.None[uint64]()
-		run.CgroupPath = withoutUID(run.CgroupPath)
 	}
 	run.WorkDir, run.Meta.JobName = d.name(kindDirectory, run.WorkDir), d.name(kindJob, run.Meta.JobName)
 	run.Command, run.Comment = d.command(run.Command), d.comment(run.Comment)
@@ -193,23 +241,12 @@ func (d *Disguise) Run() rt.Run {
 	return run
 }
 
-// withoutUID replaces the number of a user in the path of a cgroup, /slurm/uid_1000/job_12.
-func withoutUID(path string) string {
-	parts := strings.Split(path, "/")
-	for i, part := range parts {
-		if strings.HasPrefix(part, "uid_") {
-			parts[i] = "uid_" + gone
-		}
-	}
-	return strings.Join(parts, "/")
-}
-
 func (d *Disguise) command(argv []string) (out []string) {
 	if d.Commands == None {
 		return nil
 	}
 	for _, arg := range argv {
-		out = append(out, d.text(arg, isInWord))
+		out = append(out, d.replace(arg, d.names))
 	}
 	return out
 }
@@ -230,7 +267,7 @@ func (d *Disguise) tags(tags map[string]string) map[string]string {
 	for key, value := range tags {
 		value = d.tag(key, value)
 		if value != "" {
-			out[d.text(key, isInWord)] = value
+			out[d.replace(key, d.names)] = value
 		}
 	}
 	return out
@@ -247,14 +284,19 @@ func (d *Disguise) tag(key, value string) string {
 	case tagJobName:
 		return d.name(kindJob, value)
 	case tagWorkDir:
-		if strings.HasPrefix(d.run.WorkDir, value) { // a long one is cut
-			value = d.run.WorkDir
-		}
-		return d.name(kindDirectory, value)
+		return d.name(kindDirectory, d.workDir(value))
 	case tagComment:
 		return d.comment(value)
 	case "slurm_nodelist", "slurm_gpus", "slurm_sluid":
 		return value
 	}
 	return d.label(value)
+}
+
+// workDir returns the directory of a tag, which is cut if it is long.
+func (d *Disguise) workDir(tag string) string {
+	if strings.HasPrefix(d.run.WorkDir, tag) {
+		return d.run.WorkDir
+	}
+	return tag
 }

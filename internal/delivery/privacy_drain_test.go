@@ -28,9 +28,10 @@ import (
 // witness is a receiver and an object store that keep all that they are sent, as text.
 type witness struct {
 	*httptest.Server
-	mu   sync.Mutex
-	runs int
-	sent []string
+	mu    sync.Mutex
+	takes bool // complete records
+	runs  int
+	sent  []string
 }
 
 func newWitness(t *testing.T) *witness {
@@ -48,6 +49,9 @@ func (w *witness) serve(out http.ResponseWriter, r *http.Request) {
 	if gz, gzErr := gzip.NewReader(bytes.NewReader(body)); gzErr == nil {
 		body, err = io.ReadAll(gz)
 	}
+	if err == nil && strings.HasSuffix(r.URL.Path, "/"+upload.RecordName) {
+		body, err = recordText(body)
+	}
 	if err != nil {
 		http.Error(out, err.Error(), http.StatusBadRequest)
 		return
@@ -56,8 +60,12 @@ func (w *witness) serve(out http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/runs" {
 		w.runs++
 		out.WriteHeader(http.StatusCreated)
-		fmt.Fprintf(out, `{"run_id":"r%d","upload_uri_prefix":"s3://b/p","upload_credentials":{"access_key":"a","secret_key":"s","session_token":"t","expiration":%q}}`,
-			w.runs, time.Now().Add(time.Hour).Format(time.RFC3339))
+		extensions := ""
+		if w.takes {
+			extensions = `"extensions":{"rt.record":1},`
+		}
+		fmt.Fprintf(out, `{"run_id":"r%d",%s"upload_uri_prefix":"s3://b/p","upload_credentials":{"access_key":"a","secret_key":"s","session_token":"t","expiration":%q}}`,
+			w.runs, extensions, time.Now().Add(time.Hour).Format(time.RFC3339))
 		return
 	}
 	fmt.Fprint(out, "{}")

@@ -37,7 +37,11 @@ func (d *Disguise) jsonValue(key string, value any) any {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for k, item := range v {
-			out[d.text(k, isInWord)] = d.jsonValue(k, item)
+			name := k
+			if key == "tags" { // the user's
+				name = d.replace(k, d.names)
+			}
+			out[name] = d.jsonValue(k, item)
 		}
 		return out
 	case json.Number:

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/resource-tracker/rt/internal/smallfile"
 )
@@ -21,16 +20,12 @@ func ReadKey(file string) ([]byte, error) {
 	if file == "" {
 		return nil, errors.New("privacy.key_file is not set: pseudonyms need a key, the same on all nodes")
 	}
-	text, err := smallfile.Read(file, maxKey)
-	if err != nil {
-		return nil, fmt.Errorf("privacy.key_file: %w", err)
-	}
-	info, err := os.Stat(file)
+	text, info, err := smallfile.ReadInfo(file, maxKey)
 	if err != nil {
 		return nil, fmt.Errorf("privacy.key_file: %w", err)
 	}
 	if mode := info.Mode().Perm(); mode&0o027 != 0 {
-		return nil, fmt.Errorf("privacy.key_file: the mode of %s is %04o, so that other users can read or change it: chmod 0600 it, and replace the key", file, mode)
+		return nil, fmt.Errorf("privacy.key_file: the mode of %s is %04o, so that other users can read or change it: chmod 0600 it (0640 for a group), and replace the key", file, mode)
 	}
 	key := bytes.TrimSpace(text)
 	if len(key) < minKey {

@@ -82,6 +82,9 @@ func fullRun(t *testing.T) rt.Run {
 			switch v.Kind() {
 			case reflect.String:
 				v.SetString("of alice, deep_fold, /home/alice/secret/x, physicists " + path)
+				if slices.Contains([]string{"Account", "Partition", "QOS"}, path) {
+					v.SetString(path + " of alice")
+				}
 			case reflect.Uint64:
 				v.SetUint(7)
 			case reflect.Float64:
@@ -248,25 +251,19 @@ func TestTextOfARecord(t *testing.T) {
 		{"process", "comm", "max", "-"},
 		{"process", "comm", "a_very_long_job", "-"},
 		{"process", "comm", "a_very_long_jo", "a_very_long_jo"},
+		{"process", "comm", "of a_very_long_", "of -"},
 		{"process", "step", "max", "max"},
-		{"event", "detail", "max_rss_bytes=1 max_rss_node=n1", "max_rss_bytes=1 max_rss_node=n1"},
-		{"event", "detail", "open /home/max/run/x: denied; /slurm/uid_1000/job_1, uid_10001", "open -/x: denied; /slurm/uid_-/job_1, uid_10001"},
-		{"event", "detail", "/user.slice/user-1000.slice/user@1000.service, user-10001", "/user.slice/user--.slice/user@-.service, user-10001"},
-		{"event", "detail", "maximal, climax, max.", "maximal, climax, -."},
-		{"event", "name", "max", "max"},
-		{"event", "name", "/home/max/spool/x.db", "/home/-/spool/x.db"},
-		{"event", "kind", "max", "max"},
-		{"event", "status", "max", "max"},
 		{"mount", "mount_point", "/", "/"},
 		{"mount", "mount_point", "/scratch", "/scratch"},
 		{"mount", "mount_point", "/max", "/-"},
 		{"mount", "mount_point", "/home/bob", "/home/-1"},
 		{"mount", "mount_point", "/home/eve", "/home/-2"},
 		{"mount", "fs_type", "max", "max"},
+		{"remote_fs", "source", "max@nfs1:", "-@nfs1:"},
+		{"remote_fs", "source", "max@nfs1:/x/y", "-@nfs1:/x/-3"},
 		{"remote_fs", "source", "nfs1:/export/home/bob", "nfs1:/export/-3"},
 		{"remote_fs", "source", "lustre1", "lustre1"},
 		{"remote_fs", "mount_point", "/home/bob", "/home/-1"},
-		{"record", "body", `{"target":"/slurm/uid_1000/job_1","user":"max"}`, `{"target":"/slurm/uid_-/job_1","user":"-"}`},
 		{"host", "host_name", "max", "max"},
 		{"gpu", "name", "max", "max"},
 		{"a new table", "x", "of max", "of -"},
@@ -291,6 +288,83 @@ func TestTextOfARecord(t *testing.T) {
 	a, b := p.Text("mount", "mount_point", "/home/bob"), p.Text("mount", "mount_point", "/home/eve")
 	if a == b || !strings.HasPrefix(a, "/home/dir-") {
 		t.Errorf("%q, %q", a, b)
+	}
+}
+
+// Events keep the words by which the report finds them and reads their figures.
+func TestEventOfARecord(t *testing.T) {
+	run := rt.Run{Allocation: rt.Allocation{User: "max", WorkDir: "/home/max/run/"}, Command: []string{"./classified", "--to", "--key=letmein"}}
+	run.Meta.JobName, run.Meta.Tags = "readings", map[string]string{"slurm_user": "moritz", "slurm_uid": "4711", "slurm_work_dir": "/scratch/secret"}
+	for _, test := range []struct{ kind, name, status, detail, wantName, wantDetail string }{
+		{"job", "sacct", "ok", "max_rss_bytes=1 max_rss_node=n1", "sacct", "max_rss_bytes=1 max_rss_node=n1"},
+		{"gap", "schedule", "missed", "5 readings before snapshot 7", "schedule", "5 readings before snapshot 7"},
+		{"spool", "gap/readings", "repeated", "9 further readings", "gap/readings", "9 further readings"},
+		{"spool", "spool//home/max/x", "repeated", "9 further", "spool//home/-/x", "9 further"},
+		{"job", "tasks", "unseen", "2 other readings", "tasks", "2 other readings"},
+		{"job", "tasks", "failed", "open /home/max", "tasks", "open /home/-"},
+		{"sensor", "max", "failed", "max_x, job_max, x_max_y, maximal, climax, max.", "max", "-_x, job_-, x_-_y, maximal, climax, -."},
+		{"spool", "/home/max/spool/x.db", "failed", "open /home/max/run/x, /scratch/secret/x", "/home/-/spool/x.db", "open -/x, -/x"},
+		{"sensor", "cgroup", "failed", "/slurm/uid_4711/job_1, /sys/fs/cgroup/slurm/uid_5/job_2/step_0/task_3", "cgroup", "/slurm/uid_-/job_1, /sys/fs/cgroup/slurm/uid_-/job_2/step_0/task_3"},
+		{"sensor", "cgroup", "failed", "/user.slice/user-1000.slice/user@1000.service, /run/user/1000/x, uid=5, gid 6, /home/4711/x, 4711", "cgroup",
+			"/user.slice/user--.slice/user@-.service, /run/user/-/x, uid=-, gid -, /home/-/x, 4711"},
+		{"sensor", "x", "failed", "by moritz: ./classified --to classified --key=letmein", "x", "by -: - --to - -"},
+		{"other", "of max", "for max", "max", "of -", "-"},
+	} {
+		e := rt.Event{Kind: test.kind, Name: test.name, Status: test.status, Detail: test.detail}
+		(&Privacy{Users: None, Jobs: None, Directories: None, Commands: None}).Disguise(run).Event(&e)
+		if e.Name != test.wantName || e.Detail != test.wantDetail || strings.Contains(e.Kind+e.Status, "max") {
+			t.Errorf("%+v, want %q, %q", e, test.wantName, test.wantDetail)
+		}
+	}
+}
+
+// In the report of another program only texts are replaced. A report that is no JSON does not leave.
+func TestReportOfARecord(t *testing.T) {
+	run := rt.Run{Allocation: rt.Allocation{User: "time", WorkDir: "/w"}, Command: []string{"./classified"}}
+	for _, test := range []struct{ job, source, body, want string }{
+		{"power", "powerapi", `{"power": 1.50, "time":1, "sensor":"n1", "target" : "power"}`, `{"power": 1.50, "time":1, "sensor":"n1", "target" : "-"}`},
+		{"1", "powerapi", `{"a":1,"b":[1,"1","x1"],"c":"1"}`, `{"a":1,"b":[1,"1","x1"],"c":"1"}`},
+		{"job", "powerapi", `{"target":"/slurm/uid_7/job_12/step_0","usage":{"/slurm/uid_7/job_12":0.5}}`, `{"target":"/slurm/uid_-/job_12/step_0","usage":{"/slurm/uid_-/job_12":0.5}}`},
+		{"x", "gempba", `{"v":nan,"w":-Infinity,"h":"of \u0074ime \"x\" \\"}`, `{"v":nan,"w":-Infinity,"h":"of - \"-\" \\"}`},
+		{"x", "powerapi", `{"target":"./classified"}`, `{"target":"-"}`},
+		{"x", "powerapi", `{"target":"time"`, ""},
+		{"x", "powerapi", `time`, ""},
+		{"x", "other", `{"a":"b"}`, ""},
+	} {
+		run.Meta.JobName = test.job
+		rec := rt.Record{Source: test.source, Body: []byte(test.body)}
+		isSent := (&Privacy{Users: None, Jobs: None, Directories: None, Commands: None}).Disguise(run).Record(&rec)
+		if !isSent {
+			rec.Body = nil
+		}
+		if isSent != (test.want != "") || string(rec.Body) != test.want {
+			t.Errorf("job %s: %s is %s, %v, want %s", test.job, test.body, rec.Body, isSent, test.want)
+		}
+	}
+	rec := rt.Record{Source: "of time", Body: []byte(`{"a":"./classified"}`)}
+	if !(&Privacy{Users: None}).Disguise(run).Record(&rec) || rec.Source != "of -" || string(rec.Body) != `{"a":"./classified"}` {
+		t.Errorf("%q, %s", rec.Source, rec.Body)
+	}
+}
+
+// The names of accounts, partitions and QOS leave also if a job has the same name, but not that of a
+// user. A job name that one of them has is not searched in other texts.
+func TestPublicLabels(t *testing.T) {
+	run := rt.Run{Identity: rt.Identity{Cluster: "lab"}, Allocation: rt.Allocation{
+		Scheduler: "slurm", User: "alice", Group: "physics", Account: "physics", Partition: "debug-x", QOS: "debug", Reservation: "debug",
+	}}
+	slurm.Describe(&run)
+	slurm.SetJobName(&run, "debug", true)
+	p := &Privacy{Users: None, Jobs: None}
+	got := p.Disguise(run).Run()
+	isSame := got.Account == "physics" && got.Partition == "debug-x" && got.QOS == "debug" && got.Reservation == "debug"
+	isSameMeta := got.Meta.ProjectName == "physics" && got.Meta.Executor == "lab/debug-x" && got.Meta.Tags["slurm_partition"] == "debug-x"
+	if !isSame || !isSameMeta || got.Meta.JobName != "" || got.Group != "" || got.Meta.Tags["slurm_job_name"] != "" {
+		t.Errorf("%+v, %+v", got.Allocation, got.Meta)
+	}
+	run.Account, run.Meta.ProjectName = "alice", "alice"
+	if got := p.Disguise(run).Run(); got.Account != "" || got.Meta.ProjectName != "" {
+		t.Errorf("%+v, %+v", got.Allocation, got.Meta)
 	}
 }
 

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -10,8 +11,7 @@ import (
 )
 
 // Text returns a text of the spool file of the run as it leaves: the value of a column of a table
-// other than run. Texts of devices, steps and hosts, and the words by which events are found, are
-// not changed.
+// other than run, event and record. Texts of devices, steps and hosts are not changed.
 func (d *Disguise) Text(table, column, value string) string {
 	if value == "" || !d.Hides() {
 		return value
@@ -23,10 +23,8 @@ func (d *Disguise) Text(table, column, value string) string {
 		return d.process(column, value)
 	case "mount", "remote_fs":
 		return d.mount(column, value)
-	case "event":
-		return d.event(column, value)
 	}
-	return d.text(value, isInWord)
+	return d.replace(value, d.names)
 }
 
 // RecordOptions returns what alters one record of a run; nil for nothing. A record begins with the
@@ -41,7 +39,9 @@ func (p *Privacy) RecordOptions() *spool.DumpOptions {
 			d = p.Disguise(*run)
 			*run = d.Run()
 		},
-		Text: func(table, column, text string) string { return d.Text(table, column, text) },
+		Event:  func(e *rt.Event) { d.Event(e) },
+		Record: func(rec *rt.Record) bool { return d.Record(rec) },
+		Text:   func(table, column, text string) string { return d.Text(table, column, text) },
 	}
 }
 
@@ -55,13 +55,25 @@ func (d *Disguise) process(column, value string) string {
 	case d.Commands == None:
 		return ""
 	case len(value) == commLength:
-		for _, h := range d.names {
-			if strings.HasPrefix(h.name, value) {
-				return h.substitute
-			}
+		value = d.completed(value)
+	}
+	return d.replace(value, d.names)
+}
+
+// minCut is the length in bytes from which the end of a cut name of a process is taken for a name.
+const minCut = 3
+
+// completed returns the name of a process that the kernel has cut within a name that does not leave,
+// with the whole of that name.
+func (d *Disguise) completed(comm string) string {
+	for at := range len(comm) - minCut + 1 {
+		isStart := at == 0 || !isInWord(comm[at-1], comm[at])
+		i := slices.IndexFunc(d.names, func(h hidden) bool { return strings.HasPrefix(h.name, comm[at:]) })
+		if isStart && i >= 0 {
+			return comm[:at] + d.names[i].name
 		}
 	}
-	return d.text(value, isInWord)
+	return comm
 }
 
 // mount returns a column of a mounted file system. The homes of other users can be mounted too: of a
@@ -70,14 +82,15 @@ func (d *Disguise) mount(column, value string) string {
 	isPath := column == "mount_point" || column == "source"
 	isPlain := !d.Users.hides() && !d.Directories.hides()
 	slash := strings.IndexByte(value, '/')
-	if !isPath || isPlain || slash < 0 {
+	if !isPath || isPlain {
 		return value
 	}
-	first, rest, isDeeper := strings.Cut(value[slash+1:], "/")
-	if !isDeeper {
-		return value[:slash+1] + d.text(first, isInWord)
+	before, path := value[:slash+1], value[slash+1:]
+	first, rest, isDeeper := strings.Cut(path, "/")
+	if slash < 0 || !isDeeper {
+		return d.replace(value, d.names)
 	}
-	return value[:slash+1] + d.text(first, isInWord) + "/" + d.mountPath(rest)
+	return d.replace(before, d.names) + d.replace(first, d.names) + "/" + d.mountPath(rest)
 }
 
 // mountPath returns different substitutes for different paths, because the figures of file systems
@@ -98,28 +111,30 @@ func (d *Disguise) mountPath(path string) string {
 	return fmt.Sprintf("%s%d", gone, n)
 }
 
-func (d *Disguise) event(column, value string) string {
-	isPath := column == "name" && strings.Contains(value, "/")
-	if column == "detail" || isPath {
-		return d.text(value, isInField)
-	}
-	return value
-}
+// uidForms are the forms in which a text has the number of a user or a group: uid_1000 of Slurm,
+// user-1000.slice, user@1000.service and /run/user/1000 of systemd, uid 1000 and uid=1000 of messages.
+var uidForms = regexp.MustCompile(`((?:^|[^0-9A-Za-z])(?:[ug]id[_= ]|user[-@])|/user/)[0-9]+`)
 
-// text returns a text without the names that do not leave. A name is replaced where it is a whole
-// word: joined reports whether two neighbours are in one word.
-func (d *Disguise) text(text string, joined func(a, b byte) bool) string {
+// slurmsWord matches the elements of the path of a cgroup that are no names.
+var slurmsWord = regexp.MustCompile(`^(?:(?:job|step|task)_\w+|slurm|slurmstepd\.scope|(?:system|user)\.slice)(?:[^-.\w]|$)`)
+
+// replace returns a text without these names and the numbers of users. A name is replaced where it is a
+// whole word.
+func (d *Disguise) replace(text string, names []hidden) string {
+	if d.Users.hides() {
+		text = uidForms.ReplaceAllString(text, "${1}"+gone)
+	}
 	var out strings.Builder
 	from := 0
 	for at := 0; at < len(text); {
-		i := slices.IndexFunc(d.names, func(h hidden) bool { return isWordAt(text, at, h.name, joined) })
+		i := slices.IndexFunc(names, func(h hidden) bool { return h.isAt(text, at) })
 		if i < 0 {
 			at++
 			continue
 		}
 		out.WriteString(text[from:at])
-		out.WriteString(d.names[i].substitute)
-		at += len(d.names[i].name)
+		out.WriteString(names[i].substitute)
+		at += len(names[i].name)
 		from = at
 	}
 	if from == 0 {
@@ -129,29 +144,26 @@ func (d *Disguise) text(text string, joined func(a, b byte) bool) string {
 	return out.String()
 }
 
-// isWordAt reports whether a name is a word of the text at an index.
-func isWordAt(text string, at int, name string, joined func(a, b byte) bool) bool {
-	end := at + len(name)
-	switch {
-	case !strings.HasPrefix(text[at:], name):
-		return false
-	case at > 0 && joined(text[at-1], name[0]):
-		return false
-	case end < len(text) && joined(name[len(name)-1], text[end]):
+// isAt reports whether a name is a word of the text at an index, and not a word of Slurm.
+func (h *hidden) isAt(text string, at int) bool {
+	end := at + len(h.name)
+	if !strings.HasPrefix(text[at:], h.name) {
 		return false
 	}
-	return true
+	isElement := at > 0 && text[at-1] == '/'
+	switch {
+	case h.isNumber && !isElement:
+		return false
+	case at > 0 && isInWord(text[at-1], h.name[0]):
+		return false
+	case end < len(text) && isInWord(h.name[len(h.name)-1], text[end]):
+		return false
+	}
+	return !isElement || !slurmsWord.MatchString(text[at:])
 }
 
 // isInWord joins letters and digits: alice is a word of alice_2 and of /home/alice/run.
 func isInWord(a, b byte) bool { return isAlphanumeric(a) && isAlphanumeric(b) }
-
-// isInField also joins "_", so that no name of a figure in the detail of an event is changed, as
-// that of max_rss_bytes=1 for the user max.
-func isInField(a, b byte) bool {
-	isField := func(c byte) bool { return c == '_' || isAlphanumeric(c) }
-	return isField(a) && isField(b)
-}
 
 // isAlphanumeric is true for the bytes of letters that are not ASCII.
 func isAlphanumeric(c byte) bool {

@@ -23,29 +23,35 @@ var ErrRefused = errors.New("not a small regular file")
 // Read returns the content of the regular file at path, of at most limit bytes. It does not wait
 // for a FIFO and opens no terminal. Errors name the file.
 func Read(path string, limit int64) ([]byte, error) {
+	data, _, err := ReadInfo(path, limit)
+	return data, err
+}
+
+// ReadInfo is Read, and also returns the attributes of the file that was read.
+func ReadInfo(path string, limit int64) ([]byte, fs.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer f.Close()
 	st, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if sys, ok := st.Sys().(*syscall.Stat_t); ok && st.Mode()&fs.ModeCharDevice != 0 && sys.Rdev == null {
-		return nil, nil // as --config /dev/null
+		return nil, st, nil // as --config /dev/null
 	}
 	if !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("read %s: %w: it is a %s", path, ErrRefused, kind(st.Mode()))
+		return nil, nil, fmt.Errorf("read %s: %w: it is a %s", path, ErrRefused, kind(st.Mode()))
 	}
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(data)) > limit {
 		err = fmt.Errorf("read %s: %w: it has more than %d bytes", path, ErrRefused, limit)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return data, nil
+	return data, st, nil
 }
 
 func kind(m fs.FileMode) string {

@@ -147,18 +147,23 @@ func TestOptions(t *testing.T) {
 			run.User, run.WorkDir, run.Comment, run.Meta.JobName = hide(run.User), "", hide(run.Comment), hide(run.Meta.JobName)
 			run.UID, run.Meta.Tags, run.Command = rt.None[uint64](), nil, nil
 		},
-		Host: func(h *rt.Host) { h.HostName = hide(h.HostName) },
+		Host:  func(h *rt.Host) { h.HostName = hide(h.HostName) },
+		Event: func(e *rt.Event) { e.Name, e.Detail = hide(e.Name), hide(e.Detail) },
+		Record: func(r *rt.Record) bool {
+			r.Source, r.Body = hide(r.Source), []byte(hide(string(r.Body)))
+			return true
+		},
 		Text: func(table, column, text string) string {
 			seen[table+"."+column] = true
 			return hide(text)
 		},
 	})
-	for _, name := range []string{"process.comm", "event.name", "event.detail", "record.source", "record.body", "mount.mount_point", "remote_fs.source", "remote_fs.mount_point"} {
+	for _, name := range []string{"process.comm", "mount.mount_point", "remote_fs.source", "remote_fs.mount_point"} {
 		if !seen[name] {
 			t.Errorf("the texts of %s are not altered", name)
 		}
 	}
-	for _, name := range []string{"run.user", "host.host_name"} {
+	for _, name := range []string{"run.user", "host.host_name", "event.name", "event.detail", "record.source", "record.body"} {
 		if seen[name] {
 			t.Errorf("%s is altered twice", name)
 		}
@@ -176,9 +181,16 @@ func TestOptions(t *testing.T) {
 	if problems := back.Verify(t.Context()); len(problems) > 0 {
 		t.Errorf("verify: %v", problems)
 	}
-	nothing := &spool.DumpOptions{Run: func(*rt.Run) {}, Host: func(*rt.Host) {}, Text: func(_, _, text string) string { return text }}
+	nothing := &spool.DumpOptions{
+		Run: func(*rt.Run) {}, Host: func(*rt.Host) {}, Event: func(*rt.Event) {},
+		Record: func(*rt.Record) bool { return true }, Text: func(_, _, text string) string { return text },
+	}
 	if !bytes.Equal(written(t, r, nothing), before) {
 		t.Error("options that change nothing change the record")
+	}
+	without := read(t, written(t, r, &spool.DumpOptions{Record: func(*rt.Record) bool { return false }}))
+	for rec, err := range without.Records(t.Context(), "") {
+		t.Errorf("the record still has the report %q, %v", rec.Body, err)
 	}
 }
 
