@@ -1,0 +1,35 @@
+package client
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// Record writes the complete record of a run to w, and checks it against the SHA-256 that comes with
+// it: a record can be newer than the list that named it. After an error w has a part of the record.
+func (c *Client) Record(ctx context.Context, run *Run, w io.Writer) error {
+	return c.get(ctx, "/v1/runs/"+url.PathEscape(run.ID)+"/record", nil, func(resp *http.Response) error {
+		if resp.ContentLength > c.limits.record {
+			return fmt.Errorf("%w: the record of run %.80q has more than %d MiB", ErrAnswer, run.ID, c.limits.record>>20)
+		}
+		want := strings.Trim(resp.Header.Get("ETag"), `"`)
+		if want == "" {
+			want = run.RecordSHA256
+		}
+		hash := sha256.New()
+		_, err := io.Copy(io.MultiWriter(w, hash), bounded(resp.Body, c.limits.record))
+		if err != nil {
+			return fmt.Errorf("the record of run %.80q: %w", run.ID, err)
+		}
+		if got := hex.EncodeToString(hash.Sum(nil)); got != want {
+			return fmt.Errorf("%w: the record of run %.80q does not have the SHA-256 that the site names", ErrAnswer, run.ID)
+		}
+		return nil
+	})
+}
