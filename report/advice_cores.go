@@ -76,6 +76,9 @@ func (g *coreGroup) delay(k uint64) float64 {
 // divided: those of the step that used most CPU time. If that step has one task, the group is the
 // whole job.
 func (s *Summary) coreGroups() (list []coreGroup, tasks int) {
+	if s.sample != nil {
+		return s.sample.coreGroups()
+	}
 	cores := s.CPU.Cores.Or(0)
 	all := coreGroup{secs: s.CPU.UsedSecs.Or(0), cores: cores, processes: s.threads}
 	var main *Step

@@ -1,8 +1,10 @@
 package report
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -36,7 +38,29 @@ func advised(t *testing.T, s *Summary, earlier ...*Summary) *Job {
 	t.Helper()
 	j := only(t, s)
 	j.Advise(Jobs(earlier))
+	other := only(t, s)
+	other.Advise(Jobs(delivered(t, earlier)))
+	if !reflect.DeepEqual(other.Advice, j.Advice) || other.AdviceReason != j.AdviceReason {
+		t.Errorf("with the delivered figures of the earlier runs the advice is %+v, %q, not %+v, %q", other.Advice, other.AdviceReason, j.Advice, j.AdviceReason)
+	}
 	return j
+}
+
+// delivered returns what a site has of summaries: the figures that a drain delivers.
+func delivered(t *testing.T, list []*Summary) (out []*Summary) {
+	t.Helper()
+	for _, s := range list {
+		text, err := json.Marshal(s.Delivered())
+		d := &DeliveredFigures{}
+		if err == nil {
+			err = json.Unmarshal(text, d)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, d.Summary())
+	}
+	return out
 }
 
 // The advice covers all nodes: --mem limits each of them, and the node with the highest peak

@@ -56,8 +56,9 @@ type Summary struct {
 
 	energy energyRecord // of JobEnergy, for ShareEnergy
 	// For the advice about cores.
-	threads     []threadUse // by CPU time
-	allBusySecs float64     // see the function allBusySecs
+	threads     []threadUse    // by CPU time
+	allBusySecs float64        // see the function allBusySecs
+	sample      *SampleFigures // of a run of which there is no more; else nil
 }
 
 // CPU is the processor time that was used.

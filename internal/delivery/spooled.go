@@ -38,11 +38,11 @@ func (s spooled) Figures(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum, err := report.Summarize(s.Run(), events, s.Usage(ctx, 1, 0))
+	sum, err := report.Summarize(s.Run(), events, s.Snapshots(ctx, 1, 0))
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(sum.Figures())
+	text, err := json.Marshal(sum.Delivered())
 	if errors.As(err, new(*json.UnsupportedValueError)) {
 		return nil, nil
 	}

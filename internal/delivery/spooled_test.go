@@ -195,7 +195,7 @@ func checkFinishes(t *testing.T, c *recordReceiver, r *spool.Reader, record []by
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := json.Marshal(s.Figures())
+	want, err := json.Marshal(s.Delivered())
 	if err != nil {
 		t.Fatal(err)
 	}

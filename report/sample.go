@@ -1,0 +1,93 @@
+package report
+
+import "github.com/resource-tracker/rt"
+
+// DeliveredFigures are the figures of a run that a drain delivers with it: those of lists, and what the
+// advice about later jobs takes from the run.
+type DeliveredFigures struct {
+	RunFigures
+	Sample *SampleFigures `json:"sample,omitempty"` // absent: the run is in no sample
+}
+
+// SampleFigures is what the advice about later jobs takes from a run, in addition to its RunFigures.
+type SampleFigures struct {
+	Scope    Scope         `json:"scope"`
+	Readings int           `json:"readings"`
+	Missed   int           `json:"missed"`
+	Gaps     int           `json:"gaps"`
+	AtLeast  bool          `json:"at_least"` // the CPU time is a lower bound
+	PeakOf   string        `json:"peak_of,omitempty"`
+	GPUs     []SampleGPU   `json:"gpus,omitempty"` // as in RunFigures
+	Groups   []SampleGroup `json:"core_groups,omitempty"`
+	Tasks    int           `json:"tasks"` // per node
+}
+
+// SampleGPU is the part of GPU in SampleFigures.
+type SampleGPU struct {
+	MaxBusyPct rt.Opt[float64] `json:"max_busy_pct"`
+	Processes  int             `json:"processes"`
+}
+
+// SampleGroup is a group of processes that share cores.
+type SampleGroup struct {
+	Secs      float64         `json:"cpu_secs"`
+	Cores     uint64          `json:"cores"`
+	Processes []SampleProcess `json:"processes,omitempty"` // by CPU time, the largest first
+}
+
+// SampleProcess is the CPU time of a process, and the highest number of its threads at a reading.
+type SampleProcess struct {
+	Secs    float64 `json:"cpu_secs"`
+	Threads uint64  `json:"threads"`
+}
+
+// Delivered returns the figures that a drain delivers. The summary is of all snapshots of the run.
+func (s *Summary) Delivered() *DeliveredFigures {
+	d := &DeliveredFigures{RunFigures: *s.Figures()}
+	if s.Scope != ScopeJob {
+		return d
+	}
+	groups, tasks := s.coreGroups()
+	d.Sample = &SampleFigures{
+		Scope: s.Scope, Readings: s.Record.Readings, Missed: s.Record.Missed, Gaps: s.Record.Gaps, AtLeast: s.CPU.AtLeast, PeakOf: s.Memory.PeakOf, Tasks: tasks,
+	}
+	for i := range s.GPUs {
+		d.Sample.GPUs = append(d.Sample.GPUs, SampleGPU{s.GPUs[i].MaxBusyPct, s.GPUs[i].Processes})
+	}
+	for i := range groups {
+		g := SampleGroup{Secs: groups[i].secs, Cores: groups[i].cores}
+		for _, p := range groups[i].processes {
+			g.Processes = append(g.Processes, SampleProcess{p.secs, p.threads})
+		}
+		d.Sample.Groups = append(d.Sample.Groups, g)
+	}
+	return d
+}
+
+// Summary returns a summary that has only these figures.
+func (d *DeliveredFigures) Summary() *Summary {
+	s := d.RunFigures.Summary()
+	f := d.Sample
+	if f == nil {
+		return s
+	}
+	s.Scope, s.CPU.AtLeast, s.Memory.PeakOf = f.Scope, f.AtLeast, f.PeakOf
+	s.Record.Readings, s.Record.Missed, s.Record.Gaps = f.Readings, f.Missed, f.Gaps
+	for i := range min(len(f.GPUs), len(s.GPUs)) {
+		s.GPUs[i].MaxBusyPct, s.GPUs[i].Processes = f.GPUs[i].MaxBusyPct, f.GPUs[i].Processes
+	}
+	s.sample = f
+	return s
+}
+
+// coreGroups returns the groups, as Summary.coreGroups.
+func (f *SampleFigures) coreGroups() (list []coreGroup, tasks int) {
+	for i := range f.Groups {
+		g := coreGroup{secs: f.Groups[i].Secs, cores: f.Groups[i].Cores}
+		for _, p := range f.Groups[i].Processes {
+			g.processes = append(g.processes, threadUse{secs: p.Secs, threads: p.Threads})
+		}
+		list = append(list, g)
+	}
+	return list, f.Tasks
+}
