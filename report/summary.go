@@ -45,6 +45,8 @@ type Summary struct {
 	// Damage is why the snapshots after the ones that the report covers cannot be read; empty:
 	// all can be read. The reader of the file sets it.
 	Damage string `json:"damage,omitempty"`
+	// Partial is set if the readings are the part of a running run that a receiver has: its address.
+	Partial string `json:"partial,omitempty"`
 	// Abandoned: the tracker has died, and no drain has closed the run yet. The reader of
 	// the spool sets it.
 	Abandoned bool                `json:"abandoned"`

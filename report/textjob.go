@@ -138,6 +138,9 @@ func (p *page) scope(s *Summary) {
 	if s.Damage != "" {
 		p.line("Damaged", "only the %d readings before the damage are counted", s.Record.Readings)
 	}
+	if s.Partial != "" {
+		p.list("Partial", "the run is not over; the figures are of the readings that "+Plain(s.Partial)+" has received so far")
+	}
 }
 
 // Title names what was tracked, as the first line of the text does, without the job's name.

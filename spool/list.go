@@ -206,14 +206,16 @@ func FindJob(dir, job string) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := slices.DeleteFunc(entries, func(e Entry) bool { return e.Err != nil || !matches(&e.Run, job) })
+	found := slices.DeleteFunc(entries, func(e Entry) bool { return e.Err != nil || !Matches(&e.Run, job) })
 	if len(found) == 0 {
 		return nil, fmt.Errorf("job %q in %s: %w; rt-spool ls lists the runs", job, dir, ErrNotFound)
 	}
 	return found, nil
 }
 
-func matches(run *rt.Run, job string) bool {
+// Matches reports whether a run is one that a user names, see FindJob. It does not compare the paths of
+// files.
+func Matches(run *rt.Run, job string) bool {
 	if job == run.FileStem() {
 		return true
 	}

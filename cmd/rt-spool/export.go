@@ -107,15 +107,15 @@ func runExport(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	entries, err := runsOf(c)
+	found, err := onlyRun(c)
 	if err != nil {
 		return err
 	}
-	if len(entries) > 1 {
-		return rtcli.Usage("job %s has %d runs; select one of them by --node or by its file:\n  %s",
-			c.Args().First(), len(entries), strings.Join(paths(entries), "\n  "))
-	}
-	r, err := spool.Open(entries[0].Path)
+	return found.Close(exportFile(c, exporters[at], found.Entries[0].Path, scope, speed))
+}
+
+func exportFile(c *cli.Context, to exporter, path string, scope rt.Scope, speed float64) error {
+	r, err := spool.Open(path)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func runExport(c *cli.Context) error {
 	if run := r.Run(); c.String("format") == "csv" && !run.JobID.Valid() {
 		fmt.Fprintln(c.App.ErrWriter, "rt-spool: export: CSV has the figures of the whole node, and no columns for those of a command; --format jsonl has both")
 	}
-	return exportRun(c, exporters[at], r, scope)
+	return exportRun(c, to, r, scope)
 }
 
 // errNothing reports that there is nothing to write: an existing file stays as it is.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/csv"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -48,8 +50,12 @@ func runJobs(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	dirs := spoolDirs(c, cfg.Spool)
-	if err := spoolThere(dirs[0]); err != nil {
+	site, err := siteOf(c, cfg.Site)
+	if err != nil {
+		return err
+	}
+	dirs, err := localDirs(c, cfg, site)
+	if err != nil {
 		return err
 	}
 	progress := newBar(c)
@@ -57,6 +63,10 @@ func runJobs(c *cli.Context) error {
 	progress.finish()
 	if err != nil {
 		return err
+	}
+	siteErr := joinSite(c, site, runs, &filter)
+	if siteErr != nil && len(dirs) == 0 {
+		return siteErr
 	}
 	lines := runs.Lines(filter, c.Bool("duplicates"))
 	if c.String("sort") == sortWaste {
@@ -69,7 +79,10 @@ func runJobs(c *cli.Context) error {
 		rtcli.Message(c.App.ErrWriter, "rt-spool", "%v: the list is complete, but the next one takes as long", runs.IndexErr)
 	}
 	noteDenied(c, runs.Denied)
-	return unreadable(runs.Problems, runs.Files-runs.Denied)
+	if siteErr != nil {
+		siteErr = fmt.Errorf("%w; only the jobs of the local spool are shown", siteErr)
+	}
+	return errors.Join(unreadable(runs.Problems, runs.Files-runs.Denied), siteErr)
 }
 
 // cacheDir returns the user's cache directory; empty if there is none.

@@ -19,6 +19,7 @@ import (
 	"github.com/resource-tracker/rt/internal/convert/sonar"
 	"github.com/resource-tracker/rt/internal/errkind"
 	"github.com/resource-tracker/rt/internal/tui/ftdcview"
+	"github.com/resource-tracker/rt/site/client"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/upload"
 )
@@ -35,7 +36,7 @@ const exitHelp = `EXIT STATUS:
    1   an error, see the message
    2   wrong command line
    65  some files are damaged; everything else was done
-   75  not everything could be delivered now; it is kept; retry
+   75  not everything could be delivered, or the site gave no answer; retry
    78  the configuration must be changed first
 `
 
@@ -56,7 +57,7 @@ func exitStatus(err error) int {
 		return rtcli.ExitUsage
 	case errors.Is(err, errConfig), errors.Is(err, upload.ErrConfig):
 		return exitConfig
-	case errors.Is(err, upload.ErrTemporary), errors.Is(err, context.Canceled):
+	case errors.Is(err, upload.ErrTemporary), errors.Is(err, context.Canceled), client.IsTemporary(err):
 		return exitTemporary
 	case errors.Is(err, errDamaged), isDamage(err), errors.Is(err, spool.ErrRecord), errors.Is(err, ftdc.ErrDamaged), errors.Is(err, ftdcview.ErrDamaged), errors.Is(err, sonar.ErrDamaged), errors.Is(err, upload.ErrDamaged):
 		return exitDamaged

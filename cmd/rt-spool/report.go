@@ -14,6 +14,7 @@ import (
 	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/convert/gempba"
 	"github.com/resource-tracker/rt/internal/convert/powerapi"
+	"github.com/resource-tracker/rt/internal/siteruns"
 	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -42,10 +43,18 @@ func runReport(c *cli.Context) error {
 	if err := checkReportForm(c); err != nil {
 		return err
 	}
-	entries, err := runsOf(c)
+	found, err := jobOf(c)
 	if err != nil {
 		return stepOf(c, err)
 	}
+	if err := fetch(c, found); err != nil {
+		return err
+	}
+	return found.Close(reportJob(c, found))
+}
+
+func reportJob(c *cli.Context, found *siteruns.Job) error {
+	entries := found.Entries
 	slices.SortStableFunc(entries, func(a, b spool.Entry) int { // else the oldest first
 		return cmp.Or(cmp.Compare(a.Run.ArrayTaskID.Or(0), b.Run.ArrayTaskID.Or(0)), cmp.Compare(a.Run.HetJobOffset.Or(0), b.Run.HetJobOffset.Or(0)),
 			cmp.Compare(a.Run.Attempt, b.Run.Attempt), cmp.Compare(a.Run.Node, b.Run.Node))
@@ -59,6 +68,9 @@ func runReport(c *cli.Context) error {
 	var damage error
 	for _, e := range entries {
 		s, err := summarize(c, e.Path)
+		if s != nil && found.IsFetched(e.Path) && s.Run.State == rt.StateRunning {
+			s.Abandoned, s.Partial = false, found.Site.URL()
+		}
 		if s == nil {
 			return err
 		}
@@ -66,12 +78,12 @@ func runReport(c *cli.Context) error {
 		summaries = append(summaries, s)
 	}
 	if c.IsSet("html") {
-		return errors.Join(writeHTML(c, entries, summaries), damage)
+		return errors.Join(writeHTML(c, found, summaries), damage)
 	}
-	return errors.Join(writeSummaries(c, entries, summaries), damage)
+	return errors.Join(writeSummaries(c, found, summaries), damage)
 }
 
-func writeSummaries(c *cli.Context, entries []spool.Entry, summaries []*report.Summary) error {
+func writeSummaries(c *cli.Context, found *siteruns.Job, summaries []*report.Summary) error {
 	switch {
 	case c.Bool("array"):
 		return reportArray(c, summaries)
@@ -80,7 +92,7 @@ func writeSummaries(c *cli.Context, entries []spool.Entry, summaries []*report.S
 		return rtcli.PrintJSON(c.App.Writer, summaries)
 	}
 	jobs := report.Jobs(summaries)
-	if err := advise(c, jobs, entries); err != nil {
+	if err := advise(c, jobs, found); err != nil {
 		return err
 	}
 	if text := report.OnlyTask(c.Args().First(), jobs); text != "" {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -11,13 +12,14 @@ import (
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/errkind"
 	"github.com/resource-tracker/rt/internal/joblist"
+	"github.com/resource-tracker/rt/internal/siteruns"
 	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/spool"
 )
 
-// advise makes the advice of the jobs from the user's earlier runs in the spool. The runs of the
-// jobs are in entries.
-func advise(c *cli.Context, jobs []*report.Job, entries []spool.Entry) error {
+// advise makes the advice of the jobs from the user's earlier runs in the spool and at the site. found
+// has the runs of the jobs.
+func advise(c *cli.Context, jobs []*report.Job, found *siteruns.Job) error {
 	if c.String("node") != "" { // one node does not show what the job needs, and the others are not missing
 		for _, j := range jobs {
 			j.Missing, j.MissingNodes = 0, nil
@@ -25,11 +27,11 @@ func advise(c *cli.Context, jobs []*report.Job, entries []spool.Entry) error {
 		return nil
 	}
 	ended := slices.DeleteFunc(slices.Clone(jobs), func(j *report.Job) bool { return j.State == rt.StateRunning }) // the others get no advice
-	if len(ended) == 0 {
-		entries = nil
+	from, err := earlierOf(c, ended, found)
+	if err != nil {
+		return err
 	}
-	read := func(path string) (*report.Summary, error) { return summarize(c, path) }
-	earlier, err := joblist.Earlier(c.Context, ended, entries, read)
+	earlier, err := joblist.Earlier(c.Context, ended, found.Entries, from)
 	if err != nil {
 		return err
 	}
@@ -41,6 +43,33 @@ func advise(c *cli.Context, jobs []*report.Job, entries []spool.Entry) error {
 	return nil
 }
 
+// earlierOf returns where the earlier runs of jobs are: in the directories of their runs, and with a site
+// in the local spool and at the site.
+func earlierOf(c *cli.Context, jobs []*report.Job, found *siteruns.Job) (from joblist.EarlierSource, err error) {
+	from.Read = func(path string) (*report.Summary, error) { return summarize(c, path) }
+	for _, e := range found.Entries {
+		if dir := filepath.Dir(e.Path); !slices.Contains(from.Dirs, dir) && !found.IsFetched(e.Path) {
+			from.Dirs = append(from.Dirs, dir)
+		}
+	}
+	if found.Site == nil {
+		return from, nil
+	}
+	cfg, err := load(c)
+	if err != nil {
+		return from, err
+	}
+	dirs, err := localDirs(c, cfg, found.Site)
+	if err != nil {
+		return from, err
+	}
+	from.Dirs = slices.Compact(slices.Sorted(slices.Values(append(from.Dirs, dirs...))))
+	if isKnown := found.Err == nil; isKnown {
+		from.Site, found.Err = siteruns.Earlier(c.Context, found.Site, jobs)
+	}
+	return from, nil
+}
+
 // stepOf explains that a step of a job has no run of its own.
 func stepOf(c *cli.Context, err error) error {
 	job, step, found := strings.Cut(c.Args().First(), ".")
@@ -48,7 +77,7 @@ func stepOf(c *cli.Context, err error) error {
 	if !found || !isNone {
 		return err
 	}
-	if _, ofJob := runsFor(c, job); ofJob != nil {
+	if _, ofJob := findJob(c, job); ofJob != nil {
 		return err
 	}
 	return errkind.With(err, fmt.Errorf("job %s has no run of step %s of its own: report %s has its steps", job, step, job))

@@ -10,21 +10,22 @@ import (
 
 	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/htmlreport"
+	"github.com/resource-tracker/rt/internal/siteruns"
 	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/spool"
 )
 
-// writeHTML writes the page of the runs. entries and summaries have the same order.
-func writeHTML(c *cli.Context, entries []spool.Entry, summaries []*report.Summary) error {
+// writeHTML writes the page of the runs. found.Entries and summaries have the same order.
+func writeHTML(c *cli.Context, found *siteruns.Job, summaries []*report.Summary) error {
 	report.Together(summaries)
 	job := htmlreport.Job{Name: c.Args().First(), Jobs: report.Jobs(summaries), Zone: time.Local}
 	if isArrayOf(summaries) && len(job.Jobs) > 1 {
 		job.Array = report.RollUp(job.Name, summaries)
-	} else if err := advise(c, job.Jobs, entries); err != nil {
+	} else if err := advise(c, job.Jobs, found); err != nil {
 		return err
 	}
 	for i, s := range summaries {
-		run, err := pageRun(c, entries[i].Path, s)
+		run, err := pageRun(c, found.Entries[i].Path, s)
 		if err != nil {
 			return err
 		}

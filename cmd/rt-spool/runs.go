@@ -15,7 +15,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/errkind"
 	"github.com/resource-tracker/rt/spool"
@@ -105,7 +104,8 @@ func findIn(dir, job string) ([]spool.Entry, error) {
 	if len(denied) == 0 {
 		return nil, err
 	}
-	return nil, errkind.With(spool.ErrNotFound, fmt.Errorf("job %q in %s is none of the runs that can be read: %w", job, dir, unreadable(denied, len(entries))))
+	denial := errkind.With(fs.ErrPermission, unreadable(denied, len(entries)))
+	return nil, errkind.With(spool.ErrNotFound, fmt.Errorf("job %q in %s is none of the runs that can be read: %w", job, dir, denial))
 }
 
 // isFile reports whether JOB is the path of a file.
@@ -145,14 +145,6 @@ func ownSpool(cfg config.Spool) error {
 	}
 	return misconfigured(fmt.Errorf("%s belongs to uid %s, neither to root nor to spool.user (%s): root does not deliver or remove runs of other users; run rt-spool as uid %s, or make it the site's own with chown -R %s %s",
 		cfg.Dir, uid, cfg.User, uid, cfg.User, cfg.Dir))
-}
-
-// runsOf returns the runs of the one JOB of the command line, on the node of --node.
-func runsOf(c *cli.Context) ([]spool.Entry, error) {
-	if c.NArg() != 1 {
-		return nil, rtcli.Usage("%s takes one JOB; rt-spool ls shows what there is", c.Command.Name)
-	}
-	return runsFor(c, c.Args().First())
 }
 
 // runsFor returns the runs of a job, on the node of --node.

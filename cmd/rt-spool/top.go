@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/errkind"
+	"github.com/resource-tracker/rt/internal/siteruns"
 	"github.com/resource-tracker/rt/internal/telemetry"
 	"github.com/resource-tracker/rt/internal/tui/top"
 	"github.com/resource-tracker/rt/spool"
@@ -25,7 +27,7 @@ func topCommand() *cli.Command {
 		ArgsUsage: "[JOB]",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "connect", Usage: "show the workers of the GemPBA program with telemetry at `ADDR`: HOST:PORT or unix:PATH"},
-			&cli.StringFlag{Name: "replay", Usage: "go through the run of the spool file `FILE` second by second"},
+			&cli.StringFlag{Name: "replay", Usage: "go through the run of `JOB`, or of a spool file, second by second"},
 			&cli.StringFlag{Name: "at", Usage: "begin at `TIME` of the run: seconds after its first reading, such as 90 or 1m30s, or 12:30:05"},
 			&cli.BoolFlag{Name: "all", Usage: "also runs that ended more than a day ago"},
 			&cli.BoolFlag{Name: "once", Usage: "print one screen as text and exit"},
@@ -42,7 +44,7 @@ func runTop(c *cli.Context) error {
 	isFlag := c.IsSet("connect") || c.IsSet("replay")
 	switch {
 	case c.NArg() > 1, isBoth, isFlag && c.NArg() > 0:
-		return rtcli.Usage("top takes one JOB, or --replay FILE, or --connect ADDR; rt-spool ls shows what there is")
+		return rtcli.Usage("top takes one JOB, or --replay JOB, or --connect ADDR; rt-spool ls shows what there is")
 	case c.Bool("json") && !once:
 		return rtcli.Usage("--json prints what --once does: give both")
 	case !once && os.Getenv("TERM") == "dumb":
@@ -51,16 +53,25 @@ func runTop(c *cli.Context) error {
 		return rtcli.Usage("top needs a terminal: --once prints one screen as text, with --json for scripts")
 	}
 	o := top.Options{ASCII: c.Bool("ascii") || !utf8Locale(), Zone: time.Local, All: c.Bool("all"), At: -1}
-	src, err := topSource(c, &o)
-	if err == nil {
-		err = setAt(c, src, &o)
-	}
+	src, found, err := topSource(c, &o)
 	if err != nil {
 		return damagedFile(err)
 	}
-	if !once {
-		return damagedFile(top.Run(c.Context, src, o, os.Stdin, os.Stdout))
+	return found.Close(show(c, src, &o))
+}
+
+// show draws the screen of a source, or prints it with --once.
+func show(c *cli.Context, src top.Source, o *top.Options) error {
+	if err := setAt(c, src, o); err != nil {
+		return damagedFile(err)
 	}
+	if !c.Bool("once") {
+		return damagedFile(top.Run(c.Context, src, *o, os.Stdin, os.Stdout))
+	}
+	return showOnce(c, src, *o)
+}
+
+func showOnce(c *cli.Context, src top.Source, o top.Options) (err error) {
 	var f *top.Frame
 	if c.Bool("json") {
 		var doc any
@@ -83,43 +94,55 @@ func onTerminal(c *cli.Context) bool {
 	return rtcli.IsTerminal(c.App.Writer) && rtcli.IsTerminal(os.Stdin)
 }
 
-// topSource returns the source that the command line names.
-func topSource(c *cli.Context, o *top.Options) (top.Source, error) {
+// topSource returns the source that the command line names, and the runs of a site that it shows.
+func topSource(c *cli.Context, o *top.Options) (top.Source, *siteruns.Job, error) {
+	found := &siteruns.Job{}
 	if c.IsSet("connect") {
 		addr, err := telemetry.ParseAddress(c.String("connect"))
 		if err != nil {
-			return nil, rtcli.Usage("--connect %w", err)
+			return nil, nil, rtcli.Usage("--connect %w", err)
 		}
-		return &top.Telemetry{Name: addr.String(), Dial: addr.Dial}, nil
-	}
-	if file := c.String("replay"); file != "" {
-		o.Open = file
-		return top.File(file), nil
+		return &top.Telemetry{Name: addr.String(), Dial: addr.Dial}, found, nil
 	}
 	cfg, err := load(c)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	dirs, job := spoolDirs(c, cfg.Spool), c.Args().First()
-	if err := spoolThere(dirs[0], c.Args().Slice()...); err != nil {
-		return nil, err
-	}
-	if job == "" {
-		return &top.Spooled{Dir: dirs[0], More: dirs[1:]}, nil
+	job, replay := c.Args().First(), c.String("replay")
+	dirs := spoolDirs(c, cfg.Spool)
+	if job == "" && replay == "" {
+		return &top.Spooled{Dir: dirs[0], More: dirs[1:]}, found, spoolThere(dirs[0])
 	}
 	find := func() ([]string, error) {
 		entries, err := findRuns(dirs, job)
 		return paths(entries), err
 	}
-	found, err := find()
+	if _, err := os.Stat(replay); err == nil || isFile(replay) {
+		find = func() ([]string, error) { return []string{replay}, nil }
+	}
+	files, err := find()
+	if isAbsent := errors.Is(err, spool.ErrNotFound) || errors.Is(err, fs.ErrNotExist); isAbsent {
+		found, err = findJob(c, cmp.Or(replay, job))
+		if err == nil {
+			err = fetch(c, found)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		files = paths(found.Entries)
+		find = func() ([]string, error) { return files, nil }
+	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if len(found) == 1 {
-		o.Open = found[0]
-		return top.File(found[0]), nil
+	if len(files) == 1 {
+		o.Open = files[0]
+		return top.File(files[0]), found, nil
 	}
-	return &top.Spooled{Dir: dirs[0], More: dirs[1:], Find: find}, nil
+	if found.Site != nil {
+		dirs = []string{filepath.Dir(files[0])}
+	}
+	return &top.Spooled{Dir: dirs[0], More: dirs[1:], Find: find}, found, nil
 }
 
 // setAt sets the moment of --at, which needs the start of the run.
@@ -129,7 +152,7 @@ func setAt(c *cli.Context, src top.Source, o *top.Options) error {
 		return nil
 	}
 	if o.Open == "" {
-		return rtcli.Usage("--at is a moment of one run: give its JOB, or --replay FILE")
+		return rtcli.Usage("--at is a moment of one run: give its JOB, or --replay JOB")
 	}
 	var err error
 	o.At, err = top.Moment(c.Context, src, *o, at)
@@ -149,7 +172,7 @@ func damagedFile(err error) error {
 		return nil
 	case errors.Is(err, rtcli.ErrUsage):
 		return err
-	case errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, fs.ErrPermission) && !errors.Is(err, spool.ErrNotFound): // that one says it
 		return fmt.Errorf("top: %w: run rt-spool as root or as the spool's owner", err)
 	}
 	return fmt.Errorf("top: %w", err)

@@ -26,6 +26,7 @@ type Config struct {
 	Privacy  Privacy  `toml:"privacy"`
 	Drain    Drain    `toml:"drain"`
 	Serve    Serve    `toml:"serve"`
+	Site     Site     `toml:"site"`
 	Energy   Energy   `toml:"energy"`
 	Perf     Perf     `toml:"perf"`
 	PowerAPI PowerAPI `toml:"powerapi"`
@@ -131,6 +132,14 @@ type Serve struct {
 	RetainRuns     Duration `toml:"retain_runs" in:"0s 878400h"`               // how long a finished run stays; 0: forever
 	RetainRecords  Duration `toml:"retain_records" in:"0s 878400h"`            // how long its complete record stays; 0: as long as the run
 	RetainCSV      Duration `toml:"retain_csv" in:"0s 878400h"`                // how long its rows stay; 0: as long as the run
+}
+
+// Site is the site service that rt-spool asks for runs of other machines.
+type Site struct {
+	URL       string   `toml:"url"`                                  // base URL of rt-site serve; empty: none is asked
+	TokenFile string   `toml:"token_file" path:"optional"`           // file with a read token on its first line; empty: MUNGE
+	CAFile    string   `toml:"ca_file" path:"optional"`              // PEM certificates trusted in addition to the system's
+	Timeout   Duration `toml:"timeout" default:"30s" in:"100ms 10m"` // limit of one request with its answer
 }
 
 // Energy is the energy that the node measures, and what is computed from it.

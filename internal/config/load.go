@@ -195,7 +195,7 @@ func (c *Config) checkWords() *keyError {
 	if w := c.Drain.Sacct; w != "auto" && w != "off" && !filepath.IsAbs(w) {
 		return &keyError{"drain.sacct", fmt.Sprintf("%q is neither \"auto\" nor \"off\" nor an absolute path", w)}
 	}
-	for _, url := range [...][2]string{{"sentinel.endpoint", c.Sentinel.Endpoint}, {"sentinel.s3_endpoint", c.Sentinel.S3Endpoint}, {"serve.objects_endpoint", c.Serve.Endpoint}} {
+	for _, url := range [...][2]string{{"sentinel.endpoint", c.Sentinel.Endpoint}, {"sentinel.s3_endpoint", c.Sentinel.S3Endpoint}, {"serve.objects_endpoint", c.Serve.Endpoint}, {"site.url", c.Site.URL}} {
 		if url[1] != "" && !strings.HasPrefix(url[1], "https://") && !strings.HasPrefix(url[1], "http://") {
 			return &keyError{url[0], fmt.Sprintf("%q does not begin with https:// or http://", url[1])}
 		}

@@ -65,6 +65,19 @@ func ParseTime(text string, now time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
+// NamePart returns a text that all names have that match the pattern Name; empty if there is none.
+func (f *Filter) NamePart() (longest string) {
+	if strings.ContainsRune(f.Name, '[') {
+		return ""
+	}
+	for part := range strings.FieldsFuncSeq(f.Name, func(c rune) bool { return strings.ContainsRune(`*?\`, c) }) {
+		if len(part) > len(longest) {
+			longest = part
+		}
+	}
+	return longest
+}
+
 // has reports whether the filter selects a job.
 func (f *Filter) has(j *report.Job, line *Line) bool {
 	for _, one := range [...]struct {

@@ -3,9 +3,48 @@ package joblist
 import (
 	"cmp"
 	"slices"
+	"strings"
 
+	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/report"
 )
+
+// Join adds runs of another source, such as a site. Of two copies of a run the one that has ended
+// stays, or else the one with the later reading, or else the one that is there already.
+func (l *Runs) Join(figures []*report.RunFigures) {
+	at := map[string]int{}
+	for i, s := range l.Summaries {
+		at[s.Run.FileStem()] = i
+	}
+	for _, f := range figures {
+		s := f.Summary()
+		name := s.Run.FileStem()
+		i, isThere := at[name]
+		switch {
+		case !isThere:
+			at[name] = len(l.Summaries)
+			l.Summaries = append(l.Summaries, s)
+		case isBetter(s, l.Summaries[i]):
+			l.Summaries[i] = s
+		}
+	}
+	l.sort()
+}
+
+func isBetter(s, than *report.Summary) bool {
+	ended, other := s.Run.State != rt.StateRunning, than.Run.State != rt.StateRunning
+	if ended != other {
+		return ended
+	}
+	return s.Record.Last.After(than.Record.Last)
+}
+
+// sort sorts the runs from the oldest.
+func (l *Runs) sort() {
+	slices.SortStableFunc(l.Summaries, func(a, b *report.Summary) int {
+		return cmp.Or(a.Run.Start.Compare(b.Run.Start), strings.Compare(a.Run.FileStem(), b.Run.FileStem()))
+	})
+}
 
 // Lines returns the jobs that the filter selects, in the order of report.Jobs, or with allAttempts
 // the attempts that it selects. Call it only once: it removes the runs of steps from l.Summaries.

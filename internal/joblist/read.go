@@ -59,7 +59,7 @@ func Read(ctx context.Context, dirs []string, o Options) (*Runs, error) {
 			return nil, err
 		}
 	}
-	slices.SortStableFunc(out.Summaries, func(a, b *report.Summary) int { return a.Run.Start.Compare(b.Run.Start) })
+	out.sort()
 	return out, nil
 }
 

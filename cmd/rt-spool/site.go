@@ -1,0 +1,102 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	rtcli "github.com/resource-tracker/rt/internal/cli"
+	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/internal/joblist"
+	"github.com/resource-tracker/rt/internal/siteruns"
+	"github.com/resource-tracker/rt/site/client"
+)
+
+// siteOf returns the client of the configured site; nil if none is to be asked. --spool selects one
+// directory and nothing else.
+func siteOf(c *cli.Context, cfg config.Site) (*client.Client, error) {
+	if cfg.URL == "" || c.IsSet("spool") {
+		return nil, nil
+	}
+	site, err := client.New(client.Config{URL: cfg.URL, TokenFile: cfg.TokenFile, CAFile: cfg.CAFile, Timeout: cfg.Timeout.Duration})
+	if err != nil {
+		return nil, misconfigured(err)
+	}
+	return site, nil
+}
+
+// findJob finds the runs of a JOB in the local spool and at the site, on the node of --node.
+func findJob(c *cli.Context, job string) (*siteruns.Job, error) {
+	cfg, err := load(c)
+	if err != nil {
+		return nil, err
+	}
+	site, err := siteOf(c, cfg.Site)
+	if err != nil {
+		return nil, err
+	}
+	local, localErr := runsFor(c, job)
+	if site == nil || isFile(job) {
+		return &siteruns.Job{Entries: local}, localErr
+	}
+	return siteruns.Look(c.Context, site, siteruns.Wanted{Job: job, Node: c.String("node"), Dir: cfg.Spool.Dir, Local: local, LocalErr: localErr})
+}
+
+// fetch makes files of the runs of the site.
+func fetch(c *cli.Context, found *siteruns.Job) error {
+	signal.Ignore(syscall.SIGPIPE) // the files are also removed if the reader of the output ends
+	return found.Fetch(c.Context, func(err error) { rtcli.Message(c.App.ErrWriter, "rt-spool", "%v", err) })
+}
+
+// jobOf returns the one JOB of the command line with its runs. The caller calls Close of the result.
+func jobOf(c *cli.Context) (*siteruns.Job, error) {
+	if c.NArg() != 1 {
+		return nil, rtcli.Usage("%s takes one JOB; rt-spool ls shows what there is", c.Command.Name)
+	}
+	return findJob(c, c.Args().First())
+}
+
+// onlyRun returns the one JOB of the command line, and an error if it has several runs.
+func onlyRun(c *cli.Context) (*siteruns.Job, error) {
+	found, err := jobOf(c)
+	if err != nil {
+		return nil, err
+	}
+	names, by := paths(found.Entries), "file"
+	if found.Site != nil {
+		names, by = found.Names(), "name"
+	}
+	if len(names) > 1 {
+		return nil, rtcli.Usage("job %s has %d runs; select one of them by --node or by its %s:\n  %s",
+			c.Args().First(), len(names), by, strings.Join(names, "\n  "))
+	}
+	return found, fetch(c, found)
+}
+
+// localDirs returns the spool directories that exist. Without a site one of them must exist.
+func localDirs(c *cli.Context, cfg config.Config, site *client.Client) ([]string, error) {
+	dirs := spoolDirs(c, cfg.Spool)
+	if site == nil {
+		return dirs, spoolThere(dirs[0])
+	}
+	return slices.DeleteFunc(dirs, func(dir string) bool { return errors.Is(spoolThere(dir), fs.ErrNotExist) }), nil
+}
+
+// joinSite adds the runs of the site to a list.
+func joinSite(c *cli.Context, site *client.Client, runs *joblist.Runs, f *joblist.Filter) error {
+	if site == nil {
+		return nil
+	}
+	q := client.Query{Users: f.Users, Accounts: f.Accounts, Partitions: f.Partitions, Name: f.NamePart(), Since: f.Since, Until: f.Until}
+	figures, err := siteruns.Figures(c.Context, site, q)
+	if err != nil {
+		return err
+	}
+	runs.Join(figures)
+	return nil
+}
