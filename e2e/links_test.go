@@ -17,6 +17,7 @@ func TestLinks(t *testing.T) {
 	)
 	server := []string{ // only rt-site stores the runs of a site
 		"github.com/resource-tracker/rt/site/api", "github.com/resource-tracker/rt/site/registry", "github.com/resource-tracker/rt/site/objects",
+		"github.com/resource-tracker/rt/site/auth", "github.com/resource-tracker/rt/site/upkeep",
 		"github.com/jackc/pgx/v5", "github.com/pressly/goose/v3", "github.com/minio/minio-go/v7",
 	}
 	collectors := []string{ // a service reads nothing of its machine
@@ -34,7 +35,7 @@ func TestLinks(t *testing.T) {
 		"rt-epilog":        {"0", hook, "github.com/resource-tracker/rt/slurm/hook"},
 		"rt-tracker":       {"1", []string{"github.com/klauspost/compress/zstd", "net", "net/http", "crypto/tls", "log/syslog", "github.com/urfave/cli/v2"}, sqlite},
 		"resource-tracker": {"1", []string{"log/syslog", "testing", "text/template", "github.com/urfave/cli/v2"}, sqlite}, // the linker keeps every method if text/template is linked
-		"rt-spool":         {"1", []string{"log/syslog", "testing"}, "net/http"},
+		"rt-spool":         {"1", []string{"log/syslog", "testing"}, "github.com/resource-tracker/rt/site/client"},
 		"rt-site":          {"1", append(collectors, "log/syslog", "testing", "github.com/urfave/cli/v2"), "github.com/resource-tracker/rt/site/api"},
 	} {
 		t.Run(program, func(t *testing.T) {

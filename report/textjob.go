@@ -139,7 +139,7 @@ func (p *page) scope(s *Summary) {
 		p.line("Damaged", "only the %d readings before the damage are counted", s.Record.Readings)
 	}
 	if s.Partial != "" {
-		p.list("Partial", "the run is not over; the figures are of the readings that "+Plain(s.Partial)+" has received so far")
+		p.list("Partial", "only the readings that "+Plain(s.Partial)+" has received")
 	}
 }
 

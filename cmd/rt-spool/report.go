@@ -68,9 +68,7 @@ func reportJob(c *cli.Context, found *siteruns.Job) error {
 	var damage error
 	for _, e := range entries {
 		s, err := summarize(c, e.Path)
-		if s != nil && found.IsFetched(e.Path) && s.Run.State == rt.StateRunning {
-			s.Abandoned, s.Partial = false, found.Site.URL()
-		}
+		found.Mark(s, e.Path)
 		if s == nil {
 			return err
 		}

@@ -53,6 +53,7 @@ func fetchAll(ctx context.Context, c *client.Client, dir string, runs []Run) (en
 	var wg sync.WaitGroup
 	for range min(fetchAtOnce, len(runs)) {
 		wg.Go(func() {
+			defer recovery.Handle(func(error) {}) // fetch handles a panic of a run
 			for i := next.Add(1) - 1; i < int64(len(runs)); i = next.Add(1) - 1 {
 				found[i], failed[i] = f.fetch(ctx, &runs[i])
 			}

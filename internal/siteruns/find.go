@@ -118,7 +118,9 @@ func Figures(ctx context.Context, c *client.Client, q client.Query) (out []*repo
 func (r *Run) figures() (d *report.DeliveredFigures, isDelivered bool) {
 	d = &report.DeliveredFigures{}
 	err := json.Unmarshal(r.At.Summary, d)
-	if s := d.RunFigures.Summary(); err == nil && s.Run.FileStem() == r.FileStem() && s.Run.User == r.User {
+	s := d.RunFigures.Summary()
+	isUser := s.Run.User == "" || s.Run.User == r.User
+	if err == nil && isUser && s.Run.FileStem() == r.FileStem() {
 		return d, true
 	}
 	d = &report.DeliveredFigures{RunFigures: *(&report.Summary{Run: r.Run, Label: r.Label()}).Figures()}

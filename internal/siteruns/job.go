@@ -13,6 +13,7 @@ import (
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/errkind"
+	"github.com/resource-tracker/rt/report"
 	"github.com/resource-tracker/rt/site/client"
 	"github.com/resource-tracker/rt/spool"
 )
@@ -161,6 +162,18 @@ func isBetter(e, than *spool.Entry) bool {
 
 // IsFetched reports whether a file is of the site.
 func (j *Job) IsFetched(path string) bool { return j.dir != "" && filepath.Dir(path) == j.dir }
+
+// Mark sets in a summary what the files that Fetch made do not have: a run that has ended is delivered,
+// and of another one the site has a part.
+func (j *Job) Mark(s *report.Summary, path string) {
+	switch {
+	case s == nil || !j.IsFetched(path):
+	case s.Run.State == rt.StateRunning:
+		s.Abandoned, s.Partial = false, j.Site.URL()
+	case s.Run.State == rt.StateEnded:
+		s.Run.State = rt.StateDelivered
+	}
+}
 
 // Close removes the files that Fetch made. It returns err, Err and its own error.
 func (j *Job) Close(err error) error {

@@ -339,9 +339,9 @@ func TestMunge(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"cat >/dev/null; echo 'munge: Error: Failed to access \"/run/munge/munge.socket.2\"' >&2; exit 6": "Failed to access",
-		"cat >/dev/null; echo no":               "munge printed no credential",
+		"cat >/dev/null; echo no":                "munge printed no credential",
 		"cat >/dev/null; printf 'MUNGE:a\nb:\n'": "munge printed no credential",
-		"cat >/dev/null; yes | head -c 1000000": "munge printed no credential",
+		"cat >/dev/null; yes | head -c 1000000":  "munge printed no credential",
 	} {
 		script(text)
 		if err := ask(); !errors.Is(err, ErrCredential) || !strings.Contains(err.Error(), want) {

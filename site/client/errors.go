@@ -66,6 +66,8 @@ func (e *Error) Error() string {
 		text = "this user may not read runs there (403)"
 	case e.Status == http.StatusNotFound:
 		text = "it does not have this, or this user may not see it (404)"
+	case e.Status == http.StatusGone:
+		text = "it has removed this at the end of its retention (410)"
 	case e.RetryAfter > 0:
 		text = fmt.Sprintf("it is busy (%d): retry in %v", e.Status, e.RetryAfter)
 	case e.Status == http.StatusTooManyRequests:

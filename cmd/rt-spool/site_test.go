@@ -1,0 +1,40 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"os"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/resource-tracker/rt/e2e/testsite"
+	"github.com/resource-tracker/rt/site/auth"
+)
+
+const siteToken = "read-token-that-no-output-may-hold"
+
+// cmdSite starts the service of a site and writes its address into rt.toml, and into two files for
+// machines that ask it: third.toml with a spool directory that does not exist, and node.toml with the
+// directory a. In gone.toml nothing listens at the address.
+func cmdSite(ts *testscript.TestScript, _ bool, _ []string) {
+	readers, err := auth.New(auth.Config{})
+	ts.Check(err)
+	tokens, err := auth.ParseTokens([]byte(siteToken + "\n"))
+	ts.Check(err)
+	readers.SetTokens(tokens)
+	h, closeAll, err := testsite.Open(context.Background(), ts.MkAbs("received"), testToken, testsite.Config{RunOf: runOfRecord, Readers: readers})
+	ts.Check(err)
+	ts.Defer(func() { ts.Check(closeAll()) })
+	server := httptest.NewServer(h)
+	ts.Defer(server.Close)
+	ts.Setenv("SITE", server.URL)
+	ts.Check(writeConfig(ts.MkAbs("."), server.URL))
+	ts.Check(os.WriteFile(ts.MkAbs("read-token"), []byte(siteToken+"\n"), 0o600))
+	for name, c := range map[string]struct{ dir, url string }{
+		"third.toml": {"no-spool", server.URL}, "node.toml": {"a", server.URL}, "gone.toml": {"a", "http://127.0.0.1:1"}, // nothing listens on port 1
+	} {
+		text := fmt.Sprintf("[spool]\ndir = %q\n[site]\nurl = %q\ntoken_file = %q\n", ts.MkAbs(c.dir), c.url, ts.MkAbs("read-token"))
+		ts.Check(os.WriteFile(ts.MkAbs(name), []byte(text), 0o644))
+	}
+}
