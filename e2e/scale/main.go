@@ -1,12 +1,14 @@
 // Scale drains the spools of many simulated nodes to one real receiver on this machine,
 // first all at the same instant, as cron starts them, and then with a random delay; and it
-// measures how many runs a second the receiver accepts. The figures that it prints are the
-// constants of the model in upload/DESIGN.md. Each node is an upload.Drain with its own
-// connections and a spool in memory. RT_BIN names the directory of the programs.
+// measures how many runs a second the receiver accepts, with SQLite and a directory and with PostgreSQL
+// and MinIO. The figures that it prints are the constants of the model in upload/DESIGN.md. Each node is
+// an upload.Drain with its own connections and a spool in memory. RT_BIN names the directory of the
+// programs, RT_MINIO the MinIO server.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -20,6 +22,8 @@ type options struct {
 	program     string
 	dir         string
 	capacity    bool
+	lists       string
+	records     *records
 }
 
 func main() {
@@ -29,6 +33,7 @@ func main() {
 	flag.DurationVar(&o.jitter, "jitter", time.Minute, "random part of it that a node waits in the second round")
 	flag.StringVar(&o.dir, "dir", os.TempDir(), "file system that the receiver keeps its data on")
 	flag.BoolVar(&o.capacity, "capacity", false, "measure only how many runs a second the receiver takes")
+	flag.StringVar(&o.lists, "lists", "", "output of go test -bench Jobs ./site/registry, for the list of goals")
 	flag.Parse()
 	bin := os.Getenv("RT_BIN")
 	if bin == "" {
@@ -42,12 +47,40 @@ func main() {
 }
 
 func run(ctx context.Context, o options) error {
+	var lists []figure
+	if o.lists != "" {
+		var err error
+		if lists, err = listFigures(o.lists); err != nil {
+			return err
+		}
+	}
+	number := 0
+	for _, s := range steps {
+		number += s.runs
+	}
+	made, err := newRecords(ctx, o, max(number, o.nodes))
+	if err != nil {
+		return fmt.Errorf("make records: %w", err)
+	}
+	o.records = &made
 	if !o.capacity {
 		if err := storms(ctx, o); err != nil {
 			return err
 		}
 	}
-	return with(o, func(r *receiver) error { return capacity(ctx, o, r) })
+	var figures []figure
+	for _, open := range []func(context.Context) (stores, error){files, central} {
+		err := with(ctx, o, open, func(st stores, r *receiver) error {
+			more, err := capacity(ctx, o, st, r)
+			figures = append(figures, more...)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	printFigures(append(figures, lists...))
+	return nil
 }
 
 // storms drains all nodes at the same instant, and then with a jitter.
@@ -56,7 +89,7 @@ func storms(ctx context.Context, o options) error {
 		name   string
 		jitter time.Duration
 	}{{"all at once", 0}, {"jitter " + o.jitter.String(), o.jitter}} {
-		if err := with(o, func(r *receiver) error {
+		if err := with(ctx, o, files, func(_ stores, r *receiver) error {
 			fmt.Printf("%d nodes, %s\n", o.nodes, round.name)
 			return storm(ctx, o, r, round.jitter)
 		}); err != nil {
@@ -66,18 +99,23 @@ func storms(ctx context.Context, o options) error {
 	return nil
 }
 
-// with starts a receiver for one round.
-func with(o options, do func(*receiver) error) (err error) {
+// with starts a receiver with new stores for one round.
+func with(ctx context.Context, o options, open func(context.Context) (stores, error), do func(stores, *receiver) error) (err error) {
 	dir, err := os.MkdirTemp(o.dir, "rt-scale-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	r, err := startReceiver(o.program, dir)
+	st, err := open(ctx)
 	if err != nil {
 		return err
 	}
-	if err := do(r); err != nil {
+	defer func() { err = errors.Join(err, st.end()) }()
+	r, err := startReceiver(o.program, dir, st)
+	if err != nil {
+		return err
+	}
+	if err := do(st, r); err != nil {
 		r.kill()
 		return err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -17,6 +16,8 @@ import (
 type node struct {
 	run       rt.Run
 	rows      int
+	records   *records
+	number    int
 	reg       rt.Registration
 	known     bool
 	batches   []rt.Batch
@@ -25,7 +26,7 @@ type node struct {
 
 var began = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func newNode(n, rows int) *node {
+func newNode(n, rows int, r *records) *node {
 	run := rt.Run{
 		Identity: rt.Identity{
 			Cluster: "c", JobID: rt.Some(uint64(n + 1)), Node: fmt.Sprintf("n%d", n),
@@ -36,7 +37,7 @@ func newNode(n, rows int) *node {
 		Ending:     rt.Ending{End: began.Add(time.Hour), State: rt.StateEnded, Outcome: rt.OutcomeFinished, ExitCode: rt.Some[int64](0)},
 	}
 	run.Meta.ExternalRunID = run.ExternalRunID()
-	return &node{run: run, rows: rows}
+	return &node{run: run, rows: rows, records: r, number: n}
 }
 
 // Runs and Open implement upload.Directory.
@@ -65,9 +66,11 @@ func (n *node) MarkDelivered(time.Time) error { n.delivered = true; return nil }
 func (n *node) AddEvent(rt.Event) error       { return nil }
 func (n *node) Close() error                  { return nil }
 
-// The nodes have no records: making one would take more CPU time than the receiver needs for a run.
-func (n *node) WriteRecord(context.Context, io.Writer) error { return errors.ErrUnsupported }
-func (n *node) Figures(context.Context) ([]byte, error)      { return nil, errors.ErrUnsupported }
+func (n *node) WriteRecord(_ context.Context, w io.Writer) error {
+	_, err := w.Write(n.records.bodies[n.number])
+	return err
+}
+func (n *node) Figures(context.Context) ([]byte, error) { return n.records.figures, nil }
 
 func (n *node) Scalars(_ context.Context, from, to int64) iter.Seq2[*rt.Snapshot, error] {
 	return func(yield func(*rt.Snapshot, error) bool) {

@@ -16,19 +16,19 @@ import (
 
 const token = "the-token-of-this-measurement"
 
-// receiver is `rt-site serve` with its defaults.
+// receiver is `rt-site serve` with its defaults, but no limit of the rate of a token: all nodes have the same.
 type receiver struct {
 	url string
 	cmd *exec.Cmd
 }
 
-func startReceiver(program, dir string) (*receiver, error) {
+func startReceiver(program, dir string, st stores) (*receiver, error) {
 	tokens, conf := filepath.Join(dir, "tokens"), filepath.Join(dir, "rt.toml")
-	if err := errors.Join(os.WriteFile(tokens, []byte(token+"\n"), 0o600), os.WriteFile(conf, nil, 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(tokens, []byte(token+"\n"), 0o600), os.WriteFile(conf, []byte("[serve]\ntoken_rate = \"0B\"\n"+st.conf), 0o600)); err != nil {
 		return nil, err
 	}
 	r := &receiver{cmd: exec.Command(program, "--config", conf, "serve", "--listen", "127.0.0.1:0", "--dir", filepath.Join(dir, "data"), "--token-file", tokens)}
-	r.cmd.Stderr = os.Stderr
+	r.cmd.Stderr, r.cmd.Env = os.Stderr, append(os.Environ(), st.env...)
 	out, err := r.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -68,16 +68,16 @@ func (r *receiver) cpu() (time.Duration, error) {
 	return ticks * 10 * time.Millisecond, nil
 }
 
-// resident returns the maximum resident size of the receiver, in MiB.
-func (r *receiver) resident() string {
+// resident returns the maximum resident size of the receiver in MiB, or 0 if it is not known.
+func (r *receiver) resident() float64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.cmd.Process.Pid))
 	if err != nil {
-		return "?"
+		return 0
 	}
 	_, rest, _ := strings.Cut(string(text), "VmHWM:")
-	kib, err := strconv.Atoi(strings.Fields(rest)[0])
-	if err != nil {
-		return "?"
+	var kib float64
+	if _, err := fmt.Sscan(rest, &kib); err != nil {
+		return 0
 	}
-	return strconv.Itoa(kib / 1024)
+	return kib / 1024
 }

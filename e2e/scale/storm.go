@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/upload"
 	"github.com/resource-tracker/rt/upload/s3"
 	"github.com/resource-tracker/rt/upload/sentinel"
@@ -62,17 +61,7 @@ func (t *traffic) clients(url string) (upload.Client, upload.Putter, func(), err
 		return nil, nil, nil, err
 	}
 	store, err := s3.New(s3.Config{HTTP: web, Endpoint: url})
-	return withoutRecords{client}, store, own.(*http.Transport).CloseIdleConnections, err
-}
-
-// withoutRecords is a client of a receiver that does not take records.
-type withoutRecords struct{ *sentinel.Client }
-
-// Register implements upload.Client.
-func (c withoutRecords) Register(ctx context.Context, run rt.Run, host rt.Host) (upload.Registered, error) {
-	got, err := c.Client.Register(ctx, run, host)
-	got.Record = false
-	return got, err
+	return client, store, own.(*http.Transport).CloseIdleConnections, err
 }
 
 // storm drains every node once, starting at the same instant.
@@ -89,7 +78,7 @@ func storm(ctx context.Context, o options, r *receiver, jitter time.Duration) er
 			return err
 		}
 		work.Go(func() {
-			n := newNode(i, o.rows)
+			n := newNode(i, o.rows, o.records)
 			<-start
 			s, _ := upload.Drain(ctx, n, client, store, format, upload.Options{Jitter: jitter}) // the summary has the error
 			done()
@@ -117,7 +106,7 @@ func storm(ctx context.Context, o options, r *receiver, jitter time.Duration) er
 	slices.Sort(lasted)
 	fmt.Printf("  a node's drain: median %s, p99 %s, longest %s\n", brief(at(lasted, 0.5)), brief(at(lasted, 0.99)), brief(at(lasted, 1)))
 	fmt.Printf("  %d runs delivered, %d left to the next drain, %d possible duplicates\n", sum.Delivered, sum.Failed, sum.PossibleDuplicates)
-	fmt.Printf("  receiver: %.2f ms of CPU time a run, at most %s MiB resident\n\n",
+	fmt.Printf("  receiver: %.2f ms of CPU time a run, at most %.0f MiB resident\n\n",
 		(after-before).Seconds()*1e3/float64(max(1, sum.Delivered)), r.resident())
 	return nil
 }
