@@ -10,6 +10,10 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
+// deleteExpired deletes the objects of a class of a run. With a plain condition of the class SQLite would read
+// all objects of the class.
+const deleteExpired = "DELETE FROM object WHERE run_id = $1 AND class || '' = $2 AND created < $3 RETURNING bytes, stored"
+
 // Expire removes the objects of a class that are older than before, of at most limit runs that were
 // finished before that time. A run that is not finished keeps all of its objects: it may still be
 // delivered. Expire returns how many objects it removed, and the names in the object store that no
@@ -54,7 +58,7 @@ func (r *Registry) expireClass(ctx context.Context, tx transaction, id string, c
 		return nil, 0, err
 	}
 	// A newer object may have replaced the one that was found.
-	rows, err := tx.QueryContext(ctx, "DELETE FROM object WHERE run_id = $1 AND class = $2 AND created < $3 RETURNING bytes, stored",
+	rows, err := tx.QueryContext(ctx, deleteExpired,
 		id, string(class), micros(before))
 	var freed int64
 	left, err := collect(rows, err, func(from row) (at string, err error) {

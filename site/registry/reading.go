@@ -10,12 +10,13 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// heldColumns are the columns of scanHeld after the metadata.
+// heldColumns are the columns of scanHeld after the metadata. SQLite has no statistics of the tables: with a
+// plain condition of the class it would read all objects of the class (index object_age), not those of the run.
 const heldColumns = `, r.finish, r.finished, r.record, r.expired,
 	coalesce((SELECT o.bytes FROM object o WHERE o.run_id = r.id AND o.name = '` + site.RecordName + `'), 0),
 	coalesce((SELECT o.sha256 FROM object o WHERE o.run_id = r.id AND o.name = '` + site.RecordName + `'), ''),
-	(SELECT count(*) FROM object o WHERE o.run_id = r.id AND o.class = '` + string(site.ClassCSV) + `'),
-	coalesce((SELECT sum(o.csv_rows) FROM object o WHERE o.run_id = r.id AND o.class IN ('` + string(site.ClassCSV) + `', '` + string(site.ClassInline) + `')), 0),
+	(SELECT count(*) FROM object o WHERE o.run_id = r.id AND o.class || '' = '` + string(site.ClassCSV) + `'),
+	coalesce((SELECT sum(o.csv_rows) FROM object o WHERE o.run_id = r.id AND o.class || '' IN ('` + string(site.ClassCSV) + `', '` + string(site.ClassInline) + `')), 0),
 	coalesce(j.username, ''), coalesce(j.account, '')`
 
 const heldTables = " FROM run r LEFT JOIN job j ON j.cluster = r.cluster AND j.job_id = r.job_id"

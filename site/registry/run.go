@@ -219,6 +219,9 @@ func (r *Registry) FinishRun(ctx context.Context, id string, f site.Finish, inli
 	return unused, nil
 }
 
+// namesOfRun has no condition of the class: SQLite would read all objects of the class.
+const namesOfRun = "SELECT name, class FROM object WHERE run_id = $1"
+
 // checkFinish checks that a run may be finished with f.
 func (r *Registry) checkFinish(ctx context.Context, tx transaction, run lockedRun, f site.Finish) error {
 	if run.finish != nil && !sameRows(run.finish, &f) {
@@ -239,14 +242,14 @@ func (r *Registry) checkFinish(ctx context.Context, tx transaction, run lockedRu
 	if isKnown {
 		return nil
 	}
-	rows, err := tx.QueryContext(ctx, "SELECT name FROM object WHERE run_id = $1 AND class = $2", run.id, string(site.ClassCSV))
-	names, err := collect(rows, err, func(from row) (name string, err error) { return name, from.Scan(&name) })
+	rows, err := tx.QueryContext(ctx, namesOfRun, run.id)
+	objects, err := collect(rows, err, func(from row) (o site.Object, err error) { return o, from.Scan(&o.Name, &o.Class) })
 	if err != nil {
 		return err
 	}
-	hasRows := make(map[string]bool, len(names))
-	for _, name := range names {
-		hasRows[name] = true
+	hasRows := make(map[string]bool, len(objects))
+	for _, o := range objects {
+		hasRows[o.Name] = o.Class == site.ClassCSV
 	}
 	for _, key := range f.Keys {
 		if !hasRows[key] {

@@ -1,0 +1,35 @@
+package registry
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Without statistics SQLite prefers an index by class to the primary key of the objects. These queries are
+// about one run: they must not read the objects of all runs.
+func TestQueriesOfARunReadItsObjectsOnly(t *testing.T) {
+	r, err := Open(t.Context(), filepath.Join(t.TempDir(), "registry.db"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for _, query := range []string{
+		"SELECT r.id, r.metadata" + heldColumns + heldTables + " WHERE r.id = 'x'",
+		deleteExpired,
+		namesOfRun,
+	} {
+		rows, err := r.db.Query("EXPLAIN QUERY PLAN "+query, "id", "csv", 5)
+		plans, err := collect(rows, err, func(from row) (plan string, err error) {
+			return plan, from.Scan(new(int), new(int), new(int), &plan)
+		})
+		if err != nil || len(plans) == 0 {
+			t.Fatalf("%s: %q, %v", query, plans, err)
+		}
+		for _, plan := range plans {
+			if strings.Contains(plan, "object_age") || strings.HasPrefix(plan, "SCAN") {
+				t.Errorf("%s: %s", query, plan)
+			}
+		}
+	}
+}
