@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/internal/cli"
@@ -27,11 +28,13 @@ const (
 const about = `usage: rt-site [--config FILE] serve [--listen HOST:PORT] [--dir DIR] [--token-file FILE]
        rt-site [--config FILE] verify [--dir DIR] [--json]
        rt-site [--config FILE] forget --user NAME [--pseudonym] [--dry-run] [--dir DIR]
+       rt-site [--config FILE] hold --for DURATION [--dir DIR]
 
 rt-site serve receives runs: the Sentinel API and an S3-compatible store. The
 runs are in a database and an object store, by default in files of one directory.
 rt-site verify checks everything that is stored, also while serve is running.
 rt-site forget deletes the runs of a user, or puts pseudonyms into them.
+rt-site hold keeps objects that are replaced or removed for a time, for a backup.
 
 `
 
@@ -89,6 +92,7 @@ type options struct {
 	version, json                  bool
 	user                           string
 	pseudonym, dryRun              bool
+	hold                           time.Duration
 	flags                          *flag.FlagSet
 }
 
@@ -109,6 +113,7 @@ func parse(args []string, stdout io.Writer) (verb string, o *options, err error)
 	flags.StringVar(&o.dir, "dir", "", "the directory of the site is `DIR` instead of serve.dir")
 	flags.BoolVar(&o.json, "json", false, "verify: print one JSON object")
 	flags.StringVar(&o.user, "user", "", "forget: the runs of the user `NAME`")
+	flags.DurationVar(&o.hold, "for", 0, "hold: for this `DURATION`; 0s ends it")
 	flags.BoolVar(&o.pseudonym, "pseudonym", false, "forget: put pseudonyms in the place of names instead of deleting; needs privacy.key_file")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "forget: change nothing, and print what would be changed")
 	flags.StringVar(&o.tokenFile, "token-file", "", "serve: accept the API tokens in `FILE`, one a line, instead of serve.token_file")
@@ -161,6 +166,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		return serve(ctx, o, stdout, stderr)
 	case verb == "verify":
 		return verify(ctx, o, stdout, stderr)
+	case verb == "hold":
+		return hold(ctx, o, stdout)
 	case verb == "forget":
 		return forget(ctx, o, stdout, stderr)
 	}

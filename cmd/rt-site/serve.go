@@ -61,7 +61,7 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 	}
 	defer func() { err = errors.Join(err, st.close()) }()
 	files.server, err = api.New(ctx, api.Config{
-		Registry: st.registry, Objects: st.objects, Temp: st.temp,
+		Registry: st.registry, Objects: heldObjects{st.objects, st.registry}, Temp: st.temp,
 		Tokens: files.tokens, MaxObject: int64(s.MaxObject) << 20, MaxRequests: s.MaxRequests,
 		ClientRate: float64(s.ClientRate), TokenRate: s.TokenRate.Bytes, CredentialLife: s.CredentialLife.Duration,
 		RunOf: runOf, Readers: files.access.api(),

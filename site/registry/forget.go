@@ -171,7 +171,7 @@ func (r *Registry) rewriteRecord(ctx context.Context, tx transaction, run locked
 	return putLeftover(ctx, tx, []string{replaced})
 }
 
-// Audit stores that somebody has changed what the site has stored.
+// Audit stores that a user has changed what the site has stored.
 func (r *Registry) Audit(ctx context.Context, who, what string) error {
 	now := time.Now()
 	return r.change(ctx, "write to the table audit", func(tx transaction) error {

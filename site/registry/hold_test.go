@@ -1,0 +1,20 @@
+package registry
+
+import (
+	"testing"
+	"time"
+)
+
+func TestHold(t *testing.T) {
+	each(t, Options{}, func(t *testing.T, r *Registry, again func() *Registry) {
+		until, err := r.Held(t.Context())
+		is(t, "Held", err, nil)
+		same(t, "no hold", until.IsZero(), true)
+		for _, want := range []time.Time{start, start.Add(time.Hour)} {
+			is(t, "Hold", r.Hold(t.Context(), want), nil)
+			until, err = again().Held(t.Context())
+			is(t, "Held", err, nil)
+			same(t, "hold", until, want)
+		}
+	})
+}
