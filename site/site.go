@@ -123,6 +123,7 @@ var (
 	ErrTooMany  = errors.New("the run has as many objects as it may have")
 	ErrQuota    = errors.New("there is no room in the quota")
 	ErrFull     = errors.New("the disk of the store is full")
+	ErrUnclear  = errors.New("the change failed at its end: a crash of the database may still make it durable")
 	ErrChanged  = errors.New("the run has changed meanwhile")
 	ErrDamaged  = errors.New("the data of the site are damaged")
 	ErrCursor   = errors.New("the cursor is not from an earlier answer")

@@ -24,8 +24,9 @@ import (
 const shutdown = 10 * time.Second
 
 // memoryLimit is the limit, in bytes, above which the Go runtime collects garbage more often and
-// returns memory at once. The limits of the requests keep their memory below it.
-const memoryLimit = 160 << 20
+// returns memory at once. The limits of the requests keep their memory below it. The process takes some
+// 10 MiB more.
+const memoryLimit = 140 << 20
 
 // serve receives runs until ctx is done.
 func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error) {
@@ -82,7 +83,19 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 	if isOpen && scheme == "http" {
 		cli.Message(stderr, "rt-site", "warning: tokens and data cross the network in clear text; set serve.tls_cert and serve.tls_key")
 	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	broken := make(chan error, 1)
+	go func() {
+		defer stop()
+		defer recovery.Handle(func(err error) { broken <- err })
+		broken <- st.registry.Wait(ctx)
+	}()
 	err = files.serve(ctx, ln, logger)
+	stop()
+	if ended := <-broken; ended != nil {
+		err = errors.Join(fmt.Errorf("the registry makes no more changes: %w", ended), err)
+	}
 	return errors.Join(err, files.server.Close())
 }
 

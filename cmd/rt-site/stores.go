@@ -55,6 +55,9 @@ func openStores(ctx context.Context, s config.Serve) (st *stores, err error) {
 		database = filepath.Join(s.Dir, "registry.db")
 	}
 	st.registry, err = registry.Open(ctx, database, registry.Options{Quota: s.Quota.Bytes, OwnerQuota: s.TokenQuota.Bytes})
+	if errors.Is(err, registry.ErrDSN) {
+		return st, misconfigured(fmt.Errorf("serve.database: %w", err))
+	}
 	if err != nil {
 		return st, err
 	}

@@ -22,6 +22,10 @@ const HeaderUndone = "Resource-Tracker-Undone"
 // leaves the run to the next drain.
 const retryFull = 5 * time.Minute
 
+// errClientGone means that an answer cannot be sent: the client has closed the connection, or reads it too
+// slowly.
+var errClientGone = errors.New("the client does not read the answer")
+
 // reply writes a JSON answer.
 func reply(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
@@ -101,7 +105,7 @@ func (s *Server) problemOf(err error) *problem {
 			status: http.StatusInsufficientStorage, code: "InsufficientStorage", retry: retryFull,
 			detail: "the receiver's disk is full; it accepts data when there is room",
 		}
-	case errors.Is(err, context.Canceled): // the client has closed the connection
+	case errors.Is(err, context.Canceled), errors.Is(err, errClientGone): // no fault of the receiver
 	default:
 		s.conf.Fault(err)
 	}
@@ -119,6 +123,9 @@ func isFull(err error) bool {
 // isRefused reports whether an error of the registry says that it has changed nothing. After another
 // error the change may be durable.
 func isRefused(err error) bool {
+	if errors.Is(err, site.ErrUnclear) {
+		return false
+	}
 	for _, refusal := range []error{site.ErrNotFound, site.ErrFinished, site.ErrOlder, site.ErrMissing, site.ErrTooMany, site.ErrQuota, site.ErrFull} {
 		if errors.Is(err, refusal) {
 			return true

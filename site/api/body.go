@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
@@ -186,6 +187,9 @@ func (p *pacedWriter) Write(b []byte) (written int, err error) {
 		p.spent += time.Since(begin)
 		p.bytes += int64(n)
 		written += n
+	}
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errClientGone, err)
 	}
 	return written, err
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -86,7 +87,7 @@ func (s *Server) parseFinish(t turn, body []byte, id string) (f site.Finish, in 
 	if err := in.check(id, len(uris)); err != nil {
 		return f, in, err
 	}
-	f = site.Finish{ExitCode: in.ExitCode, RunStatus: in.RunStatus, DataSource: in.DataSource, RecordSum: in.RecordSum}
+	f = site.Finish{ExitCode: in.ExitCode, RunStatus: in.RunStatus, DataSource: in.DataSource, RecordSum: strings.ToLower(in.RecordSum)}
 	if !isNull(in.Summary) {
 		f.Summary = in.Summary
 	}

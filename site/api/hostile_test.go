@@ -111,8 +111,14 @@ func TestTooLargeFinishes(t *testing.T) {
 
 // The number of rows is limited, however short they are.
 func TestTooManyRows(t *testing.T) {
-	newlines := repeated(t, '\n', maxRows+1)
-	err := inspect(turn{t.Context(), "a", newSlots(1, 1)}, bytes.NewReader(newlines), maxInflated, io.Discard, &site.Object{})
+	rows := func(n int) error {
+		newlines := repeated(t, '\n', 1+n) // with the header
+		return inspect(turn{t.Context(), "a", newSlots(1, 1)}, bytes.NewReader(newlines), maxInflated, io.Discard, &site.Object{})
+	}
+	if err := rows(maxRows); err != nil {
+		t.Error(err)
+	}
+	err := rows(maxRows + 1)
 	if p, ok := errors.AsType[*problem](err); !ok || p.status != http.StatusRequestEntityTooLarge {
 		t.Error(err)
 	}

@@ -43,7 +43,7 @@ func inspect(t turn, f io.Reader, limit int64, text io.Writer, o *site.Object) e
 		}); ended != nil {
 			return ended
 		}
-		if c.Text > limit || c.Rows >= maxRows {
+		if c.Text > limit || c.Rows > maxRows {
 			return &problem{
 				status: http.StatusRequestEntityTooLarge, code: "InflatedTooLarge",
 				detail: fmt.Sprintf("the data is too large: decompressed, it may have %d bytes and %d rows", limit, maxRows),

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -246,6 +247,9 @@ func (m *memory) Delete(ctx context.Context, name string) error {
 	defer m.mu.Unlock()
 	if err := m.enter(ctx, "Delete", ""); err != nil {
 		return err
+	}
+	if _, isLimited := ctx.Deadline(); !isLimited {
+		return errors.New("a request without a limit of time")
 	}
 	delete(m.store, name)
 	return nil

@@ -44,7 +44,7 @@ func TestRecord(t *testing.T) {
 		t.Errorf("a finish with the record before: %d %s", status, answer)
 	}
 	for range 2 {
-		if status, answer := finishWith(t, s, g, `,"record_sha256":"`+second+`","summary":{"cpu":1.5}`); status != 200 {
+		if status, answer := finishWith(t, s, g, `,"record_sha256":"`+strings.ToUpper(second)+`","summary":{"cpu":1.5}`); status != 200 {
 			t.Errorf("%d %s", status, answer)
 		}
 	}

@@ -81,7 +81,7 @@ func (s *Server) expire(ctx context.Context, before time.Time, remove expireFunc
 			return fmt.Errorf("remove old runs: %w", err)
 		}
 		for _, name := range stored {
-			if err := s.conf.Objects.Delete(ctx, name); err != nil {
+			if err := s.remove(ctx, name); err != nil {
 				return fmt.Errorf("remove the objects of old runs: %w", err)
 			}
 		}
@@ -117,12 +117,19 @@ func (s *Server) removeUnused(ctx context.Context, before time.Time) (removed in
 		if named[o.Name] {
 			continue
 		}
-		if err := s.conf.Objects.Delete(ctx, o.Name); err != nil {
+		if err := s.remove(ctx, o.Name); err != nil {
 			return removed, fmt.Errorf("remove an object that no run names: %w", err)
 		}
 		removed++
 	}
 	return removed, nil
+}
+
+// remove removes an object, within storeTime.
+func (s *Server) remove(ctx context.Context, stored string) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	return s.conf.Objects.Delete(ctx, stored)
 }
 
 // namedBy returns the names in the object store that a run has.

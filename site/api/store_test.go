@@ -6,7 +6,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -226,5 +228,41 @@ func TestRefusedObjectsAreDeleted(t *testing.T) {
 		if m.objects() != 0 {
 			t.Errorf("%v: %d objects in the object store", err, m.objects())
 		}
+	}
+}
+
+// A change that may be durable keeps its object.
+func TestTheObjectOfAnUnclearChangeStays(t *testing.T) {
+	s := newServer(t, Config{})
+	m := memoryOf(s)
+	g := register(t, s)
+	m.fault = func(method string) error {
+		if method == "PutObject" {
+			return fmt.Errorf("%w: %w", site.ErrUnclear, site.ErrFull)
+		}
+		return nil
+	}
+	u := signedPut{g: g, path: "/rt/runs/" + g.RunID + "/1", body: packed(t, "a\n"+incompressible()+"\n")}
+	if status, answer := put(t, s, u); status != 507 || m.objects() != 1 {
+		t.Errorf("%d %s; %d objects", status, answer, m.objects())
+	}
+}
+
+// deaf is a connection that the client has closed.
+type deaf struct{ *httptest.ResponseRecorder }
+
+func (deaf) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+// A client that does not read its answer is no fault of the receiver.
+func TestAClientThatDoesNotRead(t *testing.T) {
+	s := newServer(t, Config{Fault: func(err error) { t.Errorf("a fault: %v", err) }})
+	id := registered(t, s, 0)
+	if status, answer := finishInline(t, s, id, "a\n1\n"); status != 200 {
+		t.Fatal(status, answer)
+	}
+	for _, path := range []string{"/runs", "/runs/" + id, "/runs/" + id + "/data"} {
+		r := httptest.NewRequest("GET", path, nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		s.ServeHTTP(deaf{httptest.NewRecorder()}, r)
 	}
 }

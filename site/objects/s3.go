@@ -49,8 +49,8 @@ func NewS3(c S3Config) (*S3, error) {
 		endpoint = "https://s3.amazonaws.com"
 	}
 	u, err := url.Parse(endpoint)
-	if err != nil {
-		return nil, fmt.Errorf("the endpoint of the object store: %w", err)
+	if err != nil { // its text has the endpoint, which may have a password
+		return nil, errors.New("the endpoint of the object store is not a URL of the form https://host:port")
 	}
 	isBase := u.Host != "" && strings.Trim(u.Path, "/") == "" && u.RawQuery == "" && u.User == nil
 	isHTTP := u.Scheme == "http" || u.Scheme == "https"

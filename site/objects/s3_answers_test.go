@@ -28,7 +28,7 @@ func TestLocation(t *testing.T) {
 			t.Errorf("%q was accepted", location)
 		}
 	}
-	for _, endpoint := range []string{"store:9000", "//store", "ftp://store", "https://", "https://store/path", "https://key:secret@store", "https://store?x=y", "http://[", ":"} {
+	for _, endpoint := range []string{"store:9000", "//store", "ftp://store", "https://", "https://store/path", "https://key:secret@store", "https://store?x=y", "http://[", ":", "https://key:secret@[", "https://key:secret%zz@store"} {
 		if _, err := NewS3(S3Config{Location: "s3://metrics", Endpoint: endpoint}); err == nil {
 			t.Errorf("%q was accepted", endpoint)
 		} else if strings.Contains(err.Error(), "secret") {

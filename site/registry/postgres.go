@@ -5,20 +5,33 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
+
+	"github.com/resource-tracker/rt/site"
 )
 
 // defaultConns is the default of Options.Conns. PostgreSQL allows 100 by default, for all
 // receivers together.
 const defaultConns = 24
 
-// attempts is how often a transaction is tried that conflicts with another one.
-const attempts = 5
+// attempts is how often a transaction is tried that conflicts with another one. The pauses in between
+// are at most 10, 20, 40 and 80 ms.
+const (
+	attempts = 5
+	pause    = 5 * time.Millisecond
+)
+
+// ErrDSN means that the URL of the database must be changed.
+var ErrDSN = errors.New("the database is not given as postgres://USER@HOST:PORT/NAME")
 
 // postgresWriter makes each change in a transaction of its own.
 type postgresWriter struct{ db *sql.DB }
@@ -26,7 +39,7 @@ type postgresWriter struct{ db *sql.DB }
 func openPostgres(ctx context.Context, dsn string, o Options) (*Registry, error) {
 	conf, err := pgx.ParseConfig(dsn)
 	if err != nil {
-		return nil, err
+		return nil, badDSN(dsn, err)
 	}
 	for name, value := range map[string]string{
 		"synchronous_commit":            "on", // what was answered is durable
@@ -54,16 +67,50 @@ func openPostgres(ctx context.Context, dsn string, o Options) (*Registry, error)
 	return &Registry{db: db, writer: &postgresWriter{db}, options: o}, nil
 }
 
+// badDSN returns the error of a URL without a part of it that may be a secret.
+func badDSN(dsn string, err error) error {
+	const advice = `write other characters of a password than letters and digits as %XX, or set PGPASSWORD`
+	u, bad := url.Parse(dsn)
+	if bad != nil { // the text of the error has parts of the password
+		return fmt.Errorf("%w: it is not a URL; %s", ErrDSN, advice)
+	}
+	password, _ := u.User.Password()
+	reason := ""
+	if cause := errors.Unwrap(err); cause != nil {
+		reason = cause.Error()
+	}
+	for _, secret := range append(u.Query()["password"], append(u.Query()["sslpassword"], password)...) {
+		if secret != "" && strings.Contains(reason, secret) {
+			reason = ""
+		}
+	}
+	if reason == "" {
+		return fmt.Errorf("%w: a part of it is wrong; %s", ErrDSN, advice)
+	}
+	return fmt.Errorf("%w: %s", ErrDSN, reason)
+}
+
 func (w *postgresWriter) lock() string      { return " FOR UPDATE" }
 func (w *postgresWriter) shards() uint32    { return 64 }
 func (w *postgresWriter) integrity() string { return "" }  // pg_amcheck(1) is the tool for it
 func (w *postgresWriter) close() error      { return nil } // the registry closes db
+
+// broken: every change is by itself.
+func (w *postgresWriter) broken() (<-chan struct{}, func() error) { return nil, nil }
 
 func (w *postgresWriter) change(ctx context.Context, f func(transaction) error) error {
 	for attempt := 1; ; attempt++ {
 		err := w.try(ctx, f)
 		isLast := attempt == attempts || !isConflict(err)
 		if isLast {
+			return err
+		}
+		// At random, so that the same transactions do not conflict again.
+		wait := time.NewTimer(rand.N(pause << attempt))
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			wait.Stop()
 			return err
 		}
 	}
@@ -77,7 +124,10 @@ func (w *postgresWriter) try(ctx context.Context, f func(transaction) error) err
 	if err := call(f, tx); err != nil {
 		return errors.Join(err, rolledBack(tx.Rollback()))
 	}
-	return tx.Commit()
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("%w: %w", site.ErrUnclear, err)
+	}
+	return nil
 }
 
 // rolledBack returns an error of a rollback. If the connection is lost, PostgreSQL rolls back by itself.

@@ -1,7 +1,7 @@
 // Package registry stores the runs of a site, their small objects and the jobs that they form in
 // a database: a SQLite file, or PostgreSQL. A change is durable when its method returns nil.
-// If a method returns one of the errors of package site, nothing was changed. After another error
-// the change may have been made, for example if the connection was lost during the commit.
+// If a method returns one of the errors of package site, except site.ErrUnclear, nothing was changed. After
+// another error the change may have been made, for example if the connection was lost during the commit.
 package registry
 
 import (
@@ -48,6 +48,8 @@ type writer interface {
 	integrity() string
 	// shards is the number of rows that share the counter of an owner.
 	shards() uint32
+	// broken returns a channel that is closed when no more changes are possible, and then the reason.
+	broken() (<-chan struct{}, func() error)
 	close() error
 }
 
@@ -92,6 +94,18 @@ func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, options ...
 
 // Close waits for the changes in progress and closes the database.
 func (r *Registry) Close() error { return errors.Join(r.writer.close(), r.db.Close()) }
+
+// Wait returns why no more changes are possible: Close was called, or the writer of a SQLite file had an
+// internal error. It returns nil when the context ends.
+func (r *Registry) Wait(ctx context.Context) error {
+	ended, why := r.writer.broken()
+	select {
+	case <-ended:
+		return why()
+	case <-ctx.Done():
+		return nil
+	}
+}
 
 // change makes a change; what names it in an error.
 func (r *Registry) change(ctx context.Context, what string, f func(transaction) error) error {

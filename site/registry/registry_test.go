@@ -415,6 +415,12 @@ func TestErrorsHideThePassword(t *testing.T) {
 		"postgres://user:s3cret@127.0.0.1:1/db?connect_timeout=2",
 		"postgres://user:s3cret@127.0.0.1:port/db",
 		"postgres://user:s3cret@127.0.0.1:1/db?sslmode=wrong",
+		"postgres://user:%s3cret%zz@127.0.0.1:1/db",
+		"postgres://user:s3cret/x@127.0.0.1:1/db",
+		"postgres://user:s3cret#x@127.0.0.1:1/db",
+		"postgres://user:s3cret x@127.0.0.1:1/db",
+		"postgres://127.0.0.1:port/db?password=s3cret",
+		"postgres://127.0.0.1:1/db?password=s3cret&connect_timeout=s3cret",
 	} {
 		_, err := Open(t.Context(), dsn, Options{})
 		if err == nil || strings.Contains(err.Error(), "s3cret") {

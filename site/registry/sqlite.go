@@ -14,6 +14,7 @@ import (
 
 	"github.com/resource-tracker/rt/internal/durable"
 	"github.com/resource-tracker/rt/internal/recovery"
+	"github.com/resource-tracker/rt/site"
 )
 
 // groupMax is the largest number of changes in one transaction of SQLite.
@@ -130,6 +131,10 @@ func (w *sqliteWriter) change(ctx context.Context, f func(transaction) error) er
 	}
 }
 
+func (w *sqliteWriter) broken() (<-chan struct{}, func() error) {
+	return w.ended, func() error { return w.err }
+}
+
 func (w *sqliteWriter) run() {
 	defer recovery.Handle(w.end)
 	for {
@@ -192,14 +197,26 @@ func (w *sqliteWriter) apply(group []*change) error {
 		c.err = call(c.do, w.tx)
 		if c.err != nil {
 			if err := w.tx.exec("ROLLBACK TO one"); err != nil {
-				return c.err // SQLite has rolled back the transaction: each change fails for this reason
+				return rolledBackWith(c.err, err) // SQLite has rolled back the transaction: each change fails
 			}
 		}
 		if err := w.tx.exec("RELEASE one"); err != nil {
 			return err
 		}
 	}
-	return w.tx.exec("COMMIT")
+	if err := w.tx.exec("COMMIT"); err != nil {
+		return fmt.Errorf("%w: %w", site.ErrUnclear, err)
+	}
+	return nil
+}
+
+// rolledBackWith is the error of the other changes in a transaction that failed because one of them did.
+// Why that one failed concerns the others only if the disk is full.
+func rolledBackWith(one, rollback error) error {
+	if isFull(one) {
+		return one
+	}
+	return fmt.Errorf("the database has rolled back several changes, because one of them failed: %w", rollback)
 }
 
 // call calls f and converts its panic to an error.

@@ -1,0 +1,89 @@
+package registry
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mattn/go-sqlite3"
+
+	"github.com/resource-tracker/rt/site"
+)
+
+// commitGroup makes changes in one transaction of a new database.
+func commitGroup(t *testing.T, changes ...func(transaction) error) (errs []error) {
+	t.Helper()
+	db, err := sql.Open("sqlite3", "file:"+filepath.Join(t.TempDir(), "group.db")+"?_foreign_keys=on")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { is(t, "close", db.Close(), nil) })
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &sqliteWriter{db: db, tx: &prepared{conn: conn, statements: map[string]*sql.Stmt{}}}
+	is(t, "tables", w.tx.exec("CREATE TABLE a (id INTEGER PRIMARY KEY)"), nil)
+	is(t, "tables", w.tx.exec("CREATE TABLE b (a INTEGER REFERENCES a DEFERRABLE INITIALLY DEFERRED)"), nil)
+	var group []*change
+	for _, do := range changes {
+		group = append(group, &change{ctx: t.Context(), do: do, done: make(chan struct{})})
+	}
+	w.commit(group)
+	for _, c := range group {
+		errs = append(errs, c.err)
+	}
+	var rows int
+	is(t, "count", conn.QueryRowContext(t.Context(), "SELECT (SELECT count(*) FROM a) + (SELECT count(*) FROM b)").Scan(&rows), nil)
+	same(t, "rows", rows, 0)
+	is(t, "close", w.tx.close(), nil)
+	return errs
+}
+
+func statement(query string, then error) func(transaction) error {
+	return func(tx transaction) error {
+		_, err := tx.ExecContext(context.Background(), query)
+		return errors.Join(err, then)
+	}
+}
+
+// If a change that fails ends the transaction, the others fail as well, but not with its reason.
+func TestChangesOfATransactionThatIsRolledBack(t *testing.T) {
+	insert := statement("INSERT INTO a VALUES (1)", nil)
+	errs := commitGroup(t, insert, statement("ROLLBACK", site.ErrFinished), insert)
+	is(t, "the change itself", errs[1], site.ErrFinished)
+	for _, err := range []error{errs[0], errs[2]} {
+		isOwn := err != nil && !errors.Is(err, site.ErrFinished) && strings.Contains(err.Error(), "rolled back")
+		if !isOwn {
+			t.Errorf("another change: %v", err)
+		}
+	}
+	full := sqlite3.Error{Code: sqlite3.ErrFull}
+	errs = commitGroup(t, insert, statement("ROLLBACK", full))
+	is(t, "on a full disk", fault(errs[0]), site.ErrFull)
+}
+
+// After a commit that fails the changes may be durable.
+func TestCommitThatFails(t *testing.T) {
+	errs := commitGroup(t, statement("INSERT INTO b VALUES (7)", nil))
+	is(t, "commit", errs[0], site.ErrUnclear)
+}
+
+// The end of the writer is reported.
+func TestWait(t *testing.T) {
+	r, err := Open(t.Context(), filepath.Join(t.TempDir(), "registry.db"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.writer.(*sqliteWriter).queue <- &change{do: func(transaction) error { return nil }} // without a context
+	if err := r.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "nil pointer") {
+		t.Errorf("Wait: %v", err)
+	}
+	if err := r.CreateRun(t.Context(), site.Run{ID: "late"}); err == nil {
+		t.Error("a change after the end was accepted")
+	}
+	_ = r.Close()
+}
