@@ -121,7 +121,7 @@ E2E := env RT_BIN=$(abspath $(BIN)) $(GO) test -tags $(TAGS),e2e -count=1 -timeo
 test: export GORACE = atexit_sleep_ms=100
 test: lint build
 	@echo '== tests'
-	@contrib/lab/need sqlite3=sqlite3 ps=procps linux.uml=user-mode-linux mmdebstrap=mmdebstrap mke2fs=e2fsprogs chromium=chromium fonts-liberation postgresql
+	@contrib/lab/need sqlite3=sqlite3 ps=procps linux.uml=user-mode-linux mmdebstrap=mmdebstrap mke2fs=e2fsprogs chromium=chromium fonts-liberation postgresql munged=munge
 	@{ $(UNIT) -shuffle=on $(SLOWEST) ./...; echo "exit $$?"; \
 	   $(E2E) ./e2e ./e2e/delivery; echo "exit $$?"; \
 	 } 2>&1 | $(SUM) -again '$(UNIT)' -again-e2e '$(E2E)'
