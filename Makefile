@@ -52,6 +52,7 @@ help:
 	fuzz 'each fuzz target for FUZZTIME (10m), one after the other; FUZZ=format/ for those below one directory' \
 	test-s3 'uploads to a real MinIO on loopback, which is built first; a site service with PostgreSQL and MinIO next to one with files' \
 	test-site 'deliveries of 2,000 nodes while receivers, PostgreSQL and MinIO are killed, and 300 kills of a receiver with SQLite (NODES=2000 SITE_KILLS=300)' \
+	test-openapi 'the reading API of rt-site against its description, with schemathesis' \
 	test-powerapi 'reports that a real PowerAPI reads from files and its socket' \
 	test-counters 'software counters of a real Slurm job, in an emulated machine with cgroup v2' \
 	test-arm64 'unit tests and real samples of linux/arm64 under qemu-user' \
@@ -91,12 +92,12 @@ lint: tools prose
 	@echo '== lint'
 	@unformatted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); \
 		[ -z "$$unformatted" ] || { echo "not formatted with gofmt:"; echo "$$unformatted"; exit 1; }
-	@$(GO) vet -tags $(TAGS),e2e,s3,qemu,powerapi ./...
+	@$(GO) vet -tags $(TAGS),e2e,s3,qemu,powerapi,openapi ./...
 	@$(GO) vet -vettool='$(abspath $(TOOLS)/rtvet)' -tags $(TAGS) ./...
 	@$(GO) test -C tools ./...
 	@mkdir -p build/lint && sed 's|"\(!*\)\*\*/|"\1$(CURDIR)/|g' .depguard.yml >build/lint/.depguard.yml
-	@cd build/lint && GOFLAGS='$(GOFLAGS) -tags=$(TAGS),e2e,s3,qemu,powerapi' ../tools/depguard $(PACKAGES)
-	@$(TOOLS)/staticcheck -tags $(TAGS),e2e,s3,qemu,powerapi ./...
+	@cd build/lint && GOFLAGS='$(GOFLAGS) -tags=$(TAGS),e2e,s3,qemu,powerapi,openapi' ../tools/depguard $(PACKAGES)
+	@$(TOOLS)/staticcheck -tags $(TAGS),e2e,s3,qemu,powerapi,openapi ./...
 
 # Vale over the comments, the man pages and the documents, with the words in .vale.
 PROSE := git ls-files -z '*.go' '*.md' 'man/*.[158]' ':!**/testdata/**'
@@ -160,7 +161,7 @@ $(TOOLS)/minio: tools/minio/go.mod tools/minio/go.sum
 	@mkdir -p $(TOOLS)
 	$(GO) build -C tools/minio -trimpath -ldflags '-s -w' -o ../../$@ github.com/minio/minio
 
-.PHONY: test-s3 test-site test-powerapi test-counters test-arm64 compat
+.PHONY: test-s3 test-site test-openapi test-powerapi test-counters test-arm64 compat
 test-s3 test-site: export RT_MINIO = $(abspath $(TOOLS)/minio)
 test-s3 test-site: export RT_BIN = $(abspath $(BIN))
 test-s3: $(TOOLS)/minio testsum build
@@ -174,6 +175,14 @@ SITE_KILLS ?= 300
 test-site: $(TOOLS)/minio build
 	@contrib/lab/need postgresql
 	@RT_NODES=$(NODES) RT_KILLS=$(SITE_KILLS) $(GO) test -tags $(TAGS),e2e,s3 -count=1 -timeout 2h -v -run '^TestSite' ./e2e/delivery
+
+# SCHEMATHESIS=4.32.4 for another one.
+SCHEMATHESIS ?= 4.32.5
+test-openapi: build
+	@python3 -c 'import ensurepip' 2>/dev/null || contrib/lab/need python3-venv || true
+	@[ -e build/schemathesis-$(SCHEMATHESIS)/bin/python ] || python3 -m venv build/schemathesis-$(SCHEMATHESIS)
+	@build/schemathesis-$(SCHEMATHESIS)/bin/pip install -q schemathesis==$(SCHEMATHESIS)
+	@RT_BIN='$(abspath $(BIN))' RT_SCHEMATHESIS='$(abspath build/schemathesis-$(SCHEMATHESIS)/bin/schemathesis)' $(GO) test -tags $(TAGS),openapi -count=1 -v ./e2e/openapi
 
 # POWERAPI=2.9.1 for an older one.
 POWERAPI ?= 2.10.0
@@ -190,7 +199,7 @@ test-counters: build
 QEMU := qemu-aarch64 -L /usr/aarch64-linux-gnu
 test-arm64: export RT_QEMU = $(QEMU)
 test-arm64: build cross testsum
-	@contrib/lab/need qemu-aarch64=qemu-user
+	@contrib/lab/need qemu-aarch64=qemu-user munged=munge
 	@{ GO='$(GO)' e2e/arm64/unit.sh $(TAGS); echo "exit $$?"; \
 	   RT_BIN='$(abspath $(BIN))' RT_ARM64_BIN='$(abspath build/arm64)' $(GO) test -tags $(TAGS),qemu -count=1 -json ./e2e/arm64; echo "exit $$?"; \
 	 } 2>&1 | $(SUM)

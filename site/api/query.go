@@ -19,7 +19,7 @@ import (
 const (
 	pageJobs    = 100  // default of limit
 	maxPageJobs = 1000 // maximum of limit
-	maxValue    = 200  // bytes of a text
+	maxValue    = 200  // characters of a text
 	maxValues   = 16   // of a parameter that may be repeated
 )
 
@@ -86,8 +86,8 @@ var listParameters = map[string]parameter{
 func text(set func(*query, []string)) func(*query, []string) string {
 	return func(q *query, values []string) string {
 		for _, v := range values {
-			if v == "" || len(v) > maxValue {
-				return "must have 1 to " + strconv.Itoa(maxValue) + " bytes"
+			if v == "" || utf8.RuneCountInString(v) > maxValue {
+				return "must have 1 to " + strconv.Itoa(maxValue) + " characters"
 			}
 		}
 		set(q, values)

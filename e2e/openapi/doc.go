@@ -1,0 +1,2 @@
+// Package openapi checks the reading API of rt-site against its description with schemathesis.
+package openapi
