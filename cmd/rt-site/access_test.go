@@ -338,7 +338,7 @@ func TestMunge(t *testing.T) {
 		"without a payload":               munge(t, 1, socket, ""),
 		"sealed with another key":         munge(t, 1, other, payload(path)),
 		"of root, for another host":       munge(t, 0, socket, strings.Replace(payload(path), host, "evil.example", 1)),
-		"for another user to decode":    munge(t, 1, socket, payload(path), "--restrict-uid=2"),
+		"for another user to decode":      munge(t, 1, socket, payload(path), "--restrict-uid=2"),
 		"not a credential":                "MUNGE MUNGE:AAAA:",
 		"a payload instead of credential": "MUNGE " + path,
 	} {

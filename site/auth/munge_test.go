@@ -24,7 +24,7 @@ func request(authorization string) *http.Request {
 	return r
 }
 
-// fakeMunge is a decoder whose program prints a text and exits with a status.
+// fakeMunge is a decoder with a program that prints a text and exits with a status.
 func fakeMunge(t *testing.T, out, status string) (m *Munge, dir string) {
 	t.Helper()
 	dir = t.TempDir()
