@@ -93,3 +93,16 @@ func TestVerifyWithoutASite(t *testing.T) {
 		t.Errorf("%d %q", status, messages)
 	}
 }
+
+// While runs are delivered and records are replaced, nothing is damaged.
+func TestVerifyDuringDeliveries(t *testing.T) {
+	dir := t.TempDir()
+	l := newLoaded(t, config.Serve{Dir: dir})
+	l.during(t, func() {
+		for range 5 {
+			if status, out, messages := rtSite(t, dir, "verify"); status != 0 {
+				t.Errorf("%d %s%s", status, out, messages)
+			}
+		}
+	})
+}

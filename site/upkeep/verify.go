@@ -168,12 +168,13 @@ func (c *check) run(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		if len(found) > 0 && try < tries {
+		if len(found) > 0 {
 			after, err := c.state(ctx, id)
 			isSame := err == nil && reflect.DeepEqual(before, after)
-			if !isSame {
+			if !isSame && try < tries {
 				continue
 			}
+			found = slices.DeleteFunc(found, func(d Damage) bool { return before.object(d) != after.object(d) })
 		}
 		for _, d := range found {
 			c.report(d)
@@ -193,6 +194,16 @@ func (c *check) state(ctx context.Context, id string) (s state, err error) {
 		s.objects, err = c.Registry.Objects(ctx, id)
 	}
 	return s, err
+}
+
+// object returns the object of a damage; the zero value if it has no row.
+func (s state) object(d Damage) (o site.Object) {
+	for _, one := range s.objects {
+		if one.Name == d.Object {
+			o = one
+		}
+	}
+	return o
 }
 
 // problems returns the damage of a run.

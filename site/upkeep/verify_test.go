@@ -411,3 +411,41 @@ func TestRetentionIsNoDamage(t *testing.T) {
 		t.Errorf("%+v %q", totals, found)
 	}
 }
+
+// restless is a registry of which the record changes at each read, so that the check never sees it twice.
+type restless struct {
+	*registry.Registry
+	change func()
+}
+
+func (r *restless) Objects(ctx context.Context, id string) ([]site.Object, error) {
+	all, err := r.Registry.Objects(ctx, id)
+	r.change()
+	return all, err
+}
+
+// Of a run that never stays the same, what did not change can be damaged, and what changed cannot.
+func TestARunThatAlwaysChanges(t *testing.T) {
+	s := newStore(t)
+	id := s.fill(t, 1, "alice")
+	s.sql(t, "UPDATE object SET csv_rows = 7 WHERE name = '1'")
+	n := 0
+	change := func() {
+		n++
+		run, text := recordOf(t, 1, "alice")
+		old, err := s.Objects(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.put(t, site.Object{RunID: id, Name: site.RecordName, Class: site.ClassRecord}, append(text, strings.Repeat(" ", n)...), true, &run)
+		if err := s.Delete(t.Context(), old[2].Stored); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var found []string
+	v := Verifier{Registry: &restless{s.Registry, change}, Objects: s.Dir, RunOf: runOf, Damaged: func(d Damage) { found = append(found, d.Object+": "+d.Problem) }}
+	totals, err := v.Verify(t.Context())
+	if want := []string{"1: it has 2 rows, not 7"}; err != nil || totals.Runs != 1 || !slices.Equal(found, want) {
+		t.Errorf("%q, not %q; %+v, %v", found, want, totals, err)
+	}
+}
