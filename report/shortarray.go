@@ -15,7 +15,7 @@ func writeArrayOneLine(w io.Writer, a *Array) error {
 		return onlyIf(d.N > 0, fmt.Sprintf("%s median %s, max %s", label, number(d.P50, "%.0f %%"), number(d.Max, "%.0f %%")))
 	}
 	parts = append(parts, onlyIf(a.Elapsed.N > 0, fmt.Sprintf("elapsed median %s, max %s", Clock(a.Elapsed.P50), Clock(a.Elapsed.Max))), percent("CPU", &a.UsedPct), percent("memory", &a.PeakPct))
-	line := "Array " + a.Job + onlyIf(a.Name != "", " "+a.Name) + ", task ids " + a.TaskIDs + ": " + present("; ", parts...) + requests(a.Advice)
+	line := "Array " + a.Job + onlyIf(a.Name != "", " "+a.Name) + onlyIf(a.TaskIDs != "", ", task ids "+a.TaskIDs) + ": " + present("; ", parts...) + requests(a.Advice)
 	if _, err := fmt.Fprintln(w, Plain(line)); err != nil {
 		return fmt.Errorf("report: write: %w", err)
 	}
@@ -26,7 +26,7 @@ func writeArrayOneLine(w io.Writer, a *Array) error {
 func writeArrayMarkdown(w io.Writer, a *Array) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### Array %s%s\n\n", markdown(a.Job), onlyIf(a.Name != "", " "+markdown(a.Name)))
-	b.WriteString(present(", ", markdown(a.Cluster), markdown(a.User), markdown(a.Account), markdown(a.Partition), "task ids "+a.TaskIDs) + "\n\n")
+	b.WriteString(present(", ", markdown(a.Cluster), markdown(a.User), markdown(a.Account), markdown(a.Partition), onlyIf(a.TaskIDs != "", "task ids "+a.TaskIDs)) + "\n\n")
 	fmt.Fprintf(&b, "| %s | min | 10 %% | median | 90 %% | max |\n|---|---:|---:|---:|---:|---:|\n", a.outcomesText())
 	for _, row := range a.rows() {
 		d := row.of

@@ -45,6 +45,18 @@ func TestShortForms(t *testing.T) {
 	}
 }
 
+// An array of which no task has an id, as one that an import has made.
+func TestArrayWithoutTaskIDs(t *testing.T) {
+	var line, text strings.Builder
+	a := &Array{Job: "12", Name: "md"}
+	if err := errors.Join(writeArrayOneLine(&line, a), writeArrayMarkdown(&text, a)); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(line.String(), "Array 12 md: ") || strings.Contains(text.String(), "task ids") {
+		t.Errorf("%s\n%s", line.String(), text.String())
+	}
+}
+
 // A running job has the age of its last reading, which is not that of a clock that is behind.
 func TestAgeOfTheLastReading(t *testing.T) {
 	s := ran(7, "n1", 1, 700)

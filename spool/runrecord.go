@@ -24,8 +24,18 @@ import (
 // Package runrecord compresses all of it.
 const recordMagic = "rt record 1\n"
 
-// maxFrame bounds the content of a frame in bytes. A row is at most maxValue, twice.
-const maxFrame = 16 << 20
+// Limits of the content of a frame, in bytes: of the list of tables, of the run or the host, and of
+// others. A row is at most maxValue, twice.
+const (
+	maxSchema = 64 << 10
+	maxRun    = 1 << 20
+	maxFrame  = 16 << 20
+)
+
+// frameLimit returns the limit of a frame by its number, from 0.
+func frameLimit(number int) int {
+	return [...]int{maxSchema, maxRun, maxRun, maxFrame}[min(number, 3)]
+}
 
 // frameText is the number of bytes of texts after which a frame ends.
 const frameText = 256 << 10
@@ -309,15 +319,26 @@ func textOf(row []driver.Value) (n int) {
 }
 
 // recordWriter writes the frames of a record.
-type recordWriter struct{ w *bufio.Writer }
+type recordWriter struct {
+	w      *bufio.Writer
+	frames int
+}
 
 func newRecordWriter(w io.Writer) *recordWriter {
-	out := &recordWriter{bufio.NewWriterSize(w, 64<<10)}
+	out := &recordWriter{w: bufio.NewWriterSize(w, 64<<10)}
 	out.w.WriteString(recordMagic) // end returns the error
 	return out
 }
 
+// errFrame means that a part of a run does not fit into a record.
+var errFrame = errors.New("it is too large for a record; the spool file has all of it")
+
+// frame writes a frame that a reader accepts, or returns an error.
 func (o *recordWriter) frame(content []byte) error {
+	if limit := frameLimit(o.frames); len(content) > limit {
+		return fmt.Errorf("part %d has %d bytes, the limit is %d: %w", o.frames, len(content), limit, errFrame)
+	}
+	o.frames++
 	frame := append(binary.AppendUvarint(nil, uint64(len(content))), content...)
 	_, err := o.w.Write(binary.BigEndian.AppendUint32(frame, crc32.Checksum(content, castagnoli)))
 	return err
@@ -327,7 +348,11 @@ func (o *recordWriter) frame(content []byte) error {
 func (o *recordWriter) rows(number int, t *recordTable, rows [][]driver.Value) error {
 	head := binary.AppendUvarint(nil, uint64(number))
 	head = binary.AppendUvarint(head, uint64(len(rows)))
-	return o.frame(rowcodec.Append(head, t.key(), rows))
+	err := o.frame(rowcodec.Append(head, t.key(), rows))
+	if err != nil {
+		return fmt.Errorf("table %s: %w", t.name, err)
+	}
+	return nil
 }
 
 func (o *recordWriter) end() error {

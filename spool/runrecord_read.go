@@ -22,9 +22,6 @@ import (
 // ErrRecord means that a record of a run is damaged, or not one.
 var ErrRecord = errors.New("damaged record of a run")
 
-// maxSchema bounds the list of tables and columns, in bytes.
-const maxSchema = 64 << 10
-
 // Load makes the spool file of a run in dir from a record that Dump wrote, and returns its path. The
 // record can be from any source: nothing of it is opened as a database or run as SQL, its memory is
 // bounded, and limits bounds the file. As with any spool file, a Reader checks the values. If the run
@@ -143,13 +140,14 @@ type readError struct{ error }
 // frame reads the content of the next frame, which is valid until the one after it. It is empty
 // at the end of the record.
 func (in *recordReader) frame() ([]byte, error) {
+	limit := frameLimit(in.frames)
 	in.frames++
 	size, err := binary.ReadUvarint(in.r)
 	if err != nil {
 		return nil, readErrorOf(err)
 	}
-	if size > maxFrame {
-		return nil, fmt.Errorf("it has %d bytes", size)
+	if size > uint64(limit) {
+		return nil, fmt.Errorf("it has %d bytes, the limit is %d", size, limit)
 	}
 	if size == 0 {
 		return nil, nil
@@ -226,9 +224,6 @@ func errUnknown(table, column string) error {
 
 // unpackTables is the reverse of packTables.
 func unpackTables(content []byte) ([]recordTable, error) {
-	if len(content) > maxSchema {
-		return nil, fmt.Errorf("the list of tables has %d bytes", len(content))
-	}
 	var tables []recordTable
 	for line := range strings.Lines(string(content)) {
 		words := strings.Fields(line)

@@ -50,7 +50,7 @@ func dryRun(c *cli.Context, cfg config.Config) error {
 		action, record := dir.Plan(&entries[i], c.Bool("live"))
 		p := planned{Action: action, Record: record, listed: listedAs(&entries[i])}
 		if isSent := c.Bool("json") && record != ""; isSent {
-			p.WouldSend = dir.Preview(&entries[i], cfg.Sentinel.Dialect)
+			p.WouldSend = dir.Preview(&entries[i], dialectOf(cfg.Sentinel))
 		}
 		if p.Action != "" {
 			list = append(list, p)

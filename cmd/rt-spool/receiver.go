@@ -48,6 +48,15 @@ func destination(cfg config.Sentinel) (delivery.Receiver, error) {
 	}, nil
 }
 
+// dialectOf returns the dialect of the registration. That of the configured receiver is not for one that
+// the environment names.
+func dialectOf(cfg config.Sentinel) string {
+	if os.Getenv(delivery.EnvEndpoint) != "" {
+		return ""
+	}
+	return cfg.Dialect
+}
+
 // privacyOf returns which names leave for the receiver. A receiver that the environment names has no
 // part in the section of the configured one.
 func privacyOf(cfg config.Config) (delivery.Privacy, error) {

@@ -169,7 +169,10 @@ func title(job *Job, jobs []*report.Job) string {
 	what := jobs[0].Title()
 	switch {
 	case job.Array != nil:
-		what = "Array " + rt.Printable(job.Array.Job) + "_[" + shortIDs(job.Array.TaskIDs) + "]"
+		what = "Array " + rt.Printable(job.Array.Job)
+		if ids := job.Array.TaskIDs; ids != "" {
+			what += "_[" + shortIDs(ids) + "]"
+		}
 	case len(jobs) > 1:
 		what = "Job " + rt.Printable(job.Name)
 	case !r.JobID.Valid() && len(r.Command) > 0:

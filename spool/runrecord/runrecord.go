@@ -18,36 +18,57 @@ import (
 // window is how far back in a record a repetition may be, in bytes. It bounds the memory of both sides.
 const window = 1 << 20
 
-// encoder compresses one record at a time: it takes 6 MiB of memory, and a drain of many runs would
-// have one for each worker, and the garbage of earlier ones.
-var encoder struct {
-	sync.Mutex
-	*zstd.Encoder
-}
+// encoder compresses the blocks of all records of the process, one at a time: it takes 6 MiB of memory,
+// and a drain of many runs would have one for each worker, and the garbage of earlier ones.
+var encoder = sync.OnceValues(func() (*zstd.Encoder, error) {
+	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithWindowSize(window),
+		zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
+})
 
 // Write writes the complete record of a run, from which Read makes a spool file with the same rows. A
-// nil pointer means no option. Concurrent calls wait for each other.
+// nil pointer means no option. Concurrent calls wait for each other only to compress a block.
 func Write(ctx context.Context, w io.Writer, r *spool.Reader, opts *spool.DumpOptions) error {
-	encoder.Lock()
-	defer encoder.Unlock()
-	if encoder.Encoder == nil {
-		z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithWindowSize(window),
-			zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
-		if err != nil {
-			return fmt.Errorf("write the record of %s: %w", r.Path(), err)
-		}
-		encoder.Encoder = z
+	z, err := encoder()
+	if err != nil {
+		return fmt.Errorf("write the record of %s: %w", r.Path(), err)
 	}
-	z := encoder.Encoder
-	z.Reset(w)
-	defer z.Reset(nil) // it does not keep w; after an error the file has no end
-	if err := spool.Dump(ctx, z, r, opts); err != nil {
-		return err
+	b := &blocks{w: w, z: z}
+	if err := spool.Dump(ctx, b, r, opts); err != nil {
+		return err // the file has no end
 	}
-	if err := z.Close(); err != nil {
+	if err := b.flush(); err != nil {
 		return fmt.Errorf("write the record of %s: %w", r.Path(), err)
 	}
 	return nil
+}
+
+// blocks compresses a record in blocks of the size of the window, each a frame of zstd.
+type blocks struct {
+	w             io.Writer
+	z             *zstd.Encoder
+	plain, packed []byte
+}
+
+func (b *blocks) Write(p []byte) (n int, err error) {
+	for len(p) > 0 && err == nil {
+		part := p[:min(len(p), window-len(b.plain))]
+		b.plain = append(b.plain, part...)
+		p, n = p[len(part):], n+len(part)
+		if len(b.plain) == window {
+			err = b.flush()
+		}
+	}
+	return n, err
+}
+
+func (b *blocks) flush() error {
+	if len(b.plain) == 0 {
+		return nil
+	}
+	b.packed = b.z.EncodeAll(b.plain, b.packed[:0])
+	b.plain = b.plain[:0]
+	_, err := b.w.Write(b.packed)
+	return err
 }
 
 // Read makes the spool file of a run in dir from a record that Write wrote, and returns its path. The

@@ -2,9 +2,11 @@ package runrecord
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"reflect"
 	"strings"
@@ -210,6 +212,41 @@ func isIgnored(record, changed []byte) bool {
 	}
 	got, err := content(changed)
 	return err == nil && bytes.Equal(got, want)
+}
+
+// While one record is read from its spool file, others are written.
+func TestRecordsDoNotWait(t *testing.T) {
+	a, b := stored(t), stored(t)
+	want := written(t, b, nil)
+	var inner []byte
+	outer := written(t, a, &spool.DumpOptions{Run: func(*rt.Run) { inner = written(t, b, nil) }})
+	if !bytes.Equal(inner, want) || !bytes.Equal(outer, written(t, a, nil)) {
+		t.Error("records that are written at the same time differ from others")
+	}
+}
+
+// A record of several blocks is read back. Its blocks are compressed one by one.
+func TestRecordOfSeveralBlocks(t *testing.T) {
+	noise := rand.NewChaCha8([32]byte{})
+	text := make([]byte, 5<<19)
+	_, _ = noise.Read(text)
+	dir := t.TempDir()
+	run := rt.Run{Identity: rt.Identity{Node: "n1", Start: time.UnixMilli(1772352000123).UTC()}, Ending: rt.Ending{State: rt.StateRunning}}
+	w, err := spool.Create(dir, run, rt.Host{}, spool.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; err == nil && len(text) > 0; text = text[1<<19:] {
+		err = w.Record(rt.Record{Time: int64(len(text)) * 1000, Source: "x", Body: []byte(hex.EncodeToString(text[:1<<19]))})
+	}
+	if err = errors.Join(err, w.End(run)); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, w.Path())
+	record := written(t, r, nil)
+	if back := read(t, record); len(record) < 2*window || !bytes.Equal(written(t, back, nil), record) {
+		t.Errorf("the record of the new run differs, of %d bytes", len(record))
+	}
 }
 
 // A record that is cut or changed anywhere makes no run, and the error says so. An error of the reader
