@@ -5,6 +5,7 @@ import (
 	"os"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/resource-tracker/rt/e2e/postgres"
 )
@@ -42,4 +43,44 @@ func newDatabase(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return server.URL(name)
+}
+
+// A run to which an object is added while its removal waits for the lock stays.
+func TestExpireWaitsForAnAddition(t *testing.T) {
+	r, err := Open(t.Context(), newDatabase(t), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	run := newRun(t, r, 1)
+	locked, commit, added := make(chan bool), make(chan bool), make(chan error)
+	go func() {
+		added <- r.change(t.Context(), "add", func(tx transaction) error {
+			row, err := r.lockRun(t.Context(), tx, run.ID)
+			if err == nil {
+				o := csv(run, "1", "a")
+				o.Created = time.Now()
+				_, err = r.putRow(t.Context(), tx, row, o, []byte("xyz"))
+			}
+			close(locked)
+			<-commit
+			return err
+		})
+	}()
+	<-locked
+	removed := make(chan int, 1)
+	go func() {
+		_, n, err := r.ExpireRuns(t.Context(), time.Now().Add(-time.Hour), 10)
+		is(t, "ExpireRuns", err, nil)
+		removed <- n
+	}()
+	for waiting := 0; waiting == 0 && len(removed) == 0; { // until the removal waits
+		err := r.db.QueryRow("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(&waiting)
+		is(t, "pg_stat_activity", err, nil)
+	}
+	close(commit)
+	is(t, "add", <-added, nil)
+	same(t, "removed runs", <-removed, 0)
+	_, err = r.Run(t.Context(), run.ID)
+	is(t, "Run", err, nil)
 }
