@@ -160,6 +160,12 @@ func (r *receiver) stop(t *testing.T, how syscall.Signal) {
 
 func (r *receiver) get(t *testing.T, path string) []byte {
 	t.Helper()
+	return r.getAs(t, token, path)
+}
+
+// getAs gets a path with a token.
+func (r *receiver) getAs(t *testing.T, token, path string) []byte {
+	t.Helper()
 	req, err := http.NewRequest(http.MethodGet, "http://"+r.addr+path, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -99,6 +99,16 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// spoolOf configures rt-spool to drain a spool directory to an endpoint.
+func (s *site) spoolOf(t *testing.T, dir, endpoint string) {
+	t.Helper()
+	text := fmt.Sprintf("[spool]\ndir = %q\n[tracker]\nstate_dir = %[1]q\n[sentinel]\nendpoint = %q\ns3_endpoint = %[2]q\ntoken_file = %q\n[drain]\nsacct = \"off\"\n",
+		dir, endpoint, s.path("token"))
+	if err := os.WriteFile(s.path("rt.toml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // run makes the spool directory of a node with one run. Every twentieth is large.
 func (s *site) run(t *testing.T, job uint64, random *rand.Rand) (dir string, one spooled) {
 	t.Helper()
@@ -167,11 +177,7 @@ func TestSiteKilled(t *testing.T) {
 	for n, dir := range dirs {
 		if n < processes {
 			own := s.another(t)
-			text := fmt.Sprintf("[spool]\ndir = %q\n[tracker]\nstate_dir = %q\n[sentinel]\nendpoint = %q\ns3_endpoint = %[3]q\ntoken_file = %q\n[drain]\nsacct = \"off\"\n",
-				dir, dir, b.URL, s.path("token"))
-			if err := os.WriteFile(own.path("rt.toml"), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			own.spoolOf(t, dir, b.URL)
 			work.Go(func() {
 				if err := process(ctx, own, spread); err != nil {
 					t.Error(err)
@@ -210,6 +216,7 @@ func TestSiteKilled(t *testing.T) {
 	large := st.check(t, &b.journal)
 	got := arrived(t, receivers[0], nil, sent)
 	st.sameRecords(t, receivers[1], sent)
+	receivers[2].site.verify(t)
 	t.Logf("%d nodes in %s: killed receivers %d times, PostgreSQL %d times, MinIO %d times; acknowledged: %d registrations, %d objects (%d bytes), %d finishes; answers by status: %v; "+
 		"%d unused registrations, %d unconfirmed finishes, %d objects in MinIO", nodes, took.Round(time.Second), kills[0], kills[1], kills[2],
 		len(b.runs), len(b.objects), b.bytes, len(b.finishes), b.answers, got.unused, got.unconfirmed, large)
@@ -278,7 +285,7 @@ func TestSiteFilesKilled(t *testing.T) {
 	random := newRandom(t)
 	s := newSite(t)
 	inMemory(t, s)
-	s.configure(t, "", "[serve]", `token_rate = "0B"`)
+	(*central)(nil).use(t, s)
 	r := serveLogged(t, s)
 	b := newBalancer(t, r)
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -316,6 +323,7 @@ func TestSiteFilesKilled(t *testing.T) {
 	r.start(t)
 	got := arrived(t, r, nil, sent)
 	st.sameRecords(t, r, sent)
+	s.verify(t)
 	t.Logf("%d kills in %s; acknowledged: %d registrations, %d objects (%d bytes), %d finishes; answers by status: %v; %d runs, %d unused registrations, %d unconfirmed finishes, %d objects in files",
 		kills, took.Round(time.Second), len(b.runs), len(b.objects), b.bytes, len(b.finishes), b.answers, len(sent), got.unused, got.unconfirmed, large)
 	if b.finished.Load() < int64(kills) {

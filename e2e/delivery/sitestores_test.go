@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
 	"reflect"
 	"testing"
 
@@ -55,12 +56,31 @@ func newCentral(t *testing.T) *central {
 	return &central{database, store}
 }
 
-// use configures the receivers of a site to store in c.
+// readToken is the token of a reader of all runs.
+const readToken = "the-token-of-a-reader-of-these-tests"
+
+// use configures the receivers of a site to store in c, or without it in files of the site.
 func (c *central) use(t *testing.T, s *site) {
 	t.Helper()
-	s.env = []string{"AWS_ACCESS_KEY_ID=" + minio.AccessKey, "AWS_SECRET_ACCESS_KEY=" + minio.SecretKey}
-	s.configure(t, "", "[serve]", fmt.Sprintf("database = %q", c.database.URL("postgres")), `objects = "s3://metrics/site"`,
-		fmt.Sprintf("objects_endpoint = %q", c.objects.URL), `token_rate = "0B"`)
+	if err := os.WriteFile(s.path("readers"), []byte(readToken+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	keys := []string{"[serve]", `token_rate = "0B"`, fmt.Sprintf("read_token_file = %q", s.path("readers"))}
+	if c != nil {
+		s.env = []string{"AWS_ACCESS_KEY_ID=" + minio.AccessKey, "AWS_SECRET_ACCESS_KEY=" + minio.SecretKey}
+		keys = append(keys, fmt.Sprintf("database = %q", c.database.URL("postgres")), `objects = "s3://metrics/site"`,
+			fmt.Sprintf("objects_endpoint = %q", c.objects.URL))
+	}
+	s.configure(t, "", keys...)
+}
+
+// verify runs rt-site verify: it finds nothing wrong.
+func (s *site) verify(t *testing.T) {
+	t.Helper()
+	out, err := s.command("rt-site", "verify", "--dir", s.path("received")).CombinedOutput()
+	if err != nil || !bytes.Contains(out, []byte(" 0 problems")) {
+		t.Errorf("rt-site verify: %v\n%s", err, out)
+	}
 }
 
 // stores are the registry and the object store of a site, opened by the test.
@@ -251,8 +271,8 @@ func TestSiteStores(t *testing.T) {
 		var opened *central
 		if name == "central" {
 			opened = c
-			c.use(t, s)
 		}
+		opened.use(t, s)
 		r := serve(t, s)
 		b := newBalancer(t, r)
 		var sent []spooled
@@ -260,10 +280,13 @@ func TestSiteStores(t *testing.T) {
 			sent = append(sent, put(t, s.path("spool"), job+1, random.IntN(60), random))
 		}
 		sent = append(sent, put(t, s.path("spool"), 100, largeRun, random), put(t, s.path("spool"), 101, largeRun, random))
-		s.configure(t, b.URL, `sacct = "off"`)
-		if out, err := s.rtSpool("drain").CombinedOutput(); err != nil || len(out) > 0 {
+		node := s.another(t)
+		drain := node.rtSpool("drain")
+		node.spoolOf(t, s.path("spool"), b.URL)
+		if out, err := drain.CombinedOutput(); err != nil || len(out) > 0 {
 			t.Fatalf("%s: drain: %v\n%s", name, err, out)
 		}
+		s.verify(t)
 		arrived(t, r, nil, sent)
 		st := openStores(t, s, opened)
 		if large := st.check(t, &b.journal); large < 2 {
@@ -271,6 +294,12 @@ func TestSiteStores(t *testing.T) {
 		}
 		st.sameRecords(t, r, sent)
 		answers[name] = answersOf(t, r)
+		for _, one := range sent {
+			answer, _ := answers[name][one.externalID].(map[string]any)
+			if answer["record bytes"] != string(recordOf(t, one.path)) {
+				t.Errorf("%s: a reader gets another record of %s than the spool file has", name, one.externalID)
+			}
+		}
 		if len(answers[name]) != len(sent) || len(b.finishes) != len(sent) {
 			t.Errorf("%s: %d runs, %d finishes of %d", name, len(answers[name]), len(b.finishes), len(sent))
 		}
@@ -294,6 +323,10 @@ func answersOf(t *testing.T, r *receiver) map[string]any {
 			delete(answer, "created")
 			delete(answer, "finished")
 			answer["csv"] = string(r.get(t, "/runs/"+run.ID+"/data"))
+			if got := string(r.getAs(t, readToken, "/v1/runs/"+run.ID+"/csv")); got != answer["csv"] {
+				t.Errorf("%s: a reader gets other rows: %s", external, firstDifference(got, answer["csv"].(string)))
+			}
+			answer["record bytes"] = string(r.getAs(t, readToken, "/v1/runs/"+run.ID+"/record"))
 			answers[external] = answer
 		}
 	}
