@@ -104,7 +104,7 @@ func TestFaults(t *testing.T) {
 	}
 	running := map[string]func(t *testing.T){} // all at the same time
 	for name, tc := range cases {
-		s := newStation(t, tc.config)
+		s := newSentinel(t, tc.config)
 		if tc.meddle != nil {
 			var n atomic.Int64
 			s.disturb(func(w http.ResponseWriter, r *http.Request, next http.Handler) { tc.meddle(w, r, next, n.Add(1)) })

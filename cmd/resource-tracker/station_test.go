@@ -21,8 +21,10 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/resource-tracker/rt"
 	"github.com/resource-tracker/rt/e2e/strict"
 	"github.com/resource-tracker/rt/e2e/testsite"
+	"github.com/resource-tracker/rt/spool/runrecord"
 )
 
 const testToken = "token-that-no-output-may-hold"
@@ -48,7 +50,18 @@ type request struct {
 	body, answer []byte
 }
 
+// newStation returns a receiver that takes complete records.
 func newStation(t *testing.T, c testsite.Config) *station {
+	t.Helper()
+	c.RunOf = func(record io.Reader) (rt.Run, error) {
+		run, _, err := runrecord.ReadRun(record)
+		return run, err
+	}
+	return newSentinel(t, c)
+}
+
+// newSentinel returns a receiver that takes no records, as Sentinel.
+func newSentinel(t *testing.T, c testsite.Config) *station {
 	t.Helper()
 	h, closeAll, err := testsite.Open(t.Context(), t.TempDir(), testToken, c)
 	if err != nil {
@@ -136,6 +149,11 @@ func (s *station) disturb(meddle func(w http.ResponseWriter, r *http.Request, ne
 
 // report lets a subtest fail instead of the test that made the station.
 func (s *station) report(t *testing.T) { s.mu.Lock(); s.t = t; s.mu.Unlock() }
+
+// uploads returns the uploads of rows: all but that of the record.
+func (s *station) uploads() []request {
+	return slices.DeleteFunc(s.requests("PUT", ""), func(r request) bool { return strings.HasSuffix(r.path, "/run.rtrec") })
+}
 
 // requests returns those so far to paths that end so.
 func (s *station) requests(method, suffix string) []request {

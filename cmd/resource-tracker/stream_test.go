@@ -189,7 +189,7 @@ func TestT_EOR_03(t *testing.T) {
 	o := s.run(cmd)
 	f := s.finishOf()
 	packed, err := base64.StdEncoding.DecodeString(f.DataCSV)
-	if err != nil || f.DataSource != "inline" || len(f.DataURIs) != 0 || len(s.requests("PUT", "")) != 0 {
+	if err != nil || f.DataSource != "inline" || len(f.DataURIs) != 0 || len(s.uploads()) != 0 {
 		t.Fatalf("%v, %+v", err, f)
 	}
 	if n, want := rows(t, unzip(t, packed)), strings.Count(o.stdout, "\n"); n != want || n < 1 {
@@ -204,12 +204,15 @@ func TestT_EOR_04(t *testing.T) {
 	s.run(s.streaming("-q", "sleep", "6"))
 	f := s.finishOf()
 	var uris []string
-	for _, put := range s.requests("PUT", "") {
+	for _, put := range s.uploads() {
 		uris = append(uris, "s3:/"+put.path)
 	}
 	uris = slices.Compact(uris) // an upload is repeated when its answer is late
 	if f.DataSource != "s3" || f.DataCSV != "" || len(uris) == 0 || !slices.Equal(f.DataURIs, uris) {
 		t.Errorf("%+v after uploads of %q", f, uris)
+	}
+	if len(s.requests("PUT", "/run.rtrec")) == 0 {
+		t.Error("no complete record was sent")
 	}
 }
 
