@@ -102,27 +102,7 @@ func TestReports(t *testing.T) {
 	c := reportLab(t, s)
 	cases := reportCases(c.nodes)
 	slices.Reverse(cases) // no other job may run when one is requeued
-	ids := map[string]int64{}
-	for _, k := range cases {
-		script := strings.ReplaceAll(k.script, "W ", s.workload()+" ")
-		ids[k.name] = c.submit(t, s, script, append([]string{"-p", c.partition, "-J", k.name}, k.args...)...)
-		if k.name == "requeue" {
-			until(t, "the first attempt to have used its CPU time", func() bool { return s.hasUsed(c, t, ids[k.name], 200*time.Millisecond) })
-			c.requeue(t, s, ids[k.name])
-		}
-	}
-	until(t, "the job to cancel to have used its CPU time", func() bool { return s.hasUsed(c, t, ids["cancel"], 200*time.Millisecond) })
-	c.root(t, "scancel", fmt.Sprint(ids["cancel"]))
-	all := map[string][]string{}
-	for _, k := range cases {
-		all[k.name] = []string{fmt.Sprint(ids[k.name])}
-		for id := range c.wait(t, ids[k.name]) {
-			if id != ids[k.name] {
-				all[k.name] = append(all[k.name], fmt.Sprint(id))
-			}
-		}
-		slices.Sort(all[k.name][1:])
-	}
+	all := submitCases(t, s, c, cases)
 	settle(t, s.path("spool"))
 	notConfirmed(t, s, all["cancel"][0])
 	drainAll(t, s)
@@ -137,6 +117,33 @@ func TestReports(t *testing.T) {
 	for _, line := range s.logLines(t) {
 		t.Errorf("unexpected log line: %s", line)
 	}
+}
+
+// submitCases runs jobs, and returns the ids of each: its own, then those of its tasks or components.
+func submitCases(t *testing.T, s *site, c *cluster, cases []reportCase) (all map[string][]string) {
+	t.Helper()
+	ids := map[string]int64{}
+	for _, k := range cases {
+		script := strings.ReplaceAll(k.script, "W ", s.workload()+" ")
+		ids[k.name] = c.submit(t, s, script, append([]string{"-p", c.partition, "-J", k.name}, k.args...)...)
+		if k.name == "requeue" {
+			until(t, "the first attempt to have used its CPU time", func() bool { return s.hasUsed(c, t, ids[k.name], 200*time.Millisecond) })
+			c.requeue(t, s, ids[k.name])
+		}
+	}
+	until(t, "the job to cancel to have used its CPU time", func() bool { return s.hasUsed(c, t, ids["cancel"], 200*time.Millisecond) })
+	c.root(t, "scancel", fmt.Sprint(ids["cancel"]))
+	all = map[string][]string{}
+	for _, k := range cases {
+		all[k.name] = []string{fmt.Sprint(ids[k.name])}
+		for id := range c.wait(t, ids[k.name]) {
+			if id != ids[k.name] {
+				all[k.name] = append(all[k.name], fmt.Sprint(id))
+			}
+		}
+		slices.Sort(all[k.name][1:])
+	}
+	return all
 }
 
 // check compares the figures, which the golden files omit, with what the job did.
