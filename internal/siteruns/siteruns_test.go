@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -68,7 +69,9 @@ func entryOf(t *testing.T, path string) spool.Entry {
 type service struct {
 	jobs    map[string]map[string]any // by job and node
 	records map[string][]byte         // by id of the run
-	asked   []string
+
+	mu    sync.Mutex
+	asked []string
 }
 
 // add adds the run of a file. Its id is the job and the node.
@@ -105,7 +108,9 @@ func (s *service) run(id string) map[string]any {
 }
 
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
 	s.asked = append(s.asked, r.URL.RequestURI())
+	s.mu.Unlock()
 	if id, ok := strings.CutPrefix(r.URL.Path, "/v1/runs/"); ok {
 		id = strings.TrimSuffix(id, "/record")
 		w.Header().Set("ETag", `"`+sumOf(s.records[id])+`"`)
