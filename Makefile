@@ -199,7 +199,7 @@ test-counters: build
 QEMU := qemu-aarch64 -L /usr/aarch64-linux-gnu
 test-arm64: export RT_QEMU = $(QEMU)
 test-arm64: build cross testsum
-	@contrib/lab/need qemu-aarch64=qemu-user munged=munge
+	@contrib/lab/need qemu-aarch64=qemu-user
 	@{ GO='$(GO)' e2e/arm64/unit.sh $(TAGS); echo "exit $$?"; \
 	   RT_BIN='$(abspath $(BIN))' RT_ARM64_BIN='$(abspath build/arm64)' $(GO) test -tags $(TAGS),qemu -count=1 -json ./e2e/arm64; echo "exit $$?"; \
 	 } 2>&1 | $(SUM)
