@@ -63,12 +63,12 @@ func run(ctx context.Context, o options) error {
 		return fmt.Errorf("make records: %w", err)
 	}
 	o.records = &made
+	var figures []figure
 	if !o.capacity {
-		if err := storms(ctx, o); err != nil {
+		if figures, err = storms(ctx, o); err != nil {
 			return err
 		}
 	}
-	var figures []figure
 	for _, open := range []func(context.Context) (stores, error){files, central} {
 		err := with(ctx, o, open, func(st stores, r *receiver) error {
 			more, err := capacity(ctx, o, st, r)
@@ -83,20 +83,23 @@ func run(ctx context.Context, o options) error {
 	return nil
 }
 
-// storms drains all nodes at the same instant, and then with a jitter.
-func storms(ctx context.Context, o options) error {
+// storms drains all nodes at the same instant, and then with a jitter. It returns the memory of the receiver.
+func storms(ctx context.Context, o options) (figures []figure, err error) {
 	for _, round := range []struct {
 		name   string
 		jitter time.Duration
 	}{{"all at once", 0}, {"jitter " + o.jitter.String(), o.jitter}} {
 		if err := with(ctx, o, files, func(_ stores, r *receiver) error {
 			fmt.Printf("%d nodes, %s\n", o.nodes, round.name)
-			return storm(ctx, o, r, round.jitter)
-		}); err != nil {
+			err := storm(ctx, o, r, round.jitter)
+			what := fmt.Sprintf("memory of the receiver, %d nodes, %s", o.nodes, round.name)
+			figures = append(figures, figure{what, r.resident(), 150, "MiB", true})
 			return err
+		}); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return figures, nil
 }
 
 // with starts a receiver with new stores for one round.
