@@ -160,7 +160,11 @@ func (m *machines) command(machine string, as []string, args ...string) *exec.Cm
 	argv := append(slices.Clone(as), append([]string{m.s.path("bin", "rt-spool"), "--config", m.s.path(machine + ".toml")}, args...)...)
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir = "/"
-	cmd.Env = append(cmd.Environ(), "HOME=/nonexistent", "PATH="+m.s.path("third", "bin")+":"+os.Getenv("PATH"))
+	home := "/nonexistent"
+	if as == nil { // root could create it
+		home = m.s.dir
+	}
+	cmd.Env = append(cmd.Environ(), "HOME="+home, "PATH="+m.s.path("third", "bin")+":"+os.Getenv("PATH"))
 	return cmd
 }
 

@@ -57,10 +57,18 @@ func NewS3(c S3Config) (*S3, error) {
 	if !isBase || !isHTTP {
 		return nil, errors.New("the endpoint of the object store is not of the form https://host:port")
 	}
+	isSecure := u.Scheme == "https"
+	transport := c.Transport
+	if transport == nil {
+		transport, err = minio.DefaultTransport(isSecure)
+		if err != nil {
+			return nil, fmt.Errorf("the object store %s: read the certificates of the system: %w", endpoint, err)
+		}
+	}
 	client, err := minio.NewCore(u.Host, &minio.Options{
 		Creds:      credentials.NewStaticV4(c.AccessKey, c.SecretKey, c.Session),
-		Secure:     u.Scheme == "https",
-		Transport:  c.Transport,
+		Secure:     isSecure,
+		Transport:  unredirected{transport},
 		Region:     c.Region,
 		MaxRetries: s3Tries,
 	})
@@ -68,6 +76,21 @@ func NewS3(c S3Config) (*S3, error) {
 		return nil, fmt.Errorf("the object store %s: %w", endpoint, err)
 	}
 	return &S3{*client, bucket, prefix}, nil
+}
+
+// unredirected fails an upload that the store redirects. If http.Client gets the redirect, it closes the
+// body while the transport may close it too, which minio-go's body with a signature does not allow.
+type unredirected struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (u unredirected) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := u.RoundTripper.RoundTrip(r)
+	isRedirect := err == nil && resp.StatusCode/100 == 3
+	if isRedirect && r.Method == http.MethodPut {
+		_ = resp.Body.Close() // it says nothing more
+		return nil, fmt.Errorf("the store redirects the upload (%s): check the endpoint and the region", resp.Status)
+	}
+	return resp, err
 }
 
 // splitLocation returns the bucket and the prefix of s3://bucket/prefix.
