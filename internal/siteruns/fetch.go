@@ -47,7 +47,7 @@ func isWhole(e *spool.Entry) bool {
 // fetchAll makes spool files of runs in the directory dir, from their records. problems says why others
 // have none: each names its run.
 func fetchAll(ctx context.Context, c *client.Client, dir string, runs []Run) (entries []spool.Entry, problems []error) {
-	f := fetcher{client: c, dir: dir}
+	f := fetcher{client: c, dir: dir, limit: maxFiles}
 	found, failed := make([]*spool.Entry, len(runs)), make([]error, len(runs))
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -55,7 +55,7 @@ func fetchAll(ctx context.Context, c *client.Client, dir string, runs []Run) (en
 		wg.Go(func() {
 			defer recovery.Handle(func(error) {}) // fetch handles a panic of a run
 			for i := next.Add(1) - 1; i < int64(len(runs)); i = next.Add(1) - 1 {
-				found[i], failed[i] = f.fetch(ctx, &runs[i])
+				found[i], failed[i] = f.fetchRun(ctx, &runs[i])
 			}
 		})
 	}
@@ -75,23 +75,44 @@ type fetcher struct {
 	client *client.Client
 	dir    string
 	used   atomic.Int64 // bytes of the files
+	limit  int64        // of used
 }
 
-// fetch makes the spool file of one run.
-func (f *fetcher) fetch(ctx context.Context, r *Run) (e *spool.Entry, err error) {
+// fetchRun makes the spool file of a run, from the first of its registrations that has its record. The
+// error is that of the best one.
+func (f *fetcher) fetchRun(ctx context.Context, r *Run) (*spool.Entry, error) {
+	e, err := f.fetch(ctx, r, &r.At)
+	for i := range r.Others {
+		other := &r.Others[i]
+		isDone := err == nil || ctx.Err() != nil || !other.HasRecord || other.ID == r.At.ID
+		if isDone {
+			continue
+		}
+		if found, otherErr := f.fetch(ctx, r, other); otherErr == nil {
+			e, err = found, nil
+		}
+	}
+	return e, err
+}
+
+// fetch makes the spool file of a run from one of its registrations.
+func (f *fetcher) fetch(ctx context.Context, r *Run, at *client.Run) (e *spool.Entry, err error) {
 	defer recovery.Handle(func(failed error) { e, err = nil, failed })
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if !r.At.HasRecord {
+	if !at.HasRecord {
 		return nil, fmt.Errorf("%w, only this: %s", ErrNoRecord, r.known())
+	}
+	if f.used.Load() > f.limit {
+		return nil, f.tooLarge()
 	}
 	record, err := os.CreateTemp(f.dir, "record-*")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, record.Close(), os.Remove(record.Name())) }()
-	if err := f.client.Record(ctx, &r.At, record); err != nil {
+	if err := f.client.Record(ctx, at, record); err != nil {
 		return nil, err
 	}
 	if _, err := record.Seek(0, io.SeekStart); err != nil {
@@ -108,10 +129,14 @@ func (f *fetcher) fetch(ctx context.Context, r *Run) (e *spool.Entry, err error)
 	if err != nil {
 		return nil, err
 	}
-	if f.used.Add(found[0].Size) > maxFiles {
-		return nil, fmt.Errorf("the runs from the site %s are larger than %d GiB: --node selects one of them", f.client.URL(), maxFiles>>30)
+	if f.used.Add(found[0].Size) > f.limit {
+		return nil, errors.Join(f.tooLarge(), os.Remove(path))
 	}
 	return &found[0], nil
+}
+
+func (f *fetcher) tooLarge() error {
+	return fmt.Errorf("the runs from the site %s are larger than %d MiB: --node selects one of them", f.client.URL(), f.limit>>20)
 }
 
 // known returns what the list says of a run.

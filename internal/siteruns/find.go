@@ -22,6 +22,8 @@ import (
 type Run struct {
 	rt.Run
 	At client.Run
+	// Others are further registrations of the same run, the better ones first.
+	Others []client.Run
 }
 
 // Name names the run for messages: its job, node and attempt.
@@ -83,10 +85,42 @@ func Find(ctx context.Context, c *client.Client, job string) ([]Run, error) {
 			}
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Run) int {
-		return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.FileStem(), b.FileStem()))
+	return distinct(out), nil
+}
+
+// distinct sorts runs, the oldest first, and joins those that are the same run. A run is registered twice
+// if its node forgets the first registration, and a job can be in two pages of a list.
+func distinct(runs []Run) (out []Run) {
+	slices.SortStableFunc(runs, func(a, b Run) int {
+		return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.FileStem(), b.FileStem()), strings.Compare(a.Cluster, b.Cluster), compareAt(&a.At, &b.At))
 	})
-	return out, nil
+	for i := range runs {
+		r := &runs[i]
+		last := len(out) - 1
+		isSame := last >= 0 && out[last].Cluster == r.Cluster && out[last].FileStem() == r.FileStem()
+		if !isSame {
+			out = append(out, *r)
+			continue
+		}
+		out[last].Others = append(out[last].Others, r.At)
+	}
+	return out
+}
+
+// compareAt is negative if a is the better registration of a run than b: the one with a record, or else
+// the one that has ended, or else the newer one.
+func compareAt(a, b *client.Run) int {
+	rank := func(is bool) int {
+		if is {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(
+		cmp.Compare(rank(a.HasRecord), rank(b.HasRecord)),
+		cmp.Compare(rank(a.State != rt.StateRunning), rank(b.State != rt.StateRunning)),
+		strings.Compare(b.ID, a.ID),
+	)
 }
 
 // slack covers the time between the start of a job, which a list shows, and that of its runs, which the
@@ -107,7 +141,8 @@ func Figures(ctx context.Context, c *client.Client, q client.Query) (out []*repo
 		}
 		for _, r := range runsOf(j) {
 			d, _ := r.figures()
-			out = append(out, &d.RunFigures)
+			figures := d.RunFigures // a copy: a pointer into d keeps its sample in memory
+			out = append(out, &figures)
 		}
 	}
 	return out, nil

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -326,3 +327,61 @@ func TestJobID(t *testing.T) {
 }
 
 func sumOf(record []byte) string { return fmt.Sprintf("%x", sha256.Sum256(record)) }
+
+// A run that is registered twice is one run. If the record of one registration cannot be had, that of the
+// other one is used.
+func TestTwoRegistrations(t *testing.T) {
+	good := makeRun(t, t.TempDir(), 12, "n1", 3, rt.StateEnded)
+	for _, c := range []struct {
+		name   string
+		change func(s *service, first, second map[string]any)
+		asked  string // ids of the runs whose record is asked for
+	}{
+		{"the newer one", func(*service, map[string]any, map[string]any) {}, "9"},
+		{"the one with a record", func(_ *service, _, second map[string]any) { second["has_record"] = false }, "12-n1"},
+		{"the one that has ended", func(_ *service, _, second map[string]any) { second["state"] = rt.StateRunning }, "12-n1"},
+		{"the other one if the record is damaged", func(s *service, _, _ map[string]any) { s.records["9"] = s.records["9"][:len(s.records["9"])-5] }, "9 12-n1"},
+		{"the job is in two pages", func(_ *service, _, second map[string]any) { second["run_id"] = "12-n1" }, "12-n1"},
+	} {
+		s := &service{}
+		first := s.run(s.add(t, good))
+		second := maps.Clone(first)
+		second["run_id"], s.records["9"] = "9", s.records["12-n1"]
+		s.jobs["12-n1"]["runs"] = []any{first, second}
+		c.change(s, first, second)
+		j, warnings, err := fetched(t, s.client(t), "12")
+		if err != nil || j.Err != nil || len(warnings) > 0 || len(j.Entries) != 1 || len(j.Names()) != 1 {
+			t.Errorf("%s: %v, %v, %v", c.name, err, j, warnings)
+		}
+		var asked []string
+		for _, path := range s.asked[1:] {
+			asked = append(asked, strings.TrimSuffix(strings.TrimPrefix(path, "/v1/runs/"), "/record"))
+		}
+		if got := strings.Join(asked, " "); got != c.asked {
+			t.Errorf("%s: asked for %q, want %q", c.name, got, c.asked)
+		}
+	}
+}
+
+// After the file that exceeds the limit nothing is fetched, and that file is removed.
+func TestLimitOfFiles(t *testing.T) {
+	s := &service{}
+	s.add(t, makeRun(t, t.TempDir(), 12, "n1", 3, rt.StateEnded))
+	c, dir := s.client(t), t.TempDir()
+	runs, err := Find(t.Context(), c, "12")
+	if err != nil || len(runs) != 1 {
+		t.Fatal(runs, err)
+	}
+	f := fetcher{client: c, dir: dir}
+	for range 2 {
+		if _, err := f.fetchRun(t.Context(), &runs[0]); err == nil || !strings.Contains(err.Error(), "--node selects one") {
+			t.Errorf("%v", err)
+		}
+	}
+	if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if len(s.asked) != 2 {
+		t.Errorf("asked for %q", s.asked)
+	}
+}
