@@ -83,6 +83,8 @@ func New(c Config) (*Client, error) {
 			Transport: &http.Transport{
 				Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, TLSClientConfig: conf,
 				TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 30 * time.Second, MaxIdleConnsPerHost: 8, ForceAttemptHTTP2: true,
+				// A Transport sends a request again if a kept connection is broken, and munged accepts a credential once.
+				DisableKeepAlives: c.TokenFile == "",
 			},
 			// A credential is for one address.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -184,6 +186,7 @@ func (c *Client) once(ctx context.Context, at string, read func(*http.Response) 
 		return err
 	}
 	req.Header.Set("User-Agent", "rt/"+rt.Version)
+	req.Header.Set("Accept-Encoding", "identity") // a record has a checksum, and the limits are those of the text
 	if err := c.authorize(req); err != nil {
 		return err
 	}

@@ -240,11 +240,17 @@ func TestRecord(t *testing.T) {
 		{"changed", "", append([]byte("x"), content...), 1 << 20, ErrAnswer},
 		{"with another sum", `"` + strings.Repeat("0", 64) + `"`, content, 1 << 20, ErrAnswer},
 		{"empty", "", nil, 1 << 20, ErrAnswer},
+		{"with a weak tag", `W/"` + sum + `"`, content, 1 << 20, nil},
+		{"with another weak tag", `W/"` + strings.Repeat("0", 64) + `"`, content, 1 << 20, ErrAnswer},
+		{"with the tag of a proxy", `"5e1-62f"`, content, 1 << 20, nil},
 	} {
 		for _, chunked := range []bool{false, true} {
 			client := asking(t, func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.EscapedPath() != "/v1/runs/2026%2Fx/record" {
 					t.Errorf("asked %s", r.URL.EscapedPath())
+				}
+				if got := r.Header.Values("Accept-Encoding"); !slices.Equal(got, []string{"identity"}) {
+					t.Errorf("Accept-Encoding: %q", got)
 				}
 				if c.etag != "" {
 					w.Header().Set("ETag", c.etag)
@@ -351,5 +357,37 @@ func TestMunge(t *testing.T) {
 	t.Setenv("PATH", "")
 	if err := ask(); !errors.Is(err, ErrCredential) || !strings.Contains(err.Error(), "munge is not installed") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A credential of MUNGE is for one request: no connection is kept, on which a Transport sends it again.
+func TestMungeKeepsNoConnection(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	if err := os.WriteFile(filepath.Join(dir, "munge"), []byte("#!/bin/sh\ncat >/dev/null; echo MUNGE:x:\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, conf := range []Config{{}, {TokenFile: file(t, token)}} {
+		connections := map[string]bool{}
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			connections[r.RemoteAddr] = true
+			fmt.Fprint(w, `{"jobs":[]}`)
+		}))
+		defer srv.Close()
+		conf.URL = srv.URL
+		c, err := New(conf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		for range 3 {
+			if _, err := all(t, c, Query{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		isMunge := conf.TokenFile == ""
+		if isMunge != (len(connections) == 3) {
+			t.Errorf("MUNGE %t: %d connections", isMunge, len(connections))
+		}
 	}
 }
