@@ -49,6 +49,9 @@ func findJob(c *cli.Context, job string) (*siteruns.Job, error) {
 
 // fetch makes files of the runs of the site.
 func fetch(c *cli.Context, found *siteruns.Job) error {
+	if found.Site == nil {
+		return nil
+	}
 	signal.Ignore(syscall.SIGPIPE) // the files are also removed if the reader of the output ends
 	return found.Fetch(c.Context, func(err error) { rtcli.Message(c.App.ErrWriter, "rt-spool", "%v", err) })
 }
