@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log"
 	"os"
 	"os/exec"
@@ -77,30 +78,44 @@ func (a *access) files() []string {
 }
 
 // read reads the tokens and the coordinators. If one of the files cannot be read, its previous content
-// stays valid.
+// stays valid. Without the file of tokens there is none.
 func (a *access) read() error {
 	if a == nil || a.readers == nil {
 		return nil
 	}
-	if a.tokenFile != "" {
-		text, err := os.ReadFile(a.tokenFile)
-		if err != nil {
-			return fmt.Errorf("serve.read_token_file: %w", err)
-		}
-		tokens, err := auth.ParseTokens(text)
-		if err != nil {
-			return fmt.Errorf("%s: %w", a.tokenFile, err)
-		}
-		a.readers.SetTokens(tokens)
+	return errors.Join(a.readTokens(), a.readCoordinators())
+}
+
+func (a *access) readTokens() error {
+	if a.tokenFile == "" {
+		return nil
 	}
-	if a.coordinatorFile != "" {
-		text, err := os.ReadFile(a.coordinatorFile)
-		if err != nil {
-			return fmt.Errorf("serve.coordinators: %w", err)
-		}
-		if err := a.coordinators.Set(text); err != nil {
-			return fmt.Errorf("%s: %w", a.coordinatorFile, err)
-		}
+	text, err := os.ReadFile(a.tokenFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		a.readers.SetTokens(nil)
+		return fmt.Errorf("serve.read_token_file: %w: no read token is valid", err)
+	}
+	if err != nil {
+		return fmt.Errorf("serve.read_token_file: %w", err)
+	}
+	tokens, err := auth.ParseTokens(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", a.tokenFile, err)
+	}
+	a.readers.SetTokens(tokens)
+	return nil
+}
+
+func (a *access) readCoordinators() error {
+	if a.coordinatorFile == "" {
+		return nil
+	}
+	text, err := os.ReadFile(a.coordinatorFile)
+	if err != nil {
+		return fmt.Errorf("serve.coordinators: %w", err)
+	}
+	if err := a.coordinators.Set(text); err != nil {
+		return fmt.Errorf("%s: %w", a.coordinatorFile, err)
 	}
 	return nil
 }

@@ -390,3 +390,60 @@ func TestListenOnAUnixSocket(t *testing.T) {
 		}
 	}
 }
+
+// Without the file of read tokens no read token is valid, also if the file of coordinators is broken.
+func TestReadTokensAreRevoked(t *testing.T) {
+	dir := t.TempDir()
+	conf := config.Serve{Munge: "off", ReadTokenFile: filepath.Join(dir, "readers"), Coordinators: filepath.Join(dir, "coordinators")}
+	write := func(path, text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(conf.ReadTokenFile, "first\n")
+	write(conf.Coordinators, "")
+	a, err := newAccess(conf, log.New(io.Discard, "", 0))
+	if err == nil {
+		err = a.read()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect := func(when string, accepted string, refused ...string) {
+		t.Helper()
+		for _, token := range append(refused, accepted) {
+			r := httptest.NewRequest("GET", "/v1/jobs", nil)
+			r.Header.Set("Authorization", "Bearer "+token)
+			if _, err := a.readers.Reader(r); (err == nil) != (token == accepted) {
+				t.Errorf("%s: token %q: %v", when, token, err)
+			}
+		}
+	}
+	expect("at first", "first", "second")
+	write(conf.ReadTokenFile, "second\n")
+	if err := os.Remove(conf.Coordinators); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.read(); err == nil || !strings.Contains(err.Error(), "serve.coordinators") {
+		t.Errorf("no coordinators: %v", err)
+	}
+	expect("changed", "second", "first")
+	write(conf.ReadTokenFile, "third third third\n")
+	if err := a.read(); err == nil {
+		t.Error("a broken file is taken")
+	}
+	expect("broken", "second", "third")
+	if err := os.Remove(conf.ReadTokenFile); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.read(); err == nil || !strings.Contains(err.Error(), "no read token is valid") {
+		t.Errorf("removed: %v", err)
+	}
+	for _, token := range []string{"first", "second", "third"} {
+		r := httptest.NewRequest("GET", "/v1/jobs", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		if _, err := a.readers.Reader(r); err == nil {
+			t.Errorf("removed: token %q is valid", token)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -50,9 +51,13 @@ func (s *secrets) now() []string {
 	return all
 }
 
-// read reads the files. If one of them cannot be read, it and those after it do not change.
+// read reads the files. One that cannot be read does not change, and does not delay the others.
 func (s *secrets) read() error {
 	s.stamps = s.now() // first: a change during the read counts as another one
+	return errors.Join(s.readTokens(), s.readCertificate(), s.access.read())
+}
+
+func (s *secrets) readTokens() error {
 	text, err := os.ReadFile(s.conf.TokenFile)
 	if err != nil {
 		return fmt.Errorf("serve.token_file: %w; write the API tokens there, one per line, or give another file by --token-file", err)
@@ -61,18 +66,23 @@ func (s *secrets) read() error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.conf.TokenFile, err)
 	}
-	if s.conf.TLSCert != "" {
-		cert, err := tls.LoadX509KeyPair(s.conf.TLSCert, s.conf.TLSKey)
-		if err != nil {
-			return fmt.Errorf("serve.tls_cert: %w", err)
-		}
-		s.cert.Store(&cert)
-	}
 	s.tokens = tokens
 	if s.server != nil {
 		s.server.SetTokens(tokens)
 	}
-	return s.access.read()
+	return nil
+}
+
+func (s *secrets) readCertificate() error {
+	if s.conf.TLSCert == "" {
+		return nil
+	}
+	cert, err := tls.LoadX509KeyPair(s.conf.TLSCert, s.conf.TLSKey)
+	if err != nil {
+		return fmt.Errorf("serve.tls_cert: %w", err)
+	}
+	s.cert.Store(&cert)
+	return nil
 }
 
 // watch reads the files again when they have changed, and on SIGHUP, until the context ends.
@@ -93,7 +103,7 @@ func (s *secrets) watch(ctx context.Context, logger *log.Logger) {
 		case <-hup:
 		}
 		if err := s.read(); err != nil {
-			logger.Printf("%v; the previous content stays valid", err)
+			logger.Printf("%v; of a file that is there and cannot be read, the previous content stays valid", err)
 			continue
 		}
 		logger.Printf("tokens and certificate reloaded: %d tokens", len(s.tokens))

@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -119,4 +120,12 @@ func TestServeReloadsItsFiles(t *testing.T) {
 		t.Error("an empty file of tokens is taken")
 	}
 	expect("broken", 2, "second", "first")
+	writeTokens("third\n")
+	if err := os.WriteFile(s.conf.TLSCert, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.read(); err == nil || !strings.Contains(err.Error(), "serve.tls_cert") {
+		t.Errorf("a broken certificate: %v", err)
+	}
+	expect("a broken certificate does not delay tokens", 2, "third", "second")
 }

@@ -55,6 +55,9 @@ func TestTokens(t *testing.T) {
 			t.Errorf("%q: %v", wrong, err)
 		}
 	}
+	if _, err := ParseTokens([]byte("# readers\nsecret user=anna\nsecret\n")); err == nil || !strings.HasPrefix(err.Error(), "line 3: the token of line 2 ") || strings.Contains(err.Error(), "secret") {
+		t.Errorf("a token twice: %v", err)
+	}
 	if tokens, err := ParseTokens(nil); err != nil || len(tokens) > 0 {
 		t.Errorf("an empty file: %v, %v", tokens, err)
 	}
@@ -102,7 +105,8 @@ func TestProxy(t *testing.T) {
 	for _, wrong := range []Config{
 		{ProxyFrom: []string{"unix"}}, {ProxyHeader: "X-Remote-User"}, {ProxyHeader: "Authorization", ProxyFrom: []string{"unix"}},
 		{ProxyHeader: "X User", ProxyFrom: []string{"unix"}}, {ProxyHeader: "X-User", ProxyFrom: []string{"proxy.example"}},
-		{ProxyHeader: "X-User", ProxyFrom: []string{"10.0.0.0/33"}}, {ProxyHeader: "X-User", ProxyFrom: []string{""}}, {Operators: []string{"@"}},
+		{ProxyHeader: "X-User", ProxyFrom: []string{"10.0.0.0/33"}}, {ProxyHeader: "X-User", ProxyFrom: []string{"0.0.0.0/0"}}, {ProxyHeader: "X-User", ProxyFrom: []string{"::/0"}},
+		{ProxyHeader: "X-User", ProxyFrom: []string{""}}, {Operators: []string{"@"}},
 	} {
 		if _, err := New(wrong); err == nil || !strings.Contains(err.Error(), "serve.") {
 			t.Errorf("%+v: %v", wrong, err)

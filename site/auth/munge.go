@@ -22,6 +22,12 @@ const mungeTime = 5 * time.Second
 // mungeMax is how many processes of unmunge run at the same time. Further requests wait for mungeTime.
 const mungeMax = 8
 
+// mungeMaxOfAddress is how many of them are for requests of one address.
+const mungeMaxOfAddress = 4
+
+// credentialMax is the limit of a credential, in bytes: that of the clients of rt.
+const credentialMax = 16 << 10
+
 // outputMax is the limit of the output of unmunge, in bytes. The payload of a request is shorter.
 const outputMax = 128 << 10
 
@@ -31,6 +37,7 @@ type Munge struct {
 	program string
 	socket  string // of munged; empty: its default
 	turns   chan struct{}
+	ofOne   addressTurns
 	names   *lookup[string] // of users, by UID
 }
 
@@ -57,17 +64,17 @@ var credentials = regexp.MustCompile(`^MUNGE:[A-Za-z0-9+/=]+:$`)
 
 // user returns the name of the user who has made the credential of a request.
 func (m *Munge) user(r *http.Request, credential string) (string, error) {
-	if !credentials.MatchString(credential) {
+	isCredential := len(credential) <= credentialMax && credentials.MatchString(credential)
+	if !isCredential {
 		return "", fmt.Errorf("%w: this is not a MUNGE credential", site.ErrUnknownReader)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), mungeTime)
 	defer cancel()
-	select {
-	case m.turns <- struct{}{}:
-		defer func() { <-m.turns }()
-	case <-ctx.Done():
-		return "", fmt.Errorf("%w: %d MUNGE credentials are being decoded", site.ErrBusy, mungeMax)
+	leave, err := m.turn(ctx, r.RemoteAddr)
+	if err != nil {
+		return "", err
 	}
+	defer leave()
 	uid, payload, err := m.decode(ctx, credential)
 	if err != nil {
 		return "", err

@@ -112,7 +112,7 @@ func TestNoCredential(t *testing.T) {
 	a := newReaders(t, Config{Munge: m})
 	for _, authorization := range []string{
 		"", "MUNGE", "MUNGE ", "MUNGE MUNGE:", "MUNGE MUNGE::", "MUNGE x", "MUNGE " + credential + " --help", "MUNGE -" + credential,
-		"MUNGE MUNGE:a\nb:", "Basic " + credential, credential, "Bearer " + credential, "Bearer", "Bearer ",
+		"MUNGE MUNGE:a\nb:", "MUNGE MUNGE:" + strings.Repeat("x", credentialMax) + ":", "Basic " + credential, credential, "Bearer " + credential, "Bearer", "Bearer ",
 	} {
 		if _, err := a.Reader(request(authorization)); !errors.Is(err, site.ErrUnknownReader) {
 			t.Errorf("%q: %v", authorization, err)

@@ -52,6 +52,9 @@ func newProxy(header string, from []string) (*proxy, error) {
 		if err != nil {
 			return nil, fmt.Errorf("serve.proxy_from: %q is neither an address nor a network such as 10.0.0.0/24 nor %q", text, fromUnix)
 		}
+		if network.Bits() == 0 {
+			return nil, fmt.Errorf("serve.proxy_from: %q has all addresses: any client could name any user", text)
+		}
 		p.networks = append(p.networks, network.Masked())
 	}
 	return p, nil

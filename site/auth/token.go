@@ -22,7 +22,7 @@ type Token struct {
 // after a blank user=NAME or account=A,B. It skips empty lines and lines that begin with #. A file
 // without a token is valid. Errors have the number of the line and never quote it.
 func ParseTokens(file []byte) (tokens []Token, err error) {
-	n := 0
+	n, lines := 0, map[site.TokenHash]int{}
 	for line := range bytes.Lines(file) {
 		n++
 		fields := strings.Fields(string(line))
@@ -38,6 +38,10 @@ func ParseTokens(file []byte) (tokens []Token, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
+		if first, isThere := lines[t.hash]; isThere {
+			return nil, fmt.Errorf("line %d: the token of line %d is there again: remove one of the lines", n, first)
+		}
+		lines[t.hash] = n
 		tokens = append(tokens, t)
 	}
 	return tokens, nil
