@@ -11,15 +11,20 @@ import (
 // MaxRecordRun limits the run in a record, in bytes of JSON. It is read with each list that has the run.
 const MaxRecordRun = 64 << 10
 
+// MaxID is the largest id of a job that the registry stores: its cursors have 18 digits.
+const MaxID = 999_999_999_999_999_999
+
 // CheckRecordRun returns why the registry cannot store the run of a record, or nil.
 func CheckRecordRun(run *rt.Run) error {
 	for name, n := range map[string]uint64{
-		"job id": run.JobID.Or(0), "id of the job array": run.ArrayJobID.Or(0),
-		"id of the heterogeneous job": run.HetJobID.Or(0), "attempt": run.Attempt,
+		"job id": run.JobID.Or(0), "id of the job array": run.ArrayJobID.Or(0), "id of the heterogeneous job": run.HetJobID.Or(0),
 	} {
-		if n > math.MaxInt64 {
-			return fmt.Errorf("the record's %s %d is larger than %d", name, n, math.MaxInt64)
+		if n > MaxID {
+			return fmt.Errorf("the record's %s %d is larger than %d", name, n, MaxID)
 		}
+	}
+	if run.Attempt > math.MaxInt64 {
+		return fmt.Errorf("the record's attempt %d is larger than %d", run.Attempt, math.MaxInt64)
 	}
 	text, err := json.Marshal(run)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -117,6 +118,8 @@ func (in *finishBody) check(id string, uris int) error {
 	switch {
 	case len(in.Summary) > maxSummary:
 		return refuse(http.StatusRequestEntityTooLarge, "summary may have %d bytes", maxSummary)
+	case depth(in.Summary) > maxDepth:
+		wrong = fmt.Sprintf("summary may have %d levels of objects and arrays", maxDepth)
 	case in.RunID != "" && in.RunID != id:
 		wrong = "run_id is that of another run"
 	case in.RunStatus != StatusFinished && in.RunStatus != StatusFailed:
@@ -132,6 +135,27 @@ func (in *finishBody) check(id string, uris int) error {
 		return refuse(http.StatusUnprocessableEntity, "%s", wrong)
 	}
 	return nil
+}
+
+// depth returns how deep the objects and arrays of a valid JSON text are nested.
+func depth(text json.RawMessage) (deepest int) {
+	level, isString := 0, false
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case isString && c == '\\':
+			i++
+		case c == '"':
+			isString = !isString
+		case isString:
+		case c == '{', c == '[':
+			level++
+			deepest = max(deepest, level)
+		case c == '}', c == ']':
+			level--
+		}
+	}
+	return deepest
 }
 
 // names returns the names of the objects with these URIs: each must be in the run, and none may be

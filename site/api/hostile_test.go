@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -181,6 +183,15 @@ func TestSlowClientsDelayNobody(t *testing.T) {
 		if status, answer := finishInline(t, s, id, csv); status != 200 {
 			t.Fatal(status, answer)
 		}
+		var other grant
+		_, answer := as(t, s, "another", "/runs", "{}")
+		if err := json.Unmarshal([]byte(answer), &other); err != nil {
+			t.Fatal(err)
+		}
+		body := `{"run_status":"finished","data_source":"inline","data_csv":` + strconv.Quote(csv) + `}`
+		if status, answer := as(t, s, "another", "/runs/"+other.RunID+"/finish", body); status != 200 {
+			t.Fatal(status, answer)
+		}
 		ln := make(pipes)
 		ended := make(chan error)
 		go func() { ended <- Serve(t.Context(), ln, s, time.Second, nil) }()
@@ -189,7 +200,7 @@ func TestSlowClientsDelayNobody(t *testing.T) {
 			slow = append(slow, ln.send(t, "POST /runs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer another\r\nContent-Length: 1000\r\n\r\n{"))
 		}
 		for range 4 {
-			slow = append(slow, ln.send(t, "GET /runs/"+id+"/data HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer another\r\n\r\n"))
+			slow = append(slow, ln.send(t, "GET /runs/"+other.RunID+"/data HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer another\r\n\r\n"))
 		}
 		synctest.Wait()
 		begin := time.Now()

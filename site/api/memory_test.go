@@ -101,6 +101,15 @@ func (m *memory) RunIDs(ctx context.Context, after string, limit int) ([]string,
 	return ids[:min(limit, len(ids))], nil
 }
 
+func (m *memory) OwnRunIDs(ctx context.Context, owner, after string, limit int) ([]string, error) {
+	defer m.mu.Unlock()
+	if err := m.enter(ctx, "OwnRunIDs", ""); err != nil {
+		return nil, err
+	}
+	ids := slices.DeleteFunc(slices.Sorted(maps.Keys(m.runs)), func(id string) bool { return id <= after || m.runs[id].Owner != owner })
+	return ids[:min(limit, len(ids))], nil
+}
+
 func (m *memory) PutObject(ctx context.Context, o site.Object, body []byte, record *rt.Run) (replaced string, err error) {
 	defer m.mu.Unlock()
 	if err := m.enter(ctx, "PutObject", o.RunID); err != nil {

@@ -19,7 +19,7 @@ func as(t *testing.T, s http.Handler, token, path, body string) (int, string) {
 
 const emptyFinish = `{"run_status":"finished","data_source":"inline","data_csv":"a\n"}`
 
-// A token writes to the runs of its owner only.
+// A token reads and writes the runs of its owner only.
 func TestRunsOfOtherOwners(t *testing.T) {
 	s := newServer(t, Config{})
 	g := register(t, s)
@@ -27,6 +27,27 @@ func TestRunsOfOtherOwners(t *testing.T) {
 		status, answer := as(t, s, "another", "/runs/"+g.RunID+"/"+path, body)
 		if status != http.StatusForbidden || strings.Contains(answer, "secret_key") || !strings.Contains(answer, "token file") {
 			t.Errorf("%s by another token: %d %s", path, status, answer)
+		}
+	}
+	get := func(token, path string) (int, string) {
+		t.Helper()
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		return w.Code, w.Body.String()
+	}
+	for _, path := range []string{"", "/data"} {
+		if status, answer := get("another", "/runs/"+g.RunID+path); status != http.StatusForbidden || strings.Contains(answer, "metadata") {
+			t.Errorf("GET %s by another token: %d %s", path, status, answer)
+		}
+		if status, answer := get(token, "/runs/"+g.RunID+path); status != http.StatusOK {
+			t.Errorf("GET %s by the owner: %d %s", path, status, answer)
+		}
+	}
+	for by, isListed := range map[string]bool{"another": false, token: true} {
+		if status, answer := get(by, "/runs"); status != http.StatusOK || strings.Contains(answer, g.RunID) != isListed {
+			t.Errorf("GET /runs: listed %t, %d %s", !isListed, status, answer)
 		}
 	}
 	if memoryOf(s).runs[g.RunID].Finish != nil {

@@ -118,6 +118,9 @@ func TestRecordsThatAreRefused(t *testing.T) {
 	}
 	putRecord(t, s, g, "ended", 200)
 	for fields, want := range map[string]int{
+		`"summary":` + strings.Repeat(`{"x":`, maxDepth) + "1" + strings.Repeat("}", maxDepth):  200,
+		`"summary":` + strings.Repeat(`{"x":`, maxDepth) + "[]" + strings.Repeat("}", maxDepth): 422,
+		`"summary":{"x":"\"` + strings.Repeat("[", 2*maxDepth) + `"}`:                           200,
 		`"summary":[1]`: 422, `"summary":"x"`: 422, `"summary":{"x":"` + strings.Repeat("x", maxSummary) + `"}`: 413,
 		`"record_sha256":"12"`: 422, `"record_sha256":7`: 422, `"data_source":"s3","data_uris":["s3://rt/runs/` + g.RunID + `/run.rtrec"]`: 422,
 	} {

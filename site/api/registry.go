@@ -27,8 +27,8 @@ type Runs interface {
 	Run(ctx context.Context, id string) (site.Run, error)
 	// RunHead returns the id, the owner and the finish of a run.
 	RunHead(ctx context.Context, id string) (site.Run, error)
-	// RunIDs returns at most limit ids after the given one, sorted.
-	RunIDs(ctx context.Context, after string, limit int) ([]string, error)
+	// OwnRunIDs returns at most limit ids of the runs of an owner after the given id, sorted.
+	OwnRunIDs(ctx context.Context, owner, after string, limit int) ([]string, error)
 	// FinishRun stores the end of a run, and inline data with its body, which is nil if the
 	// object store has it. A repeated finish with the same rows updates the outcome. unused is the name
 	// of inline data in the object store that the run does not need.

@@ -26,7 +26,7 @@ type Config struct {
 	Registry Registry
 	Objects  Objects
 	Temp     string  // directory of temporary files; os.TempDir when empty
-	Tokens   []Token // each permits to register and read runs, and to finish those of its owner
+	Tokens   []Token // each permits to register runs, and to read and finish those of its owner
 	Readers  Readers // who may use the paths below /v1; nil: no one
 
 	Bucket string // name of the bucket; "rt" when empty
@@ -63,6 +63,7 @@ const (
 	maxFinish   = 8 << 20          // bytes of a finish, with inline data
 	maxMetadata = 256 << 10        // bytes of a registration
 	maxSummary  = 64 << 10         // bytes of the summary in a finish
+	maxDepth    = 64               // nested objects and arrays of the summary
 	maxInline   = 64 << 20         // bytes of inline data, decompressed
 	maxInflated = 1 << 30          // bytes of an object, decompressed
 	maxRows     = 10_000_000       // of an object or of inline data
@@ -231,10 +232,14 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request, owner string, 
 		return s.withBody(w, r, owner, maxMetadata, func(body []byte) error { return s.register(w, t, body) })
 	case "GET":
 		return s.list(w, r, t)
-	case "GET {id}":
+	case "GET {id}", "GET {id} data":
+		if _, err := s.ownRun(t.ctx, path[0], owner); err != nil {
+			return err
+		}
+		if len(path) > 1 {
+			return s.data(w, t, path[0])
+		}
 		return s.show(w, t, path[0])
-	case "GET {id} data":
-		return s.data(w, t, path[0])
 	case "POST {id} refresh-credentials":
 		return s.refresh(w, t, path[0])
 	case "POST {id} finish":

@@ -23,7 +23,7 @@ type TokenHash = site.TokenHash
 // HashToken returns the hash of a token.
 func HashToken(token string) TokenHash { return site.HashToken(token) }
 
-// Token permits to register runs, and to go on with the runs of its owner.
+// Token permits to register runs, and to read and finish the runs of its owner.
 type Token struct {
 	Hash TokenHash
 	// Name is the owner of what is sent with the token, so that a run outlives the change of a token:

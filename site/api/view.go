@@ -135,7 +135,7 @@ const (
 // startOfRun matches what ids begin with.
 var startOfRun = regexp.MustCompile(`^[0-9a-z-]{0,64}$`)
 
-// list answers GET /runs with an array of the runs after the id ?after=, the oldest first, at most
+// list answers GET /runs with an array of the runs of the owner after the id ?after=, the oldest first, at most
 // ?limit= of them. If there are more, the header Link has the next URL. The array is written run by
 // run. A run that cannot be read is listed with an error.
 func (s *Server) list(w http.ResponseWriter, r *http.Request, t turn) error {
@@ -152,7 +152,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, t turn) error {
 	if !startOfRun.MatchString(after) {
 		return refuse(http.StatusBadRequest, "after must be the id of a run")
 	}
-	ids, err := s.conf.Registry.RunIDs(t.ctx, after, limit+1)
+	ids, err := s.conf.Registry.OwnRunIDs(t.ctx, t.client, after, limit+1)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ func TestQueriesOfARunReadItsObjectsOnly(t *testing.T) {
 	}
 	defer r.Close()
 	for _, query := range []string{
-		"SELECT r.id, r.metadata" + heldColumns + heldTables + " WHERE r.id = 'x'",
+		"SELECT r.id, r.metadata" + heldColumns + " FROM run r WHERE r.id = 'x'",
 		deleteExpired,
 		namesOfRun,
 	} {

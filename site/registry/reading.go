@@ -16,21 +16,17 @@ const heldColumns = `, r.finish, r.finished, r.record, r.expired,
 	coalesce((SELECT o.bytes FROM object o WHERE o.run_id = r.id AND o.name = '` + site.RecordName + `'), 0),
 	coalesce((SELECT o.sha256 FROM object o WHERE o.run_id = r.id AND o.name = '` + site.RecordName + `'), ''),
 	(SELECT count(*) FROM object o WHERE o.run_id = r.id AND o.class || '' = '` + string(site.ClassCSV) + `'),
-	coalesce((SELECT sum(o.csv_rows) FROM object o WHERE o.run_id = r.id AND o.class || '' IN ('` + string(site.ClassCSV) + `', '` + string(site.ClassInline) + `')), 0),
-	coalesce(j.username, ''), coalesce(j.account, '')`
+	coalesce((SELECT sum(o.csv_rows) FROM object o WHERE o.run_id = r.id AND o.class || '' IN ('` + string(site.ClassCSV) + `', '` + string(site.ClassInline) + `')), 0)`
 
-const heldTables = " FROM run r LEFT JOIN job j ON j.cluster = r.cluster AND j.job_id = r.job_id"
-
-// heldRun is a run with what its job is known to be.
+// heldRun is a run with counts of its objects.
 type heldRun struct {
 	site.Run
-	csv, rows     int64 // number of uploads, and of the rows of uploads and inline data
-	user, account string
+	csv, rows int64 // number of uploads, and of the rows of uploads and inline data
 }
 
 func scanHeld(from row) (h heldRun, err error) {
 	var held site.Held
-	h.Run, err = scanRun(extended{from, []any{&held.RecordBytes, &held.RecordSHA256, &h.csv, &h.rows, &h.user, &h.account}})
+	h.Run, err = scanRun(extended{from, []any{&held.RecordBytes, &held.RecordSHA256, &h.csv, &h.rows}})
 	h.Held = held
 	return h, err
 }
@@ -44,8 +40,8 @@ type extended struct {
 func (e extended) Scan(to ...any) error { return e.row.Scan(append(to, e.more...)...) }
 
 // isVisible reports whether a reader may see a run. The record of the run decides: the id of a job can be used
-// again, so that the row of the job can be about another user. If the record has no user or account,
-// another run of the same job has it.
+// again, so that the row of the job can be about another user. A run whose record has neither user nor
+// account is for operators only.
 func (h heldRun) isVisible(a *site.Access) bool {
 	if a == nil {
 		return true
@@ -54,9 +50,6 @@ func (h heldRun) isVisible(a *site.Access) bool {
 		return false
 	}
 	user, account := column(h.Record.User), column(h.Record.Account)
-	if user == "" && account == "" {
-		user, account = h.user, h.account
-	}
 	isOwn := user != "" && slices.Contains(a.Users, user)
 	isOfAccount := account != "" && slices.Contains(a.Accounts, account)
 	return isOwn || isOfAccount
@@ -65,7 +58,7 @@ func (h heldRun) isVisible(a *site.Access) bool {
 // JobRuns reads at most limit runs of a job after an id, the oldest first, without their metadata. It
 // returns those that the reader may see, and the id after which to continue, empty at the end.
 func (r *Registry) JobRuns(ctx context.Context, job site.Job, access *site.Access, after string, limit int) (runs []site.Run, next string, err error) {
-	rows, err := r.db.QueryContext(ctx, "SELECT r.id, r.owner, r.created, NULL"+heldColumns+heldTables+` WHERE r.id IN
+	rows, err := r.db.QueryContext(ctx, "SELECT r.id, r.owner, r.created, NULL"+heldColumns+` FROM run r WHERE r.id IN
 		(SELECT id FROM run WHERE cluster = $1 AND job_id = $2 AND id > $3 ORDER BY id LIMIT $4) ORDER BY r.id`,
 		job.Cluster, int64(job.JobID), after, limit)
 	found, err := collect(rows, err, scanHeld)
@@ -87,7 +80,7 @@ func (r *Registry) JobRuns(ctx context.Context, job site.Job, access *site.Acces
 
 // VisibleRun returns a run, or site.ErrNotFound if there is none or the reader may not see it.
 func (r *Registry) VisibleRun(ctx context.Context, id string, access *site.Access) (site.Run, error) {
-	h, err := scanHeld(r.db.QueryRowContext(ctx, "SELECT r.id, r.owner, r.created, r.metadata"+heldColumns+heldTables+" WHERE r.id = $1", id))
+	h, err := scanHeld(r.db.QueryRowContext(ctx, "SELECT r.id, r.owner, r.created, r.metadata"+heldColumns+" FROM run r WHERE r.id = $1", id))
 	if err == nil && !h.isVisible(access) {
 		err = sql.ErrNoRows
 	}

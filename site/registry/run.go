@@ -75,6 +75,16 @@ func (r *Registry) RunIDs(ctx context.Context, after string, limit int) ([]strin
 	return ids, nil
 }
 
+// OwnRunIDs returns at most limit ids of the runs of an owner after the given id, the oldest first.
+func (r *Registry) OwnRunIDs(ctx context.Context, owner, after string, limit int) ([]string, error) {
+	rows, err := r.db.QueryContext(ctx, "SELECT id FROM run WHERE owner = $1 AND id > $2 ORDER BY id LIMIT $3", owner, after, limit)
+	ids, err := collect(rows, err, func(from row) (id string, err error) { return id, from.Scan(&id) })
+	if err != nil {
+		return nil, fmt.Errorf("list the runs of an owner: %w", fault(err))
+	}
+	return ids, nil
+}
+
 // row is a *sql.Row or *sql.Rows.
 type row interface{ Scan(...any) error }
 

@@ -24,6 +24,7 @@ CREATE TABLE run (
     record      BYTEA            -- rt.Run as JSON
 );
 CREATE INDEX run_job ON run (cluster, job_id, attempt, state, outcome, accounted, started, ended) WHERE job_id IS NOT NULL;
+CREATE INDEX run_owner ON run (owner, id);
 
 CREATE TABLE object (
     run_id       TEXT NOT NULL,
