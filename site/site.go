@@ -126,5 +126,6 @@ var (
 	ErrUnclear  = errors.New("the change failed at its end: a crash of the database may still make it durable")
 	ErrChanged  = errors.New("the run has changed meanwhile")
 	ErrDamaged  = errors.New("the data of the site are damaged")
+	ErrNewer    = errors.New("a newer version of rt wrote this")
 	ErrCursor   = errors.New("the cursor is not from an earlier answer")
 )

@@ -44,6 +44,7 @@ type Error struct {
 	Op         string        // what was tried, on what: "POST https://host/runs"
 	Kind       Kind          // what to do about it
 	Status     int           // HTTP status; 0 when no answer came
+	Code       string        // S3's code of the error; empty for none
 	RetryAfter time.Duration // of the answer; 0 for none
 	Unsent     bool          // no connection was made: the other side did not receive the request
 	Undone     bool          // the receiver itself reports that it did nothing, see HeaderUndone

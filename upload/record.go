@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 )
 
 // Recorder makes the complete record of a run, for receivers that take records.
@@ -100,11 +101,18 @@ func (r *delivery) attachRecord(ctx context.Context, f *Finish) error {
 }
 
 // isRecordLost reports whether no attempt can deliver the record: it is too large, its file is
-// damaged, the receiver or a proxy refuses its content or size, or the receiver has a newer record of
-// the run. The rows of the run do not need it.
+// damaged, the receiver refuses its content, the receiver or a proxy refuses its size, or the receiver has
+// a newer record of the run. The rows of the run do not need it.
 func isRecordLost(err error) bool {
-	isRefused := hasStatus(err, http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusConflict, http.StatusUnprocessableEntity)
-	return errors.Is(err, errRecordTooLarge) || isDamaged(err) || isRefused
+	isRefused := hasStatus(err, http.StatusRequestEntityTooLarge, http.StatusConflict, http.StatusUnprocessableEntity)
+	return errors.Is(err, errRecordTooLarge) || isDamaged(err) || isRefused || isContentRefused(err)
+}
+
+// isContentRefused reports whether the receiver answered 400 because of the content or the size. Such an
+// answer without S3's code is not about the content: the request was damaged on the way.
+func isContentRefused(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Status == http.StatusBadRequest && slices.Contains([]string{"InvalidRequest", "EntityTooLarge"}, e.Code)
 }
 
 // noteLost records in the ledger, once, that a run is delivered without its record or its figures.

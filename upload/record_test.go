@@ -72,14 +72,32 @@ func TestRecordTooLarge(t *testing.T) {
 	}
 }
 
+// A 400 that does not refuse the content keeps the run, and the next drain delivers it with its record.
+func TestRecordIsDamagedOnItsWay(t *testing.T) {
+	for _, kind := range []upload.Kind{upload.Temporary, upload.Permanent} {
+		synctest.Test(t, func(t *testing.T) {
+			c, r := &fakeClient{takes: true}, newRun(1, 9)
+			c.fault = func(what string, n int) error {
+				return pick(what == "record" && n <= 2, &upload.Error{Op: "PUT x", Kind: kind, Status: http.StatusBadRequest, Code: "IncompleteBody", Err: errors.New("400")})
+			}
+			for range 3 {
+				_, _ = drain(t, dirOf(r), c, upload.Options{Tries: 1})
+			}
+			if f := c.finished["r1"]; c.calls["record"] != 3 || !r.delivered || f.RecordSHA256 != c.recordSum("r1") || f.RecordSHA256 == "" || r.has("not sent") {
+				t.Errorf("%v, %+v, %+v", c.calls, f, r.events)
+			}
+		})
+	}
+}
+
 // A record that the receiver or a proxy refuses does not keep the rows on the node: the run is delivered
 // without it, with an event and a message. That holds for a repeated finish too.
 func TestRecordIsRefused(t *testing.T) {
-	for _, status := range []int{http.StatusBadRequest, http.StatusConflict, http.StatusRequestEntityTooLarge} {
+	for status, code := range map[int]string{http.StatusBadRequest: "InvalidRequest", http.StatusConflict: "OperationAborted", http.StatusRequestEntityTooLarge: ""} {
 		for _, repeated := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				c, r := &fakeClient{takes: true}, newRun(1, 9)
-				refusal := func(what string) error { return pick(what == "record", fault(upload.Permanent, status, 0)) }
+				refusal := func(what string) error { return pick(what == "record", &upload.Error{Op: "PUT x", Kind: upload.Permanent, Status: status, Code: code, Err: errors.New("refused")}) }
 				if repeated {
 					c.fault = func(what string, _ int) error { return cmp.Or(refusal(what), pick(what == "finish", lost())) }
 					if _, err := drain(t, dirOf(r), c, upload.Options{Tries: 1}); err == nil {

@@ -16,7 +16,9 @@ import (
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/hostport"
 	"github.com/resource-tracker/rt/internal/recovery"
+	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/api"
+	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/spool/runrecord"
 )
 
@@ -102,6 +104,9 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 // runOf returns the run of a complete record.
 func runOf(record io.Reader) (rt.Run, error) {
 	run, _, err := runrecord.ReadRun(record)
+	if errors.Is(err, spool.ErrNewer) {
+		err = fmt.Errorf("%w: %w", site.ErrNewer, err)
+	}
 	return run, err
 }
 

@@ -22,6 +22,9 @@ const HeaderUndone = "Resource-Tracker-Undone"
 // leaves the run to the next drain.
 const retryFull = 5 * time.Minute
 
+// retryNewer is the Retry-After of a record that a newer version of rt wrote.
+const retryNewer = 5 * time.Minute
+
 // errClientGone means that an answer cannot be sent: the client has closed the connection, or reads it too
 // slowly.
 var errClientGone = errors.New("the client does not read the answer")

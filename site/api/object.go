@@ -124,6 +124,12 @@ func (s *Server) keepRecord(t turn, b *body, o site.Object) error {
 	if _, isDisk := errors.AsType[*fs.PathError](err); isDisk {
 		return err
 	}
+	if errors.Is(err, site.ErrNewer) { // the node keeps the run until the receiver is upgraded
+		return &problem{
+			status: http.StatusServiceUnavailable, code: "ServiceUnavailable", retry: retryNewer, undone: true,
+			detail: "upgrade the receiver before the nodes: " + err.Error(),
+		}
+	}
 	if err != nil {
 		return invalid(400, "InvalidRequest", err.Error())
 	}

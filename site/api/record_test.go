@@ -5,9 +5,14 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/site"
 )
 
 // putRecord sends the record of a run in a state and returns its checksum.
@@ -96,6 +101,26 @@ func TestRecordsOfRunsThatAreNotStored(t *testing.T) {
 		}
 	}
 	if n := memoryOf(s).objects(); n > 0 || memoryOf(s).runs[g.RunID].Record != nil {
+		t.Errorf("%d objects", n)
+	}
+}
+
+// A record of a newer version is not refused for good: the node sends it again after an upgrade of the receiver.
+func TestARecordOfANewerVersionWaits(t *testing.T) {
+	s := newServer(t, Config{RunOf: func(io.Reader) (rt.Run, error) {
+		return rt.Run{}, fmt.Errorf("%w: column new_figure", site.ErrNewer)
+	}})
+	g := register(t, s)
+	var header http.Header
+	status, answer := put(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.ServeHTTP(w, r)
+		header = w.Header()
+	}), signedPut{g: g, path: "/rt/runs/" + g.RunID + "/run.rtrec", body: []byte("{}")})
+	hasReason := strings.Contains(answer, "upgrade the receiver") && strings.Contains(answer, "new_figure")
+	if status != 503 || header.Get("Retry-After") != "300" || header.Get(HeaderUndone) == "" || !hasReason {
+		t.Errorf("%d %v %s", status, header, answer)
+	}
+	if n := memoryOf(s).objects(); n > 0 {
 		t.Errorf("%d objects", n)
 	}
 }

@@ -46,7 +46,8 @@ type Config struct {
 	ClientRate float64
 	// TokenRate limits the bodies of one token, in bytes per second on average; 0 means no limit.
 	TokenRate int64
-	// RunOf returns the run of a complete record; nil: complete records are not accepted.
+	// RunOf returns the run of a complete record; nil: complete records are not accepted. Its error wraps
+	// site.ErrNewer if a newer version of rt wrote the record.
 	RunOf func(record io.Reader) (rt.Run, error)
 	// Fault receives the errors of registry and object store for which a request is answered with
 	// 500; may be nil.

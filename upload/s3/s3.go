@@ -154,10 +154,11 @@ func refusal(op string, resp *http.Response, body []byte, cred upload.Credential
 		text = code + ": " + element(text, "Message")
 	}
 	e := upload.BadStatus(op, resp, upload.Excerpt([]byte(text), cred.AccessKey, cred.SecretKey, cred.SessionToken))
+	e.Code = code
 	switch code {
 	case "ExpiredToken", "InvalidToken", "InvalidAccessKeyId", "TokenRefreshRequired", "RequestTimeTooSkewed":
 		e.Kind = upload.Unauthorised
-	case "RequestTimeout":
+	case "RequestTimeout", "IncompleteBody", "BadDigest", "XAmzContentSHA256Mismatch": // the last ones: damage on the way
 		e.Kind = upload.Temporary
 	default:
 		if resp.StatusCode == http.StatusForbidden {

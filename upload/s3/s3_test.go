@@ -259,6 +259,8 @@ func TestErrorsAreClassifiedAndHoldNoSecret(t *testing.T) {
 		{"redirect", 301, "", upload.Permanent, "301 Moved Permanently to https://elsewhere: redirects are not followed"},
 		{"slow down", 503, "<Error><Code>SlowDown</Code><Message>later</Message></Error>", upload.Temporary, "SlowDown: later"},
 		{"slow upload", 400, "<Error><Code>RequestTimeout</Code></Error>", upload.Temporary, "RequestTimeout"},
+		{"damaged on the way", 400, "<Error><Code>XAmzContentSHA256Mismatch</Code></Error>", upload.Temporary, "XAmzContentSHA256Mismatch"},
+		{"cut on the way", 400, "<Error><Code>IncompleteBody</Code></Error>", upload.Temporary, "IncompleteBody"},
 		{"long", 500, strings.Repeat("ä\x00\n", 1<<16), upload.Temporary, "..."},
 	} {
 		u := newUploader(t, Config{Region: "us-east-1", HTTP: &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
@@ -269,6 +271,9 @@ func TestErrorsAreClassifiedAndHoldNoSecret(t *testing.T) {
 		if !errors.As(err, &e) || e.Kind != tc.kind || e.Status != tc.status || e.RetryAfter != 7*time.Second {
 			t.Errorf("%s: %#v", tc.name, err)
 			continue
+		}
+		if code := element(tc.body, "Code"); e.Code != code {
+			t.Errorf("%s: the code %q, want %q", tc.name, e.Code, code)
 		}
 		text := fmt.Sprintf("%v %+v", err, e)
 		if !strings.Contains(text, tc.quote) || len(err.Error()) > 700 {
