@@ -97,6 +97,7 @@ type Disguise struct {
 type hidden struct {
 	name, substitute string
 	isNumber         bool // of digits only
+	anyCase          bool // of ASCII letters: directory services write the name of a user in several ways
 }
 
 // gone is the substitute of a name that does not leave at all, in a text with other words.
@@ -113,7 +114,7 @@ func (p *Privacy) Disguise(run rt.Run) *Disguise {
 	}
 	tags := run.Meta.Tags
 	if p.Users.hides() {
-		d.add(kindUser, run.User, tags[tagUser], tags[tagUID])
+		d.add(kindUser, run.User, unqualified(run.User), tags[tagUser], unqualified(tags[tagUser]), tags[tagUID])
 		if uid, ok := run.UID.Get(); ok {
 			d.add(kindUser, strconv.FormatUint(uid, 10))
 		}
@@ -162,9 +163,16 @@ func (d *Disguise) add(k kind, names ...string) {
 		isPublic := !isUser && slices.Contains(d.public, name)
 		isSearched := isUser || !isNumber
 		if name != "" && isSearched && !isPublic {
-			d.names = append(d.names, hidden{name, substitute, isNumber})
+			d.names = append(d.names, hidden{name, substitute, isNumber, isUser})
 		}
 	}
+}
+
+// unqualified returns the name of a user without the domain, as of alice@example.org and EXAMPLE\alice.
+func unqualified(user string) string {
+	name := user[strings.LastIndexByte(user, '\\')+1:]
+	name, _, _ = strings.Cut(name, "@")
+	return name
 }
 
 // minCommandWord is the length of an argument, in bytes, that is searched in other texts.

@@ -49,7 +49,7 @@ const mark = "qzx"
 // markedTexts are texts with the names of a run in all forms that other programs, the kernel and Slurm give
 // them.
 var markedTexts = []string{
-	"qzxuser", "of qzxuser.", "qzxuser_2", "job_qzxuser", "(qzxuser)", "qzxuser@host", "/home/qzxuser", "/home/qzxuser/x", "--user=qzxuser", "user:qzxuser;",
+	"qzxuser", "QzxUser", "of qzxuser.", "qzxuser_2", "job_qzxuser", "(qzxuser)", "qzxuser@host", "/home/qzxuser", "/home/qzxuser/x", "--user=qzxuser", "user:qzxuser;",
 	"qzxgroup", "a,qzxgroup,b", "/group/qzxgroup/x", "qzxjob-1.sh", "qzxjob-1.sh.out", "slurm-qzxjob-1.sh_5", "open /tmp/qzxjob-1.sh: no such file",
 	"/scratch/qzxdir/run", "/scratch/qzxdir/run/x", "cd /scratch/qzxdir/run; ls", "dir=/scratch/qzxdir/run/", "./qzxprogram", "exec ./qzxprogram: permission denied", "qzxprogram", "--key=qzxkey",
 	"/slurm/uid_47114711/job_1", "uid=47114711", "gid 47124712", "user-47114711.slice", "/run/user/47114711/x", "user@47114711.service", "user-48114811.slice",
@@ -62,7 +62,7 @@ func markedRun(onlyTags bool, start time.Time) rt.Run {
 	run := rt.Run{
 		Identity: rt.Identity{Cluster: "lab", JobID: rt.Some[uint64](1), Step: "0", Node: "n1", BootID: "another", Start: start},
 		Allocation: rt.Allocation{
-			Scheduler: "slurm", User: "qzxuser", UID: rt.Some[uint64](47114711), GID: rt.Some[uint64](47124712), Group: "qzxgroup",
+			Scheduler: "slurm", User: "qzxuser@example.org", UID: rt.Some[uint64](47114711), GID: rt.Some[uint64](47124712), Group: "qzxgroup",
 			Account: "qzxuser", Partition: "main", QOS: "of-qzxuser", Reservation: "qzxuser_7", WorkDir: "/scratch/qzxdir/run",
 			Comment: "qzx comment", Constraints: "qzxjob-1.sh", Licenses: "/scratch/qzxdir/run",
 		},
@@ -169,6 +169,7 @@ func checkMarks(t *testing.T, requests []string, dialect string, how Disclosure)
 		if isRecord {
 			records++
 		}
+		text = strings.ToLower(text)
 		for _, secret := range []string{mark, "47114711", "47124712", "48114811"} {
 			at := strings.Index(text, secret)
 			switch {

@@ -368,6 +368,28 @@ func TestPublicLabels(t *testing.T) {
 	}
 }
 
+// A directory service gives a user several names: with its domain, without it, and in upper and lower case.
+func TestQualifiedUsers(t *testing.T) {
+	for _, user := range []string{`alice@example.org`, `EXAMPLE\alice`, "alice", "Alice"} {
+		for _, how := range []Disclosure{Pseudonym, None} {
+			run := rt.Run{Identity: rt.Identity{Cluster: "lab"}, Allocation: rt.Allocation{
+				Scheduler: "slurm", User: user, Account: "ALICE", Partition: "malice", Reservation: "alice_7", Licenses: "/home/ALICE/x",
+			}}
+			d := (&Privacy{Users: how, Key: siteKey}).Disguise(run)
+			got := d.Run()
+			texts := []string{got.User, got.Account, got.Reservation, got.Licenses, d.replace("of "+user+", Alice.", d.texts), d.replace(d.completed("run-ALI"), d.names)}
+			for _, text := range texts {
+				if strings.Contains(strings.ToLower(text), "ali") {
+					t.Errorf("%s, %s: %q", user, how, text)
+				}
+			}
+			if got.Partition != "malice" {
+				t.Errorf("%s, %s: a word that has the name is %q", user, how, got.Partition)
+			}
+		}
+	}
+}
+
 // A substitute is not searched again, and a directory is replaced as a whole.
 func TestSubstitutes(t *testing.T) {
 	run := rt.Run{Allocation: rt.Allocation{User: "user", Group: "dir", WorkDir: "/user/dir", Comment: "in /user/dir by user of dir"}}

@@ -68,7 +68,7 @@ const minCut = 3
 func (d *Disguise) completed(comm string) string {
 	for at := range len(comm) - minCut + 1 {
 		isStart := at == 0 || !isInWord(comm[at-1], comm[at])
-		i := slices.IndexFunc(d.names, func(h hidden) bool { return strings.HasPrefix(h.name, comm[at:]) })
+		i := slices.IndexFunc(d.names, func(h hidden) bool { return h.beginsWith(comm[at:], len(comm)-at) })
 		if isStart && i >= 0 {
 			return comm[:at] + d.names[i].name
 		}
@@ -147,7 +147,7 @@ func (d *Disguise) replace(text string, names []hidden) string {
 // isAt reports whether a name is a word of the text at an index, and not a word of Slurm.
 func (h *hidden) isAt(text string, at int) bool {
 	end := at + len(h.name)
-	if !strings.HasPrefix(text[at:], h.name) {
+	if !h.beginsWith(text[at:], len(h.name)) {
 		return false
 	}
 	isElement := at > 0 && text[at-1] == '/'
@@ -160,6 +160,30 @@ func (h *hidden) isAt(text string, at int) bool {
 		return false
 	}
 	return !isElement || !slurmsWord.MatchString(text[at:])
+}
+
+// beginsWith reports whether a text begins with the first n bytes of the name.
+func (h *hidden) beginsWith(text string, n int) bool {
+	if n > len(h.name) || n > len(text) {
+		return false
+	}
+	if !h.anyCase {
+		return text[:n] == h.name[:n]
+	}
+	for i := range n {
+		if lower(text[i]) != lower(h.name[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// lower returns the lower case of an ASCII letter, and any other byte as it is.
+func lower(c byte) byte {
+	if c >= 'A' && c <= 'Z' {
+		c |= 0x20
+	}
+	return c
 }
 
 // isInWord joins letters and digits: alice is a word of alice_2 and of /home/alice/run.
