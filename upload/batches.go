@@ -41,7 +41,9 @@ func (r *delivery) upload(ctx context.Context) error {
 			}
 			b = sealed[n-1]
 		}
-		if !b.UploadedAt.IsZero() && b.Key == uri {
+		isUploaded := !b.UploadedAt.IsZero() && b.Key == uri
+		if isUploaded && !r.resend {
+			r.skipped++
 			err = r.rows.skip(ctx, b.LastSeq)
 		} else {
 			b, err = r.uploadBatch(ctx, b, last, n, uri)
@@ -75,7 +77,7 @@ func (r *delivery) resume() error {
 // rewind makes the next upload start with batch 1.
 func (r *delivery) rewind() {
 	r.rows, r.cursor, r.batches, r.uris = nil, cursor{}, 0, nil
-	r.inline, r.csv = false, nil
+	r.inline, r.csv, r.skipped = false, nil, 0
 }
 
 func (r *delivery) uri(n int) string {

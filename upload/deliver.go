@@ -56,6 +56,8 @@ type delivery struct {
 	uris    []string // of these batches
 	inline  bool     // the rows go into the finish, not into the object store
 	csv     []byte   // these rows
+	skipped int      // batches that an earlier attempt has uploaded
+	resend  bool     // no batch is skipped
 	// mayInline: a short run without uploads may be delivered inline.
 	mayInline bool
 

@@ -291,7 +291,8 @@ func format(_ *rt.Run, _ string, scope rt.Scope) (upload.Encoder, error) {
 // fakeClient is a receiver's API in memory, and its object store. It is strict: it does not know
 // a run that it has not registered, refuses to close a run twice, and then hides it. If it takes
 // records, it accepts a repeated finish with the same rows, refuses a finish that names another record
-// than the stored one, and accepts one that names none.
+// than the stored one, and accepts one that names none. It refuses a finish that names an object that it
+// lacks.
 type fakeClient struct {
 	mu         sync.Mutex
 	killer     *killer
@@ -401,6 +402,11 @@ func (c *fakeClient) Finish(ctx context.Context, f upload.Finish) error {
 		}
 		if err := c.isOpen(f.RemoteID); err != nil {
 			return err
+		}
+		for _, uri := range f.URIs {
+			if _, isThere := c.objects[uri]; !isThere {
+				return own(http.StatusUnprocessableEntity)
+			}
 		}
 		if f.RecordSHA256 != "" && f.RecordSHA256 != c.recordSum(f.RemoteID) {
 			return own(http.StatusUnprocessableEntity)

@@ -2,6 +2,7 @@ package upload
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -38,10 +39,41 @@ func (r *delivery) close(ctx context.Context) error {
 		return err
 	}
 	err := r.finish(ctx, f)
+	if r.mayLackObjects(err) {
+		err = r.finishWithAllObjects(ctx, f, err)
+	}
 	if isRepeated := finishSent(r.reg); isRepeated && lacksRecord(f, err) {
 		return r.finishWithoutRecord(ctx, f, err)
 	}
 	return err
+}
+
+// mayLackObjects reports whether a receiver refused a finish because it may lack objects: it was restored
+// from a backup, and an earlier attempt has uploaded them after that backup. A receiver that takes no
+// records may refuse a repeated finish because it has closed the run.
+func (r *delivery) mayLackObjects(err error) bool {
+	mayBeClosed := finishSent(r.reg) && !r.reg.Record
+	return isOwn(err, http.StatusUnprocessableEntity) && r.skipped > 0 && !r.resend && !mayBeClosed
+}
+
+// finishWithAllObjects uploads all batches again, under the same keys, and repeats the finish, once per
+// attempt. It returns the earlier refusal if the receiver has closed the run.
+func (r *delivery) finishWithAllObjects(ctx context.Context, f Finish, why error) error {
+	r.resend = true
+	r.rewind()
+	err := r.upload(ctx)
+	isRefused := refusedAsClosed(err) || errors.As(err, new(*forgottenError))
+	if isRefused && finishSent(r.reg) {
+		return why
+	}
+	if err == nil {
+		err = r.finish(ctx, f)
+	}
+	if isFinished := err == nil && r.note == nil; !isFinished {
+		return err
+	}
+	r.d.noteProblem(r.name, fmt.Errorf("the receiver lacked uploaded objects of the run, and has them again: %w", why))
+	return r.event("batch", "uploaded again", why.Error())
 }
 
 // finishWithoutRecord sends a repeated finish again that was refused with 422: the receiver has another

@@ -24,6 +24,43 @@ func (f *fakeRun) has(status string) bool {
 
 // The receiver does the finish, but its answer is lost. Then a gateway answers 404 to everything.
 // Then the API works again, and hides the closed run. No row is sent twice.
+// A receiver that was restored from a backup gets the objects again that it has confirmed after the backup, also
+// if a finish was sent without an answer. A finish that it refuses all the same ends each drain after one upload.
+func TestRestoredReceiverGetsItsObjectsAgain(t *testing.T) {
+	for _, isSent := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			c, r := &fakeClient{takes: true}, newRun(1, 9)
+			fails := map[bool]string{false: "record", true: "finish"}[isSent]
+			c.fault = func(what string, _ int) error { return pick(what == fails, lost()) }
+			if _, err := drain(t, dirOf(r), c, upload.Options{Tries: 1}); err == nil || finishSent(r) != isSent {
+				t.Fatalf("%v, %+v", err, r.reg)
+			}
+			clear(c.objects)
+			c.fault = nil
+			sum, err := drain(t, dirOf(r), c, upload.Options{})
+			if err != nil || sum.Delivered != 1 || len(sum.Problems) != 1 || sum.FinishUnconfirmed != 0 || !r.has("uploaded again") || c.registered != 1 {
+				t.Fatalf("sent %v: %+v, %v, %+v", isSent, sum, err, r.events)
+			}
+			rows := ""
+			for _, uri := range c.finished["r1"].URIs {
+				rows += text(t, c.objects[uri])
+			}
+			checkRows(t, rows, r)
+		})
+	}
+	c, r := &fakeClient{takes: true}, newRun(1, 9)
+	c.fault = func(what string, _ int) error { return pick(what == "record", lost()) }
+	_, _ = drain(t, dirOf(r), c, upload.Options{Tries: 1})
+	before := c.calls["put"]
+	c.fault = func(what string, _ int) error { return pick(what == "finish", own(http.StatusUnprocessableEntity)) }
+	sum, err := drain(t, dirOf(r), c, upload.Options{})
+	if !errors.Is(err, upload.ErrTemporary) || sum.Failed != 1 || c.calls["put"] != 2*before || c.calls["finish"] != 2 {
+		t.Errorf("%+v, %v, %v", sum, err, c.calls)
+	}
+}
+
+func finishSent(r *fakeRun) bool { return !r.reg.FinishIntentAt.IsZero() }
+
 func TestAClosedRunIsNeverRegisteredAgain(t *testing.T) {
 	for _, status := range []int{404, 409, 410, 422} {
 		synctest.Test(t, func(t *testing.T) {

@@ -44,17 +44,20 @@ var answers = []struct {
 var states = []struct {
 	name, fails string
 	acts        bool
+	restored    bool // the receiver, from a backup that has the run and none of its objects
 }{
-	{"new", "", false},
-	{"intended", "register", false},
-	{"intended, registered", "register", true},
-	{"registered", "put", false},
-	{"registered, uploaded", "put", true},
-	{"closing, open", "finish", false},
-	{"closing, closed", "finish", true},
+	{"new", "", false, false},
+	{"intended", "register", false, false},
+	{"intended, registered", "register", true, false},
+	{"registered", "put", false, false},
+	{"registered, uploaded", "put", true, false},
+	{"closing, open", "finish", false, false},
+	{"closing, closed", "finish", true, false},
 	// These exist only if the receiver takes records.
-	{"uploaded", "record", false},
-	{"uploaded, with a record", "record", true},
+	{"uploaded", "record", false, false},
+	{"uploaded, with a record", "record", true, false},
+	{"uploaded, restored", "record", false, true},
+	{"uploaded, with a record, restored", "record", true, true},
 }
 
 // path is one path through the model.
@@ -189,6 +192,9 @@ func (r *fakeRun) prepare(t *testing.T, c *fakeClient, state int) {
 		t.Fatalf("state %s: %+v", s.name, r.reg)
 	}
 	c.answer(nil, false)
+	if s.restored {
+		clear(c.objects)
+	}
 }
 
 // answer sets how requests are answered, after or in the place of the receiver's action.

@@ -97,7 +97,9 @@ func TestRecordIsRefused(t *testing.T) {
 		for _, repeated := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				c, r := &fakeClient{takes: true}, newRun(1, 9)
-				refusal := func(what string) error { return pick(what == "record", &upload.Error{Op: "PUT x", Kind: upload.Permanent, Status: status, Code: code, Err: errors.New("refused")}) }
+				refusal := func(what string) error {
+					return pick(what == "record", &upload.Error{Op: "PUT x", Kind: upload.Permanent, Status: status, Code: code, Err: errors.New("refused")})
+				}
 				if repeated {
 					c.fault = func(what string, _ int) error { return cmp.Or(refusal(what), pick(what == "finish", lost())) }
 					if _, err := drain(t, dirOf(r), c, upload.Options{Tries: 1}); err == nil {
@@ -177,8 +179,8 @@ func TestFinishWithoutItsRecord(t *testing.T) {
 	}
 }
 
-// A receiver refuses each repeated finish with 422, for a reason that is not the record. The run is
-// delivered after one more request.
+// A receiver refuses each repeated finish with 422, for a reason that is not the record or an object. The
+// run is delivered after one more upload and two more requests.
 func TestARefusedFinishWithARecordEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, r := &fakeClient{takes: true}, newRun(1, 9)
@@ -189,7 +191,7 @@ func TestARefusedFinishWithARecordEnds(t *testing.T) {
 			t.Fatal("delivered")
 		}
 		sum, err := drain(t, dirOf(r), c, upload.Options{})
-		if err != nil || sum.Delivered != 1 || sum.FinishUnconfirmed != 1 || c.calls["finish"] != 3 || !r.has("finish unconfirmed") || c.registered != 1 {
+		if err != nil || sum.Delivered != 1 || sum.FinishUnconfirmed != 1 || c.calls["finish"] != 4 || c.calls["put"] != 2 || !r.has("finish unconfirmed") || c.registered != 1 {
 			t.Errorf("%+v, %v, %v, %+v", sum, err, c.calls, r.events)
 		}
 	})
