@@ -19,6 +19,7 @@ import (
 	"github.com/resource-tracker/rt/e2e/postgres"
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/site"
+	"github.com/resource-tracker/rt/site/api"
 )
 
 // commands returns the commands of an example in the man page that has a word, with other places.
@@ -117,12 +118,25 @@ func newLoaded(t *testing.T, conf config.Serve) *loaded {
 			t.Error(err)
 		}
 	})
+	claim(t, st)
 	l := &loaded{st: st, objects: heldObjects{st.objects, st.registry}}
 	l.run, _, l.record = recordOf(t, "alice")
 	for range 10 {
 		l.must(t)
 	}
 	return l
+}
+
+// claim marks the object store as a service does when it starts.
+func claim(t *testing.T, st *stores) {
+	t.Helper()
+	s, err := api.New(t.Context(), api.Config{Registry: st.registry, Objects: st.objects, Tokens: []api.Token{{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (l *loaded) must(t *testing.T) {

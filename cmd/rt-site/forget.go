@@ -60,7 +60,7 @@ func forget(ctx context.Context, o *options, stdout, stderr io.Writer) (err erro
 		done, err := f.Forget(ctx)
 		bar.clear()
 		report(stdout, "dry run: "+what, o.user, done)
-		return err
+		return errors.Join(err, undone(done))
 	}
 	who := operator()
 	if err := st.registry.Audit(ctx, who, fmt.Sprintf("begins to %s %s", what, o.user)); err != nil {
@@ -74,15 +74,27 @@ func forget(ctx context.Context, o *options, stdout, stderr io.Writer) (err erro
 	}
 	err = errors.Join(err, st.registry.Audit(context.WithoutCancel(ctx), who, end))
 	report(stdout, what, o.user, done)
-	if err == nil && done.Unread > 0 {
-		err = fmt.Errorf("%w: %d runs could not be read, and may be of this user", site.ErrDamaged, done.Unread)
+	return errors.Join(err, undone(done))
+}
+
+// undone is the error of what could not be done; each has been reported.
+func undone(done upkeep.Forgotten) error {
+	var failed []error
+	if done.Unread > 0 {
+		failed = append(failed, fmt.Errorf("%w: %d runs could not be read, and may be of this user", site.ErrDamaged, done.Unread))
 	}
-	return err
+	if done.Failed > 0 {
+		failed = append(failed, fmt.Errorf("%d runs could not be changed, see the messages: fix the cause, and start this again", done.Failed))
+	}
+	if done.Undeleted > 0 {
+		failed = append(failed, fmt.Errorf("%d objects could not be deleted, see the messages: fix the cause, and start this again", done.Undeleted))
+	}
+	return errors.Join(failed...)
 }
 
 func report(w io.Writer, what, name string, done upkeep.Forgotten) {
 	fmt.Fprintf(w, "%s %s: %d runs with %d objects, %d bytes\n", what, rt.Printable(name), done.Runs, done.Objects, done.Bytes)
-	if done.Runs == 0 {
+	if done.Runs+done.Failed+done.Unread == 0 {
 		fmt.Fprintln(w, "if the nodes send pseudonyms (privacy.users), give the pseudonym as NAME")
 	}
 	if done.Records > 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/durable"
+	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/api"
 	"github.com/resource-tracker/rt/site/objects"
 	"github.com/resource-tracker/rt/site/registry"
@@ -74,37 +76,65 @@ func openStores(ctx context.Context, s config.Serve) (st *stores, err error) {
 	return st, nil
 }
 
-// openExisting opens the stores of a site for another verb than serve. It creates none, and refuses to
-// create files that the service could not read.
+// openExisting opens the stores of a site for another verb than serve, without the quotas. It creates none,
+// refuses to create files that the service could not read, and checks that the objects are those of the registry.
 func (o *options) openExisting(ctx context.Context) (*stores, error) {
 	cfg, err := config.Load(o.config)
 	if err != nil {
 		return nil, misconfigured(err)
 	}
 	s := cfg.Serve
+	s.Quota.Bytes, s.TokenQuota.Bytes = 0, 0 // pseudonyms can be longer than names
 	if o.isSet("dir") {
 		s.Dir = o.dir
 	}
+	if err := checkDir(s); err != nil {
+		return nil, err
+	}
+	st, err := openStores(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if err := api.CheckObjects(ctx, st.registry, st.objects); err != nil {
+		isOther := errors.Is(err, site.ErrNotFound) || errors.Is(err, api.ErrOtherRegistry)
+		if isOther {
+			err = misconfigured(fmt.Errorf("the object store is not the one of this registry: %w; "+
+				"set serve.dir, serve.database, serve.objects and serve.objects_endpoint as rt-site serve has them", err))
+		}
+		return nil, errors.Join(err, st.close())
+	}
+	return st, nil
+}
+
+// checkDir checks that the files of a site are there, and that they belong to the user of this process.
+func checkDir(s config.Serve) error {
 	path := s.Dir
 	if s.Database == "" {
 		path = filepath.Join(s.Dir, "registry.db")
 	}
 	isRemote := s.Database != "" && s.Objects != ""
 	if isRemote {
-		return openStores(ctx, s)
+		return nil
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("there is no site at serve.dir: %w; set serve.dir as rt-site serve has it, or give --dir", err)
+		return fmt.Errorf("there is no site at serve.dir: %w; set serve.dir as rt-site serve has it, or give --dir", err)
 	}
 	if owner := info.Sys().(*syscall.Stat_t).Uid; int(owner) != os.Geteuid() {
 		name := strconv.Itoa(int(owner))
 		if u, err := user.LookupId(name); err == nil {
 			name = u.Username
 		}
-		return nil, fmt.Errorf("%s belongs to the user %[2]s: run this as that user: sudo -u %[2]s", path, name)
+		return fmt.Errorf("%s belongs to the user %[2]s: run this as that user: sudo -u %[2]s", path, name)
 	}
-	return openStores(ctx, s)
+	if s.Objects != "" {
+		return nil
+	}
+	_, err = os.Stat(filepath.Join(s.Dir, "objects"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return misconfigured(fmt.Errorf("there are no objects at serve.dir: %w; set serve.dir and serve.objects as rt-site serve has them, or give --dir", err))
+	}
+	return err
 }
 
 // openS3 opens the bucket and checks that it can be read.

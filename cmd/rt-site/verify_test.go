@@ -83,7 +83,7 @@ func TestVerifyWithoutASite(t *testing.T) {
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Error("it made the directory:", err)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, "objects"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "registry.db"), []byte(strings.Repeat("no database", 1000)), 0o600); err != nil {

@@ -22,6 +22,24 @@ var ErrOtherRegistry = errors.New("the object store belongs to another registry"
 // not reveal.
 func (k keyring) marker() string { return k.seal("registry", "") + "\n" }
 
+// CheckObjects checks that an object store is the one of a registry: it has the marker that a Server of
+// the registry makes. The error is site.ErrNotFound if it has none, and ErrOtherRegistry if it has another one.
+func CheckObjects(ctx context.Context, r Registry, o Objects) error {
+	f, err := o.Get(ctx, markerName) // first: Secret makes the key of a registry that has none
+	if err != nil {
+		return fmt.Errorf("read object %s, which the service makes when it starts: %w", markerName, err)
+	}
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("read object %s: %w", markerName, err)
+	}
+	master, err := r.Secret(ctx, "master", masterBytes)
+	if err != nil {
+		return fmt.Errorf("read the receiver's master key: %w", err)
+	}
+	s := &Server{conf: Config{Objects: o}, keys: keyring{master: master}}
+	return s.checkMarker(ctx)
+}
+
 // claim marks the object store as that of the registry, or checks the mark that it has.
 func (s *Server) claim(ctx context.Context) error {
 	err := s.checkMarker(ctx)

@@ -25,6 +25,9 @@ func (r *Registry) RemoveRun(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
+		if err := renameJob(ctx, tx, run.cluster.String, run.jobID); err != nil {
+			return err
+		}
 		return putLeftover(ctx, tx, stored)
 	})
 }
@@ -39,10 +42,10 @@ func putLeftover(ctx context.Context, tx transaction, stored []string) error {
 	return nil
 }
 
-// Leftover returns at most limit names in the object store of objects that RemoveRun and Rewrite have
-// removed. The caller deletes them there, and then calls Deleted.
-func (r *Registry) Leftover(ctx context.Context, limit int) ([]string, error) {
-	rows, err := r.db.QueryContext(ctx, "SELECT stored FROM leftover ORDER BY stored LIMIT $1", limit)
+// Leftover returns at most limit names, after the given one, in the object store of objects that RemoveRun and
+// Rewrite have removed. The caller deletes them there, and then calls Deleted.
+func (r *Registry) Leftover(ctx context.Context, after string, limit int) ([]string, error) {
+	rows, err := r.db.QueryContext(ctx, "SELECT stored FROM leftover WHERE stored > $1 ORDER BY stored LIMIT $2", after, limit)
 	names, err := collect(rows, err, func(from row) (name string, err error) { return name, from.Scan(&name) })
 	if err != nil {
 		return nil, fmt.Errorf("list the objects to delete: %w", fault(err))
@@ -95,7 +98,10 @@ func (r *Registry) Rewrite(ctx context.Context, w site.Rewrite) error {
 		if w.Run == nil {
 			return nil
 		}
-		return r.putRecord(ctx, tx, run, w.Run)
+		if err := r.putRecord(ctx, tx, run, w.Run); err != nil {
+			return err
+		}
+		return renameJob(ctx, tx, column(w.Run.Cluster), jobIDOf(w.Run))
 	})
 }
 

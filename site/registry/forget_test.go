@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/resource-tracker/rt/site"
@@ -23,11 +24,11 @@ func TestRemoveRun(t *testing.T) {
 		is(t, "removed run", err, site.ErrNotFound)
 		same(t, "jobs", pages(t, r, site.Filter{}, 10), []uint64{1})
 		checkUsage(t, r)
-		names, err := r.Leftover(t.Context(), 10)
+		names, err := r.Leftover(t.Context(), "", 10)
 		is(t, "Leftover", err, nil)
 		same(t, "leftover", names, []string{ids[0] + "/1"})
 		is(t, "Deleted", r.Deleted(t.Context(), names[0]), nil)
-		names, err = r.Leftover(t.Context(), 10)
+		names, err = r.Leftover(t.Context(), "", 10)
 		is(t, "Leftover", err, nil)
 		same(t, "leftover", names, []string{})
 		problems, err := r.Check(t.Context())
@@ -83,6 +84,55 @@ func TestRewrite(t *testing.T) {
 		problems, err := r.Check(t.Context())
 		is(t, "Check", err, nil)
 		same(t, "problems", problems, []string{})
+	})
+}
+
+// The row of a job has no name of a run that is removed or rewritten, and an old run of a reused id does not
+// replace the names of the newer job.
+func TestForgottenRunsLeaveNoNamesInTheJob(t *testing.T) {
+	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+		row := func() string {
+			t.Helper()
+			var text string
+			err := r.db.QueryRow("SELECT owner || ',' || family || ',' || username || ',' || account || ',' || partition || ',' || name FROM job WHERE job_id = 9").Scan(&text)
+			is(t, "job", err, nil)
+			return text
+		}
+		var ids []string
+		for n, step := range []struct {
+			owner, user, account, partition, name string
+			array                                 uint64
+		}{
+			{"a", "ann", "bio", "long", "fold", 7},
+			{"b", "bob", "chem", "debug", "other", 9},
+			{"a", "amy", "", "batch", "", 9},
+		} {
+			run := site.Run{ID: fmt.Sprintf("20260301t130000-%026d", n), Owner: step.owner, Created: start}
+			is(t, "CreateRun", r.CreateRun(t.Context(), run), nil)
+			record := job(9, n)
+			record.User, record.Account, record.Partition, record.Meta.JobName = step.user, step.account, step.partition, step.name
+			record.ArrayJobID.Set(step.array)
+			put(t, r, site.Object{RunID: run.ID, Name: site.RecordName, Class: site.ClassRecord, SHA256: "r", Created: start}, []byte("r"), &record)
+			ids = append(ids, run.ID)
+		}
+		same(t, "job", row(), "a,7,amy,bio,batch,fold")
+		rewrite := func(id string) {
+			t.Helper()
+			old, err := r.Run(t.Context(), id)
+			is(t, "Run", err, nil)
+			hidden := *old.Record
+			hidden.User, hidden.Meta.JobName = "user-x", "job-x"
+			w := site.Rewrite{Old: old, OldRecord: site.Object{SHA256: "r"}, Metadata: old.Metadata, Run: &hidden, Record: site.Object{Bytes: 1, SHA256: "x"}, Body: []byte("x")}
+			is(t, "Rewrite", r.Rewrite(t.Context(), w), nil)
+		}
+		rewrite(ids[0])
+		same(t, "the old run is rewritten", row(), "a,7,amy,bio,batch,job-x")
+		rewrite(ids[2])
+		same(t, "the new run is rewritten", row(), "a,7,user-x,bio,batch,job-x")
+		is(t, "RemoveRun", r.RemoveRun(t.Context(), ids[0]), nil)
+		same(t, "the old run is removed", row(), "b,9,bob,chem,debug,other")
+		is(t, "RemoveRun", r.RemoveRun(t.Context(), ids[1]), nil)
+		same(t, "one run is left", row(), "a,9,user-x,,batch,job-x")
 	})
 }
 

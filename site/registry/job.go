@@ -23,10 +23,8 @@ func (r *Registry) putRecord(ctx context.Context, tx transaction, run lockedRun,
 		return err
 	}
 	grown := int64(len(text)) - old
-	var jobID, ended sql.NullInt64
-	if id, ok := record.JobID.Get(); ok {
-		jobID = sql.NullInt64{Int64: int64(id), Valid: true}
-	}
+	jobID := jobIDOf(record)
+	var ended sql.NullInt64
 	if !record.End.IsZero() {
 		ended = sql.NullInt64{Int64: micros(record.End), Valid: true}
 	}
@@ -59,11 +57,16 @@ func (r *Registry) putRecord(ctx context.Context, tx transaction, run lockedRun,
 	return r.refreshJob(ctx, tx, column(record.Cluster), jobID.Int64)
 }
 
+// jobIDOf is the id of the job of a record as the database stores it.
+func jobIDOf(record *rt.Run) sql.NullInt64 {
+	id, ok := record.JobID.Get()
+	return sql.NullInt64{Int64: int64(id), Valid: ok}
+}
+
 // putJob stores what all runs of a job have in common. An earlier value stays if the record has none, or
 // if it is from a run of another owner: the first owner decides to which user the job belongs.
 func putJob(ctx context.Context, tx transaction, owner string, record *rt.Run) error {
-	id := record.JobID.Or(0)
-	family := record.ArrayJobID.Or(record.HetJobID.Or(id))
+	n := namesOf(owner, record)
 	_, err := tx.ExecContext(ctx, `INSERT INTO job (cluster, job_id, owner, family, username, account, partition, name, state, outcome, started, updated)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, '', '', 0, 0)
 		ON CONFLICT (cluster, job_id) DO UPDATE SET
@@ -71,7 +74,7 @@ func putJob(ctx context.Context, tx transaction, owner string, record *rt.Run) e
 				THEN job.family ELSE excluded.family END,
 			username = `+kept("username")+`, account = `+kept("account")+`,
 			partition = `+kept("partition")+`, name = `+kept("name"),
-		column(record.Cluster), int64(id), owner, int64(family), column(record.User), column(record.Account), column(record.Partition), folded(record.Meta.JobName))
+		column(record.Cluster), jobIDOf(record), owner, n.family, n.text[0], n.text[1], n.text[2], n.text[3])
 	return err
 }
 
@@ -80,6 +83,66 @@ func putJob(ctx context.Context, tx transaction, owner string, record *rt.Run) e
 func kept(name string) string {
 	return "CASE WHEN job.owner = excluded.owner THEN coalesce(nullif(excluded." + name + ", ''), job." + name + ") " +
 		"ELSE coalesce(nullif(job." + name + ", ''), excluded." + name + ") END"
+}
+
+// jobNames is what putJob stores of a job.
+type jobNames struct {
+	owner  string
+	family int64
+	text   [4]string // username, account, partition, name
+}
+
+// namesOf returns what a record gives to the row of its job.
+func namesOf(owner string, record *rt.Run) jobNames {
+	family := record.ArrayJobID.Or(record.HetJobID.Or(record.JobID.Or(0)))
+	return jobNames{owner, int64(family), [4]string{column(record.User), column(record.Account), column(record.Partition), folded(record.Meta.JobName)}}
+}
+
+// add adds the names of a later record of the job, as putJob does.
+func (n *jobNames) add(later jobNames, jobID int64) {
+	isSame := n.owner == later.owner
+	isFamily := later.family != jobID && (isSame || n.family == jobID)
+	if isFamily {
+		n.family = later.family
+	}
+	for i, text := range later.text {
+		isTaken := text != "" && (isSame || n.text[i] == "")
+		if isTaken {
+			n.text[i] = text
+		}
+	}
+}
+
+// renameJob computes the owner and the names of a job from the records of its runs, in the order in which they
+// were registered, so that no name of a record stays that is gone. It reads all of these records.
+func renameJob(ctx context.Context, tx transaction, cluster string, jobID sql.NullInt64) error {
+	if !jobID.Valid {
+		return nil
+	}
+	rows, err := tx.QueryContext(ctx, "SELECT owner, record FROM run WHERE cluster = $1 AND job_id = $2 ORDER BY id", cluster, jobID.Int64)
+	list, err := collect(rows, err, func(from row) (n jobNames, err error) {
+		var owner string
+		var text []byte
+		if err := from.Scan(&owner, &text); err != nil {
+			return n, err
+		}
+		record, err := decode[rt.Run](text)
+		isDamaged := err != nil || record == nil
+		if isDamaged { // it is reported where the run itself is read
+			record = &rt.Run{Identity: rt.Identity{JobID: rt.Some(uint64(jobID.Int64))}}
+		}
+		return namesOf(owner, record), nil
+	})
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	job := list[0]
+	for _, later := range list[1:] {
+		job.add(later, jobID.Int64)
+	}
+	_, err = tx.ExecContext(ctx, "UPDATE job SET owner = $1, family = $2, username = $3, account = $4, partition = $5, name = $6 WHERE cluster = $7 AND job_id = $8",
+		job.owner, job.family, job.text[0], job.text[1], job.text[2], job.text[3], cluster, jobID.Int64)
+	return err
 }
 
 // part summarises the runs of an attempt of a job with the same state and outcome.

@@ -22,9 +22,9 @@ type Removal interface {
 	RemoveRun(ctx context.Context, id string) error
 	// Rewrite replaces texts of a run, or returns site.ErrChanged.
 	Rewrite(ctx context.Context, w site.Rewrite) error
-	// Leftover returns at most limit names in the object store of objects that these two have removed, and
-	// Deleted removes a name from them.
-	Leftover(ctx context.Context, limit int) ([]string, error)
+	// Leftover returns at most limit names, after the given one, in the object store of objects that these two
+	// have removed, and Deleted removes a name from them.
+	Leftover(ctx context.Context, after string, limit int) ([]string, error)
 	Deleted(ctx context.Context, stored string) error
 }
 
@@ -50,7 +50,7 @@ type Forgetter struct {
 	// Rewrite returns the texts of a run with pseudonyms. record is the complete record, nil if there is
 	// none. nil: runs are removed.
 	Rewrite func(run site.Run, record []byte) (Rewritten, error)
-	// Problem receives what could not be done to a run as it should be; the others are not affected.
+	// Problem receives what could not be done to a run as it should be; the others are done.
 	Problem func(run string, err error)
 	// Checked is called after each run of the site.
 	Checked func(runs int)
@@ -71,6 +71,8 @@ type Forgotten struct {
 	Unfinished int   // runs of which the node may deliver more, with the names
 	Records    int   // that were removed because they could not be rewritten
 	Unread     int   // runs that could not be read
+	Failed     int   // runs that could not be changed
+	Undeleted  int   // removed objects that could not be deleted in the object store
 }
 
 // maxSmall is the size in bytes up to which the registry has the bytes of a record.
@@ -78,11 +80,6 @@ const maxSmall = 64 << 10
 
 // Forget forgets the runs of the user.
 func (f *Forgetter) Forget(ctx context.Context) (done Forgotten, err error) {
-	if !f.DryRun {
-		if err := f.leftover(ctx); err != nil { // of an earlier call that was interrupted
-			return done, err
-		}
-	}
 	checked := 0
 	for after := ""; ; {
 		ids, err := f.Registry.RunIDs(ctx, after, pageRuns)
@@ -97,48 +94,63 @@ func (f *Forgetter) Forget(ctx context.Context) (done Forgotten, err error) {
 			f.Checked(checked)
 		}
 		if len(ids) == 0 {
-			return done, nil
+			break
 		}
 		after = ids[len(ids)-1]
 	}
+	if f.DryRun {
+		return done, nil
+	}
+	return done, f.leftover(ctx, &done) // also of an earlier call that was interrupted
 }
 
-// run forgets a run if it is of the user.
+// run forgets a run if it is of the user. An error is reported, and does not stop the other runs.
 func (f *Forgetter) run(ctx context.Context, id string, done *Forgotten) error {
 	for try := 1; ; try++ {
-		run, err := f.Registry.Run(ctx, id)
-		if errors.Is(err, site.ErrNotFound) {
-			return nil
-		}
-		if errors.Is(err, site.ErrDamaged) {
-			done.Unread++
-			f.Problem(id, err)
-			return nil
-		}
-		if err != nil || !isOf(run, f.User) {
-			return err
-		}
-		objects, err := f.Registry.Objects(ctx, id)
-		if err != nil {
-			return err
-		}
-		removed := false
+		err := f.try(ctx, id, done)
+		isMoved := errors.Is(err, site.ErrChanged) || errors.Is(err, site.ErrNotFound) // a new record replaces the object of the old one
 		switch {
-		case f.DryRun:
-		case f.Rewrite == nil:
-			err = f.remove(ctx, id)
-		default:
-			removed, err = f.rewrite(ctx, run, objects)
-		}
-		if errors.Is(err, site.ErrChanged) && try < tries {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case isMoved && try < tries:
 			continue
+		case errors.Is(err, site.ErrDamaged):
+			done.Unread++
+		default:
+			done.Failed++
 		}
-		if err != nil {
-			return err
-		}
-		done.add(run, objects, removed)
+		f.Problem(id, err)
 		return nil
 	}
+}
+
+// try forgets a run if it is of the user and has not changed meanwhile.
+func (f *Forgetter) try(ctx context.Context, id string, done *Forgotten) error {
+	run, err := f.Registry.Run(ctx, id)
+	if errors.Is(err, site.ErrNotFound) {
+		return nil
+	}
+	if err != nil || !isOf(run, f.User) {
+		return err
+	}
+	objects, err := f.Registry.Objects(ctx, id)
+	if err != nil {
+		return err
+	}
+	removed := false
+	switch {
+	case f.DryRun:
+	case f.Rewrite == nil:
+		err = f.Registry.RemoveRun(ctx, id)
+	default:
+		removed, err = f.rewrite(ctx, run, objects)
+	}
+	if err == nil {
+		done.add(run, objects, removed)
+	}
+	return err
 }
 
 func (d *Forgotten) add(run site.Run, objects []site.Object, removed bool) {
@@ -175,32 +187,28 @@ func UserOf(metadata json.RawMessage) string {
 	return of.Tags.User
 }
 
-// remove removes a run.
-func (f *Forgetter) remove(ctx context.Context, id string) error {
-	if err := f.Registry.RemoveRun(ctx, id); err != nil {
-		return err
-	}
-	return f.leftover(ctx)
-}
-
-// leftover deletes the objects that no row names any more.
-func (f *Forgetter) leftover(ctx context.Context) error {
-	for {
-		names, err := f.Registry.Leftover(ctx, pageRuns)
-		if err != nil {
+// leftover deletes the objects that no row names any more. One that cannot be deleted stays for the next call.
+func (f *Forgetter) leftover(ctx context.Context, done *Forgotten) error {
+	for after := ""; ; {
+		names, err := f.Registry.Leftover(ctx, after, pageRuns)
+		if err != nil || len(names) == 0 {
 			return err
 		}
 		for _, name := range names {
-			if err := f.Objects.Delete(ctx, name); err != nil {
-				return err
+			err := f.Objects.Delete(ctx, name)
+			if err == nil {
+				err = f.Registry.Deleted(ctx, name)
 			}
-			if err := f.Registry.Deleted(ctx, name); err != nil {
-				return err
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if err != nil {
+				done.Undeleted++
+				run, _, _ := strings.Cut(name, "/")
+				f.Problem(run, err)
 			}
 		}
-		if len(names) == 0 {
-			return nil
-		}
+		after = names[len(names)-1]
 	}
 }
 
@@ -216,16 +224,12 @@ func (f *Forgetter) rewrite(ctx context.Context, run site.Run, objects []site.Ob
 	if w.OldRecord.SHA256 != "" {
 		record, err = f.read(ctx, w.OldRecord)
 	}
-	if errors.Is(err, site.ErrNotFound) { // rt-site verify reports it
-		f.Problem(run.ID, err)
-		err = nil
-	}
 	if err != nil {
-		return false, err
+		return false, fmt.Errorf("the run is not changed, because its record cannot be read: %w", err)
 	}
 	texts, err := f.Rewrite(run, record)
 	if err != nil {
-		return false, fmt.Errorf("run %s: %w", run.ID, err)
+		return false, err
 	}
 	w.Metadata, w.Run = texts.Metadata, texts.Run
 	if texts.Record != nil {
@@ -246,7 +250,7 @@ func (f *Forgetter) rewrite(ctx context.Context, run site.Run, objects []site.Ob
 	if err != nil {
 		return false, err
 	}
-	return record != nil && texts.Record == nil, f.leftover(ctx)
+	return record != nil && texts.Record == nil, nil
 }
 
 func (f *Forgetter) read(ctx context.Context, o site.Object) ([]byte, error) {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,10 +16,11 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// failing is a site of which one call fails.
+// failing is a site of which one call fails, and with it the context.
 type failing struct {
 	*store
 	left int // calls until one fails; negative: none
+	kill context.CancelCauseFunc
 }
 
 var errKilled = errors.New("killed")
@@ -26,6 +28,7 @@ var errKilled = errors.New("killed")
 func (f *failing) step() error {
 	f.left--
 	if f.left == 0 {
+		f.kill(errKilled)
 		return errKilled
 	}
 	return nil
@@ -86,11 +89,13 @@ func rewritten(run site.Run, record []byte) (out Rewritten, err error) {
 
 func (s *store) forget(t *testing.T, left int, rewrite func(site.Run, []byte) (Rewritten, error)) (Forgotten, error) {
 	t.Helper()
-	f := &failing{s, left}
+	ctx, kill := context.WithCancelCause(t.Context())
+	defer kill(nil)
+	f := &failing{s, left, kill}
 	return (&Forgetter{
 		Registry: f, Objects: f, User: "alice", Rewrite: rewrite, Checked: func(int) {},
 		Problem: func(run string, err error) { t.Errorf("run %s: %v", run, err) },
-	}).Forget(t.Context())
+	}).Forget(ctx)
 }
 
 // Forgetting may be interrupted at each step, and finishes when it is started again. Other users keep
@@ -166,7 +171,7 @@ func TestForgetDryRun(t *testing.T) {
 	for n, user := range []string{"alice", "bob", "alice"} {
 		s.fill(t, n, user)
 	}
-	f := &failing{s, 1}
+	f := &failing{s, 1, func(error) { t.Error("it changed something") }}
 	done, err := (&Forgetter{Registry: f, Objects: f, User: "alice", DryRun: true, Checked: func(int) {}}).Forget(t.Context())
 	if err != nil || done.Runs != 2 || done.Objects != 6 || done.Bytes == 0 || done.Unfinished != 0 {
 		t.Errorf("%+v, %v", done, err)
@@ -208,6 +213,129 @@ func TestARecordThatCannotBeRewrittenIsRemoved(t *testing.T) {
 	run, err := s.Run(t.Context(), id)
 	if err != nil || len(found) > 0 || totals.Objects != 2 || run.Record.User != "user-x" || fmt.Sprint(run.Expired) != "[record]" {
 		t.Errorf("%+v %q %+v %v", totals, found, run, err)
+	}
+}
+
+// broken is a site of which some calls always fail.
+type broken struct {
+	*store
+	run    string // that cannot be changed
+	stored string // that cannot be deleted
+}
+
+var errBroken = errors.New("broken")
+
+func (b *broken) RemoveRun(ctx context.Context, id string) error {
+	if id == b.run {
+		return errBroken
+	}
+	return b.store.RemoveRun(ctx, id)
+}
+
+func (b *broken) Rewrite(ctx context.Context, w site.Rewrite) error {
+	if w.Old.ID == b.run {
+		return errBroken
+	}
+	return b.store.Rewrite(ctx, w)
+}
+
+func (b *broken) Delete(ctx context.Context, name string) error {
+	if name == b.stored {
+		return errBroken
+	}
+	return b.store.Delete(ctx, name)
+}
+
+// A run that cannot be changed and an object that cannot be deleted are reported, and stop nothing else.
+func TestForgetGoesOn(t *testing.T) {
+	for name, rewrite := range map[string]func(site.Run, []byte) (Rewritten, error){"delete": nil, "pseudonym": rewritten} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t)
+			var ids []string
+			for n := range 3 {
+				ids = append(ids, s.fill(t, n, "alice"))
+			}
+			stored := ""
+			for o, err := range s.List(t.Context(), ids[1]) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				isRecord := strings.Contains(s.content(t, o.Name), "alice")
+				if isRecord {
+					stored = o.Name
+				}
+			}
+			problems := map[string]int{}
+			b := &broken{s, ids[0], stored}
+			f := &Forgetter{Registry: b, Objects: b, User: "alice", Rewrite: rewrite, Checked: func(int) {}}
+			f.Problem = func(run string, err error) {
+				if !errors.Is(err, errBroken) {
+					t.Errorf("run %s: %v", run, err)
+				}
+				problems[run]++
+			}
+			done, err := f.Forget(t.Context())
+			if err != nil || done.Runs != 2 || done.Failed != 1 || done.Undeleted != 1 || problems[ids[0]] != 1 || problems[ids[1]] != 1 {
+				t.Errorf("%+v, %v, problems %v", done, err, problems)
+			}
+			if names, err := s.Leftover(t.Context(), "", 10); err != nil || len(names) != 1 || names[0] != stored {
+				t.Errorf("%q, not %q: %v", names, stored, err)
+			}
+			if done, err := s.forget(t, -1, rewrite); err != nil || done.Runs != 1 || done.Failed != 0 || done.Undeleted != 0 {
+				t.Errorf("again: %+v, %v", done, err)
+			}
+			if names, err := s.Leftover(t.Context(), "", 10); err != nil || len(names) != 0 {
+				t.Errorf("left %q: %v", names, err)
+			}
+		})
+	}
+}
+
+// content is an object in the object store.
+func (s *store) content(t *testing.T, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(s.dir, "objects", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// A record that is not in the object store keeps its row: the store may be the wrong one.
+func TestAMissingRecordKeepsItsRow(t *testing.T) {
+	s := newStore(t)
+	id := s.fill(t, 1, "alice")
+	if err := os.Rename(filepath.Join(s.dir, "objects", id), filepath.Join(s.dir, "elsewhere")); err != nil {
+		t.Fatal(err)
+	}
+	before, err := s.Objects(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems := 0
+	f := &Forgetter{Registry: s, Objects: s, User: "alice", Rewrite: rewritten, Checked: func(int) {}}
+	f.Problem = func(run string, err error) {
+		problems++
+		if run != id || !errors.Is(err, site.ErrNotFound) {
+			t.Errorf("run %s: %v", run, err)
+		}
+	}
+	done, err := f.Forget(t.Context())
+	if err != nil || done.Runs != 0 || done.Failed != 1 || done.Records != 0 || problems != 1 {
+		t.Errorf("%+v, %d problems, %v", done, problems, err)
+	}
+	after, err := s.Objects(t.Context(), id)
+	if err != nil || !slices.Equal(after, before) {
+		t.Errorf("%+v, not %+v: %v", after, before, err)
+	}
+	if err := os.Rename(filepath.Join(s.dir, "elsewhere"), filepath.Join(s.dir, "objects", id)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.forget(t, -1, rewritten); err != nil {
+		t.Error(err)
+	}
+	if totals, found := s.verify(t); len(found) > 0 || totals.Objects != 3 {
+		t.Errorf("%+v %q", totals, found)
 	}
 }
 
