@@ -40,8 +40,8 @@ type extended struct {
 func (e extended) Scan(to ...any) error { return e.row.Scan(append(to, e.more...)...) }
 
 // isVisible reports whether a reader may see a run. The record of the run decides: the id of a job can be used
-// again, so that the row of the job can be about another user. A run whose record has neither user nor
-// account is for operators only.
+// again, so that the row of the job can be about another user. A run with neither user nor account in its
+// record is for operators only.
 func (h heldRun) isVisible(a *site.Access) bool {
 	if a == nil {
 		return true
