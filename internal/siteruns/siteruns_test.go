@@ -335,7 +335,7 @@ func TestTwoRegistrations(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(s *service, first, second map[string]any)
-		asked  string // ids of the runs whose record is asked for
+		asked  string // ids of the runs: their records are asked for
 	}{
 		{"the newer one", func(*service, map[string]any, map[string]any) {}, "9"},
 		{"the one with a record", func(_ *service, _, second map[string]any) { second["has_record"] = false }, "12-n1"},
