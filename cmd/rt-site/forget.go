@@ -126,15 +126,15 @@ type pseudonyms struct {
 }
 
 func (p pseudonyms) rewrite(run site.Run, record []byte) (out upkeep.Rewritten, err error) {
-	privacy := delivery.Privacy{Users: delivery.Pseudonym, Jobs: delivery.Pseudonym, Directories: delivery.Pseudonym, Commands: delivery.None, Key: p.key}
+	privacy := delivery.Privacy{Users: delivery.Pseudonym, Jobs: delivery.Pseudonym, Directories: delivery.Pseudonym, Commands: delivery.None, Key: p.key, Keep: true}
 	of := described(run)
 	d := privacy.Disguise(of)
-	out.Metadata, err = d.JSON(run.Metadata)
+	out.Metadata, err = d.Registration(run.Metadata)
 	if err != nil {
 		return out, fmt.Errorf("the registration: %w", err)
 	}
 	if run.Finish != nil && run.Finish.Summary != nil {
-		out.Summary, err = d.JSON(run.Finish.Summary)
+		out.Summary, err = d.Summary(run.Finish.Summary)
 		if err != nil {
 			return out, fmt.Errorf("the summary: %w", err)
 		}

@@ -22,6 +22,7 @@ import (
 // Exit statuses of sysexits.h.
 const (
 	exitData   = 65 // EX_DATAERR: stored data are damaged
+	exitUnread = 74 // EX_IOERR: verify could not read all objects
 	exitConfig = 78 // EX_CONFIG: the configuration must be changed first
 )
 
@@ -44,6 +45,7 @@ EXIT STATUS:
    1   an error, see the message
    2   wrong command line
    65  stored data are damaged
+   74  verify could not read all objects, and has found no damage in the others
    78  the configuration must be changed first
 `
 
@@ -63,6 +65,8 @@ func exitStatus(err error) int {
 		return exitConfig
 	case errors.Is(err, site.ErrDamaged):
 		return exitData
+	case errors.Is(err, errUnchecked):
+		return exitUnread
 	}
 	return cli.ExitError
 }

@@ -38,7 +38,11 @@ func (st *stores) close() error {
 }
 
 // openStores opens the registry and the object store. With PostgreSQL and S3 the directory is not used.
-func openStores(ctx context.Context, s config.Serve) (st *stores, err error) {
+func openStores(ctx context.Context, s config.Serve) (*stores, error) {
+	return openWith(ctx, s, registry.Options{Quota: s.Quota.Bytes, OwnerQuota: s.TokenQuota.Bytes})
+}
+
+func openWith(ctx context.Context, s config.Serve, o registry.Options) (st *stores, err error) {
 	st = &stores{}
 	defer func() {
 		if err != nil {
@@ -56,7 +60,7 @@ func openStores(ctx context.Context, s config.Serve) (st *stores, err error) {
 	if database == "" {
 		database = filepath.Join(s.Dir, "registry.db")
 	}
-	st.registry, err = registry.Open(ctx, database, registry.Options{Quota: s.Quota.Bytes, OwnerQuota: s.TokenQuota.Bytes})
+	st.registry, err = registry.Open(ctx, database, o)
 	if errors.Is(err, registry.ErrDSN) {
 		return st, misconfigured(fmt.Errorf("serve.database: %w", err))
 	}
@@ -76,7 +80,7 @@ func openStores(ctx context.Context, s config.Serve) (st *stores, err error) {
 	return st, nil
 }
 
-// openExisting opens the stores of a site for another verb than serve, without the quotas. It creates none,
+// openExisting opens the stores of a site for another verb than serve, without the quotas. It creates and migrates none,
 // refuses to create files that the service could not read, and checks that the objects are those of the registry.
 func (o *options) openExisting(ctx context.Context) (*stores, error) {
 	cfg, err := config.Load(o.config)
@@ -84,14 +88,13 @@ func (o *options) openExisting(ctx context.Context) (*stores, error) {
 		return nil, misconfigured(err)
 	}
 	s := cfg.Serve
-	s.Quota.Bytes, s.TokenQuota.Bytes = 0, 0 // pseudonyms can be longer than names
 	if o.isSet("dir") {
 		s.Dir = o.dir
 	}
 	if err := checkDir(s); err != nil {
 		return nil, err
 	}
-	st, err := openStores(ctx, s)
+	st, err := openWith(ctx, s, registry.Options{Existing: true}) // no quotas: pseudonyms can be longer than names
 	if err != nil {
 		return nil, err
 	}

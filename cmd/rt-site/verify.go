@@ -18,6 +18,9 @@ import (
 // maxDamage is the largest number of damaged parts in the output of verify --json.
 const maxDamage = 10_000
 
+// errUnchecked means that verify could not check everything.
+var errUnchecked = errors.New("objects could not be read and are not checked")
+
 // verified is the output of verify --json.
 type verified struct {
 	upkeep.Totals
@@ -43,6 +46,10 @@ func verify(ctx context.Context, o *options, stdout, stderr io.Writer) (err erro
 				out.Damage = append(out.Damage, d)
 			}
 		},
+		Unread: func(run, object string, err error) {
+			bar.clear()
+			cli.Message(stderr, "rt-site", "run %s: object %s is not checked: %v", run, object, err)
+		},
 		Checked: func(int) { bar.add() },
 	}
 	out.Totals, err = v.Verify(ctx)
@@ -52,8 +59,11 @@ func verify(ctx context.Context, o *options, stdout, stderr io.Writer) (err erro
 	} else if err == nil {
 		out.print(stdout)
 	}
-	if err == nil && out.Damaged > 0 {
-		err = fmt.Errorf("%w: %d problems were found", site.ErrDamaged, out.Damaged)
+	if out.Damaged > 0 {
+		err = errors.Join(err, fmt.Errorf("%w: %d problems were found", site.ErrDamaged, out.Damaged))
+	}
+	if out.Unchecked > 0 {
+		err = errors.Join(err, fmt.Errorf("%w: %d; start this again when the object store can be read", errUnchecked, out.Unchecked))
 	}
 	return err
 }
@@ -77,6 +87,9 @@ func printDamage(w io.Writer, d upkeep.Damage) {
 
 func (v *verified) print(w io.Writer) {
 	fmt.Fprintf(w, "checked %d runs with %d objects, %d bytes: %d problems\n", v.Runs, v.Objects, v.Bytes, v.Damaged)
+	if v.Unchecked > 0 {
+		fmt.Fprintf(w, "%d of the objects could not be read and are not checked\n", v.Unchecked)
+	}
 	if v.Unnamed > 0 {
 		fmt.Fprintf(w, "%d objects, %d bytes, are older than a day and of no run; rt-site serve removes them\n", v.Unnamed, v.UnnamedBytes)
 	}

@@ -2,8 +2,10 @@ package main
 
 import (
 	"crypto/rand"
+	"database/sql"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -105,4 +107,48 @@ func TestVerifyDuringDeliveries(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The database of another version is neither changed nor damaged.
+func TestTablesOfAnotherVersion(t *testing.T) {
+	for version, want := range map[string]string{"0": "rt-site serve migrates them when it starts", "99": "use the version of rt-site that rt-site serve has"} {
+		dir, _ := newSite(t)
+		path := filepath.Join(dir, "registry.db")
+		inDatabase(t, path, "UPDATE goose_db_version SET version_id = "+version+" WHERE version_id = 1")
+		for _, args := range [][]string{{"verify"}, {"forget", "--user", "alice"}, {"hold", "--for", "1h"}} {
+			status, out, messages := rtSite(t, dir, args...)
+			if status != 1 || out != "" || !strings.Contains(messages, want) {
+				t.Errorf("%q: %d %q %q", args, status, out, messages)
+			}
+		}
+		inDatabase(t, path, "UPDATE goose_db_version SET version_id = 1 WHERE version_id = "+version)
+		if status, out, messages := rtSite(t, dir, "verify"); status != 0 || !strings.HasPrefix(out, "checked 2 runs") {
+			t.Errorf("%d %q %q", status, out, messages)
+		}
+	}
+}
+
+// A file that is no site gets no tables.
+func TestADatabaseWithoutTables(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "objects"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	inDatabase(t, filepath.Join(dir, "registry.db"), "CREATE TABLE other (x)")
+	if status, _, messages := rtSite(t, dir, "verify"); status != 1 || !strings.Contains(messages, "which rt-site serve creates when it starts: no such table: goose_db_version") {
+		t.Errorf("%d %q", status, messages)
+	}
+	inDatabase(t, filepath.Join(dir, "registry.db"), "CREATE TABLE run (x)") // there is none yet
+}
+
+// inDatabase executes a statement in a SQLite file.
+func inDatabase(t *testing.T, path, statement string) {
+	t.Helper()
+	db, err := sql.Open("sqlite3", path)
+	if err == nil {
+		_, err = db.Exec(statement)
+	}
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
 }

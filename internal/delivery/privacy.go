@@ -6,6 +6,7 @@ import (
 	"encoding/base32"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,6 +35,9 @@ type Privacy struct {
 	Directories Disclosure // working directories
 	Commands    Disclosure // command lines, comments, names of processes: Plain or None
 	Key         []byte     // of the pseudonyms: the same on all nodes of a site
+	// Keep leaves what has the form of a pseudonym as it is, for texts that have left a node before. Without
+	// it a user could give a job such a name.
+	Keep bool
 }
 
 // String describes what leaves.
@@ -72,9 +76,16 @@ const (
 // with a probability below 10^-12.
 const pseudonymBits = 80
 
+// hashForm is the form of the hash in a pseudonym.
+var hashForm = regexp.MustCompile("^[a-z2-7]{16}$")
+
 // pseudonym returns the name under which another name of a kind leaves, such as
 // user-mzxw6ytboi5dgmrq.
 func (p *Privacy) pseudonym(k kind, name string) string {
+	hash, isPseudonym := strings.CutPrefix(name, string(k)+"-")
+	if p.Keep && isPseudonym && hashForm.MatchString(hash) {
+		return name
+	}
 	mac := hmac.New(sha256.New, p.Key)
 	fmt.Fprintf(mac, "%s\x00%s", k, name)
 	sum := mac.Sum(nil)[:pseudonymBits/8]

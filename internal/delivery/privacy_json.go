@@ -7,9 +7,16 @@ import (
 	"strings"
 )
 
-// JSON returns a JSON text about the run as it leaves: its registration, or figures of it. Numbers, and
-// facts of the host and its cloud, are not changed.
-func (d *Disguise) JSON(text []byte) ([]byte, error) {
+// Registration returns the registration of the run, a JSON text, as it leaves. Numbers, and facts of the
+// host and its cloud, are not changed.
+func (d *Disguise) Registration(text []byte) ([]byte, error) { return d.rewriteJSON(text, d.jsonText) }
+
+// Summary returns the summary of the run, a JSON text, as it leaves: with other users, groups, accounts and
+// names of jobs. Its other texts are figures, such as "gpu:2", in which the name of a user can be a word.
+func (d *Disguise) Summary(text []byte) ([]byte, error) { return d.rewriteJSON(text, d.summaryText) }
+
+// rewriteJSON returns a JSON text with the texts that rewrite returns for a key and its text.
+func (d *Disguise) rewriteJSON(text []byte, rewrite func(key, value string) string) ([]byte, error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
 	var v any
@@ -19,20 +26,20 @@ func (d *Disguise) JSON(text []byte) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
-	err := enc.Encode(d.jsonValue("", v))
+	err := enc.Encode(d.jsonValue("", v, rewrite))
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
 }
 
-func (d *Disguise) jsonValue(key string, value any) any {
+func (d *Disguise) jsonValue(key string, value any, rewrite func(key, value string) string) any {
 	switch v := value.(type) {
 	case string:
-		return d.jsonText(key, v)
+		return rewrite(key, v)
 	case []any:
 		if key == "command" && d.Commands == None {
 			return []any{}
 		}
 		for i := range v {
-			v[i] = d.jsonValue(key, v[i])
+			v[i] = d.jsonValue(key, v[i], rewrite)
 		}
 	case map[string]any:
 		out := make(map[string]any, len(v))
@@ -41,7 +48,7 @@ func (d *Disguise) jsonValue(key string, value any) any {
 			if key == "tags" { // the user's
 				name = d.replace(k, d.names)
 			}
-			out[name] = d.jsonValue(k, item)
+			out[name] = d.jsonValue(k, item, rewrite)
 		}
 		return out
 	case json.Number:
@@ -72,6 +79,14 @@ func (d *Disguise) jsonText(key, value string) string {
 		return d.comment(value)
 	}
 	return d.tag(key, value)
+}
+
+func (d *Disguise) summaryText(key, value string) string {
+	switch key {
+	case "user", "group", "account", "job_name":
+		return d.jsonText(key, value)
+	}
+	return value
 }
 
 // plainKeys are the keys of values that leave as they are.

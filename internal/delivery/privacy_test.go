@@ -219,6 +219,44 @@ func TestPseudonymsJoin(t *testing.T) {
 	}
 }
 
+// With Keep, names that have left a node as pseudonyms stay as they are. Others that look like them do not.
+func TestPseudonymsStay(t *testing.T) {
+	p := privacy(Pseudonym)
+	sent := p.Disguise(fullRun(t)).Run()
+	if again := p.Disguise(sent).Run(); again.User == sent.User || again.Meta.JobName == sent.Meta.JobName {
+		t.Errorf("without Keep: %q %q", again.User, again.Meta.JobName)
+	}
+	p.Keep = true
+	again := p.Disguise(sent).Run()
+	for _, pair := range [][2]string{
+		{again.User, sent.User}, {again.Group, sent.Group}, {again.WorkDir, sent.WorkDir}, {again.Meta.JobName, sent.Meta.JobName},
+		{again.Meta.Tags["slurm_user"], sent.Meta.Tags["slurm_user"]}, {again.Account, sent.Account},
+	} {
+		if pair[0] != pair[1] || pair[0] == "" {
+			t.Errorf("%q is %q", pair[1], pair[0])
+		}
+	}
+	for _, name := range []string{"user-alice", "job-nfth4dprkoqpfnnv", "user-nfth4dprkoqpfnnv2", "user-nfth4dprkoqpfnn1", "user-NFTH4DPRKOQPFNNV"} {
+		run := rt.Run{Allocation: rt.Allocation{User: name}}
+		if got := p.Disguise(run).Run(); got.User == name {
+			t.Errorf("%q stays", name)
+		}
+	}
+}
+
+// In a summary only names are replaced: other texts are figures that can have the name of a user as a word.
+func TestSummaryOfARun(t *testing.T) {
+	run := rt.Run{Allocation: rt.Allocation{User: "gpu", Account: "gpu"}}
+	run.Meta.JobName = "job"
+	text := `{"cpu":{"cores_of":"job"},"gpus":[{"name":"gpu job"}],"run":{"account":"gpu","gpus":"gpu:2","meta":{"job_name":"job"},"node_list":"gpu","user":"gpu"},"secs":1.50}`
+	d := privacy(Pseudonym).Disguise(run)
+	got, err := d.Summary([]byte(text))
+	want := strings.NewReplacer(`"user":"gpu"`, `"user":"`+d.Run().User+`"`, `"account":"gpu"`, `"account":"`+d.Run().User+`"`, `"job_name":"job"`, `"job_name":"`+d.Run().Meta.JobName+`"`).Replace(text)
+	if err != nil || string(got) != want || d.Run().User == "" {
+		t.Errorf("%s, not %s: %v", got, want, err)
+	}
+}
+
 // Each kind of names is decided on its own.
 func TestKindsAreIndependent(t *testing.T) {
 	for _, test := range []struct {

@@ -59,7 +59,7 @@ func openPostgres(ctx context.Context, dsn string, o Options) (*Registry, error)
 	// Receivers that start at the same time migrate one after the other.
 	locker, err := lock.NewPostgresSessionLocker()
 	if err == nil {
-		err = migrate(ctx, goose.DialectPostgres, db, goose.WithSessionLocker(locker))
+		err = migrate(ctx, goose.DialectPostgres, db, o, goose.WithSessionLocker(locker))
 	}
 	if err != nil {
 		return nil, errors.Join(err, db.Close())

@@ -27,6 +27,8 @@ type Options struct {
 	Quota      int64 // bytes of all runs; 0: no limit
 	OwnerQuota int64 // bytes of the runs of one owner; 0: no limit
 	Conns      int   // most connections to PostgreSQL; 0: 24
+	// Existing refuses a database without the tables of this version, instead of creating or migrating them.
+	Existing bool
 }
 
 // Registry is the open database. Its methods may be called from several goroutines.
@@ -60,9 +62,12 @@ type transaction interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
+// ErrSchema means that the tables of the database are those of another version of rt-site.
+var ErrSchema = errors.New("the tables of the database are of another version of rt-site")
+
 // Open opens the registry in a SQLite file, or in PostgreSQL if dsn begins with postgres:// or
-// postgresql://, and creates or migrates its tables. Several registries may be open in one
-// PostgreSQL database.
+// postgresql://, and creates or migrates its tables, see Options.Existing. Several registries may be open in
+// one PostgreSQL database.
 func Open(ctx context.Context, dsn string, o Options) (*Registry, error) {
 	open := openSQLite
 	if strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://") {
@@ -79,7 +84,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Registry, error) {
 //go:embed migrations
 var migrations embed.FS
 
-func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, options ...goose.ProviderOption) error {
+func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, o Options, options ...goose.ProviderOption) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return err
@@ -88,8 +93,29 @@ func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, options ...
 	if err != nil {
 		return err
 	}
-	_, err = provider.Up(ctx)
-	return err
+	if !o.Existing {
+		_, err = provider.Up(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	sources := provider.ListSources()
+	return checkSchema(ctx, db, sources[len(sources)-1].Version)
+}
+
+// checkSchema checks that the tables are of this version. Not by the provider, which creates its own table.
+func checkSchema(ctx context.Context, db *sql.DB, version int64) error {
+	var found int64
+	err := db.QueryRowContext(ctx, "SELECT max(version_id) FROM goose_db_version").Scan(&found)
+	switch {
+	case err != nil:
+		return fmt.Errorf("read the version of the tables, which rt-site serve creates when it starts: %w", err)
+	case found < version:
+		return fmt.Errorf("%w: version %d, not %d: rt-site serve migrates them when it starts: restart it with this version", ErrSchema, found, version)
+	case found > version:
+		return fmt.Errorf("%w: version %d, not %d: use the version of rt-site that rt-site serve has", ErrSchema, found, version)
+	}
+	return nil
 }
 
 // Close waits for the changes in progress and closes the database.

@@ -63,7 +63,7 @@ func openSQLite(ctx context.Context, path string, o Options) (*Registry, error) 
 	read.SetMaxOpenConns(readers)
 	read.SetMaxIdleConns(readers)
 	w := &sqliteWriter{db: db, queue: make(chan *change), stop: make(chan struct{}), ended: make(chan struct{})}
-	if err := w.start(ctx); err != nil {
+	if err := w.start(ctx, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), db.Close(), read.Close())
 	}
 	return &Registry{db: read, writer: w, options: o}, nil
@@ -83,8 +83,8 @@ func createFile(path string) error {
 	return errors.Join(f.Close(), durable.SyncDir(dir))
 }
 
-func (w *sqliteWriter) start(ctx context.Context) error {
-	if err := migrate(ctx, goose.DialectSQLite3, w.db); err != nil {
+func (w *sqliteWriter) start(ctx context.Context, o Options) error {
+	if err := migrate(ctx, goose.DialectSQLite3, w.db, o); err != nil {
 		return err
 	}
 	conn, err := w.db.Conn(ctx)

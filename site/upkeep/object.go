@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 
@@ -18,8 +19,32 @@ import (
 	"github.com/resource-tracker/rt/site"
 )
 
-// object returns what is wrong with an object; empty for nothing.
+// errUnread means that the bytes of an object could not be read to their end. That need not be damage: the
+// connection to the object store can be lost.
+var errUnread = errors.New("it could not be read")
+
+// retryPause is the time between two attempts to read an object.
+const retryPause = time.Second
+
+// object returns what is wrong with an object; empty for nothing. The error is errUnread if the object could
+// not be read several times.
 func (c *check) object(ctx context.Context, run site.Run, o site.Object) (problem string, err error) {
+	for try := 1; ; try++ {
+		problem, err = c.try(ctx, run, o)
+		isLast := !errors.Is(err, errUnread) || try == readTries
+		if isLast {
+			return problem, err
+		}
+		select {
+		case <-time.After(retryPause):
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+	}
+}
+
+// try reads an object once.
+func (c *check) try(ctx context.Context, run site.Run, o site.Object) (problem string, err error) {
 	f, err := open(ctx, c.Registry, c.Verifier.Objects, o)
 	if errors.Is(err, site.ErrNotFound) {
 		return "it is missing", nil
@@ -27,8 +52,11 @@ func (c *check) object(ctx context.Context, run site.Run, o site.Object) (proble
 	if errors.Is(err, site.ErrDamaged) {
 		return "it cannot be read: " + err.Error(), nil
 	}
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("%w: %w", errUnread, err)
 	}
 	defer f.Close()
 	in := newSummed(f)
@@ -48,7 +76,7 @@ func (c *check) object(ctx context.Context, run site.Run, o site.Object) (proble
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
 	case in.err != nil:
-		return "it cannot be read: " + in.err.Error(), nil
+		return "", fmt.Errorf("%w: %w", errUnread, in.err)
 	case in.bytes != o.Bytes:
 		return fmt.Sprintf("it has %d bytes, not %d", in.bytes, o.Bytes), nil
 	case in.sum() != o.SHA256:

@@ -41,6 +41,8 @@ type Verifier struct {
 	RunOf func(record io.Reader) (rt.Run, error)
 	// Damaged receives the damage that is found.
 	Damaged func(Damage)
+	// Unread receives the objects that could not be read, such as for a lost connection: they are not checked.
+	Unread func(run, object string, err error)
 	// Checked is called after each run.
 	Checked func(runs int)
 }
@@ -54,6 +56,8 @@ type Damage struct {
 	Stored  string `json:"stored,omitempty"` // name in the object store; empty: the registry has the object
 	Problem string `json:"problem"`
 	Remedy  string `json:"remedy"`
+
+	unread error // the object could not be read, which is no damage
 }
 
 // Totals is what a check has read.
@@ -62,6 +66,8 @@ type Totals struct {
 	Objects int   `json:"objects"`
 	Bytes   int64 `json:"bytes"`   // of the objects
 	Damaged int   `json:"damaged"` // calls of Damaged
+	// Unchecked are the objects that could not be read.
+	Unchecked int `json:"unchecked_objects"`
 	// Unnamed are objects in the object store that are older than a day and that no run names, and
 	// UnnamedBytes their size. They are no damage: a receiver removes them.
 	Unnamed      int   `json:"unnamed_objects"`
@@ -75,6 +81,11 @@ const (
 	unnamedAge = 24 * time.Hour
 	// tries is how often a run is read that changes while it is checked.
 	tries = 10
+	// readTries is how often an object is read that cannot be read to its end.
+	readTries = 3
+	// maxUnread is the number of objects without one in between that can be read after which a check ends: the
+	// object store cannot be reached.
+	maxUnread = 20
 )
 
 // What is to be done.
@@ -86,7 +97,8 @@ const (
 
 // Verify checks everything: the database, that each object is there with its size and checksum, that
 // each record can be decoded and is of its run, and the number of rows of each CSV. It returns an
-// error if it could not read something; damage is no error.
+// error if it could not read the database or the list of objects, or many objects in a row; damage and
+// single objects that could not be read are no errors.
 func (v *Verifier) Verify(ctx context.Context) (Totals, error) {
 	c := check{Verifier: v}
 	problems, err := v.Registry.Check(ctx)
@@ -115,9 +127,15 @@ func (v *Verifier) Verify(ctx context.Context) (Totals, error) {
 type check struct {
 	*Verifier
 	Totals
+	unread int // objects that could not be read, since one that could
 }
 
 func (c *check) report(d Damage) {
+	if d.unread != nil {
+		c.Unchecked++
+		c.Verifier.Unread(d.Run, d.Object, d.unread)
+		return
+	}
 	c.Totals.Damaged++
 	c.Verifier.Damaged(d)
 }
@@ -208,23 +226,32 @@ func (s state) object(d Damage) (o site.Object) {
 
 // problems returns the damage of a run.
 func (c *check) problems(ctx context.Context, s state) (found []Damage, err error) {
-	add := func(o site.Object, remedy, problem string) {
-		d := Damage{Run: s.run.ID, Object: o.Name, Stored: o.Stored, Problem: problem, Remedy: remedy}
+	add := func(o site.Object, remedy, problem string, unread error) {
+		d := Damage{Run: s.run.ID, Object: o.Name, Stored: o.Stored, Problem: problem, Remedy: remedy, unread: unread}
 		if s.run.Record != nil {
 			d.Job, d.Node = s.run.Record.Label(), s.run.Record.Node
 		}
 		found = append(found, d)
 	}
 	for _, name := range missing(s) {
-		add(site.Object{Name: name}, remedyDatabase, "it has no row in the registry")
+		add(site.Object{Name: name}, remedyDatabase, "it has no row in the registry", nil)
 	}
 	for _, o := range s.objects {
 		problem, err := c.object(ctx, s.run, o)
-		if err != nil {
+		switch {
+		case errors.Is(err, errUnread):
+			add(o, "", "", err)
+			c.unread++
+		case err != nil:
 			return nil, err
+		default:
+			c.unread = 0
+		}
+		if c.unread > maxUnread {
+			return nil, fmt.Errorf("read object %s of run %s: %w; %d objects before it could not be read either: check the object store, and start this again", o.Name, s.run.ID, err, maxUnread)
 		}
 		if problem != "" {
-			add(o, remedyObject, problem)
+			add(o, remedyObject, problem, nil)
 		}
 	}
 	return found, nil
