@@ -53,6 +53,7 @@ type CPUPart struct {
 type MemoryPart struct {
 	PeakBytes  rt.Opt[uint64]  `json:"peak_bytes"`
 	LimitBytes rt.Opt[uint64]  `json:"limit_bytes"`
+	LimitOf    string          `json:"limit_of"`
 	PeakPct    rt.Opt[float64] `json:"peak_pct"`
 	OOMKills   rt.Opt[uint64]  `json:"oom_kills"`
 }
@@ -78,7 +79,7 @@ func (s *Summary) Figures() *RunFigures {
 			JobStart: r.JobStart, JobEndLimit: r.JobEndLimit, Meta: NamePart{r.Meta.JobName}, PID: r.PID, Ending: r.Ending,
 		},
 		CPU:    CPUPart{s.CPU.UsedSecs, s.CPU.AllocatedSecs, s.CPU.UsedPct, s.CPU.Cores, s.CPU.CoresOf},
-		Memory: MemoryPart{s.Memory.PeakBytes, s.Memory.LimitBytes, s.Memory.PeakPct, s.Memory.OOMKills},
+		Memory: MemoryPart{s.Memory.PeakBytes, s.Memory.LimitBytes, s.Memory.LimitOf, s.Memory.PeakPct, s.Memory.OOMKills},
 		Record: RecordPart{s.Record.Last, s.Record.Complete},
 	}
 	for i := range s.GPUs {
@@ -95,7 +96,7 @@ func (f *RunFigures) Summary() *Summary {
 	s.Run.User, s.Run.Account, s.Run.Partition, s.Run.NodeList, s.Run.GPUs = r.User, r.Account, r.Partition, r.NodeList, r.GPUs
 	s.Run.PID, s.Run.NumNodes, s.Run.JobStart, s.Run.JobEndLimit = r.PID, r.NumNodes, r.JobStart, r.JobEndLimit
 	s.CPU.UsedSecs, s.CPU.AllocatedSecs, s.CPU.UsedPct, s.CPU.Cores, s.CPU.CoresOf = f.CPU.UsedSecs, f.CPU.AllocatedSecs, f.CPU.UsedPct, f.CPU.Cores, f.CPU.CoresOf
-	s.Memory.PeakBytes, s.Memory.LimitBytes, s.Memory.PeakPct, s.Memory.OOMKills = f.Memory.PeakBytes, f.Memory.LimitBytes, f.Memory.PeakPct, f.Memory.OOMKills
+	s.Memory.PeakBytes, s.Memory.LimitBytes, s.Memory.LimitOf, s.Memory.PeakPct, s.Memory.OOMKills = f.Memory.PeakBytes, f.Memory.LimitBytes, f.Memory.LimitOf, f.Memory.PeakPct, f.Memory.OOMKills
 	s.Record.Last, s.Record.Complete = f.Record.Last, f.Record.Complete
 	for _, gpu := range f.GPUs {
 		s.GPUs = append(s.GPUs, GPU{BusyPct: gpu.BusyPct})

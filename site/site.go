@@ -101,14 +101,29 @@ type Job struct {
 	Outcome                  rt.Outcome
 	Start                    time.Time // of the first attempt
 	End                      time.Time // zero while the job is running
+
+	Figures // of the runs of the whole job, not of those of its steps
+	// Waste is Figures.WasteSecs when the last run was stored, in whole core-seconds.
+	Waste rt.Opt[int64]
 }
+
+// Sort is the order of a list of jobs.
+type Sort string
+
+// The orders of a list of jobs.
+const (
+	ByStart Sort = ""      // the newest first
+	ByWaste Sort = "waste" // the most wasteful first, without the jobs of which the waste is not known
+)
 
 // Filter selects jobs. A zero field selects all.
 type Filter struct {
+	Sort                        Sort
 	Cluster                     string
 	JobID                       rt.Opt[uint64] // a job, or all tasks of an array, or all components of a heterogeneous job
 	Users, Accounts, Partitions []string       // any of them
 	Name, Outcome               string         // Name matches a part of the job's name
+	Node                        string         // the job has a run on it, one of the newest of the node
 	State                       rt.State
 	Since, Until                time.Time // the job was running at some time in this interval
 	Access                      *Access   // what the reader of the list sees; nil: all jobs

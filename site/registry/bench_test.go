@@ -21,14 +21,15 @@ const benchJobs = 1_000_000
 // fill makes jobs of 2,000 users in 200 accounts with 250,000 different names, one a minute, the
 // last ten of which are running. Each has a run.
 const fill = `WITH RECURSIVE n(i) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < %d)
-	INSERT INTO job (cluster, job_id, family, username, account, partition, name, state, outcome, started, ended, updated)
+	INSERT INTO job (cluster, job_id, family, username, account, partition, name, state, outcome, started, ended, updated, core_secs, core_used, waste)
 	SELECT 'cluster', i, i - i %% 10, 'user' || ((i * 7919) %% 2000), 'account' || ((i * 7919) %% 200), CASE WHEN i %% 1000 = 0 THEN 'debug' ELSE 'batch' END,
 		'step_' || (i %% 7) || '_of_case_' || ((i * 31) %% 250000), CASE WHEN i > %[1]d - 10 THEN 'running' ELSE 'ended' END,
 		CASE WHEN i > %[1]d - 10 THEN '' WHEN i %% 5003 = 0 THEN 'oom' WHEN i %% 10 = 0 THEN 'failed' ELSE 'finished' END,
-		60000000 * i, CASE WHEN i > %[1]d - 10 THEN NULL ELSE 60000000 * i + 1000000 * (i %% 86400) END, 0 FROM n`
+		60000000 * i, CASE WHEN i > %[1]d - 10 THEN NULL ELSE 60000000 * i + 1000000 * (i %% 86400) END, 0,
+		3600.0 * (i %% 64), 36.0 * (i %% 64) * (i %% 100), CASE WHEN i > %[1]d - 10 THEN -1 ELSE (i * 7919) %% 100003 END FROM n`
 
-const fillRuns = `INSERT INTO run (id, owner, created, charged, finished, cluster, job_id, attempt, state, outcome, accounted, started, ended, metadata, record)
-	SELECT '20260301t120000-' || job_id, 'owner', started, 3000, started, cluster, job_id, 0, state, outcome, 1, started, ended, $1, $2 FROM job`
+const fillRuns = `INSERT INTO run (id, owner, created, charged, finished, cluster, job_id, attempt, state, outcome, accounted, started, ended, node, stem, metadata, record)
+	SELECT '20260301t120000-' || job_id, 'owner', started, 3000, started, cluster, job_id, 0, state, outcome, 1, started, ended, 'n' || (job_id % 1000), 'job-' || job_id, $1, $2 FROM job`
 
 // BenchmarkJobs reads pages of 100 jobs from a registry of a million. The budget is 100 ms.
 func BenchmarkJobs(b *testing.B) {
@@ -86,6 +87,16 @@ func BenchmarkJobs(b *testing.B) {
 				{"coordinator", site.Filter{Access: coordinator}},
 				{"coordinator, user", site.Filter{Access: coordinator, Users: []string{"user8"}}},
 				{"coordinator, search, none", site.Filter{Access: coordinator, Name: "absent"}},
+				{"node", site.Filter{Node: "n7"}},
+				{"own, node", site.Filter{Access: own, Node: "n7"}},
+				{"waste", site.Filter{Sort: site.ByWaste}},
+				{"waste, user", site.Filter{Sort: site.ByWaste, Users: []string{"user7"}}},
+				{"waste, partition", site.Filter{Sort: site.ByWaste, Partitions: []string{"debug"}}},
+				{"waste, last month", site.Filter{Sort: site.ByWaste, Since: at(benchJobs - 43200)}},
+				{"waste, search, none", site.Filter{Sort: site.ByWaste, Name: "absent"}},
+				{"waste, node", site.Filter{Sort: site.ByWaste, Node: "n7"}},
+				{"waste, own", site.Filter{Sort: site.ByWaste, Access: own}},
+				{"waste, coordinator", site.Filter{Sort: site.ByWaste, Access: coordinator}},
 			} {
 				b.Run(q.name, func(b *testing.B) { benchQuery(b, r, q.filter) })
 			}

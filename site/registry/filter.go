@@ -79,18 +79,19 @@ func (r *Registry) ranges(f site.Filter) []indexRange {
 	isAccounts := len(f.Accounts) > 0 && len(f.Accounts) <= maxValues
 	isPartitions := len(f.Partitions) > 0 && len(f.Partitions) <= maxValues
 	rest := f
+	isByStart := f.Sort == site.ByStart // the other orders have no indexes of outcome, state and partition
 	switch {
 	case isUsers:
 		b.addUsers(rest, f.Users, r.windows.other)
 	case isAccounts:
 		b.addAccounts(rest, f.Accounts, r.windows.other)
-	case f.Outcome != "":
+	case isByStart && f.Outcome != "":
 		rest.Outcome = ""
 		b.addValues("outcome", rest, []string{f.Outcome}, r.windows.other)
-	case f.State != "":
+	case isByStart && f.State != "":
 		rest.State = ""
 		b.addValues("state", rest, []string{string(f.State)}, r.windows.other)
-	case isPartitions:
+	case isByStart && isPartitions:
 		rest.Partitions = nil
 		b.addValues("partition", rest, f.Partitions, r.windows.other)
 	default:
@@ -146,11 +147,21 @@ func (b *rangeBuilder) add(condition string, rest site.Filter, window int, value
 	if condition != "" {
 		one.add(condition, values...)
 	}
-	if !b.filter.Until.IsZero() {
+	isUntil := !b.filter.Until.IsZero() && b.filter.Sort == site.ByStart
+	if isUntil {
 		one.add("started < ?", micros(b.filter.Until))
+	}
+	if b.filter.Sort == site.ByWaste {
+		one.add("waste >= 0")
+	}
+	if b.filter.Node != "" {
+		one.add(onNode, column(b.filter.Node))
 	}
 	b.all = append(b.all, one)
 }
+
+// onNode selects the jobs of the newest runs of a node.
+const onNode = "(cluster, job_id) IN (SELECT cluster, job_id FROM run WHERE node = ? AND job_id IS NOT NULL ORDER BY started DESC LIMIT 4000)"
 
 // restrict adds the condition that a reader may see the job.
 func (c *conditions) restrict(a site.Access) {
@@ -179,6 +190,10 @@ func addOther(c *conditions, f site.Filter) {
 	}
 	if f.Name != "" {
 		c.add(`name LIKE ? ESCAPE '\'`, "%"+likeEscapes.Replace(folded(f.Name))+"%")
+	}
+	isUntil := !f.Until.IsZero() && f.Sort != site.ByStart // else add has it
+	if isUntil {
+		c.add("started + 0 < ?", micros(f.Until))
 	}
 	if !f.Since.IsZero() {
 		c.add("(ended IS NULL OR ended >= ?)", micros(f.Since))

@@ -33,9 +33,9 @@ func (r *Registry) putRecord(ctx context.Context, tx transaction, run lockedRun,
 		accounted = 1
 	}
 	_, err = tx.ExecContext(ctx, `UPDATE run SET record = $1, cluster = $2, job_id = $3, attempt = $4, state = $5, outcome = $6, accounted = $7,
-		started = $8, ended = $9, charged = charged + $10 WHERE id = $11`,
+		started = $8, ended = $9, node = $10, stem = $11, charged = charged + $12 WHERE id = $13`,
 		text, column(record.Cluster), jobID, int64(record.Attempt), column(string(record.State)), column(string(record.Outcome)), accounted,
-		micros(record.Start), ended, grown, run.id)
+		micros(record.Start), ended, column(record.Node), stemOf(record), grown, run.id)
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,10 @@ func (r *Registry) refreshJob(ctx context.Context, tx transaction, cluster strin
 	job := summarise(parts)
 	_, err = tx.ExecContext(ctx, "UPDATE job SET state = $1, outcome = $2, started = $3, ended = $4, updated = $5 WHERE cluster = $6 AND job_id = $7",
 		string(job.state), string(job.outcome), job.started, job.ended, micros(time.Now()), cluster, jobID)
-	return err
+	if err != nil {
+		return err
+	}
+	return sumFigures(ctx, tx, cluster, jobID)
 }
 
 // certainty ranks the outcomes that the nodes of one job recorded, because one node can know more

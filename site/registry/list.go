@@ -29,9 +29,9 @@ var defaultWindows = windows{first: 5_000, list: 50_000, other: 4_000}
 // in the index.
 const maxValues = 16
 
-// Jobs returns the jobs that a filter selects, the newest first, at most limit of them, and the
+// Jobs returns the jobs that a filter selects, in its order, at most limit of them, and the
 // cursor of the next call, which is empty at the end of the list. The cursor of the first call is
-// empty; site.ErrCursor means that the cursor is not from Jobs.
+// empty; site.ErrCursor means that the cursor is not from Jobs, or from a list in another order.
 //
 // One call examines at most 50,000 jobs. If few of them match, it returns fewer than limit jobs,
 // or none, with a cursor that continues the search: only an empty cursor means that there are no
@@ -48,93 +48,135 @@ func (r *Registry) Jobs(ctx context.Context, f site.Filter, after string, limit 
 
 // place is the position of a job in the list. As text it is the cursor.
 type place struct {
+	waste          int64 // 0 in lists that are sorted by start
 	started, jobID int64
 	cluster        string
 }
 
-func placeOf(j site.Job) place { return place{micros(j.Start), int64(j.JobID), j.Cluster} }
+func placeOf(j site.Job, by site.Sort) place {
+	p := place{0, micros(j.Start), int64(j.JobID), j.Cluster}
+	if by == site.ByWaste {
+		p.waste = j.Waste.Or(0)
+	}
+	return p
+}
 
-func (p place) cursor() string { return fmt.Sprintf("%d.%d.%x", p.started, p.jobID, p.cluster) }
+func (p place) cursor(by site.Sort) string {
+	text := fmt.Sprintf("%d.%d.%x", p.started, p.jobID, p.cluster)
+	if by == site.ByWaste {
+		text = fmt.Sprintf("%d.", p.waste) + text
+	}
+	return text
+}
+
+// values are the values of the columns of the order.
+func (p place) values(by site.Sort) []any {
+	all := []any{p.started, p.jobID, column(p.cluster)}
+	if by == site.ByWaste {
+		all = append([]any{p.waste}, all...)
+	}
+	return all
+}
 
 // cursors matches cursors: the start of a job in microseconds, its id and the bytes of its cluster in
-// hexadecimal. The description of the API has the same expression.
-var cursors = regexp.MustCompile(`^-?[0-9]{1,18}\.[0-9]{1,18}\.([0-9a-f]{2}){0,200}$`)
+// hexadecimal, with the waste before them in lists by waste. The description of the API has the first expression.
+var cursors = map[site.Sort]*regexp.Regexp{
+	site.ByStart: regexp.MustCompile(`^-?[0-9]{1,18}\.[0-9]{1,18}\.([0-9a-f]{2}){0,200}$`),
+	site.ByWaste: regexp.MustCompile(`^[0-9]{1,18}\.-?[0-9]{1,18}\.[0-9]{1,18}\.([0-9a-f]{2}){0,200}$`),
+}
 
-func parseCursor(text string) (p place, err error) {
-	if !cursors.MatchString(text) {
+func parseCursor(text string, by site.Sort) (p place, err error) {
+	if !cursors[by].MatchString(text) {
 		return p, site.ErrCursor
 	}
 	parts := strings.Split(text, ".")
-	started, err1 := strconv.ParseInt(parts[0], 10, 64)
-	jobID, err2 := strconv.ParseInt(parts[1], 10, 64)
-	cluster, err3 := hex.DecodeString(parts[2])
-	return place{started, jobID, string(cluster)}, errors.Join(err1, err2, err3)
+	var wrong [4]error
+	if by == site.ByWaste {
+		p.waste, wrong[0] = strconv.ParseInt(parts[0], 10, 64)
+		parts = parts[1:]
+	}
+	p.started, wrong[1] = strconv.ParseInt(parts[0], 10, 64)
+	p.jobID, wrong[2] = strconv.ParseInt(parts[1], 10, 64)
+	cluster, err := hex.DecodeString(parts[2])
+	p.cluster, wrong[3] = string(cluster), err
+	return p, errors.Join(wrong[:]...)
 }
 
 // compare is positive if a comes before b in the list.
 func compare(a, b place) int {
-	return cmp.Or(cmp.Compare(a.started, b.started), cmp.Compare(a.jobID, b.jobID), strings.Compare(a.cluster, b.cluster))
+	return cmp.Or(cmp.Compare(a.waste, b.waste), cmp.Compare(a.started, b.started), cmp.Compare(a.jobID, b.jobID), strings.Compare(a.cluster, b.cluster))
 }
 
-func scanPlace(from row) (p place, err error) { return p, from.Scan(&p.started, &p.jobID, &p.cluster) }
-
 func scanJob(from row) (j site.Job, err error) {
-	var started int64
+	var started, waste int64
 	var ended sql.NullInt64
-	err = from.Scan(&started, &j.JobID, &j.Cluster, &j.User, &j.Account, &j.Partition, &j.State, &j.Outcome, &ended)
-	j.Start = moment(started)
+	var figures figureValues
+	to := []any{&started, &j.JobID, &j.Cluster, &j.User, &j.Account, &j.Partition, &j.State, &j.Outcome, &ended, &waste}
+	err = from.Scan(append(to, figures.targets()...)...)
+	j.Start, j.Figures = moment(started), figures.figures()
 	if ended.Valid {
 		j.End = moment(ended.Int64)
+	}
+	if waste >= 0 {
+		j.Waste.Set(waste)
 	}
 	return j, err
 }
 
-const (
-	placeColumns = "started, job_id, cluster"
-	jobColumns   = placeColumns + ", username, account, partition, state, outcome, ended"
-	inOrder      = " ORDER BY started DESC, job_id DESC, cluster DESC"
-)
+const jobColumns = "started, job.job_id, job.cluster, username, account, partition, state, outcome, ended, waste, " + figureColumns
+
+// order is the order of a list: its columns, as text for ORDER BY, and placeholders for their values.
+type order struct{ columns, clause, values string }
+
+var orders = map[site.Sort]order{
+	site.ByStart: {"started, job_id, cluster", " ORDER BY started DESC, job_id DESC, cluster DESC", "(?, ?, ?)"},
+	site.ByWaste: {"waste, started, job_id, cluster", " ORDER BY waste DESC, started DESC, job_id DESC, cluster DESC", "(?, ?, ?, ?)"},
+}
 
 // page returns the jobs of one answer, and the cursor of the next one.
 func (r *Registry) page(ctx context.Context, f site.Filter, after string, limit int) (jobs []site.Job, next string, err error) {
 	var from *place
+	by := f.Sort
+	if _, isKnown := orders[by]; !isKnown {
+		return nil, "", fmt.Errorf("%q is no order of the jobs", by)
+	}
 	if after != "" {
-		p, err := parseCursor(after)
+		p, err := parseCursor(after, by)
 		if err != nil {
 			return nil, "", err
 		}
 		from = &p
 	}
-	var end *place // the newest of the places at which the searches stopped
+	var end *place // the first of the places at which the searches stopped
 	for _, one := range r.ranges(f) {
 		if from != nil {
-			one.add("("+placeColumns+") < (?, ?, ?)", from.started, from.jobID, column(from.cluster))
+			one.add("("+orders[by].columns+") < "+orders[by].values, from.values(by)...)
 		}
 		found, last, err := r.searchTwice(ctx, one, limit)
 		if err != nil {
 			return nil, "", err
 		}
 		jobs = append(jobs, found...)
-		isNewer := last != nil && (end == nil || compare(*last, *end) > 0)
-		if isNewer {
+		isFirst := last != nil && (end == nil || compare(*last, *end) > 0)
+		if isFirst {
 			end = last
 		}
 	}
-	slices.SortFunc(jobs, func(a, b site.Job) int { return compare(placeOf(b), placeOf(a)) })
+	slices.SortFunc(jobs, func(a, b site.Job) int { return compare(placeOf(b, by), placeOf(a, by)) })
 	// A job can be in the range of a user and in that of an account.
-	jobs = slices.CompactFunc(jobs, func(a, b site.Job) bool { return placeOf(a) == placeOf(b) })
-	if end != nil { // older jobs have not all been found
-		jobs = slices.DeleteFunc(jobs, func(j site.Job) bool { return compare(placeOf(j), *end) < 0 })
+	jobs = slices.CompactFunc(jobs, func(a, b site.Job) bool { return placeOf(a, by) == placeOf(b, by) })
+	if end != nil { // later jobs have not all been found
+		jobs = slices.DeleteFunc(jobs, func(j site.Job) bool { return compare(placeOf(j, by), *end) < 0 })
 	}
 	if len(jobs) > limit {
 		jobs = jobs[:limit]
-		last := placeOf(jobs[limit-1])
+		last := placeOf(jobs[limit-1], by)
 		end = &last
 	}
 	if end == nil {
 		return jobs, "", nil
 	}
-	return jobs, end.cursor(), nil
+	return jobs, end.cursor(by), nil
 }
 
 // searchTwice searches the first jobs of a range, and more of them if that does not find enough.
@@ -152,35 +194,46 @@ func (r *Registry) searchTwice(ctx context.Context, one indexRange, limit int) (
 // search returns at most limit jobs of a range that match the rest of its filter, and the place at
 // which it stopped, nil at the end of the range.
 func (r *Registry) search(ctx context.Context, one indexRange, window, limit int) (jobs []site.Job, last *place, err error) {
+	by := one.rest.Sort
 	all := conditions{slices.Clone(one.where), slices.Clone(one.args)}
 	addOther(&all, one.rest)
 	if len(all.where) > len(one.where) {
-		last, err = r.lastOfWindow(ctx, one.conditions, window)
+		last, err = r.lastOfWindow(ctx, one, window)
 		if err != nil {
 			return nil, nil, err
 		}
 	}
 	if last != nil {
-		all.add("("+placeColumns+") >= (?, ?, ?)", last.started, last.jobID, last.cluster)
+		all.add("("+orders[by].columns+") >= "+orders[by].values, last.values(by)...)
 	}
-	query := "SELECT " + jobColumns + " FROM job" + all.clause() + inOrder + " LIMIT " + all.value(limit+1)
+	// The inner query reads an index alone.
+	inner := "SELECT cluster AS found_cluster, job_id AS found_id FROM job" + all.clause() + orders[by].clause + " LIMIT " + all.value(limit+1)
+	query := "SELECT " + jobColumns + " FROM (" + inner + ") AS found, job WHERE job.cluster = found_cluster AND job.job_id = found_id"
 	rows, err := r.db.QueryContext(ctx, query, all.args...)
 	jobs, err = collect(rows, err, scanJob)
 	if err != nil {
 		return nil, nil, err
 	}
+	slices.SortFunc(jobs, func(a, b site.Job) int { return compare(placeOf(b, by), placeOf(a, by)) })
 	if len(jobs) > limit {
 		jobs = jobs[:limit]
-		end := placeOf(jobs[limit-1])
+		end := placeOf(jobs[limit-1], by)
 		last = &end
 	}
 	return jobs, last, nil
 }
 
 // lastOfWindow returns the last job that a search examines, nil if there are no more.
-func (r *Registry) lastOfWindow(ctx context.Context, indexed conditions, window int) (*place, error) {
-	query := "SELECT " + placeColumns + " FROM job" + indexed.clause() + inOrder + " LIMIT 1 OFFSET " + indexed.value(window-1)
-	p, err := scanPlace(r.db.QueryRowContext(ctx, query, indexed.args...))
+func (r *Registry) lastOfWindow(ctx context.Context, one indexRange, window int) (*place, error) {
+	by := one.rest.Sort
+	indexed := conditions{slices.Clone(one.where), slices.Clone(one.args)}
+	query := "SELECT " + orders[by].columns + " FROM job" + indexed.clause() + orders[by].clause + " LIMIT 1 OFFSET " + indexed.value(window-1)
+	var p place
+	to := []any{&p.started, &p.jobID, &p.cluster}
+	if by == site.ByWaste {
+		to = append([]any{&p.waste}, to...)
+	}
+	err := r.db.QueryRowContext(ctx, query, indexed.args...).Scan(to...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}

@@ -106,7 +106,7 @@ func TestCursorHidesOthers(t *testing.T) {
 				if after == "" {
 					break
 				}
-				if p, err := parseCursor(after); err != nil || (p.jobID-1)%8 != 0 {
+				if p, err := parseCursor(after, site.ByStart); err != nil || (p.jobID-1)%8 != 0 {
 					t.Errorf("%s: the cursor %s is at job %d of another user: %v", name, after, p.jobID, err)
 				}
 				next = after

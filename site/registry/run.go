@@ -221,6 +221,9 @@ func (r *Registry) FinishRun(ctx context.Context, id string, f site.Finish, inli
 		if err != nil {
 			return err
 		}
+		if err := r.putFigures(ctx, tx, run, f.Summary); err != nil {
+			return err
+		}
 		return r.charge(ctx, tx, id, run.owner, charged)
 	})
 	if err != nil {

@@ -18,12 +18,24 @@ CREATE TABLE run (
     accounted   BIGINT,          -- 1 if the outcome is from accounting
     started     BIGINT,
     ended       BIGINT,
+    node        TEXT,
+    stem        TEXT,            -- of a run of a whole job: the same for all registrations of the run
+    -- From the summary of the finish, NULL if not known. Seconds of cores and GPUs, byte-seconds of memory.
+    core_secs   DOUBLE PRECISION,
+    core_used   DOUBLE PRECISION,
+    gpu_secs    DOUBLE PRECISION,
+    gpu_used    DOUBLE PRECISION,
+    mem_secs    DOUBLE PRECISION,
+    mem_used    DOUBLE PRECISION,
     expired     TEXT NOT NULL DEFAULT '', -- classes of which retention has removed objects, a space after each
     metadata    BYTEA NOT NULL,  -- the registration
     finish      BYTEA,           -- site.Finish as JSON
     record      BYTEA            -- rt.Run as JSON
 );
-CREATE INDEX run_job ON run (cluster, job_id, attempt, state, outcome, accounted, started, ended) WHERE job_id IS NOT NULL;
+-- A change of a run reads this index alone for the sums of its job.
+CREATE INDEX run_job ON run (cluster, job_id, attempt, state, outcome, accounted, started, ended,
+    stem, core_secs, core_used, gpu_secs, gpu_used, mem_secs, mem_used) WHERE job_id IS NOT NULL;
+CREATE INDEX run_node ON run (node, started, cluster, job_id) WHERE job_id IS NOT NULL;
 CREATE INDEX run_owner ON run (owner, id);
 
 CREATE TABLE object (
@@ -59,6 +71,14 @@ CREATE TABLE job (
     started   BIGINT NOT NULL,
     ended     BIGINT,          -- NULL while the job is running
     updated   BIGINT NOT NULL,
+    -- The sums of the figures of the runs of the whole job, of all nodes and attempts; NULL if not known.
+    core_secs DOUBLE PRECISION,
+    core_used DOUBLE PRECISION,
+    gpu_secs  DOUBLE PRECISION,
+    gpu_used  DOUBLE PRECISION,
+    mem_secs  DOUBLE PRECISION,
+    mem_used  DOUBLE PRECISION,
+    waste     BIGINT NOT NULL DEFAULT -1, -- what was reserved and not used, in equivalent core-seconds; -1 if not known
     PRIMARY KEY (cluster, job_id)
 );
 -- The list reads this index alone, without the rows.
@@ -70,6 +90,10 @@ CREATE INDEX job_state ON job (state, started, job_id, cluster);
 CREATE INDEX job_partition ON job (partition, started, job_id, cluster);
 CREATE INDEX job_family ON job (family, started, job_id, cluster);
 CREATE INDEX job_id ON job (job_id, started, cluster);
+-- The same for the lists that are sorted by waste.
+CREATE INDEX job_waste ON job (waste, started, job_id, cluster, name, username, account, partition, state, outcome, ended) WHERE waste >= 0;
+CREATE INDEX job_user_waste ON job (username, waste, started, job_id, cluster) WHERE waste >= 0;
+CREATE INDEX job_account_waste ON job (account, waste, started, job_id, cluster) WHERE waste >= 0;
 
 -- Bytes in use, for the quotas. Owner '' has the sum of all owners. In PostgreSQL an owner has
 -- several rows, so that transactions of different runs seldom wait for each other.
