@@ -27,7 +27,7 @@ const (
 // Fill stores runs in the registry of a directory, as nodes have delivered them, and returns their ids: of
 // the first user job 1 on two nodes, in account physics; of the second one job 2, a task of array 20 in
 // account physics, with inline data; of the third one job 3 in account chemistry, which is running; and a
-// run without a record, of which nothing is known.
+// run without a record, of which nothing is known. Node n1 has reported its state.
 func Fill(ctx context.Context, dir string, users [3]string) (ids []string, err error) {
 	r, err := registry.Open(ctx, dir+"/registry.db", registry.Options{})
 	if err != nil {
@@ -35,6 +35,10 @@ func Fill(ctx context.Context, dir string, users [3]string) (ids []string, err e
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	start := time.Date(2026, 3, 1, 12, 0, 0, 250_000_000, time.UTC)
+	node := site.NodeState{Cluster: "alps", Node: "n1", Time: start, Version: "0.1.0", UndeliveredRuns: rt.Some[int64](0), LastSuccess: rt.Some(start)}
+	if err := r.PutNode(ctx, "owner", node, time.Now()); err != nil {
+		return nil, err
+	}
 	for n := range 5 {
 		run := site.Run{ID: fmt.Sprintf("20260301t12000%d-%s", n, strings.Repeat(string(rune('a'+n)), 26)), Owner: "owner", Created: start, Metadata: []byte(`{"job_name":"train"}`)}
 		ids = append(ids, run.ID)

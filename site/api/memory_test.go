@@ -23,6 +23,7 @@ import (
 // read from a real registry.
 type memory struct {
 	Reading
+	NodeReports
 	mu      sync.Mutex
 	secret  []byte
 	runs    map[string]site.Run

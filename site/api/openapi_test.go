@@ -57,6 +57,10 @@ func TestOpenAPIHasTheRoutes(t *testing.T) {
 			}
 			query = append(query, p.Name)
 			s, known := p.Schema, listParameters[p.Name]
+			cursor := cursors
+			if path == "/v1/nodes" {
+				known, cursor = nodeParameters[p.Name], nodeCursors
+			}
 			wrong := false
 			switch p.Name {
 			case "limit":
@@ -64,14 +68,14 @@ func TestOpenAPIHasTheRoutes(t *testing.T) {
 			case "job_id":
 				wrong = *s.Minimum != 0 || *s.Maximum != 999_999_999_999_999_999
 			case "cursor":
-				wrong = s.Pattern != cursors.String()
+				wrong = s.Pattern != cursor.String()
 			case "state":
 				wrong = !slices.Equal(s.Enum, states)
 			case "outcome":
 				wrong = !slices.Equal(s.Enum, outcomes)
 			case "user", "account", "partition":
 				wrong = s.MaxItems != maxValues || s.Items.MinLength != 1 || s.Items.MaxLength != maxValue
-			case "cluster", "job_name":
+			case "cluster", "job_name", "node":
 				wrong = s.MinLength != 1 || s.MaxLength != maxValue
 			}
 			if wrong || known.isMany != (s.Type == "array") {
@@ -83,6 +87,9 @@ func TestOpenAPIHasTheRoutes(t *testing.T) {
 		isList := path == "/v1/jobs" || path == "/v1/runs"
 		if isList {
 			want = slices.Sorted(maps.Keys(listParameters))
+		}
+		if path == "/v1/nodes" {
+			want = slices.Sorted(maps.Keys(nodeParameters))
 		}
 		if !slices.Equal(query, want) {
 			t.Errorf("%s has the parameters %q, the service %q", path, query, want)
@@ -97,7 +104,7 @@ func TestOpenAPIHasTheRoutes(t *testing.T) {
 func TestNoReaders(t *testing.T) {
 	s := newServer(t, Config{})
 	for path, want := range map[string]int{
-		"/v1/openapi.json": 200, "/v1/openapi.json?x=1": 400, "/v1/jobs": 403, "/v1/runs": 403, "/v1/whoami": 403, "/v1/": 404, "/v1": 404, "/v1/x": 404,
+		"/v1/openapi.json": 200, "/v1/openapi.json?x=1": 400, "/v1/jobs": 403, "/v1/runs": 403, "/v1/nodes": 403, "/v1/whoami": 403, "/v1/": 404, "/v1": 404, "/v1/x": 404,
 		"/v1/runs/20260301t120000-aaaaaaaaaaaaaaaaaaaaaaaaaa": 403, "/v1/runs/x/record": 403, "/v1/runs/x/y": 404, "/v1/jobs/": 404, "//v1/jobs": 404,
 		"/v1/openapi.json/x": 404,
 	} {

@@ -36,6 +36,7 @@ var (
 // query is a list request.
 type query struct {
 	filter site.Filter
+	node   string // of GET /v1/nodes
 	limit  int
 	cursor string
 }

@@ -88,6 +88,7 @@ var readRoutes = map[string]readHandler{
 	pathOpenAPI:             nil, // without a reader
 	"whoami":                (*Server).whoAmI,
 	"jobs":                  (*Server).readJobs,
+	"nodes":                 (*Server).readNodes,
 	"runs":                  (*Server).readRuns,
 	"runs/{run_id}":         (*Server).readRun,
 	"runs/{run_id}/record":  (*Server).readRecord,

@@ -164,7 +164,7 @@ func TestExtensions(t *testing.T) {
 	for dialect, has := range map[string]bool{"": true, DialectSpec: true, DialectLive: false} {
 		s := newServer(t, Config{Dialect: dialect})
 		_, body := api(t, s, "POST", "/runs", "{}")
-		if strings.Contains(body, `"extensions":{"rt.record":1}`) != has {
+		if strings.Contains(body, `"extensions":{"rt.node":1,"rt.record":1}`) != has {
 			t.Errorf("dialect %q: %s", dialect, body)
 		}
 		g := register(t, s)

@@ -17,6 +17,7 @@ type Registry interface {
 	Rows
 	Retention
 	Reading
+	NodeReports
 	// Secret returns random bytes that are created once and are the same for all receivers.
 	Secret(ctx context.Context, name string, bytes int) ([]byte, error)
 }

@@ -110,8 +110,8 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	switch {
 	case len(c.Tokens) == 0:
 		return nil, errors.New("the receiver needs at least one token: without it no client can register a run")
-	case !nameOfBucket.MatchString(c.Bucket) || c.Bucket == "runs" || c.Bucket == readRoot:
-		return nil, fmt.Errorf("the receiver's bucket %q: lower-case letters, digits and hyphens, and neither \"runs\" nor \"v1\"", c.Bucket)
+	case !nameOfBucket.MatchString(c.Bucket) || slices.Contains([]string{"runs", nodesPath, readRoot}, c.Bucket):
+		return nil, fmt.Errorf("the receiver's bucket %q: lower-case letters, digits and hyphens, and not \"runs\", \"nodes\" or \"v1\"", c.Bucket)
 	case strings.Trim(c.Prefix, "/") != c.Prefix || strings.Contains(c.Prefix, ".."):
 		return nil, fmt.Errorf("the receiver's prefix %q: no slashes at its ends and no dots in a row", c.Prefix)
 	case c.MaxObject > maxTokenLarge<<10:
@@ -185,7 +185,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	if parts[0] != "runs" || len(parts) > 3 {
+	isNodes := r.URL.Path == "/"+nodesPath && s.conf.RunOf != nil
+	isRuns := parts[0] == "runs" && len(parts) <= 3
+	if !isRuns && !isNodes {
 		fail(w, http.StatusNotFound, "there is nothing at this path")
 		return
 	}
@@ -195,7 +197,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusUnauthorized, "the token is missing or not known here")
 		return
 	}
-	if err := s.serveAPI(w, r, owner, parts[1:]); err != nil {
+	serve := s.serveAPI
+	if isNodes {
+		serve = s.serveNodes
+	}
+	if err := serve(w, r, owner, parts[1:]); err != nil {
 		s.failWith(w, err)
 	}
 }

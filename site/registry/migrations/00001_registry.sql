@@ -95,6 +95,20 @@ CREATE INDEX job_waste ON job (waste, started, job_id, cluster, name, username, 
 CREATE INDEX job_user_waste ON job (username, waste, started, job_id, cluster) WHERE waste >= 0;
 CREATE INDEX job_account_waste ON job (account, waste, started, job_id, cluster) WHERE waste >= 0;
 
+-- The last report of each node, for each owner of tokens that sends reports of it.
+CREATE TABLE node (
+    cluster  TEXT NOT NULL,
+    node     TEXT NOT NULL,
+    owner    TEXT NOT NULL,
+    reported BIGINT NOT NULL, -- when it arrived
+    drained  BIGINT,          -- end of the last successful drain, NULL if not known
+    waiting  BIGINT,          -- runs that are not delivered, NULL if not known
+    state    BYTEA NOT NULL,  -- site.NodeState as JSON
+    PRIMARY KEY (cluster, node, owner)
+);
+CREATE INDEX node_owner ON node (owner);
+CREATE INDEX node_reported ON node (reported);
+
 -- Bytes in use, for the quotas. Owner '' has the sum of all owners. In PostgreSQL an owner has
 -- several rows, so that transactions of different runs seldom wait for each other.
 CREATE TABLE disk_use (
@@ -125,6 +139,7 @@ CREATE TABLE audit (
 DROP TABLE run;
 DROP TABLE object;
 DROP TABLE job;
+DROP TABLE node;
 DROP TABLE disk_use;
 DROP TABLE setting;
 DROP TABLE leftover;

@@ -1,0 +1,138 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"time"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/site"
+)
+
+// NodeReports stores the last report of each node.
+type NodeReports interface {
+	PutNode(ctx context.Context, owner string, n site.NodeState, at time.Time) error
+	// Nodes returns at most limit nodes, and the cursor of the next call, which is empty at the end.
+	Nodes(ctx context.Context, f site.NodeFilter, cursor string, limit int) (nodes []site.Node, next string, err error)
+}
+
+// nodesPath is the path of the reports of nodes.
+const nodesPath = "nodes"
+
+// maxNodeReport is the size of a report of a node, in bytes.
+const maxNodeReport = 16 << 10
+
+// What names and versions in reports may be.
+var (
+	nameOfNode    = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
+	nameOfCluster = regexp.MustCompile(`^[A-Za-z0-9._-]{0,128}$`)
+	versionOfNode = regexp.MustCompile(`^[A-Za-z0-9.+~_-]{0,64}$`)
+)
+
+// serveNodes answers PUT /nodes: a node reports its state with the token with which it delivers runs.
+func (s *Server) serveNodes(w http.ResponseWriter, r *http.Request, owner string, _ []string) error {
+	leave, err := take(r.Context(), s.limits.open, owner, 1)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if r.Method != http.MethodPut {
+		w.Header().Set("Allow", http.MethodPut)
+		return refuse(http.StatusMethodNotAllowed, "only PUT is possible here")
+	}
+	return s.withBody(w, r, owner, maxNodeReport, func(body []byte) error {
+		n, err := parseNode(body)
+		if err != nil {
+			return err
+		}
+		if err := s.conf.Registry.PutNode(r.Context(), owner, n, time.Now().UTC()); err != nil {
+			return err
+		}
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	})
+}
+
+// parseNode parses and checks a report. Fields that are not known are ignored: a newer node sends them.
+func parseNode(body []byte) (n site.NodeState, err error) {
+	if err := json.Unmarshal(body, &n); err != nil {
+		return n, refuse(http.StatusBadRequest, "this is not the report of a node: %v", err)
+	}
+	isNamed := nameOfNode.MatchString(n.Node) && nameOfCluster.MatchString(n.Cluster)
+	switch {
+	case !isNamed:
+		return n, refuse(http.StatusUnprocessableEntity, "node and cluster must have at most 128 letters, digits, \".\", \"_\" and \"-\", and node at least one")
+	case !versionOfNode.MatchString(n.Version):
+		return n, refuse(http.StatusUnprocessableEntity, "version must have at most 64 letters, digits, \".\", \"+\", \"~\", \"_\" and \"-\"")
+	}
+	for _, number := range []rt.Opt[int64]{
+		n.Schema, n.Trackers, n.UndeliveredRuns, n.UndeliveredBytes, n.Unreadable, n.FailedDrains, n.Delivered, n.Lost,
+		n.HookFailures, n.SpoolBytes, n.SpoolLimit, n.DiskBytes, n.DiskFree,
+	} {
+		if number.Or(0) < 0 {
+			return n, refuse(http.StatusUnprocessableEntity, "a number of the report is negative")
+		}
+	}
+	n.Time = n.Time.UTC()
+	times := []time.Time{n.Time}
+	for _, at := range []*rt.Opt[time.Time]{&n.OldestUndelivered, &n.LastDrain, &n.LastSuccess, &n.BreakerUntil} {
+		if moment, ok := at.Get(); ok {
+			at.Set(moment.UTC())
+			times = append(times, moment.UTC())
+		}
+	}
+	for _, at := range times {
+		isOutside := at.Year() < 1970 || at.Year() > 9998
+		if isOutside {
+			return n, refuse(http.StatusUnprocessableEntity, "a time of the report is missing, or not between the years 1970 and 9998")
+		}
+	}
+	return n, nil
+}
+
+// nodeCursors matches cursors of GET /v1/nodes.
+var nodeCursors = regexp.MustCompile(`^([0-9a-f]{2}){0,128}\.([0-9a-f]{2}){1,128}\.([0-9a-f]{2}){1,64}$`)
+
+// nodeParameters are the parameters of GET /v1/nodes.
+var nodeParameters = map[string]parameter{
+	"cluster": listParameters["cluster"],
+	"limit":   listParameters["limit"],
+	"node":    {false, text(func(q *query, v []string) { q.node = v[0] })},
+	"cursor": {false, func(q *query, v []string) string {
+		if !nodeCursors.MatchString(v[0]) {
+			return "must be next of an earlier answer"
+		}
+		q.cursor = v[0]
+		return ""
+	}},
+}
+
+// readNodes answers GET /v1/nodes, for operators.
+func (s *Server) readNodes(w http.ResponseWriter, r *http.Request, q reading, _ string) error {
+	list, err := parseQuery(r, nodeParameters)
+	if err != nil {
+		return err
+	}
+	if q.access != nil {
+		return refuse(http.StatusForbidden, "only operators may read the nodes (serve.operators)")
+	}
+	nodes, next, err := s.conf.Registry.Nodes(q.ctx, site.NodeFilter{Cluster: list.filter.Cluster, Node: list.node}, list.cursor, list.limit)
+	if err != nil {
+		return err
+	}
+	if nodes == nil {
+		nodes = []site.Node{}
+	}
+	var answer []byte
+	if ended := q.do(func() { answer, err = marshal(map[string]any{"nodes": nodes, "next": next}) }); ended != nil {
+		return ended
+	}
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(append(answer, '\n')) // the client has closed the connection
+	return nil
+}
