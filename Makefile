@@ -13,7 +13,10 @@ GO      ?= go
 # nethttpomithttp2: S3 and Sentinel use HTTP/1.1, and HTTP/2 would add 0.4 MiB.
 TAGS    := urfave_cli_no_docs,sqlite_omit_load_extension,nethttpomithttp2
 VERSION := $(shell git describe --tags --match 'v*' --dirty 2>/dev/null | sed 's/^v//')
-LDFLAGS := -s -w $(if $(VERSION),-X $(MODULE).Version=$(VERSION))
+COMMIT  := $(shell git describe --always --abbrev=12 --exclude '*' --dirty 2>/dev/null)
+LDFLAGS := -s -w $(if $(VERSION),-X $(MODULE).Version=$(VERSION)) $(if $(COMMIT),-X $(MODULE).Commit=$(COMMIT))
+# The same bytes from a checkout, from an archive and in each directory.
+GOBUILD := build -trimpath -buildvcs=false
 
 # NVML is resolved at its first call, not when the program is loaded: most nodes have
 # none, and a hardened tool chain binds all symbols at the start.
@@ -70,8 +73,8 @@ help:
 # The hooks delay every job: no cgo, so that they start without a dynamic loader.
 build:
 	@mkdir -p $(BIN)
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ $(HOOKS:%=./cmd/%)
-	CGO_ENABLED=1 $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS_CGO)' -o $(BIN)/ $(CGO:%=./cmd/%)
+	CGO_ENABLED=0 $(GO) $(GOBUILD) -ldflags '$(LDFLAGS)' -o $(BIN)/ $(HOOKS:%=./cmd/%)
+	CGO_ENABLED=1 $(GO) $(GOBUILD) -tags $(TAGS) -ldflags '$(LDFLAGS_CGO)' -o $(BIN)/ $(CGO:%=./cmd/%)
 
 # -------------------------------------------------------------------- tests
 
@@ -231,7 +234,9 @@ demo: build
 
 # ------------------------------------------------------------------ install
 
-install: build
+# It builds nothing and needs no Go: another user, such as root, can run it after make.
+install:
+	@for f in $(HOOKS) $(CGO); do [ -x $(BIN)/$$f ] || { echo "make install: $(BIN)/$$f does not exist; run make first, as the user who builds"; exit 1; }; done
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(MANDIR)/man{1,5,8} \
 		$(DESTDIR)$(DOCDIR)/{docs,site,spool,upload,slurm,cron,systemd,sysusers.d,tmpfiles.d} $(DESTDIR)$(COMPDIR)
 	install -m 755 $(BIN)/resource-tracker $(BIN)/rt-spool $(BIN)/rt-site $(DESTDIR)$(BINDIR)/
@@ -251,8 +256,8 @@ cross:
 	@contrib/lab/need aarch64-linux-gnu-gcc=gcc-aarch64-linux-gnu
 	@[ -e /usr/aarch64-linux-gnu/include/stdlib.h ] || contrib/lab/need libc6-dev-arm64-cross
 	@mkdir -p build/arm64
-	CGO_ENABLED=0 GOARCH=arm64 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o build/arm64/ $(HOOKS:%=./cmd/%)
-	CGO_ENABLED=1 GOARCH=arm64 CC=aarch64-linux-gnu-gcc $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS_CGO)' -o build/arm64/ $(CGO:%=./cmd/%)
+	CGO_ENABLED=0 GOARCH=arm64 $(GO) $(GOBUILD) -ldflags '$(LDFLAGS)' -o build/arm64/ $(HOOKS:%=./cmd/%)
+	CGO_ENABLED=1 GOARCH=arm64 CC=aarch64-linux-gnu-gcc $(GO) $(GOBUILD) -tags $(TAGS) -ldflags '$(LDFLAGS_CGO)' -o build/arm64/ $(CGO:%=./cmd/%)
 
 clean:
 	rm -rf build

@@ -7,7 +7,3 @@
 //
 // A value that was not read is absent (see Opt), never zero.
 package rt
-
-// Version of the suite, as printed by --version and written into every JSON
-// sample. Release builds replace it with -ldflags -X.
-var Version = "0.1.0"

@@ -161,3 +161,10 @@ func TestAMigrationThatFails(t *testing.T) {
 	migrations[len(migrations)-1] += "SELECT no_such_column FROM registration;"
 	isVersion(t, path, 1)
 }
+
+// TestSchemaOfVersion holds the version that --version prints to that of the files.
+func TestSchemaOfVersion(t *testing.T) {
+	if newest() != rt.SpoolSchema {
+		t.Errorf("spool files have version %d, rt.SpoolSchema is %d", newest(), rt.SpoolSchema)
+	}
+}

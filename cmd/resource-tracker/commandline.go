@@ -173,7 +173,7 @@ func app(args []string, stdout io.Writer) error {
 	case err != nil:
 		return err
 	case line.on("version"):
-		_, err := fmt.Fprintf(stdout, "resource-tracker %s\n", rt.Version)
+		_, err := fmt.Fprintln(stdout, rt.VersionLine("resource-tracker"))
 		return err
 	}
 	s, err := newSettings(line)

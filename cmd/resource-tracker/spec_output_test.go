@@ -158,7 +158,7 @@ func TestT_OUT_03(t *testing.T) {
 	out, _, _ := ran(t, t.TempDir(), "--version")
 	for _, line := range runsOf(t).json {
 		v, ok := object(t, line)["resource-tracker-version"].(string)
-		if !ok || v == "" || out != "resource-tracker "+v+"\n" {
+		if !ok || v == "" || !strings.HasPrefix(out, "resource-tracker "+v+" (") {
 			t.Errorf("version %q, --version prints %q", v, out)
 		}
 	}

@@ -161,7 +161,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	isHelp := verb == "" || verb == "help"
 	switch {
 	case isVersion:
-		fmt.Fprintln(stdout, "rt-site", rt.Version)
+		fmt.Fprintln(stdout, rt.VersionLine("rt-site"))
 		return nil
 	case isHelp:
 		o.flags.Usage()

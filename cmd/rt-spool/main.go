@@ -84,7 +84,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 func newApp(stdout, stderr io.Writer) *cli.App {
 	cli.HelpPrinter = printHelp
-	cli.VersionPrinter = func(c *cli.Context) { fmt.Fprintln(c.App.Writer, c.App.Name, c.App.Version) }
+	cli.VersionPrinter = func(c *cli.Context) { fmt.Fprintln(c.App.Writer, rt.VersionLine(c.App.Name)) }
 	app := &cli.App{
 		Name:            "rt-spool",
 		Usage:           "show, export, check and deliver the runs that trackers have spooled",

@@ -48,7 +48,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return 2
 	}
 	if *version {
-		fmt.Fprintln(stdout, "rt-tracker", rt.Version)
+		fmt.Fprintln(stdout, rt.VersionLine("rt-tracker"))
 		return 0
 	}
 	if cli.IsTerminal(stdin) {

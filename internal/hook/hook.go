@@ -169,7 +169,7 @@ func (o Options) settings() (s settings, err error) {
 	case err != nil:
 		return s, fmt.Errorf("bad command line: %w", err)
 	case *version:
-		fmt.Fprintln(o.Stdout, o.Program, rt.Version)
+		fmt.Fprintln(o.Stdout, rt.VersionLine(o.Program))
 		s.done = true
 		return s, nil
 	case flags.NArg() > 0:

@@ -1,0 +1,29 @@
+package rt
+
+import (
+	"fmt"
+	"runtime"
+)
+
+// Version of the suite, as printed by --version and written into every JSON
+// sample. Release builds replace it with -ldflags -X.
+var Version = "0.1.0"
+
+// Commit is the commit that the suite was built from, with "-dirty" if files differed from
+// it. It is empty if the build does not know it. The Makefile sets it with -ldflags -X.
+var Commit string
+
+// SpoolSchema is the version of the tables of a spool file (user_version) that this version
+// of the suite writes.
+const SpoolSchema = 1
+
+// VersionLine returns what a program prints for --version, without a newline:
+//
+//	rt-spool 0.1.0 (commit 2a56fd5, go1.26.0, spool schema 1)
+func VersionLine(program string) string {
+	commit := ""
+	if Commit != "" {
+		commit = "commit " + Commit + ", "
+	}
+	return fmt.Sprintf("%s %s (%s%s, spool schema %d)", program, Version, commit, runtime.Version(), SpoolSchema)
+}
