@@ -118,7 +118,7 @@ func newLoaded(t *testing.T, conf config.Serve) *loaded {
 			t.Error(err)
 		}
 	})
-	claim(t, st)
+	started(t, st)
 	l := &loaded{st: st, objects: heldObjects{st.objects, st.registry}}
 	l.run, _, l.record = recordOf(t, "alice")
 	for range 10 {
@@ -127,8 +127,8 @@ func newLoaded(t *testing.T, conf config.Serve) *loaded {
 	return l
 }
 
-// claim marks the object store as a service does when it starts.
-func claim(t *testing.T, st *stores) {
+// started marks the object store as a service does when it starts.
+func started(t *testing.T, st *stores) {
 	t.Helper()
 	s, err := api.New(t.Context(), api.Config{Registry: st.registry, Objects: st.objects, Tokens: []api.Token{{}}})
 	if err != nil {

@@ -50,7 +50,7 @@ func forget(ctx context.Context, o *options, stdout, stderr io.Writer) (err erro
 		}
 		f.Rewrite = pseudonyms{ctx, temp, key, f.Problem}.rewrite
 	}
-	st, err := o.openExisting(ctx)
+	st, err := o.openOwned(ctx)
 	if err != nil {
 		return err
 	}

@@ -143,7 +143,7 @@ func newSite(t *testing.T) (dir, conf string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	claim(t, st)
+	started(t, st)
 	putRun(t, st, runOfAlice, "alice")
 	putRun(t, st, runOfBob, "bob")
 	if err := st.close(); err != nil {

@@ -15,13 +15,14 @@ import (
 // maxHold limits a hold: an object store that grows for longer is a mistake.
 const maxHold = 7 * 24 * time.Hour
 
-// hold keeps objects that are replaced or removed in the object store for a time, for a backup.
+// hold keeps objects that are replaced or removed in the object store for a time, for a backup. It makes a new
+// claim to the object store, so that a copy of the database from before has an old one.
 func hold(ctx context.Context, o *options, stdout io.Writer) (err error) {
 	isWrong := !o.isSet("for") || o.hold < 0 || o.hold > maxHold
 	if isWrong {
 		return cli.Usage("hold needs --for and a duration from 0s to 168h; see rt-site --help")
 	}
-	st, err := o.openExisting(ctx)
+	st, err := o.openOwned(ctx)
 	if err != nil {
 		return err
 	}

@@ -30,12 +30,14 @@ const about = `usage: rt-site [--config FILE] serve [--listen HOST:PORT] [--dir 
        rt-site [--config FILE] verify [--dir DIR] [--json]
        rt-site [--config FILE] forget --user NAME [--pseudonym] [--dry-run] [--dir DIR]
        rt-site [--config FILE] hold --for DURATION [--dir DIR]
+       rt-site [--config FILE] claim [--dir DIR]
 
 rt-site serve receives runs: the Sentinel API and an S3-compatible store. The
 runs are in a database and an object store, by default in files of one directory.
 rt-site verify checks everything that is stored, also while serve is running.
 rt-site forget deletes the runs of a user, or puts pseudonyms into them.
 rt-site hold keeps objects that are replaced or removed for a time, for a backup.
+rt-site claim makes the objects those of this copy of the database, after a restore.
 
 `
 
@@ -172,6 +174,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		return verify(ctx, o, stdout, stderr)
 	case verb == "hold":
 		return hold(ctx, o, stdout)
+	case verb == "claim":
+		return claim(ctx, o, stdout)
 	case verb == "forget":
 		return forget(ctx, o, stdout, stderr)
 	}

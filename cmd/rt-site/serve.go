@@ -70,11 +70,8 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 		RunOf: runOf, Readers: files.access.api(),
 		Fault: func(err error) { logger.Print(err) },
 	})
-	if errors.Is(err, api.ErrOtherRegistry) {
-		return misconfigured(err)
-	}
 	if err != nil {
-		return err
+		return notOwner(err)
 	}
 	ln, scheme, err := files.listen()
 	if err != nil {
@@ -110,7 +107,8 @@ func runOf(record io.Reader) (rt.Run, error) {
 	return run, err
 }
 
-// serve receives until ctx is done, reloads its files and removes old runs.
+// serve receives until ctx is done or the object store is lost to another copy of the registry, reloads its
+// files and removes old runs.
 func (s *secrets) serve(ctx context.Context, ln net.Listener, logger *log.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var background sync.WaitGroup
@@ -119,12 +117,16 @@ func (s *secrets) serve(ctx context.Context, ln net.Listener, logger *log.Logger
 		defer recovery.Handle(report)
 		s.watch(ctx, logger)
 	})
+	var lost error // the object store
 	background.Go(func() {
 		defer recovery.Handle(report)
-		s.server.Retain(ctx, api.Ages{Runs: s.conf.RetainRuns.Duration, Records: s.conf.RetainRecords.Duration, CSV: s.conf.RetainCSV.Duration})
+		lost = s.server.Retain(ctx, api.Ages{Runs: s.conf.RetainRuns.Duration, Records: s.conf.RetainRecords.Duration, CSV: s.conf.RetainCSV.Duration})
+		if lost != nil {
+			cancel()
+		}
 	})
 	err := api.Serve(ctx, ln, s.server, shutdown, logger)
 	cancel()
 	background.Wait()
-	return err
+	return errors.Join(notOwner(lost), err)
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/durable"
-	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/api"
 	"github.com/resource-tracker/rt/site/objects"
 	"github.com/resource-tracker/rt/site/registry"
@@ -80,9 +79,25 @@ func openWith(ctx context.Context, s config.Serve, o registry.Options) (st *stor
 	return st, nil
 }
 
-// openExisting opens the stores of a site for another verb than serve, without the quotas. It creates and migrates none,
-// refuses to create files that the service could not read, and checks that the objects are those of the registry.
+// openExisting opens the stores of a site for another verb than serve, and checks that the objects are those of
+// the registry or of a copy of it.
 func (o *options) openExisting(ctx context.Context) (*stores, error) {
+	return o.openChecked(ctx, api.CheckObjects)
+}
+
+// openOwned is openExisting for a verb that removes objects: no other copy of the registry has claimed them.
+func (o *options) openOwned(ctx context.Context) (*stores, error) {
+	return o.openChecked(ctx, func(ctx context.Context, r api.Claims, s api.Objects) error {
+		if err := api.CheckObjects(ctx, r, s); err != nil {
+			return err
+		}
+		return api.Renew(ctx, r, s)
+	})
+}
+
+// openChecked opens the stores of a site and calls check. It creates and migrates none, has no quotas, and
+// refuses to create files that the service could not read.
+func (o *options) openChecked(ctx context.Context, check func(context.Context, api.Claims, api.Objects) error) (*stores, error) {
 	cfg, err := config.Load(o.config)
 	if err != nil {
 		return nil, misconfigured(err)
@@ -98,15 +113,18 @@ func (o *options) openExisting(ctx context.Context) (*stores, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := api.CheckObjects(ctx, st.registry, st.objects); err != nil {
-		isOther := errors.Is(err, site.ErrNotFound) || errors.Is(err, api.ErrOtherRegistry)
-		if isOther {
-			err = misconfigured(fmt.Errorf("the object store is not the one of this registry: %w; "+
-				"set serve.dir, serve.database, serve.objects and serve.objects_endpoint as rt-site serve has them", err))
-		}
-		return nil, errors.Join(err, st.close())
+	if err := check(ctx, st.registry, st.objects); err != nil {
+		return nil, errors.Join(notOwner(err), st.close())
 	}
 	return st, nil
+}
+
+// notOwner marks the error of an object store that is not the one of the registry.
+func notOwner(err error) error {
+	if errors.Is(err, api.ErrNotOwner) {
+		return misconfigured(err)
+	}
+	return err
 }
 
 // checkDir checks that the files of a site are there, and that they belong to the user of this process.

@@ -2,71 +2,193 @@ package api
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/resource-tracker/rt/site"
 )
 
-// markerName is the name of the object that has the registry to which the object store belongs. It
-// is not below the name of a run.
+// markerName is the name of the object that has the registry to which the object store belongs, and its
+// newest claim. It is not below the name of a run.
 const markerName = "registry.sha256"
 
-// ErrOtherRegistry means that the object store belongs to another registry, which may name all objects
-// that this one does not name.
-var ErrOtherRegistry = errors.New("the object store belongs to another registry")
+// firstClaim is the claim of a registry that uses its object store for the first time.
+const firstClaim = "first"
 
-// marker is the content of the marker. It identifies the registry by its master key, which it does
-// not reveal.
-func (k keyring) marker() string { return k.seal("registry", "") + "\n" }
+// ErrNotOwner means that the object store is not the one of the registry, which must not remove objects from
+// it. The other errors wrap it.
+var (
+	ErrNotOwner      = errors.New("the object store is not the one of this database")
+	errOtherRegistry = fmt.Errorf("%w: it belongs to another one", ErrNotOwner)
+	errOtherCopy     = fmt.Errorf("%w: another copy of this database has claimed it", ErrNotOwner)
+	errNoMarker      = fmt.Errorf("%w: it has no object %s: check that the directory is mounted, or that the bucket is the right one "+
+		"(serve.dir, serve.objects); if the objects are all there, run rt-site claim", ErrNotOwner, markerName)
+)
 
-// CheckObjects checks that an object store is the one of a registry: it has the marker that a Server of
-// the registry makes. The error is site.ErrNotFound if it has none, and ErrOtherRegistry if it has another one.
-func CheckObjects(ctx context.Context, r Registry, o Objects) error {
-	f, err := o.Get(ctx, markerName) // first: Secret makes the key of a registry that has none
+// Claims is what a registry stores of the object store that it uses.
+type Claims interface {
+	// Secret returns random bytes that are created once and are the same for all receivers.
+	Secret(ctx context.Context, name string, bytes int) ([]byte, error)
+	// Claims returns the last claims, the newest first.
+	Claims(ctx context.Context) ([]string, error)
+	// AddClaim adds a claim if the newest one is as given; empty for none.
+	AddClaim(ctx context.Context, newest, claim string) error
+}
+
+// marker is the mark of an object store. It names the registry by its master key, which it does not reveal,
+// and has one of the registry's last claims. The claims are random and change all the time: a copy of
+// the registry does not have those that the registry makes after the copy.
+type marker struct {
+	registry Claims
+	objects  Objects
+	keys     keyring
+}
+
+func newMarker(ctx context.Context, r Claims, o Objects) (*marker, error) {
+	master, err := r.Secret(ctx, "master", masterBytes)
 	if err != nil {
-		return fmt.Errorf("read object %s, which the service makes when it starts: %w", markerName, err)
+		return nil, fmt.Errorf("read the receiver's master key: %w", err)
+	}
+	return &marker{r, o, keyring{master: master}}, nil
+}
+
+// CheckObjects checks that an object store is the one of a registry or of a copy of it, which may read it.
+// The error is ErrNotOwner if it is not.
+func CheckObjects(ctx context.Context, r Claims, o Objects) error {
+	f, err := o.Get(ctx, markerName) // first: Secret makes the key of a registry that has none
+	if errors.Is(err, site.ErrNotFound) {
+		return errNoMarker
+	}
+	if err != nil {
+		return err
 	}
 	if err := f.Close(); err != nil {
 		return fmt.Errorf("read object %s: %w", markerName, err)
 	}
-	master, err := r.Secret(ctx, "master", masterBytes)
-	if err != nil {
-		return fmt.Errorf("read the receiver's master key: %w", err)
+	m, err := newMarker(ctx, r, o)
+	if err == nil {
+		_, err = m.read(ctx)
 	}
-	s := &Server{conf: Config{Objects: o}, keys: keyring{master: master}}
-	return s.checkMarker(ctx)
+	return err
 }
 
-// claim marks the object store as that of the registry, or checks the mark that it has.
-func (s *Server) claim(ctx context.Context) error {
-	err := s.checkMarker(ctx)
-	if errors.Is(err, site.ErrNotFound) {
-		content := s.keys.marker()
-		err = s.conf.Objects.Put(ctx, markerName, int64(len(content)), strings.NewReader(content))
-	}
+// Renew checks that an object store is the one of a registry and of no other copy of it, and makes a new claim.
+// A registry that has not used an object store takes one without a mark. The error is ErrNotOwner if the
+// registry must not remove objects.
+func Renew(ctx context.Context, r Claims, o Objects) error {
+	m, err := newMarker(ctx, r, o)
 	if err != nil {
-		return fmt.Errorf("mark the object store as that of the registry: %w", err)
+		return err
+	}
+	return m.renew(ctx)
+}
+
+// Claim makes an object store that of this copy of a registry. Receivers of other copies end.
+func Claim(ctx context.Context, r Claims, o Objects) error {
+	m, err := newMarker(ctx, r, o)
+	if err != nil {
+		return err
+	}
+	_, err = m.read(ctx)
+	if err != nil && !errors.Is(err, errNoMarker) {
+		return err
+	}
+	claims, err := r.Claims(ctx)
+	if err != nil {
+		return err
+	}
+	return m.add(ctx, append(claims, "")[0])
+}
+
+func (m *marker) renew(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	claims, found, err := m.check(ctx)
+	switch {
+	case err != nil:
+		return err
+	case len(claims) == 0: // the mark is first: a crash in between leaves what the next start accepts
+		err := m.write(ctx, firstClaim)
+		if err != nil {
+			return err
+		}
+		return m.registry.AddClaim(ctx, "", firstClaim)
+	case found == claims[0]:
+		err = m.add(ctx, found)
+	default: // the newest one was not written: a crash, or another receiver is about to do so
+		err = m.write(ctx, claims[0])
+	}
+	if errors.Is(err, site.ErrFull) { // the old claim is valid, and retention makes room
+		return nil
+	}
+	return err
+}
+
+// check returns the claims of the registry and the one of the mark. The error is ErrNotOwner if the mark has
+// none of these claims.
+func (m *marker) check(ctx context.Context) (claims []string, found string, err error) {
+	found, err = m.read(ctx) // before the claims: a new claim is in the registry first
+	isUnmarked := errors.Is(err, errNoMarker)
+	if err != nil && !isUnmarked {
+		return nil, "", err
+	}
+	claims, unread := m.registry.Claims(ctx)
+	isNew := len(claims) == 0 && (isUnmarked || found == firstClaim)
+	switch {
+	case unread != nil:
+		return nil, "", unread
+	case isNew:
+		return nil, found, nil
+	case isUnmarked:
+		return nil, "", errNoMarker
+	case !slices.Contains(claims, found):
+		return nil, "", fmt.Errorf("%w, and may name objects that this one does not name: to use this copy, such as after a restore, "+
+			"stop the receivers of the other one and run rt-site claim; for a test of a backup use a copy of the objects (serve.objects)", errOtherCopy)
+	}
+	return claims, found, nil
+}
+
+// add adds a claim to the registry, and then to the mark.
+func (m *marker) add(ctx context.Context, newest string) error {
+	if err := m.registry.AddClaim(ctx, newest, strings.ToLower(rand.Text())); err != nil {
+		return err
+	}
+	claims, err := m.registry.Claims(ctx)
+	if err != nil {
+		return err
+	}
+	return m.write(ctx, claims[0]) // of this receiver, or of another one that was faster
+}
+
+func (m *marker) write(ctx context.Context, claim string) error {
+	content := m.keys.seal("registry", "") + " " + claim + "\n"
+	if err := m.objects.Put(ctx, markerName, int64(len(content)), strings.NewReader(content)); err != nil {
+		return fmt.Errorf("mark the object store as that of the database: %w", err)
 	}
 	return nil
 }
 
-// checkMarker checks that the object store belongs to the registry. The error is site.ErrNotFound if the
-// store has no marker.
-func (s *Server) checkMarker(ctx context.Context) error {
-	f, err := s.conf.Objects.Get(ctx, markerName)
+// read returns the claim of the mark. The error is ErrNotOwner if there is none, or another registry's.
+func (m *marker) read(ctx context.Context) (claim string, err error) {
+	f, err := m.objects.Get(ctx, markerName)
+	if errors.Is(err, site.ErrNotFound) {
+		return "", errNoMarker
+	}
 	if err != nil {
-		return fmt.Errorf("read object %s, which the service makes when it starts: %w", markerName, err)
+		return "", err
 	}
 	content, err := io.ReadAll(io.LimitReader(f, 1<<10))
 	if err := errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("read object %s: %w", markerName, err)
+		return "", fmt.Errorf("read object %s: %w", markerName, err)
 	}
-	if string(content) != s.keys.marker() {
-		return fmt.Errorf("%w: use the registry of these objects (serve.database, serve.dir), or another place for the objects (serve.objects); "+
-			"if that registry is lost and its objects are to be removed, delete the object %s", ErrOtherRegistry, markerName)
+	registry, claim, _ := strings.Cut(strings.TrimSpace(string(content)), " ")
+	if registry != m.keys.seal("registry", "") {
+		return "", fmt.Errorf("%w: use the database of these objects (serve.database, serve.dir), or another place for the objects (serve.objects); "+
+			"if that database is lost and its objects are to be removed, delete the object %s", errOtherRegistry, markerName)
 	}
-	return nil
+	return claim, nil
 }

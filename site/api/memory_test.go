@@ -26,6 +26,7 @@ type memory struct {
 	NodeReports
 	mu      sync.Mutex
 	secret  []byte
+	claims  []string
 	runs    map[string]site.Run
 	changed map[string]time.Time              // of a run
 	rows    map[string]map[string]site.Object // by run and name
@@ -70,6 +71,23 @@ func (m *memory) Secret(ctx context.Context, name string, n int) ([]byte, error)
 		rand.Read(m.secret)
 	}
 	return m.secret, nil
+}
+
+func (m *memory) Claims(ctx context.Context) ([]string, error) {
+	defer m.mu.Unlock()
+	err := m.enter(ctx, "Claims", "")
+	return slices.Clone(m.claims), err
+}
+
+func (m *memory) AddClaim(ctx context.Context, newest, claim string) error {
+	defer m.mu.Unlock()
+	if err := m.enter(ctx, "AddClaim", ""); err != nil {
+		return err
+	}
+	if append(slices.Clone(m.claims), "")[0] == newest {
+		m.claims = append([]string{claim}, m.claims...)
+	}
+	return nil
 }
 
 func (m *memory) CreateRun(ctx context.Context, r site.Run) error {

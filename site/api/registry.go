@@ -18,8 +18,7 @@ type Registry interface {
 	Retention
 	Reading
 	NodeReports
-	// Secret returns random bytes that are created once and are the same for all receivers.
-	Secret(ctx context.Context, name string, bytes int) ([]byte, error)
+	Claims
 }
 
 // Runs stores runs.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -24,25 +25,38 @@ const expireBatch = 100
 const unusedAge = 24 * time.Hour
 
 // Retain removes what is old, now and every hour until the context ends. Every day it removes the objects that no run names: requests that a kill or a lost
-// connection interrupted have left them. It calls Config.Fault with what could not be removed.
-func (s *Server) Retain(ctx context.Context, retain Ages) {
+// connection interrupted have left them. It calls Config.Fault with what could not be removed. Before that it renews the claim to the object store, and returns
+// ErrNotOwner if another copy of the registry has claimed it: the Server must not be used any more.
+func (s *Server) Retain(ctx context.Context, retain Ages) error {
 	tick := time.NewTicker(time.Hour)
 	defer tick.Stop()
 	for hours := 0; ; hours++ {
-		if err := s.expireAll(ctx, retain, time.Now()); err != nil && ctx.Err() == nil {
-			s.conf.Fault(err)
+		err := s.maintain(ctx, retain, hours%24 == 1)
+		if errors.Is(err, ErrNotOwner) {
+			return err
 		}
-		if hours%24 == 1 {
-			if _, err := s.removeUnused(ctx, time.Now().Add(-unusedAge)); err != nil && ctx.Err() == nil {
-				s.conf.Fault(err)
-			}
+		if err != nil && ctx.Err() == nil {
+			s.conf.Fault(err)
 		}
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-tick.C:
 		}
 	}
+}
+
+// maintain is what Retain does at one time.
+func (s *Server) maintain(ctx context.Context, retain Ages, isDaily bool) error {
+	if err := s.marker.renew(ctx); err != nil {
+		return err
+	}
+	err := s.expireAll(ctx, retain, time.Now())
+	if isDaily {
+		_, unused := s.removeUnused(ctx, time.Now().Add(-unusedAge))
+		err = errors.Join(err, unused)
+	}
+	return err
 }
 
 // expireAll removes what is too old now, whole runs first.
@@ -94,7 +108,7 @@ func (s *Server) expire(ctx context.Context, before time.Time, remove expireFunc
 // removeUnused removes the objects that are older than a time and that no row names, if the object store
 // belongs to the registry.
 func (s *Server) removeUnused(ctx context.Context, before time.Time) (removed int, err error) {
-	if err := s.checkMarker(ctx); err != nil {
+	if _, _, err := s.marker.check(ctx); err != nil {
 		return 0, fmt.Errorf("look for objects that no run names: %w", err)
 	}
 	run := ""

@@ -77,8 +77,8 @@ func TestOldRunsAreRemoved(t *testing.T) {
 		put(uploaded)
 		young := register(t, s)
 		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan bool)
-		go func() { s.Retain(ctx, Ages{Runs: 48 * time.Hour}); close(ended) }()
+		ended := make(chan error)
+		go func() { ended <- s.Retain(ctx, Ages{Runs: 48 * time.Hour}) }()
 		synctest.Wait()
 		if m.registered() != len(old)+2 {
 			t.Errorf("%d runs after 47 hours", m.registered())
@@ -92,7 +92,9 @@ func TestOldRunsAreRemoved(t *testing.T) {
 			t.Errorf("left: %q, not %q; %d objects; %v", ids, want, m.objects(), err)
 		}
 		cancel()
-		<-ended
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	})
 }
 
@@ -159,8 +161,8 @@ func TestUnusedObjectsAreRemoved(t *testing.T) {
 		m.fault = nil
 		m.store["notes/of/another.txt"] = stored{}
 		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan bool)
-		go func() { s.Retain(ctx, Ages{}); close(ended) }()
+		ended := make(chan error)
+		go func() { ended <- s.Retain(ctx, Ages{}) }()
 		time.Sleep(23 * time.Hour)
 		synctest.Wait()
 		if m.objects() != 3 { // the row may be on its way
@@ -175,7 +177,9 @@ func TestUnusedObjectsAreRemoved(t *testing.T) {
 			t.Errorf("the object that a row names: %d", status)
 		}
 		cancel()
-		<-ended
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	})
 }
 

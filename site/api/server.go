@@ -76,6 +76,7 @@ const (
 type Server struct {
 	conf   Config
 	keys   keyring
+	marker *marker
 	tokens atomic.Pointer[[]knownToken]
 	limits *limits
 }
@@ -93,7 +94,7 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// New returns a Server.
+// New returns a Server. The error is ErrNotOwner if the object store is not the one of the registry.
 func New(ctx context.Context, c Config) (*Server, error) {
 	setDefault(&c.Bucket, "rt")
 	setDefault(&c.Prefix, "runs")
@@ -119,15 +120,15 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	case c.Dialect != "" && c.Dialect != DialectSpec && c.Dialect != DialectLive:
 		return nil, fmt.Errorf("the receiver's dialect %q: it must be spec, live or empty", c.Dialect)
 	}
-	master, err := c.Registry.Secret(ctx, "master", masterBytes)
-	if err != nil {
-		return nil, fmt.Errorf("read the receiver's master key: %w", err)
+	m, err := newMarker(ctx, c.Registry, c.Objects)
+	if err == nil {
+		err = m.renew(ctx)
 	}
-	s := &Server{conf: c, keys: keyring{master: master}, limits: newLimits(c)}
-	s.SetTokens(c.Tokens)
-	if err := s.claim(ctx); err != nil {
+	if err != nil {
 		return nil, err
 	}
+	s := &Server{conf: c, keys: m.keys, marker: m, limits: newLimits(c)}
+	s.SetTokens(c.Tokens)
 	return s, nil
 }
 

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/resource-tracker/rt/site/api"
+)
+
+// claim makes the object store that of this copy of the database, such as after a restore. Objects that it
+// does not name stay for the longest hold: perhaps the backup was the wrong one.
+func claim(ctx context.Context, o *options, stdout io.Writer) (err error) {
+	st, err := o.openChecked(ctx, func(context.Context, api.Claims, api.Objects) error { return nil })
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.close()) }()
+	until := time.Now().Add(maxHold)
+	if err := st.registry.Hold(ctx, until); err != nil {
+		return err
+	}
+	if err := api.Claim(ctx, st.registry, st.objects); err != nil {
+		return notOwner(err)
+	}
+	if err := st.registry.Audit(ctx, operator(), "has claimed the object store"); err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "the object store is that of this database; objects that it does not name stay until %s (rt-site hold)\n", until.Format(time.RFC3339))
+	return nil
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/resource-tracker/rt/e2e/postgres"
+	"github.com/resource-tracker/rt/internal/config"
+)
+
+// serveOnce starts the service with a configuration. It ends at once if it must not start, and else is refused at its address, after the
+// object store is claimed.
+func serveOnce(t *testing.T, conf config.Serve) (status int, messages string) {
+	t.Helper()
+	dir := t.TempDir()
+	token := filepath.Join(dir, "tokens")
+	if err := os.WriteFile(token, []byte(testToken), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status, _, messages = rtSite(t, conf.Dir, "--config", confOf(t, conf), "serve", "--listen", "192.0.2.1:1", "--token-file", token)
+	return status, messages
+}
+
+// The copy of a database is a test of a backup as long as it has not claimed the objects: it removes nothing and
+// does not start with them. The original goes on.
+func TestACopyOfTheDatabase(t *testing.T) {
+	server, err := postgres.Start("fsync=off")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, name := range []string{"rt", "restored"} {
+		if err := server.Exec("CREATE DATABASE " + name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir, copyDir, backup := t.TempDir(), t.TempDir(), t.TempDir()
+	shared := t.TempDir()
+	for name, tc := range map[string]struct {
+		original, restored config.Serve
+		dump, restore      []string
+	}{
+		"SQLite": {
+			config.Serve{Dir: dir}, config.Serve{Dir: copyDir},
+			[]string{fmt.Sprintf(`sqlite3 %s/registry.db "VACUUM INTO '%s/registry.db'"`, dir, copyDir)},
+			[]string{fmt.Sprintf("ln -s %s/objects %s/objects", dir, copyDir)},
+		},
+		"PostgreSQL": {
+			config.Serve{Dir: shared, Database: server.URL("rt")}, config.Serve{Dir: shared, Database: server.URL("restored")},
+			[]string{fmt.Sprintf("pg_dump -Fc -f %s/registry.dump '%s'", backup, server.URL("rt"))},
+			[]string{fmt.Sprintf("pg_restore -eO -d '%s' %s/registry.dump", server.URL("restored"), backup)},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := func(s config.Serve, args ...string) (int, string, string) {
+				return rtSite(t, s.Dir, append([]string{"--config", confOf(t, s)}, args...)...)
+			}
+			starts := func(s config.Serve) {
+				t.Helper()
+				if status, messages := serveOnce(t, s); status != 1 || !strings.Contains(messages, "192.0.2.1:1") {
+					t.Errorf("%d %s", status, messages)
+				}
+			}
+			refused := func(s config.Serve) {
+				t.Helper()
+				if status, messages := serveOnce(t, s); status != 78 || !strings.Contains(messages, "run rt-site claim") {
+					t.Errorf("%d %s", status, messages)
+				}
+				for _, args := range [][]string{{"forget", "--user", "alice"}, {"hold", "--for", "1h"}} {
+					if status, out, messages := at(s, args...); status != 78 || out != "" || !strings.Contains(messages, "another copy of this database has claimed it") {
+						t.Errorf("%q: %d %s%s", args, status, out, messages)
+					}
+				}
+				if status, out, messages := at(s, "verify"); status != 0 {
+					t.Errorf("%d %s%s", status, out, messages)
+				}
+			}
+			newLoaded(t, tc.original)
+			shell(t, tc.dump, func() {})
+			if status, _, messages := at(tc.original, "hold", "--for", "0s"); status != 0 {
+				t.Errorf("%d %s", status, messages)
+			}
+			shell(t, tc.restore, func() {})
+			refused(tc.restored)
+			starts(tc.original)
+			if status, out, messages := at(tc.restored, "claim"); status != 0 || !strings.Contains(out, "stay until 20") {
+				t.Errorf("%d %s%s", status, out, messages)
+			}
+			refused(tc.original)
+			starts(tc.restored)
+		})
+	}
+}
+
+// A site with objects does not start with an empty object store.
+func TestAnEmptyObjectStore(t *testing.T) {
+	dir, _ := newSite(t)
+	conf := config.Serve{Dir: dir}
+	objects := filepath.Join(dir, "objects")
+	if err := os.Rename(objects, filepath.Join(dir, "away")); err != nil {
+		t.Fatal(err)
+	}
+	if status, messages := serveOnce(t, conf); status != 78 || !strings.Contains(messages, "check that the directory is mounted") {
+		t.Errorf("%d %s", status, messages)
+	}
+	if status, out, messages := rtSite(t, dir, "claim"); status != 0 || !strings.HasPrefix(out, "the object store is that of this database; ") {
+		t.Errorf("%d %s%s", status, out, messages)
+	}
+	if status, messages := serveOnce(t, conf); status != 1 || !strings.Contains(messages, "192.0.2.1:1") {
+		t.Errorf("%d %s", status, messages)
+	}
+}
