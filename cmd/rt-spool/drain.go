@@ -12,6 +12,7 @@ import (
 	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/delivery"
+	"github.com/resource-tracker/rt/internal/localruns"
 	"github.com/resource-tracker/rt/slurm/accounting"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/upload"
@@ -58,7 +59,7 @@ func runDrain(c *cli.Context) error {
 	}
 	to, client, putter, err := connect(cfg.Sentinel)
 	if err == nil {
-		err = spoolThere(cfg.Spool.Dir)
+		err = localruns.CheckExists(cfg.Spool.Dir)
 	}
 	if err != nil {
 		return err

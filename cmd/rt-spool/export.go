@@ -78,6 +78,13 @@ func exportFormats() string {
 	return strings.Join(texts(exporters, func(e exporter) string { return e.format }), ", ")
 }
 
+func texts[T any](list []T, text func(T) string) (out []string) {
+	for _, v := range list {
+		out = append(out, text(v))
+	}
+	return out
+}
+
 func exportCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "export",

@@ -15,6 +15,7 @@ import (
 	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/delivery"
+	"github.com/resource-tracker/rt/internal/localruns"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -59,7 +60,7 @@ func runGC(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := spoolThere(cfg.Spool.Dir); err != nil {
+	if err := localruns.CheckExists(cfg.Spool.Dir); err != nil {
 		return err
 	}
 	if err := ownSpool(cfg.Spool); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/joblist"
+	"github.com/resource-tracker/rt/internal/localruns"
 )
 
 func jobsCommand() *cli.Command {
@@ -82,7 +83,7 @@ func runJobs(c *cli.Context) error {
 	if siteErr != nil {
 		siteErr = fmt.Errorf("%w; only the jobs of the local spool are shown", siteErr)
 	}
-	return errors.Join(unreadable(runs.Problems, runs.Files-runs.Denied), siteErr)
+	return errors.Join(localruns.Unreadable(runs.Problems, runs.Files-runs.Denied), siteErr)
 }
 
 // cacheDir returns the user's cache directory; empty if there is none.
@@ -105,5 +106,5 @@ func printJobLines(c *cli.Context, lines []joblist.Line) error {
 	if c.Bool("wide") {
 		width = 0
 	}
-	return printJobTable(c.App.Writer, lines, width)
+	return joblist.PrintTable(c.App.Writer, lines, width)
 }

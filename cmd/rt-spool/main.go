@@ -18,6 +18,7 @@ import (
 	"github.com/resource-tracker/rt/internal/convert/ftdc"
 	"github.com/resource-tracker/rt/internal/convert/sonar"
 	"github.com/resource-tracker/rt/internal/errkind"
+	"github.com/resource-tracker/rt/internal/localruns"
 	"github.com/resource-tracker/rt/internal/tui/ftdcview"
 	"github.com/resource-tracker/rt/site/client"
 	"github.com/resource-tracker/rt/spool"
@@ -40,10 +41,7 @@ const exitHelp = `EXIT STATUS:
    78  the configuration must be changed first
 `
 
-var (
-	errConfig  = errors.New("configuration")
-	errDamaged = errors.New("damaged")
-)
+var errConfig = errors.New("configuration")
 
 // misconfigured marks an error that is fixed in the configuration.
 func misconfigured(err error) error { return errkind.With(errConfig, err) }
@@ -59,7 +57,7 @@ func exitStatus(err error) int {
 		return exitConfig
 	case errors.Is(err, upload.ErrTemporary), errors.Is(err, context.Canceled), client.IsTemporary(err):
 		return exitTemporary
-	case errors.Is(err, errDamaged), isDamage(err), errors.Is(err, spool.ErrRecord), errors.Is(err, ftdc.ErrDamaged), errors.Is(err, ftdcview.ErrDamaged), errors.Is(err, sonar.ErrDamaged), errors.Is(err, upload.ErrDamaged):
+	case errors.Is(err, localruns.ErrDamaged), isDamage(err), errors.Is(err, spool.ErrRecord), errors.Is(err, ftdc.ErrDamaged), errors.Is(err, ftdcview.ErrDamaged), errors.Is(err, sonar.ErrDamaged), errors.Is(err, upload.ErrDamaged):
 		return exitDamaged
 	}
 	return rtcli.ExitError

@@ -13,6 +13,7 @@ import (
 	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/joblist"
+	"github.com/resource-tracker/rt/internal/localruns"
 	"github.com/resource-tracker/rt/internal/siteruns"
 	"github.com/resource-tracker/rt/site/client"
 )
@@ -41,7 +42,7 @@ func findJob(c *cli.Context, job string) (*siteruns.Job, error) {
 		return nil, err
 	}
 	local, localErr := runsFor(c, job)
-	if site == nil || isFile(job) {
+	if site == nil || localruns.IsFile(job) {
 		return &siteruns.Job{Entries: local}, localErr
 	}
 	return siteruns.Look(c.Context, site, siteruns.Wanted{Job: job, Node: c.String("node"), Dir: cfg.Spool.Dir, Local: local, LocalErr: localErr})
@@ -70,7 +71,7 @@ func onlyRun(c *cli.Context) (*siteruns.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, by := paths(found.Entries), "file"
+	names, by := localruns.Paths(found.Entries), "file"
 	if found.Site != nil {
 		names, by = found.Names(), "name"
 	}
@@ -85,9 +86,9 @@ func onlyRun(c *cli.Context) (*siteruns.Job, error) {
 func localDirs(c *cli.Context, cfg config.Config, site *client.Client) ([]string, error) {
 	dirs := spoolDirs(c, cfg.Spool)
 	if site == nil {
-		return dirs, spoolThere(dirs[0])
+		return dirs, localruns.CheckExists(dirs[0])
 	}
-	return slices.DeleteFunc(dirs, func(dir string) bool { return errors.Is(spoolThere(dir), fs.ErrNotExist) }), nil
+	return slices.DeleteFunc(dirs, func(dir string) bool { return errors.Is(localruns.CheckExists(dir), fs.ErrNotExist) }), nil
 }
 
 // joinSite adds the runs of the site to a list.

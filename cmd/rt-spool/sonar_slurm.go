@@ -4,17 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
-	record "github.com/resource-tracker/rt/format/sonar"
 	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/convert/sonar"
-	"github.com/resource-tracker/rt/slurm/accounting"
 )
 
 func sonarSlurmCommand() *cli.Command {
@@ -47,11 +44,7 @@ func runSonarSlurm(c *cli.Context) error {
 	program := cmp.Or(sacctProgram(cfg.Drain), "sacct") // which then reports that it is not there
 	ctx, cancel := context.WithTimeout(c.Context, c.Duration("deadline"))
 	defer cancel()
-	output, err := runSacct(ctx, program, args)
-	var jobs []record.Job
-	if err == nil {
-		jobs, err = record.SacctJobs(output, time.Local)
-	}
+	jobs, err := sonar.SacctJobs(ctx, program, args)
 	if len(jobs) == 0 && err != nil {
 		return sonar.WriteFailure(c.App.Writer, err, asJSON)
 	}
@@ -79,19 +72,4 @@ func sacctArgs(c *cli.Context, now time.Time) ([]string, error) {
 		to = to.AddDate(0, 0, 1).Add(-time.Second) // all of the last day
 	}
 	return sonar.SacctArgs(from, to, c.Bool("deluge")), nil
-}
-
-// maxSacct limits the output of sacct, in bytes.
-const maxSacct = 1 << 30
-
-// runSacct runs sacct until ctx ends. Its errors say how to ask for less.
-func runSacct(ctx context.Context, program string, args []string) (string, error) {
-	output, err := accounting.Run(ctx, program, args, maxSacct)
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return "", errors.New("sacct did not answer before the deadline; slurmdbd may be down or busy: ask for less time (--window) or wait longer (--deadline)")
-	case errors.Is(err, accounting.ErrTooLong):
-		return "", fmt.Errorf("%w: ask for less time (--window, --span)", err)
-	}
-	return output, err
 }

@@ -12,6 +12,7 @@ import (
 
 	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/internal/localruns"
 	"github.com/resource-tracker/rt/spool"
 )
 
@@ -43,26 +44,10 @@ func ownSpoolDir() string {
 	return ""
 }
 
-// listAll returns the entries of all directories, see spool.List.
-func listAll(dirs []string) ([]spool.Entry, error) {
-	var out []spool.Entry
-	for _, dir := range dirs {
-		entries, err := spool.List(dir)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, entries...)
-	}
-	return out, nil
-}
-
-// isDenied reports whether this user may not read a file.
-func isDenied(err error) bool { return errors.Is(err, fs.ErrPermission) }
-
 // leaveOutDenied removes the files that this user may not read, and prints their number.
 func leaveOutDenied(c *cli.Context, entries []spool.Entry) []spool.Entry {
 	all := len(entries)
-	entries = slices.DeleteFunc(entries, func(e spool.Entry) bool { return isDenied(e.Err) })
+	entries = slices.DeleteFunc(entries, func(e spool.Entry) bool { return localruns.IsDenied(e.Err) })
 	noteDenied(c, all-len(entries))
 	return entries
 }

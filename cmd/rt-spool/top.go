@@ -14,6 +14,7 @@ import (
 
 	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/errkind"
+	"github.com/resource-tracker/rt/internal/localruns"
 	"github.com/resource-tracker/rt/internal/siteruns"
 	"github.com/resource-tracker/rt/internal/telemetry"
 	"github.com/resource-tracker/rt/internal/tui/top"
@@ -87,7 +88,7 @@ func showOnce(c *cli.Context, src top.Source, o top.Options) (err error) {
 	if err != nil {
 		return damagedFile(err)
 	}
-	return unreadable(f.Problems, len(f.Jobs)+len(f.Problems))
+	return localruns.Unreadable(f.Problems, len(f.Jobs)+len(f.Problems))
 }
 
 func onTerminal(c *cli.Context) bool {
@@ -111,13 +112,13 @@ func topSource(c *cli.Context, o *top.Options) (top.Source, *siteruns.Job, error
 	job, replay := c.Args().First(), c.String("replay")
 	dirs := spoolDirs(c, cfg.Spool)
 	if job == "" && replay == "" {
-		return &top.Spooled{Dir: dirs[0], More: dirs[1:]}, found, spoolThere(dirs[0])
+		return &top.Spooled{Dir: dirs[0], More: dirs[1:]}, found, localruns.CheckExists(dirs[0])
 	}
 	find := func() ([]string, error) {
-		entries, err := findRuns(dirs, job)
-		return paths(entries), err
+		entries, err := localruns.Find(dirs, []string{job})
+		return localruns.Paths(entries), err
 	}
-	if _, err := os.Stat(replay); err == nil || isFile(replay) {
+	if _, err := os.Stat(replay); err == nil || localruns.IsFile(replay) {
 		find = func() ([]string, error) { return []string{replay}, nil }
 	}
 	files, err := find()
@@ -129,7 +130,7 @@ func topSource(c *cli.Context, o *top.Options) (top.Source, *siteruns.Job, error
 		if err != nil {
 			return nil, nil, err
 		}
-		files = paths(found.Entries)
+		files = localruns.Paths(found.Entries)
 		find = func() ([]string, error) { return files, nil }
 	}
 	if err != nil {
@@ -165,7 +166,7 @@ func setAt(c *cli.Context, src top.Source, o *top.Options) error {
 // damagedFile marks damage of files, and adds what to do if permissions are missing.
 func damagedFile(err error) error {
 	if errors.Is(err, spool.ErrDamaged) || errors.Is(err, spool.ErrForeign) {
-		return errkind.With(errDamaged, err)
+		return errkind.With(localruns.ErrDamaged, err)
 	}
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):

@@ -1,12 +1,15 @@
 package sonar
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"time"
 
 	"github.com/resource-tracker/rt/format/sonar"
+	"github.com/resource-tracker/rt/slurm/accounting"
 )
 
 // sacctStates are those of jobs that have ended.
@@ -24,6 +27,24 @@ func SacctArgs(from, to time.Time, unended bool) []string {
 		args = append(args, "--state="+sacctStates)
 	}
 	return args
+}
+
+// maxSacct limits the output of sacct, in bytes.
+const maxSacct = 1 << 30
+
+// SacctJobs returns the jobs that sacct prints. It runs sacct until ctx ends. Its errors say how to ask
+// for less.
+func SacctJobs(ctx context.Context, program string, args []string) ([]sonar.Job, error) {
+	output, err := accounting.Run(ctx, program, args, maxSacct)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, errors.New("sacct did not answer before the deadline; slurmdbd may be down or busy: ask for less time (--window) or wait longer (--deadline)")
+	case errors.Is(err, accounting.ErrTooLong):
+		return nil, fmt.Errorf("%w: ask for less time (--window, --span)", err)
+	case err != nil:
+		return nil, err
+	}
+	return sonar.SacctJobs(output, time.Local)
 }
 
 // WriteFailure writes the record of a failure of sacct and returns its error.

@@ -1,6 +1,8 @@
-package cli
+// Package table writes texts in columns that fit the width of a terminal.
+package table
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"io"
@@ -12,8 +14,8 @@ import (
 	"github.com/resource-tracker/rt"
 )
 
-// tableGap is how many blanks separate two columns.
-const tableGap = 2
+// gap is how many blanks separate two columns.
+const gap = 2
 
 // longName is how long a name may be on a narrow terminal, in characters.
 const longName = 16
@@ -47,17 +49,20 @@ func (t *Table) Write(w io.Writer, width int) (dropped []string, err error) {
 		rows = append(rows, cells)
 	}
 	shown, dropped := t.fit(rows, width)
-	return dropped, Buffered(w, func(w io.Writer) error { // tabwriter writes each cell by itself
-		tw := tabwriter.NewWriter(w, 0, 8, tableGap, ' ', 0)
-		for _, row := range rows {
-			var cells []string
-			for _, c := range shown {
-				cells = append(cells, row[c])
-			}
-			fmt.Fprintln(tw, strings.Join(cells, "\t"))
+	var text bytes.Buffer // tabwriter writes each cell by itself
+	tw := tabwriter.NewWriter(&text, 0, 8, gap, ' ', 0)
+	for _, row := range rows {
+		var cells []string
+		for _, c := range shown {
+			cells = append(cells, row[c])
 		}
-		return tw.Flush()
-	})
+		fmt.Fprintln(tw, strings.Join(cells, "\t"))
+	}
+	if err := tw.Flush(); err != nil {
+		return dropped, err
+	}
+	_, err = w.Write(text.Bytes())
+	return dropped, err
 }
 
 // fit returns the indices of the columns that stay and the heads of the others.
@@ -66,13 +71,13 @@ func (t *Table) fit(rows [][]string, width int) (shown []int, dropped []string) 
 		shown = append(shown, i)
 	}
 	excess := func() int {
-		n := -tableGap - width
+		n := -gap - width
 		for _, c := range shown {
 			widest := 0
 			for _, row := range rows {
 				widest = max(widest, utf8.RuneCountInString(row[c]))
 			}
-			n += widest + tableGap
+			n += widest + gap
 		}
 		return n
 	}

@@ -1,4 +1,4 @@
-package main
+package localruns
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 // down to the columns that ls always prints: job, state, outcome, unsent, size and age.
 func TestTableFitsTheTerminal(t *testing.T) {
 	long := strings.Repeat("näme-", 20)
-	runs := []listed{
+	runs := []Listed{
 		{Run: &rt.Run{Identity: rt.Identity{JobID: rt.Some[uint64](12), Node: "n1", Start: time.Now()}, Allocation: rt.Allocation{User: "anna"}, Ending: rt.Ending{State: rt.StateRunning}}, Live: true},
 		{Run: &rt.Run{
 			Identity: rt.Identity{
@@ -32,7 +32,7 @@ func TestTableFitsTheTerminal(t *testing.T) {
 	}
 	for _, width := range []int{70, 80, 100, 132, 200, 0} {
 		var out bytes.Buffer
-		if err := printRuns(&out, runs, width); err != nil {
+		if err := PrintList(&out, runs, width); err != nil {
 			t.Fatal(err)
 		}
 		lines := strings.Split(out.String(), "\n")
