@@ -130,6 +130,29 @@ func (r *Reader) MarkDelivered(at time.Time) error {
 	})
 }
 
+// SendAgain makes an ended run of a delivered one, for a receiver that was restored from a backup. The next
+// delivery asks the receiver whether it knows the run, and repeats what it lacks. That needs a receiver that
+// answers for a finished run: one that takes records. SendAgain returns false, and changes nothing, if the run
+// was delivered to another endpoint or to a receiver without records, or is not delivered.
+func (r *Reader) SendAgain(endpoint string, why rt.Event) (bool, error) {
+	if err := r.ended("send again"); err != nil {
+		return false, err
+	}
+	reg, _, err := r.Registration()
+	isIts := reg.Endpoint == endpoint && reg.Record
+	if err != nil || !isIts || r.run.State != rt.StateDelivered {
+		return false, err
+	}
+	reg.FinishIntentAt, reg.FinishedAt = time.Time{}, time.Time{}
+	run := r.run
+	run.State = rt.StateEnded
+	err = r.changeRun("send the run again", run, func() error {
+		_, err := r.db.change("UPDATE run SET delivered_us = NULL")
+		return errors.Join(err, r.db.insert("registration", append(columnsOf(&reg), column{"id", new(1)})), r.addEvent(&why))
+	})
+	return err == nil, err
+}
+
 // UpdateRun replaces the description of a run without a tracker, for example after a query of the
 // scheduler's accounting. If the run's tracker is alive, the error is ErrLive, because only the
 // tracker may change the run.

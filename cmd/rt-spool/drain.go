@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -12,6 +13,7 @@ import (
 	rtcli "github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/delivery"
+	"github.com/resource-tracker/rt/internal/joblist"
 	"github.com/resource-tracker/rt/internal/localruns"
 	"github.com/resource-tracker/rt/slurm/accounting"
 	"github.com/resource-tracker/rt/spool"
@@ -29,6 +31,7 @@ func drainCommand() *cli.Command {
 			&cli.IntFlag{Name: "concurrency", DefaultText: "drain.concurrency", Usage: "deliver `N` runs at the same time"},
 			&cli.BoolFlag{Name: "live", Usage: "also upload the new readings of runs that are still tracked"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print what would be done, and change nothing"},
+			&cli.StringFlag{Name: "again-since", Usage: "also deliver again what was delivered since `TIME`, to a site that was restored from a backup"},
 		},
 		Action: runDrain,
 	}
@@ -56,6 +59,13 @@ func runDrain(c *cli.Context) error {
 	dir, err := drainDirectory(cfg)
 	if err != nil {
 		return err
+	}
+	if text := c.String("again-since"); text != "" {
+		var ok bool
+		dir.Again, ok = joblist.ParseTime(text, time.Now())
+		if !ok {
+			return rtcli.Usage("--again-since %q: give a time such as 2026-03-01T12:30, or how long ago, such as 7d or 12h", text)
+		}
 	}
 	to, client, putter, err := connect(cfg.Sentinel)
 	if err == nil {

@@ -26,14 +26,18 @@ type Directory struct {
 
 	Accounting Accounting
 	Privacy    Privacy // which names leave
+	// Again delivers again what was delivered since this time to the receiver of the drain; zero: nothing.
+	Again time.Time
 }
 
 // locked shows the directory to upload.Drain. It holds the directory's lock from the
 // moment that it lists the runs: not while the drain waits for its start.
 type locked struct {
 	*Directory
+	endpoint  string       // of the receiver
 	unlock    func() error // nil before
 	lost      int          // runs that were closed because their trackers had died
+	again     int          // runs that are delivered again
 	accounted AccountingResult
 }
 
@@ -56,7 +60,10 @@ func (d *locked) Runs(ctx context.Context) ([]upload.Entry, error) {
 			}
 		}
 		if e.Err == nil && e.Run.State == rt.StateDelivered {
-			return
+			isAgain := !d.Again.IsZero() && !e.DeliveredAt.Before(d.Again) && d.sendAgain(e)
+			if !isAgain {
+				return
+			}
 		}
 		name := filepath.Base(e.Path)
 		if e.Err == nil && !e.Live && d.Accounting.wants(&e.Run) {
@@ -70,6 +77,24 @@ func (d *locked) Runs(ctx context.Context) ([]upload.Entry, error) {
 	var waiting map[string]bool
 	d.accounted, waiting = d.Accounting.complete(ctx, d.Dir, known, time.Now())
 	return slices.DeleteFunc(out, func(e upload.Entry) bool { return waiting[e.Name] }), nil
+}
+
+// sendAgain makes an undelivered run of a delivered one. It returns false for a run of another receiver.
+func (d *locked) sendAgain(e *spool.Entry) bool {
+	r, err := spool.Open(e.Path)
+	if err != nil {
+		e.Err = err
+		return true
+	}
+	isAgain, err := r.SendAgain(d.endpoint, rt.Event{
+		Time: time.Now(), Kind: rt.EventDelivery, Name: "drain", Status: "again", Detail: "was delivered at " + e.DeliveredAt.Format(time.RFC3339),
+	})
+	e.Run = r.Run()
+	e.Err = errors.Join(err, r.Close())
+	if isAgain {
+		d.again++
+	}
+	return isAgain || e.Err != nil
 }
 
 // LockSpool is spool.LockDir; its error says which user can lock the directory.
@@ -163,6 +188,7 @@ func (d *locked) removeOld(ctx context.Context, now time.Time) (removed int, err
 type Drained struct {
 	upload.Summary
 	Lost    int `json:"runs_closed_as_lost"` // their trackers had died
+	Again   int `json:"runs_again"`          // were delivered before, see Directory.Again
 	Removed int `json:"runs_removed"`        // delivered longer ago than Directory.Retain
 	AccountingResult
 	Warnings []string `json:"warnings,omitempty"`
@@ -173,9 +199,9 @@ type Drained struct {
 // Drain delivers all ended runs of the directory under its lock, and removes old ones. Its error is
 // upload.Drain's or the directory's; the result is valid in every case.
 func (dir *Directory) Drain(ctx context.Context, client upload.Client, putter upload.Putter, o upload.Options) (d Drained, err error) {
-	l := &locked{Directory: dir}
+	l := &locked{Directory: dir, endpoint: client.Endpoint()}
 	d.Summary, err = upload.Drain(ctx, l, client, putter, Format, o)
-	d.Lost, d.AccountingResult = l.lost, l.accounted
+	d.Lost, d.Again, d.AccountingResult = l.lost, l.again, l.accounted
 	if errors.Is(err, spool.ErrLocked) {
 		d.AnotherRuns = true
 		return d, nil
