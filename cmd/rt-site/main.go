@@ -155,6 +155,9 @@ func usage(err error) error {
 }
 
 func command(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	if configFile, dir, is := isRender(args); is {
+		return render(ctx, configFile, dir, stdout)
+	}
 	verb, o, err := parse(args, stdout)
 	if err != nil {
 		return err

@@ -15,9 +15,12 @@ import (
 	"github.com/resource-tracker/rt/internal/cli"
 	"github.com/resource-tracker/rt/internal/config"
 	"github.com/resource-tracker/rt/internal/hostport"
+	"github.com/resource-tracker/rt/internal/htmlreport"
 	"github.com/resource-tracker/rt/internal/recovery"
+	"github.com/resource-tracker/rt/internal/sitereport"
 	"github.com/resource-tracker/rt/site"
 	"github.com/resource-tracker/rt/site/api"
+	"github.com/resource-tracker/rt/site/page"
 	"github.com/resource-tracker/rt/spool"
 	"github.com/resource-tracker/rt/spool/runrecord"
 )
@@ -63,7 +66,14 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, st.close()) }()
+	reports := sitereport.New(sitereport.Maker{
+		Open: func(ctx context.Context, runID string) (io.ReadCloser, error) {
+			return files.server.OpenRecord(ctx, runID)
+		},
+		Command: renderCommand(o.config), Temp: st.temp, Policy: htmlreport.Policy,
+	})
 	files.server, err = api.New(ctx, api.Config{
+		Pages:    page.New(page.Config{Registry: st.registry, Reports: reports, Fault: func(err error) { logger.Print(err) }}),
 		Registry: st.registry, Objects: heldObjects{st.objects, st.registry}, Temp: st.temp,
 		Tokens: files.tokens, MaxObject: int64(s.MaxObject) << 20, MaxRequests: s.MaxRequests,
 		ClientRate: float64(s.ClientRate), TokenRate: s.TokenRate.Bytes, CredentialLife: s.CredentialLife.Duration,

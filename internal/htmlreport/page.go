@@ -32,7 +32,11 @@ type Job struct {
 	Jobs  []*report.Job  // the jobs of Runs with their advice; nil: Write combines them from Runs, without advice
 	Array *report.Array  // if Runs are tasks of an array: its advice replaces that of Jobs
 	Zone  *time.Location // of all times on the page
+	Links []Link         // above the title; a file has none
 }
+
+// Link is a link to another page. An empty URL begins a new line with a text.
+type Link struct{ Text, URL string }
 
 // The size of the plots' data, in bytes of base64. The rest of a page takes less than 150 KiB, plus
 // at most 15 KiB per run.
@@ -56,11 +60,16 @@ var (
 	uplotLicense string
 
 	page = template.Must(template.New("page").Parse(pageText))
+
+	style, script = uplotStyle + pageStyle, uplotScript + "\n" + pageScript
+	// Policy is the Content-Security-Policy of each page. It permits the style and the scripts of the page alone.
+	Policy = fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; base-uri 'none'; form-action 'none'", hash(style), hash(script))
 )
 
 // view is what the template shows.
 type view struct {
 	Title   string
+	Links   []Link
 	Facts   []fact
 	Bars    []bar
 	Advice  []string
@@ -123,11 +132,11 @@ type mark struct {
 
 // Write writes the page of a job with one run or more.
 func Write(w io.Writer, job *Job) error {
-	style, script := uplotStyle+pageStyle, uplotScript+"\n"+pageScript
 	v := view{
+		Links:   job.Links,
 		License: uplotLicense,
 		Style:   template.CSS(style), Script: template.JS(script), //nolint:gosec // both are constants of the program
-		Policy: fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; base-uri 'none'; form-action 'none'", hash(style), hash(script)),
+		Policy: Policy,
 		Data:   dataOf(job),
 	}
 	jobs := jobsOf(job)

@@ -57,16 +57,11 @@ func (s *Server) serveReading(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	leave, err := take(r.Context(), s.limits.open, reader.Name, 1)
+	leave, err := s.admit(r, reader)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	done, err := take(r.Context(), s.limits.reads, reader.Name, 1)
-	if err != nil {
-		return err
-	}
-	defer done()
 	id := ""
 	if len(path) > 1 {
 		id = path[1]
@@ -113,7 +108,7 @@ func (s *Server) readerOf(w http.ResponseWriter, r *http.Request) (site.Reader, 
 	if s.conf.Readers == nil {
 		return site.Reader{}, refuse(http.StatusForbidden, "this service has no readers: see serve.munge, serve.proxy_header and serve.read_token_file in rt.toml(5)")
 	}
-	reader, err := s.conf.Readers.Reader(r)
+	reader, err := s.conf.Readers.Reader(withToken(r))
 	switch {
 	case err == nil:
 		return reader, nil

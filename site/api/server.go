@@ -27,7 +27,8 @@ type Config struct {
 	Objects  Objects
 	Temp     string  // directory of temporary files; os.TempDir when empty
 	Tokens   []Token // each permits to register runs, and to read and finish those of its owner
-	Readers  Readers // who may use the paths below /v1; nil: no one
+	Readers  Readers // who may use the paths below /v1, and the pages; nil: no one
+	Pages    Pages   // nil: there are none
 
 	Bucket string // name of the bucket; "rt" when empty
 	Prefix string // of all keys in it, without slashes at its ends; "runs" when empty
@@ -181,6 +182,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if strings.HasPrefix(r.URL.Path, "/"+readRoot+"/") {
 		if err := s.serveReading(w, r); err != nil {
+			s.failWith(w, err)
+		}
+		return
+	}
+	if s.isPage(r) {
+		if err := s.servePage(w, r); err != nil {
 			s.failWith(w, err)
 		}
 		return

@@ -105,3 +105,47 @@ func TestJobsByWaste(t *testing.T) {
 		is(t, "a cursor of the other order", err, site.ErrCursor)
 	})
 }
+
+// The totals are the sums over the jobs that the reader may see, by user, account and week.
+func TestTotals(t *testing.T) {
+	each(t, Options{}, func(t *testing.T, r *Registry, _ func() *Registry) {
+		for i := range 6 {
+			record := job(uint64(i+1), 48*i) // from Sunday, 2026-03-01, on
+			record.User, record.Account = []string{"alice", "bob", ""}[i%3], []string{"physics", "chemistry"}[i%2]
+			run := putRun(t, r, i, record)
+			if i != 4 { // bob's second job has no figures
+				finishWith(t, r, run.ID, 200+100*i)
+			}
+		}
+		text := func(f site.Filter, by site.Group) (list []string) {
+			totals, err := r.Totals(t.Context(), f, by)
+			is(t, "Totals", err, nil)
+			for _, total := range totals {
+				name := total.Name
+				if by == site.ByWeek {
+					name = total.Week.Format(time.DateOnly)
+				}
+				list = append(list, fmt.Sprintf("%s: %d jobs, %d known, %v of %v, waste %v, GPUs %t", name, total.Jobs, total.Known, total.CoreSecsUsed.Or(-1), total.CoreSecs.Or(-1), total.WasteSecs, total.GPUSecs.Valid()))
+			}
+			return list
+		}
+		same(t, "users", text(site.Filter{}, site.ByUser), []string{
+			": 2 jobs, 2 known, 200 of 1100, waste 900, GPUs false", "alice: 2 jobs, 2 known, 200 of 700, waste 500, GPUs false",
+			"bob: 2 jobs, 1 known, 100 of 300, waste 200, GPUs false",
+		})
+		same(t, "accounts of a user", text(site.Filter{Users: []string{"alice"}}, site.ByAccount), []string{
+			"chemistry: 1 jobs, 1 known, 100 of 500, waste 400, GPUs false", "physics: 1 jobs, 1 known, 100 of 200, waste 100, GPUs false",
+		})
+		same(t, "weeks", text(site.Filter{}, site.ByWeek), []string{
+			"2026-03-09: 2 jobs, 1 known, 100 of 700, waste 600, GPUs false", "2026-03-02: 3 jobs, 3 known, 300 of 1200, waste 900, GPUs false",
+			"2026-02-23: 1 jobs, 1 known, 100 of 200, waste 100, GPUs false",
+		})
+		same(t, "an interval", text(site.Filter{Since: start.Add(47 * time.Hour), Until: start.Add(49 * time.Hour)}, site.ByUser), []string{
+			"bob: 1 jobs, 1 known, 100 of 300, waste 200, GPUs false",
+		})
+		same(t, "a reader", text(site.Filter{Access: &site.Access{Users: []string{"alice", ""}}}, site.ByUser), []string{
+			"alice: 2 jobs, 2 known, 200 of 700, waste 500, GPUs false",
+		})
+		same(t, "a reader of nothing", text(site.Filter{Access: &site.Access{}}, site.ByWeek), []string(nil))
+	})
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"time"
+
+	"github.com/resource-tracker/rt/internal/cli"
+	"github.com/resource-tracker/rt/internal/config"
+	"github.com/resource-tracker/rt/internal/convert/gempba"
+	"github.com/resource-tracker/rt/internal/convert/powerapi"
+	"github.com/resource-tracker/rt/internal/htmlreport"
+	"github.com/resource-tracker/rt/internal/sitereport"
+	rtreport "github.com/resource-tracker/rt/report"
+	"github.com/resource-tracker/rt/spool"
+)
+
+// renderVerb is the verb by which the service starts the process that makes a report. It is no part of the
+// command line for people.
+const renderVerb = "render-report"
+
+// The limits of the process that makes a report.
+const (
+	renderMemory = 192 << 20 // bytes above which the Go runtime collects garbage more often
+	renderTime   = 90 * time.Second
+)
+
+// renderCommand returns the process that makes the report of the records in dir.
+func renderCommand(configFile string) func(ctx context.Context, dir string) *exec.Cmd {
+	return func(ctx context.Context, dir string) *exec.Cmd {
+		cmd := exec.CommandContext(ctx, "/proc/self/exe", "--config", configFile, renderVerb, dir)
+		cmd.Args[0] = "rt-site"
+		cmd.Env = []string{"TZ=UTC", "TMPDIR=" + dir}
+		return cmd
+	}
+}
+
+// isRender returns the configuration and the directory of the command line of renderCommand.
+func isRender(args []string) (configFile, dir string, is bool) {
+	is = len(args) == 4 && args[0] == "--config" && args[2] == renderVerb
+	if !is {
+		return "", "", false
+	}
+	return args[1], args[3], true
+}
+
+// render writes the report of the records in a directory.
+func render(ctx context.Context, configFile, dir string, stdout io.Writer) error {
+	debug.SetMemoryLimit(renderMemory)
+	time.AfterFunc(renderTime, func() { os.Exit(cli.ExitError) }) // the service may have been killed
+	cfg, err := config.Load(configFile)
+	if err != nil {
+		return err
+	}
+	job, err := sitereport.Load(ctx, dir, func(ctx context.Context, r *spool.Reader, s *rtreport.Summary) error {
+		var failed [2]error
+		s.GemPBA, failed[0] = gempba.Figures(ctx, r)
+		s.Others, failed[1] = powerapi.Sensors(ctx, r)
+		s.ShareEnergy(cfg.Energy.IdleWatts, cfg.Energy.CO2e)
+		return errors.Join(failed[:]...)
+	})
+	if err != nil {
+		return err
+	}
+	if job.Form == sitereport.FormJSON {
+		return cli.PrintJSON(stdout, job.Summaries())
+	}
+	page := htmlreport.Job{Name: job.Name, Jobs: job.Jobs, Array: job.Array, Zone: time.UTC}
+	for _, link := range job.Links {
+		page.Links = append(page.Links, htmlreport.Link(link))
+	}
+	for _, run := range job.Runs {
+		shown, err := renderRun(ctx, run)
+		if err != nil {
+			return fmt.Errorf("the run on node %s: %w", run.Summary.Run.Node, err)
+		}
+		page.Runs = append(page.Runs, shown)
+	}
+	return cli.Buffered(stdout, func(w io.Writer) error { return htmlreport.Write(w, &page) })
+}
+
+// renderRun reads the plots of a run.
+func renderRun(ctx context.Context, run sitereport.Run) (shown htmlreport.Run, err error) {
+	r, err := spool.Open(run.Path)
+	if err != nil {
+		return shown, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	var text bytes.Buffer
+	if err := rtreport.WriteDetails(&text, run.Summary, rtreport.TextOptions{Verbose: true, Zone: time.UTC}); err != nil {
+		return shown, err
+	}
+	series, err := htmlreport.Collect(run.Summary, sitereport.Undamaged(r.Snapshots(ctx, 1, 0), func(error) {}))
+	return htmlreport.Run{Summary: run.Summary, Series: series, Text: text.String()}, err
+}

@@ -1,0 +1,157 @@
+package sitereport
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/report"
+	"github.com/resource-tracker/rt/site"
+	"github.com/resource-tracker/rt/spool"
+	"github.com/resource-tracker/rt/spool/runrecord"
+)
+
+// maxFiles limits the spool files that are made from the records of a report, in bytes.
+const maxFiles = 1 << 30
+
+// Job is a job with its runs, read from a directory that a Maker made.
+type Job struct {
+	Name, Form string
+	Runs       []Run
+	Jobs       []*report.Job // with their advice
+	Array      *report.Array // if the runs are tasks of an array
+	Links      []site.Link
+}
+
+// Run is a run with its spool file.
+type Run struct {
+	Path    string
+	Summary *report.Summary
+}
+
+// Summaries returns the summaries of the runs.
+func (j *Job) Summaries() (list []*report.Summary) {
+	for _, r := range j.Runs {
+		list = append(list, r.Summary)
+	}
+	return list
+}
+
+// Add adds figures of other packages to a summary.
+type Add func(ctx context.Context, r *spool.Reader, s *report.Summary) error
+
+// Load reads the job in a directory that a Maker made.
+func Load(ctx context.Context, dir string, add Add) (*Job, error) {
+	text, err := os.ReadFile(filepath.Join(dir, manifestName))
+	if err != nil {
+		return nil, err
+	}
+	var list manifest
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, fmt.Errorf("%s: %w", manifestName, err)
+	}
+	j := &Job{Name: list.Name, Form: list.Form, Links: list.Links}
+	limits := &spool.ImportLimits{Runs: maxRuns, Bytes: maxFiles}
+	for _, name := range list.Records {
+		r, err := loadRun(ctx, dir, name, limits, add)
+		if err != nil {
+			return nil, err
+		}
+		j.Runs = append(j.Runs, r)
+	}
+	summaries := j.Summaries()
+	report.Together(summaries)
+	j.Jobs = report.Jobs(summaries)
+	isArray := !slices.ContainsFunc(summaries, func(s *report.Summary) bool { return !s.Run.ArrayTaskID.Valid() })
+	if isArray && len(j.Jobs) > 1 {
+		oldest := slices.SortedStableFunc(slices.Values(summaries), func(a, b *report.Summary) int { return a.Run.Start.Compare(b.Run.Start) })
+		j.Array = report.RollUp(j.Name, oldest)
+		return j, nil
+	}
+	j.advise(list.Earlier)
+	return j, nil
+}
+
+// advise makes the advice from the figures of earlier runs. Those that cannot be read are left out.
+func (j *Job) advise(earlier []json.RawMessage) {
+	known := map[string]bool{}
+	for _, s := range j.Summaries() {
+		known[s.Run.FileStem()] = true
+	}
+	var sample []*report.Summary
+	for _, text := range earlier {
+		d := &report.DeliveredFigures{}
+		err := json.Unmarshal(text, d)
+		s := d.Summary()
+		isNew := err == nil && !known[s.Run.FileStem()]
+		if isNew {
+			known[s.Run.FileStem()] = true
+			sample = append(sample, s)
+		}
+	}
+	all := slices.Concat(report.Jobs(sample), j.Jobs)
+	slices.SortStableFunc(all, func(a, b *report.Job) int { return a.Start.Compare(b.Start) })
+	for _, job := range j.Jobs {
+		job.Advise(all)
+	}
+}
+
+func loadRun(ctx context.Context, dir, name string, limits *spool.ImportLimits, add Add) (run Run, err error) {
+	record, err := os.Open(filepath.Join(dir, name))
+	if err != nil {
+		return run, err
+	}
+	defer record.Close()
+	run.Path, err = runrecord.Read(dir, limits, record)
+	if err != nil {
+		return run, fmt.Errorf("the record of a run: %w", err)
+	}
+	r, err := spool.Open(run.Path)
+	if err != nil {
+		return run, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	events, err := r.Events()
+	if err != nil {
+		return run, err
+	}
+	var damage error
+	s, err := report.Summarize(r.Run(), events, Undamaged(r.Snapshots(ctx, 1, 0), func(err error) { damage = cmp.Or(damage, err) }))
+	if err != nil {
+		return run, errors.Join(err, damage)
+	}
+	if err := add(ctx, r, s); err != nil {
+		return run, err
+	}
+	if damage != nil {
+		s.Damage = damage.Error()
+	}
+	if s.Run.State == rt.StateEnded {
+		s.Run.State = rt.StateDelivered
+	}
+	run.Summary = s
+	return run, nil
+}
+
+// Undamaged returns the snapshots before the first one that cannot be read, and passes that error to note.
+func Undamaged(snapshots iter.Seq2[*rt.Snapshot, error], note func(error)) iter.Seq2[*rt.Snapshot, error] {
+	return func(yield func(*rt.Snapshot, error) bool) {
+		for s, err := range snapshots {
+			isDamage := errors.Is(err, spool.ErrDamaged) || errors.Is(err, spool.ErrLimit)
+			if isDamage {
+				note(err)
+				return
+			}
+			if !yield(s, err) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/resource-tracker/rt/site"
+)
+
+// Pages serves pages for people.
+type Pages interface {
+	// Has reports whether a path is one of the pages.
+	Has(path string) bool
+	// ServePage answers a request of a reader.
+	ServePage(w http.ResponseWriter, r *http.Request, reader site.Reader)
+}
+
+// isPage reports whether a request is for a page. A PUT of /nodes is not.
+func (s *Server) isPage(r *http.Request) bool {
+	isReading := r.Method == http.MethodGet || r.Method == http.MethodHead
+	return isReading && s.conf.Pages != nil && s.conf.Pages.Has(r.URL.Path)
+}
+
+// servePage answers a request for a page, within the limits of the reading API.
+func (s *Server) servePage(w http.ResponseWriter, r *http.Request) error {
+	reader, err := s.readerOf(w, r)
+	if err != nil {
+		w.Header().Add("WWW-Authenticate", `Basic realm="rt", charset="UTF-8"`) // a browser then asks for a read token
+		return err
+	}
+	leave, err := s.admit(r, reader)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	s.conf.Pages.ServePage(&pacedWriter{ResponseWriter: w}, r, reader)
+	return nil
+}
+
+// admit waits until a request of a reader may be answered. It returns the function to call after that.
+func (s *Server) admit(r *http.Request, reader site.Reader) (leave func(), err error) {
+	done, err := take(r.Context(), s.limits.open, reader.Name, 1)
+	if err != nil {
+		return nil, err
+	}
+	read, err := take(r.Context(), s.limits.reads, reader.Name, 1)
+	if err != nil {
+		done()
+		return nil, err
+	}
+	return func() {
+		read()
+		done()
+	}, nil
+}
+
+// withToken returns the request with the password of Basic authentication as its token. Browsers cannot
+// send a token in another way. The name of the user is ignored.
+func withToken(r *http.Request) *http.Request {
+	_, password, isBasic := r.BasicAuth()
+	if !isBasic {
+		return r
+	}
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+password)
+	return r
+}
+
+// OpenRecord opens the complete record of a run. The caller has checked that the reader may see the run.
+func (s *Server) OpenRecord(ctx context.Context, runID string) (io.ReadCloser, error) {
+	q := reading{turn: turn{ctx: ctx}}
+	_, content, err := s.openRecord(q, runID)
+	if errors.Is(err, site.ErrNotFound) { // it was replaced
+		_, content, err = s.openRecord(q, runID)
+	}
+	return content, err
+}

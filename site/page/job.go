@@ -1,0 +1,311 @@
+package page
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/resource-tracker/rt"
+	"github.com/resource-tracker/rt/site"
+)
+
+// Reports makes the report of a job from the complete records of its runs. An error that wraps ErrNoReport
+// is shown to the reader, and so is site.ErrBusy.
+type Reports interface {
+	// HTML writes a page, with a Content-Security-Policy of its own.
+	HTML(ctx context.Context, w io.Writer, r site.Report) (policy string, err error)
+	// JSON writes an array with a summary of each run.
+	JSON(ctx context.Context, w io.Writer, r site.Report) error
+}
+
+// ErrNoReport means that a report cannot be made; the text after it says why.
+var ErrNoReport = errors.New("there is no report with plots")
+
+const (
+	mostJobs    = 200 // of an array on one page
+	mostRuns    = 300 // on one page
+	mostEarlier = 100 // runs for the advice
+	batchRuns   = 50
+	mostCSV     = 12 // links to the CSV of runs
+)
+
+// jobPage is a job without its report.
+type jobPage struct {
+	Why   string // there is no report
+	Jobs  []jobRow
+	Runs  []runRow
+	Links []site.Link
+	// IsPartial is set if there are more runs.
+	IsPartial                  bool
+	IsByWaste                  bool
+	ByStart, ByWaste, Name     string
+	User, Account, JobsOfOwner string
+}
+
+// runRow is a run in a table.
+type runRow struct {
+	Label, Node, Attempt, Outcome, Start, Elapsed string
+	Links                                         []site.Link
+}
+
+// wanted is the job of a request with its runs.
+type wanted struct {
+	cluster   string
+	id        uint64
+	jobs      []site.Job
+	runs      []site.Run
+	isPartial bool
+}
+
+// find returns the job of a request, all tasks of an array, or all components of a heterogeneous job.
+func (p *Pages) find(r request) (f wanted, err error) {
+	q := r.URL.Query()
+	f.cluster = q.Get("cluster")
+	f.id, err = strconv.ParseUint(q.Get("id"), 10, 63)
+	if err != nil || f.id > site.MaxID {
+		return f, badRequest("The id of a job is a number of at most 18 digits.")
+	}
+	filter := site.Filter{Cluster: f.cluster, JobID: rt.Some(f.id), Access: r.access}
+	for next, isFirst := "", true; isFirst || next != ""; isFirst = false {
+		var jobs []site.Job
+		jobs, next, err = p.conf.Registry.Jobs(r.Context(), filter, next, mostJobs)
+		if err != nil {
+			return f, err
+		}
+		for _, j := range jobs {
+			isOther := j.Cluster != f.cluster
+			if isOther {
+				continue
+			}
+			if len(f.jobs) == mostJobs || len(f.runs) >= mostRuns {
+				f.isPartial = true
+				return f, nil
+			}
+			f.jobs = append(f.jobs, j)
+			if err := p.addRuns(r, &f, j); err != nil {
+				return f, err
+			}
+		}
+	}
+	if len(f.runs) == 0 {
+		return f, errAbsent
+	}
+	return f, nil
+}
+
+// addRuns adds the runs of a job.
+func (p *Pages) addRuns(r request, f *wanted, j site.Job) error {
+	for next, isFirst := "", true; isFirst || next != ""; isFirst = false {
+		runs, after, err := p.conf.Registry.JobRuns(r.Context(), j, r.access, next, batchRuns)
+		if err != nil {
+			return err
+		}
+		for _, run := range runs {
+			if len(f.runs) == mostRuns {
+				f.isPartial = true
+				return nil
+			}
+			f.runs = append(f.runs, run)
+		}
+		next = after
+	}
+	return nil
+}
+
+// reported returns the runs of which a report consists: those of whole jobs with a record, or those of steps
+// if there are no others. A run that was registered several times is there once.
+func (f *wanted) reported() (list []site.Run) {
+	isWhole := func(r site.Run) bool { return r.Record != nil && r.Record.Step == "" }
+	onlyWhole := slices.ContainsFunc(f.runs, isWhole)
+	at := map[string]int{}
+	for _, run := range f.runs {
+		isPart := onlyWhole && !isWhole(run)
+		isAbsent := run.Record == nil || run.Held.RecordBytes == 0
+		if isPart || isAbsent {
+			continue
+		}
+		stem := run.Record.FileStem()
+		if k, isThere := at[stem]; isThere {
+			isBetter := run.Record.State != rt.StateRunning || list[k].Record.State == rt.StateRunning
+			if isBetter {
+				list[k] = run
+			}
+			continue
+		}
+		at[stem] = len(list)
+		list = append(list, run)
+	}
+	slices.SortStableFunc(list, func(a, b site.Run) int {
+		return cmp.Or(cmp.Compare(a.Record.ArrayTaskID.Or(0), b.Record.ArrayTaskID.Or(0)), cmp.Compare(a.Record.HetJobOffset.Or(0), b.Record.HetJobOffset.Or(0)),
+			cmp.Compare(a.Record.Attempt, b.Record.Attempt), cmp.Compare(a.Record.Node, b.Record.Node))
+	})
+	return list
+}
+
+// report returns what is needed for the report of a job.
+func (p *Pages) report(r request, f *wanted) (out site.Report, err error) {
+	out = site.Report{Name: strconv.FormatUint(f.id, 10), Runs: f.reported()}
+	switch {
+	case p.conf.Reports == nil:
+		return out, fmt.Errorf("%w: this service makes none", ErrNoReport)
+	case len(out.Runs) == 0:
+		return out, fmt.Errorf("%w: no complete record of the job has arrived", ErrNoReport)
+	}
+	first := out.Runs[0].Record
+	isNamed := first.User != "" && first.Meta.JobName != ""
+	if !isNamed {
+		return out, nil
+	}
+	last := out.Runs[0].Record.Start
+	filter := site.Filter{Cluster: f.cluster, Users: []string{first.User}, Name: first.Meta.JobName, Until: last, Access: r.access}
+	jobs, _, err := p.conf.Registry.Jobs(r.Context(), filter, "", batchRuns)
+	if err != nil {
+		return out, err
+	}
+	for _, j := range jobs {
+		runs, _, err := p.conf.Registry.JobRuns(r.Context(), j, r.access, "", batchRuns)
+		if err != nil {
+			return out, err
+		}
+		for _, run := range runs {
+			isSample := run.Finish != nil && run.Record != nil && run.Record.Meta.JobName == first.Meta.JobName && run.Record.Step == ""
+			if isSample {
+				out.Earlier = append(out.Earlier, run)
+			}
+		}
+		if len(out.Earlier) >= mostEarlier {
+			break
+		}
+	}
+	return out, nil
+}
+
+// job answers with the report of a job, or without one if none can be made.
+func (p *Pages) job(w http.ResponseWriter, r request) error {
+	f, err := p.find(r)
+	if err != nil {
+		return err
+	}
+	report, err := p.report(r, &f)
+	var b bytes.Buffer
+	policy := ""
+	if err == nil {
+		report.Links = p.links(&f)
+		policy, err = p.conf.Reports.HTML(r.Context(), &b, report)
+	}
+	if err != nil {
+		return p.jobWithout(w, r, &f, err)
+	}
+	w.Header().Set("Content-Security-Policy", policy+"; frame-ancestors 'none'")
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = b.WriteTo(w) // the client has closed the connection
+	return nil
+}
+
+// jobWithout answers with the tables of a job, and why there is no report.
+func (p *Pages) jobWithout(w http.ResponseWriter, r request, f *wanted, why error) error {
+	page := jobPage{IsPartial: f.isPartial, Links: p.links(f)}
+	switch {
+	case errors.Is(why, ErrNoReport):
+		page.Why = "T" + why.Error()[1:] + "."
+	case errors.Is(why, site.ErrBusy):
+		page.Why = "Other reports are being made: load this page again in a few seconds."
+	default:
+		page.Why = "The report cannot be made. The log of the service describes the error."
+		p.conf.Fault(fmt.Errorf("make the report of job %d: %w", f.id, why))
+	}
+	rows, err := p.rowsOf(r, f.jobs)
+	if err != nil {
+		return err
+	}
+	page.Jobs = rows
+	for _, run := range f.runs {
+		page.Runs = append(page.Runs, runRowOf(run))
+	}
+	return r.show(w, "job.html.tmpl", fmt.Sprintf("Job %d", f.id), page)
+}
+
+func runRowOf(run site.Run) runRow {
+	row := runRow{Label: dash, Node: dash, Outcome: dash, Start: moment(run.Created), Elapsed: dash, Links: filesOf(run)}
+	if record := run.Record; record != nil {
+		row.Label, row.Node, row.Attempt = rt.Printable(record.Label()), rt.Printable(record.Node), strconv.FormatUint(record.Attempt, 10)
+		row.Outcome, row.Start = outcomeOf(record.State, record.Outcome), moment(record.Start)
+		if !record.End.IsZero() {
+			row.Elapsed = elapsed(record.Start, record.End)
+		}
+	}
+	return row
+}
+
+// filesOf returns the links to the files of a run.
+func filesOf(run site.Run) []site.Link {
+	base := "v1/runs/" + run.ID
+	list := []site.Link{{Text: "CSV", URL: base + "/csv"}, {Text: "JSON", URL: base}}
+	if run.Held.RecordBytes > 0 {
+		list = append(list, site.Link{Text: "record", URL: base + "/record"})
+	}
+	return list
+}
+
+// links returns the links of the page of a job.
+func (p *Pages) links(f *wanted) []site.Link {
+	list := []site.Link{{Text: "Jobs", URL: "jobs"}, {Text: "Users", URL: "users"}, {Text: "Accounts", URL: "accounts"}, {Text: "Download:"}}
+	runs := f.reported()
+	if len(runs) > 0 && p.conf.Reports != nil {
+		list = append(list, site.Link{Text: "HTML", URL: jobLink("report.html", f.cluster, f.id)}, site.Link{Text: "JSON", URL: jobLink("report.json", f.cluster, f.id)})
+	}
+	for i, run := range runs {
+		if i == mostCSV {
+			break
+		}
+		text := "CSV of " + rt.Printable(cmp.Or(run.Record.Node, "-"))
+		if run.Record.ArrayTaskID.Valid() {
+			text = "CSV of " + rt.Printable(run.Record.Label()) + " on " + rt.Printable(cmp.Or(run.Record.Node, "-"))
+		}
+		list = append(list, site.Link{Text: text, URL: "v1/runs/" + run.ID + "/csv"})
+	}
+	return list
+}
+
+// reportFile answers with the report of a job as a file.
+func (p *Pages) reportFile(w http.ResponseWriter, r request) error {
+	f, err := p.find(r)
+	if err != nil {
+		return err
+	}
+	report, err := p.report(r, &f)
+	if errors.Is(err, ErrNoReport) {
+		return errAbsent
+	}
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	isHTML := strings.HasSuffix(r.URL.Path, ".html")
+	kind := "application/json"
+	if isHTML {
+		kind = "text/html; charset=utf-8"
+		var policy string
+		policy, err = p.conf.Reports.HTML(r.Context(), &b, report)
+		w.Header().Set("Content-Security-Policy", policy+"; frame-ancestors 'none'")
+	} else {
+		err = p.conf.Reports.JSON(r.Context(), &b, report)
+	}
+	if errors.Is(err, ErrNoReport) {
+		return errAbsent
+	}
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="job-%d%s"`, f.id, r.URL.Path[strings.LastIndexByte(r.URL.Path, '.'):]))
+	_, _ = b.WriteTo(w) // the client has closed the connection
+	return nil
+}

@@ -1,0 +1,179 @@
+// Package page serves the pages of a site for people: jobs, users, accounts and nodes, and the report of
+// a job. The pages have no script of their own. All links are relative, so that a proxy can serve the
+// site below any path.
+package page
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strings"
+
+	"github.com/resource-tracker/rt/site"
+)
+
+// Registry is where the jobs are. With an access it returns what the reader may see.
+type Registry interface {
+	// Jobs returns at most limit jobs of a filter, and the cursor of the next call, empty at the end.
+	Jobs(ctx context.Context, f site.Filter, cursor string, limit int) (jobs []site.Job, next string, err error)
+	// JobRuns reads at most limit runs of a job after an id, and returns the id after which to continue.
+	JobRuns(ctx context.Context, job site.Job, access *site.Access, after string, limit int) (runs []site.Run, next string, err error)
+	// Totals sums the figures of the jobs of a filter by user, account or week.
+	Totals(ctx context.Context, f site.Filter, by site.Group) ([]site.Total, error)
+	// Nodes returns at most limit nodes, and the cursor of the next call, empty at the end.
+	Nodes(ctx context.Context, f site.NodeFilter, cursor string, limit int) (nodes []site.Node, next string, err error)
+}
+
+// Config of Pages.
+type Config struct {
+	Registry Registry
+	Reports  Reports     // nil: the pages of the jobs have no reports
+	Fault    func(error) // receives the errors of the registry and of the reports
+}
+
+// Pages serves the pages.
+type Pages struct{ conf Config }
+
+// New returns Pages.
+func New(c Config) *Pages { return &Pages{c} }
+
+// policy allows what the pages have: no script, and the style of the site.
+const policy = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+//go:embed *.html.tmpl style.css
+var files embed.FS
+
+var templates = template.Must(template.New("").Funcs(template.FuncMap{"meter": meter}).ParseFS(files, "*.html.tmpl"))
+
+// errBadRequest is a parameter that is wrong; errAbsent is a page or a job that is not there for the reader.
+var (
+	errBadRequest = errors.New("bad request")
+	errAbsent     = errors.New("there is nothing at this address that you may see")
+)
+
+func badRequest(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", errBadRequest, fmt.Errorf(format, args...))
+}
+
+// request is the request of a reader.
+type request struct {
+	*http.Request
+	reader site.Reader
+	access *site.Access
+}
+
+// Has reports whether a path is one of the pages.
+func (p *Pages) Has(path string) bool {
+	_, isPage := routes[strings.TrimPrefix(path, "/")]
+	return isPage
+}
+
+// routes are the pages. They are all in one directory, so that relative links work on each of them.
+var routes = map[string]func(p *Pages, w http.ResponseWriter, r request) error{
+	"":            (*Pages).redirect,
+	"jobs":        (*Pages).jobs,
+	"job":         (*Pages).job,
+	"report.html": (*Pages).reportFile,
+	"report.json": (*Pages).reportFile,
+	"users":       (*Pages).users,
+	"accounts":    (*Pages).accounts,
+	"nodes":       (*Pages).nodes,
+	"style.css":   (*Pages).style,
+}
+
+// ServePage answers a GET or HEAD request of a reader.
+func (p *Pages) ServePage(w http.ResponseWriter, r *http.Request, reader site.Reader) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	serve := routes[strings.TrimPrefix(r.URL.Path, "/")]
+	err := errAbsent
+	if serve != nil {
+		err = serve(p, w, request{r, reader, reader.Access()})
+	}
+	if err != nil {
+		p.fail(w, r, reader, err)
+	}
+}
+
+// fail answers with a page that describes an error.
+func (p *Pages) fail(w http.ResponseWriter, r *http.Request, reader site.Reader, err error) {
+	status, text := http.StatusInternalServerError, "The service has an internal error. Its log describes it; try again later."
+	switch {
+	case r.Context().Err() != nil:
+		return
+	case errors.Is(err, errBadRequest):
+		status, text = http.StatusBadRequest, strings.TrimPrefix(err.Error(), errBadRequest.Error()+": ")
+	case errors.Is(err, site.ErrCursor):
+		status, text = http.StatusBadRequest, "The link to this part of the list is not valid: begin with the first page."
+	case errors.Is(err, errAbsent):
+		status, text = http.StatusNotFound, "There is nothing at this address that you may see."
+	case errors.Is(err, site.ErrBusy):
+		status, text = http.StatusServiceUnavailable, "Other reports are being made: try again in a few seconds."
+		w.Header().Set("Retry-After", "5")
+	default:
+		p.conf.Fault(fmt.Errorf("make the page %s: %w", r.URL.Path, err))
+	}
+	body := frame{Title: "No page", Reader: reader, Problem: text}
+	_ = body.write(w, status, "problem.html.tmpl", nil) // the client has closed the connection
+}
+
+// frame is what all pages have.
+type frame struct {
+	Title   string
+	Path    string // of the page, to mark it in the navigation
+	Reader  site.Reader
+	Problem string
+	Page    any // what the page shows
+}
+
+// Who describes the reader.
+func (f frame) Who() string {
+	switch {
+	case f.Reader.Operator && f.Reader.User == "":
+		return "operator"
+	case f.Reader.Operator:
+		return f.Reader.User + ", operator"
+	}
+	return f.Reader.User
+}
+
+// write writes a page after all of it has been made.
+func (f frame) write(w http.ResponseWriter, status int, name string, page any) error {
+	f.Page = page
+	var b bytes.Buffer
+	if err := templates.ExecuteTemplate(&b, name, f); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes()) // the client has closed the connection
+	return nil
+}
+
+// show answers with a page.
+func (r request) show(w http.ResponseWriter, name, title string, page any) error {
+	f := frame{Title: title, Path: strings.TrimPrefix(r.URL.Path, "/"), Reader: r.reader}
+	return f.write(w, http.StatusOK, name, page)
+}
+
+func (p *Pages) redirect(w http.ResponseWriter, _ request) error {
+	w.Header().Set("Location", "jobs")
+	w.WriteHeader(http.StatusSeeOther)
+	return nil
+}
+
+func (p *Pages) style(w http.ResponseWriter, _ request) error {
+	text, err := files.ReadFile("style.css")
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "text/css; charset=utf-8")
+	_, _ = w.Write(text) // the client has closed the connection
+	return nil
+}

@@ -1,0 +1,91 @@
+package page
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/resource-tracker/rt"
+)
+
+// dash stands for what is not known.
+const dash = "–"
+
+// hours formats seconds as hours.
+func hours(secs rt.Opt[float64]) string {
+	s, ok := secs.Get()
+	if !ok {
+		return dash
+	}
+	h := s / 3600
+	switch {
+	case h >= 100:
+		return grouped(int64(h + 0.5))
+	case h >= 10:
+		return strconv.FormatFloat(h, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(h, 'f', 2, 64)
+}
+
+// grouped writes a number with a space after each three digits.
+func grouped(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "\u202f" + text[i:]
+	}
+	return text
+}
+
+// scaled multiplies a figure that is known.
+func scaled(v rt.Opt[float64], by float64) rt.Opt[float64] {
+	if n, ok := v.Get(); ok {
+		v.Set(n * by)
+	}
+	return v
+}
+
+// share is a part of a whole, in percent.
+type share struct {
+	Pct     float64
+	IsKnown bool
+}
+
+func shareOf(used, reserved rt.Opt[float64]) share {
+	whole, isKnown := reserved.Get()
+	if !isKnown || whole <= 0 {
+		return share{}
+	}
+	return share{used.Or(0) / whole * 100, true}
+}
+
+// Text is the share as text.
+func (s share) Text() string {
+	if !s.IsKnown {
+		return dash
+	}
+	return fmt.Sprintf("%.0f %%", s.Pct)
+}
+
+// meter is the value of a meter element for a share.
+func meter(s share) string { return strconv.FormatFloat(min(s.Pct, 100), 'f', 1, 64) }
+
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return dash
+	}
+	return t.UTC().Format("2006-01-02 15:04")
+}
+
+// elapsed formats the time between two instants.
+func elapsed(from, to time.Time) string {
+	if from.IsZero() || to.Before(from) {
+		return dash
+	}
+	d := to.Sub(from).Round(time.Second)
+	const day = 24 * time.Hour
+	text := fmt.Sprintf("%d:%02d:%02d", d%day/time.Hour, d%time.Hour/time.Minute, d%time.Minute/time.Second)
+	if d >= day {
+		text = fmt.Sprintf("%dd %s", d/day, text)
+	}
+	return text
+}

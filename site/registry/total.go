@@ -1,0 +1,73 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/resource-tracker/rt/site"
+)
+
+// maxTotals is how many totals one call returns.
+const maxTotals = 200
+
+// week in microseconds, and the first Monday after the epoch of the database.
+const (
+	week        = int64(7 * 24 * time.Hour / time.Microsecond)
+	firstMonday = int64(4 * 24 * time.Hour / time.Microsecond)
+)
+
+// Totals sums the figures of the jobs that began in the interval of a filter, and that match its users,
+// accounts, cluster and access. It returns those with the most waste first, at most 200; weeks in
+// their order, the newest 200.
+func (r *Registry) Totals(ctx context.Context, f site.Filter, by site.Group) ([]site.Total, error) {
+	expression, order := map[site.Group]string{
+		site.ByUser: "username", site.ByAccount: "account", site.ByWeek: fmt.Sprintf("(started - %d) / %d", firstMonday, week),
+	}[by], "wasted DESC, label"
+	switch {
+	case expression == "":
+		return nil, fmt.Errorf("sum the figures of jobs: %q is no group", by)
+	case by == site.ByWeek:
+		order = "label DESC"
+	}
+	var c conditions
+	if !f.Since.IsZero() {
+		c.add("started >= ?", micros(f.Since))
+	}
+	if !f.Until.IsZero() {
+		c.add("started < ?", micros(f.Until))
+	}
+	if f.Access != nil {
+		c.restrict(site.Access{Users: named(f.Access.Users), Accounts: named(f.Access.Accounts)})
+	}
+	for _, one := range []struct {
+		column string
+		values []string
+	}{{"username", f.Users}, {"account", f.Accounts}, {"cluster", some(f.Cluster)}} {
+		if len(one.values) > 0 {
+			c.where = append(c.where, one.column+" IN ("+c.values(one.values)+")")
+		}
+	}
+	query := "SELECT " + expression + ` AS label, count(*), sum(core_secs), sum(core_used), sum(gpu_secs), sum(gpu_used), sum(mem_secs), sum(mem_used),
+		count(CASE WHEN waste >= 0 THEN 1 END), coalesce(sum(CASE WHEN waste >= 0 THEN CAST(waste AS DOUBLE PRECISION) END), 0) AS wasted
+		FROM job` + c.clause() + " GROUP BY label ORDER BY " + order + " LIMIT " + c.value(maxTotals)
+	rows, err := r.db.QueryContext(ctx, query, c.args...)
+	totals, err := collect(rows, err, func(from row) (t site.Total, err error) {
+		var figures figureValues
+		var number int64
+		name := any(&t.Name)
+		if by == site.ByWeek {
+			name = &number
+		}
+		err = from.Scan(append(append([]any{name, &t.Jobs}, figures.targets()...), &t.Known, &t.WasteSecs)...)
+		t.Figures = figures.figures()
+		if by == site.ByWeek {
+			t.Week = moment(firstMonday + number*week)
+		}
+		return t, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sum the figures of jobs: %w", fault(err))
+	}
+	return totals, nil
+}

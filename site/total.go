@@ -1,0 +1,23 @@
+package site
+
+import "time"
+
+// Group is by what figures of jobs are summed.
+type Group string
+
+// The groups of jobs.
+const (
+	ByUser    Group = "user"
+	ByAccount Group = "account"
+	ByWeek    Group = "week" // from Monday on, in UTC, of the start of the job
+)
+
+// Total is the sum over a group of jobs.
+type Total struct {
+	Name string    // of the user or account
+	Week time.Time // its first instant
+	Jobs int64
+	Figures
+	Known     int64   // jobs of which the waste is known
+	WasteSecs float64 // of these, in equivalent core-seconds
+}
